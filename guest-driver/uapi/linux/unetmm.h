@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: ((GPL-2.0-or-later WITH Linux-syscall-note) OR BSD-2-Clause) */
+/*
+ * unetmm: what a process asks of the driver through /dev/unetmmN.
+ *
+ * One open file is one address space of one process: SPACE binds it to the
+ * caller's mm, and from then on every call and every mmap from another mm
+ * (a forked child, a receiver of the descriptor) fails with EPERM, except INFO
+ * and COUNTERS.  Data is sent and received without any of these calls: the
+ * queues and the doorbell page that ENDPOINT describes are mapped, and
+ * unetmm_hw.h says what is in them.
+ *
+ * Each structure starts with its own size.  The kernel accepts a smaller one
+ * (what is missing counts as zero) down to the first published size, and a
+ * larger one if all that it does not know is zero.  The results that fit are
+ * written back.
+ *
+ * errno, the same for all calls:
+ *   ENOTTY      no such call
+ *   EINVAL      a value is wrong, or size is below the first published size
+ *   E2BIG       the part that the kernel does not know is not zero
+ *   EOPNOTSUPP  a reserved field or flag is set, or this card or memory can't
+ *   EPERM       another process's file, or a right is missing
+ *   ENOENT      no such endpoint, channel, registration
+ *   ENODEV      the card is gone or was reset
+ *   EFAULT      the memory of the argument cannot be used
+ *   EINTR       a signal came; call again (deadlines are absolute)
+ */
+#ifndef _UAPI_LINUX_UNETMM_H
+#define _UAPI_LINUX_UNETMM_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define UNETMM_IOC_MAGIC	0xb8
+
+/**
+ * struct unetmm_info - what the card is and where its limits are
+ * @size: sizeof(struct unetmm_info)
+ * @flags: out: UNETMM_INFO_LINK if the link is up
+ * @mac: out: the card's MAC address
+ * @rsvd0: zero
+ * @user_mtu: out: largest payload of a frame, bytes
+ * @version: out: interface version of the card (UNETMM_REG_VERSION)
+ * @caps: out: UNETMM_CAP_* of the card
+ * @sources: out: bit n set: source n can be asked for
+ * @policies: out: bit n set: policy n can be asked for
+ * @endpoints: out: endpoints of the card, the kernel's own included
+ * @channels: out: channels per endpoint
+ * @max_ring_log2: out: log2 of the deepest ring
+ * @max_pretranslate: out: most heads of a free queue asked for ahead
+ * @tlb_sets: out: sets of the card's TLB
+ * @tlb_ways: out: ways of a set
+ * @tlb_victims: out: victims
+ * @max_buffer_pages: out: pages of the largest free buffer
+ * @rsvd1: zero
+ * @pin_limit_pages: out: the driver's limit of pinned pages for this card
+ */
+struct unetmm_info {
+	__u32 size;
+	__u32 flags;
+	__u8 mac[6];
+	__u16 rsvd0;
+	__u32 user_mtu;
+	__u32 version;
+	__u32 caps;
+	__u32 sources;
+	__u32 policies;
+	__u32 endpoints;
+	__u32 channels;
+	__u32 max_ring_log2;
+	__u32 max_pretranslate;
+	__u32 tlb_sets;
+	__u32 tlb_ways;
+	__u32 tlb_victims;
+	__u32 max_buffer_pages;
+	__u32 rsvd1;
+	__u64 pin_limit_pages;
+};
+
+#define UNETMM_INFO_LINK	0x00000001
+
+/**
+ * struct unetmm_space - bind the file to the caller's address space
+ * @size: sizeof(struct unetmm_space)
+ * @source: UNETMM_SOURCE_PINNED or UNETMM_SOURCE_TLB
+ * @flags: zero
+ * @id: out: the space's number on the card
+ *
+ * EBUSY: the file has a space already.  ENOSPC: the card has no more.
+ */
+struct unetmm_space {
+	__u32 size;
+	__u32 source;
+	__u32 flags;
+	__u32 id;
+};
+
+/**
+ * struct unetmm_endpoint - create an endpoint
+ * @size: sizeof(struct unetmm_endpoint)
+ * @flags: zero
+ * @sq_log2: log2 of the send queue's slots
+ * @fq_log2: log2 of the free queue's entries
+ * @cq_log2: log2 of the completion queue's entries
+ * @policy: UNETMM_POLICY_*: what a receive does when its page is absent
+ * @pretranslate: heads of the free queue asked for ahead; 0: the card's most
+ * @event_fd: eventfd that is signalled when an armed completion queue fills,
+ *            or -1; poll() on the file works in either case
+ * @id: out: the endpoint's number
+ * @sq_offset: out: send queue, from the start of the mapping
+ * @fq_offset: out: free queue
+ * @cq_offset: out: completion queue
+ * @index_offset: out: struct unetmm_ep_index
+ * @queue_map: out: offset to give to mmap() for the queues (read and write)
+ * @queue_bytes: out: length of that mapping
+ * @doorbell_map: out: offset to give to mmap() for the doorbell page (write)
+ * @doorbell_bytes: out: length of that mapping
+ *
+ * ENOSPC: the card has no more endpoints.  ENOMEM, EDQUOT: queue memory.
+ */
+struct unetmm_endpoint {
+	__u32 size;
+	__u32 flags;
+	__u32 sq_log2;
+	__u32 fq_log2;
+	__u32 cq_log2;
+	__u32 policy;
+	__u32 pretranslate;
+	__s32 event_fd;
+	__u32 id;
+	__u32 sq_offset;
+	__u32 fq_offset;
+	__u32 cq_offset;
+	__u32 index_offset;
+	__u32 doorbell_bytes;
+	__u64 queue_map;
+	__u64 queue_bytes;
+	__u64 doorbell_map;
+};
+
+/**
+ * struct unetmm_endpoint_id - name an endpoint (to destroy it)
+ * @size: sizeof(struct unetmm_endpoint_id)
+ * @id: the endpoint
+ */
+struct unetmm_endpoint_id {
+	__u32 size;
+	__u32 id;
+};
+
+/**
+ * struct unetmm_listen - let others connect to an endpoint
+ * @size: sizeof(struct unetmm_listen)
+ * @endpoint: the endpoint
+ * @service: number that connect names; 0 ends listening
+ * @backlog: connections that may wait for accept, 1..64
+ * @flags: zero
+ *
+ * EADDRINUSE: another endpoint of this card listens on that number.
+ */
+struct unetmm_listen {
+	__u32 size;
+	__u32 endpoint;
+	__u64 service;
+	__u32 backlog;
+	__u32 flags;
+};
+
+/**
+ * struct unetmm_connect - connect to, or accept from, a peer
+ * @size: sizeof(struct unetmm_connect)
+ * @endpoint: the endpoint
+ * @service: CONNECT: whom to ask for; ACCEPT: zero
+ * @deadline_ns: CLOCK_MONOTONIC; 0: do not wait
+ * @mac: CONNECT: the peer's card; ACCEPT: out: the same
+ * @rsvd0: zero
+ * @channel: out: the channel's number in this endpoint
+ * @mtu: out: the smaller of both cards' user MTU
+ * @peer_endpoint: out: the peer's endpoint number
+ * @flags: zero
+ *
+ * CONNECT repeats its request until the deadline.  ETIMEDOUT: nobody
+ * accepted by then although the peer's driver answered; EHOSTUNREACH: no driver
+ * with that MAC answered at all; ENETDOWN: no link.  ACCEPT: EAGAIN: nobody has
+ * connected (deadline 0), ETIMEDOUT: nobody has by then.  ENOSPC: channels are
+ * used up.
+ */
+struct unetmm_connect {
+	__u32 size;
+	__u32 endpoint;
+	__u64 service;
+	__u64 deadline_ns;
+	__u8 mac[6];
+	__u16 rsvd0;
+	__u32 channel;
+	__u32 mtu;
+	__u32 peer_endpoint;
+	__u32 flags;
+};
+
+/**
+ * struct unetmm_channel - close a channel
+ * @size: sizeof(struct unetmm_channel)
+ * @endpoint: the endpoint
+ * @channel: its channel
+ * @rsvd: zero
+ */
+struct unetmm_channel {
+	__u32 size;
+	__u32 endpoint;
+	__u32 channel;
+	__u32 rsvd;
+};
+
+/**
+ * struct unetmm_probe - ask whether a card's driver answers
+ * @size: sizeof(struct unetmm_probe)
+ * @flags: zero
+ * @mac: the card
+ * @rsvd0: zero
+ * @deadline_ns: CLOCK_MONOTONIC
+ * @mtu: out: the smaller of both cards' user MTU
+ * @rsvd1: zero
+ *
+ * EHOSTUNREACH: no answer by the deadline.  ENETDOWN: no link.
+ */
+struct unetmm_probe {
+	__u32 size;
+	__u32 flags;
+	__u8 mac[6];
+	__u16 rsvd0;
+	__u64 deadline_ns;
+	__u32 mtu;
+	__u32 rsvd1;
+};
+
+/**
+ * struct unetmm_region - register or deregister memory (source pinned)
+ * @size: sizeof(struct unetmm_region)
+ * @flags: REGISTER: UNETMM_REGION_WRITE if messages may land there
+ * @addr: first byte; pages are registered whole
+ * @length: bytes
+ *
+ * DEREGISTER takes the addr and length of one REGISTER.  ENOMEM: the pin limit
+ * (RLIMIT_MEMLOCK or the card's) or memory; EEXIST: part of it is registered
+ * already; EOPNOTSUPP: the space's source is not pinned, or Linux does not pin
+ * such memory.
+ */
+struct unetmm_region {
+	__u32 size;
+	__u32 flags;
+	__u64 addr;
+	__u64 length;
+};
+
+#define UNETMM_REGION_WRITE	0x00000001
+
+/**
+ * struct unetmm_counters - read counters
+ * @size: sizeof(struct unetmm_counters)
+ * @scope: UNETMM_SCOPE_*
+ * @endpoint: SCOPE_ENDPOINT: whose
+ * @count: in: entries at @values; out: entries that exist
+ * @values: user address of an array of __u64
+ *
+ * Entry n is counter n of unetmm_hw.h (card, endpoint) or of
+ * enum unetmm_driver_counter (driver).
+ */
+struct unetmm_counters {
+	__u32 size;
+	__u32 scope;
+	__u32 endpoint;
+	__u32 count;
+	__u64 values;
+};
+
+#define UNETMM_SCOPE_CARD	0
+#define UNETMM_SCOPE_ENDPOINT	1
+#define UNETMM_SCOPE_DRIVER	2
+
+/* The driver's own counters, for the whole card. */
+#define UNETMM_DRIVER_COUNTERS(X) \
+	X(pins, "pages pinned since load") \
+	X(unpins, "pages unpinned since load") \
+	X(pinned_now, "pages pinned at this moment") \
+	X(pinned_max, "most pages pinned at one time") \
+	X(faults, "misses served") \
+	X(faults_resident, "of these: answered at once") \
+	X(faults_deferred, "of these: had to be paged in") \
+	X(faults_error, "of these: refused") \
+	X(faults_retried, "of these: raced with an invalidation") \
+	X(evictions, "entries that the card gave back") \
+	X(stale_evictions, "of these: dropped by an invalidation before") \
+	X(refused_inserts, "entries that the card had no room for") \
+	X(invalidations, "ranges dropped for the notifier") \
+	X(invalidate_timeouts, "invalidations the card did not finish") \
+	X(pages_dirtied, "pages marked dirty") \
+	X(pin_limited, "pins refused by a limit") \
+	X(bounce_refused, "mappings refused because they would bounce") \
+	X(wakeups, "eventfd and poll wake-ups") \
+	X(connects, "channels opened by connect") \
+	X(accepts, "channels opened for a listener") \
+	X(control_bad, "control messages not understood") \
+	X(commands, "commands given to the card") \
+	X(command_timeouts, "commands the card did not finish")
+
+#define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
+enum unetmm_driver_counter {
+	UNETMM_DRIVER_COUNTERS(UNETMM_DRIVER_COUNTER_ENUM_)
+	UNETMM_NUM_DRIVER_COUNTERS
+};
+
+#define UNETMM_IOC_INFO		_IO(UNETMM_IOC_MAGIC, 0x00)
+#define UNETMM_IOC_SPACE	_IO(UNETMM_IOC_MAGIC, 0x01)
+#define UNETMM_IOC_ENDPOINT	_IO(UNETMM_IOC_MAGIC, 0x02)
+#define UNETMM_IOC_ENDPOINT_CLOSE _IO(UNETMM_IOC_MAGIC, 0x03)
+#define UNETMM_IOC_LISTEN	_IO(UNETMM_IOC_MAGIC, 0x04)
+#define UNETMM_IOC_ACCEPT	_IO(UNETMM_IOC_MAGIC, 0x05)
+#define UNETMM_IOC_CONNECT	_IO(UNETMM_IOC_MAGIC, 0x06)
+#define UNETMM_IOC_CHANNEL_CLOSE _IO(UNETMM_IOC_MAGIC, 0x07)
+#define UNETMM_IOC_PROBE	_IO(UNETMM_IOC_MAGIC, 0x08)
+#define UNETMM_IOC_REGISTER	_IO(UNETMM_IOC_MAGIC, 0x09)
+#define UNETMM_IOC_DEREGISTER	_IO(UNETMM_IOC_MAGIC, 0x0a)
+#define UNETMM_IOC_COUNTERS	_IO(UNETMM_IOC_MAGIC, 0x0b)
+
+#endif /* _UAPI_LINUX_UNETMM_H */

@@ -1,0 +1,381 @@
+/*
+ * unetmm: a network card for unpinned user memory: the PCI shell
+ *
+ * Usage:
+ *   -netdev ...,id=n0 -device unetmm,netdev=n0[,mac=...]
+ *   -device unetmm,help        lists every property with an explanation
+ *
+ * All behaviour is in the core (unetmm_core.h); this file gives it a PCI
+ * Express function, guest memory, interrupts, a clock and a wire, and knows
+ * nothing of rings or translations.  docs/specs/unetmm.rst is the programming
+ * guide.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "unetmm_host.h"
+#include "hw/pci/msix.h"
+#include "hw/pci/pcie.h"
+#include "hw/qdev-properties.h"
+#include "hw/resettable.h"
+#include "migration/vmstate.h"
+#include "net/hub.h"
+#include "qapi/error.h"
+#include "qemu/error-report.h"
+#include "qemu/main-loop.h"
+#include "qemu/module.h"
+#include "qemu/timer.h"
+#include "system/cpu-timers.h"
+#include "unetmm_qdev.h"
+
+#define UNETMM_PCIE_CAP_OFFSET 0x80
+
+/* ---- What the core asks of its host -------------------------------------- */
+
+static UnetmmState *unetmm_of(void *host)
+{
+    return host;
+}
+
+/*
+ * `memory`: RAM only, so that a DMA never lands in a BAR, our own or
+ * another's, whatever address the guest or a peer makes us use.
+ */
+static MemTxAttrs unetmm_attrs(PCIDevice *pdev)
+{
+    return (MemTxAttrs) { .memory = 1, .requester_id = pci_requester_id(pdev) };
+}
+
+static bool host_mem_read(void *host, uint64_t addr, void *buf, size_t bytes)
+{
+    PCIDevice *pdev = PCI_DEVICE(unetmm_of(host));
+
+    return address_space_read(pci_get_address_space(pdev), addr,
+                              unetmm_attrs(pdev), buf, bytes) == MEMTX_OK;
+}
+
+static bool host_mem_write(void *host, uint64_t addr, const void *buf,
+                           size_t bytes)
+{
+    PCIDevice *pdev = PCI_DEVICE(unetmm_of(host));
+
+    return address_space_write(pci_get_address_space(pdev), addr,
+                               unetmm_attrs(pdev), buf, bytes) == MEMTX_OK;
+}
+
+/*
+ * An aligned write of 4 bytes to RAM is one store in every libc that QEMU runs
+ * on; address_space_stl_le() would be one by contract but goes to MMIO too.
+ */
+static bool host_mem_store32(void *host, uint64_t addr, uint32_t value)
+{
+    return host_mem_write(host, addr, &value, sizeof(value));
+}
+
+static void host_interrupt(void *host, unsigned vector)
+{
+    PCIDevice *pdev = PCI_DEVICE(unetmm_of(host));
+
+    if (msix_enabled(pdev)) {
+        msix_notify(pdev, vector);
+    }
+}
+
+static int64_t host_now_ns(void *host)
+{
+    return qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL);
+}
+
+static void host_timer_at(void *host, int64_t when_ns)
+{
+    UnetmmState *s = unetmm_of(host);
+
+    if (when_ns == INT64_MAX) {
+        timer_del(s->timer);
+    } else {
+        timer_mod(s->timer, when_ns);
+    }
+}
+
+static void host_run_later(void *host)
+{
+    UnetmmState *s = unetmm_of(host);
+
+    /* With icount, bottom halves run at moments that depend on the host. */
+    if (icount_enabled()) {
+        timer_mod(s->later_timer, host_now_ns(host));
+    } else {
+        qemu_bh_schedule(s->later_bh);
+    }
+}
+
+static void unetmm_sent_cb(NetClientState *nc, ssize_t ret)
+{
+    UnetmmState *s = qemu_get_nic_opaque(nc);
+
+    unetmm_core_sent(&s->core, ret > 0);
+}
+
+/*
+ * The net layer calls a drop at a closed link a success, ours or the peer's
+ * (a stream that nobody has joined yet), hence the look before.
+ */
+static UnetmmSent host_send(void *host, const uint8_t *frame, size_t bytes)
+{
+    NetClientState *nc = qemu_get_queue(unetmm_of(host)->nic);
+    ssize_t ret;
+
+    if (!nc->peer || nc->link_down || nc->peer->link_down) {
+        return UNETMM_SENT_REFUSED;
+    }
+    ret = qemu_send_packet_async(nc, frame, bytes, unetmm_sent_cb);
+    if (ret == 0) {
+        return UNETMM_SENT_QUEUED;
+    }
+    return ret > 0 ? UNETMM_SENT_DONE : UNETMM_SENT_REFUSED;
+}
+
+static void host_may_receive(void *host)
+{
+    qemu_flush_queued_packets(qemu_get_queue(unetmm_of(host)->nic));
+}
+
+static void host_warn_self(void *host)
+{
+    UnetmmState *s = unetmm_of(host);
+
+    warn_report("unetmm: a frame came from the wire with this card's own "
+                "address %02x:%02x:%02x:%02x:%02x:%02x; give each card "
+                "another mac=", s->conf.macaddr.a[0], s->conf.macaddr.a[1],
+                s->conf.macaddr.a[2], s->conf.macaddr.a[3],
+                s->conf.macaddr.a[4], s->conf.macaddr.a[5]);
+}
+
+static const UnetmmHostOps unetmm_host_ops = {
+    .mem_read = host_mem_read,
+    .mem_write = host_mem_write,
+    .mem_store32 = host_mem_store32,
+    .interrupt = host_interrupt,
+    .now_ns = host_now_ns,
+    .timer_at = host_timer_at,
+    .run_later = host_run_later,
+    .send = host_send,
+    .may_receive = host_may_receive,
+    .warn_self = host_warn_self,
+};
+
+/* ---- What QEMU asks of the card -------------------------------------------- */
+
+static uint64_t unetmm_regs_read(void *opaque, hwaddr addr, unsigned size)
+{
+    UnetmmState *s = opaque;
+
+    return unetmm_core_read(&s->core, addr, size);
+}
+
+static void unetmm_regs_write(void *opaque, hwaddr addr, uint64_t value,
+                              unsigned size)
+{
+    UnetmmState *s = opaque;
+
+    unetmm_core_write(&s->core, addr, value, size);
+}
+
+/* All sizes come in, so that the core can count and log the illegal ones. */
+static const MemoryRegionOps unetmm_regs_ops = {
+    .read = unetmm_regs_read,
+    .write = unetmm_regs_write,
+    .endianness = DEVICE_LITTLE_ENDIAN,
+    .valid = { .min_access_size = 1, .max_access_size = 8, .unaligned = true },
+    .impl = { .min_access_size = 1, .max_access_size = 8, .unaligned = true },
+};
+
+static uint64_t unetmm_doorbell_read(void *opaque, hwaddr addr, unsigned size)
+{
+    return 0;
+}
+
+static void unetmm_doorbell_write(void *opaque, hwaddr addr, uint64_t value,
+                                  unsigned size)
+{
+    UnetmmState *s = opaque;
+
+    unetmm_core_doorbell(&s->core, addr / UNETMM_PAGE_BYTES);
+}
+
+static const MemoryRegionOps unetmm_doorbell_ops = {
+    .read = unetmm_doorbell_read,
+    .write = unetmm_doorbell_write,
+    .endianness = DEVICE_LITTLE_ENDIAN,
+    .valid = { .min_access_size = 1, .max_access_size = 8, .unaligned = true },
+    .impl = { .min_access_size = 1, .max_access_size = 8, .unaligned = true },
+};
+
+static bool unetmm_nc_can_receive(NetClientState *nc)
+{
+    UnetmmState *s = qemu_get_nic_opaque(nc);
+
+    return unetmm_core_can_receive(&s->core);
+}
+
+static ssize_t unetmm_nc_receive(NetClientState *nc, const uint8_t *buf,
+                                 size_t size)
+{
+    UnetmmState *s = qemu_get_nic_opaque(nc);
+
+    return unetmm_core_receive(&s->core, buf, size) ? size : 0;
+}
+
+static void unetmm_nc_link_status_changed(NetClientState *nc)
+{
+    UnetmmState *s = qemu_get_nic_opaque(nc);
+
+    unetmm_core_set_link(&s->core, !nc->link_down);
+}
+
+static NetClientInfo unetmm_net_info = {
+    .type = NET_CLIENT_DRIVER_NIC,
+    .size = sizeof(NICState),
+    .can_receive = unetmm_nc_can_receive,
+    .receive = unetmm_nc_receive,
+    .link_status_changed = unetmm_nc_link_status_changed,
+};
+
+static void unetmm_timer_cb(void *opaque)
+{
+    UnetmmState *s = opaque;
+
+    unetmm_core_timer(&s->core);
+}
+
+static void unetmm_later_cb(void *opaque)
+{
+    UnetmmState *s = opaque;
+
+    unetmm_core_run(&s->core);
+}
+
+/* ---- Life ---------------------------------------------------------------------- */
+
+static bool unetmm_realize_pci(UnetmmState *s, Error **errp)
+{
+    PCIDevice *pdev = PCI_DEVICE(s);
+    uint64_t doorbell_bytes = pow2ceil((uint64_t)s->params.endpoints *
+                                       UNETMM_PAGE_BYTES);
+
+    memory_region_init_io(&s->regs, OBJECT(s), &unetmm_regs_ops, s,
+                          "unetmm-regs", UNETMM_REGS_BYTES);
+    pci_register_bar(pdev, UNETMM_BAR_REGS, PCI_BASE_ADDRESS_SPACE_MEMORY,
+                     &s->regs);
+    memory_region_init_io(&s->doorbells, OBJECT(s), &unetmm_doorbell_ops, s,
+                          "unetmm-doorbells", doorbell_bytes);
+    pci_register_bar(pdev, UNETMM_BAR_DOORBELL,
+                     PCI_BASE_ADDRESS_SPACE_MEMORY |
+                     PCI_BASE_ADDRESS_MEM_TYPE_64 |
+                     PCI_BASE_ADDRESS_MEM_PREFETCH, &s->doorbells);
+    if (pcie_endpoint_cap_init(pdev, UNETMM_PCIE_CAP_OFFSET) < 0) {
+        error_setg(errp, "unetmm: no room for the PCI Express capability");
+        return false;
+    }
+    pcie_cap_flr_init(pdev);
+    if (msix_init_exclusive_bar(pdev, UNETMM_NUM_VECTORS, UNETMM_BAR_MSIX,
+                                errp) < 0) {
+        return false;
+    }
+    for (unsigned i = 0; i < UNETMM_NUM_VECTORS; i++) {
+        msix_vector_use(pdev, i);
+    }
+    return true;
+}
+
+static void unetmm_realize(PCIDevice *pdev, Error **errp)
+{
+    UnetmmState *s = UNETMM(pdev);
+    DeviceState *dev = DEVICE(pdev);
+
+    qemu_macaddr_default_if_unset(&s->conf.macaddr);
+    if (!unetmm_properties_check(s, errp) || !unetmm_realize_pci(s, errp)) {
+        return;
+    }
+    s->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, unetmm_timer_cb, s);
+    s->later_timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, unetmm_later_cb, s);
+    s->later_bh = qemu_bh_new_guarded(unetmm_later_cb, s,
+                                      &dev->mem_reentrancy_guard);
+    unetmm_core_init(&s->core, &s->params, &unetmm_host_ops, s);
+    s->core.knobs = s->knobs;
+    unetmm_core_set_seed(&s->core, s->knobs.seed);
+    s->nic = qemu_new_nic(&unetmm_net_info, &s->conf,
+                          object_get_typename(OBJECT(s)), dev->id,
+                          &dev->mem_reentrancy_guard, s);
+    qemu_format_nic_info_str(qemu_get_queue(s->nic), s->conf.macaddr.a);
+    s->core.port.link = !qemu_get_queue(s->nic)->link_down;
+}
+
+static void unetmm_exit(PCIDevice *pdev)
+{
+    UnetmmState *s = UNETMM(pdev);
+
+    /* The net client goes first: its purge still calls into the core. */
+    qemu_del_nic(s->nic);
+    timer_free(s->timer);
+    timer_free(s->later_timer);
+    qemu_bh_delete(s->later_bh);
+    unetmm_core_free(&s->core);
+    msix_unuse_all_vectors(pdev);
+    msix_uninit_exclusive_bar(pdev);
+    pcie_cap_exit(pdev);
+}
+
+static void unetmm_config_write(PCIDevice *pdev, uint32_t addr, uint32_t val,
+                                int len)
+{
+    pci_default_write_config(pdev, addr, val, len);
+    pcie_cap_flr_write_config(pdev, addr, val, len);
+}
+
+static void unetmm_reset_hold(Object *obj, ResetType type)
+{
+    UnetmmState *s = UNETMM(obj);
+
+    qemu_purge_queued_packets(qemu_get_queue(s->nic));
+    unetmm_core_reset(&s->core);
+}
+
+static const VMStateDescription unetmm_vmstate = {
+    .name = TYPE_UNETMM,
+    .unmigratable = 1,
+};
+
+static void unetmm_class_init(ObjectClass *class, void *data)
+{
+    DeviceClass *dc = DEVICE_CLASS(class);
+    PCIDeviceClass *pc = PCI_DEVICE_CLASS(class);
+    ResettableClass *rc = RESETTABLE_CLASS(class);
+
+    pc->realize = unetmm_realize;
+    pc->exit = unetmm_exit;
+    pc->config_write = unetmm_config_write;
+    pc->vendor_id = UNETMM_PCI_VENDOR_ID;
+    pc->device_id = UNETMM_PCI_DEVICE_ID;
+    pc->revision = 1;
+    pc->class_id = PCI_CLASS_NETWORK_ETHERNET;
+    rc->phases.hold = unetmm_reset_hold;
+    dc->desc = "unetmm: network card for unpinned user memory";
+    dc->vmsd = &unetmm_vmstate;
+    set_bit(DEVICE_CATEGORY_NETWORK, dc->categories);
+    unetmm_class_properties(class);
+}
+
+static const TypeInfo unetmm_types[] = {
+    {
+        .name = TYPE_UNETMM,
+        .parent = TYPE_PCI_DEVICE,
+        .instance_size = sizeof(UnetmmState),
+        .class_init = unetmm_class_init,
+        .interfaces = (InterfaceInfo[]) {
+            { INTERFACE_PCIE_DEVICE },
+            { }
+        },
+    },
+};
+
+DEFINE_TYPES(unetmm_types)

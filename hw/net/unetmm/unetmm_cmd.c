@@ -1,0 +1,80 @@
+/*
+ * unetmm: the command ring
+ *
+ * Each command is fetched once into a copy, executed, and answered.  A command
+ * is taken only while the completion ring has room for its answer and for those
+ * that endpoints still closing will need.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "unetmm_host.h"
+#include "unetmm_core.h"
+
+static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
+                           uint32_t *result, bool *wait)
+{
+    switch (cmd->opcode) {
+    case UNETMM_CMD_NOP:
+        return UNETMM_CS_OK;
+    case UNETMM_CMD_SPACE_CREATE:
+        return unetmm_space_create(core, cmd->space, &cmd->space_create);
+    case UNETMM_CMD_SPACE_DESTROY:
+        return unetmm_space_destroy(core, cmd->space);
+    case UNETMM_CMD_EP_CREATE:
+        return unetmm_ep_create(core, cmd->ep, cmd->space, &cmd->ep_create);
+    case UNETMM_CMD_EP_DESTROY:
+        return unetmm_ep_destroy(core, cmd->ep, cmd->tag, wait);
+    case UNETMM_CMD_CHANNEL_SET:
+        return unetmm_ep_channel(core, cmd->ep, &cmd->channel, true);
+    case UNETMM_CMD_CHANNEL_CLEAR:
+        return unetmm_ep_channel(core, cmd->ep, &cmd->channel, false);
+    case UNETMM_CMD_FAULT_REPLY:
+        return unetmm_fault_reply(core, cmd->space, &cmd->reply, result);
+    default:
+        return UNETMM_CS_BAD_OPCODE;
+    }
+}
+
+static void cmd_answer(UnetmmCore *core, uint16_t tag, uint8_t opcode,
+                       uint8_t status, uint32_t result)
+{
+    struct unetmm_cmd_done done = {
+        .tag = tag, .opcode = opcode, .status = status, .result = result,
+    };
+
+    trace_unetmm_cmd_done(tag, opcode, status, result);
+    if (status != UNETMM_CS_OK && status != UNETMM_CS_STALE &&
+        status != UNETMM_CS_PARTIAL) {
+        core->counters[UNETMM_C_err_command]++;
+        UNETMM_GUEST_ERR(command, "command %u refused, status %u", opcode,
+                         status);
+    }
+    unetmm_ring_post_done(core, done);
+}
+
+void unetmm_cmd_run(UnetmmCore *core)
+{
+    const UnetmmRing *done = &core->rings[UNETMM_RING_CMDC];
+    struct unetmm_cmd cmd;
+
+    /* Each pass needs room in a ring that only the driver empties: bounded. */
+    while (unetmm_ring_room(done) > core->closing &&
+           unetmm_ring_fetch_cmd(core, &cmd)) {
+        bool wait = false;
+        uint32_t result = 0;
+        uint8_t status;
+
+        trace_unetmm_cmd(cmd.tag, cmd.opcode, cmd.space, cmd.ep);
+        status = cmd_execute(core, &cmd, &result, &wait);
+        if (!wait) {
+            cmd_answer(core, cmd.tag, cmd.opcode, status, result);
+        }
+    }
+}
+
+/* The endpoint that EP_DESTROY had to wait for is gone. */
+void unetmm_cmd_close_done(UnetmmCore *core, UnetmmEp *ep)
+{
+    core->closing--;
+    cmd_answer(core, ep->close_tag, UNETMM_CMD_EP_DESTROY, UNETMM_CS_OK, 0);
+}

@@ -1,0 +1,207 @@
+/*
+ * unetmm: the card as a whole: limits, creation, reset
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "unetmm_host.h"
+#include "unetmm_core.h"
+
+#define IN(v, lo, hi) ((v) >= (lo) && (v) <= (hi))
+
+static bool is_power_of_two(uint32_t v)
+{
+    return v && !(v & (v - 1));
+}
+
+const char *unetmm_params_check(const UnetmmParams *p)
+{
+    if (!IN(p->endpoints, 2, UNETMM_MAX_ENDPOINTS)) {
+        return "endpoints must be 2..1024";
+    }
+    if (!IN(p->spaces, 2, UNETMM_MAX_SPACES)) {
+        return "spaces must be 2..1024";
+    }
+    if (!IN(p->channels, 1, UNETMM_MAX_CHANNELS)) {
+        return "channels must be 1..1024";
+    }
+    if (!IN(p->tlb_sets, 1, 1u << 20) || !is_power_of_two(p->tlb_sets)) {
+        return "tlb-sets must be a power of two, 1..1048576";
+    }
+    if (!IN(p->tlb_ways, 1, 64)) {
+        return "tlb-ways must be 1..64";
+    }
+    if ((uint64_t)p->tlb_sets * p->tlb_ways > 1u << 20) {
+        return "tlb-sets times tlb-ways must be at most 1048576";
+    }
+    if (p->tlb_victims > 1024) {
+        return "tlb-victims must be 0..1024";
+    }
+    if (p->tlb_index > UNETMM_TLB_INDEX_XOR ||
+        p->tlb_replace > UNETMM_TLB_REPLACE_RANDOM) {
+        return "tlb-index and tlb-replace must be one of their names";
+    }
+    if (!IN(p->cache_entries, 64, 1u << 20) ||
+        !is_power_of_two(p->cache_entries)) {
+        return "cache-entries must be a power of two, 64..1048576";
+    }
+    if (!IN(p->pretranslate, 1, UNETMM_MAX_HEADS)) {
+        return "pretranslate must be 1..16";
+    }
+    if (!IN(p->fault_batch, 1, UNETMM_REPLY_MAX_PAGES)) {
+        return "fault-batch must be 1..512";
+    }
+    if (!IN(p->max_faults, 1, 16384)) {
+        return "max-faults must be 1..16384";
+    }
+    if (!IN(p->user_mtu, UNETMM_MIN_MTU, UNETMM_MAX_PAYLOAD)) {
+        return "user-mtu must be 256..65536";
+    }
+    if (!IN(p->local_queue, 1, UNETMM_MAX_LOCAL)) {
+        return "local-queue must be 1..4096";
+    }
+    if (!IN(p->budget_descriptors, 1, 65536) ||
+        !IN(p->budget_bytes, UNETMM_MAX_PAYLOAD, 1u << 30)) {
+        return "budget-descriptors must be 1..65536 and budget-bytes "
+               "65536..1073741824";
+    }
+    if (p->dma_page_ns > 1000000000) {
+        return "x-dma-page-ns must be at most 1000000000, one second";
+    }
+    if (p->mac[0] & 1) {
+        return "mac must not be a group address";
+    }
+    return NULL;
+}
+
+void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
+                      const UnetmmHostOps *ops, void *host)
+{
+    memset(core, 0, sizeof(*core));
+    core->params = *params;
+    core->ops = ops;
+    core->host = host;
+    core->timer_ns = INT64_MAX;
+    unetmm_tlb_init(&core->tlb, params->tlb_sets, params->tlb_ways,
+                    params->tlb_victims);
+    core->tlb.index = params->tlb_index;
+    core->tlb.replace = params->tlb_replace;
+    core->tlb.evict = unetmm_tlb_evicted;
+    core->tlb.opaque = core;
+    /* LRU, so that filling one page of a buffer spares the pages before it. */
+    unetmm_tlb_init(&core->cache, params->cache_entries / 4, 4, 0);
+    core->cache.replace = UNETMM_TLB_REPLACE_LRU;
+    core->spaces = g_new0(UnetmmSpace, params->spaces);
+    core->eps = g_new0(UnetmmEp, params->endpoints);
+    core->misses = g_new0(UnetmmMiss, params->endpoints * UNETMM_EP_MISSES);
+    core->wanted = g_new0(uint16_t, params->endpoints * UNETMM_EP_MISSES);
+    core->in_flight = g_new0(uint16_t, params->max_faults);
+    core->ready = g_new0(uint16_t, params->endpoints);
+    core->rx.pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
+    unetmm_port_init(core);
+    unetmm_rings_init(core);
+    unetmm_core_set_seed(core, 1);
+}
+
+void unetmm_core_free(UnetmmCore *core)
+{
+    if (!core->eps) {
+        return;
+    }
+    unetmm_engine_reset(core);
+    unetmm_port_free(core);
+    unetmm_tlb_free(&core->tlb);
+    unetmm_tlb_free(&core->cache);
+    g_clear_pointer(&core->spaces, g_free);
+    g_clear_pointer(&core->eps, g_free);
+    g_clear_pointer(&core->misses, g_free);
+    g_clear_pointer(&core->wanted, g_free);
+    g_clear_pointer(&core->in_flight, g_free);
+    g_clear_pointer(&core->ready, g_free);
+    g_clear_pointer(&core->rx.pages, g_free);
+}
+
+static void reset_endpoints(UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.endpoints; i++) {
+        UnetmmEp *ep = &core->eps[i];
+        uint32_t generation = ep->generation;
+
+        if (!ep->live) {
+            continue;
+        }
+        if (ep->tx.state != UNETMM_TX_IDLE) {
+            core->counters[UNETMM_C_drop_reset]++;
+        }
+        unetmm_port_release(core, ep->tx.frame);
+        g_free(ep->channels);
+        memset(ep, 0, sizeof(*ep));
+        ep->generation = generation;
+    }
+    /* Generations go on, so that late answers of the old driver are stale. */
+    for (uint32_t i = 0; i < core->params.endpoints * UNETMM_EP_MISSES; i++) {
+        core->misses[i].state = UNETMM_MISS_NONE;
+        core->misses[i].queued = false;
+        core->misses[i].generation++;
+    }
+    core->wanted_first = core->wanted_used = core->in_flight_used = 0;
+    core->misses_joined = core->misses_refused = core->closing = 0;
+    core->notify_wanted = core->notify_cursor = 0;
+    core->ready_first = core->ready_used = 0;
+}
+
+/* DMA stops first; then everything is as after power-on, counters included. */
+void unetmm_engine_reset(UnetmmCore *core)
+{
+    unetmm_recv_reset(core);
+    unetmm_port_reset(core);
+    reset_endpoints(core);
+    unetmm_tlb_reset(&core->tlb);
+    unetmm_tlb_reset(&core->cache);
+    memset(core->spaces, 0, core->params.spaces * sizeof(*core->spaces));
+    unetmm_rings_init(core);
+    memset(core->vectors, 0, sizeof(core->vectors));
+    core->ctrl = core->events = core->event_mask = core->status = 0;
+    core->test = core->test_dma_len = core->test_dma_res = 0;
+    core->test_dma = core->inv_start = core->inv_last = 0;
+    core->ep_sel = core->inv_space = core->latch_hi = 0;
+    core->inv_busy = core->again = false;
+    memset(core->counters, 0, sizeof(core->counters));
+    trace_unetmm_reset();
+}
+
+void unetmm_core_reset(UnetmmCore *core)
+{
+    unetmm_enter(core);
+    core->reset_wanted = true;
+    unetmm_leave(core);
+}
+
+/* Ring memory that the bus refuses: nothing more can be said to the driver. */
+void unetmm_core_fatal(UnetmmCore *core)
+{
+    if (!(core->status & UNETMM_STATUS_FATAL)) {
+        core->status |= UNETMM_STATUS_FATAL;
+        unetmm_event(core, UNETMM_EVENT_FATAL);
+    }
+}
+
+void unetmm_core_set_seed(UnetmmCore *core, uint64_t seed)
+{
+    core->knobs.seed = seed;
+    core->random = seed * 0x9e3779b97f4a7c15ull | 1;
+}
+
+/* xorshift64*: the same numbers for the same seed, on every host. */
+uint32_t unetmm_random(UnetmmCore *core)
+{
+    core->random ^= core->random >> 12;
+    core->random ^= core->random << 25;
+    core->random ^= core->random >> 27;
+    return core->random * 0x2545f4914f6cdd1dull >> 32;
+}
+
+/* Does something of this rate (parts per million) happen now? */
+bool unetmm_chance(UnetmmCore *core, uint32_t ppm)
+{
+    return ppm && unetmm_random(core) % 1000000 < ppm;
+}

@@ -1,0 +1,543 @@
+/*
+ * unetmm: the card's core, as its own files and its hosts see it.
+ *
+ * All of it runs under the host's one lock.  Every unetmm_core_*() function is
+ * an entry point and may be called at any time, also from inside a host
+ * operation that the core itself called: it then only leaves a note, which the
+ * outer call works off (see unetmm_engine.c).
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef UNETMM_CORE_H
+#define UNETMM_CORE_H
+
+#include "unetmm_hw.h"
+#include "unetmm_wire.h"
+#include "unetmm_tlb.h"
+
+#define UNETMM_MAX_ENDPOINTS    1024
+#define UNETMM_MAX_SPACES       1024
+#define UNETMM_MAX_CHANNELS     1024
+#define UNETMM_MAX_HEADS        16
+#define UNETMM_MAX_LOCAL        4096
+#define UNETMM_MAX_BUF_PAGES    1024    /* largest free buffer, if TLB allows */
+#define UNETMM_HEAD_ASKS        4       /* times a head asks in one activity */
+#define UNETMM_EP_MISSES        (1 + UNETMM_MAX_HEADS)
+#define UNETMM_NUM_SOURCES      3
+#define UNETMM_NUM_POLICIES     2
+
+typedef struct UnetmmCore UnetmmCore;
+typedef struct UnetmmEp UnetmmEp;
+
+/* What is fixed when the card is made.  unetmm_params_check() has the limits. */
+typedef struct UnetmmParams {
+    uint8_t mac[6];
+    uint32_t endpoints;
+    uint32_t spaces;
+    uint32_t channels;
+    uint32_t tlb_sets;
+    uint32_t tlb_ways;
+    uint32_t tlb_victims;
+    uint32_t tlb_index;         /* UnetmmTlbIndex */
+    uint32_t tlb_replace;       /* UnetmmTlbReplace */
+    uint32_t cache_entries;     /* of the host-memory tables */
+    uint32_t pretranslate;
+    uint32_t fault_batch;       /* pages asked for in one miss of a send */
+    uint32_t max_faults;        /* misses reported and not answered */
+    uint32_t user_mtu;
+    uint32_t local_queue;       /* frames */
+    uint32_t budget_descriptors;
+    uint32_t budget_bytes;
+    uint64_t dma_page_ns;
+} UnetmmParams;
+
+/* What may be changed while the card runs.  Rates are parts per million. */
+typedef struct UnetmmKnobs {
+    uint32_t loss;
+    uint32_t dup;
+    uint32_t reorder;
+    uint32_t corrupt;
+    uint32_t force_miss;
+    uint32_t force_evict;
+    uint64_t seed;
+} UnetmmKnobs;
+
+/* ---- Rings that the card shares with the driver ------------------------- */
+
+typedef struct UnetmmRing {
+    uint64_t base;
+    uint32_t log2;
+    uint32_t entry_bytes;
+    uint32_t prod;              /* both run freely over 32 bits */
+    uint32_t cons;
+    uint32_t moderate_ns;
+    bool enabled;
+} UnetmmRing;
+
+/* An interrupt: wanted, and when it may be sent next. */
+typedef struct UnetmmVector {
+    bool pending;
+    int64_t not_before_ns;
+} UnetmmVector;
+
+/* ---- Address spaces and translation ------------------------------------- */
+
+typedef struct UnetmmSourceOps UnetmmSourceOps;
+
+typedef struct UnetmmSpace {
+    bool live;
+    const UnetmmSourceOps *source;
+    uint8_t levels;
+    uint64_t table;
+    uint32_t endpoints;         /* that use it */
+} UnetmmSpace;
+
+typedef enum UnetmmXlat {
+    UNETMM_XLAT_OK,
+    UNETMM_XLAT_MISS,           /* ask the driver */
+    UNETMM_XLAT_ERROR,          /* protection */
+} UnetmmXlat;
+
+/* A translation in use.  tlb is NULL where nothing has to be held. */
+typedef struct UnetmmPage {
+    uint64_t dma;               /* address of the page's first byte */
+    UnetmmTlb *tlb;
+    uint32_t id;
+} UnetmmPage;
+
+/* A source: where translations come from.  One file fills one table. */
+struct UnetmmSourceOps {
+    const char *name;
+    uint8_t levels_min, levels_max;     /* what SPACE_CREATE must say */
+    bool only_space_0;
+    /* Looks up one page; counts; no other effect the caller could see. */
+    UnetmmXlat (*lookup)(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                         bool write, UnetmmPage *page);
+    /* Takes one translation from the driver; NULL: the source takes none. */
+    UnetmmTlbInsert (*insert)(UnetmmCore *core, uint16_t space, uint64_t vpn,
+                              uint64_t pte, uint32_t tag);
+    /* The TLB or cache that holds its entries; NULL: none. */
+    UnetmmTlb *(*tlb)(UnetmmCore *core);
+    /* The most pages that a free buffer may span. */
+    uint32_t (*max_pages)(const UnetmmCore *core);
+};
+
+extern const UnetmmSourceOps unetmm_source_direct;
+extern const UnetmmSourceOps unetmm_source_pinned;
+extern const UnetmmSourceOps unetmm_source_tlb;
+const UnetmmSourceOps *unetmm_source_by_id(unsigned id);
+
+/* ---- Policies: a message meets a head that is not resident --------------- */
+
+typedef enum UnetmmVerdict {
+    UNETMM_VERDICT_DROP,        /* the message; the buffer stays */
+    UNETMM_VERDICT_NEXT,        /* return the buffer unfilled, try the next */
+} UnetmmVerdict;
+
+typedef struct UnetmmPolicyOps {
+    const char *name;
+    UnetmmVerdict (*absent)(UnetmmCore *core, UnetmmEp *ep);
+} UnetmmPolicyOps;
+
+extern const UnetmmPolicyOps unetmm_policy_drop;
+extern const UnetmmPolicyOps unetmm_policy_skip;
+const UnetmmPolicyOps *unetmm_policy_by_id(unsigned id);
+
+/* ---- Misses ---------------------------------------------------------------- */
+
+typedef enum UnetmmMissState {
+    UNETMM_MISS_NONE,
+    UNETMM_MISS_WANTED,         /* to be reported when there is room */
+    UNETMM_MISS_ASKED,
+    UNETMM_MISS_DEFERRED,
+    UNETMM_MISS_JOINED,         /* another's report covers it */
+    UNETMM_MISS_REFUSED,        /* no room for the answer; asked at release */
+} UnetmmMissState;
+
+/* Each endpoint owns one for its send and one for each head. */
+typedef struct UnetmmMiss {
+    UnetmmMissState state;
+    bool write;
+    bool queued;                /* in core->wanted, whatever its state */
+    uint16_t generation;        /* makes fault ids of old misses stale */
+    uint16_t leader;            /* JOINED: number of the miss in flight */
+    uint32_t npages;
+    uint64_t vpn;
+} UnetmmMiss;
+
+/* ---- Endpoints --------------------------------------------------------------- */
+
+typedef struct UnetmmChannel {
+    bool live;
+    uint8_t mac[6];
+    uint16_t peer_ep;
+    uint16_t peer_channel;
+    uint32_t mtu;
+} UnetmmChannel;
+
+typedef enum UnetmmHeadState {
+    UNETMM_HEAD_CHECK,          /* look whether its pages are there */
+    UNETMM_HEAD_READY,
+    UNETMM_HEAD_ASKED,
+    UNETMM_HEAD_DEFERRED,
+    UNETMM_HEAD_FAILED,         /* comes back with `status` in its turn */
+} UnetmmHeadState;
+
+typedef struct UnetmmHead {
+    UnetmmHeadState state;
+    uint8_t status;
+    uint32_t asked_in;          /* activity in which it was asked last ... */
+    uint32_t asks;              /* ... and how often in that one */
+    uint32_t len;
+    uint64_t addr;
+    uint64_t cookie;
+} UnetmmHead;
+
+typedef enum UnetmmBlocked {
+    UNETMM_BLOCKED_NOT,
+    UNETMM_BLOCKED_FAULT,       /* a translation */
+    UNETMM_BLOCKED_TIME,        /* a page's DMA */
+    UNETMM_BLOCKED_WIRE,        /* the net layer or the local queue */
+    UNETMM_BLOCKED_CQ,          /* room for the completion */
+} UnetmmBlocked;
+
+typedef enum UnetmmTxState {
+    UNETMM_TX_IDLE,
+    UNETMM_TX_GATHER,           /* segments into the frame */
+    UNETMM_TX_TRANSMIT,         /* frame complete */
+    UNETMM_TX_COMPLETE,         /* status known, completion to be written */
+} UnetmmTxState;
+
+/*
+ * A send in progress: everything needed to go on after any wait.  It holds
+ * indices and copies, no pointers into guest memory, and no translation unless
+ * a page is moving this moment (then `page`, until `deadline_ns`).
+ */
+typedef struct UnetmmTransfer {
+    UnetmmTxState state;
+    UnetmmBlocked blocked_on;
+    uint8_t opcode;
+    uint8_t flags;
+    uint8_t status;
+    uint8_t nsegs;
+    uint8_t slots;              /* of the send queue */
+    uint8_t seg;                /* current segment, and ... */
+    uint32_t seg_off;           /* ... how far it has been gathered */
+    uint16_t channel;
+    uint64_t cookie;
+    uint64_t remote;
+    uint32_t len;               /* of the message */
+    uint32_t done;              /* gathered */
+    struct unetmm_seg segs[UNETMM_MAX_SEGS];    /* host byte order */
+    uint8_t *frame;             /* from the pool; header room, then data */
+    bool moving;
+    UnetmmPage page;
+    uint32_t chunk;             /* bytes that are moving */
+    int64_t deadline_ns;
+} UnetmmTransfer;
+
+struct UnetmmEp {
+    bool live;
+    bool error;                 /* stopped by UNETMM_EP_ERROR */
+    bool closing;               /* EP_DESTROY waits for a page to land */
+    bool queued;                /* in the list of endpoints to serve */
+    bool arm_fired;
+    bool notify_cq;             /* a notification has to be written */
+    bool notify_error;
+    bool publish;               /* the card's index words have changed */
+    bool failed_cqe;            /* CQE_FAILED still to be written */
+    uint8_t fail_status;
+    uint16_t id;
+    uint16_t space;
+    uint16_t close_tag;
+    uint32_t generation;
+    const UnetmmPolicyOps *policy;
+    uint64_t sq_base, fq_base, cq_base, index;
+    uint32_t sq_log2, fq_log2, cq_log2;
+    uint32_t sq_prod, sq_cons;
+    uint32_t fq_prod, fq_cons;
+    uint32_t cq_prod, cq_cons;
+    uint32_t arm, arm_done;
+    uint32_t activity;          /* doorbells and arrivals */
+    uint32_t max_heads;
+    uint32_t nheads;            /* fetched; see unetmm_head_at() */
+    uint32_t first_head;
+    UnetmmHead heads[UNETMM_MAX_HEADS];
+    UnetmmMiss *misses;         /* 0: send; 1 + n: head n */
+    UnetmmTransfer tx;
+    UnetmmChannel *channels;
+    uint64_t counters[UNETMM_NUM_COUNTERS];
+};
+
+/* ---- Frames and the receive side ------------------------------------------------ */
+
+/* A frame that waits for its turn on the receive side. */
+typedef struct UnetmmQueued {
+    uint8_t *frame;
+    uint32_t bytes;
+} UnetmmQueued;
+
+/* A message that is landing page by page, with x-dma-page-ns. */
+typedef struct UnetmmLanding {
+    bool active;
+    bool moving;
+    uint16_t ep;
+    uint32_t generation;
+    uint8_t *frame;
+    uint64_t addr;              /* of the buffer */
+    uint32_t len;
+    uint32_t done;
+    uint32_t chunk;
+    struct unetmm_cqe cqe;      /* to be written when all has landed */
+    uint32_t npages;            /* that the message touches */
+    uint32_t page;              /* that is moving */
+    UnetmmPage *pages;          /* UNETMM_MAX_BUF_PAGES of them */
+    int64_t deadline_ns;
+} UnetmmLanding;
+
+typedef struct UnetmmPort {
+    bool link;
+    bool busy;                  /* the net layer owns a frame */
+    bool warned_self;
+    UnetmmQueued *fifo;         /* local_queue of them */
+    uint32_t fifo_first, fifo_used;
+    uint8_t *held;              /* x-reorder: goes after the next frame */
+    uint32_t held_bytes;
+    int64_t held_until_ns;
+    GPtrArray *pool;            /* frame buffers, UNETMM_MAX_FRAME each */
+} UnetmmPort;
+
+struct UnetmmCore {
+    const UnetmmHostOps *ops;
+    void *host;
+    UnetmmParams params;
+    UnetmmKnobs knobs;
+    uint64_t random;
+
+    /* registers */
+    uint32_t ctrl, events, event_mask, status;
+    uint32_t test, test_dma_len, test_dma_res, ep_sel, latch_hi;
+    uint64_t test_dma;
+    uint32_t inv_space;
+    uint64_t inv_start, inv_last;
+    bool inv_busy;
+    UnetmmRing rings[UNETMM_NUM_RINGS];
+    UnetmmVector vectors[UNETMM_NUM_VECTORS];
+
+    UnetmmTlb tlb;              /* source tlb */
+    UnetmmTlb cache;            /* sources with a table */
+    UnetmmSpace *spaces;
+    UnetmmEp *eps;
+    UnetmmMiss *misses;         /* UNETMM_EP_MISSES for each endpoint */
+    uint16_t *in_flight;        /* numbers of misses reported, max_faults */
+    uint32_t in_flight_used;
+    uint16_t *wanted;           /* circular: numbers of misses to report */
+    uint32_t wanted_first, wanted_used;
+    uint32_t misses_joined;
+    uint32_t misses_refused;
+    uint32_t closing;           /* endpoints that will need a completion */
+    uint32_t notify_wanted;
+    uint32_t notify_cursor;
+
+    uint16_t *ready;            /* circular list of endpoints to serve */
+    uint32_t ready_first, ready_used;
+    uint32_t depth;             /* entry points on the stack */
+    bool again;                 /* work was left for run_later */
+    bool reset_wanted;          /* asked for while the engine was running */
+    bool was_closed;            /* may_receive owed to the host */
+    int64_t timer_ns;
+
+    UnetmmPort port;
+    UnetmmLanding rx;
+    uint64_t counters[UNETMM_NUM_COUNTERS];
+};
+
+/* ---- Entry points (unetmm_core.c, unetmm_regs.c, unetmm_port.c) ------------------ */
+
+/* Returns NULL if all is in range, or one sentence for the user. */
+const char *unetmm_params_check(const UnetmmParams *params);
+/* Params must have passed unetmm_params_check(). */
+void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
+                      const UnetmmHostOps *ops, void *host);
+void unetmm_core_free(UnetmmCore *core);
+/* Power-on, FLR: everything but params, knobs and link. */
+void unetmm_core_reset(UnetmmCore *core);
+void unetmm_core_set_seed(UnetmmCore *core, uint64_t seed);
+
+uint32_t unetmm_core_read(UnetmmCore *core, uint32_t offset, unsigned bytes);
+void unetmm_core_write(UnetmmCore *core, uint32_t offset, uint32_t value,
+                       unsigned bytes);
+void unetmm_core_doorbell(UnetmmCore *core, uint32_t page);
+void unetmm_core_run(UnetmmCore *core);
+void unetmm_core_timer(UnetmmCore *core);
+void unetmm_core_set_link(UnetmmCore *core, bool up);
+bool unetmm_core_can_receive(UnetmmCore *core);
+/* False: not taken, offer it again after may_receive(). */
+bool unetmm_core_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes);
+/* The queued frame has gone (or was purged: sent false). */
+void unetmm_core_sent(UnetmmCore *core, bool sent);
+
+/* ---- Inside the core ---------------------------------------------------------------- */
+
+static inline void unetmm_count(UnetmmCore *core, UnetmmEp *ep,
+                                enum unetmm_counter counter, uint64_t n)
+{
+    core->counters[counter] += n;
+    if (ep) {
+        ep->counters[counter] += n;
+    }
+}
+
+static inline uint64_t unetmm_mac_to_u64(const uint8_t *mac)
+{
+    uint64_t v = 0;
+
+    for (int i = 5; i >= 0; i--) {
+        v = v << 8 | mac[i];
+    }
+    return v;
+}
+
+static inline void unetmm_mac_from_u64(uint8_t *mac, uint64_t v)
+{
+    for (int i = 0; i < 6; i++) {
+        mac[i] = v >> (8 * i);
+    }
+}
+
+/* unetmm_core.c */
+uint32_t unetmm_random(UnetmmCore *core);
+bool unetmm_chance(UnetmmCore *core, uint32_t ppm);
+void unetmm_core_fatal(UnetmmCore *core);
+
+/* unetmm_dma.c: the only caller of the host's memory operations */
+bool unetmm_dma_read(UnetmmCore *core, UnetmmEp *ep, uint64_t addr, void *buf,
+                     size_t bytes);
+bool unetmm_dma_write(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
+                      const void *buf, size_t bytes);
+/* Writes an entry whose last word has the phase: that word goes last. */
+bool unetmm_dma_post(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
+                     const void *entry, size_t bytes);
+uint32_t unetmm_dma_test(UnetmmCore *core, uint32_t op);
+
+/* unetmm_ring.c */
+void unetmm_rings_init(UnetmmCore *core);
+bool unetmm_ring_configure(UnetmmCore *core, unsigned ring, uint32_t reg,
+                           uint32_t value);
+uint32_t unetmm_ring_register(UnetmmCore *core, unsigned ring, uint32_t reg);
+uint32_t unetmm_ring_room(const UnetmmRing *ring);
+bool unetmm_ring_fetch_cmd(UnetmmCore *core, struct unetmm_cmd *cmd);
+bool unetmm_ring_post_done(UnetmmCore *core, struct unetmm_cmd_done done);
+bool unetmm_ring_post_fault(UnetmmCore *core, struct unetmm_fault fault);
+bool unetmm_ring_post_notify(UnetmmCore *core, struct unetmm_notify notify);
+
+/* unetmm_irq.c */
+void unetmm_event(UnetmmCore *core, uint32_t events);
+void unetmm_irq_want(UnetmmCore *core, unsigned vector);
+void unetmm_irq_flush(UnetmmCore *core);
+int64_t unetmm_irq_deadline(const UnetmmCore *core);
+
+/* unetmm_cmd.c */
+void unetmm_cmd_run(UnetmmCore *core);
+void unetmm_cmd_close_done(UnetmmCore *core, UnetmmEp *ep);
+
+/* unetmm_space.c */
+uint8_t unetmm_space_create(UnetmmCore *core, uint16_t id,
+                            const struct unetmm_cmd_space *cmd);
+uint8_t unetmm_space_destroy(UnetmmCore *core, uint16_t id);
+void unetmm_space_drop(UnetmmCore *core, uint16_t id);
+UnetmmXlat unetmm_space_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                               bool write, UnetmmPage *page);
+void unetmm_page_hold(const UnetmmPage *page);
+void unetmm_page_release(UnetmmCore *core, const UnetmmPage *page);
+void unetmm_page_move(const UnetmmPage *page, bool start);
+bool unetmm_page_gone(const UnetmmPage *page);
+void unetmm_page_dirty(const UnetmmPage *page);
+void unetmm_invalidate(UnetmmCore *core);
+bool unetmm_invalidate_busy(UnetmmCore *core);
+uint64_t unetmm_pte_pages(uint64_t addr, uint64_t len);
+
+/* unetmm_fault.c */
+bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry);
+void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
+                      uint64_t vpn, uint32_t npages, bool write);
+void unetmm_miss_cancel(UnetmmCore *core, UnetmmEp *ep, unsigned number);
+void unetmm_miss_room(UnetmmCore *core);
+void unetmm_miss_flush(UnetmmCore *core);
+uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
+                           const struct unetmm_cmd_reply *reply,
+                           uint32_t *taken);
+
+/* unetmm_notify.c */
+void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error);
+void unetmm_notify_flush(UnetmmCore *core);
+
+/* unetmm_ep.c */
+uint8_t unetmm_ep_create(UnetmmCore *core, uint16_t id, uint16_t space,
+                         const struct unetmm_cmd_ep *cmd);
+/* *wait: a page is moving; unetmm_cmd_close_done() will follow. */
+uint8_t unetmm_ep_destroy(UnetmmCore *core, uint16_t id, uint16_t tag,
+                          bool *wait);
+void unetmm_ep_close_check(UnetmmCore *core, UnetmmEp *ep);
+uint8_t unetmm_ep_channel(UnetmmCore *core, uint16_t id,
+                          const struct unetmm_cmd_channel *cmd, bool set);
+UnetmmEp *unetmm_ep_live(UnetmmCore *core, uint32_t id);
+void unetmm_ep_fail(UnetmmCore *core, UnetmmEp *ep, uint8_t status);
+uint32_t unetmm_ep_cq_room(const UnetmmEp *ep);
+bool unetmm_ep_complete(UnetmmCore *core, UnetmmEp *ep,
+                        struct unetmm_cqe *cqe);
+void unetmm_ep_sync(UnetmmCore *core, UnetmmEp *ep);
+bool unetmm_ep_read_user(UnetmmCore *core, UnetmmEp *ep);
+
+/* unetmm_head.c: the pre-translated heads of the free queues */
+void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep);
+UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n);
+void unetmm_head_check(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head);
+bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                       UnetmmPage *pages, uint32_t *npages);
+void unetmm_head_pop(UnetmmCore *core, UnetmmEp *ep);
+bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status);
+void unetmm_head_lost_page(UnetmmCore *core, uint16_t space, uint64_t first,
+                           uint64_t last);
+void unetmm_head_answer(UnetmmCore *core, UnetmmEp *ep, unsigned number,
+                        uint8_t reply, uint8_t status);
+void unetmm_head_cancel_all(UnetmmCore *core, UnetmmEp *ep);
+
+/* unetmm_send.c */
+void unetmm_send_turn(UnetmmCore *core, UnetmmEp *ep, uint32_t *descriptors,
+                      uint32_t *bytes);
+void unetmm_send_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
+                        uint8_t status);
+void unetmm_send_abort(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_send_landed(UnetmmCore *core, UnetmmEp *ep);
+
+/* unetmm_recv.c */
+void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes);
+void unetmm_recv_landed(UnetmmCore *core);
+void unetmm_recv_reset(UnetmmCore *core);
+
+/* unetmm_port.c */
+void unetmm_port_init(UnetmmCore *core);
+void unetmm_port_free(UnetmmCore *core);
+void unetmm_port_reset(UnetmmCore *core);
+uint8_t *unetmm_port_buffer(UnetmmCore *core);
+void unetmm_port_release(UnetmmCore *core, uint8_t *frame);
+bool unetmm_port_ready(const UnetmmCore *core);
+/* Takes the frame; it must have come from unetmm_port_buffer(). */
+UnetmmSent unetmm_port_transmit(UnetmmCore *core, uint8_t *frame,
+                                uint32_t bytes);
+bool unetmm_port_local(const UnetmmCore *core, const uint8_t *frame);
+void unetmm_port_drain(UnetmmCore *core);
+void unetmm_port_flush_held(UnetmmCore *core, bool due);
+
+/* unetmm_engine.c */
+void unetmm_enter(UnetmmCore *core);
+void unetmm_leave(UnetmmCore *core);
+void unetmm_engine_queue(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_engine_queue_blocked(UnetmmCore *core, UnetmmBlocked on);
+void unetmm_engine_reset(UnetmmCore *core);
+
+/* unetmm_crc.c: CRC32C (Castagnoli), start with 0 */
+uint32_t unetmm_crc32c(uint32_t crc, const void *data, size_t bytes);
+
+#endif /* UNETMM_CORE_H */

@@ -1,0 +1,220 @@
+/*
+ * unetmm: the engine: who is served, for how long, and when
+ *
+ * The engine runs inside the access that gave it work (a doorbell, a frame),
+ * within a budget; what is left runs later.  While it is on the stack every
+ * other entry only adds to the lists it works off, and no frame is taken from
+ * the net layer: a host operation may well call back (slirp answers inside our
+ * own send).  Endpoints are served in turn, each with a share of the budget.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "unetmm_host.h"
+#include "unetmm_core.h"
+
+#define UNETMM_TURN_DESCRIPTORS 16
+#define UNETMM_TURN_BYTES       131072
+
+void unetmm_engine_queue(UnetmmCore *core, UnetmmEp *ep)
+{
+    uint32_t n = core->params.endpoints;
+
+    if (!ep->queued && ep->live) {
+        ep->queued = true;
+        core->ready[(core->ready_first + core->ready_used++) % n] = ep->id;
+    }
+}
+
+static UnetmmEp *engine_pop(UnetmmCore *core)
+{
+    UnetmmEp *ep;
+
+    if (!core->ready_used) {
+        return NULL;
+    }
+    ep = &core->eps[core->ready[core->ready_first]];
+    core->ready_first = (core->ready_first + 1) % core->params.endpoints;
+    core->ready_used--;
+    ep->queued = false;
+    return ep;
+}
+
+/* What all endpoints that wait for one thing were waiting for is there. */
+void unetmm_engine_queue_blocked(UnetmmCore *core, UnetmmBlocked on)
+{
+    for (uint32_t i = 0; i < core->params.endpoints; i++) {
+        UnetmmEp *ep = &core->eps[i];
+
+        if (ep->live && ep->tx.blocked_on == on) {
+            ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
+            unetmm_engine_queue(core, ep);
+        }
+    }
+}
+
+static void engine_turn(UnetmmCore *core, UnetmmEp *ep, uint32_t *descriptors,
+                        uint32_t *bytes)
+{
+    uint32_t d = MIN(*descriptors, UNETMM_TURN_DESCRIPTORS);
+    uint32_t b = MIN(*bytes, UNETMM_TURN_BYTES);
+    uint32_t d0 = d, b0 = b;
+
+    if (!ep->live) {
+        return;
+    }
+    if (!ep->error && unetmm_ep_read_user(core, ep)) {
+        unetmm_head_fetch(core, ep);
+        unetmm_send_turn(core, ep, &d, &b);
+    }
+    *descriptors -= d0 - d;
+    *bytes -= b0 - b;
+    unetmm_ep_sync(core, ep);
+}
+
+static bool engine_may_run(const UnetmmCore *core)
+{
+    return (core->ctrl & UNETMM_CTRL_ENABLE) &&
+           !(core->status & UNETMM_STATUS_FATAL);
+}
+
+static void engine_work(UnetmmCore *core)
+{
+    uint32_t descriptors = core->params.budget_descriptors;
+    uint32_t bytes = core->params.budget_bytes;
+    uint32_t turns = 2 * core->params.budget_descriptors;
+
+    while (engine_may_run(core)) {
+        UnetmmEp *ep;
+
+        unetmm_cmd_run(core);
+        unetmm_port_drain(core);
+        ep = engine_pop(core);
+        if (!ep) {
+            break;
+        }
+        core->counters[UNETMM_C_turns]++;
+        engine_turn(core, ep, &descriptors, &bytes);
+        if (!descriptors || !bytes || !--turns) {
+            core->counters[UNETMM_C_budget_stops]++;
+            core->again = true;
+            break;
+        }
+    }
+    if (engine_may_run(core)) {
+        unetmm_miss_flush(core);
+        unetmm_notify_flush(core);
+    }
+}
+
+/* The next moment at which something ends by itself. */
+static int64_t engine_deadline(const UnetmmCore *core)
+{
+    int64_t when = unetmm_irq_deadline(core);
+
+    if (core->port.held) {
+        when = MIN(when, core->port.held_until_ns);
+    }
+    if (core->rx.active) {
+        when = MIN(when, core->rx.deadline_ns);
+    }
+    for (uint32_t i = 0; core->params.dma_page_ns &&
+         i < core->params.endpoints; i++) {
+        const UnetmmEp *ep = &core->eps[i];
+
+        if (ep->live && ep->tx.moving) {
+            when = MIN(when, ep->tx.deadline_ns);
+        }
+    }
+    return when;
+}
+
+static void engine_set_timer(UnetmmCore *core)
+{
+    int64_t when = engine_deadline(core);
+
+    if (when != core->timer_ns) {
+        core->timer_ns = when;
+        core->ops->timer_at(core->host, when);
+    }
+}
+
+void unetmm_enter(UnetmmCore *core)
+{
+    core->depth++;
+}
+
+void unetmm_leave(UnetmmCore *core)
+{
+    bool owed;
+
+    if (core->depth > 1) {
+        core->depth--;
+        return;
+    }
+    engine_work(core);
+    if (core->reset_wanted) {
+        core->reset_wanted = false;
+        unetmm_engine_reset(core);
+    }
+    unetmm_irq_flush(core);
+    engine_set_timer(core);
+    if (core->again) {
+        core->again = false;
+        core->ops->run_later(core->host);
+    }
+    core->depth--;
+    owed = core->was_closed && core->port.fifo_used < core->params.local_queue;
+    if (owed) {
+        core->was_closed = false;
+        core->ops->may_receive(core->host);
+    }
+}
+
+void unetmm_core_run(UnetmmCore *core)
+{
+    unetmm_enter(core);
+    unetmm_leave(core);
+}
+
+void unetmm_core_timer(UnetmmCore *core)
+{
+    int64_t now = core->ops->now_ns(core->host);
+
+    unetmm_enter(core);
+    core->timer_ns = INT64_MAX;
+    unetmm_port_flush_held(core, true);
+    if (core->rx.active && core->rx.deadline_ns <= now) {
+        unetmm_recv_landed(core);
+    }
+    for (uint32_t i = 0; core->params.dma_page_ns &&
+         i < core->params.endpoints; i++) {
+        UnetmmEp *ep = &core->eps[i];
+
+        if (ep->live && ep->tx.moving && ep->tx.deadline_ns <= now) {
+            unetmm_send_landed(core, ep);
+        }
+    }
+    unetmm_leave(core);
+}
+
+/* The value is ignored: the indices in memory say what there is to do. */
+void unetmm_core_doorbell(UnetmmCore *core, uint32_t page)
+{
+    UnetmmEp *ep = unetmm_ep_live(core, page);
+
+    unetmm_enter(core);
+    if (!ep || ep->closing) {
+        core->counters[UNETMM_C_err_doorbell]++;
+        UNETMM_GUEST_ERR(doorbell, "doorbell of endpoint %u, which is not "
+                         "there", page);
+    } else {
+        unetmm_count(core, ep, UNETMM_C_doorbells, 1);
+        trace_unetmm_doorbell(page);
+        ep->activity++;
+        if (ep->tx.blocked_on == UNETMM_BLOCKED_CQ) {
+            ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
+        }
+        unetmm_engine_queue(core, ep);
+    }
+    unetmm_leave(core);
+}

@@ -1,0 +1,333 @@
+/*
+ * unetmm: endpoints: creation, indices, completions, arming, the end
+ *
+ * What a process writes (struct unetmm_ep_user) is read once a turn into a copy
+ * that is checked; a forged index stops that endpoint alone.  What the card
+ * writes goes out in unetmm_ep_sync(), which then looks at the process's words
+ * once more behind a full barrier: that look is what makes arming, and a
+ * completion queue that was full, free of lost wake-ups.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "unetmm_host.h"
+#include "unetmm_core.h"
+#include "unetmm_le.h"
+
+UnetmmEp *unetmm_ep_live(UnetmmCore *core, uint32_t id)
+{
+    if (id >= core->params.endpoints || !core->eps[id].live) {
+        return NULL;
+    }
+    return &core->eps[id];
+}
+
+static bool ep_log2_ok(uint8_t log2)
+{
+    return log2 >= UNETMM_MIN_RING_LOG2 && log2 <= UNETMM_MAX_RING_LOG2;
+}
+
+static bool ep_args_ok(const UnetmmCore *core, const struct unetmm_cmd_ep *cmd)
+{
+    return ep_log2_ok(cmd->sq_log2) && ep_log2_ok(cmd->fq_log2) &&
+           ep_log2_ok(cmd->cq_log2) && unetmm_policy_by_id(cmd->policy) &&
+           cmd->pretranslate <= core->params.pretranslate &&
+           cmd->sq_base % UNETMM_SLOT_BYTES == 0 &&
+           cmd->fq_base % sizeof(struct unetmm_fqe) == 0 &&
+           cmd->cq_base % sizeof(struct unetmm_cqe) == 0 &&
+           cmd->index % sizeof(struct unetmm_ep_index) == 0;
+}
+
+uint8_t unetmm_ep_create(UnetmmCore *core, uint16_t id, uint16_t space,
+                         const struct unetmm_cmd_ep *cmd)
+{
+    uint32_t generation;
+    UnetmmEp *ep;
+
+    if (id >= core->params.endpoints || space >= core->params.spaces ||
+        !core->spaces[space].live) {
+        return UNETMM_CS_BAD_ID;
+    }
+    ep = &core->eps[id];
+    if (ep->live) {
+        return UNETMM_CS_EXISTS;
+    }
+    /* Endpoint 0 and space 0 are the driver's and go together. */
+    if ((id == 0) != (space == 0) || !ep_args_ok(core, cmd)) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    generation = ep->generation;
+    memset(ep, 0, sizeof(*ep));
+    ep->live = true;
+    ep->id = id;
+    ep->space = space;
+    ep->generation = generation + 1;
+    ep->misses = &core->misses[id * UNETMM_EP_MISSES];
+    ep->policy = unetmm_policy_by_id(cmd->policy);
+    ep->sq_base = cmd->sq_base;
+    ep->fq_base = cmd->fq_base;
+    ep->cq_base = cmd->cq_base;
+    ep->index = cmd->index;
+    ep->sq_log2 = cmd->sq_log2;
+    ep->fq_log2 = cmd->fq_log2;
+    ep->cq_log2 = cmd->cq_log2;
+    ep->max_heads = cmd->pretranslate ?: core->params.pretranslate;
+    ep->channels = g_new0(UnetmmChannel, core->params.channels);
+    core->spaces[space].endpoints++;
+    ep->publish = true;
+    unetmm_ep_sync(core, ep);
+    trace_unetmm_ep_create(id, space, ep->policy->name);
+    return UNETMM_CS_OK;
+}
+
+static void ep_finish(UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmSpace *space = &core->spaces[ep->space];
+
+    ep->live = false;
+    ep->closing = false;
+    g_clear_pointer(&ep->channels, g_free);
+    if (--space->endpoints == 0) {
+        unetmm_space_drop(core, ep->space);
+    }
+    trace_unetmm_ep_destroy(ep->id);
+}
+
+static bool ep_page_moving(const UnetmmCore *core, const UnetmmEp *ep)
+{
+    return ep->tx.moving ||
+           (core->rx.active && core->rx.moving && core->rx.ep == ep->id &&
+            core->rx.generation == ep->generation);
+}
+
+uint8_t unetmm_ep_destroy(UnetmmCore *core, uint16_t id, uint16_t tag,
+                          bool *wait)
+{
+    UnetmmEp *ep = unetmm_ep_live(core, id);
+
+    *wait = false;
+    if (!ep || ep->closing) {
+        return UNETMM_CS_BAD_ID;
+    }
+    ep->closing = true;
+    ep->error = true;
+    unetmm_head_cancel_all(core, ep);
+    unetmm_miss_cancel(core, ep, 0);
+    core->notify_wanted -= ep->notify_cq + ep->notify_error;
+    ep->notify_cq = ep->notify_error = false;
+    unetmm_send_abort(core, ep);
+    if (ep_page_moving(core, ep)) {
+        ep->close_tag = tag;
+        core->closing++;
+        *wait = true;
+        return UNETMM_CS_OK;
+    }
+    ep_finish(core, ep);
+    return UNETMM_CS_OK;
+}
+
+/* A page has landed: is this the end that EP_DESTROY waits for? */
+void unetmm_ep_close_check(UnetmmCore *core, UnetmmEp *ep)
+{
+    if (ep->closing && !ep_page_moving(core, ep)) {
+        unetmm_send_abort(core, ep);
+        ep_finish(core, ep);
+        unetmm_cmd_close_done(core, ep);
+    }
+}
+
+uint8_t unetmm_ep_channel(UnetmmCore *core, uint16_t id,
+                          const struct unetmm_cmd_channel *cmd, bool set)
+{
+    UnetmmEp *ep = unetmm_ep_live(core, id);
+    UnetmmChannel *channel;
+
+    if (!ep || id == 0 || ep->closing ||
+        cmd->channel >= core->params.channels) {
+        return UNETMM_CS_BAD_ID;
+    }
+    channel = &ep->channels[cmd->channel];
+    if (!set) {
+        channel->live = false;
+        trace_unetmm_channel(id, cmd->channel, false, 0, 0);
+        return UNETMM_CS_OK;
+    }
+    if (cmd->mtu < UNETMM_MIN_MTU || cmd->mtu > UNETMM_MAX_PAYLOAD ||
+        (cmd->peer_mac[0] & 1)) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    *channel = (UnetmmChannel) {
+        .live = true, .peer_ep = cmd->peer_ep,
+        .peer_channel = cmd->peer_channel, .mtu = cmd->mtu,
+    };
+    memcpy(channel->mac, cmd->peer_mac, sizeof(channel->mac));
+    trace_unetmm_channel(id, cmd->channel, true, cmd->peer_ep, cmd->mtu);
+    return UNETMM_CS_OK;
+}
+
+/* Stops an endpoint for good; only its owner is told, and the driver. */
+void unetmm_ep_fail(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
+{
+    if (ep->error) {
+        return;
+    }
+    ep->error = true;
+    ep->failed_cqe = true;
+    ep->fail_status = status;
+    ep->publish = true;
+    unetmm_head_cancel_all(core, ep);
+    unetmm_miss_cancel(core, ep, 0);
+    unetmm_send_abort(core, ep);
+    unetmm_notify_want(core, ep, true);
+    unetmm_event(core, UNETMM_EVENT_EP_ERROR);
+    UNETMM_GUEST_ERR(endpoint, "endpoint %u stopped, status %u", ep->id,
+                     status);
+    unetmm_engine_queue(core, ep);
+}
+
+uint32_t unetmm_ep_cq_room(const UnetmmEp *ep)
+{
+    return (1u << ep->cq_log2) - (ep->cq_prod - ep->cq_cons);
+}
+
+/* Writes a completion.  False: no room, or the bus refused (then failed). */
+bool unetmm_ep_complete(UnetmmCore *core, UnetmmEp *ep,
+                        struct unetmm_cqe *cqe)
+{
+    uint32_t slot = ep->cq_prod & ((1u << ep->cq_log2) - 1);
+
+    if (!unetmm_ep_cq_room(ep)) {
+        return false;
+    }
+    cqe->flags |= UNETMM_PHASE_OF(ep->cq_prod, ep->cq_log2);
+    trace_unetmm_complete(ep->id, cqe->opcode, cqe->status, cqe->cookie,
+                          cqe->len);
+    unetmm_le_cqe(cqe);
+    if (!unetmm_dma_post(core, ep, ep->cq_base + slot * sizeof(*cqe), cqe,
+                         sizeof(*cqe))) {
+        unetmm_ep_fail(core, ep, UNETMM_ST_DMA);
+        return false;
+    }
+    ep->cq_prod++;
+    ep->publish = true;
+    return true;
+}
+
+/* Reads the process's words into the endpoint.  False: stopped. */
+bool unetmm_ep_read_user(UnetmmCore *core, UnetmmEp *ep)
+{
+    struct unetmm_ep_user user;
+    size_t bytes = offsetof(struct unetmm_ep_user, rsvd);
+
+    if (!unetmm_dma_read(core, ep, ep->index, &user, bytes)) {
+        unetmm_ep_fail(core, ep, UNETMM_ST_DMA);
+        return false;
+    }
+    unetmm_le_user(&user);
+    if (user.sq_prod - ep->sq_cons > 1u << ep->sq_log2 ||
+        user.fq_prod - ep->fq_cons > 1u << ep->fq_log2 ||
+        ep->cq_prod - user.cq_cons > ep->cq_prod - ep->cq_cons) {
+        unetmm_count(core, ep, UNETMM_C_err_index, 1);
+        UNETMM_GUEST_ERR(index, "endpoint %u: index forged: sq 0x%x fq 0x%x "
+                         "cq 0x%x", ep->id, user.sq_prod, user.fq_prod,
+                         user.cq_cons);
+        unetmm_ep_fail(core, ep, UNETMM_ST_BAD_INDEX);
+        return false;
+    }
+    ep->sq_prod = user.sq_prod;
+    ep->fq_prod = user.fq_prod;
+    ep->cq_cons = user.cq_cons;
+    ep->arm = user.cq_arm;
+    return true;
+}
+
+static uint32_t ep_state(const UnetmmEp *ep)
+{
+    if (ep->error) {
+        return UNETMM_EP_ERROR;
+    }
+    if (!unetmm_ep_cq_room(ep)) {
+        return UNETMM_EP_RUNNING | UNETMM_EP_CQ_BLOCKED;
+    }
+    return UNETMM_EP_RUNNING;
+}
+
+static void ep_publish(UnetmmCore *core, UnetmmEp *ep)
+{
+    struct unetmm_ep_card card = {
+        .sq_cons = ep->sq_cons, .fq_cons = ep->fq_cons,
+        .cq_prod = ep->cq_prod, .state = ep_state(ep),
+    };
+
+    ep->publish = false;
+    unetmm_le_card(&card);
+    if (!unetmm_dma_write(core, ep, ep->index +
+                          offsetof(struct unetmm_ep_index, card), &card,
+                          offsetof(struct unetmm_ep_card, rsvd))) {
+        unetmm_ep_fail(core, ep, UNETMM_ST_DMA);
+    }
+}
+
+static void ep_check_arm(UnetmmCore *core, UnetmmEp *ep)
+{
+    uint32_t ahead = (ep->cq_prod - ep->arm) & UNETMM_ARM_COUNT;
+
+    if (!(ep->arm & UNETMM_ARM) || ep->arm == ep->arm_done) {
+        return;
+    }
+    /* Exceeded: ahead by 1 .. 2^30, modulo 2^31. */
+    if (ahead != 0 && ahead <= UNETMM_ARM_COUNT / 2) {
+        ep->arm_done = ep->arm;
+        unetmm_notify_want(core, ep, false);
+    }
+}
+
+static bool ep_has_work(const UnetmmEp *ep)
+{
+    if (ep->nheads < ep->max_heads &&
+        ep->fq_cons + ep->nheads != ep->fq_prod) {
+        return true;
+    }
+    if (ep->tx.blocked_on != UNETMM_BLOCKED_NOT) {
+        return false;
+    }
+    return ep->tx.state != UNETMM_TX_IDLE || ep->sq_prod != ep->sq_cons;
+}
+
+static void ep_sync_failed(UnetmmCore *core, UnetmmEp *ep)
+{
+    struct unetmm_cqe cqe = {
+        .opcode = UNETMM_CQE_FAILED, .status = ep->fail_status,
+    };
+
+    if (ep->failed_cqe && unetmm_ep_cq_room(ep)) {
+        ep->failed_cqe = false;
+        unetmm_ep_complete(core, ep, &cqe);
+    }
+    if (ep->publish) {
+        ep_publish(core, ep);
+    }
+}
+
+/* Publishes, looks again, wakes, and queues the endpoint if it has work. */
+void unetmm_ep_sync(UnetmmCore *core, UnetmmEp *ep)
+{
+    if (ep->error) {
+        ep_sync_failed(core, ep);
+        return;
+    }
+    if (ep->publish) {
+        ep_publish(core, ep);
+    }
+    /* Pairs with the process's barrier between arming and looking again. */
+    smp_mb();
+    if (!unetmm_ep_read_user(core, ep)) {
+        return;
+    }
+    ep_check_arm(core, ep);
+    if (ep->tx.blocked_on == UNETMM_BLOCKED_CQ && unetmm_ep_cq_room(ep)) {
+        ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
+    }
+    if (ep_has_work(ep)) {
+        unetmm_engine_queue(core, ep);
+    }
+}

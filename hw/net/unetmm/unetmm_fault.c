@@ -1,0 +1,421 @@
+/*
+ * unetmm: misses and evictions, by way of the fault ring
+ *
+ * Each endpoint owns one UnetmmMiss for its send and one for each head, so
+ * that no endpoint can use up another's.  A miss is NONE, then
+ *
+ *   WANTED    in a FIFO of all endpoints, until the ring has room and fewer
+ *             than max_faults are out;
+ *   ASKED     reported; the driver's answer names its id;
+ *   JOINED    not reported: a report in flight covers the same pages;
+ *   DEFERRED  the driver pages in; the answer follows;
+ *   REFUSED   the answer found no room (all held, or the ring was full): it
+ *             is WANTED again as soon as something is released.
+ *
+ * What falls out of the TLB needs a place in the fault ring first: without one
+ * the insert that would push it out is refused.  A quarter of the ring is kept
+ * free of misses for that.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "unetmm_host.h"
+#include "unetmm_core.h"
+#include "unetmm_le.h"
+
+static UnetmmEp *miss_ep(UnetmmCore *core, uint32_t number)
+{
+    return &core->eps[number / UNETMM_EP_MISSES];
+}
+
+static uint32_t miss_number(const UnetmmCore *core, const UnetmmMiss *miss)
+{
+    return miss - core->misses;
+}
+
+static uint32_t miss_id(const UnetmmCore *core, const UnetmmMiss *miss)
+{
+    return (uint32_t)miss->generation << 16 | miss_number(core, miss);
+}
+
+static void miss_full(UnetmmCore *core)
+{
+    if (!(core->events & UNETMM_EVENT_FAULT_FULL)) {
+        core->counters[UNETMM_C_faults_waited]++;
+        unetmm_event(core, UNETMM_EVENT_FAULT_FULL);
+    }
+}
+
+static void miss_enqueue(UnetmmCore *core, UnetmmMiss *miss)
+{
+    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+
+    miss->state = UNETMM_MISS_WANTED;
+    if (!miss->queued) {
+        miss->queued = true;
+        core->wanted[(core->wanted_first + core->wanted_used++) % n] =
+            miss_number(core, miss);
+    }
+}
+
+static void miss_leave_flight(UnetmmCore *core, const UnetmmMiss *miss)
+{
+    uint32_t number = miss_number(core, miss);
+
+    for (uint32_t i = 0; i < core->in_flight_used; i++) {
+        if (core->in_flight[i] == number) {
+            core->in_flight[i] = core->in_flight[--core->in_flight_used];
+            return;
+        }
+    }
+}
+
+/* Takes a miss out of whatever it is in. */
+static void miss_clear(UnetmmCore *core, UnetmmMiss *miss)
+{
+    switch (miss->state) {
+    case UNETMM_MISS_ASKED:
+    case UNETMM_MISS_DEFERRED:
+        miss_leave_flight(core, miss);
+        break;
+    case UNETMM_MISS_JOINED:
+        core->misses_joined--;
+        break;
+    case UNETMM_MISS_REFUSED:
+        core->misses_refused--;
+        break;
+    default:
+        break;
+    }
+    miss->state = UNETMM_MISS_NONE;
+}
+
+static void miss_refuse(UnetmmCore *core, UnetmmMiss *miss)
+{
+    miss_clear(core, miss);
+    miss->state = UNETMM_MISS_REFUSED;
+    core->misses_refused++;
+}
+
+/* A report in flight, of the same kind, that covers the pages; or NULL. */
+static UnetmmMiss *miss_find_leader(UnetmmCore *core, const UnetmmEp *ep,
+                                    const UnetmmMiss *miss)
+{
+    for (uint32_t i = 0; i < core->in_flight_used; i++) {
+        UnetmmMiss *other = &core->misses[core->in_flight[i]];
+
+        if (miss_ep(core, core->in_flight[i])->space == ep->space &&
+            other->write == miss->write && miss->vpn >= other->vpn &&
+            miss->vpn - other->vpn < other->npages &&
+            miss->npages <= other->npages - (miss->vpn - other->vpn)) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+/* Passes an answer on to whoever waits for this miss. */
+static void miss_tell(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                      uint8_t status)
+{
+    uint32_t number = miss_number(core, miss);
+    UnetmmEp *ep = miss_ep(core, number);
+
+    if (number % UNETMM_EP_MISSES == 0) {
+        unetmm_send_answer(core, ep, reply, status);
+    } else {
+        unetmm_head_answer(core, ep, number % UNETMM_EP_MISSES - 1, reply,
+                           status);
+    }
+}
+
+typedef void MissJoined(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                        uint8_t status);
+
+static void miss_for_joined(UnetmmCore *core, uint32_t leader, MissJoined *fn,
+                            uint8_t reply, uint8_t status)
+{
+    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+
+    for (uint32_t i = 0; core->misses_joined && i < n; i++) {
+        UnetmmMiss *miss = &core->misses[i];
+
+        if (miss->state == UNETMM_MISS_JOINED && miss->leader == leader) {
+            fn(core, miss, reply, status);
+        }
+    }
+}
+
+static void miss_finish(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                        uint8_t status)
+{
+    miss_clear(core, miss);
+    miss_tell(core, miss, reply, status);
+}
+
+static void miss_on_its_own(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                            uint8_t status)
+{
+    miss_clear(core, miss);
+    miss_enqueue(core, miss);
+}
+
+void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
+                      uint64_t vpn, uint32_t npages, bool write)
+{
+    UnetmmMiss *miss = &ep->misses[number];
+    UnetmmMiss *leader;
+
+    miss_clear(core, miss);
+    miss->generation++;
+    miss->vpn = vpn;
+    miss->npages = npages;
+    miss->write = write;
+    if (!core->spaces[ep->space].source->insert) {
+        /* Nobody to ask: the entry cache was full of held entries. */
+        miss_refuse(core, miss);
+        return;
+    }
+    leader = miss_find_leader(core, ep, miss);
+    if (!leader) {
+        miss_enqueue(core, miss);
+        return;
+    }
+    miss->state = UNETMM_MISS_JOINED;
+    miss->leader = miss_number(core, leader);
+    core->misses_joined++;
+    core->counters[UNETMM_C_faults_joined]++;
+    if (leader->state == UNETMM_MISS_DEFERRED) {
+        miss_tell(core, miss, UNETMM_REPLY_DEFERRED, 0);
+    }
+}
+
+void unetmm_miss_cancel(UnetmmCore *core, UnetmmEp *ep, unsigned number)
+{
+    UnetmmMiss *miss = &ep->misses[number];
+    bool led = miss->state == UNETMM_MISS_ASKED ||
+               miss->state == UNETMM_MISS_DEFERRED;
+
+    miss_clear(core, miss);
+    miss->generation++;
+    if (led) {
+        miss_for_joined(core, miss_number(core, miss), miss_on_its_own, 0, 0);
+    }
+}
+
+/* Something was released or the ring has room: ask again for what had none. */
+void unetmm_miss_room(UnetmmCore *core)
+{
+    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+
+    for (uint32_t i = 0; core->misses_refused && i < n; i++) {
+        UnetmmMiss *miss = &core->misses[i];
+
+        if (miss->state != UNETMM_MISS_REFUSED) {
+            continue;
+        }
+        miss_clear(core, miss);
+        if (core->spaces[miss_ep(core, i)->space].source->insert) {
+            miss_enqueue(core, miss);
+        } else {
+            miss_tell(core, miss, UNETMM_REPLY_RESOLVED, 0);
+        }
+    }
+}
+
+static bool miss_report(UnetmmCore *core, UnetmmMiss *miss)
+{
+    uint32_t number = miss_number(core, miss);
+    UnetmmEp *ep = miss_ep(core, number);
+    bool head = number % UNETMM_EP_MISSES != 0;
+    struct unetmm_fault f = {
+        .type = UNETMM_FAULT_MISS,
+        .flags = (miss->write ? UNETMM_FAULT_F_WRITE : 0) |
+                 (head ? UNETMM_FAULT_F_HEAD : 0),
+        .space = ep->space,
+        .ep = ep->id,
+        .fault_id = miss_id(core, miss),
+        .npages = miss->npages,
+        .vaddr = miss->vpn << UNETMM_PAGE_SHIFT,
+    };
+
+    if (!unetmm_ring_post_fault(core, f)) {
+        return false;
+    }
+    miss->state = UNETMM_MISS_ASKED;
+    core->in_flight[core->in_flight_used++] = number;
+    unetmm_count(core, ep, head ? UNETMM_C_faults_head : UNETMM_C_faults_send,
+                 1);
+    trace_unetmm_miss(ep->id, f.fault_id, f.vaddr, f.npages, f.flags);
+    return true;
+}
+
+/* Reports what waits, as far as the ring and the limit allow. */
+void unetmm_miss_flush(UnetmmCore *core)
+{
+    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+    UnetmmRing *ring = &core->rings[UNETMM_RING_FAULT];
+
+    while (core->wanted_used && core->in_flight_used < core->params.max_faults)
+    {
+        UnetmmMiss *miss = &core->misses[core->wanted[core->wanted_first]];
+
+        if (miss->state == UNETMM_MISS_WANTED) {
+            if (unetmm_ring_room(ring) <= (1u << ring->log2) / 4) {
+                miss_full(core);
+                return;
+            }
+            if (!miss_report(core, miss)) {
+                return;
+            }
+        }
+        miss->queued = false;
+        core->wanted_first = (core->wanted_first + 1) % n;
+        core->wanted_used--;
+    }
+}
+
+/* UnetmmTlbEvict: an entry leaves the TLB.  False: the ring has no room. */
+bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry)
+{
+    UnetmmCore *core = opaque;
+    struct unetmm_fault f = {
+        .type = UNETMM_FAULT_EVICT,
+        .flags = entry->dirty ? UNETMM_FAULT_F_DIRTY : 0,
+        .space = entry->space,
+        .vaddr = entry->vpn << UNETMM_PAGE_SHIFT,
+        .pte = entry->pte,
+        .tag = entry->tag,
+    };
+
+    if (!unetmm_ring_post_fault(core, f)) {
+        miss_full(core);
+        return false;
+    }
+    core->counters[UNETMM_C_tlb_evictions]++;
+    trace_unetmm_tlb_evict(f.space, f.vaddr, f.tag, entry->dirty);
+    unetmm_head_lost_page(core, entry->space, entry->vpn, entry->vpn);
+    return true;
+}
+
+/* The miss that a reply names, or NULL if nobody waits for it. */
+static UnetmmMiss *reply_miss(UnetmmCore *core, uint16_t space, uint32_t id)
+{
+    uint32_t number = id & 0xffff;
+    UnetmmMiss *miss;
+
+    if (number >= core->params.endpoints * UNETMM_EP_MISSES) {
+        return NULL;
+    }
+    miss = &core->misses[number];
+    if (miss->generation != id >> 16 ||
+        miss_ep(core, number)->space != space ||
+        (miss->state != UNETMM_MISS_ASKED &&
+         miss->state != UNETMM_MISS_DEFERRED)) {
+        return NULL;
+    }
+    return miss;
+}
+
+/* Inserts the list, up to the first that finds no room. */
+static uint8_t reply_insert(UnetmmCore *core, uint16_t space,
+                            const struct unetmm_cmd_reply *reply,
+                            uint32_t *taken)
+{
+    const UnetmmSourceOps *source = core->spaces[space].source;
+    uint64_t list[UNETMM_REPLY_MAX_PAGES];
+    uint64_t vpn = reply->vaddr >> UNETMM_PAGE_SHIFT;
+    uint8_t status = UNETMM_CS_OK;
+
+    if (!unetmm_dma_read(core, NULL, reply->list, list,
+                         reply->npages * sizeof(list[0]))) {
+        return UNETMM_CS_DMA;
+    }
+    unetmm_tlb_new_batch(source->tlb(core));
+    for (*taken = 0; *taken < reply->npages; (*taken)++) {
+        unetmm_le_u64(&list[*taken]);
+        if (!(list[*taken] & UNETMM_PTE_VALID)) {
+            status = UNETMM_CS_BAD_ARG;
+            break;
+        }
+        if (source->insert(core, space, vpn + *taken, list[*taken],
+                           reply->tag) == UNETMM_TLB_REFUSED) {
+            status = UNETMM_CS_PARTIAL;
+            break;
+        }
+    }
+    unetmm_tlb_new_batch(source->tlb(core));
+    return status;
+}
+
+static uint8_t reply_resolved(UnetmmCore *core, uint16_t space,
+                              UnetmmMiss *miss,
+                              const struct unetmm_cmd_reply *reply,
+                              uint32_t *taken)
+{
+    uint8_t status = reply_insert(core, space, reply, taken);
+
+    /* An eviction on the way may have put the miss into another state. */
+    if (!miss || (miss->state != UNETMM_MISS_ASKED &&
+                  miss->state != UNETMM_MISS_DEFERRED)) {
+        return status;
+    }
+    miss_for_joined(core, miss_number(core, miss), miss_finish,
+                    UNETMM_REPLY_RESOLVED, 0);
+    if (*taken) {
+        miss_finish(core, miss, UNETMM_REPLY_RESOLVED, 0);
+    } else if (status == UNETMM_CS_PARTIAL) {
+        miss_refuse(core, miss);
+    } else {
+        miss_on_its_own(core, miss, 0, 0);
+    }
+    return status;
+}
+
+uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
+                           const struct unetmm_cmd_reply *reply,
+                           uint32_t *taken)
+{
+    UnetmmMiss *miss = NULL;
+
+    *taken = 0;
+    if (space >= core->params.spaces || !core->spaces[space].live) {
+        return UNETMM_CS_BAD_ID;
+    }
+    if (!core->spaces[space].source->insert ||
+        reply->status > UNETMM_REPLY_RETRY ||
+        reply->npages > UNETMM_REPLY_MAX_PAGES ||
+        reply->vaddr % UNETMM_PAGE_BYTES ||
+        (reply->npages && reply->vaddr > UINT64_MAX -
+         ((uint64_t)reply->npages * UNETMM_PAGE_BYTES - 1)) ||
+        (reply->status == UNETMM_REPLY_ERROR &&
+         (reply->error == UNETMM_ST_OK || reply->error >= UNETMM_NUM_ST))) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    if (reply->fault_id != UNETMM_FAULT_NONE) {
+        miss = reply_miss(core, space, reply->fault_id);
+        if (!miss) {
+            return UNETMM_CS_STALE;
+        }
+    }
+    trace_unetmm_reply(reply->fault_id, reply->status, reply->vaddr,
+                       reply->npages);
+    if (reply->status == UNETMM_REPLY_RESOLVED) {
+        return reply_resolved(core, space, miss, reply, taken);
+    }
+    if (!miss) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    if (reply->status == UNETMM_REPLY_RETRY) {
+        miss_on_its_own(core, miss, 0, 0);
+    } else if (reply->status == UNETMM_REPLY_DEFERRED) {
+        miss->state = UNETMM_MISS_DEFERRED;
+        miss_tell(core, miss, reply->status, 0);
+        miss_for_joined(core, miss_number(core, miss), miss_tell,
+                        reply->status, 0);
+    } else {
+        miss_for_joined(core, miss_number(core, miss), miss_finish,
+                        reply->status, reply->error);
+        miss_finish(core, miss, reply->status, reply->error);
+    }
+    return UNETMM_CS_OK;
+}

@@ -1,0 +1,254 @@
+/*
+ * unetmm: the heads of the free queues
+ *
+ * The first few buffers of each free queue are copied into the card and their
+ * pages are asked for ahead, with the right to write, so that a message finds
+ * them translated (U-Net/MM's pre-translation).  The pages are ordinary TLB
+ * entries: evicted or invalidated, they are asked for again, a few times in each
+ * activity of the endpoint (a doorbell, an arrival) and then not before the
+ * next one.  (Without that bound two endpoints whose heads do not fit together
+ * would have the driver trade pages between them for ever.)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "unetmm_host.h"
+#include "unetmm_core.h"
+#include "unetmm_le.h"
+
+UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n)
+{
+    return &ep->heads[(ep->first_head + n) % UNETMM_MAX_HEADS];
+}
+
+/* The number of a head's UnetmmMiss in its endpoint. */
+static unsigned head_miss(const UnetmmEp *ep, const UnetmmHead *head)
+{
+    return 1 + (head - ep->heads);
+}
+
+static void head_load(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                      const struct unetmm_fqe *fqe)
+{
+    const UnetmmSourceOps *source = core->spaces[ep->space].source;
+
+    *head = (UnetmmHead) {
+        .state = UNETMM_HEAD_CHECK,
+        .addr = fqe->addr, .len = fqe->len, .cookie = fqe->cookie,
+    };
+    if (fqe->flags || fqe->rsvd || fqe->len == 0 ||
+        fqe->addr > UINT64_MAX - (fqe->len - 1)) {
+        head->state = UNETMM_HEAD_FAILED;
+        head->status = UNETMM_ST_BAD_DESC;
+        unetmm_count(core, ep, UNETMM_C_err_descriptor, 1);
+        UNETMM_GUEST_ERR(free_descriptor,
+                         "endpoint %u: free buffer 0x%" PRIx64 " +%u refused",
+                         ep->id, fqe->addr, fqe->len);
+    } else if (unetmm_pte_pages(fqe->addr, fqe->len) >
+               source->max_pages(core)) {
+        head->state = UNETMM_HEAD_FAILED;
+        head->status = UNETMM_ST_TOO_LARGE;
+    }
+}
+
+/* Pages from vpn on, up to `limit`, that are not translated. */
+static uint32_t head_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                             uint64_t limit)
+{
+    UnetmmPage page;
+    uint32_t n = 1;
+
+    while (n < limit && n < UNETMM_REPLY_MAX_PAGES &&
+           unetmm_space_lookup(core, ep, vpn + n, true, &page) ==
+           UNETMM_XLAT_MISS) {
+        n++;
+    }
+    return n;
+}
+
+/* May the head ask now?  Large ones need several answers. */
+static bool head_may_ask(const UnetmmEp *ep, const UnetmmHead *head)
+{
+    return head->asked_in != ep->activity ||
+           head->asks < UNETMM_HEAD_ASKS +
+           unetmm_pte_pages(head->addr, head->len) / UNETMM_REPLY_MAX_PAGES;
+}
+
+static void head_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                     uint64_t vpn, uint64_t limit)
+{
+    if (!head_may_ask(ep, head)) {
+        head->state = UNETMM_HEAD_CHECK;
+        return;
+    }
+    if (head->asked_in != ep->activity) {
+        head->asked_in = ep->activity;
+        head->asks = 0;
+    }
+    head->asks++;
+    head->state = UNETMM_HEAD_ASKED;
+    unetmm_miss_want(core, ep, head_miss(ep, head), vpn,
+                     head_missing(core, ep, vpn, limit), true);
+}
+
+/*
+ * Are all pages of the head translated?  Then they are in pages[] (if given).
+ * Otherwise the head becomes ASKED for the first that are not, or FAILED.
+ */
+static bool head_translate(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                           UnetmmPage *pages)
+{
+    uint64_t first = head->addr >> UNETMM_PAGE_SHIFT;
+    uint64_t n = unetmm_pte_pages(head->addr, head->len);
+
+    for (uint64_t i = 0; i < n; i++) {
+        UnetmmPage page;
+
+        switch (unetmm_space_lookup(core, ep, first + i, true, &page)) {
+        case UNETMM_XLAT_OK:
+            if (pages) {
+                pages[i] = page;
+            }
+            break;
+        case UNETMM_XLAT_MISS:
+            head_ask(core, ep, head, first + i, n - i);
+            return false;
+        case UNETMM_XLAT_ERROR:
+            head->state = UNETMM_HEAD_FAILED;
+            head->status = UNETMM_ST_PROTECTION;
+            return false;
+        }
+    }
+    head->state = UNETMM_HEAD_READY;
+    return true;
+}
+
+void unetmm_head_check(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head)
+{
+    if (head->state == UNETMM_HEAD_CHECK) {
+        head_translate(core, ep, head, NULL);
+    }
+}
+
+/* For a message: the pages of a head that is (still) ready. */
+bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                       UnetmmPage *pages, uint32_t *npages)
+{
+    *npages = unetmm_pte_pages(head->addr, head->len);
+    return head_translate(core, ep, head, pages);
+}
+
+void unetmm_head_pop(UnetmmCore *core, UnetmmEp *ep)
+{
+    unetmm_miss_cancel(core, ep, head_miss(ep, unetmm_head_at(ep, 0)));
+    ep->first_head = (ep->first_head + 1) % UNETMM_MAX_HEADS;
+    ep->nheads--;
+    ep->fq_cons++;
+    ep->publish = true;
+}
+
+/* Gives the first buffer back unfilled.  False: no room for the completion. */
+bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
+{
+    UnetmmHead *head = unetmm_head_at(ep, 0);
+    struct unetmm_cqe cqe = {
+        .opcode = UNETMM_CQE_BUFFER, .status = status,
+        .cookie = head->cookie,
+    };
+
+    if (!unetmm_ep_complete(core, ep, &cqe)) {
+        return false;
+    }
+    unetmm_count(core, ep, status == UNETMM_ST_SKIPPED ?
+                 UNETMM_C_bufs_skipped : UNETMM_C_bufs_failed, 1);
+    trace_unetmm_buffer_returned(ep->id, head->addr, head->len, status);
+    unetmm_head_pop(core, ep);
+    return true;
+}
+
+/* Fills the window of heads, asks for their pages, returns those that failed. */
+void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
+{
+    uint32_t depth = 1u << ep->fq_log2;
+
+    for (;;) {
+        while (ep->nheads < ep->max_heads &&
+               ep->fq_cons + ep->nheads != ep->fq_prod) {
+            uint32_t slot = (ep->fq_cons + ep->nheads) & (depth - 1);
+            struct unetmm_fqe fqe;
+
+            if (!unetmm_dma_read(core, ep, ep->fq_base + slot * sizeof(fqe),
+                                 &fqe, sizeof(fqe))) {
+                unetmm_ep_fail(core, ep, UNETMM_ST_DMA);
+                return;
+            }
+            unetmm_le_fqe(&fqe);
+            head_load(core, ep, unetmm_head_at(ep, ep->nheads++), &fqe);
+        }
+        for (uint32_t i = 0; i < ep->nheads; i++) {
+            unetmm_head_check(core, ep, unetmm_head_at(ep, i));
+        }
+        if (!ep->nheads ||
+            unetmm_head_at(ep, 0)->state != UNETMM_HEAD_FAILED ||
+            !unetmm_head_return(core, ep, unetmm_head_at(ep, 0)->status)) {
+            return;
+        }
+    }
+}
+
+/* Pages were evicted or invalidated: what becomes of the heads on them. */
+void unetmm_head_lost_page(UnetmmCore *core, uint16_t space, uint64_t first,
+                           uint64_t last)
+{
+    for (uint32_t e = 0; e < core->params.endpoints; e++) {
+        UnetmmEp *ep = &core->eps[e];
+
+        if (!ep->live || ep->space != space || ep->error) {
+            continue;
+        }
+        for (uint32_t i = 0; i < ep->nheads; i++) {
+            UnetmmHead *head = unetmm_head_at(ep, i);
+            uint64_t low = head->addr >> UNETMM_PAGE_SHIFT;
+            uint64_t high = (head->addr + head->len - 1) >> UNETMM_PAGE_SHIFT;
+
+            if (head->state != UNETMM_HEAD_READY || high < first ||
+                low > last) {
+                continue;
+            }
+            head->state = UNETMM_HEAD_CHECK;
+            if (head_may_ask(ep, head)) {
+                unetmm_engine_queue(core, ep);
+            }
+        }
+    }
+}
+
+/* The driver answered for the head in slot `number`. */
+void unetmm_head_answer(UnetmmCore *core, UnetmmEp *ep, unsigned number,
+                        uint8_t reply, uint8_t status)
+{
+    UnetmmHead *head = &ep->heads[number];
+
+    switch (reply) {
+    case UNETMM_REPLY_DEFERRED:
+        head->state = UNETMM_HEAD_DEFERRED;
+        unetmm_count(core, ep, UNETMM_C_faults_deferred, 1);
+        return;
+    case UNETMM_REPLY_ERROR:
+        head->state = UNETMM_HEAD_FAILED;
+        head->status = status;
+        unetmm_count(core, ep, UNETMM_C_faults_error, 1);
+        break;
+    default:
+        head->state = UNETMM_HEAD_CHECK;
+        break;
+    }
+    unetmm_engine_queue(core, ep);
+}
+
+void unetmm_head_cancel_all(UnetmmCore *core, UnetmmEp *ep)
+{
+    for (unsigned i = 0; i < UNETMM_MAX_HEADS; i++) {
+        unetmm_miss_cancel(core, ep, 1 + i);
+    }
+    ep->nheads = 0;
+}

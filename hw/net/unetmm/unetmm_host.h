@@ -1,0 +1,89 @@
+/*
+ * unetmm: what the core needs of the program it lives in.
+ *
+ * The core knows neither PCI nor QOM.  QEMU is one host (unetmm.c); the unit
+ * tests, the state explorer and the fuzzers are another, built with
+ * UNETMM_STANDALONE.  Core files include this header first and nothing else
+ * from outside, which brings QEMU's osdep.h and the trace points, or the few
+ * equivalents.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef UNETMM_HOST_H
+#define UNETMM_HOST_H
+
+#ifdef UNETMM_STANDALONE
+#include <assert.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <glib.h>
+#include "trace-unetmm.h"       /* generated from trace-events */
+#define le16_to_cpu(v) GUINT16_FROM_LE(v)
+#define le32_to_cpu(v) GUINT32_FROM_LE(v)
+#define le64_to_cpu(v) GUINT64_FROM_LE(v)
+#define cpu_to_le16(v) GUINT16_TO_LE(v)
+#define cpu_to_le32(v) GUINT32_TO_LE(v)
+#define cpu_to_le64(v) GUINT64_TO_LE(v)
+#define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#define smp_wmb() __atomic_thread_fence(__ATOMIC_RELEASE)
+#define unetmm_log_guest_error(...) do { } while (0)
+#ifndef MIN
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#endif
+#ifndef container_of
+#define container_of(ptr, type, member) \
+    ((type *)((char *)(ptr) - offsetof(type, member)))
+#endif
+#else
+#include "qemu/osdep.h"
+#include "qemu/atomic.h"
+#include "qemu/bswap.h"
+#include "qemu/log.h"
+#include "trace.h"
+#define unetmm_log_guest_error(...) \
+    qemu_log_mask(LOG_GUEST_ERROR, "unetmm: " __VA_ARGS__)
+#endif
+
+/* A guest's mistake: a trace event of its own and QEMU's guest-error log. */
+#define UNETMM_GUEST_ERR(event, fmt, ...) do { \
+        trace_unetmm_err_##event(__VA_ARGS__); \
+        unetmm_log_guest_error(fmt "\n", __VA_ARGS__); \
+    } while (0)
+
+/* What the wire said to a frame. */
+typedef enum UnetmmSent {
+    UNETMM_SENT_DONE,       /* gone */
+    UNETMM_SENT_QUEUED,     /* copied; no more until unetmm_core_sent() */
+    UNETMM_SENT_REFUSED,    /* will never go */
+} UnetmmSent;
+
+/*
+ * All are called with the host's one lock held (QEMU: the BQL) and may be
+ * called from inside any unetmm_core_*() call.  Addresses are the device's DMA
+ * addresses.  Memory operations return false if the bus refuses any part; they
+ * reach RAM only, never a device.
+ */
+typedef struct UnetmmHostOps {
+    bool (*mem_read)(void *host, uint64_t addr, void *buf, size_t bytes);
+    bool (*mem_write)(void *host, uint64_t addr, const void *buf,
+                      size_t bytes);
+    /* One aligned 32-bit store, not torn, little-endian in memory. */
+    bool (*mem_store32)(void *host, uint64_t addr, uint32_t value);
+    void (*interrupt)(void *host, unsigned vector);
+    int64_t (*now_ns)(void *host);
+    /* One timer; a new time replaces the old one; INT64_MAX cancels. */
+    void (*timer_at)(void *host, int64_t when_ns);
+    /* Call unetmm_core_run() soon, from a clean stack. */
+    void (*run_later)(void *host);
+    UnetmmSent (*send)(void *host, const uint8_t *frame, size_t bytes);
+    /* unetmm_core_can_receive() may have become true. */
+    void (*may_receive)(void *host);
+    /* The wire carries our own source address: said once to the user. */
+    void (*warn_self)(void *host);
+} UnetmmHostOps;
+
+#endif /* UNETMM_HOST_H */

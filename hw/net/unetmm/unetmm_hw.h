@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later OR BSD-2-Clause */
+/*
+ * unetmm: the contract between the card and everything that talks to it.
+ *
+ * This one header is included by the card (QEMU), the Linux driver, the user
+ * library and the qtests.  docs/specs/unetmm.rst is the prose to it.  All
+ * values in memory and in registers are little-endian; all structures are
+ * naturally aligned, have no holes and no bit-fields.  A member or bit named
+ * "rsvd" must be written as zero and is ignored when read, unless the
+ * specification says that the card checks it ("MBZ": the card refuses it).
+ */
+#ifndef UNETMM_HW_H
+#define UNETMM_HW_H
+
+#ifdef __KERNEL__
+#include <linux/types.h>
+#include <linux/stddef.h>
+#include <linux/build_bug.h>
+typedef __le16 unetmm_le16;
+typedef __le32 unetmm_le32;
+typedef __le64 unetmm_le64;
+typedef __u8 unetmm_u8;
+#else
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+typedef uint16_t unetmm_le16;
+typedef uint32_t unetmm_le32;
+typedef uint64_t unetmm_le64;
+typedef uint8_t unetmm_u8;
+#endif
+
+/*
+ * Fields are named by their mask alone; the shift follows from it.  The kernel
+ * uses FIELD_GET()/FIELD_PREP() on the same masks.
+ */
+#define UNETMM_GET(mask, v)  (((v) & (mask)) / ((mask) & -(mask)))
+#define UNETMM_PREP(mask, v) (((v) * ((mask) & -(mask))) & (mask))
+
+/* ---- PCI identity and BARs --------------------------------------------- */
+
+#define UNETMM_PCI_VENDOR_ID    0x1af4
+#define UNETMM_PCI_DEVICE_ID    0x10f0  /* the range for experiments */
+#define UNETMM_ETHERTYPE        0x88b5  /* IEEE local experimental 1 */
+
+#define UNETMM_BAR_REGS         0       /* 32-bit memory */
+#define UNETMM_BAR_MSIX         1       /* 32-bit memory */
+#define UNETMM_BAR_DOORBELL     2       /* 64-bit memory, prefetchable */
+
+#define UNETMM_REGS_BYTES       0x4000
+
+#define UNETMM_PAGE_SHIFT       12      /* the card's translation granule */
+#define UNETMM_PAGE_BYTES       4096
+
+/* MSI-X vectors */
+#define UNETMM_VEC_EVENT        0       /* EVENTS and command completions */
+#define UNETMM_VEC_FAULT        1       /* fault ring */
+#define UNETMM_VEC_NOTIFY       2       /* notification ring */
+#define UNETMM_NUM_VECTORS      3
+
+/* ---- Registers (BAR0): 32 bits wide, 4-byte accesses only --------------- */
+
+#define UNETMM_REG_ID           0x0000  /* R   UNETMM_ID_VALUE */
+#define UNETMM_REG_VERSION      0x0004  /* R   interface version */
+#define UNETMM_REG_CAPS         0x0008  /* R   UNETMM_CAP_* */
+#define UNETMM_REG_STATUS       0x000c  /* R   UNETMM_STATUS_* */
+#define UNETMM_REG_CTRL         0x0010  /* R/W UNETMM_CTRL_* */
+#define UNETMM_REG_EVENTS       0x0014  /* R/W1C sticky UNETMM_EVENT_* */
+#define UNETMM_REG_EVENT_MASK   0x0018  /* R/W 1 = raises UNETMM_VEC_EVENT */
+#define UNETMM_REG_MAC_LO       0x0020  /* R   MAC bytes 0..3, byte 0 lowest */
+#define UNETMM_REG_MAC_HI       0x0024  /* R   MAC bytes 4..5 */
+#define UNETMM_REG_USER_MTU     0x0028  /* R   payload bytes of a user frame */
+#define UNETMM_REG_DB_STRIDE    0x002c  /* R   bytes between doorbell pages */
+#define UNETMM_REG_ENDPOINTS    0x0030  /* R   endpoints, endpoint 0 included */
+#define UNETMM_REG_SPACES       0x0034  /* R   address spaces, 0 included */
+#define UNETMM_REG_CHANNELS     0x0038  /* R   channels per endpoint */
+#define UNETMM_REG_MAX_LOG2     0x003c  /* R   largest log2 of any ring */
+#define UNETMM_REG_TLB_SETS     0x0040  /* R */
+#define UNETMM_REG_TLB_WAYS     0x0044  /* R */
+#define UNETMM_REG_TLB_VICTIMS  0x0048  /* R */
+#define UNETMM_REG_PRETRANSLATE 0x004c  /* R   most heads an endpoint may ask */
+#define UNETMM_REG_MAX_FAULTS   0x0050  /* R   misses reported at a time */
+#define UNETMM_REG_SOURCES      0x0054  /* R   bit n: source n exists */
+#define UNETMM_REG_POLICIES     0x0058  /* R   bit n: policy n exists */
+
+/* Test registers, usable before anything is enabled */
+#define UNETMM_REG_TEST         0x0080  /* R/W reads back twice the value */
+#define UNETMM_REG_TEST_IRQ     0x0084  /* W   raises the vector written */
+#define UNETMM_REG_TEST_DMA_LO  0x0088  /* R/W buffer address */
+#define UNETMM_REG_TEST_DMA_HI  0x008c  /* R/W */
+#define UNETMM_REG_TEST_DMA_LEN 0x0090  /* R/W bytes, 1..4096 */
+#define UNETMM_REG_TEST_DMA_OP  0x0094  /* W   UNETMM_TEST_DMA_* */
+#define UNETMM_REG_TEST_DMA_RES 0x0098  /* R   0 or UNETMM_TEST_DMA_FAILED */
+
+/* Card rings: one block of registers each */
+#define UNETMM_RING_CMD         0       /* driver to card */
+#define UNETMM_RING_CMDC        1       /* command completions */
+#define UNETMM_RING_FAULT       2       /* misses and evictions */
+#define UNETMM_RING_NOTIFY      3       /* wake-ups */
+#define UNETMM_NUM_RINGS        4
+#define UNETMM_REG_RING(r)      (0x0100 + 0x20 * (r))
+#define UNETMM_RING_BASE_LO     0x00    /* R/W while disabled */
+#define UNETMM_RING_BASE_HI     0x04    /* R/W while disabled */
+#define UNETMM_RING_LOG2        0x08    /* R/W while disabled, 1..MAX_LOG2 */
+#define UNETMM_RING_ENABLE      0x0c    /* R/W 1 = on; off clears PROD, CONS */
+#define UNETMM_RING_PROD        0x10    /* R/W on CMD, R elsewhere */
+#define UNETMM_RING_CONS        0x14    /* R on CMD, R/W elsewhere */
+#define UNETMM_RING_MODERATE    0x18    /* R/W least ns between interrupts */
+
+/* Synchronous invalidation */
+#define UNETMM_REG_INV_SPACE    0x0200  /* R/W */
+#define UNETMM_REG_INV_START_LO 0x0204  /* R/W first byte */
+#define UNETMM_REG_INV_START_HI 0x0208
+#define UNETMM_REG_INV_LAST_LO  0x020c  /* R/W last byte, inclusive */
+#define UNETMM_REG_INV_LAST_HI  0x0210
+#define UNETMM_REG_INV_CTRL     0x0214  /* W 1 = go; R bit 0 = still busy */
+#define UNETMM_INV_BUSY         0x00000001u
+
+/* Counters: 64 bits as a low and a high word; reading LO latches HI */
+#define UNETMM_REG_EP_SEL       0x0220  /* R/W endpoint shown at EP_COUNTER */
+#define UNETMM_REG_COUNTER(n)   (0x1000 + 8 * (n))
+#define UNETMM_REG_EP_COUNTER(n) (0x2000 + 8 * (n))
+
+#define UNETMM_ID_VALUE         0x4d4d4e55u /* "UNMM" */
+#define UNETMM_VERSION_MAJOR    0xffff0000u
+#define UNETMM_VERSION_MINOR    0x0000ffffu
+#define UNETMM_VERSION_VALUE    0x00010000u
+
+#define UNETMM_CAP_LOCAL        0x00000001u /* delivery on the same card */
+#define UNETMM_CAP_INLINE_RECV  0x00000002u /* small messages in the CQE */
+
+#define UNETMM_STATUS_LINK      0x00000001u
+#define UNETMM_STATUS_ENABLED   0x00000002u
+#define UNETMM_STATUS_FATAL     0x00000004u /* a card ring failed; reset */
+
+#define UNETMM_CTRL_ENABLE      0x00000001u
+#define UNETMM_CTRL_RESET       0x00000002u /* reads 0; resets all but PCI */
+
+#define UNETMM_EVENT_LINK       0x00000001u /* link state changed */
+#define UNETMM_EVENT_CMD        0x00000002u /* a command completed */
+#define UNETMM_EVENT_FAULT_FULL 0x00000004u /* a fault report had to wait */
+#define UNETMM_EVENT_NOTIFY_FULL 0x00000008u /* a notification had to wait */
+#define UNETMM_EVENT_FATAL      0x00000010u /* STATUS_FATAL was set */
+#define UNETMM_EVENT_EP_ERROR   0x00000020u /* an endpoint was stopped */
+#define UNETMM_EVENT_ALL        0x0000003fu
+
+#define UNETMM_TEST_DMA_FILL    1       /* byte i becomes (uint8_t)i */
+#define UNETMM_TEST_DMA_INVERT  2       /* every byte is complemented */
+#define UNETMM_TEST_DMA_FAILED  0x80000000u
+
+#define UNETMM_MIN_RING_LOG2    1
+#define UNETMM_MAX_RING_LOG2    14
+
+/* ---- Phase bit ---------------------------------------------------------- */
+
+/*
+ * Each ring that the card produces has a phase bit in the last word of every
+ * entry.  The card writes 1 there on its first pass over the ring, 0 on the
+ * second, and so on; memory starts as zero.  The reader at free-running index
+ * i of a ring of 2^n entries expects !((i >> n) & 1).  The card writes the
+ * word with the phase last; the reader reads it first, then needs an acquire
+ * barrier before the rest.
+ */
+#define UNETMM_PHASE            0x00000001u
+#define UNETMM_PHASE_OF(index, log2) ((((index) >> (log2)) & 1u) ^ 1u)
+
+/* ---- Translation entry --------------------------------------------------- */
+
+/*
+ * One 64-bit format for FAULT_REPLY lists and for the tables in host memory
+ * (source pinned; later utlb, shadow and odp).  A table is a radix tree: the
+ * root and each further table are one 4096-byte page of 512 entries, `levels`
+ * deep (1..6); a directory entry has VALID and the address of the next table.
+ * Level 0 is indexed by address bits 12..20.  The sixth level uses 7 bits only.
+ */
+#define UNETMM_PTE_VALID        0x0000000000000001ull
+#define UNETMM_PTE_READ         0x0000000000000002ull
+#define UNETMM_PTE_WRITE        0x0000000000000004ull
+#define UNETMM_PTE_ADDR         0xfffffffffffff000ull
+#define UNETMM_TABLE_BITS       9
+#define UNETMM_TABLE_ENTRIES    512
+#define UNETMM_TABLE_LEVELS     6
+
+/* ---- Sources and policies ------------------------------------------------ */
+
+#define UNETMM_SOURCE_DIRECT    0       /* space 0 only: address = DMA address */
+#define UNETMM_SOURCE_PINNED    1       /* table in host memory; miss = error */
+#define UNETMM_SOURCE_TLB       2       /* card TLB; miss goes to the driver */
+
+#define UNETMM_POLICY_DROP      0
+#define UNETMM_POLICY_SKIP      1
+
+/* ---- Endpoint memory (written by the process that owns it) --------------- */
+
+/*
+ * The index block: 128 bytes, 128-byte aligned.  All indices run freely over
+ * 32 bits; the slot is index & (depth - 1).  The card reads each user word once
+ * per turn and never trusts it: a producer more than a depth ahead, or a
+ * consumer ahead of the producer, stops the endpoint (UNETMM_EP_ERROR).
+ */
+struct unetmm_ep_user {
+    unetmm_le32 sq_prod;        /* slots of the send queue filled */
+    unetmm_le32 fq_prod;        /* buffers posted */
+    unetmm_le32 cq_cons;        /* completions taken */
+    unetmm_le32 cq_arm;         /* 0, or UNETMM_ARM | completions seen */
+    unetmm_u8 rsvd[48];
+};
+
+struct unetmm_ep_card {
+    unetmm_le32 sq_cons;        /* slots of the send queue that are free again */
+    unetmm_le32 fq_cons;        /* buffers that left the free queue */
+    unetmm_le32 cq_prod;        /* completions written (a hint: use the phase) */
+    unetmm_le32 state;          /* UNETMM_EP_* */
+    unetmm_u8 rsvd[48];
+};
+
+struct unetmm_ep_index {
+    struct unetmm_ep_user user;
+    struct unetmm_ep_card card;
+};
+
+/*
+ * Arming: a wake-up is sent once as soon as the number of completions written
+ * exceeds the number in cq_arm (31 bits, compared modulo 2^31).  Order for the
+ * reader: take what is there; store cq_arm; full barrier; look again; block.
+ * The card: write the completion; full barrier; read cq_arm.  No doorbell.
+ */
+#define UNETMM_ARM              0x80000000u
+#define UNETMM_ARM_COUNT        0x7fffffffu
+
+#define UNETMM_EP_RUNNING       0x00000001u
+#define UNETMM_EP_ERROR         0x00000002u /* stopped; destroy it */
+#define UNETMM_EP_CQ_BLOCKED    0x00000004u /* ring the doorbell after taking */
+
+/*
+ * Send queue: slots of 64 bytes.  The first slot of a descriptor is an
+ * unetmm_sqe.  With more than 2 segments, slots of 4 segments follow; with more
+ * than 32 inline bytes, slots of 64 raw bytes follow.  There are no pointers
+ * from slot to slot, so a chain can neither loop nor be cut elsewhere than at
+ * the producer index.
+ */
+struct unetmm_seg {
+    unetmm_le64 addr;           /* virtual address in the endpoint's space */
+    unetmm_le32 len;            /* bytes; 0 is allowed */
+    unetmm_le32 rsvd;           /* MBZ */
+};
+
+#define UNETMM_SQE_SEGS         2
+#define UNETMM_SQE_INLINE       32
+#define UNETMM_SLOT_BYTES       64
+#define UNETMM_SLOT_SEGS        4
+#define UNETMM_MAX_SEGS         16
+#define UNETMM_MAX_INLINE       224
+#define UNETMM_MAX_SLOTS        5       /* longest descriptor, in slots */
+
+struct unetmm_sqe {
+    unetmm_u8 opcode;           /* UNETMM_OP_* */
+    unetmm_u8 flags;            /* UNETMM_SQE_* */
+    unetmm_u8 nsegs;            /* 0..UNETMM_MAX_SEGS; 0 with INLINE */
+    unetmm_u8 inline_len;       /* 0..UNETMM_MAX_INLINE; 0 without INLINE */
+    unetmm_le16 channel;        /* local channel number; 0 for CONTROL */
+    unetmm_le16 rsvd0;          /* MBZ */
+    unetmm_le64 cookie;         /* returned in the completion */
+    unetmm_le32 imm;            /* MBZ for SEND */
+    unetmm_le32 handle;         /* MBZ for SEND */
+    unetmm_le64 remote;         /* CONTROL: destination MAC, byte 0 lowest */
+    union {
+        struct unetmm_seg seg[UNETMM_SQE_SEGS];
+        unetmm_u8 data[UNETMM_SQE_INLINE];
+    };
+};
+
+#define UNETMM_OP_SEND          1       /* datagram or message on a channel */
+#define UNETMM_OP_CONTROL       2       /* endpoint 0 only */
+
+#define UNETMM_SQE_F_INLINE     0x01    /* data is in the slots */
+#define UNETMM_SQE_F_QUIET      0x02    /* completion only if it fails */
+#define UNETMM_SQE_F_ALL        0x03
+
+/* Free queue: one buffer an entry */
+struct unetmm_fqe {
+    unetmm_le64 addr;
+    unetmm_le32 len;            /* 1..what the TLB can hold at once */
+    unetmm_le32 flags;          /* MBZ */
+    unetmm_le64 cookie;
+    unetmm_le64 rsvd;           /* MBZ */
+};
+
+/* Completion queue */
+#define UNETMM_CQE_INLINE       40
+
+struct unetmm_cqe {
+    unetmm_le64 cookie;
+    unetmm_le32 len;            /* message bytes */
+    unetmm_le16 channel;        /* local channel number */
+    unetmm_u8 opcode;           /* UNETMM_CQE_* */
+    unetmm_u8 status;           /* UNETMM_ST_* */
+    union {
+        unetmm_u8 data[UNETMM_CQE_INLINE];
+        unetmm_le64 source;     /* CONTROL: sender's MAC, byte 0 lowest */
+    };
+    unetmm_le32 rsvd;
+    unetmm_le32 flags;          /* UNETMM_CQE_F_* and UNETMM_PHASE */
+};
+
+#define UNETMM_CQE_SENT         1       /* of a send descriptor */
+#define UNETMM_CQE_RECEIVED     2       /* a message; buffer or inline */
+#define UNETMM_CQE_BUFFER       3       /* a free buffer came back unfilled */
+#define UNETMM_CQE_CONTROL      4       /* a control message (endpoint 0) */
+#define UNETMM_CQE_FAILED       5       /* the endpoint was stopped */
+
+#define UNETMM_CQE_F_INLINE     0x00000002u /* message is in data[] */
+
+#define UNETMM_ST_OK            0
+#define UNETMM_ST_PROTECTION    1       /* the address may not be used so */
+#define UNETMM_ST_BAD_DESC      2       /* malformed descriptor */
+#define UNETMM_ST_BAD_CHANNEL   3       /* no such channel of this endpoint */
+#define UNETMM_ST_TOO_LONG      4       /* longer than the channel's MTU */
+#define UNETMM_ST_SKIPPED       5       /* buffer: was not resident in time */
+#define UNETMM_ST_TOO_LARGE     6       /* buffer: the TLB can never hold it */
+#define UNETMM_ST_LIMIT         7       /* the driver's pin limit is reached */
+#define UNETMM_ST_UNSUPPORTED   8       /* memory that Linux refuses to pin */
+#define UNETMM_ST_LINK_DOWN     9       /* no link: the message was not sent */
+#define UNETMM_ST_BAD_INDEX     10      /* forged ring index */
+#define UNETMM_ST_DMA           11      /* the bus refused an access */
+#define UNETMM_ST_REFUSED       12      /* the wire refused the frame */
+#define UNETMM_NUM_ST           13
+
+/* ---- Commands ------------------------------------------------------------ */
+
+#define UNETMM_CMD_NOP          0
+#define UNETMM_CMD_SPACE_CREATE 1
+#define UNETMM_CMD_SPACE_DESTROY 2      /* its endpoints must be gone */
+#define UNETMM_CMD_EP_CREATE    3
+#define UNETMM_CMD_EP_DESTROY   4       /* completes when its DMA has ended */
+#define UNETMM_CMD_CHANNEL_SET  5
+#define UNETMM_CMD_CHANNEL_CLEAR 6
+#define UNETMM_CMD_FAULT_REPLY  7
+#define UNETMM_NUM_CMD          8
+
+struct unetmm_cmd_space {
+    unetmm_u8 source;           /* UNETMM_SOURCE_* */
+    unetmm_u8 levels;           /* of the table; 0 for sources without */
+    unetmm_u8 rsvd[6];
+    unetmm_le64 table;          /* DMA address of the root page, or 0 */
+};
+
+struct unetmm_cmd_ep {
+    unetmm_le64 sq_base;        /* 64-byte aligned */
+    unetmm_le64 fq_base;
+    unetmm_le64 cq_base;
+    unetmm_le64 index;          /* 128-byte aligned */
+    unetmm_u8 sq_log2;          /* slots */
+    unetmm_u8 fq_log2;
+    unetmm_u8 cq_log2;
+    unetmm_u8 policy;           /* UNETMM_POLICY_* */
+    unetmm_u8 pretranslate;     /* heads; 0 = the card's most */
+    unetmm_u8 rsvd[3];
+};
+
+struct unetmm_cmd_channel {
+    unetmm_le16 channel;
+    unetmm_le16 peer_ep;
+    unetmm_le16 peer_channel;   /* put in frames as a hint, checked there */
+    unetmm_le16 rsvd0;
+    unetmm_le32 mtu;            /* payload bytes of a frame */
+    unetmm_u8 peer_mac[6];
+    unetmm_u8 rsvd1[2];
+};
+
+/*
+ * The answer to a miss, or a translation given unasked (fault_id NONE).
+ * RESOLVED: `npages` entries at `list` are inserted for consecutive pages from
+ * vaddr; the completion's result says how many were taken, and those not taken
+ * are the driver's to unpin.  The card asks again for what it still needs.
+ * Pages of one reply never push each other out.
+ */
+struct unetmm_cmd_reply {
+    unetmm_le32 fault_id;       /* from the fault record, or UNETMM_FAULT_NONE */
+    unetmm_u8 status;           /* UNETMM_REPLY_* */
+    unetmm_u8 error;            /* ERROR: the UNETMM_ST_* to complete with */
+    unetmm_le16 npages;         /* 0..512 */
+    unetmm_le64 vaddr;          /* page aligned */
+    unetmm_le64 list;           /* DMA address of npages translation entries */
+    unetmm_le32 tag;            /* given back when an entry is evicted */
+    unetmm_le32 rsvd;
+};
+
+#define UNETMM_FAULT_NONE       0xffffffffu
+#define UNETMM_REPLY_RESOLVED   0
+#define UNETMM_REPLY_DEFERRED   1       /* being paged in; RESOLVED follows */
+#define UNETMM_REPLY_ERROR      2       /* will never be there */
+#define UNETMM_REPLY_RETRY      3       /* ask again */
+#define UNETMM_REPLY_MAX_PAGES  512
+
+struct unetmm_cmd {
+    unetmm_u8 opcode;
+    unetmm_u8 rsvd;
+    unetmm_le16 tag;            /* echoed in the completion */
+    unetmm_le16 space;
+    unetmm_le16 ep;
+    union {
+        struct unetmm_cmd_space space_create;
+        struct unetmm_cmd_ep ep_create;
+        struct unetmm_cmd_channel channel;
+        struct unetmm_cmd_reply reply;
+        unetmm_u8 raw[56];
+    };
+};
+
+struct unetmm_cmd_done {
+    unetmm_le16 tag;
+    unetmm_u8 opcode;
+    unetmm_u8 status;           /* UNETMM_CS_* */
+    unetmm_le32 result;         /* FAULT_REPLY: pages taken */
+    unetmm_le32 rsvd;
+    unetmm_le32 flags;          /* UNETMM_PHASE */
+};
+
+#define UNETMM_CS_OK            0
+#define UNETMM_CS_BAD_OPCODE    1
+#define UNETMM_CS_BAD_ARG       2       /* a field is out of range */
+#define UNETMM_CS_BAD_ID        3       /* no such space, endpoint, channel */
+#define UNETMM_CS_EXISTS        4       /* the id is in use */
+#define UNETMM_CS_BUSY          5       /* space still has endpoints */
+#define UNETMM_CS_DMA           6       /* the bus refused an access */
+#define UNETMM_CS_PARTIAL       7       /* FAULT_REPLY: not all pages taken */
+#define UNETMM_CS_STALE         8       /* FAULT_REPLY: nobody waits for it */
+
+/* ---- Fault ring ----------------------------------------------------------- */
+
+struct unetmm_fault {
+    unetmm_u8 type;             /* UNETMM_FAULT_* */
+    unetmm_u8 flags;            /* UNETMM_FAULT_F_* */
+    unetmm_le16 space;
+    unetmm_le16 ep;             /* MISS: who waits (the first one) */
+    unetmm_le16 rsvd0;
+    unetmm_le32 fault_id;       /* MISS: to be named in FAULT_REPLY */
+    unetmm_le32 npages;         /* MISS: consecutive pages wanted, 1..512 */
+    unetmm_le64 vaddr;          /* page aligned */
+    unetmm_le64 pte;            /* EVICT: the entry that was given */
+    unetmm_le32 tag;            /* EVICT: the tag that was given */
+    unetmm_le32 rsvd1;
+    unetmm_le64 time_ns;        /* when the card wrote it, its own clock */
+    unetmm_u8 rsvd2[12];
+    unetmm_le32 phase;          /* UNETMM_PHASE */
+};
+
+#define UNETMM_FAULT_MISS       1
+#define UNETMM_FAULT_EVICT      2
+
+#define UNETMM_FAULT_F_WRITE    0x01    /* MISS: a write translation is wanted */
+#define UNETMM_FAULT_F_HEAD     0x02    /* MISS: a free buffer, not a send */
+#define UNETMM_FAULT_F_DIRTY    0x04    /* EVICT: data was written through it */
+
+/* ---- Notification ring ----------------------------------------------------- */
+
+struct unetmm_notify {
+    unetmm_u8 type;             /* UNETMM_NOTIFY_* */
+    unetmm_u8 rsvd0;
+    unetmm_le16 ep;
+    unetmm_le32 data;           /* CQ: completions written so far */
+    unetmm_le64 rsvd1;
+    unetmm_le64 time_ns;
+    unetmm_le32 rsvd2;
+    unetmm_le32 phase;          /* UNETMM_PHASE */
+};
+
+#define UNETMM_NOTIFY_CQ        1       /* an armed completion queue */
+#define UNETMM_NOTIFY_EP_ERROR  2       /* the endpoint was stopped */
+
+/* ---- Counters --------------------------------------------------------------- */
+
+/*
+ * One list makes the registers, the names in unetmm-stat, the QOM properties
+ * and the specification's table.  X(identifier, scope, help): scope C counts
+ * on the card only, E on the card and on the endpoint concerned.
+ */
+#define UNETMM_COUNTERS(X) \
+    X(tx_frames,        E, "frames handed to the wire or to the local queue") \
+    X(tx_bytes,         E, "payload bytes in those frames") \
+    X(rx_frames,        E, "user frames accepted for an endpoint") \
+    X(rx_bytes,         E, "payload bytes delivered") \
+    X(rx_inline,        E, "messages delivered inside a completion") \
+    X(local_frames,     C, "frames that stayed on the card") \
+    X(doorbells,        E, "doorbell writes") \
+    X(turns,            C, "times the engine ran") \
+    X(budget_stops,     C, "times the engine gave up its budget") \
+    X(tlb_hits,         E, "translations found in the sets") \
+    X(tlb_victim_hits,  E, "translations found among the victims") \
+    X(tlb_misses,       E, "translations not found or without the right") \
+    X(tlb_inserts,      C, "translations taken from the driver") \
+    X(tlb_refused,      C, "translations refused: set and victims busy") \
+    X(tlb_evictions,    C, "translations handed back to the driver") \
+    X(tlb_invalidated,  C, "translations dropped by an invalidation") \
+    X(invalidations,    C, "invalidations asked by the driver") \
+    X(inv_waits,        C, "invalidations that waited for a page in flight") \
+    X(cache_hits,       E, "table entries found in the entry cache") \
+    X(cache_misses,     E, "table entries fetched by DMA") \
+    X(faults_send,      E, "misses reported for a send") \
+    X(faults_head,      E, "misses reported for free buffers") \
+    X(faults_joined,    C, "misses that joined one already in flight") \
+    X(faults_deferred,  E, "answers: not resident") \
+    X(faults_error,     E, "answers: never") \
+    X(faults_waited,    C, "reports that waited: ring full or limit reached") \
+    X(notifications,    E, "wake-ups written to the notification ring") \
+    X(notify_waited,    C, "wake-ups that waited: ring full") \
+    X(interrupts,       C, "MSI-X messages sent") \
+    X(sends_done,       E, "send descriptors completed well") \
+    X(sends_failed,     E, "send descriptors completed with an error") \
+    X(send_waits,       E, "times a send waited for a translation") \
+    X(wire_waits,       C, "times the wire pushed back") \
+    X(cq_waits,         E, "times a send waited for its completion queue") \
+    X(bufs_skipped,     E, "free buffers returned: not resident in time") \
+    X(bufs_failed,      E, "free buffers returned: protection, size, limit") \
+    X(drop_no_buffer,   E, "messages dropped: free queue empty") \
+    X(drop_asked,       E, "messages dropped: head asked for, no answer yet") \
+    X(drop_absent,      E, "messages dropped: head not resident") \
+    X(drop_too_long,    E, "messages dropped: longer than the buffer") \
+    X(drop_cq_full,     E, "messages dropped: completion queue full") \
+    X(drop_stopped,     E, "messages dropped: endpoint stopped or closed") \
+    X(drop_invalidated, E, "messages dropped: buffer invalidated under them") \
+    X(drop_dma,         E, "messages dropped: the bus refused the buffer") \
+    X(drop_channel,     E, "frames dropped: not a channel of the endpoint") \
+    X(drop_no_endpoint, C, "frames dropped: no such endpoint") \
+    X(drop_malformed,   C, "frames dropped: header or length wrong") \
+    X(drop_crc,         C, "frames dropped: checksum") \
+    X(drop_ethertype,   C, "frames dropped: other EtherType") \
+    X(drop_other_mac,   C, "frames dropped: for another station") \
+    X(drop_self,        C, "frames dropped: own source address from the wire") \
+    X(drop_disabled,    C, "frames dropped: card not enabled") \
+    X(drop_local_full,  C, "frames dropped: local queue full") \
+    X(drop_link,        C, "frames not sent: no link") \
+    X(drop_refused,     C, "frames not sent: refused by the net layer") \
+    X(drop_purged,      C, "frames lost in the net layer's queue") \
+    X(drop_reset,       C, "frames and transfers ended by a reset") \
+    X(inj_loss,         C, "frames lost on request") \
+    X(inj_dup,          C, "frames doubled on request") \
+    X(inj_reorder,      C, "frames reordered on request") \
+    X(inj_corrupt,      C, "frames corrupted on request") \
+    X(inj_miss,         C, "misses forced on request") \
+    X(inj_evict,        C, "evictions forced on request") \
+    X(err_register,     C, "illegal register accesses") \
+    X(err_doorbell,     C, "doorbells of no endpoint") \
+    X(err_command,      C, "commands refused") \
+    X(err_descriptor,   E, "descriptors refused") \
+    X(err_index,        E, "forged ring indices") \
+    X(err_dma,          E, "accesses refused by the bus")
+
+#define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
+enum unetmm_counter {
+    UNETMM_COUNTERS(UNETMM_COUNTER_ENUM_)
+    UNETMM_NUM_COUNTERS
+};
+
+/* ---- Sizes that all sides rely on --------------------------------------------- */
+
+static_assert(sizeof(struct unetmm_ep_index) == 128, "index block");
+static_assert(offsetof(struct unetmm_ep_index, card) == 64, "card's half");
+static_assert(sizeof(struct unetmm_seg) == 16, "segment");
+static_assert(sizeof(struct unetmm_sqe) == 64, "send descriptor");
+static_assert(offsetof(struct unetmm_sqe, seg) == 32, "segments");
+static_assert(sizeof(struct unetmm_fqe) == 32, "free descriptor");
+static_assert(sizeof(struct unetmm_cqe) == 64, "completion");
+static_assert(offsetof(struct unetmm_cqe, flags) == 60, "phase last");
+static_assert(sizeof(struct unetmm_cmd) == 64, "command");
+static_assert(sizeof(struct unetmm_cmd_done) == 16, "command completion");
+static_assert(offsetof(struct unetmm_cmd_done, flags) == 12, "phase last");
+static_assert(sizeof(struct unetmm_fault) == 64, "fault record");
+static_assert(offsetof(struct unetmm_fault, phase) == 60, "phase last");
+static_assert(sizeof(struct unetmm_notify) == 32, "notification");
+static_assert(offsetof(struct unetmm_notify, phase) == 28, "phase last");
+static_assert(UNETMM_NUM_COUNTERS * 8 <= 0x1000, "counter window");
+
+#endif /* UNETMM_HW_H */

@@ -1,0 +1,160 @@
+/*
+ * unetmm: byte order.  The only file of the card that swaps bytes; each
+ * function turns one structure of unetmm_hw.h or unetmm_wire.h over in place,
+ * to or from the host's order (the same operation both ways).
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef UNETMM_LE_H
+#define UNETMM_LE_H
+
+#include "unetmm_hw.h"
+#include "unetmm_wire.h"
+
+static inline void unetmm_le_u32(uint32_t *v)
+{
+    *v = le32_to_cpu(*v);
+}
+
+static inline void unetmm_le_u64(uint64_t *v)
+{
+    *v = le64_to_cpu(*v);
+}
+
+static inline void unetmm_le_user(struct unetmm_ep_user *u)
+{
+    u->sq_prod = le32_to_cpu(u->sq_prod);
+    u->fq_prod = le32_to_cpu(u->fq_prod);
+    u->cq_cons = le32_to_cpu(u->cq_cons);
+    u->cq_arm = le32_to_cpu(u->cq_arm);
+}
+
+static inline void unetmm_le_card(struct unetmm_ep_card *c)
+{
+    c->sq_cons = le32_to_cpu(c->sq_cons);
+    c->fq_cons = le32_to_cpu(c->fq_cons);
+    c->cq_prod = le32_to_cpu(c->cq_prod);
+    c->state = le32_to_cpu(c->state);
+}
+
+static inline void unetmm_le_seg(struct unetmm_seg *s)
+{
+    s->addr = le64_to_cpu(s->addr);
+    s->len = le32_to_cpu(s->len);
+    s->rsvd = le32_to_cpu(s->rsvd);
+}
+
+/* The segments are the caller's to turn: they may be inline data. */
+static inline void unetmm_le_sqe(struct unetmm_sqe *s)
+{
+    s->channel = le16_to_cpu(s->channel);
+    s->rsvd0 = le16_to_cpu(s->rsvd0);
+    s->cookie = le64_to_cpu(s->cookie);
+    s->imm = le32_to_cpu(s->imm);
+    s->handle = le32_to_cpu(s->handle);
+    s->remote = le64_to_cpu(s->remote);
+}
+
+static inline void unetmm_le_fqe(struct unetmm_fqe *f)
+{
+    f->addr = le64_to_cpu(f->addr);
+    f->len = le32_to_cpu(f->len);
+    f->flags = le32_to_cpu(f->flags);
+    f->cookie = le64_to_cpu(f->cookie);
+    f->rsvd = le64_to_cpu(f->rsvd);
+}
+
+/* data[] stays as it is; a control completion's source is turned by hand. */
+static inline void unetmm_le_cqe(struct unetmm_cqe *c)
+{
+    c->cookie = le64_to_cpu(c->cookie);
+    c->len = le32_to_cpu(c->len);
+    c->channel = le16_to_cpu(c->channel);
+    c->rsvd = le32_to_cpu(c->rsvd);
+    c->flags = le32_to_cpu(c->flags);
+    if (c->opcode == UNETMM_CQE_CONTROL) {
+        c->source = le64_to_cpu(c->source);
+    }
+}
+
+static inline void unetmm_le_done(struct unetmm_cmd_done *d)
+{
+    d->tag = le16_to_cpu(d->tag);
+    d->result = le32_to_cpu(d->result);
+    d->flags = le32_to_cpu(d->flags);
+}
+
+static inline void unetmm_le_fault(struct unetmm_fault *f)
+{
+    f->space = le16_to_cpu(f->space);
+    f->ep = le16_to_cpu(f->ep);
+    f->fault_id = le32_to_cpu(f->fault_id);
+    f->npages = le32_to_cpu(f->npages);
+    f->vaddr = le64_to_cpu(f->vaddr);
+    f->pte = le64_to_cpu(f->pte);
+    f->tag = le32_to_cpu(f->tag);
+    f->time_ns = le64_to_cpu(f->time_ns);
+    f->phase = le32_to_cpu(f->phase);
+}
+
+static inline void unetmm_le_notify(struct unetmm_notify *n)
+{
+    n->ep = le16_to_cpu(n->ep);
+    n->data = le32_to_cpu(n->data);
+    n->time_ns = le64_to_cpu(n->time_ns);
+    n->phase = le32_to_cpu(n->phase);
+}
+
+static inline void unetmm_le_frame(struct unetmm_frame *f)
+{
+    f->dst_ep = le16_to_cpu(f->dst_ep);
+    f->src_ep = le16_to_cpu(f->src_ep);
+    f->dst_channel = le16_to_cpu(f->dst_channel);
+    f->src_channel = le16_to_cpu(f->src_channel);
+    f->len = le32_to_cpu(f->len);
+    f->flags = le32_to_cpu(f->flags);
+    f->psn = le32_to_cpu(f->psn);
+    f->offset = le32_to_cpu(f->offset);
+    f->remote = le64_to_cpu(f->remote);
+    f->handle = le32_to_cpu(f->handle);
+    f->imm = le32_to_cpu(f->imm);
+    f->payload_crc = le32_to_cpu(f->payload_crc);
+    f->header_crc = le32_to_cpu(f->header_crc);
+}
+
+/* Commands are unions: turned by their opcode. */
+static inline void unetmm_le_cmd(struct unetmm_cmd *c)
+{
+    c->tag = le16_to_cpu(c->tag);
+    c->space = le16_to_cpu(c->space);
+    c->ep = le16_to_cpu(c->ep);
+    switch (c->opcode) {
+    case UNETMM_CMD_SPACE_CREATE:
+        c->space_create.table = le64_to_cpu(c->space_create.table);
+        break;
+    case UNETMM_CMD_EP_CREATE:
+        c->ep_create.sq_base = le64_to_cpu(c->ep_create.sq_base);
+        c->ep_create.fq_base = le64_to_cpu(c->ep_create.fq_base);
+        c->ep_create.cq_base = le64_to_cpu(c->ep_create.cq_base);
+        c->ep_create.index = le64_to_cpu(c->ep_create.index);
+        break;
+    case UNETMM_CMD_CHANNEL_SET:
+    case UNETMM_CMD_CHANNEL_CLEAR:
+        c->channel.channel = le16_to_cpu(c->channel.channel);
+        c->channel.peer_ep = le16_to_cpu(c->channel.peer_ep);
+        c->channel.peer_channel = le16_to_cpu(c->channel.peer_channel);
+        c->channel.mtu = le32_to_cpu(c->channel.mtu);
+        break;
+    case UNETMM_CMD_FAULT_REPLY:
+        c->reply.fault_id = le32_to_cpu(c->reply.fault_id);
+        c->reply.npages = le16_to_cpu(c->reply.npages);
+        c->reply.vaddr = le64_to_cpu(c->reply.vaddr);
+        c->reply.list = le64_to_cpu(c->reply.list);
+        c->reply.tag = le32_to_cpu(c->reply.tag);
+        break;
+    default:
+        break;
+    }
+}
+
+#endif /* UNETMM_LE_H */

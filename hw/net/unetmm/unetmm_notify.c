@@ -1,0 +1,59 @@
+/*
+ * unetmm: wake-ups for processes, by way of the notification ring
+ *
+ * An endpoint remembers that it owes a wake-up; a full ring delays it and is
+ * reported by a sticky event, never loses it.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "unetmm_host.h"
+#include "unetmm_core.h"
+
+void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error)
+{
+    bool *flag = error ? &ep->notify_error : &ep->notify_cq;
+
+    if (!*flag) {
+        *flag = true;
+        core->notify_wanted++;
+    }
+}
+
+static bool notify_post(UnetmmCore *core, UnetmmEp *ep, bool *flag,
+                        uint8_t type)
+{
+    struct unetmm_notify n = { .type = type, .ep = ep->id,
+                               .data = ep->cq_prod };
+
+    if (!*flag) {
+        return true;
+    }
+    if (!unetmm_ring_post_notify(core, n)) {
+        return false;
+    }
+    *flag = false;
+    core->notify_wanted--;
+    unetmm_count(core, ep, UNETMM_C_notifications, 1);
+    trace_unetmm_notify(ep->id, type, ep->cq_prod);
+    return true;
+}
+
+void unetmm_notify_flush(UnetmmCore *core)
+{
+    uint32_t n = core->params.endpoints;
+
+    for (uint32_t i = 0; core->notify_wanted && i < n; i++) {
+        UnetmmEp *ep = &core->eps[core->notify_cursor];
+
+        if (!notify_post(core, ep, &ep->notify_error,
+                         UNETMM_NOTIFY_EP_ERROR) ||
+            !notify_post(core, ep, &ep->notify_cq, UNETMM_NOTIFY_CQ)) {
+            if (!(core->events & UNETMM_EVENT_NOTIFY_FULL)) {
+                core->counters[UNETMM_C_notify_waited]++;
+                unetmm_event(core, UNETMM_EVENT_NOTIFY_FULL);
+            }
+            return;
+        }
+        core->notify_cursor = (core->notify_cursor + 1) % n;
+    }
+}

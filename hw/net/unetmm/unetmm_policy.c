@@ -1,0 +1,17 @@
+/*
+ * unetmm: the receive policies by number
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "unetmm_host.h"
+#include "unetmm_core.h"
+
+static const UnetmmPolicyOps *const policies[UNETMM_NUM_POLICIES] = {
+    [UNETMM_POLICY_DROP] = &unetmm_policy_drop,
+    [UNETMM_POLICY_SKIP] = &unetmm_policy_skip,
+};
+
+const UnetmmPolicyOps *unetmm_policy_by_id(unsigned id)
+{
+    return id < UNETMM_NUM_POLICIES ? policies[id] : NULL;
+}

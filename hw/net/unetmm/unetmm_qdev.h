@@ -1,0 +1,42 @@
+/*
+ * unetmm: the device as QEMU sees it
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef UNETMM_QDEV_H
+#define UNETMM_QDEV_H
+
+#include "hw/pci/pci_device.h"
+#include "net/net.h"
+#include "qom/object.h"
+#include "unetmm_core.h"
+
+#define TYPE_UNETMM "unetmm"
+OBJECT_DECLARE_SIMPLE_TYPE(UnetmmState, UNETMM)
+
+struct UnetmmState {
+    PCIDevice parent_obj;
+
+    /* properties */
+    NICConf conf;
+    UnetmmParams params;
+    UnetmmKnobs knobs;
+    char *tlb_index;
+    char *tlb_replace;
+
+    /* run time */
+    NICState *nic;
+    MemoryRegion regs;
+    MemoryRegion doorbells;
+    QEMUTimer *timer;
+    QEMUTimer *later_timer;     /* stands in for the bottom half with icount */
+    QEMUBH *later_bh;
+    UnetmmCore core;
+};
+
+/* unetmm_qom.c: every property, its help text, and what QOM can show. */
+void unetmm_class_properties(ObjectClass *class);
+/* Params from properties.  False: errp has one sentence for the user. */
+bool unetmm_properties_check(UnetmmState *s, Error **errp);
+
+#endif /* UNETMM_QDEV_H */

@@ -1,0 +1,361 @@
+/*
+ * unetmm: receiving
+ *
+ * A frame, from the wire or from the card itself, is copied and checked once;
+ * then its endpoint and channel, then its buffer.  Nothing here ever makes the
+ * wire wait for one endpoint: what cannot be placed is dropped and counted.
+ *
+ * With x-dma-page-ns one message at a time lands page by page (the receive DMA
+ * engine is one); the others wait in the port's queue.  All its pages are held
+ * from the lookup on, so that none is evicted under it; if one is invalidated
+ * before its turn the message is dropped and the buffer stays.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "unetmm_host.h"
+#include "unetmm_core.h"
+#include "unetmm_le.h"
+
+static void recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why)
+{
+    unetmm_count(core, ep, why, 1);
+    trace_unetmm_drop(ep ? ep->id : UINT32_MAX, why);
+}
+
+/* Copies and checks a frame's header.  False: dropped. */
+static bool recv_header(UnetmmCore *core, const uint8_t *frame, size_t bytes,
+                        struct unetmm_frame *f)
+{
+    uint32_t crc;
+
+    if (bytes < sizeof(*f)) {
+        recv_drop(core, NULL, UNETMM_C_drop_malformed);
+        return false;
+    }
+    memcpy(f, frame, sizeof(*f));
+    crc = unetmm_crc32c(0, f, offsetof(struct unetmm_frame, header_crc));
+    unetmm_le_frame(f);
+    if (f->header_crc != crc) {
+        recv_drop(core, NULL, UNETMM_C_drop_crc);
+        return false;
+    }
+    if (f->version != UNETMM_WIRE_VERSION ||
+        f->flags & ~UNETMM_WIRE_F_ALL || f->len > UNETMM_MAX_PAYLOAD ||
+        f->len > bytes - sizeof(*f) || f->psn || f->offset || f->remote ||
+        f->handle || f->imm || (f->src[0] & 1)) {
+        recv_drop(core, NULL, UNETMM_C_drop_malformed);
+        return false;
+    }
+    if (f->flags & UNETMM_WIRE_F_PAYLOAD_CRC &&
+        unetmm_crc32c(0, frame + sizeof(*f), f->len) != f->payload_crc) {
+        recv_drop(core, NULL, UNETMM_C_drop_crc);
+        return false;
+    }
+    return true;
+}
+
+static bool recv_channel_ok(const UnetmmCore *core, const UnetmmEp *ep,
+                            const struct unetmm_frame *f)
+{
+    const UnetmmChannel *channel;
+
+    if (f->dst_channel >= core->params.channels) {
+        return false;
+    }
+    channel = &ep->channels[f->dst_channel];
+    return channel->live && channel->peer_ep == f->src_ep &&
+           f->len <= channel->mtu &&
+           !memcmp(channel->mac, f->src, sizeof(f->src));
+}
+
+/* The endpoint that a frame is for; NULL: dropped. */
+static UnetmmEp *recv_endpoint(UnetmmCore *core, const struct unetmm_frame *f)
+{
+    UnetmmEp *ep = unetmm_ep_live(core, f->dst_ep);
+
+    if (!ep) {
+        recv_drop(core, NULL, UNETMM_C_drop_no_endpoint);
+        return NULL;
+    }
+    if (ep->error) {
+        recv_drop(core, ep, UNETMM_C_drop_stopped);
+        return NULL;
+    }
+    switch (f->opcode) {
+    case UNETMM_WIRE_CONTROL:
+        if (f->dst_ep == 0 && f->src_ep == 0) {
+            return ep;
+        }
+        break;
+    case UNETMM_WIRE_DATAGRAM:
+        if (f->dst_ep != 0 && recv_channel_ok(core, ep, f)) {
+            return ep;
+        }
+        recv_drop(core, ep, UNETMM_C_drop_channel);
+        return NULL;
+    default:
+        break;
+    }
+    recv_drop(core, NULL, UNETMM_C_drop_malformed);
+    return NULL;
+}
+
+static void recv_done(UnetmmCore *core, UnetmmEp *ep, uint32_t len)
+{
+    unetmm_count(core, ep, UNETMM_C_rx_frames, 1);
+    unetmm_count(core, ep, UNETMM_C_rx_bytes, len);
+    trace_unetmm_receive(ep->id, len);
+}
+
+static void recv_inline(UnetmmCore *core, UnetmmEp *ep,
+                        struct unetmm_cqe *cqe, const uint8_t *payload)
+{
+    uint32_t len = cqe->len;
+
+    cqe->flags = UNETMM_CQE_F_INLINE;
+    memcpy(cqe->data, payload, len);
+    if (unetmm_ep_complete(core, ep, cqe)) {
+        unetmm_count(core, ep, UNETMM_C_rx_inline, 1);
+        recv_done(core, ep, len);
+    }
+}
+
+/*
+ * The first head that can take the message, its pages in core->rx.pages; NULL:
+ * dropped.  Heads that failed or that the policy gives up go back on the way,
+ * never more than were in the window when the message came.
+ */
+static UnetmmHead *recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len)
+{
+    uint32_t window = ep->nheads;
+    uint32_t npages;
+
+    for (uint32_t i = 0; i < window; i++) {
+        UnetmmHead *head = unetmm_head_at(ep, 0);
+        uint8_t status = UNETMM_ST_SKIPPED;
+
+        if (head->state == UNETMM_HEAD_CHECK ||
+            head->state == UNETMM_HEAD_READY) {
+            if (unetmm_head_pages(core, ep, head, core->rx.pages, &npages)) {
+                if (len <= head->len) {
+                    return head;
+                }
+                recv_drop(core, ep, UNETMM_C_drop_too_long);
+                return NULL;
+            }
+        }
+        if (head->state == UNETMM_HEAD_FAILED) {
+            status = head->status;
+        } else if (head->state != UNETMM_HEAD_DEFERRED) {
+            recv_drop(core, ep, UNETMM_C_drop_asked);
+            return NULL;
+        } else if (ep->policy->absent(core, ep) == UNETMM_VERDICT_DROP) {
+            recv_drop(core, ep, UNETMM_C_drop_absent);
+            return NULL;
+        }
+        if (!unetmm_head_return(core, ep, status)) {
+            recv_drop(core, ep, UNETMM_C_drop_cq_full);
+            return NULL;
+        }
+    }
+    recv_drop(core, ep, ep->fq_cons == ep->fq_prod ? UNETMM_C_drop_no_buffer :
+              UNETMM_C_drop_asked);
+    return NULL;
+}
+
+/* Bytes of the message on the current page, and where they go. */
+static uint32_t landing_chunk(const UnetmmLanding *rx, uint64_t *offset)
+{
+    *offset = (rx->addr + rx->done) % UNETMM_PAGE_BYTES;
+    return MIN(UNETMM_PAGE_BYTES - *offset, rx->len - rx->done);
+}
+
+/* Writes the current page's part.  False: the bus refused it. */
+static bool landing_write(UnetmmCore *core, UnetmmEp *ep,
+                          const uint8_t *payload)
+{
+    UnetmmLanding *rx = &core->rx;
+    const UnetmmPage *page = &rx->pages[rx->page];
+    uint64_t offset;
+    uint32_t n = landing_chunk(rx, &offset);
+
+    if (!unetmm_dma_write(core, ep, page->dma + offset, payload + rx->done,
+                          n)) {
+        return false;
+    }
+    unetmm_page_dirty(page);
+    rx->done += n;
+    return true;
+}
+
+/* The message has landed, or (why) has not: what its endpoint is told. */
+static void landing_report(UnetmmCore *core, UnetmmEp *ep, bool landed,
+                           enum unetmm_counter why)
+{
+    UnetmmLanding *rx = &core->rx;
+
+    if (!landed) {
+        recv_drop(core, ep, why);
+        if (why == UNETMM_C_drop_dma) {
+            unetmm_head_return(core, ep, UNETMM_ST_DMA);
+        }
+    } else if (unetmm_ep_complete(core, ep, &rx->cqe)) {
+        unetmm_head_pop(core, ep);
+        recv_done(core, ep, rx->len);
+    } else {
+        recv_drop(core, ep, UNETMM_C_drop_cq_full);
+    }
+}
+
+static void landing_start_page(UnetmmCore *core)
+{
+    UnetmmLanding *rx = &core->rx;
+
+    unetmm_page_move(&rx->pages[rx->page], true);
+    rx->moving = true;
+    rx->deadline_ns = core->ops->now_ns(core->host) + core->params.dma_page_ns;
+}
+
+/* Lands a message in a head whose pages are all translated. */
+static void recv_land(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                      const struct unetmm_cqe *cqe, const uint8_t *payload)
+{
+    UnetmmLanding *rx = &core->rx;
+
+    rx->ep = ep->id;
+    rx->generation = ep->generation;
+    rx->addr = head->addr;
+    rx->len = cqe->len;
+    rx->done = 0;
+    rx->page = 0;
+    rx->cqe = *cqe;
+    rx->cqe.cookie = head->cookie;
+    rx->npages = rx->len ? unetmm_pte_pages(rx->addr, rx->len) : 0;
+    if (!core->params.dma_page_ns || !rx->npages) {
+        for (; rx->page < rx->npages; rx->page++) {
+            if (!landing_write(core, ep, payload)) {
+                landing_report(core, ep, false, UNETMM_C_drop_dma);
+                return;
+            }
+        }
+        landing_report(core, ep, true, 0);
+        return;
+    }
+    for (uint32_t i = 0; i < rx->npages; i++) {
+        unetmm_page_hold(&rx->pages[i]);
+    }
+    rx->frame = unetmm_port_buffer(core);
+    memcpy(rx->frame, payload, rx->len);
+    rx->active = true;
+    landing_start_page(core);
+}
+
+/* Lets go of what the landing message still holds. */
+static void landing_end(UnetmmCore *core)
+{
+    UnetmmLanding *rx = &core->rx;
+
+    for (uint32_t i = rx->page; i < rx->npages; i++) {
+        unetmm_page_release(core, &rx->pages[i]);
+    }
+    unetmm_port_release(core, g_steal_pointer(&rx->frame));
+    rx->active = false;
+}
+
+static void landing_finish(UnetmmCore *core, UnetmmEp *ep, bool landed,
+                           enum unetmm_counter why)
+{
+    landing_end(core);
+    landing_report(core, ep, landed, why);
+    unetmm_head_fetch(core, ep);
+    unetmm_ep_sync(core, ep);
+}
+
+/* A page's time is over: the data is there; on to the next page, if any. */
+void unetmm_recv_landed(UnetmmCore *core)
+{
+    UnetmmLanding *rx = &core->rx;
+    UnetmmEp *ep = &core->eps[rx->ep];
+    bool written = !ep->error && landing_write(core, ep, rx->frame);
+
+    rx->moving = false;
+    unetmm_page_move(&rx->pages[rx->page], false);
+    unetmm_page_release(core, &rx->pages[rx->page]);
+    rx->page++;
+    if (ep->error) {
+        landing_end(core);
+        recv_drop(core, ep, UNETMM_C_drop_stopped);
+        unetmm_ep_close_check(core, ep);
+    } else if (!written) {
+        landing_finish(core, ep, false, UNETMM_C_drop_dma);
+    } else if (rx->page == rx->npages) {
+        landing_finish(core, ep, true, 0);
+    } else if (unetmm_page_gone(&rx->pages[rx->page])) {
+        landing_finish(core, ep, false, UNETMM_C_drop_invalidated);
+    } else {
+        landing_start_page(core);
+    }
+}
+
+void unetmm_recv_reset(UnetmmCore *core)
+{
+    if (core->rx.active) {
+        core->counters[UNETMM_C_drop_reset]++;
+        unetmm_port_release(core, g_steal_pointer(&core->rx.frame));
+        core->rx.active = core->rx.moving = false;
+    }
+}
+
+static void recv_message(UnetmmCore *core, UnetmmEp *ep,
+                         const struct unetmm_frame *f, const uint8_t *payload)
+{
+    struct unetmm_cqe cqe = {
+        .opcode = UNETMM_CQE_RECEIVED, .len = f->len,
+        .channel = f->dst_channel,
+    };
+    UnetmmHead *head;
+
+    /* A send in progress has a right to the last place. */
+    if (unetmm_ep_cq_room(ep) <= (ep->tx.state != UNETMM_TX_IDLE)) {
+        recv_drop(core, ep, UNETMM_C_drop_cq_full);
+        ep->publish = true;
+        return;
+    }
+    if (f->opcode == UNETMM_WIRE_CONTROL) {
+        cqe.opcode = UNETMM_CQE_CONTROL;
+        cqe.source = unetmm_mac_to_u64(f->src);
+    } else if (f->len <= UNETMM_CQE_INLINE) {
+        recv_inline(core, ep, &cqe, payload);
+        return;
+    }
+    head = recv_find_head(core, ep, f->len);
+    if (head) {
+        recv_land(core, ep, head, &cqe, payload);
+    }
+}
+
+/* The Ethernet addresses have been checked by the port. */
+void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes)
+{
+    struct unetmm_frame f;
+    UnetmmEp *ep;
+
+    if (!recv_header(core, frame, bytes, &f)) {
+        return;
+    }
+    ep = recv_endpoint(core, &f);
+    if (!ep) {
+        return;
+    }
+    ep->activity++;
+    /* Room that the process has made since the last look counts. */
+    if (!unetmm_ep_read_user(core, ep)) {
+        recv_drop(core, ep, UNETMM_C_drop_stopped);
+        return;
+    }
+    recv_message(core, ep, &f, frame + sizeof(f));
+    if (!ep->error) {
+        unetmm_head_fetch(core, ep);
+    }
+    unetmm_ep_sync(core, ep);
+}

@@ -1,0 +1,447 @@
+/*
+ * unetmm: sending: one resumable transfer for each endpoint
+ *
+ * Fetch the descriptor, gather its segments page by page into one contiguous
+ * frame, transmit, complete.  Each step may stop (blocked_on) and is entered
+ * again from where it stopped; only what a step must have is kept.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "unetmm_host.h"
+#include "unetmm_core.h"
+#include "unetmm_le.h"
+
+static uint8_t *tx_payload(UnetmmTransfer *tx)
+{
+    return tx->frame + sizeof(struct unetmm_frame);
+}
+
+static void tx_finish(UnetmmTransfer *tx, uint8_t status)
+{
+    tx->status = status;
+    tx->state = UNETMM_TX_COMPLETE;
+}
+
+/* Slots beyond the first that a descriptor takes; 0 if it says nonsense. */
+static uint32_t tx_extra_slots(const struct unetmm_sqe *sqe)
+{
+    if (sqe->flags & UNETMM_SQE_F_INLINE) {
+        uint32_t more = sqe->inline_len > UNETMM_SQE_INLINE ?
+                        sqe->inline_len - UNETMM_SQE_INLINE : 0;
+
+        return sqe->inline_len > UNETMM_MAX_INLINE ? 0 :
+               (more + UNETMM_SLOT_BYTES - 1) / UNETMM_SLOT_BYTES;
+    }
+    if (sqe->nsegs <= UNETMM_SQE_SEGS || sqe->nsegs > UNETMM_MAX_SEGS) {
+        return 0;
+    }
+    return (sqe->nsegs - UNETMM_SQE_SEGS + UNETMM_SLOT_SEGS - 1) /
+           UNETMM_SLOT_SEGS;
+}
+
+static bool tx_read_slots(UnetmmCore *core, UnetmmEp *ep, uint32_t index,
+                          uint32_t n, uint8_t *buf)
+{
+    uint32_t mask = (1u << ep->sq_log2) - 1;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t at = ep->sq_base +
+                      (uint64_t)((index + i) & mask) * UNETMM_SLOT_BYTES;
+
+        if (!unetmm_dma_read(core, ep, at, buf + i * UNETMM_SLOT_BYTES,
+                             UNETMM_SLOT_BYTES)) {
+            unetmm_ep_fail(core, ep, UNETMM_ST_DMA);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool tx_fields_ok(const UnetmmEp *ep, const struct unetmm_sqe *sqe)
+{
+    bool is_inline = sqe->flags & UNETMM_SQE_F_INLINE;
+
+    if (sqe->flags & ~UNETMM_SQE_F_ALL || sqe->rsvd0 || sqe->imm ||
+        sqe->handle || sqe->nsegs > UNETMM_MAX_SEGS ||
+        sqe->inline_len > UNETMM_MAX_INLINE ||
+        (is_inline ? sqe->nsegs : sqe->inline_len)) {
+        return false;
+    }
+    if (sqe->opcode == UNETMM_OP_CONTROL) {
+        return ep->id == 0 && sqe->channel == 0;
+    }
+    return sqe->opcode == UNETMM_OP_SEND && !sqe->remote;
+}
+
+/* Takes the segments over and adds them up.  UNETMM_ST_*. */
+static uint8_t tx_take_segments(UnetmmTransfer *tx, const uint8_t *slots)
+{
+    uint64_t total = 0;
+
+    for (unsigned i = 0; i < tx->nsegs; i++) {
+        struct unetmm_seg *seg = &tx->segs[i];
+
+        memcpy(seg, slots + offsetof(struct unetmm_sqe, seg) +
+               i * sizeof(*seg), sizeof(*seg));
+        unetmm_le_seg(seg);
+        if (seg->rsvd) {
+            return UNETMM_ST_BAD_DESC;
+        }
+        if (seg->len && seg->addr > UINT64_MAX - (seg->len - 1)) {
+            return UNETMM_ST_PROTECTION;
+        }
+        total += seg->len;
+    }
+    if (total > UNETMM_MAX_PAYLOAD) {
+        return UNETMM_ST_TOO_LONG;
+    }
+    tx->len = total;
+    return UNETMM_ST_OK;
+}
+
+/* The longest message for this descriptor's destination; 0: there is none. */
+static uint32_t tx_limit(UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmTransfer *tx = &ep->tx;
+
+    if (tx->opcode == UNETMM_OP_CONTROL) {
+        return UNETMM_MIN_MTU;
+    }
+    if (tx->channel >= core->params.channels ||
+        !ep->channels[tx->channel].live) {
+        return 0;
+    }
+    return ep->channels[tx->channel].mtu;
+}
+
+/* Fills the transfer from the slots.  UNETMM_ST_*. */
+static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep,
+                       const struct unetmm_sqe *sqe, const uint8_t *slots)
+{
+    UnetmmTransfer *tx = &ep->tx;
+    uint8_t status;
+
+    if (!tx_fields_ok(ep, sqe)) {
+        return UNETMM_ST_BAD_DESC;
+    }
+    if (!tx_limit(core, ep)) {
+        return UNETMM_ST_BAD_CHANNEL;
+    }
+    if (sqe->flags & UNETMM_SQE_F_INLINE) {
+        tx->len = sqe->inline_len;
+    } else {
+        tx->nsegs = sqe->nsegs;
+        status = tx_take_segments(tx, slots);
+        if (status != UNETMM_ST_OK) {
+            return status;
+        }
+    }
+    if (tx->len > tx_limit(core, ep)) {
+        return UNETMM_ST_TOO_LONG;
+    }
+    tx->frame = unetmm_port_buffer(core);
+    if (sqe->flags & UNETMM_SQE_F_INLINE) {
+        memcpy(tx_payload(tx), slots + offsetof(struct unetmm_sqe, data),
+               tx->len);
+        tx->done = tx->len;
+    }
+    return UNETMM_ST_OK;
+}
+
+/* Fetches the next descriptor.  False: there is none, or the ring failed. */
+static bool tx_fetch(UnetmmCore *core, UnetmmEp *ep)
+{
+    uint8_t slots[UNETMM_MAX_SLOTS * UNETMM_SLOT_BYTES];
+    uint32_t filled = ep->sq_prod - ep->sq_cons;
+    UnetmmTransfer *tx = &ep->tx;
+    struct unetmm_sqe sqe;
+    uint32_t extra;
+    uint8_t status;
+
+    if (!filled || !tx_read_slots(core, ep, ep->sq_cons, 1, slots)) {
+        return false;
+    }
+    memcpy(&sqe, slots, sizeof(sqe));
+    unetmm_le_sqe(&sqe);
+    extra = tx_extra_slots(&sqe);
+    memset(tx, 0, sizeof(*tx));
+    tx->state = UNETMM_TX_GATHER;
+    tx->opcode = sqe.opcode;
+    tx->flags = sqe.flags;
+    tx->channel = sqe.channel;
+    tx->cookie = sqe.cookie;
+    tx->remote = sqe.remote;
+    tx->slots = MIN(1 + extra, filled);
+    if (tx->slots < 1 + extra) {
+        status = UNETMM_ST_BAD_DESC;
+    } else if (!tx_read_slots(core, ep, ep->sq_cons + 1, extra,
+                              slots + UNETMM_SLOT_BYTES)) {
+        return false;
+    } else {
+        status = tx_load(core, ep, &sqe, slots);
+    }
+    trace_unetmm_send(ep->id, tx->channel, tx->cookie, tx->len, status);
+    if (status != UNETMM_ST_OK) {
+        unetmm_count(core, ep, UNETMM_C_err_descriptor, 1);
+        UNETMM_GUEST_ERR(send_descriptor, "endpoint %u: send descriptor "
+                         "refused, status %u", ep->id, status);
+        tx_finish(tx, status);
+    }
+    return true;
+}
+
+/* Pages from the current one on that are missing, within the segment. */
+static uint32_t tx_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn)
+{
+    UnetmmTransfer *tx = &ep->tx;
+    const struct unetmm_seg *seg = &tx->segs[tx->seg];
+    uint64_t limit = unetmm_pte_pages(seg->addr + tx->seg_off,
+                                      seg->len - tx->seg_off);
+    UnetmmPage page;
+    uint32_t n = 1;
+
+    while (n < limit && n < core->params.fault_batch &&
+           unetmm_space_lookup(core, ep, vpn + n, false, &page) ==
+           UNETMM_XLAT_MISS) {
+        n++;
+    }
+    return n;
+}
+
+/* Copies the chunk that has moved and steps over it. */
+static void tx_land_chunk(UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmTransfer *tx = &ep->tx;
+    uint64_t at = tx->segs[tx->seg].addr + tx->seg_off;
+
+    if (!unetmm_dma_read(core, ep, tx->page.dma + at % UNETMM_PAGE_BYTES,
+                         tx_payload(tx) + tx->done, tx->chunk)) {
+        tx_finish(tx, UNETMM_ST_DMA);
+        return;
+    }
+    tx->done += tx->chunk;
+    tx->seg_off += tx->chunk;
+}
+
+/* Starts one page; with a DMA time, stops until it has moved. */
+static void tx_start_chunk(UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmTransfer *tx = &ep->tx;
+    const struct unetmm_seg *seg = &tx->segs[tx->seg];
+    uint64_t at = seg->addr + tx->seg_off;
+    uint64_t vpn = at >> UNETMM_PAGE_SHIFT;
+
+    switch (unetmm_space_lookup(core, ep, vpn, false, &tx->page)) {
+    case UNETMM_XLAT_OK:
+        break;
+    case UNETMM_XLAT_MISS:
+        tx->blocked_on = UNETMM_BLOCKED_FAULT;
+        unetmm_count(core, ep, UNETMM_C_send_waits, 1);
+        unetmm_miss_want(core, ep, 0, vpn, tx_missing(core, ep, vpn), false);
+        return;
+    case UNETMM_XLAT_ERROR:
+        tx_finish(tx, UNETMM_ST_PROTECTION);
+        return;
+    }
+    tx->chunk = MIN(UNETMM_PAGE_BYTES - at % UNETMM_PAGE_BYTES,
+                    seg->len - tx->seg_off);
+    if (!core->params.dma_page_ns) {
+        tx_land_chunk(core, ep);
+        return;
+    }
+    unetmm_page_hold(&tx->page);
+    unetmm_page_move(&tx->page, true);
+    tx->moving = true;
+    tx->blocked_on = UNETMM_BLOCKED_TIME;
+    tx->deadline_ns = core->ops->now_ns(core->host) + core->params.dma_page_ns;
+}
+
+/* A page's time is over: the data is there, its translation is let go. */
+void unetmm_send_landed(UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmTransfer *tx = &ep->tx;
+
+    tx->moving = false;
+    tx->blocked_on = UNETMM_BLOCKED_NOT;
+    unetmm_page_move(&tx->page, false);
+    if (!ep->error) {
+        tx_land_chunk(core, ep);
+        unetmm_engine_queue(core, ep);
+    }
+    unetmm_page_release(core, &tx->page);
+    if (ep->error) {
+        unetmm_send_abort(core, ep);
+        unetmm_ep_close_check(core, ep);
+    }
+}
+
+static void tx_gather(UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmTransfer *tx = &ep->tx;
+
+    while (tx->state == UNETMM_TX_GATHER &&
+           tx->blocked_on == UNETMM_BLOCKED_NOT && tx->done < tx->len) {
+        if (tx->seg_off == tx->segs[tx->seg].len) {
+            tx->seg++;
+            tx->seg_off = 0;
+            continue;
+        }
+        tx_start_chunk(core, ep);
+    }
+    if (tx->state == UNETMM_TX_GATHER &&
+        tx->blocked_on == UNETMM_BLOCKED_NOT) {
+        tx->state = UNETMM_TX_TRANSMIT;
+    }
+}
+
+/* Writes the header.  Checksums are the port's, which may be told to lie. */
+static void tx_header(UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmTransfer *tx = &ep->tx;
+    struct unetmm_frame *f = (struct unetmm_frame *)tx->frame;
+    UnetmmChannel *channel = &ep->channels[tx->channel];
+
+    memset(f, 0, sizeof(*f));
+    memcpy(f->src, core->params.mac, sizeof(f->src));
+    f->ethertype[0] = UNETMM_ETHERTYPE >> 8;
+    f->ethertype[1] = UNETMM_ETHERTYPE & 0xff;
+    f->version = UNETMM_WIRE_VERSION;
+    f->src_ep = ep->id;
+    f->len = tx->len;
+    if (tx->opcode == UNETMM_OP_CONTROL) {
+        f->opcode = UNETMM_WIRE_CONTROL;
+        unetmm_mac_from_u64(f->dst, tx->remote);
+    } else {
+        f->opcode = UNETMM_WIRE_DATAGRAM;
+        memcpy(f->dst, channel->mac, sizeof(f->dst));
+        f->dst_ep = channel->peer_ep;
+        f->dst_channel = channel->peer_channel;
+        f->src_channel = tx->channel;
+    }
+}
+
+static void tx_transmit(UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmTransfer *tx = &ep->tx;
+    bool local;
+
+    /* The channel may have been cleared while the segments were gathered. */
+    if (!tx_limit(core, ep)) {
+        tx_finish(tx, UNETMM_ST_BAD_CHANNEL);
+        return;
+    }
+    tx_header(core, ep);
+    local = unetmm_port_local(core, tx->frame);
+    if (!local && !core->port.link) {
+        unetmm_count(core, ep, UNETMM_C_drop_link, 1);
+        tx_finish(tx, UNETMM_ST_LINK_DOWN);
+        return;
+    }
+    if (local ? core->port.fifo_used == core->params.local_queue :
+        !unetmm_port_ready(core)) {
+        core->counters[UNETMM_C_wire_waits]++;
+        tx->blocked_on = UNETMM_BLOCKED_WIRE;
+        return;
+    }
+    unetmm_count(core, ep, UNETMM_C_tx_frames, 1);
+    unetmm_count(core, ep, UNETMM_C_tx_bytes, tx->len);
+    switch (unetmm_port_transmit(core, g_steal_pointer(&tx->frame),
+                                 sizeof(struct unetmm_frame) + tx->len)) {
+    case UNETMM_SENT_DONE:
+    case UNETMM_SENT_QUEUED:
+        tx_finish(tx, UNETMM_ST_OK);
+        break;
+    case UNETMM_SENT_REFUSED:
+        tx_finish(tx, UNETMM_ST_REFUSED);
+        break;
+    }
+}
+
+static void tx_complete(UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmTransfer *tx = &ep->tx;
+    struct unetmm_cqe cqe = {
+        .opcode = UNETMM_CQE_SENT, .status = tx->status,
+        .cookie = tx->cookie, .channel = tx->channel, .len = tx->len,
+    };
+
+    if (tx->status != UNETMM_ST_OK || !(tx->flags & UNETMM_SQE_F_QUIET)) {
+        if (!unetmm_ep_complete(core, ep, &cqe)) {
+            if (!ep->error) {
+                tx->blocked_on = UNETMM_BLOCKED_CQ;
+                ep->publish = true;
+                unetmm_count(core, ep, UNETMM_C_cq_waits, 1);
+            }
+            return;
+        }
+    }
+    unetmm_count(core, ep, tx->status == UNETMM_ST_OK ?
+                 UNETMM_C_sends_done : UNETMM_C_sends_failed, 1);
+    unetmm_port_release(core, g_steal_pointer(&tx->frame));
+    ep->sq_cons += tx->slots;
+    ep->publish = true;
+    tx->state = UNETMM_TX_IDLE;
+}
+
+static bool tx_step(UnetmmCore *core, UnetmmEp *ep)
+{
+    switch (ep->tx.state) {
+    case UNETMM_TX_IDLE:
+        return tx_fetch(core, ep);
+    case UNETMM_TX_GATHER:
+        tx_gather(core, ep);
+        break;
+    case UNETMM_TX_TRANSMIT:
+        tx_transmit(core, ep);
+        break;
+    case UNETMM_TX_COMPLETE:
+        tx_complete(core, ep);
+        break;
+    }
+    return ep->tx.blocked_on == UNETMM_BLOCKED_NOT;
+}
+
+/* Works on the send queue until it is empty, stops, or the budget is used. */
+void unetmm_send_turn(UnetmmCore *core, UnetmmEp *ep, uint32_t *descriptors,
+                      uint32_t *bytes)
+{
+    UnetmmTransfer *tx = &ep->tx;
+
+    if (tx->blocked_on != UNETMM_BLOCKED_NOT) {
+        return;
+    }
+    while (!ep->error && *descriptors && *bytes && tx_step(core, ep)) {
+        if (tx->state == UNETMM_TX_IDLE) {
+            (*descriptors)--;
+            *bytes -= MIN(*bytes, tx->len);
+        }
+    }
+}
+
+/* The driver answered the miss of a send. */
+void unetmm_send_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
+                        uint8_t status)
+{
+    if (reply == UNETMM_REPLY_DEFERRED) {
+        unetmm_count(core, ep, UNETMM_C_faults_deferred, 1);
+        return;
+    }
+    if (reply == UNETMM_REPLY_ERROR) {
+        unetmm_count(core, ep, UNETMM_C_faults_error, 1);
+        tx_finish(&ep->tx, status);
+    }
+    ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
+    unetmm_engine_queue(core, ep);
+}
+
+/* Ends the transfer unless a page is moving; then the page's end does. */
+void unetmm_send_abort(UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmTransfer *tx = &ep->tx;
+
+    if (tx->moving) {
+        return;
+    }
+    unetmm_port_release(core, g_steal_pointer(&tx->frame));
+    memset(tx, 0, sizeof(*tx));
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later OR BSD-2-Clause */
+/*
+ * unetmm on the wire: the frame header, and the control messages with which
+ * two drivers set up a channel.  Shared by the card, the driver and the tests.
+ */
+#ifndef UNETMM_WIRE_H
+#define UNETMM_WIRE_H
+
+#include "unetmm_hw.h"
+
+#define UNETMM_WIRE_VERSION     1
+#define UNETMM_MAX_PAYLOAD      65536
+#define UNETMM_MIN_MTU          256
+#define UNETMM_DEFAULT_MTU      9000
+
+/*
+ * Every frame starts with these 64 bytes, so that a frame is never below
+ * Ethernet's minimum and the payload is aligned.  `len` is the payload's
+ * length; what follows it is padding and ignored.
+ */
+struct unetmm_frame {
+    unetmm_u8 dst[6];
+    unetmm_u8 src[6];
+    unetmm_u8 ethertype[2];     /* big-endian, as Ethernet has it */
+    unetmm_u8 version;          /* UNETMM_WIRE_VERSION */
+    unetmm_u8 opcode;           /* UNETMM_WIRE_* */
+    unetmm_le16 dst_ep;
+    unetmm_le16 src_ep;
+    unetmm_le16 dst_channel;    /* the receiver's number of the channel */
+    unetmm_le16 src_channel;    /* the sender's */
+    unetmm_le32 len;            /* 0..UNETMM_MAX_PAYLOAD */
+    unetmm_le32 flags;          /* UNETMM_WIRE_F_*; others MBZ */
+    unetmm_le32 psn;            /* MBZ in datagrams */
+    unetmm_le32 offset;         /* MBZ in datagrams */
+    unetmm_le64 remote;         /* MBZ in datagrams */
+    unetmm_le32 handle;         /* MBZ in datagrams */
+    unetmm_le32 imm;            /* MBZ in datagrams */
+    unetmm_le32 payload_crc;    /* CRC32C, with UNETMM_WIRE_F_PAYLOAD_CRC */
+    unetmm_le32 header_crc;     /* CRC32C of the 60 bytes before it */
+};
+
+static_assert(sizeof(struct unetmm_frame) == 64, "frame header");
+static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
+
+#define UNETMM_WIRE_DATAGRAM    1
+#define UNETMM_WIRE_CONTROL     2       /* endpoint 0 to endpoint 0 */
+
+#define UNETMM_WIRE_F_PAYLOAD_CRC 0x00000001u
+#define UNETMM_WIRE_F_ALL       0x00000001u
+
+#define UNETMM_MAX_FRAME        (UNETMM_MAX_PAYLOAD + 64)
+
+/*
+ * Control messages.  A request is repeated until it is answered or its deadline
+ * passes; a repeated CONNECT (same MAC, endpoint, channel, nonce) is answered
+ * again from the record, so that a lost answer does no harm.  A CONNECT with
+ * another nonce from the same (MAC, endpoint, channel) replaces the old
+ * channel: the peer has restarted.
+ */
+struct unetmm_control {
+    unetmm_u8 type;             /* UNETMM_CTL_* */
+    unetmm_u8 status;           /* UNETMM_CTL_ST_*, in answers */
+    unetmm_le16 src_ep;         /* the sender's endpoint for the channel */
+    unetmm_le16 src_channel;
+    unetmm_le16 dst_ep;         /* known in answers and CLOSE, else 0 */
+    unetmm_le16 dst_channel;
+    unetmm_le16 rsvd;           /* MBZ */
+    unetmm_le32 mtu;            /* the sender's offer; in answers, the agreed */
+    unetmm_le64 service;        /* CONNECT */
+    unetmm_le64 nonce;          /* chosen by the requester, echoed */
+};
+
+static_assert(sizeof(struct unetmm_control) == 32, "control message");
+
+#define UNETMM_CTL_PROBE        1       /* is there a driver? */
+#define UNETMM_CTL_PROBE_ACK    2
+#define UNETMM_CTL_CONNECT      3
+#define UNETMM_CTL_CONNECT_ACK  4
+#define UNETMM_CTL_CLOSE        5       /* the sender's half is gone */
+
+#define UNETMM_CTL_ST_OK        0
+#define UNETMM_CTL_ST_NO_SERVICE 1      /* nobody listens; try again */
+#define UNETMM_CTL_ST_FULL      2       /* backlog or channels used up */
+
+#endif /* UNETMM_WIRE_H */
