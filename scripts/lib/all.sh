@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=bash
+#
+# Everything in this directory, in the order of need. A script says
+# `. "$LIB/all.sh"` and calls setup_qemu, setup_initramfs 6.1, and so on.
+
+LIB="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
+# shellcheck source=scripts/lib/cache.sh
+. "$LIB/cache.sh"
+# shellcheck source=scripts/lib/ui.sh
+. "$LIB/ui.sh"
+# shellcheck source=scripts/lib/packages.sh
+. "$LIB/packages.sh"
+# shellcheck source=scripts/lib/apt.sh
+. "$LIB/apt.sh"
+# shellcheck source=scripts/lib/python.sh
+. "$LIB/python.sh"
+# shellcheck source=scripts/lib/qemu.sh
+. "$LIB/qemu.sh"
+# shellcheck source=scripts/lib/kernel.sh
+. "$LIB/kernel.sh"
+# shellcheck source=scripts/lib/driver.sh
+. "$LIB/driver.sh"
+# shellcheck source=scripts/lib/guest.sh
+. "$LIB/guest.sh"
+# shellcheck source=scripts/lib/initramfs.sh
+. "$LIB/initramfs.sh"

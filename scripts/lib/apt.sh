@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=bash
+#
+# A private apt: it reads the mirrors that this machine already trusts, but has
+# its own source list, state and cache, so that it needs no root and changes
+# nothing. What it downloads is extracted into our cache, never installed.
+
+APT_DIR="$CACHE/apt"
+
+APT_OPTIONS=(
+    -q
+    -o "Dir::State=$APT_DIR/state"
+    -o "Dir::State::status=$APT_DIR/status"
+    -o "Dir::Cache=$APT_DIR/cache"
+    -o Dir::Etc::preferences=/dev/null
+    -o Dir::Etc::preferencesparts=/dev/null
+    -o APT::Architecture=amd64
+    -o APT::Architectures=amd64
+    -o Acquire::Languages=none
+    -o Acquire::Retries=3
+    -o "APT::Sandbox::User=$(id -un)"
+)
+# Beside the machine's own sources, ours.
+APT_OWN_LIST=(
+    -o "Dir::Etc::sourcelist=$APT_DIR/unetmm.sources"
+    -o Dir::Etc::sourceparts=/dev/null
+)
+
+private_apt_get() { apt-get "${APT_OPTIONS[@]}" "${APT_OWN_LIST[@]}" "$@"; }
+private_apt_cache() { apt-cache "${APT_OPTIONS[@]}" "${APT_OWN_LIST[@]}" "$@"; }
+
+host_codename() {
+    # shellcheck source=/dev/null
+    (. /etc/os-release && echo "${VERSION_CODENAME:-sid}")
+}
+
+# list_targets OPTIONS...: what apt knows of each configured repository.
+list_targets() {
+    # shellcheck disable=SC2016 # apt's own placeholders
+    apt-get indextargets "$@" "Created-By: Packages" \
+        --format '$(ORIGIN)|$(LABEL)|$(RELEASE)|$(REPO_URI)' | sort -u
+}
+
+# debian_targets: the same, with Release files read if apt has not read them
+# yet (a machine whose package lists were cleaned away). Only those are fetched.
+debian_targets() {
+    local no_indexes=(
+        -o Acquire::IndexTargets::deb::Packages::DefaultEnabled=false
+        -o Acquire::IndexTargets::deb-src::Sources::DefaultEnabled=false
+    )
+    if list_targets | grep -q '^Debian|'; then
+        list_targets
+        return
+    fi
+    apt-get "${APT_OPTIONS[@]}" "${no_indexes[@]}" update >&2
+    list_targets "${APT_OPTIONS[@]}"
+}
+
+apt_update() {
+    mkdir -p "$APT_DIR/state/lists/partial" "$APT_DIR/cache/archives/partial"
+    : >"$APT_DIR/status"
+    debian_targets |
+        python3 "$REPO/scripts/lib/debian_sources.py" "$(host_codename)" \
+            >"$APT_DIR/unetmm.sources.part" ||
+        die "apt on this machine has no source for Debian's archive: add one, or set QEMU_SRC to a QEMU 10 source tree"
+    mv -f "$APT_DIR/unetmm.sources.part" "$APT_DIR/unetmm.sources"
+    private_apt_get update ||
+        die "apt cannot read Debian's archive: check the network and the mirror in apt's sources"
+    touch "$APT_DIR/updated"
+}
+
+# apt_ready: reads the package lists once; `setup --update` reads them again.
+apt_ready() {
+    local lock
+    [ -e "$APT_DIR/updated" ] && return
+    take_lock apt lock
+    [ -e "$APT_DIR/updated" ] ||
+        step apt "reading Debian's package lists" apt_update
+    drop_lock "$lock"
+}
+
+# fetch_deb PACKAGE[=VERSION] DIR: downloads and extracts it. Point releases
+# come and go: if the version has left the archive, only a new reading helps.
+fetch_deb() {
+    local package=$1 dir=$2 debs="$2.debs"
+    mkdir -p "$debs" "$dir"
+    (cd "$debs" && private_apt_get download "$package") ||
+        die "cannot download $package from Debian's archive: run scripts/setup --update for newer versions"
+    local deb
+    for deb in "$debs"/*.deb; do
+        dpkg-deb --fsys-tarfile "$deb" |
+            tar -x -C "$dir" --no-same-owner "${@:3}"
+    done
+    rm -rf "$debs"
+}
+
+# newest_version: the highest of the Debian versions on stdin.
+newest_version() {
+    local best="" version
+    while read -r version; do
+        if [ -z "$best" ] || dpkg --compare-versions "$version" gt "$best"; then
+            best=$version
+        fi
+    done
+    echo "$best"
+}
+
+# candidate PACKAGE: the version that apt would take.
+candidate() {
+    private_apt_cache policy "$1" | sed -n 's/^ *Candidate: //p'
+}
+
+# forget_versions: what was chosen is chosen anew from freshly read lists.
+forget_versions() {
+    rm -rf "$CACHE/pin" "$APT_DIR/updated"
+    apt_ready
+}

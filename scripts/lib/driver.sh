@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=bash
+#
+# The kernel module, built out of tree for each guest kernel.
+
+DRIVER_SOURCES=(guest-driver hw/net/unetmm/unetmm_hw.h)
+
+# driver_dir KERNEL: prints the directory that has (or will have) unetmm.ko.
+driver_dir() {
+    local kernel
+    kernel=$(kernel_dir "$1")
+    echo "$CACHE/driver/$1-$(hash_text "$kernel" \
+        "$(hash_files "$REPO" "${DRIVER_SOURCES[@]}")")"
+}
+
+# copy_driver DIR: kbuild writes beside its sources, so it gets a copy.
+copy_driver() {
+    mkdir -p "$1"
+    (cd "$REPO" && rsync -rR --exclude='*.o' --exclude='*.ko' \
+        --exclude='.*.cmd' "${DRIVER_SOURCES[@]}" "$1/")
+}
+
+# build_driver KERNEL DIR
+build_driver() {
+    local kernel dir=$2
+    kernel=$(kernel_dir "$1")
+    copy_driver "$dir/src"
+    make -C "$dir/src/guest-driver" -j "$(nproc)" KDIR="$kernel/headers" W=1
+    cp "$dir/src/guest-driver/unetmm.ko" "$dir/"
+}
+
+setup_driver() {
+    local dir
+    setup_kernel "$1"
+    [ -e "$REPO/guest-driver/Makefile" ] ||
+        die "there is no guest-driver/Makefile in $REPO: run this from a whole checkout"
+    dir=$(driver_dir "$1")
+    product "driver-$1" "building the driver for Linux $1" "$dir" \
+        build_driver "$1"
+    use_product driver "$dir"
+}
+
+# check_driver KERNEL: sparse over the driver; prints what it says about our
+# files and fails if that is anything. The kernel's own headers are not ours.
+check_driver() {
+    local kernel dir found
+    setup_kernel "$1"
+    kernel=$(kernel_dir "$1")
+    dir=$(mktemp -d)
+    copy_driver "$dir"
+    make -C "$dir/guest-driver" KDIR="$kernel/headers" C=2 \
+        >"$dir/log" 2>&1 || { cat "$dir/log"; rm -rf "$dir"; return 1; }
+    found=$(grep -E '(warning|error):' "$dir/log" |
+        grep -E "guest-driver/|unetmm" || true)
+    rm -rf "$dir"
+    [ -z "$found" ] || { printf '%s\n' "$found"; return 1; }
+}

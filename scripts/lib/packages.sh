@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=bash
+#
+# The one list of the Debian packages that must be installed on the host.
+# What else is needed (QEMU's source, kernels, newer build tools) is downloaded
+# into the cache and never installed.
+
+PACKAGES=(
+    # to build QEMU
+    build-essential dpkg-dev ninja-build pkg-config flex bison gawk
+    libglib2.0-dev libslirp-dev libfdt-dev
+    python3 python3-venv python3-distlib
+    # to build kernels and modules
+    bc kmod libelf-dev libssl-dev cpio rsync sparse
+    xz-utils zstd
+    # to build and test the library
+    libcmocka-dev
+    # firmware that QEMU loads
+    seabios ipxe-qemu qemu-system-data
+    # programs that run in the guests
+    busybox-static iperf3 sockperf ethtool
+    # second builds are quick with it
+    ccache
+    # to read the archive
+    ca-certificates
+)
+
+# Debian 12's are too old or missing: there they come from backports, by
+# python.sh, and are not installed.
+PACKAGES_SINCE_13=(meson python3-pycotap)
+
+# debian_version: the major number of the host's Debian; sid has none.
+debian_version() {
+    # shellcheck source=/dev/null
+    (. /etc/os-release 2>/dev/null && echo "${VERSION_ID:-99}") || echo 99
+}
+
+packages_wanted() {
+    local list=("${PACKAGES[@]}")
+    if [ "$(debian_version)" -ge 13 ] 2>/dev/null; then
+        list+=("${PACKAGES_SINCE_13[@]}")
+    fi
+    printf '%s\n' "${list[@]}" | LC_ALL=C sort -u
+}
+
+# packages_missing: those of the list that are not installed, one per line.
+packages_missing() {
+    command -v dpkg-query >/dev/null ||
+        die "this is not Debian: install the programs named in scripts/lib/packages.sh yourself, then set UNETMM_SKIP_PACKAGES=1"
+    local wanted
+    mapfile -t wanted < <(packages_wanted)
+    # dpkg-query fails when it has never heard of one; that one is missing.
+    comm -23 <(printf '%s\n' "${wanted[@]}") \
+        <({ dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${wanted[@]}" \
+                2>/dev/null || true; } |
+          sed -n 's/ installed$//p' | LC_ALL=C sort -u)
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        env DEBIAN_FRONTEND=noninteractive "$@"
+    else
+        sudo env DEBIAN_FRONTEND=noninteractive "$@"
+    fi
+}
+
+install_packages() {
+    as_root apt-get update
+    as_root apt-get install -y --no-install-recommends "$@"
+}
+
+# setup_packages: asks before it installs, unless --yes was given or there is
+# no terminal to ask on.
+setup_packages() {
+    [ -z "${UNETMM_SKIP_PACKAGES:-}" ] || return 0
+    local missing answer=y
+    missing=$(packages_missing)
+    [ -n "$missing" ] || return 0
+    note "Missing Debian packages: $(echo "$missing" | tr '\n' ' ')"
+    if [ "$(id -u)" -ne 0 ]; then
+        command -v sudo >/dev/null ||
+            die "the packages above are missing and there is no sudo: install them as root with apt-get install"
+        if [ -z "${ASSUME_YES:-}" ] && [ -t 0 ]; then
+            read -r -p "Install them with sudo apt-get? [Y/n] " answer
+        fi
+        case "${answer:-y}" in
+            [Yy]*) sudo -v || die "sudo refused: install the packages above as root with apt-get install" ;;
+            *) die "install the packages above with apt-get install, then run this again" ;;
+        esac
+    fi
+    # shellcheck disable=SC2086 # one word per package
+    step packages "installing $(echo "$missing" | wc -w) packages" \
+        install_packages $missing
+}

@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Guests under a program's control: one (Guest), or two on a wire (Pair).
+
+    with Pair(run_a=SERVER_SH, run_b=CLIENT_SH, kernel="6.12") as pair:
+        pair.wait(120)
+        print(pair.a.results(), pair.b.results())
+
+Scripts are texts; each becomes /run in its guest.  A guest runs its script,
+writes the script's output to a file on the host, and powers off.  Called as
+a program, it runs two script files and prints what they said.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import vm  # noqa: E402  (beside this file)
+
+STATUS_WORD = "unetmm-run-status"
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
+
+
+class GuestError(Exception):
+    """A guest did not do what it should; the text says which and why."""
+
+
+def die_with_parent():
+    """In the child: a killed test must not leave guests behind."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+class Qmp:
+    """QEMU's control socket, as far as tests need it."""
+
+    def __init__(self, path, timeout=10):
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(timeout)
+        self._socket.connect(path)
+        self._file = self._socket.makefile("rw", encoding="utf-8")
+        self.events = []
+        self._file.readline()
+        self.command("qmp_capabilities")
+
+    def command(self, name, **arguments):
+        """Executes a command; returns its result or raises GuestError."""
+        request = {"execute": name}
+        if arguments:
+            request["arguments"] = {key.replace("_", "-"): value
+                                    for key, value in arguments.items()}
+        self._file.write(json.dumps(request) + "\n")
+        self._file.flush()
+        while True:
+            line = self._file.readline()
+            if not line:
+                raise GuestError(f"QEMU closed its control socket on {name}")
+            reply = json.loads(line)
+            if "return" in reply:
+                return reply["return"]
+            if "error" in reply:
+                raise GuestError(f"{name}: {reply['error']['desc']}")
+            self.events.append(reply)
+
+    def close(self):
+        """Lets another client connect."""
+        self._file.close()
+        self._socket.close()
+
+
+class Guest:
+    """One QEMU process.
+
+    name     for messages, file names, and the MAC address
+    workdir  an existing directory for its files
+    run      text of the script that it runs, or None for none
+    options  more arguments of scripts/vm, as a list
+    """
+
+    def __init__(self, name, workdir, run=None, options=()):
+        self.name = name
+        self.console_path = os.path.join(workdir, f"{name}.console")
+        self.results_path = os.path.join(workdir, f"{name}.results")
+        self.stderr_path = os.path.join(workdir, f"{name}.stderr")
+        # A socket's path is limited to 107 bytes.
+        self.qmp_path = os.path.join(workdir, f"{name}.qmp")
+        arguments = ["--name", name, "--console", self.console_path,
+                     "--results", self.results_path, "--qmp", self.qmp_path]
+        if run is not None:
+            script = os.path.join(workdir, f"{name}.run")
+            with open(script, "w", encoding="utf-8") as file:
+                file.write(run)
+            arguments += ["--run", script]
+        self._options = vm.parse_options(arguments + list(options))
+        self._process = None
+        self._qmp = None
+
+    def start(self):
+        """Starts QEMU; returns at once."""
+        command, descriptors = vm.prepare(self._options)
+        with open(self.stderr_path, "wb") as stderr:
+            # The function makes one system call, which is safe after fork.
+            self._process = subprocess.Popen(  # pylint: disable=W1509,R1732
+                command, stdin=subprocess.DEVNULL, stdout=stderr,
+                stderr=stderr, pass_fds=descriptors,
+                preexec_fn=die_with_parent)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    @property
+    def pid(self):
+        """Of QEMU, or None before start()."""
+        return self._process.pid if self._process else None
+
+    def running(self):
+        """True from start() until QEMU has ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def results(self):
+        """What the script has written so far, without the status line."""
+        lines = read_text(self.results_path).splitlines(keepends=True)
+        return "".join(line for line in lines
+                       if not line.startswith(STATUS_WORD))
+
+    def status(self):
+        """The script's exit status, or None if it has not ended."""
+        for line in reversed(read_text(self.results_path).splitlines()):
+            if line.startswith(STATUS_WORD):
+                return int(line.split()[1])
+        return None
+
+    def console(self):
+        """What the kernel and /init have written so far."""
+        return read_text(self.console_path)
+
+    def qmp(self, name, **arguments):
+        """Executes a QMP command; connects at the first call."""
+        if self._qmp is None:
+            deadline = time.monotonic() + 10
+            while not os.path.exists(self.qmp_path):
+                if time.monotonic() > deadline or not self.running():
+                    raise GuestError(f"{self.name}: no control socket; "
+                                     f"{self.trouble()}")
+                time.sleep(0.02)
+            self._qmp = Qmp(self.qmp_path)
+        return self._qmp.command(name, **arguments)
+
+    def wait(self, seconds):
+        """Waits for the guest to power off; returns the script's status.
+
+        Raises GuestError when it takes longer, when QEMU fails, or when the
+        script did not come to its end.
+        """
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise GuestError(f"{self.name}: not done after {seconds:.0f} s; "
+                             f"{self.trouble()}") from None
+        if code:
+            raise GuestError(f"{self.name}: QEMU ended with {code}; "
+                             f"{self.trouble()}")
+        status = self.status()
+        if status is None and self._options.run:
+            raise GuestError(f"{self.name}: its script was cut off; "
+                             f"{self.trouble()}")
+        return status
+
+    def trouble(self):
+        """The last words of QEMU, the script and the console."""
+        parts = []
+        for title, path in (("QEMU", self.stderr_path),
+                            ("script", self.results_path),
+                            ("console", self.console_path)):
+            tail = read_text(path).splitlines()[-15:]
+            if tail:
+                parts.append(f"{title} said:\n    " + "\n    ".join(tail))
+        return "\n".join(parts) or "it said nothing"
+
+    def kill(self):
+        """Ends QEMU, if it runs, and closes the control socket."""
+        if self._qmp is not None:
+            self._qmp.close()
+            self._qmp = None
+        if self.running():
+            self._process.kill()
+            self._process.wait()
+
+
+class Pair:
+    """Two guests, a and b, whose cards are joined by a UNIX socket.
+
+    run_a, run_b  script texts
+    kernel        6.1, 6.12, debug or a path
+    options       more arguments of scripts/vm, for both
+    options_a, options_b  the same, for one
+    e1000e        True adds an e1000e to each, on a wire of its own
+    keep_files    a directory in which all files stay; by default they are
+                  removed at the end
+    """
+
+    def __init__(self, run_a=None, run_b=None, kernel="6.1", options=(),
+                 options_a=(), options_b=(), e1000e=False, keep_files=None):
+        self._own_dir = keep_files is None
+        if keep_files is not None:
+            os.makedirs(keep_files, exist_ok=True)
+        self.workdir = keep_files or tempfile.mkdtemp(prefix="unetmm-")
+        # Sockets always lie in a short path.
+        self._sockets = tempfile.mkdtemp(prefix="unetmm-wire-")
+        wire = os.path.join(self._sockets, "wire")
+        wires_a = ["--netdev", f"unix:{wire},server"]
+        wires_b = ["--netdev", f"unix:{wire}"]
+        if e1000e:
+            wires_a += ["--with-e1000e", f"unix:{wire}2,server"]
+            wires_b += ["--with-e1000e", f"unix:{wire}2"]
+        common = ["--kernel", kernel, *options]
+        # The later option wins, so a caller may replace a wire or an id.
+        self.a = Guest("a", self.workdir, run_a,
+                       ["--id", "1", *wires_a, *common, *options_a])
+        self.b = Guest("b", self.workdir, run_b,
+                       ["--id", "2", *wires_b, *common, *options_b])
+
+    def __enter__(self):
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def start(self):
+        """Starts both guests; the order does not matter to them."""
+        self.a.start()
+        self.b.start()
+
+    def wait(self, seconds):
+        """Waits for both; returns their scripts' statuses as (a, b).
+
+        When one fails, the other's wait is cut short: its peer is gone.
+        """
+        deadline = time.monotonic() + seconds
+        while self.a.running() and self.b.running():
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        statuses = []
+        for guest in sorted((self.a, self.b), key=Guest.running):
+            left = max(0.0, deadline - time.monotonic())
+            statuses.append((guest.name, guest.wait(left)))
+        return tuple(status for _, status in sorted(statuses))
+
+    def close(self):
+        """Ends what still runs and removes the files."""
+        self.a.kill()
+        self.b.kill()
+        shutil.rmtree(self._sockets, ignore_errors=True)
+        if self._own_dir:
+            shutil.rmtree(self.workdir, ignore_errors=True)
+
+
+def read_text(path):
+    """A file's text; a file that is not there yet is empty."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def main():
+    """Runs two script files in two guests and prints their output."""
+    parser = argparse.ArgumentParser(
+        description="Runs A in one guest and B in another, joined by a wire.",
+        epilog="Further arguments go to scripts/vm.")
+    parser.add_argument("a", metavar="A")
+    parser.add_argument("b", metavar="B")
+    parser.add_argument("--kernel", default="6.1")
+    parser.add_argument("--e1000e", action="store_true")
+    parser.add_argument("--limit", type=float, default=120, metavar="SECONDS")
+    arguments, options = parser.parse_known_args()
+    try:
+        with Pair(read_text(arguments.a), read_text(arguments.b),
+                  arguments.kernel, options, e1000e=arguments.e1000e) as pair:
+            statuses = pair.wait(arguments.limit)
+            for guest in (pair.a, pair.b):
+                for line in guest.results().splitlines():
+                    print(f"{guest.name}: {line}")
+    except (GuestError, vm.VmError, OSError) as error:
+        sys.exit(f"error: {error}")
+    sys.exit(1 if any(statuses) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One guest: from options to a QEMU command line.
+
+scripts/vm runs main(); pair.py uses parse_options() and prepare() to start
+guests of its own.  No other file composes a QEMU command line.
+"""
+
+import argparse
+import functools
+import hashlib
+import os
+import shlex
+import stat
+import subprocess
+import sys
+
+SCRIPTS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+
+KERNELS = ("6.1", "6.12", "debug")
+
+DESCRIPTION = """\
+Boots one guest with the card in it and gives a shell on its console, or runs
+a script in it and powers off.  QEMU, kernel, driver and file system are made
+first if they are not up to date (scripts/setup).
+"""
+
+EXAMPLES = """\
+examples:
+  A shell in a guest (exit ends it, Ctrl-A X kills it):
+    scripts/vm
+
+  Two guests on one wire; start them in either order, in two terminals:
+    scripts/vm --netdev unix:/tmp/wire,server
+    scripts/vm --netdev unix:/tmp/wire
+
+  Run a script in a guest and power off:
+    printf '#!/bin/sh\\nlspci\\nunetmm-stat\\n' > /tmp/look
+    scripts/vm --run /tmp/look
+
+  Another kernel, two CPUs, the card behind a PCIe root port, a small TLB:
+    scripts/vm --kernel 6.12 --cpus 2 --root-port --device-opts tlb-entries=64
+
+  An e1000e beside the card, on a wire of its own:
+    scripts/vm --with-e1000e unix:/tmp/wire2,server
+
+  Anything of QEMU's own, after two dashes; and the command line, to copy:
+    scripts/vm -- -trace 'unetmm_*'
+    scripts/vm --dry-run
+"""
+
+
+class VmError(Exception):
+    """A mistake of the user or the machine, in one sentence."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports a mistake in one sentence, without the usage before it."""
+
+    def error(self, message):
+        raise VmError(f"{message} (scripts/vm --help lists the options)")
+
+
+def build_parser():
+    """The options of scripts/vm."""
+    parser = Parser(
+        prog="scripts/vm", description=DESCRIPTION, epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="scripts/vm [options] [-- QEMU ARGUMENTS]", allow_abbrev=False)
+    add_machine_options(parser.add_argument_group("the machine"))
+    add_card_options(parser.add_argument_group("the card and its wire"))
+    add_run_options(parser.add_argument_group("what it runs"))
+    return parser
+
+
+def add_machine_options(group):
+    """Kernel, accelerator, machine type, sizes."""
+    group.add_argument(
+        "--kernel", default="6.1", metavar="6.1|6.12|debug|PATH",
+        help="Debian's kernel of that version, the debug kernel, or a "
+             "kernel image (default: 6.1)")
+    group.add_argument(
+        "--initrd", metavar="PATH",
+        help="file system for --kernel PATH (default: the one for 6.1, whose "
+             "modules fit no other kernel)")
+    group.add_argument(
+        "--accel", choices=("tcg", "kvm", "auto"), default="auto",
+        help="auto takes KVM where it is usable (default: auto)")
+    group.add_argument("--machine", choices=("q35", "pc"), default="q35",
+                       help="default: q35")
+    group.add_argument("--memory", default="512M", metavar="SIZE",
+                       help="default: 512M")
+    group.add_argument("--cpus", type=int, default=1, metavar="N",
+                       help="default: 1")
+
+
+def add_card_options(group):
+    """The unetmm device, its peer, and the NIC that it is compared with."""
+    group.add_argument(
+        "--netdev", default="user", metavar="SPEC",
+        help="unix:PATH,server or unix:PATH (a UNIX socket between two "
+             "guests), user, none, or a -netdev value of QEMU's without its "
+             "id (default: user)")
+    group.add_argument(
+        "--name", metavar="NAME",
+        help="names the guest; its MAC addresses are derived from it "
+             "(default: the --netdev value, so the two ends differ)")
+    group.add_argument("--id", type=int, metavar="N",
+                       help="a number (0 to 255) instead of a name")
+    group.add_argument("--mac", metavar="ADDRESS",
+                       help="the card's MAC address, instead of a derived one")
+    group.add_argument("--device-opts", metavar="K=V,...", default="",
+                       help="more properties of -device unetmm")
+    group.add_argument("--root-port", action="store_true",
+                       help="put the card behind a pcie-root-port")
+    group.add_argument("--no-card", action="store_true",
+                       help="leave the card out")
+    group.add_argument("--with-e1000e", metavar="SPEC",
+                       help="add an e1000e; SPEC is as for --netdev")
+
+
+def add_run_options(group):
+    """The script, where output goes, and what is printed instead."""
+    group.add_argument("--run", metavar="SCRIPT",
+                       help="an executable that the guest runs; then it "
+                            "powers off")
+    group.add_argument("--keep", action="store_true",
+                       help="with --run: a shell instead of powering off")
+    group.add_argument("--append", default="", metavar="WORDS",
+                       help="more words for the kernel's command line")
+    group.add_argument("--console", metavar="FILE",
+                       help="write the console there (default: the terminal)")
+    group.add_argument("--results", metavar="FILE",
+                       help="write the output of --run there, by a serial "
+                            "port of its own")
+    group.add_argument("--qmp", metavar="PATH",
+                       help="a QMP socket to control the guest by")
+    group.add_argument("--dry-run", action="store_true",
+                       help="print QEMU's command line, start nothing")
+
+
+def parse_options(arguments):
+    """Parses scripts/vm's arguments; what follows `--` is kept for QEMU."""
+    arguments, extra = list(arguments), []
+    if "--" in arguments:
+        cut = arguments.index("--")
+        arguments, extra = arguments[:cut], arguments[cut + 1:]
+    options = build_parser().parse_args(arguments)
+    options.extra = extra
+    check_options(options)
+    return options
+
+
+def check_options(options):
+    """What argparse cannot check."""
+    if options.id is not None and not 0 <= options.id <= 255:
+        raise VmError(f"--id {options.id} is out of range: use 0 to 255")
+    if options.root_port and options.machine != "q35":
+        raise VmError("--root-port needs PCI Express: leave out --machine pc")
+    if options.cpus < 1:
+        raise VmError(f"--cpus {options.cpus}: a guest needs at least one")
+    if options.kernel not in KERNELS and not os.path.exists(options.kernel):
+        raise VmError(f"--kernel {options.kernel}: use 6.1, 6.12, debug, or "
+                      "the path of a kernel image")
+    for path in (options.run, options.initrd):
+        if path and not os.path.isfile(path):
+            raise VmError(f"{path} does not exist: name a file")
+
+
+@functools.lru_cache(maxsize=None)
+def setup_paths(*targets):
+    """Makes the targets and returns {name: path} of what was made."""
+    done = subprocess.run([os.path.join(SCRIPTS, "setup"), "--paths",
+                           *targets], stdout=subprocess.PIPE, text=True,
+                          check=False)
+    if done.returncode:
+        # setup has said why, in one sentence.
+        raise SystemExit(done.returncode)
+    return dict(line.split("=", 1) for line in done.stdout.splitlines())
+
+
+def kvm_problem():
+    """Why KVM cannot be used, or None.
+
+    That /dev/kvm opens is not enough: without vmx or svm among the CPU's
+    flags, a guest starts and then hangs.
+    """
+    try:
+        os.close(os.open("/dev/kvm", os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        return f"/dev/kvm cannot be opened ({error.strerror})"
+    with open("/proc/cpuinfo", encoding="utf-8") as cpuinfo:
+        for line in cpuinfo:
+            if line.startswith("flags"):
+                if {"vmx", "svm"} & set(line.split()):
+                    return None
+                break
+    return "the CPU shows neither vmx nor svm"
+
+
+def accel_arguments(accel):
+    """-accel and the CPU model that goes with it."""
+    if accel != "tcg":
+        problem = kvm_problem()
+        if problem is None:
+            return ["-accel", "kvm", "-cpu", "host"]
+        if accel == "kvm":
+            raise VmError(f"KVM is not usable here, {problem}: use "
+                          "--accel tcg")
+    return ["-accel", "tcg,thread=multi", "-cpu", "max"]
+
+
+def derive_mac(options, card):
+    """A MAC address for this guest's card ("unetmm" or "e1000e").
+
+    QEMU's default is the same in every process, and two stations with one
+    address cannot talk to each other.
+    """
+    kind = {"unetmm": 0, "e1000e": 1}[card]
+    if options.id is not None:
+        return f"52:54:00:6d:{kind:02x}:{options.id:02x}"
+    name = options.name or options.netdev
+    digest = hashlib.sha256(name.encode()).digest()
+    return (f"52:54:00:{digest[0]:02x}:{digest[1]:02x}:"
+            f"{digest[2] & 0xfe | kind:02x}")
+
+
+def netdev_value(spec, ident):
+    """A -netdev value for SPEC; commas in a path are doubled, as QEMU asks."""
+    if not spec.startswith("unix:"):
+        return f"{spec},id={ident}"
+    path, server = spec[len("unix:"):], False
+    if path.endswith(",server"):
+        path, server = path[:-len(",server")], True
+    if not path or len(path) > 107:
+        raise VmError(f"{spec}: the path of a UNIX socket has 1 to 107 "
+                      "characters")
+    value = (f"stream,id={ident},addr.type=unix,"
+             f"addr.path={path.replace(',', ',,')}")
+    # Reconnecting makes the order of starting irrelevant.
+    return value + (",server=on" if server else
+                    ",server=off,reconnect-ms=100")
+
+
+def card_arguments(options):
+    """The unetmm device and the e1000e, each with its -netdev."""
+    arguments, bus, peer = [], "", ""
+    if not options.no_card:
+        if options.root_port:
+            arguments += ["-device", "pcie-root-port,id=rp0,chassis=1,slot=1"]
+            bus = ",bus=rp0"
+        if options.netdev != "none":
+            arguments += ["-netdev", netdev_value(options.netdev, "n0")]
+            peer = ",netdev=n0"
+        mac = options.mac or derive_mac(options, "unetmm")
+        more = f",{options.device_opts}" if options.device_opts else ""
+        arguments += ["-device",
+                      f"unetmm,id=unetmm0{peer},mac={mac}{bus}{more}"]
+    if options.with_e1000e:
+        mac = derive_mac(options, "e1000e")
+        arguments += ["-netdev", netdev_value(options.with_e1000e, "n1"),
+                      "-device", f"e1000e,netdev=n1,mac={mac},romfile="]
+    return arguments
+
+
+def serial_arguments(options):
+    """ttyS0 is the console; ttyS1, if asked for, has the script's output."""
+    if options.console:
+        arguments = ["-serial", file_value(options.console)]
+    else:
+        arguments = ["-serial", "mon:stdio"]
+    if options.results:
+        arguments += ["-serial", file_value(options.results)]
+    return arguments
+
+
+def file_value(path):
+    """A -serial value for a file."""
+    return f"file:{path}"
+
+
+def kernel_words(options):
+    """The kernel's command line."""
+    words = ["console=ttyS0", "quiet", "panic=-1"]
+    if options.results:
+        words.append("unetmm.out=ttyS1")
+    if options.keep or not options.run:
+        words.append("unetmm.keep")
+    if options.append:
+        words.append(options.append)
+    return " ".join(words)
+
+
+def find_images(options):
+    """QEMU, kernel and file system, made if need be."""
+    name = options.kernel if options.kernel in KERNELS else "6.1"
+    targets = ["qemu"]
+    if not (options.initrd and options.kernel not in KERNELS):
+        targets.append(f"initramfs-{name}")
+    paths = setup_paths(*targets)
+    kernel = options.kernel
+    if kernel in KERNELS:
+        kernel = paths[f"kernel-{name}"]
+    return (paths["qemu"], kernel,
+            options.initrd or paths[f"initramfs-{name}"])
+
+
+def newc_member(name, mode, data):
+    """One member of a cpio archive in the format that Linux unpacks."""
+    encoded = name.encode() + b"\0"
+    fields = (0, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(encoded), 0)
+    out = b"070701" + b"".join(b"%08x" % field for field in fields) + encoded
+    out += b"\0" * (-len(out) % 4) + data
+    return out + b"\0" * (-len(out) % 4)
+
+
+def initrd_with_script(initrd, script):
+    """INITRD with SCRIPT as /run in it; returns a path for QEMU.
+
+    The archive lives in memory and in a descriptor that QEMU inherits, so
+    nothing is left to clean up, however the guest ends.
+    """
+    with open(initrd, "rb") as file:
+        archive = file.read()
+    with open(script, "rb") as file:
+        content = file.read()
+    archive += b"\0" * (-len(archive) % 4)
+    archive += newc_member("run", stat.S_IFREG | 0o755, content)
+    archive += newc_member("TRAILER!!!", 0, b"")
+    descriptor = os.memfd_create("initrd", 0)
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(archive)
+    return descriptor
+
+
+def prepare(options):
+    """Returns (command, descriptors that it must inherit)."""
+    qemu, kernel, initrd = find_images(options)
+    descriptors = []
+    if options.run and not options.dry_run:
+        descriptors.append(initrd_with_script(initrd, options.run))
+        initrd = f"/proc/self/fd/{descriptors[0]}"
+    command = [qemu, "-nodefaults", "-no-user-config", "-display", "none",
+               "-no-reboot", "-machine", options.machine]
+    command += accel_arguments(options.accel)
+    command += ["-m", options.memory, "-smp", str(options.cpus),
+                "-kernel", kernel, "-initrd", initrd,
+                "-append", kernel_words(options)]
+    command += serial_arguments(options) + card_arguments(options)
+    if options.qmp:
+        path = options.qmp.replace(",", ",,")
+        command += ["-qmp", f"unix:{path},server=on,wait=off"]
+    return command + options.extra, descriptors
+
+
+def main():
+    """scripts/vm."""
+    try:
+        options = parse_options(sys.argv[1:])
+        command, descriptors = prepare(options)
+        if options.accel == "auto" and "kvm" not in command:
+            print(f"Emulating (TCG): {kvm_problem()}.", file=sys.stderr)
+    except (VmError, OSError) as error:
+        sys.exit(f"error: {error}")
+    if options.dry_run:
+        print(shlex.join(command))
+        if options.run:
+            print(f"# {options.run} would be /run in the initrd",
+                  file=sys.stderr)
+        return
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, True)
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    main()
