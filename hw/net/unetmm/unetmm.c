@@ -29,7 +29,7 @@
 
 #define UNETMM_PCIE_CAP_OFFSET 0x80
 
-/* ---- What the core asks of its host -------------------------------------- */
+/* ---- What the core asks of its host ------------------------------------- */
 
 static UnetmmState *unetmm_of(void *host)
 {
@@ -163,7 +163,7 @@ static const UnetmmHostOps unetmm_host_ops = {
     .warn_self = host_warn_self,
 };
 
-/* ---- What QEMU asks of the card -------------------------------------------- */
+/* ---- What QEMU asks of the card ----------------------------------------- */
 
 static uint64_t unetmm_regs_read(void *opaque, hwaddr addr, unsigned size)
 {
@@ -254,7 +254,7 @@ static void unetmm_later_cb(void *opaque)
     unetmm_core_run(&s->core);
 }
 
-/* ---- Life ---------------------------------------------------------------------- */
+/* ---- Life --------------------------------------------------------------- */
 
 static bool unetmm_realize_pci(UnetmmState *s, Error **errp)
 {

@@ -20,7 +20,7 @@
 #define UNETMM_MAX_CHANNELS     1024
 #define UNETMM_MAX_HEADS        16
 #define UNETMM_MAX_LOCAL        4096
-#define UNETMM_MAX_BUF_PAGES    1024    /* largest free buffer, if TLB allows */
+#define UNETMM_MAX_BUF_PAGES    1024    /* of a free buffer */
 #define UNETMM_HEAD_ASKS        4       /* times a head asks in one activity */
 #define UNETMM_EP_MISSES        (1 + UNETMM_MAX_HEADS)
 #define UNETMM_NUM_SOURCES      3
@@ -29,7 +29,7 @@
 typedef struct UnetmmCore UnetmmCore;
 typedef struct UnetmmEp UnetmmEp;
 
-/* What is fixed when the card is made.  unetmm_params_check() has the limits. */
+/* What is fixed when the card is made; unetmm_params_check() has limits. */
 typedef struct UnetmmParams {
     uint8_t mac[6];
     uint32_t endpoints;
@@ -105,7 +105,7 @@ typedef struct UnetmmPage {
     uint32_t id;
 } UnetmmPage;
 
-/* A source: where translations come from.  One file fills one table. */
+/* A source: where translations come from.  One file fills one. */
 struct UnetmmSourceOps {
     const char *name;
     uint8_t levels_min, levels_max;     /* what SPACE_CREATE must say */
@@ -127,7 +127,7 @@ extern const UnetmmSourceOps unetmm_source_pinned;
 extern const UnetmmSourceOps unetmm_source_tlb;
 const UnetmmSourceOps *unetmm_source_by_id(unsigned id);
 
-/* ---- Policies: a message meets a head that is not resident --------------- */
+/* ---- Policies: a message meets a head that is not resident -------------- */
 
 typedef enum UnetmmVerdict {
     UNETMM_VERDICT_DROP,        /* the message; the buffer stays */
@@ -143,7 +143,7 @@ extern const UnetmmPolicyOps unetmm_policy_drop;
 extern const UnetmmPolicyOps unetmm_policy_skip;
 const UnetmmPolicyOps *unetmm_policy_by_id(unsigned id);
 
-/* ---- Misses ---------------------------------------------------------------- */
+/* ---- Misses ------------------------------------------------------------- */
 
 typedef enum UnetmmMissState {
     UNETMM_MISS_NONE,
@@ -165,7 +165,7 @@ typedef struct UnetmmMiss {
     uint64_t vpn;
 } UnetmmMiss;
 
-/* ---- Endpoints --------------------------------------------------------------- */
+/* ---- Endpoints ---------------------------------------------------------- */
 
 typedef struct UnetmmChannel {
     bool live;
@@ -269,7 +269,7 @@ struct UnetmmEp {
     uint64_t counters[UNETMM_NUM_COUNTERS];
 };
 
-/* ---- Frames and the receive side ------------------------------------------------ */
+/* ---- Frames and the receive side ---------------------------------------- */
 
 /* A frame that waits for its turn on the receive side. */
 typedef struct UnetmmQueued {
@@ -352,7 +352,7 @@ struct UnetmmCore {
     uint64_t counters[UNETMM_NUM_COUNTERS];
 };
 
-/* ---- Entry points (unetmm_core.c, unetmm_regs.c, unetmm_port.c) ------------------ */
+/* ---- Entry points (unetmm_core.c, unetmm_regs.c, unetmm_port.c) --------- */
 
 /* Returns NULL if all is in range, or one sentence for the user. */
 const char *unetmm_params_check(const UnetmmParams *params);
@@ -377,7 +377,7 @@ bool unetmm_core_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes);
 /* The queued frame has gone (or was purged: sent false). */
 void unetmm_core_sent(UnetmmCore *core, bool sent);
 
-/* ---- Inside the core ---------------------------------------------------------------- */
+/* ---- Inside the core ---------------------------------------------------- */
 
 static inline void unetmm_count(UnetmmCore *core, UnetmmEp *ep,
                                 enum unetmm_counter counter, uint64_t n)

@@ -4,9 +4,9 @@
  * The first few buffers of each free queue are copied into the card and their
  * pages are asked for ahead, with the right to write, so that a message finds
  * them translated (U-Net/MM's pre-translation).  The pages are ordinary TLB
- * entries: evicted or invalidated, they are asked for again, a few times in each
- * activity of the endpoint (a doorbell, an arrival) and then not before the
- * next one.  (Without that bound two endpoints whose heads do not fit together
+ * entries: evicted or invalidated, they are asked for again, a few times in
+ * each activity of the endpoint (a doorbell, an arrival) and then not before
+ * the next one.  (Without that bound two endpoints whose heads do not fit together
  * would have the driver trade pages between them for ever.)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -165,7 +165,7 @@ bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
     return true;
 }
 
-/* Fills the window of heads, asks for their pages, returns those that failed. */
+/* Fills the window of heads, asks for their pages, returns what failed. */
 void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
 {
     uint32_t depth = 1u << ep->fq_log2;

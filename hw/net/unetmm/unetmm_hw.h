@@ -37,7 +37,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_GET(mask, v)  (((v) & (mask)) / ((mask) & -(mask)))
 #define UNETMM_PREP(mask, v) (((v) * ((mask) & -(mask))) & (mask))
 
-/* ---- PCI identity and BARs --------------------------------------------- */
+/* ---- PCI identity and BARs ---------------------------------------------- */
 
 #define UNETMM_PCI_VENDOR_ID    0x1af4
 #define UNETMM_PCI_DEVICE_ID    0x10f0  /* the range for experiments */
@@ -164,7 +164,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_PHASE            0x00000001u
 #define UNETMM_PHASE_OF(index, log2) ((((index) >> (log2)) & 1u) ^ 1u)
 
-/* ---- Translation entry --------------------------------------------------- */
+/* ---- Translation entry -------------------------------------------------- */
 
 /*
  * One 64-bit format for FAULT_REPLY lists and for the tables in host memory
@@ -181,16 +181,16 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_TABLE_ENTRIES    512
 #define UNETMM_TABLE_LEVELS     6
 
-/* ---- Sources and policies ------------------------------------------------ */
+/* ---- Sources and policies ----------------------------------------------- */
 
-#define UNETMM_SOURCE_DIRECT    0       /* space 0 only: address = DMA address */
+#define UNETMM_SOURCE_DIRECT    0       /* space 0: address = DMA address */
 #define UNETMM_SOURCE_PINNED    1       /* table in host memory; miss = error */
 #define UNETMM_SOURCE_TLB       2       /* card TLB; miss goes to the driver */
 
 #define UNETMM_POLICY_DROP      0
 #define UNETMM_POLICY_SKIP      1
 
-/* ---- Endpoint memory (written by the process that owns it) --------------- */
+/* ---- Endpoint memory (written by the process that owns it) -------------- */
 
 /*
  * The index block: 128 bytes, 128-byte aligned.  All indices run freely over
@@ -207,9 +207,9 @@ struct unetmm_ep_user {
 };
 
 struct unetmm_ep_card {
-    unetmm_le32 sq_cons;        /* slots of the send queue that are free again */
+    unetmm_le32 sq_cons;        /* slots of the send queue free again */
     unetmm_le32 fq_cons;        /* buffers that left the free queue */
-    unetmm_le32 cq_prod;        /* completions written (a hint: use the phase) */
+    unetmm_le32 cq_prod;        /* completions written; a hint only */
     unetmm_le32 state;          /* UNETMM_EP_* */
     unetmm_u8 rsvd[48];
 };
@@ -326,7 +326,7 @@ struct unetmm_cqe {
 #define UNETMM_ST_REFUSED       12      /* the wire refused the frame */
 #define UNETMM_NUM_ST           13
 
-/* ---- Commands ------------------------------------------------------------ */
+/* ---- Commands ----------------------------------------------------------- */
 
 #define UNETMM_CMD_NOP          0
 #define UNETMM_CMD_SPACE_CREATE 1
@@ -376,7 +376,7 @@ struct unetmm_cmd_channel {
  * Pages of one reply never push each other out.
  */
 struct unetmm_cmd_reply {
-    unetmm_le32 fault_id;       /* from the fault record, or UNETMM_FAULT_NONE */
+    unetmm_le32 fault_id;       /* of the record, or UNETMM_FAULT_NONE */
     unetmm_u8 status;           /* UNETMM_REPLY_* */
     unetmm_u8 error;            /* ERROR: the UNETMM_ST_* to complete with */
     unetmm_le16 npages;         /* 0..512 */
@@ -427,7 +427,7 @@ struct unetmm_cmd_done {
 #define UNETMM_CS_PARTIAL       7       /* FAULT_REPLY: not all pages taken */
 #define UNETMM_CS_STALE         8       /* FAULT_REPLY: nobody waits for it */
 
-/* ---- Fault ring ----------------------------------------------------------- */
+/* ---- Fault ring --------------------------------------------------------- */
 
 struct unetmm_fault {
     unetmm_u8 type;             /* UNETMM_FAULT_* */
@@ -449,11 +449,11 @@ struct unetmm_fault {
 #define UNETMM_FAULT_MISS       1
 #define UNETMM_FAULT_EVICT      2
 
-#define UNETMM_FAULT_F_WRITE    0x01    /* MISS: a write translation is wanted */
+#define UNETMM_FAULT_F_WRITE    0x01    /* MISS: the right to write is wanted */
 #define UNETMM_FAULT_F_HEAD     0x02    /* MISS: a free buffer, not a send */
 #define UNETMM_FAULT_F_DIRTY    0x04    /* EVICT: data was written through it */
 
-/* ---- Notification ring ----------------------------------------------------- */
+/* ---- Notification ring -------------------------------------------------- */
 
 struct unetmm_notify {
     unetmm_u8 type;             /* UNETMM_NOTIFY_* */
@@ -469,7 +469,7 @@ struct unetmm_notify {
 #define UNETMM_NOTIFY_CQ        1       /* an armed completion queue */
 #define UNETMM_NOTIFY_EP_ERROR  2       /* the endpoint was stopped */
 
-/* ---- Counters --------------------------------------------------------------- */
+/* ---- Counters ----------------------------------------------------------- */
 
 /*
  * One list makes the registers, the names in unetmm-stat, the QOM properties
@@ -553,7 +553,7 @@ enum unetmm_counter {
     UNETMM_NUM_COUNTERS
 };
 
-/* ---- Sizes that all sides rely on --------------------------------------------- */
+/* ---- Sizes that all sides rely on --------------------------------------- */
 
 static_assert(sizeof(struct unetmm_ep_index) == 128, "index block");
 static_assert(offsetof(struct unetmm_ep_index, card) == 64, "card's half");

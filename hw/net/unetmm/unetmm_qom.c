@@ -114,7 +114,7 @@ static const struct {
     { "x-dma-page-ns", "time that one page's DMA takes on the virtual clock" },
 };
 
-/* ---- Knobs that may be set while the card runs ------------------------------ */
+/* ---- Knobs that may be set while the card runs -------------------------- */
 
 static const struct UnetmmKnob {
     const char *name;
@@ -182,7 +182,7 @@ static void unetmm_seed_set(Object *obj, Visitor *v, const char *name,
     }
 }
 
-/* ---- What the monitor can look at ---------------------------------------------- */
+/* ---- What the monitor can look at --------------------------------------- */
 
 static bool unetmm_visit_u64(Visitor *v, const char *name, uint64_t value)
 {

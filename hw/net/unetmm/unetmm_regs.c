@@ -40,63 +40,131 @@ static uint32_t reg_policies(void)
 static bool reg_read_identity(const UnetmmCore *core, uint32_t offset,
                               uint32_t *value)
 {
-    const UnetmmParams *p = &core->params;
-    uint64_t mac = unetmm_mac_to_u64(p->mac);
+    static const struct {
+        uint32_t offset;
+        size_t param;
+    } limits[] = {
+        { UNETMM_REG_USER_MTU, offsetof(UnetmmParams, user_mtu) },
+        { UNETMM_REG_ENDPOINTS, offsetof(UnetmmParams, endpoints) },
+        { UNETMM_REG_SPACES, offsetof(UnetmmParams, spaces) },
+        { UNETMM_REG_CHANNELS, offsetof(UnetmmParams, channels) },
+        { UNETMM_REG_TLB_SETS, offsetof(UnetmmParams, tlb_sets) },
+        { UNETMM_REG_TLB_WAYS, offsetof(UnetmmParams, tlb_ways) },
+        { UNETMM_REG_TLB_VICTIMS, offsetof(UnetmmParams, tlb_victims) },
+        { UNETMM_REG_PRETRANSLATE, offsetof(UnetmmParams, pretranslate) },
+        { UNETMM_REG_MAX_FAULTS, offsetof(UnetmmParams, max_faults) },
+    };
+    uint64_t mac = unetmm_mac_to_u64(core->params.mac);
+    const struct {
+        uint32_t offset;
+        uint32_t value;
+    } fixed[] = {
+        { UNETMM_REG_ID, UNETMM_ID_VALUE },
+        { UNETMM_REG_VERSION, UNETMM_VERSION_VALUE },
+        { UNETMM_REG_CAPS, UNETMM_CAP_LOCAL | UNETMM_CAP_INLINE_RECV },
+        { UNETMM_REG_MAC_LO, mac },
+        { UNETMM_REG_MAC_HI, mac >> 32 },
+        { UNETMM_REG_DB_STRIDE, UNETMM_PAGE_BYTES },
+        { UNETMM_REG_MAX_LOG2, UNETMM_MAX_RING_LOG2 },
+        { UNETMM_REG_SOURCES, reg_sources() },
+        { UNETMM_REG_POLICIES, reg_policies() },
+    };
 
-    switch (offset) {
-    case UNETMM_REG_ID:           *value = UNETMM_ID_VALUE; break;
-    case UNETMM_REG_VERSION:      *value = UNETMM_VERSION_VALUE; break;
-    case UNETMM_REG_CAPS:
-        *value = UNETMM_CAP_LOCAL | UNETMM_CAP_INLINE_RECV;
-        break;
-    case UNETMM_REG_MAC_LO:       *value = mac; break;
-    case UNETMM_REG_MAC_HI:       *value = mac >> 32; break;
-    case UNETMM_REG_USER_MTU:     *value = p->user_mtu; break;
-    case UNETMM_REG_DB_STRIDE:    *value = UNETMM_PAGE_BYTES; break;
-    case UNETMM_REG_ENDPOINTS:    *value = p->endpoints; break;
-    case UNETMM_REG_SPACES:       *value = p->spaces; break;
-    case UNETMM_REG_CHANNELS:     *value = p->channels; break;
-    case UNETMM_REG_MAX_LOG2:     *value = UNETMM_MAX_RING_LOG2; break;
-    case UNETMM_REG_TLB_SETS:     *value = p->tlb_sets; break;
-    case UNETMM_REG_TLB_WAYS:     *value = p->tlb_ways; break;
-    case UNETMM_REG_TLB_VICTIMS:  *value = p->tlb_victims; break;
-    case UNETMM_REG_PRETRANSLATE: *value = p->pretranslate; break;
-    case UNETMM_REG_MAX_FAULTS:   *value = p->max_faults; break;
-    case UNETMM_REG_SOURCES:      *value = reg_sources(); break;
-    case UNETMM_REG_POLICIES:     *value = reg_policies(); break;
-    default:
-        return false;
+    for (unsigned i = 0; i < G_N_ELEMENTS(limits); i++) {
+        if (limits[i].offset == offset) {
+            memcpy(value, (const char *)&core->params + limits[i].param,
+                   sizeof(*value));
+            return true;
+        }
     }
-    return true;
+    for (unsigned i = 0; i < G_N_ELEMENTS(fixed); i++) {
+        if (fixed[i].offset == offset) {
+            *value = fixed[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A register that is a plain word; NULL: it is not one. */
+static uint32_t *reg_word(UnetmmCore *core, uint32_t offset)
+{
+    switch (offset) {
+    case UNETMM_REG_TEST_DMA_LEN:
+        return &core->test_dma_len;
+    case UNETMM_REG_INV_SPACE:
+        return &core->inv_space;
+    case UNETMM_REG_EP_SEL:
+        return &core->ep_sel;
+    default:
+        return NULL;
+    }
+}
+
+/* The 64-bit value of which a register is one half; NULL: it is not one. */
+static uint64_t *reg_half(UnetmmCore *core, uint32_t offset, bool *high)
+{
+    *high = offset == UNETMM_REG_TEST_DMA_HI ||
+            offset == UNETMM_REG_INV_START_HI ||
+            offset == UNETMM_REG_INV_LAST_HI;
+    switch (offset) {
+    case UNETMM_REG_TEST_DMA_LO:
+    case UNETMM_REG_TEST_DMA_HI:
+        return &core->test_dma;
+    case UNETMM_REG_INV_START_LO:
+    case UNETMM_REG_INV_START_HI:
+        return &core->inv_start;
+    case UNETMM_REG_INV_LAST_LO:
+    case UNETMM_REG_INV_LAST_HI:
+        return &core->inv_last;
+    default:
+        return NULL;
+    }
 }
 
 static bool reg_read_state(UnetmmCore *core, uint32_t offset, uint32_t *value)
 {
+    const uint32_t *word = reg_word(core, offset);
+    bool high;
+    const uint64_t *half = reg_half(core, offset, &high);
+
+    if (word) {
+        *value = *word;
+        return true;
+    }
+    if (half) {
+        *value = high ? *half >> 32 : *half;
+        return true;
+    }
     switch (offset) {
-    case UNETMM_REG_STATUS:       *value = reg_status(core); break;
-    case UNETMM_REG_CTRL:         *value = core->ctrl; break;
-    case UNETMM_REG_EVENTS:       *value = core->events; break;
-    case UNETMM_REG_EVENT_MASK:   *value = core->event_mask; break;
-    case UNETMM_REG_TEST:         *value = core->test * 2; break;
-    case UNETMM_REG_TEST_DMA_LO:  *value = core->test_dma; break;
-    case UNETMM_REG_TEST_DMA_HI:  *value = core->test_dma >> 32; break;
-    case UNETMM_REG_TEST_DMA_LEN: *value = core->test_dma_len; break;
-    case UNETMM_REG_TEST_DMA_RES: *value = core->test_dma_res; break;
-    case UNETMM_REG_INV_SPACE:    *value = core->inv_space; break;
-    case UNETMM_REG_INV_START_LO: *value = core->inv_start; break;
-    case UNETMM_REG_INV_START_HI: *value = core->inv_start >> 32; break;
-    case UNETMM_REG_INV_LAST_LO:  *value = core->inv_last; break;
-    case UNETMM_REG_INV_LAST_HI:  *value = core->inv_last >> 32; break;
+    case UNETMM_REG_STATUS:
+        *value = reg_status(core);
+        return true;
+    case UNETMM_REG_CTRL:
+        *value = core->ctrl;
+        return true;
+    case UNETMM_REG_EVENTS:
+        *value = core->events;
+        return true;
+    case UNETMM_REG_EVENT_MASK:
+        *value = core->event_mask;
+        return true;
+    case UNETMM_REG_TEST:
+        *value = core->test * 2;
+        return true;
+    case UNETMM_REG_TEST_DMA_RES:
+        *value = core->test_dma_res;
+        return true;
     case UNETMM_REG_INV_CTRL:
         *value = unetmm_invalidate_busy(core) ? UNETMM_INV_BUSY : 0;
-        break;
-    case UNETMM_REG_EP_SEL:       *value = core->ep_sel; break;
+        return true;
     case UNETMM_REG_TEST_IRQ:
-    case UNETMM_REG_TEST_DMA_OP:  *value = 0; break;
+    case UNETMM_REG_TEST_DMA_OP:
+        *value = 0;
+        return true;
     default:
         return false;
     }
-    return true;
 }
 
 /* Counter windows.  The low word latches the high one. */
@@ -169,15 +237,6 @@ uint32_t unetmm_core_read(UnetmmCore *core, uint32_t offset, unsigned bytes)
     return value;
 }
 
-static void reg_set_half(uint64_t *v, bool high, uint32_t value)
-{
-    if (high) {
-        *v = (*v & 0xffffffffull) | (uint64_t)value << 32;
-    } else {
-        *v = (*v & ~0xffffffffull) | value;
-    }
-}
-
 static void reg_write_events(UnetmmCore *core, uint32_t value)
 {
     core->events &= ~value;
@@ -199,52 +258,50 @@ static void reg_write_ctrl(UnetmmCore *core, uint32_t value)
 /* False: not a register that can be written, or not with this value. */
 static bool reg_write_state(UnetmmCore *core, uint32_t offset, uint32_t value)
 {
+    uint32_t *word = reg_word(core, offset);
+    bool high;
+    uint64_t *half = reg_half(core, offset, &high);
+
+    if (word) {
+        *word = value;
+        return true;
+    }
+    if (half) {
+        *half = high ? (*half & 0xffffffffull) | (uint64_t)value << 32 :
+                       (*half & ~0xffffffffull) | value;
+        return true;
+    }
     switch (offset) {
     case UNETMM_REG_CTRL:
         reg_write_ctrl(core, value);
-        break;
+        return true;
     case UNETMM_REG_EVENTS:
         reg_write_events(core, value);
-        break;
+        return true;
     case UNETMM_REG_EVENT_MASK:
         core->event_mask = value & UNETMM_EVENT_ALL;
         reg_write_events(core, 0);
-        break;
-    case UNETMM_REG_TEST:         core->test = value; break;
+        return true;
+    case UNETMM_REG_TEST:
+        core->test = value;
+        return true;
     case UNETMM_REG_TEST_IRQ:
         if (value >= UNETMM_NUM_VECTORS) {
             return false;
         }
         core->ops->interrupt(core->host, value);
-        break;
-    case UNETMM_REG_TEST_DMA_LO:
-    case UNETMM_REG_TEST_DMA_HI:
-        reg_set_half(&core->test_dma, offset == UNETMM_REG_TEST_DMA_HI, value);
-        break;
-    case UNETMM_REG_TEST_DMA_LEN: core->test_dma_len = value; break;
+        return true;
     case UNETMM_REG_TEST_DMA_OP:
         core->test_dma_res = unetmm_dma_test(core, value);
-        break;
-    case UNETMM_REG_INV_SPACE:    core->inv_space = value; break;
-    case UNETMM_REG_INV_START_LO:
-    case UNETMM_REG_INV_START_HI:
-        reg_set_half(&core->inv_start, offset == UNETMM_REG_INV_START_HI,
-                     value);
-        break;
-    case UNETMM_REG_INV_LAST_LO:
-    case UNETMM_REG_INV_LAST_HI:
-        reg_set_half(&core->inv_last, offset == UNETMM_REG_INV_LAST_HI, value);
-        break;
+        return true;
     case UNETMM_REG_INV_CTRL:
         if (value & 1) {
             unetmm_invalidate(core);
         }
-        break;
-    case UNETMM_REG_EP_SEL:       core->ep_sel = value; break;
+        return true;
     default:
         return false;
     }
-    return true;
 }
 
 /* A ring has moved: what waited for room may go on. */

@@ -77,7 +77,7 @@ void unetmm_tlb_init(UnetmmTlb *tlb, uint32_t sets, uint32_t ways,
 void unetmm_tlb_free(UnetmmTlb *tlb);
 void unetmm_tlb_reset(UnetmmTlb *tlb);
 
-/* Slots in all; the most pages that consecutive addresses can occupy at once. */
+/* Slots in all: the most pages that consecutive addresses can occupy. */
 static inline uint32_t unetmm_tlb_capacity(const UnetmmTlb *tlb)
 {
     return tlb->sets * tlb->ways + tlb->victims;
