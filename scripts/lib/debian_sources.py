@@ -21,7 +21,7 @@ CONFIG = os.environ.get("UNETMM_APT_CONFIG", "/etc/apt")
 
 # Fields that choose what to read; all others (keyring, options) are kept.
 SELECTING = {"types", "uris", "suites", "components", "enabled",
-             "architectures", "description", "x-repolib-name", "targets",
+             "architectures", "arch", "lang", "target", "description", "x-repolib-name", "targets",
              "pdiffs", "languages"}
 
 

@@ -128,7 +128,9 @@ def add_run_options(group):
     group.add_argument("--append", default="", metavar="WORDS",
                        help="more words for the kernel's command line")
     group.add_argument("--console", metavar="FILE",
-                       help="write the console there (default: the terminal)")
+                       help="write the console there, or offer it on a UNIX "
+                            "socket if FILE is unix:PATH (default: the "
+                            "terminal)")
     group.add_argument("--results", metavar="FILE",
                        help="write the output of --run there, by a serial "
                             "port of its own")
@@ -274,8 +276,10 @@ def serial_arguments(options):
 
 
 def file_value(path):
-    """A -serial value for a file."""
-    return f"file:{path}"
+    """A -serial value for a file or, given as unix:PATH, a socket."""
+    if path.startswith("unix:"):
+        return f"{path.replace(',', ',,')},server=on,wait=off"
+    return f"file:{path.replace(',', ',,')}"
 
 
 def kernel_words(options):

@@ -531,6 +531,8 @@ void unetmm_port_drain(UnetmmCore *core);
 void unetmm_port_flush_held(UnetmmCore *core, bool due);
 
 /* unetmm_engine.c */
+/* Enabled, not fatal, and no reset to come first. */
+bool unetmm_engine_may_run(const UnetmmCore *core);
 void unetmm_enter(UnetmmCore *core);
 void unetmm_leave(UnetmmCore *core);
 void unetmm_engine_queue(UnetmmCore *core, UnetmmEp *ep);

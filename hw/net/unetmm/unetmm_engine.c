@@ -71,9 +71,9 @@ static void engine_turn(UnetmmCore *core, UnetmmEp *ep, uint32_t *descriptors,
     unetmm_ep_sync(core, ep);
 }
 
-static bool engine_may_run(const UnetmmCore *core)
+bool unetmm_engine_may_run(const UnetmmCore *core)
 {
-    return (core->ctrl & UNETMM_CTRL_ENABLE) &&
+    return (core->ctrl & UNETMM_CTRL_ENABLE) && !core->reset_wanted &&
            !(core->status & UNETMM_STATUS_FATAL);
 }
 
@@ -83,7 +83,7 @@ static void engine_work(UnetmmCore *core)
     uint32_t bytes = core->params.budget_bytes;
     uint32_t turns = 2 * core->params.budget_descriptors;
 
-    while (engine_may_run(core)) {
+    while (unetmm_engine_may_run(core)) {
         UnetmmEp *ep;
 
         unetmm_cmd_run(core);
@@ -100,7 +100,7 @@ static void engine_work(UnetmmCore *core)
             break;
         }
     }
-    if (engine_may_run(core)) {
+    if (unetmm_engine_may_run(core)) {
         unetmm_miss_flush(core);
         unetmm_notify_flush(core);
     }
@@ -145,8 +145,6 @@ void unetmm_enter(UnetmmCore *core)
 
 void unetmm_leave(UnetmmCore *core)
 {
-    bool owed;
-
     if (core->depth > 1) {
         core->depth--;
         return;
@@ -163,8 +161,7 @@ void unetmm_leave(UnetmmCore *core)
         core->ops->run_later(core->host);
     }
     core->depth--;
-    owed = core->was_closed && core->port.fifo_used < core->params.local_queue;
-    if (owed) {
+    if (core->was_closed && unetmm_core_can_receive(core)) {
         core->was_closed = false;
         core->ops->may_receive(core->host);
     }

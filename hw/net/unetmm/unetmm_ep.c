@@ -41,6 +41,7 @@ uint8_t unetmm_ep_create(UnetmmCore *core, uint16_t id, uint16_t space,
                          const struct unetmm_cmd_ep *cmd)
 {
     uint32_t generation;
+    bool queued;
     UnetmmEp *ep;
 
     if (id >= core->params.endpoints || space >= core->params.spaces ||
@@ -56,7 +57,9 @@ uint8_t unetmm_ep_create(UnetmmCore *core, uint16_t id, uint16_t space,
         return UNETMM_CS_BAD_ARG;
     }
     generation = ep->generation;
+    queued = ep->queued;        /* the list may still have the old one */
     memset(ep, 0, sizeof(*ep));
+    ep->queued = queued;
     ep->live = true;
     ep->id = id;
     ep->space = space;
@@ -293,12 +296,29 @@ static bool ep_has_work(const UnetmmEp *ep)
     return ep->tx.state != UNETMM_TX_IDLE || ep->sq_prod != ep->sq_cons;
 }
 
+/* Of a stopped endpoint's words only the completions taken still count. */
+static void ep_look_for_room(UnetmmCore *core, UnetmmEp *ep)
+{
+    uint64_t at = ep->index + offsetof(struct unetmm_ep_user, cq_cons);
+    uint32_t cons;
+
+    if (unetmm_dma_read(core, ep, at, &cons, sizeof(cons))) {
+        unetmm_le_u32(&cons);
+        if (ep->cq_prod - cons <= ep->cq_prod - ep->cq_cons) {
+            ep->cq_cons = cons;
+        }
+    }
+}
+
 static void ep_sync_failed(UnetmmCore *core, UnetmmEp *ep)
 {
     struct unetmm_cqe cqe = {
         .opcode = UNETMM_CQE_FAILED, .status = ep->fail_status,
     };
 
+    if (ep->failed_cqe && !unetmm_ep_cq_room(ep)) {
+        ep_look_for_room(core, ep);
+    }
     if (ep->failed_cqe && unetmm_ep_cq_room(ep)) {
         ep->failed_cqe = false;
         unetmm_ep_complete(core, ep, &cqe);

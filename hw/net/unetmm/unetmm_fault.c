@@ -326,7 +326,8 @@ static uint8_t reply_insert(UnetmmCore *core, uint16_t space,
     uint64_t vpn = reply->vaddr >> UNETMM_PAGE_SHIFT;
     uint8_t status = UNETMM_CS_OK;
 
-    if (!unetmm_dma_read(core, NULL, reply->list, list,
+    if (reply->npages &&
+        !unetmm_dma_read(core, NULL, reply->list, list,
                          reply->npages * sizeof(list[0]))) {
         return UNETMM_CS_DMA;
     }

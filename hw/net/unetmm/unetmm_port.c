@@ -198,7 +198,7 @@ static bool port_for_us(UnetmmCore *core, const uint8_t *frame, size_t bytes)
     const uint8_t *mac = core->params.mac;
     enum unetmm_counter why;
 
-    if (!(core->ctrl & UNETMM_CTRL_ENABLE)) {
+    if (!unetmm_engine_may_run(core)) {
         why = UNETMM_C_drop_disabled;
     } else if (bytes < UNETMM_ETH_HEADER) {
         why = UNETMM_C_drop_malformed;
@@ -223,8 +223,10 @@ static bool port_for_us(UnetmmCore *core, const uint8_t *frame, size_t bytes)
 
 bool unetmm_core_can_receive(UnetmmCore *core)
 {
+    /* A card that does not run drops all: it must not block the wire. */
     bool can = core->depth == 0 &&
-               core->port.fifo_used < core->params.local_queue;
+               (core->port.fifo_used < core->params.local_queue ||
+                !unetmm_engine_may_run(core));
 
     core->was_closed |= !can;
     return can;

@@ -323,11 +323,12 @@ static void tx_header(UnetmmCore *core, UnetmmEp *ep)
 static void tx_transmit(UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
+    uint32_t limit = tx_limit(core, ep);
     bool local;
 
-    /* The channel may have been cleared while the segments were gathered. */
-    if (!tx_limit(core, ep)) {
-        tx_finish(tx, UNETMM_ST_BAD_CHANNEL);
+    /* The channel may have changed while the segments were gathered. */
+    if (!limit || tx->len > limit) {
+        tx_finish(tx, limit ? UNETMM_ST_TOO_LONG : UNETMM_ST_BAD_CHANNEL);
         return;
     }
     tx_header(core, ep);

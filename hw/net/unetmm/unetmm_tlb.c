@@ -271,7 +271,7 @@ UnetmmTlbInsert unetmm_tlb_insert(UnetmmTlb *tlb, uint16_t space, uint64_t vpn,
     e->tag = tag;
     e->epoch = tlb->epoch;
     e->valid = true;
-    e->dirty = false;
+    /* A page written through an entry that is replaced stays written. */
     return result;
 }
 

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: channels, and what the control messages do to them.
+ *
+ * All under ctl.lock.  What a peer can make us keep is bounded: channels per
+ * endpoint, backlog per listener, refusals per second.
+ */
+#include <linux/etherdevice.h>
+#include <linux/jhash.h>
+#include <linux/slab.h>
+
+#include "unetmm_drv.h"
+#include "unetmm_trace.h"
+
+static void unetmm_chan_free(struct kref *ref)
+{
+	kfree(container_of(ref, struct unetmm_chan, ref));
+}
+
+void unetmm_chan_put(struct unetmm_chan *chan)
+{
+	kref_put(&chan->ref, unetmm_chan_free);
+}
+
+/* A channel number of the endpoint, not open yet. */
+struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac)
+{
+	struct unetmm_dev *dev = ep->dev;
+	struct unetmm_chan *chan;
+	u32 number;
+
+	lockdep_assert_held(&dev->ctl.lock);
+	number = find_first_zero_bit(ep->chan_map, dev->hw.channels);
+	if (number >= dev->hw.channels)
+		return ERR_PTR(-ENOSPC);
+	chan = kzalloc(sizeof(*chan), GFP_KERNEL_ACCOUNT);
+	if (!chan)
+		return ERR_PTR(-ENOMEM);
+	__set_bit(number, ep->chan_map);
+	kref_init(&chan->ref);
+	INIT_LIST_HEAD(&chan->accept_node);
+	INIT_HLIST_NODE(&chan->hash);
+	chan->ep = ep;
+	chan->number = number;
+	chan->state = UNETMM_CHAN_CONNECTING;
+	ether_addr_copy(chan->mac, mac);
+	list_add_tail(&chan->node, &ep->chans);
+	return chan;
+}
+
+static u32 unetmm_chan_key(const u8 *mac, u16 ep, u16 channel)
+{
+	u64 addr = ether_addr_to_u64(mac);
+
+	return jhash_3words(lower_32_bits(addr), upper_32_bits(addr),
+			    (u32)ep << 16 | channel, 0);
+}
+
+static struct unetmm_chan *unetmm_chan_find(struct unetmm_ctl *ctl,
+					    const u8 *mac, u16 ep, u16 channel)
+{
+	struct unetmm_chan *chan;
+
+	hash_for_each_possible(ctl->chans, chan, hash,
+			       unetmm_chan_key(mac, ep, channel)) {
+		if (chan->peer_ep == ep && chan->peer_channel == channel &&
+		    ether_addr_equal(chan->mac, mac))
+			return chan;
+	}
+	return NULL;
+}
+
+/* Tells the card who the peer is; from then on frames pass. */
+static int unetmm_chan_open(struct unetmm_chan *chan, u16 peer_ep,
+			    u16 peer_channel, u32 mtu)
+{
+	struct unetmm_ep *ep = chan->ep;
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_CHANNEL_SET,
+		.ep = cpu_to_le16(ep->id),
+		.channel = {
+			.channel = cpu_to_le16(chan->number),
+			.peer_ep = cpu_to_le16(peer_ep),
+			.peer_channel = cpu_to_le16(peer_channel),
+			.mtu = cpu_to_le32(mtu),
+		},
+	};
+	int ret;
+
+	ether_addr_copy(cmd.channel.peer_mac, chan->mac);
+	ret = unetmm_cmd(ep->dev, &cmd, NULL);
+	if (ret)
+		return ret;
+	chan->peer_ep = peer_ep;
+	chan->peer_channel = peer_channel;
+	chan->mtu = mtu;
+	WRITE_ONCE(chan->state, UNETMM_CHAN_OPEN);
+	hash_add(ep->dev->ctl.chans, &chan->hash,
+		 unetmm_chan_key(chan->mac, peer_ep, peer_channel));
+	trace_unetmm_channel(ep->id, chan->number, chan->mac, peer_ep,
+			     peer_channel, mtu, true);
+	return 0;
+}
+
+static void unetmm_chan_clear(struct unetmm_chan *chan)
+{
+	struct unetmm_ep *ep = chan->ep;
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_CHANNEL_CLEAR,
+		.ep = cpu_to_le16(ep->id),
+		.channel.channel = cpu_to_le16(chan->number),
+	};
+
+	if (chan->state != UNETMM_CHAN_OPEN)
+		return;
+	unetmm_cmd(ep->dev, &cmd, NULL);
+	hash_del(&chan->hash);
+	WRITE_ONCE(chan->state, UNETMM_CHAN_CLOSED);
+	trace_unetmm_channel(ep->id, chan->number, chan->mac, chan->peer_ep,
+			     chan->peer_channel, chan->mtu, false);
+}
+
+static void unetmm_chan_unaccept(struct unetmm_chan *chan)
+{
+	if (!list_empty(&chan->accept_node)) {
+		list_del_init(&chan->accept_node);
+		chan->ep->nbacklog--;
+	}
+}
+
+/* The peer's half is gone; our number stays until the process gives it back. */
+static void unetmm_chan_hangup(struct unetmm_chan *chan)
+{
+	unetmm_chan_clear(chan);
+	if (!list_empty(&chan->accept_node))
+		unetmm_chan_end(chan, false);
+}
+
+static void unetmm_tell_close(struct unetmm_dev *dev,
+			      const struct unetmm_chan *chan)
+{
+	struct unetmm_control msg = {
+		.type = UNETMM_CTL_CLOSE,
+		.src_ep = cpu_to_le16(chan->ep->id),
+		.src_channel = cpu_to_le16(chan->number),
+		.dst_ep = cpu_to_le16(chan->peer_ep),
+		.dst_channel = cpu_to_le16(chan->peer_channel),
+		.nonce = cpu_to_le64(chan->nonce),
+	};
+
+	unetmm_kep_send(dev, chan->mac, &msg);
+}
+
+/* Ends our half for good: the number is free again. */
+void unetmm_chan_end(struct unetmm_chan *chan, bool tell)
+{
+	struct unetmm_ep *ep = chan->ep;
+
+	lockdep_assert_held(&ep->dev->ctl.lock);
+	if (tell && chan->state != UNETMM_CHAN_CLOSED)
+		unetmm_tell_close(ep->dev, chan);
+	unetmm_chan_clear(chan);
+	unetmm_chan_unaccept(chan);
+	WRITE_ONCE(chan->state, UNETMM_CHAN_CLOSED);
+	list_del(&chan->node);
+	__clear_bit(chan->number, ep->chan_map);
+	chan->ep = NULL;
+	unetmm_chan_put(chan);
+}
+
+void unetmm_chan_close_all(struct unetmm_ep *ep)
+{
+	struct unetmm_ctl *ctl = &ep->dev->ctl;
+	struct unetmm_chan *chan, *next;
+
+	mutex_lock(&ctl->lock);
+	WRITE_ONCE(ep->closed, true);
+	hash_del(&ep->service_node);
+	list_for_each_entry_safe(chan, next, &ep->chans, node)
+		unetmm_chan_end(chan, true);
+	mutex_unlock(&ctl->lock);
+	wake_up_all(&ep->wait);
+}
+
+/* An endpoint that is neither closed nor ours; stays while ctl.lock is held. */
+static struct unetmm_ep *unetmm_chan_ep(struct unetmm_dev *dev, u16 id)
+{
+	struct unetmm_ep *ep = NULL;
+	unsigned long flags;
+
+	spin_lock_irqsave(&dev->ep_lock, flags);
+	if (id < dev->hw.endpoints)
+		ep = dev->eps[id];
+	if (ep && (ep->closed || !ep->file))
+		ep = NULL;
+	spin_unlock_irqrestore(&dev->ep_lock, flags);
+	return ep;
+}
+
+static struct unetmm_ep *unetmm_listener(struct unetmm_ctl *ctl, u64 service)
+{
+	struct unetmm_ep *ep;
+
+	hash_for_each_possible(ctl->services, ep, service_node, service) {
+		if (ep->service == service)
+			return ep;
+	}
+	return NULL;
+}
+
+static void unetmm_answer_connect(struct unetmm_dev *dev, const u8 *mac,
+				  const struct unetmm_control *msg, u8 status,
+				  const struct unetmm_chan *chan)
+{
+	struct unetmm_control ack = {
+		.type = UNETMM_CTL_CONNECT_ACK,
+		.status = status,
+		.dst_ep = msg->src_ep,
+		.dst_channel = msg->src_channel,
+		.service = msg->service,
+		.nonce = msg->nonce,
+	};
+
+	if (chan) {
+		ack.src_ep = cpu_to_le16(chan->ep->id);
+		ack.src_channel = cpu_to_le16(chan->number);
+		ack.mtu = cpu_to_le32(chan->mtu);
+	} else if (!__ratelimit(&dev->ctl.refusals)) {
+		return;
+	}
+	unetmm_kep_send(dev, mac, &ack);
+}
+
+static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
+					     const u8 *mac,
+					     const struct unetmm_control *msg,
+					     u32 mtu)
+{
+	struct unetmm_chan *chan;
+	int ret;
+
+	if (ep->nbacklog >= ep->backlog)
+		return NULL;
+	chan = unetmm_chan_new(ep, mac);
+	if (IS_ERR(chan))
+		return NULL;
+	chan->passive = true;
+	chan->nonce = le64_to_cpu(msg->nonce);
+	ret = unetmm_chan_open(chan, le16_to_cpu(msg->src_ep),
+			       le16_to_cpu(msg->src_channel), mtu);
+	if (ret) {
+		unetmm_chan_end(chan, false);
+		return NULL;
+	}
+	list_add_tail(&chan->accept_node, &ep->accepts);
+	ep->nbacklog++;
+	unetmm_count(ep->dev, accepts);
+	wake_up_all(&ep->wait);
+	wake_up_interruptible_poll(&ep->file->wait, EPOLLPRI);
+	return chan;
+}
+
+static void unetmm_got_connect(struct unetmm_dev *dev, const u8 *mac,
+			       const struct unetmm_control *msg)
+{
+	struct unetmm_ctl *ctl = &dev->ctl;
+	u32 mtu = min(le32_to_cpu(msg->mtu), dev->hw.user_mtu);
+	struct unetmm_chan *chan;
+	struct unetmm_ep *ep;
+
+	if (mtu < UNETMM_MIN_MTU || !msg->service) {
+		unetmm_count(dev, control_bad);
+		return;
+	}
+	chan = unetmm_chan_find(ctl, mac, le16_to_cpu(msg->src_ep),
+				le16_to_cpu(msg->src_channel));
+	if (chan && chan->nonce == le64_to_cpu(msg->nonce)) {
+		/* Asked again: our answer was lost. */
+		if (chan->passive)
+			unetmm_answer_connect(dev, mac, msg, UNETMM_CTL_ST_OK,
+					      chan);
+		return;
+	}
+	/* Another nonce: the peer has started anew. */
+	if (chan)
+		unetmm_chan_hangup(chan);
+	ep = unetmm_listener(ctl, le64_to_cpu(msg->service));
+	if (!ep) {
+		unetmm_answer_connect(dev, mac, msg, UNETMM_CTL_ST_NO_SERVICE,
+				      NULL);
+		return;
+	}
+	chan = unetmm_accept_new(ep, mac, msg, mtu);
+	unetmm_answer_connect(dev, mac, msg, chan ? UNETMM_CTL_ST_OK :
+			      UNETMM_CTL_ST_FULL, chan);
+}
+
+static struct unetmm_chan *unetmm_chan_asked(struct unetmm_dev *dev,
+					     const u8 *mac,
+					     const struct unetmm_control *msg)
+{
+	struct unetmm_ep *ep = unetmm_chan_ep(dev, le16_to_cpu(msg->dst_ep));
+	struct unetmm_chan *chan;
+
+	if (!ep)
+		return NULL;
+	list_for_each_entry(chan, &ep->chans, node) {
+		if (chan->number == le16_to_cpu(msg->dst_channel) &&
+		    chan->nonce == le64_to_cpu(msg->nonce) && !chan->passive &&
+		    ether_addr_equal(chan->mac, mac))
+			return chan;
+	}
+	return NULL;
+}
+
+/* We do not want what the peer has set up: it may forget it. */
+static void unetmm_disown(struct unetmm_dev *dev, const u8 *mac,
+			  const struct unetmm_control *msg)
+{
+	struct unetmm_control close = {
+		.type = UNETMM_CTL_CLOSE,
+		.src_ep = msg->dst_ep,
+		.src_channel = msg->dst_channel,
+		.dst_ep = msg->src_ep,
+		.dst_channel = msg->src_channel,
+		.nonce = msg->nonce,
+	};
+
+	if (__ratelimit(&dev->ctl.refusals))
+		unetmm_kep_send(dev, mac, &close);
+}
+
+/*
+ * The card is told here and not in the process that waits, so that the peer's
+ * first message finds the channel open if at all possible.
+ */
+static void unetmm_got_connect_ack(struct unetmm_dev *dev, const u8 *mac,
+				   const struct unetmm_control *msg)
+{
+	struct unetmm_chan *chan = unetmm_chan_asked(dev, mac, msg);
+	u32 mtu = le32_to_cpu(msg->mtu);
+
+	if (msg->status != UNETMM_CTL_ST_OK) {
+		if (chan) {
+			chan->answered = true;
+			chan->answer = msg->status;
+		}
+		return;
+	}
+	if (!chan || chan->state == UNETMM_CHAN_CLOSED) {
+		unetmm_disown(dev, mac, msg);
+		return;
+	}
+	if (chan->state != UNETMM_CHAN_CONNECTING)
+		return;
+	chan->answered = true;
+	if (mtu < UNETMM_MIN_MTU || mtu > dev->hw.user_mtu) {
+		unetmm_count(dev, control_bad);
+		return;
+	}
+	if (unetmm_chan_open(chan, le16_to_cpu(msg->src_ep),
+			     le16_to_cpu(msg->src_channel), mtu))
+		WRITE_ONCE(chan->state, UNETMM_CHAN_FAILED);
+	else
+		unetmm_count(dev, connects);
+	wake_up_all(&chan->ep->wait);
+}
+
+static void unetmm_got_close(struct unetmm_dev *dev, const u8 *mac,
+			     const struct unetmm_control *msg)
+{
+	struct unetmm_chan *chan;
+
+	chan = unetmm_chan_find(&dev->ctl, mac, le16_to_cpu(msg->src_ep),
+				le16_to_cpu(msg->src_channel));
+	if (chan && chan->nonce == le64_to_cpu(msg->nonce))
+		unetmm_chan_hangup(chan);
+}
+
+static void unetmm_got_probe(struct unetmm_dev *dev, const u8 *mac,
+			     const struct unetmm_control *msg)
+{
+	struct unetmm_control ack = {
+		.type = UNETMM_CTL_PROBE_ACK,
+		.mtu = cpu_to_le32(min(le32_to_cpu(msg->mtu),
+				       dev->hw.user_mtu)),
+		.nonce = msg->nonce,
+	};
+
+	if (__ratelimit(&dev->ctl.refusals))
+		unetmm_kep_send(dev, mac, &ack);
+}
+
+static void unetmm_got_probe_ack(struct unetmm_dev *dev, const u8 *mac,
+				 const struct unetmm_control *msg)
+{
+	struct unetmm_probe_wait *wait;
+
+	list_for_each_entry(wait, &dev->ctl.probes, node) {
+		if (wait->nonce == le64_to_cpu(msg->nonce) &&
+		    ether_addr_equal(wait->mac, mac)) {
+			wait->mtu = min(le32_to_cpu(msg->mtu),
+					dev->hw.user_mtu);
+			WRITE_ONCE(wait->answered, true);
+			wake_up_all(&dev->ctl.probe_wait);
+		}
+	}
+}
+
+/* A control message from the wire, or from ourselves. */
+void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
+		    const struct unetmm_control *msg)
+{
+	lockdep_assert_held(&dev->ctl.lock);
+	switch (msg->type) {
+	case UNETMM_CTL_PROBE:
+		unetmm_got_probe(dev, mac, msg);
+		break;
+	case UNETMM_CTL_PROBE_ACK:
+		unetmm_got_probe_ack(dev, mac, msg);
+		break;
+	case UNETMM_CTL_CONNECT:
+		unetmm_got_connect(dev, mac, msg);
+		break;
+	case UNETMM_CTL_CONNECT_ACK:
+		unetmm_got_connect_ack(dev, mac, msg);
+		break;
+	case UNETMM_CTL_CLOSE:
+		unetmm_got_close(dev, mac, msg);
+		break;
+	default:
+		unetmm_count(dev, control_bad);
+		break;
+	}
+}

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: listen, accept, connect, close and probe, as a process asks for them.
+ */
+#include <linux/etherdevice.h>
+#include <linux/ktime.h>
+#include <linux/random.h>
+
+#include "unetmm_drv.h"
+
+#define UNETMM_MAX_BACKLOG	64
+
+/* How long to wait for an answer before the question is repeated. */
+static u64 unetmm_patience_ns(u32 attempt)
+{
+	static const u8 ms[] = { 5, 10, 20, 50, 100 };
+
+	return ms[min_t(u32, attempt, ARRAY_SIZE(ms) - 1)] *
+	       (u64)NSEC_PER_MSEC;
+}
+
+/* Of that, what the deadline leaves; 0: it has passed. */
+static u64 unetmm_time_left(u64 deadline_ns, u32 attempt)
+{
+	u64 now = ktime_get_ns();
+
+	if (!deadline_ns || now >= deadline_ns)
+		return 0;
+	return min(deadline_ns - now, unetmm_patience_ns(attempt));
+}
+
+static u64 unetmm_nonce(void)
+{
+	u64 nonce;
+
+	do {
+		nonce = get_random_u64();
+	} while (!nonce);
+	return nonce;
+}
+
+/* Frames to our own address do not need the wire. */
+static int unetmm_check_link(struct unetmm_dev *dev, const u8 *mac)
+{
+	if (!ether_addr_equal(mac, dev->hw.mac) && !unetmm_link_up(dev))
+		return -ENETDOWN;
+	return 0;
+}
+
+static int unetmm_listen(struct unetmm_ep *ep, u64 service, u32 backlog)
+{
+	struct unetmm_ctl *ctl = &ep->dev->ctl;
+	struct unetmm_ep *other;
+
+	lockdep_assert_held(&ctl->lock);
+	if (ep->closed)
+		return -ENOENT;
+	hash_for_each_possible(ctl->services, other, service_node, service) {
+		if (other->service == service && other != ep)
+			return -EADDRINUSE;
+	}
+	/* Another number than before replaces it; who waits may be accepted. */
+	hash_del(&ep->service_node);
+	ep->service = service;
+	ep->backlog = backlog;
+	if (service)
+		hash_add(ctl->services, &ep->service_node, service);
+	return 0;
+}
+
+int unetmm_op_listen(struct unetmm_file *file, void *arg)
+{
+	const struct unetmm_listen *a = arg;
+	struct unetmm_ep *ep;
+	int ret;
+
+	if (a->flags)
+		return -EOPNOTSUPP;
+	if (a->service && (!a->backlog || a->backlog > UNETMM_MAX_BACKLOG))
+		return -EINVAL;
+	ep = unetmm_ep_find(file, a->endpoint);
+	if (!ep)
+		return -ENOENT;
+	mutex_lock(&file->dev->ctl.lock);
+	ret = unetmm_listen(ep, a->service, a->backlog);
+	mutex_unlock(&file->dev->ctl.lock);
+	unetmm_ep_put(ep);
+	return ret;
+}
+
+static void unetmm_connect_result(struct unetmm_connect *a,
+				  const struct unetmm_chan *chan)
+{
+	ether_addr_copy(a->mac, chan->mac);
+	a->channel = chan->number;
+	a->mtu = chan->mtu;
+	a->peer_endpoint = chan->peer_ep;
+}
+
+static bool unetmm_accept_one(struct unetmm_ep *ep, struct unetmm_connect *a)
+{
+	struct unetmm_ctl *ctl = &ep->dev->ctl;
+	struct unetmm_chan *chan;
+
+	mutex_lock(&ctl->lock);
+	chan = list_first_entry_or_null(&ep->accepts, struct unetmm_chan,
+					accept_node);
+	if (chan) {
+		list_del_init(&chan->accept_node);
+		ep->nbacklog--;
+		unetmm_connect_result(a, chan);
+	}
+	mutex_unlock(&ctl->lock);
+	return chan;
+}
+
+static int unetmm_accept(struct unetmm_ep *ep, struct unetmm_connect *a)
+{
+	struct unetmm_dev *dev = ep->dev;
+	u64 now;
+	int ret;
+
+	for (;;) {
+		if (unetmm_accept_one(ep, a))
+			return 0;
+		if (READ_ONCE(ep->closed))
+			return -ENOENT;
+		if (!unetmm_running(dev))
+			return -ENODEV;
+		if (!a->deadline_ns)
+			return -EAGAIN;
+		now = ktime_get_ns();
+		if (now >= a->deadline_ns)
+			return -ETIMEDOUT;
+		ret = wait_event_interruptible_hrtimeout(ep->wait,
+			READ_ONCE(ep->nbacklog) || READ_ONCE(ep->closed) ||
+			!unetmm_running(dev),
+			ns_to_ktime(min_t(u64, a->deadline_ns - now,
+					  NSEC_PER_SEC)));
+		if (ret && ret != -ETIME)
+			return -EINTR;
+	}
+}
+
+int unetmm_op_accept(struct unetmm_file *file, void *arg)
+{
+	struct unetmm_connect *a = arg;
+	struct unetmm_ep *ep;
+	int ret;
+
+	if (a->flags || a->rsvd0)
+		return -EOPNOTSUPP;
+	if (a->service)
+		return -EINVAL;
+	ep = unetmm_ep_find(file, a->endpoint);
+	if (!ep)
+		return -ENOENT;
+	ret = unetmm_accept(ep, a);
+	unetmm_ep_put(ep);
+	return ret;
+}
+
+static void unetmm_ask(struct unetmm_chan *chan, u64 service)
+{
+	struct unetmm_control msg = {
+		.type = UNETMM_CTL_CONNECT,
+		.src_channel = cpu_to_le16(chan->number),
+		.service = cpu_to_le64(service),
+		.nonce = cpu_to_le64(chan->nonce),
+	};
+	struct unetmm_ep *ep = chan->ep;
+	struct unetmm_dev *dev;
+
+	if (!ep)
+		return;
+	dev = ep->dev;
+	msg.src_ep = cpu_to_le16(ep->id);
+	msg.mtu = cpu_to_le32(dev->hw.user_mtu);
+	unetmm_kep_send(dev, chan->mac, &msg);
+}
+
+static bool unetmm_settled(const struct unetmm_ep *ep,
+			   const struct unetmm_chan *chan)
+{
+	return READ_ONCE(chan->state) != UNETMM_CHAN_CONNECTING ||
+	       !unetmm_running(ep->dev);
+}
+
+/* Asks until there is an answer, the deadline has passed or a signal came. */
+static int unetmm_connect_wait(struct unetmm_ep *ep, struct unetmm_chan *chan,
+			       const struct unetmm_connect *a)
+{
+	struct unetmm_dev *dev = ep->dev;
+	u32 attempt;
+	u64 left;
+	int ret;
+
+	for (attempt = 0; ; attempt++) {
+		ret = unetmm_check_link(dev, chan->mac);
+		if (ret)
+			return ret;
+		mutex_lock(&dev->ctl.lock);
+		unetmm_ask(chan, a->service);
+		mutex_unlock(&dev->ctl.lock);
+		left = unetmm_time_left(a->deadline_ns, attempt);
+		if (!left)
+			return -ETIMEDOUT;
+		ret = wait_event_interruptible_hrtimeout(ep->wait,
+			unetmm_settled(ep, chan), ns_to_ktime(left));
+		if (!ret)
+			return 0;
+		if (ret != -ETIME)
+			return -EINTR;
+		if (!unetmm_time_left(a->deadline_ns, attempt))
+			return -ETIMEDOUT;
+	}
+}
+
+/* What became of it.  ctl.lock is held, so an answer comes before or after. */
+static int unetmm_connect_finish(struct unetmm_chan *chan, int waited,
+				 struct unetmm_connect *a)
+{
+	int ret = waited;
+
+	if (!chan->ep)
+		return -ENOENT;
+	switch (chan->state) {
+	case UNETMM_CHAN_OPEN:
+		unetmm_connect_result(a, chan);
+		return 0;
+	case UNETMM_CHAN_FAILED:
+		ret = -EIO;
+		break;
+	case UNETMM_CHAN_CLOSED:
+		/* Opened and hung up before we looked. */
+		ret = -ETIMEDOUT;
+		break;
+	case UNETMM_CHAN_CONNECTING:
+		if (!ret)
+			ret = -ENODEV;
+		if (ret == -ETIMEDOUT && !chan->answered)
+			ret = -EHOSTUNREACH;
+		break;
+	}
+	unetmm_chan_end(chan, true);
+	return ret;
+}
+
+static int unetmm_connect(struct unetmm_ep *ep, struct unetmm_connect *a)
+{
+	struct unetmm_ctl *ctl = &ep->dev->ctl;
+	struct unetmm_chan *chan = ERR_PTR(-ENOENT);
+	int ret;
+
+	mutex_lock(&ctl->lock);
+	if (!ep->closed)
+		chan = unetmm_chan_new(ep, a->mac);
+	if (!IS_ERR(chan)) {
+		chan->nonce = unetmm_nonce();
+		kref_get(&chan->ref);
+	}
+	mutex_unlock(&ctl->lock);
+	if (IS_ERR(chan))
+		return PTR_ERR(chan);
+
+	ret = unetmm_connect_wait(ep, chan, a);
+	mutex_lock(&ctl->lock);
+	ret = unetmm_connect_finish(chan, ret, a);
+	mutex_unlock(&ctl->lock);
+	unetmm_chan_put(chan);
+	return ret;
+}
+
+int unetmm_op_connect(struct unetmm_file *file, void *arg)
+{
+	struct unetmm_connect *a = arg;
+	struct unetmm_ep *ep;
+	int ret;
+
+	if (a->flags || a->rsvd0)
+		return -EOPNOTSUPP;
+	if (!a->service || !is_valid_ether_addr(a->mac))
+		return -EINVAL;
+	ret = unetmm_check_link(file->dev, a->mac);
+	if (ret)
+		return ret;
+	ep = unetmm_ep_find(file, a->endpoint);
+	if (!ep)
+		return -ENOENT;
+	ret = unetmm_connect(ep, a);
+	unetmm_ep_put(ep);
+	return ret;
+}
+
+static int unetmm_channel_close(struct unetmm_ep *ep, u32 number)
+{
+	struct unetmm_chan *chan;
+
+	lockdep_assert_held(&ep->dev->ctl.lock);
+	list_for_each_entry(chan, &ep->chans, node) {
+		/* Not one that connect or the backlog still holds. */
+		if (chan->number != number || !list_empty(&chan->accept_node) ||
+		    chan->state == UNETMM_CHAN_CONNECTING ||
+		    chan->state == UNETMM_CHAN_FAILED)
+			continue;
+		unetmm_chan_end(chan, true);
+		return 0;
+	}
+	return -ENOENT;
+}
+
+int unetmm_op_channel_close(struct unetmm_file *file, void *arg)
+{
+	const struct unetmm_channel *a = arg;
+	struct unetmm_ep *ep;
+	int ret;
+
+	if (a->rsvd)
+		return -EOPNOTSUPP;
+	ep = unetmm_ep_find(file, a->endpoint);
+	if (!ep)
+		return -ENOENT;
+	mutex_lock(&file->dev->ctl.lock);
+	ret = unetmm_channel_close(ep, a->channel);
+	mutex_unlock(&file->dev->ctl.lock);
+	unetmm_ep_put(ep);
+	return ret;
+}
+
+static int unetmm_probe_wait(struct unetmm_dev *dev,
+			     struct unetmm_probe_wait *wait, u64 deadline_ns)
+{
+	struct unetmm_control msg = {
+		.type = UNETMM_CTL_PROBE,
+		.mtu = cpu_to_le32(dev->hw.user_mtu),
+		.nonce = cpu_to_le64(wait->nonce),
+	};
+	u32 attempt;
+	u64 left;
+	int ret;
+
+	for (attempt = 0; ; attempt++) {
+		ret = unetmm_check_link(dev, wait->mac);
+		if (ret)
+			return ret;
+		mutex_lock(&dev->ctl.lock);
+		unetmm_kep_send(dev, wait->mac, &msg);
+		mutex_unlock(&dev->ctl.lock);
+		left = unetmm_time_left(deadline_ns, attempt);
+		if (!left)
+			return -EHOSTUNREACH;
+		ret = wait_event_interruptible_hrtimeout(dev->ctl.probe_wait,
+			READ_ONCE(wait->answered) || !unetmm_running(dev),
+			ns_to_ktime(left));
+		if (!ret)
+			return unetmm_running(dev) ? 0 : -ENODEV;
+		if (ret != -ETIME)
+			return -EINTR;
+	}
+}
+
+int unetmm_op_probe(struct unetmm_file *file, void *arg)
+{
+	struct unetmm_dev *dev = file->dev;
+	struct unetmm_probe *a = arg;
+	struct unetmm_probe_wait wait = { .nonce = unetmm_nonce() };
+	int ret;
+
+	if (a->flags || a->rsvd0)
+		return -EOPNOTSUPP;
+	if (!is_valid_ether_addr(a->mac))
+		return -EINVAL;
+	ether_addr_copy(wait.mac, a->mac);
+	mutex_lock(&dev->ctl.lock);
+	list_add(&wait.node, &dev->ctl.probes);
+	mutex_unlock(&dev->ctl.lock);
+	ret = unetmm_probe_wait(dev, &wait, a->deadline_ns);
+	mutex_lock(&dev->ctl.lock);
+	list_del(&wait.node);
+	mutex_unlock(&dev->ctl.lock);
+	if (wait.answered) {
+		a->mtu = wait.mtu;
+		ret = 0;
+	}
+	a->rsvd1 = 0;
+	return ret;
+}

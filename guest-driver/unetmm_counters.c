@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: counters: the card's, an endpoint's, the driver's own.
+ */
+#include <linux/uaccess.h>
+
+#include "unetmm_drv.h"
+
+#define UNETMM_MOST_COUNTERS						\
+	((int)UNETMM_NUM_COUNTERS > (int)UNETMM_NUM_DRIVER_COUNTERS ?	\
+	 (int)UNETMM_NUM_COUNTERS : (int)UNETMM_NUM_DRIVER_COUNTERS)
+
+#define UNETMM_COUNTER_NAME(name, help) [UNETMM_D_##name] = #name,
+const char * const unetmm_driver_counter_names[] = {
+	UNETMM_DRIVER_COUNTERS(UNETMM_COUNTER_NAME)
+};
+
+void unetmm_pinned_add(struct unetmm_dev *dev, u32 n)
+{
+	s64 now = atomic64_add_return(n, &dev->counters[UNETMM_D_pinned_now]);
+	s64 max = atomic64_read(&dev->counters[UNETMM_D_pinned_max]);
+
+	unetmm_count_add(dev, pins, n);
+	while (now > max &&
+	       !atomic64_try_cmpxchg(&dev->counters[UNETMM_D_pinned_max], &max,
+				     now))
+		cpu_relax();
+}
+
+void unetmm_pinned_sub(struct unetmm_dev *dev, u32 n)
+{
+	atomic64_sub(n, &dev->counters[UNETMM_D_pinned_now]);
+	unetmm_count_add(dev, unpins, n);
+}
+
+static u64 unetmm_counter(struct unetmm_dev *dev,
+			  const struct unetmm_counters *a, u32 n)
+{
+	switch (a->scope) {
+	case UNETMM_SCOPE_CARD:
+		return unetmm_read_counter(dev, n);
+	case UNETMM_SCOPE_ENDPOINT:
+		return unetmm_read_ep_counter(dev, a->endpoint, n);
+	default:
+		return atomic64_read(&dev->counters[n]);
+	}
+}
+
+int unetmm_op_counters(struct unetmm_file *file, void *arg)
+{
+	u64 values[UNETMM_MOST_COUNTERS];
+	struct unetmm_dev *dev = file->dev;
+	struct unetmm_counters *a = arg;
+	u32 i, n, exist;
+
+	if (a->scope > UNETMM_SCOPE_DRIVER)
+		return -EINVAL;
+	if (a->scope == UNETMM_SCOPE_ENDPOINT &&
+	    a->endpoint >= dev->hw.endpoints)
+		return -ENOENT;
+	if (a->scope != UNETMM_SCOPE_ENDPOINT && a->endpoint)
+		return -EINVAL;
+	exist = a->scope == UNETMM_SCOPE_DRIVER ? UNETMM_NUM_DRIVER_COUNTERS :
+						  UNETMM_NUM_COUNTERS;
+	n = min(a->count, exist);
+	down_read(&dev->rwsem);
+	for (i = 0; i < n; i++)
+		values[i] = unetmm_counter(dev, a, i);
+	up_read(&dev->rwsem);
+	a->count = exist;
+	if (copy_to_user(u64_to_user_ptr(a->values), values,
+			 n * sizeof(values[0])))
+		return -EFAULT;
+	return 0;
+}

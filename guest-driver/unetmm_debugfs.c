@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: /sys/kernel/debug/unetmm/unetmmN/: for developers, without promise.
+ */
+#include <linux/debugfs.h>
+#include <linux/seq_file.h>
+
+#include "unetmm_drv.h"
+
+static struct dentry *unetmm_debugfs_root;
+
+static int counters_show(struct seq_file *s, void *unused)
+{
+	struct unetmm_dev *dev = s->private;
+	int i;
+
+	for (i = 0; i < UNETMM_NUM_DRIVER_COUNTERS; i++)
+		seq_printf(s, "%-20s %lld\n", unetmm_driver_counter_names[i],
+			   atomic64_read(&dev->counters[i]));
+	seq_printf(s, "%-20s %lld\n", "charged",
+		   atomic64_read(&dev->pinned));
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(counters);
+
+static void unetmm_show_space(struct seq_file *s, struct unetmm_aspace *space)
+{
+	struct unetmm_pin *pin;
+	struct rb_node *node;
+
+	spin_lock(&space->lock);
+	seq_printf(s, "space %u source %u endpoints %u pins %lu limit %lu deferred %u invalidations %lu now, %lu ended%s\n",
+		   space->id, space->source, space->endpoints, space->npins,
+		   space->pin_limit, space->ndeferred, space->inv_count,
+		   space->inv_seq, space->closing ? " closing" : "");
+	for (node = rb_first(&space->pins); node; node = rb_next(node)) {
+		pin = rb_entry(node, struct unetmm_pin, node);
+		seq_printf(s, "  %#lx pfn %#lx tag %#x %s\n",
+			   pin->vpn << PAGE_SHIFT, page_to_pfn(pin->page),
+			   pin->tag, pin->write ? "rw" : "r");
+		if (seq_has_overflowed(s))
+			break;
+	}
+	spin_unlock(&space->lock);
+}
+
+static int spaces_show(struct seq_file *s, void *unused)
+{
+	struct unetmm_dev *dev = s->private;
+	struct unetmm_aspace *space;
+	u32 id;
+
+	for (id = 1; id < dev->hw.spaces; id++) {
+		space = unetmm_space_lookup(dev, id);
+		if (!space)
+			continue;
+		unetmm_show_space(s, space);
+		unetmm_space_put(space);
+	}
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(spaces);
+
+static int endpoints_show(struct seq_file *s, void *unused)
+{
+	struct unetmm_dev *dev = s->private;
+	struct unetmm_ep *ep;
+	unsigned long flags;
+	u32 id;
+
+	down_read(&dev->rwsem);
+	for (id = 0; dev->eps && id < dev->hw.endpoints; id++) {
+		spin_lock_irqsave(&dev->ep_lock, flags);
+		ep = dev->eps[id];
+		if (ep)
+			seq_printf(s, "endpoint %u space %u sq %u fq %u cq %u service %#llx backlog %u/%u%s\n",
+				   id, ep->space ? ep->space->id : 0,
+				   1u << ep->sq_log2, 1u << ep->fq_log2,
+				   1u << ep->cq_log2, ep->service,
+				   ep->nbacklog, ep->backlog,
+				   ep->failed ? " failed" : "");
+		spin_unlock_irqrestore(&dev->ep_lock, flags);
+	}
+	up_read(&dev->rwsem);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(endpoints);
+
+static void unetmm_show_ring(struct seq_file *s, struct unetmm_dev *dev,
+			     const char *name, const struct unetmm_ring *ring)
+{
+	seq_printf(s, "%-8s entries %u ours %u card's producer %u consumer %u\n",
+		   name, 1u << ring->log2, ring->index,
+		   unetmm_read(dev, ring->regs + UNETMM_RING_PROD),
+		   unetmm_read(dev, ring->regs + UNETMM_RING_CONS));
+}
+
+static int rings_show(struct seq_file *s, void *unused)
+{
+	struct unetmm_dev *dev = s->private;
+
+	down_read(&dev->rwsem);
+	if (unetmm_running(dev)) {
+		unetmm_show_ring(s, dev, "command", &dev->cmdq.cmd);
+		unetmm_show_ring(s, dev, "done", &dev->cmdq.done);
+		unetmm_show_ring(s, dev, "fault", &dev->fault);
+		unetmm_show_ring(s, dev, "notify", &dev->notify);
+	} else {
+		seq_puts(s, "not running\n");
+	}
+	up_read(&dev->rwsem);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(rings);
+
+void unetmm_debugfs_init(void)
+{
+	unetmm_debugfs_root = debugfs_create_dir(UNETMM_NAME, NULL);
+}
+
+void unetmm_debugfs_exit(void)
+{
+	debugfs_remove_recursive(unetmm_debugfs_root);
+}
+
+void unetmm_debugfs_add(struct unetmm_dev *dev)
+{
+	dev->debugfs = debugfs_create_dir(dev->name, unetmm_debugfs_root);
+	debugfs_create_file("counters", 0400, dev->debugfs, dev,
+			    &counters_fops);
+	debugfs_create_file("spaces", 0400, dev->debugfs, dev, &spaces_fops);
+	debugfs_create_file("endpoints", 0400, dev->debugfs, dev,
+			    &endpoints_fops);
+	debugfs_create_file("rings", 0400, dev->debugfs, dev, &rings_fops);
+}
+
+/* Waits for readers; none comes after. */
+void unetmm_debugfs_remove(struct unetmm_dev *dev)
+{
+	debugfs_remove_recursive(dev->debugfs);
+}

@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * unetmm: the driver's own structures.
+ *
+ * OBJECTS AND LIFETIMES
+ *
+ *   unetmm_dev    from probe until the last file is closed (kref).  Its card
+ *                 part lives between unetmm_start() and unetmm_stop(): state
+ *                 is RUNNING in between.
+ *   unetmm_file   one open of /dev/unetmmN; has at most one space.  It is shut
+ *                 down once: by its release, or by unetmm_stop() before that;
+ *                 what is left then is an empty shell that answers ENODEV.
+ *   unetmm_aspace one process's memory on the card (kref: its file, whoever
+ *                 serves a miss of it, and the queue memory charged to it).
+ *                 Holds mm_count, never mm_users but for the time of a pin.
+ *   unetmm_ep     an endpoint (kref: its file until it is closed, calls under
+ *                 way).
+ *   unetmm_block  queue memory of an endpoint (kref: the endpoint and each
+ *                 mapping).  When the card goes away its contents move to
+ *                 ordinary memory, so that a mapping never dangles.
+ *   unetmm_chan   half of a channel (kref: its endpoint, a waiting connect).
+ *   unetmm_pin    one page that the card may reach, in the space's tree.
+ *
+ * LOCK ORDER (outer first; locks on the same line are never held together)
+ *
+ *   region_lock > dev->rwsem > file->lock > ctl.lock > command slot
+ *   mmap_lock > dev->map_lock
+ *   dev->reply_lock > command slot > space->lock
+ *   [mmap_lock, reclaim's locks] > space->lock > cmdq.lock, reg_lock
+ *   dev->ep_lock > wait queues (hard interrupt)
+ *
+ * dev->rwsem is held for reading by each call from user space and for writing
+ * by unetmm_stop().  No user memory is touched and no page is faulted in while
+ * it is held, since mmap_lock is taken before the locks that mmap() needs.  No
+ * lock of ours is held across get_user_pages or pin_user_pages, which can call
+ * our own notifier.
+ *
+ * INSERT AGAINST INVALIDATE
+ *
+ * The rule: when invalidate_range_start() returns, the card holds no
+ * translation of the range, no DMA through one is in flight, and none comes
+ * back before invalidate_range_end().
+ *
+ *   miss:     seq = inv_seq  >  pin pages  >  lock { overlap or seq changed?
+ *             give up : post FAULT_REPLY, see it completed, add to the tree }
+ *   notifier: lock { inv_count++, widen range, anything in the tree? }  >
+ *             INV registers, wait until done  >  lock { take the pins out }
+ *             ... end: lock { inv_seq++, inv_count-- }
+ *
+ * Both braces are under space->lock, so one is first.  If the notifier is, the
+ * miss sees inv_count (or, if that invalidation ended meanwhile, a changed
+ * inv_seq) and unpins.  If the miss is, the card executed the insert inside the
+ * register write that posted it, and the INV that follows drops it.  Hence no
+ * recheck after the insert is needed, nor a moment in which a stale translation
+ * is on the card.  FAULT_REPLY(RESOLVED) is therefore the one command that is
+ * posted and polled for under a spinlock; the card never completes it late.
+ *
+ * The tree is a superset of what the card holds for the space: a pin enters it
+ * under the lock with its insert, and leaves after the card said that it has
+ * dropped the entry (EVICT, INV done, not taken).  So a range without pins
+ * needs no INV, and an unrelated munmap costs one tree lookup.  Pins are taken
+ * out only after INV is done, so that of two overlapping invalidations neither
+ * returns while the other's is still in flight.
+ *
+ * A pin that a new one for the same page replaces (a read translation upgraded
+ * to write) is invalidated first, within the same lock: the old page is not
+ * unpinned while DMA through its entry may be in flight.
+ */
+#ifndef UNETMM_DRV_H
+#define UNETMM_DRV_H
+
+#include <linux/bitmap.h>
+#include <linux/completion.h>
+#include <linux/hashtable.h>
+#include <linux/idr.h>
+#include <linux/if_ether.h>
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/mmu_notifier.h>
+#include <linux/mutex.h>
+#include <linux/pci.h>
+#include <linux/poll.h>
+#include <linux/ratelimit.h>
+#include <linux/rbtree.h>
+#include <linux/rwsem.h>
+#include <linux/semaphore.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+
+#include <linux/unetmm.h>
+#include "unetmm_hw.h"
+#include "unetmm_wire.h"
+
+#define UNETMM_NAME		"unetmm"
+
+struct dentry;
+struct eventfd_ctx;
+
+enum unetmm_state {
+	UNETMM_OFF,		/* no card: not started, stopped or removed */
+	UNETMM_STARTING,	/* commands work, user space is kept out */
+	UNETMM_RUNNING,
+	UNETMM_FAILED,		/* stopped answering; a reset may revive it */
+};
+
+/* What the card told about itself at start. */
+struct unetmm_limits {
+	u32 version;
+	u32 caps;
+	u32 user_mtu;
+	u32 db_stride;
+	u32 endpoints;
+	u32 spaces;
+	u32 channels;
+	u32 max_log2;
+	u32 tlb_sets;
+	u32 tlb_ways;
+	u32 tlb_victims;
+	u32 pretranslate;
+	u32 max_faults;
+	u32 sources;
+	u32 policies;
+	u8 mac[ETH_ALEN];
+};
+
+/* One ring shared with the card; `index` is ours and runs freely. */
+struct unetmm_ring {
+	void *mem;
+	dma_addr_t dma;
+	u32 entry_bytes;
+	u32 log2;
+	u32 index;
+	u32 regs;		/* offset of its register block */
+};
+
+#define UNETMM_CMD_LOG2		6
+#define UNETMM_CMD_SLOTS	32	/* outstanding; the rings hold twice that */
+
+struct unetmm_cmd_slot {
+	struct completion done;
+	u8 status;
+	u32 result;
+};
+
+struct unetmm_cmdq {
+	struct semaphore free;	/* slots that are free */
+	spinlock_t lock;	/* all below; taken in the event interrupt */
+	DECLARE_BITMAP(used, UNETMM_CMD_SLOTS);
+	struct unetmm_cmd_slot slots[UNETMM_CMD_SLOTS];
+	struct unetmm_ring cmd;
+	struct unetmm_ring done;
+	u32 waiting;		/* who wants EVENT_CMD to interrupt */
+};
+
+/* Pages on their way from the process to the card. */
+struct unetmm_pin {
+	struct rb_node node;	/* in space->pins, by vpn; space->lock */
+	struct list_head drop;
+	unsigned long vpn;
+	struct page *page;
+	dma_addr_t dma;
+	u32 tag;
+	bool write;
+	bool dirty;
+};
+
+struct unetmm_batch {
+	u64 vaddr;
+	u32 count;
+	bool write;
+	struct page *pages[UNETMM_REPLY_MAX_PAGES];
+	struct unetmm_pin *pins[UNETMM_REPLY_MAX_PAGES];
+};
+
+struct unetmm_table;
+
+#define UNETMM_LEVELS		5	/* 57 bits: any address of any x86 */
+
+struct unetmm_aspace {
+	struct kref ref;
+	struct unetmm_dev *dev;
+	struct mm_struct *mm;		/* mm_count held */
+	struct mmu_notifier notifier;
+	u32 id;
+	u32 source;
+	u32 endpoints;			/* file->lock */
+	unsigned long pin_limit;	/* pages; ULONG_MAX with CAP_IPC_LOCK */
+
+	spinlock_t lock;		/* to the end of this group */
+	bool closing;			/* takes no more translations */
+	struct rb_root pins;
+	unsigned long npins;
+	unsigned long inv_count;	/* invalidations in progress */
+	unsigned long inv_seq;		/* invalidations that have ended */
+	unsigned long inv_start;	/* range of those in progress */
+	unsigned long inv_last;
+	struct list_head drop_list;	/* pins that drop_work unpins */
+	struct list_head deferred;
+	u32 ndeferred;
+
+	struct work_struct drop_work;
+	wait_queue_head_t idle;		/* ndeferred became 0 */
+
+	/* source pinned */
+	struct mutex region_lock;	/* regions, growth of the table */
+	struct list_head regions;
+	struct unetmm_table *table;	/* entries change under `lock` */
+};
+
+/* Queue memory; what backs it changes once, under dev->map_lock. */
+struct unetmm_block {
+	struct kref ref;
+	struct unetmm_dev *dev;
+	struct unetmm_aspace *space;	/* who is charged; NULL: nobody */
+	struct list_head node;		/* dev->blocks; dev->map_lock */
+	size_t bytes;
+	void *cpu;
+	dma_addr_t dma;
+	bool buried;
+	void *grave;			/* vmalloc copy, after the card has gone */
+};
+
+struct unetmm_ep {
+	struct kref ref;
+	struct unetmm_dev *dev;
+	struct unetmm_file *file;	/* NULL: the driver's own */
+	struct unetmm_aspace *space;
+	struct list_head node;		/* file->eps: file->lock and map_lock */
+	struct unetmm_block *block;
+	struct unetmm_ep_index *index;	/* in the block */
+	struct eventfd_ctx *eventfd;
+	u32 id;
+	u32 sq_log2;
+	u32 fq_log2;
+	u32 cq_log2;
+	u32 sq_offset;
+	u32 fq_offset;
+	u32 cq_offset;
+	bool failed;			/* the card stopped it */
+
+	/* channels: ctl.lock */
+	bool closed;
+	u64 service;			/* 0: does not listen */
+	struct hlist_node service_node;
+	u32 backlog;
+	u32 nbacklog;
+	struct list_head accepts;	/* channels nobody accepted yet */
+	struct list_head chans;
+	unsigned long *chan_map;
+	wait_queue_head_t wait;
+};
+
+enum unetmm_chan_state {
+	UNETMM_CHAN_CONNECTING,
+	UNETMM_CHAN_OPEN,
+	UNETMM_CHAN_FAILED,	/* its answer came, but the card refused it */
+	UNETMM_CHAN_CLOSED,	/* the peer's half is gone; number still ours */
+};
+
+/* All of it: ctl.lock */
+struct unetmm_chan {
+	struct kref ref;
+	struct unetmm_ep *ep;		/* NULL once the endpoint is closed */
+	struct list_head node;		/* ep->chans */
+	struct list_head accept_node;	/* ep->accepts */
+	struct hlist_node hash;		/* ctl.chans, by peer */
+	enum unetmm_chan_state state;
+	bool passive;			/* the peer asked for it */
+	u8 mac[ETH_ALEN];
+	u8 answer;			/* last refusal: UNETMM_CTL_ST_* */
+	bool answered;
+	u16 number;
+	u16 peer_ep;
+	u16 peer_channel;
+	u32 mtu;
+	u64 nonce;
+};
+
+struct unetmm_probe_wait {
+	struct list_head node;		/* ctl.probes; ctl.lock */
+	u64 nonce;
+	u8 mac[ETH_ALEN];
+	bool answered;
+	u32 mtu;
+};
+
+#define UNETMM_SERVICE_BITS	6
+#define UNETMM_CHAN_BITS	10
+
+/* The control protocol over the driver's own endpoint. */
+struct unetmm_ctl {
+	struct mutex lock;		/* all of this structure */
+	struct unetmm_ep *ep;
+	struct work_struct work;
+	void *bufs;
+	dma_addr_t bufs_dma;
+	u32 sq_prod;
+	u32 fq_prod;
+	u32 cq_cons;
+	DECLARE_HASHTABLE(services, UNETMM_SERVICE_BITS);
+	DECLARE_HASHTABLE(chans, UNETMM_CHAN_BITS);
+	struct list_head probes;
+	wait_queue_head_t probe_wait;
+	struct ratelimit_state refusals;
+};
+
+struct unetmm_dev {
+	struct pci_dev *pdev;
+	struct kref ref;
+	struct miscdevice misc;
+	int number;
+	char name[24];
+	void __iomem *regs;
+	void __iomem *doorbell;		/* of endpoint 0 */
+	resource_size_t doorbell_start;
+	resource_size_t doorbell_bytes;
+	struct unetmm_limits hw;
+	struct rw_semaphore rwsem;
+	enum unetmm_state state;	/* read without a lock */
+	struct work_struct fail_work;
+
+	struct mutex files_lock;	/* files */
+	struct list_head files;
+	struct mutex map_lock;		/* blocks, what backs a mapping */
+	struct list_head blocks;
+
+	spinlock_t reg_lock;		/* INV_*, EP_SEL and latched counters */
+	struct unetmm_cmdq cmdq;
+	struct unetmm_ring fault;
+	struct unetmm_ring notify;
+	struct work_struct fault_work;
+	struct unetmm_batch *fault_batch;
+	struct mutex reply_lock;	/* the list page */
+	__le64 *reply_list;
+	dma_addr_t reply_list_dma;
+	atomic_t next_tag;
+
+	struct xarray spaces;
+	spinlock_t ep_lock;		/* eps; taken in the notify interrupt */
+	struct unetmm_ep **eps;
+	struct unetmm_ctl ctl;
+
+	atomic64_t pinned;		/* pages, against pin_limit_pages */
+	atomic64_t counters[UNETMM_NUM_DRIVER_COUNTERS];
+	struct dentry *debugfs;
+};
+
+struct unetmm_file {
+	struct unetmm_dev *dev;
+	struct file *filp;
+	struct list_head node;		/* dev->files; dev->files_lock */
+	struct mutex lock;		/* space and endpoints come and go */
+	struct unetmm_aspace *space;	/* set once; READ_ONCE without lock */
+	struct list_head eps;
+	bool dead;			/* shut down; dev->rwsem */
+	struct page *scratch;		/* behind dead doorbells; map_lock */
+	wait_queue_head_t wait;		/* poll() */
+};
+
+/* One miss; lives on the stack of who serves it. */
+struct unetmm_miss {
+	u32 fault_id;
+	u32 npages;
+	u64 vaddr;
+	bool write;
+};
+
+#define unetmm_count(dev, name) \
+	atomic64_inc(&(dev)->counters[UNETMM_D_##name])
+#define unetmm_count_add(dev, name, n) \
+	atomic64_add(n, &(dev)->counters[UNETMM_D_##name])
+
+static inline bool unetmm_running(const struct unetmm_dev *dev)
+{
+	return READ_ONCE(dev->state) == UNETMM_RUNNING;
+}
+
+/* May the card be spoken to? */
+static inline bool unetmm_reachable(const struct unetmm_dev *dev)
+{
+	enum unetmm_state state = READ_ONCE(dev->state);
+
+	return state == UNETMM_RUNNING || state == UNETMM_STARTING;
+}
+
+/* Pages of a buffer that the card's TLB can hold at once at best. */
+static inline u32 unetmm_tlb_pages(const struct unetmm_limits *hw)
+{
+	return hw->tlb_sets * hw->tlb_ways + hw->tlb_victims;
+}
+
+/* unetmm_main.c */
+extern struct workqueue_struct *unetmm_wq;
+extern bool unetmm_hole;
+extern unsigned long unetmm_pin_limit_pages;
+void unetmm_fail(struct unetmm_dev *dev, const char *why);
+void unetmm_dev_put(struct unetmm_dev *dev);
+
+/* unetmm_regs.c */
+u32 unetmm_read(struct unetmm_dev *dev, u32 reg);
+void unetmm_write(struct unetmm_dev *dev, u32 reg, u32 value);
+int unetmm_reset_card(struct unetmm_dev *dev);
+int unetmm_read_limits(struct unetmm_dev *dev);
+bool unetmm_link_up(struct unetmm_dev *dev);
+void unetmm_invalidate(struct unetmm_dev *dev, u32 space, u64 start, u64 last);
+u64 unetmm_read_counter(struct unetmm_dev *dev, u32 n);
+u64 unetmm_read_ep_counter(struct unetmm_dev *dev, u32 ep, u32 n);
+
+/* unetmm_ring.c */
+int unetmm_ring_init(struct unetmm_dev *dev, struct unetmm_ring *ring,
+		     u32 number, u32 entry_bytes, u32 log2);
+void unetmm_ring_exit(struct unetmm_dev *dev, struct unetmm_ring *ring);
+void *unetmm_ring_slot(const struct unetmm_ring *ring);
+const void *unetmm_ring_peek(const struct unetmm_ring *ring);
+void unetmm_ring_release(struct unetmm_dev *dev, struct unetmm_ring *ring);
+
+/* unetmm_cmd.c */
+int unetmm_cmdq_init(struct unetmm_dev *dev);
+void unetmm_cmdq_exit(struct unetmm_dev *dev);
+void unetmm_cmdq_event(struct unetmm_dev *dev);
+int unetmm_cmd_slot_get(struct unetmm_dev *dev);
+void unetmm_cmd_slot_put(struct unetmm_dev *dev, int slot);
+int unetmm_cmd_spin(struct unetmm_dev *dev, int slot, struct unetmm_cmd *cmd,
+		    u32 *result);
+int unetmm_cmd(struct unetmm_dev *dev, struct unetmm_cmd *cmd, u32 *result);
+
+/* unetmm_irq.c */
+int unetmm_irq_init(struct unetmm_dev *dev);
+void unetmm_irq_exit(struct unetmm_dev *dev);
+void unetmm_irq_sync(struct unetmm_dev *dev);
+
+/* unetmm_file.c */
+extern const struct file_operations unetmm_fops;
+void unetmm_file_shutdown(struct unetmm_file *file);
+
+/* unetmm_map.c */
+struct unetmm_block *unetmm_block_alloc(struct unetmm_dev *dev,
+					struct unetmm_aspace *space,
+					size_t bytes);
+void unetmm_block_put(struct unetmm_block *block);
+void unetmm_blocks_bury(struct unetmm_dev *dev);
+int unetmm_mmap(struct file *filp, struct vm_area_struct *vma);
+u64 unetmm_map_offset(u32 ep, bool doorbell);
+void unetmm_doorbell_zap(struct unetmm_file *file, u32 ep);
+
+/* unetmm_ep.c */
+struct unetmm_ep *unetmm_ep_find(struct unetmm_file *file, u32 id);
+struct unetmm_ep *unetmm_ep_alloc(struct unetmm_dev *dev);
+int unetmm_ep_publish(struct unetmm_dev *dev, struct unetmm_ep *ep, u32 from);
+void unetmm_ep_unpublish(struct unetmm_ep *ep);
+int unetmm_ep_command(struct unetmm_ep *ep, u32 policy, u32 pretranslate);
+int unetmm_ep_layout(struct unetmm_ep *ep);
+void unetmm_ep_put(struct unetmm_ep *ep);
+void unetmm_ep_close(struct unetmm_ep *ep);
+int unetmm_op_endpoint(struct unetmm_file *file, void *arg);
+int unetmm_op_endpoint_close(struct unetmm_file *file, void *arg);
+
+/* unetmm_space.c */
+struct unetmm_aspace *unetmm_space_lookup(struct unetmm_dev *dev, u32 id);
+void unetmm_space_put(struct unetmm_aspace *space);
+void unetmm_space_close(struct unetmm_aspace *space);
+void unetmm_space_drop(struct unetmm_aspace *space, unsigned long start,
+		       unsigned long last);
+unsigned long unetmm_space_seq(struct unetmm_aspace *space);
+bool unetmm_space_raced(struct unetmm_aspace *space, unsigned long seq,
+			unsigned long start, unsigned long last);
+int unetmm_space_command(struct unetmm_dev *dev, u32 id, u32 source,
+			 u32 levels, dma_addr_t table);
+int unetmm_op_space(struct unetmm_file *file, void *arg);
+
+/* unetmm_pin.c */
+int unetmm_pin_cache_init(void);
+void unetmm_pin_cache_exit(void);
+bool unetmm_charge_all(struct unetmm_aspace *space, u32 npages);
+u32 unetmm_charge_some(struct unetmm_aspace *space, u32 npages);
+void unetmm_uncharge(struct unetmm_aspace *space, u32 npages);
+int unetmm_page_in(struct mm_struct *mm, u64 vaddr, u32 npages, bool write);
+int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
+		     u64 vaddr, u32 npages, bool write);
+void unetmm_unpin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
+			u32 from);
+void unetmm_pin_free(struct unetmm_aspace *space, struct unetmm_pin *pin);
+struct unetmm_pin *unetmm_pin_first(struct unetmm_aspace *space,
+				    unsigned long vpn);
+void unetmm_pin_add(struct unetmm_aspace *space, struct unetmm_pin *pin);
+void unetmm_pin_take(struct unetmm_aspace *space, struct unetmm_pin *pin);
+void unetmm_pin_drop(struct unetmm_aspace *space, struct unetmm_pin *pin);
+
+/* unetmm_fault.c */
+void unetmm_fault_work(struct work_struct *work);
+void unetmm_deferred_kill(struct unetmm_aspace *space);
+
+/* unetmm_region.c */
+int unetmm_op_register(struct unetmm_file *file, void *arg);
+int unetmm_op_deregister(struct unetmm_file *file, void *arg);
+void unetmm_regions_free(struct unetmm_aspace *space);
+
+/* unetmm_table.c */
+int unetmm_table_init(struct unetmm_aspace *space);
+void unetmm_table_free(struct unetmm_aspace *space);
+dma_addr_t unetmm_table_root(const struct unetmm_table *table);
+int unetmm_table_grow(struct unetmm_aspace *space, u64 start, u64 last);
+void unetmm_table_set(struct unetmm_table *table, unsigned long vpn, u64 pte);
+u64 unetmm_pte(const struct unetmm_pin *pin);
+
+/* unetmm_kep.c */
+int unetmm_kep_init(struct unetmm_dev *dev);
+void unetmm_kep_exit(struct unetmm_dev *dev);
+void unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
+		     const struct unetmm_control *msg);
+void unetmm_kep_work(struct work_struct *work);
+
+/* unetmm_chan.c */
+void unetmm_chan_put(struct unetmm_chan *chan);
+struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac);
+void unetmm_chan_end(struct unetmm_chan *chan, bool tell);
+void unetmm_chan_close_all(struct unetmm_ep *ep);
+void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
+		    const struct unetmm_control *msg);
+
+/* unetmm_connect.c */
+int unetmm_op_listen(struct unetmm_file *file, void *arg);
+int unetmm_op_accept(struct unetmm_file *file, void *arg);
+int unetmm_op_connect(struct unetmm_file *file, void *arg);
+int unetmm_op_channel_close(struct unetmm_file *file, void *arg);
+int unetmm_op_probe(struct unetmm_file *file, void *arg);
+
+/* unetmm_counters.c */
+extern const char * const unetmm_driver_counter_names[];
+int unetmm_op_counters(struct unetmm_file *file, void *arg);
+void unetmm_pinned_add(struct unetmm_dev *dev, u32 n);
+void unetmm_pinned_sub(struct unetmm_dev *dev, u32 n);
+
+/* unetmm_debugfs.c */
+void unetmm_debugfs_init(void);
+void unetmm_debugfs_exit(void);
+void unetmm_debugfs_add(struct unetmm_dev *dev);
+void unetmm_debugfs_remove(struct unetmm_dev *dev);
+
+#endif /* UNETMM_DRV_H */

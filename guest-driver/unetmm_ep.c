@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: endpoints.
+ */
+#include <linux/eventfd.h>
+#include <linux/slab.h>
+
+#include "unetmm_drv.h"
+
+struct unetmm_ep *unetmm_ep_alloc(struct unetmm_dev *dev)
+{
+	struct unetmm_ep *ep = kzalloc(sizeof(*ep), GFP_KERNEL_ACCOUNT);
+
+	if (!ep)
+		return NULL;
+	ep->chan_map = bitmap_zalloc(dev->hw.channels, GFP_KERNEL_ACCOUNT);
+	if (!ep->chan_map) {
+		kfree(ep);
+		return NULL;
+	}
+	kref_init(&ep->ref);
+	INIT_LIST_HEAD(&ep->node);
+	INIT_LIST_HEAD(&ep->accepts);
+	INIT_LIST_HEAD(&ep->chans);
+	INIT_HLIST_NODE(&ep->service_node);
+	init_waitqueue_head(&ep->wait);
+	ep->dev = dev;
+	return ep;
+}
+
+static void unetmm_ep_free(struct kref *ref)
+{
+	struct unetmm_ep *ep = container_of(ref, struct unetmm_ep, ref);
+
+	if (ep->eventfd)
+		eventfd_ctx_put(ep->eventfd);
+	if (ep->block)
+		unetmm_block_put(ep->block);
+	bitmap_free(ep->chan_map);
+	kfree(ep);
+}
+
+void unetmm_ep_put(struct unetmm_ep *ep)
+{
+	kref_put(&ep->ref, unetmm_ep_free);
+}
+
+struct unetmm_ep *unetmm_ep_find(struct unetmm_file *file, u32 id)
+{
+	struct unetmm_ep *ep;
+
+	mutex_lock(&file->lock);
+	list_for_each_entry(ep, &file->eps, node) {
+		if (ep->id == id) {
+			kref_get(&ep->ref);
+			mutex_unlock(&file->lock);
+			return ep;
+		}
+	}
+	mutex_unlock(&file->lock);
+	return NULL;
+}
+
+/* Gives the endpoint the first free number from `from` on. */
+int unetmm_ep_publish(struct unetmm_dev *dev, struct unetmm_ep *ep, u32 from)
+{
+	unsigned long flags;
+	int ret = -ENOSPC;
+	u32 id;
+
+	spin_lock_irqsave(&dev->ep_lock, flags);
+	for (id = from; id < dev->hw.endpoints; id++) {
+		if (!dev->eps[id]) {
+			dev->eps[id] = ep;
+			ep->id = id;
+			ret = 0;
+			break;
+		}
+	}
+	spin_unlock_irqrestore(&dev->ep_lock, flags);
+	return ret;
+}
+
+void unetmm_ep_unpublish(struct unetmm_ep *ep)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&ep->dev->ep_lock, flags);
+	ep->dev->eps[ep->id] = NULL;
+	spin_unlock_irqrestore(&ep->dev->ep_lock, flags);
+}
+
+/* [index page | send queue | free queue | completion queue], each in pages. */
+int unetmm_ep_layout(struct unetmm_ep *ep)
+{
+	size_t sq = PAGE_ALIGN(sizeof(struct unetmm_sqe) << ep->sq_log2);
+	size_t fq = PAGE_ALIGN(sizeof(struct unetmm_fqe) << ep->fq_log2);
+	size_t cq = PAGE_ALIGN(sizeof(struct unetmm_cqe) << ep->cq_log2);
+
+	ep->sq_offset = PAGE_SIZE;
+	ep->fq_offset = ep->sq_offset + sq;
+	ep->cq_offset = ep->fq_offset + fq;
+	ep->block = unetmm_block_alloc(ep->dev, ep->space, ep->cq_offset + cq);
+	if (IS_ERR(ep->block)) {
+		int ret = PTR_ERR(ep->block);
+
+		ep->block = NULL;
+		return ret;
+	}
+	ep->index = ep->block->cpu;
+	return 0;
+}
+
+int unetmm_ep_command(struct unetmm_ep *ep, u32 policy, u32 pretranslate)
+{
+	dma_addr_t dma = ep->block->dma;
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_EP_CREATE,
+		.space = cpu_to_le16(ep->space ? ep->space->id : 0),
+		.ep = cpu_to_le16(ep->id),
+		.ep_create = {
+			.sq_base = cpu_to_le64(dma + ep->sq_offset),
+			.fq_base = cpu_to_le64(dma + ep->fq_offset),
+			.cq_base = cpu_to_le64(dma + ep->cq_offset),
+			.index = cpu_to_le64(dma),
+			.sq_log2 = ep->sq_log2,
+			.fq_log2 = ep->fq_log2,
+			.cq_log2 = ep->cq_log2,
+			.policy = policy,
+			.pretranslate = pretranslate,
+		},
+	};
+
+	return unetmm_cmd(ep->dev, &cmd, NULL);
+}
+
+static void unetmm_ep_destroy(struct unetmm_ep *ep)
+{
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_EP_DESTROY,
+		.ep = cpu_to_le16(ep->id),
+	};
+
+	unetmm_cmd(ep->dev, &cmd, NULL);
+}
+
+static int unetmm_ep_check(const struct unetmm_dev *dev,
+			   const struct unetmm_endpoint *a)
+{
+	u32 max = dev->hw.max_log2;
+
+	if (a->flags)
+		return -EOPNOTSUPP;
+	if (a->sq_log2 < UNETMM_MIN_RING_LOG2 || a->sq_log2 > max ||
+	    a->fq_log2 < UNETMM_MIN_RING_LOG2 || a->fq_log2 > max ||
+	    a->cq_log2 < UNETMM_MIN_RING_LOG2 || a->cq_log2 > max)
+		return -EINVAL;
+	if (a->policy >= BITS_PER_TYPE(u32) ||
+	    a->pretranslate > dev->hw.pretranslate)
+		return -EINVAL;
+	if (!(dev->hw.policies & BIT(a->policy)))
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+static int unetmm_ep_eventfd(struct unetmm_ep *ep, int fd)
+{
+	struct eventfd_ctx *ctx;
+
+	if (fd == -1)
+		return 0;
+	ctx = eventfd_ctx_fdget(fd);
+	if (IS_ERR(ctx))
+		return PTR_ERR(ctx) == -EBADF ? -EINVAL : PTR_ERR(ctx);
+	ep->eventfd = ctx;
+	return 0;
+}
+
+static void unetmm_ep_list(struct unetmm_file *file, struct unetmm_ep *ep,
+			   bool add)
+{
+	lockdep_assert_held(&file->lock);
+	mutex_lock(&file->dev->map_lock);
+	if (add)
+		list_add_tail(&ep->node, &file->eps);
+	else
+		list_del_init(&ep->node);
+	mutex_unlock(&file->dev->map_lock);
+}
+
+static void unetmm_ep_result(const struct unetmm_ep *ep,
+			     struct unetmm_endpoint *a)
+{
+	a->id = ep->id;
+	a->sq_offset = ep->sq_offset;
+	a->fq_offset = ep->fq_offset;
+	a->cq_offset = ep->cq_offset;
+	a->index_offset = 0;
+	a->queue_map = unetmm_map_offset(ep->id, false);
+	a->queue_bytes = ep->block->bytes;
+	a->doorbell_map = unetmm_map_offset(ep->id, true);
+	a->doorbell_bytes = PAGE_SIZE;
+}
+
+static int unetmm_ep_create(struct unetmm_file *file,
+			    struct unetmm_endpoint *a)
+{
+	struct unetmm_dev *dev = file->dev;
+	struct unetmm_ep *ep = unetmm_ep_alloc(dev);
+	int ret;
+
+	lockdep_assert_held(&file->lock);
+	if (!ep)
+		return -ENOMEM;
+	ep->file = file;
+	ep->space = file->space;
+	ep->sq_log2 = a->sq_log2;
+	ep->fq_log2 = a->fq_log2;
+	ep->cq_log2 = a->cq_log2;
+	ret = unetmm_ep_eventfd(ep, a->event_fd);
+	if (ret)
+		goto put;
+	ret = unetmm_ep_layout(ep);
+	if (ret)
+		goto put;
+	ret = unetmm_ep_publish(dev, ep, 1);
+	if (ret)
+		goto put;
+	ret = unetmm_ep_command(ep, a->policy, a->pretranslate);
+	if (ret)
+		goto unpublish;
+	ep->space->endpoints++;
+	unetmm_ep_list(file, ep, true);
+	unetmm_ep_result(ep, a);
+	return 0;
+
+unpublish:
+	unetmm_ep_unpublish(ep);
+put:
+	unetmm_ep_put(ep);
+	return ret;
+}
+
+int unetmm_op_endpoint(struct unetmm_file *file, void *arg)
+{
+	struct unetmm_endpoint *a = arg;
+	int ret;
+
+	ret = unetmm_ep_check(file->dev, a);
+	if (ret)
+		return ret;
+	mutex_lock(&file->lock);
+	ret = file->space ? unetmm_ep_create(file, a) : -EINVAL;
+	mutex_unlock(&file->lock);
+	return ret;
+}
+
+/*
+ * Off the wire, off the process, off the card, in this order.  With the space's
+ * last endpoint the card drops its translations without a word, so we drop the
+ * pins; unasked as the card is, our own invalidation makes it certain.
+ */
+void unetmm_ep_close(struct unetmm_ep *ep)
+{
+	struct unetmm_aspace *space = ep->space;
+	struct unetmm_file *file = ep->file;
+
+	lockdep_assert_held(&file->lock);
+	unetmm_ep_list(file, ep, false);
+	unetmm_doorbell_zap(file, ep->id);
+	unetmm_chan_close_all(ep);
+	unetmm_ep_destroy(ep);
+	unetmm_ep_unpublish(ep);
+	if (!--space->endpoints && space->source == UNETMM_SOURCE_TLB)
+		unetmm_space_drop(space, 0, ULONG_MAX);
+	unetmm_ep_put(ep);
+}
+
+int unetmm_op_endpoint_close(struct unetmm_file *file, void *arg)
+{
+	const struct unetmm_endpoint_id *a = arg;
+	struct unetmm_ep *ep;
+	int ret = -ENOENT;
+
+	mutex_lock(&file->lock);
+	list_for_each_entry(ep, &file->eps, node) {
+		if (ep->id == a->id) {
+			unetmm_ep_close(ep);
+			ret = 0;
+			break;
+		}
+	}
+	mutex_unlock(&file->lock);
+	return ret;
+}

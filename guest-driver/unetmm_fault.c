@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: the card's fault ring: misses and evictions.
+ *
+ * A miss has the three outcomes of the U-Net/MM paper: resident (or made so
+ * without waiting) and given at once; refused, with the status that the
+ * completion will carry; deferred, and paged in by a thread of its own.
+ * Deferred misses get a kthread each and not a work item, because only a thread
+ * can be killed: a page-in may wait for userfaultfd, whose file the dying
+ * process closes after ours.
+ */
+#include <linux/kthread.h>
+#include <linux/module.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+
+#include "unetmm_drv.h"
+#include "unetmm_trace.h"
+
+#define UNETMM_TRIES		16	/* races with the notifier */
+#define UNETMM_FETCH		16	/* records taken from the ring at once */
+#define UNETMM_TURN		256	/* records before others get a chance */
+
+struct unetmm_deferred {
+	struct list_head node;		/* space->deferred */
+	struct unetmm_aspace *space;
+	struct task_struct *task;
+	struct unetmm_miss miss;
+	struct unetmm_batch batch;
+};
+
+static void unetmm_reply_init(struct unetmm_cmd *cmd,
+			      const struct unetmm_aspace *space,
+			      const struct unetmm_miss *miss, u8 status)
+{
+	memset(cmd, 0, sizeof(*cmd));
+	cmd->opcode = UNETMM_CMD_FAULT_REPLY;
+	cmd->space = cpu_to_le16(space->id);
+	cmd->reply.fault_id = cpu_to_le32(miss->fault_id);
+	cmd->reply.vaddr = cpu_to_le64(miss->vaddr);
+	cmd->reply.status = status;
+}
+
+/* An answer without pages. */
+static void unetmm_reply(struct unetmm_aspace *space,
+			 const struct unetmm_miss *miss, u8 status, u8 error)
+{
+	struct unetmm_cmd cmd;
+
+	unetmm_reply_init(&cmd, space, miss, status);
+	cmd.reply.error = error;
+	trace_unetmm_reply(space->id, miss->fault_id, status, error, 0, 0, 0);
+	/* ESTALE and ENOENT: the endpoint or the space closed meanwhile. */
+	unetmm_cmd(space->dev, &cmd, NULL);
+}
+
+static u8 unetmm_refusal(int err)
+{
+	switch (err) {
+	case -EFAULT:
+		return UNETMM_ST_PROTECTION;
+	case -EOPNOTSUPP:
+		return UNETMM_ST_UNSUPPORTED;
+	default:
+		return UNETMM_ST_LIMIT;
+	}
+}
+
+static void unetmm_refuse(struct unetmm_aspace *space,
+			  const struct unetmm_miss *miss, int err)
+{
+	if (err == -EAGAIN) {
+		unetmm_reply(space, miss, UNETMM_REPLY_RETRY, 0);
+		return;
+	}
+	unetmm_count(space->dev, faults_error);
+	unetmm_reply(space, miss, UNETMM_REPLY_ERROR, unetmm_refusal(err));
+}
+
+/* Pins that the batch replaces leave the card before their pages go. */
+static void unetmm_displace(struct unetmm_aspace *space,
+			    const struct unetmm_batch *batch)
+{
+	unsigned long vpn = batch->vaddr >> PAGE_SHIFT;
+	unsigned long last = vpn + batch->count - 1;
+	struct unetmm_pin *pin = unetmm_pin_first(space, vpn);
+
+	lockdep_assert_held(&space->lock);
+	if (!pin || pin->vpn > last)
+		return;
+	unetmm_invalidate(space->dev, space->id, batch->vaddr,
+			  (u64)last << PAGE_SHIFT | (PAGE_SIZE - 1));
+	while (pin && pin->vpn <= last) {
+		unetmm_pin_drop(space, pin);
+		pin = unetmm_pin_first(space, vpn);
+	}
+	queue_work(unetmm_wq, &space->drop_work);
+}
+
+/* Gives the batch to the card if nothing was invalidated since `seq`. */
+static int unetmm_insert_locked(struct unetmm_aspace *space,
+				struct unetmm_batch *batch, unsigned long seq,
+				int slot, struct unetmm_cmd *cmd, u32 *taken)
+{
+	u64 last = batch->vaddr + (u64)batch->count * PAGE_SIZE - 1;
+	int ret;
+	u32 i;
+
+	lockdep_assert_held(&space->lock);
+	*taken = 0;
+	if (space->closing)
+		return -ESTALE;
+	if (unetmm_space_raced(space, seq, batch->vaddr, last))
+		return -EAGAIN;
+	unetmm_displace(space, batch);
+	ret = unetmm_cmd_spin(space->dev, slot, cmd, taken);
+	if (ret)
+		*taken = 0;
+	*taken = min(*taken, batch->count);
+	for (i = 0; i < *taken; i++) {
+		batch->pins[i]->tag = le32_to_cpu(cmd->reply.tag);
+		unetmm_pin_add(space, batch->pins[i]);
+	}
+	return ret;
+}
+
+/*
+ * Sends RESOLVED with the batch's pages.  What the card did not take is
+ * unpinned; it asks again for what it still needs.
+ */
+static int unetmm_insert(struct unetmm_aspace *space,
+			 const struct unetmm_miss *miss,
+			 struct unetmm_batch *batch, unsigned long seq)
+{
+	struct unetmm_dev *dev = space->dev;
+	u32 tag = atomic_inc_return(&dev->next_tag);
+	struct unetmm_cmd cmd;
+	u32 i, taken;
+	int slot, ret;
+
+	unetmm_reply_init(&cmd, space, miss, UNETMM_REPLY_RESOLVED);
+	cmd.reply.npages = cpu_to_le16(batch->count);
+	cmd.reply.list = cpu_to_le64(dev->reply_list_dma);
+	cmd.reply.tag = cpu_to_le32(tag);
+	mutex_lock(&dev->reply_lock);
+	for (i = 0; i < batch->count; i++)
+		dev->reply_list[i] = cpu_to_le64(unetmm_pte(batch->pins[i]));
+	slot = unetmm_cmd_slot_get(dev);
+	spin_lock(&space->lock);
+	ret = unetmm_insert_locked(space, batch, seq, slot, &cmd, &taken);
+	spin_unlock(&space->lock);
+	unetmm_cmd_slot_put(dev, slot);
+	mutex_unlock(&dev->reply_lock);
+
+	if (!ret)
+		unetmm_count_add(dev, refused_inserts, batch->count - taken);
+	trace_unetmm_reply(space->id, miss->fault_id, UNETMM_REPLY_RESOLVED, 0,
+			   batch->count, taken, tag);
+	unetmm_unpin_batch(space, batch, taken);
+	return ret;
+}
+
+/*
+ * One attempt at a miss.  1: answered, or nobody waits any more; 0: needs to be
+ * paged in; -errno: to be refused, -EAGAIN meaning that it is to be asked again.
+ */
+static int unetmm_resolve(struct unetmm_aspace *space,
+			  const struct unetmm_miss *miss,
+			  struct unetmm_batch *batch)
+{
+	unsigned long seq;
+	int tries, ret;
+
+	for (tries = 0; tries < UNETMM_TRIES; tries++) {
+		seq = unetmm_space_seq(space);
+		ret = unetmm_pin_batch(space, batch, miss->vaddr, miss->npages,
+				       miss->write);
+		if (ret <= 0)
+			return ret;
+		ret = unetmm_insert(space, miss, batch, seq);
+		if (ret != -EAGAIN)
+			return 1;
+		unetmm_count(space->dev, faults_retried);
+	}
+	return -EAGAIN;
+}
+
+static void unetmm_deferred_serve(struct unetmm_deferred *d)
+{
+	struct unetmm_aspace *space = d->space;
+	int tries, ret = -EFAULT;
+	bool closing;
+
+	/* Who closes the space from now on finds a thread that can be killed. */
+	spin_lock(&space->lock);
+	closing = space->closing;
+	spin_unlock(&space->lock);
+	if (closing || !mmget_not_zero(space->mm)) {
+		unetmm_refuse(space, &d->miss, ret);
+		return;
+	}
+	for (tries = 0; tries < UNETMM_TRIES; tries++) {
+		/* If this fails, so does the pin, and that says why. */
+		unetmm_page_in(space->mm, d->miss.vaddr, d->miss.npages,
+			       d->miss.write);
+		ret = unetmm_resolve(space, &d->miss, &d->batch);
+		if (ret || fatal_signal_pending(current))
+			break;
+		/* Gone again, or mmap_lock taken: others first. */
+		cond_resched();
+	}
+	mmput(space->mm);
+	/* Killed: the space is closing, and the card forgets its misses. */
+	if (ret <= 0 && !fatal_signal_pending(current))
+		unetmm_refuse(space, &d->miss, ret ? ret : -EAGAIN);
+}
+
+static void unetmm_deferred_done(struct unetmm_deferred *d)
+{
+	struct unetmm_aspace *space = d->space;
+
+	spin_lock(&space->lock);
+	list_del(&d->node);
+	if (!--space->ndeferred)
+		wake_up_all(&space->idle);
+	spin_unlock(&space->lock);
+	kfree(d);
+	unetmm_space_put(space);
+}
+
+static int unetmm_deferred_thread(void *data)
+{
+	allow_signal(SIGKILL);
+	unetmm_deferred_serve(data);
+	unetmm_deferred_done(data);
+	/* The module stays until this thread is out of its text. */
+	module_put_and_kthread_exit(0);
+}
+
+/* Whoever closes a space does not wait for page-ins. */
+void unetmm_deferred_kill(struct unetmm_aspace *space)
+{
+	struct unetmm_deferred *d;
+
+	spin_lock(&space->lock);
+	list_for_each_entry(d, &space->deferred, node)
+		send_sig(SIGKILL, d->task, 1);
+	spin_unlock(&space->lock);
+	wait_event(space->idle, !READ_ONCE(space->ndeferred));
+	/* The last one is still inside the lock when it wakes us. */
+	spin_lock(&space->lock);
+	spin_unlock(&space->lock);
+}
+
+/* The thread starts once it is on the list, where unetmm_deferred_kill() looks. */
+static int unetmm_deferred_start(struct unetmm_aspace *space,
+				 const struct unetmm_miss *miss)
+{
+	struct unetmm_deferred *d = kzalloc(sizeof(*d), GFP_KERNEL);
+
+	if (!d)
+		return -ENOMEM;
+	d->miss = *miss;
+	d->space = space;
+	d->task = kthread_create(unetmm_deferred_thread, d, "unetmm-pagein");
+	if (IS_ERR(d->task)) {
+		kfree(d);
+		return -ENOMEM;
+	}
+	__module_get(THIS_MODULE);
+	kref_get(&space->ref);
+	spin_lock(&space->lock);
+	list_add(&d->node, &space->deferred);
+	space->ndeferred++;
+	wake_up_process(d->task);
+	spin_unlock(&space->lock);
+	return 0;
+}
+
+static void unetmm_defer(struct unetmm_aspace *space,
+			 const struct unetmm_miss *miss)
+{
+	int ret;
+
+	unetmm_count(space->dev, faults_deferred);
+	unetmm_reply(space, miss, UNETMM_REPLY_DEFERRED, 0);
+	ret = unetmm_deferred_start(space, miss);
+	if (ret)
+		unetmm_refuse(space, miss, ret);
+}
+
+static void unetmm_serve(struct unetmm_aspace *space,
+			 const struct unetmm_miss *miss)
+{
+	struct unetmm_dev *dev = space->dev;
+	int ret = -EFAULT;
+
+	if (mmget_not_zero(space->mm)) {
+		ret = unetmm_resolve(space, miss, dev->fault_batch);
+		mmput(space->mm);
+	}
+	if (ret > 0)
+		unetmm_count(dev, faults_resident);
+	else if (!ret)
+		unetmm_defer(space, miss);
+	else
+		unetmm_refuse(space, miss, ret);
+}
+
+static void unetmm_miss(struct unetmm_dev *dev, const struct unetmm_fault *rec)
+{
+	struct unetmm_miss miss = {
+		.fault_id = le32_to_cpu(rec->fault_id),
+		.npages = clamp_t(u32, le32_to_cpu(rec->npages), 1,
+				  UNETMM_REPLY_MAX_PAGES),
+		.vaddr = le64_to_cpu(rec->vaddr) & PAGE_MASK,
+		.write = rec->flags & UNETMM_FAULT_F_WRITE,
+	};
+	struct unetmm_aspace *space;
+
+	trace_unetmm_miss(le16_to_cpu(rec->space), le16_to_cpu(rec->ep),
+			  miss.fault_id, miss.vaddr, miss.npages, miss.write);
+	unetmm_count(dev, faults);
+	/* None: it closed after the card wrote this, and took the miss along. */
+	space = unetmm_space_lookup(dev, le16_to_cpu(rec->space));
+	if (!space)
+		return;
+	unetmm_serve(space, &miss);
+	unetmm_space_put(space);
+}
+
+/* A file's page may stay locked for I/O, which must not hold up misses. */
+static void unetmm_evict_pin(struct unetmm_aspace *space,
+			     struct unetmm_pin *pin, bool dirty)
+{
+	pin->dirty = dirty;
+	if (!dirty || PageAnon(pin->page)) {
+		unetmm_pin_free(space, pin);
+		return;
+	}
+	spin_lock(&space->lock);
+	list_add_tail(&pin->drop, &space->drop_list);
+	spin_unlock(&space->lock);
+	queue_work(unetmm_wq, &space->drop_work);
+}
+
+/* The card has dropped an entry; DMA through it has ended. */
+static void unetmm_evict(struct unetmm_dev *dev, const struct unetmm_fault *rec)
+{
+	unsigned long vpn = le64_to_cpu(rec->vaddr) >> PAGE_SHIFT;
+	bool dirty = rec->flags & UNETMM_FAULT_F_DIRTY;
+	u32 tag = le32_to_cpu(rec->tag);
+	struct unetmm_pin *pin = NULL;
+	struct unetmm_aspace *space;
+
+	space = unetmm_space_lookup(dev, le16_to_cpu(rec->space));
+	if (space) {
+		spin_lock(&space->lock);
+		pin = unetmm_pin_first(space, vpn);
+		if (pin && (pin->vpn != vpn || pin->tag != tag))
+			pin = NULL;
+		if (pin)
+			unetmm_pin_take(space, pin);
+		spin_unlock(&space->lock);
+	}
+	trace_unetmm_evict(le16_to_cpu(rec->space), le64_to_cpu(rec->vaddr),
+			   tag, dirty, !pin);
+	unetmm_count(dev, evictions);
+	if (pin)
+		unetmm_evict_pin(space, pin, dirty);
+	else
+		unetmm_count(dev, stale_evictions);
+	if (space)
+		unetmm_space_put(space);
+}
+
+/*
+ * Copies records out and gives their places back before they are handled:
+ * an answer may need a place for an eviction.
+ */
+static u32 unetmm_fault_fetch(struct unetmm_dev *dev, struct unetmm_fault *recs)
+{
+	const struct unetmm_fault *rec;
+	u32 n = 0;
+
+	while (n < UNETMM_FETCH && (rec = unetmm_ring_peek(&dev->fault))) {
+		recs[n++] = *rec;
+		dev->fault.index++;
+	}
+	if (n)
+		unetmm_ring_release(dev, &dev->fault);
+	return n;
+}
+
+void unetmm_fault_work(struct work_struct *work)
+{
+	struct unetmm_dev *dev = container_of(work, struct unetmm_dev,
+					      fault_work);
+	struct unetmm_fault recs[UNETMM_FETCH];
+	u32 i, n, total = 0;
+
+	while (unetmm_running(dev) && (n = unetmm_fault_fetch(dev, recs))) {
+		for (i = 0; i < n; i++) {
+			if (recs[i].type == UNETMM_FAULT_MISS)
+				unetmm_miss(dev, &recs[i]);
+			else if (recs[i].type == UNETMM_FAULT_EVICT)
+				unetmm_evict(dev, &recs[i]);
+		}
+		total += n;
+		if (total >= UNETMM_TURN) {
+			queue_work(unetmm_wq, &dev->fault_work);
+			return;
+		}
+	}
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: /dev/unetmmN: open, close, ioctl, poll.
+ *
+ * The dispatcher is iommufd's: a table, sizes checked when it is compiled, the
+ * argument copied in once and out once, neither under a lock.
+ */
+#include <linux/fs.h>
+#include <linux/module.h>
+#include <linux/poll.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "unetmm_compat.h"
+#include "unetmm_drv.h"
+
+static int unetmm_open(struct inode *inode, struct file *filp)
+{
+	struct unetmm_dev *dev = container_of(filp->private_data,
+					      struct unetmm_dev, misc);
+	struct unetmm_file *file;
+	int ret = -ENODEV;
+
+	file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
+	if (!file)
+		return -ENOMEM;
+	file->dev = dev;
+	file->filp = filp;
+	mutex_init(&file->lock);
+	INIT_LIST_HEAD(&file->eps);
+	init_waitqueue_head(&file->wait);
+	down_read(&dev->rwsem);
+	if (unetmm_running(dev)) {
+		kref_get(&dev->ref);
+		mutex_lock(&dev->files_lock);
+		list_add_tail(&file->node, &dev->files);
+		mutex_unlock(&dev->files_lock);
+		filp->private_data = file;
+		ret = 0;
+	}
+	up_read(&dev->rwsem);
+	if (ret)
+		kfree(file);
+	return ret;
+}
+
+/* Takes all that the file has off the card.  rwsem is held. */
+void unetmm_file_shutdown(struct unetmm_file *file)
+{
+	struct unetmm_ep *ep, *next;
+
+	lockdep_assert_held(&file->dev->rwsem);
+	if (file->dead)
+		return;
+	mutex_lock(&file->lock);
+	file->dead = true;
+	list_for_each_entry_safe(ep, next, &file->eps, node)
+		unetmm_ep_close(ep);
+	if (file->space)
+		unetmm_space_close(file->space);
+	mutex_unlock(&file->lock);
+	wake_up_all(&file->wait);
+}
+
+static int unetmm_release(struct inode *inode, struct file *filp)
+{
+	struct unetmm_file *file = filp->private_data;
+	struct unetmm_dev *dev = file->dev;
+
+	down_read(&dev->rwsem);
+	unetmm_file_shutdown(file);
+	mutex_lock(&dev->files_lock);
+	list_del(&file->node);
+	mutex_unlock(&dev->files_lock);
+	up_read(&dev->rwsem);
+	if (file->space)
+		unetmm_space_put(file->space);
+	if (file->scratch)
+		__free_page(file->scratch);
+	kfree(file);
+	unetmm_dev_put(dev);
+	return 0;
+}
+
+/*
+ * Level-triggered.  EPOLLIN: an endpoint of the file has completions that were
+ * not taken, or was stopped; EPOLLPRI: somebody waits to be accepted.  As with
+ * the eventfd, a sleeper is woken only for armed completion queues.
+ */
+static __poll_t unetmm_ep_poll(const struct unetmm_ep *ep)
+{
+	__poll_t mask = 0;
+
+	if (READ_ONCE(ep->index->card.cq_prod) !=
+	    READ_ONCE(ep->index->user.cq_cons))
+		mask |= EPOLLIN | EPOLLRDNORM;
+	if (READ_ONCE(ep->failed))
+		mask |= EPOLLIN | EPOLLERR;
+	if (READ_ONCE(ep->nbacklog))
+		mask |= EPOLLPRI;
+	return mask;
+}
+
+static __poll_t unetmm_poll(struct file *filp, poll_table *wait)
+{
+	struct unetmm_file *file = filp->private_data;
+	struct unetmm_dev *dev = file->dev;
+	struct unetmm_ep *ep;
+	__poll_t mask = 0;
+
+	poll_wait(filp, &file->wait, wait);
+	if (!unetmm_running(dev) || READ_ONCE(file->dead))
+		return EPOLLHUP | EPOLLERR;
+	/* Queue memory of a listed endpoint stays while map_lock is held. */
+	mutex_lock(&dev->map_lock);
+	list_for_each_entry(ep, &file->eps, node)
+		mask |= unetmm_ep_poll(ep);
+	mutex_unlock(&dev->map_lock);
+	return mask;
+}
+
+static int unetmm_op_info(struct unetmm_file *file, void *arg)
+{
+	struct unetmm_dev *dev = file->dev;
+	const struct unetmm_limits *hw = &dev->hw;
+	struct unetmm_info *a = arg;
+
+	a->flags = unetmm_link_up(dev) ? UNETMM_INFO_LINK : 0;
+	memcpy(a->mac, hw->mac, ETH_ALEN);
+	a->rsvd0 = 0;
+	a->user_mtu = hw->user_mtu;
+	a->version = hw->version;
+	a->caps = hw->caps;
+	/* Source direct is the driver's own. */
+	a->sources = hw->sources & (BIT(UNETMM_SOURCE_PINNED) |
+				    BIT(UNETMM_SOURCE_TLB));
+	a->policies = hw->policies;
+	a->endpoints = hw->endpoints;
+	a->channels = hw->channels;
+	a->max_ring_log2 = hw->max_log2;
+	a->max_pretranslate = hw->pretranslate;
+	a->tlb_sets = hw->tlb_sets;
+	a->tlb_ways = hw->tlb_ways;
+	a->tlb_victims = hw->tlb_victims;
+	a->max_buffer_pages = unetmm_tlb_pages(hw);
+	a->rsvd1 = 0;
+	a->pin_limit_pages = READ_ONCE(unetmm_pin_limit_pages);
+	return 0;
+}
+
+union unetmm_arg {
+	struct unetmm_info info;
+	struct unetmm_space space;
+	struct unetmm_endpoint endpoint;
+	struct unetmm_endpoint_id endpoint_id;
+	struct unetmm_listen listen;
+	struct unetmm_connect connect;
+	struct unetmm_channel channel;
+	struct unetmm_probe probe;
+	struct unetmm_region region;
+	struct unetmm_counters counters;
+};
+
+#define UNETMM_OP_ANYONE	BIT(0)	/* not only the owner's mm */
+#define UNETMM_OP_UNLOCKED	BIT(1)	/* takes rwsem itself */
+
+struct unetmm_op {
+	unsigned int ioctl;
+	u32 size;
+	u32 min_size;			/* what was published first */
+	u32 flags;
+	int (*execute)(struct unetmm_file *file, void *arg);
+};
+
+#define IOCTL_OP(_ioctl, _fn, _struct, _last, _flags)			\
+	[_IOC_NR(_ioctl)] = {						\
+		.ioctl = _ioctl,					\
+		.size = sizeof(_struct) +				\
+			BUILD_BUG_ON_ZERO(sizeof(union unetmm_arg) <	\
+					  sizeof(_struct)),		\
+		.min_size = offsetofend(_struct, _last),		\
+		.flags = _flags,					\
+		.execute = _fn,						\
+	}
+
+static const struct unetmm_op unetmm_ops[] = {
+	IOCTL_OP(UNETMM_IOC_INFO, unetmm_op_info, struct unetmm_info,
+		 pin_limit_pages, UNETMM_OP_ANYONE),
+	IOCTL_OP(UNETMM_IOC_SPACE, unetmm_op_space, struct unetmm_space,
+		 id, 0),
+	IOCTL_OP(UNETMM_IOC_ENDPOINT, unetmm_op_endpoint,
+		 struct unetmm_endpoint, doorbell_map, 0),
+	IOCTL_OP(UNETMM_IOC_ENDPOINT_CLOSE, unetmm_op_endpoint_close,
+		 struct unetmm_endpoint_id, id, 0),
+	IOCTL_OP(UNETMM_IOC_LISTEN, unetmm_op_listen, struct unetmm_listen,
+		 flags, 0),
+	IOCTL_OP(UNETMM_IOC_ACCEPT, unetmm_op_accept, struct unetmm_connect,
+		 flags, 0),
+	IOCTL_OP(UNETMM_IOC_CONNECT, unetmm_op_connect, struct unetmm_connect,
+		 flags, 0),
+	IOCTL_OP(UNETMM_IOC_CHANNEL_CLOSE, unetmm_op_channel_close,
+		 struct unetmm_channel, rsvd, 0),
+	IOCTL_OP(UNETMM_IOC_PROBE, unetmm_op_probe, struct unetmm_probe,
+		 rsvd1, 0),
+	IOCTL_OP(UNETMM_IOC_REGISTER, unetmm_op_register,
+		 struct unetmm_region, length, UNETMM_OP_UNLOCKED),
+	IOCTL_OP(UNETMM_IOC_DEREGISTER, unetmm_op_deregister,
+		 struct unetmm_region, length, UNETMM_OP_UNLOCKED),
+	IOCTL_OP(UNETMM_IOC_COUNTERS, unetmm_op_counters,
+		 struct unetmm_counters, values,
+		 UNETMM_OP_ANYONE | UNETMM_OP_UNLOCKED),
+};
+
+static int unetmm_execute(struct unetmm_file *file, const struct unetmm_op *op,
+			  void *arg)
+{
+	struct unetmm_aspace *space;
+	int ret;
+
+	/* Pairs with unetmm_op_space(). */
+	space = smp_load_acquire(&file->space);
+	if (!(op->flags & UNETMM_OP_ANYONE) && space &&
+	    space->mm != current->mm)
+		return -EPERM;
+	if (READ_ONCE(file->dead))
+		return -ENODEV;
+	if (op->flags & UNETMM_OP_UNLOCKED)
+		return op->execute(file, arg);
+	ret = down_read_killable(&file->dev->rwsem);
+	if (ret)
+		return ret;
+	ret = -ENODEV;
+	if (unetmm_running(file->dev) && !file->dead)
+		ret = op->execute(file, arg);
+	/* What a command found no room or no answer for is the card's failure. */
+	if (!unetmm_running(file->dev))
+		ret = -ENODEV;
+	up_read(&file->dev->rwsem);
+	return ret;
+}
+
+static long unetmm_ioctl(struct file *filp, unsigned int cmd,
+			 unsigned long uarg)
+{
+	void __user *user = (void __user *)uarg;
+	const struct unetmm_op *op;
+	union unetmm_arg arg;
+	u32 size;
+	int ret;
+
+	if (_IOC_TYPE(cmd) != UNETMM_IOC_MAGIC ||
+	    _IOC_NR(cmd) >= ARRAY_SIZE(unetmm_ops))
+		return -ENOTTY;
+	op = &unetmm_ops[_IOC_NR(cmd)];
+	if (op->ioctl != cmd)
+		return -ENOTTY;
+	if (get_user(size, (u32 __user *)user))
+		return -EFAULT;
+	if (size < op->min_size)
+		return -EINVAL;
+	ret = copy_struct_from_user(&arg, op->size, user, size);
+	if (ret)
+		return ret;
+	ret = unetmm_execute(filp->private_data, op, &arg);
+	if (ret)
+		return ret == -ERESTARTSYS ? -EINTR : ret;
+	/* `size` is the caller's: it may have changed it since we read it. */
+	if (copy_to_user(user + sizeof(u32), (char *)&arg + sizeof(u32),
+			 min(size, op->size) - sizeof(u32)))
+		return -EFAULT;
+	return 0;
+}
+
+const struct file_operations unetmm_fops = {
+	.owner = THIS_MODULE,
+	.open = unetmm_open,
+	.release = unetmm_release,
+	.unlocked_ioctl = unetmm_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.mmap = unetmm_mmap,
+	.poll = unetmm_poll,
+	.llseek = unetmm_no_llseek,
+};

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: interrupts.
+ *
+ * Three vectors.  Events and wake-ups are handled at once: they only pass
+ * something on.  Misses take pages and locks that sleep; one work item, which
+ * never waits for a page-in, serves them.
+ */
+#include <linux/eventfd.h>
+#include <linux/interrupt.h>
+
+#include "unetmm_compat.h"
+#include "unetmm_drv.h"
+
+static irqreturn_t unetmm_irq_event(int irq, void *data)
+{
+	struct unetmm_dev *dev = data;
+	u32 events;
+
+	if (!unetmm_reachable(dev))
+		return IRQ_HANDLED;
+	events = unetmm_read(dev, UNETMM_REG_EVENTS);
+	if (!unetmm_reachable(dev))
+		return IRQ_HANDLED;
+	unetmm_write(dev, UNETMM_REG_EVENTS, events);
+	if (events & UNETMM_EVENT_CMD)
+		unetmm_cmdq_event(dev);
+	if (events & UNETMM_EVENT_FAULT_FULL)
+		queue_work(unetmm_wq, &dev->fault_work);
+	if (events & UNETMM_EVENT_LINK) {
+		dev_info(&dev->pdev->dev, "link is %s\n",
+			 unetmm_link_up(dev) ? "up" : "down");
+		wake_up_all(&dev->ctl.probe_wait);
+	}
+	if (events & UNETMM_EVENT_FATAL)
+		unetmm_fail(dev, "it could not use a ring");
+	return IRQ_HANDLED;
+}
+
+static irqreturn_t unetmm_irq_fault(int irq, void *data)
+{
+	struct unetmm_dev *dev = data;
+
+	if (unetmm_reachable(dev))
+		queue_work(unetmm_wq, &dev->fault_work);
+	return IRQ_HANDLED;
+}
+
+static void unetmm_wake(struct unetmm_dev *dev, struct unetmm_ep *ep, u8 type)
+{
+	lockdep_assert_held(&dev->ep_lock);
+	if (!ep)
+		return;
+	if (!ep->file) {
+		queue_work(unetmm_wq, &dev->ctl.work);
+		return;
+	}
+	if (type == UNETMM_NOTIFY_EP_ERROR)
+		WRITE_ONCE(ep->failed, true);
+	if (ep->eventfd)
+		unetmm_eventfd_signal(ep->eventfd);
+	wake_up_interruptible_poll(&ep->file->wait, EPOLLIN | EPOLLRDNORM);
+	unetmm_count(dev, wakeups);
+}
+
+/* The ring bounds the work: what the card adds meanwhile interrupts again. */
+static irqreturn_t unetmm_irq_notify(int irq, void *data)
+{
+	struct unetmm_dev *dev = data;
+	const struct unetmm_notify *rec;
+	u32 budget;
+
+	spin_lock(&dev->ep_lock);
+	if (unetmm_reachable(dev) && dev->notify.mem) {
+		budget = BIT(dev->notify.log2);
+		while (budget-- && (rec = unetmm_ring_peek(&dev->notify))) {
+			u16 id = le16_to_cpu(rec->ep);
+			u8 type = rec->type;
+
+			dev->notify.index++;
+			if (id < dev->hw.endpoints)
+				unetmm_wake(dev, dev->eps[id], type);
+		}
+		unetmm_ring_release(dev, &dev->notify);
+	}
+	spin_unlock(&dev->ep_lock);
+	return IRQ_HANDLED;
+}
+
+static const struct {
+	irq_handler_t handler;
+	const char *name;
+} unetmm_vectors[UNETMM_NUM_VECTORS] = {
+	[UNETMM_VEC_EVENT] = { unetmm_irq_event, "unetmm-event" },
+	[UNETMM_VEC_FAULT] = { unetmm_irq_fault, "unetmm-fault" },
+	[UNETMM_VEC_NOTIFY] = { unetmm_irq_notify, "unetmm-notify" },
+};
+
+static void unetmm_irq_free(struct unetmm_dev *dev, int n)
+{
+	while (n-- > 0)
+		free_irq(pci_irq_vector(dev->pdev, n), dev);
+	pci_free_irq_vectors(dev->pdev);
+}
+
+int unetmm_irq_init(struct unetmm_dev *dev)
+{
+	int i, ret;
+
+	ret = pci_alloc_irq_vectors(dev->pdev, UNETMM_NUM_VECTORS,
+				    UNETMM_NUM_VECTORS, PCI_IRQ_MSIX);
+	if (ret < 0)
+		return ret;
+	for (i = 0; i < UNETMM_NUM_VECTORS; i++) {
+		ret = request_irq(pci_irq_vector(dev->pdev, i),
+				  unetmm_vectors[i].handler, 0,
+				  unetmm_vectors[i].name, dev);
+		if (ret) {
+			unetmm_irq_free(dev, i);
+			return ret;
+		}
+	}
+	return 0;
+}
+
+void unetmm_irq_exit(struct unetmm_dev *dev)
+{
+	unetmm_irq_free(dev, UNETMM_NUM_VECTORS);
+}
+
+/* After this no handler runs that still saw the card as reachable. */
+void unetmm_irq_sync(struct unetmm_dev *dev)
+{
+	int i;
+
+	for (i = 0; i < UNETMM_NUM_VECTORS; i++)
+		synchronize_irq(pci_irq_vector(dev->pdev, i));
+}

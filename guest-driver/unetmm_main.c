@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: PCI driver: probe and remove, start and stop, reset.
+ *
+ * probe = map, interrupts, start, appear; remove mirrors it.  start and stop are
+ * also what a function reset is made of: whoever had a file open then finds it
+ * dead (ENODEV) and opens again.
+ */
+#include <linux/dma-mapping.h>
+#include <linux/etherdevice.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "unetmm_drv.h"
+
+#define CREATE_TRACE_POINTS
+#include "unetmm_trace.h"
+
+#define UNETMM_FAULT_LOG2	10
+#define UNETMM_NOTIFY_LOG2	10
+
+bool unetmm_hole;
+module_param_named(hole, unetmm_hole, bool, 0644);
+MODULE_PARM_DESC(hole,
+		 "ignore invalidations, as the papers did: the card keeps pages that the process gave away (for tests)");
+
+unsigned long unetmm_pin_limit_pages = SZ_1G >> PAGE_SHIFT;
+module_param_named(pin_limit_pages, unetmm_pin_limit_pages, ulong, 0644);
+MODULE_PARM_DESC(pin_limit_pages,
+		 "most pages that one card's users may have pinned");
+
+struct workqueue_struct *unetmm_wq;
+static DEFINE_IDA(unetmm_numbers);
+
+static void unetmm_dev_free(struct kref *ref)
+{
+	struct unetmm_dev *dev = container_of(ref, struct unetmm_dev, ref);
+
+	xa_destroy(&dev->spaces);
+	ida_free(&unetmm_numbers, dev->number);
+	kfree(dev);
+}
+
+void unetmm_dev_put(struct unetmm_dev *dev)
+{
+	kref_put(&dev->ref, unetmm_dev_free);
+}
+
+static void unetmm_wake_all(struct unetmm_dev *dev)
+{
+	struct unetmm_file *file;
+	struct unetmm_ep *ep;
+
+	mutex_lock(&dev->files_lock);
+	mutex_lock(&dev->map_lock);
+	list_for_each_entry(file, &dev->files, node) {
+		list_for_each_entry(ep, &file->eps, node)
+			wake_up_all(&ep->wait);
+		wake_up_poll(&file->wait, EPOLLHUP | EPOLLERR);
+	}
+	mutex_unlock(&dev->map_lock);
+	mutex_unlock(&dev->files_lock);
+	wake_up_all(&dev->ctl.probe_wait);
+}
+
+static void unetmm_fail_work(struct work_struct *work)
+{
+	unetmm_wake_all(container_of(work, struct unetmm_dev, fail_work));
+}
+
+/*
+ * The card does not keep the contract, or is gone.  It loses the bus, so that
+ * pages may be taken from it whatever it does; calls fail from now on, and a
+ * reset of the function starts anew.  Callable from anywhere.
+ */
+void unetmm_fail(struct unetmm_dev *dev, const char *why)
+{
+	if (cmpxchg(&dev->state, UNETMM_RUNNING, UNETMM_FAILED) !=
+	    UNETMM_RUNNING &&
+	    cmpxchg(&dev->state, UNETMM_STARTING, UNETMM_FAILED) !=
+	    UNETMM_STARTING)
+		return;
+	pci_clear_master(dev->pdev);
+	dev_err(&dev->pdev->dev, "the card is given up: %s\n", why);
+	queue_work(unetmm_wq, &dev->fail_work);
+}
+
+static int unetmm_start_memory(struct unetmm_dev *dev)
+{
+	dev->eps = kvcalloc(dev->hw.endpoints, sizeof(*dev->eps), GFP_KERNEL);
+	dev->fault_batch = kvzalloc(sizeof(*dev->fault_batch), GFP_KERNEL);
+	dev->reply_list = dma_alloc_coherent(&dev->pdev->dev,
+					     UNETMM_REPLY_MAX_PAGES *
+					     sizeof(*dev->reply_list),
+					     &dev->reply_list_dma, GFP_KERNEL);
+	if (dev->eps && dev->fault_batch && dev->reply_list)
+		return 0;
+	return -ENOMEM;
+}
+
+static void unetmm_stop_memory(struct unetmm_dev *dev)
+{
+	if (dev->reply_list)
+		dma_free_coherent(&dev->pdev->dev, UNETMM_REPLY_MAX_PAGES *
+				  sizeof(*dev->reply_list), dev->reply_list,
+				  dev->reply_list_dma);
+	dev->reply_list = NULL;
+	kvfree(dev->fault_batch);
+	dev->fault_batch = NULL;
+	kvfree(dev->eps);
+	dev->eps = NULL;
+}
+
+static int unetmm_start_rings(struct unetmm_dev *dev)
+{
+	int ret;
+
+	ret = unetmm_cmdq_init(dev);
+	if (ret)
+		return ret;
+	ret = unetmm_ring_init(dev, &dev->fault, UNETMM_RING_FAULT,
+			       sizeof(struct unetmm_fault),
+			       min_t(u32, UNETMM_FAULT_LOG2, dev->hw.max_log2));
+	if (ret)
+		goto exit_cmdq;
+	ret = unetmm_ring_init(dev, &dev->notify, UNETMM_RING_NOTIFY,
+			       sizeof(struct unetmm_notify),
+			       min_t(u32, UNETMM_NOTIFY_LOG2,
+				     dev->hw.max_log2));
+	if (ret)
+		goto exit_fault;
+	return 0;
+
+exit_fault:
+	unetmm_ring_exit(dev, &dev->fault);
+exit_cmdq:
+	unetmm_cmdq_exit(dev);
+	return ret;
+}
+
+static void unetmm_stop_rings(struct unetmm_dev *dev)
+{
+	unetmm_ring_exit(dev, &dev->notify);
+	unetmm_ring_exit(dev, &dev->fault);
+	unetmm_cmdq_exit(dev);
+}
+
+static void unetmm_stop_card(struct unetmm_dev *dev)
+{
+	unetmm_reset_card(dev);
+	unetmm_irq_sync(dev);
+	cancel_work_sync(&dev->fault_work);
+	cancel_work_sync(&dev->ctl.work);
+	cancel_work_sync(&dev->fail_work);
+}
+
+static int unetmm_start(struct unetmm_dev *dev)
+{
+	int ret;
+
+	ret = unetmm_reset_card(dev);
+	if (ret)
+		return ret;
+	ret = unetmm_read_limits(dev);
+	if (ret)
+		return ret;
+	pci_set_master(dev->pdev);
+	ret = unetmm_start_memory(dev);
+	if (ret)
+		goto stop_memory;
+	ret = unetmm_start_rings(dev);
+	if (ret)
+		goto stop_memory;
+	WRITE_ONCE(dev->state, UNETMM_STARTING);
+	unetmm_write(dev, UNETMM_REG_EVENT_MASK,
+		     UNETMM_EVENT_ALL & ~UNETMM_EVENT_CMD);
+	unetmm_write(dev, UNETMM_REG_CTRL, UNETMM_CTRL_ENABLE);
+	ret = unetmm_kep_init(dev);
+	if (ret)
+		goto stop_card;
+	/* It may have failed meanwhile. */
+	if (cmpxchg(&dev->state, UNETMM_STARTING, UNETMM_RUNNING) !=
+	    UNETMM_STARTING) {
+		ret = -EIO;
+		goto stop_kep;
+	}
+	return 0;
+
+stop_kep:
+	WRITE_ONCE(dev->state, UNETMM_OFF);
+	unetmm_stop_card(dev);
+	unetmm_kep_exit(dev);
+	unetmm_stop_rings(dev);
+	goto stop_memory;
+stop_card:
+	WRITE_ONCE(dev->state, UNETMM_OFF);
+	unetmm_stop_card(dev);
+	unetmm_stop_rings(dev);
+stop_memory:
+	unetmm_stop_memory(dev);
+	pci_clear_master(dev->pdev);
+	return ret;
+}
+
+/*
+ * Takes the card away from everybody.  After the reset it does no DMA, so what
+ * it used may be freed in any order; it may also have left the bus already.
+ */
+static void unetmm_stop(struct unetmm_dev *dev)
+{
+	struct unetmm_file *file;
+
+	if (READ_ONCE(dev->state) == UNETMM_OFF)
+		return;
+	WRITE_ONCE(dev->state, UNETMM_OFF);
+	/* Who waits in a call leaves it, and with it rwsem. */
+	unetmm_wake_all(dev);
+	down_write(&dev->rwsem);
+	unetmm_stop_card(dev);
+	pci_clear_master(dev->pdev);
+	mutex_lock(&dev->files_lock);
+	list_for_each_entry(file, &dev->files, node)
+		unetmm_file_shutdown(file);
+	mutex_unlock(&dev->files_lock);
+	unetmm_kep_exit(dev);
+	unetmm_blocks_bury(dev);
+	unetmm_stop_rings(dev);
+	unetmm_stop_memory(dev);
+	up_write(&dev->rwsem);
+}
+
+static void unetmm_dev_init(struct unetmm_dev *dev)
+{
+	kref_init(&dev->ref);
+	init_rwsem(&dev->rwsem);
+	mutex_init(&dev->files_lock);
+	INIT_LIST_HEAD(&dev->files);
+	mutex_init(&dev->map_lock);
+	INIT_LIST_HEAD(&dev->blocks);
+	spin_lock_init(&dev->reg_lock);
+	spin_lock_init(&dev->ep_lock);
+	mutex_init(&dev->reply_lock);
+	INIT_WORK(&dev->fault_work, unetmm_fault_work);
+	INIT_WORK(&dev->fail_work, unetmm_fail_work);
+	xa_init_flags(&dev->spaces, XA_FLAGS_ALLOC1);
+	mutex_init(&dev->ctl.lock);
+	INIT_WORK(&dev->ctl.work, unetmm_kep_work);
+	INIT_LIST_HEAD(&dev->ctl.probes);
+	init_waitqueue_head(&dev->ctl.probe_wait);
+	hash_init(dev->ctl.services);
+	hash_init(dev->ctl.chans);
+	ratelimit_state_init(&dev->ctl.refusals, HZ, 1000);
+	ratelimit_set_flags(&dev->ctl.refusals, RATELIMIT_MSG_ON_RELEASE);
+}
+
+static struct unetmm_dev *unetmm_dev_alloc(struct pci_dev *pdev)
+{
+	struct unetmm_dev *dev = kzalloc(sizeof(*dev), GFP_KERNEL);
+	int number;
+
+	if (!dev)
+		return ERR_PTR(-ENOMEM);
+	number = ida_alloc(&unetmm_numbers, GFP_KERNEL);
+	if (number < 0) {
+		kfree(dev);
+		return ERR_PTR(number);
+	}
+	unetmm_dev_init(dev);
+	dev->pdev = pdev;
+	dev->number = number;
+	snprintf(dev->name, sizeof(dev->name), UNETMM_NAME "%d", number);
+	dev->misc.minor = MISC_DYNAMIC_MINOR;
+	dev->misc.name = dev->name;
+	dev->misc.fops = &unetmm_fops;
+	dev->misc.parent = &pdev->dev;
+	/* For everybody, as verbs devices are: the limits are per process. */
+	dev->misc.mode = 0666;
+	return dev;
+}
+
+static int unetmm_map(struct unetmm_dev *dev)
+{
+	struct pci_dev *pdev = dev->pdev;
+
+	if (pci_resource_len(pdev, UNETMM_BAR_REGS) < UNETMM_REGS_BYTES)
+		return -ENODEV;
+	dev->doorbell_start = pci_resource_start(pdev, UNETMM_BAR_DOORBELL);
+	dev->doorbell_bytes = pci_resource_len(pdev, UNETMM_BAR_DOORBELL);
+	if (dev->doorbell_bytes < PAGE_SIZE)
+		return -ENODEV;
+	dev->regs = pci_iomap(pdev, UNETMM_BAR_REGS, 0);
+	if (!dev->regs)
+		return -ENOMEM;
+	dev->doorbell = ioremap(dev->doorbell_start, PAGE_SIZE);
+	if (!dev->doorbell) {
+		pci_iounmap(pdev, dev->regs);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static void unetmm_unmap(struct unetmm_dev *dev)
+{
+	iounmap(dev->doorbell);
+	pci_iounmap(dev->pdev, dev->regs);
+}
+
+static int unetmm_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	struct unetmm_dev *dev;
+	int ret;
+
+	dev = unetmm_dev_alloc(pdev);
+	if (IS_ERR(dev))
+		return PTR_ERR(dev);
+	ret = pci_enable_device_mem(pdev);
+	if (ret)
+		goto put_dev;
+	ret = pci_request_regions(pdev, UNETMM_NAME);
+	if (ret)
+		goto disable_device;
+	ret = dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
+	if (ret)
+		goto release_regions;
+	ret = unetmm_map(dev);
+	if (ret)
+		goto release_regions;
+	ret = unetmm_irq_init(dev);
+	if (ret)
+		goto unmap;
+	pci_set_drvdata(pdev, dev);
+	ret = unetmm_start(dev);
+	if (ret)
+		goto exit_irq;
+	unetmm_debugfs_add(dev);
+	ret = misc_register(&dev->misc);
+	if (ret)
+		goto stop;
+	dev_info(&pdev->dev, "/dev/%s: %pM, %u endpoints, TLB of %u sets, %u ways, %u victims, link %s\n",
+		 dev->name, dev->hw.mac, dev->hw.endpoints, dev->hw.tlb_sets,
+		 dev->hw.tlb_ways, dev->hw.tlb_victims,
+		 unetmm_link_up(dev) ? "up" : "down");
+	return 0;
+
+stop:
+	unetmm_debugfs_remove(dev);
+	unetmm_stop(dev);
+exit_irq:
+	unetmm_irq_exit(dev);
+unmap:
+	unetmm_unmap(dev);
+release_regions:
+	pci_release_regions(pdev);
+disable_device:
+	pci_disable_device(pdev);
+put_dev:
+	unetmm_dev_put(dev);
+	return ret;
+}
+
+static void unetmm_remove(struct pci_dev *pdev)
+{
+	struct unetmm_dev *dev = pci_get_drvdata(pdev);
+
+	misc_deregister(&dev->misc);
+	unetmm_debugfs_remove(dev);
+	unetmm_stop(dev);
+	unetmm_irq_exit(dev);
+	unetmm_unmap(dev);
+	pci_release_regions(pdev);
+	pci_disable_device(pdev);
+	unetmm_dev_put(dev);
+}
+
+/* The next kernel must not find a card that still does DMA. */
+static void unetmm_shutdown(struct pci_dev *pdev)
+{
+	unetmm_stop(pci_get_drvdata(pdev));
+}
+
+static void unetmm_reset_prepare(struct pci_dev *pdev)
+{
+	unetmm_stop(pci_get_drvdata(pdev));
+}
+
+static void unetmm_reset_done(struct pci_dev *pdev)
+{
+	struct unetmm_dev *dev = pci_get_drvdata(pdev);
+	int ret;
+
+	down_write(&dev->rwsem);
+	ret = unetmm_start(dev);
+	up_write(&dev->rwsem);
+	if (ret)
+		dev_err(&pdev->dev, "does not start after a reset: %d\n", ret);
+}
+
+static const struct pci_error_handlers unetmm_err_handlers = {
+	.reset_prepare = unetmm_reset_prepare,
+	.reset_done = unetmm_reset_done,
+};
+
+static const struct pci_device_id unetmm_ids[] = {
+	{ PCI_DEVICE(UNETMM_PCI_VENDOR_ID, UNETMM_PCI_DEVICE_ID) },
+	{ }
+};
+MODULE_DEVICE_TABLE(pci, unetmm_ids);
+
+static struct pci_driver unetmm_driver = {
+	.name = UNETMM_NAME,
+	.id_table = unetmm_ids,
+	.probe = unetmm_probe,
+	.remove = unetmm_remove,
+	.shutdown = unetmm_shutdown,
+	.err_handler = &unetmm_err_handlers,
+};
+
+static int __init unetmm_init(void)
+{
+	int ret;
+
+	ret = unetmm_pin_cache_init();
+	if (ret)
+		return ret;
+	/* Latency of a miss is what the process waits for. */
+	unetmm_wq = alloc_workqueue(UNETMM_NAME, WQ_UNBOUND | WQ_HIGHPRI, 0);
+	if (!unetmm_wq) {
+		ret = -ENOMEM;
+		goto exit_cache;
+	}
+	unetmm_debugfs_init();
+	ret = pci_register_driver(&unetmm_driver);
+	if (ret)
+		goto exit_debugfs;
+	return 0;
+
+exit_debugfs:
+	unetmm_debugfs_exit();
+	destroy_workqueue(unetmm_wq);
+exit_cache:
+	unetmm_pin_cache_exit();
+	return ret;
+}
+
+static void __exit unetmm_exit(void)
+{
+	pci_unregister_driver(&unetmm_driver);
+	unetmm_debugfs_exit();
+	destroy_workqueue(unetmm_wq);
+	unetmm_pin_cache_exit();
+}
+
+module_init(unetmm_init);
+module_exit(unetmm_exit);
+MODULE_DESCRIPTION("unetmm: user-level network card with a TLB");
+MODULE_LICENSE("GPL");

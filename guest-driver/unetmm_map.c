@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: what a process maps: queue memory and doorbell pages.
+ *
+ * An offset is (endpoint << 32) | (doorbell ? 1 << 31 : 0); a mapping covers
+ * the whole object.  Both kinds outlive what they map without harm: behind a
+ * doorbell that is closed or whose card is gone lies a page that nobody reads,
+ * behind queues whose card is gone a copy of their last state.  So hot-unplug
+ * costs a process no signal; it learns of it from its next call.
+ *
+ * The VMAs are VM_IO and VM_PFNMAP: they cannot be pinned, hence not be used
+ * as message buffers.
+ */
+#include <linux/dma-mapping.h>
+#include <linux/fs.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include "unetmm_compat.h"
+#include "unetmm_drv.h"
+
+#define UNETMM_MAP_DOORBELL	BIT_ULL(31)
+#define UNETMM_MAP_PAGES	(UNETMM_MAP_DOORBELL >> PAGE_SHIFT)
+
+u64 unetmm_map_offset(u32 ep, bool doorbell)
+{
+	return (u64)ep << 32 | (doorbell ? UNETMM_MAP_DOORBELL : 0);
+}
+
+struct unetmm_block *unetmm_block_alloc(struct unetmm_dev *dev,
+					struct unetmm_aspace *space,
+					size_t bytes)
+{
+	u32 npages = bytes >> PAGE_SHIFT;
+	struct unetmm_block *block;
+	int ret = -EDQUOT;
+
+	if (space && !unetmm_charge_all(space, npages))
+		return ERR_PTR(ret);
+	ret = -ENOMEM;
+	block = kzalloc(sizeof(*block), GFP_KERNEL_ACCOUNT);
+	if (!block)
+		goto uncharge;
+	block->cpu = dma_alloc_coherent(&dev->pdev->dev, bytes, &block->dma,
+					GFP_KERNEL | __GFP_NOWARN);
+	if (!block->cpu)
+		goto free;
+	memset(block->cpu, 0, bytes);
+	kref_init(&block->ref);
+	kref_get(&dev->ref);
+	block->dev = dev;
+	block->bytes = bytes;
+	if (space) {
+		kref_get(&space->ref);
+		block->space = space;
+	}
+	mutex_lock(&dev->map_lock);
+	list_add(&block->node, &dev->blocks);
+	mutex_unlock(&dev->map_lock);
+	return block;
+
+free:
+	kfree(block);
+uncharge:
+	if (space)
+		unetmm_uncharge(space, npages);
+	return ERR_PTR(ret);
+}
+
+static void unetmm_block_free(struct kref *ref)
+{
+	struct unetmm_block *block = container_of(ref, struct unetmm_block,
+						  ref);
+	struct unetmm_dev *dev = block->dev;
+
+	/* The DMA memory goes under the lock: unetmm_blocks_bury() is outside. */
+	mutex_lock(&dev->map_lock);
+	list_del(&block->node);
+	if (block->cpu)
+		dma_free_coherent(&dev->pdev->dev, block->bytes, block->cpu,
+				  block->dma);
+	mutex_unlock(&dev->map_lock);
+	vfree(block->grave);
+	if (block->space) {
+		unetmm_uncharge(block->space, block->bytes >> PAGE_SHIFT);
+		unetmm_space_put(block->space);
+	}
+	kfree(block);
+	unetmm_dev_put(dev);
+}
+
+void unetmm_block_put(struct unetmm_block *block)
+{
+	kref_put(&block->ref, unetmm_block_free);
+}
+
+static void unetmm_zap_all(struct unetmm_dev *dev)
+{
+	struct unetmm_file *file;
+
+	mutex_lock(&dev->files_lock);
+	list_for_each_entry(file, &dev->files, node)
+		unmap_mapping_range(file->filp->f_mapping, 0, 0, 1);
+	mutex_unlock(&dev->files_lock);
+}
+
+/*
+ * The card is gone and the endpoints are closed; some queues are still mapped.
+ * Whoever touches them from now on gets the copy, or SIGBUS if there was no
+ * memory for one.
+ */
+void unetmm_blocks_bury(struct unetmm_dev *dev)
+{
+	struct unetmm_block *block;
+
+	mutex_lock(&dev->map_lock);
+	list_for_each_entry(block, &dev->blocks, node) {
+		if (block->buried)
+			continue;
+		block->buried = true;
+		block->grave = vmalloc(block->bytes);
+		if (block->grave)
+			memcpy(block->grave, block->cpu, block->bytes);
+	}
+	mutex_unlock(&dev->map_lock);
+	/* From here on unetmm_queue_fault() gives the copy only. */
+	unetmm_zap_all(dev);
+	mutex_lock(&dev->map_lock);
+	list_for_each_entry(block, &dev->blocks, node) {
+		if (!block->cpu)
+			continue;
+		dma_free_coherent(&dev->pdev->dev, block->bytes, block->cpu,
+				  block->dma);
+		block->cpu = NULL;
+	}
+	mutex_unlock(&dev->map_lock);
+}
+
+static unsigned long unetmm_kernel_pfn(const void *addr)
+{
+	return is_vmalloc_addr(addr) ? vmalloc_to_pfn(addr) :
+				       page_to_pfn(virt_to_page(addr));
+}
+
+static vm_fault_t unetmm_queue_fault(struct vm_fault *vmf)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	struct unetmm_block *block = vma->vm_private_data;
+	size_t offset = (vmf->pgoff & (UNETMM_MAP_PAGES - 1)) << PAGE_SHIFT;
+	vm_fault_t ret = VM_FAULT_SIGBUS;
+	const void *mem;
+
+	mutex_lock(&block->dev->map_lock);
+	mem = block->buried ? block->grave : block->cpu;
+	if (mem && offset < block->bytes)
+		ret = vmf_insert_pfn(vma, vmf->address & PAGE_MASK,
+				     unetmm_kernel_pfn(mem + offset));
+	mutex_unlock(&block->dev->map_lock);
+	return ret;
+}
+
+static void unetmm_queue_vm_open(struct vm_area_struct *vma)
+{
+	struct unetmm_block *block = vma->vm_private_data;
+
+	kref_get(&block->ref);
+}
+
+static void unetmm_queue_vm_close(struct vm_area_struct *vma)
+{
+	unetmm_block_put(vma->vm_private_data);
+}
+
+static const struct vm_operations_struct unetmm_queue_vm_ops = {
+	.open = unetmm_queue_vm_open,
+	.close = unetmm_queue_vm_close,
+	.fault = unetmm_queue_fault,
+};
+
+/* An endpoint of the file; the caller holds map_lock, not file->lock. */
+static struct unetmm_ep *unetmm_map_ep(struct unetmm_file *file, u32 id)
+{
+	struct unetmm_ep *ep;
+
+	lockdep_assert_held(&file->dev->map_lock);
+	list_for_each_entry(ep, &file->eps, node) {
+		if (ep->id == id)
+			return ep;
+	}
+	return NULL;
+}
+
+static struct page *unetmm_scratch(struct unetmm_file *file)
+{
+	lockdep_assert_held(&file->dev->map_lock);
+	if (!file->scratch)
+		file->scratch = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	return file->scratch;
+}
+
+static vm_fault_t unetmm_doorbell_fault(struct vm_fault *vmf)
+{
+	struct unetmm_file *file = vmf->vma->vm_file->private_data;
+	u32 id = vmf->pgoff >> (32 - PAGE_SHIFT);
+	struct unetmm_dev *dev = file->dev;
+	vm_fault_t ret = VM_FAULT_OOM;
+	struct page *page;
+	phys_addr_t start;
+
+	mutex_lock(&dev->map_lock);
+	if (unetmm_reachable(dev) && unetmm_map_ep(file, id)) {
+		start = dev->doorbell_start + (u64)id * dev->hw.db_stride;
+		ret = vmf_insert_pfn(vmf->vma, vmf->address & PAGE_MASK,
+				     PHYS_PFN(start));
+	} else {
+		page = unetmm_scratch(file);
+		if (page)
+			ret = vmf_insert_pfn(vmf->vma, vmf->address & PAGE_MASK,
+					     page_to_pfn(page));
+	}
+	mutex_unlock(&dev->map_lock);
+	return ret;
+}
+
+static const struct vm_operations_struct unetmm_doorbell_vm_ops = {
+	.fault = unetmm_doorbell_fault,
+};
+
+/* Before the number can be another's. */
+void unetmm_doorbell_zap(struct unetmm_file *file, u32 ep)
+{
+	unmap_mapping_range(file->filp->f_mapping, unetmm_map_offset(ep, true),
+			    PAGE_SIZE, 1);
+}
+
+/* Called with mmap_lock held for writing: takes no lock but map_lock. */
+int unetmm_mmap(struct file *filp, struct vm_area_struct *vma)
+{
+	struct unetmm_file *file = filp->private_data;
+	struct unetmm_aspace *space;
+	u32 id = vma->vm_pgoff >> (32 - PAGE_SHIFT);
+	unsigned long page = vma->vm_pgoff & (BIT_ULL(32 - PAGE_SHIFT) - 1);
+	bool doorbell = page == UNETMM_MAP_PAGES;
+	struct unetmm_ep *ep;
+	size_t bytes;
+	int ret = -ENOENT;
+
+	/* Pairs with unetmm_op_space(). */
+	space = smp_load_acquire(&file->space);
+	if (!space)
+		return -EINVAL;
+	if (space->mm != current->mm)
+		return -EPERM;
+	if (!(vma->vm_flags & VM_SHARED) || (page && !doorbell) ||
+	    vma->vm_flags & VM_EXEC || vma->vm_pgoff >> (48 - PAGE_SHIFT))
+		return -EINVAL;
+	mutex_lock(&file->dev->map_lock);
+	ep = unetmm_map_ep(file, id);
+	if (!ep)
+		goto unlock;
+	bytes = doorbell ? PAGE_SIZE : ep->block->bytes;
+	ret = -EINVAL;
+	if (vma->vm_end - vma->vm_start != bytes)
+		goto unlock;
+	unetmm_vm_flags_mod(vma, VM_IO | VM_PFNMAP | VM_DONTCOPY |
+			    VM_DONTEXPAND | VM_DONTDUMP, VM_MAYEXEC);
+	if (doorbell) {
+		vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
+		vma->vm_ops = &unetmm_doorbell_vm_ops;
+	} else {
+		kref_get(&ep->block->ref);
+		vma->vm_private_data = ep->block;
+		vma->vm_ops = &unetmm_queue_vm_ops;
+	}
+	ret = 0;
+unlock:
+	mutex_unlock(&file->dev->map_lock);
+	return ret;
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: pages: charge, pin, map for DMA, and the way back.
+ *
+ * FOLL_LONGTERM is used in spite of the notifier: it moves pages out of CMA and
+ * movable zones, makes Linux refuse what must not be written behind its back,
+ * and makes fork() copy pinned pages early.  It is combined with FOLL_NOWAIT
+ * and without `locked`, the one combination that 6.1 and 6.12 both allow for a
+ * remote mm: 6.1 refuses FOLL_LONGTERM with `locked`, and without `locked` a
+ * fault that must wait (I/O, userfaultfd) would sleep with mmap_lock held or be
+ * refused.  With FOLL_NOWAIT such a fault returns 0 pages.  Who may sleep pages
+ * in first, by unetmm_page_in(), which drops mmap_lock, and then pins.
+ */
+#include <linux/dma-direct.h>
+#include <linux/dma-mapping.h>
+#include <linux/iommu.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+
+#include "unetmm_compat.h"
+#include "unetmm_drv.h"
+#include "unetmm_trace.h"
+
+static struct kmem_cache *unetmm_pin_cache;
+
+int unetmm_pin_cache_init(void)
+{
+	unetmm_pin_cache = KMEM_CACHE(unetmm_pin, SLAB_ACCOUNT);
+	return unetmm_pin_cache ? 0 : -ENOMEM;
+}
+
+void unetmm_pin_cache_exit(void)
+{
+	kmem_cache_destroy(unetmm_pin_cache);
+}
+
+/* Adds up to n to *used without passing limit; returns how many. */
+static u32 unetmm_charge_one(atomic64_t *used, unsigned long limit, u32 n)
+{
+	u64 now = atomic64_add_return(n, used);
+	u32 over;
+
+	if (now <= limit)
+		return n;
+	over = min_t(u64, n, now - limit);
+	atomic64_sub(over, used);
+	return n - over;
+}
+
+/*
+ * Charges up to npages to the process and to the card, as ib_umem does to
+ * pinned_vm alone.  Returns how many; the others are over a limit.
+ */
+u32 unetmm_charge_some(struct unetmm_aspace *space, u32 npages)
+{
+	struct unetmm_dev *dev = space->dev;
+	u32 card, process;
+
+	card = unetmm_charge_one(&dev->pinned,
+				 READ_ONCE(unetmm_pin_limit_pages), npages);
+	process = unetmm_charge_one(&space->mm->pinned_vm, space->pin_limit,
+				    card);
+	atomic64_sub(card - process, &dev->pinned);
+	return process;
+}
+
+void unetmm_uncharge(struct unetmm_aspace *space, u32 npages)
+{
+	atomic64_sub(npages, &space->mm->pinned_vm);
+	atomic64_sub(npages, &space->dev->pinned);
+}
+
+bool unetmm_charge_all(struct unetmm_aspace *space, u32 npages)
+{
+	u32 got = unetmm_charge_some(space, npages);
+
+	if (got == npages)
+		return true;
+	unetmm_uncharge(space, got);
+	unetmm_count(space->dev, pin_limited);
+	return false;
+}
+
+/*
+ * May the pages be used so, as far as the VMA tells?  Clips npages to the VMA,
+ * which also keeps GUP from the gap below a stack, where it would complain.
+ */
+static int unetmm_check_vma(struct mm_struct *mm, u64 vaddr, bool write,
+			    u32 *npages)
+{
+	struct vm_area_struct *vma;
+
+	mmap_assert_locked(mm);
+	if (vaddr >= mm->task_size)
+		return -EFAULT;
+	vma = vma_lookup(mm, vaddr);
+	if (!vma || !(vma->vm_flags & (write ? VM_WRITE : VM_READ)))
+		return -EFAULT;
+	if (vma->vm_flags & (VM_IO | VM_PFNMAP))
+		return -EOPNOTSUPP;
+	*npages = min_t(u64, *npages, (vma->vm_end - vaddr) >> PAGE_SHIFT);
+	return 0;
+}
+
+/*
+ * GUP says EFAULT for what the process itself could not touch, and for memory
+ * that Linux does not lend to a device (secretmem, files that track dirty
+ * pages).  The rights have been checked; what is left of the former is a file
+ * that ends before the address.
+ */
+static int unetmm_why_refused(struct mm_struct *mm, u64 vaddr, int err)
+{
+	struct vm_area_struct *vma;
+	u64 offset;
+
+	mmap_assert_locked(mm);
+	if (err == -ENOMEM || err == -EINTR || err == -EAGAIN)
+		return err;
+	vma = vma_lookup(mm, vaddr);
+	if (!vma)
+		return -EFAULT;
+	if (vma->vm_file) {
+		offset = vaddr - vma->vm_start +
+			 ((u64)vma->vm_pgoff << PAGE_SHIFT);
+		if (offset >= i_size_read(file_inode(vma->vm_file)))
+			return -EFAULT;
+	}
+	return -EOPNOTSUPP;
+}
+
+/*
+ * Makes pages resident as an access of the process would, sleeping for I/O or
+ * userfaultfd without mmap_lock.  They may be gone again when it returns.
+ */
+int unetmm_page_in(struct mm_struct *mm, u64 vaddr, u32 npages, bool write)
+{
+	int locked = 1;
+	long ret;
+
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
+	ret = unetmm_check_vma(mm, vaddr, write, &npages);
+	if (!ret)
+		ret = unetmm_get_remote(mm, vaddr, npages,
+					write ? FOLL_WRITE : 0, NULL, &locked);
+	if (locked)
+		mmap_read_unlock(mm);
+	return ret < 0 ? ret : 0;
+}
+
+/*
+ * A streaming mapping that bounces would show the card a copy.  Behind a
+ * translating IOMMU whole pages never bounce; without one the address must be
+ * the page's own.
+ */
+static bool unetmm_bounced(struct device *d, struct page *page, dma_addr_t dma)
+{
+	struct iommu_domain *domain = iommu_get_domain_for_dev(d);
+
+	if (domain && domain->type != IOMMU_DOMAIN_IDENTITY)
+		return false;
+	return dma != phys_to_dma(d, page_to_phys(page));
+}
+
+static enum dma_data_direction unetmm_direction(bool write)
+{
+	return write ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
+}
+
+static int unetmm_map_page(struct unetmm_dev *dev, struct page *page,
+			   bool write, dma_addr_t *dma)
+{
+	struct device *d = &dev->pdev->dev;
+
+	*dma = dma_map_page_attrs(d, page, 0, PAGE_SIZE,
+				  unetmm_direction(write), DMA_ATTR_NO_WARN);
+	if (dma_mapping_error(d, *dma))
+		return -ENOMEM;
+	if (unetmm_bounced(d, page, *dma)) {
+		dma_unmap_page_attrs(d, *dma, PAGE_SIZE,
+				     unetmm_direction(write),
+				     DMA_ATTR_SKIP_CPU_SYNC);
+		unetmm_count(dev, bounce_refused);
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+static int unetmm_pin_make(struct unetmm_aspace *space, unsigned long vpn,
+			   struct page *page, bool write,
+			   struct unetmm_pin **result)
+{
+	struct unetmm_pin *pin;
+	int ret;
+
+	pin = kmem_cache_zalloc(unetmm_pin_cache, GFP_KERNEL);
+	if (!pin)
+		return -ENOMEM;
+	ret = unetmm_map_page(space->dev, page, write, &pin->dma);
+	if (ret) {
+		kmem_cache_free(unetmm_pin_cache, pin);
+		return ret;
+	}
+	pin->vpn = vpn;
+	pin->page = page;
+	pin->write = write;
+	unetmm_pinned_add(space->dev, 1);
+	trace_unetmm_pin(space->id, vpn, page_to_pfn(page), write);
+	*result = pin;
+	return 0;
+}
+
+/* Unmaps, unpins, uncharges.  The card has dropped it.  Sleeps. */
+void unetmm_pin_free(struct unetmm_aspace *space, struct unetmm_pin *pin)
+{
+	dma_unmap_page(&space->dev->pdev->dev, pin->dma, PAGE_SIZE,
+		       unetmm_direction(pin->write));
+	trace_unetmm_unpin(space->id, pin->vpn, page_to_pfn(pin->page),
+			   pin->write);
+	if (pin->dirty) {
+		set_page_dirty_lock(pin->page);
+		unetmm_count(space->dev, pages_dirtied);
+	}
+	unpin_user_page(pin->page);
+	unetmm_pinned_sub(space->dev, 1);
+	unetmm_uncharge(space, 1);
+	kmem_cache_free(unetmm_pin_cache, pin);
+}
+
+void unetmm_unpin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
+			u32 from)
+{
+	u32 i;
+
+	for (i = from; i < batch->count; i++)
+		unetmm_pin_free(space, batch->pins[i]);
+	batch->count = min(batch->count, from);
+}
+
+/* Pages that GUP gave become pins; those from the first that fails go back. */
+static int unetmm_batch_fill(struct unetmm_aspace *space,
+			     struct unetmm_batch *batch, u32 npages)
+{
+	unsigned long vpn = batch->vaddr >> PAGE_SHIFT;
+	int ret = 0;
+	u32 i;
+
+	for (i = 0; i < npages; i++) {
+		ret = unetmm_pin_make(space, vpn + i, batch->pages[i],
+				      batch->write, &batch->pins[i]);
+		if (ret)
+			break;
+	}
+	batch->count = i;
+	if (i < npages) {
+		unpin_user_pages(&batch->pages[i], npages - i);
+		unetmm_uncharge(space, npages - i);
+	}
+	return i ? i : ret;
+}
+
+static long unetmm_pin_pages(struct unetmm_aspace *space,
+			     struct unetmm_batch *batch, u32 npages)
+{
+	unsigned int flags = FOLL_LONGTERM | FOLL_NOWAIT;
+	struct mm_struct *mm = space->mm;
+	long ret;
+
+	/* Who holds mmap_lock for long counts as "not resident". */
+	if (!mmap_read_trylock(mm))
+		return 0;
+	if (batch->write)
+		flags |= FOLL_WRITE;
+	ret = unetmm_check_vma(mm, batch->vaddr, batch->write, &npages);
+	if (!ret) {
+		ret = unetmm_pin_remote(mm, batch->vaddr, npages, flags,
+					batch->pages);
+		if (ret < 0)
+			ret = unetmm_why_refused(mm, batch->vaddr, ret);
+	}
+	mmap_read_unlock(mm);
+	return ret;
+}
+
+/*
+ * Pins what is resident, or can be made so without waiting, of npages pages
+ * from vaddr: a prefix, at least one page.  Returns how many, with a pin for
+ * each in the batch; 0: must be paged in first; -EFAULT: the process may not;
+ * -EOPNOTSUPP: Linux does not lend it; -EDQUOT: a limit; -ENOMEM, -EINTR.
+ * The caller holds mm_users, and no lock.
+ */
+int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
+		     u64 vaddr, u32 npages, bool write)
+{
+	u32 charged;
+	long got;
+
+	batch->vaddr = vaddr;
+	batch->write = write;
+	batch->count = 0;
+	charged = unetmm_charge_some(space, npages);
+	if (!charged) {
+		/* Pins that only wait to be undone should not count. */
+		flush_work(&space->drop_work);
+		charged = unetmm_charge_some(space, npages);
+	}
+	if (!charged) {
+		unetmm_count(space->dev, pin_limited);
+		return -EDQUOT;
+	}
+	got = unetmm_pin_pages(space, batch, charged);
+	unetmm_uncharge(space, charged - max(got, 0L));
+	return got > 0 ? unetmm_batch_fill(space, batch, got) : got;
+}
+
+/* The first pin at vpn or above. */
+struct unetmm_pin *unetmm_pin_first(struct unetmm_aspace *space,
+				    unsigned long vpn)
+{
+	struct rb_node *node = space->pins.rb_node;
+	struct unetmm_pin *first = NULL;
+
+	lockdep_assert_held(&space->lock);
+	while (node) {
+		struct unetmm_pin *pin = rb_entry(node, struct unetmm_pin, node);
+
+		if (pin->vpn >= vpn) {
+			first = pin;
+			node = node->rb_left;
+		} else {
+			node = node->rb_right;
+		}
+	}
+	return first;
+}
+
+/* A tree of embedded nodes: adding under the spinlock cannot fail. */
+void unetmm_pin_add(struct unetmm_aspace *space, struct unetmm_pin *pin)
+{
+	struct rb_node **link = &space->pins.rb_node, *parent = NULL;
+
+	lockdep_assert_held(&space->lock);
+	while (*link) {
+		parent = *link;
+		if (pin->vpn < rb_entry(parent, struct unetmm_pin, node)->vpn)
+			link = &parent->rb_left;
+		else
+			link = &parent->rb_right;
+	}
+	rb_link_node(&pin->node, parent, link);
+	rb_insert_color(&pin->node, &space->pins);
+	space->npins++;
+}
+
+void unetmm_pin_take(struct unetmm_aspace *space, struct unetmm_pin *pin)
+{
+	lockdep_assert_held(&space->lock);
+	rb_erase(&pin->node, &space->pins);
+	space->npins--;
+}
+
+/*
+ * Hands a pin to drop_work.  The dirty bit is set here, before the caller may
+ * free the page, and without the page lock, which the notifier's caller may
+ * hold; drop_work has nothing to add.
+ */
+void unetmm_pin_drop(struct unetmm_aspace *space, struct unetmm_pin *pin)
+{
+	unetmm_pin_take(space, pin);
+	if (pin->write) {
+		set_page_dirty(pin->page);
+		unetmm_count(space->dev, pages_dirtied);
+	}
+	list_add_tail(&pin->drop, &space->drop_list);
+}

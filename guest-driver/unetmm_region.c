@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: registered memory, for source `pinned`.
+ *
+ * The pages are pinned for as long as they are registered and the process maps
+ * them: what it unmaps or copies on write leaves the table as it leaves the
+ * card's TLB with the other source, and is not put back.
+ */
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "unetmm_drv.h"
+
+#define UNETMM_TRIES	16
+
+struct unetmm_registration {
+	struct list_head node;		/* space->regions; region_lock */
+	u64 addr;			/* as the process gave it */
+	u64 length;
+	u64 start;			/* whole pages */
+	u64 last;
+	bool write;
+};
+
+/* With the space's last reference: nobody else is there to lock against. */
+void unetmm_regions_free(struct unetmm_aspace *space)
+{
+	struct unetmm_registration *reg, *next;
+
+	list_for_each_entry_safe(reg, next, &space->regions, node) {
+		list_del(&reg->node);
+		kfree(reg);
+	}
+}
+
+static bool unetmm_region_overlaps(struct unetmm_aspace *space,
+				   const struct unetmm_registration *new)
+{
+	struct unetmm_registration *reg;
+
+	list_for_each_entry(reg, &space->regions, node) {
+		if (new->start <= reg->last && new->last >= reg->start)
+			return true;
+	}
+	return false;
+}
+
+/* Enters the batch into tree and table, if nothing was invalidated. */
+static int unetmm_region_insert(struct unetmm_aspace *space,
+				struct unetmm_batch *batch, unsigned long seq)
+{
+	u64 last = batch->vaddr + (u64)batch->count * PAGE_SIZE - 1;
+	int ret = 0;
+	u32 i;
+
+	spin_lock(&space->lock);
+	if (space->closing)
+		ret = -ENODEV;
+	else if (unetmm_space_raced(space, seq, batch->vaddr, last))
+		ret = -EAGAIN;
+	for (i = 0; !ret && i < batch->count; i++) {
+		struct unetmm_pin *pin = batch->pins[i];
+
+		unetmm_pin_add(space, pin);
+		unetmm_table_set(space->table, pin->vpn, unetmm_pte(pin));
+	}
+	spin_unlock(&space->lock);
+	return ret;
+}
+
+/*
+ * Pins a prefix of the range.  Holds rwsem, so that no pin appears behind
+ * unetmm_stop(); hence pages are not faulted in here.
+ */
+static int unetmm_region_try(struct unetmm_file *file,
+			     struct unetmm_batch *batch, u64 vaddr, u32 npages,
+			     bool write)
+{
+	struct unetmm_aspace *space = file->space;
+	unsigned long seq;
+	int ret;
+
+	down_read(&file->dev->rwsem);
+	ret = -ENODEV;
+	if (file->dead)
+		goto unlock;
+	seq = unetmm_space_seq(space);
+	ret = unetmm_pin_batch(space, batch, vaddr, npages, write);
+	if (ret <= 0) {
+		ret = ret ? ret : -EAGAIN;
+		goto unlock;
+	}
+	ret = unetmm_region_insert(space, batch, seq);
+	if (ret)
+		unetmm_unpin_batch(space, batch, 0);
+	else
+		ret = batch->count;
+unlock:
+	up_read(&file->dev->rwsem);
+	return ret;
+}
+
+static int unetmm_region_pin(struct unetmm_file *file,
+			     struct unetmm_batch *batch,
+			     const struct unetmm_registration *reg)
+{
+	u64 vaddr = reg->start;
+	int tries = 0, ret;
+
+	while (vaddr <= reg->last) {
+		u32 npages = min_t(u64, UNETMM_REPLY_MAX_PAGES,
+				   ((reg->last - vaddr) >> PAGE_SHIFT) + 1);
+
+		/* If this fails, so does the pin, and that says why. */
+		unetmm_page_in(current->mm, vaddr, npages, reg->write);
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		ret = unetmm_region_try(file, batch, vaddr, npages, reg->write);
+		if (ret == -EAGAIN && ++tries < UNETMM_TRIES)
+			continue;
+		if (ret < 0)
+			return ret;
+		tries = 0;
+		vaddr += (u64)ret * PAGE_SIZE;
+	}
+	return 0;
+}
+
+/* Takes the range from table, card and tree; what it was charged is free. */
+static void unetmm_region_drop(struct unetmm_file *file,
+			       const struct unetmm_registration *reg)
+{
+	down_read(&file->dev->rwsem);
+	if (!file->dead) {
+		unetmm_space_drop(file->space, reg->start, reg->last);
+		flush_work(&file->space->drop_work);
+	}
+	up_read(&file->dev->rwsem);
+}
+
+static int unetmm_region_grow(struct unetmm_file *file,
+			      const struct unetmm_registration *reg)
+{
+	int ret = -ENODEV;
+
+	down_read(&file->dev->rwsem);
+	if (!file->dead)
+		ret = unetmm_table_grow(file->space, reg->start, reg->last);
+	up_read(&file->dev->rwsem);
+	return ret;
+}
+
+static int unetmm_region_add(struct unetmm_file *file,
+			     struct unetmm_registration *reg)
+{
+	struct unetmm_aspace *space = file->space;
+	struct unetmm_batch *batch;
+	int ret;
+
+	if (unetmm_region_overlaps(space, reg))
+		return -EEXIST;
+	batch = kvmalloc(sizeof(*batch), GFP_KERNEL_ACCOUNT);
+	if (!batch)
+		return -ENOMEM;
+	ret = unetmm_region_grow(file, reg);
+	if (!ret) {
+		ret = unetmm_region_pin(file, batch, reg);
+		if (ret)
+			unetmm_region_drop(file, reg);
+	}
+	kvfree(batch);
+	if (!ret)
+		list_add(&reg->node, &space->regions);
+	return ret == -EDQUOT ? -ENOMEM : ret;
+}
+
+static int unetmm_region_check(struct unetmm_file *file,
+			       const struct unetmm_region *a)
+{
+	u64 last;
+
+	if (!file->space)
+		return -EINVAL;
+	if (a->flags & ~UNETMM_REGION_WRITE)
+		return -EOPNOTSUPP;
+	if (file->space->source != UNETMM_SOURCE_PINNED)
+		return -EOPNOTSUPP;
+	if (!a->length || check_add_overflow(a->addr, a->length - 1, &last) ||
+	    last >= current->mm->task_size)
+		return -EINVAL;
+	return 0;
+}
+
+int unetmm_op_register(struct unetmm_file *file, void *arg)
+{
+	const struct unetmm_region *a = arg;
+	struct unetmm_registration *reg;
+	int ret;
+
+	ret = unetmm_region_check(file, a);
+	if (ret)
+		return ret;
+	reg = kzalloc(sizeof(*reg), GFP_KERNEL_ACCOUNT);
+	if (!reg)
+		return -ENOMEM;
+	reg->addr = a->addr;
+	reg->length = a->length;
+	reg->start = a->addr & PAGE_MASK;
+	reg->last = (a->addr + a->length - 1) | ~PAGE_MASK;
+	reg->write = a->flags & UNETMM_REGION_WRITE;
+	ret = mutex_lock_killable(&file->space->region_lock);
+	if (!ret) {
+		ret = unetmm_region_add(file, reg);
+		mutex_unlock(&file->space->region_lock);
+	}
+	if (ret)
+		kfree(reg);
+	return ret;
+}
+
+int unetmm_op_deregister(struct unetmm_file *file, void *arg)
+{
+	const struct unetmm_region *a = arg;
+	struct unetmm_registration *reg;
+	int ret;
+
+	ret = unetmm_region_check(file, a);
+	if (ret)
+		return ret;
+	if (a->flags)
+		return -EOPNOTSUPP;
+	ret = mutex_lock_killable(&file->space->region_lock);
+	if (ret)
+		return ret;
+	ret = -ENOENT;
+	list_for_each_entry(reg, &file->space->regions, node) {
+		if (reg->addr == a->addr && reg->length == a->length) {
+			list_del(&reg->node);
+			unetmm_region_drop(file, reg);
+			kfree(reg);
+			ret = 0;
+			break;
+		}
+	}
+	mutex_unlock(&file->space->region_lock);
+	return ret;
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: registers.
+ *
+ * A read of all ones where that cannot be a value means that the card has left
+ * the bus; from then on nothing is read or written any more.
+ */
+#include <linux/delay.h>
+#include <linux/etherdevice.h>
+#include <linux/io.h>
+
+#include "unetmm_drv.h"
+#include "unetmm_trace.h"
+
+#define UNETMM_GONE		U32_MAX
+#define UNETMM_INV_TIMEOUT_US	1000000
+#define UNETMM_RESET_TRIES	1000
+
+u32 unetmm_read(struct unetmm_dev *dev, u32 reg)
+{
+	u32 value = readl(dev->regs + reg);
+
+	/* Counters may well be all ones; the identity tells. */
+	if (value == UNETMM_GONE && unetmm_reachable(dev) &&
+	    readl(dev->regs + UNETMM_REG_ID) == UNETMM_GONE)
+		unetmm_fail(dev, "it has left the bus");
+	return value;
+}
+
+void unetmm_write(struct unetmm_dev *dev, u32 reg, u32 value)
+{
+	writel(value, dev->regs + reg);
+}
+
+/* Resets all but PCI; afterwards the card does no DMA. */
+int unetmm_reset_card(struct unetmm_dev *dev)
+{
+	int i;
+
+	unetmm_write(dev, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
+	for (i = 0; i < UNETMM_RESET_TRIES; i++) {
+		u32 ctrl = readl(dev->regs + UNETMM_REG_CTRL);
+
+		if (ctrl == UNETMM_GONE)
+			return -ENODEV;
+		if (!(ctrl & UNETMM_CTRL_RESET))
+			return 0;
+		usleep_range(100, 200);
+	}
+	return -EIO;
+}
+
+static int unetmm_check_identity(struct unetmm_dev *dev)
+{
+	struct device *d = &dev->pdev->dev;
+	u32 id = readl(dev->regs + UNETMM_REG_ID);
+	u32 version = readl(dev->regs + UNETMM_REG_VERSION);
+
+	if (id != UNETMM_ID_VALUE) {
+		dev_err(d, "not a unetmm card: id %#010x\n", id);
+		return -ENODEV;
+	}
+	if ((version ^ UNETMM_VERSION_VALUE) & UNETMM_VERSION_MAJOR) {
+		dev_err(d, "interface version %#010x is not ours, %#010x\n",
+			version, UNETMM_VERSION_VALUE);
+		return -ENODEV;
+	}
+	dev->hw.version = version;
+	return 0;
+}
+
+static int unetmm_check_limits(struct unetmm_dev *dev)
+{
+	const struct unetmm_limits *hw = &dev->hw;
+	struct device *d = &dev->pdev->dev;
+
+	if (PAGE_SIZE > hw->db_stride || PAGE_SIZE != UNETMM_PAGE_BYTES) {
+		dev_err(d, "pages of %lu bytes do not fit the card's %u (doorbells %u apart)\n",
+			PAGE_SIZE, UNETMM_PAGE_BYTES, hw->db_stride);
+		return -EOPNOTSUPP;
+	}
+	if (hw->endpoints < 2 || hw->endpoints > U16_MAX || hw->spaces < 2 ||
+	    hw->spaces > U16_MAX || !hw->channels || hw->channels > U16_MAX ||
+	    hw->max_log2 < UNETMM_CMD_LOG2 ||
+	    hw->max_log2 > UNETMM_MAX_RING_LOG2 ||
+	    hw->user_mtu < UNETMM_MIN_MTU ||
+	    hw->user_mtu > UNETMM_MAX_PAYLOAD ||
+	    (u64)hw->db_stride * hw->endpoints > dev->doorbell_bytes ||
+	    !is_valid_ether_addr(hw->mac)) {
+		dev_err(d, "the card's limits make no sense\n");
+		return -EIO;
+	}
+	return 0;
+}
+
+int unetmm_read_limits(struct unetmm_dev *dev)
+{
+	struct unetmm_limits *hw = &dev->hw;
+	u32 lo, hi;
+	int ret;
+
+	ret = unetmm_check_identity(dev);
+	if (ret)
+		return ret;
+	hw->caps = readl(dev->regs + UNETMM_REG_CAPS);
+	hw->user_mtu = readl(dev->regs + UNETMM_REG_USER_MTU);
+	hw->db_stride = readl(dev->regs + UNETMM_REG_DB_STRIDE);
+	hw->endpoints = readl(dev->regs + UNETMM_REG_ENDPOINTS);
+	hw->spaces = readl(dev->regs + UNETMM_REG_SPACES);
+	hw->channels = readl(dev->regs + UNETMM_REG_CHANNELS);
+	hw->max_log2 = readl(dev->regs + UNETMM_REG_MAX_LOG2);
+	hw->tlb_sets = readl(dev->regs + UNETMM_REG_TLB_SETS);
+	hw->tlb_ways = readl(dev->regs + UNETMM_REG_TLB_WAYS);
+	hw->tlb_victims = readl(dev->regs + UNETMM_REG_TLB_VICTIMS);
+	hw->pretranslate = readl(dev->regs + UNETMM_REG_PRETRANSLATE);
+	hw->max_faults = readl(dev->regs + UNETMM_REG_MAX_FAULTS);
+	hw->sources = readl(dev->regs + UNETMM_REG_SOURCES);
+	hw->policies = readl(dev->regs + UNETMM_REG_POLICIES);
+	lo = readl(dev->regs + UNETMM_REG_MAC_LO);
+	hi = readl(dev->regs + UNETMM_REG_MAC_HI);
+	hw->mac[0] = lo;
+	hw->mac[1] = lo >> 8;
+	hw->mac[2] = lo >> 16;
+	hw->mac[3] = lo >> 24;
+	hw->mac[4] = hi;
+	hw->mac[5] = hi >> 8;
+	return unetmm_check_limits(dev);
+}
+
+bool unetmm_link_up(struct unetmm_dev *dev)
+{
+	return unetmm_read(dev, UNETMM_REG_STATUS) & UNETMM_STATUS_LINK;
+}
+
+static bool unetmm_invalidate_wait(struct unetmm_dev *dev)
+{
+	u32 waited;
+
+	for (waited = 0; waited < UNETMM_INV_TIMEOUT_US; waited++) {
+		/* All ones: the card is gone, and so is its DMA. */
+		if (!(unetmm_read(dev, UNETMM_REG_INV_CTRL) & UNETMM_INV_BUSY) ||
+		    !unetmm_reachable(dev))
+			return true;
+		udelay(1);
+	}
+	return false;
+}
+
+/*
+ * Makes the card drop the translations of [start, last] and waits until DMA
+ * through them has ended.  Called from the notifier: sleeps not, allocates not.
+ * The wait is for the page in flight only, since a transfer stalled on a fault
+ * holds no translation; should it not end, the card loses the bus.
+ */
+void unetmm_invalidate(struct unetmm_dev *dev, u32 space, u64 start, u64 last)
+{
+	bool done = true;
+
+	spin_lock(&dev->reg_lock);
+	if (unetmm_reachable(dev)) {
+		unetmm_write(dev, UNETMM_REG_INV_SPACE, space);
+		unetmm_write(dev, UNETMM_REG_INV_START_LO, lower_32_bits(start));
+		unetmm_write(dev, UNETMM_REG_INV_START_HI, upper_32_bits(start));
+		unetmm_write(dev, UNETMM_REG_INV_LAST_LO, lower_32_bits(last));
+		unetmm_write(dev, UNETMM_REG_INV_LAST_HI, upper_32_bits(last));
+		unetmm_write(dev, UNETMM_REG_INV_CTRL, 1);
+		done = unetmm_invalidate_wait(dev);
+	}
+	spin_unlock(&dev->reg_lock);
+	trace_unetmm_invalidate(space, start, last, done);
+	unetmm_count(dev, invalidations);
+	if (!done) {
+		unetmm_count(dev, invalidate_timeouts);
+		unetmm_fail(dev, "an invalidation does not end");
+	}
+}
+
+static u64 unetmm_read_latched(struct unetmm_dev *dev, u32 reg)
+{
+	u32 lo, hi;
+
+	lockdep_assert_held(&dev->reg_lock);
+	if (!unetmm_reachable(dev))
+		return 0;
+	lo = unetmm_read(dev, reg);
+	hi = unetmm_read(dev, reg + 4);
+	return (u64)hi << 32 | lo;
+}
+
+u64 unetmm_read_counter(struct unetmm_dev *dev, u32 n)
+{
+	u64 value;
+
+	spin_lock(&dev->reg_lock);
+	value = unetmm_read_latched(dev, UNETMM_REG_COUNTER(n));
+	spin_unlock(&dev->reg_lock);
+	return value;
+}
+
+u64 unetmm_read_ep_counter(struct unetmm_dev *dev, u32 ep, u32 n)
+{
+	u64 value;
+
+	spin_lock(&dev->reg_lock);
+	if (unetmm_reachable(dev))
+		unetmm_write(dev, UNETMM_REG_EP_SEL, ep);
+	value = unetmm_read_latched(dev, UNETMM_REG_EP_COUNTER(n));
+	spin_unlock(&dev->reg_lock);
+	return value;
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: address spaces: binding to an mm, and its notifier.
+ *
+ * Why this is safe against a concurrent insert is told in unetmm_drv.h.
+ */
+#include <linux/capability.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "unetmm_drv.h"
+
+/* Pins handled while space->lock is held once. */
+#define UNETMM_CHUNK	256
+
+static void unetmm_space_free(struct kref *ref)
+{
+	struct unetmm_aspace *space = container_of(ref, struct unetmm_aspace,
+						  ref);
+
+	unetmm_regions_free(space);
+	mmdrop(space->mm);
+	unetmm_dev_put(space->dev);
+	kfree(space);
+}
+
+void unetmm_space_put(struct unetmm_aspace *space)
+{
+	kref_put(&space->ref, unetmm_space_free);
+}
+
+struct unetmm_aspace *unetmm_space_lookup(struct unetmm_dev *dev, u32 id)
+{
+	struct unetmm_aspace *space;
+
+	xa_lock(&dev->spaces);
+	space = xa_load(&dev->spaces, id);
+	if (space)
+		kref_get(&space->ref);
+	xa_unlock(&dev->spaces);
+	return space;
+}
+
+/* To be read before pages are pinned, for unetmm_space_raced(). */
+unsigned long unetmm_space_seq(struct unetmm_aspace *space)
+{
+	unsigned long seq;
+
+	spin_lock(&space->lock);
+	seq = space->inv_seq;
+	spin_unlock(&space->lock);
+	/* The page tables are read after the sequence, as KVM does it. */
+	smp_rmb();
+	return seq;
+}
+
+/* Has [start, last] been, or is it being, invalidated since seq was read? */
+bool unetmm_space_raced(struct unetmm_aspace *space, unsigned long seq,
+			unsigned long start, unsigned long last)
+{
+	lockdep_assert_held(&space->lock);
+	if (space->inv_count && start <= space->inv_last &&
+	    last >= space->inv_start)
+		return true;
+	return space->inv_seq != seq;
+}
+
+static void unetmm_inv_begin(struct unetmm_aspace *space, unsigned long start,
+			     unsigned long last)
+{
+	spin_lock(&space->lock);
+	if (!space->inv_count++) {
+		space->inv_start = start;
+		space->inv_last = last;
+	} else {
+		space->inv_start = min(space->inv_start, start);
+		space->inv_last = max(space->inv_last, last);
+	}
+	spin_unlock(&space->lock);
+}
+
+static void unetmm_inv_end(struct unetmm_aspace *space)
+{
+	spin_lock(&space->lock);
+	space->inv_seq++;
+	space->inv_count--;
+	spin_unlock(&space->lock);
+}
+
+/*
+ * Visits the pins of [vpn, last_vpn] in portions: taking the table entry away,
+ * or the pin.  Returns whether there was any.  Nothing is added meanwhile,
+ * since inv_count is up.
+ */
+static bool unetmm_visit(struct unetmm_aspace *space, unsigned long vpn,
+			 unsigned long last_vpn, bool take)
+{
+	struct unetmm_pin *pin;
+	bool any = false;
+	int i;
+
+	do {
+		spin_lock(&space->lock);
+		for (i = 0; i < UNETMM_CHUNK; i++) {
+			pin = unetmm_pin_first(space, vpn);
+			if (!pin || pin->vpn > last_vpn) {
+				spin_unlock(&space->lock);
+				return any;
+			}
+			any = true;
+			if (take)
+				unetmm_pin_drop(space, pin);
+			else if (space->table)
+				unetmm_table_set(space->table, pin->vpn, 0);
+			else
+				break;
+			if (pin->vpn == last_vpn)
+				break;
+			vpn = pin->vpn + 1;
+		}
+		spin_unlock(&space->lock);
+	} while (i == UNETMM_CHUNK);
+	return any;
+}
+
+/* Between inv_begin and inv_end.  Neither sleeps nor allocates. */
+static void unetmm_inv_drop(struct unetmm_aspace *space, unsigned long start,
+			    unsigned long last)
+{
+	unsigned long vpn = start >> PAGE_SHIFT, last_vpn = last >> PAGE_SHIFT;
+
+	if (!unetmm_visit(space, vpn, last_vpn, false))
+		return;
+	unetmm_invalidate(space->dev, space->id, start, last);
+	if (unetmm_visit(space, vpn, last_vpn, true))
+		queue_work(unetmm_wq, &space->drop_work);
+}
+
+/* Drops what the card may reach in [start, last], for reasons of our own. */
+void unetmm_space_drop(struct unetmm_aspace *space, unsigned long start,
+		       unsigned long last)
+{
+	unetmm_inv_begin(space, start, last);
+	unetmm_inv_drop(space, start, last);
+	unetmm_inv_end(space);
+}
+
+static int unetmm_range_start(struct mmu_notifier *mn,
+			      const struct mmu_notifier_range *range)
+{
+	struct unetmm_aspace *space = container_of(mn, struct unetmm_aspace,
+						  notifier);
+
+	unetmm_inv_begin(space, range->start, range->end - 1);
+	/* What the papers did: the card keeps what the process gave away. */
+	if (!READ_ONCE(unetmm_hole))
+		unetmm_inv_drop(space, range->start, range->end - 1);
+	return 0;
+}
+
+static void unetmm_range_end(struct mmu_notifier *mn,
+			     const struct mmu_notifier_range *range)
+{
+	unetmm_inv_end(container_of(mn, struct unetmm_aspace, notifier));
+}
+
+static void unetmm_mm_release(struct mmu_notifier *mn, struct mm_struct *mm)
+{
+	struct unetmm_aspace *space = container_of(mn, struct unetmm_aspace,
+						  notifier);
+
+	spin_lock(&space->lock);
+	space->closing = true;
+	spin_unlock(&space->lock);
+	unetmm_space_drop(space, 0, ULONG_MAX);
+}
+
+static const struct mmu_notifier_ops unetmm_notifier_ops = {
+	.release = unetmm_mm_release,
+	.invalidate_range_start = unetmm_range_start,
+	.invalidate_range_end = unetmm_range_end,
+};
+
+static void unetmm_drop_work(struct work_struct *work)
+{
+	struct unetmm_aspace *space = container_of(work, struct unetmm_aspace,
+						  drop_work);
+	struct unetmm_pin *pin, *next;
+	LIST_HEAD(list);
+
+	spin_lock(&space->lock);
+	list_splice_init(&space->drop_list, &list);
+	spin_unlock(&space->lock);
+	list_for_each_entry_safe(pin, next, &list, drop) {
+		unetmm_pin_free(space, pin);
+		cond_resched();
+	}
+}
+
+static struct unetmm_aspace *unetmm_space_alloc(struct unetmm_dev *dev,
+					       u32 source)
+{
+	struct unetmm_aspace *space = kzalloc(sizeof(*space),
+					     GFP_KERNEL_ACCOUNT);
+
+	if (!space)
+		return NULL;
+	kref_init(&space->ref);
+	spin_lock_init(&space->lock);
+	mutex_init(&space->region_lock);
+	INIT_LIST_HEAD(&space->regions);
+	INIT_LIST_HEAD(&space->drop_list);
+	INIT_LIST_HEAD(&space->deferred);
+	INIT_WORK(&space->drop_work, unetmm_drop_work);
+	init_waitqueue_head(&space->idle);
+	space->pins = RB_ROOT;
+	space->notifier.ops = &unetmm_notifier_ops;
+	space->source = source;
+	/* Misses are served by threads of ours: the limit is taken now. */
+	space->pin_limit = capable(CAP_IPC_LOCK) ? ULONG_MAX :
+			   rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	mmgrab(current->mm);
+	space->mm = current->mm;
+	kref_get(&dev->ref);
+	space->dev = dev;
+	return space;
+}
+
+int unetmm_space_command(struct unetmm_dev *dev, u32 id, u32 source,
+			 u32 levels, dma_addr_t table)
+{
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_SPACE_CREATE,
+		.space = cpu_to_le16(id),
+		.space_create = {
+			.source = source,
+			.levels = levels,
+			.table = cpu_to_le64(table),
+		},
+	};
+
+	return unetmm_cmd(dev, &cmd, NULL);
+}
+
+static void unetmm_space_destroy(struct unetmm_aspace *space)
+{
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_SPACE_DESTROY,
+		.space = cpu_to_le16(space->id),
+	};
+
+	unetmm_cmd(space->dev, &cmd, NULL);
+}
+
+static int unetmm_space_create(struct unetmm_aspace *space)
+{
+	struct unetmm_dev *dev = space->dev;
+	u32 levels = 0;
+	dma_addr_t root = 0;
+	int ret;
+
+	if (space->source == UNETMM_SOURCE_PINNED) {
+		ret = unetmm_table_init(space);
+		if (ret)
+			return ret;
+		levels = UNETMM_LEVELS;
+		root = unetmm_table_root(space->table);
+	}
+	ret = xa_alloc(&dev->spaces, &space->id, space,
+		       XA_LIMIT(1, dev->hw.spaces - 1), GFP_KERNEL);
+	if (ret) {
+		ret = ret == -EBUSY ? -ENOSPC : ret;
+		goto free_table;
+	}
+	ret = unetmm_space_command(dev, space->id, space->source, levels, root);
+	if (ret)
+		goto erase_id;
+	ret = mmu_notifier_register(&space->notifier, space->mm);
+	if (ret)
+		goto destroy;
+	return 0;
+
+destroy:
+	unetmm_space_destroy(space);
+erase_id:
+	xa_erase(&dev->spaces, space->id);
+free_table:
+	unetmm_table_free(space);
+	return ret;
+}
+
+/*
+ * Takes the space off the card and undoes all its pins.  Its endpoints are
+ * closed.  Whoever still holds a reference finds it closing and empty.
+ */
+void unetmm_space_close(struct unetmm_aspace *space)
+{
+	spin_lock(&space->lock);
+	space->closing = true;
+	spin_unlock(&space->lock);
+	unetmm_deferred_kill(space);
+	mmu_notifier_unregister(&space->notifier, space->mm);
+	unetmm_space_drop(space, 0, ULONG_MAX);
+	flush_work(&space->drop_work);
+	unetmm_space_destroy(space);
+	xa_erase(&space->dev->spaces, space->id);
+	unetmm_table_free(space);
+}
+
+int unetmm_op_space(struct unetmm_file *file, void *arg)
+{
+	struct unetmm_dev *dev = file->dev;
+	struct unetmm_space *a = arg;
+	struct unetmm_aspace *space;
+	int ret;
+
+	if (a->flags)
+		return -EOPNOTSUPP;
+	if (a->source != UNETMM_SOURCE_PINNED && a->source != UNETMM_SOURCE_TLB)
+		return -EINVAL;
+	if (!(dev->hw.sources & BIT(a->source)))
+		return -EOPNOTSUPP;
+	mutex_lock(&file->lock);
+	ret = -EBUSY;
+	if (file->space)
+		goto unlock;
+	ret = -ENOMEM;
+	space = unetmm_space_alloc(dev, a->source);
+	if (!space)
+		goto unlock;
+	ret = unetmm_space_create(space);
+	if (ret) {
+		unetmm_space_put(space);
+		goto unlock;
+	}
+	a->id = space->id;
+	/* Pairs with those who compare its mm without file->lock. */
+	smp_store_release(&file->space, space);
+unlock:
+	mutex_unlock(&file->lock);
+	return ret;
+}

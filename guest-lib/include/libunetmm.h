@@ -1,0 +1,693 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * libunetmm: messages between processes on different hosts, straight from and
+ * into any part of their memory, without copying and without registering it.
+ *
+ * The objects, from the outside in:
+ *
+ *   context   an open card and this process's address space on it
+ *   endpoint  a send queue, a free queue and a completion queue, mapped into
+ *             the process; everything below happens on an endpoint
+ *   channel   a small number that stands for "that endpoint of that card";
+ *             connect() or accept() makes one
+ *
+ * A program posts free buffers, sends messages, and takes completions.  A
+ * message is a datagram of at most one frame (the channel's MTU): it arrives
+ * whole, once, or not at all.  Received data is in the buffer that the
+ * completion names or, if it is short, in the completion itself.
+ *
+ * Conventions:
+ *
+ * - A call returns 0 or a number that is not negative, or -errno.  It neither
+ *   reads nor changes errno.
+ * - The calls on a context may be made by any thread at any time, except that
+ *   unetmm_close() must be the last one.
+ * - An endpoint belongs to one thread at a time: two threads must not be in
+ *   calls on one endpoint together.  Different endpoints are independent.
+ * - In a forked child every call on a handle of its parent returns
+ *   -EOWNERDEAD.  A child that wants to send opens the card itself.
+ * - Times are in nanoseconds; a negative timeout means "as long as it takes".
+ *
+ * unetmm_send(), unetmm_sendv(), unetmm_post(), unetmm_ring() and unetmm_poll()
+ * are inline and make no system call.
+ */
+#ifndef LIBUNETMM_H
+#define LIBUNETMM_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include <linux/unetmm.h>
+#include <unetmm_hw.h>
+
+#include <libunetmm/barrier.h>
+#include <libunetmm/byteorder.h>
+#include <libunetmm/mmio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define UNETMM_DEFAULT_DEVICE   "/dev/unetmm0"
+
+struct unetmm_ctx;
+struct unetmm_ep;
+
+/* ---- Context ----------------------------------------------------------- */
+
+/*
+ * For unetmm_open(): no address space.  Such a context can be asked for
+ * information, counters and probes; it cannot have endpoints.
+ */
+#define UNETMM_OBSERVE          0xffffffffu
+
+/*
+ * Opens the card at `path` (NULL: UNETMM_DEFAULT_DEVICE).  `source` says where
+ * the card gets its translations from: UNETMM_SOURCE_TLB (any memory, at any
+ * time), UNETMM_SOURCE_PINNED (registered memory only) or UNETMM_OBSERVE.
+ */
+int unetmm_open(const char *path, unsigned source, struct unetmm_ctx **ctx);
+
+/*
+ * Closes the card.  -EBUSY: the context still has endpoints.  In a forked child
+ * it lets go of what was inherited and returns -EOWNERDEAD.
+ */
+int unetmm_close(struct unetmm_ctx *ctx);
+
+/*
+ * What the card is and where its limits are: struct unetmm_info of
+ * linux/unetmm.h.  The caller sets info->size to sizeof(*info) first.
+ */
+int unetmm_info(struct unetmm_ctx *ctx, struct unetmm_info *info);
+
+/*
+ * Asks whether the driver of the card `mac` answers.  If so, `mtu` (may be
+ * NULL) is the largest message that both cards can carry.
+ * -EHOSTUNREACH: no answer in time.  -ENETDOWN: no link.
+ */
+int unetmm_probe(struct unetmm_ctx *ctx, const uint8_t mac[6],
+                 int64_t timeout_ns, uint32_t *mtu);
+
+/* ---- Endpoint ---------------------------------------------------------- */
+
+#define UNETMM_SPIN_DEFAULT_NS  50000u
+#define UNETMM_SPIN_FOREVER     0xffffffffu
+
+struct unetmm_ep_attr {
+    uint32_t size;              /* sizeof(struct unetmm_ep_attr) */
+    uint32_t send_slots;        /* a power of two, 8 or more; see below */
+    uint32_t free_depth;        /* buffers that can be posted; a power of two */
+    uint32_t completion_depth;  /* a power of two */
+    uint32_t policy;            /* UNETMM_POLICY_* for absent receive pages */
+    uint32_t pretranslate;      /* buffers translated ahead; 0: card's most */
+    uint32_t inline_max;        /* messages up to this are copied, 0..224 */
+    uint32_t spin_ns;           /* unetmm_wait() spins so long, then blocks */
+};
+
+/*
+ * A message takes one slot of the send queue if it is at most 32 bytes inline
+ * or at most two segments long, and one more for each further 64 bytes or four
+ * segments: at most UNETMM_MAX_SLOTS.
+ *
+ * A short message is copied into the queue, which saves the card a translation
+ * and a DMA, and the caller a wait: its buffer may be reused at once.
+ */
+#define UNETMM_EP_ATTR_INIT \
+    { sizeof(struct unetmm_ep_attr), 256, 256, 1024, UNETMM_POLICY_SKIP, 0, \
+      UNETMM_MAX_INLINE, UNETMM_SPIN_DEFAULT_NS }
+
+/* Creates an endpoint; `attr` NULL stands for UNETMM_EP_ATTR_INIT. */
+int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
+                     struct unetmm_ep **ep);
+
+/*
+ * Ends the endpoint's transfers and channels and frees it.  When it returns,
+ * the card uses none of the buffers any more.
+ */
+int unetmm_ep_destroy(struct unetmm_ep *ep);
+
+/* The endpoint's number on the card, as unetmm_counters() takes it. */
+int unetmm_ep_id(const struct unetmm_ep *ep);
+
+/* ---- Channels ---------------------------------------------------------- */
+
+struct unetmm_peer {
+    uint8_t mac[6];             /* its card */
+    uint16_t channel;           /* our number for the channel */
+    uint32_t endpoint;          /* its endpoint */
+    uint32_t mtu;               /* longest message, bytes */
+};
+
+/*
+ * Lets others connect to this endpoint under the number `service` (not 0;
+ * 0 ends listening).  -EADDRINUSE: another endpoint of the card has it.
+ */
+int unetmm_listen(struct unetmm_ep *ep, uint64_t service, unsigned backlog);
+
+/*
+ * Takes the next connection.  Returns the channel's number, and `peer` (may be
+ * NULL) says who it is.  -EAGAIN: nobody waits (timeout 0).  -ETIMEDOUT.
+ */
+int unetmm_accept(struct unetmm_ep *ep, struct unetmm_peer *peer,
+                  int64_t timeout_ns);
+
+/*
+ * Connects to whoever listens on `service` at the card `mac`, asking again
+ * until the timeout.  Returns the channel's number.  -ETIMEDOUT: the card's
+ * driver answered, but nobody listened.  -EHOSTUNREACH: no answer at all.
+ */
+int unetmm_connect(struct unetmm_ep *ep, const uint8_t mac[6],
+                   uint64_t service, int64_t timeout_ns,
+                   struct unetmm_peer *peer);
+
+/* Closes a channel.  Messages still queued on it complete with an error. */
+int unetmm_disconnect(struct unetmm_ep *ep, unsigned channel);
+
+/* ---- Memory (source pinned) -------------------------------------------- */
+
+/*
+ * Pins whole pages around [addr, addr + length) and gives the card their
+ * translations; with UNETMM_REGION_WRITE in `flags`, messages may land there.
+ * Not needed, and refused with -EOPNOTSUPP, where the source is tlb.
+ */
+int unetmm_register(struct unetmm_ctx *ctx, void *addr, size_t length,
+                    unsigned flags);
+
+/* Takes the addr and length of one unetmm_register(). */
+int unetmm_deregister(struct unetmm_ctx *ctx, void *addr, size_t length);
+
+/* ---- Counters ---------------------------------------------------------- */
+
+/*
+ * Reads counters: `scope` is UNETMM_SCOPE_CARD, _ENDPOINT or _DRIVER.  At most
+ * `count` values are stored.  Returns how many counters the scope has.
+ */
+int unetmm_counters(struct unetmm_ctx *ctx, unsigned scope, unsigned endpoint,
+                    uint64_t *values, unsigned count);
+
+/*
+ * The name of counter n of a scope, or NULL if there is none; a counter of the
+ * card that is not kept per endpoint has no name in UNETMM_SCOPE_ENDPOINT.
+ * `help` (may be NULL) gets a phrase that says what it counts.
+ */
+const char *unetmm_counter_name(unsigned scope, unsigned n, const char **help);
+
+/* ---- Words for people -------------------------------------------------- */
+
+/* What was being done when an error came up, for unetmm_strerror(). */
+enum unetmm_call {
+    UNETMM_CALL_ANY,
+    UNETMM_CALL_OPEN,
+    UNETMM_CALL_EP_CREATE,
+    UNETMM_CALL_LISTEN,
+    UNETMM_CALL_ACCEPT,
+    UNETMM_CALL_CONNECT,
+    UNETMM_CALL_PROBE,
+    UNETMM_CALL_REGISTER,
+    UNETMM_CALL_SEND,
+    UNETMM_CALL_POST,
+    UNETMM_CALL_POLL,
+    UNETMM_CALL_COUNTERS,
+};
+
+/*
+ * One sentence that says what is wrong and what to do about it, for an error
+ * (negative or positive errno) that `call` returned.  Never NULL, never freed.
+ */
+const char *unetmm_strerror(int error, enum unetmm_call call);
+
+/* A sentence for the `status` of a completion. */
+const char *unetmm_status_str(unsigned status);
+
+/*
+ * "52:54:00:12:34:56" to bytes.  -EINVAL if it is not six hexadecimal bytes
+ * with colons or dashes, or names no single station.
+ */
+int unetmm_parse_mac(const char *text, uint8_t mac[6]);
+
+#define UNETMM_MAC_CHARS        18
+
+/* The reverse; returns `text`. */
+char *unetmm_format_mac(const uint8_t mac[6], char text[UNETMM_MAC_CHARS]);
+
+/* ---- The endpoint from inside ------------------------------------------ */
+
+/*
+ * What the inline functions below need.  All members are private.  The library
+ * allocates it in pages of its own that the kernel wipes in a forked child:
+ * there `alive` is 0, which is how a child is told from the owner without a
+ * system call, and before a queue is touched (the child has none mapped).
+ */
+struct unetmm_ep {
+    uint32_t alive;
+    uint32_t unrung;            /* something was queued since the doorbell */
+    uint32_t sq_mask;
+    uint32_t sq_prod;
+    uint32_t sq_cons;           /* the card's, as last read */
+    uint32_t fq_mask;
+    uint32_t fq_prod;
+    uint32_t fq_cons;           /* the card's, as last read */
+    uint32_t cq_mask;
+    uint32_t cq_log2;
+    uint32_t cq_cons;
+    uint32_t blocked_rung;      /* cq_cons when we rang for CQ_BLOCKED */
+    uint32_t inline_max;
+    uint32_t max_buffer_pages;
+    uint32_t channels;
+    struct unetmm_ep_index *index;
+    unetmm_u8 *sq;
+    struct unetmm_fqe *fq;
+    struct unetmm_cqe *cq;
+    volatile uint32_t *doorbell;
+    const uint32_t *channel_mtu; /* by channel; 0: not open */
+};
+
+/* The longest message of a channel; -ENOENT if it is not open. */
+static inline int64_t unetmm_channel_mtu(const struct unetmm_ep *ep,
+                                         unsigned channel)
+{
+    if (!ep->alive) {
+        return -EOWNERDEAD;
+    }
+    if (channel >= ep->channels || !ep->channel_mtu[channel]) {
+        return -ENOENT;
+    }
+    return ep->channel_mtu[channel];
+}
+
+/* ---- Fast path: the doorbell ------------------------------------------- */
+
+/*
+ * Tells the card to look at the queues.  Needed only after calls that were
+ * given UNETMM_MORE.
+ */
+static inline int unetmm_ring(struct unetmm_ep *ep)
+{
+    if (!ep->alive) {
+        return -EOWNERDEAD;
+    }
+    ep->unrung = 0;
+    unetmm_write_doorbell(ep->doorbell);
+    return 0;
+}
+
+/* After queueing: ring, or remember that somebody has to. */
+static inline void unetmm_ring_unless_more_(struct unetmm_ep *ep, int more)
+{
+    if (more) {
+        ep->unrung = 1;
+    } else {
+        unetmm_ring(ep);
+    }
+}
+
+/*
+ * A queue is full.  What was queued with UNETMM_MORE is made known to the card
+ * here: a caller that tries again must not wait for itself.
+ */
+static inline int unetmm_full_(struct unetmm_ep *ep)
+{
+    if (unetmm_read_word(&ep->index->card.state) & UNETMM_EP_ERROR) {
+        return -EIO;
+    }
+    if (ep->unrung) {
+        unetmm_ring(ep);
+    }
+    return -EAGAIN;
+}
+
+/* ---- Fast path: sending ------------------------------------------------ */
+
+/* Flags of unetmm_send(), unetmm_sendv() and unetmm_post() */
+#define UNETMM_MORE             0x01u   /* more follows: do not ring yet */
+/* Flags of unetmm_send() and unetmm_sendv() */
+#define UNETMM_QUIET            0x02u   /* a completion only if it fails */
+#define UNETMM_INLINE           0x04u   /* copy it now; 224 bytes at most */
+#define UNETMM_SEND_FLAGS       0x07u
+
+static inline unetmm_u8 *unetmm_slot_(const struct unetmm_ep *ep,
+                                      uint32_t index)
+{
+    return ep->sq + (size_t)(index & ep->sq_mask) * UNETMM_SLOT_BYTES;
+}
+
+/* True if the send queue has room for so many slots more. */
+static inline int unetmm_sq_has_room_(struct unetmm_ep *ep, uint32_t slots)
+{
+    if (ep->sq_mask + 1 - (ep->sq_prod - ep->sq_cons) >= slots) {
+        return 1;
+    }
+    ep->sq_cons = unetmm_read_word(&ep->index->card.sq_cons);
+    /* The card has read a slot before we overwrite it. */
+    unetmm_from_card_barrier();
+    return ep->sq_mask + 1 - (ep->sq_prod - ep->sq_cons) >= slots;
+}
+
+/* Slots behind the descriptor's first one. */
+static inline uint32_t unetmm_inline_slots_(size_t len)
+{
+    return len <= UNETMM_SQE_INLINE ? 0 :
+        (uint32_t)((len - UNETMM_SQE_INLINE + UNETMM_SLOT_BYTES - 1) /
+                   UNETMM_SLOT_BYTES);
+}
+
+static inline uint32_t unetmm_seg_slots_(unsigned n)
+{
+    return n <= UNETMM_SQE_SEGS ? 0 :
+        (n - UNETMM_SQE_SEGS + UNETMM_SLOT_SEGS - 1) / UNETMM_SLOT_SEGS;
+}
+
+/*
+ * Copies a message into the slots from `index` on: the first 32 bytes into the
+ * descriptor, the rest into raw slots.  A slot never wraps, a descriptor may.
+ */
+static inline void unetmm_put_inline_(struct unetmm_ep *ep, uint32_t index,
+                                      const struct iovec *iov, unsigned n)
+{
+    unetmm_u8 *to = unetmm_slot_(ep, index) + offsetof(struct unetmm_sqe, data);
+    size_t room = UNETMM_SQE_INLINE;
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        const unetmm_u8 *from = (const unetmm_u8 *)iov[i].iov_base;
+        size_t left = iov[i].iov_len;
+
+        while (left) {
+            size_t now;
+
+            if (!room) {
+                to = unetmm_slot_(ep, ++index);
+                room = UNETMM_SLOT_BYTES;
+            }
+            now = left < room ? left : room;
+            memcpy(to, from, now);
+            to += now;
+            from += now;
+            room -= now;
+            left -= now;
+        }
+    }
+}
+
+static inline void unetmm_put_segs_(struct unetmm_ep *ep, uint32_t index,
+                                    const struct iovec *iov, unsigned n)
+{
+    struct unetmm_seg *seg = (struct unetmm_seg *)(void *)
+        (unetmm_slot_(ep, index) + offsetof(struct unetmm_sqe, seg));
+    unsigned room = UNETMM_SQE_SEGS;
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        if (!room) {
+            seg = (struct unetmm_seg *)(void *)unetmm_slot_(ep, ++index);
+            room = UNETMM_SLOT_SEGS;
+        }
+        seg->addr = unetmm_swap64((uintptr_t)iov[i].iov_base);
+        seg->len = unetmm_swap32((uint32_t)iov[i].iov_len);
+        seg->rsvd = 0;
+        seg++;
+        room--;
+    }
+}
+
+/* The first half of a descriptor; the second is data or segments. */
+static inline void unetmm_put_sqe_(struct unetmm_ep *ep, uint32_t index,
+                                   unsigned channel, uint64_t cookie,
+                                   unsigned flags)
+{
+    struct unetmm_sqe *sqe = (struct unetmm_sqe *)(void *)
+        unetmm_slot_(ep, index);
+
+    sqe->opcode = UNETMM_OP_SEND;
+    sqe->flags = flags & UNETMM_QUIET ? UNETMM_SQE_F_QUIET : 0;
+    sqe->nsegs = 0;
+    sqe->inline_len = 0;
+    sqe->channel = unetmm_swap16((uint16_t)channel);
+    sqe->rsvd0 = 0;
+    sqe->cookie = unetmm_swap64(cookie);
+    sqe->imm = 0;
+    sqe->handle = 0;
+    sqe->remote = 0;
+}
+
+/* The length of a message, or more than `max` if it is longer than that. */
+static inline size_t unetmm_iov_length_(const struct iovec *iov, unsigned n,
+                                        size_t max)
+{
+    size_t total = 0;
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        if (iov[i].iov_len > max - total) {
+            return max + 1;
+        }
+        total += iov[i].iov_len;
+    }
+    return total;
+}
+
+/*
+ * Sends one message gathered from `n` pieces of memory, 0..UNETMM_MAX_SEGS.
+ * The pieces must stay as they are until the completion (type
+ * UNETMM_CQE_SENT, with `cookie`) says that the message was sent, unless the
+ * message is not longer than the endpoint's inline_max or UNETMM_INLINE is set.
+ *
+ * -EAGAIN: the queue is full; take completions and try again.
+ * -EMSGSIZE: longer than the channel's MTU.  -ENOENT: no such channel.
+ * -EINVAL: too many pieces, unknown flag.  -EIO: the endpoint was stopped.
+ */
+static inline int unetmm_sendv(struct unetmm_ep *ep, unsigned channel,
+                               const struct iovec *iov, unsigned n,
+                               uint64_t cookie, unsigned flags)
+{
+    size_t limit = flags & UNETMM_INLINE ? UNETMM_MAX_INLINE : 0;
+    struct unetmm_sqe *sqe;
+    uint32_t slots;
+    size_t len;
+
+    if (!ep->alive) {
+        return -EOWNERDEAD;
+    }
+    if (n > UNETMM_MAX_SEGS || flags & ~UNETMM_SEND_FLAGS) {
+        return -EINVAL;
+    }
+    if (channel >= ep->channels || !ep->channel_mtu[channel]) {
+        return -ENOENT;
+    }
+    len = unetmm_iov_length_(iov, n, ep->channel_mtu[channel]);
+    if (len > ep->channel_mtu[channel] || (limit && len > limit)) {
+        return -EMSGSIZE;
+    }
+    if (!limit) {
+        limit = ep->inline_max;
+    }
+    slots = 1 + (len <= limit ? unetmm_inline_slots_(len) :
+                                unetmm_seg_slots_(n));
+    if (!unetmm_sq_has_room_(ep, slots)) {
+        return unetmm_full_(ep);
+    }
+    unetmm_put_sqe_(ep, ep->sq_prod, channel, cookie, flags);
+    sqe = (struct unetmm_sqe *)(void *)unetmm_slot_(ep, ep->sq_prod);
+    if (len <= limit) {
+        sqe->flags |= UNETMM_SQE_F_INLINE;
+        sqe->inline_len = (unetmm_u8)len;
+        unetmm_put_inline_(ep, ep->sq_prod, iov, n);
+    } else {
+        sqe->nsegs = (unetmm_u8)n;
+        unetmm_put_segs_(ep, ep->sq_prod, iov, n);
+    }
+    ep->sq_prod += slots;
+    unetmm_write_index(&ep->index->user.sq_prod, ep->sq_prod);
+    unetmm_ring_unless_more_(ep, flags & UNETMM_MORE);
+    return 0;
+}
+
+/* Sends one message from one piece of memory. */
+static inline int unetmm_send(struct unetmm_ep *ep, unsigned channel,
+                              const void *buf, size_t len, uint64_t cookie,
+                              unsigned flags)
+{
+    struct iovec iov;
+
+    iov.iov_base = (void *)(uintptr_t)buf;
+    iov.iov_len = len;
+    return unetmm_sendv(ep, channel, &iov, 1, cookie, flags);
+}
+
+/*
+ * Slots of the send queue that the card has not done with.  0 means that all
+ * messages have been sent or have failed, those sent with UNETMM_QUIET too.
+ */
+static inline int unetmm_send_pending(struct unetmm_ep *ep)
+{
+    if (!ep->alive) {
+        return -EOWNERDEAD;
+    }
+    ep->sq_cons = unetmm_read_word(&ep->index->card.sq_cons);
+    unetmm_from_card_barrier();
+    return (int)(ep->sq_prod - ep->sq_cons);
+}
+
+/* ---- Fast path: free buffers ------------------------------------------- */
+
+/*
+ * Posts a free buffer; messages fill them in the order of posting.  It belongs
+ * to the card until a completion with `cookie` gives it back, filled
+ * (UNETMM_CQE_RECEIVED) or not (UNETMM_CQE_BUFFER).  `flags`: UNETMM_MORE.
+ *
+ * -EAGAIN: the queue is full.  -EMSGSIZE: the card's TLB can never hold so
+ * many pages at once.  -EINVAL: length 0, unknown flag.
+ */
+static inline int unetmm_post(struct unetmm_ep *ep, void *buf, size_t len,
+                              uint64_t cookie, unsigned flags)
+{
+    uintptr_t in_page = (uintptr_t)buf & (UNETMM_PAGE_BYTES - 1);
+    struct unetmm_fqe *fqe;
+
+    if (!ep->alive) {
+        return -EOWNERDEAD;
+    }
+    if (!len || flags & ~UNETMM_MORE) {
+        return -EINVAL;
+    }
+    if (len > UINT32_MAX - UNETMM_PAGE_BYTES ||
+        (in_page + len + UNETMM_PAGE_BYTES - 1) / UNETMM_PAGE_BYTES >
+        ep->max_buffer_pages) {
+        return -EMSGSIZE;
+    }
+    if (ep->fq_prod - ep->fq_cons > ep->fq_mask) {
+        ep->fq_cons = unetmm_read_word(&ep->index->card.fq_cons);
+        unetmm_from_card_barrier();
+        if (ep->fq_prod - ep->fq_cons > ep->fq_mask) {
+            return unetmm_full_(ep);
+        }
+    }
+    fqe = &ep->fq[ep->fq_prod & ep->fq_mask];
+    fqe->addr = unetmm_swap64((uintptr_t)buf);
+    fqe->len = unetmm_swap32((uint32_t)len);
+    fqe->flags = 0;
+    fqe->cookie = unetmm_swap64(cookie);
+    fqe->rsvd = 0;
+    ep->fq_prod++;
+    unetmm_write_index(&ep->index->user.fq_prod, ep->fq_prod);
+    unetmm_ring_unless_more_(ep, flags & UNETMM_MORE);
+    return 0;
+}
+
+/* ---- Fast path: completions -------------------------------------------- */
+
+struct unetmm_completion {
+    uint64_t cookie;            /* of the send or the buffer; else 0 */
+    uint32_t len;               /* message bytes */
+    uint16_t channel;           /* our number for the channel */
+    uint8_t type;               /* UNETMM_CQE_* */
+    uint8_t status;             /* UNETMM_ST_*; 0 is good */
+    uint32_t is_inline;         /* RECEIVED: the message is in data[] */
+    uint8_t data[UNETMM_CQE_INLINE];
+};
+
+static inline void unetmm_take_(const struct unetmm_cqe *cqe, uint32_t flags,
+                                struct unetmm_completion *c)
+{
+    c->cookie = unetmm_swap64(cqe->cookie);
+    c->len = unetmm_swap32(cqe->len);
+    c->channel = unetmm_swap16(cqe->channel);
+    c->type = cqe->opcode;
+    c->status = cqe->status;
+    c->is_inline = !!(flags & UNETMM_CQE_F_INLINE);
+    if (c->is_inline) {
+        memcpy(c->data, cqe->data, sizeof(c->data));
+    }
+}
+
+/* The flags of the next completion; its phase says whether it is there. */
+static inline uint32_t unetmm_next_flags_(const struct unetmm_ep *ep,
+                                          uint32_t index, int *there)
+{
+    uint32_t flags = unetmm_read_word(&ep->cq[index & ep->cq_mask].flags);
+
+    *there = (flags & UNETMM_PHASE) == UNETMM_PHASE_OF(index, ep->cq_log2);
+    return flags;
+}
+
+/*
+ * Takes up to `n` completions, oldest first.  Returns how many, 0 if there are
+ * none.  -EIO: the endpoint was stopped and all its completions are taken.
+ *
+ * The message of an inline completion is in data[] and no buffer was used.
+ */
+static inline int unetmm_poll(struct unetmm_ep *ep,
+                              struct unetmm_completion *c, unsigned n)
+{
+    uint32_t index = ep->cq_cons;
+    uint32_t state;
+    unsigned taken;
+
+    if (!ep->alive) {
+        return -EOWNERDEAD;
+    }
+    for (taken = 0; taken < n; taken++, index++) {
+        int there;
+        uint32_t flags = unetmm_next_flags_(ep, index, &there);
+
+        if (!there) {
+            break;
+        }
+        unetmm_from_card_barrier();
+        unetmm_take_(&ep->cq[index & ep->cq_mask], flags, &c[taken]);
+    }
+    if (taken) {
+        ep->cq_cons = index;
+        /* What was read of an entry is read before the card overwrites it. */
+        unetmm_write_index(&ep->index->user.cq_cons, index);
+    }
+    state = unetmm_read_word(&ep->index->card.state);
+    if (state & UNETMM_EP_ERROR && !taken && n) {
+        int there;
+
+        /* What the card wrote before it stopped comes first. */
+        unetmm_from_card_barrier();
+        unetmm_next_flags_(ep, index, &there);
+        return there ? 0 : -EIO;
+    }
+    if (state & UNETMM_EP_CQ_BLOCKED && ep->blocked_rung != index) {
+        /*
+         * Once for what has been taken.  A card that blocks just after we have
+         * read the state is seen by the next poll, if only that finds nothing.
+         */
+        ep->blocked_rung = index;
+        unetmm_ring(ep);
+    }
+    return (int)taken;
+}
+
+/* ---- Waiting ----------------------------------------------------------- */
+
+/*
+ * Like unetmm_poll(), but if there is nothing it waits: it spins for the
+ * endpoint's spin_ns, then blocks.  Returns 0 when the timeout has passed.
+ * -EINTR: a signal handler ran.
+ */
+int unetmm_wait(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
+                int64_t timeout_ns);
+
+/*
+ * A file descriptor that becomes readable when a completion arrives after
+ * unetmm_arm().  Only poll it: the library reads it.
+ */
+int unetmm_fd(const struct unetmm_ep *ep);
+
+/*
+ * Asks for one wake-up on unetmm_fd().  Returns 0: armed, nothing is there, one
+ * may block.  Returns 1: completions are there already, poll them.
+ */
+int unetmm_arm(struct unetmm_ep *ep);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LIBUNETMM_H */

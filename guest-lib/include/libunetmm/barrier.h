@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Memory barriers of the fast path, named by what they are for.
+ *
+ * The card is another observer of the queues' memory.  Each barrier below says
+ * which access of the card it pairs with; unetmm_hw.h has the card's half.
+ * Queue memory is ordinary cacheable memory, the doorbell is device memory.
+ */
+#ifndef LIBUNETMM_BARRIER_H
+#define LIBUNETMM_BARRIER_H
+
+/*
+ * Between filling descriptors and storing the producer index that covers them.
+ * Pairs with the card reading the index before the descriptors.
+ */
+static inline void unetmm_to_card_barrier(void)
+{
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+/*
+ * Between seeing the phase bit (or a consumer index) and reading what it
+ * covers.  Pairs with the card writing the word with the phase last.
+ */
+static inline void unetmm_from_card_barrier(void)
+{
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+}
+
+/*
+ * Between storing cq_arm and looking at the completion queue again: a store
+ * must be visible before a later load is made, which only a full barrier
+ * gives.  Pairs with the card's full barrier between writing a completion and
+ * reading cq_arm: at least one of the two sees the other's store, so that no
+ * wake-up is lost.
+ */
+static inline void unetmm_arm_barrier(void)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/*
+ * Between storing a producer index and writing the doorbell.  x86 keeps stores
+ * to cacheable memory before a later store to uncached memory in order by
+ * itself; the compiler has to be told.  Elsewhere device memory is outside of
+ * what the language's fences order.
+ */
+static inline void unetmm_doorbell_barrier(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __asm__ volatile("" ::: "memory");
+#elif defined(__aarch64__)
+    __asm__ volatile("dmb oshst" ::: "memory");
+#elif defined(__riscv)
+    __asm__ volatile("fence w, o" ::: "memory");
+#else
+    __sync_synchronize();
+#endif
+}
+
+/* In a loop that spins: leaves execution units to the other hardware thread. */
+static inline void unetmm_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield" ::: "memory");
+#else
+    __asm__ volatile("" ::: "memory");
+#endif
+}
+
+#endif /* LIBUNETMM_BARRIER_H */

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The only place of the library where byte order is known.  Queue memory is
+ * little-endian on every host.
+ */
+#ifndef LIBUNETMM_BYTEORDER_H
+#define LIBUNETMM_BYTEORDER_H
+
+#include <stdint.h>
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+
+static inline uint16_t unetmm_swap16(uint16_t v) { return v; }
+static inline uint32_t unetmm_swap32(uint32_t v) { return v; }
+static inline uint64_t unetmm_swap64(uint64_t v) { return v; }
+
+#else
+
+static inline uint16_t unetmm_swap16(uint16_t v)
+{
+    return __builtin_bswap16(v);
+}
+static inline uint32_t unetmm_swap32(uint32_t v)
+{
+    return __builtin_bswap32(v);
+}
+static inline uint64_t unetmm_swap64(uint64_t v)
+{
+    return __builtin_bswap64(v);
+}
+
+#endif
+
+#endif /* LIBUNETMM_BYTEORDER_H */

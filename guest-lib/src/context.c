@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Contexts: an open card, and this process's address space on it.
+ */
+#include "internal.h"
+#include "sys.h"
+
+int unetmm_alloc_wiped(size_t bytes, void **memory)
+{
+    int ret = sys_mmap(memory, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (ret) {
+        return ret;
+    }
+    ret = sys_madvise(*memory, bytes, MADV_WIPEONFORK);
+    if (ret) {
+        sys_munmap(*memory, bytes);
+    }
+    return ret;
+}
+
+void unetmm_free_wiped(void *memory, size_t bytes)
+{
+    sys_munmap(memory, bytes);
+}
+
+int unetmm_ctx_check(const struct unetmm_ctx *ctx)
+{
+    return *ctx->alive ? 0 : -EOWNERDEAD;
+}
+
+uint64_t unetmm_deadline(int64_t timeout_ns)
+{
+    uint64_t now;
+
+    if (timeout_ns < 0) {
+        return INT64_MAX;
+    }
+    if (!timeout_ns) {
+        return 0;
+    }
+    now = sys_now_ns();
+    return (uint64_t)timeout_ns > INT64_MAX - now ? INT64_MAX :
+        now + (uint64_t)timeout_ns;
+}
+
+/* Asks the driver what the card is and, unless observing, binds our memory. */
+static int bind_space(struct unetmm_ctx *ctx)
+{
+    struct unetmm_space space = {
+        .size = sizeof(space),
+        .source = ctx->source,
+    };
+    int ret;
+
+    ctx->info.size = sizeof(ctx->info);
+    ret = sys_ioctl(ctx->fd, UNETMM_IOC_INFO, &ctx->info);
+    if (ret < 0 || ctx->source == UNETMM_OBSERVE) {
+        return ret;
+    }
+    return sys_ioctl(ctx->fd, UNETMM_IOC_SPACE, &space);
+}
+
+int unetmm_open(const char *path, unsigned source, struct unetmm_ctx **result)
+{
+    struct unetmm_ctx *ctx;
+    void *page;
+    int ret;
+
+    if (source != UNETMM_SOURCE_TLB && source != UNETMM_SOURCE_PINNED &&
+        source != UNETMM_OBSERVE) {
+        return -EINVAL;
+    }
+    ctx = sys_calloc(1, sizeof(*ctx));
+    if (!ctx) {
+        return -ENOMEM;
+    }
+    ctx->source = source;
+    ret = unetmm_alloc_wiped(sizeof(*ctx->alive), &page);
+    if (ret) {
+        goto free_ctx;
+    }
+    *(uint32_t *)page = 1;
+    ctx->alive = page;
+    ctx->fd = sys_open(path ? path : UNETMM_DEFAULT_DEVICE,
+                       O_RDWR | O_CLOEXEC);
+    if (ctx->fd < 0) {
+        ret = ctx->fd;
+        goto free_page;
+    }
+    ret = bind_space(ctx);
+    if (ret < 0) {
+        goto close_fd;
+    }
+    *result = ctx;
+    return 0;
+
+close_fd:
+    sys_close(ctx->fd);
+free_page:
+    unetmm_free_wiped(page, sizeof(*ctx->alive));
+free_ctx:
+    free(ctx);
+    return ret;
+}
+
+int unetmm_close(struct unetmm_ctx *ctx)
+{
+    int ret = unetmm_ctx_check(ctx);
+
+    if (!ret && atomic_load(&ctx->endpoints)) {
+        return -EBUSY;
+    }
+    sys_close(ctx->fd);
+    unetmm_free_wiped((void *)(uintptr_t)ctx->alive, sizeof(*ctx->alive));
+    free(ctx);
+    return ret;
+}
+
+int unetmm_info(struct unetmm_ctx *ctx, struct unetmm_info *info)
+{
+    int ret = unetmm_ctx_check(ctx);
+
+    if (ret) {
+        return ret;
+    }
+    ret = sys_ioctl(ctx->fd, UNETMM_IOC_INFO, info);
+    return ret < 0 ? ret : 0;
+}
+
+int unetmm_probe(struct unetmm_ctx *ctx, const uint8_t mac[6],
+                 int64_t timeout_ns, uint32_t *mtu)
+{
+    struct unetmm_probe probe = {
+        .size = sizeof(probe),
+        .deadline_ns = unetmm_deadline(timeout_ns),
+    };
+    int ret = unetmm_ctx_check(ctx);
+
+    if (ret) {
+        return ret;
+    }
+    memcpy(probe.mac, mac, sizeof(probe.mac));
+    ret = sys_ioctl(ctx->fd, UNETMM_IOC_PROBE, &probe);
+    if (ret < 0) {
+        return ret;
+    }
+    if (mtu) {
+        *mtu = probe.mtu;
+    }
+    return 0;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Endpoints: their queues and doorbell, mapped into the process.
+ */
+#include "internal.h"
+#include "sys.h"
+
+static const struct unetmm_ep_attr default_attr = UNETMM_EP_ATTR_INIT;
+
+/* The longest descriptor must fit, with room for another behind it. */
+#define MIN_SEND_SLOTS  8
+
+/* log2 of a queue's depth, or -EINVAL. */
+static int depth_log2(const struct unetmm_ctx *ctx, uint32_t depth,
+                      uint32_t least)
+{
+    int log2;
+
+    if (depth < least || depth & (depth - 1)) {
+        return -EINVAL;
+    }
+    log2 = __builtin_ctz(depth);
+    return (uint32_t)log2 > ctx->info.max_ring_log2 ? -EINVAL : log2;
+}
+
+/* What the driver is asked for. */
+static int fill_request(const struct unetmm_ctx *ctx,
+                        const struct unetmm_ep_attr *attr, int event_fd,
+                        struct unetmm_endpoint *request)
+{
+    int sq_log2 = depth_log2(ctx, attr->send_slots, MIN_SEND_SLOTS);
+    int fq_log2 = depth_log2(ctx, attr->free_depth, 2);
+    int cq_log2 = depth_log2(ctx, attr->completion_depth, 2);
+
+    if (sq_log2 < 0 || fq_log2 < 0 || cq_log2 < 0 ||
+        attr->inline_max > UNETMM_MAX_INLINE) {
+        return -EINVAL;
+    }
+    *request = (struct unetmm_endpoint) {
+        .size = sizeof(*request),
+        .sq_log2 = (uint32_t)sq_log2,
+        .fq_log2 = (uint32_t)fq_log2,
+        .cq_log2 = (uint32_t)cq_log2,
+        .policy = attr->policy,
+        .pretranslate = attr->pretranslate,
+        .event_fd = event_fd,
+    };
+    return 0;
+}
+
+int unetmm_ep_alloc(uint32_t channels, struct unetmm_ep_private **result)
+{
+    struct unetmm_ep_private *ep;
+    void *memory;
+    int ret = unetmm_alloc_wiped(sizeof(*ep), &memory);
+
+    if (ret) {
+        return ret;
+    }
+    ep = memory;
+    ep->mtu = sys_calloc(channels, sizeof(*ep->mtu));
+    if (!ep->mtu) {
+        unetmm_free_wiped(ep, sizeof(*ep));
+        return -ENOMEM;
+    }
+    ep->pub.channels = channels;
+    ep->pub.channel_mtu = ep->mtu;
+    ep->event_fd = -1;
+    *result = ep;
+    return 0;
+}
+
+void unetmm_ep_free(struct unetmm_ep_private *ep)
+{
+    free(ep->mtu);
+    unetmm_free_wiped(ep, sizeof(*ep));
+}
+
+void unetmm_ep_bind(struct unetmm_ep_private *ep,
+                    const struct unetmm_endpoint *layout, void *queues,
+                    void *doorbell)
+{
+    unsigned char *base = queues;
+
+    ep->id = layout->id;
+    ep->queues = queues;
+    ep->doorbell = doorbell;
+    ep->pub.sq_mask = (1u << layout->sq_log2) - 1;
+    ep->pub.fq_mask = (1u << layout->fq_log2) - 1;
+    ep->pub.cq_mask = (1u << layout->cq_log2) - 1;
+    ep->pub.cq_log2 = layout->cq_log2;
+    ep->pub.sq = base + layout->sq_offset;
+    ep->pub.fq = (void *)(base + layout->fq_offset);
+    ep->pub.cq = (void *)(base + layout->cq_offset);
+    ep->pub.index = (void *)(base + layout->index_offset);
+    ep->pub.doorbell = doorbell;
+    ep->pub.alive = 1;
+}
+
+static int map_endpoint(struct unetmm_ep_private *ep,
+                        const struct unetmm_endpoint *layout)
+{
+    int fd = ep->ctx->fd;
+    void *queues, *doorbell;
+    int ret;
+
+    ep->queue_bytes = layout->queue_bytes;
+    ep->doorbell_bytes = layout->doorbell_bytes;
+    ret = sys_mmap(&queues, ep->queue_bytes, PROT_READ | PROT_WRITE,
+                   MAP_SHARED, fd, layout->queue_map);
+    if (ret) {
+        return ret;
+    }
+    ret = sys_mmap(&doorbell, ep->doorbell_bytes, PROT_WRITE, MAP_SHARED, fd,
+                   layout->doorbell_map);
+    if (ret) {
+        sys_munmap(queues, ep->queue_bytes);
+        return ret;
+    }
+    unetmm_ep_bind(ep, layout, queues, doorbell);
+    return 0;
+}
+
+static int close_endpoint(const struct unetmm_ctx *ctx, uint32_t id)
+{
+    struct unetmm_endpoint_id request = { .size = sizeof(request), .id = id };
+
+    return sys_ioctl(ctx->fd, UNETMM_IOC_ENDPOINT_CLOSE, &request);
+}
+
+/* Has the driver make the endpoint, and maps it. */
+static int open_endpoint(struct unetmm_ep_private *ep,
+                         const struct unetmm_ep_attr *attr)
+{
+    const struct unetmm_ctx *ctx = ep->ctx;
+    struct unetmm_endpoint request;
+    int ret = fill_request(ctx, attr, ep->event_fd, &request);
+
+    if (ret) {
+        return ret;
+    }
+    ret = sys_ioctl(ctx->fd, UNETMM_IOC_ENDPOINT, &request);
+    if (ret < 0) {
+        return ret;
+    }
+    ret = map_endpoint(ep, &request);
+    if (ret) {
+        close_endpoint(ctx, request.id);
+        return ret;
+    }
+    ep->spin_ns = attr->spin_ns;
+    ep->pub.inline_max = attr->inline_max;
+    /* Only the TLB has to hold all pages of a buffer at the same time. */
+    ep->pub.max_buffer_pages = ctx->source == UNETMM_SOURCE_TLB ?
+        ctx->info.max_buffer_pages : UINT32_MAX;
+    return 0;
+}
+
+int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
+                     struct unetmm_ep **result)
+{
+    struct unetmm_ep_private *ep;
+    int ret = unetmm_ctx_check(ctx);
+
+    if (ret) {
+        return ret;
+    }
+    if (!attr) {
+        attr = &default_attr;
+    }
+    if (attr->size != sizeof(*attr) || ctx->source == UNETMM_OBSERVE) {
+        return -EINVAL;
+    }
+    ret = unetmm_ep_alloc(ctx->info.channels, &ep);
+    if (ret) {
+        return ret;
+    }
+    ep->ctx = ctx;
+    ep->event_fd = sys_eventfd();
+    if (ep->event_fd < 0) {
+        ret = ep->event_fd;
+        goto free_ep;
+    }
+    ret = open_endpoint(ep, attr);
+    if (ret) {
+        goto close_event_fd;
+    }
+    atomic_fetch_add(&ctx->endpoints, 1);
+    *result = &ep->pub;
+    return 0;
+
+close_event_fd:
+    sys_close(ep->event_fd);
+free_ep:
+    unetmm_ep_free(ep);
+    return ret;
+}
+
+int unetmm_ep_destroy(struct unetmm_ep *pub)
+{
+    struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    int ret;
+
+    if (!pub->alive) {
+        return -EOWNERDEAD;
+    }
+    /* The card first: nothing may be unmapped under it. */
+    ret = close_endpoint(ep->ctx, ep->id);
+    sys_munmap(ep->doorbell, ep->doorbell_bytes);
+    sys_munmap(ep->queues, ep->queue_bytes);
+    sys_close(ep->event_fd);
+    atomic_fetch_sub(&ep->ctx->endpoints, 1);
+    unetmm_ep_free(ep);
+    return ret < 0 ? ret : 0;
+}
+
+int unetmm_ep_id(const struct unetmm_ep *ep)
+{
+    return ep->alive ? (int)unetmm_ep_private(ep)->id : -EOWNERDEAD;
+}

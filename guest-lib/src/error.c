@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Words for people: one sentence for what went wrong, and what to do about it.
+ */
+#include "internal.h"
+
+struct advice {
+    enum unetmm_call call;
+    int error;
+    const char *sentence;
+};
+
+/* The first match counts; UNETMM_CALL_ANY matches every call. */
+static const struct advice advices[] = {
+    { UNETMM_CALL_OPEN, ENOENT,
+      "there is no such device: load the driver (modprobe unetmm) and check "
+      "with lspci -d 1af4:10f0 that the machine has the card" },
+    { UNETMM_CALL_OPEN, ENXIO,
+      "the driver has no card under this name: check with "
+      "lspci -d 1af4:10f0 that the machine has it" },
+    { UNETMM_CALL_OPEN, EACCES,
+      "the device may not be opened by this user: change the owner or mode "
+      "of the device file, or become root" },
+    { UNETMM_CALL_OPEN, ENOTTY,
+      "this is not a unetmm device: name the right file" },
+    { UNETMM_CALL_OPEN, ENOSPC,
+      "the card has no address space left: end another program that uses it, "
+      "or give the card more of them" },
+    { UNETMM_CALL_OPEN, EINVAL,
+      "the card does not know this source of translations: use tlb or pinned" },
+    { UNETMM_CALL_OPEN, EOPNOTSUPP,
+      "the card does not have this source of translations: use another one" },
+    { UNETMM_CALL_EP_CREATE, EINVAL,
+      "an attribute of the endpoint is out of range: depths are powers of two "
+      "up to the card's limit, a send queue has 8 slots or more" },
+    { UNETMM_CALL_EP_CREATE, ENOSPC,
+      "the card has no endpoint left: end another program that uses it, or "
+      "give the card more of them" },
+    { UNETMM_CALL_EP_CREATE, EDQUOT,
+      "the queues exceed this user's quota: make them smaller or raise "
+      "ulimit -l" },
+    { UNETMM_CALL_EP_CREATE, ENOMEM,
+      "there is no memory for the queues: make them smaller or raise "
+      "ulimit -l" },
+    { UNETMM_CALL_LISTEN, EADDRINUSE,
+      "another endpoint of this card listens on that service: choose another "
+      "number with --service, or end it" },
+    { UNETMM_CALL_LISTEN, EINVAL,
+      "the service or the backlog is out of range: the service is not 0, the "
+      "backlog 1 to 64" },
+    { UNETMM_CALL_ACCEPT, EAGAIN, "nobody has connected yet: try again" },
+    { UNETMM_CALL_ACCEPT, ETIMEDOUT,
+      "nobody connected in time: start the peer, or wait longer" },
+    { UNETMM_CALL_CONNECT, ETIMEDOUT,
+      "the peer's card answers but nobody listens on that service: start the "
+      "listening side first and compare the service numbers" },
+    { UNETMM_CALL_CONNECT, EHOSTUNREACH,
+      "no unetmm driver answers at that MAC address: check the address, that "
+      "the peer's driver is loaded and that the two cards share a network" },
+    { UNETMM_CALL_CONNECT, EINVAL,
+      "the peer is named by the MAC address of its card, such as "
+      "52:54:00:12:34:56, and a service above 0" },
+    { UNETMM_CALL_PROBE, EHOSTUNREACH,
+      "no unetmm driver answers at that MAC address: check the address, that "
+      "the peer's driver is loaded and that the two cards share a network" },
+    { UNETMM_CALL_CONNECT, ENOSPC,
+      "the channels of the endpoint are used up: disconnect one" },
+    { UNETMM_CALL_ACCEPT, ENOSPC,
+      "the channels of the endpoint are used up: disconnect one" },
+    { UNETMM_CALL_REGISTER, ENOMEM,
+      "so much memory may not be pinned: raise ulimit -l or register less" },
+    { UNETMM_CALL_REGISTER, EEXIST,
+      "part of this memory is registered already: deregister it first" },
+    { UNETMM_CALL_REGISTER, EOPNOTSUPP,
+      "this memory cannot be registered: only the source pinned registers, "
+      "and Linux does not pin files under dirty tracking or device memory" },
+    { UNETMM_CALL_REGISTER, EFAULT,
+      "part of this memory is not mapped, or not with the rights asked for" },
+    { UNETMM_CALL_SEND, EAGAIN,
+      "the send queue is full: take completions and try again" },
+    { UNETMM_CALL_SEND, EMSGSIZE,
+      "the message is longer than the channel's frame, or than 224 bytes if "
+      "it has to be copied: split it" },
+    { UNETMM_CALL_SEND, EINVAL,
+      "a message has at most 16 pieces, and only the flags of "
+      "unetmm_send(3)" },
+    { UNETMM_CALL_POST, EAGAIN,
+      "the free queue is full: wait until buffers come back" },
+    { UNETMM_CALL_POST, EMSGSIZE,
+      "the card can never hold the translations of so large a buffer: post "
+      "smaller ones" },
+    { UNETMM_CALL_POST, EINVAL,
+      "a buffer has a length above 0, and only the flag UNETMM_MORE" },
+    { UNETMM_CALL_COUNTERS, ENOENT,
+      "there is no such endpoint now: unetmm-stat without --endpoint shows "
+      "the card" },
+    { UNETMM_CALL_ANY, ENOENT, "there is no such channel or registration" },
+    { UNETMM_CALL_ANY, EOWNERDEAD,
+      "this handle belongs to the process that forked this one: open the card "
+      "again here" },
+    { UNETMM_CALL_ANY, EIO,
+      "the card has stopped the endpoint: destroy it, and look for the reason "
+      "in its last completion and in unetmm-stat" },
+    { UNETMM_CALL_ANY, ENETDOWN,
+      "the card has no link: connect its network (set_link in the QEMU "
+      "monitor, or the -netdev option)" },
+    { UNETMM_CALL_ANY, ENODEV,
+      "the card is gone or was reset: close it and open it again" },
+    { UNETMM_CALL_ANY, EPERM,
+      "the card was opened by another process: open it here" },
+    { UNETMM_CALL_ANY, EBUSY,
+      "there are still endpoints: destroy them first" },
+    { UNETMM_CALL_ANY, EINTR, "a signal came: call again" },
+    { UNETMM_CALL_ANY, E2BIG,
+      "the library is newer than the driver: load the driver of the same "
+      "version" },
+    { UNETMM_CALL_ANY, EPROTO,
+      "the driver gave an answer out of range: load the driver of the same "
+      "version" },
+};
+
+const char *unetmm_strerror(int error, enum unetmm_call call)
+{
+    const char *name;
+    size_t i;
+
+    if (error < 0) {
+        error = -error;
+    }
+    if (!error) {
+        return "no error";
+    }
+    for (i = 0; i < sizeof(advices) / sizeof(advices[0]); i++) {
+        if (advices[i].error == error && (advices[i].call == call ||
+                                          advices[i].call ==
+                                          UNETMM_CALL_ANY)) {
+            return advices[i].sentence;
+        }
+    }
+    /* Unlike strerror(), this returns constants. */
+    name = strerrordesc_np(error);
+    return name ? name : "unknown error";
+}
+
+const char *unetmm_status_str(unsigned status)
+{
+    static const char *const sentences[UNETMM_NUM_ST] = {
+        [UNETMM_ST_OK] = "done",
+        [UNETMM_ST_PROTECTION] =
+            "the memory may not be used so: it is not mapped, not writable or "
+            "not registered",
+        [UNETMM_ST_BAD_DESC] = "the descriptor is malformed",
+        [UNETMM_ST_BAD_CHANNEL] = "the endpoint has no such channel",
+        [UNETMM_ST_TOO_LONG] = "the message is longer than the channel's MTU",
+        [UNETMM_ST_SKIPPED] = "the buffer was not resident in time",
+        [UNETMM_ST_TOO_LARGE] =
+            "the buffer has more pages than the card's TLB can hold",
+        [UNETMM_ST_LIMIT] =
+            "the limit of pinned pages is reached: raise ulimit -l or use "
+            "less memory",
+        [UNETMM_ST_UNSUPPORTED] = "Linux does not pin this kind of memory",
+        [UNETMM_ST_LINK_DOWN] = "the card has no link",
+        [UNETMM_ST_BAD_INDEX] = "a ring index was forged",
+        [UNETMM_ST_DMA] = "the bus refused an access",
+        [UNETMM_ST_REFUSED] = "the network refused the frame",
+    };
+
+    return status < UNETMM_NUM_ST ? sentences[status] : "unknown status";
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int unetmm_parse_mac(const char *text, uint8_t mac[6])
+{
+    uint8_t bytes[6];
+    uint8_t any = 0;
+    int i;
+
+    for (i = 0; i < 6; i++, text += 3) {
+        int high = hex_digit(text[0]);
+        int low = high < 0 ? -1 : hex_digit(text[1]);
+
+        if (low < 0) {
+            return -EINVAL;
+        }
+        if (i < 5 ? text[2] != ':' && text[2] != '-' : text[2] != '\0') {
+            return -EINVAL;
+        }
+        bytes[i] = (uint8_t)(high << 4 | low);
+        any |= bytes[i];
+    }
+    /* A group address, and the address of nobody */
+    if (bytes[0] & 1 || !any) {
+        return -EINVAL;
+    }
+    memcpy(mac, bytes, sizeof(bytes));
+    return 0;
+}
+
+char *unetmm_format_mac(const uint8_t mac[6], char text[UNETMM_MAC_CHARS])
+{
+    static const char digits[] = "0123456789abcdef";
+    int i;
+
+    for (i = 0; i < 6; i++) {
+        text[3 * i] = digits[mac[i] >> 4];
+        text[3 * i + 1] = digits[mac[i] & 15];
+        text[3 * i + 2] = i < 5 ? ':' : '\0';
+    }
+    return text;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Registered memory, for the source in which the card uses nothing else.
+ */
+#include "internal.h"
+#include "sys.h"
+
+static int region_call(struct unetmm_ctx *ctx, unsigned long request,
+                       void *addr, size_t length, unsigned flags)
+{
+    struct unetmm_region region = {
+        .size = sizeof(region),
+        .flags = flags,
+        .addr = (uintptr_t)addr,
+        .length = length,
+    };
+    int ret = unetmm_ctx_check(ctx);
+
+    if (ret) {
+        return ret;
+    }
+    ret = sys_ioctl(ctx->fd, request, &region);
+    return ret < 0 ? ret : 0;
+}
+
+int unetmm_register(struct unetmm_ctx *ctx, void *addr, size_t length,
+                    unsigned flags)
+{
+    return region_call(ctx, UNETMM_IOC_REGISTER, addr, length, flags);
+}
+
+int unetmm_deregister(struct unetmm_ctx *ctx, void *addr, size_t length)
+{
+    return region_call(ctx, UNETMM_IOC_DEREGISTER, addr, length, 0);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Waiting: spin for a bounded time, then block.
+ *
+ * Blocking costs an interrupt, a wake-up and a switch, so it pays to spin as
+ * long as that takes before paying it; a longer spin only takes the processor
+ * from whoever is to produce the answer, which on a small host includes the
+ * thread that emulates the card.
+ */
+#include "internal.h"
+#include "sys.h"
+
+#include <sched.h>
+
+/*
+ * Polls between two looks at the clock.  Where the clock is not read from the
+ * time-stamp counter (an emulated machine), a look costs a system call and an
+ * access to a device; a poll costs nanoseconds.
+ */
+#define POLLS_PER_LOOK  64
+
+/* A spin without end lets others run after each stretch of this length. */
+#define YIELD_NS        50000u
+
+/* The end of a wait; UINT64_MAX: none. */
+static uint64_t wait_deadline(int64_t timeout_ns)
+{
+    return timeout_ns < 0 ? UINT64_MAX : sys_now_ns() + (uint64_t)timeout_ns;
+}
+
+/* Polls until `end`.  0: nothing came. */
+static int spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
+                uint64_t end)
+{
+    do {
+        unsigned i;
+
+        for (i = 0; i < POLLS_PER_LOOK; i++) {
+            int ret = unetmm_poll(ep, c, n);
+
+            if (ret) {
+                return ret;
+            }
+        }
+        unetmm_relax();
+    } while (sys_now_ns() < end);
+    return 0;
+}
+
+static int spin_forever(struct unetmm_ep *ep, struct unetmm_completion *c,
+                        unsigned n, uint64_t deadline)
+{
+    for (;;) {
+        uint64_t now = sys_now_ns();
+        uint64_t left = deadline > now ? deadline - now : 0;
+        int ret = spin(ep, c, n, now + (left < YIELD_NS ? left : YIELD_NS));
+
+        if (ret || !left) {
+            return ret;
+        }
+        sched_yield();
+    }
+}
+
+/*
+ * Arms without taking what the descriptor has counted.  1: there is something
+ * to take, which may have come before or after; do not block.
+ */
+static int arm(struct unetmm_ep *ep)
+{
+    uint32_t state;
+    int there;
+
+    /* Whoever blocks waits for an answer to what is queued. */
+    if (ep->unrung) {
+        unetmm_ring(ep);
+    }
+    unetmm_write_word(&ep->index->user.cq_arm,
+                      UNETMM_ARM | (ep->cq_cons & UNETMM_ARM_COUNT));
+    unetmm_arm_barrier();
+    unetmm_next_flags_(ep, ep->cq_cons, &there);
+    if (there) {
+        return 1;
+    }
+    state = unetmm_read_word(&ep->index->card.state);
+    if (state & UNETMM_EP_CQ_BLOCKED) {
+        unetmm_ring(ep);
+    }
+    return state & UNETMM_EP_ERROR ? 1 : 0;
+}
+
+int unetmm_arm(struct unetmm_ep *ep)
+{
+    if (!ep->alive) {
+        return -EOWNERDEAD;
+    }
+    /* Before arming: a wake-up that comes from now on must stay. */
+    sys_eventfd_drain(unetmm_ep_private(ep)->event_fd);
+    return arm(ep);
+}
+
+int unetmm_fd(const struct unetmm_ep *ep)
+{
+    return ep->alive ? unetmm_ep_private(ep)->event_fd : -EOWNERDEAD;
+}
+
+/* Blocks until the descriptor is readable.  0: the deadline has passed. */
+static int block(int fd, uint64_t deadline)
+{
+    struct pollfd entry = { .fd = fd, .events = POLLIN };
+    struct timespec left;
+    uint64_t now;
+    int ret;
+
+    if (deadline == UINT64_MAX) {
+        ret = sys_ppoll(&entry, 1, NULL);
+    } else {
+        now = sys_now_ns();
+        if (now >= deadline) {
+            return 0;
+        }
+        left.tv_sec = (time_t)((deadline - now) / 1000000000u);
+        left.tv_nsec = (long)((deadline - now) % 1000000000u);
+        ret = sys_ppoll(&entry, 1, &left);
+    }
+    if (ret > 0) {
+        sys_eventfd_drain(fd);
+    }
+    return ret;
+}
+
+static int wait_blocked(struct unetmm_ep *ep, struct unetmm_completion *c,
+                        unsigned n, uint64_t deadline)
+{
+    int fd = unetmm_ep_private(ep)->event_fd;
+
+    for (;;) {
+        int ret = arm(ep);
+
+        if (!ret) {
+            int woken = block(fd, deadline);
+
+            if (woken < 0) {
+                return woken;
+            }
+            ret = unetmm_poll(ep, c, n);
+            if (ret || !woken) {
+                return ret;
+            }
+            /* An old wake-up: what it announced was taken by a spin. */
+        } else {
+            ret = unetmm_poll(ep, c, n);
+            if (ret) {
+                return ret;
+            }
+        }
+    }
+}
+
+int unetmm_wait(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
+                int64_t timeout_ns)
+{
+    uint64_t deadline, spin_end;
+    uint32_t spin_ns;
+    int ret;
+
+    if (ep->alive && !n) {
+        return -EINVAL;
+    }
+    if (ep->alive && ep->unrung) {
+        unetmm_ring(ep);
+    }
+    ret = unetmm_poll(ep, c, n);
+    if (ret || !timeout_ns) {
+        return ret;
+    }
+    deadline = wait_deadline(timeout_ns);
+    spin_ns = unetmm_ep_private(ep)->spin_ns;
+    if (spin_ns == UNETMM_SPIN_FOREVER) {
+        return spin_forever(ep, c, n, deadline);
+    }
+    if (spin_ns) {
+        spin_end = sys_now_ns() + spin_ns;
+        ret = spin(ep, c, n, spin_end < deadline ? spin_end : deadline);
+        if (ret) {
+            return ret;
+        }
+    }
+    return wait_blocked(ep, c, n, deadline);
+}

@@ -1,0 +1,659 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * unetmm-bw: bandwidth and message rate between two processes.
+ *
+ * Frames of a run are numbered from 0.  The receiver grants credit as an
+ * absolute limit on these numbers, "below this may be sent", never more than
+ * it has buffers posted: so a lost, doubled or late credit does no harm.  Its
+ * window starts small, grows while nothing is lost and is halved when
+ * something is, for a buffer whose translation is still on its way takes no
+ * message.  A sender that has waited too long for credit says how far it is;
+ * what the receiver has not seen by then is lost.
+ */
+#include "session.h"
+
+#include <stdlib.h>
+
+#define STALL_NS        (5 * NS_PER_MS)
+#define REPEAT_NS       (50 * NS_PER_MS)
+#define FIRST_WINDOW    8
+#define LEAST_WINDOW    2
+#define CONTROL_BUFFERS 4       /* kept back for control messages */
+#define BATCH           8       /* frames for one doorbell */
+#define EVENTS_PER_LOOK 64      /* events between two looks at the clock */
+#define SEEN_FRAMES     65536u  /* how late a frame may be and still count */
+
+static const char usage[] =
+"usage: unetmm-bw --listen [options]\n"
+"       unetmm-bw MAC [options]\n"
+"\n"
+"Sends messages as fast as the receiver takes them and prints megabytes\n"
+"(10^6) and messages per second as the receiver saw them, and what was lost.\n"
+"Start the listening side first; unetmm-stat shows a card's MAC.\n"
+"\n"
+"  -l, --listen         wait for a peer\n"
+"      --forever        wait for the next peer after that\n"
+"  -p, --service N      number under which the two meet (2)\n"
+"  -d, --device FILE    card to use (" UNETMM_DEFAULT_DEVICE ")\n"
+"  -s, --size LIST      message sizes in bytes, 8 or more, as 64,4k (64k)\n"
+"  -n, --count N        messages that are measured, of each size (2000)\n"
+"      --warmup N       messages before them that are not (200)\n"
+"      --bidir          both sides send at the same time\n"
+"      --source tlb|pinned\n"
+"                       tlb: any memory, translated when it is used (default);\n"
+"                       pinned: the buffers are registered first\n"
+"      --policy skip|drop\n"
+"                       what becomes of a buffer that is paged out when its\n"
+"                       turn comes: it comes back empty (default), or it stays\n"
+"      --poll           never block: wait by looking\n"
+"      --block          never spin: wait by blocking\n"
+"      --spin-ns N      look for N ns, then block (50000)\n"
+"      --buffers N      free buffers that are posted (as suits the TLB)\n"
+"      --memory BYTES   spread the buffers over so much memory, so that the\n"
+"                       card's TLB has to work\n"
+"      --frame N        frames of at most N bytes (what the channel carries)\n"
+"      --verify         fill messages with a pattern and check every byte\n"
+"      --seed N         of the pattern (1)\n"
+"      --timeout SECS   give up when nothing comes for so long (10)\n"
+"      --json           one JSON object for each size and direction\n"
+"  -h, --help           this text\n"
+"\n"
+"A message longer than a frame is split.\n"
+"\n"
+"Example: on the first host\n"
+"    unetmm-bw --listen\n"
+"and on the second, where the first has the MAC 52:54:00:00:00:01\n"
+"    unetmm-bw 52:54:00:00:00:01 --size 1k,64k --count 5000\n";
+
+struct tx {
+    uint64_t sent;              /* frames */
+    uint64_t limit;             /* frames below this may be sent */
+    uint64_t asked_ns;          /* when the receiver was last heard or asked */
+    bool done;                  /* its report is here */
+    struct control report;
+};
+
+struct rx {
+    uint64_t high;              /* one above the highest frame seen */
+    uint64_t credited;          /* high when credit was given last */
+    uint64_t received;          /* measured frames, each once */
+    uint64_t bytes;             /* in measured frames behind the first */
+    uint64_t first_ns, last_ns;
+    uint32_t window;
+    uint32_t since_loss;
+    bool slow_start;
+    uint32_t doubled;
+    uint32_t bad;
+    bool done;                  /* the sender has finished */
+    uint8_t seen[SEEN_FRAMES / 8];
+};
+
+struct bw {
+    struct session *s;
+    struct plan plan;
+    bool server;
+    bool running;
+    bool started;               /* client: the server knows the plan */
+    bool ended;                 /* server: the client is done */
+    bool sends, receives;
+    uint64_t heard_ns;
+    struct tx tx;
+    struct rx rx;
+};
+
+static uint64_t total_frames(const struct plan *plan)
+{
+    return (uint64_t)(plan->warmup + plan->count) * plan->nframes;
+}
+
+static uint64_t warm_frames(const struct plan *plan)
+{
+    return (uint64_t)plan->warmup * plan->nframes;
+}
+
+/* ---- Receiving --------------------------------------------------------- */
+
+static void rx_start(struct bw *bw)
+{
+    memset(&bw->rx, 0, sizeof(bw->rx));
+    bw->rx.window = FIRST_WINDOW;
+    bw->rx.slow_start = true;
+}
+
+static void rx_credit(struct bw *bw)
+{
+    uint32_t most = bw->s->buffers - CONTROL_BUFFERS;
+    struct rx *rx = &bw->rx;
+    struct control credit = {
+        .type = CONTROL_CREDIT,
+        .run = (uint16_t)bw->plan.run,
+        .q = { rx->high + (rx->window < most ? rx->window : most) },
+    };
+
+    rx->credited = rx->high;
+    session_control(bw->s, &credit);
+}
+
+static void rx_lost(struct rx *rx)
+{
+    rx->window = rx->window / 2 > LEAST_WINDOW ? rx->window / 2 : LEAST_WINDOW;
+    rx->since_loss = 0;
+    rx->slow_start = false;
+}
+
+static void rx_good(struct bw *bw)
+{
+    struct rx *rx = &bw->rx;
+
+    if (++rx->since_loss < rx->window || rx->window >= bw->s->buffers) {
+        return;
+    }
+    rx->since_loss = 0;
+    rx->window += rx->slow_start ? rx->window : 1;
+}
+
+/* Moves on to `high`, with everything between unseen. */
+static void rx_advance(struct rx *rx, uint64_t high)
+{
+    for (; rx->high < high; rx->high++) {
+        uint32_t bit = rx->high % SEEN_FRAMES;
+
+        rx->seen[bit / 8] &= (uint8_t)~(1u << bit % 8);
+    }
+}
+
+/* True the first time that a frame is seen. */
+static bool rx_is_new(struct bw *bw, uint64_t number)
+{
+    struct rx *rx = &bw->rx;
+    uint32_t bit = number % SEEN_FRAMES;
+
+    if (number >= rx->high) {
+        if (number > rx->high) {
+            rx_lost(rx);
+        } else {
+            rx_good(bw);
+        }
+        rx_advance(rx, number + 1);
+    } else if (rx->high - number > SEEN_FRAMES ||
+               rx->seen[bit / 8] & 1u << bit % 8) {
+        return false;
+    }
+    rx->seen[bit / 8] |= (uint8_t)(1u << bit % 8);
+    return true;
+}
+
+static void rx_count(struct bw *bw, uint64_t number, uint32_t len)
+{
+    struct rx *rx = &bw->rx;
+
+    if (number >= warm_frames(&bw->plan)) {
+        rx->received++;
+        if (!rx->first_ns) {
+            rx->first_ns = now_ns();
+        } else {
+            rx->bytes += len;
+        }
+    }
+    if (number + 1 == total_frames(&bw->plan)) {
+        rx->last_ns = now_ns();
+    }
+}
+
+static void rx_frame(struct bw *bw, struct event *event)
+{
+    uint64_t number;
+    uint32_t seq, frame;
+
+    if (bw->receives && !bw->rx.done &&
+        plan_identify(&bw->plan, event, bw->plan.first, &seq, &frame)) {
+        number = (uint64_t)(seq - bw->plan.first) * bw->plan.nframes + frame;
+        if (rx_is_new(bw, number)) {
+            rx_count(bw, number, event->len);
+            /* The sender of the other direction is the one that answers. */
+            bw->rx.bad += !plan_verify(&bw->plan, event, !bw->server, seq,
+                                       frame);
+        } else {
+            bw->rx.doubled++;
+        }
+    }
+    session_release(bw->s, event);
+    if (bw->receives && !bw->rx.done &&
+        2 * (bw->rx.high - bw->rx.credited) >= bw->rx.window) {
+        rx_credit(bw);
+    }
+}
+
+static void rx_report(struct bw *bw)
+{
+    struct rx *rx = &bw->rx;
+    struct control report = {
+        .type = CONTROL_REPORT,
+        .run = (uint16_t)bw->plan.run,
+    };
+    uint64_t measured = total_frames(&bw->plan) - warm_frames(&bw->plan);
+
+    if (!rx->done) {
+        rx->done = true;
+        if (!rx->last_ns) {
+            rx->last_ns = now_ns();
+        }
+    }
+    report.w[0] = (uint32_t)(measured - rx->received);
+    report.w[1] = rx->doubled;
+    report.w[2] = rx->bad;
+    report.w[3] = (uint32_t)rx->received;
+    report.q[0] = rx->first_ns ? rx->last_ns - rx->first_ns : 0;
+    report.q[1] = rx->bytes;
+    session_control(bw->s, &report);
+}
+
+/* ---- Sending ----------------------------------------------------------- */
+
+static void tx_start(struct bw *bw)
+{
+    memset(&bw->tx, 0, sizeof(bw->tx));
+    bw->tx.asked_ns = now_ns();
+}
+
+static void tx_finish(struct bw *bw)
+{
+    const struct control finish = {
+        .type = CONTROL_FINISH,
+        .run = (uint16_t)bw->plan.run,
+        .q = { bw->tx.sent },
+    };
+
+    bw->tx.asked_ns = now_ns();
+    session_control(bw->s, &finish);
+}
+
+/* Sends a batch.  True if there may be more to send at once. */
+static bool tx_progress(struct bw *bw)
+{
+    uint64_t total = total_frames(&bw->plan);
+    struct tx *tx = &bw->tx;
+    uint64_t end = tx->limit < total ? tx->limit : total;
+    int i;
+
+    if (!bw->sends || tx->sent >= end) {
+        return false;
+    }
+    for (i = 0; i < BATCH && tx->sent < end; i++) {
+        uint32_t seq = bw->plan.first +
+            (uint32_t)(tx->sent / bw->plan.nframes);
+        uint32_t frame = (uint32_t)(tx->sent % bw->plan.nframes);
+
+        if (!session_prepare(bw->s, &bw->plan, bw->server, seq, frame) ||
+            !session_send(bw->s, &bw->plan, seq, frame,
+                          i + 1 < BATCH && tx->sent + 1 < end)) {
+            return false;
+        }
+        tx->sent++;
+    }
+    if (tx->sent == total) {
+        tx_finish(bw);
+    }
+    return tx->sent < end;
+}
+
+static void tx_timers(struct bw *bw, uint64_t now)
+{
+    const struct control stalled = {
+        .type = CONTROL_STALLED,
+        .run = (uint16_t)bw->plan.run,
+        .q = { bw->tx.sent },
+    };
+
+    if (!bw->sends || bw->tx.done) {
+        return;
+    }
+    if (bw->tx.sent == total_frames(&bw->plan)) {
+        if (now - bw->tx.asked_ns >= REPEAT_NS) {
+            tx_finish(bw);
+        }
+    } else if (bw->tx.sent >= bw->tx.limit &&
+               now - bw->tx.asked_ns >= STALL_NS) {
+        bw->tx.asked_ns = now;
+        session_control(bw->s, &stalled);
+    }
+}
+
+/* ---- Both -------------------------------------------------------------- */
+
+static void begin(struct bw *bw, const struct plan *plan)
+{
+    bw->plan = *plan;
+    bw->sends = !bw->server || plan->bidir;
+    bw->receives = bw->server || plan->bidir;
+    bw->running = true;
+    bw->started = bw->server;
+    rx_start(bw);
+    tx_start(bw);
+}
+
+static void on_start(struct bw *bw, const struct control *control)
+{
+    struct plan plan = { 0 };
+    bool again;
+
+    plan_from_control(&plan, control);
+    again = bw->running && plan.run == bw->plan.run;
+    if (session_started(bw->s, &plan) && !again) {
+        begin(bw, &plan);
+        rx_credit(bw);
+    }
+}
+
+static void on_started(struct bw *bw, const struct control *control)
+{
+    if (control->w[0]) {
+        fail("the peer's buffers hold frames of %u bytes only: use --frame %u",
+             control->w[0], control->w[0]);
+    }
+    if (!bw->started) {
+        bw->started = true;
+        bw->tx.asked_ns = now_ns();
+        if (bw->receives) {
+            rx_credit(bw);
+        }
+    }
+}
+
+/* Messages of a run; those of another one are late. */
+static void on_run_control(struct bw *bw, const struct control *control)
+{
+    switch (control->type) {
+    case CONTROL_STARTED:
+        on_started(bw, control);
+        break;
+    case CONTROL_CREDIT:
+        if (control->q[0] > bw->tx.limit) {
+            bw->tx.limit = control->q[0];
+            bw->tx.asked_ns = now_ns();
+        }
+        break;
+    case CONTROL_STALLED:
+        if (bw->receives && !bw->rx.done) {
+            if (control->q[0] > bw->rx.high &&
+                control->q[0] <= total_frames(&bw->plan)) {
+                rx_lost(&bw->rx);
+                rx_advance(&bw->rx, control->q[0]);
+            }
+            rx_credit(bw);
+        }
+        break;
+    case CONTROL_FINISH:
+        if (bw->receives) {
+            rx_report(bw);
+        }
+        break;
+    case CONTROL_REPORT:
+        bw->tx.report = *control;
+        bw->tx.done = true;
+        break;
+    default:
+        break;
+    }
+}
+
+static void on_control(struct bw *bw, const struct control *control)
+{
+    const struct control ended = { .type = CONTROL_ENDED };
+
+    if (bw->server && control->type == CONTROL_START) {
+        on_start(bw, control);
+    } else if (bw->server && control->type == CONTROL_END) {
+        session_control(bw->s, &ended);
+        bw->ended = true;
+    } else if (bw->running && control->run == (uint16_t)bw->plan.run) {
+        on_run_control(bw, control);
+    }
+}
+
+static bool finished(const struct bw *bw)
+{
+    if (bw->server) {
+        return bw->ended;
+    }
+    return bw->tx.done && (!bw->receives || bw->rx.done);
+}
+
+/* What is repeated until it is answered.  False: the peer is silent. */
+static bool timers(struct bw *bw, bool heard)
+{
+    uint64_t now = now_ns();
+    struct control start;
+
+    if (heard) {
+        bw->heard_ns = now;
+    }
+    if (bw->running && !bw->started) {
+        if (now - bw->tx.asked_ns >= REPEAT_NS) {
+            bw->tx.asked_ns = now;
+            plan_to_control(&bw->plan, &start);
+            session_control(bw->s, &start);
+        }
+    } else if (bw->running) {
+        tx_timers(bw, now);
+    }
+    return now - bw->heard_ns < bw->s->opt->timeout_ns;
+}
+
+/* Serves the connection until the run (client) or the session is over. */
+static bool run_loop(struct bw *bw)
+{
+    unsigned events = 0;
+    bool heard = true;
+
+    while (!finished(bw)) {
+        bool busy = bw->running && bw->started && tx_progress(bw);
+        struct event event;
+
+        session_event(bw->s, &event, busy ? 0 : (int64_t)STALL_NS);
+        if (event.type == EVENT_FRAME) {
+            rx_frame(bw, &event);
+        } else if (event.type == EVENT_CONTROL) {
+            on_control(bw, &event.control);
+        }
+        if (event.type != EVENT_NONE) {
+            heard = true;
+            if (++events % EVENTS_PER_LOOK) {
+                continue;
+            }
+        }
+        if (!timers(bw, heard)) {
+            return false;
+        }
+        heard = false;
+    }
+    return true;
+}
+
+/* ---- Results ----------------------------------------------------------- */
+
+static void print_result(const struct bw *bw, const struct control *report,
+                         const char *direction)
+{
+    const struct plan *plan = &bw->plan;
+    const struct options *opt = bw->s->opt;
+    double seconds = (double)report->q[0] / 1e9;
+    double rate = seconds > 0 ? (double)report->q[1] / seconds : 0;
+    double mega = rate / 1e6, messages = rate / plan->size;
+
+    if (!opt->json) {
+        printf("%9u %6u %8u %-7s %10.1f %12.0f %8u %8u\n", plan->size,
+               plan->nframes, plan->count, direction, mega, messages,
+               report->w[0], report->w[1]);
+        fflush(stdout);
+        return;
+    }
+    printf("{\"peer\":\"unetmm\",\"mode\":\"%s\",\"metric\":\"bandwidth\","
+           "\"bytes\":%u,\"frame\":%u,\"frames\":%u,\"median\":%.2f,"
+           "\"p99\":null,\"n\":%u,\"unit\":\"MB/s\",\"messages_per_s\":%.0f,"
+           "\"direction\":\"%s\",\"lost\":%u,\"doubled\":%u,\"source\":\"%s\","
+           "\"policy\":\"%s\",\"memory\":%llu,\"buffers\":%u,"
+           "\"verified\":%s,\"bad\":%u,\"seed\":%llu}\n",
+           mode_name(opt), plan->size, plan->frame, plan->nframes, mega,
+           plan->count, messages, direction, report->w[0], report->w[1],
+           source_name(opt->source), policy_name(opt->policy),
+           (unsigned long long)opt->memory, bw->s->buffers,
+           plan->verify ? "true" : "false", report->w[2],
+           (unsigned long long)plan->seed);
+    fflush(stdout);
+}
+
+static void print_head(const struct session *s, const struct plan *plan)
+{
+    char mac[UNETMM_MAC_CHARS];
+
+    printf("with %s, service %llu: frames of %u bytes, source %s, policy %s, "
+           "%s, %u buffers, %s\n", unetmm_format_mac(s->peer.mac, mac),
+           (unsigned long long)s->opt->service, plan->frame,
+           source_name(s->opt->source), policy_name(s->opt->policy),
+           mode_name(s->opt), s->buffers,
+           plan->verify ? "every byte verified" : "not verified");
+    if (plan->verify) {
+        printf("pattern from --seed %llu\n", (unsigned long long)plan->seed);
+    }
+    printf("longer messages are split into frames; lost and doubled count "
+           "frames\n");
+    printf("%9s %6s %8s %-7s %10s %12s %8s %8s\n", "bytes", "frames", "n",
+           "way", "MB/s", "messages/s", "lost", "doubled");
+}
+
+/* What we received ourselves, in the shape of a report */
+static void own_report(const struct bw *bw, struct control *report)
+{
+    const struct rx *rx = &bw->rx;
+
+    *report = (struct control) {
+        .w = { (uint32_t)(total_frames(&bw->plan) - warm_frames(&bw->plan) -
+                          rx->received),
+               rx->doubled, rx->bad, (uint32_t)rx->received },
+        .q = { rx->first_ns ? rx->last_ns - rx->first_ns : 0, rx->bytes },
+    };
+}
+
+static void measure(struct bw *bw, const struct plan *plan)
+{
+    struct control start, own;
+
+    begin(bw, plan);
+    plan_to_control(plan, &start);
+    session_control(bw->s, &start);
+    if (!run_loop(bw)) {
+        fail("the peer has stopped answering, after %llu of %llu frames",
+             (unsigned long long)bw->tx.sent,
+             (unsigned long long)total_frames(plan));
+    }
+    print_result(bw, &bw->tx.report, "send");
+    if (plan->bidir) {
+        own_report(bw, &own);
+        print_result(bw, &own, "receive");
+    }
+    if (bw->tx.report.w[2] || bw->rx.bad) {
+        fail("%u frames arrived with wrong bytes",
+             bw->tx.report.w[2] + bw->rx.bad);
+    }
+}
+
+static int run_client(struct session *s)
+{
+    const struct control end = { .type = CONTROL_END };
+    struct control ended;
+    struct bw *bw = calloc(1, sizeof(*bw));
+    struct plan plan;
+    uint32_t first = 0;
+    unsigned i;
+
+    if (!bw) {
+        fail("no memory");
+    }
+    bw->s = s;
+    session_connect(s);
+    for (i = 0; i < s->opt->nsizes; i++) {
+        plan_make(&plan, s, s->opt->sizes[i], i + 1, first);
+        if (!i && !s->opt->json) {
+            print_head(s, &plan);
+        }
+        measure(bw, &plan);
+        first += plan.warmup + plan.count;
+    }
+    /* Nothing is lost if the peer is gone before it has answered this. */
+    session_request(s, &end, CONTROL_ENDED, &ended, NS_PER_S);
+    free(bw);
+    return EXIT_SUCCESS;
+}
+
+static bool serve(struct session *s)
+{
+    struct bw *bw = calloc(1, sizeof(*bw));
+    char mac[UNETMM_MAC_CHARS];
+    bool ended;
+
+    if (!bw) {
+        fail("no memory");
+    }
+    bw->s = s;
+    bw->server = true;
+    ended = run_loop(bw);
+    if (!s->opt->json) {
+        printf("%s: %s\n", unetmm_format_mac(s->peer.mac, mac),
+               ended ? "done" : "has gone silent");
+        fflush(stdout);
+    }
+    free(bw);
+    return ended;
+}
+
+static int run_server(struct session *s)
+{
+    bool good;
+    int ret = unetmm_listen(s->ep, s->opt->service, 16);
+
+    if (ret) {
+        fail_call(ret, UNETMM_CALL_LISTEN, "cannot listen");
+    }
+    do {
+        session_accept(s);
+        good = serve(s);
+        if (s->opt->forever) {
+            unetmm_disconnect(s->ep, s->peer.channel);
+        }
+    } while (s->opt->forever);
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+    struct options opt = {
+        .tool = "unetmm-bw",
+        .service = 2,
+        .source = UNETMM_SOURCE_TLB,
+        .policy = UNETMM_POLICY_SKIP,
+        .spin_ns = UNETMM_SPIN_DEFAULT_NS,
+        .seed = 1,
+        .timeout_ns = 10 * NS_PER_S,
+        .count = 2000,
+        .warmup = 200,
+        .nsizes = 1,
+        .sizes = { 65536 },
+    };
+    struct session session;
+    unsigned i;
+    int ret;
+
+    parse_options(&opt, argc, argv, usage);
+    for (i = 0; i < opt.nsizes; i++) {
+        if (opt.sizes[i] < HEADER_BYTES) {
+            fprintf(stderr, "%s: a message has %d bytes or more\n", opt.tool,
+                    HEADER_BYTES);
+            return EXIT_USAGE;
+        }
+    }
+    session_open(&session, &opt);
+    ret = opt.listen ? run_server(&session) : run_client(&session);
+    session_close(&session);
+    return ret;
+}

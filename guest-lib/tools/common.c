@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Options, samples and output of the tools.
+ */
+#include "common.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <time.h>
+
+const char *tool_name = "unetmm";
+
+void fail(const char *format, ...)
+{
+    va_list args;
+
+    /* Rows that were printed belong before the reason why no more come. */
+    fflush(stdout);
+    fprintf(stderr, "%s: ", tool_name);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    exit(EXIT_FAILURE);
+}
+
+void fail_call(int error, enum unetmm_call call, const char *what)
+{
+    fail("%s: %s", what, unetmm_strerror(error, call));
+}
+
+static void usage_error(const char *format, ...)
+    __attribute__((noreturn, format(printf, 1, 2)));
+
+static void usage_error(const char *format, ...)
+{
+    va_list args;
+
+    fprintf(stderr, "%s: ", tool_name);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, "; see %s --help\n", tool_name);
+    exit(EXIT_USAGE);
+}
+
+bool parse_number(const char *text, uint64_t most, uint64_t *value)
+{
+    unsigned shift = 0;
+    char *end;
+
+    if (text[0] < '0' || text[0] > '9') {
+        return false;
+    }
+    errno = 0;
+    *value = strtoull(text, &end, 0);
+    if (errno) {
+        return false;
+    }
+    switch (*end) {
+    case 'k': case 'K': shift = 10; end++; break;
+    case 'm': case 'M': shift = 20; end++; break;
+    case 'g': case 'G': shift = 30; end++; break;
+    }
+    if (*end || *value > most >> shift) {
+        return false;
+    }
+    *value <<= shift;
+    return true;
+}
+
+static uint64_t number_option(const char *name, const char *text,
+                              uint64_t least, uint64_t most)
+{
+    uint64_t value;
+
+    if (!parse_number(text, most, &value) || value < least) {
+        usage_error("--%s takes a number from %llu to %llu, not '%s'", name,
+                    (unsigned long long)least, (unsigned long long)most, text);
+    }
+    return value;
+}
+
+static void parse_sizes(struct options *opt, const char *text)
+{
+    char *list = strdup(text);
+    char *save = NULL;
+    char *item;
+
+    if (!list) {
+        fail("out of memory");
+    }
+    opt->nsizes = 0;
+    for (item = strtok_r(list, ",", &save); item;
+         item = strtok_r(NULL, ",", &save)) {
+        if (opt->nsizes == MAX_SIZES) {
+            usage_error("--size takes at most %d sizes", MAX_SIZES);
+        }
+        opt->sizes[opt->nsizes++] = number_option("size", item, 1, 1u << 30);
+    }
+    free(list);
+    if (!opt->nsizes) {
+        usage_error("--size takes a size or a list such as 8,64,4k");
+    }
+}
+
+static unsigned parse_name(const char *option, const char *text,
+                           const char *const names[2],
+                           const unsigned values[2])
+{
+    int i;
+
+    for (i = 0; i < 2; i++) {
+        if (!strcmp(text, names[i])) {
+            return values[i];
+        }
+    }
+    usage_error("--%s is %s or %s, not '%s'", option, names[0], names[1],
+                text);
+}
+
+static unsigned parse_source(const char *text)
+{
+    static const char *const names[] = { "tlb", "pinned" };
+    static const unsigned values[] = {
+        UNETMM_SOURCE_TLB, UNETMM_SOURCE_PINNED
+    };
+
+    return parse_name("source", text, names, values);
+}
+
+static unsigned parse_policy(const char *text)
+{
+    static const char *const names[] = { "skip", "drop" };
+    static const unsigned values[] = {
+        UNETMM_POLICY_SKIP, UNETMM_POLICY_DROP
+    };
+
+    return parse_name("policy", text, names, values);
+}
+
+/* Options without a short form */
+enum {
+    OPT_POLL = 256, OPT_BLOCK, OPT_SPIN, OPT_BUFFERS, OPT_MEMORY, OPT_VERIFY,
+    OPT_JSON, OPT_SEED, OPT_FRAME, OPT_FOREVER, OPT_TIMEOUT, OPT_BIDIR,
+    OPT_WARMUP, OPT_SOURCE, OPT_POLICY,
+};
+
+static const struct option long_options[] = {
+    { "bidir", no_argument, NULL, OPT_BIDIR },
+    { "block", no_argument, NULL, OPT_BLOCK },
+    { "buffers", required_argument, NULL, OPT_BUFFERS },
+    { "count", required_argument, NULL, 'n' },
+    { "device", required_argument, NULL, 'd' },
+    { "forever", no_argument, NULL, OPT_FOREVER },
+    { "frame", required_argument, NULL, OPT_FRAME },
+    { "help", no_argument, NULL, 'h' },
+    { "json", no_argument, NULL, OPT_JSON },
+    { "listen", no_argument, NULL, 'l' },
+    { "memory", required_argument, NULL, OPT_MEMORY },
+    { "policy", required_argument, NULL, OPT_POLICY },
+    { "poll", no_argument, NULL, OPT_POLL },
+    { "seed", required_argument, NULL, OPT_SEED },
+    { "service", required_argument, NULL, 'p' },
+    { "size", required_argument, NULL, 's' },
+    { "source", required_argument, NULL, OPT_SOURCE },
+    { "spin-ns", required_argument, NULL, OPT_SPIN },
+    { "timeout", required_argument, NULL, OPT_TIMEOUT },
+    { "verify", no_argument, NULL, OPT_VERIFY },
+    { "warmup", required_argument, NULL, OPT_WARMUP },
+    { NULL, 0, NULL, 0 }
+};
+
+static void set_number(struct options *opt, int c, const char *text)
+{
+    switch (c) {
+    case 'p':
+        opt->service = number_option("service", text, 1, UINT64_MAX);
+        break;
+    case 'n':
+        opt->count = (uint32_t)number_option("count", text, 1,
+                                             MAX_MESSAGES / 100);
+        break;
+    case OPT_WARMUP:
+        opt->warmup = (uint32_t)number_option("warmup", text, 0,
+                                              MAX_MESSAGES / 100);
+        break;
+    case OPT_SPIN:
+        opt->spin_ns = (uint32_t)number_option("spin-ns", text, 0,
+                                               UNETMM_SPIN_FOREVER - 1);
+        break;
+    case OPT_BUFFERS:
+        opt->buffers = (uint32_t)number_option("buffers", text, 8, 4096);
+        break;
+    case OPT_FRAME:
+        opt->frame = (uint32_t)number_option("frame", text, 256, 65536);
+        break;
+    case OPT_MEMORY:
+        opt->memory = number_option("memory", text, 1, 1ull << 40);
+        break;
+    case OPT_SEED:
+        opt->seed = number_option("seed", text, 0, UINT64_MAX);
+        break;
+    case OPT_TIMEOUT:
+        opt->timeout_ns = NS_PER_S * number_option("timeout", text, 1, 86400);
+        break;
+    }
+}
+
+static void set_option(struct options *opt, int c, const char *text,
+                       const char *usage)
+{
+    switch (c) {
+    case 'h':
+        fputs(usage, stdout);
+        exit(EXIT_SUCCESS);
+    case 'd': opt->device = text; break;
+    case 'l': opt->listen = true; break;
+    case 's': parse_sizes(opt, text); break;
+    case OPT_BIDIR: opt->bidir = true; break;
+    case OPT_BLOCK: opt->spin_ns = 0; break;
+    case OPT_FOREVER: opt->forever = true; break;
+    case OPT_JSON: opt->json = true; break;
+    case OPT_POLICY: opt->policy = parse_policy(text); break;
+    case OPT_POLL: opt->spin_ns = UNETMM_SPIN_FOREVER; break;
+    case OPT_SOURCE: opt->source = parse_source(text); break;
+    case OPT_VERIFY: opt->verify = true; break;
+    default: set_number(opt, c, text); break;
+    }
+}
+
+void parse_options(struct options *opt, int argc, char **argv,
+                   const char *usage)
+{
+    int c;
+
+    tool_name = opt->tool;
+    /* getopt's own complaint is one sentence and names the program. */
+    argv[0] = (char *)(uintptr_t)tool_name;
+    while ((c = getopt_long(argc, argv, "d:hln:p:s:", long_options,
+                            NULL)) != -1) {
+        if (c == '?') {
+            fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);
+            exit(EXIT_USAGE);
+        }
+        set_option(opt, c, optarg, usage);
+    }
+    if (opt->listen) {
+        if (optind != argc) {
+            usage_error("--listen takes no address: '%s' is too much",
+                        argv[optind]);
+        }
+        return;
+    }
+    if (optind + 1 != argc) {
+        usage_error("name the peer by one MAC address, or --listen");
+    }
+    if (unetmm_parse_mac(argv[optind], opt->mac)) {
+        usage_error("'%s' is not the MAC address of a card, such as "
+                    "52:54:00:12:34:56", argv[optind]);
+    }
+}
+
+uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+const char *source_name(unsigned source)
+{
+    return source == UNETMM_SOURCE_TLB ? "tlb" : "pinned";
+}
+
+const char *policy_name(unsigned policy)
+{
+    return policy == UNETMM_POLICY_SKIP ? "skip" : "drop";
+}
+
+const char *mode_name(const struct options *opt)
+{
+    if (opt->spin_ns == UNETMM_SPIN_FOREVER) {
+        return "poll";
+    }
+    return opt->spin_ns ? "spin" : "block";
+}
+
+static int compare_samples(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+void sort_samples(uint64_t *samples, size_t count)
+{
+    qsort(samples, count, sizeof(*samples), compare_samples);
+}
+
+uint64_t percentile(const uint64_t *sorted, size_t count, double share)
+{
+    size_t rank = (size_t)(share * (double)count);
+
+    return sorted[rank < count ? rank : count - 1];
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the tools have in common: options, samples, output.
+ */
+#ifndef UNETMM_TOOLS_COMMON_H
+#define UNETMM_TOOLS_COMMON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <libunetmm.h>
+
+#define EXIT_USAGE      2
+
+#define MAX_SIZES       32
+#define NS_PER_S        1000000000ull
+#define NS_PER_MS       1000000ull
+
+/* Numbers of messages stay below this, so that control messages differ. */
+#define MAX_MESSAGES    1000000000u
+
+struct options {
+    const char *tool;
+    const char *device;
+    bool listen;
+    bool forever;
+    bool bidir;
+    bool verify;
+    bool json;
+    uint8_t mac[6];
+    uint64_t service;
+    unsigned source;
+    unsigned policy;
+    uint32_t spin_ns;
+    uint32_t buffers;           /* 0: as many as suit the card's TLB */
+    uint32_t frame;             /* 0: the channel's MTU */
+    uint64_t memory;            /* 0: as much as the buffers need */
+    uint64_t seed;
+    uint64_t timeout_ns;
+    uint32_t count;
+    uint32_t warmup;
+    unsigned nsizes;
+    uint64_t sizes[MAX_SIZES];
+};
+
+/*
+ * Parses the command line of pingpong and bw over the defaults in `opt`.
+ * A mistake ends the program with one sentence and EXIT_USAGE.
+ */
+void parse_options(struct options *opt, int argc, char **argv,
+                   const char *usage);
+
+/* One sentence on stderr, then the end with EXIT_FAILURE. */
+void fail(const char *format, ...)
+    __attribute__((noreturn, format(printf, 1, 2)));
+
+/* The same for an error of the library: "<what>: <advice>". */
+void fail_call(int error, enum unetmm_call call, const char *what)
+    __attribute__((noreturn));
+
+/* "12", "64k", "1M" (powers of 1024). */
+bool parse_number(const char *text, uint64_t most, uint64_t *value);
+
+uint64_t now_ns(void);
+
+const char *source_name(unsigned source);
+const char *policy_name(unsigned policy);
+/* "poll", "block" or "spin", as the rows of a table name it. */
+const char *mode_name(const struct options *opt);
+
+/* The sample at `share` of all (0.5: the median); they must be sorted. */
+uint64_t percentile(const uint64_t *sorted, size_t count, double share);
+void sort_samples(uint64_t *samples, size_t count);
+
+/* The name for messages; set once by main(). */
+extern const char *tool_name;
+
+#endif /* UNETMM_TOOLS_COMMON_H */

@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * unetmm-pingpong: latency between two processes, half of a round trip.
+ *
+ * One message is on its way at a time.  A datagram may be lost: the connecting
+ * side then sends the message again after a while, counts it, and leaves its
+ * time out of the samples.  The listening side answers a message that it has
+ * answered before with the same answer.
+ */
+#include "session.h"
+
+#include <stdlib.h>
+
+#define RESEND_NS       (20 * NS_PER_MS)
+
+static const char usage[] =
+"usage: unetmm-pingpong --listen [options]\n"
+"       unetmm-pingpong MAC [options]\n"
+"\n"
+"Measures how long a message takes from one process to another: the smallest\n"
+"time, percentiles and the largest, in microseconds one way (half of a round\n"
+"trip).  Start the listening side first; unetmm-stat shows a card's MAC.\n"
+"\n"
+"  -l, --listen         wait for a peer and answer it\n"
+"      --forever        wait for the next peer after that\n"
+"  -p, --service N      number under which the two meet (1)\n"
+"  -d, --device FILE    card to use (" UNETMM_DEFAULT_DEVICE ")\n"
+"  -s, --size LIST      message sizes in bytes, as 8,1k,64k (8)\n"
+"  -n, --count N        messages that are measured, of each size (1000)\n"
+"      --warmup N       messages before them that are not (100)\n"
+"      --source tlb|pinned\n"
+"                       tlb: any memory, translated when it is used (default);\n"
+"                       pinned: the buffers are registered first\n"
+"      --policy skip|drop\n"
+"                       what becomes of a buffer that is paged out when its\n"
+"                       turn comes: it comes back empty (default), or it stays\n"
+"      --poll           never block: wait by looking\n"
+"      --block          never spin: wait by blocking\n"
+"      --spin-ns N      look for N ns, then block (50000)\n"
+"      --buffers N      free buffers that are posted (as suits the TLB)\n"
+"      --memory BYTES   spread the buffers over so much memory, so that the\n"
+"                       card's TLB has to work\n"
+"      --frame N        frames of at most N bytes (what the channel carries)\n"
+"      --verify         fill messages with a pattern and check every byte\n"
+"      --seed N         of the pattern (1)\n"
+"      --timeout SECS   give up when nothing comes for so long (10)\n"
+"      --json           one JSON object for each size\n"
+"  -h, --help           this text\n"
+"\n"
+"A message longer than a frame is split; all frames of it are sent before the\n"
+"answer comes.  Sizes up to 224 bytes are copied into the queue, larger ones\n"
+"go straight from memory.\n"
+"\n"
+"Example: on the first host\n"
+"    unetmm-pingpong --listen --verify\n"
+"and on the second, where the first has the MAC 52:54:00:00:00:01\n"
+"    unetmm-pingpong 52:54:00:00:00:01 --size 8,1k,64k --verify\n";
+
+/* A message that is being put together from its frames */
+struct assembly {
+    uint8_t *have;              /* by frame */
+    uint32_t count;
+    uint32_t nframes;
+};
+
+static void assembly_start(struct assembly *a, uint32_t nframes)
+{
+    if (a->nframes < nframes) {
+        free(a->have);
+        a->have = malloc(nframes);
+        if (!a->have) {
+            fail("no memory");
+        }
+    }
+    a->nframes = nframes;
+    a->count = 0;
+    memset(a->have, 0, nframes);
+}
+
+/* True if this frame completes the message. */
+static bool assembly_add(struct assembly *a, uint32_t frame)
+{
+    if (a->have[frame]) {
+        return false;
+    }
+    a->have[frame] = 1;
+    return ++a->count == a->nframes;
+}
+
+/* Takes one event when a send has to wait; a frame that comes is a late one. */
+static void make_room(struct session *s)
+{
+    struct event event;
+
+    session_event(s, &event, (int64_t)RESEND_NS);
+    if (event.type == EVENT_FRAME) {
+        session_release(s, &event);
+    }
+}
+
+static void prepare_message(struct session *s, const struct plan *plan,
+                            bool reply, uint32_t seq)
+{
+    uint32_t frame;
+
+    for (frame = 0; frame < plan->nframes; frame++) {
+        while (!session_prepare(s, plan, reply, seq, frame)) {
+            make_room(s);
+        }
+    }
+}
+
+static void send_message(struct session *s, const struct plan *plan,
+                         uint32_t seq)
+{
+    uint32_t frame;
+
+    for (frame = 0; frame < plan->nframes; frame++) {
+        while (!session_send(s, plan, seq, frame,
+                             frame + 1 < plan->nframes)) {
+            make_room(s);
+        }
+    }
+}
+
+/* ---- The connecting side ----------------------------------------------- */
+
+struct result {
+    uint64_t *samples;          /* of round trips, ns */
+    size_t nsamples;
+    uint64_t resent;
+    uint64_t bad;
+};
+
+/* What one message went through */
+struct turn {
+    uint32_t seq;
+    uint64_t sent_ns;
+    uint64_t done_ns;           /* 0: the answer is not complete */
+    bool resent;
+};
+
+static void on_answer(struct session *s, const struct plan *plan,
+                      struct event *event, struct assembly *a,
+                      struct turn *turn, struct result *result)
+{
+    uint32_t seq, frame;
+
+    if (plan_identify(plan, event, turn->seq, &seq, &frame) &&
+        seq == turn->seq && !a->have[frame]) {
+        if (assembly_add(a, frame)) {
+            turn->done_ns = now_ns();
+        }
+        result->bad += !plan_verify(plan, event, true, seq, frame);
+    }
+    session_release(s, event);
+}
+
+static void exchange(struct session *s, const struct plan *plan,
+                     struct turn *turn, struct assembly *a,
+                     struct result *result)
+{
+    uint64_t first, now;
+
+    assembly_start(a, plan->nframes);
+    prepare_message(s, plan, false, turn->seq);
+    first = turn->sent_ns = now_ns();
+    send_message(s, plan, turn->seq);
+    while (!turn->done_ns) {
+        struct event event;
+
+        session_event(s, &event, (int64_t)RESEND_NS);
+        if (event.type == EVENT_FRAME) {
+            on_answer(s, plan, &event, a, turn, result);
+            continue;
+        }
+        now = now_ns();
+        if (now - turn->sent_ns < RESEND_NS) {
+            continue;
+        }
+        if (now - first > s->opt->timeout_ns) {
+            fail("the peer has stopped answering, after %zu messages of "
+                 "%u bytes", result->nsamples, plan->size);
+        }
+        turn->resent = true;
+        turn->sent_ns = now;
+        result->resent++;
+        send_message(s, plan, turn->seq);
+    }
+}
+
+static void start_run(struct session *s, const struct plan *plan)
+{
+    struct control start, started;
+
+    plan_to_control(plan, &start);
+    if (!session_request(s, &start, CONTROL_STARTED, &started,
+                         s->opt->timeout_ns)) {
+        fail("the peer accepted but does not answer");
+    }
+    if (started.w[0]) {
+        fail("the peer's buffers hold frames of %u bytes only: use --frame %u",
+             started.w[0], started.w[0]);
+    }
+    if (plan->nframes > started.w[1] - 4 || plan->nframes > s->buffers - 4) {
+        fail("a message of %u bytes has %u frames, more than the buffers on "
+             "one side can take: use --buffers %u on both", plan->size,
+             plan->nframes, plan->nframes + 4);
+    }
+}
+
+static void run(struct session *s, const struct plan *plan,
+                struct result *result)
+{
+    struct assembly a = { 0 };
+    uint32_t i;
+
+    result->samples = calloc(plan->count, sizeof(*result->samples));
+    if (!result->samples) {
+        fail("no memory for %u samples: use a smaller --count", plan->count);
+    }
+    for (i = 0; i < plan->warmup + plan->count; i++) {
+        struct turn turn = { .seq = plan->first + i };
+
+        if (i == plan->warmup) {
+            result->resent = 0;
+        }
+        exchange(s, plan, &turn, &a, result);
+        if (i >= plan->warmup && !turn.resent) {
+            result->samples[result->nsamples++] = turn.done_ns - turn.sent_ns;
+        }
+    }
+    free(a.have);
+}
+
+static double one_way_us(const struct result *result, double share)
+{
+    return (double)percentile(result->samples, result->nsamples, share) /
+        2000.0;
+}
+
+static void print_json(const struct session *s, const struct plan *plan,
+                       const struct result *r)
+{
+    printf("{\"peer\":\"unetmm\",\"mode\":\"%s\",\"metric\":\"latency\","
+           "\"bytes\":%u,\"frame\":%u,\"frames\":%u,\"median\":%.3f,"
+           "\"p99\":%.3f,\"n\":%zu,\"unit\":\"us\",\"min\":%.3f,"
+           "\"p90\":%.3f,\"p999\":%.3f,\"max\":%.3f,\"lost\":%llu,"
+           "\"skipped\":%llu,\"source\":\"%s\",\"policy\":\"%s\","
+           "\"memory\":%llu,\"buffers\":%u,\"verified\":%s,\"bad\":%llu,"
+           "\"seed\":%llu}\n",
+           mode_name(s->opt), plan->size, plan->frame, plan->nframes,
+           one_way_us(r, 0.5), one_way_us(r, 0.99), r->nsamples,
+           one_way_us(r, 0), one_way_us(r, 0.9), one_way_us(r, 0.999),
+           one_way_us(r, 1), (unsigned long long)r->resent,
+           (unsigned long long)s->skipped, source_name(s->opt->source),
+           policy_name(s->opt->policy), (unsigned long long)s->opt->memory,
+           s->buffers, plan->verify ? "true" : "false",
+           (unsigned long long)r->bad, (unsigned long long)plan->seed);
+}
+
+static void print_head(const struct session *s, const struct plan *plan)
+{
+    char mac[UNETMM_MAC_CHARS];
+
+    printf("to %s, service %llu: frames of %u bytes, source %s, policy %s, "
+           "%s, %u buffers, %s\n",
+           unetmm_format_mac(s->peer.mac, mac),
+           (unsigned long long)s->opt->service, plan->frame,
+           source_name(s->opt->source), policy_name(s->opt->policy),
+           mode_name(s->opt), s->buffers,
+           plan->verify ? "every byte verified" : "not verified");
+    if (plan->verify) {
+        printf("pattern from --seed %llu\n", (unsigned long long)plan->seed);
+    }
+    printf("%9s %6s %8s %9s %9s %9s %9s %9s %9s %6s\n", "bytes", "frames",
+           "n", "min", "median", "p90", "p99", "p99.9", "max us", "lost");
+}
+
+static void print_row(const struct plan *plan, const struct result *r)
+{
+    printf("%9u %6u %8zu %9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %6llu\n",
+           plan->size, plan->nframes, r->nsamples, one_way_us(r, 0),
+           one_way_us(r, 0.5), one_way_us(r, 0.9), one_way_us(r, 0.99),
+           one_way_us(r, 0.999), one_way_us(r, 1),
+           (unsigned long long)r->resent);
+    if (plan->nframes > 1) {
+        printf("%9s (each message split into %u frames)\n", "",
+               plan->nframes);
+    }
+}
+
+static void measure(struct session *s, const struct plan *plan)
+{
+    struct result result = { 0 };
+
+    start_run(s, plan);
+    run(s, plan, &result);
+    if (result.bad) {
+        fail("%llu frames of %u byte messages arrived with wrong bytes",
+             (unsigned long long)result.bad, plan->size);
+    }
+    if (!result.nsamples) {
+        fail("every message of %u bytes was lost at least once", plan->size);
+    }
+    sort_samples(result.samples, result.nsamples);
+    if (s->opt->json) {
+        print_json(s, plan, &result);
+    } else {
+        print_row(plan, &result);
+    }
+    fflush(stdout);
+    free(result.samples);
+}
+
+static int run_client(struct session *s)
+{
+    const struct control end = { .type = CONTROL_END };
+    struct control ended = { 0 };
+    struct plan plan;
+    uint32_t first = 0;
+    unsigned i;
+
+    session_connect(s);
+    for (i = 0; i < s->opt->nsizes; i++) {
+        plan_make(&plan, s, s->opt->sizes[i], i + 1, first);
+        if (!i && !s->opt->json) {
+            print_head(s, &plan);
+        }
+        measure(s, &plan);
+        first += plan.warmup + plan.count;
+    }
+    /* Nothing is lost if the peer is gone before it has answered this. */
+    session_request(s, &end, CONTROL_ENDED, &ended, NS_PER_S);
+    if (ended.w[0]) {
+        fail("%u frames arrived at the peer with wrong bytes", ended.w[0]);
+    }
+    return EXIT_SUCCESS;
+}
+
+/* ---- The listening side ------------------------------------------------ */
+
+struct server {
+    struct session *s;
+    struct plan plan;
+    struct assembly assembly;
+    bool running;
+    uint32_t next;              /* the message that is awaited */
+    uint64_t answered;
+    uint64_t repeated;
+    uint32_t bad;
+};
+
+static void answer_message(struct server *server)
+{
+    const struct plan *plan = &server->plan;
+
+    send_message(server->s, plan, server->next);
+    server->answered++;
+    server->next++;
+    assembly_start(&server->assembly, plan->nframes);
+}
+
+static void serve_frame(struct server *server, struct event *event)
+{
+    const struct plan *plan = &server->plan;
+    uint32_t seq, frame;
+    bool complete = false;
+
+    if (server->running &&
+        plan_identify(plan, event, server->next, &seq, &frame)) {
+        if (seq == server->next && !server->assembly.have[frame]) {
+            complete = assembly_add(&server->assembly, frame);
+        } else if (seq + 1 == server->next && frame + 1 == plan->nframes) {
+            /* Our answer was lost; its bytes are still in their place. */
+            send_message(server->s, plan, seq);
+            server->repeated++;
+        }
+        if (complete) {
+            answer_message(server);
+        }
+        /* After the answer: the peer's clock is running. */
+        server->bad += !plan_verify(plan, event, false, seq, frame);
+    }
+    session_release(server->s, event);
+    if (complete && server->next - plan->first < plan->warmup + plan->count) {
+        prepare_message(server->s, plan, true, server->next);
+    }
+}
+
+static void serve_start(struct server *server, const struct control *control)
+{
+    struct plan plan = { 0 };
+    bool again;
+
+    plan_from_control(&plan, control);
+    again = server->running && plan.run == server->plan.run;
+    if (!session_started(server->s, &plan) || again ||
+        plan.nframes > server->s->buffers) {
+        return;
+    }
+    server->plan = plan;
+    server->next = plan.first;
+    server->running = true;
+    assembly_start(&server->assembly, plan.nframes);
+    prepare_message(server->s, &plan, true, plan.first);
+}
+
+/* False: the peer is done. */
+static bool serve_event(struct server *server, struct event *event)
+{
+    if (event->type == EVENT_FRAME) {
+        serve_frame(server, event);
+    } else if (event->type == EVENT_CONTROL) {
+        struct control ended = { .type = CONTROL_ENDED,
+                                 .w = { server->bad } };
+
+        switch (event->control.type) {
+        case CONTROL_START:
+            serve_start(server, &event->control);
+            break;
+        case CONTROL_END:
+            session_control(server->s, &ended);
+            return false;
+        default:
+            break;
+        }
+    }
+    return true;
+}
+
+static bool serve(struct session *s)
+{
+    struct server server = { .s = s };
+    uint64_t heard = now_ns();
+    char mac[UNETMM_MAC_CHARS];
+    struct event event;
+    bool ended = false;
+
+    while (!ended && now_ns() - heard < s->opt->timeout_ns) {
+        session_event(s, &event, (int64_t)NS_PER_S);
+        if (event.type != EVENT_NONE) {
+            heard = now_ns();
+        }
+        ended = !serve_event(&server, &event);
+    }
+    if (!s->opt->json) {
+        printf("%s: %llu messages answered, %llu answered again, %u frames "
+               "with wrong bytes%s\n", unetmm_format_mac(s->peer.mac, mac),
+               (unsigned long long)server.answered,
+               (unsigned long long)server.repeated, server.bad,
+               ended ? "" : "; it has gone silent");
+        fflush(stdout);
+    }
+    free(server.assembly.have);
+    return ended && !server.bad;
+}
+
+static int run_server(struct session *s)
+{
+    bool good;
+    int ret = unetmm_listen(s->ep, s->opt->service, 16);
+
+    if (ret) {
+        fail_call(ret, UNETMM_CALL_LISTEN, "cannot listen");
+    }
+    do {
+        session_accept(s);
+        good = serve(s);
+        if (s->opt->forever) {
+            unetmm_disconnect(s->ep, s->peer.channel);
+        }
+    } while (s->opt->forever);
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+    struct options opt = {
+        .tool = "unetmm-pingpong",
+        .service = 1,
+        .source = UNETMM_SOURCE_TLB,
+        .policy = UNETMM_POLICY_SKIP,
+        .spin_ns = UNETMM_SPIN_DEFAULT_NS,
+        .seed = 1,
+        .timeout_ns = 10 * NS_PER_S,
+        .count = 1000,
+        .warmup = 100,
+        .nsizes = 1,
+        .sizes = { 8 },
+    };
+    struct session session;
+    int ret;
+
+    parse_options(&opt, argc, argv, usage);
+    if (opt.bidir) {
+        fprintf(stderr, "%s: --bidir is an option of unetmm-bw\n", opt.tool);
+        return EXIT_USAGE;
+    }
+    session_open(&session, &opt);
+    ret = opt.listen ? run_server(&session) : run_client(&session);
+    session_close(&session);
+    return ret;
+}

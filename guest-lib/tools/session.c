@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * One endpoint, one peer: buffers, frames and control messages of the tools.
+ */
+#include "session.h"
+
+#include "pattern.h"
+
+#include <stdlib.h>
+
+#define CONTROL_MAGIC   0x74656e75u     /* "unet"; above MAX_MESSAGES */
+#define CONTROL_BYTES   40
+#define REQUEST_NS      (100 * NS_PER_MS)
+#define PROBE_NS        NS_PER_S
+#define TX_COOKIE       0x8000000000000000ull
+#define FLAG_VERIFY     0x01
+#define FLAG_BIDIR      0x02
+
+/* Fewest buffers: some always wait for control messages. */
+#define LEAST_BUFFERS   8
+#define MOST_BUFFERS    64
+#define LEAST_TX_SLOTS  16
+#define LEAST_FRAME     256
+
+/* ---- Numbers in messages: little-endian -------------------------------- */
+
+static void put_number(uint8_t *to, uint64_t value, unsigned bytes)
+{
+    unsigned i;
+
+    for (i = 0; i < bytes; i++) {
+        to[i] = (uint8_t)(value >> 8 * i);
+    }
+}
+
+static uint64_t get_number(const uint8_t *from, unsigned bytes)
+{
+    uint64_t value = 0;
+    unsigned i;
+
+    for (i = 0; i < bytes; i++) {
+        value |= (uint64_t)from[i] << 8 * i;
+    }
+    return value;
+}
+
+/* ---- Buffers ----------------------------------------------------------- */
+
+static uint32_t power_of_two(uint32_t least)
+{
+    uint32_t n = 8;
+
+    while (n < least) {
+        n *= 2;
+    }
+    return n;
+}
+
+/* As many buffers as leave half of the TLB to the sends, within reason. */
+static uint32_t suitable_buffers(const struct session *s)
+{
+    uint32_t pages = (uint32_t)(s->stride / UNETMM_PAGE_BYTES) + 1;
+    uint32_t fit = s->info.tlb_sets * s->info.tlb_ways / 2 / pages;
+
+    if (fit > MOST_BUFFERS) {
+        fit = MOST_BUFFERS;
+    }
+    return fit < LEAST_BUFFERS ? LEAST_BUFFERS : fit;
+}
+
+/*
+ * All buffers are in one block from malloc(): a card that indexes its TLB by
+ * page number then finds as few conflicts as there can be.  It is registered
+ * only where the source asks for it.
+ */
+static void allocate(struct session *s)
+{
+    uint64_t half = s->opt->memory / 2 / s->stride;
+    size_t rx_bytes, bytes;
+    uint8_t *block;
+    int ret;
+
+    s->rx_slots = half > s->buffers ? (uint32_t)half : s->buffers;
+    s->tx_slots = 2 * s->buffers;
+    if (s->tx_slots < LEAST_TX_SLOTS) {
+        s->tx_slots = LEAST_TX_SLOTS;
+    }
+    if (half > s->tx_slots) {
+        s->tx_slots = (uint32_t)half;
+    }
+    rx_bytes = s->rx_slots * s->stride;
+    bytes = rx_bytes + s->tx_slots * s->stride;
+    block = malloc(bytes + UNETMM_PAGE_BYTES);
+    s->outstanding = calloc(s->tx_slots, sizeof(*s->outstanding));
+    if (!block || !s->outstanding) {
+        fail("no memory for %zu bytes of buffers: use a smaller --memory or "
+             "fewer --buffers", bytes);
+    }
+    s->block = block;
+    /* Frames of whole pages then touch no page more than they must. */
+    block += -(uintptr_t)block % UNETMM_PAGE_BYTES;
+    s->rx = block;
+    s->tx = block + rx_bytes;
+    if (s->opt->source == UNETMM_SOURCE_PINNED) {
+        ret = unetmm_register(s->ctx, block, bytes, UNETMM_REGION_WRITE);
+        if (ret) {
+            fail_call(ret, UNETMM_CALL_REGISTER, "cannot register the buffers");
+        }
+    }
+}
+
+/*
+ * Buffers come back in the order of posting, so the next place in memory is
+ * always free as long as no more than rx_slots are out.
+ */
+static void post_buffer(struct session *s)
+{
+    uint32_t slot = s->posted++ % s->rx_slots;
+    int ret = unetmm_post(s->ep, s->rx + slot * s->stride, s->frame, slot,
+                          UNETMM_MORE);
+
+    if (ret) {
+        fail_call(ret, UNETMM_CALL_POST, "cannot post a buffer");
+    }
+}
+
+/* ---- Opening ----------------------------------------------------------- */
+
+static void open_card(struct session *s)
+{
+    const char *device = s->opt->device ? s->opt->device :
+        UNETMM_DEFAULT_DEVICE;
+    int ret = unetmm_open(device, s->opt->source, &s->ctx);
+
+    if (ret) {
+        fail_call(ret, UNETMM_CALL_OPEN, device);
+    }
+    s->info.size = sizeof(s->info);
+    ret = unetmm_info(s->ctx, &s->info);
+    if (ret) {
+        fail_call(ret, UNETMM_CALL_ANY, device);
+    }
+}
+
+/*
+ * How long a buffer is.  Who connects knows the sizes, and does not make the
+ * card translate more than they need; who listens has to be ready for a frame.
+ */
+static uint32_t buffer_bytes(const struct session *s)
+{
+    const struct options *opt = s->opt;
+    uint64_t most = LEAST_FRAME;
+    unsigned i;
+
+    if (opt->frame) {
+        return opt->frame;
+    }
+    for (i = 0; i < opt->nsizes; i++) {
+        most = opt->sizes[i] > most ? opt->sizes[i] : most;
+    }
+    return opt->listen || most > s->info.user_mtu ? s->info.user_mtu :
+        (uint32_t)most;
+}
+
+void session_open(struct session *s, const struct options *opt)
+{
+    struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
+    uint32_t i;
+    int ret;
+
+    memset(s, 0, sizeof(*s));
+    s->opt = opt;
+    open_card(s);
+    s->frame = buffer_bytes(s);
+    s->stride = s->frame < UNETMM_PAGE_BYTES ? (s->frame + 63) & ~63u :
+        (s->frame + UNETMM_PAGE_BYTES - 1) & ~(UNETMM_PAGE_BYTES - 1u);
+    s->buffers = opt->buffers ? opt->buffers : suitable_buffers(s);
+    attr.policy = opt->policy;
+    attr.spin_ns = opt->spin_ns;
+    attr.free_depth = power_of_two(s->buffers);
+    attr.completion_depth = power_of_two(2 * (s->buffers + attr.send_slots));
+    ret = unetmm_ep_create(s->ctx, &attr, &s->ep);
+    if (ret) {
+        fail_call(ret, UNETMM_CALL_EP_CREATE, "cannot create an endpoint");
+    }
+    allocate(s);
+    for (i = 0; i < s->buffers; i++) {
+        post_buffer(s);
+    }
+    unetmm_ring(s->ep);
+}
+
+void session_close(struct session *s)
+{
+    uint64_t start = now_ns();
+
+    /* A last answer may still be in the queue. */
+    while (unetmm_send_pending(s->ep) > 0 && now_ns() - start < NS_PER_S) {
+        struct event event;
+
+        session_event(s, &event, (int64_t)NS_PER_MS);
+        if (event.type == EVENT_FRAME) {
+            session_release(s, &event);
+        }
+    }
+    unetmm_ep_destroy(s->ep);
+    unetmm_close(s->ctx);
+    free(s->block);
+    free(s->outstanding);
+}
+
+void session_connect(struct session *s)
+{
+    char mac[UNETMM_MAC_CHARS];
+    char what[64];
+    int ret = unetmm_probe(s->ctx, s->opt->mac, PROBE_NS, NULL);
+
+    snprintf(what, sizeof(what), "cannot reach %s",
+             unetmm_format_mac(s->opt->mac, mac));
+    if (ret) {
+        fail_call(ret, UNETMM_CALL_PROBE, what);
+    }
+    ret = unetmm_connect(s->ep, s->opt->mac, s->opt->service,
+                         (int64_t)s->opt->timeout_ns, &s->peer);
+    if (ret < 0) {
+        fail_call(ret, UNETMM_CALL_CONNECT, what);
+    }
+}
+
+void session_accept(struct session *s)
+{
+    int ret;
+
+    do {
+        ret = unetmm_accept(s->ep, &s->peer, -1);
+    } while (ret == -EINTR);
+    if (ret < 0) {
+        fail_call(ret, UNETMM_CALL_ACCEPT, "cannot accept a peer");
+    }
+}
+
+/* ---- Events ------------------------------------------------------------ */
+
+static void read_control(const uint8_t *bytes, struct control *control)
+{
+    int i;
+
+    control->type = bytes[4];
+    control->flags = bytes[5];
+    control->run = (uint16_t)get_number(bytes + 6, 2);
+    for (i = 0; i < 4; i++) {
+        control->w[i] = (uint32_t)get_number(bytes + 8 + 4 * i, 4);
+    }
+    for (i = 0; i < 2; i++) {
+        control->q[i] = get_number(bytes + 24 + 8 * i, 8);
+    }
+}
+
+static void on_received(struct session *s, const struct unetmm_completion *c,
+                        struct event *event)
+{
+    event->buffer = !c->is_inline;
+    event->bytes = c->is_inline ? c->data : s->rx + c->cookie * s->stride;
+    event->len = c->len;
+    event->type = EVENT_FRAME;
+    if (c->channel != s->peer.channel) {
+        /* The end of an earlier conversation */
+        event->type = EVENT_NONE;
+        session_release(s, event);
+    } else if (c->len == CONTROL_BYTES &&
+               get_number(event->bytes, 4) == CONTROL_MAGIC) {
+        read_control(event->bytes, &event->control);
+        session_release(s, event);
+        event->type = EVENT_CONTROL;
+    }
+}
+
+static void on_sent(struct session *s, const struct unetmm_completion *c)
+{
+    if (c->cookie & TX_COOKIE) {
+        s->outstanding[(uint32_t)c->cookie]--;
+    }
+    /* The channel may close under an answer to a peer that has left. */
+    if (c->status && c->status != UNETMM_ST_BAD_CHANNEL) {
+        fail("a message was not sent: %s", unetmm_status_str(c->status));
+    }
+}
+
+static void on_completion(struct session *s, const struct unetmm_completion *c,
+                          struct event *event)
+{
+    switch (c->type) {
+    case UNETMM_CQE_RECEIVED:
+        on_received(s, c, event);
+        break;
+    case UNETMM_CQE_SENT:
+        on_sent(s, c);
+        break;
+    case UNETMM_CQE_BUFFER:
+        if (c->status != UNETMM_ST_SKIPPED) {
+            fail("a buffer came back: %s", unetmm_status_str(c->status));
+        }
+        s->skipped++;
+        post_buffer(s);
+        break;
+    default:
+        fail("the card has stopped the endpoint: %s",
+             unetmm_status_str(c->status));
+    }
+}
+
+void session_event(struct session *s, struct event *event, int64_t timeout_ns)
+{
+    int ret;
+
+    event->type = EVENT_NONE;
+    if (s->next_completion == s->ncompletions) {
+        ret = unetmm_wait(s->ep, s->completions,
+                          sizeof(s->completions) / sizeof(s->completions[0]),
+                          timeout_ns);
+        if (ret < 0 && ret != -EINTR) {
+            fail_call(ret, UNETMM_CALL_POLL, "cannot take completions");
+        }
+        s->next_completion = 0;
+        s->ncompletions = ret < 0 ? 0 : (unsigned)ret;
+    }
+    while (s->next_completion < s->ncompletions &&
+           event->type == EVENT_NONE) {
+        on_completion(s, &s->completions[s->next_completion++], event);
+    }
+}
+
+void session_release(struct session *s, struct event *event)
+{
+    if (event->buffer) {
+        event->buffer = false;
+        post_buffer(s);
+    }
+}
+
+/* ---- Control messages -------------------------------------------------- */
+
+void session_control(struct session *s, const struct control *control)
+{
+    uint8_t bytes[CONTROL_BYTES];
+    int i, ret;
+
+    put_number(bytes, CONTROL_MAGIC, 4);
+    bytes[4] = (uint8_t)control->type;
+    bytes[5] = control->flags;
+    put_number(bytes + 6, control->run, 2);
+    for (i = 0; i < 4; i++) {
+        put_number(bytes + 8 + 4 * i, control->w[i], 4);
+    }
+    for (i = 0; i < 2; i++) {
+        put_number(bytes + 24 + 8 * i, control->q[i], 8);
+    }
+    ret = unetmm_send(s->ep, s->peer.channel, bytes, sizeof(bytes), 0,
+                      UNETMM_INLINE | UNETMM_QUIET);
+    /* A full queue is as good as a lost datagram: it will be asked again. */
+    if (ret && ret != -EAGAIN) {
+        fail_call(ret, UNETMM_CALL_SEND, "cannot send");
+    }
+}
+
+bool session_request(struct session *s, const struct control *request,
+                     enum control_type reply, struct control *answer,
+                     uint64_t timeout_ns)
+{
+    uint64_t start = now_ns(), repeat = 0;
+
+    for (;;) {
+        uint64_t now = now_ns();
+        struct event event;
+
+        if (now - start >= timeout_ns) {
+            return false;
+        }
+        if (now >= repeat) {
+            session_control(s, request);
+            repeat = now + REQUEST_NS;
+        }
+        session_event(s, &event, (int64_t)(repeat - now));
+        if (event.type == EVENT_FRAME) {
+            session_release(s, &event);
+        } else if (event.type == EVENT_CONTROL &&
+                   event.control.type == reply &&
+                   event.control.run == request->run) {
+            *answer = event.control;
+            return true;
+        }
+    }
+}
+
+/* ---- Plans ------------------------------------------------------------- */
+
+static void plan_cut(struct plan *plan)
+{
+    plan->nframes = (plan->size + plan->frame - 1) / plan->frame;
+}
+
+void plan_make(struct plan *plan, const struct session *s, uint64_t size,
+               uint32_t run, uint32_t first)
+{
+    const struct options *opt = s->opt;
+
+    plan->run = run;
+    plan->size = (uint32_t)size;
+    plan->count = opt->count;
+    plan->warmup = opt->warmup;
+    plan->frame = opt->frame && opt->frame < s->peer.mtu ? opt->frame :
+        s->peer.mtu;
+    plan->first = first;
+    plan->seed = opt->seed;
+    plan->verify = opt->verify;
+    plan->bidir = opt->bidir;
+    plan_cut(plan);
+}
+
+void plan_to_control(const struct plan *plan, struct control *control)
+{
+    *control = (struct control) {
+        .type = CONTROL_START,
+        .flags = (uint8_t)((plan->verify ? FLAG_VERIFY : 0) |
+                           (plan->bidir ? FLAG_BIDIR : 0)),
+        .run = (uint16_t)plan->run,
+        .w = { plan->size, plan->count, plan->warmup, plan->frame },
+        .q = { plan->seed, plan->first },
+    };
+}
+
+void plan_from_control(struct plan *plan, const struct control *control)
+{
+    plan->run = control->run;
+    plan->verify = control->flags & FLAG_VERIFY;
+    plan->bidir = control->flags & FLAG_BIDIR;
+    plan->size = control->w[0];
+    plan->count = control->w[1];
+    plan->warmup = control->w[2];
+    plan->frame = control->w[3] ? control->w[3] : 1;
+    plan->seed = control->q[0];
+    plan->first = (uint32_t)control->q[1];
+    plan_cut(plan);
+}
+
+bool session_started(struct session *s, const struct plan *plan)
+{
+    struct control answer = {
+        .type = CONTROL_STARTED,
+        .run = (uint16_t)plan->run,
+        .w = { plan->frame > s->frame ? s->frame : 0, s->buffers },
+    };
+
+    session_control(s, &answer);
+    return !answer.w[0];
+}
+
+/* The frames of a message differ by at most a byte: none is a mere rest. */
+uint32_t plan_frame_length(const struct plan *plan, uint32_t frame)
+{
+    return plan->size / plan->nframes + (frame < plan->size % plan->nframes);
+}
+
+uint32_t plan_frame_position(const struct plan *plan, uint32_t frame)
+{
+    uint32_t longer = plan->size % plan->nframes;
+
+    return plan->size / plan->nframes * frame +
+        (frame < longer ? frame : longer);
+}
+
+/* ---- Frames ------------------------------------------------------------ */
+
+/*
+ * Which place in memory a frame has.  Without --memory, no more places are
+ * used than it takes to keep the card busy, so that the TLB holds them.
+ */
+static uint32_t tx_slot(const struct session *s, const struct plan *plan,
+                        uint32_t seq, uint32_t frame)
+{
+    uint32_t cycle = 2 * plan->nframes;
+
+    if (cycle < LEAST_TX_SLOTS) {
+        cycle = LEAST_TX_SLOTS;
+    }
+    if (s->opt->memory || cycle > s->tx_slots) {
+        cycle = s->tx_slots;
+    }
+    return (uint32_t)(((uint64_t)seq * plan->nframes + frame) % cycle);
+}
+
+static uint64_t frame_key(const struct plan *plan, bool reply, uint32_t seq)
+{
+    return pattern_key(reply ? ~plan->seed : plan->seed, seq);
+}
+
+static void make_header(uint8_t header[HEADER_BYTES], uint32_t seq,
+                        uint32_t frame)
+{
+    put_number(header, seq, 4);
+    put_number(header + 4, frame, 4);
+}
+
+bool session_prepare(struct session *s, const struct plan *plan, bool reply,
+                     uint32_t seq, uint32_t frame)
+{
+    uint32_t slot = tx_slot(s, plan, seq, frame);
+    uint32_t len = plan_frame_length(plan, frame);
+    uint8_t *bytes = s->tx + slot * s->stride;
+    uint8_t header[HEADER_BYTES];
+
+    if (s->outstanding[slot]) {
+        return false;
+    }
+    make_header(header, seq, frame);
+    memcpy(bytes, header, len < HEADER_BYTES ? len : HEADER_BYTES);
+    if (plan->verify && len > HEADER_BYTES) {
+        pattern_fill(bytes + HEADER_BYTES, len - HEADER_BYTES,
+                     frame_key(plan, reply, seq),
+                     plan_frame_position(plan, frame) + HEADER_BYTES);
+    }
+    return true;
+}
+
+bool session_send(struct session *s, const struct plan *plan, uint32_t seq,
+                  uint32_t frame, bool more)
+{
+    uint32_t slot = tx_slot(s, plan, seq, frame);
+    uint32_t len = plan_frame_length(plan, frame);
+    bool copied = len <= UNETMM_MAX_INLINE;
+    unsigned flags = (more ? UNETMM_MORE : 0) | (copied ? UNETMM_QUIET : 0);
+    int ret = unetmm_send(s->ep, s->peer.channel, s->tx + slot * s->stride,
+                          len, TX_COOKIE | slot, flags);
+
+    if (ret == -EAGAIN) {
+        return false;
+    }
+    if (ret) {
+        fail_call(ret, UNETMM_CALL_SEND, "cannot send");
+    }
+    s->outstanding[slot] += !copied;
+    return true;
+}
+
+bool plan_identify(const struct plan *plan, const struct event *event,
+                   uint32_t expected, uint32_t *seq, uint32_t *frame)
+{
+    unsigned bytes = event->len < 4 ? event->len : 4;
+    unsigned unused = 32 - 8 * bytes;
+    uint32_t low;
+
+    if (!bytes) {
+        return false;
+    }
+    low = (uint32_t)get_number(event->bytes, bytes);
+    /* The nearest number with these low bits */
+    *seq = expected + (uint32_t)((int32_t)((low - expected) << unused) >>
+                                 unused);
+    *frame = event->len < HEADER_BYTES ? 0 :
+        (uint32_t)get_number(event->bytes + 4, 4);
+    return *seq - plan->first < plan->warmup + plan->count &&
+        *frame < plan->nframes &&
+        event->len == plan_frame_length(plan, *frame);
+}
+
+bool plan_verify(const struct plan *plan, const struct event *event,
+                 bool reply, uint32_t seq, uint32_t frame)
+{
+    uint8_t header[HEADER_BYTES];
+    uint32_t len = event->len;
+
+    if (!plan->verify) {
+        return true;
+    }
+    make_header(header, seq, frame);
+    if (memcmp(event->bytes, header,
+               len < HEADER_BYTES ? len : HEADER_BYTES)) {
+        return false;
+    }
+    return len <= HEADER_BYTES ||
+        pattern_check(event->bytes + HEADER_BYTES, len - HEADER_BYTES,
+                      frame_key(plan, reply, seq),
+                      plan_frame_position(plan, frame) + HEADER_BYTES) ==
+        len - HEADER_BYTES;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * unetmm-stat: what a card is and what it has counted.
+ */
+#include "common.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define MOST_COUNTERS   512
+
+static const char usage[] =
+"usage: unetmm-stat [options]\n"
+"\n"
+"Shows what a card is, and the counters of the card and of its driver that\n"
+"are not zero, each with what it counts.\n"
+"\n"
+"  -d, --device FILE    card to ask (" UNETMM_DEFAULT_DEVICE ")\n"
+"      --card           the card's counters only\n"
+"      --driver         the driver's counters only\n"
+"      --endpoint N     the counters of one endpoint only\n"
+"  -a, --all            counters that are zero, too\n"
+"  -w, --watch SECS     again every SECS seconds: what was added since\n"
+"      --json           one JSON object\n"
+"  -h, --help           this text\n"
+"\n"
+"Example: how does the TLB of the card do, every second?\n"
+"    unetmm-stat --card --watch 1\n";
+
+struct scope {
+    unsigned scope;
+    const char *name;
+    bool wanted;
+    int count;
+    uint64_t now[MOST_COUNTERS];
+    uint64_t before[MOST_COUNTERS];
+};
+
+struct stat_options {
+    const char *device;
+    uint32_t endpoint;
+    uint32_t watch;
+    bool all;
+    bool json;
+};
+
+static struct scope scopes[] = {
+    { .scope = UNETMM_SCOPE_CARD, .name = "card" },
+    { .scope = UNETMM_SCOPE_ENDPOINT, .name = "endpoint" },
+    { .scope = UNETMM_SCOPE_DRIVER, .name = "driver" },
+};
+#define NUM_SCOPES (sizeof(scopes) / sizeof(scopes[0]))
+
+static uint32_t stat_number(const char *option, const char *text,
+                            uint32_t least)
+{
+    uint64_t value;
+
+    if (!parse_number(text, 86400, &value) || value < least) {
+        fprintf(stderr, "unetmm-stat: --%s takes a number from %u to 86400, "
+                "not '%s'\n", option, least, text);
+        exit(EXIT_USAGE);
+    }
+    return (uint32_t)value;
+}
+
+static const struct option stat_long_options[] = {
+    { "all", no_argument, NULL, 'a' },
+    { "card", no_argument, NULL, 'C' },
+    { "device", required_argument, NULL, 'd' },
+    { "driver", no_argument, NULL, 'D' },
+    { "endpoint", required_argument, NULL, 'E' },
+    { "help", no_argument, NULL, 'h' },
+    { "json", no_argument, NULL, 'J' },
+    { "watch", required_argument, NULL, 'w' },
+    { NULL, 0, NULL, 0 }
+};
+
+static void parse_stat_options(struct stat_options *opt, int argc, char **argv)
+{
+    int c;
+
+    argv[0] = (char *)(uintptr_t)tool_name;
+    while ((c = getopt_long(argc, argv, "ad:hw:", stat_long_options,
+                            NULL)) != -1) {
+        switch (c) {
+        case 'a': opt->all = true; break;
+        case 'd': opt->device = optarg; break;
+        case 'w': opt->watch = stat_number("watch", optarg, 1); break;
+        case 'C': scopes[0].wanted = true; break;
+        case 'D': scopes[2].wanted = true; break;
+        case 'E':
+            scopes[1].wanted = true;
+            opt->endpoint = stat_number("endpoint", optarg, 0);
+            break;
+        case 'J': opt->json = true; break;
+        case 'h':
+            fputs(usage, stdout);
+            exit(EXIT_SUCCESS);
+        default:
+            fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);
+            exit(EXIT_USAGE);
+        }
+    }
+    if (optind != argc) {
+        fprintf(stderr, "%s: '%s' is too much; see %s --help\n", tool_name,
+                argv[optind], tool_name);
+        exit(EXIT_USAGE);
+    }
+    if (!scopes[0].wanted && !scopes[1].wanted && !scopes[2].wanted) {
+        scopes[0].wanted = scopes[2].wanted = true;
+    }
+}
+
+static void read_scope(struct unetmm_ctx *ctx, const struct stat_options *opt,
+                       struct scope *scope)
+{
+    memcpy(scope->before, scope->now, sizeof(scope->before));
+    scope->count = unetmm_counters(ctx, scope->scope, opt->endpoint,
+                                   scope->now, MOST_COUNTERS);
+    if (scope->count < 0) {
+        fail_call(scope->count, UNETMM_CALL_COUNTERS, "cannot read counters");
+    }
+    if (scope->count > MOST_COUNTERS) {
+        scope->count = MOST_COUNTERS;
+    }
+}
+
+static void print_info_text(const struct unetmm_info *info,
+                            const char *device)
+{
+    char mac[UNETMM_MAC_CHARS];
+
+    printf("%s: MAC %s, link %s, frames up to %u bytes\n", device,
+           unetmm_format_mac(info->mac, mac),
+           info->flags & UNETMM_INFO_LINK ? "up" : "down", info->user_mtu);
+    printf("  %u endpoints of %u channels, TLB of %u sets, %u ways, "
+           "%u victims\n", info->endpoints, info->channels, info->tlb_sets,
+           info->tlb_ways, info->tlb_victims);
+    printf("  buffers up to %u pages, %" PRIu64 " pages may be pinned\n",
+           info->max_buffer_pages, (uint64_t)info->pin_limit_pages);
+}
+
+static void print_info_json(const struct unetmm_info *info,
+                            const char *device)
+{
+    char mac[UNETMM_MAC_CHARS];
+
+    printf("{\"device\":\"%s\",\"mac\":\"%s\",\"link\":%s,\"user_mtu\":%u,"
+           "\"endpoints\":%u,\"channels\":%u,\"tlb_sets\":%u,\"tlb_ways\":%u,"
+           "\"tlb_victims\":%u,\"max_buffer_pages\":%u,"
+           "\"pin_limit_pages\":%" PRIu64, device,
+           unetmm_format_mac(info->mac, mac),
+           info->flags & UNETMM_INFO_LINK ? "true" : "false", info->user_mtu,
+           info->endpoints, info->channels, info->tlb_sets, info->tlb_ways,
+           info->tlb_victims, info->max_buffer_pages,
+           (uint64_t)info->pin_limit_pages);
+}
+
+static void print_scope_text(const struct stat_options *opt,
+                             const struct scope *scope, bool added)
+{
+    int i;
+
+    if (scope->scope == UNETMM_SCOPE_ENDPOINT) {
+        printf("endpoint %u:\n", opt->endpoint);
+    } else {
+        printf("%s:\n", scope->name);
+    }
+    for (i = 0; i < scope->count; i++) {
+        uint64_t value = scope->now[i] - (added ? scope->before[i] : 0);
+        const char *help = "";
+        const char *name = unetmm_counter_name(scope->scope, (unsigned)i,
+                                               &help);
+
+        if (name && (value || opt->all)) {
+            printf("  %-20s %14" PRIu64 "  %s\n", name, value, help);
+        }
+    }
+}
+
+static void print_scope_json(const struct stat_options *opt,
+                             const struct scope *scope, bool added)
+{
+    const char *comma = "";
+    int i;
+
+    printf(",\"%s\":{", scope->name);
+    for (i = 0; i < scope->count; i++) {
+        uint64_t value = scope->now[i] - (added ? scope->before[i] : 0);
+        const char *name = unetmm_counter_name(scope->scope, (unsigned)i,
+                                               NULL);
+
+        if (name && (value || opt->all)) {
+            printf("%s\"%s\":%" PRIu64, comma, name, value);
+            comma = ",";
+        }
+    }
+    putchar('}');
+}
+
+static void print_all(struct unetmm_ctx *ctx, const struct stat_options *opt,
+                      const struct unetmm_info *info, bool added)
+{
+    size_t i;
+
+    if (opt->json) {
+        print_info_json(info, opt->device);
+    } else if (!added) {
+        print_info_text(info, opt->device);
+    }
+    for (i = 0; i < NUM_SCOPES; i++) {
+        if (!scopes[i].wanted) {
+            continue;
+        }
+        read_scope(ctx, opt, &scopes[i]);
+        if (opt->json) {
+            print_scope_json(opt, &scopes[i], added);
+        } else {
+            print_scope_text(opt, &scopes[i], added);
+        }
+    }
+    if (opt->json) {
+        puts("}");
+    }
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    struct stat_options opt = { .device = UNETMM_DEFAULT_DEVICE };
+    struct unetmm_info info = { .size = sizeof(info) };
+    struct unetmm_ctx *ctx;
+    bool added = false;
+    int ret;
+
+    tool_name = "unetmm-stat";
+    parse_stat_options(&opt, argc, argv);
+    ret = unetmm_open(opt.device, UNETMM_OBSERVE, &ctx);
+    if (ret) {
+        fail_call(ret, UNETMM_CALL_OPEN, opt.device);
+    }
+    for (;;) {
+        info.size = sizeof(info);
+        ret = unetmm_info(ctx, &info);
+        if (ret) {
+            fail_call(ret, UNETMM_CALL_ANY, opt.device);
+        }
+        print_all(ctx, &opt, &info, added);
+        if (!opt.watch) {
+            break;
+        }
+        added = true;
+        sleep(opt.watch);
+    }
+    unetmm_close(ctx);
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The stages of scripts/test: what is run, and how its results are counted.
+
+A stage is a function that yields one Result after another; run_stage() prints
+them and adds them up.  Whatever a test prints is kept in a log file and shown
+if the test fails.
+"""
+
+import argparse
+import collections
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+SCRIPTS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+REPO = os.path.dirname(SCRIPTS)
+
+Result = collections.namedtuple("Result", "name outcome seconds detail repeat")
+
+PASS, FAIL, SKIP = "passed", "failed", "skipped"
+TAP_LINE = re.compile(r"^\s*(not ok|ok)\s+\d*\s*-?\s*(.*?)\s*(#\s*(skip|todo)"
+                      r"\b.*)?$", re.I)
+SUMMARY = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$")
+
+
+class StageError(Exception):
+    """The stage could not be run; the text says why."""
+
+
+def lib_shell(function, *arguments):
+    """Calls a function of scripts/lib; returns its output's lines."""
+    done = subprocess.run(
+        ["bash", "-c", '. "$0/lib/all.sh"; "$@"', SCRIPTS, function,
+         *arguments], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise StageError(f"{function} failed")
+    return done.stdout.splitlines()
+
+
+def run(command, limit, env=None, cwd=REPO):
+    """Runs a command; returns (status, output).  Status None: out of time."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8",
+                                errors="replace") as out:
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out,
+                              stderr=subprocess.STDOUT, cwd=cwd,
+                              env={**os.environ, **(env or {})}) as process:
+            try:
+                status = process.wait(limit)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                status = None
+        out.seek(0)
+        return status, out.read()
+
+
+def shown(command, env=None):
+    """The command as a person would type it."""
+    words = [f"{key}={value}" for key, value in (env or {}).items()]
+    return " ".join(words + [os.path.relpath(word, REPO)
+                             if word.startswith(REPO + os.sep) else word
+                             for word in command])
+
+
+def one(name, command, limit=300, env=None, clean=False):
+    """A command that is one test.  clean: any output is a failure, too."""
+    start = time.monotonic()
+    status, output = run(command, limit, env)
+    good = status == 0 and not (clean and output.strip())
+    detail = output if status is not None else f"{output}\nout of time"
+    return Result(name, PASS if good else FAIL, time.monotonic() - start,
+                  detail, shown(command, env))
+
+
+def tap_results(prefix, output, repeat, seconds, status):
+    """The results in a program's TAP; its exit status must agree."""
+    found = []
+    for line in output.splitlines():
+        match = TAP_LINE.match(line)
+        if not match:
+            continue
+        outcome = PASS if match[1] == "ok" else FAIL
+        if match[3] and match[4].lower() == "skip":
+            outcome = SKIP
+        found.append(Result(f"{prefix}{match[2]}", outcome, 0, output
+                            if outcome == FAIL else match[3] or "", repeat))
+    if status != 0 and not any(r.outcome == FAIL for r in found):
+        found.append(Result(f"{prefix}ends well", FAIL, seconds,
+                            f"{output}\nexit status {status}", repeat))
+    if not found:
+        found.append(Result(f"{prefix}says something", FAIL, seconds, output,
+                            repeat))
+    return found
+
+
+# ---- The stages -----------------------------------------------------------
+
+
+def tracked(*patterns):
+    """Files of the project by pattern, git's or (in an export) all."""
+    done = subprocess.run(["git", "-C", REPO, "ls-files", "-co",
+                           "--exclude-standard", *patterns],
+                          stdout=subprocess.PIPE, text=True, check=False)
+    return [name for name in done.stdout.splitlines()
+            if os.path.isfile(os.path.join(REPO, name))]
+
+
+def missing_spdx():
+    """Source files without a licence line."""
+    bad = []
+    for name in tracked("*.c", "*.h", "*.py", "*.sh", "*meson.build",
+                        "scripts/*", "*.rst", "*.patch"):
+        if name.endswith((".patch", ".md")):
+            continue
+        with open(os.path.join(REPO, name), encoding="utf-8",
+                  errors="replace") as file:
+            if "SPDX-License-Identifier" not in file.read(600):
+                bad.append(name)
+    return bad
+
+
+def checkpatch(name, program, files, waivers):
+    """A checkpatch over whole files, less what docs/style.rst waives."""
+    command = ["perl", program, "--no-tree", "--terse", "--no-summary", "-f",
+               *files]
+    start = time.monotonic()
+    _, output = run(command, 300)
+    bad = [line for line in output.splitlines()
+           if re.search(r"(ERROR|WARNING|CHECK):", line) and
+           not any(re.search(w, line) for w in waivers)]
+    return Result(name, FAIL if bad or not files else PASS,
+                  time.monotonic() - start, "\n".join(bad), shown(command))
+
+
+def read_waivers(kind):
+    """Regular expressions in docs/checkpatch-waivers.txt for one checker."""
+    with open(os.path.join(REPO, "docs", "checkpatch-waivers.txt"),
+              encoding="utf-8") as file:
+        return [line.split(None, 1)[1].strip() for line in file
+                if line.startswith(kind + " ")]
+
+
+def stage_style(_options):
+    """Checkers over the sources."""
+    bad = missing_spdx()
+    yield Result("every source file has an SPDX line", FAIL if bad else PASS,
+                 0, "\n".join(bad), "grep -L SPDX-License-Identifier FILE")
+    qemu = lib_shell("qemu_tree")[0] + "/source/scripts/checkpatch.pl"
+    kernel = lib_shell("kernel_source")[0] + "/scripts/checkpatch.pl"
+    yield checkpatch("QEMU's checkpatch: the card and its qtests", qemu,
+                     tracked("hw/*.[ch]", "tests/qtest/*.[ch]"),
+                     read_waivers("qemu"))
+    yield checkpatch("Linux's checkpatch: the driver", kernel,
+                     tracked("guest-driver/*.[ch]"), read_waivers("linux"))
+    scripts = [f for f in tracked("scripts/*", "tests/guest/init", ".ci/run")
+               if b"sh" in open(os.path.join(REPO, f), "rb").readline()
+               or f.endswith(".sh")]
+    yield one("shellcheck: the scripts", ["shellcheck", "-x", *scripts])
+    yield one("the specification's tables agree with the header",
+              [os.path.join(SCRIPTS, "gen-spec-tables"), "--check"])
+    for page in tracked("docs/*.rst"):
+        yield one(f"docutils: {page}", ["rst2html", "--halt=2",
+                                        "--report=2", page, os.devnull])
+    for name, compiler in (("C11", ["gcc", "-std=c11", "-x", "c"]),
+                           ("C++17", ["g++", "-std=c++17", "-x", "c++"])):
+        yield one(f"the shared headers are {name}",
+                  [*compiler, "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+                   "-Iguest-driver/uapi", "-Ihw/net/unetmm", "-include",
+                   "linux/unetmm.h", "hw/net/unetmm/unetmm_wire.h"])
+
+
+def stage_unit(options):
+    """meson test, one result for each program."""
+    build = lib_shell("guest_build")[0]
+    env = {"UNETMM_LONG": "1"} if options.long else {}
+    command = lib_shell("meson_command")[0].split()
+    status, output = run([*command, "test", "-C", build, "--no-rebuild",
+                          "--print-errorlogs"], 3600 if options.long else 600,
+                         env)
+    log = os.path.join(build, "meson-logs", "testlog.json")
+    results = []
+    with open(log, encoding="utf-8") as file:
+        for line in file:
+            test = json.loads(line)
+            outcome = {"OK": PASS, "SKIP": SKIP}.get(test["result"], FAIL)
+            repeat = shown(test["command"], env)
+            subtests = tap_results(f"{test['name']}: ",
+                                   test.get("stdout", ""), repeat, 0,
+                                   0 if outcome != FAIL else 1)
+            if len(subtests) > 1 or subtests[0].outcome != FAIL:
+                results += subtests
+            else:
+                results.append(Result(test["name"], outcome, test["duration"],
+                                      test.get("stdout", "") +
+                                      test.get("stderr", ""), repeat))
+    if status != 0 and not any(r.outcome == FAIL for r in results):
+        results.append(Result("meson test", FAIL, 0, output, "meson test"))
+    yield from results
+
+
+def stage_driver(_options):
+    """That it builds without a warning is what scripts/setup has shown."""
+    for kernel in ("6.1", "6.12", "debug"):
+        yield one(f"the module builds for Linux {kernel} with W=1",
+                  [os.path.join(SCRIPTS, "setup"), f"driver-{kernel}"])
+    for kernel in ("6.1", "6.12"):
+        yield one(f"sparse finds nothing for Linux {kernel}",
+                  ["bash", "-c", '. "$0/lib/all.sh"; check_driver "$1"',
+                   SCRIPTS, kernel])
+
+
+def stage_qtest(_options):
+    """QEMU's own test programs: the card's part of qos-test, and ours."""
+    qemu = lib_shell("qemu_bin")[0]
+    env = {"QTEST_QEMU_BINARY": qemu, "MALLOC_PERTURB_": "165"}
+    for program in lib_shell("qtest_programs"):
+        name = os.path.basename(program)
+        command = [program, "--tap", "-k"]
+        if name == "qos-test":
+            command += qos_paths(program, env)
+        start = time.monotonic()
+        status, output = run(command, 600, env)
+        yield from tap_results(f"{name}: ", output, shown(command, env),
+                               time.monotonic() - start, status)
+
+
+def qos_paths(program, env):
+    """Of the thousands of tests in qos-test, those of the card."""
+    _, output = run([program, "-l"], 120, env)
+    arguments = []
+    for line in output.splitlines():
+        if "/unetmm/" in line:
+            arguments += ["-p", line.strip()]
+    return arguments
+
+
+def e2e(kernel):
+    """The stage of programs in guests with one kernel."""
+    def stage(options):
+        command = [os.path.join(REPO, "tests", "e2e", "run"), "--kernel",
+                   kernel]
+        if options.long:
+            command.append("--long")
+        start = time.monotonic()
+        status, output = run(command, 3600 if options.long else 900)
+        yield from tap_results("", output, shown(command),
+                               time.monotonic() - start, status)
+    stage.__doc__ = f"Programs in guests with Linux {kernel}."
+    return stage
+
+
+def stage_demo(_options):
+    """scripts/demo, and that its report says what it should."""
+    with tempfile.TemporaryDirectory() as directory:
+        report = os.path.join(directory, "demo.json")
+        command = [os.path.join(SCRIPTS, "demo"), "--json", report]
+        result = one("scripts/demo ends well", command, 300)
+        yield result
+        if result.outcome != PASS:
+            return
+        with open(report, encoding="utf-8") as file:
+            data = json.load(file)
+    yield from demo_results(data, result)
+
+
+def demo_results(data, demo):
+    """What must be true of a report, whatever the machine's speed."""
+    facts = (
+        ("every byte was verified", data["exchange"]["verified"] is True),
+        ("messages went both ways", all(
+            data["exchange"][way]["messages"] > 0 for way in ("to", "from"))),
+        ("no message was lost", data["exchange"]["lost"] == 0),
+        ("the TLB was hit and missed", data["tlb"]["hits"] > 0 and
+         data["tlb"]["misses"] > 0),
+        ("pages were pinned", data["tlb"]["pins"] > 0),
+        ("latencies and bandwidths are there", len(data["figures"]) >= 6),
+    )
+    for name, good in facts:
+        yield Result(f"demo: {name}", PASS if good else FAIL, 0,
+                     json.dumps(data, indent=1), demo.repeat)
+
+
+STAGES = {
+    "style": (stage_style, ["qemu", "kernel-debug"]),
+    "unit": (stage_unit, ["guest"]),
+    "driver": (stage_driver, ["kernel-6.1", "kernel-6.12", "kernel-debug"]),
+    "qtest": (stage_qtest, ["qemu"]),
+    "e2e-6.1": (e2e("6.1"), ["qemu", "initramfs-6.1"]),
+    "e2e-6.12": (e2e("6.12"), ["qemu", "initramfs-6.12"]),
+    "e2e-debug": (e2e("debug"), ["qemu", "initramfs-debug"]),
+    "demo": (stage_demo, ["qemu", "initramfs-6.1"]),
+}
+
+
+# ---- Running them -----------------------------------------------------------
+
+
+def show_failure(result):
+    """All that is known of a failed test, the way to repeat it last."""
+    tail = result.detail.rstrip().splitlines()[-60:]
+    print(f"not ok: {result.name}")
+    for line in tail:
+        print(f"    | {line}")
+    print(f"    repeat: {result.repeat}", flush=True)
+
+
+def run_stage(name, options):
+    """Runs one stage; returns its results."""
+    start = time.monotonic()
+    results = []
+    try:
+        for result in STAGES[name][0](options):
+            results.append(result)
+            if result.outcome == FAIL:
+                show_failure(result)
+    except (StageError, OSError, ValueError, KeyError) as error:
+        failed = Result(f"stage {name}", FAIL, 0, f"{error!r}",
+                        f"scripts/test --only {name}")
+        results.append(failed)
+        show_failure(failed)
+    count = collections.Counter(r.outcome for r in results)
+    print(f"{name:10} {count[PASS]:4} passed, {count[FAIL]:3} failed, "
+          f"{count[SKIP]:3} skipped  {time.monotonic() - start:6.1f} s",
+          flush=True)
+    for result in results:
+        if result.outcome == SKIP:
+            print(f"    skipped: {result.name} {result.detail.strip()}")
+    return results
+
+
+def write_json(path, results):
+    """One object a line."""
+    with open(path, "w", encoding="utf-8") as file:
+        for stage, result in results:
+            entry = result._asdict()
+            if result.outcome == PASS:
+                del entry["detail"]
+            file.write(json.dumps({"stage": stage, **entry}) + "\n")
+
+
+def parse():
+    """scripts/test has checked the options."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--json")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--targets", nargs="*")
+    return parser.parse_args()
+
+
+def main():
+    """Prints stages, targets of scripts/setup, or runs."""
+    options = parse()
+    if options.list:
+        print("\n".join(STAGES))
+        return 0
+    if options.targets is not None:
+        chosen = options.targets or list(STAGES)
+        if set(chosen) - set(STAGES):
+            return 1
+        targets = [t for name in chosen for t in STAGES[name][1]]
+        print("\n".join(dict.fromkeys(targets)))
+        return 0
+    everything = []
+    for name in options.only or STAGES:
+        everything += [(name, r) for r in run_stage(name, options)]
+    if options.json:
+        write_json(options.json, everything)
+    count = collections.Counter(r.outcome for _, r in everything)
+    print(f"{count[PASS]} passed, {count[FAIL]} failed, "
+          f"{count[SKIP]} skipped")
+    return 1 if count[FAIL] or not count[PASS] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

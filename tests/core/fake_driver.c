@@ -1,0 +1,797 @@
+/*
+ * unetmm: a driver and its processes for the core's tests
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "fake_driver.h"
+
+const uint8_t fake_peer_mac[6] = { 0x52, 0x54, 0x00, 0x4d, 0x4d, 0x02 };
+
+/* ---- The driver's rings ---- */
+
+void fake_driver_init(FakeDriver *d, FakeHost *host)
+{
+    static const uint32_t bytes[UNETMM_NUM_RINGS] = {
+        sizeof(struct unetmm_cmd), sizeof(struct unetmm_cmd_done),
+        sizeof(struct unetmm_fault), sizeof(struct unetmm_notify),
+    };
+
+    memset(d, 0, sizeof(*d));
+    d->host = host;
+    d->watch = true;
+    d->tag = 0x1000;
+    d->waiting = g_array_new(false, false, sizeof(struct unetmm_fault));
+    for (unsigned i = 0; i < UNETMM_NUM_RINGS; i++) {
+        d->ring[i].entry_bytes = bytes[i];
+        d->ring[i].log2 = i == UNETMM_RING_NOTIFY ? 5 : 6;
+    }
+}
+
+static FakeVpage *page_of_record(FakeDriver *d, const struct unetmm_fault *f)
+{
+    assert_true(f->space < FAKE_SPACES && d->spaces[f->space]);
+    return fake_vpage(d->spaces[f->space], f->vaddr);
+}
+
+/* The card has just written the phase of a fault record. */
+static void driver_on_store(FakeHost *host, uint64_t addr)
+{
+    FakeDriver *d = host->opaque;
+    FakeRing *r = &d->ring[UNETMM_RING_FAULT];
+    struct unetmm_fault f;
+    FakeVpage *page;
+
+    if (!d->watch || addr < r->base ||
+        addr >= r->base + ((uint64_t)r->entry_bytes << r->log2)) {
+        return;
+    }
+    fake_read(host, addr - offsetof(struct unetmm_fault, phase), &f,
+              sizeof(f));
+    unetmm_le_fault(&f);
+    if (f.type != UNETMM_FAULT_EVICT) {
+        return;
+    }
+    page = page_of_record(d, &f);
+    assert_non_null(page);
+    assert_true(page->held);
+    assert_int_equal(f.pte & UNETMM_PTE_ADDR, page->dma);
+    page->held = page->held_write = false;
+    page->evicted++;
+    page->dirty |= f.flags & UNETMM_FAULT_F_DIRTY;
+    fake_rights(host, page->dma, FAKE_PAGE, 0);
+}
+
+void fake_driver_start(FakeDriver *d)
+{
+    FakeHost *host = d->host;
+
+    for (unsigned i = 0; i < UNETMM_NUM_RINGS; i++) {
+        FakeRing *r = &d->ring[i];
+        uint32_t reg = UNETMM_REG_RING(i);
+
+        r->base = fake_alloc(host, (size_t)r->entry_bytes << r->log2, 64,
+                             i == UNETMM_RING_CMD ? FAKE_R : FAKE_W);
+        fake_set_reg(host, reg + UNETMM_RING_BASE_LO, r->base);
+        fake_set_reg(host, reg + UNETMM_RING_BASE_HI, r->base >> 32);
+        fake_set_reg(host, reg + UNETMM_RING_LOG2, r->log2);
+        fake_set_reg(host, reg + UNETMM_RING_ENABLE, 1);
+        assert_int_equal(fake_reg(host, reg + UNETMM_RING_ENABLE), 1);
+    }
+    d->list = fake_alloc(host, FAKE_PAGE, FAKE_PAGE, FAKE_R);
+    host->opaque = d;
+    host->on_store = driver_on_store;
+    fake_set_reg(host, UNETMM_REG_CTRL, UNETMM_CTRL_ENABLE);
+}
+
+void fake_driver_free(FakeDriver *d)
+{
+    for (unsigned i = 0; i < FAKE_SPACES; i++) {
+        if (d->spaces[i]) {
+            fake_space_gone(d->spaces[i]);
+        }
+    }
+    g_array_unref(d->waiting);
+}
+
+uint16_t fake_issue(FakeDriver *d, struct unetmm_cmd cmd)
+{
+    FakeRing *r = &d->ring[UNETMM_RING_CMD];
+    uint32_t slot = r->index & ((1u << r->log2) - 1);
+    uint16_t tag = d->tag++;
+
+    cmd.tag = tag;
+    unetmm_le_cmd(&cmd);
+    fake_write(d->host, r->base + slot * sizeof(cmd), &cmd, sizeof(cmd));
+    r->index++;
+    fake_set_reg(d->host, UNETMM_REG_RING(UNETMM_RING_CMD) + UNETMM_RING_PROD,
+                 r->index);
+    return tag;
+}
+
+bool fake_next(FakeDriver *d, unsigned ring, void *entry)
+{
+    FakeRing *r = &d->ring[ring];
+    uint32_t slot = r->index & ((1u << r->log2) - 1);
+    uint64_t at = r->base + (uint64_t)slot * r->entry_bytes;
+    uint32_t prod = fake_reg(d->host, UNETMM_REG_RING(ring) +
+                             UNETMM_RING_PROD);
+
+    if ((fake_read32(d->host, at + r->entry_bytes - 4) & UNETMM_PHASE) !=
+        UNETMM_PHASE_OF(r->index, r->log2)) {
+        assert_int_equal(prod, r->index);
+        return false;
+    }
+    assert_int_not_equal(prod, r->index);
+    fake_read(d->host, at, entry, r->entry_bytes);
+    r->index++;
+    return true;
+}
+
+void fake_taken(FakeDriver *d, unsigned ring)
+{
+    fake_set_reg(d->host, UNETMM_REG_RING(ring) + UNETMM_RING_CONS,
+                 d->ring[ring].index);
+}
+
+bool fake_done(FakeDriver *d, struct unetmm_cmd_done *done)
+{
+    if (!fake_next(d, UNETMM_RING_CMDC, done)) {
+        return false;
+    }
+    unetmm_le_done(done);
+    fake_taken(d, UNETMM_RING_CMDC);
+    return true;
+}
+
+uint8_t fake_command(FakeDriver *d, struct unetmm_cmd cmd, uint32_t *result)
+{
+    uint16_t tag = fake_issue(d, cmd);
+    struct unetmm_cmd_done done;
+
+    assert_true(fake_done(d, &done));
+    assert_int_equal(done.tag, tag);
+    assert_int_equal(done.opcode, cmd.opcode);
+    if (result) {
+        *result = done.result;
+    }
+    return done.status;
+}
+
+bool fake_fault(FakeDriver *d, struct unetmm_fault *f)
+{
+    FakeVpage *page;
+
+    if (!fake_next(d, UNETMM_RING_FAULT, f)) {
+        return false;
+    }
+    unetmm_le_fault(f);
+    fake_taken(d, UNETMM_RING_FAULT);
+    if (f->type == UNETMM_FAULT_EVICT) {
+        d->evictions++;
+        return true;
+    }
+    assert_int_equal(f->type, UNETMM_FAULT_MISS);
+    assert_int_equal(f->vaddr % FAKE_PAGE, 0);
+    assert_true(f->npages >= 1 && f->npages <= UNETMM_REPLY_MAX_PAGES);
+    d->misses++;
+    page = page_of_record(d, f);
+    if (page) {
+        page->asked++;
+    }
+    return true;
+}
+
+bool fake_notification(FakeDriver *d, struct unetmm_notify *n)
+{
+    if (!fake_next(d, UNETMM_RING_NOTIFY, n)) {
+        return false;
+    }
+    unetmm_le_notify(n);
+    fake_taken(d, UNETMM_RING_NOTIFY);
+    return true;
+}
+
+/* ---- Answers ---- */
+
+static uint8_t reply(FakeDriver *d, uint16_t space,
+                     struct unetmm_cmd_reply r, uint32_t *taken)
+{
+    struct unetmm_cmd cmd = {
+        .opcode = UNETMM_CMD_FAULT_REPLY, .space = space, .reply = r,
+    };
+
+    return fake_command(d, cmd, taken);
+}
+
+uint8_t fake_reply(FakeDriver *d, const struct unetmm_fault *f, uint8_t status,
+                   uint8_t error)
+{
+    struct unetmm_cmd_reply r = {
+        .fault_id = f->fault_id, .status = status, .error = error,
+        .vaddr = f->vaddr,
+    };
+
+    return reply(d, f->space, r, NULL);
+}
+
+static void page_give(FakeHost *host, FakeVpage *page)
+{
+    page->held = true;
+    page->held_write = page->rights & FAKE_W;
+    fake_rights(host, page->dma, FAKE_PAGE, page->rights);
+}
+
+static uint8_t give(FakeSpace *s, uint32_t fault_id, uint64_t vaddr,
+                    uint32_t npages, uint32_t *taken)
+{
+    FakeDriver *d = s->driver;
+    struct unetmm_cmd_reply r = {
+        .fault_id = fault_id, .status = UNETMM_REPLY_RESOLVED,
+        .npages = npages, .vaddr = vaddr, .list = d->list,
+        .tag = (uint32_t)(vaddr >> 12) ^ 0xabcd,
+    };
+    bool was_held[UNETMM_REPLY_MAX_PAGES];
+    uint8_t status;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < npages; i++) {
+        FakeVpage *page = fake_vpage(s, vaddr + (uint64_t)i * FAKE_PAGE);
+        uint64_t pte;
+
+        assert_non_null(page);
+        was_held[i] = page->held;
+        pte = cpu_to_le64(page->dma | UNETMM_PTE_VALID |
+                          (page->rights & FAKE_R ? UNETMM_PTE_READ : 0) |
+                          (page->rights & FAKE_W ? UNETMM_PTE_WRITE : 0));
+        fake_write(d->host, d->list + i * sizeof(pte), &pte, sizeof(pte));
+        page_give(d->host, page);
+    }
+    status = reply(d, s->id, r, &n);
+    assert_true(n <= npages);
+    for (uint32_t i = n; i < npages; i++) {
+        FakeVpage *page = fake_vpage(s, vaddr + (uint64_t)i * FAKE_PAGE);
+
+        if (!was_held[i]) {
+            page->held = page->held_write = false;
+            fake_rights(d->host, page->dma, FAKE_PAGE, 0);
+        }
+    }
+    if (taken) {
+        *taken = n;
+    }
+    return status;
+}
+
+uint8_t fake_resolve(FakeDriver *d, const struct unetmm_fault *f,
+                     uint32_t npages, uint32_t *taken)
+{
+    return give(d->spaces[f->space], f->fault_id, f->vaddr, npages, taken);
+}
+
+uint8_t fake_insert(FakeSpace *s, uint64_t vaddr, uint32_t npages,
+                    uint32_t *taken)
+{
+    return give(s, UNETMM_FAULT_NONE, vaddr, npages, taken);
+}
+
+/* Why a page cannot be given; UNETMM_ST_OK: it can. */
+static uint8_t page_error(const FakeVpage *page, const struct unetmm_fault *f)
+{
+    uint8_t need = f->flags & UNETMM_FAULT_F_WRITE ? FAKE_W : FAKE_R;
+
+    if (!page || !(page->rights & need)) {
+        return UNETMM_ST_PROTECTION;
+    }
+    return page->error;
+}
+
+/* True: answered for good. */
+static bool answer(FakeDriver *d, const struct unetmm_fault *f)
+{
+    FakeSpace *s = d->spaces[f->space];
+    uint32_t n = 0;
+    uint8_t error = UNETMM_ST_OK;
+    uint8_t status;
+
+    while (n < f->npages) {
+        FakeVpage *page = fake_vpage(s, f->vaddr + (uint64_t)n * FAKE_PAGE);
+
+        error = page_error(page, f);
+        if (error != UNETMM_ST_OK || page->absent) {
+            break;
+        }
+        n++;
+    }
+    if (n) {
+        status = fake_resolve(d, f, n, NULL);
+        assert_true(status == UNETMM_CS_OK || status == UNETMM_CS_STALE ||
+                    status == UNETMM_CS_PARTIAL);
+        return true;
+    }
+    status = fake_reply(d, f, error ? UNETMM_REPLY_ERROR :
+                        UNETMM_REPLY_DEFERRED, error);
+    assert_true(status == UNETMM_CS_OK || status == UNETMM_CS_STALE);
+    return error || status == UNETMM_CS_STALE;
+}
+
+void fake_serve(FakeDriver *d)
+{
+    struct unetmm_fault f;
+    unsigned rounds = 0;
+
+    while (fake_fault(d, &f)) {
+        assert_true(++rounds < 100000);
+        if (f.type == UNETMM_FAULT_MISS &&
+            (d->hold_back || !answer(d, &f))) {
+            g_array_append_val(d->waiting, f);
+        }
+    }
+}
+
+void fake_paged_in(FakeDriver *d)
+{
+    for (unsigned i = 0; i < d->waiting->len;) {
+        struct unetmm_fault f = g_array_index(d->waiting, struct unetmm_fault,
+                                              i);
+
+        if (answer(d, &f)) {
+            g_array_remove_index(d->waiting, i);
+        } else {
+            i++;
+        }
+    }
+    fake_serve(d);
+}
+
+bool fake_invalidate(FakeSpace *s, uint64_t vaddr, uint64_t bytes)
+{
+    FakeHost *host = s->driver->host;
+    uint64_t last = vaddr + (bytes - 1);
+    GHashTableIter iter;
+    FakeVpage *page;
+    bool busy;
+
+    fake_set_reg(host, UNETMM_REG_INV_SPACE, s->id);
+    fake_set_reg(host, UNETMM_REG_INV_START_LO, vaddr);
+    fake_set_reg(host, UNETMM_REG_INV_START_HI, vaddr >> 32);
+    fake_set_reg(host, UNETMM_REG_INV_LAST_LO, last);
+    fake_set_reg(host, UNETMM_REG_INV_LAST_HI, last >> 32);
+    fake_set_reg(host, UNETMM_REG_INV_CTRL, 1);
+    busy = fake_reg(host, UNETMM_REG_INV_CTRL) & UNETMM_INV_BUSY;
+    g_hash_table_iter_init(&iter, s->pages);
+    while (!busy && g_hash_table_iter_next(&iter, NULL, (void **)&page)) {
+        if (page->vpn >= vaddr >> 12 && page->vpn <= last >> 12) {
+            page->held = page->held_write = false;
+            fake_rights(host, page->dma, FAKE_PAGE, 0);
+        }
+    }
+    return busy;
+}
+
+/* ---- Processes and their memory ---- */
+
+FakeSpace *fake_space(FakeDriver *d, uint16_t id, uint8_t source,
+                      uint8_t levels)
+{
+    FakeSpace *s = g_new0(FakeSpace, 1);
+    struct unetmm_cmd cmd = {
+        .opcode = UNETMM_CMD_SPACE_CREATE, .space = id,
+        .space_create = { .source = source, .levels = levels },
+    };
+
+    assert_true(id < FAKE_SPACES && !d->spaces[id]);
+    s->driver = d;
+    s->id = id;
+    s->source = source;
+    s->levels = levels;
+    s->pages = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL,
+                                     g_free);
+    if (levels) {
+        s->table = fake_alloc(d->host, FAKE_PAGE, FAKE_PAGE, FAKE_R);
+        cmd.space_create.table = s->table;
+    }
+    d->spaces[id] = s;
+    assert_int_equal(fake_command(d, cmd, NULL), UNETMM_CS_OK);
+    return s;
+}
+
+void fake_space_gone(FakeSpace *s)
+{
+    s->driver->spaces[s->id] = NULL;
+    g_hash_table_unref(s->pages);
+    g_free(s);
+}
+
+void fake_table_set(FakeSpace *s, uint64_t vaddr, uint64_t pte)
+{
+    FakeHost *host = s->driver->host;
+    uint64_t table = s->table;
+
+    for (int level = s->levels - 1; ; level--) {
+        uint64_t index = vaddr >> (12 + 9 * level) & 511;
+        uint64_t at = table + index * 8;
+        uint64_t entry;
+
+        if (level == 0) {
+            entry = cpu_to_le64(pte);
+            fake_write(host, at, &entry, 8);
+            return;
+        }
+        fake_read(host, at, &entry, 8);
+        entry = le64_to_cpu(entry);
+        if (!(entry & UNETMM_PTE_VALID)) {
+            entry = fake_alloc(host, FAKE_PAGE, FAKE_PAGE, FAKE_R) |
+                    UNETMM_PTE_VALID;
+            table = entry & UNETMM_PTE_ADDR;
+            entry = cpu_to_le64(entry);
+            fake_write(host, at, &entry, 8);
+        } else {
+            table = entry & UNETMM_PTE_ADDR;
+        }
+    }
+}
+
+void fake_map(FakeSpace *s, uint64_t vaddr, uint64_t bytes, uint8_t rights)
+{
+    uint64_t first = vaddr >> 12, last = (vaddr + (bytes - 1)) >> 12;
+
+    for (uint64_t vpn = first; vpn <= last; vpn++) {
+        FakeVpage *page = g_new0(FakeVpage, 1);
+
+        page->vpn = vpn;
+        page->rights = rights;
+        page->dma = fake_page(s->driver->host);
+        g_hash_table_replace(s->pages, &page->vpn, page);
+        if (s->source == UNETMM_SOURCE_PINNED) {
+            fake_table_set(s, vpn << 12, page->dma | UNETMM_PTE_VALID |
+                           (rights & FAKE_R ? UNETMM_PTE_READ : 0) |
+                           (rights & FAKE_W ? UNETMM_PTE_WRITE : 0));
+            page_give(s->driver->host, page);
+        }
+    }
+}
+
+FakeVpage *fake_vpage(FakeSpace *s, uint64_t vaddr)
+{
+    uint64_t vpn = vaddr >> 12;
+
+    return g_hash_table_lookup(s->pages, &vpn);
+}
+
+/* The process's view of its memory; direct: the bus address itself. */
+static uint8_t *space_byte(FakeSpace *s, uint64_t vaddr)
+{
+    FakeVpage *page;
+
+    if (s->source == UNETMM_SOURCE_DIRECT) {
+        return fake_ptr(s->driver->host, vaddr, 1);
+    }
+    page = fake_vpage(s, vaddr);
+    assert_non_null(page);
+    return fake_ptr(s->driver->host, page->dma + vaddr % FAKE_PAGE, 1);
+}
+
+void fake_fill(FakeSpace *s, uint64_t vaddr, uint64_t bytes, uint32_t n)
+{
+    for (uint64_t i = 0; i < bytes; i++) {
+        *space_byte(s, vaddr + i) = fake_pattern(n, i);
+    }
+}
+
+void fake_store(FakeSpace *s, uint64_t vaddr, const void *buf, size_t bytes)
+{
+    for (uint64_t i = 0; i < bytes; i++) {
+        *space_byte(s, vaddr + i) = ((const uint8_t *)buf)[i];
+    }
+}
+
+void fake_load(FakeSpace *s, uint64_t vaddr, void *buf, size_t bytes)
+{
+    for (uint64_t i = 0; i < bytes; i++) {
+        ((uint8_t *)buf)[i] = *space_byte(s, vaddr + i);
+    }
+}
+
+void fake_check(FakeSpace *s, uint64_t vaddr, uint64_t bytes, uint32_t n)
+{
+    for (uint64_t i = 0; i < bytes; i++) {
+        if (*space_byte(s, vaddr + i) != fake_pattern(n, i)) {
+            fail_msg("message %u: byte %" PRIu64 " is wrong", n, i);
+        }
+    }
+}
+
+/* ---- Endpoints ---- */
+
+void fake_ep_init(FakeEp *ep, FakeDriver *d, uint16_t id, FakeSpace *s)
+{
+    *ep = (FakeEp) {
+        .driver = d, .host = d->host, .space = s, .id = id,
+        .sq_log2 = 4, .fq_log2 = 4, .cq_log2 = 4,
+        .policy = UNETMM_POLICY_SKIP,
+    };
+}
+
+void fake_ep_alloc(FakeEp *ep)
+{
+    FakeHost *host = ep->host;
+
+    ep->sq = fake_alloc(host, 64u << ep->sq_log2, 64, FAKE_R);
+    ep->fq = fake_alloc(host, 32u << ep->fq_log2, 32, FAKE_R);
+    ep->cq = fake_alloc(host, 64u << ep->cq_log2, 64, FAKE_W);
+    ep->index = fake_alloc(host, 128, 128, 0);
+    /* Of the card's half only the words, of the process's only the words. */
+    fake_rights(host, ep->index, 16, FAKE_R);
+    fake_rights(host, ep->index + 64, 16, FAKE_W);
+}
+
+struct unetmm_cmd fake_ep_cmd(const FakeEp *ep)
+{
+    return (struct unetmm_cmd) {
+        .opcode = UNETMM_CMD_EP_CREATE, .space = ep->space->id, .ep = ep->id,
+        .ep_create = {
+            .sq_base = ep->sq, .fq_base = ep->fq, .cq_base = ep->cq,
+            .index = ep->index, .sq_log2 = ep->sq_log2,
+            .fq_log2 = ep->fq_log2, .cq_log2 = ep->cq_log2,
+            .policy = ep->policy, .pretranslate = ep->pretranslate,
+        },
+    };
+}
+
+void fake_ep_create(FakeEp *ep)
+{
+    if (!ep->index) {
+        fake_ep_alloc(ep);
+    }
+    assert_int_equal(fake_command(ep->driver, fake_ep_cmd(ep), NULL),
+                     UNETMM_CS_OK);
+}
+
+void fake_ep_open(FakeEp *ep, FakeDriver *d, uint16_t id, FakeSpace *s)
+{
+    fake_ep_init(ep, d, id, s);
+    fake_ep_create(ep);
+}
+
+uint8_t fake_ep_destroy(FakeEp *ep)
+{
+    struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = ep->id };
+
+    return fake_command(ep->driver, cmd, NULL);
+}
+
+uint8_t fake_channel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
+                     uint16_t peer_ep, uint16_t peer_channel, uint32_t mtu)
+{
+    struct unetmm_cmd cmd = {
+        .opcode = UNETMM_CMD_CHANNEL_SET, .ep = ep->id,
+        .channel = {
+            .channel = channel, .peer_ep = peer_ep,
+            .peer_channel = peer_channel, .mtu = mtu,
+        },
+    };
+
+    memcpy(cmd.channel.peer_mac, mac, 6);
+    return fake_command(ep->driver, cmd, NULL);
+}
+
+void fake_connect(FakeEp *a, FakeEp *b, uint16_t channel, uint32_t mtu)
+{
+    const uint8_t *mac = a->host->core.params.mac;
+
+    assert_int_equal(fake_channel(a, channel, mac, b->id, channel, mtu),
+                     UNETMM_CS_OK);
+    assert_int_equal(fake_channel(b, channel, mac, a->id, channel, mtu),
+                     UNETMM_CS_OK);
+}
+
+void fake_connect_peer(FakeEp *ep, uint16_t channel, uint16_t peer_ep,
+                       uint32_t mtu)
+{
+    assert_int_equal(fake_channel(ep, channel, fake_peer_mac, peer_ep,
+                                  channel, mtu), UNETMM_CS_OK);
+}
+
+void fake_user_word(FakeEp *ep, size_t offset, uint32_t value)
+{
+    fake_write32(ep->host, ep->index + offset, value);
+}
+
+struct unetmm_ep_card fake_card(FakeEp *ep)
+{
+    struct unetmm_ep_card card;
+
+    fake_read(ep->host, ep->index + offsetof(struct unetmm_ep_index, card),
+              &card, sizeof(card));
+    unetmm_le_card(&card);
+    return card;
+}
+
+void fake_ring_bell(FakeEp *ep)
+{
+    unetmm_core_doorbell(&ep->host->core, ep->id);
+}
+
+void fake_put_slots(FakeEp *ep, const void *slots, unsigned nslots)
+{
+    uint32_t mask = (1u << ep->sq_log2) - 1;
+
+    for (unsigned i = 0; i < nslots; i++) {
+        fake_write(ep->host, ep->sq + ((ep->sq_prod + i) & mask) * 64,
+                   (const uint8_t *)slots + i * 64, 64);
+    }
+}
+
+void fake_move_sq(FakeEp *ep, unsigned nslots)
+{
+    ep->sq_prod += nslots;
+    fake_user_word(ep, offsetof(struct unetmm_ep_user, sq_prod), ep->sq_prod);
+}
+
+unsigned fake_send(FakeEp *ep, uint16_t channel, const struct unetmm_seg *segs,
+                   unsigned nsegs, uint64_t cookie, uint8_t flags)
+{
+    uint8_t slots[8 * 64] = { 0 };
+    struct unetmm_sqe sqe = {
+        .opcode = UNETMM_OP_SEND, .flags = flags, .nsegs = nsegs,
+        .channel = channel, .cookie = cookie,
+    };
+    unsigned n = nsegs <= 2 ? 1 : 1 + (nsegs - 2 + 3) / 4;
+
+    unetmm_le_sqe(&sqe);
+    memcpy(slots, &sqe, sizeof(sqe));
+    for (unsigned i = 0; i < nsegs; i++) {
+        struct unetmm_seg seg = segs[i];
+
+        unetmm_le_seg(&seg);
+        memcpy(slots + 32 + i * 16, &seg, 16);
+    }
+    fake_put_slots(ep, slots, n);
+    fake_move_sq(ep, n);
+    return n;
+}
+
+unsigned fake_send_inline(FakeEp *ep, uint16_t channel, uint32_t n,
+                          unsigned len, uint64_t cookie, uint8_t flags)
+{
+    uint8_t slots[8 * 64] = { 0 };
+    struct unetmm_sqe sqe = {
+        .opcode = UNETMM_OP_SEND, .flags = flags | UNETMM_SQE_F_INLINE,
+        .inline_len = len, .channel = channel, .cookie = cookie,
+    };
+    unsigned nslots = len <= 32 ? 1 : 1 + (len - 32 + 63) / 64;
+
+    unetmm_le_sqe(&sqe);
+    memcpy(slots, &sqe, sizeof(sqe));
+    for (unsigned i = 0; i < len; i++) {
+        slots[32 + i] = fake_pattern(n, i);
+    }
+    fake_put_slots(ep, slots, nslots);
+    fake_move_sq(ep, nslots);
+    return nslots;
+}
+
+unsigned fake_send_at(FakeEp *ep, uint16_t channel, uint64_t vaddr,
+                      uint32_t len, uint64_t cookie)
+{
+    struct unetmm_seg seg = { .addr = vaddr, .len = len };
+
+    return fake_send(ep, channel, &seg, 1, cookie, 0);
+}
+
+void fake_post(FakeEp *ep, uint64_t vaddr, uint32_t len, uint64_t cookie)
+{
+    struct unetmm_fqe fqe = { .addr = vaddr, .len = len, .cookie = cookie };
+    uint32_t slot = ep->fq_prod & ((1u << ep->fq_log2) - 1);
+
+    unetmm_le_fqe(&fqe);
+    fake_write(ep->host, ep->fq + slot * sizeof(fqe), &fqe, sizeof(fqe));
+    ep->fq_prod++;
+    fake_user_word(ep, offsetof(struct unetmm_ep_user, fq_prod), ep->fq_prod);
+}
+
+bool fake_poll(FakeEp *ep, struct unetmm_cqe *cqe)
+{
+    uint32_t slot = ep->cq_cons & ((1u << ep->cq_log2) - 1);
+    uint64_t at = ep->cq + slot * sizeof(*cqe);
+
+    if ((fake_read32(ep->host, at + 60) & UNETMM_PHASE) !=
+        UNETMM_PHASE_OF(ep->cq_cons, ep->cq_log2)) {
+        return false;
+    }
+    fake_read(ep->host, at, cqe, sizeof(*cqe));
+    unetmm_le_cqe(cqe);
+    assert_int_equal(cqe->rsvd, 0);
+    ep->cq_cons++;
+    fake_user_word(ep, offsetof(struct unetmm_ep_user, cq_cons), ep->cq_cons);
+    return true;
+}
+
+struct unetmm_cqe fake_expect(FakeEp *ep, uint8_t opcode, uint8_t status,
+                              uint64_t cookie)
+{
+    struct unetmm_cqe cqe;
+
+    assert_true(fake_poll(ep, &cqe));
+    assert_int_equal(cqe.opcode, opcode);
+    assert_int_equal(cqe.status, status);
+    assert_int_equal(cqe.cookie, cookie);
+    return cqe;
+}
+
+void fake_expect_none(FakeEp *ep)
+{
+    struct unetmm_cqe cqe;
+
+    assert_false(fake_poll(ep, &cqe));
+}
+
+/* ---- Frames ---- */
+
+struct unetmm_frame *fake_header(FakeFrame *f)
+{
+    return (struct unetmm_frame *)f->data;
+}
+
+void fake_seal(FakeFrame *f)
+{
+    struct unetmm_frame *h = fake_header(f);
+
+    if (le32_to_cpu(h->flags) & UNETMM_WIRE_F_PAYLOAD_CRC) {
+        h->payload_crc = cpu_to_le32(unetmm_crc32c(0, h + 1,
+                                                   le32_to_cpu(h->len)));
+    }
+    h->header_crc = cpu_to_le32(unetmm_crc32c(0, h, 60));
+}
+
+FakeFrame *fake_datagram(FakeEp *ep, uint16_t channel, uint16_t src_ep,
+                         uint32_t len, uint32_t n)
+{
+    FakeFrame *f = g_malloc0(sizeof(*f) + 64 + len);
+    struct unetmm_frame *h = fake_header(f);
+
+    f->bytes = 64 + len;
+    memcpy(h->dst, ep->host->core.params.mac, 6);
+    memcpy(h->src, fake_peer_mac, 6);
+    h->ethertype[0] = 0x88;
+    h->ethertype[1] = 0xb5;
+    h->version = UNETMM_WIRE_VERSION;
+    h->opcode = UNETMM_WIRE_DATAGRAM;
+    h->dst_ep = cpu_to_le16(ep->id);
+    h->src_ep = cpu_to_le16(src_ep);
+    h->dst_channel = cpu_to_le16(channel);
+    h->src_channel = cpu_to_le16(channel);
+    h->len = cpu_to_le32(len);
+    for (uint32_t i = 0; i < len; i++) {
+        f->data[64 + i] = fake_pattern(n, i);
+    }
+    fake_seal(f);
+    return f;
+}
+
+void fake_check_frame(const FakeFrame *f, uint32_t len, uint32_t n)
+{
+    struct unetmm_frame h;
+
+    memcpy(&h, f->data, sizeof(h));
+    assert_int_equal(h.header_crc,
+                     cpu_to_le32(unetmm_crc32c(0, f->data, 60)));
+    unetmm_le_frame(&h);
+    assert_int_equal(f->bytes, 64 + len);
+    assert_int_equal(h.len, len);
+    assert_int_equal(h.version, UNETMM_WIRE_VERSION);
+    for (uint32_t i = 0; i < len; i++) {
+        assert_int_equal(f->data[64 + i], fake_pattern(n, i));
+    }
+}
+
+bool fake_receive(FakeHost *host, const FakeFrame *f)
+{
+    return unetmm_core_receive(&host->core, f->data, f->bytes);
+}
+
+void fake_deliver(FakeHost *host, FakeFrame *f)
+{
+    assert_true(fake_receive(host, f));
+    g_free(f);
+}

@@ -1,0 +1,178 @@
+/*
+ * unetmm: a driver and its processes for the core's tests
+ *
+ * The driver owns the card's rings, issues commands, and serves the fault ring
+ * from a model of each process's memory: which virtual page lies where, with
+ * which rights, resident or not.  A page has DMA rights in the fake host exactly
+ * while the driver would have it pinned: from the reply that gives it to the
+ * eviction record or invalidation that takes it back, revoked in the very
+ * moment the record is written, as a driver on another processor could.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef FAKE_DRIVER_H
+#define FAKE_DRIVER_H
+
+#include "fake_host.h"
+
+typedef struct FakeDriver FakeDriver;
+
+/* One ring between card and driver, from the driver's side. */
+typedef struct FakeRing {
+    uint64_t base;
+    uint32_t log2;
+    uint32_t entry_bytes;
+    uint32_t index;             /* entries written, or taken */
+} FakeRing;
+
+/* What the driver's model knows of one virtual page. */
+typedef struct FakeVpage {
+    uint64_t vpn;
+    uint64_t dma;
+    uint8_t rights;             /* FAKE_R, FAKE_W */
+    bool absent;                /* not resident: answered DEFERRED */
+    uint8_t error;              /* UNETMM_ST_*: answered ERROR */
+    bool held;                  /* the card has it */
+    bool held_write;
+    unsigned asked;             /* misses reported for it */
+    unsigned evicted;
+    bool dirty;                 /* an eviction said so */
+} FakeVpage;
+
+typedef struct FakeSpace {
+    FakeDriver *driver;
+    uint16_t id;
+    uint8_t source;
+    uint8_t levels;
+    uint64_t table;             /* pinned: root page */
+    GHashTable *pages;          /* vpn -> FakeVpage */
+} FakeSpace;
+
+#define FAKE_SPACES 8
+
+struct FakeDriver {
+    FakeHost *host;
+    FakeRing ring[UNETMM_NUM_RINGS];
+    uint16_t tag;
+    uint64_t list;              /* one page for FAULT_REPLY lists */
+    FakeSpace *spaces[FAKE_SPACES];
+    GArray *waiting;            /* of struct unetmm_fault: misses not answered */
+    unsigned misses, evictions; /* records taken */
+    bool hold_back;             /* fake_serve() takes but does not answer */
+    bool watch;                 /* revoke at once; off for broken drivers */
+};
+
+typedef struct FakeEp {
+    FakeDriver *driver;
+    FakeHost *host;
+    FakeSpace *space;
+    uint16_t id;
+    uint8_t sq_log2, fq_log2, cq_log2;
+    uint8_t policy, pretranslate;
+    uint64_t sq, fq, cq, index;
+    uint32_t sq_prod, fq_prod, cq_cons;
+} FakeEp;
+
+extern const uint8_t fake_peer_mac[6];
+
+/* ---- Driver ---- */
+
+/* Rings of 64, notify 32; change d->ring[].log2 before fake_driver_start(). */
+void fake_driver_init(FakeDriver *d, FakeHost *host);
+void fake_driver_start(FakeDriver *d);
+void fake_driver_free(FakeDriver *d);
+
+/* Writes a command, its tag included; returns the tag. */
+uint16_t fake_issue(FakeDriver *d, struct unetmm_cmd cmd);
+/* The next completion, if there is one. */
+bool fake_done(FakeDriver *d, struct unetmm_cmd_done *done);
+/* Issues and expects the completion at once.  Returns its status. */
+uint8_t fake_command(FakeDriver *d, struct unetmm_cmd cmd, uint32_t *result);
+
+/* The next entry of a ring that the card writes; phase checked; CONS moves
+ * only with fake_taken(). */
+bool fake_next(FakeDriver *d, unsigned ring, void *entry);
+void fake_taken(FakeDriver *d, unsigned ring);
+bool fake_fault(FakeDriver *d, struct unetmm_fault *f);
+bool fake_notification(FakeDriver *d, struct unetmm_notify *n);
+
+uint8_t fake_reply(FakeDriver *d, const struct unetmm_fault *f, uint8_t status,
+                   uint8_t error);
+/* RESOLVED with the first `npages` of the fault's pages, from the model. */
+uint8_t fake_resolve(FakeDriver *d, const struct unetmm_fault *f,
+                     uint32_t npages, uint32_t *taken);
+/* Gives pages unasked. */
+uint8_t fake_insert(FakeSpace *s, uint64_t vaddr, uint32_t npages,
+                    uint32_t *taken);
+/* Empties the fault ring and answers all from the model, until it is quiet. */
+void fake_serve(FakeDriver *d);
+/* Answers what was deferred and has become resident. */
+void fake_paged_in(FakeDriver *d);
+/* The driver's invalidation; true: the card says busy. */
+bool fake_invalidate(FakeSpace *s, uint64_t vaddr, uint64_t bytes);
+
+/* ---- Processes ---- */
+
+FakeSpace *fake_space(FakeDriver *d, uint16_t id, uint8_t source,
+                      uint8_t levels);
+void fake_space_gone(FakeSpace *s);
+/* Backs [vaddr, vaddr + bytes) with scattered pages. */
+void fake_map(FakeSpace *s, uint64_t vaddr, uint64_t bytes, uint8_t rights);
+FakeVpage *fake_vpage(FakeSpace *s, uint64_t vaddr);
+void fake_table_set(FakeSpace *s, uint64_t vaddr, uint64_t pte);
+void fake_fill(FakeSpace *s, uint64_t vaddr, uint64_t bytes, uint32_t n);
+void fake_store(FakeSpace *s, uint64_t vaddr, const void *buf, size_t bytes);
+void fake_load(FakeSpace *s, uint64_t vaddr, void *buf, size_t bytes);
+/* [vaddr, +bytes) holds bytes from.. of message n. */
+void fake_check(FakeSpace *s, uint64_t vaddr, uint64_t bytes, uint32_t n);
+
+/* Depths of 16, policy skip, all heads; change before fake_ep_create(). */
+void fake_ep_init(FakeEp *ep, FakeDriver *d, uint16_t id, FakeSpace *s);
+void fake_ep_alloc(FakeEp *ep);
+struct unetmm_cmd fake_ep_cmd(const FakeEp *ep);
+void fake_ep_create(FakeEp *ep);
+void fake_ep_open(FakeEp *ep, FakeDriver *d, uint16_t id, FakeSpace *s);
+uint8_t fake_ep_destroy(FakeEp *ep);
+uint8_t fake_channel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
+                     uint16_t peer_ep, uint16_t peer_channel, uint32_t mtu);
+/* Channel `channel` of both, on the same card. */
+void fake_connect(FakeEp *a, FakeEp *b, uint16_t channel, uint32_t mtu);
+/* A channel to endpoint `peer_ep` of the card at fake_peer_mac. */
+void fake_connect_peer(FakeEp *ep, uint16_t channel, uint16_t peer_ep,
+                       uint32_t mtu);
+
+void fake_user_word(FakeEp *ep, size_t offset, uint32_t value);
+struct unetmm_ep_card fake_card(FakeEp *ep);
+void fake_ring_bell(FakeEp *ep);
+/* Raw: `nslots` slots at the producer; does not move it. */
+void fake_put_slots(FakeEp *ep, const void *slots, unsigned nslots);
+void fake_move_sq(FakeEp *ep, unsigned nslots);
+/* Descriptor, producer index, no doorbell.  Returns slots used. */
+unsigned fake_send(FakeEp *ep, uint16_t channel, const struct unetmm_seg *segs,
+                   unsigned nsegs, uint64_t cookie, uint8_t flags);
+unsigned fake_send_inline(FakeEp *ep, uint16_t channel, uint32_t n,
+                          unsigned len, uint64_t cookie, uint8_t flags);
+/* One segment. */
+unsigned fake_send_at(FakeEp *ep, uint16_t channel, uint64_t vaddr,
+                      uint32_t len, uint64_t cookie);
+void fake_post(FakeEp *ep, uint64_t vaddr, uint32_t len, uint64_t cookie);
+bool fake_poll(FakeEp *ep, struct unetmm_cqe *cqe);
+struct unetmm_cqe fake_expect(FakeEp *ep, uint8_t opcode, uint8_t status,
+                              uint64_t cookie);
+void fake_expect_none(FakeEp *ep);
+
+/* ---- Frames ---- */
+
+/* A datagram from the peer to `ep`, payload pattern n. */
+FakeFrame *fake_datagram(FakeEp *ep, uint16_t channel, uint16_t src_ep,
+                         uint32_t len, uint32_t n);
+struct unetmm_frame *fake_header(FakeFrame *f);
+/* Header CRC (and payload CRC where the flag says so), after changes. */
+void fake_seal(FakeFrame *f);
+/* The bytes of a frame of the wire are a datagram with this payload. */
+void fake_check_frame(const FakeFrame *f, uint32_t len, uint32_t n);
+bool fake_receive(FakeHost *host, const FakeFrame *f);
+/* Delivers and frees. */
+void fake_deliver(FakeHost *host, FakeFrame *f);
+
+#endif /* FAKE_DRIVER_H */

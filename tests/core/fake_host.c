@@ -1,0 +1,400 @@
+/*
+ * unetmm: a host for the core: flat memory, a clock, a wire, no QEMU.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include <time.h>
+#include "fake_host.h"
+
+int unetmm_trace;
+
+static void __attribute__((constructor)) trace_by_environment(void)
+{
+    unetmm_trace = getenv("UNETMM_TRACE") != NULL;
+}
+
+static bool in_ram(uint64_t addr, size_t bytes)
+{
+    return addr >= FAKE_RAM_BASE && bytes <= FAKE_RAM_BYTES &&
+           addr - FAKE_RAM_BASE <= FAKE_RAM_BYTES - bytes;
+}
+
+static bool refused(const FakeHost *host, uint64_t addr, size_t bytes)
+{
+    return host->refuse_last && addr <= host->refuse_last &&
+           addr + (bytes - 1) >= host->refuse_first;
+}
+
+/* May the card do this?  Without the right, the test has failed. */
+static bool access_ok(FakeHost *host, uint64_t addr, size_t bytes,
+                      uint8_t right, const char *what)
+{
+    const uint8_t *rights;
+
+    assert_true(bytes > 0);
+    if (!in_ram(addr, bytes) || refused(host, addr, bytes)) {
+        return false;
+    }
+    rights = host->rights + (addr - FAKE_RAM_BASE);
+    for (size_t i = 0; i < bytes; i++) {
+        if (rights[i] & right) {
+            continue;
+        }
+        if (host->lenient) {
+            host->strays++;
+            return false;
+        }
+        fail_msg("stray %s of %zu bytes at 0x%" PRIx64 ", byte %zu", what,
+                 bytes, addr, i);
+    }
+    return true;
+}
+
+static bool host_mem_read(void *opaque, uint64_t addr, void *buf,
+                          size_t bytes)
+{
+    FakeHost *host = opaque;
+
+    if (!access_ok(host, addr, bytes, FAKE_R, "read")) {
+        return false;
+    }
+    host->reads++;
+    memcpy(buf, host->ram + (addr - FAKE_RAM_BASE), bytes);
+    if (host->on_read) {
+        host->on_read(host, addr, bytes);
+    }
+    return true;
+}
+
+static bool host_mem_write(void *opaque, uint64_t addr, const void *buf,
+                           size_t bytes)
+{
+    FakeHost *host = opaque;
+
+    if (!access_ok(host, addr, bytes, FAKE_W, "write")) {
+        return false;
+    }
+    host->writes++;
+    memcpy(host->ram + (addr - FAKE_RAM_BASE), buf, bytes);
+    if (host->on_write) {
+        host->on_write(host, addr, bytes);
+    }
+    return true;
+}
+
+static bool host_mem_store32(void *opaque, uint64_t addr, uint32_t value)
+{
+    FakeHost *host = opaque;
+
+    assert_int_equal(addr % 4, 0);
+    if (!access_ok(host, addr, 4, FAKE_W, "store")) {
+        return false;
+    }
+    value = cpu_to_le32(value);
+    memcpy(host->ram + (addr - FAKE_RAM_BASE), &value, 4);
+    if (host->on_store) {
+        host->on_store(host, addr);
+    }
+    return true;
+}
+
+static void host_interrupt(void *opaque, unsigned vector)
+{
+    FakeHost *host = opaque;
+
+    assert_true(vector < UNETMM_NUM_VECTORS);
+    host->interrupts[vector]++;
+}
+
+static int64_t host_now_ns(void *opaque)
+{
+    return ((FakeHost *)opaque)->now;
+}
+
+static void host_timer_at(void *opaque, int64_t when_ns)
+{
+    ((FakeHost *)opaque)->timer = when_ns;
+}
+
+static void host_run_later(void *opaque)
+{
+    FakeHost *host = opaque;
+
+    host->later++;
+    host->later_total++;
+}
+
+static UnetmmSent host_send(void *opaque, const uint8_t *frame, size_t bytes)
+{
+    FakeHost *host = opaque;
+    FakeFrame *copy;
+
+    assert_true(bytes >= sizeof(struct unetmm_frame));
+    assert_true(bytes <= UNETMM_MAX_FRAME);
+    if (host->answer != UNETMM_SENT_REFUSED || host->keep_refused) {
+        copy = g_malloc(sizeof(*copy) + bytes);
+        copy->bytes = bytes;
+        memcpy(copy->data, frame, bytes);
+        g_ptr_array_add(host->wire, copy);
+    }
+    if (host->on_send) {
+        host->on_send(host, frame, bytes);
+    }
+    return host->answer;
+}
+
+static void host_may_receive(void *opaque)
+{
+    FakeHost *host = opaque;
+
+    host->may_receive++;
+    if (host->on_may_receive) {
+        host->on_may_receive(host);
+    }
+}
+
+static void host_warn_self(void *opaque)
+{
+    ((FakeHost *)opaque)->warned++;
+}
+
+static const UnetmmHostOps host_ops = {
+    .mem_read = host_mem_read,
+    .mem_write = host_mem_write,
+    .mem_store32 = host_mem_store32,
+    .interrupt = host_interrupt,
+    .now_ns = host_now_ns,
+    .timer_at = host_timer_at,
+    .run_later = host_run_later,
+    .send = host_send,
+    .may_receive = host_may_receive,
+    .warn_self = host_warn_self,
+};
+
+void fake_params(UnetmmParams *p)
+{
+    *p = (UnetmmParams) {
+        .mac = { 0x52, 0x54, 0x00, 0x4d, 0x4d, 0x01 },
+        .endpoints = 8,
+        .spaces = 8,
+        .channels = 16,
+        .tlb_sets = 64,
+        .tlb_ways = 1,
+        .tlb_victims = 16,
+        .cache_entries = 64,
+        .pretranslate = 4,
+        .fault_batch = 16,
+        .max_faults = 64,
+        .user_mtu = 9000,
+        .local_queue = 64,
+        .budget_descriptors = 1024,
+        .budget_bytes = 1 << 24,
+    };
+}
+
+void fake_host_init(FakeHost *host, const UnetmmParams *params)
+{
+    UnetmmParams p;
+
+    memset(host, 0, sizeof(*host));
+    if (!params) {
+        fake_params(&p);
+        params = &p;
+    }
+    assert_null(unetmm_params_check(params));
+    host->ram = g_malloc0(FAKE_RAM_BYTES);
+    host->rights = g_malloc0(FAKE_RAM_BYTES);
+    host->next = FAKE_RAM_BASE + FAKE_PAGE;
+    host->next_page = FAKE_RAM_BASE + FAKE_RAM_BYTES - FAKE_PAGE;
+    host->now = 1000;
+    host->timer = INT64_MAX;
+    host->wire = g_ptr_array_new_with_free_func(g_free);
+    unetmm_core_init(&host->core, params, &host_ops, host);
+    unetmm_core_set_link(&host->core, true);
+    fake_set_reg(host, UNETMM_REG_EVENTS, UNETMM_EVENT_ALL);
+    host->made = true;
+}
+
+void fake_host_free(FakeHost *host)
+{
+    if (!host->made) {
+        return;
+    }
+    host->made = false;
+    unetmm_core_free(&host->core);
+    g_ptr_array_unref(host->wire);
+    g_free(host->ram);
+    g_free(host->rights);
+    g_free(host->before);
+}
+
+uint64_t fake_alloc(FakeHost *host, size_t bytes, size_t align,
+                    uint8_t rights)
+{
+    uint64_t at = (host->next + FAKE_GUARD + align - 1) / align * align;
+
+    assert_true(at + bytes + FAKE_GUARD < host->next_page);
+    host->next = at + bytes + FAKE_GUARD;
+    fake_rights(host, at, bytes, rights);
+    return at;
+}
+
+uint64_t fake_page(FakeHost *host)
+{
+    uint64_t at = host->next_page;
+
+    /* Every other page stays without rights: a guard on both sides. */
+    assert_true(at > host->next + 2 * FAKE_PAGE);
+    host->next_page -= 2 * FAKE_PAGE;
+    return at;
+}
+
+void fake_rights(FakeHost *host, uint64_t addr, size_t bytes, uint8_t rights)
+{
+    assert_true(in_ram(addr, bytes));
+    memset(host->rights + (addr - FAKE_RAM_BASE), rights, bytes);
+}
+
+void *fake_ptr(FakeHost *host, uint64_t addr, size_t bytes)
+{
+    assert_true(in_ram(addr, bytes));
+    return host->ram + (addr - FAKE_RAM_BASE);
+}
+
+void fake_write(FakeHost *host, uint64_t addr, const void *buf, size_t bytes)
+{
+    memcpy(fake_ptr(host, addr, bytes), buf, bytes);
+}
+
+void fake_read(FakeHost *host, uint64_t addr, void *buf, size_t bytes)
+{
+    memcpy(buf, fake_ptr(host, addr, bytes), bytes);
+}
+
+void fake_write32(FakeHost *host, uint64_t addr, uint32_t v)
+{
+    v = cpu_to_le32(v);
+    fake_write(host, addr, &v, 4);
+}
+
+uint32_t fake_read32(FakeHost *host, uint64_t addr)
+{
+    uint32_t v;
+
+    fake_read(host, addr, &v, 4);
+    return le32_to_cpu(v);
+}
+
+void fake_snapshot(FakeHost *host)
+{
+    if (!host->before) {
+        host->before = g_malloc(FAKE_RAM_BYTES);
+    }
+    memcpy(host->before, host->ram, FAKE_RAM_BYTES);
+}
+
+void fake_expect_only(FakeHost *host, uint64_t addr, size_t bytes)
+{
+    size_t from = addr - FAKE_RAM_BASE;
+    size_t to = from + bytes;
+
+    assert_memory_equal(host->before, host->ram, from);
+    assert_memory_equal(host->before + to, host->ram + to,
+                        FAKE_RAM_BYTES - to);
+}
+
+uint32_t fake_reg(FakeHost *host, uint32_t offset)
+{
+    return unetmm_core_read(&host->core, offset, 4);
+}
+
+void fake_set_reg(FakeHost *host, uint32_t offset, uint32_t value)
+{
+    unetmm_core_write(&host->core, offset, value, 4);
+}
+
+uint64_t fake_counter(FakeHost *host, enum unetmm_counter counter)
+{
+    uint64_t low = fake_reg(host, UNETMM_REG_COUNTER(counter));
+
+    return low | (uint64_t)fake_reg(host, UNETMM_REG_COUNTER(counter) + 4)
+           << 32;
+}
+
+uint64_t fake_ep_counter(FakeHost *host, uint32_t ep,
+                         enum unetmm_counter counter)
+{
+    uint64_t low;
+
+    fake_set_reg(host, UNETMM_REG_EP_SEL, ep);
+    low = fake_reg(host, UNETMM_REG_EP_COUNTER(counter));
+    return low | (uint64_t)fake_reg(host, UNETMM_REG_EP_COUNTER(counter) + 4)
+           << 32;
+}
+
+unsigned fake_advance(FakeHost *host, int64_t ns)
+{
+    int64_t end = host->now + ns;
+    unsigned runs = 0;
+
+    while (host->timer <= end) {
+        host->now = MAX(host->now, host->timer);
+        host->timer = INT64_MAX;
+        host->timer_runs++;
+        unetmm_core_timer(&host->core);
+        /* A timer that is always due would hang the real host. */
+        assert_true(++runs < 1000000);
+    }
+    host->now = end;
+    return runs;
+}
+
+unsigned fake_run_later(FakeHost *host)
+{
+    unsigned runs = 0;
+
+    while (host->later) {
+        host->later--;
+        unetmm_core_run(&host->core);
+        assert_true(++runs < 1000000);
+    }
+    return runs;
+}
+
+FakeFrame *fake_wire_at(FakeHost *host, unsigned n)
+{
+    assert_true(n < host->wire->len);
+    return host->wire->pdata[n];
+}
+
+void fake_wire_clear(FakeHost *host)
+{
+    g_ptr_array_set_size(host->wire, 0);
+}
+
+uint64_t fake_seed(void)
+{
+    static uint64_t seed;
+
+    if (!seed) {
+        const char *given = getenv("UNETMM_SEED");
+
+        seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
+        seed = seed ?: 1;
+        print_message("# UNETMM_SEED=%" PRIu64 "\n", seed);
+    }
+    return seed;
+}
+
+uint32_t fake_random(uint64_t *state)
+{
+    *state = *state * 6364136223846793005ull + 1442695040888963407ull;
+    return *state >> 33;
+}
+
+uint8_t fake_pattern(uint32_t n, uint64_t i)
+{
+    uint64_t v = (i + 1) * 0x9e3779b97f4a7c15ull + n * 0xc2b2ae3d27d4eb4full;
+
+    return v >> 56 ^ v >> 24;
+}

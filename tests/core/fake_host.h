@@ -1,0 +1,125 @@
+/*
+ * unetmm: a host for the core: flat memory, a clock, a wire, no QEMU.
+ *
+ * Memory is one stretch of RAM with rights for each single byte.  An access of
+ * the card to a byte without the right fails the test on the spot, unless the
+ * test said that the bus refuses (`refuse`) or that strays are harmless
+ * (`lenient`: they are refused and counted).  So "nothing else in memory
+ * changed" is checked at every single access.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef FAKE_HOST_H
+#define FAKE_HOST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include "unetmm_host.h"
+#include "unetmm_core.h"
+#include "unetmm_le.h"
+#include <cmocka.h>
+
+#define FAKE_RAM_BASE   0x7000000000ull
+#define FAKE_RAM_BYTES  (8u << 20)
+#define FAKE_GUARD      128             /* no rights on either side of an area */
+#define FAKE_PAGE       UNETMM_PAGE_BYTES
+
+#define FAKE_R          1
+#define FAKE_W          2
+#define FAKE_RW         3
+
+typedef struct FakeFrame {
+    size_t bytes;
+    uint8_t data[];
+} FakeFrame;
+
+typedef struct FakeHost FakeHost;
+
+struct FakeHost {
+    UnetmmCore core;
+    bool made;
+    uint8_t *ram;
+    uint8_t *rights;            /* one byte for each byte of RAM */
+    uint8_t *before;            /* fake_host_snapshot() */
+    uint64_t next;              /* bump allocator */
+    uint64_t next_page;         /* pages are given from the top down */
+
+    uint64_t refuse_first, refuse_last; /* the bus refuses what touches it */
+    bool lenient;
+    uint64_t strays;            /* refused because of `lenient` */
+    uint64_t reads, writes;
+
+    int64_t now;
+    int64_t timer;
+    unsigned timer_runs;
+    unsigned interrupts[UNETMM_NUM_VECTORS];
+    unsigned later;             /* run_later asked and not yet run */
+    unsigned later_total;
+    unsigned may_receive;
+    unsigned warned;
+
+    GPtrArray *wire;            /* of FakeFrame, in the order sent */
+    UnetmmSent answer;          /* to the next frames */
+    bool keep_refused;          /* record refused frames too */
+    /* Called inside the core's own accesses, on its stack. */
+    void (*on_send)(FakeHost *host, const uint8_t *frame, size_t bytes);
+    void (*on_store)(FakeHost *host, uint64_t addr);
+    void (*on_read)(FakeHost *host, uint64_t addr, size_t bytes);
+    void (*on_write)(FakeHost *host, uint64_t addr, size_t bytes);
+    void (*on_may_receive)(FakeHost *host);
+    void *opaque;
+};
+
+/* Sensible small values; tests change what they are about. */
+void fake_params(UnetmmParams *p);
+/* params NULL: those of fake_params(). */
+void fake_host_init(FakeHost *host, const UnetmmParams *params);
+void fake_host_free(FakeHost *host);
+
+/* An area of its own, aligned, zeroed, between guards without any right. */
+uint64_t fake_alloc(FakeHost *host, size_t bytes, size_t align,
+                    uint8_t rights);
+/* One page without rights; never two neighbours in the order of asking. */
+uint64_t fake_page(FakeHost *host);
+void fake_rights(FakeHost *host, uint64_t addr, size_t bytes, uint8_t rights);
+
+/* The guest's processor: no rights asked, but inside RAM. */
+void *fake_ptr(FakeHost *host, uint64_t addr, size_t bytes);
+void fake_write(FakeHost *host, uint64_t addr, const void *buf, size_t bytes);
+void fake_read(FakeHost *host, uint64_t addr, void *buf, size_t bytes);
+void fake_write32(FakeHost *host, uint64_t addr, uint32_t v);
+uint32_t fake_read32(FakeHost *host, uint64_t addr);
+
+/* Remembers all of RAM; later: the same but for [addr, addr + bytes). */
+void fake_snapshot(FakeHost *host);
+void fake_expect_only(FakeHost *host, uint64_t addr, size_t bytes);
+
+uint32_t fake_reg(FakeHost *host, uint32_t offset);
+void fake_set_reg(FakeHost *host, uint32_t offset, uint32_t value);
+uint64_t fake_counter(FakeHost *host, enum unetmm_counter counter);
+uint64_t fake_ep_counter(FakeHost *host, uint32_t ep,
+                         enum unetmm_counter counter);
+
+/* Lets the clock run; timers fire at their time.  Returns how many did. */
+unsigned fake_advance(FakeHost *host, int64_t ns);
+/* Runs what was left for later until nothing is. */
+unsigned fake_run_later(FakeHost *host);
+
+FakeFrame *fake_wire_at(FakeHost *host, unsigned n);
+void fake_wire_clear(FakeHost *host);
+
+/* The seed of this run: UNETMM_SEED or the clock; printed at first use. */
+uint64_t fake_seed(void);
+uint32_t fake_random(uint64_t *state);
+/* Byte `i` of message number `n`: depends on both. */
+uint8_t fake_pattern(uint32_t n, uint64_t i);
+
+/* A counter has moved by exactly so much while `stmt` ran. */
+#define expect_count(host, name, n, stmt) do { \
+        uint64_t before_ = fake_counter(host, UNETMM_C_##name); \
+        stmt; \
+        assert_int_equal(fake_counter(host, UNETMM_C_##name) - before_, n); \
+    } while (0)
+
+#endif /* FAKE_HOST_H */

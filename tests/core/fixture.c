@@ -1,0 +1,66 @@
+/*
+ * unetmm: the usual scene: two processes with an endpoint each on one card
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "fixture.h"
+
+int fix_setup_bare(void **state)
+{
+    FixTune *tune = (FixTune *)*state;
+    Fix *f = g_new0(Fix, 1);
+    UnetmmParams p;
+
+    fake_params(&p);
+    if (tune) {
+        tune(&p);
+    }
+    fake_host_init(&f->h, &p);
+    fake_driver_init(&f->d, &f->h);
+    fake_driver_start(&f->d);
+    *state = f;
+    return 0;
+}
+
+int fix_setup(void **state)
+{
+    Fix *f;
+
+    fix_setup_bare(state);
+    f = *state;
+    f->s1 = fake_space(&f->d, 1, UNETMM_SOURCE_TLB, 0);
+    f->s2 = fake_space(&f->d, 2, UNETMM_SOURCE_TLB, 0);
+    fake_map(f->s1, FIX_VA, FIX_PAGES * FAKE_PAGE, FAKE_RW);
+    fake_map(f->s2, FIX_VA, FIX_PAGES * FAKE_PAGE, FAKE_RW);
+    fake_ep_open(&f->a, &f->d, 1, f->s1);
+    fake_ep_open(&f->b, &f->d, 2, f->s2);
+    fake_connect(&f->a, &f->b, FIX_LOCAL, FIX_MTU);
+    fake_connect_peer(&f->a, FIX_WIRE, 11, FIX_MTU);
+    fake_connect_peer(&f->b, FIX_WIRE, 12, FIX_MTU);
+    memset(f->h.interrupts, 0, sizeof(f->h.interrupts));
+    return 0;
+}
+
+int fix_teardown(void **state)
+{
+    Fix *f = *state;
+
+    fake_driver_free(&f->d);
+    fake_host_free(&f->h);
+    g_free(f);
+    return 0;
+}
+
+void fix_settle(Fix *f)
+{
+    unsigned rounds = 0;
+
+    fake_ring_bell(&f->a);
+    fake_ring_bell(&f->b);
+    do {
+        assert_true(++rounds < 10000);
+        fake_serve(&f->d);
+    } while (fake_run_later(&f->h) || f->d.ring[UNETMM_RING_FAULT].index !=
+             fake_reg(&f->h, UNETMM_REG_RING(UNETMM_RING_FAULT) +
+                      UNETMM_RING_PROD));
+}

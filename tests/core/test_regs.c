@@ -1,0 +1,788 @@
+/*
+ * unetmm: registers, the card's rings, events and interrupts
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "fixture.h"
+
+#define NOP ((struct unetmm_cmd) { .opcode = UNETMM_CMD_NOP })
+
+static const uint32_t read_only[] = {
+    UNETMM_REG_ID, UNETMM_REG_VERSION, UNETMM_REG_CAPS, UNETMM_REG_STATUS,
+    UNETMM_REG_MAC_LO, UNETMM_REG_MAC_HI, UNETMM_REG_USER_MTU,
+    UNETMM_REG_DB_STRIDE, UNETMM_REG_ENDPOINTS, UNETMM_REG_SPACES,
+    UNETMM_REG_CHANNELS, UNETMM_REG_MAX_LOG2, UNETMM_REG_TLB_SETS,
+    UNETMM_REG_TLB_WAYS, UNETMM_REG_TLB_VICTIMS, UNETMM_REG_PRETRANSLATE,
+    UNETMM_REG_MAX_FAULTS, UNETMM_REG_SOURCES, UNETMM_REG_POLICIES,
+    UNETMM_REG_TEST_DMA_RES,
+    UNETMM_REG_RING(UNETMM_RING_CMD) + UNETMM_RING_CONS,
+    UNETMM_REG_RING(UNETMM_RING_CMDC) + UNETMM_RING_PROD,
+    UNETMM_REG_RING(UNETMM_RING_FAULT) + UNETMM_RING_PROD,
+    UNETMM_REG_RING(UNETMM_RING_NOTIFY) + UNETMM_RING_PROD,
+    UNETMM_REG_COUNTER(0), UNETMM_REG_COUNTER(0) + 4,
+    UNETMM_REG_EP_COUNTER(0), UNETMM_REG_EP_COUNTER(0) + 4,
+};
+
+static const uint32_t read_write[] = {
+    UNETMM_REG_TEST_DMA_LO, UNETMM_REG_TEST_DMA_HI, UNETMM_REG_TEST_DMA_LEN,
+    UNETMM_REG_INV_SPACE, UNETMM_REG_INV_START_LO, UNETMM_REG_INV_START_HI,
+    UNETMM_REG_INV_LAST_LO, UNETMM_REG_INV_LAST_HI, UNETMM_REG_EP_SEL,
+    UNETMM_REG_RING(0) + UNETMM_RING_MODERATE,
+    UNETMM_REG_RING(1) + UNETMM_RING_MODERATE,
+    UNETMM_REG_RING(2) + UNETMM_RING_MODERATE,
+    UNETMM_REG_RING(3) + UNETMM_RING_MODERATE,
+};
+
+static const uint32_t write_only[] = {
+    UNETMM_REG_TEST_IRQ, UNETMM_REG_TEST_DMA_OP, UNETMM_REG_INV_CTRL,
+};
+
+static bool in_list(const uint32_t *list, size_t n, uint32_t v)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (list[i] == v) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool known(uint32_t offset)
+{
+    static const uint32_t rest[] = {
+        UNETMM_REG_CTRL, UNETMM_REG_EVENTS, UNETMM_REG_EVENT_MASK,
+        UNETMM_REG_TEST,
+    };
+    uint32_t first = UNETMM_REG_RING(0);
+
+    if (offset >= first && offset < UNETMM_REG_RING(UNETMM_NUM_RINGS)) {
+        return (offset - first) % 0x20 <= UNETMM_RING_MODERATE;
+    }
+    for (uint32_t base = UNETMM_REG_COUNTER(0);
+         base <= UNETMM_REG_EP_COUNTER(0); base += 0x1000) {
+        if (offset >= base && offset < base + 8 * UNETMM_NUM_COUNTERS) {
+            return true;
+        }
+    }
+    return in_list(read_only, G_N_ELEMENTS(read_only), offset) ||
+           in_list(read_write, G_N_ELEMENTS(read_write), offset) ||
+           in_list(write_only, G_N_ELEMENTS(write_only), offset) ||
+           in_list(rest, G_N_ELEMENTS(rest), offset);
+}
+
+static void odd_limits(UnetmmParams *p)
+{
+    p->endpoints = 5;
+    p->spaces = 6;
+    p->channels = 7;
+    p->tlb_sets = 128;
+    p->tlb_ways = 3;
+    p->tlb_victims = 9;
+    p->pretranslate = 11;
+    p->max_faults = 13;
+    p->user_mtu = 1234;
+}
+
+static void test_identity(void **state)
+{
+    FakeHost *h = &((Fix *)*state)->h;
+
+    assert_int_equal(fake_reg(h, UNETMM_REG_ID), 0x4d4d4e55);
+    assert_int_equal(fake_reg(h, UNETMM_REG_VERSION), 0x00010000);
+    assert_int_equal(fake_reg(h, UNETMM_REG_CAPS), 3);
+    assert_int_equal(fake_reg(h, UNETMM_REG_MAC_LO), 0x4d005452);
+    assert_int_equal(fake_reg(h, UNETMM_REG_MAC_HI), 0x014d);
+    assert_int_equal(fake_reg(h, UNETMM_REG_USER_MTU), 1234);
+    assert_int_equal(fake_reg(h, UNETMM_REG_DB_STRIDE), 4096);
+    assert_int_equal(fake_reg(h, UNETMM_REG_ENDPOINTS), 5);
+    assert_int_equal(fake_reg(h, UNETMM_REG_SPACES), 6);
+    assert_int_equal(fake_reg(h, UNETMM_REG_CHANNELS), 7);
+    assert_int_equal(fake_reg(h, UNETMM_REG_MAX_LOG2), 14);
+    assert_int_equal(fake_reg(h, UNETMM_REG_TLB_SETS), 128);
+    assert_int_equal(fake_reg(h, UNETMM_REG_TLB_WAYS), 3);
+    assert_int_equal(fake_reg(h, UNETMM_REG_TLB_VICTIMS), 9);
+    assert_int_equal(fake_reg(h, UNETMM_REG_PRETRANSLATE), 11);
+    assert_int_equal(fake_reg(h, UNETMM_REG_MAX_FAULTS), 13);
+    assert_int_equal(fake_reg(h, UNETMM_REG_SOURCES), 7);
+    assert_int_equal(fake_reg(h, UNETMM_REG_POLICIES), 3);
+    assert_int_equal(fake_reg(h, UNETMM_REG_STATUS),
+                     UNETMM_STATUS_LINK | UNETMM_STATUS_ENABLED);
+    assert_int_equal(fake_counter(h, UNETMM_C_err_register), 0);
+}
+
+/* A register file as it shows itself, to see that nothing moved. */
+static void all_registers(FakeHost *h, uint32_t *v)
+{
+    for (uint32_t i = 0; i < 0x300 / 4; i++) {
+        v[i] = fake_reg(h, 4 * i);
+    }
+}
+
+static void test_unknown_offsets(void **state)
+{
+    FakeHost *h = &((Fix *)*state)->h;
+    uint32_t before[0x300 / 4], after[0x300 / 4];
+    unsigned illegal = 0;
+
+    all_registers(h, before);
+    for (uint32_t at = 0; at < UNETMM_REGS_BYTES; at += 4) {
+        if (!known(at)) {
+            expect_count(h, err_register, 1,
+                         assert_int_equal(fake_reg(h, at), 0));
+            expect_count(h, err_register, 1, fake_set_reg(h, at, ~0u));
+            illegal++;
+        } else {
+            expect_count(h, err_register, 0, fake_reg(h, at));
+        }
+    }
+    assert_true(illegal > 3000);
+    all_registers(h, after);
+    assert_memory_equal(before, after, sizeof(before));
+    /* Far out, as a wrong BAR size in the shell would show. */
+    assert_int_equal(fake_reg(h, 0xfffffffc), 0);
+    fake_set_reg(h, 0xfffffffc, 1);
+}
+
+static void test_size_and_alignment(void **state)
+{
+    FakeHost *h = &((Fix *)*state)->h;
+    static const unsigned sizes[] = { 1, 2, 4, 8 };
+
+    for (uint32_t at = 0; at < 0x300; at++) {
+        for (unsigned i = 0; i < 4; i++) {
+            if (sizes[i] == 4 && at % 4 == 0) {
+                continue;
+            }
+            expect_count(h, err_register, 1, assert_int_equal(
+                             unetmm_core_read(&h->core, at, sizes[i]), 0));
+            expect_count(h, err_register, 1,
+                         unetmm_core_write(&h->core, at, 3, sizes[i]));
+        }
+    }
+    assert_int_equal(fake_reg(h, UNETMM_REG_CTRL), UNETMM_CTRL_ENABLE);
+    assert_int_equal(fake_reg(h, UNETMM_REG_TEST), 0);
+}
+
+static void test_read_only(void **state)
+{
+    FakeHost *h = &((Fix *)*state)->h;
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(read_only); i++) {
+        uint32_t at = read_only[i];
+        uint32_t before = fake_reg(h, at);
+
+        expect_count(h, err_register, 1, fake_set_reg(h, at, ~before));
+        assert_int_equal(fake_reg(h, at), before);
+    }
+}
+
+static void test_read_write(void **state)
+{
+    FakeHost *h = &((Fix *)*state)->h;
+    uint32_t v = 0x12345678;
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(read_write); i++) {
+        fake_set_reg(h, read_write[i], v + i);
+    }
+    for (unsigned i = 0; i < G_N_ELEMENTS(read_write); i++) {
+        assert_int_equal(fake_reg(h, read_write[i]), v + i);
+    }
+    fake_set_reg(h, UNETMM_REG_TEST, 0x40000005);
+    assert_int_equal(fake_reg(h, UNETMM_REG_TEST), 0x8000000a);
+    fake_set_reg(h, UNETMM_REG_EVENT_MASK, ~0u);
+    assert_int_equal(fake_reg(h, UNETMM_REG_EVENT_MASK), UNETMM_EVENT_ALL);
+    for (unsigned i = 0; i < G_N_ELEMENTS(write_only); i++) {
+        assert_int_equal(fake_reg(h, write_only[i]), 0);
+    }
+    assert_int_equal(fake_counter(h, UNETMM_C_err_register), 0);
+}
+
+static void test_test_irq(void **state)
+{
+    FakeHost *h = &((Fix *)*state)->h;
+
+    for (unsigned i = 0; i < UNETMM_NUM_VECTORS; i++) {
+        unsigned before = h->interrupts[i];
+
+        fake_set_reg(h, UNETMM_REG_TEST_IRQ, i);
+        assert_int_equal(h->interrupts[i], before + 1);
+    }
+    expect_count(h, err_register, 1,
+                 fake_set_reg(h, UNETMM_REG_TEST_IRQ, UNETMM_NUM_VECTORS));
+    expect_count(h, err_register, 1,
+                 fake_set_reg(h, UNETMM_REG_TEST_IRQ, ~0u));
+}
+
+static void dma_op(FakeHost *h, uint64_t at, uint32_t bytes, uint32_t op)
+{
+    fake_set_reg(h, UNETMM_REG_TEST_DMA_LO, at);
+    fake_set_reg(h, UNETMM_REG_TEST_DMA_HI, at >> 32);
+    fake_set_reg(h, UNETMM_REG_TEST_DMA_LEN, bytes);
+    fake_set_reg(h, UNETMM_REG_TEST_DMA_OP, op);
+}
+
+static void test_test_dma(void **state)
+{
+    FakeHost *h = &((Fix *)*state)->h;
+    static const uint32_t lengths[] = { 1, 255, 257, 4096 };
+    uint64_t at = fake_alloc(h, 5000, 1, FAKE_RW);
+    uint8_t *p = fake_ptr(h, at, 5000);
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(lengths); i++) {
+        uint32_t n = lengths[i];
+
+        fake_snapshot(h);
+        dma_op(h, at, n, UNETMM_TEST_DMA_FILL);
+        assert_int_equal(fake_reg(h, UNETMM_REG_TEST_DMA_RES), 0);
+        fake_expect_only(h, at, n);
+        for (uint32_t j = 0; j < n; j++) {
+            assert_int_equal(p[j], (uint8_t)j);
+        }
+        dma_op(h, at, n, UNETMM_TEST_DMA_INVERT);
+        assert_int_equal(fake_reg(h, UNETMM_REG_TEST_DMA_RES), 0);
+        fake_expect_only(h, at, n);
+        for (uint32_t j = 0; j < n; j++) {
+            assert_int_equal(p[j], (uint8_t)~j);
+        }
+    }
+}
+
+static void test_test_dma_refused(void **state)
+{
+    FakeHost *h = &((Fix *)*state)->h;
+    uint64_t at = fake_alloc(h, 5000, 1, FAKE_RW);
+    static const struct { uint32_t bytes, op; } bad[] = {
+        { 0, 1 }, { 4097, 1 }, { ~0u, 1 }, { 16, 0 }, { 16, 3 }, { 16, ~0u },
+    };
+
+    fake_snapshot(h);
+    for (unsigned i = 0; i < G_N_ELEMENTS(bad); i++) {
+        dma_op(h, at, bad[i].bytes, bad[i].op);
+        assert_int_equal(fake_reg(h, UNETMM_REG_TEST_DMA_RES),
+                         UNETMM_TEST_DMA_FAILED);
+    }
+    for (uint32_t op = 1; op <= 2; op++) {
+        expect_count(h, err_dma, 1, dma_op(h, 0x10, 16, op));
+        assert_int_equal(fake_reg(h, UNETMM_REG_TEST_DMA_RES),
+                         UNETMM_TEST_DMA_FAILED);
+        expect_count(h, err_dma, 1, dma_op(h, UINT64_MAX - 3, 16, op));
+    }
+    fake_expect_only(h, at, 0);
+    dma_op(h, at, 4, 1);
+    assert_int_equal(fake_reg(h, UNETMM_REG_TEST_DMA_RES), 0);
+}
+
+static void test_counters_latch(void **state)
+{
+    FakeHost *h = &((Fix *)*state)->h;
+    uint32_t at = UNETMM_REG_COUNTER(UNETMM_C_doorbells);
+    uint32_t other = UNETMM_REG_COUNTER(UNETMM_C_turns);
+
+    h->core.counters[UNETMM_C_doorbells] = 0x1fffffffeull;
+    h->core.counters[UNETMM_C_turns] = 0x700000000ull;
+    assert_int_equal(fake_reg(h, at), 0xfffffffe);
+    h->core.counters[UNETMM_C_doorbells] += 2;
+    assert_int_equal(fake_reg(h, at + 4), 1);
+    assert_int_equal(fake_reg(h, at), 0);
+    assert_int_equal(fake_reg(h, at + 4), 2);
+    assert_int_equal(fake_reg(h, other), 0);
+    assert_int_equal(fake_reg(h, other + 4), 7);
+}
+
+static void test_endpoint_counters(void **state)
+{
+    Fix *f = *state;
+    uint64_t card = fake_counter(&f->h, UNETMM_C_doorbells);
+
+    fake_ring_bell(&f->a);
+    fake_ring_bell(&f->a);
+    fake_ring_bell(&f->b);
+    assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_doorbells), 2);
+    assert_int_equal(fake_ep_counter(&f->h, 2, UNETMM_C_doorbells), 1);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_doorbells), card + 3);
+    /* Of no endpoint: zeros, not an error. */
+    assert_int_equal(fake_ep_counter(&f->h, 3, UNETMM_C_doorbells), 0);
+    assert_int_equal(fake_ep_counter(&f->h, ~0u, UNETMM_C_doorbells), 0);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_err_register), 0);
+}
+
+static void test_doorbell_of_nobody(void **state)
+{
+    FakeHost *h = &((Fix *)*state)->h;
+
+    expect_count(h, err_doorbell, 1, unetmm_core_doorbell(&h->core, 0));
+    expect_count(h, err_doorbell, 1, unetmm_core_doorbell(&h->core, 7));
+    expect_count(h, err_doorbell, 1, unetmm_core_doorbell(&h->core, 8));
+    expect_count(h, err_doorbell, 1, unetmm_core_doorbell(&h->core, ~0u));
+}
+
+/* ---- Rings ---- */
+
+static void test_ring_locked_while_enabled(void **state)
+{
+    FakeHost *h = &((Fix *)*state)->h;
+
+    for (unsigned i = 0; i < UNETMM_NUM_RINGS; i++) {
+        for (uint32_t reg = UNETMM_RING_BASE_LO; reg <= UNETMM_RING_LOG2;
+             reg += 4) {
+            uint32_t at = UNETMM_REG_RING(i) + reg;
+            uint32_t before = fake_reg(h, at);
+
+            expect_count(h, err_register, 1, fake_set_reg(h, at, before + 64));
+            assert_int_equal(fake_reg(h, at), before);
+        }
+        fake_set_reg(h, UNETMM_REG_RING(i) + UNETMM_RING_ENABLE, 0);
+        assert_int_equal(fake_reg(h, UNETMM_REG_RING(i) + UNETMM_RING_ENABLE),
+                         0);
+        expect_count(h, err_register, 0,
+                     fake_set_reg(h, UNETMM_REG_RING(i) + UNETMM_RING_LOG2,
+                                  3));
+        assert_int_equal(fake_reg(h, UNETMM_REG_RING(i) + UNETMM_RING_LOG2),
+                         3);
+    }
+}
+
+static void test_ring_bad_geometry(void **state)
+{
+    FakeHost *h = &((Fix *)*state)->h;
+    static const uint32_t align[] = { 64, 16, 64, 32 };
+    static const uint32_t bad_log2[] = { 0, 15, 32, 64, ~0u };
+
+    for (unsigned i = 0; i < UNETMM_NUM_RINGS; i++) {
+        uint32_t at = UNETMM_REG_RING(i);
+        uint32_t base = fake_reg(h, at + UNETMM_RING_BASE_LO);
+
+        fake_set_reg(h, at + UNETMM_RING_ENABLE, 0);
+        for (unsigned j = 0; j < G_N_ELEMENTS(bad_log2); j++) {
+            fake_set_reg(h, at + UNETMM_RING_LOG2, bad_log2[j]);
+            expect_count(h, err_register, 1,
+                         fake_set_reg(h, at + UNETMM_RING_ENABLE, 1));
+            assert_int_equal(fake_reg(h, at + UNETMM_RING_ENABLE), 0);
+        }
+        fake_set_reg(h, at + UNETMM_RING_LOG2, 14);
+        for (uint32_t off = 1; off < align[i]; off++) {
+            fake_set_reg(h, at + UNETMM_RING_BASE_LO, base + off);
+            expect_count(h, err_register, 1,
+                         fake_set_reg(h, at + UNETMM_RING_ENABLE, 1));
+        }
+        fake_set_reg(h, at + UNETMM_RING_BASE_LO, base);
+        expect_count(h, err_register, 0,
+                     fake_set_reg(h, at + UNETMM_RING_ENABLE, 1));
+        assert_int_equal(fake_reg(h, at + UNETMM_RING_ENABLE), 1);
+    }
+}
+
+static void test_ring_index_rules(void **state)
+{
+    Fix *f = *state;
+    FakeHost *h = &f->h;
+    uint32_t cmd = UNETMM_REG_RING(UNETMM_RING_CMD);
+    uint32_t cmdc = UNETMM_REG_RING(UNETMM_RING_CMDC);
+    uint32_t prod = fake_reg(h, cmd + UNETMM_RING_PROD);
+
+    assert_int_equal(fake_reg(h, cmd + UNETMM_RING_CONS), prod);
+    expect_count(h, err_register, 1,
+                 fake_set_reg(h, cmd + UNETMM_RING_PROD, prod + 65));
+    expect_count(h, err_register, 1,
+                 fake_set_reg(h, cmd + UNETMM_RING_PROD, prod - 1));
+    assert_int_equal(fake_reg(h, cmd + UNETMM_RING_PROD), prod);
+    prod = fake_reg(h, cmdc + UNETMM_RING_PROD);
+    assert_int_equal(fake_command(&f->d, NOP, NULL), UNETMM_CS_OK);
+    expect_count(h, err_register, 1,
+                 fake_set_reg(h, cmdc + UNETMM_RING_CONS, prod + 2));
+    expect_count(h, err_register, 1,
+                 fake_set_reg(h, cmdc + UNETMM_RING_CONS, prod));
+    assert_int_equal(fake_reg(h, cmdc + UNETMM_RING_CONS), prod + 1);
+    /* Disabled: no index at all. */
+    fake_set_reg(h, cmd + UNETMM_RING_ENABLE, 0);
+    assert_int_equal(fake_reg(h, cmd + UNETMM_RING_CONS), 0);
+    expect_count(h, err_register, 1,
+                 fake_set_reg(h, cmd + UNETMM_RING_PROD, 1));
+    assert_int_equal(fake_reg(h, cmd + UNETMM_RING_PROD), 0);
+}
+
+static void small_rings(Fix *f, uint32_t log2)
+{
+    for (unsigned i = 0; i < UNETMM_NUM_RINGS; i++) {
+        f->d.ring[i].log2 = log2;
+    }
+    for (unsigned i = 0; i < UNETMM_NUM_RINGS; i++) {
+        fake_set_reg(&f->h, UNETMM_REG_RING(i) + UNETMM_RING_ENABLE, 0);
+        f->d.ring[i].index = 0;
+    }
+    fake_driver_start(&f->d);
+}
+
+/* Several times round each size of ring: every slot, both phases. */
+static void test_command_ring_wraps(void **state)
+{
+    Fix *f = *state;
+
+    for (uint32_t log2 = 1; log2 <= 5; log2++) {
+        small_rings(f, log2);
+        for (unsigned i = 0; i < (5u << log2) + 1; i++) {
+            assert_int_equal(fake_command(&f->d, NOP, NULL), UNETMM_CS_OK);
+        }
+    }
+}
+
+/* More commands than the completion ring has room for: none is lost. */
+static void test_completion_ring_full(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_cmd_done done;
+    uint16_t first;
+
+    f->d.ring[UNETMM_RING_CMDC].log2 = 2;
+    fake_set_reg(&f->h, UNETMM_REG_RING(UNETMM_RING_CMDC) +
+                 UNETMM_RING_ENABLE, 0);
+    fake_set_reg(&f->h, UNETMM_REG_RING(UNETMM_RING_CMDC) + UNETMM_RING_LOG2,
+                 2);
+    fake_set_reg(&f->h, UNETMM_REG_RING(UNETMM_RING_CMDC) +
+                 UNETMM_RING_ENABLE, 1);
+    first = f->d.tag;
+    for (unsigned i = 0; i < 64; i++) {
+        fake_issue(&f->d, NOP);
+    }
+    assert_int_equal(fake_reg(&f->h, UNETMM_REG_RING(UNETMM_RING_CMD) +
+                              UNETMM_RING_CONS), 4);
+    for (unsigned i = 0; i < 64; i++) {
+        assert_true(fake_done(&f->d, &done));
+        assert_int_equal(done.tag, (uint16_t)(first + i));
+    }
+    assert_false(fake_done(&f->d, &done));
+}
+
+static void test_index_wraps_32_bits(void **state)
+{
+    Fix *f = *state;
+
+    for (unsigned i = 0; i < 2; i++) {
+        f->h.core.rings[i].prod = f->h.core.rings[i].cons = 0xfffffff0;
+        f->d.ring[i].index = 0xfffffff0;
+    }
+    for (unsigned i = 0; i < 200; i++) {
+        assert_int_equal(fake_command(&f->d, NOP, NULL), UNETMM_CS_OK);
+    }
+}
+
+static void test_bad_ring_memory_is_fatal(void **state)
+{
+    for (unsigned ring = 0; ring < 2; ring++) {
+        Fix *f;
+        FakeRing *r;
+
+        *state = NULL;
+        fix_setup(state);
+        f = *state;
+        r = &f->d.ring[ring];
+        fake_set_reg(&f->h, UNETMM_REG_EVENT_MASK, UNETMM_EVENT_FATAL);
+        f->h.refuse_first = r->base;
+        f->h.refuse_last = r->base + ((uint64_t)r->entry_bytes << r->log2) - 1;
+        fake_issue(&f->d, NOP);
+        assert_true(fake_reg(&f->h, UNETMM_REG_STATUS) & UNETMM_STATUS_FATAL);
+        assert_true(fake_reg(&f->h, UNETMM_REG_EVENTS) & UNETMM_EVENT_FATAL);
+        assert_int_equal(f->h.interrupts[UNETMM_VEC_EVENT], 1);
+        /* Dead until reset: no command, no doorbell, no frame. */
+        f->h.refuse_last = 0;
+        fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
+        fake_ring_bell(&f->a);
+        assert_int_equal(f->h.wire->len, 0);
+        expect_count(&f->h, drop_disabled, 1,
+                     fake_deliver(&f->h, fake_datagram(&f->a, FIX_WIRE, 11, 8,
+                                                       1)));
+        fake_expect_none(&f->a);
+        fake_set_reg(&f->h, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
+        assert_int_equal(fake_reg(&f->h, UNETMM_REG_STATUS),
+                         UNETMM_STATUS_LINK);
+        if (ring == 0) {
+            fix_teardown(state);
+        }
+    }
+}
+
+static void test_bad_fault_ring_is_fatal(void **state)
+{
+    Fix *f = *state;
+    FakeRing *r = &f->d.ring[UNETMM_RING_FAULT];
+
+    f->h.refuse_first = r->base;
+    f->h.refuse_last = r->base + 63;
+    fake_send_at(&f->a, FIX_WIRE, FIX_VA, 100, 1);
+    fake_ring_bell(&f->a);
+    assert_true(fake_reg(&f->h, UNETMM_REG_STATUS) & UNETMM_STATUS_FATAL);
+}
+
+static void test_bad_notify_ring_is_fatal(void **state)
+{
+    Fix *f = *state;
+    FakeRing *r = &f->d.ring[UNETMM_RING_NOTIFY];
+
+    f->h.refuse_first = r->base;
+    f->h.refuse_last = r->base + 31;
+    fake_user_word(&f->a, offsetof(struct unetmm_ep_user, cq_arm), UNETMM_ARM);
+    fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
+    fake_ring_bell(&f->a);
+    assert_true(fake_reg(&f->h, UNETMM_REG_STATUS) & UNETMM_STATUS_FATAL);
+}
+
+static void test_nothing_runs_while_disabled(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_cmd_done done;
+
+    fake_set_reg(&f->h, UNETMM_REG_CTRL, 0);
+    assert_int_equal(fake_reg(&f->h, UNETMM_REG_STATUS), UNETMM_STATUS_LINK);
+    fake_issue(&f->d, NOP);
+    assert_false(fake_done(&f->d, &done));
+    fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
+    fake_ring_bell(&f->a);
+    assert_int_equal(f->h.wire->len, 0);
+    fake_set_reg(&f->h, UNETMM_REG_CTRL, 1);
+    assert_true(fake_done(&f->d, &done));
+    assert_int_equal(f->h.wire->len, 1);
+}
+
+/* ---- Events and interrupts ---- */
+
+static void test_events(void **state)
+{
+    Fix *f = *state;
+    FakeHost *h = &f->h;
+
+    fake_set_reg(h, UNETMM_REG_EVENTS, UNETMM_EVENT_ALL);
+    assert_int_equal(fake_reg(h, UNETMM_REG_EVENTS), 0);
+    /* Masked: seen in the register, no interrupt. */
+    fake_command(&f->d, NOP, NULL);
+    unetmm_core_set_link(&h->core, false);
+    assert_int_equal(fake_reg(h, UNETMM_REG_EVENTS),
+                     UNETMM_EVENT_CMD | UNETMM_EVENT_LINK);
+    assert_int_equal(h->interrupts[UNETMM_VEC_EVENT], 0);
+    /* Unmasking raises what waits. */
+    fake_set_reg(h, UNETMM_REG_EVENT_MASK, UNETMM_EVENT_LINK);
+    assert_int_equal(h->interrupts[UNETMM_VEC_EVENT], 1);
+    /* W1C: zeros clear nothing; what is left is raised again. */
+    fake_set_reg(h, UNETMM_REG_EVENTS, UNETMM_EVENT_CMD);
+    assert_int_equal(fake_reg(h, UNETMM_REG_EVENTS), UNETMM_EVENT_LINK);
+    assert_int_equal(h->interrupts[UNETMM_VEC_EVENT], 2);
+    fake_set_reg(h, UNETMM_REG_EVENTS, UNETMM_EVENT_LINK);
+    assert_int_equal(fake_reg(h, UNETMM_REG_EVENTS), 0);
+    assert_int_equal(h->interrupts[UNETMM_VEC_EVENT], 2);
+    fake_command(&f->d, NOP, NULL);
+    assert_int_equal(h->interrupts[UNETMM_VEC_EVENT], 2);
+    fake_set_reg(h, UNETMM_REG_EVENT_MASK, UNETMM_EVENT_CMD);
+    fake_command(&f->d, NOP, NULL);
+    assert_int_equal(h->interrupts[UNETMM_VEC_EVENT], 4);
+}
+
+static void test_moderation(void **state)
+{
+    Fix *f = *state;
+    FakeHost *h = &f->h;
+    unsigned *n = &h->interrupts[UNETMM_VEC_EVENT];
+
+    fake_set_reg(h, UNETMM_REG_RING(UNETMM_RING_CMDC) + UNETMM_RING_MODERATE,
+                 1000);
+    fake_set_reg(h, UNETMM_REG_EVENT_MASK, UNETMM_EVENT_CMD);
+    *n = 0;
+    fake_advance(h, 5000);
+    *n = 0;
+    fake_command(&f->d, NOP, NULL);
+    assert_int_equal(*n, 1);
+    for (unsigned i = 0; i < 10; i++) {
+        fake_command(&f->d, NOP, NULL);
+    }
+    assert_int_equal(*n, 1);
+    fake_advance(h, 999);
+    assert_int_equal(*n, 1);
+    fake_advance(h, 1);
+    assert_int_equal(*n, 2);
+    fake_advance(h, 10000);
+    assert_int_equal(*n, 2);
+    fake_command(&f->d, NOP, NULL);
+    assert_int_equal(*n, 3);
+    /* Turned off while one waits: it goes at once. */
+    fake_command(&f->d, NOP, NULL);
+    fake_set_reg(h, UNETMM_REG_RING(UNETMM_RING_CMDC) + UNETMM_RING_MODERATE,
+                 0);
+    assert_int_equal(*n, 4);
+    assert_int_equal(h->timer, INT64_MAX);
+}
+
+static void test_reset_is_power_on(void **state)
+{
+    Fix *f = *state;
+    FakeHost *h = &f->h;
+    uint32_t fresh[0x300 / 4], after[0x300 / 4];
+    FakeHost other;
+    UnetmmParams p;
+
+    fake_params(&p);
+    fake_host_init(&other, &p);
+    all_registers(&other, fresh);
+    fake_host_free(&other);
+
+    fake_post(&f->a, FIX_VA, 5000, 1);
+    fake_send_at(&f->a, FIX_LOCAL, FIX_VA, 5000, 1);
+    fake_ring_bell(&f->a);
+    fake_set_reg(h, UNETMM_REG_TEST, 5);
+    fake_set_reg(h, UNETMM_REG_EVENT_MASK, 63);
+    fake_set_reg(h, UNETMM_REG_INV_SPACE, 1);
+    fake_set_reg(h, UNETMM_REG_EP_SEL, 1);
+    fake_set_reg(h, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
+    for (unsigned i = 0; i < UNETMM_NUM_COUNTERS; i++) {
+        assert_int_equal(fake_counter(h, i), 0);
+    }
+    all_registers(h, after);
+    assert_memory_equal(fresh, after, sizeof(fresh));
+    assert_int_equal(h->core.tlb.used, 0);
+    assert_int_equal(h->timer, INT64_MAX);
+    /* It says nothing more to the old driver. */
+    memset(h->interrupts, 0, sizeof(h->interrupts));
+    expect_count(h, err_doorbell, 1, fake_ring_bell(&f->a));
+    assert_int_equal(h->interrupts[UNETMM_VEC_EVENT], 0);
+}
+
+/* A reset ends work that was left for later; it does not do it first. */
+static void one_descriptor(UnetmmParams *p)
+{
+    p->budget_descriptors = 1;
+}
+
+static void test_reset_stops_at_once(void **state)
+{
+    Fix *f = *state;
+
+    for (unsigned i = 0; i < 8; i++) {
+        fake_send_inline(&f->a, FIX_WIRE, i, 8, i, 0);
+    }
+    fake_ring_bell(&f->a);
+    assert_int_equal(f->h.wire->len, 1);
+    assert_int_equal(f->h.later, 1);
+    fake_set_reg(&f->h, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
+    fake_run_later(&f->h);
+    assert_int_equal(f->h.wire->len, 1);
+}
+
+/* ---- Parameters ---- */
+
+typedef struct Limit {
+    size_t offset;
+    uint64_t good[3];
+    uint64_t bad[3];
+} Limit;
+
+#define LIMIT(field, g0, g1, b0, b1, b2) \
+    { offsetof(UnetmmParams, field), { g0, g1, g1 }, { b0, b1, b2 } }
+
+static void test_params_check(void **state)
+{
+    static const Limit limits[] = {
+        LIMIT(endpoints, 2, 1024, 0, 1, 1025),
+        LIMIT(spaces, 2, 1024, 0, 1, 1025),
+        LIMIT(channels, 1, 1024, 0, 1025, 0xffffffff),
+        LIMIT(tlb_sets, 1, 1 << 20, 0, 3, 1 << 21),
+        LIMIT(tlb_ways, 1, 64, 0, 65, 0x80000000),
+        LIMIT(tlb_victims, 0, 1024, 1025, 1 << 20, 0xffffffff),
+        LIMIT(tlb_index, 0, 1, 2, 3, 0xffffffff),
+        LIMIT(tlb_replace, 0, 2, 3, 4, 0xffffffff),
+        LIMIT(cache_entries, 64, 1 << 20, 32, 100, 1 << 21),
+        LIMIT(pretranslate, 1, 16, 0, 17, 0xffffffff),
+        LIMIT(fault_batch, 1, 512, 0, 513, 0xffffffff),
+        LIMIT(max_faults, 1, 16384, 0, 16385, 0xffffffff),
+        LIMIT(user_mtu, 256, 65536, 0, 255, 65537),
+        LIMIT(local_queue, 1, 4096, 0, 4097, 0xffffffff),
+        LIMIT(budget_descriptors, 1, 65536, 0, 65537, 0xffffffff),
+        LIMIT(budget_bytes, 65536, 1 << 30, 0, 65535, (1 << 30) + 1),
+    };
+    UnetmmParams p;
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(limits); i++) {
+        for (unsigned j = 0; j < 3; j++) {
+            uint32_t *field;
+
+            fake_params(&p);
+            field = (uint32_t *)((char *)&p + limits[i].offset);
+            *field = limits[i].good[j];
+            assert_null(unetmm_params_check(&p));
+            *field = limits[i].bad[j];
+            assert_non_null(unetmm_params_check(&p));
+        }
+    }
+    fake_params(&p);
+    p.tlb_sets = 1 << 20;
+    p.tlb_ways = 2;
+    assert_non_null(unetmm_params_check(&p));
+    fake_params(&p);
+    p.dma_page_ns = 1000000000;
+    assert_null(unetmm_params_check(&p));
+    p.dma_page_ns++;
+    assert_non_null(unetmm_params_check(&p));
+    fake_params(&p);
+    p.mac[0] |= 1;
+    assert_non_null(unetmm_params_check(&p));
+}
+
+/* The smallest and the largest card can be made, used and freed. */
+static void test_extreme_cards(void **state)
+{
+    UnetmmParams p;
+    FakeHost h;
+
+    fake_params(&p);
+    p.endpoints = p.spaces = 2;
+    p.channels = p.tlb_sets = p.tlb_ways = p.pretranslate = 1;
+    p.tlb_victims = 0;
+    p.max_faults = p.local_queue = p.budget_descriptors = p.fault_batch = 1;
+    fake_host_init(&h, &p);
+    unetmm_core_reset(&h.core);
+    fake_host_free(&h);
+    p.endpoints = p.spaces = p.channels = 1024;
+    p.tlb_sets = 1 << 14;
+    p.tlb_ways = 64;
+    p.tlb_victims = 1024;
+    p.max_faults = 16384;
+    p.pretranslate = 16;
+    p.local_queue = 4096;
+    fake_host_init(&h, &p);
+    unetmm_core_reset(&h.core);
+    fake_host_free(&h);
+    /* Freed twice, or never made, is harmless. */
+    unetmm_core_free(&h.core);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fix_test_bare(test_identity, odd_limits),
+        fix_test(test_unknown_offsets),
+        fix_test(test_size_and_alignment),
+        fix_test(test_read_only),
+        fix_test(test_read_write),
+        fix_test(test_test_irq),
+        fix_test(test_test_dma),
+        fix_test(test_test_dma_refused),
+        fix_test(test_counters_latch),
+        fix_test(test_endpoint_counters),
+        fix_test(test_doorbell_of_nobody),
+        fix_test(test_ring_locked_while_enabled),
+        fix_test(test_ring_bad_geometry),
+        fix_test(test_ring_index_rules),
+        fix_test_bare(test_command_ring_wraps, NULL),
+        fix_test_bare(test_completion_ring_full, NULL),
+        fix_test_bare(test_index_wraps_32_bits, NULL),
+        cmocka_unit_test_teardown(test_bad_ring_memory_is_fatal,
+                                  fix_teardown),
+        fix_test(test_bad_fault_ring_is_fatal),
+        fix_test(test_bad_notify_ring_is_fatal),
+        fix_test(test_nothing_runs_while_disabled),
+        fix_test(test_events),
+        fix_test(test_moderation),
+        fix_test(test_reset_is_power_on),
+        fix_test_with(test_reset_stops_at_once, one_descriptor),
+        cmocka_unit_test(test_params_check),
+        cmocka_unit_test(test_extreme_cards),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A driver and a card in one process, for the tools and the library's calls.
+ * One card and one endpoint a process.
+ */
+#include "fake_driver.h"
+#include "fake_card.h"
+#include "sys.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define FAKE_FD         1000    /* stands for the open device */
+#define QUEUE_MAP       0x1000
+#define DOORBELL_MAP    0x2000
+#define BACKLOG         16
+#define REPEAT_NS       10000000u
+
+enum frame_type { PROBE, PROBE_ACK, CONNECT, CONNECT_ACK, USER };
+
+struct frame {
+    uint32_t type;
+    uint32_t from;              /* card number */
+    uint32_t src_channel;
+    uint32_t dst_channel;
+    uint64_t service;
+    uint32_t mtu;
+    uint32_t len;
+    uint8_t data[65536];
+};
+#define FRAME_HEADER offsetof(struct frame, data)
+
+struct channel {
+    bool open;
+    uint32_t card;
+    uint32_t channel;
+    uint32_t mtu;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;     /* an answer or a connection came */
+    pthread_t thread;
+    bool open, running, probe_answered;
+    struct fake_card card;
+    int event_fd;               /* as the library gave it */
+    bool endpoint;
+    uint32_t *doorbell;
+    int maps;
+    uint32_t number;
+    uint32_t mtu;
+    uint32_t source;
+    uint64_t service;
+    struct channel channels[FAKE_CHANNELS];
+    uint32_t backlog[BACKLOG];
+    unsigned waiting;
+    int socket;
+    uint64_t random;
+    unsigned loss, dup;
+    uint64_t sent, received, dropped;
+} fake = {
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .changed = PTHREAD_COND_INITIALIZER,
+};
+
+struct fake_failures fake_failures;
+
+static struct frame in, out;
+static struct fake_message message;
+
+int __real_open(const char *path, int flags, ...);
+int __real_close(int fd);
+int __real_ioctl(int fd, unsigned long request, void *argument);
+void *__real_mmap(void *address, size_t bytes, int protection, int flags,
+                  int fd, off_t offset);
+int __real_munmap(void *address, size_t bytes);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_close(int fd);
+int __wrap_ioctl(int fd, unsigned long request, void *argument);
+void *__wrap_mmap(void *address, size_t bytes, int protection, int flags,
+                  int fd, off_t offset);
+int __wrap_munmap(void *address, size_t bytes);
+/* What the C library calls them where file offsets are given 64 bits */
+int __wrap_open64(const char *path, int flags, ...)
+    __attribute__((alias("__wrap_open")));
+void *__wrap_mmap64(void *address, size_t bytes, int protection, int flags,
+                    int fd, off_t offset)
+    __attribute__((alias("__wrap_mmap")));
+
+static unsigned env_number(const char *name, unsigned otherwise)
+{
+    const char *text = getenv(name);
+
+    return text ? (unsigned)strtoul(text, NULL, 0) : otherwise;
+}
+
+/* ---- Frames ------------------------------------------------------------ */
+
+static bool chance(unsigned per_thousand)
+{
+    fake.random = fake.random * 6364136223846793005ull + 1442695040888963407u;
+    return (fake.random >> 33) % 1000 < per_thousand;
+}
+
+static void socket_name(struct sockaddr_un *name, uint32_t card)
+{
+    const char *directory = getenv("UNETMM_FAKE_DIR");
+
+    name->sun_family = AF_UNIX;
+    snprintf(name->sun_path, sizeof(name->sun_path), "%.80s/%u",
+             directory ? directory : ".", card);
+}
+
+/* False: the wire pushes back. */
+static bool transmit(uint32_t card, const struct frame *frame)
+{
+    struct sockaddr_un name;
+
+    socket_name(&name, card);
+    if (sendto(fake.socket, frame, FRAME_HEADER + frame->len, MSG_DONTWAIT,
+               (struct sockaddr *)&name, sizeof(name)) >= 0) {
+        return true;
+    }
+    return errno != EAGAIN && errno != ENOBUFS;
+}
+
+static void transmit_control(uint32_t card, enum frame_type type,
+                             uint32_t src_channel, uint32_t dst_channel)
+{
+    struct frame frame;
+
+    memset(&frame, 0, FRAME_HEADER);
+    frame.type = type;
+    frame.from = fake.number;
+    frame.src_channel = src_channel;
+    frame.dst_channel = dst_channel;
+    frame.service = fake.service;
+    frame.mtu = fake.mtu;
+    transmit(card, &frame);
+}
+
+static int free_channel(void)
+{
+    int i;
+
+    for (i = 0; i < FAKE_CHANNELS; i++) {
+        if (!fake.channels[i].open) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static void on_connect(void)
+{
+    int i;
+
+    if (!fake.service || in.service != fake.service) {
+        return;
+    }
+    for (i = 0; i < FAKE_CHANNELS; i++) {
+        if (fake.channels[i].open && fake.channels[i].card == in.from &&
+            fake.channels[i].channel == in.src_channel) {
+            /* Our answer was late. */
+            transmit_control(in.from, CONNECT_ACK, (uint32_t)i,
+                             in.src_channel);
+            return;
+        }
+    }
+    i = free_channel();
+    if (i < 0 || fake.waiting == BACKLOG) {
+        return;
+    }
+    fake.channels[i] = (struct channel) {
+        true, in.from, in.src_channel, in.mtu < fake.mtu ? in.mtu : fake.mtu
+    };
+    fake.backlog[fake.waiting++] = (uint32_t)i;
+    transmit_control(in.from, CONNECT_ACK, (uint32_t)i, in.src_channel);
+    pthread_cond_broadcast(&fake.changed);
+}
+
+static void on_user(void)
+{
+    struct channel *channel = &fake.channels[in.dst_channel % FAKE_CHANNELS];
+    int copies = chance(fake.loss) ? 0 : 1;
+
+    if (!fake.endpoint || !channel->open || channel->card != in.from ||
+        channel->channel != in.src_channel) {
+        return;
+    }
+    for (copies += chance(fake.dup); copies; copies--) {
+        if (fake_card_deliver(&fake.card, in.dst_channel, in.data, in.len,
+                              true)) {
+            fake.received++;
+        } else {
+            fake.dropped++;
+        }
+    }
+}
+
+/* True if a frame came. */
+static bool receive(void)
+{
+    ssize_t bytes = recv(fake.socket, &in, sizeof(in), MSG_DONTWAIT);
+    struct channel *channel;
+
+    if (bytes < (ssize_t)FRAME_HEADER) {
+        return false;
+    }
+    switch ((enum frame_type)in.type) {
+    case PROBE:
+        transmit_control(in.from, PROBE_ACK, 0, 0);
+        break;
+    case PROBE_ACK:
+        fake.probe_answered = true;
+        pthread_cond_broadcast(&fake.changed);
+        break;
+    case CONNECT:
+        on_connect();
+        break;
+    case CONNECT_ACK:
+        channel = &fake.channels[in.dst_channel % FAKE_CHANNELS];
+        channel->channel = in.src_channel;
+        channel->mtu = in.mtu < fake.mtu ? in.mtu : fake.mtu;
+        channel->open = true;
+        pthread_cond_broadcast(&fake.changed);
+        break;
+    case USER:
+        on_user();
+        break;
+    }
+    return true;
+}
+
+static void transmit_message(void)
+{
+    const struct channel *channel = &fake.channels[message.channel %
+                                                   FAKE_CHANNELS];
+
+    out.type = USER;
+    out.from = fake.number;
+    out.src_channel = message.channel;
+    out.dst_channel = channel->channel;
+    out.len = message.len;
+    memcpy(out.data, message.data, message.len);
+    while (!transmit(channel->card, &out)) {
+        /* The peer's socket is full, and perhaps it waits for ours. */
+        if (!receive()) {
+            sched_yield();
+        }
+    }
+    fake.sent++;
+    while (!fake_card_sent(&fake.card, &message)) {
+        pthread_mutex_unlock(&fake.lock);
+        sched_yield();
+        pthread_mutex_lock(&fake.lock);
+    }
+}
+
+static void *card_thread(void *argument)
+{
+    struct timespec pause = { .tv_nsec = 20000 };
+
+    (void)argument;
+    for (;;) {
+        bool busy = false;
+
+        pthread_mutex_lock(&fake.lock);
+        if (!fake.running) {
+            pthread_mutex_unlock(&fake.lock);
+            return NULL;
+        }
+        if (fake.endpoint &&
+            __atomic_exchange_n(fake.doorbell, 0, __ATOMIC_SEQ_CST)) {
+            while (fake_card_take(&fake.card, &message)) {
+                transmit_message();
+                busy = true;
+            }
+        }
+        busy |= receive();
+        pthread_mutex_unlock(&fake.lock);
+        if (!busy) {
+            nanosleep(&pause, NULL);
+        }
+    }
+}
+
+/* ---- The calls --------------------------------------------------------- */
+
+static int refuse(int error)
+{
+    errno = error;
+    return -1;
+}
+
+static int open_device(uint32_t number)
+{
+    struct sockaddr_un name;
+
+    fake.number = number;
+    fake.mtu = env_number("UNETMM_FAKE_MTU", 9000);
+    fake.loss = env_number("UNETMM_FAKE_LOSS", 0);
+    fake.dup = env_number("UNETMM_FAKE_DUP", 0);
+    fake.random = env_number("UNETMM_FAKE_SEED", 1) + number;
+    fake.socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    socket_name(&name, number);
+    unlink(name.sun_path);
+    if (bind(fake.socket, (struct sockaddr *)&name, sizeof(name))) {
+        return -1;
+    }
+    fake.open = fake.running = true;
+    if (pthread_create(&fake.thread, NULL, card_thread, NULL)) {
+        return refuse(EAGAIN);
+    }
+    return FAKE_FD;
+}
+
+int __wrap_open(const char *path, int flags, ...)
+{
+    if (strncmp(path, "/fake/", 6)) {
+        return __real_open(path, flags);
+    }
+    return fake.open ? refuse(EBUSY) :
+        open_device((uint32_t)strtoul(path + 6, NULL, 10));
+}
+
+int __wrap_close(int fd)
+{
+    struct sockaddr_un name;
+
+    if (fd != FAKE_FD) {
+        return __real_close(fd);
+    }
+    pthread_mutex_lock(&fake.lock);
+    fake.running = false;
+    pthread_mutex_unlock(&fake.lock);
+    pthread_join(fake.thread, NULL);
+    __real_close(fake.socket);
+    socket_name(&name, fake.number);
+    unlink(name.sun_path);
+    fake.open = false;
+    memset(fake.channels, 0, sizeof(fake.channels));
+    fake.waiting = 0;
+    fake.service = 0;
+    return 0;
+}
+
+static int do_info(struct unetmm_info *info)
+{
+    if (info->size < sizeof(*info)) {
+        return refuse(EINVAL);
+    }
+    *info = (struct unetmm_info) {
+        .size = sizeof(*info),
+        .flags = UNETMM_INFO_LINK,
+        .mac = { 0x52, 0x54, 0, 0, 0, (uint8_t)fake.number },
+        .user_mtu = fake.mtu,
+        .version = UNETMM_VERSION_VALUE,
+        .sources = 6,
+        .policies = 3,
+        .endpoints = 2,
+        .channels = FAKE_CHANNELS,
+        .max_ring_log2 = UNETMM_MAX_RING_LOG2,
+        .max_pretranslate = 16,
+        .tlb_sets = 1024,
+        .tlb_ways = 1,
+        .tlb_victims = 16,
+        .max_buffer_pages = 64,
+    };
+    return 0;
+}
+
+static int do_endpoint(struct unetmm_endpoint *request)
+{
+    uint32_t policy = request->policy;
+    void *doorbell;
+
+    if (fake.endpoint) {
+        return refuse(ENOSPC);
+    }
+    if (policy != UNETMM_POLICY_SKIP && policy != UNETMM_POLICY_DROP) {
+        return refuse(EINVAL);
+    }
+    doorbell = __real_mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (doorbell == MAP_FAILED) {
+        return -1;
+    }
+    fake_card_init(&fake.card, request->sq_log2, request->fq_log2,
+                   request->cq_log2, request->event_fd);
+    *request = fake.card.layout;
+    request->policy = policy;
+    request->queue_map = QUEUE_MAP;
+    request->doorbell_map = DOORBELL_MAP;
+    fake.doorbell = doorbell;
+    fake.endpoint = true;
+    return 0;
+}
+
+static int do_endpoint_close(const struct unetmm_endpoint_id *request)
+{
+    if (!fake.endpoint || request->id != fake.card.layout.id) {
+        return refuse(ENOENT);
+    }
+    /* The process may still have the memory mapped: it is one and the same. */
+    fake.endpoint = false;
+    return 0;
+}
+
+/* Sends `type` again and again until `done` or the deadline. */
+static bool repeat_until(uint32_t card, enum frame_type type, int channel,
+                         uint64_t service, uint64_t deadline, bool *done)
+{
+    uint64_t own = fake.service;
+
+    *done = false;
+    while (!*done && sys_now_ns() < deadline) {
+        uint64_t next = sys_now_ns() + REPEAT_NS;
+        struct timespec pause = { .tv_nsec = 100000 };
+
+        fake.service = service;
+        transmit_control(card, type, (uint32_t)channel, 0);
+        fake.service = own;
+        while (!*done && sys_now_ns() < next) {
+            pthread_mutex_unlock(&fake.lock);
+            nanosleep(&pause, NULL);
+            pthread_mutex_lock(&fake.lock);
+        }
+    }
+    return *done;
+}
+
+static int do_connect(struct unetmm_connect *request)
+{
+    int i = free_channel();
+
+    if (i < 0) {
+        return refuse(ENOSPC);
+    }
+    fake.channels[i].card = request->mac[5];
+    if (!repeat_until(request->mac[5], CONNECT, i, request->service,
+                      request->deadline_ns, &fake.channels[i].open)) {
+        return refuse(ETIMEDOUT);
+    }
+    request->channel = (uint32_t)i;
+    request->mtu = fake.channels[i].mtu;
+    request->peer_endpoint = 1;
+    return 0;
+}
+
+static int do_accept(struct unetmm_connect *request)
+{
+    struct timespec pause = { .tv_nsec = 100000 };
+    struct channel *channel;
+
+    while (!fake.waiting) {
+        if (!request->deadline_ns) {
+            return refuse(EAGAIN);
+        }
+        if (sys_now_ns() >= request->deadline_ns) {
+            return refuse(ETIMEDOUT);
+        }
+        pthread_mutex_unlock(&fake.lock);
+        nanosleep(&pause, NULL);
+        pthread_mutex_lock(&fake.lock);
+    }
+    request->channel = fake.backlog[0];
+    memmove(fake.backlog, fake.backlog + 1,
+            --fake.waiting * sizeof(fake.backlog[0]));
+    channel = &fake.channels[request->channel];
+    memcpy(request->mac, (uint8_t [6]) { 0x52, 0x54, 0, 0, 0,
+                                         (uint8_t)channel->card }, 6);
+    request->mtu = channel->mtu;
+    request->peer_endpoint = 1;
+    return 0;
+}
+
+static int do_probe(struct unetmm_probe *request)
+{
+    if (!repeat_until(request->mac[5], PROBE, 0, 0, request->deadline_ns,
+                      &fake.probe_answered)) {
+        return refuse(EHOSTUNREACH);
+    }
+    request->mtu = fake.mtu;
+    return 0;
+}
+
+static int do_counters(struct unetmm_counters *request)
+{
+    uint64_t *values = (void *)(uintptr_t)request->values;
+    uint32_t exist = request->scope == UNETMM_SCOPE_DRIVER ?
+        (uint32_t)UNETMM_NUM_DRIVER_COUNTERS : (uint32_t)UNETMM_NUM_COUNTERS;
+    uint32_t i;
+
+    if (request->scope == UNETMM_SCOPE_ENDPOINT && request->endpoint != 1) {
+        return refuse(ENOENT);
+    }
+    for (i = 0; i < exist && i < request->count; i++) {
+        values[i] = 0;
+    }
+    if (request->scope != UNETMM_SCOPE_DRIVER && request->count > 3) {
+        values[UNETMM_C_tx_frames] = fake.sent + 1;
+        values[UNETMM_C_rx_frames] = fake.received;
+    }
+    request->count = exist;
+    return 0;
+}
+
+static int do_region(const struct unetmm_region *request)
+{
+    if (fake.source != UNETMM_SOURCE_PINNED) {
+        return refuse(EOPNOTSUPP);
+    }
+    return request->length ? 0 : refuse(EINVAL);
+}
+
+static int do_channel_close(const struct unetmm_channel *request)
+{
+    if (request->channel >= FAKE_CHANNELS ||
+        !fake.channels[request->channel].open) {
+        return refuse(ENOENT);
+    }
+    fake.channels[request->channel].open = false;
+    return 0;
+}
+
+static int dispatch(unsigned long request, void *argument)
+{
+    switch (request) {
+    case UNETMM_IOC_INFO: return do_info(argument);
+    case UNETMM_IOC_SPACE:
+        fake.source = ((struct unetmm_space *)argument)->source;
+        return 0;
+    case UNETMM_IOC_ENDPOINT: return do_endpoint(argument);
+    case UNETMM_IOC_ENDPOINT_CLOSE: return do_endpoint_close(argument);
+    case UNETMM_IOC_LISTEN:
+        fake.service = ((struct unetmm_listen *)argument)->service;
+        return 0;
+    case UNETMM_IOC_ACCEPT: return do_accept(argument);
+    case UNETMM_IOC_CONNECT: return do_connect(argument);
+    case UNETMM_IOC_CHANNEL_CLOSE: return do_channel_close(argument);
+    case UNETMM_IOC_PROBE: return do_probe(argument);
+    case UNETMM_IOC_REGISTER:
+    case UNETMM_IOC_DEREGISTER: return do_region(argument);
+    case UNETMM_IOC_COUNTERS: return do_counters(argument);
+    default: return refuse(ENOTTY);
+    }
+}
+
+int __wrap_ioctl(int fd, unsigned long request, void *argument)
+{
+    int ret;
+
+    if (fd != FAKE_FD) {
+        return __real_ioctl(fd, request, argument);
+    }
+    if (fake_failures.error && fake_failures.request == request) {
+        ret = refuse(fake_failures.error);
+        fake_failures.error = 0;
+        return ret;
+    }
+    pthread_mutex_lock(&fake.lock);
+    ret = dispatch(request, argument);
+    pthread_mutex_unlock(&fake.lock);
+    return ret;
+}
+
+void *__wrap_mmap(void *address, size_t bytes, int protection, int flags,
+                  int fd, off_t offset)
+{
+    bool queues = offset == QUEUE_MAP;
+    bool *failure = queues ? &fake_failures.queue_map :
+        &fake_failures.doorbell_map;
+
+    if (fd != FAKE_FD) {
+        return __real_mmap(address, bytes, protection, flags, fd, offset);
+    }
+    if (*failure) {
+        *failure = false;
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    fake.maps++;
+    return queues ? fake.card.queues : (void *)fake.doorbell;
+}
+
+int __wrap_munmap(void *address, size_t bytes)
+{
+    /* Only counted: the card's thread may be in it. */
+    if (fake.maps && (address == fake.card.queues ||
+                      address == (void *)fake.doorbell)) {
+        fake.maps--;
+        return 0;
+    }
+    return __real_munmap(address, bytes);
+}
+
+int fake_driver_leaks(void)
+{
+    return fake.open + fake.endpoint + fake.maps;
+}

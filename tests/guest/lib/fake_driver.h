@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A driver and a card in one process: it takes over the system calls on files
+ * named /fake/N (card N, MAC 52:54:00:00:00:N) and carries frames to other
+ * such processes through UNIX datagram sockets in $UNETMM_FAKE_DIR.
+ *
+ * $UNETMM_FAKE_LOSS is the share of user frames that are lost, in 1/1000, and
+ * $UNETMM_FAKE_DUP that of frames that come twice; $UNETMM_FAKE_SEED decides
+ * which.  $UNETMM_FAKE_MTU is the card's user MTU.
+ */
+#ifndef FAKE_DRIVER_H
+#define FAKE_DRIVER_H
+
+#include <stdbool.h>
+
+/* The next call of this kind fails with this errno; 0: none does. */
+struct fake_failures {
+    unsigned long request;
+    int error;
+    bool queue_map;
+    bool doorbell_map;
+};
+
+extern struct fake_failures fake_failures;
+
+/* Open files, mappings and endpoints that have not been given back */
+int fake_driver_leaks(void);
+
+#endif /* FAKE_DRIVER_H */

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The calls that go to the driver: what they ask, what they do with its
+ * refusals, and that a failure leaves nothing behind.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fake_driver.h"
+
+#include <libunetmm.h>
+
+static struct unetmm_ctx *ctx;
+static struct unetmm_ep *ep;
+
+static int begin(void **state)
+{
+    (void)state;
+    errno = 12345;
+    assert_int_equal(unetmm_open("/fake/1", UNETMM_SOURCE_TLB, &ctx), 0);
+    assert_int_equal(unetmm_ep_create(ctx, NULL, &ep), 0);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    assert_int_equal(unetmm_ep_destroy(ep), 0);
+    assert_int_equal(unetmm_close(ctx), 0);
+    assert_int_equal(errno, 12345);
+    assert_int_equal(fake_driver_leaks(), 0);
+    return 0;
+}
+
+static void failed_open_leaves_nothing(void **state)
+{
+    static const unsigned long requests[] = {
+        UNETMM_IOC_INFO, UNETMM_IOC_SPACE
+    };
+    size_t i;
+
+    (void)state;
+    errno = 12345;
+    assert_int_equal(unetmm_open("/no/such/device", UNETMM_SOURCE_TLB, &ctx),
+                     -ENOENT);
+    assert_int_equal(unetmm_open("/fake/1", UNETMM_SOURCE_DIRECT, &ctx),
+                     -EINVAL);
+    for (i = 0; i < 2; i++) {
+        fake_failures.request = requests[i];
+        fake_failures.error = ENOSPC;
+        assert_int_equal(unetmm_open("/fake/1", UNETMM_SOURCE_TLB, &ctx),
+                         -ENOSPC);
+        assert_int_equal(fake_driver_leaks(), 0);
+    }
+    assert_int_equal(errno, 12345);
+}
+
+static void failed_create_leaves_nothing(void **state)
+{
+    struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
+    struct unetmm_ep *other;
+
+    (void)state;
+    assert_int_equal(unetmm_open("/fake/1", UNETMM_SOURCE_TLB, &ctx), 0);
+    fake_failures.request = UNETMM_IOC_ENDPOINT;
+    fake_failures.error = ENOMEM;
+    assert_int_equal(unetmm_ep_create(ctx, &attr, &other), -ENOMEM);
+    fake_failures.queue_map = true;
+    assert_int_equal(unetmm_ep_create(ctx, &attr, &other), -ENOMEM);
+    fake_failures.doorbell_map = true;
+    assert_int_equal(unetmm_ep_create(ctx, &attr, &other), -ENOMEM);
+    assert_int_equal(unetmm_close(ctx), 0);
+    assert_int_equal(fake_driver_leaks(), 0);
+}
+
+static void attributes_are_checked(void **state)
+{
+    static const struct unetmm_ep_attr good = UNETMM_EP_ATTR_INIT;
+    struct unetmm_ep_attr attrs[8];
+    struct unetmm_ep *other;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 8; i++) {
+        attrs[i] = good;
+    }
+    attrs[0].size = 4;
+    attrs[1].send_slots = 4;
+    attrs[2].send_slots = 100;
+    attrs[3].free_depth = 0;
+    attrs[4].completion_depth = 1u << 31;
+    attrs[5].inline_max = 225;
+    attrs[6].policy = 77;
+    attrs[7].free_depth = 1;
+    for (i = 0; i < 8; i++) {
+        assert_int_equal(unetmm_ep_create(ctx, &attrs[i], &other),
+                         i == 6 ? -ENOSPC : -EINVAL);
+    }
+}
+
+static void context_outlives_its_endpoints(void **state)
+{
+    (void)state;
+    assert_int_equal(unetmm_close(ctx), -EBUSY);
+    assert_int_equal(unetmm_ep_id(ep), 1);
+}
+
+static void observer_has_no_endpoints(void **state)
+{
+    struct unetmm_info info = { .size = sizeof(info) };
+    struct unetmm_ep *other;
+    uint64_t values[4];
+
+    (void)state;
+    fake_failures.request = UNETMM_IOC_SPACE;
+    fake_failures.error = ENOSPC;
+    assert_int_equal(unetmm_open("/fake/7", UNETMM_OBSERVE, &ctx), 0);
+    fake_failures.error = 0;
+    assert_int_equal(unetmm_ep_create(ctx, NULL, &other), -EINVAL);
+    assert_int_equal(unetmm_info(ctx, &info), 0);
+    assert_int_equal(info.mac[5], 7);
+    info.size = 0;
+    assert_int_equal(unetmm_info(ctx, &info), -EINVAL);
+    assert_int_equal(unetmm_counters(ctx, UNETMM_SCOPE_CARD, 0, values, 4),
+                     UNETMM_NUM_COUNTERS);
+    assert_int_equal(unetmm_counters(ctx, UNETMM_SCOPE_ENDPOINT, 9, values,
+                                     4), -ENOENT);
+    assert_int_equal(unetmm_close(ctx), 0);
+}
+
+static void refusals_come_through(void **state)
+{
+    const uint8_t nobody[6] = { 0x52, 0x54, 0, 0, 0, 99 };
+    uint32_t mtu = 7;
+
+    (void)state;
+    assert_int_equal(unetmm_probe(ctx, nobody, 1000000, &mtu), -EHOSTUNREACH);
+    assert_int_equal(mtu, 7);
+    assert_int_equal(unetmm_connect(ep, nobody, 1, 1000000, NULL),
+                     -ETIMEDOUT);
+    assert_int_equal(unetmm_accept(ep, NULL, 0), -EAGAIN);
+    assert_int_equal(unetmm_accept(ep, NULL, 1000000), -ETIMEDOUT);
+    assert_int_equal(unetmm_disconnect(ep, 3), -ENOENT);
+    assert_int_equal(unetmm_disconnect(ep, 1u << 20), -ENOENT);
+    assert_int_equal(unetmm_register(ctx, &mtu, 4, 0), -EOPNOTSUPP);
+    assert_int_equal(unetmm_deregister(ctx, &mtu, 4), -EOPNOTSUPP);
+}
+
+/* The card talks to itself: connect and accept in one thread. */
+static void message_goes_round(void **state)
+{
+    const uint8_t self[6] = { 0x52, 0x54, 0, 0, 0, 1 };
+    struct unetmm_completion c = { 0 };
+    struct unetmm_peer peer;
+    char text[300] = "straight from memory", buffer[512];
+    int from, to;
+
+    (void)state;
+    assert_int_equal(unetmm_listen(ep, 5, 1), 0);
+    assert_int_equal(unetmm_probe(ctx, self, 1000000000, NULL), 0);
+    from = unetmm_connect(ep, self, 5, 1000000000, &peer);
+    assert_in_range(from, 0, 15);
+    assert_int_equal(peer.mtu, 9000);
+    to = unetmm_accept(ep, &peer, 1000000000);
+    assert_in_range(to, 0, 15);
+    assert_memory_equal(peer.mac, self, 6);
+    assert_int_equal(unetmm_channel_mtu(ep, (unsigned)to), 9000);
+    assert_int_equal(unetmm_post(ep, buffer, sizeof(buffer), 77, 0), 0);
+    assert_int_equal(unetmm_send(ep, (unsigned)from, text, sizeof(text), 0,
+                                 UNETMM_QUIET), 0);
+    assert_int_equal(unetmm_wait(ep, &c, 1, 1000000000), 1);
+    assert_int_equal(c.type, UNETMM_CQE_RECEIVED);
+    assert_int_equal(c.cookie, 77);
+    assert_int_equal(c.channel, to);
+    assert_memory_equal(buffer, text, sizeof(text));
+    assert_int_equal(unetmm_disconnect(ep, (unsigned)from), 0);
+    assert_int_equal(unetmm_send(ep, (unsigned)from, text, 8, 0, 0),
+                     -ENOENT);
+}
+
+static void child_lets_go(void **state)
+{
+    struct unetmm_info info = { .size = sizeof(info) };
+    int status;
+    pid_t pid = fork();
+
+    (void)state;
+    assert_true(pid >= 0);
+    if (!pid) {
+        _exit(unetmm_info(ctx, &info) != -EOWNERDEAD ||
+              unetmm_ep_create(ctx, NULL, &ep) != -EOWNERDEAD ||
+              unetmm_counters(ctx, 0, 0, NULL, 0) != -EOWNERDEAD ||
+              unetmm_register(ctx, &info, 1, 0) != -EOWNERDEAD ||
+              unetmm_deregister(ctx, &info, 1) != -EOWNERDEAD ||
+              unetmm_probe(ctx, info.mac, 0, NULL) != -EOWNERDEAD);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, stop)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(failed_open_leaves_nothing),
+        cmocka_unit_test(failed_create_leaves_nothing),
+        cmocka_unit_test(observer_has_no_endpoints),
+        TEST(attributes_are_checked),
+        TEST(context_outlives_its_endpoints),
+        TEST(refusals_come_through),
+        TEST(message_goes_round),
+        TEST(child_lets_go),
+    };
+
+    return cmocka_run_group_tests_name("calls", tests, NULL, NULL);
+}

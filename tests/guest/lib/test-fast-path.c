@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The inline fast path against the card's half of the rings: what it writes,
+ * when it refuses, and that it keeps on when indices wrap.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "fake_card.h"
+#include "pattern.h"
+
+#define CHANNEL 1
+
+static struct fake_endpoint fake;
+static struct fake_message message;
+
+static void start(unsigned sq_log2, unsigned fq_log2, unsigned cq_log2,
+                  uint32_t first)
+{
+    fake_endpoint_init(&fake, sq_log2, fq_log2, cq_log2, first);
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    fake_endpoint_free(&fake);
+    return 0;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    start(4, 4, 4, 0);
+    return 0;
+}
+
+/* Two turns of the queues before the indices pass 2^32 */
+static int begin_late(void **state)
+{
+    (void)state;
+    start(4, 4, 4, 0xffffffe0u);
+    return 0;
+}
+
+static void expect_message(const void *data, size_t len)
+{
+    assert_true(fake_card_take(&fake.card, &message));
+    assert_int_equal(message.len, len);
+    assert_memory_equal(message.data, data, len);
+    assert_int_equal(message.channel, CHANNEL);
+}
+
+static void copies_every_short_length(void **state)
+{
+    uint8_t data[UNETMM_MAX_INLINE];
+    size_t len;
+
+    (void)state;
+    for (len = 0; len <= sizeof(data); len++) {
+        pattern_fill(data, len, pattern_key(1, len), 0);
+        assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, len, len, 0), 0);
+        expect_message(data, len);
+        assert_true(message.is_inline);
+        assert_int_equal(message.cookie, len);
+        assert_int_equal(message.slots, len <= 32 ? 1 : 1 + (len + 31) / 64);
+    }
+}
+
+static void gathers_short_pieces(void **state)
+{
+    uint8_t data[100];
+    struct iovec iov[UNETMM_MAX_SEGS];
+    size_t at = 0;
+    int i;
+
+    (void)state;
+    pattern_fill(data, sizeof(data), 2, 0);
+    for (i = 0; i < UNETMM_MAX_SEGS; i++) {
+        /* 0, 1, 2 ... 13, 9, 0: some are empty, one crosses a slot */
+        size_t len = i < 14 ? (size_t)i : i == 14 ? 9 : 0;
+
+        iov[i] = (struct iovec) { data + at, len };
+        at += len;
+    }
+    assert_int_equal(at, sizeof(data));
+    assert_int_equal(unetmm_sendv(fake.ep, CHANNEL, iov, UNETMM_MAX_SEGS, 7,
+                                  0), 0);
+    expect_message(data, sizeof(data));
+}
+
+static void names_every_number_of_segments(void **state)
+{
+    static uint8_t data[UNETMM_MAX_SEGS * 300];
+    struct iovec iov[UNETMM_MAX_SEGS];
+    unsigned n, i, round;
+
+    (void)state;
+    pattern_fill(data, sizeof(data), 3, 0);
+    for (i = 0; i < UNETMM_MAX_SEGS; i++) {
+        iov[i] = (struct iovec) { data + 300 * i, 300 };
+    }
+    /* Often enough for each length to start at each slot of the ring */
+    for (round = 0; round < 32; round++) {
+        for (n = 1; n <= UNETMM_MAX_SEGS; n++) {
+            assert_int_equal(unetmm_sendv(fake.ep, CHANNEL, iov, n, n, 0), 0);
+            expect_message(data, 300 * n);
+            assert_false(message.is_inline);
+            assert_int_equal(message.nsegs, n);
+            assert_int_equal(message.slots, n <= 2 ? 1 : 1 + (n + 1) / 4);
+        }
+    }
+}
+
+static void inline_is_a_choice(void **state)
+{
+    uint8_t data[225] = { 1 };
+
+    (void)state;
+    fake.ep->inline_max = 0;
+    assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 8, 0, 0), 0);
+    expect_message(data, 8);
+    assert_false(message.is_inline);
+    assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 224, 0,
+                                 UNETMM_INLINE | UNETMM_QUIET), 0);
+    expect_message(data, 224);
+    assert_true(message.is_inline);
+    assert_true(message.quiet);
+    assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 225, 0,
+                                 UNETMM_INLINE), -EMSGSIZE);
+    assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 0, 0, 0), 0);
+    expect_message(data, 0);
+}
+
+static void refuses_what_is_wrong(void **state)
+{
+    struct iovec iov[UNETMM_MAX_SEGS + 1] = { { NULL, 0 } };
+    struct iovec huge[2] = { { NULL, SIZE_MAX }, { NULL, 2 } };
+    uint8_t data[256];
+
+    (void)state;
+    errno = 12345;
+    fake.private->mtu[1] = 255;
+    assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 256, 0, 0),
+                     -EMSGSIZE);
+    assert_int_equal(unetmm_sendv(fake.ep, CHANNEL, huge, 2, 0, 0),
+                     -EMSGSIZE);
+    assert_int_equal(unetmm_sendv(fake.ep, CHANNEL, iov, UNETMM_MAX_SEGS + 1,
+                                  0, 0), -EINVAL);
+    assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 8, 0, 0x80),
+                     -EINVAL);
+    assert_int_equal(unetmm_send(fake.ep, 0, data, 8, 0, 0), -ENOENT);
+    assert_int_equal(unetmm_send(fake.ep, FAKE_CHANNELS, data, 8, 0, 0),
+                     -ENOENT);
+    assert_int_equal(unetmm_channel_mtu(fake.ep, CHANNEL), 255);
+    assert_int_equal(unetmm_channel_mtu(fake.ep, 99), -ENOENT);
+    assert_int_equal(unetmm_post(fake.ep, data, 0, 0, 0), -EINVAL);
+    assert_int_equal(unetmm_post(fake.ep, data, 8, 0, UNETMM_QUIET), -EINVAL);
+    assert_false(fake_card_take(&fake.card, &message));
+    assert_false(fake_endpoint_rung(&fake));
+    assert_int_equal(errno, 12345);
+}
+
+static void send_queue_fills_and_empties(void **state)
+{
+    uint8_t data[UNETMM_MAX_INLINE] = { 0 };
+    unsigned round, i;
+
+    (void)state;
+    for (round = 0; round < 100; round++) {
+        /* 16 slots: three descriptors of 4, one of 3, one of 1 */
+        for (i = 0; i < 3; i++) {
+            assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 224, i, 0),
+                             0);
+        }
+        assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 160, 3, 0), 0);
+        assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 33, 4, 0),
+                         -EAGAIN);
+        assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 32, 4, 0), 0);
+        assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 0, 5, 0),
+                         -EAGAIN);
+        assert_int_equal(unetmm_send_pending(fake.ep), 16);
+        for (i = 0; i < 5; i++) {
+            assert_true(fake_card_take(&fake.card, &message));
+            assert_int_equal(message.cookie, i);
+        }
+        assert_int_equal(unetmm_send_pending(fake.ep), 0);
+        /* Move the descriptors to other slots in the next round. */
+        assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 0, 0, 0), 0);
+        assert_true(fake_card_take(&fake.card, &message));
+    }
+}
+
+static void more_defers_the_doorbell(void **state)
+{
+    uint8_t data[8] = { 0 };
+    int i;
+
+    (void)state;
+    assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 8, 0, UNETMM_MORE),
+                     0);
+    assert_int_equal(unetmm_post(fake.ep, data, 8, 0, UNETMM_MORE), 0);
+    assert_false(fake_endpoint_rung(&fake));
+    assert_int_equal(unetmm_ring(fake.ep), 0);
+    assert_true(fake_endpoint_rung(&fake));
+    assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 8, 0, 0), 0);
+    assert_true(fake_endpoint_rung(&fake));
+    /* A full queue must not wait for a doorbell that nobody will write. */
+    for (i = 2; i < 16; i++) {
+        assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 8, 0,
+                                     UNETMM_MORE), 0);
+    }
+    assert_false(fake_endpoint_rung(&fake));
+    assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 8, 0, UNETMM_MORE),
+                     -EAGAIN);
+    assert_true(fake_endpoint_rung(&fake));
+}
+
+static void free_queue_fills_and_empties(void **state)
+{
+    uint8_t buffers[16][64];
+    struct unetmm_completion c = { 0 };
+    uint8_t data[64];
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i < 16; i++) {
+        assert_int_equal(unetmm_post(fake.ep, buffers[i], 64, i, 0), 0);
+    }
+    assert_int_equal(unetmm_post(fake.ep, data, 64, 0, 0), -EAGAIN);
+    for (i = 0; i < 100; i++) {
+        pattern_fill(data, sizeof(data), pattern_key(4, i), 0);
+        assert_true(fake_card_deliver(&fake.card, CHANNEL, data, 64, true));
+        assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
+        assert_int_equal(c.type, UNETMM_CQE_RECEIVED);
+        assert_int_equal(c.cookie, i % 16);
+        assert_memory_equal(buffers[c.cookie], data, 64);
+        assert_int_equal(unetmm_post(fake.ep, buffers[c.cookie], 64, c.cookie,
+                                     0), 0);
+    }
+    assert_true(fake_card_return(&fake.card, UNETMM_ST_SKIPPED));
+    assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
+    assert_int_equal(c.type, UNETMM_CQE_BUFFER);
+    assert_int_equal(c.status, UNETMM_ST_SKIPPED);
+}
+
+static void refuses_buffers_that_never_fit(void **state)
+{
+    uint8_t *page = (uint8_t *)(uintptr_t)0x10000;
+
+    (void)state;
+    /* 20 pages are the limit: what counts is the pages that are touched. */
+    assert_int_equal(unetmm_post(fake.ep, page, 20 * 4096, 0, 0), 0);
+    assert_int_equal(unetmm_post(fake.ep, page + 1, 20 * 4096, 0, 0),
+                     -EMSGSIZE);
+    assert_int_equal(unetmm_post(fake.ep, page + 1, 20 * 4096 - 1, 0, 0), 0);
+    assert_int_equal(unetmm_post(fake.ep, page, SIZE_MAX, 0, 0), -EMSGSIZE);
+    fake.ep->max_buffer_pages = UINT32_MAX;
+    assert_int_equal(unetmm_post(fake.ep, page, 1ull << 32, 0, 0),
+                     -EMSGSIZE);
+}
+
+static void takes_completions_over_many_wraps(void **state)
+{
+    struct unetmm_completion c[5];
+    uint64_t written = 0, taken = 0;
+    unsigned batch = 1;
+
+    (void)state;
+    while (taken < 1000) {
+        int i, n;
+
+        for (i = 0; i < 7; i++) {
+            struct unetmm_cqe cqe = {
+                .cookie = written,
+                .opcode = UNETMM_CQE_SENT,
+                .len = (uint32_t)written,
+            };
+
+            if (!fake_card_complete(&fake.card, &cqe)) {
+                break;
+            }
+            written++;
+        }
+        batch = batch % 5 + 1;
+        n = unetmm_poll(fake.ep, c, batch);
+        assert_in_range(n, 1, batch);
+        for (i = 0; i < n; i++) {
+            assert_int_equal(c[i].cookie, taken++);
+        }
+    }
+    while (taken < written) {
+        assert_int_equal(unetmm_poll(fake.ep, c, 1), 1);
+        assert_int_equal(c[0].cookie, taken++);
+    }
+    assert_int_equal(unetmm_poll(fake.ep, c, 5), 0);
+    assert_int_equal(unetmm_poll(fake.ep, c, 0), 0);
+}
+
+static void delivers_inline(void **state)
+{
+    struct unetmm_completion c = { 0 };
+    uint8_t data[UNETMM_CQE_INLINE];
+
+    (void)state;
+    pattern_fill(data, sizeof(data), 5, 0);
+    assert_true(fake_card_deliver(&fake.card, CHANNEL, data, sizeof(data),
+                                  true));
+    assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
+    assert_true(c.is_inline);
+    assert_int_equal(c.len, sizeof(data));
+    assert_int_equal(c.channel, CHANNEL);
+    assert_memory_equal(c.data, data, sizeof(data));
+}
+
+static void rings_when_the_card_waits_for_room(void **state)
+{
+    const struct unetmm_cqe cqe = { .opcode = UNETMM_CQE_SENT };
+    struct unetmm_completion c[16];
+
+    (void)state;
+    while (fake_card_complete(&fake.card, &cqe)) {
+        continue;
+    }
+    fake_card_state(&fake.card, UNETMM_EP_RUNNING | UNETMM_EP_CQ_BLOCKED);
+    assert_int_equal(unetmm_poll(fake.ep, c, 1), 1);
+    assert_true(fake_endpoint_rung(&fake));
+    fake_card_state(&fake.card, UNETMM_EP_RUNNING);
+    assert_int_equal(unetmm_poll(fake.ep, c, 16), 15);
+    assert_false(fake_endpoint_rung(&fake));
+    /* Set late: the poll that finds nothing must see it, and ring once. */
+    fake_card_state(&fake.card, UNETMM_EP_RUNNING | UNETMM_EP_CQ_BLOCKED);
+    assert_int_equal(unetmm_poll(fake.ep, c, 16), 0);
+    assert_true(fake_endpoint_rung(&fake));
+    assert_int_equal(unetmm_poll(fake.ep, c, 16), 0);
+    assert_false(fake_endpoint_rung(&fake));
+    assert_true(fake_card_complete(&fake.card, &cqe));
+    assert_int_equal(unetmm_poll(fake.ep, c, 16), 1);
+    assert_true(fake_endpoint_rung(&fake));
+}
+
+static void stopped_endpoint_says_so_last(void **state)
+{
+    const struct unetmm_cqe cqe = {
+        .opcode = UNETMM_CQE_FAILED,
+        .status = UNETMM_ST_BAD_INDEX,
+    };
+    struct unetmm_completion c = { 0 };
+    int i, ret;
+
+    (void)state;
+    assert_true(fake_card_complete(&fake.card, &cqe));
+    fake_card_state(&fake.card, UNETMM_EP_ERROR);
+    assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
+    assert_int_equal(c.type, UNETMM_CQE_FAILED);
+    assert_int_equal(c.status, UNETMM_ST_BAD_INDEX);
+    assert_int_equal(unetmm_poll(fake.ep, &c, 1), -EIO);
+    for (i = 0, ret = 0; !ret; i++) {
+        ret = unetmm_send(fake.ep, CHANNEL, &c, 8, 0, 0);
+    }
+    assert_int_equal(ret, -EIO);
+    assert_in_range(i, 1, 17);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, stop)
+#define TEST_LATE(name) \
+    { #name " (indices wrap)", name, begin_late, stop, NULL }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(copies_every_short_length),
+        TEST_LATE(copies_every_short_length),
+        TEST(gathers_short_pieces),
+        TEST(names_every_number_of_segments),
+        TEST_LATE(names_every_number_of_segments),
+        TEST(inline_is_a_choice),
+        TEST(refuses_what_is_wrong),
+        TEST(send_queue_fills_and_empties),
+        TEST_LATE(send_queue_fills_and_empties),
+        TEST(more_defers_the_doorbell),
+        TEST(free_queue_fills_and_empties),
+        TEST_LATE(free_queue_fills_and_empties),
+        TEST(refuses_buffers_that_never_fit),
+        TEST(takes_completions_over_many_wraps),
+        TEST_LATE(takes_completions_over_many_wraps),
+        TEST(delivers_inline),
+        TEST(rings_when_the_card_waits_for_room),
+        TEST(stopped_endpoint_says_so_last),
+    };
+
+    return cmocka_run_group_tests_name("fast path", tests, NULL, NULL);
+}

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The manual and the symbol map against the header.
+
+usage: test-man.py SOURCE-ROOT MAN-DIRECTORY...
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT, PAGES = sys.argv[1], sys.argv[2:]
+
+
+def read(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def functions():
+    """The public functions of the header: exported ones, inline ones."""
+    header = re.sub(r"/\*.*?\*/", "", read("guest-lib", "include",
+                                           "libunetmm.h"), flags=re.S)
+    exported, inline = set(), set()
+    for match in re.finditer(r"^(static inline )?[a-z][\w ]*?[ *]+"
+                             r"(unetmm_\w+)\(", header, flags=re.M):
+        if not match[2].endswith("_"):
+            (inline if match[1] else exported).add(match[2])
+    return exported, inline
+
+
+def find_page(name, section="3"):
+    for directory in PAGES:
+        path = os.path.join(directory, f"{name}.{section}")
+        if os.path.exists(path):
+            return path
+    return None
+
+
+def every_function_has_a_page():
+    exported, inline = functions()
+    assert len(exported) > 15 and len(inline) >= 6, (exported, inline)
+    for name in exported | inline:
+        path = find_page(name)
+        assert path, f"no page for {name}"
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        link = re.match(r"\.so man3/(\w+)\.3", text)
+        if link:
+            with open(find_page(link[1]), encoding="utf-8") as file:
+                text = file.read()
+        assert re.search(rf"\b{name}\(", text), f"{name}: not in {path}"
+        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "RETURN VALUE",
+                        "SEE ALSO"]:
+            assert f".SH {section}\n" in text, f"{path}: no {section}"
+
+
+def map_is_what_the_header_exports():
+    text = read("guest-lib", "src", "libunetmm.map")
+    in_map = set(re.findall(r"^    (unetmm_\w+);", text, flags=re.M))
+    exported, _ = functions()
+    assert in_map == exported, in_map ^ exported
+
+
+def pages_are_well_formed():
+    if not shutil.which("groff"):
+        return
+    for directory in PAGES:
+        for name in sorted(os.listdir(directory)):
+            if not re.search(r"\.[137]$", name):
+                continue
+            with open(os.path.join(directory, name), "rb") as file:
+                if file.read(4) == b".so ":
+                    continue
+            run = subprocess.run(
+                ["groff", "-ww", "-man", "-Tascii", "-z",
+                 os.path.join(directory, name)],
+                capture_output=True, text=True, check=False)
+            assert not run.stderr, run.stderr
+
+
+TESTS = [every_function_has_a_page, map_is_what_the_header_exports,
+         pages_are_well_formed]
+
+FAILED = 0
+print(f"1..{len(TESTS)}")
+for number, test in enumerate(TESTS, 1):
+    try:
+        test()
+        print(f"ok {number} - {test.__name__}")
+    except AssertionError as error:
+        FAILED += 1
+        print(f"not ok {number} - {test.__name__}")
+        print(f"# {error}".replace("\n", "\n# "))
+sys.exit(FAILED > 0)

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The tools end to end over a fake card: results, losses, and words.
+
+usage: test-tools.py DIRECTORY-OF-THE-FAKE-TOOLS
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+TOOLS = sys.argv[1]
+PEER = "52:54:00:00:00:01"
+COMMON = ["--timeout", "5", "--json", "--verify", "--buffers", "16"]
+
+
+def tool(name):
+    return os.path.join(TOOLS, "fake-unetmm-" + name)
+
+
+def pair(name, options, both=(), env=None):
+    """Runs a listening and a connecting tool; the latter's rows."""
+    with tempfile.TemporaryDirectory() as sockets:
+        environment = dict(os.environ, UNETMM_FAKE_DIR=sockets, **(env or {}))
+        listener = subprocess.Popen(
+            [tool(name), "--listen", "-d", "/fake/1", *COMMON, *both],
+            env=environment, stderr=subprocess.PIPE, text=True)
+        run = subprocess.run(
+            [tool(name), PEER, "-d", "/fake/2", *COMMON, *both, *options],
+            env=environment, capture_output=True, text=True, timeout=100)
+        try:
+            errors = listener.communicate(timeout=20)[1]
+        except subprocess.TimeoutExpired:
+            listener.kill()
+            errors = listener.communicate()[1] + "the listener did not end"
+    assert run.returncode == 0, run.stderr
+    assert listener.returncode == 0, errors
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def sentence(command, code, *words):
+    """The command must fail so, in one line that has these words."""
+    with tempfile.TemporaryDirectory() as sockets:
+        # A program that fails leaves its memory to the end of the process.
+        run = subprocess.run(
+            command, env=dict(os.environ, UNETMM_FAKE_DIR=sockets,
+                              ASAN_OPTIONS="detect_leaks=0"),
+            capture_output=True, text=True, timeout=20)
+    assert run.returncode == code, (run.returncode, run.stderr)
+    assert len(run.stderr.splitlines()) == 1, run.stderr
+    for word in words:
+        assert word in run.stderr, run.stderr
+
+
+def pingpong_sizes():
+    sizes = [1, 3, 8, 40, 41, 224, 225, 9000, 9001, 64000]
+    rows = pair("pingpong", ["--size", ",".join(map(str, sizes)),
+                             "--count", "50", "--warmup", "5"])
+    assert [r["bytes"] for r in rows] == sizes
+    for r in rows:
+        assert r["n"] + r["lost"] >= 50 and r["verified"] and not r["bad"]
+        assert 0 < r["min"] <= r["median"] <= r["p99"] <= r["max"]
+    assert [r["frames"] for r in rows] == [1] * 8 + [2, 8]
+
+
+def pingpong_modes():
+    for mode in ["--poll", "--block"]:
+        rows = pair("pingpong", ["--count", "50"], both=[mode])
+        assert rows[0]["mode"] == mode[2:]
+
+
+def pingpong_pinned_spread():
+    rows = pair("pingpong", ["--count", "50", "--size", "4k"],
+                both=["--source", "pinned", "--memory", "4M"])
+    assert rows[0]["source"] == "pinned" and rows[0]["memory"] == 4 << 20
+
+
+def pingpong_survives_loss():
+    rows = pair("pingpong", ["--count", "100", "--size", "8,20000"],
+                env={"UNETMM_FAKE_LOSS": "50", "UNETMM_FAKE_DUP": "50"})
+    assert all(r["lost"] > 0 and r["n"] > 0 and not r["bad"] for r in rows)
+
+
+def bw_sizes():
+    sizes = [8, 64, 1000, 9000, 65536]
+    rows = pair("bw", ["--size", ",".join(map(str, sizes)),
+                       "--count", "300", "--warmup", "20"])
+    assert [r["bytes"] for r in rows] == sizes
+    assert all(r["lost"] == 0 and r["bad"] == 0 and r["median"] > 0
+               for r in rows), rows
+
+
+def bw_both_ways():
+    rows = pair("bw", ["--bidir", "--size", "64,20000", "--count", "300"])
+    assert [r["direction"] for r in rows] == ["send", "receive"] * 2
+    assert all(r["lost"] == 0 and r["bad"] == 0 and r["median"] > 0
+               for r in rows), rows
+
+
+def bw_survives_loss():
+    rows = pair("bw", ["--bidir", "--size", "64,20000", "--count", "500"],
+                env={"UNETMM_FAKE_LOSS": "30", "UNETMM_FAKE_DUP": "20"})
+    assert all(0 < r["lost"] < r["n"] * r["frames"] // 4 and r["doubled"] > 0
+               and not r["bad"] for r in rows), rows
+
+
+def bw_large_frames():
+    rows = pair("bw", ["--count", "200"], env={"UNETMM_FAKE_MTU": "65536"})
+    assert rows[0]["frames"] == 1 and rows[0]["frame"] == 65536
+
+
+def stat_shows_what_counts():
+    env = dict(os.environ, UNETMM_FAKE_DIR=tempfile.gettempdir())
+    text = subprocess.run([tool("stat"), "-d", "/fake/9"], env=env,
+                          capture_output=True, text=True, check=True).stdout
+    assert "52:54:00:00:00:09" in text
+    assert "tx_frames" in text and "rx_frames" not in text
+    data = json.loads(subprocess.run(
+        [tool("stat"), "-d", "/fake/9", "--json", "--all"], env=env,
+        capture_output=True, text=True, check=True).stdout)
+    assert data["card"]["tx_frames"] == 1 and data["driver"]["pins"] == 0
+    assert data["tlb_sets"] == 1024
+
+
+def mistakes_get_one_sentence():
+    sentence([tool("pingpong"), PEER, "-d", "/fake/2"], 1, "no unetmm driver")
+    sentence([tool("bw"), PEER, "-d", "/no/such"], 1, "/no/such", "load the")
+    sentence([tool("pingpong"), "peer"], 2, "'peer'", "MAC")
+    sentence([tool("pingpong")], 2, "--listen")
+    sentence([tool("bw"), PEER, "--size", "4"], 2, "8 bytes")
+    sentence([tool("bw"), PEER, "--size", "1,x"], 2, "--size", "'x'")
+    sentence([tool("bw"), PEER, "--source", "disk"], 2, "tlb or pinned")
+    sentence([tool("stat"), "--watch", "0"], 2, "--watch")
+    sentence([tool("stat"), "-d", "/fake/3", "--endpoint", "5"], 1,
+             "no such endpoint")
+
+
+def help_teaches():
+    for name in ["pingpong", "bw", "stat"]:
+        text = subprocess.run([tool(name), "--help"], capture_output=True,
+                              text=True, check=True).stdout
+        assert "Example" in text
+
+
+TESTS = [
+    pingpong_sizes, pingpong_modes, pingpong_pinned_spread,
+    pingpong_survives_loss, bw_sizes, bw_both_ways, bw_survives_loss,
+    bw_large_frames, stat_shows_what_counts, mistakes_get_one_sentence,
+    help_teaches,
+]
+
+
+def main():
+    failed = 0
+    print(f"1..{len(TESTS)}")
+    for number, test in enumerate(TESTS, 1):
+        try:
+            test()
+            print(f"ok {number} - {test.__name__}", flush=True)
+        except (AssertionError, OSError, ValueError, KeyError,
+                subprocess.SubprocessError) as error:
+            failed += 1
+            print(f"not ok {number} - {test.__name__}")
+            print(f"# {error}".replace("\n", "\n# "), flush=True)
+    return failed > 0
+
+
+sys.exit(main())

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Waiting: bounded spins, blocking, and no wake-up lost between the two.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include "fake_card.h"
+#include "sys.h"
+
+#define MS              1000000ll
+#define RACE_ROUNDS     20000
+
+static struct fake_endpoint fake;
+
+static int begin(void **state)
+{
+    (void)state;
+    fake_endpoint_init(&fake, 4, 4, 4, 0);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    fake_endpoint_free(&fake);
+    return 0;
+}
+
+static void complete(uint64_t cookie)
+{
+    const struct unetmm_cqe cqe = {
+        .cookie = cookie,
+        .opcode = UNETMM_CQE_SENT,
+    };
+
+    while (!fake_card_complete(&fake.card, &cqe)) {
+        sched_yield();
+    }
+}
+
+static void timeout_is_kept(uint32_t spin_ns)
+{
+    struct unetmm_completion c = { 0 };
+    uint64_t start = sys_now_ns();
+
+    fake.private->spin_ns = spin_ns;
+    assert_int_equal(unetmm_wait(fake.ep, &c, 1, 0), 0);
+    assert_int_equal(unetmm_wait(fake.ep, &c, 1, 5 * MS), 0);
+    assert_in_range(sys_now_ns() - start, 5 * MS, 5000 * MS);
+}
+
+static void times_out_blocking(void **state)
+{
+    (void)state;
+    timeout_is_kept(0);
+}
+
+static void times_out_spinning(void **state)
+{
+    (void)state;
+    timeout_is_kept(1000 * MS);
+    timeout_is_kept(UNETMM_SPIN_FOREVER);
+}
+
+static void times_out_in_both(void **state)
+{
+    (void)state;
+    timeout_is_kept(1 * MS);
+}
+
+static void takes_what_is_there(void **state)
+{
+    struct unetmm_completion c[4];
+
+    (void)state;
+    complete(1);
+    complete(2);
+    assert_int_equal(unetmm_wait(fake.ep, c, 4, -1), 2);
+    assert_int_equal(c[1].cookie, 2);
+    assert_int_equal(unetmm_wait(fake.ep, c, 0, -1), -EINVAL);
+}
+
+static void arms_for_an_event_loop(void **state)
+{
+    struct pollfd fd = { .fd = unetmm_fd(fake.ep), .events = POLLIN };
+    struct unetmm_completion c = { 0 };
+
+    (void)state;
+    assert_int_equal(unetmm_arm(fake.ep), 0);
+    assert_int_equal(poll(&fd, 1, 0), 0);
+    complete(1);
+    assert_int_equal(poll(&fd, 1, 0), 1);
+    /* Nothing is lost by arming before taking. */
+    assert_int_equal(unetmm_arm(fake.ep), 1);
+    assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
+    assert_int_equal(unetmm_arm(fake.ep), 0);
+    assert_int_equal(poll(&fd, 1, 0), 0);
+    complete(2);
+    complete(3);
+    assert_int_equal(poll(&fd, 1, 0), 1);
+}
+
+static void arms_over_the_wrap_of_the_count(void **state)
+{
+    struct pollfd fd = { .fd = unetmm_fd(fake.ep), .events = POLLIN };
+    struct unetmm_completion c = { 0 };
+    int i;
+
+    (void)state;
+    fake_endpoint_free(&fake);
+    fake_endpoint_init(&fake, 4, 4, 4, 0x7fffffe0);
+    fd.fd = unetmm_fd(fake.ep);
+    for (i = 0; i < 64; i++) {
+        assert_int_equal(unetmm_arm(fake.ep), 0);
+        assert_int_equal(poll(&fd, 1, 0), 0);
+        complete(1);
+        assert_int_equal(poll(&fd, 1, 0), 1);
+        assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
+    }
+}
+
+static void old_wake_up_is_harmless(void **state)
+{
+    struct unetmm_completion c = { 0 };
+
+    (void)state;
+    fake.private->spin_ns = 0;
+    assert_int_equal(unetmm_arm(fake.ep), 0);
+    complete(1);
+    /* Taken without looking at the descriptor, which stays readable. */
+    assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
+    timeout_is_kept(0);
+}
+
+static void rings_before_it_blocks(void **state)
+{
+    struct unetmm_completion c = { 0 };
+
+    (void)state;
+    assert_int_equal(unetmm_send(fake.ep, 1, &c, 8, 0, UNETMM_MORE), 0);
+    assert_false(fake_endpoint_rung(&fake));
+    assert_int_equal(unetmm_wait(fake.ep, &c, 1, 0), 0);
+    assert_true(fake_endpoint_rung(&fake));
+    assert_int_equal(unetmm_send(fake.ep, 1, &c, 8, 0, UNETMM_MORE), 0);
+    assert_int_equal(unetmm_arm(fake.ep), 0);
+    assert_true(fake_endpoint_rung(&fake));
+}
+
+static void stopped_endpoint_ends_the_wait(void **state)
+{
+    struct unetmm_completion c = { 0 };
+
+    (void)state;
+    fake_card_state(&fake.card, UNETMM_EP_ERROR);
+    fake.private->spin_ns = 0;
+    assert_int_equal(unetmm_wait(fake.ep, &c, 1, -1), -EIO);
+    assert_int_equal(unetmm_arm(fake.ep), 1);
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+}
+
+static void *interrupt(void *thread)
+{
+    struct timespec pause = { .tv_nsec = 20 * MS };
+
+    nanosleep(&pause, NULL);
+    pthread_kill(*(pthread_t *)thread, SIGUSR1);
+    return NULL;
+}
+
+static void signal_ends_the_wait(void **state)
+{
+    struct sigaction action = { .sa_handler = on_signal };
+    pthread_t self = pthread_self(), thread;
+    struct unetmm_completion c = { 0 };
+
+    (void)state;
+    sigaction(SIGUSR1, &action, NULL);
+    fake.private->spin_ns = 0;
+    errno = 12345;
+    assert_int_equal(pthread_create(&thread, NULL, interrupt, &self), 0);
+    assert_int_equal(unetmm_wait(fake.ep, &c, 1, -1), -EINTR);
+    assert_int_equal(errno, 12345);
+    pthread_join(thread, NULL);
+}
+
+/* Waits a different, repeatable while before each completion. */
+static void *produce(void *argument)
+{
+    uint64_t random = 1;
+    uint32_t i;
+
+    (void)argument;
+    for (i = 0; i < RACE_ROUNDS; i++) {
+        uint32_t spins;
+
+        random = random * 6364136223846793005ull + 1442695040888963407ull;
+        for (spins = (uint32_t)(random >> 33) % 2000; spins; spins--) {
+            unetmm_relax();
+        }
+        complete(i);
+    }
+    return NULL;
+}
+
+/*
+ * A lost wake-up would leave the wait blocked although a completion is there:
+ * the timeout makes that a failure instead of a hang.
+ */
+static void race(uint32_t spin_ns)
+{
+    struct unetmm_completion c[3];
+    pthread_t thread;
+    uint64_t next = 0;
+
+    fake.private->spin_ns = spin_ns;
+    assert_int_equal(pthread_create(&thread, NULL, produce, NULL), 0);
+    while (next < RACE_ROUNDS) {
+        int i, n = unetmm_wait(fake.ep, c, 3, 20000 * MS);
+
+        assert_in_range(n, 1, 3);
+        for (i = 0; i < n; i++) {
+            assert_int_equal(c[i].cookie, next++);
+        }
+    }
+    pthread_join(thread, NULL);
+}
+
+static void loses_no_wake_up_blocking(void **state)
+{
+    (void)state;
+    race(0);
+}
+
+static void loses_no_wake_up_spinning(void **state)
+{
+    (void)state;
+    race(2000);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, stop)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(times_out_blocking),
+        TEST(times_out_spinning),
+        TEST(times_out_in_both),
+        TEST(takes_what_is_there),
+        TEST(arms_for_an_event_loop),
+        TEST(arms_over_the_wrap_of_the_count),
+        TEST(old_wake_up_is_harmless),
+        TEST(rings_before_it_blocks),
+        TEST(stopped_endpoint_ends_the_wait),
+        TEST(signal_ends_the_wait),
+        TEST(loses_no_wake_up_blocking),
+        TEST(loses_no_wake_up_spinning),
+    };
+
+    return cmocka_run_group_tests_name("wait", tests, NULL, NULL);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Names, sentences and addresses.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <libunetmm.h>
+
+static void reads_addresses(void **state)
+{
+    static const char *const wrong[] = {
+        "", "5", "52:54:00:12:34", "52:54:00:12:34:5", "52:54:00:12:34:56:",
+        "52:54:00:12:34:56:78", "52 54 00 12 34 56", "g2:54:00:12:34:56",
+        "525400123456", "01:00:00:00:00:00", "ff:ff:ff:ff:ff:ff",
+        "00:00:00:00:00:00", "52:54:00:12:34:5g",
+    };
+    const uint8_t expected[6] = { 0x52, 0x54, 0, 0xab, 0xcd, 0xef };
+    char text[UNETMM_MAC_CHARS];
+    uint8_t mac[6] = { 0 };
+    size_t i;
+
+    (void)state;
+    assert_int_equal(unetmm_parse_mac("52:54:00:ab:CD:Ef", mac), 0);
+    assert_memory_equal(mac, expected, 6);
+    assert_string_equal(unetmm_format_mac(mac, text), "52:54:00:ab:cd:ef");
+    assert_int_equal(unetmm_parse_mac("52-54-00-ab-cd-ef", mac), 0);
+    for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(unetmm_parse_mac(wrong[i], mac), -EINVAL);
+    }
+    assert_memory_equal(mac, expected, 6);
+}
+
+static void every_status_has_a_sentence(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i < UNETMM_NUM_ST; i++) {
+        assert_non_null(unetmm_status_str(i));
+        assert_string_not_equal(unetmm_status_str(i), "unknown status");
+    }
+    assert_string_equal(unetmm_status_str(UNETMM_NUM_ST), "unknown status");
+    assert_string_equal(unetmm_status_str(~0u), "unknown status");
+}
+
+static void every_error_has_a_sentence(void **state)
+{
+    int error, call;
+
+    (void)state;
+    for (call = UNETMM_CALL_ANY; call <= UNETMM_CALL_COUNTERS; call++) {
+        for (error = -200; error < 200; error++) {
+            assert_non_null(unetmm_strerror(error, call));
+        }
+    }
+    assert_string_equal(unetmm_strerror(-ENOENT, UNETMM_CALL_OPEN),
+                        unetmm_strerror(ENOENT, UNETMM_CALL_OPEN));
+    assert_string_not_equal(unetmm_strerror(-ENOENT, UNETMM_CALL_OPEN),
+                            unetmm_strerror(-ENOENT, UNETMM_CALL_SEND));
+    assert_string_equal(unetmm_strerror(0, UNETMM_CALL_ANY), "no error");
+}
+
+static void counters_have_names(void **state)
+{
+    const char *help = NULL;
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i < UNETMM_NUM_COUNTERS; i++) {
+        assert_non_null(unetmm_counter_name(UNETMM_SCOPE_CARD, i, &help));
+        assert_non_null(help);
+    }
+    assert_null(unetmm_counter_name(UNETMM_SCOPE_CARD, i, &help));
+    for (i = 0; i < UNETMM_NUM_DRIVER_COUNTERS; i++) {
+        assert_non_null(unetmm_counter_name(UNETMM_SCOPE_DRIVER, i, NULL));
+    }
+    assert_null(unetmm_counter_name(UNETMM_SCOPE_DRIVER, i, NULL));
+    assert_null(unetmm_counter_name(3, 0, NULL));
+    assert_string_equal(unetmm_counter_name(UNETMM_SCOPE_ENDPOINT,
+                                            UNETMM_C_tlb_hits, NULL),
+                        "tlb_hits");
+    assert_null(unetmm_counter_name(UNETMM_SCOPE_ENDPOINT, UNETMM_C_turns,
+                                    NULL));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_addresses),
+        cmocka_unit_test(every_status_has_a_sentence),
+        cmocka_unit_test(every_error_has_a_sentence),
+        cmocka_unit_test(counters_have_names),
+    };
+
+    return cmocka_run_group_tests_name("words", tests, NULL, NULL);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Endpoints that talk to each other: two on one card, or (role client) one
+ * whose messages the program `echo` in another guest sends back.  Either way a
+ * message goes out at link.tx and comes in at link.rx.
+ *
+ * Messages are datagrams: one that meets a buffer whose pages the card has
+ * asked for but not got yet is dropped and counted.  deliver() finds out what
+ * became of a message without guessing by time; exchange() repeats it.
+ */
+#ifndef TEST_LINK_H
+#define TEST_LINK_H
+
+#include "tap.h"
+
+#include <sys/uio.h>
+
+#define SERVICE_ECHO    0xec40
+#define SERVICE_FIRST   0x1000  /* for tests; each takes its own from here on */
+
+#define STASH           256
+
+/* An endpoint and what was taken from it while looking for something else. */
+struct station {
+    struct unetmm_ctx *ctx;
+    struct unetmm_ep *ep;
+    unsigned channel;
+    uint32_t mtu;
+    unsigned stashed;
+    struct unetmm_completion stash[STASH];
+};
+
+struct link {
+    struct unetmm_ctx *ctx;
+    bool owns_ctx;
+    struct station one, two;
+    struct station *tx, *rx;
+};
+
+/* The card with the variant's source. */
+struct unetmm_ctx *open_card(void);
+void card_info(struct unetmm_info *info);
+/* The card's own address. */
+void card_mac(uint8_t mac[6]);
+
+struct unetmm_ep_attr default_attr(void);
+
+/* `attr` NULL: the default, with the variant's policy.  `ctx` NULL: a new one. */
+void station_open(struct station *station, struct unetmm_ctx *ctx,
+                  const struct unetmm_ep_attr *attr);
+void station_close(struct station *station);
+/* one.channel and two.channel become the two ends of a channel. */
+void join(struct station *one, struct station *two);
+
+void link_open(struct link *link, struct unetmm_ctx *ctx,
+               const struct unetmm_ep_attr *attr);
+void link_close(struct link *link);
+
+/* Source pinned: registers what messages are to use; tlb: nothing to do. */
+void reach(struct unetmm_ctx *ctx, void *at, size_t len, bool write);
+void unreach(struct unetmm_ctx *ctx, void *at, size_t len);
+
+/* The next completion of the type, or false when the time has come. */
+bool take_until(struct station *station, unsigned type,
+                struct unetmm_completion *c, uint64_t deadline);
+/* The same; none within 10 s fails the test. */
+void take(struct station *station, unsigned type, struct unetmm_completion *c);
+/* Takes none that is not there already. */
+bool take_now(struct station *station, unsigned type,
+              struct unetmm_completion *c);
+
+/* Posts, waiting for room if there is none. */
+void post(struct station *station, void *buffer, size_t len, uint64_t cookie);
+/* Sends, waiting for room if there is none. */
+void send_pieces(struct station *station, const struct iovec *iov, unsigned n,
+                 uint64_t cookie, unsigned flags);
+/* Sends and takes the completion; returns its status. */
+unsigned send_status(struct station *station, const void *buffer, size_t len);
+
+/*
+ * Sends a message once.  True: it was received, `c` says where; false: it was
+ * dropped.  The send itself must succeed.  Buffers that came back unfilled
+ * remain to be taken.
+ */
+bool deliver(struct link *link, const struct iovec *iov, unsigned n,
+             struct unetmm_completion *c);
+
+/*
+ * Posts the buffer and delivers the message into it, however often that needs
+ * to be repeated.  A message that comes inline leaves the buffer posted: then
+ * it is delivered a message too long for that, too, so that in the end no
+ * buffer is posted.  c->data or the buffer has the message.
+ */
+void exchange(struct link *link, const struct iovec *iov, unsigned n,
+              void *buffer, size_t len, struct unetmm_completion *c);
+
+/* exchange() of one piece with pattern `key`, every byte checked. */
+void exchange_pattern(struct link *link, void *from, void *to, size_t len,
+                      uint64_t key);
+
+/* The buffer at the head of the free queue comes back with this status. */
+void expect_return(struct station *station, uint64_t cookie, unsigned status);
+
+/*
+ * Offers messages to the posted buffers until one comes back, which must have
+ * this status: under source pinned, and where the refusal is found out late,
+ * it takes a message to find it.
+ */
+unsigned provoke_return(struct link *link, uint64_t cookie);
+
+/* ---- Counters ---------------------------------------------------------------- */
+
+uint64_t ep_counter(const struct station *station, enum unetmm_counter n);
+uint64_t card_counter(struct unetmm_ctx *ctx, enum unetmm_counter n);
+uint64_t driver_counter(struct unetmm_ctx *ctx, enum unetmm_driver_counter n);
+/* Messages for the endpoint that were received or dropped. */
+uint64_t ep_handled(const struct station *station);
+/* Of all counters of drops in receiving that are kept per endpoint. */
+uint64_t sum_of_drops(const uint64_t *values);
+
+/* ---- The echo program ------------------------------------------------------------ */
+
+enum peer_op {
+    PEER_PING,                  /* nothing; all before it has been answered */
+    PEER_ECHO,                  /* from now on: messages are sent back */
+    PEER_SINK,                  /* ...: messages are counted and checked */
+    PEER_COUNT,                 /* gets the number of messages since then */
+    PEER_BAD,                   /* ... of those that were wrong */
+    PEER_CARD_COUNTER,          /* gets card counter `argument` */
+    PEER_EP_COUNTER,            /* ... counter of its endpoint */
+    PEER_DIE,                   /* kill -9; another takes its place */
+    PEER_QUIT,                  /* the program ends */
+};
+
+#define PEER_MAGIC      0x6c7463727473656full
+
+/* A message of just this size and start is an order, the answer alike. */
+struct peer_message {
+    uint64_t magic;
+    uint32_t op;
+    uint32_t argument;
+    uint64_t value;
+    uint64_t number;
+};
+
+/* Seed of the patterns that a sink checks; a message's first 8 bytes name it. */
+#define SINK_SEED       0x51c4
+
+/* Asks the echo program; false: no answer by then. */
+bool peer_try(struct station *station, enum peer_op op, uint32_t argument,
+              uint64_t *value, uint64_t deadline);
+uint64_t peer_ask(struct station *station, enum peer_op op,
+                  uint32_t argument);
+
+#endif /* TEST_LINK_H */

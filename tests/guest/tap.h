@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Programs of tests that run in a guest: main(), checks, output (TAP).
+ *
+ * Each test runs in a process of its own with a limit on its time, so that a
+ * crash or a hang is one failure and not the end.  After each the driver must
+ * have what it had before: no endpoint and no pinned page may be left.
+ *
+ * A test is named PROGRAM.TEST, with .SOURCE and .POLICY behind it if it runs
+ * for several.  What it draws at random depends on --seed and on its name, so
+ * it does the same whether it runs alone or among others.
+ */
+#ifndef TEST_TAP_H
+#define TEST_TAP_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <libunetmm.h>
+
+#define NS_PER_US       1000ull
+#define NS_PER_MS       1000000ull
+#define NS_PER_S        1000000000ull
+
+/* In which variants a test runs */
+#define TEST_TLB        0x01    /* source tlb */
+#define TEST_PINNED     0x02    /* source pinned */
+#define TEST_BOTH       0x03
+#define TEST_POLICIES   0x04    /* policies skip and drop; else skip alone */
+#define TEST_REMOTE     0x08    /* in role client, too: two guests */
+#define TEST_ONLY_REMOTE 0x10   /* in role client alone */
+#define TEST_NO_CARD    0x20    /* takes the card away: look at nothing after */
+
+struct test {
+    const char *name;
+    void (*run)(void);
+    unsigned flags;
+    unsigned seconds;           /* limit; 0: DEFAULT_SECONDS */
+};
+
+#define DEFAULT_SECONDS 30
+
+/* What the command line and the variant say; the same in all processes. */
+struct run {
+    const char *program;
+    uint64_t seed;
+    unsigned source;            /* UNETMM_SOURCE_* */
+    unsigned policy;            /* UNETMM_POLICY_* */
+    bool remote;                /* role client: `peer` has an echo server */
+    uint8_t peer[6];
+    unsigned slow;              /* 1; more where all takes longer */
+    bool lengthy;               /* --long: ten times as often */
+};
+extern struct run run;
+
+int test_main(int argc, char **argv, const char *program,
+              const struct test *tests, size_t count);
+
+/* How often to repeat what is to be done `n` times in an ordinary run. */
+unsigned rounds(unsigned n);
+
+/* ---- Checks: a failed one ends the process ---------------------------------- */
+
+void test_fail(const char *file, int line, const char *format, ...)
+    __attribute__((noreturn, format(printf, 3, 4)));
+/* Ends the test: what it needs is not there. */
+void test_skip(const char *format, ...)
+    __attribute__((noreturn, format(printf, 1, 2)));
+/* A line for people. */
+void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#define FAIL(...) test_fail(__FILE__, __LINE__, __VA_ARGS__)
+
+#define CHECK(condition) \
+    do { \
+        if (!(condition)) { \
+            FAIL("%s", #condition); \
+        } \
+    } while (0)
+
+#define CHECK_EQ(expression, wanted) \
+    do { \
+        long long got_ = (long long)(expression); \
+        long long wanted_ = (long long)(wanted); \
+        if (got_ != wanted_) { \
+            FAIL("%s is %lld, not %lld (%s)", #expression, got_, wanted_, \
+                 #wanted); \
+        } \
+    } while (0)
+
+/* For results that are 0, a number, or -errno. */
+#define CHECK_RET(expression, wanted) \
+    do { \
+        long long got_ = (long long)(expression); \
+        long long wanted_ = (long long)(wanted); \
+        if (got_ != wanted_) { \
+            FAIL("%s is %lld%s%s, not %lld (%s)", #expression, got_, \
+                 got_ < 0 ? " " : "", got_ < 0 ? error_name(got_) : "", \
+                 wanted_, #wanted); \
+        } \
+    } while (0)
+
+/* For calls of the C library. */
+#define CHECK_SYS(expression) \
+    ({ \
+        __auto_type value_ = (expression); \
+        if ((long)value_ == -1) { \
+            FAIL("%s: %s", #expression, error_name(-errno)); \
+        } \
+        value_; \
+    })
+
+const char *error_name(long long error);
+
+/* ---- Time, chance, processes ------------------------------------------------- */
+
+uint64_t now_ns(void);
+
+/* So many seconds from now, as a point in time; more on a slow machine. */
+uint64_t deadline_in(double seconds);
+
+/* Between two looks at what cannot be waited for otherwise. */
+void breathe(void);
+
+/* Loops until the condition holds, bounded. */
+#define EVENTUALLY(condition) \
+    do { \
+        uint64_t end_ = deadline_in(10); \
+        while (!(condition)) { \
+            if (now_ns() > end_) { \
+                FAIL("not within 10 s: %s", #condition); \
+            } \
+            breathe(); \
+        } \
+    } while (0)
+
+struct chance {
+    uint64_t state;
+};
+
+/* A generator for this test; another `stream` gives other numbers. */
+void chance_init(struct chance *chance, uint64_t stream);
+uint64_t chance_u64(struct chance *chance);
+/* 0 .. n - 1 */
+uint32_t chance_below(struct chance *chance, uint32_t n);
+
+/* Does nothing for about so long; for pauses of random length. */
+void idle_ns(uint64_t ns);
+
+/* A process that runs fn(argument) and then ends well. */
+pid_t start_process(void (*fn)(void *argument), void *argument);
+/* Waits for its end, bounded; fails unless it ended well. */
+void end_process(pid_t pid);
+/* The same, returning what waitpid() says. */
+int await_process(pid_t pid);
+
+/* A page that all processes of the test share, zeroed. */
+void *shared_memory(size_t bytes);
+
+#endif /* TEST_TAP_H */
