@@ -3,15 +3,16 @@
  * unetmm-pingpong: latency between two processes, half of a round trip.
  *
  * One message is on its way at a time.  A datagram may be lost: the connecting
- * side then sends the message again after a while, counts it, and leaves its
- * time out of the samples.  The listening side answers a message that it has
+ * side then sends the message again after a while, and again after twice that,
+ * counts it as lost, and leaves its time out of the samples.  The listening side answers a message that it has
  * answered before with the same answer.
  */
 #include "session.h"
 
 #include <stdlib.h>
 
-#define RESEND_NS       (20 * NS_PER_MS)
+#define RESEND_NS       (50 * NS_PER_MS)
+#define MOST_RESEND_NS  (800 * NS_PER_MS)
 
 static const char usage[] =
 "usage: unetmm-pingpong --listen [options]\n"
@@ -128,7 +129,8 @@ static void send_message(struct session *s, const struct plan *plan,
 struct result {
     uint64_t *samples;          /* of round trips, ns */
     size_t nsamples;
-    uint64_t resent;
+    uint64_t lost;              /* messages that were sent again */
+    uint64_t resent;            /* how often, in all */
     uint64_t bad;
 };
 
@@ -160,7 +162,7 @@ static void exchange(struct session *s, const struct plan *plan,
                      struct turn *turn, struct assembly *a,
                      struct result *result)
 {
-    uint64_t first, now;
+    uint64_t first, now, patience = RESEND_NS;
 
     assembly_start(a, plan->nframes);
     prepare_message(s, plan, false, turn->seq);
@@ -169,22 +171,26 @@ static void exchange(struct session *s, const struct plan *plan,
     while (!turn->done_ns) {
         struct event event;
 
-        session_event(s, &event, (int64_t)RESEND_NS);
+        session_event(s, &event, (int64_t)patience);
         if (event.type == EVENT_FRAME) {
             on_answer(s, plan, &event, a, turn, result);
             continue;
         }
         now = now_ns();
-        if (now - turn->sent_ns < RESEND_NS) {
+        if (now - turn->sent_ns < patience) {
             continue;
         }
         if (now - first > s->opt->timeout_ns) {
             fail("the peer has stopped answering, after %zu messages of "
                  "%u bytes", result->nsamples, plan->size);
         }
+        result->lost += !turn->resent;
+        result->resent++;
         turn->resent = true;
         turn->sent_ns = now;
-        result->resent++;
+        if (patience < MOST_RESEND_NS) {
+            patience *= 2;
+        }
         send_message(s, plan, turn->seq);
     }
 }
@@ -223,7 +229,7 @@ static void run(struct session *s, const struct plan *plan,
         struct turn turn = { .seq = plan->first + i };
 
         if (i == plan->warmup) {
-            result->resent = 0;
+            result->lost = result->resent = 0;
         }
         exchange(s, plan, &turn, &a, result);
         if (i >= plan->warmup && !turn.resent) {
@@ -246,14 +252,14 @@ static void print_json(const struct session *s, const struct plan *plan,
            "\"bytes\":%u,\"frame\":%u,\"frames\":%u,\"median\":%.3f,"
            "\"p99\":%.3f,\"n\":%zu,\"unit\":\"us\",\"min\":%.3f,"
            "\"p90\":%.3f,\"p999\":%.3f,\"max\":%.3f,\"lost\":%llu,"
-           "\"skipped\":%llu,\"source\":\"%s\",\"policy\":\"%s\","
+           "\"resent\":%llu,\"skipped\":%llu,\"source\":\"%s\",\"policy\":\"%s\","
            "\"memory\":%llu,\"buffers\":%u,\"verified\":%s,\"bad\":%llu,"
            "\"seed\":%llu}\n",
            mode_name(s->opt), plan->size, plan->frame, plan->nframes,
            one_way_us(r, 0.5), one_way_us(r, 0.99), r->nsamples,
            one_way_us(r, 0), one_way_us(r, 0.9), one_way_us(r, 0.999),
-           one_way_us(r, 1), (unsigned long long)r->resent,
-           (unsigned long long)s->skipped, source_name(s->opt->source),
+           one_way_us(r, 1), (unsigned long long)r->lost,
+           (unsigned long long)r->resent, (unsigned long long)s->skipped, source_name(s->opt->source),
            policy_name(s->opt->policy), (unsigned long long)s->opt->memory,
            s->buffers, plan->verify ? "true" : "false",
            (unsigned long long)r->bad, (unsigned long long)plan->seed);
@@ -283,7 +289,7 @@ static void print_row(const struct plan *plan, const struct result *r)
            plan->size, plan->nframes, r->nsamples, one_way_us(r, 0),
            one_way_us(r, 0.5), one_way_us(r, 0.9), one_way_us(r, 0.99),
            one_way_us(r, 0.999), one_way_us(r, 1),
-           (unsigned long long)r->resent);
+           (unsigned long long)r->lost);
     if (plan->nframes > 1) {
         printf("%9s (each message split into %u frames)\n", "",
                plan->nframes);

@@ -227,18 +227,6 @@ void session_connect(struct session *s)
     }
 }
 
-void session_accept(struct session *s)
-{
-    int ret;
-
-    do {
-        ret = unetmm_accept(s->ep, &s->peer, -1);
-    } while (ret == -EINTR);
-    if (ret < 0) {
-        fail_call(ret, UNETMM_CALL_ACCEPT, "cannot accept a peer");
-    }
-}
-
 /* ---- Events ------------------------------------------------------------ */
 
 static void read_control(const uint8_t *bytes, struct control *control)
@@ -275,13 +263,22 @@ static void on_received(struct session *s, const struct unetmm_completion *c,
     }
 }
 
+/*
+ * What ends one message only.  The channel may close under an answer to a peer
+ * that has left, and who listens outlives a link that comes and goes.
+ */
+static bool is_loss(const struct session *s, uint8_t status)
+{
+    return status == UNETMM_ST_BAD_CHANNEL || status == UNETMM_ST_REFUSED ||
+        (status == UNETMM_ST_LINK_DOWN && s->opt->listen);
+}
+
 static void on_sent(struct session *s, const struct unetmm_completion *c)
 {
     if (c->cookie & TX_COOKIE) {
         s->outstanding[(uint32_t)c->cookie]--;
     }
-    /* The channel may close under an answer to a peer that has left. */
-    if (c->status && c->status != UNETMM_ST_BAD_CHANNEL) {
+    if (c->status && !is_loss(s, c->status)) {
         fail("a message was not sent: %s", unetmm_status_str(c->status));
     }
 }
@@ -335,6 +332,26 @@ void session_release(struct session *s, struct event *event)
     if (event->buffer) {
         event->buffer = false;
         post_buffer(s);
+    }
+}
+
+void session_accept(struct session *s)
+{
+    struct event event;
+    int ret;
+
+    /* What an earlier peer has sent last must not count as the next one's. */
+    do {
+        session_event(s, &event, 0);
+        if (event.type == EVENT_FRAME) {
+            session_release(s, &event);
+        }
+    } while (s->ncompletions);
+    do {
+        ret = unetmm_accept(s->ep, &s->peer, -1);
+    } while (ret == -EINTR);
+    if (ret < 0) {
+        fail_call(ret, UNETMM_CALL_ACCEPT, "cannot accept a peer");
     }
 }
 

@@ -87,7 +87,7 @@ void session_close(struct session *s);
 
 /* Says in a sentence if the peer cannot be reached, within a second. */
 void session_connect(struct session *s);
-/* Waits for one peer after another. */
+/* Waits for the next peer; the channel to the last one must be closed. */
 void session_accept(struct session *s);
 
 /*

@@ -98,15 +98,12 @@ void exchange(struct link *link, const struct iovec *iov, unsigned n,
 void exchange_pattern(struct link *link, void *from, void *to, size_t len,
                       uint64_t key);
 
-/* The buffer at the head of the free queue comes back with this status. */
-void expect_return(struct station *station, uint64_t cookie, unsigned status);
-
 /*
- * Offers messages to the posted buffers until one comes back, which must have
- * this status: under source pinned, and where the refusal is found out late,
- * it takes a message to find it.
+ * Offers messages to a posted buffer that cannot be used until it comes back,
+ * and returns its status.
  */
-unsigned provoke_return(struct link *link, uint64_t cookie);
+unsigned provoke_return(struct link *link, void *buffer, size_t len,
+                        uint64_t cookie);
 
 /* ---- Counters ---------------------------------------------------------------- */
 

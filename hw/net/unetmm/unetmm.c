@@ -68,6 +68,7 @@ static bool host_mem_write(void *host, uint64_t addr, const void *buf,
  */
 static bool host_mem_store32(void *host, uint64_t addr, uint32_t value)
 {
+    value = cpu_to_le32(value);
     return host_mem_write(host, addr, &value, sizeof(value));
 }
 
@@ -336,8 +337,8 @@ static void unetmm_reset_hold(Object *obj, ResetType type)
 {
     UnetmmState *s = UNETMM(obj);
 
-    qemu_purge_queued_packets(qemu_get_queue(s->nic));
     unetmm_core_reset(&s->core);
+    qemu_purge_queued_packets(qemu_get_queue(s->nic));
 }
 
 static const VMStateDescription unetmm_vmstate = {

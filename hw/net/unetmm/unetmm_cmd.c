@@ -52,18 +52,18 @@ static void cmd_answer(UnetmmCore *core, uint16_t tag, uint8_t opcode,
     unetmm_ring_post_done(core, done);
 }
 
-void unetmm_cmd_run(UnetmmCore *core)
+void unetmm_cmd_run(UnetmmCore *core, uint32_t *budget)
 {
     const UnetmmRing *done = &core->rings[UNETMM_RING_CMDC];
     struct unetmm_cmd cmd;
 
-    /* Each pass needs room in a ring that only the driver empties: bounded. */
-    while (unetmm_ring_room(done) > core->closing &&
+    while (*budget && unetmm_ring_room(done) > core->closing &&
            unetmm_ring_fetch_cmd(core, &cmd)) {
         bool wait = false;
         uint32_t result = 0;
         uint8_t status;
 
+        --*budget;
         trace_unetmm_cmd(cmd.tag, cmd.opcode, cmd.space, cmd.ep);
         status = cmd_execute(core, &cmd, &result, &wait);
         if (!wait) {

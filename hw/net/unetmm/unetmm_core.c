@@ -94,7 +94,7 @@ void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
     core->eps = g_new0(UnetmmEp, params->endpoints);
     core->misses = g_new0(UnetmmMiss, params->endpoints * UNETMM_EP_MISSES);
     core->wanted = g_new0(uint16_t, params->endpoints * UNETMM_EP_MISSES);
-    core->in_flight = g_new0(uint16_t, params->max_faults);
+    core->in_flight = g_new0(uint16_t, params->endpoints * UNETMM_EP_MISSES);
     core->ready = g_new0(uint16_t, params->endpoints);
     core->rx.pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
     unetmm_port_init(core);
@@ -143,7 +143,8 @@ static void reset_endpoints(UnetmmCore *core)
         core->misses[i].queued = false;
         core->misses[i].generation++;
     }
-    core->wanted_first = core->wanted_used = core->in_flight_used = 0;
+    core->wanted_first = core->wanted_used = 0;
+    core->in_flight_used = core->misses_asked = 0;
     core->misses_joined = core->misses_refused = core->closing = 0;
     core->notify_wanted = core->notify_cursor = 0;
     core->ready_first = core->ready_used = 0;

@@ -241,10 +241,11 @@ struct UnetmmEp {
     bool error;                 /* stopped by UNETMM_EP_ERROR */
     bool closing;               /* EP_DESTROY waits for a page to land */
     bool queued;                /* in the list of endpoints to serve */
-    bool arm_fired;
     bool notify_cq;             /* a notification has to be written */
     bool notify_error;
     bool publish;               /* the card's index words have changed */
+    bool landing;               /* a message is landing in the first head */
+    uint32_t state_shown;       /* UNETMM_EP_* as last published */
     bool failed_cqe;            /* CQE_FAILED still to be written */
     uint8_t fail_status;
     uint16_t id;
@@ -320,6 +321,8 @@ struct UnetmmCore {
     uint64_t test_dma;
     uint32_t inv_space;
     uint64_t inv_start, inv_last;
+    uint16_t inv_going_space;   /* what the last go was for */
+    uint64_t inv_going_first, inv_going_last;
     bool inv_busy;
     UnetmmRing rings[UNETMM_NUM_RINGS];
     UnetmmVector vectors[UNETMM_NUM_VECTORS];
@@ -329,8 +332,9 @@ struct UnetmmCore {
     UnetmmSpace *spaces;
     UnetmmEp *eps;
     UnetmmMiss *misses;         /* UNETMM_EP_MISSES for each endpoint */
-    uint16_t *in_flight;        /* numbers of misses reported, max_faults */
+    uint16_t *in_flight;        /* numbers of misses ASKED or DEFERRED */
     uint32_t in_flight_used;
+    uint32_t misses_asked;      /* of these: ASKED, at most max_faults */
     uint16_t *wanted;           /* circular: numbers of misses to report */
     uint32_t wanted_first, wanted_used;
     uint32_t misses_joined;
@@ -438,7 +442,7 @@ void unetmm_irq_flush(UnetmmCore *core);
 int64_t unetmm_irq_deadline(const UnetmmCore *core);
 
 /* unetmm_cmd.c */
-void unetmm_cmd_run(UnetmmCore *core);
+void unetmm_cmd_run(UnetmmCore *core, uint32_t *budget);
 void unetmm_cmd_close_done(UnetmmCore *core, UnetmmEp *ep);
 
 /* unetmm_space.c */
@@ -449,6 +453,8 @@ void unetmm_space_drop(UnetmmCore *core, uint16_t id);
 UnetmmXlat unetmm_space_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                                bool write, UnetmmPage *page);
 void unetmm_page_hold(const UnetmmPage *page);
+void unetmm_pages_release(UnetmmCore *core, const UnetmmPage *pages,
+                          uint32_t first, uint32_t end);
 void unetmm_page_release(UnetmmCore *core, const UnetmmPage *page);
 void unetmm_page_move(const UnetmmPage *page, bool start);
 bool unetmm_page_gone(const UnetmmPage *page);
@@ -484,6 +490,7 @@ uint8_t unetmm_ep_channel(UnetmmCore *core, uint16_t id,
 UnetmmEp *unetmm_ep_live(UnetmmCore *core, uint32_t id);
 void unetmm_ep_fail(UnetmmCore *core, UnetmmEp *ep, uint8_t status);
 uint32_t unetmm_ep_cq_room(const UnetmmEp *ep);
+uint32_t unetmm_ep_cq_spare(const UnetmmEp *ep);
 bool unetmm_ep_complete(UnetmmCore *core, UnetmmEp *ep,
                         struct unetmm_cqe *cqe);
 void unetmm_ep_sync(UnetmmCore *core, UnetmmEp *ep);

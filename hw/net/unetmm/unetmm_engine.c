@@ -14,6 +14,7 @@
 
 #define UNETMM_TURN_DESCRIPTORS 16
 #define UNETMM_TURN_BYTES       131072
+#define UNETMM_RUN_COMMANDS     64
 
 void unetmm_engine_queue(UnetmmCore *core, UnetmmEp *ep)
 {
@@ -82,11 +83,12 @@ static void engine_work(UnetmmCore *core)
     uint32_t descriptors = core->params.budget_descriptors;
     uint32_t bytes = core->params.budget_bytes;
     uint32_t turns = 2 * core->params.budget_descriptors;
+    uint32_t commands = UNETMM_RUN_COMMANDS;
 
     while (unetmm_engine_may_run(core)) {
         UnetmmEp *ep;
 
-        unetmm_cmd_run(core);
+        unetmm_cmd_run(core, &commands);
         unetmm_port_drain(core);
         ep = engine_pop(core);
         if (!ep) {
@@ -100,6 +102,7 @@ static void engine_work(UnetmmCore *core)
             break;
         }
     }
+    core->again |= !commands;
     if (unetmm_engine_may_run(core)) {
         unetmm_miss_flush(core);
         unetmm_notify_flush(core);

@@ -192,6 +192,18 @@ uint32_t unetmm_ep_cq_room(const UnetmmEp *ep)
     return (1u << ep->cq_log2) - (ep->cq_prod - ep->cq_cons);
 }
 
+/*
+ * Places that are nobody's yet: a send in progress and a message that is
+ * landing have a right to one each.
+ */
+uint32_t unetmm_ep_cq_spare(const UnetmmEp *ep)
+{
+    uint32_t kept = (ep->tx.state != UNETMM_TX_IDLE) + ep->landing;
+    uint32_t room = unetmm_ep_cq_room(ep);
+
+    return room > kept ? room - kept : 0;
+}
+
 /* Writes a completion.  False: no room, or the bus refused (then failed). */
 bool unetmm_ep_complete(UnetmmCore *core, UnetmmEp *ep,
                         struct unetmm_cqe *cqe)
@@ -236,6 +248,8 @@ bool unetmm_ep_read_user(UnetmmCore *core, UnetmmEp *ep)
         unetmm_ep_fail(core, ep, UNETMM_ST_BAD_INDEX);
         return false;
     }
+    /* What the indices cover is read after them. */
+    smp_rmb();
     ep->sq_prod = user.sq_prod;
     ep->fq_prod = user.fq_prod;
     ep->cq_cons = user.cq_cons;
@@ -262,6 +276,7 @@ static void ep_publish(UnetmmCore *core, UnetmmEp *ep)
     };
 
     ep->publish = false;
+    ep->state_shown = card.state;
     unetmm_le_card(&card);
     if (!unetmm_dma_write(core, ep, ep->index +
                           offsetof(struct unetmm_ep_index, card), &card,
@@ -277,7 +292,7 @@ static void ep_check_arm(UnetmmCore *core, UnetmmEp *ep)
     if (!(ep->arm & UNETMM_ARM) || ep->arm == ep->arm_done) {
         return;
     }
-    /* Exceeded: ahead by 1 .. 2^30, modulo 2^31. */
+    /* Exceeded: ahead by 1 .. 2^30 - 1, modulo 2^31. */
     if (ahead != 0 && ahead <= UNETMM_ARM_COUNT / 2) {
         ep->arm_done = ep->arm;
         unetmm_notify_want(core, ep, false);
@@ -344,6 +359,9 @@ void unetmm_ep_sync(UnetmmCore *core, UnetmmEp *ep)
         return;
     }
     ep_check_arm(core, ep);
+    if (ep_state(ep) != ep->state_shown) {
+        ep_publish(core, ep);
+    }
     if (ep->tx.blocked_on == UNETMM_BLOCKED_CQ && unetmm_ep_cq_room(ep)) {
         ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
     }

@@ -5,8 +5,9 @@
  * that no endpoint can use up another's.  A miss is NONE, then
  *
  *   WANTED    in a FIFO of all endpoints, until the ring has room and fewer
- *             than max_faults are out;
- *   ASKED     reported; the driver's answer names its id;
+ *             than max_faults are ASKED;
+ *   ASKED     reported; the driver's answer names its id and comes at once,
+ *             DEFERRED if nothing else can be said yet;
  *   JOINED    not reported: a report in flight covers the same pages;
  *   DEFERRED  the driver pages in; the answer follows;
  *   REFUSED   the answer found no room (all held, or the ring was full): it
@@ -74,6 +75,9 @@ static void miss_clear(UnetmmCore *core, UnetmmMiss *miss)
 {
     switch (miss->state) {
     case UNETMM_MISS_ASKED:
+        core->misses_asked--;
+        miss_leave_flight(core, miss);
+        break;
     case UNETMM_MISS_DEFERRED:
         miss_leave_flight(core, miss);
         break;
@@ -105,6 +109,7 @@ static UnetmmMiss *miss_find_leader(UnetmmCore *core, const UnetmmEp *ep,
 
         if (miss_ep(core, core->in_flight[i])->space == ep->space &&
             other->write == miss->write && miss->vpn >= other->vpn &&
+            (other->state == UNETMM_MISS_ASKED || miss->vpn == other->vpn) &&
             miss->vpn - other->vpn < other->npages &&
             miss->npages <= other->npages - (miss->vpn - other->vpn)) {
             return other;
@@ -192,14 +197,11 @@ void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
 void unetmm_miss_cancel(UnetmmCore *core, UnetmmEp *ep, unsigned number)
 {
     UnetmmMiss *miss = &ep->misses[number];
-    bool led = miss->state == UNETMM_MISS_ASKED ||
-               miss->state == UNETMM_MISS_DEFERRED;
 
     miss_clear(core, miss);
     miss->generation++;
-    if (led) {
-        miss_for_joined(core, miss_number(core, miss), miss_on_its_own, 0, 0);
-    }
+    /* Whatever state it was in: after a RETRY it waits with its followers. */
+    miss_for_joined(core, miss_number(core, miss), miss_on_its_own, 0, 0);
 }
 
 /* Something was released or the ring has room: ask again for what had none. */
@@ -242,6 +244,7 @@ static bool miss_report(UnetmmCore *core, UnetmmMiss *miss)
         return false;
     }
     miss->state = UNETMM_MISS_ASKED;
+    core->misses_asked++;
     core->in_flight[core->in_flight_used++] = number;
     unetmm_count(core, ep, head ? UNETMM_C_faults_head : UNETMM_C_faults_send,
                  1);
@@ -255,8 +258,7 @@ void unetmm_miss_flush(UnetmmCore *core)
     uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
     UnetmmRing *ring = &core->rings[UNETMM_RING_FAULT];
 
-    while (core->wanted_used && core->in_flight_used < core->params.max_faults)
-    {
+    while (core->wanted_used && core->misses_asked < core->params.max_faults) {
         UnetmmMiss *miss = &core->misses[core->wanted[core->wanted_first]];
 
         if (miss->state == UNETMM_MISS_WANTED) {
@@ -372,6 +374,46 @@ static uint8_t reply_resolved(UnetmmCore *core, uint16_t space,
     return status;
 }
 
+/*
+ * DEFERRED and ERROR speak of the first page of the report: they hold for those
+ * who joined it with that page; the others ask for themselves.
+ */
+static bool miss_same_page(const UnetmmCore *core, const UnetmmMiss *miss)
+{
+    return core->misses[miss->leader].vpn == miss->vpn;
+}
+
+static void miss_same_error(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                            uint8_t status)
+{
+    if (miss_same_page(core, miss)) {
+        miss_finish(core, miss, reply, status);
+    } else {
+        miss_on_its_own(core, miss, reply, status);
+    }
+}
+
+static void miss_same_defer(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                            uint8_t status)
+{
+    if (miss_same_page(core, miss)) {
+        miss_tell(core, miss, reply, status);
+    } else {
+        miss_on_its_own(core, miss, reply, status);
+    }
+}
+
+static void reply_deferred(UnetmmCore *core, UnetmmMiss *miss)
+{
+    if (miss->state == UNETMM_MISS_ASKED) {
+        core->misses_asked--;
+        miss->state = UNETMM_MISS_DEFERRED;
+    }
+    miss_tell(core, miss, UNETMM_REPLY_DEFERRED, 0);
+    miss_for_joined(core, miss_number(core, miss), miss_same_defer,
+                    UNETMM_REPLY_DEFERRED, 0);
+}
+
 uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
                            const struct unetmm_cmd_reply *reply,
                            uint32_t *taken)
@@ -409,12 +451,9 @@ uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
     if (reply->status == UNETMM_REPLY_RETRY) {
         miss_on_its_own(core, miss, 0, 0);
     } else if (reply->status == UNETMM_REPLY_DEFERRED) {
-        miss->state = UNETMM_MISS_DEFERRED;
-        miss_tell(core, miss, reply->status, 0);
-        miss_for_joined(core, miss_number(core, miss), miss_tell,
-                        reply->status, 0);
+        reply_deferred(core, miss);
     } else {
-        miss_for_joined(core, miss_number(core, miss), miss_finish,
+        miss_for_joined(core, miss_number(core, miss), miss_same_error,
                         reply->status, reply->error);
         miss_finish(core, miss, reply->status, reply->error);
     }

@@ -91,35 +91,43 @@ static void head_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
 }
 
 /*
- * Are all pages of the head translated?  Then they are in pages[] (if given).
- * Otherwise the head becomes ASKED for the first that are not, or FAILED.
+ * Are all pages of the head translated?  Then they are in pages[] (if given),
+ * and held, so that looking up one page never costs another.  Otherwise the
+ * head becomes ASKED for the first that are not, or FAILED.
  */
 static bool head_translate(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                            UnetmmPage *pages)
 {
     uint64_t first = head->addr >> UNETMM_PAGE_SHIFT;
     uint64_t n = unetmm_pte_pages(head->addr, head->len);
+    UnetmmXlat result = UNETMM_XLAT_OK;
+    UnetmmPage page;
+    uint64_t i;
 
-    for (uint64_t i = 0; i < n; i++) {
-        UnetmmPage page;
-
-        switch (unetmm_space_lookup(core, ep, first + i, true, &page)) {
-        case UNETMM_XLAT_OK:
-            if (pages) {
-                pages[i] = page;
-            }
+    for (i = 0; i < n; i++) {
+        result = unetmm_space_lookup(core, ep, first + i, true, &page);
+        if (result != UNETMM_XLAT_OK) {
             break;
-        case UNETMM_XLAT_MISS:
-            head_ask(core, ep, head, first + i, n - i);
-            return false;
-        case UNETMM_XLAT_ERROR:
-            head->state = UNETMM_HEAD_FAILED;
-            head->status = UNETMM_ST_PROTECTION;
-            return false;
+        }
+        if (pages) {
+            pages[i] = page;
+            unetmm_page_hold(&page);
         }
     }
-    head->state = UNETMM_HEAD_READY;
-    return true;
+    if (result == UNETMM_XLAT_OK) {
+        head->state = UNETMM_HEAD_READY;
+        return true;
+    }
+    if (result == UNETMM_XLAT_MISS) {
+        head_ask(core, ep, head, first + i, n - i);
+    } else {
+        head->state = UNETMM_HEAD_FAILED;
+        head->status = UNETMM_ST_PROTECTION;
+    }
+    if (pages) {
+        unetmm_pages_release(core, pages, 0, i);
+    }
+    return false;
 }
 
 void unetmm_head_check(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head)
@@ -129,7 +137,10 @@ void unetmm_head_check(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head)
     }
 }
 
-/* For a message: the pages of a head that is (still) ready. */
+/*
+ * For a message: the pages of a head that is (still) ready, held for the caller
+ * to release.
+ */
 bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                        UnetmmPage *pages, uint32_t *npages)
 {
@@ -155,7 +166,7 @@ bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
         .cookie = head->cookie,
     };
 
-    if (!unetmm_ep_complete(core, ep, &cqe)) {
+    if (!unetmm_ep_cq_spare(ep) || !unetmm_ep_complete(core, ep, &cqe)) {
         return false;
     }
     unetmm_count(core, ep, status == UNETMM_ST_SKIPPED ?
@@ -184,10 +195,11 @@ void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
             unetmm_le_fqe(&fqe);
             head_load(core, ep, unetmm_head_at(ep, ep->nheads++), &fqe);
         }
-        for (uint32_t i = 0; i < ep->nheads; i++) {
+        /* The head in which a message is landing is not to be touched. */
+        for (uint32_t i = ep->landing; i < ep->nheads; i++) {
             unetmm_head_check(core, ep, unetmm_head_at(ep, i));
         }
-        if (!ep->nheads ||
+        if (!ep->nheads || ep->landing ||
             unetmm_head_at(ep, 0)->state != UNETMM_HEAD_FAILED ||
             !unetmm_head_return(core, ep, unetmm_head_at(ep, 0)->status)) {
             return;

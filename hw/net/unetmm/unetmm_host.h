@@ -30,6 +30,7 @@
 #define cpu_to_le64(v) GUINT64_TO_LE(v)
 /* QEMU's barriers, by the compiler's. */
 #define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#define smp_rmb() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 #define smp_wmb() __atomic_thread_fence(__ATOMIC_RELEASE)
 #define unetmm_log_guest_error(...) do { } while (0)
 #ifndef MIN

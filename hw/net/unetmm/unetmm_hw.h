@@ -101,7 +101,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_REG_RING(r)      (0x0100 + 0x20 * (r))
 #define UNETMM_RING_BASE_LO     0x00    /* R/W while disabled */
 #define UNETMM_RING_BASE_HI     0x04    /* R/W while disabled */
-#define UNETMM_RING_LOG2        0x08    /* R/W while disabled, 1..MAX_LOG2 */
+#define UNETMM_RING_LOG2        0x08    /* R/W while disabled; ENABLE checks */
 #define UNETMM_RING_ENABLE      0x0c    /* R/W 1 = on; off clears PROD, CONS */
 #define UNETMM_RING_PROD        0x10    /* R/W on CMD, R elsewhere */
 #define UNETMM_RING_CONS        0x14    /* R on CMD, R/W elsewhere */
@@ -263,7 +263,7 @@ struct unetmm_sqe {
     unetmm_le64 cookie;         /* returned in the completion */
     unetmm_le32 imm;            /* MBZ for SEND */
     unetmm_le32 handle;         /* MBZ for SEND */
-    unetmm_le64 remote;         /* CONTROL: destination MAC, byte 0 lowest */
+    unetmm_le64 remote;         /* CONTROL: destination MAC; else MBZ */
     union {
         struct unetmm_seg seg[UNETMM_SQE_SEGS];
         unetmm_u8 data[UNETMM_SQE_INLINE];
@@ -502,10 +502,10 @@ struct unetmm_notify {
     X(faults_joined,    C, "misses that joined one already in flight") \
     X(faults_deferred,  E, "answers: not resident") \
     X(faults_error,     E, "answers: never") \
-    X(faults_waited,    C, "reports that waited: ring full or limit reached") \
+    X(faults_waited,    C, "times that reports had to wait: ring full") \
     X(notifications,    E, "wake-ups written to the notification ring") \
-    X(notify_waited,    C, "wake-ups that waited: ring full") \
-    X(interrupts,       C, "MSI-X messages sent") \
+    X(notify_waited,    C, "times that wake-ups had to wait: ring full") \
+    X(interrupts,       C, "MSI-X messages sent, TEST_IRQ aside") \
     X(sends_done,       E, "send descriptors completed well") \
     X(sends_failed,     E, "send descriptors completed with an error") \
     X(send_waits,       E, "times a send waited for a translation") \
@@ -514,7 +514,7 @@ struct unetmm_notify {
     X(bufs_skipped,     E, "free buffers returned: not resident in time") \
     X(bufs_failed,      E, "free buffers returned: protection, size, limit") \
     X(drop_no_buffer,   E, "messages dropped: free queue empty") \
-    X(drop_asked,       E, "messages dropped: head asked for, no answer yet") \
+    X(drop_asked,       E, "messages dropped: no head translated yet") \
     X(drop_absent,      E, "messages dropped: head not resident") \
     X(drop_too_long,    E, "messages dropped: longer than the buffer") \
     X(drop_cq_full,     E, "messages dropped: completion queue full") \

@@ -2,8 +2,8 @@
  * unetmm: properties, their help texts, and what the monitor can look at
  *
  * Fixed properties become UnetmmParams at realize.  The x- knobs may be set
- * while the card runs (qom-set).  `counters`, `tlb` and `endpoints` are read
- * only: qom-get shows them.
+ * while the card runs (qom-set).  `counters`, `tlb` and `active-endpoints` are
+ * read only: qom-get shows them.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -117,11 +117,13 @@ static void recv_inline(UnetmmCore *core, UnetmmEp *ep,
     if (unetmm_ep_complete(core, ep, cqe)) {
         unetmm_count(core, ep, UNETMM_C_rx_inline, 1);
         recv_done(core, ep, len);
+    } else {
+        recv_drop(core, ep, UNETMM_C_drop_stopped);
     }
 }
 
 /*
- * The first head that can take the message, its pages in core->rx.pages; NULL:
+ * The first head that can take the message, its pages held in core->rx; NULL:
  * dropped.  Heads that failed or that the policy gives up go back on the way,
  * never more than were in the window when the message came.
  */
@@ -138,8 +140,10 @@ static UnetmmHead *recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len)
             head->state == UNETMM_HEAD_READY) {
             if (unetmm_head_pages(core, ep, head, core->rx.pages, &npages)) {
                 if (len <= head->len) {
+                    core->rx.npages = npages;
                     return head;
                 }
+                unetmm_pages_release(core, core->rx.pages, 0, npages);
                 recv_drop(core, ep, UNETMM_C_drop_too_long);
                 return NULL;
             }
@@ -203,7 +207,8 @@ static void landing_report(UnetmmCore *core, UnetmmEp *ep, bool landed,
         unetmm_head_pop(core, ep);
         recv_done(core, ep, rx->len);
     } else {
-        recv_drop(core, ep, UNETMM_C_drop_cq_full);
+        recv_drop(core, ep, ep->error ? UNETMM_C_drop_stopped :
+                  UNETMM_C_drop_cq_full);
     }
 }
 
@@ -216,11 +221,12 @@ static void landing_start_page(UnetmmCore *core)
     rx->deadline_ns = core->ops->now_ns(core->host) + core->params.dma_page_ns;
 }
 
-/* Lands a message in a head whose pages are all translated. */
+/* Lands a message in a head whose pages are all translated and held. */
 static void recv_land(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                       const struct unetmm_cqe *cqe, const uint8_t *payload)
 {
     UnetmmLanding *rx = &core->rx;
+    uint32_t held = rx->npages;
 
     rx->ep = ep->id;
     rx->generation = ep->generation;
@@ -231,22 +237,22 @@ static void recv_land(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
     rx->cqe = *cqe;
     rx->cqe.cookie = head->cookie;
     rx->npages = rx->len ? unetmm_pte_pages(rx->addr, rx->len) : 0;
+    unetmm_pages_release(core, rx->pages, rx->npages, held);
     if (!core->params.dma_page_ns || !rx->npages) {
-        for (; rx->page < rx->npages; rx->page++) {
-            if (!landing_write(core, ep, payload)) {
-                landing_report(core, ep, false, UNETMM_C_drop_dma);
-                return;
-            }
+        bool written = true;
+
+        while (written && rx->page < rx->npages) {
+            written = landing_write(core, ep, payload);
+            rx->page++;
         }
-        landing_report(core, ep, true, 0);
+        unetmm_pages_release(core, rx->pages, 0, rx->npages);
+        landing_report(core, ep, written, UNETMM_C_drop_dma);
         return;
-    }
-    for (uint32_t i = 0; i < rx->npages; i++) {
-        unetmm_page_hold(&rx->pages[i]);
     }
     rx->frame = unetmm_port_buffer(core);
     memcpy(rx->frame, payload, rx->len);
     rx->active = true;
+    ep->landing = true;
     landing_start_page(core);
 }
 
@@ -255,9 +261,8 @@ static void landing_end(UnetmmCore *core)
 {
     UnetmmLanding *rx = &core->rx;
 
-    for (uint32_t i = rx->page; i < rx->npages; i++) {
-        unetmm_page_release(core, &rx->pages[i]);
-    }
+    core->eps[rx->ep].landing = false;
+    unetmm_pages_release(core, rx->pages, rx->page, rx->npages);
     unetmm_port_release(core, g_steal_pointer(&rx->frame));
     rx->active = false;
 }
@@ -267,7 +272,9 @@ static void landing_finish(UnetmmCore *core, UnetmmEp *ep, bool landed,
 {
     landing_end(core);
     landing_report(core, ep, landed, why);
-    unetmm_head_fetch(core, ep);
+    if (!ep->error) {
+        unetmm_head_fetch(core, ep);
+    }
     unetmm_ep_sync(core, ep);
 }
 
@@ -315,8 +322,7 @@ static void recv_message(UnetmmCore *core, UnetmmEp *ep,
     };
     UnetmmHead *head;
 
-    /* A send in progress has a right to the last place. */
-    if (unetmm_ep_cq_room(ep) <= (ep->tx.state != UNETMM_TX_IDLE)) {
+    if (!unetmm_ep_cq_spare(ep)) {
         recv_drop(core, ep, UNETMM_C_drop_cq_full);
         ep->publish = true;
         return;
@@ -324,6 +330,7 @@ static void recv_message(UnetmmCore *core, UnetmmEp *ep,
     if (f->opcode == UNETMM_WIRE_CONTROL) {
         cqe.opcode = UNETMM_CQE_CONTROL;
         cqe.source = unetmm_mac_to_u64(f->src);
+        cqe.channel = 0;
     } else if (f->len <= UNETMM_CQE_INLINE) {
         recv_inline(core, ep, &cqe, payload);
         return;

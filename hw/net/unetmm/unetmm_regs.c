@@ -307,7 +307,8 @@ static bool reg_write_state(UnetmmCore *core, uint32_t offset, uint32_t value)
 /* A ring has moved: what waited for room may go on. */
 static void reg_ring_written(UnetmmCore *core, unsigned ring, uint32_t reg)
 {
-    if (ring == UNETMM_RING_FAULT && reg == UNETMM_RING_CONS) {
+    if (ring == UNETMM_RING_FAULT &&
+        (reg == UNETMM_RING_CONS || reg == UNETMM_RING_ENABLE)) {
         unetmm_miss_room(core);
     }
 }

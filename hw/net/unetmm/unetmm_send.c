@@ -367,7 +367,9 @@ static void tx_complete(UnetmmCore *core, UnetmmEp *ep)
     };
 
     if (tx->status != UNETMM_ST_OK || !(tx->flags & UNETMM_SQE_F_QUIET)) {
-        if (!unetmm_ep_complete(core, ep, &cqe)) {
+        /* The last place may be a landing message's. */
+        if (unetmm_ep_cq_room(ep) <= ep->landing ||
+            !unetmm_ep_complete(core, ep, &cqe)) {
             if (!ep->error) {
                 tx->blocked_on = UNETMM_BLOCKED_CQ;
                 ep->publish = true;

@@ -126,6 +126,15 @@ void unetmm_page_release(UnetmmCore *core, const UnetmmPage *page)
     }
 }
 
+/* Lets go of pages[first .. end - 1]. */
+void unetmm_pages_release(UnetmmCore *core, const UnetmmPage *pages,
+                          uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++) {
+        unetmm_page_release(core, &pages[i]);
+    }
+}
+
 /* Marks the start and the end of one page's DMA through a held entry. */
 void unetmm_page_move(const UnetmmPage *page, bool start)
 {
@@ -162,7 +171,8 @@ uint64_t unetmm_pte_pages(uint64_t addr, uint64_t len)
 /*
  * INV_CTRL: drop [inv_start, inv_last] of inv_space now; pages in flight make
  * unetmm_invalidate_busy() true until they have landed.  A transfer that waits
- * for a translation holds none, so it never delays this.
+ * for a translation holds none, so it never delays this.  What was asked is
+ * kept apart from the registers, which may be written meanwhile.
  */
 void unetmm_invalidate(UnetmmCore *core)
 {
@@ -184,26 +194,25 @@ void unetmm_invalidate(UnetmmCore *core)
         core->counters[UNETMM_C_tlb_invalidated] += dropped;
         unetmm_head_lost_page(core, core->inv_space, first, last);
         unetmm_miss_room(core);
+        core->inv_going_space = core->inv_space;
+        core->inv_going_first = first;
+        core->inv_going_last = last;
+        core->inv_busy = true;
     }
-    core->inv_busy = source->tlb &&
-                     unetmm_tlb_in_dma(source->tlb(core), core->inv_space,
-                                       first, last);
-    core->counters[UNETMM_C_inv_waits] += core->inv_busy;
+    core->counters[UNETMM_C_inv_waits] += unetmm_invalidate_busy(core);
     trace_unetmm_invalidate(core->inv_space, core->inv_start, core->inv_last,
                             dropped, core->inv_busy);
 }
 
+/* A space that is gone has no page in flight: its endpoints went before it. */
 bool unetmm_invalidate_busy(UnetmmCore *core)
 {
-    const UnetmmSourceOps *source;
+    const UnetmmSpace *space = &core->spaces[core->inv_going_space];
 
-    if (!core->inv_busy) {
-        return false;
-    }
-    source = core->spaces[core->inv_space].source;
-    core->inv_busy =
-        unetmm_tlb_in_dma(source->tlb(core), core->inv_space,
-                          core->inv_start >> UNETMM_PAGE_SHIFT,
-                          core->inv_last >> UNETMM_PAGE_SHIFT);
+    core->inv_busy = core->inv_busy && space->live && space->source->tlb &&
+                     unetmm_tlb_in_dma(space->source->tlb(core),
+                                       core->inv_going_space,
+                                       core->inv_going_first,
+                                       core->inv_going_last);
     return core->inv_busy;
 }

@@ -262,6 +262,7 @@ UnetmmTlbInsert unetmm_tlb_insert(UnetmmTlb *tlb, uint16_t space, uint64_t vpn,
         }
         e = tlb_at(tlb, slot);
         e->stamp = ++tlb->clock;
+        e->dirty = false;
         tlb->used++;
         result = UNETMM_TLB_INSERTED;
     }

@@ -1,0 +1,457 @@
+/*
+ * unetmm: the pre-translated heads of the free queues, and the policies
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "fixture.h"
+
+#define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
+
+static void deliver(Fix *f, uint32_t len, uint32_t n)
+{
+    fake_deliver(&f->h, fake_datagram(&f->a, FIX_WIRE, 11, len, n));
+}
+
+static UnetmmHeadState head_state(Fix *f, unsigned n)
+{
+    return unetmm_head_at(&f->h.core.eps[1], n)->state;
+}
+
+static void absent(Fix *f, unsigned page, bool is)
+{
+    fake_vpage(f->s1, PAGE(page))->absent = is;
+}
+
+static void set_policy(Fix *f, uint8_t policy, uint8_t heads)
+{
+    assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
+    fake_ep_init(&f->a, &f->d, 1, f->s1);
+    f->a.policy = policy;
+    f->a.pretranslate = heads;
+    fake_ep_create(&f->a);
+    fake_connect_peer(&f->a, FIX_WIRE, 11, FIX_MTU);
+}
+
+/* As many as the setting says are asked for, with the right to write. */
+static void test_how_many_are_asked(void **state)
+{
+    Fix *f = *state;
+
+    for (unsigned heads = 0; heads <= 4; heads++) {
+        struct unetmm_fault fault;
+        unsigned n = 0;
+
+        set_policy(f, UNETMM_POLICY_SKIP, heads);
+        for (unsigned i = 0; i < 10; i++) {
+            fake_post(&f->a, PAGE(i), 4096, i);
+        }
+        fake_ring_bell(&f->a);
+        while (fake_fault(&f->d, &fault)) {
+            assert_int_equal(fault.type, UNETMM_FAULT_MISS);
+            assert_int_equal(fault.flags, UNETMM_FAULT_F_WRITE |
+                             UNETMM_FAULT_F_HEAD);
+            assert_int_equal(fault.vaddr, PAGE(n));
+            assert_int_equal(fault.npages, 1);
+            assert_int_equal(fault.ep, 1);
+            assert_int_equal(fault.space, 1);
+            n++;
+        }
+        assert_int_equal(n, heads ?: 4);
+    }
+}
+
+static void test_all_pages_in_one_miss(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault fault;
+
+    fake_post(&f->a, PAGE(0) + 100, 5 * 4096, 1);
+    fake_ring_bell(&f->a);
+    assert_true(fake_fault(&f->d, &fault));
+    assert_int_equal(fault.npages, 6);
+    assert_false(fake_fault(&f->d, &fault));
+    assert_int_equal(head_state(f, 0), UNETMM_HEAD_ASKED);
+    assert_int_equal(fake_resolve(&f->d, &fault, 6, NULL), UNETMM_CS_OK);
+    assert_int_equal(head_state(f, 0), UNETMM_HEAD_READY);
+    deliver(f, 5 * 4096, 3);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_tlb_evictions), 0);
+}
+
+/* A partial answer: the head asks for the rest. */
+static void test_answer_in_pieces(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault fault;
+
+    fake_post(&f->a, PAGE(0), 4 * 4096, 1);
+    fake_ring_bell(&f->a);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_true(fake_fault(&f->d, &fault));
+        assert_int_equal(fault.vaddr, PAGE(i));
+        assert_int_equal(fault.npages, 4 - i);
+        assert_int_equal(head_state(f, 0), UNETMM_HEAD_ASKED);
+        assert_int_equal(fake_resolve(&f->d, &fault, 1, NULL), UNETMM_CS_OK);
+    }
+    assert_int_equal(head_state(f, 0), UNETMM_HEAD_READY);
+}
+
+/* Asked, no answer yet: the message is lost, the buffer stays. */
+static void test_asked_head_drops(void **state)
+{
+    for (unsigned policy = 0; policy < 2; policy++) {
+        Fix *f = *state;
+
+        set_policy(f, policy, 0);
+        fake_post(&f->a, PAGE(policy), 4096, 1);
+        fake_ring_bell(&f->a);
+        expect_count(&f->h, drop_asked, 1, deliver(f, 100, 1));
+        fake_expect_none(&f->a);
+        fake_serve(&f->d);
+        deliver(f, 100, 2);
+        fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+        fake_check(f->s1, PAGE(policy), 100, 2);
+    }
+}
+
+static void test_skip_returns_deferred(void **state)
+{
+    Fix *f = *state;
+
+    absent(f, 0, true);
+    absent(f, 1, true);
+    for (unsigned i = 0; i < 4; i++) {
+        fake_post(&f->a, PAGE(i), 4096, 10 + i);
+    }
+    fix_settle(f);
+    assert_int_equal(head_state(f, 0), UNETMM_HEAD_DEFERRED);
+    assert_int_equal(head_state(f, 1), UNETMM_HEAD_DEFERRED);
+    assert_int_equal(head_state(f, 2), UNETMM_HEAD_READY);
+    fake_expect_none(&f->a);
+    expect_count(&f->h, bufs_skipped, 2, deliver(f, 100, 1));
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_SKIPPED, 10);
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_SKIPPED, 11);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 12);
+    fake_check(f->s1, PAGE(2), 100, 1);
+    /* The late answers name heads that are gone. */
+    absent(f, 0, false);
+    absent(f, 1, false);
+    fake_paged_in(&f->d);
+    deliver(f, 100, 2);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 13);
+    assert_int_equal(fake_card(&f->a).fq_cons, 4);
+}
+
+/* Never past the pre-translated ones, even if the next would be resident. */
+static void test_skip_stays_in_the_window(void **state)
+{
+    Fix *f = *state;
+
+    set_policy(f, UNETMM_POLICY_SKIP, 2);
+    absent(f, 0, true);
+    absent(f, 1, true);
+    /* Page 2 is in the TLB already: it would do. */
+    assert_int_equal(fake_insert(f->s1, PAGE(2), 1, NULL), UNETMM_CS_OK);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_post(&f->a, PAGE(i), 4096, 10 + i);
+    }
+    fix_settle(f);
+    expect_count(&f->h, drop_asked, 1, deliver(f, 100, 1));
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_SKIPPED, 10);
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_SKIPPED, 11);
+    fake_expect_none(&f->a);
+    deliver(f, 100, 2);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 12);
+}
+
+/* Deferred, then asked: what was skipped is returned, the message is lost. */
+static void test_skip_stops_at_asked(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault fault[3];
+
+    for (unsigned i = 0; i < 3; i++) {
+        fake_post(&f->a, PAGE(i), 4096, 10 + i);
+    }
+    fake_ring_bell(&f->a);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(fake_fault(&f->d, &fault[i]));
+    }
+    fake_reply(&f->d, &fault[0], UNETMM_REPLY_DEFERRED, 0);
+    fake_resolve(&f->d, &fault[2], 1, NULL);
+    expect_count(&f->h, drop_asked, 1, deliver(f, 100, 1));
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_SKIPPED, 10);
+    fake_expect_none(&f->a);
+    fake_resolve(&f->d, &fault[1], 1, NULL);
+    deliver(f, 100, 2);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 11);
+}
+
+static void test_drop_never_returns(void **state)
+{
+    Fix *f = *state;
+
+    set_policy(f, UNETMM_POLICY_DROP, 0);
+    absent(f, 0, true);
+    fake_post(&f->a, PAGE(0), 4096, 10);
+    fake_post(&f->a, PAGE(1), 4096, 11);
+    fix_settle(f);
+    for (unsigned i = 0; i < 5; i++) {
+        expect_count(&f->h, drop_absent, 1, deliver(f, 100, 1));
+        fake_expect_none(&f->a);
+    }
+    absent(f, 0, false);
+    fake_paged_in(&f->d);
+    deliver(f, 100, 2);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 10);
+    deliver(f, 100, 3);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 11);
+}
+
+/* Failed heads come back with their status, in their turn, under both. */
+static void test_failed_heads(void **state)
+{
+    for (unsigned policy = 0; policy < 2; policy++) {
+        Fix *f = *state;
+
+        set_policy(f, policy, 0);
+        fake_vpage(f->s1, PAGE(1))->error = UNETMM_ST_LIMIT;
+        fake_vpage(f->s1, PAGE(2))->error = UNETMM_ST_UNSUPPORTED;
+        fake_vpage(f->s1, PAGE(3))->rights = FAKE_R;
+        for (unsigned i = 0; i < 4; i++) {
+            fake_post(&f->a, PAGE(i), 4096, 10 + i);
+        }
+        fix_settle(f);
+        /* Not before the one ahead of them has gone. */
+        fake_expect_none(&f->a);
+        deliver(f, 100, 1);
+        fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 10);
+        fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_LIMIT, 11);
+        fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_UNSUPPORTED, 12);
+        fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_PROTECTION, 13);
+        assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_bufs_failed), 3);
+        assert_int_equal(fake_card(&f->a).fq_cons, 4);
+    }
+}
+
+static void put_fqe(FakeEp *ep, const struct unetmm_fqe *fqe)
+{
+    struct unetmm_fqe raw = *fqe;
+
+    unetmm_le_fqe(&raw);
+    fake_write(ep->host, ep->fq + (ep->fq_prod & 15) * sizeof(raw), &raw,
+               sizeof(raw));
+    ep->fq_prod++;
+    fake_user_word(ep, offsetof(struct unetmm_ep_user, fq_prod), ep->fq_prod);
+    fake_ring_bell(ep);
+}
+
+static void test_malformed_buffers(void **state)
+{
+    Fix *f = *state;
+    const struct unetmm_fqe good = { .addr = FIX_VA, .len = 4096,
+                                     .cookie = 5 };
+
+#define BAD(change, status) do { \
+        struct unetmm_fqe q = good; \
+        change; \
+        put_fqe(&f->a, &q); \
+        fake_expect(&f->a, UNETMM_CQE_BUFFER, status, 5); \
+    } while (0)
+    for (unsigned bit = 0; bit < 32; bit++) {
+        BAD(q.flags = 1u << bit, UNETMM_ST_BAD_DESC);
+    }
+    for (unsigned bit = 0; bit < 64; bit++) {
+        BAD(q.rsvd = 1ull << bit, UNETMM_ST_BAD_DESC);
+    }
+    BAD(q.len = 0, UNETMM_ST_BAD_DESC);
+    BAD((q.addr = UINT64_MAX, q.len = 2), UNETMM_ST_BAD_DESC);
+    BAD((q.addr = UINT64_MAX - 0xfffffffd, q.len = 0xffffffff),
+        UNETMM_ST_BAD_DESC);
+    /* 64 + 16 entries: 80 pages fit, 81 never will. */
+    BAD(q.len = 81 * 4096, UNETMM_ST_TOO_LARGE);
+    BAD((q.addr += 1, q.len = 80 * 4096), UNETMM_ST_TOO_LARGE);
+    BAD(q.len = 0xffffffff, UNETMM_ST_TOO_LARGE);
+#undef BAD
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_faults_head), 0);
+}
+
+/* The largest buffer that the TLB can hold really becomes ready. */
+static void test_largest_buffer(void **state)
+{
+    Fix *f = *state;
+
+    fake_map(f->s1, 0x100000, 80 * 4096, FAKE_RW);
+    fake_post(&f->a, 0x100000, 80 * 4096, 1);
+    fix_settle(f);
+    assert_int_equal(head_state(f, 0), UNETMM_HEAD_READY);
+    deliver(f, 65536, 1);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+    fake_check(f->s1, 0x100000, 65536, 1);
+}
+
+/* Heads are ordinary entries: evicted, they are asked for again. */
+static void test_evicted_head_is_asked_again(void **state)
+{
+    Fix *f = *state;
+    unsigned asked;
+    uint32_t id;
+
+    fake_post(&f->a, PAGE(0), 4096, 1);
+    fix_settle(f);
+    asked = fake_vpage(f->s1, PAGE(0))->asked;
+    unetmm_tlb_lookup(&f->h.core.tlb, 1, PAGE(0) >> 12, true, &id);
+    assert_true(unetmm_tlb_evict_one(&f->h.core.tlb, id));
+    assert_int_equal(head_state(f, 0), UNETMM_HEAD_CHECK);
+    unetmm_core_run(&f->h.core);
+    assert_int_equal(head_state(f, 0), UNETMM_HEAD_ASKED);
+    fake_serve(&f->d);
+    assert_int_equal(fake_vpage(f->s1, PAGE(0))->asked, asked + 1);
+    deliver(f, 100, 1);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+}
+
+static void test_invalidated_head_is_asked_again(void **state)
+{
+    Fix *f = *state;
+
+    fake_post(&f->a, PAGE(0), 3 * 4096, 1);
+    fix_settle(f);
+    assert_false(fake_invalidate(f->s1, PAGE(1), 4096));
+    assert_int_equal(head_state(f, 0), UNETMM_HEAD_ASKED);
+    expect_count(&f->h, drop_asked, 1, deliver(f, 100, 1));
+    fake_serve(&f->d);
+    deliver(f, 9000, 2);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+    fake_check(f->s1, PAGE(0), 9000, 2);
+}
+
+static void tiny_tlb(UnetmmParams *p)
+{
+    p->tlb_sets = 2;
+    p->tlb_victims = 0;
+    p->pretranslate = 16;
+}
+
+/* Heads that do not fit together: the driver is not kept busy for ever. */
+static void test_no_infinite_trade(void **state)
+{
+    Fix *f = *state;
+
+    for (unsigned i = 0; i < 12; i++) {
+        fake_post(&f->a, PAGE(i), 4096, i);
+        fake_post(&f->b, PAGE(i), 4096, i);
+    }
+    for (unsigned round = 0; round < 5; round++) {
+        unsigned before = f->d.misses;
+
+        fix_settle(f);
+        /* Each head may ask UNETMM_HEAD_ASKS times in one activity; there
+         * were two bells. */
+        assert_true(f->d.misses - before <= 2 * 24 * UNETMM_HEAD_ASKS);
+        unetmm_core_run(&f->h.core);
+        fake_serve(&f->d);
+        assert_true(f->d.misses - before <= 2 * 24 * UNETMM_HEAD_ASKS);
+    }
+    /* And a head in its turn still gets its page. */
+    for (unsigned i = 0; i < 12; i++) {
+        struct unetmm_cqe cqe;
+        unsigned tries = 0;
+
+        while (!fake_poll(&f->a, &cqe)) {
+            assert_true(++tries < 10);
+            deliver(f, 100, i);
+            fake_serve(&f->d);
+        }
+        assert_int_equal(cqe.opcode, UNETMM_CQE_RECEIVED);
+        assert_int_equal(cqe.cookie, i);
+        fake_check(f->s1, PAGE(i), 100, i);
+    }
+}
+
+/* A failed first head waits for room in the completion queue, not for luck. */
+static void take_when_published(FakeHost *host, uint64_t addr, size_t bytes)
+{
+    Fix *f = container_of(host, Fix, h);
+    struct unetmm_cqe cqe;
+
+    if (addr == f->a.index + 64 &&
+        fake_card(&f->a).state & UNETMM_EP_CQ_BLOCKED) {
+        while (fake_poll(&f->a, &cqe)) {
+        }
+    }
+}
+
+static void test_failed_head_room_race(void **state)
+{
+    Fix *f = *state;
+
+    for (unsigned i = 0; i < 16; i++) {
+        deliver(f, 8, i);
+    }
+    f->h.on_write = take_when_published;
+    fake_post(&f->a, PAGE(0), 0, 7);
+    /* Publishing "blocked" is what makes the process look; the card then
+     * looks at its word again and goes on by itself. */
+    f->h.core.eps[1].publish = true;
+    fake_ring_bell(&f->a);
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_BAD_DESC, 7);
+}
+
+/* Several small buffers in one page: one report. */
+static void test_one_report_for_one_page(void **state)
+{
+    Fix *f = *state;
+
+    for (unsigned i = 0; i < 4; i++) {
+        fake_post(&f->a, PAGE(0) + 256 * i, 256, i);
+    }
+    fix_settle(f);
+    assert_int_equal(f->d.misses, 1);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(head_state(f, i), UNETMM_HEAD_READY);
+        deliver(f, 200, i);
+        fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, i);
+        fake_check(f->s1, PAGE(0) + 256 * i, 200, i);
+    }
+}
+
+/* A head returned while its answer is under way makes the answer stale. */
+static void test_closing_ends_pretranslation(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault fault;
+
+    fake_post(&f->a, PAGE(0), 4096, 1);
+    fake_ring_bell(&f->a);
+    assert_true(fake_fault(&f->d, &fault));
+    assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
+    assert_int_equal(fake_resolve(&f->d, &fault, 1, NULL), UNETMM_CS_STALE);
+    assert_int_equal(f->h.core.tlb.used, 0);
+    assert_int_equal(f->h.core.in_flight_used, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fix_test(test_how_many_are_asked),
+        fix_test(test_all_pages_in_one_miss),
+        fix_test(test_answer_in_pieces),
+        fix_test(test_asked_head_drops),
+        fix_test(test_skip_returns_deferred),
+        fix_test(test_skip_stays_in_the_window),
+        fix_test(test_skip_stops_at_asked),
+        fix_test(test_drop_never_returns),
+        fix_test(test_failed_heads),
+        fix_test(test_malformed_buffers),
+        fix_test(test_largest_buffer),
+        fix_test(test_evicted_head_is_asked_again),
+        fix_test(test_invalidated_head_is_asked_again),
+        fix_test_with(test_no_infinite_trade, tiny_tlb),
+        fix_test(test_failed_head_room_race),
+        fix_test(test_one_report_for_one_page),
+        fix_test(test_closing_ends_pretranslation),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "traffic.h"
+#include "guard.h"
+#include "link.h"
+
+#define TRAFFIC_PAGES   16
+
+static void *traffic_thread(void *argument)
+{
+    struct traffic *traffic = argument;
+    struct chance chance;
+    struct link link;
+    uint8_t *from, *to;
+
+    chance_init(&chance, traffic->stream);
+    link_open(&link, NULL, NULL);
+    from = pages(TRAFFIC_PAGES);
+    to = pages(TRAFFIC_PAGES);
+    reach(link.ctx, from, TRAFFIC_PAGES * PAGE, true);
+    reach(link.ctx, to, TRAFFIC_PAGES * PAGE, true);
+    while (!atomic_load(&traffic->stop)) {
+        uint32_t room = TRAFFIC_PAGES * UNETMM_PAGE_BYTES - link.tx->mtu;
+
+        exchange_pattern(&link, from + chance_below(&chance, room),
+                         to + chance_below(&chance, room),
+                         1 + chance_below(&chance, link.tx->mtu),
+                         chance_u64(&chance));
+        atomic_fetch_add(&traffic->messages, 1);
+    }
+    link_close(&link);
+    return NULL;
+}
+
+void traffic_start(struct traffic *traffic, uint64_t stream)
+{
+    atomic_init(&traffic->stop, false);
+    atomic_init(&traffic->messages, 0);
+    traffic->stream = stream;
+    CHECK_EQ(pthread_create(&traffic->thread, NULL, traffic_thread, traffic),
+             0);
+    /* What it maps, it has mapped: holes that others leave stay holes. */
+    EVENTUALLY(atomic_load(&traffic->messages) > 0);
+}
+
+void traffic_stop(struct traffic *traffic)
+{
+    atomic_store(&traffic->stop, true);
+    CHECK_EQ(pthread_join(traffic->thread, NULL), 0);
+}
+
+/* ---- In processes ---------------------------------------------------------------- */
+
+/* One message and its answer; false: the card has gone. */
+static bool one_round(struct link *link, uint8_t *from, uint8_t *to,
+                      uint64_t key)
+{
+    uint64_t end = deadline_in(10);
+    struct unetmm_completion c;
+    int ret;
+
+    pattern_fill(from, PAGE, key, 0);
+    ret = unetmm_post(link->rx->ep, to, PAGE, 1, 0);
+    if (!ret || ret == -EAGAIN) {
+        ret = unetmm_send(link->tx->ep, link->tx->channel, from, PAGE, 2, 0);
+    }
+    if (ret && ret != -EAGAIN) {
+        return false;
+    }
+    ret = unetmm_wait(link->tx->ep, &c, 1, 200 * NS_PER_MS);
+    if (ret < 0 || (ret && c.status && c.status != UNETMM_ST_LINK_DOWN)) {
+        return false;
+    }
+    while (ret > 0 && now_ns() < end) {
+        ret = unetmm_wait(link->rx->ep, &c, 1, NS_PER_MS);
+        if (ret > 0 && c.type == UNETMM_CQE_RECEIVED) {
+            CHECK_PATTERN(to, PAGE, key);
+            return true;
+        }
+        if (ret <= 0) {
+            break;
+        }
+    }
+    return ret >= 0;
+}
+
+static void crowd_member(void *argument)
+{
+    struct crowd_state *state = argument;
+    struct link link;
+    uint8_t *from, *to;
+    uint64_t key;
+
+    link_open(&link, NULL, NULL);
+    from = pages(1);
+    to = pages(1);
+    reach(link.ctx, from, PAGE, true);
+    reach(link.ctx, to, PAGE, true);
+    for (key = 1; !atomic_load(&state->stop); key++) {
+        bool lives = one_round(&link, from, to, key);
+
+        if (!lives && atomic_load(&state->hard)) {
+            break;
+        }
+        CHECK(lives);
+        atomic_fetch_add(&state->messages, 1);
+    }
+    /* Whatever has become of the card, these must return. */
+    unetmm_ep_destroy(link.one.ep);
+    unetmm_ep_destroy(link.two.ep);
+    unetmm_close(link.ctx);
+}
+
+void crowd_start(struct crowd *crowd, unsigned n)
+{
+    unsigned i;
+
+    crowd->n = n;
+    crowd->state = shared_memory(sizeof(*crowd->state));
+    for (i = 0; i < n; i++) {
+        crowd->pids[i] = start_process(crowd_member, crowd->state);
+    }
+    crowd_await(crowd, 10);
+}
+
+void crowd_await(struct crowd *crowd, unsigned messages)
+{
+    uint64_t until = atomic_load(&crowd->state->messages) + messages;
+
+    EVENTUALLY(atomic_load(&crowd->state->messages) >= until);
+}
+
+void crowd_stop(struct crowd *crowd)
+{
+    unsigned i;
+
+    atomic_store(&crowd->state->stop, true);
+    for (i = 0; i < crowd->n; i++) {
+        end_process(crowd->pids[i]);
+    }
+}
