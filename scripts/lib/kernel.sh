@@ -190,3 +190,8 @@ setup_kernel() {
     product "kernel-$name" "getting Linux $abi" "$dir" \
         get_debian_kernel "$abi" "$version"
 }
+
+# kernel_source: prints the source tree that the debug kernel was made from.
+kernel_source() {
+    echo "$CACHE/kernel/source-$(pinned kernel-debug debug_source_version)"
+}

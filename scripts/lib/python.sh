@@ -65,3 +65,6 @@ build_python() {
 run_meson() {
     "$(build_python)" -m mesonbuild.mesonmain "$@"
 }
+
+# meson_command: prints the words that run_meson would call.
+meson_command() { echo "$(build_python) -m mesonbuild.mesonmain"; }
