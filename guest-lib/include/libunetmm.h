@@ -93,7 +93,12 @@ int unetmm_probe(struct unetmm_ctx *ctx, const uint8_t mac[6],
 
 /* ---- Endpoint ---------------------------------------------------------- */
 
-#define UNETMM_SPIN_DEFAULT_NS  50000u
+/*
+ * About what it costs to block, and a little above the round trip of a short
+ * message between two idle guests: a spin just shorter than that would pay for
+ * both.
+ */
+#define UNETMM_SPIN_DEFAULT_NS  100000u
 #define UNETMM_SPIN_FOREVER     0xffffffffu
 
 struct unetmm_ep_attr {

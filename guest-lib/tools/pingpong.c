@@ -4,8 +4,8 @@
  *
  * One message is on its way at a time.  A datagram may be lost: the connecting
  * side then sends the message again after a while, and again after twice that,
- * counts it as lost, and leaves its time out of the samples.  The listening side answers a message that it has
- * answered before with the same answer.
+ * counts it as lost, and leaves its time out of the samples.  The listening
+ * side answers a message that it has answered before with the same answer.
  */
 #include "session.h"
 
@@ -37,7 +37,7 @@ static const char usage[] =
 "                       turn comes: it comes back empty (default), or it stays\n"
 "      --poll           never block: wait by looking\n"
 "      --block          never spin: wait by blocking\n"
-"      --spin-ns N      look for N ns, then block (50000)\n"
+"      --spin-ns N      look for N ns, then block (100000)\n"
 "      --buffers N      free buffers that are posted (as suits the TLB)\n"
 "      --memory BYTES   spread the buffers over so much memory, so that the\n"
 "                       card's TLB has to work\n"
@@ -252,16 +252,17 @@ static void print_json(const struct session *s, const struct plan *plan,
            "\"bytes\":%u,\"frame\":%u,\"frames\":%u,\"median\":%.3f,"
            "\"p99\":%.3f,\"n\":%zu,\"unit\":\"us\",\"min\":%.3f,"
            "\"p90\":%.3f,\"p999\":%.3f,\"max\":%.3f,\"lost\":%llu,"
-           "\"resent\":%llu,\"skipped\":%llu,\"source\":\"%s\",\"policy\":\"%s\","
-           "\"memory\":%llu,\"buffers\":%u,\"verified\":%s,\"bad\":%llu,"
-           "\"seed\":%llu}\n",
+           "\"resent\":%llu,\"skipped\":%llu,\"source\":\"%s\","
+           "\"policy\":\"%s\",\"memory\":%llu,\"buffers\":%u,"
+           "\"verified\":%s,\"bad\":%llu,\"seed\":%llu}\n",
            mode_name(s->opt), plan->size, plan->frame, plan->nframes,
            one_way_us(r, 0.5), one_way_us(r, 0.99), r->nsamples,
            one_way_us(r, 0), one_way_us(r, 0.9), one_way_us(r, 0.999),
            one_way_us(r, 1), (unsigned long long)r->lost,
-           (unsigned long long)r->resent, (unsigned long long)s->skipped, source_name(s->opt->source),
-           policy_name(s->opt->policy), (unsigned long long)s->opt->memory,
-           s->buffers, plan->verify ? "true" : "false",
+           (unsigned long long)r->resent, (unsigned long long)s->skipped,
+           source_name(s->opt->source), policy_name(s->opt->policy),
+           (unsigned long long)s->opt->memory, s->buffers,
+           plan->verify ? "true" : "false",
            (unsigned long long)r->bad, (unsigned long long)plan->seed);
 }
 
