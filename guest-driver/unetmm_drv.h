@@ -156,6 +156,8 @@ struct unetmm_cmdq {
 	u32 waiting;		/* who wants EVENT_CMD to interrupt */
 };
 
+#define UNETMM_FETCH		16	/* fault records taken at once */
+
 /* Pages on their way from the process to the card. */
 struct unetmm_pin {
 	struct rb_node node;	/* in space->pins, by vpn; space->lock */
@@ -333,7 +335,8 @@ struct unetmm_dev {
 	struct unetmm_ring fault;
 	struct unetmm_ring notify;
 	struct work_struct fault_work;
-	struct unetmm_batch *fault_batch;
+	struct unetmm_fault fault_recs[UNETMM_FETCH];	/* fault_work's */
+	struct unetmm_batch *fault_batch;		/* fault_work's */
 	struct mutex reply_lock;	/* the list page */
 	__le64 *reply_list;
 	dma_addr_t reply_list_dma;

@@ -20,7 +20,6 @@
 #include "unetmm_trace.h"
 
 #define UNETMM_TRIES		16	/* races with the notifier */
-#define UNETMM_FETCH		16	/* records taken from the ring at once */
 #define UNETMM_TURN		256	/* records before others get a chance */
 
 struct unetmm_deferred {
@@ -380,13 +379,13 @@ static void unetmm_evict(struct unetmm_dev *dev, const struct unetmm_fault *rec)
  * Copies records out and gives their places back before they are handled:
  * an answer may need a place for an eviction.
  */
-static u32 unetmm_fault_fetch(struct unetmm_dev *dev, struct unetmm_fault *recs)
+static u32 unetmm_fault_fetch(struct unetmm_dev *dev)
 {
 	const struct unetmm_fault *rec;
 	u32 n = 0;
 
 	while (n < UNETMM_FETCH && (rec = unetmm_ring_peek(&dev->fault))) {
-		recs[n++] = *rec;
+		dev->fault_recs[n++] = *rec;
 		dev->fault.index++;
 	}
 	if (n)
@@ -398,15 +397,15 @@ void unetmm_fault_work(struct work_struct *work)
 {
 	struct unetmm_dev *dev = container_of(work, struct unetmm_dev,
 					      fault_work);
-	struct unetmm_fault recs[UNETMM_FETCH];
+	const struct unetmm_fault *rec = dev->fault_recs;
 	u32 i, n, total = 0;
 
-	while (unetmm_running(dev) && (n = unetmm_fault_fetch(dev, recs))) {
+	while (unetmm_running(dev) && (n = unetmm_fault_fetch(dev))) {
 		for (i = 0; i < n; i++) {
-			if (recs[i].type == UNETMM_FAULT_MISS)
-				unetmm_miss(dev, &recs[i]);
-			else if (recs[i].type == UNETMM_FAULT_EVICT)
-				unetmm_evict(dev, &recs[i]);
+			if (rec[i].type == UNETMM_FAULT_MISS)
+				unetmm_miss(dev, &rec[i]);
+			else if (rec[i].type == UNETMM_FAULT_EVICT)
+				unetmm_evict(dev, &rec[i]);
 		}
 		total += n;
 		if (total >= UNETMM_TURN) {

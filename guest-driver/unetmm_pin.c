@@ -90,7 +90,7 @@ static int unetmm_check_vma(struct mm_struct *mm, u64 vaddr, bool write,
 {
 	struct vm_area_struct *vma;
 
-	mmap_assert_locked(mm);
+	lockdep_assert_held(&mm->mmap_lock);
 	if (vaddr >= mm->task_size)
 		return -EFAULT;
 	vma = vma_lookup(mm, vaddr);
@@ -113,7 +113,7 @@ static int unetmm_why_refused(struct mm_struct *mm, u64 vaddr, int err)
 	struct vm_area_struct *vma;
 	u64 offset;
 
-	mmap_assert_locked(mm);
+	lockdep_assert_held(&mm->mmap_lock);
 	if (err == -ENOMEM || err == -EINTR || err == -EAGAIN)
 		return err;
 	vma = vma_lookup(mm, vaddr);
@@ -162,6 +162,13 @@ static bool unetmm_bounced(struct device *d, struct page *page, dma_addr_t dma)
 	return dma != phys_to_dma(d, page_to_phys(page));
 }
 
+/*
+ * One page may be mapped several times at once: by two addresses, two
+ * processes, or because its last mapping still waits to be undone.  That is
+ * fine since no cache is synchronized for us, and said by SKIP_CPU_SYNC.
+ */
+#define UNETMM_DMA_ATTRS	(DMA_ATTR_SKIP_CPU_SYNC | DMA_ATTR_NO_WARN)
+
 static enum dma_data_direction unetmm_direction(bool write)
 {
 	return write ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
@@ -173,13 +180,13 @@ static int unetmm_map_page(struct unetmm_dev *dev, struct page *page,
 	struct device *d = &dev->pdev->dev;
 
 	*dma = dma_map_page_attrs(d, page, 0, PAGE_SIZE,
-				  unetmm_direction(write), DMA_ATTR_NO_WARN);
+				  unetmm_direction(write), UNETMM_DMA_ATTRS);
 	if (dma_mapping_error(d, *dma))
 		return -ENOMEM;
 	if (unetmm_bounced(d, page, *dma)) {
 		dma_unmap_page_attrs(d, *dma, PAGE_SIZE,
 				     unetmm_direction(write),
-				     DMA_ATTR_SKIP_CPU_SYNC);
+				     UNETMM_DMA_ATTRS);
 		unetmm_count(dev, bounce_refused);
 		return -EOPNOTSUPP;
 	}
@@ -213,8 +220,8 @@ static int unetmm_pin_make(struct unetmm_aspace *space, unsigned long vpn,
 /* Unmaps, unpins, uncharges.  The card has dropped it.  Sleeps. */
 void unetmm_pin_free(struct unetmm_aspace *space, struct unetmm_pin *pin)
 {
-	dma_unmap_page(&space->dev->pdev->dev, pin->dma, PAGE_SIZE,
-		       unetmm_direction(pin->write));
+	dma_unmap_page_attrs(&space->dev->pdev->dev, pin->dma, PAGE_SIZE,
+			     unetmm_direction(pin->write), UNETMM_DMA_ATTRS);
 	trace_unetmm_unpin(space->id, pin->vpn, page_to_pfn(pin->page),
 			   pin->write);
 	if (pin->dirty) {

@@ -47,11 +47,23 @@ class Qmp:
     def __init__(self, path, timeout=10):
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(timeout)
-        self._socket.connect(path)
+        self._connect(path, timeout)
         self._file = self._socket.makefile("rw", encoding="utf-8")
         self.events = []
         self._file.readline()
         self.command("qmp_capabilities")
+
+    def _connect(self, path, timeout):
+        """QEMU makes the socket's file a moment before it listens."""
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                self._socket.connect(path)
+                return
+            except (FileNotFoundError, ConnectionRefusedError):
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
 
     def command(self, name, **arguments):
         """Executes a command; returns its result or raises GuestError."""

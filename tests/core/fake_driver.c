@@ -33,6 +33,13 @@ static FakeVpage *page_of_record(FakeDriver *d, const struct unetmm_fault *f)
     return fake_vpage(d->spaces[f->space], f->vaddr);
 }
 
+/* Pinned: the card may use the page, as far as the process may. */
+static void page_pin(FakeHost *host, FakeVpage *page, unsigned pins)
+{
+    page->pins = pins;
+    fake_rights(host, page->dma, FAKE_PAGE, pins ? page->rights : 0);
+}
+
 /* The card has just written the phase of a fault record. */
 static void driver_on_store(FakeHost *host, uint64_t addr)
 {
@@ -53,12 +60,11 @@ static void driver_on_store(FakeHost *host, uint64_t addr)
     }
     page = page_of_record(d, &f);
     assert_non_null(page);
-    assert_true(page->held);
+    assert_true(page->pins > 0);
     assert_int_equal(f.pte & UNETMM_PTE_ADDR, page->dma);
-    page->held = page->held_write = false;
     page->evicted++;
     page->dirty |= f.flags & UNETMM_FAULT_F_DIRTY;
-    fake_rights(host, page->dma, FAKE_PAGE, 0);
+    page_pin(host, page, page->pins - 1);
 }
 
 void fake_driver_start(FakeDriver *d)
@@ -214,13 +220,6 @@ uint8_t fake_reply(FakeDriver *d, const struct unetmm_fault *f, uint8_t status,
     return reply(d, f->space, r, NULL);
 }
 
-static void page_give(FakeHost *host, FakeVpage *page)
-{
-    page->held = true;
-    page->held_write = page->rights & FAKE_W;
-    fake_rights(host, page->dma, FAKE_PAGE, page->rights);
-}
-
 static uint8_t give(FakeSpace *s, uint32_t fault_id, uint64_t vaddr,
                     uint32_t npages, uint32_t *taken)
 {
@@ -230,7 +229,6 @@ static uint8_t give(FakeSpace *s, uint32_t fault_id, uint64_t vaddr,
         .npages = npages, .vaddr = vaddr, .list = d->list,
         .tag = (uint32_t)(vaddr >> 12) ^ 0xabcd,
     };
-    bool was_held[UNETMM_REPLY_MAX_PAGES];
     uint8_t status;
     uint32_t n = 0;
 
@@ -239,21 +237,20 @@ static uint8_t give(FakeSpace *s, uint32_t fault_id, uint64_t vaddr,
         uint64_t pte;
 
         assert_non_null(page);
-        was_held[i] = page->held;
         pte = cpu_to_le64(page->dma | UNETMM_PTE_VALID |
                           (page->rights & FAKE_R ? UNETMM_PTE_READ : 0) |
                           (page->rights & FAKE_W ? UNETMM_PTE_WRITE : 0));
         fake_write(d->host, d->list + i * sizeof(pte), &pte, sizeof(pte));
-        page_give(d->host, page);
+        page_pin(d->host, page, page->pins + 1);
     }
     status = reply(d, s->id, r, &n);
     assert_true(n <= npages);
-    for (uint32_t i = n; i < npages; i++) {
+    for (uint32_t i = 0; i < npages; i++) {
         FakeVpage *page = fake_vpage(s, vaddr + (uint64_t)i * FAKE_PAGE);
 
-        if (!was_held[i]) {
-            page->held = page->held_write = false;
-            fake_rights(d->host, page->dma, FAKE_PAGE, 0);
+        /* Not taken, or there already: one of the two pins goes. */
+        if (i >= n || page->pins > 1) {
+            page_pin(d->host, page, page->pins - 1);
         }
     }
     if (taken) {
@@ -361,8 +358,7 @@ bool fake_invalidate(FakeSpace *s, uint64_t vaddr, uint64_t bytes)
     g_hash_table_iter_init(&iter, s->pages);
     while (!busy && g_hash_table_iter_next(&iter, NULL, (void **)&page)) {
         if (page->vpn >= vaddr >> 12 && page->vpn <= last >> 12) {
-            page->held = page->held_write = false;
-            fake_rights(host, page->dma, FAKE_PAGE, 0);
+            page_pin(host, page, 0);
         }
     }
     return busy;
@@ -446,7 +442,7 @@ void fake_map(FakeSpace *s, uint64_t vaddr, uint64_t bytes, uint8_t rights)
             fake_table_set(s, vpn << 12, page->dma | UNETMM_PTE_VALID |
                            (rights & FAKE_R ? UNETMM_PTE_READ : 0) |
                            (rights & FAKE_W ? UNETMM_PTE_WRITE : 0));
-            page_give(s->driver->host, page);
+            page_pin(s->driver->host, page, 1);
         }
     }
 }

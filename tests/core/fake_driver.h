@@ -32,8 +32,7 @@ typedef struct FakeVpage {
     uint8_t rights;             /* FAKE_R, FAKE_W */
     bool absent;                /* not resident: answered DEFERRED */
     uint8_t error;              /* UNETMM_ST_*: answered ERROR */
-    bool held;                  /* the card has it */
-    bool held_write;
+    unsigned pins;              /* not 0: the card has it, or is given it */
     unsigned asked;             /* misses reported for it */
     unsigned evicted;
     bool dirty;                 /* an eviction said so */

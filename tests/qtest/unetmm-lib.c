@@ -117,7 +117,7 @@ void qunetmm_flr(QUnetmm *c)
                        PCI_EXP_DEVCTL_BCR_FLR);
 }
 
-/* ---- Registers ------------------------------------------------------------ */
+/* ---- Registers ---------------------------------------------------------- */
 
 uint32_t qunetmm_read(QUnetmm *c, uint32_t reg)
 {
@@ -176,7 +176,7 @@ void qunetmm_wait_counter(QUnetmm *c, enum unetmm_counter counter,
     g_assert_cmpuint(qunetmm_counter(c, counter), ==, value);
 }
 
-/* ---- Card rings ------------------------------------------------------------ */
+/* ---- Card rings --------------------------------------------------------- */
 
 static size_t ring_entry_bytes(unsigned ring)
 {
@@ -304,7 +304,7 @@ struct unetmm_fault qunetmm_expect_miss(QUnetmm *c, uint64_t vaddr,
     return f;
 }
 
-/* ---- Spaces and translations ------------------------------------------------ */
+/* ---- Spaces and translations -------------------------------------------- */
 
 void qunetmm_space(QUnetmm *c, uint16_t space, uint8_t source,
                    uint8_t levels, uint64_t table)
@@ -383,7 +383,7 @@ bool qunetmm_invalidate_busy(QUnetmm *c)
     return qunetmm_read(c, UNETMM_REG_INV_CTRL) & UNETMM_INV_BUSY;
 }
 
-/* ---- Endpoints --------------------------------------------------------------- */
+/* ---- Endpoints ---------------------------------------------------------- */
 
 void qunetmm_ep_alloc(QUnetmmEp *ep, QUnetmm *c, uint16_t id, uint16_t space,
                       uint32_t log2)
@@ -597,7 +597,7 @@ struct unetmm_ep_card qunetmm_ep_card(QUnetmmEp *ep)
     return card;
 }
 
-/* ---- Memory ----------------------------------------------------------------- */
+/* ---- Memory ------------------------------------------------------------- */
 
 void qunetmm_pattern(uint8_t *data, size_t bytes, uint32_t seed)
 {
@@ -653,7 +653,7 @@ void qunetmm_buf_free(QUnetmmBuf *buf)
     g_clear_pointer(&buf->model, g_free);
 }
 
-/* ---- Frames, and the monitor --------------------------------------------------- */
+/* ---- Frames, and the monitor -------------------------------------------- */
 
 void qunetmm_frame_seal(uint8_t *frame)
 {

@@ -75,7 +75,7 @@ bool qunetmm_msix_pending(QUnetmm *c, unsigned vector);
 bool qunetmm_msi_taken(QUnetmm *c, unsigned vector);
 void qunetmm_flr(QUnetmm *c);
 
-/* ---- Registers ------------------------------------------------------------ */
+/* ---- Registers ---------------------------------------------------------- */
 
 uint32_t qunetmm_read(QUnetmm *c, uint32_t reg);
 void qunetmm_write(QUnetmm *c, uint32_t reg, uint32_t value);
@@ -90,7 +90,7 @@ void qunetmm_doorbell(QUnetmm *c, uint32_t ep);
 void qunetmm_wait_counter(QUnetmm *c, enum unetmm_counter counter,
                           uint64_t value);
 
-/* ---- Card rings ------------------------------------------------------------ */
+/* ---- Card rings --------------------------------------------------------- */
 
 void qunetmm_ring_start(QUnetmm *c, unsigned ring, uint32_t log2);
 /* MSI-X open, all four rings of this size, and ENABLE. */
@@ -106,7 +106,7 @@ bool qunetmm_notify(QUnetmm *c, struct unetmm_notify *notify);
 struct unetmm_fault qunetmm_expect_miss(QUnetmm *c, uint64_t vaddr,
                                         uint32_t npages, uint8_t flags);
 
-/* ---- Spaces and translations ------------------------------------------------ */
+/* ---- Spaces and translations -------------------------------------------- */
 
 void qunetmm_space(QUnetmm *c, uint16_t space, uint8_t source,
                    uint8_t levels, uint64_t table);
@@ -124,7 +124,7 @@ void qunetmm_invalidate(QUnetmm *c, uint16_t space, uint64_t first,
                         uint64_t last);
 bool qunetmm_invalidate_busy(QUnetmm *c);
 
-/* ---- Endpoints --------------------------------------------------------------- */
+/* ---- Endpoints ---------------------------------------------------------- */
 
 void qunetmm_ep_alloc(QUnetmmEp *ep, QUnetmm *c, uint16_t id, uint16_t space,
                       uint32_t log2);
@@ -160,7 +160,7 @@ void qunetmm_expect_none(QUnetmmEp *ep);
 void qunetmm_arm(QUnetmmEp *ep);
 struct unetmm_ep_card qunetmm_ep_card(QUnetmmEp *ep);
 
-/* ---- Memory ----------------------------------------------------------------- */
+/* ---- Memory ------------------------------------------------------------- */
 
 /* Bytes that tell their position and their seed. */
 void qunetmm_pattern(uint8_t *data, size_t bytes, uint32_t seed);
@@ -172,7 +172,7 @@ void qunetmm_buf_expect(QUnetmmBuf *buf, size_t offset, const void *data,
 void qunetmm_buf_check(QUnetmmBuf *buf);
 void qunetmm_buf_free(QUnetmmBuf *buf);
 
-/* ---- Frames, and the monitor --------------------------------------------------- */
+/* ---- Frames, and the monitor -------------------------------------------- */
 
 /* A datagram with the right checksum; frame has room for payload. */
 size_t qunetmm_frame(uint8_t *frame, const struct unetmm_frame *header,

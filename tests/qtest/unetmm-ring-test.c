@@ -9,7 +9,7 @@
 
 static const struct unetmm_cmd nop = { .opcode = UNETMM_CMD_NOP };
 
-/* ---- Registers of a ring ------------------------------------------------- */
+/* ---- Registers of a ring ------------------------------------------------ */
 
 static void check_enable(QUnetmm *c, unsigned ring, uint64_t base,
                          uint32_t log2, bool ok)
@@ -106,7 +106,7 @@ static void test_ring_index(void *obj, void *data, QGuestAllocator *alloc)
                      ==, 0);
 }
 
-/* ---- Commands ---------------------------------------------------------------- */
+/* ---- Commands ----------------------------------------------------------- */
 
 /* Smallest rings, many rounds: each command answered once, in order. */
 static void test_cmd_wrap(void *obj, void *data, QGuestAllocator *alloc)
@@ -302,6 +302,8 @@ static void test_cmd_reply(void *obj, void *data, QGuestAllocator *alloc)
     struct unetmm_cmd bad;
     uint32_t taken;
 
+    qtest_writeq(c->dev.bus->qts, c->list, QUNETMM_RW);
+    qtest_writeq(c->dev.bus->qts, c->list + 8, QUNETMM_RW);
     qunetmm_start(c, 3);
     check_cmd(c, good, UNETMM_CS_BAD_ID);
     qunetmm_space(c, 0, UNETMM_SOURCE_DIRECT, 0, 0);
@@ -325,7 +327,7 @@ static void test_cmd_reply(void *obj, void *data, QGuestAllocator *alloc)
     BAD(UNETMM_CS_BAD_ARG, reply.npages, UNETMM_REPLY_MAX_PAGES + 1);
     BAD(UNETMM_CS_BAD_ARG, reply.npages, 0xffff);
     BAD(UNETMM_CS_BAD_ARG, reply.vaddr, QUNETMM_VA + 1);
-    BAD(UNETMM_CS_BAD_ARG, reply.list, c->list);        /* not VALID */
+    BAD(UNETMM_CS_BAD_ARG, reply.list, c->list + 16);   /* not VALID */
     BAD(UNETMM_CS_DMA, reply.list, c->regs.addr);
     BAD(UNETMM_CS_STALE, reply.fault_id, 0);
     BAD(UNETMM_CS_STALE, reply.fault_id, 0xfffffffe);
@@ -343,7 +345,7 @@ static void test_cmd_reply(void *obj, void *data, QGuestAllocator *alloc)
     g_assert_cmpuint(qunetmm_counter(c, UNETMM_C_tlb_inserts), ==, 1);
 }
 
-/* ---- Ring memory that the bus refuses ------------------------------------------- */
+/* ---- Ring memory that the bus refuses ----------------------------------- */
 
 static void check_fatal(QUnetmm *c, unsigned ring)
 {

@@ -70,7 +70,7 @@ static void test_bars(void *obj, void *data, QGuestAllocator *alloc)
               PCI_BASE_ADDRESS_MEM_PREFETCH, pow2ceil(doorbells));
 }
 
-/* ---- Registers ------------------------------------------------------------ */
+/* ---- Registers ---------------------------------------------------------- */
 
 static void test_reset_values(void *obj, void *data, QGuestAllocator *alloc)
 {
@@ -252,7 +252,7 @@ static void test_doorbell_page(void *obj, void *data, QGuestAllocator *alloc)
     g_assert_cmpuint(qunetmm_counter(c, UNETMM_C_doorbells), ==, 0);
 }
 
-/* ---- Interrupts -------------------------------------------------------------- */
+/* ---- Interrupts --------------------------------------------------------- */
 
 static void test_irq(void *obj, void *data, QGuestAllocator *alloc)
 {
@@ -326,7 +326,7 @@ static void test_moderation(void *obj, void *data, QGuestAllocator *alloc)
     g_assert_cmpuint(qunetmm_counter(c, UNETMM_C_interrupts), ==, 2);
 }
 
-/* ---- DMA test ------------------------------------------------------------------ */
+/* ---- DMA test ----------------------------------------------------------- */
 
 static uint32_t dma_test(QUnetmm *c, uint64_t addr, uint32_t len, uint32_t op)
 {
@@ -443,7 +443,7 @@ static void test_bus_master_off(void *obj, void *data, QGuestAllocator *alloc)
     qunetmm_buf_free(&buf);
 }
 
-/* ---- The libqos node ------------------------------------------------------------ */
+/* ---- The libqos node ---------------------------------------------------- */
 
 typedef struct QUnetmmQ35 {
     QOSGraphObject obj;

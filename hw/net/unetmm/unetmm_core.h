@@ -21,7 +21,7 @@
 #define UNETMM_MAX_HEADS        16
 #define UNETMM_MAX_LOCAL        4096
 #define UNETMM_MAX_BUF_PAGES    1024    /* of a free buffer */
-#define UNETMM_HEAD_ASKS        4       /* times a head asks in one activity */
+#define UNETMM_HEAD_ASKS        4       /* of the first head in one activity */
 #define UNETMM_EP_MISSES        (1 + UNETMM_MAX_HEADS)
 #define UNETMM_NUM_SOURCES      3
 #define UNETMM_NUM_POLICIES     2

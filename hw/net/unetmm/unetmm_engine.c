@@ -114,7 +114,8 @@ static int64_t engine_deadline(const UnetmmCore *core)
 {
     int64_t when = unetmm_irq_deadline(core);
 
-    if (core->port.held) {
+    /* While the wire is blocked unetmm_core_sent() sees to it. */
+    if (core->port.held && unetmm_port_ready(core)) {
         when = MIN(when, core->port.held_until_ns);
     }
     if (core->rx.active) {

@@ -289,18 +289,24 @@ static void ep_check_arm(UnetmmCore *core, UnetmmEp *ep)
 {
     uint32_t ahead = (ep->cq_prod - ep->arm) & UNETMM_ARM_COUNT;
 
-    if (!(ep->arm & UNETMM_ARM) || ep->arm == ep->arm_done) {
-        return;
-    }
     /* Exceeded: ahead by 1 .. 2^30 - 1, modulo 2^31. */
-    if (ahead != 0 && ahead <= UNETMM_ARM_COUNT / 2) {
+    if (!(ep->arm & UNETMM_ARM) || ahead == 0 ||
+        ahead > UNETMM_ARM_COUNT / 2) {
+        /* The same word may come again when the count has gone round. */
+        ep->arm_done = 0;
+    } else if (ep->arm != ep->arm_done) {
         ep->arm_done = ep->arm;
         unetmm_notify_want(core, ep, false);
     }
 }
 
-static bool ep_has_work(const UnetmmEp *ep)
+static bool ep_has_work(UnetmmEp *ep)
 {
+    /* It could not be returned before the completion queue had room. */
+    if (ep->nheads && unetmm_ep_cq_spare(ep) &&
+        unetmm_head_at(ep, 0)->state == UNETMM_HEAD_FAILED && !ep->landing) {
+        return true;
+    }
     if (ep->nheads < ep->max_heads &&
         ep->fq_cons + ep->nheads != ep->fq_prod) {
         return true;

@@ -164,11 +164,30 @@ static void miss_on_its_own(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
     miss_enqueue(core, miss);
 }
 
+/* Joins a report in flight; false: there is none that covers this miss. */
+static bool miss_join(UnetmmCore *core, const UnetmmEp *ep, UnetmmMiss *miss)
+{
+    UnetmmMiss *leader = miss_find_leader(core, ep, miss);
+
+    if (!leader) {
+        return false;
+    }
+    /* After a RETRY it may have followers: no chains, they join again. */
+    miss_for_joined(core, miss_number(core, miss), miss_on_its_own, 0, 0);
+    miss->state = UNETMM_MISS_JOINED;
+    miss->leader = miss_number(core, leader);
+    core->misses_joined++;
+    core->counters[UNETMM_C_faults_joined]++;
+    if (leader->state == UNETMM_MISS_DEFERRED) {
+        miss_tell(core, miss, UNETMM_REPLY_DEFERRED, 0);
+    }
+    return true;
+}
+
 void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
                       uint64_t vpn, uint32_t npages, bool write)
 {
     UnetmmMiss *miss = &ep->misses[number];
-    UnetmmMiss *leader;
 
     miss_clear(core, miss);
     miss->generation++;
@@ -180,17 +199,8 @@ void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
         miss_refuse(core, miss);
         return;
     }
-    leader = miss_find_leader(core, ep, miss);
-    if (!leader) {
+    if (!miss_join(core, ep, miss)) {
         miss_enqueue(core, miss);
-        return;
-    }
-    miss->state = UNETMM_MISS_JOINED;
-    miss->leader = miss_number(core, leader);
-    core->misses_joined++;
-    core->counters[UNETMM_C_faults_joined]++;
-    if (leader->state == UNETMM_MISS_DEFERRED) {
-        miss_tell(core, miss, UNETMM_REPLY_DEFERRED, 0);
     }
 }
 
@@ -259,9 +269,12 @@ void unetmm_miss_flush(UnetmmCore *core)
     UnetmmRing *ring = &core->rings[UNETMM_RING_FAULT];
 
     while (core->wanted_used && core->misses_asked < core->params.max_faults) {
-        UnetmmMiss *miss = &core->misses[core->wanted[core->wanted_first]];
+        uint32_t number = core->wanted[core->wanted_first];
+        UnetmmMiss *miss = &core->misses[number];
 
-        if (miss->state == UNETMM_MISS_WANTED) {
+        /* Of those that missed in one run the first reports, the rest join. */
+        if (miss->state == UNETMM_MISS_WANTED &&
+            !miss_join(core, miss_ep(core, number), miss)) {
             if (unetmm_ring_room(ring) <= (1u << ring->log2) / 4) {
                 miss_full(core);
                 return;

@@ -5,7 +5,7 @@
  * pages are asked for ahead, with the right to write, so that a message finds
  * them translated (U-Net/MM's pre-translation).  The pages are ordinary TLB
  * entries: evicted or invalidated, they are asked for again, a few times in
- * each activity of the endpoint (a doorbell, an arrival) and then not before
+ * each activity of the endpoint (a doorbell, an arrival), and not before
  * the next one.  (Without that bound two endpoints whose heads do not fit together
  * would have the driver trade pages between them for ever.)
  *
@@ -65,11 +65,17 @@ static uint32_t head_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
     return n;
 }
 
-/* May the head ask now?  Large ones need several answers. */
-static bool head_may_ask(const UnetmmEp *ep, const UnetmmHead *head)
+/*
+ * May the head ask now?  Large ones need several answers.  The first may ask
+ * more often than those behind it: where they do not fit together it is the one
+ * that stays, and messages get through.
+ */
+static bool head_may_ask(UnetmmEp *ep, const UnetmmHead *head)
 {
-    return head->asked_in != ep->activity ||
-           head->asks < UNETMM_HEAD_ASKS +
+    uint32_t asks = head == unetmm_head_at(ep, 0) ? UNETMM_HEAD_ASKS :
+                    UNETMM_HEAD_ASKS / 2;
+
+    return head->asked_in != ep->activity || head->asks < asks +
            unetmm_pte_pages(head->addr, head->len) / UNETMM_REPLY_MAX_PAGES;
 }
 

@@ -1,0 +1,488 @@
+/*
+ * unetmm: the engine: budget, fairness, wake-ups
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "fixture.h"
+
+#define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
+#define ARM(n) (UNETMM_ARM | ((n) & UNETMM_ARM_COUNT))
+
+static void arm(FakeEp *ep, uint32_t value)
+{
+    fake_user_word(ep, offsetof(struct unetmm_ep_user, cq_arm), value);
+}
+
+static unsigned notified(Fix *f, uint16_t ep)
+{
+    struct unetmm_notify n;
+    unsigned count = 0;
+
+    while (fake_notification(&f->d, &n)) {
+        assert_int_equal(n.type, UNETMM_NOTIFY_CQ);
+        assert_int_equal(n.ep, ep);
+        count++;
+    }
+    return count;
+}
+
+static void deliver(Fix *f, uint32_t n)
+{
+    fake_deliver(&f->h, fake_datagram(&f->a, FIX_WIRE, 11, 8, n));
+}
+
+/* ---- Budget ---- */
+
+static void few_descriptors(UnetmmParams *p)
+{
+    p->budget_descriptors = 10;
+}
+
+static void open_deep(Fix *f, FakeEp *ep, uint16_t id)
+{
+    fake_ep_init(ep, &f->d, id, f->s1);
+    ep->sq_log2 = ep->cq_log2 = 8;
+    fake_ep_create(ep);
+    fake_connect_peer(ep, FIX_WIRE, 13, FIX_MTU);
+}
+
+static void test_descriptor_budget(void **state)
+{
+    Fix *f = *state;
+    FakeEp e;
+
+    open_deep(f, &e, 3);
+    for (unsigned i = 0; i < 95; i++) {
+        fake_send_inline(&e, FIX_WIRE, i, 8, i, 0);
+    }
+    fake_ring_bell(&e);
+    for (unsigned i = 1; i < 10; i++) {
+        assert_int_equal(f->h.wire->len, 10 * i);
+        assert_int_equal(f->h.later, 1);
+        f->h.later = 0;
+        unetmm_core_run(&f->h.core);
+    }
+    assert_int_equal(f->h.wire->len, 95);
+    assert_int_equal(f->h.later, 0);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_budget_stops), 9);
+    for (unsigned i = 0; i < 95; i++) {
+        fake_expect(&e, UNETMM_CQE_SENT, UNETMM_ST_OK, i);
+        fake_check_frame(fake_wire_at(&f->h, i), 8, i);
+    }
+}
+
+static void few_bytes(UnetmmParams *p)
+{
+    p->budget_bytes = 65536;
+}
+
+static void test_byte_budget(void **state)
+{
+    Fix *f = *state;
+    FakeEp e;
+
+    open_deep(f, &e, 3);
+    fake_insert(f->s1, PAGE(0), 16, NULL);
+    for (unsigned i = 0; i < 12; i++) {
+        fake_send_at(&e, FIX_WIRE, PAGE(0), 30000, i);
+    }
+    fake_ring_bell(&e);
+    assert_int_equal(f->h.wire->len, 3);
+    f->h.later = 0;
+    unetmm_core_run(&f->h.core);
+    assert_int_equal(f->h.wire->len, 6);
+    fake_run_later(&f->h);
+    assert_int_equal(f->h.wire->len, 12);
+}
+
+/* Queues of very different depth: nobody waits for another's queue. */
+static void test_round_robin(void **state)
+{
+    Fix *f = *state;
+    unsigned place[3] = { 0, 0, 0 };
+    FakeEp e[3];
+
+    for (unsigned i = 0; i < 3; i++) {
+        open_deep(f, &e[i], 3 + i);
+    }
+    fake_set_reg(&f->h, UNETMM_REG_CTRL, 0);
+    for (unsigned i = 0; i < 200; i++) {
+        fake_send_inline(&e[0], FIX_WIRE, i, 8, i, UNETMM_SQE_F_QUIET);
+        fake_send_inline(&e[1], FIX_WIRE, i, 8, i, UNETMM_SQE_F_QUIET);
+    }
+    fake_send_inline(&e[2], FIX_WIRE, 0, 8, 0, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_ring_bell(&e[i]);
+    }
+    fake_set_reg(&f->h, UNETMM_REG_CTRL, 1);
+    fake_run_later(&f->h);
+    assert_int_equal(f->h.wire->len, 401);
+    for (unsigned i = 0; i < f->h.wire->len; i++) {
+        struct unetmm_frame *h = fake_header(fake_wire_at(&f->h, i));
+        unsigned who = le16_to_cpu(h->src_ep) - 3;
+
+        /* The short one is served after one turn of each of the others. */
+        if (who == 2) {
+            assert_true(i <= 2 * 16);
+        }
+        place[who]++;
+        if (i > 40 && i < 400) {
+            assert_true(place[0] + 17 >= place[1] &&
+                        place[1] + 17 >= place[0]);
+        }
+    }
+}
+
+/* An endless supplier of work does not keep a run of the engine for ever. */
+static void refill(FakeHost *host, const uint8_t *data, size_t bytes)
+{
+    Fix *f = container_of(host, Fix, h);
+
+    if (f->a.sq_prod - fake_card(&f->a).sq_cons < 10) {
+        fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, UNETMM_SQE_F_QUIET);
+    }
+}
+
+static void test_endless_supply(void **state)
+{
+    Fix *f = *state;
+
+    f->h.on_send = refill;
+    fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, UNETMM_SQE_F_QUIET);
+    fake_ring_bell(&f->a);
+    assert_int_equal(f->h.wire->len, 1024);
+    assert_int_equal(f->h.later, 1);
+    /* Others are served meanwhile. */
+    fake_send_inline(&f->b, FIX_WIRE, 1, 8, 9, 0);
+    fake_ring_bell(&f->b);
+    fake_expect(&f->b, UNETMM_CQE_SENT, UNETMM_ST_OK, 9);
+}
+
+/* A flood of commands is worked off in several runs, all of it. */
+static void test_command_flood(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_cmd nop = { .opcode = UNETMM_CMD_NOP };
+    struct unetmm_cmd_done done;
+    uint16_t first = f->d.tag;
+
+    fake_set_reg(&f->h, UNETMM_REG_CTRL, 0);
+    for (unsigned i = 0; i < 64; i++) {
+        fake_issue(&f->d, nop);
+    }
+    fake_set_reg(&f->h, UNETMM_REG_CTRL, 1);
+    fake_run_later(&f->h);
+    for (unsigned i = 0; i < 64; i++) {
+        assert_true(fake_done(&f->d, &done));
+        assert_int_equal(done.tag, (uint16_t)(first + i));
+    }
+}
+
+/* ---- Wake-ups ---- */
+
+static void test_armed_once(void **state)
+{
+    Fix *f = *state;
+
+    deliver(f, 0);
+    assert_int_equal(notified(f, 1), 0);
+    arm(&f->a, ARM(1));
+    fake_ring_bell(&f->a);
+    assert_int_equal(notified(f, 1), 0);
+    deliver(f, 1);
+    assert_int_equal(f->h.interrupts[UNETMM_VEC_NOTIFY], 1);
+    assert_int_equal(notified(f, 1), 1);
+    deliver(f, 2);
+    deliver(f, 3);
+    assert_int_equal(notified(f, 1), 0);
+    arm(&f->a, ARM(4));
+    deliver(f, 4);
+    assert_int_equal(notified(f, 1), 1);
+    arm(&f->a, 0);
+    deliver(f, 5);
+    assert_int_equal(notified(f, 1), 0);
+    /* Armed for what is there already: at once, by any turn. */
+    arm(&f->a, ARM(2));
+    fake_ring_bell(&f->a);
+    assert_int_equal(notified(f, 1), 1);
+    /* For more than one to come. */
+    arm(&f->a, ARM(8));
+    for (unsigned i = 6; i < 8; i++) {
+        deliver(f, i);
+        assert_int_equal(notified(f, 1), 0);
+    }
+    deliver(f, 8);
+    assert_int_equal(notified(f, 1), 1);
+}
+
+static void test_arm_wraps(void **state)
+{
+    Fix *f = *state;
+    UnetmmEp *ep = &f->h.core.eps[1];
+    static const uint32_t start[] = { 0x7ffffffe, 0xfffffffe, 0xffffffff };
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(start); i++) {
+        ep->cq_prod = ep->cq_cons = start[i];
+        fake_user_word(&f->a, offsetof(struct unetmm_ep_user, cq_cons),
+                       start[i]);
+        arm(&f->a, ARM(start[i] + 2));
+        fake_ring_bell(&f->a);
+        deliver(f, 0);
+        deliver(f, 1);
+        assert_int_equal(notified(f, 1), 0);
+        deliver(f, 2);
+        assert_int_equal(notified(f, 1), 1);
+    }
+}
+
+/*
+ * The process arms at one access of the card to memory and looks again at a
+ * later one; for every pair of places it either sees the completion or is
+ * woken, and never more than once.
+ */
+typedef struct Race {
+    Fix *f;
+    unsigned access, arm_at, look_at;
+    bool seen;
+    void (*store)(FakeHost *host, uint64_t addr);
+} Race;
+
+static Race race;
+
+static void race_step(void)
+{
+    unsigned at = race.access++;
+    struct unetmm_cqe cqe;
+
+    if (at == race.arm_at) {
+        arm(&race.f->a, ARM(race.f->a.cq_cons));
+    }
+    if (at == race.look_at) {
+        race.seen = fake_poll(&race.f->a, &cqe);
+    }
+}
+
+static void race_read(FakeHost *host, uint64_t addr, size_t bytes)
+{
+    race_step();
+}
+
+static void race_store(FakeHost *host, uint64_t addr)
+{
+    race.store(host, addr);
+    race_step();
+}
+
+static unsigned race_run(Fix *f, unsigned kind)
+{
+    unsigned accesses;
+
+    race.access = 0;
+    race.seen = false;
+    f->h.on_read = f->h.on_write = race_read;
+    race.store = f->h.on_store;
+    f->h.on_store = race_store;
+    race_step();
+    if (kind == 0) {
+        deliver(f, 1);
+    } else {
+        fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
+        fake_ring_bell(&f->a);
+    }
+    f->h.on_read = f->h.on_write = NULL;
+    f->h.on_store = race.store;
+    accesses = race.access;
+    /* This run had fewer accesses: the process does the rest after it. */
+    while (race.access <= race.look_at && race.look_at < 1000) {
+        race_step();
+    }
+    return accesses;
+}
+
+static void test_no_lost_wakeup(void **state)
+{
+    Fix *f = *state;
+    unsigned pairs = 0;
+
+    for (unsigned kind = 0; kind < 2; kind++) {
+        unsigned accesses;
+
+        race = (Race) { .f = f, .arm_at = 1000, .look_at = 1000 };
+        accesses = race_run(f, kind);
+        assert_true(accesses >= 4 && accesses < 20);
+        for (unsigned i = 0; i < accesses; i++) {
+            for (unsigned j = i; j < accesses; j++) {
+                struct unetmm_cqe cqe;
+                unsigned woken;
+
+                while (fake_poll(&f->a, &cqe)) {
+                }
+                arm(&f->a, 0);
+                fake_ring_bell(&f->a);
+                notified(f, 1);
+                race.arm_at = i;
+                race.look_at = j;
+                race_run(f, kind);
+                woken = notified(f, 1);
+                assert_true(woken <= 1);
+                if (!race.seen && !woken) {
+                    fail_msg("kind %u: armed at %u, looked at %u of %u", kind,
+                             i, j, accesses);
+                }
+                pairs++;
+            }
+        }
+    }
+    assert_true(pairs > 30);
+}
+
+static void small_notify_ring(Fix *f, uint32_t log2)
+{
+    uint32_t reg = UNETMM_REG_RING(UNETMM_RING_NOTIFY);
+    FakeRing *r = &f->d.ring[UNETMM_RING_NOTIFY];
+
+    fake_set_reg(&f->h, reg + UNETMM_RING_ENABLE, 0);
+    fake_set_reg(&f->h, reg + UNETMM_RING_LOG2, log2);
+    fake_set_reg(&f->h, reg + UNETMM_RING_ENABLE, 1);
+    r->log2 = log2;
+    r->index = 0;
+    memset(fake_ptr(&f->h, r->base, 32 << log2), 0, 32 << log2);
+}
+
+/* The ring is full: a sticky event, and nobody's wake-up is lost. */
+static void test_notify_ring_full(void **state)
+{
+    Fix *f = *state;
+    bool woken[8] = { false };
+    struct unetmm_notify n;
+    FakeEp e[5];
+
+    small_notify_ring(f, 1);
+    fake_set_reg(&f->h, UNETMM_REG_EVENT_MASK, UNETMM_EVENT_NOTIFY_FULL);
+    for (unsigned i = 0; i < 5; i++) {
+        fake_ep_open(&e[i], &f->d, 3 + i, f->s1);
+        fake_connect_peer(&e[i], FIX_WIRE, 13, FIX_MTU);
+        arm(&e[i], ARM(0));
+        fake_deliver(&f->h, fake_datagram(&e[i], FIX_WIRE, 13, 8, i));
+    }
+    assert_true(fake_reg(&f->h, UNETMM_REG_EVENTS) &
+                UNETMM_EVENT_NOTIFY_FULL);
+    assert_int_equal(f->h.interrupts[UNETMM_VEC_EVENT], 1);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_notify_waited), 1);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_true(fake_notification(&f->d, &n));
+        assert_int_equal(n.type, UNETMM_NOTIFY_CQ);
+        assert_int_equal(n.data, 1);
+        assert_false(woken[n.ep]);
+        woken[n.ep] = true;
+    }
+    assert_false(fake_notification(&f->d, &n));
+    assert_true(fake_reg(&f->h, UNETMM_REG_EVENTS) &
+                UNETMM_EVENT_NOTIFY_FULL);
+}
+
+static void test_notify_ring_wraps(void **state)
+{
+    Fix *f = *state;
+
+    for (uint32_t log2 = 1; log2 < 5; log2++) {
+        small_notify_ring(f, log2);
+        for (unsigned i = 0; i < 100; i++) {
+            struct unetmm_cqe cqe;
+
+            arm(&f->a, ARM(f->a.cq_cons));
+            deliver(f, i);
+            assert_int_equal(notified(f, 1), 1);
+            assert_true(fake_poll(&f->a, &cqe));
+        }
+    }
+}
+
+/* A wake-up that waits for a closed endpoint waits for nothing. */
+static void test_notify_of_closed_endpoint(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_notify n;
+
+    fake_set_reg(&f->h, UNETMM_REG_RING(UNETMM_RING_NOTIFY) +
+                 UNETMM_RING_ENABLE, 0);
+    arm(&f->a, ARM(0));
+    arm(&f->b, ARM(0));
+    deliver(f, 1);
+    fake_deliver(&f->h, fake_datagram(&f->b, FIX_WIRE, 12, 8, 1));
+    fake_ep_destroy(&f->a);
+    assert_int_equal(f->h.core.notify_wanted, 1);
+    fake_set_reg(&f->h, UNETMM_REG_RING(UNETMM_RING_NOTIFY) +
+                 UNETMM_RING_ENABLE, 1);
+    assert_true(fake_notification(&f->d, &n));
+    assert_int_equal(n.ep, 2);
+    assert_false(fake_notification(&f->d, &n));
+}
+
+static void test_notify_moderation(void **state)
+{
+    Fix *f = *state;
+    unsigned *n = &f->h.interrupts[UNETMM_VEC_NOTIFY];
+
+    fake_set_reg(&f->h, UNETMM_REG_RING(UNETMM_RING_NOTIFY) +
+                 UNETMM_RING_MODERATE, 50000);
+    fake_advance(&f->h, 100000);
+    for (unsigned i = 0; i < 10; i++) {
+        struct unetmm_cqe cqe;
+
+        arm(&f->a, ARM(i));
+        deliver(f, i);
+        assert_true(fake_poll(&f->a, &cqe));
+    }
+    assert_int_equal(*n, 1);
+    assert_int_equal(notified(f, 1), 10);
+    fake_advance(&f->h, 49999);
+    assert_int_equal(*n, 1);
+    fake_advance(&f->h, 1);
+    assert_int_equal(*n, 2);
+    fake_advance(&f->h, 1000000);
+    assert_int_equal(*n, 2);
+}
+
+/* One run of the engine costs at most one message a vector. */
+static void test_interrupts_are_batched(void **state)
+{
+    Fix *f = *state;
+    FakeEp e[4];
+
+    for (unsigned i = 0; i < 4; i++) {
+        fake_ep_open(&e[i], &f->d, 3 + i, f->s1);
+        fake_connect_peer(&e[i], FIX_WIRE, 13, FIX_MTU);
+        fake_send_at(&e[i], FIX_WIRE, PAGE(i), 100, i);
+    }
+    fake_set_reg(&f->h, UNETMM_REG_CTRL, 0);
+    for (unsigned i = 0; i < 4; i++) {
+        fake_ring_bell(&e[i]);
+    }
+    f->h.interrupts[UNETMM_VEC_FAULT] = 0;
+    fake_set_reg(&f->h, UNETMM_REG_CTRL, 1);
+    assert_int_equal(f->h.interrupts[UNETMM_VEC_FAULT], 1);
+    fake_serve(&f->d);
+    assert_int_equal(f->d.misses, 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fix_test_with(test_descriptor_budget, few_descriptors),
+        fix_test_with(test_byte_budget, few_bytes),
+        fix_test(test_round_robin),
+        fix_test(test_endless_supply),
+        fix_test(test_command_flood),
+        fix_test(test_armed_once),
+        fix_test(test_arm_wraps),
+        fix_test(test_no_lost_wakeup),
+        fix_test(test_notify_ring_full),
+        fix_test(test_notify_ring_wraps),
+        fix_test(test_notify_of_closed_endpoint),
+        fix_test(test_notify_moderation),
+        fix_test(test_interrupts_are_batched),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

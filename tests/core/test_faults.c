@@ -1,0 +1,637 @@
+/*
+ * unetmm: misses and evictions, by way of the fault ring
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "fixture.h"
+
+#define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
+#define FAULT_REG(reg) (UNETMM_REG_RING(UNETMM_RING_FAULT) + UNETMM_RING_##reg)
+
+static struct unetmm_fault take(Fix *f)
+{
+    struct unetmm_fault fault;
+
+    assert_true(fake_fault(&f->d, &fault));
+    return fault;
+}
+
+static void none(Fix *f)
+{
+    struct unetmm_fault fault;
+
+    assert_false(fake_fault(&f->d, &fault));
+}
+
+static void send(Fix *f, FakeEp *ep, unsigned page, uint32_t len,
+                 uint64_t cookie)
+{
+    fake_send_at(ep, FIX_WIRE, PAGE(page), len, cookie);
+    fake_ring_bell(ep);
+}
+
+static void test_send_miss(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+    uint32_t taken;
+
+    f->h.now = 123456;
+    send(f, &f->a, 2, 3 * 4096, 1);
+    assert_int_equal(f->h.interrupts[UNETMM_VEC_FAULT], 1);
+    m = take(f);
+    assert_int_equal(m.type, UNETMM_FAULT_MISS);
+    assert_int_equal(m.flags, 0);
+    assert_int_equal(m.space, 1);
+    assert_int_equal(m.ep, 1);
+    assert_int_equal(m.npages, 3);
+    assert_int_equal(m.vaddr, PAGE(2));
+    assert_int_equal(m.time_ns, 123456);
+    assert_int_equal(m.pte, 0);
+    none(f);
+    assert_int_equal(fake_resolve(&f->d, &m, 3, &taken), UNETMM_CS_OK);
+    assert_int_equal(taken, 3);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_send_waits), 1);
+    assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_faults_send), 1);
+}
+
+/* Never more pages than fault-batch, never beyond the segment. */
+static void test_send_miss_batch(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_seg segs[2] = {
+        { .addr = PAGE(1) + 4000, .len = 200 },
+        { .addr = PAGE(3), .len = 60000 },
+    };
+    struct unetmm_fault m;
+
+    fake_send(&f->a, FIX_WIRE, segs, 2, 1, 0);
+    fake_ring_bell(&f->a);
+    m = take(f);
+    assert_int_equal(m.vaddr, PAGE(1));
+    assert_int_equal(m.npages, 2);
+    fake_resolve(&f->d, &m, 2, NULL);
+    m = take(f);
+    assert_int_equal(m.vaddr, PAGE(3));
+    assert_int_equal(m.npages, 15);
+    fake_resolve(&f->d, &m, 7, NULL);
+    m = take(f);
+    assert_int_equal(m.vaddr, PAGE(10));
+    assert_int_equal(m.npages, 8);
+    fake_resolve(&f->d, &m, 8, NULL);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    /* A page that is there already ends the batch. */
+    fake_invalidate(f->s1, PAGE(4), 2 * 4096);
+    fake_invalidate(f->s1, PAGE(7), 4096);
+    fake_send_at(&f->a, FIX_WIRE, PAGE(3), 40000, 2);
+    fake_ring_bell(&f->a);
+    m = take(f);
+    assert_int_equal(m.vaddr, PAGE(4));
+    assert_int_equal(m.npages, 2);
+}
+
+static void test_three_outcomes(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+
+    /* Resident. */
+    send(f, &f->a, 0, 100, 1);
+    m = take(f);
+    fake_resolve(&f->d, &m, 1, NULL);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    /* Never: each status the driver may give. */
+    for (uint8_t st = 1; st < UNETMM_NUM_ST; st++) {
+        send(f, &f->a, 1, 100, st);
+        m = take(f);
+        assert_int_equal(fake_reply(&f->d, &m, UNETMM_REPLY_ERROR, st),
+                         UNETMM_CS_OK);
+        fake_expect(&f->a, UNETMM_CQE_SENT, st, st);
+    }
+    /* Deferred: this endpoint waits, all others go on. */
+    send(f, &f->a, 1, 100, 3);
+    m = take(f);
+    assert_int_equal(fake_reply(&f->d, &m, UNETMM_REPLY_DEFERRED, 0),
+                     UNETMM_CS_OK);
+    fake_ring_bell(&f->a);
+    unetmm_core_run(&f->h.core);
+    fake_expect_none(&f->a);
+    none(f);
+    fake_send_inline(&f->b, FIX_WIRE, 1, 8, 9, 0);
+    fake_ring_bell(&f->b);
+    fake_expect(&f->b, UNETMM_CQE_SENT, UNETMM_ST_OK, 9);
+    fake_deliver(&f->h, fake_datagram(&f->a, FIX_WIRE, 11, 8, 1));
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
+    assert_int_equal(fake_resolve(&f->d, &m, 1, NULL), UNETMM_CS_OK);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 3);
+    /* A deferral may be said twice; an error may end it. */
+    send(f, &f->a, 2, 100, 4);
+    m = take(f);
+    fake_reply(&f->d, &m, UNETMM_REPLY_DEFERRED, 0);
+    assert_int_equal(fake_reply(&f->d, &m, UNETMM_REPLY_DEFERRED, 0),
+                     UNETMM_CS_OK);
+    fake_reply(&f->d, &m, UNETMM_REPLY_ERROR, UNETMM_ST_LIMIT);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_LIMIT, 4);
+    /* Ask again. */
+    send(f, &f->a, 2, 100, 5);
+    m = take(f);
+    fake_reply(&f->d, &m, UNETMM_REPLY_RETRY, 0);
+    m = take(f);
+    assert_int_equal(m.vaddr, PAGE(2));
+    fake_resolve(&f->d, &m, 1, NULL);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 5);
+}
+
+/* RESOLVED without a page, or with the wrong one: asked again. */
+static void test_useless_answers(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m, other;
+
+    send(f, &f->a, 0, 100, 1);
+    m = take(f);
+    fake_resolve(&f->d, &m, 0, NULL);
+    m = take(f);
+    other = m;
+    other.vaddr = PAGE(5);
+    fake_resolve(&f->d, &other, 1, NULL);
+    m = take(f);
+    assert_int_equal(m.vaddr, PAGE(0));
+    fake_expect_none(&f->a);
+    fake_resolve(&f->d, &m, 1, NULL);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+}
+
+static void test_stale_ids(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m, wrong;
+
+    send(f, &f->a, 0, 100, 1);
+    m = take(f);
+    wrong = m;
+    wrong.fault_id ^= 0x10000;
+    assert_int_equal(fake_resolve(&f->d, &wrong, 1, NULL), UNETMM_CS_STALE);
+    wrong.fault_id = m.fault_id + 1;
+    assert_int_equal(fake_resolve(&f->d, &wrong, 1, NULL), UNETMM_CS_STALE);
+    /* The right id, but another process's space. */
+    wrong = m;
+    wrong.space = 2;
+    assert_int_equal(fake_resolve(&f->d, &wrong, 1, NULL), UNETMM_CS_STALE);
+    assert_int_equal(f->h.core.tlb.used, 0);
+    fake_resolve(&f->d, &m, 1, NULL);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    assert_int_equal(fake_resolve(&f->d, &m, 1, NULL), UNETMM_CS_STALE);
+    assert_int_equal(fake_reply(&f->d, &m, UNETMM_REPLY_ERROR, 1),
+                     UNETMM_CS_STALE);
+    /* The next miss of the same endpoint has another id. */
+    send(f, &f->a, 1, 100, 2);
+    wrong = take(f);
+    assert_int_not_equal(wrong.fault_id, m.fault_id);
+    assert_int_equal(fake_resolve(&f->d, &m, 1, NULL), UNETMM_CS_STALE);
+    /* So has the one after closing and opening, and after a reset. */
+    fake_ep_destroy(&f->a);
+    f->a.index = 0;
+    fake_ep_open(&f->a, &f->d, 1, f->s1);
+    assert_int_equal(fake_resolve(&f->d, &wrong, 1, NULL), UNETMM_CS_STALE);
+}
+
+/* ---- Joining ---- */
+
+static void test_joined(void **state)
+{
+    Fix *f = *state;
+    FakeEp c;
+    struct unetmm_fault m;
+
+    fake_ep_open(&c, &f->d, 3, f->s1);
+    fake_connect_peer(&c, FIX_WIRE, 13, FIX_MTU);
+    send(f, &f->a, 0, 4 * 4096, 1);
+    m = take(f);
+    expect_count(&f->h, faults_joined, 1, send(f, &c, 1, 2 * 4096, 2));
+    none(f);
+    /* Another space, another right, or more pages: not the same. */
+    send(f, &f->b, 0, 4096, 3);
+    assert_int_equal(take(f).space, 2);
+    fake_post(&c, PAGE(2), 4096, 4);
+    fake_ring_bell(&c);
+    assert_int_equal(take(f).flags,
+                     UNETMM_FAULT_F_HEAD | UNETMM_FAULT_F_WRITE);
+    fake_resolve(&f->d, &m, 4, NULL);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_expect(&c, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+}
+
+/* A deferral is about the first page, and is passed on to who waits for it. */
+static void test_joined_deferred(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+    FakeEp e[3];
+
+    for (unsigned i = 0; i < 3; i++) {
+        fake_ep_open(&e[i], &f->d, 3 + i, f->s1);
+        fake_connect_peer(&e[i], FIX_WIRE, 13, FIX_MTU);
+    }
+    fake_vpage(f->s1, PAGE(0))->absent = true;
+    send(f, &f->a, 0, 4 * 4096, 1);
+    m = take(f);
+    send(f, &e[0], 0, 100, 2);
+    send(f, &e[1], 1, 100, 3);
+    fake_reply(&f->d, &m, UNETMM_REPLY_DEFERRED, 0);
+    send(f, &e[2], 0, 100, 4);
+    assert_int_equal(fake_ep_counter(&f->h, 3, UNETMM_C_faults_deferred), 1);
+    assert_int_equal(fake_ep_counter(&f->h, 4, UNETMM_C_faults_deferred), 0);
+    assert_int_equal(fake_ep_counter(&f->h, 5, UNETMM_C_faults_deferred), 1);
+    fake_serve(&f->d);
+    fake_expect(&e[1], UNETMM_CQE_SENT, UNETMM_ST_OK, 3);
+    fake_expect_none(&e[0]);
+    fake_vpage(f->s1, PAGE(0))->absent = false;
+    fake_resolve(&f->d, &m, 4, NULL);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_expect(&e[0], UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+    fake_expect(&e[2], UNETMM_CQE_SENT, UNETMM_ST_OK, 4);
+}
+
+/* Two that miss in the same run of the engine join as well. */
+static void test_joined_in_one_run(void **state)
+{
+    Fix *f = *state;
+    FakeEp c;
+    struct unetmm_fault m;
+
+    fake_ep_open(&c, &f->d, 3, f->s1);
+    fake_connect_peer(&c, FIX_WIRE, 13, FIX_MTU);
+    fake_send_at(&f->a, FIX_WIRE, PAGE(0), 100, 1);
+    fake_send_at(&c, FIX_WIRE, PAGE(0), 100, 2);
+    fake_set_reg(&f->h, UNETMM_REG_CTRL, 0);
+    fake_ring_bell(&f->a);
+    fake_ring_bell(&c);
+    expect_count(&f->h, faults_joined, 1,
+                 fake_set_reg(&f->h, UNETMM_REG_CTRL, 1));
+    m = take(f);
+    none(f);
+    fake_resolve(&f->d, &m, 1, NULL);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_expect(&c, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+}
+
+/* An error is about the first page; who waits for another asks itself. */
+static void test_joined_error(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+    FakeEp c;
+
+    fake_ep_open(&c, &f->d, 3, f->s1);
+    fake_connect_peer(&c, FIX_WIRE, 13, FIX_MTU);
+    fake_vpage(f->s1, PAGE(0))->rights = 0;
+    send(f, &f->a, 0, 4 * 4096, 1);
+    m = take(f);
+    send(f, &c, 1, 100, 2);
+    none(f);
+    fake_reply(&f->d, &m, UNETMM_REPLY_ERROR, UNETMM_ST_PROTECTION);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_PROTECTION, 1);
+    fake_serve(&f->d);
+    fake_expect(&c, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+}
+
+/* The one whose report it was is closed: the others are not forgotten. */
+static void test_leader_closes(void **state)
+{
+    for (unsigned how = 0; how < 3; how++) {
+        Fix *f;
+        struct unetmm_fault m;
+        FakeEp c;
+
+        *state = NULL;
+        fix_setup(state);
+        f = *state;
+        fake_ep_open(&c, &f->d, 3, f->s1);
+        fake_connect_peer(&c, FIX_WIRE, 13, FIX_MTU);
+        send(f, &f->a, 0, 4096, 1);
+        m = take(f);
+        send(f, &c, 0, 4096, 2);
+        none(f);
+        if (how == 1) {
+            fake_reply(&f->d, &m, UNETMM_REPLY_DEFERRED, 0);
+        } else if (how == 2) {
+            /* Told to ask again while the ring is full of evictions: its
+             * report waits, and then it goes. */
+            f->h.core.rings[UNETMM_RING_FAULT].cons -= 64 -
+                unetmm_ring_room(&f->h.core.rings[UNETMM_RING_FAULT]);
+            f->h.core.rings[UNETMM_RING_FAULT].cons =
+                f->h.core.rings[UNETMM_RING_FAULT].prod - 64;
+            fake_reply(&f->d, &m, UNETMM_REPLY_RETRY, 0);
+        }
+        fake_ep_destroy(&f->a);
+        if (how == 2) {
+            fake_taken(&f->d, UNETMM_RING_FAULT);
+        }
+        fake_serve(&f->d);
+        fake_expect(&c, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+        if (how < 2) {
+            fix_teardown(state);
+        }
+    }
+}
+
+/* ---- Limits ---- */
+
+static void two_faults(UnetmmParams *p)
+{
+    p->max_faults = 2;
+}
+
+static void test_max_faults(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m[4];
+    FakeEp e[4];
+
+    for (unsigned i = 0; i < 4; i++) {
+        fake_ep_open(&e[i], &f->d, 3 + i, f->s1);
+        fake_connect_peer(&e[i], FIX_WIRE, 13, FIX_MTU);
+        send(f, &e[i], i, 100, i);
+    }
+    m[0] = take(f);
+    m[1] = take(f);
+    none(f);
+    assert_int_equal(m[0].ep, 3);
+    assert_int_equal(m[1].ep, 4);
+    /* An answer of any kind makes room, a deferral too: a page-in that takes
+     * long never delays others. */
+    fake_reply(&f->d, &m[0], UNETMM_REPLY_DEFERRED, 0);
+    m[2] = take(f);
+    assert_int_equal(m[2].ep, 5);
+    none(f);
+    fake_resolve(&f->d, &m[1], 1, NULL);
+    m[3] = take(f);
+    assert_int_equal(m[3].ep, 6);
+    fake_resolve(&f->d, &m[3], 1, NULL);
+    fake_resolve(&f->d, &m[2], 1, NULL);
+    fake_resolve(&f->d, &m[0], 1, NULL);
+    for (unsigned i = 0; i < 4; i++) {
+        fake_expect(&e[i], UNETMM_CQE_SENT, UNETMM_ST_OK, i);
+    }
+}
+
+static void small_fault_ring(Fix *f, uint32_t log2)
+{
+    fake_set_reg(&f->h, FAULT_REG(ENABLE), 0);
+    fake_set_reg(&f->h, FAULT_REG(LOG2), log2);
+    fake_set_reg(&f->h, FAULT_REG(ENABLE), 1);
+    f->d.ring[UNETMM_RING_FAULT].log2 = log2;
+    f->d.ring[UNETMM_RING_FAULT].index = 0;
+    memset(fake_ptr(&f->h, f->d.ring[UNETMM_RING_FAULT].base, 64 << log2), 0,
+           64 << log2);
+}
+
+/* A quarter is kept for evictions; what waits is reported when CONS moves. */
+static void test_fault_ring_full(void **state)
+{
+    Fix *f = *state;
+    FakeEp e[5];
+
+    small_fault_ring(f, 2);
+    fake_set_reg(&f->h, UNETMM_REG_EVENTS, UNETMM_EVENT_ALL);
+    fake_set_reg(&f->h, UNETMM_REG_EVENT_MASK, UNETMM_EVENT_FAULT_FULL);
+    for (unsigned i = 0; i < 5; i++) {
+        fake_ep_open(&e[i], &f->d, 3 + i, f->s1);
+        fake_connect_peer(&e[i], FIX_WIRE, 13, FIX_MTU);
+        send(f, &e[i], i, 100, i);
+    }
+    assert_int_equal(fake_reg(&f->h, FAULT_REG(PROD)), 3);
+    assert_true(fake_reg(&f->h, UNETMM_REG_EVENTS) & UNETMM_EVENT_FAULT_FULL);
+    assert_int_equal(f->h.interrupts[UNETMM_VEC_EVENT], 1);
+    /* Sticky until acknowledged, whatever happens meanwhile. */
+    fake_serve(&f->d);
+    assert_true(fake_reg(&f->h, UNETMM_REG_EVENTS) & UNETMM_EVENT_FAULT_FULL);
+    fake_set_reg(&f->h, UNETMM_REG_EVENTS, UNETMM_EVENT_FAULT_FULL);
+    assert_false(fake_reg(&f->h, UNETMM_REG_EVENTS) &
+                 UNETMM_EVENT_FAULT_FULL);
+    for (unsigned i = 0; i < 5; i++) {
+        fake_expect(&e[i], UNETMM_CQE_SENT, UNETMM_ST_OK, i);
+    }
+}
+
+static void test_fault_ring_wraps(void **state)
+{
+    Fix *f = *state;
+
+    for (uint32_t log2 = 1; log2 <= 4; log2++) {
+        small_fault_ring(f, log2);
+        for (unsigned i = 0; i < 100; i++) {
+            send(f, &f->a, i % FIX_PAGES, 100, i);
+            fake_serve(&f->d);
+            fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, i);
+            fake_invalidate(f->s1, PAGE(i % FIX_PAGES), 4096);
+        }
+    }
+}
+
+static void one_set(UnetmmParams *p)
+{
+    p->tlb_sets = 1;
+    p->tlb_victims = 1;
+}
+
+/* No place for the eviction's record: the insert that needs it is refused,
+ * and asked again as soon as there is. */
+static void test_eviction_needs_room(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+    uint32_t taken;
+
+    fake_insert(f->s1, PAGE(0), 1, NULL);
+    fake_insert(f->s1, PAGE(1), 1, NULL);
+    send(f, &f->a, 5, 100, 1);
+    m = take(f);
+    /* The driver is slow: the ring is full to the last entry. */
+    f->h.core.rings[UNETMM_RING_FAULT].cons =
+        f->h.core.rings[UNETMM_RING_FAULT].prod - 64;
+    assert_int_equal(fake_resolve(&f->d, &m, 1, &taken), UNETMM_CS_PARTIAL);
+    assert_int_equal(taken, 0);
+    assert_true(fake_reg(&f->h, UNETMM_REG_EVENTS) & UNETMM_EVENT_FAULT_FULL);
+    none(f);
+    fake_expect_none(&f->a);
+    fake_taken(&f->d, UNETMM_RING_FAULT);
+    m = take(f);
+    assert_int_equal(m.type, UNETMM_FAULT_MISS);
+    assert_int_equal(m.vaddr, PAGE(5));
+    assert_int_equal(fake_resolve(&f->d, &m, 1, &taken), UNETMM_CS_OK);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    m = take(f);
+    assert_int_equal(m.type, UNETMM_FAULT_EVICT);
+    assert_int_equal(m.vaddr, PAGE(0));
+}
+
+/* An eviction gives back what was given, tag and all, in FIFO order. */
+static void test_eviction_record(void **state)
+{
+    Fix *f = *state;
+
+    fake_insert(f->s1, PAGE(0), 1, NULL);
+    fake_insert(f->s1, PAGE(1), 1, NULL);
+    for (unsigned i = 0; i < 20; i++) {
+        struct unetmm_fault m;
+
+        f->h.now = 5000 + i;
+        assert_int_equal(fake_insert(f->s1, PAGE(2 + i), 1, NULL),
+                         UNETMM_CS_OK);
+        m = take(f);
+        assert_int_equal(m.type, UNETMM_FAULT_EVICT);
+        assert_int_equal(m.flags, 0);
+        assert_int_equal(m.space, 1);
+        assert_int_equal(m.vaddr, PAGE(i));
+        assert_int_equal(m.pte, fake_vpage(f->s1, PAGE(i))->dma | 7);
+        assert_int_equal(m.time_ns, 5000 + i);
+        assert_int_equal(m.tag, (uint32_t)(PAGE(i) >> 12) ^ 0xabcd);
+    }
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_tlb_evictions), 20);
+}
+
+/* More pages than the TLB holds in one reply: as many as fit, no trading. */
+static void test_reply_too_long_for_tlb(void **state)
+{
+    Fix *f = *state;
+    uint32_t taken;
+
+    assert_int_equal(fake_insert(f->s1, PAGE(0), 5, &taken),
+                     UNETMM_CS_PARTIAL);
+    assert_int_equal(taken, 2);
+    none(f);
+    assert_int_equal(fake_insert(f->s2, PAGE(0), 2, &taken), UNETMM_CS_OK);
+    assert_int_equal(taken, 2);
+    /* The second could not push out the first and went to the victims. */
+    assert_int_equal(take(f).vaddr, PAGE(1));
+    assert_int_equal(take(f).vaddr, PAGE(0));
+}
+
+/* A message of more pages than the TLB has still gets through. */
+static void test_send_larger_than_tlb(void **state)
+{
+    Fix *f = *state;
+
+    fake_fill(f->s1, PAGE(0), 65536, 5);
+    fake_send_at(&f->a, FIX_WIRE, PAGE(0), 65536, 1);
+    fix_settle(f);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_check_frame(fake_wire_at(&f->h, 0), 65536, 5);
+}
+
+/* A page with the wrong right is a miss like any other. */
+static void test_right_upgrade(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+
+    fake_vpage(f->s1, PAGE(0))->rights = FAKE_R;
+    fake_insert(f->s1, PAGE(0), 1, NULL);
+    fake_vpage(f->s1, PAGE(0))->rights = FAKE_RW;
+    fake_post(&f->a, PAGE(0), 4096, 1);
+    fake_ring_bell(&f->a);
+    m = take(f);
+    assert_int_equal(m.flags, UNETMM_FAULT_F_WRITE | UNETMM_FAULT_F_HEAD);
+    fake_resolve(&f->d, &m, 1, NULL);
+    fake_deliver(&f->h, fake_datagram(&f->a, FIX_WIRE, 11, 100, 1));
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+    none(f);
+}
+
+/* Entries without any right are never used. */
+static void test_entry_without_rights(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+
+    fake_vpage(f->s1, PAGE(0))->rights = 0;
+    assert_int_equal(fake_insert(f->s1, PAGE(0), 1, NULL), UNETMM_CS_OK);
+    send(f, &f->a, 0, 100, 1);
+    m = take(f);
+    assert_int_equal(m.vaddr, PAGE(0));
+    fake_expect_none(&f->a);
+}
+
+/* The driver's answers arrive at every order; all sends end. */
+static void test_random_order_of_answers(void **state)
+{
+    Fix *f = *state;
+    uint64_t random = fake_seed();
+    FakeEp e[5];
+    unsigned done = 0;
+
+    for (unsigned i = 0; i < 5; i++) {
+        fake_ep_open(&e[i], &f->d, 3 + i, i % 2 ? f->s1 : f->s2);
+        fake_connect_peer(&e[i], FIX_WIRE, 13, FIX_MTU);
+    }
+    f->d.hold_back = true;
+    for (unsigned step = 0; done < 400; step++) {
+        unsigned i = fake_random(&random) % 5;
+        struct unetmm_cqe cqe;
+
+        assert_true(step < 100000);
+        if (e[i].sq_prod - fake_card(&e[i]).sq_cons < 8) {
+            send(f, &e[i], fake_random(&random) % 30,
+                 1 + fake_random(&random) % 30000, step);
+        }
+        fake_serve(&f->d);
+        if (f->d.waiting->len) {
+            unsigned n = fake_random(&random) % f->d.waiting->len;
+            struct unetmm_fault m = g_array_index(f->d.waiting,
+                                                  struct unetmm_fault, n);
+
+            g_array_remove_index_fast(f->d.waiting, n);
+            switch (fake_random(&random) % 4) {
+            case 0:
+                fake_reply(&f->d, &m, UNETMM_REPLY_RETRY, 0);
+                break;
+            case 1:
+                if (fake_reply(&f->d, &m, UNETMM_REPLY_DEFERRED, 0) ==
+                    UNETMM_CS_OK) {
+                    g_array_append_val(f->d.waiting, m);
+                }
+                break;
+            default:
+                fake_resolve(&f->d, &m, 1 + fake_random(&random) % m.npages,
+                             NULL);
+                break;
+            }
+        }
+        while (fake_poll(&e[i], &cqe)) {
+            assert_int_equal(cqe.status, UNETMM_ST_OK);
+            done++;
+        }
+    }
+    assert_true(f->h.core.misses_joined <= 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fix_test(test_send_miss),
+        fix_test(test_send_miss_batch),
+        fix_test(test_three_outcomes),
+        fix_test(test_useless_answers),
+        fix_test(test_stale_ids),
+        fix_test(test_joined),
+        fix_test(test_joined_deferred),
+        fix_test(test_joined_in_one_run),
+        fix_test(test_joined_error),
+        cmocka_unit_test_teardown(test_leader_closes, fix_teardown),
+        fix_test_with(test_max_faults, two_faults),
+        fix_test(test_fault_ring_full),
+        fix_test(test_fault_ring_wraps),
+        fix_test_with(test_eviction_needs_room, one_set),
+        fix_test_with(test_eviction_record, one_set),
+        fix_test_with(test_reply_too_long_for_tlb, one_set),
+        fix_test_with(test_send_larger_than_tlb, one_set),
+        fix_test(test_right_upgrade),
+        fix_test(test_entry_without_rights),
+        fix_test_with(test_random_order_of_answers, one_set),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,303 @@
+/*
+ * unetmm: source pinned: tables in host memory and the cache of their entries
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "fixture.h"
+
+static void open_pinned(Fix *f, FakeSpace **s, FakeEp *ep, uint8_t levels)
+{
+    *s = fake_space(&f->d, 3, UNETMM_SOURCE_PINNED, levels);
+    fake_ep_open(ep, &f->d, 3, *s);
+    fake_connect_peer(ep, FIX_WIRE, 13, FIX_MTU);
+}
+
+static void expect_send(Fix *f, FakeEp *ep, uint64_t at, uint32_t len,
+                        uint8_t status)
+{
+    unsigned frames = f->h.wire->len;
+
+    fake_send_at(ep, FIX_WIRE, at, len, at);
+    fake_ring_bell(ep);
+    fake_expect(ep, UNETMM_CQE_SENT, status, at);
+    assert_int_equal(f->h.wire->len, frames + (status == UNETMM_ST_OK));
+}
+
+static void receive(Fix *f, FakeEp *ep, uint32_t len, uint32_t n)
+{
+    fake_deliver(&f->h, fake_datagram(ep, FIX_WIRE, 13, len, n));
+}
+
+static void test_levels(void **state)
+{
+    for (uint8_t levels = 1; levels <= UNETMM_TABLE_LEVELS; levels++) {
+        uint64_t top = levels == 6 ? UINT64_MAX :
+                       (1ull << (12 + 9 * levels)) - 1;
+        uint64_t at = top - 3 * 4096 + 100;
+        FakeSpace *s;
+        Fix *f;
+        FakeEp e;
+
+        *state = NULL;
+        fix_setup(state);
+        f = *state;
+        open_pinned(f, &s, &e, levels);
+        fake_map(s, at, 8000, FAKE_RW);
+        fake_map(s, 0x3000, 4096, FAKE_RW);
+        fake_fill(s, at, 8000, levels);
+        fake_fill(s, 0x3000, 100, 9);
+        expect_send(f, &e, at, 8000, UNETMM_ST_OK);
+        fake_check_frame(fake_wire_at(&f->h, 0), 8000, levels);
+        expect_send(f, &e, 0x3000, 100, UNETMM_ST_OK);
+        fake_check_frame(fake_wire_at(&f->h, 1), 100, 9);
+        /* Not mapped; and, below six levels, beyond what the table can
+         * name: it must not be taken for the page with the same low bits. */
+        expect_send(f, &e, 0x5000, 100, UNETMM_ST_PROTECTION);
+        if (levels < 6) {
+            expect_send(f, &e, top + 1 + 0x3000, 100, UNETMM_ST_PROTECTION);
+            expect_send(f, &e, 0x3000 | 1ull << 63, 100,
+                        UNETMM_ST_PROTECTION);
+        }
+        fake_post(&e, at, 8000, 4);
+        fake_ring_bell(&e);
+        receive(f, &e, 7777, 5);
+        fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 4);
+        fake_check(s, at, 7777, 5);
+        /* No fault was ever reported. */
+        assert_int_equal(f->d.ring[UNETMM_RING_FAULT].index, 0);
+        if (levels < UNETMM_TABLE_LEVELS) {
+            fix_teardown(state);
+        }
+    }
+}
+
+static void test_rights(void **state)
+{
+    Fix *f = *state;
+    FakeSpace *s;
+    FakeEp e;
+
+    open_pinned(f, &s, &e, 3);
+    fake_map(s, 0x1000, 4096, FAKE_R);
+    fake_map(s, 0x2000, 4096, FAKE_W);
+    expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK);
+    expect_send(f, &e, 0x2000, 100, UNETMM_ST_PROTECTION);
+    fake_post(&e, 0x1000, 100, 1);
+    fake_post(&e, 0x2000, 100, 2);
+    fake_ring_bell(&e);
+    fake_expect(&e, UNETMM_CQE_BUFFER, UNETMM_ST_PROTECTION, 1);
+    receive(f, &e, 100, 3);
+    fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 2);
+    fake_check(s, 0x2000, 100, 3);
+    /* A cached entry without the right is no way round it. */
+    expect_send(f, &e, 0x2000, 100, UNETMM_ST_PROTECTION);
+    /* Entries must be valid, whatever other bits they have. */
+    fake_table_set(s, 0x4000, fake_vpage(s, 0x1000)->dma | 6);
+    expect_send(f, &e, 0x4000, 100, UNETMM_ST_PROTECTION);
+}
+
+/* A right given later is seen without an invalidation; one that is taken away
+ * is not used after the invalidation. */
+static void test_cache_invalidate(void **state)
+{
+    Fix *f = *state;
+    FakeSpace *s;
+    FakeEp e;
+    uint64_t other;
+
+    open_pinned(f, &s, &e, 2);
+    expect_send(f, &e, 0x1000, 100, UNETMM_ST_PROTECTION);
+    fake_map(s, 0x1000, 4096, FAKE_RW);
+    fake_fill(s, 0x1000, 100, 1);
+    expect_count(&f->h, cache_misses, 1,
+                 expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK));
+    expect_count(&f->h, cache_hits, 1,
+                 expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK));
+    expect_count(&f->h, cache_misses, 0,
+                 expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK));
+    other = fake_page(&f->h);
+    fake_table_set(s, 0x1000, 0);
+    assert_false(fake_invalidate(s, 0x1000, 4096));
+    expect_send(f, &e, 0x1000, 100, UNETMM_ST_PROTECTION);
+    fake_vpage(s, 0x1000)->dma = other;
+    fake_rights(&f->h, other, 4096, FAKE_R);
+    fake_table_set(s, 0x1000, other | 3);
+    fake_fill(s, 0x1000, 100, 7);
+    expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK);
+    fake_check_frame(fake_wire_at(&f->h, f->h.wire->len - 1), 100, 7);
+}
+
+/* Another space's invalidation, or another range, leaves the cache alone. */
+static void test_cache_invalidate_elsewhere(void **state)
+{
+    Fix *f = *state;
+    FakeSpace *s;
+    FakeEp e;
+
+    open_pinned(f, &s, &e, 2);
+    fake_map(s, 0x1000, 4096, FAKE_RW);
+    expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK);
+    fake_invalidate(f->s1, 0, 1ull << 47);
+    fake_invalidate(s, 0x2000, 0x100000);
+    expect_count(&f->h, cache_misses, 0,
+                 expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK));
+}
+
+static void test_bad_tables(void **state)
+{
+    Fix *f = *state;
+    FakeSpace *s;
+    FakeEp e;
+    uint64_t pte;
+
+    open_pinned(f, &s, &e, 3);
+    fake_map(s, 0x1000, 4096, FAKE_RW);
+    /* A directory entry that leads out of memory. */
+    pte = cpu_to_le64(0x10000 | UNETMM_PTE_VALID);
+    fake_write(&f->h, s->table + 8, &pte, 8);
+    expect_count(&f->h, err_dma, 1,
+                 expect_send(f, &e, 1ull << 30, 100, UNETMM_ST_PROTECTION));
+    pte = cpu_to_le64(UNETMM_PTE_ADDR | UNETMM_PTE_VALID);
+    fake_write(&f->h, s->table + 16, &pte, 8);
+    expect_send(f, &e, 2ull << 30, 100, UNETMM_ST_PROTECTION);
+    /* Reserved bits of a directory entry are not part of the address. */
+    pte = cpu_to_le64(le64_to_cpu(*(uint64_t *)fake_ptr(&f->h, s->table, 8)) |
+                      0xffe);
+    fake_write(&f->h, s->table, &pte, 8);
+    expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK);
+    /* A page outside of memory is the table's word: the bus refuses it. */
+    fake_table_set(s, 0x7000, 0x5000 | 7);
+    expect_send(f, &e, 0x7000, 100, UNETMM_ST_DMA);
+    /* A table that points to itself is walked level by level, no further. */
+    pte = cpu_to_le64(s->table | 7);
+    fake_write(&f->h, s->table + 24, &pte, 8);
+    expect_send(f, &e, (3ull << 30) + (3ull << 21) + (3ull << 12), 8,
+                UNETMM_ST_OK);
+}
+
+/* The entry is read once: what changes under the card's eyes is not used. */
+static void change_entry(FakeHost *host, uint64_t addr, size_t bytes)
+{
+    FakeSpace *s = ((FakeDriver *)host->opaque)->spaces[3];
+    uint64_t zero = 0;
+
+    if (addr == s->table + 8 && bytes == 8) {
+        fake_write(host, addr, &zero, 8);
+    }
+}
+
+static void test_entry_read_once(void **state)
+{
+    Fix *f = *state;
+    FakeSpace *s;
+    FakeEp e;
+
+    open_pinned(f, &s, &e, 1);
+    fake_map(s, 0x1000, 4096, FAKE_RW);
+    f->h.on_read = change_entry;
+    expect_send(f, &e, 0x1000, 100, UNETMM_ST_OK);
+}
+
+/* Many more pages than the cache has entries. */
+static void test_thrash(void **state)
+{
+    Fix *f = *state;
+    FakeSpace *s;
+    FakeEp e;
+
+    open_pinned(f, &s, &e, 3);
+    fake_map(s, 0, 200 * 4096, FAKE_RW);
+    fake_fill(s, 0, 200 * 4096, 1);
+    for (unsigned i = 0; i < 13; i++) {
+        uint8_t expected[60000];
+        FakeFrame *sent;
+
+        expect_send(f, &e, i * 60000, 60000, UNETMM_ST_OK);
+        sent = fake_wire_at(&f->h, i);
+        fake_load(s, i * 60000, expected, 60000);
+        assert_memory_equal(sent->data + 64, expected, 60000);
+    }
+    /* The largest buffer that the cache can hold, and one page more. */
+    fake_post(&e, 0, 64 * 4096, 1);
+    fake_post(&e, 1, 64 * 4096, 2);
+    fake_ring_bell(&e);
+    receive(f, &e, 65536, 5);
+    fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+    fake_expect(&e, UNETMM_CQE_BUFFER, UNETMM_ST_TOO_LARGE, 2);
+    fake_check(s, 0, 65536, 5);
+}
+
+static void slow(UnetmmParams *p)
+{
+    p->dma_page_ns = 1000;
+    p->endpoints = 12;
+}
+
+/* Every way of a set is in use: the next waits for one to be released. */
+static void test_cache_all_busy(void **state)
+{
+    Fix *f = *state;
+    FakeSpace *s = fake_space(&f->d, 3, UNETMM_SOURCE_PINNED, 3);
+    FakeEp e[5];
+
+    fake_map(s, 0, 80 * 4096, FAKE_RW);
+    for (unsigned i = 0; i < 5; i++) {
+        fake_ep_open(&e[i], &f->d, 3 + i, s);
+        fake_connect_peer(&e[i], FIX_WIRE, 13, FIX_MTU);
+        /* 16 sets of 4 ways: all in one set. */
+        fake_send_at(&e[i], FIX_WIRE, i * 16 * 4096, 100, i);
+        fake_ring_bell(&e[i]);
+    }
+    fake_advance(&f->h, 1000);
+    assert_int_equal(f->h.wire->len, 4);
+    fake_advance(&f->h, 1000);
+    assert_int_equal(f->h.wire->len, 5);
+    for (unsigned i = 0; i < 5; i++) {
+        fake_expect(&e[i], UNETMM_CQE_SENT, UNETMM_ST_OK, i);
+    }
+    assert_int_equal(f->d.ring[UNETMM_RING_FAULT].index, 0);
+}
+
+/* Each page of a buffer that lands is really held, in a cache under stress:
+ * an invalidation of any of them is noticed. */
+static void test_landing_pages_are_held(void **state)
+{
+    Fix *f = *state;
+    FakeSpace *s;
+    FakeEp e;
+
+    open_pinned(f, &s, &e, 3);
+    fake_map(s, 0, 80 * 4096, FAKE_RW);
+    fake_post(&e, 0, 40 * 4096, 1);
+    fake_ring_bell(&e);
+    receive(f, &e, 65536, 5);
+    for (unsigned i = 0; i < 16; i++) {
+        assert_int_equal(fake_reg(&f->h, UNETMM_REG_INV_CTRL), 0);
+        assert_true(fake_invalidate(s, i * 4096, 4096));
+        fake_advance(&f->h, 1000);
+        assert_int_equal(fake_reg(&f->h, UNETMM_REG_INV_CTRL), 0);
+        if (i < 15) {
+            /* It goes on only because the table still has the page. */
+            fake_expect_none(&e);
+        }
+    }
+    fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+    fake_check(s, 0, 65536, 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_levels, fix_teardown),
+        fix_test(test_rights),
+        fix_test(test_cache_invalidate),
+        fix_test(test_cache_invalidate_elsewhere),
+        fix_test(test_bad_tables),
+        fix_test(test_entry_read_once),
+        fix_test(test_thrash),
+        fix_test_with(test_cache_all_busy, slow),
+        fix_test_with(test_landing_pages_are_held, slow),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

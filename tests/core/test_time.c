@@ -1,0 +1,700 @@
+/*
+ * unetmm: pages that take time to move (x-dma-page-ns): busy entries,
+ * invalidation under load, ends and resets in mid-transfer
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "fixture.h"
+
+#define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
+#define NS 1000
+
+static void slow(UnetmmParams *p)
+{
+    p->dma_page_ns = NS;
+}
+
+static void slow_one_set(UnetmmParams *p)
+{
+    slow(p);
+    p->tlb_sets = 1;
+    p->tlb_victims = 1;
+}
+
+static void slow_short_queue(UnetmmParams *p)
+{
+    slow(p);
+    p->local_queue = 3;
+}
+
+static bool inv_busy(Fix *f)
+{
+    return fake_reg(&f->h, UNETMM_REG_INV_CTRL) & UNETMM_INV_BUSY;
+}
+
+static FakeFrame *frame(Fix *f, uint32_t len, uint32_t n)
+{
+    return fake_datagram(&f->a, FIX_WIRE, 11, len, n);
+}
+
+static void test_send_takes_its_time(void **state)
+{
+    Fix *f = *state;
+
+    fake_fill(f->s1, PAGE(0) + 100, 2 * 4096, 1);
+    fake_insert(f->s1, PAGE(0), 3, NULL);
+    fake_send_at(&f->a, FIX_WIRE, PAGE(0) + 100, 2 * 4096, 1);
+    fake_ring_bell(&f->a);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_expect_none(&f->a);
+        assert_int_equal(f->h.timer, f->h.now + NS);
+        assert_int_equal(fake_advance(&f->h, NS - 1), 0);
+        assert_int_equal(fake_advance(&f->h, 1), 1);
+    }
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_check_frame(fake_wire_at(&f->h, 0), 2 * 4096, 1);
+    assert_int_equal(f->h.timer, INT64_MAX);
+    assert_int_equal(f->h.core.tlb.moving, 0);
+}
+
+/* The data is what lies there at the end of the page's time. */
+static void test_data_moves_at_the_end(void **state)
+{
+    Fix *f = *state;
+
+    fake_fill(f->s1, PAGE(0), 100, 1);
+    fake_insert(f->s1, PAGE(0), 1, NULL);
+    fake_send_at(&f->a, FIX_WIRE, PAGE(0), 100, 1);
+    fake_ring_bell(&f->a);
+    fake_fill(f->s1, PAGE(0), 100, 2);
+    fake_advance(&f->h, NS);
+    fake_check_frame(fake_wire_at(&f->h, 0), 100, 2);
+}
+
+static void test_endpoints_move_together(void **state)
+{
+    Fix *f = *state;
+
+    fake_insert(f->s1, PAGE(0), 1, NULL);
+    fake_insert(f->s2, PAGE(0), 1, NULL);
+    fake_send_at(&f->a, FIX_WIRE, PAGE(0), 100, 1);
+    fake_ring_bell(&f->a);
+    fake_advance(&f->h, NS / 2);
+    fake_send_at(&f->b, FIX_WIRE, PAGE(0), 100, 2);
+    fake_ring_bell(&f->b);
+    fake_advance(&f->h, NS / 2);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_expect_none(&f->b);
+    fake_advance(&f->h, NS / 2);
+    fake_expect(&f->b, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+}
+
+/* An entry is busy from its lookup to the page's end, and only then. */
+static void test_busy_entry_is_not_evicted(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+    uint32_t taken;
+
+    fake_insert(f->s1, PAGE(0), 1, NULL);
+    fake_insert(f->s1, PAGE(1), 1, NULL);
+    fake_fill(f->s1, PAGE(0), 2 * 4096, 1);
+    fake_send_at(&f->a, FIX_WIRE, PAGE(0), 4096, 1);
+    fake_ring_bell(&f->a);
+    /* Page 0 moves; page 1 may go. */
+    fake_insert(f->s2, PAGE(0), 1, &taken);
+    assert_int_equal(taken, 1);
+    assert_true(fake_fault(&f->d, &m));
+    assert_int_equal(m.type, UNETMM_FAULT_EVICT);
+    assert_int_equal(m.vaddr, PAGE(1));
+    /* b's page moves as well: all busy, so a third is refused. */
+    fake_send_at(&f->b, FIX_WIRE, PAGE(0), 4096, 2);
+    fake_ring_bell(&f->b);
+    expect_count(&f->h, tlb_refused, 1,
+                 assert_int_equal(fake_insert(f->s2, PAGE(5), 1, &taken),
+                                  UNETMM_CS_PARTIAL));
+    assert_int_equal(taken, 0);
+    fake_advance(&f->h, NS);
+    assert_int_equal(fake_insert(f->s2, PAGE(5), 1, &taken), UNETMM_CS_OK);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_expect(&f->b, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+}
+
+/* An insert refused because all was busy is asked again at the release. */
+static void test_refused_and_retried(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+    FakeEp c;
+
+    fake_ep_open(&c, &f->d, 3, f->s1);
+    fake_connect_peer(&c, FIX_WIRE, 13, FIX_MTU);
+    fake_insert(f->s1, PAGE(0), 1, NULL);
+    fake_insert(f->s2, PAGE(0), 1, NULL);
+    fake_send_at(&f->a, FIX_WIRE, PAGE(0), 100, 1);
+    fake_send_at(&f->b, FIX_WIRE, PAGE(0), 100, 2);
+    fake_ring_bell(&f->a);
+    fake_ring_bell(&f->b);
+    fake_send_at(&c, FIX_WIRE, PAGE(7), 100, 3);
+    fake_ring_bell(&c);
+    assert_true(fake_fault(&f->d, &m));
+    assert_int_equal(fake_resolve(&f->d, &m, 1, NULL), UNETMM_CS_PARTIAL);
+    assert_false(fake_fault(&f->d, &m));
+    fake_advance(&f->h, NS);
+    assert_true(fake_fault(&f->d, &m));
+    assert_int_equal(m.type, UNETMM_FAULT_MISS);
+    assert_int_equal(m.vaddr, PAGE(7));
+    assert_int_equal(fake_resolve(&f->d, &m, 1, NULL), UNETMM_CS_OK);
+    fake_advance(&f->h, NS);
+    fake_expect(&c, UNETMM_CQE_SENT, UNETMM_ST_OK, 3);
+}
+
+/* ---- Receiving ---- */
+
+static void test_receive_page_by_page(void **state)
+{
+    Fix *f = *state;
+
+    fake_post(&f->a, PAGE(0) + 4000, 9000, 1);
+    fix_settle(f);
+    fake_deliver(&f->h, frame(f, 8000, 5));
+    for (unsigned i = 0; i < 3; i++) {
+        fake_expect_none(&f->a);
+        fake_advance(&f->h, NS - 1);
+        fake_expect_none(&f->a);
+        fake_advance(&f->h, 1);
+    }
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+    fake_check(f->s1, PAGE(0) + 4000, 8000, 5);
+    assert_int_equal(f->h.core.tlb.moving, 0);
+}
+
+/* Messages queue while one lands; inline ones and other endpoints' too. */
+static void test_landing_with_several_queued(void **state)
+{
+    Fix *f = *state;
+
+    for (unsigned i = 0; i < 3; i++) {
+        fake_post(&f->a, PAGE(3 * i), 9000, i);
+    }
+    fix_settle(f);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_deliver(&f->h, frame(f, 8192, i));
+    }
+    fake_deliver(&f->h, frame(f, 8, 9));
+    fake_expect_none(&f->a);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_advance(&f->h, 2 * NS);
+        fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, i);
+        fake_check(f->s1, PAGE(3 * i), 8192, i);
+    }
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
+    fake_expect_none(&f->a);
+}
+
+/* The queue is full: the wire is told to wait, and then to go on. */
+static void test_queue_full_while_landing(void **state)
+{
+    Fix *f = *state;
+    FakeFrame *one = frame(f, 8, 9);
+
+    fake_post(&f->a, PAGE(0), 9000, 1);
+    fix_settle(f);
+    fake_deliver(&f->h, frame(f, 4096, 1));
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(unetmm_core_can_receive(&f->h.core));
+        assert_true(fake_receive(&f->h, one));
+    }
+    assert_false(unetmm_core_can_receive(&f->h.core));
+    assert_false(fake_receive(&f->h, one));
+    assert_int_equal(f->h.may_receive, 0);
+    fake_advance(&f->h, NS);
+    assert_int_equal(f->h.may_receive, 1);
+    assert_true(unetmm_core_can_receive(&f->h.core));
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
+    }
+    fake_expect_none(&f->a);
+    g_free(one);
+}
+
+/* A card that is turned off meanwhile drops frames; it blocks no wire. */
+static void test_queue_full_and_disabled(void **state)
+{
+    Fix *f = *state;
+    FakeFrame *one = frame(f, 8, 9);
+
+    fake_post(&f->a, PAGE(0), 9000, 1);
+    fix_settle(f);
+    fake_deliver(&f->h, frame(f, 4096, 1));
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(fake_receive(&f->h, one));
+    }
+    assert_false(unetmm_core_can_receive(&f->h.core));
+    fake_set_reg(&f->h, UNETMM_REG_CTRL, 0);
+    assert_int_equal(f->h.may_receive, 1);
+    expect_count(&f->h, drop_disabled, 1,
+                 assert_true(fake_receive(&f->h, one)));
+    fake_set_reg(&f->h, UNETMM_REG_CTRL, 1);
+    fake_advance(&f->h, NS);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
+    }
+    g_free(one);
+}
+
+/* A landing message has a right to its place in the completion queue. */
+static void test_place_for_landing_message(void **state)
+{
+    Fix *f = *state;
+
+    fake_post(&f->a, PAGE(0), 4096, 1);
+    fake_insert(f->s1, PAGE(5), 1, NULL);
+    fix_settle(f);
+    for (unsigned i = 0; i < 14; i++) {
+        fake_deliver(&f->h, frame(f, 8, i));
+    }
+    fake_deliver(&f->h, frame(f, 4096, 7));
+    for (unsigned i = 0; i < 3; i++) {
+        fake_send_inline(&f->a, FIX_WIRE, i, 8, 100 + i, 0);
+    }
+    fake_ring_bell(&f->a);
+    fake_advance(&f->h, NS);
+    for (unsigned i = 0; i < 14; i++) {
+        fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
+    }
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 100);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+    fake_ring_bell(&f->a);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 101);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 102);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_cq_full), 0);
+}
+
+/* ---- Invalidation under load ---- */
+
+static void test_invalidate_waits_for_the_page(void **state)
+{
+    Fix *f = *state;
+
+    fake_fill(f->s1, PAGE(0), 4 * 4096, 1);
+    fake_insert(f->s1, PAGE(0), 4, NULL);
+    fake_send_at(&f->a, FIX_WIRE, PAGE(0), 4 * 4096, 1);
+    fake_ring_bell(&f->a);
+    /* Page 0 moves: others are done at once, it when it has landed. */
+    assert_false(fake_invalidate(f->s1, PAGE(2), 2 * 4096));
+    assert_false(fake_invalidate(f->s2, PAGE(0), 4 * 4096));
+    expect_count(&f->h, inv_waits, 1,
+                 assert_true(fake_invalidate(f->s1, PAGE(0), 4096)));
+    fake_advance(&f->h, NS - 1);
+    assert_true(inv_busy(f));
+    fake_advance(&f->h, 1);
+    /* And no longer: the message itself goes on with page 1. */
+    assert_false(inv_busy(f));
+    assert_int_equal(f->h.wire->len, 0);
+    fake_advance(&f->h, NS);
+    /* Pages 2 and 3 are asked for again: dropped is dropped. */
+    fake_serve(&f->d);
+    fake_advance(&f->h, 2 * NS);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_check_frame(fake_wire_at(&f->h, 0), 4 * 4096, 1);
+}
+
+/* The registers may be written while an invalidation is under way. */
+static void test_invalidate_registers_change(void **state)
+{
+    static const uint32_t spaces[] = { 0, 2, 3, 7, 8, 0xffff, 0xffffffff };
+    Fix *f = *state;
+
+    fake_insert(f->s1, PAGE(0), 1, NULL);
+    fake_send_at(&f->a, FIX_WIRE, PAGE(0), 4096, 1);
+    fake_ring_bell(&f->a);
+    assert_true(fake_invalidate(f->s1, PAGE(0), 4096));
+    for (unsigned i = 0; i < G_N_ELEMENTS(spaces); i++) {
+        fake_set_reg(&f->h, UNETMM_REG_INV_SPACE, spaces[i]);
+        fake_set_reg(&f->h, UNETMM_REG_INV_START_LO, 0);
+        fake_set_reg(&f->h, UNETMM_REG_INV_LAST_LO, 0);
+        assert_true(inv_busy(f));
+    }
+    fake_advance(&f->h, NS);
+    assert_false(inv_busy(f));
+}
+
+static void test_invalidate_bad_arguments(void **state)
+{
+    Fix *f = *state;
+
+    fake_insert(f->s1, PAGE(0), 4, NULL);
+    fake_set_reg(&f->h, UNETMM_REG_INV_START_LO, 0x2000);
+    fake_set_reg(&f->h, UNETMM_REG_INV_LAST_LO, 0x1000);
+    for (uint32_t space = 0; space < 12; space++) {
+        fake_set_reg(&f->h, UNETMM_REG_INV_SPACE, space);
+        fake_set_reg(&f->h, UNETMM_REG_INV_CTRL, 1);
+        assert_false(inv_busy(f));
+    }
+    fake_set_reg(&f->h, UNETMM_REG_INV_START_LO, 0);
+    fake_set_reg(&f->h, UNETMM_REG_INV_LAST_LO, ~0u);
+    fake_set_reg(&f->h, UNETMM_REG_INV_LAST_HI, ~0u);
+    for (uint32_t space = 2; space < 1u << 20; space = space * 3 + 1) {
+        fake_set_reg(&f->h, UNETMM_REG_INV_SPACE, space);
+        fake_set_reg(&f->h, UNETMM_REG_INV_CTRL, 1);
+        assert_false(inv_busy(f));
+    }
+    assert_int_equal(f->h.core.tlb.used, 4);
+    fake_set_reg(&f->h, UNETMM_REG_INV_SPACE, 1);
+    fake_set_reg(&f->h, UNETMM_REG_INV_CTRL, 0);
+    assert_int_equal(f->h.core.tlb.used, 4);
+    fake_set_reg(&f->h, UNETMM_REG_INV_CTRL, 1);
+    assert_int_equal(f->h.core.tlb.used, 0);
+}
+
+/* A transfer that waits for a translation never delays an invalidation. */
+static void test_waiting_transfer_holds_nothing(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+
+    fake_insert(f->s1, PAGE(0), 1, NULL);
+    fake_send_at(&f->a, FIX_WIRE, PAGE(0), 2 * 4096, 1);
+    fake_ring_bell(&f->a);
+    fake_advance(&f->h, NS);
+    assert_true(fake_fault(&f->d, &m));
+    assert_int_equal(m.vaddr, PAGE(1));
+    assert_false(fake_invalidate(f->s1, PAGE(0), FIX_PAGES * 4096));
+    fake_reply(&f->d, &m, UNETMM_REPLY_DEFERRED, 0);
+    assert_false(fake_invalidate(f->s1, PAGE(0), FIX_PAGES * 4096));
+    fake_resolve(&f->d, &m, 1, NULL);
+    fake_advance(&f->h, NS);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+}
+
+static void test_receive_invalidated(void **state)
+{
+    Fix *f = *state;
+
+    fake_post(&f->a, PAGE(0), 3 * 4096, 1);
+    fix_settle(f);
+    /* The last page goes while the first one moves. */
+    fake_deliver(&f->h, frame(f, 3 * 4096, 5));
+    assert_false(fake_invalidate(f->s1, PAGE(2), 4096));
+    expect_count(&f->h, drop_invalidated, 1, fake_advance(&f->h, 3 * NS));
+    fake_expect_none(&f->a);
+    assert_int_equal(f->h.core.tlb.moving, 0);
+    /* The buffer stays; its page is asked for again. */
+    fake_serve(&f->d);
+    fake_deliver(&f->h, frame(f, 3 * 4096, 6));
+    fake_advance(&f->h, 3 * NS);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+    fake_check(f->s1, PAGE(0), 3 * 4096, 6);
+}
+
+/* The page that is moving goes: it lands, and the invalidation waits. */
+static void test_receive_invalidated_page_in_flight(void **state)
+{
+    Fix *f = *state;
+
+    fake_post(&f->a, PAGE(0), 4096, 1);
+    fix_settle(f);
+    fake_deliver(&f->h, frame(f, 4000, 5));
+    assert_true(fake_invalidate(f->s1, PAGE(0), 4096));
+    fake_advance(&f->h, NS);
+    assert_false(inv_busy(f));
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+    fake_check(f->s1, PAGE(0), 4000, 5);
+}
+
+/*
+ * The head in which a message is landing is lost, asked for again, and fails:
+ * the message and the buffer are each reported once.
+ */
+static void test_landing_head_fails_meanwhile(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_cqe cqe;
+    unsigned got[2] = { 0, 0 };
+
+    fake_post(&f->a, PAGE(0), 4096, 0);
+    fake_post(&f->a, PAGE(1), 4096, 1);
+    fix_settle(f);
+    fake_deliver(&f->h, frame(f, 4000, 5));
+    assert_true(fake_invalidate(f->s1, PAGE(0), 4096));
+    fake_vpage(f->s1, PAGE(0))->error = UNETMM_ST_PROTECTION;
+    fake_serve(&f->d);
+    fake_ring_bell(&f->a);
+    fake_advance(&f->h, NS);
+    fix_settle(f);
+    fake_deliver(&f->h, frame(f, 4000, 6));
+    fake_advance(&f->h, NS);
+    fix_settle(f);
+    while (fake_poll(&f->a, &cqe)) {
+        assert_true(cqe.cookie < 2);
+        got[cqe.cookie]++;
+    }
+    assert_int_equal(got[0], 1);
+    assert_int_equal(got[1], 1);
+    fake_check(f->s1, PAGE(1), 4000, 6);
+}
+
+/* ---- Ends in mid-transfer ---- */
+
+static void test_destroy_completes_late(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_cmd destroy = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 1 };
+    struct unetmm_cmd nop = { .opcode = UNETMM_CMD_NOP };
+    struct unetmm_cmd space = { .opcode = UNETMM_CMD_SPACE_DESTROY,
+                                .space = 1 };
+    struct unetmm_cmd_done done;
+    uint16_t tag;
+
+    fake_insert(f->s1, PAGE(0), 4, NULL);
+    fake_send_at(&f->a, FIX_WIRE, PAGE(0), 4 * 4096, 1);
+    fake_ring_bell(&f->a);
+    tag = fake_issue(&f->d, destroy);
+    assert_false(fake_done(&f->d, &done));
+    /* Others go on meanwhile; the id and the space are not free yet. */
+    assert_int_equal(fake_command(&f->d, nop, NULL), UNETMM_CS_OK);
+    assert_int_equal(fake_command(&f->d, destroy, NULL), UNETMM_CS_BAD_ID);
+    assert_int_equal(fake_command(&f->d, fake_ep_cmd(&f->a), NULL),
+                     UNETMM_CS_EXISTS);
+    assert_int_equal(fake_command(&f->d, space, NULL), UNETMM_CS_BUSY);
+    expect_count(&f->h, err_doorbell, 1, fake_ring_bell(&f->a));
+    fake_advance(&f->h, NS);
+    assert_true(fake_done(&f->d, &done));
+    assert_int_equal(done.tag, tag);
+    assert_int_equal(done.opcode, UNETMM_CMD_EP_DESTROY);
+    assert_int_equal(done.status, UNETMM_CS_OK);
+    assert_int_equal(f->h.core.tlb.used, 0);
+    assert_int_equal(f->h.wire->len, 0);
+    assert_int_equal(fake_command(&f->d, space, NULL), UNETMM_CS_OK);
+}
+
+static void test_destroy_while_receiving(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_cmd destroy = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 1 };
+    struct unetmm_cmd_done done;
+
+    fake_post(&f->a, PAGE(0), 3 * 4096, 1);
+    fake_insert(f->s1, PAGE(9), 1, NULL);
+    fix_settle(f);
+    fake_deliver(&f->h, frame(f, 3 * 4096, 1));
+    fake_send_at(&f->a, FIX_WIRE, PAGE(9), 4096, 1);
+    fake_ring_bell(&f->a);
+    fake_issue(&f->d, destroy);
+    /* A message for it in the queue behind is dropped and counted. */
+    fake_deliver(&f->h, frame(f, 100, 1));
+    assert_false(fake_done(&f->d, &done));
+    fake_advance(&f->h, NS);
+    assert_true(fake_done(&f->d, &done));
+    assert_false(fake_done(&f->d, &done));
+    assert_int_equal(done.opcode, UNETMM_CMD_EP_DESTROY);
+    fake_expect_none(&f->a);
+    assert_int_equal(f->h.core.tlb.used, 0);
+    assert_int_equal(f->h.core.tlb.moving, 0);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_stopped) +
+                     fake_counter(&f->h, UNETMM_C_drop_no_endpoint), 2);
+}
+
+/* The completion ring keeps a place for each late completion. */
+static void test_late_completions_have_room(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_cmd nop = { .opcode = UNETMM_CMD_NOP };
+    struct unetmm_cmd_done done;
+    uint32_t reg = UNETMM_REG_RING(UNETMM_RING_CMDC);
+    unsigned destroyed = 0, n = 0;
+
+    fake_set_reg(&f->h, reg + UNETMM_RING_ENABLE, 0);
+    fake_set_reg(&f->h, reg + UNETMM_RING_LOG2, 2);
+    fake_set_reg(&f->h, reg + UNETMM_RING_ENABLE, 1);
+    f->d.ring[UNETMM_RING_CMDC].log2 = 2;
+    f->d.ring[UNETMM_RING_CMDC].index = 0;
+    memset(fake_ptr(&f->h, f->d.ring[UNETMM_RING_CMDC].base, 64), 0, 64);
+    fake_insert(f->s1, PAGE(0), 1, NULL);
+    fake_insert(f->s2, PAGE(0), 1, NULL);
+    fake_send_at(&f->a, FIX_WIRE, PAGE(0), 100, 1);
+    fake_send_at(&f->b, FIX_WIRE, PAGE(0), 100, 1);
+    fake_ring_bell(&f->a);
+    fake_ring_bell(&f->b);
+    for (unsigned i = 0; i < 2; i++) {
+        struct unetmm_cmd c = { .opcode = UNETMM_CMD_EP_DESTROY,
+                                .ep = 1 + i };
+
+        fake_issue(&f->d, c);
+    }
+    for (unsigned i = 0; i < 10; i++) {
+        fake_issue(&f->d, nop);
+    }
+    fake_advance(&f->h, NS);
+    while (fake_done(&f->d, &done)) {
+        destroyed += done.opcode == UNETMM_CMD_EP_DESTROY;
+        n++;
+    }
+    assert_int_equal(destroyed, 2);
+    assert_int_equal(n, 12);
+}
+
+static void test_reset_in_mid_transfer(void **state)
+{
+    Fix *f = *state;
+    uint32_t mark = 0x5a5a5a5a;
+
+    fake_post(&f->a, PAGE(0), 4096, 1);
+    fake_insert(f->s2, PAGE(9), 1, NULL);
+    fix_settle(f);
+    fake_deliver(&f->h, frame(f, 4096, 1));
+    fake_deliver(&f->h, frame(f, 4096, 2));
+    fake_send_at(&f->b, FIX_WIRE, PAGE(9), 4096, 1);
+    fake_ring_bell(&f->b);
+    fake_store(f->s1, PAGE(0), &mark, 4);
+    fake_set_reg(&f->h, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
+    /* Nothing moves any more: all memory is taken away. */
+    memset(f->h.rights, 0, FAKE_RAM_BYTES);
+    assert_int_equal(f->h.timer, INT64_MAX);
+    fake_advance(&f->h, 10 * NS);
+    fake_run_later(&f->h);
+    assert_int_equal(f->h.wire->len, 0);
+    assert_int_equal(f->h.core.tlb.moving, 0);
+    fake_load(f->s1, PAGE(0), &mark, 4);
+    assert_int_equal(mark, 0x5a5a5a5a);
+}
+
+/* An endpoint that is stopped while its page moves. */
+static void test_stopped_while_moving(void **state)
+{
+    Fix *f = *state;
+
+    fake_insert(f->s1, PAGE(0), 1, NULL);
+    fake_send_at(&f->a, FIX_WIRE, PAGE(0), 4096, 1);
+    fake_ring_bell(&f->a);
+    fake_user_word(&f->a, offsetof(struct unetmm_ep_user, fq_prod), 1000);
+    fake_ring_bell(&f->a);
+    fake_expect(&f->a, UNETMM_CQE_FAILED, UNETMM_ST_BAD_INDEX, 0);
+    fake_advance(&f->h, NS);
+    assert_int_equal(f->h.wire->len, 0);
+    assert_int_equal(f->h.core.tlb.moving, 0);
+    assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
+    assert_int_equal(f->h.core.tlb.used, 0);
+}
+
+static void test_bus_refuses_in_flight(void **state)
+{
+    Fix *f = *state;
+    uint64_t dma;
+
+    fake_post(&f->a, PAGE(0), 2 * 4096, 1);
+    fix_settle(f);
+    dma = fake_vpage(f->s1, PAGE(1))->dma;
+    f->h.refuse_first = dma;
+    f->h.refuse_last = dma + 1;
+    fake_deliver(&f->h, frame(f, 2 * 4096, 1));
+    expect_count(&f->h, drop_dma, 1, fake_advance(&f->h, 2 * NS));
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_DMA, 1);
+    fake_send_at(&f->a, FIX_WIRE, PAGE(1), 10, 2);
+    fake_ring_bell(&f->a);
+    fake_advance(&f->h, NS);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_DMA, 2);
+}
+
+/* Everything at once, slowly: every message is accounted for. */
+static void test_random_under_load(void **state)
+{
+    Fix *f = *state;
+    uint64_t random = fake_seed();
+    unsigned sent = 0, received = 0, posted = 0, returned = 0;
+
+    for (unsigned step = 0; step < 3000; step++) {
+        struct unetmm_cqe cqe;
+        unsigned page = fake_random(&random) % 20;
+
+        switch (fake_random(&random) % 8) {
+        case 0:
+            if (sent - received < 4) {
+                fake_send_at(&f->a, FIX_LOCAL, PAGE(page),
+                             1 + fake_random(&random) % 20000, sent++);
+                fake_ring_bell(&f->a);
+            }
+            break;
+        case 1: case 2:
+            if (posted - returned < 12) {
+                fake_post(&f->b, PAGE(page), 20000, posted++);
+                fake_ring_bell(&f->b);
+            }
+            break;
+        case 3:
+            if (!fake_invalidate(fake_random(&random) % 2 ? f->s1 : f->s2,
+                                 PAGE(page), 4096 *
+                                 (1 + fake_random(&random) % 4))) {
+                break;
+            }
+            while (inv_busy(f)) {
+                fake_advance(&f->h, NS / 4);
+            }
+            break;
+        default:
+            fake_advance(&f->h, fake_random(&random) % (2 * NS));
+            break;
+        }
+        fake_serve(&f->d);
+        while (fake_poll(&f->a, &cqe)) {
+            assert_int_equal(cqe.status, UNETMM_ST_OK);
+            received++;
+        }
+        while (fake_poll(&f->b, &cqe)) {
+            returned += cqe.opcode == UNETMM_CQE_BUFFER ||
+                        !(cqe.flags & UNETMM_CQE_F_INLINE);
+        }
+    }
+    for (unsigned i = 0; i < 300; i++) {
+        fake_advance(&f->h, NS);
+        fake_serve(&f->d);
+    }
+    assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_sends_done), sent);
+    assert_int_equal(
+        fake_ep_counter(&f->h, 2, UNETMM_C_rx_frames) +
+        fake_counter(&f->h, UNETMM_C_drop_no_buffer) +
+        fake_counter(&f->h, UNETMM_C_drop_asked) +
+        fake_counter(&f->h, UNETMM_C_drop_absent) +
+        fake_counter(&f->h, UNETMM_C_drop_cq_full) +
+        fake_counter(&f->h, UNETMM_C_drop_invalidated), sent);
+    assert_int_equal(f->h.core.tlb.moving, 0);
+    for (uint32_t i = 0; i < unetmm_tlb_capacity(&f->h.core.tlb); i++) {
+        assert_int_equal(f->h.core.tlb.entries[i].busy, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fix_test_with(test_send_takes_its_time, slow),
+        fix_test_with(test_data_moves_at_the_end, slow),
+        fix_test_with(test_endpoints_move_together, slow),
+        fix_test_with(test_busy_entry_is_not_evicted, slow_one_set),
+        fix_test_with(test_refused_and_retried, slow_one_set),
+        fix_test_with(test_receive_page_by_page, slow),
+        fix_test_with(test_landing_with_several_queued, slow),
+        fix_test_with(test_queue_full_while_landing, slow_short_queue),
+        fix_test_with(test_queue_full_and_disabled, slow_short_queue),
+        fix_test_with(test_place_for_landing_message, slow),
+        fix_test_with(test_invalidate_waits_for_the_page, slow),
+        fix_test_with(test_invalidate_registers_change, slow),
+        fix_test(test_invalidate_bad_arguments),
+        fix_test_with(test_waiting_transfer_holds_nothing, slow),
+        fix_test_with(test_receive_invalidated, slow),
+        fix_test_with(test_receive_invalidated_page_in_flight, slow),
+        fix_test_with(test_landing_head_fails_meanwhile, slow),
+        fix_test_with(test_destroy_completes_late, slow),
+        fix_test_with(test_destroy_while_receiving, slow),
+        fix_test_with(test_late_completions_have_room, slow),
+        fix_test_with(test_reset_in_mid_transfer, slow),
+        fix_test_with(test_stopped_while_moving, slow),
+        fix_test_with(test_bus_refuses_in_flight, slow),
+        fix_test_with(test_random_under_load, slow),
+        fix_test_with(test_random_under_load, slow_one_set),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
