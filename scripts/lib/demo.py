@@ -3,7 +3,7 @@
 
 Guest a serves, guest b measures and prints one JSON object a line, each with
 the name of its figure.  The last thing b does is to call a service of a that
-a waits for, whereupon both power off.
+a waits for; then both power off.
 """
 
 import argparse
@@ -29,46 +29,50 @@ for dev in /sys/class/net/*; do
 done
 """
 
-# Services of a: a number for each tool and way of waiting.
+# Guest a serves one measurement after the other, in the order in which b asks:
+# servers that only wait would share the card's TLB with the one that works.
 SERVERS = """#!/bin/sh
 %(network)s
 ip link set $dev mtu 9000 up
 ip addr add 10.0.0.1/24 dev $dev
-unetmm-pingpong --listen --forever --service 1 --verify &
-unetmm-bw --listen --forever --service 2 --verify &
-unetmm-pingpong --listen --forever --service 3 --source pinned &
-unetmm-bw --listen --forever --service 4 --source pinned &
-unetmm-pingpong --listen --forever --service 5 --block &
-unetmm-pingpong --listen --forever --service 6 &
-unetmm-bw --listen --forever --service 7 &
+unetmm-pingpong --listen --service 1 --verify
+unetmm-bw --listen --service 2 --verify
+echo "stat_a $(unetmm-stat --json --all)"
+unetmm-pingpong --listen --service 3
+unetmm-pingpong --listen --service 4 --block
+unetmm-pingpong --listen --service 5 --source pinned
+unetmm-bw --listen --service 6
+unetmm-bw --listen --service 7
+unetmm-bw --listen --service 8 --source pinned
 sockperf server -i 10.0.0.1 -p 7000 >/dev/null 2>&1 &
 iperf3 -s >/dev/null 2>&1 &
 unetmm-pingpong --listen --service 99 --timeout %(limit)d
-echo "stat_a $(unetmm-stat --json --all)"
-%(keep)s
 """
 
 CLIENT = """#!/bin/sh
 peer=%(mac)s
-figure() { name=$1; shift; "$@" | while read -r line; do echo "$name $line"; done; }
+as() { name=$1; shift; "$@" | while read -r line; do echo "$name $line"; done; }
 %(network)s
 ip link set $dev mtu 1500 up
 ip addr add 10.0.0.2/24 dev $dev
-unetmm-pingpong $peer --service 1 --verify --json \\
-    --size 1,40,224,1000,4096,9000,65536 --count 200 --warmup 20 |
-    while read -r line; do echo "exchange $line"; done
-unetmm-bw $peer --service 2 --verify --bidir --json \\
-    --size 1000,9000,65536 --count 400 --warmup 50 |
-    while read -r line; do echo "exchange $line"; done
+as exchange unetmm-pingpong $peer --service 1 --verify --json \\
+    --size 1,40,224,1000,4096,9000,65536 --count 200 --warmup 20
+as exchange unetmm-bw $peer --service 2 --verify --bidir --json \\
+    --size 1000,9000,65536 --count 400 --warmup 50
 echo "stat_b $(unetmm-stat --json --all)"
-figure latency_tlb unetmm-pingpong $peer --service 6 --json --count 4000
-figure latency_tlb_block unetmm-pingpong $peer --service 5 --block --json --count 2000
-figure latency_pinned unetmm-pingpong $peer --service 3 --source pinned --json --count 4000
-figure bandwidth_tlb unetmm-bw $peer --service 7 --json --size 65536 --count 8000
-figure bandwidth_tlb_9000 unetmm-bw $peer --service 7 --json --size 65536 --frame 9000 --count 2000
-figure bandwidth_pinned unetmm-bw $peer --service 4 --source pinned --json --size 65536 --count 8000
+as latency_tlb unetmm-pingpong $peer --service 3 --json --count 4000
+as latency_tlb_block unetmm-pingpong $peer --service 4 --block --json \\
+    --count 2000
+as latency_pinned unetmm-pingpong $peer --service 5 --source pinned --json \\
+    --count 4000
+as bandwidth_tlb unetmm-bw $peer --service 6 --json --size 65536 --count 8000
+as bandwidth_tlb_9000 unetmm-bw $peer --service 7 --json --size 65536 \\
+    --frame 9000 --count 2000
+as bandwidth_pinned unetmm-bw $peer --service 8 --source pinned --json \\
+    --size 65536 --count 8000
 until ping -c 1 -W 1 10.0.0.1 >/dev/null 2>&1; do :; done
-echo "udp $(sockperf ping-pong -i 10.0.0.1 -p 7000 -t 1 -m 14 2>&1 | tr '\\n' ';')"
+echo "udp $(sockperf ping-pong -i 10.0.0.1 -p 7000 -t 1 -m 14 2>&1 |
+    tr '\\n' ';')"
 echo "tcp_1500 $(iperf3 -c 10.0.0.1 -t 1 -J | tr -d '\\n')"
 ip link set $dev mtu 9000
 until ping -c 1 -W 1 10.0.0.1 >/dev/null 2>&1; do :; done
@@ -238,8 +242,7 @@ MTU,
 
 def run_guests(options):
     """Boots both, waits, returns (found, pair or None)."""
-    words = {"network": NETWORK, "mac": MAC_A, "limit": LIMIT_SECONDS,
-             "keep": ""}
+    words = {"network": NETWORK, "mac": MAC_A, "limit": LIMIT_SECONDS}
     common = ["--device-opts", f"user-mtu={USER_MTU}"]
     sockets = tempfile.mkdtemp(prefix="unetmm-demo-") if options.keep else ""
     consoles = [["--keep", "--console", f"unix:{sockets}/{name}"]

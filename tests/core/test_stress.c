@@ -418,6 +418,30 @@ static void slow(UnetmmParams *p)
 
 /* ---- A broken driver ---- */
 
+/* Turns the reply into one that somebody waits for, more or less right. */
+static void answer_something(Stress *s, struct unetmm_cmd *cmd)
+{
+    UnetmmCore *core = &s->f->h.core;
+    uint32_t number;
+
+    if (!core->in_flight_used) {
+        return;
+    }
+    number = core->in_flight[rnd(s, core->in_flight_used)];
+    cmd->space = core->eps[number / UNETMM_EP_MISSES].space;
+    cmd->reply.fault_id = (uint32_t)core->misses[number].generation << 16 |
+                          number;
+    cmd->reply.vaddr = core->misses[number].vpn << 12;
+    cmd->reply.status = rnd(s, 4) ? UNETMM_REPLY_RESOLVED : rnd(s, 5);
+    cmd->reply.npages = 1 + rnd(s, 20);
+    for (unsigned i = 0; i < cmd->reply.npages; i++) {
+        uint64_t pte = cpu_to_le64((FAKE_RAM_BASE + rnd(s, 2048) * 4096) |
+                                   (rnd(s, 10) ? 7 : rnd(s, 8)));
+
+        fake_write(&s->f->h, cmd->reply.list + 8 * i, &pte, 8);
+    }
+}
+
 static struct unetmm_cmd random_command(Stress *s)
 {
     struct unetmm_cmd cmd;
@@ -432,7 +456,10 @@ static struct unetmm_cmd random_command(Stress *s)
     switch (cmd.opcode) {
     case UNETMM_CMD_SPACE_CREATE:
         cmd.space_create.source = rnd(s, 4);
-        cmd.space_create.levels = rnd(s, 2) ? 0 : rnd(s, 8);
+        cmd.space_create.source = cmd.space ? cmd.space_create.source : 0;
+        cmd.space_create.levels =
+            cmd.space_create.source == UNETMM_SOURCE_PINNED ? 1 + rnd(s, 6) :
+            rnd(s, 8) ? 0 : rnd(s, 8);
         cmd.space_create.table = cmd.space_create.levels ?
                                  area + rnd(s, 64) * 4096 : 0;
         break;
@@ -441,18 +468,24 @@ static struct unetmm_cmd random_command(Stress *s)
             .sq_base = area + rnd(s, 1000) * 128,
             .fq_base = area + rnd(s, 1000) * 128,
             .cq_base = area + rnd(s, 1000) * 128,
-            .index = area + rnd(s, 1000) * 128,
-            .sq_log2 = rnd(s, 16), .fq_log2 = rnd(s, 16),
-            .cq_log2 = rnd(s, 16), .policy = rnd(s, 2),
-            .pretranslate = rnd(s, 5),
+            .index = FAKE_RAM_BASE + 0xf0000 + rnd(s, 256) * 128,
+            .sq_log2 = 1 + rnd(s, rnd(s, 8) ? 5 : 16),
+            .fq_log2 = 1 + rnd(s, rnd(s, 8) ? 5 : 16),
+            .cq_log2 = 1 + rnd(s, rnd(s, 8) ? 5 : 16),
+            .policy = rnd(s, 2), .pretranslate = rnd(s, 5),
         };
+        cmd.space = cmd.ep ? cmd.space : 0;
+        if (rnd(s, 8)) {
+            memset(fake_ptr(&s->f->h, cmd.ep_create.index, 128), 0, 128);
+        }
         break;
     case UNETMM_CMD_CHANNEL_SET:
-        cmd.channel.channel = rnd(s, 18);
-        cmd.channel.peer_ep = rnd(s, 8);
-        cmd.channel.mtu = rnd(s, 70000);
-        memcpy(cmd.channel.peer_mac, rnd(s, 2) ? fake_peer_mac :
-               s->f->h.core.params.mac, 6);
+        cmd.channel.channel = rnd(s, 8) ? 1 + rnd(s, 2) : rnd(s, 18);
+        cmd.channel.peer_ep = cmd.channel.channel == FIX_LOCAL ? rnd(s, 8) :
+                              10u + cmd.ep;
+        cmd.channel.mtu = rnd(s, 8) ? 256 + rnd(s, 65280) : rnd(s, 70000);
+        memcpy(cmd.channel.peer_mac, cmd.channel.channel == FIX_LOCAL ?
+               s->f->h.core.params.mac : fake_peer_mac, 6);
         break;
     case UNETMM_CMD_FAULT_REPLY:
         cmd.reply.fault_id = rnd(s, 2) ? UNETMM_FAULT_NONE :
@@ -462,6 +495,9 @@ static struct unetmm_cmd random_command(Stress *s)
         cmd.reply.npages = rnd(s, 8) ? rnd(s, 20) : rnd(s, 600);
         cmd.reply.vaddr = rnd_va(s) & ~4095ull;
         cmd.reply.list = area + rnd(s, 1000) * 64;
+        if (rnd(s, 8)) {
+            answer_something(s, &cmd);
+        }
         break;
     default:
         break;
@@ -475,7 +511,10 @@ static void random_register(Stress *s)
     uint32_t at = rnd(s, 4) ? 4 * rnd(s, 0x240 / 4) : rnd(s, 0x4000);
     static const uint32_t base = 0x100000;
 
-    if (rnd(s, 50) && (at == UNETMM_REG_CTRL || at == UNETMM_REG_TEST_IRQ)) {
+    /* Most accesses leave the card running, or there would be little to see. */
+    if (rnd(s, 20) && (at == UNETMM_REG_CTRL ||
+                       (at >= UNETMM_REG_RING(0) &&
+                        at < UNETMM_REG_RING(UNETMM_NUM_RINGS)))) {
         return;
     }
     switch (rnd(s, 4)) {
@@ -500,15 +539,19 @@ static void restart_rings(Stress *s)
 {
     FakeHost *h = &s->f->h;
 
-    fake_set_reg(h, UNETMM_REG_CTRL, rnd(s, 4) ? 0 : UNETMM_CTRL_RESET);
+    bool fatal = fake_reg(h, UNETMM_REG_STATUS) & UNETMM_STATUS_FATAL;
+
+    fake_set_reg(h, UNETMM_REG_CTRL, rnd(s, 4) && !fatal ? 0 :
+                 UNETMM_CTRL_RESET);
     for (unsigned i = 0; i < UNETMM_NUM_RINGS; i++) {
         uint32_t reg = UNETMM_REG_RING(i);
         uint64_t base = FAKE_RAM_BASE + 0x80000 + 0x10000 * i;
+        uint32_t log2 = 1 + rnd(s, 8);
 
         fake_set_reg(h, reg + UNETMM_RING_ENABLE, 0);
         fake_set_reg(h, reg + UNETMM_RING_BASE_LO, base);
         fake_set_reg(h, reg + UNETMM_RING_BASE_HI, base >> 32);
-        fake_set_reg(h, reg + UNETMM_RING_LOG2, 1 + rnd(s, 8));
+        fake_set_reg(h, reg + UNETMM_RING_LOG2, log2);
         fake_set_reg(h, reg + UNETMM_RING_ENABLE, 1);
     }
     fake_set_reg(h, UNETMM_REG_CTRL, UNETMM_CTRL_ENABLE);
@@ -547,12 +590,40 @@ static void move_consumers(Stress *s)
 
 static void scribble(Stress *s)
 {
-    uint64_t at = FAKE_RAM_BASE + 0x100000 + rnd(s, 300000) / 8 * 8;
+    uint64_t at = FAKE_RAM_BASE + 0x100000 + rnd(s, 270000) / 8 * 8;
     uint64_t v = rnd(s, 2) ? rnd(s, 32) :
                  (FAKE_RAM_BASE + rnd(s, 2048) * 4096) | rnd(s, 8);
 
     v = cpu_to_le64(v);
     fake_write(&s->f->h, at, &v, 8);
+}
+
+/* What a living endpoint's process would write: a descriptor, an index. */
+static void scribble_well(Stress *s)
+{
+    UnetmmEp *live = &s->f->h.core.eps[rnd(s, 8)];
+    FakeEp ep = {
+        .host = &s->f->h, .sq = live->sq_base, .fq = live->fq_base,
+        .cq = live->cq_base, .index = live->index, .sq_log2 = live->sq_log2,
+        .fq_log2 = live->fq_log2, .sq_prod = live->sq_prod,
+        .fq_prod = live->fq_prod,
+    };
+
+    if (!live->live) {
+        return;
+    }
+    fake_user_word(&ep, offsetof(struct unetmm_ep_user, cq_cons),
+                   live->cq_prod);
+    fake_user_word(&ep, offsetof(struct unetmm_ep_user, fq_prod), ep.fq_prod);
+    fake_user_word(&ep, offsetof(struct unetmm_ep_user, sq_prod), ep.sq_prod);
+    for (unsigned i = rnd(s, 4); i; i--) {
+        put_random_slots(s, &ep);
+        fake_move_sq(&ep, 1);
+    }
+    if (rnd(s, 2)) {
+        put_random_buffer(s, &ep);
+    }
+    unetmm_core_doorbell(&s->f->h.core, live->id);
 }
 
 static void broken_driver(void **state)
@@ -570,10 +641,10 @@ static void broken_driver(void **state)
                 FAKE_RAM_BYTES / 4, 0);
     memset(h->ram, 0, FAKE_RAM_BYTES);
     for (unsigned step = 0; step < 20000; step++) {
-        if (step % 2000 == 0) {
+        if (step % 500 == 0) {
             restart_rings(&s);
         }
-        switch (rnd(&s, 12)) {
+        switch (rnd(&s, 14)) {
         case 0: case 1: case 2: case 3:
             issue_random(&s);
             break;
@@ -595,6 +666,9 @@ static void broken_driver(void **state)
             any_knobs(&s);
             fake_advance(h, rnd(&s, 100000));
             fake_run_later(h);
+            break;
+        case 10: case 11:
+            scribble_well(&s);
             break;
         default:
             move_consumers(&s);

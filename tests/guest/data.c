@@ -746,7 +746,7 @@ static void soak(void)
         soak_take(&s, &last);
     }
     if (run.remote) {
-        peer_ask(s.link.rx, PEER_PING, 0);
+        peer_ask(s.link.rx, PEER_PING);
     } else {
         EVENTUALLY(ep_handled(s.link.rx) == s.sent);
     }

@@ -289,7 +289,7 @@ static bool settle_remote(struct link *link, struct unetmm_completion *c)
                    now_ns() + 20 * NS_PER_MS)) {
         return true;
     }
-    peer_ask(link->rx, PEER_PING, 0);
+    peer_ask(link->rx, PEER_PING);
     return take_now(link->rx, UNETMM_CQE_RECEIVED, c);
 }
 
@@ -464,6 +464,23 @@ uint64_t sum_of_drops(const uint64_t *values)
         values[UNETMM_C_drop_channel];
 }
 
+uint64_t frames_from_wire(const uint64_t *values)
+{
+    return values[UNETMM_C_rx_frames] + sum_of_drops(values) +
+        values[UNETMM_C_drop_no_endpoint] + values[UNETMM_C_drop_malformed] +
+        values[UNETMM_C_drop_crc] + values[UNETMM_C_drop_ethertype] +
+        values[UNETMM_C_drop_other_mac] + values[UNETMM_C_drop_self] +
+        values[UNETMM_C_drop_disabled] + values[UNETMM_C_drop_local_full] -
+        values[UNETMM_C_local_frames];
+}
+
+uint64_t frames_to_wire(const uint64_t *values)
+{
+    return values[UNETMM_C_tx_frames] + values[UNETMM_C_inj_dup] -
+        values[UNETMM_C_inj_loss] - values[UNETMM_C_local_frames] -
+        values[UNETMM_C_drop_refused] - values[UNETMM_C_drop_purged];
+}
+
 uint64_t ep_handled(const struct station *station)
 {
     uint64_t values[UNETMM_C_drop_channel + 1];
@@ -504,13 +521,12 @@ static bool peer_answer(struct station *station,
     return found;
 }
 
-bool peer_try(struct station *station, enum peer_op op, uint32_t argument,
-              uint64_t *value, uint64_t deadline)
+bool peer_try(struct station *station, enum peer_op op, uint64_t *value,
+              uint64_t deadline)
 {
     static uint64_t number;
     struct peer_message question = {
-        .magic = PEER_MAGIC, .op = op, .argument = argument,
-        .number = ++number,
+        .magic = PEER_MAGIC, .op = op, .number = ++number,
     };
     struct iovec iov = { &question, sizeof(question) };
     struct peer_message answer;
@@ -531,12 +547,11 @@ bool peer_try(struct station *station, enum peer_op op, uint32_t argument,
     return false;
 }
 
-uint64_t peer_ask(struct station *station, enum peer_op op,
-                  uint32_t argument)
+uint64_t peer_ask(struct station *station, enum peer_op op)
 {
     uint64_t value;
 
-    if (!peer_try(station, op, argument, &value, deadline_in(10))) {
+    if (!peer_try(station, op, &value, deadline_in(10))) {
         FAIL("the other guest's echo does not answer");
     }
     return value;

@@ -115,6 +115,11 @@ uint64_t ep_handled(const struct station *station);
 /* Of all counters of drops in receiving that are kept per endpoint. */
 uint64_t sum_of_drops(const uint64_t *values);
 
+/* What came to a card and is accounted for, from all its counters. */
+uint64_t frames_from_wire(const uint64_t *values);
+/* What a card gave to the wire. */
+uint64_t frames_to_wire(const uint64_t *values);
+
 /* ---- The echo program ------------------------------------------------------------ */
 
 enum peer_op {
@@ -123,8 +128,7 @@ enum peer_op {
     PEER_SINK,                  /* ...: messages are counted and checked */
     PEER_COUNT,                 /* gets the number of messages since then */
     PEER_BAD,                   /* ... of those that were wrong */
-    PEER_CARD_COUNTER,          /* gets card counter `argument` */
-    PEER_EP_COUNTER,            /* ... counter of its endpoint */
+    PEER_FRAMES_IN,             /* gets frames_from_wire() of its card */
     PEER_DIE,                   /* kill -9; another takes its place */
     PEER_QUIT,                  /* the program ends */
 };
@@ -134,8 +138,7 @@ enum peer_op {
 /* A message of just this size and start is an order, the answer alike. */
 struct peer_message {
     uint64_t magic;
-    uint32_t op;
-    uint32_t argument;
+    uint64_t op;
     uint64_t value;
     uint64_t number;
 };
@@ -144,9 +147,8 @@ struct peer_message {
 #define SINK_SEED       0x51c4
 
 /* Asks the echo program; false: no answer by then. */
-bool peer_try(struct station *station, enum peer_op op, uint32_t argument,
-              uint64_t *value, uint64_t deadline);
-uint64_t peer_ask(struct station *station, enum peer_op op,
-                  uint32_t argument);
+bool peer_try(struct station *station, enum peer_op op, uint64_t *value,
+              uint64_t deadline);
+uint64_t peer_ask(struct station *station, enum peer_op op);
 
 #endif /* TEST_LINK_H */

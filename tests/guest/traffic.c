@@ -50,7 +50,14 @@ void traffic_stop(struct traffic *traffic)
 
 /* ---- In processes ---------------------------------------------------------------- */
 
-/* One message and its answer; false: the card has gone. */
+static bool card_lives(struct link *link)
+{
+    struct unetmm_info info = { .size = sizeof(info) };
+
+    return unetmm_info(link->ctx, &info) == 0;
+}
+
+/* One message, received or not; false: the card has gone. */
 static bool one_round(struct link *link, uint8_t *from, uint8_t *to,
                       uint64_t key)
 {
@@ -66,8 +73,8 @@ static bool one_round(struct link *link, uint8_t *from, uint8_t *to,
     if (ret && ret != -EAGAIN) {
         return false;
     }
-    ret = unetmm_wait(link->tx->ep, &c, 1, 200 * NS_PER_MS);
-    if (ret < 0 || (ret && c.status && c.status != UNETMM_ST_LINK_DOWN)) {
+    ret = unetmm_wait(link->tx->ep, &c, 1, 100 * NS_PER_MS);
+    if (ret < 0 || (ret && c.status)) {
         return false;
     }
     while (ret > 0 && now_ns() < end) {
@@ -76,11 +83,8 @@ static bool one_round(struct link *link, uint8_t *from, uint8_t *to,
             CHECK_PATTERN(to, PAGE, key);
             return true;
         }
-        if (ret <= 0) {
-            break;
-        }
     }
-    return ret >= 0;
+    return ret >= 0 && card_lives(link);
 }
 
 static void crowd_member(void *argument)

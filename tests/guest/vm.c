@@ -734,7 +734,6 @@ static void mutator_stop(struct mutator *m)
     atomic_store(&m->stop, true);
     CHECK_EQ(pthread_join(m->thread, NULL), 0);
     note("%llu remaps", (unsigned long long)atomic_load(&m->mapped));
-    CHECK(atomic_load(&m->mapped) > 10);
     frames_free(&m->frames);
 }
 
@@ -761,7 +760,7 @@ static void race_send(void)
 
     side_open(&side, NPAGES);
     mutator_start(&m, true);
-    for (i = 0; i < rounds(200); i++) {
+    for (i = 0; i < rounds(200) || atomic_load(&m.mapped) < 50; i++) {
         struct iovec iov = { m.at, BYTES };
         uint64_t low = atomic_load(&m.mapped), high;
         struct unetmm_completion c;
@@ -822,7 +821,7 @@ static void race_receive(void)
 
     side_open(&side, NPAGES);
     mutator_start(&m, false);
-    for (i = 0; i < rounds(120); i++) {
+    for (i = 0; i < rounds(120) || atomic_load(&m.mapped) < 50; i++) {
         struct iovec iov = { side.memory, BYTES };
         uint64_t low, high, end = deadline_in(10);
         uint64_t key = pattern_key(run.seed, i);

@@ -1,0 +1,781 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The calls of the driver: lengths, reserved fields, pointers, who may make
+ * them, and what may be mapped.
+ */
+#include "link.h"
+#include "raw.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define SERVICE         (SERVICE_FIRST - 3)
+
+/* ---- Every call with an argument that is right --------------------------------- */
+
+union argument {
+    struct unetmm_info info;
+    struct unetmm_space space;
+    struct unetmm_endpoint endpoint;
+    struct unetmm_endpoint_id id;
+    struct unetmm_listen listen;
+    struct unetmm_connect connect;
+    struct unetmm_channel channel;
+    struct unetmm_probe probe;
+    struct unetmm_region region;
+    struct unetmm_counters counters;
+    uint8_t bytes[256];
+};
+
+static uint64_t some_values[UNETMM_NUM_COUNTERS];
+static uint8_t some_memory[UNETMM_PAGE_BYTES] __attribute__((aligned(4096)));
+
+struct call {
+    const char *name;
+    unsigned long request;
+    uint32_t size;
+    /* Fills the argument; what the call then returns. */
+    int (*prepare)(struct raw *raw, union argument *a);
+    void (*undo)(struct raw *raw, union argument *a);
+};
+
+static int prepare_info(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    (void)a;
+    return 0;
+}
+
+/* On a file of its own, in place of the endpoint's. */
+static int prepare_space(struct raw *raw, union argument *a)
+{
+    raw->fd = raw_open_file();
+    a->space.source = run.source;
+    return 0;
+}
+
+static void undo_space(struct raw *raw, union argument *a)
+{
+    (void)a;
+    close(raw->fd);
+}
+
+static int prepare_endpoint(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    a->endpoint = raw_request();
+    return 0;
+}
+
+static void undo_endpoint(struct raw *raw, union argument *a)
+{
+    struct unetmm_endpoint_id id = { sizeof(id), a->endpoint.id };
+
+    CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_ENDPOINT_CLOSE, &id), 0);
+}
+
+static int prepare_endpoint_close(struct raw *raw, union argument *a)
+{
+    struct unetmm_endpoint request = raw_request();
+
+    CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_ENDPOINT, &request), 0);
+    a->id.id = request.id;
+    return 0;
+}
+
+static int prepare_listen(struct raw *raw, union argument *a)
+{
+    a->listen.endpoint = raw->ep.id;
+    a->listen.service = SERVICE;
+    a->listen.backlog = 1;
+    return 0;
+}
+
+static int prepare_accept(struct raw *raw, union argument *a)
+{
+    a->connect.endpoint = raw->ep.id;
+    return -EAGAIN;
+}
+
+static int prepare_connect(struct raw *raw, union argument *a)
+{
+    a->connect.endpoint = raw->ep.id;
+    a->connect.service = SERVICE + 0x10000;
+    a->connect.deadline_ns = now_ns() + 30 * NS_PER_MS;
+    card_mac(a->connect.mac);
+    return -ETIMEDOUT;
+}
+
+static int prepare_channel_close(struct raw *raw, union argument *a)
+{
+    a->channel.endpoint = raw->ep.id;
+    a->channel.channel = 5;
+    return -ENOENT;
+}
+
+static int prepare_probe(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    a->probe.deadline_ns = deadline_in(5);
+    card_mac(a->probe.mac);
+    return 0;
+}
+
+static int prepare_region(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    a->region.addr = (uintptr_t)some_memory;
+    a->region.length = sizeof(some_memory);
+    return run.source == UNETMM_SOURCE_PINNED ? 0 : -EOPNOTSUPP;
+}
+
+static void undo_register(struct raw *raw, union argument *a)
+{
+    if (run.source == UNETMM_SOURCE_PINNED) {
+        CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_DEREGISTER, a), 0);
+    }
+}
+
+/* Until a call succeeds. */
+static bool is_registered;
+
+static void undo_deregister(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    (void)a;
+    is_registered = false;
+}
+
+static int prepare_deregister(struct raw *raw, union argument *a)
+{
+    int ret = prepare_region(raw, a);
+
+    a->region.size = sizeof(a->region);
+    if (!is_registered) {
+        CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_REGISTER, a), ret);
+    }
+    is_registered = !ret;
+    return ret;
+}
+
+static int prepare_counters(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    a->counters.count = UNETMM_NUM_COUNTERS;
+    a->counters.values = (uintptr_t)some_values;
+    return 0;
+}
+
+static const struct call calls[] = {
+#define CALL(name, type, prepare, undo) \
+    { #name, UNETMM_IOC_##name, sizeof(struct type), prepare, undo }
+    CALL(INFO, unetmm_info, prepare_info, NULL),
+    CALL(SPACE, unetmm_space, prepare_space, undo_space),
+    CALL(ENDPOINT, unetmm_endpoint, prepare_endpoint, undo_endpoint),
+    CALL(ENDPOINT_CLOSE, unetmm_endpoint_id, prepare_endpoint_close, NULL),
+    CALL(LISTEN, unetmm_listen, prepare_listen, NULL),
+    CALL(ACCEPT, unetmm_connect, prepare_accept, NULL),
+    CALL(CONNECT, unetmm_connect, prepare_connect, NULL),
+    CALL(CHANNEL_CLOSE, unetmm_channel, prepare_channel_close, NULL),
+    CALL(PROBE, unetmm_probe, prepare_probe, NULL),
+    CALL(REGISTER, unetmm_region, prepare_region, undo_register),
+    CALL(DEREGISTER, unetmm_region, prepare_deregister, undo_deregister),
+    CALL(COUNTERS, unetmm_counters, prepare_counters, NULL),
+#undef CALL
+};
+#define NUM_CALLS (sizeof(calls) / sizeof(calls[0]))
+
+/* A file with a space and an endpoint, and an argument for a call on it. */
+static int prepare(const struct call *call, struct raw *raw,
+                   const struct raw *base, union argument *a)
+{
+    int ret;
+
+    *raw = *base;
+    memset(a, 0, sizeof(*a));
+    ret = call->prepare(raw, a);
+    memset(a->bytes + call->size, 0, sizeof(*a) - call->size);
+    memcpy(a->bytes, &call->size, sizeof(call->size));
+    return ret;
+}
+
+static void undo(const struct call *call, struct raw *raw, union argument *a)
+{
+    if (call->undo) {
+        call->undo(raw, a);
+    }
+}
+
+#define CHECK_CALL(call, expression, wanted) \
+    do { \
+        long long result_ = (expression); \
+        if (result_ != (wanted)) { \
+            FAIL("%s: %s is %lld %s, not %lld %s", (call)->name, #expression, \
+                 result_, error_name(result_), (long long)(wanted), \
+                 error_name(wanted)); \
+        } \
+    } while (0)
+
+/* ---- Lengths ------------------------------------------------------------------------ */
+
+static void one_call_by_length(const struct call *call,
+                               const struct raw *base)
+{
+    union argument a;
+    struct raw raw;
+    uint32_t size;
+    int right;
+
+    /* As it was published, and longer with nothing in what is longer */
+    for (size = call->size; size <= call->size + 64; size += 32) {
+        right = prepare(call, &raw, base, &a);
+        memcpy(a.bytes, &size, sizeof(size));
+        CHECK_CALL(call, raw_ioctl(raw.fd, call->request, &a), right);
+        CHECK_BYTES(a.bytes + call->size, sizeof(a) - call->size, 0);
+        CHECK(!memcmp(a.bytes, &size, sizeof(size)));
+        undo(call, &raw, &a);
+    }
+    /* Short: by one byte, by all but the length, by all */
+    for (size = call->size - 1; size < call->size;
+         size = size > 4 ? 4 : size - 4) {
+        prepare(call, &raw, base, &a);
+        memcpy(a.bytes, &size, sizeof(size));
+        CHECK_CALL(call, raw_ioctl(raw.fd, call->request, &a), -EINVAL);
+        if (call->prepare == prepare_space) {
+            close(raw.fd);
+        }
+    }
+    /* Longer with something in what is longer */
+    prepare(call, &raw, base, &a);
+    size = call->size + 32;
+    memcpy(a.bytes, &size, sizeof(size));
+    a.bytes[size - 1] = 1;
+    CHECK_CALL(call, raw_ioctl(raw.fd, call->request, &a), -E2BIG);
+    size = UINT32_MAX;
+    memcpy(a.bytes, &size, sizeof(size));
+    CHECK(raw_ioctl(raw.fd, call->request, &a) < 0);
+}
+
+static void lengths(void)
+{
+    struct raw base;
+    unsigned i;
+
+    raw_open(&base);
+    for (i = 0; i < NUM_CALLS; i++) {
+        one_call_by_length(&calls[i], &base);
+    }
+    /* One file has one space. */
+    raw_close(&base);
+}
+
+/* ---- Pointers ------------------------------------------------------------------------- */
+
+static void one_call_by_pointer(const struct call *call,
+                                const struct raw *base)
+{
+    struct guard guard;
+    union argument a;
+    struct raw raw;
+    uint32_t size;
+    int right;
+
+    /* Right before a page that is not there */
+    guard_make_at_end(&guard, call->size);
+    right = prepare(call, &raw, base, &a);
+    memcpy(guard.at, &a, call->size);
+    CHECK_CALL(call, raw_ioctl(raw.fd, call->request, guard.at), right);
+    memcpy(&a, guard.at, call->size);
+    guard_check(&guard, call->size);
+    undo(call, &raw, &a);
+
+    prepare(call, &raw, base, &a);
+    size = call->size + 8;
+    memcpy(guard.at, &a, call->size);
+    memcpy(guard.at, &size, sizeof(size));
+    CHECK_CALL(call, raw_ioctl(raw.fd, call->request, guard.at), -EFAULT);
+    CHECK_CALL(call, raw_ioctl(raw.fd, call->request, guard.area - PAGE),
+               -EFAULT);
+    CHECK_CALL(call, raw_ioctl(raw.fd, call->request, NULL), -EFAULT);
+    CHECK_CALL(call, raw_ioctl(raw.fd, call->request,
+                               (void *)0xffff888000000000), -EFAULT);
+    CHECK_CALL(call, raw_ioctl(raw.fd, call->request,
+                               (void *)0x8000000000000000), -EFAULT);
+    guard_free(&guard);
+    if (raw.fd != base->fd) {
+        close(raw.fd);
+    }
+}
+
+static void pointers(void)
+{
+    struct unetmm_counters counters = { .size = sizeof(counters) };
+    struct raw base;
+    unsigned i;
+
+    raw_open(&base);
+    for (i = 0; i < NUM_CALLS; i++) {
+        one_call_by_pointer(&calls[i], &base);
+    }
+    counters.count = 5;
+    CHECK_RET(raw_ioctl(base.fd, UNETMM_IOC_COUNTERS, &counters), -EFAULT);
+    counters.values = 0xffff888000000000;
+    CHECK_RET(raw_ioctl(base.fd, UNETMM_IOC_COUNTERS, &counters), -EFAULT);
+    counters.count = 0;
+    CHECK_RET(raw_ioctl(base.fd, UNETMM_IOC_COUNTERS, &counters), 0);
+    CHECK_EQ(counters.count, UNETMM_NUM_COUNTERS);
+    counters.count = UINT32_MAX;
+    counters.values = (uintptr_t)some_values;
+    CHECK_RET(raw_ioctl(base.fd, UNETMM_IOC_COUNTERS, &counters), 0);
+    CHECK_EQ(counters.count, UNETMM_NUM_COUNTERS);
+    raw_close(&base);
+}
+
+/* ---- Fields --------------------------------------------------------------------------- */
+
+static void reserved(void)
+{
+    static const struct {
+        unsigned long request;
+        size_t offset;
+    } fields[] = {
+        { UNETMM_IOC_SPACE, offsetof(struct unetmm_space, flags) },
+        { UNETMM_IOC_ENDPOINT, offsetof(struct unetmm_endpoint, flags) },
+        { UNETMM_IOC_LISTEN, offsetof(struct unetmm_listen, flags) },
+        { UNETMM_IOC_ACCEPT, offsetof(struct unetmm_connect, flags) },
+        { UNETMM_IOC_ACCEPT, offsetof(struct unetmm_connect, rsvd0) },
+        { UNETMM_IOC_CONNECT, offsetof(struct unetmm_connect, flags) },
+        { UNETMM_IOC_CONNECT, offsetof(struct unetmm_connect, rsvd0) },
+        { UNETMM_IOC_CHANNEL_CLOSE, offsetof(struct unetmm_channel, rsvd) },
+        { UNETMM_IOC_PROBE, offsetof(struct unetmm_probe, flags) },
+        { UNETMM_IOC_PROBE, offsetof(struct unetmm_probe, rsvd0) },
+        { UNETMM_IOC_PROBE, offsetof(struct unetmm_probe, rsvd1) },
+        { UNETMM_IOC_REGISTER, offsetof(struct unetmm_region, flags) },
+        { UNETMM_IOC_DEREGISTER, offsetof(struct unetmm_region, flags) },
+    };
+    union argument a;
+    struct raw base, raw;
+    unsigned i, k;
+    int ret;
+
+    raw_open(&base);
+    for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        for (k = 0; calls[k].request != fields[i].request; k++) {
+        }
+        prepare(&calls[k], &raw, &base, &a);
+        a.bytes[fields[i].offset + 1] = 0x40;
+        ret = raw_ioctl(raw.fd, fields[i].request, &a);
+        if (ret != -EOPNOTSUPP) {
+            FAIL("%s with byte %zu set: %d %s", calls[k].name,
+                 fields[i].offset + 1, ret, error_name(ret));
+        }
+        if (raw.fd != base.fd) {
+            close(raw.fd);
+        }
+    }
+    raw_close(&base);
+}
+
+static void unknown_calls(void)
+{
+    static const unsigned long requests[] = {
+        _IO(UNETMM_IOC_MAGIC, 0x0c), _IO(UNETMM_IOC_MAGIC, 0xff),
+        _IO(UNETMM_IOC_MAGIC - 1, 0x00), _IO(UNETMM_IOC_MAGIC + 1, 0x00),
+        _IOR(UNETMM_IOC_MAGIC, 0x00, struct unetmm_info),
+        _IOWR(UNETMM_IOC_MAGIC, 0x01, struct unetmm_space),
+        0, 0x5401, UINT32_MAX,
+    };
+    union argument a;
+    unsigned i;
+    int fd = raw_open_file();
+
+    memset(&a, 0, sizeof(a));
+    a.info.size = sizeof(a);
+    for (i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+        CHECK_RET(raw_ioctl(fd, requests[i], &a), -ENOTTY);
+    }
+    CHECK(read(fd, &a, 1) < 0);
+    CHECK(write(fd, &a, 1) < 0);
+    close(fd);
+}
+
+static void wrong_values(void)
+{
+    struct unetmm_space space = { .size = sizeof(space), .source = 99 };
+    struct unetmm_counters counters = { .size = sizeof(counters) };
+    struct unetmm_endpoint request = raw_request();
+    struct raw raw;
+    int fd = raw_open_file();
+
+    CHECK_RET(raw_ioctl(fd, UNETMM_IOC_SPACE, &space), -EINVAL);
+    space.source = UNETMM_SOURCE_DIRECT;
+    CHECK_RET(raw_ioctl(fd, UNETMM_IOC_SPACE, &space), -EINVAL);
+    CHECK_RET(raw_ioctl(fd, UNETMM_IOC_ENDPOINT, &request), -EINVAL);
+    close(fd);
+    raw_open(&raw);
+    space.source = run.source;
+    CHECK_RET(raw_ioctl(raw.fd, UNETMM_IOC_SPACE, &space), -EBUSY);
+#define REFUSED(member, value, error) \
+    do { \
+        request = raw_request(); \
+        request.member = value; \
+        CHECK_RET(raw_ioctl(raw.fd, UNETMM_IOC_ENDPOINT, &request), error); \
+    } while (0)
+    REFUSED(sq_log2, 0, -EINVAL);
+    REFUSED(sq_log2, 15, -EINVAL);
+    REFUSED(fq_log2, 32, -EINVAL);
+    REFUSED(cq_log2, UINT32_MAX, -EINVAL);
+    REFUSED(policy, 5, -EOPNOTSUPP);
+    REFUSED(policy, UINT32_MAX, -EINVAL);
+    REFUSED(pretranslate, 1000, -EINVAL);
+    REFUSED(event_fd, 9999, -EINVAL);
+    REFUSED(event_fd, -2, -EINVAL);
+    REFUSED(event_fd, raw.fd, -EINVAL);
+#undef REFUSED
+    counters.scope = 3;
+    CHECK_RET(raw_ioctl(raw.fd, UNETMM_IOC_COUNTERS, &counters), -EINVAL);
+    counters.scope = UNETMM_SCOPE_ENDPOINT;
+    counters.endpoint = UINT32_MAX;
+    CHECK_RET(raw_ioctl(raw.fd, UNETMM_IOC_COUNTERS, &counters), -ENOENT);
+    raw_close(&raw);
+}
+
+/* Numbers of endpoints that are not ours. */
+static void wrong_endpoints(void)
+{
+    struct raw mine, others;
+    unsigned i, k;
+
+    raw_open(&mine);
+    raw_open(&others);
+    for (i = 0; i < NUM_CALLS; i++) {
+        const uint32_t ids[] = { 0, others.ep.id, 255, 256, 0x10001,
+                                 UINT32_MAX };
+        const struct call *call = &calls[i];
+        union argument a;
+        struct raw raw;
+
+        if (call->request != UNETMM_IOC_ENDPOINT_CLOSE &&
+            call->request != UNETMM_IOC_LISTEN &&
+            call->request != UNETMM_IOC_ACCEPT &&
+            call->request != UNETMM_IOC_CONNECT &&
+            call->request != UNETMM_IOC_CHANNEL_CLOSE) {
+            continue;
+        }
+        for (k = 0; k < sizeof(ids) / sizeof(ids[0]); k++) {
+            prepare(call, &raw, &mine, &a);
+            /* In all of them it is the second word. */
+            memcpy(a.bytes + 4, &ids[k], sizeof(ids[k]));
+            CHECK_CALL(call, raw_ioctl(raw.fd, call->request, &a), -ENOENT);
+        }
+    }
+    raw_close(&mine);
+    raw_close(&others);
+}
+
+/* ---- Mappings ---------------------------------------------------------------------------- */
+
+static int try_map(int fd, size_t bytes, int protection, int flags,
+                   uint64_t offset)
+{
+    void *at = mmap(NULL, bytes, protection, flags, fd, (off_t)offset);
+
+    if (at == MAP_FAILED) {
+        return -errno;
+    }
+    munmap(at, bytes);
+    return 0;
+}
+
+static void mappings(void)
+{
+    const int rw = PROT_READ | PROT_WRITE;
+    struct raw raw, others;
+    uint64_t q, d, n;
+    unsigned i;
+    int bare;
+
+    raw_open(&raw);
+    raw_open(&others);
+    q = raw.ep.queue_map;
+    d = raw.ep.doorbell_map;
+    n = raw.ep.queue_bytes;
+    CHECK_RET(try_map(raw.fd, n, rw, MAP_SHARED, q), 0);
+    CHECK_RET(try_map(raw.fd, n, PROT_READ, MAP_SHARED, q), 0);
+    CHECK_RET(try_map(raw.fd, n, rw, MAP_PRIVATE, q), -EINVAL);
+    CHECK_RET(try_map(raw.fd, n, rw | PROT_EXEC, MAP_SHARED, q), -EINVAL);
+    CHECK_RET(try_map(raw.fd, n + PAGE, rw, MAP_SHARED, q), -EINVAL);
+    CHECK_RET(try_map(raw.fd, n - PAGE, rw, MAP_SHARED, q), -EINVAL);
+    CHECK_RET(try_map(raw.fd, n - PAGE, rw, MAP_SHARED, q + PAGE), -EINVAL);
+    CHECK_RET(try_map(raw.fd, PAGE, PROT_WRITE, MAP_SHARED, d), 0);
+    CHECK_RET(try_map(raw.fd, PAGE, PROT_WRITE, MAP_PRIVATE, d), -EINVAL);
+    CHECK_RET(try_map(raw.fd, PAGE, rw | PROT_EXEC, MAP_SHARED, d), -EINVAL);
+    CHECK_RET(try_map(raw.fd, 2 * PAGE, PROT_WRITE, MAP_SHARED, d), -EINVAL);
+    CHECK_RET(try_map(raw.fd, PAGE, PROT_WRITE, MAP_SHARED, d + PAGE),
+              -EINVAL);
+    /* Another's, the driver's own, and nobody's */
+    CHECK(try_map(raw.fd, n, rw, MAP_SHARED, others.ep.queue_map) < 0);
+    CHECK(try_map(raw.fd, PAGE, PROT_WRITE, MAP_SHARED,
+                  others.ep.doorbell_map) < 0);
+    CHECK(try_map(raw.fd, PAGE, PROT_WRITE, MAP_SHARED, d & 0xffffffff) < 0);
+    CHECK(try_map(raw.fd, PAGE, rw, MAP_SHARED, 0) < 0);
+    for (i = 12; i < 63; i++) {
+        CHECK(try_map(raw.fd, n, rw, MAP_SHARED, q ^ 1ull << i) < 0);
+    }
+    CHECK(try_map(raw.fd, PAGE, rw, MAP_SHARED, 1ull << 63) < 0);
+    bare = raw_open_file();
+    CHECK_RET(try_map(bare, n, rw, MAP_SHARED, q), -EINVAL);
+    close(bare);
+    raw_close(&others);
+    raw_close(&raw);
+}
+
+/* What is mapped can be cut and protected, but neither grown nor executed. */
+static void mapping_changes(void)
+{
+    struct unetmm_cqe cqe;
+    struct raw raw;
+
+    raw_open(&raw);
+    CHECK(mremap(raw.queues, raw.ep.queue_bytes, raw.ep.queue_bytes + PAGE,
+                 MREMAP_MAYMOVE) == MAP_FAILED);
+    CHECK(mprotect(raw.queues, PAGE, PROT_READ | PROT_EXEC) < 0);
+    CHECK_SYS(mprotect(raw.queues, PAGE, PROT_READ));
+    CHECK_SYS(mprotect(raw.queues, PAGE, PROT_READ | PROT_WRITE));
+    raw.sq_prod = 1;
+    raw_sqe(&raw, 0)->opcode = 99;
+    raw_submit(&raw);
+    raw_await(&raw, &cqe);
+    CHECK_EQ(cqe.status, UNETMM_ST_BAD_DESC);
+    CHECK_SYS(munmap(raw.queues + raw.ep.cq_offset, PAGE));
+    raw_close_endpoint(&raw);
+    CHECK_SYS(munmap(raw.queues, raw.ep.queue_bytes));
+    close(raw.fd);
+}
+
+/* ---- Other processes ---------------------------------------------------------------------- */
+
+/* INFO and COUNTERS tell nothing secret; all else is the owner's. */
+static void check_stranger(const struct raw *base, bool mmap_too)
+{
+    unsigned i;
+
+    for (i = 0; i < NUM_CALLS; i++) {
+        const struct call *call = &calls[i];
+        bool open = call->request == UNETMM_IOC_INFO ||
+                    call->request == UNETMM_IOC_COUNTERS;
+        union argument a;
+
+        memset(&a, 0, sizeof(a));
+        memcpy(a.bytes, &call->size, sizeof(call->size));
+        CHECK_CALL(call, raw_ioctl(base->fd, call->request, &a),
+                   open ? 0 : -EPERM);
+    }
+    if (mmap_too) {
+        CHECK_RET(try_map(base->fd, base->ep.queue_bytes,
+                          PROT_READ | PROT_WRITE, MAP_SHARED,
+                          base->ep.queue_map), -EPERM);
+        CHECK_RET(try_map(base->fd, PAGE, PROT_WRITE, MAP_SHARED,
+                          base->ep.doorbell_map), -EPERM);
+    }
+}
+
+static void stranger_main(void *argument)
+{
+    check_stranger(argument, true);
+}
+
+static void forked_child(void)
+{
+    struct unetmm_cqe cqe;
+    struct raw raw;
+
+    raw_open(&raw);
+    end_process(start_process(stranger_main, &raw));
+    /* That child's end closes nothing of ours. */
+    raw.sq_prod = 1;
+    raw_submit(&raw);
+    raw_await(&raw, &cqe);
+    CHECK_EQ(cqe.status, UNETMM_ST_BAD_DESC);
+    raw_close(&raw);
+}
+
+static void send_fd(int socket, int fd)
+{
+    char control[CMSG_SPACE(sizeof(int))] = { 0 };
+    struct iovec iov = { control, 1 };
+    struct msghdr message = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+        .msg_controllen = sizeof(control),
+    };
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+    CHECK_EQ(sendmsg(socket, &message, 0), 1);
+}
+
+static int receive_fd(int socket)
+{
+    char control[CMSG_SPACE(sizeof(int))], byte;
+    struct iovec iov = { &byte, 1 };
+    struct msghdr message = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+        .msg_controllen = sizeof(control),
+    };
+    int fd;
+
+    CHECK_EQ(recvmsg(socket, &message, 0), 1);
+    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
+    return fd;
+}
+
+static void giver_main(void *argument)
+{
+    int *sockets = argument;
+    struct raw raw;
+    char byte;
+
+    raw_open(&raw);
+    send_fd(sockets[1], raw.fd);
+    CHECK_EQ(write(sockets[1], &raw, sizeof(raw)), sizeof(raw));
+    /* Ends without closing anything when it is told to. */
+    CHECK_EQ(read(sockets[1], &byte, 1), 1);
+}
+
+/* The file outlives its process in the hands of another. */
+static void passed_descriptor(void)
+{
+    struct raw raw;
+    int sockets[2], fd;
+    pid_t pid;
+
+    CHECK_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets));
+    pid = start_process(giver_main, sockets);
+    fd = receive_fd(sockets[0]);
+    CHECK_EQ(read(sockets[0], &raw, sizeof(raw)), sizeof(raw));
+    raw.fd = fd;
+    check_stranger(&raw, true);
+    CHECK_EQ(write(sockets[0], "x", 1), 1);
+    end_process(pid);
+    check_stranger(&raw, true);
+    close(fd);
+}
+
+/* ---- The library in a child ------------------------------------------------------------------ */
+
+static void library_in_child(void *argument)
+{
+    struct link *link = argument;
+    struct unetmm_ep *ep = link->tx->ep;
+    struct unetmm_info info = { .size = sizeof(info) };
+    struct unetmm_completion c;
+    uint64_t value;
+    uint8_t *page = pages(1), mac[6] = { 2 };
+
+    CHECK_RET(unetmm_send(ep, 0, "x", 1, 0, 0), -EOWNERDEAD);
+    CHECK_RET(unetmm_post(ep, &value, 8, 0, 0), -EOWNERDEAD);
+    CHECK_RET(unetmm_poll(ep, &c, 1), -EOWNERDEAD);
+    CHECK_RET(unetmm_wait(ep, &c, 1, NS_PER_S), -EOWNERDEAD);
+    CHECK_RET(unetmm_ring(ep), -EOWNERDEAD);
+    CHECK_RET(unetmm_arm(ep), -EOWNERDEAD);
+    CHECK_RET(unetmm_fd(ep), -EOWNERDEAD);
+    CHECK_RET(unetmm_ep_id(ep), -EOWNERDEAD);
+    CHECK_RET(unetmm_send_pending(ep), -EOWNERDEAD);
+    CHECK_RET(unetmm_channel_mtu(ep, 0), -EOWNERDEAD);
+    CHECK_RET(unetmm_listen(ep, 5, 1), -EOWNERDEAD);
+    CHECK_RET(unetmm_accept(ep, NULL, 0), -EOWNERDEAD);
+    CHECK_RET(unetmm_connect(ep, mac, 5, 0, NULL), -EOWNERDEAD);
+    CHECK_RET(unetmm_disconnect(ep, 0), -EOWNERDEAD);
+    CHECK_RET(unetmm_ep_destroy(ep), -EOWNERDEAD);
+    CHECK_RET(unetmm_ep_create(link->ctx, NULL, &ep), -EOWNERDEAD);
+    CHECK_RET(unetmm_info(link->ctx, &info), -EOWNERDEAD);
+    CHECK_RET(unetmm_probe(link->ctx, mac, 0, NULL), -EOWNERDEAD);
+    CHECK_RET(unetmm_register(link->ctx, &value, 8, 0), -EOWNERDEAD);
+    CHECK_RET(unetmm_counters(link->ctx, 0, 0, &value, 1), -EOWNERDEAD);
+    CHECK_RET(unetmm_close(link->ctx), -EOWNERDEAD);
+    /* The child opens the card for itself. */
+    link_open(link, NULL, NULL);
+    reach(link->ctx, page, PAGE, true);
+    exchange_pattern(link, page, page + PAGE / 2, 200, 4);
+    link_close(link);
+}
+
+static void child_of_the_library(void)
+{
+    uint8_t *from, *to;
+    struct link link;
+
+    link_open(&link, NULL, NULL);
+    end_process(start_process(library_in_child, &link));
+    from = pages(1);
+    to = pages(1);
+    reach(link.ctx, from, PAGE, true);
+    reach(link.ctx, to, PAGE, true);
+    exchange_pattern(&link, from, to, PAGE, 3);
+    link_close(&link);
+}
+
+/* ---- poll() on the file ------------------------------------------------------------------------- */
+
+static int polled(int fd, int events, int timeout)
+{
+    struct pollfd entry = { .fd = fd, .events = (short)events };
+
+    return CHECK_SYS(poll(&entry, 1, timeout)) ? entry.revents : 0;
+}
+
+static void poll_on_file(void)
+{
+    unsigned out, in;
+    struct unetmm_cqe cqe;
+    struct raw raw;
+
+    raw_open(&raw);
+    CHECK_EQ(polled(raw.fd, POLLIN | POLLPRI, 0), 0);
+    raw_join_itself(&raw, &out, &in);
+    raw_sqe(&raw, 0)->opcode = UNETMM_OP_SEND;
+    raw_sqe(&raw, 0)->flags = UNETMM_SQE_F_INLINE;
+    raw_sqe(&raw, 0)->channel = (uint16_t)out;
+    raw.sq_prod = 1;
+    raw.index->user.cq_arm = UNETMM_ARM;
+    raw_submit(&raw);
+    CHECK_EQ(polled(raw.fd, POLLIN, 10000), POLLIN);
+    raw_await(&raw, &cqe);
+    CHECK_EQ(polled(raw.fd, POLLIN, 10000), POLLIN);
+    raw_await(&raw, &cqe);
+    CHECK_EQ(polled(raw.fd, POLLIN, 0), 0);
+    raw.index->user.sq_prod = 5000;
+    raw_ring(&raw);
+    CHECK(polled(raw.fd, POLLIN, 10000) & POLLERR);
+    raw_close(&raw);
+}
+
+static const struct test tests[] = {
+    { "lengths", lengths, TEST_BOTH, 0 },
+    { "pointers", pointers, TEST_BOTH, 0 },
+    { "reserved", reserved, TEST_PINNED, 0 },
+    { "unknown-calls", unknown_calls, TEST_TLB, 0 },
+    { "wrong-values", wrong_values, TEST_TLB, 0 },
+    { "wrong-endpoints", wrong_endpoints, TEST_TLB, 0 },
+    { "mappings", mappings, TEST_TLB, 0 },
+    { "mapping-changes", mapping_changes, TEST_TLB, 0 },
+    { "forked-child", forked_child, TEST_BOTH, 0 },
+    { "passed-descriptor", passed_descriptor, TEST_BOTH, 0 },
+    { "child-of-the-library", child_of_the_library, TEST_BOTH, 0 },
+    { "poll-on-file", poll_on_file, TEST_TLB, 0 },
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, "abi", tests,
+                     sizeof(tests) / sizeof(tests[0]));
+}

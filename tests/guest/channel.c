@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Channels: who may talk to whom, how that begins, and how it ends.
+ */
+#include "guard.h"
+#include "link.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SERVICE         (SERVICE_FIRST - 2)
+
+static const uint8_t nobody[6] = { 0x52, 0x54, 0x00, 0xff, 0xfe, 0xfd };
+
+struct two {
+    struct unetmm_ctx *ctx;
+    struct station one, two;
+    uint8_t mac[6];
+};
+
+static void two_open(struct two *t)
+{
+    card_mac(t->mac);
+    t->ctx = open_card();
+    station_open(&t->one, t->ctx, NULL);
+    station_open(&t->two, t->ctx, NULL);
+}
+
+static void two_close(struct two *t)
+{
+    station_close(&t->one);
+    station_close(&t->two);
+    CHECK_RET(unetmm_close(t->ctx), 0);
+}
+
+static unsigned channel_of(int result)
+{
+    if (result < 0) {
+        FAIL("no channel: %s", error_name(result));
+    }
+    return (unsigned)result;
+}
+
+static unsigned connect_to(struct two *t, struct station *from,
+                           uint64_t service)
+{
+    return channel_of(unetmm_connect(from->ep, t->mac, service,
+                                     10 * NS_PER_S, NULL));
+}
+
+static unsigned accept_from(struct station *at)
+{
+    return channel_of(unetmm_accept(at->ep, NULL, 10 * NS_PER_S));
+}
+
+/* A short message on these channels, there or back. */
+static void passes(struct station *from, unsigned out, struct station *to,
+                   unsigned in)
+{
+    static uint64_t number;
+    struct unetmm_completion c;
+    uint64_t value = ++number;
+
+    from->channel = out;
+    CHECK_EQ(send_status(from, &value, sizeof(value)), UNETMM_ST_OK);
+    take(to, UNETMM_CQE_RECEIVED, &c);
+    CHECK_EQ(c.channel, in);
+    CHECK_EQ(c.len, sizeof(value));
+    CHECK(!memcmp(c.data, &value, sizeof(value)));
+}
+
+/* ---- How it begins ------------------------------------------------------------------ */
+
+struct late_listener {
+    struct two *t;
+    uint64_t pause_ns;
+};
+
+static void *listen_late(void *argument)
+{
+    struct late_listener *late = argument;
+
+    idle_ns(late->pause_ns);
+    CHECK_RET(unetmm_listen(late->t->two.ep, SERVICE, 1), 0);
+    return NULL;
+}
+
+static void connect_before_listen(void)
+{
+    struct two t;
+    struct late_listener late = { &t, 150 * NS_PER_MS };
+    pthread_t thread;
+    unsigned out, in;
+
+    two_open(&t);
+    CHECK_EQ(pthread_create(&thread, NULL, listen_late, &late), 0);
+    out = connect_to(&t, &t.one, SERVICE);
+    in = accept_from(&t.two);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    passes(&t.one, out, &t.two, in);
+    passes(&t.two, in, &t.one, out);
+    two_close(&t);
+}
+
+static void connect_times_out(void)
+{
+    uint64_t start;
+    struct two t;
+
+    two_open(&t);
+    start = now_ns();
+    CHECK_RET(unetmm_connect(t.one.ep, t.mac, SERVICE, 60 * NS_PER_MS, NULL),
+              -ETIMEDOUT);
+    CHECK(now_ns() >= start + 60 * NS_PER_MS);
+    CHECK_RET(unetmm_connect(t.one.ep, nobody, SERVICE, 60 * NS_PER_MS, NULL),
+              -EHOSTUNREACH);
+    CHECK_RET(unetmm_connect(t.one.ep, t.mac, 0, NS_PER_S, NULL), -EINVAL);
+    CHECK_RET(unetmm_connect(t.one.ep, (uint8_t[6]) { 1, 2, 3, 4, 5, 6 },
+                             SERVICE, NS_PER_S, NULL), -EINVAL);
+    CHECK_RET(unetmm_connect(t.one.ep, (uint8_t[6]) { 0 }, SERVICE, NS_PER_S,
+                             NULL), -EINVAL);
+    /* An attempt that failed leaves no channel behind. */
+    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 1), 0);
+    CHECK_EQ(connect_to(&t, &t.one, SERVICE), 0);
+    two_close(&t);
+}
+
+static void probe(void)
+{
+    struct unetmm_info info;
+    uint32_t mtu = 0;
+    struct two t;
+
+    two_open(&t);
+    card_info(&info);
+    CHECK_RET(unetmm_probe(t.ctx, t.mac, 5 * NS_PER_S, &mtu), 0);
+    CHECK_EQ(mtu, info.user_mtu);
+    CHECK_RET(unetmm_probe(t.ctx, t.mac, 5 * NS_PER_S, NULL), 0);
+    CHECK_RET(unetmm_probe(t.ctx, nobody, 60 * NS_PER_MS, &mtu),
+              -EHOSTUNREACH);
+    two_close(&t);
+}
+
+static void addresses_in_use(void)
+{
+    struct two t;
+
+    two_open(&t);
+    CHECK_RET(unetmm_listen(t.one.ep, SERVICE, 1), 0);
+    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 1), -EADDRINUSE);
+    CHECK_RET(unetmm_listen(t.one.ep, SERVICE, 5), 0);
+    CHECK_RET(unetmm_listen(t.two.ep, SERVICE + 1000, 0), -EINVAL);
+    CHECK_RET(unetmm_listen(t.two.ep, SERVICE + 1000, 65), -EINVAL);
+    CHECK_RET(unetmm_listen(t.one.ep, 0, 0), 0);
+    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 1), 0);
+    CHECK_RET(unetmm_connect(t.one.ep, t.mac, SERVICE, NS_PER_S, NULL), 0);
+    /* Who closes stops listening. */
+    station_close(&t.two);
+    CHECK_RET(unetmm_listen(t.one.ep, SERVICE, 1), 0);
+    station_open(&t.two, t.ctx, NULL);
+    two_close(&t);
+}
+
+static void backlog_full(void)
+{
+    struct two t;
+    unsigned i;
+
+    two_open(&t);
+    CHECK_RET(unetmm_accept(t.two.ep, NULL, 0), -EAGAIN);
+    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 3), 0);
+    CHECK_RET(unetmm_accept(t.two.ep, NULL, 0), -EAGAIN);
+    CHECK_RET(unetmm_accept(t.two.ep, NULL, 20 * NS_PER_MS), -ETIMEDOUT);
+    for (i = 0; i < 3; i++) {
+        CHECK_EQ(connect_to(&t, &t.one, SERVICE), i);
+    }
+    CHECK_RET(unetmm_connect(t.one.ep, t.mac, SERVICE, 50 * NS_PER_MS, NULL),
+              -ETIMEDOUT);
+    for (i = 0; i < 3; i++) {
+        CHECK_RET(unetmm_accept(t.two.ep, NULL, 0), i);
+        passes(&t.one, i, &t.two, i);
+    }
+    CHECK_RET(unetmm_accept(t.two.ep, NULL, 0), -EAGAIN);
+    CHECK_EQ(connect_to(&t, &t.one, SERVICE), 3);
+    /* A message may come before accept does. */
+    CHECK_EQ(unetmm_send(t.one.ep, 3, "x", 1, 0, UNETMM_QUIET), 0);
+    CHECK_RET(unetmm_accept(t.two.ep, NULL, 0), 3);
+    two_close(&t);
+}
+
+static void to_oneself(void)
+{
+    struct two t;
+    unsigned out, in;
+
+    two_open(&t);
+    CHECK_RET(unetmm_listen(t.one.ep, SERVICE, 1), 0);
+    out = connect_to(&t, &t.one, SERVICE);
+    in = accept_from(&t.one);
+    CHECK(out != in);
+    passes(&t.one, out, &t.one, in);
+    passes(&t.one, in, &t.one, out);
+    CHECK_RET(unetmm_disconnect(t.one.ep, out), 0);
+    EVENTUALLY(send_status(&t.one, "x", 1) == UNETMM_ST_BAD_CHANNEL);
+    two_close(&t);
+}
+
+/* ---- How it ends ----------------------------------------------------------------------- */
+
+static void closed_by_peer(void)
+{
+    struct two t;
+    unsigned out, in;
+    uint64_t value = 1;
+
+    two_open(&t);
+    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 1), 0);
+    out = connect_to(&t, &t.one, SERVICE);
+    in = accept_from(&t.two);
+    passes(&t.one, out, &t.two, in);
+    CHECK_RET(unetmm_disconnect(t.two.ep, in), 0);
+    CHECK_RET(unetmm_disconnect(t.two.ep, in), -ENOENT);
+    CHECK_RET(unetmm_send(t.two.ep, in, &value, sizeof(value), 0, 0),
+              -ENOENT);
+    CHECK_EQ(unetmm_channel_mtu(t.two.ep, in), -ENOENT);
+    t.one.channel = out;
+    EVENTUALLY(send_status(&t.one, &value, sizeof(value)) ==
+               UNETMM_ST_BAD_CHANNEL);
+    /* The number is ours until we give it back, and can then be had again. */
+    CHECK_EQ(connect_to(&t, &t.one, SERVICE), out + 1);
+    CHECK_RET(unetmm_disconnect(t.one.ep, out), 0);
+    CHECK_RET(unetmm_send(t.one.ep, out, &value, sizeof(value), 0, 0),
+              -ENOENT);
+    two_close(&t);
+}
+
+/* Endpoints may go in any order; the peer's end is told. */
+static void endpoint_gone(void)
+{
+    unsigned out, in;
+    struct two t;
+
+    two_open(&t);
+    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 1), 0);
+    out = connect_to(&t, &t.one, SERVICE);
+    in = accept_from(&t.two);
+    passes(&t.one, out, &t.two, in);
+    CHECK_RET(unetmm_close(t.ctx), -EBUSY);
+    station_close(&t.two);
+    t.one.channel = out;
+    EVENTUALLY(send_status(&t.one, "x", 1) == UNETMM_ST_BAD_CHANNEL);
+    station_open(&t.two, t.ctx, NULL);
+    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 1), 0);
+    out = connect_to(&t, &t.one, SERVICE);
+    in = accept_from(&t.two);
+    passes(&t.one, out, &t.two, in);
+    two_close(&t);
+}
+
+/* What is queued when the channel closes fails, and says so. */
+static void closed_with_messages(void)
+{
+    struct two t;
+    struct unetmm_completion c;
+    unsigned out, i, bad = 0;
+    uint8_t byte = 0;
+
+    two_open(&t);
+    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 1), 0);
+    out = connect_to(&t, &t.one, SERVICE);
+    accept_from(&t.two);
+    for (i = 0; i < 10; i++) {
+        CHECK_RET(unetmm_send(t.one.ep, out, &byte, 1, i, UNETMM_MORE), 0);
+    }
+    CHECK_RET(unetmm_disconnect(t.one.ep, out), 0);
+    unetmm_ring(t.one.ep);
+    for (i = 0; i < 10; i++) {
+        take(&t.one, UNETMM_CQE_SENT, &c);
+        CHECK_EQ(c.cookie, i);
+        bad += c.status == UNETMM_ST_BAD_CHANNEL;
+    }
+    CHECK_EQ(bad, 10);
+    two_close(&t);
+}
+
+/* ---- Processes --------------------------------------------------------------------------- */
+
+/* Serves one connection after the other, each with one message and its echo. */
+static void small_server(void *argument)
+{
+    atomic_uint *served = argument;
+    struct unetmm_ctx *ctx = open_card();
+    struct station s;
+    struct unetmm_completion c;
+
+    station_open(&s, ctx, NULL);
+    CHECK_RET(unetmm_listen(s.ep, SERVICE, 8), 0);
+    for (;;) {
+        s.channel = accept_from(&s);
+        take(&s, UNETMM_CQE_RECEIVED, &c);
+        CHECK(c.is_inline);
+        CHECK_EQ(send_status(&s, c.data, c.len), UNETMM_ST_OK);
+        atomic_fetch_add(served, 1);
+    }
+}
+
+static void ask_server(struct two *t, unsigned channel, uint64_t value)
+{
+    struct unetmm_completion c;
+
+    t->one.channel = channel;
+    CHECK_EQ(send_status(&t->one, &value, sizeof(value)), UNETMM_ST_OK);
+    take(&t->one, UNETMM_CQE_RECEIVED, &c);
+    CHECK_EQ(c.channel, channel);
+    CHECK(c.len == sizeof(value) && !memcmp(c.data, &value, sizeof(value)));
+}
+
+/* The peer is killed and another takes its place. */
+static void peer_dies(void)
+{
+    atomic_uint *served = shared_memory(sizeof(*served));
+    unsigned i, channel;
+    struct two t;
+    pid_t pid;
+
+    two_open(&t);
+    for (i = 0; i < 5; i++) {
+        pid = start_process(small_server, served);
+        channel = connect_to(&t, &t.one, SERVICE);
+        ask_server(&t, channel, i);
+        EVENTUALLY(atomic_load(served) == i + 1);
+        CHECK_SYS(kill(pid, SIGKILL));
+        CHECK(WIFSIGNALED(await_process(pid)));
+        EVENTUALLY(send_status(&t.one, "x", 1) == UNETMM_ST_BAD_CHANNEL);
+        CHECK_RET(unetmm_disconnect(t.one.ep, channel), 0);
+    }
+    two_close(&t);
+}
+
+/* ---- Limits ------------------------------------------------------------------------------- */
+
+static void all_endpoints(void)
+{
+    struct unetmm_ep_attr attr = default_attr();
+    struct unetmm_ctx *ctx = open_card();
+    struct unetmm_info info;
+    struct unetmm_ep **eps;
+    unsigned i, n = 0;
+    int ret;
+
+    attr.send_slots = 8;
+    attr.free_depth = 2;
+    attr.completion_depth = 2;
+    card_info(&info);
+    eps = (void *)pages(1 + info.endpoints * sizeof(*eps) / PAGE);
+    while ((ret = unetmm_ep_create(ctx, &attr, &eps[n])) == 0) {
+        CHECK(++n < info.endpoints);
+    }
+    CHECK_RET(ret, -ENOSPC);
+    CHECK_EQ(n, info.endpoints - 1);
+    CHECK_RET(unetmm_ep_destroy(eps[n / 2]), 0);
+    CHECK_RET(unetmm_ep_create(ctx, &attr, &eps[n / 2]), 0);
+    for (i = 0; i < n; i++) {
+        CHECK_RET(unetmm_ep_destroy(eps[i]), 0);
+    }
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+static void all_channels(void)
+{
+    struct unetmm_info info;
+    struct two t;
+    unsigned i;
+
+    two_open(&t);
+    card_info(&info);
+    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 64), 0);
+    for (i = 0; i < info.channels; i++) {
+        CHECK_EQ(connect_to(&t, &t.one, SERVICE), i);
+        CHECK_EQ(accept_from(&t.two), i);
+    }
+    CHECK_RET(unetmm_connect(t.one.ep, t.mac, SERVICE, NS_PER_S, NULL),
+              -ENOSPC);
+    for (i = 0; i < info.channels; i += 7) {
+        passes(&t.one, i, &t.two, i);
+    }
+    CHECK_RET(unetmm_disconnect(t.one.ep, 5), 0);
+    EVENTUALLY(unetmm_disconnect(t.two.ep, 5) == 0);
+    CHECK_EQ(connect_to(&t, &t.one, SERVICE), 5);
+    two_close(&t);
+}
+
+static void all_spaces(void)
+{
+    struct unetmm_ctx *ctx[1100];
+    unsigned i, n = 0;
+    int ret = 0;
+
+    while (n < 1100 &&
+           !(ret = unetmm_open(NULL, run.source, &ctx[n]))) {
+        n++;
+    }
+    CHECK_RET(ret, -ENOSPC);
+    note("%u address spaces", n);
+    for (i = 0; i < n; i++) {
+        CHECK_RET(unetmm_close(ctx[i]), 0);
+    }
+}
+
+static void bad_attributes(void)
+{
+    struct unetmm_ep_attr good = default_attr(), attr;
+    struct unetmm_ctx *ctx = open_card();
+    struct unetmm_info info;
+    struct unetmm_ep *ep;
+
+    card_info(&info);
+#define REFUSED(member, value, error) \
+    do { \
+        attr = good; \
+        attr.member = value; \
+        CHECK_RET(unetmm_ep_create(ctx, &attr, &ep), error); \
+    } while (0)
+    REFUSED(size, 3, -EINVAL);
+    REFUSED(send_slots, 4, -EINVAL);
+    REFUSED(send_slots, 100, -EINVAL);
+    REFUSED(send_slots, 1u << (info.max_ring_log2 + 1), -EINVAL);
+    REFUSED(free_depth, 0, -EINVAL);
+    REFUSED(free_depth, 3, -EINVAL);
+    REFUSED(completion_depth, 0x80000000u, -EINVAL);
+    REFUSED(policy, 31, -EOPNOTSUPP);
+    REFUSED(policy, 77, -EINVAL);
+    REFUSED(pretranslate, info.max_pretranslate + 1, -EINVAL);
+    REFUSED(inline_max, UNETMM_MAX_INLINE + 1, -EINVAL);
+#undef REFUSED
+    CHECK_RET(unetmm_ep_create(ctx, &good, &ep), 0);
+    CHECK_RET(unetmm_ep_destroy(ep), 0);
+    CHECK_RET(unetmm_close(ctx), 0);
+    CHECK_RET(unetmm_open("/dev/null", run.source, &ctx), -ENOTTY);
+    CHECK_RET(unetmm_open("/dev/unetmm-not", run.source, &ctx), -ENOENT);
+    CHECK_RET(unetmm_open(NULL, 7, &ctx), -EINVAL);
+}
+
+static const struct test tests[] = {
+    { "connect-before-listen", connect_before_listen, TEST_TLB, 0 },
+    { "connect-times-out", connect_times_out, TEST_TLB, 0 },
+    { "probe", probe, TEST_TLB, 0 },
+    { "addresses-in-use", addresses_in_use, TEST_TLB, 0 },
+    { "backlog-full", backlog_full, TEST_TLB, 0 },
+    { "to-oneself", to_oneself, TEST_BOTH, 0 },
+    { "closed-by-peer", closed_by_peer, TEST_BOTH, 0 },
+    { "endpoint-gone", endpoint_gone, TEST_BOTH, 0 },
+    { "closed-with-messages", closed_with_messages, TEST_TLB, 0 },
+    { "peer-dies", peer_dies, TEST_BOTH, 0 },
+    { "all-endpoints", all_endpoints, TEST_TLB, 0 },
+    { "all-channels", all_channels, TEST_TLB, 0 },
+    { "all-spaces", all_spaces, TEST_BOTH, 0 },
+    { "bad-attributes", bad_attributes, TEST_TLB, 0 },
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, "channel", tests,
+                     sizeof(tests) / sizeof(tests[0]));
+}

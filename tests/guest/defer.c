@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Memory that is not there when it is wanted: the page must be brought in, and
+ * meanwhile a send waits, alone, and a receive does what its policy says.
+ *
+ * With userfaultfd the test itself says when a page comes; with swap it comes
+ * when it comes.
+ */
+#include "guard.h"
+#include "link.h"
+
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* ---- Pages that come when we say so ------------------------------------------- */
+
+struct late {
+    int fd;
+    uint8_t *at;
+    unsigned npages;
+};
+
+static void late_make(struct late *late, unsigned npages)
+{
+    struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+    struct uffdio_api api = { .api = UFFD_API };
+
+    late->fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+    if (late->fd < 0) {
+        test_skip("this kernel has no userfaultfd");
+    }
+    CHECK_SYS(ioctl(late->fd, UFFDIO_API, &api));
+    late->npages = npages;
+    late->at = pages(npages);
+    reg.range.start = (uintptr_t)late->at;
+    reg.range.len = npages * PAGE;
+    CHECK_SYS(ioctl(late->fd, UFFDIO_REGISTER, &reg));
+}
+
+/* Waits until somebody wants a page; returns which. */
+static unsigned late_wanted(struct late *late)
+{
+    struct pollfd entry = { .fd = late->fd, .events = POLLIN };
+    struct uffd_msg msg;
+
+    if (CHECK_SYS(poll(&entry, 1, 10000 * (int)run.slow)) != 1) {
+        FAIL("nobody wants the page within 10 s");
+    }
+    CHECK_EQ(read(late->fd, &msg, sizeof(msg)), sizeof(msg));
+    CHECK_EQ(msg.event, UFFD_EVENT_PAGEFAULT);
+    return (unsigned)((msg.arg.pagefault.address - (uintptr_t)late->at) /
+                      PAGE);
+}
+
+/* Brings one page, with its part of the pattern over all of them. */
+static void late_give(struct late *late, unsigned page, uint64_t key)
+{
+    uint8_t bytes[PAGE] __attribute__((aligned(4096)));
+    struct uffdio_copy copy = {
+        .dst = (uintptr_t)late->at + page * PAGE,
+        .src = (uintptr_t)bytes, .len = PAGE,
+    };
+
+    pattern_fill(bytes, PAGE, key, page * PAGE);
+    CHECK_SYS(ioctl(late->fd, UFFDIO_COPY, &copy));
+}
+
+/* Unmaps all; who waits for a page has to be told to look again. */
+static void late_unmap(struct late *late)
+{
+    struct uffdio_range range = { (uintptr_t)late->at, late->npages * PAGE };
+
+    unmap_pages(late->at, late->npages);
+    CHECK_SYS(ioctl(late->fd, UFFDIO_WAKE, &range));
+}
+
+/* A link with memory for the far side. */
+struct bench {
+    struct link link;
+    struct late late;
+    uint8_t *memory;
+};
+
+static void bench_open(struct bench *bench, unsigned npages,
+                       const struct unetmm_ep_attr *attr)
+{
+    late_make(&bench->late, npages);
+    link_open(&bench->link, NULL, attr);
+    bench->memory = pages(npages);
+    reach(bench->link.ctx, bench->memory, npages * PAGE, true);
+}
+
+static void bench_close(struct bench *bench)
+{
+    link_close(&bench->link);
+    close(bench->late.fd);
+}
+
+static void send_late(struct bench *bench, size_t len, uint64_t cookie)
+{
+    struct iovec iov = { bench->late.at, len };
+
+    send_pieces(bench->link.tx, &iov, 1, cookie, 0);
+}
+
+/* ---- Sending ---------------------------------------------------------------------- */
+
+/* The endpoint waits, in order; it can receive, and others can do all. */
+static void send_waits_alone(void)
+{
+    struct unetmm_completion c;
+    struct bench bench;
+    struct link other, back;
+    char brief[] = "short";
+    uint8_t *from, *to;
+    unsigned i;
+
+    bench_open(&bench, 1, NULL);
+    link_open(&other, bench.link.ctx, NULL);
+    from = pages(4);
+    to = pages(4);
+    post(bench.link.rx, bench.memory, PAGE, 1);
+    send_late(&bench, PAGE, 10);
+    send_pieces(bench.link.tx, &(struct iovec) { brief, 5 }, 1, 11, 0);
+    EVENTUALLY(ep_counter(bench.link.tx, UNETMM_C_faults_deferred) == 1);
+    CHECK_EQ(late_wanted(&bench.late), 0);
+    back = bench.link;
+    back.tx = bench.link.rx;
+    back.rx = bench.link.tx;
+    for (i = 0; i < 20; i++) {
+        exchange_pattern(&other, from, to, 3 * PAGE < other.tx->mtu ?
+                         3 * PAGE : other.tx->mtu, i);
+        exchange_pattern(&back, from, to, PAGE, i);
+    }
+    CHECK(!take_now(bench.link.tx, UNETMM_CQE_SENT, &c));
+    CHECK(!take_now(bench.link.rx, UNETMM_CQE_RECEIVED, &c));
+    late_give(&bench.late, 0, 5);
+    for (i = 10; i < 12; i++) {
+        take(bench.link.tx, UNETMM_CQE_SENT, &c);
+        CHECK_EQ(c.cookie, i);
+        CHECK_EQ(c.status, UNETMM_ST_OK);
+    }
+    take(bench.link.rx, UNETMM_CQE_RECEIVED, &c);
+    CHECK_EQ(c.cookie, 1);
+    CHECK_PATTERN(bench.memory, PAGE, 5);
+    take(bench.link.rx, UNETMM_CQE_RECEIVED, &c);
+    CHECK(c.is_inline && !memcmp(c.data, brief, 5));
+    link_close(&other);
+    bench_close(&bench);
+}
+
+/* Page after page is missing. */
+static void send_page_by_page(void)
+{
+    struct unetmm_completion c;
+    struct bench bench;
+    unsigned i, n = 2;
+
+    bench_open(&bench, n, NULL);
+    send_late(&bench, n * PAGE, 10);
+    post(bench.link.rx, bench.memory, n * PAGE, 1);
+    for (i = 0; i < n; i++) {
+        CHECK(!take_now(bench.link.tx, UNETMM_CQE_SENT, &c));
+        CHECK_EQ(late_wanted(&bench.late), i);
+        late_give(&bench.late, i, 6);
+    }
+    take(bench.link.tx, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.status, UNETMM_ST_OK);
+    take(bench.link.rx, UNETMM_CQE_RECEIVED, &c);
+    CHECK_EQ(c.len, n * PAGE);
+    CHECK_PATTERN(bench.memory, n * PAGE, 6);
+    bench_close(&bench);
+}
+
+/* What is awaited is unmapped: that is an answer, too. */
+static void unmapped_while_awaited(void)
+{
+    struct unetmm_completion c;
+    struct bench bench;
+
+    bench_open(&bench, 1, NULL);
+    post(bench.link.rx, bench.late.at, PAGE, 1);
+    send_late(&bench, PAGE, 10);
+    CHECK_EQ(late_wanted(&bench.late), 0);
+    EVENTUALLY(ep_counter(bench.link.tx, UNETMM_C_faults_deferred) == 1);
+    late_unmap(&bench.late);
+    take(bench.link.tx, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.status, UNETMM_ST_PROTECTION);
+    take(bench.link.rx, UNETMM_CQE_BUFFER, &c);
+    CHECK_EQ(c.status, UNETMM_ST_PROTECTION);
+    exchange_pattern(&bench.link, pages(1), bench.memory, PAGE, 3);
+    bench_close(&bench);
+}
+
+/* Endpoints close, and with them the file, while pages are awaited. */
+static void closed_while_awaited(void)
+{
+    uint64_t start = now_ns();
+    struct bench bench;
+
+    bench_open(&bench, 3, NULL);
+    post(bench.link.rx, bench.late.at + PAGE, PAGE, 1);
+    post(bench.link.rx, bench.late.at + 2 * PAGE, PAGE, 1);
+    send_late(&bench, PAGE, 10);
+    late_wanted(&bench.late);
+    EVENTUALLY(ep_counter(bench.link.tx, UNETMM_C_faults_deferred) == 1);
+    EVENTUALLY(ep_counter(bench.link.rx, UNETMM_C_faults_deferred) >= 1);
+    bench_close(&bench);
+    CHECK(now_ns() < start + 10 * NS_PER_S * run.slow);
+}
+
+/* ---- Receiving ----------------------------------------------------------------------- */
+
+static void receive_absent(void)
+{
+    struct iovec iov;
+    struct unetmm_completion c;
+    struct bench bench;
+    struct link *l = &bench.link;
+    uint8_t *from;
+    bool skip = run.policy == UNETMM_POLICY_SKIP;
+
+    bench_open(&bench, 1, NULL);
+    from = pages(1);
+    pattern_fill(from, PAGE, 8, 0);
+    iov = (struct iovec) { from, PAGE };
+    exchange(l, &iov, 1, bench.memory, PAGE, &c);
+    memset(bench.memory, 0, PAGE);
+    post(l->rx, bench.late.at, PAGE, 1);
+    post(l->rx, bench.memory, PAGE, 2);
+    EVENTUALLY(ep_counter(l->rx, UNETMM_C_faults_deferred) == 1);
+    CHECK_EQ(deliver(l, &iov, 1, &c), skip);
+    if (skip) {
+        CHECK_EQ(c.cookie, 2);
+        CHECK_PATTERN(bench.memory, PAGE, 8);
+        take(l->rx, UNETMM_CQE_BUFFER, &c);
+        CHECK_EQ(c.cookie, 1);
+        CHECK_EQ(c.status, UNETMM_ST_SKIPPED);
+        CHECK_EQ(ep_counter(l->rx, UNETMM_C_bufs_skipped), 1);
+        post(l->rx, bench.late.at, PAGE, 1);
+    } else {
+        CHECK_EQ(ep_counter(l->rx, UNETMM_C_drop_absent), 1);
+        CHECK(!take_now(l->rx, UNETMM_CQE_BUFFER, &c));
+        CHECK_BYTES(bench.memory, PAGE, 0);
+    }
+    late_wanted(&bench.late);
+    late_give(&bench.late, 0, 1);
+    if (!skip) {
+        uint64_t end = deadline_in(10);
+
+        while (!deliver(l, &iov, 1, &c)) {
+            CHECK(now_ns() < end);
+        }
+        CHECK_EQ(c.cookie, 1);
+        CHECK_PATTERN(bench.late.at, PAGE, 8);
+    }
+    bench_close(&bench);
+}
+
+/* Never past the buffers that are translated ahead. */
+static void skip_within_window(void)
+{
+    struct unetmm_ep_attr attr = default_attr();
+    struct iovec iov;
+    struct unetmm_completion c;
+    struct bench bench;
+    struct link *l = &bench.link;
+    unsigned i;
+
+    attr.pretranslate = 2;
+    bench_open(&bench, 3, &attr);
+    iov = (struct iovec) { pages(1), PAGE };
+    pattern_fill(iov.iov_base, PAGE, 8, 0);
+    for (i = 0; i < 2; i++) {
+        post(l->rx, bench.late.at + i * PAGE, PAGE, i);
+    }
+    EVENTUALLY(ep_counter(l->rx, UNETMM_C_faults_deferred) == 2);
+    post(l->rx, bench.memory, PAGE, 2);
+    CHECK(!deliver(l, &iov, 1, &c));
+    for (i = 0; i < 2; i++) {
+        take(l->rx, UNETMM_CQE_BUFFER, &c);
+        CHECK_EQ(c.cookie, i);
+        CHECK_EQ(c.status, UNETMM_ST_SKIPPED);
+    }
+    CHECK_EQ(ep_counter(l->rx, UNETMM_C_drop_asked), 1);
+    EVENTUALLY(deliver(l, &iov, 1, &c));
+    CHECK_EQ(c.cookie, 2);
+    CHECK_PATTERN(bench.memory, PAGE, 8);
+    bench_close(&bench);
+}
+
+/* Registering what is missing waits in the call. */
+static void *register_thread(void *argument)
+{
+    struct bench *bench = argument;
+
+    CHECK_RET(unetmm_register(bench->link.ctx, bench->late.at,
+                              bench->late.npages * PAGE,
+                              UNETMM_REGION_WRITE), 0);
+    return NULL;
+}
+
+static void register_waits(void)
+{
+    struct bench bench;
+    pthread_t thread;
+    struct link other;
+    unsigned i;
+
+    bench_open(&bench, 2, NULL);
+    CHECK_EQ(pthread_create(&thread, NULL, register_thread, &bench), 0);
+    CHECK_EQ(late_wanted(&bench.late), 0);
+    /* Others are not held up. */
+    link_open(&other, NULL, NULL);
+    link_close(&other);
+    for (i = 0; i < 2; i++) {
+        late_give(&bench.late, i, 4);
+    }
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    exchange_pattern(&bench.link, bench.memory, bench.late.at, PAGE, 2);
+    CHECK_RET(unetmm_deregister(bench.link.ctx, bench.late.at, 2 * PAGE), 0);
+    bench_close(&bench);
+}
+
+/* ---- Swap -------------------------------------------------------------------------------- */
+
+static bool is_there(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+/* A disk of QEMU's if there is one, since its reads take time; else zram. */
+static void swap_on(void)
+{
+    const char *disk = "/dev/vda";
+    char command[200];
+
+    if (!is_there(disk)) {
+        disk = "/dev/zram0";
+        if (!is_there(disk) && system("modprobe -q zram")) {
+            test_skip("neither a disk nor zram");
+        }
+        if (system("echo 1 >/sys/block/zram0/reset; "
+                   "echo 32M >/sys/block/zram0/disksize")) {
+            test_skip("zram does not take a size");
+        }
+    }
+    snprintf(command, sizeof(command), "mkswap %s >/dev/null && swapon %s",
+             disk, disk);
+    if (system(command)) {
+        test_skip("%s does not become swap", disk);
+    }
+    note("swap on %s", disk);
+}
+
+static void swap_off(void)
+{
+    if (system("swapoff /dev/vda 2>/dev/null || swapoff /dev/zram0")) {
+        FAIL("swapoff");
+    }
+}
+
+static bool swapped(const uint8_t *at)
+{
+    int fd = CHECK_SYS(open("/proc/self/pagemap", O_RDONLY));
+    uint64_t entry;
+
+    CHECK_EQ(pread(fd, &entry, sizeof(entry),
+                   (off_t)((uintptr_t)at / PAGE * sizeof(entry))),
+             sizeof(entry));
+    close(fd);
+    return entry >> 62 & 1;
+}
+
+/* Sends pages to swap; true if all went. */
+static bool page_out(uint8_t *at, unsigned npages)
+{
+    unsigned i, gone = 0;
+
+    CHECK_SYS(madvise(at, npages * PAGE, MADV_PAGEOUT));
+    for (i = 0; i < npages; i++) {
+        gone += swapped(at + i * PAGE);
+    }
+    return gone == npages;
+}
+
+#define SWAP_PAGES      2
+
+static void swap_send(void)
+{
+    unsigned i, out = 0;
+    struct link link;
+    uint8_t *at, *to;
+
+    swap_on();
+    link_open(&link, NULL, NULL);
+    to = pages(SWAP_PAGES);
+    for (i = 0; i < rounds(40); i++) {
+        uint64_t key = pattern_key(run.seed, i);
+        struct iovec iov;
+        struct unetmm_completion c;
+
+        at = pages(SWAP_PAGES);
+        iov = (struct iovec) { at, SWAP_PAGES * PAGE };
+        pattern_fill(at, SWAP_PAGES * PAGE, key, 0);
+        out += page_out(at, SWAP_PAGES);
+        exchange(&link, &iov, 1, to, SWAP_PAGES * PAGE, &c);
+        CHECK_PATTERN(to, SWAP_PAGES * PAGE, key);
+        /* What the card has pinned stays where it is. */
+        page_out(at, SWAP_PAGES);
+        CHECK_PATTERN(at, SWAP_PAGES * PAGE, key);
+        unmap_pages(at, SWAP_PAGES);
+    }
+    note("%u of %u paged out; %llu sends deferred", out, i,
+         (unsigned long long)ep_counter(link.tx, UNETMM_C_faults_deferred));
+    CHECK(out > 0);
+    link_close(&link);
+    swap_off();
+}
+
+static void swap_receive(void)
+{
+    unsigned i, out = 0, skipped = 0;
+    struct link link;
+    uint8_t *at, *from;
+
+    swap_on();
+    link_open(&link, NULL, NULL);
+    from = pages(SWAP_PAGES);
+    for (i = 0; i < rounds(40); i++) {
+        struct iovec iov = { from, SWAP_PAGES * PAGE - 100 };
+        uint64_t end = deadline_in(10);
+        struct unetmm_completion c;
+
+        at = pages(SWAP_PAGES);
+        pattern_fill(at, SWAP_PAGES * PAGE, ~(uint64_t)i, 0);
+        pattern_fill(from, iov.iov_len, i, 0);
+        out += page_out(at, SWAP_PAGES);
+        post(link.rx, at, SWAP_PAGES * PAGE, i);
+        while (!deliver(&link, &iov, 1, &c)) {
+            CHECK(now_ns() < end);
+            while (take_now(link.rx, UNETMM_CQE_BUFFER, &c)) {
+                CHECK_EQ(c.status, UNETMM_ST_SKIPPED);
+                skipped++;
+                post(link.rx, at, SWAP_PAGES * PAGE, i);
+            }
+        }
+        CHECK_EQ(c.cookie, i);
+        CHECK_PATTERN(at, iov.iov_len, i);
+        CHECK_EQ(pattern_check(at + iov.iov_len, 100, ~(uint64_t)i,
+                               iov.iov_len), 100);
+        unmap_pages(at, SWAP_PAGES);
+    }
+    note("%u of %u paged out; %llu deferred, %u skipped", out, i,
+         (unsigned long long)ep_counter(link.rx, UNETMM_C_faults_deferred),
+         skipped);
+    CHECK_EQ(skipped, ep_counter(link.rx, UNETMM_C_bufs_skipped));
+    CHECK(run.policy == UNETMM_POLICY_SKIP || !skipped);
+    CHECK(out > 0);
+    link_close(&link);
+    swap_off();
+}
+
+/* What the card has written is dirty, even if the process gave it up before. */
+static void lazily_freed(void)
+{
+    struct link link;
+    uint8_t *at, *from;
+    unsigned i;
+
+    swap_on();
+    from = pages(SWAP_PAGES);
+    for (i = 0; i < rounds(10); i++) {
+        at = pages(SWAP_PAGES);
+        memset(at, 0x5a, SWAP_PAGES * PAGE);
+        link_open(&link, NULL, NULL);
+        if (i % 2) {
+            exchange_pattern(&link, from, at, SWAP_PAGES * PAGE, ~i);
+        }
+        CHECK_SYS(madvise(at, SWAP_PAGES * PAGE, MADV_FREE));
+        exchange_pattern(&link, from, at, SWAP_PAGES * PAGE, i);
+        /* Closing unpins; then nothing but the dirty bit keeps the data. */
+        link_close(&link);
+        page_out(at, SWAP_PAGES);
+        CHECK_PATTERN(at, SWAP_PAGES * PAGE, i);
+        unmap_pages(at, SWAP_PAGES);
+    }
+    swap_off();
+}
+
+static const struct test tests[] = {
+    { "send-waits-alone", send_waits_alone, TEST_TLB, 0 },
+    { "send-page-by-page", send_page_by_page, TEST_TLB, 0 },
+    { "unmapped-while-awaited", unmapped_while_awaited, TEST_TLB, 0 },
+    { "closed-while-awaited", closed_while_awaited, TEST_TLB | TEST_POLICIES,
+      0 },
+    { "receive-absent", receive_absent, TEST_TLB | TEST_POLICIES, 0 },
+    { "skip-within-window", skip_within_window, TEST_TLB, 0 },
+    { "register-waits", register_waits, TEST_PINNED, 0 },
+    { "swap-send", swap_send, TEST_TLB, 0 },
+    { "swap-receive", swap_receive, TEST_TLB | TEST_POLICIES, 0 },
+    { "lazily-freed", lazily_freed, TEST_TLB, 0 },
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, "defer", tests,
+                     sizeof(tests) / sizeof(tests[0]));
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The driver and the card come and go: module, binding, function reset, hot
+ * unplug, while files are open, calls wait and messages are under way.
+ */
+#include "ask.h"
+#include "guard.h"
+#include "link.h"
+#include "raw.h"
+#include "traffic.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+/* ---- The card in sysfs ----------------------------------------------------------------- */
+
+static char card[64];           /* 0000:00:01.0 */
+
+static void find_card(void)
+{
+    char path[PATH_MAX];
+    ssize_t n = CHECK_SYS(readlink("/sys/class/misc/unetmm0/device", path,
+                                   sizeof(path) - 1));
+
+    path[n] = '\0';
+    snprintf(card, sizeof(card), "%s", basename(path));
+}
+
+/* Returns 0 or -errno. */
+static int write_file(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    int ret = 0;
+
+    if (fd < 0) {
+        return -errno;
+    }
+    if (write(fd, text, strlen(text)) < 0) {
+        ret = -errno;
+    }
+    close(fd);
+    return ret;
+}
+
+static void write_card(const char *file, const char *text)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/%s", card, file);
+    CHECK_RET(write_file(path, text), 0);
+}
+
+static bool is_present(void)
+{
+    return access(UNETMM_DEFAULT_DEVICE, F_OK) == 0;
+}
+
+static bool can_open(void)
+{
+    struct unetmm_ctx *ctx;
+
+    if (unetmm_open(NULL, UNETMM_OBSERVE, &ctx)) {
+        return false;
+    }
+    unetmm_close(ctx);
+    return true;
+}
+
+/* Some messages, in a process: nothing of it stays. */
+static void talk_main(void *argument)
+{
+    uint8_t *at = pages(4);
+    struct link link;
+    unsigned i;
+
+    (void)argument;
+    link_open(&link, NULL, NULL);
+    reach(link.ctx, at, 4 * PAGE, true);
+    for (i = 0; i < 5; i++) {
+        exchange_pattern(&link, at, at + 2 * PAGE, 2 * PAGE, i);
+    }
+    link_close(&link);
+}
+
+static void check_works(void)
+{
+    EVENTUALLY(can_open());
+    end_process(start_process(talk_main, NULL));
+}
+
+/* ---- The module --------------------------------------------------------------------------- */
+
+static int unload(void)
+{
+    return syscall(SYS_delete_module, "unetmm", O_NONBLOCK) ? -errno : 0;
+}
+
+static void load(void)
+{
+    struct utsname name;
+    char path[PATH_MAX];
+    int fd;
+
+    CHECK_SYS(uname(&name));
+    snprintf(path, sizeof(path), "/lib/modules/%s/extra/unetmm.ko",
+             name.release);
+    fd = CHECK_SYS(open(path, O_RDONLY | O_CLOEXEC));
+    CHECK_SYS(syscall(SYS_finit_module, fd, "", 0));
+    close(fd);
+}
+
+static void refuse_unload(const char *why)
+{
+    int ret = unload();
+
+    if (ret != -EBUSY && ret != -EWOULDBLOCK) {
+        FAIL("unloading with %s: %d %s", why, ret, error_name(ret));
+    }
+}
+
+static void busy(void)
+{
+    struct raw raw;
+    void *map;
+
+    raw_open(&raw);
+    refuse_unload("an endpoint");
+    raw_close_endpoint(&raw);
+    refuse_unload("a file and mappings");
+    raw_unmap(&raw);
+    refuse_unload("a file");
+    close(raw.fd);
+    raw_open(&raw);
+    map = raw.queues;
+    CHECK_SYS(munmap((void *)(uintptr_t)raw.doorbell, PAGE));
+    close(raw.fd);
+    refuse_unload("a mapping");
+    CHECK_SYS(munmap(map, raw.ep.queue_bytes));
+    check_works();
+}
+
+static void reload(void)
+{
+    unsigned i;
+
+    for (i = 0; i < rounds(20); i++) {
+        uint64_t end = deadline_in(10);
+        int ret;
+
+        /* Whoever was here last may still be leaving. */
+        while ((ret = unload()) != 0) {
+            CHECK(ret == -EWOULDBLOCK && now_ns() < end);
+            breathe();
+        }
+        CHECK(!is_present());
+        load();
+        check_works();
+    }
+}
+
+/* ---- The card goes, and comes back ----------------------------------------------------------- */
+
+/* What an open file says when its card has gone. */
+static void check_dead_file(struct raw *raw)
+{
+    struct unetmm_info info = { .size = sizeof(info) };
+    struct unetmm_endpoint request = raw_request();
+    struct pollfd entry = { .fd = raw->fd, .events = POLLIN };
+
+    CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_INFO, &info), -ENODEV);
+    CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_ENDPOINT, &request), -ENODEV);
+    CHECK_EQ(CHECK_SYS(poll(&entry, 1, 0)), 1);
+    CHECK(entry.revents & POLLHUP);
+    /* The mappings are there, and nobody's. */
+    raw_ring(raw);
+    raw->index->user.sq_prod = 77;
+    memset(raw->sq, 0xff, PAGE);
+    raw_ring(raw);
+    CHECK_EQ(raw->index->user.sq_prod, 77);
+    raw_unmap(raw);
+    close(raw->fd);
+}
+
+struct waiter {
+    pthread_t thread;
+    struct link link;
+    int result;
+    bool accepts;
+};
+
+static void *waiter_thread(void *argument)
+{
+    struct waiter *w = argument;
+    struct unetmm_completion c;
+
+    w->result = w->accepts ? unetmm_accept(w->link.rx->ep, NULL, -1) :
+        unetmm_wait(w->link.rx->ep, &c, 1, -1);
+    return NULL;
+}
+
+static void waiter_start(struct waiter *w, bool accepts)
+{
+    struct unetmm_ep_attr attr = default_attr();
+
+    attr.spin_ns = 0;
+    w->accepts = accepts;
+    w->result = 12345;
+    link_open(&w->link, NULL, &attr);
+    CHECK_EQ(pthread_create(&w->thread, NULL, waiter_thread, w), 0);
+}
+
+static void waiter_end(struct waiter *w)
+{
+    struct timespec end;
+
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 5 * (time_t)run.slow;
+    if (pthread_timedjoin_np(w->thread, NULL, &end)) {
+        FAIL("who waits in %s is not told that the card has gone",
+             w->accepts ? "accept" : "unetmm_wait");
+    }
+    CHECK(w->result == -ENODEV || w->result == -EIO);
+    unetmm_ep_destroy(w->link.one.ep);
+    unetmm_ep_destroy(w->link.two.ep);
+    CHECK_RET(unetmm_close(w->link.ctx), 0);
+}
+
+/* Takes the card away with `go`, brings it back with `come`. */
+static void gone_and_back(void (*go)(void), void (*come)(void),
+                          unsigned times)
+{
+    struct waiter waits, accepts;
+    struct crowd crowd;
+    unsigned i;
+
+    for (i = 0; i < times; i++) {
+        struct raw raw;
+
+        find_card();
+        raw_open(&raw);
+        waiter_start(&waits, false);
+        waiter_start(&accepts, true);
+        crowd_start(&crowd, 2);
+        atomic_store(&crowd.state->hard, true);
+        go();
+        waiter_end(&accepts);
+        waiter_end(&waits);
+        check_dead_file(&raw);
+        come();
+        crowd_stop(&crowd);
+        check_works();
+    }
+}
+
+static void nothing(void)
+{
+}
+
+static void do_unbind(void)
+{
+    CHECK_RET(write_file("/sys/bus/pci/drivers/unetmm/unbind", card), 0);
+    CHECK(!is_present());
+}
+
+static void do_bind(void)
+{
+    CHECK_RET(write_file("/sys/bus/pci/drivers/unetmm/bind", card), 0);
+}
+
+static void unbind(void)
+{
+    gone_and_back(do_unbind, do_bind, rounds(6));
+}
+
+static void do_reset(void)
+{
+    write_card("reset", "1");
+}
+
+static void function_reset(void)
+{
+    gone_and_back(do_reset, nothing, rounds(6));
+}
+
+static void do_remove(void)
+{
+    write_card("remove", "1");
+    CHECK(!is_present());
+}
+
+static void do_rescan(void)
+{
+    CHECK_RET(write_file("/sys/bus/pci/rescan", "1"), 0);
+}
+
+static void remove_and_rescan(void)
+{
+    gone_and_back(do_remove, do_rescan, rounds(4));
+}
+
+static void do_unplug(void)
+{
+    ask_host("unplug");
+    EVENTUALLY(!is_present());
+}
+
+static void do_plug(void)
+{
+    ask_host("plug");
+}
+
+static void unplug(void)
+{
+    gone_and_back(do_unplug, do_plug, 2);
+}
+
+static const struct test tests[] = {
+    { "busy", busy, TEST_BOTH, 0 },
+    { "reload", reload, TEST_TLB | TEST_NO_CARD, 60 },
+    { "unbind", unbind, TEST_BOTH | TEST_NO_CARD, 60 },
+    { "function-reset", function_reset, TEST_BOTH | TEST_NO_CARD, 60 },
+    { "remove-and-rescan", remove_and_rescan, TEST_TLB | TEST_NO_CARD, 60 },
+    { "unplug", unplug, TEST_TLB | TEST_NO_CARD, 60 },
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, "module", tests,
+                     sizeof(tests) / sizeof(tests[0]));
+}

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Processes that die, and limits on what they may pin.
+ *
+ * Whatever state a process is killed in, its endpoints leave the card and its
+ * pages are unpinned; what else is on the card does not notice.
+ */
+#include "link.h"
+#include "raw.h"
+#include "traffic.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- What a process does until it is killed ---------------------------------------- */
+
+static atomic_uint *ready;
+static const uint8_t nobody[6] = { 0x52, 0x54, 0x00, 0xff, 0xfe, 0xfd };
+
+static void post_forever(struct link *l)
+{
+    uint8_t *at = pages(64);
+    struct unetmm_completion c;
+    unsigned i;
+
+    reach(l->ctx, at, 64 * PAGE, true);
+    for (i = 0; ; i++) {
+        unetmm_post(l->rx->ep, at + i % 63 * PAGE, PAGE + 5, i, 0);
+        unetmm_send(l->tx->ep, l->tx->channel, at + i % 62 * PAGE, 2 * PAGE,
+                    i, 0);
+        while (unetmm_poll(l->tx->ep, &c, 1) > 0) {
+        }
+        while (unetmm_poll(l->rx->ep, &c, 1) > 0) {
+        }
+        atomic_store(ready, 1);
+    }
+}
+
+/* Nobody takes completions: the queue is full, sends wait. */
+static void flood_forever(struct link *l)
+{
+    uint8_t *at = pages(4);
+
+    reach(l->ctx, at, 4 * PAGE, true);
+    for (;;) {
+        unetmm_send(l->tx->ep, l->tx->channel, at + 5, 2 * PAGE, 0, 0);
+        unetmm_ring(l->tx->ep);
+        atomic_store(ready, 1);
+    }
+}
+
+static void wait_forever(struct link *l)
+{
+    struct unetmm_completion c;
+
+    atomic_store(ready, 1);
+    unetmm_wait(l->rx->ep, &c, 1, -1);
+}
+
+static void accept_forever(struct link *l)
+{
+    CHECK_RET(unetmm_listen(l->rx->ep, 0x4ea1, 1), 0);
+    atomic_store(ready, 1);
+    unetmm_accept(l->rx->ep, NULL, -1);
+}
+
+static void connect_forever(struct link *l)
+{
+    atomic_store(ready, 1);
+    unetmm_connect(l->tx->ep, nobody, 77, -1, NULL);
+}
+
+static void probe_forever(struct link *l)
+{
+    atomic_store(ready, 1);
+    unetmm_probe(l->ctx, nobody, -1, NULL);
+}
+
+/* Memory that never comes. */
+static uint8_t *never(unsigned npages)
+{
+    struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+    struct uffdio_api api = { .api = UFFD_API };
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+    uint8_t *at = pages(npages);
+
+    CHECK(fd >= 0);
+    CHECK_SYS(ioctl(fd, UFFDIO_API, &api));
+    reg.range.start = (uintptr_t)at;
+    reg.range.len = npages * PAGE;
+    CHECK_SYS(ioctl(fd, UFFDIO_REGISTER, &reg));
+    return at;
+}
+
+static void fault_forever(struct link *l)
+{
+    uint8_t *at = never(8);
+    unsigned i;
+
+    for (i = 1; i < 8; i++) {
+        post(l->rx, at + i * PAGE, PAGE, i);
+    }
+    send_pieces(l->tx, &(struct iovec) { at, PAGE }, 1, 1, 0);
+    EVENTUALLY(ep_counter(l->tx, UNETMM_C_faults_deferred) == 1 &&
+               ep_counter(l->rx, UNETMM_C_faults_deferred) > 0);
+    atomic_store(ready, 1);
+    pause();
+}
+
+static void register_forever(struct link *l)
+{
+    uint8_t *at = never(4);
+
+    atomic_store(ready, 1);
+    unetmm_register(l->ctx, at, 4 * PAGE, UNETMM_REGION_WRITE);
+    pause();
+}
+
+static void remap_forever(struct link *l)
+{
+    uint8_t *at = pages(4);
+    struct unetmm_completion c;
+
+    for (;;) {
+        unetmm_post(l->rx->ep, at + 100, 2 * PAGE, 0, 0);
+        unetmm_send(l->tx->ep, l->tx->channel, at, 2 * PAGE, 0, 0);
+        CHECK_SYS(mmap(at, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE |
+                       MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+        while (unetmm_poll(l->tx->ep, &c, 1) > 0 ||
+               unetmm_poll(l->rx->ep, &c, 1) > 0) {
+        }
+        atomic_store(ready, 1);
+    }
+}
+
+static void create_forever(struct link *l)
+{
+    struct unetmm_ep *ep;
+    struct unetmm_ctx *ctx;
+
+    for (;;) {
+        CHECK_RET(unetmm_ep_create(l->ctx, NULL, &ep), 0);
+        CHECK_RET(unetmm_ep_destroy(ep), 0);
+        CHECK_RET(unetmm_open(NULL, run.source, &ctx), 0);
+        CHECK_RET(unetmm_close(ctx), 0);
+        atomic_store(ready, 1);
+    }
+}
+
+struct victim {
+    void (*act)(struct link *link);
+    bool ends;                  /* returns from main instead */
+};
+
+static void *act_thread(void *argument)
+{
+    struct victim *victim = argument;
+    struct link link;
+
+    link_open(&link, NULL, NULL);
+    victim->act(&link);
+    return NULL;
+}
+
+static void victim_main(void *argument)
+{
+    struct victim *victim = argument;
+    uint64_t end = deadline_in(10);
+    pthread_t thread;
+
+    CHECK_EQ(pthread_create(&thread, NULL, act_thread, argument), 0);
+    if (!victim->ends) {
+        pthread_join(thread, NULL);
+    }
+    while (!atomic_load(ready)) {
+        CHECK(now_ns() < end);
+        breathe();
+    }
+}
+
+
+static unsigned live_endpoints(void)
+{
+    FILE *file = fopen("/sys/kernel/debug/unetmm/unetmm0/endpoints", "r");
+    unsigned count = 0;
+    char line[200];
+
+    while (file && fgets(line, sizeof(line), file)) {
+        count += !strncmp(line, "endpoint", 8);
+    }
+    if (file) {
+        fclose(file);
+    }
+    return count;
+}
+
+static void kill_in(void (*act)(struct link *link), unsigned times)
+{
+    struct victim victim = { .act = act };
+    struct unetmm_ctx *observer;
+    struct chance chance;
+    struct crowd crowd;
+    uint64_t pinned;
+    unsigned i, endpoints = live_endpoints();
+    pid_t pid;
+
+    chance_init(&chance, 0);
+    ready = shared_memory(sizeof(*ready));
+    CHECK_RET(unetmm_open(NULL, UNETMM_OBSERVE, &observer), 0);
+    pinned = driver_counter(observer, UNETMM_D_pinned_now);
+    for (i = 0; i < times; i++) {
+        atomic_store(ready, 0);
+        victim.ends = i % 4 == 3;
+        pid = start_process(victim_main, &victim);
+        EVENTUALLY(atomic_load(ready));
+        idle_ns(chance_below(&chance, 3000) * NS_PER_US);
+        if (!victim.ends) {
+            CHECK_SYS(kill(pid, SIGKILL));
+        }
+        await_process(pid);
+        EVENTUALLY(driver_counter(observer, UNETMM_D_pinned_now) <= pinned);
+        EVENTUALLY(live_endpoints() == endpoints);
+    }
+    CHECK_RET(unetmm_close(observer), 0);
+    /* What is left works. */
+    crowd_start(&crowd, 1);
+    crowd_stop(&crowd);
+}
+
+#define KILL_TEST(name) \
+    static void kill_##name(void) \
+    { \
+        kill_in(name##_forever, rounds(8)); \
+    }
+KILL_TEST(post)
+KILL_TEST(flood)
+KILL_TEST(wait)
+KILL_TEST(accept)
+KILL_TEST(connect)
+KILL_TEST(probe)
+KILL_TEST(fault)
+KILL_TEST(register)
+KILL_TEST(remap)
+KILL_TEST(create)
+
+/* Several die at the same moment while others talk. */
+static void kill_many(void)
+{
+    struct victim victim = { .act = post_forever };
+    struct crowd crowd;
+    unsigned i, k;
+    pid_t pids[3];
+
+    ready = shared_memory(sizeof(*ready));
+    crowd_start(&crowd, 1);
+    for (i = 0; i < rounds(6); i++) {
+        atomic_store(ready, 0);
+        for (k = 0; k < 3; k++) {
+            pids[k] = start_process(victim_main, &victim);
+        }
+        EVENTUALLY(atomic_load(ready));
+        crowd_await(&crowd, 5);
+        for (k = 0; k < 3; k++) {
+            CHECK_SYS(kill(pids[k], SIGKILL));
+        }
+        for (k = 0; k < 3; k++) {
+            await_process(pids[k]);
+        }
+        crowd_await(&crowd, 5);
+    }
+    crowd_stop(&crowd);
+}
+
+/* exec closes what the library has opened. */
+static void exec_main(void *argument)
+{
+    struct link link;
+
+    (void)argument;
+    link_open(&link, NULL, NULL);
+    post(link.rx, pages(1), PAGE, 1);
+    execl("/bin/true", "true", (char *)NULL);
+    FAIL("exec");
+}
+
+static void exec_closes(void)
+{
+    end_process(start_process(exec_main, NULL));
+}
+
+/* ---- Limits on pins ---------------------------------------------------------------------- */
+
+#define LIMIT_PAGES     200
+
+/* An ordinary process may pin only so much. */
+static void become_limited(unsigned npages)
+{
+    struct rlimit limit = { npages * PAGE, npages * PAGE };
+    struct __user_cap_header_struct header = {
+        .version = _LINUX_CAPABILITY_VERSION_3,
+    };
+    struct __user_cap_data_struct data[2];
+
+    CHECK_SYS(syscall(SYS_capget, &header, data));
+    data[CAP_IPC_LOCK / 32].effective &= ~(1u << CAP_IPC_LOCK % 32);
+    data[CAP_IPC_LOCK / 32].permitted &= ~(1u << CAP_IPC_LOCK % 32);
+    CHECK_SYS(syscall(SYS_capset, &header, data));
+    CHECK_SYS(setrlimit(RLIMIT_MEMLOCK, &limit));
+}
+
+/* Fills the limit, and is told; gives some back, and may go on. */
+static void limited_tlb(void)
+{
+    struct unetmm_completion c;
+    uint8_t *from, *to;
+    uint64_t before;
+    unsigned i, limited = 0;
+    struct link link;
+
+    become_limited(LIMIT_PAGES);
+    link_open(&link, NULL, NULL);
+    from = pages(2 * LIMIT_PAGES);
+    to = pages(1);
+    before = driver_counter(link.ctx, UNETMM_D_pin_limited);
+    post(link.rx, to, PAGE, 1);
+    for (i = 0; i < 2 * LIMIT_PAGES && !limited; i++) {
+        unsigned status = send_status(link.tx, from + i * PAGE, 300);
+
+        if (take_now(link.rx, UNETMM_CQE_RECEIVED, &c)) {
+            post(link.rx, to, PAGE, 1);
+        }
+        CHECK(status == UNETMM_ST_OK || status == UNETMM_ST_LIMIT);
+        limited += status == UNETMM_ST_LIMIT;
+    }
+    note("limited after %u pages, the queues' own not counted", i);
+    CHECK(limited);
+    CHECK(driver_counter(link.ctx, UNETMM_D_pin_limited) > before);
+    post(link.rx, from + (2 * LIMIT_PAGES - 1) * PAGE, PAGE, 2);
+    while (take_now(link.rx, UNETMM_CQE_RECEIVED, &c)) {
+    }
+    /* What is unmapped is no longer pinned. */
+    unmap_pages(from, i / 2);
+    EVENTUALLY(send_status(link.tx, from + i * PAGE, 300) == UNETMM_ST_OK);
+    link_close(&link);
+}
+
+static void limited_pinned(void)
+{
+    struct link link;
+    uint8_t *at;
+
+    become_limited(LIMIT_PAGES);
+    link_open(&link, NULL, NULL);
+    at = pages(2 * LIMIT_PAGES);
+    CHECK_RET(unetmm_register(link.ctx, at, 2 * LIMIT_PAGES * PAGE, 0),
+              -ENOMEM);
+    CHECK_RET(unetmm_register(link.ctx, at, LIMIT_PAGES / 4 * PAGE,
+                              UNETMM_REGION_WRITE), 0);
+    CHECK_RET(unetmm_register(link.ctx, at + LIMIT_PAGES * PAGE,
+                              LIMIT_PAGES * PAGE, 0), -ENOMEM);
+    exchange_pattern(&link, at, at + PAGE, PAGE, 1);
+    CHECK_RET(unetmm_deregister(link.ctx, at, LIMIT_PAGES / 4 * PAGE), 0);
+    CHECK_RET(unetmm_register(link.ctx, at, LIMIT_PAGES / 4 * PAGE,
+                              UNETMM_REGION_WRITE), 0);
+    exchange_pattern(&link, at, at + PAGE, PAGE, 1);
+    link_close(&link);
+}
+
+/* Queues are charged as well. */
+static void limited_queues(void)
+{
+    struct unetmm_ctx *ctx;
+    struct unetmm_ep *eps[100];
+    int ret = 0;
+    unsigned i, n = 0;
+
+    become_limited(LIMIT_PAGES);
+    ctx = open_card();
+    while (n < 100 && !(ret = unetmm_ep_create(ctx, NULL, &eps[n]))) {
+        n++;
+    }
+    note("%u endpoints in %u pages", n, LIMIT_PAGES);
+    CHECK(ret == -EDQUOT || ret == -ENOMEM);
+    CHECK(n >= 2);
+    CHECK_RET(unetmm_ep_destroy(eps[0]), 0);
+    CHECK_RET(unetmm_ep_create(ctx, NULL, &eps[0]), 0);
+    for (i = 0; i < n; i++) {
+        CHECK_RET(unetmm_ep_destroy(eps[i]), 0);
+    }
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+static const struct test tests[] = {
+    { "kill-post", kill_post, TEST_BOTH | TEST_POLICIES, 0 },
+    { "kill-flood", kill_flood, TEST_BOTH, 0 },
+    { "kill-wait", kill_wait, TEST_TLB, 0 },
+    { "kill-accept", kill_accept, TEST_TLB, 0 },
+    { "kill-connect", kill_connect, TEST_TLB, 0 },
+    { "kill-probe", kill_probe, TEST_TLB, 0 },
+    { "kill-fault", kill_fault, TEST_TLB | TEST_POLICIES, 0 },
+    { "kill-register", kill_register, TEST_PINNED, 0 },
+    { "kill-remap", kill_remap, TEST_TLB, 0 },
+    { "kill-create", kill_create, TEST_BOTH, 0 },
+    { "kill-many", kill_many, TEST_BOTH, 0 },
+    { "exec-closes", exec_closes, TEST_BOTH, 0 },
+    { "limited-tlb", limited_tlb, TEST_TLB, 0 },
+    { "limited-pinned", limited_pinned, TEST_PINNED, 0 },
+    { "limited-queues", limited_queues, TEST_BOTH, 0 },
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, "reap", tests,
+                     sizeof(tests) / sizeof(tests[0]));
+}
