@@ -118,7 +118,7 @@ def missing_spdx():
             continue
         with open(os.path.join(REPO, name), encoding="utf-8",
                   errors="replace") as file:
-            if "SPDX-License-Identifier" not in file.read(600):
+            if "SPDX-License-Identifier" not in file.read(3000):
                 bad.append(name)
     return bad
 

@@ -3,7 +3,7 @@
  *
  * The driver owns the card's rings, issues commands, and serves the fault ring
  * from a model of each process's memory: which virtual page lies where, with
- * which rights, resident or not.  A page has DMA rights in the fake host exactly
+ * which rights, resident or not.  A page has DMA rights in the fake host just
  * while the driver would have it pinned: from the reply that gives it to the
  * eviction record or invalidation that takes it back, revoked in the very
  * moment the record is written, as a driver on another processor could.
@@ -55,7 +55,7 @@ struct FakeDriver {
     uint16_t tag;
     uint64_t list;              /* one page for FAULT_REPLY lists */
     FakeSpace *spaces[FAKE_SPACES];
-    GArray *waiting;            /* of struct unetmm_fault: misses not answered */
+    GArray *waiting;            /* of struct unetmm_fault: not answered yet */
     unsigned misses, evictions; /* records taken */
     bool hold_back;             /* fake_serve() takes but does not answer */
     bool watch;                 /* revoke at once; off for broken drivers */

@@ -22,7 +22,7 @@
 
 #define FAKE_RAM_BASE   0x7000000000ull
 #define FAKE_RAM_BYTES  (8u << 20)
-#define FAKE_GUARD      128             /* no rights on either side of an area */
+#define FAKE_GUARD      128             /* bytes without rights round an area */
 #define FAKE_PAGE       UNETMM_PAGE_BYTES
 
 #define FAKE_R          1

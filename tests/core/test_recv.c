@@ -263,11 +263,7 @@ static void test_too_large_frame(void **state)
     expect_count(&f->h, drop_malformed, 1, fake_deliver(&f->h, frame));
 }
 
-static void test_each_header_field(void **state)
-{
-    Fix *f = *state;
-
-    one_buffer(f, FIX_VA, 4096, 1);
+/* Offers a changed frame to a; it must be dropped for this one reason. */
 #define BAD(change, seal, counter) do { \
         FakeFrame *frame = fake_datagram(&f->a, FIX_WIRE, 11, 60, 1); \
         struct unetmm_frame *h = fake_header(frame); \
@@ -281,6 +277,12 @@ static void test_each_header_field(void **state)
         assert_int_equal(drops(&f->h), before + 1); \
         fake_expect_none(&f->a); \
     } while (0)
+
+static void test_each_address_field(void **state)
+{
+    Fix *f = *state;
+
+    one_buffer(f, FIX_VA, 4096, 1);
     for (unsigned i = 0; i < 6; i++) {
         BAD(h->dst[i] ^= 0x40, true, drop_other_mac);
         BAD(h->src[i] ^= 0x40, true, drop_channel);
@@ -290,13 +292,6 @@ static void test_each_header_field(void **state)
     BAD(memcpy(h->src, f->h.core.params.mac, 6), true, drop_self);
     BAD(h->ethertype[0] = 0x08, true, drop_ethertype);
     BAD(h->ethertype[1] = 0x00, true, drop_ethertype);
-    BAD(h->version = 0, true, drop_malformed);
-    BAD(h->version = 2, true, drop_malformed);
-    for (unsigned op = 0; op < 256; op++) {
-        if (op != UNETMM_WIRE_DATAGRAM) {
-            BAD(h->opcode = op, true, drop_malformed);
-        }
-    }
     BAD(h->dst_ep = cpu_to_le16(0), true, drop_no_endpoint);
     BAD(h->dst_ep = cpu_to_le16(7), true, drop_no_endpoint);
     BAD(h->dst_ep = cpu_to_le16(8), true, drop_no_endpoint);
@@ -308,6 +303,22 @@ static void test_each_header_field(void **state)
     BAD(h->dst_channel = cpu_to_le16(FIX_LOCAL), true, drop_channel);
     BAD(h->dst_channel = cpu_to_le16(16), true, drop_channel);
     BAD(h->dst_channel = cpu_to_le16(0xffff), true, drop_channel);
+    deliver(f, 60, 1);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+}
+
+static void test_each_header_field(void **state)
+{
+    Fix *f = *state;
+
+    one_buffer(f, FIX_VA, 4096, 1);
+    BAD(h->version = 0, true, drop_malformed);
+    BAD(h->version = 2, true, drop_malformed);
+    for (unsigned op = 0; op < 256; op++) {
+        if (op != UNETMM_WIRE_DATAGRAM) {
+            BAD(h->opcode = op, true, drop_malformed);
+        }
+    }
     BAD(h->len = cpu_to_le32(61), true, drop_malformed);
     BAD(h->len = cpu_to_le32(65537), true, drop_malformed);
     BAD(h->len = cpu_to_le32(0xffffffff), true, drop_malformed);
@@ -323,17 +334,14 @@ static void test_each_header_field(void **state)
     BAD(h->header_crc ^= 1, false, drop_crc);
     BAD((h->flags = cpu_to_le32(UNETMM_WIRE_F_PAYLOAD_CRC), fake_seal(frame),
          frame->data[64 + 59] ^= 1), false, drop_crc);
-#undef BAD
     /* Each single bit of the protocol's header, damaged on the way. */
     for (unsigned bit = 14 * 8; bit < 64 * 8; bit++) {
-        FakeFrame *frame = fake_datagram(&f->a, FIX_WIRE, 11, 60, 1);
-
-        frame->data[bit / 8] ^= 1 << bit % 8;
-        expect_count(&f->h, drop_crc, 1, fake_deliver(&f->h, frame));
+        BAD(frame->data[bit / 8] ^= 1 << bit % 8, false, drop_crc);
     }
     deliver(f, 60, 1);
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
 }
+#undef BAD
 
 static void test_good_payload_crc(void **state)
 {
@@ -483,6 +491,7 @@ int main(void)
         fix_test(test_cut_everywhere),
         fix_test(test_padding),
         fix_test(test_too_large_frame),
+        fix_test(test_each_address_field),
         fix_test(test_each_header_field),
         fix_test(test_good_payload_crc),
         fix_test(test_own_source_is_warned_once),

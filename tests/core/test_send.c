@@ -202,21 +202,22 @@ static void try_bad(Fix *f, const struct unetmm_sqe *bad, unsigned slots,
     assert_int_equal(fake_card(&f->a).state, UNETMM_EP_RUNNING);
 }
 
-static void test_malformed(void **state)
-{
-    Fix *f = *state;
-    const struct unetmm_sqe good = {
-        .opcode = UNETMM_OP_SEND, .nsegs = 1, .channel = FIX_WIRE,
-        .cookie = 0x1122334455667788,
-        .seg[0] = { .addr = FIX_VA, .len = 10 },
-    };
-    struct unetmm_sqe s;
+static const struct unetmm_sqe good_sqe = {
+    .opcode = UNETMM_OP_SEND, .nsegs = 1, .channel = FIX_WIRE,
+    .cookie = 0x1122334455667788,
+    .seg[0] = { .addr = FIX_VA, .len = 10 },
+};
 
 #define BAD(change, expected) do { \
-        s = good; \
+        struct unetmm_sqe s = good_sqe; \
         change; \
         try_bad(f, &s, 1, expected); \
     } while (0)
+
+static void test_reserved_bits(void **state)
+{
+    Fix *f = *state;
+
     for (unsigned op = 0; op < 256; op++) {
         if (op != UNETMM_OP_SEND) {
             BAD(s.opcode = op, UNETMM_ST_BAD_DESC);
@@ -236,6 +237,13 @@ static void test_malformed(void **state)
     for (unsigned bit = 0; bit < 16; bit++) {
         BAD(s.rsvd0 = 1u << bit, UNETMM_ST_BAD_DESC);
     }
+}
+
+static void test_malformed(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_seg segs[7] = { { 0 } };
+
     for (unsigned n = UNETMM_MAX_SEGS + 1; n < 256; n++) {
         BAD(s.nsegs = n, UNETMM_ST_BAD_DESC);
     }
@@ -256,21 +264,17 @@ static void test_malformed(void **state)
     BAD((s.seg[0].addr = UINT64_MAX - 0xfffffffd,
          s.seg[0].len = 0xffffffff), UNETMM_ST_PROTECTION);
     BAD(s.seg[0].len = 65537, UNETMM_ST_TOO_LONG);
-#undef BAD
     /* A bad reserved word in a segment of a continuation slot. */
-    {
-        struct unetmm_seg segs[7] = { { 0 } };
-
-        segs[6].rsvd = 1;
-        fake_send(&f->a, FIX_WIRE, segs, 7, 9, 0);
-        fake_ring_bell(&f->a);
-        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_BAD_DESC, 9);
-    }
+    segs[6].rsvd = 1;
+    fake_send(&f->a, FIX_WIRE, segs, 7, 9, 0);
+    fake_ring_bell(&f->a);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_BAD_DESC, 9);
     /* The endpoint is none the worse. */
     fake_send_inline(&f->a, FIX_WIRE, 1, 5, 1, 0);
     fake_ring_bell(&f->a);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
 }
+#undef BAD
 
 /* A descriptor whose continuation lies beyond the producer. */
 static void test_cut_at_producer(void **state)
@@ -665,6 +669,7 @@ int main(void)
         fix_test(test_largest_message),
         fix_test(test_mtu),
         fix_test(test_channel_changes_meanwhile),
+        fix_test(test_reserved_bits),
         fix_test(test_malformed),
         fix_test(test_cut_at_producer),
         fix_test(test_descriptor_read_once),

@@ -599,67 +599,76 @@ static void test_bus_refuses_in_flight(void **state)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_DMA, 2);
 }
 
+typedef struct Load {
+    uint64_t random;
+    unsigned sent, done, posted, returned;
+} Load;
+
+/* One thing at random, then the driver's answers. */
+static void load_step(Fix *f, Load *l)
+{
+    unsigned page = fake_random(&l->random) % 20;
+
+    switch (fake_random(&l->random) % 8) {
+    case 0:
+        if (l->sent - l->done < 4) {
+            fake_send_at(&f->a, FIX_LOCAL, PAGE(page),
+                         1 + fake_random(&l->random) % 20000, l->sent++);
+            fake_ring_bell(&f->a);
+        }
+        break;
+    case 1: case 2:
+        if (l->posted - l->returned < 12) {
+            fake_post(&f->b, PAGE(page), 20000, l->posted++);
+            fake_ring_bell(&f->b);
+        }
+        break;
+    case 3:
+        if (fake_invalidate(fake_random(&l->random) % 2 ? f->s1 : f->s2,
+                            PAGE(page),
+                            4096 * (1 + fake_random(&l->random) % 4))) {
+            while (inv_busy(f)) {
+                fake_advance(&f->h, NS / 4);
+            }
+        }
+        break;
+    default:
+        fake_advance(&f->h, fake_random(&l->random) % (2 * NS));
+        break;
+    }
+    fake_serve(&f->d);
+}
+
 /* Everything at once, slowly: every message is accounted for. */
 static void test_random_under_load(void **state)
 {
     Fix *f = *state;
-    uint64_t random = fake_seed();
-    unsigned sent = 0, received = 0, posted = 0, returned = 0;
+    Load l = { .random = fake_seed() };
+    struct unetmm_cqe cqe;
 
     for (unsigned step = 0; step < 3000; step++) {
-        struct unetmm_cqe cqe;
-        unsigned page = fake_random(&random) % 20;
-
-        switch (fake_random(&random) % 8) {
-        case 0:
-            if (sent - received < 4) {
-                fake_send_at(&f->a, FIX_LOCAL, PAGE(page),
-                             1 + fake_random(&random) % 20000, sent++);
-                fake_ring_bell(&f->a);
-            }
-            break;
-        case 1: case 2:
-            if (posted - returned < 12) {
-                fake_post(&f->b, PAGE(page), 20000, posted++);
-                fake_ring_bell(&f->b);
-            }
-            break;
-        case 3:
-            if (!fake_invalidate(fake_random(&random) % 2 ? f->s1 : f->s2,
-                                 PAGE(page), 4096 *
-                                 (1 + fake_random(&random) % 4))) {
-                break;
-            }
-            while (inv_busy(f)) {
-                fake_advance(&f->h, NS / 4);
-            }
-            break;
-        default:
-            fake_advance(&f->h, fake_random(&random) % (2 * NS));
-            break;
-        }
-        fake_serve(&f->d);
+        load_step(f, &l);
         while (fake_poll(&f->a, &cqe)) {
             assert_int_equal(cqe.status, UNETMM_ST_OK);
-            received++;
+            l.done++;
         }
         while (fake_poll(&f->b, &cqe)) {
-            returned += cqe.opcode == UNETMM_CQE_BUFFER ||
-                        !(cqe.flags & UNETMM_CQE_F_INLINE);
+            l.returned += cqe.opcode == UNETMM_CQE_BUFFER ||
+                          !(cqe.flags & UNETMM_CQE_F_INLINE);
         }
     }
     for (unsigned i = 0; i < 300; i++) {
         fake_advance(&f->h, NS);
         fake_serve(&f->d);
     }
-    assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_sends_done), sent);
+    assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_sends_done), l.sent);
     assert_int_equal(
         fake_ep_counter(&f->h, 2, UNETMM_C_rx_frames) +
         fake_counter(&f->h, UNETMM_C_drop_no_buffer) +
         fake_counter(&f->h, UNETMM_C_drop_asked) +
         fake_counter(&f->h, UNETMM_C_drop_absent) +
         fake_counter(&f->h, UNETMM_C_drop_cq_full) +
-        fake_counter(&f->h, UNETMM_C_drop_invalidated), sent);
+        fake_counter(&f->h, UNETMM_C_drop_invalidated), l.sent);
     assert_int_equal(f->h.core.tlb.moving, 0);
     for (uint32_t i = 0; i < unetmm_tlb_capacity(&f->h.core.tlb); i++) {
         assert_int_equal(f->h.core.tlb.entries[i].busy, 0);

@@ -270,16 +270,6 @@ static void connect_over_loss(void)
     link_close(&link);
 }
 
-/* The last test: lets the other guest's program end. */
-static void tell_to_end(void)
-{
-    struct link link;
-
-    link_open(&link, NULL, NULL);
-    peer_ask(link.tx, PEER_QUIT);
-    link_close(&link);
-}
-
 static const struct test tests[] = {
     { "probe", probe, TEST_ONLY_REMOTE, 0 },
     { "several", several, TEST_ONLY_REMOTE, 0 },
@@ -292,7 +282,6 @@ static const struct test tests[] = {
     { "damage", damage, TEST_ONLY_REMOTE, 60 },
     { "everything", everything, TEST_ONLY_REMOTE, 60 },
     { "connect-over-loss", connect_over_loss, TEST_ONLY_REMOTE, 60 },
-    { "end", tell_to_end, TEST_ONLY_REMOTE, 60 },
 };
 
 int main(int argc, char **argv)

@@ -214,6 +214,7 @@ static void test_wrap(void *obj, void *data, QGuestAllocator *alloc)
         expect_received(&r, small ? 0 : 1000 + i, len);
         if (!small) {
             rig_landed(&r, i, r.data + i, len);
+            qunetmm_buf_check(&r.dst);  /* before the next lies over it */
         }
         g_assert_cmpuint(qunetmm_ep_card(&r.tx).sq_cons, ==, r.tx.sq_prod);
         g_assert_cmpuint(qunetmm_ep_card(&r.tx).cq_prod, ==, i + 1);

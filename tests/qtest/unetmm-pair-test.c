@@ -749,6 +749,24 @@ static void test_link(void)
     machine_down(&m);
 }
 
+/* The wire itself is taken away, then the card: nothing is left behind. */
+static void test_netdev_del(void)
+{
+    Machine m;
+
+    wire_up_log2(&m, " -machine pc", 1, 10);
+    qunetmm_write(&m.a.u, UNETMM_REG_EVENT_MASK, UNETMM_EVENT_LINK);
+    fill_wire(&m);
+    qtest_qmp_assert_success(m.qts, "{ 'execute': 'netdev_del', "
+                             "'arguments': { 'id': 'n0' } }");
+    check_link(&m, false);
+    qunetmm_put_inline(&m.a.ep, CHANNEL, 1, "x", 1, 0);
+    qunetmm_doorbell(&m.a.u, 1);
+    card_down(&m.a);
+    qpci_unplug_acpi_device_test(m.qts, "a", 4);
+    machine_down(&m);
+}
+
 /* ---- Misbehaviour on request -------------------------------------------- */
 
 /* Sends numbers first..last; they complete well whatever becomes of them. */
@@ -944,6 +962,23 @@ static void test_qom(void)
     g_assert_nonnull(strstr(qdict_get_str(answer, "desc"), "x-loss"));
     qobject_unref(answer);
     g_assert_cmpuint(qunetmm_qom_u64(m.qts, PATH_A, "x-loss", NULL), ==, 0);
+    machine_down(&m);
+}
+
+/* What prints all devices prints this one. */
+static void test_info(void)
+{
+    static const char *const commands[] = {
+        "info qtree", "info network", "info qom-tree",
+    };
+    Machine m;
+
+    wire_up(&m, "");
+    for (unsigned i = 0; i < G_N_ELEMENTS(commands); i++) {
+        g_autofree char *said = qtest_hmp(m.qts, "%s", commands[i]);
+
+        g_assert_nonnull(strstr(said, "unetmm"));
+    }
     machine_down(&m);
 }
 
@@ -1249,9 +1284,11 @@ int main(int argc, char **argv)
                         test_wire_full_reset);
     qtest_add_func("/unetmm/wire/stream-closed", test_stream_closed);
     qtest_add_func("/unetmm/wire/link", test_link);
+    qtest_add_func("/unetmm/wire/netdev-del", test_netdev_del);
     qtest_add_func("/unetmm/knobs/all", test_knobs);
     qtest_add_func("/unetmm/knobs/seed", test_seed);
     qtest_add_func("/unetmm/monitor/qom", test_qom);
+    qtest_add_func("/unetmm/monitor/info", test_info);
     qtest_add_func("/unetmm/monitor/unmigratable", test_unmigratable);
     qtest_add_func("/unetmm/plug/root-port", test_root_port);
     qtest_add_func("/unetmm/plug/unplug-busy", test_unplug_busy);

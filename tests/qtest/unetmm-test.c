@@ -33,6 +33,7 @@ static void test_identity(void *obj, void *data, QGuestAllocator *alloc)
     g_assert_cmphex(qpci_config_readw(&c->dev, PCI_CLASS_DEVICE), ==,
                     PCI_CLASS_NETWORK_ETHERNET);
     g_assert_cmphex(qpci_config_readb(&c->dev, PCI_REVISION_ID), ==, 1);
+    g_assert_cmphex(qpci_config_readb(&c->dev, PCI_INTERRUPT_PIN), ==, 0);
     g_assert_cmpuint(qpci_msix_table_size(&c->dev), ==, UNETMM_NUM_VECTORS);
     cap = qpci_find_capability(&c->dev, PCI_CAP_ID_MSIX, 0);
     g_assert_cmphex(qpci_config_readl(&c->dev, cap + PCI_MSIX_TABLE) &
@@ -301,7 +302,7 @@ static void test_event_mask(void *obj, void *data, QGuestAllocator *alloc)
     g_assert_true(qunetmm_msi_taken(c, UNETMM_VEC_EVENT));
 }
 
-/* With moderation the first goes at once, the next at its time, none is lost. */
+/* With moderation the first goes at once, the next in time, none is lost. */
 static void test_moderation(void *obj, void *data, QGuestAllocator *alloc)
 {
     struct unetmm_cmd nop = { .opcode = UNETMM_CMD_NOP };

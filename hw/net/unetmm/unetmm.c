@@ -311,11 +311,23 @@ static void unetmm_realize(PCIDevice *pdev, Error **errp)
     s->core.port.link = !qemu_get_queue(s->nic)->link_down;
 }
 
+/*
+ * Ends all that is on its way.  A frame in the net layer's queue names us, and
+ * the core is told of its purge: so the core is stopped before, or it would
+ * send the next one, and cleared of having counted it after.
+ */
+static void unetmm_stop(UnetmmState *s)
+{
+    unetmm_core_reset(&s->core);
+    qemu_purge_queued_packets(qemu_get_queue(s->nic));
+    unetmm_core_reset(&s->core);
+}
+
 static void unetmm_exit(PCIDevice *pdev)
 {
     UnetmmState *s = UNETMM(pdev);
 
-    /* The net client goes first: its purge still calls into the core. */
+    unetmm_stop(s);
     qemu_del_nic(s->nic);
     timer_free(s->timer);
     timer_free(s->later_timer);
@@ -337,8 +349,7 @@ static void unetmm_reset_hold(Object *obj, ResetType type)
 {
     UnetmmState *s = UNETMM(obj);
 
-    unetmm_core_reset(&s->core);
-    qemu_purge_queued_packets(qemu_get_queue(s->nic));
+    unetmm_stop(s);
 }
 
 static const VMStateDescription unetmm_vmstate = {

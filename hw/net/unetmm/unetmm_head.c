@@ -5,8 +5,8 @@
  * pages are asked for ahead, with the right to write, so that a message finds
  * them translated (U-Net/MM's pre-translation).  The pages are ordinary TLB
  * entries: evicted or invalidated, they are asked for again, a few times in
- * each activity of the endpoint (a doorbell, an arrival), and not before
- * the next one.  (Without that bound two endpoints whose heads do not fit together
+ * each activity of the endpoint (a doorbell, an arrival) and not before the
+ * next one.  (Without that bound two endpoints whose heads do not fit together
  * would have the driver trade pages between them for ever.)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later

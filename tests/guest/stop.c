@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Lets the program `echo` in the other guest end.
+ */
+#include "link.h"
+
+static void echo(void)
+{
+    struct link link;
+
+    link_open(&link, NULL, NULL);
+    peer_ask(link.tx, PEER_QUIT);
+    link_close(&link);
+}
+
+static const struct test tests[] = {
+    { "echo", echo, TEST_ONLY_REMOTE, 0 },
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, "stop", tests,
+                     sizeof(tests) / sizeof(tests[0]));
+}
