@@ -65,7 +65,7 @@ class Qmp:
                     raise
                 time.sleep(0.02)
 
-    def command(self, name, **arguments):
+    def command(self, name, /, **arguments):
         """Executes a command; returns its result or raises GuestError."""
         request = {"execute": name}
         if arguments:
@@ -155,7 +155,7 @@ class Guest:
         """What the kernel and /init have written so far."""
         return read_text(self.console_path)
 
-    def qmp(self, name, **arguments):
+    def qmp(self, name, /, **arguments):
         """Executes a QMP command; connects at the first call."""
         if self._qmp is None:
             deadline = time.monotonic() + 10

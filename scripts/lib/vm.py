@@ -286,9 +286,9 @@ def kernel_words(options):
     """The kernel's command line."""
     words = ["console=ttyS0", "quiet", "panic=-1"]
     if options.results:
-        words.append("unetmm.out=ttyS1")
+        words.append("guest.out=ttyS1")
     if options.keep or not options.run:
-        words.append("unetmm.keep")
+        words.append("guest.keep")
     if options.append:
         words.append(options.append)
     return " ".join(words)

@@ -454,45 +454,70 @@ FakeVpage *fake_vpage(FakeSpace *s, uint64_t vaddr)
     return g_hash_table_lookup(s->pages, &vpn);
 }
 
-/* The process's view of its memory; direct: the bus address itself. */
-static uint8_t *space_byte(FakeSpace *s, uint64_t vaddr)
+/* The process's view of its memory: from vaddr to the end of its page.  For
+ * source direct it is the bus address itself. */
+static uint8_t *space_chunk(FakeSpace *s, uint64_t vaddr, uint64_t bytes,
+                            uint64_t *n)
 {
+    FakeHost *host = s->driver->host;
     FakeVpage *page;
 
+    *n = MIN(bytes, FAKE_PAGE - vaddr % FAKE_PAGE);
     if (s->source == UNETMM_SOURCE_DIRECT) {
-        return fake_ptr(s->driver->host, vaddr, 1);
+        return fake_ptr(host, vaddr, *n);
     }
     page = fake_vpage(s, vaddr);
     assert_non_null(page);
-    return fake_ptr(s->driver->host, page->dma + vaddr % FAKE_PAGE, 1);
+    return fake_ptr(host, page->dma + vaddr % FAKE_PAGE, *n);
 }
 
 void fake_fill(FakeSpace *s, uint64_t vaddr, uint64_t bytes, uint32_t n)
 {
-    for (uint64_t i = 0; i < bytes; i++) {
-        *space_byte(s, vaddr + i) = fake_pattern(n, i);
+    uint64_t step = 0;
+
+    for (uint64_t done = 0; done < bytes; done += step) {
+        uint8_t *p = space_chunk(s, vaddr + done, bytes - done, &step);
+
+        for (uint64_t i = 0; i < step; i++) {
+            p[i] = fake_pattern(n, done + i);
+        }
     }
 }
 
 void fake_store(FakeSpace *s, uint64_t vaddr, const void *buf, size_t bytes)
 {
-    for (uint64_t i = 0; i < bytes; i++) {
-        *space_byte(s, vaddr + i) = ((const uint8_t *)buf)[i];
+    uint64_t step = 0;
+
+    for (uint64_t done = 0; done < bytes; done += step) {
+        uint8_t *p = space_chunk(s, vaddr + done, bytes - done, &step);
+
+        memcpy(p, (const uint8_t *)buf + done, step);
     }
 }
 
 void fake_load(FakeSpace *s, uint64_t vaddr, void *buf, size_t bytes)
 {
-    for (uint64_t i = 0; i < bytes; i++) {
-        ((uint8_t *)buf)[i] = *space_byte(s, vaddr + i);
+    uint64_t step = 0;
+
+    for (uint64_t done = 0; done < bytes; done += step) {
+        uint8_t *p = space_chunk(s, vaddr + done, bytes - done, &step);
+
+        memcpy((uint8_t *)buf + done, p, step);
     }
 }
 
 void fake_check(FakeSpace *s, uint64_t vaddr, uint64_t bytes, uint32_t n)
 {
-    for (uint64_t i = 0; i < bytes; i++) {
-        if (*space_byte(s, vaddr + i) != fake_pattern(n, i)) {
-            fail_msg("message %u: byte %" PRIu64 " is wrong", n, i);
+    uint64_t step = 0;
+
+    for (uint64_t done = 0; done < bytes; done += step) {
+        uint8_t *p = space_chunk(s, vaddr + done, bytes - done, &step);
+
+        for (uint64_t i = 0; i < step; i++) {
+            if (p[i] != fake_pattern(n, done + i)) {
+                fail_msg("message %u: byte %" PRIu64 " is wrong", n,
+                         done + i);
+            }
         }
     }
 }

@@ -743,6 +743,10 @@ static void soak(void)
     }
     for (i = 0; i < rounds(1500); i++) {
         soak_send(&s, &chance);
+        /* The echo has only so many buffers. */
+        if (run.remote && i % 16 == 15) {
+            peer_ask(s.link.rx, PEER_PING);
+        }
         soak_take(&s, &last);
     }
     if (run.remote) {

@@ -9,6 +9,7 @@
 #include "raw.h"
 #include "traffic.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -28,16 +29,6 @@
 
 static char card[64];           /* 0000:00:01.0 */
 
-static void find_card(void)
-{
-    char path[PATH_MAX];
-    ssize_t n = CHECK_SYS(readlink("/sys/class/misc/unetmm0/device", path,
-                                   sizeof(path) - 1));
-
-    path[n] = '\0';
-    snprintf(card, sizeof(card), "%s", basename(path));
-}
-
 /* Returns 0 or -errno. */
 static int write_file(const char *path, const char *text)
 {
@@ -54,17 +45,64 @@ static int write_file(const char *path, const char *text)
     return ret;
 }
 
+static bool is_present(void)
+{
+    return access(UNETMM_DEFAULT_DEVICE, F_OK) == 0;
+}
+
+static bool has_word(const char *path, const char *word)
+{
+    char text[16] = { 0 };
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool same = fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 &&
+                !strncmp(text, word, strlen(word));
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return same;
+}
+
+/* A test that failed may have left it without a driver, or off the bus. */
+static void revive_card(void)
+{
+    DIR *devices = opendir("/sys/bus/pci/devices");
+    struct dirent *entry;
+    char path[PATH_MAX];
+
+    write_file("/sys/bus/pci/rescan", "1");
+    while (devices && (entry = readdir(devices))) {
+        snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/device",
+                 entry->d_name);
+        if (has_word(path, "0x10f0")) {
+            write_file("/sys/bus/pci/drivers/unetmm/bind", entry->d_name);
+        }
+    }
+    if (devices) {
+        closedir(devices);
+    }
+}
+
+static void find_card(void)
+{
+    char path[PATH_MAX];
+    ssize_t n;
+
+    if (!is_present()) {
+        revive_card();
+    }
+    n = CHECK_SYS(readlink("/sys/class/misc/unetmm0/device", path,
+                           sizeof(path) - 1));
+    path[n] = '\0';
+    snprintf(card, sizeof(card), "%s", basename(path));
+}
+
 static void write_card(const char *file, const char *text)
 {
     char path[PATH_MAX];
 
     snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/%s", card, file);
     CHECK_RET(write_file(path, text), 0);
-}
-
-static bool is_present(void)
-{
-    return access(UNETMM_DEFAULT_DEVICE, F_OK) == 0;
 }
 
 static bool can_open(void)

@@ -106,6 +106,9 @@ static void crowd_member(void *argument)
             break;
         }
         CHECK(lives);
+        if (key == 1) {
+            atomic_fetch_add(&state->joined, 1);
+        }
         atomic_fetch_add(&state->messages, 1);
     }
     /* Whatever has become of the card, these must return. */
@@ -123,7 +126,7 @@ void crowd_start(struct crowd *crowd, unsigned n)
     for (i = 0; i < n; i++) {
         crowd->pids[i] = start_process(crowd_member, crowd->state);
     }
-    crowd_await(crowd, 10);
+    EVENTUALLY(atomic_load(&crowd->state->joined) == n);
 }
 
 void crowd_await(struct crowd *crowd, unsigned messages)

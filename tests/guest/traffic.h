@@ -33,6 +33,7 @@ struct crowd {
     pid_t pids[8];
     struct crowd_state {
         atomic_bool stop, hard;
+        atomic_uint joined;
         atomic_ullong messages;
     } *state;
 };

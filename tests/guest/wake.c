@@ -128,14 +128,14 @@ static void one_by_one(void)
 
 static void with_pauses(void)
 {
-    stream_by_wait(rounds(1500), 1, 150, 0);
-    stream_by_wait(rounds(1500), 16, 40, 0);
+    stream_by_wait(rounds(600), 1, 150, 0);
+    stream_by_wait(rounds(600), 16, 40, 0);
 }
 
 static void spin_then_block(void)
 {
-    stream_by_wait(rounds(1500), 2, 150, 40000);
-    stream_by_wait(rounds(500), 2, 50, UNETMM_SPIN_FOREVER);
+    stream_by_wait(rounds(600), 2, 150, 40000);
+    stream_by_wait(rounds(300), 2, 50, UNETMM_SPIN_FOREVER);
 }
 
 static void times_out(void)

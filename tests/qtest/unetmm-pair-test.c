@@ -752,16 +752,21 @@ static void test_link(void)
 /* The wire itself is taken away, then the card: nothing is left behind. */
 static void test_netdev_del(void)
 {
+    unsigned sent;
     Machine m;
 
     wire_up_log2(&m, " -machine pc", 1, 10);
     qunetmm_write(&m.a.u, UNETMM_REG_EVENT_MASK, UNETMM_EVENT_LINK);
-    fill_wire(&m);
+    sent = fill_wire(&m);
     qtest_qmp_assert_success(m.qts, "{ 'execute': 'netdev_del', "
                              "'arguments': { 'id': 'n0' } }");
     check_link(&m, false);
-    qunetmm_put_inline(&m.a.ep, CHANNEL, 1, "x", 1, 0);
-    qunetmm_doorbell(&m.a.u, 1);
+    /* What waited for the wire is told so. */
+    qunetmm_wait_counter(&m.a.u, UNETMM_C_drop_link, MANY - sent);
+    for (unsigned i = 0; i < MANY; i++) {
+        qunetmm_expect(&m.a.ep, UNETMM_CQE_SENT, i < sent ? UNETMM_ST_OK :
+                       UNETMM_ST_LINK_DOWN, i);
+    }
     card_down(&m.a);
     qpci_unplug_acpi_device_test(m.qts, "a", 4);
     machine_down(&m);

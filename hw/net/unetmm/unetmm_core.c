@@ -150,9 +150,14 @@ static void reset_endpoints(UnetmmCore *core)
     core->ready_first = core->ready_used = 0;
 }
 
-/* DMA stops first; then everything is as after power-on, counters included. */
+/*
+ * DMA stops first; then everything is as after power-on, counters included, but
+ * for the one that says what resets have ended.
+ */
 void unetmm_engine_reset(UnetmmCore *core)
 {
+    uint64_t ended;
+
     unetmm_recv_reset(core);
     unetmm_port_reset(core);
     reset_endpoints(core);
@@ -166,7 +171,9 @@ void unetmm_engine_reset(UnetmmCore *core)
     core->test_dma = core->inv_start = core->inv_last = 0;
     core->ep_sel = core->inv_space = core->latch_hi = 0;
     core->inv_busy = core->again = false;
+    ended = core->counters[UNETMM_C_drop_reset];
     memset(core->counters, 0, sizeof(core->counters));
+    core->counters[UNETMM_C_drop_reset] = ended;
     trace_unetmm_reset();
 }
 

@@ -299,6 +299,7 @@ typedef struct UnetmmLanding {
 typedef struct UnetmmPort {
     bool link;
     bool busy;                  /* the net layer owns a frame */
+    bool wanted;                /* an endpoint is BLOCKED_WIRE */
     bool warned_self;
     UnetmmQueued *fifo;         /* local_queue of them */
     uint32_t fifo_first, fifo_used;
@@ -543,7 +544,7 @@ bool unetmm_engine_may_run(const UnetmmCore *core);
 void unetmm_enter(UnetmmCore *core);
 void unetmm_leave(UnetmmCore *core);
 void unetmm_engine_queue(UnetmmCore *core, UnetmmEp *ep);
-void unetmm_engine_queue_blocked(UnetmmCore *core, UnetmmBlocked on);
+void unetmm_engine_wire_room(UnetmmCore *core);
 void unetmm_engine_reset(UnetmmCore *core);
 
 /* unetmm_crc.c: CRC32C (Castagnoli), start with 0 */

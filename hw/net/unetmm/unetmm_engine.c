@@ -40,13 +40,20 @@ static UnetmmEp *engine_pop(UnetmmCore *core)
     return ep;
 }
 
-/* What all endpoints that wait for one thing were waiting for is there. */
-void unetmm_engine_queue_blocked(UnetmmCore *core, UnetmmBlocked on)
+/*
+ * The wire or the local queue has room: who waited for it goes on.  This is
+ * called for each frame, so it looks at the endpoints only if one waits.
+ */
+void unetmm_engine_wire_room(UnetmmCore *core)
 {
+    if (!core->port.wanted) {
+        return;
+    }
+    core->port.wanted = false;
     for (uint32_t i = 0; i < core->params.endpoints; i++) {
         UnetmmEp *ep = &core->eps[i];
 
-        if (ep->live && ep->tx.blocked_on == on) {
+        if (ep->live && ep->tx.blocked_on == UNETMM_BLOCKED_WIRE) {
             ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
             unetmm_engine_queue(core, ep);
         }

@@ -268,7 +268,7 @@ void unetmm_port_drain(UnetmmCore *core)
         port->fifo_used--;
         unetmm_recv_frame(core, q.frame, q.bytes);
         unetmm_port_release(core, q.frame);
-        unetmm_engine_queue_blocked(core, UNETMM_BLOCKED_WIRE);
+        unetmm_engine_wire_room(core);
     }
 }
 
@@ -278,7 +278,7 @@ void unetmm_core_sent(UnetmmCore *core, bool sent)
     core->port.busy = false;
     core->counters[UNETMM_C_drop_purged] += !sent;
     unetmm_port_flush_held(core, true);
-    unetmm_engine_queue_blocked(core, UNETMM_BLOCKED_WIRE);
+    unetmm_engine_wire_room(core);
     unetmm_leave(core);
 }
 
@@ -288,7 +288,7 @@ void unetmm_core_set_link(UnetmmCore *core, bool up)
     if (core->port.link != up) {
         core->port.link = up;
         unetmm_event(core, UNETMM_EVENT_LINK);
-        unetmm_engine_queue_blocked(core, UNETMM_BLOCKED_WIRE);
+        unetmm_engine_wire_room(core);
     }
     unetmm_leave(core);
 }

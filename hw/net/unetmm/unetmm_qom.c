@@ -99,8 +99,10 @@ static const struct {
     { "tlb-sets", "sets of the TLB, a power of two up to 1048576" },
     { "tlb-ways", "ways of a set, 1..64; 1 is direct-mapped" },
     { "tlb-victims", "victims behind the sets, FIFO, 0..1024" },
-    { "tlb-index", "how a page finds its set: add (vpn + space * odd) or xor" },
-    { "tlb-replace", "which way of a set goes first: fifo, lru or random" },
+    { "tlb-index", "how a page finds its set: add (vpn + space * odd; default) "
+      "or xor" },
+    { "tlb-replace", "which way of a set goes first: fifo (default), lru or "
+      "random" },
     { "cache-entries", "entry cache for tables in host memory, a power of two, "
       "64..1048576" },
     { "pretranslate", "heads of a free queue asked for ahead, 1..16" },

@@ -342,6 +342,7 @@ static void tx_transmit(UnetmmCore *core, UnetmmEp *ep)
         !unetmm_port_ready(core)) {
         core->counters[UNETMM_C_wire_waits]++;
         tx->blocked_on = UNETMM_BLOCKED_WIRE;
+        core->port.wanted = true;
         return;
     }
     unetmm_count(core, ep, UNETMM_C_tx_frames, 1);
