@@ -179,6 +179,8 @@ static void test_command_flood(void **state)
     assert_true(fake_reg(&f->h, UNETMM_REG_RING(UNETMM_RING_CMD) +
                          UNETMM_RING_CONS) < 200);
     fake_run_later(&f->h);
+    assert_int_equal(fake_reg(&f->h, UNETMM_REG_RING(UNETMM_RING_CMD) +
+                              UNETMM_RING_CONS), 200);
     for (unsigned i = 0; i < 200; i++) {
         assert_true(fake_done(&f->d, &done));
         assert_int_equal(done.tag, (uint16_t)(first + i));

@@ -190,7 +190,7 @@ static void test_stale_ids(void **state)
     wrong = take(f);
     assert_int_not_equal(wrong.fault_id, m.fault_id);
     assert_int_equal(fake_resolve(&f->d, &m, 1, NULL), UNETMM_CS_STALE);
-    /* So has the one after closing and opening, and after a reset. */
+    /* So has the one after closing and opening. */
     fake_ep_destroy(&f->a);
     f->a.index = 0;
     fake_ep_open(&f->a, &f->d, 1, f->s1);

@@ -588,6 +588,7 @@ static void test_held_at_reset(void **state)
     fake_ring_bell(&f->a);
     fake_set_reg(&f->h, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
     assert_int_equal(f->h.timer, INT64_MAX);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_reset), 1);
     fake_advance(&f->h, 5000000);
     assert_int_equal(f->h.wire->len, 0);
 }

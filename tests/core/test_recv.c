@@ -94,7 +94,7 @@ static void test_random_shapes(void **state)
     Fix *f = *state;
     uint64_t random = fake_seed();
 
-    for (unsigned i = 0; i < 150; i++) {
+    for (unsigned i = 0; i < 100; i++) {
         uint32_t buf = 41 + fake_random(&random) % 30000;
         uint32_t len = 41 + fake_random(&random) % (buf - 40);
         uint64_t at = FIX_VA + fake_random(&random) %
@@ -215,19 +215,19 @@ static void test_cut_everywhere(void **state)
     Fix *f = *state;
 
     one_buffer(f, FIX_VA, 4096, 1);
+    fake_snapshot(&f->h);
     for (size_t cut = 0; cut < 200; cut++) {
         FakeFrame *frame = fake_datagram(&f->a, FIX_WIRE, 11, 136, 1);
         uint64_t before = drops(&f->h);
 
-        fake_snapshot(&f->h);
         frame->bytes = cut;
         /* Memory beyond the cut is not the card's to read. */
         frame = g_realloc(frame, sizeof(*frame) + MAX(cut, 1));
         fake_deliver(&f->h, frame);
         assert_int_equal(drops(&f->h), before + 1);
         fake_expect_none(&f->a);
-        assert_memory_equal(f->h.before, f->h.ram, FAKE_RAM_BYTES);
     }
+    assert_memory_equal(f->h.before, f->h.ram, FAKE_RAM_BYTES);
     deliver(f, 136, 1);
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
 }

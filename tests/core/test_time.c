@@ -551,6 +551,8 @@ static void test_reset_in_mid_transfer(void **state)
     fake_ring_bell(&f->b);
     fake_store(f->s1, PAGE(0), &mark, 4);
     fake_set_reg(&f->h, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
+    /* One that was landing, one behind it, one being sent. */
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_reset), 3);
     /* Nothing moves any more: all memory is taken away. */
     memset(f->h.rights, 0, FAKE_RAM_BYTES);
     assert_int_equal(f->h.timer, INT64_MAX);
