@@ -229,13 +229,11 @@ def stage_qtest(_options):
 
 
 def qos_paths(program, env):
-    """Of the thousands of tests in qos-test, those of the card."""
+    """Of the thousands of tests in qos-test, the card's groups."""
     _, output = run([program, "-l"], 120, env)
-    arguments = []
-    for line in output.splitlines():
-        if "/unetmm/" in line:
-            arguments += ["-p", line.strip()]
-    return arguments
+    groups = {line.strip().rsplit("/", 1)[0] for line in output.splitlines()
+              if line.startswith("/") and "/unetmm-tests/" in line}
+    return [word for group in sorted(groups) for word in ("-p", group)]
 
 
 def e2e(kernel):

@@ -158,7 +158,10 @@ static void check_reset_registers(QUnetmm *c)
         }
     }
     for (unsigned i = 0; i < UNETMM_NUM_COUNTERS; i++) {
-        g_assert_cmpuint(qunetmm_counter(c, i), ==, 0);
+        /* What resets have ended is the one that they leave. */
+        if (i != UNETMM_C_drop_reset) {
+            g_assert_cmpuint(qunetmm_counter(c, i), ==, 0);
+        }
     }
     qunetmm_doorbell(c, 1);             /* no endpoint is left */
     g_assert_cmpuint(qunetmm_counter(c, UNETMM_C_err_doorbell), ==, 1);
