@@ -366,7 +366,7 @@ int unetmm_op_probe(struct unetmm_file *file, void *arg)
 	struct unetmm_probe_wait wait = { .nonce = unetmm_nonce() };
 	int ret;
 
-	if (a->flags || a->rsvd0)
+	if (a->flags || a->rsvd0 || a->rsvd1)
 		return -EOPNOTSUPP;
 	if (!is_valid_ether_addr(a->mac))
 		return -EINVAL;

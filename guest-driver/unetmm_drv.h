@@ -459,6 +459,7 @@ int unetmm_ep_command(struct unetmm_ep *ep, u32 policy, u32 pretranslate);
 int unetmm_ep_layout(struct unetmm_ep *ep);
 void unetmm_ep_put(struct unetmm_ep *ep);
 void unetmm_ep_close(struct unetmm_ep *ep);
+void unetmm_ep_gone(struct unetmm_ep *ep);
 int unetmm_op_endpoint(struct unetmm_file *file, void *arg);
 int unetmm_op_endpoint_close(struct unetmm_file *file, void *arg);
 

@@ -5,6 +5,7 @@
 #include <linux/eventfd.h>
 #include <linux/slab.h>
 
+#include "unetmm_compat.h"
 #include "unetmm_drv.h"
 
 struct unetmm_ep *unetmm_ep_alloc(struct unetmm_dev *dev)
@@ -250,9 +251,27 @@ int unetmm_op_endpoint(struct unetmm_file *file, void *arg)
 	if (ret)
 		return ret;
 	mutex_lock(&file->lock);
-	ret = file->space ? unetmm_ep_create(file, a) : -EINVAL;
+	if (!file->space)
+		ret = -EINVAL;
+	else if (file->space->mm != current->mm)
+		ret = -EPERM;	/* bound by another while we waited */
+	else
+		ret = unetmm_ep_create(file, a);
 	mutex_unlock(&file->lock);
 	return ret;
+}
+
+/*
+ * The card has gone, and has no bus to write by: whoever looks at the endpoint
+ * finds it stopped, and whoever sleeps looks.  The caller holds map_lock.
+ */
+void unetmm_ep_gone(struct unetmm_ep *ep)
+{
+	lockdep_assert_held(&ep->dev->map_lock);
+	WRITE_ONCE(ep->index->card.state, cpu_to_le32(UNETMM_EP_ERROR));
+	if (ep->eventfd)
+		unetmm_eventfd_signal(ep->eventfd);
+	wake_up_all(&ep->wait);
 }
 
 /*

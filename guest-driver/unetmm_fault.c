@@ -20,6 +20,7 @@
 #include "unetmm_trace.h"
 
 #define UNETMM_TRIES		16	/* races with the notifier */
+#define UNETMM_QUICK_TRIES	2	/* before a thread takes over, which waits */
 #define UNETMM_TURN		256	/* records before others get a chance */
 
 struct unetmm_deferred {
@@ -167,12 +168,12 @@ static int unetmm_insert(struct unetmm_aspace *space,
  */
 static int unetmm_resolve(struct unetmm_aspace *space,
 			  const struct unetmm_miss *miss,
-			  struct unetmm_batch *batch)
+			  struct unetmm_batch *batch, int most)
 {
 	unsigned long seq;
 	int tries, ret;
 
-	for (tries = 0; tries < UNETMM_TRIES; tries++) {
+	for (tries = 0; tries < most; tries++) {
 		seq = unetmm_space_seq(space);
 		ret = unetmm_pin_batch(space, batch, miss->vaddr, miss->npages,
 				       miss->write);
@@ -204,11 +205,12 @@ static void unetmm_deferred_serve(struct unetmm_deferred *d)
 		/* If this fails, so does the pin, and that says why. */
 		unetmm_page_in(space->mm, d->miss.vaddr, d->miss.npages,
 			       d->miss.write);
-		ret = unetmm_resolve(space, &d->miss, &d->batch);
-		if (ret || fatal_signal_pending(current))
+		ret = unetmm_resolve(space, &d->miss, &d->batch,
+				     UNETMM_QUICK_TRIES);
+		if ((ret && ret != -EAGAIN) || fatal_signal_pending(current))
 			break;
-		/* Gone again, or mmap_lock taken: others first. */
-		cond_resched();
+		/* Gone again, or mmap_lock taken: who did it must get on. */
+		schedule_timeout_killable(1);
 	}
 	mmput(space->mm);
 	/* Killed: the space is closing, and the card forgets its misses. */
@@ -297,12 +299,14 @@ static void unetmm_serve(struct unetmm_aspace *space,
 	int ret = -EFAULT;
 
 	if (mmget_not_zero(space->mm)) {
-		ret = unetmm_resolve(space, miss, dev->fault_batch);
-		mmput(space->mm);
+		ret = unetmm_resolve(space, miss, dev->fault_batch,
+				     UNETMM_QUICK_TRIES);
+		/* The last reference must not be given up in the fault work. */
+		mmput_async(space->mm);
 	}
 	if (ret > 0)
 		unetmm_count(dev, faults_resident);
-	else if (!ret)
+	else if (!ret || ret == -EAGAIN)
 		unetmm_defer(space, miss);
 	else
 		unetmm_refuse(space, miss, ret);
@@ -340,9 +344,15 @@ static void unetmm_evict_pin(struct unetmm_aspace *space,
 		return;
 	}
 	spin_lock(&space->lock);
-	list_add_tail(&pin->drop, &space->drop_list);
+	/* unetmm_space_close() flushes drop_work once, after it sets this. */
+	if (!space->closing) {
+		list_add_tail(&pin->drop, &space->drop_list);
+		queue_work(unetmm_wq, &space->drop_work);
+		pin = NULL;
+	}
 	spin_unlock(&space->lock);
-	queue_work(unetmm_wq, &space->drop_work);
+	if (pin)
+		unetmm_pin_free(space, pin);
 }
 
 /* The card has dropped an entry; DMA through it has ended. */

@@ -258,6 +258,8 @@ static long unetmm_ioctl(struct file *filp, unsigned int cmd,
 		return -EFAULT;
 	if (size < op->min_size)
 		return -EINVAL;
+	if (size > PAGE_SIZE)
+		return -E2BIG;
 	ret = copy_struct_from_user(&arg, op->size, user, size);
 	if (ret)
 		return ret;

@@ -37,7 +37,6 @@ static void unetmm_dev_free(struct kref *ref)
 	struct unetmm_dev *dev = container_of(ref, struct unetmm_dev, ref);
 
 	xa_destroy(&dev->spaces);
-	ida_free(&unetmm_numbers, dev->number);
 	kfree(dev);
 }
 
@@ -55,7 +54,7 @@ static void unetmm_wake_all(struct unetmm_dev *dev)
 	mutex_lock(&dev->map_lock);
 	list_for_each_entry(file, &dev->files, node) {
 		list_for_each_entry(ep, &file->eps, node)
-			wake_up_all(&ep->wait);
+			unetmm_ep_gone(ep);
 		wake_up_poll(&file->wait, EPOLLHUP | EPOLLERR);
 	}
 	mutex_unlock(&dev->map_lock);
@@ -212,6 +211,8 @@ static void unetmm_stop(struct unetmm_dev *dev)
 
 	if (READ_ONCE(dev->state) == UNETMM_OFF)
 		return;
+	/* Who finds it off takes pages from it without asking: no DMA before. */
+	pci_clear_master(dev->pdev);
 	WRITE_ONCE(dev->state, UNETMM_OFF);
 	/* Who waits in a call leaves it, and with it rwsem. */
 	unetmm_wake_all(dev);
@@ -354,6 +355,7 @@ release_regions:
 disable_device:
 	pci_disable_device(pdev);
 put_dev:
+	ida_free(&unetmm_numbers, dev->number);
 	unetmm_dev_put(dev);
 	return ret;
 }
@@ -369,6 +371,8 @@ static void unetmm_remove(struct pci_dev *pdev)
 	unetmm_unmap(dev);
 	pci_release_regions(pdev);
 	pci_disable_device(pdev);
+	/* Nobody uses the name any more, even if files are still open. */
+	ida_free(&unetmm_numbers, dev->number);
 	unetmm_dev_put(dev);
 }
 

@@ -225,7 +225,11 @@ void unetmm_pin_free(struct unetmm_aspace *space, struct unetmm_pin *pin)
 	trace_unetmm_unpin(space->id, pin->vpn, page_to_pfn(pin->page),
 			   pin->write);
 	if (pin->dirty) {
-		set_page_dirty_lock(pin->page);
+		/* Anonymous pages have no file that could be truncated. */
+		if (PageAnon(pin->page))
+			set_page_dirty(pin->page);
+		else
+			set_page_dirty_lock(pin->page);
 		unetmm_count(space->dev, pages_dirtied);
 	}
 	unpin_user_page(pin->page);
@@ -266,6 +270,21 @@ static int unetmm_batch_fill(struct unetmm_aspace *space,
 	return i ? i : ret;
 }
 
+/*
+ * Registered memory stays what it is: a private page that the process may
+ * write is copied (or made) before it is pinned, or the first write would put
+ * another in its place.
+ */
+static bool unetmm_pin_copies(struct unetmm_aspace *space, u64 vaddr)
+{
+	struct vm_area_struct *vma;
+
+	if (space->source != UNETMM_SOURCE_PINNED)
+		return false;
+	vma = vma_lookup(space->mm, vaddr);
+	return vma && (vma->vm_flags & (VM_SHARED | VM_WRITE)) == VM_WRITE;
+}
+
 static long unetmm_pin_pages(struct unetmm_aspace *space,
 			     struct unetmm_batch *batch, u32 npages)
 {
@@ -276,7 +295,7 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
 	/* Who holds mmap_lock for long counts as "not resident". */
 	if (!mmap_read_trylock(mm))
 		return 0;
-	if (batch->write)
+	if (batch->write || unetmm_pin_copies(space, batch->vaddr))
 		flags |= FOLL_WRITE;
 	ret = unetmm_check_vma(mm, batch->vaddr, batch->write, &npages);
 	if (!ret) {

@@ -178,10 +178,14 @@ static int unetmm_region_add(struct unetmm_file *file,
 static int unetmm_region_check(struct unetmm_file *file,
 			       const struct unetmm_region *a)
 {
+	struct unetmm_aspace *space = smp_load_acquire(&file->space);
 	u64 last;
 
-	if (!file->space)
+	if (!space)
 		return -EINVAL;
+	/* It may have been bound by another process since the first look. */
+	if (space->mm != current->mm)
+		return -EPERM;
 	if (a->flags & ~UNETMM_REGION_WRITE)
 		return -EOPNOTSUPP;
 	if (file->space->source != UNETMM_SOURCE_PINNED)

@@ -296,8 +296,9 @@ static void gone_and_back(void (*go)(void), void (*come)(void),
         waiter_end(&accepts);
         waiter_end(&waits);
         check_dead_file(&raw);
-        come();
+        /* While files are open the card that comes gets another name. */
         crowd_stop(&crowd);
+        come();
         check_works();
     }
 }

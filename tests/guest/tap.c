@@ -26,6 +26,7 @@ static const char *full_name = "";
 /* What the command line selects. */
 static const char *only;
 static bool list_only;
+static bool brief;
 
 /* ---- Checks ---------------------------------------------------------------- */
 
@@ -363,8 +364,8 @@ struct variant {
     char name[100];
 };
 
-static void add_variants(const struct test *test, struct variant *variants,
-                         unsigned *count)
+static void add_variants(const struct test *test, unsigned number,
+                         struct variant *variants, unsigned *count)
 {
     static const struct { unsigned flag, source; const char *name; }
         sources[] = {
@@ -386,6 +387,9 @@ static void add_variants(const struct test *test, struct variant *variants,
         for (p = 0; p < (test->flags & TEST_POLICIES ? 2 : 1); p++) {
             struct variant *v = &variants[*count];
 
+            if (brief && test->flags & TEST_POLICIES && p != number % 2) {
+                continue;
+            }
             v->test = test;
             v->source = sources[s].source;
             v->policy = p ? UNETMM_POLICY_DROP : UNETMM_POLICY_SKIP;
@@ -401,13 +405,14 @@ static void add_variants(const struct test *test, struct variant *variants,
 static void usage(const char *program)
 {
     printf("Usage: %s [--seed N] [--only TEST] [--list] [--client MAC]\n"
-           "       %*s [--slow N] [--long]\n\n"
+           "       %*s [--slow N] [--brief] [--long]\n\n"
            "  --seed N      repeats the run that printed this seed\n"
            "  --only TEST   TEST, TEST.SOURCE or TEST.SOURCE.POLICY alone\n"
            "  --list        prints the names\n"
            "  --client MAC  the tests that talk to the program `echo` in\n"
            "                another guest, whose card has the address MAC\n"
            "  --slow N      N times as patient, and N times fewer rounds\n"
+           "  --brief       each test with one policy only\n"
            "  --long        ten times as many rounds\n",
            program, (int)strlen(program), "");
 }
@@ -421,6 +426,7 @@ static void parse(int argc, char **argv)
         { "local", no_argument, NULL, 'L' },
         { "client", required_argument, NULL, 'c' },
         { "slow", required_argument, NULL, 'w' },
+        { "brief", no_argument, NULL, 'b' },
         { "long", no_argument, NULL, 'g' },
         { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
@@ -444,6 +450,8 @@ static void parse(int argc, char **argv)
         } else if (c == 'w') {
             run.slow = (unsigned)strtoul(optarg, NULL, 0);
             run.slow = run.slow ? run.slow : 1;
+        } else if (c == 'b') {
+            brief = true;
         } else if (c == 'g') {
             run.lengthy = true;
         } else if (c != 'L') {
@@ -479,7 +487,7 @@ int test_main(int argc, char **argv, const char *program,
     parse(argc, argv);
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (i = 0; i < count; i++) {
-        add_variants(&tests[i], variants, &n);
+        add_variants(&tests[i], i, variants, &n);
     }
     for (i = 0; list_only && i < n; i++) {
         puts(variants[i].name);

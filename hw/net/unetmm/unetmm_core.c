@@ -126,6 +126,7 @@ static void reset_endpoints(UnetmmCore *core)
         UnetmmEp *ep = &core->eps[i];
         uint32_t generation = ep->generation;
 
+        ep->queued = false;     /* the list is emptied below */
         if (!ep->live) {
             continue;
         }
