@@ -6,7 +6,6 @@
  *   hello 52:54:00:00:00:01      sends one there
  */
 #include <libunetmm.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 
