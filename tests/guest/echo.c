@@ -34,6 +34,17 @@ static void post_buffer(struct server *s, uint64_t number)
     post(&s->station, s->buffers[number], BUFFER_PAGES * PAGE, number);
 }
 
+/* Takes all who wait; a message may come on a channel before that. */
+static void accept_all(struct server *s)
+{
+    int got;
+
+    do {
+        got = unetmm_accept(s->station.ep, NULL, 0);
+    } while (got >= 0);
+    CHECK_RET(got, -EAGAIN);
+}
+
 /* Sends, without stashing what completes meanwhile; false: it cannot be. */
 static bool send_back(struct server *s, unsigned channel, const void *data,
                       size_t len, uint64_t cookie, unsigned flags)
@@ -41,6 +52,9 @@ static bool send_back(struct server *s, unsigned channel, const void *data,
     uint64_t end = deadline_in(10);
     int ret;
 
+    if (unetmm_channel_mtu(s->station.ep, channel) < 0) {
+        accept_all(s);
+    }
     while ((ret = unetmm_send(s->station.ep, channel, data, len, cookie,
                               flags)) == -EAGAIN) {
         CHECK(now_ns() < end);
@@ -182,8 +196,7 @@ static void serve(void *argument)
             more = handle(&s, &c);
         } else {
             CHECK_RET(got, 0);
-            got = unetmm_accept(s.station.ep, NULL, 0);
-            CHECK(got >= 0 || got == -EAGAIN);
+            accept_all(&s);
         }
     }
     EVENTUALLY(unetmm_send_pending(s.station.ep) == 0);
