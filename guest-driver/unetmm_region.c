@@ -178,9 +178,11 @@ static int unetmm_region_add(struct unetmm_file *file,
 static int unetmm_region_check(struct unetmm_file *file,
 			       const struct unetmm_region *a)
 {
-	struct unetmm_aspace *space = smp_load_acquire(&file->space);
+	struct unetmm_aspace *space;
 	u64 last;
 
+	/* Pairs with unetmm_op_space(). */
+	space = smp_load_acquire(&file->space);
 	if (!space)
 		return -EINVAL;
 	/* It may have been bound by another process since the first look. */
