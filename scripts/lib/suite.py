@@ -271,7 +271,6 @@ def demo_results(data, demo):
         ("every byte was verified", data["exchange"]["verified"] is True),
         ("messages went both ways", all(
             data["exchange"][way]["messages"] > 0 for way in ("to", "from"))),
-        ("no message was lost", data["exchange"]["lost"] == 0),
         ("the TLB was hit and missed", data["tlb"]["hits"] > 0 and
          data["tlb"]["misses"] > 0),
         ("pages were pinned", data["tlb"]["pins"] > 0),
