@@ -98,7 +98,7 @@ int unetmm_probe(struct unetmm_ctx *ctx, const uint8_t mac[6],
  * message between two idle guests: a spin just shorter than that would pay for
  * both.
  */
-#define UNETMM_SPIN_DEFAULT_NS  100000u
+#define UNETMM_SPIN_DEFAULT_NS  400000u
 #define UNETMM_SPIN_FOREVER     0xffffffffu
 
 struct unetmm_ep_attr {

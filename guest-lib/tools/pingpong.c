@@ -37,7 +37,7 @@ static const char usage[] =
 "                       turn comes: it comes back empty (default), or it stays\n"
 "      --poll           never block: wait by looking\n"
 "      --block          never spin: wait by blocking\n"
-"      --spin-ns N      look for N ns, then block (100000)\n"
+"      --spin-ns N      look for N ns, then block (400000)\n"
 "      --buffers N      free buffers that are posted (as suits the TLB)\n"
 "      --memory BYTES   spread the buffers over so much memory, so that the\n"
 "                       card's TLB has to work\n"

@@ -51,6 +51,10 @@ unetmm-pingpong --listen --service 99 --timeout %(limit)d
 
 CLIENT = """#!/bin/sh
 peer=%(mac)s
+reach() {
+    until [ "$(cat /sys/class/net/$dev/carrier)" = 1 ]; do :; done
+    until ping -c 1 -W 1 10.0.0.1 >/dev/null 2>&1; do :; done
+}
 as() { name=$1; shift; "$@" | while read -r line; do echo "$name $line"; done; }
 %(network)s
 ip link set $dev mtu 1500 up
@@ -60,22 +64,22 @@ as exchange unetmm-pingpong $peer --service 1 --verify --json \\
 as exchange unetmm-bw $peer --service 2 --verify --bidir --json \\
     --size 1000,9000,65536 --count 400 --warmup 50
 echo "stat_b $(unetmm-stat --json --all)"
-as latency_tlb unetmm-pingpong $peer --service 3 --json --count 4000
+as latency_tlb unetmm-pingpong $peer --service 3 --json --count 2000
 as latency_tlb_block unetmm-pingpong $peer --service 4 --block --json \\
-    --count 2000
+    --count 1000
 as latency_pinned unetmm-pingpong $peer --service 5 --source pinned --json \\
-    --count 4000
-as bandwidth_tlb unetmm-bw $peer --service 6 --json --size 65536 --count 8000
+    --count 2000
+as bandwidth_tlb unetmm-bw $peer --service 6 --json --size 65536 --count 4000
 as bandwidth_tlb_9000 unetmm-bw $peer --service 7 --json --size 65536 \\
-    --frame 9000 --count 2000
+    --frame 9000 --count 1000
 as bandwidth_pinned unetmm-bw $peer --service 8 --source pinned --json \\
-    --size 65536 --count 8000
-until ping -c 1 -W 1 10.0.0.1 >/dev/null 2>&1; do :; done
+    --size 65536 --count 4000
+reach
 echo "udp $(sockperf ping-pong -i 10.0.0.1 -p 7000 -t 1 -m 14 2>&1 |
     tr '\\n' ';')"
 echo "tcp_1500 $(iperf3 -c 10.0.0.1 -t 1 -J | tr -d '\\n')"
 ip link set $dev mtu 9000
-until ping -c 1 -W 1 10.0.0.1 >/dev/null 2>&1; do :; done
+reach
 echo "tcp_9000 $(iperf3 -c 10.0.0.1 -t 1 -J | tr -d '\\n')"
 unetmm-pingpong $peer --service 99 --count 1 --warmup 0 >/dev/null
 """

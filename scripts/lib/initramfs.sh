@@ -104,6 +104,9 @@ make_root() {
     add_modules "$root" "$dir"
     install -D -m 644 "$(driver_dir "$1")/unetmm.ko" \
         "$root/lib/modules/$release/extra/unetmm.ko"
+    # A debugger reads the types and lines from the file in the driver's build;
+    # every boot would have to unpack them.
+    strip --strip-debug "$root/lib/modules/$release/extra/unetmm.ko"
     depmod -b "$root" "$release"
     install -m 755 "$REPO/tests/guest/init" "$root/init"
     echo 'root::0:0:root:/root:/bin/sh' >"$root/etc/passwd"

@@ -107,7 +107,7 @@ static int prepare_connect(struct raw *raw, union argument *a)
 {
     a->connect.endpoint = raw->ep.id;
     a->connect.service = SERVICE + 0x10000;
-    a->connect.deadline_ns = now_ns() + 30 * NS_PER_MS;
+    a->connect.deadline_ns = now_ns() + 50 * NS_PER_MS * run.slow;
     card_mac(a->connect.mac);
     return -ETIMEDOUT;
 }

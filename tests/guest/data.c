@@ -52,15 +52,14 @@ static void all_sizes(struct link *link)
     const size_t sizes[] = { 0, 1, 2, 39, 40, 41, 64, 223, 224, 225, 1000,
                              4095, 4096, 4097, 8191, 8192, 8193, mtu - 1,
                              mtu };
-    const size_t places[] = { 0, 1, 7, 63, 2048, PAGE - 1 };
+    const size_t places[] = { 0, PAGE - 1, 7, 63, 2048, 1 };
+    unsigned i, k, n = rounds(6) < 6 ? rounds(6) : 6;
     uint64_t key = 0;
-    unsigned i, k;
 
     for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        for (k = 0; k < sizeof(places) / sizeof(places[0]); k++) {
+        for (k = 0; k < n; k++) {
             struct place place = {
-                sizes[i], places[k],
-                places[(k + 2) % (sizeof(places) / sizeof(places[0]))],
+                sizes[i], places[k], places[(k + 2) % 6],
             };
 
             if (sizes[i] <= mtu) {

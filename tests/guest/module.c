@@ -362,7 +362,7 @@ static void do_plug(void)
 
 static void unplug(void)
 {
-    gone_and_back(do_unplug, do_plug, 2);
+    gone_and_back(do_unplug, do_plug, rounds(3));
 }
 
 static const struct test tests[] = {

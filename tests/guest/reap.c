@@ -303,7 +303,19 @@ static void exec_closes(void)
 
 /* ---- Limits on pins ---------------------------------------------------------------------- */
 
-#define LIMIT_PAGES     200
+/*
+ * Queues of two endpoints take some 50 pages; of the rest, the TLB must be able
+ * to hold more than the limit allows.
+ */
+static unsigned limit_pages(void)
+{
+    struct unetmm_info info;
+    unsigned half;
+
+    card_info(&info);
+    half = (info.tlb_sets * info.tlb_ways + info.tlb_victims) / 2;
+    return 60 + (half < 140 ? half : 140);
+}
 
 /* An ordinary process may pin only so much. */
 static void become_limited(unsigned npages)
@@ -327,16 +339,16 @@ static void limited_tlb(void)
     struct unetmm_completion c;
     uint8_t *from, *to;
     uint64_t before;
-    unsigned i, limited = 0;
+    unsigned i, limited = 0, limit = limit_pages();
     struct link link;
 
-    become_limited(LIMIT_PAGES);
+    become_limited(limit);
     link_open(&link, NULL, NULL);
-    from = pages(2 * LIMIT_PAGES);
+    from = pages(2 * limit);
     to = pages(1);
     before = driver_counter(link.ctx, UNETMM_D_pin_limited);
     post(link.rx, to, PAGE, 1);
-    for (i = 0; i < 2 * LIMIT_PAGES && !limited; i++) {
+    for (i = 0; i < 2 * limit && !limited; i++) {
         unsigned status = send_status(link.tx, from + i * PAGE, 300);
 
         if (take_now(link.rx, UNETMM_CQE_RECEIVED, &c)) {
@@ -348,7 +360,7 @@ static void limited_tlb(void)
     note("limited after %u pages, the queues' own not counted", i);
     CHECK(limited);
     CHECK(driver_counter(link.ctx, UNETMM_D_pin_limited) > before);
-    post(link.rx, from + (2 * LIMIT_PAGES - 1) * PAGE, PAGE, 2);
+    post(link.rx, from + (2 * limit - 1) * PAGE, PAGE, 2);
     while (take_now(link.rx, UNETMM_CQE_RECEIVED, &c)) {
     }
     /* What is unmapped is no longer pinned. */
@@ -359,21 +371,22 @@ static void limited_tlb(void)
 
 static void limited_pinned(void)
 {
+    unsigned limit = limit_pages();
     struct link link;
     uint8_t *at;
 
-    become_limited(LIMIT_PAGES);
+    become_limited(limit);
     link_open(&link, NULL, NULL);
-    at = pages(2 * LIMIT_PAGES);
-    CHECK_RET(unetmm_register(link.ctx, at, 2 * LIMIT_PAGES * PAGE, 0),
+    at = pages(2 * limit);
+    CHECK_RET(unetmm_register(link.ctx, at, 2 * limit * PAGE, 0),
               -ENOMEM);
-    CHECK_RET(unetmm_register(link.ctx, at, LIMIT_PAGES / 4 * PAGE,
+    CHECK_RET(unetmm_register(link.ctx, at, limit / 4 * PAGE,
                               UNETMM_REGION_WRITE), 0);
-    CHECK_RET(unetmm_register(link.ctx, at + LIMIT_PAGES * PAGE,
-                              LIMIT_PAGES * PAGE, 0), -ENOMEM);
+    CHECK_RET(unetmm_register(link.ctx, at + limit * PAGE,
+                              limit * PAGE, 0), -ENOMEM);
     exchange_pattern(&link, at, at + PAGE, PAGE, 1);
-    CHECK_RET(unetmm_deregister(link.ctx, at, LIMIT_PAGES / 4 * PAGE), 0);
-    CHECK_RET(unetmm_register(link.ctx, at, LIMIT_PAGES / 4 * PAGE,
+    CHECK_RET(unetmm_deregister(link.ctx, at, limit / 4 * PAGE), 0);
+    CHECK_RET(unetmm_register(link.ctx, at, limit / 4 * PAGE,
                               UNETMM_REGION_WRITE), 0);
     exchange_pattern(&link, at, at + PAGE, PAGE, 1);
     link_close(&link);
@@ -385,14 +398,14 @@ static void limited_queues(void)
     struct unetmm_ctx *ctx;
     struct unetmm_ep *eps[100];
     int ret = 0;
-    unsigned i, n = 0;
+    unsigned i, n = 0, limit = limit_pages();
 
-    become_limited(LIMIT_PAGES);
+    become_limited(limit);
     ctx = open_card();
     while (n < 100 && !(ret = unetmm_ep_create(ctx, NULL, &eps[n]))) {
         n++;
     }
-    note("%u endpoints in %u pages", n, LIMIT_PAGES);
+    note("%u endpoints in %u pages", n, limit);
     CHECK(ret == -EDQUOT || ret == -ENOMEM);
     CHECK(n >= 2);
     CHECK_RET(unetmm_ep_destroy(eps[0]), 0);

@@ -760,7 +760,7 @@ static void race_send(void)
 
     side_open(&side, NPAGES);
     mutator_start(&m, true);
-    for (i = 0; i < rounds(200) || atomic_load(&m.mapped) < 50; i++) {
+    for (i = 0; i < rounds(200) || atomic_load(&m.mapped) < 20; i++) {
         struct iovec iov = { m.at, BYTES };
         uint64_t low = atomic_load(&m.mapped), high;
         struct unetmm_completion c;
@@ -821,7 +821,7 @@ static void race_receive(void)
 
     side_open(&side, NPAGES);
     mutator_start(&m, false);
-    for (i = 0; i < rounds(120) || atomic_load(&m.mapped) < 50; i++) {
+    for (i = 0; i < rounds(120) || atomic_load(&m.mapped) < 20; i++) {
         struct iovec iov = { side.memory, BYTES };
         uint64_t low, high, end = deadline_in(10);
         uint64_t key = pattern_key(run.seed, i);
@@ -865,7 +865,7 @@ static void race_fork(void)
     traffic_start(&traffic[1], 2);
     child.state = shared_memory(PAGE);
     child.at = pages(NPAGES);
-    for (i = 0; i < rounds(30); i++) {
+    for (i = 0; i < rounds(15); i++) {
         child.key = i;
         child.writes = i % 2;
         pattern_fill(child.at, BYTES, i, 0);
