@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What lies between the card's bus and memory: the kernel's command line says
+ * which machine this is, and the test that is not about it is skipped.
+ *
+ * With intel_iommu=on each address that the card uses is an I/O virtual one.
+ * With swiotlb=force the kernel would show the card copies of our pages; the
+ * driver must refuse, since a copy is not the memory of the process.
+ */
+#include "guard.h"
+#include "link.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Pagemap's entries: a page that is there, and its number. */
+#define PRESENT         (1ull << 63)
+#define PFN_MASK        ((1ull << 55) - 1)
+#define FOUR_GIB        (4ull << 30)
+
+static void read_line(const char *path, char *line, int len)
+{
+    FILE *file = fopen(path, "r");
+
+    if (!file || !fgets(line, len, file)) {
+        FAIL("%s cannot be read", path);
+    }
+    line[strcspn(line, "\n")] = 0;
+    fclose(file);
+}
+
+static void need_word(const char *word)
+{
+    char line[4096];
+
+    read_line("/proc/cmdline", line, sizeof(line));
+    if (!strstr(line, word)) {
+        test_skip("only with %s", word);
+    }
+}
+
+static uint64_t physical(const void *at)
+{
+    int fd = CHECK_SYS(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+    uint64_t entry;
+
+    CHECK_EQ(pread(fd, &entry, sizeof(entry),
+                   (off_t)((uintptr_t)at / PAGE * sizeof(entry))),
+             sizeof(entry));
+    close(fd);
+    CHECK(entry & PRESENT);
+    return (entry & PFN_MASK) * PAGE;
+}
+
+static void translated(void)
+{
+    const char *pattern = "/sys/bus/pci/drivers/unetmm/*/iommu_group/type";
+    char type[32];
+    glob_t found;
+
+    need_word("intel_iommu=on");
+    CHECK_EQ(glob(pattern, 0, NULL, &found), 0);
+    read_line(found.gl_pathv[0], type, sizeof(type));
+    globfree(&found);
+    CHECK(!strcmp(type, "DMA"));
+}
+
+/* Memory whose physical addresses have more than 32 bits, both ways. */
+static void above_4_gib(void)
+{
+    struct link link;
+    uint8_t *from, *to;
+
+    need_word("intel_iommu=on");
+    from = pages(4);
+    to = pages(4);
+    memset(from, 1, 4 * PAGE);
+    memset(to, 1, 4 * PAGE);
+    note("from %#llx to %#llx", (unsigned long long)physical(from),
+         (unsigned long long)physical(to));
+    CHECK(physical(from) >= FOUR_GIB);
+    CHECK(physical(to) >= FOUR_GIB);
+    link_open(&link, NULL, NULL);
+    reach(link.ctx, from, 4 * PAGE, false);
+    reach(link.ctx, to, 4 * PAGE, true);
+    exchange_pattern(&link, from + 100, to + 300, 2 * PAGE, 1);
+    link_close(&link);
+}
+
+/* A send and a buffer that would bounce: an error for each, and no more. */
+static void bounced_tlb(void)
+{
+    struct unetmm_completion c;
+    struct link link;
+    uint8_t *at;
+    uint64_t before;
+
+    link_open(&link, NULL, NULL);
+    at = pages(2);
+    before = driver_counter(link.ctx, UNETMM_D_bounce_refused);
+    CHECK_EQ(send_status(link.tx, at, 300), UNETMM_ST_UNSUPPORTED);
+    post(link.rx, at + PAGE, PAGE, 7);
+    take(link.rx, UNETMM_CQE_BUFFER, &c);
+    CHECK_EQ(c.status, UNETMM_ST_UNSUPPORTED);
+    CHECK_EQ(c.cookie, 7);
+    CHECK(driver_counter(link.ctx, UNETMM_D_bounce_refused) >= before + 2);
+    /* What is not read by DMA goes on. */
+    CHECK_EQ(send_status(link.tx, at, 8), UNETMM_ST_OK);
+    link_close(&link);
+}
+
+static void bounced(void)
+{
+    struct unetmm_ctx *ctx;
+
+    need_word("swiotlb=force");
+    if (run.source == UNETMM_SOURCE_TLB) {
+        bounced_tlb();
+        return;
+    }
+    ctx = open_card();
+    CHECK_RET(unetmm_register(ctx, pages(4), 4 * PAGE, 0), -EOPNOTSUPP);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+static const struct test tests[] = {
+    { "iommu.translated", translated, TEST_TLB, 0 },
+    { "iommu.above-4-gib", above_4_gib, TEST_BOTH, 0 },
+    { "swiotlb.refused", bounced, TEST_BOTH, 0 },
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, "dma", tests,
+                     sizeof(tests) / sizeof(tests[0]));
+}
