@@ -10,6 +10,7 @@ import argparse
 import json
 import re
 import shlex
+import shutil
 import sys
 import tempfile
 import time
@@ -327,6 +328,10 @@ def main():
                 keep_running(couple, sockets)
         finally:
             couple.close()
+            if sockets:
+                shutil.rmtree(sockets, ignore_errors=True)
+    except KeyboardInterrupt:
+        sys.exit("interrupted")
     except (guests.GuestError, vm.VmError, DemoError, OSError) as error:
         sys.exit(f"error: {error}")
     sys.exit(0 if report["exchange"]["verified"] else 1)
