@@ -15,6 +15,8 @@ PACKAGES=(
     xz-utils zstd
     # to build and test the library
     libcmocka-dev
+    # to check scripts and documents
+    shellcheck python3-docutils
     # firmware that QEMU loads
     seabios ipxe-qemu qemu-system-data
     # programs that run in the guests

@@ -12,6 +12,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,9 @@ def lib_shell(function, *arguments):
 
 def run(command, limit, env=None, cwd=REPO):
     """Runs a command; returns (status, output).  Status None: out of time."""
+    if shutil.which(command[0]) is None:
+        raise StageError(f"there is no {command[0]}: scripts/setup packages "
+                         "installs what is missing")
     with tempfile.TemporaryFile("w+", encoding="utf-8",
                                 errors="replace") as out:
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out,
@@ -315,7 +319,7 @@ def run_stage(name, options):
             if result.outcome == FAIL:
                 show_failure(result)
     except (StageError, OSError, ValueError, KeyError) as error:
-        failed = Result(f"stage {name}", FAIL, 0, f"{error!r}",
+        failed = Result(f"stage {name}", FAIL, 0, str(error) or repr(error),
                         f"scripts/test --only {name}")
         results.append(failed)
         show_failure(failed)

@@ -35,6 +35,9 @@ static bool access_ok(FakeHost *host, uint64_t addr, size_t bytes,
     if (!in_ram(addr, bytes) || refused(host, addr, bytes)) {
         return false;
     }
+    if (host->unchecked) {
+        return true;
+    }
     rights = host->rights + (addr - FAKE_RAM_BASE);
     for (size_t i = 0; i < bytes; i++) {
         if (rights[i] & right) {

@@ -47,6 +47,7 @@ struct FakeHost {
 
     uint64_t refuse_first, refuse_last; /* the bus refuses what touches it */
     bool lenient;
+    bool unchecked;             /* a benchmark: any byte of RAM may be used */
     uint64_t strays;            /* refused because of `lenient` */
     uint64_t reads, writes;
 

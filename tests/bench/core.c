@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What a message costs the card itself: host time in the in-process core, for
+ * sources tlb and pinned.
+ *
+ * Two pairs of endpoints stand on one core, one for each source.  Rounds of
+ * both alternate, so that whatever else the machine does meets both alike, and
+ * each one's smallest round counts: noise only adds.  Timed is the doorbell
+ * with all that it leads to (descriptors, translations, copies, completions);
+ * queueing the messages and taking the completions is not.
+ */
+#include "fixture.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#define BATCH       8           /* messages a round; half of a queue */
+#define WARMUP      16          /* rounds */
+#define AT          0x7f1200000000ull
+#define CHANNEL     1
+#define LEVELS      4
+#define BUFFER      (16u << 10)
+
+typedef struct Side {
+    const char *source;
+    FakeSpace *sender, *receiver;
+    FakeEp tx, rx;
+    int64_t best;               /* of a round, ns */
+} Side;
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+static void side_open(Side *s, FakeDriver *d, unsigned first, uint8_t source)
+{
+    uint8_t levels = source == UNETMM_SOURCE_PINNED ? LEVELS : 0;
+    uint64_t bytes = (uint64_t)BATCH * BUFFER;
+
+    s->source = source == UNETMM_SOURCE_PINNED ? "pinned" : "tlb";
+    s->sender = fake_space(d, first, source, levels);
+    s->receiver = fake_space(d, first + 1, source, levels);
+    fake_map(s->sender, AT, bytes, FAKE_RW);
+    fake_map(s->receiver, AT, bytes, FAKE_RW);
+    fake_ep_open(&s->tx, d, first, s->sender);
+    fake_ep_open(&s->rx, d, first + 1, s->receiver);
+    fake_connect(&s->tx, &s->rx, CHANNEL, BUFFER);
+    s->best = INT64_MAX;
+}
+
+/* Everything that a warm TLB or cache does not need to ask for. */
+static void settle(FakeDriver *d)
+{
+    do {
+        fake_serve(d);
+    } while (fake_run_later(d->host));
+}
+
+static void round_of(Side *s, FakeDriver *d, uint32_t len)
+{
+    struct unetmm_cqe cqe;
+    unsigned received = 0, sent = 0;
+    int64_t start;
+
+    for (unsigned i = 0; i < BATCH; i++) {
+        fake_post(&s->rx, AT + i * BUFFER, BUFFER, i);
+    }
+    fake_ring_bell(&s->rx);
+    settle(d);
+    for (unsigned i = 0; i < BATCH; i++) {
+        fake_send_at(&s->tx, CHANNEL, AT + i * BUFFER, len, i);
+    }
+    start = now_ns();
+    fake_ring_bell(&s->tx);
+    fake_run_later(d->host);
+    start = now_ns() - start;
+    settle(d);
+    while (fake_poll(&s->rx, &cqe)) {
+        received += cqe.opcode == UNETMM_CQE_RECEIVED && cqe.len == len;
+    }
+    while (fake_poll(&s->tx, &cqe)) {
+        sent += cqe.opcode == UNETMM_CQE_SENT && cqe.status == UNETMM_ST_OK;
+    }
+    if (received != BATCH || sent != BATCH) {
+        fprintf(stderr, "bench-core: %u of %u messages sent, %u received\n",
+                sent, BATCH, received);
+        exit(EXIT_FAILURE);
+    }
+    s->best = MIN(s->best, start);
+}
+
+static void measure(uint32_t len, unsigned rounds)
+{
+    FakeHost h = { 0 };
+    FakeDriver d = { 0 };
+    Side side[2] = { 0 };
+    unsigned misses = 0;
+    UnetmmParams p;
+
+    fake_params(&p);
+    p.tlb_sets = 1024;
+    p.cache_entries = 1024;
+    p.pretranslate = BATCH;
+    p.user_mtu = UNETMM_MAX_PAYLOAD;
+    fake_host_init(&h, &p);
+    h.unchecked = true;
+    fake_driver_init(&d, &h);
+    fake_driver_start(&d);
+    side_open(&side[0], &d, 1, UNETMM_SOURCE_TLB);
+    side_open(&side[1], &d, 3, UNETMM_SOURCE_PINNED);
+    for (unsigned i = 0; i < WARMUP + rounds; i++) {
+        round_of(&side[i % 2], &d, len);
+        round_of(&side[1 - i % 2], &d, len);
+        if (i + 1 == WARMUP) {
+            /* A round that waits for a miss does its work elsewhere. */
+            side[0].best = side[1].best = INT64_MAX;
+            misses = d.misses;
+        }
+    }
+    if (d.misses != misses) {
+        fprintf(stderr, "bench-core: %u misses in a warm TLB\n",
+                d.misses - misses);
+        exit(EXIT_FAILURE);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        printf("{\"peer\":\"core in-process\",\"mode\":\"%s\","
+               "\"metric\":\"cost\",\"bytes\":%u,\"frame\":%u,"
+               "\"median\":%.1f,\"p99\":null,\"n\":%u,\"unit\":\"ns\","
+               "\"statistic\":\"minimum of rounds\"}\n", side[i].source, len,
+               BUFFER, (double)side[i].best / BATCH, rounds * BATCH);
+    }
+    fake_driver_free(&d);
+    fake_host_free(&h);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned rounds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 2000;
+
+    if (argc > 2 || !rounds) {
+        fprintf(stderr, "usage: bench-core [ROUNDS]\n"
+                "Prints what a message costs the in-process card, in host "
+                "nanoseconds, for sources tlb\nand pinned, as one JSON object "
+                "a line.\n");
+        return argc > 1 && !strcmp(argv[1], "--help") ? 0 : 2;
+    }
+    measure(64, rounds);
+    measure(4096, rounds);
+    measure(BUFFER, rounds);
+    return 0;
+}

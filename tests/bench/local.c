@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * One guest, one card, one thread that owns all endpoints: what a message costs
+ * when nobody else has to run.
+ *
+ *   bench-local endpoints LIST   that many endpoints in turn, 8 bytes
+ *   bench-local memory LIST      4096 bytes from and to that many MiB in turn
+ *
+ * Prints one JSON object for each number: one way, from before the send until
+ * the receiver has polled its completion, with the sender's taken as well.
+ */
+#include <libunetmm.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define SERVICE     0x10ca1
+#define SECOND      1000000000ll
+#define PAGE        ((size_t)UNETMM_PAGE_BYTES)
+#define COUNT       4000
+#define WARMUP      400
+#define MOST        1024
+
+static struct unetmm_ctx *ctx;
+static struct unetmm_info info;
+
+static int check(int ret, enum unetmm_call call)
+{
+    if (ret < 0) {
+        fprintf(stderr, "bench-local: %s\n", unetmm_strerror(ret, call));
+        exit(EXIT_FAILURE);
+    }
+    return ret;
+}
+
+static void die(const char *what)
+{
+    fprintf(stderr, "bench-local: %s\n", what);
+    exit(EXIT_FAILURE);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * SECOND + t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The next completion of the type; others are taken and dropped. */
+static void await(struct unetmm_ep *ep, unsigned type)
+{
+    int64_t end = now_ns() + 10 * SECOND;
+    struct unetmm_completion c;
+
+    for (;;) {
+        int n = check(unetmm_poll(ep, &c, 1), UNETMM_CALL_POLL);
+
+        if (n && c.type == UNETMM_CQE_BUFFER) {
+            die("a buffer came back: more memory than the TLB can hold?");
+        }
+        if (n && c.type == type) {
+            if (c.status) {
+                die(unetmm_status_str(c.status));
+            }
+            return;
+        }
+        if (!n && now_ns() > end) {
+            die("nothing came within ten seconds");
+        }
+    }
+}
+
+/* tx's channel to rx.  One thread does both sides, so it asks in turn. */
+static int join(struct unetmm_ep *tx, struct unetmm_ep *rx)
+{
+    int channel, other;
+
+    check(unetmm_listen(rx, SERVICE, 2), UNETMM_CALL_LISTEN);
+    channel = check(unetmm_connect(tx, info.mac, SERVICE, 10 * SECOND, NULL),
+                    UNETMM_CALL_CONNECT);
+    other = check(unetmm_accept(rx, NULL, 10 * SECOND), UNETMM_CALL_ACCEPT);
+    check(unetmm_listen(rx, 0, 0), UNETMM_CALL_LISTEN);
+    (void)other;
+    return channel;
+}
+
+static void report(const char *what, unsigned n, unsigned bytes,
+                   int64_t *times, uint64_t misses)
+{
+    qsort(times, COUNT, sizeof(*times), by_value);
+    printf("{\"peer\":\"unetmm, one guest\",\"mode\":\"one thread\","
+           "\"metric\":\"latency\",\"bytes\":%u,\"frame\":%u,"
+           "\"median\":%.3f,\"p99\":%.3f,\"n\":%u,\"unit\":\"us\","
+           "\"min\":%.3f,\"%s\":%u,\"tlb_misses\":%llu}\n", bytes,
+           info.user_mtu, (double)times[COUNT / 2] / 1000,
+           (double)times[COUNT * 99 / 100] / 1000, COUNT,
+           (double)times[0] / 1000, what, n, (unsigned long long)misses);
+    fflush(stdout);
+}
+
+static uint64_t misses(void)
+{
+    uint64_t values[UNETMM_C_tlb_misses + 1];
+
+    check(unetmm_counters(ctx, UNETMM_SCOPE_CARD, 0, values,
+                          UNETMM_C_tlb_misses + 1), UNETMM_CALL_COUNTERS);
+    return values[UNETMM_C_tlb_misses];
+}
+
+static void send_one(struct unetmm_ep *tx, struct unetmm_ep *rx, int channel,
+                     const void *from, size_t bytes)
+{
+    check(unetmm_send(tx, (unsigned)channel, from, bytes, 0, 0),
+          UNETMM_CALL_SEND);
+    await(rx, UNETMM_CQE_RECEIVED);
+    await(tx, UNETMM_CQE_SENT);
+}
+
+/* ---- Endpoints ------------------------------------------------------------------ */
+
+/* n endpoints: one receives, the others send in turn; 1: it sends to itself. */
+static void endpoints(unsigned n)
+{
+    static struct unetmm_ep *ep[MOST];
+    static int channel[MOST];
+    static int64_t times[COUNT];
+    struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
+    uint8_t text[8] = "8 bytes";
+    uint64_t before;
+    unsigned i;
+
+    if (n < 1 || n > MOST || n >= info.endpoints) {
+        die("the card has not so many endpoints: -device unetmm,endpoints=N");
+    }
+    attr.send_slots = attr.free_depth = 8;
+    attr.completion_depth = 32;
+    for (i = 0; i < n; i++) {
+        check(unetmm_ep_create(ctx, &attr, &ep[i]), UNETMM_CALL_EP_CREATE);
+    }
+    /* An endpoint has so many channels; each sender needs one there. */
+    for (i = 0; i < n; i++) {
+        unsigned to = i / info.channels * info.channels;
+
+        channel[i] = join(ep[i], ep[to == i && n > i + 1 ? i + 1 : to]);
+    }
+    before = misses();
+    for (i = 0; i < WARMUP + COUNT; i++) {
+        unsigned k = i % n, to = k / info.channels * info.channels;
+        int64_t start = now_ns();
+
+        send_one(ep[k], ep[to == k && n > k + 1 ? k + 1 : to], channel[k],
+                 text, sizeof(text));
+        if (i >= WARMUP) {
+            times[i - WARMUP] = now_ns() - start;
+        }
+    }
+    report("endpoints", n, sizeof(text), times, misses() - before);
+    for (i = 0; i < n; i++) {
+        check(unetmm_ep_destroy(ep[i]), UNETMM_CALL_ANY);
+    }
+}
+
+/* ---- Memory --------------------------------------------------------------------- */
+
+static void memory(unsigned mib)
+{
+    static int64_t times[COUNT];
+    size_t pages = ((size_t)mib << 20) / PAGE, half = pages / 2, i;
+    uint8_t *at = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    struct unetmm_ep *tx, *rx;
+    uint64_t before = 0;
+    int channel;
+
+    if (at == MAP_FAILED || !half) {
+        die("no memory: boot the guest with more");
+    }
+    check(unetmm_ep_create(ctx, NULL, &tx), UNETMM_CALL_EP_CREATE);
+    check(unetmm_ep_create(ctx, NULL, &rx), UNETMM_CALL_EP_CREATE);
+    channel = join(tx, rx);
+    /* Once through all of it, so that the TLB has it if it can hold it. */
+    for (i = 0; i < half + COUNT; i++) {
+        size_t page = i < half ? i : i * 7919 % half;
+        int64_t start;
+
+        if (i == half) {
+            before = misses();
+        }
+        check(unetmm_post(rx, at + (half + page) * PAGE, PAGE, 0, 0),
+              UNETMM_CALL_POST);
+        start = now_ns();
+        send_one(tx, rx, channel, at + page * PAGE, PAGE);
+        if (i >= half) {
+            times[i - half] = now_ns() - start;
+        }
+    }
+    report("mib", mib, PAGE, times, misses() - before);
+    check(unetmm_ep_destroy(tx), UNETMM_CALL_ANY);
+    check(unetmm_ep_destroy(rx), UNETMM_CALL_ANY);
+    munmap(at, pages * PAGE);
+}
+
+int main(int argc, char **argv)
+{
+    void (*run)(unsigned) = NULL;
+    char *word;
+
+    if (argc == 3 && !strcmp(argv[1], "endpoints")) {
+        run = endpoints;
+    } else if (argc == 3 && !strcmp(argv[1], "memory")) {
+        run = memory;
+    } else {
+        fprintf(stderr, "usage: bench-local endpoints|memory N,N,...\n");
+        return 2;
+    }
+    check(unetmm_open(NULL, UNETMM_SOURCE_TLB, &ctx), UNETMM_CALL_OPEN);
+    info.size = sizeof(info);
+    check(unetmm_info(ctx, &info), UNETMM_CALL_ANY);
+    for (word = strtok(argv[2], ","); word; word = strtok(NULL, ",")) {
+        run((unsigned)strtoul(word, NULL, 10));
+    }
+    return check(unetmm_close(ctx), UNETMM_CALL_ANY) ? EXIT_FAILURE : 0;
+}
