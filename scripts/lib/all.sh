@@ -25,3 +25,5 @@ LIB="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 . "$LIB/guest.sh"
 # shellcheck source=scripts/lib/initramfs.sh
 . "$LIB/initramfs.sh"
+# shellcheck source=scripts/lib/bench.sh
+. "$LIB/bench.sh"

@@ -40,6 +40,7 @@ guest_programs() {
         -type f -perm /111 ! -name '*.so*' -printf '%p usr/bin/%f\n' 2>/dev/null || true
     find "$build"/tests/guest -maxdepth 1 -type f -perm /111 ! -name '*.so*' \
         -printf '%p tests/%f\n' 2>/dev/null || true
+    echo "$build/tests/bench/bench-local usr/bin/bench-local"
     find "$REPO"/tests/guest -maxdepth 1 -type f -perm /111 ! -name init \
         -printf '%p tests/%f\n' 2>/dev/null || true
 }

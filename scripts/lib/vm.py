@@ -125,6 +125,9 @@ def add_run_options(group):
                             "powers off")
     group.add_argument("--keep", action="store_true",
                        help="with --run: a shell instead of powering off")
+    group.add_argument("--overlay", metavar="FILE",
+                       help="a cpio archive of more files for the guest, in "
+                            "newc format")
     group.add_argument("--append", default="", metavar="WORDS",
                        help="more words for the kernel's command line")
     group.add_argument("--console", metavar="FILE",
@@ -163,7 +166,7 @@ def check_options(options):
     if options.kernel not in KERNELS and not os.path.exists(options.kernel):
         raise VmError(f"--kernel {options.kernel}: use 6.1, 6.12, debug, or "
                       "the path of a kernel image")
-    for path in (options.run, options.initrd):
+    for path in (options.run, options.initrd, options.overlay):
         if path and not os.path.isfile(path):
             raise VmError(f"{path} does not exist: name a file")
 
@@ -317,19 +320,25 @@ def newc_member(name, mode, data):
     return out + b"\0" * (-len(out) % 4)
 
 
-def initrd_with_script(initrd, script):
-    """INITRD with SCRIPT as /run in it; returns a path for QEMU.
+def read_file(path):
+    """A file's bytes."""
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def initrd_with_more(initrd, script, overlay):
+    """INITRD with OVERLAY's files and SCRIPT as /run; returns a descriptor.
 
     The archive lives in memory and in a descriptor that QEMU inherits, so
     nothing is left to clean up, however the guest ends.
     """
-    with open(initrd, "rb") as file:
-        archive = file.read()
-    with open(script, "rb") as file:
-        content = file.read()
-    archive += b"\0" * (-len(archive) % 4)
-    archive += newc_member("run", stat.S_IFREG | 0o755, content)
-    archive += newc_member("TRAILER!!!", 0, b"")
+    archive = read_file(initrd)
+    if overlay:
+        archive += b"\0" * (-len(archive) % 4) + read_file(overlay)
+    if script:
+        archive += b"\0" * (-len(archive) % 4)
+        archive += newc_member("run", stat.S_IFREG | 0o755, read_file(script))
+        archive += newc_member("TRAILER!!!", 0, b"")
     descriptor = os.memfd_create("initrd", 0)
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(archive)
@@ -340,8 +349,9 @@ def prepare(options):
     """Returns (command, descriptors that it must inherit)."""
     qemu, kernel, initrd = find_images(options)
     descriptors = []
-    if options.run and not options.dry_run:
-        descriptors.append(initrd_with_script(initrd, options.run))
+    if (options.run or options.overlay) and not options.dry_run:
+        descriptors.append(initrd_with_more(initrd, options.run,
+                                            options.overlay))
         initrd = f"/proc/self/fd/{descriptors[0]}"
     command = [qemu, "-nodefaults", "-no-user-config", "-display", "none",
                "-no-reboot", "-machine", options.machine]

@@ -59,25 +59,24 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The next completion of the type; others are taken and dropped. */
-static void await(struct unetmm_ep *ep, unsigned type)
+/* Takes completions until `ep` has had one of each type in the mask. */
+static void await(struct unetmm_ep *ep, unsigned types)
 {
     int64_t end = now_ns() + 10 * SECOND;
     struct unetmm_completion c;
 
-    for (;;) {
+    while (types) {
         int n = check(unetmm_poll(ep, &c, 1), UNETMM_CALL_POLL);
 
         if (n && c.type == UNETMM_CQE_BUFFER) {
             die("a buffer came back: more memory than the TLB can hold?");
         }
-        if (n && c.type == type) {
-            if (c.status) {
-                die(unetmm_status_str(c.status));
-            }
-            return;
+        if (n && c.status) {
+            die(unetmm_status_str(c.status));
         }
-        if (!n && now_ns() > end) {
+        if (n) {
+            types &= ~(1u << c.type);
+        } else if (now_ns() > end) {
             die("nothing came within ten seconds");
         }
     }
@@ -125,8 +124,12 @@ static void send_one(struct unetmm_ep *tx, struct unetmm_ep *rx, int channel,
 {
     check(unetmm_send(tx, (unsigned)channel, from, bytes, 0, 0),
           UNETMM_CALL_SEND);
-    await(rx, UNETMM_CQE_RECEIVED);
-    await(tx, UNETMM_CQE_SENT);
+    if (tx == rx) {
+        await(tx, 1u << UNETMM_CQE_RECEIVED | 1u << UNETMM_CQE_SENT);
+    } else {
+        await(rx, 1u << UNETMM_CQE_RECEIVED);
+        await(tx, 1u << UNETMM_CQE_SENT);
+    }
 }
 
 /* ---- Endpoints ------------------------------------------------------------------ */

@@ -1,0 +1,530 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""scripts/bench: the card beside what one would use instead, and its limits.
+
+Each part boots what it needs and returns rows, one dict for each figure, with
+the keys of FIELDS.  All figures of a table come from one run on one machine;
+what is compared is ratios.
+"""
+
+import argparse
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pair as guests
+import vm
+
+FIELDS = ("peer", "mode", "metric", "bytes", "frame", "median", "p99", "n",
+          "unit")
+PARTS = ("host", "core", "local", "memory", "sockets", "unetmm", "rxe")
+NICS = {"e1000e": 1, "igb": 2, "virtio_net": 3}
+USER_MTU = 65536
+MAC_A = "52:54:00:6d:00:01"
+
+
+class BenchError(Exception):
+    """A figure could not be had; the text says why."""
+
+
+def row(peer, mode, metric, size, frame, median, p99, count, unit, **more):
+    """One figure."""
+    return {"peer": peer, "mode": mode, "metric": metric, "bytes": size,
+            "frame": frame, "median": median, "p99": p99, "n": count,
+            "unit": unit, **more}
+
+
+def json_rows(text):
+    """The rows among a program's lines."""
+    rows = []
+    for line in text.splitlines():
+        if line.startswith('{"peer"'):
+            rows.append(json.loads(line))
+    return rows
+
+
+# ---- On the host -----------------------------------------------------------------
+
+
+def native(name, *arguments):
+    """Runs one of tests/bench's programs."""
+    program = os.path.join(vm.setup_paths("guest")["guest"], "tests", "bench",
+                           name)
+    done = subprocess.run([program, *arguments], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise BenchError(f"{name}: {done.stderr.strip()}")
+    return json_rows(done.stdout)
+
+
+def part_host(_options):
+    """Memory copies, UNIX sockets, and the floor of a latency."""
+    return native("bench-host")
+
+
+def part_core(options):
+    """What a message costs the in-process card."""
+    return native("bench-core", "400" if options.quick else "4000")
+
+
+# ---- One guest -----------------------------------------------------------------------
+
+
+def single(options, script, *words, limit=300):
+    """Runs a script in one guest; returns what it wrote."""
+    with guests.tempfile.TemporaryDirectory(prefix="unetmm-") as directory:
+        guest = guests.Guest("a", directory, script, [
+            "--kernel", options.kernel, "--netdev", "none", "--id", "1",
+            *words])
+        try:
+            guest.start()
+            status = guest.wait(limit)
+        finally:
+            guest.kill()
+        if status:
+            raise BenchError(f"a guest's script failed: {guest.trouble()}")
+        return guest.results()
+
+
+LOCAL = """#!/bin/sh
+set -e
+bench-local endpoints %(endpoints)s
+for mode in --poll --block; do
+    unetmm-pingpong --listen --service 3 $mode >/dev/null &
+    unetmm-pingpong %(mac)s --service 3 $mode --json --count %(count)d |
+        sed "s/^/two$mode /"
+    wait
+done
+"""
+
+
+def part_local(options):
+    """One guest: one thread for both ends, then two processes on two CPUs."""
+    text = single(options, LOCAL % {
+        "mac": MAC_A, "count": 2000 if options.quick else 10000,
+        "endpoints": "1,16,256" if options.quick else "1,4,16,64,256"},
+        "--cpus", "2", "--device-opts", "endpoints=512,channels=256")
+    rows = json_rows(text)
+    for line in text.splitlines():
+        match = re.match(r"two--(\w+) (\{.*)", line)
+        if match:
+            rows.append({**json.loads(match[2]), "peer": "unetmm, one guest",
+                         "mode": f"two processes, {match[1]}"})
+    return rows
+
+
+def part_memory(options):
+    """The same thread over more and more memory, with two sizes of TLB."""
+    sizes = "1,16,256" if options.quick else "1,4,16,64,256,1024"
+    script = f"#!/bin/sh\nulimit -l unlimited\nbench-local memory {sizes}\n"
+    rows = []
+    for name, sets in (("holds all", 524288), ("default TLB", 1024)):
+        text = single(options, script, "--memory", "2G", "--device-opts",
+                      f"tlb-sets={sets}", limit=600)
+        rows += [{**found, "mode": f"one thread, {name}"}
+                 for found in json_rows(text)]
+    return rows
+
+
+# ---- Two guests ------------------------------------------------------------------------
+
+NETWORK = """#!/bin/sh
+# The interface of a driver
+of() {
+    for dev in /sys/class/net/*; do
+        [ -e "$dev/device/driver" ] || continue
+        driver=$(readlink -f "$dev/device/driver")
+        [ "${driver##*/}" != "$1" ] || echo "${dev##*/}"
+    done
+}
+ulimit -l unlimited
+modprobe -q igb
+set_up() { ip link set "$2" mtu "$3" up; ip addr add "10.0.$1.$me/24" dev "$2"; }
+"""
+
+SERVE_SOCKETS = NETWORK + """
+me=1
+%(each_nic)s
+sockperf server -i 0.0.0.0 -p 7000 >/dev/null 2>&1 &
+sockperf server --tcp -i 0.0.0.0 -p 7001 >/dev/null 2>&1 &
+iperf3 -s >/dev/null 2>&1 &
+unetmm-pingpong --listen --service 99 --timeout %(limit)d
+"""
+
+USE_SOCKETS = NETWORK + """
+me=2
+%(each_nic)s
+reach() {
+    until [ "$(cat /sys/class/net/$1/carrier)" = 1 ]; do :; done
+    until ping -c 1 -W 1 "$2" >/dev/null 2>&1; do :; done
+}
+%(measure)s
+unetmm-pingpong %(mac)s --service 99 --count 1 --warmup 0 >/dev/null
+"""
+
+MEASURE_NIC = """
+dev=$(of %(driver)s); to=10.0.%(net)d.1
+reach $dev $to
+echo "udp %(driver)s $(sockperf ping-pong -i $to -p 7000 -t %(seconds)d -m 14 2>&1 |
+    tr '\\n' ';')"
+echo "tcp_latency %(driver)s $(sockperf ping-pong --tcp -i $to -p 7001 \\
+    -t %(seconds)d -m 14 2>&1 | tr '\\n' ';')"
+for mtu in 1500 9000; do
+    ip link set $dev mtu $mtu
+    reach $dev $to
+    echo "tcp %(driver)s $mtu $(iperf3 -c $to -t %(seconds)d -J | tr -d '\\n')"
+done
+"""
+
+
+def nic_arguments(workdir, server):
+    """QEMU's arguments for igb and virtio-net, each on a wire of its own."""
+    words = []
+    for number, (model, more) in enumerate(
+            (("igb", ""), ("virtio-net-pci", ",romfile=")), 2):
+        wire = vm.netdev_value(f"unix:{workdir}/w{number}" +
+                               (",server" if server else ""), f"n{number}")
+        mac = f"52:54:00:6d:{number:02x}:{1 if server else 2:02x}"
+        words += ["-netdev", wire, "-device",
+                  f"{model},netdev=n{number},mac={mac}{more}"]
+    return words
+
+
+def two_guests(options, run_a, run_b, limit, common=(), nics=False):
+    """Runs a script in each of two guests; returns b's output."""
+    with guests.tempfile.TemporaryDirectory(prefix="unetmm-b-") as wires:
+        extra = [["--", *nic_arguments(wires, server)] if nics else []
+                 for server in (True, False)]
+        with guests.Pair(run_a, run_b, options.kernel,
+                         ["--device-opts", f"user-mtu={USER_MTU}", *common],
+                         extra[0], extra[1], e1000e=True) as couple:
+            couple.wait(limit)
+            return couple.b.results()
+
+
+def sockperf_row(text, peer):
+    """sockperf prints half of the round trip and its percentiles."""
+    figures = {key: float(value) for key, value in re.findall(
+        r"percentile (\d+\.\d+) =\s*([\d.]+)", text)}
+    count = re.search(r"ReceivedMessages=(\d+)", text)
+    if "50.000" not in figures or not count:
+        raise BenchError(f"sockperf said: {text[-300:]}")
+    return row(peer, "block", "latency", 14, 1500, figures["50.000"],
+               figures.get("99.000"), int(count[1]), "us")
+
+
+def iperf_row(text, peer, mtu):
+    """iperf3's receiver."""
+    report = json.loads(text)
+    if "end" not in report or "sum_received" not in report["end"]:
+        raise BenchError(f"iperf3 said: {text[:300]}")
+    return row(peer, "block", "bandwidth", 131072, mtu,
+               report["end"]["sum_received"]["bits_per_second"] / 8e6, None,
+               1, "MB/s")
+
+
+def part_sockets(options):
+    """UDP and TCP over the NICs that QEMU has."""
+    each = "\n".join(f"set_up {net} $(of {driver}) 1500"
+                     for driver, net in NICS.items())
+    measure = "".join(MEASURE_NIC % {
+        "driver": driver, "net": net, "seconds": 1 if options.quick else 3}
+        for driver, net in NICS.items())
+    words = {"each_nic": each, "measure": measure, "mac": MAC_A,
+             "limit": 400}
+    text = two_guests(options, SERVE_SOCKETS % words, USE_SOCKETS % words,
+                      400, nics=True)
+    rows = []
+    for line in text.splitlines():
+        what, _, rest = line.partition(" ")
+        nic, _, rest = rest.partition(" ")
+        name = nic.replace("_", "-")
+        if what == "udp":
+            rows.append(sockperf_row(rest, f"udp over {name}"))
+        elif what == "tcp_latency":
+            rows.append(sockperf_row(rest, f"tcp over {name}"))
+        elif what == "tcp":
+            mtu, _, rest = rest.partition(" ")
+            rows.append(iperf_row(rest, f"tcp over {name}", int(mtu)))
+    if len(rows) != 4 * len(NICS):
+        raise BenchError(f"the guests reported {len(rows)} figures of "
+                         f"{4 * len(NICS)}")
+    return rows
+
+
+def unetmm_runs(options):
+    """(tool, arguments of both sides, arguments of the client) in turn."""
+    count = 1000 if options.quick else 5000
+    sizes = "8,1k,64k" if options.quick else "8,64,256,1k,4k,9000,16k,64k"
+    runs = [("unetmm-pingpong", mode, f"--size {sizes} --count {count}")
+            for mode in ("", "--poll", "--block", "--source pinned")]
+    many = 2000 if options.quick else 20000
+    for mode in ("", "--block", "--source pinned"):
+        runs.append(("unetmm-bw", mode, f"--size 64k --count {many}"))
+    runs.append(("unetmm-bw", "", "--size 64k --frame 9000 "
+                                  f"--count {many // 4}"))
+    return runs
+
+
+def part_unetmm(options):
+    """The card, with frames of up to 64 KiB; receivers of three kinds."""
+    serve = use = "#!/bin/sh\nset -e\nulimit -l unlimited\n"
+    for service, (tool, both, mine) in enumerate(unetmm_runs(options), 1):
+        serve += f"{tool} --listen --service {service} {both} >/dev/null\n"
+        use += f"{tool} {MAC_A} --service {service} {both} {mine} --json\n"
+    rows = json_rows(two_guests(options, serve, use, 400))
+    return [{**found, "mode": found["mode"] +
+             (", pinned" if found["source"] == "pinned" else "")}
+            for found in rows]
+
+
+RXE = NETWORK + """
+set -e
+me=%(me)d
+dev=$(of e1000e)
+ip link set $dev mtu 9000 up
+ip addr add 10.0.1.$me/24 dev $dev
+for module in /rxe/*.ko; do insmod $module; done
+mkdir -p /dev/infiniband
+rdma link add rxe0 type rxe netdev $dev
+until rdma link show rxe0/1 | grep -q ACTIVE; do :; done
+%(body)s
+unetmm-pingpong %(end)s --service 99 --count 1 --warmup 0 >/dev/null
+"""
+
+
+def part_rxe(options):
+    """rdma_rxe over e1000e with perftest, at e1000e's better MTU."""
+    scale = 1 if options.quick else 4
+    runs = [("ib_send_lat", f"-s 8 -n {500 * scale}"),
+            ("ib_write_lat", f"-s 8 -n {500 * scale}"),
+            ("ib_send_lat", f"-e -s 8 -n {500 * scale}"),
+            ("ib_write_bw", f"-s 65536 -n {400 * scale} -t 8"),
+            ("ib_send_bw", f"-s 65536 -n {400 * scale} -t 8")]
+    serve = use = ""
+    for port, (tool, words) in enumerate(runs, 18600):
+        serve += f"{tool} -d rxe0 -x 1 -F -p {port} {words} >/dev/null\n"
+        # The server needs a moment to listen; it takes one client.
+        use += (f"until {tool} -d rxe0 -x 1 -F -p {port} {words} 10.0.1.1 "
+                f">/tmp/out 2>&1; do :; done\n"
+                f"echo \"{tool} {'event' if '-e ' in words else 'poll'} "
+                f"$(grep -E '^ *(8|65536) ' /tmp/out)\"\n")
+    overlay = vm.setup_paths(f"bench-{options.kernel}")
+    common = ["--overlay", overlay[f"bench-{options.kernel}"]]
+    text = two_guests(
+        options,
+        RXE % {"me": 1, "body": serve, "end": "--listen --timeout 300"},
+        RXE % {"me": 2, "body": use, "end": MAC_A}, 300, common)
+    return rxe_rows(text)
+
+
+def rxe_rows(text):
+    """perftest's lines of numbers; its half round trips are microseconds."""
+    rows = []
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) < 6 or not words[0].startswith("ib_"):
+            continue
+        tool, mode, size, count = words[0], words[1], words[2], int(words[3])
+        if tool.endswith("_lat"):
+            rows.append(row("rxe over e1000e", f"{tool[3:-4]}, {mode}",
+                            "latency", int(size), 9000, float(words[6]),
+                            float(words[9]), count, "us"))
+        else:
+            rows.append(row("rxe over e1000e", tool[3:-3], "bandwidth",
+                            int(size), 9000, float(words[5]) * 1.048576,
+                            None, count, "MB/s"))
+    if not rows:
+        raise BenchError("perftest printed no figures")
+    return rows
+
+
+# ---- What it comes to --------------------------------------------------------------------
+
+
+def pick(rows, metric, size, *peers, mode=None, frame=None):
+    """The best row among those of some peers, or None."""
+    found = [r for r in rows if r["metric"] == metric and
+             any(r["peer"].startswith(p) for p in peers) and
+             (size is None or r["bytes"] == size) and
+             (mode is None or r["mode"] == mode) and
+             (frame is None or r["frame"] == frame)]
+    best = min if metric == "latency" else max
+    return best(found, key=lambda r: r["median"]) if found else None
+
+
+def goals(rows):
+    """(what, measured, wanted, reached) of each aim in docs/performance.md."""
+    table = []
+
+    def add(what, value, wanted, more):
+        if value is not None:
+            table.append((what, value, wanted,
+                          value >= wanted if more else value <= wanted))
+
+    def ratio(a, b):
+        return a["median"] / b["median"] if a and b else None
+
+    lat = pick(rows, "latency", 8, "unetmm")
+    lat = pick([r for r in rows if r["peer"] == "unetmm"], "latency", 8,
+               "unetmm") if lat else None
+    block = pick([r for r in rows if r["peer"] == "unetmm"], "latency", 8,
+                 "unetmm", mode="block")
+    band = pick([r for r in rows if r["peer"] == "unetmm"], "bandwidth",
+                65536, "unetmm", frame=USER_MTU)
+    floor = pick(rows, "latency", 8, "host floor", mode="spin")
+    add("best kernel socket / unetmm, 8 B",
+        ratio(pick(rows, "latency", 14, "udp", "tcp"), lat), 4, True)
+    add("rxe / unetmm, 8 B", ratio(pick(rows, "latency", 8, "rxe"), lat), 8,
+        True)
+    if lat and floor:
+        add("unetmm - floor, 8 B, us", lat["median"] - floor["median"], 30,
+            False)
+    if block:
+        add("blocking receivers: p99 / median", block["p99"] /
+            block["median"], 5, False)
+    add("unetmm / rxe, 64 KiB",
+        ratio(band, pick(rows, "bandwidth", 65536, "rxe")), 20, True)
+    add("unetmm / best TCP, 64 KiB",
+        ratio(band, pick(rows, "bandwidth", None, "tcp")), 8, True)
+    add("unetmm / raw UNIX socket, 64 KiB",
+        ratio(band, pick(rows, "bandwidth", 65536, "host UNIX")), 0.5, True)
+    goals_one_guest(rows, add, ratio)
+    return table
+
+
+def goals_one_guest(rows, add, ratio):
+    """The aims that need no wire."""
+    one = [r for r in rows if r["peer"] == "unetmm, one guest"]
+    threads = {r["endpoints"]: r for r in one if "endpoints" in r}
+    if threads:
+        add("one thread, one way, us", min(r["median"]
+            for r in threads.values()), 2, False)
+        add("cost at most / least endpoints",
+            ratio(threads[max(threads)], threads[min(threads)]), 1.2, False)
+    both = pick(one, "latency", 8, "unetmm", mode="two processes, poll")
+    if both:
+        add("two processes, one way, us", both["median"], 5, False)
+    holds = {r["mib"]: r for r in one if "mib" in r and
+             "holds" in r["mode"]}
+    if holds:
+        add("cost at most / least memory",
+            ratio(holds[max(holds)], holds[min(holds)]), 1.2, False)
+    core = [r for r in rows if r["metric"] == "cost"]
+    for size in sorted({r["bytes"] for r in core}):
+        cost = {r["mode"]: r for r in core if r["bytes"] == size}
+        add(f"tlb hit / pinned, core, {size} B",
+            ratio(cost["tlb"], cost["pinned"]), 1.05, False)
+
+
+def show_rows(rows):
+    """The table."""
+    print(f"{'peer':22} {'mode':26} {'metric':9} {'bytes':>6} {'frame':>6}"
+          f" {'median':>9} {'p99':>9} unit")
+    for r in rows:
+        p99 = f"{r['p99']:9.1f}" if r["p99"] is not None else " " * 9
+        extra = "".join(f"  {key} {r[key]}" for key in
+                        ("endpoints", "mib", "tlb_misses", "spread")
+                        if key in r)
+        print(f"{r['peer']:22} {r['mode']:26} {r['metric']:9} {r['bytes']:6}"
+              f" {r['frame']:6} {r['median']:9.1f} {p99} {r['unit']}{extra}")
+
+
+def show_goals(rows):
+    """Ratios inside this run."""
+    print(f"\n{'what':40} {'measured':>9} {'aim':>7}")
+    for what, value, wanted, reached in goals(rows):
+        print(f"{what:40} {value:9.2f} {wanted:7.2f} "
+              f"{'reached' if reached else 'not reached'}")
+
+
+# ---- Plots -----------------------------------------------------------------------------------
+
+
+def plot_lines(path, title, axes, series):
+    """An SVG of (label, [(x, y)]) by gnuplot, logarithmic in x."""
+    series = [(label, sorted(points)) for label, points in series if points]
+    if not series:
+        return
+    commands = [f"set terminal svg size 760,460 background '#ffffff'",
+                f"set output '{path}'", f"set title '{title}'",
+                f"set xlabel '{axes[0]}'", f"set ylabel '{axes[1]}'",
+                "set logscale x 2", "set logscale y", "set grid",
+                "set key outside right"]
+    commands.append("plot " + ", ".join(
+        f"'-' with linespoints title '{label}'" for label, _ in series))
+    for _, points in series:
+        commands += [f"{x} {y}" for x, y in points] + ["e"]
+    done = subprocess.run(["gnuplot"], input="\n".join(commands) + "\n",
+                          text=True, check=False, stderr=subprocess.PIPE)
+    if done.returncode:
+        raise BenchError(f"gnuplot: {done.stderr.strip()}")
+
+
+def plots(rows, directory):
+    """latency.svg, endpoints.svg and memory.svg."""
+    os.makedirs(directory, exist_ok=True)
+    modes = sorted({r["mode"] for r in rows if r["peer"] == "unetmm"})
+    plot_lines(os.path.join(directory, "latency.svg"),
+               "One way between two guests", ("bytes", "microseconds"),
+               [(f"unetmm, {mode}", [(r["bytes"], r["median"]) for r in rows
+                 if r["peer"] == "unetmm" and r["mode"] == mode and
+                 r["metric"] == "latency"]) for mode in modes])
+    for key, title in (("endpoints", "endpoints in turn"),
+                       ("mib", "MiB of buffers")):
+        found = [r for r in rows if key in r]
+        plot_lines(os.path.join(directory, f"{key}.svg"),
+                   "One message on one card", (title, "microseconds"),
+                   [(mode, [(r[key], r["median"]) for r in found
+                            if r["mode"] == mode])
+                    for mode in sorted({r["mode"] for r in found})])
+
+
+def parse():
+    """scripts/bench has checked the options."""
+    parser = argparse.ArgumentParser(prog="scripts/bench")
+    parser.add_argument("--kernel", default="6.1")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", action="append", choices=PARTS, default=[])
+    parser.add_argument("--skip", action="append", choices=PARTS, default=[])
+    parser.add_argument("--json")
+    parser.add_argument("--plots")
+    return parser.parse_args()
+
+
+def main():
+    """Part by part; what fails is said and fails the run, the rest is shown."""
+    options = parse()
+    rows, failed, start = [], [], time.monotonic()
+    for part in PARTS:
+        if part in options.skip or (options.only and
+                                    part not in options.only):
+            continue
+        print(f"  {part}: {globals()['part_' + part].__doc__} ...",
+              file=sys.stderr, flush=True)
+        try:
+            rows += globals()["part_" + part](options)
+        except (BenchError, guests.GuestError, vm.VmError, OSError,
+                ValueError, KeyError, IndexError) as error:
+            failed.append(part)
+            print(f"error: {part}: {error}", file=sys.stderr)
+    if any(not math.isfinite(r["median"]) for r in rows):
+        failed.append("a figure that is no number")
+    show_rows(rows)
+    show_goals(rows)
+    print(f"\n(Linux {options.kernel} in the guests, TCG; two QEMUs, two "
+          f"clocks, wall time; {time.monotonic() - start:.0f} s in all)")
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            for found in rows:
+                file.write(json.dumps(found) + "\n")
+    if options.plots:
+        plots(rows, options.plots)
+    sys.exit(1 if failed or not rows else 0)
+
+
+if __name__ == "__main__":
+    main()
