@@ -201,7 +201,11 @@ def two_guests(options, run_a, run_b, limit, common=(), nics=False):
         with guests.Pair(run_a, run_b, options.kernel,
                          ["--device-opts", f"user-mtu={USER_MTU}", *common],
                          extra[0], extra[1], e1000e=True) as couple:
-            couple.wait(limit)
+            # b measures; if it fails, a would serve for ever.
+            if couple.b.wait(limit):
+                raise BenchError(f"the measuring guest's script failed: "
+                                 f"{couple.b.trouble()}; the serving one: "
+                                 f"{couple.a.trouble()}")
             return couple.b.results()
 
 
