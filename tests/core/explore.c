@@ -20,22 +20,22 @@ const Scene explore_scenes[] = {
     {
         .name = "victim", .what = "a space each, one entry and one victim",
         .sets = 1, .ways = 1, .victims = 1, .fault_log2 = 6, .cq_log2 = 4,
-        .policy = UNETMM_POLICY_SKIP, .start = "pa", .depth = 6,
+        .policy = UNETMM_POLICY_SKIP, .start = "pa", .depth = 4,
     }, {
         .name = "ways", .what = "one space, two ways, buffers of two pages",
         .sets = 1, .ways = 2, .one_space = true, .wide_buffers = true,
         .fault_log2 = 6, .cq_log2 = 4, .policy = UNETMM_POLICY_SKIP,
-        .start = "pa,k", .depth = 6,
+        .start = "pa,k", .depth = 4,
     }, {
         .name = "sets", .what = "two sets, sends of two pages, policy drop",
         .sets = 2, .ways = 1, .wide_sends = true, .fault_log2 = 6,
         .cq_log2 = 1, .policy = UNETMM_POLICY_DROP, .start = "pa,sb",
-        .depth = 5,
+        .depth = 4,
     }, {
         .name = "joined", .what = "one space, shared pages, a fault ring of 4",
         .sets = 1, .ways = 1, .victims = 1, .one_space = true,
         .fault_log2 = 2, .cq_log2 = 1, .policy = UNETMM_POLICY_SKIP,
-        .start = "pa,pb,sa", .depth = 5,
+        .start = "pa,pb,sa", .depth = 4,
     },
 };
 
@@ -229,14 +229,15 @@ static void usage(void)
     printf("Usage: explore [--scene NAME] [--depth N]\n"
            "       explore --scene NAME --replay ACTION,ACTION...\n\n"
            "Runs every sequence of actions on the card's core, up to a depth.\n"
-           "UNETMM_LONG=1 in the environment goes two deeper.\n\nScenes:\n");
+           "UNETMM_LONG=1 in the environment goes one deeper.\n\nScenes:\n");
     for (unsigned i = 0; i < explore_scenes_n; i++) {
         printf("  %-8s %s\n", explore_scenes[i].name, explore_scenes[i].what);
     }
     printf("\nActions (a, b: endpoints; 0, 1: the oldest open misses):\n"
-           "  s send  p post a buffer  f frame from the wire  q take "
-           "completions\n  c close  o open again  g give a page unasked\n"
-           "  v invalidate the receive pages  w invalidate the send pages\n"
+           "  s send  p post a buffer  f, i frame, short frame from the wire\n"
+           "  q take all completions  c close  o open again\n"
+           "  g, h give an unused page, a receive page, unasked\n"
+           "  v invalidate a receive page  w invalidate the send pages\n"
            "  k the driver reads the fault ring  t the moving page has moved\n"
            "  r, d, e, y answer a miss: resident, deferred, error, retry\n");
 }
@@ -290,7 +291,7 @@ int main(int argc, char **argv)
     printf("1..%u\n", only ? 1 : explore_scenes_n);
     for (unsigned i = 0; i < explore_scenes_n; i++) {
         const Scene *s = &explore_scenes[i];
-        unsigned more = getenv("UNETMM_LONG") ? 2 : 0;
+        unsigned more = getenv("UNETMM_LONG") ? 1 : 0;
 
         if (!only || only == s) {
             explore(s, depth ?: s->depth + more);

@@ -20,6 +20,7 @@
 #define X_MESSAGES      32
 #define X_MAX_PATH      64
 #define X_PAGE_NS       1000
+#define X_SHORT         45              /* bytes: not inline, on one page */
 
 /* What one exploration starts from. */
 typedef struct Scene {

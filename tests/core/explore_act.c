@@ -10,11 +10,13 @@ const char *const explore_actions[] = {
     "sa", "sb",         /* send from a to b, from b to a; doorbell */
     "pa", "pb",         /* post a buffer; doorbell */
     "fa", "fb",         /* a frame comes from the wire */
+    "ia", "ib",         /* one that is on one page even of a wide buffer */
     "qa", "qb",         /* take all completions */
     "ca", "cb",         /* close the endpoint */
     "oa", "ob",         /* open it again */
-    "ga", "gb",         /* the driver gives a page unasked */
-    "va", "vb",         /* the driver invalidates the receive pages */
+    "ga", "gb",         /* the driver gives a page that nobody uses */
+    "ha", "hb",         /* the driver gives the receive page unasked */
+    "va", "vb",         /* the driver invalidates a receive page */
     "wa", "wb",         /* the driver invalidates the send pages */
     "k",                /* the driver reads the fault ring */
     "r0", "r1",         /* answer: resident */
@@ -249,10 +251,9 @@ static void act_post(World *w, unsigned i)
     fake_ring_bell(&x->ep);
 }
 
-static void act_frame(World *w, unsigned i)
+static void act_frame(World *w, unsigned i, uint32_t len)
 {
     XEp *x = &w->x[i];
-    uint32_t len = world_send_len(w->scene);
     uint32_t m = w->messages++;
     FakeFrame *f = fake_datagram(&x->ep, FIX_WIRE, 10 + x->ep.id, len, m);
 
@@ -302,10 +303,12 @@ static void drop_pins(World *w, FakeSpace *s, uint64_t first, uint64_t last)
     }
 }
 
-static void act_invalidate(World *w, unsigned i, unsigned page)
+/* Of a buffer across two pages the second goes, while the first may move. */
+static void act_invalidate(World *w, unsigned i, char what)
 {
     const XEp *x = &w->x[i];
-    uint64_t bytes = X_RECV_PAGE * FAKE_PAGE;
+    unsigned page = what == 'w' ? 0 : X_RECV_PAGE + w->scene->wide_buffers;
+    uint64_t bytes = (what == 'w' ? X_RECV_PAGE : 1) * FAKE_PAGE;
     uint64_t at = world_page(x, page);
 
     /* Narrow slots are all in the pages of the first. */
@@ -385,10 +388,10 @@ static void act_answer(World *w, char how, unsigned n)
     g_array_remove_index(w->faults, n);
 }
 
-static void act_give(World *w, unsigned i)
+static void act_give(World *w, unsigned i, unsigned page)
 {
-    uint8_t status = fake_insert(w->x[i].ep.space, world_page(&w->x[i],
-                                 X_GIFT_PAGE), 1, NULL);
+    uint8_t status = fake_insert(w->x[i].ep.space,
+                                 world_page(&w->x[i], page), 1, NULL);
 
     must(status == UNETMM_CS_OK || status == UNETMM_CS_PARTIAL,
          "gift refused with %u", status);
@@ -442,6 +445,7 @@ static bool may_for_ep(World *w, char what, unsigned i)
     case 'p':
         return live && w->left.post[i];
     case 'f':
+    case 'i':
         return w->left.frame[i] &&
                unetmm_core_can_receive(&w->h.core);
     case 'q':
@@ -452,6 +456,7 @@ static bool may_for_ep(World *w, char what, unsigned i)
     case 'o':
         return !x->open && w->left.open;
     case 'g':
+    case 'h':
         return x->open && w->left.give && !w->inv_pending;
     default:
         return x->open && w->left.invalidate && !w->inv_pending;
@@ -501,8 +506,9 @@ static void do_for_ep(World *w, char what, unsigned i)
         act_post(w, i);
         break;
     case 'f':
+    case 'i':
         w->left.frame[i]--;
-        act_frame(w, i);
+        act_frame(w, i, what == 'f' ? world_send_len(w->scene) : X_SHORT);
         break;
     case 'q':
         act_poll(w, i);
@@ -516,12 +522,13 @@ static void do_for_ep(World *w, char what, unsigned i)
         world_open(w, i);
         break;
     case 'g':
+    case 'h':
         w->left.give--;
-        act_give(w, i);
+        act_give(w, i, what == 'g' ? X_GIFT_PAGE : X_RECV_PAGE);
         break;
     default:
         w->left.invalidate--;
-        act_invalidate(w, i, what == 'v' ? X_RECV_PAGE : 0);
+        act_invalidate(w, i, what);
         break;
     }
 }
