@@ -15,6 +15,8 @@ PACKAGES=(
     xz-utils zstd
     # to build and test the library
     libcmocka-dev
+    # to fuzz the card's core
+    clang libclang-rt-dev
     # firmware that QEMU loads
     seabios ipxe-qemu qemu-system-data
     # programs that run in the guests

@@ -25,7 +25,7 @@ const Scene explore_scenes[] = {
         .name = "ways", .what = "one space, two ways, buffers of two pages",
         .sets = 1, .ways = 2, .one_space = true, .wide_buffers = true,
         .fault_log2 = 6, .cq_log2 = 4, .policy = UNETMM_POLICY_SKIP,
-        .start = "pa,k", .depth = 4,
+        .start = "pa,k", .depth = 3,
     }, {
         .name = "sets", .what = "two sets, sends of two pages, policy drop",
         .sets = 2, .ways = 1, .wide_sends = true, .fault_log2 = 6,
