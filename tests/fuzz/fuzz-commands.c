@@ -48,16 +48,18 @@ static void shape_ep(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
 static void shape_reply(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
 {
     const UnetmmCore *core = &c->h.core;
+    uint8_t pages = fuzz_u8(in);
     uint32_t number;
     uint64_t pte;
 
-    cmd->reply.npages = fuzz_below(in, 16);
-    cmd->reply.list = c->d.list;
+    /* A list of any length, where it may well lie in readable memory. */
+    cmd->reply.npages = pages < 0xf0 ? pages % 16 : fuzz_u16(in);
+    cmd->reply.list = pages < 0xf0 ? c->d.list : c->h.next_page + 2 * FAKE_PAGE;
     cmd->reply.vaddr = fuzz_vaddr(in) & ~4095ull;
     cmd->reply.status = fuzz_below(in, 5);
     cmd->reply.error = fuzz_below(in, 14);
     cmd->reply.fault_id = UNETMM_FAULT_NONE;
-    for (unsigned i = 0; i < cmd->reply.npages; i++) {
+    for (unsigned i = 0; i < cmd->reply.npages && pages < 0xf0; i++) {
         pte = cpu_to_le64(dma_addr(c, in) | 7);
         fake_write(&c->h, c->d.list + i * 8, &pte, 8);
     }

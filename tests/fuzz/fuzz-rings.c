@@ -21,7 +21,10 @@ static void shaped_slot(FuzzIn *in, struct unetmm_sqe *sqe)
         sqe->inline_len = fuzz_u8(in);
         return;
     }
-    sqe->nsegs = fuzz_below(in, UNETMM_MAX_SEGS + 2);
+    sqe->nsegs = fuzz_u8(in);
+    if (sqe->nsegs < 0xf0) {
+        sqe->nsegs %= UNETMM_MAX_SEGS + 2;
+    }
     for (unsigned i = 0; i < UNETMM_SQE_SEGS && i < sqe->nsegs; i++) {
         sqe->seg[i].addr = cpu_to_le64(fuzz_vaddr(in));
         sqe->seg[i].len = cpu_to_le32(fuzz_len(in));

@@ -17,7 +17,7 @@ CORPUS = os.path.join(os.path.dirname(os.path.realpath(__file__)), "corpus")
 
 # The first byte (fuzz_params()): sets, ways, victims, LRU or random, page time
 CARDS = {"roomy": 0x00, "cramped": 0x05, "two-ways": 0x13, "slow": 0x40,
-         "slow-cramped": 0x47, "starved": 0xc5, "random": 0x27}
+         "slow-tiny": 0x41, "slow-cramped": 0x47, "starved": 0xc5, "random": 0x27}
 
 
 def u16(value):
@@ -115,6 +115,10 @@ def rings():
     yield "invalidate", "slow-cramped", (
         post(1, 0, 8000) + serve + send(0, 1, [(0, 7000)]) + serve +
         ring_world(driver(0, 0, 1, b"\x02")) + ring_world(time(700)) * 6)
+    yield "gifts", "slow-tiny", (
+        post(1, 100, 500) + serve + send(0, 1, [(5000, 80)]) + serve +
+        ring_world(time(700)) + ring_world(driver(1, 0, 4, b"\x03")) +
+        serve + ring_world(time(3000)) + serve)
     yield "deferred", "starved", (
         ring_world(driver(2, 0, 0)) + send(0, 1, [(0, 500)]) + serve +
         ring_world(driver(2, 0, 0)) + post(0, 100, 100))
@@ -200,6 +204,9 @@ def commands():
     yield "driver-endpoint", "roomy", (
         command(SPACE, 0, 0, b"\x00\x00") + command(EP, 0, 0, b"\x02\x80") +
         traffic(0, 3, u16(50)) + take)
+    many = command(REPLY, 1, 0, b"\xff" + u16(513) + vaddr(0) +
+                   bytes([0, 0, 0]))
+    yield "long-list", "roomy", many + sends + many + take
     yield "answer", "cramped", sends + give + take + sends + give
     yield "answer-slow", "slow-cramped", (
         sends + give + command(EP_END, 1, 1) + take +
