@@ -16,7 +16,7 @@ configure_fuzz() {
 }
 
 setup_fuzz() {
-    local build lock
+    local build lock programs=("${FUZZ_TARGETS[@]/#/tests/fuzz/fuzz-}")
     command -v clang >/dev/null ||
         die "there is no clang: apt-get install clang libclang-rt-dev"
     setup_python
@@ -26,7 +26,10 @@ setup_fuzz() {
     [ -e "$build/configured" ] ||
         step fuzz-configure "configuring the fuzz targets" \
             configure_fuzz "$build"
-    step fuzz "building the fuzz targets" ninja -C "$build" -j "$(nproc)" \
-        "${FUZZ_TARGETS[@]/#/tests/fuzz/fuzz-}"
+    if ! ninja -C "$build" -n "${programs[@]}" 2>/dev/null |
+        grep -q 'no work to do'; then
+        step fuzz "building the fuzz targets" \
+            ninja -C "$build" -j "$(nproc)" "${programs[@]}"
+    fi
     drop_lock "$lock"
 }
