@@ -161,9 +161,28 @@ static void count_unread(XEp *x, unsigned *sends, unsigned *buffers)
     }
 }
 
+/* Who waits is waited for, and knows what is known. */
+static void check_waiting(World *w, UnetmmEp *ep)
+{
+    must((ep->tx.blocked_on == UNETMM_BLOCKED_FAULT) ==
+         (ep->misses[0].state != UNETMM_MISS_NONE),
+         "endpoint %u: its send waits: %d, its miss is in state %u", ep->id,
+         ep->tx.blocked_on, ep->misses[0].state);
+    for (uint32_t i = 0; i < ep->nheads; i++) {
+        const UnetmmHead *head = unetmm_head_at(ep, i);
+        const UnetmmMiss *miss = &ep->misses[1 + (head - ep->heads)];
+        const UnetmmMiss *of = miss->state == UNETMM_MISS_JOINED ?
+                               &w->h.core.misses[miss->leader] : miss;
+
+        must(of->state != UNETMM_MISS_DEFERRED ||
+             head->state == UNETMM_HEAD_DEFERRED,
+             "endpoint %u: a deferred head was not told", ep->id);
+    }
+}
+
 static void check_ep(World *w, XEp *x)
 {
-    const UnetmmEp *ep = &w->h.core.eps[x->ep.id];
+    UnetmmEp *ep = &w->h.core.eps[x->ep.id];
     unsigned sends, buffers;
 
     must(ep->live && ep->error == x->closing, "endpoint %u is stopped",
@@ -180,6 +199,10 @@ static void check_ep(World *w, XEp *x)
          "endpoint %u: %u sends left the queue, %u completed", ep->id,
          ep->sq_cons, x->completed + sends);
     must(ep->nheads <= x->posted - ep->fq_cons, "more heads than buffers");
+    must(unetmm_ep_cq_room(ep) >= ep->landing,
+         "endpoint %u: no place for the completion of what is landing",
+         ep->id);
+    check_waiting(w, ep);
     if (ep->tx.moving) {
         check_moving(w, &ep->tx.page);
     }
