@@ -17,6 +17,7 @@ configure_fuzz() {
 
 setup_fuzz() {
     local build lock programs=("${FUZZ_TARGETS[@]/#/tests/fuzz/fuzz-}")
+    TESTING=1 setup_packages
     command -v clang >/dev/null ||
         die "there is no clang: apt-get install clang libclang-rt-dev"
     setup_python

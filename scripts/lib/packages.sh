@@ -15,8 +15,6 @@ PACKAGES=(
     xz-utils zstd
     # to build and test the library
     libcmocka-dev
-    # to fuzz the card's core
-    clang libclang-rt-dev
     # firmware that QEMU loads
     seabios ipxe-qemu qemu-system-data
     # programs that run in the guests
@@ -31,6 +29,9 @@ PACKAGES=(
 # python.sh, and are not installed.
 PACKAGES_SINCE_13=(meson python3-pycotap)
 
+# Only for those who test (TESTING is set): libFuzzer, for the card's core.
+PACKAGES_TESTING=(clang libclang-rt-dev)
+
 # debian_version: the major number of the host's Debian; sid has none.
 debian_version() {
     # shellcheck source=/dev/null
@@ -42,6 +43,7 @@ packages_wanted() {
     if [ "$(debian_version)" -ge 13 ] 2>/dev/null; then
         list+=("${PACKAGES_SINCE_13[@]}")
     fi
+    [ -z "${TESTING:-}" ] || list+=("${PACKAGES_TESTING[@]}")
     printf '%s\n' "${list[@]}" | LC_ALL=C sort -u
 }
 
