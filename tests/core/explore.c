@@ -36,6 +36,11 @@ const Scene explore_scenes[] = {
         .sets = 1, .ways = 1, .victims = 1, .one_space = true,
         .fault_log2 = 2, .cq_log2 = 1, .policy = UNETMM_POLICY_SKIP,
         .start = "pa,pb,sa", .depth = 4,
+    }, {
+        .name = "full", .what = "the same, one buffer behind a missing one",
+        .sets = 1, .ways = 1, .victims = 1, .one_space = true,
+        .fault_log2 = 2, .cq_log2 = 1, .policy = UNETMM_POLICY_SKIP,
+        .start = "pa,pb,sa,sb,ha,pa", .depth = 3,
     },
 };
 
