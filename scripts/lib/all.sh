@@ -23,6 +23,8 @@ LIB="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 . "$LIB/driver.sh"
 # shellcheck source=scripts/lib/guest.sh
 . "$LIB/guest.sh"
+# shellcheck source=scripts/lib/fuzz.sh
+. "$LIB/fuzz.sh"
 # shellcheck source=scripts/lib/initramfs.sh
 . "$LIB/initramfs.sh"
 # shellcheck source=scripts/lib/bench.sh

@@ -31,6 +31,9 @@ PACKAGES=(
 # python.sh, and are not installed.
 PACKAGES_SINCE_13=(meson python3-pycotap)
 
+# Only for those who test (TESTING is set): libFuzzer, for the card's core.
+PACKAGES_TESTING=(clang libclang-rt-dev)
+
 # debian_version: the major number of the host's Debian; sid has none.
 debian_version() {
     # shellcheck source=/dev/null
@@ -42,6 +45,7 @@ packages_wanted() {
     if [ "$(debian_version)" -ge 13 ] 2>/dev/null; then
         list+=("${PACKAGES_SINCE_13[@]}")
     fi
+    [ -z "${TESTING:-}" ] || list+=("${PACKAGES_TESTING[@]}")
     printf '%s\n' "${list[@]}" | LC_ALL=C sort -u
 }
 

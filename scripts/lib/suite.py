@@ -206,6 +206,21 @@ def stage_unit(options):
     yield from results
 
 
+FUZZ_TARGETS = ("rings", "frames", "commands", "registers")
+
+
+def stage_fuzz(options):
+    """scripts/fuzz, for a short time."""
+    length = ["--hours", "1"] if options.long else ["--seconds", "8"]
+    for target in FUZZ_TARGETS:
+        result = one(f"fuzz-{target} finds nothing",
+                     [os.path.join(SCRIPTS, "fuzz"), *length, target],
+                     4000 if options.long else 200)
+        print("\n".join(line for line in result.detail.splitlines()
+                        if line.startswith("fuzz-")), flush=True)
+        yield result
+
+
 def stage_driver(_options):
     """That it builds without a warning is what scripts/setup has shown."""
     for kernel in ("6.1", "6.12", "debug"):
@@ -288,6 +303,7 @@ def demo_results(data, demo):
 STAGES = {
     "style": (stage_style, ["qemu", "kernel-debug"]),
     "unit": (stage_unit, ["guest"]),
+    "fuzz": (stage_fuzz, ["fuzz"]),
     "driver": (stage_driver, ["kernel-6.1", "kernel-6.12", "kernel-debug"]),
     "qtest": (stage_qtest, ["qemu"]),
     "e2e-6.1": (e2e("6.1"), ["qemu", "initramfs-6.1"]),

@@ -195,27 +195,53 @@ void fake_params(UnetmmParams *p)
     };
 }
 
-void fake_host_init(FakeHost *host, const UnetmmParams *params)
+/* From here on a new host and a new host made again are the same. */
+static void host_start(FakeHost *host, const UnetmmParams *params)
 {
     UnetmmParams p;
 
-    memset(host, 0, sizeof(*host));
     if (!params) {
         fake_params(&p);
         params = &p;
     }
     assert_null(unetmm_params_check(params));
-    host->ram = g_malloc0(FAKE_RAM_BYTES);
-    host->rights = g_malloc0(FAKE_RAM_BYTES);
     host->next = FAKE_RAM_BASE + FAKE_PAGE;
     host->next_page = FAKE_RAM_BASE + FAKE_RAM_BYTES - FAKE_PAGE;
     host->now = 1000;
     host->timer = INT64_MAX;
-    host->wire = g_ptr_array_new_with_free_func(g_free);
     unetmm_core_init(&host->core, params, &host_ops, host);
     unetmm_core_set_link(&host->core, true);
     fake_set_reg(host, UNETMM_REG_EVENTS, UNETMM_EVENT_ALL);
     host->made = true;
+}
+
+void fake_host_init(FakeHost *host, const UnetmmParams *params)
+{
+    memset(host, 0, sizeof(*host));
+    host->ram = g_malloc0(FAKE_RAM_BYTES);
+    host->rights = g_malloc0(FAKE_RAM_BYTES);
+    host->wire = g_ptr_array_new_with_free_func(g_free);
+    host_start(host, params);
+}
+
+void fake_host_again(FakeHost *host, const UnetmmParams *params)
+{
+    FakeHost old = *host;
+    size_t low = host->next - FAKE_RAM_BASE + FAKE_PAGE;
+    size_t high = host->next_page - FAKE_RAM_BASE;
+
+    unetmm_core_free(&host->core);
+    memset(host, 0, sizeof(*host));
+    host->ram = old.ram;
+    host->rights = old.rights;
+    host->before = old.before;
+    host->wire = old.wire;
+    fake_wire_clear(host);
+    memset(host->ram, 0, low);
+    memset(host->rights, 0, low);
+    memset(host->ram + high, 0, FAKE_RAM_BYTES - high);
+    memset(host->rights + high, 0, FAKE_RAM_BYTES - high);
+    host_start(host, params);
 }
 
 void fake_host_free(FakeHost *host)

@@ -476,6 +476,42 @@ static void test_dirty(void **state)
     }
 }
 
+/*
+ * A buffer that is skipped takes the last place: the message must not land in
+ * the next one, for which no completion could be written.
+ */
+static void test_skipped_takes_last_place(void **state)
+{
+    Fix *f = *state;
+    FakeEp e;
+
+    fake_ep_init(&e, &f->d, 3, f->s1);
+    e.cq_log2 = 1;
+    fake_ep_create(&e);
+    fake_connect_peer(&e, FIX_WIRE, 13, FIX_MTU);
+    fake_vpage(f->s1, FIX_VA)->absent = true;
+    fake_post(&e, FIX_VA, 1000, 1);
+    fake_post(&e, FIX_VA + FAKE_PAGE, 1000, 2);
+    fake_ring_bell(&e);
+    fake_serve(&f->d);
+    /* One of the two places is taken by a message inside a completion. */
+    fake_deliver(&f->h, fake_datagram(&e, FIX_WIRE, 13, 8, 1));
+    fake_snapshot(&f->h);
+    expect_count(&f->h, drop_cq_full, 1,
+                 fake_deliver(&f->h, fake_datagram(&e, FIX_WIRE, 13, 500, 2)));
+    assert_memory_equal(f->h.before + (fake_vpage(f->s1, FIX_VA + FAKE_PAGE)->
+                                       dma - FAKE_RAM_BASE),
+                        fake_ptr(&f->h, fake_vpage(f->s1, FIX_VA +
+                                                   FAKE_PAGE)->dma,
+                                 FAKE_PAGE), FAKE_PAGE);
+    fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
+    fake_expect(&e, UNETMM_CQE_BUFFER, UNETMM_ST_SKIPPED, 1);
+    fake_expect_none(&e);
+    fake_deliver(&f->h, fake_datagram(&e, FIX_WIRE, 13, 500, 3));
+    fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 2);
+    fake_check(f->s1, FIX_VA + FAKE_PAGE, 500, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -488,6 +524,7 @@ int main(void)
         fix_test(test_buffers_posted_without_bell),
         fix_test(test_completion_queue_full),
         fix_test(test_send_keeps_its_place),
+        fix_test(test_skipped_takes_last_place),
         fix_test(test_cut_everywhere),
         fix_test(test_padding),
         fix_test(test_too_large_frame),

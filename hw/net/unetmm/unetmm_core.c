@@ -171,7 +171,7 @@ void unetmm_engine_reset(UnetmmCore *core)
     core->test = core->test_dma_len = core->test_dma_res = 0;
     core->test_dma = core->inv_start = core->inv_last = 0;
     core->ep_sel = core->inv_space = core->latch_hi = 0;
-    core->inv_busy = core->again = false;
+    core->inv_busy = core->again = core->evict_waits = false;
     ended = core->counters[UNETMM_C_drop_reset];
     memset(core->counters, 0, sizeof(core->counters));
     core->counters[UNETMM_C_drop_reset] = ended;

@@ -340,6 +340,7 @@ struct UnetmmCore {
     uint32_t wanted_first, wanted_used;
     uint32_t misses_joined;
     uint32_t misses_refused;
+    bool evict_waits;           /* an entry could not leave: ring full */
     uint32_t closing;           /* endpoints that will need a completion */
     uint32_t notify_wanted;
     uint32_t notify_cursor;

@@ -304,6 +304,7 @@ bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry)
 
     if (!unetmm_ring_post_fault(core, f)) {
         miss_full(core);
+        core->evict_waits = true;
         return false;
     }
     core->counters[UNETMM_C_tlb_evictions]++;

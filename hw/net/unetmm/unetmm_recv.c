@@ -136,6 +136,11 @@ static UnetmmHead *recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len)
         UnetmmHead *head = unetmm_head_at(ep, 0);
         uint8_t status = UNETMM_ST_SKIPPED;
 
+        /* A buffer that went back may have taken the message's own place. */
+        if (!unetmm_ep_cq_spare(ep)) {
+            recv_drop(core, ep, UNETMM_C_drop_cq_full);
+            return NULL;
+        }
         if (head->state == UNETMM_HEAD_CHECK ||
             head->state == UNETMM_HEAD_READY) {
             if (unetmm_head_pages(core, ep, head, core->rx.pages, &npages)) {

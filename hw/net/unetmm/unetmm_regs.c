@@ -304,11 +304,16 @@ static bool reg_write_state(UnetmmCore *core, uint32_t offset, uint32_t value)
     }
 }
 
-/* A ring has moved: what waited for room may go on. */
+/*
+ * A ring has moved: what waited for room may go on.  Not what waits for held
+ * entries: two such misses would be asked again at each other's records, as
+ * fast as the driver can read, for as long as the entries are held.
+ */
 static void reg_ring_written(UnetmmCore *core, unsigned ring, uint32_t reg)
 {
-    if (ring == UNETMM_RING_FAULT &&
+    if (ring == UNETMM_RING_FAULT && core->evict_waits &&
         (reg == UNETMM_RING_CONS || reg == UNETMM_RING_ENABLE)) {
+        core->evict_waits = false;
         unetmm_miss_room(core);
     }
 }

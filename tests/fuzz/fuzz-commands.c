@@ -1,0 +1,163 @@
+/*
+ * unetmm: fuzzing: commands
+ *
+ * A hostile driver: every field of every command is the input's, or shaped so
+ * that it gets further.  Processes and frames go on meanwhile, so that spaces
+ * and endpoints come and go under traffic.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "fuzz.h"
+
+/* An address in the driver's memory, or anywhere. */
+static uint64_t dma_addr(FuzzCard *c, FuzzIn *in)
+{
+    uint8_t how = fuzz_u8(in);
+
+    if (how == 0xff) {
+        return fuzz_u64(in);
+    }
+    if (how & 0x80) {
+        return c->d.list + (how & 0x7f) * 32;
+    }
+    return c->h.next_page + (uint64_t)(how & 0x3f) * FAKE_PAGE;
+}
+
+static void shape_ep(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
+{
+    const FakeEp *like = &c->ep[fuzz_below(in, FUZZ_EPS)];
+    uint8_t odd = fuzz_u8(in);
+
+    cmd->ep_create = fake_ep_cmd(like).ep_create;
+    cmd->ep_create.policy = odd & 1;
+    cmd->ep_create.pretranslate = odd >> 1 & 7;
+    if (odd & 0x10) {
+        cmd->ep_create.index = dma_addr(c, in);
+    }
+    if (odd & 0x20) {
+        cmd->ep_create.cq_base = dma_addr(c, in);
+    }
+    if (odd & 0x40) {
+        cmd->ep_create.sq_log2 = fuzz_below(in, 20);
+    }
+    if (odd & 0x80) {
+        memset(fake_ptr(&c->h, like->index, 128), 0, 128);
+    }
+}
+
+static void shape_reply(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
+{
+    const UnetmmCore *core = &c->h.core;
+    uint8_t pages = fuzz_u8(in);
+    uint32_t number;
+    uint64_t pte;
+
+    /* A list of any length, where it may well lie in readable memory. */
+    cmd->reply.npages = pages < 0xf0 ? pages % 16 : fuzz_u16(in);
+    cmd->reply.list = pages < 0xf0 ? c->d.list : c->h.next_page + 2 * FAKE_PAGE;
+    cmd->reply.vaddr = fuzz_vaddr(in) & ~4095ull;
+    cmd->reply.status = fuzz_below(in, 5);
+    cmd->reply.error = fuzz_below(in, 14);
+    cmd->reply.fault_id = UNETMM_FAULT_NONE;
+    for (unsigned i = 0; i < cmd->reply.npages && pages < 0xf0; i++) {
+        pte = cpu_to_le64(dma_addr(c, in) | 7);
+        fake_write(&c->h, c->d.list + i * 8, &pte, 8);
+    }
+    if (core->in_flight_used && fuzz_u8(in) & 3) {
+        number = core->in_flight[fuzz_below(in, core->in_flight_used)];
+        cmd->space = core->eps[number / UNETMM_EP_MISSES].space;
+        cmd->reply.fault_id = (uint32_t)core->misses[number].generation << 16 |
+                              number;
+        cmd->reply.vaddr = core->misses[number].vpn << 12;
+    }
+}
+
+static void shaped_command(FuzzCard *c, FuzzIn *in)
+{
+    struct unetmm_cmd cmd = { .opcode = fuzz_below(in, UNETMM_NUM_CMD) };
+
+    cmd.space = fuzz_below(in, 9);
+    cmd.ep = fuzz_below(in, 9);
+    switch (cmd.opcode) {
+    case UNETMM_CMD_SPACE_CREATE:
+        cmd.space_create.source = fuzz_below(in, 4);
+        cmd.space_create.levels = fuzz_below(in, 8);
+        cmd.space_create.table = cmd.space_create.levels ?
+                                 dma_addr(c, in) & ~4095ull : 0;
+        break;
+    case UNETMM_CMD_EP_CREATE:
+        shape_ep(c, in, &cmd);
+        break;
+    case UNETMM_CMD_CHANNEL_SET:
+    case UNETMM_CMD_CHANNEL_CLEAR:
+        cmd.channel.channel = fuzz_below(in, 18);
+        cmd.channel.peer_ep = fuzz_below(in, 9);
+        cmd.channel.peer_channel = cmd.channel.channel;
+        cmd.channel.mtu = fuzz_len(in);
+        memcpy(cmd.channel.peer_mac, fuzz_u8(in) & 1 ? fake_peer_mac :
+               c->h.core.params.mac, 6);
+        break;
+    case UNETMM_CMD_FAULT_REPLY:
+        shape_reply(c, in, &cmd);
+        break;
+    default:
+        break;
+    }
+    fuzz_issue(c, cmd);
+}
+
+static void traffic(FuzzCard *c, FuzzIn *in)
+{
+    FakeEp *ep = &c->ep[fuzz_below(in, FUZZ_EPS)];
+    UnetmmEp *live = &c->h.core.eps[ep->id];
+    FakeFrame *f;
+
+    /* The process follows whatever the driver has made of its endpoint. */
+    ep->sq_prod = live->sq_prod;
+    ep->fq_prod = live->fq_prod;
+    switch (fuzz_below(in, 4)) {
+    case 0:
+        fake_send_at(ep, 1 + (fuzz_u8(in) & 1), fuzz_vaddr(in), fuzz_u16(in),
+                     1);
+        break;
+    case 1:
+        fake_post(ep, fuzz_vaddr(in), fuzz_len(in), 2);
+        break;
+    case 2:
+        fake_user_word(ep, offsetof(struct unetmm_ep_user, cq_cons),
+                       live->cq_prod);
+        break;
+    default:
+        f = fake_datagram(ep, FIX_WIRE, 10 + ep->id, fuzz_u16(in) % 5000, 3);
+        fake_receive(&c->h, f);
+        g_free(f);
+        break;
+    }
+    unetmm_core_doorbell(&c->h.core, ep->id);
+}
+
+static void command_op(FuzzCard *c, FuzzIn *in)
+{
+    struct unetmm_cmd cmd;
+
+    switch (fuzz_below(in, 8)) {
+    case 0: case 1: case 2:
+        shaped_command(c, in);
+        break;
+    case 3:
+        fuzz_bytes(in, &cmd, sizeof(cmd));
+        fuzz_issue(c, cmd);
+        break;
+    case 4: case 5:
+        traffic(c, in);
+        break;
+    case 6:
+        fuzz_take_all(c);
+        break;
+    default:
+        fuzz_world_op(c, in);
+        break;
+    }
+}
+
+const FuzzTarget fuzz_target = { .lenient = true, .op = command_op };

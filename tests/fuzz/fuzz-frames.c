@@ -1,0 +1,113 @@
+/*
+ * unetmm: fuzzing: frames from the wire
+ *
+ * A hostile station: frames whose header and payload are the input's, most of
+ * them with a checksum that is right (or nothing would get past it), for
+ * endpoints with buffers of all kinds.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "fuzz.h"
+
+static void post_some(FuzzCard *c)
+{
+    for (unsigned i = 0; i < FUZZ_EPS; i++) {
+        for (unsigned n = 0; n < 4; n++) {
+            fake_post(&c->ep[i], FIX_VA + n * 5000, 4000 + n * 1500, n);
+        }
+        fake_ring_bell(&c->ep[i]);
+    }
+    fake_serve(&c->d);
+}
+
+/* Bits of a good header that the input turns over. */
+static void damage(FuzzIn *in, FakeFrame *f)
+{
+    unsigned n = fuzz_below(in, 8);
+
+    while (n--) {
+        f->data[fuzz_below(in, 64)] ^= fuzz_u8(in);
+    }
+}
+
+static void give_frame(FuzzCard *c, FuzzIn *in, FakeEp *ep)
+{
+    uint8_t how = fuzz_u8(in);
+    FakeFrame *f = fake_datagram(ep, FIX_WIRE, 10 + ep->id,
+                                 fuzz_u16(in) % 9100, how);
+    size_t bytes = f->bytes;
+
+    if (how & 1) {
+        damage(in, f);
+    }
+    if (how & 2) {
+        fake_header(f)->flags ^= cpu_to_le32(UNETMM_WIRE_F_PAYLOAD_CRC);
+    }
+    /* fake_seal() believes the length in the header. */
+    if (how & 4 && le32_to_cpu(fake_header(f)->len) <= bytes - 64) {
+        fake_seal(f);
+    } else if (how & 8) {
+        fake_header(f)->header_crc = cpu_to_le32(unetmm_crc32c(0, f->data,
+                                                               60));
+    }
+    if (how & 16) {
+        f->bytes = fuzz_u16(in) % (bytes + 1);
+    }
+    /* Of its exact size, so that the sanitizer sees a byte too far. */
+    f = g_realloc(f, sizeof(*f) + f->bytes);
+    fake_receive(&c->h, f);
+    g_free(f);
+}
+
+static void give_raw(FuzzCard *c, FuzzIn *in)
+{
+    size_t bytes = fuzz_below(in, 200);
+    uint8_t *raw = g_malloc(bytes + !bytes);
+
+    fuzz_bytes(in, raw, bytes);
+    unetmm_core_receive(&c->h.core, raw, bytes);
+    g_free(raw);
+}
+
+/* A control message, which is for endpoint 0, where there is none. */
+static void give_control(FuzzCard *c, FuzzIn *in)
+{
+    FakeFrame *f = fake_datagram(&c->ep[0], 0, 0, fuzz_below(in, 64), 1);
+
+    fake_header(f)->opcode = UNETMM_WIRE_CONTROL;
+    fake_header(f)->dst_ep = cpu_to_le16(fuzz_u8(in) & 1);
+    fake_seal(f);
+    fake_receive(&c->h, f);
+    g_free(f);
+}
+
+static void frame_op(FuzzCard *c, FuzzIn *in)
+{
+    uint8_t what = fuzz_u8(in);
+    FakeEp *ep = &c->ep[what >> 6];
+
+    switch (what & 15) {
+    case 0: case 1: case 2: case 3: case 4: case 5:
+        give_frame(c, in, ep);
+        break;
+    case 6:
+        give_raw(c, in);
+        break;
+    case 7:
+        give_control(c, in);
+        break;
+    case 8: case 9:
+        fake_post(ep, fuzz_vaddr(in), fuzz_len(in), fuzz_u8(in));
+        fake_ring_bell(ep);
+        break;
+    case 10:
+        fake_send_at(ep, FIX_LOCAL, fuzz_vaddr(in), fuzz_u16(in), 1);
+        fake_ring_bell(ep);
+        break;
+    default:
+        fuzz_world_op(c, in);
+        break;
+    }
+}
+
+const FuzzTarget fuzz_target = { .start = post_some, .op = frame_op };

@@ -1,0 +1,326 @@
+/*
+ * unetmm: fuzzing the card's core: input, card, and one run
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "fuzz.h"
+
+static FuzzCard card;
+
+/* ---- The input ---- */
+
+void fuzz_bytes(FuzzIn *in, void *buf, size_t n)
+{
+    size_t have = MIN(n, in->left);
+
+    memset(buf, 0, n);
+    if (have) {
+        memcpy(buf, in->data, have);
+        in->data += have;
+        in->left -= have;
+    }
+}
+
+uint8_t fuzz_u8(FuzzIn *in)
+{
+    uint8_t v;
+
+    fuzz_bytes(in, &v, sizeof(v));
+    return v;
+}
+
+uint16_t fuzz_u16(FuzzIn *in)
+{
+    uint16_t v;
+
+    fuzz_bytes(in, &v, sizeof(v));
+    return le16_to_cpu(v);
+}
+
+uint32_t fuzz_u32(FuzzIn *in)
+{
+    uint32_t v;
+
+    fuzz_bytes(in, &v, sizeof(v));
+    return le32_to_cpu(v);
+}
+
+uint64_t fuzz_u64(FuzzIn *in)
+{
+    uint64_t v;
+
+    fuzz_bytes(in, &v, sizeof(v));
+    return le64_to_cpu(v);
+}
+
+uint32_t fuzz_below(FuzzIn *in, uint32_t n)
+{
+    return (n <= 256 ? fuzz_u8(in) : fuzz_u16(in)) % n;
+}
+
+uint64_t fuzz_vaddr(FuzzIn *in)
+{
+    uint8_t how = fuzz_u8(in);
+
+    switch (how >> 5) {
+    case 7:
+        return fuzz_u64(in);
+    case 6:
+        return -(uint64_t)fuzz_u16(in);
+    case 5:
+        return FIX_VA + (uint64_t)(how & 15) * FAKE_PAGE;
+    default:
+        return FIX_VA + fuzz_u16(in) % (FUZZ_PAGES * FAKE_PAGE);
+    }
+}
+
+uint32_t fuzz_len(FuzzIn *in)
+{
+    static const uint32_t edges[] = {
+        0, 1, UNETMM_CQE_INLINE, UNETMM_CQE_INLINE + 1, 4095, 4096, 4097,
+        9000, 9001, 65535, 65536, 65537, 0x7fffffff, 0x80000000, 0xfffff001,
+        0xffffffff,
+    };
+    uint8_t how = fuzz_u8(in);
+
+    return how & 0xf0 ? fuzz_u16(in) : edges[how];
+}
+
+/* ---- The card ---- */
+
+/* The kinds of card that the first byte of an input chooses from. */
+static void fuzz_params(UnetmmParams *p, uint8_t kind)
+{
+    fake_params(p);
+    p->tlb_sets = kind & 1 ? 2 : 16;
+    p->tlb_ways = kind & 2 ? 2 : 1;
+    p->tlb_victims = kind & 4 ? 2 : 0;
+    p->tlb_index = kind >> 3 & 1;
+    p->tlb_replace = kind >> 4 & 3;
+    p->tlb_replace = MIN(p->tlb_replace, UNETMM_TLB_REPLACE_RANDOM);
+    p->dma_page_ns = kind & 0x40 ? 700 : 0;
+    if (kind & 0x80) {
+        p->max_faults = 2;
+        p->local_queue = 2;
+        p->budget_descriptors = 3;
+    }
+}
+
+static void fuzz_open_all(FuzzCard *c)
+{
+    for (unsigned i = 0; i < FUZZ_EPS; i++) {
+        uint16_t space = 1 + i / 2;
+        FakeEp *ep = &c->ep[i];
+
+        if (!c->d.spaces[space]) {
+            fake_space(&c->d, space, UNETMM_SOURCE_TLB, 0);
+            fake_map(c->d.spaces[space], FIX_VA, FUZZ_PAGES * FAKE_PAGE,
+                     space == 2 ? FAKE_R : FAKE_RW);
+        }
+        fake_ep_init(ep, &c->d, 1 + i, c->d.spaces[space]);
+        ep->policy = i & 1;
+        ep->sq_log2 = ep->fq_log2 = 3;
+        ep->cq_log2 = 1 + i;
+        fake_ep_create(ep);
+        fake_channel(ep, FIX_LOCAL, c->h.core.params.mac, 1 + (i ^ 1),
+                     FIX_LOCAL, FIX_MTU);
+        fake_connect_peer(ep, FIX_WIRE, 11 + i, 9000);
+    }
+}
+
+/*
+ * A hostile driver may name any address.  Only its own memory and its
+ * processes' has rights, and is cleared for the next input: a stray is refused
+ * like any address that is not there.
+ */
+static void fuzz_make(FuzzCard *c, uint8_t kind)
+{
+    UnetmmParams p;
+
+    fuzz_params(&p, kind);
+    if (c->h.made) {
+        fake_driver_free(&c->d);
+        fake_host_again(&c->h, &p);
+    } else {
+        fake_host_init(&c->h, &p);
+    }
+    memset(c->ep, 0, sizeof(c->ep));
+    fake_driver_init(&c->d, &c->h);
+    fake_driver_start(&c->d);
+    fuzz_open_all(c);
+    c->lenient = c->h.lenient = fuzz_target.lenient;
+    c->d.watch = !fuzz_target.lenient;
+    if (c->lenient) {
+        uint64_t first = c->h.next_page + 2 * FAKE_PAGE;
+
+        fake_rights(&c->h, first, FAKE_RAM_BASE + FAKE_RAM_BYTES - first,
+                    FAKE_RW);
+    }
+    if (fuzz_target.start) {
+        fuzz_target.start(c);
+    }
+}
+
+/* ---- The rest of the world ---- */
+
+void fuzz_rings(FuzzCard *c, uint32_t log2)
+{
+    for (unsigned i = 0; i < UNETMM_NUM_RINGS; i++) {
+        uint32_t reg = UNETMM_REG_RING(i);
+
+        fake_set_reg(&c->h, reg + UNETMM_RING_ENABLE, 0);
+        fake_set_reg(&c->h, reg + UNETMM_RING_BASE_LO, c->d.ring[i].base);
+        fake_set_reg(&c->h, reg + UNETMM_RING_BASE_HI,
+                     c->d.ring[i].base >> 32);
+        fake_set_reg(&c->h, reg + UNETMM_RING_LOG2, log2);
+        fake_set_reg(&c->h, reg + UNETMM_RING_ENABLE, 1);
+    }
+    fake_set_reg(&c->h, UNETMM_REG_CTRL, UNETMM_CTRL_ENABLE);
+}
+
+void fuzz_issue(FuzzCard *c, struct unetmm_cmd cmd)
+{
+    uint32_t reg = UNETMM_REG_RING(UNETMM_RING_CMD);
+    uint64_t base = fake_reg(&c->h, reg + UNETMM_RING_BASE_LO) |
+                    (uint64_t)fake_reg(&c->h, reg + UNETMM_RING_BASE_HI) << 32;
+    uint32_t prod = fake_reg(&c->h, reg + UNETMM_RING_PROD);
+    uint32_t mask = (1u << (fake_reg(&c->h, reg + UNETMM_RING_LOG2) & 15)) - 1;
+    uint64_t at = base + (uint64_t)(prod & mask) * sizeof(cmd);
+
+    /* Nothing may be left behind for the next input: see fake_host_again(). */
+    if (at >= FAKE_RAM_BASE && at <= c->h.next - sizeof(cmd)) {
+        unetmm_le_cmd(&cmd);
+        fake_write(&c->h, at, &cmd, sizeof(cmd));
+    }
+    fake_set_reg(&c->h, reg + UNETMM_RING_PROD, prod + 1);
+}
+
+void fuzz_take_all(FuzzCard *c)
+{
+    for (unsigned i = UNETMM_RING_CMDC; i < UNETMM_NUM_RINGS; i++) {
+        uint32_t reg = UNETMM_REG_RING(i);
+
+        fake_set_reg(&c->h, reg + UNETMM_RING_CONS,
+                     fake_reg(&c->h, reg + UNETMM_RING_PROD));
+    }
+}
+
+/* A driver that is sane: what it keeps of each page stays true. */
+static void sane_driver(FuzzCard *c, FuzzIn *in)
+{
+    FakeSpace *space = c->d.spaces[1 + fuzz_below(in, 2)];
+    unsigned page = fuzz_below(in, FUZZ_PAGES);
+    uint64_t at = FIX_VA + (uint64_t)page * FAKE_PAGE;
+    struct unetmm_notify n;
+
+    switch (fuzz_below(in, 8)) {
+    case 0:
+        if (fake_invalidate(space, at, (1 + fuzz_below(in, 3)) * 4096ull)) {
+            while (fake_reg(&c->h, UNETMM_REG_INV_CTRL)) {
+                fake_advance(&c->h, 100);
+            }
+        }
+        break;
+    case 1:
+        fake_insert(space, at, 1 + fuzz_below(in, FUZZ_PAGES - page), NULL);
+        break;
+    case 2:
+        fake_vpage(space, at)->absent ^= true;
+        fake_paged_in(&c->d);
+        break;
+    case 3:
+        while (fake_notification(&c->d, &n)) {
+        }
+        break;
+    default:
+        fake_serve(&c->d);
+        break;
+    }
+}
+
+static void wire_op(FuzzCard *c, FuzzIn *in)
+{
+    switch (fuzz_below(in, 4)) {
+    case 0:
+        c->h.answer = fuzz_below(in, 3);
+        break;
+    case 1:
+        unetmm_core_sent(&c->h.core, fuzz_u8(in) & 1);
+        break;
+    case 2:
+        unetmm_core_set_link(&c->h.core, fuzz_u8(in) & 3);
+        break;
+    default:
+        fake_wire_clear(&c->h);
+        break;
+    }
+}
+
+static void knob_op(FuzzCard *c, FuzzIn *in)
+{
+    UnetmmKnobs *k = &c->h.core.knobs;
+    uint8_t which = fuzz_u8(in);
+    uint32_t rate = fuzz_u8(in) * 2000;
+
+    k->loss = which & 1 ? rate : 0;
+    k->dup = which & 2 ? rate : 0;
+    k->reorder = which & 4 ? rate : 0;
+    k->corrupt = which & 8 ? rate : 0;
+    k->force_miss = which & 16 ? rate : 0;
+    k->force_evict = which & 32 ? rate : 0;
+}
+
+void fuzz_world_op(FuzzCard *c, FuzzIn *in)
+{
+    FakeEp *ep = &c->ep[fuzz_below(in, FUZZ_EPS)];
+    struct unetmm_cqe cqe;
+
+    switch (fuzz_below(in, 8)) {
+    case 0:
+        wire_op(c, in);
+        break;
+    case 1:
+        knob_op(c, in);
+        break;
+    case 2:
+        while (!c->lenient && fake_poll(ep, &cqe)) {
+        }
+        break;
+    case 3:
+    case 4:
+        fake_advance(&c->h, fuzz_u16(in));
+        fake_run_later(&c->h);
+        break;
+    default:
+        if (c->lenient) {
+            fuzz_take_all(c);
+        } else {
+            sane_driver(c, in);
+        }
+        break;
+    }
+}
+
+/* ---- One input ---- */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    FuzzIn in = { data, size };
+    FuzzCard *c = &card;
+
+    fuzz_make(c, fuzz_u8(&in));
+    for (unsigned i = 0; in.left && i < FUZZ_MAX_OPS; i++) {
+        fuzz_target.op(c, &in);
+        assert_int_equal(c->h.core.depth, 0);
+    }
+    /* Whatever it was, the card comes to rest ... */
+    fake_advance(&c->h, 100000000);
+    fake_run_later(&c->h);
+    /* ... and a reset ends all. */
+    unetmm_core_reset(&c->h.core);
+    assert_int_equal(c->h.core.tlb.used + c->h.core.cache.used, 0);
+    assert_int_equal(c->h.core.tlb.moving + c->h.core.cache.moving, 0);
+    assert_int_equal(c->h.core.port.fifo_used, 0);
+    fake_wire_clear(&c->h);
+    return 0;
+}

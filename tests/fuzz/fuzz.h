@@ -1,0 +1,65 @@
+/*
+ * unetmm: fuzzing the card's core: what the targets share
+ *
+ * An input is a small program: its bytes are read one operation after another,
+ * until they end.  Each target has its own operations (struct FuzzTarget in
+ * fuzz-NAME.c) on a card of its own.  Without libFuzzer the same targets are
+ * plain programs that run the files they are given (replay.c).
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#include "fixture.h"
+
+#define FUZZ_MAX_OPS    256             /* of one input */
+#define FUZZ_EPS        4               /* endpoints 1.. */
+#define FUZZ_PAGES      12              /* at FIX_VA, of each space */
+
+/* What has not been read of an input; beyond its end all is zero. */
+typedef struct FuzzIn {
+    const uint8_t *data;
+    size_t left;
+} FuzzIn;
+
+uint8_t fuzz_u8(FuzzIn *in);
+uint16_t fuzz_u16(FuzzIn *in);
+uint32_t fuzz_u32(FuzzIn *in);
+uint64_t fuzz_u64(FuzzIn *in);
+/* As many as there are, the rest zero. */
+void fuzz_bytes(FuzzIn *in, void *buf, size_t n);
+uint32_t fuzz_below(FuzzIn *in, uint32_t n);
+/* An address of a process: mostly where something is. */
+uint64_t fuzz_vaddr(FuzzIn *in);
+uint32_t fuzz_len(FuzzIn *in);
+
+typedef struct FuzzCard {
+    FakeHost h;
+    FakeDriver d;
+    FakeEp ep[FUZZ_EPS];
+    bool lenient;               /* the driver is hostile, too */
+} FuzzCard;
+
+/* One file fills one. */
+typedef struct FuzzTarget {
+    bool lenient;
+    void (*start)(FuzzCard *c);         /* after the card; may be NULL */
+    void (*op)(FuzzCard *c, FuzzIn *in);
+} FuzzTarget;
+
+extern const FuzzTarget fuzz_target;
+
+/* Time passes, the driver answers, the wire calls back, completions are taken:
+ * what goes on beside any target's own operations. */
+void fuzz_world_op(FuzzCard *c, FuzzIn *in);
+/* A command in the ring, wherever its registers say that it is. */
+void fuzz_issue(FuzzCard *c, struct unetmm_cmd cmd);
+/* The driver's rings, at its usual place, card enabled. */
+void fuzz_rings(FuzzCard *c, uint32_t log2);
+void fuzz_take_all(FuzzCard *c);
+
+/* Called by libFuzzer and by replay.c. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#endif /* FUZZ_H */

@@ -1,0 +1,303 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Make the seed corpus of the fuzz targets, or check that it is up to date.
+
+usage: seeds.py [--check]
+
+An input is a program for one target (see fuzz-NAME.c): a byte that chooses the
+card, then operations.  A seed shows the fuzzer a way through that chance would
+take long to find: a message that arrives, a miss that is answered, a page that
+is invalidated while it moves.
+"""
+import os
+import struct
+import sys
+
+CORPUS = os.path.join(os.path.dirname(os.path.realpath(__file__)), "corpus")
+
+# The first byte (fuzz_params()): sets, ways, victims, LRU or random, page time
+CARDS = {"roomy": 0x00, "cramped": 0x05, "two-ways": 0x13, "slow": 0x40,
+         "slow-tiny": 0x41, "slow-cramped": 0x47, "starved": 0xc5, "random": 0x27}
+
+
+def u16(value):
+    return struct.pack("<H", value)
+
+
+def u32(value):
+    return struct.pack("<I", value)
+
+
+def vaddr(offset):
+    """fuzz_vaddr(): an offset in the process's memory."""
+    return b"\x00" + u16(offset)
+
+
+def length(n):
+    """fuzz_len()."""
+    return b"\x10" + u16(n)
+
+
+# ---- fuzz_world_op(): operations that all targets have ----------------------
+
+def world(endpoint, which, *rest):
+    return bytes([endpoint, which]) + b"".join(rest)
+
+
+def wire(which, value=0):
+    return world(0, 0, bytes([which, value]))
+
+
+def knobs(which, rate):
+    return world(0, 1, bytes([which, rate]))
+
+
+def poll(endpoint):
+    return world(endpoint, 2)
+
+
+def time(ns):
+    return world(0, 3, u16(ns))
+
+
+def driver(what, space=0, page=0, *rest):
+    return world(0, 5, bytes([space, page, what]), *rest)
+
+
+SERVE = driver(4)
+
+# ---- fuzz-rings.c -----------------------------------------------------------
+
+
+def ring_op(op, endpoint, bell, body=b""):
+    return bytes([op | (0x20 if bell else 0) | endpoint << 6]) + body
+
+
+def send(endpoint, channel, segments, bell=True, flags=0):
+    body = bytes([flags, channel, 7, len(segments)])
+    for at, n in segments[:2]:
+        body += vaddr(at) + length(n)
+    return ring_op(0, endpoint, bell, body)
+
+
+def more_segments(endpoint, segments, bell=True):
+    segments = (segments + [(0, 0)] * 4)[:4]
+    return ring_op(3, endpoint, bell,
+                   b"".join(vaddr(a) + length(n) for a, n in segments))
+
+
+def send_inline(endpoint, channel, n):
+    return ring_op(0, endpoint, True, bytes([1, channel, 9, n]))
+
+
+def post(endpoint, at, n):
+    return ring_op(5, endpoint, True, vaddr(at) + length(n) + b"\x05")
+
+
+def ring_world(body):
+    return ring_op(11, 0, False, body)
+
+
+def rings():
+    """Programs for fuzz-rings.c."""
+    serve = ring_world(SERVE)
+    exchange = (post(1, 0, 4096) + serve + send(0, 1, [(100, 600)]) + serve +
+                ring_world(poll(1)) + ring_world(poll(0)))
+    yield "exchange", "roomy", exchange
+    yield "exchange-slow", "slow", exchange + ring_world(time(5000)) * 4
+    yield "wide", "cramped", (
+        post(1, 4000, 5000) + serve + send(0, 1, [(4090, 4800)]) + serve * 3)
+    yield "gather", "two-ways", (
+        post(1, 0, 9000) + serve + send(0, 1, [(0, 100), (5000, 200)] +
+                                        [(0, 0)] * 3, bell=False) +
+        more_segments(0, [(9000, 300), (12000, 4000), (1, 1)]) + serve * 2)
+    yield "inline", "roomy", send_inline(2, 2, 200) + send_inline(0, 1, 32)
+    yield "invalidate", "slow-cramped", (
+        post(1, 0, 8000) + serve + send(0, 1, [(0, 7000)]) + serve +
+        ring_world(driver(0, 0, 1, b"\x02")) + ring_world(time(700)) * 6)
+    yield "gifts", "slow-tiny", (
+        post(1, 100, 500) + serve + send(0, 1, [(5000, 80)]) + serve +
+        ring_world(time(700)) + ring_world(driver(1, 0, 4, b"\x03")) +
+        serve + ring_world(time(3000)) + serve)
+    yield "deferred", "starved", (
+        ring_world(driver(2, 0, 0)) + send(0, 1, [(0, 500)]) + serve +
+        ring_world(driver(2, 0, 0)) + post(0, 100, 100))
+    yield "forged", "roomy", (
+        ring_op(8, 0, True, b"\x00" + u32(1000)) + ring_op(9, 0, False) +
+        exchange)
+    yield "bad-address", "roomy", (
+        ring_op(0, 0, True, b"\x00\x01\x07\x01\xc0" + u16(5) + b"\x0f") +
+        ring_op(5, 0, True, b"\xe0" + b"\xff" * 8 + b"\x0f\x01") + serve)
+    yield "full-wire", "random", (
+        ring_world(wire(0, 1)) + send(0, 2, [(0, 50)]) * 3 + serve +
+        ring_world(wire(1, 1)) * 3 + ring_world(wire(2, 0)))
+    yield "misbehave", "random", (
+        ring_world(knobs(63, 200)) + exchange * 3 + ring_world(time(60000)))
+
+
+# ---- fuzz-frames.c ----------------------------------------------------------
+
+
+def frame(endpoint, how, n, rest=b""):
+    return bytes([endpoint << 6, how]) + u16(n) + rest
+
+
+def frame_world(body):
+    return b"\x0b" + body
+
+
+def frames():
+    """Programs for fuzz-frames.c."""
+    good = frame(0, 0, 3000) + frame(1, 0, 40) + frame(3, 0, 5000)
+    serve = frame_world(SERVE)
+    yield "good", "roomy", good * 2
+    yield "good-slow", "slow", good + frame_world(time(3000)) + good
+    yield "checksum", "roomy", frame(0, 6, 500) + frame(0, 2, 500)
+    yield "damaged", "roomy", (
+        b"".join(frame(0, 5, 100, bytes([1, at, 1])) for at in range(0, 60, 3)))
+    yield "damaged-crc", "roomy", frame(1, 9, 100, b"\x02\x10\xff\x1c\x80")
+    yield "short", "roomy", b"".join(frame(0, 16, 100, u16(n))
+                                     for n in (0, 13, 14, 63, 64, 163))
+    yield "raw", "roomy", b"\x06\x40" + bytes(range(64)) + b"\x06\x05hello"
+    yield "control", "roomy", b"\x07\x20\x00" + b"\x07\x20\x01"
+    yield "absent", "cramped", (
+        frame_world(driver(2, 0, 0)) + good + serve + good)
+    yield "too-long", "two-ways", (
+        b"\x08" + vaddr(0) + length(50) + b"\x01" + serve + good * 2)
+    yield "under-landing", "slow-cramped", (
+        frame(0, 0, 4000) + frame_world(driver(0, 0, 0, b"\x01")) +
+        frame(1, 0, 9000) + frame_world(time(700)) * 3)
+    yield "own-send", "starved", b"\x0a" + vaddr(10) + u16(900) + serve + good
+
+
+# ---- fuzz-commands.c --------------------------------------------------------
+
+NOP, SPACE, SPACE_END, EP, EP_END, CHANNEL, CHANNEL_END, REPLY = range(8)
+
+
+def command(opcode, space, endpoint, body=b""):
+    return bytes([0, opcode, space, endpoint]) + body
+
+
+def traffic(endpoint, what, body=b""):
+    return bytes([4, endpoint, what]) + body
+
+
+def command_world(body):
+    return b"\x07" + body
+
+
+def commands():
+    """Programs for fuzz-commands.c."""
+    sends = traffic(0, 0, b"\x00" + vaddr(0) + u16(700))
+    give = command(REPLY, 1, 0, bytes([2]) + vaddr(0) + bytes([0, 0]) +
+                   bytes([3, 4]) + b"\x01\x00")
+    take = b"\x06"
+    yield "each", "roomy", b"".join(command(n, 1, 1) for n in range(8)) + take
+    yield "space", "roomy", (
+        command(SPACE, 5, 0, b"\x02\x00") + command(EP, 5, 5, b"\x00\x80") +
+        command(CHANNEL, 0, 5, b"\x01\x01" + length(9000) + b"\x00") +
+        command(EP_END, 0, 5) + command(SPACE_END, 5, 0) + take)
+    yield "table", "roomy", (
+        command(SPACE, 6, 0, b"\x01\x03\x82") + command(EP, 6, 6, b"\x01\x80") +
+        traffic(3, 1, vaddr(0) + length(5000)) + take)
+    yield "driver-endpoint", "roomy", (
+        command(SPACE, 0, 0, b"\x00\x00") + command(EP, 0, 0, b"\x02\x80") +
+        traffic(0, 3, u16(50)) + take)
+    many = command(REPLY, 1, 0, b"\xff" + u16(513) + vaddr(0) +
+                   bytes([0, 0, 0]))
+    yield "long-list", "roomy", many + sends + many + take
+    yield "answer", "cramped", sends + give + take + sends + give
+    yield "answer-slow", "slow-cramped", (
+        sends + give + command(EP_END, 1, 1) + take +
+        command_world(time(3000)) + command(EP, 1, 1, b"\x00\x80") + sends)
+    yield "close-all", "starved", (
+        sends + b"".join(command(EP_END, 0, n) for n in range(5)) +
+        command(SPACE_END, 1, 0) + command(SPACE_END, 2, 0) + take)
+    yield "raw", "random", b"\x03" + bytes(range(64)) + take
+    yield "full-ring", "roomy", command(NOP, 0, 0) * 80 + take * 2
+    yield "overlap", "roomy", (
+        command(EP_END, 0, 1) + command(EP, 1, 1, b"\x00\x30\x80\x81") + sends)
+
+
+# ---- fuzz-registers.c -------------------------------------------------------
+
+
+def read(offset):
+    return b"\x00" + u16(0xc000 | offset)
+
+
+def write(offset, value):
+    return b"\x04" + u16(0xc000 | offset) + b"\xff" + u32(value)
+
+
+def registers():
+    """Programs for fuzz-registers.c."""
+    again = b"\x09\x03"
+    sends = b"\x0b" + vaddr(0) + u16(300) + b"\x01"
+    posts = b"\x0c" + vaddr(0) + u16(3000)
+    opens = (b"\x0a\x01\x01\x00" + b"\x0a\x03\x01\x01\x00")
+    yield "identity", "roomy", b"".join(read(n) for n in range(0, 0x9c, 4))
+    yield "counters", "roomy", b"".join(
+        read(n) for n in (0x1000, 0x1004, 0x1100, 0x2000, 0x2004, 0x2ffc))
+    yield "widths", "roomy", b"".join(
+        bytes([op | width << 4]) + u32(0x10) + u32(1)
+        for op in (3, 8) for width in range(4))
+    yield "reset", "roomy", sends + write(0x10, 2) + again + opens + sends
+    yield "reset-slow", "slow", sends + posts + write(0x10, 2) + again + opens
+    yield "rings", "cramped", b"".join(
+        write(0x100 + 0x20 * ring + reg, 3)
+        for ring in range(4) for reg in range(0, 0x1c, 4)) + again + sends
+    yield "invalidate", "slow-cramped", (
+        sends + write(0x200, 1) + write(0x204, 0) + write(0x20c, 0xffffffff) +
+        write(0x210, 0xffffffff) + write(0x214, 1) + read(0x214))
+    yield "test-dma", "roomy", (
+        b"\x04" + u16(0xc088) + b"\x40" + write(0x8c, 0x70) +
+        write(0x90, 64) + write(0x94, 1) + write(0x94, 2) + read(0x98))
+    yield "moderated", "starved", write(0x118, 5000) + sends + posts + sends
+    yield "off", "two-ways", write(0x10, 0) + sends + write(0x10, 1) + posts
+
+
+TARGETS = {"rings": rings, "frames": frames, "commands": commands,
+           "registers": registers}
+
+
+def files():
+    """(path, content) of every seed."""
+    for target, programs in TARGETS.items():
+        for name, card, program in programs():
+            yield (os.path.join(CORPUS, target, name),
+                   bytes([CARDS[card]]) + program)
+
+
+def check(wanted):
+    """Are just these files there, with just this content?"""
+    there = {os.path.join(folder, name) for folder, _, names in
+             os.walk(CORPUS) for name in names}
+    bad = sorted(there ^ set(wanted))
+    for path in there & set(wanted):
+        with open(path, "rb") as file:
+            if file.read() != wanted[path]:
+                bad.append(path)
+    for path in bad:
+        print(f"{os.path.relpath(path)}: not as {sys.argv[0]} makes it")
+    return 1 if bad else 0
+
+
+def main():
+    """Writes the seeds, or compares them."""
+    wanted = dict(files())
+    if sys.argv[1:] == ["--check"]:
+        return check(wanted)
+    if sys.argv[1:]:
+        print(__doc__)
+        return 2
+    for path, content in wanted.items():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(content)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
