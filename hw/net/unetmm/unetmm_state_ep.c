@@ -331,8 +331,10 @@ static void state_miss(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
         return;
     }
     unetmm_stream_bool(st, &miss->write, "the right that a miss wants");
-    miss->leader = unetmm_stream_choice(st, miss->leader, n,
-                                        "the miss that another joined");
+    if (miss->state == UNETMM_MISS_JOINED) {
+        miss->leader = unetmm_stream_choice(st, miss->leader, n,
+                                            "the miss that another joined");
+    }
     unetmm_stream_u64(st, &miss->vpn);
     miss->npages = unetmm_stream_choice(st, miss->npages,
                                         UNETMM_REPLY_MAX_PAGES + 1,
