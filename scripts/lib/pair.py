@@ -12,6 +12,7 @@ a program, it runs two script files and prints what they said.
 """
 
 import argparse
+import copy
 import ctypes
 import json
 import os
@@ -21,6 +22,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.dont_write_bytecode = True
@@ -116,11 +118,16 @@ class Guest:
         self._options = vm.parse_options(arguments + list(options))
         self._process = None
         self._qmp = None
+        self._moves = 0
+        self._moving = threading.Lock()
 
     def start(self):
         """Starts QEMU; returns at once."""
-        command, descriptors = vm.prepare(self._options)
-        with open(self.stderr_path, "wb") as stderr:
+        self._start_qemu(self._options)
+
+    def _start_qemu(self, options):
+        command, descriptors = vm.prepare(options)
+        with open(self.stderr_path, "ab") as stderr:
             # The function makes one system call, which is safe after fork.
             self._process = subprocess.Popen(  # pylint: disable=W1509,R1732
                 command, stdin=subprocess.DEVNULL, stdout=stderr,
@@ -128,6 +135,53 @@ class Guest:
                 preexec_fn=die_with_parent)
         for descriptor in descriptors:
             os.close(descriptor)
+
+    def move(self, seconds=60):
+        """Saves the machine to a file, and goes on with it in another QEMU.
+
+        What is written from then on has files of its own: QEMU begins a file
+        when it opens it.
+        """
+        with self._moving:
+            saved = f"{self.qmp_path}.saved"
+            self.qmp("stop")
+            self.qmp("migrate", uri=f"file:{saved}")
+            self._await("query-migrate", ("completed", "failed"), "completed",
+                        seconds)
+            self.qmp("quit")
+            self._process.wait(seconds)
+            self._qmp.close()
+            self._qmp = None
+            self._moves += 1
+            moved = copy.copy(self._options)
+            moved.console = f"{self.console_path}.{self._moves}"
+            moved.results = f"{self.results_path}.{self._moves}"
+            moved.extra = [*moved.extra, "-incoming", f"file:{saved}"]
+            self._start_qemu(moved)
+            # It was stopped when it was saved, and so it is now.
+            self._await("query-status", ("paused",), "paused", seconds)
+            self.qmp("cont")
+            os.unlink(saved)
+
+    def _await(self, query, ends, good, seconds):
+        """Asks until the status is one of `ends`, which should be `good`."""
+        deadline = time.monotonic() + seconds
+        status = None
+        while status not in ends:
+            if time.monotonic() > deadline or not self.running():
+                raise GuestError(f"{self.name}: {query} says {status}; "
+                                 f"{self.trouble()}")
+            time.sleep(0.02)
+            status = self.qmp(query).get("status")
+        if status != good:
+            raise GuestError(f"{self.name}: {query} says {status}; "
+                             f"{self.trouble()}")
+
+    def _read_parts(self, path):
+        """A file and those that moves have added to it."""
+        return "".join(read_text(part) for part in
+                       [path, *(f"{path}.{n + 1}"
+                                for n in range(self._moves))])
 
     @property
     def pid(self):
@@ -140,20 +194,21 @@ class Guest:
 
     def results(self):
         """What the script has written so far, without the status line."""
-        lines = read_text(self.results_path).splitlines(keepends=True)
+        lines = self._read_parts(self.results_path).splitlines(keepends=True)
         return "".join(line for line in lines
                        if not line.startswith(STATUS_WORD))
 
     def status(self):
         """The script's exit status, or None if it has not ended."""
-        for line in reversed(read_text(self.results_path).splitlines()):
+        lines = self._read_parts(self.results_path).splitlines()
+        for line in reversed(lines):
             if line.startswith(STATUS_WORD):
                 return int(line.split()[1])
         return None
 
     def console(self):
         """What the kernel and /init have written so far."""
-        return read_text(self.console_path)
+        return self._read_parts(self.console_path)
 
     def qmp(self, name, /, **arguments):
         """Executes a QMP command; connects at the first call."""
@@ -174,7 +229,7 @@ class Guest:
         script did not come to its end.
         """
         try:
-            code = self._process.wait(seconds)
+            code = self._wait_for_last(seconds)
         except subprocess.TimeoutExpired:
             self.kill()
             raise GuestError(f"{self.name}: not done after {seconds:.0f} s; "
@@ -188,13 +243,23 @@ class Guest:
                              f"{self.trouble()}")
         return status
 
+    def _wait_for_last(self, seconds):
+        """Waits for the QEMU that the machine ends in; returns its status."""
+        deadline = time.monotonic() + seconds
+        while True:
+            process = self._process
+            code = process.wait(max(0, deadline - time.monotonic()))
+            with self._moving:
+                if process is self._process:
+                    return code
+
     def trouble(self):
         """The last words of QEMU, the script and the console."""
         parts = []
         for title, path in (("QEMU", self.stderr_path),
                             ("script", self.results_path),
                             ("console", self.console_path)):
-            tail = read_text(path).splitlines()[-15:]
+            tail = self._read_parts(path).splitlines()[-15:]
             if tail:
                 parts.append(f"{title} said:\n    " + "\n    ".join(tail))
         return "\n".join(parts) or "it said nothing"

@@ -191,7 +191,9 @@ def stage_unit(options):
         for line in file:
             test = json.loads(line)
             outcome = {"OK": PASS, "SKIP": SKIP}.get(test["result"], FAIL)
-            repeat = shown(test["command"], env)
+            own = {name: value for name, value in test.get("env", {}).items()
+                   if name.startswith("UNETMM_")}
+            repeat = shown(test["command"], {**env, **own})
             subtests = tap_results(f"{test['name']}: ",
                                    test.get("stdout", ""), repeat, 0,
                                    0 if outcome != FAIL else 1)

@@ -630,6 +630,7 @@ struct unetmm_ep_card fake_card(FakeEp *ep)
 
 void fake_ring_bell(FakeEp *ep)
 {
+    fake_may_migrate(ep->host);
     unetmm_core_doorbell(&ep->host->core, ep->id);
 }
 
@@ -808,6 +809,7 @@ void fake_check_frame(const FakeFrame *f, uint32_t len, uint32_t n)
 
 bool fake_receive(FakeHost *host, const FakeFrame *f)
 {
+    fake_may_migrate(host);
     return unetmm_core_receive(&host->core, f->data, f->bytes);
 }
 

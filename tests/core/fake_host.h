@@ -102,6 +102,14 @@ uint32_t fake_read32(FakeHost *host, uint64_t addr);
 void fake_snapshot(FakeHost *host);
 void fake_expect_only(FakeHost *host, uint64_t addr, size_t bytes);
 
+/*
+ * Saves the card, makes a new one and restores it there; nobody else notices,
+ * and saving again gives the same bytes.
+ */
+void fake_migrate(FakeHost *host);
+/* UNETMM_MIGRATE=n in the environment: at each n-th access from outside. */
+void fake_may_migrate(FakeHost *host);
+
 uint32_t fake_reg(FakeHost *host, uint32_t offset);
 void fake_set_reg(FakeHost *host, uint32_t offset, uint32_t value);
 uint64_t fake_counter(FakeHost *host, enum unetmm_counter counter);

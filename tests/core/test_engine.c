@@ -227,10 +227,11 @@ static void test_armed_once(void **state)
 static void test_arm_wraps(void **state)
 {
     Fix *f = *state;
-    UnetmmEp *ep = &f->h.core.eps[1];
     static const uint32_t start[] = { 0x7ffffffe, 0xfffffffe, 0xffffffff };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(start); i++) {
+        UnetmmEp *ep = &f->h.core.eps[1];
+
         ep->cq_prod = ep->cq_cons = start[i];
         fake_user_word(&f->a, offsetof(struct unetmm_ep_user, cq_cons),
                        start[i]);

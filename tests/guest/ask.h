@@ -8,7 +8,7 @@
 
 /*
  * Requests: "link on", "link off", "set PROPERTY VALUE" (of the card), "unplug",
- * "plug".  Skips the test if nobody is there to ask.
+ * "plug", "move" (the machine, to another QEMU).  Skips the test if nobody is there to ask.
  */
 void ask_host(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

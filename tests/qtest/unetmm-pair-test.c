@@ -987,24 +987,6 @@ static void test_info(void)
     machine_down(&m);
 }
 
-static void test_unmigratable(void)
-{
-    g_autofree char *said = NULL;
-    QDict *error;
-    Machine m;
-
-    wire_up(&m, "");
-    error = qtest_qmp_assert_failure_ref(
-        m.qts, "{ 'execute': 'migrate', 'arguments': { 'uri': "
-        "'tcp:127.0.0.1:1' } }");
-    g_assert_nonnull(strstr(qdict_get_str(error, "desc"), "unetmm"));
-    qobject_unref(error);
-    said = qtest_hmp(m.qts, "savevm x");
-    g_assert_nonnull(strstr(said, "unetmm"));
-    send_numbers(&m, 1, 1);
-    machine_down(&m);
-}
-
 /* ---- Behind a root port, and unplugged ---------------------------------- */
 
 #define RP_DEVFN    QPCI_DEVFN(3, 0)
@@ -1294,7 +1276,6 @@ int main(int argc, char **argv)
     qtest_add_func("/unetmm/knobs/seed", test_seed);
     qtest_add_func("/unetmm/monitor/qom", test_qom);
     qtest_add_func("/unetmm/monitor/info", test_info);
-    qtest_add_func("/unetmm/monitor/unmigratable", test_unmigratable);
     qtest_add_func("/unetmm/plug/root-port", test_root_port);
     qtest_add_func("/unetmm/plug/unplug-busy", test_unplug_busy);
     qtest_add_func("/unetmm/plug/unplug-wire-full", test_unplug_wire_full);

@@ -17,7 +17,6 @@
 #include "hw/pci/pcie.h"
 #include "hw/qdev-properties.h"
 #include "hw/resettable.h"
-#include "migration/vmstate.h"
 #include "net/hub.h"
 #include "qapi/error.h"
 #include "qemu/error-report.h"
@@ -255,6 +254,17 @@ static void unetmm_later_cb(void *opaque)
     unetmm_core_run(&s->core);
 }
 
+/*
+ * The net layer gives back what it has queued after this (it is told last), so
+ * that nothing of ours is on its way while the machine stands still.
+ */
+static void unetmm_vm_change(void *opaque, bool running, RunState state)
+{
+    UnetmmState *s = opaque;
+
+    unetmm_core_pause(&s->core, !running);
+}
+
 /* ---- Life --------------------------------------------------------------- */
 
 static bool unetmm_realize_pci(UnetmmState *s, Error **errp)
@@ -301,6 +311,7 @@ static void unetmm_realize(PCIDevice *pdev, Error **errp)
     s->later_timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, unetmm_later_cb, s);
     s->later_bh = qemu_bh_new_guarded(unetmm_later_cb, s,
                                       &dev->mem_reentrancy_guard);
+    s->incoming = g_byte_array_new();
     unetmm_core_init(&s->core, &s->params, &unetmm_host_ops, s);
     s->core.knobs = s->knobs;
     unetmm_core_set_seed(&s->core, s->knobs.seed);
@@ -309,6 +320,8 @@ static void unetmm_realize(PCIDevice *pdev, Error **errp)
                           &dev->mem_reentrancy_guard, s);
     qemu_format_nic_info_str(qemu_get_queue(s->nic), s->conf.macaddr.a);
     s->core.port.link = !qemu_get_queue(s->nic)->link_down;
+    s->core.paused = !runstate_is_running();
+    s->vm_change = qdev_add_vm_change_state_handler(dev, unetmm_vm_change, s);
 }
 
 /*
@@ -327,12 +340,14 @@ static void unetmm_exit(PCIDevice *pdev)
 {
     UnetmmState *s = UNETMM(pdev);
 
+    qemu_del_vm_change_state_handler(s->vm_change);
     unetmm_stop(s);
     qemu_del_nic(s->nic);
     timer_free(s->timer);
     timer_free(s->later_timer);
     qemu_bh_delete(s->later_bh);
     unetmm_core_free(&s->core);
+    g_byte_array_unref(s->incoming);
     msix_unuse_all_vectors(pdev);
     msix_uninit_exclusive_bar(pdev);
     pcie_cap_exit(pdev);
@@ -351,11 +366,6 @@ static void unetmm_reset_hold(Object *obj, ResetType type)
 
     unetmm_stop(s);
 }
-
-static const VMStateDescription unetmm_vmstate = {
-    .name = TYPE_UNETMM,
-    .unmigratable = 1,
-};
 
 static void unetmm_class_init(ObjectClass *class, void *data)
 {

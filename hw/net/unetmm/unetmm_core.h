@@ -22,6 +22,7 @@
 #define UNETMM_MAX_LOCAL        4096
 #define UNETMM_MAX_BUF_PAGES    1024    /* of a free buffer */
 #define UNETMM_HEAD_ASKS        4       /* of the first head in one activity */
+#define UNETMM_HOLD_NS          1000000 /* x-reorder: at most so long */
 #define UNETMM_EP_MISSES        (1 + UNETMM_MAX_HEADS)
 #define UNETMM_NUM_SOURCES      3
 #define UNETMM_NUM_POLICIES     2
@@ -350,6 +351,7 @@ struct UnetmmCore {
     uint32_t depth;             /* entry points on the stack */
     bool again;                 /* work was left for run_later */
     bool reset_wanted;          /* asked for while the engine was running */
+    bool paused;                /* unetmm_core_pause() */
     bool was_closed;            /* may_receive owed to the host */
     int64_t timer_ns;
 
@@ -382,6 +384,20 @@ bool unetmm_core_can_receive(UnetmmCore *core);
 bool unetmm_core_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes);
 /* The queued frame has gone (or was purged: sent false). */
 void unetmm_core_sent(UnetmmCore *core, bool sent);
+/* The machine stands still: no work, no frame either way, until it goes on. */
+void unetmm_core_pause(UnetmmCore *core, bool pause);
+
+/*
+ * All that the card is, in one stream, and back (unetmm_state.c).  Not from
+ * inside another call.  Params must be the same in both places; paused and the
+ * link stay those of the place.  Load believes nothing: false leaves the card
+ * as after a reset, and *why is one sentence, to be freed.
+ */
+GByteArray *unetmm_core_save(UnetmmCore *core);
+bool unetmm_core_load(UnetmmCore *core, const void *buf, size_t bytes,
+                      char **why);
+/* No card with these params saves more bytes. */
+uint64_t unetmm_core_save_limit(const UnetmmCore *core);
 
 /* ---- Inside the core ---------------------------------------------------- */
 
@@ -481,6 +497,9 @@ void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error);
 void unetmm_notify_flush(UnetmmCore *core);
 
 /* unetmm_ep.c */
+/* All of EP_CREATE that does not touch memory. */
+uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
+                        const struct unetmm_cmd_ep *cmd);
 uint8_t unetmm_ep_create(UnetmmCore *core, uint16_t id, uint16_t space,
                          const struct unetmm_cmd_ep *cmd);
 /* *wait: a page is moving; unetmm_cmd_close_done() will follow. */

@@ -82,7 +82,7 @@ static void engine_turn(UnetmmCore *core, UnetmmEp *ep, uint32_t *descriptors,
 bool unetmm_engine_may_run(const UnetmmCore *core)
 {
     return (core->ctrl & UNETMM_CTRL_ENABLE) && !core->reset_wanted &&
-           !(core->status & UNETMM_STATUS_FATAL);
+           !core->paused && !(core->status & UNETMM_STATUS_FATAL);
 }
 
 static void engine_work(UnetmmCore *core)
@@ -203,6 +203,18 @@ void unetmm_core_timer(UnetmmCore *core)
         }
     }
     unetmm_leave(core);
+}
+
+/*
+ * What has come to rest may be saved.  Going on is left for later, when all of
+ * the machine has been told: the engine uses memory, interrupts and the wire.
+ */
+void unetmm_core_pause(UnetmmCore *core, bool pause)
+{
+    core->paused = pause;
+    if (!pause) {
+        core->ops->run_later(core->host);
+    }
 }
 
 /* The value is ignored: the indices in memory say what there is to do. */

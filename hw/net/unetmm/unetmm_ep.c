@@ -37,8 +37,8 @@ static bool ep_args_ok(const UnetmmCore *core, const struct unetmm_cmd_ep *cmd)
            cmd->index % sizeof(struct unetmm_ep_index) == 0;
 }
 
-uint8_t unetmm_ep_create(UnetmmCore *core, uint16_t id, uint16_t space,
-                         const struct unetmm_cmd_ep *cmd)
+uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
+                        const struct unetmm_cmd_ep *cmd)
 {
     uint32_t generation;
     bool queued;
@@ -76,10 +76,20 @@ uint8_t unetmm_ep_create(UnetmmCore *core, uint16_t id, uint16_t space,
     ep->max_heads = cmd->pretranslate ?: core->params.pretranslate;
     ep->channels = g_new0(UnetmmChannel, core->params.channels);
     core->spaces[space].endpoints++;
-    ep->publish = true;
-    unetmm_ep_sync(core, ep);
     trace_unetmm_ep_create(id, space, ep->policy->name);
     return UNETMM_CS_OK;
+}
+
+uint8_t unetmm_ep_create(UnetmmCore *core, uint16_t id, uint16_t space,
+                         const struct unetmm_cmd_ep *cmd)
+{
+    uint8_t status = unetmm_ep_setup(core, id, space, cmd);
+
+    if (status == UNETMM_CS_OK) {
+        core->eps[id].publish = true;
+        unetmm_ep_sync(core, &core->eps[id]);
+    }
+    return status;
 }
 
 static void ep_finish(UnetmmCore *core, UnetmmEp *ep)

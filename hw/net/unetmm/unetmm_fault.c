@@ -275,7 +275,8 @@ void unetmm_miss_flush(UnetmmCore *core)
         /* Of those that missed in one run the first reports, the rest join. */
         if (miss->state == UNETMM_MISS_WANTED &&
             !miss_join(core, miss_ep(core, number), miss)) {
-            if (unetmm_ring_room(ring) <= (1u << ring->log2) / 4) {
+            if (!ring->enabled ||
+                unetmm_ring_room(ring) <= (1u << ring->log2) / 4) {
                 miss_full(core);
                 return;
             }

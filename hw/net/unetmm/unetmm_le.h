@@ -11,6 +11,11 @@
 #include "unetmm_hw.h"
 #include "unetmm_wire.h"
 
+static inline void unetmm_le_u16(uint16_t *v)
+{
+    *v = le16_to_cpu(*v);
+}
+
 static inline void unetmm_le_u32(uint32_t *v)
 {
     *v = le32_to_cpu(*v);

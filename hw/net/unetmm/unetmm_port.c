@@ -13,7 +13,6 @@
 #include "unetmm_le.h"
 
 #define UNETMM_ETH_HEADER       14
-#define UNETMM_HOLD_NS          1000000 /* x-reorder: at most so long */
 
 void unetmm_port_init(UnetmmCore *core)
 {
@@ -62,7 +61,7 @@ void unetmm_port_release(UnetmmCore *core, uint8_t *frame)
 /* Can a frame be given to the wire now? */
 bool unetmm_port_ready(const UnetmmCore *core)
 {
-    return !core->port.busy;
+    return !core->port.busy && !core->paused;
 }
 
 bool unetmm_port_local(const UnetmmCore *core, const uint8_t *frame)
@@ -224,7 +223,7 @@ static bool port_for_us(UnetmmCore *core, const uint8_t *frame, size_t bytes)
 bool unetmm_core_can_receive(UnetmmCore *core)
 {
     /* A card that does not run drops all: it must not block the wire. */
-    bool can = core->depth == 0 &&
+    bool can = core->depth == 0 && !core->paused &&
                (core->port.fifo_used < core->params.local_queue ||
                 !unetmm_engine_may_run(core));
 

@@ -9,6 +9,7 @@
 #include "hw/pci/pci_device.h"
 #include "net/net.h"
 #include "qom/object.h"
+#include "system/runstate.h"
 #include "unetmm_core.h"
 
 #define TYPE_UNETMM "unetmm"
@@ -31,8 +32,13 @@ struct UnetmmState {
     QEMUTimer *timer;
     QEMUTimer *later_timer;     /* stands in for the bottom half with icount */
     QEMUBH *later_bh;
+    VMChangeStateEntry *vm_change;
+    GByteArray *incoming;       /* the saved card, until all has been read */
     UnetmmCore core;
 };
+
+/* unetmm_vmstate.c */
+extern const VMStateDescription unetmm_vmstate;
 
 /* unetmm_qom.c: every property, its help text, and what QOM can show. */
 void unetmm_class_properties(ObjectClass *class);

@@ -359,6 +359,19 @@ bool unetmm_tlb_in_dma(const UnetmmTlb *tlb, uint16_t space, uint64_t first,
     return false;
 }
 
+bool unetmm_tlb_consistent(const UnetmmTlb *tlb)
+{
+    for (uint32_t i = 0; i < unetmm_tlb_capacity(tlb); i++) {
+        const UnetmmTlbEntry *e = tlb_at(tlb, i);
+
+        if (e->valid ? tlb_find(tlb, e->space, e->vpn) != i :
+            e->dying && !e->busy) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool unetmm_tlb_evict_one(UnetmmTlb *tlb, uint32_t id)
 {
     UnetmmTlbEntry *e = &tlb->entries[id];

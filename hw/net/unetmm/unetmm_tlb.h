@@ -109,6 +109,12 @@ uint32_t unetmm_tlb_invalidate(UnetmmTlb *tlb, uint16_t space, uint64_t first,
 bool unetmm_tlb_in_dma(const UnetmmTlb *tlb, uint16_t space, uint64_t first,
                        uint64_t last);
 
+/*
+ * Of a TLB that was put together from outside: is each entry where a lookup
+ * finds it, once, and is what is no longer valid held by somebody?
+ */
+bool unetmm_tlb_consistent(const UnetmmTlb *tlb);
+
 /* Evicts one entry that is not held, as an insert would; false if none. */
 bool unetmm_tlb_evict_one(UnetmmTlb *tlb, uint32_t id);
 

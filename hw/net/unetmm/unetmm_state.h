@@ -1,0 +1,35 @@
+/*
+ * unetmm: what is saved and restored, between the files that do it
+ *
+ * unetmm_state.c       the order of all, and the card itself
+ * unetmm_state_tlb.c   translations
+ * unetmm_state_ep.c    endpoints, sends and misses
+ * unetmm_state_port.c  frames, and the message that is landing
+ * unetmm_state_check.c what must hold between them
+ *
+ * Each function writes or reads, by the stream.  Numbers that follow from
+ * others are not saved: counts, holds on translations, addresses of pages.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef UNETMM_STATE_H
+#define UNETMM_STATE_H
+
+#include "unetmm_core.h"
+#include "unetmm_stream.h"
+
+void unetmm_state_tlb(UnetmmStream *st, UnetmmCore *core, UnetmmTlb *tlb);
+/* Holds the entry of one page of a transfer; `write`: the right it needs. */
+void unetmm_state_page(UnetmmStream *st, UnetmmCore *core, const UnetmmEp *ep,
+                       UnetmmPage *page, uint64_t vpn, bool write);
+void unetmm_state_eps(UnetmmStream *st, UnetmmCore *core);
+void unetmm_state_misses(UnetmmStream *st, UnetmmCore *core);
+void unetmm_state_port(UnetmmStream *st, UnetmmCore *core);
+void unetmm_state_landing(UnetmmStream *st, UnetmmCore *core);
+/* A frame or a part of one; allocates when it is read. */
+void unetmm_state_frame(UnetmmStream *st, UnetmmCore *core, uint8_t **frame,
+                        uint32_t from, uint32_t to);
+
+void unetmm_state_check(UnetmmStream *st, UnetmmCore *core);
+
+#endif /* UNETMM_STATE_H */

@@ -1,0 +1,121 @@
+/*
+ * unetmm: what must hold between the parts of a card that has been restored
+ *
+ * Each part has been checked by itself when it was read.  Here are the rules
+ * that join them, those on which the rest of the core relies without looking.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "unetmm_host.h"
+#include "unetmm_state.h"
+
+static bool ep_page_moving(const UnetmmEp *ep)
+{
+    return ep->tx.moving || ep->landing;
+}
+
+/* A stopped endpoint has let go of all but a page that is moving. */
+static void check_stopped(UnetmmStream *st, const UnetmmEp *ep)
+{
+    if (ep->nheads || (ep->tx.state != UNETMM_TX_IDLE && !ep->tx.moving) ||
+        (ep->closing && !ep_page_moving(ep))) {
+        unetmm_stream_refuse(st, "endpoint %u is stopped and goes on", ep->id);
+    }
+}
+
+/* Who waits for a translation has a miss, and nobody else has. */
+static void check_waiting(UnetmmStream *st, UnetmmEp *ep)
+{
+    bool waits[UNETMM_EP_MISSES] = {
+        ep->tx.blocked_on == UNETMM_BLOCKED_FAULT,
+    };
+
+    for (uint32_t i = 0; i < ep->nheads; i++) {
+        const UnetmmHead *head = unetmm_head_at(ep, i);
+
+        waits[1 + (head - ep->heads)] = head->state == UNETMM_HEAD_ASKED ||
+                                        head->state == UNETMM_HEAD_DEFERRED;
+    }
+    for (unsigned i = 0; i < UNETMM_EP_MISSES; i++) {
+        if (waits[i] != (ep->misses[i].state != UNETMM_MISS_NONE)) {
+            unetmm_stream_refuse(st, "endpoint %u waits for a translation "
+                                 "that it did not miss, or the reverse",
+                                 ep->id);
+        }
+    }
+}
+
+static bool joined_ok(const UnetmmCore *core, const UnetmmEp *ep,
+                      const UnetmmMiss *miss)
+{
+    const UnetmmMiss *leader = &core->misses[miss->leader];
+    const UnetmmEp *other = &core->eps[miss->leader / UNETMM_EP_MISSES];
+
+    return leader->state != UNETMM_MISS_NONE &&
+           leader->state != UNETMM_MISS_JOINED && other->live &&
+           other->space == ep->space && leader->write == miss->write;
+}
+
+static void check_miss(UnetmmStream *st, const UnetmmCore *core,
+                       uint32_t number)
+{
+    const UnetmmMiss *miss = &core->misses[number];
+    const UnetmmEp *ep = &core->eps[number / UNETMM_EP_MISSES];
+    bool head = number % UNETMM_EP_MISSES != 0;
+    bool asks;
+
+    if (miss->state == UNETMM_MISS_NONE) {
+        return;
+    }
+    if (!ep->live) {
+        unetmm_stream_refuse(st, "miss %u is of no endpoint", number);
+        return;
+    }
+    /* Only a source that takes answers can be waiting for one. */
+    asks = core->spaces[ep->space].source->insert;
+    if (miss->write != head ||
+        (!asks && miss->state != UNETMM_MISS_REFUSED) ||
+        (miss->state == UNETMM_MISS_WANTED && !miss->queued) ||
+        (miss->state == UNETMM_MISS_JOINED && !joined_ok(core, ep, miss))) {
+        unetmm_stream_refuse(st, "miss %u waits for what cannot come", number);
+    }
+}
+
+static void check_misses(UnetmmStream *st, const UnetmmCore *core)
+{
+    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+    uint32_t flying = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        UnetmmMissState state = core->misses[i].state;
+
+        check_miss(st, core, i);
+        flying += state == UNETMM_MISS_ASKED || state == UNETMM_MISS_DEFERRED;
+    }
+    /* Each of the list is in flight, and none twice: so all are in it. */
+    if (flying != core->in_flight_used ||
+        core->misses_asked > core->params.max_faults) {
+        unetmm_stream_refuse(st, "the misses in flight are not those asked");
+    }
+}
+
+void unetmm_state_check(UnetmmStream *st, UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.endpoints; i++) {
+        UnetmmEp *ep = &core->eps[i];
+
+        if (!ep->live) {
+            continue;
+        }
+        if (ep->error) {
+            check_stopped(st, ep);
+        }
+        check_waiting(st, ep);
+    }
+    check_misses(st, core);
+    if (!unetmm_tlb_consistent(&core->tlb) ||
+        !unetmm_tlb_consistent(&core->cache)) {
+        unetmm_stream_refuse(st, "a translation is where it cannot be found, "
+                             "there twice, or kept for nobody");
+    }
+}

@@ -1,0 +1,178 @@
+/*
+ * unetmm: saving and restoring frames, and the message that is landing
+ *
+ * A frame that the net layer had taken and not yet sent stays behind: it is a
+ * datagram lost, and counted where the card goes on.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "unetmm_host.h"
+#include "unetmm_state.h"
+
+void unetmm_state_frame(UnetmmStream *st, UnetmmCore *core, uint8_t **frame,
+                        uint32_t from, uint32_t to)
+{
+    if (unetmm_stream_reads(st)) {
+        *frame = unetmm_port_buffer(core);
+    }
+    unetmm_stream_bytes(st, *frame + from, to - from);
+}
+
+static void state_fifo(UnetmmStream *st, UnetmmCore *core)
+{
+    UnetmmPort *port = &core->port;
+    uint32_t n = core->params.local_queue;
+    uint32_t used = unetmm_stream_choice(st, port->fifo_used, n + 1,
+                                         "the local queue");
+
+    for (uint32_t i = 0; i < used && !st->wrong; i++) {
+        UnetmmQueued *q = &port->fifo[(port->fifo_first + i) % n];
+
+        q->bytes = unetmm_stream_choice(st, q->bytes, UNETMM_MAX_FRAME + 1,
+                                        "the length of a frame");
+        unetmm_state_frame(st, core, &q->frame, 0, q->bytes);
+        if (unetmm_stream_reads(st)) {
+            port->fifo_used++;
+        }
+    }
+}
+
+static void state_held(UnetmmStream *st, UnetmmCore *core)
+{
+    UnetmmPort *port = &core->port;
+    bool held = port->held;
+
+    unetmm_stream_bool(st, &held, "a frame held back");
+    if (!held) {
+        return;
+    }
+    port->held_bytes = unetmm_stream_choice(st, port->held_bytes,
+                                            UNETMM_MAX_FRAME + 1,
+                                            "the length of a frame");
+    if (port->held_bytes < sizeof(struct unetmm_frame)) {
+        unetmm_stream_refuse(st, "a frame is shorter than its header");
+    }
+    unetmm_state_frame(st, core, &port->held, 0, port->held_bytes);
+    unetmm_stream_time(st, &port->held_until_ns,
+                       core->ops->now_ns(core->host), UNETMM_HOLD_NS,
+                       "the end of a frame's delay");
+}
+
+void unetmm_state_port(UnetmmStream *st, UnetmmCore *core)
+{
+    bool behind = core->port.busy;
+
+    state_fifo(st, core);
+    state_held(st, core);
+    unetmm_stream_bool(st, &behind, "the frame in the net layer");
+    if (!unetmm_stream_reads(st) || st->wrong) {
+        return;
+    }
+    for (uint32_t i = 0; i < core->params.endpoints; i++) {
+        core->port.wanted |= core->eps[i].live &&
+            core->eps[i].tx.blocked_on == UNETMM_BLOCKED_WIRE;
+    }
+    if (behind) {
+        core->counters[UNETMM_C_drop_purged]++;
+        unetmm_engine_wire_room(core);
+    }
+}
+
+/* ---- The message that is landing ---------------------------------------- */
+
+static bool landing_ep_ok(const UnetmmCore *core, UnetmmEp *ep)
+{
+    const UnetmmLanding *rx = &core->rx;
+    const UnetmmHead *head = unetmm_head_at(ep, 0);
+
+    /* A stopped endpoint has no buffers any more; its message ends here. */
+    return ep->error ||
+           (ep->nheads && (head->state == UNETMM_HEAD_CHECK ||
+                           head->state == UNETMM_HEAD_READY) &&
+            head->addr == rx->addr && head->len >= rx->len &&
+            head->cookie == rx->cqe.cookie);
+}
+
+/* Where it has got to; the rest follows.  False: it could not have. */
+static bool landing_place(UnetmmCore *core)
+{
+    UnetmmLanding *rx = &core->rx;
+
+    if (!core->params.dma_page_ns || !rx->len ||
+        rx->addr > UINT64_MAX - (rx->len - 1) || rx->done >= rx->len ||
+        (rx->done && (rx->addr + rx->done) % UNETMM_PAGE_BYTES)) {
+        return false;
+    }
+    rx->npages = unetmm_pte_pages(rx->addr, rx->len);
+    rx->page = ((rx->addr + rx->done) >> UNETMM_PAGE_SHIFT) -
+               (rx->addr >> UNETMM_PAGE_SHIFT);
+    return rx->npages <= UNETMM_MAX_BUF_PAGES;
+}
+
+static void landing_pages(UnetmmStream *st, UnetmmCore *core,
+                          const UnetmmEp *ep)
+{
+    UnetmmLanding *rx = &core->rx;
+
+    for (uint32_t i = rx->page; i < rx->npages && !st->wrong; i++) {
+        unetmm_state_page(st, core, ep, &rx->pages[i],
+                          (rx->addr >> UNETMM_PAGE_SHIFT) + i, true);
+    }
+    if (unetmm_stream_reads(st) && !st->wrong) {
+        unetmm_page_move(&rx->pages[rx->page], true);
+    }
+}
+
+static void landing_fields(UnetmmStream *st, UnetmmCore *core)
+{
+    UnetmmLanding *rx = &core->rx;
+
+    rx->ep = unetmm_stream_choice(st, rx->ep, core->params.endpoints,
+                                  "the endpoint of a message");
+    unetmm_stream_u64(st, &rx->addr);
+    rx->len = unetmm_stream_choice(st, rx->len, UNETMM_MAX_PAYLOAD + 1,
+                                   "the length of a message");
+    rx->done = unetmm_stream_choice(st, rx->done, UNETMM_MAX_PAYLOAD + 1,
+                                    "what has landed of a message");
+    unetmm_stream_u64(st, &rx->cqe.cookie);
+    unetmm_stream_u16(st, &rx->cqe.channel);
+    rx->cqe.opcode = unetmm_stream_choice(st, rx->cqe.opcode,
+                                          UNETMM_CQE_CONTROL + 1,
+                                          "the kind of a message");
+    unetmm_stream_u64(st, &rx->cqe.source);
+    rx->cqe.len = rx->len;
+}
+
+void unetmm_state_landing(UnetmmStream *st, UnetmmCore *core)
+{
+    UnetmmLanding *rx = &core->rx;
+    bool active = rx->active;
+    UnetmmEp *ep;
+
+    unetmm_stream_bool(st, &active, "whether a message is landing");
+    if (!active) {
+        return;
+    }
+    if (unetmm_stream_reads(st)) {
+        memset(&rx->cqe, 0, sizeof(rx->cqe));
+    }
+    landing_fields(st, core);
+    ep = &core->eps[rx->ep];
+    if ((rx->cqe.opcode != UNETMM_CQE_RECEIVED &&
+         rx->cqe.opcode != UNETMM_CQE_CONTROL) || !ep->live ||
+        !landing_place(core) || !landing_ep_ok(core, ep)) {
+        unetmm_stream_refuse(st, "a message lands where it cannot");
+    }
+    if (st->wrong) {
+        return;
+    }
+    landing_pages(st, core, ep);
+    unetmm_stream_time(st, &rx->deadline_ns, core->ops->now_ns(core->host),
+                       core->params.dma_page_ns, "the end of a page");
+    unetmm_state_frame(st, core, &rx->frame, rx->done, rx->len);
+    if (unetmm_stream_reads(st)) {
+        rx->generation = ep->generation;
+        rx->active = rx->moving = true;
+        ep->landing = true;
+    }
+}

@@ -1,0 +1,782 @@
+/*
+ * unetmm: the card saved, thrown away and restored in the middle of everything
+ *
+ * The other test programs run a second time with that at every step
+ * (UNETMM_MIGRATE, see meson.build).  Here: a run with it and one without come
+ * to the same end, bit for bit; what must not fit together is refused; and a
+ * stream that somebody has changed is refused or does no harm.  UNETMM_SEED
+ * chooses the run.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "fixture.h"
+
+#define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
+#define PAGE_NS 1000
+#define STEPS   500
+#define FLIPS   3000            /* damaged streams for each scene */
+
+static void paged(UnetmmParams *p)
+{
+    p->dma_page_ns = PAGE_NS;
+}
+
+static void cramped(UnetmmParams *p)
+{
+    p->dma_page_ns = PAGE_NS;
+    p->tlb_sets = 8;
+    p->tlb_ways = 2;
+    p->tlb_victims = 4;
+    p->tlb_replace = UNETMM_TLB_REPLACE_RANDOM;
+    p->max_faults = 3;
+    p->local_queue = 4;
+    p->budget_descriptors = 3;
+}
+
+/* ---- A run with and a run without --------------------------------------- */
+
+typedef struct Run {
+    Fix f;
+    uint64_t random;
+    unsigned sent, done, posted, received, returned;
+} Run;
+
+static uint32_t rnd(Run *r, uint32_t n)
+{
+    return fake_random(&r->random) % n;
+}
+
+static void run_send(Run *r)
+{
+    FakeEp *ep = rnd(r, 2) ? &r->f.a : &r->f.b;
+    uint32_t len = rnd(r, 5) ? 41 + rnd(r, 2 * FAKE_PAGE) : rnd(r, 41);
+
+    if (r->sent - r->done < 8) {
+        fake_send_at(ep, rnd(r, 3) ? FIX_LOCAL : FIX_WIRE,
+                     PAGE(rnd(r, 16)) + rnd(r, 200), len, r->sent++);
+        fake_ring_bell(ep);
+    }
+}
+
+static void run_post(Run *r)
+{
+    if (r->posted - r->received - r->returned < 8) {
+        fake_post(rnd(r, 2) ? &r->f.a : &r->f.b, PAGE(16 + rnd(r, 16)),
+                  (2 + rnd(r, 2)) * FAKE_PAGE, r->posted++);
+    }
+}
+
+static void run_poll(Run *r)
+{
+    struct unetmm_cqe cqe;
+    struct unetmm_notify n;
+
+    for (unsigned i = 0; i < 2; i++) {
+        FakeEp *ep = i ? &r->f.a : &r->f.b;
+
+        while (fake_poll(ep, &cqe)) {
+            r->done += cqe.opcode == UNETMM_CQE_SENT;
+            r->returned += cqe.opcode == UNETMM_CQE_BUFFER;
+            r->received += cqe.opcode == UNETMM_CQE_RECEIVED &&
+                           !(cqe.flags & UNETMM_CQE_F_INLINE);
+        }
+        fake_user_word(ep, offsetof(struct unetmm_ep_user, cq_arm),
+                       (ep->cq_cons & UNETMM_ARM_COUNT) | UNETMM_ARM);
+    }
+    while (fake_notification(&r->f.d, &n)) {
+    }
+}
+
+static void run_memory(Run *r)
+{
+    FakeSpace *s = rnd(r, 2) ? r->f.s1 : r->f.s2;
+    FakeVpage *v = fake_vpage(s, PAGE(rnd(r, 32)));
+
+    if (rnd(r, 2)) {
+        /* Away now, back at one of the next steps. */
+        v->absent = true;
+    } else if (fake_invalidate(s, v->vpn << 12, FAKE_PAGE)) {
+        while (fake_reg(&r->f.h, UNETMM_REG_INV_CTRL)) {
+            fake_advance(&r->f.h, 100);
+        }
+    }
+}
+
+static void run_step(Run *r)
+{
+    FakeFrame *frame;
+
+    switch (rnd(r, 10)) {
+    case 0: case 1:
+        run_send(r);
+        break;
+    case 2:
+        run_post(r);
+        break;
+    case 3:
+        run_poll(r);
+        break;
+    case 4:
+        run_memory(r);
+        break;
+    case 5:
+        frame = fake_datagram(&r->f.b, FIX_WIRE, 12, 41 + rnd(r, 9000),
+                              rnd(r, 99));
+        /* Refused, the sender would keep it; here it is lost. */
+        fake_receive(&r->f.h, frame);
+        g_free(frame);
+        break;
+    case 6:
+        fake_serve(&r->f.d);
+        break;
+    case 7:
+        for (unsigned i = 0; i < 32; i++) {
+            fake_vpage(r->f.s1, PAGE(i))->absent = false;
+            fake_vpage(r->f.s2, PAGE(i))->absent = false;
+        }
+        fake_paged_in(&r->f.d);
+        fake_serve(&r->f.d);
+        break;
+    default:
+        fake_advance(&r->f.h, rnd(r, 3 * PAGE_NS));
+        fake_run_later(&r->f.h);
+        break;
+    }
+}
+
+static void run_start(Run *r, FixTune *tune, uint64_t seed)
+{
+    UnetmmParams p;
+
+    memset(r, 0, sizeof(*r));
+    r->random = seed;
+    fake_params(&p);
+    tune(&p);
+    fake_host_init(&r->f.h, &p);
+    fake_driver_init(&r->f.d, &r->f.h);
+    fake_driver_start(&r->f.d);
+    r->f.s1 = fake_space(&r->f.d, 1, UNETMM_SOURCE_TLB, 0);
+    r->f.s2 = fake_space(&r->f.d, 2, UNETMM_SOURCE_TLB, 0);
+    fake_map(r->f.s1, FIX_VA, FIX_PAGES * FAKE_PAGE, FAKE_RW);
+    fake_map(r->f.s2, FIX_VA, FIX_PAGES * FAKE_PAGE, FAKE_RW);
+    fake_ep_open(&r->f.a, &r->f.d, 1, r->f.s1);
+    fake_ep_open(&r->f.b, &r->f.d, 2, r->f.s2);
+    fake_connect(&r->f.a, &r->f.b, FIX_LOCAL, FIX_MTU);
+    fake_connect_peer(&r->f.a, FIX_WIRE, 11, FIX_MTU);
+    fake_connect_peer(&r->f.b, FIX_WIRE, 12, FIX_MTU);
+    fake_set_reg(&r->f.h, UNETMM_REG_RING(UNETMM_RING_NOTIFY) +
+                 UNETMM_RING_MODERATE, 2500);
+    fake_fill(r->f.s1, FIX_VA, 24 * FAKE_PAGE, 7);
+    fake_fill(r->f.s2, FIX_VA, 24 * FAKE_PAGE, 8);
+    r->f.h.core.knobs = (UnetmmKnobs) {
+        .loss = 20000, .dup = 20000, .reorder = 90000, .corrupt = 20000,
+        .force_miss = 20000, .force_evict = 20000,
+    };
+    unetmm_core_set_seed(&r->f.h.core, seed);
+}
+
+static void run_end(Run *r)
+{
+    fake_driver_free(&r->f.d);
+    fake_host_free(&r->f.h);
+}
+
+static void same_end(Run *with, Run *without)
+{
+    GByteArray *a = unetmm_core_save(&with->f.h.core);
+    GByteArray *b = unetmm_core_save(&without->f.h.core);
+
+    assert_int_equal(a->len, b->len);
+    assert_memory_equal(a->data, b->data, a->len);
+    assert_memory_equal(with->f.h.ram, without->f.h.ram, FAKE_RAM_BYTES);
+    assert_memory_equal(with->f.h.rights, without->f.h.rights,
+                        FAKE_RAM_BYTES);
+    assert_memory_equal(with->f.h.interrupts, without->f.h.interrupts,
+                        sizeof(with->f.h.interrupts));
+    assert_int_equal(with->f.h.wire->len, without->f.h.wire->len);
+    assert_int_equal(with->done, without->done);
+    assert_int_equal(with->received, without->received);
+    g_byte_array_unref(a);
+    g_byte_array_unref(b);
+}
+
+/* The same run twice, once with the card moved after every single step. */
+static void compare_runs(FixTune *tune)
+{
+    g_autofree Run *with = g_new(Run, 1);
+    g_autofree Run *without = g_new(Run, 1);
+
+    run_start(with, tune, fake_seed());
+    run_start(without, tune, fake_seed());
+    for (unsigned i = 0; i < STEPS; i++) {
+        run_step(without);
+        run_step(with);
+        fake_migrate(&with->f.h);
+    }
+    same_end(with, without);
+    assert_true(with->done > 10 && with->received > 3);
+    run_end(with);
+    run_end(without);
+}
+
+static void test_run_paged(void **state)
+{
+    compare_runs(paged);
+}
+
+static void test_run_cramped(void **state)
+{
+    compare_runs(cramped);
+}
+
+/* ---- In the middle of each kind of transfer ----------------------------- */
+
+/*
+ * Endpoint a: a page is moving; b: a message lands in its buffer, its second
+ * page invalidated and the first one waited for; both owe and wait for things.
+ */
+static void busy_scene(Fix *f)
+{
+    struct unetmm_fault miss;
+
+    fake_insert(f->s1, PAGE(0), 3, NULL);
+    fake_insert(f->s2, PAGE(0), 3, NULL);
+    fake_fill(f->s1, PAGE(0), 3 * FAKE_PAGE, 5);
+    fake_post(&f->b, PAGE(0), 2 * FAKE_PAGE, 50);
+    fake_post(&f->b, PAGE(8), 2 * FAKE_PAGE, 51);
+    fake_ring_bell(&f->b);
+    /* The second buffer is asked for, taken and not answered. */
+    assert_true(fake_fault(&f->d, &miss));
+    fake_send_at(&f->a, FIX_LOCAL, PAGE(0), 2 * FAKE_PAGE, 1);
+    fake_ring_bell(&f->a);
+    fake_advance(&f->h, 2 * PAGE_NS);
+    assert_true(f->h.core.rx.active);
+    fake_send_at(&f->a, FIX_LOCAL, PAGE(1), FAKE_PAGE + 5, 2);
+    fake_send_inline(&f->a, FIX_WIRE, 3, 30, 3, 0);
+    fake_ring_bell(&f->a);
+    fake_send_at(&f->b, FIX_WIRE, PAGE(20), 500, 4);
+    fake_ring_bell(&f->b);
+    assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_TIME);
+    assert_int_equal(f->h.core.eps[2].tx.blocked_on, UNETMM_BLOCKED_FAULT);
+    /* A datagram waits behind the one that lands. */
+    fake_deliver(&f->h, fake_datagram(&f->b, FIX_WIRE, 12, 20, 6));
+    assert_int_equal(f->h.core.port.fifo_used, 1);
+}
+
+static void test_busy(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_cqe cqe;
+
+    busy_scene(f);
+    assert_true(fake_invalidate(f->s1, PAGE(1), FAKE_PAGE));
+    fake_migrate(&f->h);
+    assert_int_equal(fake_reg(&f->h, UNETMM_REG_INV_CTRL), UNETMM_INV_BUSY);
+    assert_int_equal(f->h.core.tlb.moving, 2);
+    fake_advance(&f->h, PAGE_NS);
+    assert_int_equal(fake_reg(&f->h, UNETMM_REG_INV_CTRL), 0);
+    fake_paged_in(&f->d);
+    for (unsigned i = 0; i < 8; i++) {
+        fake_migrate(&f->h);
+        fake_serve(&f->d);
+        fake_advance(&f->h, PAGE_NS);
+    }
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 3);
+    fake_expect_none(&f->a);
+    cqe = fake_expect(&f->b, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 50);
+    assert_int_equal(cqe.len, 2 * FAKE_PAGE);
+    fake_check(f->s2, PAGE(0), 2 * FAKE_PAGE, 5);
+}
+
+static void test_closing(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 1 };
+    struct unetmm_cmd_done done;
+    uint16_t tag;
+
+    busy_scene(f);
+    tag = fake_issue(&f->d, cmd);
+    cmd.ep = 2;
+    fake_issue(&f->d, cmd);
+    assert_false(fake_done(&f->d, &done));
+    fake_migrate(&f->h);
+    assert_int_equal(f->h.core.closing, 2);
+    fake_advance(&f->h, PAGE_NS);
+    assert_true(fake_done(&f->d, &done));
+    assert_true(fake_done(&f->d, &done));
+    assert_true(done.tag == tag || done.tag == tag + 1);
+    fake_migrate(&f->h);
+    assert_int_equal(f->h.core.closing, 0);
+    assert_int_equal(f->h.core.tlb.used, 0);
+}
+
+/* The frame that the net layer had stays there: lost, counted, not waited for. */
+static void test_left_behind(void **state)
+{
+    Fix *f = *state;
+
+    f->h.answer = UNETMM_SENT_QUEUED;
+    fake_send_inline(&f->a, FIX_WIRE, 1, 30, 1, 0);
+    fake_send_inline(&f->a, FIX_WIRE, 2, 30, 2, 0);
+    fake_ring_bell(&f->a);
+    assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_WIRE);
+    assert_int_equal(f->h.wire->len, 1);
+    f->h.answer = UNETMM_SENT_DONE;
+    {
+        GByteArray *saved = unetmm_core_save(&f->h.core);
+        g_autofree char *why = NULL;
+
+        f->h.core.port.busy = false;    /* the new place's wire is free */
+        assert_true(unetmm_core_load(&f->h.core, saved->data, saved->len,
+                                     &why));
+        g_byte_array_unref(saved);
+    }
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_purged), 1);
+    fake_run_later(&f->h);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+    assert_int_equal(f->h.wire->len, 2);
+}
+
+/* A card that stands still does nothing, takes nothing and forgets nothing. */
+static void test_pause(void **state)
+{
+    Fix *f = *state;
+    FakeFrame *frame = fake_datagram(&f->a, FIX_WIRE, 11, 30, 6);
+    uint64_t writes;
+
+    unetmm_core_pause(&f->h.core, true);
+    writes = f->h.writes;
+    fake_send_inline(&f->a, FIX_WIRE, 1, 30, 1, 0);
+    fake_ring_bell(&f->a);
+    assert_false(fake_receive(&f->h, frame));
+    fake_run_later(&f->h);
+    assert_int_equal(f->h.wire->len, 0);
+    assert_int_equal(f->h.writes, writes);
+    fake_migrate(&f->h);
+    unetmm_core_pause(&f->h.core, false);
+    fake_run_later(&f->h);
+    assert_int_equal(f->h.may_receive, 1);
+    assert_true(fake_receive(&f->h, frame));
+    g_free(frame);
+    assert_int_equal(f->h.wire->len, 1);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
+}
+
+/* The link is the new place's; a change is an event. */
+static void test_link(void **state)
+{
+    Fix *f = *state;
+    GByteArray *saved = unetmm_core_save(&f->h.core);
+    g_autofree char *why = NULL;
+
+    f->h.core.port.link = false;
+    assert_true(unetmm_core_load(&f->h.core, saved->data, saved->len, &why));
+    assert_false(fake_reg(&f->h, UNETMM_REG_STATUS) & UNETMM_STATUS_LINK);
+    assert_true(fake_reg(&f->h, UNETMM_REG_EVENTS) & UNETMM_EVENT_LINK);
+    g_byte_array_unref(saved);
+}
+
+/* A snapshot is loaded into a card that has gone on, and goes back in time. */
+static void test_snapshot(void **state)
+{
+    Fix *f = *state;
+    GByteArray *saved, *again;
+    g_autofree uint8_t *ram = NULL;
+    g_autofree char *why = NULL;
+
+    busy_scene(f);
+    saved = unetmm_core_save(&f->h.core);
+    ram = g_memdup2(f->h.ram, FAKE_RAM_BYTES);
+    fake_advance(&f->h, PAGE_NS);
+    fake_advance(&f->h, PAGE_NS);
+    fake_serve(&f->d);
+    memcpy(f->h.ram, ram, FAKE_RAM_BYTES);
+    assert_true(unetmm_core_load(&f->h.core, saved->data, saved->len, &why));
+    again = unetmm_core_save(&f->h.core);
+    assert_int_equal(saved->len, again->len);
+    assert_memory_equal(saved->data, again->data, saved->len);
+    assert_true(unetmm_core_load(&f->h.core, saved->data, saved->len, &why));
+    assert_int_equal(f->h.core.tlb.moving, 2);
+    g_byte_array_unref(saved);
+    g_byte_array_unref(again);
+}
+
+/* ---- What does not fit together ----------------------------------------- */
+
+#define OTHERS(X) \
+    X("endpoints", endpoints, 9) \
+    X("spaces", spaces, 9) \
+    X("channels", channels, 17) \
+    X("tlb-sets", tlb_sets, 128) \
+    X("tlb-ways", tlb_ways, 2) \
+    X("tlb-victims", tlb_victims, 17) \
+    X("tlb-index", tlb_index, 1) \
+    X("tlb-replace", tlb_replace, 1) \
+    X("cache-entries", cache_entries, 128) \
+    X("pretranslate", pretranslate, 5) \
+    X("fault-batch", fault_batch, 17) \
+    X("max-faults", max_faults, 65) \
+    X("user-mtu", user_mtu, 9001) \
+    X("local-queue", local_queue, 65) \
+    X("x-dma-page-ns", dma_page_ns, 1) \
+    X("mac", mac[5], 0x77)
+
+static void other_params(unsigned n, UnetmmParams *p, const char **name)
+{
+    unsigned i = 0;
+
+#define CASE(property, field, v) \
+    if (i++ == n) { \
+        p->field = v; \
+        *name = property; \
+    }
+    OTHERS(CASE)
+#undef CASE
+}
+
+/* A sentence that begins with the property, and a card that works as new. */
+static void test_mismatch(void **state)
+{
+    Fix *f = *state;
+    GByteArray *saved;
+
+    busy_scene(f);
+    saved = unetmm_core_save(&f->h.core);
+    for (unsigned n = 0; ; n++) {
+        g_autofree char *why = NULL;
+        const char *name = NULL;
+        UnetmmParams p = f->h.core.params;
+        FakeHost other;
+
+        other_params(n, &p, &name);
+        if (!name) {
+            assert_true(n > 10);
+            break;
+        }
+        fake_host_init(&other, &p);
+        assert_false(unetmm_core_load(&other.core, saved->data, saved->len,
+                                      &why));
+        assert_int_equal(strncmp(why, name, strlen(name)), 0);
+        assert_int_equal(fake_reg(&other, UNETMM_REG_CTRL), 0);
+        fake_host_free(&other);
+    }
+    g_byte_array_unref(saved);
+}
+
+static void test_truncated(void **state)
+{
+    Fix *f = *state;
+    GByteArray *saved;
+    FakeHost other;
+
+    busy_scene(f);
+    saved = unetmm_core_save(&f->h.core);
+    fake_host_init(&other, &f->h.core.params);
+    for (unsigned n = 0; n < saved->len; n += n < 400 ? 1 : 13) {
+        g_autofree char *why = NULL;
+        /* Memory of just that size, so that the sanitizer sees one too far. */
+        g_autofree uint8_t *cut = g_memdup2(saved->data, n);
+
+        assert_false(unetmm_core_load(&other.core, cut, n, &why));
+        assert_non_null(strstr(why, "too early"));
+    }
+    g_byte_array_set_size(saved, saved->len + 1);
+    {
+        g_autofree char *why = NULL;
+
+        assert_false(unetmm_core_load(&other.core, saved->data, saved->len,
+                                      &why));
+    }
+    fake_host_free(&other);
+    g_byte_array_unref(saved);
+}
+
+/* ---- Streams that somebody has changed ---------------------------------- */
+
+/* What no card can be, each with a part of the sentence that says so. */
+#define LIES(X) \
+    X(c->eps[2].heads[1].len = 0, "a free buffer that it would have refused") \
+    X(c->eps[2].heads[1].addr = -5, "a free buffer that it would have") \
+    X(c->eps[2].heads[1].len = 1 << 30, "a free buffer that it would have") \
+    X(c->eps[2].heads[1].state = UNETMM_HEAD_READY, "the reverse") \
+    X(c->eps[2].heads[1].state = 77, "the state of a free buffer is 77") \
+    X(c->eps[2].nheads = 9, "the number of free buffers") \
+    X(c->eps[2].tx.blocked_on = UNETMM_BLOCKED_NOT, "the reverse") \
+    X(c->eps[2].tx.blocked_on = UNETMM_BLOCKED_CQ, "waits for nothing") \
+    X(c->eps[1].tx.seg_off++, "do not agree") \
+    X(c->eps[1].tx.done++, "do not agree") \
+    X(c->eps[1].tx.segs[0].addr += FAKE_PAGE, "of something else") \
+    X(c->eps[1].tx.segs[0].addr = -1, "wraps round") \
+    X(c->eps[1].tx.slots = 0, "fits no queue") \
+    X(c->eps[1].tx.opcode = UNETMM_OP_CONTROL, "may not send this") \
+    X(c->eps[1].tx.deadline_ns += 5 * PAGE_NS, "too far ahead") \
+    X(c->eps[1].tx.page.id = 7, "of something else") \
+    X(c->eps[2].error = true, "stopped and goes on") \
+    X(c->eps[1].closing = true, "stopped and not stopped") \
+    X(c->eps[1].cq_prod += 40, "out of its queue") \
+    X(c->eps[1].fq_log2 = 15, "could not have been created") \
+    X(c->spaces[1].live = false, "of a space that has none") \
+    X(c->spaces[2].table = 5, "could not have been created") \
+    X(c->eps[1].channels[1].mtu = 1, "could not have been set") \
+    X(c->misses[UNETMM_EP_MISSES * 2 + 2].state = UNETMM_MISS_NONE, \
+      "not in flight") \
+    X(c->misses[UNETMM_EP_MISSES * 2 + 2].npages = 0, "there cannot be") \
+    X(c->misses[UNETMM_EP_MISSES * 2 + 2].write = false, "cannot come") \
+    X(c->misses[UNETMM_EP_MISSES * 3].state = UNETMM_MISS_WANTED; \
+      c->misses[UNETMM_EP_MISSES * 3].npages = 1, \
+      "of no endpoint") \
+    X(c->in_flight[c->in_flight_used] = c->in_flight[0]; c->in_flight_used++, \
+      "not in flight") \
+    X(c->in_flight_used = 0, "not those asked") \
+    X(c->ready[0] = c->ready[1] = 1; c->ready_used = 2, "served twice") \
+    X(c->wanted[0] = c->wanted[1] = 1; c->wanted_first = 0; \
+      c->wanted_used = 2, "reported twice") \
+    X(c->tlb.slot[0] = c->tlb.slot[1], "in two slots") \
+    X(idle(c)->valid = false; idle_dying(c), "kept for nobody") \
+    X(idle(c)->vpn += 1, "cannot be found") \
+    X(idle(c)->space = 5, "of a space that has none") \
+    X(idle(c)->pte = 0, "of a space that has none") \
+    X(c->rx.done += 5, "lands where it cannot") \
+    X(c->rx.addr += FAKE_PAGE, "lands where it cannot") \
+    X(c->rx.len = 0, "lands where it cannot") \
+    X(c->rx.ep = 1, "lands where it cannot") \
+    X(c->rx.cqe.cookie = 3, "lands where it cannot") \
+    X(c->rings[UNETMM_RING_FAULT].log2 = 40, "no driver could have set") \
+    X(c->rings[UNETMM_RING_CMD].prod += 70, "no driver could have set") \
+    X(c->rings[UNETMM_RING_NOTIFY].enabled = false; \
+      c->rings[UNETMM_RING_NOTIFY].prod = 1, "off has indices") \
+    X(c->random = 0, "have no state") \
+    X(c->knobs.loss = 2000000, "a rate of misbehaviour") \
+    X(c->ctrl = UNETMM_CTRL_RESET, "CTRL is 2") \
+    X(c->status = UNETMM_STATUS_LINK, "STATUS has bits") \
+    X(c->inv_going_space = 8, "the space invalidated") \
+    X(c->vectors[0].not_before_ns = INT64_MAX, "too far ahead")
+
+/* A translation that nothing uses. */
+static UnetmmTlbEntry *idle(UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < unetmm_tlb_capacity(&core->tlb); i++) {
+        UnetmmTlbEntry *e = &core->tlb.entries[i];
+
+        if ((e->valid || e->stamp) && !e->busy) {
+            return e;
+        }
+    }
+    fail();
+    return NULL;
+}
+
+static void idle_dying(UnetmmCore *core)
+{
+    idle(core)->dying = true;
+}
+
+/* Each in a scene of its own, for a core that is wrong is of no more use. */
+static void tell_lie(unsigned number, const char **expected, bool *told)
+{
+    void *state = (void *)paged;
+    g_autofree char *why = NULL;
+    GByteArray *saved;
+    unsigned n = 0;
+    FakeHost other;
+    UnetmmCore *c;
+    Fix *f;
+
+    fix_setup(&state);
+    f = state;
+    busy_scene(f);
+    c = &f->h.core;
+#define LIE(statement, sentence) \
+    if (n++ == number) { \
+        *expected = sentence; \
+        statement; \
+    }
+    LIES(LIE)
+#undef LIE
+    *told = number < n;
+    saved = unetmm_core_save(c);
+    fake_host_init(&other, &c->params);
+    if (*told) {
+        if (unetmm_core_load(&other.core, saved->data, saved->len, &why)) {
+            fail_msg("lie %u is believed: %s", number, *expected);
+        } else if (!strstr(why, *expected)) {
+            fail_msg("lie %u: \"%s\" is not in: %s", number, *expected, why);
+        }
+    }
+    g_byte_array_unref(saved);
+    fake_host_free(&other);
+    fix_teardown(&state);
+}
+
+static void test_lies(void **state)
+{
+    bool told = true;
+
+    for (unsigned i = 0; told; i++) {
+        const char *expected = NULL;
+
+        tell_lie(i, &expected, &told);
+    }
+}
+
+static void answer_all(UnetmmCore *core, uint64_t list)
+{
+    for (unsigned i = 0; i < 64 && core->in_flight_used; i++) {
+        uint32_t number = core->in_flight[i % core->in_flight_used];
+        struct unetmm_cmd_reply reply = {
+            .fault_id = (uint32_t)core->misses[number].generation << 16 |
+                        number,
+            .status = i % 4, .error = i % UNETMM_NUM_ST, .npages = i % 3,
+            .vaddr = core->misses[number].vpn << UNETMM_PAGE_SHIFT,
+            .list = list,
+        };
+        uint32_t taken;
+
+        unetmm_enter(core);
+        unetmm_fault_reply(core, core->eps[number / UNETMM_EP_MISSES].space,
+                           &reply, &taken);
+        unetmm_leave(core);
+    }
+}
+
+/* Everything that a card can be asked to do, whatever it believes it is. */
+static void use_hard(FakeHost *h, FakeEp *ep, uint64_t list)
+{
+    UnetmmCore *core = &h->core;
+    FakeFrame *frame;
+
+    unetmm_core_set_link(core, true);
+    for (unsigned round = 0; round < 4; round++) {
+        for (uint32_t i = 0; i < core->params.endpoints; i++) {
+            unetmm_core_doorbell(core, i);
+        }
+        for (unsigned i = UNETMM_RING_CMDC; i < UNETMM_NUM_RINGS; i++) {
+            uint32_t reg = UNETMM_REG_RING(i);
+
+            fake_set_reg(h, reg + UNETMM_RING_CONS,
+                         fake_reg(h, reg + UNETMM_RING_PROD));
+        }
+        answer_all(core, list);
+        frame = fake_datagram(ep, FIX_WIRE, 10 + ep->id, 20 + round * 3000, 9);
+        fake_receive(h, frame);
+        g_free(frame);
+        unetmm_core_sent(core, round & 1);
+        h->now = MAX(h->now, MIN(h->timer, h->now + 10 * PAGE_NS));
+        unetmm_core_timer(core);
+        for (unsigned i = 0; h->later && i < 10; i++) {
+            h->later--;
+            unetmm_core_run(core);
+        }
+        fake_set_reg(h, UNETMM_REG_INV_SPACE, round);
+        fake_set_reg(h, UNETMM_REG_INV_LAST_HI, UINT32_MAX);
+        fake_set_reg(h, UNETMM_REG_INV_CTRL, 1);
+        if (round == 1) {
+            fake_migrate(h);
+        }
+    }
+}
+
+/* 1 to 4 changes of a kind that finds its way past simple checks. */
+static void damage(uint64_t *random, GByteArray *stream)
+{
+    for (unsigned n = 1 + fake_random(random) % 4; n; n--) {
+        uint32_t at = fake_random(random) % stream->len;
+
+        switch (fake_random(random) % 4) {
+        case 0:
+            stream->data[at] = fake_random(random) % 6;
+            break;
+        case 1:
+            stream->data[at] += fake_random(random) & 1 ? 1 : -1;
+            break;
+        case 2:
+            stream->data[at] = stream->data[fake_random(random) %
+                                            stream->len];
+            break;
+        default:
+            stream->data[at] ^= 1u << fake_random(random) % 8;
+            break;
+        }
+    }
+}
+
+static void flips(Fix *f, unsigned salt)
+{
+    GByteArray *saved = unetmm_core_save(&f->h.core);
+    uint64_t random = fake_seed() + salt;
+    unsigned taken = 0, refused = 0;
+    unsigned times = getenv("UNETMM_LONG") ? 100 * FLIPS : FLIPS;
+
+    f->h.lenient = true;
+    f->d.watch = false;
+    fake_rights(&f->h, FAKE_RAM_BASE, FAKE_RAM_BYTES, FAKE_RW);
+    for (unsigned i = 0; i < times; i++) {
+        GByteArray *bad = g_byte_array_new();
+        g_autofree char *why = NULL;
+
+        g_byte_array_append(bad, saved->data, saved->len);
+        damage(&random, bad);
+        if (unetmm_core_load(&f->h.core, bad->data, bad->len, &why)) {
+            taken++;
+            use_hard(&f->h, &f->b, f->d.list);
+        } else {
+            refused++;
+            assert_true(strlen(why) > 10);
+            assert_int_equal(f->h.core.tlb.used, 0);
+        }
+        unetmm_core_reset(&f->h.core);
+        fake_wire_clear(&f->h);
+        assert_int_equal(f->h.core.tlb.moving, 0);
+        g_byte_array_unref(bad);
+    }
+    print_message("# %u damaged streams taken, %u refused\n", taken, refused);
+    assert_true(taken > times / 50 && refused > times / 50);
+    g_byte_array_unref(saved);
+}
+
+static void test_flips_busy(void **state)
+{
+    Fix *f = *state;
+
+    busy_scene(f);
+    fake_invalidate(f->s1, PAGE(1), FAKE_PAGE);
+    flips(f, 1);
+}
+
+static void test_flips_run(void **state)
+{
+    g_autofree Run *r = g_new(Run, 1);
+
+    run_start(r, cramped, fake_seed() + 2);
+    for (unsigned i = 0; i < 60; i++) {
+        run_step(r);
+    }
+    flips(&r->f, 3);
+    run_end(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_run_paged),
+        cmocka_unit_test(test_run_cramped),
+        fix_test_with(test_busy, paged),
+        fix_test_with(test_closing, paged),
+        fix_test(test_left_behind),
+        fix_test(test_pause),
+        fix_test(test_link),
+        fix_test_with(test_snapshot, paged),
+        fix_test_with(test_mismatch, paged),
+        fix_test_with(test_truncated, paged),
+        cmocka_unit_test(test_lies),
+        fix_test_with(test_flips_busy, paged),
+        cmocka_unit_test(test_flips_run),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,454 @@
+/*
+ * unetmm qtests: the card moved to another QEMU in the middle of everything
+ *
+ * The machine is saved to a file and restored by a second QEMU; the driver and
+ * its processes, which are this test, go on there.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "qemu/osdep.h"
+#include "qemu/crc32c.h"
+#include "hw/pci/pci_regs.h"
+#include "libqos/malloc-pc.h"
+#include "libqos/pci-pc.h"
+#include "qobject/qdict.h"
+#include "unetmm-lib.c"
+
+#define PAGE_NS     1000
+#define LEN         (2 * UNETMM_PAGE_BYTES)
+#define LOG2        5
+#define MAC         "52:54:00:aa:00:01"
+#define CARD        "-netdev dgram,id=n0,local.type=fd,local.str=%d " \
+                    "-device unetmm,netdev=n0,addr=04.0,mac=" MAC \
+                    ",x-dma-page-ns=1000%s"
+
+static const uint8_t peer_mac[6] = { 0x52, 0x54, 0, 0xaa, 0, 9 };
+
+/* One QEMU, the test's end of its wire, and what it says. */
+typedef struct Machine {
+    QTestState *qts;
+    QGuestAllocator alloc;
+    QPCIBus *bus;
+    QUnetmm card;
+    int wire;
+    char *said;                 /* path of its stderr */
+} Machine;
+
+/* The scene: four endpoints, each in a space of its own. */
+typedef struct Scene {
+    Machine *m;
+    QUnetmmEp eps[4];
+    QUnetmmBuf src, dst;
+    struct unetmm_fault miss;
+} Scene;
+
+/* ---- Machines ----------------------------------------------------------- */
+
+static void machine_up(Machine *m, const char *properties, const char *more)
+{
+    struct timeval limit = { .tv_sec = 30 };
+    int fds[2], said;
+
+    memset(m, 0, sizeof(*m));
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), ==, 0);
+    fcntl(fds[0], F_SETFD, FD_CLOEXEC);
+    setsockopt(fds[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    said = g_file_open_tmp("unetmm-said.XXXXXX", &m->said, NULL);
+    g_assert_cmpint(said, >=, 0);
+    close(said);
+    m->qts = qtest_initf("-machine q35 -nodefaults -m 32 " CARD " %s 2>%s",
+                         fds[1], properties, more, m->said);
+    close(fds[1]);
+    m->wire = fds[0];
+    pc_alloc_init(&m->alloc, m->qts, ALLOC_NO_FLAGS);
+    m->bus = qpci_new_pc(m->qts, &m->alloc);
+    qtest_qmp_assert_success(
+        m->qts, "{ 'execute': 'migrate-set-capabilities', 'arguments': "
+        "{ 'capabilities': [ { 'capability': 'events', 'state': true } ] } }");
+}
+
+static void machine_down(Machine *m)
+{
+    qpci_free_pc(m->bus);
+    alloc_destroy(&m->alloc);
+    qtest_quit(m->qts);
+    close(m->wire);
+    unlink(m->said);
+    g_free(m->said);
+}
+
+/* Waits until the migration has ended; did it end well? */
+static bool migration_ended(Machine *m)
+{
+    for (;;) {
+        QDict *event = qtest_qmp_eventwait_ref(m->qts, "MIGRATION");
+        const char *status = qdict_get_str(qdict_get_qdict(event, "data"),
+                                           "status");
+        bool good = !strcmp(status, "completed");
+        bool bad = !strcmp(status, "failed");
+
+        qobject_unref(event);
+        if (good || bad) {
+            return good;
+        }
+    }
+}
+
+static char *save(Machine *m)
+{
+    char *path = NULL;
+    int fd = g_file_open_tmp("unetmm-saved.XXXXXX", &path, NULL);
+    g_autofree char *uri = g_strdup_printf("file:%s", path);
+
+    g_assert_cmpint(fd, >=, 0);
+    close(fd);
+    qtest_qmp_assert_success(m->qts, "{ 'execute': 'migrate', 'arguments': "
+                             "{ 'uri': %s } }", uri);
+    g_assert_true(migration_ended(m));
+    return path;
+}
+
+/* A second machine that is given the file.  False: it has refused it. */
+static bool restore(Machine *to, const char *properties, const char *path)
+{
+    g_autofree char *uri = g_strdup_printf("file:%s", path);
+
+    machine_up(to, properties, "-incoming defer");
+    qtest_qmp_assert_success(
+        to->qts, "{ 'execute': 'migrate-incoming', 'arguments': "
+        "{ 'uri': %s, 'exit-on-error': false } }", uri);
+    return migration_ended(to);
+}
+
+/* The same card, its driver's memory and all, in another machine. */
+static void move(Machine *from, Machine *to, const char *properties)
+{
+    g_autofree char *path = save(from);
+    g_autofree char *said = NULL;
+
+    if (!restore(to, properties, path)) {
+        g_file_get_contents(to->said, &said, NULL, NULL);
+        g_error("not restored: %s", said);
+    }
+    unlink(path);
+    /* It runs: that comes before the migration is said to have ended. */
+    to->card = from->card;
+    to->card.dev.bus = to->bus;
+    to->card.alloc = &to->alloc;
+}
+
+static void scene_move(Scene *s, Machine *to)
+{
+    move(s->m, to, "");
+    s->m = to;
+    for (unsigned i = 0; i < G_N_ELEMENTS(s->eps); i++) {
+        s->eps[i].card = &to->card;
+    }
+    s->src.qts = s->dst.qts = to->qts;
+}
+
+/* ---- A scene in which everything is under way --------------------------- */
+
+static void give(Scene *s, uint16_t space, const QUnetmmBuf *buf)
+{
+    uint32_t taken;
+
+    qunetmm_resolve(&s->m->card, space, UNETMM_FAULT_NONE, QUNETMM_VA,
+                    buf->addr, QUNETMM_RW, 2, 77, &taken);
+    g_assert_cmpuint(taken, ==, 2);
+}
+
+static void scene_up(Scene *s, Machine *m)
+{
+    QUnetmm *c = &m->card;
+
+    memset(s, 0, sizeof(*s));
+    s->m = m;
+    qunetmm_init(c, m->bus, QPCI_DEVFN(4, 0), &m->alloc);
+    qunetmm_start(c, 5);
+    for (unsigned i = 0; i < G_N_ELEMENTS(s->eps); i++) {
+        qunetmm_space(c, 1 + i, UNETMM_SOURCE_TLB, 0, 0);
+        qunetmm_ep(&s->eps[i], c, 1 + i, 1 + i, LOG2, UNETMM_POLICY_SKIP);
+        qunetmm_channel(&s->eps[i], 0, c->mac, 2, 0, LEN);
+        qunetmm_channel(&s->eps[i], 1, peer_mac, 5, 0, UNETMM_MAX_PAYLOAD);
+    }
+    qunetmm_channel(&s->eps[1], 0, c->mac, 1, 0, LEN);
+    qunetmm_buf(&s->src, c, 2, 27);
+    qunetmm_buf(&s->dst, c, 2, 28);
+}
+
+/* Endpoint 1 sends, 2 receives, 3 waits for a page, 4 moves one. */
+static void scene_busy(Scene *s)
+{
+    QUnetmm *c = &s->m->card;
+
+    give(s, 1, &s->src);
+    give(s, 2, &s->dst);
+    give(s, 4, &s->src);
+    qunetmm_write(c, UNETMM_REG_EVENT_MASK, UNETMM_EVENT_EP_ERROR);
+    qunetmm_ring_write(c, UNETMM_RING_NOTIFY, UNETMM_RING_MODERATE,
+                       100 * PAGE_NS);
+    qunetmm_post(&s->eps[1], 9, QUNETMM_VA, LEN);
+    qunetmm_send(&s->eps[0], 0, 1, QUNETMM_VA, LEN);
+    for (unsigned i = 0; i < 2; i++) {
+        qtest_clock_step(s->m->qts, PAGE_NS);
+    }
+    qunetmm_expect(&s->eps[0], UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    qunetmm_arm(&s->eps[1]);
+    qunetmm_send(&s->eps[2], 1, 3, QUNETMM_VA, LEN);
+    s->miss = qunetmm_expect_miss(c, QUNETMM_VA, 2, 0);
+    qunetmm_send(&s->eps[3], 1, 4, QUNETMM_VA, LEN);
+    qunetmm_invalidate(c, 4, 0, UINT64_MAX);
+    g_assert_true(qunetmm_invalidate_busy(c));
+}
+
+/*
+ * The next frame of the card's; 0: there is none.  QEMU announces the address
+ * of a card that it has restored, in frames of another kind.
+ */
+static size_t next_frame(Machine *m, uint8_t *frame, int flags)
+{
+    const struct unetmm_frame *f = (const struct unetmm_frame *)frame;
+    ssize_t n;
+
+    do {
+        n = recv(m->wire, frame, UNETMM_MAX_FRAME, flags);
+    } while (n > 0 && (f->ethertype[0] != UNETMM_ETHERTYPE >> 8 ||
+                       f->ethertype[1] != (UNETMM_ETHERTYPE & 0xff)));
+    return MAX(n, 0);
+}
+
+static void expect_frame(Machine *m, const uint8_t *data, uint32_t bytes)
+{
+    static uint8_t frame[UNETMM_MAX_FRAME];
+
+    g_assert_cmpint(next_frame(m, frame, 0), ==,
+                    sizeof(struct unetmm_frame) + bytes);
+    g_assert_cmpmem(frame + sizeof(struct unetmm_frame), bytes, data, bytes);
+}
+
+static void scene_finish(Scene *s)
+{
+    QUnetmm *c = &s->m->card;
+    const uint8_t *data = s->src.model + UNETMM_PAGE_BYTES;
+    struct unetmm_fault again;
+    struct unetmm_cqe cqe;
+    uint32_t taken;
+
+    g_assert_true(qunetmm_invalidate_busy(c));
+    qunetmm_expect_none(&s->eps[1]);
+    qtest_clock_step(s->m->qts, PAGE_NS);
+    g_assert_false(qunetmm_invalidate_busy(c));
+    /* The answer to what was asked in the other machine. */
+    g_assert_cmpuint(qunetmm_resolve(c, 3, s->miss.fault_id, QUNETMM_VA,
+                                     s->src.addr, QUNETMM_RW, 2, 78, &taken),
+                     ==, UNETMM_CS_OK);
+    g_assert_cmpuint(taken, ==, 2);
+    again = qunetmm_expect_miss(c, QUNETMM_VA + QUNETMM_PAGE, 1, 0);
+    g_assert_cmpuint(again.space, ==, 4);
+    qunetmm_resolve(c, 4, again.fault_id, QUNETMM_VA + QUNETMM_PAGE,
+                    s->src.addr + QUNETMM_PAGE, QUNETMM_RW, 1, 79, &taken);
+    for (unsigned i = 0; i < 4; i++) {
+        qtest_clock_step(s->m->qts, PAGE_NS);
+    }
+    expect_frame(s->m, data, LEN);
+    expect_frame(s->m, data, LEN);
+    cqe = qunetmm_expect(&s->eps[1], UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 9);
+    g_assert_cmpuint(cqe.len, ==, LEN);
+    qunetmm_expect(&s->eps[2], UNETMM_CQE_SENT, UNETMM_ST_OK, 3);
+    qunetmm_expect(&s->eps[3], UNETMM_CQE_SENT, UNETMM_ST_OK, 4);
+    for (unsigned i = 0; i < G_N_ELEMENTS(s->eps); i++) {
+        qunetmm_expect_none(&s->eps[i]);
+    }
+    qunetmm_buf_expect(&s->dst, 0, data, LEN);
+    qunetmm_buf_check(&s->dst);
+    qunetmm_buf_check(&s->src);
+}
+
+static void scene_woken(Scene *s)
+{
+    struct unetmm_notify n;
+
+    g_assert_true(qunetmm_notify(&s->m->card, &n));
+    g_assert_cmpuint(n.ep, ==, 2);
+    g_assert_false(qunetmm_notify(&s->m->card, &n));
+    qtest_clock_step(s->m->qts, 100 * PAGE_NS);
+    g_assert_true(qunetmm_msi_taken(&s->m->card, UNETMM_VEC_NOTIFY));
+    qtest_clock_step(s->m->qts, 100 * PAGE_NS);
+    g_assert_false(qunetmm_msi_taken(&s->m->card, UNETMM_VEC_NOTIFY));
+}
+
+static void scene_down(Scene *s)
+{
+    qunetmm_buf_free(&s->src);
+    qunetmm_buf_free(&s->dst);
+}
+
+/* ---- Tests -------------------------------------------------------------- */
+
+static void test_busy(void)
+{
+    Machine from, to, third;
+    Scene s;
+
+    machine_up(&from, "", "");
+    scene_up(&s, &from);
+    scene_busy(&s);
+    scene_move(&s, &to);
+    /* Once more, before anything has moved on. */
+    scene_move(&s, &third);
+    scene_finish(&s);
+    scene_woken(&s);
+    /* The last machine's card can be reset and used as any other. */
+    qunetmm_flr(&s.m->card);
+    qunetmm_enable(&s.m->card);
+    g_assert_cmphex(qunetmm_read(&s.m->card, UNETMM_REG_STATUS), ==,
+                    UNETMM_STATUS_LINK);
+    scene_down(&s);
+    machine_down(&from);
+    machine_down(&to);
+    machine_down(&third);
+}
+
+/* Frames that a machine has sent and nobody has read. */
+static unsigned frames_there(Machine *m)
+{
+    static uint8_t frame[UNETMM_MAX_FRAME];
+    unsigned n = 0;
+
+    while (next_frame(m, frame, MSG_DONTWAIT)) {
+        n++;
+    }
+    return n;
+}
+
+/*
+ * Nobody reads: the net layer keeps a frame, and sends wait behind it.  Where
+ * it goes on, each send completes once, and what is missing is counted.
+ */
+static void test_wire_full(void)
+{
+    unsigned sent = 0, first, second, lost;
+    Machine from, to;
+    Scene s;
+
+    machine_up(&from, "", "");
+    scene_up(&s, &from);
+    while (!qunetmm_counter(&from.card, UNETMM_C_wire_waits)) {
+        g_assert_cmpuint(sent, <, 1000);
+        qunetmm_send_inline(&s.eps[0], 1, sent, "01234567", 8);
+        if (sent && !qunetmm_counter(&from.card, UNETMM_C_wire_waits)) {
+            qunetmm_expect(&s.eps[0], UNETMM_CQE_SENT, UNETMM_ST_OK, sent - 1);
+        }
+        sent++;
+    }
+    g_assert_cmpuint(qunetmm_counter(&from.card, UNETMM_C_drop_purged), ==, 0);
+    scene_move(&s, &to);
+    qunetmm_wait_counter(&to.card, UNETMM_C_sends_done, sent);
+    lost = qunetmm_counter(&to.card, UNETMM_C_drop_purged);
+    g_assert_cmpuint(lost, ==, 1);
+    first = frames_there(&from);
+    second = frames_there(&to);
+    g_assert_cmpuint(second, >, 0);
+    g_assert_cmpuint(first + second + lost, ==, sent);
+    scene_down(&s);
+    machine_down(&from);
+    machine_down(&to);
+}
+
+/* What can be set while the card runs goes with it. */
+static void test_knobs(void)
+{
+    const char *path = "/machine/peripheral/c";
+    Machine from, to;
+
+    machine_up(&from, ",id=c", "");
+    qunetmm_init(&from.card, from.bus, QPCI_DEVFN(4, 0), &from.alloc);
+    qunetmm_qom_set(from.qts, path, "x-loss", 1234);
+    qunetmm_qom_set(from.qts, path, "x-seed", 99);
+    move(&from, &to, ",id=c");
+    g_assert_cmpuint(qunetmm_qom_u64(to.qts, path, "x-loss", NULL), ==, 1234);
+    g_assert_cmpuint(qunetmm_qom_u64(to.qts, path, "x-seed", NULL), ==, 99);
+    machine_down(&from);
+    machine_down(&to);
+}
+
+static void expect_refused(const char *path, const char *properties,
+                           const char *sentence)
+{
+    g_autofree char *said = NULL;
+    Machine to;
+
+    g_assert_false(restore(&to, properties, path));
+    g_assert_true(g_file_get_contents(to.said, &said, NULL, NULL));
+    if (!strstr(said, sentence)) {
+        g_error("\"%s\" is not in: %s", sentence, said);
+    }
+    machine_down(&to);
+}
+
+static void test_mismatch(void)
+{
+    g_autofree char *path = NULL;
+    Machine from;
+    Scene s;
+
+    machine_up(&from, "", "");
+    scene_up(&s, &from);
+    scene_busy(&s);
+    path = save(&from);
+    expect_refused(path, ",tlb-sets=512",
+                   "unetmm: the card cannot go on here: tlb-sets is 512 here "
+                   "and was 1024 there\n");
+    expect_refused(path, ",mac=52:54:00:00:00:33", "mac is another one");
+    scene_down(&s);
+    machine_down(&from);
+    unlink(path);
+}
+
+/* The block's length, which is before the mark that it begins with. */
+static size_t find_block(const char *data, size_t bytes)
+{
+    uint64_t mark = cpu_to_le64(UNETMM_ID_VALUE);
+
+    for (size_t i = 4; i + sizeof(mark) < bytes; i++) {
+        if (!memcmp(data + i, &mark, sizeof(mark))) {
+            return i - 4;
+        }
+    }
+    g_assert_not_reached();
+}
+
+static void test_damaged(void)
+{
+    g_autofree char *path = NULL;
+    g_autofree char *data = NULL;
+    Machine from;
+    size_t bytes, at;
+
+    machine_up(&from, "", "");
+    path = save(&from);
+    g_assert_true(g_file_get_contents(path, &data, &bytes, NULL));
+    at = find_block(data, bytes);
+    g_assert_true(g_file_set_contents(path, data, at + 1000, NULL));
+    expect_refused(path, "", "unetmm: the state of the card ends too early");
+    data[at + 4] ^= 1;
+    g_assert_true(g_file_set_contents(path, data, bytes, NULL));
+    expect_refused(path, "", "the mark of what was saved is");
+    memset(data + at, 0xff, 4);
+    g_assert_true(g_file_set_contents(path, data, bytes, NULL));
+    expect_refused(path, "", "unetmm: 4294967295 bytes are more than");
+    machine_down(&from);
+    unlink(path);
+}
+
+int main(int argc, char **argv)
+{
+    g_test_init(&argc, &argv, NULL);
+    qtest_add_func("/unetmm/migrate/busy", test_busy);
+    qtest_add_func("/unetmm/migrate/wire-full", test_wire_full);
+    qtest_add_func("/unetmm/migrate/knobs", test_knobs);
+    qtest_add_func("/unetmm/migrate/mismatch", test_mismatch);
+    qtest_add_func("/unetmm/migrate/damaged", test_damaged);
+    return g_test_run();
+}
