@@ -162,6 +162,8 @@ def stage_style(_options):
     yield one("shellcheck: the scripts", ["shellcheck", "-x", *scripts])
     yield one("the specification's tables agree with the header",
               [os.path.join(SCRIPTS, "gen-spec-tables"), "--check"])
+    yield one("docs/performance.md agrees with the TLB simulation",
+              [os.path.join(SCRIPTS, "tlb-sim"), "--check"])
     for page in tracked("docs/*.rst"):
         yield one(f"docutils: {page}", ["rst2html", "--halt=2",
                                         "--report=2", page, os.devnull])
