@@ -76,6 +76,12 @@ def one(name, command, limit=300, env=None, clean=False):
                   detail, shown(command, env))
 
 
+def shell_test(name, function, *arguments):
+    """A function of scripts/lib that is one test."""
+    return one(name, ["bash", "-c", '. "$0/lib/all.sh"; "$@"', SCRIPTS,
+                      function, *arguments])
+
+
 def tap_results(prefix, output, repeat, seconds, status):
     """The results in a program's TAP; its exit status must agree."""
     found = []
@@ -209,6 +215,8 @@ def stage_style(_options):
               [os.path.join(SCRIPTS, "gen-spec-tables"), "--check"])
     yield one("docs/performance.md agrees with the TLB simulation",
               [os.path.join(SCRIPTS, "tlb-sim"), "--check"])
+    yield shell_test("upstream's tarball is taken if its SHA-256 is right",
+                     "check_qemu_release")
     for page in tracked("docs/*.rst"):
         yield one(f"docutils: {page}", ["rst2html", "--halt=2",
                                         "--report=2", page, os.devnull])
@@ -249,12 +257,6 @@ def stage_unit(options):
     yield from results
     yield shell_test("programs build against the installed library",
                      "check_install")
-
-
-def shell_test(name, function, *arguments):
-    """A function of scripts/lib that is one test."""
-    return one(name, ["bash", "-c", '. "$0/lib/all.sh"; "$@"', SCRIPTS,
-                      function, *arguments])
 
 
 def stage_driver(_options):
