@@ -33,6 +33,18 @@ void unetmm_pinned_sub(struct unetmm_dev *dev, u32 n)
 	unetmm_count_add(dev, unpins, n);
 }
 
+/* Does it exist now?  The card would show the last user's counters, or 0. */
+static bool unetmm_ep_exists(struct unetmm_dev *dev, u32 id)
+{
+	unsigned long flags;
+	bool exists;
+
+	spin_lock_irqsave(&dev->ep_lock, flags);
+	exists = dev->eps && id < dev->hw.endpoints && dev->eps[id];
+	spin_unlock_irqrestore(&dev->ep_lock, flags);
+	return exists;
+}
+
 static u64 unetmm_counter(struct unetmm_dev *dev,
 			  const struct unetmm_counters *a, u32 n)
 {
@@ -55,15 +67,17 @@ int unetmm_op_counters(struct unetmm_file *file, void *arg)
 
 	if (a->scope > UNETMM_SCOPE_DRIVER)
 		return -EINVAL;
-	if (a->scope == UNETMM_SCOPE_ENDPOINT &&
-	    a->endpoint >= dev->hw.endpoints)
-		return -ENOENT;
 	if (a->scope != UNETMM_SCOPE_ENDPOINT && a->endpoint)
 		return -EINVAL;
 	exist = a->scope == UNETMM_SCOPE_DRIVER ? UNETMM_NUM_DRIVER_COUNTERS :
 						  UNETMM_NUM_COUNTERS;
 	n = min(a->count, exist);
 	down_read(&dev->rwsem);
+	if (a->scope == UNETMM_SCOPE_ENDPOINT &&
+	    !unetmm_ep_exists(dev, a->endpoint)) {
+		up_read(&dev->rwsem);
+		return -ENOENT;
+	}
 	for (i = 0; i < n; i++)
 		values[i] = unetmm_counter(dev, a, i);
 	up_read(&dev->rwsem);

@@ -206,6 +206,12 @@ static void print_all(struct unetmm_ctx *ctx, const struct stat_options *opt,
 {
     size_t i;
 
+    /* First, so that what fails leaves no half of an answer. */
+    for (i = 0; i < NUM_SCOPES; i++) {
+        if (scopes[i].wanted) {
+            read_scope(ctx, opt, &scopes[i]);
+        }
+    }
     if (opt->json) {
         print_info_json(info, opt->device);
     } else if (!added) {
@@ -215,7 +221,6 @@ static void print_all(struct unetmm_ctx *ctx, const struct stat_options *opt,
         if (!scopes[i].wanted) {
             continue;
         }
-        read_scope(ctx, opt, &scopes[i]);
         if (opt->json) {
             print_scope_json(opt, &scopes[i], added);
         } else {

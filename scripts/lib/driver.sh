@@ -56,3 +56,28 @@ check_driver() {
     rm -rf "$dir"
     [ -z "$found" ] || { printf '%s\n' "$found"; return 1; }
 }
+
+# check_dkms KERNEL: stages a tree for DKMS and builds it as DKMS would, away
+# from the repository.
+check_dkms() (
+    set -e
+    setup_kernel "$1"
+    # dkms.conf wants the first two.
+    # shellcheck disable=SC2034
+    kernel_source_dir="$(kernel_dir "$1")/headers"
+    dkms_tree=$(mktemp -d)
+    trap 'rm -rf "$dkms_tree"' EXIT
+    project=$(sed -n "s/^ *version: '\(.*\)',/\1/p" "$REPO/meson.build")
+    tree="$dkms_tree/unetmm/$project/build"
+    make -s -C "$REPO/guest-driver" dkms-tree DKMS_TREE="$tree"
+    # shellcheck source=guest-driver/dkms.conf
+    . "$tree/dkms.conf"
+    [ "$PACKAGE_VERSION" = "$project" ] ||
+        die "guest-driver/dkms.conf has version $PACKAGE_VERSION, meson.build $project"
+    # shellcheck disable=SC2153 # it is DKMS's name
+    cd /
+    MAKEFLAGS="-j$(nproc)" ${MAKE[0]} >"$dkms_tree/log" 2>&1 ||
+        { cat "$dkms_tree/log"; return 1; }
+    modinfo -F vermagic "$tree/${BUILT_MODULE_NAME[0]}.ko" |
+        grep -q "^$(cat "$(kernel_dir "$1")/release") "
+)

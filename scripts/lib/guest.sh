@@ -44,3 +44,55 @@ guest_programs() {
     find "$REPO"/tests/guest -maxdepth 1 -type f -perm /111 ! -name init \
         -printf '%p tests/%f\n' 2>/dev/null || true
 }
+
+# installed_headers DIR: each by itself, as C and as C++.
+installed_headers() {
+    local header
+    (cd "$1" && find . -name '*.h' -printf '%P\n') | while read -r header; do
+        echo "#include <$header>" | gcc -std=c11 -Wall -Wextra -Werror \
+            -fsyntax-only -I"$1" -x c - || return 1
+        echo "#include <$header>" | g++ -std=c++17 -Wall -Wextra -Werror \
+            -fsyntax-only -I"$1" -x c++ - || return 1
+    done
+}
+
+# check_install: installs below an empty directory and builds and starts a
+# program against what is there, by pkg-config, shared and static.
+check_install() (
+    set -e
+    root=$(mktemp -d)
+    trap 'rm -rf "$root"' EXIT
+    run_meson install -C "$(guest_build)" --no-rebuild --destdir "$root" \
+        >"$root/log" || { cat "$root/log"; return 1; }
+    pc=$(find "$root" -name libunetmm.pc)
+    [ -n "$pc" ] || { echo "libunetmm.pc was not installed"; return 1; }
+    export PKG_CONFIG_SYSROOT_DIR="$root" PKG_CONFIG_LIBDIR="${pc%/*}"
+    prefix="$root$(pkg-config --variable=prefix libunetmm |
+        sed "s|^$root||")"
+    for page in "$REPO"/guest-lib/man/*.[1-9]; do
+        section=${page##*.}
+        [ -n "$(find "$prefix/share/man/man$section" \
+            -name "${page##*/}*")" ] ||
+            { echo "${page##*/} was not installed"; return 1; }
+    done
+    installed_headers "$prefix/include"
+    for tool in pingpong bw stat; do
+        "$prefix/bin/unetmm-$tool" --help >/dev/null
+    done
+    # shellcheck disable=SC2046 # flags are words
+    gcc -std=gnu11 -Wall -Wextra -Werror "$REPO/guest-lib/examples/hello.c" \
+        -o "$root/shared" $(pkg-config --cflags --libs libunetmm)
+    # shellcheck disable=SC2046
+    gcc -static -std=gnu11 "$REPO/guest-lib/examples/hello.c" \
+        -o "$root/static" $(pkg-config --static --cflags --libs libunetmm)
+    export LD_LIBRARY_PATH="${pc%/pkgconfig/*}"
+    ldd "$root/shared" | grep -q "libunetmm.so.0 => $root"
+    # Without a card they can but say so; that they start is the point.
+    for program in shared static; do
+        said=$("$root/$program" 2>&1) && status=0 || status=$?
+        if [ "$status" -ge 126 ] || [ -z "$said" ]; then
+            echo "$program: status $status, '$said'"
+            return 1
+        fi
+    done
+)

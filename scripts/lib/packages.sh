@@ -23,8 +23,8 @@ PACKAGES=(
     busybox-static iperf3 sockperf ethtool
     # second builds are quick with it
     ccache
-    # to read the archive
-    ca-certificates
+    # to read the archive, or upstream's
+    ca-certificates curl
 )
 
 # Debian 12's are too old or missing: there they come from backports, by

@@ -18,11 +18,11 @@ system_python() {
 
 # python_suffices: is the system's good enough?
 python_suffices() {
-    local version
-    version=$("$(system_python)" -c '
-import pycotap, mesonbuild.coredata
-print(mesonbuild.coredata.version)' 2>/dev/null) || return 1
-    dpkg --compare-versions "$version" ge "$MESON_NEEDED"
+    "$(system_python)" -c '
+import sys, pycotap, mesonbuild.coredata
+def number(version): return [int(part) for part in version.split(".")[:2]]
+sys.exit(number(mesonbuild.coredata.version) < number(sys.argv[1]))
+' "$MESON_NEEDED" 2>/dev/null
 }
 
 backports_version() {
@@ -46,6 +46,8 @@ make_python() {
 
 setup_python() {
     python_suffices && return
+    command -v apt-get >/dev/null ||
+        die "this needs meson $MESON_NEEDED or newer and pycotap for $(system_python): install them"
     if [ ! -d "$CACHE/python" ]; then
         apt_ready
         product python "getting meson" "$CACHE/python" make_python

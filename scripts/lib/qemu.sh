@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=bash
 #
-# QEMU with the card in it: Debian's QEMU 10.0 source, our few patches, and the
-# card's sources laid over it. One build tree serves every checkout; a finished
+# QEMU with the card in it: Debian's QEMU 10.0 source (or upstream's, or a tree of
+# the user's), our few patches, and the card's sources laid over it. One build tree serves every checkout; a finished
 # binary is copied to a directory named by what it was made of, so that no build
 # replaces the binary of a running guest.
 
@@ -14,6 +14,11 @@ QEMU_CONFIGURE=(
     --disable-docs --disable-install-blobs --disable-download
 )
 QEMU_CONFIGURE_ASAN=(--enable-asan --enable-ubsan)
+
+# Upstream's release, for machines without Debian's source packages. The sum is
+# the one that several distributions build this release with.
+QEMU_RELEASE=10.0.2
+QEMU_RELEASE_SHA256=ef786f2398cb5184600f69aef4d5d691efd44576a3cff4126d38d4c6fec87759
 
 # Where the card and its tests are; another tree can be built for a trial.
 OVERLAY="${UNETMM_OVERLAY:-$REPO}"
@@ -51,6 +56,47 @@ qemu_from_tree() {
     apply_patches "$dir/source"
 }
 
+# qemu_origin: where the source comes from: tree, upstream or debian.
+qemu_origin() {
+    if [ -n "${QEMU_SRC:-}" ]; then
+        echo tree
+    elif [ -n "${QEMU_UPSTREAM:-}" ] || ! command -v apt-get >/dev/null; then
+        echo upstream
+    else
+        echo debian
+    fi
+}
+
+# qemu_release: prints "VERSION SHA256 URL" of upstream's tarball.
+qemu_release() {
+    local version=${QEMU_UPSTREAM:-$QEMU_RELEASE} sum=${QEMU_SHA256:-}
+    [ "$version" != 1 ] || version=$QEMU_RELEASE
+    [[ "$version" =~ ^10\.0\.[0-9]+$ ]] ||
+        die "QEMU_UPSTREAM=$version is no release of QEMU 10.0: say 1 for $QEMU_RELEASE, or 10.0.N"
+    if [ -z "$sum" ]; then
+        [ "$version" = "$QEMU_RELEASE" ] ||
+            die "the checksum of QEMU $version is not known here: verify its signature and set QEMU_SHA256"
+        sum=$QEMU_RELEASE_SHA256
+    fi
+    [[ "$sum" =~ ^[0-9a-f]{64}$ ]] ||
+        die "QEMU_SHA256=$sum is no SHA-256: it has 64 digits of 0-9a-f"
+    echo "$version $sum ${QEMU_URL:-https://download.qemu.org/qemu-$version.tar.xz}"
+}
+
+# qemu_from_release VERSION SHA256 URL DIR: nothing is unpacked unless the sum is
+# right.
+qemu_from_release() {
+    local version=$1 sum=$2 url=$3 dir=$4 file="$4/qemu.tar.xz"
+    curl -fL --retry 3 -o "$file" "$url" ||
+        die "cannot download $url: set QEMU_URL to a mirror or a file:// of the same tarball, or QEMU_SRC to a QEMU 10.0 source tree"
+    echo "$sum  $file" | sha256sum --check --quiet ||
+        die "$url is not the QEMU $version that was expected: its SHA-256 is not $sum"
+    mkdir "$dir/source"
+    tar -xJf "$file" -C "$dir/source" --strip-components=1 --no-same-owner
+    rm -f "$file"
+    apply_patches "$dir/source"
+}
+
 # tree_state TREE: changes when the user's tree does.
 tree_state() {
     cat "$1/VERSION"
@@ -62,14 +108,16 @@ tree_state() {
 qemu_tree() {
     local origin options=("${QEMU_CONFIGURE[@]}")
     [ "${1:-}" != asan ] || options+=("${QEMU_CONFIGURE_ASAN[@]}")
-    if [ -n "${QEMU_SRC:-}" ]; then
-        [ -f "$QEMU_SRC/include/hw/qdev-core.h" ] ||
-            die "QEMU_SRC=$QEMU_SRC is no QEMU source tree: name one of QEMU 10.0"
-        origin="$(realpath "$QEMU_SRC") $(tree_state "$QEMU_SRC" | sha256sum)"
-    else
-        origin=$(pinned qemu qemu_source_version) ||
-            die "Debian's archive has no QEMU 10.0 source: set QEMU_SRC to a QEMU 10.0 source tree"
-    fi
+    case "$(qemu_origin)" in
+        tree)
+            [ -f "$QEMU_SRC/include/hw/qdev-core.h" ] ||
+                die "QEMU_SRC=$QEMU_SRC is no QEMU source tree: name one of QEMU 10.0"
+            origin="$(realpath "$QEMU_SRC") $(tree_state "$QEMU_SRC" | sha256sum)" ;;
+        upstream) origin=$(qemu_release) || exit ;;
+        debian)
+            origin=$(pinned qemu qemu_source_version) ||
+                die "Debian's archive has no QEMU 10.0 source: set QEMU_UPSTREAM=1 for upstream's, or QEMU_SRC to a QEMU 10.0 source tree" ;;
+    esac
     echo "$CACHE/qemu/$(hash_text "$origin" "${options[*]}" \
         "$(cat "$REPO"/scripts/patches/*.patch)")"
 }
@@ -185,13 +233,30 @@ copy_qemu() {
     mv -T "$out.part" "$out"
 }
 
+# setup_qemu_source TREE: from wherever it comes.
+setup_qemu_source() {
+    local release
+    case "$(qemu_origin)" in
+        tree)
+            product "qemu-source" "copying QEMU's source" "$1" \
+                qemu_from_tree "$QEMU_SRC" ;;
+        upstream)
+            read -r -a release <<<"$(qemu_release)"
+            product "qemu-source" "getting QEMU ${release[0]}" "$1" \
+                qemu_from_release "${release[@]}" ;;
+        debian)
+            product "qemu-source" "getting QEMU $(cat "$CACHE/pin/qemu")" "$1" \
+                qemu_from_archive "$(cat "$CACHE/pin/qemu")" ;;
+    esac
+}
+
 # setup_qemu [asan]: makes it, and sets QEMU_OUT to the directory of the result.
 setup_qemu() {
     local variant=${1:-} tree out lock
     [ -d "$OVERLAY/hw/net/unetmm" ] ||
         die "there is no hw/net/unetmm in $OVERLAY: run this from a whole checkout"
     setup_python
-    [ -n "${QEMU_SRC:-}" ] || [ -s "$CACHE/pin/qemu" ] || apt_ready
+    [ "$(qemu_origin)" != debian ] || [ -s "$CACHE/pin/qemu" ] || apt_ready
     tree=$(qemu_tree "$variant")
     out=$(qemu_out "$variant")
     if [ -d "$out" ]; then
@@ -199,13 +264,7 @@ setup_qemu() {
         QEMU_OUT=$out
         return
     fi
-    if [ -n "${QEMU_SRC:-}" ]; then
-        product "qemu-source" "copying QEMU's source" "$tree" \
-            qemu_from_tree "$QEMU_SRC"
-    else
-        product "qemu-source" "getting QEMU $(cat "$CACHE/pin/qemu")" "$tree" \
-            qemu_from_archive "$(cat "$CACHE/pin/qemu")"
-    fi
+    setup_qemu_source "$tree"
     take_lock "$(basename "$tree")" lock
     sync_overlay "$tree/source"
     [ -e "$tree/build/configured" ] ||
@@ -222,3 +281,48 @@ setup_qemu() {
     prune qemu-out
     drop_lock "$lock"
 }
+
+# release_sample DIR: a tarball of what our patches change, as it was before.
+release_sample() {
+    local dir=$1 source files=() file patch
+    source="$(qemu_tree)/source"
+    mapfile -t files < <(sed -n 's|^--- a/||p' "$REPO"/scripts/patches/*.patch |
+        sort -u)
+    for file in "${files[@]}"; do
+        install -D "$source/$file" "$dir/qemu-10.0/$file"
+    done
+    for patch in "$REPO"/scripts/patches/*.patch; do
+        patch -s -R -d "$dir/qemu-10.0" -p1 <"$patch"
+    done
+    tar -cJf "$dir/sample.tar.xz" -C "$dir" qemu-10.0
+}
+
+# check_qemu_release: a tarball with the right sum is unpacked and patched, one
+# with a wrong sum is not touched, a release without a sum is refused.
+check_qemu_release() (
+    set -e
+    dir=$(mktemp -d)
+    trap 'rm -rf "$dir"' EXIT
+    unset QEMU_SRC QEMU_UPSTREAM
+    release_sample "$dir"
+    sum=$(sha256sum <"$dir/sample.tar.xz" | cut -c1-64)
+    export QEMU_URL="file://$dir/sample.tar.xz"
+    mkdir "$dir/good" "$dir/bad"
+    read -r -a release <<<"$(QEMU_UPSTREAM=10.0.99 QEMU_SHA256=$sum qemu_release)"
+    qemu_from_release "${release[@]}" "$dir/good" >"$dir/log" 2>&1 ||
+        { cat "$dir/log"; return 1; }
+    grep -q unetmm "$dir/good/source/hw/net/meson.build"
+    read -r -a release <<<"$(QEMU_UPSTREAM=1 qemu_release)"
+    if (qemu_from_release "${release[@]}" "$dir/bad") >"$dir/log" 2>&1; then
+        echo "a wrong sum was taken"
+        return 1
+    fi
+    grep -q "is not the QEMU $QEMU_RELEASE that was expected" "$dir/log"
+    [ ! -e "$dir/bad/source" ]
+    for wrong in 10.0.3 9.2.0 10.0.2/../x; do
+        if (QEMU_UPSTREAM=$wrong qemu_release) >"$dir/log" 2>&1; then
+            echo "QEMU_UPSTREAM=$wrong was taken"
+            return 1
+        fi
+    done
+)

@@ -80,6 +80,12 @@ def one(name, command, limit=300, env=None, clean=False):
                   detail, shown(command, env))
 
 
+def shell_test(name, function, *arguments):
+    """A function of scripts/lib that is one test."""
+    return one(name, ["bash", "-c", '. "$0/lib/all.sh"; "$@"', SCRIPTS,
+                      function, *arguments])
+
+
 def tap_results(prefix, output, repeat, seconds, status):
     """The results in a program's TAP; its exit status must agree."""
     found = []
@@ -127,6 +133,45 @@ def missing_spdx():
     return bad
 
 
+def papers_missing():
+    """What docs/papers.md names that does not exist: files and functions."""
+    with open(os.path.join(REPO, "docs", "papers.md"),
+              encoding="utf-8") as file:
+        names = set(re.findall(r"`([^`\s]+)`", file.read()))
+    places = ("", "hw/net/unetmm", "tests/core", "guest-driver")
+    source = ""
+    for name in tracked("hw/*.[ch]", "guest-driver/*.[ch]", "guest-lib/*.[ch]",
+                        "tests/*.[ch]"):
+        with open(os.path.join(REPO, name), encoding="utf-8") as file:
+            source += file.read()
+    bad = []
+    for name in sorted(names):
+        if name.endswith("()"):
+            good = re.search(rf"\b{re.escape(name[:-2])}\(", source)
+        elif "/" in name or re.search(r"\.(c|h|rst|md)$", name):
+            good = any(os.path.exists(os.path.join(REPO, place, name))
+                       for place in places)
+        else:
+            continue
+        if not good:
+            bad.append(name)
+    return bad
+
+
+def licences_missing():
+    """Licences that a file names and LICENSES/ does not have."""
+    used = set()
+    for name in tracked():
+        with open(os.path.join(REPO, name), encoding="utf-8",
+                  errors="replace") as file:
+            for line in re.findall(r"SPDX-License-Identifier: ([^\n*>]+)",
+                                   file.read(3000)):
+                used |= set(re.findall(r"[A-Za-z][\w.+-]+", line))
+    used -= {"OR", "AND", "WITH"}
+    return sorted(name for name in used if not os.path.exists(
+        os.path.join(REPO, "LICENSES", name + ".txt")))
+
+
 def checkpatch(name, program, files, waivers):
     """A checkpatch over whole files, less what docs/style.rst waives."""
     command = ["perl", program, "--no-tree", "--terse", "--no-summary", "-f",
@@ -153,6 +198,12 @@ def stage_style(_options):
     bad = missing_spdx()
     yield Result("every source file has an SPDX line", FAIL if bad else PASS,
                  0, "\n".join(bad), "grep -L SPDX-License-Identifier FILE")
+    bad = papers_missing()
+    yield Result("what docs/papers.md names exists", FAIL if bad else PASS,
+                 0, "\n".join(bad), "ls, grep")
+    bad = licences_missing()
+    yield Result("LICENSES has the text of each licence", FAIL if bad else
+                 PASS, 0, "\n".join(bad), "grep -r SPDX-License-Identifier")
     qemu = lib_shell("qemu_tree")[0] + "/source/scripts/checkpatch.pl"
     kernel = lib_shell("kernel_source")[0] + "/scripts/checkpatch.pl"
     yield checkpatch("QEMU's checkpatch: the card and its qtests", qemu,
@@ -166,6 +217,10 @@ def stage_style(_options):
     yield one("shellcheck: the scripts", ["shellcheck", "-x", *scripts])
     yield one("the specification's tables agree with the header",
               [os.path.join(SCRIPTS, "gen-spec-tables"), "--check"])
+    yield one("docs/performance.md agrees with the TLB simulation",
+              [os.path.join(SCRIPTS, "tlb-sim"), "--check"])
+    yield shell_test("upstream's tarball is taken if its SHA-256 is right",
+                     "check_qemu_release")
     for page in tracked("docs/*.rst"):
         yield one(f"docutils: {page}", ["rst2html", "--halt=2",
                                         "--report=2", page, os.devnull])
@@ -206,6 +261,8 @@ def stage_unit(options):
     if status != 0 and not any(r.outcome == FAIL for r in results):
         results.append(Result("meson test", FAIL, 0, output, "meson test"))
     yield from results
+    yield shell_test("programs build against the installed library",
+                     "check_install")
 
 
 FUZZ_TARGETS = ("rings", "frames", "commands", "registers")
@@ -229,9 +286,10 @@ def stage_driver(_options):
         yield one(f"the module builds for Linux {kernel} with W=1",
                   [os.path.join(SCRIPTS, "setup"), f"driver-{kernel}"])
     for kernel in ("6.1", "6.12"):
-        yield one(f"sparse finds nothing for Linux {kernel}",
-                  ["bash", "-c", '. "$0/lib/all.sh"; check_driver "$1"',
-                   SCRIPTS, kernel])
+        yield shell_test(f"sparse finds nothing for Linux {kernel}",
+                         "check_driver", kernel)
+    yield shell_test("DKMS's copy builds without the repository",
+                     "check_dkms", "6.1")
 
 
 def stage_qtest(_options):

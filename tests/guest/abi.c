@@ -446,6 +446,32 @@ static void wrong_values(void)
     raw_close(&raw);
 }
 
+/* Counters of an endpoint are there just while the endpoint is. */
+static void counters_of_no_endpoint(void)
+{
+    struct unetmm_info info = { .size = sizeof(info) };
+    struct unetmm_counters counters = {
+        .size = sizeof(counters), .scope = UNETMM_SCOPE_ENDPOINT,
+        .count = UNETMM_NUM_COUNTERS, .values = (uintptr_t)some_values,
+    };
+    struct raw raw;
+
+    raw_open(&raw);
+    CHECK_RET(raw_ioctl(raw.fd, UNETMM_IOC_INFO, &info), 0);
+    counters.endpoint = 0;      /* the driver's own */
+    CHECK_RET(raw_ioctl(raw.fd, UNETMM_IOC_COUNTERS, &counters), 0);
+    counters.endpoint = raw.ep.id;
+    CHECK_RET(raw_ioctl(raw.fd, UNETMM_IOC_COUNTERS, &counters), 0);
+    raw_close_endpoint(&raw);
+    CHECK_RET(raw_ioctl(raw.fd, UNETMM_IOC_COUNTERS, &counters), -ENOENT);
+    counters.endpoint = info.endpoints - 1;     /* never used */
+    CHECK_RET(raw_ioctl(raw.fd, UNETMM_IOC_COUNTERS, &counters), -ENOENT);
+    counters.endpoint = info.endpoints;
+    CHECK_RET(raw_ioctl(raw.fd, UNETMM_IOC_COUNTERS, &counters), -ENOENT);
+    raw_unmap(&raw);
+    close(raw.fd);
+}
+
 /* Numbers of endpoints that are not ours. */
 static void wrong_endpoints(void)
 {
@@ -765,6 +791,7 @@ static const struct test tests[] = {
     { "reserved", reserved, TEST_PINNED, 0 },
     { "unknown-calls", unknown_calls, TEST_TLB, 0 },
     { "wrong-values", wrong_values, TEST_TLB, 0 },
+    { "counters-of-no-endpoint", counters_of_no_endpoint, TEST_TLB, 0 },
     { "wrong-endpoints", wrong_endpoints, TEST_TLB, 0 },
     { "mappings", mappings, TEST_TLB, 0 },
     { "mapping-changes", mapping_changes, TEST_TLB, 0 },

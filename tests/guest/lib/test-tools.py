@@ -49,6 +49,7 @@ def sentence(command, code, *words):
             capture_output=True, text=True, timeout=20)
     assert run.returncode == code, (run.returncode, run.stderr)
     assert len(run.stderr.splitlines()) == 1, run.stderr
+    assert not run.stdout, run.stdout
     for word in words:
         assert word in run.stderr, run.stderr
 

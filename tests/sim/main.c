@@ -1,0 +1,211 @@
+/*
+ * unetmm: the TLB simulation of U-Net/MM's Figure 3, run again
+ *
+ * Prints one line for each program and size of TLB, tab-separated.  With
+ * --golden FILE the same text is compared with a file's, and TAP is printed.
+ * scripts/tlb-sim makes tables of it.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include <stdio.h>
+#include <getopt.h>
+#include "sim.h"
+
+static void run_mm_128(Sim *sim)
+{
+    sim_mm(sim, 8, 128);
+}
+
+static void run_mm_16(Sim *sim)
+{
+    sim_mm(sim, 16, 16);
+}
+
+static void run_sample_small(Sim *sim)
+{
+    sim_sample_sort(sim, false);
+}
+
+static void run_sample_large(Sim *sim)
+{
+    sim_sample_sort(sim, true);
+}
+
+static const struct Program {
+    const char *name;
+    void (*run)(Sim *sim);
+    uint32_t procs;                     /* 0: one on each node */
+} programs[] = {
+    { "mm-128x128", run_mm_128 },
+    { "mm-16x16", run_mm_16 },
+    { "ssort-sm", run_sample_small },
+    { "ssort-lg", run_sample_large },
+    { "rsort-lg", sim_radix_sort },
+    { "sockets", sim_sockets, 32 },
+};
+
+static void print_counts(GString *out, const char *name, const Sim *sim)
+{
+    for (unsigned k = 0; k < SIM_SIZES; k++) {
+        const SimCount *c = &sim->count[k];
+
+        g_string_append_printf(out, "%s\t%u\t%" PRIu64 "\t%" PRIu64 "\t%"
+                               PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
+                               "\t%" PRIu64 "\t%" PRIu64 "\n", name,
+                               sim->config.entries[k], c->refs[SIM_TX],
+                               c->refs[SIM_RX], c->compulsory[SIM_TX],
+                               c->compulsory[SIM_RX], c->other[SIM_TX],
+                               c->other[SIM_RX], c->victim_hits,
+                               sim->messages);
+    }
+}
+
+static void run(GString *out, const SimConfig *config, const char *only)
+{
+    bool found = false;
+
+    g_string_append_printf(out, "# seed=%" PRIu64 " nodes=%u buffers=%u "
+                           "payload=%u header=%u keys=%u active=%u\n",
+                           config->seed, config->nodes, config->buffers,
+                           config->payload, config->header, config->keys,
+                           config->active);
+    g_string_append(out, "program\tentries\ttx\trx\ttx_compulsory\t"
+                    "rx_compulsory\ttx_other\trx_other\tvictim_hits\t"
+                    "messages\n");
+    for (unsigned i = 0; i < G_N_ELEMENTS(programs); i++) {
+        const struct Program *p = &programs[i];
+        Sim sim;
+
+        if (only && strcmp(only, p->name)) {
+            continue;
+        }
+        found = true;
+        sim_init(&sim, config, p->procs ? 1 : config->nodes,
+                 p->procs ? p->procs : config->nodes);
+        p->run(&sim);
+        print_counts(out, p->name, &sim);
+        sim_free(&sim);
+    }
+    if (!found) {
+        fprintf(stderr, "error: no program %s\n", only);
+        exit(2);
+    }
+}
+
+/* Line by line, in TAP. */
+static int compare(const char *text, const char *path)
+{
+    char *golden;
+    char **is, **was;
+    unsigned n = 0, bad = 0;
+
+    if (!g_file_get_contents(path, &golden, NULL, NULL)) {
+        printf("1..1\nnot ok 1 - %s can be read\n", path);
+        return 1;
+    }
+    is = g_strsplit(text, "\n", -1);
+    was = g_strsplit(golden, "\n", -1);
+    for (; is[n] && was[n] && *is[n]; n++) {
+        bool same = !strcmp(is[n], was[n]);
+
+        printf("%sok %u - %.*s\n", same ? "" : "not ", n + 1,
+               (int)strcspn(is[n], "\t#"), *is[n] == '#' ? "parameters" :
+               is[n]);
+        if (!same) {
+            printf("# was: %s\n# is:  %s\n", was[n], is[n]);
+            bad++;
+        }
+    }
+    n++;
+    if (strcmp(text, golden)) {
+        bad += !bad;
+        printf("not ok %u - as %s; if that is meant: scripts/tlb-sim "
+               "--update\n", n, path);
+    } else {
+        printf("ok %u - nothing else\n", n);
+    }
+    printf("1..%u\n", n);
+    g_strfreev(is);
+    g_strfreev(was);
+    g_free(golden);
+    return bad ? 1 : 0;
+}
+
+static uint64_t number(const char *text, uint64_t low, uint64_t high)
+{
+    char *end;
+    uint64_t v = g_ascii_strtoull(text, &end, 0);
+
+    if (!g_ascii_isdigit(*text) || *end || v < low || v > high) {
+        fprintf(stderr, "error: %s is not a number from %" PRIu64 " to %"
+                PRIu64 "\n", text, low, high);
+        exit(2);
+    }
+    return v;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "seed", required_argument, NULL, 's' },
+        { "nodes", required_argument, NULL, 'n' },
+        { "buffers", required_argument, NULL, 'b' },
+        { "payload", required_argument, NULL, 'l' },
+        { "header", required_argument, NULL, 'h' },
+        { "keys", required_argument, NULL, 'k' },
+        { "active", required_argument, NULL, 'a' },
+        { "program", required_argument, NULL, 'p' },
+        { "golden", required_argument, NULL, 'g' },
+        { 0 },
+    };
+    SimConfig config = {
+        .seed = 1997, .entries = { 1024, 256 }, .victims = 16, .nodes = 8,
+        .buffers = 64, .payload = 4032, .header = 1, .keys = 256 << 10,
+        .active = 4,
+    };
+    const char *only = NULL, *golden = NULL;
+    GString *out = g_string_new(NULL);
+    int option, status = 0;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (option) {
+        case 's':
+            config.seed = number(optarg, 0, UINT64_MAX);
+            break;
+        case 'n':
+            config.nodes = number(optarg, 4, SIM_MAX_NODES);
+            break;
+        case 'b':
+            config.buffers = number(optarg, 1, 1024);
+            break;
+        case 'l':
+            config.payload = number(optarg, 64, 4096);
+            break;
+        case 'h':
+            config.header = number(optarg, 0, 1);
+            break;
+        case 'k':
+            config.keys = number(optarg, 1024, 256 << 10);
+            break;
+        case 'a':
+            config.active = number(optarg, 1, 32);
+            break;
+        case 'p':
+            only = optarg;
+            break;
+        case 'g':
+            golden = optarg;
+            break;
+        default:
+            return 2;
+        }
+    }
+    run(out, &config, only);
+    if (golden) {
+        status = compare(out->str, golden);
+    } else {
+        fputs(out->str, stdout);
+    }
+    g_string_free(out, true);
+    return status;
+}
