@@ -355,8 +355,9 @@ class Break(gdb.Command):
             return
         name, _, condition = argument.partition(" ")
         place = PLACES.get(name, name)
-        if gdb.lookup_global_symbol(place) is None and \
-                gdb.lookup_static_symbol(place) is None:
+        try:
+            gdb.decode_line(place)      # finds inlined functions, too
+        except gdb.error:
             raise gdb.GdbError(f"{name}: no such moment or function "
                                "(unetmm-break lists the moments)")
         stop = gdb.Breakpoint(place)
