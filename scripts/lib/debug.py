@@ -24,8 +24,12 @@ wait
 """
 
 # gdb must leave QEMU's own signals alone; everything else stays on one page.
+SOURCES = os.path.join(vm.SCRIPTS, os.pardir, "hw", "net", "unetmm")
+
 SETTINGS = ("set confirm off", "set pagination off", "set style enabled off",
             "set print thread-events off", "set debuginfod enabled off",
+            # The build tree is shared; ours are the sources that it was built of.
+            f"set substitute-path ../source/hw/net/unetmm {os.path.realpath(SOURCES)}",
             "handle SIGUSR1 SIGUSR2 SIGPIPE SIGALRM nostop noprint pass")
 
 
