@@ -24,12 +24,12 @@ wait
 """
 
 # gdb must leave QEMU's own signals alone; everything else stays on one page.
-SOURCES = os.path.join(vm.SCRIPTS, os.pardir, "hw", "net", "unetmm")
+SOURCES = os.path.join(os.path.dirname(vm.SCRIPTS), "hw", "net", "unetmm")
 
 SETTINGS = ("set confirm off", "set pagination off", "set style enabled off",
             "set print thread-events off", "set debuginfod enabled off",
-            # The build tree is shared; ours are the sources that it was built of.
-            f"set substitute-path ../source/hw/net/unetmm {os.path.realpath(SOURCES)}",
+            # The build tree is shared; the card was built of our sources.
+            f"set substitute-path ../source/hw/net/unetmm {SOURCES}",
             "handle SIGUSR1 SIGUSR2 SIGPIPE SIGALRM nostop noprint pass")
 
 
