@@ -23,9 +23,9 @@ unetmm-pingpong 52:54:00:6d:00:01 --size 8k --timeout 600
 wait
 """
 
-# gdb must leave QEMU's own signals alone; everything else stays on one page.
 SOURCES = os.path.join(os.path.dirname(vm.SCRIPTS), "hw", "net", "unetmm")
 
+# gdb must leave QEMU's own signals alone; everything else stays on one page.
 SETTINGS = ("set confirm off", "set pagination off", "set style enabled off",
             "set print thread-events off", "set debuginfod enabled off",
             # The build tree is shared; the card was built of our sources.
