@@ -27,6 +27,10 @@ PACKAGES=(
     ca-certificates curl
 )
 
+# Only scripts/debug, the dissector and their tests need these.
+# shellcheck disable=SC2034 # for scripts/test
+PACKAGES_TOOLS=(gdb tshark)
+
 # Debian 12's are too old or missing: there they come from backports, by
 # python.sh, and are not installed.
 PACKAGES_SINCE_13=(meson python3-pycotap)

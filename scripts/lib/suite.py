@@ -330,6 +330,15 @@ def e2e(kernel):
     return stage
 
 
+def stage_tools(_options):
+    """What looks into the card: timeline, gdb commands, dissector."""
+    command = [os.path.join(REPO, "tests", "tools", "run")]
+    start = time.monotonic()
+    status, output = run(command, 600)
+    yield from tap_results("", output, shown(command),
+                           time.monotonic() - start, status)
+
+
 def stage_demo(_options):
     """scripts/demo, and that its report says what it should."""
     with tempfile.TemporaryDirectory() as directory:
@@ -369,6 +378,7 @@ STAGES = {
     "e2e-6.1": (e2e("6.1"), ["qemu", "initramfs-6.1"]),
     "e2e-6.12": (e2e("6.12"), ["qemu", "initramfs-6.12"]),
     "e2e-debug": (e2e("debug"), ["qemu", "initramfs-debug"]),
+    "tools": (stage_tools, ["qemu", "initramfs-6.1"]),
     "demo": (stage_demo, ["qemu", "initramfs-6.1"]),
 }
 

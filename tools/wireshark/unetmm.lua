@@ -1,0 +1,283 @@
+-- SPDX-License-Identifier: GPL-2.0-or-later
+--
+-- Wireshark dissector for unetmm's frames (hw/net/unetmm/unetmm_wire.h).
+--
+--   wireshark -X lua_script:tools/wireshark/unetmm.lua capture.pcap
+--   tshark -X lua_script:tools/wireshark/unetmm.lua -V -r capture.pcap
+--
+-- The capture starts at the destination MAC; Ethernet's own dissector takes its
+-- 14 bytes, so what is here counts from the version byte. The checksum of the
+-- header is over the Ethernet addresses too, which are in the fields eth.*.
+-- tests/tools/run compares the two tables below with the header file.
+
+-- Constants of unetmm_hw.h and unetmm_wire.h, by the names that they have there.
+local C = {
+    ETHERTYPE = 0x88B5,
+    WIRE_VERSION = 1,
+    MAX_PAYLOAD = 65536,
+    WIRE_DATAGRAM = 1,
+    WIRE_CONTROL = 2,
+    WIRE_F_PAYLOAD_CRC = 0x00000001,
+    WIRE_F_ALL = 0x00000001,
+    CTL_PROBE = 1,
+    CTL_PROBE_ACK = 2,
+    CTL_CONNECT = 3,
+    CTL_CONNECT_ACK = 4,
+    CTL_CLOSE = 5,
+    CTL_ST_OK = 0,
+    CTL_ST_NO_SERVICE = 1,
+    CTL_ST_FULL = 2,
+}
+
+-- Fields of struct unetmm_frame and struct unetmm_control: offset and bytes.
+local FRAME = {
+    dst = { 0, 6 }, src = { 6, 6 }, ethertype = { 12, 2 },
+    version = { 14, 1 }, opcode = { 15, 1 },
+    dst_ep = { 16, 2 }, src_ep = { 18, 2 },
+    dst_channel = { 20, 2 }, src_channel = { 22, 2 },
+    len = { 24, 4 }, flags = { 28, 4 }, psn = { 32, 4 }, offset = { 36, 4 },
+    remote = { 40, 8 }, handle = { 48, 4 }, imm = { 52, 4 },
+    payload_crc = { 56, 4 }, header_crc = { 60, 4 },
+}
+local CONTROL = {
+    type = { 0, 1 }, status = { 1, 1 }, src_ep = { 2, 2 },
+    src_channel = { 4, 2 }, dst_ep = { 6, 2 }, dst_channel = { 8, 2 },
+    rsvd = { 10, 2 }, mtu = { 12, 4 }, service = { 16, 8 },
+    nonce = { 24, 8 },
+}
+local ETHERNET, HEADER, CONTROL_BYTES = 14, 64, 32
+
+-- Printed for the test when it asks, in place of a dissection.
+if os.getenv("UNETMM_LUA_TABLES") then
+    for name, value in pairs(C) do print("const", name, value) end
+    for struct, fields in pairs({ unetmm_frame = FRAME,
+                                  unetmm_control = CONTROL }) do
+        for name, at in pairs(fields) do
+            print("field", struct, name, at[1], at[2])
+        end
+    end
+end
+
+local OPCODES = { [C.WIRE_DATAGRAM] = "datagram", [C.WIRE_CONTROL] = "control" }
+local TYPES = {
+    [C.CTL_PROBE] = "PROBE", [C.CTL_PROBE_ACK] = "PROBE_ACK",
+    [C.CTL_CONNECT] = "CONNECT", [C.CTL_CONNECT_ACK] = "CONNECT_ACK",
+    [C.CTL_CLOSE] = "CLOSE",
+}
+local STATUSES = {
+    [C.CTL_ST_OK] = "OK", [C.CTL_ST_NO_SERVICE] = "no service",
+    [C.CTL_ST_FULL] = "full",
+}
+
+local unetmm = Proto("unetmm", "U-Net/MM")
+local f = {
+    version = ProtoField.uint8("unetmm.version", "Version"),
+    opcode = ProtoField.uint8("unetmm.opcode", "Opcode", base.DEC, OPCODES),
+    dst_ep = ProtoField.uint16("unetmm.dst_ep", "Destination endpoint"),
+    src_ep = ProtoField.uint16("unetmm.src_ep", "Source endpoint"),
+    dst_channel = ProtoField.uint16("unetmm.dst_channel",
+                                    "Destination channel"),
+    src_channel = ProtoField.uint16("unetmm.src_channel", "Source channel"),
+    len = ProtoField.uint32("unetmm.len", "Payload length"),
+    flags = ProtoField.uint32("unetmm.flags", "Flags", base.HEX),
+    psn = ProtoField.uint32("unetmm.psn", "Packet sequence number"),
+    offset = ProtoField.uint32("unetmm.offset", "Offset"),
+    remote = ProtoField.uint64("unetmm.remote", "Remote address", base.HEX),
+    handle = ProtoField.uint32("unetmm.handle", "Handle", base.HEX),
+    imm = ProtoField.uint32("unetmm.imm", "Immediate", base.HEX),
+    payload_crc = ProtoField.uint32("unetmm.payload_crc", "Payload CRC32C",
+                                    base.HEX),
+    header_crc = ProtoField.uint32("unetmm.header_crc", "Header CRC32C",
+                                   base.HEX),
+}
+local g = {
+    type = ProtoField.uint8("unetmm.ctl.type", "Message", base.DEC, TYPES),
+    status = ProtoField.uint8("unetmm.ctl.status", "Status", base.DEC,
+                              STATUSES),
+    src_ep = ProtoField.uint16("unetmm.ctl.src_ep", "Sender's endpoint"),
+    src_channel = ProtoField.uint16("unetmm.ctl.src_channel",
+                                    "Sender's channel"),
+    dst_ep = ProtoField.uint16("unetmm.ctl.dst_ep", "Receiver's endpoint"),
+    dst_channel = ProtoField.uint16("unetmm.ctl.dst_channel",
+                                    "Receiver's channel"),
+    rsvd = ProtoField.uint16("unetmm.ctl.rsvd", "Reserved", base.HEX),
+    mtu = ProtoField.uint32("unetmm.ctl.mtu", "MTU"),
+    service = ProtoField.uint64("unetmm.ctl.service", "Service"),
+    nonce = ProtoField.uint64("unetmm.ctl.nonce", "Nonce", base.HEX),
+}
+local has_crc = ProtoField.bool("unetmm.flags.payload_crc",
+                                "Payload checksum present", 32, nil,
+                                C.WIRE_F_PAYLOAD_CRC)
+local payload = ProtoField.bytes("unetmm.payload", "Payload")
+local padding = ProtoField.bytes("unetmm.padding", "Padding")
+
+unetmm.fields = { has_crc, payload, padding }
+for _, list in ipairs({ f, g }) do
+    for _, field in pairs(list) do table.insert(unetmm.fields, field) end
+end
+
+local bad = {
+    header_crc = ProtoExpert.new(
+        "unetmm.bad_header_crc", "Header checksum is wrong",
+        expert.group.CHECKSUM, expert.severity.ERROR),
+    payload_crc = ProtoExpert.new(
+        "unetmm.bad_payload_crc", "Payload checksum is wrong",
+        expert.group.CHECKSUM, expert.severity.ERROR),
+    malformed = ProtoExpert.new(
+        "unetmm.malformed", "The card drops this frame as malformed",
+        expert.group.MALFORMED, expert.severity.ERROR),
+}
+unetmm.experts = bad
+
+local eth_dst, eth_src = Field.new("eth.dst"), Field.new("eth.src")
+
+-- CRC32C (Castagnoli), bit-reflected; `bit` is Wireshark's, in every version.
+local band, bxor, rshift = bit.band, bit.bxor, bit.rshift
+local crc_table = {}
+for i = 0, 255 do
+    local c = i
+    for _ = 1, 8 do
+        c = bxor(rshift(c, 1), band(c, 1) == 1 and 0x82f63b78 or 0)
+    end
+    crc_table[i] = c
+end
+
+local function crc32c(bytes)
+    local c = 0xffffffff
+    for i = 0, bytes:len() - 1 do
+        c = bxor(rshift(c, 8), crc_table[band(bxor(c, bytes:get_index(i)),
+                                              0xff)])
+    end
+    -- bit's numbers have a sign.
+    return bxor(c, 0xffffffff) % 0x100000000
+end
+
+-- The 60 bytes in front of the checksum, Ethernet's among them.
+local function header_bytes(tvb)
+    local bytes = ByteArray.new()
+    for _, field in ipairs({ eth_dst(), eth_src() }) do
+        bytes:append(field.range:bytes())
+    end
+    bytes:append(ByteArray.new(string.format("%04x", C.ETHERTYPE)))
+    bytes:append(tvb:range(0, FRAME.header_crc[1] - ETHERNET):bytes())
+    return bytes
+end
+
+local function at(tvb, place, base)
+    return tvb:range(place[1] - base, place[2])
+end
+
+local function add_all(tree, tvb, fields, places, base)
+    local names = {}
+    for name in pairs(fields) do table.insert(names, name) end
+    table.sort(names, function(a, b) return places[a][1] < places[b][1] end)
+    local items = {}
+    for _, name in ipairs(names) do
+        items[name] = tree:add_le(fields[name], at(tvb, places[name], base))
+    end
+    return items
+end
+
+-- The same checks as in recv_header(), unetmm_recv.c. Returns what is wrong.
+local function complaint(tvb, len)
+    local flags = at(tvb, FRAME.flags, ETHERNET):le_uint()
+    if at(tvb, FRAME.version, ETHERNET):uint() ~= C.WIRE_VERSION then
+        return "unknown version"
+    elseif band(flags, bit.bnot(C.WIRE_F_ALL)) ~= 0 then
+        return "unknown flags"
+    elseif len > C.MAX_PAYLOAD then
+        return "payload longer than a message may be"
+    elseif len > tvb:reported_len() - (HEADER - ETHERNET) then
+        return "payload longer than the frame"
+    elseif not OPCODES[at(tvb, FRAME.opcode, ETHERNET):uint()] then
+        return "unknown opcode"
+    end
+    for _, name in ipairs({ "psn", "offset", "remote", "handle", "imm" }) do
+        if at(tvb, FRAME[name], ETHERNET):le_uint64() ~= UInt64(0) then
+            return name .. " must be zero"
+        end
+    end
+    return nil
+end
+
+local function check_crcs(tvb, items, data)
+    local sum = crc32c(header_bytes(tvb))
+    if sum ~= at(tvb, FRAME.header_crc, ETHERNET):le_uint() then
+        items.header_crc:add_proto_expert_info(
+            bad.header_crc, string.format("Header checksum is wrong, "
+                                          .. "should be 0x%08x", sum))
+    else
+        items.header_crc:append_text(" (correct)")
+    end
+    local flags = at(tvb, FRAME.flags, ETHERNET):le_uint()
+    if not data or band(flags, C.WIRE_F_PAYLOAD_CRC) == 0 then
+        return
+    end
+    sum = crc32c(data:bytes())
+    if sum ~= at(tvb, FRAME.payload_crc, ETHERNET):le_uint() then
+        items.payload_crc:add_proto_expert_info(
+            bad.payload_crc, string.format("Payload checksum is wrong, "
+                                           .. "should be 0x%08x", sum))
+    else
+        items.payload_crc:append_text(" (correct)")
+    end
+end
+
+local function dissect_control(data, tree, pinfo)
+    if data:len() < CONTROL_BYTES then
+        tree:add_proto_expert_info(bad.malformed,
+                                   "Control message is too short")
+        return
+    end
+    local sub = tree:add(unetmm, data, "Control message")
+    local tvb = data:tvb()
+    add_all(sub, tvb, g, CONTROL, 0)
+    local kind = at(tvb, CONTROL.type, 0):uint()
+    local text = TYPES[kind] or ("control type " .. kind)
+    if kind == C.CTL_PROBE_ACK or kind == C.CTL_CONNECT_ACK then
+        local status = at(tvb, CONTROL.status, 0):uint()
+        text = text .. ", " .. (STATUSES[status] or ("status " .. status))
+    end
+    sub:append_text(": " .. text)
+    pinfo.cols.info = text
+end
+
+function unetmm.dissector(tvb, pinfo, root)
+    pinfo.cols.protocol = "U-Net/MM"
+    local tree = root:add(unetmm, tvb())
+    if tvb:reported_len() < HEADER - ETHERNET then
+        tree:add_proto_expert_info(bad.malformed,
+                                   "Frame is shorter than its header")
+        return
+    end
+    local items = add_all(tree, tvb, f, FRAME, ETHERNET)
+    items.flags:add_le(has_crc, at(tvb, FRAME.flags, ETHERNET))
+    local len = at(tvb, FRAME.len, ETHERNET):le_uint()
+    local left = tvb:len() - (HEADER - ETHERNET)
+    local data = len > 0 and len <= left and
+                 tvb:range(HEADER - ETHERNET, len) or nil
+    check_crcs(tvb, items, data)
+    local why = complaint(tvb, len)
+    if why then
+        tree:add_proto_expert_info(bad.malformed, "Malformed: " .. why)
+    end
+    pinfo.cols.info = string.format(
+        "endpoint %d channel %d to endpoint %d channel %d, %d bytes",
+        at(tvb, FRAME.src_ep, ETHERNET):le_uint(),
+        at(tvb, FRAME.src_channel, ETHERNET):le_uint(),
+        at(tvb, FRAME.dst_ep, ETHERNET):le_uint(),
+        at(tvb, FRAME.dst_channel, ETHERNET):le_uint(), len)
+    if not data then
+        return
+    end
+    if at(tvb, FRAME.opcode, ETHERNET):uint() == C.WIRE_CONTROL then
+        dissect_control(data, tree, pinfo)
+    else
+        tree:add(payload, data)
+    end
+    if left > len then
+        tree:add(padding, tvb:range(HEADER - ETHERNET + len))
+    end
+end
+
+DissectorTable.get("ethertype"):add(C.ETHERTYPE, unetmm)
