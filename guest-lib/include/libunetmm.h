@@ -268,6 +268,7 @@ struct unetmm_ep {
     struct unetmm_cqe *cq;
     volatile uint32_t *doorbell;
     const uint32_t *channel_mtu; /* by channel; 0: not open */
+    uint32_t trap;              /* source ktlb: a call instead of a doorbell */
 };
 
 /* The longest message of a channel; -ENOENT if it is not open. */
@@ -285,6 +286,9 @@ static inline int64_t unetmm_channel_mtu(const struct unetmm_ep *ep,
 
 /* ---- Fast path: the doorbell ------------------------------------------- */
 
+/* Has the driver look at the queues: 0, or -errno.  Private. */
+int unetmm_trap_(struct unetmm_ep *ep);
+
 /*
  * Tells the card to look at the queues.  Needed only after calls that were
  * given UNETMM_MORE.
@@ -295,6 +299,9 @@ static inline int unetmm_ring(struct unetmm_ep *ep)
         return -EOWNERDEAD;
     }
     ep->unrung = 0;
+    if (ep->trap) {
+        return unetmm_trap_(ep);
+    }
     unetmm_write_doorbell(ep->doorbell);
     return 0;
 }
