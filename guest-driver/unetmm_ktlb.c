@@ -2,7 +2,11 @@
 /*
  * unetmm: the TLB of source ktlb; see unetmm_ktlb.h.
  */
+#ifdef __KERNEL__
 #include <linux/stddef.h>
+#else
+#include <stddef.h>		/* tests/core/test_ktlb_place.c */
+#endif
 
 #include "unetmm_ktlb.h"
 
