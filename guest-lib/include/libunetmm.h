@@ -67,7 +67,8 @@ struct unetmm_ep;
 /*
  * Opens the card at `path` (NULL: UNETMM_DEFAULT_DEVICE).  `source` says where
  * the card gets its translations from: UNETMM_SOURCE_TLB (any memory, at any
- * time), UNETMM_SOURCE_PINNED (registered memory only) or UNETMM_OBSERVE.
+ * time), UNETMM_SOURCE_KTLB (the same, but posted by system call and translated
+ * by the driver), UNETMM_SOURCE_PINNED (registered memory only) or UNETMM_OBSERVE.
  */
 int unetmm_open(const char *path, unsigned source, struct unetmm_ctx **ctx);
 
