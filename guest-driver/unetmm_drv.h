@@ -20,10 +20,13 @@
  *                 ordinary memory, so that a mapping never dangles.
  *   unetmm_chan   half of a channel (kref: its endpoint, a waiting connect).
  *   unetmm_pin    one page that the card may reach, in the space's tree.
+ *   unetmm_kqueues what an endpoint of source ktlb has beside its queues; lives
+ *                 as long as the endpoint.  Its slots: unetmm_klist.c.
  *
  * LOCK ORDER (outer first; locks on the same line are never held together)
  *
  *   region_lock > dev->rwsem > file->lock > ctl.lock > command slot
+ *   file->lock > kq->lock > mmap_lock
  *   mmap_lock > dev->map_lock
  *   dev->reply_lock > command slot > space->lock
  *   [mmap_lock, reclaim's locks] > space->lock > cmdq.lock, reg_lock
@@ -93,6 +96,7 @@
 
 #include <linux/unetmm.h>
 #include "unetmm_hw.h"
+#include "unetmm_ktlb.h"
 #include "unetmm_wire.h"
 
 #define UNETMM_NAME		"unetmm"
@@ -168,6 +172,8 @@ struct unetmm_pin {
 	u32 tag;
 	bool write;
 	bool dirty;
+	struct list_head uses;		/* source ktlb; space->lock */
+	struct unetmm_ktlb_entry entry;
 };
 
 struct unetmm_batch {
@@ -179,6 +185,78 @@ struct unetmm_batch {
 };
 
 struct unetmm_table;
+
+/*
+ * Source ktlb: entries of the page lists, in the table that the card reads.  An
+ * entry's number is the endpoint's, the kind of slot, the slot, and the page in
+ * it.  A send's slot has 4 segments and 64 KiB at most, hence 24 pages; a free
+ * buffer that has more than 32 finds its entries elsewhere.
+ */
+#define UNETMM_KLIST_EP_SHIFT	26
+#define UNETMM_KLIST_LARGE	BIT_ULL(25)
+#define UNETMM_KLIST_FREE	BIT_ULL(24)
+#define UNETMM_KLIST_INDEX	(UNETMM_KLIST_FREE - 1)
+#define UNETMM_KLIST_SMALL_LOG2	5
+#define UNETMM_KLIST_LARGE_LOG2	10
+
+struct unetmm_kuse {
+	struct list_head node;		/* pin->uses, if it has one */
+	struct unetmm_pin *pin;
+	u64 entry;
+};
+
+struct unetmm_krange {
+	unsigned long vpn;
+	u32 npages;
+};
+
+/* What one slot of a queue has posted. */
+struct unetmm_kslot {
+	u64 entry;			/* its first */
+	u32 npages;
+	u32 nranges;
+	struct unetmm_krange ranges[UNETMM_SLOT_SEGS];
+	struct unetmm_kuse *uses;	/* npages; NULL: there was no memory */
+	bool live;			/* the card may ask for it */
+	bool write;
+};
+
+struct unetmm_kring {
+	struct unetmm_kslot *slots;
+	u32 log2;
+	u32 next;			/* slots taken from the process */
+	u32 done;			/* of these: given back by the card */
+};
+
+/* One page behind an entry, and how many follow it in the same range. */
+struct unetmm_kplace {
+	struct unetmm_kuse *use;
+	unsigned long vpn;
+	u32 left;
+	bool write;
+};
+
+struct unetmm_kspan {
+	u64 first;
+	u64 last;
+};
+
+#define UNETMM_KSPAN_NONE	((struct unetmm_kspan){ .first = U64_MAX })
+
+struct unetmm_kqueues {
+	struct list_head node;		/* space->kqueues; space->lock */
+	struct mutex lock;		/* one post at a time, and `closed` */
+	bool closed;
+	u32 id;				/* the endpoint's */
+	struct unetmm_block *block;	/* not to be mapped by anybody */
+	struct unetmm_ep_index *posts;	/* in the block, before the queues */
+	u32 sq_offset;
+	u32 fq_offset;
+	void __iomem *doorbell;
+	struct unetmm_kring sq;
+	struct unetmm_kring fq;
+	struct unetmm_batch *batch;
+};
 
 #define UNETMM_LEVELS		5	/* 57 bits: any address of any x86 */
 
@@ -203,12 +281,14 @@ struct unetmm_aspace {
 	struct list_head drop_list;	/* pins that drop_work unpins */
 	struct list_head deferred;
 	u32 ndeferred;
+	struct list_head kqueues;	/* source ktlb, and its TLB */
+	struct unetmm_ktlb ktlb;
 
 	struct work_struct drop_work;
 	wait_queue_head_t idle;		/* ndeferred became 0 */
 
-	/* source pinned */
-	struct mutex region_lock;	/* regions, growth of the table */
+	/* sources pinned and ktlb */
+	struct mutex region_lock;	/* regions, posts, growth of the table */
 	struct list_head regions;
 	struct unetmm_table *table;	/* entries change under `lock` */
 };
@@ -243,6 +323,7 @@ struct unetmm_ep {
 	u32 fq_offset;
 	u32 cq_offset;
 	bool failed;			/* the card stopped it */
+	struct unetmm_kqueues *kq;	/* source ktlb */
 
 	/* channels: ctl.lock */
 	bool closed;
@@ -368,7 +449,8 @@ struct unetmm_file {
 struct unetmm_miss {
 	u32 fault_id;
 	u32 npages;
-	u64 vaddr;
+	u64 vaddr;		/* as the card knows it */
+	u64 user;		/* as the process does */
 	bool write;
 };
 
@@ -510,6 +592,27 @@ dma_addr_t unetmm_table_root(const struct unetmm_table *table);
 int unetmm_table_grow(struct unetmm_aspace *space, u64 start, u64 last);
 void unetmm_table_set(struct unetmm_table *table, unsigned long vpn, u64 pte);
 u64 unetmm_pte(const struct unetmm_pin *pin);
+
+/* unetmm_klist.c */
+bool unetmm_klist_user(struct unetmm_aspace *space, struct unetmm_miss *miss);
+void unetmm_klist_hide(struct unetmm_aspace *space, struct unetmm_pin *pin,
+		       struct unetmm_kspan *span);
+void unetmm_klist_invalidate(struct unetmm_aspace *space,
+			     const struct unetmm_kspan *span);
+void unetmm_klist_forget(struct unetmm_aspace *space, struct unetmm_pin *pin);
+int unetmm_klist_fill(struct unetmm_aspace *space, struct unetmm_batch *batch,
+		      u64 entry, u32 npages);
+void unetmm_klist_install(struct unetmm_aspace *space, struct unetmm_kslot *slot,
+			  const struct unetmm_kslot *new);
+void unetmm_klist_done(struct unetmm_aspace *space, struct unetmm_kring *ring,
+		       u32 cons);
+
+/* unetmm_kpost.c */
+int unetmm_op_post(struct unetmm_file *file, void *arg);
+int unetmm_kqueues_create(struct unetmm_ep *ep);
+void unetmm_kqueues_close(struct unetmm_ep *ep);
+void unetmm_kqueues_drop(struct unetmm_ep *ep);
+void unetmm_kqueues_free(struct unetmm_kqueues *kq);
 
 /* unetmm_kep.c */
 int unetmm_kep_init(struct unetmm_dev *dev);

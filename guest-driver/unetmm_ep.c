@@ -37,6 +37,8 @@ static void unetmm_ep_free(struct kref *ref)
 		eventfd_ctx_put(ep->eventfd);
 	if (ep->block)
 		unetmm_block_put(ep->block);
+	if (ep->kq)
+		unetmm_kqueues_free(ep->kq);
 	bitmap_free(ep->chan_map);
 	kfree(ep);
 }
@@ -132,6 +134,12 @@ int unetmm_ep_command(struct unetmm_ep *ep, u32 policy, u32 pretranslate)
 		},
 	};
 
+	if (ep->kq) {
+		dma = ep->kq->block->dma;
+		cmd.ep_create.sq_base = cpu_to_le64(dma + ep->kq->sq_offset);
+		cmd.ep_create.fq_base = cpu_to_le64(dma + ep->kq->fq_offset);
+		cmd.ep_create.posts = cpu_to_le64(dma);
+	}
 	return unetmm_cmd(ep->dev, &cmd, NULL);
 }
 
@@ -227,7 +235,10 @@ static int unetmm_ep_create(struct unetmm_file *file,
 	ret = unetmm_ep_publish(dev, ep, 1);
 	if (ret)
 		goto put;
-	ret = unetmm_ep_command(ep, a->policy, a->pretranslate);
+	if (ep->space->source == UNETMM_SOURCE_KTLB)
+		ret = unetmm_kqueues_create(ep);
+	if (!ret)
+		ret = unetmm_ep_command(ep, a->policy, a->pretranslate);
 	if (ret)
 		goto unpublish;
 	ep->space->endpoints++;
@@ -236,6 +247,8 @@ static int unetmm_ep_create(struct unetmm_file *file,
 	return 0;
 
 unpublish:
+	if (ep->kq)
+		unetmm_kqueues_drop(ep);
 	unetmm_ep_unpublish(ep);
 put:
 	unetmm_ep_put(ep);
@@ -288,9 +301,13 @@ void unetmm_ep_close(struct unetmm_ep *ep)
 	unetmm_ep_list(file, ep, false);
 	unetmm_doorbell_zap(file, ep->id);
 	unetmm_chan_close_all(ep);
+	if (ep->kq)
+		unetmm_kqueues_close(ep);
 	unetmm_ep_destroy(ep);
+	if (ep->kq)
+		unetmm_kqueues_drop(ep);
 	unetmm_ep_unpublish(ep);
-	if (!--space->endpoints && space->source == UNETMM_SOURCE_TLB)
+	if (!--space->endpoints && space->source != UNETMM_SOURCE_PINNED)
 		unetmm_space_drop(space, 0, ULONG_MAX);
 	unetmm_ep_put(ep);
 }

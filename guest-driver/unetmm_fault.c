@@ -163,6 +163,22 @@ static int unetmm_insert(struct unetmm_aspace *space,
 }
 
 /*
+ * Source ktlb: the driver's own table is what the card looks at again.  If that
+ * has been withdrawn meanwhile, the card asks again.
+ */
+static int unetmm_resolve_list(struct unetmm_aspace *space,
+			       const struct unetmm_miss *miss,
+			       struct unetmm_batch *batch)
+{
+	int ret = unetmm_klist_fill(space, batch, miss->vaddr >> PAGE_SHIFT,
+				    miss->npages);
+
+	if (ret > 0)
+		unetmm_reply(space, miss, UNETMM_REPLY_RESOLVED, 0);
+	return ret == -ESTALE ? 1 : ret;
+}
+
+/*
  * One attempt at a miss.  1: answered, or nobody waits any more; 0: needs to be
  * paged in; -errno: to be refused, -EAGAIN meaning that it is to be asked again.
  */
@@ -173,6 +189,8 @@ static int unetmm_resolve(struct unetmm_aspace *space,
 	unsigned long seq;
 	int tries, ret;
 
+	if (space->source == UNETMM_SOURCE_KTLB)
+		return unetmm_resolve_list(space, miss, batch);
 	for (tries = 0; tries < most; tries++) {
 		seq = unetmm_space_seq(space);
 		ret = unetmm_pin_batch(space, batch, miss->vaddr, miss->npages,
@@ -203,7 +221,7 @@ static void unetmm_deferred_serve(struct unetmm_deferred *d)
 	}
 	for (tries = 0; tries < UNETMM_TRIES; tries++) {
 		/* If this fails, so does the pin, and that says why. */
-		unetmm_page_in(space->mm, d->miss.vaddr, d->miss.npages,
+		unetmm_page_in(space->mm, d->miss.user, d->miss.npages,
 			       d->miss.write);
 		ret = unetmm_resolve(space, &d->miss, &d->batch,
 				     UNETMM_QUICK_TRIES);
@@ -330,7 +348,12 @@ static void unetmm_miss(struct unetmm_dev *dev, const struct unetmm_fault *rec)
 	space = unetmm_space_lookup(dev, le16_to_cpu(rec->space));
 	if (!space)
 		return;
-	unetmm_serve(space, &miss);
+	miss.user = miss.vaddr;
+	if (space->source == UNETMM_SOURCE_KTLB &&
+	    !unetmm_klist_user(space, &miss))
+		unetmm_refuse(space, &miss, -EFAULT);
+	else
+		unetmm_serve(space, &miss);
 	unetmm_space_put(space);
 }
 

@@ -133,7 +133,8 @@ static int unetmm_op_info(struct unetmm_file *file, void *arg)
 	a->caps = hw->caps;
 	/* Source direct is the driver's own. */
 	a->sources = hw->sources & (BIT(UNETMM_SOURCE_PINNED) |
-				    BIT(UNETMM_SOURCE_TLB));
+				    BIT(UNETMM_SOURCE_TLB) |
+				    BIT(UNETMM_SOURCE_KTLB));
 	a->policies = hw->policies;
 	a->endpoints = hw->endpoints;
 	a->channels = hw->channels;
@@ -159,6 +160,7 @@ union unetmm_arg {
 	struct unetmm_probe probe;
 	struct unetmm_region region;
 	struct unetmm_counters counters;
+	struct unetmm_post post;
 };
 
 #define UNETMM_OP_ANYONE	BIT(0)	/* not only the owner's mm */
@@ -209,6 +211,8 @@ static const struct unetmm_op unetmm_ops[] = {
 	IOCTL_OP(UNETMM_IOC_COUNTERS, unetmm_op_counters,
 		 struct unetmm_counters, values,
 		 UNETMM_OP_ANYONE | UNETMM_OP_UNLOCKED),
+	IOCTL_OP(UNETMM_IOC_POST, unetmm_op_post, struct unetmm_post,
+		 rsvd, UNETMM_OP_UNLOCKED),
 };
 
 static int unetmm_execute(struct unetmm_file *file, const struct unetmm_op *op,

@@ -211,6 +211,8 @@ static int unetmm_pin_make(struct unetmm_aspace *space, unsigned long vpn,
 	pin->vpn = vpn;
 	pin->page = page;
 	pin->write = write;
+	INIT_LIST_HEAD(&pin->uses);
+	pin->entry.vpn = vpn;
 	unetmm_pinned_add(space->dev, 1);
 	trace_unetmm_pin(space->id, vpn, page_to_pfn(page), write);
 	*result = pin;
@@ -381,6 +383,8 @@ void unetmm_pin_add(struct unetmm_aspace *space, struct unetmm_pin *pin)
 void unetmm_pin_take(struct unetmm_aspace *space, struct unetmm_pin *pin)
 {
 	lockdep_assert_held(&space->lock);
+	if (space->source == UNETMM_SOURCE_KTLB)
+		unetmm_klist_forget(space, pin);
 	rb_erase(&pin->node, &space->pins);
 	space->npins--;
 }

@@ -20,6 +20,7 @@ static void unetmm_space_free(struct kref *ref)
 						  ref);
 
 	unetmm_regions_free(space);
+	kvfree(space->ktlb.slots);
 	mmdrop(space->mm);
 	unetmm_dev_put(space->dev);
 	kfree(space);
@@ -94,7 +95,8 @@ static void unetmm_inv_end(struct unetmm_aspace *space)
  * since inv_count is up.
  */
 static bool unetmm_visit(struct unetmm_aspace *space, unsigned long vpn,
-			 unsigned long last_vpn, bool take)
+			 unsigned long last_vpn, bool take,
+			 struct unetmm_kspan *span)
 {
 	struct unetmm_pin *pin;
 	bool any = false;
@@ -111,6 +113,8 @@ static bool unetmm_visit(struct unetmm_aspace *space, unsigned long vpn,
 			any = true;
 			if (take)
 				unetmm_pin_drop(space, pin);
+			else if (space->source == UNETMM_SOURCE_KTLB)
+				unetmm_klist_hide(space, pin, span);
 			else if (space->table)
 				unetmm_table_set(space->table, pin->vpn, 0);
 			else
@@ -129,11 +133,15 @@ static void unetmm_inv_drop(struct unetmm_aspace *space, unsigned long start,
 			    unsigned long last)
 {
 	unsigned long vpn = start >> PAGE_SHIFT, last_vpn = last >> PAGE_SHIFT;
+	struct unetmm_kspan span = UNETMM_KSPAN_NONE;
 
-	if (!unetmm_visit(space, vpn, last_vpn, false))
+	if (!unetmm_visit(space, vpn, last_vpn, false, &span))
 		return;
-	unetmm_invalidate(space->dev, space->id, start, last);
-	if (unetmm_visit(space, vpn, last_vpn, true))
+	if (space->source == UNETMM_SOURCE_KTLB)
+		unetmm_klist_invalidate(space, &span);
+	else
+		unetmm_invalidate(space->dev, space->id, start, last);
+	if (unetmm_visit(space, vpn, last_vpn, true, &span))
 		queue_work(unetmm_wq, &space->drop_work);
 }
 
@@ -212,6 +220,7 @@ static struct unetmm_aspace *unetmm_space_alloc(struct unetmm_dev *dev,
 	INIT_LIST_HEAD(&space->regions);
 	INIT_LIST_HEAD(&space->drop_list);
 	INIT_LIST_HEAD(&space->deferred);
+	INIT_LIST_HEAD(&space->kqueues);
 	INIT_WORK(&space->drop_work, unetmm_drop_work);
 	init_waitqueue_head(&space->idle);
 	space->pins = RB_ROOT;
@@ -253,6 +262,23 @@ static void unetmm_space_destroy(struct unetmm_aspace *space)
 	unetmm_cmd(space->dev, &cmd, NULL);
 }
 
+/* The TLB of source ktlb: the card's shape, for this process alone. */
+static int unetmm_space_ktlb(struct unetmm_aspace *space)
+{
+	const struct unetmm_limits *hw = &space->dev->hw;
+	struct unetmm_ktlb_entry **slots;
+
+	if (!is_power_of_2(hw->tlb_sets) || !hw->tlb_ways)
+		return -EOPNOTSUPP;
+	slots = kvcalloc(array_size(hw->tlb_sets, hw->tlb_ways),
+			 sizeof(*slots), GFP_KERNEL_ACCOUNT);
+	if (!slots)
+		return -ENOMEM;
+	unetmm_ktlb_init(&space->ktlb, slots, hw->tlb_sets, hw->tlb_ways,
+			 hw->tlb_victims, space->id);
+	return 0;
+}
+
 static int unetmm_space_create(struct unetmm_aspace *space)
 {
 	struct unetmm_dev *dev = space->dev;
@@ -260,7 +286,7 @@ static int unetmm_space_create(struct unetmm_aspace *space)
 	dma_addr_t root = 0;
 	int ret;
 
-	if (space->source == UNETMM_SOURCE_PINNED) {
+	if (space->source != UNETMM_SOURCE_TLB) {
 		ret = unetmm_table_init(space);
 		if (ret)
 			return ret;
@@ -272,6 +298,11 @@ static int unetmm_space_create(struct unetmm_aspace *space)
 	if (ret) {
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto free_table;
+	}
+	if (space->source == UNETMM_SOURCE_KTLB) {
+		ret = unetmm_space_ktlb(space);
+		if (ret)
+			goto erase_id;
 	}
 	ret = unetmm_space_command(dev, space->id, space->source, levels, root);
 	if (ret)
@@ -317,7 +348,8 @@ int unetmm_op_space(struct unetmm_file *file, void *arg)
 
 	if (a->flags)
 		return -EOPNOTSUPP;
-	if (a->source != UNETMM_SOURCE_PINNED && a->source != UNETMM_SOURCE_TLB)
+	if (a->source != UNETMM_SOURCE_PINNED &&
+	    a->source != UNETMM_SOURCE_TLB && a->source != UNETMM_SOURCE_KTLB)
 		return -EINVAL;
 	if (!(dev->hw.sources & BIT(a->source)))
 		return -EOPNOTSUPP;

@@ -67,7 +67,8 @@ struct unetmm_ep;
 /*
  * Opens the card at `path` (NULL: UNETMM_DEFAULT_DEVICE).  `source` says where
  * the card gets its translations from: UNETMM_SOURCE_TLB (any memory, at any
- * time), UNETMM_SOURCE_PINNED (registered memory only) or UNETMM_OBSERVE.
+ * time), UNETMM_SOURCE_KTLB (the same, but posted by system call and translated
+ * by the driver), UNETMM_SOURCE_PINNED (registered memory only) or UNETMM_OBSERVE.
  */
 int unetmm_open(const char *path, unsigned source, struct unetmm_ctx **ctx);
 
@@ -268,6 +269,7 @@ struct unetmm_ep {
     struct unetmm_cqe *cq;
     volatile uint32_t *doorbell;
     const uint32_t *channel_mtu; /* by channel; 0: not open */
+    uint32_t trap;              /* source ktlb: a call instead of a doorbell */
 };
 
 /* The longest message of a channel; -ENOENT if it is not open. */
@@ -285,6 +287,9 @@ static inline int64_t unetmm_channel_mtu(const struct unetmm_ep *ep,
 
 /* ---- Fast path: the doorbell ------------------------------------------- */
 
+/* Has the driver look at the queues: 0, or -errno.  Private. */
+int unetmm_trap_(struct unetmm_ep *ep);
+
 /*
  * Tells the card to look at the queues.  Needed only after calls that were
  * given UNETMM_MORE.
@@ -295,6 +300,9 @@ static inline int unetmm_ring(struct unetmm_ep *ep)
         return -EOWNERDEAD;
     }
     ep->unrung = 0;
+    if (ep->trap) {
+        return unetmm_trap_(ep);
+    }
     unetmm_write_doorbell(ep->doorbell);
     return 0;
 }

@@ -69,7 +69,7 @@ int unetmm_open(const char *path, unsigned source, struct unetmm_ctx **result)
     int ret;
 
     if (source != UNETMM_SOURCE_TLB && source != UNETMM_SOURCE_PINNED &&
-        source != UNETMM_OBSERVE) {
+        source != UNETMM_SOURCE_KTLB && source != UNETMM_OBSERVE) {
         return -EINVAL;
     }
     ctx = sys_calloc(1, sizeof(*ctx));

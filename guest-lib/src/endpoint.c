@@ -121,6 +121,20 @@ static int map_endpoint(struct unetmm_ep_private *ep,
     return 0;
 }
 
+int unetmm_trap_(struct unetmm_ep *pub)
+{
+    const struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    struct unetmm_post post = { .size = sizeof(post), .endpoint = ep->id };
+    int ret = sys_ioctl(ep->ctx->fd, UNETMM_IOC_POST, &post);
+
+    if (ret < 0) {
+        /* What was not taken is still in the queues: the next ring does it. */
+        pub->unrung = 1;
+        return ret;
+    }
+    return 0;
+}
+
 static int close_endpoint(const struct unetmm_ctx *ctx, uint32_t id)
 {
     struct unetmm_endpoint_id request = { .size = sizeof(request), .id = id };
@@ -150,6 +164,7 @@ static int open_endpoint(struct unetmm_ep_private *ep,
     }
     ep->spin_ns = attr->spin_ns;
     ep->pub.inline_max = attr->inline_max;
+    ep->pub.trap = ctx->source == UNETMM_SOURCE_KTLB;
     /* Only the TLB has to hold all pages of a buffer at the same time. */
     ep->pub.max_buffer_pages = ctx->source == UNETMM_SOURCE_TLB ?
         ctx->info.max_buffer_pages : UINT32_MAX;

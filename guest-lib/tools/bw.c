@@ -39,7 +39,7 @@ static const char usage[] =
 "  -n, --count N        messages that are measured, of each size (2000)\n"
 "      --warmup N       messages before them that are not (200)\n"
 "      --bidir          both sides send at the same time\n"
-"      --source tlb|pinned\n"
+"      --source tlb|ktlb|pinned\n"
 "                       tlb: any memory, translated when it is used (default);\n"
 "                       pinned: the buffers are registered first\n"
 "      --policy skip|drop\n"

@@ -106,28 +106,27 @@ static void parse_sizes(struct options *opt, const char *text)
 }
 
 static unsigned parse_name(const char *option, const char *text,
-                           const char *const names[2],
-                           const unsigned values[2])
+                           const char *all, const char *const names[],
+                           const unsigned values[], int n)
 {
     int i;
 
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < n; i++) {
         if (!strcmp(text, names[i])) {
             return values[i];
         }
     }
-    usage_error("--%s is %s or %s, not '%s'", option, names[0], names[1],
-                text);
+    usage_error("--%s is %s, not '%s'", option, all, text);
 }
 
 static unsigned parse_source(const char *text)
 {
-    static const char *const names[] = { "tlb", "pinned" };
+    static const char *const names[] = { "tlb", "ktlb", "pinned" };
     static const unsigned values[] = {
-        UNETMM_SOURCE_TLB, UNETMM_SOURCE_PINNED
+        UNETMM_SOURCE_TLB, UNETMM_SOURCE_KTLB, UNETMM_SOURCE_PINNED
     };
 
-    return parse_name("source", text, names, values);
+    return parse_name("source", text, "tlb, ktlb or pinned", names, values, 3);
 }
 
 static unsigned parse_policy(const char *text)
@@ -137,7 +136,7 @@ static unsigned parse_policy(const char *text)
         UNETMM_POLICY_SKIP, UNETMM_POLICY_DROP
     };
 
-    return parse_name("policy", text, names, values);
+    return parse_name("policy", text, "skip or drop", names, values, 2);
 }
 
 /* Options without a short form */
@@ -272,7 +271,14 @@ uint64_t now_ns(void)
 
 const char *source_name(unsigned source)
 {
-    return source == UNETMM_SOURCE_TLB ? "tlb" : "pinned";
+    switch (source) {
+    case UNETMM_SOURCE_TLB:
+        return "tlb";
+    case UNETMM_SOURCE_KTLB:
+        return "ktlb";
+    default:
+        return "pinned";
+    }
 }
 
 const char *policy_name(unsigned policy)

@@ -29,7 +29,7 @@ static const char usage[] =
 "  -s, --size LIST      message sizes in bytes, as 8,1k,64k (8)\n"
 "  -n, --count N        messages that are measured, of each size (1000)\n"
 "      --warmup N       messages before them that are not (100)\n"
-"      --source tlb|pinned\n"
+"      --source tlb|ktlb|pinned\n"
 "                       tlb: any memory, translated when it is used (default);\n"
 "                       pinned: the buffers are registered first\n"
 "      --policy skip|drop\n"

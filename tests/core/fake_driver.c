@@ -438,7 +438,7 @@ void fake_map(FakeSpace *s, uint64_t vaddr, uint64_t bytes, uint8_t rights)
         page->rights = rights;
         page->dma = fake_page(s->driver->host);
         g_hash_table_replace(s->pages, &page->vpn, page);
-        if (s->source == UNETMM_SOURCE_PINNED) {
+        if (s->levels) {
             fake_table_set(s, vpn << 12, page->dma | UNETMM_PTE_VALID |
                            (rights & FAKE_R ? UNETMM_PTE_READ : 0) |
                            (rights & FAKE_W ? UNETMM_PTE_WRITE : 0));
@@ -544,6 +544,12 @@ void fake_ep_alloc(FakeEp *ep)
     /* Of the card's half only the words, of the process's only the words. */
     fake_rights(host, ep->index, 16, FAKE_R);
     fake_rights(host, ep->index + 64, 16, FAKE_W);
+    if (ep->space->source == UNETMM_SOURCE_KTLB) {
+        ep->posts = fake_alloc(host, 128, 128, 0);
+        /* The producers, and nothing else of the process's half. */
+        fake_rights(host, ep->posts, 8, FAKE_R);
+        fake_rights(host, ep->posts + 64, 16, FAKE_W);
+    }
 }
 
 struct unetmm_cmd fake_ep_cmd(const FakeEp *ep)
@@ -555,6 +561,7 @@ struct unetmm_cmd fake_ep_cmd(const FakeEp *ep)
             .index = ep->index, .sq_log2 = ep->sq_log2,
             .fq_log2 = ep->fq_log2, .cq_log2 = ep->cq_log2,
             .policy = ep->policy, .pretranslate = ep->pretranslate,
+            .posts = ep->posts,
         },
     };
 }
@@ -615,7 +622,9 @@ void fake_connect_peer(FakeEp *ep, uint16_t channel, uint16_t peer_ep,
 
 void fake_user_word(FakeEp *ep, size_t offset, uint32_t value)
 {
-    fake_write32(ep->host, ep->index + offset, value);
+    bool posts = ep->posts && offset < offsetof(struct unetmm_ep_user, cq_cons);
+
+    fake_write32(ep->host, (posts ? ep->posts : ep->index) + offset, value);
 }
 
 struct unetmm_ep_card fake_card(FakeEp *ep)

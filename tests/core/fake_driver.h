@@ -69,6 +69,7 @@ typedef struct FakeEp {
     uint8_t sq_log2, fq_log2, cq_log2;
     uint8_t policy, pretranslate;
     uint64_t sq, fq, cq, index;
+    uint64_t posts;             /* source ktlb: index block of the driver */
     uint32_t sq_prod, fq_prod, cq_cons;
 } FakeEp;
 

@@ -103,7 +103,7 @@ static void test_identity(void **state)
     assert_int_equal(fake_reg(h, UNETMM_REG_TLB_VICTIMS), 9);
     assert_int_equal(fake_reg(h, UNETMM_REG_PRETRANSLATE), 11);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAX_FAULTS), 13);
-    assert_int_equal(fake_reg(h, UNETMM_REG_SOURCES), 7);
+    assert_int_equal(fake_reg(h, UNETMM_REG_SOURCES), 15);
     assert_int_equal(fake_reg(h, UNETMM_REG_POLICIES), 3);
     assert_int_equal(fake_reg(h, UNETMM_REG_STATUS),
                      UNETMM_STATUS_LINK | UNETMM_STATUS_ENABLED);

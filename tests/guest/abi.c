@@ -385,7 +385,7 @@ static void reserved(void)
 static void unknown_calls(void)
 {
     static const unsigned long requests[] = {
-        _IO(UNETMM_IOC_MAGIC, 0x0c), _IO(UNETMM_IOC_MAGIC, 0xff),
+        _IO(UNETMM_IOC_MAGIC, 0x0d), _IO(UNETMM_IOC_MAGIC, 0xff),
         _IO(UNETMM_IOC_MAGIC - 1, 0x00), _IO(UNETMM_IOC_MAGIC + 1, 0x00),
         _IOR(UNETMM_IOC_MAGIC, 0x00, struct unetmm_info),
         _IOWR(UNETMM_IOC_MAGIC, 0x01, struct unetmm_space),

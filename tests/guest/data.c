@@ -112,7 +112,7 @@ static void too_long(void)
     CHECK_RET(unetmm_send(link.tx->ep, 1000, from.at, 1, 1, 0), -ENOENT);
     CHECK_RET(unetmm_post(link.rx->ep, from.at, 0, 1, 0), -EINVAL);
     CHECK_RET(unetmm_post(link.rx->ep, from.at, 1, 1, UNETMM_QUIET), -EINVAL);
-    if (run.source == UNETMM_SOURCE_TLB) {
+    if (run.source != UNETMM_SOURCE_PINNED) {
         CHECK_RET(unetmm_post(link.rx->ep, from.at, UINT32_MAX, 1, 0),
                   -EMSGSIZE);
     }
@@ -764,25 +764,25 @@ static void soak(void)
 }
 
 static const struct test tests[] = {
-    { "sizes", sizes, TEST_BOTH | TEST_POLICIES | TEST_REMOTE, 0 },
-    { "sizes-by-dma", sizes_by_dma, TEST_BOTH, 0 },
-    { "too-long", too_long, TEST_BOTH | TEST_REMOTE, 0 },
-    { "longer-than-buffer", longer_than_buffer, TEST_BOTH | TEST_POLICIES, 0 },
-    { "segments", segments, TEST_BOTH | TEST_REMOTE, 0 },
-    { "scattered", scattered, TEST_BOTH, 0 },
-    { "wrap", wrap, TEST_BOTH, 0 },
-    { "more-and-quiet", more_and_quiet, TEST_BOTH, 0 },
-    { "completions-full", completions_full, TEST_TLB, 0 },
-    { "kinds", kinds, TEST_BOTH | TEST_POLICIES, 0 },
-    { "own-text", own_text, TEST_BOTH, 0 },
-    { "never-touched", never_touched, TEST_BOTH, 0 },
-    { "read-only", read_only, TEST_BOTH | TEST_POLICIES, 0 },
-    { "not-readable", not_readable, TEST_BOTH, 0 },
-    { "unmapped", unmapped, TEST_BOTH | TEST_POLICIES, 0 },
-    { "own-queues", own_queues, TEST_BOTH, 0 },
+    { "sizes", sizes, TEST_ALL | TEST_POLICIES | TEST_REMOTE, 0 },
+    { "sizes-by-dma", sizes_by_dma, TEST_ALL, 0 },
+    { "too-long", too_long, TEST_ALL | TEST_REMOTE, 0 },
+    { "longer-than-buffer", longer_than_buffer, TEST_ALL | TEST_POLICIES, 0 },
+    { "segments", segments, TEST_ALL | TEST_REMOTE, 0 },
+    { "scattered", scattered, TEST_ALL, 0 },
+    { "wrap", wrap, TEST_ALL, 0 },
+    { "more-and-quiet", more_and_quiet, TEST_ALL, 0 },
+    { "completions-full", completions_full, TEST_MISS, 0 },
+    { "kinds", kinds, TEST_ALL | TEST_POLICIES, 0 },
+    { "own-text", own_text, TEST_ALL, 0 },
+    { "never-touched", never_touched, TEST_ALL, 0 },
+    { "read-only", read_only, TEST_ALL | TEST_POLICIES, 0 },
+    { "not-readable", not_readable, TEST_ALL, 0 },
+    { "unmapped", unmapped, TEST_ALL | TEST_POLICIES, 0 },
+    { "own-queues", own_queues, TEST_ALL, 0 },
     { "registered", registered, TEST_PINNED | TEST_POLICIES, 0 },
-    { "no-registration", no_registration, TEST_TLB, 0 },
-    { "soak", soak, TEST_BOTH | TEST_POLICIES | TEST_REMOTE, 60 },
+    { "no-registration", no_registration, TEST_MISS, 0 },
+    { "soak", soak, TEST_ALL | TEST_POLICIES | TEST_REMOTE, 60 },
 };
 
 int main(int argc, char **argv)

@@ -370,6 +370,7 @@ static void add_variants(const struct test *test, unsigned number,
     static const struct { unsigned flag, source; const char *name; }
         sources[] = {
             { TEST_TLB, UNETMM_SOURCE_TLB, ".tlb" },
+            { TEST_KTLB, UNETMM_SOURCE_KTLB, ".ktlb" },
             { TEST_PINNED, UNETMM_SOURCE_PINNED, ".pinned" },
         };
     unsigned s, p;
@@ -378,8 +379,8 @@ static void add_variants(const struct test *test, unsigned number,
         test->flags & TEST_ONLY_REMOTE) {
         return;
     }
-    for (s = 0; s < 2; s++) {
-        bool any = test->flags & TEST_BOTH;
+    for (s = 0; s < sizeof(sources) / sizeof(sources[0]); s++) {
+        bool any = test->flags & TEST_ALL;
 
         if (any ? !(test->flags & sources[s].flag) : s) {
             continue;
@@ -479,7 +480,7 @@ static unsigned run_all(const struct variant *variants, unsigned count)
 int test_main(int argc, char **argv, const char *program,
               const struct test *tests, size_t count)
 {
-    struct variant *variants = calloc(count * 4, sizeof(*variants));
+    struct variant *variants = calloc(count * 6, sizeof(*variants));
     unsigned i, n = 0;
     sigset_t child;
 

@@ -29,6 +29,9 @@
 #define TEST_TLB        0x01    /* source tlb */
 #define TEST_PINNED     0x02    /* source pinned */
 #define TEST_BOTH       0x03
+#define TEST_KTLB       0x40    /* source ktlb */
+#define TEST_MISS       0x41    /* both ports of U-Net/MM */
+#define TEST_ALL        0x43
 #define TEST_POLICIES   0x04    /* policies skip and drop; else skip alone */
 #define TEST_REMOTE     0x08    /* in role client, too: two guests */
 #define TEST_ONLY_REMOTE 0x10   /* in role client alone */

@@ -74,7 +74,7 @@ struct side {
 static void side_open(struct side *side, unsigned npages)
 {
     /* Under source pinned, a fork would take its memory from the card. */
-    if (run.source == UNETMM_SOURCE_TLB) {
+    if (run.source != UNETMM_SOURCE_PINNED) {
         traffic_start(&side->traffic, 77);
     }
     link_open(&side->link, NULL, NULL);
@@ -86,7 +86,7 @@ static void side_close(struct side *side)
 {
     unmap_pages(side->memory, side->npages);
     link_close(&side->link);
-    if (run.source == UNETMM_SOURCE_TLB) {
+    if (run.source != UNETMM_SOURCE_PINNED) {
         traffic_stop(&side->traffic);
     }
 }
@@ -878,22 +878,22 @@ static void race_fork(void)
 }
 
 static const struct test tests[] = {
-    { "remap-send", remap_send, TEST_TLB | TEST_POLICIES, 0 },
-    { "remap-receive", remap_receive, TEST_TLB | TEST_POLICIES, 0 },
-    { "anonymous", anonymous, TEST_TLB | TEST_POLICIES, 0 },
-    { "unmapped-meanwhile", unmapped_meanwhile, TEST_TLB | TEST_POLICIES, 0 },
-    { "fork-send", fork_send, TEST_TLB, 0 },
-    { "fork-receive", fork_receive, TEST_TLB | TEST_POLICIES, 0 },
+    { "remap-send", remap_send, TEST_MISS | TEST_POLICIES, 0 },
+    { "remap-receive", remap_receive, TEST_MISS | TEST_POLICIES, 0 },
+    { "anonymous", anonymous, TEST_MISS | TEST_POLICIES, 0 },
+    { "unmapped-meanwhile", unmapped_meanwhile, TEST_MISS | TEST_POLICIES, 0 },
+    { "fork-send", fork_send, TEST_MISS, 0 },
+    { "fork-receive", fork_receive, TEST_MISS | TEST_POLICIES, 0 },
     { "fork-registered", fork_registered, TEST_PINNED, 0 },
-    { "dontneed", dontneed, TEST_TLB | TEST_POLICIES, 0 },
-    { "move", move, TEST_TLB | TEST_POLICIES, 0 },
-    { "protect", protect, TEST_TLB | TEST_POLICIES, 0 },
-    { "truncated", truncated, TEST_TLB, 0 },
+    { "dontneed", dontneed, TEST_MISS | TEST_POLICIES, 0 },
+    { "move", move, TEST_MISS | TEST_POLICIES, 0 },
+    { "protect", protect, TEST_MISS | TEST_POLICIES, 0 },
+    { "truncated", truncated, TEST_MISS, 0 },
     { "registered", registered, TEST_PINNED, 0 },
-    { "hole-open", hole_open, TEST_TLB, 0 },
-    { "race-send", race_send, TEST_TLB | TEST_POLICIES, 0 },
-    { "race-receive", race_receive, TEST_TLB | TEST_POLICIES, 0 },
-    { "race-fork", race_fork, TEST_TLB, 0 },
+    { "hole-open", hole_open, TEST_MISS, 0 },
+    { "race-send", race_send, TEST_MISS | TEST_POLICIES, 0 },
+    { "race-receive", race_receive, TEST_MISS | TEST_POLICIES, 0 },
+    { "race-fork", race_fork, TEST_MISS, 0 },
 };
 
 int main(int argc, char **argv)

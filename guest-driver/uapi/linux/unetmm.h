@@ -7,7 +7,9 @@
  * (a forked child, a receiver of the descriptor) fails with EPERM, except INFO
  * and COUNTERS.  Data is sent and received without any of these calls: the
  * queues and the doorbell page that ENDPOINT describes are mapped, and
- * unetmm_hw.h says what is in them.
+ * unetmm_hw.h says what is in them.  With UNETMM_SOURCE_KTLB alone the queues
+ * are not the card's but the driver's to read, in POST; it takes the place of the
+ * doorbell.
  *
  * Each structure starts with its own size.  The kernel accepts a smaller one
  * (what is missing counts as zero) down to the first published size, and a
@@ -82,7 +84,7 @@ struct unetmm_info {
 /**
  * struct unetmm_space - bind the file to the caller's address space
  * @size: sizeof(struct unetmm_space)
- * @source: UNETMM_SOURCE_PINNED or UNETMM_SOURCE_TLB
+ * @source: UNETMM_SOURCE_PINNED, UNETMM_SOURCE_TLB or UNETMM_SOURCE_KTLB
  * @flags: zero
  * @id: out: the space's number on the card
  *
@@ -274,6 +276,29 @@ struct unetmm_counters {
 	__u64 values;
 };
 
+/**
+ * struct unetmm_post - have what is in the queues posted (source ktlb)
+ * @size: sizeof(struct unetmm_post)
+ * @endpoint: the endpoint
+ * @flags: zero
+ * @rsvd: zero
+ *
+ * Takes all descriptors between the indices that the card has reached and the
+ * process's producers, of the send queue and of the free queue, translates them,
+ * and hands them to the card.  What is wrong with one of them is said by its
+ * completion, as with the other sources; a forged index stops the endpoint.  It
+ * never waits for a page that is not resident: the card asks for that.  To be
+ * called also when the card's state has UNETMM_EP_CQ_BLOCKED.
+ *
+ * EOPNOTSUPP: the space's source is not ktlb.
+ */
+struct unetmm_post {
+	__u32 size;
+	__u32 endpoint;
+	__u32 flags;
+	__u32 rsvd;
+};
+
 #define UNETMM_SCOPE_CARD	0
 #define UNETMM_SCOPE_ENDPOINT	1
 #define UNETMM_SCOPE_DRIVER	2
@@ -302,7 +327,12 @@ struct unetmm_counters {
 	X(accepts, "channels opened for a listener") \
 	X(control_bad, "control messages not understood") \
 	X(commands, "commands given to the card") \
-	X(command_timeouts, "commands the card did not finish")
+	X(command_timeouts, "commands the card did not finish") \
+	X(ktlb_posts, "posting calls (source ktlb)") \
+	X(ktlb_hits, "pages that the driver's TLB had") \
+	X(ktlb_victim_hits, "of its victims: pages found there") \
+	X(ktlb_misses, "pages that entered it") \
+	X(ktlb_evictions, "pages that it gave up")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {
@@ -322,5 +352,6 @@ enum unetmm_driver_counter {
 #define UNETMM_IOC_REGISTER	_IO(UNETMM_IOC_MAGIC, 0x09)
 #define UNETMM_IOC_DEREGISTER	_IO(UNETMM_IOC_MAGIC, 0x0a)
 #define UNETMM_IOC_COUNTERS	_IO(UNETMM_IOC_MAGIC, 0x0b)
+#define UNETMM_IOC_POST		_IO(UNETMM_IOC_MAGIC, 0x0c)
 
 #endif /* _UAPI_LINUX_UNETMM_H */

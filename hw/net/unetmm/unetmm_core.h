@@ -24,7 +24,7 @@
 #define UNETMM_HEAD_ASKS        4       /* of the first head in one activity */
 #define UNETMM_HOLD_NS          1000000 /* x-reorder: at most so long */
 #define UNETMM_EP_MISSES        (1 + UNETMM_MAX_HEADS)
-#define UNETMM_NUM_SOURCES      3
+#define UNETMM_NUM_SOURCES      4
 #define UNETMM_NUM_POLICIES     2
 
 typedef struct UnetmmCore UnetmmCore;
@@ -111,6 +111,8 @@ struct UnetmmSourceOps {
     const char *name;
     uint8_t levels_min, levels_max;     /* what SPACE_CREATE must say */
     bool only_space_0;
+    bool asks;                  /* the driver brings absent pages */
+    bool posts;                 /* producer indices are the driver's */
     /* Looks up one page; counts; no other effect the caller could see. */
     UnetmmXlat (*lookup)(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                          bool write, UnetmmPage *page);
@@ -126,7 +128,14 @@ struct UnetmmSourceOps {
 extern const UnetmmSourceOps unetmm_source_direct;
 extern const UnetmmSourceOps unetmm_source_pinned;
 extern const UnetmmSourceOps unetmm_source_tlb;
+extern const UnetmmSourceOps unetmm_source_ktlb;
 const UnetmmSourceOps *unetmm_source_by_id(unsigned id);
+
+/* Of a table in host memory; UNETMM_XLAT_MISS: the entry is not valid. */
+UnetmmXlat unetmm_table_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                               bool write, UnetmmPage *page, bool *absent);
+UnetmmTlb *unetmm_table_cache(UnetmmCore *core);
+uint32_t unetmm_table_max_pages(const UnetmmCore *core);
 
 /* ---- Policies: a message meets a head that is not resident -------------- */
 
@@ -255,6 +264,7 @@ struct UnetmmEp {
     uint32_t generation;
     const UnetmmPolicyOps *policy;
     uint64_t sq_base, fq_base, cq_base, index;
+    uint64_t posts;             /* 0: the producers are in `index` too */
     uint32_t sq_log2, fq_log2, cq_log2;
     uint32_t sq_prod, sq_cons;
     uint32_t fq_prod, fq_cons;

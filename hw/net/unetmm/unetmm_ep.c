@@ -34,7 +34,8 @@ static bool ep_args_ok(const UnetmmCore *core, const struct unetmm_cmd_ep *cmd)
            cmd->sq_base % UNETMM_SLOT_BYTES == 0 &&
            cmd->fq_base % sizeof(struct unetmm_fqe) == 0 &&
            cmd->cq_base % sizeof(struct unetmm_cqe) == 0 &&
-           cmd->index % sizeof(struct unetmm_ep_index) == 0;
+           cmd->index % sizeof(struct unetmm_ep_index) == 0 &&
+           cmd->posts % sizeof(struct unetmm_ep_index) == 0;
 }
 
 uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
@@ -53,7 +54,8 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
         return UNETMM_CS_EXISTS;
     }
     /* Endpoint 0 and space 0 are the driver's and go together. */
-    if ((id == 0) != (space == 0) || !ep_args_ok(core, cmd)) {
+    if ((id == 0) != (space == 0) || !ep_args_ok(core, cmd) ||
+        core->spaces[space].source->posts != !!cmd->posts) {
         return UNETMM_CS_BAD_ARG;
     }
     generation = ep->generation;
@@ -70,6 +72,7 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     ep->fq_base = cmd->fq_base;
     ep->cq_base = cmd->cq_base;
     ep->index = cmd->index;
+    ep->posts = cmd->posts;
     ep->sq_log2 = cmd->sq_log2;
     ep->fq_log2 = cmd->fq_log2;
     ep->cq_log2 = cmd->cq_log2;
@@ -237,13 +240,26 @@ bool unetmm_ep_complete(UnetmmCore *core, UnetmmEp *ep,
     return true;
 }
 
+/*
+ * The words of whoever posts, and of whoever takes completions: one process, or
+ * the driver on its behalf and the process.
+ */
+static bool ep_fetch_user(UnetmmCore *core, UnetmmEp *ep,
+                          struct unetmm_ep_user *user)
+{
+    return unetmm_dma_read(core, ep, ep->index, user,
+                           offsetof(struct unetmm_ep_user, rsvd)) &&
+           (!ep->posts ||
+            unetmm_dma_read(core, ep, ep->posts, user,
+                            offsetof(struct unetmm_ep_user, cq_cons)));
+}
+
 /* Reads the process's words into the endpoint.  False: stopped. */
 bool unetmm_ep_read_user(UnetmmCore *core, UnetmmEp *ep)
 {
     struct unetmm_ep_user user;
-    size_t bytes = offsetof(struct unetmm_ep_user, rsvd);
 
-    if (!unetmm_dma_read(core, ep, ep->index, &user, bytes)) {
+    if (!ep_fetch_user(core, ep, &user)) {
         unetmm_ep_fail(core, ep, UNETMM_ST_DMA);
         return false;
     }
@@ -278,6 +294,14 @@ static uint32_t ep_state(const UnetmmEp *ep)
     return UNETMM_EP_RUNNING;
 }
 
+static bool ep_show(UnetmmCore *core, UnetmmEp *ep, uint64_t index,
+                    const struct unetmm_ep_card *card)
+{
+    return unetmm_dma_write(core, ep, index +
+                            offsetof(struct unetmm_ep_index, card), card,
+                            offsetof(struct unetmm_ep_card, rsvd));
+}
+
 static void ep_publish(UnetmmCore *core, UnetmmEp *ep)
 {
     struct unetmm_ep_card card = {
@@ -288,9 +312,9 @@ static void ep_publish(UnetmmCore *core, UnetmmEp *ep)
     ep->publish = false;
     ep->state_shown = card.state;
     unetmm_le_card(&card);
-    if (!unetmm_dma_write(core, ep, ep->index +
-                          offsetof(struct unetmm_ep_index, card), &card,
-                          offsetof(struct unetmm_ep_card, rsvd))) {
+    /* The driver first: what the process sees free it may post again. */
+    if ((ep->posts && !ep_show(core, ep, ep->posts, &card)) ||
+        !ep_show(core, ep, ep->index, &card)) {
         unetmm_ep_fail(core, ep, UNETMM_ST_DMA);
     }
 }

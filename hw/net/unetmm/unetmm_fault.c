@@ -194,7 +194,7 @@ void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
     miss->vpn = vpn;
     miss->npages = npages;
     miss->write = write;
-    if (!core->spaces[ep->space].source->insert) {
+    if (!core->spaces[ep->space].source->asks) {
         /* Nobody to ask: the entry cache was full of held entries. */
         miss_refuse(core, miss);
         return;
@@ -226,7 +226,7 @@ void unetmm_miss_room(UnetmmCore *core)
             continue;
         }
         miss_clear(core, miss);
-        if (core->spaces[miss_ep(core, i)->space].source->insert) {
+        if (core->spaces[miss_ep(core, i)->space].source->asks) {
             miss_enqueue(core, miss);
         } else {
             miss_tell(core, miss, UNETMM_REPLY_RESOLVED, 0);
@@ -365,13 +365,28 @@ static uint8_t reply_insert(UnetmmCore *core, uint16_t space,
     return status;
 }
 
+/* The driver has entered the pages in a table: all who wait look there. */
+static uint8_t reply_look_again(UnetmmCore *core, UnetmmMiss *miss)
+{
+    if (miss) {
+        miss_for_joined(core, miss_number(core, miss), miss_finish,
+                        UNETMM_REPLY_RESOLVED, 0);
+        miss_finish(core, miss, UNETMM_REPLY_RESOLVED, 0);
+    }
+    return UNETMM_CS_OK;
+}
+
 static uint8_t reply_resolved(UnetmmCore *core, uint16_t space,
                               UnetmmMiss *miss,
                               const struct unetmm_cmd_reply *reply,
                               uint32_t *taken)
 {
-    uint8_t status = reply_insert(core, space, reply, taken);
+    uint8_t status;
 
+    if (!core->spaces[space].source->insert) {
+        return reply_look_again(core, miss);
+    }
+    status = reply_insert(core, space, reply, taken);
     /* An eviction on the way may have put the miss into another state. */
     if (!miss || (miss->state != UNETMM_MISS_ASKED &&
                   miss->state != UNETMM_MISS_DEFERRED)) {
@@ -439,9 +454,10 @@ uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
     if (space >= core->params.spaces || !core->spaces[space].live) {
         return UNETMM_CS_BAD_ID;
     }
-    if (!core->spaces[space].source->insert ||
+    if (!core->spaces[space].source->asks ||
         reply->status > UNETMM_REPLY_RETRY ||
-        reply->npages > UNETMM_REPLY_MAX_PAGES ||
+        reply->npages > (core->spaces[space].source->insert ?
+                         UNETMM_REPLY_MAX_PAGES : 0) ||
         reply->vaddr % UNETMM_PAGE_BYTES ||
         (reply->npages && reply->vaddr > UINT64_MAX -
          ((uint64_t)reply->npages * UNETMM_PAGE_BYTES - 1)) ||

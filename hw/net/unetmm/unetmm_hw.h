@@ -186,6 +186,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_SOURCE_DIRECT    0       /* space 0: address = DMA address */
 #define UNETMM_SOURCE_PINNED    1       /* table in host memory; miss = error */
 #define UNETMM_SOURCE_TLB       2       /* card TLB; miss goes to the driver */
+#define UNETMM_SOURCE_KTLB      3       /* driver's rings and page lists */
 
 #define UNETMM_POLICY_DROP      0
 #define UNETMM_POLICY_SKIP      1
@@ -356,6 +357,7 @@ struct unetmm_cmd_ep {
     unetmm_u8 policy;           /* UNETMM_POLICY_* */
     unetmm_u8 pretranslate;     /* heads; 0 = the card's most */
     unetmm_u8 rsvd[3];
+    unetmm_le64 posts;          /* ktlb: the driver's index block; else 0 */
 };
 
 struct unetmm_cmd_channel {

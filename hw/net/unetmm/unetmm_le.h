@@ -142,6 +142,7 @@ static inline void unetmm_le_cmd(struct unetmm_cmd *c)
         c->ep_create.fq_base = le64_to_cpu(c->ep_create.fq_base);
         c->ep_create.cq_base = le64_to_cpu(c->ep_create.cq_base);
         c->ep_create.index = le64_to_cpu(c->ep_create.index);
+        c->ep_create.posts = le64_to_cpu(c->ep_create.posts);
         break;
     case UNETMM_CMD_CHANNEL_SET:
     case UNETMM_CMD_CHANNEL_CLEAR:

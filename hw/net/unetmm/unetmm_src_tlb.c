@@ -59,6 +59,7 @@ static uint32_t tlb_max_pages(const UnetmmCore *core)
 
 const UnetmmSourceOps unetmm_source_tlb = {
     .name = "tlb",
+    .asks = true,
     .lookup = tlb_lookup,
     .insert = tlb_insert,
     .tlb = tlb_tlb,

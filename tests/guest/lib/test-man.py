@@ -59,6 +59,8 @@ def every_function_has_a_page():
 def map_is_what_the_header_exports():
     text = read("guest-lib", "src", "libunetmm.map")
     in_map = set(re.findall(r"^    (unetmm_\w+);", text, flags=re.M))
+    # What ends in an underscore is for the header's inline functions.
+    in_map = {name for name in in_map if not name.endswith("_")}
     exported, _ = functions()
     assert in_map == exported, in_map ^ exported
 
