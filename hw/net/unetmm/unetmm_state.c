@@ -121,6 +121,7 @@ static void state_registers(UnetmmStream *st, UnetmmCore *core)
                                                  core->params.spaces,
                                                  "the space invalidated");
     unetmm_stream_bool(st, &core->inv_busy, "INV_CTRL");
+    unetmm_stream_bool(st, &core->evict_waits, "an eviction's waiting");
 }
 
 static void state_ring(UnetmmStream *st, UnetmmRing *ring)

@@ -72,7 +72,7 @@ static void check_miss(UnetmmStream *st, const UnetmmCore *core,
         return;
     }
     /* Only a source that takes answers can be waiting for one. */
-    asks = core->spaces[ep->space].source->insert;
+    asks = core->spaces[ep->space].source->asks;
     if (miss->write != head ||
         (!asks && miss->state != UNETMM_MISS_REFUSED) ||
         (miss->state == UNETMM_MISS_WANTED && !miss->queued) ||

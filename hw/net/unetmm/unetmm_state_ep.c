@@ -213,9 +213,9 @@ static bool state_ep_create(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
 {
     struct unetmm_cmd_ep cmd = {
         .sq_base = ep->sq_base, .fq_base = ep->fq_base,
-        .cq_base = ep->cq_base, .index = ep->index, .sq_log2 = ep->sq_log2,
-        .fq_log2 = ep->fq_log2, .cq_log2 = ep->cq_log2,
-        .pretranslate = ep->max_heads,
+        .cq_base = ep->cq_base, .index = ep->index, .posts = ep->posts,
+        .sq_log2 = ep->sq_log2, .fq_log2 = ep->fq_log2,
+        .cq_log2 = ep->cq_log2, .pretranslate = ep->max_heads,
     };
     uint16_t space = ep->space;
 
@@ -227,6 +227,7 @@ static bool state_ep_create(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
     unetmm_stream_u64(st, &cmd.fq_base);
     unetmm_stream_u64(st, &cmd.cq_base);
     unetmm_stream_u64(st, &cmd.index);
+    unetmm_stream_u64(st, &cmd.posts);
     unetmm_stream_u8(st, &cmd.sq_log2);
     unetmm_stream_u8(st, &cmd.fq_log2);
     unetmm_stream_u8(st, &cmd.cq_log2);
