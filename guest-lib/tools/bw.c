@@ -41,6 +41,7 @@ static const char usage[] =
 "      --bidir          both sides send at the same time\n"
 "      --source tlb|ktlb|pinned\n"
 "                       tlb: any memory, translated when it is used (default);\n"
+"                       ktlb: the same, posted by system call;\n"
 "                       pinned: the buffers are registered first\n"
 "      --policy skip|drop\n"
 "                       what becomes of a buffer that is paged out when its\n"

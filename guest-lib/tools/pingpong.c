@@ -31,6 +31,7 @@ static const char usage[] =
 "      --warmup N       messages before them that are not (100)\n"
 "      --source tlb|ktlb|pinned\n"
 "                       tlb: any memory, translated when it is used (default);\n"
+"                       ktlb: the same, posted by system call;\n"
 "                       pinned: the buffers are registered first\n"
 "      --policy skip|drop\n"
 "                       what becomes of a buffer that is paged out when its\n"
