@@ -402,7 +402,9 @@ void unetmm_ep_sync(UnetmmCore *core, UnetmmEp *ep)
     if (ep_state(ep) != ep->state_shown) {
         ep_publish(core, ep);
     }
-    if (ep->tx.blocked_on == UNETMM_BLOCKED_CQ && unetmm_ep_cq_room(ep)) {
+    /* A landing message's place is not room; it is given back by its end. */
+    if (ep->tx.blocked_on == UNETMM_BLOCKED_CQ &&
+        unetmm_ep_cq_room(ep) > ep->landing) {
         ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
     }
     if (ep_has_work(ep)) {
