@@ -8,6 +8,7 @@ if the test fails.
 
 import argparse
 import collections
+import concurrent.futures
 import glob
 import json
 import os
@@ -105,6 +106,15 @@ def tap_results(prefix, output, repeat, seconds, status):
         found.append(Result(f"{prefix}says something", FAIL, seconds, output,
                             repeat))
     return found
+
+
+def side_by_side(tests):
+    """Results of (function, arguments...), in their order; two or more run at
+    a time, for tests that do not build the same thing."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        running = [pool.submit(*test) for test in tests]
+        for result in running:
+            yield result.result()
 
 
 # ---- The stages -----------------------------------------------------------
@@ -206,24 +216,24 @@ def stage_style(_options):
                  PASS, 0, "\n".join(bad), "grep -r SPDX-License-Identifier")
     qemu = lib_shell("qemu_tree")[0] + "/source/scripts/checkpatch.pl"
     kernel = lib_shell("kernel_source")[0] + "/scripts/checkpatch.pl"
-    yield checkpatch("QEMU's checkpatch: the card and its qtests", qemu,
-                     tracked("hw/*.[ch]", "tests/qtest/*.[ch]"),
-                     read_waivers("qemu"))
-    yield checkpatch("Linux's checkpatch: the driver", kernel,
-                     tracked("guest-driver/*.[ch]"), read_waivers("linux"))
     scripts = [f for f in tracked("scripts/*", "tests/guest/init", ".ci/run")
                if b"sh" in open(os.path.join(REPO, f), "rb").readline()
                or f.endswith(".sh")]
-    yield one("shellcheck: the scripts", ["shellcheck", "-x", *scripts])
-    yield one("the specification's tables agree with the header",
-              [os.path.join(SCRIPTS, "gen-spec-tables"), "--check"])
-    yield one("docs/performance.md agrees with the TLB simulation",
-              [os.path.join(SCRIPTS, "tlb-sim"), "--check"])
-    yield shell_test("upstream's tarball is taken if its SHA-256 is right",
-                     "check_qemu_release")
-    for page in tracked("docs/*.rst"):
-        yield one(f"docutils: {page}", ["rst2html", "--halt=2",
-                                        "--report=2", page, os.devnull])
+    yield from side_by_side([
+        (checkpatch, "QEMU's checkpatch: the card and its qtests", qemu,
+         tracked("hw/*.[ch]", "tests/qtest/*.[ch]"), read_waivers("qemu")),
+        (checkpatch, "Linux's checkpatch: the driver", kernel,
+         tracked("guest-driver/*.[ch]"), read_waivers("linux")),
+        (one, "shellcheck: the scripts", ["shellcheck", "-x", *scripts]),
+        (one, "the specification's tables agree with the header",
+         [os.path.join(SCRIPTS, "gen-spec-tables"), "--check"]),
+        (one, "docs/performance.md agrees with the TLB simulation",
+         [os.path.join(SCRIPTS, "tlb-sim"), "--check"]),
+        (shell_test, "upstream's tarball is taken if its SHA-256 is right",
+         "check_qemu_release"),
+        *((one, f"docutils: {page}", ["rst2html", "--halt=2", "--report=2",
+                                      page, os.devnull])
+          for page in tracked("docs/*.rst"))])
     for name, compiler in (("C11", ["gcc", "-std=c11", "-x", "c"]),
                            ("C++17", ["g++", "-std=c++17", "-x", "c++"])):
         yield one(f"the shared headers are {name}",
@@ -285,11 +295,11 @@ def stage_driver(_options):
     for kernel in ("6.1", "6.12", "debug"):
         yield one(f"the module builds for Linux {kernel} with W=1",
                   [os.path.join(SCRIPTS, "setup"), f"driver-{kernel}"])
-    for kernel in ("6.1", "6.12"):
-        yield shell_test(f"sparse finds nothing for Linux {kernel}",
-                         "check_driver", kernel)
-    yield shell_test("DKMS's copy builds without the repository",
-                     "check_dkms", "6.1")
+    yield from side_by_side([
+        *((shell_test, f"sparse finds nothing for Linux {kernel}",
+           "check_driver", kernel) for kernel in ("6.1", "6.12")),
+        (shell_test, "DKMS's copy builds without the repository",
+         "check_dkms", "6.1")])
 
 
 def stage_qtest(_options):
