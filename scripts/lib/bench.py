@@ -2,7 +2,7 @@
 """scripts/bench: the card beside what one would use instead, and its limits.
 
 Each part boots what it needs and returns rows, one dict for each figure, with
-the keys of FIELDS.  All figures of a table come from one run on one machine;
+the keys that sockets.row() has.  All figures of a table come from one run on one machine;
 what is compared is ratios.
 """
 
@@ -13,13 +13,13 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 import pair as guests
 import vm
+from sockets import SocketsError, iperf_row, row, sockperf_row
 
-FIELDS = ("peer", "mode", "metric", "bytes", "frame", "median", "p99", "n",
-          "unit")
 PARTS = ("host", "core", "local", "memory", "sockets", "unetmm", "rxe")
 NICS = {"e1000e": 1, "igb": 2, "virtio_net": 3}
 USER_MTU = 65536
@@ -28,13 +28,6 @@ MAC_A = "52:54:00:6d:00:01"
 
 class BenchError(Exception):
     """A figure could not be had; the text says why."""
-
-
-def row(peer, mode, metric, size, frame, median, p99, count, unit, **more):
-    """One figure."""
-    return {"peer": peer, "mode": mode, "metric": metric, "bytes": size,
-            "frame": frame, "median": median, "p99": p99, "n": count,
-            "unit": unit, **more}
 
 
 def json_rows(text):
@@ -75,7 +68,7 @@ def part_core(options):
 
 def single(options, script, *words, limit=300):
     """Runs a script in one guest; returns what it wrote."""
-    with guests.tempfile.TemporaryDirectory(prefix="unetmm-") as directory:
+    with tempfile.TemporaryDirectory(prefix="unetmm-") as directory:
         guest = guests.Guest("a", directory, script, [
             "--kernel", options.kernel, "--netdev", "none", "--id", "1",
             *words])
@@ -195,7 +188,7 @@ def nic_arguments(workdir, server):
 
 def two_guests(options, run_a, run_b, limit, common=(), nics=False):
     """Runs a script in each of two guests; returns b's output."""
-    with guests.tempfile.TemporaryDirectory(prefix="unetmm-b-") as wires:
+    with tempfile.TemporaryDirectory(prefix="unetmm-b-") as wires:
         extra = [["--", *nic_arguments(wires, server)] if nics else []
                  for server in (True, False)]
         with guests.Pair(run_a, run_b, options.kernel,
@@ -207,27 +200,6 @@ def two_guests(options, run_a, run_b, limit, common=(), nics=False):
                                  f"{couple.b.trouble()}; the serving one: "
                                  f"{couple.a.trouble()}")
             return couple.b.results()
-
-
-def sockperf_row(text, peer):
-    """sockperf prints half of the round trip and its percentiles."""
-    figures = {key: float(value) for key, value in re.findall(
-        r"percentile (\d+\.\d+) =\s*([\d.]+)", text)}
-    count = re.search(r"ReceivedMessages=(\d+)", text)
-    if "50.000" not in figures or not count:
-        raise BenchError(f"sockperf said: {text[-300:]}")
-    return row(peer, "block", "latency", 14, 1500, figures["50.000"],
-               figures.get("99.000"), int(count[1]), "us")
-
-
-def iperf_row(text, peer, mtu):
-    """iperf3's receiver."""
-    report = json.loads(text)
-    if "end" not in report or "sum_received" not in report["end"]:
-        raise BenchError(f"iperf3 said: {text[:300]}")
-    return row(peer, "block", "bandwidth", 131072, mtu,
-               report["end"]["sum_received"]["bits_per_second"] / 8e6, None,
-               1, "MB/s")
 
 
 def part_sockets(options):
@@ -372,13 +344,11 @@ def goals(rows):
     def ratio(a, b):
         return a["median"] / b["median"] if a and b else None
 
-    lat = pick(rows, "latency", 8, "unetmm")
-    lat = pick([r for r in rows if r["peer"] == "unetmm"], "latency", 8,
-               "unetmm") if lat else None
-    block = pick([r for r in rows if r["peer"] == "unetmm"], "latency", 8,
-                 "unetmm", mode="block")
-    band = pick([r for r in rows if r["peer"] == "unetmm"], "bandwidth",
-                65536, "unetmm", frame=USER_MTU)
+    # Between two guests; "unetmm, one guest" is another peer.
+    wire = [r for r in rows if r["peer"] == "unetmm"]
+    lat = pick(wire, "latency", 8, "unetmm")
+    block = pick(wire, "latency", 8, "unetmm", mode="block")
+    band = pick(wire, "bandwidth", 65536, "unetmm", frame=USER_MTU)
     floor = pick(rows, "latency", 8, "host floor", mode="spin")
     add("best kernel socket / unetmm, 8 B",
         ratio(pick(rows, "latency", 14, "udp", "tcp"), lat), 4, True)
@@ -453,7 +423,7 @@ def plot_lines(path, title, axes, series):
     series = [(label, sorted(points)) for label, points in series if points]
     if not series:
         return
-    commands = [f"set terminal svg size 760,460 background '#ffffff'",
+    commands = ["set terminal svg size 760,460 background '#ffffff'",
                 f"set output '{path}'", f"set title '{title}'",
                 f"set xlabel '{axes[0]}'", f"set ylabel '{axes[1]}'",
                 "set logscale x 2", "set logscale y", "set grid",
@@ -511,8 +481,8 @@ def main():
               file=sys.stderr, flush=True)
         try:
             rows += globals()["part_" + part](options)
-        except (BenchError, guests.GuestError, vm.VmError, OSError,
-                ValueError, KeyError, IndexError) as error:
+        except (BenchError, SocketsError, guests.GuestError, vm.VmError,
+                OSError, ValueError, KeyError, IndexError) as error:
             failed.append(part)
             print(f"error: {part}: {error}", file=sys.stderr)
     if any(not math.isfinite(r["median"]) for r in rows):

@@ -17,6 +17,7 @@ import time
 
 import pair as guests
 import vm
+from sockets import SocketsError, iperf_row, sockperf_row
 
 MAC_A = "52:54:00:6d:00:01"
 LIMIT_SECONDS = 120
@@ -121,31 +122,15 @@ def unetmm_figure(found, name, label):
 
 
 def udp_figure(found):
-    """sockperf prints half of the round trip and its percentiles."""
-    text = need(found, "udp")
-    figures = {key: float(value) for key, value in re.findall(
-        r"percentile (\d+\.\d+) =\s*([\d.]+)", text)}
-    count = re.search(r"ReceivedMessages=(\d+)", text)
-    if "50.000" not in figures or not count:
-        raise DemoError(f"sockperf said: {text}")
-    return {"name": "udp", "peer": "udp over e1000e", "metric": "latency",
-            "label": "UDP over e1000e, 14 B", "mode": "block", "bytes": 14,
-            "frame": 1500, "median": figures["50.000"],
-            "p99": figures.get("99.000"), "p999": figures.get("99.900"),
-            "n": int(count[1]), "unit": "us"}
+    """UDP, at e1000e's MTU of 1500."""
+    return {**sockperf_row(need(found, "udp"), "udp over e1000e"),
+            "name": "udp", "label": "UDP over e1000e, 14 B"}
 
 
 def tcp_figure(found, mtu):
-    """iperf3's receiver."""
-    report = need(found, f"tcp_{mtu}")
-    try:
-        received = report["end"]["sum_received"]["bits_per_second"] / 8e6
-    except (KeyError, TypeError):
-        raise DemoError(f"iperf3 said: {report}") from None
-    return {"name": f"tcp_{mtu}", "peer": "tcp over e1000e",
-            "label": f"TCP over e1000e, MTU {mtu}", "metric": "bandwidth",
-            "mode": "block", "bytes": 131072, "frame": mtu,
-            "median": received, "p99": None, "n": 1, "unit": "MB/s"}
+    """TCP, at one of e1000e's MTUs."""
+    return {**iperf_row(need(found, f"tcp_{mtu}"), "tcp over e1000e", mtu),
+            "name": f"tcp_{mtu}", "label": f"TCP over e1000e, MTU {mtu}"}
 
 
 def exchange(rows):
@@ -332,7 +317,8 @@ def main():
                 shutil.rmtree(sockets, ignore_errors=True)
     except KeyboardInterrupt:
         sys.exit("interrupted")
-    except (guests.GuestError, vm.VmError, DemoError, OSError) as error:
+    except (guests.GuestError, vm.VmError, DemoError, SocketsError,
+            OSError) as error:
         sys.exit(f"error: {error}")
     sys.exit(0 if report["exchange"]["verified"] else 1)
 

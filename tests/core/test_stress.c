@@ -442,6 +442,26 @@ static void answer_something(Stress *s, struct unetmm_cmd *cmd)
     }
 }
 
+static struct unetmm_cmd_ep random_ep(Stress *s, uint64_t area)
+{
+    struct unetmm_cmd_ep ep = {
+        .sq_base = area + rnd(s, 1000) * 128,
+        .fq_base = area + rnd(s, 1000) * 128,
+        .cq_base = area + rnd(s, 1000) * 128,
+        .index = FAKE_RAM_BASE + 0xf0000 + rnd(s, 256) * 128,
+        .posts = rnd(s, 4) ? 0 : FAKE_RAM_BASE + 0xf0000 + rnd(s, 256) * 128,
+        .sq_log2 = 1 + rnd(s, rnd(s, 8) ? 5 : 16),
+        .fq_log2 = 1 + rnd(s, rnd(s, 8) ? 5 : 16),
+        .cq_log2 = 1 + rnd(s, rnd(s, 8) ? 5 : 16),
+        .policy = rnd(s, 2), .pretranslate = rnd(s, 5),
+    };
+
+    if (rnd(s, 8)) {
+        memset(fake_ptr(&s->f->h, ep.index, 128), 0, 128);
+    }
+    return ep;
+}
+
 static struct unetmm_cmd random_command(Stress *s)
 {
     struct unetmm_cmd cmd;
@@ -458,26 +478,15 @@ static struct unetmm_cmd random_command(Stress *s)
         cmd.space_create.source = rnd(s, 4);
         cmd.space_create.source = cmd.space ? cmd.space_create.source : 0;
         cmd.space_create.levels =
-            cmd.space_create.source == UNETMM_SOURCE_PINNED ? 1 + rnd(s, 6) :
+            cmd.space_create.source == UNETMM_SOURCE_PINNED ||
+            cmd.space_create.source == UNETMM_SOURCE_KTLB ? 1 + rnd(s, 6) :
             rnd(s, 8) ? 0 : rnd(s, 8);
         cmd.space_create.table = cmd.space_create.levels ?
                                  area + rnd(s, 64) * 4096 : 0;
         break;
     case UNETMM_CMD_EP_CREATE:
-        cmd.ep_create = (struct unetmm_cmd_ep) {
-            .sq_base = area + rnd(s, 1000) * 128,
-            .fq_base = area + rnd(s, 1000) * 128,
-            .cq_base = area + rnd(s, 1000) * 128,
-            .index = FAKE_RAM_BASE + 0xf0000 + rnd(s, 256) * 128,
-            .sq_log2 = 1 + rnd(s, rnd(s, 8) ? 5 : 16),
-            .fq_log2 = 1 + rnd(s, rnd(s, 8) ? 5 : 16),
-            .cq_log2 = 1 + rnd(s, rnd(s, 8) ? 5 : 16),
-            .policy = rnd(s, 2), .pretranslate = rnd(s, 5),
-        };
+        cmd.ep_create = random_ep(s, area);
         cmd.space = cmd.ep ? cmd.space : 0;
-        if (rnd(s, 8)) {
-            memset(fake_ptr(&s->f->h, cmd.ep_create.index, 128), 0, 128);
-        }
         break;
     case UNETMM_CMD_CHANNEL_SET:
         cmd.channel.channel = rnd(s, 8) ? 1 + rnd(s, 2) : rnd(s, 18);

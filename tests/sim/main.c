@@ -144,7 +144,8 @@ static uint64_t number(const char *text, uint64_t low, uint64_t high)
     return v;
 }
 
-int main(int argc, char **argv)
+static void read_options(int argc, char **argv, SimConfig *config,
+                         const char **only, const char **golden)
 {
     static const struct option options[] = {
         { "seed", required_argument, NULL, 's' },
@@ -158,6 +159,45 @@ int main(int argc, char **argv)
         { "golden", required_argument, NULL, 'g' },
         { 0 },
     };
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (option) {
+        case 's':
+            config->seed = number(optarg, 0, UINT64_MAX);
+            break;
+        case 'n':
+            config->nodes = number(optarg, 4, SIM_MAX_NODES);
+            break;
+        case 'b':
+            config->buffers = number(optarg, 1, 1024);
+            break;
+        case 'l':
+            config->payload = number(optarg, 64, 4096);
+            break;
+        case 'h':
+            config->header = number(optarg, 0, 1);
+            break;
+        case 'k':
+            config->keys = number(optarg, 1024, 256 << 10);
+            break;
+        case 'a':
+            config->active = number(optarg, 1, 32);
+            break;
+        case 'p':
+            *only = optarg;
+            break;
+        case 'g':
+            *golden = optarg;
+            break;
+        default:
+            exit(2);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
     SimConfig config = {
         .seed = 1997, .entries = { 1024, 256 }, .victims = 16, .nodes = 8,
         .buffers = 64, .payload = 4032, .header = 1, .keys = 256 << 10,
@@ -165,41 +205,9 @@ int main(int argc, char **argv)
     };
     const char *only = NULL, *golden = NULL;
     GString *out = g_string_new(NULL);
-    int option, status = 0;
+    int status = 0;
 
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        switch (option) {
-        case 's':
-            config.seed = number(optarg, 0, UINT64_MAX);
-            break;
-        case 'n':
-            config.nodes = number(optarg, 4, SIM_MAX_NODES);
-            break;
-        case 'b':
-            config.buffers = number(optarg, 1, 1024);
-            break;
-        case 'l':
-            config.payload = number(optarg, 64, 4096);
-            break;
-        case 'h':
-            config.header = number(optarg, 0, 1);
-            break;
-        case 'k':
-            config.keys = number(optarg, 1024, 256 << 10);
-            break;
-        case 'a':
-            config.active = number(optarg, 1, 32);
-            break;
-        case 'p':
-            only = optarg;
-            break;
-        case 'g':
-            golden = optarg;
-            break;
-        default:
-            return 2;
-        }
-    }
+    read_options(argc, argv, &config, &only, &golden);
     run(out, &config, only);
     if (golden) {
         status = compare(out->str, golden);
