@@ -287,7 +287,7 @@ def file_value(path):
 
 def kernel_words(options):
     """The kernel's command line."""
-    words = ["console=ttyS0", "quiet", "panic=-1"]
+    words = ["console=ttyS0", "quiet", "panic=-1", "sysrq_always_enabled"]
     if options.results:
         words.append("guest.out=ttyS1")
     if options.keep or not options.run:
