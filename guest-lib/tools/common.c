@@ -261,6 +261,22 @@ void parse_options(struct options *opt, int argc, char **argv,
     }
 }
 
+void json_string(const char *text)
+{
+    putchar('"');
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if (c < 0x20 || c == '"' || c == '\\' || c >= 0x7f) {
+            /* Bytes of other encodings, too: it is a file's name at worst. */
+            printf("\\u%04x", c);
+        } else {
+            putchar(c);
+        }
+    }
+    putchar('"');
+}
+
 uint64_t now_ns(void)
 {
     struct timespec now;

@@ -62,6 +62,9 @@ void fail_call(int error, enum unetmm_call call, const char *what)
 /* "12", "64k", "1M" (powers of 1024). */
 bool parse_number(const char *text, uint64_t most, uint64_t *value);
 
+/* In quotes, with what JSON wants escaped. */
+void json_string(const char *text);
+
 uint64_t now_ns(void);
 
 const char *source_name(unsigned source);
