@@ -599,9 +599,10 @@ static bool serve(struct session *s)
     bw->s = s;
     bw->server = true;
     ended = run_loop(bw);
-    if (!s->opt->json) {
-        printf("%s: %s\n", unetmm_format_mac(s->peer.mac, mac),
-               ended ? "done" : "has gone silent");
+    if (!ended) {
+        session_silent(s);
+    } else if (!s->opt->json) {
+        printf("%s: done\n", unetmm_format_mac(s->peer.mac, mac));
         fflush(stdout);
     }
     free(bw);

@@ -11,17 +11,31 @@
 
 const char *tool_name = "unetmm";
 
+static void say(const char *format, va_list args)
+{
+    /* Rows that were printed belong before the reason why no more come. */
+    fflush(stdout);
+    fprintf(stderr, "%s: ", tool_name);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+void complain(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+}
+
 void fail(const char *format, ...)
 {
     va_list args;
 
-    /* Rows that were printed belong before the reason why no more come. */
-    fflush(stdout);
-    fprintf(stderr, "%s: ", tool_name);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    say(format, args);
     va_end(args);
-    fputc('\n', stderr);
     exit(EXIT_FAILURE);
 }
 

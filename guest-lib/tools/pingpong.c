@@ -454,11 +454,15 @@ static bool serve(struct session *s)
     }
     if (!s->opt->json) {
         printf("%s: %llu messages answered, %llu answered again, %u frames "
-               "with wrong bytes%s\n", unetmm_format_mac(s->peer.mac, mac),
+               "with wrong bytes\n", unetmm_format_mac(s->peer.mac, mac),
                (unsigned long long)server.answered,
-               (unsigned long long)server.repeated, server.bad,
-               ended ? "" : "; it has gone silent");
+               (unsigned long long)server.repeated, server.bad);
         fflush(stdout);
+    }
+    if (server.bad) {
+        complain("%u frames arrived with wrong bytes", server.bad);
+    } else if (!ended) {
+        session_silent(s);
     }
     free(server.assembly.have);
     return ended && !server.bad;

@@ -176,33 +176,68 @@ static void bandwidth(void)
     talk("bw", "--size 64,20000 --count 60 --warmup 5 --bidir", 4);
 }
 
-/* One is killed when messages flow; the other says so, and ends. */
-static void kill_one(bool the_listener)
+/* The other one must say so, and end. */
+static void check_left(struct tool *killed, struct tool *left)
 {
-    struct unetmm_ctx *ctx = open_card();
-    struct tool listener, caller, *killed, *left;
-    uint64_t sent = card_counter(ctx, UNETMM_C_rx_frames);
-    int status;
+    int status = await(killed);
 
-    start_pair("pingpong", "--size 8000 --count 10000000 --timeout 2",
-               &listener, &caller);
-    EVENTUALLY(card_counter(ctx, UNETMM_C_rx_frames) > sent + 100);
-    killed = the_listener ? &listener : &caller;
-    left = the_listener ? &caller : &listener;
-    CHECK_SYS(kill(killed->pid, SIGKILL));
-    status = await(killed);
     expect(killed, status, -SIGKILL);
     status = await(left);
     expect(left, status, 1);
     CHECK_EQ(occurrences(left->errors, "\n"), 1);
     expect_word(left->errors, "unetmm-pingpong: ");
+}
+
+/* Of one pair the caller, of another the listener, when messages flow. */
+static void one_is_killed(void)
+{
+    struct unetmm_ctx *ctx = open_card();
+    uint64_t connects, received;
+    struct tool listener[2], caller[2];
+    char options[80];
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        snprintf(options, sizeof(options), "--size 8000 --count 10000000 "
+                 "--timeout 2 --service %u", 31 + i);
+        connects = driver_counter(ctx, UNETMM_D_connects);
+        start_pair("pingpong", options, &listener[i], &caller[i]);
+        EVENTUALLY(driver_counter(ctx, UNETMM_D_connects) > connects);
+        received = card_counter(ctx, UNETMM_C_rx_frames);
+        EVENTUALLY(card_counter(ctx, UNETMM_C_rx_frames) > received + 200);
+    }
+    CHECK_SYS(kill(caller[0].pid, SIGKILL));
+    CHECK_SYS(kill(listener[1].pid, SIGKILL));
+    check_left(&caller[0], &listener[0]);
+    check_left(&listener[1], &caller[1]);
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-static void one_is_killed(void)
+/* ---- The examples -------------------------------------------------------------- */
+
+/* A server by handlers, and clients; its input is a pipe that ends. */
+static void examples(void)
 {
-    kill_one(false);
-    kill_one(true);
+    struct tool server, client;
+    char command[80];
+    int input[2], own, i;
+
+    own = CHECK_SYS(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+    CHECK_SYS(pipe(input));
+    CHECK_SYS(fcntl(input[1], F_SETFD, FD_CLOEXEC));
+    CHECK_SYS(dup2(input[0], STDIN_FILENO));
+    start(&server, "/usr/bin/handlers");
+    CHECK_SYS(dup2(own, STDIN_FILENO));
+    CHECK_SYS(close(input[0]));
+    snprintf(command, sizeof(command), "/usr/bin/hello %s", own_mac());
+    for (i = 0; i < 3; i++) {
+        expect(&client, run_tool(&client, command), 0);
+        expect_word(client.text, "that was number 1\n");
+    }
+    CHECK_SYS(close(input[1]));
+    expect(&server, await(&server), 0);
+    CHECK_EQ(occurrences(server.text, "channel "), 3);
+    CHECK_EQ(occurrences(server.text, ": 1 messages\n"), 3);
 }
 
 /* ---- What a card is, and what it has counted ------------------------------------- */
@@ -266,7 +301,8 @@ static void counters(void)
 static const struct test tests[] = {
     { "pingpong", pingpong, TEST_ALL, 0 },
     { "bandwidth", bandwidth, TEST_ALL, 0 },
-    { "one-is-killed", one_is_killed, TEST_ALL, 60 },
+    { "one-is-killed", one_is_killed, TEST_MISS, 60 },
+    { "examples", examples, TEST_TLB, 0 },
     { "info", info, TEST_TLB, 0 },
     { "stat", counters, TEST_TLB, 0 },
 };
