@@ -29,7 +29,7 @@ static const char usage[] =
 "\n"
 "Sends messages as fast as the receiver takes them and prints megabytes\n"
 "(10^6) and messages per second as the receiver saw them, and what was lost.\n"
-"Start the listening side first; unetmm-stat shows a card's MAC.\n"
+"Start the listening side first; unetmm-info shows a card's MAC.\n"
 "\n"
 "  -l, --listen         wait for a peer\n"
 "      --forever        wait for the next peer after that\n"

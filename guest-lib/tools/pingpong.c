@@ -20,7 +20,7 @@ static const char usage[] =
 "\n"
 "Measures how long a message takes from one process to another: the smallest\n"
 "time, percentiles and the largest, in microseconds one way (half of a round\n"
-"trip).  Start the listening side first; unetmm-stat shows a card's MAC.\n"
+"trip).  Start the listening side first; unetmm-info shows a card's MAC.\n"
 "\n"
 "  -l, --listen         wait for a peer and answer it\n"
 "      --forever        wait for the next peer after that\n"
