@@ -141,7 +141,8 @@ const char *unetmm_strerror(int error, enum unetmm_call call)
     const char *name;
     size_t i;
 
-    if (error < 0) {
+    /* The one that has no opposite is not an error's number anyway. */
+    if (error < 0 && error != INT32_MIN) {
         error = -error;
     }
     if (!error) {

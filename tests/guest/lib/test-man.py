@@ -98,6 +98,16 @@ def options_are_in_help_and_manual():
             (tool, own)
 
 
+def json_members_are_in_the_manual():
+    for tool in ["bw", "info", "pingpong", "stat"]:
+        source = read("guest-lib", "tools", f"{tool}.c")
+        members = set(re.findall(r'\\"(\w+)\\":', source))
+        page = read("guest-lib", "man", f"unetmm-{tool}.1")
+        missing = {name for name in members
+                   if not re.search(rf"\b{name}\b", page)}
+        assert len(members) > 5 and not missing, (tool, members, missing)
+
+
 def pages_are_well_formed():
     if not shutil.which("groff"):
         return
@@ -117,6 +127,7 @@ def pages_are_well_formed():
 
 TESTS = [every_function_has_a_page, map_is_what_the_header_exports,
          library_exports_what_the_map_says, options_are_in_help_and_manual,
+         json_members_are_in_the_manual,
          pages_are_well_formed]
 
 FAILED = 0
