@@ -24,12 +24,15 @@
  *   unetmm_close() must be the last one.
  * - An endpoint belongs to one thread at a time: two threads must not be in
  *   calls on one endpoint together.  Different endpoints are independent.
+ *   Exceptions are unetmm_listen(), _accept() and _connect(), which do not use
+ *   the queues, and what is said at unetmm_handlers_start().
  * - In a forked child every call on a handle of its parent returns
  *   -EOWNERDEAD.  A child that wants to send opens the card itself.
  * - Times are in nanoseconds; a negative timeout means "as long as it takes".
  *
  * unetmm_send(), unetmm_sendv(), unetmm_post(), unetmm_ring() and unetmm_poll()
- * are inline and make no system call.
+ * are inline and make no system call, but for source ktlb: there the system call
+ * UNETMM_IOC_POST takes the place of the doorbell.
  */
 #ifndef LIBUNETMM_H
 #define LIBUNETMM_H
@@ -217,6 +220,7 @@ enum unetmm_call {
     UNETMM_CALL_POST,
     UNETMM_CALL_POLL,
     UNETMM_CALL_COUNTERS,
+    UNETMM_CALL_HANDLERS,       /* dispatch, and unetmm_handlers_*() */
 };
 
 /*
@@ -272,17 +276,25 @@ struct unetmm_ep {
     uint32_t trap;              /* source ktlb: a call instead of a doorbell */
 };
 
+/* 0 if the channel is not open.  Another thread may open or close it. */
+static inline uint32_t unetmm_mtu_(const struct unetmm_ep *ep,
+                                   unsigned channel)
+{
+    return channel >= ep->channels ? 0 :
+        __atomic_load_n(&ep->channel_mtu[channel], __ATOMIC_RELAXED);
+}
+
 /* The longest message of a channel; -ENOENT if it is not open. */
 static inline int64_t unetmm_channel_mtu(const struct unetmm_ep *ep,
                                          unsigned channel)
 {
+    uint32_t mtu;
+
     if (!ep->alive) {
         return -EOWNERDEAD;
     }
-    if (channel >= ep->channels || !ep->channel_mtu[channel]) {
-        return -ENOENT;
-    }
-    return ep->channel_mtu[channel];
+    mtu = unetmm_mtu_(ep, channel);
+    return mtu ? (int64_t)mtu : -ENOENT;
 }
 
 /* ---- Fast path: the doorbell ------------------------------------------- */
@@ -478,7 +490,7 @@ static inline int unetmm_sendv(struct unetmm_ep *ep, unsigned channel,
 {
     size_t limit = flags & UNETMM_INLINE ? UNETMM_MAX_INLINE : 0;
     struct unetmm_sqe *sqe;
-    uint32_t slots;
+    uint32_t slots, mtu;
     size_t len;
 
     if (!ep->alive) {
@@ -487,11 +499,12 @@ static inline int unetmm_sendv(struct unetmm_ep *ep, unsigned channel,
     if (n > UNETMM_MAX_SEGS || flags & ~UNETMM_SEND_FLAGS) {
         return -EINVAL;
     }
-    if (channel >= ep->channels || !ep->channel_mtu[channel]) {
+    mtu = unetmm_mtu_(ep, channel);
+    if (!mtu) {
         return -ENOENT;
     }
-    len = unetmm_iov_length_(iov, n, ep->channel_mtu[channel]);
-    if (len > ep->channel_mtu[channel] || (limit && len > limit)) {
+    len = unetmm_iov_length_(iov, n, mtu);
+    if (len > mtu || (limit && len > limit)) {
         return -EMSGSIZE;
     }
     if (!limit) {
@@ -698,6 +711,79 @@ int unetmm_fd(const struct unetmm_ep *ep);
  * may block.  Returns 1: completions are there already, poll them.
  */
 int unetmm_arm(struct unetmm_ep *ep);
+
+/* ---- Handlers ---------------------------------------------------------- */
+
+/*
+ * The third way to receive: the library calls a function for each completion.
+ * `c` is valid until the handler returns.  A handler may make every call on
+ * its endpoint and on others, unetmm_ep_destroy() included, but not
+ * unetmm_dispatch(), _handlers_start() and _handlers_stop() on its endpoint.
+ * It must return: no longjmp(), no exception, no pthread_exit().
+ */
+typedef void (*unetmm_handler)(struct unetmm_ep *ep,
+                               const struct unetmm_completion *c, void *arg);
+
+#define UNETMM_EVERY_CHANNEL    0xffffffffu
+
+/*
+ * Sets the handler of the endpoint (`channel` UNETMM_EVERY_CHANNEL), or one for
+ * the messages of an open channel, sent and received, that goes before it; NULL
+ * for none.  When it returns, the handler before is not running, unless it is
+ * the caller, and will not be called again.
+ *
+ * -ENOENT: no such channel.  -EBUSY: the library's thread needs the handler of
+ * the endpoint.  -ENOMEM.
+ */
+int unetmm_set_handler(struct unetmm_ep *ep, unsigned channel,
+                       unetmm_handler handler, void *arg);
+
+/*
+ * Calls the handlers for what is there, `most` completions at most.  If nothing
+ * is, waits as unetmm_wait() does (0: not at all).  What handlers have queued
+ * with UNETMM_MORE is rung for in the end.  Returns how many completions were
+ * handled: 0 when the timeout has passed.
+ *
+ * -ENOENT: the endpoint has no handler.  -EDEADLK: handlers are blocked, or the
+ * caller is one.  -EBUSY: the library's thread does it.  -ESHUTDOWN: a handler
+ * has destroyed the endpoint.  -EIO, -EINTR: as unetmm_wait().
+ */
+int unetmm_dispatch(struct unetmm_ep *ep, unsigned most, int64_t timeout_ns);
+
+/*
+ * From now on no handler of the endpoint is called; one that the library's
+ * thread is running has returned, unless it is the caller.  Nests.  What comes
+ * waits in the completion queue.
+ */
+int unetmm_handlers_block(struct unetmm_ep *ep);
+
+/*
+ * Takes one unetmm_handlers_block() back, in whichever thread.  1: handlers may
+ * be called again.  0: they are still blocked.  -EPERM: they are not, or only
+ * because the caller is one: that ends when it returns.
+ */
+int unetmm_handlers_unblock(struct unetmm_ep *ep);
+
+/* The thread has ended by itself: -EIO, the card has stopped the endpoint. */
+typedef void (*unetmm_end)(struct unetmm_ep *ep, int error, void *arg);
+
+/*
+ * Has a thread of the library call the handlers.  The endpoint is that thread's
+ * then, and another's between unetmm_handlers_block() and _unblock(), which any
+ * thread may call, as well as unetmm_set_handler() and unetmm_disconnect().
+ * `end` (may be NULL) is called as a handler if the thread ends by itself.
+ *
+ * -ENOENT: the endpoint has no handler.  -EBUSY: there is a thread already.
+ * -EAGAIN: the system has no thread left.
+ */
+int unetmm_handlers_start(struct unetmm_ep *ep, unetmm_end end, void *arg);
+
+/*
+ * Ends the thread when the handler that it runs has returned.  Returns 0, or
+ * why it had ended before.  -ESRCH: there is none.  -EDEADLK: the caller is a
+ * handler.
+ */
+int unetmm_handlers_stop(struct unetmm_ep *ep);
 
 #ifdef __cplusplus
 }
