@@ -24,7 +24,8 @@
  *   EPERM       another process's file, or a right is missing
  *   ENOENT      no such endpoint, channel, registration
  *   ENODEV      the card is gone or was reset
- *   EFAULT      the memory of the argument cannot be used
+ *   EFAULT      the memory of the argument cannot be used; what the call made
+ *               is undone, but that SPACE may have bound the file: close it
  *   EINTR       a signal came; call again (deadlines are absolute)
  */
 #ifndef _UAPI_LINUX_UNETMM_H
