@@ -83,6 +83,23 @@ static int unetmm_release(struct inode *inode, struct file *filp)
 }
 
 /*
+ * Each close of a descriptor, before any file is released.  A process that
+ * exits or executes another program has parted from its memory by then.
+ */
+static int unetmm_flush(struct file *filp, fl_owner_t id)
+{
+	struct unetmm_file *file = filp->private_data;
+	struct unetmm_aspace *space;
+
+	/* Pairs with unetmm_op_space(). */
+	space = smp_load_acquire(&file->space);
+	if (space && space->owner == task_tgid(current) &&
+	    space->mm != current->mm)
+		unetmm_deferred_orphan(space);
+	return 0;
+}
+
+/*
  * Level-triggered.  EPOLLIN: an endpoint of the file has completions that were
  * not taken, or was stopped; EPOLLPRI: somebody waits to be accepted.  As with
  * the eventfd, a sleeper is woken only for armed completion queues.
@@ -303,6 +320,7 @@ static long unetmm_ioctl(struct file *filp, unsigned int cmd,
 const struct file_operations unetmm_fops = {
 	.owner = THIS_MODULE,
 	.open = unetmm_open,
+	.flush = unetmm_flush,
 	.release = unetmm_release,
 	.unlocked_ioctl = unetmm_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,

@@ -89,16 +89,23 @@ def shell_test(name, function, *arguments):
 
 def tap_results(prefix, output, repeat, seconds, status):
     """The results in a program's TAP; its exit status must agree."""
-    found = []
+    found, said = [], []
     for line in output.splitlines():
         match = TAP_LINE.match(line)
         if not match:
+            said.append(line)
+            # The command comes after the test's line.
+            if "# repeat" in line and found and found[-1].outcome == FAIL:
+                found[-1] = found[-1]._replace(
+                    detail=f"{found[-1].detail}\n{line}")
             continue
         outcome = PASS if match[1] == "ok" else FAIL
         if match[3] and match[4].lower() == "skip":
             outcome = SKIP
-        found.append(Result(f"{prefix}{match[2]}", outcome, 0, output
-                            if outcome == FAIL else match[3] or "", repeat))
+        found.append(Result(f"{prefix}{match[2]}", outcome, 0,
+                            ("\n".join(said) or output) if outcome == FAIL
+                            else match[3] or "", repeat))
+        said = []
     if status != 0 and not any(r.outcome == FAIL for r in found):
         found.append(Result(f"{prefix}ends well", FAIL, seconds,
                             f"{output}\nexit status {status}", repeat))
@@ -398,7 +405,7 @@ STAGES = {
 
 def show_failure(result):
     """All that is known of a failed test, the way to repeat it last."""
-    tail = result.detail.rstrip().splitlines()[-60:]
+    tail = result.detail.rstrip().splitlines()[-150:]
     print(f"not ok: {result.name}")
     for line in tail:
         print(f"    | {line}")
