@@ -74,11 +74,16 @@ static int prepare_endpoint(struct raw *raw, union argument *a)
     return 0;
 }
 
+static void close_number(int fd, uint32_t number)
+{
+    struct unetmm_endpoint_id id = { sizeof(id), number };
+
+    CHECK_RET(raw_ioctl(fd, UNETMM_IOC_ENDPOINT_CLOSE, &id), 0);
+}
+
 static void undo_endpoint(struct raw *raw, union argument *a)
 {
-    struct unetmm_endpoint_id id = { sizeof(id), a->endpoint.id };
-
-    CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_ENDPOINT_CLOSE, &id), 0);
+    close_number(raw->fd, a->endpoint.id);
 }
 
 static int prepare_endpoint_close(struct raw *raw, union argument *a)
@@ -343,6 +348,63 @@ static void pointers(void)
     counters.values = (uintptr_t)some_values;
     CHECK_RET(raw_ioctl(base.fd, UNETMM_IOC_COUNTERS, &counters), 0);
     CHECK_EQ(counters.count, UNETMM_NUM_COUNTERS);
+    raw_close(&base);
+}
+
+/* Has the call nothing to say but its result? */
+static bool is_silent(const struct call *call)
+{
+    return call->request == UNETMM_IOC_ENDPOINT_CLOSE ||
+        call->request == UNETMM_IOC_LISTEN ||
+        call->request == UNETMM_IOC_CHANNEL_CLOSE ||
+        call->request == UNETMM_IOC_REGISTER ||
+        call->request == UNETMM_IOC_DEREGISTER ||
+        call->request == UNETMM_IOC_POST;
+}
+
+static void one_call_read_only(const struct call *call, const struct raw *base,
+                               uint8_t *page)
+{
+    union argument a;
+    struct raw raw;
+    int right = prepare(call, &raw, base, &a);
+
+    CHECK_SYS(mprotect(page, PAGE, PROT_READ | PROT_WRITE));
+    memcpy(page, &a, call->size);
+    CHECK_SYS(mprotect(page, PAGE, PROT_READ));
+    if (!right && !is_silent(call)) {
+        CHECK_CALL(call, raw_ioctl(raw.fd, call->request, page), -EFAULT);
+        if (raw.fd != base->fd) {
+            close(raw.fd);
+        }
+        return;
+    }
+    CHECK_CALL(call, raw_ioctl(raw.fd, call->request, page), right);
+    memcpy(&a, page, call->size);
+    undo(call, &raw, &a);
+}
+
+/*
+ * An argument that cannot be written is enough where nothing is written; else
+ * what the call has made is gone again.
+ */
+static void read_only_arguments(void)
+{
+    struct unetmm_endpoint before = raw_request(), after = raw_request();
+    uint8_t *page = pages(1);
+    struct raw base;
+    unsigned i;
+
+    raw_open(&base);
+    /* The lowest number that is free */
+    CHECK_RET(raw_ioctl(base.fd, UNETMM_IOC_ENDPOINT, &before), 0);
+    close_number(base.fd, before.id);
+    for (i = 0; i < NUM_CALLS; i++) {
+        one_call_read_only(&calls[i], &base, page);
+    }
+    CHECK_RET(raw_ioctl(base.fd, UNETMM_IOC_ENDPOINT, &after), 0);
+    CHECK_EQ(after.id, before.id);
+    close_number(base.fd, after.id);
     raw_close(&base);
 }
 
@@ -850,6 +912,7 @@ static void poll_on_file(void)
 static const struct test tests[] = {
     { "lengths", lengths, TEST_ALL, 0 },
     { "pointers", pointers, TEST_ALL, 0 },
+    { "read-only-arguments", read_only_arguments, TEST_ALL, 0 },
     { "reserved", reserved, TEST_ALL, 0 },
     { "all-calls", all_calls, TEST_TLB, 0 },
     { "unknown-calls", unknown_calls, TEST_TLB, 0 },
