@@ -346,6 +346,7 @@ static void test_interrupts(void)
     wake_b(&s, 99);
     /* As soon as nothing of b's is on the stack; a watchdog ends the test. */
     while (qunetmm_read(&s.b, UNETMM_REG_CTRL)) {
+        qtest_clock_step(s.qts, 1);
     }
     scene_down(&s);
 }
