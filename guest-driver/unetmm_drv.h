@@ -546,6 +546,7 @@ void unetmm_ep_close(struct unetmm_ep *ep);
 void unetmm_ep_gone(struct unetmm_ep *ep);
 int unetmm_op_endpoint(struct unetmm_file *file, void *arg);
 int unetmm_op_endpoint_close(struct unetmm_file *file, void *arg);
+void unetmm_undo_endpoint(struct unetmm_file *file, const void *arg);
 
 /* unetmm_space.c */
 struct unetmm_aspace *unetmm_space_lookup(struct unetmm_dev *dev, u32 id);
@@ -629,6 +630,7 @@ void unetmm_kep_work(struct work_struct *work);
 void unetmm_chan_put(struct unetmm_chan *chan);
 struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac);
 void unetmm_chan_end(struct unetmm_chan *chan, bool tell);
+void unetmm_chan_unclaim(struct unetmm_ep *ep, u32 number);
 void unetmm_chan_close_all(struct unetmm_ep *ep);
 void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
 		    const struct unetmm_control *msg);
@@ -636,7 +638,9 @@ void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
 /* unetmm_connect.c */
 int unetmm_op_listen(struct unetmm_file *file, void *arg);
 int unetmm_op_accept(struct unetmm_file *file, void *arg);
+void unetmm_undo_accept(struct unetmm_file *file, const void *arg);
 int unetmm_op_connect(struct unetmm_file *file, void *arg);
+void unetmm_undo_connect(struct unetmm_file *file, const void *arg);
 int unetmm_op_channel_close(struct unetmm_file *file, void *arg);
 int unetmm_op_probe(struct unetmm_file *file, void *arg);
 
