@@ -300,6 +300,8 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
 	if (batch->write || unetmm_pin_copies(space, batch->vaddr))
 		flags |= FOLL_WRITE;
 	ret = unetmm_check_vma(mm, batch->vaddr, batch->write, &npages);
+	if (!ret && batch->zero && !unetmm_zero_vma(mm, batch->vaddr))
+		ret = -EINVAL;
 	if (!ret) {
 		ret = unetmm_pin_remote(mm, batch->vaddr, npages, flags,
 					batch->pages);
@@ -314,8 +316,9 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
  * Pins what is resident, or can be made so without waiting, of npages pages
  * from vaddr: a prefix, at least one page.  Returns how many, with a pin for
  * each in the batch; 0: must be paged in first; -EFAULT: the process may not;
- * -EOPNOTSUPP: Linux does not lend it; -EDQUOT: a limit; -ENOMEM, -EINTR.
- * The caller holds mm_users, and no lock.
+ * -EOPNOTSUPP: Linux does not lend it; -EINVAL: not memory for batch->zero;
+ * -EDQUOT: a limit; -ENOMEM, -EINTR.  The caller has set batch->zero, and holds
+ * mm_users, and no lock.
  */
 int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		     u64 vaddr, u32 npages, bool write)
