@@ -30,6 +30,7 @@ union argument {
     struct unetmm_probe probe;
     struct unetmm_region region;
     struct unetmm_counters counters;
+    struct unetmm_post post;
     uint8_t bytes[256];
 };
 
@@ -172,6 +173,12 @@ static int prepare_counters(struct raw *raw, union argument *a)
     return 0;
 }
 
+static int prepare_post(struct raw *raw, union argument *a)
+{
+    a->post.endpoint = raw->ep.id;
+    return run.source == UNETMM_SOURCE_KTLB ? 0 : -EOPNOTSUPP;
+}
+
 static const struct call calls[] = {
 #define CALL(name, type, prepare, undo) \
     { #name, UNETMM_IOC_##name, sizeof(struct type), prepare, undo }
@@ -187,6 +194,7 @@ static const struct call calls[] = {
     CALL(REGISTER, unetmm_region, prepare_region, undo_register),
     CALL(DEREGISTER, unetmm_region, prepare_deregister, undo_deregister),
     CALL(COUNTERS, unetmm_counters, prepare_counters, NULL),
+    CALL(POST, unetmm_post, prepare_post, NULL),
 #undef CALL
 };
 #define NUM_CALLS (sizeof(calls) / sizeof(calls[0]))
@@ -358,6 +366,8 @@ static void reserved(void)
         { UNETMM_IOC_PROBE, offsetof(struct unetmm_probe, rsvd1) },
         { UNETMM_IOC_REGISTER, offsetof(struct unetmm_region, flags) },
         { UNETMM_IOC_DEREGISTER, offsetof(struct unetmm_region, flags) },
+        { UNETMM_IOC_POST, offsetof(struct unetmm_post, flags) },
+        { UNETMM_IOC_POST, offsetof(struct unetmm_post, rsvd) },
     };
     union argument a;
     struct raw base, raw;
@@ -491,7 +501,9 @@ static void wrong_endpoints(void)
             call->request != UNETMM_IOC_LISTEN &&
             call->request != UNETMM_IOC_ACCEPT &&
             call->request != UNETMM_IOC_CONNECT &&
-            call->request != UNETMM_IOC_CHANNEL_CLOSE) {
+            call->request != UNETMM_IOC_CHANNEL_CLOSE &&
+            (call->request != UNETMM_IOC_POST ||
+             run.source != UNETMM_SOURCE_KTLB)) {
             continue;
         }
         for (k = 0; k < sizeof(ids) / sizeof(ids[0]); k++) {
@@ -787,13 +799,13 @@ static void poll_on_file(void)
 }
 
 static const struct test tests[] = {
-    { "lengths", lengths, TEST_BOTH, 0 },
-    { "pointers", pointers, TEST_BOTH, 0 },
-    { "reserved", reserved, TEST_PINNED, 0 },
+    { "lengths", lengths, TEST_ALL, 0 },
+    { "pointers", pointers, TEST_ALL, 0 },
+    { "reserved", reserved, TEST_PINNED | TEST_KTLB, 0 },
     { "unknown-calls", unknown_calls, TEST_TLB, 0 },
     { "wrong-values", wrong_values, TEST_TLB, 0 },
     { "counters-of-no-endpoint", counters_of_no_endpoint, TEST_TLB, 0 },
-    { "wrong-endpoints", wrong_endpoints, TEST_TLB, 0 },
+    { "wrong-endpoints", wrong_endpoints, TEST_MISS, 0 },
     { "mappings", mappings, TEST_TLB, 0 },
     { "mapping-changes", mapping_changes, TEST_TLB, 0 },
     { "forked-child", forked_child, TEST_BOTH, 0 },

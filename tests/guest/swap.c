@@ -29,8 +29,9 @@ void swap_on(void)
             test_skip("zram does not take a size");
         }
     }
-    snprintf(command, sizeof(command), "mkswap %s >/dev/null && swapon %s",
-             disk, disk);
+    /* A test that failed may have left it on. */
+    snprintf(command, sizeof(command), "swapoff %s 2>/dev/null; "
+             "mkswap %s >/dev/null && swapon %s", disk, disk, disk);
     if (system(command)) {
         test_skip("%s does not become swap", disk);
     }

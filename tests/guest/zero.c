@@ -225,29 +225,34 @@ static void shared_with_child(void)
 /* What is pinned by somebody else, too, stays one page for all. */
 static void pinned_elsewhere(void)
 {
+    struct unetmm_completion c;
     struct unetmm_ctx *other;
-    struct station far;
+    struct link far;
     struct zero z;
     uint64_t before;
-    uint8_t *at;
+    uint8_t *at, *to;
+    struct iovec iov;
 
     zero_open(&z);
     before = zero_maps(&z);
     at = swapped_page(1);
+    to = pages(1);
     CHECK_RET(unetmm_open(NULL, UNETMM_SOURCE_PINNED, &other), 0);
     CHECK_RET(unetmm_register(other, at, PAGE, UNETMM_REGION_WRITE), 0);
-    station_open(&far, other, NULL);
-    join(&far, &z.link.one);
+    CHECK_RET(unetmm_register(other, to, PAGE, UNETMM_REGION_WRITE), 0);
+    link_open(&far, other, NULL);
     post_zero(&z, at, 3);
     land(&z, at, 2);
     CHECK(tail_has(at, 1));
     CHECK_EQ(zero_maps(&z), before);
     /* The region still is what the process sees. */
     pattern_fill(at, PAGE, 9, 0);
-    CHECK_EQ(send_status(&far, at, PAGE), UNETMM_ST_OK);
-    CHECK_PATTERN(at, PAGE, 9);
-    station_close(&far);
+    iov = (struct iovec) { at, PAGE };
+    exchange(&far, &iov, 1, to, PAGE, &c);
+    CHECK_PATTERN(to, PAGE, 9);
+    link_close(&far);
     CHECK_RET(unetmm_deregister(other, at, PAGE), 0);
+    CHECK_RET(unetmm_deregister(other, to, PAGE), 0);
     CHECK_RET(unetmm_close(other), 0);
     zero_close(&z);
 }
