@@ -45,7 +45,7 @@ struct vm_area_struct *unetmm_zero_vma(struct mm_struct *mm, u64 vaddr)
 {
 	struct vm_area_struct *vma;
 
-	mmap_assert_locked(mm);
+	lockdep_assert_held(&mm->mmap_lock);
 	vma = vma_lookup(mm, vaddr);
 	if (!vma || !vma_is_anonymous(vma) || !(vma->vm_flags & VM_WRITE) ||
 	    vma->vm_flags & UNETMM_ZERO_NEVER || userfaultfd_armed(vma))
