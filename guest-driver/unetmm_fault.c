@@ -210,7 +210,7 @@ static int unetmm_resolve(struct unetmm_aspace *space,
 static void unetmm_deferred_serve(struct unetmm_deferred *d)
 {
 	struct unetmm_aspace *space = d->space;
-	int tries, ret = -EFAULT;
+	int tries, err, ret = -EFAULT;
 	bool closing;
 
 	/* Who closes the space from now on finds a thread that can be killed. */
@@ -222,11 +222,13 @@ static void unetmm_deferred_serve(struct unetmm_deferred *d)
 		return;
 	}
 	for (tries = 0; tries < UNETMM_TRIES; tries++) {
-		/* If this fails, so does the pin, and that says why. */
-		unetmm_page_in(space->mm, d->miss.user, d->miss.npages,
-			       d->miss.write);
+		/* If this fails, so does the pin, which as a rule says why. */
+		err = unetmm_page_in(space->mm, d->miss.user, d->miss.npages,
+				     d->miss.write);
 		ret = unetmm_resolve(space, &d->miss, &d->batch,
 				     UNETMM_QUICK_TRIES);
+		if (!ret && err == -EOPNOTSUPP)
+			ret = err;
 		if ((ret && ret != -EAGAIN) || fatal_signal_pending(current))
 			break;
 		/* Gone again, or mmap_lock taken: who did it must get on. */

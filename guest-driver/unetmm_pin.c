@@ -10,12 +10,18 @@
  * fault that must wait (I/O, userfaultfd) would sleep with mmap_lock held or be
  * refused.  With FOLL_NOWAIT such a fault returns 0 pages.  Who may sleep pages
  * in first, by unetmm_page_in(), which drops mmap_lock, and then pins.
+ *
+ * Where a userfaultfd is registered, GUP is kept from faulting: while that
+ * userfaultfd is being released, Linux before 6.15 answers a fault with "look
+ * again", GUP looks again for ever with mmap_lock held, and the release waits for
+ * the lock.  unetmm_page_in() has one fault handled there, and lets go.
  */
 #include <linux/dma-direct.h>
 #include <linux/dma-mapping.h>
 #include <linux/iommu.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
+#include <linux/userfaultfd_k.h>
 
 #include "unetmm_compat.h"
 #include "unetmm_drv.h"
@@ -128,6 +134,28 @@ static int unetmm_why_refused(struct mm_struct *mm, u64 vaddr, int err)
 	return -EOPNOTSUPP;
 }
 
+static bool unetmm_watched(struct mm_struct *mm, u64 vaddr)
+{
+	struct vm_area_struct *vma;
+
+	lockdep_assert_held(&mm->mmap_lock);
+	vma = vma_lookup(mm, vaddr);
+	return vma && userfaultfd_armed(vma);
+}
+
+/* One page; -EOPNOTSUPP: userfaultfd does not serve us. */
+static int unetmm_page_in_watched(struct mm_struct *mm, u64 vaddr, bool write)
+{
+	bool unlocked = false;
+	int ret;
+
+	/* Reading is for a pin, which wants no page that a child shares. */
+	ret = fixup_user_fault(mm, vaddr, write ? FAULT_FLAG_WRITE :
+						  FAULT_FLAG_UNSHARE,
+			       &unlocked);
+	return ret == -EFAULT ? -EOPNOTSUPP : ret;
+}
+
 /*
  * Makes pages resident as an access of the process would, sleeping for I/O or
  * userfaultfd without mmap_lock.  They may be gone again when it returns.
@@ -140,7 +168,9 @@ int unetmm_page_in(struct mm_struct *mm, u64 vaddr, u32 npages, bool write)
 	if (mmap_read_lock_killable(mm))
 		return -EINTR;
 	ret = unetmm_check_vma(mm, vaddr, write, &npages);
-	if (!ret)
+	if (!ret && unetmm_watched(mm, vaddr))
+		ret = unetmm_page_in_watched(mm, vaddr, write);
+	else if (!ret)
 		ret = unetmm_get_remote(mm, vaddr, npages,
 					write ? FOLL_WRITE : 0, NULL, &locked);
 	if (locked)
@@ -303,9 +333,15 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
 	if (!ret && batch->zero && !unetmm_zero_vma(mm, batch->vaddr))
 		ret = -EINVAL;
 	if (!ret) {
+		bool watched = unetmm_watched(mm, batch->vaddr);
+
+		if (watched)
+			flags |= FOLL_NOFAULT;
 		ret = unetmm_pin_remote(mm, batch->vaddr, npages, flags,
 					batch->pages);
-		if (ret < 0)
+		if (ret == -EFAULT && watched)
+			ret = 0;
+		else if (ret < 0)
 			ret = unetmm_why_refused(mm, batch->vaddr, ret);
 	}
 	mmap_read_unlock(mm);

@@ -423,7 +423,7 @@ static const struct test tests[] = {
     { "kill-accept", kill_accept, TEST_MISS, 0 },
     { "kill-connect", kill_connect, TEST_MISS, 0 },
     { "kill-probe", kill_probe, TEST_MISS, 0 },
-    { "kill-fault", kill_fault, TEST_TLB | TEST_POLICIES, 0 },
+    { "kill-fault", kill_fault, TEST_MISS | TEST_POLICIES, 0 },
     { "kill-register", kill_register, TEST_PINNED, 0 },
     { "kill-remap", kill_remap, TEST_MISS, 0 },
     { "kill-create", kill_create, TEST_ALL, 0 },
