@@ -274,6 +274,7 @@ struct unetmm_ep {
     volatile uint32_t *doorbell;
     const uint32_t *channel_mtu; /* by channel; 0: not open */
     uint32_t trap;              /* source ktlb: a call instead of a doorbell */
+    uint32_t may_zero;          /* UNETMM_ZERO means something */
 };
 
 /* 0 if the channel is not open.  Another thread may open or close it. */
@@ -352,6 +353,8 @@ static inline int unetmm_full_(struct unetmm_ep *ep)
 #define UNETMM_QUIET            0x02u   /* a completion only if it fails */
 #define UNETMM_INLINE           0x04u   /* copy it now; 224 bytes at most */
 #define UNETMM_SEND_FLAGS       0x07u
+/* Flag of unetmm_post(): what the page holds now need not be kept */
+#define UNETMM_ZERO             0x08u
 
 static inline unetmm_u8 *unetmm_slot_(const struct unetmm_ep *ep,
                                       uint32_t index)
@@ -559,13 +562,35 @@ static inline int unetmm_send_pending(struct unetmm_ep *ep)
 
 /* ---- Fast path: free buffers ------------------------------------------- */
 
+/* The driver may refuse the last buffer, and then has not taken it. */
+static inline int unetmm_post_checked_(struct unetmm_ep *ep)
+{
+    if (unetmm_ring(ep) == -EINVAL) {
+        ep->fq_prod--;
+        unetmm_write_index(&ep->index->user.fq_prod, ep->fq_prod);
+        return -EINVAL;
+    }
+    return 0;
+}
+
 /*
  * Posts a free buffer; messages fill them in the order of posting.  It belongs
  * to the card until a completion with `cookie` gives it back, filled
- * (UNETMM_CQE_RECEIVED) or not (UNETMM_CQE_BUFFER).  `flags`: UNETMM_MORE.
+ * (UNETMM_CQE_RECEIVED) or not (UNETMM_CQE_BUFFER).  `flags`: UNETMM_MORE and
+ * UNETMM_ZERO.
+ *
+ * With UNETMM_ZERO a page that is not resident when the card needs it is not paged
+ * in: it is replaced by one of zeros.  What the message does not cover is then
+ * zeros, or what the process had there.  The buffer is exactly one page of
+ * private anonymous memory, writable, neither mlock()ed nor registered with
+ * userfaultfd, nor of huge pages that were set aside (MAP_HUGETLB).  Other
+ * memory: source ktlb says -EINVAL (and posts at once, UNETMM_MORE or not); with
+ * source tlb the buffer comes back with UNETMM_ST_UNSUPPORTED (or PROTECTION, as
+ * without the flag) when the card asks for it.
  *
  * -EAGAIN: the queue is full.  -EMSGSIZE: the card's TLB can never hold so
- * many pages at once.  -EINVAL: length 0, unknown flag.
+ * many pages at once.  -EINVAL: length 0, unknown flag; UNETMM_ZERO and not a
+ * whole page, source pinned, or (source ktlb) memory that may not be used so.
  */
 static inline int unetmm_post(struct unetmm_ep *ep, void *buf, size_t len,
                               uint64_t cookie, unsigned flags)
@@ -576,7 +601,9 @@ static inline int unetmm_post(struct unetmm_ep *ep, void *buf, size_t len,
     if (!ep->alive) {
         return -EOWNERDEAD;
     }
-    if (!len || flags & ~UNETMM_MORE) {
+    if (!len || flags & ~(UNETMM_MORE | UNETMM_ZERO) ||
+        (flags & UNETMM_ZERO &&
+         (in_page || len != UNETMM_PAGE_BYTES || !ep->may_zero))) {
         return -EINVAL;
     }
     if (len > UINT32_MAX - UNETMM_PAGE_BYTES ||
@@ -594,11 +621,14 @@ static inline int unetmm_post(struct unetmm_ep *ep, void *buf, size_t len,
     fqe = &ep->fq[ep->fq_prod & ep->fq_mask];
     fqe->addr = unetmm_swap64((uintptr_t)buf);
     fqe->len = unetmm_swap32((uint32_t)len);
-    fqe->flags = 0;
+    fqe->flags = unetmm_swap32(flags & UNETMM_ZERO ? UNETMM_FQE_F_ZERO : 0);
     fqe->cookie = unetmm_swap64(cookie);
     fqe->rsvd = 0;
     ep->fq_prod++;
     unetmm_write_index(&ep->index->user.fq_prod, ep->fq_prod);
+    if (flags & UNETMM_ZERO && ep->trap) {
+        return unetmm_post_checked_(ep);
+    }
     unetmm_ring_unless_more_(ep, flags & UNETMM_MORE);
     return 0;
 }

@@ -168,6 +168,7 @@ typedef enum UnetmmMissState {
 typedef struct UnetmmMiss {
     UnetmmMissState state;
     bool write;
+    bool zero;                  /* the old contents need not be kept */
     bool queued;                /* in core->wanted, whatever its state */
     uint16_t generation;        /* makes fault ids of old misses stale */
     uint16_t leader;            /* JOINED: number of the miss in flight */
@@ -196,6 +197,7 @@ typedef enum UnetmmHeadState {
 typedef struct UnetmmHead {
     UnetmmHeadState state;
     uint8_t status;
+    bool zero;                  /* UNETMM_FQE_F_ZERO */
     uint32_t asked_in;          /* activity in which it was asked last ... */
     uint32_t asks;              /* ... and how often in that one */
     uint32_t len;
@@ -494,7 +496,7 @@ uint64_t unetmm_pte_pages(uint64_t addr, uint64_t len);
 /* unetmm_fault.c */
 bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry);
 void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
-                      uint64_t vpn, uint32_t npages, bool write);
+                      uint64_t vpn, uint32_t npages, bool write, bool zero);
 void unetmm_miss_cancel(UnetmmCore *core, UnetmmEp *ep, unsigned number);
 void unetmm_miss_room(UnetmmCore *core);
 void unetmm_miss_flush(UnetmmCore *core);
@@ -530,6 +532,8 @@ bool unetmm_ep_read_user(UnetmmCore *core, UnetmmEp *ep);
 /* unetmm_head.c: the pre-translated heads of the free queues */
 void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep);
 UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n);
+bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
+                          uint32_t len);
 void unetmm_head_check(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head);
 bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                        UnetmmPage *pages, uint32_t *npages);

@@ -108,7 +108,8 @@ static UnetmmMiss *miss_find_leader(UnetmmCore *core, const UnetmmEp *ep,
         UnetmmMiss *other = &core->misses[core->in_flight[i]];
 
         if (miss_ep(core, core->in_flight[i])->space == ep->space &&
-            other->write == miss->write && miss->vpn >= other->vpn &&
+            other->write == miss->write && other->zero == miss->zero &&
+            miss->vpn >= other->vpn &&
             (other->state == UNETMM_MISS_ASKED || miss->vpn == other->vpn) &&
             miss->vpn - other->vpn < other->npages &&
             miss->npages <= other->npages - (miss->vpn - other->vpn)) {
@@ -125,6 +126,10 @@ static void miss_tell(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
     uint32_t number = miss_number(core, miss);
     UnetmmEp *ep = miss_ep(core, number);
 
+    if (reply == UNETMM_REPLY_DEFERRED) {
+        /* The buffer may go back before the answer: no page of it is lost. */
+        miss->zero = false;
+    }
     if (number % UNETMM_EP_MISSES == 0) {
         unetmm_send_answer(core, ep, reply, status);
     } else {
@@ -185,7 +190,7 @@ static bool miss_join(UnetmmCore *core, const UnetmmEp *ep, UnetmmMiss *miss)
 }
 
 void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
-                      uint64_t vpn, uint32_t npages, bool write)
+                      uint64_t vpn, uint32_t npages, bool write, bool zero)
 {
     UnetmmMiss *miss = &ep->misses[number];
 
@@ -194,6 +199,7 @@ void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
     miss->vpn = vpn;
     miss->npages = npages;
     miss->write = write;
+    miss->zero = zero;
     if (!core->spaces[ep->space].source->asks) {
         /* Nobody to ask: the entry cache was full of held entries. */
         miss_refuse(core, miss);
@@ -242,7 +248,8 @@ static bool miss_report(UnetmmCore *core, UnetmmMiss *miss)
     struct unetmm_fault f = {
         .type = UNETMM_FAULT_MISS,
         .flags = (miss->write ? UNETMM_FAULT_F_WRITE : 0) |
-                 (head ? UNETMM_FAULT_F_HEAD : 0),
+                 (head ? UNETMM_FAULT_F_HEAD : 0) |
+                 (miss->zero ? UNETMM_FAULT_F_ZERO : 0),
         .space = ep->space,
         .ep = ep->id,
         .fault_id = miss_id(core, miss),

@@ -26,6 +26,23 @@ static unsigned head_miss(const UnetmmEp *ep, const UnetmmHead *head)
     return 1 + (head - ep->heads);
 }
 
+/* Only a whole page can lose its contents, and only where it may be absent. */
+bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
+                          uint32_t len)
+{
+    return source->asks && len == UNETMM_PAGE_BYTES &&
+           addr % UNETMM_PAGE_BYTES == 0;
+}
+
+static bool head_malformed(const UnetmmSourceOps *source,
+                           const struct unetmm_fqe *fqe)
+{
+    return fqe->flags & ~UNETMM_FQE_F_ALL || fqe->rsvd || fqe->len == 0 ||
+           fqe->addr > UINT64_MAX - (fqe->len - 1) ||
+           (fqe->flags & UNETMM_FQE_F_ZERO &&
+            !unetmm_head_may_zero(source, fqe->addr, fqe->len));
+}
+
 static void head_load(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                       const struct unetmm_fqe *fqe)
 {
@@ -34,9 +51,9 @@ static void head_load(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
     *head = (UnetmmHead) {
         .state = UNETMM_HEAD_CHECK,
         .addr = fqe->addr, .len = fqe->len, .cookie = fqe->cookie,
+        .zero = fqe->flags & UNETMM_FQE_F_ZERO,
     };
-    if (fqe->flags || fqe->rsvd || fqe->len == 0 ||
-        fqe->addr > UINT64_MAX - (fqe->len - 1)) {
+    if (head_malformed(source, fqe)) {
         head->state = UNETMM_HEAD_FAILED;
         head->status = UNETMM_ST_BAD_DESC;
         unetmm_count(core, ep, UNETMM_C_err_descriptor, 1);
@@ -93,7 +110,7 @@ static void head_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
     head->asks++;
     head->state = UNETMM_HEAD_ASKED;
     unetmm_miss_want(core, ep, head_miss(ep, head), vpn,
-                     head_missing(core, ep, vpn, limit), true);
+                     head_missing(core, ep, vpn, limit), true, head->zero);
 }
 
 /*

@@ -237,7 +237,8 @@ static void tx_start_chunk(UnetmmCore *core, UnetmmEp *ep)
     case UNETMM_XLAT_MISS:
         tx->blocked_on = UNETMM_BLOCKED_FAULT;
         unetmm_count(core, ep, UNETMM_C_send_waits, 1);
-        unetmm_miss_want(core, ep, 0, vpn, tx_missing(core, ep, vpn), false);
+        unetmm_miss_want(core, ep, 0, vpn, tx_missing(core, ep, vpn), false,
+                         false);
         return;
     case UNETMM_XLAT_ERROR:
         tx_finish(tx, UNETMM_ST_PROTECTION);

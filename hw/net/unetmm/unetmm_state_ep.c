@@ -147,10 +147,13 @@ static void state_transfer(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 static bool head_ok(UnetmmCore *core, const UnetmmEp *ep,
                     const UnetmmHead *head)
 {
+    const UnetmmSourceOps *source = core->spaces[ep->space].source;
+
     return head->state == UNETMM_HEAD_FAILED ||
            (head->len && head->addr <= UINT64_MAX - (head->len - 1) &&
-            unetmm_pte_pages(head->addr, head->len) <=
-            core->spaces[ep->space].source->max_pages(core));
+            (!head->zero ||
+             unetmm_head_may_zero(source, head->addr, head->len)) &&
+            unetmm_pte_pages(head->addr, head->len) <= source->max_pages(core));
 }
 
 static void state_heads(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
@@ -167,6 +170,7 @@ static void state_heads(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
                                            "the state of a free buffer");
         head->status = unetmm_stream_choice(st, head->status, UNETMM_NUM_ST,
                                             "the status of a free buffer");
+        unetmm_stream_bool(st, &head->zero, "what a free buffer may lose");
         unetmm_stream_u32(st, &head->asked_in);
         unetmm_stream_u32(st, &head->asks);
         unetmm_stream_u32(st, &head->len);
@@ -332,6 +336,7 @@ static void state_miss(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
         return;
     }
     unetmm_stream_bool(st, &miss->write, "the right that a miss wants");
+    unetmm_stream_bool(st, &miss->zero, "what a miss may lose");
     if (miss->state == UNETMM_MISS_JOINED) {
         miss->leader = unetmm_stream_choice(st, miss->leader, n,
                                             "the miss that another joined");
