@@ -170,7 +170,10 @@ static void run_start(Run *r, FixTune *tune, uint64_t seed)
     fake_fill(r->f.s2, FIX_VA, 24 * FAKE_PAGE, 8);
     r->f.h.core.knobs = (UnetmmKnobs) {
         .loss = 20000, .dup = 20000, .reorder = 90000, .corrupt = 20000,
-        .force_miss = 20000, .force_evict = 20000,
+        .force_miss = 20000, .force_evict = 20000, .delay = 90000,
+        .delay_ns = 3 * PAGE_NS, .fault_delay = 200000,
+        .fault_delay_ns = 3 * PAGE_NS, .fault_fail = 20000,
+        .fault_refuse = 20000,
     };
     unetmm_core_set_seed(&r->f.h.core, seed);
 }
