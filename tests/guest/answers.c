@@ -62,7 +62,7 @@ static bool offer(struct link *link, const uint8_t *from, size_t len,
     return true;
 }
 
-/* A message into a buffer that is not in memory when it is posted. */
+/* A message into a buffer whose pages are taken away after it was posted. */
 static void through(struct link *link, uint8_t *from, uint8_t *to, size_t len,
                     uint64_t key)
 {
@@ -74,8 +74,8 @@ static void through(struct link *link, uint8_t *from, uint8_t *to, size_t len,
     do {
         CHECK(now_ns() < end);
         if (!posted) {
-            CHECK_SYS(madvise(to, AREA * PAGE, MADV_DONTNEED));
             post(link->rx, to, len, key);
+            CHECK_SYS(madvise(to, AREA * PAGE, MADV_DONTNEED));
         }
         posted = true;
         if (offer(link, from, len, &c)) {
