@@ -301,7 +301,7 @@ def fuzz_qemu(options):
                                                     "--seed", "1"]
     yield one("QEMU's generic fuzzer finds nothing",
               [os.path.join(SCRIPTS, "fuzz"), *length, "qemu"],
-              5000 if options.long else 200)
+              7200 if options.long else 200)
 
 
 def stage_driver(_options):

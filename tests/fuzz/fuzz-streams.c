@@ -14,12 +14,87 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "fuzz.h"
+#include "unetmm_stream.h"
 
 #define STREAM_MOST 200000
+#define FIELDS_MOST 16384
 
 /* Has the card been loaded?  Then nobody is sane. */
 static bool loaded;
 static GByteArray *earlier;     /* what was saved before, to take parts from */
+
+/* ---- Where the values of a stream are ---- */
+
+/*
+ * Most bytes of a stream are payload, of which nothing depends.  So the linker
+ * puts these functions before the ones that write a value (see meson.build).
+ */
+static uint32_t fields[FIELDS_MOST];    /* offsets in the stream */
+static unsigned nfields;
+
+static void note_field(const UnetmmStream *st)
+{
+    if (!unetmm_stream_reads(st) && nfields < FIELDS_MOST) {
+        fields[nfields++] = st->out->len;
+    }
+}
+
+#define NOTE_PLAIN(name, type) \
+    void __real_unetmm_stream_##name(UnetmmStream *st, type *v); \
+    void __wrap_unetmm_stream_##name(UnetmmStream *st, type *v); \
+    void __wrap_unetmm_stream_##name(UnetmmStream *st, type *v) \
+    { \
+        note_field(st); \
+        __real_unetmm_stream_##name(st, v); \
+    }
+
+NOTE_PLAIN(u8, uint8_t)
+NOTE_PLAIN(u16, uint16_t)
+NOTE_PLAIN(u32, uint32_t)
+NOTE_PLAIN(u64, uint64_t)
+
+void __real_unetmm_stream_bool(UnetmmStream *st, bool *v, const char *what);
+void __wrap_unetmm_stream_bool(UnetmmStream *st, bool *v, const char *what);
+uint32_t __real_unetmm_stream_choice(UnetmmStream *st, uint32_t value,
+                                     uint32_t limit, const char *what);
+uint32_t __wrap_unetmm_stream_choice(UnetmmStream *st, uint32_t value,
+                                     uint32_t limit, const char *what);
+void __real_unetmm_stream_time(UnetmmStream *st, int64_t *when, int64_t now,
+                               uint64_t most, const char *what);
+void __wrap_unetmm_stream_time(UnetmmStream *st, int64_t *when, int64_t now,
+                               uint64_t most, const char *what);
+
+void __wrap_unetmm_stream_bool(UnetmmStream *st, bool *v, const char *what)
+{
+    note_field(st);
+    __real_unetmm_stream_bool(st, v, what);
+}
+
+uint32_t __wrap_unetmm_stream_choice(UnetmmStream *st, uint32_t value,
+                                     uint32_t limit, const char *what)
+{
+    note_field(st);
+    return __real_unetmm_stream_choice(st, value, limit, what);
+}
+
+void __wrap_unetmm_stream_time(UnetmmStream *st, int64_t *when, int64_t now,
+                               uint64_t most, const char *what)
+{
+    note_field(st);
+    __real_unetmm_stream_time(st, when, now, most, what);
+}
+
+/* A byte of the stream: mostly the first of a value. */
+static uint32_t where(const GByteArray *s, FuzzIn *in, uint8_t how)
+{
+    uint16_t at = fuzz_u16(in);
+
+    /* The last are the rarest: what is on its way through the card. */
+    if (how & 0x40) {
+        at = nfields - 1 - at % nfields;
+    }
+    return (how & 0x80 ? at : fields[at % nfields]) % s->len;
+}
 
 /* ---- Changes ---- */
 
@@ -64,13 +139,13 @@ static void change(GByteArray *s, FuzzIn *in)
     if (!s->len) {
         return;
     }
-    at = fuzz_u16(in) % s->len;
+    at = where(s, in, how);
     switch (how & 7) {
     case 0:
         s->data[at] = fuzz_u8(in);
         break;
     case 1:
-        s->data[at] ^= 1u << (how >> 3 & 7);
+        s->data[at] ^= 1u << fuzz_below(in, 8);
         break;
     case 2:
         s->data[at] += how & 8 ? 1 : -1;
@@ -80,7 +155,7 @@ static void change(GByteArray *s, FuzzIn *in)
         overwrite(s, at, &v, sizeof(v));
         break;
     case 5:
-        from = fuzz_u16(in) % s->len;
+        from = where(s, in, how);
         overwrite(s, at, s->data + from, MIN(fuzz_u8(in), s->len - from));
         break;
     case 6:
@@ -96,6 +171,12 @@ static void change(GByteArray *s, FuzzIn *in)
 }
 
 /* ---- Saving and loading ---- */
+
+static GByteArray *save(FuzzCard *c)
+{
+    nfields = 0;
+    return unetmm_core_save(&c->h.core);
+}
 
 static void load_true(FuzzCard *c, const GByteArray *s)
 {
@@ -116,7 +197,7 @@ static void move_as_it_is(FuzzCard *c)
 
 static void load_changed(FuzzCard *c, FuzzIn *in)
 {
-    GByteArray *saved = unetmm_core_save(&c->h.core);
+    GByteArray *saved = save(c);
     g_autofree uint8_t *exact = NULL;
     g_autofree char *why = NULL;
     GByteArray *s = g_byte_array_new();
@@ -273,7 +354,7 @@ static void stream_start(FuzzCard *c)
     if (earlier) {
         g_byte_array_unref(earlier);
     }
-    earlier = unetmm_core_save(&c->h.core);
+    earlier = save(c);
 }
 
 const FuzzTarget fuzz_target = { .start = stream_start, .op = stream_op };

@@ -277,7 +277,12 @@ def stream_load(*changes):
 
 
 def stream_set(at, value):
-    return b"\x03" + u16(at) + b"\x80" + u32(value)
+    return b"\x83" + u16(at) + b"\x80" + u32(value)
+
+
+def stream_last(n, value):
+    """The n-th value from the end."""
+    return b"\x43" + u16(n) + b"\x80" + u32(value)
 
 
 def stream_world(body):
@@ -303,15 +308,25 @@ def streams():
         stream_world(knobs(4, 255)) + work + stream_load() + after)
     yield "refused", "roomy", work + stream_load(stream_set(0, 5)) + after
     yield "short", "slow", (
-        work + stream_load(b"\x07" + u16(900) + b"\x40") + after)
+        work + stream_load(b"\x87" + u16(900) + b"\x40") + after)
     yield "longer", "slow", (
-        work + stream_load(b"\x07" + u16(900) + b"\x07") + after)
+        work + stream_load(b"\x87" + u16(900) + b"\x07") + after)
     yield "spliced", "slow", (
         work + stream_load() + after +
-        stream_load(b"\x06" + u16(2000) + u16(9000)) + after)
+        stream_load(b"\x86" + u16(2000) + u16(9000)) + after)
     yield "damaged", "slow-tiny", (
         work + b"".join(stream_load(b"\x02" + u16(at)) + after[:9]
-                        for at in range(1000, 9000, 800)) + after)
+                        for at in range(100, 1500, 150)) + after)
+    landing = (stream_process(1, 1, 0, 8192) + serve + serve +
+               stream_arrives(1, 6000))
+    yield "landing", "slow", landing + stream_load() + after
+    for value in (1, 4096, 8192):
+        yield f"landing-{value}", "slow", (
+            landing + b"".join(stream_load(stream_last(n, value))
+                               for n in range(2, 14)) + after)
+    yield "last", "slow-cramped", (
+        work + b"".join(stream_load(stream_last(n, 1)) for n in range(2, 14)) +
+        after)
 
 
 TARGETS = {"rings": rings, "frames": frames, "commands": commands,

@@ -1,10 +1,10 @@
 /*
  * unetmm: x-delay: frames that are late on their way out
  *
- * A queue behind the port that keeps the order: a frame that is late makes those
- * behind it late, too, as in a switch's queue (x-reorder is for order).  It has
- * UNETMM_MAX_DELAYED places; without a place the wire pushes back, as it does
- * for any other reason, so that nothing is lost by being late.
+ * A queue behind the port that keeps the order: a frame that is late makes
+ * those behind it late, too, as in a switch's queue (x-reorder is for order).
+ * It has UNETMM_MAX_DELAYED places; without a place the wire pushes back, as it
+ * does for any other reason, so that nothing is lost by being late.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
