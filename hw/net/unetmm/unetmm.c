@@ -367,6 +367,11 @@ static void unetmm_reset_hold(Object *obj, ResetType type)
     unetmm_stop(s);
 }
 
+static void unetmm_instance_init(Object *obj)
+{
+    unetmm_knobs_init(&UNETMM(obj)->knobs);
+}
+
 static void unetmm_class_init(ObjectClass *class, void *data)
 {
     DeviceClass *dc = DEVICE_CLASS(class);
@@ -392,6 +397,7 @@ static const TypeInfo unetmm_types[] = {
         .name = TYPE_UNETMM,
         .parent = TYPE_PCI_DEVICE,
         .instance_size = sizeof(UnetmmState),
+        .instance_init = unetmm_instance_init,
         .class_init = unetmm_class_init,
         .interfaces = (InterfaceInfo[]) {
             { INTERFACE_PCIE_DEVICE },

@@ -142,11 +142,13 @@ static void reset_endpoints(UnetmmCore *core)
     for (uint32_t i = 0; i < core->params.endpoints * UNETMM_EP_MISSES; i++) {
         core->misses[i].state = UNETMM_MISS_NONE;
         core->misses[i].queued = false;
+        core->misses[i].late = false;
         core->misses[i].generation++;
     }
     core->wanted_first = core->wanted_used = 0;
     core->in_flight_used = core->misses_asked = 0;
     core->misses_joined = core->misses_refused = core->closing = 0;
+    core->misses_late = 0;
     core->notify_wanted = core->notify_cursor = 0;
     core->ready_first = core->ready_used = 0;
 }
@@ -207,6 +209,12 @@ uint32_t unetmm_random(UnetmmCore *core)
     core->random ^= core->random << 25;
     core->random ^= core->random >> 27;
     return core->random * 0x2545f4914f6cdd1dull >> 32;
+}
+
+/* For what comes late: anything up to the limit, which 0 makes at once. */
+int64_t unetmm_some_time(UnetmmCore *core, uint32_t most_ns)
+{
+    return most_ns ? 1 + unetmm_random(core) % most_ns : 0;
 }
 
 /* Does something of this rate (parts per million) happen now? */

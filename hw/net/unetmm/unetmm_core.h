@@ -23,6 +23,8 @@
 #define UNETMM_MAX_BUF_PAGES    1024    /* of a free buffer */
 #define UNETMM_HEAD_ASKS        4       /* of the first head in one activity */
 #define UNETMM_HOLD_NS          1000000 /* x-reorder: at most so long */
+#define UNETMM_MAX_DELAYED      64      /* x-delay: frames at a time */
+#define UNETMM_MAX_LATE_NS      1000000000 /* x-delay-ns, x-fault-delay-ns */
 #define UNETMM_EP_MISSES        (1 + UNETMM_MAX_HEADS)
 #define UNETMM_NUM_SOURCES      4
 #define UNETMM_NUM_POLICIES     2
@@ -60,6 +62,12 @@ typedef struct UnetmmKnobs {
     uint32_t corrupt;
     uint32_t force_miss;
     uint32_t force_evict;
+    uint32_t delay;
+    uint32_t delay_ns;          /* at most; so is the next */
+    uint32_t fault_delay;
+    uint32_t fault_delay_ns;
+    uint32_t fault_fail;
+    uint32_t fault_refuse;
     uint64_t seed;
 } UnetmmKnobs;
 
@@ -174,6 +182,9 @@ typedef struct UnetmmMiss {
     uint16_t leader;            /* JOINED: number of the miss in flight */
     uint32_t npages;
     uint64_t vpn;
+    bool late;                  /* x-fault-delay: answered, but not yet told */
+    uint8_t late_reply, late_status;
+    int64_t due_ns;
 } UnetmmMiss;
 
 /* ---- Endpoints ---------------------------------------------------------- */
@@ -309,6 +320,13 @@ typedef struct UnetmmLanding {
     int64_t deadline_ns;
 } UnetmmLanding;
 
+/* x-delay: a frame and the moment at which it goes. */
+typedef struct UnetmmDelayed {
+    uint8_t *frame;
+    uint32_t bytes;
+    int64_t due_ns;
+} UnetmmDelayed;
+
 typedef struct UnetmmPort {
     bool link;
     bool busy;                  /* the net layer owns a frame */
@@ -319,6 +337,8 @@ typedef struct UnetmmPort {
     uint8_t *held;              /* x-reorder: goes after the next frame */
     uint32_t held_bytes;
     int64_t held_until_ns;
+    UnetmmDelayed delayed[UNETMM_MAX_DELAYED];  /* circular, in order */
+    uint32_t delayed_first, delayed_used;
     GPtrArray *pool;            /* frame buffers, UNETMM_MAX_FRAME each */
 } UnetmmPort;
 
@@ -353,6 +373,7 @@ struct UnetmmCore {
     uint32_t wanted_first, wanted_used;
     uint32_t misses_joined;
     uint32_t misses_refused;
+    uint32_t misses_late;
     bool evict_waits;           /* an entry could not leave: ring full */
     uint32_t closing;           /* endpoints that will need a completion */
     uint32_t notify_wanted;
@@ -442,6 +463,7 @@ static inline void unetmm_mac_from_u64(uint8_t *mac, uint64_t v)
 /* unetmm_core.c */
 uint32_t unetmm_random(UnetmmCore *core);
 bool unetmm_chance(UnetmmCore *core, uint32_t ppm);
+int64_t unetmm_some_time(UnetmmCore *core, uint32_t most_ns);
 void unetmm_core_fatal(UnetmmCore *core);
 
 /* unetmm_dma.c: the only caller of the host's memory operations */
@@ -500,6 +522,8 @@ void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
 void unetmm_miss_cancel(UnetmmCore *core, UnetmmEp *ep, unsigned number);
 void unetmm_miss_room(UnetmmCore *core);
 void unetmm_miss_flush(UnetmmCore *core);
+int64_t unetmm_miss_deadline(const UnetmmCore *core);
+void unetmm_miss_due(UnetmmCore *core);
 uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
                            const struct unetmm_cmd_reply *reply,
                            uint32_t *taken);
@@ -565,12 +589,23 @@ void unetmm_port_reset(UnetmmCore *core);
 uint8_t *unetmm_port_buffer(UnetmmCore *core);
 void unetmm_port_release(UnetmmCore *core, uint8_t *frame);
 bool unetmm_port_ready(const UnetmmCore *core);
+/* Has this frame's way out room now: the wire, or the card's own queue? */
+bool unetmm_port_open(const UnetmmCore *core, const uint8_t *frame);
+/* Takes the frame: where it belongs, without more ado. */
+UnetmmSent unetmm_port_emit(UnetmmCore *core, uint8_t *frame, uint32_t bytes);
 /* Takes the frame; it must have come from unetmm_port_buffer(). */
 UnetmmSent unetmm_port_transmit(UnetmmCore *core, uint8_t *frame,
                                 uint32_t bytes);
 bool unetmm_port_local(const UnetmmCore *core, const uint8_t *frame);
 void unetmm_port_drain(UnetmmCore *core);
 void unetmm_port_flush_held(UnetmmCore *core, bool due);
+
+/* unetmm_delay.c */
+bool unetmm_delay_room(const UnetmmCore *core);
+bool unetmm_delay_take(UnetmmCore *core, uint8_t *frame, uint32_t bytes);
+int64_t unetmm_delay_deadline(const UnetmmCore *core);
+void unetmm_delay_flush(UnetmmCore *core);
+void unetmm_delay_reset(UnetmmCore *core);
 
 /* unetmm_engine.c */
 /* Enabled, not fatal, and no reset to come first. */

@@ -339,8 +339,7 @@ static void tx_transmit(UnetmmCore *core, UnetmmEp *ep)
         tx_finish(tx, UNETMM_ST_LINK_DOWN);
         return;
     }
-    if (local ? core->port.fifo_used == core->params.local_queue :
-        !unetmm_port_ready(core)) {
+    if (!unetmm_port_open(core, tx->frame) || !unetmm_delay_room(core)) {
         core->counters[UNETMM_C_wire_waits]++;
         tx->blocked_on = UNETMM_BLOCKED_WIRE;
         core->port.wanted = true;

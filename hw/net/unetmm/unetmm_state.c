@@ -73,12 +73,19 @@ static void state_knobs(UnetmmStream *st, UnetmmCore *core)
     UnetmmKnobs *k = &core->knobs;
     uint32_t *const rates[] = {
         &k->loss, &k->dup, &k->reorder, &k->corrupt, &k->force_miss,
-        &k->force_evict,
+        &k->force_evict, &k->delay, &k->fault_delay, &k->fault_fail,
+        &k->fault_refuse,
     };
+    uint32_t *const times[] = { &k->delay_ns, &k->fault_delay_ns };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(rates); i++) {
         *rates[i] = unetmm_stream_choice(st, *rates[i], 1000001,
                                          "a rate of misbehaviour");
+    }
+    for (unsigned i = 0; i < G_N_ELEMENTS(times); i++) {
+        *times[i] = unetmm_stream_choice(st, *times[i],
+                                         UNETMM_MAX_LATE_NS + 1,
+                                         "a time of misbehaviour");
     }
     unetmm_stream_u64(st, &k->seed);
     unetmm_stream_u64(st, &core->random);
@@ -304,7 +311,7 @@ bool unetmm_core_load(UnetmmCore *core, const void *buf, size_t bytes,
 uint64_t unetmm_core_save_limit(const UnetmmCore *core)
 {
     const UnetmmParams *p = &core->params;
-    uint64_t frames = p->local_queue + p->endpoints + 2;
+    uint64_t frames = p->local_queue + p->endpoints + UNETMM_MAX_DELAYED + 2;
     uint64_t entries = unetmm_tlb_capacity(&core->tlb) +
                        unetmm_tlb_capacity(&core->cache);
     uint64_t ep = 4096 + UNETMM_NUM_COUNTERS * 8 + p->channels * 32ull +

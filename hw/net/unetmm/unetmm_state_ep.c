@@ -324,6 +324,28 @@ void unetmm_state_eps(UnetmmStream *st, UnetmmCore *core)
 
 /* ---- Misses ------------------------------------------------------------- */
 
+/* x-fault-delay: the answer that has come and does not count yet. */
+static void state_late(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
+{
+    unetmm_stream_bool(st, &miss->late, "whether an answer is late");
+    if (!miss->late) {
+        return;
+    }
+    miss->late_reply = unetmm_stream_choice(st, miss->late_reply,
+                                            UNETMM_REPLY_ERROR + 1,
+                                            "a late answer");
+    miss->late_status = unetmm_stream_choice(st, miss->late_status,
+                                             UNETMM_NUM_ST,
+                                             "the status of a late answer");
+    if (miss->late_reply == UNETMM_REPLY_DEFERRED ||
+        (miss->late_reply == UNETMM_REPLY_ERROR) !=
+        (miss->late_status != UNETMM_ST_OK)) {
+        unetmm_stream_refuse(st, "a late answer says nothing");
+    }
+    unetmm_stream_time(st, &miss->due_ns, core->ops->now_ns(core->host),
+                       UNETMM_MAX_LATE_NS, "the time of a late answer");
+}
+
 static void state_miss(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
 {
     uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
@@ -349,10 +371,15 @@ static void state_miss(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
         (miss->npages - 1)) {
         unetmm_stream_refuse(st, "a miss has pages that there cannot be");
     }
+    if (miss->state == UNETMM_MISS_ASKED ||
+        miss->state == UNETMM_MISS_DEFERRED) {
+        state_late(st, core, miss);
+    }
     if (unetmm_stream_reads(st) && !st->wrong) {
         core->misses_asked += miss->state == UNETMM_MISS_ASKED;
         core->misses_joined += miss->state == UNETMM_MISS_JOINED;
         core->misses_refused += miss->state == UNETMM_MISS_REFUSED;
+        core->misses_late += miss->late;
     }
 }
 
