@@ -202,8 +202,11 @@ def kvm_problem():
     return "the CPU shows neither vmx nor svm"
 
 
-def accel_arguments(accel):
+def accel_arguments(accel, extra=()):
     """-accel and the CPU model that goes with it."""
+    if "-icount" in extra:
+        # Instructions are counted by one thread for all CPUs.
+        return ["-accel", "tcg,thread=single", "-cpu", "max"]
     if accel != "tcg":
         problem = kvm_problem()
         if problem is None:
@@ -355,7 +358,7 @@ def prepare(options):
         initrd = f"/proc/self/fd/{descriptors[0]}"
     command = [qemu, "-nodefaults", "-no-user-config", "-display", "none",
                "-no-reboot", "-machine", options.machine]
-    command += accel_arguments(options.accel)
+    command += accel_arguments(options.accel, options.extra)
     command += ["-m", options.memory, "-smp", str(options.cpus),
                 "-kernel", kernel, "-initrd", initrd,
                 "-append", kernel_words(options)]
