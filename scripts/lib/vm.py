@@ -358,10 +358,14 @@ def prepare(options):
         initrd = f"/proc/self/fd/{descriptors[0]}"
     command = [qemu, "-nodefaults", "-no-user-config", "-display", "none",
                "-no-reboot", "-machine", options.machine]
-    command += accel_arguments(options.accel, options.extra)
-    command += ["-m", options.memory, "-smp", str(options.cpus),
-                "-kernel", kernel, "-initrd", initrd,
-                "-append", kernel_words(options)]
+    accel = accel_arguments(options.accel, options.extra)
+    words = kernel_words(options)
+    if "kvm" not in accel and options.cpus > 1:
+        # TCG's CPUs have one clock, but do not say so; without it Linux would
+        # read the HPET, by a system call and under QEMU's one lock.
+        words += " tsc=reliable"
+    command += [*accel, "-m", options.memory, "-smp", str(options.cpus),
+                "-kernel", kernel, "-initrd", initrd, "-append", words]
     command += serial_arguments(options) + card_arguments(options)
     if options.qmp:
         path = options.qmp.replace(",", ",,")
