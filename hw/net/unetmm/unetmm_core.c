@@ -96,6 +96,7 @@ void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
     core->wanted = g_new0(uint16_t, params->endpoints * UNETMM_EP_MISSES);
     core->in_flight = g_new0(uint16_t, params->endpoints * UNETMM_EP_MISSES);
     core->ready = g_new0(uint16_t, params->endpoints);
+    core->tell = g_new0(uint16_t, params->endpoints);
     core->rx.pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
     unetmm_port_init(core);
     unetmm_rings_init(core);
@@ -117,6 +118,7 @@ void unetmm_core_free(UnetmmCore *core)
     g_clear_pointer(&core->wanted, g_free);
     g_clear_pointer(&core->in_flight, g_free);
     g_clear_pointer(&core->ready, g_free);
+    g_clear_pointer(&core->tell, g_free);
     g_clear_pointer(&core->rx.pages, g_free);
 }
 
@@ -126,7 +128,8 @@ static void reset_endpoints(UnetmmCore *core)
         UnetmmEp *ep = &core->eps[i];
         uint32_t generation = ep->generation;
 
-        ep->queued = false;     /* the list is emptied below */
+        /* The lists are emptied below. */
+        ep->queued = ep->telling = false;
         if (!ep->live) {
             continue;
         }
@@ -149,7 +152,7 @@ static void reset_endpoints(UnetmmCore *core)
     core->in_flight_used = core->misses_asked = 0;
     core->misses_joined = core->misses_refused = core->closing = 0;
     core->misses_late = 0;
-    core->notify_wanted = core->notify_cursor = 0;
+    core->tell_first = core->tell_used = 0;
     core->ready_first = core->ready_used = 0;
 }
 

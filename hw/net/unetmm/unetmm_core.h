@@ -26,6 +26,7 @@
 #define UNETMM_MAX_DELAYED      64      /* x-delay: frames at a time */
 #define UNETMM_MAX_LATE_NS      1000000000 /* x-delay-ns, x-fault-delay-ns */
 #define UNETMM_EP_MISSES        (1 + UNETMM_MAX_HEADS)
+#define UNETMM_NO_EP            UINT16_MAX
 #define UNETMM_NUM_SOURCES      4
 #define UNETMM_NUM_POLICIES     2
 
@@ -98,7 +99,8 @@ typedef struct UnetmmSpace {
     const UnetmmSourceOps *source;
     uint8_t levels;
     uint64_t table;
-    uint32_t endpoints;         /* that use it */
+    uint32_t endpoints;         /* that use it, by number, from ... */
+    uint16_t first_ep;          /* ... here on, by next_in_space */
 } UnetmmSpace;
 
 typedef enum UnetmmXlat {
@@ -266,6 +268,7 @@ struct UnetmmEp {
     bool queued;                /* in the list of endpoints to serve */
     bool notify_cq;             /* a notification has to be written */
     bool notify_error;
+    bool telling;               /* in the list of those to be notified */
     bool publish;               /* the card's index words have changed */
     bool landing;               /* a message is landing in the first head */
     uint32_t state_shown;       /* UNETMM_EP_* as last published */
@@ -273,6 +276,7 @@ struct UnetmmEp {
     uint8_t fail_status;
     uint16_t id;
     uint16_t space;
+    uint16_t next_in_space;     /* UNETMM_NO_EP: the last */
     uint16_t close_tag;
     uint32_t generation;
     const UnetmmPolicyOps *policy;
@@ -376,8 +380,8 @@ struct UnetmmCore {
     uint32_t misses_late;
     bool evict_waits;           /* an entry could not leave: ring full */
     uint32_t closing;           /* endpoints that will need a completion */
-    uint32_t notify_wanted;
-    uint32_t notify_cursor;
+    uint16_t *tell;             /* circular list of endpoints to notify */
+    uint32_t tell_first, tell_used;
 
     uint16_t *ready;            /* circular list of endpoints to serve */
     uint32_t ready_first, ready_used;
@@ -502,6 +506,9 @@ uint8_t unetmm_space_create(UnetmmCore *core, uint16_t id,
                             const struct unetmm_cmd_space *cmd);
 uint8_t unetmm_space_destroy(UnetmmCore *core, uint16_t id);
 void unetmm_space_drop(UnetmmCore *core, uint16_t id);
+/* An endpoint is, or is no longer, among those of its space. */
+void unetmm_space_join(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_space_part(UnetmmCore *core, UnetmmEp *ep);
 UnetmmXlat unetmm_space_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                                bool write, UnetmmPage *page);
 void unetmm_page_hold(const UnetmmPage *page);
@@ -511,6 +518,7 @@ void unetmm_page_release(UnetmmCore *core, const UnetmmPage *page);
 void unetmm_page_move(const UnetmmPage *page, bool start);
 bool unetmm_page_gone(const UnetmmPage *page);
 void unetmm_page_dirty(const UnetmmPage *page);
+void unetmm_page_head(const UnetmmPage *page);
 void unetmm_invalidate(UnetmmCore *core);
 bool unetmm_invalidate_busy(UnetmmCore *core);
 uint64_t unetmm_pte_pages(uint64_t addr, uint64_t len);

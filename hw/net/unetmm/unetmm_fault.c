@@ -323,7 +323,9 @@ bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry)
     }
     core->counters[UNETMM_C_tlb_evictions]++;
     trace_unetmm_tlb_evict(f.space, f.vaddr, f.tag, entry->dirty);
-    unetmm_head_lost_page(core, entry->space, entry->vpn, entry->vpn);
+    if (entry->head) {
+        unetmm_head_lost_page(core, entry->space, entry->vpn, entry->vpn);
+    }
     return true;
 }
 

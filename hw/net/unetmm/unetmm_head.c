@@ -132,6 +132,7 @@ static bool head_translate(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
         if (result != UNETMM_XLAT_OK) {
             break;
         }
+        unetmm_page_head(&page);
         if (pages) {
             pages[i] = page;
             unetmm_page_hold(&page);
@@ -230,29 +231,35 @@ void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-/* Pages were evicted or invalidated: what becomes of the heads on them. */
+static void head_lost(UnetmmCore *core, UnetmmEp *ep, uint64_t first,
+                      uint64_t last)
+{
+    for (uint32_t i = 0; i < ep->nheads; i++) {
+        UnetmmHead *head = unetmm_head_at(ep, i);
+        uint64_t low = head->addr >> UNETMM_PAGE_SHIFT;
+        uint64_t high = (head->addr + head->len - 1) >> UNETMM_PAGE_SHIFT;
+
+        if (head->state != UNETMM_HEAD_READY || high < first || low > last) {
+            continue;
+        }
+        head->state = UNETMM_HEAD_CHECK;
+        if (head_may_ask(ep, head)) {
+            unetmm_engine_queue(core, ep);
+        }
+    }
+}
+
+/*
+ * Pages on which heads relied were evicted or invalidated: what becomes of
+ * these.  A page on which none did (UnetmmTlbEntry.head) needs no look.
+ */
 void unetmm_head_lost_page(UnetmmCore *core, uint16_t space, uint64_t first,
                            uint64_t last)
 {
-    for (uint32_t e = 0; e < core->params.endpoints; e++) {
-        UnetmmEp *ep = &core->eps[e];
-
-        if (!ep->live || ep->space != space || ep->error) {
-            continue;
-        }
-        for (uint32_t i = 0; i < ep->nheads; i++) {
-            UnetmmHead *head = unetmm_head_at(ep, i);
-            uint64_t low = head->addr >> UNETMM_PAGE_SHIFT;
-            uint64_t high = (head->addr + head->len - 1) >> UNETMM_PAGE_SHIFT;
-
-            if (head->state != UNETMM_HEAD_READY || high < first ||
-                low > last) {
-                continue;
-            }
-            head->state = UNETMM_HEAD_CHECK;
-            if (head_may_ask(ep, head)) {
-                unetmm_engine_queue(core, ep);
-            }
+    for (uint16_t e = core->spaces[space].first_ep; e != UNETMM_NO_EP;
+         e = core->eps[e].next_in_space) {
+        if (!core->eps[e].error) {
+            head_lost(core, &core->eps[e], first, last);
         }
     }
 }

@@ -9,7 +9,7 @@
 #include "unetmm_host.h"
 #include "unetmm_state.h"
 
-#define STATE_VERSION   1
+#define STATE_VERSION   2
 
 /* ---- What must be the same ---------------------------------------------- */
 
@@ -196,7 +196,31 @@ static void state_counters(UnetmmStream *st, UnetmmCore *core)
     }
 }
 
-/* Whose turn it is, and who is told next: the order is state of its own. */
+/* Who is told, first come first served; some owe nothing any more. */
+static void state_tell(UnetmmStream *st, UnetmmCore *core)
+{
+    uint32_t n = core->params.endpoints;
+    uint32_t used = unetmm_stream_choice(st, core->tell_used, n + 1,
+                                         "the list of endpoints to notify");
+
+    for (uint32_t i = 0; i < used && !st->wrong; i++) {
+        uint16_t *slot = &core->tell[(core->tell_first + i) % n];
+
+        *slot = unetmm_stream_choice(st, *slot, n, "an endpoint to notify");
+        if (!unetmm_stream_reads(st)) {
+            continue;
+        }
+        if (core->eps[*slot].telling) {
+            unetmm_stream_refuse(st, "endpoint %u is to be notified twice",
+                                 *slot);
+            return;
+        }
+        core->eps[*slot].telling = true;
+        core->tell_used++;
+    }
+}
+
+/* Whose turn it is: the order is state of its own. */
 static void state_turns(UnetmmStream *st, UnetmmCore *core)
 {
     uint32_t n = core->params.endpoints;
@@ -218,8 +242,6 @@ static void state_turns(UnetmmStream *st, UnetmmCore *core)
         core->eps[*slot].queued = true;
         core->ready_used++;
     }
-    core->notify_cursor = unetmm_stream_choice(st, core->notify_cursor, n,
-                                               "the next to be told");
 }
 
 /* The link is the new place's; if it is another one the driver is told. */
@@ -255,6 +277,7 @@ static void state_all(UnetmmStream *st, UnetmmCore *core)
     unetmm_state_eps(st, core);
     unetmm_state_misses(st, core);
     state_turns(st, core);
+    state_tell(st, core);
     unetmm_state_port(st, core);
     unetmm_state_landing(st, core);
     state_link(st, core);

@@ -119,6 +119,10 @@ void unetmm_state_check(UnetmmStream *st, UnetmmCore *core)
         if (ep->error) {
             check_stopped(st, ep);
         }
+        if ((ep->notify_cq || ep->notify_error) && !ep->telling) {
+            unetmm_stream_refuse(st, "endpoint %u is owed a notification that "
+                                 "will not come", ep->id);
+        }
         check_waiting(st, ep);
     }
     check_misses(st, core);

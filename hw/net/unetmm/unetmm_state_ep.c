@@ -285,7 +285,6 @@ static void state_ep_flags(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     }
     if (unetmm_stream_reads(st)) {
         core->closing += ep->closing;
-        core->notify_wanted += ep->notify_cq + ep->notify_error;
     }
 }
 
