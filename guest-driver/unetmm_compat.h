@@ -6,6 +6,7 @@
 #define UNETMM_COMPAT_H
 
 #include <linux/eventfd.h>
+#include <linux/hugetlb.h>
 #include <linux/mm.h>
 #include <linux/version.h>
 
@@ -28,14 +29,17 @@ static inline void unetmm_vm_flags_mod(struct vm_area_struct *vma,
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
 #define unetmm_pin_remote(mm, start, n, flags, pages) \
 	pin_user_pages_remote(mm, start, n, flags, pages, NULL, NULL)
-#define unetmm_get_remote(mm, start, n, flags, pages, locked) \
-	get_user_pages_remote(mm, start, n, flags, pages, NULL, locked)
 #else
 #define unetmm_pin_remote(mm, start, n, flags, pages) \
 	pin_user_pages_remote(mm, start, n, flags, pages, NULL)
-#define unetmm_get_remote(mm, start, n, flags, pages, locked) \
-	get_user_pages_remote(mm, start, n, flags, pages, locked)
 #endif
+
+/* Up to 6.5 GUP had a loop of its own for hugetlb, without FOLL_NOFAULT. */
+static inline bool unetmm_gup_faults_always(struct vm_area_struct *vma)
+{
+	return LINUX_VERSION_CODE < KERNEL_VERSION(6, 6, 0) &&
+	       is_vm_hugetlb_page(vma);
+}
 
 /* 6.8 took the count away. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)

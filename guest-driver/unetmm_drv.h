@@ -264,6 +264,7 @@ struct unetmm_aspace {
 	struct kref ref;
 	struct unetmm_dev *dev;
 	struct mm_struct *mm;		/* mm_count held */
+	struct pid *owner;		/* the process; a reference held */
 	struct mmu_notifier notifier;
 	u32 id;
 	u32 source;
@@ -272,6 +273,7 @@ struct unetmm_aspace {
 
 	spinlock_t lock;		/* to the end of this group */
 	bool closing;			/* takes no more translations */
+	bool orphan;			/* the owner is gone: nobody pages in */
 	struct rb_root pins;
 	unsigned long npins;
 	unsigned long inv_count;	/* invalidations in progress */
@@ -544,6 +546,7 @@ void unetmm_ep_close(struct unetmm_ep *ep);
 void unetmm_ep_gone(struct unetmm_ep *ep);
 int unetmm_op_endpoint(struct unetmm_file *file, void *arg);
 int unetmm_op_endpoint_close(struct unetmm_file *file, void *arg);
+void unetmm_undo_endpoint(struct unetmm_file *file, const void *arg);
 
 /* unetmm_space.c */
 struct unetmm_aspace *unetmm_space_lookup(struct unetmm_dev *dev, u32 id);
@@ -564,7 +567,8 @@ void unetmm_pin_cache_exit(void);
 bool unetmm_charge_all(struct unetmm_aspace *space, u32 npages);
 u32 unetmm_charge_some(struct unetmm_aspace *space, u32 npages);
 void unetmm_uncharge(struct unetmm_aspace *space, u32 npages);
-int unetmm_page_in(struct mm_struct *mm, u64 vaddr, u32 npages, bool write);
+int unetmm_page_in(struct unetmm_aspace *space, u64 vaddr, u32 npages,
+		   bool write);
 int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		     u64 vaddr, u32 npages, bool write);
 void unetmm_unpin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
@@ -579,6 +583,7 @@ void unetmm_pin_drop(struct unetmm_aspace *space, struct unetmm_pin *pin);
 /* unetmm_fault.c */
 void unetmm_fault_work(struct work_struct *work);
 void unetmm_deferred_kill(struct unetmm_aspace *space);
+void unetmm_deferred_orphan(struct unetmm_aspace *space);
 
 /* unetmm_region.c */
 int unetmm_op_register(struct unetmm_file *file, void *arg);
@@ -625,6 +630,7 @@ void unetmm_kep_work(struct work_struct *work);
 void unetmm_chan_put(struct unetmm_chan *chan);
 struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac);
 void unetmm_chan_end(struct unetmm_chan *chan, bool tell);
+void unetmm_chan_unclaim(struct unetmm_ep *ep, u32 number);
 void unetmm_chan_close_all(struct unetmm_ep *ep);
 void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
 		    const struct unetmm_control *msg);
@@ -632,7 +638,9 @@ void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
 /* unetmm_connect.c */
 int unetmm_op_listen(struct unetmm_file *file, void *arg);
 int unetmm_op_accept(struct unetmm_file *file, void *arg);
+void unetmm_undo_accept(struct unetmm_file *file, const void *arg);
 int unetmm_op_connect(struct unetmm_file *file, void *arg);
+void unetmm_undo_connect(struct unetmm_file *file, const void *arg);
 int unetmm_op_channel_close(struct unetmm_file *file, void *arg);
 int unetmm_op_probe(struct unetmm_file *file, void *arg);
 

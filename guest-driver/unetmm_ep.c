@@ -329,3 +329,11 @@ int unetmm_op_endpoint_close(struct unetmm_file *file, void *arg)
 	mutex_unlock(&file->lock);
 	return ret;
 }
+
+void unetmm_undo_endpoint(struct unetmm_file *file, const void *arg)
+{
+	const struct unetmm_endpoint *a = arg;
+	struct unetmm_endpoint_id id = { .id = a->id };
+
+	unetmm_op_endpoint_close(file, &id);
+}

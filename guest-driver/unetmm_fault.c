@@ -208,31 +208,33 @@ static int unetmm_resolve(struct unetmm_aspace *space,
 static void unetmm_deferred_serve(struct unetmm_deferred *d)
 {
 	struct unetmm_aspace *space = d->space;
-	int tries, ret = -EFAULT;
-	bool closing;
+	int tries, err, ret = -EFAULT;
+	bool late;
 
-	/* Who closes the space from now on finds a thread that can be killed. */
+	/* Who ends page-ins from now on finds a thread that can be killed. */
 	spin_lock(&space->lock);
-	closing = space->closing;
+	late = space->closing || space->orphan;
 	spin_unlock(&space->lock);
-	if (closing || !mmget_not_zero(space->mm)) {
+	if (late || !mmget_not_zero(space->mm)) {
 		unetmm_refuse(space, &d->miss, ret);
 		return;
 	}
 	for (tries = 0; tries < UNETMM_TRIES; tries++) {
-		/* If this fails, so does the pin, and that says why. */
-		unetmm_page_in(space->mm, d->miss.user, d->miss.npages,
-			       d->miss.write);
+		err = unetmm_page_in(space, d->miss.user, d->miss.npages,
+				     d->miss.write);
 		ret = unetmm_resolve(space, &d->miss, &d->batch,
 				     UNETMM_QUICK_TRIES);
+		if (!ret)
+			ret = err;
 		if ((ret && ret != -EAGAIN) || fatal_signal_pending(current))
 			break;
 		/* Gone again, or mmap_lock taken: who did it must get on. */
 		schedule_timeout_killable(1);
 	}
 	mmput(space->mm);
-	/* Killed: the space is closing, and the card forgets its misses. */
-	if (ret <= 0 && !fatal_signal_pending(current))
+	if (ret <= 0 && fatal_signal_pending(current))
+		ret = -EFAULT;
+	if (ret <= 0)
 		unetmm_refuse(space, &d->miss, ret ? ret : -EAGAIN);
 }
 
@@ -258,14 +260,33 @@ static int unetmm_deferred_thread(void *data)
 	module_put_and_kthread_exit(0);
 }
 
-/* Whoever closes a space does not wait for page-ins. */
-void unetmm_deferred_kill(struct unetmm_aspace *space)
+static void unetmm_deferred_signal(struct unetmm_aspace *space)
 {
 	struct unetmm_deferred *d;
 
-	spin_lock(&space->lock);
+	lockdep_assert_held(&space->lock);
 	list_for_each_entry(d, &space->deferred, node)
 		send_sig(SIGKILL, d->task, 1);
+}
+
+/*
+ * The owner exits or executes another program, with the file open.  Page-ins
+ * keep its memory, and that the file by its mappings: one that waits for a
+ * userfaultfd of somebody else would keep all until he closes it.
+ */
+void unetmm_deferred_orphan(struct unetmm_aspace *space)
+{
+	spin_lock(&space->lock);
+	space->orphan = true;
+	unetmm_deferred_signal(space);
+	spin_unlock(&space->lock);
+}
+
+/* Whoever closes a space does not wait for page-ins. */
+void unetmm_deferred_kill(struct unetmm_aspace *space)
+{
+	spin_lock(&space->lock);
+	unetmm_deferred_signal(space);
 	spin_unlock(&space->lock);
 	wait_event(space->idle, !READ_ONCE(space->ndeferred));
 	/* The last one is still inside the lock when it wakes us. */

@@ -89,16 +89,23 @@ def shell_test(name, function, *arguments):
 
 def tap_results(prefix, output, repeat, seconds, status):
     """The results in a program's TAP; its exit status must agree."""
-    found = []
+    found, said = [], []
     for line in output.splitlines():
         match = TAP_LINE.match(line)
         if not match:
+            said.append(line)
+            # The command comes after the test's line.
+            if "# repeat" in line and found and found[-1].outcome == FAIL:
+                found[-1] = found[-1]._replace(
+                    detail=f"{found[-1].detail}\n{line}")
             continue
         outcome = PASS if match[1] == "ok" else FAIL
         if match[3] and match[4].lower() == "skip":
             outcome = SKIP
-        found.append(Result(f"{prefix}{match[2]}", outcome, 0, output
-                            if outcome == FAIL else match[3] or "", repeat))
+        found.append(Result(f"{prefix}{match[2]}", outcome, 0,
+                            ("\n".join(said) or output) if outcome == FAIL
+                            else match[3] or "", repeat))
+        said = []
     if status != 0 and not any(r.outcome == FAIL for r in found):
         found.append(Result(f"{prefix}ends well", FAIL, seconds,
                             f"{output}\nexit status {status}", repeat))
@@ -227,6 +234,8 @@ def stage_style(_options):
         (one, "shellcheck: the scripts", ["shellcheck", "-x", *scripts]),
         (one, "the specification's tables agree with the header",
          [os.path.join(SCRIPTS, "gen-spec-tables"), "--check"]),
+        (one, "the tests and functions that the documents name exist",
+         [os.path.join(SCRIPTS, "lib", "documents.py")], 60, None, True),
         (one, "docs/performance.md agrees with the TLB simulation",
          [os.path.join(SCRIPTS, "tlb-sim"), "--check"]),
         (shell_test, "upstream's tarball is taken if its SHA-256 is right",
@@ -398,7 +407,7 @@ STAGES = {
 
 def show_failure(result):
     """All that is known of a failed test, the way to repeat it last."""
-    tail = result.detail.rstrip().splitlines()[-60:]
+    tail = result.detail.rstrip().splitlines()[-150:]
     print(f"not ok: {result.name}")
     for line in tail:
         print(f"    | {line}")

@@ -4,164 +4,24 @@
  * unplug, while files are open, calls wait and messages are under way.
  */
 #include "ask.h"
+#include "card.h"
 #include "guard.h"
 #include "link.h"
 #include "raw.h"
 #include "traffic.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <libgen.h>
-#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <unistd.h>
-
-/* ---- The card in sysfs ----------------------------------------------------------------- */
-
-static char card[64];           /* 0000:00:01.0 */
-
-/* Returns 0 or -errno. */
-static int write_file(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    int ret = 0;
-
-    if (fd < 0) {
-        return -errno;
-    }
-    if (write(fd, text, strlen(text)) < 0) {
-        ret = -errno;
-    }
-    close(fd);
-    return ret;
-}
-
-static bool is_present(void)
-{
-    return access(UNETMM_DEFAULT_DEVICE, F_OK) == 0;
-}
-
-static bool has_word(const char *path, const char *word)
-{
-    char text[16] = { 0 };
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool same = fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 &&
-                !strncmp(text, word, strlen(word));
-
-    if (fd >= 0) {
-        close(fd);
-    }
-    return same;
-}
-
-/* A test that failed may have left it without a driver, or off the bus. */
-static void revive_card(void)
-{
-    DIR *devices = opendir("/sys/bus/pci/devices");
-    struct dirent *entry;
-    char path[PATH_MAX];
-
-    write_file("/sys/bus/pci/rescan", "1");
-    while (devices && (entry = readdir(devices))) {
-        snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/device",
-                 entry->d_name);
-        if (has_word(path, "0x10f0")) {
-            write_file("/sys/bus/pci/drivers/unetmm/bind", entry->d_name);
-        }
-    }
-    if (devices) {
-        closedir(devices);
-    }
-}
-
-static void find_card(void)
-{
-    char path[PATH_MAX];
-    ssize_t n;
-
-    if (!is_present()) {
-        revive_card();
-    }
-    n = CHECK_SYS(readlink("/sys/class/misc/unetmm0/device", path,
-                           sizeof(path) - 1));
-    path[n] = '\0';
-    snprintf(card, sizeof(card), "%s", basename(path));
-}
-
-static void write_card(const char *file, const char *text)
-{
-    char path[PATH_MAX];
-
-    snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/%s", card, file);
-    CHECK_RET(write_file(path, text), 0);
-}
-
-static bool can_open(void)
-{
-    struct unetmm_ctx *ctx;
-
-    if (unetmm_open(NULL, UNETMM_OBSERVE, &ctx)) {
-        return false;
-    }
-    unetmm_close(ctx);
-    return true;
-}
-
-/* Some messages, in a process: nothing of it stays. */
-static void talk_main(void *argument)
-{
-    uint8_t *at = pages(4);
-    struct link link;
-    unsigned i;
-
-    (void)argument;
-    link_open(&link, NULL, NULL);
-    reach(link.ctx, at, 4 * PAGE, true);
-    for (i = 0; i < 5; i++) {
-        exchange_pattern(&link, at, at + 2 * PAGE, 2 * PAGE, i);
-    }
-    link_close(&link);
-}
-
-static void check_works(void)
-{
-    EVENTUALLY(can_open());
-    end_process(start_process(talk_main, NULL));
-}
 
 /* ---- The module --------------------------------------------------------------------------- */
 
-static int unload(void)
-{
-    return syscall(SYS_delete_module, "unetmm", O_NONBLOCK) ? -errno : 0;
-}
-
-static void load(void)
-{
-    struct utsname name;
-    char path[PATH_MAX];
-    int fd;
-
-    CHECK_SYS(uname(&name));
-    snprintf(path, sizeof(path), "/lib/modules/%s/extra/unetmm.ko",
-             name.release);
-    fd = CHECK_SYS(open(path, O_RDONLY | O_CLOEXEC));
-    CHECK_SYS(syscall(SYS_finit_module, fd, "", 0));
-    close(fd);
-}
-
 static void refuse_unload(const char *why)
 {
-    int ret = unload();
+    int ret = module_unload();
 
     if (ret != -EBUSY && ret != -EWOULDBLOCK) {
         FAIL("unloading with %s: %d %s", why, ret, error_name(ret));
@@ -186,7 +46,7 @@ static void busy(void)
     close(raw.fd);
     refuse_unload("a mapping");
     CHECK_SYS(munmap(map, raw.ep.queue_bytes));
-    check_works();
+    card_check_works();
 }
 
 static void reload(void)
@@ -198,13 +58,13 @@ static void reload(void)
         int ret;
 
         /* Whoever was here last may still be leaving. */
-        while ((ret = unload()) != 0) {
+        while ((ret = module_unload()) != 0) {
             CHECK(ret == -EWOULDBLOCK && now_ns() < end);
             breathe();
         }
-        CHECK(!is_present());
-        load();
-        check_works();
+        CHECK(!card_present());
+        CHECK_RET(module_load(), 0);
+        card_check_works();
     }
 }
 
@@ -328,7 +188,7 @@ static void gone_and_back(void (*go)(void), void (*come)(void),
     for (i = 0; i < times; i++) {
         struct raw raw;
 
-        find_card();
+        card_find();
         raw_open(&raw);
         waiter_start(&waits, false);
         waiter_start(&accepts, true);
@@ -343,7 +203,7 @@ static void gone_and_back(void (*go)(void), void (*come)(void),
         /* While files are open the card that comes gets another name. */
         crowd_stop(&crowd);
         come();
-        check_works();
+        card_check_works();
     }
 }
 
@@ -353,13 +213,13 @@ static void nothing(void)
 
 static void do_unbind(void)
 {
-    CHECK_RET(write_file("/sys/bus/pci/drivers/unetmm/unbind", card), 0);
-    CHECK(!is_present());
+    CHECK_RET(card_unbind(), 0);
+    CHECK(!card_present());
 }
 
 static void do_bind(void)
 {
-    CHECK_RET(write_file("/sys/bus/pci/drivers/unetmm/bind", card), 0);
+    CHECK_RET(card_bind(), 0);
 }
 
 static void unbind(void)
@@ -369,7 +229,7 @@ static void unbind(void)
 
 static void do_reset(void)
 {
-    write_card("reset", "1");
+    card_write("reset", "1");
 }
 
 static void function_reset(void)
@@ -379,8 +239,8 @@ static void function_reset(void)
 
 static void do_remove(void)
 {
-    write_card("remove", "1");
-    CHECK(!is_present());
+    card_write("remove", "1");
+    CHECK(!card_present());
 }
 
 static void do_rescan(void)
@@ -396,7 +256,7 @@ static void remove_and_rescan(void)
 static void do_unplug(void)
 {
     ask_host("unplug");
-    EVENTUALLY(!is_present());
+    EVENTUALLY(!card_present());
 }
 
 static void do_plug(void)

@@ -24,7 +24,7 @@
  *   EPERM       another process's file, or a right is missing
  *   ENOENT      no such endpoint, channel, registration
  *   ENODEV      the card is gone or was reset
- *   EFAULT      the memory of the argument cannot be used
+ *   EFAULT      the memory of the argument cannot be used: nothing was done
  *   EINTR       a signal came; call again (deadlines are absolute)
  */
 #ifndef _UAPI_LINUX_UNETMM_H
@@ -88,7 +88,8 @@ struct unetmm_info {
  * @flags: zero
  * @id: out: the space's number on the card
  *
- * EBUSY: the file has a space already.  ENOSPC: the card has no more.
+ * EBUSY: the file has a space already.  ENOSPC: the card has no more.  EFAULT: the
+ * file may have its space all the same; close it.
  */
 struct unetmm_space {
 	__u32 size;

@@ -166,6 +166,9 @@ void unetmm_leave(UnetmmCore *core)
         unetmm_engine_reset(core);
     }
     unetmm_irq_flush(core);
+    /* The address of an interrupt is the guest's choice: it may be ours. */
+    core->again |= core->reset_wanted ||
+                   (core->ready_used && unetmm_engine_may_run(core));
     engine_set_timer(core);
     if (core->again) {
         core->again = false;
