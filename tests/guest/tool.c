@@ -199,7 +199,7 @@ static void one_is_killed(void)
 
     for (i = 0; i < 2; i++) {
         snprintf(options, sizeof(options), "--size 8000 --count 10000000 "
-                 "--timeout 2 --service %u", 31 + i);
+                 "--timeout %u --service %u", 2 * run.slow, 31 + i);
         connects = driver_counter(ctx, UNETMM_D_connects);
         start_pair("pingpong", options, &listener[i], &caller[i]);
         EVENTUALLY(driver_counter(ctx, UNETMM_D_connects) > connects);
