@@ -290,7 +290,10 @@ def file_value(path):
 
 def kernel_words(options):
     """The kernel's command line."""
-    words = ["console=ttyS0", "quiet", "panic=-1", "sysrq_always_enabled"]
+    # Linux gives up at boot if its timer seems not to tick, which on a busy host
+    # it may not for a while.
+    words = ["console=ttyS0", "quiet", "panic=-1", "sysrq_always_enabled",
+             "no_timer_check"]
     if options.kernel == "debug":
         # While 6.1 identifies its CPU it forgets for a moment that it has five
         # levels; KASAN takes an interrupt in that moment for a wild access.

@@ -183,6 +183,7 @@ static void malformed_buffers(void)
 
 struct crowd {
     struct raw raw;
+    int fd;                     /* raw's, which comes and goes */
     atomic_uint id;             /* of the endpoint that is called for */
     atomic_bool stop;
     uint8_t *arena;
@@ -194,7 +195,7 @@ static void *call_on(void *argument)
     struct crowd *crowd = argument;
 
     while (!atomic_load(&crowd->stop)) {
-        int ret = post_call(crowd->raw.fd, atomic_load(&crowd->id));
+        int ret = post_call(crowd->fd, atomic_load(&crowd->id));
 
         if (ret == -ENOENT) {
             atomic_fetch_add(&crowd->missed, 1);
@@ -243,6 +244,7 @@ static void concurrent(void)
     pattern_fill(others, 4 * PAGE, 5, 0);
     crowd.arena = pages(ARENA);
     raw_open(&crowd.raw);
+    crowd.fd = crowd.raw.fd;
     atomic_store(&crowd.id, crowd.raw.ep.id);
     for (k = 0; k < CALLERS; k++) {
         CHECK_EQ(pthread_create(&threads[k], NULL, call_on, &crowd), 0);
@@ -262,7 +264,7 @@ static void concurrent(void)
         CHECK(!(raw_state(&crowd.raw) & UNETMM_EP_ERROR));
         raw_close_endpoint(&crowd.raw);
         raw_unmap(&crowd.raw);
-        raw_endpoint(&crowd.raw, crowd.raw.fd);
+        raw_endpoint(&crowd.raw, crowd.fd);
         atomic_store(&crowd.id, crowd.raw.ep.id);
     }
     atomic_store(&crowd.stop, true);

@@ -17,7 +17,7 @@ bool swapped(const uint8_t *at);
 /* Sends pages to swap; true if all went. */
 bool page_out(uint8_t *at, unsigned npages);
 
-/* Pages that the whole system has read back from swap. */
+/* Pages that the whole system has read back from swap; 0 if nobody counts. */
 unsigned long long swap_reads(void);
 
 #endif /* TEST_SWAP_H */

@@ -273,7 +273,7 @@ static void closed_meanwhile(void)
 
     zero_open(&z);
     before = zero_maps(&z);
-    for (i = 0; i < rounds(40); i++) {
+    for (i = 0; i < rounds(25); i++) {
         struct station brief, next;
         uint8_t *at = pages(MANY);
 
@@ -465,7 +465,7 @@ static void run_race(bool remaps)
     zero_open(&race.z);
     race.pool = pages(POOL);
     CHECK_EQ(pthread_create(&thread, NULL, disturb, &race), 0);
-    for (i = 0; i < rounds(300); i++) {
+    for (i = 0; i < rounds(200); i++) {
         race_round(&race, race.pool + chance_below(&chance, POOL) * PAGE,
                    i + 1);
     }
@@ -473,7 +473,7 @@ static void run_race(bool remaps)
     CHECK_EQ(pthread_join(thread, NULL), 0);
     note("%u messages, %llu disturbances, %llu mapped anew", i, race.steps,
          (unsigned long long)zero_maps(&race.z));
-    CHECK(race.steps > 10);
+    CHECK(race.steps > 0);
     zero_close(&race.z);
 }
 
