@@ -62,6 +62,7 @@ static u8 unetmm_refusal(int err)
 	case -EFAULT:
 		return UNETMM_ST_PROTECTION;
 	case -EOPNOTSUPP:
+	case -EINVAL:
 		return UNETMM_ST_UNSUPPORTED;
 	default:
 		return UNETMM_ST_LIMIT;
@@ -193,6 +194,7 @@ static int unetmm_resolve(struct unetmm_aspace *space,
 		return unetmm_resolve_list(space, miss, batch);
 	for (tries = 0; tries < most; tries++) {
 		seq = unetmm_space_seq(space);
+		batch->zero = miss->zero;
 		ret = unetmm_pin_batch(space, batch, miss->vaddr, miss->npages,
 				       miss->write);
 		if (ret <= 0)
@@ -331,6 +333,16 @@ static void unetmm_defer(struct unetmm_aspace *space,
 		unetmm_refuse(space, miss, ret);
 }
 
+/* While it is not answered, and its endpoint is open, the card has the buffer. */
+static void unetmm_zero_serve(struct unetmm_aspace *space,
+			      const struct unetmm_miss *miss)
+{
+	mutex_lock(&space->zero_lock);
+	if (unetmm_ep_reported(space, miss->ep, miss->index))
+		unetmm_zero_map(space, miss->user);
+	mutex_unlock(&space->zero_lock);
+}
+
 static void unetmm_serve(struct unetmm_aspace *space,
 			 const struct unetmm_miss *miss)
 {
@@ -338,6 +350,8 @@ static void unetmm_serve(struct unetmm_aspace *space,
 	int ret = -EFAULT;
 
 	if (mmget_not_zero(space->mm)) {
+		if (miss->zero)
+			unetmm_zero_serve(space, miss);
 		ret = unetmm_resolve(space, miss, dev->fault_batch,
 				     UNETMM_QUICK_TRIES);
 		/* The last reference must not be given up in the fault work. */
@@ -351,14 +365,18 @@ static void unetmm_serve(struct unetmm_aspace *space,
 		unetmm_refuse(space, miss, ret);
 }
 
-static void unetmm_miss(struct unetmm_dev *dev, const struct unetmm_fault *rec)
+static void unetmm_miss(struct unetmm_dev *dev, const struct unetmm_fault *rec,
+			u32 index)
 {
 	struct unetmm_miss miss = {
 		.fault_id = le32_to_cpu(rec->fault_id),
 		.npages = clamp_t(u32, le32_to_cpu(rec->npages), 1,
 				  UNETMM_REPLY_MAX_PAGES),
 		.vaddr = le64_to_cpu(rec->vaddr) & PAGE_MASK,
+		.ep = le16_to_cpu(rec->ep),
+		.index = index,
 		.write = rec->flags & UNETMM_FAULT_F_WRITE,
+		.zero = rec->flags & UNETMM_FAULT_F_ZERO,
 	};
 	struct unetmm_aspace *space;
 
@@ -438,6 +456,7 @@ static u32 unetmm_fault_fetch(struct unetmm_dev *dev)
 	const struct unetmm_fault *rec;
 	u32 n = 0;
 
+	dev->fault_first = dev->fault.index;
 	while (n < UNETMM_FETCH && (rec = unetmm_ring_peek(&dev->fault))) {
 		dev->fault_recs[n++] = *rec;
 		dev->fault.index++;
@@ -457,7 +476,8 @@ void unetmm_fault_work(struct work_struct *work)
 	while (unetmm_running(dev) && (n = unetmm_fault_fetch(dev))) {
 		for (i = 0; i < n; i++) {
 			if (rec[i].type == UNETMM_FAULT_MISS)
-				unetmm_miss(dev, &rec[i]);
+				unetmm_miss(dev, &rec[i],
+					    dev->fault_first + i);
 			else if (rec[i].type == UNETMM_FAULT_EVICT)
 				unetmm_evict(dev, &rec[i]);
 		}

@@ -300,14 +300,12 @@ int unetmm_page_in(struct unetmm_aspace *space, u64 vaddr, u32 npages,
 	for (i = 0; !ret && i < npages; i++) {
 		ret = fixup_user_fault(mm, vaddr + (u64)i * PAGE_SIZE, flags,
 				       &unlocked);
-		if (ret && i) {
-			ret = 0;
-			break;
-		}
+		if (!ret)
+			continue;
+		ret = i ? 0 : unetmm_why_refused(mm, vaddr, ret);
+		break;
 	}
 	mmap_read_unlock(mm);
-	if (ret && ret != -ENOMEM && ret != -EINTR && ret != -EOPNOTSUPP)
-		ret = -EFAULT;
 	return ret;
 }
 
@@ -325,6 +323,8 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
 	if (batch->write || unetmm_pin_copies(space, batch->vaddr))
 		flags |= FOLL_WRITE;
 	ret = unetmm_check_vma(mm, batch->vaddr, batch->write, &npages);
+	if (!ret && batch->zero && !unetmm_zero_vma(mm, batch->vaddr))
+		ret = -EINVAL;
 	if (!ret) {
 		armed = userfaultfd_armed(vma_lookup(mm, batch->vaddr));
 		ret = unetmm_pin_remote(mm, batch->vaddr, npages,
@@ -343,8 +343,9 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
  * Pins what is resident, or can be made so without waiting, of npages pages
  * from vaddr: a prefix, at least one page.  Returns how many, with a pin for
  * each in the batch; 0: must be paged in first; -EFAULT: the process may not;
- * -EOPNOTSUPP: Linux does not lend it; -EDQUOT: a limit; -ENOMEM, -EINTR.
- * The caller holds mm_users, and no lock.
+ * -EOPNOTSUPP: Linux does not lend it; -EINVAL: not memory for batch->zero;
+ * -EDQUOT: a limit; -ENOMEM, -EINTR.  The caller has set batch->zero, and holds
+ * mm_users, and no lock.
  */
 int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		     u64 vaddr, u32 npages, bool write)

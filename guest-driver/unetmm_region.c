@@ -86,6 +86,7 @@ static int unetmm_region_try(struct unetmm_file *file,
 	if (file->dead)
 		goto unlock;
 	seq = unetmm_space_seq(space);
+	batch->zero = false;
 	ret = unetmm_pin_batch(space, batch, vaddr, npages, write);
 	if (ret <= 0) {
 		ret = ret ? ret : -EAGAIN;

@@ -284,7 +284,7 @@ def stage_unit(options):
                      "check_install")
 
 
-FUZZ_TARGETS = ("rings", "frames", "commands", "registers")
+FUZZ_TARGETS = ("rings", "frames", "commands", "registers", "streams")
 
 
 def stage_fuzz(options):
@@ -297,6 +297,20 @@ def stage_fuzz(options):
         print("\n".join(line for line in result.detail.splitlines()
                         if line.startswith("fuzz-")), flush=True)
         yield result
+    yield from fuzz_qemu(options)
+
+
+def fuzz_qemu(options):
+    """QEMU's generic fuzzer, if it is there; to build it takes minutes."""
+    if not options.long and lib_shell("qemu_fuzz_there") != ["yes"]:
+        print("fuzz-qemu: not in the cache for these sources, left out "
+              "(scripts/setup qemu-fuzz builds it)", flush=True)
+        return
+    length = ["--hours", "1"] if options.long else ["--runs", "200",
+                                                    "--seed", "1"]
+    yield one("QEMU's generic fuzzer finds nothing",
+              [os.path.join(SCRIPTS, "fuzz"), *length, "qemu"],
+              7200 if options.long else 200)
 
 
 def stage_driver(_options):

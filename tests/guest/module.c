@@ -135,11 +135,53 @@ static void waiter_end(struct waiter *w)
     CHECK_RET(unetmm_close(w->link.ctx), 0);
 }
 
+/* The same, asleep in a thread of the library that calls handlers. */
+struct handled {
+    struct link link;
+    atomic_int error;
+};
+
+static void ignore(struct unetmm_ep *ep, const struct unetmm_completion *c,
+                   void *arg)
+{
+    (void)ep;
+    (void)c;
+    (void)arg;
+}
+
+static void on_end(struct unetmm_ep *ep, int error, void *arg)
+{
+    (void)ep;
+    atomic_store((atomic_int *)arg, error);
+}
+
+static void handled_start(struct handled *h)
+{
+    struct unetmm_ep_attr attr = default_attr();
+
+    attr.spin_ns = 0;
+    atomic_store(&h->error, 0);
+    link_open(&h->link, NULL, &attr);
+    CHECK_RET(unetmm_set_handler(h->link.rx->ep, UNETMM_EVERY_CHANNEL, ignore,
+                                 NULL), 0);
+    CHECK_RET(unetmm_handlers_start(h->link.rx->ep, on_end, &h->error), 0);
+}
+
+static void handled_end(struct handled *h)
+{
+    EVENTUALLY(atomic_load(&h->error));
+    CHECK_RET(unetmm_handlers_stop(h->link.rx->ep), -EIO);
+    unetmm_ep_destroy(h->link.one.ep);
+    unetmm_ep_destroy(h->link.two.ep);
+    CHECK_RET(unetmm_close(h->link.ctx), 0);
+}
+
 /* Takes the card away with `go`, brings it back with `come`. */
 static void gone_and_back(void (*go)(void), void (*come)(void),
                           unsigned times)
 {
     struct waiter waits, accepts;
+    struct handled handled;
     struct crowd crowd;
     unsigned i;
 
@@ -150,11 +192,13 @@ static void gone_and_back(void (*go)(void), void (*come)(void),
         raw_open(&raw);
         waiter_start(&waits, false);
         waiter_start(&accepts, true);
+        handled_start(&handled);
         crowd_start(&crowd, 2);
         atomic_store(&crowd.state->hard, true);
         go();
         waiter_end(&accepts);
         waiter_end(&waits);
+        handled_end(&handled);
         check_dead_file(&raw);
         /* While files are open the card that comes gets another name. */
         crowd_stop(&crowd);

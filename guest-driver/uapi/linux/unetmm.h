@@ -291,6 +291,8 @@ struct unetmm_counters {
  * never waits for a page that is not resident: the card asks for that.  To be
  * called also when the card's state has UNETMM_EP_CQ_BLOCKED.
  *
+ * EINVAL: a free buffer has UNETMM_FQE_F_ZERO and may not.  It and those behind it
+ * are not taken, all else is; its descriptor or the producer has to be changed.
  * EOPNOTSUPP: the space's source is not ktlb.
  */
 struct unetmm_post {
@@ -333,7 +335,8 @@ struct unetmm_post {
 	X(ktlb_hits, "pages that the driver's TLB had") \
 	X(ktlb_victim_hits, "of its victims: pages found there") \
 	X(ktlb_misses, "pages that entered it") \
-	X(ktlb_evictions, "pages that it gave up")
+	X(ktlb_evictions, "pages that it gave up") \
+	X(zero_maps, "absent pages mapped anew, as zeros, not paged in")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {

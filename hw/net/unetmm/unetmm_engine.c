@@ -128,6 +128,8 @@ static int64_t engine_deadline(const UnetmmCore *core)
     if (core->rx.active) {
         when = MIN(when, core->rx.deadline_ns);
     }
+    when = MIN(when, unetmm_delay_deadline(core));
+    when = MIN(when, unetmm_miss_deadline(core));
     for (uint32_t i = 0; core->params.dma_page_ns &&
          i < core->params.endpoints; i++) {
         const UnetmmEp *ep = &core->eps[i];
@@ -159,6 +161,10 @@ void unetmm_leave(UnetmmCore *core)
     if (core->depth > 1) {
         core->depth--;
         return;
+    }
+    if (!core->reset_wanted) {
+        unetmm_delay_flush(core);
+        unetmm_miss_due(core);
     }
     engine_work(core);
     if (core->reset_wanted) {

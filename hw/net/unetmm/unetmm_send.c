@@ -237,7 +237,8 @@ static void tx_start_chunk(UnetmmCore *core, UnetmmEp *ep)
     case UNETMM_XLAT_MISS:
         tx->blocked_on = UNETMM_BLOCKED_FAULT;
         unetmm_count(core, ep, UNETMM_C_send_waits, 1);
-        unetmm_miss_want(core, ep, 0, vpn, tx_missing(core, ep, vpn), false);
+        unetmm_miss_want(core, ep, 0, vpn, tx_missing(core, ep, vpn), false,
+                         false);
         return;
     case UNETMM_XLAT_ERROR:
         tx_finish(tx, UNETMM_ST_PROTECTION);
@@ -338,8 +339,7 @@ static void tx_transmit(UnetmmCore *core, UnetmmEp *ep)
         tx_finish(tx, UNETMM_ST_LINK_DOWN);
         return;
     }
-    if (local ? core->port.fifo_used == core->params.local_queue :
-        !unetmm_port_ready(core)) {
+    if (!unetmm_port_open(core, tx->frame) || !unetmm_delay_room(core)) {
         core->counters[UNETMM_C_wire_waits]++;
         tx->blocked_on = UNETMM_BLOCKED_WIRE;
         core->port.wanted = true;
