@@ -578,7 +578,7 @@ static const struct attempt attempts[] = {
     ATTEMPT(close, open_whole, do_close, end_mappings, TEST_ALL),
     ATTEMPT(poll, NULL, do_poll, NULL, TEST_TLB),
     ATTEMPT(read, NULL, do_read, NULL, TEST_TLB, .right = -EINVAL),
-    ATTEMPT(fork, NULL, do_fork, NULL, TEST_TLB, .most = 16),
+    ATTEMPT(fork, NULL, do_fork, NULL, TEST_TLB, .most = 12),
 };
 
 static unsigned this_source(void)
@@ -649,7 +649,7 @@ static void binding(void)
 {
     static const struct attempt attempt =
         ATTEMPT(bind, unbind_card, do_bind, NULL, TEST_TLB, .foreign = true,
-                .most = 16);
+                .most = 10);
     struct scene scene = { 0 };
 
     inject_need();
@@ -662,7 +662,7 @@ static void loading(void)
 {
     static const struct attempt attempt =
         ATTEMPT(load, unload_module, do_load, bind_if_need_be, TEST_TLB,
-                .foreign = true, .most = 5);
+                .foreign = true, .most = 3);
     struct scene scene = { 0 };
 
     inject_need();
@@ -762,7 +762,7 @@ static void misses(void)
     link_open(&p.link, NULL, NULL);
     CHECK_EQ(pthread_create(&thread, NULL, churn_thread, &p), 0);
     inject_into_workers(15, 1000000);
-    for (i = 0; i < rounds(400); i++) {
+    for (i = 0; i < rounds(200); i++) {
         push_through(&p, UNETMM_CQE_INLINE + 1 +
                      chance_below(&chance, p.link.tx->mtu - UNETMM_CQE_INLINE),
                      i);
