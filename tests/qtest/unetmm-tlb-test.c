@@ -781,6 +781,8 @@ static void test_answer_late(void *obj, void *data, QGuestAllocator *alloc)
     qtest_clock_step(r.qts, 5000);
     expect_sent(&r, UNETMM_ST_OK, 1);
     g_assert_cmpuint(qunetmm_counter(r.c, UNETMM_C_inj_fault_late), ==, 1);
+    /* The next test may be given the same machine. */
+    qunetmm_qom_set(r.qts, PATH, "x-fault-delay", 0);
     rig_down(&r);
 }
 
@@ -801,6 +803,7 @@ static void test_answer_fails(void *obj, void *data, QGuestAllocator *alloc)
     g_assert_cmpuint(tlb_used(&r), ==, 0);
     expect_sent(&r, UNETMM_ST_LIMIT, 1);
     g_assert_cmpuint(qunetmm_counter(r.c, UNETMM_C_inj_fault_fail), ==, 1);
+    qunetmm_qom_set(r.qts, PATH, "x-fault-fail", 0);
     rig_down(&r);
 }
 
