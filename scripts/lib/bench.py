@@ -22,10 +22,16 @@ from sockets import SocketsError, iperf_row, row, sockperf_row
 
 PARTS = ("host", "core", "count", "local", "memory", "sockets", "unetmm",
          "rxe")
+SMOKE_PARTS = ("core", "local")
 NICS = {"e1000e": 1, "igb": 2, "virtio_net": 3}
 SOURCES = ("tlb", "ktlb", "pinned")
 USER_MTU = 65536
 MAC_A = "52:54:00:6d:00:01"
+
+
+def sized(options, smoke, quick, full):
+    """Which of three, by how much is to be done."""
+    return smoke if options.smoke else quick if options.quick else full
 
 
 class BenchError(Exception):
@@ -62,7 +68,7 @@ def part_host(_options):
 
 def part_core(options):
     """What a message costs the in-process card."""
-    return native("bench-core", "400" if options.quick else "4000")
+    return native("bench-core", sized(options, "20", "400", "4000"))
 
 
 def part_count(options):
@@ -137,9 +143,9 @@ def quietest(rows):
 def part_local(options):
     """One guest: one thread for both ends, then two processes on two CPUs."""
     text = single(options, LOCAL % {
-        "mac": MAC_A, "count": 2000 if options.quick else 5000,
-        "again": "1 2 3" if options.quick else "1 2 3 4 5 6 7",
-        "endpoints": "1,16,256" if options.quick else "1,4,16,64,256"},
+        "mac": MAC_A, "count": sized(options, 100, 2000, 5000),
+        "again": sized(options, "1", "1 2 3", "1 2 3 4 5 6 7"),
+        "endpoints": sized(options, "1,2", "1,16,256", "1,4,16,64,256")},
         "--cpus", "2", "--device-opts", "endpoints=512,channels=256",
         limit=600)
     rows = json_rows(text)
@@ -534,11 +540,15 @@ def parse():
     parser = argparse.ArgumentParser(prog="scripts/bench")
     parser.add_argument("--kernel", default="6.1")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--only", action="append", choices=PARTS, default=[])
     parser.add_argument("--skip", action="append", choices=PARTS, default=[])
     parser.add_argument("--json")
     parser.add_argument("--plots")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.smoke and not options.only:
+        options.only = SMOKE_PARTS
+    return options
 
 
 def main():
