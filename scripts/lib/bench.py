@@ -144,10 +144,10 @@ def part_local(options):
     """One guest: one thread for both ends, then two processes on two CPUs."""
     text = single(options, LOCAL % {
         "mac": MAC_A, "count": sized(options, 100, 2000, 5000),
-        "again": sized(options, "1", "1 2 3", "1 2 3 4 5 6 7"),
+        "again": sized(options, "1", "1 2 3", "1 2 3 4 5"),
         "endpoints": sized(options, "1,2", "1,16,256", "1,4,16,64,256")},
         "--cpus", "2", "--device-opts", "endpoints=512,channels=256",
-        limit=600)
+        limit=900)
     rows = json_rows(text)
     for line in text.splitlines():
         if line.startswith('two {"peer"'):
@@ -551,10 +551,21 @@ def parse():
     return options
 
 
+def write_rows(options, rows):
+    """After each part: a later one may be ended from outside."""
+    if options.json:
+        with open(options.json, "a", encoding="utf-8") as file:
+            for found in rows:
+                file.write(json.dumps(found) + "\n")
+
+
 def main():
     """Part by part; what fails is said and fails the run, the rest is shown."""
     options = parse()
     rows, failed, start = [], [], time.monotonic()
+    if options.json:
+        with open(options.json, "w", encoding="utf-8"):
+            pass
     for part in PARTS:
         if part in options.skip or (options.only and
                                     part not in options.only):
@@ -562,7 +573,9 @@ def main():
         print(f"  {part}: {globals()['part_' + part].__doc__} ...",
               file=sys.stderr, flush=True)
         try:
-            rows += globals()["part_" + part](options)
+            found = globals()["part_" + part](options)
+            rows += found
+            write_rows(options, found)
         except (BenchError, SocketsError, guests.GuestError, vm.VmError,
                 OSError, ValueError, KeyError, IndexError) as error:
             failed.append(part)
@@ -573,10 +586,6 @@ def main():
     show_goals(rows)
     print(f"\n(Linux {options.kernel} in the guests, TCG; two QEMUs, two "
           f"clocks, wall time; {time.monotonic() - start:.0f} s in all)")
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            for found in rows:
-                file.write(json.dumps(found) + "\n")
     if options.plots:
         plots(rows, options.plots)
     sys.exit(1 if failed or not rows else 0)
