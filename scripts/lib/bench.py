@@ -173,7 +173,8 @@ def part_memory(options):
         for source in sources:
             script += f"bench-local {source} memory {sizes}\n" * (
                 1 if source == "ktlb" else 2 if options.quick else 3)
-        text = single(options, script, "--memory", "2G", "--device-opts",
+        # The driver pins at most half of the memory, and queues are pinned too.
+        text = single(options, script, "--memory", "3G", "--device-opts",
                       f"tlb-sets={sets}", limit=900)
         rows += quietest({**found, "mode": f"{found['mode']}, {name}"}
                          for found in json_rows(text))
