@@ -69,7 +69,9 @@ void await(struct unetmm_ep *ep, unsigned types)
         int n = check(unetmm_poll(ep, &c, 1), UNETMM_CALL_POLL);
 
         if (n && c.type == UNETMM_CQE_BUFFER) {
-            die("a buffer came back: more memory than the TLB can hold?");
+            fprintf(stderr, "bench-local: a buffer came back (%s): more memory "
+                    "than the TLB can hold?\n", unetmm_status_str(c.status));
+            exit(EXIT_FAILURE);
         }
         if (n && c.status) {
             die(unetmm_status_str(c.status));

@@ -177,6 +177,31 @@ static void test_link_down(void **state)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
 }
 
+/* A wire that takes one frame at a time takes them from all in turn. */
+static void test_wire_in_turn(void **state)
+{
+    unsigned sent[3] = { 0 };
+    Fix *f = *state;
+
+    f->h.answer = UNETMM_SENT_QUEUED;
+    for (unsigned i = 0; i < 6; i++) {
+        fake_send_inline(&f->a, FIX_WIRE, i, 8, i, 0);
+        fake_send_inline(&f->b, FIX_WIRE, i, 8, i, 0);
+    }
+    fake_ring_bell(&f->a);
+    fake_ring_bell(&f->b);
+    for (unsigned i = 0; i < 12; i++) {
+        struct unetmm_frame frame;
+
+        assert_int_equal(f->h.wire->len, i + 1);
+        memcpy(&frame, fake_wire_at(&f->h, i)->data, sizeof(frame));
+        unetmm_le_frame(&frame);
+        sent[frame.src_ep]++;
+        assert_true(sent[1] <= sent[2] + 1 && sent[2] <= sent[1] + 1);
+        unetmm_core_sent(&f->h.core, true);
+    }
+}
+
 /* Blocked on the wire when the link goes: told, not left waiting. */
 static void test_link_goes_while_blocked(void **state)
 {
@@ -865,6 +890,7 @@ int main(void)
         fix_test(test_refused),
         fix_test(test_queued),
         fix_test(test_link_down),
+        fix_test(test_wire_in_turn),
         fix_test(test_link_goes_while_blocked),
         fix_test(test_reset_while_queued),
         fix_test(test_answer_inside_send),

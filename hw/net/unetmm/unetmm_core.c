@@ -153,6 +153,7 @@ static void reset_endpoints(UnetmmCore *core)
     core->misses_joined = core->misses_refused = core->closing = 0;
     core->misses_late = 0;
     core->tell_first = core->tell_used = 0;
+    core->wire_turn = 0;
     core->ready_first = core->ready_used = 0;
 }
 

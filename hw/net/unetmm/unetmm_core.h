@@ -382,6 +382,7 @@ struct UnetmmCore {
     uint32_t closing;           /* endpoints that will need a completion */
     uint16_t *tell;             /* circular list of endpoints to notify */
     uint32_t tell_first, tell_used;
+    uint32_t wire_turn;         /* who is looked at first for the wire */
 
     uint16_t *ready;            /* circular list of endpoints to serve */
     uint32_t ready_first, ready_used;

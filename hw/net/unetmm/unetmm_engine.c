@@ -42,16 +42,19 @@ static UnetmmEp *engine_pop(UnetmmCore *core)
 
 /*
  * The wire or the local queue has room: who waited for it goes on.  This is
- * called for each frame, so it looks at the endpoints only if one waits.
+ * called for each frame, so it looks at the endpoints only if one waits.  There
+ * may be room for one frame only: whoever sent the last one comes last.
  */
 void unetmm_engine_wire_room(UnetmmCore *core)
 {
+    uint32_t n = core->params.endpoints;
+
     if (!core->port.wanted) {
         return;
     }
     core->port.wanted = false;
-    for (uint32_t i = 0; i < core->params.endpoints; i++) {
-        UnetmmEp *ep = &core->eps[i];
+    for (uint32_t i = 0; i < n; i++) {
+        UnetmmEp *ep = &core->eps[(core->wire_turn + i) % n];
 
         if (ep->live && ep->tx.blocked_on == UNETMM_BLOCKED_WIRE) {
             ep->tx.blocked_on = UNETMM_BLOCKED_NOT;

@@ -345,6 +345,7 @@ static void tx_transmit(UnetmmCore *core, UnetmmEp *ep)
         core->port.wanted = true;
         return;
     }
+    core->wire_turn = (ep->id + 1) % core->params.endpoints;
     unetmm_count(core, ep, UNETMM_C_tx_frames, 1);
     unetmm_count(core, ep, UNETMM_C_tx_bytes, tx->len);
     switch (unetmm_port_transmit(core, g_steal_pointer(&tx->frame),

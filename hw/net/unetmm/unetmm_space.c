@@ -234,7 +234,8 @@ void unetmm_invalidate(UnetmmCore *core)
         tlb->lost_head = false;
         dropped = unetmm_tlb_invalidate(tlb, core->inv_space, first, last);
         core->counters[UNETMM_C_tlb_invalidated] += dropped;
-        if (tlb->lost_head) {
+        /* A table's entry leaves the cache unsaid, and its head stays ready. */
+        if (tlb->lost_head || !source->insert) {
             unetmm_head_lost_page(core, core->inv_space, first, last);
         }
         unetmm_miss_room(core);

@@ -278,6 +278,9 @@ static void state_all(UnetmmStream *st, UnetmmCore *core)
     unetmm_state_misses(st, core);
     state_turns(st, core);
     state_tell(st, core);
+    core->wire_turn = unetmm_stream_choice(st, core->wire_turn,
+                                           core->params.endpoints,
+                                           "the next for the wire");
     unetmm_state_port(st, core);
     unetmm_state_landing(st, core);
     state_link(st, core);
