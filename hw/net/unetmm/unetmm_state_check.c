@@ -30,6 +30,8 @@ static void check_waiting(UnetmmStream *st, UnetmmEp *ep)
         ep->tx.blocked_on == UNETMM_BLOCKED_FAULT,
     };
 
+    waits[UNETMM_MISS_CLAIMED] = ep->rel_missed;
+
     for (uint32_t i = 0; i < ep->nheads; i++) {
         const UnetmmHead *head = unetmm_head_at(ep, i);
 
