@@ -1,10 +1,10 @@
 /*
  * unetmm: two cards on one wire, and a reliable channel between them
  *
- * The wire has a rate and a delay, and loses, doubles, damages and delays frames
- * at random (`seed`).  Both hosts have one clock; nothing happens but events on
- * it.  Each side's process sends messages of a known pattern and checks all that
- * it receives: every byte, in order, exactly once.  The memory of a send is
+ * The wire has a rate and a delay, and loses, doubles, damages and delays
+ * frames at random (`seed`).  Both hosts have one clock; nothing happens but
+ * events on it.  Each side's process sends messages of a known pattern and
+ * checks all that it receives: every byte, in order, exactly once.  The memory of a send is
  * spoiled when it completes, that of a buffer before it is posted.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later

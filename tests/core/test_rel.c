@@ -1249,8 +1249,8 @@ static void test_clear(void **state)
 }
 
 /*
- * Set again: what was taken goes back; a page is still moving, so that the second
- * send was not, and goes over the new one.
+ * Set again: what was taken goes back; a page is still moving, so that the
+ * second send was not, and goes over the new one.
  */
 static void test_replace(void **state)
 {

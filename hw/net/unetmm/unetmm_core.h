@@ -207,7 +207,7 @@ typedef enum UnetmmPosted {
 struct UnetmmChannelOps {
     const char *name;
     uint32_t wire;              /* bit n: it speaks UNETMM_WIRE_n */
-    /* Looks at the type's own part of CHANNEL_SET; UNETMM_CS_*.  May be NULL. */
+    /* Looks at the type's own part of CHANNEL_SET; UNETMM_CS_*, or NULL. */
     uint8_t (*set)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
                    const struct unetmm_cmd_channel *cmd);
     /* The channel is no more; its number may be used again.  May be NULL. */

@@ -1,13 +1,14 @@
 /*
  * unetmm: reliable channels: life, completions, the end
  *
- * A send leaves its queue when the channel has taken its descriptor, and has its
- * completion when the peer has acknowledged all of it; until then its memory is
- * read as often as it takes.  So the sends of one channel complete in order, and
- * those of two channels of an endpoint do not wait for each other.
+ * A send leaves its queue when the channel has taken its descriptor, and has
+ * its completion when the peer has acknowledged all of it; until then its
+ * memory is read as often as it takes.  So the sends of one channel complete
+ * in order, and those of two channels of an endpoint do not wait for each
+ * other.
  *
- * A channel that was cleared lives on here (CLOSED) until what it took has been
- * completed.
+ * A channel that was cleared lives on here (CLOSED) until what it took has
+ * been completed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,11 +1,11 @@
 /*
  * unetmm: reliable channels: acknowledgements, both ways
  *
- * An acknowledgement says what has been taken (all before its psn) and what has
- * been kept (its bits); neither is ever taken back, so that acknowledgements may
- * be lost, doubled and overtaken.  It is sent when it is asked for, and when a
- * packet was not the one expected; what is owed is written at the end of a run,
- * so that many packets need one.
+ * An acknowledgement says what has been taken (all before its psn) and what
+ * has been kept (its bits); neither is ever taken back, so that
+ * acknowledgements may be lost, doubled and overtaken.  It is sent when it is
+ * asked for, and when a packet was not the one expected; what is owed is
+ * written at the end of a run, so that many packets need one.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -2,15 +2,16 @@
  * unetmm: reliable channels: packets into buffers, in their order
  *
  * Packets may arrive in any order, and are taken in theirs.  One that comes
- * before its turn is kept, as it came, if the card has room for it; what is kept
- * is acknowledged and never dropped.  (An operation that says itself where its
- * data belongs can put it there at once and keep the header alone: `have` without
- * a frame.)
+ * before its turn is kept, as it came, if the card has room for it; what is
+ * kept is acknowledged and never dropped.  (An operation that says itself
+ * where its data belongs can put it there at once and keep the header alone:
+ * `have` without a frame.)
  *
- * A message takes its buffer out of the free queue with its first packet, so that
- * a message that never ends is in nobody's way.  What the packet needs and cannot
- * have now (a buffer, a page, room in the completion queue) makes the peer come
- * again later: nothing waits in the card, and no frame waits for an endpoint.
+ * A message takes its buffer out of the free queue with its first packet, so
+ * that a message that never ends is in nobody's way.  What the packet needs
+ * and cannot have now (a buffer, a page, room in the completion queue) makes
+ * the peer come again later: nothing waits in the card, and no frame waits for
+ * an endpoint.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -380,6 +381,7 @@ void unetmm_rel_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         if (!rel_placed(core, ep, rel, core->rx.len)) {
             return;
         }
+        trace_unetmm_rel_turn(ep->id, rel->channel, rel->rx.nxt, REL_TAKEN);
         rel_step_on(rel);
         rel_go_on(core, ep, rel);
     } else if (why == UNETMM_C_drop_dma) {
@@ -387,6 +389,7 @@ void unetmm_rel_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         return;
     } else {
         unetmm_recv_drop(core, ep, why);
+        trace_unetmm_rel_turn(ep->id, rel->channel, rel->rx.nxt, REL_REFUSED);
         rel->rx.refused = UNETMM_REL_WANT_PAGE;
         rel->rx.refuse = true;
     }

@@ -2,9 +2,9 @@
  * unetmm: reliable channels: messages into packets, and packets again
  *
  * The card keeps no copy of what it sends: each packet is gathered from the
- * process's memory when it goes out, the first time and every other, by the same
- * resumable transfer as any send (unetmm_send.c), which may therefore wait for a
- * translation each time.  Only inline data is kept.
+ * process's memory when it goes out, the first time and every other, by the
+ * same resumable transfer as any send (unetmm_send.c), which may therefore
+ * wait for a translation each time.  Only inline data is kept.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,9 +1,9 @@
 /*
  * unetmm: saving and restoring reliable channels
  *
- * A channel that exists was set by the checks of CHANNEL_SET before; here it gets
- * its place and its numbers, and those that live on after their channel are made.
- * Which packet is of which message follows from the messages.
+ * A channel that exists was set by the checks of CHANNEL_SET before; here it
+ * gets its place and its numbers, and those that live on after their channel
+ * are made.  Which packet is of which message follows from the messages.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -54,7 +54,7 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  */
 #define UNETMM_WIRE_SEND        3
 #define UNETMM_WIRE_ACK         4
-#define UNETMM_NUM_WIRE         5       /* 5..9 are reserved: WRITE, READ, ... */
+/* 5..9 are reserved for WRITE, READ, atomics and the answers to them. */
 
 #define UNETMM_WIRE_F_PAYLOAD_CRC 0x00000001u
 #define UNETMM_WIRE_F_LAST      0x00000002u /* SEND: the message ends here */
