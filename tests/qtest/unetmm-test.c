@@ -98,6 +98,7 @@ static void test_reset_values(void *obj, void *data, QGuestAllocator *alloc)
           1u << UNETMM_SOURCE_KTLB },
         { UNETMM_REG_POLICIES, 1u << UNETMM_POLICY_DROP |
           1u << UNETMM_POLICY_SKIP },
+        { UNETMM_REG_RELIABLE, 256 },
         { UNETMM_REG_TEST, 0 }, { UNETMM_REG_TEST_IRQ, 0 },
         { UNETMM_REG_TEST_DMA_LO, 0 }, { UNETMM_REG_TEST_DMA_HI, 0 },
         { UNETMM_REG_TEST_DMA_LEN, 0 }, { UNETMM_REG_TEST_DMA_OP, 0 },
@@ -169,7 +170,7 @@ static void test_access_sizes(void *obj, void *data, QGuestAllocator *alloc)
 static void test_holes(void *obj, void *data, QGuestAllocator *alloc)
 {
     static const uint32_t holes[] = {
-        0x001c, 0x005c, 0x007c, 0x009c, 0x00fc,
+        0x001c, 0x0060, 0x007c, 0x009c, 0x00fc,
         UNETMM_REG_RING(0) + UNETMM_RING_MODERATE + 4,
         UNETMM_REG_RING(UNETMM_NUM_RINGS), 0x0218, 0x0224, 0x0ffc,
         UNETMM_REG_COUNTER(UNETMM_NUM_COUNTERS),
