@@ -168,6 +168,26 @@ void unetmm_chan_end(struct unetmm_chan *chan, bool tell)
 	unetmm_chan_put(chan);
 }
 
+/* Who accepted it never learnt of it: it is the next to be accepted again. */
+void unetmm_chan_unclaim(struct unetmm_ep *ep, u32 number)
+{
+	struct unetmm_chan *chan;
+
+	lockdep_assert_held(&ep->dev->ctl.lock);
+	list_for_each_entry(chan, &ep->chans, node) {
+		if (chan->number != number || !chan->passive ||
+		    !list_empty(&chan->accept_node))
+			continue;
+		if (chan->state == UNETMM_CHAN_OPEN) {
+			list_add(&chan->accept_node, &ep->accepts);
+			ep->nbacklog++;
+		} else {
+			unetmm_chan_end(chan, false);
+		}
+		return;
+	}
+}
+
 void unetmm_chan_close_all(struct unetmm_ep *ep)
 {
 	struct unetmm_ctl *ctl = &ep->dev->ctl;

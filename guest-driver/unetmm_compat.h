@@ -6,6 +6,7 @@
 #define UNETMM_COMPAT_H
 
 #include <linux/eventfd.h>
+#include <linux/hugetlb.h>
 #include <linux/mm.h>
 #include <linux/version.h>
 
@@ -24,6 +25,37 @@ static inline void unetmm_vm_flags_mod(struct vm_area_struct *vma,
 }
 #endif
 
+/* 6.3 has one function for one range, and 6.4 a lock for each VMA. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+#define unetmm_zap_page(vma, addr) zap_page_range(vma, addr, PAGE_SIZE)
+#else
+#define unetmm_zap_page(vma, addr) \
+	zap_page_range_single(vma, addr, PAGE_SIZE, NULL)
+#endif
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
+#define unetmm_vma_start_write(vma) do { } while (0)
+#else
+#define unetmm_vma_start_write(vma) vma_start_write(vma)
+#endif
+
+/*
+ * 6.1 has mmap_write_trylock(), which does this; 6.12 has none.  From 6.13 on
+ * mmap_write_lock() does more, which nobody has tried here.
+ */
+static inline bool unetmm_mmap_write_trylock(struct mm_struct *mm)
+{
+	return down_write_trylock(&mm->mmap_lock);
+}
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+#undef UNETMM_HAVE_ZAP
+#endif
+
+/* 6.6 has them. */
+#ifndef VM_SHADOW_STACK
+#define VM_SHADOW_STACK	VM_NONE
+#endif
+
 /* 6.5 took the vmas argument away. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
 #define unetmm_pin_remote(mm, start, n, flags, pages) \
@@ -36,6 +68,13 @@ static inline void unetmm_vm_flags_mod(struct vm_area_struct *vma,
 #define unetmm_get_remote(mm, start, n, flags, pages, locked) \
 	get_user_pages_remote(mm, start, n, flags, pages, locked)
 #endif
+
+/* Up to 6.5 GUP had a loop of its own for hugetlb, without FOLL_NOFAULT. */
+static inline bool unetmm_gup_faults_always(struct vm_area_struct *vma)
+{
+	return LINUX_VERSION_CODE < KERNEL_VERSION(6, 6, 0) &&
+	       is_vm_hugetlb_page(vma);
+}
 
 /* 6.8 took the count away. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)

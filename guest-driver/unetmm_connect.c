@@ -160,6 +160,19 @@ int unetmm_op_accept(struct unetmm_file *file, void *arg)
 	return ret;
 }
 
+void unetmm_undo_accept(struct unetmm_file *file, const void *arg)
+{
+	const struct unetmm_connect *a = arg;
+	struct unetmm_ep *ep = unetmm_ep_find(file, a->endpoint);
+
+	if (!ep)
+		return;
+	mutex_lock(&file->dev->ctl.lock);
+	unetmm_chan_unclaim(ep, a->channel);
+	mutex_unlock(&file->dev->ctl.lock);
+	unetmm_ep_put(ep);
+}
+
 static void unetmm_ask(struct unetmm_chan *chan, u64 service)
 {
 	struct unetmm_control msg = {
@@ -325,6 +338,17 @@ int unetmm_op_channel_close(struct unetmm_file *file, void *arg)
 	mutex_unlock(&file->dev->ctl.lock);
 	unetmm_ep_put(ep);
 	return ret;
+}
+
+void unetmm_undo_connect(struct unetmm_file *file, const void *arg)
+{
+	const struct unetmm_connect *a = arg;
+	struct unetmm_channel channel = {
+		.endpoint = a->endpoint,
+		.channel = a->channel,
+	};
+
+	unetmm_op_channel_close(file, &channel);
 }
 
 static int unetmm_probe_wait(struct unetmm_dev *dev,

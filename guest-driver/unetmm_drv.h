@@ -29,6 +29,7 @@
  *   file->lock > kq->lock > mmap_lock
  *   mmap_lock > dev->map_lock
  *   dev->reply_lock > command slot > space->lock
+ *   file->lock > space->zero_lock > mmap_lock
  *   [mmap_lock, reclaim's locks] > space->lock > cmdq.lock, reg_lock
  *   dev->ep_lock > wait queues (hard interrupt)
  *
@@ -180,6 +181,7 @@ struct unetmm_batch {
 	u64 vaddr;
 	u32 count;
 	bool write;
+	bool zero;		/* only of memory that unetmm_zero_vma() allows */
 	struct page *pages[UNETMM_REPLY_MAX_PAGES];
 	struct unetmm_pin *pins[UNETMM_REPLY_MAX_PAGES];
 };
@@ -219,6 +221,7 @@ struct unetmm_kslot {
 	struct unetmm_kuse *uses;	/* npages; NULL: there was no memory */
 	bool live;			/* the card may ask for it */
 	bool write;
+	bool zero;			/* UNETMM_FQE_F_ZERO */
 };
 
 struct unetmm_kring {
@@ -234,6 +237,7 @@ struct unetmm_kplace {
 	unsigned long vpn;
 	u32 left;
 	bool write;
+	bool zero;
 };
 
 struct unetmm_kspan {
@@ -264,6 +268,7 @@ struct unetmm_aspace {
 	struct kref ref;
 	struct unetmm_dev *dev;
 	struct mm_struct *mm;		/* mm_count held */
+	struct pid *owner;		/* the process; a reference held */
 	struct mmu_notifier notifier;
 	u32 id;
 	u32 source;
@@ -272,6 +277,7 @@ struct unetmm_aspace {
 
 	spinlock_t lock;		/* to the end of this group */
 	bool closing;			/* takes no more translations */
+	bool orphan;			/* the owner is gone: nobody pages in */
 	struct rb_root pins;
 	unsigned long npins;
 	unsigned long inv_count;	/* invalidations in progress */
@@ -286,6 +292,7 @@ struct unetmm_aspace {
 
 	struct work_struct drop_work;
 	wait_queue_head_t idle;		/* ndeferred became 0 */
+	struct mutex zero_lock;		/* giving up contents; ends of endpoints */
 
 	/* sources pinned and ktlb */
 	struct mutex region_lock;	/* regions, posts, growth of the table */
@@ -323,6 +330,7 @@ struct unetmm_ep {
 	u32 fq_offset;
 	u32 cq_offset;
 	bool failed;			/* the card stopped it */
+	u32 first_fault;		/* fault records before are another's */
 	struct unetmm_kqueues *kq;	/* source ktlb */
 
 	/* channels: ctl.lock */
@@ -417,6 +425,7 @@ struct unetmm_dev {
 	struct unetmm_ring notify;
 	struct work_struct fault_work;
 	struct unetmm_fault fault_recs[UNETMM_FETCH];	/* fault_work's */
+	u32 fault_first;				/* index of the first */
 	struct unetmm_batch *fault_batch;		/* fault_work's */
 	struct mutex reply_lock;	/* the list page */
 	__le64 *reply_list;
@@ -451,7 +460,10 @@ struct unetmm_miss {
 	u32 npages;
 	u64 vaddr;		/* as the card knows it */
 	u64 user;		/* as the process does */
+	u32 ep;
+	u32 index;		/* of its record */
 	bool write;
+	bool zero;
 };
 
 #define unetmm_count(dev, name) \
@@ -535,6 +547,7 @@ void unetmm_doorbell_zap(struct unetmm_file *file, u32 ep);
 /* unetmm_ep.c */
 struct unetmm_ep *unetmm_ep_find(struct unetmm_file *file, u32 id);
 struct unetmm_ep *unetmm_ep_alloc(struct unetmm_dev *dev);
+bool unetmm_ep_reported(struct unetmm_aspace *space, u32 id, u32 index);
 int unetmm_ep_publish(struct unetmm_dev *dev, struct unetmm_ep *ep, u32 from);
 void unetmm_ep_unpublish(struct unetmm_ep *ep);
 int unetmm_ep_command(struct unetmm_ep *ep, u32 policy, u32 pretranslate);
@@ -544,6 +557,7 @@ void unetmm_ep_close(struct unetmm_ep *ep);
 void unetmm_ep_gone(struct unetmm_ep *ep);
 int unetmm_op_endpoint(struct unetmm_file *file, void *arg);
 int unetmm_op_endpoint_close(struct unetmm_file *file, void *arg);
+void unetmm_undo_endpoint(struct unetmm_file *file, const void *arg);
 
 /* unetmm_space.c */
 struct unetmm_aspace *unetmm_space_lookup(struct unetmm_dev *dev, u32 id);
@@ -564,7 +578,8 @@ void unetmm_pin_cache_exit(void);
 bool unetmm_charge_all(struct unetmm_aspace *space, u32 npages);
 u32 unetmm_charge_some(struct unetmm_aspace *space, u32 npages);
 void unetmm_uncharge(struct unetmm_aspace *space, u32 npages);
-int unetmm_page_in(struct mm_struct *mm, u64 vaddr, u32 npages, bool write);
+int unetmm_page_in(struct unetmm_aspace *space, u64 vaddr, u32 npages,
+		   bool write);
 int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		     u64 vaddr, u32 npages, bool write);
 void unetmm_unpin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
@@ -576,9 +591,15 @@ void unetmm_pin_add(struct unetmm_aspace *space, struct unetmm_pin *pin);
 void unetmm_pin_take(struct unetmm_aspace *space, struct unetmm_pin *pin);
 void unetmm_pin_drop(struct unetmm_aspace *space, struct unetmm_pin *pin);
 
+/* unetmm_zero.c */
+struct vm_area_struct *unetmm_zero_vma(struct mm_struct *mm, u64 vaddr);
+int unetmm_zero_check(struct mm_struct *mm, u64 vaddr);
+void unetmm_zero_map(struct unetmm_aspace *space, u64 vaddr);
+
 /* unetmm_fault.c */
 void unetmm_fault_work(struct work_struct *work);
 void unetmm_deferred_kill(struct unetmm_aspace *space);
+void unetmm_deferred_orphan(struct unetmm_aspace *space);
 
 /* unetmm_region.c */
 int unetmm_op_register(struct unetmm_file *file, void *arg);
@@ -625,6 +646,7 @@ void unetmm_kep_work(struct work_struct *work);
 void unetmm_chan_put(struct unetmm_chan *chan);
 struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac);
 void unetmm_chan_end(struct unetmm_chan *chan, bool tell);
+void unetmm_chan_unclaim(struct unetmm_ep *ep, u32 number);
 void unetmm_chan_close_all(struct unetmm_ep *ep);
 void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
 		    const struct unetmm_control *msg);
@@ -632,7 +654,9 @@ void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
 /* unetmm_connect.c */
 int unetmm_op_listen(struct unetmm_file *file, void *arg);
 int unetmm_op_accept(struct unetmm_file *file, void *arg);
+void unetmm_undo_accept(struct unetmm_file *file, const void *arg);
 int unetmm_op_connect(struct unetmm_file *file, void *arg);
+void unetmm_undo_connect(struct unetmm_file *file, const void *arg);
 int unetmm_op_channel_close(struct unetmm_file *file, void *arg);
 int unetmm_op_probe(struct unetmm_file *file, void *arg);
 

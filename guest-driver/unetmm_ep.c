@@ -64,6 +64,25 @@ struct unetmm_ep *unetmm_ep_find(struct unetmm_file *file, u32 id)
 	return NULL;
 }
 
+/*
+ * Is the endpoint that has the number the one that a record of the fault ring
+ * speaks of?  While it is open, what the card asked for is asked for.
+ */
+bool unetmm_ep_reported(struct unetmm_aspace *space, u32 id, u32 index)
+{
+	struct unetmm_dev *dev = space->dev;
+	const struct unetmm_ep *ep = NULL;
+	unsigned long flags;
+	bool is;
+
+	spin_lock_irqsave(&dev->ep_lock, flags);
+	if (id < dev->hw.endpoints)
+		ep = dev->eps[id];
+	is = ep && ep->space == space && (s32)(index - ep->first_fault) >= 0;
+	spin_unlock_irqrestore(&dev->ep_lock, flags);
+	return is;
+}
+
 /* Gives the endpoint the first free number from `from` on. */
 int unetmm_ep_publish(struct unetmm_dev *dev, struct unetmm_ep *ep, u32 from)
 {
@@ -232,6 +251,8 @@ static int unetmm_ep_create(struct unetmm_file *file,
 	ret = unetmm_ep_layout(ep);
 	if (ret)
 		goto put;
+	ep->first_fault = unetmm_read(dev, UNETMM_REG_RING(UNETMM_RING_FAULT) +
+				      UNETMM_RING_PROD);
 	ret = unetmm_ep_publish(dev, ep, 1);
 	if (ret)
 		goto put;
@@ -307,6 +328,9 @@ void unetmm_ep_close(struct unetmm_ep *ep)
 	if (ep->kq)
 		unetmm_kqueues_drop(ep);
 	unetmm_ep_unpublish(ep);
+	/* From here on the buffers are the process's: who gives one up has. */
+	mutex_lock(&space->zero_lock);
+	mutex_unlock(&space->zero_lock);
 	if (!--space->endpoints && space->source != UNETMM_SOURCE_PINNED)
 		unetmm_space_drop(space, 0, ULONG_MAX);
 	unetmm_ep_put(ep);
@@ -328,4 +352,12 @@ int unetmm_op_endpoint_close(struct unetmm_file *file, void *arg)
 	}
 	mutex_unlock(&file->lock);
 	return ret;
+}
+
+void unetmm_undo_endpoint(struct unetmm_file *file, const void *arg)
+{
+	const struct unetmm_endpoint *a = arg;
+	struct unetmm_endpoint_id id = { .id = a->id };
+
+	unetmm_op_endpoint_close(file, &id);
 }

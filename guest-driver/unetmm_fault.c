@@ -62,6 +62,7 @@ static u8 unetmm_refusal(int err)
 	case -EFAULT:
 		return UNETMM_ST_PROTECTION;
 	case -EOPNOTSUPP:
+	case -EINVAL:
 		return UNETMM_ST_UNSUPPORTED;
 	default:
 		return UNETMM_ST_LIMIT;
@@ -193,6 +194,7 @@ static int unetmm_resolve(struct unetmm_aspace *space,
 		return unetmm_resolve_list(space, miss, batch);
 	for (tries = 0; tries < most; tries++) {
 		seq = unetmm_space_seq(space);
+		batch->zero = miss->zero;
 		ret = unetmm_pin_batch(space, batch, miss->vaddr, miss->npages,
 				       miss->write);
 		if (ret <= 0)
@@ -208,31 +210,33 @@ static int unetmm_resolve(struct unetmm_aspace *space,
 static void unetmm_deferred_serve(struct unetmm_deferred *d)
 {
 	struct unetmm_aspace *space = d->space;
-	int tries, ret = -EFAULT;
-	bool closing;
+	int tries, err, ret = -EFAULT;
+	bool late;
 
-	/* Who closes the space from now on finds a thread that can be killed. */
+	/* Who ends page-ins from now on finds a thread that can be killed. */
 	spin_lock(&space->lock);
-	closing = space->closing;
+	late = space->closing || space->orphan;
 	spin_unlock(&space->lock);
-	if (closing || !mmget_not_zero(space->mm)) {
+	if (late || !mmget_not_zero(space->mm)) {
 		unetmm_refuse(space, &d->miss, ret);
 		return;
 	}
 	for (tries = 0; tries < UNETMM_TRIES; tries++) {
-		/* If this fails, so does the pin, and that says why. */
-		unetmm_page_in(space->mm, d->miss.user, d->miss.npages,
-			       d->miss.write);
+		err = unetmm_page_in(space, d->miss.user, d->miss.npages,
+				     d->miss.write);
 		ret = unetmm_resolve(space, &d->miss, &d->batch,
 				     UNETMM_QUICK_TRIES);
+		if (!ret)
+			ret = err;
 		if ((ret && ret != -EAGAIN) || fatal_signal_pending(current))
 			break;
 		/* Gone again, or mmap_lock taken: who did it must get on. */
 		schedule_timeout_killable(1);
 	}
 	mmput(space->mm);
-	/* Killed: the space is closing, and the card forgets its misses. */
-	if (ret <= 0 && !fatal_signal_pending(current))
+	if (ret <= 0 && fatal_signal_pending(current))
+		ret = -EFAULT;
+	if (ret <= 0)
 		unetmm_refuse(space, &d->miss, ret ? ret : -EAGAIN);
 }
 
@@ -258,14 +262,33 @@ static int unetmm_deferred_thread(void *data)
 	module_put_and_kthread_exit(0);
 }
 
-/* Whoever closes a space does not wait for page-ins. */
-void unetmm_deferred_kill(struct unetmm_aspace *space)
+static void unetmm_deferred_signal(struct unetmm_aspace *space)
 {
 	struct unetmm_deferred *d;
 
-	spin_lock(&space->lock);
+	lockdep_assert_held(&space->lock);
 	list_for_each_entry(d, &space->deferred, node)
 		send_sig(SIGKILL, d->task, 1);
+}
+
+/*
+ * The owner exits or executes another program, with the file open.  Page-ins
+ * keep its memory, and that the file by its mappings: one that waits for a
+ * userfaultfd of somebody else would keep all until he closes it.
+ */
+void unetmm_deferred_orphan(struct unetmm_aspace *space)
+{
+	spin_lock(&space->lock);
+	space->orphan = true;
+	unetmm_deferred_signal(space);
+	spin_unlock(&space->lock);
+}
+
+/* Whoever closes a space does not wait for page-ins. */
+void unetmm_deferred_kill(struct unetmm_aspace *space)
+{
+	spin_lock(&space->lock);
+	unetmm_deferred_signal(space);
 	spin_unlock(&space->lock);
 	wait_event(space->idle, !READ_ONCE(space->ndeferred));
 	/* The last one is still inside the lock when it wakes us. */
@@ -310,6 +333,16 @@ static void unetmm_defer(struct unetmm_aspace *space,
 		unetmm_refuse(space, miss, ret);
 }
 
+/* While it is not answered, and its endpoint is open, the card has the buffer. */
+static void unetmm_zero_serve(struct unetmm_aspace *space,
+			      const struct unetmm_miss *miss)
+{
+	mutex_lock(&space->zero_lock);
+	if (unetmm_ep_reported(space, miss->ep, miss->index))
+		unetmm_zero_map(space, miss->user);
+	mutex_unlock(&space->zero_lock);
+}
+
 static void unetmm_serve(struct unetmm_aspace *space,
 			 const struct unetmm_miss *miss)
 {
@@ -317,6 +350,8 @@ static void unetmm_serve(struct unetmm_aspace *space,
 	int ret = -EFAULT;
 
 	if (mmget_not_zero(space->mm)) {
+		if (miss->zero)
+			unetmm_zero_serve(space, miss);
 		ret = unetmm_resolve(space, miss, dev->fault_batch,
 				     UNETMM_QUICK_TRIES);
 		/* The last reference must not be given up in the fault work. */
@@ -330,14 +365,18 @@ static void unetmm_serve(struct unetmm_aspace *space,
 		unetmm_refuse(space, miss, ret);
 }
 
-static void unetmm_miss(struct unetmm_dev *dev, const struct unetmm_fault *rec)
+static void unetmm_miss(struct unetmm_dev *dev, const struct unetmm_fault *rec,
+			u32 index)
 {
 	struct unetmm_miss miss = {
 		.fault_id = le32_to_cpu(rec->fault_id),
 		.npages = clamp_t(u32, le32_to_cpu(rec->npages), 1,
 				  UNETMM_REPLY_MAX_PAGES),
 		.vaddr = le64_to_cpu(rec->vaddr) & PAGE_MASK,
+		.ep = le16_to_cpu(rec->ep),
+		.index = index,
 		.write = rec->flags & UNETMM_FAULT_F_WRITE,
+		.zero = rec->flags & UNETMM_FAULT_F_ZERO,
 	};
 	struct unetmm_aspace *space;
 
@@ -417,6 +456,7 @@ static u32 unetmm_fault_fetch(struct unetmm_dev *dev)
 	const struct unetmm_fault *rec;
 	u32 n = 0;
 
+	dev->fault_first = dev->fault.index;
 	while (n < UNETMM_FETCH && (rec = unetmm_ring_peek(&dev->fault))) {
 		dev->fault_recs[n++] = *rec;
 		dev->fault.index++;
@@ -436,7 +476,8 @@ void unetmm_fault_work(struct work_struct *work)
 	while (unetmm_running(dev) && (n = unetmm_fault_fetch(dev))) {
 		for (i = 0; i < n; i++) {
 			if (rec[i].type == UNETMM_FAULT_MISS)
-				unetmm_miss(dev, &rec[i]);
+				unetmm_miss(dev, &rec[i],
+					    dev->fault_first + i);
 			else if (rec[i].type == UNETMM_FAULT_EVICT)
 				unetmm_evict(dev, &rec[i]);
 		}

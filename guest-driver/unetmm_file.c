@@ -83,6 +83,23 @@ static int unetmm_release(struct inode *inode, struct file *filp)
 }
 
 /*
+ * Each close of a descriptor, before any file is released.  A process that
+ * exits or executes another program has parted from its memory by then.
+ */
+static int unetmm_flush(struct file *filp, fl_owner_t id)
+{
+	struct unetmm_file *file = filp->private_data;
+	struct unetmm_aspace *space;
+
+	/* Pairs with unetmm_op_space(). */
+	space = smp_load_acquire(&file->space);
+	if (space && space->owner == task_tgid(current) &&
+	    space->mm != current->mm)
+		unetmm_deferred_orphan(space);
+	return 0;
+}
+
+/*
  * Level-triggered.  EPOLLIN: an endpoint of the file has completions that were
  * not taken, or was stopped; EPOLLPRI: somebody waits to be accepted.  As with
  * the eventfd, a sleeper is woken only for armed completion queues.
@@ -165,6 +182,7 @@ union unetmm_arg {
 
 #define UNETMM_OP_ANYONE	BIT(0)	/* not only the owner's mm */
 #define UNETMM_OP_UNLOCKED	BIT(1)	/* takes rwsem itself */
+#define UNETMM_OP_SILENT	BIT(2)	/* has nothing to write back */
 
 struct unetmm_op {
 	unsigned int ioctl;
@@ -172,9 +190,11 @@ struct unetmm_op {
 	u32 min_size;			/* what was published first */
 	u32 flags;
 	int (*execute)(struct unetmm_file *file, void *arg);
+	/* Nobody will ever know what it has made: takes that away again. */
+	void (*undo)(struct unetmm_file *file, const void *arg);
 };
 
-#define IOCTL_OP(_ioctl, _fn, _struct, _last, _flags)			\
+#define IOCTL_OP(_ioctl, _fn, _struct, _last, _flags, ...)		\
 	[_IOC_NR(_ioctl)] = {						\
 		.ioctl = _ioctl,					\
 		.size = sizeof(_struct) +				\
@@ -183,6 +203,7 @@ struct unetmm_op {
 		.min_size = offsetofend(_struct, _last),		\
 		.flags = _flags,					\
 		.execute = _fn,						\
+		__VA_ARGS__						\
 	}
 
 static const struct unetmm_op unetmm_ops[] = {
@@ -191,28 +212,31 @@ static const struct unetmm_op unetmm_ops[] = {
 	IOCTL_OP(UNETMM_IOC_SPACE, unetmm_op_space, struct unetmm_space,
 		 id, 0),
 	IOCTL_OP(UNETMM_IOC_ENDPOINT, unetmm_op_endpoint,
-		 struct unetmm_endpoint, doorbell_map, 0),
+		 struct unetmm_endpoint, doorbell_map, 0,
+		 .undo = unetmm_undo_endpoint),
 	IOCTL_OP(UNETMM_IOC_ENDPOINT_CLOSE, unetmm_op_endpoint_close,
-		 struct unetmm_endpoint_id, id, 0),
+		 struct unetmm_endpoint_id, id, UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_LISTEN, unetmm_op_listen, struct unetmm_listen,
-		 flags, 0),
+		 flags, UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_ACCEPT, unetmm_op_accept, struct unetmm_connect,
-		 flags, 0),
+		 flags, 0, .undo = unetmm_undo_accept),
 	IOCTL_OP(UNETMM_IOC_CONNECT, unetmm_op_connect, struct unetmm_connect,
-		 flags, 0),
+		 flags, 0, .undo = unetmm_undo_connect),
 	IOCTL_OP(UNETMM_IOC_CHANNEL_CLOSE, unetmm_op_channel_close,
-		 struct unetmm_channel, rsvd, 0),
+		 struct unetmm_channel, rsvd, UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_PROBE, unetmm_op_probe, struct unetmm_probe,
 		 rsvd1, 0),
 	IOCTL_OP(UNETMM_IOC_REGISTER, unetmm_op_register,
-		 struct unetmm_region, length, UNETMM_OP_UNLOCKED),
+		 struct unetmm_region, length,
+		 UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_DEREGISTER, unetmm_op_deregister,
-		 struct unetmm_region, length, UNETMM_OP_UNLOCKED),
+		 struct unetmm_region, length,
+		 UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_COUNTERS, unetmm_op_counters,
 		 struct unetmm_counters, values,
 		 UNETMM_OP_ANYONE | UNETMM_OP_UNLOCKED),
 	IOCTL_OP(UNETMM_IOC_POST, unetmm_op_post, struct unetmm_post,
-		 rsvd, UNETMM_OP_UNLOCKED),
+		 rsvd, UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
 };
 
 static int unetmm_execute(struct unetmm_file *file, const struct unetmm_op *op,
@@ -243,6 +267,18 @@ static int unetmm_execute(struct unetmm_file *file, const struct unetmm_op *op,
 	return ret;
 }
 
+static void unetmm_undo(struct unetmm_file *file, const struct unetmm_op *op,
+			const void *arg)
+{
+	if (!op->undo)
+		return;
+	down_read(&file->dev->rwsem);
+	/* Else it went with the file, or will. */
+	if (!file->dead)
+		op->undo(file, arg);
+	up_read(&file->dev->rwsem);
+}
+
 static long unetmm_ioctl(struct file *filp, unsigned int cmd,
 			 unsigned long uarg)
 {
@@ -270,16 +306,21 @@ static long unetmm_ioctl(struct file *filp, unsigned int cmd,
 	ret = unetmm_execute(filp->private_data, op, &arg);
 	if (ret)
 		return ret == -ERESTARTSYS ? -EINTR : ret;
+	if (op->flags & UNETMM_OP_SILENT)
+		return 0;
 	/* `size` is the caller's: it may have changed it since we read it. */
 	if (copy_to_user(user + sizeof(u32), (char *)&arg + sizeof(u32),
-			 min(size, op->size) - sizeof(u32)))
+			 min(size, op->size) - sizeof(u32))) {
+		unetmm_undo(filp->private_data, op, &arg);
 		return -EFAULT;
+	}
 	return 0;
 }
 
 const struct file_operations unetmm_fops = {
 	.owner = THIS_MODULE,
 	.open = unetmm_open,
+	.flush = unetmm_flush,
 	.release = unetmm_release,
 	.unlocked_ioctl = unetmm_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,

@@ -66,6 +66,7 @@ static bool unetmm_klist_find(struct unetmm_aspace *space, u64 entry,
 		return false;
 	page = entry - slot->entry;
 	place->write = slot->write;
+	place->zero = slot->zero;
 	place->use = slot->uses ? &slot->uses[page] : NULL;
 	for (i = 0; i < slot->nranges; i++) {
 		const struct unetmm_krange *r = &slot->ranges[i];
@@ -314,6 +315,7 @@ int unetmm_klist_fill(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		spin_unlock(&space->lock);
 		if (ret)
 			return ret;
+		batch->zero = place.zero;
 		ret = unetmm_pin_batch(space, batch,
 				       (u64)place.vpn << PAGE_SHIFT,
 				       place.left, place.write);

@@ -162,22 +162,48 @@ static u32 unetmm_kpost_send(struct unetmm_ep *ep, u32 index, u32 left)
 	return n;
 }
 
-static void unetmm_kpost_free(struct unetmm_ep *ep, u32 index)
+/*
+ * The contents of the page need not be kept, and nobody but us has the buffer:
+ * what is not resident is given up at once.  -EINVAL: that may not be done to it.
+ */
+static int unetmm_kpost_zero(struct unetmm_ep *ep, u64 addr, u32 len)
+{
+	struct unetmm_aspace *space = ep->space;
+	int ret;
+
+	if (addr & ~PAGE_MASK || len != PAGE_SIZE)
+		return -EINVAL;
+	ret = unetmm_zero_check(space->mm, addr);
+	if (!ret)
+		unetmm_zero_map(space, addr);
+	return ret;
+}
+
+/* Not 0: the buffer is not taken. */
+static int unetmm_kpost_free(struct unetmm_ep *ep, u32 index)
 {
 	void *from = ep->block->cpu + ep->fq_offset;
 	void *to = ep->kq->block->cpu + ep->kq->fq_offset;
 	struct unetmm_kslot slot = { .write = true };
 	struct unetmm_fqe fqe;
 	u64 addr, npages;
-	u32 len;
+	u32 len, flags;
+	int ret;
 
 	memcpy(&fqe, unetmm_kpost_at(from, ep->fq_log2, index, sizeof(fqe)),
 	       sizeof(fqe));
 	barrier();
 	addr = le64_to_cpu(fqe.addr);
 	len = le32_to_cpu(fqe.len);
+	flags = le32_to_cpu(fqe.flags);
 	npages = ((addr & ~PAGE_MASK) + len + PAGE_SIZE - 1) >> PAGE_SHIFT;
-	if (!fqe.flags && !fqe.rsvd && len && addr <= U64_MAX - (len - 1) &&
+	if (flags == UNETMM_FQE_F_ZERO && !fqe.rsvd) {
+		ret = unetmm_kpost_zero(ep, addr, len);
+		if (ret)
+			return ret;
+		slot.zero = true;
+	}
+	if (!(flags & ~UNETMM_FQE_F_ALL) && !fqe.rsvd && len && addr <= U64_MAX - (len - 1) &&
 	    npages <= BIT(UNETMM_KLIST_LARGE_LOG2)) {
 		if (npages <= BIT(UNETMM_KLIST_SMALL_LOG2))
 			slot.entry = unetmm_kpost_entry(ep, UNETMM_KLIST_FREE,
@@ -192,6 +218,7 @@ static void unetmm_kpost_free(struct unetmm_ep *ep, u32 index)
 	}
 	memcpy(unetmm_kpost_at(to, ep->fq_log2, index, sizeof(fqe)), &fqe,
 	       sizeof(fqe));
+	return 0;
 }
 
 /*
@@ -224,6 +251,7 @@ static int unetmm_kpost_run(struct unetmm_ep *ep)
 	u32 fq_prod = le32_to_cpu(READ_ONCE(ep->index->user.fq_prod));
 	struct unetmm_kring *sq = &ep->kq->sq, *fq = &ep->kq->fq;
 	bool sq_ok, fq_ok;
+	int ret = 0;
 
 	/*
 	 * What the indices cover is read after them; so is how far the card is,
@@ -233,7 +261,10 @@ static int unetmm_kpost_run(struct unetmm_ep *ep)
 	sq_ok = unetmm_kpost_reap(ep, sq, sq_prod, &posts->card.sq_cons);
 	fq_ok = unetmm_kpost_reap(ep, fq, fq_prod, &posts->card.fq_cons);
 	while (fq_ok && fq->next != fq_prod && !fatal_signal_pending(current)) {
-		unetmm_kpost_free(ep, fq->next++);
+		ret = unetmm_kpost_free(ep, fq->next);
+		if (ret)
+			break;
+		fq->next++;
 		cond_resched();
 	}
 	unetmm_kpost_publish(&posts->user.fq_prod, fq_ok ? fq->next : fq_prod);
@@ -245,7 +276,7 @@ static int unetmm_kpost_run(struct unetmm_ep *ep)
 	if (unetmm_reachable(ep->dev))
 		writel(0, ep->kq->doorbell);
 	unetmm_count(ep->dev, ktlb_posts);
-	return fatal_signal_pending(current) ? -EINTR : 0;
+	return fatal_signal_pending(current) ? -EINTR : ret;
 }
 
 static int unetmm_kpost_locked(struct unetmm_file *file, u32 id)

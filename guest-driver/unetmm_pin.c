@@ -10,12 +10,20 @@
  * fault that must wait (I/O, userfaultfd) would sleep with mmap_lock held or be
  * refused.  With FOLL_NOWAIT such a fault returns 0 pages.  Who may sleep pages
  * in first, by unetmm_page_in(), which drops mmap_lock, and then pins.
+ *
+ * GUP never faults in memory that a userfaultfd watches.  While a userfaultfd
+ * is being closed its faults are neither served nor refused, and GUP repeats
+ * them with mmap_lock held, for which the close waits: Linux before 6.15 stays
+ * there until the caller is killed, and a worker never is.  So there GUP takes
+ * what is mapped (FOLL_NOFAULT), and the rest is paged in by single faults
+ * between which mmap_lock is free.
  */
 #include <linux/dma-direct.h>
 #include <linux/dma-mapping.h>
 #include <linux/iommu.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
+#include <linux/userfaultfd_k.h>
 
 #include "unetmm_compat.h"
 #include "unetmm_drv.h"
@@ -96,7 +104,8 @@ static int unetmm_check_vma(struct mm_struct *mm, u64 vaddr, bool write,
 	vma = vma_lookup(mm, vaddr);
 	if (!vma || !(vma->vm_flags & (write ? VM_WRITE : VM_READ)))
 		return -EFAULT;
-	if (vma->vm_flags & (VM_IO | VM_PFNMAP))
+	if (vma->vm_flags & (VM_IO | VM_PFNMAP) ||
+	    (userfaultfd_armed(vma) && unetmm_gup_faults_always(vma)))
 		return -EOPNOTSUPP;
 	*npages = min_t(u64, *npages, (vma->vm_end - vaddr) >> PAGE_SHIFT);
 	return 0;
@@ -126,26 +135,6 @@ static int unetmm_why_refused(struct mm_struct *mm, u64 vaddr, int err)
 			return -EFAULT;
 	}
 	return -EOPNOTSUPP;
-}
-
-/*
- * Makes pages resident as an access of the process would, sleeping for I/O or
- * userfaultfd without mmap_lock.  They may be gone again when it returns.
- */
-int unetmm_page_in(struct mm_struct *mm, u64 vaddr, u32 npages, bool write)
-{
-	int locked = 1;
-	long ret;
-
-	if (mmap_read_lock_killable(mm))
-		return -EINTR;
-	ret = unetmm_check_vma(mm, vaddr, write, &npages);
-	if (!ret)
-		ret = unetmm_get_remote(mm, vaddr, npages,
-					write ? FOLL_WRITE : 0, NULL, &locked);
-	if (locked)
-		mmap_read_unlock(mm);
-	return ret < 0 ? ret : 0;
 }
 
 /*
@@ -287,11 +276,45 @@ static bool unetmm_pin_copies(struct unetmm_aspace *space, u64 vaddr)
 	return vma && (vma->vm_flags & (VM_SHARED | VM_WRITE)) == VM_WRITE;
 }
 
+/*
+ * Makes pages resident as an access of the process would, sleeping for I/O or
+ * userfaultfd without mmap_lock.  They may be gone again when it returns.  What
+ * it returns is of the first page: 0; -EFAULT: an access of the process would
+ * fail; -EOPNOTSUPP; -ENOMEM; -EINTR.  The caller holds mm_users, and no lock.
+ */
+int unetmm_page_in(struct unetmm_aspace *space, u64 vaddr, u32 npages,
+		   bool write)
+{
+	struct mm_struct *mm = space->mm;
+	unsigned int flags = FAULT_FLAG_REMOTE;
+	bool unlocked;
+	u32 i;
+	int ret;
+
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
+	ret = unetmm_check_vma(mm, vaddr, write, &npages);
+	/* A page that is shared is not pinned for reading before it is copied. */
+	write = write || (!ret && unetmm_pin_copies(space, vaddr));
+	flags |= write ? FAULT_FLAG_WRITE : FAULT_FLAG_UNSHARE;
+	for (i = 0; !ret && i < npages; i++) {
+		ret = fixup_user_fault(mm, vaddr + (u64)i * PAGE_SIZE, flags,
+				       &unlocked);
+		if (!ret)
+			continue;
+		ret = i ? 0 : unetmm_why_refused(mm, vaddr, ret);
+		break;
+	}
+	mmap_read_unlock(mm);
+	return ret;
+}
+
 static long unetmm_pin_pages(struct unetmm_aspace *space,
 			     struct unetmm_batch *batch, u32 npages)
 {
 	unsigned int flags = FOLL_LONGTERM | FOLL_NOWAIT;
 	struct mm_struct *mm = space->mm;
+	bool armed = false;
 	long ret;
 
 	/* Who holds mmap_lock for long counts as "not resident". */
@@ -300,10 +323,16 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
 	if (batch->write || unetmm_pin_copies(space, batch->vaddr))
 		flags |= FOLL_WRITE;
 	ret = unetmm_check_vma(mm, batch->vaddr, batch->write, &npages);
+	if (!ret && batch->zero && !unetmm_zero_vma(mm, batch->vaddr))
+		ret = -EINVAL;
 	if (!ret) {
-		ret = unetmm_pin_remote(mm, batch->vaddr, npages, flags,
+		armed = userfaultfd_armed(vma_lookup(mm, batch->vaddr));
+		ret = unetmm_pin_remote(mm, batch->vaddr, npages,
+					armed ? flags | FOLL_NOFAULT : flags,
 					batch->pages);
-		if (ret < 0)
+		if (ret == -EFAULT && armed)
+			ret = 0;
+		else if (ret < 0)
 			ret = unetmm_why_refused(mm, batch->vaddr, ret);
 	}
 	mmap_read_unlock(mm);
@@ -314,8 +343,9 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
  * Pins what is resident, or can be made so without waiting, of npages pages
  * from vaddr: a prefix, at least one page.  Returns how many, with a pin for
  * each in the batch; 0: must be paged in first; -EFAULT: the process may not;
- * -EOPNOTSUPP: Linux does not lend it; -EDQUOT: a limit; -ENOMEM, -EINTR.
- * The caller holds mm_users, and no lock.
+ * -EOPNOTSUPP: Linux does not lend it; -EINVAL: not memory for batch->zero;
+ * -EDQUOT: a limit; -ENOMEM, -EINTR.  The caller has set batch->zero, and holds
+ * mm_users, and no lock.
  */
 int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		     u64 vaddr, u32 npages, bool write)

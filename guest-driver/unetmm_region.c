@@ -86,6 +86,7 @@ static int unetmm_region_try(struct unetmm_file *file,
 	if (file->dead)
 		goto unlock;
 	seq = unetmm_space_seq(space);
+	batch->zero = false;
 	ret = unetmm_pin_batch(space, batch, vaddr, npages, write);
 	if (ret <= 0) {
 		ret = ret ? ret : -EAGAIN;
@@ -106,17 +107,18 @@ static int unetmm_region_pin(struct unetmm_file *file,
 			     const struct unetmm_registration *reg)
 {
 	u64 vaddr = reg->start;
-	int tries = 0, ret;
+	int tries = 0, ret, err;
 
 	while (vaddr <= reg->last) {
 		u32 npages = min_t(u64, UNETMM_REPLY_MAX_PAGES,
 				   ((reg->last - vaddr) >> PAGE_SHIFT) + 1);
 
-		/* If this fails, so does the pin, and that says why. */
-		unetmm_page_in(current->mm, vaddr, npages, reg->write);
+		err = unetmm_page_in(file->space, vaddr, npages, reg->write);
 		if (fatal_signal_pending(current))
 			return -EINTR;
 		ret = unetmm_region_try(file, batch, vaddr, npages, reg->write);
+		if (ret == -EAGAIN && err)
+			return err;
 		if (ret == -EAGAIN && ++tries < UNETMM_TRIES)
 			continue;
 		if (ret < 0)

@@ -22,6 +22,7 @@ static void unetmm_space_free(struct kref *ref)
 	unetmm_regions_free(space);
 	kvfree(space->ktlb.slots);
 	mmdrop(space->mm);
+	put_pid(space->owner);
 	unetmm_dev_put(space->dev);
 	kfree(space);
 }
@@ -217,6 +218,7 @@ static struct unetmm_aspace *unetmm_space_alloc(struct unetmm_dev *dev,
 	kref_init(&space->ref);
 	spin_lock_init(&space->lock);
 	mutex_init(&space->region_lock);
+	mutex_init(&space->zero_lock);
 	INIT_LIST_HEAD(&space->regions);
 	INIT_LIST_HEAD(&space->drop_list);
 	INIT_LIST_HEAD(&space->deferred);
@@ -231,6 +233,7 @@ static struct unetmm_aspace *unetmm_space_alloc(struct unetmm_dev *dev,
 			   rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
 	mmgrab(current->mm);
 	space->mm = current->mm;
+	space->owner = get_pid(task_tgid(current));
 	kref_get(&dev->ref);
 	space->dev = dev;
 	return space;

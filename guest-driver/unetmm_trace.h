@@ -36,6 +36,21 @@ TRACE_EVENT(unetmm_miss,
 		  __entry->write ? "write" : "read")
 );
 
+TRACE_EVENT(unetmm_zero,
+	TP_PROTO(u32 space, u64 vaddr),
+	TP_ARGS(space, vaddr),
+	TP_STRUCT__entry(
+		__field(u32, space)
+		__field(u64, vaddr)
+	),
+	TP_fast_assign(
+		__entry->space = space;
+		__entry->vaddr = vaddr;
+	),
+	TP_printk("space %u: 0x%llx is mapped anew", __entry->space,
+		  __entry->vaddr)
+);
+
 TRACE_EVENT(unetmm_reply,
 	TP_PROTO(u32 space, u32 fault_id, u32 status, u32 error, u32 npages,
 		 u32 taken, u32 tag),

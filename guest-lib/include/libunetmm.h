@@ -24,12 +24,15 @@
  *   unetmm_close() must be the last one.
  * - An endpoint belongs to one thread at a time: two threads must not be in
  *   calls on one endpoint together.  Different endpoints are independent.
+ *   Exceptions are unetmm_listen(), _accept() and _connect(), which do not use
+ *   the queues, and what is said at unetmm_handlers_start().
  * - In a forked child every call on a handle of its parent returns
  *   -EOWNERDEAD.  A child that wants to send opens the card itself.
  * - Times are in nanoseconds; a negative timeout means "as long as it takes".
  *
  * unetmm_send(), unetmm_sendv(), unetmm_post(), unetmm_ring() and unetmm_poll()
- * are inline and make no system call.
+ * are inline and make no system call, but for source ktlb: there the system call
+ * UNETMM_IOC_POST takes the place of the doorbell.
  */
 #ifndef LIBUNETMM_H
 #define LIBUNETMM_H
@@ -217,6 +220,7 @@ enum unetmm_call {
     UNETMM_CALL_POST,
     UNETMM_CALL_POLL,
     UNETMM_CALL_COUNTERS,
+    UNETMM_CALL_HANDLERS,       /* dispatch, and unetmm_handlers_*() */
 };
 
 /*
@@ -270,19 +274,28 @@ struct unetmm_ep {
     volatile uint32_t *doorbell;
     const uint32_t *channel_mtu; /* by channel; 0: not open */
     uint32_t trap;              /* source ktlb: a call instead of a doorbell */
+    uint32_t may_zero;          /* UNETMM_ZERO means something */
 };
+
+/* 0 if the channel is not open.  Another thread may open or close it. */
+static inline uint32_t unetmm_mtu_(const struct unetmm_ep *ep,
+                                   unsigned channel)
+{
+    return channel >= ep->channels ? 0 :
+        __atomic_load_n(&ep->channel_mtu[channel], __ATOMIC_RELAXED);
+}
 
 /* The longest message of a channel; -ENOENT if it is not open. */
 static inline int64_t unetmm_channel_mtu(const struct unetmm_ep *ep,
                                          unsigned channel)
 {
+    uint32_t mtu;
+
     if (!ep->alive) {
         return -EOWNERDEAD;
     }
-    if (channel >= ep->channels || !ep->channel_mtu[channel]) {
-        return -ENOENT;
-    }
-    return ep->channel_mtu[channel];
+    mtu = unetmm_mtu_(ep, channel);
+    return mtu ? (int64_t)mtu : -ENOENT;
 }
 
 /* ---- Fast path: the doorbell ------------------------------------------- */
@@ -340,6 +353,8 @@ static inline int unetmm_full_(struct unetmm_ep *ep)
 #define UNETMM_QUIET            0x02u   /* a completion only if it fails */
 #define UNETMM_INLINE           0x04u   /* copy it now; 224 bytes at most */
 #define UNETMM_SEND_FLAGS       0x07u
+/* Flag of unetmm_post(): what the page holds now need not be kept */
+#define UNETMM_ZERO             0x08u
 
 static inline unetmm_u8 *unetmm_slot_(const struct unetmm_ep *ep,
                                       uint32_t index)
@@ -478,7 +493,7 @@ static inline int unetmm_sendv(struct unetmm_ep *ep, unsigned channel,
 {
     size_t limit = flags & UNETMM_INLINE ? UNETMM_MAX_INLINE : 0;
     struct unetmm_sqe *sqe;
-    uint32_t slots;
+    uint32_t slots, mtu;
     size_t len;
 
     if (!ep->alive) {
@@ -487,11 +502,12 @@ static inline int unetmm_sendv(struct unetmm_ep *ep, unsigned channel,
     if (n > UNETMM_MAX_SEGS || flags & ~UNETMM_SEND_FLAGS) {
         return -EINVAL;
     }
-    if (channel >= ep->channels || !ep->channel_mtu[channel]) {
+    mtu = unetmm_mtu_(ep, channel);
+    if (!mtu) {
         return -ENOENT;
     }
-    len = unetmm_iov_length_(iov, n, ep->channel_mtu[channel]);
-    if (len > ep->channel_mtu[channel] || (limit && len > limit)) {
+    len = unetmm_iov_length_(iov, n, mtu);
+    if (len > mtu || (limit && len > limit)) {
         return -EMSGSIZE;
     }
     if (!limit) {
@@ -546,13 +562,35 @@ static inline int unetmm_send_pending(struct unetmm_ep *ep)
 
 /* ---- Fast path: free buffers ------------------------------------------- */
 
+/* The driver may refuse the last buffer, and then has not taken it. */
+static inline int unetmm_post_checked_(struct unetmm_ep *ep)
+{
+    if (unetmm_ring(ep) == -EINVAL) {
+        ep->fq_prod--;
+        unetmm_write_index(&ep->index->user.fq_prod, ep->fq_prod);
+        return -EINVAL;
+    }
+    return 0;
+}
+
 /*
  * Posts a free buffer; messages fill them in the order of posting.  It belongs
  * to the card until a completion with `cookie` gives it back, filled
- * (UNETMM_CQE_RECEIVED) or not (UNETMM_CQE_BUFFER).  `flags`: UNETMM_MORE.
+ * (UNETMM_CQE_RECEIVED) or not (UNETMM_CQE_BUFFER).  `flags`: UNETMM_MORE and
+ * UNETMM_ZERO.
+ *
+ * With UNETMM_ZERO a page that is not resident when the card needs it is not paged
+ * in: it is replaced by one of zeros.  What the message does not cover is then
+ * zeros, or what the process had there.  The buffer is exactly one page of
+ * private anonymous memory, writable, neither mlock()ed nor registered with
+ * userfaultfd, nor of huge pages that were set aside (MAP_HUGETLB).  Other
+ * memory: source ktlb says -EINVAL (and posts at once, UNETMM_MORE or not); with
+ * source tlb the buffer comes back with UNETMM_ST_UNSUPPORTED (or PROTECTION, as
+ * without the flag) when the card asks for it.
  *
  * -EAGAIN: the queue is full.  -EMSGSIZE: the card's TLB can never hold so
- * many pages at once.  -EINVAL: length 0, unknown flag.
+ * many pages at once.  -EINVAL: length 0, unknown flag; UNETMM_ZERO and not a
+ * whole page, source pinned, or (source ktlb) memory that may not be used so.
  */
 static inline int unetmm_post(struct unetmm_ep *ep, void *buf, size_t len,
                               uint64_t cookie, unsigned flags)
@@ -563,7 +601,9 @@ static inline int unetmm_post(struct unetmm_ep *ep, void *buf, size_t len,
     if (!ep->alive) {
         return -EOWNERDEAD;
     }
-    if (!len || flags & ~UNETMM_MORE) {
+    if (!len || flags & ~(UNETMM_MORE | UNETMM_ZERO) ||
+        (flags & UNETMM_ZERO &&
+         (in_page || len != UNETMM_PAGE_BYTES || !ep->may_zero))) {
         return -EINVAL;
     }
     if (len > UINT32_MAX - UNETMM_PAGE_BYTES ||
@@ -581,11 +621,14 @@ static inline int unetmm_post(struct unetmm_ep *ep, void *buf, size_t len,
     fqe = &ep->fq[ep->fq_prod & ep->fq_mask];
     fqe->addr = unetmm_swap64((uintptr_t)buf);
     fqe->len = unetmm_swap32((uint32_t)len);
-    fqe->flags = 0;
+    fqe->flags = unetmm_swap32(flags & UNETMM_ZERO ? UNETMM_FQE_F_ZERO : 0);
     fqe->cookie = unetmm_swap64(cookie);
     fqe->rsvd = 0;
     ep->fq_prod++;
     unetmm_write_index(&ep->index->user.fq_prod, ep->fq_prod);
+    if (flags & UNETMM_ZERO && ep->trap) {
+        return unetmm_post_checked_(ep);
+    }
     unetmm_ring_unless_more_(ep, flags & UNETMM_MORE);
     return 0;
 }
@@ -698,6 +741,79 @@ int unetmm_fd(const struct unetmm_ep *ep);
  * may block.  Returns 1: completions are there already, poll them.
  */
 int unetmm_arm(struct unetmm_ep *ep);
+
+/* ---- Handlers ---------------------------------------------------------- */
+
+/*
+ * The third way to receive: the library calls a function for each completion.
+ * `c` is valid until the handler returns.  A handler may make every call on
+ * its endpoint and on others, unetmm_ep_destroy() included, but not
+ * unetmm_dispatch(), _handlers_start() and _handlers_stop() on its endpoint.
+ * It must return: no longjmp(), no exception, no pthread_exit().
+ */
+typedef void (*unetmm_handler)(struct unetmm_ep *ep,
+                               const struct unetmm_completion *c, void *arg);
+
+#define UNETMM_EVERY_CHANNEL    0xffffffffu
+
+/*
+ * Sets the handler of the endpoint (`channel` UNETMM_EVERY_CHANNEL), or one for
+ * the messages of an open channel, sent and received, that goes before it; NULL
+ * for none.  When it returns, the handler before is not running, unless it is
+ * the caller, and will not be called again.
+ *
+ * -ENOENT: no such channel.  -EBUSY: the library's thread needs the handler of
+ * the endpoint.  -ENOMEM.
+ */
+int unetmm_set_handler(struct unetmm_ep *ep, unsigned channel,
+                       unetmm_handler handler, void *arg);
+
+/*
+ * Calls the handlers for what is there, `most` completions at most.  If nothing
+ * is, waits as unetmm_wait() does (0: not at all).  What handlers have queued
+ * with UNETMM_MORE is rung for in the end.  Returns how many completions were
+ * handled: 0 when the timeout has passed.
+ *
+ * -ENOENT: the endpoint has no handler.  -EDEADLK: handlers are blocked, or the
+ * caller is one.  -EBUSY: the library's thread does it.  -ESHUTDOWN: a handler
+ * has destroyed the endpoint.  -EIO, -EINTR: as unetmm_wait().
+ */
+int unetmm_dispatch(struct unetmm_ep *ep, unsigned most, int64_t timeout_ns);
+
+/*
+ * From now on no handler of the endpoint is called; one that the library's
+ * thread is running has returned, unless it is the caller.  Nests.  What comes
+ * waits in the completion queue.
+ */
+int unetmm_handlers_block(struct unetmm_ep *ep);
+
+/*
+ * Takes one unetmm_handlers_block() back, in whichever thread.  1: handlers may
+ * be called again.  0: they are still blocked.  -EPERM: they are not, or only
+ * because the caller is one: that ends when it returns.
+ */
+int unetmm_handlers_unblock(struct unetmm_ep *ep);
+
+/* The thread has ended by itself: -EIO, the card has stopped the endpoint. */
+typedef void (*unetmm_end)(struct unetmm_ep *ep, int error, void *arg);
+
+/*
+ * Has a thread of the library call the handlers.  The endpoint is that thread's
+ * then, and another's between unetmm_handlers_block() and _unblock(), which any
+ * thread may call, as well as unetmm_set_handler() and unetmm_disconnect().
+ * `end` (may be NULL) is called as a handler if the thread ends by itself.
+ *
+ * -ENOENT: the endpoint has no handler.  -EBUSY: there is a thread already.
+ * -EAGAIN: the system has no thread left.
+ */
+int unetmm_handlers_start(struct unetmm_ep *ep, unetmm_end end, void *arg);
+
+/*
+ * Ends the thread when the handler that it runs has returned.  Returns 0, or
+ * why it had ended before.  -ESRCH: there is none.  -EDEADLK: the caller is a
+ * handler.
+ */
+int unetmm_handlers_stop(struct unetmm_ep *ep);
 
 #ifdef __cplusplus
 }

@@ -41,7 +41,8 @@ static int open_channel(struct unetmm_ep_private *ep, unsigned long request,
     if (connect->channel >= ep->pub.channels) {
         return -EPROTO;
     }
-    ep->mtu[connect->channel] = connect->mtu;
+    __atomic_store_n(&ep->mtu[connect->channel], connect->mtu,
+                     __ATOMIC_RELAXED);
     if (peer) {
         memcpy(peer->mac, connect->mac, sizeof(peer->mac));
         peer->channel = (uint16_t)connect->channel;
@@ -90,7 +91,7 @@ int unetmm_disconnect(struct unetmm_ep *ep, unsigned channel)
     if (!ep->alive) {
         return -EOWNERDEAD;
     }
-    if (channel >= ep->channels || !ep->channel_mtu[channel]) {
+    if (!unetmm_mtu_(ep, channel)) {
         return -ENOENT;
     }
     request = (struct unetmm_channel) {
@@ -98,7 +99,10 @@ int unetmm_disconnect(struct unetmm_ep *ep, unsigned channel)
         .endpoint = unetmm_ep_private(ep)->id,
         .channel = channel,
     };
-    unetmm_ep_private(ep)->mtu[channel] = 0;
+    /* The number may soon be another's. */
+    unetmm_set_handler(ep, channel, NULL, NULL);
+    __atomic_store_n(&unetmm_ep_private(ep)->mtu[channel], 0,
+                     __ATOMIC_RELAXED);
     ret = sys_ioctl(unetmm_ep_private(ep)->ctx->fd, UNETMM_IOC_CHANNEL_CLOSE,
                     &request);
     return ret < 0 ? ret : 0;

@@ -66,12 +66,18 @@ int unetmm_ep_alloc(uint32_t channels, struct unetmm_ep_private **result)
     ep->pub.channels = channels;
     ep->pub.channel_mtu = ep->mtu;
     ep->event_fd = -1;
+    /* With default attributes these cannot fail. */
+    pthread_mutex_init(&ep->handlers.lock, NULL);
+    pthread_cond_init(&ep->handlers.change, NULL);
     *result = ep;
     return 0;
 }
 
 void unetmm_ep_free(struct unetmm_ep_private *ep)
 {
+    pthread_cond_destroy(&ep->handlers.change);
+    pthread_mutex_destroy(&ep->handlers.lock);
+    free(ep->handlers.channel);
     free(ep->mtu);
     unetmm_free_wiped(ep, sizeof(*ep));
 }
@@ -165,6 +171,7 @@ static int open_endpoint(struct unetmm_ep_private *ep,
     ep->spin_ns = attr->spin_ns;
     ep->pub.inline_max = attr->inline_max;
     ep->pub.trap = ctx->source == UNETMM_SOURCE_KTLB;
+    ep->pub.may_zero = ctx->source != UNETMM_SOURCE_PINNED;
     /* Only the TLB has to hold all pages of a buffer at the same time. */
     ep->pub.max_buffer_pages = ctx->source == UNETMM_SOURCE_TLB ?
         ctx->info.max_buffer_pages : UINT32_MAX;
@@ -219,13 +226,20 @@ int unetmm_ep_destroy(struct unetmm_ep *pub)
     if (!pub->alive) {
         return -EOWNERDEAD;
     }
+    unetmm_thread_leave(ep);
     /* The card first: nothing may be unmapped under it. */
     ret = close_endpoint(ep->ctx, ep->id);
     sys_munmap(ep->doorbell, ep->doorbell_bytes);
     sys_munmap(ep->queues, ep->queue_bytes);
     sys_close(ep->event_fd);
     atomic_fetch_sub(&ep->ctx->endpoints, 1);
-    unetmm_ep_free(ep);
+    if (unetmm_in_handler(ep)) {
+        /* Whoever has called the handler still needs to look here. */
+        pub->alive = 0;
+        ep->handlers.gone = true;
+    } else {
+        unetmm_ep_free(ep);
+    }
     return ret < 0 ? ret : 0;
 }
 

@@ -27,7 +27,8 @@ static const struct advice advices[] = {
       "the card has no address space left: end another program that uses it, "
       "or give the card more of them" },
     { UNETMM_CALL_OPEN, EINVAL,
-      "the card does not know this source of translations: use tlb or pinned" },
+      "the card does not know this source of translations: use tlb, ktlb or "
+      "pinned" },
     { UNETMM_CALL_OPEN, EOPNOTSUPP,
       "the card does not have this source of translations: use another one" },
     { UNETMM_CALL_EP_CREATE, EINVAL,
@@ -94,6 +95,22 @@ static const struct advice advices[] = {
     { UNETMM_CALL_COUNTERS, ENOENT,
       "there is no such endpoint now: unetmm-stat without --endpoint shows "
       "the card" },
+    { UNETMM_CALL_HANDLERS, ENOENT,
+      "the endpoint has no handler, or no such channel: set one with "
+      "UNETMM_EVERY_CHANNEL first" },
+    { UNETMM_CALL_HANDLERS, EDEADLK,
+      "handlers are blocked, or this is one: it would wait for itself" },
+    { UNETMM_CALL_HANDLERS, EBUSY,
+      "a thread of the library calls the handlers: stop it first" },
+    { UNETMM_CALL_HANDLERS, EPERM,
+      "handlers are not blocked, or only because this is one: that ends when "
+      "it returns" },
+    { UNETMM_CALL_HANDLERS, ESRCH,
+      "no thread of the library calls the handlers: start it first" },
+    { UNETMM_CALL_HANDLERS, EAGAIN,
+      "the system has no thread left: raise ulimit -u, or dispatch instead" },
+    { UNETMM_CALL_HANDLERS, ESHUTDOWN,
+      "a handler has destroyed the endpoint: it must not be used any more" },
     { UNETMM_CALL_ANY, ENOENT, "there is no such channel or registration" },
     { UNETMM_CALL_ANY, EOWNERDEAD,
       "this handle belongs to the process that forked this one: open the card "
@@ -124,7 +141,8 @@ const char *unetmm_strerror(int error, enum unetmm_call call)
     const char *name;
     size_t i;
 
-    if (error < 0) {
+    /* The one that has no opposite is not an error's number anyway. */
+    if (error < 0 && error != INT32_MIN) {
         error = -error;
     }
     if (!error) {

@@ -8,7 +8,9 @@
 
 #include <libunetmm.h>
 
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 struct unetmm_ctx {
     int fd;
@@ -16,6 +18,36 @@ struct unetmm_ctx {
     struct unetmm_info info;
     atomic_uint endpoints;
     const uint32_t *alive;      /* in a page that is wiped in a child */
+};
+
+struct unetmm_upcall {
+    unetmm_handler handler;
+    void *arg;
+};
+
+/*
+ * What calls handlers: the program's thread in unetmm_dispatch() or, if there
+ * is one, the library's.  Without the latter an endpoint belongs to one thread,
+ * and the lock is not taken.
+ */
+struct unetmm_handlers {
+    struct unetmm_upcall every;
+    struct unetmm_upcall *channel;  /* by number; NULL: none was ever set */
+    atomic_uint blocked;        /* by the program; running blocks, too */
+    atomic_uintptr_t runner;    /* the thread that a handler runs in, or 0 */
+    uint32_t inner;             /* of `blocked`: by the handler that runs */
+    bool gone;                  /* it has destroyed the endpoint */
+    bool threaded;              /* the library's thread exists; see thread.c */
+    bool busy;                  /* ... and uses the endpoint */
+    bool asleep;                /* ... and has armed it */
+    atomic_bool stop;           /* ... is to end */
+    uint32_t armed_at;
+    int error;                  /* ... has ended for it */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    unetmm_end end;
+    void *end_arg;
 };
 
 struct unetmm_ep_private {
@@ -29,6 +61,7 @@ struct unetmm_ep_private {
     size_t queue_bytes;
     void *doorbell;
     size_t doorbell_bytes;
+    struct unetmm_handlers handlers;
 };
 
 static inline struct unetmm_ep_private *unetmm_ep_private(
@@ -53,5 +86,41 @@ void unetmm_ep_free(struct unetmm_ep_private *ep);
 void unetmm_ep_bind(struct unetmm_ep_private *ep,
                     const struct unetmm_endpoint *layout, void *queues,
                     void *doorbell);
+
+/* A spin without end lets others run after each stretch of this length. */
+#define UNETMM_YIELD_NS 50000u
+
+/* Polls until `end`.  0: nothing came. */
+int unetmm_spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
+                uint64_t end);
+
+/* ---- Handlers ---------------------------------------------------------- */
+
+/*
+ * Is the caller inside a handler of the endpoint?  Only the thread itself
+ * writes or clears its own name there.
+ */
+static inline bool unetmm_in_handler(const struct unetmm_ep_private *ep)
+{
+    return atomic_load_explicit(&ep->handlers.runner, memory_order_relaxed) ==
+           (uintptr_t)pthread_self();
+}
+
+/*
+ * Calls the handler of a completion, or `end` if that is NULL.  0, or the
+ * endpoint must not be touched any more: -ESHUTDOWN, it was destroyed and is
+ * freed now; -EOWNERDEAD, this is a child that was forked in the handler.
+ */
+int unetmm_upcall(struct unetmm_ep_private *ep,
+                  const struct unetmm_completion *c);
+
+/*
+ * The end of the library's thread before that of the endpoint: awaited, or
+ * promised if the caller is a handler in it.
+ */
+void unetmm_thread_leave(struct unetmm_ep_private *ep);
+
+/* Has the thread look again if what it sleeps for may have been overtaken. */
+void unetmm_thread_resume(struct unetmm_ep_private *ep);
 
 #endif /* UNETMM_INTERNAL_H */

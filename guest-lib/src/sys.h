@@ -98,6 +98,17 @@ static inline void sys_eventfd_drain(int fd)
     }
 }
 
+/* Makes an eventfd readable; one that is already stays so. */
+static inline void sys_eventfd_add(int fd)
+{
+    const uint64_t one = 1;
+    int saved = errno;
+
+    if (write(fd, &one, sizeof(one)) < 0) {
+        errno = saved;
+    }
+}
+
 static inline void *sys_calloc(size_t count, size_t bytes)
 {
     int saved = errno;

@@ -19,17 +19,13 @@
  */
 #define POLLS_PER_LOOK  64
 
-/* A spin without end lets others run after each stretch of this length. */
-#define YIELD_NS        50000u
-
 /* The end of a wait; UINT64_MAX: none. */
 static uint64_t wait_deadline(int64_t timeout_ns)
 {
     return timeout_ns < 0 ? UINT64_MAX : sys_now_ns() + (uint64_t)timeout_ns;
 }
 
-/* Polls until `end`.  0: nothing came. */
-static int spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
+int unetmm_spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
                 uint64_t end)
 {
     do {
@@ -53,7 +49,8 @@ static int spin_forever(struct unetmm_ep *ep, struct unetmm_completion *c,
     for (;;) {
         uint64_t now = sys_now_ns();
         uint64_t left = deadline > now ? deadline - now : 0;
-        int ret = spin(ep, c, n, now + (left < YIELD_NS ? left : YIELD_NS));
+        int ret = unetmm_spin(ep, c, n, now + (left < UNETMM_YIELD_NS ? left :
+                                               UNETMM_YIELD_NS));
 
         if (ret || !left) {
             return ret;
@@ -181,7 +178,8 @@ int unetmm_wait(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
     }
     if (spin_ns) {
         spin_end = sys_now_ns() + spin_ns;
-        ret = spin(ep, c, n, spin_end < deadline ? spin_end : deadline);
+        ret = unetmm_spin(ep, c, n,
+                          spin_end < deadline ? spin_end : deadline);
         if (ret) {
             return ret;
         }

@@ -29,7 +29,7 @@ static const char usage[] =
 "\n"
 "Sends messages as fast as the receiver takes them and prints megabytes\n"
 "(10^6) and messages per second as the receiver saw them, and what was lost.\n"
-"Start the listening side first; unetmm-stat shows a card's MAC.\n"
+"Start the listening side first; unetmm-info shows a card's MAC.\n"
 "\n"
 "  -l, --listen         wait for a peer\n"
 "      --forever        wait for the next peer after that\n"
@@ -599,9 +599,10 @@ static bool serve(struct session *s)
     bw->s = s;
     bw->server = true;
     ended = run_loop(bw);
-    if (!s->opt->json) {
-        printf("%s: %s\n", unetmm_format_mac(s->peer.mac, mac),
-               ended ? "done" : "has gone silent");
+    if (!ended) {
+        session_silent(s);
+    } else if (!s->opt->json) {
+        printf("%s: done\n", unetmm_format_mac(s->peer.mac, mac));
         fflush(stdout);
     }
     free(bw);

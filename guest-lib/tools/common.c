@@ -11,17 +11,31 @@
 
 const char *tool_name = "unetmm";
 
+static void say(const char *format, va_list args)
+{
+    /* Rows that were printed belong before the reason why no more come. */
+    fflush(stdout);
+    fprintf(stderr, "%s: ", tool_name);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+void complain(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+}
+
 void fail(const char *format, ...)
 {
     va_list args;
 
-    /* Rows that were printed belong before the reason why no more come. */
-    fflush(stdout);
-    fprintf(stderr, "%s: ", tool_name);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    say(format, args);
     va_end(args);
-    fputc('\n', stderr);
     exit(EXIT_FAILURE);
 }
 
@@ -259,6 +273,22 @@ void parse_options(struct options *opt, int argc, char **argv,
         usage_error("'%s' is not the MAC address of a card, such as "
                     "52:54:00:12:34:56", argv[optind]);
     }
+}
+
+void json_string(const char *text)
+{
+    putchar('"');
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if (c < 0x20 || c == '"' || c == '\\' || c >= 0x7f) {
+            /* Bytes of other encodings, too: it is a file's name at worst. */
+            printf("\\u%04x", c);
+        } else {
+            putchar(c);
+        }
+    }
+    putchar('"');
 }
 
 uint64_t now_ns(void)

@@ -55,12 +55,19 @@ void parse_options(struct options *opt, int argc, char **argv,
 void fail(const char *format, ...)
     __attribute__((noreturn, format(printf, 1, 2)));
 
-/* The same for an error of the library: "<what>: <advice>". */
+/* One sentence on stderr, and on. */
+void complain(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
+/* As fail(), for an error of the library: "<what>: <advice>". */
 void fail_call(int error, enum unetmm_call call, const char *what)
     __attribute__((noreturn));
 
 /* "12", "64k", "1M" (powers of 1024). */
 bool parse_number(const char *text, uint64_t most, uint64_t *value);
+
+/* In quotes, with what JSON wants escaped. */
+void json_string(const char *text);
 
 uint64_t now_ns(void);
 

@@ -20,7 +20,7 @@ static const char usage[] =
 "\n"
 "Measures how long a message takes from one process to another: the smallest\n"
 "time, percentiles and the largest, in microseconds one way (half of a round\n"
-"trip).  Start the listening side first; unetmm-stat shows a card's MAC.\n"
+"trip).  Start the listening side first; unetmm-info shows a card's MAC.\n"
 "\n"
 "  -l, --listen         wait for a peer and answer it\n"
 "      --forever        wait for the next peer after that\n"
@@ -454,11 +454,15 @@ static bool serve(struct session *s)
     }
     if (!s->opt->json) {
         printf("%s: %llu messages answered, %llu answered again, %u frames "
-               "with wrong bytes%s\n", unetmm_format_mac(s->peer.mac, mac),
+               "with wrong bytes\n", unetmm_format_mac(s->peer.mac, mac),
                (unsigned long long)server.answered,
-               (unsigned long long)server.repeated, server.bad,
-               ended ? "" : "; it has gone silent");
+               (unsigned long long)server.repeated, server.bad);
         fflush(stdout);
+    }
+    if (server.bad) {
+        complain("%u frames arrived with wrong bytes", server.bad);
+    } else if (!ended) {
+        session_silent(s);
     }
     free(server.assembly.have);
     return ended && !server.bad;

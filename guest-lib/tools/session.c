@@ -227,6 +227,16 @@ void session_connect(struct session *s)
     }
 }
 
+void session_silent(const struct session *s)
+{
+    char mac[UNETMM_MAC_CHARS];
+
+    complain("nothing has come from %s for %llu seconds: its program was "
+             "ended, or the network is down; --timeout makes this side wait "
+             "longer", unetmm_format_mac(s->peer.mac, mac),
+             (unsigned long long)(s->opt->timeout_ns / NS_PER_S));
+}
+
 /* ---- Events ------------------------------------------------------------ */
 
 static void read_control(const uint8_t *bytes, struct control *control)

@@ -89,6 +89,8 @@ void session_close(struct session *s);
 void session_connect(struct session *s);
 /* Waits for the next peer; the channel to the last one must be closed. */
 void session_accept(struct session *s);
+/* Says in a sentence that the listener's peer has ended without a word. */
+void session_silent(const struct session *s);
 
 /*
  * The next frame or control message; EVENT_NONE after `timeout_ns`.  A frame

@@ -26,6 +26,8 @@ static const char usage[] =
 "      --json           one JSON object\n"
 "  -h, --help           this text\n"
 "\n"
+"unetmm-info shows all that a card can do.\n"
+"\n"
 "Example: how does the TLB of the card do, every second?\n"
 "    unetmm-stat --card --watch 1\n";
 
@@ -148,10 +150,12 @@ static void print_info_json(const struct unetmm_info *info,
 {
     char mac[UNETMM_MAC_CHARS];
 
-    printf("{\"device\":\"%s\",\"mac\":\"%s\",\"link\":%s,\"user_mtu\":%u,"
+    printf("{\"device\":");
+    json_string(device);
+    printf(",\"mac\":\"%s\",\"link\":%s,\"user_mtu\":%u,"
            "\"endpoints\":%u,\"channels\":%u,\"tlb_sets\":%u,\"tlb_ways\":%u,"
            "\"tlb_victims\":%u,\"max_buffer_pages\":%u,"
-           "\"pin_limit_pages\":%" PRIu64, device,
+           "\"pin_limit_pages\":%" PRIu64,
            unetmm_format_mac(info->mac, mac),
            info->flags & UNETMM_INFO_LINK ? "true" : "false", info->user_mtu,
            info->endpoints, info->channels, info->tlb_sets, info->tlb_ways,

@@ -76,7 +76,7 @@ check_install() (
             { echo "${page##*/} was not installed"; return 1; }
     done
     installed_headers "$prefix/include"
-    for tool in pingpong bw stat; do
+    for tool in pingpong bw stat info; do
         "$prefix/bin/unetmm-$tool" --help >/dev/null
     done
     # shellcheck disable=SC2046 # flags are words

@@ -27,9 +27,10 @@ PACKAGES=(
     ca-certificates curl
 )
 
-# Only scripts/debug, the dissector and their tests need these.
+# Only scripts/debug, the dissector, scripts/bench's plots and their tests need
+# these.
 # shellcheck disable=SC2034 # for scripts/test
-PACKAGES_TOOLS=(gdb tshark)
+PACKAGES_TOOLS=(gdb tshark gnuplot-nox)
 
 # Debian 12's are too old or missing: there they come from backports, by
 # python.sh, and are not installed.

@@ -231,6 +231,7 @@ class Guest:
         try:
             code = self._wait_for_last(seconds)
         except subprocess.TimeoutExpired:
+            self._ask_what_hangs()
             self.kill()
             raise GuestError(f"{self.name}: not done after {seconds:.0f} s; "
                              f"{self.trouble()}") from None
@@ -253,13 +254,38 @@ class Guest:
                 if process is self._process:
                     return code
 
+    def _ask_what_hangs(self):
+        """Has the kernel print where its CPUs and its sleeping tasks are.
+
+        A guest that answers has written all when the file has stood still
+        for a while; one that does not has nothing more to say.
+        """
+        try:
+            # 8: print all; l: the CPUs; w: tasks that cannot be killed.
+            for key in ("8", "l", "w"):
+                self.qmp("send-key", keys=[{"type": "qcode", "data": name}
+                                           for name in ("alt", "sysrq", key)])
+                self._await_quiet()
+        except (GuestError, OSError):
+            pass    # what is there has to do
+
+    def _await_quiet(self, quiet=1.0, limit=10.0):
+        """Waits until the console has said nothing for a while."""
+        end = time.monotonic() + limit
+        size, since = -1, time.monotonic()
+        while time.monotonic() < end and time.monotonic() - since < quiet:
+            now = len(self.console())
+            if now != size:
+                size, since = now, time.monotonic()
+            time.sleep(0.05)
+
     def trouble(self):
         """The last words of QEMU, the script and the console."""
         parts = []
-        for title, path in (("QEMU", self.stderr_path),
-                            ("script", self.results_path),
-                            ("console", self.console_path)):
-            tail = self._read_parts(path).splitlines()[-15:]
+        for title, path, lines in (("QEMU", self.stderr_path, 15),
+                                   ("script", self.results_path, 15),
+                                   ("console", self.console_path, 120)):
+            tail = self._read_parts(path).splitlines()[-lines:]
             if tail:
                 parts.append(f"{title} said:\n    " + "\n    ".join(tail))
         return "\n".join(parts) or "it said nothing"

@@ -89,16 +89,23 @@ def shell_test(name, function, *arguments):
 
 def tap_results(prefix, output, repeat, seconds, status):
     """The results in a program's TAP; its exit status must agree."""
-    found = []
+    found, said = [], []
     for line in output.splitlines():
         match = TAP_LINE.match(line)
         if not match:
+            said.append(line)
+            # The command comes after the test's line.
+            if "# repeat" in line and found and found[-1].outcome == FAIL:
+                found[-1] = found[-1]._replace(
+                    detail=f"{found[-1].detail}\n{line}")
             continue
         outcome = PASS if match[1] == "ok" else FAIL
         if match[3] and match[4].lower() == "skip":
             outcome = SKIP
-        found.append(Result(f"{prefix}{match[2]}", outcome, 0, output
-                            if outcome == FAIL else match[3] or "", repeat))
+        found.append(Result(f"{prefix}{match[2]}", outcome, 0,
+                            ("\n".join(said) or output) if outcome == FAIL
+                            else match[3] or "", repeat))
+        said = []
     if status != 0 and not any(r.outcome == FAIL for r in found):
         found.append(Result(f"{prefix}ends well", FAIL, seconds,
                             f"{output}\nexit status {status}", repeat))
@@ -227,6 +234,8 @@ def stage_style(_options):
         (one, "shellcheck: the scripts", ["shellcheck", "-x", *scripts]),
         (one, "the specification's tables agree with the header",
          [os.path.join(SCRIPTS, "gen-spec-tables"), "--check"]),
+        (one, "the tests and functions that the documents name exist",
+         [os.path.join(SCRIPTS, "lib", "documents.py")], 60, None, True),
         (one, "docs/performance.md agrees with the TLB simulation",
          [os.path.join(SCRIPTS, "tlb-sim"), "--check"]),
         (shell_test, "upstream's tarball is taken if its SHA-256 is right",
@@ -275,7 +284,7 @@ def stage_unit(options):
                      "check_install")
 
 
-FUZZ_TARGETS = ("rings", "frames", "commands", "registers")
+FUZZ_TARGETS = ("rings", "frames", "commands", "registers", "streams")
 
 
 def stage_fuzz(options):
@@ -288,6 +297,20 @@ def stage_fuzz(options):
         print("\n".join(line for line in result.detail.splitlines()
                         if line.startswith("fuzz-")), flush=True)
         yield result
+    yield from fuzz_qemu(options)
+
+
+def fuzz_qemu(options):
+    """QEMU's generic fuzzer, if it is there; to build it takes minutes."""
+    if not options.long and lib_shell("qemu_fuzz_there") != ["yes"]:
+        print("fuzz-qemu: not in the cache for these sources, left out "
+              "(scripts/setup qemu-fuzz builds it)", flush=True)
+        return
+    length = ["--hours", "1"] if options.long else ["--runs", "200",
+                                                    "--seed", "1"]
+    yield one("QEMU's generic fuzzer finds nothing",
+              [os.path.join(SCRIPTS, "fuzz"), *length, "qemu"],
+              7200 if options.long else 200)
 
 
 def stage_driver(_options):
@@ -398,7 +421,7 @@ STAGES = {
 
 def show_failure(result):
     """All that is known of a failed test, the way to repeat it last."""
-    tail = result.detail.rstrip().splitlines()[-60:]
+    tail = result.detail.rstrip().splitlines()[-150:]
     print(f"not ok: {result.name}")
     for line in tail:
         print(f"    | {line}")

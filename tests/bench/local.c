@@ -3,16 +3,16 @@
  * One guest, one card, one thread that owns all endpoints: what a message costs
  * when nobody else has to run.
  *
- *   bench-local endpoints LIST   that many endpoints in turn, 8 bytes
- *   bench-local memory LIST      4096 bytes from and to that many MiB in turn
+ *   bench-local SOURCE endpoints LIST    that many endpoints in turn, 8 bytes
+ *   bench-local SOURCE memory LIST       4096 bytes from and to that many MiB
+ *   bench-local SOURCE count LIST        guest instructions, that many bytes
  *
- * Prints one JSON object for each number: one way, from before the send until
- * the receiver has polled its completion, with the sender's taken as well.
+ * SOURCE is tlb, ktlb or pinned.  Prints JSON, one object a line.  A time is one
+ * way: from before the send until the receiver has polled its completion, with
+ * the sender's taken as well.
  */
-#include <libunetmm.h>
+#include "local.h"
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,15 +21,15 @@
 
 #define SERVICE     0x10ca1
 #define SECOND      1000000000ll
-#define PAGE        ((size_t)UNETMM_PAGE_BYTES)
 #define COUNT       4000
 #define WARMUP      400
 #define MOST        1024
 
-static struct unetmm_ctx *ctx;
-static struct unetmm_info info;
+struct unetmm_ctx *ctx;
+struct unetmm_info info;
+const char *source_name;
 
-static int check(int ret, enum unetmm_call call)
+int check(int ret, enum unetmm_call call)
 {
     if (ret < 0) {
         fprintf(stderr, "bench-local: %s\n", unetmm_strerror(ret, call));
@@ -38,7 +38,7 @@ static int check(int ret, enum unetmm_call call)
     return ret;
 }
 
-static void die(const char *what)
+void die(const char *what)
 {
     fprintf(stderr, "bench-local: %s\n", what);
     exit(EXIT_FAILURE);
@@ -52,7 +52,7 @@ static int64_t now_ns(void)
     return t.tv_sec * SECOND + t.tv_nsec;
 }
 
-static int by_value(const void *a, const void *b)
+int by_value(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 
@@ -60,7 +60,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Takes completions until `ep` has had one of each type in the mask. */
-static void await(struct unetmm_ep *ep, unsigned types)
+void await(struct unetmm_ep *ep, unsigned types)
 {
     int64_t end = now_ns() + 10 * SECOND;
     struct unetmm_completion c;
@@ -69,7 +69,9 @@ static void await(struct unetmm_ep *ep, unsigned types)
         int n = check(unetmm_poll(ep, &c, 1), UNETMM_CALL_POLL);
 
         if (n && c.type == UNETMM_CQE_BUFFER) {
-            die("a buffer came back: more memory than the TLB can hold?");
+            fprintf(stderr, "bench-local: a buffer came back (%s): more memory "
+                    "than the TLB can hold?\n", unetmm_status_str(c.status));
+            exit(EXIT_FAILURE);
         }
         if (n && c.status) {
             die(unetmm_status_str(c.status));
@@ -83,7 +85,7 @@ static void await(struct unetmm_ep *ep, unsigned types)
 }
 
 /* tx's channel to rx.  One thread does both sides, so it asks in turn. */
-static int join(struct unetmm_ep *tx, struct unetmm_ep *rx)
+int join(struct unetmm_ep *tx, struct unetmm_ep *rx)
 {
     int channel;
 
@@ -99,23 +101,40 @@ static void report(const char *what, unsigned n, unsigned bytes,
                    int64_t *times, uint64_t misses)
 {
     qsort(times, COUNT, sizeof(*times), by_value);
-    printf("{\"peer\":\"unetmm, one guest\",\"mode\":\"one thread\","
+    printf("{\"peer\":\"unetmm, one guest\",\"mode\":\"one thread%s%s\","
            "\"metric\":\"latency\",\"bytes\":%u,\"frame\":%u,"
            "\"median\":%.3f,\"p99\":%.3f,\"n\":%u,\"unit\":\"us\","
-           "\"min\":%.3f,\"%s\":%u,\"tlb_misses\":%llu}\n", bytes,
+           "\"min\":%.3f,\"%s\":%u,\"tlb_misses\":%llu}\n",
+           *source_name == 't' ? "" : ", ", *source_name == 't' ? "" :
+           source_name, bytes,
            info.user_mtu, (double)times[COUNT / 2] / 1000,
            (double)times[COUNT * 99 / 100] / 1000, COUNT,
            (double)times[0] / 1000, what, n, (unsigned long long)misses);
     fflush(stdout);
 }
 
-static uint64_t misses(void)
+uint64_t misses(void)
 {
     uint64_t values[UNETMM_C_tlb_misses + 1];
 
     check(unetmm_counters(ctx, UNETMM_SCOPE_CARD, 0, values,
                           UNETMM_C_tlb_misses + 1), UNETMM_CALL_COUNTERS);
     return values[UNETMM_C_tlb_misses];
+}
+
+/* Only `pinned` wants to be told of memory. */
+void give(void *at, size_t bytes)
+{
+    if (*source_name == 'p') {
+        check(unetmm_register(ctx, at, bytes, 0), UNETMM_CALL_REGISTER);
+    }
+}
+
+void take_back(void *at, size_t bytes)
+{
+    if (*source_name == 'p') {
+        check(unetmm_deregister(ctx, at, bytes), UNETMM_CALL_ANY);
+    }
 }
 
 static void send_one(struct unetmm_ep *tx, struct unetmm_ep *rx, int channel,
@@ -190,6 +209,7 @@ static void memory(unsigned mib)
     if (at == MAP_FAILED || !half) {
         die("no memory: boot the guest with more");
     }
+    give(at, pages * PAGE);
     check(unetmm_ep_create(ctx, NULL, &tx), UNETMM_CALL_EP_CREATE);
     check(unetmm_ep_create(ctx, NULL, &rx), UNETMM_CALL_EP_CREATE);
     channel = join(tx, rx);
@@ -212,7 +232,34 @@ static void memory(unsigned mib)
     report("mib", mib, PAGE, times, misses() - before);
     check(unetmm_ep_destroy(tx), UNETMM_CALL_ANY);
     check(unetmm_ep_destroy(rx), UNETMM_CALL_ANY);
+    take_back(at, pages * PAGE);
     munmap(at, pages * PAGE);
+}
+
+static void usage(void)
+{
+    fprintf(stderr, "usage: bench-local tlb|ktlb|pinned "
+            "endpoints|memory|count N,N,...\n");
+    exit(2);
+}
+
+static unsigned source_by_name(const char *name)
+{
+    static const struct {
+        const char *name;
+        unsigned source;
+    } sources[] = {
+        { "tlb", UNETMM_SOURCE_TLB }, { "ktlb", UNETMM_SOURCE_KTLB },
+        { "pinned", UNETMM_SOURCE_PINNED },
+    };
+
+    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+        if (!strcmp(name, sources[i].name)) {
+            return sources[i].source;
+        }
+    }
+    usage();
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -220,18 +267,23 @@ int main(int argc, char **argv)
     void (*run)(unsigned) = NULL;
     char *word;
 
-    if (argc == 3 && !strcmp(argv[1], "endpoints")) {
+    if (argc != 4) {
+        usage();
+    } else if (!strcmp(argv[2], "endpoints")) {
         run = endpoints;
-    } else if (argc == 3 && !strcmp(argv[1], "memory")) {
+    } else if (!strcmp(argv[2], "memory")) {
         run = memory;
+    } else if (!strcmp(argv[2], "count")) {
+        run = count;
     } else {
-        fprintf(stderr, "usage: bench-local endpoints|memory N,N,...\n");
-        return 2;
+        usage();
     }
-    check(unetmm_open(NULL, UNETMM_SOURCE_TLB, &ctx), UNETMM_CALL_OPEN);
+    source_name = argv[1];
+    check(unetmm_open(NULL, source_by_name(source_name), &ctx),
+          UNETMM_CALL_OPEN);
     info.size = sizeof(info);
     check(unetmm_info(ctx, &info), UNETMM_CALL_ANY);
-    for (word = strtok(argv[2], ","); word; word = strtok(NULL, ",")) {
+    for (word = strtok(argv[3], ","); word; word = strtok(NULL, ",")) {
         run((unsigned)strtoul(word, NULL, 10));
     }
     return check(unetmm_close(ctx), UNETMM_CALL_ANY) ? EXIT_FAILURE : 0;

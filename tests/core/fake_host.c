@@ -343,6 +343,7 @@ void fake_migrate(FakeHost *host)
     UnetmmParams params = core->params;
     const UnetmmHostOps *ops = core->ops;
     UnetmmPort port = core->port;
+    bool paused = core->paused;
     int64_t timer_ns = core->timer_ns;
     bool was_closed = core->was_closed;
     unsigned later = host->later, later_total = host->later_total;
@@ -354,6 +355,7 @@ void fake_migrate(FakeHost *host)
     unetmm_core_free(core);
     unetmm_core_init(core, &params, ops, host);
     core->port.link = port.link;
+    core->paused = paused;
     if (!unetmm_core_load(core, saved->data, saved->len, &why)) {
         fail_msg("not restored: %s", why);
     }

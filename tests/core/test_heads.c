@@ -259,8 +259,17 @@ static void test_malformed_buffers(void **state)
         fake_expect(&f->a, UNETMM_CQE_BUFFER, status, 5); \
     } while (0)
     for (unsigned bit = 0; bit < 32; bit++) {
-        BAD(q.flags = 1u << bit, UNETMM_ST_BAD_DESC);
+        if (!(UNETMM_FQE_F_ALL >> bit & 1)) {
+            BAD(q.flags = 1u << bit, UNETMM_ST_BAD_DESC);
+        }
     }
+    /* Not a whole page, or more than one */
+    BAD((q.flags = UNETMM_FQE_F_ZERO, q.len = 4095), UNETMM_ST_BAD_DESC);
+    BAD((q.flags = UNETMM_FQE_F_ZERO, q.len = 4097), UNETMM_ST_BAD_DESC);
+    BAD((q.flags = UNETMM_FQE_F_ZERO, q.len = 8192), UNETMM_ST_BAD_DESC);
+    BAD((q.flags = UNETMM_FQE_F_ZERO, q.addr++), UNETMM_ST_BAD_DESC);
+    BAD((q.flags = UNETMM_FQE_F_ZERO, q.addr += 2048), UNETMM_ST_BAD_DESC);
+    BAD((q.flags = UNETMM_FQE_F_ZERO | 2), UNETMM_ST_BAD_DESC);
     for (unsigned bit = 0; bit < 64; bit++) {
         BAD(q.rsvd = 1ull << bit, UNETMM_ST_BAD_DESC);
     }
@@ -418,6 +427,113 @@ static void test_one_report_for_one_page(void **state)
     }
 }
 
+#define HEAD_FLAGS  (UNETMM_FAULT_F_WRITE | UNETMM_FAULT_F_HEAD)
+
+static void post_zero(Fix *f, unsigned page, uint64_t cookie)
+{
+    struct unetmm_fqe q = { .addr = PAGE(page), .len = 4096, .cookie = cookie,
+                            .flags = UNETMM_FQE_F_ZERO };
+
+    put_fqe(&f->a, &q);
+}
+
+static struct unetmm_fault expect_head_miss(Fix *f, unsigned page,
+                                            uint8_t flags)
+{
+    struct unetmm_fault fault;
+
+    assert_true(fake_fault(&f->d, &fault));
+    assert_int_equal(fault.type, UNETMM_FAULT_MISS);
+    assert_int_equal(fault.vaddr, PAGE(page));
+    assert_int_equal(fault.npages, 1);
+    assert_int_equal(fault.flags, HEAD_FLAGS | flags);
+    return fault;
+}
+
+/* The poster's word reaches the driver, each time that the page is asked for. */
+static void test_zero_is_passed_on(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault fault;
+
+    post_zero(f, 0, 7);
+    fault = expect_head_miss(f, 0, UNETMM_FAULT_F_ZERO);
+    assert_int_equal(fake_resolve(&f->d, &fault, 1, NULL), UNETMM_CS_OK);
+    fake_invalidate(f->s1, PAGE(0), 4096);
+    fault = expect_head_miss(f, 0, UNETMM_FAULT_F_ZERO);
+    assert_int_equal(fake_reply(&f->d, &fault, UNETMM_REPLY_RETRY, 0),
+                     UNETMM_CS_OK);
+    fault = expect_head_miss(f, 0, UNETMM_FAULT_F_ZERO);
+    assert_int_equal(fake_resolve(&f->d, &fault, 1, NULL), UNETMM_CS_OK);
+    deliver(f, 3000, 1);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 7);
+    fake_check(f->s1, PAGE(0), 3000, 1);
+}
+
+/*
+ * A buffer that was deferred may be its owner's again before the answer comes:
+ * whoever asks for it once more does not say that it may be lost.
+ */
+static void test_zero_ends_with_deferred(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault fault, again;
+
+    post_zero(f, 0, 7);
+    fault = expect_head_miss(f, 0, UNETMM_FAULT_F_ZERO);
+    assert_int_equal(fake_reply(&f->d, &fault, UNETMM_REPLY_DEFERRED, 0),
+                     UNETMM_CS_OK);
+    /* One that comes now is asked for by itself, and may lose it. */
+    post_zero(f, 0, 8);
+    again = expect_head_miss(f, 0, UNETMM_FAULT_F_ZERO);
+    assert_int_equal(fake_reply(&f->d, &again, UNETMM_REPLY_DEFERRED, 0),
+                     UNETMM_CS_OK);
+    assert_int_equal(fake_reply(&f->d, &fault, UNETMM_REPLY_RETRY, 0),
+                     UNETMM_CS_OK);
+    assert_int_equal(head_state(f, 0), UNETMM_HEAD_DEFERRED);
+    deliver(f, 3000, 1);
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_SKIPPED, 7);
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_SKIPPED, 8);
+    assert_false(fake_fault(&f->d, &fault));
+    assert_int_equal(fake_reply(&f->d, &again, UNETMM_REPLY_RETRY, 0),
+                     UNETMM_CS_STALE);
+}
+
+/* In the window the retried one is asked for plainly. */
+static void test_zero_retried_after_deferred(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault fault;
+
+    post_zero(f, 0, 7);
+    fault = expect_head_miss(f, 0, UNETMM_FAULT_F_ZERO);
+    fake_reply(&f->d, &fault, UNETMM_REPLY_DEFERRED, 0);
+    fake_reply(&f->d, &fault, UNETMM_REPLY_RETRY, 0);
+    fault = expect_head_miss(f, 0, 0);
+    assert_int_equal(fake_resolve(&f->d, &fault, 1, NULL), UNETMM_CS_OK);
+    /* Translated, it is the card's alone again. */
+    fake_invalidate(f->s1, PAGE(0), 4096);
+    fault = expect_head_miss(f, 0, UNETMM_FAULT_F_ZERO);
+    assert_int_equal(fake_resolve(&f->d, &fault, 1, NULL), UNETMM_CS_OK);
+    deliver(f, 3000, 1);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 7);
+}
+
+/* Who wants the contents does not join who does not, nor the reverse. */
+static void test_zero_joins_its_kind(void **state)
+{
+    Fix *f = *state;
+
+    fake_post(&f->a, PAGE(0), 4096, 1);
+    post_zero(f, 0, 2);
+    post_zero(f, 0, 3);
+    fake_post(&f->a, PAGE(0), 4096, 4);
+    fake_ring_bell(&f->a);
+    expect_head_miss(f, 0, 0);
+    expect_head_miss(f, 0, UNETMM_FAULT_F_ZERO);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_faults_joined), 2);
+}
+
 /* A head returned while its answer is under way makes the answer stale. */
 static void test_closing_ends_pretranslation(void **state)
 {
@@ -453,6 +569,10 @@ int main(void)
         fix_test(test_failed_head_room_race),
         fix_test(test_one_report_for_one_page),
         fix_test(test_closing_ends_pretranslation),
+        fix_test(test_zero_is_passed_on),
+        fix_test(test_zero_ends_with_deferred),
+        fix_test(test_zero_retried_after_deferred),
+        fix_test(test_zero_joins_its_kind),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,7 +170,10 @@ static void run_start(Run *r, FixTune *tune, uint64_t seed)
     fake_fill(r->f.s2, FIX_VA, 24 * FAKE_PAGE, 8);
     r->f.h.core.knobs = (UnetmmKnobs) {
         .loss = 20000, .dup = 20000, .reorder = 90000, .corrupt = 20000,
-        .force_miss = 20000, .force_evict = 20000,
+        .force_miss = 20000, .force_evict = 20000, .delay = 90000,
+        .delay_ns = 3 * PAGE_NS, .fault_delay = 200000,
+        .fault_delay_ns = 3 * PAGE_NS, .fault_fail = 20000,
+        .fault_refuse = 20000,
     };
     unetmm_core_set_seed(&r->f.h.core, seed);
 }
@@ -552,6 +555,15 @@ static void test_truncated(void **state)
       c->rings[UNETMM_RING_NOTIFY].prod = 1, "off has indices") \
     X(c->random = 0, "have no state") \
     X(c->knobs.loss = 2000000, "a rate of misbehaviour") \
+    X(c->knobs.delay_ns = 2000000000, "a time of misbehaviour") \
+    X(late_miss(c, UNETMM_REPLY_DEFERRED, 0, 1), "says nothing") \
+    X(late_miss(c, UNETMM_REPLY_RESOLVED, 1, 1), "says nothing") \
+    X(late_miss(c, UNETMM_REPLY_ERROR, 0, 1), "says nothing") \
+    X(late_miss(c, UNETMM_REPLY_RETRY, 0, 1), "a late answer is 3") \
+    X(late_miss(c, UNETMM_REPLY_RESOLVED, 0, INT64_MAX / 2), "too far ahead") \
+    X(late_frames(c, 500, 499), "before its turn") \
+    X(late_frames(c, 500, INT64_MAX / 2), "too far ahead") \
+    X(c->port.delayed_used = 65, "the queue of late frames is 65") \
     X(c->ctrl = UNETMM_CTRL_RESET, "CTRL is 2") \
     X(c->status = UNETMM_STATUS_LINK, "STATUS has bits") \
     X(c->inv_going_space = 8, "the space invalidated") \
@@ -574,6 +586,33 @@ static UnetmmTlbEntry *idle(UnetmmCore *core)
 static void idle_dying(UnetmmCore *core)
 {
     idle(core)->dying = true;
+}
+
+/* The second buffer's miss, answered but not yet told. */
+static void late_miss(UnetmmCore *core, uint8_t reply, uint8_t status,
+                      int64_t ns)
+{
+    UnetmmMiss *miss = &core->misses[UNETMM_EP_MISSES * 2 + 2];
+
+    miss->late = true;
+    miss->late_reply = reply;
+    miss->late_status = status;
+    miss->due_ns = core->ops->now_ns(core->host) + ns;
+    core->misses_late++;
+}
+
+static void late_frames(UnetmmCore *core, int64_t first, int64_t second)
+{
+    int64_t after[] = { first, second };
+
+    for (unsigned i = 0; i < 2; i++) {
+        UnetmmDelayed *d = &core->port.delayed[core->port.delayed_used++];
+
+        d->frame = unetmm_port_buffer(core);
+        d->bytes = sizeof(struct unetmm_frame);
+        memset(d->frame, 0, d->bytes);
+        d->due_ns = core->ops->now_ns(core->host) + after[i];
+    }
 }
 
 /* Each in a scene of its own, for a core that is wrong is of no more use. */

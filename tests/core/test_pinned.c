@@ -71,6 +71,24 @@ static void test_levels(void **state)
     }
 }
 
+/* What is registered is never absent, so nothing of it can be lost. */
+static void test_no_zero(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fqe fqe = { .addr = 0x3000, .len = 4096, .cookie = 5,
+                              .flags = UNETMM_FQE_F_ZERO };
+    FakeSpace *s;
+    FakeEp e;
+
+    open_pinned(f, &s, &e, 3);
+    fake_map(s, 0x3000, 4096, FAKE_RW);
+    unetmm_le_fqe(&fqe);
+    fake_write(&f->h, e.fq, &fqe, sizeof(fqe));
+    fake_user_word(&e, offsetof(struct unetmm_ep_user, fq_prod), 1);
+    fake_ring_bell(&e);
+    fake_expect(&e, UNETMM_CQE_BUFFER, UNETMM_ST_BAD_DESC, 5);
+}
+
 static void test_rights(void **state)
 {
     Fix *f = *state;
@@ -290,6 +308,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_levels, fix_teardown),
         fix_test(test_rights),
+        fix_test(test_no_zero),
         fix_test(test_cache_invalidate),
         fix_test(test_cache_invalidate_elsewhere),
         fix_test(test_bad_tables),

@@ -177,6 +177,31 @@ static void test_link_down(void **state)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
 }
 
+/* A wire that takes one frame at a time takes them from all in turn. */
+static void test_wire_in_turn(void **state)
+{
+    unsigned sent[3] = { 0 };
+    Fix *f = *state;
+
+    f->h.answer = UNETMM_SENT_QUEUED;
+    for (unsigned i = 0; i < 6; i++) {
+        fake_send_inline(&f->a, FIX_WIRE, i, 8, i, 0);
+        fake_send_inline(&f->b, FIX_WIRE, i, 8, i, 0);
+    }
+    fake_ring_bell(&f->a);
+    fake_ring_bell(&f->b);
+    for (unsigned i = 0; i < 12; i++) {
+        struct unetmm_frame frame;
+
+        assert_int_equal(f->h.wire->len, i + 1);
+        memcpy(&frame, fake_wire_at(&f->h, i)->data, sizeof(frame));
+        unetmm_le_frame(&frame);
+        sent[frame.src_ep]++;
+        assert_true(sent[1] <= sent[2] + 1 && sent[2] <= sent[1] + 1);
+        unetmm_core_sent(&f->h.core, true);
+    }
+}
+
 /* Blocked on the wire when the link goes: told, not left waiting. */
 static void test_link_goes_while_blocked(void **state)
 {
@@ -393,7 +418,8 @@ static void conservation(Fix *f, bool local)
         loop_frames(f, wire);
         fake_wire_clear(&f->h);
         received += drain(&f->b);
-        if (fake_random(&random) % 10 == 0) {
+        if (fake_random(&random) % 10 == 0 ||
+            f->h.core.eps[1].tx.blocked_on == UNETMM_BLOCKED_WIRE) {
             fake_advance(&f->h, fake_random(&random) % 3000000);
         }
         if (fake_random(&random) % 50 == 0) {
@@ -448,6 +474,9 @@ static void misbehave(void **state, UnetmmKnobs knobs)
         if (knobs.corrupt) {
             assert_true(fake_counter(&f->h, UNETMM_C_inj_corrupt) > 0);
         }
+        if (knobs.delay) {
+            assert_true(fake_counter(&f->h, UNETMM_C_inj_delay) > 0);
+        }
         if (!local) {
             fix_teardown(state);
         }
@@ -474,10 +503,16 @@ static void test_corrupt(void **state)
     misbehave(state, (UnetmmKnobs) { .corrupt = 200000 });
 }
 
+static void test_delay(void **state)
+{
+    misbehave(state, (UnetmmKnobs) { .delay = 200000, .delay_ns = 1000000 });
+}
+
 static void test_all_misbehaviour(void **state)
 {
     misbehave(state, (UnetmmKnobs) {
         .loss = 100000, .dup = 100000, .reorder = 100000, .corrupt = 100000,
+        .delay = 100000, .delay_ns = 1000000,
     });
 }
 
@@ -515,7 +550,8 @@ static void test_seed_repeats(void **state)
         fix_setup(state);
         f = *state;
         f->h.core.knobs = (UnetmmKnobs) { .loss = 300000, .dup = 300000,
-                                          .reorder = 300000 };
+                                          .reorder = 300000, .delay = 300000,
+                                          .delay_ns = 1 };
         unetmm_core_set_seed(&f->h.core, 42);
         for (unsigned i = 0; i < 300; i++) {
             fake_send_inline(&f->a, FIX_WIRE, i, 8, i, 0);
@@ -577,6 +613,190 @@ static void test_held_while_blocked(void **state)
     unetmm_core_sent(&f->h.core, true);
     assert_int_equal(f->h.wire->len, 2);
     fake_check_frame(fake_wire_at(&f->h, 1), 8, 1);
+}
+
+/* ---- Late frames ---- */
+
+static void all_late(Fix *f, uint32_t most_ns)
+{
+    f->h.core.knobs.delay = 1000000;
+    f->h.core.knobs.delay_ns = most_ns;
+}
+
+/* Each late by no more than was said, and none before another. */
+static void test_delay_keeps_order(void **state)
+{
+    Fix *f = *state;
+    unsigned seen = 0;
+    int64_t last = 0;
+
+    all_late(f, 1000);
+    for (unsigned i = 0; i < 200; i++) {
+        fake_send_inline(&f->a, FIX_WIRE, i, 8, i, 0);
+        fake_ring_bell(&f->a);
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, i);
+        assert_true(f->h.core.port.delayed_used > 0);
+        assert_true(f->h.timer > f->h.now && f->h.timer <= f->h.now + 1000);
+        last = f->h.now;
+        fake_advance(&f->h, 100);
+        while (seen < f->h.wire->len) {
+            fake_check_frame(fake_wire_at(&f->h, seen), 8, seen);
+            seen++;
+        }
+    }
+    assert_true(seen > 150 && seen < 200);
+    fake_advance(&f->h, last + 1000 - f->h.now);
+    assert_int_equal(f->h.wire->len, 200);
+    fake_check_frame(fake_wire_at(&f->h, 199), 8, 199);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_delay), 200);
+    assert_int_equal(f->h.timer, INT64_MAX);
+}
+
+/* One that is not late goes at once, unless one before it is. */
+static void test_delay_is_passed_on(void **state)
+{
+    Fix *f = *state;
+
+    all_late(f, 1000);
+    fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
+    fake_ring_bell(&f->a);
+    f->h.core.knobs.delay = 0;
+    fake_send_inline(&f->b, FIX_WIRE, 2, 8, 2, 0);
+    fake_ring_bell(&f->b);
+    assert_int_equal(f->h.wire->len, 0);
+    fake_advance(&f->h, 1000);
+    assert_int_equal(f->h.wire->len, 2);
+    fake_check_frame(fake_wire_at(&f->h, 0), 8, 1);
+    fake_check_frame(fake_wire_at(&f->h, 1), 8, 2);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_delay), 1);
+    fake_send_inline(&f->b, FIX_WIRE, 3, 8, 3, 0);
+    fake_ring_bell(&f->b);
+    assert_int_equal(f->h.wire->len, 3);
+}
+
+/* No place: the sender waits as for any wire, and nothing is lost. */
+static void delay_full(Fix *f, uint16_t channel)
+{
+    unsigned sent = 0, done = 0, received = 0;
+    struct unetmm_cqe cqe;
+
+    all_late(f, 1000000);
+    /* Those with the same time come in one go, which a queue may not hold. */
+    while (received + fake_counter(&f->h, UNETMM_C_drop_cq_full) <
+           3 * UNETMM_MAX_DELAYED) {
+        while (sent - done < 8 && sent < 3 * UNETMM_MAX_DELAYED) {
+            fake_send_inline(&f->a, channel, sent, 8, sent, 0);
+            sent++;
+        }
+        fake_ring_bell(&f->a);
+        while (fake_poll(&f->a, &cqe)) {
+            assert_int_equal(cqe.status, UNETMM_ST_OK);
+            assert_int_equal(cqe.cookie, done++);
+        }
+        if (f->h.core.eps[1].tx.blocked_on == UNETMM_BLOCKED_WIRE ||
+            done == 3 * UNETMM_MAX_DELAYED) {
+            fake_run_later(&f->h);
+            fake_advance(&f->h, 10000);
+        }
+        if (channel == FIX_WIRE) {
+            received = f->h.wire->len;
+        }
+        while (fake_poll(&f->b, &cqe)) {
+            received++;
+        }
+    }
+    assert_int_equal(sent, done);
+    assert_true(fake_counter(&f->h, UNETMM_C_wire_waits) > 0);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_local_full), 0);
+    for (unsigned i = 0; channel == FIX_WIRE && i < received; i++) {
+        fake_check_frame(fake_wire_at(&f->h, i), 8, i);
+    }
+}
+
+static void test_delay_full(void **state)
+{
+    delay_full(*state, FIX_WIRE);
+}
+
+static void test_delay_full_local(void **state)
+{
+    delay_full(*state, FIX_LOCAL);
+}
+
+/* The wire, or the local queue, has no room when their time comes. */
+static void test_delayed_while_blocked(void **state)
+{
+    Fix *f = *state;
+
+    all_late(f, 1000);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_send_inline(&f->a, FIX_WIRE, i, 8, i, 0);
+    }
+    fake_ring_bell(&f->a);
+    f->h.answer = UNETMM_SENT_QUEUED;
+    assert_true(fake_advance(&f->h, 10000) < 5);
+    assert_int_equal(f->h.wire->len, 1);
+    assert_int_equal(f->h.timer, INT64_MAX);
+    f->h.answer = UNETMM_SENT_DONE;
+    unetmm_core_sent(&f->h.core, true);
+    assert_int_equal(f->h.wire->len, 3);
+    fake_check_frame(fake_wire_at(&f->h, 2), 8, 2);
+}
+
+static void test_delayed_local_full(void **state)
+{
+    Fix *f = *state;
+
+    fake_insert(f->s1, PAGE(0), 1, NULL);
+    for (unsigned i = 0; i < 8; i++) {
+        fake_post(&f->b, PAGE(0) + 100 * i, 100, i);
+    }
+    fix_settle(f);
+    all_late(f, 10);
+    for (unsigned i = 0; i < 8; i++) {
+        fake_send_inline(&f->a, FIX_LOCAL, i, 60, i, 0);
+    }
+    fake_ring_bell(&f->a);
+    fake_advance(&f->h, 10);
+    assert_int_equal(f->h.core.port.fifo_used, 2);
+    assert_int_equal(f->h.core.port.delayed_used, 5);
+    for (unsigned i = 0; i < 8; i++) {
+        assert_true(fake_advance(&f->h, 1000) < 10);
+        fake_expect(&f->b, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, i);
+        fake_check(f->s2, PAGE(0) + 100 * i, 60, i);
+    }
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_local_full), 0);
+}
+
+static void test_delayed_at_reset(void **state)
+{
+    Fix *f = *state;
+
+    all_late(f, 1000);
+    fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
+    fake_send_inline(&f->a, FIX_WIRE, 2, 8, 2, 0);
+    fake_ring_bell(&f->a);
+    fake_set_reg(&f->h, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
+    assert_int_equal(f->h.timer, INT64_MAX);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_reset), 2);
+    fake_advance(&f->h, 5000);
+    assert_int_equal(f->h.wire->len, 0);
+}
+
+/* Nobody sends while the machine stands still. */
+static void test_delayed_while_paused(void **state)
+{
+    Fix *f = *state;
+
+    all_late(f, 1000);
+    fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
+    fake_ring_bell(&f->a);
+    unetmm_core_pause(&f->h.core, true);
+    fake_advance(&f->h, 5000);
+    assert_int_equal(f->h.wire->len, 0);
+    unetmm_core_pause(&f->h.core, false);
+    fake_run_later(&f->h);
+    assert_int_equal(f->h.wire->len, 1);
 }
 
 static void test_held_at_reset(void **state)
@@ -670,6 +890,7 @@ int main(void)
         fix_test(test_refused),
         fix_test(test_queued),
         fix_test(test_link_down),
+        fix_test(test_wire_in_turn),
         fix_test(test_link_goes_while_blocked),
         fix_test(test_reset_while_queued),
         fix_test(test_answer_inside_send),
@@ -685,6 +906,15 @@ int main(void)
         fix_test(test_reorder_swaps_neighbours),
         fix_test(test_held_while_blocked),
         fix_test(test_held_at_reset),
+        cmocka_unit_test_teardown(test_delay, fix_teardown),
+        fix_test(test_delay_keeps_order),
+        fix_test(test_delay_is_passed_on),
+        fix_test(test_delay_full),
+        fix_test(test_delay_full_local),
+        fix_test(test_delayed_while_blocked),
+        fix_test_with(test_delayed_local_full, slow_short_queue),
+        fix_test(test_delayed_at_reset),
+        fix_test(test_delayed_while_paused),
         fix_test(test_forced_misses),
         fix_test_with(test_forced_evictions, small_tlb),
     };

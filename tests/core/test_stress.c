@@ -283,6 +283,10 @@ static void any_knobs(Stress *s)
     k->force_miss = rnd(s, 2) * rate;
     k->force_evict = rnd(s, 2) * rate;
     k->reorder = rnd(s, 2) * rate;
+    k->delay = rnd(s, 2) * rate;
+    k->fault_delay = rnd(s, 2) * rate;
+    k->fault_refuse = rnd(s, 2) * rate;
+    k->delay_ns = k->fault_delay_ns = 3000;
 }
 
 static void wire_event(Stress *s)

@@ -133,6 +133,15 @@ static void fuzz_open_all(FuzzCard *c)
  * processes' has rights, and is cleared for the next input: a stray is refused
  * like any address that is not there.
  */
+void fuzz_be_lenient(FuzzCard *c)
+{
+    uint64_t first = c->h.next_page + 2 * FAKE_PAGE;
+
+    c->lenient = c->h.lenient = true;
+    c->d.watch = false;
+    fake_rights(&c->h, first, FAKE_RAM_BASE + FAKE_RAM_BYTES - first, FAKE_RW);
+}
+
 static void fuzz_make(FuzzCard *c, uint8_t kind)
 {
     UnetmmParams p;
@@ -148,13 +157,10 @@ static void fuzz_make(FuzzCard *c, uint8_t kind)
     fake_driver_init(&c->d, &c->h);
     fake_driver_start(&c->d);
     fuzz_open_all(c);
-    c->lenient = c->h.lenient = fuzz_target.lenient;
-    c->d.watch = !fuzz_target.lenient;
-    if (c->lenient) {
-        uint64_t first = c->h.next_page + 2 * FAKE_PAGE;
-
-        fake_rights(&c->h, first, FAKE_RAM_BASE + FAKE_RAM_BYTES - first,
-                    FAKE_RW);
+    c->lenient = c->h.lenient = false;
+    c->d.watch = true;
+    if (fuzz_target.lenient) {
+        fuzz_be_lenient(c);
     }
     if (fuzz_target.start) {
         fuzz_target.start(c);
@@ -268,6 +274,9 @@ static void knob_op(FuzzCard *c, FuzzIn *in)
     k->corrupt = which & 8 ? rate : 0;
     k->force_miss = which & 16 ? rate : 0;
     k->force_evict = which & 32 ? rate : 0;
+    k->delay = k->fault_delay = which & 64 ? rate : 0;
+    k->fault_fail = k->fault_refuse = which & 128 ? rate : 0;
+    k->delay_ns = k->fault_delay_ns = 3000;
 }
 
 void fuzz_world_op(FuzzCard *c, FuzzIn *in)

@@ -59,6 +59,9 @@ void fuzz_issue(FuzzCard *c, struct unetmm_cmd cmd);
 void fuzz_rings(FuzzCard *c, uint32_t log2);
 void fuzz_take_all(FuzzCard *c);
 
+/* From now on the driver is hostile, and memory is everybody's. */
+void fuzz_be_lenient(FuzzCard *c);
+
 /* Called by libFuzzer and by replay.c. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -284,8 +284,79 @@ def registers():
     yield "off", "two-ways", write(0x10, 0) + sends + write(0x10, 1) + posts
 
 
+# ---- fuzz-streams.c ---------------------------------------------------------
+
+LOAD, MOVE, ANSWER, SERVED, INVALIDATE, CLOSE = 5, 6, 7, 8, 9, 10
+
+
+def stream_process(endpoint, what, at, n):
+    """what: 0 sends on the card, 2 to the wire, 1 posts."""
+    return bytes([endpoint << 6 | what]) + vaddr(at) + u16(n)
+
+
+def stream_arrives(endpoint, n):
+    return bytes([endpoint << 6 | 4]) + u16(n)
+
+
+def stream_load(*changes):
+    return bytes([LOAD, len(changes)]) + b"".join(changes)
+
+
+def stream_set(at, value):
+    return b"\x83" + u16(at) + b"\x80" + u32(value)
+
+
+def stream_last(n, value):
+    """The n-th value from the end."""
+    return b"\x43" + u16(n) + b"\x80" + u32(value)
+
+
+def stream_world(body):
+    return b"\x0c" + body
+
+
+def streams():
+    """Programs for fuzz-streams.c."""
+    serve = bytes([SERVED])
+    work = (stream_process(1, 1, 0, 8192) + serve + serve +
+            stream_process(0, 0, 100, 6000) + serve +
+            stream_process(0, 2, 4096, 9000) + stream_process(2, 3, 0, 3000) +
+            stream_process(3, 0, 8192, 500))
+    after = (bytes([ANSWER, 0, 0x80, ANSWER, 0, 0x82, SERVED, 1, 1]) +
+             stream_world(time(700)) + stream_arrives(1, 4000) +
+             bytes([INVALIDATE, 1]) + stream_world(time(3000)) +
+             bytes([0x40 | CLOSE, MOVE]) + stream_process(0, 0, 0, 700))
+    for card in ("roomy", "slow", "slow-cramped", "starved", "random"):
+        yield "whole-" + card, card, work + stream_load() + after
+    yield "late", "slow-cramped", (
+        stream_world(knobs(64, 255)) + work + stream_load() + after)
+    yield "held", "random", (
+        stream_world(knobs(4, 255)) + work + stream_load() + after)
+    yield "refused", "roomy", work + stream_load(stream_set(0, 5)) + after
+    yield "short", "slow", (
+        work + stream_load(b"\x87" + u16(900) + b"\x40") + after)
+    yield "longer", "slow", (
+        work + stream_load(b"\x87" + u16(900) + b"\x07") + after)
+    yield "spliced", "slow", (
+        work + stream_load() + after +
+        stream_load(b"\x86" + u16(2000) + u16(9000)) + after)
+    yield "damaged", "slow-tiny", (
+        work + b"".join(stream_load(b"\x02" + u16(at)) + after[:9]
+                        for at in range(100, 1500, 150)) + after)
+    landing = (stream_process(1, 1, 0, 8192) + serve + serve +
+               stream_arrives(1, 6000))
+    yield "landing", "slow", landing + stream_load() + after
+    for value in (1, 4096, 8192):
+        yield f"landing-{value}", "slow", (
+            landing + b"".join(stream_load(stream_last(n, value))
+                               for n in range(2, 14)) + after)
+    yield "last", "slow-cramped", (
+        work + b"".join(stream_load(stream_last(n, 1)) for n in range(2, 14)) +
+        after)
+
+
 TARGETS = {"rings": rings, "frames": frames, "commands": commands,
-           "registers": registers}
+           "registers": registers, "streams": streams}
 
 
 def files():

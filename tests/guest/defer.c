@@ -8,6 +8,7 @@
  */
 #include "guard.h"
 #include "link.h"
+#include "swap.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -332,66 +333,6 @@ static void register_waits(void)
 }
 
 /* ---- Swap -------------------------------------------------------------------------------- */
-
-static bool is_there(const char *path)
-{
-    return access(path, F_OK) == 0;
-}
-
-/* A disk of QEMU's if there is one, since its reads take time; else zram. */
-static void swap_on(void)
-{
-    const char *disk = "/dev/vda";
-    char command[200];
-
-    if (!is_there(disk)) {
-        disk = "/dev/zram0";
-        if (!is_there(disk) && system("modprobe -q zram")) {
-            test_skip("neither a disk nor zram");
-        }
-        if (system("echo 1 >/sys/block/zram0/reset; "
-                   "echo 32M >/sys/block/zram0/disksize")) {
-            test_skip("zram does not take a size");
-        }
-    }
-    snprintf(command, sizeof(command), "mkswap %s >/dev/null && swapon %s",
-             disk, disk);
-    if (system(command)) {
-        test_skip("%s does not become swap", disk);
-    }
-    note("swap on %s", disk);
-}
-
-static void swap_off(void)
-{
-    if (system("swapoff /dev/vda 2>/dev/null || swapoff /dev/zram0")) {
-        FAIL("swapoff");
-    }
-}
-
-static bool swapped(const uint8_t *at)
-{
-    int fd = CHECK_SYS(open("/proc/self/pagemap", O_RDONLY));
-    uint64_t entry;
-
-    CHECK_EQ(pread(fd, &entry, sizeof(entry),
-                   (off_t)((uintptr_t)at / PAGE * sizeof(entry))),
-             sizeof(entry));
-    close(fd);
-    return entry >> 62 & 1;
-}
-
-/* Sends pages to swap; true if all went. */
-static bool page_out(uint8_t *at, unsigned npages)
-{
-    unsigned i, gone = 0;
-
-    CHECK_SYS(madvise(at, npages * PAGE, MADV_PAGEOUT));
-    for (i = 0; i < npages; i++) {
-        gone += swapped(at + i * PAGE);
-    }
-    return gone == npages;
-}
 
 #define SWAP_PAGES      2
 

@@ -25,7 +25,8 @@ struct server {
     struct station station;
     uint8_t *buffers[BUFFERS];
     bool sink;
-    uint64_t count, bad;
+    uint64_t count, bad, doubles;
+    bool seen[SINK_NAMES];
 };
 
 static void post_buffer(struct server *s, uint64_t number)
@@ -74,13 +75,23 @@ static uint64_t frames_in(struct server *s)
     return frames_from_wire(values);
 }
 
+static uint64_t drops(struct server *s)
+{
+    uint64_t values[UNETMM_NUM_COUNTERS];
+
+    CHECK(unetmm_counters(s->station.ctx, UNETMM_SCOPE_CARD, 0, values,
+                          UNETMM_NUM_COUNTERS) > 0);
+    return sum_of_drops(values);
+}
+
 static uint64_t obey(struct server *s, const struct peer_message *order)
 {
     switch (order->op) {
     case PEER_ECHO:
     case PEER_SINK:
         s->sink = order->op == PEER_SINK;
-        s->count = s->bad = 0;
+        s->count = s->bad = s->doubles = 0;
+        memset(s->seen, 0, sizeof(s->seen));
         return 0;
     case PEER_COUNT:
         return s->count;
@@ -88,6 +99,10 @@ static uint64_t obey(struct server *s, const struct peer_message *order)
         return s->bad;
     case PEER_FRAMES_IN:
         return frames_in(s);
+    case PEER_DOUBLES:
+        return s->doubles;
+    case PEER_DROPS:
+        return drops(s);
     case PEER_DIE:
         raise(SIGKILL);
         return 0;
@@ -122,6 +137,10 @@ static void check_message(struct server *s, const uint8_t *data, size_t len)
                       pattern_key(SINK_SEED, number), sizeof(number)) !=
         len - sizeof(number)) {
         s->bad++;
+    }
+    if (number < SINK_NAMES) {
+        s->doubles += s->seen[number];
+        s->seen[number] = true;
     }
 }
 

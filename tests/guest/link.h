@@ -131,6 +131,8 @@ enum peer_op {
     PEER_FRAMES_IN,             /* gets frames_from_wire() of its card */
     PEER_DIE,                   /* kill -9; another takes its place */
     PEER_QUIT,                  /* the program ends */
+    PEER_DOUBLES,               /* ... of those that had come before */
+    PEER_DROPS,                 /* gets sum_of_drops() of its card */
 };
 
 #define PEER_MAGIC      0x6c7463727473656full
@@ -143,8 +145,12 @@ struct peer_message {
     uint64_t number;
 };
 
-/* Seed of the patterns that a sink checks; a message's first 8 bytes name it. */
+/*
+ * Seed of the patterns that a sink checks; a message's first 8 bytes name it.
+ * Names below SINK_NAMES that come twice are counted as doubles.
+ */
 #define SINK_SEED       0x51c4
+#define SINK_NAMES      65536
 
 /* Asks the echo program; false: no answer by then. */
 bool peer_try(struct station *station, enum peer_op op, uint64_t *value,

@@ -4,164 +4,24 @@
  * unplug, while files are open, calls wait and messages are under way.
  */
 #include "ask.h"
+#include "card.h"
 #include "guard.h"
 #include "link.h"
 #include "raw.h"
 #include "traffic.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <libgen.h>
-#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <unistd.h>
-
-/* ---- The card in sysfs ----------------------------------------------------------------- */
-
-static char card[64];           /* 0000:00:01.0 */
-
-/* Returns 0 or -errno. */
-static int write_file(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    int ret = 0;
-
-    if (fd < 0) {
-        return -errno;
-    }
-    if (write(fd, text, strlen(text)) < 0) {
-        ret = -errno;
-    }
-    close(fd);
-    return ret;
-}
-
-static bool is_present(void)
-{
-    return access(UNETMM_DEFAULT_DEVICE, F_OK) == 0;
-}
-
-static bool has_word(const char *path, const char *word)
-{
-    char text[16] = { 0 };
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool same = fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 &&
-                !strncmp(text, word, strlen(word));
-
-    if (fd >= 0) {
-        close(fd);
-    }
-    return same;
-}
-
-/* A test that failed may have left it without a driver, or off the bus. */
-static void revive_card(void)
-{
-    DIR *devices = opendir("/sys/bus/pci/devices");
-    struct dirent *entry;
-    char path[PATH_MAX];
-
-    write_file("/sys/bus/pci/rescan", "1");
-    while (devices && (entry = readdir(devices))) {
-        snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/device",
-                 entry->d_name);
-        if (has_word(path, "0x10f0")) {
-            write_file("/sys/bus/pci/drivers/unetmm/bind", entry->d_name);
-        }
-    }
-    if (devices) {
-        closedir(devices);
-    }
-}
-
-static void find_card(void)
-{
-    char path[PATH_MAX];
-    ssize_t n;
-
-    if (!is_present()) {
-        revive_card();
-    }
-    n = CHECK_SYS(readlink("/sys/class/misc/unetmm0/device", path,
-                           sizeof(path) - 1));
-    path[n] = '\0';
-    snprintf(card, sizeof(card), "%s", basename(path));
-}
-
-static void write_card(const char *file, const char *text)
-{
-    char path[PATH_MAX];
-
-    snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/%s", card, file);
-    CHECK_RET(write_file(path, text), 0);
-}
-
-static bool can_open(void)
-{
-    struct unetmm_ctx *ctx;
-
-    if (unetmm_open(NULL, UNETMM_OBSERVE, &ctx)) {
-        return false;
-    }
-    unetmm_close(ctx);
-    return true;
-}
-
-/* Some messages, in a process: nothing of it stays. */
-static void talk_main(void *argument)
-{
-    uint8_t *at = pages(4);
-    struct link link;
-    unsigned i;
-
-    (void)argument;
-    link_open(&link, NULL, NULL);
-    reach(link.ctx, at, 4 * PAGE, true);
-    for (i = 0; i < 5; i++) {
-        exchange_pattern(&link, at, at + 2 * PAGE, 2 * PAGE, i);
-    }
-    link_close(&link);
-}
-
-static void check_works(void)
-{
-    EVENTUALLY(can_open());
-    end_process(start_process(talk_main, NULL));
-}
 
 /* ---- The module --------------------------------------------------------------------------- */
 
-static int unload(void)
-{
-    return syscall(SYS_delete_module, "unetmm", O_NONBLOCK) ? -errno : 0;
-}
-
-static void load(void)
-{
-    struct utsname name;
-    char path[PATH_MAX];
-    int fd;
-
-    CHECK_SYS(uname(&name));
-    snprintf(path, sizeof(path), "/lib/modules/%s/extra/unetmm.ko",
-             name.release);
-    fd = CHECK_SYS(open(path, O_RDONLY | O_CLOEXEC));
-    CHECK_SYS(syscall(SYS_finit_module, fd, "", 0));
-    close(fd);
-}
-
 static void refuse_unload(const char *why)
 {
-    int ret = unload();
+    int ret = module_unload();
 
     if (ret != -EBUSY && ret != -EWOULDBLOCK) {
         FAIL("unloading with %s: %d %s", why, ret, error_name(ret));
@@ -186,7 +46,7 @@ static void busy(void)
     close(raw.fd);
     refuse_unload("a mapping");
     CHECK_SYS(munmap(map, raw.ep.queue_bytes));
-    check_works();
+    card_check_works();
 }
 
 static void reload(void)
@@ -198,13 +58,13 @@ static void reload(void)
         int ret;
 
         /* Whoever was here last may still be leaving. */
-        while ((ret = unload()) != 0) {
+        while ((ret = module_unload()) != 0) {
             CHECK(ret == -EWOULDBLOCK && now_ns() < end);
             breathe();
         }
-        CHECK(!is_present());
-        load();
-        check_works();
+        CHECK(!card_present());
+        CHECK_RET(module_load(), 0);
+        card_check_works();
     }
 }
 
@@ -275,31 +135,75 @@ static void waiter_end(struct waiter *w)
     CHECK_RET(unetmm_close(w->link.ctx), 0);
 }
 
+/* The same, asleep in a thread of the library that calls handlers. */
+struct handled {
+    struct link link;
+    atomic_int error;
+};
+
+static void ignore(struct unetmm_ep *ep, const struct unetmm_completion *c,
+                   void *arg)
+{
+    (void)ep;
+    (void)c;
+    (void)arg;
+}
+
+static void on_end(struct unetmm_ep *ep, int error, void *arg)
+{
+    (void)ep;
+    atomic_store((atomic_int *)arg, error);
+}
+
+static void handled_start(struct handled *h)
+{
+    struct unetmm_ep_attr attr = default_attr();
+
+    attr.spin_ns = 0;
+    atomic_store(&h->error, 0);
+    link_open(&h->link, NULL, &attr);
+    CHECK_RET(unetmm_set_handler(h->link.rx->ep, UNETMM_EVERY_CHANNEL, ignore,
+                                 NULL), 0);
+    CHECK_RET(unetmm_handlers_start(h->link.rx->ep, on_end, &h->error), 0);
+}
+
+static void handled_end(struct handled *h)
+{
+    EVENTUALLY(atomic_load(&h->error));
+    CHECK_RET(unetmm_handlers_stop(h->link.rx->ep), -EIO);
+    unetmm_ep_destroy(h->link.one.ep);
+    unetmm_ep_destroy(h->link.two.ep);
+    CHECK_RET(unetmm_close(h->link.ctx), 0);
+}
+
 /* Takes the card away with `go`, brings it back with `come`. */
 static void gone_and_back(void (*go)(void), void (*come)(void),
                           unsigned times)
 {
     struct waiter waits, accepts;
+    struct handled handled;
     struct crowd crowd;
     unsigned i;
 
     for (i = 0; i < times; i++) {
         struct raw raw;
 
-        find_card();
+        card_find();
         raw_open(&raw);
         waiter_start(&waits, false);
         waiter_start(&accepts, true);
+        handled_start(&handled);
         crowd_start(&crowd, 2);
         atomic_store(&crowd.state->hard, true);
         go();
         waiter_end(&accepts);
         waiter_end(&waits);
+        handled_end(&handled);
         check_dead_file(&raw);
         /* While files are open the card that comes gets another name. */
         crowd_stop(&crowd);
         come();
-        check_works();
+        card_check_works();
     }
 }
 
@@ -309,13 +213,13 @@ static void nothing(void)
 
 static void do_unbind(void)
 {
-    CHECK_RET(write_file("/sys/bus/pci/drivers/unetmm/unbind", card), 0);
-    CHECK(!is_present());
+    CHECK_RET(card_unbind(), 0);
+    CHECK(!card_present());
 }
 
 static void do_bind(void)
 {
-    CHECK_RET(write_file("/sys/bus/pci/drivers/unetmm/bind", card), 0);
+    CHECK_RET(card_bind(), 0);
 }
 
 static void unbind(void)
@@ -325,7 +229,7 @@ static void unbind(void)
 
 static void do_reset(void)
 {
-    write_card("reset", "1");
+    card_write("reset", "1");
 }
 
 static void function_reset(void)
@@ -335,8 +239,8 @@ static void function_reset(void)
 
 static void do_remove(void)
 {
-    write_card("remove", "1");
-    CHECK(!is_present());
+    card_write("remove", "1");
+    CHECK(!card_present());
 }
 
 static void do_rescan(void)
@@ -352,7 +256,7 @@ static void remove_and_rescan(void)
 static void do_unplug(void)
 {
     ask_host("unplug");
-    EVENTUALLY(!is_present());
+    EVENTUALLY(!card_present());
 }
 
 static void do_plug(void)

@@ -28,6 +28,7 @@
 /* ---- What a process does until it is killed ---------------------------------------- */
 
 static atomic_uint *ready;
+static atomic_int *watcher;     /* the victim's userfaultfd */
 static const uint8_t nobody[6] = { 0x52, 0x54, 0x00, 0xff, 0xfe, 0xfd };
 
 static void post_forever(struct link *l)
@@ -89,19 +90,27 @@ static void probe_forever(struct link *l)
     unetmm_probe(l->ctx, nobody, -1, NULL);
 }
 
-/* Memory that never comes. */
-static uint8_t *never(unsigned npages)
+/* A userfaultfd that watches pages. */
+static int watch(uint8_t *at, unsigned npages)
 {
     struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
     struct uffdio_api api = { .api = UFFD_API };
     int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-    uint8_t *at = pages(npages);
 
     CHECK(fd >= 0);
     CHECK_SYS(ioctl(fd, UFFDIO_API, &api));
     reg.range.start = (uintptr_t)at;
     reg.range.len = npages * PAGE;
     CHECK_SYS(ioctl(fd, UFFDIO_REGISTER, &reg));
+    return fd;
+}
+
+/* Memory that never comes. */
+static uint8_t *never(unsigned npages)
+{
+    uint8_t *at = pages(npages);
+
+    atomic_store(watcher, watch(at, npages));
     return at;
 }
 
@@ -163,6 +172,7 @@ static void create_forever(struct link *l)
 struct victim {
     void (*act)(struct link *link);
     bool ends;                  /* returns from main instead */
+    bool watched;               /* its userfaultfd outlives it */
 };
 
 static void *act_thread(void *argument)
@@ -207,25 +217,40 @@ static unsigned live_endpoints(void)
     return count;
 }
 
-static void kill_in(void (*act)(struct link *link), unsigned times)
+/* Takes over the victim's userfaultfd, and never answers. */
+static int take_watcher(pid_t pid)
 {
-    struct victim victim = { .act = act };
+    int process = (int)CHECK_SYS(syscall(SYS_pidfd_open, pid, 0));
+    int fd = (int)CHECK_SYS(syscall(SYS_pidfd_getfd, process,
+                                    atomic_load(watcher), 0));
+
+    close(process);
+    return fd;
+}
+
+static void kill_in(struct victim victim, unsigned times)
+{
     struct unetmm_ctx *observer;
     struct chance chance;
     struct crowd crowd;
     uint64_t pinned;
     unsigned i, endpoints = live_endpoints();
+    int fd = -1;
     pid_t pid;
 
     chance_init(&chance, 0);
     ready = shared_memory(sizeof(*ready));
+    watcher = shared_memory(sizeof(*watcher));
     CHECK_RET(unetmm_open(NULL, UNETMM_OBSERVE, &observer), 0);
     pinned = driver_counter(observer, UNETMM_D_pinned_now);
     for (i = 0; i < times; i++) {
         atomic_store(ready, 0);
-        victim.ends = i % 4 == 3;
+        victim.ends = i % 4 == 3 && !victim.watched;
         pid = start_process(victim_main, &victim);
         EVENTUALLY(atomic_load(ready));
+        if (victim.watched) {
+            fd = take_watcher(pid);
+        }
         idle_ns(chance_below(&chance, 3000) * NS_PER_US);
         if (!victim.ends) {
             CHECK_SYS(kill(pid, SIGKILL));
@@ -233,6 +258,9 @@ static void kill_in(void (*act)(struct link *link), unsigned times)
         await_process(pid);
         EVENTUALLY(driver_counter(observer, UNETMM_D_pinned_now) <= pinned);
         EVENTUALLY(live_endpoints() == endpoints);
+        if (victim.watched) {
+            close(fd);
+        }
     }
     CHECK_RET(unetmm_close(observer), 0);
     /* What is left works. */
@@ -243,7 +271,7 @@ static void kill_in(void (*act)(struct link *link), unsigned times)
 #define KILL_TEST(name) \
     static void kill_##name(void) \
     { \
-        kill_in(name##_forever, rounds(8)); \
+        kill_in((struct victim) { .act = name##_forever }, rounds(8)); \
     }
 KILL_TEST(post)
 KILL_TEST(flood)
@@ -255,6 +283,66 @@ KILL_TEST(fault)
 KILL_TEST(register)
 KILL_TEST(remap)
 KILL_TEST(create)
+
+/* Who is to bring the pages lives on, and does not. */
+static void kill_watched(void)
+{
+    kill_in((struct victim) { .act = fault_forever, .watched = true },
+            rounds(8));
+}
+
+/* Sends until n posted buffers have come back, filled or not. */
+static void use_buffers(struct link *link, const uint8_t *from, unsigned n)
+{
+    uint64_t end = deadline_in(10);
+    struct unetmm_completion c;
+    unsigned back = 0;
+
+    while (back < n) {
+        CHECK(now_ns() < end);
+        CHECK_EQ(send_status(link->tx, from, PAGE), UNETMM_ST_OK);
+        while (take_now(link->rx, UNETMM_CQE_RECEIVED, &c) ||
+               take_now(link->rx, UNETMM_CQE_BUFFER, &c)) {
+            back++;
+        }
+    }
+}
+
+/*
+ * A userfaultfd is closed while pages that it watches are missed: they come as
+ * if it had never been.  While it is being closed a fault can be neither
+ * served nor refused, which must not hold up anyone.
+ */
+static void watcher_leaves(void)
+{
+    struct unetmm_completion c;
+    struct chance chance;
+    struct link link;
+    uint8_t *at = pages(8);
+    unsigned i, n;
+    int fd;
+
+    chance_init(&chance, 0);
+    link_open(&link, NULL, NULL);
+    reach(link.ctx, at, 8 * PAGE, true);
+    for (i = 0; i < rounds(100); i++) {
+        fd = watch(at, 8);
+        for (n = 0; n < 4; n++) {
+            post(link.rx, at + n * PAGE, PAGE, n);
+            send_pieces(link.tx, &(struct iovec) { at + (n + 4) * PAGE, PAGE },
+                        1, n, 0);
+        }
+        idle_ns(chance_below(&chance, 400) * NS_PER_US);
+        close(fd);
+        for (n = 0; n < 4; n++) {
+            take(link.tx, UNETMM_CQE_SENT, &c);
+            CHECK_EQ(c.status, UNETMM_ST_OK);
+        }
+        use_buffers(&link, at, 4);
+        CHECK_SYS(madvise(at, 8 * PAGE, MADV_DONTNEED));
+    }
+    link_close(&link);
+}
 
 /* Several die at the same moment while others talk. */
 static void kill_many(void)
@@ -423,7 +511,9 @@ static const struct test tests[] = {
     { "kill-accept", kill_accept, TEST_MISS, 0 },
     { "kill-connect", kill_connect, TEST_MISS, 0 },
     { "kill-probe", kill_probe, TEST_MISS, 0 },
-    { "kill-fault", kill_fault, TEST_TLB | TEST_POLICIES, 0 },
+    { "kill-fault", kill_fault, TEST_MISS | TEST_POLICIES, 0 },
+    { "kill-watched", kill_watched, TEST_MISS, 0 },
+    { "watcher-leaves", watcher_leaves, TEST_MISS, 0 },
     { "kill-register", kill_register, TEST_PINNED, 0 },
     { "kill-remap", kill_remap, TEST_MISS, 0 },
     { "kill-create", kill_create, TEST_ALL, 0 },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Two guests and the wire between them: a peer that is killed, a link that goes
- * down, a wire that loses, doubles, reorders and damages.
+ * down, a wire that loses, doubles, reorders, damages and delays.
  */
 #include "ask.h"
 #include "guard.h"
@@ -120,8 +120,10 @@ static void link_down(void)
 
 /* ---- A bad wire ---------------------------------------------------------------------------- */
 
+#define KNOBS 5
+
 struct books {
-    uint64_t out, in, lost, doubled, reordered, corrupted, crc;
+    uint64_t out, in, lost, doubled, reordered, corrupted, delayed;
 };
 
 static uint64_t frames_out(struct link *link, struct books *books)
@@ -134,6 +136,7 @@ static uint64_t frames_out(struct link *link, struct books *books)
     books->doubled = v[UNETMM_C_inj_dup];
     books->reordered = v[UNETMM_C_inj_reorder];
     books->corrupted = v[UNETMM_C_inj_corrupt];
+    books->delayed = v[UNETMM_C_inj_delay];
     books->out = frames_to_wire(v);
     return books->out;
 }
@@ -166,12 +169,12 @@ static void send_numbered(struct link *link, struct chance *chance,
 
 /*
  * What was sent was received, or is counted among what was lost.  `rates` are
- * of loss, doubling, reordering and damage, per million.
+ * of loss, doubling, reordering, damage and delay, per million.
  */
-static void bad_wire(const unsigned rates[4])
+static void bad_wire(const unsigned rates[KNOBS])
 {
-    static const char *const knobs[4] = { "x-loss", "x-dup", "x-reorder",
-                                          "x-corrupt" };
+    static const char *const knobs[KNOBS] = { "x-loss", "x-dup", "x-reorder",
+                                              "x-corrupt", "x-delay" };
     struct books before, after;
     struct chance chance;
     uint8_t *at = pages(2);
@@ -183,36 +186,38 @@ static void bad_wire(const unsigned rates[4])
     ask_host("set x-seed %llu", (unsigned long long)(run.seed & INT64_MAX));
     peer_ask(link.tx, PEER_SINK);
     settle(&link, &before);
-    for (i = 0; i < 4; i++) {
+    for (i = 0; i < KNOBS; i++) {
         ask_host("set %s %u", knobs[i], rates[i]);
     }
     for (i = 0; i < n; i++) {
         send_numbered(&link, &chance, at, i);
     }
-    for (i = 0; i < 4; i++) {
+    for (i = 0; i < KNOBS; i++) {
         ask_host("set %s 0", knobs[i]);
     }
-    /* A frame that was held back goes after a millisecond. */
+    /* A frame that was held back or is late goes after a millisecond. */
     idle_ns(5 * NS_PER_MS * run.slow);
     peer_ask(link.tx, PEER_PING);
     settle(&link, &after);
     good = peer_ask(link.tx, PEER_COUNT);
     note("%llu sent, %llu arrived; %llu lost, %llu doubled, %llu reordered, "
-         "%llu damaged", (unsigned long long)n, (unsigned long long)good,
+         "%llu damaged, %llu late", (unsigned long long)n, (unsigned long long)good,
          (unsigned long long)(after.lost - before.lost),
          (unsigned long long)(after.doubled - before.doubled),
          (unsigned long long)(after.reordered - before.reordered),
-         (unsigned long long)(after.corrupted - before.corrupted));
+         (unsigned long long)(after.corrupted - before.corrupted),
+         (unsigned long long)(after.delayed - before.delayed));
     CHECK_EQ(after.in - before.in, after.out - before.out);
     CHECK_EQ(peer_ask(link.tx, PEER_BAD), 0);
     CHECK(good + after.lost - before.lost + after.corrupted -
           before.corrupted <= n + after.doubled - before.doubled +
           after.corrupted - before.corrupted);
-    for (i = 0; i < 4; i++) {
+    for (i = 0; i < KNOBS; i++) {
         uint64_t count = i == 0 ? after.lost - before.lost :
             i == 1 ? after.doubled - before.doubled :
             i == 2 ? after.reordered - before.reordered :
-            after.corrupted - before.corrupted;
+            i == 3 ? after.corrupted - before.corrupted :
+            after.delayed - before.delayed;
 
         CHECK_EQ(count > 0, rates[i] > 0);
     }
@@ -222,32 +227,37 @@ static void bad_wire(const unsigned rates[4])
 
 static void good_wire(void)
 {
-    bad_wire((unsigned[4]) { 0, 0, 0, 0 });
+    bad_wire((unsigned[KNOBS]) { 0 });
 }
 
 static void loss(void)
 {
-    bad_wire((unsigned[4]) { 100000, 0, 0, 0 });
+    bad_wire((unsigned[KNOBS]) { 100000 });
 }
 
 static void doubling(void)
 {
-    bad_wire((unsigned[4]) { 0, 100000, 0, 0 });
+    bad_wire((unsigned[KNOBS]) { 0, 100000 });
 }
 
 static void reordering(void)
 {
-    bad_wire((unsigned[4]) { 0, 0, 100000, 0 });
+    bad_wire((unsigned[KNOBS]) { 0, 0, 100000 });
 }
 
 static void damage(void)
 {
-    bad_wire((unsigned[4]) { 0, 0, 0, 100000 });
+    bad_wire((unsigned[KNOBS]) { 0, 0, 0, 100000 });
+}
+
+static void delay(void)
+{
+    bad_wire((unsigned[KNOBS]) { 0, 0, 0, 0, 100000 });
 }
 
 static void everything(void)
 {
-    bad_wire((unsigned[4]) { 50000, 50000, 50000, 50000 });
+    bad_wire((unsigned[KNOBS]) { 50000, 50000, 50000, 50000, 50000 });
 }
 
 /* Channels are set up over a wire that loses half of what it is given. */
@@ -280,6 +290,7 @@ static const struct test tests[] = {
     { "doubling", doubling, TEST_ONLY_REMOTE, 60 },
     { "reordering", reordering, TEST_ONLY_REMOTE, 60 },
     { "damage", damage, TEST_ONLY_REMOTE, 60 },
+    { "delay", delay, TEST_ONLY_REMOTE, 60 },
     { "everything", everything, TEST_ONLY_REMOTE, 60 },
     { "connect-over-loss", connect_over_loss, TEST_ONLY_REMOTE, 60 },
 };

@@ -137,14 +137,19 @@ static void move(Machine *from, Machine *to, const char *properties)
     to->card.alloc = &to->alloc;
 }
 
-static void scene_move(Scene *s, Machine *to)
+static void scene_move_with(Scene *s, Machine *to, const char *properties)
 {
-    move(s->m, to, "");
+    move(s->m, to, properties);
     s->m = to;
     for (unsigned i = 0; i < G_N_ELEMENTS(s->eps); i++) {
         s->eps[i].card = &to->card;
     }
     s->src.qts = s->dst.qts = to->qts;
+}
+
+static void scene_move(Scene *s, Machine *to)
+{
+    scene_move_with(s, to, "");
 }
 
 /* ---- A scene in which everything is under way --------------------------- */
@@ -373,6 +378,132 @@ static void test_knobs(void)
     machine_down(&to);
 }
 
+/* What is late goes with the card, and is late there. */
+static void test_late(void)
+{
+    const char *path = "/machine/peripheral/c";
+    struct unetmm_fault miss;
+    Machine from, to;
+    uint32_t taken;
+    Scene s;
+
+    machine_up(&from, ",id=c", "");
+    scene_up(&s, &from);
+    qunetmm_qom_set(from.qts, path, "x-delay-ns", 7000);
+    qunetmm_qom_set(from.qts, path, "x-delay", 1000000);
+    qunetmm_qom_set(from.qts, path, "x-fault-delay-ns", 7000);
+    qunetmm_qom_set(from.qts, path, "x-fault-delay", 1000000);
+    for (unsigned i = 0; i < 3; i++) {
+        qunetmm_send_inline(&s.eps[0], 1, i, "01234567", 8);
+        qunetmm_expect(&s.eps[0], UNETMM_CQE_SENT, UNETMM_ST_OK, i);
+    }
+    qunetmm_send(&s.eps[2], 1, 3, QUNETMM_VA, 500);
+    miss = qunetmm_expect_miss(&from.card, QUNETMM_VA, 1, 0);
+    qunetmm_resolve(&from.card, 3, miss.fault_id, QUNETMM_VA, s.src.addr,
+                    QUNETMM_RW, 1, 78, &taken);
+    g_assert_cmpuint(taken, ==, 1);
+    scene_move_with(&s, &to, ",id=c");
+    g_assert_cmpuint(frames_there(&from), ==, 0);
+    g_assert_cmpuint(frames_there(&to), ==, 0);
+    qunetmm_expect_none(&s.eps[2]);
+    qunetmm_qom_set(to.qts, path, "x-delay", 0);
+    /* The answer, and the page that it was for. */
+    qtest_clock_step(to.qts, 7000);
+    qtest_clock_step(to.qts, PAGE_NS);
+    qunetmm_expect(&s.eps[2], UNETMM_CQE_SENT, UNETMM_ST_OK, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        expect_frame(&to, (const uint8_t *)"01234567", 8);
+    }
+    expect_frame(&to, s.src.model + UNETMM_PAGE_BYTES, 500);
+    g_assert_cmpuint(frames_there(&to), ==, 0);
+    g_assert_cmpuint(qunetmm_counter(&to.card, UNETMM_C_inj_delay), ==, 3);
+    g_assert_cmpuint(qunetmm_counter(&to.card, UNETMM_C_inj_fault_late), ==,
+                     1);
+    scene_down(&s);
+    machine_down(&from);
+    machine_down(&to);
+}
+
+/* ---- Snapshots ---------------------------------------------------------- */
+
+/* Waits for the end of a job that has just been started; it must be good. */
+static void job_done(Machine *m, const char *id)
+{
+    QDict *jobs, *job;
+    bool concluded = false;
+
+    while (!concluded) {
+        QDict *event = qtest_qmp_eventwait_ref(m->qts, "JOB_STATUS_CHANGE");
+        QDict *data = qdict_get_qdict(event, "data");
+
+        concluded = !strcmp(qdict_get_str(data, "id"), id) &&
+                    !strcmp(qdict_get_str(data, "status"), "concluded");
+        qobject_unref(event);
+    }
+    jobs = qtest_qmp(m->qts, "{ 'execute': 'query-jobs' }");
+    job = qobject_to(QDict, qlist_peek(qdict_get_qlist(jobs, "return")));
+    g_assert_cmpstr(qdict_get_try_str(job, "error"), ==, NULL);
+    qobject_unref(jobs);
+    qtest_qmp_assert_success(m->qts, "{ 'execute': 'job-dismiss', "
+                             "'arguments': { 'id': %s } }", id);
+}
+
+/* A disk of no use but that snapshots can be kept in it. */
+static void snapshot_disk(Machine *m, const char *path)
+{
+    qtest_qmp_assert_success(
+        m->qts, "{ 'execute': 'blockdev-add', 'arguments': "
+        "{ 'driver': 'file', 'node-name': 'image', 'filename': %s } }", path);
+    qtest_qmp_assert_success(
+        m->qts, "{ 'execute': 'blockdev-create', 'arguments': "
+        "{ 'job-id': 'make', 'options': { 'driver': 'qcow2', "
+        "'file': 'image', 'size': 1048576 } } }");
+    job_done(m, "make");
+    qtest_qmp_assert_success(
+        m->qts, "{ 'execute': 'blockdev-add', 'arguments': "
+        "{ 'driver': 'qcow2', 'node-name': 'disk', 'file': 'image' } }");
+}
+
+static void snapshot(Machine *m, const char *what)
+{
+    qtest_qmp_assert_success(
+        m->qts, "{ 'execute': %s, 'arguments': { 'job-id': 'snap', "
+        "'tag': 'busy', 'vmstate': 'disk', 'devices': [ 'disk' ] } }", what);
+    job_done(m, "snap");
+}
+
+/* savevm and loadvm: the same machine goes back to where it was, twice. */
+static void test_snapshot(void)
+{
+    g_autofree char *path = NULL;
+    int fd = g_file_open_tmp("unetmm-disk.XXXXXX", &path, NULL);
+    Machine m;
+    QUnetmm card;
+    Scene s, then;
+
+    g_assert_cmpint(fd, >=, 0);
+    close(fd);
+    machine_up(&m, "", "");
+    snapshot_disk(&m, path);
+    scene_up(&s, &m);
+    scene_busy(&s);
+    /* What the driver knew at that moment. */
+    then = s;
+    card = m.card;
+    snapshot(&m, "snapshot-save");
+    scene_finish(&s);
+    for (unsigned i = 0; i < 2; i++) {
+        snapshot(&m, "snapshot-load");
+        s = then;
+        m.card = card;
+        scene_finish(&s);
+        scene_woken(&s);
+    }
+    scene_down(&s);
+    machine_down(&m);
+    unlink(path);
+}
+
 static void expect_refused(const char *path, const char *properties,
                            const char *sentence)
 {
@@ -448,6 +579,8 @@ int main(int argc, char **argv)
     qtest_add_func("/unetmm/migrate/busy", test_busy);
     qtest_add_func("/unetmm/migrate/wire-full", test_wire_full);
     qtest_add_func("/unetmm/migrate/knobs", test_knobs);
+    qtest_add_func("/unetmm/migrate/late", test_late);
+    qtest_add_func("/unetmm/migrate/snapshot", test_snapshot);
     qtest_add_func("/unetmm/migrate/mismatch", test_mismatch);
     qtest_add_func("/unetmm/migrate/damaged", test_damaged);
     return g_test_run();

@@ -867,6 +867,28 @@ static void test_knobs(void)
     machine_down(&m);
 }
 
+/* Late, but in order, and no later than was said. */
+static void test_knob_delay(void)
+{
+    Machine m;
+
+    wire_up(&m, ",x-delay=1000000");
+    g_assert_cmpuint(qunetmm_qom_u64(m.qts, PATH_A, "x-delay-ns", NULL), ==,
+                     1000000);
+    qunetmm_qom_set(m.qts, PATH_A, "x-delay-ns", 5000);
+    send_numbers(&m, 1, 3);
+    g_assert_true(wire_idle(&m));
+    qtest_clock_step(m.qts, 5000);
+    expect_number(&m, 1);
+    expect_number(&m, 2);
+    expect_number(&m, 3);
+    g_assert_cmpuint(qunetmm_counter(&m.a.u, UNETMM_C_inj_delay), ==, 3);
+    qunetmm_qom_set(m.qts, PATH_A, "x-delay", 0);
+    send_numbers(&m, 4, 4);
+    expect_number(&m, 4);
+    machine_down(&m);
+}
+
 /* The same seed gives the same run. */
 static void test_seed(void)
 {
@@ -1172,7 +1194,10 @@ static void test_option_errors(void)
         "budget-bytes=65535", "budget-bytes=1073741825",
         "x-dma-page-ns=1000000001", "mac=01:00:00:00:00:01", "x-loss=1000001",
         "x-dup=1000001", "x-reorder=1000001", "x-corrupt=1000001",
-        "x-force-miss=1000001", "x-force-evict=1000001", "x-seed=many",
+        "x-force-miss=1000001", "x-force-evict=1000001", "x-delay=1000001",
+        "x-delay-ns=1000000001", "x-fault-delay=1000001",
+        "x-fault-delay-ns=1000000001", "x-fault-fail=1000001",
+        "x-fault-refuse=1000001", "x-seed=many",
         "endpoints=-1", "endpoints=4294967298", "mac=none", "netdev=none",
         "no-such-property=1",
     };
@@ -1233,7 +1258,9 @@ static void test_help(void)
         "cache-entries", "pretranslate", "fault-batch", "max-faults",
         "user-mtu", "local-queue", "budget-descriptors", "budget-bytes",
         "x-dma-page-ns", "x-loss", "x-dup", "x-reorder", "x-corrupt",
-        "x-force-miss", "x-force-evict", "x-seed", "counters", "tlb",
+        "x-force-miss", "x-force-evict", "x-delay", "x-delay-ns",
+        "x-fault-delay", "x-fault-delay-ns", "x-fault-fail", "x-fault-refuse",
+        "x-seed", "counters", "tlb",
         "active-endpoints",
     };
     g_autofree char *out = NULL, *err = NULL;
@@ -1274,6 +1301,7 @@ int main(int argc, char **argv)
     qtest_add_func("/unetmm/wire/link", test_link);
     qtest_add_func("/unetmm/wire/netdev-del", test_netdev_del);
     qtest_add_func("/unetmm/knobs/all", test_knobs);
+    qtest_add_func("/unetmm/knobs/delay", test_knob_delay);
     qtest_add_func("/unetmm/knobs/seed", test_seed);
     qtest_add_func("/unetmm/monitor/qom", test_qom);
     qtest_add_func("/unetmm/monitor/info", test_info);

@@ -763,6 +763,73 @@ static void test_force(void *obj, void *data, QGuestAllocator *alloc)
     rig_down(&r);
 }
 
+/* ---- Answers that are late, fail, or are refused on request ------------- */
+
+static void test_answer_late(void *obj, void *data, QGuestAllocator *alloc)
+{
+    struct unetmm_fault f;
+    Rig r;
+
+    rig_up(&r, obj, UNETMM_POLICY_SKIP);
+    qunetmm_qom_set(r.qts, PATH, "x-fault-delay-ns", 5000);
+    qunetmm_qom_set(r.qts, PATH, "x-fault-delay", 1000000);
+    qunetmm_send(&r.tx, CHANNEL, 1, va(0), 64);
+    f = qunetmm_expect_miss(r.c, va(0), 1, 0);
+    give(&r, 1, f.fault_id, 0, &r.src, 1);
+    g_assert_cmpuint(tlb_used(&r), ==, 1);
+    qunetmm_expect_none(&r.tx);
+    qtest_clock_step(r.qts, 5000);
+    expect_sent(&r, UNETMM_ST_OK, 1);
+    g_assert_cmpuint(qunetmm_counter(r.c, UNETMM_C_inj_fault_late), ==, 1);
+    /* The next test may be given the same machine. */
+    qunetmm_qom_set(r.qts, PATH, "x-fault-delay", 0);
+    rig_down(&r);
+}
+
+static void test_answer_fails(void *obj, void *data, QGuestAllocator *alloc)
+{
+    struct unetmm_fault f;
+    uint32_t taken = 9;
+    Rig r;
+
+    rig_up(&r, obj, UNETMM_POLICY_SKIP);
+    qunetmm_qom_set(r.qts, PATH, "x-fault-fail", 1000000);
+    qunetmm_send(&r.tx, CHANNEL, 1, va(0), 64);
+    f = qunetmm_expect_miss(r.c, va(0), 1, 0);
+    g_assert_cmpuint(qunetmm_resolve(r.c, 1, f.fault_id, va(0), r.src.addr,
+                                     QUNETMM_RW, 1, 5, &taken), ==,
+                     UNETMM_CS_PARTIAL);
+    g_assert_cmpuint(taken, ==, 0);
+    g_assert_cmpuint(tlb_used(&r), ==, 0);
+    expect_sent(&r, UNETMM_ST_LIMIT, 1);
+    g_assert_cmpuint(qunetmm_counter(r.c, UNETMM_C_inj_fault_fail), ==, 1);
+    qunetmm_qom_set(r.qts, PATH, "x-fault-fail", 0);
+    rig_down(&r);
+}
+
+static void test_answer_refused(void *obj, void *data, QGuestAllocator *alloc)
+{
+    struct unetmm_fault f;
+    uint32_t taken = 9;
+    Rig r;
+
+    rig_up(&r, obj, UNETMM_POLICY_SKIP);
+    qunetmm_qom_set(r.qts, PATH, "x-fault-refuse", 1000000);
+    qunetmm_send(&r.tx, CHANNEL, 1, va(0), 2 * QUNETMM_PAGE);
+    f = qunetmm_expect_miss(r.c, va(0), 2, 0);
+    g_assert_cmpuint(qunetmm_resolve(r.c, 1, f.fault_id, va(0), r.src.addr,
+                                     QUNETMM_RW, 2, 5, &taken), ==,
+                     UNETMM_CS_PARTIAL);
+    g_assert_cmpuint(taken, <, 2);
+    g_assert_cmpuint(tlb_used(&r), ==, taken);
+    qunetmm_qom_set(r.qts, PATH, "x-fault-refuse", 0);
+    f = qunetmm_expect_miss(r.c, va(taken), 2 - taken, 0);
+    give(&r, 1, f.fault_id, taken, &r.src, 2 - taken);
+    expect_sent(&r, UNETMM_ST_OK, 1);
+    g_assert_cmpuint(qunetmm_counter(r.c, UNETMM_C_inj_fault_refuse), ==, 1);
+    rig_down(&r);
+}
+
 static void unetmm_register_tlb_tests(void)
 {
     QOSGraphTestOptions plain = { };
@@ -820,6 +887,9 @@ static void unetmm_register_tlb_tests(void)
     qos_add_test("max-faults", "unetmm", test_max_faults, &one);
     qos_add_test("force-miss", "unetmm", test_force, &miss);
     qos_add_test("force-evict", "unetmm", test_force, &evict);
+    qos_add_test("answer-late", "unetmm", test_answer_late, &plain);
+    qos_add_test("answer-fails", "unetmm", test_answer_fails, &plain);
+    qos_add_test("answer-refused", "unetmm", test_answer_refused, &plain);
 }
 
 libqos_init(unetmm_register_tlb_tests);

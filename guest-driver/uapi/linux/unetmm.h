@@ -24,7 +24,7 @@
  *   EPERM       another process's file, or a right is missing
  *   ENOENT      no such endpoint, channel, registration
  *   ENODEV      the card is gone or was reset
- *   EFAULT      the memory of the argument cannot be used
+ *   EFAULT      the memory of the argument cannot be used: nothing was done
  *   EINTR       a signal came; call again (deadlines are absolute)
  */
 #ifndef _UAPI_LINUX_UNETMM_H
@@ -88,7 +88,8 @@ struct unetmm_info {
  * @flags: zero
  * @id: out: the space's number on the card
  *
- * EBUSY: the file has a space already.  ENOSPC: the card has no more.
+ * EBUSY: the file has a space already.  ENOSPC: the card has no more.  EFAULT: the
+ * file may have its space all the same; close it.
  */
 struct unetmm_space {
 	__u32 size;
@@ -290,6 +291,8 @@ struct unetmm_counters {
  * never waits for a page that is not resident: the card asks for that.  To be
  * called also when the card's state has UNETMM_EP_CQ_BLOCKED.
  *
+ * EINVAL: a free buffer has UNETMM_FQE_F_ZERO and may not.  It and those behind it
+ * are not taken, all else is; its descriptor or the producer has to be changed.
  * EOPNOTSUPP: the space's source is not ktlb.
  */
 struct unetmm_post {
@@ -332,7 +335,8 @@ struct unetmm_post {
 	X(ktlb_hits, "pages that the driver's TLB had") \
 	X(ktlb_victim_hits, "of its victims: pages found there") \
 	X(ktlb_misses, "pages that entered it") \
-	X(ktlb_evictions, "pages that it gave up")
+	X(ktlb_evictions, "pages that it gave up") \
+	X(zero_maps, "absent pages mapped anew, as zeros, not paged in")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {

@@ -35,6 +35,12 @@ static UnetmmState *unetmm_of(void *host)
     return host;
 }
 
+/* Not by QOM's cast: its check would cost more than a small DMA. */
+static PCIDevice *pci_of(void *host)
+{
+    return &unetmm_of(host)->parent_obj;
+}
+
 /*
  * `memory`: RAM only, so that a DMA never lands in a BAR, our own or
  * another's, whatever address the guest or a peer makes us use.
@@ -46,7 +52,7 @@ static MemTxAttrs unetmm_attrs(PCIDevice *pdev)
 
 static bool host_mem_read(void *host, uint64_t addr, void *buf, size_t bytes)
 {
-    PCIDevice *pdev = PCI_DEVICE(unetmm_of(host));
+    PCIDevice *pdev = pci_of(host);
 
     return address_space_read(pci_get_address_space(pdev), addr,
                               unetmm_attrs(pdev), buf, bytes) == MEMTX_OK;
@@ -55,7 +61,7 @@ static bool host_mem_read(void *host, uint64_t addr, void *buf, size_t bytes)
 static bool host_mem_write(void *host, uint64_t addr, const void *buf,
                            size_t bytes)
 {
-    PCIDevice *pdev = PCI_DEVICE(unetmm_of(host));
+    PCIDevice *pdev = pci_of(host);
 
     return address_space_write(pci_get_address_space(pdev), addr,
                                unetmm_attrs(pdev), buf, bytes) == MEMTX_OK;
@@ -73,7 +79,7 @@ static bool host_mem_store32(void *host, uint64_t addr, uint32_t value)
 
 static void host_interrupt(void *host, unsigned vector)
 {
-    PCIDevice *pdev = PCI_DEVICE(unetmm_of(host));
+    PCIDevice *pdev = pci_of(host);
 
     if (msix_enabled(pdev)) {
         msix_notify(pdev, vector);
@@ -367,6 +373,11 @@ static void unetmm_reset_hold(Object *obj, ResetType type)
     unetmm_stop(s);
 }
 
+static void unetmm_instance_init(Object *obj)
+{
+    unetmm_knobs_init(&UNETMM(obj)->knobs);
+}
+
 static void unetmm_class_init(ObjectClass *class, void *data)
 {
     DeviceClass *dc = DEVICE_CLASS(class);
@@ -392,6 +403,7 @@ static const TypeInfo unetmm_types[] = {
         .name = TYPE_UNETMM,
         .parent = TYPE_PCI_DEVICE,
         .instance_size = sizeof(UnetmmState),
+        .instance_init = unetmm_instance_init,
         .class_init = unetmm_class_init,
         .interfaces = (InterfaceInfo[]) {
             { INTERFACE_PCIE_DEVICE },

@@ -100,6 +100,7 @@ void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
     core->wanted = g_new0(uint16_t, params->endpoints * UNETMM_EP_MISSES);
     core->in_flight = g_new0(uint16_t, params->endpoints * UNETMM_EP_MISSES);
     core->ready = g_new0(uint16_t, params->endpoints);
+    core->tell = g_new0(uint16_t, params->endpoints);
     core->rx.pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
     unetmm_rel_init(core);
     unetmm_port_init(core);
@@ -123,6 +124,7 @@ void unetmm_core_free(UnetmmCore *core)
     g_clear_pointer(&core->wanted, g_free);
     g_clear_pointer(&core->in_flight, g_free);
     g_clear_pointer(&core->ready, g_free);
+    g_clear_pointer(&core->tell, g_free);
     g_clear_pointer(&core->rx.pages, g_free);
 }
 
@@ -132,7 +134,8 @@ static void reset_endpoints(UnetmmCore *core)
         UnetmmEp *ep = &core->eps[i];
         uint32_t generation = ep->generation;
 
-        ep->queued = false;     /* the list is emptied below */
+        /* The lists are emptied below. */
+        ep->queued = ep->telling = false;
         if (!ep->live) {
             continue;
         }
@@ -149,12 +152,15 @@ static void reset_endpoints(UnetmmCore *core)
     for (uint32_t i = 0; i < core->params.endpoints * UNETMM_EP_MISSES; i++) {
         core->misses[i].state = UNETMM_MISS_NONE;
         core->misses[i].queued = false;
+        core->misses[i].late = false;
         core->misses[i].generation++;
     }
     core->wanted_first = core->wanted_used = 0;
     core->in_flight_used = core->misses_asked = 0;
     core->misses_joined = core->misses_refused = core->closing = 0;
-    core->notify_wanted = core->notify_cursor = 0;
+    core->misses_late = 0;
+    core->tell_first = core->tell_used = 0;
+    core->wire_turn = 0;
     core->ready_first = core->ready_used = 0;
 }
 
@@ -215,6 +221,12 @@ uint32_t unetmm_random(UnetmmCore *core)
     core->random ^= core->random << 25;
     core->random ^= core->random >> 27;
     return core->random * 0x2545f4914f6cdd1dull >> 32;
+}
+
+/* For what comes late: anything up to the limit, which 0 makes at once. */
+int64_t unetmm_some_time(UnetmmCore *core, uint32_t most_ns)
+{
+    return most_ns ? 1 + unetmm_random(core) % most_ns : 0;
 }
 
 /* Does something of this rate (parts per million) happen now? */

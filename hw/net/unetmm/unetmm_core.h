@@ -23,11 +23,14 @@
 #define UNETMM_MAX_BUF_PAGES    1024    /* of a free buffer */
 #define UNETMM_HEAD_ASKS        4       /* of the first head in one activity */
 #define UNETMM_HOLD_NS          1000000 /* x-reorder: at most so long */
+#define UNETMM_MAX_DELAYED      64      /* x-delay: frames at a time */
+#define UNETMM_MAX_LATE_NS      1000000000 /* x-delay-ns, x-fault-delay-ns */
 #define UNETMM_MAX_RELIABLE     4096    /* channels of the card */
 #define UNETMM_MAX_KEPT         4096    /* packets before their turn */
 /* An endpoint's misses: its send, its heads, its buffers in use. */
 #define UNETMM_MISS_CLAIMED     (1 + UNETMM_MAX_HEADS)
 #define UNETMM_EP_MISSES        (2 + UNETMM_MAX_HEADS)
+#define UNETMM_NO_EP            UINT16_MAX
 #define UNETMM_NUM_SOURCES      4
 #define UNETMM_NUM_POLICIES     2
 
@@ -67,6 +70,12 @@ typedef struct UnetmmKnobs {
     uint32_t corrupt;
     uint32_t force_miss;
     uint32_t force_evict;
+    uint32_t delay;
+    uint32_t delay_ns;          /* at most; so is the next */
+    uint32_t fault_delay;
+    uint32_t fault_delay_ns;
+    uint32_t fault_fail;
+    uint32_t fault_refuse;
     uint64_t seed;
 } UnetmmKnobs;
 
@@ -97,7 +106,8 @@ typedef struct UnetmmSpace {
     const UnetmmSourceOps *source;
     uint8_t levels;
     uint64_t table;
-    uint32_t endpoints;         /* that use it */
+    uint32_t endpoints;         /* that use it, by number, from ... */
+    uint16_t first_ep;          /* ... here on, by next_in_space */
 } UnetmmSpace;
 
 typedef enum UnetmmXlat {
@@ -175,11 +185,15 @@ typedef enum UnetmmMissState {
 typedef struct UnetmmMiss {
     UnetmmMissState state;
     bool write;
+    bool zero;                  /* the old contents need not be kept */
     bool queued;                /* in core->wanted, whatever its state */
     uint16_t generation;        /* makes fault ids of old misses stale */
     uint16_t leader;            /* JOINED: number of the miss in flight */
     uint32_t npages;
     uint64_t vpn;
+    bool late;                  /* x-fault-delay: answered, but not yet told */
+    uint8_t late_reply, late_status;
+    int64_t due_ns;
 } UnetmmMiss;
 
 /* ---- Endpoints ---------------------------------------------------------- */
@@ -237,6 +251,7 @@ typedef enum UnetmmHeadState {
 typedef struct UnetmmHead {
     UnetmmHeadState state;
     uint8_t status;
+    bool zero;                  /* UNETMM_FQE_F_ZERO */
     uint32_t asked_in;          /* activity in which it was asked last ... */
     uint32_t asks;              /* ... and how often in that one */
     uint32_t len;
@@ -296,6 +311,7 @@ struct UnetmmEp {
     bool queued;                /* in the list of endpoints to serve */
     bool notify_cq;             /* a notification has to be written */
     bool notify_error;
+    bool telling;               /* in the list of those to be notified */
     bool publish;               /* the card's index words have changed */
     bool landing;               /* a message is landing in the first head */
     uint32_t state_shown;       /* UNETMM_EP_* as last published */
@@ -303,6 +319,7 @@ struct UnetmmEp {
     uint8_t fail_status;
     uint16_t id;
     uint16_t space;
+    uint16_t next_in_space;     /* UNETMM_NO_EP: the last */
     uint16_t close_tag;
     uint32_t generation;
     const UnetmmPolicyOps *policy;
@@ -355,6 +372,13 @@ typedef struct UnetmmLanding {
     int64_t deadline_ns;
 } UnetmmLanding;
 
+/* x-delay: a frame and the moment at which it goes. */
+typedef struct UnetmmDelayed {
+    uint8_t *frame;
+    uint32_t bytes;
+    int64_t due_ns;
+} UnetmmDelayed;
+
 typedef struct UnetmmPort {
     bool link;
     bool busy;                  /* the net layer owns a frame */
@@ -365,6 +389,8 @@ typedef struct UnetmmPort {
     uint8_t *held;              /* x-reorder: goes after the next frame */
     uint32_t held_bytes;
     int64_t held_until_ns;
+    UnetmmDelayed delayed[UNETMM_MAX_DELAYED];  /* circular, in order */
+    uint32_t delayed_first, delayed_used;
     GPtrArray *pool;            /* frame buffers, UNETMM_MAX_FRAME each */
 } UnetmmPort;
 
@@ -399,10 +425,12 @@ struct UnetmmCore {
     uint32_t wanted_first, wanted_used;
     uint32_t misses_joined;
     uint32_t misses_refused;
+    uint32_t misses_late;
     bool evict_waits;           /* an entry could not leave: ring full */
     uint32_t closing;           /* endpoints that will need a completion */
-    uint32_t notify_wanted;
-    uint32_t notify_cursor;
+    uint16_t *tell;             /* circular list of endpoints to notify */
+    uint32_t tell_first, tell_used;
+    uint32_t wire_turn;         /* who is looked at first for the wire */
 
     uint16_t *ready;            /* circular list of endpoints to serve */
     uint32_t ready_first, ready_used;
@@ -495,6 +523,7 @@ static inline void unetmm_mac_from_u64(uint8_t *mac, uint64_t v)
 /* unetmm_core.c */
 uint32_t unetmm_random(UnetmmCore *core);
 bool unetmm_chance(UnetmmCore *core, uint32_t ppm);
+int64_t unetmm_some_time(UnetmmCore *core, uint32_t most_ns);
 void unetmm_core_fatal(UnetmmCore *core);
 
 /* unetmm_dma.c: the only caller of the host's memory operations */
@@ -533,6 +562,9 @@ uint8_t unetmm_space_create(UnetmmCore *core, uint16_t id,
                             const struct unetmm_cmd_space *cmd);
 uint8_t unetmm_space_destroy(UnetmmCore *core, uint16_t id);
 void unetmm_space_drop(UnetmmCore *core, uint16_t id);
+/* An endpoint is, or is no longer, among those of its space. */
+void unetmm_space_join(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_space_part(UnetmmCore *core, UnetmmEp *ep);
 UnetmmXlat unetmm_space_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                                bool write, UnetmmPage *page);
 void unetmm_page_hold(const UnetmmPage *page);
@@ -542,6 +574,7 @@ void unetmm_page_release(UnetmmCore *core, const UnetmmPage *page);
 void unetmm_page_move(const UnetmmPage *page, bool start);
 bool unetmm_page_gone(const UnetmmPage *page);
 void unetmm_page_dirty(const UnetmmPage *page);
+void unetmm_page_head(const UnetmmPage *page);
 void unetmm_invalidate(UnetmmCore *core);
 bool unetmm_invalidate_busy(UnetmmCore *core);
 uint64_t unetmm_pte_pages(uint64_t addr, uint64_t len);
@@ -549,10 +582,12 @@ uint64_t unetmm_pte_pages(uint64_t addr, uint64_t len);
 /* unetmm_fault.c */
 bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry);
 void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
-                      uint64_t vpn, uint32_t npages, bool write);
+                      uint64_t vpn, uint32_t npages, bool write, bool zero);
 void unetmm_miss_cancel(UnetmmCore *core, UnetmmEp *ep, unsigned number);
 void unetmm_miss_room(UnetmmCore *core);
 void unetmm_miss_flush(UnetmmCore *core);
+int64_t unetmm_miss_deadline(const UnetmmCore *core);
+void unetmm_miss_due(UnetmmCore *core);
 uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
                            const struct unetmm_cmd_reply *reply,
                            uint32_t *taken);
@@ -621,6 +656,8 @@ void unetmm_rel_timer(UnetmmCore *core, int64_t now);
 /* unetmm_head.c: the pre-translated heads of the free queues */
 void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep);
 UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n);
+bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
+                          uint32_t len);
 void unetmm_head_check(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head);
 bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                        UnetmmPage *pages, uint32_t *npages);
@@ -639,8 +676,11 @@ void unetmm_send_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
                         uint8_t status);
 void unetmm_send_abort(UnetmmCore *core, UnetmmEp *ep);
 void unetmm_send_landed(UnetmmCore *core, UnetmmEp *ep);
-/* Is there room for a frame?  If not, the endpoint's sends wait for it. */
-bool unetmm_send_room(UnetmmCore *core, UnetmmEp *ep, bool local);
+/*
+ * Is there room for a frame to this address, its first bytes?  If not, the
+ * endpoint's sends wait for it.
+ */
+bool unetmm_send_room(UnetmmCore *core, UnetmmEp *ep, const uint8_t *to);
 
 /* unetmm_recv.c */
 void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes);
@@ -676,12 +716,23 @@ void unetmm_port_reset(UnetmmCore *core);
 uint8_t *unetmm_port_buffer(UnetmmCore *core);
 void unetmm_port_release(UnetmmCore *core, uint8_t *frame);
 bool unetmm_port_ready(const UnetmmCore *core);
+/* Has this frame's way out room now: the wire, or the card's own queue? */
+bool unetmm_port_open(const UnetmmCore *core, const uint8_t *frame);
+/* Takes the frame: where it belongs, without more ado. */
+UnetmmSent unetmm_port_emit(UnetmmCore *core, uint8_t *frame, uint32_t bytes);
 /* Takes the frame; it must have come from unetmm_port_buffer(). */
 UnetmmSent unetmm_port_transmit(UnetmmCore *core, uint8_t *frame,
                                 uint32_t bytes);
 bool unetmm_port_local(const UnetmmCore *core, const uint8_t *frame);
 void unetmm_port_drain(UnetmmCore *core);
 void unetmm_port_flush_held(UnetmmCore *core, bool due);
+
+/* unetmm_delay.c */
+bool unetmm_delay_room(const UnetmmCore *core);
+bool unetmm_delay_take(UnetmmCore *core, uint8_t *frame, uint32_t bytes);
+int64_t unetmm_delay_deadline(const UnetmmCore *core);
+void unetmm_delay_flush(UnetmmCore *core);
+void unetmm_delay_reset(UnetmmCore *core);
 
 /* unetmm_engine.c */
 /* Enabled, not fatal, and no reset to come first. */

@@ -42,16 +42,19 @@ static UnetmmEp *engine_pop(UnetmmCore *core)
 
 /*
  * The wire or the local queue has room: who waited for it goes on.  This is
- * called for each frame, so it looks at the endpoints only if one waits.
+ * called for each frame, so it looks at the endpoints only if one waits.  There
+ * may be room for one frame only: whoever sent the last one comes last.
  */
 void unetmm_engine_wire_room(UnetmmCore *core)
 {
+    uint32_t n = core->params.endpoints;
+
     if (!core->port.wanted) {
         return;
     }
     core->port.wanted = false;
-    for (uint32_t i = 0; i < core->params.endpoints; i++) {
-        UnetmmEp *ep = &core->eps[i];
+    for (uint32_t i = 0; i < n; i++) {
+        UnetmmEp *ep = &core->eps[(core->wire_turn + i) % n];
 
         if (ep->live && ep->tx.blocked_on == UNETMM_BLOCKED_WIRE) {
             ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
@@ -146,6 +149,8 @@ static int64_t engine_deadline(const UnetmmCore *core)
     if (core->rx.active) {
         when = MIN(when, core->rx.deadline_ns);
     }
+    when = MIN(when, unetmm_delay_deadline(core));
+    when = MIN(when, unetmm_miss_deadline(core));
     for (uint32_t i = 0; core->params.dma_page_ns &&
          i < core->params.endpoints; i++) {
         const UnetmmEp *ep = &core->eps[i];
@@ -178,12 +183,19 @@ void unetmm_leave(UnetmmCore *core)
         core->depth--;
         return;
     }
+    if (!core->reset_wanted) {
+        unetmm_delay_flush(core);
+        unetmm_miss_due(core);
+    }
     engine_work(core);
     if (core->reset_wanted) {
         core->reset_wanted = false;
         unetmm_engine_reset(core);
     }
     unetmm_irq_flush(core);
+    /* The address of an interrupt is the guest's choice: it may be ours. */
+    core->again |= core->reset_wanted ||
+                   (core->ready_used && unetmm_engine_may_run(core));
     engine_set_timer(core);
     if (core->again) {
         core->again = false;

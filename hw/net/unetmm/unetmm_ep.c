@@ -42,7 +42,7 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
                         const struct unetmm_cmd_ep *cmd)
 {
     uint32_t generation;
-    bool queued;
+    bool queued, telling;
     UnetmmEp *ep;
 
     if (id >= core->params.endpoints || space >= core->params.spaces ||
@@ -59,9 +59,12 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
         return UNETMM_CS_BAD_ARG;
     }
     generation = ep->generation;
-    queued = ep->queued;        /* the list may still have the old one */
+    /* The lists may still have the old one. */
+    queued = ep->queued;
+    telling = ep->telling;
     memset(ep, 0, sizeof(*ep));
     ep->queued = queued;
+    ep->telling = telling;
     ep->live = true;
     ep->id = id;
     ep->space = space;
@@ -78,7 +81,7 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     ep->cq_log2 = cmd->cq_log2;
     ep->max_heads = cmd->pretranslate ?: core->params.pretranslate;
     ep->channels = g_new0(UnetmmChannel, core->params.channels);
-    core->spaces[space].endpoints++;
+    unetmm_space_join(core, ep);
     trace_unetmm_ep_create(id, space, ep->policy->name);
     return UNETMM_CS_OK;
 }
@@ -97,15 +100,11 @@ uint8_t unetmm_ep_create(UnetmmCore *core, uint16_t id, uint16_t space,
 
 static void ep_finish(UnetmmCore *core, UnetmmEp *ep)
 {
-    UnetmmSpace *space = &core->spaces[ep->space];
-
     ep->live = false;
     ep->closing = false;
     unetmm_rel_forget(core, ep);
     g_clear_pointer(&ep->channels, g_free);
-    if (--space->endpoints == 0) {
-        unetmm_space_drop(core, ep->space);
-    }
+    unetmm_space_part(core, ep);
     trace_unetmm_ep_destroy(ep->id);
 }
 
@@ -130,7 +129,6 @@ uint8_t unetmm_ep_destroy(UnetmmCore *core, uint16_t id, uint16_t tag,
     unetmm_head_cancel_all(core, ep);
     unetmm_miss_cancel(core, ep, 0);
     unetmm_rel_stop(core, ep);
-    core->notify_wanted -= ep->notify_cq + ep->notify_error;
     ep->notify_cq = ep->notify_error = false;
     unetmm_send_abort(core, ep);
     if (ep_page_moving(core, ep)) {

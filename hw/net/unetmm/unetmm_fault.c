@@ -13,6 +13,10 @@
  *   REFUSED   the answer found no room (all held, or the ring was full): it
  *             is WANTED again as soon as something is released.
  *
+ * With x-fault-delay an answer may come late: its pages are in the TLB and the
+ * driver has its completion, but the miss stays what it was until due_ns, and
+ * so does everybody who waits for it or joins it.
+ *
  * What falls out of the TLB needs a place in the fault ring first: without one
  * the insert that would push it out is refused.  A quarter of the ring is kept
  * free of misses for that.
@@ -90,6 +94,8 @@ static void miss_clear(UnetmmCore *core, UnetmmMiss *miss)
     default:
         break;
     }
+    core->misses_late -= miss->late;
+    miss->late = false;
     miss->state = UNETMM_MISS_NONE;
 }
 
@@ -108,7 +114,8 @@ static UnetmmMiss *miss_find_leader(UnetmmCore *core, const UnetmmEp *ep,
         UnetmmMiss *other = &core->misses[core->in_flight[i]];
 
         if (miss_ep(core, core->in_flight[i])->space == ep->space &&
-            other->write == miss->write && miss->vpn >= other->vpn &&
+            other->write == miss->write && other->zero == miss->zero &&
+            miss->vpn >= other->vpn &&
             (other->state == UNETMM_MISS_ASKED || miss->vpn == other->vpn) &&
             miss->vpn - other->vpn < other->npages &&
             miss->npages <= other->npages - (miss->vpn - other->vpn)) {
@@ -125,6 +132,10 @@ static void miss_tell(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
     uint32_t number = miss_number(core, miss);
     UnetmmEp *ep = miss_ep(core, number);
 
+    if (reply == UNETMM_REPLY_DEFERRED) {
+        /* The buffer may go back before the answer: no page of it is lost. */
+        miss->zero = false;
+    }
     if (number % UNETMM_EP_MISSES == 0) {
         unetmm_send_answer(core, ep, reply, status);
     } else if (number % UNETMM_EP_MISSES == UNETMM_MISS_CLAIMED) {
@@ -187,7 +198,7 @@ static bool miss_join(UnetmmCore *core, const UnetmmEp *ep, UnetmmMiss *miss)
 }
 
 void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
-                      uint64_t vpn, uint32_t npages, bool write)
+                      uint64_t vpn, uint32_t npages, bool write, bool zero)
 {
     UnetmmMiss *miss = &ep->misses[number];
 
@@ -196,6 +207,7 @@ void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
     miss->vpn = vpn;
     miss->npages = npages;
     miss->write = write;
+    miss->zero = zero;
     if (!core->spaces[ep->space].source->asks) {
         /* Nobody to ask: the entry cache was full of held entries. */
         miss_refuse(core, miss);
@@ -245,7 +257,8 @@ static bool miss_report(UnetmmCore *core, UnetmmMiss *miss)
     struct unetmm_fault f = {
         .type = UNETMM_FAULT_MISS,
         .flags = (miss->write ? UNETMM_FAULT_F_WRITE : 0) |
-                 (head ? UNETMM_FAULT_F_HEAD : 0),
+                 (head ? UNETMM_FAULT_F_HEAD : 0) |
+                 (miss->zero ? UNETMM_FAULT_F_ZERO : 0),
         .space = ep->space,
         .ep = ep->id,
         .fault_id = miss_id(core, miss),
@@ -313,7 +326,9 @@ bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry)
     }
     core->counters[UNETMM_C_tlb_evictions]++;
     trace_unetmm_tlb_evict(f.space, f.vaddr, f.tag, entry->dirty);
-    unetmm_head_lost_page(core, entry->space, entry->vpn, entry->vpn);
+    if (entry->head) {
+        unetmm_head_lost_page(core, entry->space, entry->vpn, entry->vpn);
+    }
     return true;
 }
 
@@ -329,17 +344,17 @@ static UnetmmMiss *reply_miss(UnetmmCore *core, uint16_t space, uint32_t id)
     miss = &core->misses[number];
     if (miss->generation != id >> 16 ||
         miss_ep(core, number)->space != space ||
-        (miss->state != UNETMM_MISS_ASKED &&
-         miss->state != UNETMM_MISS_DEFERRED)) {
+        miss->late || (miss->state != UNETMM_MISS_ASKED &&
+                       miss->state != UNETMM_MISS_DEFERRED)) {
         return NULL;
     }
     return miss;
 }
 
-/* Inserts the list, up to the first that finds no room. */
+/* Inserts the first `most` of the list, up to one that finds no room. */
 static uint8_t reply_insert(UnetmmCore *core, uint16_t space,
                             const struct unetmm_cmd_reply *reply,
-                            uint32_t *taken)
+                            uint32_t most, uint32_t *taken)
 {
     const UnetmmSourceOps *source = core->spaces[space].source;
     uint64_t list[UNETMM_REPLY_MAX_PAGES];
@@ -353,6 +368,10 @@ static uint8_t reply_insert(UnetmmCore *core, uint16_t space,
     }
     unetmm_tlb_new_batch(source->tlb(core));
     for (*taken = 0; *taken < reply->npages; (*taken)++) {
+        if (*taken == most) {
+            status = UNETMM_CS_PARTIAL;
+            break;
+        }
         unetmm_le_u64(&list[*taken]);
         if (!(list[*taken] & UNETMM_PTE_VALID)) {
             status = UNETMM_CS_BAD_ARG;
@@ -365,45 +384,6 @@ static uint8_t reply_insert(UnetmmCore *core, uint16_t space,
         }
     }
     unetmm_tlb_new_batch(source->tlb(core));
-    return status;
-}
-
-/* The driver has entered the pages in a table: all who wait look there. */
-static uint8_t reply_look_again(UnetmmCore *core, UnetmmMiss *miss)
-{
-    if (miss) {
-        miss_for_joined(core, miss_number(core, miss), miss_finish,
-                        UNETMM_REPLY_RESOLVED, 0);
-        miss_finish(core, miss, UNETMM_REPLY_RESOLVED, 0);
-    }
-    return UNETMM_CS_OK;
-}
-
-static uint8_t reply_resolved(UnetmmCore *core, uint16_t space,
-                              UnetmmMiss *miss,
-                              const struct unetmm_cmd_reply *reply,
-                              uint32_t *taken)
-{
-    uint8_t status;
-
-    if (!core->spaces[space].source->insert) {
-        return reply_look_again(core, miss);
-    }
-    status = reply_insert(core, space, reply, taken);
-    /* An eviction on the way may have put the miss into another state. */
-    if (!miss || (miss->state != UNETMM_MISS_ASKED &&
-                  miss->state != UNETMM_MISS_DEFERRED)) {
-        return status;
-    }
-    miss_for_joined(core, miss_number(core, miss), miss_finish,
-                    UNETMM_REPLY_RESOLVED, 0);
-    if (*taken) {
-        miss_finish(core, miss, UNETMM_REPLY_RESOLVED, 0);
-    } else if (status == UNETMM_CS_PARTIAL) {
-        miss_refuse(core, miss);
-    } else {
-        miss_on_its_own(core, miss, 0, 0);
-    }
     return status;
 }
 
@@ -434,6 +414,116 @@ static void miss_same_defer(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
     } else {
         miss_on_its_own(core, miss, reply, status);
     }
+}
+
+/* RESOLVED or ERROR, for the miss and for those who joined it. */
+static void miss_settle(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                        uint8_t status)
+{
+    miss_for_joined(core, miss_number(core, miss),
+                    reply == UNETMM_REPLY_ERROR ? miss_same_error :
+                    miss_finish, reply, status);
+    miss_finish(core, miss, reply, status);
+}
+
+/* The same, unless x-fault-delay has it come late. */
+static void miss_answer(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                        uint8_t status)
+{
+    if (!unetmm_chance(core, core->knobs.fault_delay)) {
+        miss_settle(core, miss, reply, status);
+        return;
+    }
+    miss->late = true;
+    miss->late_reply = reply;
+    miss->late_status = status;
+    miss->due_ns = core->ops->now_ns(core->host) +
+                   unetmm_some_time(core, core->knobs.fault_delay_ns);
+    core->misses_late++;
+    core->counters[UNETMM_C_inj_fault_late]++;
+}
+
+/* When the next late answer counts; INT64_MAX: there is none. */
+int64_t unetmm_miss_deadline(const UnetmmCore *core)
+{
+    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+    int64_t when = INT64_MAX;
+
+    for (uint32_t i = 0; core->misses_late && i < n; i++) {
+        if (core->misses[i].late) {
+            when = MIN(when, core->misses[i].due_ns);
+        }
+    }
+    return when;
+}
+
+/* Late answers whose time has come. */
+void unetmm_miss_due(UnetmmCore *core)
+{
+    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+
+    for (uint32_t i = 0; core->misses_late && i < n; i++) {
+        UnetmmMiss *miss = &core->misses[i];
+
+        if (miss->late && miss->due_ns <= core->ops->now_ns(core->host)) {
+            miss_settle(core, miss, miss->late_reply, miss->late_status);
+        }
+    }
+}
+
+/*
+ * x-fault-fail: none of the pages is taken, which the driver is told, and who
+ * waits is told what it would be if the driver had given that as its answer.
+ */
+static uint8_t reply_failed(UnetmmCore *core, UnetmmMiss *miss,
+                            const struct unetmm_cmd_reply *reply)
+{
+    core->counters[UNETMM_C_inj_fault_fail]++;
+    miss_answer(core, miss, UNETMM_REPLY_ERROR, UNETMM_ST_LIMIT);
+    return reply->npages ? UNETMM_CS_PARTIAL : UNETMM_CS_OK;
+}
+
+/* x-fault-refuse: how many of the pages are taken; all if nothing happens. */
+static uint32_t reply_most(UnetmmCore *core, const UnetmmMiss *miss,
+                           const struct unetmm_cmd_reply *reply)
+{
+    if (!miss || !unetmm_chance(core, core->knobs.fault_refuse)) {
+        return UINT32_MAX;
+    }
+    core->counters[UNETMM_C_inj_fault_refuse]++;
+    return reply->npages ? unetmm_random(core) % reply->npages : 0;
+}
+
+static uint8_t reply_resolved(UnetmmCore *core, uint16_t space,
+                              UnetmmMiss *miss,
+                              const struct unetmm_cmd_reply *reply,
+                              uint32_t *taken)
+{
+    uint32_t most = reply_most(core, miss, reply);
+    uint8_t status = UNETMM_CS_OK;
+    bool found = most;          /* what the waiting may go on with */
+
+    if (core->spaces[space].source->insert) {
+        status = reply_insert(core, space, reply, most, taken);
+        found = *taken;
+    }
+    /* An eviction on the way may have put the miss into another state. */
+    if (!miss || (miss->state != UNETMM_MISS_ASKED &&
+                  miss->state != UNETMM_MISS_DEFERRED)) {
+        return status;
+    }
+    if (found) {
+        miss_answer(core, miss, UNETMM_REPLY_RESOLVED, 0);
+        return status;
+    }
+    miss_for_joined(core, miss_number(core, miss), miss_finish,
+                    UNETMM_REPLY_RESOLVED, 0);
+    if (status == UNETMM_CS_PARTIAL && most) {
+        miss_refuse(core, miss);
+    } else {
+        miss_on_its_own(core, miss, 0, 0);
+    }
+    return status;
 }
 
 static void reply_deferred(UnetmmCore *core, UnetmmMiss *miss)
@@ -476,6 +566,10 @@ uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
     }
     trace_unetmm_reply(reply->fault_id, reply->status, reply->vaddr,
                        reply->npages);
+    if (reply->status == UNETMM_REPLY_RESOLVED && miss &&
+        unetmm_chance(core, core->knobs.fault_fail)) {
+        return reply_failed(core, miss, reply);
+    }
     if (reply->status == UNETMM_REPLY_RESOLVED) {
         return reply_resolved(core, space, miss, reply, taken);
     }
@@ -487,9 +581,7 @@ uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
     } else if (reply->status == UNETMM_REPLY_DEFERRED) {
         reply_deferred(core, miss);
     } else {
-        miss_for_joined(core, miss_number(core, miss), miss_same_error,
-                        reply->status, reply->error);
-        miss_finish(core, miss, reply->status, reply->error);
+        miss_answer(core, miss, reply->status, reply->error);
     }
     return UNETMM_CS_OK;
 }

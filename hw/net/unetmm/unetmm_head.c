@@ -26,6 +26,23 @@ static unsigned head_miss(const UnetmmEp *ep, const UnetmmHead *head)
     return 1 + (head - ep->heads);
 }
 
+/* Only a whole page can lose its contents, and only where it may be absent. */
+bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
+                          uint32_t len)
+{
+    return source->asks && len == UNETMM_PAGE_BYTES &&
+           addr % UNETMM_PAGE_BYTES == 0;
+}
+
+static bool head_malformed(const UnetmmSourceOps *source,
+                           const struct unetmm_fqe *fqe)
+{
+    return fqe->flags & ~UNETMM_FQE_F_ALL || fqe->rsvd || fqe->len == 0 ||
+           fqe->addr > UINT64_MAX - (fqe->len - 1) ||
+           (fqe->flags & UNETMM_FQE_F_ZERO &&
+            !unetmm_head_may_zero(source, fqe->addr, fqe->len));
+}
+
 static void head_load(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                       const struct unetmm_fqe *fqe)
 {
@@ -34,9 +51,9 @@ static void head_load(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
     *head = (UnetmmHead) {
         .state = UNETMM_HEAD_CHECK,
         .addr = fqe->addr, .len = fqe->len, .cookie = fqe->cookie,
+        .zero = fqe->flags & UNETMM_FQE_F_ZERO,
     };
-    if (fqe->flags || fqe->rsvd || fqe->len == 0 ||
-        fqe->addr > UINT64_MAX - (fqe->len - 1)) {
+    if (head_malformed(source, fqe)) {
         head->state = UNETMM_HEAD_FAILED;
         head->status = UNETMM_ST_BAD_DESC;
         unetmm_count(core, ep, UNETMM_C_err_descriptor, 1);
@@ -93,7 +110,7 @@ static void head_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
     head->asks++;
     head->state = UNETMM_HEAD_ASKED;
     unetmm_miss_want(core, ep, head_miss(ep, head), vpn,
-                     head_missing(core, ep, vpn, limit), true);
+                     head_missing(core, ep, vpn, limit), true, head->zero);
 }
 
 /*
@@ -115,6 +132,7 @@ static bool head_translate(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
         if (result != UNETMM_XLAT_OK) {
             break;
         }
+        unetmm_page_head(&page);
         if (pages) {
             pages[i] = page;
             unetmm_page_hold(&page);
@@ -213,29 +231,35 @@ void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-/* Pages were evicted or invalidated: what becomes of the heads on them. */
+static void head_lost(UnetmmCore *core, UnetmmEp *ep, uint64_t first,
+                      uint64_t last)
+{
+    for (uint32_t i = 0; i < ep->nheads; i++) {
+        UnetmmHead *head = unetmm_head_at(ep, i);
+        uint64_t low = head->addr >> UNETMM_PAGE_SHIFT;
+        uint64_t high = (head->addr + head->len - 1) >> UNETMM_PAGE_SHIFT;
+
+        if (head->state != UNETMM_HEAD_READY || high < first || low > last) {
+            continue;
+        }
+        head->state = UNETMM_HEAD_CHECK;
+        if (head_may_ask(ep, head)) {
+            unetmm_engine_queue(core, ep);
+        }
+    }
+}
+
+/*
+ * Pages on which heads relied were evicted or invalidated: what becomes of
+ * these.  A page on which none did (UnetmmTlbEntry.head) needs no look.
+ */
 void unetmm_head_lost_page(UnetmmCore *core, uint16_t space, uint64_t first,
                            uint64_t last)
 {
-    for (uint32_t e = 0; e < core->params.endpoints; e++) {
-        UnetmmEp *ep = &core->eps[e];
-
-        if (!ep->live || ep->space != space || ep->error) {
-            continue;
-        }
-        for (uint32_t i = 0; i < ep->nheads; i++) {
-            UnetmmHead *head = unetmm_head_at(ep, i);
-            uint64_t low = head->addr >> UNETMM_PAGE_SHIFT;
-            uint64_t high = (head->addr + head->len - 1) >> UNETMM_PAGE_SHIFT;
-
-            if (head->state != UNETMM_HEAD_READY || high < first ||
-                low > last) {
-                continue;
-            }
-            head->state = UNETMM_HEAD_CHECK;
-            if (head_may_ask(ep, head)) {
-                unetmm_engine_queue(core, ep);
-            }
+    for (uint16_t e = core->spaces[space].first_ep; e != UNETMM_NO_EP;
+         e = core->eps[e].next_in_space) {
+        if (!core->eps[e].error) {
+            head_lost(core, &core->eps[e], first, last);
         }
     }
 }

@@ -284,10 +284,18 @@ struct unetmm_sqe {
 struct unetmm_fqe {
     unetmm_le64 addr;
     unetmm_le32 len;            /* 1..what the TLB can hold at once */
-    unetmm_le32 flags;          /* MBZ */
+    unetmm_le32 flags;          /* UNETMM_FQE_F_* */
     unetmm_le64 cookie;
     unetmm_le64 rsvd;           /* MBZ */
 };
+
+/*
+ * The old contents need not be kept: where the page is not resident, the driver
+ * maps a fresh page of zeros instead of paging in.  Sources tlb and ktlb; the
+ * buffer is exactly one page, and private anonymous memory.
+ */
+#define UNETMM_FQE_F_ZERO       0x00000001u
+#define UNETMM_FQE_F_ALL        0x00000001u
 
 /* Completion queue */
 #define UNETMM_CQE_INLINE       40
@@ -475,6 +483,7 @@ struct unetmm_fault {
 #define UNETMM_FAULT_F_WRITE    0x01    /* MISS: the right to write is wanted */
 #define UNETMM_FAULT_F_HEAD     0x02    /* MISS: a free buffer, not a send */
 #define UNETMM_FAULT_F_DIRTY    0x04    /* EVICT: data was written through it */
+#define UNETMM_FAULT_F_ZERO     0x08    /* MISS: old contents may be dropped */
 
 /* ---- Notification ring -------------------------------------------------- */
 
@@ -563,6 +572,10 @@ struct unetmm_notify {
     X(inj_corrupt,      C, "frames corrupted on request") \
     X(inj_miss,         C, "misses forced on request") \
     X(inj_evict,        C, "evictions forced on request") \
+    X(inj_delay,        C, "frames delayed on request") \
+    X(inj_fault_late,   C, "answers to misses that came late on request") \
+    X(inj_fault_fail,   C, "answers to misses that failed on request") \
+    X(inj_fault_refuse, C, "answers to misses not all taken, on request") \
     X(err_register,     C, "illegal register accesses") \
     X(err_doorbell,     C, "doorbells of no endpoint") \
     X(err_command,      C, "commands refused") \

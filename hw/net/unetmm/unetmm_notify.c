@@ -13,9 +13,11 @@ void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error)
 {
     bool *flag = error ? &ep->notify_error : &ep->notify_cq;
 
-    if (!*flag) {
-        *flag = true;
-        core->notify_wanted++;
+    *flag = true;
+    if (!ep->telling) {
+        ep->telling = true;
+        core->tell[(core->tell_first + core->tell_used++) %
+                   core->params.endpoints] = ep->id;
     }
 }
 
@@ -32,18 +34,16 @@ static bool notify_post(UnetmmCore *core, UnetmmEp *ep, bool *flag,
         return false;
     }
     *flag = false;
-    core->notify_wanted--;
     unetmm_count(core, ep, UNETMM_C_notifications, 1);
     trace_unetmm_notify(ep->id, type, ep->cq_prod);
     return true;
 }
 
+/* An endpoint that has been closed since owes nothing, and leaves the list. */
 void unetmm_notify_flush(UnetmmCore *core)
 {
-    uint32_t n = core->params.endpoints;
-
-    for (uint32_t i = 0; core->notify_wanted && i < n; i++) {
-        UnetmmEp *ep = &core->eps[core->notify_cursor];
+    while (core->tell_used) {
+        UnetmmEp *ep = &core->eps[core->tell[core->tell_first]];
 
         if (!notify_post(core, ep, &ep->notify_error,
                          UNETMM_NOTIFY_EP_ERROR) ||
@@ -54,6 +54,8 @@ void unetmm_notify_flush(UnetmmCore *core)
             }
             return;
         }
-        core->notify_cursor = (core->notify_cursor + 1) % n;
+        ep->telling = false;
+        core->tell_first = (core->tell_first + 1) % core->params.endpoints;
+        core->tell_used--;
     }
 }

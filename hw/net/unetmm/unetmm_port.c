@@ -32,6 +32,7 @@ void unetmm_port_reset(UnetmmCore *core)
         port->fifo_used--;
     }
     unetmm_port_release(core, g_steal_pointer(&port->held));
+    unetmm_delay_reset(core);
 }
 
 void unetmm_port_free(UnetmmCore *core)
@@ -61,12 +62,19 @@ void unetmm_port_release(UnetmmCore *core, uint8_t *frame)
 /* Can a frame be given to the wire now? */
 bool unetmm_port_ready(const UnetmmCore *core)
 {
-    return !core->port.busy && !core->paused;
+    return !core->port.busy && !core->paused && unetmm_delay_room(core);
 }
 
 bool unetmm_port_local(const UnetmmCore *core, const uint8_t *frame)
 {
     return !memcmp(frame, core->params.mac, sizeof(core->params.mac));
+}
+
+bool unetmm_port_open(const UnetmmCore *core, const uint8_t *frame)
+{
+    return !core->paused && (unetmm_port_local(core, frame) ?
+                             core->port.fifo_used < core->params.local_queue :
+                             !core->port.busy);
 }
 
 /* Queues a frame for the receive side; takes it. */
@@ -85,8 +93,7 @@ static bool port_enqueue(UnetmmCore *core, uint8_t *frame, uint32_t bytes)
     return true;
 }
 
-/* Sends one frame where it belongs; takes it. */
-static UnetmmSent port_emit(UnetmmCore *core, uint8_t *frame, uint32_t bytes)
+UnetmmSent unetmm_port_emit(UnetmmCore *core, uint8_t *frame, uint32_t bytes)
 {
     UnetmmSent sent;
 
@@ -104,6 +111,15 @@ static UnetmmSent port_emit(UnetmmCore *core, uint8_t *frame, uint32_t bytes)
     trace_unetmm_wire_out(bytes, sent);
     unetmm_port_release(core, frame);
     return sent;
+}
+
+/* Sends one frame now, or in its turn behind those that are late; takes it. */
+static UnetmmSent port_out(UnetmmCore *core, uint8_t *frame, uint32_t bytes)
+{
+    if (unetmm_delay_take(core, frame, bytes)) {
+        return UNETMM_SENT_DONE;
+    }
+    return unetmm_port_emit(core, frame, bytes);
 }
 
 /* Checksums and byte order: the frame as it goes out. */
@@ -130,7 +146,7 @@ void unetmm_port_flush_held(UnetmmCore *core, bool due)
         (due && core->ops->now_ns(core->host) < port->held_until_ns)) {
         return;
     }
-    port_emit(core, g_steal_pointer(&port->held), port->held_bytes);
+    port_out(core, g_steal_pointer(&port->held), port->held_bytes);
 }
 
 static void port_hold(UnetmmCore *core, uint8_t *frame, uint32_t bytes)
@@ -166,15 +182,15 @@ static UnetmmSent port_misbehave(UnetmmCore *core, uint8_t *frame,
         uint8_t *copy = unetmm_port_buffer(core);
 
         memcpy(copy, frame, bytes);
-        sent = port_emit(core, frame, bytes);
+        sent = port_out(core, frame, bytes);
         if (unetmm_port_ready(core)) {
             core->counters[UNETMM_C_inj_dup]++;
-            return port_emit(core, copy, bytes);
+            return port_out(core, copy, bytes);
         }
         unetmm_port_release(core, copy);
         return sent;
     }
-    return port_emit(core, frame, bytes);
+    return port_out(core, frame, bytes);
 }
 
 UnetmmSent unetmm_port_transmit(UnetmmCore *core, uint8_t *frame,

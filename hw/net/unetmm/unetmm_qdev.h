@@ -42,6 +42,7 @@ extern const VMStateDescription unetmm_vmstate;
 
 /* unetmm_qom.c: every property, its help text, and what QOM can show. */
 void unetmm_class_properties(ObjectClass *class);
+void unetmm_knobs_init(UnetmmKnobs *knobs);
 /* Params from properties.  False: errp has one sentence for the user. */
 bool unetmm_properties_check(UnetmmState *s, Error **errp);
 

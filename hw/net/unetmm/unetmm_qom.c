@@ -127,9 +127,14 @@ static const struct {
 static const struct UnetmmKnob {
     const char *name;
     size_t offset;
+    uint32_t most;
+    uint32_t first;             /* what it is if nobody sets it */
     const char *help;
 } unetmm_knobs[] = {
-#define KNOB(name, field, help) { name, offsetof(UnetmmKnobs, field), help }
+#define KNOB(name, field, help) \
+    { name, offsetof(UnetmmKnobs, field), 1000000, 0, help }
+#define KNOB_NS(name, field, first, help) \
+    { name, offsetof(UnetmmKnobs, field), UNETMM_MAX_LATE_NS, first, help }
     KNOB("x-loss", loss, "frames lost, per million"),
     KNOB("x-dup", dup, "frames sent twice, per million"),
     KNOB("x-reorder", reorder, "frames that the next one overtakes, per "
@@ -140,7 +145,21 @@ static const struct UnetmmKnob {
          "per million"),
     KNOB("x-force-evict", force_evict, "lookups that evict another "
          "translation, per million"),
+    KNOB("x-delay", delay, "frames that go late, and those behind them with "
+         "them, per million"),
+    KNOB_NS("x-delay-ns", delay_ns, 1000000, "the most that x-delay makes a "
+            "frame late, ns, evenly from 1 on (1000000)"),
+    KNOB("x-fault-delay", fault_delay, "answers to misses that come late, per "
+         "million"),
+    KNOB_NS("x-fault-delay-ns", fault_delay_ns, 1000000, "the most that "
+            "x-fault-delay makes an answer late, ns, evenly from 1 on "
+            "(1000000)"),
+    KNOB("x-fault-fail", fault_fail, "answers with pages that come to the "
+         "error LIMIT, no page taken, per million"),
+    KNOB("x-fault-refuse", fault_refuse, "answers of whose pages only the "
+         "first few or none are taken, per million"),
 #undef KNOB
+#undef KNOB_NS
 };
 
 static uint32_t *unetmm_knob_at(UnetmmKnobs *knobs, const void *opaque)
@@ -160,18 +179,26 @@ static void unetmm_knob_get(Object *obj, Visitor *v, const char *name,
 static void unetmm_knob_set(Object *obj, Visitor *v, const char *name,
                             void *opaque, Error **errp)
 {
+    const struct UnetmmKnob *knob = opaque;
     UnetmmState *s = UNETMM(obj);
     uint32_t value;
 
     if (!visit_type_uint32(v, name, &value, errp)) {
         return;
     }
-    if (value > 1000000) {
-        error_setg(errp, "unetmm: %s is a rate per million, 0..1000000", name);
+    if (value > knob->most) {
+        error_setg(errp, "unetmm: %s must be 0..%u", name, knob->most);
         return;
     }
     *unetmm_knob_at(&s->knobs, opaque) = value;
     *unetmm_knob_at(&s->core.knobs, opaque) = value;
+}
+
+void unetmm_knobs_init(UnetmmKnobs *knobs)
+{
+    for (unsigned i = 0; i < G_N_ELEMENTS(unetmm_knobs); i++) {
+        *unetmm_knob_at(knobs, &unetmm_knobs[i]) = unetmm_knobs[i].first;
+    }
 }
 
 static void unetmm_seed_get(Object *obj, Visitor *v, const char *name,

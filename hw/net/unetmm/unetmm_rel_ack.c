@@ -66,8 +66,7 @@ static void ack_send(UnetmmCore *core, UnetmmRel *rel)
     bool local = unetmm_port_local(core, rel->mac);
     struct unetmm_frame *f;
 
-    if (local ? core->port.fifo_used == core->params.local_queue :
-        !unetmm_port_ready(core)) {
+    if (!unetmm_port_open(core, rel->mac) || !unetmm_delay_room(core)) {
         return;
     }
     unetmm_rel_no_ack(core, rel);

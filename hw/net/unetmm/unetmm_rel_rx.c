@@ -142,7 +142,8 @@ static RelTake rel_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     if (ep->misses[UNETMM_MISS_CLAIMED].state == UNETMM_MISS_NONE) {
         ep->rel_missed = rel;
         unetmm_miss_want(core, ep, UNETMM_MISS_CLAIMED, first + i,
-                         rel_missing(core, ep, first + i, n - i), true);
+                         rel_missing(core, ep, first + i, n - i), true,
+                         false);
     }
     return rel_refuse(rel, UNETMM_REL_WANT_PAGE);
 }

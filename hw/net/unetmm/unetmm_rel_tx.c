@@ -238,7 +238,7 @@ void unetmm_rel_transmit(UnetmmCore *core, UnetmmEp *ep)
         t->state = UNETMM_TX_COMPLETE;
         return;
     }
-    if (!unetmm_send_room(core, ep, local)) {
+    if (!unetmm_send_room(core, ep, rel->mac)) {
         return;
     }
     rel_account(core, ep, rel);

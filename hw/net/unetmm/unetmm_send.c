@@ -281,7 +281,8 @@ static void tx_start_chunk(UnetmmCore *core, UnetmmEp *ep)
     case UNETMM_XLAT_MISS:
         tx->blocked_on = UNETMM_BLOCKED_FAULT;
         unetmm_count(core, ep, UNETMM_C_send_waits, 1);
-        unetmm_miss_want(core, ep, 0, vpn, tx_missing(core, ep, vpn), false);
+        unetmm_miss_want(core, ep, 0, vpn, tx_missing(core, ep, vpn), false,
+                         false);
         return;
     case UNETMM_XLAT_ERROR:
         tx_finish(tx, UNETMM_ST_PROTECTION);
@@ -364,10 +365,9 @@ static void tx_header(UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-bool unetmm_send_room(UnetmmCore *core, UnetmmEp *ep, bool local)
+bool unetmm_send_room(UnetmmCore *core, UnetmmEp *ep, const uint8_t *to)
 {
-    if (local ? core->port.fifo_used < core->params.local_queue :
-        unetmm_port_ready(core)) {
+    if (unetmm_port_open(core, to) && unetmm_delay_room(core)) {
         return true;
     }
     core->counters[UNETMM_C_wire_waits]++;
@@ -394,9 +394,10 @@ static void tx_transmit(UnetmmCore *core, UnetmmEp *ep)
         tx_finish(tx, UNETMM_ST_LINK_DOWN);
         return;
     }
-    if (!unetmm_send_room(core, ep, local)) {
+    if (!unetmm_send_room(core, ep, tx->frame)) {
         return;
     }
+    core->wire_turn = (ep->id + 1) % core->params.endpoints;
     unetmm_count(core, ep, UNETMM_C_tx_frames, 1);
     unetmm_count(core, ep, UNETMM_C_tx_bytes, tx->len);
     switch (unetmm_port_transmit(core, g_steal_pointer(&tx->frame),

@@ -44,7 +44,7 @@ uint8_t unetmm_space_create(UnetmmCore *core, uint16_t id,
     }
     *space = (UnetmmSpace) {
         .live = true, .source = source, .levels = cmd->levels,
-        .table = cmd->table,
+        .table = cmd->table, .first_ep = UNETMM_NO_EP,
     };
     trace_unetmm_space_create(id, source->name);
     return UNETMM_CS_OK;
@@ -58,6 +58,37 @@ void unetmm_space_drop(UnetmmCore *core, uint16_t id)
     if (source->tlb) {
         unetmm_tlb_invalidate(source->tlb(core), id, 0, UINT64_MAX >>
                               UNETMM_PAGE_SHIFT);
+    }
+}
+
+/*
+ * The link that names the endpoint, or that it has to be entered at: they stand
+ * in the order of their numbers, so that the list follows from the endpoints.
+ */
+static uint16_t *space_link(UnetmmCore *core, const UnetmmEp *ep)
+{
+    uint16_t *link = &core->spaces[ep->space].first_ep;
+
+    while (*link < ep->id) {
+        link = &core->eps[*link].next_in_space;
+    }
+    return link;
+}
+
+void unetmm_space_join(UnetmmCore *core, UnetmmEp *ep)
+{
+    uint16_t *link = space_link(core, ep);
+
+    ep->next_in_space = *link;
+    *link = ep->id;
+    core->spaces[ep->space].endpoints++;
+}
+
+void unetmm_space_part(UnetmmCore *core, UnetmmEp *ep)
+{
+    *space_link(core, ep) = ep->next_in_space;
+    if (--core->spaces[ep->space].endpoints == 0) {
+        unetmm_space_drop(core, ep->space);
     }
 }
 
@@ -155,6 +186,14 @@ bool unetmm_page_gone(const UnetmmPage *page)
     return page->tlb && page->tlb->entries[page->id].dying;
 }
 
+/* A free buffer relies on the entry: its end has to be known there. */
+void unetmm_page_head(const UnetmmPage *page)
+{
+    if (page->tlb) {
+        page->tlb->entries[page->id].head = true;
+    }
+}
+
 void unetmm_page_dirty(const UnetmmPage *page)
 {
     if (page->tlb) {
@@ -190,10 +229,15 @@ void unetmm_invalidate(UnetmmCore *core)
     }
     source = core->spaces[core->inv_space].source;
     if (source->tlb) {
-        dropped = unetmm_tlb_invalidate(source->tlb(core), core->inv_space,
-                                        first, last);
+        UnetmmTlb *tlb = source->tlb(core);
+
+        tlb->lost_head = false;
+        dropped = unetmm_tlb_invalidate(tlb, core->inv_space, first, last);
         core->counters[UNETMM_C_tlb_invalidated] += dropped;
-        unetmm_head_lost_page(core, core->inv_space, first, last);
+        /* A table's entry leaves the cache unsaid, and its head stays ready. */
+        if (tlb->lost_head || !source->insert) {
+            unetmm_head_lost_page(core, core->inv_space, first, last);
+        }
         unetmm_miss_room(core);
         core->inv_going_space = core->inv_space;
         core->inv_going_first = first;

@@ -75,12 +75,19 @@ static void state_knobs(UnetmmStream *st, UnetmmCore *core)
     UnetmmKnobs *k = &core->knobs;
     uint32_t *const rates[] = {
         &k->loss, &k->dup, &k->reorder, &k->corrupt, &k->force_miss,
-        &k->force_evict,
+        &k->force_evict, &k->delay, &k->fault_delay, &k->fault_fail,
+        &k->fault_refuse,
     };
+    uint32_t *const times[] = { &k->delay_ns, &k->fault_delay_ns };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(rates); i++) {
         *rates[i] = unetmm_stream_choice(st, *rates[i], 1000001,
                                          "a rate of misbehaviour");
+    }
+    for (unsigned i = 0; i < G_N_ELEMENTS(times); i++) {
+        *times[i] = unetmm_stream_choice(st, *times[i],
+                                         UNETMM_MAX_LATE_NS + 1,
+                                         "a time of misbehaviour");
     }
     unetmm_stream_u64(st, &k->seed);
     unetmm_stream_u64(st, &core->random);
@@ -191,7 +198,31 @@ static void state_counters(UnetmmStream *st, UnetmmCore *core)
     }
 }
 
-/* Whose turn it is, and who is told next: the order is state of its own. */
+/* Who is told, first come first served; some owe nothing any more. */
+static void state_tell(UnetmmStream *st, UnetmmCore *core)
+{
+    uint32_t n = core->params.endpoints;
+    uint32_t used = unetmm_stream_choice(st, core->tell_used, n + 1,
+                                         "the list of endpoints to notify");
+
+    for (uint32_t i = 0; i < used && !st->wrong; i++) {
+        uint16_t *slot = &core->tell[(core->tell_first + i) % n];
+
+        *slot = unetmm_stream_choice(st, *slot, n, "an endpoint to notify");
+        if (!unetmm_stream_reads(st)) {
+            continue;
+        }
+        if (core->eps[*slot].telling) {
+            unetmm_stream_refuse(st, "endpoint %u is to be notified twice",
+                                 *slot);
+            return;
+        }
+        core->eps[*slot].telling = true;
+        core->tell_used++;
+    }
+}
+
+/* Whose turn it is: the order is state of its own. */
 static void state_turns(UnetmmStream *st, UnetmmCore *core)
 {
     uint32_t n = core->params.endpoints;
@@ -213,8 +244,6 @@ static void state_turns(UnetmmStream *st, UnetmmCore *core)
         core->eps[*slot].queued = true;
         core->ready_used++;
     }
-    core->notify_cursor = unetmm_stream_choice(st, core->notify_cursor, n,
-                                               "the next to be told");
 }
 
 /* The link is the new place's; if it is another one the driver is told. */
@@ -250,6 +279,10 @@ static void state_all(UnetmmStream *st, UnetmmCore *core)
     unetmm_state_eps(st, core);
     unetmm_state_misses(st, core);
     state_turns(st, core);
+    state_tell(st, core);
+    core->wire_turn = unetmm_stream_choice(st, core->wire_turn,
+                                           core->params.endpoints,
+                                           "the next for the wire");
     unetmm_state_port(st, core);
     unetmm_state_landing(st, core);
     state_link(st, core);
@@ -306,7 +339,8 @@ bool unetmm_core_load(UnetmmCore *core, const void *buf, size_t bytes,
 uint64_t unetmm_core_save_limit(const UnetmmCore *core)
 {
     const UnetmmParams *p = &core->params;
-    uint64_t frames = p->local_queue + p->endpoints + 2 + p->reliable_keep;
+    uint64_t frames = p->local_queue + p->endpoints + UNETMM_MAX_DELAYED + 2 +
+                      p->reliable_keep;
     uint64_t entries = unetmm_tlb_capacity(&core->tlb) +
                        unetmm_tlb_capacity(&core->cache);
     uint64_t ep = 4096 + UNETMM_NUM_COUNTERS * 8 + p->channels * 32ull +

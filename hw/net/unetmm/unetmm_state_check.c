@@ -55,7 +55,14 @@ static bool joined_ok(const UnetmmCore *core, const UnetmmEp *ep,
 
     return leader->state != UNETMM_MISS_NONE &&
            leader->state != UNETMM_MISS_JOINED && other->live &&
-           other->space == ep->space && leader->write == miss->write;
+           other->space == ep->space && leader->write == miss->write &&
+           leader->zero == miss->zero;
+}
+
+/* Nothing may be lost of a buffer that can go back meanwhile. */
+static bool zero_ok(const UnetmmHead *head)
+{
+    return head->zero && head->state == UNETMM_HEAD_ASKED;
 }
 
 static void check_miss(UnetmmStream *st, const UnetmmCore *core,
@@ -63,7 +70,8 @@ static void check_miss(UnetmmStream *st, const UnetmmCore *core,
 {
     const UnetmmMiss *miss = &core->misses[number];
     const UnetmmEp *ep = &core->eps[number / UNETMM_EP_MISSES];
-    bool head = number % UNETMM_EP_MISSES != 0;
+    bool send = number % UNETMM_EP_MISSES == 0;
+    bool head = number % UNETMM_EP_MISSES - 1 < UNETMM_MAX_HEADS;
     bool asks;
 
     if (miss->state == UNETMM_MISS_NONE) {
@@ -75,7 +83,9 @@ static void check_miss(UnetmmStream *st, const UnetmmCore *core,
     }
     /* Only a source that takes answers can be waiting for one. */
     asks = core->spaces[ep->space].source->asks;
-    if (miss->write != head ||
+    if (miss->write == send ||
+        (miss->zero &&
+         !(head && zero_ok(&ep->heads[number % UNETMM_EP_MISSES - 1]))) ||
         (!asks && miss->state != UNETMM_MISS_REFUSED) ||
         (miss->state == UNETMM_MISS_WANTED && !miss->queued) ||
         (miss->state == UNETMM_MISS_JOINED && !joined_ok(core, ep, miss))) {
@@ -111,6 +121,10 @@ void unetmm_state_check(UnetmmStream *st, UnetmmCore *core)
         }
         if (ep->error) {
             check_stopped(st, ep);
+        }
+        if ((ep->notify_cq || ep->notify_error) && !ep->telling) {
+            unetmm_stream_refuse(st, "endpoint %u is owed a notification that "
+                                 "will not come", ep->id);
         }
         check_waiting(st, ep);
     }

@@ -161,10 +161,13 @@ static void state_transfer(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 static bool head_ok(UnetmmCore *core, const UnetmmEp *ep,
                     const UnetmmHead *head)
 {
+    const UnetmmSourceOps *source = core->spaces[ep->space].source;
+
     return head->state == UNETMM_HEAD_FAILED ||
            (head->len && head->addr <= UINT64_MAX - (head->len - 1) &&
-            unetmm_pte_pages(head->addr, head->len) <=
-            core->spaces[ep->space].source->max_pages(core));
+            (!head->zero ||
+             unetmm_head_may_zero(source, head->addr, head->len)) &&
+            unetmm_pte_pages(head->addr, head->len) <= source->max_pages(core));
 }
 
 static void state_heads(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
@@ -181,6 +184,7 @@ static void state_heads(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
                                            "the state of a free buffer");
         head->status = unetmm_stream_choice(st, head->status, UNETMM_NUM_ST,
                                             "the status of a free buffer");
+        unetmm_stream_bool(st, &head->zero, "what a free buffer may lose");
         unetmm_stream_u32(st, &head->asked_in);
         unetmm_stream_u32(st, &head->asks);
         unetmm_stream_u32(st, &head->len);
@@ -297,7 +301,6 @@ static void state_ep_flags(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     }
     if (unetmm_stream_reads(st)) {
         core->closing += ep->closing;
-        core->notify_wanted += ep->notify_cq + ep->notify_error;
     }
 }
 
@@ -337,6 +340,28 @@ void unetmm_state_eps(UnetmmStream *st, UnetmmCore *core)
 
 /* ---- Misses ------------------------------------------------------------- */
 
+/* x-fault-delay: the answer that has come and does not count yet. */
+static void state_late(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
+{
+    unetmm_stream_bool(st, &miss->late, "whether an answer is late");
+    if (!miss->late) {
+        return;
+    }
+    miss->late_reply = unetmm_stream_choice(st, miss->late_reply,
+                                            UNETMM_REPLY_ERROR + 1,
+                                            "a late answer");
+    miss->late_status = unetmm_stream_choice(st, miss->late_status,
+                                             UNETMM_NUM_ST,
+                                             "the status of a late answer");
+    if (miss->late_reply == UNETMM_REPLY_DEFERRED ||
+        (miss->late_reply == UNETMM_REPLY_ERROR) !=
+        (miss->late_status != UNETMM_ST_OK)) {
+        unetmm_stream_refuse(st, "a late answer says nothing");
+    }
+    unetmm_stream_time(st, &miss->due_ns, core->ops->now_ns(core->host),
+                       UNETMM_MAX_LATE_NS, "the time of a late answer");
+}
+
 static void state_miss(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
 {
     uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
@@ -349,6 +374,7 @@ static void state_miss(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
         return;
     }
     unetmm_stream_bool(st, &miss->write, "the right that a miss wants");
+    unetmm_stream_bool(st, &miss->zero, "what a miss may lose");
     if (miss->state == UNETMM_MISS_JOINED) {
         miss->leader = unetmm_stream_choice(st, miss->leader, n,
                                             "the miss that another joined");
@@ -361,10 +387,15 @@ static void state_miss(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
         (miss->npages - 1)) {
         unetmm_stream_refuse(st, "a miss has pages that there cannot be");
     }
+    if (miss->state == UNETMM_MISS_ASKED ||
+        miss->state == UNETMM_MISS_DEFERRED) {
+        state_late(st, core, miss);
+    }
     if (unetmm_stream_reads(st) && !st->wrong) {
         core->misses_asked += miss->state == UNETMM_MISS_ASKED;
         core->misses_joined += miss->state == UNETMM_MISS_JOINED;
         core->misses_refused += miss->state == UNETMM_MISS_REFUSED;
+        core->misses_late += miss->late;
     }
 }
 

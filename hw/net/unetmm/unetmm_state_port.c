@@ -38,6 +38,18 @@ static void state_fifo(UnetmmStream *st, UnetmmCore *core)
     }
 }
 
+/* A frame that was sealed: it has a header, and is sent as it is. */
+static void state_sealed(UnetmmStream *st, UnetmmCore *core, uint8_t **frame,
+                         uint32_t *bytes)
+{
+    *bytes = unetmm_stream_choice(st, *bytes, UNETMM_MAX_FRAME + 1,
+                                  "the length of a frame");
+    if (*bytes < sizeof(struct unetmm_frame)) {
+        unetmm_stream_refuse(st, "a frame is shorter than its header");
+    }
+    unetmm_state_frame(st, core, frame, 0, *bytes);
+}
+
 static void state_held(UnetmmStream *st, UnetmmCore *core)
 {
     UnetmmPort *port = &core->port;
@@ -47,16 +59,35 @@ static void state_held(UnetmmStream *st, UnetmmCore *core)
     if (!held) {
         return;
     }
-    port->held_bytes = unetmm_stream_choice(st, port->held_bytes,
-                                            UNETMM_MAX_FRAME + 1,
-                                            "the length of a frame");
-    if (port->held_bytes < sizeof(struct unetmm_frame)) {
-        unetmm_stream_refuse(st, "a frame is shorter than its header");
-    }
-    unetmm_state_frame(st, core, &port->held, 0, port->held_bytes);
+    state_sealed(st, core, &port->held, &port->held_bytes);
     unetmm_stream_time(st, &port->held_until_ns,
                        core->ops->now_ns(core->host), UNETMM_HOLD_NS,
                        "the end of a frame's delay");
+}
+
+static void state_delayed(UnetmmStream *st, UnetmmCore *core)
+{
+    UnetmmPort *port = &core->port;
+    uint32_t used = unetmm_stream_choice(st, port->delayed_used,
+                                         UNETMM_MAX_DELAYED + 1,
+                                         "the queue of late frames");
+    int64_t now = core->ops->now_ns(core->host), before = now;
+
+    for (uint32_t i = 0; i < used && !st->wrong; i++) {
+        UnetmmDelayed *d = &port->delayed[(port->delayed_first + i) %
+                                          UNETMM_MAX_DELAYED];
+
+        state_sealed(st, core, &d->frame, &d->bytes);
+        if (unetmm_stream_reads(st)) {
+            port->delayed_used++;
+        }
+        unetmm_stream_time(st, &d->due_ns, now, UNETMM_MAX_LATE_NS,
+                           "the end of a frame's delay");
+        if (unetmm_stream_reads(st) && d->due_ns < before) {
+            unetmm_stream_refuse(st, "a late frame goes before its turn");
+        }
+        before = d->due_ns;
+    }
 }
 
 void unetmm_state_port(UnetmmStream *st, UnetmmCore *core)
@@ -65,6 +96,7 @@ void unetmm_state_port(UnetmmStream *st, UnetmmCore *core)
 
     state_fifo(st, core);
     state_held(st, core);
+    state_delayed(st, core);
     unetmm_stream_bool(st, &behind, "the frame in the net layer");
     if (!unetmm_stream_reads(st) || st->wrong) {
         return;

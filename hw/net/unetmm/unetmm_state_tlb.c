@@ -77,6 +77,8 @@ static void load_entries(UnetmmStream *st, UnetmmCore *core, UnetmmTlb *tlb,
                                  "none, or malformed", id);
         }
         e->dying = !e->valid;
+        /* Perhaps nothing does; then its end costs a look that is in vain. */
+        e->head = true;
         next = id + 1;
         tlb->used++;
     }

@@ -45,6 +45,7 @@ void unetmm_tlb_reset(UnetmmTlb *tlb)
     tlb->random = 1;
     tlb->used = 0;
     tlb->moving = 0;
+    tlb->lost_head = false;
 }
 
 static uint32_t tlb_set(const UnetmmTlb *tlb, uint16_t space, uint64_t vpn)
@@ -262,7 +263,7 @@ UnetmmTlbInsert unetmm_tlb_insert(UnetmmTlb *tlb, uint16_t space, uint64_t vpn,
         }
         e = tlb_at(tlb, slot);
         e->stamp = ++tlb->clock;
-        e->dirty = false;
+        e->dirty = e->head = false;
         tlb->used++;
         result = UNETMM_TLB_INSERTED;
     }
@@ -307,6 +308,7 @@ void unetmm_tlb_dma_end(UnetmmTlb *tlb, uint32_t id)
 
 static void tlb_drop(UnetmmTlb *tlb, UnetmmTlbEntry *e)
 {
+    tlb->lost_head |= e->head;
     if (e->busy) {
         e->valid = false;
         e->dying = true;

@@ -35,6 +35,7 @@ typedef struct UnetmmTlbEntry {
     bool valid;                 /* found by lookup */
     bool dying;                 /* invalidated while busy */
     bool dirty;                 /* data was written through it */
+    bool head;                  /* the owner's: something relies on it */
 } UnetmmTlbEntry;
 
 /*
@@ -58,6 +59,7 @@ typedef struct UnetmmTlb {
     uint32_t random;
     uint32_t used;
     uint32_t moving;            /* entries with in_dma set */
+    bool lost_head;             /* for the owner to clear */
 } UnetmmTlb;
 
 typedef enum UnetmmTlbHit {
@@ -102,6 +104,7 @@ void unetmm_tlb_dma_end(UnetmmTlb *tlb, uint32_t id);
 /*
  * Drops all of [first, last] of a space without telling anyone.  Returns how
  * many; entries that are held stay where they are but are not found any more.
+ * If `head` was set in one of them, lost_head is set.
  */
 uint32_t unetmm_tlb_invalidate(UnetmmTlb *tlb, uint16_t space, uint64_t first,
                                uint64_t last);

@@ -214,7 +214,7 @@ static bool next_buffer(struct fake_card *card, struct unetmm_fqe *fqe)
         return false;
     }
     *fqe = card->fq[card->fq_cons & ((1u << card->layout.fq_log2) - 1)];
-    CARD_CHECK(fqe->len && !fqe->flags && !fqe->rsvd);
+    CARD_CHECK(fqe->len && !(fqe->flags & ~UNETMM_FQE_F_ALL) && !fqe->rsvd);
     return true;
 }
 

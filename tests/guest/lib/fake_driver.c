@@ -48,6 +48,8 @@ static struct {
     int event_fd;               /* as the library gave it */
     bool endpoint;
     uint32_t *doorbell;
+    uint32_t posted;            /* source ktlb: in the doorbell's place */
+    uint64_t posts;
     int maps;
     uint32_t number;
     uint32_t mtu;
@@ -82,6 +84,10 @@ int __wrap_ioctl(int fd, unsigned long request, void *argument);
 void *__wrap_mmap(void *address, size_t bytes, int protection, int flags,
                   int fd, off_t offset);
 int __wrap_munmap(void *address, size_t bytes);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+                          void *(*run)(void *), void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+                          void *(*run)(void *), void *argument);
 /* What the C library calls them where file offsets are given 64 bits */
 int __wrap_open64(const char *path, int flags, ...)
     __attribute__((alias("__wrap_open")));
@@ -259,6 +265,19 @@ static void transmit_message(void)
     }
 }
 
+/* What makes the card look.  With source ktlb nobody rings the doorbell. */
+static bool told_to_look(void)
+{
+    if (fake.source != UNETMM_SOURCE_KTLB) {
+        return __atomic_exchange_n(fake.doorbell, 0, __ATOMIC_SEQ_CST);
+    }
+    if (__atomic_load_n(fake.doorbell, __ATOMIC_SEQ_CST)) {
+        fprintf(stderr, "fake driver: a doorbell was rung with ktlb\n");
+        abort();
+    }
+    return __atomic_exchange_n(&fake.posted, 0, __ATOMIC_SEQ_CST);
+}
+
 static void *card_thread(void *argument)
 {
     struct timespec pause = { .tv_nsec = 20000 };
@@ -272,8 +291,7 @@ static void *card_thread(void *argument)
             pthread_mutex_unlock(&fake.lock);
             return NULL;
         }
-        if (fake.endpoint &&
-            __atomic_exchange_n(fake.doorbell, 0, __ATOMIC_SEQ_CST)) {
+        if (fake.endpoint && told_to_look()) {
             while (fake_card_take(&fake.card, &message)) {
                 transmit_message();
                 busy = true;
@@ -311,7 +329,7 @@ static int open_device(uint32_t number)
         return -1;
     }
     fake.open = fake.running = true;
-    if (pthread_create(&fake.thread, NULL, card_thread, NULL)) {
+    if (__real_pthread_create(&fake.thread, NULL, card_thread, NULL)) {
         return refuse(EAGAIN);
     }
     return FAKE_FD;
@@ -358,7 +376,8 @@ static int do_info(struct unetmm_info *info)
         .mac = { 0x52, 0x54, 0, 0, 0, (uint8_t)fake.number },
         .user_mtu = fake.mtu,
         .version = UNETMM_VERSION_VALUE,
-        .sources = 6,
+        .sources = 1u << UNETMM_SOURCE_TLB | 1u << UNETMM_SOURCE_KTLB |
+                   1u << UNETMM_SOURCE_PINNED,
         .policies = 3,
         .endpoints = 2,
         .channels = FAKE_CHANNELS,
@@ -516,6 +535,24 @@ static int do_region(const struct unetmm_region *request)
     return request->length ? 0 : refuse(EINVAL);
 }
 
+/* All that is in the queues now; nothing else is taken before the next call. */
+static int do_post(const struct unetmm_post *request)
+{
+    if (request->size < sizeof(*request)) {
+        return refuse(EINVAL);
+    }
+    if (request->flags || request->rsvd ||
+        fake.source != UNETMM_SOURCE_KTLB) {
+        return refuse(EOPNOTSUPP);
+    }
+    if (!fake.endpoint || request->endpoint != fake.card.layout.id) {
+        return refuse(ENOENT);
+    }
+    fake.posted = 1;
+    fake.posts++;
+    return 0;
+}
+
 static int do_channel_close(const struct unetmm_channel *request)
 {
     if (request->channel >= FAKE_CHANNELS ||
@@ -545,6 +582,7 @@ static int dispatch(unsigned long request, void *argument)
     case UNETMM_IOC_REGISTER:
     case UNETMM_IOC_DEREGISTER: return do_region(argument);
     case UNETMM_IOC_COUNTERS: return do_counters(argument);
+    case UNETMM_IOC_POST: return do_post(argument);
     default: return refuse(ENOTTY);
     }
 }
@@ -595,6 +633,36 @@ int __wrap_munmap(void *address, size_t bytes)
         return 0;
     }
     return __real_munmap(address, bytes);
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+                          void *(*run)(void *), void *argument)
+{
+    if (fake_failures.thread) {
+        fake_failures.thread = false;
+        return EAGAIN;
+    }
+    return __real_pthread_create(thread, attr, run, argument);
+}
+
+uint64_t fake_driver_posts(void)
+{
+    uint64_t posts;
+
+    pthread_mutex_lock(&fake.lock);
+    posts = fake.posts;
+    pthread_mutex_unlock(&fake.lock);
+    return posts;
+}
+
+uint64_t fake_driver_sent(void)
+{
+    uint64_t sent;
+
+    pthread_mutex_lock(&fake.lock);
+    sent = fake.sent;
+    pthread_mutex_unlock(&fake.lock);
+    return sent;
 }
 
 int fake_driver_leaks(void)

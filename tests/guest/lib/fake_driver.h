@@ -12,6 +12,7 @@
 #define FAKE_DRIVER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* The next call of this kind fails with this errno; 0: none does. */
 struct fake_failures {
@@ -19,9 +20,14 @@ struct fake_failures {
     int error;
     bool queue_map;
     bool doorbell_map;
+    bool thread;                /* ... of the library */
 };
 
 extern struct fake_failures fake_failures;
+
+/* Posting calls (source ktlb) that were not refused; messages sent */
+uint64_t fake_driver_posts(void);
+uint64_t fake_driver_sent(void);
 
 /* Open files, mappings and endpoints that have not been given back */
 int fake_driver_leaks(void);

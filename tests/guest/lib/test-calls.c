@@ -9,7 +9,10 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fake_driver.h"
@@ -19,23 +22,55 @@
 static struct unetmm_ctx *ctx;
 static struct unetmm_ep *ep;
 
+static int begin_with(unsigned source)
+{
+    errno = 12345;
+    assert_int_equal(unetmm_open("/fake/1", source, &ctx), 0);
+    assert_int_equal(unetmm_ep_create(ctx, NULL, &ep), 0);
+    return 0;
+}
+
 static int begin(void **state)
 {
     (void)state;
-    errno = 12345;
-    assert_int_equal(unetmm_open("/fake/1", UNETMM_SOURCE_TLB, &ctx), 0);
-    assert_int_equal(unetmm_ep_create(ctx, NULL, &ep), 0);
-    return 0;
+    return begin_with(UNETMM_SOURCE_TLB);
+}
+
+static int begin_ktlb(void **state)
+{
+    (void)state;
+    return begin_with(UNETMM_SOURCE_KTLB);
 }
 
 static int stop(void **state)
 {
     (void)state;
-    assert_int_equal(unetmm_ep_destroy(ep), 0);
+    /* A handler may have done it. */
+    if (ep) {
+        assert_int_equal(unetmm_ep_destroy(ep), 0);
+    }
     assert_int_equal(unetmm_close(ctx), 0);
     assert_int_equal(errno, 12345);
     assert_int_equal(fake_driver_leaks(), 0);
     return 0;
+}
+
+#define SECOND 1000000000ll
+
+static const uint8_t own_mac[6] = { 0x52, 0x54, 0, 0, 0, 1 };
+
+/* A channel of the endpoint to itself; both its numbers. */
+static void loop_back(unsigned *from, unsigned *to)
+{
+    int ret;
+
+    assert_int_equal(unetmm_listen(ep, 5, 1), 0);
+    ret = unetmm_connect(ep, own_mac, 5, SECOND, NULL);
+    assert_in_range(ret, 0, 15);
+    *from = (unsigned)ret;
+    ret = unetmm_accept(ep, NULL, SECOND);
+    assert_in_range(ret, 0, 15);
+    *to = (unsigned)ret;
 }
 
 static void failed_open_leaves_nothing(void **state)
@@ -204,7 +239,244 @@ static void child_lets_go(void **state)
     assert_int_equal(status, 0);
 }
 
+/* ---- Source ktlb: a call in the doorbell's place ---------------------------- */
+
+static void send_one(unsigned channel, unsigned flags)
+{
+    assert_int_equal(unetmm_send(ep, channel, "ktlb", 5, 0,
+                                 flags | UNETMM_QUIET), 0);
+}
+
+/* What is received in the end is `n` messages. */
+static void receive(unsigned n)
+{
+    struct unetmm_completion c = { 0 };
+
+    for (; n; n--) {
+        assert_int_equal(unetmm_wait(ep, &c, 1, 10 * SECOND), 1);
+        assert_int_equal(c.type, UNETMM_CQE_RECEIVED);
+        assert_memory_equal(c.data, "ktlb", 5);
+    }
+    assert_int_equal(unetmm_poll(ep, &c, 1), 0);
+}
+
+static void posts_once_for_what_is_queued(void **state)
+{
+    char buffers[2][512];
+    uint64_t posts;
+    unsigned from, to;
+
+    (void)state;
+    loop_back(&from, &to);
+    posts = fake_driver_posts();
+    assert_int_equal(unetmm_post(ep, buffers[0], 512, 0, UNETMM_MORE), 0);
+    assert_int_equal(unetmm_post(ep, buffers[1], 512, 0, UNETMM_MORE), 0);
+    send_one(from, UNETMM_MORE);
+    assert_int_equal(fake_driver_posts(), posts);
+    send_one(from, 0);
+    assert_int_equal(fake_driver_posts(), posts + 1);
+    receive(2);
+    assert_int_equal(unetmm_ring(ep), 0);
+    assert_int_equal(fake_driver_posts(), posts + 2);
+}
+
+/* What a refused call has left in the queues goes with the next. */
+static void refused_post_is_made_good(void **state)
+{
+    static const int errors[] = { EINVAL, EIO, ENODEV, EINTR };
+    unsigned from, to, i;
+    uint64_t sent;
+
+    (void)state;
+    loop_back(&from, &to);
+    for (i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        sent = fake_driver_sent();
+        fake_failures.request = UNETMM_IOC_POST;
+        fake_failures.error = errors[i];
+        send_one(from, 0);
+        assert_int_equal(fake_failures.error, 0);
+        assert_int_equal(fake_driver_sent(), sent);
+        /* The call that is made for it says so. */
+        fake_failures.error = errors[i];
+        assert_int_equal(unetmm_ring(ep), -errors[i]);
+        assert_int_equal(unetmm_send_pending(ep), 1);
+        switch (i) {
+        case 0:
+            assert_int_equal(unetmm_ring(ep), 0);
+            break;
+        case 1:
+            send_one(from, 0);
+            break;
+        }
+        receive(i == 1 ? 2 : 1);
+    }
+}
+
+static void full_queue_is_posted(void **state)
+{
+    struct unetmm_completion c = { 0 };
+    unsigned from, to, n = 0, got = 0;
+    int ret;
+
+    (void)state;
+    loop_back(&from, &to);
+    while ((ret = unetmm_send(ep, from, "ktlb", 5, 0, UNETMM_MORE |
+                              UNETMM_QUIET)) == 0) {
+        n++;
+    }
+    assert_int_equal(ret, -EAGAIN);
+    assert_int_equal(n, 256);
+    while (got < n && (ret = unetmm_wait(ep, &c, 1, 10 * SECOND)) == 1) {
+        got++;
+    }
+    assert_int_equal(got, n);
+    send_one(from, 0);
+    receive(1);
+}
+
+static void only_ktlb_posts(void **state)
+{
+    uint64_t posts = fake_driver_posts();
+    unsigned from, to;
+
+    (void)state;
+    loop_back(&from, &to);
+    send_one(from, 0);
+    receive(1);
+    assert_int_equal(fake_driver_posts(), posts);
+    assert_int_equal(unetmm_trap_(ep), -EOPNOTSUPP);
+}
+
+/* ---- Handlers -------------------------------------------------------------- */
+
+static struct {
+    atomic_uint calls;
+    atomic_int result;
+} handled;
+
+static void count(struct unetmm_ep *other, const struct unetmm_completion *c,
+                  void *arg)
+{
+    (void)other;
+    (void)c;
+    (void)arg;
+    atomic_fetch_add(&handled.calls, 1);
+}
+
+static void destroy(struct unetmm_ep *mine, const struct unetmm_completion *c,
+                    void *arg)
+{
+    struct unetmm_completion next;
+    int ret = unetmm_ep_destroy(mine);
+
+    (void)c;
+    (void)arg;
+    /* Until we return, it can be told from one that is alive. */
+    if (unetmm_poll(mine, &next, 1) != -EOWNERDEAD ||
+        unetmm_handlers_unblock(mine) != -EOWNERDEAD ||
+        unetmm_ep_destroy(mine) != -EOWNERDEAD) {
+        ret = -EINVAL;
+    }
+    atomic_fetch_add(&handled.calls, 1);
+    atomic_store(&handled.result, ret);
+}
+
+static void disconnect_takes_the_handler(void **state)
+{
+    unsigned from, to;
+    int again;
+
+    (void)state;
+    atomic_store(&handled.calls, 0);
+    loop_back(&from, &to);
+    assert_int_equal(unetmm_set_handler(ep, UNETMM_EVERY_CHANNEL, count, NULL),
+                     0);
+    assert_int_equal(unetmm_set_handler(ep, to, destroy, NULL), 0);
+    assert_int_equal(unetmm_disconnect(ep, to), 0);
+    /* The card may have joined one channel to itself. */
+    assert_int_equal(unetmm_disconnect(ep, from), from == to ? -ENOENT : 0);
+    again = unetmm_connect(ep, own_mac, 5, SECOND, NULL);
+    assert_in_range(again, 0, 15);
+    assert_int_equal(unetmm_accept(ep, NULL, SECOND), to);
+    send_one((unsigned)again, 0);
+    assert_int_equal(unetmm_dispatch(ep, 1, 10 * SECOND), 1);
+    assert_int_equal(atomic_load(&handled.calls), 1);
+}
+
+static void handler_destroys_its_endpoint(void **state)
+{
+    unsigned from, to;
+
+    (void)state;
+    atomic_store(&handled.calls, 0);
+    loop_back(&from, &to);
+    assert_int_equal(unetmm_set_handler(ep, to, destroy, NULL), 0);
+    assert_int_equal(unetmm_set_handler(ep, UNETMM_EVERY_CHANNEL, count, NULL),
+                     0);
+    send_one(from, 0);
+    send_one(from, 0);
+    assert_int_equal(unetmm_dispatch(ep, 9, 10 * SECOND), -ESHUTDOWN);
+    ep = NULL;
+    assert_int_equal(atomic_load(&handled.calls), 1);
+    assert_int_equal(atomic_load(&handled.result), 0);
+}
+
+static void start(unetmm_handler handler)
+{
+    unsigned from, to;
+
+    atomic_store(&handled.calls, 0);
+    loop_back(&from, &to);
+    assert_int_equal(unetmm_set_handler(ep, UNETMM_EVERY_CHANNEL, handler,
+                                        NULL), 0);
+    assert_int_equal(unetmm_handlers_start(ep, NULL, NULL), 0);
+    assert_int_equal(unetmm_handlers_block(ep), 0);
+    send_one(from, 0);
+    assert_int_equal(unetmm_handlers_unblock(ep), 1);
+}
+
+static void await_calls(unsigned n)
+{
+    unsigned i;
+
+    for (i = 0; i < 100000 && atomic_load(&handled.calls) < n; i++) {
+        nanosleep(&(struct timespec) { .tv_nsec = 100000 }, NULL);
+    }
+    assert_int_equal(atomic_load(&handled.calls), n);
+}
+
+static void thread_destroys_its_endpoint(void **state)
+{
+    (void)state;
+    start(destroy);
+    await_calls(1);
+    ep = NULL;
+    assert_int_equal(atomic_load(&handled.result), 0);
+}
+
+static void destroying_ends_the_thread(void **state)
+{
+    (void)state;
+    start(count);
+    await_calls(1);
+    assert_int_equal(unetmm_ep_destroy(ep), 0);
+    ep = NULL;
+}
+
+static void failed_thread_leaves_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(unetmm_set_handler(ep, UNETMM_EVERY_CHANNEL, count, NULL),
+                     0);
+    fake_failures.thread = true;
+    assert_int_equal(unetmm_handlers_start(ep, NULL, NULL), -EAGAIN);
+    assert_int_equal(unetmm_handlers_stop(ep), -ESRCH);
+    assert_int_equal(unetmm_dispatch(ep, 1, 0), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, stop)
+#define TEST_KTLB(name) \
+    cmocka_unit_test_setup_teardown(name, begin_ktlb, stop)
 
 int main(void)
 {
@@ -217,6 +489,16 @@ int main(void)
         TEST(refusals_come_through),
         TEST(message_goes_round),
         TEST(child_lets_go),
+        TEST_KTLB(posts_once_for_what_is_queued),
+        TEST_KTLB(refused_post_is_made_good),
+        TEST_KTLB(full_queue_is_posted),
+        TEST_KTLB(message_goes_round),
+        TEST(only_ktlb_posts),
+        TEST(disconnect_takes_the_handler),
+        TEST(handler_destroys_its_endpoint),
+        TEST(thread_destroys_its_endpoint),
+        TEST(destroying_ends_the_thread),
+        TEST(failed_thread_leaves_nothing),
     };
 
     return cmocka_run_group_tests_name("calls", tests, NULL, NULL);

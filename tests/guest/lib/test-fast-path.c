@@ -164,6 +164,32 @@ static void refuses_what_is_wrong(void **state)
     assert_int_equal(errno, 12345);
 }
 
+static void only_whole_pages_are_zeroed(void **state)
+{
+    static uint8_t area[3 * 4096] __attribute__((aligned(4096)));
+    const struct unetmm_fqe *fqe = fake.ep->fq;
+
+    (void)state;
+    assert_int_equal(unetmm_post(fake.ep, area, 4096, 1, UNETMM_ZERO),
+                     -EINVAL);      /* the source is not one that may */
+    fake.ep->may_zero = 1;
+    assert_int_equal(unetmm_post(fake.ep, area, 4095, 1, UNETMM_ZERO),
+                     -EINVAL);
+    assert_int_equal(unetmm_post(fake.ep, area, 8192, 1, UNETMM_ZERO),
+                     -EINVAL);
+    assert_int_equal(unetmm_post(fake.ep, area + 1, 4096, 1, UNETMM_ZERO),
+                     -EINVAL);
+    assert_false(fake_endpoint_rung(&fake));
+    assert_int_equal(unetmm_post(fake.ep, area, 4096, 1, UNETMM_ZERO), 0);
+    assert_true(fake_endpoint_rung(&fake));
+    assert_int_equal(fqe[0].flags, UNETMM_FQE_F_ZERO);
+    assert_int_equal(unetmm_post(fake.ep, area, 4096, 1, 0), 0);
+    assert_int_equal(fqe[1].flags, 0);
+    assert_int_equal(unetmm_post(fake.ep, area, 4096, 1,
+                                 UNETMM_ZERO | UNETMM_MORE), 0);
+    assert_int_equal(fqe[2].flags, UNETMM_FQE_F_ZERO);
+}
+
 static void send_queue_fills_and_empties(void **state)
 {
     uint8_t data[UNETMM_MAX_INLINE] = { 0 };
@@ -379,6 +405,7 @@ int main(void)
         TEST_LATE(names_every_number_of_segments),
         TEST(inline_is_a_choice),
         TEST(refuses_what_is_wrong),
+        TEST(only_whole_pages_are_zeroed),
         TEST(send_queue_fills_and_empties),
         TEST_LATE(send_queue_fills_and_empties),
         TEST(more_defers_the_doorbell),

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The manual and the symbol map against the header.
+"""The manual, the symbol map and the library against the header; the tools'
+manual against their help.
 
-usage: test-man.py SOURCE-ROOT MAN-DIRECTORY...
+usage: test-man.py SOURCE-ROOT LIBRARY MAN-DIRECTORY...
 """
 import os
 import re
@@ -10,7 +11,7 @@ import shutil
 import subprocess
 import sys
 
-ROOT, PAGES = sys.argv[1], sys.argv[2:]
+ROOT, LIBRARY, PAGES = sys.argv[1], sys.argv[2], sys.argv[3:]
 
 
 def read(*path):
@@ -65,6 +66,48 @@ def map_is_what_the_header_exports():
     assert in_map == exported, in_map ^ exported
 
 
+def library_exports_what_the_map_says():
+    nodes = re.findall(r"^(UNETMM_[\w.]+) \{(.*?)^\}",
+                       read("guest-lib", "src", "libunetmm.map"),
+                       flags=re.M | re.S)
+    wanted = {f"{name}@@{node}" for node, text in nodes
+              for name in re.findall(r"^    (unetmm_\w+);", text,
+                                     flags=re.M)}
+    run = subprocess.run(["nm", "-D", "--defined-only", LIBRARY],
+                         capture_output=True, text=True, check=True)
+    found = {line.split()[2] for line in run.stdout.splitlines()
+             if " A " not in line}
+    assert len(found) > 20 and found == wanted, found ^ wanted
+
+
+def options_are_in_help_and_manual():
+    for tool in ["bw", "info", "pingpong", "stat"]:
+        source = read("guest-lib", "tools", f"{tool}.c")
+        usage = re.search(r"usage\[\] =(.*?);\n", source, flags=re.S)[1]
+        in_help = set(re.findall(r"--[a-z][a-z-]*", usage))
+        page = read("guest-lib", "man", f"unetmm-{tool}.1")
+        options = page.split(".SH OPTIONS")[1].split(".SH ")[0]
+        in_page = {name.replace("\\-", "-") for name in
+                   re.findall(r"\\-\\-[a-z][a-z\\-]*", options)}
+        # --help is a matter of course.
+        assert in_help - {"--help"} == in_page - {"--help"}, \
+            (tool, in_help ^ in_page)
+        own = set(re.findall(r'^    \{ "([a-z-]+)", (?:no|required)_arg',
+                             source, flags=re.M))
+        assert not own or {f"--{name}" for name in own} == in_help, \
+            (tool, own)
+
+
+def json_members_are_in_the_manual():
+    for tool in ["bw", "info", "pingpong", "stat"]:
+        source = read("guest-lib", "tools", f"{tool}.c")
+        members = set(re.findall(r'\\"(\w+)\\":', source))
+        page = read("guest-lib", "man", f"unetmm-{tool}.1")
+        missing = {name for name in members
+                   if not re.search(rf"\b{name}\b", page)}
+        assert len(members) > 5 and not missing, (tool, members, missing)
+
+
 def pages_are_well_formed():
     if not shutil.which("groff"):
         return
@@ -83,6 +126,8 @@ def pages_are_well_formed():
 
 
 TESTS = [every_function_has_a_page, map_is_what_the_header_exports,
+         library_exports_what_the_map_says, options_are_in_help_and_manual,
+         json_members_are_in_the_manual,
          pages_are_well_formed]
 
 FAILED = 0

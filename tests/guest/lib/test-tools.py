@@ -77,6 +77,17 @@ def pingpong_pinned_spread():
     assert rows[0]["source"] == "pinned" and rows[0]["memory"] == 4 << 20
 
 
+def posting_by_call():
+    for name, options in (("pingpong", ["--size", "8,1k,20000"]),
+                          ("bw", ["--size", "8,1k,20000", "--bidir"])):
+        rows = pair(name, ["--count", "50", *options],
+                    both=["--source", "ktlb"])
+        assert len(rows) >= 3
+        for r in rows:
+            assert r["source"] == "ktlb" and r["verified"] and not r["bad"]
+            assert r["lost"] == 0 and r["median"] > 0, r
+
+
 def pingpong_survives_loss():
     rows = pair("pingpong", ["--count", "60", "--size", "8,20000"],
                 env={"UNETMM_FAKE_LOSS": "50", "UNETMM_FAKE_DUP": "50"})
@@ -141,6 +152,107 @@ def stat_shows_what_counts():
     assert data["tlb_sets"] == 1024
 
 
+def info(options, parameters=(), cards=(3, 12)):
+    """unetmm-info where sysfs has so much: (status, output, complaints)"""
+    with tempfile.TemporaryDirectory() as directory:
+        misc = os.path.join(directory, "sysfs/class/misc")
+        for name in ["rfkill", "unetmmx", "unetmm"] if cards else []:
+            os.makedirs(os.path.join(misc, name))
+        for card in cards:
+            pci = f"../../../devices/pci0000:00/0000:00:{card:02x}.0"
+            os.makedirs(os.path.join(misc, f"unetmm{card}"))
+            os.symlink(pci, os.path.join(misc, f"unetmm{card}", "device"))
+        where = os.path.join(directory, "sysfs/module/unetmm/parameters")
+        for name, value in parameters:
+            os.makedirs(where, exist_ok=True)
+            with open(os.path.join(where, name), "w",
+                      encoding="utf-8") as file:
+                file.write(value + "\n")
+        run = subprocess.run(
+            [tool("info"), *options], cwd=directory, capture_output=True,
+            env=dict(os.environ, UNETMM_FAKE_DIR=directory), text=True,
+            timeout=20)
+        return run.returncode, run.stdout, run.stderr
+
+
+def info_shows_all_cards():
+    status, text, errors = info([])
+    assert (status, errors) == (0, "")
+    for word in ["/fake/3\n", "/fake/12\n", "52:54:00:00:00:0c", "up",
+                 "0000:00:03.0", "tlb ktlb pinned", "skip drop",
+                 "1024 sets x 1 way + 16 victims: 1040 pages, 4160 KiB",
+                 "9000 bytes", "2, the driver's own included"]:
+        assert word in text, (word, text)
+    assert text.index("/fake/3\n") < text.index("/fake/12\n")
+    assert "!" not in text and "parameters" not in text
+    status, text, _ = info(["--list"])
+    rows = [line.split() for line in text.splitlines()]
+    assert rows == [["/fake/3", "52:54:00:00:00:03", "up", "0000:00:03.0"],
+                    ["/fake/12", "52:54:00:00:00:0c", "up", "0000:00:0c.0"]]
+
+
+def info_chooses():
+    for options in (["--card", "12"], ["-d", "/fake/12"]):
+        status, text, _ = info([*options, "--json"])
+        cards = json.loads(text)["cards"]
+        assert status == 0 and len(cards) == 1
+        assert cards[0]["device"] == "/fake/12" and \
+            cards[0]["pci"] == "0000:00:0c.0" and cards[0]["link"] is True
+        assert cards[0]["sources"] == ["tlb", "ktlb", "pinned"]
+        assert cards[0]["version"] == "1.0" and cards[0]["tlb_sets"] == 1024
+
+
+def info_shows_parameters():
+    known = [("pin_limit_pages", "262144"), ("hole", "N"), ("x", 'a"b\\c\t')]
+    status, text, _ = info(["--json"], known)
+    data = json.loads(text)
+    assert status == 0 and data["warnings"] == []
+    assert data["parameters"] == {"hole": False, "pin_limit_pages": 262144,
+                                  "x": 'a"b\\c\t'}
+    known[1] = ("hole", "Y")
+    data = json.loads(info(["--json"], known)[1])
+    assert data["parameters"]["hole"] is True and len(data["warnings"]) == 1
+    status, text, _ = info([], known)
+    assert status == 0 and text.count("!") == 1 and "opens a hole" in text
+
+
+def info_without_cards():
+    for options in ([], ["--list"], ["--json"]):
+        status, text, errors = info(options, cards=())
+        assert status == 1 and "modprobe unetmm" in errors
+        assert len(errors.splitlines()) == 1
+        assert text == "" or json.loads(text)["cards"] == []
+    status, text, errors = info(["-d", "/no/such"])
+    assert status == 1 and "/no/such: " in errors and text == ""
+
+
+def garbage_is_refused():
+    """Whatever is typed: one or two lines of complaint, status 2."""
+    words = ["--nosuch", "--size", "--json=1", "-x", "--help=2", "--"]
+    values = ["", " ", "-1", "0x", "1e3", "99999999999999999999999", "1kk",
+              "nan", "\x7f", "%n%s", "8," * 4000, "é"]
+    for name, options in (
+            ("pingpong", ["size", "count", "warmup", "spin-ns", "buffers",
+                          "frame", "memory", "timeout", "service", "source",
+                          "policy", "seed"]),
+            ("bw", ["size", "count", "buffers", "frame", "timeout"]),
+            ("stat", ["watch", "endpoint"]), ("info", ["card"])):
+        peer = [PEER] if name in ("pingpong", "bw") else []
+        lines = [[word] for word in words]
+        # The first with all values, each of the others with some.
+        lines += [[*peer, f"--{o}", v] for i, o in enumerate(options)
+                  for v in (values[i % 4::4] if i else values)]
+        lines += [[*peer, "too much"]]
+        for line in lines:
+            if line == ["--"] and not peer:
+                continue        # says nothing
+            run = subprocess.run([tool(name), *line], capture_output=True,
+                                 timeout=20)
+            assert run.returncode == 2, (name, line, run)
+            assert run.stderr.count(b"\n") in (1, 2), (name, line, run)
+            assert not run.stdout, (name, line, run)
+
+
 def mistakes_get_one_sentence():
     sentence([tool("pingpong"), PEER, "-d", "/fake/2"], 1, "no unetmm driver")
     sentence([tool("bw"), PEER, "-d", "/no/such"], 1, "/no/such", "load the")
@@ -150,23 +262,27 @@ def mistakes_get_one_sentence():
     sentence([tool("bw"), PEER, "--size", "1,x"], 2, "--size", "'x'")
     sentence([tool("bw"), PEER, "--source", "disk"], 2, "tlb or pinned")
     sentence([tool("stat"), "--watch", "0"], 2, "--watch")
+    sentence([tool("info"), "--card", "x"], 2, "--card", "'x'")
+    sentence([tool("info"), "--card", "1", "-d", "/fake/1"], 2, "enough")
+    sentence([tool("info"), "0"], 2, "'0'")
     sentence([tool("stat"), "-d", "/fake/3", "--endpoint", "5"], 1,
              "no such endpoint")
 
 
 def help_teaches():
-    for name in ["pingpong", "bw", "stat"]:
+    for name in ["pingpong", "bw", "stat", "info"]:
         text = subprocess.run([tool(name), "--help"], capture_output=True,
                               text=True, check=True).stdout
         assert "Example" in text
 
 
 TESTS = [
-    pingpong_sizes, pingpong_modes, pingpong_pinned_spread,
+    pingpong_sizes, pingpong_modes, pingpong_pinned_spread, posting_by_call,
     pingpong_survives_loss, listener_serves_one_after_another, bw_sizes,
     bw_both_ways, bw_survives_loss, bw_large_frames,
-    stat_shows_what_counts, mistakes_get_one_sentence,
-    help_teaches,
+    stat_shows_what_counts, info_shows_all_cards, info_chooses,
+    info_shows_parameters, info_without_cards, garbage_is_refused,
+    mistakes_get_one_sentence, help_teaches,
 ]
 
 

@@ -53,10 +53,11 @@ static void every_error_has_a_sentence(void **state)
     int error, call;
 
     (void)state;
-    for (call = UNETMM_CALL_ANY; call <= UNETMM_CALL_COUNTERS; call++) {
+    for (call = UNETMM_CALL_ANY; call <= UNETMM_CALL_HANDLERS; call++) {
         for (error = -200; error < 200; error++) {
             assert_non_null(unetmm_strerror(error, call));
         }
+        assert_non_null(unetmm_strerror(INT32_MIN, call));
     }
     assert_string_equal(unetmm_strerror(-ENOENT, UNETMM_CALL_OPEN),
                         unetmm_strerror(ENOENT, UNETMM_CALL_OPEN));

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Handlers: which one, when, and when not.
+ *
+ * Completions are taken one at a time: a handler that takes some itself, blocks
+ * handlers, or destroys the endpoint leaves none behind in between.  What is
+ * not taken is in the completion queue: nothing else queues, so nothing is lost
+ * that the card has accepted.
+ */
+#include "internal.h"
+#include "sys.h"
+
+/* Nothing is shared but with a thread of the library. */
+static void lock(struct unetmm_handlers *h)
+{
+    if (h->threaded) {
+        pthread_mutex_lock(&h->lock);
+    }
+}
+
+static void unlock(struct unetmm_handlers *h)
+{
+    if (h->threaded) {
+        pthread_mutex_unlock(&h->lock);
+    }
+}
+
+/* ---- Setting ----------------------------------------------------------- */
+
+static int set_channel(struct unetmm_ep_private *ep, unsigned channel,
+                       struct unetmm_upcall upcall)
+{
+    struct unetmm_handlers *h = &ep->handlers;
+
+    if (!h->channel) {
+        if (!upcall.handler) {
+            return 0;
+        }
+        h->channel = sys_calloc(ep->pub.channels, sizeof(*h->channel));
+        if (!h->channel) {
+            return -ENOMEM;
+        }
+    }
+    h->channel[channel] = upcall;
+    return 0;
+}
+
+static int set_every(struct unetmm_handlers *h, struct unetmm_upcall upcall)
+{
+    if (h->threaded && !upcall.handler) {
+        return -EBUSY;
+    }
+    h->every = upcall;
+    return 0;
+}
+
+int unetmm_set_handler(struct unetmm_ep *pub, unsigned channel,
+                       unetmm_handler handler, void *arg)
+{
+    struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    struct unetmm_upcall upcall = { handler, arg };
+    int ret;
+
+    if (!pub->alive) {
+        return -EOWNERDEAD;
+    }
+    if (channel != UNETMM_EVERY_CHANNEL && !unetmm_mtu_(pub, channel)) {
+        return -ENOENT;
+    }
+    unetmm_handlers_block(pub);
+    if (channel == UNETMM_EVERY_CHANNEL) {
+        ret = set_every(&ep->handlers, upcall);
+    } else {
+        ret = set_channel(ep, channel, upcall);
+    }
+    unetmm_handlers_unblock(pub);
+    return ret;
+}
+
+/* ---- Calling ----------------------------------------------------------- */
+
+static const struct unetmm_upcall *find(const struct unetmm_ep_private *ep,
+                                        const struct unetmm_completion *c)
+{
+    const struct unetmm_handlers *h = &ep->handlers;
+
+    /* A buffer that comes back unfilled is of no channel. */
+    if (h->channel && c->type != UNETMM_CQE_BUFFER &&
+        c->channel < ep->pub.channels && h->channel[c->channel].handler) {
+        return &h->channel[c->channel];
+    }
+    return &h->every;
+}
+
+static void set_runner(struct unetmm_handlers *h, uintptr_t runner)
+{
+    atomic_store_explicit(&h->runner, runner, memory_order_relaxed);
+}
+
+int unetmm_upcall(struct unetmm_ep_private *ep,
+                  const struct unetmm_completion *c)
+{
+    struct unetmm_handlers *h = &ep->handlers;
+
+    h->inner = 0;
+    set_runner(h, (uintptr_t)pthread_self());
+    if (c) {
+        const struct unetmm_upcall upcall = *find(ep, c);
+
+        upcall.handler(&ep->pub, c, upcall.arg);
+    } else {
+        h->end(&ep->pub, h->error, h->end_arg);
+    }
+    if (h->gone) {
+        unetmm_ep_free(ep);
+        return -ESHUTDOWN;
+    }
+    if (!ep->pub.alive) {
+        return -EOWNERDEAD;
+    }
+    set_runner(h, 0);
+    return 0;
+}
+
+static int may_dispatch(const struct unetmm_ep_private *ep)
+{
+    const struct unetmm_handlers *h = &ep->handlers;
+
+    if (unetmm_in_handler(ep)) {
+        return -EDEADLK;
+    }
+    if (h->threaded) {
+        return -EBUSY;
+    }
+    if (atomic_load(&h->blocked)) {
+        return -EDEADLK;
+    }
+    return h->every.handler ? 0 : -ENOENT;
+}
+
+int unetmm_dispatch(struct unetmm_ep *pub, unsigned most, int64_t timeout_ns)
+{
+    struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    struct unetmm_completion c;
+    unsigned done = 0;
+    int ret;
+
+    if (!pub->alive) {
+        return -EOWNERDEAD;
+    }
+    if (!most) {
+        return -EINVAL;
+    }
+    ret = may_dispatch(ep);
+    if (ret) {
+        return ret;
+    }
+    ret = unetmm_wait(pub, &c, 1, timeout_ns);
+    if (ret <= 0) {
+        return ret;
+    }
+    do {
+        ret = unetmm_upcall(ep, &c);
+        if (ret) {
+            return ret;
+        }
+    } while (++done < most && done < INT32_MAX && !may_dispatch(ep) &&
+             unetmm_poll(pub, &c, 1) > 0);
+    if (pub->unrung) {
+        unetmm_ring(pub);
+    }
+    return (int)done;
+}
+
+/* ---- Blocking ---------------------------------------------------------- */
+
+int unetmm_handlers_block(struct unetmm_ep *pub)
+{
+    struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    struct unetmm_handlers *h = &ep->handlers;
+
+    if (!pub->alive) {
+        return -EOWNERDEAD;
+    }
+    lock(h);
+    atomic_fetch_add(&h->blocked, 1);
+    if (unetmm_in_handler(ep)) {
+        h->inner++;
+    } else {
+        while (h->busy) {
+            pthread_cond_wait(&h->change, &h->lock);
+        }
+    }
+    unlock(h);
+    return 0;
+}
+
+int unetmm_handlers_unblock(struct unetmm_ep *pub)
+{
+    struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    struct unetmm_handlers *h = &ep->handlers;
+    int ret = -EPERM;
+
+    if (!pub->alive) {
+        return -EOWNERDEAD;
+    }
+    lock(h);
+    if (unetmm_in_handler(ep)) {
+        if (h->inner) {
+            h->inner--;
+            atomic_fetch_sub(&h->blocked, 1);
+            ret = 0;
+        }
+    } else if (atomic_load(&h->blocked)) {
+        ret = atomic_fetch_sub(&h->blocked, 1) == 1;
+        if (ret && h->threaded) {
+            unetmm_thread_resume(ep);
+        }
+    }
+    unlock(h);
+    return ret;
+}

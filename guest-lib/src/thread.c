@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A thread that calls handlers as completions come.
+ *
+ * The thread uses the endpoint while it is `busy`.  Whoever blocks handlers
+ * waits until it is not, and has the endpoint then; so the thread looks at
+ * `blocked` after each completion and each short spin.  It sleeps on the
+ * endpoint's own descriptor, and so does everything that wakes it.
+ */
+#include "internal.h"
+#include "sys.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+
+enum { SLEEP, ASK_AGAIN };
+
+/* Somebody wants the endpoint, or our end. */
+static bool wanted(struct unetmm_handlers *h)
+{
+    return atomic_load(&h->blocked) || atomic_load(&h->stop);
+}
+
+/* As unetmm_wait() spins, but giving way.  0: nothing came. */
+static int spin(struct unetmm_ep_private *ep, struct unetmm_completion *c)
+{
+    uint64_t now, end;
+    int ret = 0;
+
+    if (!ep->spin_ns) {
+        return 0;
+    }
+    now = sys_now_ns();
+    end = now + ep->spin_ns;
+    while (!ret && !wanted(&ep->handlers) &&
+           (now < end || ep->spin_ns == UNETMM_SPIN_FOREVER)) {
+        uint64_t slice = now + UNETMM_YIELD_NS;
+
+        ret = unetmm_spin(&ep->pub, c, 1, slice < end ? slice : end);
+        if (!ret && ep->spin_ns == UNETMM_SPIN_FOREVER) {
+            sched_yield();
+        }
+        now = sys_now_ns();
+    }
+    return ret;
+}
+
+/*
+ * Calls handlers until there is nothing (SLEEP: the endpoint is armed) or
+ * somebody wants the endpoint (ASK_AGAIN), or returns -errno.
+ */
+static int serve(struct unetmm_ep_private *ep)
+{
+    struct unetmm_completion c;
+
+    while (!wanted(&ep->handlers)) {
+        int ret = unetmm_poll(&ep->pub, &c, 1);
+
+        if (!ret) {
+            /* What handlers have queued with UNETMM_MORE */
+            if (ep->pub.unrung) {
+                unetmm_ring(&ep->pub);
+            }
+            ret = spin(ep, &c);
+        }
+        if (!ret && !wanted(&ep->handlers)) {
+            if (unetmm_arm(&ep->pub) == 0) {
+                return SLEEP;
+            }
+            continue;
+        }
+        if (ret > 0) {
+            ret = unetmm_upcall(ep, &c);
+        }
+        if (ret < 0) {
+            return ret;
+        }
+    }
+    if (ep->pub.unrung) {
+        unetmm_ring(&ep->pub);
+    }
+    return ASK_AGAIN;
+}
+
+/* Our own signals are blocked; what else may end it early does no harm. */
+static void sleep_armed(struct unetmm_ep_private *ep)
+{
+    struct pollfd entry = { .fd = ep->event_fd, .events = POLLIN };
+
+    sys_ppoll(&entry, 1, NULL);
+}
+
+/* Serves the endpoint while nobody wants it.  Holds the lock. */
+static int serve_locked(struct unetmm_ep_private *ep)
+{
+    struct unetmm_handlers *h = &ep->handlers;
+    int ret;
+
+    h->busy = true;
+    pthread_mutex_unlock(&h->lock);
+    ret = serve(ep);
+    if (ret == -ESHUTDOWN || ret == -EOWNERDEAD) {
+        return ret;             /* without the lock, which may be gone */
+    }
+    pthread_mutex_lock(&h->lock);
+    if (ret != SLEEP || wanted(h)) {
+        return ret;
+    }
+    h->armed_at = ep->pub.cq_cons;
+    h->asleep = true;
+    h->busy = false;
+    pthread_cond_broadcast(&h->change);
+    pthread_mutex_unlock(&h->lock);
+    sleep_armed(ep);
+    pthread_mutex_lock(&h->lock);
+    h->asleep = false;
+    return ret;
+}
+
+/* The card has stopped the endpoint.  False: the endpoint is gone. */
+static bool end_by_itself(struct unetmm_ep_private *ep, int error)
+{
+    struct unetmm_handlers *h = &ep->handlers;
+
+    h->error = error;
+    if (!h->end) {
+        return true;
+    }
+    pthread_mutex_unlock(&h->lock);
+    if (unetmm_upcall(ep, NULL)) {
+        return false;
+    }
+    pthread_mutex_lock(&h->lock);
+    return true;
+}
+
+static void *handler_thread(void *argument)
+{
+    struct unetmm_ep_private *ep = argument;
+    struct unetmm_handlers *h = &ep->handlers;
+
+    pthread_mutex_lock(&h->lock);
+    while (!atomic_load(&h->stop)) {
+        int ret;
+
+        if (atomic_load(&h->blocked)) {
+            pthread_cond_wait(&h->change, &h->lock);
+            continue;
+        }
+        ret = serve_locked(ep);
+        if (ret == -ESHUTDOWN || ret == -EOWNERDEAD ||
+            (ret < 0 && !end_by_itself(ep, ret))) {
+            return NULL;
+        }
+        h->busy = false;
+        pthread_cond_broadcast(&h->change);
+        if (ret < 0) {
+            break;
+        }
+    }
+    pthread_mutex_unlock(&h->lock);
+    return NULL;
+}
+
+/* Signals are for the program's threads, except those that are our own fault. */
+static void block_signals(sigset_t *before)
+{
+    static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
+                               SIGABRT };
+    sigset_t set;
+    size_t i;
+
+    sigfillset(&set);
+    for (i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        sigdelset(&set, own[i]);
+    }
+    pthread_sigmask(SIG_SETMASK, &set, before);
+}
+
+static int start_thread(struct unetmm_ep_private *ep)
+{
+    char name[16];
+    sigset_t before;
+    int ret;
+
+    block_signals(&before);
+    ret = pthread_create(&ep->handlers.thread, NULL, handler_thread, ep);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!ret) {
+        snprintf(name, sizeof(name), "unetmm-ep%u", ep->id);
+        pthread_setname_np(ep->handlers.thread, name);
+    }
+    return -ret;
+}
+
+int unetmm_handlers_start(struct unetmm_ep *pub, unetmm_end end, void *arg)
+{
+    struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    struct unetmm_handlers *h = &ep->handlers;
+    int ret;
+
+    if (!pub->alive) {
+        return -EOWNERDEAD;
+    }
+    if (unetmm_in_handler(ep)) {
+        return -EDEADLK;
+    }
+    if (h->threaded) {
+        return -EBUSY;
+    }
+    if (!h->every.handler) {
+        return -ENOENT;
+    }
+    h->end = end;
+    h->end_arg = arg;
+    h->error = 0;
+    atomic_store(&h->stop, false);
+    h->threaded = true;
+    ret = start_thread(ep);
+    if (ret) {
+        h->threaded = false;
+    }
+    return ret;
+}
+
+/* ---- From other threads ------------------------------------------------ */
+
+static void wake(struct unetmm_ep_private *ep)
+{
+    sys_eventfd_add(ep->event_fd);
+}
+
+void unetmm_thread_resume(struct unetmm_ep_private *ep)
+{
+    struct unetmm_handlers *h = &ep->handlers;
+    struct unetmm_ep *pub = &ep->pub;
+    int there;
+
+    pthread_cond_broadcast(&h->change);
+    if (!h->asleep) {
+        return;
+    }
+    if (pub->unrung) {
+        unetmm_ring(pub);
+    }
+    /* Has anything been taken, or a wake-up been used, that it waits for? */
+    unetmm_next_flags_(pub, pub->cq_cons, &there);
+    if (there || pub->cq_cons != h->armed_at ||
+        unetmm_read_word(&pub->index->card.state) &
+        (UNETMM_EP_ERROR | UNETMM_EP_CQ_BLOCKED)) {
+        wake(ep);
+    }
+}
+
+int unetmm_handlers_stop(struct unetmm_ep *pub)
+{
+    struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    struct unetmm_handlers *h = &ep->handlers;
+
+    if (!pub->alive) {
+        return -EOWNERDEAD;
+    }
+    if (unetmm_in_handler(ep)) {
+        return -EDEADLK;
+    }
+    if (!h->threaded) {
+        return -ESRCH;
+    }
+    pthread_mutex_lock(&h->lock);
+    atomic_store(&h->stop, true);
+    pthread_cond_broadcast(&h->change);
+    pthread_mutex_unlock(&h->lock);
+    wake(ep);
+    pthread_join(h->thread, NULL);
+    h->threaded = false;
+    return h->error;
+}
+
+void unetmm_thread_leave(struct unetmm_ep_private *ep)
+{
+    if (!ep->handlers.threaded) {
+        return;
+    }
+    if (unetmm_in_handler(ep)) {
+        /* It ends when the handler returns, and nobody can wait for it. */
+        pthread_detach(ep->handlers.thread);
+    } else {
+        unetmm_handlers_stop(&ep->pub);
+    }
+}

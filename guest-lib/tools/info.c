@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * unetmm-info: which cards there are, and what each can do.
+ */
+#include "cards.h"
+#include "common.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+static const char usage[] =
+"usage: unetmm-info [options]\n"
+"\n"
+"Shows the cards of this machine: address, link, version, what each can do and\n"
+"where its limits are; then the driver's parameters.  unetmm-stat shows what\n"
+"a card has counted.\n"
+"\n"
+"  -l, --list           one line for each card\n"
+"  -c, --card N         only " UNETMM_DEVICE_PREFIX "N\n"
+"  -d, --device FILE    only this card\n"
+"      --json           one JSON object\n"
+"  -h, --help           this text\n"
+"\n"
+"Example: can the first card be used with source ktlb?\n"
+"    unetmm-info --card 0 --json | grep -q '\"ktlb\"'\n";
+
+struct card {
+    char device[256];
+    int number;                 /* -1: a file with another name */
+    char pci[TEXT_CHARS];
+    char numa[TEXT_CHARS];
+    struct unetmm_info info;
+};
+
+struct info_options {
+    const char *device;         /* NULL: all cards */
+    char own[TEXT_CHARS];
+    bool list;
+    bool json;
+};
+
+struct name {
+    unsigned bit;
+    const char *name;
+};
+
+static const struct name caps[] = {
+    { UNETMM_CAP_LOCAL, "local" },
+    { UNETMM_CAP_INLINE_RECV, "inline-receive" },
+    { 0, NULL }
+};
+
+static const struct name sources[] = {
+    { 1u << UNETMM_SOURCE_TLB, "tlb" },
+    { 1u << UNETMM_SOURCE_KTLB, "ktlb" },
+    { 1u << UNETMM_SOURCE_PINNED, "pinned" },
+    { 0, NULL }
+};
+
+static const struct name policies[] = {
+    { 1u << UNETMM_POLICY_SKIP, "skip" },
+    { 1u << UNETMM_POLICY_DROP, "drop" },
+    { 0, NULL }
+};
+
+/* ---- The command line -------------------------------------------------- */
+
+static void mistake(const char *text, const char *argument)
+    __attribute__((noreturn));
+
+static void mistake(const char *text, const char *argument)
+{
+    fprintf(stderr, "%s: ", tool_name);
+    fprintf(stderr, "%s%s%s%s", text, argument ? ", not '" : "",
+            argument ? argument : "", argument ? "'" : "");
+    fprintf(stderr, "; see %s --help\n", tool_name);
+    exit(EXIT_USAGE);
+}
+
+static void choose_card(struct info_options *opt, const char *text)
+{
+    uint64_t number;
+
+    if (!parse_number(text, 9999, &number)) {
+        mistake("--card takes the number of a card", text);
+    }
+    snprintf(opt->own, sizeof(opt->own), UNETMM_DEVICE_PREFIX "%u",
+             (unsigned)number);
+    opt->device = opt->own;
+}
+
+static const struct option info_long_options[] = {
+    { "card", required_argument, NULL, 'c' },
+    { "device", required_argument, NULL, 'd' },
+    { "help", no_argument, NULL, 'h' },
+    { "json", no_argument, NULL, 'J' },
+    { "list", no_argument, NULL, 'l' },
+    { NULL, 0, NULL, 0 }
+};
+
+static void parse_info_options(struct info_options *opt, int argc, char **argv)
+{
+    int c;
+
+    argv[0] = (char *)(uintptr_t)tool_name;
+    while ((c = getopt_long(argc, argv, "c:d:hl", info_long_options,
+                            NULL)) != -1) {
+        if ((c == 'c' || c == 'd') && opt->device) {
+            mistake("one --card or --device is enough", NULL);
+        }
+        switch (c) {
+        case 'c': choose_card(opt, optarg); break;
+        case 'd': opt->device = optarg; break;
+        case 'J': opt->json = true; break;
+        case 'l': opt->list = true; break;
+        case 'h':
+            fputs(usage, stdout);
+            exit(EXIT_SUCCESS);
+        default:
+            fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);
+            exit(EXIT_USAGE);
+        }
+    }
+    if (optind != argc) {
+        mistake("there are only options", argv[optind]);
+    }
+}
+
+/* ---- Reading ----------------------------------------------------------- */
+
+/* False: a sentence on stderr has said why not. */
+static bool read_card(struct card *card, const char *device)
+{
+    struct unetmm_ctx *ctx;
+    int ret;
+
+    memset(card, 0, sizeof(*card));
+    snprintf(card->device, sizeof(card->device), "%s", device);
+    card->number = card_number(device);
+    if (card->number >= 0) {
+        card_pci((unsigned)card->number, card->pci);
+        card_attribute((unsigned)card->number, "numa_node", card->numa);
+    }
+    ret = unetmm_open(device, UNETMM_OBSERVE, &ctx);
+    if (!ret) {
+        card->info.size = sizeof(card->info);
+        ret = unetmm_info(ctx, &card->info);
+        unetmm_close(ctx);
+    }
+    if (ret) {
+        fflush(stdout);
+        fprintf(stderr, "%s: %s: %s\n", tool_name, device,
+                unetmm_strerror(ret, UNETMM_CALL_OPEN));
+    }
+    return !ret;
+}
+
+/* The cards that were asked for; returns how many could not be read. */
+static unsigned read_cards(const struct info_options *opt, struct card *cards,
+                           unsigned *n)
+{
+    unsigned numbers[MOST_CARDS], found, i, bad = 0;
+    char device[TEXT_CHARS];
+
+    *n = 0;
+    if (opt->device) {
+        *n = read_card(&cards[0], opt->device);
+        return !*n;
+    }
+    found = find_cards(numbers);
+    if (!found) {
+        fprintf(stderr, "%s: there is no card: load the driver (modprobe "
+                "unetmm) and check with lspci -d 1af4:10f0 that the machine "
+                "has one\n", tool_name);
+        return 1;
+    }
+    for (i = 0; i < found; i++) {
+        snprintf(device, sizeof(device), UNETMM_DEVICE_PREFIX "%u",
+                 numbers[i]);
+        if (read_card(&cards[*n], device)) {
+            (*n)++;
+        } else {
+            bad++;
+        }
+    }
+    return bad;
+}
+
+/* ---- What is wrong ----------------------------------------------------- */
+
+static const char *parameter_warning(const struct parameter *parameter)
+{
+    if (!strcmp(parameter->name, "hole") && !strcmp(parameter->value, "Y")) {
+        return "a debugging aid that opens a hole: cards keep pages that "
+               "processes have given away";
+    }
+    return NULL;
+}
+
+static const char *version_warning(const struct unetmm_info *info)
+{
+    if ((info->version ^ UNETMM_VERSION_VALUE) & UNETMM_VERSION_MAJOR) {
+        return "this library is of another version: install the driver's";
+    }
+    return NULL;
+}
+
+/* ---- For people -------------------------------------------------------- */
+
+static void row(const char *name)
+{
+    printf("  %-16s ", name);
+}
+
+static void print_names(const char *title, const struct name *names,
+                        unsigned set)
+{
+    const char *space = "";
+
+    row(title);
+    for (; names->name; names++) {
+        if (set & names->bit) {
+            printf("%s%s", space, names->name);
+            space = " ";
+            set &= ~names->bit;
+        }
+    }
+    /* What this program is too old for */
+    if (set) {
+        printf("%s0x%x", space, set);
+    }
+    putchar('\n');
+}
+
+static void print_identity(const struct card *card)
+{
+    const struct unetmm_info *info = &card->info;
+    const char *warning = version_warning(info);
+    char mac[UNETMM_MAC_CHARS];
+
+    printf("%s\n", card->device);
+    row("MAC address");
+    printf("%s\n", unetmm_format_mac(info->mac, mac));
+    row("link");
+    puts(info->flags & UNETMM_INFO_LINK ? "up" : "down");
+    if (card->pci[0]) {
+        row("PCI address");
+        printf("%s", card->pci);
+        if (card->numa[0] && card->numa[0] != '-') {
+            printf(", NUMA node %s", card->numa);
+        }
+        putchar('\n');
+    }
+    row("interface");
+    printf("%u.%u\n", info->version >> 16, info->version & 0xffff);
+    if (warning) {
+        row("! warning");
+        puts(warning);
+    }
+}
+
+static void print_limits(const struct unetmm_info *info)
+{
+    uint64_t pages = (uint64_t)info->tlb_sets * info->tlb_ways +
+        info->tlb_victims;
+
+    row("MTU");
+    printf("%u bytes a message\n", info->user_mtu);
+    row("endpoints");
+    printf("%u, the driver's own included; %u channels each\n",
+           info->endpoints, info->channels);
+    row("queues");
+    printf("up to %" PRIu64 " entries; %u buffers translated ahead\n",
+           UINT64_C(1) << (info->max_ring_log2 & 63), info->max_pretranslate);
+    row("TLB");
+    printf("%u sets x %u way%s + %u victims: %" PRIu64 " pages, %" PRIu64
+           " KiB\n", info->tlb_sets, info->tlb_ways,
+           info->tlb_ways == 1 ? "" : "s", info->tlb_victims, pages,
+           pages * (UNETMM_PAGE_BYTES / 1024));
+    row("largest buffer");
+    printf("%u pages (source tlb)\n", info->max_buffer_pages);
+    row("pin limit");
+    printf("%" PRIu64 " pages\n", (uint64_t)info->pin_limit_pages);
+}
+
+static void print_card(const struct card *card)
+{
+    print_identity(card);
+    print_names("capabilities", caps, card->info.caps);
+    print_names("sources", sources, card->info.sources);
+    print_names("policies", policies, card->info.policies);
+    print_limits(&card->info);
+}
+
+static void print_list(const struct card *cards, unsigned n)
+{
+    char mac[UNETMM_MAC_CHARS];
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        printf("%-16s %s  %-4s  %s\n", cards[i].device,
+               unetmm_format_mac(cards[i].info.mac, mac),
+               cards[i].info.flags & UNETMM_INFO_LINK ? "up" : "down",
+               cards[i].pci);
+    }
+}
+
+static void print_parameters(const struct parameter *parameters, unsigned n)
+{
+    unsigned i;
+
+    if (n) {
+        puts("driver's parameters");
+    }
+    for (i = 0; i < n; i++) {
+        const char *warning = parameter_warning(&parameters[i]);
+
+        row(parameters[i].name);
+        puts(parameters[i].value);
+        if (warning) {
+            row("! warning");
+            puts(warning);
+        }
+    }
+}
+
+/* ---- For programs ------------------------------------------------------ */
+
+static void json_names(const char *title, const struct name *names,
+                       unsigned set)
+{
+    const char *comma = "";
+
+    printf(",\"%s\":[", title);
+    for (; names->name; names++) {
+        if (set & names->bit) {
+            printf("%s\"%s\"", comma, names->name);
+            comma = ",";
+        }
+    }
+    putchar(']');
+}
+
+static void json_card(const struct card *card)
+{
+    const struct unetmm_info *info = &card->info;
+    char mac[UNETMM_MAC_CHARS];
+
+    printf("{\"device\":");
+    json_string(card->device);
+    printf(",\"mac\":\"%s\",\"link\":%s,\"pci\":",
+           unetmm_format_mac(info->mac, mac),
+           info->flags & UNETMM_INFO_LINK ? "true" : "false");
+    json_string(card->pci);
+    printf(",\"version\":\"%u.%u\"", info->version >> 16,
+           info->version & 0xffff);
+    json_names("capabilities", caps, info->caps);
+    json_names("sources", sources, info->sources);
+    json_names("policies", policies, info->policies);
+    printf(",\"user_mtu\":%u,\"endpoints\":%u,\"channels\":%u,"
+           "\"max_ring_log2\":%u,\"max_pretranslate\":%u,\"tlb_sets\":%u,"
+           "\"tlb_ways\":%u,\"tlb_victims\":%u,\"max_buffer_pages\":%u,"
+           "\"pin_limit_pages\":%" PRIu64 "}", info->user_mtu,
+           info->endpoints, info->channels, info->max_ring_log2,
+           info->max_pretranslate, info->tlb_sets, info->tlb_ways,
+           info->tlb_victims, info->max_buffer_pages,
+           (uint64_t)info->pin_limit_pages);
+}
+
+static void json_parameter(const struct parameter *parameter)
+{
+    uint64_t value;
+
+    json_string(parameter->name);
+    putchar(':');
+    if (parameter->flag) {
+        fputs(parameter->value[0] == 'Y' ? "true" : "false", stdout);
+    } else if (parse_number(parameter->value, UINT64_MAX, &value)) {
+        printf("%" PRIu64, value);
+    } else {
+        json_string(parameter->value);
+    }
+}
+
+static void json_warnings(const struct card *cards, unsigned n,
+                          const struct parameter *parameters,
+                          unsigned nparameters)
+{
+    const char *comma = "", *warning;
+    unsigned i;
+
+    printf(",\"warnings\":[");
+    for (i = 0; i < n + nparameters; i++) {
+        warning = i < n ? version_warning(&cards[i].info) :
+            parameter_warning(&parameters[i - n]);
+        if (warning) {
+            fputs(comma, stdout);
+            json_string(warning);
+            comma = ",";
+        }
+    }
+    putchar(']');
+}
+
+static void json_all(const struct card *cards, unsigned n,
+                     const struct parameter *parameters, unsigned nparameters)
+{
+    unsigned i;
+
+    printf("{\"cards\":[");
+    for (i = 0; i < n; i++) {
+        fputs(i ? "," : "", stdout);
+        json_card(&cards[i]);
+    }
+    printf("],\"parameters\":{");
+    for (i = 0; i < nparameters; i++) {
+        fputs(i ? "," : "", stdout);
+        json_parameter(&parameters[i]);
+    }
+    putchar('}');
+    json_warnings(cards, n, parameters, nparameters);
+    puts("}");
+}
+
+int main(int argc, char **argv)
+{
+    static struct parameter parameters[MOST_PARAMETERS];
+    static struct card cards[MOST_CARDS];
+    struct info_options opt = { 0 };
+    unsigned i, n, nparameters, bad;
+
+    tool_name = "unetmm-info";
+    parse_info_options(&opt, argc, argv);
+    bad = read_cards(&opt, cards, &n);
+    nparameters = find_parameters(parameters);
+    if (opt.json) {
+        json_all(cards, n, parameters, nparameters);
+    } else if (opt.list) {
+        print_list(cards, n);
+    } else {
+        for (i = 0; i < n; i++) {
+            print_card(&cards[i]);
+        }
+        if (n) {
+            print_parameters(parameters, nparameters);
+        }
+    }
+    if (fflush(stdout) || ferror(stdout)) {
+        fail("cannot write the output");
+    }
+    return bad ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Do the tests and functions exist that the documents name?
+
+Prints what is wrong, one line each; nothing if all is right.  In
+docs/security.rst and docs/papers.md the names of tests are
+
+    test_FILE.TEST         TEST() in tests/core/test_FILE.c, in its table
+    /unetmm/GROUP/TEST     in a program of tests/qtest
+    unetmm-FILE.TEST       in a part of qos-test, tests/qtest/unetmm-FILE.c
+    PROGRAM.TEST           in the table of tests/guest/PROGRAM.c
+    fuzz-NAME              tests/fuzz/fuzz-NAME.c
+
+and FILE.c: FUNCTION() is a function defined there.  Besides: the card's
+assertions are those that docs/security.rst lists, and tests/guest/abi.c knows
+each member of the driver's structures that is to be zero.
+"""
+
+import collections
+import glob
+import os
+import re
+import sys
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.realpath(__file__))))
+PAGES = ("docs/security.rst", "docs/papers.md")
+UAPI = "guest-driver/uapi/linux/unetmm.h"
+ABI = "tests/guest/abi.c"
+
+LITERAL = re.compile(r"``?([^`]+)``?")
+DEFINITION = re.compile(r"^[A-Za-z][^;{}()=]*?[\s*](\w+)\([^;{}]*\)\n\{",
+                        re.MULTILINE)
+ASSERTION = re.compile(r"\b(?:g_)?assert(?:_\w+)?\(|\babort\(|\bg_error\(|"
+                       r"\bg_abort\(|\b__builtin_unreachable\(|"
+                       r"\b__builtin_trap\(|&error_fatal\b")
+
+
+def read(path):
+    """A file of the repository, or nothing."""
+    try:
+        with open(os.path.join(REPO, path), encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def has(pattern, text):
+    """Is there a match?"""
+    return re.search(pattern, text) is not None
+
+
+def is_core_test(name):
+    """test_FILE.TEST"""
+    match = re.fullmatch(r"(test_\w+)\.(\w{3,})", name)
+    if not match:
+        return None
+    text = read(f"tests/core/{match[1]}.c")
+    # In the table of tests: behind a parenthesis, not at a line's start.
+    return has(rf"(?m)^\s+\w+\(\s*{match[2]}\b", text)
+
+
+def is_program_test(name):
+    """/unetmm/GROUP/TEST"""
+    if not name.startswith("/unetmm/"):
+        return None
+    return any(f'add_func("{name}"' in read(os.path.relpath(path, REPO))
+               for path in glob.glob(os.path.join(REPO, "tests/qtest/*.c")))
+
+
+def is_qos_test(name):
+    """unetmm-FILE.TEST"""
+    match = re.fullmatch(r"(unetmm-[\w-]*test)\.([\w-]+)", name)
+    if not match:
+        return None
+    return f'qos_add_test("{match[2]}"' in read(f"tests/qtest/{match[1]}.c")
+
+
+def is_guest_test(name):
+    """PROGRAM.TEST"""
+    match = re.fullmatch(r"([a-z]+)\.([a-z][\w.-]*)", name)
+    if not match or match[2] in ("c", "h", "rst", "md", "py", "tsv", "lua"):
+        return None
+    text = read(f"tests/guest/{match[1]}.c")
+    return f'{{ "{match[2]}",' in text
+
+
+def is_fuzz_target(name):
+    """fuzz-NAME"""
+    if not re.fullmatch(r"fuzz-\w+", name):
+        return None
+    return bool(read(f"tests/fuzz/{name}.c"))
+
+
+def functions_of(path):
+    """Functions defined in a file, with their text up to the next one."""
+    text = read(path)
+    found = [(match[1], match.start()) for match in DEFINITION.finditer(text)]
+    ends = [start for _, start in found[1:]] + [len(text)]
+    return {name: text[start:end] for (name, start), end in zip(found, ends)}
+
+
+def is_function(name):
+    """FILE.c: FUNCTION()"""
+    match = re.fullmatch(r"(\w+\.c): (\w+)\(\)", name)
+    if not match:
+        return None
+    return any(match[2] in functions_of(f"{place}/{match[1]}")
+               for place in ("hw/net/unetmm", "guest-driver"))
+
+
+KINDS = (is_core_test, is_program_test, is_qos_test, is_guest_test,
+         is_fuzz_target, is_function)
+
+
+def check_names(page):
+    """Names on a page that look like one of ours and are not there."""
+    names = {" ".join(name.split()) for name in LITERAL.findall(read(page))}
+    if not names:
+        yield f"{page}: names nothing"
+    for name in sorted(names):
+        verdicts = [kind(name) for kind in KINDS]
+        if False in verdicts and True not in verdicts:
+            yield f"{page}: there is no {name}"
+
+
+def check_assertions(page="docs/security.rst"):
+    """The card's assertions against the page's table."""
+    listed = collections.Counter()
+    for name, count in re.findall(r"\* - ``(\w+\.c: \w+)\(\)``\n\s+- (\d+)",
+                                  read(page)):
+        listed[name] = int(count)
+    found = collections.Counter()
+    for path in sorted(glob.glob(os.path.join(REPO, "hw/net/unetmm/*.c"))):
+        name = os.path.basename(path)
+        inside = 0
+        for function, text in functions_of(f"hw/net/unetmm/{name}").items():
+            count = len(ASSERTION.findall(text))
+            inside += count
+            if count:
+                found[f"{name}: {function}"] = count
+        if inside != len(ASSERTION.findall(read(f"hw/net/unetmm/{name}"))):
+            yield f"{name}: an assertion outside of a function"
+    for name in sorted(found | listed):
+        if found[name] != listed[name]:
+            yield (f"{name}() has {found[name]} assertions, {page} says "
+                   f"{listed[name]}")
+
+
+def zero_members():
+    """(structure, member) of the driver's interface that are to be zero."""
+    for name, text in re.findall(r"struct (unetmm_\w+) - (.*?)\*/",
+                                 read(UAPI), re.DOTALL):
+        for member, what in re.findall(r"@(\w+): ([^\n]*)", text):
+            if what == "zero" or what.startswith("REGISTER: UNETMM_"):
+                yield name, member
+
+
+def check_abi():
+    """Is each of them tried?"""
+    text = read(ABI)
+    members = list(zero_members())
+    if len(members) < 10:
+        yield f"{UAPI}: the members that are to be zero are not found"
+    for name, member in members:
+        if not has(rf"FIELD\(\w+, {name}, {member}\)", text):
+            yield f"{ABI}: does not try {name}.{member}"
+
+
+def main():
+    """1 if something is wrong."""
+    wrong = [*(line for page in PAGES for line in check_names(page)),
+             *check_assertions(), *check_abi()]
+    for line in wrong:
+        print(line)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the parts of bench-local share.
+ */
+#ifndef BENCH_LOCAL_H
+#define BENCH_LOCAL_H
+
+#include <libunetmm.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PAGE        ((size_t)UNETMM_PAGE_BYTES)
+
+extern struct unetmm_ctx *ctx;
+extern struct unetmm_info info;
+extern const char *source_name;
+
+/* Each of these ends the program with a sentence if something is wrong. */
+int check(int ret, enum unetmm_call call);
+void die(const char *what);
+
+/* tx's channel to rx.  One thread does both sides, so it asks in turn. */
+int join(struct unetmm_ep *tx, struct unetmm_ep *rx);
+/* Takes completions until `ep` has had one of each type in the mask. */
+void await(struct unetmm_ep *ep, unsigned types);
+/* Memory for messages, as far as the source wants to be told of it. */
+void give(void *at, size_t bytes);
+void take_back(void *at, size_t bytes);
+uint64_t misses(void);
+/* For qsort(): int64_t, the smallest first. */
+int by_value(const void *a, const void *b);
+
+/* local_count.c: the guest instructions of messages of so many bytes. */
+void count(unsigned bytes);
+
+#endif /* BENCH_LOCAL_H */

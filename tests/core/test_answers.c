@@ -1,0 +1,626 @@
+/*
+ * unetmm: the driver's answers to misses, late, failed and refused on request
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "fixture.h"
+
+#define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
+#define ALWAYS  1000000
+#define LATE_NS 5000
+
+static struct unetmm_fault take(Fix *f)
+{
+    struct unetmm_fault fault;
+
+    assert_true(fake_fault(&f->d, &fault));
+    assert_int_equal(fault.type, UNETMM_FAULT_MISS);
+    return fault;
+}
+
+static void none(Fix *f)
+{
+    struct unetmm_fault fault;
+
+    assert_false(fake_fault(&f->d, &fault));
+}
+
+static void send(Fix *f, FakeEp *ep, unsigned page, uint32_t len,
+                 uint64_t cookie)
+{
+    fake_send_at(ep, FIX_WIRE, PAGE(page), len, cookie);
+    fake_ring_bell(ep);
+}
+
+static void late(Fix *f)
+{
+    f->h.core.knobs.fault_delay = ALWAYS;
+    f->h.core.knobs.fault_delay_ns = LATE_NS;
+}
+
+static bool in_tlb(Fix *f, FakeSpace *s, uint64_t vpn)
+{
+    uint32_t id;
+
+    return unetmm_tlb_lookup(&f->h.core.tlb, s->id, vpn, false, &id) !=
+           UNETMM_TLB_MISS;
+}
+
+/* The driver has pinned what the card has, neither more nor less. */
+static void same_pins(Fix *f)
+{
+    for (unsigned i = 0; i < FIX_PAGES; i++) {
+        for (unsigned k = 0; k < 2; k++) {
+            FakeSpace *s = k ? f->s2 : f->s1;
+            FakeVpage *page = fake_vpage(s, PAGE(i));
+
+            assert_int_equal(page->pins > 0, in_tlb(f, s, page->vpn));
+        }
+    }
+}
+
+/* ---- Late --------------------------------------------------------------- */
+
+/* The driver is done with it at once; who waits is not told before. */
+static void test_late(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+    uint32_t taken;
+
+    late(f);
+    send(f, &f->a, 2, 3 * 4096, 1);
+    m = take(f);
+    assert_int_equal(fake_resolve(&f->d, &m, 3, &taken), UNETMM_CS_OK);
+    assert_int_equal(taken, 3);
+    assert_true(in_tlb(f, f->s1, PAGE(4) >> 12));
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_late), 1);
+    assert_int_equal(f->h.core.misses_asked, 1);
+    fake_ring_bell(&f->a);
+    fake_expect_none(&f->a);
+    none(f);
+    /* Another answer to it is one too many. */
+    assert_int_equal(fake_reply(&f->d, &m, UNETMM_REPLY_RETRY, 0),
+                     UNETMM_CS_STALE);
+    assert_in_range(f->h.timer, f->h.now + 1, f->h.now + LATE_NS);
+    fake_advance(&f->h, f->h.timer - f->h.now - 1);
+    fake_expect_none(&f->a);
+    fake_advance(&f->h, 1);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    assert_int_equal(f->h.core.misses_asked, 0);
+    assert_int_equal(f->h.core.in_flight_used, 0);
+    assert_int_equal(f->h.timer, INT64_MAX);
+    same_pins(f);
+}
+
+/* Without a time it counts at once, and is counted. */
+static void test_late_without_time(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+
+    late(f);
+    f->h.core.knobs.fault_delay_ns = 0;
+    send(f, &f->a, 2, 100, 1);
+    m = take(f);
+    fake_resolve(&f->d, &m, 1, NULL);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_late), 1);
+}
+
+static void test_late_error(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+
+    late(f);
+    send(f, &f->a, 2, 100, 1);
+    m = take(f);
+    assert_int_equal(fake_reply(&f->d, &m, UNETMM_REPLY_ERROR,
+                                UNETMM_ST_UNSUPPORTED), UNETMM_CS_OK);
+    fake_expect_none(&f->a);
+    fake_advance(&f->h, LATE_NS);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_UNSUPPORTED, 1);
+    assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_faults_error), 1);
+}
+
+/* What follows a DEFERRED can be late; DEFERRED itself and RETRY cannot. */
+static void test_late_after_deferred(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+
+    late(f);
+    send(f, &f->a, 2, 100, 1);
+    m = take(f);
+    fake_reply(&f->d, &m, UNETMM_REPLY_RETRY, 0);
+    m = take(f);
+    fake_reply(&f->d, &m, UNETMM_REPLY_DEFERRED, 0);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_late), 0);
+    assert_int_equal(f->h.core.misses_asked, 0);
+    fake_resolve(&f->d, &m, 1, NULL);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_late), 1);
+    fake_expect_none(&f->a);
+    fake_advance(&f->h, LATE_NS);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+}
+
+/* The page has gone again when the answer counts: it is asked for anew. */
+static void test_late_invalidated(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+
+    late(f);
+    send(f, &f->a, 2, 100, 1);
+    m = take(f);
+    fake_resolve(&f->d, &m, 1, NULL);
+    assert_false(fake_invalidate(f->s1, PAGE(2), FAKE_PAGE));
+    none(f);
+    f->h.core.knobs.fault_delay = 0;
+    fake_advance(&f->h, LATE_NS);
+    m = take(f);
+    assert_int_equal(m.vaddr, PAGE(2));
+    fake_resolve(&f->d, &m, 1, NULL);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    same_pins(f);
+}
+
+/* Who joins while the answer is on its way has it with the first. */
+static void test_late_joined(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+    FakeEp c;
+
+    late(f);
+    fake_ep_open(&c, &f->d, 3, f->s1);
+    fake_connect_peer(&c, FIX_WIRE, 13, FIX_MTU);
+    for (unsigned error = 0; error < 2; error++) {
+        uint8_t status = error ? UNETMM_ST_LIMIT : UNETMM_ST_OK;
+
+        send(f, &f->a, 2 + error, 100, 1);
+        m = take(f);
+        if (error) {
+            fake_reply(&f->d, &m, UNETMM_REPLY_ERROR, status);
+        } else {
+            fake_resolve(&f->d, &m, 1, NULL);
+            fake_invalidate(f->s1, PAGE(2), FAKE_PAGE);
+            fake_insert(f->s1, PAGE(2), 1, NULL);
+            fake_invalidate(f->s1, PAGE(2), FAKE_PAGE);
+        }
+        send(f, &c, 2 + error, 100, 2);
+        none(f);
+        assert_int_equal(f->h.core.misses_joined, 1);
+        if (!error) {
+            fake_insert(f->s1, PAGE(2), 1, NULL);
+        }
+        fake_expect_none(&c);
+        fake_advance(&f->h, LATE_NS);
+        fake_expect(&f->a, UNETMM_CQE_SENT, status, 1);
+        fake_expect(&c, UNETMM_CQE_SENT, status, 2);
+        assert_int_equal(f->h.core.misses_joined, 0);
+    }
+}
+
+/* Its endpoint is closed: nobody is left to be told, but for who joined. */
+static void test_late_closed(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+    FakeEp c;
+
+    late(f);
+    fake_ep_open(&c, &f->d, 3, f->s1);
+    fake_connect_peer(&c, FIX_WIRE, 13, FIX_MTU);
+    send(f, &f->a, 2, 100, 1);
+    m = take(f);
+    fake_resolve(&f->d, &m, 1, NULL);
+    fake_invalidate(f->s1, PAGE(2), FAKE_PAGE);
+    send(f, &c, 2, 100, 2);
+    assert_int_equal(f->h.core.misses_joined, 1);
+    assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
+    assert_int_equal(f->h.core.misses_late, 0);
+    f->h.core.knobs.fault_delay = 0;
+    fake_serve(&f->d);
+    fake_expect(&c, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+    fake_advance(&f->h, LATE_NS);
+    assert_int_equal(f->h.timer, INT64_MAX);
+    same_pins(f);
+}
+
+static void two_faults(UnetmmParams *p)
+{
+    p->max_faults = 2;
+}
+
+/* Like a slow driver: what it has not answered keeps others from asking. */
+static void test_late_holds_others(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+    FakeEp c;
+
+    late(f);
+    fake_ep_open(&c, &f->d, 3, f->s1);
+    fake_connect_peer(&c, FIX_WIRE, 13, FIX_MTU);
+    send(f, &f->a, 2, 100, 1);
+    m = take(f);
+    fake_resolve(&f->d, &m, 1, NULL);
+    send(f, &f->b, 2, 100, 2);
+    m = take(f);
+    fake_resolve(&f->d, &m, 1, NULL);
+    send(f, &c, 5, 100, 3);
+    none(f);
+    f->h.core.knobs.fault_delay = 0;
+    fake_advance(&f->h, LATE_NS);
+    m = take(f);
+    fake_resolve(&f->d, &m, 1, NULL);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_expect(&f->b, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+    fake_expect(&c, UNETMM_CQE_SENT, UNETMM_ST_OK, 3);
+}
+
+/* A buffer is not ready before its answer counts. */
+static void test_late_head(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+
+    late(f);
+    fake_post(&f->b, PAGE(1), FAKE_PAGE, 7);
+    fake_ring_bell(&f->b);
+    m = take(f);
+    fake_resolve(&f->d, &m, 1, NULL);
+    expect_count(&f->h, drop_asked, 1,
+                 fake_deliver(&f->h, fake_datagram(&f->b, FIX_WIRE, 12, 500,
+                                                   3)));
+    fake_advance(&f->h, LATE_NS);
+    fake_deliver(&f->h, fake_datagram(&f->b, FIX_WIRE, 12, 500, 4));
+    fake_expect(&f->b, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 7);
+    fake_check(f->s2, PAGE(1), 500, 4);
+}
+
+static void test_late_at_reset(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+
+    late(f);
+    send(f, &f->a, 2, 100, 1);
+    m = take(f);
+    fake_resolve(&f->d, &m, 1, NULL);
+    fake_set_reg(&f->h, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
+    assert_int_equal(f->h.core.misses_late, 0);
+    assert_int_equal(f->h.timer, INT64_MAX);
+    fake_advance(&f->h, LATE_NS);
+}
+
+/* ---- Failed ------------------------------------------------------------- */
+
+/* No page is taken, the driver unpins them all, and the send is told why. */
+static void test_failed_send(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+    uint32_t taken = 9;
+
+    f->h.core.knobs.fault_fail = ALWAYS;
+    send(f, &f->a, 2, 3 * 4096, 1);
+    m = take(f);
+    assert_int_equal(fake_resolve(&f->d, &m, 3, &taken), UNETMM_CS_PARTIAL);
+    assert_int_equal(taken, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_LIMIT, 1);
+    none(f);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_fail), 1);
+    assert_int_equal(f->h.core.tlb.used, 0);
+    same_pins(f);
+    /* An answer that is an error already, and a gift, stay what they are. */
+    send(f, &f->a, 2, 100, 2);
+    m = take(f);
+    fake_reply(&f->d, &m, UNETMM_REPLY_ERROR, UNETMM_ST_PROTECTION);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_PROTECTION, 2);
+    assert_int_equal(fake_insert(f->s1, PAGE(2), 1, &taken), UNETMM_CS_OK);
+    send(f, &f->a, 2, 100, 3);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 3);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_fail), 1);
+}
+
+static void test_failed_head(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+
+    f->h.core.knobs.fault_fail = ALWAYS;
+    fake_post(&f->b, PAGE(1), FAKE_PAGE, 7);
+    fake_ring_bell(&f->b);
+    m = take(f);
+    assert_int_equal(fake_resolve(&f->d, &m, 1, NULL), UNETMM_CS_PARTIAL);
+    fake_expect(&f->b, UNETMM_CQE_BUFFER, UNETMM_ST_LIMIT, 7);
+    assert_int_equal(fake_ep_counter(&f->h, 2, UNETMM_C_bufs_failed), 1);
+    same_pins(f);
+}
+
+/* Failed, and that late. */
+static void test_failed_late(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+
+    late(f);
+    f->h.core.knobs.fault_fail = ALWAYS;
+    send(f, &f->a, 2, 100, 1);
+    m = take(f);
+    assert_int_equal(fake_resolve(&f->d, &m, 1, NULL), UNETMM_CS_PARTIAL);
+    same_pins(f);
+    fake_expect_none(&f->a);
+    fake_advance(&f->h, LATE_NS);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_LIMIT, 1);
+}
+
+/* ---- Refused ------------------------------------------------------------ */
+
+/* Of three pages fewer are taken, also none; the rest is asked for again. */
+static void test_refused(void **state)
+{
+    Fix *f = *state;
+    unsigned seen = 0;
+
+    for (unsigned i = 0; i < 200 && seen != 7; i++) {
+        struct unetmm_fault m;
+        uint32_t taken = 9;
+
+        f->h.core.knobs.fault_refuse = ALWAYS;
+        send(f, &f->a, 2, 3 * 4096, i);
+        m = take(f);
+        assert_int_equal(m.npages, 3);
+        assert_int_equal(fake_resolve(&f->d, &m, 3, &taken),
+                         UNETMM_CS_PARTIAL);
+        assert_in_range(taken, 0, 2);
+        same_pins(f);
+        seen |= 1 << taken;
+        f->h.core.knobs.fault_refuse = 0;
+        m = take(f);
+        assert_int_equal(m.vaddr, PAGE(2 + taken));
+        assert_int_equal(m.npages, 3 - taken);
+        fake_resolve(&f->d, &m, m.npages, NULL);
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, i);
+        assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_refuse),
+                         i + 1);
+        fake_invalidate(f->s1, PAGE(0), FIX_PAGES * FAKE_PAGE);
+    }
+    assert_int_equal(seen, 7);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_tlb_refused), 0);
+}
+
+/* Who joined a report of which nothing was taken asks, too. */
+static void test_refused_joined(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault m;
+    FakeEp c;
+
+    fake_ep_open(&c, &f->d, 3, f->s1);
+    fake_connect_peer(&c, FIX_WIRE, 13, FIX_MTU);
+    f->h.core.knobs.fault_refuse = ALWAYS;
+    send(f, &f->a, 2, 100, 1);
+    m = take(f);
+    send(f, &c, 2, 100, 2);
+    assert_int_equal(fake_resolve(&f->d, &m, 1, NULL), UNETMM_CS_PARTIAL);
+    f->h.core.knobs.fault_refuse = 0;
+    fake_serve(&f->d);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_expect(&c, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+    same_pins(f);
+}
+
+/* ---- Source ktlb: an answer brings no pages, the driver's table does ---- */
+
+static void ktlb_answer(Fix *f, FakeSpace *s, FakeEp *ep, uint8_t status)
+{
+    struct unetmm_cmd cmd = {
+        .opcode = UNETMM_CMD_FAULT_REPLY, .space = s->id,
+        .reply = { .status = UNETMM_REPLY_RESOLVED },
+    };
+    struct unetmm_fault m = take(f);
+
+    fake_rights(&f->h, fake_vpage(s, m.vaddr)->dma, FAKE_PAGE, FAKE_R);
+    fake_table_set(s, m.vaddr, fake_vpage(s, m.vaddr)->dma |
+                   UNETMM_PTE_VALID | UNETMM_PTE_READ);
+    cmd.reply.fault_id = m.fault_id;
+    cmd.reply.vaddr = m.vaddr;
+    assert_int_equal(fake_command(&f->d, cmd, NULL), UNETMM_CS_OK);
+    if (status != UNETMM_NUM_ST) {
+        fake_expect(ep, UNETMM_CQE_SENT, status, 1);
+    } else {
+        fake_expect_none(ep);
+    }
+    fake_table_set(s, m.vaddr, 0);
+    fake_invalidate(s, m.vaddr, FAKE_PAGE);
+}
+
+static void test_ktlb(void **state)
+{
+    Fix *f = *state;
+    FakeSpace *s = fake_space(&f->d, 3, UNETMM_SOURCE_KTLB, 4);
+    FakeEp ep;
+
+    fake_map(s, FIX_VA, 4 * FAKE_PAGE, FAKE_RW);
+    fake_table_set(s, PAGE(1), 0);
+    fake_ep_open(&ep, &f->d, 4, s);
+    fake_connect_peer(&ep, FIX_WIRE, 14, FIX_MTU);
+    send(f, &ep, 1, 100, 1);
+    ktlb_answer(f, s, &ep, UNETMM_ST_OK);
+    f->h.core.knobs.fault_fail = ALWAYS;
+    send(f, &ep, 1, 100, 1);
+    ktlb_answer(f, s, &ep, UNETMM_ST_LIMIT);
+    f->h.core.knobs.fault_fail = 0;
+    f->h.core.knobs.fault_refuse = ALWAYS;
+    send(f, &ep, 1, 100, 1);
+    ktlb_answer(f, s, &ep, UNETMM_NUM_ST);
+    f->h.core.knobs.fault_refuse = 0;
+    ktlb_answer(f, s, &ep, UNETMM_ST_OK);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_refuse), 1);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_fail), 1);
+}
+
+/* ---- Traffic ------------------------------------------------------------ */
+
+typedef struct Traffic {
+    Fix *f;
+    uint64_t random;
+    unsigned got, limited, returned;
+} Traffic;
+
+#define BUFFERS 4
+#define BUFFER_PAGES 4
+
+static uint64_t buffer_at(uint64_t n)
+{
+    return PAGE(2 + n * BUFFER_PAGES);
+}
+
+/* All that b was told: a message is right, a buffer that came back is posted. */
+static void traffic_take(Traffic *t, uint32_t len, uint32_t number)
+{
+    Fix *f = t->f;
+    struct unetmm_cqe cqe;
+
+    while (fake_poll(&f->b, &cqe)) {
+        if (cqe.opcode == UNETMM_CQE_RECEIVED) {
+            assert_int_equal(cqe.len, len);
+            fake_check(f->s2, buffer_at(cqe.cookie), len, number);
+            t->got++;
+        } else {
+            assert_int_equal(cqe.opcode, UNETMM_CQE_BUFFER);
+            assert_true(cqe.status == UNETMM_ST_LIMIT ||
+                        cqe.status == UNETMM_ST_SKIPPED);
+            t->returned += cqe.status == UNETMM_ST_LIMIT;
+        }
+        fake_post(&f->b, buffer_at(cqe.cookie), BUFFER_PAGES * FAKE_PAGE,
+                  cqe.cookie);
+    }
+}
+
+static void traffic_message(Traffic *t, uint32_t number)
+{
+    Fix *f = t->f;
+    uint32_t len = 41 + fake_random(&t->random) % 12000;
+    uint64_t at = PAGE(20) + fake_random(&t->random) % 4096;
+    struct unetmm_cqe cqe;
+
+    fake_fill(f->s1, at, len, number);
+    fake_send_at(&f->a, FIX_LOCAL, at, len, number);
+    for (unsigned i = 0; ; i++) {
+        assert_true(i < 1000);
+        fix_settle(f);
+        if (fake_poll(&f->a, &cqe)) {
+            break;
+        }
+        fake_advance(&f->h, LATE_NS / 3);
+    }
+    assert_int_equal(cqe.opcode, UNETMM_CQE_SENT);
+    assert_int_equal(cqe.cookie, number);
+    if (cqe.status != UNETMM_ST_OK) {
+        assert_int_equal(cqe.status, UNETMM_ST_LIMIT);
+        t->limited++;
+    }
+    traffic_take(t, len, number);
+    /* Now and then the process takes pages away. */
+    if (!(fake_random(&t->random) % 4)) {
+        fake_invalidate(f->s1, PAGE(18), 10 * FAKE_PAGE);
+        fake_invalidate(f->s2, PAGE(2), BUFFERS * BUFFER_PAGES * FAKE_PAGE);
+    }
+}
+
+static void traffic(Fix *f, UnetmmKnobs knobs)
+{
+    Traffic t = { .f = f, .random = fake_seed() };
+
+    knobs.force_miss = 50000;
+    knobs.fault_delay_ns = LATE_NS;
+    f->h.core.knobs = knobs;
+    unetmm_core_set_seed(&f->h.core, t.random);
+    for (unsigned i = 0; i < BUFFERS; i++) {
+        fake_post(&f->b, buffer_at(i), BUFFER_PAGES * FAKE_PAGE, i);
+    }
+    for (unsigned i = 0; t.got < 200; i++) {
+        assert_true(i < 20000);
+        traffic_message(&t, i);
+    }
+    assert_int_equal(t.limited + t.returned > 0, knobs.fault_fail > 0);
+    f->h.core.knobs.fault_delay = 0;
+    fake_advance(&f->h, LATE_NS);
+    fix_settle(f);
+    assert_int_equal(f->h.core.misses_late, 0);
+    same_pins(f);
+    for (unsigned i = 0; i < 3; i++) {
+        static const enum unetmm_counter counter[] = {
+            UNETMM_C_inj_fault_late, UNETMM_C_inj_fault_fail,
+            UNETMM_C_inj_fault_refuse,
+        };
+        uint32_t rate = i == 0 ? knobs.fault_delay :
+                        i == 1 ? knobs.fault_fail : knobs.fault_refuse;
+
+        assert_int_equal(fake_counter(&f->h, counter[i]) > 0, rate > 0);
+    }
+}
+
+static void test_traffic_late(void **state)
+{
+    traffic(*state, (UnetmmKnobs) { .fault_delay = 300000 });
+}
+
+static void test_traffic_failed(void **state)
+{
+    traffic(*state, (UnetmmKnobs) { .fault_fail = 200000 });
+}
+
+static void test_traffic_refused(void **state)
+{
+    traffic(*state, (UnetmmKnobs) { .fault_refuse = 300000 });
+}
+
+static void test_traffic_all(void **state)
+{
+    traffic(*state, (UnetmmKnobs) {
+        .fault_delay = 200000, .fault_fail = 100000, .fault_refuse = 200000,
+        .force_evict = 50000,
+    });
+}
+
+static void small_tlb(UnetmmParams *p)
+{
+    p->tlb_sets = 8;
+    p->tlb_ways = 2;
+    p->tlb_victims = 4;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fix_test(test_late),
+        fix_test(test_late_without_time),
+        fix_test(test_late_error),
+        fix_test(test_late_after_deferred),
+        fix_test(test_late_invalidated),
+        fix_test(test_late_joined),
+        fix_test(test_late_closed),
+        fix_test_with(test_late_holds_others, two_faults),
+        fix_test(test_late_head),
+        fix_test(test_late_at_reset),
+        fix_test(test_failed_send),
+        fix_test(test_failed_head),
+        fix_test(test_failed_late),
+        fix_test(test_refused),
+        fix_test(test_refused_joined),
+        fix_test(test_ktlb),
+        fix_test(test_traffic_late),
+        fix_test(test_traffic_failed),
+        fix_test(test_traffic_refused),
+        fix_test(test_traffic_all),
+        fix_test_with(test_traffic_all, small_tlb),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,409 @@
+/*
+ * unetmm: what other devices have been caught by (docs/security.rst)
+ *
+ * Only what no other test has: each rule has its place beside the code that it
+ * is about.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "fixture.h"
+
+#define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
+#define OLD     0xea                    /* what must never be seen again */
+
+/* ---- Memory that changes behind the card's back ---------------------------------- */
+
+static bool within(uint64_t addr, uint64_t base, size_t bytes)
+{
+    return addr >= base && addr - base < bytes;
+}
+
+/* What the card has read of a queue, a ring or a list is nonsense from now on. */
+static void forget(FakeHost *host, uint64_t addr, size_t bytes)
+{
+    Fix *f = container_of(host, Fix, h);
+    const FakeEp *eps[] = { &f->a, &f->b };
+    bool queue = within(addr, f->d.list, FAKE_PAGE) ||
+                 within(addr, f->d.ring[UNETMM_RING_CMD].base,
+                        sizeof(struct unetmm_cmd) <<
+                        f->d.ring[UNETMM_RING_CMD].log2);
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(eps); i++) {
+        queue = queue ||
+                within(addr, eps[i]->sq, UNETMM_SLOT_BYTES << eps[i]->sq_log2) ||
+                within(addr, eps[i]->fq,
+                       sizeof(struct unetmm_fqe) << eps[i]->fq_log2);
+    }
+    if (queue) {
+        memset(fake_ptr(host, addr, bytes), 0xff, bytes);
+    }
+}
+
+/* One of each kind: short, long, of many pieces, inline in several slots. */
+static void one_of_each(Fix *f, unsigned round)
+{
+    struct unetmm_seg segs[UNETMM_MAX_SEGS];
+    uint32_t n = round * 4, len = 0;
+
+    for (unsigned i = 0; i < UNETMM_MAX_SEGS; i++) {
+        segs[i] = (struct unetmm_seg) {
+            .addr = PAGE(i) + 100 + round, .len = 3 * i,
+        };
+        for (uint32_t j = 0; j < segs[i].len; j++) {
+            uint8_t byte = fake_pattern(n, len++);
+
+            fake_store(f->s1, segs[i].addr + j, &byte, 1);
+        }
+    }
+    fake_post(&f->b, PAGE(20), 2 * FAKE_PAGE, 1);
+    fake_ring_bell(&f->b);
+    fake_send(&f->a, FIX_LOCAL, segs, UNETMM_MAX_SEGS, 1, 0);
+    fix_settle(f);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    assert_int_equal(fake_expect(&f->b, UNETMM_CQE_RECEIVED, UNETMM_ST_OK,
+                                 1).len, len);
+    fake_check(f->s2, PAGE(20), len, n);
+
+    fake_post(&f->b, PAGE(23), UNETMM_MAX_INLINE, 2);
+    fake_ring_bell(&f->b);
+    fake_send_inline(&f->a, FIX_LOCAL, n + 1, UNETMM_MAX_INLINE, 2, 0);
+    fix_settle(f);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+    fake_expect(&f->b, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 2);
+    fake_check(f->s2, PAGE(23), UNETMM_MAX_INLINE, n + 1);
+}
+
+/*
+ * Descriptors, free buffers, commands and lists are copied once: the messages
+ * are right although each is destroyed in the moment in which it has been read.
+ */
+static void test_each_is_read_once(void **state)
+{
+    Fix *f = *state;
+
+    f->h.on_read = forget;
+    for (unsigned round = 0; round < 20; round++) {
+        /* The first message waits for its buffer's pages. */
+        fake_insert(f->s2, PAGE(20), 5, NULL);
+        one_of_each(f, round);
+        fake_invalidate(f->s1, PAGE(0), 16 * FAKE_PAGE);
+        fake_invalidate(f->s2, PAGE(20), 5 * FAKE_PAGE);
+    }
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_err_descriptor), 0);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_err_command), 0);
+}
+
+/* ---- Sums ------------------------------------------------------------------------- */
+
+/* Lengths that are nothing, or little, in 32 bits. */
+static void test_lengths_that_wrap(void **state)
+{
+    static const uint32_t lengths[][4] = {
+        { 0x80000000, 0x80000000 },
+        { 0xffffffff, 1 },
+        { 0xffffffff, 0xffffffff, 2 },
+        { 0x40000000, 0x40000000, 0x40000000, 0x40000000 },
+        { 0xfffffff0, 100 },
+    };
+    Fix *f = *state;
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(lengths); i++) {
+        struct unetmm_seg segs[4];
+
+        for (unsigned j = 0; j < 4; j++) {
+            segs[j] = (struct unetmm_seg) { .addr = FIX_VA,
+                                            .len = lengths[i][j] };
+        }
+        fake_send(&f->a, FIX_WIRE, segs, 4, i, 0);
+        fake_ring_bell(&f->a);
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_TOO_LONG, i);
+    }
+    assert_int_equal(f->h.wire->len, 0);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_faults_send), 0);
+}
+
+/* ---- A queue of lies --------------------------------------------------------------- */
+
+static void deepest(UnetmmParams *p)
+{
+    p->budget_descriptors = 65536;
+}
+
+/*
+ * The longest queue, full of noise, at one doorbell: each slot is looked at
+ * once at most, nobody waits for ever, and nothing is left to be done.
+ */
+static void test_queue_of_noise(void **state)
+{
+    Fix *f = *state;
+    uint64_t seed = fake_seed();
+    uint32_t slots = 1u << UNETMM_MAX_RING_LOG2;
+    struct unetmm_cqe cqe;
+    unsigned got = 0;
+    uint64_t before;
+    FakeEp e;
+
+    fake_ep_init(&e, &f->d, 3, f->s1);
+    e.sq_log2 = e.cq_log2 = UNETMM_MAX_RING_LOG2;
+    fake_ep_alloc(&e);
+    fake_ep_create(&e);
+    for (uint32_t i = 0; i < slots * UNETMM_SLOT_BYTES; i += 4) {
+        fake_write32(&f->h, e.sq + i, fake_random(&seed) * 2);
+    }
+    f->d.hold_back = true;
+    fake_move_sq(&e, slots);
+    before = f->h.reads;
+    fake_ring_bell(&e);
+    assert_true(fake_run_later(&f->h) < 100);
+    assert_true(f->h.reads - before < 2 * slots);
+    while (fake_poll(&e, &cqe)) {
+        assert_int_equal(cqe.opcode, UNETMM_CQE_SENT);
+        assert_int_not_equal(cqe.status, UNETMM_ST_OK);
+        got++;
+    }
+    assert_int_equal(fake_card(&e).sq_cons, slots);
+    assert_true(got > slots / 8);
+    assert_int_equal(f->h.wire->len, 0);
+}
+
+/* ---- Short frames that do not go the short way ---------------------------------------- */
+
+static void slow(UnetmmParams *p)
+{
+    p->dma_page_ns = 1000;
+}
+
+/* A frame that waits behind one that is landing is cut as it would be at once. */
+static void test_short_in_the_queue(void **state)
+{
+    Fix *f = *state;
+    FakeFrame *long_one;
+
+    fake_post(&f->a, PAGE(0), 2 * FAKE_PAGE, 1);
+    fix_settle(f);
+    for (size_t bytes = 14; bytes < 64 + 50; bytes++) {
+        FakeFrame *cut = fake_datagram(&f->a, FIX_WIRE, 11, 50, 1);
+
+        long_one = fake_datagram(&f->a, FIX_WIRE, 11, 100, bytes);
+        fake_deliver(&f->h, long_one);
+        assert_true(f->h.core.rx.active);
+        cut->bytes = bytes;
+        fake_deliver(&f->h, cut);
+        assert_int_equal(f->h.core.port.fifo_used, 1);
+        expect_count(&f->h, drop_malformed, 1, fake_advance(&f->h, 2000));
+        fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+        fake_expect_none(&f->a);
+        fake_check(f->s1, PAGE(0), 100, bytes);
+        fake_post(&f->a, PAGE(0), 2 * FAKE_PAGE, 1);
+        fix_settle(f);
+    }
+}
+
+/* ---- Nothing old comes out -------------------------------------------------------------- */
+
+static void all_zero(const void *data, size_t bytes, const char *what)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        if (((const uint8_t *)data)[i]) {
+            fail_msg("byte %zu of %s is 0x%02x", i, what,
+                     ((const uint8_t *)data)[i]);
+        }
+    }
+}
+
+static void soil(Fix *f, uint64_t addr, size_t bytes)
+{
+    memset(fake_ptr(&f->h, addr, bytes), OLD, bytes);
+}
+
+/* All but what the specification gives a meaning for this completion. */
+static void check_cqe(Fix *f, uint64_t at)
+{
+    struct unetmm_cqe cqe;
+    size_t used = 0;
+
+    fake_read(&f->h, at, &cqe, sizeof(cqe));
+    unetmm_le_cqe(&cqe);
+    if (cqe.opcode == UNETMM_CQE_RECEIVED &&
+        cqe.flags & UNETMM_CQE_F_INLINE) {
+        used = cqe.len;
+    }
+    all_zero(cqe.data + used, sizeof(cqe.data) - used, "a completion's data");
+    assert_int_equal(cqe.rsvd, 0);
+    assert_int_equal(cqe.flags & ~(UNETMM_CQE_F_INLINE | UNETMM_PHASE), 0);
+}
+
+/*
+ * Where the card writes lies a secret, and its frames have carried one: none of
+ * it is in what processes, the driver or the wire get to see.
+ */
+static void test_nothing_old_is_written(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault fault;
+    struct unetmm_frame *h;
+    struct unetmm_notify n;
+    FakeFrame *frame;
+    uint8_t byte;
+
+    soil(f, f->a.cq, sizeof(struct unetmm_cqe) << f->a.cq_log2);
+    soil(f, f->d.ring[UNETMM_RING_FAULT].base, 8 * sizeof(fault));
+    soil(f, f->d.ring[UNETMM_RING_NOTIFY].base, 8 * sizeof(n));
+    /* A whole frame of secrets, whose buffer is used again after it */
+    for (unsigned i = 0; i < 16 * FAKE_PAGE; i++) {
+        byte = OLD;
+        fake_store(f->s1, PAGE(0) + i, &byte, 1);
+    }
+    fake_send_at(&f->a, FIX_WIRE, PAGE(0), 16 * FAKE_PAGE, 1);
+    fake_ring_bell(&f->a);
+    fake_read(&f->h, f->d.ring[UNETMM_RING_FAULT].base, &fault, sizeof(fault));
+    assert_int_equal(fault.rsvd0, 0);
+    assert_int_equal(fault.rsvd1, 0);
+    all_zero(fault.rsvd2, sizeof(fault.rsvd2), "a fault record");
+    fix_settle(f);
+    check_cqe(f, f->a.cq);
+    fake_wire_clear(&f->h);
+    for (unsigned len = 0; len < UNETMM_MAX_INLINE; len++) {
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, len ? 7 : 1);
+        fake_send_inline(&f->a, FIX_WIRE, len, len, 7, 0);
+        fake_ring_bell(&f->a);
+        check_cqe(f, f->a.cq + (f->a.cq_cons & 15) * sizeof(struct unetmm_cqe));
+        frame = fake_wire_at(&f->h, len);
+        fake_check_frame(frame, len, len);
+        assert_int_equal(frame->bytes, sizeof(*h) + len);
+        h = fake_header(frame);
+        assert_int_equal(h->flags, 0);
+        assert_int_equal(h->payload_crc | h->psn | h->offset | h->handle |
+                         h->imm, 0);
+        assert_true(!h->remote);
+    }
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 7);
+    /* What comes in has no more bytes of an inline message than it has. */
+    for (unsigned len = 0; len <= UNETMM_CQE_INLINE; len++) {
+        uint64_t at = f->a.cq + (f->a.cq_cons & 15) * sizeof(struct unetmm_cqe);
+
+        soil(f, at, offsetof(struct unetmm_cqe, flags));
+        fake_user_word(&f->a, offsetof(struct unetmm_ep_user, cq_arm),
+                       UNETMM_ARM | f->a.cq_cons);
+        fake_ring_bell(&f->a);
+        fake_deliver(&f->h, fake_datagram(&f->a, FIX_WIRE, 11, len, 1));
+        check_cqe(f, at);
+        fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
+        assert_true(fake_notification(&f->d, &n));
+        assert_int_equal(n.rsvd0 | n.rsvd2, 0);
+        assert_true(!n.rsvd1);
+    }
+}
+
+/* ---- One endpoint has the fault ring ---------------------------------------------------- */
+
+static void few_faults(UnetmmParams *p)
+{
+    p->max_faults = 4;
+}
+
+/*
+ * All misses that may be out are one process's, and the driver does not answer:
+ * who needs no translation, or has them, goes on as if nothing were.
+ */
+static void test_faults_of_one_stop_nobody(void **state)
+{
+    Fix *f = *state;
+    FakeEp greedy[4];
+
+    fake_insert(f->s1, PAGE(0), 2, NULL);
+    fake_insert(f->s2, PAGE(0), 2, NULL);
+    fake_post(&f->b, PAGE(0), 2 * FAKE_PAGE, 1);
+    fake_ring_bell(&f->b);
+    for (unsigned i = 0; i < 4; i++) {
+        fake_ep_open(&greedy[i], &f->d, 3 + i, f->s1);
+        fake_connect_peer(&greedy[i], FIX_WIRE, 13, FIX_MTU);
+        for (unsigned j = 0; j < 4; j++) {
+            fake_post(&greedy[i], PAGE(8 + 4 * i + j), 100, j);
+        }
+        fake_send_at(&greedy[i], FIX_WIRE, PAGE(30 + i), 100, 1);
+        fake_ring_bell(&greedy[i]);
+    }
+    assert_int_equal(f->h.core.misses_asked, 4);
+    for (unsigned i = 0; i < 50; i++) {
+        fake_fill(f->s1, PAGE(0), 5000, i);
+        fake_send_at(&f->a, FIX_LOCAL, PAGE(0), 5000, 1);
+        fake_ring_bell(&f->a);
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+        fake_expect(&f->b, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+        fake_check(f->s2, PAGE(0), 5000, i);
+        fake_post(&f->b, PAGE(0), 2 * FAKE_PAGE, 1);
+        fake_ring_bell(&f->b);
+    }
+    /* Once they are answered, all that was asked for is had. */
+    fix_settle(f);
+    for (unsigned i = 0; i < 4; i++) {
+        fake_expect(&greedy[i], UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    }
+}
+
+/* ---- The end, with everything under way --------------------------------------------------- */
+
+/* Messages moving out and in, queued, missing a page, and unread wake-ups. */
+static void all_under_way(Fix *f)
+{
+    fake_insert(f->s1, PAGE(0), 4, NULL);
+    fake_insert(f->s2, PAGE(0), 4, NULL);
+    fake_post(&f->b, PAGE(0), 4 * FAKE_PAGE, 1);
+    fake_user_word(&f->a, offsetof(struct unetmm_ep_user, cq_arm), UNETMM_ARM);
+    fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
+    fake_send_at(&f->a, FIX_LOCAL, PAGE(0), 4 * FAKE_PAGE, 2);
+    fake_ring_bell(&f->b);
+    fake_ring_bell(&f->a);
+    fake_advance(&f->h, 4000);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_deliver(&f->h, fake_datagram(&f->b, FIX_WIRE, 12, 8, i));
+    }
+    fake_send_at(&f->a, FIX_LOCAL, PAGE(0), 4 * FAKE_PAGE, 3);
+    fake_send_at(&f->b, FIX_WIRE, PAGE(20), 100, 4);
+    fake_ring_bell(&f->a);
+    fake_ring_bell(&f->b);
+    assert_true(f->h.core.rx.moving);
+    assert_true(f->a.sq_prod && f->h.core.eps[1].tx.moving);
+    assert_true(f->h.core.port.fifo_used >= 3);
+    assert_true(f->h.core.in_flight_used > 0);
+    assert_true(f->h.timer != INT64_MAX);
+}
+
+/* After a reset no timer is left, and not one access more is made. */
+static void test_reset_cancels_all(void **state)
+{
+    Fix *f = *state;
+    uint64_t accesses;
+
+    all_under_way(f);
+    unetmm_core_reset(&f->h.core);
+    assert_int_equal(f->h.timer, INT64_MAX);
+    accesses = f->h.reads + f->h.writes;
+    assert_int_equal(fake_advance(&f->h, 1000000000), 0);
+    fake_run_later(&f->h);
+    assert_int_equal(f->h.reads + f->h.writes, accesses);
+    assert_int_equal(f->h.core.port.fifo_used, 0);
+}
+
+/* The card is unplugged just then: what the sanitizer finds is the test. */
+static void test_free_with_all_pending(void **state)
+{
+    all_under_way(*state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fix_test(test_each_is_read_once),
+        fix_test(test_lengths_that_wrap),
+        fix_test_with(test_queue_of_noise, deepest),
+        fix_test_with(test_short_in_the_queue, slow),
+        fix_test(test_nothing_old_is_written),
+        fix_test_with(test_faults_of_one_stop_nobody, few_faults),
+        fix_test_with(test_reset_cancels_all, slow),
+        fix_test_with(test_free_with_all_pending, slow),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

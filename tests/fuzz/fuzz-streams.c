@@ -1,0 +1,360 @@
+/*
+ * unetmm: fuzzing: migration streams
+ *
+ * A card gets to work, is saved, and what was saved is changed before it is
+ * loaded; then the card is used by everybody, driver, processes and wire, none
+ * of whom is sane any more.  Streams have neither checksums nor lengths that
+ * would have to be put right after a change, so the changes are operations of
+ * the input like all others, and libFuzzer's own mutations do.
+ *
+ * What is refused must leave a card as after a reset, one that takes the true
+ * stream.  What is taken must be a state that a card can have: it is saved again
+ * and loaded without a change, at once and at any time later.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "fuzz.h"
+#include "unetmm_stream.h"
+
+#define STREAM_MOST 200000
+#define FIELDS_MOST 16384
+
+/* Has the card been loaded?  Then nobody is sane. */
+static bool loaded;
+static GByteArray *earlier;     /* what was saved before, to take parts from */
+
+/* ---- Where the values of a stream are ---- */
+
+/*
+ * Most bytes of a stream are payload, of which nothing depends.  So the linker
+ * puts these functions before the ones that write a value (see meson.build).
+ */
+static uint32_t fields[FIELDS_MOST];    /* offsets in the stream */
+static unsigned nfields;
+
+static void note_field(const UnetmmStream *st)
+{
+    if (!unetmm_stream_reads(st) && nfields < FIELDS_MOST) {
+        fields[nfields++] = st->out->len;
+    }
+}
+
+#define NOTE_PLAIN(name, type) \
+    void __real_unetmm_stream_##name(UnetmmStream *st, type *v); \
+    void __wrap_unetmm_stream_##name(UnetmmStream *st, type *v); \
+    void __wrap_unetmm_stream_##name(UnetmmStream *st, type *v) \
+    { \
+        note_field(st); \
+        __real_unetmm_stream_##name(st, v); \
+    }
+
+NOTE_PLAIN(u8, uint8_t)
+NOTE_PLAIN(u16, uint16_t)
+NOTE_PLAIN(u32, uint32_t)
+NOTE_PLAIN(u64, uint64_t)
+
+void __real_unetmm_stream_bool(UnetmmStream *st, bool *v, const char *what);
+void __wrap_unetmm_stream_bool(UnetmmStream *st, bool *v, const char *what);
+uint32_t __real_unetmm_stream_choice(UnetmmStream *st, uint32_t value,
+                                     uint32_t limit, const char *what);
+uint32_t __wrap_unetmm_stream_choice(UnetmmStream *st, uint32_t value,
+                                     uint32_t limit, const char *what);
+void __real_unetmm_stream_time(UnetmmStream *st, int64_t *when, int64_t now,
+                               uint64_t most, const char *what);
+void __wrap_unetmm_stream_time(UnetmmStream *st, int64_t *when, int64_t now,
+                               uint64_t most, const char *what);
+
+void __wrap_unetmm_stream_bool(UnetmmStream *st, bool *v, const char *what)
+{
+    note_field(st);
+    __real_unetmm_stream_bool(st, v, what);
+}
+
+uint32_t __wrap_unetmm_stream_choice(UnetmmStream *st, uint32_t value,
+                                     uint32_t limit, const char *what)
+{
+    note_field(st);
+    return __real_unetmm_stream_choice(st, value, limit, what);
+}
+
+void __wrap_unetmm_stream_time(UnetmmStream *st, int64_t *when, int64_t now,
+                               uint64_t most, const char *what)
+{
+    note_field(st);
+    __real_unetmm_stream_time(st, when, now, most, what);
+}
+
+/* A byte of the stream: mostly the first of a value. */
+static uint32_t where(const GByteArray *s, FuzzIn *in, uint8_t how)
+{
+    uint16_t at = fuzz_u16(in);
+
+    /* The last are the rarest: what is on its way through the card. */
+    if (how & 0x40) {
+        at = nfields - 1 - at % nfields;
+    }
+    return (how & 0x80 ? at : fields[at % nfields]) % s->len;
+}
+
+/* ---- Changes ---- */
+
+static uint32_t edge(FuzzIn *in)
+{
+    static const uint32_t edges[] = {
+        0, 1, 2, 3, 4, 5, 7, 8, 16, 17, 0xfff, 0x1000, 0x10000, 0x10001,
+        0x7fffffff, 0xffffffff,
+    };
+    uint8_t how = fuzz_u8(in);
+
+    return how & 0x80 ? fuzz_u32(in) : edges[how & 15];
+}
+
+/* Lengths change, too: the stream has no other sign of where a thing ends. */
+static void resize(GByteArray *s, uint32_t at, uint8_t by)
+{
+    static const uint8_t zero[64];
+    uint32_t n = 1 + by % 64;
+
+    if (by & 0x80) {
+        g_byte_array_remove_range(s, at, MIN(n, s->len - at));
+    } else if (by & 0x40) {
+        g_byte_array_set_size(s, at);
+    } else if (s->len < STREAM_MOST) {
+        g_byte_array_append(s, zero, n);
+        memmove(s->data + at + n, s->data + at, s->len - n - at);
+        memset(s->data + at, 0, n);
+    }
+}
+
+static void overwrite(GByteArray *s, uint32_t at, const void *with, uint32_t n)
+{
+    memmove(s->data + at, with, MIN(n, s->len - at));
+}
+
+static void change(GByteArray *s, FuzzIn *in)
+{
+    uint8_t how = fuzz_u8(in);
+    uint32_t at, from, n, v;
+
+    if (!s->len) {
+        return;
+    }
+    at = where(s, in, how);
+    switch (how & 7) {
+    case 0:
+        s->data[at] = fuzz_u8(in);
+        break;
+    case 1:
+        s->data[at] ^= 1u << fuzz_below(in, 8);
+        break;
+    case 2:
+        s->data[at] += how & 8 ? 1 : -1;
+        break;
+    case 3: case 4:
+        v = cpu_to_le32(edge(in));
+        overwrite(s, at, &v, sizeof(v));
+        break;
+    case 5:
+        from = where(s, in, how);
+        overwrite(s, at, s->data + from, MIN(fuzz_u8(in), s->len - from));
+        break;
+    case 6:
+        n = fuzz_u16(in);
+        if (at < earlier->len) {
+            overwrite(s, at, earlier->data + at, MIN(n, earlier->len - at));
+        }
+        break;
+    default:
+        resize(s, at, fuzz_u8(in));
+        break;
+    }
+}
+
+/* ---- Saving and loading ---- */
+
+static GByteArray *save(FuzzCard *c)
+{
+    nfields = 0;
+    return unetmm_core_save(&c->h.core);
+}
+
+static void load_true(FuzzCard *c, const GByteArray *s)
+{
+    g_autofree char *why = NULL;
+
+    if (!unetmm_core_load(&c->h.core, s->data, s->len, &why)) {
+        fail_msg("what a card has saved is refused: %s", why);
+    }
+}
+
+/* A frame in the net layer stays behind, and is counted: not the same again. */
+static void move_as_it_is(FuzzCard *c)
+{
+    if (!c->h.core.port.busy) {
+        fake_migrate(&c->h);
+    }
+}
+
+static void load_changed(FuzzCard *c, FuzzIn *in)
+{
+    GByteArray *saved = save(c);
+    g_autofree uint8_t *exact = NULL;
+    g_autofree char *why = NULL;
+    GByteArray *s = g_byte_array_new();
+
+    g_byte_array_append(s, saved->data, saved->len);
+    for (unsigned n = fuzz_below(in, 9); n; n--) {
+        change(s, in);
+    }
+    if (!loaded) {
+        fuzz_be_lenient(c);
+        loaded = true;
+    }
+    c->h.core.port.busy = false;        /* the new place's wire is free */
+    /* Memory of just that size, so that the sanitizer sees one too far. */
+    exact = g_memdup2(s->data, s->len);
+    if (unetmm_core_load(&c->h.core, exact, s->len, &why)) {
+        move_as_it_is(c);
+    } else {
+        assert_true(strlen(why) > 10);
+        assert_int_equal(c->h.core.ctrl, 0);
+        assert_int_equal(c->h.core.tlb.used + c->h.core.cache.used, 0);
+        assert_int_equal(c->h.core.port.fifo_used, 0);
+        load_true(c, saved);
+    }
+    g_byte_array_unref(s);
+    g_byte_array_unref(earlier);
+    earlier = saved;
+}
+
+/* ---- A card at work, before and after ---- */
+
+static void arrives(FuzzCard *c, FuzzIn *in, FakeEp *ep)
+{
+    FakeFrame *f = fake_datagram(ep, FIX_WIRE, 10 + ep->id,
+                                 fuzz_u16(in) % 9001, 3);
+
+    fake_receive(&c->h, f);
+    g_free(f);
+}
+
+/* The process goes on where the card believes that it is. */
+static void process_op(FuzzCard *c, FuzzIn *in, FakeEp *ep, uint8_t what)
+{
+    const UnetmmEp *known = &c->h.core.eps[ep->id];
+    uint64_t at = fuzz_vaddr(in);
+    uint32_t n = fuzz_u16(in);
+
+    if (loaded) {
+        ep->sq_prod = known->sq_prod;
+        ep->fq_prod = known->fq_prod;
+    }
+    if (what & 1) {
+        fake_post(ep, at, n, 5);
+    } else {
+        fake_send_at(ep, what & 2 ? FIX_WIRE : FIX_LOCAL, at, n, 6);
+    }
+    fake_ring_bell(ep);
+}
+
+/* An answer to one of the misses that the card believes it has asked. */
+static void answer(FuzzCard *c, FuzzIn *in)
+{
+    UnetmmCore *core = &c->h.core;
+    uint8_t which = fuzz_u8(in), how = fuzz_u8(in);
+    struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_FAULT_REPLY };
+    const UnetmmMiss *miss;
+    uint32_t number;
+    uint64_t pte[2];
+
+    if (!core->in_flight_used) {
+        return;
+    }
+    number = core->in_flight[which % core->in_flight_used];
+    miss = &core->misses[number];
+    for (unsigned i = 0; i < G_N_ELEMENTS(pte); i++) {
+        pte[i] = cpu_to_le64((c->h.next_page + (2 + i) * FAKE_PAGE) |
+                             UNETMM_PTE_VALID | UNETMM_PTE_READ |
+                             UNETMM_PTE_WRITE);
+    }
+    fake_write(&c->h, c->d.list, pte, sizeof(pte));
+    cmd.space = core->eps[number / UNETMM_EP_MISSES].space;
+    cmd.reply.fault_id = (uint32_t)miss->generation << 16 | number;
+    cmd.reply.status = how & 3;
+    cmd.reply.error = how >> 2 & 15;
+    cmd.reply.npages = how >> 6 & 2;
+    cmd.reply.vaddr = miss->vpn << UNETMM_PAGE_SHIFT;
+    cmd.reply.list = c->d.list;
+    fuzz_issue(c, cmd);
+}
+
+static void invalidate(FuzzCard *c, FuzzIn *in)
+{
+    fake_set_reg(&c->h, UNETMM_REG_INV_SPACE, fuzz_below(in, 4));
+    fake_set_reg(&c->h, UNETMM_REG_INV_LAST_HI, UINT32_MAX);
+    fake_set_reg(&c->h, UNETMM_REG_INV_CTRL, 1);
+    fake_reg(&c->h, UNETMM_REG_INV_CTRL);
+}
+
+static void close_one(FuzzCard *c, FakeEp *ep)
+{
+    fuzz_issue(c, (struct unetmm_cmd) { .opcode = UNETMM_CMD_EP_DESTROY,
+                                        .ep = ep->id });
+}
+
+static void stream_op(FuzzCard *c, FuzzIn *in)
+{
+    uint8_t what = fuzz_u8(in);
+    FakeEp *ep = &c->ep[what >> 6];
+
+    switch (what & 15) {
+    case 0: case 1: case 2: case 3:
+        process_op(c, in, ep, what);
+        break;
+    case 4:
+        arrives(c, in, ep);
+        break;
+    case 5:
+        load_changed(c, in);
+        break;
+    case 6:
+        if (loaded) {
+            move_as_it_is(c);
+        }
+        break;
+    case 7: case 8:
+        if (loaded) {
+            answer(c, in);
+        } else {
+            fake_serve(&c->d);
+        }
+        break;
+    case 9:
+        if (loaded) {
+            invalidate(c, in);
+        }
+        break;
+    case 10:
+        if (loaded) {
+            close_one(c, ep);
+        }
+        break;
+    case 11:
+        unetmm_core_doorbell(&c->h.core, fuzz_below(in, 10));
+        break;
+    default:
+        fuzz_world_op(c, in);
+        break;
+    }
+}
+
+static void stream_start(FuzzCard *c)
+{
+    loaded = false;
+    if (earlier) {
+        g_byte_array_unref(earlier);
+    }
+    earlier = save(c);
+}
+
+const FuzzTarget fuzz_target = { .start = stream_start, .op = stream_op };

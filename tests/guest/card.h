@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The card and its driver's module, as the administrator sees them.
+ */
+#ifndef TEST_CARD_H
+#define TEST_CARD_H
+
+#include <stdbool.h>
+
+/* Returns 0 or -errno. */
+int write_file(const char *path, const char *text);
+
+/* Is there a driver for it? */
+bool card_present(void);
+/* Looks where it is; brings back one that a failed test has taken away. */
+void card_find(void);
+/* Writes to one of its files in sysfs. */
+void card_write(const char *file, const char *text);
+/* Its driver lets go of it, or takes it; 0 or -errno. */
+int card_unbind(void);
+int card_bind(void);
+
+/* The module; 0 or -errno. */
+int module_unload(void);
+int module_load(void);
+
+/* Can the device be opened? */
+bool card_opens(void);
+/* Fails unless messages go through.  Nothing of them stays. */
+void card_check_works(void);
+
+#endif /* TEST_CARD_H */

@@ -1,0 +1,790 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Every call of the driver with its first, its second, its third... chance to
+ * fail taken, until none is left: the call says so by an errno and has done
+ * nothing, or it can do without.  Then it is made again, and succeeds.
+ *
+ * A chance is any allocation of the kernel in the calling thread, and any copy
+ * from or to user memory.  Work that the kernel does in threads of its own is
+ * met by probability, under traffic.
+ */
+#include "card.h"
+#include "guard.h"
+#include "inject.h"
+#include "link.h"
+#include "raw.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MOST_CHANCES    5000
+#define SERVICE         (SERVICE_FIRST - 7)
+#define MEMORY_PAGES    3
+
+/* What the calls need; `base` is there throughout. */
+struct scene {
+    struct raw base;
+    struct raw other;
+    int event_fd;
+    uint64_t deadline;          /* asked for the time, the kernel copies */
+    uint8_t mac[6];
+    struct unetmm_connect connect, accept;
+    uint8_t *memory;
+};
+
+struct attempt {
+    const char *name;
+    /* Before each call, and after one that has succeeded */
+    void (*before)(struct scene *scene);
+    int (*call)(struct scene *scene);
+    void (*after)(struct scene *scene);
+    int right;                  /* what it returns if nothing fails */
+    unsigned sources;           /* TEST_* */
+    bool foreign;               /* says what others' errnos say */
+    unsigned most;              /* chances to take in an ordinary run; 0: all */
+};
+
+/* ---- What is left behind ------------------------------------------------------------ */
+
+/* What the driver has for its users, from its files for developers. */
+struct holdings {
+    unsigned spaces, endpoints, channels;
+    long long pinned, charged;
+};
+
+static void count_lines(const char *name, struct holdings *h)
+{
+    char path[100], line[256];
+    long long value;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/sys/kernel/debug/unetmm/unetmm0/%s", name);
+    file = fopen(path, "r");
+    if (!file) {
+        FAIL("%s cannot be read", path);
+    }
+    while (fgets(line, sizeof(line), file)) {
+        h->spaces += !strncmp(line, "space ", 6);
+        h->endpoints += !strncmp(line, "endpoint ", 9);
+        if (sscanf(line, "pinned_now %lld", &value) == 1) {
+            h->pinned = value;
+        } else if (sscanf(line, "charged %lld", &value) == 1) {
+            h->charged = value;
+        }
+    }
+    fclose(file);
+}
+
+static struct holdings take_stock(void)
+{
+    struct holdings h = { 0 };
+
+    count_lines("spaces", &h);
+    count_lines("endpoints", &h);
+    count_lines("counters", &h);
+    return h;
+}
+
+static bool same(const struct holdings *a, const struct holdings *b)
+{
+    return a->spaces == b->spaces && a->endpoints == b->endpoints &&
+        a->pinned == b->pinned && a->charged == b->charged;
+}
+
+/* Some things are let go of a little later, by work of the kernel. */
+static void check_stock(const struct attempt *attempt,
+                        const struct holdings *before)
+{
+    uint64_t end = deadline_in(5);
+    struct holdings now;
+
+    for (;;) {
+        now = take_stock();
+        if (same(&now, before)) {
+            return;
+        }
+        if (now_ns() > end) {
+            break;
+        }
+        breathe();
+    }
+    FAIL("%s leaves %d spaces, %d endpoints, %lld pinned, %lld charged pages",
+         attempt->name, (int)(now.spaces - before->spaces),
+         (int)(now.endpoints - before->endpoints),
+         now.pinned - before->pinned, now.charged - before->charged);
+}
+
+/* ---- One call, all its chances ------------------------------------------------------- */
+
+/* An errno that says: not now. */
+static bool is_clean(int error)
+{
+    return error == -ENOMEM || error == -EFAULT || error == -EAGAIN;
+}
+
+/* Returns what inject_end() does. */
+static unsigned one_chance(const struct attempt *attempt, struct scene *scene,
+                           unsigned n)
+{
+    unsigned left;
+    int ret;
+
+    if (attempt->before) {
+        attempt->before(scene);
+    }
+    scene->deadline = deadline_in(10);
+    inject_nth(n);
+    ret = attempt->call(scene);
+    left = inject_end();
+    if (ret != attempt->right) {
+        if (left || (!attempt->foreign && !is_clean(ret))) {
+            FAIL("%s: chance %u: %d %s", attempt->name, n, ret,
+                 error_name(ret));
+        }
+        ret = attempt->call(scene);
+        if (ret != attempt->right) {
+            FAIL("%s: made again after chance %u: %d %s", attempt->name, n,
+                 ret, error_name(ret));
+        }
+    }
+    if (attempt->after) {
+        attempt->after(scene);
+    }
+    return left;
+}
+
+/* All, or as many as there is time for: others with another seed. */
+static void all_chances(const struct attempt *attempt, struct scene *scene)
+{
+    unsigned chances = MOST_CHANCES - one_chance(attempt, scene, MOST_CHANCES);
+    struct holdings before = take_stock();
+    uint64_t start = now_ns();
+    unsigned n, taken = 0, step = 1;
+    struct chance chance;
+
+    if (attempt->most && !run.lengthy) {
+        step = chances / attempt->most + 1;
+    }
+    chance_init(&chance, attempt->most);
+    n = 1 + chance_below(&chance, step);
+    for (; !one_chance(attempt, scene, n); n += step) {
+        CHECK(++taken < MOST_CHANCES);
+    }
+    check_stock(attempt, &before);
+    CHECK(taken || chances < n);
+    note("%s: %u of %u chances, %llu ms", attempt->name, taken, chances,
+         (unsigned long long)((now_ns() - start) / NS_PER_MS));
+}
+
+/* ---- The calls -------------------------------------------------------------------------- */
+
+static int do_info(struct scene *s)
+{
+    struct unetmm_info info = { .size = sizeof(info) };
+
+    return raw_ioctl(s->base.fd, UNETMM_IOC_INFO, &info);
+}
+
+static void open_other(struct scene *s)
+{
+    s->other.fd = raw_open_file();
+}
+
+static void close_other(struct scene *s)
+{
+    CHECK_SYS(close(s->other.fd));
+}
+
+static int do_space(struct scene *s)
+{
+    struct unetmm_space space = {
+        .size = sizeof(space), .source = run.source,
+    };
+    int ret = raw_ioctl(s->other.fd, UNETMM_IOC_SPACE, &space);
+
+    if (ret == -EFAULT) {
+        /* The one call that may have been done all the same. */
+        close_other(s);
+        open_other(s);
+    }
+    return ret;
+}
+
+static void choose_endpoint(struct scene *s)
+{
+    s->other = (struct raw) { .fd = s->base.fd, .ep = raw_request() };
+    s->other.ep.event_fd = s->event_fd;
+}
+
+static int do_endpoint(struct scene *s)
+{
+    return raw_ioctl(s->base.fd, UNETMM_IOC_ENDPOINT, &s->other.ep);
+}
+
+static void close_endpoint(struct scene *s)
+{
+    raw_close_endpoint(&s->other);
+}
+
+static void make_endpoint(struct scene *s)
+{
+    choose_endpoint(s);
+    CHECK_RET(do_endpoint(s), 0);
+}
+
+static int do_endpoint_close(struct scene *s)
+{
+    struct unetmm_endpoint_id id = { sizeof(id), s->other.ep.id };
+
+    return raw_ioctl(s->base.fd, UNETMM_IOC_ENDPOINT_CLOSE, &id);
+}
+
+static int listen_on(struct scene *s, uint64_t service)
+{
+    struct unetmm_listen listen = {
+        .size = sizeof(listen), .endpoint = s->base.ep.id, .service = service,
+        .backlog = 4,
+    };
+
+    return raw_ioctl(s->base.fd, UNETMM_IOC_LISTEN, &listen);
+}
+
+static int do_listen(struct scene *s)
+{
+    return listen_on(s, SERVICE);
+}
+
+static void end_listen(struct scene *s)
+{
+    CHECK_RET(listen_on(s, 0), 0);
+}
+
+static void start_listen(struct scene *s)
+{
+    CHECK_RET(do_listen(s), 0);
+}
+
+static int do_connect(struct scene *s)
+{
+    s->connect = (struct unetmm_connect) {
+        .size = sizeof(s->connect), .endpoint = s->base.ep.id,
+        .service = SERVICE, .deadline_ns = s->deadline,
+    };
+    memcpy(s->connect.mac, s->mac, sizeof(s->mac));
+    return raw_ioctl(s->base.fd, UNETMM_IOC_CONNECT, &s->connect);
+}
+
+static int do_accept(struct scene *s)
+{
+    s->accept = (struct unetmm_connect) {
+        .size = sizeof(s->accept), .endpoint = s->base.ep.id,
+        .deadline_ns = s->deadline,
+    };
+    return raw_ioctl(s->base.fd, UNETMM_IOC_ACCEPT, &s->accept);
+}
+
+static void listen_and_connect(struct scene *s)
+{
+    start_listen(s);
+    CHECK_RET(do_connect(s), 0);
+}
+
+static int close_channel(struct scene *s, uint32_t number)
+{
+    struct unetmm_channel channel = {
+        sizeof(channel), s->base.ep.id, number, 0,
+    };
+
+    return raw_ioctl(s->base.fd, UNETMM_IOC_CHANNEL_CLOSE, &channel);
+}
+
+/* After a connect and an accept; there is no other channel. */
+static void check_channels(struct scene *s)
+{
+    CHECK_RET(close_channel(s, s->connect.channel), 0);
+    CHECK_RET(close_channel(s, s->accept.channel), 0);
+    CHECK(s->connect.channel < 2);
+    CHECK(s->accept.channel < 2);
+    end_listen(s);
+}
+
+static void accept_and_close(struct scene *s)
+{
+    CHECK_RET(do_accept(s), 0);
+    check_channels(s);
+}
+
+static void make_channel(struct scene *s)
+{
+    listen_and_connect(s);
+    CHECK_RET(do_accept(s), 0);
+}
+
+static int do_channel_close(struct scene *s)
+{
+    return close_channel(s, s->connect.channel);
+}
+
+static void close_accepted(struct scene *s)
+{
+    CHECK_RET(close_channel(s, s->accept.channel), 0);
+    end_listen(s);
+}
+
+static int do_probe(struct scene *s)
+{
+    struct unetmm_probe probe = {
+        .size = sizeof(probe), .deadline_ns = s->deadline,
+    };
+
+    memcpy(probe.mac, s->mac, sizeof(probe.mac));
+    return raw_ioctl(s->base.fd, UNETMM_IOC_PROBE, &probe);
+}
+
+/* Never touched: the call has to page them in. */
+static void map_memory(struct scene *s)
+{
+    s->memory = pages(MEMORY_PAGES);
+}
+
+static int region_call(struct scene *s, unsigned long request, unsigned flags)
+{
+    struct unetmm_region region = {
+        .size = sizeof(region), .flags = flags,
+        .addr = (uintptr_t)s->memory, .length = MEMORY_PAGES * PAGE,
+    };
+
+    return raw_ioctl(s->base.fd, request, &region);
+}
+
+static int do_register(struct scene *s)
+{
+    return region_call(s, UNETMM_IOC_REGISTER, UNETMM_REGION_WRITE);
+}
+
+static int do_deregister(struct scene *s)
+{
+    return region_call(s, UNETMM_IOC_DEREGISTER, 0);
+}
+
+static void end_memory(struct scene *s)
+{
+    unmap_pages(s->memory, MEMORY_PAGES);
+}
+
+static void deregister(struct scene *s)
+{
+    CHECK_RET(do_deregister(s), 0);
+    end_memory(s);
+}
+
+static void map_registered(struct scene *s)
+{
+    map_memory(s);
+    CHECK_RET(do_register(s), 0);
+}
+
+static int do_counters(struct scene *s)
+{
+    uint64_t values[UNETMM_NUM_COUNTERS];
+    struct unetmm_counters counters = {
+        .size = sizeof(counters), .scope = UNETMM_SCOPE_ENDPOINT,
+        .endpoint = s->base.ep.id, .count = UNETMM_NUM_COUNTERS,
+        .values = (uintptr_t)values,
+    };
+
+    return raw_ioctl(s->base.fd, UNETMM_IOC_COUNTERS, &counters);
+}
+
+/* A message of a page to itself, into one that nobody has touched. */
+static void write_descriptors(struct scene *s)
+{
+    struct raw *raw = &s->other;
+    unsigned out, in;
+
+    raw_endpoint(raw, s->base.fd);
+    raw_join_itself(raw, &out, &in);
+    map_memory(s);
+    pattern_fill(s->memory, PAGE, out, 0);
+    *raw_fqe(raw, 0) = (struct unetmm_fqe) {
+        .addr = (uintptr_t)s->memory + PAGE, .len = PAGE,
+    };
+    raw_sqe(raw, 0)->opcode = UNETMM_OP_SEND;
+    raw_sqe(raw, 0)->nsegs = 1;
+    raw_sqe(raw, 0)->channel = (uint16_t)out;
+    raw_sqe(raw, 0)->seg[0].addr = (uintptr_t)s->memory;
+    raw_sqe(raw, 0)->seg[0].len = PAGE;
+    unetmm_write_index(&raw->index->user.sq_prod, 1);
+    unetmm_write_index(&raw->index->user.fq_prod, 1);
+}
+
+static int do_post(struct scene *s)
+{
+    struct unetmm_post post = { .size = sizeof(post),
+                                .endpoint = s->other.ep.id };
+
+    return raw_ioctl(s->base.fd, UNETMM_IOC_POST, &post);
+}
+
+/* Sent, or refused for want of memory; what came is right. */
+static void await_sent(struct scene *s)
+{
+    struct unetmm_cqe cqe;
+
+    do {
+        raw_await(&s->other, &cqe);
+        CHECK(cqe.status == UNETMM_ST_OK || cqe.status == UNETMM_ST_LIMIT ||
+              cqe.status == UNETMM_ST_SKIPPED);
+        if (cqe.opcode == UNETMM_CQE_RECEIVED) {
+            CHECK(!memcmp(s->memory, s->memory + PAGE, PAGE));
+        }
+    } while (cqe.opcode != UNETMM_CQE_SENT);
+    raw_close_endpoint(&s->other);
+    raw_unmap(&s->other);
+    end_memory(s);
+}
+
+/* ---- And what is not an ioctl ------------------------------------------------------------ */
+
+static int do_open(struct scene *s)
+{
+    s->other.fd = open(UNETMM_DEFAULT_DEVICE, O_RDWR | O_CLOEXEC);
+    return s->other.fd < 0 ? -errno : 0;
+}
+
+/* Maps, touches what is mapped, and unmaps. */
+static int map_and_touch(int fd, size_t bytes, uint64_t offset)
+{
+    volatile uint8_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                                MAP_SHARED, fd, (off_t)offset);
+    size_t i;
+
+    if (at == MAP_FAILED) {
+        return -errno;
+    }
+    for (i = 0; i < bytes; i += PAGE) {
+        unetmm_write_doorbell((volatile uint32_t *)(at + i));
+    }
+    if (munmap((void *)(uintptr_t)at, bytes)) {
+        int ret = -errno;
+
+        /* Who calls again would map it twice. */
+        CHECK_SYS(munmap((void *)(uintptr_t)at, bytes));
+        return ret;
+    }
+    return 0;
+}
+
+static int do_map_queues(struct scene *s)
+{
+    return map_and_touch(s->base.fd, s->other.ep.queue_bytes,
+                         s->other.ep.queue_map);
+}
+
+static int do_map_doorbell(struct scene *s)
+{
+    return map_and_touch(s->base.fd, s->other.ep.doorbell_bytes,
+                         s->other.ep.doorbell_map);
+}
+
+/* A file with all that there can be in one. */
+static void open_whole(struct scene *s)
+{
+    s->memory = pages(MEMORY_PAGES);
+    raw_open(&s->other);
+    if (run.source == UNETMM_SOURCE_PINNED) {
+        struct unetmm_region region = {
+            .size = sizeof(region), .addr = (uintptr_t)s->memory,
+            .length = MEMORY_PAGES * PAGE,
+        };
+
+        CHECK_RET(raw_ioctl(s->other.fd, UNETMM_IOC_REGISTER, &region), 0);
+    }
+}
+
+static int do_close(struct scene *s)
+{
+    return close(s->other.fd) ? -errno : 0;
+}
+
+static void end_mappings(struct scene *s)
+{
+    raw_unmap(&s->other);
+    end_memory(s);
+}
+
+static int do_poll(struct scene *s)
+{
+    struct pollfd entry = { .fd = s->base.fd, .events = POLLIN };
+
+    return poll(&entry, 1, 0) < 0 ? -errno : 0;
+}
+
+static int do_read(struct scene *s)
+{
+    uint32_t word;
+
+    return read(s->base.fd, &word, sizeof(word)) < 0 ? -errno : 0;
+}
+
+static int do_fork(struct scene *s)
+{
+    pid_t pid = fork();
+    int status;
+
+    (void)s;
+    if (pid < 0) {
+        return -errno;
+    }
+    if (!pid) {
+        _exit(0);
+    }
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+static const struct attempt attempts[] = {
+#define ATTEMPT(name, before, call, after, ...) \
+    { #name, before, call, after, .sources = __VA_ARGS__ }
+    ATTEMPT(INFO, NULL, do_info, NULL, TEST_TLB),
+    ATTEMPT(SPACE, open_other, do_space, close_other, TEST_ALL),
+    ATTEMPT(ENDPOINT, choose_endpoint, do_endpoint, close_endpoint, TEST_MISS),
+    ATTEMPT(ENDPOINT_CLOSE, make_endpoint, do_endpoint_close, NULL, TEST_MISS),
+    ATTEMPT(LISTEN, NULL, do_listen, end_listen, TEST_TLB),
+    ATTEMPT(ACCEPT, listen_and_connect, do_accept, check_channels, TEST_TLB),
+    ATTEMPT(CONNECT, start_listen, do_connect, accept_and_close, TEST_TLB),
+    ATTEMPT(CHANNEL_CLOSE, make_channel, do_channel_close, close_accepted,
+            TEST_TLB),
+    ATTEMPT(PROBE, NULL, do_probe, NULL, TEST_TLB),
+    ATTEMPT(REGISTER, map_memory, do_register, deregister, TEST_PINNED),
+    ATTEMPT(DEREGISTER, map_registered, do_deregister, end_memory,
+            TEST_PINNED),
+    ATTEMPT(COUNTERS, NULL, do_counters, NULL, TEST_TLB),
+    ATTEMPT(POST, write_descriptors, do_post, await_sent, TEST_KTLB),
+    ATTEMPT(open, NULL, do_open, close_other, TEST_TLB),
+    ATTEMPT(mmap queues, make_endpoint, do_map_queues, close_endpoint,
+            TEST_TLB),
+    ATTEMPT(mmap doorbell, make_endpoint, do_map_doorbell, close_endpoint,
+            TEST_TLB),
+    ATTEMPT(close, open_whole, do_close, end_mappings, TEST_ALL),
+    ATTEMPT(poll, NULL, do_poll, NULL, TEST_TLB),
+    ATTEMPT(read, NULL, do_read, NULL, TEST_TLB, .right = -EINVAL),
+    ATTEMPT(fork, NULL, do_fork, NULL, TEST_TLB, .most = 12),
+};
+
+static unsigned this_source(void)
+{
+    return run.source == UNETMM_SOURCE_TLB ? TEST_TLB :
+        run.source == UNETMM_SOURCE_KTLB ? TEST_KTLB : TEST_PINNED;
+}
+
+static void calls(void)
+{
+    struct scene scene = { .event_fd = CHECK_SYS(eventfd(0, EFD_CLOEXEC)) };
+    uint8_t *at = pages(4);
+    struct link link;
+    unsigned i;
+
+    inject_need();
+    link_open(&link, NULL, NULL);
+    reach(link.ctx, at, 4 * PAGE, true);
+    card_mac(scene.mac);
+    raw_open(&scene.base);
+    for (i = 0; i < sizeof(attempts) / sizeof(attempts[0]); i++) {
+        if (attempts[i].sources & this_source()) {
+            all_chances(&attempts[i], &scene);
+            exchange_pattern(&link, at + 100, at + 2 * PAGE, PAGE + 8, i);
+        }
+    }
+    raw_close(&scene.base);
+    link_close(&link);
+    close(scene.event_fd);
+}
+
+/* ---- The driver comes ------------------------------------------------------------------ */
+
+static void unbind_card(struct scene *s)
+{
+    (void)s;
+    CHECK_RET(card_unbind(), 0);
+}
+
+static int do_bind(struct scene *s)
+{
+    (void)s;
+    return card_bind();
+}
+
+static void unload_module(struct scene *s)
+{
+    (void)s;
+    EVENTUALLY(module_unload() == 0);
+}
+
+static int do_load(struct scene *s)
+{
+    (void)s;
+    return module_load();
+}
+
+/* That a card cannot be had is no reason for a module not to be loaded. */
+static void bind_if_need_be(struct scene *s)
+{
+    (void)s;
+    if (!card_present()) {
+        CHECK_RET(card_bind(), 0);
+    }
+}
+
+static void binding(void)
+{
+    static const struct attempt attempt =
+        ATTEMPT(bind, unbind_card, do_bind, NULL, TEST_TLB, .foreign = true,
+                .most = 10);
+    struct scene scene = { 0 };
+
+    inject_need();
+    card_find();
+    all_chances(&attempt, &scene);
+    card_check_works();
+}
+
+static void loading(void)
+{
+    static const struct attempt attempt =
+        ATTEMPT(load, unload_module, do_load, bind_if_need_be, TEST_TLB,
+                .foreign = true, .most = 3);
+    struct scene scene = { 0 };
+
+    inject_need();
+    card_find();
+    all_chances(&attempt, &scene);
+    card_check_works();
+}
+
+/* ---- Misses, while memory cannot be had -------------------------------------------------- */
+
+#define PRESSURE_PAGES  8
+
+struct pressure {
+    struct link link;
+    uint8_t *from, *to;
+    atomic_bool stop;
+    unsigned refused;           /* sends and buffers */
+};
+
+/* Who holds mmap_lock makes the driver take a thread for the miss. */
+static void *churn_thread(void *argument)
+{
+    struct pressure *p = argument;
+
+    while (!atomic_load(&p->stop)) {
+        uint8_t *at = pages(16);
+
+        memset(at, 1, 16 * PAGE);
+        unmap_pages(at, 16);
+    }
+    return NULL;
+}
+
+/* Received (true), or dropped. */
+static bool arrives(struct station *rx, uint64_t handled)
+{
+    uint64_t end = deadline_in(10);
+    struct unetmm_completion c;
+
+    while (!take_now(rx, UNETMM_CQE_RECEIVED, &c)) {
+        if (ep_handled(rx) > handled) {
+            return take_now(rx, UNETMM_CQE_RECEIVED, &c);
+        }
+        CHECK(now_ns() < end);
+    }
+    return true;
+}
+
+static void post_again(struct pressure *p, size_t len)
+{
+    struct unetmm_completion c;
+
+    while (take_now(p->link.rx, UNETMM_CQE_BUFFER, &c)) {
+        CHECK(c.status == UNETMM_ST_LIMIT || c.status == UNETMM_ST_SKIPPED);
+        p->refused += c.status == UNETMM_ST_LIMIT;
+        post(p->link.rx, p->to, len, 1);
+    }
+}
+
+/* One message from and into pages that nobody has, sent until it is there. */
+static void push_through(struct pressure *p, size_t len, uint64_t key)
+{
+    struct iovec iov = { p->from, len };
+    uint64_t end = deadline_in(20);
+    struct unetmm_completion c;
+    uint64_t handled;
+
+    CHECK_SYS(madvise(p->from, PRESSURE_PAGES * PAGE, MADV_DONTNEED));
+    pattern_fill(p->from, len, key, 0);
+    post(p->link.rx, p->to, len, 1);
+    CHECK_SYS(madvise(p->to, PRESSURE_PAGES * PAGE, MADV_DONTNEED));
+    for (;;) {
+        CHECK(now_ns() < end);
+        handled = ep_handled(p->link.rx);
+        send_pieces(p->link.tx, &iov, 1, 2, 0);
+        take(p->link.tx, UNETMM_CQE_SENT, &c);
+        CHECK(c.status == UNETMM_ST_OK || c.status == UNETMM_ST_LIMIT);
+        p->refused += c.status == UNETMM_ST_LIMIT;
+        if (c.status == UNETMM_ST_OK && arrives(p->link.rx, handled)) {
+            break;
+        }
+        post_again(p, len);
+    }
+    CHECK_PATTERN(p->to, len, key);
+}
+
+static void misses(void)
+{
+    struct pressure p = { .from = pages(PRESSURE_PAGES),
+                          .to = pages(PRESSURE_PAGES) };
+    struct chance chance;
+    pthread_t thread;
+    unsigned i;
+
+    inject_need();
+    chance_init(&chance, 1);
+    link_open(&p.link, NULL, NULL);
+    CHECK_EQ(pthread_create(&thread, NULL, churn_thread, &p), 0);
+    inject_into_workers(15, 1000000);
+    for (i = 0; i < rounds(200); i++) {
+        push_through(&p, UNETMM_CQE_INLINE + 1 +
+                     chance_below(&chance, p.link.tx->mtu - UNETMM_CQE_INLINE),
+                     i);
+    }
+    inject_stop();
+    note("%u refused", p.refused);
+    CHECK(p.refused > 0);
+    atomic_store(&p.stop, true);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    exchange_pattern(&p.link, p.from, p.to, PAGE, 1);
+    link_close(&p.link);
+}
+
+static const struct test tests[] = {
+    { "calls", calls, TEST_ALL, 60 },
+    { "misses", misses, TEST_MISS, 60 },
+    { "bind", binding, TEST_TLB | TEST_NO_CARD, 60 },
+    { "load", loading, TEST_TLB | TEST_NO_CARD, 60 },
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, "fail", tests,
+                     sizeof(tests) / sizeof(tests[0]));
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Handlers called by unetmm_dispatch(): which, in which order, and when not.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fake_card.h"
+#include "sys.h"
+
+#define MS              1000000ll
+#define OTHER_CHANNEL   2
+
+static struct fake_endpoint fake;
+
+/* What a handler has been called with, and what it is to do then. */
+struct log {
+    unsigned calls;
+    uint64_t cookies[64];
+    uint8_t types[64];
+    void (*act)(struct unetmm_ep *ep);
+};
+
+static struct log every, channel;
+
+static void record(struct unetmm_ep *ep, const struct unetmm_completion *c,
+                   void *arg)
+{
+    struct log *log = arg;
+
+    assert_ptr_equal(ep, fake.ep);
+    log->cookies[log->calls] = c->cookie;
+    log->types[log->calls++] = c->type;
+    if (log->act) {
+        log->act(ep);
+    }
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    fake_endpoint_init(&fake, 4, 4, 4, 0x7fffffe0);
+    fake.private->mtu[OTHER_CHANNEL] = 9000;
+    fake.private->spin_ns = 0;
+    every = channel = (struct log) { 0 };
+    assert_int_equal(unetmm_set_handler(fake.ep, UNETMM_EVERY_CHANNEL, record,
+                                        &every), 0);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    fake_endpoint_free(&fake);
+    return 0;
+}
+
+static void complete(unsigned number, unsigned type, uint64_t cookie)
+{
+    const struct unetmm_cqe cqe = {
+        .cookie = cookie,
+        .channel = (uint16_t)number,
+        .opcode = (uint8_t)type,
+    };
+
+    assert_true(fake_card_complete(&fake.card, &cqe));
+}
+
+static void complete_many(uint64_t from, unsigned n)
+{
+    for (; n; n--) {
+        complete(1, UNETMM_CQE_RECEIVED, from++);
+    }
+}
+
+static void check_log(const struct log *log, uint64_t from, unsigned n)
+{
+    unsigned i;
+
+    assert_int_equal(log->calls, n);
+    for (i = 0; i < n; i++) {
+        assert_int_equal(log->cookies[i], from + i);
+    }
+}
+
+/* ---- Which ----------------------------------------------------------------- */
+
+static void channel_goes_before_endpoint(void **state)
+{
+    (void)state;
+    assert_int_equal(unetmm_set_handler(fake.ep, 1, record, &channel), 0);
+    complete(1, UNETMM_CQE_RECEIVED, 1);
+    complete(1, UNETMM_CQE_SENT, 2);
+    complete(OTHER_CHANNEL, UNETMM_CQE_RECEIVED, 3);
+    /* Of no channel, whatever the field says */
+    complete(1, UNETMM_CQE_BUFFER, 4);
+    /* A card's number that is out of range is not looked up. */
+    complete(0xffff, UNETMM_CQE_RECEIVED, 5);
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), 5);
+    check_log(&channel, 1, 2);
+    assert_int_equal(channel.types[0], UNETMM_CQE_RECEIVED);
+    assert_int_equal(channel.types[1], UNETMM_CQE_SENT);
+    check_log(&every, 3, 3);
+    assert_int_equal(every.types[1], UNETMM_CQE_BUFFER);
+    assert_int_equal(unetmm_set_handler(fake.ep, 1, NULL, NULL), 0);
+    complete(1, UNETMM_CQE_RECEIVED, 6);
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), 1);
+    check_log(&every, 3, 4);
+}
+
+static void inline_message_is_in_the_completion(void **state)
+{
+    (void)state;
+    assert_true(fake_card_deliver(&fake.card, 1, "short", 6, true));
+    assert_int_equal(unetmm_dispatch(fake.ep, 1, 0), 1);
+    assert_int_equal(every.types[0], UNETMM_CQE_RECEIVED);
+}
+
+static void without_a_handler_nothing_is_taken(void **state)
+{
+    struct unetmm_completion c = { 0 };
+
+    (void)state;
+    complete_many(7, 1);
+    assert_int_equal(unetmm_set_handler(fake.ep, UNETMM_EVERY_CHANNEL, NULL,
+                                        NULL), 0);
+    assert_int_equal(unetmm_dispatch(fake.ep, 1, 0), -ENOENT);
+    assert_int_equal(unetmm_dispatch(fake.ep, 1, -1), -ENOENT);
+    assert_int_equal(unetmm_handlers_start(fake.ep, NULL, NULL), -ENOENT);
+    assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
+    assert_int_equal(c.cookie, 7);
+    assert_int_equal(unetmm_set_handler(fake.ep, 3, record, &channel),
+                     -ENOENT);
+    assert_int_equal(unetmm_set_handler(fake.ep, FAKE_CHANNELS, record,
+                                        &channel), -ENOENT);
+}
+
+/* ---- When ------------------------------------------------------------------ */
+
+static void takes_no_more_than_it_is_told(void **state)
+{
+    (void)state;
+    complete_many(0, 10);
+    assert_int_equal(unetmm_dispatch(fake.ep, 0, 0), -EINVAL);
+    assert_int_equal(unetmm_dispatch(fake.ep, 4, 0), 4);
+    assert_int_equal(unetmm_dispatch(fake.ep, 5, 0), 5);
+    assert_int_equal(unetmm_dispatch(fake.ep, UINT32_MAX, -1), 1);
+    assert_int_equal(unetmm_dispatch(fake.ep, UINT32_MAX, 0), 0);
+    check_log(&every, 0, 10);
+}
+
+static void waits_for_the_first(void **state)
+{
+    uint64_t start = sys_now_ns();
+
+    (void)state;
+    assert_int_equal(unetmm_dispatch(fake.ep, 1, 5 * MS), 0);
+    assert_in_range(sys_now_ns() - start, 5 * MS, 5000 * MS);
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+}
+
+static void signal_ends_the_wait(void **state)
+{
+    struct sigaction action = { .sa_handler = on_signal };
+    struct itimerspec when = { .it_value.tv_nsec = 10 * MS };
+    timer_t timer;
+
+    (void)state;
+    sigaction(SIGALRM, &action, NULL);
+    assert_int_equal(timer_create(CLOCK_MONOTONIC, NULL, &timer), 0);
+    assert_int_equal(timer_settime(timer, 0, &when, NULL), 0);
+    assert_int_equal(unetmm_dispatch(fake.ep, 1, 10000 * MS), -EINTR);
+    timer_delete(timer);
+}
+
+static void stopped_endpoint_is_told_last(void **state)
+{
+    (void)state;
+    complete_many(0, 3);
+    fake_card_state(&fake.card, UNETMM_EP_ERROR);
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, -1), 3);
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, -1), -EIO);
+    check_log(&every, 0, 3);
+}
+
+static void send_more(struct unetmm_ep *ep)
+{
+    assert_int_equal(unetmm_send(ep, 1, "x", 1, 0, UNETMM_MORE), 0);
+    assert_false(fake_endpoint_rung(&fake));
+}
+
+static void rings_once_for_all(void **state)
+{
+    (void)state;
+    every.act = send_more;
+    complete_many(0, 5);
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), 5);
+    assert_true(fake_endpoint_rung(&fake));
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), 0);
+    assert_false(fake_endpoint_rung(&fake));
+}
+
+/* ---- Blocking -------------------------------------------------------------- */
+
+static void blocking_nests_and_loses_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), -EPERM);
+    assert_int_equal(unetmm_handlers_block(fake.ep), 0);
+    assert_int_equal(unetmm_handlers_block(fake.ep), 0);
+    complete_many(0, 10);
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), -EDEADLK);
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, -1), -EDEADLK);
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), 0);
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), -EDEADLK);
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), -EPERM);
+    assert_int_equal(every.calls, 0);
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), 10);
+    check_log(&every, 0, 10);
+}
+
+static void inside(struct unetmm_ep *ep)
+{
+    assert_int_equal(unetmm_dispatch(ep, 1, 0), -EDEADLK);
+    assert_int_equal(unetmm_handlers_start(ep, NULL, NULL), -EDEADLK);
+    assert_int_equal(unetmm_handlers_stop(ep), -EDEADLK);
+    assert_int_equal(unetmm_handlers_unblock(ep), -EPERM);
+    assert_int_equal(unetmm_handlers_block(ep), 0);
+    assert_int_equal(unetmm_handlers_block(ep), 0);
+    assert_int_equal(unetmm_handlers_unblock(ep), 0);
+    assert_int_equal(unetmm_handlers_unblock(ep), 0);
+    assert_int_equal(unetmm_handlers_unblock(ep), -EPERM);
+}
+
+static void a_handler_blocks_handlers(void **state)
+{
+    (void)state;
+    every.act = inside;
+    complete_many(0, 3);
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), 3);
+    check_log(&every, 0, 3);
+}
+
+static void stay_blocked(struct unetmm_ep *ep)
+{
+    /* What the last one has left is not this one's. */
+    assert_int_equal(unetmm_handlers_unblock(ep), -EPERM);
+    assert_int_equal(unetmm_handlers_block(ep), 0);
+}
+
+static void a_handler_leaves_them_blocked(void **state)
+{
+    (void)state;
+    every.act = stay_blocked;
+    complete_many(0, 3);
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), 1);
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), -EDEADLK);
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), 1);
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
+    every.act = NULL;
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), 1);
+    check_log(&every, 0, 3);
+}
+
+/* ---- From inside ----------------------------------------------------------- */
+
+static void take_two(struct unetmm_ep *ep)
+{
+    struct unetmm_completion c[2] = { 0 };
+
+    assert_int_equal(unetmm_wait(ep, c, 2, -1), 2);
+    assert_int_equal(c[0].cookie, every.cookies[every.calls - 1] + 1);
+    assert_int_equal(c[1].cookie, c[0].cookie + 1);
+}
+
+static void a_handler_takes_the_next(void **state)
+{
+    (void)state;
+    every.act = take_two;
+    complete_many(0, 6);
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), 2);
+    assert_int_equal(every.cookies[0], 0);
+    assert_int_equal(every.cookies[1], 3);
+}
+
+static void hand_over(struct unetmm_ep *ep)
+{
+    assert_int_equal(unetmm_set_handler(ep, UNETMM_EVERY_CHANNEL, record,
+                                        &channel), 0);
+}
+
+static void retire(struct unetmm_ep *ep)
+{
+    assert_int_equal(unetmm_set_handler(ep, UNETMM_EVERY_CHANNEL, NULL, NULL),
+                     0);
+}
+
+static void a_handler_is_replaced_by_itself(void **state)
+{
+    (void)state;
+    every.act = hand_over;
+    channel.act = retire;
+    complete_many(0, 3);
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), 2);
+    check_log(&every, 0, 1);
+    check_log(&channel, 1, 1);
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), -ENOENT);
+}
+
+static pid_t forked;
+
+static void fork_inside(struct unetmm_ep *ep)
+{
+    forked = fork();
+    if (!forked && unetmm_handlers_unblock(ep) != -EOWNERDEAD) {
+        _exit(1);
+    }
+}
+
+/* The child comes back into unetmm_dispatch(), which must keep off. */
+static void child_is_told(void **state)
+{
+    int ret, status;
+
+    (void)state;
+    assert_int_equal(sys_madvise(fake.card.queues,
+                                 fake.card.layout.queue_bytes,
+                                 MADV_DONTFORK), 0);
+    every.act = fork_inside;
+    complete_many(0, 1);
+    ret = unetmm_dispatch(fake.ep, 64, 0);
+    if (!forked) {
+        _exit(ret == -EOWNERDEAD ? 0 : 2);
+    }
+    assert_int_equal(ret, 1);
+    assert_int_equal(waitpid(forked, &status, 0), forked);
+    assert_int_equal(status, 0);
+    every.act = NULL;
+    complete_many(1, 1);
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), 1);
+    check_log(&every, 0, 2);
+}
+
+/* A handler of one endpoint dispatches another, whose handler asks for ours. */
+static struct fake_endpoint second;
+
+static void innermost(struct unetmm_ep *ep, const struct unetmm_completion *c,
+                      void *arg)
+{
+    (void)c;
+    assert_ptr_equal(ep, second.ep);
+    assert_int_equal(unetmm_dispatch(ep, 1, 0), -EDEADLK);
+    assert_int_equal(unetmm_dispatch(fake.ep, 1, 0), -EDEADLK);
+    ++*(int *)arg;
+}
+
+static void dispatch_second(struct unetmm_ep *ep)
+{
+    (void)ep;
+    assert_int_equal(unetmm_dispatch(second.ep, 1, 0), 1);
+    assert_int_equal(unetmm_dispatch(second.ep, 1, 0), 0);
+    /* Still inside of ours */
+    assert_int_equal(unetmm_dispatch(fake.ep, 1, 0), -EDEADLK);
+}
+
+static void endpoints_are_independent(void **state)
+{
+    const struct unetmm_cqe cqe = { .opcode = UNETMM_CQE_SENT };
+    int calls = 0;
+
+    (void)state;
+    fake_endpoint_init(&second, 4, 4, 4, 0);
+    assert_int_equal(unetmm_set_handler(second.ep, UNETMM_EVERY_CHANNEL,
+                                        innermost, &calls), 0);
+    assert_true(fake_card_complete(&second.card, &cqe));
+    every.act = dispatch_second;
+    complete_many(0, 1);
+    assert_int_equal(unetmm_dispatch(fake.ep, 64, 0), 1);
+    assert_int_equal(calls, 1);
+    fake_endpoint_free(&second);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, stop)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(channel_goes_before_endpoint),
+        TEST(inline_message_is_in_the_completion),
+        TEST(without_a_handler_nothing_is_taken),
+        TEST(takes_no_more_than_it_is_told),
+        TEST(waits_for_the_first),
+        TEST(signal_ends_the_wait),
+        TEST(stopped_endpoint_is_told_last),
+        TEST(rings_once_for_all),
+        TEST(blocking_nests_and_loses_nothing),
+        TEST(a_handler_blocks_handlers),
+        TEST(a_handler_leaves_them_blocked),
+        TEST(a_handler_takes_the_next),
+        TEST(a_handler_is_replaced_by_itself),
+        TEST(child_is_told),
+        TEST(endpoints_are_independent),
+    };
+
+    return cmocka_run_group_tests_name("handlers", tests, NULL, NULL);
+}

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Handlers called by the library's thread: no completion is slept through or
+ * comes twice, and none is handled while handlers are blocked.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <signal.h>
+
+#include "fake_card.h"
+#include "sys.h"
+
+#define MS              1000000ll
+#define ROUNDS          6000u
+#define WINDOW          8u
+
+static struct fake_endpoint fake;
+
+/* By the handler in the thread, and by the main thread while it is blocked */
+static struct {
+    atomic_uint next;           /* number of the next completion */
+    atomic_uint out_of_order;
+    atomic_uint by_main;
+    atomic_bool running;
+    atomic_bool was_wrong;
+    atomic_bool go;
+    atomic_int ended;
+    int (*act)(struct unetmm_ep *ep);
+} seen;
+
+static void take(const struct unetmm_completion *c)
+{
+    if (c->cookie != atomic_fetch_add(&seen.next, 1)) {
+        atomic_fetch_add(&seen.out_of_order, 1);
+    }
+}
+
+/* No assertion here: the framework's belong to the main thread. */
+static void on_completion(struct unetmm_ep *ep,
+                          const struct unetmm_completion *c, void *arg)
+{
+    (void)arg;
+    atomic_store(&seen.running, true);
+    if (seen.act && seen.act(ep)) {
+        atomic_store(&seen.was_wrong, true);
+    }
+    take(c);
+    atomic_store(&seen.running, false);
+}
+
+static void on_end(struct unetmm_ep *ep, int error, void *arg)
+{
+    if (ep != fake.ep || arg != &seen ||
+        unetmm_handlers_stop(ep) != -EDEADLK) {
+        atomic_store(&seen.was_wrong, true);
+    }
+    atomic_store(&seen.ended, error);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    fake_endpoint_init(&fake, 4, 4, 4, 0x7fffffe0);
+    fake.private->spin_ns = 0;
+    memset(&seen, 0, sizeof(seen));
+    assert_int_equal(unetmm_set_handler(fake.ep, UNETMM_EVERY_CHANNEL,
+                                        on_completion, NULL), 0);
+    assert_int_equal(unetmm_handlers_start(fake.ep, on_end, &seen), 0);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    assert_false(atomic_load(&seen.was_wrong));
+    assert_int_equal(atomic_load(&seen.out_of_order), 0);
+    fake_endpoint_free(&fake);
+    return 0;
+}
+
+static void complete(uint64_t cookie)
+{
+    const struct unetmm_cqe cqe = {
+        .cookie = cookie,
+        .opcode = UNETMM_CQE_SENT,
+    };
+
+    while (!fake_card_complete(&fake.card, &cqe)) {
+        sched_yield();
+    }
+}
+
+/* Fails instead of waiting for ever. */
+#define EVENTUALLY(condition) \
+    do { \
+        uint64_t end_ = sys_now_ns() + 20000 * MS; \
+        while (!(condition)) { \
+            assert_true(sys_now_ns() < end_); \
+            sched_yield(); \
+        } \
+    } while (0)
+
+/* A different, repeatable while before each completion; few under way. */
+static void *produce(void *argument)
+{
+    uint64_t random = 1;
+    uint32_t i;
+
+    (void)argument;
+    for (i = 0; i < ROUNDS; i++) {
+        uint32_t spins;
+
+        random = random * 6364136223846793005ull + 1442695040888963407ull;
+        for (spins = (uint32_t)(random >> 33) % 2000; spins; spins--) {
+            unetmm_relax();
+        }
+        while (i - atomic_load(&seen.next) >= WINDOW) {
+            sched_yield();
+        }
+        complete(i);
+    }
+    return NULL;
+}
+
+static void race(void)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, produce, NULL), 0);
+    EVENTUALLY(atomic_load(&seen.next) == ROUNDS);
+    pthread_join(thread, NULL);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+}
+
+static void loses_nothing_sleeping(void **state)
+{
+    (void)state;
+    race();
+}
+
+static void loses_nothing_spinning(void **state)
+{
+    (void)state;
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+    fake.private->spin_ns = 3000;
+    assert_int_equal(unetmm_handlers_start(fake.ep, NULL, NULL), 0);
+    race();
+}
+
+static void spins_for_ever_and_stops(void **state)
+{
+    (void)state;
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+    fake.private->spin_ns = UNETMM_SPIN_FOREVER;
+    assert_int_equal(unetmm_handlers_start(fake.ep, NULL, NULL), 0);
+    complete(0);
+    EVENTUALLY(atomic_load(&seen.next) == 1);
+    assert_int_equal(unetmm_handlers_block(fake.ep), 0);
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
+    complete(1);
+    EVENTUALLY(atomic_load(&seen.next) == 2);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+}
+
+/* ---- Blocking -------------------------------------------------------------- */
+
+/*
+ * The main thread uses the endpoint as its owner: in one round it takes
+ * completions, in another it waits, arms, or only looks.
+ */
+static void use_blocked(unsigned round)
+{
+    struct unetmm_completion c[2] = { 0 };
+    int i, n = 0;
+
+    switch (round % 4) {
+    case 0:
+        n = unetmm_poll(fake.ep, c, 2);
+        break;
+    case 1:
+        n = unetmm_wait(fake.ep, c, 2, round % 8 == 1 ? 20000 : 0);
+        break;
+    case 2:
+        assert_in_range(unetmm_arm(fake.ep), 0, 1);
+        break;
+    }
+    assert_in_range(n, 0, 2);
+    for (i = 0; i < n; i++) {
+        take(&c[i]);
+        atomic_fetch_add(&seen.by_main, 1);
+    }
+}
+
+static void blocked_endpoint_is_ours(void **state)
+{
+    unsigned round = 0, before;
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, produce, NULL), 0);
+    while (atomic_load(&seen.next) < ROUNDS) {
+        assert_int_equal(unetmm_handlers_block(fake.ep), 0);
+        assert_false(atomic_load(&seen.running));
+        before = atomic_load(&seen.next);
+        sched_yield();
+        assert_int_equal(atomic_load(&seen.next), before);
+        use_blocked(round++);
+        assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
+        /* A wake-up that was lost here would leave the producer waiting. */
+        if (round % 16 == 0) {
+            before = atomic_load(&seen.next);
+            EVENTUALLY(atomic_load(&seen.next) != before ||
+                       before == ROUNDS);
+        }
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+    assert_true(atomic_load(&seen.by_main) > 0);
+    assert_true(atomic_load(&seen.by_main) < ROUNDS);
+}
+
+static bool asleep(void)
+{
+    struct unetmm_handlers *h = &fake.private->handlers;
+    bool yes;
+
+    pthread_mutex_lock(&h->lock);
+    yes = h->asleep;
+    pthread_mutex_unlock(&h->lock);
+    return yes;
+}
+
+/*
+ * A completion whose wake-up is used before the thread has seen it, as
+ * unetmm_wait() may.
+ */
+static void complete_unseen(uint64_t cookie)
+{
+    int own = fake.card.event_fd;
+
+    fake.card.event_fd = sys_eventfd();
+    assert_true(fake.card.event_fd >= 0);
+    complete(cookie);
+    sys_close(fake.card.event_fd);
+    fake.card.event_fd = own;
+}
+
+static void used_wake_up_is_made_good(void **state)
+{
+    struct unetmm_completion c = { 0 };
+
+    (void)state;
+    EVENTUALLY(asleep());
+    assert_int_equal(unetmm_handlers_block(fake.ep), 0);
+    complete_unseen(0);
+    assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
+    take(&c);
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
+    complete(1);
+    EVENTUALLY(atomic_load(&seen.next) == 2);
+    EVENTUALLY(asleep());
+    assert_int_equal(unetmm_handlers_block(fake.ep), 0);
+    complete_unseen(2);
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
+    EVENTUALLY(atomic_load(&seen.next) == 3);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+}
+
+static int await_go(struct unetmm_ep *ep)
+{
+    (void)ep;
+    while (!atomic_load(&seen.go)) {
+        sched_yield();
+    }
+    return 0;
+}
+
+static void *let_go(void *argument)
+{
+    struct timespec pause = { .tv_nsec = 10 * MS };
+
+    nanosleep(&pause, NULL);
+    atomic_store(&seen.go, true);
+    return argument;
+}
+
+static void blocking_waits_for_the_handler(void **state)
+{
+    pthread_t thread;
+
+    (void)state;
+    seen.act = await_go;
+    complete(0);
+    EVENTUALLY(atomic_load(&seen.running));
+    assert_int_equal(pthread_create(&thread, NULL, let_go, NULL), 0);
+    assert_int_equal(unetmm_handlers_block(fake.ep), 0);
+    assert_true(atomic_load(&seen.go));
+    assert_int_equal(atomic_load(&seen.next), 1);
+    pthread_join(thread, NULL);
+    /* What comes now waits, also over the end of the thread. */
+    complete(1);
+    complete(2);
+    assert_int_equal(unetmm_handlers_block(fake.ep), 0);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), 0);
+    assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), -EDEADLK);
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
+    assert_int_equal(atomic_load(&seen.next), 1);
+    assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), 2);
+}
+
+static int stay_blocked(struct unetmm_ep *ep)
+{
+    return unetmm_handlers_block(ep);
+}
+
+static void handler_leaves_them_blocked(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    seen.act = stay_blocked;
+    for (i = 0; i < 5; i++) {
+        complete(i);
+    }
+    for (i = 1; i <= 5; i++) {
+        EVENTUALLY(atomic_load(&seen.next) == i);
+        /* The handler may not have returned yet. */
+        EVENTUALLY(unetmm_handlers_unblock(fake.ep) == 1);
+    }
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+}
+
+static int inside(struct unetmm_ep *ep)
+{
+    return unetmm_dispatch(ep, 1, 0) != -EDEADLK ||
+           unetmm_handlers_start(ep, NULL, NULL) != -EDEADLK ||
+           unetmm_handlers_stop(ep) != -EDEADLK ||
+           unetmm_handlers_unblock(ep) != -EPERM ||
+           unetmm_handlers_block(ep) || unetmm_handlers_unblock(ep) ||
+           unetmm_handlers_unblock(ep) != -EPERM;
+}
+
+static void handler_may_not_wait_for_itself(void **state)
+{
+    (void)state;
+    seen.act = inside;
+    complete(0);
+    EVENTUALLY(atomic_load(&seen.next) == 1);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+}
+
+/* ---- The thread's life ----------------------------------------------------- */
+
+static void misuse_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(unetmm_handlers_start(fake.ep, NULL, NULL), -EBUSY);
+    assert_int_equal(unetmm_dispatch(fake.ep, 1, 0), -EBUSY);
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), -EPERM);
+    assert_int_equal(unetmm_set_handler(fake.ep, UNETMM_EVERY_CHANNEL, NULL,
+                                        NULL), -EBUSY);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), -ESRCH);
+    complete(0);
+    assert_int_equal(unetmm_dispatch(fake.ep, 1, 0), 1);
+}
+
+static void starts_and_stops(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i < 200; i++) {
+        complete(i);
+        if (i % 2) {
+            EVENTUALLY(atomic_load(&seen.next) == i + 1);
+        }
+        assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+        assert_int_equal(unetmm_handlers_start(fake.ep, NULL, NULL), 0);
+    }
+    EVENTUALLY(atomic_load(&seen.next) == 200);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+}
+
+static void stop_card(void)
+{
+    fake_card_state(&fake.card, UNETMM_EP_ERROR);
+    sys_eventfd_add(fake.card.event_fd);
+}
+
+static void stopped_endpoint_ends_it(void **state)
+{
+    (void)state;
+    complete(0);
+    stop_card();
+    EVENTUALLY(atomic_load(&seen.ended));
+    assert_int_equal(atomic_load(&seen.ended), -EIO);
+    assert_int_equal(atomic_load(&seen.next), 1);
+    assert_int_equal(unetmm_handlers_block(fake.ep), 0);
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
+    assert_int_equal(unetmm_dispatch(fake.ep, 1, 0), -EBUSY);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), -EIO);
+    assert_int_equal(unetmm_dispatch(fake.ep, 1, 0), -EIO);
+}
+
+/* The owner of the moment sees it, and uses the wake-up. */
+static void stopped_while_blocked(void **state)
+{
+    struct unetmm_completion c;
+
+    (void)state;
+    EVENTUALLY(asleep());
+    assert_int_equal(unetmm_handlers_block(fake.ep), 0);
+    fake_card_state(&fake.card, UNETMM_EP_ERROR);
+    assert_int_equal(unetmm_wait(fake.ep, &c, 1, -1), -EIO);
+    assert_int_equal(unetmm_arm(fake.ep), 1);
+    assert_int_equal(atomic_load(&seen.ended), 0);
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
+    EVENTUALLY(atomic_load(&seen.ended) == -EIO);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), -EIO);
+}
+
+static int look_at_signals(struct unetmm_ep *ep)
+{
+    sigset_t set;
+
+    (void)ep;
+    return pthread_sigmask(SIG_BLOCK, NULL, &set) ||
+           !sigismember(&set, SIGUSR1) || !sigismember(&set, SIGINT) ||
+           sigismember(&set, SIGSEGV);
+}
+
+static void takes_no_signal(void **state)
+{
+    sigset_t before, after;
+
+    (void)state;
+    seen.act = look_at_signals;
+    complete(0);
+    EVENTUALLY(atomic_load(&seen.next) == 1);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+    /* Ours are as they were. */
+    pthread_sigmask(SIG_BLOCK, NULL, &before);
+    assert_int_equal(unetmm_handlers_start(fake.ep, NULL, NULL), 0);
+    pthread_sigmask(SIG_BLOCK, NULL, &after);
+    assert_int_equal(sigismember(&after, SIGUSR1),
+                     sigismember(&before, SIGUSR1));
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+}
+
+/* ---- What handlers send ---------------------------------------------------- */
+
+static int send_more(struct unetmm_ep *ep)
+{
+    return unetmm_send(ep, 1, "x", 1, 0, UNETMM_MORE);
+}
+
+static void rings_before_it_sleeps(void **state)
+{
+    (void)state;
+    seen.act = send_more;
+    complete(0);
+    EVENTUALLY(fake_endpoint_rung(&fake));
+    EVENTUALLY(asleep());
+    assert_int_equal(unetmm_handlers_block(fake.ep), 0);
+    /* And for what we have queued, in its place. */
+    assert_int_equal(unetmm_send(fake.ep, 1, "x", 1, 0, UNETMM_MORE), 0);
+    assert_false(fake_endpoint_rung(&fake));
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
+    EVENTUALLY(fake_endpoint_rung(&fake));
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+}
+
+/* ---- Setting while it runs ------------------------------------------------- */
+
+static void count(struct unetmm_ep *ep, const struct unetmm_completion *c,
+                  void *arg)
+{
+    (void)ep;
+    ++*(unsigned *)arg;
+    take(c);
+}
+
+/* What belonged to the last handler may go at once. */
+static void handlers_are_replaced(void **state)
+{
+    unsigned total = 0, i, *calls = NULL;
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, produce, NULL), 0);
+    for (i = 0; i < 500; i++) {
+        unsigned *last = calls;
+
+        calls = calloc(1, sizeof(*calls));
+        assert_int_equal(unetmm_set_handler(fake.ep, UNETMM_EVERY_CHANNEL,
+                                            count, calls), 0);
+        if (last) {
+            total += *last;
+            memset(last, 0xff, sizeof(*last));
+            free(last);
+        }
+    }
+    EVENTUALLY(atomic_load(&seen.next) == ROUNDS);
+    pthread_join(thread, NULL);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+    total += *calls;
+    free(calls);
+    assert_in_range(total, 1, ROUNDS);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(loses_nothing_sleeping),
+        TEST(loses_nothing_spinning),
+        TEST(spins_for_ever_and_stops),
+        TEST(blocked_endpoint_is_ours),
+        TEST(used_wake_up_is_made_good),
+        TEST(blocking_waits_for_the_handler),
+        TEST(handler_leaves_them_blocked),
+        TEST(handler_may_not_wait_for_itself),
+        TEST(misuse_is_refused),
+        TEST(starts_and_stops),
+        TEST(stopped_endpoint_ends_it),
+        TEST(stopped_while_blocked),
+        TEST(takes_no_signal),
+        TEST(rings_before_it_sleeps),
+        TEST(handlers_are_replaced),
+    };
+
+    return cmocka_run_group_tests_name("thread", tests, NULL, NULL);
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The tools, as a person runs them, on the card: what they print, how they end,
+ * and what is left of one that is killed.
+ */
+#include "link.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MOST_WORDS      24
+#define TEXT_BYTES      16384
+#define HOLE            "/sys/module/unetmm/parameters/hole"
+
+/* A program with its output and complaints in files without names. */
+struct tool {
+    pid_t pid;
+    int out, err;
+    char text[TEXT_BYTES];
+    char errors[TEXT_BYTES];
+};
+
+static int nameless_file(void)
+{
+    return CHECK_SYS(open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+}
+
+/* Words, as a shell would split them. */
+static void start(struct tool *tool, const char *command)
+{
+    char line[512], *words[MOST_WORDS], *save = NULL;
+    unsigned n = 0;
+
+    CHECK(strlen(command) < sizeof(line));
+    strcpy(line, command);
+    for (words[n] = strtok_r(line, " ", &save); words[n];
+         words[n] = strtok_r(NULL, " ", &save)) {
+        CHECK(++n < MOST_WORDS);
+    }
+    tool->out = nameless_file();
+    tool->err = nameless_file();
+    fflush(stdout);
+    tool->pid = CHECK_SYS(fork());
+    if (!tool->pid) {
+        CHECK_SYS(dup2(tool->out, STDOUT_FILENO));
+        CHECK_SYS(dup2(tool->err, STDERR_FILENO));
+        execv(words[0], words);
+        _exit(127);
+    }
+}
+
+static void read_back(int fd, char *text)
+{
+    ssize_t n = CHECK_SYS(pread(fd, text, TEXT_BYTES - 1, 0));
+
+    text[n] = '\0';
+    CHECK_SYS(close(fd));
+}
+
+/* Its exit status, or minus the signal that has ended it. */
+static int await(struct tool *tool)
+{
+    int status = await_process(tool->pid);
+
+    read_back(tool->out, tool->text);
+    read_back(tool->err, tool->errors);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static int run_tool(struct tool *tool, const char *command)
+{
+    start(tool, command);
+    return await(tool);
+}
+
+static void expect(const struct tool *tool, int status, int wanted)
+{
+    if (status != wanted) {
+        FAIL("it ended with %d, not %d, and said: %s%s", status, wanted,
+             tool->text, tool->errors);
+    }
+}
+
+static void expect_word(const char *text, const char *word)
+{
+    if (!strstr(text, word)) {
+        FAIL("no '%s' in: %s", word, text);
+    }
+}
+
+static unsigned occurrences(const char *text, const char *word)
+{
+    unsigned n = 0;
+
+    for (; (text = strstr(text, word)); text += strlen(word)) {
+        n++;
+    }
+    return n;
+}
+
+static const char *own_mac(void)
+{
+    static char text[UNETMM_MAC_CHARS];
+    uint8_t mac[6];
+
+    card_mac(mac);
+    return unetmm_format_mac(mac, text);
+}
+
+static const char *source_word(void)
+{
+    return run.source == UNETMM_SOURCE_TLB ? "tlb" :
+           run.source == UNETMM_SOURCE_KTLB ? "ktlb" : "pinned";
+}
+
+/* ---- Two of them --------------------------------------------------------------- */
+
+static void start_pair(const char *name, const char *options,
+                       struct tool *listener, struct tool *caller)
+{
+    char command[512];
+
+    snprintf(command, sizeof(command),
+             "/usr/bin/unetmm-%s --listen --source %s --verify %s", name,
+             source_word(), options);
+    start(listener, command);
+    snprintf(command, sizeof(command),
+             "/usr/bin/unetmm-%s %s --source %s --verify --json %s", name,
+             own_mac(), source_word(), options);
+    start(caller, command);
+}
+
+/* Every size must have a row in which all is right. */
+static void check_rows(const struct tool *caller, unsigned rows)
+{
+    char word[40];
+
+    snprintf(word, sizeof(word), "\"source\":\"%s\"", source_word());
+    CHECK_EQ(occurrences(caller->text, "\n"), rows);
+    CHECK_EQ(occurrences(caller->text, word), rows);
+    CHECK_EQ(occurrences(caller->text, "\"verified\":true"), rows);
+    CHECK_EQ(occurrences(caller->text, "\"bad\":0"), rows);
+    CHECK_EQ(occurrences(caller->text, "\"frame\":"), rows);
+}
+
+static void talk(const char *name, const char *options, unsigned rows)
+{
+    struct unetmm_ctx *ctx = open_card();
+    uint64_t posts = driver_counter(ctx, UNETMM_D_ktlb_posts);
+    struct tool listener, caller;
+    int status;
+
+    start_pair(name, options, &listener, &caller);
+    status = await(&caller);
+    expect(&caller, status, 0);
+    status = await(&listener);
+    expect(&listener, status, 0);
+    check_rows(&caller, rows);
+    posts = driver_counter(ctx, UNETMM_D_ktlb_posts) - posts;
+    note("%llu posting calls", (unsigned long long)posts);
+    CHECK_EQ(posts > 10, run.source == UNETMM_SOURCE_KTLB);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* Fewer messages, and more patience, where all takes longer. */
+static void talk_sizes(const char *name, const char *options, unsigned rows)
+{
+    char line[120];
+
+    snprintf(line, sizeof(line), "%s --count %u --warmup 2 --timeout %u",
+             options, 50 / run.slow, 10 * run.slow);
+    talk(name, line, rows);
+}
+
+static void pingpong(void)
+{
+    talk_sizes("pingpong", "--size 8,1k,20000", 3);
+}
+
+static void bandwidth(void)
+{
+    talk_sizes("bw", "--size 64,20000 --bidir", 4);
+}
+
+/* The other one must say so, and end. */
+static void check_left(struct tool *killed, struct tool *left)
+{
+    int status = await(killed);
+
+    expect(killed, status, -SIGKILL);
+    status = await(left);
+    expect(left, status, 1);
+    CHECK_EQ(occurrences(left->errors, "\n"), 1);
+    expect_word(left->errors, "unetmm-pingpong: ");
+}
+
+/* Of one pair the caller, of another the listener, when messages flow. */
+static void one_is_killed(void)
+{
+    struct unetmm_ctx *ctx = open_card();
+    uint64_t connects, received;
+    struct tool listener[2], caller[2];
+    char options[80];
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        snprintf(options, sizeof(options), "--size 8000 --count 10000000 "
+                 "--block --timeout %u --service %u", 2 * run.slow, 31 + i);
+        connects = driver_counter(ctx, UNETMM_D_connects);
+        start_pair("pingpong", options, &listener[i], &caller[i]);
+        EVENTUALLY(driver_counter(ctx, UNETMM_D_connects) > connects);
+        received = card_counter(ctx, UNETMM_C_rx_frames);
+        EVENTUALLY(card_counter(ctx, UNETMM_C_rx_frames) > received + 20);
+    }
+    CHECK_SYS(kill(caller[0].pid, SIGKILL));
+    CHECK_SYS(kill(listener[1].pid, SIGKILL));
+    check_left(&caller[0], &listener[0]);
+    check_left(&listener[1], &caller[1]);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* ---- The examples -------------------------------------------------------------- */
+
+/* A server by handlers, and clients; its input is a pipe that ends. */
+static void examples(void)
+{
+    struct tool server, client;
+    char command[80];
+    int input[2], own, i;
+
+    own = CHECK_SYS(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+    CHECK_SYS(pipe(input));
+    CHECK_SYS(fcntl(input[1], F_SETFD, FD_CLOEXEC));
+    CHECK_SYS(dup2(input[0], STDIN_FILENO));
+    start(&server, "/usr/bin/handlers");
+    CHECK_SYS(dup2(own, STDIN_FILENO));
+    CHECK_SYS(close(input[0]));
+    snprintf(command, sizeof(command), "/usr/bin/hello %s", own_mac());
+    for (i = 0; i < 3; i++) {
+        expect(&client, run_tool(&client, command), 0);
+        expect_word(client.text, "that was number 1\n");
+    }
+    CHECK_SYS(close(input[1]));
+    expect(&server, await(&server), 0);
+    CHECK_EQ(occurrences(server.text, "channel "), 3);
+    CHECK_EQ(occurrences(server.text, ": 1 messages\n"), 3);
+}
+
+/* ---- What a card is, and what it has counted ------------------------------------- */
+
+static void set_hole(const char *value)
+{
+    int fd = CHECK_SYS(open(HOLE, O_WRONLY | O_CLOEXEC));
+
+    CHECK_EQ(write(fd, value, 1), 1);
+    CHECK_SYS(close(fd));
+}
+
+static void info(void)
+{
+    struct unetmm_info card = { .size = sizeof(card) };
+    struct tool tool;
+    char word[64];
+
+    card_info(&card);
+    expect(&tool, run_tool(&tool, "/usr/bin/unetmm-info"), 0);
+    CHECK_EQ(tool.errors[0], '\0');
+    expect_word(tool.text, own_mac());
+    expect_word(tool.text, "tlb ktlb pinned\n");
+    expect_word(tool.text, "0000:");
+    snprintf(word, sizeof(word), "%u sets x %u way", card.tlb_sets,
+             card.tlb_ways);
+    expect_word(tool.text, word);
+    CHECK(!strchr(tool.text, '!'));
+    expect(&tool, run_tool(&tool, "/usr/bin/unetmm-info --list"), 0);
+    CHECK_EQ(occurrences(tool.text, "\n"), 1);
+    CHECK(!strncmp(tool.text, "/dev/unetmm0 ", 13));
+    expect(&tool, run_tool(&tool, "/usr/bin/unetmm-info --json -c 0"), 0);
+    snprintf(word, sizeof(word), "\"user_mtu\":%u,\"endpoints\":%u",
+             card.user_mtu, card.endpoints);
+    expect_word(tool.text, word);
+    expect_word(tool.text, "\"hole\":false");
+    expect_word(tool.text, "\"warnings\":[]");
+    set_hole("Y");
+    expect(&tool, run_tool(&tool, "/usr/bin/unetmm-info"), 0);
+    set_hole("N");
+    expect_word(tool.text, "! warning");
+    expect(&tool, run_tool(&tool, "/usr/bin/unetmm-info --card 7"), 1);
+    expect_word(tool.errors, "/dev/unetmm7: ");
+}
+
+static void counters(void)
+{
+    struct tool tool;
+
+    expect(&tool, run_tool(&tool, "/usr/bin/unetmm-stat --endpoint 0"), 0);
+    expect_word(tool.text, "endpoint 0:\n");
+    /* Nobody has it: neither zeros nor what its last owner had. */
+    expect(&tool, run_tool(&tool, "/usr/bin/unetmm-stat --endpoint 1"), 1);
+    expect_word(tool.errors, "no such endpoint");
+    CHECK_EQ(tool.text[0], '\0');
+    expect(&tool, run_tool(&tool, "/usr/bin/unetmm-stat --endpoint 86400"), 1);
+    expect(&tool, run_tool(&tool, "/usr/bin/unetmm-stat --json --all"), 0);
+    expect_word(tool.text, "\"ktlb_posts\":");
+}
+
+static const struct test tests[] = {
+    { "pingpong", pingpong, TEST_ALL, 0 },
+    { "bandwidth", bandwidth, TEST_ALL, 0 },
+    { "one-is-killed", one_is_killed, TEST_MISS, 60 },
+    { "examples", examples, TEST_TLB, 0 },
+    { "info", info, TEST_TLB, 0 },
+    { "stat", counters, TEST_TLB, 0 },
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, "tool", tests,
+                     sizeof(tests) / sizeof(tests[0]));
+}
