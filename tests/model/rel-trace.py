@@ -60,7 +60,9 @@ inline e_ack(p, kind) { tx_ack(p, kind); assert(!refused_ack) }
 
 def events(program):
     """Events of each run: a list of (kind, ep, psn, word, bits, what)."""
-    done = subprocess.run([program], env={**os.environ, "UNETMM_TRACE": "1"},
+    done = subprocess.run([program],
+                          env={"UNETMM_SEED": "1", **os.environ,
+                               "UNETMM_TRACE": "1"},
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, check=False)
     if done.returncode:
@@ -128,7 +130,8 @@ def follow(steps, first):
 
 def broken(steps, kind, change):
     """The steps with one event of a kind changed, and some after it."""
-    at = [i for i, e in enumerate(steps[:200]) if e[0] == kind and i > 20]
+    at = [i for i, e in enumerate(steps[:200]) if e[0] == kind and i > 20 and
+          (kind != "turn" or e[4] == TAKEN)]
     if not at:
         return None
     where = random.Random(1).choice(at)
