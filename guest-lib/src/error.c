@@ -181,6 +181,12 @@ const char *unetmm_status_str(unsigned status)
         [UNETMM_ST_BAD_INDEX] = "a ring index was forged",
         [UNETMM_ST_DMA] = "the bus refused an access",
         [UNETMM_ST_REFUSED] = "the network refused the frame",
+        [UNETMM_ST_TIMEOUT] = "the peer does not answer",
+        [UNETMM_ST_NOT_READY] = "the peer had no buffer for too long",
+        [UNETMM_ST_PEER_BUFFER] =
+            "the message is longer than the peer's buffer",
+        [UNETMM_ST_PEER_FAILED] = "the channel has failed at the peer",
+        [UNETMM_ST_FLUSHED] = "the channel had failed before",
     };
 
     return status < UNETMM_NUM_ST ? sentences[status] : "unknown status";

@@ -11,7 +11,7 @@ import gdb
 PAGE_SHIFT = 12
 RINGS = ("commands", "command completions", "faults", "notifications")
 QUEUES = ("sq", "fq", "cq")
-EP_MISSES = 17
+EP_MISSES = 18
 PTE_WRITE = 0x4         # UNETMM_PTE_WRITE, unetmm_hw.h
 
 # What a user calls a moment, and where the card comes by at it.

@@ -36,8 +36,9 @@ PACKAGES_TOOLS=(gdb tshark gnuplot-nox)
 # python.sh, and are not installed.
 PACKAGES_SINCE_13=(meson python3-pycotap)
 
-# Only for those who test (TESTING is set): libFuzzer, for the card's core.
-PACKAGES_TESTING=(clang libclang-rt-dev)
+# Only for those who test (TESTING is set): libFuzzer, for the card's core;
+# spin, for the model of its protocol.
+PACKAGES_TESTING=(clang libclang-rt-dev spin)
 
 # debian_version: the major number of the host's Debian; sid has none.
 debian_version() {

@@ -603,6 +603,22 @@ uint8_t fake_channel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
     return fake_command(ep->driver, cmd, NULL);
 }
 
+uint8_t fake_channel_rel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
+                         uint16_t peer_ep, uint16_t peer_channel,
+                         const struct unetmm_cmd_channel *how)
+{
+    struct unetmm_cmd cmd = {
+        .opcode = UNETMM_CMD_CHANNEL_SET, .ep = ep->id, .channel = *how,
+    };
+
+    cmd.channel.type = UNETMM_CHANNEL_RELIABLE;
+    cmd.channel.channel = channel;
+    cmd.channel.peer_ep = peer_ep;
+    cmd.channel.peer_channel = peer_channel;
+    memcpy(cmd.channel.peer_mac, mac, 6);
+    return fake_command(ep->driver, cmd, NULL);
+}
+
 void fake_connect(FakeEp *a, FakeEp *b, uint16_t channel, uint32_t mtu)
 {
     const uint8_t *mac = a->host->core.params.mac;

@@ -135,6 +135,10 @@ void fake_ep_open(FakeEp *ep, FakeDriver *d, uint16_t id, FakeSpace *s);
 uint8_t fake_ep_destroy(FakeEp *ep);
 uint8_t fake_channel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
                      uint16_t peer_ep, uint16_t peer_channel, uint32_t mtu);
+/* One of type RELIABLE; what is zero in `how` is the card's default. */
+uint8_t fake_channel_rel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
+                         uint16_t peer_ep, uint16_t peer_channel,
+                         const struct unetmm_cmd_channel *how);
 /* Channel `channel` of both, on the same card. */
 void fake_connect(FakeEp *a, FakeEp *b, uint16_t channel, uint32_t mtu);
 /* A channel to endpoint `peer_ep` of the card at fake_peer_mac. */

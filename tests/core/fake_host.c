@@ -193,6 +193,8 @@ void fake_params(UnetmmParams *p)
         .max_faults = 64,
         .user_mtu = 9000,
         .local_queue = 64,
+        .reliable = 16,
+        .reliable_keep = 128,
         .budget_descriptors = 1024,
         .budget_bytes = 1 << 24,
     };

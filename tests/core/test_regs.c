@@ -14,6 +14,7 @@ static const uint32_t read_only[] = {
     UNETMM_REG_CHANNELS, UNETMM_REG_MAX_LOG2, UNETMM_REG_TLB_SETS,
     UNETMM_REG_TLB_WAYS, UNETMM_REG_TLB_VICTIMS, UNETMM_REG_PRETRANSLATE,
     UNETMM_REG_MAX_FAULTS, UNETMM_REG_SOURCES, UNETMM_REG_POLICIES,
+    UNETMM_REG_RELIABLE,
     UNETMM_REG_TEST_DMA_RES,
     UNETMM_REG_RING(UNETMM_RING_CMD) + UNETMM_RING_CONS,
     UNETMM_REG_RING(UNETMM_RING_CMDC) + UNETMM_RING_PROD,
@@ -89,7 +90,7 @@ static void test_identity(void **state)
 
     assert_int_equal(fake_reg(h, UNETMM_REG_ID), 0x4d4d4e55);
     assert_int_equal(fake_reg(h, UNETMM_REG_VERSION), 0x00010000);
-    assert_int_equal(fake_reg(h, UNETMM_REG_CAPS), 3);
+    assert_int_equal(fake_reg(h, UNETMM_REG_CAPS), 7);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAC_LO), 0x4d005452);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAC_HI), 0x014d);
     assert_int_equal(fake_reg(h, UNETMM_REG_USER_MTU), 1234);
@@ -105,6 +106,7 @@ static void test_identity(void **state)
     assert_int_equal(fake_reg(h, UNETMM_REG_MAX_FAULTS), 13);
     assert_int_equal(fake_reg(h, UNETMM_REG_SOURCES), 15);
     assert_int_equal(fake_reg(h, UNETMM_REG_POLICIES), 3);
+    assert_int_equal(fake_reg(h, UNETMM_REG_RELIABLE), 16);
     assert_int_equal(fake_reg(h, UNETMM_REG_STATUS),
                      UNETMM_STATUS_LINK | UNETMM_STATUS_ENABLED);
     assert_int_equal(fake_counter(h, UNETMM_C_err_register), 0);

@@ -9,8 +9,27 @@
  */
 #include "fuzz.h"
 
+#define FUZZ_REL        4               /* channel */
+#define FUZZ_REL_MTU    1000
+#define FUZZ_REL_PSN    0xfffffff8u
+
+/* A reliable channel to each peer; its numbers are about to wrap. */
+static void open_reliable(FuzzCard *c)
+{
+    const struct unetmm_cmd_channel how = {
+        .mtu = FUZZ_REL_MTU, .send_psn = FUZZ_REL_PSN,
+        .recv_psn = FUZZ_REL_PSN,
+    };
+
+    for (unsigned i = 0; i < FUZZ_EPS; i++) {
+        fake_channel_rel(&c->ep[i], FUZZ_REL, fake_peer_mac, 10 + c->ep[i].id,
+                         FUZZ_REL, &how);
+    }
+}
+
 static void post_some(FuzzCard *c)
 {
+    open_reliable(c);
     for (unsigned i = 0; i < FUZZ_EPS; i++) {
         for (unsigned n = 0; n < 4; n++) {
             fake_post(&c->ep[i], FIX_VA + n * 5000, 4000 + n * 1500, n);
@@ -81,6 +100,46 @@ static void give_control(FuzzCard *c, FuzzIn *in)
     g_free(f);
 }
 
+/*
+ * A packet or an acknowledgement on the reliable channel, its numbers near what
+ * they should be, the rest as the channel wants it unless the input says
+ * otherwise.
+ */
+static void give_reliable(FuzzCard *c, FuzzIn *in, FakeEp *ep)
+{
+    uint8_t how = fuzz_u8(in);
+    uint32_t len = how & 1 ? 0 : how & 2 ? FUZZ_REL_MTU : fuzz_u16(in) % 1001;
+    FakeFrame *f = fake_datagram(ep, FUZZ_REL, 10 + ep->id, len, how);
+    struct unetmm_frame *h = fake_header(f);
+
+    h->psn = cpu_to_le32(FUZZ_REL_PSN + fuzz_u8(in) -
+                         (how & 4 ? 0x80000000u : 0));
+    if (how & 1) {
+        h->opcode = UNETMM_WIRE_ACK;
+        h->remote = cpu_to_le64(how & 8 ? fuzz_u64(in) : fuzz_u8(in));
+        h->imm = cpu_to_le32(fuzz_below(in, 4));
+        h->offset = cpu_to_le32(how & 16 ? fuzz_u32(in) : fuzz_u8(in));
+    } else {
+        uint32_t offset = FUZZ_REL_MTU * fuzz_below(in, 4);
+        uint64_t total = offset + len + (how & 8 ? fuzz_u16(in) : 0);
+
+        h->opcode = UNETMM_WIRE_SEND;
+        h->offset = cpu_to_le32(offset);
+        h->remote = cpu_to_le64(how & 16 ? fuzz_u64(in) : total);
+        h->flags = cpu_to_le32((total == offset + len ?
+                                UNETMM_WIRE_F_LAST : 0) |
+                               (how & 32 ? UNETMM_WIRE_F_ASK : 0));
+    }
+    if (how & 64) {
+        damage(in, f);
+    }
+    if (le32_to_cpu(h->len) <= len) {
+        fake_seal(f);
+    }
+    fake_receive(&c->h, f);
+    g_free(f);
+}
+
 static void frame_op(FuzzCard *c, FuzzIn *in)
 {
     uint8_t what = fuzz_u8(in);
@@ -103,6 +162,13 @@ static void frame_op(FuzzCard *c, FuzzIn *in)
     case 10:
         fake_send_at(ep, FIX_LOCAL, fuzz_vaddr(in), fuzz_u16(in), 1);
         fake_ring_bell(ep);
+        break;
+    case 12:
+        fake_send_at(ep, FUZZ_REL, fuzz_vaddr(in), fuzz_u16(in), 2);
+        fake_ring_bell(ep);
+        break;
+    case 13: case 14:
+        give_reliable(c, in, ep);
         break;
     default:
         fuzz_world_op(c, in);

@@ -146,6 +146,21 @@ def frame_world(body):
     return b"\x0b" + body
 
 
+def packet(endpoint, psn, more, where, n=None, flags=0):
+    """A WIRE_SEND of n bytes (None: the MTU) at `where` MTUs."""
+    how = 32 | flags | (2 if n is None else 0)
+    return (bytes([endpoint << 6 | 13, how]) + (b"" if n is None else u16(n)) +
+            bytes([psn, where]) + more)
+
+
+def acked(endpoint, psn, bits, what=0):
+    return bytes([endpoint << 6 | 13, 1, psn]) + bits + bytes([what, 50])
+
+
+def rel_send(endpoint, at, n):
+    return bytes([endpoint << 6 | 12]) + vaddr(at) + u16(n)
+
+
 def frames():
     """Programs for fuzz-frames.c."""
     good = frame(0, 0, 3000) + frame(1, 0, 40) + frame(3, 0, 5000)
@@ -167,6 +182,17 @@ def frames():
     yield "under-landing", "slow-cramped", (
         frame(0, 0, 4000) + frame_world(driver(0, 0, 0, b"\x01")) +
         frame(1, 0, 9000) + frame_world(time(700)) * 3)
+    yield "reliable", "roomy", (
+        packet(0, 0, b"", 0, 300) + packet(1, 2, b"\x01\x00", 0, flags=8) +
+        packet(1, 3, b"", 1) + packet(0, 1, b"", 0, 20) + serve)
+    yield "reliable-early", "slow", (
+        packet(0, 2, b"", 0, 9) + packet(0, 1, b"", 0, 200) + serve +
+        packet(0, 0, b"", 0, 9) + frame_world(time(3000)) * 2)
+    yield "reliable-acks", "cramped", (
+        rel_send(0, 0, 5000) + serve + acked(0, 2, b"\x05") + serve +
+        frame_world(time(65000)) * 90 + serve + acked(0, 2, b"\x00", 1) +
+        acked(0, 5, b"\x00") + acked(0, 200, b"\xff") +
+        rel_send(0, 0, 900) + acked(0, 5, b"\x00", 2))
     yield "own-send", "starved", b"\x0a" + vaddr(10) + u16(900) + serve + good
 
 

@@ -17,8 +17,10 @@ local C = {
     MAX_PAYLOAD = 65536,
     WIRE_DATAGRAM = 1,
     WIRE_CONTROL = 2,
+    WIRE_SEND = 3,
+    WIRE_ACK = 4,
     WIRE_F_PAYLOAD_CRC = 0x00000001,
-    WIRE_F_ALL = 0x00000001,
+    WIRE_F_ALL = 0x00000007,
     CTL_PROBE = 1,
     CTL_PROBE_ACK = 2,
     CTL_CONNECT = 3,
@@ -58,7 +60,12 @@ if os.getenv("UNETMM_LUA_TABLES") then
     end
 end
 
-local OPCODES = { [C.WIRE_DATAGRAM] = "datagram", [C.WIRE_CONTROL] = "control" }
+local OPCODES = { [C.WIRE_DATAGRAM] = "datagram", [C.WIRE_CONTROL] = "control",
+                  [C.WIRE_SEND] = "reliable packet",
+                  [C.WIRE_ACK] = "acknowledgement" }
+-- What must be zero, by opcode.
+local ZERO = { [C.WIRE_SEND] = { "handle", "imm" }, [C.WIRE_ACK] = { "handle" } }
+local ZERO_ELSE = { "psn", "offset", "remote", "handle", "imm" }
 local TYPES = {
     [C.CTL_PROBE] = "PROBE", [C.CTL_PROBE_ACK] = "PROBE_ACK",
     [C.CTL_CONNECT] = "CONNECT", [C.CTL_CONNECT_ACK] = "CONNECT_ACK",
@@ -178,7 +185,8 @@ local function add_all(tree, tvb, fields, places, base)
     return items
 end
 
--- The same checks as in recv_header(), unetmm_recv.c. Returns what is wrong.
+-- The same checks as in recv_header() and recv_members_ok(), unetmm_recv.c.
+-- Returns what is wrong.
 local function complaint(tvb, len)
     local flags = at(tvb, FRAME.flags, ETHERNET):le_uint()
     if at(tvb, FRAME.version, ETHERNET):uint() ~= C.WIRE_VERSION then
@@ -189,10 +197,17 @@ local function complaint(tvb, len)
         return "payload longer than a message may be"
     elseif len > tvb:reported_len() - (HEADER - ETHERNET) then
         return "payload longer than the frame"
-    elseif not OPCODES[at(tvb, FRAME.opcode, ETHERNET):uint()] then
-        return "unknown opcode"
     end
-    for _, name in ipairs({ "psn", "offset", "remote", "handle", "imm" }) do
+    local opcode = at(tvb, FRAME.opcode, ETHERNET):uint()
+    if not OPCODES[opcode] then
+        return "unknown opcode"
+    elseif opcode ~= C.WIRE_SEND and band(flags, bit.bnot(
+            C.WIRE_F_PAYLOAD_CRC)) ~= 0 then
+        return "flags of another opcode"
+    elseif opcode == C.WIRE_ACK and len > 0 then
+        return "acknowledgement with a payload"
+    end
+    for _, name in ipairs(ZERO[opcode] or ZERO_ELSE) do
         if at(tvb, FRAME[name], ETHERNET):le_uint64() ~= UInt64(0) then
             return name .. " must be zero"
         end

@@ -25,9 +25,9 @@ static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
     case UNETMM_CMD_EP_DESTROY:
         return unetmm_ep_destroy(core, cmd->ep, cmd->tag, wait);
     case UNETMM_CMD_CHANNEL_SET:
-        return unetmm_ep_channel(core, cmd->ep, &cmd->channel, true);
+        return unetmm_channel_set(core, cmd->ep, &cmd->channel);
     case UNETMM_CMD_CHANNEL_CLEAR:
-        return unetmm_ep_channel(core, cmd->ep, &cmd->channel, false);
+        return unetmm_channel_clear(core, cmd->ep, cmd->channel.channel);
     case UNETMM_CMD_FAULT_REPLY:
         return unetmm_fault_reply(core, cmd->space, &cmd->reply, result);
     default:

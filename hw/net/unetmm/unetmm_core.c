@@ -59,6 +59,10 @@ const char *unetmm_params_check(const UnetmmParams *p)
     if (!IN(p->local_queue, 1, UNETMM_MAX_LOCAL)) {
         return "local-queue must be 1..4096";
     }
+    if (p->reliable > UNETMM_MAX_RELIABLE ||
+        p->reliable_keep > UNETMM_MAX_KEPT) {
+        return "reliable-channels and reliable-keep must be 0..4096";
+    }
     if (!IN(p->budget_descriptors, 1, 65536) ||
         !IN(p->budget_bytes, UNETMM_MAX_PAYLOAD, 1u << 30)) {
         return "budget-descriptors must be 1..65536 and budget-bytes "
@@ -98,6 +102,7 @@ void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
     core->ready = g_new0(uint16_t, params->endpoints);
     core->tell = g_new0(uint16_t, params->endpoints);
     core->rx.pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
+    unetmm_rel_init(core);
     unetmm_port_init(core);
     unetmm_rings_init(core);
     unetmm_core_set_seed(core, 1);
@@ -109,6 +114,7 @@ void unetmm_core_free(UnetmmCore *core)
         return;
     }
     unetmm_engine_reset(core);
+    unetmm_rel_free(core);
     unetmm_port_free(core);
     unetmm_tlb_free(&core->tlb);
     unetmm_tlb_free(&core->cache);
@@ -137,6 +143,7 @@ static void reset_endpoints(UnetmmCore *core)
             core->counters[UNETMM_C_drop_reset]++;
         }
         unetmm_port_release(core, ep->tx.frame);
+        unetmm_rel_forget(core, ep);
         g_free(ep->channels);
         memset(ep, 0, sizeof(*ep));
         ep->generation = generation;
@@ -178,6 +185,7 @@ void unetmm_engine_reset(UnetmmCore *core)
     core->test_dma = core->inv_start = core->inv_last = 0;
     core->ep_sel = core->inv_space = core->latch_hi = 0;
     core->inv_busy = core->again = core->evict_waits = false;
+    core->rel_due_ns = INT64_MAX;
     ended = core->counters[UNETMM_C_drop_reset];
     memset(core->counters, 0, sizeof(core->counters));
     core->counters[UNETMM_C_drop_reset] = ended;

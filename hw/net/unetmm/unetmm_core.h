@@ -25,13 +25,18 @@
 #define UNETMM_HOLD_NS          1000000 /* x-reorder: at most so long */
 #define UNETMM_MAX_DELAYED      64      /* x-delay: frames at a time */
 #define UNETMM_MAX_LATE_NS      1000000000 /* x-delay-ns, x-fault-delay-ns */
-#define UNETMM_EP_MISSES        (1 + UNETMM_MAX_HEADS)
+#define UNETMM_MAX_RELIABLE     4096    /* channels of the card */
+#define UNETMM_MAX_KEPT         4096    /* packets before their turn */
+/* An endpoint's misses: its send, its heads, its buffers in use. */
+#define UNETMM_MISS_CLAIMED     (1 + UNETMM_MAX_HEADS)
+#define UNETMM_EP_MISSES        (2 + UNETMM_MAX_HEADS)
 #define UNETMM_NO_EP            UINT16_MAX
 #define UNETMM_NUM_SOURCES      4
 #define UNETMM_NUM_POLICIES     2
 
 typedef struct UnetmmCore UnetmmCore;
 typedef struct UnetmmEp UnetmmEp;
+typedef struct UnetmmRel UnetmmRel;
 
 /* What is fixed when the card is made; unetmm_params_check() has limits. */
 typedef struct UnetmmParams {
@@ -50,6 +55,8 @@ typedef struct UnetmmParams {
     uint32_t max_faults;        /* misses reported and not answered */
     uint32_t user_mtu;
     uint32_t local_queue;       /* frames */
+    uint32_t reliable;          /* channels of that type */
+    uint32_t reliable_keep;     /* packets kept before their turn */
     uint32_t budget_descriptors;
     uint32_t budget_bytes;
     uint64_t dma_page_ns;
@@ -191,13 +198,47 @@ typedef struct UnetmmMiss {
 
 /* ---- Endpoints ---------------------------------------------------------- */
 
+typedef struct UnetmmChannelOps UnetmmChannelOps;
+
 typedef struct UnetmmChannel {
     bool live;
     uint8_t mac[6];
     uint16_t peer_ep;
     uint16_t peer_channel;
     uint32_t mtu;
+    uint32_t longest;           /* message */
+    const UnetmmChannelOps *ops;
+    UnetmmRel *rel;             /* RELIABLE: its connection */
 } UnetmmChannel;
+
+typedef enum UnetmmPosted {
+    UNETMM_POSTED,              /* taken over, the descriptor is free */
+    UNETMM_POST_FULL,           /* ask again when a send has completed */
+    UNETMM_POST_FAILED,         /* complete it with ST_FLUSHED */
+} UnetmmPosted;
+
+/* A channel type.  One file fills one. */
+struct UnetmmChannelOps {
+    const char *name;
+    uint32_t wire;              /* bit n: it speaks UNETMM_WIRE_n */
+    /* Looks at the type's own part of CHANNEL_SET; UNETMM_CS_*, or NULL. */
+    uint8_t (*set)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
+                   const struct unetmm_cmd_channel *cmd);
+    /* The channel is no more; its number may be used again.  May be NULL. */
+    void (*clear)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel);
+    /*
+     * Takes the message that has been loaded into ep->tx, its inline bytes at
+     * `data`.  NULL: a message is one frame, gathered and sent at once.
+     */
+    UnetmmPosted (*post)(UnetmmCore *core, UnetmmEp *ep,
+                         UnetmmChannel *channel, const uint8_t *data);
+    /* A frame that is the channel's, checked as far as all types have it. */
+    void (*receive)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
+                    const struct unetmm_frame *f, const uint8_t *payload);
+};
+
+extern const UnetmmChannelOps unetmm_channel_datagram;
+extern const UnetmmChannelOps unetmm_channel_reliable;
 
 typedef enum UnetmmHeadState {
     UNETMM_HEAD_CHECK,          /* look whether its pages are there */
@@ -259,6 +300,8 @@ typedef struct UnetmmTransfer {
     UnetmmPage page;
     uint32_t chunk;             /* bytes that are moving */
     int64_t deadline_ns;
+    UnetmmRel *rel;             /* not NULL: one packet of its messages */
+    uint32_t psn;
 } UnetmmTransfer;
 
 struct UnetmmEp {
@@ -295,6 +338,10 @@ struct UnetmmEp {
     UnetmmMiss *misses;         /* 0: send; 1 + n: head n */
     UnetmmTransfer tx;
     UnetmmChannel *channels;
+    UnetmmRel *rels;            /* list of its reliable channels */
+    UnetmmRel *rel_missed;      /* whose page MISS_CLAIMED is */
+    bool sq_waits;              /* no room in the next message's channel */
+    bool rel_turn;              /* descriptors and packets alternate */
     uint64_t counters[UNETMM_NUM_COUNTERS];
 };
 
@@ -310,6 +357,7 @@ typedef struct UnetmmQueued {
 typedef struct UnetmmLanding {
     bool active;
     bool moving;
+    UnetmmRel *rel;             /* not NULL: one packet of its message */
     uint16_t ep;
     uint32_t generation;
     uint8_t *frame;
@@ -392,6 +440,13 @@ struct UnetmmCore {
     bool paused;                /* unetmm_core_pause() */
     bool was_closed;            /* may_receive owed to the host */
     int64_t timer_ns;
+
+    UnetmmRel **rels;           /* params.reliable of them, or NULL each */
+    uint32_t rels_used;
+    uint32_t kept;              /* packets before their turn, in all */
+    uint64_t *acks;             /* bit n: rels[n] owes an acknowledgement */
+    uint32_t acks_owed;
+    int64_t rel_due_ns;         /* no reliable channel's time ends before */
 
     UnetmmPort port;
     UnetmmLanding rx;
@@ -551,8 +606,6 @@ uint8_t unetmm_ep_create(UnetmmCore *core, uint16_t id, uint16_t space,
 uint8_t unetmm_ep_destroy(UnetmmCore *core, uint16_t id, uint16_t tag,
                           bool *wait);
 void unetmm_ep_close_check(UnetmmCore *core, UnetmmEp *ep);
-uint8_t unetmm_ep_channel(UnetmmCore *core, uint16_t id,
-                          const struct unetmm_cmd_channel *cmd, bool set);
 UnetmmEp *unetmm_ep_live(UnetmmCore *core, uint32_t id);
 void unetmm_ep_fail(UnetmmCore *core, UnetmmEp *ep, uint8_t status);
 uint32_t unetmm_ep_cq_room(const UnetmmEp *ep);
@@ -561,6 +614,44 @@ bool unetmm_ep_complete(UnetmmCore *core, UnetmmEp *ep,
                         struct unetmm_cqe *cqe);
 void unetmm_ep_sync(UnetmmCore *core, UnetmmEp *ep);
 bool unetmm_ep_read_user(UnetmmCore *core, UnetmmEp *ep);
+
+/* unetmm_channel.c */
+uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
+                           const struct unetmm_cmd_channel *cmd);
+uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id, uint16_t number);
+uint8_t unetmm_channel_type(const UnetmmChannel *channel);
+
+/* unetmm_rel.c */
+void unetmm_rel_init(UnetmmCore *core);
+void unetmm_rel_free(UnetmmCore *core);
+/* The endpoint is stopped: nothing of its channels happens any more. */
+void unetmm_rel_stop(UnetmmCore *core, UnetmmEp *ep);
+/* The endpoint is no more. */
+void unetmm_rel_forget(UnetmmCore *core, UnetmmEp *ep);
+/* Writes the completions that are due, as far as there is room. */
+void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep);
+bool unetmm_rel_has_work(UnetmmCore *core, UnetmmEp *ep);
+
+/* unetmm_rel_tx.c */
+/* Makes ep->tx the next packet.  False: there is none to be sent now. */
+bool unetmm_rel_next(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_rel_transmit(UnetmmCore *core, UnetmmEp *ep);
+/* The packet in ep->tx has gone, or (its status) never will. */
+void unetmm_rel_packet_done(UnetmmCore *core, UnetmmEp *ep);
+
+/* unetmm_rel_rx.c */
+void unetmm_rel_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                       bool landed, enum unetmm_counter why);
+void unetmm_rel_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
+                       uint8_t status);
+/* Tells peers that were refused when their packets can be taken now. */
+void unetmm_rel_look_again(UnetmmCore *core, UnetmmEp *ep);
+
+/* unetmm_rel_ack.c */
+void unetmm_rel_flush_acks(UnetmmCore *core);
+
+/* unetmm_rel_timer.c */
+void unetmm_rel_timer(UnetmmCore *core, int64_t now);
 
 /* unetmm_head.c: the pre-translated heads of the free queues */
 void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep);
@@ -585,11 +676,38 @@ void unetmm_send_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
                         uint8_t status);
 void unetmm_send_abort(UnetmmCore *core, UnetmmEp *ep);
 void unetmm_send_landed(UnetmmCore *core, UnetmmEp *ep);
+/*
+ * Is there room for a frame to this address, its first bytes?  If not, the
+ * endpoint's sends wait for it.
+ */
+bool unetmm_send_room(UnetmmCore *core, UnetmmEp *ep, const uint8_t *to);
 
 /* unetmm_recv.c */
 void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes);
 void unetmm_recv_landed(UnetmmCore *core);
 void unetmm_recv_reset(UnetmmCore *core);
+void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why);
+/*
+ * The first head that can take a message, its pages held in core->rx; NULL:
+ * *why says for what the message would be dropped.
+ */
+UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len,
+                                  enum unetmm_counter *why);
+void unetmm_recv_inline(UnetmmCore *core, UnetmmEp *ep,
+                        struct unetmm_cqe *cqe, const uint8_t *payload);
+typedef enum UnetmmPlaced {
+    UNETMM_PLACED,
+    UNETMM_PLACED_NOT,          /* the bus refused it */
+    UNETMM_PLACED_LATER,        /* unetmm_rel_landed() will say */
+} UnetmmPlaced;
+
+/*
+ * Writes one packet to [addr, + len), len > 0, whose pages are held in
+ * core->rx.pages; lets them go.
+ */
+UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               uint64_t addr, uint32_t len,
+                               const uint8_t *payload);
 
 /* unetmm_port.c */
 void unetmm_port_init(UnetmmCore *core);

@@ -75,6 +75,10 @@ static void engine_turn(UnetmmCore *core, UnetmmEp *ep, uint32_t *descriptors,
     }
     if (!ep->error && unetmm_ep_read_user(core, ep)) {
         unetmm_head_fetch(core, ep);
+        if (ep->rels) {
+            unetmm_rel_complete(core, ep);
+            unetmm_rel_look_again(core, ep);
+        }
         unetmm_send_turn(core, ep, &d, &b);
     }
     *descriptors -= d0 - d;
@@ -86,6 +90,13 @@ bool unetmm_engine_may_run(const UnetmmCore *core)
 {
     return (core->ctrl & UNETMM_CTRL_ENABLE) && !core->reset_wanted &&
            !core->paused && !(core->status & UNETMM_STATUS_FATAL);
+}
+
+/* True: there may be frames in the local queue now, which make work. */
+static bool engine_acks(UnetmmCore *core)
+{
+    unetmm_rel_flush_acks(core);
+    return core->port.fifo_used && !core->rx.active;
 }
 
 static void engine_work(UnetmmCore *core)
@@ -101,6 +112,10 @@ static void engine_work(UnetmmCore *core)
         unetmm_cmd_run(core, &commands);
         unetmm_port_drain(core);
         ep = engine_pop(core);
+        /* When all that arrived has been looked at, and no sooner. */
+        if (!ep && core->acks_owed && engine_acks(core)) {
+            continue;
+        }
         if (!ep) {
             break;
         }
@@ -113,6 +128,9 @@ static void engine_work(UnetmmCore *core)
         }
     }
     core->again |= !commands;
+    if (unetmm_engine_may_run(core) && core->acks_owed) {
+        core->again |= engine_acks(core);
+    }
     if (unetmm_engine_may_run(core)) {
         unetmm_miss_flush(core);
         unetmm_notify_flush(core);
@@ -122,7 +140,7 @@ static void engine_work(UnetmmCore *core)
 /* The next moment at which something ends by itself. */
 static int64_t engine_deadline(const UnetmmCore *core)
 {
-    int64_t when = unetmm_irq_deadline(core);
+    int64_t when = MIN(unetmm_irq_deadline(core), core->rel_due_ns);
 
     /* While the wire is blocked unetmm_core_sent() sees to it. */
     if (core->port.held && unetmm_port_ready(core)) {
@@ -205,6 +223,9 @@ void unetmm_core_timer(UnetmmCore *core)
     unetmm_port_flush_held(core, true);
     if (core->rx.active && core->rx.deadline_ns <= now) {
         unetmm_recv_landed(core);
+    }
+    if (core->rel_due_ns <= now) {
+        unetmm_rel_timer(core, now);
     }
     for (uint32_t i = 0; core->params.dma_page_ns &&
          i < core->params.endpoints; i++) {

@@ -102,6 +102,7 @@ static void ep_finish(UnetmmCore *core, UnetmmEp *ep)
 {
     ep->live = false;
     ep->closing = false;
+    unetmm_rel_forget(core, ep);
     g_clear_pointer(&ep->channels, g_free);
     unetmm_space_part(core, ep);
     trace_unetmm_ep_destroy(ep->id);
@@ -127,6 +128,7 @@ uint8_t unetmm_ep_destroy(UnetmmCore *core, uint16_t id, uint16_t tag,
     ep->error = true;
     unetmm_head_cancel_all(core, ep);
     unetmm_miss_cancel(core, ep, 0);
+    unetmm_rel_stop(core, ep);
     ep->notify_cq = ep->notify_error = false;
     unetmm_send_abort(core, ep);
     if (ep_page_moving(core, ep)) {
@@ -149,35 +151,6 @@ void unetmm_ep_close_check(UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-uint8_t unetmm_ep_channel(UnetmmCore *core, uint16_t id,
-                          const struct unetmm_cmd_channel *cmd, bool set)
-{
-    UnetmmEp *ep = unetmm_ep_live(core, id);
-    UnetmmChannel *channel;
-
-    if (!ep || id == 0 || ep->closing ||
-        cmd->channel >= core->params.channels) {
-        return UNETMM_CS_BAD_ID;
-    }
-    channel = &ep->channels[cmd->channel];
-    if (!set) {
-        channel->live = false;
-        trace_unetmm_channel(id, cmd->channel, false, 0, 0);
-        return UNETMM_CS_OK;
-    }
-    if (cmd->mtu < UNETMM_MIN_MTU || cmd->mtu > UNETMM_MAX_PAYLOAD ||
-        (cmd->peer_mac[0] & 1)) {
-        return UNETMM_CS_BAD_ARG;
-    }
-    *channel = (UnetmmChannel) {
-        .live = true, .peer_ep = cmd->peer_ep,
-        .peer_channel = cmd->peer_channel, .mtu = cmd->mtu,
-    };
-    memcpy(channel->mac, cmd->peer_mac, sizeof(channel->mac));
-    trace_unetmm_channel(id, cmd->channel, true, cmd->peer_ep, cmd->mtu);
-    return UNETMM_CS_OK;
-}
-
 /* Stops an endpoint for good; only its owner is told, and the driver. */
 void unetmm_ep_fail(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
 {
@@ -190,6 +163,7 @@ void unetmm_ep_fail(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
     ep->publish = true;
     unetmm_head_cancel_all(core, ep);
     unetmm_miss_cancel(core, ep, 0);
+    unetmm_rel_stop(core, ep);
     unetmm_send_abort(core, ep);
     unetmm_notify_want(core, ep, true);
     unetmm_event(core, UNETMM_EVENT_EP_ERROR);
@@ -209,7 +183,8 @@ uint32_t unetmm_ep_cq_room(const UnetmmEp *ep)
  */
 uint32_t unetmm_ep_cq_spare(const UnetmmEp *ep)
 {
-    uint32_t kept = (ep->tx.state != UNETMM_TX_IDLE) + ep->landing;
+    bool sends = ep->tx.state != UNETMM_TX_IDLE && !ep->tx.rel;
+    uint32_t kept = sends + ep->landing;
     uint32_t room = unetmm_ep_cq_room(ep);
 
     return room > kept ? room - kept : 0;
@@ -332,7 +307,7 @@ static void ep_check_arm(UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-static bool ep_has_work(UnetmmEp *ep)
+static bool ep_has_work(UnetmmCore *core, UnetmmEp *ep)
 {
     /* It could not be returned before the completion queue had room. */
     if (ep->nheads && unetmm_ep_cq_spare(ep) &&
@@ -346,7 +321,9 @@ static bool ep_has_work(UnetmmEp *ep)
     if (ep->tx.blocked_on != UNETMM_BLOCKED_NOT) {
         return false;
     }
-    return ep->tx.state != UNETMM_TX_IDLE || ep->sq_prod != ep->sq_cons;
+    return ep->tx.state != UNETMM_TX_IDLE ||
+           (ep->sq_prod != ep->sq_cons && !ep->sq_waits) ||
+           (ep->rels && unetmm_rel_has_work(core, ep));
 }
 
 /* Of a stopped endpoint's words only the completions taken still count. */
@@ -405,7 +382,7 @@ void unetmm_ep_sync(UnetmmCore *core, UnetmmEp *ep)
         unetmm_ep_cq_room(ep) > ep->landing) {
         ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
     }
-    if (ep_has_work(ep)) {
+    if (ep_has_work(core, ep)) {
         unetmm_engine_queue(core, ep);
     }
 }

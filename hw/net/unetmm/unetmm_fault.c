@@ -138,6 +138,8 @@ static void miss_tell(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
     }
     if (number % UNETMM_EP_MISSES == 0) {
         unetmm_send_answer(core, ep, reply, status);
+    } else if (number % UNETMM_EP_MISSES == UNETMM_MISS_CLAIMED) {
+        unetmm_rel_answer(core, ep, reply, status);
     } else {
         unetmm_head_answer(core, ep, number % UNETMM_EP_MISSES - 1, reply,
                            status);
@@ -250,7 +252,8 @@ static bool miss_report(UnetmmCore *core, UnetmmMiss *miss)
 {
     uint32_t number = miss_number(core, miss);
     UnetmmEp *ep = miss_ep(core, number);
-    bool head = number % UNETMM_EP_MISSES != 0;
+    /* A buffer in use is no head: what it has received must not be lost. */
+    bool head = number % UNETMM_EP_MISSES - 1 < UNETMM_MAX_HEADS;
     struct unetmm_fault f = {
         .type = UNETMM_FAULT_MISS,
         .flags = (miss->write ? UNETMM_FAULT_F_WRITE : 0) |
@@ -269,8 +272,8 @@ static bool miss_report(UnetmmCore *core, UnetmmMiss *miss)
     miss->state = UNETMM_MISS_ASKED;
     core->misses_asked++;
     core->in_flight[core->in_flight_used++] = number;
-    unetmm_count(core, ep, head ? UNETMM_C_faults_head : UNETMM_C_faults_send,
-                 1);
+    unetmm_count(core, ep, miss->write ? UNETMM_C_faults_head :
+                 UNETMM_C_faults_send, 1);
     trace_unetmm_miss(ep->id, f.fault_id, f.vaddr, f.npages, f.flags);
     return true;
 }

@@ -82,6 +82,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_REG_MAX_FAULTS   0x0050  /* R   misses reported at a time */
 #define UNETMM_REG_SOURCES      0x0054  /* R   bit n: source n exists */
 #define UNETMM_REG_POLICIES     0x0058  /* R   bit n: policy n exists */
+#define UNETMM_REG_RELIABLE     0x005c  /* R   reliable channels of the card */
 
 /* Test registers, usable before anything is enabled */
 #define UNETMM_REG_TEST         0x0080  /* R/W reads back twice the value */
@@ -128,6 +129,7 @@ typedef uint8_t unetmm_u8;
 
 #define UNETMM_CAP_LOCAL        0x00000001u /* delivery on the same card */
 #define UNETMM_CAP_INLINE_RECV  0x00000002u /* small messages in the CQE */
+#define UNETMM_CAP_RELIABLE     0x00000004u /* channels of type RELIABLE */
 
 #define UNETMM_STATUS_LINK      0x00000001u
 #define UNETMM_STATUS_ENABLED   0x00000002u
@@ -333,7 +335,12 @@ struct unetmm_cqe {
 #define UNETMM_ST_BAD_INDEX     10      /* forged ring index */
 #define UNETMM_ST_DMA           11      /* the bus refused an access */
 #define UNETMM_ST_REFUSED       12      /* the wire refused the frame */
-#define UNETMM_NUM_ST           13
+#define UNETMM_ST_TIMEOUT       13      /* reliable: the peer does not answer */
+#define UNETMM_ST_NOT_READY     14      /* reliable: the peer had no buffer */
+#define UNETMM_ST_PEER_BUFFER   15      /* reliable: the peer's was too short */
+#define UNETMM_ST_PEER_FAILED   16      /* reliable: the peer's half failed */
+#define UNETMM_ST_FLUSHED       17      /* reliable: the channel had failed */
+#define UNETMM_NUM_ST           18
 
 /* ---- Commands ----------------------------------------------------------- */
 
@@ -372,11 +379,24 @@ struct unetmm_cmd_channel {
     unetmm_le16 channel;
     unetmm_le16 peer_ep;
     unetmm_le16 peer_channel;   /* put in frames as a hint, checked there */
-    unetmm_le16 rsvd0;
+    unetmm_u8 type;             /* UNETMM_CHANNEL_* */
+    unetmm_u8 retries;          /* timeouts in a row; 0 = 12 */
     unetmm_le32 mtu;            /* payload bytes of a frame */
     unetmm_u8 peer_mac[6];
-    unetmm_u8 rsvd1[2];
+    unetmm_u8 not_ready_retries; /* in a row; 0 = without limit */
+    unetmm_u8 rsvd;
+    unetmm_le32 timeout_us;     /* first wait for an answer; 0 = 4000 */
+    unetmm_le32 send_psn;       /* of the first packet sent ... */
+    unetmm_le32 recv_psn;       /* ... and of the first one expected */
 };
+
+#define UNETMM_CHANNEL_DATAGRAM 0       /* all but channel, peer, mtu: unused */
+#define UNETMM_CHANNEL_RELIABLE 1
+
+#define UNETMM_REL_RETRIES      12
+#define UNETMM_REL_TIMEOUT_US   4000
+#define UNETMM_REL_MAX_TIMEOUT_US 1000000
+#define UNETMM_MAX_MESSAGE      (4u << 20)  /* of a reliable channel */
 
 /*
  * The answer to a miss, or a translation given unasked (fault_id NONE).
@@ -436,6 +456,7 @@ struct unetmm_cmd_done {
 #define UNETMM_CS_DMA           6       /* the bus refused an access */
 #define UNETMM_CS_PARTIAL       7       /* FAULT_REPLY: not all pages taken */
 #define UNETMM_CS_STALE         8       /* FAULT_REPLY: nobody waits for it */
+#define UNETMM_CS_FULL          9       /* CHANNEL_SET: no more reliable ones */
 
 /* ---- Fault ring --------------------------------------------------------- */
 
@@ -560,7 +581,23 @@ struct unetmm_notify {
     X(err_command,      C, "commands refused") \
     X(err_descriptor,   E, "descriptors refused") \
     X(err_index,        E, "forged ring indices") \
-    X(err_dma,          E, "accesses refused by the bus")
+    X(err_dma,          E, "accesses refused by the bus") \
+    X(rel_packets,      E, "packets of reliable channels sent") \
+    X(rel_resent,       E, "of these: sent before") \
+    X(rel_timeouts,     E, "times that no answer came in time") \
+    X(rel_acks_sent,    E, "acknowledgements sent") \
+    X(rel_acks,         E, "acknowledgements accepted") \
+    X(rel_nacks_sent,   E, "of those sent: not ready") \
+    X(rel_nacks,        E, "of those accepted: not ready") \
+    X(rel_kept,         E, "packets kept that came before their turn") \
+    X(rel_failed,       E, "reliable channels that failed") \
+    X(drop_rel_again,   E, "packets dropped: taken or kept before") \
+    X(drop_rel_window,  E, "packets dropped: number out of the window") \
+    X(drop_rel_room,    E, "packets dropped: early, and no room to keep them") \
+    X(drop_rel_refused, E, "packets dropped: not ready for them") \
+    X(drop_rel_bad,     E, "packets dropped: not what the message needs") \
+    X(drop_rel_failed,  E, "packets dropped: the channel has failed") \
+    X(drop_rel_ack,     E, "acknowledgements dropped: of what was not sent")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

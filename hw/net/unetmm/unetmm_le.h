@@ -150,6 +150,9 @@ static inline void unetmm_le_cmd(struct unetmm_cmd *c)
         c->channel.peer_ep = le16_to_cpu(c->channel.peer_ep);
         c->channel.peer_channel = le16_to_cpu(c->channel.peer_channel);
         c->channel.mtu = le32_to_cpu(c->channel.mtu);
+        c->channel.timeout_us = le32_to_cpu(c->channel.timeout_us);
+        c->channel.send_psn = le32_to_cpu(c->channel.send_psn);
+        c->channel.recv_psn = le32_to_cpu(c->channel.recv_psn);
         break;
     case UNETMM_CMD_FAULT_REPLY:
         c->reply.fault_id = le32_to_cpu(c->reply.fault_id);

@@ -82,6 +82,8 @@ static const Property unetmm_properties[] = {
     UNETMM_PROP("max-faults", max_faults, 64),
     UNETMM_PROP("user-mtu", user_mtu, UNETMM_DEFAULT_MTU),
     UNETMM_PROP("local-queue", local_queue, 256),
+    UNETMM_PROP("reliable-channels", reliable, 256),
+    UNETMM_PROP("reliable-keep", reliable_keep, 256),
     UNETMM_PROP("budget-descriptors", budget_descriptors, 64),
     UNETMM_PROP("budget-bytes", budget_bytes, 1 << 20),
     DEFINE_PROP_UINT64("x-dma-page-ns", UnetmmState, params.dma_page_ns, 0),
@@ -111,6 +113,10 @@ static const struct {
     { "user-mtu", "payload bytes of a frame between user endpoints, "
       "256..65536" },
     { "local-queue", "frames that wait for the receive side, 1..4096" },
+    { "reliable-channels", "reliable channels of all endpoints together, "
+      "0..4096" },
+    { "reliable-keep", "their packets kept that came before their turn, "
+      "0..4096" },
     { "budget-descriptors", "descriptors handled before the vCPU is let go" },
     { "budget-bytes", "bytes moved before the vCPU is let go" },
     { "x-dma-page-ns", "time that one page's DMA takes on the virtual clock" },

@@ -16,10 +16,25 @@
 #include "unetmm_core.h"
 #include "unetmm_le.h"
 
-static void recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why)
+void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why)
 {
     unetmm_count(core, ep, why, 1);
     trace_unetmm_drop(ep ? ep->id : UINT32_MAX, why);
+}
+
+/* What must be zero is zero; that depends on the opcode. */
+static bool recv_members_ok(const struct unetmm_frame *f)
+{
+    switch (f->opcode) {
+    case UNETMM_WIRE_SEND:
+        return !f->handle && !f->imm;
+    case UNETMM_WIRE_ACK:
+        return !f->handle && !f->len &&
+               !(f->flags & ~UNETMM_WIRE_F_PAYLOAD_CRC);
+    default:
+        return !f->psn && !f->offset && !f->remote && !f->handle && !f->imm &&
+               !(f->flags & ~UNETMM_WIRE_F_PAYLOAD_CRC);
+    }
 }
 
 /* Copies and checks a frame's header.  False: dropped. */
@@ -29,26 +44,26 @@ static bool recv_header(UnetmmCore *core, const uint8_t *frame, size_t bytes,
     uint32_t crc;
 
     if (bytes < sizeof(*f)) {
-        recv_drop(core, NULL, UNETMM_C_drop_malformed);
+        unetmm_recv_drop(core, NULL, UNETMM_C_drop_malformed);
         return false;
     }
     memcpy(f, frame, sizeof(*f));
     crc = unetmm_crc32c(0, f, offsetof(struct unetmm_frame, header_crc));
     unetmm_le_frame(f);
     if (f->header_crc != crc) {
-        recv_drop(core, NULL, UNETMM_C_drop_crc);
+        unetmm_recv_drop(core, NULL, UNETMM_C_drop_crc);
         return false;
     }
     if (f->version != UNETMM_WIRE_VERSION ||
         f->flags & ~UNETMM_WIRE_F_ALL || f->len > UNETMM_MAX_PAYLOAD ||
-        f->len > bytes - sizeof(*f) || f->psn || f->offset || f->remote ||
-        f->handle || f->imm || (f->src[0] & 1)) {
-        recv_drop(core, NULL, UNETMM_C_drop_malformed);
+        f->len > bytes - sizeof(*f) || (f->src[0] & 1) ||
+        !recv_members_ok(f)) {
+        unetmm_recv_drop(core, NULL, UNETMM_C_drop_malformed);
         return false;
     }
     if (f->flags & UNETMM_WIRE_F_PAYLOAD_CRC &&
         unetmm_crc32c(0, frame + sizeof(*f), f->len) != f->payload_crc) {
-        recv_drop(core, NULL, UNETMM_C_drop_crc);
+        unetmm_recv_drop(core, NULL, UNETMM_C_drop_crc);
         return false;
     }
     return true;
@@ -63,7 +78,8 @@ static bool recv_channel_ok(const UnetmmCore *core, const UnetmmEp *ep,
         return false;
     }
     channel = &ep->channels[f->dst_channel];
-    return channel->live && channel->peer_ep == f->src_ep &&
+    return channel->live && (channel->ops->wire & 1u << f->opcode) &&
+           channel->peer_ep == f->src_ep &&
            f->len <= channel->mtu &&
            !memcmp(channel->mac, f->src, sizeof(f->src));
 }
@@ -74,11 +90,11 @@ static UnetmmEp *recv_endpoint(UnetmmCore *core, const struct unetmm_frame *f)
     UnetmmEp *ep = unetmm_ep_live(core, f->dst_ep);
 
     if (!ep) {
-        recv_drop(core, NULL, UNETMM_C_drop_no_endpoint);
+        unetmm_recv_drop(core, NULL, UNETMM_C_drop_no_endpoint);
         return NULL;
     }
     if (ep->error) {
-        recv_drop(core, ep, UNETMM_C_drop_stopped);
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_stopped);
         return NULL;
     }
     switch (f->opcode) {
@@ -88,15 +104,17 @@ static UnetmmEp *recv_endpoint(UnetmmCore *core, const struct unetmm_frame *f)
         }
         break;
     case UNETMM_WIRE_DATAGRAM:
+    case UNETMM_WIRE_SEND:
+    case UNETMM_WIRE_ACK:
         if (f->dst_ep != 0 && recv_channel_ok(core, ep, f)) {
             return ep;
         }
-        recv_drop(core, ep, UNETMM_C_drop_channel);
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_channel);
         return NULL;
     default:
         break;
     }
-    recv_drop(core, NULL, UNETMM_C_drop_malformed);
+    unetmm_recv_drop(core, NULL, UNETMM_C_drop_malformed);
     return NULL;
 }
 
@@ -107,7 +125,7 @@ static void recv_done(UnetmmCore *core, UnetmmEp *ep, uint32_t len)
     trace_unetmm_receive(ep->id, len);
 }
 
-static void recv_inline(UnetmmCore *core, UnetmmEp *ep,
+void unetmm_recv_inline(UnetmmCore *core, UnetmmEp *ep,
                         struct unetmm_cqe *cqe, const uint8_t *payload)
 {
     uint32_t len = cqe->len;
@@ -118,16 +136,16 @@ static void recv_inline(UnetmmCore *core, UnetmmEp *ep,
         unetmm_count(core, ep, UNETMM_C_rx_inline, 1);
         recv_done(core, ep, len);
     } else {
-        recv_drop(core, ep, UNETMM_C_drop_stopped);
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_stopped);
     }
 }
 
 /*
- * The first head that can take the message, its pages held in core->rx; NULL:
- * dropped.  Heads that failed or that the policy gives up go back on the way,
- * never more than were in the window when the message came.
+ * Heads that failed or that the policy gives up go back on the way, never more
+ * than were in the window when the message came.
  */
-static UnetmmHead *recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len)
+UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len,
+                                  enum unetmm_counter *why)
 {
     uint32_t window = ep->nheads;
     uint32_t npages;
@@ -138,7 +156,7 @@ static UnetmmHead *recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len)
 
         /* A buffer that went back may have taken the message's own place. */
         if (!unetmm_ep_cq_spare(ep)) {
-            recv_drop(core, ep, UNETMM_C_drop_cq_full);
+            *why = UNETMM_C_drop_cq_full;
             return NULL;
         }
         if (head->state == UNETMM_HEAD_CHECK ||
@@ -149,26 +167,26 @@ static UnetmmHead *recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len)
                     return head;
                 }
                 unetmm_pages_release(core, core->rx.pages, 0, npages);
-                recv_drop(core, ep, UNETMM_C_drop_too_long);
+                *why = UNETMM_C_drop_too_long;
                 return NULL;
             }
         }
         if (head->state == UNETMM_HEAD_FAILED) {
             status = head->status;
         } else if (head->state != UNETMM_HEAD_DEFERRED) {
-            recv_drop(core, ep, UNETMM_C_drop_asked);
+            *why = UNETMM_C_drop_asked;
             return NULL;
         } else if (ep->policy->absent(core, ep) == UNETMM_VERDICT_DROP) {
-            recv_drop(core, ep, UNETMM_C_drop_absent);
+            *why = UNETMM_C_drop_absent;
             return NULL;
         }
         if (!unetmm_head_return(core, ep, status)) {
-            recv_drop(core, ep, UNETMM_C_drop_cq_full);
+            *why = UNETMM_C_drop_cq_full;
             return NULL;
         }
     }
-    recv_drop(core, ep, ep->fq_cons == ep->fq_prod ? UNETMM_C_drop_no_buffer :
-              UNETMM_C_drop_asked);
+    *why = ep->fq_cons == ep->fq_prod ? UNETMM_C_drop_no_buffer :
+           UNETMM_C_drop_asked;
     return NULL;
 }
 
@@ -203,8 +221,10 @@ static void landing_report(UnetmmCore *core, UnetmmEp *ep, bool landed,
 {
     UnetmmLanding *rx = &core->rx;
 
-    if (!landed) {
-        recv_drop(core, ep, why);
+    if (rx->rel) {
+        unetmm_rel_landed(core, ep, g_steal_pointer(&rx->rel), landed, why);
+    } else if (!landed) {
+        unetmm_recv_drop(core, ep, why);
         if (why == UNETMM_C_drop_dma) {
             unetmm_head_return(core, ep, UNETMM_ST_DMA);
         }
@@ -212,7 +232,7 @@ static void landing_report(UnetmmCore *core, UnetmmEp *ep, bool landed,
         unetmm_head_pop(core, ep);
         recv_done(core, ep, rx->len);
     } else {
-        recv_drop(core, ep, ep->error ? UNETMM_C_drop_stopped :
+        unetmm_recv_drop(core, ep, ep->error ? UNETMM_C_drop_stopped :
                   UNETMM_C_drop_cq_full);
     }
 }
@@ -226,6 +246,49 @@ static void landing_start_page(UnetmmCore *core)
     rx->deadline_ns = core->ops->now_ns(core->host) + core->params.dma_page_ns;
 }
 
+/* All pages of the message, now.  False: the bus refused one. */
+static bool landing_at_once(UnetmmCore *core, UnetmmEp *ep,
+                            const uint8_t *payload)
+{
+    UnetmmLanding *rx = &core->rx;
+    bool written = true;
+
+    while (written && rx->page < rx->npages) {
+        written = landing_write(core, ep, payload);
+        rx->page++;
+    }
+    unetmm_pages_release(core, rx->pages, 0, rx->npages);
+    return written;
+}
+
+static void landing_start(UnetmmCore *core, UnetmmEp *ep,
+                          const uint8_t *payload)
+{
+    UnetmmLanding *rx = &core->rx;
+
+    rx->frame = unetmm_port_buffer(core);
+    memcpy(rx->frame, payload, rx->len);
+    rx->active = true;
+    ep->landing = true;
+    landing_start_page(core);
+}
+
+/* What will be written where; its pages are held. */
+static void landing_set(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                        uint64_t addr, uint32_t len)
+{
+    UnetmmLanding *rx = &core->rx;
+
+    rx->rel = rel;
+    rx->ep = ep->id;
+    rx->generation = ep->generation;
+    rx->addr = addr;
+    rx->len = len;
+    rx->done = 0;
+    rx->page = 0;
+    rx->npages = len ? unetmm_pte_pages(addr, len) : 0;
+}
+
 /* Lands a message in a head whose pages are all translated and held. */
 static void recv_land(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                       const struct unetmm_cqe *cqe, const uint8_t *payload)
@@ -233,32 +296,31 @@ static void recv_land(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
     UnetmmLanding *rx = &core->rx;
     uint32_t held = rx->npages;
 
-    rx->ep = ep->id;
-    rx->generation = ep->generation;
-    rx->addr = head->addr;
-    rx->len = cqe->len;
-    rx->done = 0;
-    rx->page = 0;
+    landing_set(core, ep, NULL, head->addr, cqe->len);
     rx->cqe = *cqe;
     rx->cqe.cookie = head->cookie;
-    rx->npages = rx->len ? unetmm_pte_pages(rx->addr, rx->len) : 0;
     unetmm_pages_release(core, rx->pages, rx->npages, held);
     if (!core->params.dma_page_ns || !rx->npages) {
-        bool written = true;
-
-        while (written && rx->page < rx->npages) {
-            written = landing_write(core, ep, payload);
-            rx->page++;
-        }
-        unetmm_pages_release(core, rx->pages, 0, rx->npages);
-        landing_report(core, ep, written, UNETMM_C_drop_dma);
-        return;
+        landing_report(core, ep, landing_at_once(core, ep, payload),
+                       UNETMM_C_drop_dma);
+    } else {
+        landing_start(core, ep, payload);
     }
-    rx->frame = unetmm_port_buffer(core);
-    memcpy(rx->frame, payload, rx->len);
-    rx->active = true;
-    ep->landing = true;
-    landing_start_page(core);
+}
+
+UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               uint64_t addr, uint32_t len,
+                               const uint8_t *payload)
+{
+    landing_set(core, ep, rel, addr, len);
+    core->rx.cqe = (struct unetmm_cqe) { .opcode = UNETMM_CQE_RECEIVED };
+    if (core->params.dma_page_ns) {
+        landing_start(core, ep, payload);
+        return UNETMM_PLACED_LATER;
+    }
+    core->rx.rel = NULL;
+    return landing_at_once(core, ep, payload) ? UNETMM_PLACED :
+           UNETMM_PLACED_NOT;
 }
 
 /* Lets go of what the landing message still holds. */
@@ -296,7 +358,8 @@ void unetmm_recv_landed(UnetmmCore *core)
     rx->page++;
     if (ep->error) {
         landing_end(core);
-        recv_drop(core, ep, UNETMM_C_drop_stopped);
+        rx->rel = NULL;
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_stopped);
         unetmm_ep_close_check(core, ep);
     } else if (!written) {
         landing_finish(core, ep, false, UNETMM_C_drop_dma);
@@ -315,6 +378,7 @@ void unetmm_recv_reset(UnetmmCore *core)
         core->counters[UNETMM_C_drop_reset]++;
         unetmm_port_release(core, g_steal_pointer(&core->rx.frame));
         core->rx.active = core->rx.moving = false;
+        core->rx.rel = NULL;
     }
 }
 
@@ -325,10 +389,11 @@ static void recv_message(UnetmmCore *core, UnetmmEp *ep,
         .opcode = UNETMM_CQE_RECEIVED, .len = f->len,
         .channel = f->dst_channel,
     };
+    enum unetmm_counter why;
     UnetmmHead *head;
 
     if (!unetmm_ep_cq_spare(ep)) {
-        recv_drop(core, ep, UNETMM_C_drop_cq_full);
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_cq_full);
         ep->publish = true;
         return;
     }
@@ -337,14 +402,29 @@ static void recv_message(UnetmmCore *core, UnetmmEp *ep,
         cqe.source = unetmm_mac_to_u64(f->src);
         cqe.channel = 0;
     } else if (f->len <= UNETMM_CQE_INLINE) {
-        recv_inline(core, ep, &cqe, payload);
+        unetmm_recv_inline(core, ep, &cqe, payload);
         return;
     }
-    head = recv_find_head(core, ep, f->len);
+    head = unetmm_recv_find_head(core, ep, f->len, &why);
     if (head) {
         recv_land(core, ep, head, &cqe, payload);
+    } else {
+        unetmm_recv_drop(core, ep, why);
     }
 }
+
+static void recv_datagram(UnetmmCore *core, UnetmmEp *ep,
+                          UnetmmChannel *channel, const struct unetmm_frame *f,
+                          const uint8_t *payload)
+{
+    recv_message(core, ep, f, payload);
+}
+
+const UnetmmChannelOps unetmm_channel_datagram = {
+    .name = "datagram",
+    .wire = 1u << UNETMM_WIRE_DATAGRAM,
+    .receive = recv_datagram,
+};
 
 /* The Ethernet addresses have been checked by the port. */
 void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes)
@@ -362,10 +442,16 @@ void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes)
     ep->activity++;
     /* Room that the process has made since the last look counts. */
     if (!unetmm_ep_read_user(core, ep)) {
-        recv_drop(core, ep, UNETMM_C_drop_stopped);
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_stopped);
         return;
     }
-    recv_message(core, ep, &f, frame + sizeof(f));
+    if (f.opcode == UNETMM_WIRE_CONTROL) {
+        recv_message(core, ep, &f, frame + sizeof(f));
+    } else {
+        UnetmmChannel *channel = &ep->channels[f.dst_channel];
+
+        channel->ops->receive(core, ep, channel, &f, frame + sizeof(f));
+    }
     if (!ep->error) {
         unetmm_head_fetch(core, ep);
     }

@@ -61,13 +61,15 @@ static bool reg_read_identity(const UnetmmCore *core, uint32_t offset,
     } fixed[] = {
         { UNETMM_REG_ID, UNETMM_ID_VALUE },
         { UNETMM_REG_VERSION, UNETMM_VERSION_VALUE },
-        { UNETMM_REG_CAPS, UNETMM_CAP_LOCAL | UNETMM_CAP_INLINE_RECV },
+        { UNETMM_REG_CAPS, UNETMM_CAP_LOCAL | UNETMM_CAP_INLINE_RECV |
+          (core->params.reliable ? UNETMM_CAP_RELIABLE : 0) },
         { UNETMM_REG_MAC_LO, mac },
         { UNETMM_REG_MAC_HI, mac >> 32 },
         { UNETMM_REG_DB_STRIDE, UNETMM_PAGE_BYTES },
         { UNETMM_REG_MAX_LOG2, UNETMM_MAX_RING_LOG2 },
         { UNETMM_REG_SOURCES, reg_sources() },
         { UNETMM_REG_POLICIES, reg_policies() },
+        { UNETMM_REG_RELIABLE, core->params.reliable },
     };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(limits); i++) {

@@ -74,7 +74,8 @@ static bool tx_fields_ok(const UnetmmEp *ep, const struct unetmm_sqe *sqe)
 }
 
 /* Takes the segments over and adds them up.  UNETMM_ST_*. */
-static uint8_t tx_take_segments(UnetmmTransfer *tx, const uint8_t *slots)
+static uint8_t tx_take_segments(UnetmmTransfer *tx, const uint8_t *slots,
+                                uint32_t longest)
 {
     uint64_t total = 0;
 
@@ -92,7 +93,7 @@ static uint8_t tx_take_segments(UnetmmTransfer *tx, const uint8_t *slots)
         }
         total += seg->len;
     }
-    if (total > UNETMM_MAX_PAYLOAD) {
+    if (total > MAX(longest, UNETMM_MAX_PAYLOAD)) {
         return UNETMM_ST_TOO_LONG;
     }
     tx->len = total;
@@ -111,7 +112,16 @@ static uint32_t tx_limit(UnetmmCore *core, UnetmmEp *ep)
         !ep->channels[tx->channel].live) {
         return 0;
     }
-    return ep->channels[tx->channel].mtu;
+    return ep->channels[tx->channel].longest;
+}
+
+/* The channel, if its type takes messages over; or NULL. */
+static UnetmmChannel *tx_poster(const UnetmmEp *ep)
+{
+    UnetmmChannel *channel = &ep->channels[ep->tx.channel];
+
+    return ep->tx.opcode == UNETMM_OP_SEND && channel->ops->post ? channel :
+           NULL;
 }
 
 /* Fills the transfer from the slots.  UNETMM_ST_*. */
@@ -119,25 +129,30 @@ static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep,
                        const struct unetmm_sqe *sqe, const uint8_t *slots)
 {
     UnetmmTransfer *tx = &ep->tx;
+    uint32_t longest;
     uint8_t status;
 
     if (!tx_fields_ok(ep, sqe)) {
         return UNETMM_ST_BAD_DESC;
     }
-    if (!tx_limit(core, ep)) {
+    longest = tx_limit(core, ep);
+    if (!longest) {
         return UNETMM_ST_BAD_CHANNEL;
     }
     if (sqe->flags & UNETMM_SQE_F_INLINE) {
         tx->len = sqe->inline_len;
     } else {
         tx->nsegs = sqe->nsegs;
-        status = tx_take_segments(tx, slots);
+        status = tx_take_segments(tx, slots, longest);
         if (status != UNETMM_ST_OK) {
             return status;
         }
     }
-    if (tx->len > tx_limit(core, ep)) {
+    if (tx->len > longest) {
         return UNETMM_ST_TOO_LONG;
+    }
+    if (tx_poster(ep)) {
+        return UNETMM_ST_OK;
     }
     tx->frame = unetmm_port_buffer(core);
     if (sqe->flags & UNETMM_SQE_F_INLINE) {
@@ -148,7 +163,33 @@ static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep,
     return UNETMM_ST_OK;
 }
 
-/* Fetches the next descriptor.  False: there is none, or the ring failed. */
+/* Gives the message to its channel.  False: that has no room now. */
+static bool tx_post(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
+                    const uint8_t *data)
+{
+    UnetmmTransfer *tx = &ep->tx;
+
+    switch (channel->ops->post(core, ep, channel, data)) {
+    case UNETMM_POSTED:
+        ep->sq_cons += tx->slots;
+        ep->publish = true;
+        break;
+    case UNETMM_POST_FULL:
+        /* Its descriptor is read again then. */
+        ep->sq_waits = true;
+        break;
+    case UNETMM_POST_FAILED:
+        tx_finish(tx, UNETMM_ST_FLUSHED);
+        return true;
+    }
+    tx->state = UNETMM_TX_IDLE;
+    return !ep->sq_waits;
+}
+
+/*
+ * Fetches the next descriptor.  False: there is none, the ring failed, or its
+ * channel has no room.
+ */
 static bool tx_fetch(UnetmmCore *core, UnetmmEp *ep)
 {
     uint8_t slots[UNETMM_MAX_SLOTS * UNETMM_SLOT_BYTES];
@@ -186,6 +227,9 @@ static bool tx_fetch(UnetmmCore *core, UnetmmEp *ep)
         UNETMM_GUEST_ERR(send_descriptor, "endpoint %u: send descriptor "
                          "refused, status %u", ep->id, status);
         tx_finish(tx, status);
+    } else if (!tx->frame) {
+        return tx_post(core, ep, tx_poster(ep),
+                       slots + offsetof(struct unetmm_sqe, data));
     }
     return true;
 }
@@ -245,7 +289,7 @@ static void tx_start_chunk(UnetmmCore *core, UnetmmEp *ep)
         return;
     }
     tx->chunk = MIN(UNETMM_PAGE_BYTES - at % UNETMM_PAGE_BYTES,
-                    seg->len - tx->seg_off);
+                    MIN(seg->len - tx->seg_off, tx->len - tx->done));
     if (!core->params.dma_page_ns) {
         tx_land_chunk(core, ep);
         return;
@@ -321,6 +365,17 @@ static void tx_header(UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
+bool unetmm_send_room(UnetmmCore *core, UnetmmEp *ep, const uint8_t *to)
+{
+    if (unetmm_port_open(core, to) && unetmm_delay_room(core)) {
+        return true;
+    }
+    core->counters[UNETMM_C_wire_waits]++;
+    ep->tx.blocked_on = UNETMM_BLOCKED_WIRE;
+    core->port.wanted = true;
+    return false;
+}
+
 static void tx_transmit(UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
@@ -339,10 +394,7 @@ static void tx_transmit(UnetmmCore *core, UnetmmEp *ep)
         tx_finish(tx, UNETMM_ST_LINK_DOWN);
         return;
     }
-    if (!unetmm_port_open(core, tx->frame) || !unetmm_delay_room(core)) {
-        core->counters[UNETMM_C_wire_waits]++;
-        tx->blocked_on = UNETMM_BLOCKED_WIRE;
-        core->port.wanted = true;
+    if (!unetmm_send_room(core, ep, tx->frame)) {
         return;
     }
     core->wire_turn = (ep->id + 1) % core->params.endpoints;
@@ -388,19 +440,39 @@ static void tx_complete(UnetmmCore *core, UnetmmEp *ep)
     tx->state = UNETMM_TX_IDLE;
 }
 
+/* Descriptors and packets of reliable channels alternate, if there are both. */
+static bool tx_begin(UnetmmCore *core, UnetmmEp *ep)
+{
+    if (!ep->rels) {
+        return tx_fetch(core, ep);
+    }
+    ep->rel_turn = !ep->rel_turn;
+    return (ep->rel_turn && unetmm_rel_next(core, ep)) ||
+           (!ep->sq_waits && tx_fetch(core, ep)) ||
+           (!ep->rel_turn && unetmm_rel_next(core, ep));
+}
+
 static bool tx_step(UnetmmCore *core, UnetmmEp *ep)
 {
     switch (ep->tx.state) {
     case UNETMM_TX_IDLE:
-        return tx_fetch(core, ep);
+        return tx_begin(core, ep);
     case UNETMM_TX_GATHER:
         tx_gather(core, ep);
         break;
     case UNETMM_TX_TRANSMIT:
-        tx_transmit(core, ep);
+        if (ep->tx.rel) {
+            unetmm_rel_transmit(core, ep);
+        } else {
+            tx_transmit(core, ep);
+        }
         break;
     case UNETMM_TX_COMPLETE:
-        tx_complete(core, ep);
+        if (ep->tx.rel) {
+            unetmm_rel_packet_done(core, ep);
+        } else {
+            tx_complete(core, ep);
+        }
         break;
     }
     return ep->tx.blocked_on == UNETMM_BLOCKED_NOT;

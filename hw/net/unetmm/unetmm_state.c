@@ -45,6 +45,8 @@ static void state_params(UnetmmStream *st, const UnetmmCore *core)
         SAME("max-faults", max_faults),
         SAME("user-mtu", user_mtu),
         SAME("local-queue", local_queue),
+        SAME("reliable-channels", reliable),
+        SAME("reliable-keep", reliable_keep),
 #undef SAME
     };
     uint8_t mac[6];
@@ -337,12 +339,14 @@ bool unetmm_core_load(UnetmmCore *core, const void *buf, size_t bytes,
 uint64_t unetmm_core_save_limit(const UnetmmCore *core)
 {
     const UnetmmParams *p = &core->params;
-    uint64_t frames = p->local_queue + p->endpoints + UNETMM_MAX_DELAYED + 2;
+    uint64_t frames = p->local_queue + p->endpoints + UNETMM_MAX_DELAYED + 2 +
+                      p->reliable_keep;
     uint64_t entries = unetmm_tlb_capacity(&core->tlb) +
                        unetmm_tlb_capacity(&core->cache);
     uint64_t ep = 4096 + UNETMM_NUM_COUNTERS * 8 + p->channels * 32ull +
                   UNETMM_EP_MISSES * 64;
 
     return 65536 + frames * (UNETMM_MAX_FRAME + 64) + entries * 64 +
-           p->endpoints * ep + p->spaces * 32ull;
+           p->endpoints * ep + p->spaces * 32ull +
+           p->reliable * unetmm_state_rel_limit();
 }

@@ -30,6 +30,8 @@ static void check_waiting(UnetmmStream *st, UnetmmEp *ep)
         ep->tx.blocked_on == UNETMM_BLOCKED_FAULT,
     };
 
+    waits[UNETMM_MISS_CLAIMED] = ep->rel_missed;
+
     for (uint32_t i = 0; i < ep->nheads; i++) {
         const UnetmmHead *head = unetmm_head_at(ep, i);
 
@@ -68,7 +70,8 @@ static void check_miss(UnetmmStream *st, const UnetmmCore *core,
 {
     const UnetmmMiss *miss = &core->misses[number];
     const UnetmmEp *ep = &core->eps[number / UNETMM_EP_MISSES];
-    bool head = number % UNETMM_EP_MISSES != 0;
+    bool send = number % UNETMM_EP_MISSES == 0;
+    bool head = number % UNETMM_EP_MISSES - 1 < UNETMM_MAX_HEADS;
     bool asks;
 
     if (miss->state == UNETMM_MISS_NONE) {
@@ -80,7 +83,7 @@ static void check_miss(UnetmmStream *st, const UnetmmCore *core,
     }
     /* Only a source that takes answers can be waiting for one. */
     asks = core->spaces[ep->space].source->asks;
-    if (miss->write != head ||
+    if (miss->write == send ||
         (miss->zero &&
          !(head && zero_ok(&ep->heads[number % UNETMM_EP_MISSES - 1]))) ||
         (!asks && miss->state != UNETMM_MISS_REFUSED) ||

@@ -55,7 +55,7 @@ static void state_moving(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
         return;
     }
     tx->chunk = MIN(UNETMM_PAGE_BYTES - at % UNETMM_PAGE_BYTES,
-                    seg->len - tx->seg_off);
+                    MIN(seg->len - tx->seg_off, tx->len - tx->done));
     unetmm_state_page(st, core, ep, &tx->page, at >> UNETMM_PAGE_SHIFT, false);
     unetmm_stream_time(st, &tx->deadline_ns, core->ops->now_ns(core->host),
                        core->params.dma_page_ns, "the end of a page");
@@ -84,9 +84,15 @@ static void state_gather(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
         unetmm_stream_refuse(st, "endpoint %u sends a part of a message",
                              ep->id);
     }
-    if (st->wrong) {
-        return;
+    if (!st->wrong) {
+        unetmm_state_gathered(st, core, ep);
     }
+}
+
+void unetmm_state_gathered(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmTransfer *tx = &ep->tx;
+
     unetmm_state_frame(st, core, &tx->frame, sizeof(struct unetmm_frame),
                        sizeof(struct unetmm_frame) + tx->done);
     if (tx->blocked_on == UNETMM_BLOCKED_TIME) {
@@ -94,7 +100,7 @@ static void state_gather(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-static bool tx_blocked_ok(const UnetmmTransfer *tx)
+bool unetmm_state_blocked_ok(const UnetmmTransfer *tx)
 {
     switch (tx->state) {
     case UNETMM_TX_GATHER:
@@ -122,6 +128,11 @@ static void state_transfer(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     tx->blocked_on = unetmm_stream_choice(st, tx->blocked_on,
                                           UNETMM_BLOCKED_CQ + 1,
                                           "what a send waits for");
+    tx->rel = unetmm_state_rel(st, core, ep, tx->rel);
+    if (tx->rel) {
+        unetmm_state_packet(st, core, ep);
+        return;
+    }
     unetmm_stream_u8(st, &tx->opcode);
     unetmm_stream_u8(st, &tx->flags);
     tx->status = unetmm_stream_choice(st, tx->status, UNETMM_NUM_ST,
@@ -130,10 +141,13 @@ static void state_transfer(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
                                      "the slots of a send");
     unetmm_stream_u16(st, &tx->channel);
     unetmm_stream_u64(st, &tx->cookie);
-    tx->len = unetmm_stream_choice(st, tx->len, UNETMM_MAX_PAYLOAD + 1,
+    tx->len = unetmm_stream_choice(st, tx->len, (tx->state ==
+                                   UNETMM_TX_COMPLETE ? UNETMM_MAX_MESSAGE :
+                                   UNETMM_MAX_PAYLOAD) + 1,
                                    "the length of a send");
     /* The process may have moved its index back since: not to be relied on. */
-    if (!tx->slots || tx->slots > 1u << ep->sq_log2 || !tx_blocked_ok(tx)) {
+    if (!tx->slots || tx->slots > 1u << ep->sq_log2 ||
+        !unetmm_state_blocked_ok(tx)) {
         unetmm_stream_refuse(st, "endpoint %u has a send that fits no queue, "
                              "or waits for nothing", ep->id);
     }
@@ -190,6 +204,7 @@ static void state_channel(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
     struct unetmm_cmd_channel cmd = {
         .channel = number, .peer_ep = channel->peer_ep,
         .peer_channel = channel->peer_channel, .mtu = channel->mtu,
+        .type = channel->live ? unetmm_channel_type(channel) : 0,
     };
     bool live = channel->live;
 
@@ -202,8 +217,9 @@ static void state_channel(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
     unetmm_stream_u16(st, &cmd.peer_ep);
     unetmm_stream_u16(st, &cmd.peer_channel);
     unetmm_stream_u32(st, &cmd.mtu);
+    unetmm_stream_u8(st, &cmd.type);
     if (unetmm_stream_reads(st) && !st->wrong &&
-        unetmm_ep_channel(core, ep->id, &cmd, true) != UNETMM_CS_OK) {
+        unetmm_channel_set(core, ep->id, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "channel %u of endpoint %u could not have "
                              "been set", number, ep->id);
     }
@@ -269,7 +285,7 @@ static void state_ep_flags(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     bool *const flags[] = {
         &ep->error, &ep->closing, &ep->notify_cq, &ep->notify_error,
-        &ep->publish, &ep->failed_cqe,
+        &ep->publish, &ep->failed_cqe, &ep->sq_waits, &ep->rel_turn,
     };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(flags); i++) {
@@ -311,6 +327,7 @@ static void state_ep(UnetmmStream *st, UnetmmCore *core, uint16_t id)
     for (unsigned i = 0; i < UNETMM_NUM_COUNTERS; i++) {
         unetmm_stream_u64(st, &ep->counters[i]);
     }
+    unetmm_state_rels(st, core, ep);
     state_transfer(st, core, ep);
 }
 

@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "unetmm_host.h"
+#include "unetmm_rel.h"
 #include "unetmm_state.h"
 
 void unetmm_state_frame(UnetmmStream *st, UnetmmCore *core, uint8_t **frame,
@@ -117,6 +118,10 @@ static bool landing_ep_ok(const UnetmmCore *core, UnetmmEp *ep)
     const UnetmmLanding *rx = &core->rx;
     const UnetmmHead *head = unetmm_head_at(ep, 0);
 
+    if (rx->rel) {
+        return ep->error || unetmm_state_landing_ok(rx->rel, rx->addr,
+                                                    rx->len);
+    }
     /* A stopped endpoint has no buffers any more; its message ends here. */
     return ep->error ||
            (ep->nheads && (head->state == UNETMM_HEAD_CHECK ||
@@ -190,6 +195,7 @@ void unetmm_state_landing(UnetmmStream *st, UnetmmCore *core)
     }
     landing_fields(st, core);
     ep = &core->eps[rx->ep];
+    rx->rel = unetmm_state_rel(st, core, ep, rx->rel);
     if ((rx->cqe.opcode != UNETMM_CQE_RECEIVED &&
          rx->cqe.opcode != UNETMM_CQE_CONTROL) || !ep->live ||
         !landing_place(core) || !landing_ep_ok(core, ep)) {
@@ -206,5 +212,8 @@ void unetmm_state_landing(UnetmmStream *st, UnetmmCore *core)
         rx->generation = ep->generation;
         rx->active = rx->moving = true;
         ep->landing = true;
+        if (rx->rel) {
+            rx->rel->rx.taking = true;
+        }
     }
 }

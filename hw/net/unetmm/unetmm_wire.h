@@ -30,11 +30,12 @@ struct unetmm_frame {
     unetmm_le16 src_channel;    /* the sender's */
     unetmm_le32 len;            /* 0..UNETMM_MAX_PAYLOAD */
     unetmm_le32 flags;          /* UNETMM_WIRE_F_*; others MBZ */
-    unetmm_le32 psn;            /* MBZ in datagrams */
-    unetmm_le32 offset;         /* MBZ in datagrams */
-    unetmm_le64 remote;         /* MBZ in datagrams */
-    unetmm_le32 handle;         /* MBZ in datagrams */
-    unetmm_le32 imm;            /* MBZ in datagrams */
+    /* The five are zero in datagrams; of the others see UNETMM_WIRE_*. */
+    unetmm_le32 psn;
+    unetmm_le32 offset;
+    unetmm_le64 remote;
+    unetmm_le32 handle;
+    unetmm_le32 imm;
     unetmm_le32 payload_crc;    /* CRC32C, with UNETMM_WIRE_F_PAYLOAD_CRC */
     unetmm_le32 header_crc;     /* CRC32C of the 60 bytes before it */
 };
@@ -45,8 +46,30 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 #define UNETMM_WIRE_DATAGRAM    1
 #define UNETMM_WIRE_CONTROL     2       /* endpoint 0 to endpoint 0 */
 
+/*
+ * Reliable channels.  SEND is one packet of a message: psn is its number,
+ * offset its first byte's place in the message, remote the message's length.
+ * ACK: psn is the next one expected, all before it have been taken; bit i of
+ * remote says that psn + 1 + i has been kept; imm is UNETMM_ACK_*.
+ */
+#define UNETMM_WIRE_SEND        3
+#define UNETMM_WIRE_ACK         4
+/* 5..9 are reserved for WRITE, READ, atomics and the answers to them. */
+
 #define UNETMM_WIRE_F_PAYLOAD_CRC 0x00000001u
-#define UNETMM_WIRE_F_ALL       0x00000001u
+#define UNETMM_WIRE_F_LAST      0x00000002u /* SEND: the message ends here */
+#define UNETMM_WIRE_F_ASK       0x00000004u /* SEND: acknowledge at once */
+#define UNETMM_WIRE_F_ALL       0x00000007u
+
+#define UNETMM_ACK_OK           0
+#define UNETMM_ACK_NOT_READY    1       /* psn again after `offset` us */
+#define UNETMM_ACK_FAILED       2       /* for good; offset: UNETMM_WHY_* */
+
+#define UNETMM_WHY_BUFFER       1       /* longer than the buffer */
+#define UNETMM_WHY_CHANNEL      2       /* the channel has failed here */
+
+/* Packets that may be on their way in one direction of a channel. */
+#define UNETMM_REL_WINDOW       64
 
 #define UNETMM_MAX_FRAME        (UNETMM_MAX_PAYLOAD + 64)
 

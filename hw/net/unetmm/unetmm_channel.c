@@ -1,0 +1,89 @@
+/*
+ * unetmm: channels: who may talk to whom, and by which type
+ *
+ * A type is a table of operations; everything that differs between types is in
+ * its own files.  Only the driver sets channels.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "unetmm_host.h"
+#include "unetmm_core.h"
+
+static const UnetmmChannelOps *const types[] = {
+    [UNETMM_CHANNEL_DATAGRAM] = &unetmm_channel_datagram,
+    [UNETMM_CHANNEL_RELIABLE] = &unetmm_channel_reliable,
+};
+
+uint8_t unetmm_channel_type(const UnetmmChannel *channel)
+{
+    uint8_t type = 0;
+
+    while (types[type] != channel->ops) {
+        type++;
+    }
+    return type;
+}
+
+static UnetmmChannel *channel_at(UnetmmCore *core, uint16_t id,
+                                 uint16_t number)
+{
+    UnetmmEp *ep = unetmm_ep_live(core, id);
+
+    if (!ep || id == 0 || ep->closing || number >= core->params.channels) {
+        return NULL;
+    }
+    return &ep->channels[number];
+}
+
+static void channel_end(UnetmmCore *core, UnetmmEp *ep,
+                        UnetmmChannel *channel)
+{
+    if (channel->live && channel->ops->clear) {
+        channel->ops->clear(core, ep, channel);
+    }
+    channel->live = false;
+}
+
+uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id, uint16_t number)
+{
+    UnetmmChannel *channel = channel_at(core, id, number);
+
+    if (!channel) {
+        return UNETMM_CS_BAD_ID;
+    }
+    channel_end(core, &core->eps[id], channel);
+    trace_unetmm_channel(id, number, false, 0, 0);
+    return UNETMM_CS_OK;
+}
+
+uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
+                           const struct unetmm_cmd_channel *cmd)
+{
+    UnetmmChannel *channel = channel_at(core, id, cmd->channel);
+    UnetmmChannel wanted = {
+        .live = true, .peer_ep = cmd->peer_ep,
+        .peer_channel = cmd->peer_channel, .mtu = cmd->mtu,
+        .longest = cmd->mtu,
+    };
+    uint8_t status;
+
+    if (!channel) {
+        return UNETMM_CS_BAD_ID;
+    }
+    if (cmd->mtu < UNETMM_MIN_MTU || cmd->mtu > UNETMM_MAX_PAYLOAD ||
+        (cmd->peer_mac[0] & 1) || cmd->type >= G_N_ELEMENTS(types)) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    wanted.ops = types[cmd->type];
+    memcpy(wanted.mac, cmd->peer_mac, sizeof(wanted.mac));
+    if (wanted.ops->set) {
+        status = wanted.ops->set(core, &core->eps[id], &wanted, cmd);
+        if (status != UNETMM_CS_OK) {
+            return status;
+        }
+    }
+    channel_end(core, &core->eps[id], channel);
+    *channel = wanted;
+    trace_unetmm_channel(id, cmd->channel, true, cmd->peer_ep, cmd->mtu);
+    return UNETMM_CS_OK;
+}

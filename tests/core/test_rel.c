@@ -1,0 +1,1474 @@
+/*
+ * unetmm: reliable channels, packet by packet: the other end is the test
+ *
+ * Endpoint a has a reliable channel to the peer on the wire, number CH there as
+ * here.  Packets sent are numbered from MY, those expected from YOURS.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "fixture.h"
+
+#define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
+#define CH      5
+#define PEER    11
+#define MTU     1000
+#define MY      0xfffffff0u             /* so that all tests pass the wrap */
+#define YOURS   0x7ffffff8u
+#define US      1000
+
+static const struct unetmm_cmd_channel usual = {
+    .mtu = MTU, .send_psn = MY, .recv_psn = YOURS, .retries = 3,
+    .timeout_us = 1000, .not_ready_retries = 4,
+};
+
+static void open_channel(Fix *f, const struct unetmm_cmd_channel *how)
+{
+    assert_int_equal(fake_channel_rel(&f->a, CH, fake_peer_mac, PEER, CH,
+                                      how), UNETMM_CS_OK);
+    fake_wire_clear(&f->h);
+}
+
+/* ---- Frames, both ways ---- */
+
+/* The oldest frame that the card has sent; then it is forgotten. */
+static struct unetmm_frame take_frame(Fix *f)
+{
+    FakeFrame *sent = fake_wire_at(&f->h, 0);
+    struct unetmm_frame h;
+
+    memcpy(&h, sent->data, sizeof(h));
+    unetmm_le_frame(&h);
+    assert_int_equal(h.dst_ep, PEER);
+    assert_int_equal(h.src_ep, 1);
+    assert_int_equal(h.dst_channel, CH);
+    assert_int_equal(h.src_channel, CH);
+    assert_int_equal(h.handle, 0);
+    assert_int_equal(sent->bytes, 64 + h.len);
+    g_ptr_array_remove_index(f->h.wire, 0);
+    return h;
+}
+
+static void expect_silence(Fix *f)
+{
+    assert_int_equal(f->h.wire->len, 0);
+}
+
+/* The next frame is this packet.  Returns its flags. */
+static uint32_t expect_packet(Fix *f, uint32_t psn, uint32_t offset,
+                              uint32_t len, uint32_t total)
+{
+    struct unetmm_frame h = take_frame(f);
+
+    assert_int_equal(h.opcode, UNETMM_WIRE_SEND);
+    assert_int_equal(h.psn, psn);
+    assert_int_equal(h.offset, offset);
+    assert_int_equal(h.len, len);
+    assert_int_equal(h.remote, total);
+    assert_int_equal(h.imm, 0);
+    assert_int_equal(!!(h.flags & UNETMM_WIRE_F_LAST), offset + len == total);
+    return h.flags;
+}
+
+static void expect_ack(Fix *f, uint32_t psn, uint64_t bits, uint32_t what,
+                       uint32_t arg)
+{
+    struct unetmm_frame h = take_frame(f);
+
+    assert_int_equal(h.opcode, UNETMM_WIRE_ACK);
+    assert_int_equal(h.psn, psn);
+    assert_int_equal(h.remote, bits);
+    assert_int_equal(h.imm, what);
+    assert_int_equal(h.offset, arg);
+    assert_int_equal(h.flags, 0);
+}
+
+static void give_ack(Fix *f, uint32_t psn, uint64_t bits, uint32_t what,
+                     uint32_t arg)
+{
+    FakeFrame *frame = fake_datagram(&f->a, CH, PEER, 0, 0);
+    struct unetmm_frame *h = fake_header(frame);
+
+    h->opcode = UNETMM_WIRE_ACK;
+    h->psn = cpu_to_le32(psn);
+    h->remote = cpu_to_le64(bits);
+    h->imm = cpu_to_le32(what);
+    h->offset = cpu_to_le32(arg);
+    fake_seal(frame);
+    fake_deliver(&f->h, frame);
+}
+
+static void ack(Fix *f, uint32_t psn, uint64_t bits)
+{
+    give_ack(f, psn, bits, UNETMM_ACK_OK, 0);
+}
+
+/* A packet of message n; `flags` beside LAST, which follows from the rest. */
+static FakeFrame *packet(Fix *f, uint32_t psn, uint32_t offset, uint32_t len,
+                         uint32_t total, uint32_t n, uint32_t flags)
+{
+    FakeFrame *frame = fake_datagram(&f->a, CH, PEER, len, 0);
+    struct unetmm_frame *h = fake_header(frame);
+
+    h->opcode = UNETMM_WIRE_SEND;
+    h->psn = cpu_to_le32(psn);
+    h->offset = cpu_to_le32(offset);
+    h->remote = cpu_to_le64(total);
+    h->flags = cpu_to_le32(flags | (offset + len == total ?
+                                    UNETMM_WIRE_F_LAST : 0));
+    for (uint32_t i = 0; i < len; i++) {
+        frame->data[64 + i] = fake_pattern(n, offset + i);
+    }
+    fake_seal(frame);
+    return frame;
+}
+
+static void give(Fix *f, uint32_t psn, uint32_t offset, uint32_t len,
+                 uint32_t total, uint32_t n, uint32_t flags)
+{
+    fake_deliver(&f->h, packet(f, psn, offset, len, total, n, flags));
+}
+
+/* A whole message in one packet that asks. */
+static void give_whole(Fix *f, uint32_t psn, uint32_t len, uint32_t n)
+{
+    give(f, psn, 0, len, len, n, UNETMM_WIRE_F_ASK);
+}
+
+static void send_bytes(Fix *f, uint32_t len, uint64_t cookie)
+{
+    fake_fill(f->s1, PAGE(0), len, cookie);
+    fake_send_at(&f->a, CH, PAGE(0), len, cookie);
+    fake_ring_bell(&f->a);
+    fake_serve(&f->d);
+}
+
+static void send_small(Fix *f, unsigned len, uint64_t cookie)
+{
+    fake_send_inline(&f->a, CH, cookie, len, cookie, 0);
+    fake_ring_bell(&f->a);
+}
+
+static void post(Fix *f, unsigned page, uint32_t len, uint64_t cookie)
+{
+    fake_post(&f->a, PAGE(page), len, cookie);
+    fix_settle(f);
+}
+
+/* ---- CHANNEL_SET ---- */
+
+static void test_set(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_cmd_channel how = usual;
+    const uint8_t *mac = fake_peer_mac;
+
+    how.timeout_us = 1000001;
+    assert_int_equal(fake_channel_rel(&f->a, CH, mac, PEER, CH, &how),
+                     UNETMM_CS_BAD_ARG);
+    how.timeout_us = 1000000;
+    for (unsigned i = 0; i < 16; i++) {
+        assert_int_equal(fake_channel_rel(i % 2 ? &f->a : &f->b, i, mac, PEER,
+                                          CH, &how), UNETMM_CS_OK);
+    }
+    assert_int_equal(fake_channel_rel(&f->a, 0, mac, PEER, CH, &how),
+                     UNETMM_CS_FULL);
+    /* Refused: what it would have replaced is still there. */
+    assert_int_equal(fake_channel_rel(&f->a, 3, mac, PEER, CH, &how),
+                     UNETMM_CS_FULL);
+    assert_non_null(f->h.core.eps[1].channels[3].rel);
+    /* A datagram channel in its place makes room. */
+    assert_int_equal(fake_channel(&f->a, 3, mac, PEER, CH, MTU),
+                     UNETMM_CS_OK);
+    fix_settle(f);
+    assert_int_equal(fake_channel_rel(&f->a, 0, mac, PEER, CH, &how),
+                     UNETMM_CS_OK);
+    assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
+    assert_int_equal(f->h.core.rels_used, 8);
+    fake_set_reg(&f->h, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
+    assert_int_equal(f->h.core.rels_used, 0);
+}
+
+static void test_set_bad_type(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_cmd cmd = {
+        .opcode = UNETMM_CMD_CHANNEL_SET, .ep = 1, .channel = usual,
+    };
+
+    for (unsigned type = 2; type < 256; type++) {
+        cmd.channel.type = type;
+        assert_int_equal(fake_command(&f->d, cmd, NULL), UNETMM_CS_BAD_ARG);
+    }
+}
+
+static void none(UnetmmParams *p)
+{
+    p->reliable = 0;
+}
+
+static void test_none(void **state)
+{
+    Fix *f = *state;
+
+    assert_int_equal(fake_reg(&f->h, UNETMM_REG_CAPS) & UNETMM_CAP_RELIABLE,
+                     0);
+    assert_int_equal(fake_channel_rel(&f->a, CH, fake_peer_mac, PEER, CH,
+                                      &usual), UNETMM_CS_FULL);
+}
+
+/* Each type speaks its own opcodes only. */
+static void test_types_apart(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    expect_count(&f->h, drop_channel, 1,
+                 fake_deliver(&f->h, fake_datagram(&f->a, CH, PEER, 8, 1)));
+    fake_channel(&f->a, CH, fake_peer_mac, PEER, CH, MTU);
+    expect_count(&f->h, drop_channel, 1, give_whole(f, YOURS, 8, 1));
+    expect_count(&f->h, drop_channel, 1, ack(f, MY, 0));
+    fake_expect_none(&f->a);
+}
+
+/* ---- Sending ---- */
+
+static void test_one_packet(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    send_small(f, 30, 7);
+    assert_true(expect_packet(f, MY, 0, 30, 30) & UNETMM_WIRE_F_ASK);
+    /* The descriptor is free, the send not complete. */
+    assert_int_equal(fake_card(&f->a).sq_cons, f->a.sq_prod);
+    fake_expect_none(&f->a);
+    ack(f, MY + 1, 0);
+    assert_int_equal(fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK,
+                                 7).len, 30);
+    /* And nothing more, ever. */
+    fake_advance(&f->h, 10000000 * (int64_t)US);
+    expect_silence(f);
+    assert_int_equal(f->h.timer, INT64_MAX);
+}
+
+static void test_segmented(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_seg segs[3] = {
+        { PAGE(0) + 4000, 1500 }, { PAGE(9), 0 }, { PAGE(5) + 10, 2100 },
+    };
+    uint32_t at = 0;
+
+    open_channel(f, &usual);
+    fake_fill(f->s1, segs[0].addr, 1500, 3);
+    fake_fill(f->s1, segs[2].addr, 2100, 4);
+    fake_send(&f->a, CH, segs, 3, 1, 0);
+    fake_ring_bell(&f->a);
+    fake_serve(&f->d);
+    assert_int_equal(f->h.wire->len, 4);
+    for (unsigned i = 0; i < 4; i++) {
+        const FakeFrame *frame = fake_wire_at(&f->h, 0);
+        uint32_t len = i < 3 ? MTU : 600;
+
+        for (uint32_t j = 0; j < len; j++, at++) {
+            assert_int_equal(frame->data[64 + j], at < 1500 ?
+                             fake_pattern(3, at) : fake_pattern(4, at - 1500));
+        }
+        assert_int_equal(!!(expect_packet(f, MY + i, i * MTU, len, 3600) &
+                            UNETMM_WIRE_F_ASK), i == 3);
+    }
+    ack(f, MY + 3, 0);
+    fake_expect_none(&f->a);
+    ack(f, MY + 4, 0);
+    assert_int_equal(fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK,
+                                 1).len, 3600);
+}
+
+static void test_lengths(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_seg segs[16];
+
+    open_channel(f, &usual);
+    send_bytes(f, 0, 1);
+    expect_packet(f, MY, 0, 0, 0);
+    send_bytes(f, MTU, 2);
+    expect_packet(f, MY + 1, 0, MTU, MTU);
+    send_bytes(f, MTU + 1, 3);
+    expect_packet(f, MY + 2, 0, MTU, MTU + 1);
+    expect_packet(f, MY + 3, MTU, 1, MTU + 1);
+    ack(f, MY + 4, 0);
+    for (unsigned i = 1; i <= 3; i++) {
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, i);
+    }
+    for (unsigned i = 0; i < 16; i++) {
+        segs[i] = (struct unetmm_seg) { .addr = PAGE(0), .len = 262144 };
+    }
+    segs[15].len++;
+    fake_send(&f->a, CH, segs, 16, 4, 0);
+    fake_ring_bell(&f->a);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_TOO_LONG, 4);
+    expect_silence(f);
+}
+
+/* Sends of a channel complete in order; a quiet one says nothing. */
+static void test_order(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    send_small(f, 30, 1);
+    fake_send_inline(&f->a, CH, 2, 30, 2, UNETMM_SQE_F_QUIET);
+    send_small(f, 30, 3);
+    /* A datagram does not wait for them. */
+    fake_send_inline(&f->a, FIX_WIRE, 9, 30, 9, 0);
+    fake_ring_bell(&f->a);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 9);
+    ack(f, MY, 0x3);
+    fake_expect_none(&f->a);
+    ack(f, MY + 3, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 3);
+    fake_expect_none(&f->a);
+    assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_sends_done), 4);
+}
+
+static void test_window(void **state)
+{
+    Fix *f = *state;
+    uint32_t asks = 0;
+
+    open_channel(f, &usual);
+    send_bytes(f, 100 * MTU, 1);
+    assert_int_equal(f->h.wire->len, UNETMM_REL_WINDOW);
+    for (uint32_t i = 0; i < UNETMM_REL_WINDOW; i++) {
+        uint32_t flags = expect_packet(f, MY + i, i * MTU, MTU, 100 * MTU);
+
+        asks += !!(flags & UNETMM_WIRE_F_ASK);
+        assert_true(i < UNETMM_REL_WINDOW - 1 ||
+                    (flags & UNETMM_WIRE_F_ASK));
+    }
+    assert_int_equal(asks, 4);
+    ack(f, MY + 10, 0);
+    fake_serve(&f->d);
+    assert_int_equal(f->h.wire->len, 10);
+    fake_wire_clear(&f->h);
+    ack(f, MY + 74, 0);
+    fake_serve(&f->d);
+    assert_int_equal(f->h.wire->len, 26);
+    ack(f, MY + 100, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+}
+
+/* 64 sends are out; the queue waits, and goes on when one is complete. */
+static void test_many_sends(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    for (unsigned i = 0; i < 70; i++) {
+        if (i % 10 == 9) {
+            fake_ring_bell(&f->a);
+        }
+        fake_send_inline(&f->a, CH, i, 30, i, 0);
+    }
+    fake_ring_bell(&f->a);
+    assert_int_equal(fake_card(&f->a).sq_cons, 64);
+    assert_int_equal(f->h.wire->len, 64);
+    fake_wire_clear(&f->h);
+    ack(f, MY + 2, 0);
+    assert_int_equal(f->h.wire->len, 2);
+    ack(f, MY + 66, 0);
+    for (unsigned i = 0; i < 66; i++) {
+        struct unetmm_cqe cqe;
+
+        if (!fake_poll(&f->a, &cqe)) {
+            /* The completion queue had been full. */
+            assert_true(fake_card(&f->a).state & UNETMM_EP_CQ_BLOCKED);
+            fake_ring_bell(&f->a);
+            assert_true(fake_poll(&f->a, &cqe));
+        }
+        assert_int_equal(cqe.cookie, i);
+        assert_int_equal(cqe.status, UNETMM_ST_OK);
+    }
+    fake_ring_bell(&f->a);
+    assert_int_equal(fake_card(&f->a).sq_cons, f->a.sq_prod);
+}
+
+/* ---- Sending again ---- */
+
+static void test_selective(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    send_bytes(f, 10 * MTU, 1);
+    fake_wire_clear(&f->h);
+    /* 2 and 5 are missing; 7 is only two before the last. */
+    ack(f, MY + 2, 0x1b);
+    assert_int_equal(f->h.wire->len, 1);
+    expect_packet(f, MY + 2, 2 * MTU, MTU, 10 * MTU);
+    ack(f, MY + 2, 0x7b);
+    expect_packet(f, MY + 5, 5 * MTU, MTU, 10 * MTU);
+    expect_silence(f);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_resent), 2);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_timeouts), 0);
+    ack(f, MY + 10, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+}
+
+/* What overtakes a little is not lost. */
+static void test_a_little_reordered(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    send_bytes(f, 10 * MTU, 1);
+    fake_wire_clear(&f->h);
+    ack(f, MY, 0x3);
+    expect_silence(f);
+    ack(f, MY, 0x7);
+    expect_packet(f, MY, 0, MTU, 10 * MTU);
+}
+
+static void test_timeout(void **state)
+{
+    Fix *f = *state;
+    int64_t wait = 1000 * US;
+
+    open_channel(f, &usual);
+    send_bytes(f, 3 * MTU, 1);
+    send_small(f, 20, 2);
+    fake_wire_clear(&f->h);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_advance(&f->h, wait - 1);
+        expect_silence(f);
+        fake_advance(&f->h, 1);
+        assert_true(expect_packet(f, MY, 0, MTU, 3 * MTU) &
+                    UNETMM_WIRE_F_ASK);
+        expect_silence(f);
+        wait *= 2;
+    }
+    fake_expect_none(&f->a);
+    fake_advance(&f->h, wait);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_TIMEOUT, 1);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_FLUSHED, 2);
+    expect_ack(f, YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
+    expect_silence(f);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_failed), 1);
+    assert_int_equal(f->h.timer, INT64_MAX);
+    /* The channel is no more. */
+    send_small(f, 20, 3);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_FLUSHED, 3);
+    expect_count(&f->h, drop_rel_failed, 1, ack(f, MY + 1, 0));
+    expect_count(&f->h, drop_rel_failed, 1, give_whole(f, YOURS, 8, 1));
+    expect_ack(f, YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
+    /* Until it is set again. */
+    open_channel(f, &usual);
+    send_small(f, 20, 4);
+    expect_packet(f, MY, 0, 20, 20);
+    ack(f, MY + 1, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 4);
+}
+
+/* An answer in time, and patience begins anew; then the rest at once. */
+static void test_timeout_recovers(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    send_bytes(f, 4 * MTU, 1);
+    fake_wire_clear(&f->h);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_advance(&f->h, (1000 << i) * US);
+    }
+    fake_wire_clear(&f->h);
+    ack(f, MY + 1, 0);
+    for (unsigned i = 1; i < 4; i++) {
+        expect_packet(f, MY + i, i * MTU, MTU, 4 * MTU);
+    }
+    fake_advance(&f->h, 1000 * US);
+    expect_packet(f, MY + 1, MTU, MTU, 4 * MTU);
+    fake_expect_none(&f->a);
+    ack(f, MY + 4, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+}
+
+/* Without a link frames are lost, nothing else. */
+static void test_no_link(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    unetmm_core_set_link(&f->h.core, false);
+    expect_count(&f->h, drop_link, 1, send_small(f, 20, 1));
+    fake_expect_none(&f->a);
+    unetmm_core_set_link(&f->h.core, true);
+    fake_advance(&f->h, 1000 * US);
+    expect_packet(f, MY, 0, 20, 20);
+    ack(f, MY + 1, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+}
+
+/* The net layer pushes back: no retry is counted for what did not go out. */
+static void test_wire_blocked(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    f->h.answer = UNETMM_SENT_QUEUED;
+    send_bytes(f, 2 * MTU, 1);
+    assert_int_equal(f->h.wire->len, 1);
+    for (unsigned i = 0; i < 20; i++) {
+        fake_advance(&f->h, 1000000 * (int64_t)US);
+    }
+    fake_expect_none(&f->a);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_timeouts), 1);
+    f->h.answer = UNETMM_SENT_DONE;
+    unetmm_core_sent(&f->h.core, true);
+    expect_packet(f, MY, 0, MTU, 2 * MTU);
+    expect_packet(f, MY + 1, MTU, MTU, 2 * MTU);
+    expect_packet(f, MY, 0, MTU, 2 * MTU);
+    ack(f, MY + 2, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+}
+
+/* ---- Acknowledgements that lie ---- */
+
+static void expect_no_belief(Fix *f, uint32_t psn, uint64_t bits,
+                             uint32_t what)
+{
+    expect_count(&f->h, drop_rel_ack, 1, give_ack(f, psn, bits, what, 0));
+    fake_expect_none(&f->a);
+    expect_silence(f);
+}
+
+static void test_forged_acks(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    send_bytes(f, 5 * MTU, 1);
+    fake_wire_clear(&f->h);
+    ack(f, MY + 2, 0);
+    /* 2, 3 and 4 are on their way. */
+    expect_no_belief(f, MY + 6, 0, UNETMM_ACK_OK);
+    expect_no_belief(f, MY + 66, 0, UNETMM_ACK_OK);
+    expect_no_belief(f, MY + 2 + 0x80000000u, 0, UNETMM_ACK_OK);
+    expect_no_belief(f, MY + 2 - 65, 0, UNETMM_ACK_OK);
+    expect_no_belief(f, MY + 2, 0x4, UNETMM_ACK_OK);
+    expect_no_belief(f, MY + 2, ~0ull, UNETMM_ACK_OK);
+    expect_no_belief(f, MY + 4, 0x1, UNETMM_ACK_OK);
+    expect_no_belief(f, MY + 5, 0x1, UNETMM_ACK_OK);
+    expect_no_belief(f, MY + 5, 0, 3);
+    expect_no_belief(f, MY + 5, 0, ~0u);
+    expect_no_belief(f, MY + 6, 0, UNETMM_ACK_FAILED);
+    expect_no_belief(f, MY + 6, 0, UNETMM_ACK_NOT_READY);
+    /* Overtaken ones are no lie. */
+    expect_count(&f->h, drop_rel_ack, 0, ack(f, MY + 1, ~0ull));
+    expect_count(&f->h, drop_rel_ack, 0, ack(f, MY + 2 - 64, 0));
+    expect_count(&f->h, rel_acks, 0,
+                 give_ack(f, MY, 0, UNETMM_ACK_FAILED, 0));
+    fake_expect_none(&f->a);
+    ack(f, MY + 5, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    expect_no_belief(f, MY + 6, 0, UNETMM_ACK_OK);
+}
+
+/* It says that it kept what it now expects: then it gets it again. */
+static void test_kept_and_expected(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    send_bytes(f, 3 * MTU, 1);
+    fake_wire_clear(&f->h);
+    ack(f, MY, 0x1);
+    ack(f, MY + 1, 0);
+    expect_silence(f);
+    fake_advance(&f->h, 1000 * US);
+    expect_packet(f, MY + 1, MTU, MTU, 3 * MTU);
+    ack(f, MY + 3, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+}
+
+static void test_ack_members(void **state)
+{
+    Fix *f = *state;
+    FakeFrame *frame;
+
+    open_channel(f, &usual);
+    send_small(f, 20, 1);
+    for (unsigned i = 0; i < 5; i++) {
+        struct unetmm_frame *h;
+
+        frame = fake_datagram(&f->a, CH, PEER, i == 0, 0);
+        h = fake_header(frame);
+        h->opcode = UNETMM_WIRE_ACK;
+        h->psn = cpu_to_le32(MY + 1);
+        h->handle = i == 1;
+        h->flags = cpu_to_le32(i == 2 ? UNETMM_WIRE_F_LAST : i == 3 ?
+                               UNETMM_WIRE_F_ASK : 0);
+        h->src_channel = cpu_to_le16(i == 4 ? CH + 1 : CH);
+        fake_seal(frame);
+        if (i < 4) {
+            expect_count(&f->h, drop_malformed, 1, fake_deliver(&f->h, frame));
+        } else {
+            expect_count(&f->h, drop_channel, 1, fake_deliver(&f->h, frame));
+        }
+    }
+    fake_expect_none(&f->a);
+}
+
+/* ---- Receiving ---- */
+
+static void test_receive(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    give_whole(f, YOURS, 33, 1);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
+    expect_ack(f, YOURS + 1, 0, UNETMM_ACK_OK, 0);
+    post(f, 0, 8192, 50);
+    give(f, YOURS + 1, 0, MTU, 2500, 2, 0);
+    expect_silence(f);
+    /* It is the message's, and out of the queue. */
+    assert_int_equal(fake_card(&f->a).fq_cons, 1);
+    give(f, YOURS + 2, MTU, MTU, 2500, 2, 0);
+    fake_expect_none(&f->a);
+    give(f, YOURS + 3, 2 * MTU, 500, 2500, 2, UNETMM_WIRE_F_ASK);
+    expect_ack(f, YOURS + 4, 0, UNETMM_ACK_OK, 0);
+    assert_int_equal(fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK,
+                                 50).len, 2500);
+    fake_check(f->s1, PAGE(0), 2500, 2);
+    assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_rx_bytes), 2533);
+}
+
+static void test_early(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    post(f, 0, 8192, 50);
+    give(f, YOURS + 3, 0, 20, 20, 9, 0);
+    expect_ack(f, YOURS, 0x4, UNETMM_ACK_OK, 0);
+    give(f, YOURS + 1, MTU, MTU, 2500, 2, 0);
+    expect_ack(f, YOURS, 0x5, UNETMM_ACK_OK, 0);
+    expect_count(&f->h, drop_rel_again, 1,
+                 give(f, YOURS + 1, MTU, MTU, 2500, 2, 0));
+    expect_ack(f, YOURS, 0x5, UNETMM_ACK_OK, 0);
+    fake_expect_none(&f->a);
+    give(f, YOURS, 0, MTU, 2500, 2, 0);
+    expect_ack(f, YOURS + 2, 0x1, UNETMM_ACK_OK, 0);
+    give(f, YOURS + 2, 2 * MTU, 500, 2500, 2, 0);
+    expect_ack(f, YOURS + 4, 0, UNETMM_ACK_OK, 0);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 50);
+    fake_check(f->s1, PAGE(0), 2500, 2);
+    assert_int_equal(fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK,
+                                 0).len, 20);
+    assert_int_equal(f->h.core.kept, 0);
+    expect_count(&f->h, drop_rel_again, 1, give_whole(f, YOURS + 3, 20, 9));
+    expect_ack(f, YOURS + 4, 0, UNETMM_ACK_OK, 0);
+}
+
+static void test_receive_window(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    expect_count(&f->h, drop_rel_window, 4, {
+        give_whole(f, YOURS + 64, 20, 1);
+        give_whole(f, YOURS - 65, 20, 1);
+        give_whole(f, YOURS + 0x7fffffffu, 20, 1);
+        give_whole(f, YOURS + 0x80000000u, 20, 1);
+    });
+    expect_silence(f);
+    give_whole(f, YOURS + 63, 20, 1);
+    expect_ack(f, YOURS, 1ull << 62, UNETMM_ACK_OK, 0);
+    expect_count(&f->h, drop_rel_again, 1, give_whole(f, YOURS - 64, 20, 1));
+    expect_ack(f, YOURS, 1ull << 62, UNETMM_ACK_OK, 0);
+}
+
+static void keep_two(UnetmmParams *p)
+{
+    p->reliable_keep = 2;
+}
+
+static void test_no_room_to_keep(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    give_whole(f, YOURS + 1, 20, 1);
+    give_whole(f, YOURS + 5, 20, 5);
+    fake_wire_clear(&f->h);
+    expect_count(&f->h, drop_rel_room, 1, give_whole(f, YOURS + 2, 20, 2));
+    expect_ack(f, YOURS, 0x11, UNETMM_ACK_OK, 0);
+    give_whole(f, YOURS, 20, 0);
+    expect_ack(f, YOURS + 2, 0x4, UNETMM_ACK_OK, 0);
+    fake_channel(&f->a, CH, fake_peer_mac, PEER, CH, MTU);
+    assert_int_equal(f->h.core.kept, 0);
+}
+
+#define WRONG(...) do { \
+        expect_count(&f->h, drop_rel_bad, 1, give(f, __VA_ARGS__)); \
+        fake_expect_none(&f->a); \
+    } while (0)
+
+static void test_wrong_packets(void **state)
+{
+    Fix *f = *state;
+    FakeFrame *frame;
+
+    open_channel(f, &usual);
+    post(f, 0, 8192, 50);
+    WRONG(YOURS, 1, 20, 21, 1, 0);
+    WRONG(YOURS, 0, 500, 1500, 1, 0);
+    WRONG(YOURS, 0, 0, 1500, 1, 0);
+    WRONG(YOURS, 0, 600, 500, 1, 0);
+    give(f, YOURS, 0, MTU, 2500, 1, 0);
+    WRONG(YOURS + 1, 0, MTU, 2500, 1, 0);
+    WRONG(YOURS + 1, MTU, MTU, 2501, 1, 0);
+    WRONG(YOURS + 1, 2 * MTU, 500, 2500, 1, 0);
+    WRONG(YOURS + 1, 0, 20, 20, 1, 0);
+    frame = packet(f, YOURS + 1, MTU, MTU, 2500, 1, UNETMM_WIRE_F_LAST);
+    expect_count(&f->h, drop_rel_bad, 1, fake_deliver(&f->h, frame));
+    frame = packet(f, YOURS + 1, MTU, MTU, 2500, 1, 0);
+    fake_header(frame)->remote = cpu_to_le64(1ull << 32 | 2500);
+    fake_seal(frame);
+    expect_count(&f->h, drop_rel_bad, 1, fake_deliver(&f->h, frame));
+    frame = packet(f, YOURS + 1, MTU, MTU, 2500, 1, 0);
+    fake_header(frame)->src_channel = cpu_to_le16(CH + 1);
+    fake_seal(frame);
+    expect_count(&f->h, drop_channel, 1, fake_deliver(&f->h, frame));
+    give(f, YOURS + 1, MTU, MTU, 2500, 1, 0);
+    give(f, YOURS + 2, 2 * MTU, 500, 2500, 1, 0);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 50);
+    fake_check(f->s1, PAGE(0), 2500, 1);
+}
+
+/* Kept, then found to be wrong at its turn: asked for again. */
+static void test_wrong_and_kept(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    give(f, YOURS + 1, 5, 20, 25, 1, 0);
+    fake_wire_clear(&f->h);
+    expect_count(&f->h, drop_rel_bad, 1, give_whole(f, YOURS, 20, 0));
+    expect_ack(f, YOURS + 1, 0, UNETMM_ACK_OK, 0);
+    assert_int_equal(f->h.core.kept, 0);
+    give_whole(f, YOURS + 1, 20, 1);
+    expect_ack(f, YOURS + 2, 0, UNETMM_ACK_OK, 0);
+}
+
+/* ---- Not ready: the receiver ---- */
+
+static void test_no_buffer(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    expect_count(&f->h, drop_rel_refused, 1, give_whole(f, YOURS, 500, 1));
+    expect_ack(f, YOURS, 0, UNETMM_ACK_NOT_READY, 100);
+    /* Those behind it are not kept, and not answered. */
+    expect_count(&f->h, drop_rel_refused, 1,
+                 give_whole(f, YOURS + 1, 500, 2));
+    expect_silence(f);
+    /* A buffer is posted: the peer need not wait any longer. */
+    post(f, 0, 4096, 50);
+    expect_ack(f, YOURS, 0, UNETMM_ACK_OK, 0);
+    fix_settle(f);
+    expect_silence(f);
+    give_whole(f, YOURS, 500, 1);
+    expect_ack(f, YOURS + 1, 0, UNETMM_ACK_OK, 0);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 50);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_no_buffer), 0);
+}
+
+/* What was kept and is refused at its turn stays, and is taken when it can. */
+static void test_kept_and_refused(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    give_whole(f, YOURS + 1, 500, 2);
+    fake_wire_clear(&f->h);
+    give_whole(f, YOURS, 20, 1);
+    expect_ack(f, YOURS + 1, 0, UNETMM_ACK_NOT_READY, 100);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
+    assert_int_equal(f->h.core.kept, 1);
+    give_whole(f, YOURS + 1, 500, 2);
+    expect_ack(f, YOURS + 1, 0, UNETMM_ACK_NOT_READY, 100);
+    post(f, 0, 4096, 50);
+    fake_wire_clear(&f->h);
+    give_whole(f, YOURS + 1, 500, 2);
+    expect_ack(f, YOURS + 2, 0, UNETMM_ACK_OK, 0);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 50);
+    fake_check(f->s1, PAGE(0), 500, 2);
+    assert_int_equal(f->h.core.kept, 0);
+}
+
+/* The completion queue is full: nothing is lost. */
+static void test_cq_full(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    for (unsigned i = 0; i < 16; i++) {
+        give_whole(f, YOURS + i, 20, i);
+    }
+    fake_wire_clear(&f->h);
+    give_whole(f, YOURS + 16, 20, 16);
+    expect_ack(f, YOURS + 16, 0, UNETMM_ACK_NOT_READY, 100);
+    for (unsigned i = 0; i < 16; i++) {
+        fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
+    }
+    fake_ring_bell(&f->a);
+    expect_ack(f, YOURS + 16, 0, UNETMM_ACK_OK, 0);
+    give_whole(f, YOURS + 16, 20, 16);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
+}
+
+/* Absent: `drop` makes the peer wait, `skip` takes the next buffer. */
+static void test_absent_buffer(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    fake_vpage(f->s1, PAGE(0))->absent = true;
+    fake_post(&f->a, PAGE(0), 4096, 50);
+    fake_post(&f->a, PAGE(4), 4096, 51);
+    fix_settle(f);
+    f->h.core.eps[1].policy = &unetmm_policy_drop;
+    give_whole(f, YOURS, 500, 1);
+    expect_ack(f, YOURS, 0, UNETMM_ACK_NOT_READY, 100);
+    f->h.core.eps[1].policy = &unetmm_policy_skip;
+    give_whole(f, YOURS, 500, 1);
+    expect_ack(f, YOURS + 1, 0, UNETMM_ACK_OK, 0);
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_SKIPPED, 50);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 51);
+}
+
+static void test_short_buffer(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    post(f, 0, 499, 50);
+    send_small(f, 20, 1);
+    fake_wire_clear(&f->h);
+    give_whole(f, YOURS, 500, 1);
+    expect_ack(f, YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_BUFFER);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_FLUSHED, 1);
+    fake_expect_none(&f->a);
+    assert_int_equal(fake_card(&f->a).fq_cons, 0);
+}
+
+/* A page of a buffer in use goes: asked for, without the mark of a head. */
+static void test_page_gone(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault miss;
+
+    open_channel(f, &usual);
+    post(f, 0, 8192, 50);
+    give(f, YOURS, 0, MTU, 5500, 2, 0);
+    assert_false(fake_invalidate(f->s1, PAGE(0), FAKE_PAGE));
+    give(f, YOURS + 1, MTU, MTU, 5500, 2, 0);
+    expect_ack(f, YOURS + 1, 0, UNETMM_ACK_NOT_READY, 100);
+    assert_true(fake_fault(&f->d, &miss));
+    assert_int_equal(miss.flags, UNETMM_FAULT_F_WRITE);
+    assert_int_equal(miss.vaddr, PAGE(0));
+    assert_int_equal(miss.npages, 1);
+    /* It is asked for once. */
+    give(f, YOURS + 1, MTU, MTU, 5500, 2, 0);
+    expect_ack(f, YOURS + 1, 0, UNETMM_ACK_NOT_READY, 100);
+    assert_int_equal(fake_reply(&f->d, &miss, UNETMM_REPLY_DEFERRED, 0),
+                     UNETMM_CS_OK);
+    expect_silence(f);
+    assert_int_equal(fake_resolve(&f->d, &miss, 1, NULL), UNETMM_CS_OK);
+    expect_ack(f, YOURS + 1, 0, UNETMM_ACK_OK, 0);
+    for (unsigned i = 1; i < 6; i++) {
+        give(f, YOURS + i, i * MTU, i < 5 ? MTU : 500, 5500, 2, 0);
+    }
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 50);
+    fake_check(f->s1, PAGE(0), 5500, 2);
+}
+
+static void test_page_lost_for_good(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault miss;
+
+    open_channel(f, &usual);
+    post(f, 0, 4096, 50);
+    give(f, YOURS, 0, MTU, 2500, 2, 0);
+    fake_invalidate(f->s1, PAGE(0), FAKE_PAGE);
+    give(f, YOURS + 1, MTU, MTU, 2500, 2, 0);
+    fake_wire_clear(&f->h);
+    assert_true(fake_fault(&f->d, &miss));
+    assert_int_equal(fake_reply(&f->d, &miss, UNETMM_REPLY_ERROR,
+                                UNETMM_ST_LIMIT), UNETMM_CS_OK);
+    expect_ack(f, YOURS + 1, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_LIMIT, 50);
+    fake_expect_none(&f->a);
+}
+
+static void test_bus_refuses_buffer(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    post(f, 0, 4096, 50);
+    give(f, YOURS, 0, MTU, 2500, 2, 0);
+    f->h.refuse_first = fake_vpage(f->s1, PAGE(0))->dma;
+    f->h.refuse_last = f->h.refuse_first + 4095;
+    expect_count(&f->h, drop_dma, 1, give(f, YOURS + 1, MTU, MTU, 2500, 2,
+                                          0));
+    expect_ack(f, YOURS + 1, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_DMA, 50);
+}
+
+/* A message that never ends is in nobody's way. */
+static void test_unfinished(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    fake_post(&f->a, PAGE(0), 4096, 50);
+    fake_post(&f->a, PAGE(1), 4096, 51);
+    fix_settle(f);
+    give(f, YOURS, 0, MTU, 2500, 2, 0);
+    fake_deliver(&f->h, fake_datagram(&f->a, FIX_WIRE, 11, 300, 7));
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 51);
+    fake_check(f->s1, PAGE(1), 300, 7);
+}
+
+/* ---- Not ready: the sender ---- */
+
+static void test_refused(void **state)
+{
+    Fix *f = *state;
+    int64_t wait = 100 * US;
+
+    open_channel(f, &usual);
+    send_bytes(f, 3 * MTU, 1);
+    fake_wire_clear(&f->h);
+    for (unsigned i = 0; i < 4; i++) {
+        give_ack(f, MY, 0, UNETMM_ACK_NOT_READY, 100);
+        /* Said twice, waited for once. */
+        give_ack(f, MY, 0, UNETMM_ACK_NOT_READY, 100);
+        fake_advance(&f->h, wait - 1);
+        expect_silence(f);
+        fake_advance(&f->h, 1);
+        expect_packet(f, MY, 0, MTU, 3 * MTU);
+        expect_silence(f);
+        wait *= 2;
+    }
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_timeouts), 0);
+    give_ack(f, MY, 0, UNETMM_ACK_NOT_READY, 100);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_NOT_READY, 1);
+    expect_ack(f, YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
+}
+
+static void test_refused_then_ready(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    send_bytes(f, 3 * MTU, 1);
+    fake_wire_clear(&f->h);
+    give_ack(f, MY + 1, 0, UNETMM_ACK_NOT_READY, 100);
+    expect_silence(f);
+    ack(f, MY + 1, 0);
+    expect_packet(f, MY + 1, MTU, MTU, 3 * MTU);
+    expect_silence(f);
+    ack(f, MY + 2, 0);
+    expect_packet(f, MY + 2, 2 * MTU, MTU, 3 * MTU);
+    ack(f, MY + 3, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+}
+
+/* Long waits and hostile ones are bounded. */
+static void test_refused_for_long(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    send_small(f, 20, 1);
+    fake_wire_clear(&f->h);
+    give_ack(f, MY, 0, UNETMM_ACK_NOT_READY, ~0u);
+    fake_advance(&f->h, 1000000 * (int64_t)US);
+    expect_packet(f, MY, 0, 20, 20);
+    ack(f, MY + 1, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+}
+
+static void test_peer_fails(void **state)
+{
+    Fix *f = *state;
+
+    for (unsigned why = 0; why < 4; why++) {
+        open_channel(f, &usual);
+        post(f, 0, 4096, 50);
+        give(f, YOURS, 0, MTU, 2500, 2, 0);
+        send_bytes(f, 3 * MTU, 1);
+        send_small(f, 20, 2);
+        fake_wire_clear(&f->h);
+        give_ack(f, MY + 1, 0, UNETMM_ACK_FAILED, why);
+        fake_expect(&f->a, UNETMM_CQE_SENT, why == UNETMM_WHY_BUFFER ?
+                    UNETMM_ST_PEER_BUFFER : UNETMM_ST_PEER_FAILED, 1);
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_FLUSHED, 2);
+        fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_FLUSHED, 50);
+        /* No answer to that: two channels would tell each other for ever. */
+        expect_silence(f);
+        fake_advance(&f->h, 10000000 * (int64_t)US);
+        expect_silence(f);
+    }
+}
+
+/* ---- Memory of sends ---- */
+
+/* Sent again, the page is asked for again. */
+static void test_source_goes_between(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault miss;
+
+    open_channel(f, &usual);
+    send_bytes(f, 2 * MTU, 1);
+    fake_wire_clear(&f->h);
+    assert_false(fake_invalidate(f->s1, PAGE(0), FAKE_PAGE));
+    fake_advance(&f->h, 1000 * US);
+    expect_silence(f);
+    assert_true(fake_fault(&f->d, &miss));
+    assert_int_equal(miss.flags, 0);
+    /* It takes long to come; that is no reason to give up. */
+    fake_reply(&f->d, &miss, UNETMM_REPLY_DEFERRED, 0);
+    fake_advance(&f->h, 100000000 * (int64_t)US);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_timeouts), 1);
+    assert_int_equal(fake_resolve(&f->d, &miss, 1, NULL), UNETMM_CS_OK);
+    expect_packet(f, MY, 0, MTU, 2 * MTU);
+    ack(f, MY + 2, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+}
+
+/* Acknowledged while it waits for its page: it is not needed any more. */
+static void test_needless_while_waiting(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault miss;
+
+    open_channel(f, &usual);
+    send_bytes(f, MTU, 1);
+    fake_wire_clear(&f->h);
+    fake_invalidate(f->s1, PAGE(0), FAKE_PAGE);
+    fake_advance(&f->h, 1000 * US);
+    assert_true(fake_fault(&f->d, &miss));
+    ack(f, MY + 1, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    assert_int_equal(fake_resolve(&f->d, &miss, 1, NULL), UNETMM_CS_STALE);
+    expect_silence(f);
+    send_small(f, 20, 2);
+    expect_packet(f, MY + 1, 0, 20, 20);
+}
+
+static void test_source_lost(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    send_small(f, 20, 1);
+    /* Nothing of it has been sent: the others go on. */
+    fake_send_at(&f->a, CH, PAGE(FIX_PAGES + 5), 100, 2);
+    send_small(f, 20, 3);
+    fake_serve(&f->d);
+    expect_packet(f, MY, 0, 20, 20);
+    expect_packet(f, MY + 1, 0, 20, 20);
+    ack(f, MY + 2, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_PROTECTION, 2);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 3);
+    /* In the middle of a message: the peer waits for the rest of it. */
+    fake_send_at(&f->a, CH, PAGE(FIX_PAGES - 1), 5000, 4);
+    send_small(f, 20, 5);
+    fake_serve(&f->d);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_PROTECTION, 4);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_FLUSHED, 5);
+    for (unsigned i = 0; i < 4; i++) {
+        expect_packet(f, MY + 2 + i, i * MTU, MTU, 5000);
+    }
+    expect_ack(f, YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
+}
+
+/* ---- Pages that take time ---- */
+
+#define PAGE_NS 5000
+
+static void slow(UnetmmParams *p)
+{
+    p->dma_page_ns = PAGE_NS;
+}
+
+/* The memory is the card's until its last page has landed. */
+static void test_acked_while_moving(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    send_bytes(f, MTU, 1);
+    fake_advance(&f->h, PAGE_NS);
+    expect_packet(f, MY, 0, MTU, MTU);
+    fake_advance(&f->h, 1000 * US);
+    assert_true(f->h.core.eps[1].tx.moving);
+    ack(f, MY + 1, 0);
+    fake_expect_none(&f->a);
+    assert_true(fake_invalidate(f->s1, PAGE(0), FAKE_PAGE));
+    fake_advance(&f->h, PAGE_NS);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    assert_false(fake_reg(&f->h, UNETMM_REG_INV_CTRL));
+    expect_silence(f);
+}
+
+static void test_lands_slowly(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    fake_post(&f->a, PAGE(0) + 3500, 8192, 50);
+    fix_settle(f);
+    give(f, YOURS, 0, MTU, 1500, 2, 0);
+    give(f, YOURS + 1, MTU, 500, 1500, 2, UNETMM_WIRE_F_ASK);
+    expect_silence(f);
+    fake_advance(&f->h, PAGE_NS);
+    expect_silence(f);
+    fake_advance(&f->h, PAGE_NS);
+    expect_ack(f, YOURS + 1, 0, UNETMM_ACK_OK, 0);
+    fake_expect_none(&f->a);
+    fake_advance(&f->h, PAGE_NS);
+    expect_ack(f, YOURS + 2, 0, UNETMM_ACK_OK, 0);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 50);
+    fake_check(f->s1, PAGE(0) + 3500, 1500, 2);
+}
+
+/* Its second page is invalidated while the first one moves: once more. */
+static void test_invalidated_landing(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    fake_post(&f->a, PAGE(0) + 3500, 8192, 50);
+    fix_settle(f);
+    give_whole(f, YOURS, MTU, 2);
+    fake_invalidate(f->s1, PAGE(1), FAKE_PAGE);
+    expect_count(&f->h, drop_invalidated, 1,
+                 fake_advance(&f->h, PAGE_NS));
+    expect_ack(f, YOURS, 0, UNETMM_ACK_NOT_READY, 100);
+    give_whole(f, YOURS, MTU, 2);
+    fake_wire_clear(&f->h);
+    fake_serve(&f->d);
+    give_whole(f, YOURS, MTU, 2);
+    fake_advance(&f->h, 2 * PAGE_NS);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 50);
+    fake_check(f->s1, PAGE(0) + 3500, MTU, 2);
+}
+
+/* ---- Ends ---- */
+
+/* Sends out, a message arriving, a packet kept, a page asked for, all owed. */
+static void busy_channel(Fix *f)
+{
+    open_channel(f, &usual);
+    post(f, 8, 8192, 50);
+    fake_insert(f->s1, PAGE(0), 2, NULL);
+    give(f, YOURS, 0, MTU, 5000, 2, 0);
+    fake_advance(&f->h, PAGE_NS);
+    give(f, YOURS + 2, 2 * MTU, MTU, 5000, 2, 0);
+    send_bytes(f, 6 * MTU, 1);
+    send_small(f, 20, 2);
+    fake_advance(&f->h, PAGE_NS);
+    fake_wire_clear(&f->h);
+    fake_invalidate(f->s1, PAGE(8), FAKE_PAGE);
+    give(f, YOURS + 1, MTU, MTU, 5000, 2, 0);
+    assert_int_equal(f->h.core.kept, 1);
+    assert_non_null(f->h.core.eps[1].rel_missed);
+}
+
+static void expect_no_trace(Fix *f)
+{
+    assert_int_equal(f->h.core.rels_used, 0);
+    assert_int_equal(f->h.core.kept, 0);
+    assert_int_equal(f->h.core.acks_owed, 0);
+    fake_wire_clear(&f->h);
+    fake_advance(&f->h, 100000000 * (int64_t)US);
+    expect_silence(f);
+}
+
+static void clear(Fix *f)
+{
+    struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = 1,
+                              .channel.channel = CH };
+
+    assert_int_equal(fake_command(&f->d, cmd, NULL), UNETMM_CS_OK);
+}
+
+/* The buffer, and `n` sends in their order. */
+static void expect_ended(Fix *f, unsigned n)
+{
+    unsigned sends = 0, buffers = 0;
+    struct unetmm_cqe cqe;
+
+    while (fake_poll(&f->a, &cqe)) {
+        assert_int_equal(cqe.status, UNETMM_ST_BAD_CHANNEL);
+        if (cqe.opcode == UNETMM_CQE_BUFFER) {
+            assert_int_equal(cqe.cookie, 50);
+            buffers++;
+        } else {
+            assert_int_equal(cqe.opcode, UNETMM_CQE_SENT);
+            assert_int_equal(cqe.cookie, ++sends);
+        }
+    }
+    assert_int_equal(sends, n);
+    assert_int_equal(buffers, 1);
+}
+
+static void test_clear(void **state)
+{
+    Fix *f = *state;
+
+    busy_channel(f);
+    clear(f);
+    fake_wire_clear(&f->h);
+    fake_advance(&f->h, 10 * PAGE_NS);
+    fake_run_later(&f->h);
+    expect_ended(f, 2);
+    expect_no_trace(f);
+    expect_count(&f->h, drop_channel, 1, give_whole(f, YOURS + 1, 20, 1));
+}
+
+/*
+ * Set again: what was taken goes back; a page is still moving, so that the
+ * second send was not, and goes over the new one.
+ */
+static void test_replace(void **state)
+{
+    Fix *f = *state;
+
+    busy_channel(f);
+    assert_int_equal(fake_channel_rel(&f->a, CH, fake_peer_mac, PEER, CH,
+                                      &usual), UNETMM_CS_OK);
+    assert_int_equal(f->h.core.rels_used, 2);
+    fake_wire_clear(&f->h);
+    fake_advance(&f->h, 10 * PAGE_NS);
+    expect_packet(f, MY, 0, 20, 20);
+    expect_ended(f, 1);
+    assert_int_equal(f->h.core.rels_used, 1);
+    ack(f, MY + 1, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+}
+
+/* No room for completions: they wait, and the channel's number does not. */
+static void test_clear_cq_full(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    for (unsigned i = 0; i < 30; i++) {
+        fake_send_inline(&f->a, CH, i, 20, i, 0);
+        fake_ring_bell(&f->a);
+    }
+    clear(f);
+    for (unsigned i = 0; i < 30; i++) {
+        if (i == 16) {
+            fake_expect_none(&f->a);
+            assert_int_equal(f->h.core.rels_used, 1);
+            assert_true(fake_card(&f->a).state & UNETMM_EP_CQ_BLOCKED);
+            fake_ring_bell(&f->a);
+        }
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_BAD_CHANNEL, i);
+    }
+    expect_no_trace(f);
+}
+
+static void test_destroy(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 1 };
+    struct unetmm_cmd_done done;
+
+    busy_channel(f);
+    fake_issue(&f->d, cmd);
+    fake_advance(&f->h, 10 * PAGE_NS);
+    assert_true(fake_done(&f->d, &done));
+    assert_int_equal(done.status, UNETMM_CS_OK);
+    fake_expect_none(&f->a);
+    expect_no_trace(f);
+}
+
+static void test_stop(void **state)
+{
+    Fix *f = *state;
+
+    busy_channel(f);
+    fake_user_word(&f->a, 0, 0x12345);
+    fake_ring_bell(&f->a);
+    fake_advance(&f->h, 10 * PAGE_NS);
+    fake_expect(&f->a, UNETMM_CQE_FAILED, UNETMM_ST_BAD_INDEX, 0);
+    fake_expect_none(&f->a);
+    fake_wire_clear(&f->h);
+    expect_count(&f->h, drop_stopped, 1, give_whole(f, YOURS + 1, 20, 1));
+    fake_advance(&f->h, 100000000 * (int64_t)US);
+    expect_silence(f);
+    assert_int_equal(f->h.core.kept, 0);
+    clear(f);
+    assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
+    expect_no_trace(f);
+}
+
+static void test_reset(void **state)
+{
+    Fix *f = *state;
+
+    busy_channel(f);
+    fake_set_reg(&f->h, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
+    expect_no_trace(f);
+    assert_int_equal(f->h.timer, INT64_MAX);
+}
+
+/* ---- On the card itself ---- */
+
+/* Frames that stay on the card are under the same protocol. */
+static void local_run(Fix *f, UnetmmKnobs knobs, uint8_t retries)
+{
+    struct unetmm_cmd_channel how = { .mtu = 700, .send_psn = 1,
+                                      .recv_psn = 1, .retries = retries };
+    const uint8_t *own = f->h.core.params.mac;
+    uint32_t got = 0, done = 0;
+    struct unetmm_cqe cqe;
+    unsigned rounds = 0;
+
+    fake_channel_rel(&f->a, CH, own, 2, CH, &how);
+    fake_channel_rel(&f->b, CH, own, 1, CH, &how);
+    f->h.core.knobs = knobs;
+    unetmm_core_set_seed(&f->h.core, fake_seed());
+    for (unsigned i = 0; i < 4; i++) {
+        fake_post(&f->b, PAGE(4 * i), 3 * FAKE_PAGE, i);
+    }
+    for (unsigned i = 0; done < 60 || got < 60; ) {
+        if (i < 60 && i - done < 4) {
+            fake_fill(f->s1, PAGE(4 * (i % 4)), 200 * i, i);
+            fake_send_at(&f->a, CH, PAGE(4 * (i % 4)), 200 * i, i);
+            i++;
+        }
+        fix_settle(f);
+        fake_advance(&f->h, 300 * US);
+        while (fake_poll(&f->a, &cqe)) {
+            assert_int_equal(cqe.status, UNETMM_ST_OK);
+            assert_int_equal(cqe.cookie, done++);
+        }
+        while (fake_poll(&f->b, &cqe)) {
+            if (cqe.opcode == UNETMM_CQE_BUFFER) {
+                fake_post(&f->b, PAGE(4 * cqe.cookie), 3 * FAKE_PAGE,
+                          cqe.cookie);
+                continue;
+            }
+            assert_int_equal(cqe.len, 200 * got);
+            if (got) {
+                fake_check(f->s2, PAGE(4 * cqe.cookie), cqe.len, got);
+                fake_post(&f->b, PAGE(4 * cqe.cookie), 3 * FAKE_PAGE,
+                          cqe.cookie);
+            }
+            got++;
+        }
+        assert_true(++rounds < 200000);
+    }
+    assert_int_equal(f->h.wire->len, 0);
+}
+
+static void test_local(void **state)
+{
+    local_run(*state, (UnetmmKnobs) { 0 }, 0);
+    assert_int_equal(fake_counter(&((Fix *)*state)->h,
+                                  UNETMM_C_rel_resent), 0);
+}
+
+static void test_local_misbehaving(void **state)
+{
+    local_run(*state, (UnetmmKnobs) {
+        .loss = 50000, .dup = 50000, .reorder = 100000, .corrupt = 50000,
+        .force_miss = 20000, .force_evict = 20000,
+    }, 100);
+}
+
+static void short_queue(UnetmmParams *p)
+{
+    p->local_queue = 2;
+    p->dma_page_ns = 1000;
+    p->budget_descriptors = 2;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fix_test(test_set),
+        fix_test(test_set_bad_type),
+        fix_test_with(test_none, none),
+        fix_test(test_types_apart),
+        fix_test(test_one_packet),
+        fix_test(test_segmented),
+        fix_test(test_lengths),
+        fix_test(test_order),
+        fix_test(test_window),
+        fix_test(test_many_sends),
+        fix_test(test_selective),
+        fix_test(test_a_little_reordered),
+        fix_test(test_timeout),
+        fix_test(test_timeout_recovers),
+        fix_test(test_no_link),
+        fix_test(test_wire_blocked),
+        fix_test(test_forged_acks),
+        fix_test(test_kept_and_expected),
+        fix_test(test_ack_members),
+        fix_test(test_receive),
+        fix_test(test_early),
+        fix_test(test_receive_window),
+        fix_test_with(test_no_room_to_keep, keep_two),
+        fix_test(test_wrong_packets),
+        fix_test(test_wrong_and_kept),
+        fix_test(test_no_buffer),
+        fix_test(test_kept_and_refused),
+        fix_test(test_cq_full),
+        fix_test(test_absent_buffer),
+        fix_test(test_short_buffer),
+        fix_test(test_page_gone),
+        fix_test(test_page_lost_for_good),
+        fix_test(test_bus_refuses_buffer),
+        fix_test(test_unfinished),
+        fix_test(test_refused),
+        fix_test(test_refused_then_ready),
+        fix_test(test_refused_for_long),
+        fix_test(test_peer_fails),
+        fix_test(test_source_goes_between),
+        fix_test(test_needless_while_waiting),
+        fix_test(test_source_lost),
+        fix_test_with(test_acked_while_moving, slow),
+        fix_test_with(test_lands_slowly, slow),
+        fix_test_with(test_invalidated_landing, slow),
+        fix_test(test_clear),
+        fix_test_with(test_clear, slow),
+        fix_test_with(test_replace, slow),
+        fix_test(test_clear_cq_full),
+        fix_test(test_destroy),
+        fix_test_with(test_destroy, slow),
+        fix_test_with(test_stop, slow),
+        fix_test_with(test_reset, slow),
+        fix_test(test_local),
+        fix_test_with(test_local, short_queue),
+        fix_test(test_local_misbehaving),
+        fix_test_with(test_local_misbehaving, short_queue),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Check the model of reliable channels with spin.
+
+usage: rel-check.py
+
+The model must be right, with timers that end at any moment and with timers that
+end when nothing else happens; and with a rule taken away it must be wrong, or it
+would show nothing.
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+SAFE = ["-DEAGER", "-run", "-O1", "-safety"]
+LIVE = ["-run", "-O1", "-a", "-f"]
+CHECKS = (
+    ("nothing is lost, doubled or stuck, whenever timers end",
+     ["-DBUDGET=2", *SAFE], True),
+    ("all arrives in the end", ["-DBUDGET=1", *LIVE], True),
+    ("without retransmission not all arrives",
+     ["-DBUDGET=1", "-DBREAK=1", *LIVE], False),
+    ("taking a packet again is seen", ["-DBUDGET=1", "-DBREAK=2", *SAFE],
+     False),
+    ("an acknowledgement lost and not repeated is seen",
+     ["-DBUDGET=1", "-DBREAK=3", *LIVE], False),
+)
+
+
+def errors(options):
+    """What spin counts."""
+    with tempfile.TemporaryDirectory() as where:
+        done = subprocess.run(["spin", *options,
+                               os.path.join(HERE, "rel.pml")], cwd=where,
+                              stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.STDOUT, timeout=300,
+                              check=False)
+    found = re.search(r"errors: (\d+)", done.stdout)
+    if not found or "max search depth too small" in done.stdout:
+        sys.exit(done.stdout[-3000:])
+    return int(found[1])
+
+
+def main():
+    """TAP."""
+    bad = False
+    for number, (name, options, right) in enumerate(CHECKS, 1):
+        good = (errors(options) == 0) == right
+        bad = bad or not good
+        print(f"{'ok' if good else 'not ok'} {number} - {name}", flush=True)
+    print(f"1..{len(CHECKS)}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
