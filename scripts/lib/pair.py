@@ -160,8 +160,23 @@ class Guest:
             self._start_qemu(moved)
             # It was stopped when it was saved, and so it is now.
             self._await("query-status", ("paused",), "paused", seconds)
+            self._await_wires(seconds)
             self.qmp("cont")
             os.unlink(saved)
+
+    def _await_wires(self, seconds):
+        """Waits until each stream netdev listens or has begun to connect.
+
+        QEMU 10.0 dereferences NULL when a machine with a frame to send goes
+        on before; after a move it has one, which announces its place.
+        """
+        deadline = time.monotonic() + seconds
+        while "type=stream,initializing" in self.qmp(
+                "human-monitor-command", command_line="info network"):
+            if time.monotonic() > deadline:
+                raise GuestError(f"{self.name}: its wire does not begin to "
+                                 f"listen; {self.trouble()}")
+            time.sleep(0.02)
 
     def _await(self, query, ends, good, seconds):
         """Asks until the status is one of `ends`, which should be `good`."""

@@ -165,10 +165,16 @@ static void send_page_by_page(void)
     struct unetmm_completion c;
     struct bench bench;
     unsigned i, n = 2;
+    uint64_t before;
 
     bench_open(&bench, n, NULL);
-    send_late(&bench, n * PAGE, 10);
+    before = driver_counter(bench.link.ctx, UNETMM_D_faults_resident);
     post(bench.link.rx, bench.memory, n * PAGE, 1);
+    /* The message must not come before its buffer is translated. */
+    EVENTUALLY(run.source == UNETMM_SOURCE_KTLB ||
+               driver_counter(bench.link.ctx, UNETMM_D_faults_resident) >
+               before);
+    send_late(&bench, n * PAGE, 10);
     for (i = 0; i < n; i++) {
         CHECK(!take_now(bench.link.tx, UNETMM_CQE_SENT, &c));
         CHECK_EQ(late_wanted(&bench.late), i);
