@@ -213,7 +213,8 @@ static void shared_with_child(void)
         pid = start_process(child_main, child);
         post_zero(&z, child->at, 3);
         land(&z, child->at, 3 * i + 1);
-        CHECK_EQ(zero_maps(&z), before + out);
+        /* Where somebody has mmap_lock it is paged in instead. */
+        CHECK(zero_maps(&z) - before <= out);
         atomic_store(&child->go, 1);
         end_process(pid);
         CHECK_PATTERN(child->at, LEN, 3 * i + 1);

@@ -20,6 +20,8 @@ local C = {
     WIRE_SEND = 3,
     WIRE_ACK = 4,
     WIRE_F_PAYLOAD_CRC = 0x00000001,
+    WIRE_F_LAST = 0x00000002,
+    WIRE_F_ASK = 0x00000004,
     WIRE_F_ALL = 0x00000007,
     CTL_PROBE = 1,
     CTL_PROBE_ACK = 2,
@@ -115,10 +117,14 @@ local g = {
 local has_crc = ProtoField.bool("unetmm.flags.payload_crc",
                                 "Payload checksum present", 32, nil,
                                 C.WIRE_F_PAYLOAD_CRC)
+local is_last = ProtoField.bool("unetmm.flags.last", "Message ends here",
+                                32, nil, C.WIRE_F_LAST)
+local asks = ProtoField.bool("unetmm.flags.ask", "Acknowledgement wanted",
+                             32, nil, C.WIRE_F_ASK)
 local payload = ProtoField.bytes("unetmm.payload", "Payload")
 local padding = ProtoField.bytes("unetmm.padding", "Padding")
 
-unetmm.fields = { has_crc, payload, padding }
+unetmm.fields = { has_crc, is_last, asks, payload, padding }
 for _, list in ipairs({ f, g }) do
     for _, field in pairs(list) do table.insert(unetmm.fields, field) end
 end
@@ -266,7 +272,9 @@ function unetmm.dissector(tvb, pinfo, root)
         return
     end
     local items = add_all(tree, tvb, f, FRAME, ETHERNET)
-    items.flags:add_le(has_crc, at(tvb, FRAME.flags, ETHERNET))
+    for _, flag in ipairs({ has_crc, is_last, asks }) do
+        items.flags:add_le(flag, at(tvb, FRAME.flags, ETHERNET))
+    end
     local len = at(tvb, FRAME.len, ETHERNET):le_uint()
     local left = tvb:len() - (HEADER - ETHERNET)
     local data = len > 0 and len <= left and
