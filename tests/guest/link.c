@@ -532,7 +532,7 @@ bool peer_try(struct station *station, enum peer_op op, uint64_t *value,
     struct iovec iov = { &question, sizeof(question) };
     struct peer_message answer;
 
-    while (now_ns() < deadline) {
+    do {
         uint64_t patience = now_ns() + 500 * NS_PER_MS * run.slow;
 
         if (unetmm_sendv(station->ep, station->channel, &iov, 1, 0,
@@ -544,7 +544,7 @@ bool peer_try(struct station *station, enum peer_op op, uint64_t *value,
             *value = answer.value;
             return true;
         }
-    }
+    } while (now_ns() < deadline);
     return false;
 }
 

@@ -368,13 +368,14 @@ static void refused_among_good(void)
 /* ---- Races ----------------------------------------------------------------------------- */
 
 #define POOL    8
+#define MOST_ROUNDS 20000
 
 struct race {
     struct zero z;
     uint8_t *pool;
     bool remaps;                /* what is in the pool may be lost */
     atomic_bool stop;
-    unsigned long long steps;
+    atomic_ullong steps;
 };
 
 /* Swaps the pool out, forks, and if it may gives pages of it away. */
@@ -386,7 +387,7 @@ static void *disturb(void *argument)
     pid_t pid;
 
     chance_init(&chance, 6);
-    for (; !atomic_load(&race->stop); race->steps++) {
+    for (; !atomic_load(&race->stop); atomic_fetch_add(&race->steps, 1)) {
         at = race->pool + chance_below(&chance, POOL) * PAGE;
         switch (chance_below(&chance, race->remaps ? 4 : 2)) {
         case 0:
@@ -466,15 +467,17 @@ static void run_race(bool remaps)
     zero_open(&race.z);
     race.pool = pages(POOL);
     CHECK_EQ(pthread_create(&thread, NULL, disturb, &race), 0);
-    for (i = 0; i < rounds(200); i++) {
+    /* Who disturbs has to have had his turns, too. */
+    for (i = 0; i < rounds(200) ||
+         (i < MOST_ROUNDS && atomic_load(&race.steps) < 20); i++) {
         race_round(&race, race.pool + chance_below(&chance, POOL) * PAGE,
                    i + 1);
     }
     atomic_store(&race.stop, true);
     CHECK_EQ(pthread_join(thread, NULL), 0);
-    note("%u messages, %llu disturbances, %llu mapped anew", i, race.steps,
-         (unsigned long long)zero_maps(&race.z));
-    CHECK(race.steps > 0);
+    note("%u messages, %llu disturbances, %llu mapped anew", i,
+         atomic_load(&race.steps), (unsigned long long)zero_maps(&race.z));
+    CHECK(atomic_load(&race.steps) > 0);
     zero_close(&race.z);
 }
 
