@@ -236,6 +236,8 @@ def stage_style(_options):
          [os.path.join(SCRIPTS, "gen-spec-tables"), "--check"]),
         (one, "the tests and functions that the documents name exist",
          [os.path.join(SCRIPTS, "lib", "documents.py")], 60, None, True),
+        (one, "no C function has more than 60 lines",
+         [os.path.join(SCRIPTS, "lib", "lengths.py")], 60, None, True),
         (one, "docs/performance.md agrees with the TLB simulation",
          [os.path.join(SCRIPTS, "tlb-sim"), "--check"]),
         (shell_test, "upstream's tarball is taken if its SHA-256 is right",

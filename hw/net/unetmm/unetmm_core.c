@@ -13,17 +13,8 @@ static bool is_power_of_two(uint32_t v)
     return v && !(v & (v - 1));
 }
 
-const char *unetmm_params_check(const UnetmmParams *p)
+static const char *check_tlb(const UnetmmParams *p)
 {
-    if (!IN(p->endpoints, 2, UNETMM_MAX_ENDPOINTS)) {
-        return "endpoints must be 2..1024";
-    }
-    if (!IN(p->spaces, 2, UNETMM_MAX_SPACES)) {
-        return "spaces must be 2..1024";
-    }
-    if (!IN(p->channels, 1, UNETMM_MAX_CHANNELS)) {
-        return "channels must be 1..1024";
-    }
     if (!IN(p->tlb_sets, 1, 1u << 20) || !is_power_of_two(p->tlb_sets)) {
         return "tlb-sets must be a power of two, 1..1048576";
     }
@@ -39,6 +30,21 @@ const char *unetmm_params_check(const UnetmmParams *p)
     if (p->tlb_index > UNETMM_TLB_INDEX_XOR ||
         p->tlb_replace > UNETMM_TLB_REPLACE_RANDOM) {
         return "tlb-index and tlb-replace must be one of their names";
+    }
+    return NULL;
+}
+
+/* Says what is wrong, or NULL. */
+const char *unetmm_params_check(const UnetmmParams *p)
+{
+    if (!IN(p->endpoints, 2, UNETMM_MAX_ENDPOINTS)) {
+        return "endpoints must be 2..1024";
+    }
+    if (!IN(p->spaces, 2, UNETMM_MAX_SPACES)) {
+        return "spaces must be 2..1024";
+    }
+    if (!IN(p->channels, 1, UNETMM_MAX_CHANNELS)) {
+        return "channels must be 1..1024";
     }
     if (!IN(p->cache_entries, 64, 1u << 20) ||
         !is_power_of_two(p->cache_entries)) {
@@ -74,7 +80,7 @@ const char *unetmm_params_check(const UnetmmParams *p)
     if (p->mac[0] & 1) {
         return "mac must not be a group address";
     }
-    return NULL;
+    return check_tlb(p);
 }
 
 void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
