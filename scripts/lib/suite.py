@@ -358,7 +358,7 @@ def e2e(kernel):
         if options.long:
             command.append("--long")
         start = time.monotonic()
-        status, output = run(command, 3600 if options.long else 1800)
+        status, output = run(command, 14400 if options.long else 3600)
         yield from tap_results("", output, shown(command),
                                time.monotonic() - start, status)
     stage.__doc__ = f"Programs in guests with Linux {kernel}."

@@ -298,7 +298,8 @@ static int await_test(pid_t pid, unsigned seconds)
 
 static bool run_test(const struct test *test, unsigned number)
 {
-    unsigned limit = test->seconds ? test->seconds : DEFAULT_SECONDS;
+    unsigned limit = test->seconds > LEAST_SECONDS ? test->seconds :
+        LEAST_SECONDS;
     struct inventory before;
     uint64_t start;
     int status;
