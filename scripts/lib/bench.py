@@ -148,7 +148,7 @@ def part_local(options):
         "mac": MAC_A, "count": sized(options, 100, 2000, 5000),
         "again": sized(options, "1", "1 2", "1 2 3 4 5"),
         "endpoints": sized(options, "1,2", "1,256", "1,4,16,64,256")},
-        "--cpus", "2", "--device-opts", "endpoints=512,channels=256",
+        "--cpus", "2", "--trust-tsc", "--device-opts", "endpoints=512,channels=256",
         limit=900)
     rows = json_rows(text)
     for line in text.splitlines():
