@@ -12,7 +12,8 @@ import tempfile
 
 TOOLS = sys.argv[1]
 PEER = "52:54:00:00:00:01"
-COMMON = ["--timeout", "5", "--json", "--verify", "--buffers", "16"]
+# On a busy machine the other end may be long in coming.
+COMMON = ["--timeout", "60", "--json", "--verify", "--buffers", "16"]
 
 
 def tool(name):
