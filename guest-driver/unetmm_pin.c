@@ -262,7 +262,7 @@ static int unetmm_batch_fill(struct unetmm_aspace *space,
 }
 
 /*
- * Registered memory stays what it is: a private page that the process may
+ * Memory that is pinned for long stays what it is: a private page that the process may
  * write is copied (or made) before it is pinned, or the first write would put
  * another in its place.
  */
@@ -270,7 +270,8 @@ static bool unetmm_pin_copies(struct unetmm_aspace *space, u64 vaddr)
 {
 	struct vm_area_struct *vma;
 
-	if (space->source != UNETMM_SOURCE_PINNED)
+	if (space->source != UNETMM_SOURCE_PINNED &&
+	    space->source != UNETMM_SOURCE_UTLB)
 		return false;
 	vma = vma_lookup(space->mm, vaddr);
 	return vma && (vma->vm_flags & (VM_SHARED | VM_WRITE)) == VM_WRITE;
