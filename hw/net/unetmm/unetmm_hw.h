@@ -172,7 +172,7 @@ typedef uint8_t unetmm_u8;
  * One 64-bit format for FAULT_REPLY lists and for the tables in host memory
  * (sources pinned, ktlb and utlb; later shadow and odp).  A table is a radix
  * tree: the root and each further table are one 4096-byte page of 512 entries,
- * `levels` deep (1..6); a directory entry has VALID and the address of the next.
+ * `levels` deep (1..6); a directory entry has VALID and the next one's address.
  * Level 0 is indexed by address bits 12..20.  The sixth level uses 7 bits only.
  */
 #define UNETMM_PTE_VALID        0x0000000000000001ull
