@@ -315,11 +315,11 @@ struct unetmm_post {
  * @flags: PIN: UNETMM_REGION_WRITE if messages may land there; UNPIN: zero
  * @addr: first byte, page aligned
  * @npages: pages, at least 1
- * @done: out: PIN: pages from @addr on that are pinned now; UNPIN: pages of the
- *        range that were
+ * @done: out: PIN: pages, from the first on, that are pinned now; UNPIN: pages of
+ *        the range that were
  * @rsvd: zero
  *
- * PIN pins from @addr on as far as it gets, at most 512 pages in one call, and
+ * PIN pins from addr on as far as it gets, at most 512 pages in one call, and
  * succeeds if it got the first one.  What is pinned already is not pinned again,
  * but counts; a right that is missing is added.  UNPIN does not mind pages that
  * are not pinned; when it returns, the card uses none of the range and what it
