@@ -4,6 +4,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -169,12 +170,17 @@ static void on_signal(int number)
     (void)number;
 }
 
+static atomic_bool interrupted;
+
+/* Again and again: the first may come before the other waits. */
 static void *interrupt(void *thread)
 {
     struct timespec pause = { .tv_nsec = 20 * MS };
 
-    nanosleep(&pause, NULL);
-    pthread_kill(*(pthread_t *)thread, SIGUSR1);
+    while (!atomic_load(&interrupted)) {
+        nanosleep(&pause, NULL);
+        pthread_kill(*(pthread_t *)thread, SIGUSR1);
+    }
     return NULL;
 }
 
@@ -187,10 +193,12 @@ static void signal_ends_the_wait(void **state)
     (void)state;
     sigaction(SIGUSR1, &action, NULL);
     fake.private->spin_ns = 0;
+    atomic_store(&interrupted, false);
     errno = 12345;
     assert_int_equal(pthread_create(&thread, NULL, interrupt, &self), 0);
     assert_int_equal(unetmm_wait(fake.ep, &c, 1, -1), -EINTR);
     assert_int_equal(errno, 12345);
+    atomic_store(&interrupted, true);
     pthread_join(thread, NULL);
 }
 
