@@ -142,7 +142,8 @@ static int unetmm_utlb_wanted(struct unetmm_aspace *space, unsigned long vpn,
 
 /*
  * Pins a prefix of pages that are not pinned.  Resident memory, the usual case,
- * is not looked at twice.
+ * is not looked at twice.  Any invalidation in between spoils a try, also one of
+ * other pages; the fewer pages the shorter it takes.
  */
 static int unetmm_utlb_pin_some(struct unetmm_file *file,
 				struct unetmm_batch *batch, u64 vaddr,
@@ -151,6 +152,7 @@ static int unetmm_utlb_pin_some(struct unetmm_file *file,
 	int tries, ret, err;
 
 	for (tries = 0; tries < UNETMM_PIN_TRIES; tries++) {
+		npages = tries ? DIV_ROUND_UP(npages, 4) : npages;
 		ret = unetmm_region_try(file, batch, vaddr, npages, write);
 		if (ret != -EAGAIN)
 			return ret;
