@@ -161,6 +161,9 @@ struct unetmm_cmdq {
 	u32 waiting;		/* who wants EVENT_CMD to interrupt */
 };
 
+/* To pin, before it is said that memory changes too fast. */
+#define UNETMM_PIN_TRIES		16
+
 #define UNETMM_FETCH		16	/* fault records taken at once */
 
 /* Pages on their way from the process to the card. */
@@ -294,10 +297,11 @@ struct unetmm_aspace {
 	wait_queue_head_t idle;		/* ndeferred became 0 */
 	struct mutex zero_lock;		/* giving up contents; ends of endpoints */
 
-	/* sources pinned and ktlb */
+	/* sources with a table */
 	struct mutex region_lock;	/* regions, posts, growth of the table */
 	struct list_head regions;
 	struct unetmm_table *table;	/* entries change under `lock` */
+	struct unetmm_utlb_log *utlb_log; /* changes under `lock` */
 };
 
 /* Queue memory; what backs it changes once, under dev->map_lock. */
@@ -542,6 +546,7 @@ void unetmm_block_put(struct unetmm_block *block);
 void unetmm_blocks_bury(struct unetmm_dev *dev);
 int unetmm_mmap(struct file *filp, struct vm_area_struct *vma);
 u64 unetmm_map_offset(u32 ep, bool doorbell);
+u64 unetmm_map_utlb_log(void);
 void unetmm_doorbell_zap(struct unetmm_file *file, u32 ep);
 
 /* unetmm_ep.c */
@@ -563,8 +568,8 @@ void unetmm_undo_endpoint(struct unetmm_file *file, const void *arg);
 struct unetmm_aspace *unetmm_space_lookup(struct unetmm_dev *dev, u32 id);
 void unetmm_space_put(struct unetmm_aspace *space);
 void unetmm_space_close(struct unetmm_aspace *space);
-void unetmm_space_drop(struct unetmm_aspace *space, unsigned long start,
-		       unsigned long last);
+unsigned long unetmm_space_drop(struct unetmm_aspace *space,
+				unsigned long start, unsigned long last);
 unsigned long unetmm_space_seq(struct unetmm_aspace *space);
 bool unetmm_space_raced(struct unetmm_aspace *space, unsigned long seq,
 			unsigned long start, unsigned long last);
@@ -604,6 +609,9 @@ void unetmm_deferred_orphan(struct unetmm_aspace *space);
 /* unetmm_region.c */
 int unetmm_op_register(struct unetmm_file *file, void *arg);
 int unetmm_op_deregister(struct unetmm_file *file, void *arg);
+int unetmm_region_try(struct unetmm_file *file, struct unetmm_batch *batch,
+		      u64 vaddr, u32 npages, bool write);
+int unetmm_region_grow(struct unetmm_file *file, u64 start, u64 last);
 void unetmm_regions_free(struct unetmm_aspace *space);
 
 /* unetmm_table.c */
@@ -613,6 +621,19 @@ dma_addr_t unetmm_table_root(const struct unetmm_table *table);
 int unetmm_table_grow(struct unetmm_aspace *space, u64 start, u64 last);
 void unetmm_table_set(struct unetmm_table *table, unsigned long vpn, u64 pte);
 u64 unetmm_pte(const struct unetmm_pin *pin);
+
+/* unetmm_utlb.c */
+extern unsigned int unetmm_utlb_quota_pages;
+int unetmm_utlb_init(struct unetmm_aspace *space);
+void unetmm_utlb_free(struct unetmm_aspace *space);
+void unetmm_utlb_answer(const struct unetmm_aspace *space,
+			struct unetmm_space *a);
+void unetmm_utlb_lost(struct unetmm_aspace *space, unsigned long start,
+		      unsigned long last, unsigned long npages);
+int unetmm_utlb_mmap(const struct unetmm_aspace *space,
+		     struct vm_area_struct *vma);
+int unetmm_op_utlb_pin(struct unetmm_file *file, void *arg);
+int unetmm_op_utlb_unpin(struct unetmm_file *file, void *arg);
 
 /* unetmm_klist.c */
 bool unetmm_klist_user(struct unetmm_aspace *space, struct unetmm_miss *miss);

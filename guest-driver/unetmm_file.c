@@ -151,7 +151,8 @@ static int unetmm_op_info(struct unetmm_file *file, void *arg)
 	/* Source direct is the driver's own. */
 	a->sources = hw->sources & (BIT(UNETMM_SOURCE_PINNED) |
 				    BIT(UNETMM_SOURCE_TLB) |
-				    BIT(UNETMM_SOURCE_KTLB));
+				    BIT(UNETMM_SOURCE_KTLB) |
+				    BIT(UNETMM_SOURCE_UTLB));
 	a->policies = hw->policies;
 	a->endpoints = hw->endpoints;
 	a->channels = hw->channels;
@@ -178,6 +179,7 @@ union unetmm_arg {
 	struct unetmm_region region;
 	struct unetmm_counters counters;
 	struct unetmm_post post;
+	struct unetmm_utlb utlb;
 };
 
 #define UNETMM_OP_ANYONE	BIT(0)	/* not only the owner's mm */
@@ -210,7 +212,7 @@ static const struct unetmm_op unetmm_ops[] = {
 	IOCTL_OP(UNETMM_IOC_INFO, unetmm_op_info, struct unetmm_info,
 		 pin_limit_pages, UNETMM_OP_ANYONE),
 	IOCTL_OP(UNETMM_IOC_SPACE, unetmm_op_space, struct unetmm_space,
-		 id, 0),
+		 log_map, 0),
 	IOCTL_OP(UNETMM_IOC_ENDPOINT, unetmm_op_endpoint,
 		 struct unetmm_endpoint, doorbell_map, 0,
 		 .undo = unetmm_undo_endpoint),
@@ -237,6 +239,10 @@ static const struct unetmm_op unetmm_ops[] = {
 		 UNETMM_OP_ANYONE | UNETMM_OP_UNLOCKED),
 	IOCTL_OP(UNETMM_IOC_POST, unetmm_op_post, struct unetmm_post,
 		 rsvd, UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_UTLB_PIN, unetmm_op_utlb_pin, struct unetmm_utlb,
+		 rsvd, UNETMM_OP_UNLOCKED),
+	IOCTL_OP(UNETMM_IOC_UTLB_UNPIN, unetmm_op_utlb_unpin,
+		 struct unetmm_utlb, rsvd, UNETMM_OP_UNLOCKED),
 };
 
 static int unetmm_execute(struct unetmm_file *file, const struct unetmm_op *op,

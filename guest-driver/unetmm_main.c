@@ -29,6 +29,10 @@ module_param_named(pin_limit_pages, unetmm_pin_limit_pages, ulong, 0644);
 MODULE_PARM_DESC(pin_limit_pages,
 		 "most pages that one card's users may have pinned");
 
+module_param_named(utlb_quota_pages, unetmm_utlb_quota_pages, uint, 0644);
+MODULE_PARM_DESC(utlb_quota_pages,
+		 "most pages that one address space of source utlb may have pinned");
+
 struct workqueue_struct *unetmm_wq;
 static DEFINE_IDA(unetmm_numbers);
 

@@ -2,8 +2,8 @@
 /*
  * unetmm: what a process maps: queue memory and doorbell pages.
  *
- * An offset is (endpoint << 32) | (doorbell ? 1 << 31 : 0); a mapping covers
- * the whole object.  Both kinds outlive what they map without harm: behind a
+ * An offset is (endpoint << 32) | (doorbell ? 1 << 31 : 0), or 1 << 30 for the
+ * log of source utlb (unetmm_utlb.c); a mapping covers the whole object.  Both kinds outlive what they map without harm: behind a
  * doorbell that is closed or whose card is gone lies a page that nobody reads,
  * behind queues whose card is gone a copy of their last state.  So hot-unplug
  * costs a process no signal; it learns of it from its next call.
@@ -21,10 +21,17 @@
 
 #define UNETMM_MAP_DOORBELL	BIT_ULL(31)
 #define UNETMM_MAP_PAGES	(UNETMM_MAP_DOORBELL >> PAGE_SHIFT)
+/* The driver's own endpoint is never mapped. */
+#define UNETMM_MAP_UTLB_LOG	BIT_ULL(30)
 
 u64 unetmm_map_offset(u32 ep, bool doorbell)
 {
 	return (u64)ep << 32 | (doorbell ? UNETMM_MAP_DOORBELL : 0);
+}
+
+u64 unetmm_map_utlb_log(void)
+{
+	return UNETMM_MAP_UTLB_LOG;
 }
 
 struct unetmm_block *unetmm_block_alloc(struct unetmm_dev *dev,
@@ -251,6 +258,8 @@ int unetmm_mmap(struct file *filp, struct vm_area_struct *vma)
 		return -EINVAL;
 	if (space->mm != current->mm)
 		return -EPERM;
+	if (vma->vm_pgoff == UNETMM_MAP_UTLB_LOG >> PAGE_SHIFT)
+		return unetmm_utlb_mmap(space, vma);
 	if (!(vma->vm_flags & VM_SHARED) || (page && !doorbell) ||
 	    vma->vm_flags & VM_EXEC || vma->vm_pgoff >> (48 - PAGE_SHIFT))
 		return -EINVAL;

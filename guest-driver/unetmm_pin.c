@@ -263,14 +263,15 @@ static int unetmm_batch_fill(struct unetmm_aspace *space,
 }
 
 /*
- * Registered memory stays what it is: a private page that the process may
+ * Memory that is pinned for long stays what it is: a private page that the process may
  * write is copied (or made) before it is pinned, or the first write would put
  * another in its place.
  */
 static bool unetmm_pin_copies(const struct unetmm_aspace *space,
 			      const struct vm_area_struct *vma)
 {
-	return space->source == UNETMM_SOURCE_PINNED &&
+	return (space->source == UNETMM_SOURCE_PINNED ||
+		space->source == UNETMM_SOURCE_UTLB) &&
 	       (vma->vm_flags & (VM_SHARED | VM_WRITE)) == VM_WRITE;
 }
 

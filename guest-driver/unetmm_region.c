@@ -12,8 +12,6 @@
 
 #include "unetmm_drv.h"
 
-#define UNETMM_TRIES	16
-
 struct unetmm_registration {
 	struct list_head node;		/* space->regions; region_lock */
 	u64 addr;			/* as the process gave it */
@@ -46,6 +44,26 @@ static bool unetmm_region_overlaps(struct unetmm_aspace *space,
 	return false;
 }
 
+/*
+ * Pins that the batch replaces go when the card has the new entries: there is no
+ * moment in which it finds none.
+ */
+static void unetmm_region_displace(struct unetmm_aspace *space, u64 start,
+				   u64 last)
+{
+	struct unetmm_pin *pin = unetmm_pin_first(space, start >> PAGE_SHIFT);
+
+	lockdep_assert_held(&space->lock);
+	if (!pin || pin->vpn > last >> PAGE_SHIFT)
+		return;
+	unetmm_invalidate(space->dev, space->id, start, last);
+	while (pin && pin->vpn <= last >> PAGE_SHIFT) {
+		unetmm_pin_drop(space, pin);
+		pin = unetmm_pin_first(space, start >> PAGE_SHIFT);
+	}
+	queue_work(unetmm_wq, &space->drop_work);
+}
+
 /* Enters the batch into tree and table, if nothing was invalidated. */
 static int unetmm_region_insert(struct unetmm_aspace *space,
 				struct unetmm_batch *batch, unsigned long seq)
@@ -59,23 +77,24 @@ static int unetmm_region_insert(struct unetmm_aspace *space,
 		ret = -ENODEV;
 	else if (unetmm_space_raced(space, seq, batch->vaddr, last))
 		ret = -EAGAIN;
-	for (i = 0; !ret && i < batch->count; i++) {
-		struct unetmm_pin *pin = batch->pins[i];
-
-		unetmm_pin_add(space, pin);
-		unetmm_table_set(space->table, pin->vpn, unetmm_pte(pin));
-	}
+	for (i = 0; !ret && i < batch->count; i++)
+		unetmm_table_set(space->table, batch->pins[i]->vpn,
+				 unetmm_pte(batch->pins[i]));
+	if (!ret)
+		unetmm_region_displace(space, batch->vaddr, last);
+	for (i = 0; !ret && i < batch->count; i++)
+		unetmm_pin_add(space, batch->pins[i]);
 	spin_unlock(&space->lock);
 	return ret;
 }
 
 /*
- * Pins a prefix of the range.  Holds rwsem, so that no pin appears behind
+ * Pins a prefix of the range: how many pages, or -EAGAIN: page in and try again,
+ * or what unetmm_pin_batch() said.  Holds rwsem, so that no pin appears behind
  * unetmm_stop(); hence pages are not faulted in here.
  */
-static int unetmm_region_try(struct unetmm_file *file,
-			     struct unetmm_batch *batch, u64 vaddr, u32 npages,
-			     bool write)
+int unetmm_region_try(struct unetmm_file *file, struct unetmm_batch *batch,
+		      u64 vaddr, u32 npages, bool write)
 {
 	struct unetmm_aspace *space = file->space;
 	unsigned long seq;
@@ -119,7 +138,7 @@ static int unetmm_region_pin(struct unetmm_file *file,
 		ret = unetmm_region_try(file, batch, vaddr, npages, reg->write);
 		if (ret == -EAGAIN && err)
 			return err;
-		if (ret == -EAGAIN && ++tries < UNETMM_TRIES)
+		if (ret == -EAGAIN && ++tries < UNETMM_PIN_TRIES)
 			continue;
 		if (ret < 0)
 			return ret;
@@ -141,14 +160,13 @@ static void unetmm_region_drop(struct unetmm_file *file,
 	up_read(&file->dev->rwsem);
 }
 
-static int unetmm_region_grow(struct unetmm_file *file,
-			      const struct unetmm_registration *reg)
+int unetmm_region_grow(struct unetmm_file *file, u64 start, u64 last)
 {
 	int ret = -ENODEV;
 
 	down_read(&file->dev->rwsem);
 	if (!file->dead)
-		ret = unetmm_table_grow(file->space, reg->start, reg->last);
+		ret = unetmm_table_grow(file->space, start, last);
 	up_read(&file->dev->rwsem);
 	return ret;
 }
@@ -165,7 +183,7 @@ static int unetmm_region_add(struct unetmm_file *file,
 	batch = kvmalloc(sizeof(*batch), GFP_KERNEL_ACCOUNT);
 	if (!batch)
 		return -ENOMEM;
-	ret = unetmm_region_grow(file, reg);
+	ret = unetmm_region_grow(file, reg->start, reg->last);
 	if (!ret) {
 		ret = unetmm_region_pin(file, batch, reg);
 		if (ret)

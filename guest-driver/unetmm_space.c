@@ -20,6 +20,7 @@ static void unetmm_space_free(struct kref *ref)
 						  ref);
 
 	unetmm_regions_free(space);
+	unetmm_utlb_free(space);
 	kvfree(space->ktlb.slots);
 	mmdrop(space->mm);
 	put_pid(space->owner);
@@ -92,15 +93,16 @@ static void unetmm_inv_end(struct unetmm_aspace *space)
 
 /*
  * Visits the pins of [vpn, last_vpn] in portions: taking the table entry away,
- * or the pin.  Returns whether there was any.  Nothing is added meanwhile,
- * since inv_count is up.
+ * or the pin.  Returns how many there were.  Nothing is added meanwhile, since
+ * inv_count is up.
  */
-static bool unetmm_visit(struct unetmm_aspace *space, unsigned long vpn,
-			 unsigned long last_vpn, bool take,
-			 struct unetmm_kspan *span)
+static unsigned long unetmm_visit(struct unetmm_aspace *space,
+				  unsigned long vpn,
+				  unsigned long last_vpn, bool take,
+				  struct unetmm_kspan *span)
 {
+	unsigned long visited = 0;
 	struct unetmm_pin *pin;
-	bool any = false;
 	int i;
 
 	do {
@@ -109,9 +111,9 @@ static bool unetmm_visit(struct unetmm_aspace *space, unsigned long vpn,
 			pin = unetmm_pin_first(space, vpn);
 			if (!pin || pin->vpn > last_vpn) {
 				spin_unlock(&space->lock);
-				return any;
+				return visited;
 			}
-			any = true;
+			visited++;
 			if (take)
 				unetmm_pin_drop(space, pin);
 			else if (space->source == UNETMM_SOURCE_KTLB)
@@ -126,33 +128,42 @@ static bool unetmm_visit(struct unetmm_aspace *space, unsigned long vpn,
 		}
 		spin_unlock(&space->lock);
 	} while (i == UNETMM_CHUNK);
-	return any;
+	return visited;
 }
 
-/* Between inv_begin and inv_end.  Neither sleeps nor allocates. */
-static void unetmm_inv_drop(struct unetmm_aspace *space, unsigned long start,
-			    unsigned long last)
+/*
+ * Between inv_begin and inv_end.  Neither sleeps nor allocates.  Returns how
+ * many pages have gone.
+ */
+static unsigned long unetmm_inv_drop(struct unetmm_aspace *space,
+				     unsigned long start, unsigned long last)
 {
 	unsigned long vpn = start >> PAGE_SHIFT, last_vpn = last >> PAGE_SHIFT;
 	struct unetmm_kspan span = UNETMM_KSPAN_NONE;
+	unsigned long dropped;
 
 	if (!unetmm_visit(space, vpn, last_vpn, false, &span))
-		return;
+		return 0;
 	if (space->source == UNETMM_SOURCE_KTLB)
 		unetmm_klist_invalidate(space, &span);
 	else
 		unetmm_invalidate(space->dev, space->id, start, last);
-	if (unetmm_visit(space, vpn, last_vpn, true, &span))
+	dropped = unetmm_visit(space, vpn, last_vpn, true, &span);
+	if (dropped)
 		queue_work(unetmm_wq, &space->drop_work);
+	return dropped;
 }
 
 /* Drops what the card may reach in [start, last], for reasons of our own. */
-void unetmm_space_drop(struct unetmm_aspace *space, unsigned long start,
-		       unsigned long last)
+unsigned long unetmm_space_drop(struct unetmm_aspace *space,
+				unsigned long start, unsigned long last)
 {
+	unsigned long dropped;
+
 	unetmm_inv_begin(space, start, last);
-	unetmm_inv_drop(space, start, last);
+	dropped = unetmm_inv_drop(space, start, last);
 	unetmm_inv_end(space);
+	return dropped;
 }
 
 static int unetmm_range_start(struct mmu_notifier *mn,
@@ -160,11 +171,14 @@ static int unetmm_range_start(struct mmu_notifier *mn,
 {
 	struct unetmm_aspace *space = container_of(mn, struct unetmm_aspace,
 						  notifier);
+	unsigned long dropped = 0;
 
 	unetmm_inv_begin(space, range->start, range->end - 1);
 	/* What the papers did: the card keeps what the process gave away. */
 	if (!READ_ONCE(unetmm_hole))
-		unetmm_inv_drop(space, range->start, range->end - 1);
+		dropped = unetmm_inv_drop(space, range->start, range->end - 1);
+	if (dropped && space->utlb_log)
+		unetmm_utlb_lost(space, range->start, range->end - 1, dropped);
 	return 0;
 }
 
@@ -302,11 +316,12 @@ static int unetmm_space_create(struct unetmm_aspace *space)
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto free_table;
 	}
-	if (space->source == UNETMM_SOURCE_KTLB) {
+	if (space->source == UNETMM_SOURCE_KTLB)
 		ret = unetmm_space_ktlb(space);
-		if (ret)
-			goto erase_id;
-	}
+	else if (space->source == UNETMM_SOURCE_UTLB)
+		ret = unetmm_utlb_init(space);
+	if (ret)
+		goto erase_id;
 	ret = unetmm_space_command(dev, space->id, space->source, levels, root);
 	if (ret)
 		goto erase_id;
@@ -351,8 +366,7 @@ int unetmm_op_space(struct unetmm_file *file, void *arg)
 
 	if (a->flags)
 		return -EOPNOTSUPP;
-	if (a->source != UNETMM_SOURCE_PINNED &&
-	    a->source != UNETMM_SOURCE_TLB && a->source != UNETMM_SOURCE_KTLB)
+	if (a->source < UNETMM_SOURCE_PINNED || a->source > UNETMM_SOURCE_UTLB)
 		return -EINVAL;
 	if (!(dev->hw.sources & BIT(a->source)))
 		return -EOPNOTSUPP;
@@ -370,6 +384,7 @@ int unetmm_op_space(struct unetmm_file *file, void *arg)
 		goto unlock;
 	}
 	a->id = space->id;
+	unetmm_utlb_answer(space, a);
 	/* Pairs with those who compare its mm without file->lock. */
 	smp_store_release(&file->space, space);
 unlock:

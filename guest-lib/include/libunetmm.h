@@ -32,7 +32,8 @@
  *
  * unetmm_send(), unetmm_sendv(), unetmm_post(), unetmm_ring() and unetmm_poll()
  * are inline and make no system call, but for source ktlb: there the system call
- * UNETMM_IOC_POST takes the place of the doorbell.
+ * UNETMM_IOC_POST takes the place of the doorbell; and for source utlb, where
+ * pages are used that are not pinned.
  */
 #ifndef LIBUNETMM_H
 #define LIBUNETMM_H
@@ -71,7 +72,9 @@ struct unetmm_ep;
  * Opens the card at `path` (NULL: UNETMM_DEFAULT_DEVICE).  `source` says where
  * the card gets its translations from: UNETMM_SOURCE_TLB (any memory, at any
  * time), UNETMM_SOURCE_KTLB (the same, but posted by system call and translated
- * by the driver), UNETMM_SOURCE_PINNED (registered memory only) or UNETMM_OBSERVE.
+ * by the driver), UNETMM_SOURCE_PINNED (registered memory only),
+ * UNETMM_SOURCE_UTLB (what the library has pinned ahead, see
+ * unetmm_utlb_configure()) or UNETMM_OBSERVE.
  */
 int unetmm_open(const char *path, unsigned source, struct unetmm_ctx **ctx);
 
@@ -188,6 +191,84 @@ int unetmm_register(struct unetmm_ctx *ctx, void *addr, size_t length,
 /* Takes the addr and length of one unetmm_register(). */
 int unetmm_deregister(struct unetmm_ctx *ctx, void *addr, size_t length);
 
+/* ---- Memory (source utlb) ---------------------------------------------- */
+
+/*
+ * With UNETMM_SOURCE_UTLB the library has pages pinned before it names them to
+ * the card, keeps them pinned for the next time, and unpins others when there
+ * are too many.  The calls for messages are the same as with the other sources,
+ * and make no system call while they name pages that are pinned.  Pages that
+ * messages on their way and posted buffers use stay pinned.
+ */
+
+#define UNETMM_UTLB_NONE        0xffffffffu
+
+/* Not 0: the page is the caller's to unpin.  0: it is in use; another one. */
+typedef int (*unetmm_utlb_take)(void *arg, uint32_t page);
+
+/*
+ * Which page goes first.  Pinned pages have numbers below the quota, each its
+ * own; a number is used again when its page has been unpinned.  No two functions
+ * are called at the same time for one context, and none of them may call the
+ * library, or fail.
+ */
+struct unetmm_utlb_policy {
+    uint32_t size;              /* sizeof(struct unetmm_utlb_policy) */
+    const char *name;
+    /* What the policy remembers of up to `quota` pages; NULL: no memory. */
+    void *(*create)(uint32_t quota);
+    void (*destroy)(void *state);
+    /* From now on the page is pinned, or not any more. */
+    void (*pinned)(void *state, uint32_t page);
+    void (*unpinned)(void *state, uint32_t page);
+    /*
+     * It was used, not for the first time; may be NULL.  A page that is used
+     * over and over may be told once; and while another thread is in one of
+     * these functions, not at all.
+     */
+    void (*used)(void *state, uint32_t page);
+    /*
+     * Offers pages to take(arg, page), the first to go first, until one is
+     * taken, and returns that; UNETMM_UTLB_NONE: none was.  It counts as pinned
+     * until unpinned() says otherwise.
+     */
+    uint32_t (*choose)(void *state, unetmm_utlb_take take, void *arg);
+};
+
+/* "lru", "mru", "fifo" or "random"; NULL: there is none of that name. */
+const struct unetmm_utlb_policy *unetmm_utlb_policy(const char *name);
+
+struct unetmm_utlb_config {
+    uint32_t size;              /* sizeof(struct unetmm_utlb_config) */
+    uint32_t quota_pages;       /* most pages pinned; 0: 8192 */
+    uint32_t prepin;            /* pages pinned together, 1..512; 0: 16 */
+    const struct unetmm_utlb_policy *policy;    /* NULL: lru */
+};
+
+/*
+ * How a context of source utlb, which has no endpoint yet, pins and unpins.  The
+ * driver's quota (utlb_quota_pages) bounds ours.  -EBUSY: it has endpoints.
+ * -EINVAL: another source, or a value.  -EDQUOT: the driver's quota is 0.
+ */
+int unetmm_utlb_configure(struct unetmm_ctx *ctx,
+                          const struct unetmm_utlb_config *config);
+
+struct unetmm_utlb_stats {
+    uint32_t size;              /* sizeof(struct unetmm_utlb_stats) */
+    uint32_t quota_pages;
+    uint32_t pinned_now;
+    uint32_t rsvd;
+    uint64_t pin_calls;         /* system calls */
+    uint64_t unpin_calls;
+    uint64_t pinned_pages;      /* since the context was opened */
+    uint64_t evicted;           /* of these: unpinned for others */
+    uint64_t lost;              /* ...: unpinned because memory changed */
+    uint64_t repeated;          /* descriptors that had to be posted again */
+};
+
+/* The caller sets stats->size first.  -EINVAL: another source. */
+int unetmm_utlb_stats(struct unetmm_ctx *ctx, struct unetmm_utlb_stats *stats);
+
 /* ---- Counters ---------------------------------------------------------- */
 
 /*
@@ -275,7 +356,23 @@ struct unetmm_ep {
     const uint32_t *channel_mtu; /* by channel; 0: not open */
     uint32_t trap;              /* source ktlb: a call instead of a doorbell */
     uint32_t may_zero;          /* UNETMM_ZERO means something */
+    void *utlb;                 /* source utlb: what its descriptors use */
 };
+
+/*
+ * Source utlb, private.  Before something is queued: its pages are pinned, and
+ * the cookie becomes the library's.  0, or -errno: it must not be queued.
+ */
+int unetmm_utlb_send_(struct unetmm_ep *ep, unsigned channel,
+                      const struct iovec *iov, unsigned n, uint64_t *cookie,
+                      unsigned *flags);
+int unetmm_utlb_post_(struct unetmm_ep *ep, void *buf, size_t len,
+                      uint64_t *cookie);
+struct unetmm_completion;
+/* A completion is taken.  0: nobody is to see it. */
+int unetmm_utlb_taken_(struct unetmm_ep *ep, struct unetmm_completion *c);
+/* Messages that have still to be queued again. */
+int unetmm_utlb_pending_(struct unetmm_ep *ep);
 
 /* 0 if the channel is not open.  Another thread may open or close it. */
 static inline uint32_t unetmm_mtu_(const struct unetmm_ep *ep,
@@ -341,6 +438,9 @@ static inline int unetmm_full_(struct unetmm_ep *ep)
     }
     if (ep->unrung) {
         unetmm_ring(ep);
+    }
+    if (ep->utlb) {
+        unetmm_utlb_pending_(ep);
     }
     return -EAGAIN;
 }
@@ -518,6 +618,14 @@ static inline int unetmm_sendv(struct unetmm_ep *ep, unsigned channel,
     if (!unetmm_sq_has_room_(ep, slots)) {
         return unetmm_full_(ep);
     }
+    if (ep->utlb) {
+        int ret = unetmm_utlb_send_(ep, channel, iov, len <= limit ? 0 : n,
+                                    &cookie, &flags);
+
+        if (ret) {
+            return ret == -EAGAIN ? unetmm_full_(ep) : ret;
+        }
+    }
     unetmm_put_sqe_(ep, ep->sq_prod, channel, cookie, flags);
     sqe = (struct unetmm_sqe *)(void *)unetmm_slot_(ep, ep->sq_prod);
     if (len <= limit) {
@@ -557,10 +665,38 @@ static inline int unetmm_send_pending(struct unetmm_ep *ep)
     }
     ep->sq_cons = unetmm_read_word(&ep->index->card.sq_cons);
     unetmm_from_card_barrier();
+    if (ep->utlb) {
+        int again = unetmm_utlb_pending_(ep);
+
+        return (int)(ep->sq_prod - ep->sq_cons) + again;
+    }
     return (int)(ep->sq_prod - ep->sq_cons);
 }
 
 /* ---- Fast path: free buffers ------------------------------------------- */
+
+static inline int unetmm_fq_has_room_(struct unetmm_ep *ep)
+{
+    if (ep->fq_prod - ep->fq_cons > ep->fq_mask) {
+        ep->fq_cons = unetmm_read_word(&ep->index->card.fq_cons);
+        unetmm_from_card_barrier();
+    }
+    return ep->fq_prod - ep->fq_cons <= ep->fq_mask;
+}
+
+static inline void unetmm_put_fqe_(struct unetmm_ep *ep, void *buf, size_t len,
+                                   uint64_t cookie, unsigned flags)
+{
+    struct unetmm_fqe *fqe = &ep->fq[ep->fq_prod & ep->fq_mask];
+
+    fqe->addr = unetmm_swap64((uintptr_t)buf);
+    fqe->len = unetmm_swap32((uint32_t)len);
+    fqe->flags = unetmm_swap32(flags & UNETMM_ZERO ? UNETMM_FQE_F_ZERO : 0);
+    fqe->cookie = unetmm_swap64(cookie);
+    fqe->rsvd = 0;
+    ep->fq_prod++;
+    unetmm_write_index(&ep->index->user.fq_prod, ep->fq_prod);
+}
 
 /* The driver may refuse the last buffer, and then has not taken it. */
 static inline int unetmm_post_checked_(struct unetmm_ep *ep)
@@ -590,13 +726,13 @@ static inline int unetmm_post_checked_(struct unetmm_ep *ep)
  *
  * -EAGAIN: the queue is full.  -EMSGSIZE: the card's TLB can never hold so
  * many pages at once.  -EINVAL: length 0, unknown flag; UNETMM_ZERO and not a
- * whole page, source pinned, or (source ktlb) memory that may not be used so.
+ * whole page, source pinned or utlb, or (source ktlb) memory that may not be
+ * used so.
  */
 static inline int unetmm_post(struct unetmm_ep *ep, void *buf, size_t len,
                               uint64_t cookie, unsigned flags)
 {
     uintptr_t in_page = (uintptr_t)buf & (UNETMM_PAGE_BYTES - 1);
-    struct unetmm_fqe *fqe;
 
     if (!ep->alive) {
         return -EOWNERDEAD;
@@ -611,21 +747,17 @@ static inline int unetmm_post(struct unetmm_ep *ep, void *buf, size_t len,
         ep->max_buffer_pages) {
         return -EMSGSIZE;
     }
-    if (ep->fq_prod - ep->fq_cons > ep->fq_mask) {
-        ep->fq_cons = unetmm_read_word(&ep->index->card.fq_cons);
-        unetmm_from_card_barrier();
-        if (ep->fq_prod - ep->fq_cons > ep->fq_mask) {
-            return unetmm_full_(ep);
+    if (!unetmm_fq_has_room_(ep)) {
+        return unetmm_full_(ep);
+    }
+    if (ep->utlb) {
+        int ret = unetmm_utlb_post_(ep, buf, len, &cookie);
+
+        if (ret) {
+            return ret == -EAGAIN ? unetmm_full_(ep) : ret;
         }
     }
-    fqe = &ep->fq[ep->fq_prod & ep->fq_mask];
-    fqe->addr = unetmm_swap64((uintptr_t)buf);
-    fqe->len = unetmm_swap32((uint32_t)len);
-    fqe->flags = unetmm_swap32(flags & UNETMM_ZERO ? UNETMM_FQE_F_ZERO : 0);
-    fqe->cookie = unetmm_swap64(cookie);
-    fqe->rsvd = 0;
-    ep->fq_prod++;
-    unetmm_write_index(&ep->index->user.fq_prod, ep->fq_prod);
+    unetmm_put_fqe_(ep, buf, len, cookie, flags);
     if (flags & UNETMM_ZERO && ep->trap) {
         return unetmm_post_checked_(ep);
     }
@@ -685,7 +817,7 @@ static inline int unetmm_poll(struct unetmm_ep *ep,
     if (!ep->alive) {
         return -EOWNERDEAD;
     }
-    for (taken = 0; taken < n; taken++, index++) {
+    for (taken = 0; taken < n; index++) {
         int there;
         uint32_t flags = unetmm_next_flags_(ep, index, &there);
 
@@ -694,8 +826,11 @@ static inline int unetmm_poll(struct unetmm_ep *ep,
         }
         unetmm_from_card_barrier();
         unetmm_take_(&ep->cq[index & ep->cq_mask], flags, &c[taken]);
+        if (!ep->utlb || unetmm_utlb_taken_(ep, &c[taken])) {
+            taken++;
+        }
     }
-    if (taken) {
+    if (index != ep->cq_cons) {
         ep->cq_cons = index;
         /* What was read of an entry is read before the card overwrites it. */
         unetmm_write_index(&ep->index->user.cq_cons, index);

@@ -4,6 +4,7 @@
  */
 #include "internal.h"
 #include "sys.h"
+#include "utlb.h"
 
 int unetmm_alloc_wiped(size_t bytes, void **memory)
 {
@@ -59,7 +60,11 @@ static int bind_space(struct unetmm_ctx *ctx)
     if (ret < 0 || ctx->source == UNETMM_OBSERVE) {
         return ret;
     }
-    return sys_ioctl(ctx->fd, UNETMM_IOC_SPACE, &space);
+    ret = sys_ioctl(ctx->fd, UNETMM_IOC_SPACE, &space);
+    if (ret < 0 || ctx->source != UNETMM_SOURCE_UTLB) {
+        return ret;
+    }
+    return unetmm_utlb_open(ctx, &space);
 }
 
 int unetmm_open(const char *path, unsigned source, struct unetmm_ctx **result)
@@ -69,7 +74,8 @@ int unetmm_open(const char *path, unsigned source, struct unetmm_ctx **result)
     int ret;
 
     if (source != UNETMM_SOURCE_TLB && source != UNETMM_SOURCE_PINNED &&
-        source != UNETMM_SOURCE_KTLB && source != UNETMM_OBSERVE) {
+        source != UNETMM_SOURCE_KTLB && source != UNETMM_SOURCE_UTLB &&
+        source != UNETMM_OBSERVE) {
         return -EINVAL;
     }
     ctx = sys_calloc(1, sizeof(*ctx));
@@ -112,6 +118,7 @@ int unetmm_close(struct unetmm_ctx *ctx)
     if (!ret && atomic_load(&ctx->endpoints)) {
         return -EBUSY;
     }
+    unetmm_utlb_close(ctx, ret);
     sys_close(ctx->fd);
     unetmm_free_wiped((void *)(uintptr_t)ctx->alive, sizeof(*ctx->alive));
     free(ctx);

@@ -4,6 +4,7 @@
  */
 #include "internal.h"
 #include "sys.h"
+#include "utlb.h"
 
 static const struct unetmm_ep_attr default_attr = UNETMM_EP_ATTR_INIT;
 
@@ -171,7 +172,7 @@ static int open_endpoint(struct unetmm_ep_private *ep,
     ep->spin_ns = attr->spin_ns;
     ep->pub.inline_max = attr->inline_max;
     ep->pub.trap = ctx->source == UNETMM_SOURCE_KTLB;
-    ep->pub.may_zero = ctx->source != UNETMM_SOURCE_PINNED;
+    ep->pub.may_zero = ctx->source == UNETMM_SOURCE_TLB || ep->pub.trap;
     /* Only the TLB has to hold all pages of a buffer at the same time. */
     ep->pub.max_buffer_pages = ctx->source == UNETMM_SOURCE_TLB ?
         ctx->info.max_buffer_pages : UINT32_MAX;
@@ -203,14 +204,20 @@ int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
         ret = ep->event_fd;
         goto free_ep;
     }
-    ret = open_endpoint(ep, attr);
+    ret = ctx->utlb ? unetmm_utlb_ep_open(ep) : 0;
     if (ret) {
         goto close_event_fd;
+    }
+    ret = open_endpoint(ep, attr);
+    if (ret) {
+        goto close_utlb;
     }
     atomic_fetch_add(&ctx->endpoints, 1);
     *result = &ep->pub;
     return 0;
 
+close_utlb:
+    unetmm_utlb_ep_close(ep);
 close_event_fd:
     sys_close(ep->event_fd);
 free_ep:
@@ -229,6 +236,7 @@ int unetmm_ep_destroy(struct unetmm_ep *pub)
     unetmm_thread_leave(ep);
     /* The card first: nothing may be unmapped under it. */
     ret = close_endpoint(ep->ctx, ep->id);
+    unetmm_utlb_ep_close(ep);
     sys_munmap(ep->doorbell, ep->doorbell_bytes);
     sys_munmap(ep->queues, ep->queue_bytes);
     sys_close(ep->event_fd);

@@ -12,12 +12,15 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+struct unetmm_utlb_ctx;
+
 struct unetmm_ctx {
     int fd;
     unsigned source;
     struct unetmm_info info;
     atomic_uint endpoints;
     const uint32_t *alive;      /* in a page that is wiped in a child */
+    struct unetmm_utlb_ctx *utlb; /* source utlb */
 };
 
 struct unetmm_upcall {

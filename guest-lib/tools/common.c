@@ -135,12 +135,14 @@ static unsigned parse_name(const char *option, const char *text,
 
 static unsigned parse_source(const char *text)
 {
-    static const char *const names[] = { "tlb", "ktlb", "pinned" };
+    static const char *const names[] = { "tlb", "ktlb", "pinned", "utlb" };
     static const unsigned values[] = {
-        UNETMM_SOURCE_TLB, UNETMM_SOURCE_KTLB, UNETMM_SOURCE_PINNED
+        UNETMM_SOURCE_TLB, UNETMM_SOURCE_KTLB, UNETMM_SOURCE_PINNED,
+        UNETMM_SOURCE_UTLB
     };
 
-    return parse_name("source", text, "tlb, ktlb or pinned", names, values, 3);
+    return parse_name("source", text, "tlb, ktlb, pinned or utlb", names,
+                      values, 4);
 }
 
 static unsigned parse_policy(const char *text)
@@ -306,6 +308,8 @@ const char *source_name(unsigned source)
         return "tlb";
     case UNETMM_SOURCE_KTLB:
         return "ktlb";
+    case UNETMM_SOURCE_UTLB:
+        return "utlb";
     default:
         return "pinned";
     }

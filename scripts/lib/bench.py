@@ -24,7 +24,7 @@ PARTS = ("host", "core", "count", "local", "memory", "sockets", "unetmm",
          "rxe")
 SMOKE_PARTS = ("core", "local")
 NICS = {"e1000e": 1, "igb": 2, "virtio_net": 3}
-SOURCES = ("tlb", "ktlb", "pinned")
+SOURCES = ("tlb", "ktlb", "pinned", "utlb")
 USER_MTU = 65536
 MAC_A = "52:54:00:6d:00:01"
 
@@ -114,6 +114,9 @@ for again in %(again)s; do
     bench-local tlb endpoints %(endpoints)s
     bench-local ktlb endpoints 1
     bench-local pinned endpoints 1
+    bench-local utlb endpoints 1
+    bench-local tlb miss 128
+    bench-local utlb miss 128
     for how in "--poll --source tlb" "--poll --source ktlb" \\
         "--block --source tlb"; do
         unetmm-pingpong --listen --service 3 $how >/dev/null &
@@ -442,6 +445,9 @@ def goals_one_guest(rows, add, ratio):
             for r in threads.values()), 2, False)
         add("cost at most / least endpoints",
             ratio(threads[max(threads)], threads[min(threads)]), 1.2, False)
+    missed = {r["mode"]: r for r in rows if r["metric"] == "miss"}
+    add("tlb miss / utlb miss",
+        ratio(missed.get("tlb"), missed.get("utlb")), 50, True)
     both = pick(one, "latency", 8, "unetmm", mode="two processes, poll")
     if both:
         add("two processes, one way, us", both["median"], 5, False)

@@ -44,7 +44,7 @@ void die(const char *what)
     exit(EXIT_FAILURE);
 }
 
-static int64_t now_ns(void)
+int64_t now_ns(void)
 {
     struct timespec t;
 
@@ -238,8 +238,8 @@ static void memory(unsigned mib)
 
 static void usage(void)
 {
-    fprintf(stderr, "usage: bench-local tlb|ktlb|pinned "
-            "endpoints|memory|count N,N,...\n");
+    fprintf(stderr, "usage: bench-local tlb|ktlb|pinned|utlb "
+            "endpoints|memory|count|miss N,N,...\n");
     exit(2);
 }
 
@@ -251,6 +251,7 @@ static unsigned source_by_name(const char *name)
     } sources[] = {
         { "tlb", UNETMM_SOURCE_TLB }, { "ktlb", UNETMM_SOURCE_KTLB },
         { "pinned", UNETMM_SOURCE_PINNED },
+        { "utlb", UNETMM_SOURCE_UTLB },
     };
 
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
@@ -275,6 +276,8 @@ int main(int argc, char **argv)
         run = memory;
     } else if (!strcmp(argv[2], "count")) {
         run = count;
+    } else if (!strcmp(argv[2], "miss")) {
+        run = miss;
     } else {
         usage();
     }

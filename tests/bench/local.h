@@ -31,6 +31,12 @@ uint64_t misses(void);
 /* For qsort(): int64_t, the smallest first. */
 int by_value(const void *a, const void *b);
 
+/* CLOCK_MONOTONIC */
+int64_t now_ns(void);
+
+/* local_miss.c: what a miss costs, with so many MiB of memory. */
+void miss(unsigned mib);
+
 /* local_count.c: the guest instructions of messages of so many bytes. */
 void count(unsigned bytes);
 

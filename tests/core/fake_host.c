@@ -188,6 +188,7 @@ void fake_params(UnetmmParams *p)
         .tlb_ways = 1,
         .tlb_victims = 16,
         .cache_entries = 64,
+        .utlb_fetch = 8,
         .pretranslate = 4,
         .fault_batch = 16,
         .max_faults = 64,

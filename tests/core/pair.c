@@ -57,7 +57,8 @@ static void side_init(Pair *p, unsigned i, PairTune *tune, uint8_t source)
     fake_driver_init(&s->d, &s->h);
     fake_driver_start(&s->d);
     s->s = fake_space(&s->d, 1, source,
-                      source == UNETMM_SOURCE_PINNED ? 4 : 0);
+                      source == UNETMM_SOURCE_PINNED ||
+                      source == UNETMM_SOURCE_UTLB ? 4 : 0);
     fake_map(s->s, PAIR_VA, all, FAKE_RW);
     fake_map(s->s, PAIR_VA + 0x10000000, all, FAKE_RW);
     fake_ep_init(&s->ep, &s->d, 1 + i, s->s);

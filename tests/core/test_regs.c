@@ -104,7 +104,7 @@ static void test_identity(void **state)
     assert_int_equal(fake_reg(h, UNETMM_REG_TLB_VICTIMS), 9);
     assert_int_equal(fake_reg(h, UNETMM_REG_PRETRANSLATE), 11);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAX_FAULTS), 13);
-    assert_int_equal(fake_reg(h, UNETMM_REG_SOURCES), 15);
+    assert_int_equal(fake_reg(h, UNETMM_REG_SOURCES), 31);
     assert_int_equal(fake_reg(h, UNETMM_REG_POLICIES), 3);
     assert_int_equal(fake_reg(h, UNETMM_REG_RELIABLE), 16);
     assert_int_equal(fake_reg(h, UNETMM_REG_STATUS),
@@ -690,6 +690,7 @@ static void test_params_check(void **state)
         LIMIT(tlb_index, 0, 1, 2, 3, 0xffffffff),
         LIMIT(tlb_replace, 0, 2, 3, 4, 0xffffffff),
         LIMIT(cache_entries, 64, 1 << 20, 32, 100, 1 << 21),
+        LIMIT(utlb_fetch, 1, 32, 0, 12, 64),
         LIMIT(pretranslate, 1, 16, 0, 17, 0xffffffff),
         LIMIT(fault_batch, 1, 512, 0, 513, 0xffffffff),
         LIMIT(max_faults, 1, 16384, 0, 16385, 0xffffffff),

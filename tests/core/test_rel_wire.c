@@ -125,6 +125,20 @@ static void test_cramped(void **state)
     each_wire(cramped, UNETMM_SOURCE_TLB, &plain, 30);
 }
 
+/* The same with a table: entries are fetched in groups, and pushed out. */
+static void cramped_cache(UnetmmParams *p)
+{
+    p->cache_entries = 64;
+    p->utlb_fetch = 16;
+    p->reliable_keep = 5;
+    p->dma_page_ns = 300;
+}
+
+static void test_cramped_cache(void **state)
+{
+    each_wire(cramped_cache, UNETMM_SOURCE_UTLB, &plain, 20);
+}
+
 /* ---- Speed, in simulated time ------------------------------------------- */
 
 static uint32_t whole(Pair *p, uint32_t n)
@@ -193,6 +207,7 @@ int main(void)
         cmocka_unit_test(test_wrap),
         cmocka_unit_test(test_pages_take_time),
         cmocka_unit_test(test_cramped),
+        cmocka_unit_test(test_cramped_cache),
         cmocka_unit_test(test_goodput),
     };
 

@@ -31,6 +31,7 @@ union argument {
     struct unetmm_region region;
     struct unetmm_counters counters;
     struct unetmm_post post;
+    struct unetmm_utlb utlb;
     uint8_t bytes[256];
 };
 
@@ -186,6 +187,23 @@ static int prepare_post(struct raw *raw, union argument *a)
     return run.source == UNETMM_SOURCE_KTLB ? 0 : -EOPNOTSUPP;
 }
 
+static int prepare_utlb(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    a->utlb.addr = (uintptr_t)some_memory;
+    a->utlb.npages = 1;
+    return run.source == UNETMM_SOURCE_UTLB ? 0 : -EOPNOTSUPP;
+}
+
+static void undo_pin(struct raw *raw, union argument *a)
+{
+    if (run.source == UNETMM_SOURCE_UTLB) {
+        CHECK_EQ(a->utlb.done, 1);
+        CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_UTLB_UNPIN, a), 0);
+        CHECK_EQ(a->utlb.done, 1);
+    }
+}
+
 static const struct call calls[] = {
 #define CALL(name, type, prepare, undo) \
     { #name, UNETMM_IOC_##name, sizeof(struct type), prepare, undo }
@@ -202,6 +220,8 @@ static const struct call calls[] = {
     CALL(DEREGISTER, unetmm_region, prepare_deregister, undo_deregister),
     CALL(COUNTERS, unetmm_counters, prepare_counters, NULL),
     CALL(POST, unetmm_post, prepare_post, NULL),
+    CALL(UTLB_PIN, unetmm_utlb, prepare_utlb, undo_pin),
+    CALL(UTLB_UNPIN, unetmm_utlb, prepare_utlb, NULL),
 #undef CALL
 };
 #define NUM_CALLS (sizeof(calls) / sizeof(calls[0]))
@@ -439,6 +459,10 @@ static const struct field {
     FIELD(DEREGISTER, unetmm_region, flags),
     FIELD(POST, unetmm_post, flags),
     FIELD(POST, unetmm_post, rsvd),
+    FIELD(UTLB_PIN, unetmm_utlb, flags),
+    FIELD(UTLB_PIN, unetmm_utlb, rsvd),
+    FIELD(UTLB_UNPIN, unetmm_utlb, flags),
+    FIELD(UTLB_UNPIN, unetmm_utlb, rsvd),
 #undef FIELD
 };
 
@@ -911,10 +935,10 @@ static void poll_on_file(void)
 }
 
 static const struct test tests[] = {
-    { "lengths", lengths, TEST_ALL, 0 },
-    { "pointers", pointers, TEST_ALL, 0 },
-    { "read-only-arguments", read_only_arguments, TEST_ALL, 0 },
-    { "reserved", reserved, TEST_ALL, 0 },
+    { "lengths", lengths, TEST_ALL | TEST_UTLB, 0 },
+    { "pointers", pointers, TEST_ALL | TEST_UTLB, 0 },
+    { "read-only-arguments", read_only_arguments, TEST_ALL | TEST_UTLB, 0 },
+    { "reserved", reserved, TEST_ALL | TEST_UTLB, 0 },
     { "all-calls", all_calls, TEST_TLB, 0 },
     { "unknown-calls", unknown_calls, TEST_TLB, 0 },
     { "wrong-values", wrong_values, TEST_TLB, 0 },
@@ -922,9 +946,9 @@ static const struct test tests[] = {
     { "wrong-endpoints", wrong_endpoints, TEST_MISS, 0 },
     { "mappings", mappings, TEST_TLB, 0 },
     { "mapping-changes", mapping_changes, TEST_TLB, 0 },
-    { "forked-child", forked_child, TEST_ALL, 0 },
-    { "passed-descriptor", passed_descriptor, TEST_ALL, 0 },
-    { "child-of-the-library", child_of_the_library, TEST_BOTH, 0 },
+    { "forked-child", forked_child, TEST_ALL | TEST_UTLB, 0 },
+    { "passed-descriptor", passed_descriptor, TEST_ALL | TEST_UTLB, 0 },
+    { "child-of-the-library", child_of_the_library, TEST_BOTH | TEST_UTLB, 0 },
     { "poll-on-file", poll_on_file, TEST_TLB, 0 },
 };
 

@@ -92,7 +92,7 @@ static void above_4_gib(void)
 }
 
 /* A send and a buffer that would bounce: an error for each, and no more. */
-static void bounced_tlb(void)
+static void bounced_completions(void)
 {
     struct unetmm_completion c;
     struct link link;
@@ -118,8 +118,8 @@ static void bounced(void)
     struct unetmm_ctx *ctx;
 
     need_word("swiotlb=force");
-    if (run.source == UNETMM_SOURCE_TLB) {
-        bounced_tlb();
+    if (run.source != UNETMM_SOURCE_PINNED) {
+        bounced_completions();
         return;
     }
     ctx = open_card();
@@ -129,8 +129,8 @@ static void bounced(void)
 
 static const struct test tests[] = {
     { "iommu.translated", translated, TEST_TLB, 0 },
-    { "iommu.above-4-gib", above_4_gib, TEST_BOTH, 0 },
-    { "swiotlb.refused", bounced, TEST_BOTH, 0 },
+    { "iommu.above-4-gib", above_4_gib, TEST_BOTH | TEST_UTLB, 0 },
+    { "swiotlb.refused", bounced, TEST_BOTH | TEST_UTLB, 0 },
 };
 
 int main(int argc, char **argv)

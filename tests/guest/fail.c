@@ -393,6 +393,60 @@ static void map_registered(struct scene *s)
     CHECK_RET(do_register(s), 0);
 }
 
+static int utlb_call(struct scene *s, unsigned long request, unsigned flags,
+                     unsigned from, unsigned *done)
+{
+    struct unetmm_utlb utlb = {
+        .size = sizeof(utlb), .flags = flags,
+        .addr = (uintptr_t)s->memory + from * PAGE,
+        .npages = MEMORY_PAGES - from,
+    };
+    int ret = raw_ioctl(s->base.fd, request, &utlb);
+
+    *done = utlb.done;
+    return ret;
+}
+
+/* A failure behind the first page is said by how far it got. */
+static int do_utlb_pin(struct scene *s)
+{
+    unsigned from = 0, done;
+
+    while (from < MEMORY_PAGES) {
+        int ret = utlb_call(s, UNETMM_IOC_UTLB_PIN, UNETMM_REGION_WRITE, from,
+                            &done);
+
+        if (ret) {
+            return ret;
+        }
+        CHECK(done && from + done <= MEMORY_PAGES);
+        from += done;
+    }
+    return 0;
+}
+
+static int do_utlb_unpin(struct scene *s)
+{
+    unsigned done;
+
+    return utlb_call(s, UNETMM_IOC_UTLB_UNPIN, 0, 0, &done);
+}
+
+static void utlb_unpin(struct scene *s)
+{
+    unsigned done;
+
+    CHECK_RET(utlb_call(s, UNETMM_IOC_UTLB_UNPIN, 0, 0, &done), 0);
+    CHECK_EQ(done, MEMORY_PAGES);
+    end_memory(s);
+}
+
+static void map_pinned(struct scene *s)
+{
+    map_memory(s);
+    CHECK_RET(do_utlb_pin(s), 0);
+}
+
 static int do_counters(struct scene *s)
 {
     uint64_t values[UNETMM_NUM_COUNTERS];
@@ -556,7 +610,7 @@ static const struct attempt attempts[] = {
 #define ATTEMPT(name, before, call, after, ...) \
     { #name, before, call, after, .sources = __VA_ARGS__ }
     ATTEMPT(INFO, NULL, do_info, NULL, TEST_TLB),
-    ATTEMPT(SPACE, open_other, do_space, close_other, TEST_ALL),
+    ATTEMPT(SPACE, open_other, do_space, close_other, TEST_SOURCES),
     ATTEMPT(ENDPOINT, choose_endpoint, do_endpoint, close_endpoint, TEST_MISS),
     ATTEMPT(ENDPOINT_CLOSE, make_endpoint, do_endpoint_close, NULL, TEST_MISS),
     ATTEMPT(LISTEN, NULL, do_listen, end_listen, TEST_TLB),
@@ -570,12 +624,14 @@ static const struct attempt attempts[] = {
             TEST_PINNED),
     ATTEMPT(COUNTERS, NULL, do_counters, NULL, TEST_TLB),
     ATTEMPT(POST, write_descriptors, do_post, await_sent, TEST_KTLB),
+    ATTEMPT(UTLB_PIN, map_memory, do_utlb_pin, utlb_unpin, TEST_UTLB),
+    ATTEMPT(UTLB_UNPIN, map_pinned, do_utlb_unpin, end_memory, TEST_UTLB),
     ATTEMPT(open, NULL, do_open, close_other, TEST_TLB),
     ATTEMPT(mmap queues, make_endpoint, do_map_queues, close_endpoint,
             TEST_TLB),
     ATTEMPT(mmap doorbell, make_endpoint, do_map_doorbell, close_endpoint,
             TEST_TLB),
-    ATTEMPT(close, open_whole, do_close, end_mappings, TEST_ALL),
+    ATTEMPT(close, open_whole, do_close, end_mappings, TEST_SOURCES),
     ATTEMPT(poll, NULL, do_poll, NULL, TEST_TLB),
     ATTEMPT(read, NULL, do_read, NULL, TEST_TLB, .right = -EINVAL),
     ATTEMPT(fork, NULL, do_fork, NULL, TEST_TLB, .most = 12),
@@ -584,7 +640,8 @@ static const struct attempt attempts[] = {
 static unsigned this_source(void)
 {
     return run.source == UNETMM_SOURCE_TLB ? TEST_TLB :
-        run.source == UNETMM_SOURCE_KTLB ? TEST_KTLB : TEST_PINNED;
+        run.source == UNETMM_SOURCE_KTLB ? TEST_KTLB :
+        run.source == UNETMM_SOURCE_UTLB ? TEST_UTLB : TEST_PINNED;
 }
 
 static void calls(void)
@@ -778,7 +835,7 @@ static void misses(void)
 }
 
 static const struct test tests[] = {
-    { "calls", calls, TEST_ALL, 60 },
+    { "calls", calls, TEST_SOURCES, 60 },
     { "misses", misses, TEST_MISS, 60 },
     { "bind", binding, TEST_TLB | TEST_NO_CARD, 60 },
     { "load", loading, TEST_TLB | TEST_NO_CARD, 60 },

@@ -539,6 +539,11 @@ static void run_kind(const struct kind *kind)
     } else {
         wrong += compare("send", try_send(at), kind->send);
         wrong += compare("receive", try_receive(at, 0), kind->receive);
+    }
+    if (run.source == UNETMM_SOURCE_UTLB) {
+        CHECK_RET(unetmm_post(link_.rx->ep, at, PAGE, 1, UNETMM_ZERO),
+                  -EINVAL);
+    } else if (run.source != UNETMM_SOURCE_PINNED) {
         /* What the card has translated already it does not ask for. */
         link_close(&link_);
         link_open(&link_, NULL, NULL);
@@ -559,7 +564,7 @@ static void run_kind(const struct kind *kind)
     }
 KINDS(KIND_TEST)
 
-#define KIND_ENTRY(id, ...) { #id, test_##id, TEST_ALL, 0 },
+#define KIND_ENTRY(id, ...) { #id, test_##id, TEST_ALL | TEST_UTLB, 0 },
 static const struct test tests[] = { KINDS(KIND_ENTRY) };
 
 int main(int argc, char **argv)

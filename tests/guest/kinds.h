@@ -6,9 +6,9 @@
  *
  * KIND(identifier, "what it is", send, receive, read, write, zero)
  *
- *   send, receive   sources tlb and ktlb: messages from it, and into it
+ *   send, receive   sources tlb, ktlb and utlb: messages from it, and into it
  *   read, write     source pinned: registered for reading, and for writing
- *   zero            receive with UNETMM_ZERO
+ *   zero            receive with UNETMM_ZERO (tlb and ktlb)
  *
  *   YES   works: the bytes are those of the mapping
  *   PROT  UNETMM_ST_PROTECTION; REGISTER: EFAULT

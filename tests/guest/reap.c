@@ -480,6 +480,26 @@ static void limited_pinned(void)
     link_close(&link);
 }
 
+/* The library's quota is more than the limit: it finds out, and evicts. */
+static void limited_utlb(void)
+{
+    struct unetmm_utlb_stats stats = { .size = sizeof(stats) };
+    unsigned limit = limit_pages(), i;
+    struct link link;
+    uint8_t *at;
+
+    become_limited(limit);
+    link_open(&link, NULL, NULL);
+    at = pages(2 * limit);
+    for (i = 0; i < 2 * limit; i += 2) {
+        exchange_pattern(&link, at + i * PAGE, at + (i + 1) * PAGE, PAGE, i);
+    }
+    CHECK_RET(unetmm_utlb_stats(link.ctx, &stats), 0);
+    CHECK(stats.pinned_now < limit && stats.quota_pages > limit);
+    CHECK(stats.evicted >= limit);
+    link_close(&link);
+}
+
 /* Queues are charged as well. */
 static void limited_queues(void)
 {
@@ -505,8 +525,8 @@ static void limited_queues(void)
 }
 
 static const struct test tests[] = {
-    { "kill-post", kill_post, TEST_ALL | TEST_POLICIES, 0 },
-    { "kill-flood", kill_flood, TEST_ALL, 0 },
+    { "kill-post", kill_post, TEST_ALL | TEST_UTLB | TEST_POLICIES, 0 },
+    { "kill-flood", kill_flood, TEST_ALL | TEST_UTLB, 0 },
     { "kill-wait", kill_wait, TEST_MISS, 0 },
     { "kill-accept", kill_accept, TEST_MISS, 0 },
     { "kill-connect", kill_connect, TEST_MISS, 0 },
@@ -516,12 +536,13 @@ static const struct test tests[] = {
     { "watcher-leaves", watcher_leaves, TEST_MISS, 0 },
     { "kill-register", kill_register, TEST_PINNED, 0 },
     { "kill-remap", kill_remap, TEST_MISS, 0 },
-    { "kill-create", kill_create, TEST_ALL, 0 },
+    { "kill-create", kill_create, TEST_ALL | TEST_UTLB, 0 },
     { "kill-many", kill_many, TEST_ALL, 0 },
-    { "exec-closes", exec_closes, TEST_ALL, 0 },
+    { "exec-closes", exec_closes, TEST_ALL | TEST_UTLB, 0 },
     { "limited-tlb", limited_tlb, TEST_MISS, 0 },
     { "limited-pinned", limited_pinned, TEST_PINNED, 0 },
-    { "limited-queues", limited_queues, TEST_ALL, 0 },
+    { "limited-utlb", limited_utlb, TEST_UTLB, 0 },
+    { "limited-queues", limited_queues, TEST_ALL | TEST_UTLB, 0 },
 };
 
 int main(int argc, char **argv)

@@ -379,8 +379,9 @@ static void add_variants(const struct test *test, unsigned number,
             { TEST_TLB, UNETMM_SOURCE_TLB, ".tlb" },
             { TEST_KTLB, UNETMM_SOURCE_KTLB, ".ktlb" },
             { TEST_PINNED, UNETMM_SOURCE_PINNED, ".pinned" },
+            { TEST_UTLB, UNETMM_SOURCE_UTLB, ".utlb" },
         };
-    unsigned many = (unsigned)__builtin_popcount(test->flags & TEST_ALL);
+    unsigned many = (unsigned)__builtin_popcount(test->flags & TEST_SOURCES);
     unsigned s, p, n = 0;
 
     if (run.remote ? !(test->flags & (TEST_REMOTE | TEST_ONLY_REMOTE)) :
@@ -388,7 +389,7 @@ static void add_variants(const struct test *test, unsigned number,
         return;
     }
     for (s = 0; s < sizeof(sources) / sizeof(sources[0]); s++) {
-        bool any = test->flags & TEST_ALL;
+        bool any = test->flags & TEST_SOURCES;
 
         if (any ? !(test->flags & sources[s].flag) ||
             left_out(n++, many, number) : s) {

@@ -114,7 +114,8 @@ static const char *own_mac(void)
 static const char *source_word(void)
 {
     return run.source == UNETMM_SOURCE_TLB ? "tlb" :
-           run.source == UNETMM_SOURCE_KTLB ? "ktlb" : "pinned";
+           run.source == UNETMM_SOURCE_KTLB ? "ktlb" :
+           run.source == UNETMM_SOURCE_UTLB ? "utlb" : "pinned";
 }
 
 /* ---- Two of them --------------------------------------------------------------- */
@@ -270,7 +271,7 @@ static void info(void)
     expect(&tool, run_tool(&tool, "/usr/bin/unetmm-info"), 0);
     CHECK_EQ(tool.errors[0], '\0');
     expect_word(tool.text, own_mac());
-    expect_word(tool.text, "tlb ktlb pinned\n");
+    expect_word(tool.text, "tlb ktlb utlb pinned\n");
     expect_word(tool.text, "0000:");
     snprintf(word, sizeof(word), "%u sets x %u way", card.tlb_sets,
              card.tlb_ways);
@@ -309,8 +310,8 @@ static void counters(void)
 }
 
 static const struct test tests[] = {
-    { "pingpong", pingpong, TEST_ALL, 0 },
-    { "bandwidth", bandwidth, TEST_ALL, 0 },
+    { "pingpong", pingpong, TEST_ALL | TEST_UTLB, 0 },
+    { "bandwidth", bandwidth, TEST_ALL | TEST_UTLB, 0 },
     { "one-is-killed", one_is_killed, TEST_MISS, 60 },
     { "examples", examples, TEST_TLB, 0 },
     { "info", info, TEST_TLB, 0 },

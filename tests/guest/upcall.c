@@ -353,12 +353,12 @@ static void killed(void)
 }
 
 static const struct test tests[] = {
-    { "dispatch", dispatch, TEST_ALL, 0 },
+    { "dispatch", dispatch, TEST_ALL | TEST_UTLB, 0 },
     { "blocked", blocked, TEST_MISS, 0 },
     { "volley", volley, TEST_MISS, 60 },
     { "blocked-under-traffic", blocked_under_traffic, TEST_MISS, 60 },
     { "stopped-by-the-card", stopped_by_the_card, TEST_TLB, 0 },
-    { "destroyed-from-inside", destroyed_from_inside, TEST_ALL, 0 },
+    { "destroyed-from-inside", destroyed_from_inside, TEST_ALL | TEST_UTLB, 0 },
     { "killed", killed, TEST_MISS, 0 },
 };
 

@@ -893,7 +893,7 @@ static const struct test tests[] = {
     { "hole-open", hole_open, TEST_MISS, 0 },
     { "race-send", race_send, TEST_MISS | TEST_POLICIES, 0 },
     { "race-receive", race_receive, TEST_MISS | TEST_POLICIES, 0 },
-    { "race-fork", race_fork, TEST_MISS, 0 },
+    { "race-fork", race_fork, TEST_MISS | TEST_UTLB, 0 },
 };
 
 int main(int argc, char **argv)

@@ -1187,6 +1187,7 @@ static void test_option_errors(void)
         "tlb-sets=2097152", "tlb-ways=0", "tlb-ways=65", "tlb-victims=1025",
         "tlb-sets=1048576,tlb-ways=2", "tlb-index=plus", "tlb-replace=oldest",
         "cache-entries=32", "cache-entries=100", "cache-entries=2097152",
+        "utlb-fetch=0", "utlb-fetch=12", "utlb-fetch=64",
         "pretranslate=0", "pretranslate=17", "fault-batch=0",
         "fault-batch=513", "max-faults=0", "max-faults=16385", "user-mtu=255",
         "user-mtu=65537", "local-queue=0", "local-queue=4097",
@@ -1226,13 +1227,15 @@ static void test_option_limits(void)
 
     machine_up(&m, "-device unetmm,addr=04.0,endpoints=1024,spaces=1024,"
                "channels=1024,tlb-sets=1048576,tlb-victims=1024,"
-               "cache-entries=1048576,pretranslate=16,fault-batch=512,"
+               "cache-entries=1048576,utlb-fetch=32,"
+               "pretranslate=16,fault-batch=512,"
                "max-faults=16384,user-mtu=65536,local-queue=4096,"
                "budget-descriptors=65536,budget-bytes=1073741824,"
                "x-dma-page-ns=1000000000,tlb-index=xor,tlb-replace=random "
                "-device unetmm,addr=05.0,endpoints=2,spaces=2,channels=1,"
                "tlb-sets=1,tlb-ways=64,tlb-victims=0,cache-entries=64,"
-               "pretranslate=1,fault-batch=1,max-faults=1,user-mtu=256,"
+               "utlb-fetch=1,pretranslate=1,fault-batch=1,max-faults=1,"
+               "user-mtu=256,"
                "local-queue=1,budget-descriptors=1,budget-bytes=65536");
     card_up(&m, &m.a, QPCI_DEVFN(4, 0), 1, 3, NULL, 0, 0);
     qunetmm_init(&m.b.u, m.bus, QPCI_DEVFN(5, 0), &m.alloc);
@@ -1255,7 +1258,8 @@ static void test_help(void)
     static const char *const names[] = {
         "mac", "netdev", "endpoints", "spaces", "channels", "tlb-sets",
         "tlb-ways", "tlb-victims", "tlb-index", "tlb-replace",
-        "cache-entries", "pretranslate", "fault-batch", "max-faults",
+        "cache-entries", "utlb-fetch",
+        "pretranslate", "fault-batch", "max-faults",
         "user-mtu", "local-queue", "budget-descriptors", "budget-bytes",
         "x-dma-page-ns", "x-loss", "x-dup", "x-reorder", "x-corrupt",
         "x-force-miss", "x-force-evict", "x-delay", "x-delay-ns",

@@ -189,6 +189,7 @@ static void test_cmd_space(void *obj, void *data, QGuestAllocator *alloc)
     check_space(c, 1, UNETMM_SOURCE_PINNED, 0, 0, UNETMM_CS_BAD_ARG);
     check_space(c, 1, UNETMM_SOURCE_PINNED, UNETMM_TABLE_LEVELS + 1, 0,
                 UNETMM_CS_BAD_ARG);
+    check_space(c, 1, UNETMM_SOURCE_UTLB, 0, 0, UNETMM_CS_BAD_ARG);
     check_space(c, 1, UNETMM_SOURCE_PINNED, 1, QUNETMM_PAGE + 8,
                 UNETMM_CS_BAD_ARG);
     check_space(c, 1, UNETMM_SOURCE_PINNED, 6, 0, UNETMM_CS_OK);

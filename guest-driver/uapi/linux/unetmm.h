@@ -84,9 +84,13 @@ struct unetmm_info {
 /**
  * struct unetmm_space - bind the file to the caller's address space
  * @size: sizeof(struct unetmm_space)
- * @source: UNETMM_SOURCE_PINNED, UNETMM_SOURCE_TLB or UNETMM_SOURCE_KTLB
+ * @source: UNETMM_SOURCE_PINNED, UNETMM_SOURCE_TLB, UNETMM_SOURCE_KTLB or
+ *          UNETMM_SOURCE_UTLB
  * @flags: zero
  * @id: out: the space's number on the card
+ * @quota_pages: out: source utlb: pages it may have pinned; else zero
+ * @log_bytes: out: source utlb: length of struct unetmm_utlb_log; else zero
+ * @log_map: out: offset to give to mmap() for it (shared, read only)
  *
  * EBUSY: the file has a space already.  ENOSPC: the card has no more.  EFAULT: the
  * file may have its space all the same; close it.
@@ -96,6 +100,9 @@ struct unetmm_space {
 	__u32 source;
 	__u32 flags;
 	__u32 id;
+	__u32 quota_pages;
+	__u32 log_bytes;
+	__u64 log_map;
 };
 
 /**
@@ -302,6 +309,59 @@ struct unetmm_post {
 	__u32 rsvd;
 };
 
+/**
+ * struct unetmm_utlb - pin or unpin a run of pages (source utlb)
+ * @size: sizeof(struct unetmm_utlb)
+ * @flags: PIN: UNETMM_REGION_WRITE if messages may land there; UNPIN: zero
+ * @addr: first byte, page aligned
+ * @npages: pages, at least 1
+ * @done: out: PIN: pages, from the first on, that are pinned now; UNPIN: pages of
+ *        the range that were
+ * @rsvd: zero
+ *
+ * PIN pins from addr on as far as it gets, at most 512 pages in one call, and
+ * succeeds if it got the first one.  What is pinned already is not pinned again,
+ * but counts; a right that is missing is added.  UNPIN does not mind pages that
+ * are not pinned; when it returns, the card uses none of the range and what it
+ * was charged is free.  What the process unmaps, remaps, protects or copies on
+ * write is unpinned without having been asked for, and told in the log.
+ *
+ * EDQUOT: the space's quota, RLIMIT_MEMLOCK or the card's limit; EAGAIN: the
+ * process's memory changed each time that it was looked at; EOPNOTSUPP: the
+ * space's source is not utlb, or Linux does not pin such memory.  EFAULT: also,
+ * the process may not access the first page so; pages may have been pinned all
+ * the same if it is the argument that cannot be written.
+ */
+struct unetmm_utlb {
+	__u32 size;
+	__u32 flags;
+	__u64 addr;
+	__u32 npages;
+	__u32 done;
+	__u64 rsvd;
+};
+
+/* Addresses, both inclusive, of pages of which some were unpinned. */
+struct unetmm_utlb_range {
+	__u64 start;
+	__u64 last;
+};
+
+#define UNETMM_UTLB_LOG_RANGES	252
+
+/*
+ * What was unpinned without UNPIN, for whoever keeps a record of what is pinned.
+ * Range n is in ranges[n % UNETMM_UTLB_LOG_RANGES], written before `seq` becomes
+ * n + 1.  Who has taken all up to `seen` reads seq, then the ranges from `seen`
+ * on, then seq again; if by then seq - seen is UNETMM_UTLB_LOG_RANGES or more,
+ * ranges have been overwritten, and any page may have been unpinned.
+ */
+struct unetmm_utlb_log {
+	__u64 seq;
+	__u64 rsvd[7];
+	struct unetmm_utlb_range ranges[UNETMM_UTLB_LOG_RANGES];
+};
+
 #define UNETMM_SCOPE_CARD	0
 #define UNETMM_SCOPE_ENDPOINT	1
 #define UNETMM_SCOPE_DRIVER	2
@@ -336,7 +396,9 @@ struct unetmm_post {
 	X(ktlb_victim_hits, "of its victims: pages found there") \
 	X(ktlb_misses, "pages that entered it") \
 	X(ktlb_evictions, "pages that it gave up") \
-	X(zero_maps, "absent pages mapped anew, as zeros, not paged in")
+	X(zero_maps, "absent pages mapped anew, as zeros, not paged in") \
+	X(utlb_calls, "pinning and unpinning calls (source utlb)") \
+	X(utlb_lost, "of its pages: unpinned because memory changed")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {
@@ -357,5 +419,7 @@ enum unetmm_driver_counter {
 #define UNETMM_IOC_DEREGISTER	_IO(UNETMM_IOC_MAGIC, 0x0a)
 #define UNETMM_IOC_COUNTERS	_IO(UNETMM_IOC_MAGIC, 0x0b)
 #define UNETMM_IOC_POST		_IO(UNETMM_IOC_MAGIC, 0x0c)
+#define UNETMM_IOC_UTLB_PIN	_IO(UNETMM_IOC_MAGIC, 0x0d)
+#define UNETMM_IOC_UTLB_UNPIN	_IO(UNETMM_IOC_MAGIC, 0x0e)
 
 #endif /* _UAPI_LINUX_UNETMM_H */

@@ -50,6 +50,10 @@ const char *unetmm_params_check(const UnetmmParams *p)
         !is_power_of_two(p->cache_entries)) {
         return "cache-entries must be a power of two, 64..1048576";
     }
+    if (!IN(p->utlb_fetch, 1, UNETMM_MAX_UTLB_FETCH) ||
+        !is_power_of_two(p->utlb_fetch)) {
+        return "utlb-fetch must be a power of two, 1..32";
+    }
     if (!IN(p->pretranslate, 1, UNETMM_MAX_HEADS)) {
         return "pretranslate must be 1..16";
     }

@@ -31,7 +31,8 @@
 #define UNETMM_MISS_CLAIMED     (1 + UNETMM_MAX_HEADS)
 #define UNETMM_EP_MISSES        (2 + UNETMM_MAX_HEADS)
 #define UNETMM_NO_EP            UINT16_MAX
-#define UNETMM_NUM_SOURCES      4
+#define UNETMM_MAX_UTLB_FETCH   32      /* entries of one fetch */
+#define UNETMM_NUM_SOURCES      5
 #define UNETMM_NUM_POLICIES     2
 
 typedef struct UnetmmCore UnetmmCore;
@@ -50,6 +51,7 @@ typedef struct UnetmmParams {
     uint32_t tlb_index;         /* UnetmmTlbIndex */
     uint32_t tlb_replace;       /* UnetmmTlbReplace */
     uint32_t cache_entries;     /* of the host-memory tables */
+    uint32_t utlb_fetch;        /* entries that a miss of utlb fetches */
     uint32_t pretranslate;
     uint32_t fault_batch;       /* pages asked for in one miss of a send */
     uint32_t max_faults;        /* misses reported and not answered */
@@ -146,11 +148,25 @@ extern const UnetmmSourceOps unetmm_source_direct;
 extern const UnetmmSourceOps unetmm_source_pinned;
 extern const UnetmmSourceOps unetmm_source_tlb;
 extern const UnetmmSourceOps unetmm_source_ktlb;
+extern const UnetmmSourceOps unetmm_source_utlb;
 const UnetmmSourceOps *unetmm_source_by_id(unsigned id);
 
-/* Of a table in host memory; UNETMM_XLAT_MISS: the entry is not valid. */
+/* Of a table in host memory: the entry cache, then the table. */
 UnetmmXlat unetmm_table_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                                bool write, UnetmmPage *page, bool *absent);
+/* The two halves of it.  First: is the page in the entry cache? */
+bool unetmm_table_cached(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                         bool write, UnetmmPage *page);
+/*
+ * Reads the aligned group of `group` (a power of two) entries that has the
+ * page's, in one access.  False: the table does not reach so far, or the bus
+ * refused it; else each entry is what it was, valid or not.
+ */
+bool unetmm_table_read(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                       unsigned group, uint64_t *ptes);
+/* Puts a valid entry into the cache and uses it. */
+UnetmmXlat unetmm_table_use(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                            bool write, uint64_t pte, UnetmmPage *page);
 UnetmmTlb *unetmm_table_cache(UnetmmCore *core);
 uint32_t unetmm_table_max_pages(const UnetmmCore *core);
 

@@ -170,9 +170,9 @@ typedef uint8_t unetmm_u8;
 
 /*
  * One 64-bit format for FAULT_REPLY lists and for the tables in host memory
- * (source pinned; later utlb, shadow and odp).  A table is a radix tree: the
- * root and each further table are one 4096-byte page of 512 entries, `levels`
- * deep (1..6); a directory entry has VALID and the address of the next table.
+ * (sources pinned, ktlb and utlb; later shadow and odp).  A table is a radix
+ * tree: the root and each further table are one 4096-byte page of 512 entries,
+ * `levels` deep (1..6); a directory entry has VALID and the next one's address.
  * Level 0 is indexed by address bits 12..20.  The sixth level uses 7 bits only.
  */
 #define UNETMM_PTE_VALID        0x0000000000000001ull
@@ -189,6 +189,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_SOURCE_PINNED    1       /* table in host memory; miss = error */
 #define UNETMM_SOURCE_TLB       2       /* card TLB; miss goes to the driver */
 #define UNETMM_SOURCE_KTLB      3       /* driver's rings and page lists */
+#define UNETMM_SOURCE_UTLB      4       /* table of what the process pinned */
 
 #define UNETMM_POLICY_DROP      0
 #define UNETMM_POLICY_SKIP      1
@@ -597,7 +598,10 @@ struct unetmm_notify {
     X(drop_rel_refused, E, "packets dropped: not ready for them") \
     X(drop_rel_bad,     E, "packets dropped: not what the message needs") \
     X(drop_rel_failed,  E, "packets dropped: the channel has failed") \
-    X(drop_rel_ack,     E, "acknowledgements dropped: of what was not sent")
+    X(drop_rel_ack,     E, "acknowledgements dropped: of what was not sent") \
+    X(utlb_fetches,     E, "groups of table entries fetched by one DMA read") \
+    X(utlb_fetched,     E, "entries taken from those groups") \
+    X(utlb_neighbours,  E, "of these: neighbours that were needed later")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

@@ -77,6 +77,7 @@ static const Property unetmm_properties[] = {
     DEFINE_PROP_STRING("tlb-index", UnetmmState, tlb_index),
     DEFINE_PROP_STRING("tlb-replace", UnetmmState, tlb_replace),
     UNETMM_PROP("cache-entries", cache_entries, 1024),
+    UNETMM_PROP("utlb-fetch", utlb_fetch, 8),
     UNETMM_PROP("pretranslate", pretranslate, 8),
     UNETMM_PROP("fault-batch", fault_batch, 16),
     UNETMM_PROP("max-faults", max_faults, 64),
@@ -107,6 +108,8 @@ static const struct {
       "random" },
     { "cache-entries", "entry cache for tables in host memory, a power of two, "
       "64..1048576" },
+    { "utlb-fetch", "entries that a miss of source utlb fetches, neighbours "
+      "included, a power of two, 1..32" },
     { "pretranslate", "heads of a free queue asked for ahead, 1..16" },
     { "fault-batch", "pages that a send asks for in one miss, 1..512" },
     { "max-faults", "misses reported and not yet answered, 1..16384" },

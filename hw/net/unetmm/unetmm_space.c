@@ -16,6 +16,7 @@ static const UnetmmSourceOps *const sources[UNETMM_NUM_SOURCES] = {
     [UNETMM_SOURCE_PINNED] = &unetmm_source_pinned,
     [UNETMM_SOURCE_TLB] = &unetmm_source_tlb,
     [UNETMM_SOURCE_KTLB] = &unetmm_source_ktlb,
+    [UNETMM_SOURCE_UTLB] = &unetmm_source_utlb,
 };
 
 const UnetmmSourceOps *unetmm_source_by_id(unsigned id)

@@ -9,7 +9,7 @@
 #include "unetmm_host.h"
 #include "unetmm_state.h"
 
-#define STATE_VERSION   2
+#define STATE_VERSION   3
 
 /* ---- What must be the same ---------------------------------------------- */
 
@@ -40,6 +40,7 @@ static void state_params(UnetmmStream *st, const UnetmmCore *core)
         SAME("tlb-index", tlb_index),
         SAME("tlb-replace", tlb_replace),
         SAME("cache-entries", cache_entries),
+        SAME("utlb-fetch", utlb_fetch),
         SAME("pretranslate", pretranslate),
         SAME("fault-batch", fault_batch),
         SAME("max-faults", max_faults),

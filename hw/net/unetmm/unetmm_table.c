@@ -7,63 +7,79 @@
 #include "unetmm_core.h"
 #include "unetmm_le.h"
 
-/* Walks the radix tree.  Each entry is read once; the copy is what counts. */
-static bool table_walk(UnetmmCore *core, UnetmmEp *ep,
-                       const UnetmmSpace *space, uint64_t vpn, uint64_t *pte)
+/* One entry of the directory at `table`: the next table.  Read once. */
+static bool table_step(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn, int level,
+                       uint64_t *table)
 {
+    unsigned index = (vpn >> (UNETMM_TABLE_BITS * level)) &
+                     (UNETMM_TABLE_ENTRIES - 1);
+    uint64_t pte;
+
+    if (!unetmm_dma_read(core, ep, *table + index * sizeof(pte), &pte,
+                         sizeof(pte))) {
+        return false;
+    }
+    unetmm_le_u64(&pte);
+    *table = pte & UNETMM_PTE_ADDR;
+    return pte & UNETMM_PTE_VALID;
+}
+
+/* Walks the radix tree.  Each entry is read once; the copy is what counts. */
+bool unetmm_table_read(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                       unsigned group, uint64_t *ptes)
+{
+    const UnetmmSpace *space = &core->spaces[ep->space];
+    uint64_t first = (vpn & (UNETMM_TABLE_ENTRIES - 1)) & ~(group - 1ull);
     uint64_t table = space->table;
 
     if (vpn >> (UNETMM_TABLE_BITS * space->levels) &&
         space->levels < UNETMM_TABLE_LEVELS) {
         return false;
     }
-    for (int level = space->levels - 1; ; level--) {
-        unsigned index = (vpn >> (UNETMM_TABLE_BITS * level)) &
-                         (UNETMM_TABLE_ENTRIES - 1);
-
-        if (!unetmm_dma_read(core, ep, table + index * sizeof(*pte), pte,
-                             sizeof(*pte))) {
+    for (int level = space->levels - 1; level > 0; level--) {
+        if (!table_step(core, ep, vpn, level, &table)) {
             return false;
         }
-        unetmm_le_u64(pte);
-        if (!(*pte & UNETMM_PTE_VALID)) {
-            return false;
-        }
-        if (level == 0) {
-            return true;
-        }
-        table = *pte & UNETMM_PTE_ADDR;
     }
+    if (!unetmm_dma_read(core, ep, table + first * sizeof(*ptes), ptes,
+                         group * sizeof(*ptes))) {
+        return false;
+    }
+    for (unsigned i = 0; i < group; i++) {
+        unetmm_le_u64(&ptes[i]);
+    }
+    return true;
+}
+
+bool unetmm_table_cached(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                         bool write, UnetmmPage *page)
+{
+    uint32_t id = UNETMM_TLB_NONE;
+
+    if (unetmm_tlb_lookup(&core->cache, ep->space, vpn, write, &id) ==
+        UNETMM_TLB_MISS) {
+        unetmm_count(core, ep, UNETMM_C_cache_misses, 1);
+        return false;
+    }
+    unetmm_count(core, ep, UNETMM_C_cache_hits, 1);
+    *page = (UnetmmPage) {
+        .dma = core->cache.entries[id].pte & UNETMM_PTE_ADDR,
+        .tlb = &core->cache,
+        .id = id,
+    };
+    return true;
 }
 
 /*
- * The entry cache first, then the table.  MISS: every entry of the cache's set
- * is in use, come back when one is released; ERROR: the table has no such
- * right, and *absent says whether it has no entry at all.
+ * MISS: every entry of the cache's set is in use, come back when one is
+ * released; ERROR: the entry does not give the right.
  */
-UnetmmXlat unetmm_table_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
-                               bool write, UnetmmPage *page, bool *absent)
+UnetmmXlat unetmm_table_use(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                            bool write, uint64_t pte, UnetmmPage *page)
 {
     uint64_t right = write ? UNETMM_PTE_WRITE : UNETMM_PTE_READ;
     uint32_t id = UNETMM_TLB_NONE;
-    uint64_t pte;
 
-    *absent = false;
-    if (unetmm_tlb_lookup(&core->cache, ep->space, vpn, write, &id) !=
-        UNETMM_TLB_MISS) {
-        unetmm_count(core, ep, UNETMM_C_cache_hits, 1);
-        *page = (UnetmmPage) {
-            .dma = core->cache.entries[id].pte & UNETMM_PTE_ADDR,
-            .tlb = &core->cache,
-            .id = id,
-        };
-        return UNETMM_XLAT_OK;
-    }
-    unetmm_count(core, ep, UNETMM_C_cache_misses, 1);
-    if (!table_walk(core, ep, &core->spaces[ep->space], vpn, &pte)) {
-        *absent = true;
-        return UNETMM_XLAT_ERROR;
-    }
     if (!(pte & right)) {
         return UNETMM_XLAT_ERROR;
     }
@@ -80,6 +96,24 @@ UnetmmXlat unetmm_table_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
         .id = id,
     };
     return UNETMM_XLAT_OK;
+}
+
+/* ERROR: there is no such right; *absent: not so much as a valid entry. */
+UnetmmXlat unetmm_table_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                               bool write, UnetmmPage *page, bool *absent)
+{
+    uint64_t pte;
+
+    *absent = false;
+    if (unetmm_table_cached(core, ep, vpn, write, page)) {
+        return UNETMM_XLAT_OK;
+    }
+    if (!unetmm_table_read(core, ep, vpn, 1, &pte) ||
+        !(pte & UNETMM_PTE_VALID)) {
+        *absent = true;
+        return UNETMM_XLAT_ERROR;
+    }
+    return unetmm_table_use(core, ep, vpn, write, pte, page);
 }
 
 UnetmmTlb *unetmm_table_cache(UnetmmCore *core)

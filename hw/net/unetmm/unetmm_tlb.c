@@ -236,6 +236,11 @@ UnetmmTlbHit unetmm_tlb_lookup(UnetmmTlb *tlb, uint16_t space, uint64_t vpn,
     return hit;
 }
 
+bool unetmm_tlb_has(const UnetmmTlb *tlb, uint16_t space, uint64_t vpn)
+{
+    return tlb_find(tlb, space, vpn) != UNETMM_TLB_NONE;
+}
+
 void unetmm_tlb_new_batch(UnetmmTlb *tlb)
 {
     /* Epoch 0 belongs to nobody, so an idle TLB protects nothing. */

@@ -89,6 +89,9 @@ static inline uint32_t unetmm_tlb_capacity(const UnetmmTlb *tlb)
 UnetmmTlbHit unetmm_tlb_lookup(UnetmmTlb *tlb, uint16_t space, uint64_t vpn,
                                bool write, uint32_t *id);
 
+/* Is there a translation of the page, with whatever rights?  No effect. */
+bool unetmm_tlb_has(const UnetmmTlb *tlb, uint16_t space, uint64_t vpn);
+
 /* Pages inserted after this call never push each other out. */
 void unetmm_tlb_new_batch(UnetmmTlb *tlb);
 UnetmmTlbInsert unetmm_tlb_insert(UnetmmTlb *tlb, uint16_t space, uint64_t vpn,

@@ -1,0 +1,784 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Source utlb: the record of what is pinned, and keeping it under a quota.
+ *
+ * The record is a tree of arrays, like the card's table, with one word for each
+ * page: is it pinned, for what, and how many descriptors use it.  To use a page
+ * that is pinned costs an atomic operation on its word and no lock; a page that
+ * is used is not evicted.  All else is under `lock`.
+ *
+ * The record may be wrong in one direction: what the process unmaps, or copies on
+ * write, is unpinned by the driver, which says so in its log.  The log is looked
+ * at before each use; what it does not say yet is noticed by the card, which
+ * finds no entry (utlb_ep.c).
+ */
+#include "utlb.h"
+#include "sys.h"
+
+#define LEVELS          5
+#define LEVEL_BITS      9
+#define FANOUT          (1u << LEVEL_BITS)
+#define PAGE_SHIFT      12
+
+#define WORD_PINNED     0x80000000u
+#define WORD_WRITE      0x40000000u
+#define WORD_USERS      0x3fffffffu
+
+#define DEFAULT_QUOTA   8192u
+#define DEFAULT_PREPIN  16u
+/* Of one PIN; the driver does no more. */
+#define MOST_AT_ONCE    512u
+/* Memory that changes under each of so many looks is left to the card. */
+#define TRIES           16u
+
+struct page {
+    atomic_uint word;
+    uint32_t number;            /* while it is pinned */
+};
+
+struct node {
+    union {
+        _Atomic(struct node *) below[FANOUT];
+        struct page page[FANOUT];
+    };
+};
+
+/* By page number */
+struct slot {
+    uint64_t vpn;
+    struct page *page;          /* NULL: free */
+    uint32_t next;              /* free ones */
+};
+
+struct unetmm_utlb_ctx {
+    int fd;
+    const struct unetmm_utlb_log *log;
+    uint32_t driver_quota;
+    _Atomic(uint64_t) seen;     /* of the log */
+    atomic_uint sending;
+    pthread_mutex_t lock;       /* all below, but for words and last_used */
+    struct node *root;
+    uint32_t quota;
+    uint32_t prepin;
+    const struct unetmm_utlb_policy *policy;
+    void *state;
+    struct slot *slots;
+    uint32_t first_free;
+    uint32_t used;
+    atomic_uint last_used;
+    struct unetmm_utlb_stats stats;
+};
+
+/* ---- Pages ------------------------------------------------------------- */
+
+static bool in_reach(uint64_t vpn)
+{
+    return vpn >> (LEVELS * LEVEL_BITS) == 0;
+}
+
+static struct page *find_page(const struct unetmm_utlb_ctx *u, uint64_t vpn)
+{
+    struct node *node = u->root;
+    int level;
+
+    if (!in_reach(vpn)) {
+        return NULL;
+    }
+    for (level = LEVELS - 1; level > 0; level--) {
+        /* Pairs with the release in make_page(). */
+        node = atomic_load_explicit(
+            &node->below[vpn >> (level * LEVEL_BITS) & (FANOUT - 1)],
+            memory_order_acquire);
+        if (!node) {
+            return NULL;
+        }
+    }
+    return &node->page[vpn & (FANOUT - 1)];
+}
+
+/* NULL: no memory, or no address of a process. */
+static struct page *make_page(struct unetmm_utlb_ctx *u, uint64_t vpn)
+{
+    struct node *node = u->root;
+    int level;
+
+    if (!in_reach(vpn)) {
+        return NULL;
+    }
+    for (level = LEVELS - 1; level > 0; level--) {
+        _Atomic(struct node *) *link =
+            &node->below[vpn >> (level * LEVEL_BITS) & (FANOUT - 1)];
+
+        node = atomic_load_explicit(link, memory_order_relaxed);
+        if (!node) {
+            node = sys_calloc(1, sizeof(*node));
+            if (!node) {
+                return NULL;
+            }
+            atomic_store_explicit(link, node, memory_order_release);
+        }
+    }
+    return &node->page[vpn & (FANOUT - 1)];
+}
+
+static void free_nodes(struct node *node, int level)
+{
+    unsigned i;
+
+    for (i = 0; node && level && i < FANOUT; i++) {
+        free_nodes(atomic_load_explicit(&node->below[i],
+                                        memory_order_relaxed), level - 1);
+    }
+    free(node);
+}
+
+/* Uses a page if it is pinned for that. */
+static bool use_page(struct page *page, bool write)
+{
+    const uint32_t needed = WORD_PINNED | (write ? WORD_WRITE : 0);
+    uint32_t word;
+
+    if (!page) {
+        return false;
+    }
+    word = atomic_load_explicit(&page->word, memory_order_relaxed);
+    do {
+        if ((word & needed) != needed) {
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(
+                 &page->word, &word, word + 1, memory_order_acquire,
+                 memory_order_relaxed));
+    return true;
+}
+
+/* ---- Numbers ----------------------------------------------------------- */
+
+/* The page is not pinned any more; somebody may still use it. */
+static void free_number(struct unetmm_utlb_ctx *u, uint32_t number)
+{
+    u->policy->unpinned(u->state, number);
+    u->slots[number].page = NULL;
+    u->slots[number].next = u->first_free;
+    u->first_free = number;
+    u->used--;
+}
+
+static void take_number(struct unetmm_utlb_ctx *u, uint64_t vpn,
+                        struct page *page)
+{
+    uint32_t number = u->first_free;
+
+    u->first_free = u->slots[number].next;
+    u->slots[number].vpn = vpn;
+    u->slots[number].page = page;
+    __atomic_store_n(&page->number, number, __ATOMIC_RELAXED);
+    u->used++;
+    u->policy->pinned(u->state, number);
+}
+
+/* It was unpinned without us. */
+static void lose_page(struct unetmm_utlb_ctx *u, struct page *page)
+{
+    uint32_t word = atomic_fetch_and_explicit(&page->word, WORD_USERS,
+                                              memory_order_relaxed);
+
+    if (word & WORD_PINNED) {
+        free_number(u, page->number);
+        u->stats.lost++;
+    }
+}
+
+/* ---- The log ----------------------------------------------------------- */
+
+static void lose_range(struct unetmm_utlb_ctx *u, uint64_t first,
+                       uint64_t last)
+{
+    uint64_t vpn;
+    uint32_t i;
+
+    if (last - first < u->quota) {
+        for (vpn = first; vpn <= last; vpn++) {
+            struct page *page = find_page(u, vpn);
+
+            if (page) {
+                lose_page(u, page);
+            }
+        }
+        return;
+    }
+    for (i = 0; i < u->quota; i++) {
+        if (u->slots[i].page && u->slots[i].vpn >= first &&
+            u->slots[i].vpn <= last) {
+            lose_page(u, u->slots[i].page);
+        }
+    }
+}
+
+static uint64_t log_seq(const struct unetmm_utlb_ctx *u)
+{
+    return __atomic_load_n(&u->log->seq, __ATOMIC_ACQUIRE);
+}
+
+static bool log_is_read(const struct unetmm_utlb_ctx *u)
+{
+    return log_seq(u) == atomic_load_explicit(&u->seen, memory_order_relaxed);
+}
+
+/* Takes what the driver has unpinned out of the record. */
+static void read_log(struct unetmm_utlb_ctx *u)
+{
+    uint64_t seen = atomic_load_explicit(&u->seen, memory_order_relaxed);
+    uint64_t seq = log_seq(u), i;
+
+    if (seq == seen) {
+        return;
+    }
+    for (i = seen; i != seq && seq - seen < UNETMM_UTLB_LOG_RANGES; i++) {
+        const struct unetmm_utlb_range *range =
+            &u->log->ranges[i % UNETMM_UTLB_LOG_RANGES];
+        uint64_t start = __atomic_load_n(&range->start, __ATOMIC_RELAXED);
+        uint64_t last = __atomic_load_n(&range->last, __ATOMIC_RELAXED);
+
+        lose_range(u, start >> PAGE_SHIFT, last >> PAGE_SHIFT);
+    }
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (log_seq(u) - seen >= UNETMM_UTLB_LOG_RANGES) {
+        /* What we have read may have been overwritten meanwhile. */
+        lose_range(u, 0, UINT64_MAX >> PAGE_SHIFT);
+    }
+    atomic_store_explicit(&u->seen, seq, memory_order_relaxed);
+}
+
+/* ---- Pinning and unpinning --------------------------------------------- */
+
+static int call_driver(struct unetmm_utlb_ctx *u, unsigned long request,
+                       uint64_t vpn, uint32_t npages, bool write,
+                       uint32_t *done)
+{
+    struct unetmm_utlb arg = {
+        .size = sizeof(arg),
+        .flags = write ? UNETMM_REGION_WRITE : 0,
+        .addr = vpn << PAGE_SHIFT,
+        .npages = npages,
+    };
+    int ret = sys_ioctl(u->fd, request, &arg);
+
+    *done = ret < 0 ? 0 : arg.done;
+    return ret < 0 ? ret : 0;
+}
+
+struct run {
+    uint64_t vpn;
+    uint32_t npages;
+};
+
+static void unpin_run(struct unetmm_utlb_ctx *u, struct run *run)
+{
+    uint32_t done;
+
+    if (!run->npages) {
+        return;
+    }
+    /* That the card has gone makes no difference. */
+    call_driver(u, UNETMM_IOC_UTLB_UNPIN, run->vpn, run->npages, false, &done);
+    u->stats.unpin_calls++;
+    run->npages = 0;
+}
+
+static int take_unused(void *arg, uint32_t number)
+{
+    struct unetmm_utlb_ctx *u = arg;
+    uint32_t word;
+
+    if (number >= u->quota || !u->slots[number].page) {
+        return 0;
+    }
+    word = atomic_load_explicit(&u->slots[number].page->word,
+                                memory_order_relaxed);
+    do {
+        if (word & WORD_USERS || !(word & WORD_PINNED)) {
+            return 0;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(
+                 &u->slots[number].page->word, &word, 0, memory_order_acq_rel,
+                 memory_order_relaxed));
+    return 1;
+}
+
+/* Unpins up to n pages, as the policy says.  Returns how many. */
+static uint32_t evict(struct unetmm_utlb_ctx *u, uint32_t n)
+{
+    struct run run = { 0, 0 };
+    uint32_t evicted;
+
+    for (evicted = 0; evicted < n; evicted++) {
+        uint32_t number = u->policy->choose(u->state, take_unused, u);
+        uint64_t vpn;
+
+        if (number >= u->quota) {
+            break;
+        }
+        vpn = u->slots[number].vpn;
+        free_number(u, number);
+        if (run.npages && vpn == run.vpn + run.npages) {
+            run.npages++;
+        } else {
+            unpin_run(u, &run);
+            run = (struct run) { vpn, 1 };
+        }
+    }
+    unpin_run(u, &run);
+    u->stats.evicted += evicted;
+    return evicted;
+}
+
+/* What the driver has pinned enters the record. */
+static void enter(struct unetmm_utlb_ctx *u, uint64_t vpn, uint32_t npages,
+                  bool write)
+{
+    const uint32_t bits = WORD_PINNED | (write ? WORD_WRITE : 0);
+    uint32_t i;
+
+    for (i = 0; i < npages; i++) {
+        struct page *page = find_page(u, vpn + i);
+
+        if (!(atomic_load_explicit(&page->word, memory_order_relaxed) &
+              WORD_PINNED)) {
+            take_number(u, vpn + i, page);
+            u->stats.pinned_pages++;
+        }
+        atomic_fetch_or_explicit(&page->word, bits, memory_order_release);
+    }
+}
+
+/* From vpn on: what is pinned with it, up to what is pinned already. */
+static uint32_t run_length(struct unetmm_utlb_ctx *u, uint64_t vpn,
+                           uint64_t last, bool write)
+{
+    const uint32_t enough = WORD_PINNED | (write ? WORD_WRITE : 0);
+    uint64_t most = last - vpn + 1;
+    uint32_t n;
+
+    most = most < u->prepin ? u->prepin : most;
+    most = most > MOST_AT_ONCE ? MOST_AT_ONCE : most;
+    most = most > u->quota ? u->quota : most;
+    for (n = 0; n < most; n++) {
+        struct page *page = make_page(u, vpn + n);
+
+        if (!page || (n && (atomic_load_explicit(&page->word,
+                                                 memory_order_relaxed) &
+                            enough) == enough)) {
+            break;
+        }
+    }
+    return n;
+}
+
+/*
+ * Room for a run, or for a part of it.  Those of its pages that are pinned and
+ * lack a right have theirs.
+ */
+static uint32_t make_room(struct unetmm_utlb_ctx *u, uint64_t vpn, uint32_t n)
+{
+    uint32_t free = u->quota - u->used;
+
+    if (free < n) {
+        free += evict(u, n - free);
+    }
+    if (!free && atomic_load_explicit(&find_page(u, vpn)->word,
+                                      memory_order_relaxed) & WORD_PINNED) {
+        return 1;
+    }
+    return free < n ? free : n;
+}
+
+/* What an error means to who wants to use the page. */
+static int no_room(const struct unetmm_utlb_ctx *u)
+{
+    return atomic_load(&u->sending) ? -EAGAIN : -EDQUOT;
+}
+
+/* PIN, with room made where a limit of others' is lower than ours. */
+static int ask_driver(struct unetmm_utlb_ctx *u, uint64_t vpn, uint32_t n,
+                      bool write, uint32_t *done)
+{
+    unsigned tries = 0;
+
+    for (;;) {
+        int ret = call_driver(u, UNETMM_IOC_UTLB_PIN, vpn, n, write, done);
+
+        u->stats.pin_calls++;
+        if (ret == -EDQUOT) {
+            if (!evict(u, n)) {
+                return no_room(u);
+            }
+        } else if (ret != -EAGAIN) {
+            return ret;
+        } else if (++tries == TRIES) {
+            return -EBUSY;
+        }
+    }
+}
+
+static bool all_pinned(const struct unetmm_utlb_ctx *u, uint64_t vpn,
+                       uint32_t npages)
+{
+    uint32_t i;
+
+    for (i = 0; i < npages; i++) {
+        if (!(atomic_load_explicit(&find_page(u, vpn + i)->word,
+                                   memory_order_relaxed) & WORD_PINNED)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * Has [vpn, ...] pinned, as far as can be seen up to `last`, and more as the
+ * user wants it.  Holds the lock.  0: vpn is; it may have been lost again.
+ */
+static int pin_run(struct unetmm_utlb_ctx *u, uint64_t vpn, uint64_t last,
+                   bool write)
+{
+    uint32_t n = run_length(u, vpn, last, write), done;
+    unsigned tries = 0;
+    int ret;
+
+    if (!n) {
+        return in_reach(vpn) ? -ENOMEM : -EFAULT;
+    }
+    n = make_room(u, vpn, n);
+    if (!n) {
+        return no_room(u);
+    }
+    do {
+        ret = ask_driver(u, vpn, n, write, &done);
+        if (ret) {
+            return ret;
+        }
+        enter(u, vpn, done, write);
+        /*
+         * A range from before our call takes out what is pinned again: that is
+         * asked for anew, or it would be pinned and nobody would know.
+         */
+        read_log(u);
+    } while (!all_pinned(u, vpn, done) && ++tries < TRIES);
+    return 0;
+}
+
+/* ---- Use --------------------------------------------------------------- */
+
+/* Tells the policy, unless it knows or somebody else is telling it something. */
+static void tell_used(struct unetmm_utlb_ctx *u, uint64_t vpn,
+                      struct page *page)
+{
+    uint32_t number = __atomic_load_n(&page->number, __ATOMIC_RELAXED);
+
+    if (!u->policy->used ||
+        atomic_load_explicit(&u->last_used, memory_order_relaxed) == number ||
+        pthread_mutex_trylock(&u->lock)) {
+        return;
+    }
+    number = page->number;
+    if (number < u->quota && u->slots[number].page == page &&
+        u->slots[number].vpn == vpn) {
+        u->policy->used(u->state, number);
+        atomic_store_explicit(&u->last_used, number, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&u->lock);
+}
+
+static int hold_slowly(struct unetmm_utlb_ctx *u, uint64_t vpn, uint64_t last,
+                       bool write)
+{
+    unsigned tries;
+    int ret = 0;
+
+    pthread_mutex_lock(&u->lock);
+    read_log(u);
+    for (tries = 0; !use_page(find_page(u, vpn), write); tries++) {
+        ret = tries < TRIES ? pin_run(u, vpn, last, write) : -EDQUOT;
+        if (ret) {
+            break;
+        }
+    }
+    pthread_mutex_unlock(&u->lock);
+    return ret;
+}
+
+static int hold_page(struct unetmm_utlb_ctx *u, uint64_t vpn, uint64_t last,
+                     bool write)
+{
+    struct page *page = find_page(u, vpn);
+
+    if (!log_is_read(u) || !use_page(page, write)) {
+        return hold_slowly(u, vpn, last, write);
+    }
+    tell_used(u, vpn, page);
+    return 0;
+}
+
+/* False: there are none, or the piece is no memory of a process. */
+static bool pages_of(const struct iovec *piece, uint64_t *first,
+                     uint64_t *last)
+{
+    uint64_t addr = (uintptr_t)piece->iov_base;
+
+    *first = addr >> PAGE_SHIFT;
+    *last = (addr + piece->iov_len - 1) >> PAGE_SHIFT;
+    return piece->iov_len && *first <= *last && in_reach(*last);
+}
+
+static void let_go_pages(struct unetmm_utlb_ctx *u, uint64_t first,
+                         uint64_t end)
+{
+    for (; first < end; first++) {
+        atomic_fetch_sub_explicit(&find_page(u, first)->word, 1,
+                                  memory_order_release);
+    }
+}
+
+void unetmm_utlb_let_go(struct unetmm_utlb_ctx *u, const struct iovec *iov,
+                        unsigned n)
+{
+    uint64_t first, last;
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        if (pages_of(&iov[i], &first, &last)) {
+            let_go_pages(u, first, last + 1);
+        }
+    }
+}
+
+static int hold_piece(struct unetmm_utlb_ctx *u, const struct iovec *piece,
+                      bool write)
+{
+    uint64_t first, last, vpn;
+
+    if (!pages_of(piece, &first, &last)) {
+        return piece->iov_len ? -EFAULT : 0;
+    }
+    for (vpn = first; vpn <= last; vpn++) {
+        int ret = hold_page(u, vpn, last, write);
+
+        if (ret) {
+            let_go_pages(u, first, vpn);
+            return ret;
+        }
+    }
+    return 0;
+}
+
+int unetmm_utlb_hold(struct unetmm_utlb_ctx *u, const struct iovec *iov,
+                     unsigned n, bool write)
+{
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        int ret = hold_piece(u, &iov[i], write);
+
+        if (ret) {
+            unetmm_utlb_let_go(u, iov, i);
+            return ret;
+        }
+    }
+    return 0;
+}
+
+static int renew_pages(struct unetmm_utlb_ctx *u, uint64_t first,
+                       uint64_t last, bool write)
+{
+    uint64_t vpn;
+    int ret = 0;
+
+    /* Entries have gone, whether the log says so already or not. */
+    for (vpn = first; vpn <= last; vpn++) {
+        lose_page(u, find_page(u, vpn));
+    }
+    for (vpn = first; !ret && vpn <= last; vpn++) {
+        if (!(atomic_load_explicit(&find_page(u, vpn)->word,
+                                   memory_order_relaxed) & WORD_PINNED)) {
+            ret = pin_run(u, vpn, last, write);
+        }
+    }
+    return ret;
+}
+
+int unetmm_utlb_renew(struct unetmm_utlb_ctx *u, const struct iovec *iov,
+                      unsigned n, bool write)
+{
+    uint64_t first, last;
+    unsigned i;
+    int ret = 0;
+
+    pthread_mutex_lock(&u->lock);
+    u->stats.repeated++;
+    read_log(u);
+    for (i = 0; !ret && i < n; i++) {
+        if (pages_of(&iov[i], &first, &last)) {
+            ret = renew_pages(u, first, last, write);
+        }
+    }
+    pthread_mutex_unlock(&u->lock);
+    return ret;
+}
+
+void unetmm_utlb_sending(struct unetmm_utlb_ctx *u, int n)
+{
+    atomic_fetch_add(&u->sending, (unsigned)n);
+}
+
+/* ---- The context ------------------------------------------------------- */
+
+static int set_up(struct unetmm_utlb_ctx *u, uint32_t quota, uint32_t prepin,
+                  const struct unetmm_utlb_policy *policy)
+{
+    struct slot *slots = sys_calloc(quota, sizeof(*slots));
+    void *state = slots ? policy->create(quota) : NULL;
+    uint32_t i;
+
+    if (!state) {
+        free(slots);
+        return -ENOMEM;
+    }
+    if (u->slots) {
+        u->policy->destroy(u->state);
+        free(u->slots);
+    }
+    for (i = 0; i < quota; i++) {
+        slots[i].next = i + 1;
+    }
+    u->slots = slots;
+    u->state = state;
+    u->quota = quota;
+    u->prepin = prepin;
+    u->policy = policy;
+    u->first_free = 0;
+    u->used = 0;
+    atomic_store(&u->last_used, UNETMM_UTLB_NONE);
+    return 0;
+}
+
+int unetmm_utlb_open(struct unetmm_ctx *ctx, const struct unetmm_space *space)
+{
+    struct unetmm_utlb_ctx *u = sys_calloc(1, sizeof(*u));
+    uint32_t quota = space->quota_pages;
+    void *log;
+    int ret = -ENOMEM;
+
+    if (!u) {
+        return ret;
+    }
+    u->fd = ctx->fd;
+    u->driver_quota = quota;
+    u->root = sys_calloc(1, sizeof(*u->root));
+    if (!u->root) {
+        goto free_u;
+    }
+    quota = quota > DEFAULT_QUOTA ? DEFAULT_QUOTA : quota ? quota : 1;
+    ret = set_up(u, quota, DEFAULT_PREPIN, unetmm_utlb_policy("lru"));
+    if (ret) {
+        goto free_root;
+    }
+    ret = -EPROTO;
+    if (space->log_bytes == sizeof(*u->log)) {
+        ret = sys_mmap(&log, space->log_bytes, PROT_READ, MAP_SHARED, ctx->fd,
+                       space->log_map);
+    }
+    if (ret) {
+        goto free_slots;
+    }
+    u->log = log;
+    pthread_mutex_init(&u->lock, NULL);
+    ctx->utlb = u;
+    return 0;
+
+free_slots:
+    u->policy->destroy(u->state);
+    free(u->slots);
+free_root:
+    free(u->root);
+free_u:
+    free(u);
+    return ret;
+}
+
+void unetmm_utlb_close(struct unetmm_ctx *ctx, bool child)
+{
+    struct unetmm_utlb_ctx *u = ctx->utlb;
+
+    if (!u) {
+        return;
+    }
+    if (!child) {
+        sys_munmap((void *)(uintptr_t)u->log, sizeof(*u->log));
+        pthread_mutex_destroy(&u->lock);
+    }
+    u->policy->destroy(u->state);
+    free(u->slots);
+    free_nodes(u->root, LEVELS - 1);
+    free(u);
+    ctx->utlb = NULL;
+}
+
+static bool is_policy(const struct unetmm_utlb_policy *policy)
+{
+    return policy->size == sizeof(*policy) && policy->create &&
+        policy->destroy && policy->pinned && policy->unpinned &&
+        policy->choose;
+}
+
+int unetmm_utlb_configure(struct unetmm_ctx *ctx,
+                          const struct unetmm_utlb_config *config)
+{
+    const struct unetmm_utlb_policy *policy = config->policy ?
+        config->policy : unetmm_utlb_policy("lru");
+    struct unetmm_utlb_ctx *u = ctx->utlb;
+    int ret = unetmm_ctx_check(ctx);
+    uint32_t quota;
+
+    if (ret) {
+        return ret;
+    }
+    if (!u || config->size != sizeof(*config) || !is_policy(policy) ||
+        config->prepin > MOST_AT_ONCE) {
+        return -EINVAL;
+    }
+    quota = config->quota_pages ? config->quota_pages : DEFAULT_QUOTA;
+    quota = quota > u->driver_quota ? u->driver_quota : quota;
+    if (!quota) {
+        return -EDQUOT;
+    }
+    if (atomic_load(&ctx->endpoints)) {
+        return -EBUSY;
+    }
+    pthread_mutex_lock(&u->lock);
+    evict(u, u->quota);
+    ret = set_up(u, quota, config->prepin ? config->prepin : DEFAULT_PREPIN,
+                 policy);
+    pthread_mutex_unlock(&u->lock);
+    return ret;
+}
+
+int unetmm_utlb_stats(struct unetmm_ctx *ctx, struct unetmm_utlb_stats *stats)
+{
+    struct unetmm_utlb_ctx *u = ctx->utlb;
+    int ret = unetmm_ctx_check(ctx);
+
+    if (ret) {
+        return ret;
+    }
+    if (!u || stats->size != sizeof(*stats)) {
+        return -EINVAL;
+    }
+    pthread_mutex_lock(&u->lock);
+    u->stats.size = sizeof(*stats);
+    u->stats.pinned_now = u->used;
+    u->stats.quota_pages = u->quota;
+    *stats = u->stats;
+    pthread_mutex_unlock(&u->lock);
+    return 0;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Source utlb inside the library: what is pinned (utlb.c), what of that is in
+ * use by which descriptor (utlb_ep.c), and what goes first (utlb_policy.c).
+ */
+#ifndef UNETMM_UTLB_H
+#define UNETMM_UTLB_H
+
+#include "internal.h"
+
+struct unetmm_utlb_ctx;
+struct unetmm_utlb_ep;
+
+/* What the driver said when it made the space.  0, or -errno. */
+int unetmm_utlb_open(struct unetmm_ctx *ctx, const struct unetmm_space *space);
+/* `child`: only memory of our own goes, nothing that is mapped. */
+void unetmm_utlb_close(struct unetmm_ctx *ctx, bool child);
+
+int unetmm_utlb_ep_open(struct unetmm_ep_private *ep);
+/* The card uses no buffer of the endpoint any more. */
+void unetmm_utlb_ep_close(struct unetmm_ep_private *ep);
+
+/*
+ * Has all pages of the pieces pinned, and keeps them so until they are let go.
+ * -EAGAIN: pages of messages on their way have to be let go first; other errors:
+ * these pages cannot be pinned.
+ */
+int unetmm_utlb_hold(struct unetmm_utlb_ctx *u, const struct iovec *iov,
+                     unsigned n, bool write);
+void unetmm_utlb_let_go(struct unetmm_utlb_ctx *u, const struct iovec *iov,
+                        unsigned n);
+/* Asks the driver for what is held, whatever the record says. */
+int unetmm_utlb_renew(struct unetmm_utlb_ctx *u, const struct iovec *iov,
+                      unsigned n, bool write);
+/* One message more, or less, that holds pages and will let them go by itself. */
+void unetmm_utlb_sending(struct unetmm_utlb_ctx *u, int n);
+
+#endif /* UNETMM_UTLB_H */

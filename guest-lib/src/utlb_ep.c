@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Source utlb: the pages that the descriptors of an endpoint use.
+ *
+ * A page that a descriptor names must stay pinned until the card has done with
+ * it, and only the completion says when that is.  So each descriptor has a
+ * record, and the record's number goes to the card in the cookie's place; also
+ * that of a message sent with UNETMM_QUIET, whose completion nobody sees.
+ *
+ * A descriptor that the card could not use although its pages had been pinned
+ * met a change of the process's memory on its way.  It is posted again when they
+ * are pinned again, and its owner does not notice.
+ */
+#include "utlb.h"
+#include "sys.h"
+
+#define NONE            UINT32_MAX
+/* A process that changes its memory all the time is told in the end. */
+#define MOST_AGAIN      64u
+
+struct record {
+    uint64_t cookie;            /* the user's */
+    uint32_t next;              /* free ones; those to be posted again */
+    uint16_t channel;
+    uint8_t flags;
+    uint8_t n;                  /* pieces; 0: the message was copied */
+    uint8_t again;
+    uint8_t why;                /* UNETMM_ST_*: they could not be pinned */
+    bool post;                  /* a free buffer */
+    bool live;
+    bool held;
+    struct iovec iov[UNETMM_MAX_SEGS];
+};
+
+struct unetmm_utlb_ep {
+    struct unetmm_utlb_ctx *ctx;
+    struct record *records;
+    uint32_t count;
+    uint32_t first_free;
+    uint32_t quiet;             /* live ones of messages sent QUIET */
+    uint32_t first_again, last_again;
+};
+
+int unetmm_utlb_ep_open(struct unetmm_ep_private *ep)
+{
+    struct unetmm_utlb_ep *e = sys_calloc(1, sizeof(*e));
+
+    if (!e) {
+        return -ENOMEM;
+    }
+    e->ctx = ep->ctx->utlb;
+    e->first_free = e->first_again = e->last_again = NONE;
+    ep->pub.utlb = e;
+    return 0;
+}
+
+/* ---- Records ----------------------------------------------------------- */
+
+static int grow(struct unetmm_utlb_ep *e)
+{
+    uint32_t count = e->count ? 2 * e->count : 64, i;
+    struct record *records = sys_calloc(count, sizeof(*records));
+
+    if (!records) {
+        return -ENOMEM;
+    }
+    if (e->count) {
+        memcpy(records, e->records, e->count * sizeof(*records));
+    }
+    free(e->records);
+    for (i = e->count; i < count; i++) {
+        records[i].next = i + 1 < count ? i + 1 : NONE;
+    }
+    e->first_free = e->count;
+    e->records = records;
+    e->count = count;
+    return 0;
+}
+
+/* NULL: no memory. */
+static struct record *make_record(struct unetmm_utlb_ep *e, uint64_t cookie,
+                                  const struct iovec *iov, unsigned n)
+{
+    struct record *r;
+
+    if (e->first_free == NONE && grow(e)) {
+        return NULL;
+    }
+    r = &e->records[e->first_free];
+    e->first_free = r->next;
+    r->cookie = cookie;
+    r->next = NONE;
+    r->channel = 0;
+    r->flags = r->again = r->why = 0;
+    r->post = r->held = false;
+    r->live = true;
+    r->n = (uint8_t)n;
+    if (n) {
+        memcpy(r->iov, iov, n * sizeof(*iov));
+    }
+    return r;
+}
+
+static void let_go(struct unetmm_utlb_ep *e, struct record *r)
+{
+    if (r->held) {
+        unetmm_utlb_let_go(e->ctx, r->iov, r->n);
+        if (!r->post) {
+            unetmm_utlb_sending(e->ctx, -1);
+        }
+        r->held = false;
+    }
+}
+
+static void free_record(struct unetmm_utlb_ep *e, struct record *r)
+{
+    let_go(e, r);
+    if (r->flags & UNETMM_QUIET) {
+        e->quiet--;
+    }
+    r->live = false;
+    r->next = e->first_free;
+    e->first_free = (uint32_t)(r - e->records);
+}
+
+void unetmm_utlb_ep_close(struct unetmm_ep_private *ep)
+{
+    struct unetmm_utlb_ep *e = ep->pub.utlb;
+    uint32_t i;
+
+    if (!e) {
+        return;
+    }
+    for (i = 0; i < e->count; i++) {
+        if (e->records[i].live) {
+            let_go(e, &e->records[i]);
+        }
+    }
+    free(e->records);
+    free(e);
+    ep->pub.utlb = NULL;
+}
+
+/* ---- Holding ----------------------------------------------------------- */
+
+static uint8_t status_of(int error)
+{
+    switch (error) {
+    case -EFAULT:
+    case -EINVAL:               /* beyond what any process has */
+        return UNETMM_ST_PROTECTION;
+    case -EOPNOTSUPP:
+        return UNETMM_ST_UNSUPPORTED;
+    default:
+        return UNETMM_ST_LIMIT;
+    }
+}
+
+/*
+ * Pages that cannot be pinned are the card's to refuse, in a completion like
+ * that of any other source.
+ */
+static int hold(struct unetmm_utlb_ep *e, struct record *r)
+{
+    int ret = unetmm_utlb_hold(e->ctx, r->iov, r->n, r->post);
+
+    if (ret == -EAGAIN) {
+        return ret;
+    }
+    if (ret) {
+        r->why = status_of(ret);
+        return 0;
+    }
+    r->held = r->n > 0;
+    if (r->held && !r->post) {
+        unetmm_utlb_sending(e->ctx, 1);
+    }
+    return 0;
+}
+
+static void post_again(struct unetmm_ep *ep);
+static void take_quiet(struct unetmm_ep *ep);
+
+int unetmm_utlb_send_(struct unetmm_ep *ep, unsigned channel,
+                      const struct iovec *iov, unsigned n, uint64_t *cookie,
+                      unsigned *flags)
+{
+    struct unetmm_utlb_ep *e = ep->utlb;
+    struct record *r;
+    int ret;
+
+    take_quiet(ep);
+    r = make_record(e, *cookie, iov, n);
+    if (!r) {
+        return -ENOMEM;
+    }
+    r->channel = (uint16_t)channel;
+    ret = hold(e, r);
+    if (ret) {
+        free_record(e, r);
+        return ret;
+    }
+    r->flags = (uint8_t)*flags;
+    if (r->flags & UNETMM_QUIET) {
+        e->quiet++;
+        *flags &= ~UNETMM_QUIET;
+    }
+    *cookie = (uint64_t)(r - e->records);
+    return 0;
+}
+
+int unetmm_utlb_post_(struct unetmm_ep *ep, void *buf, size_t len,
+                      uint64_t *cookie)
+{
+    struct iovec iov = { buf, len };
+    struct unetmm_utlb_ep *e = ep->utlb;
+    struct record *r = make_record(e, *cookie, &iov, 1);
+    int ret;
+
+    if (!r) {
+        return -ENOMEM;
+    }
+    r->post = true;
+    ret = hold(e, r);
+    if (ret) {
+        free_record(e, r);
+        return ret;
+    }
+    *cookie = (uint64_t)(r - e->records);
+    return 0;
+}
+
+/* ---- Completions ------------------------------------------------------- */
+
+/* The record that a completion is of, or NULL. */
+static struct record *record_of(const struct unetmm_utlb_ep *e,
+                                const struct unetmm_completion *c)
+{
+    bool post = c->type == UNETMM_CQE_BUFFER ||
+        (c->type == UNETMM_CQE_RECEIVED && !c->is_inline);
+
+    if ((!post && c->type != UNETMM_CQE_SENT) || c->cookie >= e->count ||
+        !e->records[c->cookie].live || e->records[c->cookie].post != post) {
+        return NULL;
+    }
+    return &e->records[c->cookie];
+}
+
+/* Was it refused for what has changed since, and can it be posted again? */
+static bool is_worth_it(struct unetmm_utlb_ep *e, struct record *r,
+                        const struct unetmm_completion *c)
+{
+    int ret;
+
+    if (c->status != UNETMM_ST_PROTECTION || !r->held ||
+        r->again == MOST_AGAIN) {
+        return false;
+    }
+    ret = unetmm_utlb_renew(e->ctx, r->iov, r->n, r->post);
+    if (ret) {
+        r->why = status_of(ret);
+        return false;
+    }
+    r->again++;
+    if (e->first_again == NONE) {
+        e->first_again = (uint32_t)(r - e->records);
+    } else {
+        e->records[e->last_again].next = (uint32_t)(r - e->records);
+    }
+    r->next = NONE;
+    e->last_again = (uint32_t)(r - e->records);
+    return true;
+}
+
+int unetmm_utlb_taken_(struct unetmm_ep *ep, struct unetmm_completion *c)
+{
+    struct unetmm_utlb_ep *e = ep->utlb;
+    struct record *r = record_of(e, c);
+    bool seen = true;
+
+    if (!r) {
+        return 1;
+    }
+    if (is_worth_it(e, r, c)) {
+        seen = false;
+    } else {
+        if (c->status == UNETMM_ST_PROTECTION && r->why) {
+            c->status = r->why;
+        }
+        c->cookie = r->cookie;
+        if (r->flags & UNETMM_QUIET && !c->status) {
+            seen = false;
+        }
+        free_record(e, r);
+    }
+    post_again(ep);
+    return seen;
+}
+
+/* Takes completions that nobody is to see, while they are the next. */
+static void take_quiet(struct unetmm_ep *ep)
+{
+    const struct unetmm_utlb_ep *e = ep->utlb;
+    uint32_t index = ep->cq_cons;
+
+    while (e->quiet) {
+        struct unetmm_completion c;
+        const struct record *r;
+        uint32_t flags;
+        int there;
+
+        flags = unetmm_next_flags_(ep, index, &there);
+        if (!there) {
+            break;
+        }
+        unetmm_from_card_barrier();
+        unetmm_take_(&ep->cq[index & ep->cq_mask], flags, &c);
+        r = record_of(e, &c);
+        if (!r || !(r->flags & UNETMM_QUIET) || c.status) {
+            break;
+        }
+        unetmm_utlb_taken_(ep, &c);
+        index++;
+    }
+    if (index != ep->cq_cons) {
+        ep->cq_cons = index;
+        unetmm_write_index(&ep->index->user.cq_cons, index);
+        if (unetmm_read_word(&ep->index->card.state) & UNETMM_EP_CQ_BLOCKED) {
+            unetmm_ring(ep);
+        }
+    }
+}
+
+int unetmm_utlb_pending_(struct unetmm_ep *ep)
+{
+    const struct unetmm_utlb_ep *e = ep->utlb;
+    uint32_t i;
+    int n = 0;
+
+    take_quiet(ep);
+    post_again(ep);
+    for (i = e->first_again; i != NONE; i = e->records[i].next) {
+        n += !e->records[i].post;
+    }
+    return n;
+}
+
+/* ---- Posting again ----------------------------------------------------- */
+
+static bool send_again(struct unetmm_ep *ep, struct record *r, uint32_t number)
+{
+    uint32_t slots = 1 + unetmm_seg_slots_(r->n);
+    struct unetmm_sqe *sqe;
+
+    if (!unetmm_sq_has_room_(ep, slots)) {
+        return false;
+    }
+    unetmm_put_sqe_(ep, ep->sq_prod, r->channel, number, 0);
+    sqe = (struct unetmm_sqe *)(void *)unetmm_slot_(ep, ep->sq_prod);
+    sqe->nsegs = r->n;
+    unetmm_put_segs_(ep, ep->sq_prod, r->iov, r->n);
+    ep->sq_prod += slots;
+    unetmm_write_index(&ep->index->user.sq_prod, ep->sq_prod);
+    return true;
+}
+
+static bool offer_again(struct unetmm_ep *ep, struct record *r, uint32_t number)
+{
+    if (!unetmm_fq_has_room_(ep)) {
+        return false;
+    }
+    unetmm_put_fqe_(ep, r->iov[0].iov_base, r->iov[0].iov_len, number, 0);
+    return true;
+}
+
+static void post_again(struct unetmm_ep *ep)
+{
+    struct unetmm_utlb_ep *e = ep->utlb;
+    bool any = false;
+
+    while (e->first_again != NONE) {
+        struct record *r = &e->records[e->first_again];
+
+        if (!(r->post ? offer_again(ep, r, e->first_again) :
+                        send_again(ep, r, e->first_again))) {
+            break;
+        }
+        e->first_again = r->next;
+        any = true;
+    }
+    if (any) {
+        unetmm_ring(ep);
+    }
+}

@@ -1,0 +1,893 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Source utlb in the library: what is pinned when, what goes first, what stays
+ * because it is in use, and what happens when memory changes under it.  The
+ * driver is an array that says which pages are pinned.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "fake_card.h"
+#include "sys.h"
+#include "utlb.h"
+
+#define FAKE_FD         1000
+#define PAGE            4096u
+#define PAGES           64u
+
+int __wrap_ioctl(int fd, unsigned long request, void *argument);
+void *__wrap_mmap(void *address, size_t bytes, int protection, int flags,
+                  int fd, off_t offset);
+void *__wrap_mmap64(void *address, size_t bytes, int protection, int flags,
+                    int fd, off_t offset)
+    __attribute__((alias("__wrap_mmap")));
+int __wrap_munmap(void *address, size_t bytes);
+int __real_ioctl(int fd, unsigned long request, void *argument);
+void *__real_mmap(void *address, size_t bytes, int protection, int flags,
+                  int fd, off_t offset);
+int __real_munmap(void *address, size_t bytes);
+
+static uint8_t memory[PAGES * PAGE] __attribute__((aligned(4096)));
+
+static struct {
+    bool pinned[PAGES], write[PAGES];
+    bool absent[PAGES];         /* PIN says EFAULT */
+    unsigned limit;             /* pages; more is EDQUOT */
+    unsigned busy;              /* PIN says EAGAIN so often */
+    unsigned pins, unpins;
+    unsigned lose_in_pin;       /* page + 1 that is lost before the next PIN */
+    bool log_mapped;
+} driver;
+
+static struct unetmm_utlb_log drivers_log;
+
+static unsigned number_of(uint64_t addr)
+{
+    assert_true(addr >= (uintptr_t)memory && addr % PAGE == 0);
+    return (unsigned)((addr - (uintptr_t)memory) / PAGE);
+}
+
+static unsigned count_pinned(void)
+{
+    unsigned i, n = 0;
+
+    for (i = 0; i < PAGES; i++) {
+        n += driver.pinned[i];
+    }
+    return n;
+}
+
+/* Which pages are pinned, as a string of their numbers. */
+static const char *pinned_now(void)
+{
+    static char text[4 * PAGES + 1];
+    unsigned i, at = 0;
+
+    text[0] = 0;
+    for (i = 0; i < PAGES; i++) {
+        if (driver.pinned[i]) {
+            at += (unsigned)snprintf(text + at, sizeof(text) - at, "%s%u",
+                                     at ? " " : "", i);
+        }
+    }
+    return text;
+}
+
+static void lose(unsigned first, unsigned npages)
+{
+    struct unetmm_utlb_range *range =
+        &drivers_log.ranges[drivers_log.seq % UNETMM_UTLB_LOG_RANGES];
+    unsigned i;
+
+    for (i = first; i < first + npages; i++) {
+        driver.pinned[i] = driver.write[i] = false;
+    }
+    range->start = (uintptr_t)memory + first * PAGE;
+    range->last = range->start + npages * PAGE - 1;
+    drivers_log.seq++;
+}
+
+static int refuse(int error)
+{
+    errno = error;
+    return -1;
+}
+
+static int do_pin(struct unetmm_utlb *a)
+{
+    unsigned first = number_of(a->addr), i;
+
+    driver.pins++;
+    assert_true(a->npages > 0 && a->npages <= 512);
+    if (driver.lose_in_pin) {
+        lose(driver.lose_in_pin - 1, 1);
+        driver.lose_in_pin = 0;
+    }
+    if (driver.busy) {
+        driver.busy--;
+        return refuse(EAGAIN);
+    }
+    for (i = first; i < first + a->npages; i++) {
+        int error = i >= PAGES || driver.absent[i] ? EFAULT :
+            !driver.pinned[i] && count_pinned() >= driver.limit ? EDQUOT : 0;
+
+        if (error && i == first) {
+            return refuse(error);
+        }
+        if (error) {
+            break;
+        }
+        driver.pinned[i] = true;
+        driver.write[i] |= a->flags & UNETMM_REGION_WRITE;
+    }
+    a->done = i - first;
+    return 0;
+}
+
+static int do_unpin(struct unetmm_utlb *a)
+{
+    unsigned first = number_of(a->addr), i;
+
+    driver.unpins++;
+    a->done = 0;
+    for (i = first; i < first + a->npages; i++) {
+        /* Nobody unpins what is not pinned: the record would be wrong. */
+        assert_true(i < PAGES && driver.pinned[i]);
+        driver.pinned[i] = driver.write[i] = false;
+        a->done++;
+    }
+    return 0;
+}
+
+int __wrap_ioctl(int fd, unsigned long request, void *argument)
+{
+    struct unetmm_utlb *a = argument;
+
+    if (fd != FAKE_FD) {
+        return __real_ioctl(fd, request, argument);
+    }
+    assert_int_equal(a->size, sizeof(*a));
+    assert_int_equal(a->rsvd, 0);
+    return request == UNETMM_IOC_UTLB_PIN ? do_pin(a) :
+        request == UNETMM_IOC_UTLB_UNPIN ? do_unpin(a) : refuse(ENOTTY);
+}
+
+void *__wrap_mmap(void *address, size_t bytes, int protection, int flags,
+                  int fd, off_t offset)
+{
+    if (fd != FAKE_FD) {
+        return __real_mmap(address, bytes, protection, flags, fd, offset);
+    }
+    assert_int_equal(offset, 0x1234000);
+    assert_int_equal(protection, PROT_READ);
+    driver.log_mapped = true;
+    return &drivers_log;
+}
+
+int __wrap_munmap(void *address, size_t bytes)
+{
+    if (address != &drivers_log) {
+        return __real_munmap(address, bytes);
+    }
+    driver.log_mapped = false;
+    return 0;
+}
+
+/* ---- A context and an endpoint ----------------------------------------- */
+
+static struct {
+    struct unetmm_ctx ctx;
+    uint32_t alive;
+    struct fake_endpoint fake;
+    struct unetmm_ep *ep;
+    struct fake_message message;
+} t;
+
+static void open_ctx(const char *policy, uint32_t quota, uint32_t prepin)
+{
+    const struct unetmm_space space = {
+        .quota_pages = 1000, .log_bytes = sizeof(drivers_log),
+        .log_map = 0x1234000,
+    };
+    struct unetmm_utlb_config config = {
+        .size = sizeof(config), .quota_pages = quota, .prepin = prepin,
+        .policy = unetmm_utlb_policy(policy),
+    };
+
+    memset(&driver, 0, sizeof(driver));
+    memset(&drivers_log, 0, sizeof(drivers_log));
+    driver.limit = PAGES;
+    t.alive = 1;
+    t.ctx = (struct unetmm_ctx) {
+        .fd = FAKE_FD, .source = UNETMM_SOURCE_UTLB, .alive = &t.alive,
+    };
+    assert_int_equal(unetmm_utlb_open(&t.ctx, &space), 0);
+    assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), 0);
+}
+
+static void begin_deep(const char *policy, uint32_t quota, uint32_t prepin,
+                       unsigned sq_log2)
+{
+    open_ctx(policy, quota, prepin);
+    fake_endpoint_init(&t.fake, sq_log2, 3, 4, 0);
+    t.fake.private->ctx = &t.ctx;
+    assert_int_equal(unetmm_utlb_ep_open(t.fake.private), 0);
+    t.ep = t.fake.ep;
+}
+
+static void begin(const char *policy, uint32_t quota, uint32_t prepin)
+{
+    begin_deep(policy, quota, prepin, 3);
+}
+
+static struct unetmm_utlb_stats stats(void)
+{
+    struct unetmm_utlb_stats s = { .size = sizeof(s) };
+
+    assert_int_equal(unetmm_utlb_stats(&t.ctx, &s), 0);
+    assert_int_equal(s.pinned_now, count_pinned());
+    assert_true(s.pinned_now <= s.quota_pages);
+    return s;
+}
+
+static void end(void)
+{
+    stats();
+    unetmm_utlb_ep_close(t.fake.private);
+    fake_endpoint_free(&t.fake);
+    unetmm_utlb_close(&t.ctx, false);
+    assert_false(driver.log_mapped);
+}
+
+static uint8_t *at(unsigned page)
+{
+    return memory + page * PAGE;
+}
+
+static int send_flags(unsigned page, size_t len, uint64_t cookie,
+                      unsigned flags)
+{
+    return unetmm_send(t.ep, 1, at(page), len, cookie, flags);
+}
+
+/* The card takes the next message and is done with it. */
+static void card_sends(uint8_t status)
+{
+    struct unetmm_cqe cqe = { .opcode = UNETMM_CQE_SENT, .status = status,
+                              .channel = 1 };
+
+    assert_true(fake_card_take(&t.fake.card, &t.message));
+    /* Nothing leaves the card unasked for. */
+    assert_false(t.message.quiet);
+    cqe.cookie = t.message.cookie;
+    assert_true(fake_card_complete(&t.fake.card, &cqe));
+}
+
+static void expect(unsigned type, uint64_t cookie, unsigned status)
+{
+    struct unetmm_completion c;
+
+    assert_int_equal(unetmm_poll(t.ep, &c, 1), 1);
+    assert_int_equal(c.type, type);
+    assert_int_equal(c.cookie, cookie);
+    assert_int_equal(c.status, status);
+}
+
+static void expect_none(void)
+{
+    struct unetmm_completion c;
+
+    assert_int_equal(unetmm_poll(t.ep, &c, 1), 0);
+}
+
+/* A message from a page, there and done. */
+static void use(unsigned page)
+{
+    assert_int_equal(send_flags(page, 300, 1000 + page, 0), 0);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 1000 + page, 0);
+}
+
+static void expect_pinned(const char *what)
+{
+    assert_string_equal(pinned_now(), what);
+}
+
+/* ---- Pinning ----------------------------------------------------------- */
+
+static void pins_ahead_and_once(void **state)
+{
+    (void)state;
+    begin("lru", 20, 4);
+    use(8);
+    expect_pinned("8 9 10 11");
+    assert_int_equal(driver.pins, 1);
+    use(8);
+    use(11);
+    use(10);
+    assert_int_equal(driver.pins, 1);
+    /* Up to what is pinned already. */
+    use(6);
+    expect_pinned("6 7 8 9 10 11");
+    assert_int_equal(driver.pins, 2);
+    /* A message that is longer than what is pinned at a time. */
+    assert_int_equal(send_flags(20, 7 * PAGE, 1, 0), 0);
+    assert_int_equal(driver.pins, 3);
+    expect_pinned("6 7 8 9 10 11 20 21 22 23 24 25 26");
+    assert_false(driver.write[20]);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 1, 0);
+    /* Where memory ends, and where it has a hole. */
+    use(PAGES - 1);
+    driver.absent[41] = true;
+    use(40);
+    expect_pinned("6 7 8 9 10 11 20 21 22 23 24 25 26 40 63");
+    assert_int_equal(driver.unpins, 0);
+    end();
+}
+
+/* Copied messages use no page. */
+static void inline_pins_nothing(void **state)
+{
+    (void)state;
+    begin("lru", 20, 4);
+    assert_int_equal(send_flags(1, 224, 5, 0), 0);
+    assert_int_equal(driver.pins, 0);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 5, 0);
+    end();
+}
+
+/* A right that is missing is asked for where it is needed. */
+static void rights_are_added(void **state)
+{
+    (void)state;
+    begin("lru", 20, 2);
+    use(3);
+    assert_int_equal(unetmm_post(t.ep, at(3) + 10, PAGE, 7, 0), 0);
+    assert_int_equal(driver.pins, 2);
+    assert_true(driver.write[3] && driver.write[4]);
+    use(3);
+    assert_int_equal(driver.pins, 2);
+    assert_true(fake_card_deliver(&t.fake.card, 1, at(60), 100, false));
+    expect(UNETMM_CQE_RECEIVED, 7, 0);
+    end();
+}
+
+static void refused_memory_is_the_cards_to_refuse(void **state)
+{
+    (void)state;
+    begin("lru", 20, 2);
+    driver.absent[5] = true;
+    assert_int_equal(send_flags(4, 2 * PAGE, 9, 0), 0);
+    card_sends(UNETMM_ST_PROTECTION);
+    expect(UNETMM_CQE_SENT, 9, UNETMM_ST_PROTECTION);
+    assert_int_equal(unetmm_post(t.ep, at(5), 100, 3, 0), 0);
+    assert_true(fake_card_return(&t.fake.card, UNETMM_ST_PROTECTION));
+    expect(UNETMM_CQE_BUFFER, 3, UNETMM_ST_PROTECTION);
+    /* What the driver keeps saying is not asked for ever. */
+    driver.busy = 1000;
+    assert_int_equal(send_flags(8, 300, 10, 0), 0);
+    assert_true(driver.busy > 900);
+    driver.busy = 0;
+    card_sends(UNETMM_ST_PROTECTION);
+    expect(UNETMM_CQE_SENT, 10, UNETMM_ST_LIMIT);
+    /* Addresses that are none; the card is told of them all the same. */
+    assert_int_equal(unetmm_send(t.ep, 1, (void *)0xffffffffffffff00, 300, 2,
+                                 0), 0);
+    assert_int_equal(unetmm_send(t.ep, 1, (void *)(1ull << 60), 300, 3, 0), 0);
+    assert_int_equal(unetmm_send_pending(t.ep), 2);
+    end();
+}
+
+/* ---- The quota --------------------------------------------------------- */
+
+static void each_policy_has_its_victim(void **state)
+{
+    static const struct {
+        const char *policy, *left;
+    } rows[] = {
+        { "lru", "0 2 3 5" }, { "fifo", "2 3 4 5" }, { "mru", "1 2 3 5" },
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        begin(rows[i].policy, 4, 1);
+        use(0);
+        use(1);
+        use(2);
+        use(3);
+        use(0);
+        if (rows[i].policy[0] == 'f') {
+            use(4);
+        }
+        use(5);
+        expect_pinned(rows[i].left);
+        end();
+    }
+    begin("random", 8, 1);
+    for (i = 0; i < 400; i++) {
+        use((unsigned)i * 7 % 40);
+        assert_true(count_pinned() <= 8);
+    }
+    assert_int_equal(count_pinned(), 8);
+    end();
+}
+
+static void what_is_used_stays(void **state)
+{
+    struct unetmm_completion c;
+    unsigned i;
+
+    (void)state;
+    begin("lru", 4, 1);
+    assert_int_equal(unetmm_post(t.ep, at(0), 2 * PAGE, 70, 0), 0);
+    assert_int_equal(send_flags(2, 300, 71, 0), 0);
+    for (i = 10; i < 20; i++) {
+        /* Only one of the four is free to go. */
+        assert_int_equal(send_flags(i, 300, i, 0), 0);
+        card_sends(0);
+        if (i == 10) {
+            expect(UNETMM_CQE_SENT, 71, 0);
+            assert_int_equal(send_flags(2, 300, 71, 0), 0);
+            card_sends(0);
+        }
+        assert_true(driver.pinned[0] && driver.pinned[1]);
+        assert_int_equal(unetmm_poll(t.ep, &c, 1), 1);
+    }
+    while (unetmm_poll(t.ep, &c, 1) > 0) {
+    }
+    end();
+}
+
+/* All that could be unpinned is in use: by messages, or by buffers alone. */
+static void no_room(void **state)
+{
+    (void)state;
+    begin("lru", 3, 4);
+    assert_int_equal(unetmm_post(t.ep, at(0), 2 * PAGE, 70, 0), 0);
+    assert_int_equal(send_flags(2, 300, 71, 0), 0);
+    assert_int_equal(send_flags(5, 300, 72, 0), -EAGAIN);
+    assert_int_equal(send_flags(5, 300, 72, 0), -EAGAIN);
+    card_sends(0);
+    /* The completion has to be taken. */
+    assert_int_equal(send_flags(5, 300, 72, 0), -EAGAIN);
+    expect(UNETMM_CQE_SENT, 71, 0);
+    assert_int_equal(send_flags(5, 300, 72, 0), 0);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 72, 0);
+    assert_int_equal(send_flags(6, 2 * PAGE, 73, 0), 0);
+    card_sends(UNETMM_ST_PROTECTION);
+    expect(UNETMM_CQE_SENT, 73, UNETMM_ST_LIMIT);
+    use(7);
+    expect_pinned("0 1 7");
+    end();
+}
+
+static void others_limits(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    begin("lru", 20, 4);
+    for (i = 0; i < 10; i++) {
+        use(i);
+    }
+    driver.limit = 5;
+    for (i = 20; i < 40; i++) {
+        use(i);
+        assert_true(count_pinned() <= 12);
+    }
+    assert_true(count_pinned() <= 5);
+    driver.limit = 0;
+    assert_int_equal(send_flags(50, 300, 1, 0), 0);
+    card_sends(UNETMM_ST_PROTECTION);
+    expect(UNETMM_CQE_SENT, 1, UNETMM_ST_LIMIT);
+    assert_int_equal(count_pinned(), 0);
+    end();
+}
+
+/* ---- A policy of the user's -------------------------------------------- */
+
+static struct {
+    uint32_t quota;
+    bool pinned[8];
+    unsigned used, asked;
+} mine;
+
+static void *my_create(uint32_t quota)
+{
+    memset(&mine, 0, sizeof(mine));
+    mine.quota = quota;
+    return &mine;
+}
+
+static void my_destroy(void *state)
+{
+    assert_ptr_equal(state, &mine);
+    mine.quota = 0;
+}
+
+static void my_pinned(void *state, uint32_t page)
+{
+    assert_ptr_equal(state, &mine);
+    assert_true(page < mine.quota && !mine.pinned[page]);
+    mine.pinned[page] = true;
+}
+
+static void my_unpinned(void *state, uint32_t page)
+{
+    assert_ptr_equal(state, &mine);
+    assert_true(page < mine.quota && mine.pinned[page]);
+    mine.pinned[page] = false;
+}
+
+static void my_used(void *state, uint32_t page)
+{
+    assert_ptr_equal(state, &mine);
+    assert_true(page < mine.quota && mine.pinned[page]);
+    mine.used++;
+}
+
+/* Offers nonsense, too. */
+static uint32_t my_choose(void *state, unetmm_utlb_take take, void *arg)
+{
+    uint32_t i;
+
+    assert_ptr_equal(state, &mine);
+    mine.asked++;
+    assert_false(take(arg, mine.quota));
+    assert_false(take(arg, UNETMM_UTLB_NONE));
+    for (i = 0; i < mine.quota; i++) {
+        if (take(arg, i)) {
+            assert_true(mine.pinned[i]);
+            return i;
+        }
+    }
+    return UNETMM_UTLB_NONE;
+}
+
+static void users_policy(void **state)
+{
+    static const struct unetmm_utlb_policy policy = {
+        .size = sizeof(policy), .name = "mine", .create = my_create,
+        .destroy = my_destroy, .pinned = my_pinned, .unpinned = my_unpinned,
+        .used = my_used, .choose = my_choose,
+    };
+    struct unetmm_utlb_config config = {
+        .size = sizeof(config), .quota_pages = 4, .prepin = 2,
+        .policy = &policy,
+    };
+    struct unetmm_utlb_policy broken = policy;
+    unsigned i;
+
+    (void)state;
+    begin("lru", 4, 1);
+    use(0);
+    assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), 0);
+    /* What was pinned by the policy before is not forgotten. */
+    assert_int_equal(count_pinned(), 0);
+    for (i = 0; i < 20; i++) {
+        use(i * 3 % 17);
+        use(i * 3 % 17);
+        use((i * 3 + 1) % 17);
+    }
+    assert_true(mine.asked > 10 && mine.used > 10);
+    lose(0, 20);
+    use(30);
+    assert_int_equal(count_pinned(), 2);
+    broken.choose = NULL;
+    config.policy = &broken;
+    assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), -EINVAL);
+    config.policy = &policy;
+    config.prepin = 513;
+    assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), -EINVAL);
+    config.prepin = 1;
+    config.size--;
+    assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), -EINVAL);
+    config.size++;
+    atomic_store(&t.ctx.endpoints, 1);
+    assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), -EBUSY);
+    atomic_store(&t.ctx.endpoints, 0);
+    end();
+    assert_int_equal(mine.quota, 0);
+    assert_null(unetmm_utlb_policy("best"));
+}
+
+/* ---- Memory changes ---------------------------------------------------- */
+
+static void the_log_is_read(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    begin("lru", 20, 4);
+    use(8);
+    lose(9, 2);
+    lose(30, 4);
+    use(8);
+    assert_int_equal(driver.pins, 1);
+    assert_int_equal(stats().lost, 2);
+    use(10);
+    assert_int_equal(driver.pins, 2);
+    expect_pinned("8 10 11");
+    /* A range that is longer than the quota */
+    lose(0, 40);
+    use(8);
+    expect_pinned("8 9 10 11");
+    /* More ranges than there is room for: any page may be lost. */
+    use(40);
+    for (i = 0; i < UNETMM_UTLB_LOG_RANGES; i++) {
+        lose(i ? 50 : 40, 1);
+    }
+    use(40);
+    use(41);
+    use(8);
+    assert_int_equal(stats().lost, 2 + 3 + 8);
+    assert_int_equal(count_pinned(), 8);
+    end();
+}
+
+/* The log of something from before PIN is read after it. */
+static void lost_meanwhile(void **state)
+{
+    (void)state;
+    begin("lru", 20, 4);
+    use(8);
+    driver.lose_in_pin = 8 + 1;
+    use(12);
+    use(8);
+    driver.lose_in_pin = 20 + 1;
+    use(20);
+    use(20);
+    assert_int_equal(stats().pinned_now, count_pinned());
+    end();
+}
+
+/* The card found no entry although there had been one: it is sent again. */
+static void sent_again(void **state)
+{
+    (void)state;
+    begin("lru", 20, 4);
+    memset(at(8), 0x55, 2 * PAGE);
+    assert_int_equal(send_flags(8, PAGE + 300, 5, 0), 0);
+    lose(9, 1);
+    card_sends(UNETMM_ST_PROTECTION);
+    assert_true(fake_endpoint_rung(&t.fake));
+    expect_none();
+    assert_true(fake_endpoint_rung(&t.fake));
+    assert_true(driver.pinned[8] && driver.pinned[9]);
+    card_sends(0);
+    assert_int_equal(t.message.len, PAGE + 300);
+    assert_int_equal(t.message.data[PAGE + 299], 0x55);
+    expect(UNETMM_CQE_SENT, 5, 0);
+    assert_int_equal(stats().repeated, 1);
+    /* It is gone for good. */
+    assert_int_equal(send_flags(8, PAGE + 300, 6, 0), 0);
+    lose(9, 1);
+    driver.absent[9] = true;
+    card_sends(UNETMM_ST_PROTECTION);
+    expect(UNETMM_CQE_SENT, 6, UNETMM_ST_PROTECTION);
+    /* Other errors are the sender's. */
+    assert_int_equal(send_flags(8, 300, 7, 0), 0);
+    card_sends(UNETMM_ST_LINK_DOWN);
+    expect(UNETMM_CQE_SENT, 7, UNETMM_ST_LINK_DOWN);
+    end();
+}
+
+static void not_again_for_ever(void **state)
+{
+    unsigned n;
+
+    (void)state;
+    begin("lru", 20, 4);
+    assert_int_equal(send_flags(8, 300, 5, 0), 0);
+    for (n = 0; n < 1000; n++) {
+        struct unetmm_completion c;
+
+        card_sends(UNETMM_ST_PROTECTION);
+        if (unetmm_poll(t.ep, &c, 1)) {
+            assert_int_equal(c.status, UNETMM_ST_PROTECTION);
+            break;
+        }
+    }
+    assert_in_range(n, 1, 200);
+    end();
+}
+
+static void offered_again(void **state)
+{
+    (void)state;
+    begin("lru", 20, 4);
+    assert_int_equal(unetmm_post(t.ep, at(8), 2 * PAGE, 5, 0), 0);
+    assert_int_equal(unetmm_post(t.ep, at(12), PAGE, 6, 0), 0);
+    lose(9, 1);
+    assert_true(fake_card_return(&t.fake.card, UNETMM_ST_PROTECTION));
+    expect_none();
+    assert_true(driver.write[8] && driver.write[9]);
+    /* It is behind the other one now. */
+    assert_true(fake_card_deliver(&t.fake.card, 1, at(60), 500, false));
+    expect(UNETMM_CQE_RECEIVED, 6, 0);
+    assert_true(fake_card_deliver(&t.fake.card, 1, at(60), 500, false));
+    expect(UNETMM_CQE_RECEIVED, 5, 0);
+    /* Unfilled for another reason */
+    assert_int_equal(unetmm_post(t.ep, at(8), 2 * PAGE, 7, 0), 0);
+    assert_true(fake_card_return(&t.fake.card, UNETMM_ST_SKIPPED));
+    expect(UNETMM_CQE_BUFFER, 7, UNETMM_ST_SKIPPED);
+    end();
+}
+
+/* There is no room just then: it waits, and is not forgotten. */
+static void again_when_there_is_room(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    begin("lru", 20, 4);
+    for (i = 0; i < 8; i++) {
+        assert_int_equal(send_flags(8, 300, i, 0), 0);
+    }
+    lose(8, 1);
+    card_sends(UNETMM_ST_PROTECTION);
+    card_sends(UNETMM_ST_PROTECTION);
+    assert_int_equal(send_flags(9, 300, 100, 0), 0);
+    assert_int_equal(send_flags(9, 300, 101, 0), 0);
+    expect_none();
+    assert_int_equal(unetmm_send_pending(t.ep), 8 + 2);
+    for (i = 2; i < 8; i++) {
+        card_sends(0);
+        expect(UNETMM_CQE_SENT, i, 0);
+    }
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 100, 0);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 101, 0);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 0, 0);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 1, 0);
+    assert_int_equal(unetmm_send_pending(t.ep), 0);
+    end();
+}
+
+/* ---- Quiet messages ---------------------------------------------------- */
+
+/* Their pages are let go when they are done, and nobody sees that. */
+static void quiet_ones_are_not_seen(void **state)
+{
+    (void)state;
+    begin("lru", 2, 1);
+    assert_int_equal(send_flags(1, 300, 5, UNETMM_QUIET), 0);
+    assert_int_equal(send_flags(2, 300, 6, UNETMM_QUIET), 0);
+    assert_int_equal(send_flags(3, 300, 7, 0), -EAGAIN);
+    card_sends(0);
+    card_sends(0);
+    assert_int_equal(send_flags(3, 300, 7, 0), 0);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 7, 0);
+    assert_int_equal(send_flags(1, 300, 8, UNETMM_QUIET), 0);
+    card_sends(0);
+    expect_none();
+    assert_int_equal(send_flags(1, 300, 9, UNETMM_QUIET), 0);
+    card_sends(UNETMM_ST_LINK_DOWN);
+    expect(UNETMM_CQE_SENT, 9, UNETMM_ST_LINK_DOWN);
+    /* Copied ones as well */
+    assert_int_equal(send_flags(1, 3, 10, UNETMM_QUIET), 0);
+    card_sends(0);
+    expect_none();
+    assert_int_equal(unetmm_send_pending(t.ep), 0);
+    end();
+}
+
+/* Who sends quietly and takes nothing goes on for ever. */
+static void quiet_ones_alone(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    begin("lru", 20, 4);
+    for (i = 0; i < 100; i++) {
+        assert_int_equal(send_flags(i % 10, 300, i, UNETMM_QUIET), 0);
+        card_sends(0);
+    }
+    assert_int_equal(unetmm_send_pending(t.ep), 0);
+    end();
+}
+
+/* More descriptors than there were records at first. */
+static void many_at_a_time(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    begin_deep("lru", 20, 4, 8);
+    for (i = 0; i < 200; i++) {
+        assert_int_equal(send_flags(i % 10, 300, i, 0), 0);
+    }
+    for (i = 0; i < 200; i++) {
+        card_sends(0);
+        expect(UNETMM_CQE_SENT, i, 0);
+    }
+    end();
+}
+
+/* ---- The end ----------------------------------------------------------- */
+
+/* What an endpoint leaves behind in its queues is not in use any more. */
+static void endpoint_goes(void **state)
+{
+    struct fake_endpoint other = t.fake;
+
+    (void)state;
+    begin("lru", 2, 1);
+    assert_int_equal(send_flags(1, 300, 5, 0), 0);
+    assert_int_equal(unetmm_post(t.ep, at(2), PAGE, 6, 0), 0);
+    fake_endpoint_init(&other, 3, 3, 4, 0);
+    other.private->ctx = &t.ctx;
+    assert_int_equal(unetmm_utlb_ep_open(other.private), 0);
+    assert_int_equal(unetmm_send(other.ep, 1, at(3), 300, 7, 0), -EAGAIN);
+    unetmm_utlb_ep_close(t.fake.private);
+    fake_endpoint_free(&t.fake);
+    t.fake = other;
+    t.ep = other.ep;
+    use(3);
+    use(4);
+    expect_pinned("3 4");
+    end();
+}
+
+static void other_sources(void **state)
+{
+    struct unetmm_utlb_config config = { .size = sizeof(config) };
+    struct unetmm_utlb_stats s = { .size = sizeof(s) };
+    uint32_t alive = 1;
+    struct unetmm_ctx ctx = { .alive = &alive };
+
+    (void)state;
+    assert_int_equal(unetmm_utlb_configure(&ctx, &config), -EINVAL);
+    assert_int_equal(unetmm_utlb_stats(&ctx, &s), -EINVAL);
+    alive = 0;
+    assert_int_equal(unetmm_utlb_configure(&ctx, &config), -EOWNERDEAD);
+    assert_int_equal(unetmm_utlb_stats(&ctx, &s), -EOWNERDEAD);
+    open_ctx("lru", 4, 1);
+    s.size++;
+    assert_int_equal(unetmm_utlb_stats(&t.ctx, &s), -EINVAL);
+    /* A child has no log to unmap. */
+    unetmm_utlb_close(&t.ctx, true);
+    assert_true(driver.log_mapped);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pins_ahead_and_once),
+        cmocka_unit_test(inline_pins_nothing),
+        cmocka_unit_test(rights_are_added),
+        cmocka_unit_test(refused_memory_is_the_cards_to_refuse),
+        cmocka_unit_test(each_policy_has_its_victim),
+        cmocka_unit_test(what_is_used_stays),
+        cmocka_unit_test(no_room),
+        cmocka_unit_test(others_limits),
+        cmocka_unit_test(users_policy),
+        cmocka_unit_test(the_log_is_read),
+        cmocka_unit_test(lost_meanwhile),
+        cmocka_unit_test(sent_again),
+        cmocka_unit_test(not_again_for_ever),
+        cmocka_unit_test(offered_again),
+        cmocka_unit_test(again_when_there_is_room),
+        cmocka_unit_test(quiet_ones_are_not_seen),
+        cmocka_unit_test(quiet_ones_alone),
+        cmocka_unit_test(many_at_a_time),
+        cmocka_unit_test(endpoint_goes),
+        cmocka_unit_test(other_sources),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
