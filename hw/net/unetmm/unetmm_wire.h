@@ -54,22 +54,47 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  */
 #define UNETMM_WIRE_SEND        3
 #define UNETMM_WIRE_ACK         4
-/* 5..9 are reserved for WRITE, READ, atomics and the answers to them. */
+
+/*
+ * One-sided operations, packets of the same numbering.  `handle` is the number
+ * of the region and `offset` its key; `remote` is the first byte's place in the
+ * region.  A request (READ, ATOMIC) is taken only in its turn, and is over for
+ * its sender when the ANSWER has come, whatever an ACK says: it is sent again
+ * until then, and answered again.  VOID takes the place of a packet that the
+ * receiver has REJECTED.
+ */
+#define UNETMM_WIRE_WRITE       5       /* imm: with F_NOTIFY */
+#define UNETMM_WIRE_READ        6       /* imm: bytes wanted, 1..MTU */
+#define UNETMM_WIRE_ATOMIC      7       /* imm: UNETMM_ATOMIC_*; operands */
+#define UNETMM_WIRE_ANSWER      8       /* psn: of the request; its data */
+#define UNETMM_WIRE_VOID        9
+
+#define UNETMM_ATOMIC_ADD       1       /* payload: the addend */
+#define UNETMM_ATOMIC_SWAP      2       /* payload: compare, then swap */
 
 #define UNETMM_WIRE_F_PAYLOAD_CRC 0x00000001u
 #define UNETMM_WIRE_F_LAST      0x00000002u /* SEND: the message ends here */
 #define UNETMM_WIRE_F_ASK       0x00000004u /* SEND: acknowledge at once */
-#define UNETMM_WIRE_F_ALL       0x00000007u
+#define UNETMM_WIRE_F_NOTIFY    0x00000008u /* WRITE: with LAST, notify */
+#define UNETMM_WIRE_F_ALL       0x0000000fu
 
 #define UNETMM_ACK_OK           0
 #define UNETMM_ACK_NOT_READY    1       /* psn again after `offset` us */
 #define UNETMM_ACK_FAILED       2       /* for good; offset: UNETMM_WHY_* */
+#define UNETMM_ACK_REJECTED     3       /* psn never; offset: UNETMM_WHY_* */
 
 #define UNETMM_WHY_BUFFER       1       /* longer than the buffer */
 #define UNETMM_WHY_CHANNEL      2       /* the channel has failed here */
+#define UNETMM_WHY_REGION       3       /* no such region, or another key */
+#define UNETMM_WHY_RANGE        4       /* beyond its end, or not aligned */
+#define UNETMM_WHY_RIGHT        5       /* not exported for that */
+#define UNETMM_WHY_MEMORY       6       /* its memory cannot be used */
 
 /* Packets that may be on their way in one direction of a channel. */
 #define UNETMM_REL_WINDOW       64
+
+/* Atomics of a channel that may wait for their answer, and are kept for it. */
+#define UNETMM_REL_ATOMICS      16
 
 #define UNETMM_MAX_FRAME        (UNETMM_MAX_PAYLOAD + 64)
 
