@@ -129,6 +129,7 @@ struct unetmm_limits {
 	u32 max_faults;
 	u32 sources;
 	u32 policies;
+	u32 reliable;
 	u8 mac[ETH_ALEN];
 };
 
@@ -313,6 +314,14 @@ struct unetmm_block {
 	void *grave;			/* vmalloc copy, after the card has gone */
 };
 
+/* How a channel is to be; zero: a datagram channel, or the card's defaults. */
+struct unetmm_chan_how {
+	u8 type;			/* UNETMM_CHANNEL_* */
+	u8 retries;
+	u8 not_ready_retries;
+	u32 timeout_us;
+};
+
 struct unetmm_ep {
 	struct kref ref;
 	struct unetmm_dev *dev;
@@ -337,6 +346,8 @@ struct unetmm_ep {
 	bool closed;
 	u64 service;			/* 0: does not listen */
 	struct hlist_node service_node;
+	u32 takes;			/* UNETMM_LISTEN_* */
+	struct unetmm_chan_how how;	/* the reliable ones of these */
 	u32 backlog;
 	u32 nbacklog;
 	struct list_head accepts;	/* channels nobody accepted yet */
@@ -348,7 +359,7 @@ struct unetmm_ep {
 enum unetmm_chan_state {
 	UNETMM_CHAN_CONNECTING,
 	UNETMM_CHAN_OPEN,
-	UNETMM_CHAN_FAILED,	/* its answer came, but the card refused it */
+	UNETMM_CHAN_FAILED,	/* its answer came, and was no or of no use */
 	UNETMM_CHAN_CLOSED,	/* the peer's half is gone; number still ours */
 };
 
@@ -362,13 +373,16 @@ struct unetmm_chan {
 	enum unetmm_chan_state state;
 	bool passive;			/* the peer asked for it */
 	u8 mac[ETH_ALEN];
-	u8 answer;			/* last refusal: UNETMM_CTL_ST_* */
 	bool answered;
 	u16 number;
 	u16 peer_ep;
 	u16 peer_channel;
 	u32 mtu;
 	u64 nonce;
+	struct unetmm_chan_how how;
+	u32 send_psn;
+	u32 recv_psn;
+	int error;			/* FAILED: why */
 };
 
 struct unetmm_probe_wait {
@@ -644,7 +658,8 @@ void unetmm_kep_work(struct work_struct *work);
 
 /* unetmm_chan.c */
 void unetmm_chan_put(struct unetmm_chan *chan);
-struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac);
+struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
+				    const struct unetmm_chan_how *how);
 void unetmm_chan_end(struct unetmm_chan *chan, bool tell);
 void unetmm_chan_unclaim(struct unetmm_ep *ep, u32 number);
 void unetmm_chan_close_all(struct unetmm_ep *ep);

@@ -163,6 +163,8 @@ static int unetmm_op_info(struct unetmm_file *file, void *arg)
 	a->max_buffer_pages = unetmm_tlb_pages(hw);
 	a->rsvd1 = 0;
 	a->pin_limit_pages = READ_ONCE(unetmm_pin_limit_pages);
+	a->reliable = hw->reliable;
+	a->max_message = hw->reliable ? UNETMM_MAX_MESSAGE : 0;
 	return 0;
 }
 

@@ -116,6 +116,11 @@ int unetmm_read_limits(struct unetmm_dev *dev)
 	hw->max_faults = readl(dev->regs + UNETMM_REG_MAX_FAULTS);
 	hw->sources = readl(dev->regs + UNETMM_REG_SOURCES);
 	hw->policies = readl(dev->regs + UNETMM_REG_POLICIES);
+	/* A card without such channels may not have the register either. */
+	if (hw->caps & UNETMM_CAP_RELIABLE)
+		hw->reliable = readl(dev->regs + UNETMM_REG_RELIABLE);
+	else
+		hw->reliable = 0;
 	lo = readl(dev->regs + UNETMM_REG_MAC_LO);
 	hi = readl(dev->regs + UNETMM_REG_MAC_HI);
 	hw->mac[0] = lo;

@@ -16,6 +16,10 @@
  * whole, once, or not at all.  Received data is in the buffer that the
  * completion names or, if it is short, in the completion itself.
  *
+ * On a reliable channel (unetmm_connect_as()) messages are of up to 4 MiB, and
+ * arrive once and in order; a send completes when the peer's card has all of it,
+ * and if the channel fails, its completion says why.
+ *
  * Conventions:
  *
  * - A call returns 0 or a number that is not negative, or -errno.  It neither
@@ -148,6 +152,7 @@ struct unetmm_peer {
     uint16_t channel;           /* our number for the channel */
     uint32_t endpoint;          /* its endpoint */
     uint32_t mtu;               /* longest message, bytes */
+    uint32_t type;              /* UNETMM_DATAGRAM or UNETMM_RELIABLE */
 };
 
 /*
@@ -172,7 +177,52 @@ int unetmm_connect(struct unetmm_ep *ep, const uint8_t mac[6],
                    uint64_t service, int64_t timeout_ns,
                    struct unetmm_peer *peer);
 
-/* Closes a channel.  Messages still queued on it complete with an error. */
+/* Types of channels */
+#define UNETMM_DATAGRAM         UNETMM_LISTEN_DATAGRAM
+#define UNETMM_RELIABLE         UNETMM_LISTEN_RELIABLE
+
+/* What a channel is to be.  All but the types is for reliable ones; 0: usual. */
+struct unetmm_channel_attr {
+    uint32_t size;              /* sizeof(struct unetmm_channel_attr) */
+    uint32_t types;             /* to connect: one; to listen: any of them */
+    uint32_t timeout_us;        /* first wait for an answer (4000) */
+    uint32_t retries;           /* such waits in a row before it fails (12) */
+    uint32_t not_ready_retries; /* refusals in a row: the peer has no buffer */
+};
+
+#define UNETMM_CHANNEL_ATTR_INIT \
+    { sizeof(struct unetmm_channel_attr), UNETMM_RELIABLE, 0, 0, 0 }
+
+/*
+ * As unetmm_listen() and unetmm_connect(), which are for datagrams; `attr` NULL
+ * stands for UNETMM_CHANNEL_ATTR_INIT.  -EPROTOTYPE: who listens takes no such
+ * channels.  -EOPNOTSUPP: the card has no reliable channels, or source ktlb.
+ */
+int unetmm_listen_as(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
+                     const struct unetmm_channel_attr *attr);
+int unetmm_connect_as(struct unetmm_ep *ep, const uint8_t mac[6],
+                      uint64_t service, int64_t timeout_ns,
+                      const struct unetmm_channel_attr *attr,
+                      struct unetmm_peer *peer);
+
+struct unetmm_channel_info {
+    uint32_t size;              /* sizeof(struct unetmm_channel_info) */
+    uint32_t type;              /* UNETMM_DATAGRAM or UNETMM_RELIABLE */
+    uint32_t longest;           /* message, bytes */
+    uint32_t frame;             /* bytes of a message in one frame */
+    uint8_t mac[6];             /* the peer's card */
+    uint16_t rsvd;
+    uint32_t endpoint;          /* ... and endpoint */
+};
+
+/* What a channel is.  The caller sets info->size first. */
+int unetmm_channel_info(struct unetmm_ep *ep, unsigned channel,
+                        struct unetmm_channel_info *info);
+
+/*
+ * Closes a channel.  Messages still queued on it complete with an error, and
+ * so do those of a reliable channel that the peer has not acknowledged.
+ */
 int unetmm_disconnect(struct unetmm_ep *ep, unsigned channel);
 
 /* ---- Memory (source pinned) -------------------------------------------- */

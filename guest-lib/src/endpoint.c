@@ -59,7 +59,10 @@ int unetmm_ep_alloc(uint32_t channels, struct unetmm_ep_private **result)
     }
     ep = memory;
     ep->mtu = sys_calloc(channels, sizeof(*ep->mtu));
-    if (!ep->mtu) {
+    ep->records = sys_calloc(channels, sizeof(*ep->records));
+    if (!ep->mtu || !ep->records) {
+        free(ep->records);
+        free(ep->mtu);
         unetmm_free_wiped(ep, sizeof(*ep));
         return -ENOMEM;
     }
@@ -78,6 +81,7 @@ void unetmm_ep_free(struct unetmm_ep_private *ep)
     pthread_cond_destroy(&ep->handlers.change);
     pthread_mutex_destroy(&ep->handlers.lock);
     free(ep->handlers.channel);
+    free(ep->records);
     free(ep->mtu);
     unetmm_free_wiped(ep, sizeof(*ep));
 }

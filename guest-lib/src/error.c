@@ -49,6 +49,15 @@ static const struct advice advices[] = {
     { UNETMM_CALL_LISTEN, EINVAL,
       "the service or the backlog is out of range: the service is not 0, the "
       "backlog 1 to 64" },
+    { UNETMM_CALL_LISTEN, EOPNOTSUPP,
+      "this card has no reliable channels, or not with the source ktlb: use "
+      "another source, or datagrams" },
+    { UNETMM_CALL_CONNECT, EOPNOTSUPP,
+      "this card has no reliable channels, or not with the source ktlb: use "
+      "another source, or datagrams" },
+    { UNETMM_CALL_CONNECT, EPROTOTYPE,
+      "who listens there takes no channels of this type: use --reliable on "
+      "both sides or on none" },
     { UNETMM_CALL_ACCEPT, EAGAIN, "nobody has connected yet: try again" },
     { UNETMM_CALL_ACCEPT, ETIMEDOUT,
       "nobody connected in time: start the peer, or wait longer" },
@@ -65,7 +74,8 @@ static const struct advice advices[] = {
       "no unetmm driver answers at that MAC address: check the address, that "
       "the peer's driver is loaded and that the two cards share a network" },
     { UNETMM_CALL_CONNECT, ENOSPC,
-      "the channels of the endpoint are used up: disconnect one" },
+      "the channels of the endpoint, or the card's reliable ones, are used "
+      "up: disconnect one" },
     { UNETMM_CALL_ACCEPT, ENOSPC,
       "the channels of the endpoint are used up: disconnect one" },
     { UNETMM_CALL_REGISTER, ENOMEM,
@@ -168,7 +178,8 @@ const char *unetmm_status_str(unsigned status)
             "the memory may not be used so: it is not mapped, not writable or "
             "not registered",
         [UNETMM_ST_BAD_DESC] = "the descriptor is malformed",
-        [UNETMM_ST_BAD_CHANNEL] = "the endpoint has no such channel",
+        [UNETMM_ST_BAD_CHANNEL] =
+            "the channel is closed, here or by the peer",
         [UNETMM_ST_TOO_LONG] = "the message is longer than the channel's MTU",
         [UNETMM_ST_SKIPPED] = "the buffer was not resident in time",
         [UNETMM_ST_TOO_LARGE] =
@@ -187,6 +198,13 @@ const char *unetmm_status_str(unsigned status)
             "the message is longer than the peer's buffer",
         [UNETMM_ST_PEER_FAILED] = "the channel has failed at the peer",
         [UNETMM_ST_FLUSHED] = "the channel had failed before",
+        [UNETMM_ST_BAD_IMPORT] =
+            "the endpoint has no such import, or not this range or right of it",
+        [UNETMM_ST_REVOKED] = "the peer exports this memory no more",
+        [UNETMM_ST_REMOTE_RANGE] =
+            "the peer's memory ends before, or the place is not aligned",
+        [UNETMM_ST_REMOTE_RIGHT] = "the peer has not exported it for that",
+        [UNETMM_ST_REMOTE_MEMORY] = "the peer's memory cannot be used",
     };
 
     return status < UNETMM_NUM_ST ? sentences[status] : "unknown status";

@@ -50,6 +50,14 @@ struct unetmm_handlers {
     void *end_arg;
 };
 
+/* What is known of a channel; its number is open if its MTU is not 0. */
+struct unetmm_channel_record {
+    uint32_t type;              /* UNETMM_DATAGRAM or UNETMM_RELIABLE */
+    uint32_t frame;
+    uint32_t endpoint;
+    uint8_t mac[6];
+};
+
 struct unetmm_ep_private {
     struct unetmm_ep pub;       /* first: the handle points here */
     struct unetmm_ctx *ctx;
@@ -57,6 +65,7 @@ struct unetmm_ep_private {
     int event_fd;
     uint32_t spin_ns;
     uint32_t *mtu;              /* what pub.channel_mtu shows */
+    struct unetmm_channel_record *records;
     void *queues;
     size_t queue_bytes;
     void *doorbell;

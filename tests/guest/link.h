@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 
 #define SERVICE_ECHO    0xec40
+#define SERVICE_MIRROR  0xec41  /* the same on reliable channels */
 #define SERVICE_FIRST   0x1000  /* for tests; each takes its own from here on */
 
 #define STASH           256
@@ -51,6 +52,9 @@ void station_open(struct station *station, struct unetmm_ctx *ctx,
 void station_close(struct station *station);
 /* one.channel and two.channel become the two ends of a channel. */
 void join(struct station *one, struct station *two);
+/* The same, of a type; `attr` for both sides.  -errno if it cannot be. */
+int try_join(struct station *one, struct station *two,
+             const struct unetmm_channel_attr *attr, int64_t timeout_ns);
 
 void link_open(struct link *link, struct unetmm_ctx *ctx,
                const struct unetmm_ep_attr *attr);

@@ -31,6 +31,7 @@ local C = {
     CTL_ST_OK = 0,
     CTL_ST_NO_SERVICE = 1,
     CTL_ST_FULL = 2,
+    CTL_ST_TYPE = 3,
 }
 
 -- Fields of struct unetmm_frame and struct unetmm_control: offset and bytes.
@@ -46,10 +47,10 @@ local FRAME = {
 local CONTROL = {
     type = { 0, 1 }, status = { 1, 1 }, src_ep = { 2, 2 },
     src_channel = { 4, 2 }, dst_ep = { 6, 2 }, dst_channel = { 8, 2 },
-    rsvd = { 10, 2 }, mtu = { 12, 4 }, service = { 16, 8 },
-    nonce = { 24, 8 },
+    channel_type = { 10, 1 }, rights = { 11, 1 }, mtu = { 12, 4 },
+    service = { 16, 8 }, nonce = { 24, 8 }, psn = { 32, 4 }, rsvd = { 36, 4 },
 }
-local ETHERNET, HEADER, CONTROL_BYTES = 14, 64, 32
+local ETHERNET, HEADER, CONTROL_BYTES = 14, 64, 40
 
 -- Printed for the test when it asks, in place of a dissection.
 if os.getenv("UNETMM_LUA_TABLES") then
@@ -75,7 +76,7 @@ local TYPES = {
 }
 local STATUSES = {
     [C.CTL_ST_OK] = "OK", [C.CTL_ST_NO_SERVICE] = "no service",
-    [C.CTL_ST_FULL] = "full",
+    [C.CTL_ST_FULL] = "full", [C.CTL_ST_TYPE] = "other type wanted",
 }
 
 local unetmm = Proto("unetmm", "U-Net/MM")
@@ -109,10 +110,13 @@ local g = {
     dst_ep = ProtoField.uint16("unetmm.ctl.dst_ep", "Receiver's endpoint"),
     dst_channel = ProtoField.uint16("unetmm.ctl.dst_channel",
                                     "Receiver's channel"),
-    rsvd = ProtoField.uint16("unetmm.ctl.rsvd", "Reserved", base.HEX),
+    channel_type = ProtoField.uint8("unetmm.ctl.channel_type", "Channel type"),
+    rights = ProtoField.uint8("unetmm.ctl.rights", "Rights", base.HEX),
     mtu = ProtoField.uint32("unetmm.ctl.mtu", "MTU"),
     service = ProtoField.uint64("unetmm.ctl.service", "Service"),
     nonce = ProtoField.uint64("unetmm.ctl.nonce", "Nonce", base.HEX),
+    psn = ProtoField.uint32("unetmm.ctl.psn", "First packet's number"),
+    rsvd = ProtoField.uint32("unetmm.ctl.rsvd", "Reserved", base.HEX),
 }
 local has_crc = ProtoField.bool("unetmm.flags.payload_crc",
                                 "Payload checksum present", 32, nil,

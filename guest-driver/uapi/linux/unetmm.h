@@ -56,6 +56,8 @@
  * @max_buffer_pages: out: pages of the largest free buffer
  * @rsvd1: zero
  * @pin_limit_pages: out: the driver's limit of pinned pages for this card
+ * @reliable: out: reliable channels of the card
+ * @max_message: out: bytes of the longest message on one; 0: there are none
  */
 struct unetmm_info {
 	__u32 size;
@@ -77,6 +79,8 @@ struct unetmm_info {
 	__u32 max_buffer_pages;
 	__u32 rsvd1;
 	__u64 pin_limit_pages;
+	__u32 reliable;
+	__u32 max_message;
 };
 
 #define UNETMM_INFO_LINK	0x00000001
@@ -157,9 +161,15 @@ struct unetmm_endpoint_id {
  * @endpoint: the endpoint
  * @service: number that connect names; 0 ends listening
  * @backlog: connections that may wait for accept, 1..64
- * @flags: zero
+ * @flags: UNETMM_LISTEN_*: what may be connected; none: datagram channels
+ * @timeout_us: of the reliable channels: first wait for an answer; 0: 4000
+ * @retries: ...: timeouts in a row that are borne, 0..255; 0: 12
+ * @not_ready_retries: ...: times in a row that the peer may have no buffer,
+ *                     0..255; 0: as often as it likes
+ * @rsvd: zero
  *
  * EADDRINUSE: another endpoint of this card listens on that number.
+ * EOPNOTSUPP: this card, or a space of source ktlb, has no reliable channels.
  */
 struct unetmm_listen {
 	__u32 size;
@@ -167,7 +177,14 @@ struct unetmm_listen {
 	__u64 service;
 	__u32 backlog;
 	__u32 flags;
+	__u32 timeout_us;
+	__u32 retries;
+	__u32 not_ready_retries;
+	__u32 rsvd;
 };
+
+#define UNETMM_LISTEN_DATAGRAM	0x00000001
+#define UNETMM_LISTEN_RELIABLE	0x00000002
 
 /**
  * struct unetmm_connect - connect to, or accept from, a peer
@@ -180,13 +197,20 @@ struct unetmm_listen {
  * @channel: out: the channel's number in this endpoint
  * @mtu: out: the smaller of both cards' user MTU
  * @peer_endpoint: out: the peer's endpoint number
- * @flags: zero
+ * @flags: CONNECT: UNETMM_CONNECT_RELIABLE; ACCEPT: zero; out: the same of the
+ *         channel
+ * @timeout_us: CONNECT, reliable: first wait for an answer, to 1000000; 0: 4000
+ * @retries: CONNECT, reliable: timeouts in a row that are borne, 0..255; 0: 12
+ * @not_ready_retries: CONNECT, reliable: times in a row that the peer may have
+ *                     no buffer, 0..255; 0: as often as it likes
+ * @max_message: out: bytes of the longest message on the channel
  *
  * CONNECT repeats its request until the deadline.  ETIMEDOUT: nobody
  * accepted by then although the peer's driver answered; EHOSTUNREACH: no driver
- * with that MAC answered at all; ENETDOWN: no link.  ACCEPT: EAGAIN: nobody has
- * connected (deadline 0), ETIMEDOUT: nobody has by then.  ENOSPC: channels are
- * used up.
+ * with that MAC answered at all; ENETDOWN: no link; EPROTOTYPE: who listens there
+ * takes no channels of this type.  ACCEPT: EAGAIN: nobody has connected (deadline
+ * 0), ETIMEDOUT: nobody has by then.  ENOSPC: channels, or the card's reliable
+ * ones, are used up.  EOPNOTSUPP: as LISTEN.
  */
 struct unetmm_connect {
 	__u32 size;
@@ -199,7 +223,13 @@ struct unetmm_connect {
 	__u32 mtu;
 	__u32 peer_endpoint;
 	__u32 flags;
+	__u32 timeout_us;
+	__u32 retries;
+	__u32 not_ready_retries;
+	__u32 max_message;
 };
+
+#define UNETMM_CONNECT_RELIABLE	0x00000001
 
 /**
  * struct unetmm_channel - close a channel

@@ -104,6 +104,13 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  * again from the record, so that a lost answer does no harm.  A CONNECT with
  * another nonce from the same (MAC, endpoint, channel) replaces the old
  * channel: the peer has restarted.
+ *
+ * A reliable channel is one if both say so; each says the number of the first
+ * packet that it will send.
+ *
+ * IMPORT asks, on behalf of the endpoint at one end of a reliable channel, for an
+ * export of the process that has the other end.  While it is not there it is
+ * asked for again.
  */
 struct unetmm_control {
     unetmm_u8 type;             /* UNETMM_CTL_* */
@@ -112,13 +119,16 @@ struct unetmm_control {
     unetmm_le16 src_channel;
     unetmm_le16 dst_ep;         /* known in answers and CLOSE, else 0 */
     unetmm_le16 dst_channel;
-    unetmm_le16 rsvd;           /* MBZ */
+    unetmm_u8 channel_type;     /* CONNECT, _ACK: UNETMM_CHANNEL_*; else 0 */
+    unetmm_u8 rights;           /* IMPORT, _ACK: UNETMM_RIGHT_*; else 0 */
     unetmm_le32 mtu;            /* the sender's offer; in answers, the agreed */
-    unetmm_le64 service;        /* CONNECT */
+    unetmm_le64 service;        /* CONNECT; IMPORT: the export's number */
     unetmm_le64 nonce;          /* chosen by the requester, echoed */
+    unetmm_le32 psn;            /* reliable: of the sender's first packet */
+    unetmm_le32 rsvd;           /* MBZ */
 };
 
-static_assert(sizeof(struct unetmm_control) == 32, "control message");
+static_assert(sizeof(struct unetmm_control) == 40, "control message");
 
 #define UNETMM_CTL_PROBE        1       /* is there a driver? */
 #define UNETMM_CTL_PROBE_ACK    2
@@ -129,5 +139,6 @@ static_assert(sizeof(struct unetmm_control) == 32, "control message");
 #define UNETMM_CTL_ST_OK        0
 #define UNETMM_CTL_ST_NO_SERVICE 1      /* nobody listens; try again */
 #define UNETMM_CTL_ST_FULL      2       /* backlog or channels used up */
+#define UNETMM_CTL_ST_TYPE      3       /* no channels of that type there */
 
 #endif /* UNETMM_WIRE_H */

@@ -219,6 +219,75 @@ static void message_goes_round(void **state)
                      -ENOENT);
 }
 
+/* What a channel is, is what both sides wanted. */
+static void types_have_to_agree(void **state)
+{
+    const uint8_t self[6] = { 0x52, 0x54, 0, 0, 0, 1 };
+    struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
+    struct unetmm_channel_info info = { .size = sizeof(info) };
+    struct unetmm_peer peer;
+    int from, to;
+
+    (void)state;
+    assert_int_equal(unetmm_listen(ep, 5, 1), 0);
+    assert_int_equal(unetmm_connect_as(ep, self, 5, SECOND, NULL, NULL),
+                     -EPROTOTYPE);
+    assert_int_equal(unetmm_listen_as(ep, 5, 1, NULL), 0);
+    assert_int_equal(unetmm_connect(ep, self, 5, SECOND, NULL), -EPROTOTYPE);
+    from = unetmm_connect_as(ep, self, 5, SECOND, NULL, &peer);
+    assert_in_range(from, 0, 15);
+    assert_int_equal(peer.type, UNETMM_RELIABLE);
+    assert_int_equal(peer.mtu, FAKE_MESSAGE);
+    to = unetmm_accept(ep, &peer, SECOND);
+    assert_in_range(to, 0, 15);
+    assert_int_equal(peer.type, UNETMM_RELIABLE);
+    assert_int_equal(unetmm_channel_info(ep, (unsigned)to, &info), 0);
+    assert_int_equal(info.type, UNETMM_RELIABLE);
+    assert_int_equal(info.longest, FAKE_MESSAGE);
+    assert_int_equal(info.frame, 9000);
+    assert_int_equal(info.endpoint, 1);
+    assert_memory_equal(info.mac, self, 6);
+    /* Both are taken by who says so. */
+    attr.types = UNETMM_DATAGRAM | UNETMM_RELIABLE;
+    assert_int_equal(unetmm_connect_as(ep, self, 5, SECOND, &attr, NULL),
+                     -EINVAL);
+    assert_int_equal(unetmm_listen_as(ep, 5, 2, &attr), 0);
+    attr.types = UNETMM_DATAGRAM;
+    from = unetmm_connect_as(ep, self, 5, SECOND, &attr, &peer);
+    assert_in_range(from, 0, 15);
+    assert_int_equal(peer.type, UNETMM_DATAGRAM);
+    assert_int_equal(unetmm_channel_info(ep, (unsigned)from, &info), 0);
+    assert_int_equal(info.type, UNETMM_DATAGRAM);
+    assert_int_equal(info.longest, 9000);
+    assert_int_equal(unetmm_disconnect(ep, (unsigned)from), 0);
+    assert_int_equal(unetmm_channel_info(ep, (unsigned)from, &info), -ENOENT);
+    assert_int_equal(unetmm_channel_info(ep, 1u << 20, &info), -ENOENT);
+    info.size--;
+    assert_int_equal(unetmm_channel_info(ep, (unsigned)to, &info), -EINVAL);
+}
+
+static void wrong_attributes_are_refused(void **state)
+{
+    const uint8_t self[6] = { 0x52, 0x54, 0, 0, 0, 1 };
+    static const struct unetmm_channel_attr wrong[] = {
+        { 3, UNETMM_RELIABLE, 0, 0, 0 },
+        { sizeof(wrong[0]), 0, 0, 0, 0 },
+        { sizeof(wrong[0]), 4 | UNETMM_RELIABLE, 0, 0, 0 },
+        { sizeof(wrong[0]), UNETMM_RELIABLE, 1000001, 0, 0 },
+        { sizeof(wrong[0]), UNETMM_RELIABLE, 0, 256, 0 },
+        { sizeof(wrong[0]), UNETMM_RELIABLE, 0, 0, 256 },
+        { sizeof(wrong[0]), UNETMM_DATAGRAM, 1, 0, 0 },
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(unetmm_listen_as(ep, 5, 1, &wrong[i]), -EINVAL);
+        assert_int_equal(unetmm_connect_as(ep, self, 5, SECOND, &wrong[i],
+                                           NULL), -EINVAL);
+    }
+}
+
 static void child_lets_go(void **state)
 {
     struct unetmm_info info = { .size = sizeof(info) };
@@ -488,6 +557,8 @@ int main(void)
         TEST(context_outlives_its_endpoints),
         TEST(refusals_come_through),
         TEST(message_goes_round),
+        TEST(types_have_to_agree),
+        TEST(wrong_attributes_are_refused),
         TEST(child_lets_go),
         TEST_KTLB(posts_once_for_what_is_queued),
         TEST_KTLB(refused_post_is_made_good),

@@ -48,6 +48,9 @@ static void make_every_call(void)
     expect_dead(unetmm_listen(ep, 1, 1));
     expect_dead(unetmm_accept(ep, NULL, 0));
     expect_dead(unetmm_connect(ep, mac, 1, 0, NULL));
+    expect_dead(unetmm_listen_as(ep, 1, 1, NULL));
+    expect_dead(unetmm_connect_as(ep, mac, 1, 0, NULL, NULL));
+    expect_dead(unetmm_channel_info(ep, 1, NULL));
     expect_dead(unetmm_disconnect(ep, 1));
     expect_dead(unetmm_ep_destroy(ep));
 }
