@@ -375,7 +375,7 @@ struct unetmm_cqe {
 
 #define UNETMM_CMD_NOP          0
 #define UNETMM_CMD_SPACE_CREATE 1
-#define UNETMM_CMD_SPACE_DESTROY 2      /* its endpoints must be gone */
+#define UNETMM_CMD_SPACE_DESTROY 2      /* endpoints, regions must be gone */
 #define UNETMM_CMD_EP_CREATE    3
 #define UNETMM_CMD_EP_DESTROY   4       /* completes when its DMA has ended */
 #define UNETMM_CMD_CHANNEL_SET  5
@@ -385,7 +385,7 @@ struct unetmm_cqe {
 #define UNETMM_CMD_REGION_CLEAR 9       /* completes when its DMA has ended */
 #define UNETMM_CMD_IMPORT_SET   10
 #define UNETMM_CMD_IMPORT_CLEAR 11
-#define UNETMM_NUM_CMD          8
+#define UNETMM_NUM_CMD          12
 
 struct unetmm_cmd_space {
     unetmm_u8 source;           /* UNETMM_SOURCE_* */
@@ -480,7 +480,11 @@ struct unetmm_cmd_region {
 #define UNETMM_REGION_F_NOTIFY  0x01    /* writes that ask for it notify */
 #define UNETMM_REGION_F_ALL     0x01
 
-/* What an endpoint may use of a peer's memory, through one of its channels. */
+/*
+ * What an endpoint may use of a peer's memory, through one of its channels,
+ * which is reliable.  It is no more when the channel is cleared or set anew.
+ * What has been taken from the send queue goes on without it.
+ */
 struct unetmm_cmd_import {
     unetmm_le32 import;         /* its number in the endpoint */
     unetmm_le32 region;         /* number and key as the peer's driver said */
@@ -522,7 +526,7 @@ struct unetmm_cmd_done {
 #define UNETMM_CS_BAD_ARG       2       /* a field is out of range */
 #define UNETMM_CS_BAD_ID        3       /* no such space, endpoint, channel */
 #define UNETMM_CS_EXISTS        4       /* the id is in use */
-#define UNETMM_CS_BUSY          5       /* space still has endpoints */
+#define UNETMM_CS_BUSY          5       /* space has endpoints or regions */
 #define UNETMM_CS_DMA           6       /* the bus refused an access */
 #define UNETMM_CS_PARTIAL       7       /* FAULT_REPLY: not all pages taken */
 #define UNETMM_CS_STALE         8       /* FAULT_REPLY: nobody waits for it */
@@ -667,7 +671,24 @@ struct unetmm_notify {
     X(drop_rel_refused, E, "packets dropped: not ready for them") \
     X(drop_rel_bad,     E, "packets dropped: not what the message needs") \
     X(drop_rel_failed,  E, "packets dropped: the channel has failed") \
-    X(drop_rel_ack,     E, "acknowledgements dropped: of what was not sent")
+    X(drop_rel_ack,     E, "acknowledgements dropped: of what was not sent") \
+    X(rel_writes,       E, "packets of WRITEs placed") \
+    X(rel_reads,        E, "requests of READs taken") \
+    X(rel_atomics,      E, "atomics executed") \
+    X(rel_answers_sent, E, "answers to requests sent") \
+    X(rel_answers,      E, "answers to requests accepted") \
+    X(rel_rejects_sent, E, "packets rejected") \
+    X(rel_rejects,      E, "one-sided messages that the peer rejected") \
+    X(rel_voids,        E, "packets sent without what they were for") \
+    X(rel_notifies,     E, "notifications delivered") \
+    X(rel_unnotified,   E, "notifications not delivered: not wanted") \
+    X(rel_trimmed,      E, "packets of WRITEs placed round later ones") \
+    X(drop_rel_early,   E, "packets dropped: early, their memory not ready") \
+    X(drop_rel_answer,  E, "answers dropped: not of an open request") \
+    X(drop_rel_unplaced, E, "answers dropped: not ready for them") \
+    X(drop_rel_rejected, E, "packets dropped: rejected") \
+    X(drop_rel_stale,   E, "answers not sent: memory or result gone") \
+    X(drop_revoked,     E, "packets dropped: region cleared under them")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

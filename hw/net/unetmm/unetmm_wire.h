@@ -60,8 +60,11 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  * of the region and `offset` its key; `remote` is the first byte's place in the
  * region.  A request (READ, ATOMIC) is taken only in its turn, and is over for
  * its sender when the ANSWER has come, whatever an ACK says: it is sent again
- * until then, and answered again.  VOID takes the place of a packet that the
- * receiver has REJECTED.
+ * until then, and answered again; an ANSWER is an acknowledgement of all before
+ * and of its request.  VOID takes the place of a packet that is needed no more:
+ * its message has ended in an error.  A packet that has been REJECTED at its turn
+ * is not taken again with that number; VOID is.  (A request may be REJECTED
+ * later too, when it is to be answered again.)
  */
 #define UNETMM_WIRE_WRITE       5       /* imm: with F_NOTIFY */
 #define UNETMM_WIRE_READ        6       /* imm: bytes wanted, 1..MTU */
@@ -73,9 +76,9 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 #define UNETMM_ATOMIC_SWAP      2       /* payload: compare, then swap */
 
 #define UNETMM_WIRE_F_PAYLOAD_CRC 0x00000001u
-#define UNETMM_WIRE_F_LAST      0x00000002u /* SEND: the message ends here */
-#define UNETMM_WIRE_F_ASK       0x00000004u /* SEND: acknowledge at once */
-#define UNETMM_WIRE_F_NOTIFY    0x00000008u /* WRITE: with LAST, notify */
+#define UNETMM_WIRE_F_LAST      0x00000002u /* the message ends here */
+#define UNETMM_WIRE_F_ASK       0x00000004u /* acknowledge at once */
+#define UNETMM_WIRE_F_NOTIFY    0x00000008u /* WRITE: only with LAST */
 #define UNETMM_WIRE_F_ALL       0x0000000fu
 
 #define UNETMM_ACK_OK           0
