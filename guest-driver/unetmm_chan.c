@@ -128,6 +128,8 @@ static void unetmm_chan_clear(struct unetmm_chan *chan)
 	unetmm_cmd(ep->dev, &cmd, NULL);
 	hash_del(&chan->hash);
 	WRITE_ONCE(chan->state, UNETMM_CHAN_CLOSED);
+	/* Who waits for an import of it waits no more. */
+	wake_up_all(&ep->wait);
 	trace_unetmm_channel(ep->id, chan->number, chan->mac, chan->peer_ep,
 			     chan->peer_channel, chan->mtu, false);
 }
@@ -313,7 +315,7 @@ static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
 /* What a question and its answer have in common; the rest is not for these. */
 static bool unetmm_connect_sane(const struct unetmm_control *msg)
 {
-	return !msg->rights && !msg->rsvd &&
+	return !msg->rights && !msg->request &&
 	       (msg->channel_type == UNETMM_CHANNEL_RELIABLE || !msg->psn);
 }
 
@@ -447,6 +449,21 @@ static void unetmm_got_connect_ack(struct unetmm_dev *dev, const u8 *mac,
 	wake_up_all(&chan->ep->wait);
 }
 
+/* The open channel that both halves of a message name, or NULL. */
+struct unetmm_chan *unetmm_chan_of_peer(struct unetmm_dev *dev, const u8 *mac,
+					const struct unetmm_control *msg)
+{
+	struct unetmm_chan *chan;
+
+	chan = unetmm_chan_find(&dev->ctl, mac, le16_to_cpu(msg->src_ep),
+				le16_to_cpu(msg->src_channel));
+	if (!chan || chan->nonce != le64_to_cpu(msg->nonce) ||
+	    chan->number != le16_to_cpu(msg->dst_channel) ||
+	    chan->ep->id != le16_to_cpu(msg->dst_ep))
+		return NULL;
+	return chan;
+}
+
 static void unetmm_got_close(struct unetmm_dev *dev, const u8 *mac,
 			     const struct unetmm_control *msg)
 {
@@ -508,6 +525,12 @@ void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
 		break;
 	case UNETMM_CTL_CLOSE:
 		unetmm_got_close(dev, mac, msg);
+		break;
+	case UNETMM_CTL_IMPORT:
+		unetmm_got_import(dev, mac, msg);
+		break;
+	case UNETMM_CTL_IMPORT_ACK:
+		unetmm_got_import_ack(dev, mac, msg);
 		break;
 	default:
 		unetmm_count(dev, control_bad);

@@ -5,6 +5,7 @@
 #include <linux/etherdevice.h>
 #include <linux/ktime.h>
 #include <linux/random.h>
+#include <linux/sched/signal.h>
 
 #include "unetmm_drv.h"
 
@@ -20,13 +21,23 @@ static u64 unetmm_patience_ns(u32 attempt)
 }
 
 /* Of that, what the deadline leaves; 0: it has passed. */
-static u64 unetmm_time_left(u64 deadline_ns, u32 attempt)
+u64 unetmm_time_left(u64 deadline_ns, u32 attempt)
 {
 	u64 now = ktime_get_ns();
 
 	if (!deadline_ns || now >= deadline_ns)
 		return 0;
 	return min(deadline_ns - now, unetmm_patience_ns(attempt));
+}
+
+/* So long, unless a signal comes. */
+int unetmm_pause(u64 ns)
+{
+	ktime_t left = ns_to_ktime(ns);
+
+	set_current_state(TASK_INTERRUPTIBLE);
+	schedule_hrtimeout(&left, HRTIMER_MODE_REL);
+	return signal_pending(current) ? -EINTR : 0;
 }
 
 static u64 unetmm_nonce(void)

@@ -19,6 +19,8 @@
  *                 mapping).  When the card goes away its contents move to
  *                 ordinary memory, so that a mapping never dangles.
  *   unetmm_chan   half of a channel (kref: its endpoint, a waiting connect).
+ *   unetmm_exported  memory that peers may use: a region on the card.  Until
+ *                 UNEXPORT or the end of its file; see unetmm_export.c.
  *   unetmm_pin    one page that the card may reach, in the space's tree.
  *   unetmm_kqueues what an endpoint of source ktlb has beside its queues; lives
  *                 as long as the endpoint.  Its slots: unetmm_klist.c.
@@ -101,6 +103,7 @@
 #include "unetmm_wire.h"
 
 #define UNETMM_NAME		"unetmm"
+#define UNETMM_MOST_REGIONS	65536	/* that make sense; likewise imports */
 
 struct dentry;
 struct eventfd_ctx;
@@ -130,6 +133,8 @@ struct unetmm_limits {
 	u32 sources;
 	u32 policies;
 	u32 reliable;
+	u32 regions;
+	u32 imports;
 	u8 mac[ETH_ALEN];
 };
 
@@ -353,6 +358,7 @@ struct unetmm_ep {
 	struct list_head accepts;	/* channels nobody accepted yet */
 	struct list_head chans;
 	unsigned long *chan_map;
+	unsigned long *import_map;	/* numbers in use; NULL: the card has none */
 	wait_queue_head_t wait;
 };
 
@@ -409,6 +415,8 @@ struct unetmm_ctl {
 	DECLARE_HASHTABLE(services, UNETMM_SERVICE_BITS);
 	DECLARE_HASHTABLE(chans, UNETMM_CHAN_BITS);
 	struct list_head probes;
+	struct list_head imports;	/* who waits for one */
+	unsigned long *region_map;	/* numbers in use */
 	wait_queue_head_t probe_wait;
 	struct ratelimit_state refusals;
 };
@@ -463,6 +471,8 @@ struct unetmm_file {
 	struct mutex lock;		/* space and endpoints come and go */
 	struct unetmm_aspace *space;	/* set once; READ_ONCE without lock */
 	struct list_head eps;
+	struct list_head exports;	/* ctl.lock */
+	u32 nexports;			/* likewise */
 	bool dead;			/* shut down; dev->rwsem */
 	struct page *scratch;		/* behind dead doorbells; map_lock */
 	wait_queue_head_t wait;		/* poll() */
@@ -663,10 +673,31 @@ struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
 void unetmm_chan_end(struct unetmm_chan *chan, bool tell);
 void unetmm_chan_unclaim(struct unetmm_ep *ep, u32 number);
 void unetmm_chan_close_all(struct unetmm_ep *ep);
+struct unetmm_chan *unetmm_chan_of_peer(struct unetmm_dev *dev, const u8 *mac,
+					const struct unetmm_control *msg);
 void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
 		    const struct unetmm_control *msg);
 
+/* unetmm_export.c */
+int unetmm_op_export(struct unetmm_file *file, void *arg);
+int unetmm_op_unexport(struct unetmm_file *file, void *arg);
+void unetmm_exports_close(struct unetmm_file *file);
+void unetmm_export_answer(struct unetmm_chan *chan,
+			  const struct unetmm_control *msg,
+			  struct unetmm_control *ack);
+
+/* unetmm_import.c */
+int unetmm_op_import(struct unetmm_file *file, void *arg);
+int unetmm_op_unimport(struct unetmm_file *file, void *arg);
+void unetmm_undo_import(struct unetmm_file *file, const void *arg);
+void unetmm_got_import(struct unetmm_dev *dev, const u8 *mac,
+		       const struct unetmm_control *msg);
+void unetmm_got_import_ack(struct unetmm_dev *dev, const u8 *mac,
+			   const struct unetmm_control *msg);
+
 /* unetmm_connect.c */
+u64 unetmm_time_left(u64 deadline_ns, u32 attempt);
+int unetmm_pause(u64 ns);
 int unetmm_op_listen(struct unetmm_file *file, void *arg);
 int unetmm_op_accept(struct unetmm_file *file, void *arg);
 void unetmm_undo_accept(struct unetmm_file *file, const void *arg);

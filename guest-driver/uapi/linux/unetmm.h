@@ -58,6 +58,8 @@
  * @pin_limit_pages: out: the driver's limit of pinned pages for this card
  * @reliable: out: reliable channels of the card
  * @max_message: out: bytes of the longest message on one; 0: there are none
+ * @regions: out: exports of the card; 0: it has none
+ * @imports: out: imports per endpoint
  */
 struct unetmm_info {
 	__u32 size;
@@ -81,6 +83,8 @@ struct unetmm_info {
 	__u64 pin_limit_pages;
 	__u32 reliable;
 	__u32 max_message;
+	__u32 regions;
+	__u32 imports;
 };
 
 #define UNETMM_INFO_LINK	0x00000001
@@ -332,6 +336,100 @@ struct unetmm_post {
 	__u32 rsvd;
 };
 
+/**
+ * struct unetmm_export - let peers use memory
+ * @size: sizeof(struct unetmm_export)
+ * @flags: UNETMM_EXPORT_NOTIFY: writes that ask for it notify
+ * @id: by which the peers know it; no two of a file are the same
+ * @addr: first byte, of any alignment; all of it is mapped
+ * @length: bytes
+ * @cookie: returned in notifications
+ * @rights: UNETMM_RIGHT_* (unetmm_hw.h), one at least
+ * @rsvd: zero
+ *
+ * Peers are those with a reliable channel to an endpoint of the file.  With source
+ * pinned the pages around it are registered as long as it lasts; with source tlb
+ * they are translated when they are used, and what is mapped there later is used
+ * in place of what is mapped there now.  EEXIST: the id is in use, or part of the
+ * memory is exported, or registered, already.  ENOSPC: the card has no more, or
+ * the file has too many.  EFAULT: it is not mapped, or not so that the process
+ * itself could use it so.  ENOMEM: as REGISTER.  EOPNOTSUPP: this card, source or
+ * memory can't.
+ */
+struct unetmm_export {
+	__u32 size;
+	__u32 flags;
+	__u64 id;
+	__u64 addr;
+	__u64 length;
+	__u64 cookie;
+	__u32 rights;
+	__u32 rsvd;
+};
+
+#define UNETMM_EXPORT_NOTIFY	0x00000001
+
+/**
+ * struct unetmm_export_id - end an export
+ * @size: sizeof(struct unetmm_export_id)
+ * @rsvd: zero
+ * @id: which
+ *
+ * When it returns, nothing is read or written through it any more; what is under
+ * way fails at the peer with UNETMM_ST_REVOKED.
+ */
+struct unetmm_export_id {
+	__u32 size;
+	__u32 rsvd;
+	__u64 id;
+};
+
+/**
+ * struct unetmm_import - get to use a peer's export
+ * @size: sizeof(struct unetmm_import)
+ * @endpoint: the endpoint
+ * @export: the id that the peer has given it
+ * @deadline_ns: CLOCK_MONOTONIC: how long to wait until it is exported; 0: not
+ * @channel: a reliable channel of the endpoint, to the peer
+ * @rights: in: UNETMM_RIGHT_* that are needed, 0: whatever there are; out: granted
+ * @import: out: its number in the endpoint
+ * @rsvd: zero
+ * @length: out: bytes
+ *
+ * The number is the endpoint's until UNIMPORT; when the channel ends, what is
+ * posted on it fails.  EAGAIN: there is no such export (deadline 0); ETIMEDOUT:
+ * nor by the deadline; EHOSTUNREACH: the peer's driver has not answered; EACCES:
+ * it is not exported for that; EPROTOTYPE: not a reliable channel; ENOTCONN: the
+ * channel has ended; ENOSPC: imports are used up.
+ */
+struct unetmm_import {
+	__u32 size;
+	__u32 endpoint;
+	__u64 export;
+	__u64 deadline_ns;
+	__u32 channel;
+	__u32 rights;
+	__u32 import;
+	__u32 rsvd;
+	__u64 length;
+};
+
+/**
+ * struct unetmm_import_id - give up an import
+ * @size: sizeof(struct unetmm_import_id)
+ * @endpoint: the endpoint
+ * @import: its number
+ * @rsvd: zero
+ *
+ * What was posted on it before and has not begun fails.
+ */
+struct unetmm_import_id {
+	__u32 size;
+	__u32 endpoint;
+	__u32 import;
+	__u32 rsvd;
+};
+
 #define UNETMM_SCOPE_CARD	0
 #define UNETMM_SCOPE_ENDPOINT	1
 #define UNETMM_SCOPE_DRIVER	2
@@ -366,7 +464,9 @@ struct unetmm_post {
 	X(ktlb_victim_hits, "of its victims: pages found there") \
 	X(ktlb_misses, "pages that entered it") \
 	X(ktlb_evictions, "pages that it gave up") \
-	X(zero_maps, "absent pages mapped anew, as zeros, not paged in")
+	X(zero_maps, "absent pages mapped anew, as zeros, not paged in") \
+	X(exports, "exports made") \
+	X(imports, "imports made")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {
@@ -387,5 +487,9 @@ enum unetmm_driver_counter {
 #define UNETMM_IOC_DEREGISTER	_IO(UNETMM_IOC_MAGIC, 0x0a)
 #define UNETMM_IOC_COUNTERS	_IO(UNETMM_IOC_MAGIC, 0x0b)
 #define UNETMM_IOC_POST		_IO(UNETMM_IOC_MAGIC, 0x0c)
+#define UNETMM_IOC_EXPORT	_IO(UNETMM_IOC_MAGIC, 0x10)
+#define UNETMM_IOC_UNEXPORT	_IO(UNETMM_IOC_MAGIC, 0x11)
+#define UNETMM_IOC_IMPORT	_IO(UNETMM_IOC_MAGIC, 0x12)
+#define UNETMM_IOC_UNIMPORT	_IO(UNETMM_IOC_MAGIC, 0x13)
 
 #endif /* _UAPI_LINUX_UNETMM_H */

@@ -113,7 +113,8 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  *
  * IMPORT asks, on behalf of the endpoint at one end of a reliable channel, for an
  * export of the process that has the other end.  While it is not there it is
- * asked for again.
+ * asked for again.  The answer has the region's number in `mtu`, its key in
+ * `psn` and its length in `service`.
  */
 struct unetmm_control {
     unetmm_u8 type;             /* UNETMM_CTL_* */
@@ -126,9 +127,9 @@ struct unetmm_control {
     unetmm_u8 rights;           /* IMPORT, _ACK: UNETMM_RIGHT_*; else 0 */
     unetmm_le32 mtu;            /* the sender's offer; in answers, the agreed */
     unetmm_le64 service;        /* CONNECT; IMPORT: the export's number */
-    unetmm_le64 nonce;          /* chosen by the requester, echoed */
+    unetmm_le64 nonce;          /* chosen by the requester, echoed; a channel's */
     unetmm_le32 psn;            /* reliable: of the sender's first packet */
-    unetmm_le32 rsvd;           /* MBZ */
+    unetmm_le32 request;        /* IMPORT: by which its answer is known; else 0 */
 };
 
 static_assert(sizeof(struct unetmm_control) == 40, "control message");
@@ -138,10 +139,14 @@ static_assert(sizeof(struct unetmm_control) == 40, "control message");
 #define UNETMM_CTL_CONNECT      3
 #define UNETMM_CTL_CONNECT_ACK  4
 #define UNETMM_CTL_CLOSE        5       /* the sender's half is gone */
+#define UNETMM_CTL_IMPORT       6
+#define UNETMM_CTL_IMPORT_ACK   7
 
 #define UNETMM_CTL_ST_OK        0
 #define UNETMM_CTL_ST_NO_SERVICE 1      /* nobody listens; try again */
 #define UNETMM_CTL_ST_FULL      2       /* backlog or channels used up */
 #define UNETMM_CTL_ST_TYPE      3       /* no channels of that type there */
+#define UNETMM_CTL_ST_NO_EXPORT 4       /* not exported; try again */
+#define UNETMM_CTL_ST_RIGHTS    5       /* exported, but not for that */
 
 #endif /* UNETMM_WIRE_H */
