@@ -271,6 +271,9 @@ enum unetmm_call {
     UNETMM_CALL_POLL,
     UNETMM_CALL_COUNTERS,
     UNETMM_CALL_HANDLERS,       /* dispatch, and unetmm_handlers_*() */
+    UNETMM_CALL_EXPORT,
+    UNETMM_CALL_IMPORT,
+    UNETMM_CALL_ONE_SIDED,      /* write, read, atomics */
 };
 
 /*
@@ -301,6 +304,12 @@ char *unetmm_format_mac(const uint8_t mac[6], char text[UNETMM_MAC_CHARS]);
  * there `alive` is 0, which is how a child is told from the owner without a
  * system call, and before a queue is touched (the child has none mapped).
  */
+struct unetmm_import_record {
+    uint64_t length;            /* 0: no such import */
+    uint16_t channel;
+    uint8_t rights;
+};
+
 struct unetmm_ep {
     uint32_t alive;
     uint32_t unrung;            /* something was queued since the doorbell */
@@ -325,6 +334,9 @@ struct unetmm_ep {
     const uint32_t *channel_mtu; /* by channel; 0: not open */
     uint32_t trap;              /* source ktlb: a call instead of a doorbell */
     uint32_t may_zero;          /* UNETMM_ZERO means something */
+    uint32_t stashed;           /* completions were taken for somebody else */
+    uint32_t nimports;
+    const struct unetmm_import_record *imports;     /* by number */
 };
 
 /* 0 if the channel is not open.  Another thread may open or close it. */
@@ -686,7 +698,7 @@ static inline int unetmm_post(struct unetmm_ep *ep, void *buf, size_t len,
 /* ---- Fast path: completions -------------------------------------------- */
 
 struct unetmm_completion {
-    uint64_t cookie;            /* of the send or the buffer; else 0 */
+    uint64_t cookie;            /* of the send, buffer or export; else 0 */
     uint32_t len;               /* message bytes */
     uint16_t channel;           /* our number for the channel */
     uint8_t type;               /* UNETMM_CQE_* */
@@ -704,7 +716,7 @@ static inline void unetmm_take_(const struct unetmm_cqe *cqe, uint32_t flags,
     c->type = cqe->opcode;
     c->status = cqe->status;
     c->is_inline = !!(flags & UNETMM_CQE_F_INLINE);
-    if (c->is_inline) {
+    if (c->is_inline || c->type == UNETMM_CQE_NOTIFY) {
         memcpy(c->data, cqe->data, sizeof(c->data));
     }
 }
@@ -718,6 +730,10 @@ static inline uint32_t unetmm_next_flags_(const struct unetmm_ep *ep,
     *there = (flags & UNETMM_PHASE) == UNETMM_PHASE_OF(index, ep->cq_log2);
     return flags;
 }
+
+/* Takes what was kept by calls that waited for another completion.  Private. */
+int unetmm_unstash_(struct unetmm_ep *ep, struct unetmm_completion *c,
+                    unsigned n);
 
 /*
  * Takes up to `n` completions, oldest first.  Returns how many, 0 if there are
@@ -734,6 +750,9 @@ static inline int unetmm_poll(struct unetmm_ep *ep,
 
     if (!ep->alive) {
         return -EOWNERDEAD;
+    }
+    if (ep->stashed && n) {
+        return unetmm_unstash_(ep, c, n);
     }
     for (taken = 0; taken < n; taken++, index++) {
         int there;
@@ -868,5 +887,7 @@ int unetmm_handlers_stop(struct unetmm_ep *ep);
 #ifdef __cplusplus
 }
 #endif
+
+#include <libunetmm/vmmc.h>
 
 #endif /* LIBUNETMM_H */

@@ -31,6 +31,10 @@ union argument {
     struct unetmm_region region;
     struct unetmm_counters counters;
     struct unetmm_post post;
+    struct unetmm_export export;
+    struct unetmm_export_id export_id;
+    struct unetmm_import import;
+    struct unetmm_import_id import_id;
     uint8_t bytes[256];
 };
 
@@ -186,6 +190,46 @@ static int prepare_post(struct raw *raw, union argument *a)
     return run.source == UNETMM_SOURCE_KTLB ? 0 : -EOPNOTSUPP;
 }
 
+static int prepare_export(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    a->export.id = 5;
+    a->export.addr = (uintptr_t)some_memory;
+    a->export.length = sizeof(some_memory);
+    a->export.rights = UNETMM_RIGHT_ALL;
+    return run.source == UNETMM_SOURCE_KTLB ? -EOPNOTSUPP : 0;
+}
+
+static void undo_export(struct raw *raw, union argument *a)
+{
+    struct unetmm_export_id id = { .size = sizeof(id), .id = a->export.id };
+
+    if (run.source != UNETMM_SOURCE_KTLB) {
+        CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_UNEXPORT, &id), 0);
+    }
+}
+
+static int prepare_unexport(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    a->export_id.id = 6;
+    return -ENOENT;
+}
+
+static int prepare_import(struct raw *raw, union argument *a)
+{
+    a->import.endpoint = raw->ep.id;
+    a->import.channel = 5;
+    return -ENOENT;
+}
+
+static int prepare_unimport(struct raw *raw, union argument *a)
+{
+    a->import_id.endpoint = raw->ep.id;
+    a->import_id.import = 5;
+    return -ENOENT;
+}
+
 static const struct call calls[] = {
 #define CALL(name, type, prepare, undo) \
     { #name, UNETMM_IOC_##name, sizeof(struct type), sizeof(struct type), \
@@ -208,6 +252,10 @@ static const struct call calls[] = {
     CALL(DEREGISTER, unetmm_region, prepare_deregister, undo_deregister),
     CALL(COUNTERS, unetmm_counters, prepare_counters, NULL),
     CALL(POST, unetmm_post, prepare_post, NULL),
+    CALL(EXPORT, unetmm_export, prepare_export, undo_export),
+    CALL(UNEXPORT, unetmm_export_id, prepare_unexport, NULL),
+    CALL(IMPORT, unetmm_import, prepare_import, NULL),
+    CALL(UNIMPORT, unetmm_import_id, prepare_unimport, NULL),
 #undef GROWN
 #undef CALL
 };
@@ -374,7 +422,10 @@ static bool is_silent(const struct call *call)
         call->request == UNETMM_IOC_CHANNEL_CLOSE ||
         call->request == UNETMM_IOC_REGISTER ||
         call->request == UNETMM_IOC_DEREGISTER ||
-        call->request == UNETMM_IOC_POST;
+        call->request == UNETMM_IOC_POST ||
+        call->request == UNETMM_IOC_EXPORT ||
+        call->request == UNETMM_IOC_UNEXPORT ||
+        call->request == UNETMM_IOC_UNIMPORT;
 }
 
 static void one_call_read_only(const struct call *call, const struct raw *base,
@@ -454,6 +505,10 @@ static const struct field {
     FIELD(DEREGISTER, unetmm_region, flags),
     FIELD(POST, unetmm_post, flags),
     FIELD(POST, unetmm_post, rsvd),
+    FIELD(EXPORT, unetmm_export, rsvd),
+    FIELD(UNEXPORT, unetmm_export_id, rsvd),
+    FIELD(IMPORT, unetmm_import, rsvd),
+    FIELD(UNIMPORT, unetmm_import_id, rsvd),
 #undef FIELD
 };
 
@@ -688,6 +743,8 @@ static void wrong_endpoints(void)
             call->request != UNETMM_IOC_ACCEPT &&
             call->request != UNETMM_IOC_CONNECT &&
             call->request != UNETMM_IOC_CHANNEL_CLOSE &&
+            call->request != UNETMM_IOC_IMPORT &&
+            call->request != UNETMM_IOC_UNIMPORT &&
             (call->request != UNETMM_IOC_POST ||
              run.source != UNETMM_SOURCE_KTLB)) {
             continue;

@@ -41,6 +41,7 @@ static const struct way reliable = {
 
 struct server {
     const struct way *way;
+    uint8_t *exported;
     struct station station;
     uint8_t *buffers[BUFFERS];
     bool sink;
@@ -198,11 +199,23 @@ static bool is_returned(const struct unetmm_completion *c)
         c->status == UNETMM_ST_BAD_CHANNEL || c->status == UNETMM_ST_FLUSHED;
 }
 
+static void notified(struct server *s, const struct unetmm_completion *c)
+{
+    uint64_t *seen = (void *)(s->exported + MIRROR_SEEN);
+    uint64_t next = seen[0];
+
+    seen[1] += unetmm_notify_imm(c) != (uint32_t)next;
+    __atomic_store_n(&seen[0], next + 1, __ATOMIC_RELEASE);
+}
+
 static bool handle(struct server *s, const struct unetmm_completion *c)
 {
     switch (c->type) {
     case UNETMM_CQE_RECEIVED:
         return received(s, c);
+    case UNETMM_CQE_NOTIFY:
+        notified(s, c);
+        return true;
     case UNETMM_CQE_SENT:
     case UNETMM_CQE_BUFFER:
         if (c->type == UNETMM_CQE_BUFFER && !is_returned(c)) {
@@ -234,6 +247,12 @@ static void serve(void *argument)
         s.buffers[i] = pages(s.way->buffer_pages);
         reach(s.station.ctx, s.buffers[i], s.way->buffer_pages * PAGE, true);
         post_buffer(&s, i);
+    }
+    if (s.way == &reliable) {
+        s.exported = pages((unsigned)(MIRROR_BYTES / PAGE));
+        CHECK_RET(unetmm_export(s.station.ctx, MIRROR_EXPORT, s.exported,
+                                MIRROR_BYTES, UNETMM_RIGHT_ALL,
+                                UNETMM_EXPORT_NOTIFY, 0), 0);
     }
     CHECK_RET(unetmm_listen_as(s.station.ep, s.way->service, 16,
                                &s.way->attr), 0);

@@ -17,6 +17,14 @@
 
 #define SERVICE_ECHO    0xec40
 #define SERVICE_MIRROR  0xec41  /* the same on reliable channels */
+/* What the mirror exports: zeros at first, for all to use. */
+#define MIRROR_EXPORT   0xe4
+#define MIRROR_BYTES    ((size_t)200 * 1024)
+/*
+ * There: notifications so far, 8 bytes; and 8 bytes of those whose `imm` was not
+ * that number.
+ */
+#define MIRROR_SEEN     (MIRROR_BYTES - 16)
 #define SERVICE_FIRST   0x1000  /* for tests; each takes its own from here on */
 
 #define STASH           256

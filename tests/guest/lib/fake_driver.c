@@ -73,6 +73,9 @@ static struct {
 
 struct fake_failures fake_failures;
 
+static struct unetmm_export exports[FAKE_EXPORTS];     /* length 0: none */
+static bool imports[FAKE_IMPORTS];
+
 static struct frame in, out;
 static struct fake_message message;
 
@@ -375,6 +378,8 @@ int __wrap_close(int fd)
     unlink(name.sun_path);
     fake.open = false;
     memset(fake.channels, 0, sizeof(fake.channels));
+    memset(exports, 0, sizeof(exports));
+    memset(imports, 0, sizeof(imports));
     fake.waiting = 0;
     fake.service = 0;
     return 0;
@@ -405,6 +410,8 @@ static int do_info(struct unetmm_info *info)
         .max_buffer_pages = 64,
         .reliable = FAKE_RELIABLE,
         .max_message = FAKE_MESSAGE,
+        .regions = FAKE_EXPORTS,
+        .imports = FAKE_IMPORTS,
     };
     return 0;
 }
@@ -631,6 +638,94 @@ static int do_channel_close(const struct unetmm_channel *request)
     return 0;
 }
 
+/* ---- Exports, which only the process itself imports here ------------------------ */
+
+static struct unetmm_export *find_export(uint64_t id)
+{
+    int i;
+
+    for (i = 0; i < FAKE_EXPORTS; i++) {
+        if (exports[i].length && exports[i].id == id) {
+            return &exports[i];
+        }
+    }
+    return NULL;
+}
+
+static int do_export(const struct unetmm_export *request)
+{
+    int i;
+
+    if (request->flags & ~UNETMM_EXPORT_NOTIFY || request->rsvd ||
+        fake.source == UNETMM_SOURCE_KTLB) {
+        return refuse(EOPNOTSUPP);
+    }
+    if (!request->length || !request->rights ||
+        request->rights & ~UNETMM_RIGHT_ALL) {
+        return refuse(EINVAL);
+    }
+    if (find_export(request->id)) {
+        return refuse(EEXIST);
+    }
+    for (i = 0; i < FAKE_EXPORTS; i++) {
+        if (!exports[i].length) {
+            exports[i] = *request;
+            return 0;
+        }
+    }
+    return refuse(ENOSPC);
+}
+
+static int do_unexport(const struct unetmm_export_id *request)
+{
+    struct unetmm_export *export = find_export(request->id);
+
+    if (!export) {
+        return refuse(ENOENT);
+    }
+    export->length = 0;
+    return 0;
+}
+
+static int do_import(struct unetmm_import *request)
+{
+    const struct unetmm_export *export = find_export(request->export);
+    uint32_t i;
+
+    if (request->channel >= FAKE_CHANNELS ||
+        !fake.channels[request->channel].open) {
+        return refuse(ENOENT);
+    }
+    if (fake.channels[request->channel].kind != UNETMM_LISTEN_RELIABLE) {
+        return refuse(EPROTOTYPE);
+    }
+    if (!export) {
+        return refuse(request->deadline_ns ? ETIMEDOUT : EAGAIN);
+    }
+    if (request->rights & ~export->rights) {
+        return refuse(EACCES);
+    }
+    for (i = 0; i < FAKE_IMPORTS && imports[i]; i++) {
+    }
+    if (i == FAKE_IMPORTS) {
+        return refuse(ENOSPC);
+    }
+    imports[i] = true;
+    request->import = i;
+    request->length = export->length;
+    request->rights = request->rights ? request->rights : export->rights;
+    return 0;
+}
+
+static int do_unimport(const struct unetmm_import_id *request)
+{
+    if (request->import >= FAKE_IMPORTS || !imports[request->import]) {
+        return refuse(ENOENT);
+    }
+    imports[request->import] = false;
+    return 0;
+}
+
 static int dispatch(unsigned long request, void *argument)
 {
     switch (request) {
@@ -649,6 +744,10 @@ static int dispatch(unsigned long request, void *argument)
     case UNETMM_IOC_DEREGISTER: return do_region(argument);
     case UNETMM_IOC_COUNTERS: return do_counters(argument);
     case UNETMM_IOC_POST: return do_post(argument);
+    case UNETMM_IOC_EXPORT: return do_export(argument);
+    case UNETMM_IOC_UNEXPORT: return do_unexport(argument);
+    case UNETMM_IOC_IMPORT: return do_import(argument);
+    case UNETMM_IOC_UNIMPORT: return do_unimport(argument);
     default: return refuse(ENOTTY);
     }
 }
