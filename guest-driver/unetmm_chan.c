@@ -7,6 +7,7 @@
  */
 #include <linux/etherdevice.h>
 #include <linux/jhash.h>
+#include <linux/random.h>
 #include <linux/slab.h>
 
 #include "unetmm_drv.h"
@@ -23,7 +24,8 @@ void unetmm_chan_put(struct unetmm_chan *chan)
 }
 
 /* A channel number of the endpoint, not open yet. */
-struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac)
+struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
+				    const struct unetmm_chan_how *how)
 {
 	struct unetmm_dev *dev = ep->dev;
 	struct unetmm_chan *chan;
@@ -43,6 +45,10 @@ struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac)
 	chan->ep = ep;
 	chan->number = number;
 	chan->state = UNETMM_CHAN_CONNECTING;
+	chan->how = *how;
+	/* What is left of an earlier channel must not fit this one. */
+	if (how->type == UNETMM_CHANNEL_RELIABLE)
+		chan->send_psn = get_random_u32();
 	ether_addr_copy(chan->mac, mac);
 	list_add_tail(&chan->node, &ep->chans);
 	return chan;
@@ -82,7 +88,13 @@ static int unetmm_chan_open(struct unetmm_chan *chan, u16 peer_ep,
 			.channel = cpu_to_le16(chan->number),
 			.peer_ep = cpu_to_le16(peer_ep),
 			.peer_channel = cpu_to_le16(peer_channel),
+			.type = chan->how.type,
+			.retries = chan->how.retries,
 			.mtu = cpu_to_le32(mtu),
+			.not_ready_retries = chan->how.not_ready_retries,
+			.timeout_us = cpu_to_le32(chan->how.timeout_us),
+			.send_psn = cpu_to_le32(chan->send_psn),
+			.recv_psn = cpu_to_le32(chan->recv_psn),
 		},
 	};
 	int ret;
@@ -116,6 +128,8 @@ static void unetmm_chan_clear(struct unetmm_chan *chan)
 	unetmm_cmd(ep->dev, &cmd, NULL);
 	hash_del(&chan->hash);
 	WRITE_ONCE(chan->state, UNETMM_CHAN_CLOSED);
+	/* Who waits for an import of it waits no more. */
+	wake_up_all(&ep->wait);
 	trace_unetmm_channel(ep->id, chan->number, chan->mac, chan->peer_ep,
 			     chan->peer_channel, chan->mtu, false);
 }
@@ -244,11 +258,25 @@ static void unetmm_answer_connect(struct unetmm_dev *dev, const u8 *mac,
 	if (chan) {
 		ack.src_ep = cpu_to_le16(chan->ep->id);
 		ack.src_channel = cpu_to_le16(chan->number);
+		ack.channel_type = chan->how.type;
 		ack.mtu = cpu_to_le32(chan->mtu);
+		ack.psn = cpu_to_le32(chan->send_psn);
 	} else if (!__ratelimit(&dev->ctl.refusals)) {
 		return;
 	}
 	unetmm_kep_send(dev, mac, &ack);
+}
+
+static bool unetmm_takes(const struct unetmm_ep *ep, u8 type)
+{
+	switch (type) {
+	case UNETMM_CHANNEL_DATAGRAM:
+		return ep->takes & UNETMM_LISTEN_DATAGRAM;
+	case UNETMM_CHANNEL_RELIABLE:
+		return ep->takes & UNETMM_LISTEN_RELIABLE;
+	default:
+		return false;
+	}
 }
 
 static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
@@ -256,16 +284,20 @@ static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
 					     const struct unetmm_control *msg,
 					     u32 mtu)
 {
+	struct unetmm_chan_how how = { .type = msg->channel_type };
 	struct unetmm_chan *chan;
 	int ret;
 
 	if (ep->nbacklog >= ep->backlog)
 		return NULL;
-	chan = unetmm_chan_new(ep, mac);
+	if (how.type == UNETMM_CHANNEL_RELIABLE)
+		how = ep->how;
+	chan = unetmm_chan_new(ep, mac, &how);
 	if (IS_ERR(chan))
 		return NULL;
 	chan->passive = true;
 	chan->nonce = le64_to_cpu(msg->nonce);
+	chan->recv_psn = le32_to_cpu(msg->psn);
 	ret = unetmm_chan_open(chan, le16_to_cpu(msg->src_ep),
 			       le16_to_cpu(msg->src_channel), mtu);
 	if (ret) {
@@ -280,6 +312,13 @@ static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
 	return chan;
 }
 
+/* What a question and its answer have in common; the rest is not for these. */
+static bool unetmm_connect_sane(const struct unetmm_control *msg)
+{
+	return !msg->rights && !msg->request &&
+	       (msg->channel_type == UNETMM_CHANNEL_RELIABLE || !msg->psn);
+}
+
 static void unetmm_got_connect(struct unetmm_dev *dev, const u8 *mac,
 			       const struct unetmm_control *msg)
 {
@@ -288,7 +327,8 @@ static void unetmm_got_connect(struct unetmm_dev *dev, const u8 *mac,
 	struct unetmm_chan *chan;
 	struct unetmm_ep *ep;
 
-	if (mtu < UNETMM_MIN_MTU || !msg->service) {
+	if (mtu < UNETMM_MIN_MTU || !msg->service ||
+	    !unetmm_connect_sane(msg)) {
 		unetmm_count(dev, control_bad);
 		return;
 	}
@@ -308,6 +348,10 @@ static void unetmm_got_connect(struct unetmm_dev *dev, const u8 *mac,
 	if (!ep) {
 		unetmm_answer_connect(dev, mac, msg, UNETMM_CTL_ST_NO_SERVICE,
 				      NULL);
+		return;
+	}
+	if (!unetmm_takes(ep, msg->channel_type)) {
+		unetmm_answer_connect(dev, mac, msg, UNETMM_CTL_ST_TYPE, NULL);
 		return;
 	}
 	chan = unetmm_accept_new(ep, mac, msg, mtu);
@@ -350,6 +394,23 @@ static void unetmm_disown(struct unetmm_dev *dev, const u8 *mac,
 		unetmm_kep_send(dev, mac, &close);
 }
 
+static void unetmm_chan_failed(struct unetmm_chan *chan, int error)
+{
+	chan->error = error;
+	WRITE_ONCE(chan->state, UNETMM_CHAN_FAILED);
+	wake_up_all(&chan->ep->wait);
+}
+
+/* Nobody yet, or no room: that may change.  The type does not. */
+static void unetmm_got_refusal(struct unetmm_chan *chan, u8 status)
+{
+	if (!chan || chan->state != UNETMM_CHAN_CONNECTING)
+		return;
+	chan->answered = true;
+	if (status == UNETMM_CTL_ST_TYPE)
+		unetmm_chan_failed(chan, -EPROTOTYPE);
+}
+
 /*
  * The card is told here and not in the process that waits, so that the peer's
  * first message finds the channel open if at all possible.
@@ -359,12 +420,10 @@ static void unetmm_got_connect_ack(struct unetmm_dev *dev, const u8 *mac,
 {
 	struct unetmm_chan *chan = unetmm_chan_asked(dev, mac, msg);
 	u32 mtu = le32_to_cpu(msg->mtu);
+	int ret;
 
 	if (msg->status != UNETMM_CTL_ST_OK) {
-		if (chan) {
-			chan->answered = true;
-			chan->answer = msg->status;
-		}
+		unetmm_got_refusal(chan, msg->status);
 		return;
 	}
 	if (!chan || chan->state == UNETMM_CHAN_CLOSED) {
@@ -374,16 +433,35 @@ static void unetmm_got_connect_ack(struct unetmm_dev *dev, const u8 *mac,
 	if (chan->state != UNETMM_CHAN_CONNECTING)
 		return;
 	chan->answered = true;
-	if (mtu < UNETMM_MIN_MTU || mtu > dev->hw.user_mtu) {
+	if (mtu < UNETMM_MIN_MTU || mtu > dev->hw.user_mtu ||
+	    msg->channel_type != chan->how.type || !unetmm_connect_sane(msg)) {
 		unetmm_count(dev, control_bad);
 		return;
 	}
-	if (unetmm_chan_open(chan, le16_to_cpu(msg->src_ep),
-			     le16_to_cpu(msg->src_channel), mtu))
-		WRITE_ONCE(chan->state, UNETMM_CHAN_FAILED);
-	else
-		unetmm_count(dev, connects);
+	chan->recv_psn = le32_to_cpu(msg->psn);
+	ret = unetmm_chan_open(chan, le16_to_cpu(msg->src_ep),
+			       le16_to_cpu(msg->src_channel), mtu);
+	if (ret) {
+		unetmm_chan_failed(chan, ret == -ENOSPC ? ret : -EIO);
+		return;
+	}
+	unetmm_count(dev, connects);
 	wake_up_all(&chan->ep->wait);
+}
+
+/* The open channel that both halves of a message name, or NULL. */
+struct unetmm_chan *unetmm_chan_of_peer(struct unetmm_dev *dev, const u8 *mac,
+					const struct unetmm_control *msg)
+{
+	struct unetmm_chan *chan;
+
+	chan = unetmm_chan_find(&dev->ctl, mac, le16_to_cpu(msg->src_ep),
+				le16_to_cpu(msg->src_channel));
+	if (!chan || chan->nonce != le64_to_cpu(msg->nonce) ||
+	    chan->number != le16_to_cpu(msg->dst_channel) ||
+	    chan->ep->id != le16_to_cpu(msg->dst_ep))
+		return NULL;
+	return chan;
 }
 
 static void unetmm_got_close(struct unetmm_dev *dev, const u8 *mac,
@@ -447,6 +525,12 @@ void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
 		break;
 	case UNETMM_CTL_CLOSE:
 		unetmm_got_close(dev, mac, msg);
+		break;
+	case UNETMM_CTL_IMPORT:
+		unetmm_got_import(dev, mac, msg);
+		break;
+	case UNETMM_CTL_IMPORT_ACK:
+		unetmm_got_import_ack(dev, mac, msg);
 		break;
 	default:
 		unetmm_count(dev, control_bad);

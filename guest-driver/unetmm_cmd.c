@@ -141,6 +141,8 @@ static int unetmm_cmd_errno(u8 status)
 		return -EBUSY;
 	case UNETMM_CS_BAD_ARG:
 		return -EINVAL;
+	case UNETMM_CS_FULL:
+		return -ENOSPC;
 	default:
 		return -EIO;
 	}

@@ -5,6 +5,7 @@
 #include <linux/etherdevice.h>
 #include <linux/ktime.h>
 #include <linux/random.h>
+#include <linux/sched/signal.h>
 
 #include "unetmm_drv.h"
 
@@ -20,13 +21,23 @@ static u64 unetmm_patience_ns(u32 attempt)
 }
 
 /* Of that, what the deadline leaves; 0: it has passed. */
-static u64 unetmm_time_left(u64 deadline_ns, u32 attempt)
+u64 unetmm_time_left(u64 deadline_ns, u32 attempt)
 {
 	u64 now = ktime_get_ns();
 
 	if (!deadline_ns || now >= deadline_ns)
 		return 0;
 	return min(deadline_ns - now, unetmm_patience_ns(attempt));
+}
+
+/* So long, unless a signal comes. */
+int unetmm_pause(u64 ns)
+{
+	ktime_t left = ns_to_ktime(ns);
+
+	set_current_state(TASK_INTERRUPTIBLE);
+	schedule_hrtimeout(&left, HRTIMER_MODE_REL);
+	return signal_pending(current) ? -EINTR : 0;
 }
 
 static u64 unetmm_nonce(void)
@@ -47,8 +58,27 @@ static int unetmm_check_link(struct unetmm_dev *dev, const u8 *mac)
 	return 0;
 }
 
-static int unetmm_listen(struct unetmm_ep *ep, u64 service, u32 backlog)
+/* What the card keeps of a reliable channel; the members say it in 32 bits. */
+static int unetmm_chan_how(const struct unetmm_ep *ep, u32 timeout_us,
+			   u32 retries, u32 not_ready_retries,
+			   struct unetmm_chan_how *how)
 {
+	if (!ep->dev->hw.reliable || ep->space->source == UNETMM_SOURCE_KTLB)
+		return -EOPNOTSUPP;
+	if (timeout_us > UNETMM_REL_MAX_TIMEOUT_US || retries > U8_MAX ||
+	    not_ready_retries > U8_MAX)
+		return -EINVAL;
+	how->type = UNETMM_CHANNEL_RELIABLE;
+	how->timeout_us = timeout_us;
+	how->retries = retries;
+	how->not_ready_retries = not_ready_retries;
+	return 0;
+}
+
+static int unetmm_listen(struct unetmm_ep *ep, const struct unetmm_listen *a,
+			 const struct unetmm_chan_how *how)
+{
+	u64 service = a->service;
 	struct unetmm_ctl *ctl = &ep->dev->ctl;
 	struct unetmm_ep *other;
 
@@ -62,7 +92,9 @@ static int unetmm_listen(struct unetmm_ep *ep, u64 service, u32 backlog)
 	/* Another number than before replaces it; who waits may be accepted. */
 	hash_del(&ep->service_node);
 	ep->service = service;
-	ep->backlog = backlog;
+	ep->takes = a->flags ? a->flags : UNETMM_LISTEN_DATAGRAM;
+	ep->how = *how;
+	ep->backlog = a->backlog;
 	if (service)
 		hash_add(ctl->services, &ep->service_node, service);
 	return 0;
@@ -71,19 +103,28 @@ static int unetmm_listen(struct unetmm_ep *ep, u64 service, u32 backlog)
 int unetmm_op_listen(struct unetmm_file *file, void *arg)
 {
 	const struct unetmm_listen *a = arg;
+	struct unetmm_chan_how how = { 0 };
 	struct unetmm_ep *ep;
-	int ret;
+	int ret = 0;
 
-	if (a->flags)
+	if (a->flags & ~(UNETMM_LISTEN_DATAGRAM | UNETMM_LISTEN_RELIABLE) ||
+	    a->rsvd)
 		return -EOPNOTSUPP;
 	if (a->service && (!a->backlog || a->backlog > UNETMM_MAX_BACKLOG))
 		return -EINVAL;
 	ep = unetmm_ep_find(file, a->endpoint);
 	if (!ep)
 		return -ENOENT;
-	mutex_lock(&file->dev->ctl.lock);
-	ret = unetmm_listen(ep, a->service, a->backlog);
-	mutex_unlock(&file->dev->ctl.lock);
+	if (a->flags & UNETMM_LISTEN_RELIABLE)
+		ret = unetmm_chan_how(ep, a->timeout_us, a->retries,
+				      a->not_ready_retries, &how);
+	else if (a->timeout_us || a->retries || a->not_ready_retries)
+		ret = -EINVAL;
+	if (!ret) {
+		mutex_lock(&file->dev->ctl.lock);
+		ret = unetmm_listen(ep, a, &how);
+		mutex_unlock(&file->dev->ctl.lock);
+	}
 	unetmm_ep_put(ep);
 	return ret;
 }
@@ -95,6 +136,12 @@ static void unetmm_connect_result(struct unetmm_connect *a,
 	a->channel = chan->number;
 	a->mtu = chan->mtu;
 	a->peer_endpoint = chan->peer_ep;
+	a->flags = 0;
+	a->max_message = chan->mtu;
+	if (chan->how.type == UNETMM_CHANNEL_RELIABLE) {
+		a->flags = UNETMM_CONNECT_RELIABLE;
+		a->max_message = UNETMM_MAX_MESSAGE;
+	}
 }
 
 static bool unetmm_accept_one(struct unetmm_ep *ep, struct unetmm_connect *a)
@@ -150,7 +197,7 @@ int unetmm_op_accept(struct unetmm_file *file, void *arg)
 
 	if (a->flags || a->rsvd0)
 		return -EOPNOTSUPP;
-	if (a->service)
+	if (a->service || a->timeout_us || a->retries || a->not_ready_retries)
 		return -EINVAL;
 	ep = unetmm_ep_find(file, a->endpoint);
 	if (!ep)
@@ -180,6 +227,8 @@ static void unetmm_ask(struct unetmm_chan *chan, u64 service)
 		.src_channel = cpu_to_le16(chan->number),
 		.service = cpu_to_le64(service),
 		.nonce = cpu_to_le64(chan->nonce),
+		.channel_type = chan->how.type,
+		.psn = cpu_to_le32(chan->send_psn),
 	};
 	struct unetmm_ep *ep = chan->ep;
 	struct unetmm_dev *dev;
@@ -242,7 +291,7 @@ static int unetmm_connect_finish(struct unetmm_chan *chan, int waited,
 		unetmm_connect_result(a, chan);
 		return 0;
 	case UNETMM_CHAN_FAILED:
-		ret = -EIO;
+		ret = chan->error;
 		break;
 	case UNETMM_CHAN_CLOSED:
 		/* Opened and hung up before we looked. */
@@ -259,7 +308,8 @@ static int unetmm_connect_finish(struct unetmm_chan *chan, int waited,
 	return ret;
 }
 
-static int unetmm_connect(struct unetmm_ep *ep, struct unetmm_connect *a)
+static int unetmm_connect(struct unetmm_ep *ep, struct unetmm_connect *a,
+			  const struct unetmm_chan_how *how)
 {
 	struct unetmm_ctl *ctl = &ep->dev->ctl;
 	struct unetmm_chan *chan = ERR_PTR(-ENOENT);
@@ -267,7 +317,7 @@ static int unetmm_connect(struct unetmm_ep *ep, struct unetmm_connect *a)
 
 	mutex_lock(&ctl->lock);
 	if (!ep->closed)
-		chan = unetmm_chan_new(ep, a->mac);
+		chan = unetmm_chan_new(ep, a->mac, how);
 	if (!IS_ERR(chan)) {
 		chan->nonce = unetmm_nonce();
 		kref_get(&chan->ref);
@@ -287,10 +337,11 @@ static int unetmm_connect(struct unetmm_ep *ep, struct unetmm_connect *a)
 int unetmm_op_connect(struct unetmm_file *file, void *arg)
 {
 	struct unetmm_connect *a = arg;
+	struct unetmm_chan_how how = { 0 };
 	struct unetmm_ep *ep;
 	int ret;
 
-	if (a->flags || a->rsvd0)
+	if (a->flags & ~UNETMM_CONNECT_RELIABLE || a->rsvd0)
 		return -EOPNOTSUPP;
 	if (!a->service || !is_valid_ether_addr(a->mac))
 		return -EINVAL;
@@ -300,7 +351,13 @@ int unetmm_op_connect(struct unetmm_file *file, void *arg)
 	ep = unetmm_ep_find(file, a->endpoint);
 	if (!ep)
 		return -ENOENT;
-	ret = unetmm_connect(ep, a);
+	if (a->flags & UNETMM_CONNECT_RELIABLE)
+		ret = unetmm_chan_how(ep, a->timeout_us, a->retries,
+				      a->not_ready_retries, &how);
+	else if (a->timeout_us || a->retries || a->not_ready_retries)
+		ret = -EINVAL;
+	if (!ret)
+		ret = unetmm_connect(ep, a, &how);
 	unetmm_ep_put(ep);
 	return ret;
 }

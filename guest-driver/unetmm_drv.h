@@ -19,6 +19,8 @@
  *                 mapping).  When the card goes away its contents move to
  *                 ordinary memory, so that a mapping never dangles.
  *   unetmm_chan   half of a channel (kref: its endpoint, a waiting connect).
+ *   unetmm_exported  memory that peers may use: a region on the card.  Until
+ *                 UNEXPORT or the end of its file; see unetmm_export.c.
  *   unetmm_pin    one page that the card may reach, in the space's tree.
  *   unetmm_kqueues what an endpoint of source ktlb has beside its queues; lives
  *                 as long as the endpoint.  Its slots: unetmm_klist.c.
@@ -101,6 +103,7 @@
 #include "unetmm_wire.h"
 
 #define UNETMM_NAME		"unetmm"
+#define UNETMM_MOST_REGIONS	65536	/* that make sense; likewise imports */
 
 struct dentry;
 struct eventfd_ctx;
@@ -129,6 +132,9 @@ struct unetmm_limits {
 	u32 max_faults;
 	u32 sources;
 	u32 policies;
+	u32 reliable;
+	u32 regions;
+	u32 imports;
 	u8 mac[ETH_ALEN];
 };
 
@@ -317,6 +323,14 @@ struct unetmm_block {
 	void *grave;			/* vmalloc copy, after the card has gone */
 };
 
+/* How a channel is to be; zero: a datagram channel, or the card's defaults. */
+struct unetmm_chan_how {
+	u8 type;			/* UNETMM_CHANNEL_* */
+	u8 retries;
+	u8 not_ready_retries;
+	u32 timeout_us;
+};
+
 struct unetmm_ep {
 	struct kref ref;
 	struct unetmm_dev *dev;
@@ -341,18 +355,21 @@ struct unetmm_ep {
 	bool closed;
 	u64 service;			/* 0: does not listen */
 	struct hlist_node service_node;
+	u32 takes;			/* UNETMM_LISTEN_* */
+	struct unetmm_chan_how how;	/* the reliable ones of these */
 	u32 backlog;
 	u32 nbacklog;
 	struct list_head accepts;	/* channels nobody accepted yet */
 	struct list_head chans;
 	unsigned long *chan_map;
+	unsigned long *import_map;	/* numbers in use; NULL: the card has none */
 	wait_queue_head_t wait;
 };
 
 enum unetmm_chan_state {
 	UNETMM_CHAN_CONNECTING,
 	UNETMM_CHAN_OPEN,
-	UNETMM_CHAN_FAILED,	/* its answer came, but the card refused it */
+	UNETMM_CHAN_FAILED,	/* its answer came, and was no or of no use */
 	UNETMM_CHAN_CLOSED,	/* the peer's half is gone; number still ours */
 };
 
@@ -366,13 +383,16 @@ struct unetmm_chan {
 	enum unetmm_chan_state state;
 	bool passive;			/* the peer asked for it */
 	u8 mac[ETH_ALEN];
-	u8 answer;			/* last refusal: UNETMM_CTL_ST_* */
 	bool answered;
 	u16 number;
 	u16 peer_ep;
 	u16 peer_channel;
 	u32 mtu;
 	u64 nonce;
+	struct unetmm_chan_how how;
+	u32 send_psn;
+	u32 recv_psn;
+	int error;			/* FAILED: why */
 };
 
 struct unetmm_probe_wait {
@@ -399,6 +419,8 @@ struct unetmm_ctl {
 	DECLARE_HASHTABLE(services, UNETMM_SERVICE_BITS);
 	DECLARE_HASHTABLE(chans, UNETMM_CHAN_BITS);
 	struct list_head probes;
+	struct list_head imports;	/* who waits for one */
+	unsigned long *region_map;	/* numbers in use */
 	wait_queue_head_t probe_wait;
 	struct ratelimit_state refusals;
 };
@@ -453,6 +475,8 @@ struct unetmm_file {
 	struct mutex lock;		/* space and endpoints come and go */
 	struct unetmm_aspace *space;	/* set once; READ_ONCE without lock */
 	struct list_head eps;
+	struct list_head exports;	/* ctl.lock */
+	u32 nexports;			/* likewise */
 	bool dead;			/* shut down; dev->rwsem */
 	struct page *scratch;		/* behind dead doorbells; map_lock */
 	wait_queue_head_t wait;		/* poll() */
@@ -665,14 +689,36 @@ void unetmm_kep_work(struct work_struct *work);
 
 /* unetmm_chan.c */
 void unetmm_chan_put(struct unetmm_chan *chan);
-struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac);
+struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
+				    const struct unetmm_chan_how *how);
 void unetmm_chan_end(struct unetmm_chan *chan, bool tell);
 void unetmm_chan_unclaim(struct unetmm_ep *ep, u32 number);
 void unetmm_chan_close_all(struct unetmm_ep *ep);
+struct unetmm_chan *unetmm_chan_of_peer(struct unetmm_dev *dev, const u8 *mac,
+					const struct unetmm_control *msg);
 void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
 		    const struct unetmm_control *msg);
 
+/* unetmm_export.c */
+int unetmm_op_export(struct unetmm_file *file, void *arg);
+int unetmm_op_unexport(struct unetmm_file *file, void *arg);
+void unetmm_exports_close(struct unetmm_file *file);
+void unetmm_export_answer(struct unetmm_chan *chan,
+			  const struct unetmm_control *msg,
+			  struct unetmm_control *ack);
+
+/* unetmm_import.c */
+int unetmm_op_import(struct unetmm_file *file, void *arg);
+int unetmm_op_unimport(struct unetmm_file *file, void *arg);
+void unetmm_undo_import(struct unetmm_file *file, const void *arg);
+void unetmm_got_import(struct unetmm_dev *dev, const u8 *mac,
+		       const struct unetmm_control *msg);
+void unetmm_got_import_ack(struct unetmm_dev *dev, const u8 *mac,
+			   const struct unetmm_control *msg);
+
 /* unetmm_connect.c */
+u64 unetmm_time_left(u64 deadline_ns, u32 attempt);
+int unetmm_pause(u64 ns);
 int unetmm_op_listen(struct unetmm_file *file, void *arg);
 int unetmm_op_accept(struct unetmm_file *file, void *arg);
 void unetmm_undo_accept(struct unetmm_file *file, const void *arg);

@@ -19,6 +19,15 @@ struct unetmm_ep *unetmm_ep_alloc(struct unetmm_dev *dev)
 		kfree(ep);
 		return NULL;
 	}
+	if (dev->hw.imports) {
+		ep->import_map = bitmap_zalloc(dev->hw.imports,
+					       GFP_KERNEL_ACCOUNT);
+		if (!ep->import_map) {
+			bitmap_free(ep->chan_map);
+			kfree(ep);
+			return NULL;
+		}
+	}
 	kref_init(&ep->ref);
 	INIT_LIST_HEAD(&ep->node);
 	INIT_LIST_HEAD(&ep->accepts);
@@ -39,6 +48,7 @@ static void unetmm_ep_free(struct kref *ref)
 		unetmm_block_put(ep->block);
 	if (ep->kq)
 		unetmm_kqueues_free(ep->kq);
+	bitmap_free(ep->import_map);
 	bitmap_free(ep->chan_map);
 	kfree(ep);
 }

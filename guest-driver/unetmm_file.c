@@ -28,6 +28,7 @@ static int unetmm_open(struct inode *inode, struct file *filp)
 	file->filp = filp;
 	mutex_init(&file->lock);
 	INIT_LIST_HEAD(&file->eps);
+	INIT_LIST_HEAD(&file->exports);
 	init_waitqueue_head(&file->wait);
 	down_read(&dev->rwsem);
 	if (unetmm_running(dev)) {
@@ -56,6 +57,7 @@ void unetmm_file_shutdown(struct unetmm_file *file)
 	file->dead = true;
 	list_for_each_entry_safe(ep, next, &file->eps, node)
 		unetmm_ep_close(ep);
+	unetmm_exports_close(file);
 	if (file->space)
 		unetmm_space_close(file->space);
 	mutex_unlock(&file->lock);
@@ -164,6 +166,10 @@ static int unetmm_op_info(struct unetmm_file *file, void *arg)
 	a->max_buffer_pages = unetmm_tlb_pages(hw);
 	a->rsvd1 = 0;
 	a->pin_limit_pages = READ_ONCE(unetmm_pin_limit_pages);
+	a->reliable = hw->reliable;
+	a->max_message = hw->reliable ? UNETMM_MAX_MESSAGE : 0;
+	a->regions = hw->regions;
+	a->imports = hw->imports;
 	return 0;
 }
 
@@ -180,6 +186,10 @@ union unetmm_arg {
 	struct unetmm_counters counters;
 	struct unetmm_post post;
 	struct unetmm_utlb utlb;
+	struct unetmm_export export;
+	struct unetmm_export_id export_id;
+	struct unetmm_import import;
+	struct unetmm_import_id import_id;
 };
 
 #define UNETMM_OP_ANYONE	BIT(0)	/* not only the owner's mm */
@@ -243,6 +253,15 @@ static const struct unetmm_op unetmm_ops[] = {
 		 rsvd, UNETMM_OP_UNLOCKED),
 	IOCTL_OP(UNETMM_IOC_UTLB_UNPIN, unetmm_op_utlb_unpin,
 		 struct unetmm_utlb, rsvd, UNETMM_OP_UNLOCKED),
+	IOCTL_OP(UNETMM_IOC_EXPORT, unetmm_op_export, struct unetmm_export,
+		 rsvd, UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_UNEXPORT, unetmm_op_unexport,
+		 struct unetmm_export_id, id,
+		 UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_IMPORT, unetmm_op_import, struct unetmm_import,
+		 length, 0, .undo = unetmm_undo_import),
+	IOCTL_OP(UNETMM_IOC_UNIMPORT, unetmm_op_unimport,
+		 struct unetmm_import_id, rsvd, UNETMM_OP_SILENT),
 };
 
 static int unetmm_execute(struct unetmm_file *file, const struct unetmm_op *op,

@@ -11,12 +11,21 @@
 #include "unetmm_drv.h"
 #include "unetmm_trace.h"
 
-#define UNETMM_KEP_SQ_LOG2	6
+#define UNETMM_KEP_SQ_LOG2	7
 #define UNETMM_KEP_FQ_LOG2	6
 #define UNETMM_KEP_CQ_LOG2	8
 #define UNETMM_KEP_BUFS		BIT(UNETMM_KEP_FQ_LOG2)
 #define UNETMM_KEP_BUF_BYTES	64
 #define UNETMM_KEP_TURN		64	/* completions before others get a chance */
+
+/* A message is inline: what the descriptor has no room for is in a second slot. */
+#define UNETMM_KEP_SLOTS	2
+#define UNETMM_KEP_REST		(sizeof(struct unetmm_control) - \
+				 UNETMM_SQE_INLINE)
+
+static_assert(sizeof(struct unetmm_control) > UNETMM_SQE_INLINE);
+static_assert(UNETMM_KEP_REST <= UNETMM_SLOT_BYTES);
+static_assert(sizeof(struct unetmm_control) <= UNETMM_KEP_BUF_BYTES);
 
 static void unetmm_kep_post(struct unetmm_ctl *ctl, u32 buf)
 {
@@ -40,6 +49,12 @@ static void unetmm_kep_ring(struct unetmm_dev *dev)
 		writel(0, dev->doorbell);
 }
 
+static void *unetmm_kep_slot(const struct unetmm_ctl *ctl, u32 index)
+{
+	return ctl->ep->block->cpu + ctl->ep->sq_offset +
+	       (index & (BIT(UNETMM_KEP_SQ_LOG2) - 1)) * UNETMM_SLOT_BYTES;
+}
+
 /*
  * Sends a control message, or drops it if the card is slow to send: whoever
  * asks repeats its question.
@@ -54,21 +69,22 @@ void unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
 	int i;
 
 	lockdep_assert_held(&ctl->lock);
-	if (!ep || ctl->sq_prod - le32_to_cpu(READ_ONCE(ep->index->card.sq_cons)) >=
-	    BIT(UNETMM_KEP_SQ_LOG2))
+	if (!ep || ctl->sq_prod - le32_to_cpu(READ_ONCE(ep->index->card.sq_cons)) >
+	    BIT(UNETMM_KEP_SQ_LOG2) - UNETMM_KEP_SLOTS)
 		return;
 	for (i = ETH_ALEN - 1; i >= 0; i--)
 		remote = remote << 8 | mac[i];
-	sqe = ep->block->cpu + ep->sq_offset;
-	sqe += ctl->sq_prod & (BIT(UNETMM_KEP_SQ_LOG2) - 1);
+	sqe = unetmm_kep_slot(ctl, ctl->sq_prod);
 	memset(sqe, 0, sizeof(*sqe));
 	sqe->opcode = UNETMM_OP_CONTROL;
 	sqe->flags = UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET;
 	sqe->inline_len = sizeof(*msg);
 	sqe->remote = cpu_to_le64(remote);
-	memcpy(sqe->data, msg, sizeof(*msg));
-	ctl->sq_prod++;
-	/* The slot before the index that covers it. */
+	memcpy(sqe->data, msg, UNETMM_SQE_INLINE);
+	memcpy(unetmm_kep_slot(ctl, ctl->sq_prod + 1),
+	       (const u8 *)msg + UNETMM_SQE_INLINE, UNETMM_KEP_REST);
+	ctl->sq_prod += UNETMM_KEP_SLOTS;
+	/* The slots before the index that covers them. */
 	dma_wmb();
 	WRITE_ONCE(ep->index->user.sq_prod, cpu_to_le32(ctl->sq_prod));
 	trace_unetmm_control(true, mac, msg->type, msg->status,

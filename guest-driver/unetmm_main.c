@@ -96,7 +96,10 @@ static int unetmm_start_memory(struct unetmm_dev *dev)
 					     UNETMM_REPLY_MAX_PAGES *
 					     sizeof(*dev->reply_list),
 					     &dev->reply_list_dma, GFP_KERNEL);
-	if (dev->eps && dev->fault_batch && dev->reply_list)
+	dev->ctl.region_map = bitmap_zalloc(max(dev->hw.regions, 1u),
+					    GFP_KERNEL);
+	if (dev->eps && dev->fault_batch && dev->reply_list &&
+	    dev->ctl.region_map)
 		return 0;
 	return -ENOMEM;
 }
@@ -108,6 +111,8 @@ static void unetmm_stop_memory(struct unetmm_dev *dev)
 				  sizeof(*dev->reply_list), dev->reply_list,
 				  dev->reply_list_dma);
 	dev->reply_list = NULL;
+	bitmap_free(dev->ctl.region_map);
+	dev->ctl.region_map = NULL;
 	kvfree(dev->fault_batch);
 	dev->fault_batch = NULL;
 	kvfree(dev->eps);
@@ -251,6 +256,7 @@ static void unetmm_dev_init(struct unetmm_dev *dev)
 	mutex_init(&dev->ctl.lock);
 	INIT_WORK(&dev->ctl.work, unetmm_kep_work);
 	INIT_LIST_HEAD(&dev->ctl.probes);
+	INIT_LIST_HEAD(&dev->ctl.imports);
 	init_waitqueue_head(&dev->ctl.probe_wait);
 	hash_init(dev->ctl.services);
 	hash_init(dev->ctl.chans);

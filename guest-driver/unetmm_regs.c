@@ -85,6 +85,8 @@ static int unetmm_check_limits(struct unetmm_dev *dev)
 	    hw->max_log2 > UNETMM_MAX_RING_LOG2 ||
 	    hw->user_mtu < UNETMM_MIN_MTU ||
 	    hw->user_mtu > UNETMM_MAX_PAYLOAD ||
+	    hw->regions > UNETMM_MOST_REGIONS ||
+	    hw->imports > UNETMM_MOST_REGIONS ||
 	    (u64)hw->db_stride * hw->endpoints > dev->doorbell_bytes ||
 	    !is_valid_ether_addr(hw->mac)) {
 		dev_err(d, "the card's limits make no sense\n");
@@ -116,6 +118,17 @@ int unetmm_read_limits(struct unetmm_dev *dev)
 	hw->max_faults = readl(dev->regs + UNETMM_REG_MAX_FAULTS);
 	hw->sources = readl(dev->regs + UNETMM_REG_SOURCES);
 	hw->policies = readl(dev->regs + UNETMM_REG_POLICIES);
+	/* A card without such channels may not have the register either. */
+	if (hw->caps & UNETMM_CAP_RELIABLE)
+		hw->reliable = readl(dev->regs + UNETMM_REG_RELIABLE);
+	else
+		hw->reliable = 0;
+	hw->regions = 0;
+	hw->imports = 0;
+	if (hw->reliable && hw->caps & UNETMM_CAP_ONE_SIDED) {
+		hw->regions = readl(dev->regs + UNETMM_REG_REGIONS);
+		hw->imports = readl(dev->regs + UNETMM_REG_IMPORTS);
+	}
 	lo = readl(dev->regs + UNETMM_REG_MAC_LO);
 	hi = readl(dev->regs + UNETMM_REG_MAC_HI);
 	hw->mac[0] = lo;

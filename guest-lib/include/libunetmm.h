@@ -16,6 +16,10 @@
  * whole, once, or not at all.  Received data is in the buffer that the
  * completion names or, if it is short, in the completion itself.
  *
+ * On a reliable channel (unetmm_connect_as()) messages are of up to 4 MiB, and
+ * arrive once and in order; a send completes when the peer's card has all of it,
+ * and if the channel fails, its completion says why.
+ *
  * Conventions:
  *
  * - A call returns 0 or a number that is not negative, or -errno.  It neither
@@ -151,6 +155,7 @@ struct unetmm_peer {
     uint16_t channel;           /* our number for the channel */
     uint32_t endpoint;          /* its endpoint */
     uint32_t mtu;               /* longest message, bytes */
+    uint32_t type;              /* UNETMM_DATAGRAM or UNETMM_RELIABLE */
 };
 
 /*
@@ -175,7 +180,52 @@ int unetmm_connect(struct unetmm_ep *ep, const uint8_t mac[6],
                    uint64_t service, int64_t timeout_ns,
                    struct unetmm_peer *peer);
 
-/* Closes a channel.  Messages still queued on it complete with an error. */
+/* Types of channels */
+#define UNETMM_DATAGRAM         UNETMM_LISTEN_DATAGRAM
+#define UNETMM_RELIABLE         UNETMM_LISTEN_RELIABLE
+
+/* What a channel is to be.  All but the types is for reliable ones; 0: usual. */
+struct unetmm_channel_attr {
+    uint32_t size;              /* sizeof(struct unetmm_channel_attr) */
+    uint32_t types;             /* to connect: one; to listen: any of them */
+    uint32_t timeout_us;        /* first wait for an answer (4000) */
+    uint32_t retries;           /* such waits in a row before it fails (12) */
+    uint32_t not_ready_retries; /* refusals in a row: the peer has no buffer */
+};
+
+#define UNETMM_CHANNEL_ATTR_INIT \
+    { sizeof(struct unetmm_channel_attr), UNETMM_RELIABLE, 0, 0, 0 }
+
+/*
+ * As unetmm_listen() and unetmm_connect(), which are for datagrams; `attr` NULL
+ * stands for UNETMM_CHANNEL_ATTR_INIT.  -EPROTOTYPE: who listens takes no such
+ * channels.  -EOPNOTSUPP: the card has no reliable channels, or source ktlb.
+ */
+int unetmm_listen_as(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
+                     const struct unetmm_channel_attr *attr);
+int unetmm_connect_as(struct unetmm_ep *ep, const uint8_t mac[6],
+                      uint64_t service, int64_t timeout_ns,
+                      const struct unetmm_channel_attr *attr,
+                      struct unetmm_peer *peer);
+
+struct unetmm_channel_info {
+    uint32_t size;              /* sizeof(struct unetmm_channel_info) */
+    uint32_t type;              /* UNETMM_DATAGRAM or UNETMM_RELIABLE */
+    uint32_t longest;           /* message, bytes */
+    uint32_t frame;             /* bytes of a message in one frame */
+    uint8_t mac[6];             /* the peer's card */
+    uint16_t rsvd;
+    uint32_t endpoint;          /* ... and endpoint */
+};
+
+/* What a channel is.  The caller sets info->size first. */
+int unetmm_channel_info(struct unetmm_ep *ep, unsigned channel,
+                        struct unetmm_channel_info *info);
+
+/*
+ * Closes a channel.  Messages still queued on it complete with an error, and
+ * so do those of a reliable channel that the peer has not acknowledged.
+ */
 int unetmm_disconnect(struct unetmm_ep *ep, unsigned channel);
 
 /* ---- Memory (source pinned) -------------------------------------------- */
@@ -302,6 +352,9 @@ enum unetmm_call {
     UNETMM_CALL_POLL,
     UNETMM_CALL_COUNTERS,
     UNETMM_CALL_HANDLERS,       /* dispatch, and unetmm_handlers_*() */
+    UNETMM_CALL_EXPORT,
+    UNETMM_CALL_IMPORT,
+    UNETMM_CALL_ONE_SIDED,      /* write, read, atomics */
 };
 
 /*
@@ -332,6 +385,12 @@ char *unetmm_format_mac(const uint8_t mac[6], char text[UNETMM_MAC_CHARS]);
  * there `alive` is 0, which is how a child is told from the owner without a
  * system call, and before a queue is touched (the child has none mapped).
  */
+struct unetmm_import_record {
+    uint64_t length;            /* 0: no such import */
+    uint16_t channel;
+    uint8_t rights;
+};
+
 struct unetmm_ep {
     uint32_t alive;
     uint32_t unrung;            /* something was queued since the doorbell */
@@ -357,6 +416,9 @@ struct unetmm_ep {
     uint32_t trap;              /* source ktlb: a call instead of a doorbell */
     uint32_t may_zero;          /* UNETMM_ZERO means something */
     void *utlb;                 /* source utlb: what its descriptors use */
+    uint32_t stashed;           /* completions were taken for somebody else */
+    uint32_t nimports;
+    const struct unetmm_import_record *imports;     /* by number */
 };
 
 /*
@@ -768,7 +830,7 @@ static inline int unetmm_post(struct unetmm_ep *ep, void *buf, size_t len,
 /* ---- Fast path: completions -------------------------------------------- */
 
 struct unetmm_completion {
-    uint64_t cookie;            /* of the send or the buffer; else 0 */
+    uint64_t cookie;            /* of the send, buffer or export; else 0 */
     uint32_t len;               /* message bytes */
     uint16_t channel;           /* our number for the channel */
     uint8_t type;               /* UNETMM_CQE_* */
@@ -786,7 +848,7 @@ static inline void unetmm_take_(const struct unetmm_cqe *cqe, uint32_t flags,
     c->type = cqe->opcode;
     c->status = cqe->status;
     c->is_inline = !!(flags & UNETMM_CQE_F_INLINE);
-    if (c->is_inline) {
+    if (c->is_inline || c->type == UNETMM_CQE_NOTIFY) {
         memcpy(c->data, cqe->data, sizeof(c->data));
     }
 }
@@ -800,6 +862,10 @@ static inline uint32_t unetmm_next_flags_(const struct unetmm_ep *ep,
     *there = (flags & UNETMM_PHASE) == UNETMM_PHASE_OF(index, ep->cq_log2);
     return flags;
 }
+
+/* Takes what was kept by calls that waited for another completion.  Private. */
+int unetmm_unstash_(struct unetmm_ep *ep, struct unetmm_completion *c,
+                    unsigned n);
 
 /*
  * Takes up to `n` completions, oldest first.  Returns how many, 0 if there are
@@ -816,6 +882,9 @@ static inline int unetmm_poll(struct unetmm_ep *ep,
 
     if (!ep->alive) {
         return -EOWNERDEAD;
+    }
+    if (ep->stashed && n) {
+        return unetmm_unstash_(ep, c, n);
     }
     for (taken = 0; taken < n; index++) {
         int there;
@@ -953,5 +1022,7 @@ int unetmm_handlers_stop(struct unetmm_ep *ep);
 #ifdef __cplusplus
 }
 #endif
+
+#include <libunetmm/vmmc.h>
 
 #endif /* LIBUNETMM_H */

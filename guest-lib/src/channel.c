@@ -1,12 +1,31 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Channels: who may talk to whom is between the two drivers; the library keeps
- * the MTU of each, so that a message that is too long is refused at once.
+ * what is known of each: the longest message, so that one that is longer is
+ * refused at once, and what a program may ask for.
  */
 #include "internal.h"
 #include "sys.h"
 
-int unetmm_listen(struct unetmm_ep *ep, uint64_t service, unsigned backlog)
+static const struct unetmm_channel_attr reliable_attr =
+    UNETMM_CHANNEL_ATTR_INIT;
+static const struct unetmm_channel_attr datagram_attr = {
+    .size = sizeof(datagram_attr),
+    .types = UNETMM_DATAGRAM,
+};
+
+/* What a reliable channel has and others have not is not to be asked for. */
+static int check_attr(const struct unetmm_channel_attr *attr)
+{
+    if (attr->size != sizeof(*attr) || !attr->types ||
+        attr->types & ~(UNETMM_DATAGRAM | UNETMM_RELIABLE)) {
+        return -EINVAL;
+    }
+    return 0;
+}
+
+int unetmm_listen_as(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
+                     const struct unetmm_channel_attr *attr)
 {
     struct unetmm_listen listen;
     int ret;
@@ -14,15 +33,29 @@ int unetmm_listen(struct unetmm_ep *ep, uint64_t service, unsigned backlog)
     if (!ep->alive) {
         return -EOWNERDEAD;
     }
+    attr = attr ? attr : &reliable_attr;
+    ret = check_attr(attr);
+    if (ret) {
+        return ret;
+    }
     listen = (struct unetmm_listen) {
         .size = sizeof(listen),
         .endpoint = unetmm_ep_private(ep)->id,
         .service = service,
         .backlog = backlog,
+        .flags = attr->types,
+        .timeout_us = attr->timeout_us,
+        .retries = attr->retries,
+        .not_ready_retries = attr->not_ready_retries,
     };
     ret = sys_ioctl(unetmm_ep_private(ep)->ctx->fd, UNETMM_IOC_LISTEN,
                     &listen);
     return ret < 0 ? ret : 0;
+}
+
+int unetmm_listen(struct unetmm_ep *ep, uint64_t service, unsigned backlog)
+{
+    return unetmm_listen_as(ep, service, backlog, &datagram_attr);
 }
 
 /* CONNECT and ACCEPT take and give the same things. */
@@ -30,6 +63,7 @@ static int open_channel(struct unetmm_ep_private *ep, unsigned long request,
                         struct unetmm_connect *connect,
                         struct unetmm_peer *peer)
 {
+    struct unetmm_channel_record *record;
     int ret;
 
     connect->size = sizeof(*connect);
@@ -38,16 +72,24 @@ static int open_channel(struct unetmm_ep_private *ep, unsigned long request,
     if (ret < 0) {
         return ret;
     }
-    if (connect->channel >= ep->pub.channels) {
+    if (connect->channel >= ep->pub.channels || !connect->max_message) {
         return -EPROTO;
     }
-    __atomic_store_n(&ep->mtu[connect->channel], connect->mtu,
-                     __ATOMIC_RELAXED);
+    record = &ep->records[connect->channel];
+    record->type = connect->flags & UNETMM_CONNECT_RELIABLE ?
+        UNETMM_RELIABLE : UNETMM_DATAGRAM;
+    record->frame = connect->mtu;
+    record->endpoint = connect->peer_endpoint;
+    memcpy(record->mac, connect->mac, sizeof(record->mac));
+    /* Who finds the channel open finds the rest of it. */
+    __atomic_store_n(&ep->mtu[connect->channel], connect->max_message,
+                     __ATOMIC_RELEASE);
     if (peer) {
         memcpy(peer->mac, connect->mac, sizeof(peer->mac));
         peer->channel = (uint16_t)connect->channel;
         peer->endpoint = connect->peer_endpoint;
-        peer->mtu = connect->mtu;
+        peer->mtu = connect->max_message;
+        peer->type = record->type;
     }
     return (int)connect->channel;
 }
@@ -66,21 +108,74 @@ int unetmm_accept(struct unetmm_ep *ep, struct unetmm_peer *peer,
                         peer);
 }
 
-int unetmm_connect(struct unetmm_ep *ep, const uint8_t mac[6],
-                   uint64_t service, int64_t timeout_ns,
-                   struct unetmm_peer *peer)
+int unetmm_connect_as(struct unetmm_ep *ep, const uint8_t mac[6],
+                      uint64_t service, int64_t timeout_ns,
+                      const struct unetmm_channel_attr *attr,
+                      struct unetmm_peer *peer)
 {
     struct unetmm_connect connect = {
         .service = service,
         .deadline_ns = unetmm_deadline(timeout_ns),
     };
+    int ret;
 
     if (!ep->alive) {
         return -EOWNERDEAD;
     }
+    attr = attr ? attr : &reliable_attr;
+    ret = check_attr(attr);
+    if (ret) {
+        return ret;
+    }
+    if (attr->types == (UNETMM_DATAGRAM | UNETMM_RELIABLE)) {
+        return -EINVAL;
+    }
+    connect.flags = attr->types & UNETMM_RELIABLE ? UNETMM_CONNECT_RELIABLE :
+        0;
+    connect.timeout_us = attr->timeout_us;
+    connect.retries = attr->retries;
+    connect.not_ready_retries = attr->not_ready_retries;
     memcpy(connect.mac, mac, sizeof(connect.mac));
     return open_channel(unetmm_ep_private(ep), UNETMM_IOC_CONNECT, &connect,
                         peer);
+}
+
+int unetmm_connect(struct unetmm_ep *ep, const uint8_t mac[6],
+                   uint64_t service, int64_t timeout_ns,
+                   struct unetmm_peer *peer)
+{
+    return unetmm_connect_as(ep, mac, service, timeout_ns, &datagram_attr,
+                             peer);
+}
+
+int unetmm_channel_info(struct unetmm_ep *pub, unsigned channel,
+                        struct unetmm_channel_info *info)
+{
+    const struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    const struct unetmm_channel_record *record;
+    uint32_t longest;
+
+    if (!pub->alive) {
+        return -EOWNERDEAD;
+    }
+    if (info->size != sizeof(*info)) {
+        return -EINVAL;
+    }
+    longest = channel < pub->channels ?
+        __atomic_load_n(&ep->mtu[channel], __ATOMIC_ACQUIRE) : 0;
+    if (!longest) {
+        return -ENOENT;
+    }
+    record = &ep->records[channel];
+    *info = (struct unetmm_channel_info) {
+        .size = sizeof(*info),
+        .type = record->type,
+        .longest = longest,
+        .frame = record->frame,
+        .endpoint = record->endpoint,
+    };
+    memcpy(info->mac, record->mac, sizeof(info->mac));
+    return 0;
 }
 
 int unetmm_disconnect(struct unetmm_ep *ep, unsigned channel)

@@ -49,7 +49,8 @@ static int fill_request(const struct unetmm_ctx *ctx,
     return 0;
 }
 
-int unetmm_ep_alloc(uint32_t channels, struct unetmm_ep_private **result)
+int unetmm_ep_alloc(uint32_t channels, uint32_t imports,
+                    struct unetmm_ep_private **result)
 {
     struct unetmm_ep_private *ep;
     void *memory;
@@ -60,12 +61,20 @@ int unetmm_ep_alloc(uint32_t channels, struct unetmm_ep_private **result)
     }
     ep = memory;
     ep->mtu = sys_calloc(channels, sizeof(*ep->mtu));
-    if (!ep->mtu) {
+    ep->records = sys_calloc(channels, sizeof(*ep->records));
+    /* One at least: calloc() of none may be NULL. */
+    ep->imports = sys_calloc(imports ? imports : 1, sizeof(*ep->imports));
+    if (!ep->mtu || !ep->records || !ep->imports) {
+        free(ep->imports);
+        free(ep->records);
+        free(ep->mtu);
         unetmm_free_wiped(ep, sizeof(*ep));
         return -ENOMEM;
     }
     ep->pub.channels = channels;
     ep->pub.channel_mtu = ep->mtu;
+    ep->pub.nimports = imports;
+    ep->pub.imports = ep->imports;
     ep->event_fd = -1;
     /* With default attributes these cannot fail. */
     pthread_mutex_init(&ep->handlers.lock, NULL);
@@ -79,6 +88,10 @@ void unetmm_ep_free(struct unetmm_ep_private *ep)
     pthread_cond_destroy(&ep->handlers.change);
     pthread_mutex_destroy(&ep->handlers.lock);
     free(ep->handlers.channel);
+    free(ep->handlers.notify);
+    free(ep->stash.all);
+    free(ep->imports);
+    free(ep->records);
     free(ep->mtu);
     unetmm_free_wiped(ep, sizeof(*ep));
 }
@@ -194,7 +207,7 @@ int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
     if (attr->size != sizeof(*attr) || ctx->source == UNETMM_OBSERVE) {
         return -EINVAL;
     }
-    ret = unetmm_ep_alloc(ctx->info.channels, &ep);
+    ret = unetmm_ep_alloc(ctx->info.channels, ctx->info.imports, &ep);
     if (ret) {
         return ret;
     }

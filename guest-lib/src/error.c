@@ -49,6 +49,15 @@ static const struct advice advices[] = {
     { UNETMM_CALL_LISTEN, EINVAL,
       "the service or the backlog is out of range: the service is not 0, the "
       "backlog 1 to 64" },
+    { UNETMM_CALL_LISTEN, EOPNOTSUPP,
+      "this card has no reliable channels, or not with the source ktlb: use "
+      "another source, or datagrams" },
+    { UNETMM_CALL_CONNECT, EOPNOTSUPP,
+      "this card has no reliable channels, or not with the source ktlb: use "
+      "another source, or datagrams" },
+    { UNETMM_CALL_CONNECT, EPROTOTYPE,
+      "who listens there takes no channels of this type: use --reliable on "
+      "both sides or on none" },
     { UNETMM_CALL_ACCEPT, EAGAIN, "nobody has connected yet: try again" },
     { UNETMM_CALL_ACCEPT, ETIMEDOUT,
       "nobody connected in time: start the peer, or wait longer" },
@@ -65,7 +74,8 @@ static const struct advice advices[] = {
       "no unetmm driver answers at that MAC address: check the address, that "
       "the peer's driver is loaded and that the two cards share a network" },
     { UNETMM_CALL_CONNECT, ENOSPC,
-      "the channels of the endpoint are used up: disconnect one" },
+      "the channels of the endpoint, or the card's reliable ones, are used "
+      "up: disconnect one" },
     { UNETMM_CALL_ACCEPT, ENOSPC,
       "the channels of the endpoint are used up: disconnect one" },
     { UNETMM_CALL_REGISTER, ENOMEM,
@@ -111,6 +121,48 @@ static const struct advice advices[] = {
       "the system has no thread left: raise ulimit -u, or dispatch instead" },
     { UNETMM_CALL_HANDLERS, ESHUTDOWN,
       "a handler has destroyed the endpoint: it must not be used any more" },
+    { UNETMM_CALL_EXPORT, EEXIST,
+      "the number is in use, or part of this memory is exported or registered "
+      "already: choose another number, or end the other export" },
+    { UNETMM_CALL_EXPORT, ENOSPC,
+      "the card or this process has no more exports: end one" },
+    { UNETMM_CALL_EXPORT, EFAULT,
+      "part of this memory is not mapped, or not with the rights asked for" },
+    { UNETMM_CALL_EXPORT, ENOMEM,
+      "so much memory may not be pinned: raise ulimit -l or export less" },
+    { UNETMM_CALL_EXPORT, EINVAL,
+      "an export has a length and one right at least, and only the flag "
+      "UNETMM_EXPORT_NOTIFY" },
+    { UNETMM_CALL_EXPORT, EOPNOTSUPP,
+      "this memory cannot be exported: the card, its source of translations "
+      "or this kind of memory does not allow it" },
+    { UNETMM_CALL_EXPORT, ENOENT, "there is no export with this number" },
+    { UNETMM_CALL_IMPORT, EAGAIN,
+      "the peer does not export it yet: try again, or wait for it" },
+    { UNETMM_CALL_IMPORT, ETIMEDOUT,
+      "the peer has not exported it in time: compare the numbers" },
+    { UNETMM_CALL_IMPORT, EHOSTUNREACH,
+      "the peer's driver does not answer: see whether the network works" },
+    { UNETMM_CALL_IMPORT, EACCES,
+      "the peer has not exported it for that: ask for fewer rights" },
+    { UNETMM_CALL_IMPORT, EPROTOTYPE,
+      "the channel is for datagrams: connect with unetmm_connect_as()" },
+    { UNETMM_CALL_IMPORT, ENOTCONN,
+      "the channel has ended: disconnect it and connect again" },
+    { UNETMM_CALL_IMPORT, ENOSPC,
+      "the imports of the endpoint are used up: give one up" },
+    { UNETMM_CALL_IMPORT, EOPNOTSUPP, "this card has no imports" },
+    { UNETMM_CALL_ONE_SIDED, EAGAIN,
+      "the send queue is full: take completions and try again" },
+    { UNETMM_CALL_ONE_SIDED, ENOENT, "the endpoint has no such import" },
+    { UNETMM_CALL_ONE_SIDED, EACCES,
+      "it was not imported with the right to do this" },
+    { UNETMM_CALL_ONE_SIDED, ERANGE, "the import ends before" },
+    { UNETMM_CALL_ONE_SIDED, EMSGSIZE,
+      "an operation has at most 4 MiB, or 224 bytes if they have to be "
+      "copied: split it" },
+    { UNETMM_CALL_ONE_SIDED, EINVAL,
+      "an operation has at most 16 pieces, and only the flags of its page" },
     { UNETMM_CALL_ANY, ENOENT, "there is no such channel or registration" },
     { UNETMM_CALL_ANY, EOWNERDEAD,
       "this handle belongs to the process that forked this one: open the card "
@@ -168,7 +220,8 @@ const char *unetmm_status_str(unsigned status)
             "the memory may not be used so: it is not mapped, not writable or "
             "not registered",
         [UNETMM_ST_BAD_DESC] = "the descriptor is malformed",
-        [UNETMM_ST_BAD_CHANNEL] = "the endpoint has no such channel",
+        [UNETMM_ST_BAD_CHANNEL] =
+            "the channel is closed, here or by the peer",
         [UNETMM_ST_TOO_LONG] = "the message is longer than the channel's MTU",
         [UNETMM_ST_SKIPPED] = "the buffer was not resident in time",
         [UNETMM_ST_TOO_LARGE] =
@@ -187,6 +240,13 @@ const char *unetmm_status_str(unsigned status)
             "the message is longer than the peer's buffer",
         [UNETMM_ST_PEER_FAILED] = "the channel has failed at the peer",
         [UNETMM_ST_FLUSHED] = "the channel had failed before",
+        [UNETMM_ST_BAD_IMPORT] =
+            "the endpoint has no such import, or not this range or right of it",
+        [UNETMM_ST_REVOKED] = "the peer exports this memory no more",
+        [UNETMM_ST_REMOTE_RANGE] =
+            "the peer's memory ends before, or the place is not aligned",
+        [UNETMM_ST_REMOTE_RIGHT] = "the peer has not exported it for that",
+        [UNETMM_ST_REMOTE_MEMORY] = "the peer's memory cannot be used",
     };
 
     return status < UNETMM_NUM_ST ? sentences[status] : "unknown status";

@@ -54,6 +54,64 @@ static int set_every(struct unetmm_handlers *h, struct unetmm_upcall upcall)
     return 0;
 }
 
+static struct unetmm_notify_upcall *find_notify(
+    const struct unetmm_handlers *h, uint64_t cookie)
+{
+    size_t i;
+
+    for (i = 0; i < h->nnotify; i++) {
+        if (h->notify[i].cookie == cookie) {
+            return &h->notify[i];
+        }
+    }
+    return NULL;
+}
+
+static int set_notify(struct unetmm_handlers *h, uint64_t cookie,
+                      struct unetmm_upcall upcall)
+{
+    struct unetmm_notify_upcall *entry = find_notify(h, cookie);
+    struct unetmm_notify_upcall *all;
+
+    if (entry && upcall.handler) {
+        entry->upcall = upcall;
+        return 0;
+    }
+    if (entry) {
+        *entry = h->notify[--h->nnotify];
+        return 0;
+    }
+    if (!upcall.handler) {
+        return 0;
+    }
+    all = sys_calloc(h->nnotify + 1, sizeof(*all));
+    if (!all) {
+        return -ENOMEM;
+    }
+    if (h->nnotify) {
+        memcpy(all, h->notify, h->nnotify * sizeof(*all));
+    }
+    all[h->nnotify++] = (struct unetmm_notify_upcall) { cookie, upcall };
+    free(h->notify);
+    h->notify = all;
+    return 0;
+}
+
+int unetmm_set_notify_handler(struct unetmm_ep *pub, uint64_t cookie,
+                              unetmm_handler handler, void *arg)
+{
+    struct unetmm_upcall upcall = { handler, arg };
+    int ret;
+
+    if (!pub->alive) {
+        return -EOWNERDEAD;
+    }
+    unetmm_handlers_block(pub);
+    ret = set_notify(&unetmm_ep_private(pub)->handlers, cookie, upcall);
+    unetmm_handlers_unblock(pub);
+    return ret;
+}
+
 int unetmm_set_handler(struct unetmm_ep *pub, unsigned channel,
                        unetmm_handler handler, void *arg)
 {
@@ -83,7 +141,12 @@ static const struct unetmm_upcall *find(const struct unetmm_ep_private *ep,
                                         const struct unetmm_completion *c)
 {
     const struct unetmm_handlers *h = &ep->handlers;
+    const struct unetmm_notify_upcall *notify =
+        c->type == UNETMM_CQE_NOTIFY ? find_notify(h, c->cookie) : NULL;
 
+    if (notify) {
+        return &notify->upcall;
+    }
     /* A buffer that comes back unfilled is of no channel. */
     if (h->channel && c->type != UNETMM_CQE_BUFFER &&
         c->channel < ep->pub.channels && h->channel[c->channel].handler) {

@@ -33,8 +33,15 @@ struct unetmm_upcall {
  * is one, the library's.  Without the latter an endpoint belongs to one thread,
  * and the lock is not taken.
  */
+struct unetmm_notify_upcall {
+    uint64_t cookie;
+    struct unetmm_upcall upcall;
+};
+
 struct unetmm_handlers {
     struct unetmm_upcall every;
+    struct unetmm_notify_upcall *notify;    /* by cookie; few */
+    size_t nnotify;
     struct unetmm_upcall *channel;  /* by number; NULL: none was ever set */
     atomic_uint blocked;        /* by the program; running blocks, too */
     atomic_uintptr_t runner;    /* the thread that a handler runs in, or 0 */
@@ -53,6 +60,22 @@ struct unetmm_handlers {
     void *end_arg;
 };
 
+/* What is known of a channel; its number is open if its MTU is not 0. */
+struct unetmm_channel_record {
+    uint32_t type;              /* UNETMM_DATAGRAM or UNETMM_RELIABLE */
+    uint32_t frame;
+    uint32_t endpoint;
+    uint8_t mac[6];
+};
+
+/* Completions that somebody has taken who waited for another; oldest first. */
+struct unetmm_stash {
+    struct unetmm_completion *all;
+    size_t room;
+    size_t first;
+    size_t count;
+};
+
 struct unetmm_ep_private {
     struct unetmm_ep pub;       /* first: the handle points here */
     struct unetmm_ctx *ctx;
@@ -60,6 +83,10 @@ struct unetmm_ep_private {
     int event_fd;
     uint32_t spin_ns;
     uint32_t *mtu;              /* what pub.channel_mtu shows */
+    struct unetmm_channel_record *records;
+    struct unetmm_import_record *imports;   /* what pub.imports shows */
+    struct unetmm_stash stash;
+    uint32_t sync_number;
     void *queues;
     size_t queue_bytes;
     void *doorbell;
@@ -83,8 +110,13 @@ int unetmm_ctx_check(const struct unetmm_ctx *ctx);
 /* A timeout as the driver's calls want it. */
 uint64_t unetmm_deadline(int64_t timeout_ns);
 
+/* The end of a wait, UINT64_MAX: none; and what is left until then. */
+uint64_t unetmm_time_of(int64_t timeout_ns);
+int64_t unetmm_time_until(uint64_t deadline);
+
 /* An endpoint without queues; unetmm_ep_bind() gives it some. */
-int unetmm_ep_alloc(uint32_t channels, struct unetmm_ep_private **ep);
+int unetmm_ep_alloc(uint32_t channels, uint32_t imports,
+                    struct unetmm_ep_private **ep);
 void unetmm_ep_free(struct unetmm_ep_private *ep);
 void unetmm_ep_bind(struct unetmm_ep_private *ep,
                     const struct unetmm_endpoint *layout, void *queues,

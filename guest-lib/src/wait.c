@@ -19,10 +19,20 @@
  */
 #define POLLS_PER_LOOK  64
 
-/* The end of a wait; UINT64_MAX: none. */
-static uint64_t wait_deadline(int64_t timeout_ns)
+uint64_t unetmm_time_of(int64_t timeout_ns)
 {
     return timeout_ns < 0 ? UINT64_MAX : sys_now_ns() + (uint64_t)timeout_ns;
+}
+
+int64_t unetmm_time_until(uint64_t deadline)
+{
+    uint64_t now;
+
+    if (deadline == UINT64_MAX) {
+        return -1;
+    }
+    now = sys_now_ns();
+    return deadline > now ? (int64_t)(deadline - now) : 0;
 }
 
 int unetmm_spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
@@ -68,6 +78,9 @@ static int arm(struct unetmm_ep *ep)
     uint32_t state;
     int there;
 
+    if (ep->stashed) {
+        return 1;
+    }
     /* Whoever blocks waits for an answer to what is queued. */
     if (ep->unrung) {
         unetmm_ring(ep);
@@ -171,7 +184,7 @@ int unetmm_wait(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
     if (ret || !timeout_ns) {
         return ret;
     }
-    deadline = wait_deadline(timeout_ns);
+    deadline = unetmm_time_of(timeout_ns);
     spin_ns = unetmm_ep_private(ep)->spin_ns;
     if (spin_ns == UNETMM_SPIN_FOREVER) {
         return spin_forever(ep, c, n, deadline);

@@ -619,6 +619,48 @@ uint8_t fake_channel_rel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
     return fake_command(ep->driver, cmd, NULL);
 }
 
+uint8_t fake_region(FakeSpace *s, uint32_t region, uint32_t key, uint64_t vaddr,
+                    uint64_t length, uint8_t rights, uint8_t flags)
+{
+    struct unetmm_cmd cmd = {
+        .opcode = UNETMM_CMD_REGION_SET, .space = s->id,
+        .region = { .region = region, .key = key, .addr = vaddr,
+                    .length = length, .cookie = region + 0x7000,
+                    .rights = rights, .flags = flags },
+    };
+
+    return fake_command(s->driver, cmd, NULL);
+}
+
+uint8_t fake_region_clear(FakeDriver *d, uint32_t region)
+{
+    struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_REGION_CLEAR,
+                              .region.region = region };
+
+    return fake_command(d, cmd, NULL);
+}
+
+uint8_t fake_import(FakeEp *ep, uint32_t import, uint16_t channel,
+                    uint32_t region, uint32_t key, uint64_t length,
+                    uint8_t rights)
+{
+    struct unetmm_cmd cmd = {
+        .opcode = UNETMM_CMD_IMPORT_SET, .ep = ep->id,
+        .import = { .import = import, .region = region, .key = key,
+                    .channel = channel, .rights = rights, .length = length },
+    };
+
+    return fake_command(ep->driver, cmd, NULL);
+}
+
+uint8_t fake_import_clear(FakeEp *ep, uint32_t import)
+{
+    struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_IMPORT_CLEAR, .ep = ep->id,
+                              .import.import = import };
+
+    return fake_command(ep->driver, cmd, NULL);
+}
+
 void fake_connect(FakeEp *a, FakeEp *b, uint16_t channel, uint32_t mtu)
 {
     const uint8_t *mac = a->host->core.params.mac;
@@ -716,6 +758,16 @@ unsigned fake_send_inline(FakeEp *ep, uint16_t channel, uint32_t n,
     fake_put_slots(ep, slots, nslots);
     fake_move_sq(ep, nslots);
     return nslots;
+}
+
+void fake_send_sqe(FakeEp *ep, struct unetmm_sqe sqe)
+{
+    unetmm_le_sqe(&sqe);
+    for (unsigned i = 0; i < sqe.nsegs && i < UNETMM_SQE_SEGS; i++) {
+        unetmm_le_seg(&sqe.seg[i]);
+    }
+    fake_put_slots(ep, &sqe, 1);
+    fake_move_sq(ep, 1);
 }
 
 unsigned fake_send_at(FakeEp *ep, uint16_t channel, uint64_t vaddr,

@@ -139,6 +139,14 @@ uint8_t fake_channel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
 uint8_t fake_channel_rel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
                          uint16_t peer_ep, uint16_t peer_channel,
                          const struct unetmm_cmd_channel *how);
+/* Regions and imports.  `cookie` of a region is its number + 0x7000. */
+uint8_t fake_region(FakeSpace *s, uint32_t region, uint32_t key, uint64_t vaddr,
+                    uint64_t length, uint8_t rights, uint8_t flags);
+uint8_t fake_region_clear(FakeDriver *d, uint32_t region);
+uint8_t fake_import(FakeEp *ep, uint32_t import, uint16_t channel,
+                    uint32_t region, uint32_t key, uint64_t length,
+                    uint8_t rights);
+uint8_t fake_import_clear(FakeEp *ep, uint32_t import);
 /* Channel `channel` of both, on the same card. */
 void fake_connect(FakeEp *a, FakeEp *b, uint16_t channel, uint32_t mtu);
 /* A channel to endpoint `peer_ep` of the card at fake_peer_mac. */
@@ -156,6 +164,8 @@ unsigned fake_send(FakeEp *ep, uint16_t channel, const struct unetmm_seg *segs,
                    unsigned nsegs, uint64_t cookie, uint8_t flags);
 unsigned fake_send_inline(FakeEp *ep, uint16_t channel, uint32_t n,
                           unsigned len, uint64_t cookie, uint8_t flags);
+/* Any descriptor in one slot: up to two segments, or 32 bytes inline. */
+void fake_send_sqe(FakeEp *ep, struct unetmm_sqe sqe);
 /* One segment. */
 unsigned fake_send_at(FakeEp *ep, uint16_t channel, uint64_t vaddr,
                       uint32_t len, uint64_t cookie);

@@ -104,6 +104,33 @@ static bool host_mem_store32(void *opaque, uint64_t addr, uint32_t value)
     return true;
 }
 
+static bool host_mem_cmpxchg64(void *opaque, uint64_t addr, uint64_t *old,
+                               uint64_t value)
+{
+    FakeHost *host = opaque;
+    uint64_t there, wanted = *old;
+
+    assert_int_equal(addr % 8, 0);
+    if (!access_ok(host, addr, 8, FAKE_R, "atomic") ||
+        !access_ok(host, addr, 8, FAKE_W, "atomic")) {
+        return false;
+    }
+    if (host->on_atomic) {
+        host->on_atomic(host, addr);
+    }
+    memcpy(&there, host->ram + (addr - FAKE_RAM_BASE), 8);
+    *old = le64_to_cpu(there);
+    if (*old == wanted) {
+        value = cpu_to_le64(value);
+        memcpy(host->ram + (addr - FAKE_RAM_BASE), &value, 8);
+        host->writes++;
+        if (host->on_write) {
+            host->on_write(host, addr, 8);
+        }
+    }
+    return true;
+}
+
 static void host_interrupt(void *opaque, unsigned vector)
 {
     FakeHost *host = opaque;
@@ -168,6 +195,7 @@ static const UnetmmHostOps host_ops = {
     .mem_read = host_mem_read,
     .mem_write = host_mem_write,
     .mem_store32 = host_mem_store32,
+    .mem_cmpxchg64 = host_mem_cmpxchg64,
     .interrupt = host_interrupt,
     .now_ns = host_now_ns,
     .timer_at = host_timer_at,
@@ -196,6 +224,8 @@ void fake_params(UnetmmParams *p)
         .local_queue = 64,
         .reliable = 16,
         .reliable_keep = 128,
+        .regions = 16,
+        .imports = 8,
         .budget_descriptors = 1024,
         .budget_bytes = 1 << 24,
     };

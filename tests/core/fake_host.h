@@ -68,6 +68,7 @@ struct FakeHost {
     void (*on_store)(FakeHost *host, uint64_t addr);
     void (*on_read)(FakeHost *host, uint64_t addr, size_t bytes);
     void (*on_write)(FakeHost *host, uint64_t addr, size_t bytes);
+    void (*on_atomic)(FakeHost *host, uint64_t addr);
     void (*on_may_receive)(FakeHost *host);
     void *opaque;
 };

@@ -545,8 +545,8 @@ static void test_truncated(void **state)
     X(idle(c)->vpn += 1, "cannot be found") \
     X(idle(c)->space = 5, "of a space that has none") \
     X(idle(c)->pte = 0, "of a space that has none") \
-    X(c->rx.done += 5, "lands where it cannot") \
-    X(c->rx.addr += FAKE_PAGE, "lands where it cannot") \
+    X(c->rx.off += 5, "lands where it cannot") \
+    X(c->rx.pieces[0].addr += FAKE_PAGE, "lands where it cannot") \
     X(c->rx.len = 0, "lands where it cannot") \
     X(c->rx.ep = 1, "lands where it cannot") \
     X(c->rx.cqe.cookie = 3, "lands where it cannot") \

@@ -315,7 +315,8 @@ static void test_each_header_field(void **state)
     BAD(h->version = 0, true, drop_malformed);
     BAD(h->version = 2, true, drop_malformed);
     for (unsigned op = 0; op < 256; op++) {
-        if (op == UNETMM_WIRE_SEND) {
+        if (op == UNETMM_WIRE_SEND || op == UNETMM_WIRE_WRITE ||
+            op == UNETMM_WIRE_ANSWER) {
             BAD(h->opcode = op, true, drop_channel);
         } else if (op != UNETMM_WIRE_DATAGRAM) {
             BAD(h->opcode = op, true, drop_malformed);

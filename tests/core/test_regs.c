@@ -14,7 +14,7 @@ static const uint32_t read_only[] = {
     UNETMM_REG_CHANNELS, UNETMM_REG_MAX_LOG2, UNETMM_REG_TLB_SETS,
     UNETMM_REG_TLB_WAYS, UNETMM_REG_TLB_VICTIMS, UNETMM_REG_PRETRANSLATE,
     UNETMM_REG_MAX_FAULTS, UNETMM_REG_SOURCES, UNETMM_REG_POLICIES,
-    UNETMM_REG_RELIABLE,
+    UNETMM_REG_RELIABLE, UNETMM_REG_REGIONS, UNETMM_REG_IMPORTS,
     UNETMM_REG_TEST_DMA_RES,
     UNETMM_REG_RING(UNETMM_RING_CMD) + UNETMM_RING_CONS,
     UNETMM_REG_RING(UNETMM_RING_CMDC) + UNETMM_RING_PROD,
@@ -81,6 +81,8 @@ static void odd_limits(UnetmmParams *p)
     p->tlb_victims = 9;
     p->pretranslate = 11;
     p->max_faults = 13;
+    p->regions = 1234;
+    p->imports = 21;
     p->user_mtu = 1234;
 }
 
@@ -90,7 +92,7 @@ static void test_identity(void **state)
 
     assert_int_equal(fake_reg(h, UNETMM_REG_ID), 0x4d4d4e55);
     assert_int_equal(fake_reg(h, UNETMM_REG_VERSION), 0x00010000);
-    assert_int_equal(fake_reg(h, UNETMM_REG_CAPS), 7);
+    assert_int_equal(fake_reg(h, UNETMM_REG_CAPS), 15);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAC_LO), 0x4d005452);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAC_HI), 0x014d);
     assert_int_equal(fake_reg(h, UNETMM_REG_USER_MTU), 1234);
@@ -107,6 +109,8 @@ static void test_identity(void **state)
     assert_int_equal(fake_reg(h, UNETMM_REG_SOURCES), 31);
     assert_int_equal(fake_reg(h, UNETMM_REG_POLICIES), 3);
     assert_int_equal(fake_reg(h, UNETMM_REG_RELIABLE), 16);
+    assert_int_equal(fake_reg(h, UNETMM_REG_REGIONS), 1234);
+    assert_int_equal(fake_reg(h, UNETMM_REG_IMPORTS), 21);
     assert_int_equal(fake_reg(h, UNETMM_REG_STATUS),
                      UNETMM_STATUS_LINK | UNETMM_STATUS_ENABLED);
     assert_int_equal(fake_counter(h, UNETMM_C_err_register), 0);
@@ -696,6 +700,8 @@ static void test_params_check(void **state)
         LIMIT(max_faults, 1, 16384, 0, 16385, 0xffffffff),
         LIMIT(user_mtu, 256, 65536, 0, 255, 65537),
         LIMIT(local_queue, 1, 4096, 0, 4097, 0xffffffff),
+        LIMIT(regions, 0, 65536, 65537, 1 << 20, 0xffffffff),
+        LIMIT(imports, 0, 1024, 1025, 65536, 0xffffffff),
         LIMIT(budget_descriptors, 1, 65536, 0, 65537, 0xffffffff),
         LIMIT(budget_bytes, 65536, 1 << 30, 0, 65535, (1 << 30) + 1),
     };

@@ -219,7 +219,9 @@ static void test_reserved_bits(void **state)
     Fix *f = *state;
 
     for (unsigned op = 0; op < 256; op++) {
-        if (op != UNETMM_OP_SEND) {
+        if (op == UNETMM_OP_WRITE || op == UNETMM_OP_READ) {
+            BAD(s.opcode = op, UNETMM_ST_BAD_CHANNEL);
+        } else if (op != UNETMM_OP_SEND) {
             BAD(s.opcode = op, UNETMM_ST_BAD_DESC);
         }
     }

@@ -32,6 +32,10 @@ union argument {
     struct unetmm_counters counters;
     struct unetmm_post post;
     struct unetmm_utlb utlb;
+    struct unetmm_export export;
+    struct unetmm_export_id export_id;
+    struct unetmm_import import;
+    struct unetmm_import_id import_id;
     uint8_t bytes[256];
 };
 
@@ -42,6 +46,7 @@ struct call {
     const char *name;
     unsigned long request;
     uint32_t size;
+    uint32_t first;             /* what was published first */
     /* Fills the argument; what the call then returns. */
     int (*prepare)(struct raw *raw, union argument *a);
     void (*undo)(struct raw *raw, union argument *a);
@@ -204,16 +209,62 @@ static void undo_pin(struct raw *raw, union argument *a)
     }
 }
 
+static int prepare_export(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    a->export.id = 5;
+    a->export.addr = (uintptr_t)some_memory;
+    a->export.length = sizeof(some_memory);
+    a->export.rights = UNETMM_RIGHT_ALL;
+    return run.source == UNETMM_SOURCE_KTLB ? -EOPNOTSUPP : 0;
+}
+
+static void undo_export(struct raw *raw, union argument *a)
+{
+    struct unetmm_export_id id = { .size = sizeof(id), .id = a->export.id };
+
+    if (run.source != UNETMM_SOURCE_KTLB) {
+        CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_UNEXPORT, &id), 0);
+    }
+}
+
+static int prepare_unexport(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    a->export_id.id = 6;
+    return -ENOENT;
+}
+
+static int prepare_import(struct raw *raw, union argument *a)
+{
+    a->import.endpoint = raw->ep.id;
+    a->import.channel = 5;
+    return -ENOENT;
+}
+
+static int prepare_unimport(struct raw *raw, union argument *a)
+{
+    a->import_id.endpoint = raw->ep.id;
+    a->import_id.import = 5;
+    return -ENOENT;
+}
+
 static const struct call calls[] = {
 #define CALL(name, type, prepare, undo) \
-    { #name, UNETMM_IOC_##name, sizeof(struct type), prepare, undo }
-    CALL(INFO, unetmm_info, prepare_info, NULL),
+    { #name, UNETMM_IOC_##name, sizeof(struct type), sizeof(struct type), \
+      prepare, undo }
+/* One that has grown: the member that was the last one at first. */
+#define GROWN(name, type, last, prepare, undo) \
+    { #name, UNETMM_IOC_##name, sizeof(struct type), \
+      offsetof(struct type, last) + sizeof(((struct type *)NULL)->last), \
+      prepare, undo }
+    GROWN(INFO, unetmm_info, pin_limit_pages, prepare_info, NULL),
     CALL(SPACE, unetmm_space, prepare_space, undo_space),
     CALL(ENDPOINT, unetmm_endpoint, prepare_endpoint, undo_endpoint),
     CALL(ENDPOINT_CLOSE, unetmm_endpoint_id, prepare_endpoint_close, NULL),
-    CALL(LISTEN, unetmm_listen, prepare_listen, NULL),
-    CALL(ACCEPT, unetmm_connect, prepare_accept, NULL),
-    CALL(CONNECT, unetmm_connect, prepare_connect, NULL),
+    GROWN(LISTEN, unetmm_listen, flags, prepare_listen, NULL),
+    GROWN(ACCEPT, unetmm_connect, flags, prepare_accept, NULL),
+    GROWN(CONNECT, unetmm_connect, flags, prepare_connect, NULL),
     CALL(CHANNEL_CLOSE, unetmm_channel, prepare_channel_close, NULL),
     CALL(PROBE, unetmm_probe, prepare_probe, NULL),
     CALL(REGISTER, unetmm_region, prepare_region, undo_register),
@@ -222,6 +273,11 @@ static const struct call calls[] = {
     CALL(POST, unetmm_post, prepare_post, NULL),
     CALL(UTLB_PIN, unetmm_utlb, prepare_utlb, undo_pin),
     CALL(UTLB_UNPIN, unetmm_utlb, prepare_utlb, NULL),
+    CALL(EXPORT, unetmm_export, prepare_export, undo_export),
+    CALL(UNEXPORT, unetmm_export_id, prepare_unexport, NULL),
+    CALL(IMPORT, unetmm_import, prepare_import, NULL),
+    CALL(UNIMPORT, unetmm_import_id, prepare_unimport, NULL),
+#undef GROWN
 #undef CALL
 };
 #define NUM_CALLS (sizeof(calls) / sizeof(calls[0]))
@@ -276,8 +332,15 @@ static void one_call_by_length(const struct call *call,
         CHECK(!memcmp(a.bytes, &size, sizeof(size)));
         undo(call, &raw, &a);
     }
+    /* As it was at first: no more than that is read or written. */
+    right = prepare(call, &raw, base, &a);
+    memcpy(a.bytes, &call->first, sizeof(call->first));
+    memset(a.bytes + call->first, 0xa5, sizeof(a) - call->first);
+    CHECK_CALL(call, raw_ioctl(raw.fd, call->request, &a), right);
+    CHECK_BYTES(a.bytes + call->first, sizeof(a) - call->first, 0xa5);
+    undo(call, &raw, &a);
     /* Short: by one byte, by all but the length, by all */
-    for (size = call->size - 1; size < call->size;
+    for (size = call->first - 1; size < call->first;
          size = size > 4 ? 4 : size - 4) {
         prepare(call, &raw, base, &a);
         memcpy(a.bytes, &size, sizeof(size));
@@ -380,7 +443,10 @@ static bool is_silent(const struct call *call)
         call->request == UNETMM_IOC_CHANNEL_CLOSE ||
         call->request == UNETMM_IOC_REGISTER ||
         call->request == UNETMM_IOC_DEREGISTER ||
-        call->request == UNETMM_IOC_POST;
+        call->request == UNETMM_IOC_POST ||
+        call->request == UNETMM_IOC_EXPORT ||
+        call->request == UNETMM_IOC_UNEXPORT ||
+        call->request == UNETMM_IOC_UNIMPORT;
 }
 
 static void one_call_read_only(const struct call *call, const struct raw *base,
@@ -447,6 +513,7 @@ static const struct field {
     FIELD(SPACE, unetmm_space, flags),
     FIELD(ENDPOINT, unetmm_endpoint, flags),
     FIELD(LISTEN, unetmm_listen, flags),
+    FIELD(LISTEN, unetmm_listen, rsvd),
     FIELD(ACCEPT, unetmm_connect, flags),
     FIELD(ACCEPT, unetmm_connect, rsvd0),
     FIELD(CONNECT, unetmm_connect, flags),
@@ -463,6 +530,10 @@ static const struct field {
     FIELD(UTLB_PIN, unetmm_utlb, rsvd),
     FIELD(UTLB_UNPIN, unetmm_utlb, flags),
     FIELD(UTLB_UNPIN, unetmm_utlb, rsvd),
+    FIELD(EXPORT, unetmm_export, rsvd),
+    FIELD(UNEXPORT, unetmm_export_id, rsvd),
+    FIELD(IMPORT, unetmm_import, rsvd),
+    FIELD(UNIMPORT, unetmm_import_id, rsvd),
 #undef FIELD
 };
 
@@ -592,6 +663,65 @@ static void wrong_values(void)
     raw_close(&raw);
 }
 
+/* How a channel is to be, and is not to be. */
+static void wrong_channels(void)
+{
+    struct unetmm_info info = { .size = sizeof(info) };
+    struct unetmm_listen listen;
+    struct unetmm_connect connect;
+    struct raw raw;
+    int can;
+
+    raw_open(&raw);
+    CHECK_RET(raw_ioctl(raw.fd, UNETMM_IOC_INFO, &info), 0);
+    CHECK(info.reliable && info.max_message == UNETMM_MAX_MESSAGE);
+    can = run.source == UNETMM_SOURCE_KTLB ? -EOPNOTSUPP : 0;
+#define LISTENS(flag, member, value, error) \
+    do { \
+        listen = (struct unetmm_listen) { \
+            .size = sizeof(listen), .endpoint = raw.ep.id, \
+            .service = SERVICE, .backlog = 1, .flags = flag, \
+            .member = value }; \
+        CHECK_RET(raw_ioctl(raw.fd, UNETMM_IOC_LISTEN, &listen), error); \
+    } while (0)
+    LISTENS(UNETMM_LISTEN_RELIABLE, timeout_us, 1000000, can);
+    LISTENS(UNETMM_LISTEN_RELIABLE, timeout_us, 1000001, can ?: -EINVAL);
+    LISTENS(UNETMM_LISTEN_RELIABLE, retries, 255, can);
+    LISTENS(UNETMM_LISTEN_RELIABLE, retries, 256, can ?: -EINVAL);
+    LISTENS(UNETMM_LISTEN_RELIABLE, not_ready_retries, 256, can ?: -EINVAL);
+    LISTENS(UNETMM_LISTEN_DATAGRAM, timeout_us, 1, -EINVAL);
+    LISTENS(UNETMM_LISTEN_DATAGRAM, retries, 1, -EINVAL);
+    LISTENS(0, not_ready_retries, 1, -EINVAL);
+    LISTENS(UNETMM_LISTEN_DATAGRAM | UNETMM_LISTEN_RELIABLE, retries, 1, can);
+    LISTENS(UNETMM_LISTEN_DATAGRAM, rsvd, 0, 0);
+#undef LISTENS
+#define CONNECTS(call, flag, member, value, error) \
+    do { \
+        connect = (struct unetmm_connect) { \
+            .size = sizeof(connect), .endpoint = raw.ep.id, \
+            .service = UNETMM_IOC_##call == UNETMM_IOC_CONNECT ? \
+                SERVICE : 0, .flags = flag, \
+            .deadline_ns = deadline_in(10), .member = value }; \
+        if (connect.service) { \
+            card_mac(connect.mac); \
+        } \
+        CHECK_RET(raw_ioctl(raw.fd, UNETMM_IOC_##call, &connect), error); \
+    } while (0)
+    CONNECTS(CONNECT, 1, timeout_us, 1000001, can ?: -EINVAL);
+    CONNECTS(CONNECT, 1, retries, 256, can ?: -EINVAL);
+    CONNECTS(CONNECT, 1, not_ready_retries, UINT32_MAX, can ?: -EINVAL);
+    CONNECTS(CONNECT, 0, timeout_us, 1, -EINVAL);
+    CONNECTS(CONNECT, 0, retries, 1, -EINVAL);
+    CONNECTS(CONNECT, 0, not_ready_retries, 1, -EINVAL);
+    CONNECTS(CONNECT, 2, retries, 0, -EOPNOTSUPP);
+    CONNECTS(CONNECT, 1, retries, 0, can ?: -EPROTOTYPE);
+    CONNECTS(ACCEPT, 0, timeout_us, 1, -EINVAL);
+    CONNECTS(ACCEPT, 0, retries, 1, -EINVAL);
+    CONNECTS(ACCEPT, 0, not_ready_retries, 1, -EINVAL);
+#undef CONNECTS
+    raw_close(&raw);
+}
+
 /* Counters of an endpoint are there just while the endpoint is. */
 static void counters_of_no_endpoint(void)
 {
@@ -638,6 +768,8 @@ static void wrong_endpoints(void)
             call->request != UNETMM_IOC_ACCEPT &&
             call->request != UNETMM_IOC_CONNECT &&
             call->request != UNETMM_IOC_CHANNEL_CLOSE &&
+            call->request != UNETMM_IOC_IMPORT &&
+            call->request != UNETMM_IOC_UNIMPORT &&
             (call->request != UNETMM_IOC_POST ||
              run.source != UNETMM_SOURCE_KTLB)) {
             continue;
@@ -942,6 +1074,7 @@ static const struct test tests[] = {
     { "all-calls", all_calls, TEST_TLB, 0 },
     { "unknown-calls", unknown_calls, TEST_TLB, 0 },
     { "wrong-values", wrong_values, TEST_TLB, 0 },
+    { "wrong-channels", wrong_channels, TEST_ALL, 0 },
     { "counters-of-no-endpoint", counters_of_no_endpoint, TEST_TLB, 0 },
     { "wrong-endpoints", wrong_endpoints, TEST_MISS, 0 },
     { "mappings", mappings, TEST_TLB, 0 },

@@ -4,8 +4,9 @@
  * from the buffers that it received it in, or counts and checks it.  What it
  * may be asked is in link.h.
  *
- * The work is done by a child, which a test may have killed; another takes its
- * place.  It ends when it is told to, and says then whether all was well.
+ * The work is done by two children, one for datagrams and one for reliable
+ * channels, which a test may have killed; another takes its place.  The first
+ * ends when it is told to, and says then whether all was well.
  */
 #include "guard.h"
 #include "link.h"
@@ -19,9 +20,28 @@
 #include <unistd.h>
 
 #define BUFFERS         32
-#define BUFFER_PAGES    17      /* the longest frame there is */
+
+/* What one of the two serves, and in what. */
+struct way {
+    unsigned source;
+    uint64_t service;
+    struct unetmm_channel_attr attr;
+    unsigned buffers, buffer_pages;
+};
+
+/* The longest frame there is; the longest message. */
+static const struct way datagrams = {
+    UNETMM_SOURCE_TLB, SERVICE_ECHO, { sizeof(datagrams.attr), UNETMM_DATAGRAM, 0, 0, 0 },
+    BUFFERS, 17,
+};
+static const struct way reliable = {
+    UNETMM_SOURCE_PINNED, SERVICE_MIRROR, UNETMM_CHANNEL_ATTR_INIT, 10,
+    UNETMM_MAX_MESSAGE / UNETMM_PAGE_BYTES,
+};
 
 struct server {
+    const struct way *way;
+    uint8_t *exported;
     struct station station;
     uint8_t *buffers[BUFFERS];
     bool sink;
@@ -31,8 +51,9 @@ struct server {
 
 static void post_buffer(struct server *s, uint64_t number)
 {
-    CHECK(number < BUFFERS);
-    post(&s->station, s->buffers[number], BUFFER_PAGES * PAGE, number);
+    CHECK(number < s->way->buffers);
+    post(&s->station, s->buffers[number], s->way->buffer_pages * PAGE,
+         number);
 }
 
 /* Takes all who wait; a message may come on a channel before that. */
@@ -171,15 +192,33 @@ static bool received(struct server *s, const struct unetmm_completion *c)
     return true;
 }
 
+/* Came back unfilled: the policy, or a message whose channel has ended. */
+static bool is_returned(const struct unetmm_completion *c)
+{
+    return c->status == UNETMM_ST_SKIPPED ||
+        c->status == UNETMM_ST_BAD_CHANNEL || c->status == UNETMM_ST_FLUSHED;
+}
+
+static void notified(struct server *s, const struct unetmm_completion *c)
+{
+    uint64_t *seen = (void *)(s->exported + MIRROR_SEEN);
+    uint64_t next = seen[0];
+
+    seen[1] += unetmm_notify_imm(c) != (uint32_t)next;
+    __atomic_store_n(&seen[0], next + 1, __ATOMIC_RELEASE);
+}
+
 static bool handle(struct server *s, const struct unetmm_completion *c)
 {
     switch (c->type) {
     case UNETMM_CQE_RECEIVED:
         return received(s, c);
+    case UNETMM_CQE_NOTIFY:
+        notified(s, c);
+        return true;
     case UNETMM_CQE_SENT:
     case UNETMM_CQE_BUFFER:
-        if (c->type == UNETMM_CQE_BUFFER &&
-            c->status != UNETMM_ST_SKIPPED) {
+        if (c->type == UNETMM_CQE_BUFFER && !is_returned(c)) {
             FAIL("a buffer came back: %s", unetmm_status_str(c->status));
         }
         /* A quiet send that failed had none: its channel has closed. */
@@ -200,14 +239,23 @@ static void serve(void *argument)
     bool more = true;
     unsigned i;
 
-    (void)argument;
+    s.way = argument;
+    run.source = s.way->source;
     attr.spin_ns = 100000;
     station_open(&s.station, open_card(), &attr);
-    for (i = 0; i < BUFFERS; i++) {
-        s.buffers[i] = pages(BUFFER_PAGES);
+    for (i = 0; i < s.way->buffers; i++) {
+        s.buffers[i] = pages(s.way->buffer_pages);
+        reach(s.station.ctx, s.buffers[i], s.way->buffer_pages * PAGE, true);
         post_buffer(&s, i);
     }
-    CHECK_RET(unetmm_listen(s.station.ep, SERVICE_ECHO, 16), 0);
+    if (s.way == &reliable) {
+        s.exported = pages((unsigned)(MIRROR_BYTES / PAGE));
+        CHECK_RET(unetmm_export(s.station.ctx, MIRROR_EXPORT, s.exported,
+                                MIRROR_BYTES, UNETMM_RIGHT_ALL,
+                                UNETMM_EXPORT_NOTIFY, 0), 0);
+    }
+    CHECK_RET(unetmm_listen_as(s.station.ep, s.way->service, 16,
+                               &s.way->attr), 0);
     while (more) {
         int got = unetmm_wait(s.station.ep, &c, 1, 2 * NS_PER_MS);
 
@@ -223,16 +271,37 @@ static void serve(void *argument)
     CHECK_RET(unetmm_close(s.station.ctx), 0);
 }
 
+static pid_t start_server(const struct way *way)
+{
+    return start_process(serve, (void *)(uintptr_t)way);
+}
+
+static bool was_killed(int status)
+{
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
 static void echo(void)
 {
+    pid_t first = start_server(&datagrams), second = start_server(&reliable);
+    pid_t ended;
     int status;
-    pid_t pid;
 
-    do {
-        pid = start_process(serve, NULL);
-        CHECK_SYS(waitpid(pid, &status, 0));
-    } while (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    for (;;) {
+        ended = CHECK_SYS(waitpid(-1, &status, 0));
+        if (ended == first) {
+            if (!was_killed(status)) {
+                break;
+            }
+            first = start_server(&datagrams);
+        } else if (ended == second) {
+            CHECK(was_killed(status));
+            second = start_server(&reliable);
+        }
+    }
     CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
+    CHECK_SYS(kill(second, SIGKILL));
+    CHECK(was_killed(await_process(second)));
 }
 
 static const struct test tests[] = {

@@ -69,24 +69,37 @@ static uint64_t fresh_service(void)
         atomic_fetch_add(&count, 1);
 }
 
-void join(struct station *one, struct station *two)
+int try_join(struct station *one, struct station *two,
+             const struct unetmm_channel_attr *attr, int64_t timeout_ns)
 {
     uint64_t service = fresh_service();
     struct unetmm_peer peer;
     uint8_t mac[6];
+    int ret;
 
     card_mac(mac);
-    CHECK_RET(unetmm_listen(two->ep, service, 1), 0);
-    CHECK((one->channel = (unsigned)unetmm_connect(
-               one->ep, mac, service, 10 * NS_PER_S * run.slow, &peer)) <
-          1u << 16);
+    CHECK_RET(unetmm_listen_as(two->ep, service, 1, attr), 0);
+    ret = unetmm_connect_as(one->ep, mac, service, timeout_ns, attr, &peer);
+    CHECK_RET(unetmm_listen(two->ep, 0, 0), 0);
+    if (ret < 0) {
+        return ret;
+    }
+    one->channel = (unsigned)ret;
     one->mtu = peer.mtu;
     CHECK_EQ(peer.endpoint, unetmm_ep_id(two->ep));
     CHECK((two->channel = (unsigned)unetmm_accept(
                two->ep, &peer, 10 * NS_PER_S * run.slow)) < 1u << 16);
     two->mtu = peer.mtu;
     CHECK_EQ(peer.endpoint, unetmm_ep_id(one->ep));
-    CHECK_RET(unetmm_listen(two->ep, 0, 0), 0);
+    return 0;
+}
+
+void join(struct station *one, struct station *two)
+{
+    const struct unetmm_channel_attr attr = { sizeof(attr), UNETMM_DATAGRAM,
+                                              0, 0, 0 };
+
+    CHECK_RET(try_join(one, two, &attr, 10 * NS_PER_S * run.slow), 0);
 }
 
 static void connect_to_echo(struct station *station)

@@ -16,6 +16,15 @@
 #include <sys/uio.h>
 
 #define SERVICE_ECHO    0xec40
+#define SERVICE_MIRROR  0xec41  /* the same on reliable channels */
+/* What the mirror exports: zeros at first, for all to use. */
+#define MIRROR_EXPORT   0xe4
+#define MIRROR_BYTES    ((size_t)200 * 1024)
+/*
+ * There: notifications so far, 8 bytes; and 8 bytes of those whose `imm` was not
+ * that number.
+ */
+#define MIRROR_SEEN     (MIRROR_BYTES - 16)
 #define SERVICE_FIRST   0x1000  /* for tests; each takes its own from here on */
 
 #define STASH           256
@@ -51,6 +60,9 @@ void station_open(struct station *station, struct unetmm_ctx *ctx,
 void station_close(struct station *station);
 /* one.channel and two.channel become the two ends of a channel. */
 void join(struct station *one, struct station *two);
+/* The same, of a type; `attr` for both sides.  -errno if it cannot be. */
+int try_join(struct station *one, struct station *two,
+             const struct unetmm_channel_attr *attr, int64_t timeout_ns);
 
 void link_open(struct link *link, struct unetmm_ctx *ctx,
                const struct unetmm_ep_attr *attr);

@@ -28,9 +28,14 @@ local C = {
     CTL_CONNECT = 3,
     CTL_CONNECT_ACK = 4,
     CTL_CLOSE = 5,
+    CTL_IMPORT = 6,
+    CTL_IMPORT_ACK = 7,
     CTL_ST_OK = 0,
     CTL_ST_NO_SERVICE = 1,
     CTL_ST_FULL = 2,
+    CTL_ST_TYPE = 3,
+    CTL_ST_NO_EXPORT = 4,
+    CTL_ST_RIGHTS = 5,
 }
 
 -- Fields of struct unetmm_frame and struct unetmm_control: offset and bytes.
@@ -46,10 +51,10 @@ local FRAME = {
 local CONTROL = {
     type = { 0, 1 }, status = { 1, 1 }, src_ep = { 2, 2 },
     src_channel = { 4, 2 }, dst_ep = { 6, 2 }, dst_channel = { 8, 2 },
-    rsvd = { 10, 2 }, mtu = { 12, 4 }, service = { 16, 8 },
-    nonce = { 24, 8 },
+    channel_type = { 10, 1 }, rights = { 11, 1 }, mtu = { 12, 4 },
+    service = { 16, 8 }, nonce = { 24, 8 }, psn = { 32, 4 }, request = { 36, 4 },
 }
-local ETHERNET, HEADER, CONTROL_BYTES = 14, 64, 32
+local ETHERNET, HEADER, CONTROL_BYTES = 14, 64, 40
 
 -- Printed for the test when it asks, in place of a dissection.
 if os.getenv("UNETMM_LUA_TABLES") then
@@ -71,11 +76,13 @@ local ZERO_ELSE = { "psn", "offset", "remote", "handle", "imm" }
 local TYPES = {
     [C.CTL_PROBE] = "PROBE", [C.CTL_PROBE_ACK] = "PROBE_ACK",
     [C.CTL_CONNECT] = "CONNECT", [C.CTL_CONNECT_ACK] = "CONNECT_ACK",
-    [C.CTL_CLOSE] = "CLOSE",
+    [C.CTL_CLOSE] = "CLOSE", [C.CTL_IMPORT] = "IMPORT",
+    [C.CTL_IMPORT_ACK] = "IMPORT_ACK",
 }
 local STATUSES = {
     [C.CTL_ST_OK] = "OK", [C.CTL_ST_NO_SERVICE] = "no service",
-    [C.CTL_ST_FULL] = "full",
+    [C.CTL_ST_FULL] = "full", [C.CTL_ST_TYPE] = "other type wanted",
+    [C.CTL_ST_NO_EXPORT] = "not exported", [C.CTL_ST_RIGHTS] = "not allowed",
 }
 
 local unetmm = Proto("unetmm", "U-Net/MM")
@@ -109,10 +116,13 @@ local g = {
     dst_ep = ProtoField.uint16("unetmm.ctl.dst_ep", "Receiver's endpoint"),
     dst_channel = ProtoField.uint16("unetmm.ctl.dst_channel",
                                     "Receiver's channel"),
-    rsvd = ProtoField.uint16("unetmm.ctl.rsvd", "Reserved", base.HEX),
+    channel_type = ProtoField.uint8("unetmm.ctl.channel_type", "Channel type"),
+    rights = ProtoField.uint8("unetmm.ctl.rights", "Rights", base.HEX),
     mtu = ProtoField.uint32("unetmm.ctl.mtu", "MTU"),
     service = ProtoField.uint64("unetmm.ctl.service", "Service"),
     nonce = ProtoField.uint64("unetmm.ctl.nonce", "Nonce", base.HEX),
+    psn = ProtoField.uint32("unetmm.ctl.psn", "First packet's number"),
+    request = ProtoField.uint32("unetmm.ctl.request", "Request", base.HEX),
 }
 local has_crc = ProtoField.bool("unetmm.flags.payload_crc",
                                 "Payload checksum present", 32, nil,
@@ -255,7 +265,8 @@ local function dissect_control(data, tree, pinfo)
     add_all(sub, tvb, g, CONTROL, 0)
     local kind = at(tvb, CONTROL.type, 0):uint()
     local text = TYPES[kind] or ("control type " .. kind)
-    if kind == C.CTL_PROBE_ACK or kind == C.CTL_CONNECT_ACK then
+    if kind == C.CTL_PROBE_ACK or kind == C.CTL_CONNECT_ACK or
+       kind == C.CTL_IMPORT_ACK then
         local status = at(tvb, CONTROL.status, 0):uint()
         text = text .. ", " .. (STATUSES[status] or ("status " .. status))
     end

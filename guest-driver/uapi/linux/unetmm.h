@@ -56,6 +56,10 @@
  * @max_buffer_pages: out: pages of the largest free buffer
  * @rsvd1: zero
  * @pin_limit_pages: out: the driver's limit of pinned pages for this card
+ * @reliable: out: reliable channels of the card
+ * @max_message: out: bytes of the longest message on one; 0: there are none
+ * @regions: out: exports of the card; 0: it has none
+ * @imports: out: imports per endpoint
  */
 struct unetmm_info {
 	__u32 size;
@@ -77,6 +81,10 @@ struct unetmm_info {
 	__u32 max_buffer_pages;
 	__u32 rsvd1;
 	__u64 pin_limit_pages;
+	__u32 reliable;
+	__u32 max_message;
+	__u32 regions;
+	__u32 imports;
 };
 
 #define UNETMM_INFO_LINK	0x00000001
@@ -164,9 +172,15 @@ struct unetmm_endpoint_id {
  * @endpoint: the endpoint
  * @service: number that connect names; 0 ends listening
  * @backlog: connections that may wait for accept, 1..64
- * @flags: zero
+ * @flags: UNETMM_LISTEN_*: what may be connected; none: datagram channels
+ * @timeout_us: of the reliable channels: first wait for an answer; 0: 4000
+ * @retries: ...: timeouts in a row that are borne, 0..255; 0: 12
+ * @not_ready_retries: ...: times in a row that the peer may have no buffer,
+ *                     0..255; 0: as often as it likes
+ * @rsvd: zero
  *
  * EADDRINUSE: another endpoint of this card listens on that number.
+ * EOPNOTSUPP: this card, or a space of source ktlb, has no reliable channels.
  */
 struct unetmm_listen {
 	__u32 size;
@@ -174,7 +188,14 @@ struct unetmm_listen {
 	__u64 service;
 	__u32 backlog;
 	__u32 flags;
+	__u32 timeout_us;
+	__u32 retries;
+	__u32 not_ready_retries;
+	__u32 rsvd;
 };
+
+#define UNETMM_LISTEN_DATAGRAM	0x00000001
+#define UNETMM_LISTEN_RELIABLE	0x00000002
 
 /**
  * struct unetmm_connect - connect to, or accept from, a peer
@@ -187,13 +208,20 @@ struct unetmm_listen {
  * @channel: out: the channel's number in this endpoint
  * @mtu: out: the smaller of both cards' user MTU
  * @peer_endpoint: out: the peer's endpoint number
- * @flags: zero
+ * @flags: CONNECT: UNETMM_CONNECT_RELIABLE; ACCEPT: zero; out: the same of the
+ *         channel
+ * @timeout_us: CONNECT, reliable: first wait for an answer, to 1000000; 0: 4000
+ * @retries: CONNECT, reliable: timeouts in a row that are borne, 0..255; 0: 12
+ * @not_ready_retries: CONNECT, reliable: times in a row that the peer may have
+ *                     no buffer, 0..255; 0: as often as it likes
+ * @max_message: out: bytes of the longest message on the channel
  *
  * CONNECT repeats its request until the deadline.  ETIMEDOUT: nobody
  * accepted by then although the peer's driver answered; EHOSTUNREACH: no driver
- * with that MAC answered at all; ENETDOWN: no link.  ACCEPT: EAGAIN: nobody has
- * connected (deadline 0), ETIMEDOUT: nobody has by then.  ENOSPC: channels are
- * used up.
+ * with that MAC answered at all; ENETDOWN: no link; EPROTOTYPE: who listens there
+ * takes no channels of this type.  ACCEPT: EAGAIN: nobody has connected (deadline
+ * 0), ETIMEDOUT: nobody has by then.  ENOSPC: channels, or the card's reliable
+ * ones, are used up.  EOPNOTSUPP: as LISTEN.
  */
 struct unetmm_connect {
 	__u32 size;
@@ -206,7 +234,13 @@ struct unetmm_connect {
 	__u32 mtu;
 	__u32 peer_endpoint;
 	__u32 flags;
+	__u32 timeout_us;
+	__u32 retries;
+	__u32 not_ready_retries;
+	__u32 max_message;
 };
+
+#define UNETMM_CONNECT_RELIABLE	0x00000001
 
 /**
  * struct unetmm_channel - close a channel
@@ -362,6 +396,100 @@ struct unetmm_utlb_log {
 	struct unetmm_utlb_range ranges[UNETMM_UTLB_LOG_RANGES];
 };
 
+/**
+ * struct unetmm_export - let peers use memory
+ * @size: sizeof(struct unetmm_export)
+ * @flags: UNETMM_EXPORT_NOTIFY: writes that ask for it notify
+ * @id: by which the peers know it; no two of a file are the same
+ * @addr: first byte, of any alignment; all of it is mapped
+ * @length: bytes
+ * @cookie: returned in notifications
+ * @rights: UNETMM_RIGHT_* (unetmm_hw.h), one at least
+ * @rsvd: zero
+ *
+ * Peers are those with a reliable channel to an endpoint of the file.  With source
+ * pinned the pages around it are registered as long as it lasts; with source tlb
+ * they are translated when they are used, and what is mapped there later is used
+ * in place of what is mapped there now.  EEXIST: the id is in use, or part of the
+ * memory is exported, or registered, already.  ENOSPC: the card has no more, or
+ * the file has too many.  EFAULT: it is not mapped, or not so that the process
+ * itself could use it so.  ENOMEM: as REGISTER.  EOPNOTSUPP: this card, source or
+ * memory can't.
+ */
+struct unetmm_export {
+	__u32 size;
+	__u32 flags;
+	__u64 id;
+	__u64 addr;
+	__u64 length;
+	__u64 cookie;
+	__u32 rights;
+	__u32 rsvd;
+};
+
+#define UNETMM_EXPORT_NOTIFY	0x00000001
+
+/**
+ * struct unetmm_export_id - end an export
+ * @size: sizeof(struct unetmm_export_id)
+ * @rsvd: zero
+ * @id: which
+ *
+ * When it returns, nothing is read or written through it any more; what is under
+ * way fails at the peer with UNETMM_ST_REVOKED.
+ */
+struct unetmm_export_id {
+	__u32 size;
+	__u32 rsvd;
+	__u64 id;
+};
+
+/**
+ * struct unetmm_import - get to use a peer's export
+ * @size: sizeof(struct unetmm_import)
+ * @endpoint: the endpoint
+ * @export: the id that the peer has given it
+ * @deadline_ns: CLOCK_MONOTONIC: how long to wait until it is exported; 0: not
+ * @channel: a reliable channel of the endpoint, to the peer
+ * @rights: in: UNETMM_RIGHT_* that are needed, 0: whatever there are; out: granted
+ * @import: out: its number in the endpoint
+ * @rsvd: zero
+ * @length: out: bytes
+ *
+ * The number is the endpoint's until UNIMPORT; when the channel ends, what is
+ * posted on it fails.  EAGAIN: there is no such export (deadline 0); ETIMEDOUT:
+ * nor by the deadline; EHOSTUNREACH: the peer's driver has not answered; EACCES:
+ * it is not exported for that; EPROTOTYPE: not a reliable channel; ENOTCONN: the
+ * channel has ended; ENOSPC: imports are used up.
+ */
+struct unetmm_import {
+	__u32 size;
+	__u32 endpoint;
+	__u64 export;
+	__u64 deadline_ns;
+	__u32 channel;
+	__u32 rights;
+	__u32 import;
+	__u32 rsvd;
+	__u64 length;
+};
+
+/**
+ * struct unetmm_import_id - give up an import
+ * @size: sizeof(struct unetmm_import_id)
+ * @endpoint: the endpoint
+ * @import: its number
+ * @rsvd: zero
+ *
+ * What was posted on it before and has not begun fails.
+ */
+struct unetmm_import_id {
+	__u32 size;
+	__u32 endpoint;
+	__u32 import;
+	__u32 rsvd;
+};
+
 #define UNETMM_SCOPE_CARD	0
 #define UNETMM_SCOPE_ENDPOINT	1
 #define UNETMM_SCOPE_DRIVER	2
@@ -398,7 +526,9 @@ struct unetmm_utlb_log {
 	X(ktlb_evictions, "pages that it gave up") \
 	X(zero_maps, "absent pages mapped anew, as zeros, not paged in") \
 	X(utlb_calls, "pinning and unpinning calls (source utlb)") \
-	X(utlb_lost, "of its pages: unpinned because memory changed")
+	X(utlb_lost, "of its pages: unpinned because memory changed") \
+	X(exports, "exports made") \
+	X(imports, "imports made")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {
@@ -421,5 +551,9 @@ enum unetmm_driver_counter {
 #define UNETMM_IOC_POST		_IO(UNETMM_IOC_MAGIC, 0x0c)
 #define UNETMM_IOC_UTLB_PIN	_IO(UNETMM_IOC_MAGIC, 0x0d)
 #define UNETMM_IOC_UTLB_UNPIN	_IO(UNETMM_IOC_MAGIC, 0x0e)
+#define UNETMM_IOC_EXPORT	_IO(UNETMM_IOC_MAGIC, 0x10)
+#define UNETMM_IOC_UNEXPORT	_IO(UNETMM_IOC_MAGIC, 0x11)
+#define UNETMM_IOC_IMPORT	_IO(UNETMM_IOC_MAGIC, 0x12)
+#define UNETMM_IOC_UNIMPORT	_IO(UNETMM_IOC_MAGIC, 0x13)
 
 #endif /* _UAPI_LINUX_UNETMM_H */

@@ -77,6 +77,40 @@ static bool host_mem_store32(void *host, uint64_t addr, uint32_t value)
     return host_mem_write(host, addr, &value, sizeof(value));
 }
 
+/*
+ * On the memory itself, as the processors do it: RAM alone can be had like
+ * that, and is checked for, since a mapping of anything else is a copy.
+ */
+static bool host_mem_cmpxchg64(void *host, uint64_t addr, uint64_t *old,
+                               uint64_t value)
+{
+    PCIDevice *pdev = pci_of(host);
+    AddressSpace *as = pci_get_address_space(pdev);
+    MemTxAttrs attrs = unetmm_attrs(pdev);
+    hwaddr len = sizeof(value), at;
+    uint64_t expected = cpu_to_le64(*old);
+    MemoryRegion *mr;
+    uint64_t *word;
+
+    RCU_READ_LOCK_GUARD();
+    mr = address_space_translate(as, addr, &at, &len, true, attrs);
+    if (len < sizeof(value) || !memory_access_is_direct(mr, true, attrs)) {
+        return false;
+    }
+    word = address_space_map(as, addr, &len, true, attrs);
+    if (!word) {
+        return false;
+    }
+    if (len < sizeof(value)) {
+        address_space_unmap(as, word, len, true, 0);
+        return false;
+    }
+    *old = le64_to_cpu(qatomic_cmpxchg__nocheck(word, expected,
+                                                cpu_to_le64(value)));
+    address_space_unmap(as, word, len, true, sizeof(value));
+    return true;
+}
+
 static void host_interrupt(void *host, unsigned vector)
 {
     PCIDevice *pdev = pci_of(host);
@@ -160,6 +194,7 @@ static const UnetmmHostOps unetmm_host_ops = {
     .mem_read = host_mem_read,
     .mem_write = host_mem_write,
     .mem_store32 = host_mem_store32,
+    .mem_cmpxchg64 = host_mem_cmpxchg64,
     .interrupt = host_interrupt,
     .now_ns = host_now_ns,
     .timer_at = host_timer_at,

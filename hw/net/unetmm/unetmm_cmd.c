@@ -3,7 +3,7 @@
  *
  * Each command is fetched once into a copy, executed, and answered.  A command
  * is taken only while the completion ring has room for its answer and for those
- * that endpoints still closing will need.
+ * that endpoints still closing, and regions still clearing, will need.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -30,6 +30,14 @@ static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
         return unetmm_channel_clear(core, cmd->ep, cmd->channel.channel);
     case UNETMM_CMD_FAULT_REPLY:
         return unetmm_fault_reply(core, cmd->space, &cmd->reply, result);
+    case UNETMM_CMD_REGION_SET:
+        return unetmm_region_set(core, cmd->space, &cmd->region);
+    case UNETMM_CMD_REGION_CLEAR:
+        return unetmm_region_clear(core, cmd->region.region, cmd->tag, wait);
+    case UNETMM_CMD_IMPORT_SET:
+        return unetmm_import_set(core, cmd->ep, &cmd->import);
+    case UNETMM_CMD_IMPORT_CLEAR:
+        return unetmm_import_clear(core, cmd->ep, cmd->import.import);
     default:
         return UNETMM_CS_BAD_OPCODE;
     }
@@ -77,4 +85,11 @@ void unetmm_cmd_close_done(UnetmmCore *core, UnetmmEp *ep)
 {
     core->closing--;
     cmd_answer(core, ep->close_tag, UNETMM_CMD_EP_DESTROY, UNETMM_CS_OK, 0);
+}
+
+/* No page moves any more through the region that REGION_CLEAR named. */
+void unetmm_cmd_clear_done(UnetmmCore *core, uint16_t tag)
+{
+    core->closing--;
+    cmd_answer(core, tag, UNETMM_CMD_REGION_CLEAR, UNETMM_CS_OK, 0);
 }

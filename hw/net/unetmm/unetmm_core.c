@@ -73,6 +73,9 @@ const char *unetmm_params_check(const UnetmmParams *p)
         p->reliable_keep > UNETMM_MAX_KEPT) {
         return "reliable-channels and reliable-keep must be 0..4096";
     }
+    if (p->regions > UNETMM_MAX_REGIONS || p->imports > UNETMM_MAX_IMPORTS) {
+        return "regions must be 0..65536 and imports 0..1024";
+    }
     if (!IN(p->budget_descriptors, 1, 65536) ||
         !IN(p->budget_bytes, UNETMM_MAX_PAYLOAD, 1u << 30)) {
         return "budget-descriptors must be 1..65536 and budget-bytes "
@@ -112,6 +115,7 @@ void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
     core->ready = g_new0(uint16_t, params->endpoints);
     core->tell = g_new0(uint16_t, params->endpoints);
     core->rx.pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
+    core->regions = g_new0(UnetmmRegion, params->regions + 1);
     unetmm_rel_init(core);
     unetmm_port_init(core);
     unetmm_rings_init(core);
@@ -136,6 +140,7 @@ void unetmm_core_free(UnetmmCore *core)
     g_clear_pointer(&core->ready, g_free);
     g_clear_pointer(&core->tell, g_free);
     g_clear_pointer(&core->rx.pages, g_free);
+    g_clear_pointer(&core->regions, g_free);
 }
 
 static void reset_endpoints(UnetmmCore *core)
@@ -155,6 +160,7 @@ static void reset_endpoints(UnetmmCore *core)
         unetmm_port_release(core, ep->tx.frame);
         unetmm_rel_forget(core, ep);
         g_free(ep->channels);
+        g_free(ep->imports);
         memset(ep, 0, sizeof(*ep));
         ep->generation = generation;
     }
@@ -188,6 +194,8 @@ void unetmm_engine_reset(UnetmmCore *core)
     unetmm_tlb_reset(&core->tlb);
     unetmm_tlb_reset(&core->cache);
     memset(core->spaces, 0, core->params.spaces * sizeof(*core->spaces));
+    memset(core->regions, 0, core->params.regions * sizeof(*core->regions));
+    core->regions_clearing = 0;
     unetmm_rings_init(core);
     memset(core->vectors, 0, sizeof(core->vectors));
     core->ctrl = core->events = core->event_mask = core->status = 0;

@@ -27,6 +27,8 @@
 #define UNETMM_MAX_LATE_NS      1000000000 /* x-delay-ns, x-fault-delay-ns */
 #define UNETMM_MAX_RELIABLE     4096    /* channels of the card */
 #define UNETMM_MAX_KEPT         4096    /* packets before their turn */
+#define UNETMM_MAX_REGIONS      65536
+#define UNETMM_MAX_IMPORTS      1024    /* of an endpoint */
 /* An endpoint's misses: its send, its heads, its buffers in use. */
 #define UNETMM_MISS_CLAIMED     (1 + UNETMM_MAX_HEADS)
 #define UNETMM_EP_MISSES        (2 + UNETMM_MAX_HEADS)
@@ -59,6 +61,8 @@ typedef struct UnetmmParams {
     uint32_t local_queue;       /* frames */
     uint32_t reliable;          /* channels of that type */
     uint32_t reliable_keep;     /* packets kept before their turn */
+    uint32_t regions;
+    uint32_t imports;           /* of each endpoint */
     uint32_t budget_descriptors;
     uint32_t budget_bytes;
     uint64_t dma_page_ns;
@@ -108,6 +112,7 @@ typedef struct UnetmmSpace {
     const UnetmmSourceOps *source;
     uint8_t levels;
     uint64_t table;
+    uint32_t regions;
     uint32_t endpoints;         /* that use it, by number, from ... */
     uint16_t first_ep;          /* ... here on, by next_in_space */
 } UnetmmSpace;
@@ -169,6 +174,34 @@ UnetmmXlat unetmm_table_use(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                             bool write, uint64_t pte, UnetmmPage *page);
 UnetmmTlb *unetmm_table_cache(UnetmmCore *core);
 uint32_t unetmm_table_max_pages(const UnetmmCore *core);
+
+/* ---- Regions and imports ------------------------------------------------ */
+
+/* What the driver has exported; see unetmm_region.c. */
+typedef struct UnetmmRegion {
+    bool live;
+    bool clearing;              /* REGION_CLEAR waits for a page to land */
+    uint8_t rights, flags;
+    uint16_t space;
+    uint16_t clear_tag;
+    uint32_t key;
+    uint64_t addr, length, cookie;
+} UnetmmRegion;
+
+typedef struct UnetmmImport {
+    bool live;
+    uint8_t rights;
+    uint16_t channel;
+    uint32_t region, key;
+    uint64_t length;
+} UnetmmImport;
+
+/* A part of a region, as a peer names it. */
+typedef struct UnetmmTarget {
+    uint32_t region, key;
+    uint32_t len;
+    uint64_t offset;
+} UnetmmTarget;
 
 /* ---- Policies: a message meets a head that is not resident -------------- */
 
@@ -303,11 +336,13 @@ typedef struct UnetmmTransfer {
     uint8_t status;
     uint8_t nsegs;
     uint8_t slots;              /* of the send queue */
+    uint8_t operands;           /* of an atomic, bytes */
     uint8_t seg;                /* current segment, and ... */
     uint32_t seg_off;           /* ... how far it has been gathered */
     uint16_t channel;
     uint64_t cookie;
     uint64_t remote;
+    uint32_t handle, imm;
     uint32_t len;               /* of the message */
     uint32_t done;              /* gathered */
     struct unetmm_seg segs[UNETMM_MAX_SEGS];    /* host byte order */
@@ -316,9 +351,19 @@ typedef struct UnetmmTransfer {
     UnetmmPage page;
     uint32_t chunk;             /* bytes that are moving */
     int64_t deadline_ns;
-    UnetmmRel *rel;             /* not NULL: one packet of its messages */
+    UnetmmRel *rel;             /* not NULL: one packet of its messages ... */
     uint32_t psn;
+    bool needless;              /* ... which has ended meanwhile, */
+    bool answer;                /* or an answer: `target` for request psn */
+    UnetmmTarget target;
 } UnetmmTransfer;
+
+/* What a reliable channel needs a page for, other than to send. */
+typedef enum UnetmmRelMissFor {
+    UNETMM_REL_MISS_BUFFER,     /* of the message that arrives */
+    UNETMM_REL_MISS_REGION,     /* the peer wants to use it */
+    UNETMM_REL_MISS_ANSWER,     /* where an answer goes */
+} UnetmmRelMissFor;
 
 struct UnetmmEp {
     bool live;
@@ -354,8 +399,11 @@ struct UnetmmEp {
     UnetmmMiss *misses;         /* 0: send; 1 + n: head n */
     UnetmmTransfer tx;
     UnetmmChannel *channels;
+    UnetmmImport *imports;
     UnetmmRel *rels;            /* list of its reliable channels */
-    UnetmmRel *rel_missed;      /* whose page MISS_CLAIMED is */
+    UnetmmRel *rel_missed;      /* whose page MISS_CLAIMED is, ... */
+    UnetmmRelMissFor rel_missed_for;    /* ... what for, ... */
+    uint32_t rel_missed_psn;    /* ... and for which packet */
     bool sq_waits;              /* no room in the next message's channel */
     bool rel_turn;              /* descriptors and packets alternate */
     uint64_t counters[UNETMM_NUM_COUNTERS];
@@ -369,20 +417,31 @@ typedef struct UnetmmQueued {
     uint32_t bytes;
 } UnetmmQueued;
 
+/* Where some of a message's bytes go. */
+typedef struct UnetmmPiece {
+    uint64_t addr;
+    uint32_t len;
+    uint32_t from;              /* in the message, or the packet */
+} UnetmmPiece;
+
+/* A packet can have a hole for each packet that came before its turn. */
+#define UNETMM_MAX_PIECES       (UNETMM_REL_WINDOW + 1)
+
 /* A message that is landing page by page, with x-dma-page-ns. */
 typedef struct UnetmmLanding {
     bool active;
     bool moving;
-    UnetmmRel *rel;             /* not NULL: one packet of its message */
+    UnetmmRel *rel;             /* not NULL: one packet of a channel: ... */
+    struct unetmm_frame head;   /* ... this one */
     uint16_t ep;
     uint32_t generation;
     uint8_t *frame;
-    uint64_t addr;              /* of the buffer */
     uint32_t len;
-    uint32_t done;
-    uint32_t chunk;
+    uint32_t npieces;
+    uint32_t piece, off;        /* where it has got to */
+    UnetmmPiece pieces[UNETMM_MAX_PIECES];
     struct unetmm_cqe cqe;      /* to be written when all has landed */
-    uint32_t npages;            /* that the message touches */
+    uint32_t npages;            /* that it touches, piece by piece */
     uint32_t page;              /* that is moving */
     UnetmmPage *pages;          /* UNETMM_MAX_BUF_PAGES of them */
     int64_t deadline_ns;
@@ -443,7 +502,9 @@ struct UnetmmCore {
     uint32_t misses_refused;
     uint32_t misses_late;
     bool evict_waits;           /* an entry could not leave: ring full */
-    uint32_t closing;           /* endpoints that will need a completion */
+    uint32_t closing;           /* endpoints and regions that will need one */
+    UnetmmRegion *regions;
+    uint32_t regions_clearing;
     uint16_t *tell;             /* circular list of endpoints to notify */
     uint32_t tell_first, tell_used;
     uint32_t wire_turn;         /* who is looked at first for the wire */
@@ -547,6 +608,9 @@ bool unetmm_dma_read(UnetmmCore *core, UnetmmEp *ep, uint64_t addr, void *buf,
                      size_t bytes);
 bool unetmm_dma_write(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
                       const void *buf, size_t bytes);
+/* Of UnetmmHostOps; false: the bus refused it. */
+bool unetmm_dma_cmpxchg(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
+                        uint64_t *old, uint64_t value);
 /* Writes an entry whose last word has the phase: that word goes last. */
 bool unetmm_dma_post(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
                      const void *entry, size_t bytes);
@@ -572,6 +636,7 @@ int64_t unetmm_irq_deadline(const UnetmmCore *core);
 /* unetmm_cmd.c */
 void unetmm_cmd_run(UnetmmCore *core, uint32_t *budget);
 void unetmm_cmd_close_done(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_cmd_clear_done(UnetmmCore *core, uint16_t tag);
 
 /* unetmm_space.c */
 uint8_t unetmm_space_create(UnetmmCore *core, uint16_t id,
@@ -594,6 +659,36 @@ void unetmm_page_head(const UnetmmPage *page);
 void unetmm_invalidate(UnetmmCore *core);
 bool unetmm_invalidate_busy(UnetmmCore *core);
 uint64_t unetmm_pte_pages(uint64_t addr, uint64_t len);
+
+/* unetmm_region.c */
+uint8_t unetmm_region_set(UnetmmCore *core, uint16_t space,
+                          const struct unetmm_cmd_region *cmd);
+/* *wait: a page is moving; unetmm_cmd_clear_done() will follow. */
+uint8_t unetmm_region_clear(UnetmmCore *core, uint32_t number, uint16_t tag,
+                            bool *wait);
+/* The region, if it is one of this space and not being cleared; or NULL. */
+const UnetmmRegion *unetmm_region_find(const UnetmmCore *core, uint16_t space,
+                                       uint32_t number, uint32_t key);
+/*
+ * May a peer of the endpoint use this part of a region for `right`?  0, and
+ * *addr is where it is in the space; or UNETMM_WHY_*.
+ */
+uint32_t unetmm_region_check(const UnetmmCore *core, const UnetmmEp *ep,
+                             const UnetmmTarget *target, uint8_t right,
+                             uint64_t *addr);
+/* Does a page of it move now?  Between two pages nothing is done through it. */
+bool unetmm_region_moving(const UnetmmCore *core, uint32_t number);
+/* A page has landed: is it what a REGION_CLEAR waits for? */
+void unetmm_region_landed(UnetmmCore *core);
+
+/* unetmm_import.c */
+uint8_t unetmm_import_set(UnetmmCore *core, uint16_t id,
+                          const struct unetmm_cmd_import *cmd);
+uint8_t unetmm_import_clear(UnetmmCore *core, uint16_t id, uint32_t number);
+/* The channel is no more, or another one. */
+void unetmm_import_drop(UnetmmCore *core, UnetmmEp *ep, uint16_t channel);
+/* May ep->tx, whose len is known, use what its handle names? */
+bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep);
 
 /* unetmm_fault.c */
 bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry);
@@ -655,7 +750,12 @@ void unetmm_rel_transmit(UnetmmCore *core, UnetmmEp *ep);
 /* The packet in ep->tx has gone, or (its status) never will. */
 void unetmm_rel_packet_done(UnetmmCore *core, UnetmmEp *ep);
 
+/* unetmm_rel_answer.c */
+/* Where the next page of the answer in ep->tx is.  False: not there any more. */
+bool unetmm_rel_answer_may_read(const UnetmmCore *core, const UnetmmEp *ep);
+
 /* unetmm_rel_rx.c */
+/* core->rx.head has landed, or (why) has not. */
 void unetmm_rel_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                        bool landed, enum unetmm_counter why);
 void unetmm_rel_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
@@ -691,6 +791,9 @@ void unetmm_send_turn(UnetmmCore *core, UnetmmEp *ep, uint32_t *descriptors,
 void unetmm_send_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
                         uint8_t status);
 void unetmm_send_abort(UnetmmCore *core, UnetmmEp *ep);
+/* Of a message on a channel: may it have these flags?  Bytes of operands. */
+bool unetmm_send_flags_ok(uint8_t op, uint8_t flags);
+uint32_t unetmm_send_operands(uint8_t op);
 void unetmm_send_landed(UnetmmCore *core, UnetmmEp *ep);
 /*
  * Is there room for a frame to this address, its first bytes?  If not, the
@@ -703,6 +806,8 @@ void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes);
 void unetmm_recv_landed(UnetmmCore *core);
 void unetmm_recv_reset(UnetmmCore *core);
 void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why);
+/* Is what must be zero in a header of this opcode zero? */
+bool unetmm_recv_members_ok(const struct unetmm_frame *f);
 /*
  * The first head that can take a message, its pages held in core->rx; NULL:
  * *why says for what the message would be dropped.
@@ -717,12 +822,17 @@ typedef enum UnetmmPlaced {
     UNETMM_PLACED_LATER,        /* unetmm_rel_landed() will say */
 } UnetmmPlaced;
 
+/* Makes [addr, + len) all of where the next packet goes. */
+void unetmm_recv_whole(UnetmmCore *core, uint64_t addr, uint32_t len);
 /*
- * Writes one packet to [addr, + len), len > 0, whose pages are held in
- * core->rx.pages; lets them go.
+ * Holds the pages of core->rx.pieces; or holds none, and *vpn is the first that
+ * is missing, *npages how many are from there on.
  */
+UnetmmXlat unetmm_recv_hold(UnetmmCore *core, UnetmmEp *ep, uint64_t *vpn,
+                            uint32_t *npages);
+/* Writes one packet to core->rx.pieces, whose pages are held; lets them go. */
 UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                               uint64_t addr, uint32_t len,
+                               const struct unetmm_frame *f,
                                const uint8_t *payload);
 
 /* unetmm_port.c */

@@ -35,6 +35,16 @@ bool unetmm_dma_write(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
     return false;
 }
 
+bool unetmm_dma_cmpxchg(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
+                        uint64_t *old, uint64_t value)
+{
+    if (core->ops->mem_cmpxchg64(core->host, addr, old, value)) {
+        return true;
+    }
+    dma_refused(core, ep, addr, sizeof(value));
+    return false;
+}
+
 bool unetmm_dma_post(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
                      const void *entry, size_t bytes)
 {

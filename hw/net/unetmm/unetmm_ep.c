@@ -81,6 +81,7 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     ep->cq_log2 = cmd->cq_log2;
     ep->max_heads = cmd->pretranslate ?: core->params.pretranslate;
     ep->channels = g_new0(UnetmmChannel, core->params.channels);
+    ep->imports = g_new0(UnetmmImport, core->params.imports + 1);
     unetmm_space_join(core, ep);
     trace_unetmm_ep_create(id, space, ep->policy->name);
     return UNETMM_CS_OK;
@@ -104,6 +105,7 @@ static void ep_finish(UnetmmCore *core, UnetmmEp *ep)
     ep->closing = false;
     unetmm_rel_forget(core, ep);
     g_clear_pointer(&ep->channels, g_free);
+    g_clear_pointer(&ep->imports, g_free);
     unetmm_space_part(core, ep);
     trace_unetmm_ep_destroy(ep->id);
 }

@@ -75,6 +75,13 @@ typedef struct UnetmmHostOps {
                       size_t bytes);
     /* One aligned 32-bit store, not torn, little-endian in memory. */
     bool (*mem_store32)(void *host, uint64_t addr, uint32_t value);
+    /*
+     * If the aligned 64-bit word is *old, makes it `value`, at once for every
+     * processor; *old becomes what was there.  The word is little-endian in
+     * memory.
+     */
+    bool (*mem_cmpxchg64)(void *host, uint64_t addr, uint64_t *old,
+                          uint64_t value);
     void (*interrupt)(void *host, unsigned vector);
     int64_t (*now_ns)(void *host);
     /* One timer; a new time replaces the old one; INT64_MAX cancels. */

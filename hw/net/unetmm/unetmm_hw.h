@@ -83,6 +83,8 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_REG_SOURCES      0x0054  /* R   bit n: source n exists */
 #define UNETMM_REG_POLICIES     0x0058  /* R   bit n: policy n exists */
 #define UNETMM_REG_RELIABLE     0x005c  /* R   reliable channels of the card */
+#define UNETMM_REG_REGIONS      0x0060  /* R   exported regions of the card */
+#define UNETMM_REG_IMPORTS      0x0064  /* R   imports per endpoint */
 
 /* Test registers, usable before anything is enabled */
 #define UNETMM_REG_TEST         0x0080  /* R/W reads back twice the value */
@@ -130,6 +132,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_CAP_LOCAL        0x00000001u /* delivery on the same card */
 #define UNETMM_CAP_INLINE_RECV  0x00000002u /* small messages in the CQE */
 #define UNETMM_CAP_RELIABLE     0x00000004u /* channels of type RELIABLE */
+#define UNETMM_CAP_ONE_SIDED    0x00000008u /* regions, imports, WRITE, READ */
 
 #define UNETMM_STATUS_LINK      0x00000001u
 #define UNETMM_STATUS_ENABLED   0x00000002u
@@ -265,9 +268,9 @@ struct unetmm_sqe {
     unetmm_le16 channel;        /* local channel number; 0 for CONTROL */
     unetmm_le16 rsvd0;          /* MBZ */
     unetmm_le64 cookie;         /* returned in the completion */
-    unetmm_le32 imm;            /* MBZ for SEND */
-    unetmm_le32 handle;         /* MBZ for SEND */
-    unetmm_le64 remote;         /* CONTROL: destination MAC; else MBZ */
+    unetmm_le32 imm;            /* with NOTIFY: for the exporter; else MBZ */
+    unetmm_le32 handle;         /* one-sided: the import; else MBZ */
+    unetmm_le64 remote;         /* one-sided: offset; CONTROL: MAC; else MBZ */
     union {
         struct unetmm_seg seg[UNETMM_SQE_SEGS];
         unetmm_u8 data[UNETMM_SQE_INLINE];
@@ -276,10 +279,21 @@ struct unetmm_sqe {
 
 #define UNETMM_OP_SEND          1       /* datagram or message on a channel */
 #define UNETMM_OP_CONTROL       2       /* endpoint 0 only */
+/*
+ * One-sided, on reliable channels: on the memory behind an import.  An atomic
+ * has its operands inline (FETCH_ADD: what is added; CMP_SWAP: what is compared
+ * with, then what is stored; 8 bytes each) and an offset that makes the address
+ * a multiple of 8; the completion has the old value inline.
+ */
+#define UNETMM_OP_WRITE         3       /* from the segments, or inline */
+#define UNETMM_OP_READ          4       /* into the segments */
+#define UNETMM_OP_FETCH_ADD     5
+#define UNETMM_OP_CMP_SWAP      6
 
 #define UNETMM_SQE_F_INLINE     0x01    /* data is in the slots */
 #define UNETMM_SQE_F_QUIET      0x02    /* completion only if it fails */
-#define UNETMM_SQE_F_ALL        0x03
+#define UNETMM_SQE_F_NOTIFY     0x04    /* WRITE: a notification, with imm */
+#define UNETMM_SQE_F_ALL        0x07
 
 /* Free queue: one buffer an entry */
 struct unetmm_fqe {
@@ -301,6 +315,13 @@ struct unetmm_fqe {
 /* Completion queue */
 #define UNETMM_CQE_INLINE       40
 
+/* NOTIFY: what was written.  The data is visible before it. */
+struct unetmm_cqe_notify {
+    unetmm_le64 offset;         /* in the region */
+    unetmm_le32 imm;
+    unetmm_le32 region;
+};
+
 struct unetmm_cqe {
     unetmm_le64 cookie;
     unetmm_le32 len;            /* message bytes */
@@ -310,6 +331,8 @@ struct unetmm_cqe {
     union {
         unetmm_u8 data[UNETMM_CQE_INLINE];
         unetmm_le64 source;     /* CONTROL: sender's MAC, byte 0 lowest */
+        unetmm_le64 old;        /* atomics: what was there before */
+        struct unetmm_cqe_notify notify;
     };
     unetmm_le32 rsvd;
     unetmm_le32 flags;          /* UNETMM_CQE_F_* and UNETMM_PHASE */
@@ -320,6 +343,7 @@ struct unetmm_cqe {
 #define UNETMM_CQE_BUFFER       3       /* a free buffer came back unfilled */
 #define UNETMM_CQE_CONTROL      4       /* a control message (endpoint 0) */
 #define UNETMM_CQE_FAILED       5       /* the endpoint was stopped */
+#define UNETMM_CQE_NOTIFY       6       /* a region was written; its cookie */
 
 #define UNETMM_CQE_F_INLINE     0x00000002u /* message is in data[] */
 
@@ -341,19 +365,28 @@ struct unetmm_cqe {
 #define UNETMM_ST_PEER_BUFFER   15      /* reliable: the peer's was too short */
 #define UNETMM_ST_PEER_FAILED   16      /* reliable: the peer's half failed */
 #define UNETMM_ST_FLUSHED       17      /* reliable: the channel had failed */
-#define UNETMM_NUM_ST           18
+#define UNETMM_ST_BAD_IMPORT    18      /* no such import, offset or right */
+#define UNETMM_ST_REVOKED       19      /* the region is the peer's no more */
+#define UNETMM_ST_REMOTE_RANGE  20      /* it is smaller than was said */
+#define UNETMM_ST_REMOTE_RIGHT  21      /* it may not be used so */
+#define UNETMM_ST_REMOTE_MEMORY 22      /* the peer's memory is not there */
+#define UNETMM_NUM_ST           23
 
 /* ---- Commands ----------------------------------------------------------- */
 
 #define UNETMM_CMD_NOP          0
 #define UNETMM_CMD_SPACE_CREATE 1
-#define UNETMM_CMD_SPACE_DESTROY 2      /* its endpoints must be gone */
+#define UNETMM_CMD_SPACE_DESTROY 2      /* endpoints, regions must be gone */
 #define UNETMM_CMD_EP_CREATE    3
 #define UNETMM_CMD_EP_DESTROY   4       /* completes when its DMA has ended */
 #define UNETMM_CMD_CHANNEL_SET  5
 #define UNETMM_CMD_CHANNEL_CLEAR 6
 #define UNETMM_CMD_FAULT_REPLY  7
-#define UNETMM_NUM_CMD          8
+#define UNETMM_CMD_REGION_SET   8
+#define UNETMM_CMD_REGION_CLEAR 9       /* completes when its DMA has ended */
+#define UNETMM_CMD_IMPORT_SET   10
+#define UNETMM_CMD_IMPORT_CLEAR 11
+#define UNETMM_NUM_CMD          12
 
 struct unetmm_cmd_space {
     unetmm_u8 source;           /* UNETMM_SOURCE_* */
@@ -424,6 +457,45 @@ struct unetmm_cmd_reply {
 #define UNETMM_REPLY_RETRY      3       /* ask again */
 #define UNETMM_REPLY_MAX_PAGES  512
 
+#define UNETMM_RIGHT_WRITE      0x01
+#define UNETMM_RIGHT_READ       0x02
+#define UNETMM_RIGHT_ATOMIC     0x04
+#define UNETMM_RIGHT_ALL        0x07
+
+/*
+ * Memory of a space that peers of its endpoints may use, once they know the
+ * number and the key.  REGION_CLEAR: after its completion nothing is written or
+ * read through it any more, whatever is still under way.
+ */
+struct unetmm_cmd_region {
+    unetmm_le32 region;         /* its number on the card */
+    unetmm_le32 key;            /* chosen by the driver, hard to guess */
+    unetmm_le64 addr;           /* in the space */
+    unetmm_le64 length;         /* 1.. */
+    unetmm_le64 cookie;         /* of the notifications */
+    unetmm_u8 rights;           /* UNETMM_RIGHT_* */
+    unetmm_u8 flags;            /* UNETMM_REGION_F_* */
+    unetmm_u8 rsvd[6];
+};
+
+#define UNETMM_REGION_F_NOTIFY  0x01    /* writes that ask for it notify */
+#define UNETMM_REGION_F_ALL     0x01
+
+/*
+ * What an endpoint may use of a peer's memory, through one of its channels,
+ * which is reliable.  It is no more when the channel is cleared or set anew.
+ * What has been taken from the send queue goes on without it.
+ */
+struct unetmm_cmd_import {
+    unetmm_le32 import;         /* its number in the endpoint */
+    unetmm_le32 region;         /* number and key as the peer's driver said */
+    unetmm_le32 key;
+    unetmm_le16 channel;
+    unetmm_u8 rights;
+    unetmm_u8 rsvd;
+    unetmm_le64 length;
+};
+
 struct unetmm_cmd {
     unetmm_u8 opcode;
     unetmm_u8 rsvd;
@@ -435,6 +507,8 @@ struct unetmm_cmd {
         struct unetmm_cmd_ep ep_create;
         struct unetmm_cmd_channel channel;
         struct unetmm_cmd_reply reply;
+        struct unetmm_cmd_region region;
+        struct unetmm_cmd_import import;
         unetmm_u8 raw[56];
     };
 };
@@ -453,7 +527,7 @@ struct unetmm_cmd_done {
 #define UNETMM_CS_BAD_ARG       2       /* a field is out of range */
 #define UNETMM_CS_BAD_ID        3       /* no such space, endpoint, channel */
 #define UNETMM_CS_EXISTS        4       /* the id is in use */
-#define UNETMM_CS_BUSY          5       /* space still has endpoints */
+#define UNETMM_CS_BUSY          5       /* space has endpoints or regions */
 #define UNETMM_CS_DMA           6       /* the bus refused an access */
 #define UNETMM_CS_PARTIAL       7       /* FAULT_REPLY: not all pages taken */
 #define UNETMM_CS_STALE         8       /* FAULT_REPLY: nobody waits for it */
@@ -601,7 +675,24 @@ struct unetmm_notify {
     X(drop_rel_ack,     E, "acknowledgements dropped: of what was not sent") \
     X(utlb_fetches,     E, "groups of table entries fetched by one DMA read") \
     X(utlb_fetched,     E, "entries taken from those groups") \
-    X(utlb_neighbours,  E, "of these: neighbours that were needed later")
+    X(utlb_neighbours,  E, "of these: neighbours that were needed later") \
+    X(rel_writes,       E, "packets of WRITEs placed") \
+    X(rel_reads,        E, "requests of READs taken") \
+    X(rel_atomics,      E, "atomics executed") \
+    X(rel_answers_sent, E, "answers to requests sent") \
+    X(rel_answers,      E, "answers to requests accepted") \
+    X(rel_rejects_sent, E, "packets rejected") \
+    X(rel_rejects,      E, "one-sided messages that the peer rejected") \
+    X(rel_voids,        E, "packets sent without what they were for") \
+    X(rel_notifies,     E, "notifications delivered") \
+    X(rel_unnotified,   E, "notifications not delivered: not wanted") \
+    X(rel_trimmed,      E, "packets of WRITEs placed round later ones") \
+    X(drop_rel_early,   E, "packets dropped: early, their memory not ready") \
+    X(drop_rel_answer,  E, "answers dropped: not of an open request") \
+    X(drop_rel_unplaced, E, "answers dropped: not ready for them") \
+    X(drop_rel_rejected, E, "packets dropped: rejected") \
+    X(drop_rel_stale,   E, "answers not sent: memory or result gone") \
+    X(drop_revoked,     E, "packets dropped: region cleared under them")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

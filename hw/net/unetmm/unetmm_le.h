@@ -69,7 +69,7 @@ static inline void unetmm_le_fqe(struct unetmm_fqe *f)
     f->rsvd = le64_to_cpu(f->rsvd);
 }
 
-/* data[] stays as it is; a control completion's source is turned by hand. */
+/* data[] stays as it is: an atomic's old value is bytes, as it was in memory. */
 static inline void unetmm_le_cqe(struct unetmm_cqe *c)
 {
     c->cookie = le64_to_cpu(c->cookie);
@@ -79,6 +79,10 @@ static inline void unetmm_le_cqe(struct unetmm_cqe *c)
     c->flags = le32_to_cpu(c->flags);
     if (c->opcode == UNETMM_CQE_CONTROL) {
         c->source = le64_to_cpu(c->source);
+    } else if (c->opcode == UNETMM_CQE_NOTIFY) {
+        c->notify.offset = le64_to_cpu(c->notify.offset);
+        c->notify.imm = le32_to_cpu(c->notify.imm);
+        c->notify.region = le32_to_cpu(c->notify.region);
     }
 }
 
@@ -160,6 +164,22 @@ static inline void unetmm_le_cmd(struct unetmm_cmd *c)
         c->reply.vaddr = le64_to_cpu(c->reply.vaddr);
         c->reply.list = le64_to_cpu(c->reply.list);
         c->reply.tag = le32_to_cpu(c->reply.tag);
+        break;
+    case UNETMM_CMD_REGION_SET:
+    case UNETMM_CMD_REGION_CLEAR:
+        c->region.region = le32_to_cpu(c->region.region);
+        c->region.key = le32_to_cpu(c->region.key);
+        c->region.addr = le64_to_cpu(c->region.addr);
+        c->region.length = le64_to_cpu(c->region.length);
+        c->region.cookie = le64_to_cpu(c->region.cookie);
+        break;
+    case UNETMM_CMD_IMPORT_SET:
+    case UNETMM_CMD_IMPORT_CLEAR:
+        c->import.import = le32_to_cpu(c->import.import);
+        c->import.region = le32_to_cpu(c->import.region);
+        c->import.key = le32_to_cpu(c->import.key);
+        c->import.channel = le16_to_cpu(c->import.channel);
+        c->import.length = le64_to_cpu(c->import.length);
         break;
     default:
         break;

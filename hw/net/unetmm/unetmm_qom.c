@@ -85,6 +85,8 @@ static const Property unetmm_properties[] = {
     UNETMM_PROP("local-queue", local_queue, 256),
     UNETMM_PROP("reliable-channels", reliable, 256),
     UNETMM_PROP("reliable-keep", reliable_keep, 256),
+    UNETMM_PROP("regions", regions, 1024),
+    UNETMM_PROP("imports", imports, 64),
     UNETMM_PROP("budget-descriptors", budget_descriptors, 64),
     UNETMM_PROP("budget-bytes", budget_bytes, 1 << 20),
     DEFINE_PROP_UINT64("x-dma-page-ns", UnetmmState, params.dma_page_ns, 0),
@@ -120,6 +122,8 @@ static const struct {
       "0..4096" },
     { "reliable-keep", "their packets kept that came before their turn, "
       "0..4096" },
+    { "regions", "ranges of memory exported to peers, 0..65536" },
+    { "imports", "of them that each endpoint may use of peers, 0..1024" },
     { "budget-descriptors", "descriptors handled before the vCPU is let go" },
     { "budget-bytes", "bytes moved before the vCPU is let go" },
     { "x-dma-page-ns", "time that one page's DMA takes on the virtual clock" },

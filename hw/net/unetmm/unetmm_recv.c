@@ -22,19 +22,67 @@ void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why)
     trace_unetmm_drop(ep ? ep->id : UINT32_MAX, why);
 }
 
-/* What must be zero is zero; that depends on the opcode. */
-static bool recv_members_ok(const struct unetmm_frame *f)
+#define CRC     UNETMM_WIRE_F_PAYLOAD_CRC
+#define LAST    UNETMM_WIRE_F_LAST
+#define ASK     UNETMM_WIRE_F_ASK
+#define NOTIFY  UNETMM_WIRE_F_NOTIFY
+
+/* What of a frame may be other than zero, by its opcode; 0: there is none. */
+static const struct {
+    uint32_t flags;
+    bool psn, offset, remote, handle, imm, len;
+} recv_members[] = {
+    [UNETMM_WIRE_DATAGRAM] = { CRC, .len = true },
+    [UNETMM_WIRE_CONTROL] = { CRC, .len = true },
+    [UNETMM_WIRE_SEND] = { CRC | LAST | ASK, .psn = true, .offset = true,
+                           .remote = true, .len = true },
+    [UNETMM_WIRE_ACK] = { CRC, .psn = true, .offset = true, .remote = true,
+                          .imm = true },
+    [UNETMM_WIRE_WRITE] = { CRC | LAST | ASK | NOTIFY, true, true, true, true,
+                            true, true },
+    [UNETMM_WIRE_READ] = { CRC | ASK, true, true, true, true, true },
+    [UNETMM_WIRE_ATOMIC] = { CRC | ASK, true, true, true, true, true, true },
+    [UNETMM_WIRE_ANSWER] = { CRC, .psn = true, .len = true },
+    [UNETMM_WIRE_VOID] = { CRC | ASK, .psn = true },
+};
+
+#undef CRC
+#undef LAST
+#undef ASK
+#undef NOTIFY
+
+/* What goes beyond zero or not. */
+static bool recv_opcode_ok(const struct unetmm_frame *f)
 {
+    uint32_t notify = UNETMM_WIRE_F_NOTIFY;
+
     switch (f->opcode) {
-    case UNETMM_WIRE_SEND:
-        return !f->handle && !f->imm;
-    case UNETMM_WIRE_ACK:
-        return !f->handle && !f->len &&
-               !(f->flags & ~UNETMM_WIRE_F_PAYLOAD_CRC);
+    case UNETMM_WIRE_WRITE:
+        return f->flags & notify ? f->flags & UNETMM_WIRE_F_LAST : !f->imm;
+    case UNETMM_WIRE_READ:
+        return f->imm && f->imm <= UNETMM_MAX_PAYLOAD;
+    case UNETMM_WIRE_ATOMIC:
+        return (f->imm == UNETMM_ATOMIC_ADD && f->len == 8) ||
+               (f->imm == UNETMM_ATOMIC_SWAP && f->len == 16);
+    case UNETMM_WIRE_ANSWER:
+        return f->len;
     default:
-        return !f->psn && !f->offset && !f->remote && !f->handle && !f->imm &&
-               !(f->flags & ~UNETMM_WIRE_F_PAYLOAD_CRC);
+        return true;
     }
+}
+
+bool unetmm_recv_members_ok(const struct unetmm_frame *f)
+{
+    uint8_t opcode = f->opcode < G_N_ELEMENTS(recv_members) ? f->opcode : 0;
+
+    return recv_members[opcode].flags &&
+           !(f->flags & ~recv_members[opcode].flags) &&
+           (recv_members[opcode].psn || !f->psn) &&
+           (recv_members[opcode].offset || !f->offset) &&
+           (recv_members[opcode].remote || !f->remote) &&
+           (recv_members[opcode].handle || !f->handle) &&
+           (recv_members[opcode].imm || !f->imm) &&
+           (recv_members[opcode].len || !f->len) && recv_opcode_ok(f);
 }
 
 /* Copies and checks a frame's header.  False: dropped. */
@@ -57,7 +105,7 @@ static bool recv_header(UnetmmCore *core, const uint8_t *frame, size_t bytes,
     if (f->version != UNETMM_WIRE_VERSION ||
         f->flags & ~UNETMM_WIRE_F_ALL || f->len > UNETMM_MAX_PAYLOAD ||
         f->len > bytes - sizeof(*f) || (f->src[0] & 1) ||
-        !recv_members_ok(f)) {
+        !unetmm_recv_members_ok(f)) {
         unetmm_recv_drop(core, NULL, UNETMM_C_drop_malformed);
         return false;
     }
@@ -97,25 +145,18 @@ static UnetmmEp *recv_endpoint(UnetmmCore *core, const struct unetmm_frame *f)
         unetmm_recv_drop(core, ep, UNETMM_C_drop_stopped);
         return NULL;
     }
-    switch (f->opcode) {
-    case UNETMM_WIRE_CONTROL:
+    if (f->opcode == UNETMM_WIRE_CONTROL) {
         if (f->dst_ep == 0 && f->src_ep == 0) {
             return ep;
         }
-        break;
-    case UNETMM_WIRE_DATAGRAM:
-    case UNETMM_WIRE_SEND:
-    case UNETMM_WIRE_ACK:
-        if (f->dst_ep != 0 && recv_channel_ok(core, ep, f)) {
-            return ep;
-        }
+        unetmm_recv_drop(core, NULL, UNETMM_C_drop_malformed);
+        return NULL;
+    }
+    if (f->dst_ep == 0 || !recv_channel_ok(core, ep, f)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_channel);
         return NULL;
-    default:
-        break;
     }
-    unetmm_recv_drop(core, NULL, UNETMM_C_drop_malformed);
-    return NULL;
+    return ep;
 }
 
 static void recv_done(UnetmmCore *core, UnetmmEp *ep, uint32_t len)
@@ -190,28 +231,26 @@ UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len,
     return NULL;
 }
 
-/* Bytes of the message on the current page, and where they go. */
-static uint32_t landing_chunk(const UnetmmLanding *rx, uint64_t *offset)
-{
-    *offset = (rx->addr + rx->done) % UNETMM_PAGE_BYTES;
-    return MIN(UNETMM_PAGE_BYTES - *offset, rx->len - rx->done);
-}
-
 /* Writes the current page's part.  False: the bus refused it. */
 static bool landing_write(UnetmmCore *core, UnetmmEp *ep,
                           const uint8_t *payload)
 {
     UnetmmLanding *rx = &core->rx;
     const UnetmmPage *page = &rx->pages[rx->page];
-    uint64_t offset;
-    uint32_t n = landing_chunk(rx, &offset);
+    const UnetmmPiece *piece = &rx->pieces[rx->piece];
+    uint64_t offset = (piece->addr + rx->off) % UNETMM_PAGE_BYTES;
+    uint32_t n = MIN(UNETMM_PAGE_BYTES - offset, piece->len - rx->off);
 
-    if (!unetmm_dma_write(core, ep, page->dma + offset, payload + rx->done,
-                          n)) {
+    if (!unetmm_dma_write(core, ep, page->dma + offset,
+                          payload + piece->from + rx->off, n)) {
         return false;
     }
     unetmm_page_dirty(page);
-    rx->done += n;
+    rx->off += n;
+    if (rx->off == piece->len) {
+        rx->piece++;
+        rx->off = 0;
+    }
     return true;
 }
 
@@ -273,20 +312,26 @@ static void landing_start(UnetmmCore *core, UnetmmEp *ep,
     landing_start_page(core);
 }
 
-/* What will be written where; its pages are held. */
+void unetmm_recv_whole(UnetmmCore *core, uint64_t addr, uint32_t len)
+{
+    core->rx.npieces = len ? 1 : 0;
+    core->rx.pieces[0] = (UnetmmPiece) { .addr = addr, .len = len };
+}
+
+/* The pieces' pages are held, or are those of a head that is. */
 static void landing_set(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                        uint64_t addr, uint32_t len)
+                        uint32_t len)
 {
     UnetmmLanding *rx = &core->rx;
 
     rx->rel = rel;
     rx->ep = ep->id;
     rx->generation = ep->generation;
-    rx->addr = addr;
     rx->len = len;
-    rx->done = 0;
-    rx->page = 0;
-    rx->npages = len ? unetmm_pte_pages(addr, len) : 0;
+    rx->piece = rx->off = rx->page = rx->npages = 0;
+    for (uint32_t i = 0; i < rx->npieces; i++) {
+        rx->npages += unetmm_pte_pages(rx->pieces[i].addr, rx->pieces[i].len);
+    }
 }
 
 /* Lands a message in a head whose pages are all translated and held. */
@@ -296,7 +341,8 @@ static void recv_land(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
     UnetmmLanding *rx = &core->rx;
     uint32_t held = rx->npages;
 
-    landing_set(core, ep, NULL, head->addr, cqe->len);
+    unetmm_recv_whole(core, head->addr, cqe->len);
+    landing_set(core, ep, NULL, cqe->len);
     rx->cqe = *cqe;
     rx->cqe.cookie = head->cookie;
     unetmm_pages_release(core, rx->pages, rx->npages, held);
@@ -308,13 +354,55 @@ static void recv_land(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
     }
 }
 
+/* Pages from vpn on, up to `limit`, that are not translated. */
+static uint32_t recv_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                             uint32_t limit)
+{
+    UnetmmPage page;
+    uint32_t n = 1;
+
+    while (n < limit && unetmm_space_lookup(core, ep, vpn + n, true, &page) ==
+           UNETMM_XLAT_MISS) {
+        n++;
+    }
+    return n;
+}
+
+UnetmmXlat unetmm_recv_hold(UnetmmCore *core, UnetmmEp *ep, uint64_t *vpn,
+                            uint32_t *npages)
+{
+    const UnetmmLanding *rx = &core->rx;
+    uint32_t held = 0;
+
+    for (uint32_t p = 0; p < rx->npieces; p++) {
+        uint32_t n = unetmm_pte_pages(rx->pieces[p].addr, rx->pieces[p].len);
+
+        for (uint32_t i = 0; i < n; i++, held++) {
+            UnetmmXlat result;
+
+            *vpn = (rx->pieces[p].addr >> UNETMM_PAGE_SHIFT) + i;
+            result = unetmm_space_lookup(core, ep, *vpn, true,
+                                         &rx->pages[held]);
+            if (result != UNETMM_XLAT_OK) {
+                unetmm_pages_release(core, rx->pages, 0, held);
+                *npages = result == UNETMM_XLAT_MISS ?
+                          recv_missing(core, ep, *vpn, n - i) : 0;
+                return result;
+            }
+            unetmm_page_hold(&rx->pages[held]);
+        }
+    }
+    return UNETMM_XLAT_OK;
+}
+
 UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                               uint64_t addr, uint32_t len,
+                               const struct unetmm_frame *f,
                                const uint8_t *payload)
 {
-    landing_set(core, ep, rel, addr, len);
+    landing_set(core, ep, rel, f->len);
+    core->rx.head = *f;
     core->rx.cqe = (struct unetmm_cqe) { .opcode = UNETMM_CQE_RECEIVED };
-    if (core->params.dma_page_ns) {
+    if (core->params.dma_page_ns && core->rx.npages) {
         landing_start(core, ep, payload);
         return UNETMM_PLACED_LATER;
     }
@@ -338,11 +426,22 @@ static void landing_finish(UnetmmCore *core, UnetmmEp *ep, bool landed,
                            enum unetmm_counter why)
 {
     landing_end(core);
+    unetmm_region_landed(core);
     landing_report(core, ep, landed, why);
     if (!ep->error) {
         unetmm_head_fetch(core, ep);
     }
     unetmm_ep_sync(core, ep);
+}
+
+/* Has the region been cleared through which the packet goes? */
+static bool landing_revoked(const UnetmmCore *core)
+{
+    const UnetmmLanding *rx = &core->rx;
+
+    return rx->rel && rx->head.opcode == UNETMM_WIRE_WRITE &&
+           !unetmm_region_find(core, core->eps[rx->ep].space, rx->head.handle,
+                               rx->head.offset);
 }
 
 /* A page's time is over: the data is there; on to the next page, if any. */
@@ -359,12 +458,15 @@ void unetmm_recv_landed(UnetmmCore *core)
     if (ep->error) {
         landing_end(core);
         rx->rel = NULL;
+        unetmm_region_landed(core);
         unetmm_recv_drop(core, ep, UNETMM_C_drop_stopped);
         unetmm_ep_close_check(core, ep);
     } else if (!written) {
         landing_finish(core, ep, false, UNETMM_C_drop_dma);
     } else if (rx->page == rx->npages) {
         landing_finish(core, ep, true, 0);
+    } else if (landing_revoked(core)) {
+        landing_finish(core, ep, false, UNETMM_C_drop_revoked);
     } else if (unetmm_page_gone(&rx->pages[rx->page])) {
         landing_finish(core, ep, false, UNETMM_C_drop_invalidated);
     } else {

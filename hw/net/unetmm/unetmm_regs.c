@@ -53,6 +53,8 @@ static bool reg_read_identity(const UnetmmCore *core, uint32_t offset,
         { UNETMM_REG_TLB_VICTIMS, offsetof(UnetmmParams, tlb_victims) },
         { UNETMM_REG_PRETRANSLATE, offsetof(UnetmmParams, pretranslate) },
         { UNETMM_REG_MAX_FAULTS, offsetof(UnetmmParams, max_faults) },
+        { UNETMM_REG_REGIONS, offsetof(UnetmmParams, regions) },
+        { UNETMM_REG_IMPORTS, offsetof(UnetmmParams, imports) },
     };
     uint64_t mac = unetmm_mac_to_u64(core->params.mac);
     const struct {
@@ -62,7 +64,8 @@ static bool reg_read_identity(const UnetmmCore *core, uint32_t offset,
         { UNETMM_REG_ID, UNETMM_ID_VALUE },
         { UNETMM_REG_VERSION, UNETMM_VERSION_VALUE },
         { UNETMM_REG_CAPS, UNETMM_CAP_LOCAL | UNETMM_CAP_INLINE_RECV |
-          (core->params.reliable ? UNETMM_CAP_RELIABLE : 0) },
+          (core->params.reliable ? UNETMM_CAP_RELIABLE |
+           UNETMM_CAP_ONE_SIDED : 0) },
         { UNETMM_REG_MAC_LO, mac },
         { UNETMM_REG_MAC_HI, mac >> 32 },
         { UNETMM_REG_DB_STRIDE, UNETMM_PAGE_BYTES },

@@ -70,7 +70,7 @@ static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     rel->retries = cmd->retries ?: UNETMM_REL_RETRIES;
     rel->not_ready_retries = cmd->not_ready_retries;
     rel->timeout_us = cmd->timeout_us ?: UNETMM_REL_TIMEOUT_US;
-    rel->tx.una = rel->tx.nxt = cmd->send_psn;
+    rel->tx.una = rel->tx.cum = rel->tx.nxt = cmd->send_psn;
     rel->tx.asked = cmd->send_psn - 1;
     rel->rx.nxt = cmd->recv_psn;
     channel->rel = rel;
@@ -99,7 +99,11 @@ void unetmm_rel_give_back(UnetmmRel *rel, uint8_t status)
 
 void unetmm_rel_abort_tx(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel)
 {
-    if (ep->tx.rel != rel || ep->tx.moving) {
+    if (ep->tx.rel != rel) {
+        return;
+    }
+    if (ep->tx.moving) {
+        ep->tx.needless = true;
         return;
     }
     unetmm_miss_cancel(core, ep, 0);
@@ -123,7 +127,7 @@ static void rel_end_sends(UnetmmRel *rel, const UnetmmRelMsg *blame,
         m->status = m == blame ? status : others;
     }
     tx->msg_next = tx->msg_end;
-    tx->lost = 0;
+    tx->lost = tx->pending = tx->unplaced = tx->voids = 0;
     tx->paused = false;
     tx->deadline_ns = INT64_MAX;
 }
@@ -139,6 +143,8 @@ static void rel_leave(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     }
     rel->rx.refused = UNETMM_REL_WANT_NOTHING;
     rel->rx.refuse = false;
+    rel->rx.owed = 0;
+    rel->rx.why = rel->rx.late_why = 0;
     unetmm_engine_queue(core, ep);
 }
 
@@ -206,16 +212,20 @@ void unetmm_rel_forget(UnetmmCore *core, UnetmmEp *ep)
 /* ---- Completions -------------------------------------------------------- */
 
 /* The memory of a send is the process's again only when no page of it moves. */
-static bool rel_send_moving(const UnetmmEp *ep, const UnetmmRel *rel)
+static bool rel_send_moving(const UnetmmCore *core, const UnetmmEp *ep,
+                            const UnetmmRel *rel)
 {
-    return ep->tx.rel == rel && ep->tx.moving;
+    return (ep->tx.rel == rel && ep->tx.moving && !ep->tx.answer) ||
+           (core->rx.active && core->rx.rel == rel &&
+            core->rx.head.opcode == UNETMM_WIRE_ANSWER);
 }
 
-static bool rel_send_due(const UnetmmEp *ep, UnetmmRel *rel)
+static bool rel_send_due(const UnetmmCore *core, const UnetmmEp *ep,
+                         UnetmmRel *rel)
 {
     return rel->tx.msg_first != rel->tx.msg_end &&
            unetmm_rel_msg(rel, rel->tx.msg_first)->ended &&
-           !rel_send_moving(ep, rel);
+           !rel_send_moving(core, ep, rel);
 }
 
 static bool rel_buffer_due(const UnetmmCore *core, const UnetmmRel *rel)
@@ -251,6 +261,10 @@ static bool rel_complete_send(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     };
     bool good = m->status == UNETMM_ST_OK;
 
+    if (good && m->operands) {
+        cqe.flags = UNETMM_CQE_F_INLINE;
+        memcpy(cqe.data, m->old, sizeof(m->old));
+    }
     if (!(good && (m->flags & UNETMM_SQE_F_QUIET)) &&
         !rel_post_cqe(core, ep, &cqe)) {
         return false;
@@ -284,7 +298,7 @@ void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep)
     while (*link) {
         UnetmmRel *rel = *link;
 
-        if (rel_send_due(ep, rel)) {
+        if (rel_send_due(core, ep, rel)) {
             if (!rel_complete_send(core, ep, rel)) {
                 return;
             }
@@ -306,8 +320,10 @@ bool unetmm_rel_has_work(UnetmmCore *core, UnetmmEp *ep)
     bool room = unetmm_ep_cq_spare(ep);
 
     for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
-        if (unetmm_rel_can_send(rel) || rel_over(core, ep, rel) ||
-            (room && (rel_send_due(ep, rel) || rel_buffer_due(core, rel)))) {
+        if (unetmm_rel_can_send(rel) || unetmm_rel_can_answer(rel) ||
+            rel_over(core, ep, rel) ||
+            (room && (rel_send_due(core, ep, rel) ||
+                      rel_buffer_due(core, rel)))) {
             return true;
         }
     }
@@ -335,7 +351,10 @@ void unetmm_rel_header(UnetmmCore *core, const UnetmmRel *rel,
 
 const UnetmmChannelOps unetmm_channel_reliable = {
     .name = "reliable",
-    .wire = 1u << UNETMM_WIRE_SEND | 1u << UNETMM_WIRE_ACK,
+    .wire = 1u << UNETMM_WIRE_SEND | 1u << UNETMM_WIRE_ACK |
+            1u << UNETMM_WIRE_WRITE | 1u << UNETMM_WIRE_READ |
+            1u << UNETMM_WIRE_ATOMIC | 1u << UNETMM_WIRE_ANSWER |
+            1u << UNETMM_WIRE_VOID,
     .set = rel_set,
     .clear = rel_clear,
     .post = unetmm_rel_post,

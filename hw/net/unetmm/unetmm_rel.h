@@ -3,9 +3,14 @@
  *
  * unetmm_rel.c        life, completions, the end
  * unetmm_rel_tx.c     messages into packets, and packets again
- * unetmm_rel_rx.c     packets into buffers, in their order
+ * unetmm_rel_rx.c     packets, in their order
+ * unetmm_rel_msg.c    packets of SENDs into buffers
  * unetmm_rel_ack.c    acknowledgements, both ways
  * unetmm_rel_timer.c  times that end
+ * unetmm_rel_write.c  packets of WRITEs into regions, notifications
+ * unetmm_rel_read.c   requests to read a region
+ * unetmm_rel_atomic.c requests to change a word of one
+ * unetmm_rel_answer.c answers to requests, both ways
  *
  * Packet numbers run freely over 32 bits.  Of two numbers of one window the
  * difference is looked at, never the order; a number that the peer says is
@@ -33,6 +38,11 @@ typedef enum UnetmmRelState {
 
 /* A send that has been taken from the queue. */
 typedef struct UnetmmRelMsg {
+    uint8_t op;                 /* UNETMM_OP_* */
+    uint8_t operands;           /* atomics: bytes of them, in data[] */
+    uint32_t region, key, imm;  /* one-sided: where, as it was when taken */
+    uint64_t remote;
+    uint8_t old[8];             /* atomics: what was there, as in memory */
     uint64_t cookie;
     uint32_t len;
     uint32_t sent;              /* bytes that have been in a packet */
@@ -50,13 +60,18 @@ typedef struct UnetmmRelMsg {
 
 /* What this side sends. */
 typedef struct UnetmmRelTx {
-    uint32_t una;               /* the oldest packet not acknowledged */
+    uint32_t una;               /* the oldest packet that is not over */
+    uint32_t cum;               /* the peer has taken all before it */
     uint32_t nxt;               /* the next one that was never sent */
     uint32_t asked;             /* the last one that asked for an answer */
     uint32_t stamp;             /* transmissions so far ... */
     uint32_t acked_stamp;       /* ... of the latest one acknowledged */
-    uint64_t acked;             /* bit: una..nxt, out of order */
+    uint32_t answered_stamp;    /* ... of the latest request answered */
+    uint64_t acked;             /* bit: una..nxt, the peer has it */
     uint64_t lost;              /* bit: to be sent again */
+    uint64_t pending;           /* bit: a request without its answer */
+    uint64_t unplaced;          /* bit: that came, and had no place */
+    uint64_t voids;             /* bit: only its number is sent any more */
     uint32_t stamps[UNETMM_REL_WINDOW];     /* of the last transmission */
     uint8_t msg[UNETMM_REL_WINDOW];         /* slot of its message */
     /* Free-running; all between first and next are sent, but not completed. */
@@ -76,12 +91,41 @@ typedef enum UnetmmRelWant {
     UNETMM_REL_WANT_PAGE,       /* of the buffer that the message has */
 } UnetmmRelWant;
 
+/* A packet before its turn of which the header is enough. */
+typedef struct UnetmmRelEarly {
+    struct unetmm_frame head;
+    uint8_t operands[16];       /* of an atomic */
+    uint64_t addr;              /* of a WRITE: where its data is */
+} UnetmmRelEarly;
+
+/* A request whose answer is to be sent. */
+typedef struct UnetmmRelAsk {
+    uint32_t psn;
+    bool atomic;                /* from `results` */
+    UnetmmTarget target;        /* a READ's */
+} UnetmmRelAsk;
+
+typedef struct UnetmmRelResult {
+    uint32_t psn;
+    uint8_t old[8];
+} UnetmmRelResult;
+
 /* What this side receives. */
 typedef struct UnetmmRelRx {
     uint32_t nxt;               /* the next packet to be taken */
-    uint64_t have;              /* bit: nxt.., kept */
+    uint64_t have;              /* bit: nxt.., kept whole or `early` */
     UnetmmQueued kept[UNETMM_REL_WINDOW];
-    bool taking;                /* packet nxt is landing */
+    UnetmmRelEarly early[UNETMM_REL_WINDOW];
+    uint8_t why;                /* UNETMM_WHY_*: packet nxt is rejected */
+    uint8_t late_why;           /* and, to be said once, request late_psn */
+    uint32_t late_psn;
+    uint32_t run;               /* bytes of the WRITE that arrives, ... */
+    UnetmmTarget run_next;      /* ... and where it goes on */
+    uint64_t owed;              /* bit: the answer of asks[] */
+    bool answered;              /* answers and packets alternate */
+    UnetmmRelAsk asks[UNETMM_REL_WINDOW];
+    uint32_t nresults;          /* of atomics, ever */
+    UnetmmRelResult results[UNETMM_REL_ATOMICS];
     UnetmmRelWant refused;      /* why packet nxt could not be taken */
     bool refuse;                /* the peer has to be told so */
     bool in_message;            /* its first packet has been taken */
@@ -111,6 +155,40 @@ struct UnetmmRel {
     UnetmmRelRx rx;
 };
 
+/* What became of a packet at its turn. */
+typedef enum UnetmmRelTake {
+    UNETMM_REL_TAKEN,
+    UNETMM_REL_LATER,           /* its pages are moving */
+    UNETMM_REL_REFUSED,         /* the peer is to come again */
+    UNETMM_REL_DROPPED,         /* and counted */
+    UNETMM_REL_ENDED,           /* so has the channel, or the endpoint */
+    UNETMM_REL_REJECTED,        /* the peer is to do without */
+} UnetmmRelTake;
+
+/* What a packet of one opcode means to its receiver. */
+typedef struct UnetmmRelOp {
+    /* At its turn.  payload NULL: `early` has all that is still needed. */
+    UnetmmRelTake (*take)(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                          const struct unetmm_frame *f,
+                          const uint8_t *payload);
+    /* Before its turn: keeps it or drops it. */
+    void (*early)(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                  const struct unetmm_frame *f, const uint8_t *payload);
+    /* It has been taken before.  NULL: that is all. */
+    void (*again)(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                  const struct unetmm_frame *f);
+    /* Its pages have moved, or (why) have not.  NULL: it has none. */
+    void (*landed)(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                   const struct unetmm_frame *f, bool landed,
+                   enum unetmm_counter why);
+} UnetmmRelOp;
+
+extern const UnetmmRelOp unetmm_rel_op_send;
+extern const UnetmmRelOp unetmm_rel_op_write;
+extern const UnetmmRelOp unetmm_rel_op_read;
+extern const UnetmmRelOp unetmm_rel_op_atomic;
+extern const UnetmmRelOp unetmm_rel_op_answer;
+
 static inline uint64_t unetmm_rel_bit(uint32_t psn)
 {
     return 1ull << psn % UNETMM_REL_WINDOW;
@@ -119,6 +197,20 @@ static inline uint64_t unetmm_rel_bit(uint32_t psn)
 static inline UnetmmRelMsg *unetmm_rel_msg(UnetmmRel *rel, uint32_t index)
 {
     return &rel->tx.msgs[index % UNETMM_REL_MSGS];
+}
+
+/* Is the packet on its way? */
+static inline bool unetmm_rel_flying(const UnetmmRelTx *tx, uint32_t psn)
+{
+    return psn - tx->una < tx->nxt - tx->una;
+}
+
+/* What of a region a packet is about; its length differs by opcode. */
+static inline UnetmmTarget unetmm_rel_target(const struct unetmm_frame *f,
+                                             uint32_t len)
+{
+    return (UnetmmTarget) { .region = f->handle, .key = f->offset,
+                            .len = len, .offset = f->remote };
 }
 
 /* Packets of a message: one at least. */
@@ -148,18 +240,95 @@ bool unetmm_rel_can_send(const UnetmmRel *rel);
 /* Is the packet in ep->tx still to be sent?  And is it as long as it says? */
 bool unetmm_rel_wanted(const UnetmmRel *rel, uint32_t psn);
 uint32_t unetmm_rel_packet_len(UnetmmRel *rel, uint32_t psn);
+/* Of its message: how many bytes it is about, and from where on. */
+uint32_t unetmm_rel_packet_bytes(UnetmmRel *rel, uint32_t psn,
+                                 uint32_t *offset);
+UnetmmRelMsg *unetmm_rel_msg_of(UnetmmRel *rel, uint32_t psn);
+bool unetmm_rel_one_sided(const UnetmmRelMsg *m);
+bool unetmm_rel_request(const UnetmmRelMsg *m);
+/*
+ * Ends one one-sided message that has begun: what is left of its packet numbers
+ * goes out as VOID, and the channel goes on.
+ */
+void unetmm_rel_end_message(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                            UnetmmRelMsg *m, uint8_t status);
 UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
                              UnetmmChannel *channel, const uint8_t *data);
 
 /* unetmm_rel_rx.c */
 void unetmm_rel_receive(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
                         const struct unetmm_frame *f, const uint8_t *payload);
+UnetmmRelTake unetmm_rel_refuse(UnetmmRel *rel, UnetmmRelWant want);
+UnetmmRelTake unetmm_rel_reject(UnetmmRel *rel, uint32_t why);
+/* The same for a request that has been taken. */
+void unetmm_rel_reject_late(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
+                            uint32_t why);
+/* Packet nxt has landed and been taken; on with those behind it. */
+void unetmm_rel_taken(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
+/* Packet nxt has not: the peer is to come again. */
+void unetmm_rel_not_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                           enum unetmm_counter why);
+/* Is it a packet of which the header may be kept? */
+bool unetmm_rel_early_ok(const UnetmmRelEarly *e);
+/* Keeps the header, until the packet's turn. */
+void unetmm_rel_keep_head(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                          const struct unetmm_frame *f,
+                          const uint8_t *payload);
+/* Asks the driver, one question at a time for all channels of an endpoint. */
+void unetmm_rel_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                    UnetmmRelMissFor what, uint32_t psn, uint64_t vpn,
+                    uint32_t npages, bool write);
+/*
+ * Are all pages of a part of the space there, for `write` or to read?  If
+ * not, the driver is asked for what is missing, for packet psn.
+ */
+UnetmmXlat unetmm_rel_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                              uint32_t psn, uint64_t addr, uint32_t len,
+                              bool write);
+
+/* unetmm_rel_answer.c */
+void unetmm_rel_owe_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                           uint32_t psn, bool atomic,
+                           const UnetmmTarget *target);
+bool unetmm_rel_can_answer(const UnetmmRel *rel);
+/* Makes ep->tx the next answer. */
+void unetmm_rel_load_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
+/* It goes out now: header, counts. */
+void unetmm_rel_account_answer(UnetmmCore *core, UnetmmEp *ep);
+/* It was in ep->tx and has gone, or (status) could not be gathered. */
+void unetmm_rel_answer_done(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                            uint8_t status);
+/* An answer came. */
+void unetmm_rel_answered(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                         const struct unetmm_frame *f, const uint8_t *payload);
+/* Does the request wait for its answer? */
+bool unetmm_rel_answer_open(const UnetmmRel *rel, uint32_t psn);
+/* Aims core->rx at where it goes.  False: it is not as long as was asked. */
+bool unetmm_rel_answer_aim(UnetmmCore *core, UnetmmRel *rel,
+                           const struct unetmm_frame *f);
+/* A page for an answer is there, or (status) never will be. */
+void unetmm_rel_answer_page(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                            uint8_t status);
+/* A question can be asked: requests whose answers had no place go again. */
+void unetmm_rel_ask_again(UnetmmCore *core, UnetmmEp *ep);
+
+/* unetmm_rel_read.c */
+/* The request, which has been taken, is to be answered again, if it can be. */
+void unetmm_rel_read_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                           uint32_t psn, const UnetmmTarget *target);
+
+/* unetmm_rel_atomic.c */
+const UnetmmRelResult *unetmm_rel_result(const UnetmmRel *rel, uint32_t psn);
 
 /* unetmm_rel_ack.c */
 void unetmm_rel_owe_ack(UnetmmCore *core, UnetmmRel *rel);
 void unetmm_rel_no_ack(UnetmmCore *core, UnetmmRel *rel);
 void unetmm_rel_ack(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                     const struct unetmm_frame *f);
+
+/* All before `cum` is over for the peer, and what the bits say. */
+void unetmm_rel_progress(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                         uint32_t cum, uint64_t bits, bool news);
 
 /* unetmm_rel_timer.c */
 /* The answer to what has been sent is waited for, from now on. */

@@ -57,20 +57,57 @@ static bool tx_read_slots(UnetmmCore *core, UnetmmEp *ep, uint32_t index,
     return true;
 }
 
+/* What the opcodes differ in; `flags` 0: there is no such opcode. */
+static const struct {
+    uint8_t flags;              /* UNETMM_SQE_F_* that may be set ... */
+    uint8_t must;               /* ... and must be */
+    uint8_t operands;           /* atomics: inline bytes */
+    bool one_sided;             /* has a handle and an offset */
+} tx_ops[] = {
+#define PLAIN (UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET)
+    [UNETMM_OP_SEND] = { .flags = PLAIN },
+    [UNETMM_OP_CONTROL] = { .flags = PLAIN },
+    [UNETMM_OP_WRITE] = { .flags = PLAIN | UNETMM_SQE_F_NOTIFY,
+                          .one_sided = true },
+    [UNETMM_OP_READ] = { .flags = UNETMM_SQE_F_QUIET, .one_sided = true },
+    [UNETMM_OP_FETCH_ADD] = { .flags = PLAIN, .must = UNETMM_SQE_F_INLINE,
+                              .operands = 8, .one_sided = true },
+    [UNETMM_OP_CMP_SWAP] = { .flags = PLAIN, .must = UNETMM_SQE_F_INLINE,
+                             .operands = 16, .one_sided = true },
+#undef PLAIN
+};
+
+bool unetmm_send_flags_ok(uint8_t op, uint8_t flags)
+{
+    return op < G_N_ELEMENTS(tx_ops) && tx_ops[op].flags &&
+           op != UNETMM_OP_CONTROL && !(flags & ~tx_ops[op].flags) &&
+           !(tx_ops[op].must & ~flags);
+}
+
+uint32_t unetmm_send_operands(uint8_t op)
+{
+    return tx_ops[op].operands;
+}
+
 static bool tx_fields_ok(const UnetmmEp *ep, const struct unetmm_sqe *sqe)
 {
     bool is_inline = sqe->flags & UNETMM_SQE_F_INLINE;
+    uint8_t op = sqe->opcode;
 
-    if (sqe->flags & ~UNETMM_SQE_F_ALL || sqe->rsvd0 || sqe->imm ||
-        sqe->handle || sqe->nsegs > UNETMM_MAX_SEGS ||
+    if (op >= G_N_ELEMENTS(tx_ops) || !tx_ops[op].flags ||
+        sqe->flags & ~tx_ops[op].flags || tx_ops[op].must & ~sqe->flags ||
+        sqe->rsvd0 || (sqe->imm && !(sqe->flags & UNETMM_SQE_F_NOTIFY)) ||
+        (sqe->handle && !tx_ops[op].one_sided) ||
+        sqe->nsegs > UNETMM_MAX_SEGS ||
         sqe->inline_len > UNETMM_MAX_INLINE ||
-        (is_inline ? sqe->nsegs : sqe->inline_len)) {
+        (is_inline ? sqe->nsegs : sqe->inline_len) ||
+        (tx_ops[op].operands && sqe->inline_len != tx_ops[op].operands)) {
         return false;
     }
-    if (sqe->opcode == UNETMM_OP_CONTROL) {
+    if (op == UNETMM_OP_CONTROL) {
         return ep->id == 0 && sqe->channel == 0;
     }
-    return sqe->opcode == UNETMM_OP_SEND && !sqe->remote;
+    return op != UNETMM_OP_SEND || !sqe->remote;
 }
 
 /* Takes the segments over and adds them up.  UNETMM_ST_*. */
@@ -120,8 +157,28 @@ static UnetmmChannel *tx_poster(const UnetmmEp *ep)
 {
     UnetmmChannel *channel = &ep->channels[ep->tx.channel];
 
-    return ep->tx.opcode == UNETMM_OP_SEND && channel->ops->post ? channel :
+    return ep->tx.opcode != UNETMM_OP_CONTROL && channel->ops->post ? channel :
            NULL;
+}
+
+/* Whether a one-sided operation, whose length is known, may be.  UNETMM_ST_*. */
+static uint8_t tx_one_sided(UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmTransfer *tx = &ep->tx;
+
+    if (!tx_poster(ep)) {
+        return UNETMM_ST_BAD_CHANNEL;
+    }
+    tx->operands = tx_ops[tx->opcode].operands;
+    if (tx->operands) {
+        /* What comes back, and what it is that changes. */
+        tx->len = sizeof(uint64_t);
+    }
+    if (tx->opcode == UNETMM_OP_READ && !tx->len) {
+        return UNETMM_ST_BAD_DESC;
+    }
+    return unetmm_import_allows(core, ep) ? UNETMM_ST_OK :
+           UNETMM_ST_BAD_IMPORT;
 }
 
 /* Fills the transfer from the slots.  UNETMM_ST_*. */
@@ -150,6 +207,12 @@ static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep,
     }
     if (tx->len > longest) {
         return UNETMM_ST_TOO_LONG;
+    }
+    if (tx_ops[tx->opcode].one_sided) {
+        status = tx_one_sided(core, ep);
+        if (status != UNETMM_ST_OK) {
+            return status;
+        }
     }
     if (tx_poster(ep)) {
         return UNETMM_ST_OK;
@@ -212,6 +275,8 @@ static bool tx_fetch(UnetmmCore *core, UnetmmEp *ep)
     tx->channel = sqe.channel;
     tx->cookie = sqe.cookie;
     tx->remote = sqe.remote;
+    tx->handle = sqe.handle;
+    tx->imm = sqe.imm;
     tx->slots = MIN(1 + extra, filled);
     if (tx->slots < 1 + extra) {
         status = UNETMM_ST_BAD_DESC;
@@ -275,10 +340,19 @@ static void tx_start_chunk(UnetmmCore *core, UnetmmEp *ep)
     uint64_t at = seg->addr + tx->seg_off;
     uint64_t vpn = at >> UNETMM_PAGE_SHIFT;
 
+    if (tx->answer && !unetmm_rel_answer_may_read(core, ep)) {
+        tx_finish(tx, UNETMM_ST_REVOKED);
+        return;
+    }
     switch (unetmm_space_lookup(core, ep, vpn, false, &tx->page)) {
     case UNETMM_XLAT_OK:
         break;
     case UNETMM_XLAT_MISS:
+        if (tx->answer) {
+            /* The peer asks again; our own sends do not wait for it. */
+            tx_finish(tx, UNETMM_ST_NOT_READY);
+            return;
+        }
         tx->blocked_on = UNETMM_BLOCKED_FAULT;
         unetmm_count(core, ep, UNETMM_C_send_waits, 1);
         unetmm_miss_want(core, ep, 0, vpn, tx_missing(core, ep, vpn), false,
@@ -311,9 +385,14 @@ void unetmm_send_landed(UnetmmCore *core, UnetmmEp *ep)
     unetmm_page_move(&tx->page, false);
     if (!ep->error) {
         tx_land_chunk(core, ep);
+        if (tx->needless) {
+            /* No further page: the memory is the process's again. */
+            tx_finish(tx, UNETMM_ST_OK);
+        }
         unetmm_engine_queue(core, ep);
     }
     unetmm_page_release(core, &tx->page);
+    unetmm_region_landed(core);
     if (ep->error) {
         unetmm_send_abort(core, ep);
         unetmm_ep_close_check(core, ep);

@@ -101,7 +101,7 @@ uint8_t unetmm_space_destroy(UnetmmCore *core, uint16_t id)
         return UNETMM_CS_BAD_ID;
     }
     space = &core->spaces[id];
-    if (space->endpoints) {
+    if (space->endpoints || space->regions) {
         return UNETMM_CS_BUSY;
     }
     unetmm_space_drop(core, id);

@@ -48,6 +48,8 @@ static void state_params(UnetmmStream *st, const UnetmmCore *core)
         SAME("local-queue", local_queue),
         SAME("reliable-channels", reliable),
         SAME("reliable-keep", reliable_keep),
+        SAME("regions", regions),
+        SAME("imports", imports),
 #undef SAME
     };
     uint8_t mac[6];
@@ -275,6 +277,7 @@ static void state_all(UnetmmStream *st, UnetmmCore *core)
     for (uint32_t i = 0; i < core->params.spaces; i++) {
         state_space(st, core, i);
     }
+    unetmm_state_regions(st, core);
     unetmm_state_tlb(st, core, &core->tlb);
     unetmm_state_tlb(st, core, &core->cache);
     unetmm_state_eps(st, core);
@@ -345,9 +348,9 @@ uint64_t unetmm_core_save_limit(const UnetmmCore *core)
     uint64_t entries = unetmm_tlb_capacity(&core->tlb) +
                        unetmm_tlb_capacity(&core->cache);
     uint64_t ep = 4096 + UNETMM_NUM_COUNTERS * 8 + p->channels * 32ull +
-                  UNETMM_EP_MISSES * 64;
+                  UNETMM_EP_MISSES * 64 + p->imports * 32ull;
 
     return 65536 + frames * (UNETMM_MAX_FRAME + 64) + entries * 64 +
-           p->endpoints * ep + p->spaces * 32ull +
+           p->endpoints * ep + p->spaces * 32ull + p->regions * 64ull +
            p->reliable * unetmm_state_rel_limit();
 }

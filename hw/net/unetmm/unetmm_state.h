@@ -3,6 +3,7 @@
  *
  * unetmm_state.c       the order of all, and the card itself
  * unetmm_state_tlb.c   translations
+ * unetmm_state_region.c regions and imports
  * unetmm_state_ep.c    endpoints, sends and misses
  * unetmm_state_rel.c   reliable channels
  * unetmm_state_port.c  frames, and the message that is landing
@@ -24,15 +25,18 @@ void unetmm_state_tlb(UnetmmStream *st, UnetmmCore *core, UnetmmTlb *tlb);
 void unetmm_state_page(UnetmmStream *st, UnetmmCore *core, const UnetmmEp *ep,
                        UnetmmPage *page, uint64_t vpn, bool write);
 void unetmm_state_eps(UnetmmStream *st, UnetmmCore *core);
+void unetmm_state_regions(UnetmmStream *st, UnetmmCore *core);
+void unetmm_state_imports(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
 /* The reliable channels of an endpoint; then a packet that it sends. */
 void unetmm_state_rels(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
 void unetmm_state_packet(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
 /* One of an endpoint's, or NULL, by its slot. */
 UnetmmRel *unetmm_state_rel(UnetmmStream *st, UnetmmCore *core,
                             const UnetmmEp *ep, UnetmmRel *rel);
-/* Is this where its next packet goes? */
-bool unetmm_state_landing_ok(const UnetmmRel *rel, uint64_t addr,
-                             uint32_t len);
+/* The header of a packet that is not kept whole; its psn and len are known. */
+void unetmm_state_head(UnetmmStream *st, struct unetmm_frame *f);
+/* May core->rx.head, one of its packets, go where core->rx has it go? */
+bool unetmm_state_landing_ok(UnetmmCore *core, UnetmmRel *rel);
 /* Of one channel, without the packets that it keeps. */
 uint64_t unetmm_state_rel_limit(void);
 /* Bytes of a send's frame, the page that moves; for both kinds of sends. */

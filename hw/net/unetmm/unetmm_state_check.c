@@ -71,6 +71,7 @@ static void check_miss(UnetmmStream *st, const UnetmmCore *core,
     const UnetmmMiss *miss = &core->misses[number];
     const UnetmmEp *ep = &core->eps[number / UNETMM_EP_MISSES];
     bool send = number % UNETMM_EP_MISSES == 0;
+    bool any = number % UNETMM_EP_MISSES == UNETMM_MISS_CLAIMED;
     bool head = number % UNETMM_EP_MISSES - 1 < UNETMM_MAX_HEADS;
     bool asks;
 
@@ -83,7 +84,7 @@ static void check_miss(UnetmmStream *st, const UnetmmCore *core,
     }
     /* Only a source that takes answers can be waiting for one. */
     asks = core->spaces[ep->space].source->asks;
-    if (miss->write == send ||
+    if ((miss->write == send && !any) ||
         (miss->zero &&
          !(head && zero_ok(&ep->heads[number % UNETMM_EP_MISSES - 1]))) ||
         (!asks && miss->state != UNETMM_MISS_REFUSED) ||
@@ -111,8 +112,20 @@ static void check_misses(UnetmmStream *st, const UnetmmCore *core)
     }
 }
 
+/* Each region that is being cleared waits for a page, and that for its end. */
+static void check_clearing(UnetmmStream *st, UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.regions; i++) {
+        if (core->regions[i].clearing && !unetmm_region_moving(core, i)) {
+            unetmm_stream_refuse(st, "region %u waits for a page that does "
+                                 "not move", i);
+        }
+    }
+}
+
 void unetmm_state_check(UnetmmStream *st, UnetmmCore *core)
 {
+    check_clearing(st, core);
     for (uint32_t i = 0; i < core->params.endpoints; i++) {
         UnetmmEp *ep = &core->eps[i];
 

@@ -321,6 +321,7 @@ static void state_ep(UnetmmStream *st, UnetmmCore *core, uint16_t id)
     for (uint32_t i = 0; i < core->params.channels; i++) {
         state_channel(st, core, ep, i);
     }
+    unetmm_state_imports(st, core, ep);
     state_ep_flags(st, core, ep);
     state_ep_queues(st, ep);
     state_heads(st, core, ep);

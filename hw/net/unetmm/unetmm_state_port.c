@@ -113,48 +113,88 @@ void unetmm_state_port(UnetmmStream *st, UnetmmCore *core)
 
 /* ---- The message that is landing ---------------------------------------- */
 
-static bool landing_ep_ok(const UnetmmCore *core, UnetmmEp *ep)
+static bool landing_ep_ok(UnetmmCore *core, UnetmmEp *ep)
 {
     const UnetmmLanding *rx = &core->rx;
     const UnetmmHead *head = unetmm_head_at(ep, 0);
 
     if (rx->rel) {
-        return ep->error || unetmm_state_landing_ok(rx->rel, rx->addr,
-                                                    rx->len);
+        return unetmm_state_landing_ok(core, rx->rel);
     }
     /* A stopped endpoint has no buffers any more; its message ends here. */
     return ep->error ||
            (ep->nheads && (head->state == UNETMM_HEAD_CHECK ||
                            head->state == UNETMM_HEAD_READY) &&
-            head->addr == rx->addr && head->len >= rx->len &&
+            rx->npieces == 1 && head->addr == rx->pieces[0].addr &&
+            rx->pieces[0].len == rx->len && head->len >= rx->len &&
             head->cookie == rx->cqe.cookie);
 }
 
-/* Where it has got to; the rest follows.  False: it could not have. */
-static bool landing_place(UnetmmCore *core)
+/* Is each of the pieces a part of the message, and the current one one? */
+static bool landing_pieces_ok(const UnetmmCore *core)
+{
+    const UnetmmLanding *rx = &core->rx;
+    const UnetmmPiece *now = &rx->pieces[rx->piece];
+    uint64_t pages = 0;
+
+    for (uint32_t i = 0; i < rx->npieces; i++) {
+        const UnetmmPiece *p = &rx->pieces[i];
+
+        if (!p->len || p->addr > UINT64_MAX - (p->len - 1) ||
+            p->from > rx->len || p->len > rx->len - p->from) {
+            return false;
+        }
+        pages += unetmm_pte_pages(p->addr, p->len);
+    }
+    return core->params.dma_page_ns && rx->piece < rx->npieces &&
+           rx->off < now->len && pages <= UNETMM_MAX_BUF_PAGES &&
+           (!rx->off || (now->addr + rx->off) % UNETMM_PAGE_BYTES == 0);
+}
+
+static void landing_pieces(UnetmmStream *st, UnetmmCore *core)
 {
     UnetmmLanding *rx = &core->rx;
 
-    if (!core->params.dma_page_ns || !rx->len ||
-        rx->addr > UINT64_MAX - (rx->len - 1) || rx->done >= rx->len ||
-        (rx->done && (rx->addr + rx->done) % UNETMM_PAGE_BYTES)) {
-        return false;
+    rx->npieces = unetmm_stream_choice(st, rx->npieces, UNETMM_MAX_PIECES + 1,
+                                       "the pieces of a message");
+    for (uint32_t i = 0; i < rx->npieces; i++) {
+        unetmm_stream_u64(st, &rx->pieces[i].addr);
+        unetmm_stream_u32(st, &rx->pieces[i].len);
+        unetmm_stream_u32(st, &rx->pieces[i].from);
     }
-    rx->npages = unetmm_pte_pages(rx->addr, rx->len);
-    rx->page = ((rx->addr + rx->done) >> UNETMM_PAGE_SHIFT) -
-               (rx->addr >> UNETMM_PAGE_SHIFT);
-    return rx->npages <= UNETMM_MAX_BUF_PAGES;
+    rx->piece = unetmm_stream_choice(st, rx->piece, UNETMM_MAX_PIECES,
+                                     "the piece that lands");
+    rx->off = unetmm_stream_choice(st, rx->off, UNETMM_MAX_PAYLOAD,
+                                   "what has landed of a piece");
+    if (!st->wrong && !landing_pieces_ok(core)) {
+        unetmm_stream_refuse(st, "a message lands where it cannot");
+    }
 }
 
+/* Where it has got to follows from its pieces. */
 static void landing_pages(UnetmmStream *st, UnetmmCore *core,
                           const UnetmmEp *ep)
 {
     UnetmmLanding *rx = &core->rx;
+    uint32_t at = 0;
 
-    for (uint32_t i = rx->page; i < rx->npages && !st->wrong; i++) {
-        unetmm_state_page(st, core, ep, &rx->pages[i],
-                          (rx->addr >> UNETMM_PAGE_SHIFT) + i, true);
+    for (uint32_t i = 0; i < rx->npieces && !st->wrong; i++) {
+        const UnetmmPiece *p = &rx->pieces[i];
+        uint64_t vpn = p->addr >> UNETMM_PAGE_SHIFT;
+        uint64_t now = (p->addr + rx->off) >> UNETMM_PAGE_SHIFT;
+
+        for (uint32_t n = unetmm_pte_pages(p->addr, p->len); n && !st->wrong;
+             n--, vpn++, at++) {
+            if (i < rx->piece || (i == rx->piece && vpn < now)) {
+                continue;
+            }
+            if (i == rx->piece && vpn == now) {
+                rx->page = at;
+            }
+            unetmm_state_page(st, core, ep, &rx->pages[at], vpn, true);
+        }
     }
+    rx->npages = at;
     if (unetmm_stream_reads(st) && !st->wrong) {
         unetmm_page_move(&rx->pages[rx->page], true);
     }
@@ -166,11 +206,9 @@ static void landing_fields(UnetmmStream *st, UnetmmCore *core)
 
     rx->ep = unetmm_stream_choice(st, rx->ep, core->params.endpoints,
                                   "the endpoint of a message");
-    unetmm_stream_u64(st, &rx->addr);
     rx->len = unetmm_stream_choice(st, rx->len, UNETMM_MAX_PAYLOAD + 1,
                                    "the length of a message");
-    rx->done = unetmm_stream_choice(st, rx->done, UNETMM_MAX_PAYLOAD + 1,
-                                    "what has landed of a message");
+    landing_pieces(st, core);
     unetmm_stream_u64(st, &rx->cqe.cookie);
     unetmm_stream_u16(st, &rx->cqe.channel);
     rx->cqe.opcode = unetmm_stream_choice(st, rx->cqe.opcode,
@@ -192,13 +230,19 @@ void unetmm_state_landing(UnetmmStream *st, UnetmmCore *core)
     }
     if (unetmm_stream_reads(st)) {
         memset(&rx->cqe, 0, sizeof(rx->cqe));
+        memset(&rx->head, 0, sizeof(rx->head));
     }
     landing_fields(st, core);
     ep = &core->eps[rx->ep];
     rx->rel = unetmm_state_rel(st, core, ep, rx->rel);
+    if (rx->rel) {
+        unetmm_stream_u32(st, &rx->head.psn);
+        rx->head.len = rx->len;
+        unetmm_state_head(st, &rx->head);
+    }
     if ((rx->cqe.opcode != UNETMM_CQE_RECEIVED &&
-         rx->cqe.opcode != UNETMM_CQE_CONTROL) || !ep->live ||
-        !landing_place(core) || !landing_ep_ok(core, ep)) {
+         rx->cqe.opcode != UNETMM_CQE_CONTROL) || !ep->live || st->wrong ||
+        !landing_ep_ok(core, ep)) {
         unetmm_stream_refuse(st, "a message lands where it cannot");
     }
     if (st->wrong) {
@@ -207,13 +251,10 @@ void unetmm_state_landing(UnetmmStream *st, UnetmmCore *core)
     landing_pages(st, core, ep);
     unetmm_stream_time(st, &rx->deadline_ns, core->ops->now_ns(core->host),
                        core->params.dma_page_ns, "the end of a page");
-    unetmm_state_frame(st, core, &rx->frame, rx->done, rx->len);
+    unetmm_state_frame(st, core, &rx->frame, 0, rx->len);
     if (unetmm_stream_reads(st)) {
         rx->generation = ep->generation;
         rx->active = rx->moving = true;
         ep->landing = true;
-        if (rx->rel) {
-            rx->rel->rx.taking = true;
-        }
     }
 }

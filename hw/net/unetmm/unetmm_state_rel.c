@@ -22,7 +22,7 @@ static void state_msg_data(UnetmmStream *st, UnetmmRelMsg *m)
             unetmm_stream_refuse(st, "an inline message is too long");
             return;
         }
-        unetmm_stream_bytes(st, m->data, m->len);
+        unetmm_stream_bytes(st, m->data, MAX(m->len, m->operands));
         return;
     }
     m->nsegs = unetmm_stream_choice(st, m->nsegs, UNETMM_MAX_SEGS + 1,
@@ -41,8 +41,32 @@ static void state_msg_data(UnetmmStream *st, UnetmmRelMsg *m)
     }
 }
 
+/* What its descriptor was checked for. */
+static bool msg_op_ok(const UnetmmRelMsg *m)
+{
+    bool is_inline = m->flags & UNETMM_SQE_F_INLINE;
+
+    if (!unetmm_send_flags_ok(m->op, m->flags) ||
+        m->operands != unetmm_send_operands(m->op)) {
+        return false;
+    }
+    return m->operands ? is_inline && m->len == sizeof(m->old) :
+           m->op != UNETMM_OP_READ || m->len;
+}
+
+static void state_msg_target(UnetmmStream *st, UnetmmRelMsg *m)
+{
+    unetmm_stream_u32(st, &m->region);
+    unetmm_stream_u32(st, &m->key);
+    unetmm_stream_u32(st, &m->imm);
+    unetmm_stream_u64(st, &m->remote);
+}
+
 static void state_msg(UnetmmStream *st, UnetmmRelMsg *m)
 {
+    unetmm_stream_u8(st, &m->op);
+    unetmm_stream_u8(st, &m->operands);
+    unetmm_stream_bytes(st, m->old, sizeof(m->old));
     unetmm_stream_u64(st, &m->cookie);
     m->len = unetmm_stream_choice(st, m->len, UNETMM_MAX_MESSAGE + 1,
                                   "the length of a message");
@@ -51,8 +75,14 @@ static void state_msg(UnetmmStream *st, UnetmmRelMsg *m)
     m->flags = unetmm_stream_choice(st, m->flags, UNETMM_SQE_F_ALL + 1,
                                     "the flags of a send");
     unetmm_stream_bool(st, &m->ended, "whether a send has ended");
-    if (m->ended) {
+    if (!st->wrong && !msg_op_ok(m)) {
+        unetmm_stream_refuse(st, "a send is of no kind that there is");
+    }
+    if (m->ended || st->wrong) {
         return;
+    }
+    if (unetmm_rel_one_sided(m)) {
+        state_msg_target(st, m);
     }
     unetmm_stream_bool(st, &m->started, "whether a send has begun");
     unetmm_stream_u32(st, &m->first_psn);
@@ -78,15 +108,44 @@ static bool msg_sent_ok(const UnetmmRel *rel, const UnetmmRelMsg *m,
                         m->sent % rel->mtu == 0 : !m->sent;
 }
 
+/* From `psn` on to `end` all are void.  False: one is not, or there is none. */
+static bool msgs_gap(const UnetmmRelTx *tx, uint32_t psn, uint32_t end)
+{
+    if (end - psn > tx->nxt - psn) {
+        return false;
+    }
+    for (; psn != end; psn++) {
+        if (!(tx->voids & unetmm_rel_bit(psn))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The packets of one message, those that are on their way; *psn goes on. */
+static bool msg_tiles(UnetmmRelTx *tx, const UnetmmRelMsg *m, uint32_t index,
+                      uint32_t end, uint32_t *psn)
+{
+    for (; *psn != end; (*psn)++) {
+        uint64_t bit = unetmm_rel_bit(*psn);
+
+        if (*psn == tx->nxt || (tx->voids & bit) ||
+            ((tx->pending & bit) && !unetmm_rel_request(m))) {
+            return false;
+        }
+        tx->msg[*psn % UNETMM_REL_WINDOW] = index % UNETMM_REL_MSGS;
+    }
+    return true;
+}
+
 /*
- * Packets belong to messages without a gap, up to the last one sent; each that
- * is on its way is of one that has not ended.
+ * Packets that are not void belong to messages that have not ended, in order,
+ * up to the last one sent.
  */
 static bool msgs_tile(UnetmmRel *rel)
 {
     UnetmmRelTx *tx = &rel->tx;
     uint32_t psn = tx->una;
-    bool first = true;
 
     for (uint32_t i = tx->msg_first; i != tx->msg_end; i++) {
         const UnetmmRelMsg *m = unetmm_rel_msg(rel, i);
@@ -95,20 +154,19 @@ static bool msgs_tile(UnetmmRel *rel)
         if (m->ended || !m->started) {
             continue;
         }
-        /* Of the first, some have been acknowledged; all, if more follow. */
-        if (first ? psn - m->first_psn > n - (m->sent == m->len) :
-            psn != m->first_psn) {
-            return false;
-        }
-        first = false;
-        for (; psn - m->first_psn < n; psn++) {
-            if (psn == tx->nxt) {
+        /* Of the first, some are over; all, if more of it is to follow. */
+        if (psn != tx->una || psn - m->first_psn > n ||
+            (psn - m->first_psn == n && m->sent == m->len)) {
+            if (!msgs_gap(tx, psn, m->first_psn)) {
                 return false;
             }
-            tx->msg[psn % UNETMM_REL_WINDOW] = i % UNETMM_REL_MSGS;
+            psn = m->first_psn;
+        }
+        if (!msg_tiles(tx, m, i, m->first_psn + n, &psn)) {
+            return false;
         }
     }
-    return psn == tx->nxt;
+    return msgs_gap(tx, psn, tx->nxt);
 }
 
 static void check_msgs(UnetmmStream *st, UnetmmRel *rel)
@@ -161,6 +219,23 @@ static uint64_t window_bits(uint32_t first, uint32_t end)
     return bits;
 }
 
+/* What is said of packets on their way does not contradict itself. */
+static bool tx_bits_ok(const UnetmmRel *rel)
+{
+    const UnetmmRelTx *tx = &rel->tx;
+    uint64_t window = window_bits(tx->una, tx->nxt);
+    uint64_t taken = window_bits(tx->una, tx->cum);
+
+    if (rel->state != UNETMM_REL_OPEN) {
+        return !tx->pending && !tx->unplaced && !tx->voids;
+    }
+    return !((tx->acked | tx->lost | tx->pending | tx->voids) & ~window) &&
+           !(tx->acked & tx->lost & ~tx->pending) && !(taken & ~tx->acked) &&
+           !(tx->pending & tx->voids) && !(tx->unplaced & ~tx->pending) &&
+           (tx->cum == tx->nxt || !(tx->acked & unetmm_rel_bit(tx->cum))) &&
+           (tx->una == tx->cum || (tx->pending & unetmm_rel_bit(tx->una)));
+}
+
 static void state_deadline(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 {
     UnetmmRelTx *tx = &rel->tx;
@@ -189,27 +264,31 @@ static void state_tx(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 {
     UnetmmRelTx *tx = &rel->tx;
     uint32_t flying = tx->nxt - tx->una;
-    uint64_t window;
+    uint32_t taken = tx->cum - tx->una;
 
     unetmm_stream_u32(st, &tx->una);
     flying = unetmm_stream_choice(st, flying, UNETMM_REL_WINDOW + 1,
                                   "the packets on their way");
     tx->nxt = tx->una + flying;
+    taken = unetmm_stream_choice(st, taken, flying + 1,
+                                 "the packets that have been taken");
+    tx->cum = tx->una + taken;
     unetmm_stream_u32(st, &tx->asked);
     unetmm_stream_u32(st, &tx->stamp);
     unetmm_stream_u32(st, &tx->acked_stamp);
     unetmm_stream_u64(st, &tx->acked);
     unetmm_stream_u64(st, &tx->lost);
+    unetmm_stream_u32(st, &tx->answered_stamp);
+    unetmm_stream_u64(st, &tx->pending);
+    unetmm_stream_u64(st, &tx->unplaced);
+    unetmm_stream_u64(st, &tx->voids);
     for (uint32_t psn = tx->una; psn != tx->nxt; psn++) {
         unetmm_stream_u32(st, &tx->stamps[psn % UNETMM_REL_WINDOW]);
     }
     tx->retries = unetmm_stream_choice(st, tx->retries, 256,
                                        "the timeouts of a channel");
     unetmm_stream_u32(st, &tx->refusals);
-    window = window_bits(tx->una, tx->nxt);
-    if (rel->state == UNETMM_REL_OPEN && ((tx->acked | tx->lost) & ~window ||
-        tx->acked & tx->lost ||
-        (flying && tx->acked & unetmm_rel_bit(tx->una)))) {
+    if (!tx_bits_ok(rel)) {
         unetmm_stream_refuse(st, "a packet is on its way and is not");
     }
     state_msgs(st, rel);
@@ -243,6 +322,112 @@ static void state_kept(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
         /* All that is looked at of it, and was not saved. */
         f->opcode = UNETMM_WIRE_SEND;
         q->bytes = sizeof(*f) + f->len;
+    }
+}
+
+void unetmm_state_head(UnetmmStream *st, struct unetmm_frame *f)
+{
+    unetmm_stream_u8(st, &f->opcode);
+    unetmm_stream_u32(st, &f->flags);
+    unetmm_stream_u32(st, &f->offset);
+    unetmm_stream_u64(st, &f->remote);
+    unetmm_stream_u32(st, &f->handle);
+    unetmm_stream_u32(st, &f->imm);
+    if (!st->wrong && !unetmm_recv_members_ok(f)) {
+        unetmm_stream_refuse(st, "a packet has a header that none has");
+    }
+}
+
+/* What is left of a packet before its turn. */
+static void state_early(UnetmmStream *st, UnetmmRel *rel, uint32_t slot)
+{
+    UnetmmRelEarly *e = &rel->rx.early[slot];
+    uint32_t most = UNETMM_REL_WINDOW;
+
+    e->head.psn = rel->rx.nxt + (slot - rel->rx.nxt) % most;
+    e->head.len = unetmm_stream_choice(st, e->head.len, rel->mtu + 1,
+                                       "the length of a packet");
+    unetmm_state_head(st, &e->head);
+    unetmm_stream_bytes(st, e->operands, sizeof(e->operands));
+    unetmm_stream_u64(st, &e->addr);
+    if (!unetmm_rel_early_ok(e)) {
+        unetmm_stream_refuse(st, "a packet is kept that cannot be");
+    }
+}
+
+static void state_have(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
+                       uint32_t slot)
+{
+    bool whole = rel->rx.kept[slot].frame;
+
+    unetmm_stream_bool(st, &whole, "how a packet is kept");
+    if (whole) {
+        state_kept(st, core, rel, &rel->rx.kept[slot]);
+    } else {
+        state_early(st, rel, slot);
+    }
+}
+
+static void state_target(UnetmmStream *st, UnetmmTarget *target)
+{
+    unetmm_stream_u32(st, &target->region);
+    unetmm_stream_u32(st, &target->key);
+    unetmm_stream_u32(st, &target->len);
+    unetmm_stream_u64(st, &target->offset);
+}
+
+/* Answers that are owed, and what atomics found. */
+static void state_asks(UnetmmStream *st, UnetmmRel *rel)
+{
+    UnetmmRelRx *rx = &rel->rx;
+    uint32_t kept;
+
+    unetmm_stream_u64(st, &rx->owed);
+    unetmm_stream_bool(st, &rx->answered, "whose turn it is");
+    for (uint32_t i = 0; i < UNETMM_REL_WINDOW && !st->wrong; i++) {
+        UnetmmRelAsk *ask = &rx->asks[i];
+
+        if (!(rx->owed & unetmm_rel_bit(i))) {
+            continue;
+        }
+        ask->psn = rx->nxt - 1 - (rx->nxt - 1 - i) % UNETMM_REL_WINDOW;
+        unetmm_stream_bool(st, &ask->atomic, "what an answer is to");
+        state_target(st, &ask->target);
+        if (!ask->atomic && (!ask->target.len ||
+                             ask->target.len > rel->mtu)) {
+            unetmm_stream_refuse(st, "an answer is too long");
+        }
+    }
+    rx->nresults = unetmm_stream_choice(st, rx->nresults,
+                                        2 * UNETMM_REL_ATOMICS,
+                                        "the results of atomics");
+    kept = MIN(rx->nresults, UNETMM_REL_ATOMICS);
+    for (uint32_t i = 0; i < kept; i++) {
+        unetmm_stream_u32(st, &rx->results[i].psn);
+        unetmm_stream_bytes(st, rx->results[i].old,
+                            sizeof(rx->results[i].old));
+    }
+}
+
+/* What is rejected, and the WRITE that arrives. */
+static void state_one_sided(UnetmmStream *st, UnetmmRel *rel)
+{
+    UnetmmRelRx *rx = &rel->rx;
+
+    unetmm_stream_u8(st, &rx->why);
+    unetmm_stream_u8(st, &rx->late_why);
+    unetmm_stream_u32(st, &rx->late_psn);
+    rx->run = unetmm_stream_choice(st, rx->run, UNETMM_MAX_MESSAGE + 1,
+                                   "the length of a WRITE");
+    state_target(st, &rx->run_next);
+    if (rx->why > UNETMM_WHY_MEMORY || rx->late_why > UNETMM_WHY_MEMORY ||
+        (rx->why && (rx->have & unetmm_rel_bit(rx->nxt)))) {
+        unetmm_stream_refuse(st, "a packet is rejected for no reason");
+    }
+    state_asks(st, rel);
+    if (rel->state != UNETMM_REL_OPEN &&
+        (rx->why || rx->late_why || rx->owed)) {
+        unetmm_stream_refuse(st, "a channel that has ended goes on");
     }
 }
 
@@ -289,29 +474,105 @@ static void state_rx(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
     }
     for (uint32_t i = 0; i < UNETMM_REL_WINDOW && !st->wrong; i++) {
         if (rx->have & unetmm_rel_bit(i)) {
-            state_kept(st, core, rel, &rx->kept[i]);
+            state_have(st, core, rel, i);
         }
     }
+    state_one_sided(st, rel);
 }
 
-bool unetmm_state_landing_ok(const UnetmmRel *rel, uint64_t addr, uint32_t len)
-{
-    const UnetmmRelRx *rx = &rel->rx;
+/* ---- A packet that lands ------------------------------------------------ */
 
-    if (rel->state != UNETMM_REL_OPEN) {
-        return rx->giving_back;
+/* All of it at one place? */
+static bool landing_whole(const UnetmmLanding *rx, uint64_t addr)
+{
+    return rx->npieces == 1 && rx->pieces[0].addr == addr &&
+           rx->pieces[0].len == rx->len;
+}
+
+static bool landing_send_ok(const UnetmmLanding *rx, const UnetmmRel *rel)
+{
+    return rel->rx.in_message && rx->head.psn == rel->rx.nxt &&
+           landing_whole(rx, rel->rx.buf_addr + rel->rx.done) &&
+           rx->len == MIN(rel->mtu, rel->rx.len - rel->rx.done);
+}
+
+/* Each piece is the part of the region that the header says. */
+static bool landing_write_ok(const UnetmmCore *core, const UnetmmRel *rel)
+{
+    const UnetmmLanding *rx = &core->rx;
+    const UnetmmRegion *region = &core->regions[0];
+
+    if (rx->head.handle >= core->params.regions ||
+        rx->head.psn - rel->rx.nxt >= UNETMM_REL_WINDOW ||
+        (rel->rx.have & unetmm_rel_bit(rx->head.psn)) ||
+        rx->len > rel->mtu) {
+        return false;
     }
-    return rx->in_message && addr == rx->buf_addr + rx->done &&
-           len == MIN(rel->mtu, rx->len - rx->done);
+    region += rx->head.handle;
+    if (!region->live || region->key != rx->head.offset ||
+        region->space != core->eps[rel->ep].space ||
+        rx->head.remote > region->length ||
+        rx->len > region->length - rx->head.remote ||
+        !(region->rights & UNETMM_RIGHT_WRITE)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < rx->npieces; i++) {
+        if (rx->pieces[i].addr != region->addr + rx->head.remote +
+            rx->pieces[i].from) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The pieces follow from the request; if that has ended they only land. */
+static bool landing_answer_ok(UnetmmCore *core, UnetmmRel *rel)
+{
+    g_autofree UnetmmPiece *was = g_memdup2(core->rx.pieces,
+                                            sizeof(core->rx.pieces));
+    uint32_t n = core->rx.npieces;
+    bool same;
+
+    if (!unetmm_rel_answer_open(rel, core->rx.head.psn)) {
+        return true;
+    }
+    same = unetmm_rel_answer_aim(core, rel, &core->rx.head) &&
+           core->rx.npieces == n &&
+           !memcmp(was, core->rx.pieces, n * sizeof(*was));
+    memcpy(core->rx.pieces, was, sizeof(core->rx.pieces));
+    core->rx.npieces = n;
+    return same;
+}
+
+bool unetmm_state_landing_ok(UnetmmCore *core, UnetmmRel *rel)
+{
+    const UnetmmLanding *rx = &core->rx;
+
+    if (rel->state != UNETMM_REL_OPEN || core->eps[rel->ep].error) {
+        return rx->head.opcode != UNETMM_WIRE_SEND || rel->rx.giving_back ||
+               core->eps[rel->ep].error;
+    }
+    switch (rx->head.opcode) {
+    case UNETMM_WIRE_SEND:
+        return landing_send_ok(rx, rel);
+    case UNETMM_WIRE_WRITE:
+        return landing_write_ok(core, rel);
+    case UNETMM_WIRE_ANSWER:
+        return landing_answer_ok(core, rel);
+    default:
+        return false;
+    }
 }
 
 /* ---- Channels ----------------------------------------------------------- */
 
 uint64_t unetmm_state_rel_limit(void)
 {
-    uint64_t msg = 64 + UNETMM_MAX_SEGS * 12 + UNETMM_MAX_INLINE;
+    uint64_t msg = 128 + UNETMM_MAX_SEGS * 12 + UNETMM_MAX_INLINE;
 
-    return 512 + UNETMM_REL_MSGS * msg + UNETMM_REL_WINDOW * (4 + 32);
+    return 1024 + UNETMM_REL_MSGS * msg +
+           UNETMM_REL_WINDOW * (4 + 32 + sizeof(UnetmmRelEarly) +
+                                sizeof(UnetmmRelAsk));
 }
 
 UnetmmRel *unetmm_state_rel(UnetmmStream *st, UnetmmCore *core,
@@ -479,6 +740,13 @@ void unetmm_state_rels(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
         save_rels(st, core, ep);
     }
     ep->rel_missed = unetmm_state_rel(st, core, ep, ep->rel_missed);
+    ep->rel_missed_for = unetmm_stream_choice(st, ep->rel_missed_for,
+                                              UNETMM_REL_MISS_ANSWER + 1,
+                                              "what a page is for");
+    unetmm_stream_u32(st, &ep->rel_missed_psn);
+    if (ep->rel_missed && ep->rel_missed->state != UNETMM_REL_OPEN) {
+        unetmm_stream_refuse(st, "a channel that has ended needs a page");
+    }
     if (ep->sq_waits && !ep->rels) {
         unetmm_stream_refuse(st, "endpoint %u waits for a channel that is not "
                              "there", ep->id);
@@ -513,7 +781,10 @@ static bool packet_ok(const UnetmmTransfer *tx)
          tx->done != tx->len) || tx->blocked_on == UNETMM_BLOCKED_CQ) {
         return false;
     }
-    if (!unetmm_rel_wanted(rel, tx->psn)) {
+    if (tx->answer) {
+        return tx->blocked_on != UNETMM_BLOCKED_FAULT && tx->nsegs <= 1;
+    }
+    if (tx->needless || !unetmm_rel_wanted(rel, tx->psn)) {
         return true;
     }
     return (tx->psn != rel->tx.nxt || rel->tx.msg_next != rel->tx.msg_end) &&
@@ -527,6 +798,11 @@ void unetmm_state_packet(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     tx->opcode = UNETMM_OP_SEND;
     tx->channel = tx->rel->channel;
     unetmm_stream_u32(st, &tx->psn);
+    unetmm_stream_bool(st, &tx->needless, "whether a packet is needed");
+    unetmm_stream_bool(st, &tx->answer, "whether a packet is an answer");
+    if (tx->answer) {
+        state_target(st, &tx->target);
+    }
     tx->status = unetmm_stream_choice(st, tx->status, UNETMM_NUM_ST,
                                       "the status of a packet");
     tx->len = unetmm_stream_choice(st, tx->len, UNETMM_MAX_PAYLOAD + 1,

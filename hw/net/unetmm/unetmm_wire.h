@@ -54,22 +54,50 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  */
 #define UNETMM_WIRE_SEND        3
 #define UNETMM_WIRE_ACK         4
-/* 5..9 are reserved for WRITE, READ, atomics and the answers to them. */
+
+/*
+ * One-sided operations, packets of the same numbering.  `handle` is the number
+ * of the region and `offset` its key; `remote` is the first byte's place in the
+ * region.  A request (READ, ATOMIC) is taken only in its turn, and is over for
+ * its sender when the ANSWER has come, whatever an ACK says: it is sent again
+ * until then, and answered again; an ANSWER is an acknowledgement of all before
+ * and of its request.  VOID takes the place of a packet that is needed no more:
+ * its message has ended in an error.  A packet that has been REJECTED at its turn
+ * is not taken again with that number; VOID is.  (A request may be REJECTED
+ * later too, when it is to be answered again.)
+ */
+#define UNETMM_WIRE_WRITE       5       /* imm: with F_NOTIFY */
+#define UNETMM_WIRE_READ        6       /* imm: bytes wanted, 1..MTU */
+#define UNETMM_WIRE_ATOMIC      7       /* imm: UNETMM_ATOMIC_*; operands */
+#define UNETMM_WIRE_ANSWER      8       /* psn: of the request; its data */
+#define UNETMM_WIRE_VOID        9
+
+#define UNETMM_ATOMIC_ADD       1       /* payload: the addend */
+#define UNETMM_ATOMIC_SWAP      2       /* payload: compare, then swap */
 
 #define UNETMM_WIRE_F_PAYLOAD_CRC 0x00000001u
-#define UNETMM_WIRE_F_LAST      0x00000002u /* SEND: the message ends here */
-#define UNETMM_WIRE_F_ASK       0x00000004u /* SEND: acknowledge at once */
-#define UNETMM_WIRE_F_ALL       0x00000007u
+#define UNETMM_WIRE_F_LAST      0x00000002u /* the message ends here */
+#define UNETMM_WIRE_F_ASK       0x00000004u /* acknowledge at once */
+#define UNETMM_WIRE_F_NOTIFY    0x00000008u /* WRITE: only with LAST */
+#define UNETMM_WIRE_F_ALL       0x0000000fu
 
 #define UNETMM_ACK_OK           0
 #define UNETMM_ACK_NOT_READY    1       /* psn again after `offset` us */
 #define UNETMM_ACK_FAILED       2       /* for good; offset: UNETMM_WHY_* */
+#define UNETMM_ACK_REJECTED     3       /* psn never; offset: UNETMM_WHY_* */
 
 #define UNETMM_WHY_BUFFER       1       /* longer than the buffer */
 #define UNETMM_WHY_CHANNEL      2       /* the channel has failed here */
+#define UNETMM_WHY_REGION       3       /* no such region, or another key */
+#define UNETMM_WHY_RANGE        4       /* beyond its end, or not aligned */
+#define UNETMM_WHY_RIGHT        5       /* not exported for that */
+#define UNETMM_WHY_MEMORY       6       /* its memory cannot be used */
 
 /* Packets that may be on their way in one direction of a channel. */
 #define UNETMM_REL_WINDOW       64
+
+/* Atomics of a channel that may wait for their answer, and are kept for it. */
+#define UNETMM_REL_ATOMICS      16
 
 #define UNETMM_MAX_FRAME        (UNETMM_MAX_PAYLOAD + 64)
 
@@ -79,6 +107,14 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  * again from the record, so that a lost answer does no harm.  A CONNECT with
  * another nonce from the same (MAC, endpoint, channel) replaces the old
  * channel: the peer has restarted.
+ *
+ * A reliable channel is one if both say so; each says the number of the first
+ * packet that it will send.
+ *
+ * IMPORT asks, on behalf of the endpoint at one end of a reliable channel, for an
+ * export of the process that has the other end.  While it is not there it is
+ * asked for again.  The answer has the region's number in `mtu`, its key in
+ * `psn` and its length in `service`.
  */
 struct unetmm_control {
     unetmm_u8 type;             /* UNETMM_CTL_* */
@@ -87,22 +123,30 @@ struct unetmm_control {
     unetmm_le16 src_channel;
     unetmm_le16 dst_ep;         /* known in answers and CLOSE, else 0 */
     unetmm_le16 dst_channel;
-    unetmm_le16 rsvd;           /* MBZ */
+    unetmm_u8 channel_type;     /* CONNECT, _ACK: UNETMM_CHANNEL_*; else 0 */
+    unetmm_u8 rights;           /* IMPORT, _ACK: UNETMM_RIGHT_*; else 0 */
     unetmm_le32 mtu;            /* the sender's offer; in answers, the agreed */
-    unetmm_le64 service;        /* CONNECT */
-    unetmm_le64 nonce;          /* chosen by the requester, echoed */
+    unetmm_le64 service;        /* CONNECT; IMPORT: the export's number */
+    unetmm_le64 nonce;          /* chosen by the requester, echoed; a channel's */
+    unetmm_le32 psn;            /* reliable: of the sender's first packet */
+    unetmm_le32 request;        /* IMPORT: by which its answer is known; else 0 */
 };
 
-static_assert(sizeof(struct unetmm_control) == 32, "control message");
+static_assert(sizeof(struct unetmm_control) == 40, "control message");
 
 #define UNETMM_CTL_PROBE        1       /* is there a driver? */
 #define UNETMM_CTL_PROBE_ACK    2
 #define UNETMM_CTL_CONNECT      3
 #define UNETMM_CTL_CONNECT_ACK  4
 #define UNETMM_CTL_CLOSE        5       /* the sender's half is gone */
+#define UNETMM_CTL_IMPORT       6
+#define UNETMM_CTL_IMPORT_ACK   7
 
 #define UNETMM_CTL_ST_OK        0
 #define UNETMM_CTL_ST_NO_SERVICE 1      /* nobody listens; try again */
 #define UNETMM_CTL_ST_FULL      2       /* backlog or channels used up */
+#define UNETMM_CTL_ST_TYPE      3       /* no channels of that type there */
+#define UNETMM_CTL_ST_NO_EXPORT 4       /* not exported; try again */
+#define UNETMM_CTL_ST_RIGHTS    5       /* exported, but not for that */
 
 #endif /* UNETMM_WIRE_H */

@@ -109,10 +109,39 @@ static void take_segs(struct fake_card *card, const struct unetmm_sqe *sqe,
         }
         CARD_CHECK(!seg->rsvd);
         CARD_CHECK(seg->len <= sizeof(m->data) - m->len);
-        if (seg->len) {
+        if (sqe->opcode == UNETMM_OP_READ) {
+            m->to = i ? m->to : (void *)(uintptr_t)seg->addr;
+        } else if (seg->len) {
             memcpy(m->data + m->len, (void *)(uintptr_t)seg->addr, seg->len);
         }
         m->len += seg->len;
+    }
+}
+
+/* What goes with what, as the card has it. */
+static void check_operation(const struct unetmm_sqe *sqe)
+{
+    bool notify = sqe->flags & UNETMM_SQE_F_NOTIFY;
+    bool is_inline = sqe->flags & UNETMM_SQE_F_INLINE;
+
+    CARD_CHECK(!(sqe->flags & ~UNETMM_SQE_F_ALL));
+    CARD_CHECK(!sqe->rsvd0 && (!sqe->imm || notify));
+    CARD_CHECK(!notify || sqe->opcode == UNETMM_OP_WRITE);
+    switch (sqe->opcode) {
+    case UNETMM_OP_SEND:
+        CARD_CHECK(!sqe->handle && !sqe->remote);
+        break;
+    case UNETMM_OP_WRITE:
+        break;
+    case UNETMM_OP_READ:
+        CARD_CHECK(!is_inline);
+        break;
+    case UNETMM_OP_FETCH_ADD:
+        CARD_CHECK(is_inline && sqe->inline_len == 8);
+        break;
+    default:
+        CARD_CHECK(sqe->opcode == UNETMM_OP_CMP_SWAP);
+        CARD_CHECK(is_inline && sqe->inline_len == 16);
     }
 }
 
@@ -127,9 +156,13 @@ bool fake_card_take(struct fake_card *card, struct fake_message *m)
         return false;
     }
     memcpy(&sqe, slot(card, card->sq_cons), sizeof(sqe));
-    CARD_CHECK(sqe.opcode == UNETMM_OP_SEND);
-    CARD_CHECK(!(sqe.flags & ~UNETMM_SQE_F_ALL));
-    CARD_CHECK(!sqe.rsvd0 && !sqe.imm && !sqe.handle && !sqe.remote);
+    check_operation(&sqe);
+    m->opcode = sqe.opcode;
+    m->notify = sqe.flags & UNETMM_SQE_F_NOTIFY;
+    m->imm = sqe.imm;
+    m->import = sqe.handle;
+    m->offset = sqe.remote;
+    m->to = NULL;
     m->cookie = sqe.cookie;
     m->channel = sqe.channel;
     m->quiet = sqe.flags & UNETMM_SQE_F_QUIET;
@@ -315,7 +348,7 @@ void fake_endpoint_init(struct fake_endpoint *fake, unsigned sq_log2,
                          PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     fake->doorbell = doorbell;
-    CARD_CHECK(!unetmm_ep_alloc(FAKE_CHANNELS, &fake->private));
+    CARD_CHECK(!unetmm_ep_alloc(FAKE_CHANNELS, FAKE_IMPORTS, &fake->private));
     fake->private->event_fd = event_fd;
     fake->private->mtu[1] = 65536;
     unetmm_ep_bind(fake->private, &fake->card.layout, fake->card.queues,

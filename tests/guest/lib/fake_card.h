@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #define FAKE_CHANNELS   16
+#define FAKE_IMPORTS    8
 
 struct fake_card {
     struct unetmm_endpoint layout;
@@ -35,6 +36,12 @@ struct fake_message {
     uint16_t channel;
     bool is_inline;
     bool quiet;
+    bool notify;
+    uint8_t opcode;
+    uint32_t imm;
+    uint32_t import;
+    uint64_t offset;
+    void *to;                   /* READ: its first segment */
     uint8_t data[65536];
 };
 
@@ -47,7 +54,10 @@ void fake_card_init(struct fake_card *card, unsigned sq_log2, unsigned fq_log2,
                     unsigned cq_log2, int event_fd);
 void fake_card_free(struct fake_card *card);
 
-/* The next send; false: there is none.  A malformed one aborts. */
+/*
+ * The next descriptor; false: there is none.  A malformed one aborts.  For a READ
+ * nothing is taken from its segments but the length.
+ */
 bool fake_card_take(struct fake_card *card, struct fake_message *message);
 
 /* False: the completion queue is full. */

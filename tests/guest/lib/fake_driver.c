@@ -18,7 +18,7 @@
 #define BACKLOG         16
 #define REPEAT_NS       10000000u
 
-enum frame_type { PROBE, PROBE_ACK, CONNECT, CONNECT_ACK, USER };
+enum frame_type { PROBE, PROBE_ACK, CONNECT, CONNECT_ACK, REFUSED, USER };
 
 struct frame {
     uint32_t type;
@@ -27,6 +27,7 @@ struct frame {
     uint32_t dst_channel;
     uint64_t service;
     uint32_t mtu;
+    uint32_t kind;              /* UNETMM_LISTEN_*, of CONNECT */
     uint32_t len;
     uint8_t data[65536];
 };
@@ -37,6 +38,8 @@ struct channel {
     uint32_t card;
     uint32_t channel;
     uint32_t mtu;
+    uint32_t kind;
+    bool refused;
 };
 
 static struct {
@@ -55,6 +58,7 @@ static struct {
     uint32_t mtu;
     uint32_t source;
     uint64_t service;
+    uint32_t takes;             /* UNETMM_LISTEN_* */
     struct channel channels[FAKE_CHANNELS];
     uint32_t backlog[BACKLOG];
     unsigned waiting;
@@ -68,6 +72,9 @@ static struct {
 };
 
 struct fake_failures fake_failures;
+
+static struct unetmm_export exports[FAKE_EXPORTS];     /* length 0: none */
+static bool imports[FAKE_IMPORTS];
 
 static struct frame in, out;
 static struct fake_message message;
@@ -144,6 +151,7 @@ static void transmit_control(uint32_t card, enum frame_type type,
     frame.dst_channel = dst_channel;
     frame.service = fake.service;
     frame.mtu = fake.mtu;
+    frame.kind = fake.channels[src_channel % FAKE_CHANNELS].kind;
     transmit(card, &frame);
 }
 
@@ -175,12 +183,17 @@ static void on_connect(void)
             return;
         }
     }
+    if (!(in.kind & fake.takes)) {
+        transmit_control(in.from, REFUSED, 0, in.src_channel);
+        return;
+    }
     i = free_channel();
     if (i < 0 || fake.waiting == BACKLOG) {
         return;
     }
     fake.channels[i] = (struct channel) {
-        true, in.from, in.src_channel, in.mtu < fake.mtu ? in.mtu : fake.mtu
+        true, in.from, in.src_channel, in.mtu < fake.mtu ? in.mtu : fake.mtu,
+        in.kind, false
     };
     fake.backlog[fake.waiting++] = (uint32_t)i;
     transmit_control(in.from, CONNECT_ACK, (uint32_t)i, in.src_channel);
@@ -190,13 +203,14 @@ static void on_connect(void)
 static void on_user(void)
 {
     struct channel *channel = &fake.channels[in.dst_channel % FAKE_CHANNELS];
-    int copies = chance(fake.loss) ? 0 : 1;
+    bool reliable = channel->kind == UNETMM_LISTEN_RELIABLE;
+    int copies = !reliable && chance(fake.loss) ? 0 : 1;
 
     if (!fake.endpoint || !channel->open || channel->card != in.from ||
         channel->channel != in.src_channel) {
         return;
     }
-    for (copies += chance(fake.dup); copies; copies--) {
+    for (copies += !reliable && chance(fake.dup); copies; copies--) {
         if (fake_card_deliver(&fake.card, in.dst_channel, in.data, in.len,
                               true)) {
             fake.received++;
@@ -232,6 +246,10 @@ static bool receive(void)
         channel->mtu = in.mtu < fake.mtu ? in.mtu : fake.mtu;
         channel->open = true;
         pthread_cond_broadcast(&fake.changed);
+        break;
+    case REFUSED:
+        fake.channels[in.dst_channel % FAKE_CHANNELS].refused = true;
+        fake.channels[in.dst_channel % FAKE_CHANNELS].open = true;
         break;
     case USER:
         on_user();
@@ -360,6 +378,8 @@ int __wrap_close(int fd)
     unlink(name.sun_path);
     fake.open = false;
     memset(fake.channels, 0, sizeof(fake.channels));
+    memset(exports, 0, sizeof(exports));
+    memset(imports, 0, sizeof(imports));
     fake.waiting = 0;
     fake.service = 0;
     return 0;
@@ -376,6 +396,7 @@ static int do_info(struct unetmm_info *info)
         .mac = { 0x52, 0x54, 0, 0, 0, (uint8_t)fake.number },
         .user_mtu = fake.mtu,
         .version = UNETMM_VERSION_VALUE,
+        .caps = UNETMM_CAP_RELIABLE,
         .sources = 1u << UNETMM_SOURCE_TLB | 1u << UNETMM_SOURCE_KTLB |
                    1u << UNETMM_SOURCE_PINNED,
         .policies = 3,
@@ -387,6 +408,10 @@ static int do_info(struct unetmm_info *info)
         .tlb_ways = 1,
         .tlb_victims = 16,
         .max_buffer_pages = 64,
+        .reliable = FAKE_RELIABLE,
+        .max_message = FAKE_MESSAGE,
+        .regions = FAKE_EXPORTS,
+        .imports = FAKE_IMPORTS,
     };
     return 0;
 }
@@ -451,28 +476,80 @@ static bool repeat_until(uint32_t card, enum frame_type type, int channel,
     return *done;
 }
 
+/* What the driver says of how a reliable channel is to be. */
+static int check_reliable(bool reliable, uint32_t timeout_us, uint32_t retries,
+                          uint32_t not_ready_retries)
+{
+    if (reliable && fake.source == UNETMM_SOURCE_KTLB) {
+        return EOPNOTSUPP;
+    }
+    if (!reliable) {
+        return timeout_us || retries || not_ready_retries ? EINVAL : 0;
+    }
+    return timeout_us > UNETMM_REL_MAX_TIMEOUT_US || retries > 255 ||
+        not_ready_retries > 255 ? EINVAL : 0;
+}
+
+static void tell_channel(struct unetmm_connect *request, uint32_t number)
+{
+    const struct channel *channel = &fake.channels[number];
+    bool reliable = channel->kind == UNETMM_LISTEN_RELIABLE;
+
+    request->channel = number;
+    request->mtu = channel->mtu;
+    request->peer_endpoint = 1;
+    request->flags = reliable ? UNETMM_CONNECT_RELIABLE : 0;
+    request->max_message = reliable ? FAKE_MESSAGE : channel->mtu;
+}
+
 static int do_connect(struct unetmm_connect *request)
 {
+    bool reliable = request->flags & UNETMM_CONNECT_RELIABLE;
     int i = free_channel();
+    int error = check_reliable(reliable, request->timeout_us, request->retries,
+                               request->not_ready_retries);
 
-    if (i < 0) {
-        return refuse(ENOSPC);
+    if (error || i < 0) {
+        return refuse(error ? error : ENOSPC);
     }
-    fake.channels[i].card = request->mac[5];
+    fake.channels[i] = (struct channel) {
+        .card = request->mac[5],
+        .kind = reliable ? UNETMM_LISTEN_RELIABLE : UNETMM_LISTEN_DATAGRAM,
+    };
     if (!repeat_until(request->mac[5], CONNECT, i, request->service,
                       request->deadline_ns, &fake.channels[i].open)) {
         return refuse(ETIMEDOUT);
     }
-    request->channel = (uint32_t)i;
-    request->mtu = fake.channels[i].mtu;
-    request->peer_endpoint = 1;
+    if (fake.channels[i].refused) {
+        fake.channels[i].open = false;
+        return refuse(EPROTOTYPE);
+    }
+    tell_channel(request, (uint32_t)i);
+    return 0;
+}
+
+static int do_listen(const struct unetmm_listen *request)
+{
+    int error;
+
+    if (request->size < sizeof(*request)) {
+        return refuse(EINVAL);
+    }
+    error = check_reliable(request->flags & UNETMM_LISTEN_RELIABLE,
+                           request->timeout_us, request->retries,
+                           request->not_ready_retries);
+    if (error) {
+        return refuse(error);
+    }
+    fake.service = request->service;
+    fake.takes = request->flags ? request->flags : UNETMM_LISTEN_DATAGRAM;
     return 0;
 }
 
 static int do_accept(struct unetmm_connect *request)
 {
     struct timespec pause = { .tv_nsec = 100000 };
-    struct channel *channel;
+    uint32_t number;
 
     while (!fake.waiting) {
         if (!request->deadline_ns) {
@@ -485,14 +562,12 @@ static int do_accept(struct unetmm_connect *request)
         nanosleep(&pause, NULL);
         pthread_mutex_lock(&fake.lock);
     }
-    request->channel = fake.backlog[0];
+    number = fake.backlog[0];
     memmove(fake.backlog, fake.backlog + 1,
             --fake.waiting * sizeof(fake.backlog[0]));
-    channel = &fake.channels[request->channel];
     memcpy(request->mac, (uint8_t [6]) { 0x52, 0x54, 0, 0, 0,
-                                         (uint8_t)channel->card }, 6);
-    request->mtu = channel->mtu;
-    request->peer_endpoint = 1;
+               (uint8_t)fake.channels[number].card }, 6);
+    tell_channel(request, number);
     return 0;
 }
 
@@ -563,6 +638,94 @@ static int do_channel_close(const struct unetmm_channel *request)
     return 0;
 }
 
+/* ---- Exports, which only the process itself imports here ------------------------ */
+
+static struct unetmm_export *find_export(uint64_t id)
+{
+    int i;
+
+    for (i = 0; i < FAKE_EXPORTS; i++) {
+        if (exports[i].length && exports[i].id == id) {
+            return &exports[i];
+        }
+    }
+    return NULL;
+}
+
+static int do_export(const struct unetmm_export *request)
+{
+    int i;
+
+    if (request->flags & ~UNETMM_EXPORT_NOTIFY || request->rsvd ||
+        fake.source == UNETMM_SOURCE_KTLB) {
+        return refuse(EOPNOTSUPP);
+    }
+    if (!request->length || !request->rights ||
+        request->rights & ~UNETMM_RIGHT_ALL) {
+        return refuse(EINVAL);
+    }
+    if (find_export(request->id)) {
+        return refuse(EEXIST);
+    }
+    for (i = 0; i < FAKE_EXPORTS; i++) {
+        if (!exports[i].length) {
+            exports[i] = *request;
+            return 0;
+        }
+    }
+    return refuse(ENOSPC);
+}
+
+static int do_unexport(const struct unetmm_export_id *request)
+{
+    struct unetmm_export *export = find_export(request->id);
+
+    if (!export) {
+        return refuse(ENOENT);
+    }
+    export->length = 0;
+    return 0;
+}
+
+static int do_import(struct unetmm_import *request)
+{
+    const struct unetmm_export *export = find_export(request->export);
+    uint32_t i;
+
+    if (request->channel >= FAKE_CHANNELS ||
+        !fake.channels[request->channel].open) {
+        return refuse(ENOENT);
+    }
+    if (fake.channels[request->channel].kind != UNETMM_LISTEN_RELIABLE) {
+        return refuse(EPROTOTYPE);
+    }
+    if (!export) {
+        return refuse(request->deadline_ns ? ETIMEDOUT : EAGAIN);
+    }
+    if (request->rights & ~export->rights) {
+        return refuse(EACCES);
+    }
+    for (i = 0; i < FAKE_IMPORTS && imports[i]; i++) {
+    }
+    if (i == FAKE_IMPORTS) {
+        return refuse(ENOSPC);
+    }
+    imports[i] = true;
+    request->import = i;
+    request->length = export->length;
+    request->rights = request->rights ? request->rights : export->rights;
+    return 0;
+}
+
+static int do_unimport(const struct unetmm_import_id *request)
+{
+    if (request->import >= FAKE_IMPORTS || !imports[request->import]) {
+        return refuse(ENOENT);
+    }
+    imports[request->import] = false;
+    return 0;
+}
+
 static int dispatch(unsigned long request, void *argument)
 {
     switch (request) {
@@ -572,9 +735,7 @@ static int dispatch(unsigned long request, void *argument)
         return 0;
     case UNETMM_IOC_ENDPOINT: return do_endpoint(argument);
     case UNETMM_IOC_ENDPOINT_CLOSE: return do_endpoint_close(argument);
-    case UNETMM_IOC_LISTEN:
-        fake.service = ((struct unetmm_listen *)argument)->service;
-        return 0;
+    case UNETMM_IOC_LISTEN: return do_listen(argument);
     case UNETMM_IOC_ACCEPT: return do_accept(argument);
     case UNETMM_IOC_CONNECT: return do_connect(argument);
     case UNETMM_IOC_CHANNEL_CLOSE: return do_channel_close(argument);
@@ -583,6 +744,10 @@ static int dispatch(unsigned long request, void *argument)
     case UNETMM_IOC_DEREGISTER: return do_region(argument);
     case UNETMM_IOC_COUNTERS: return do_counters(argument);
     case UNETMM_IOC_POST: return do_post(argument);
+    case UNETMM_IOC_EXPORT: return do_export(argument);
+    case UNETMM_IOC_UNEXPORT: return do_unexport(argument);
+    case UNETMM_IOC_IMPORT: return do_import(argument);
+    case UNETMM_IOC_UNIMPORT: return do_unimport(argument);
     default: return refuse(ENOTTY);
     }
 }

@@ -14,6 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define FAKE_RELIABLE   8       /* reliable channels of the card, it says */
+#define FAKE_EXPORTS    4
+#define FAKE_MESSAGE    65536   /* bytes of the longest message on one */
+
 /* The next call of this kind fails with this errno; 0: none does. */
 struct fake_failures {
     unsigned long request;

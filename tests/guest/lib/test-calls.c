@@ -219,6 +219,116 @@ static void message_goes_round(void **state)
                      -ENOENT);
 }
 
+/* What a channel is, is what both sides wanted. */
+static void types_have_to_agree(void **state)
+{
+    const uint8_t self[6] = { 0x52, 0x54, 0, 0, 0, 1 };
+    struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
+    struct unetmm_channel_info info = { .size = sizeof(info) };
+    struct unetmm_peer peer;
+    int from, to;
+
+    (void)state;
+    assert_int_equal(unetmm_listen(ep, 5, 1), 0);
+    assert_int_equal(unetmm_connect_as(ep, self, 5, SECOND, NULL, NULL),
+                     -EPROTOTYPE);
+    assert_int_equal(unetmm_listen_as(ep, 5, 1, NULL), 0);
+    assert_int_equal(unetmm_connect(ep, self, 5, SECOND, NULL), -EPROTOTYPE);
+    from = unetmm_connect_as(ep, self, 5, SECOND, NULL, &peer);
+    assert_in_range(from, 0, 15);
+    assert_int_equal(peer.type, UNETMM_RELIABLE);
+    assert_int_equal(peer.mtu, FAKE_MESSAGE);
+    to = unetmm_accept(ep, &peer, SECOND);
+    assert_in_range(to, 0, 15);
+    assert_int_equal(peer.type, UNETMM_RELIABLE);
+    assert_int_equal(unetmm_channel_info(ep, (unsigned)to, &info), 0);
+    assert_int_equal(info.type, UNETMM_RELIABLE);
+    assert_int_equal(info.longest, FAKE_MESSAGE);
+    assert_int_equal(info.frame, 9000);
+    assert_int_equal(info.endpoint, 1);
+    assert_memory_equal(info.mac, self, 6);
+    /* Both are taken by who says so. */
+    attr.types = UNETMM_DATAGRAM | UNETMM_RELIABLE;
+    assert_int_equal(unetmm_connect_as(ep, self, 5, SECOND, &attr, NULL),
+                     -EINVAL);
+    assert_int_equal(unetmm_listen_as(ep, 5, 2, &attr), 0);
+    attr.types = UNETMM_DATAGRAM;
+    from = unetmm_connect_as(ep, self, 5, SECOND, &attr, &peer);
+    assert_in_range(from, 0, 15);
+    assert_int_equal(peer.type, UNETMM_DATAGRAM);
+    assert_int_equal(unetmm_channel_info(ep, (unsigned)from, &info), 0);
+    assert_int_equal(info.type, UNETMM_DATAGRAM);
+    assert_int_equal(info.longest, 9000);
+    assert_int_equal(unetmm_disconnect(ep, (unsigned)from), 0);
+    assert_int_equal(unetmm_channel_info(ep, (unsigned)from, &info), -ENOENT);
+    assert_int_equal(unetmm_channel_info(ep, 1u << 20, &info), -ENOENT);
+    info.size--;
+    assert_int_equal(unetmm_channel_info(ep, (unsigned)to, &info), -EINVAL);
+}
+
+static void wrong_attributes_are_refused(void **state)
+{
+    const uint8_t self[6] = { 0x52, 0x54, 0, 0, 0, 1 };
+    static const struct unetmm_channel_attr wrong[] = {
+        { 3, UNETMM_RELIABLE, 0, 0, 0 },
+        { sizeof(wrong[0]), 0, 0, 0, 0 },
+        { sizeof(wrong[0]), 4 | UNETMM_RELIABLE, 0, 0, 0 },
+        { sizeof(wrong[0]), UNETMM_RELIABLE, 1000001, 0, 0 },
+        { sizeof(wrong[0]), UNETMM_RELIABLE, 0, 256, 0 },
+        { sizeof(wrong[0]), UNETMM_RELIABLE, 0, 0, 256 },
+        { sizeof(wrong[0]), UNETMM_DATAGRAM, 1, 0, 0 },
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(unetmm_listen_as(ep, 5, 1, &wrong[i]), -EINVAL);
+        assert_int_equal(unetmm_connect_as(ep, self, 5, SECOND, &wrong[i],
+                                           NULL), -EINVAL);
+    }
+}
+
+static void exports_and_imports(void **state)
+{
+    const uint8_t self[6] = { 0x52, 0x54, 0, 0, 0, 1 };
+    static uint8_t memory[4096];
+    uint64_t length = 0;
+    int channel, i;
+
+    (void)state;
+    assert_int_equal(unetmm_export(ctx, 7, memory, 0, 7, 0, 0), -EINVAL);
+    assert_int_equal(unetmm_export(ctx, 7, memory, sizeof(memory),
+                                   UNETMM_RIGHT_READ, 0, 0), 0);
+    assert_int_equal(unetmm_export(ctx, 7, memory, sizeof(memory), 7, 0, 0),
+                     -EEXIST);
+    assert_int_equal(unetmm_listen_as(ep, 5, 1, NULL), 0);
+    channel = unetmm_connect_as(ep, self, 5, SECOND, NULL, NULL);
+    assert_in_range(channel, 0, 15);
+    assert_int_equal(unetmm_import(ep, 15, 7, 0, 0, NULL), -ENOENT);
+    assert_int_equal(unetmm_import(ep, (unsigned)channel, 8, 0, 0, NULL),
+                     -EAGAIN);
+    assert_int_equal(unetmm_import(ep, (unsigned)channel, 8, 0, 1, NULL),
+                     -ETIMEDOUT);
+    assert_int_equal(unetmm_import(ep, (unsigned)channel, 7,
+                                   UNETMM_RIGHT_WRITE, 0, NULL), -EACCES);
+    for (i = 0; i < 8; i++) {
+        assert_int_equal(unetmm_import(ep, (unsigned)channel, 7, 0, 0,
+                                       &length), i);
+        assert_int_equal(length, sizeof(memory));
+    }
+    assert_int_equal(unetmm_import(ep, (unsigned)channel, 7, 0, 0, NULL),
+                     -ENOSPC);
+    assert_int_equal(unetmm_write(ep, 3, 0, memory, 1, 0, 0, 0), -EACCES);
+    assert_int_equal(unetmm_read(ep, 3, 4096, memory, 1, 0, 0), -ERANGE);
+    assert_int_equal(unetmm_unimport(ep, 3), 0);
+    assert_int_equal(unetmm_unimport(ep, 3), -ENOENT);
+    assert_int_equal(unetmm_unimport(ep, 8), -ENOENT);
+    assert_int_equal(unetmm_read(ep, 3, 0, memory, 1, 0, 0), -ENOENT);
+    assert_int_equal(unetmm_import(ep, (unsigned)channel, 7, 0, 0, NULL), 3);
+    assert_int_equal(unetmm_unexport(ctx, 7), 0);
+    assert_int_equal(unetmm_unexport(ctx, 7), -ENOENT);
+}
+
 static void child_lets_go(void **state)
 {
     struct unetmm_info info = { .size = sizeof(info) };
@@ -233,6 +343,8 @@ static void child_lets_go(void **state)
               unetmm_counters(ctx, 0, 0, NULL, 0) != -EOWNERDEAD ||
               unetmm_register(ctx, &info, 1, 0) != -EOWNERDEAD ||
               unetmm_deregister(ctx, &info, 1) != -EOWNERDEAD ||
+              unetmm_export(ctx, 1, &info, 1, 1, 0, 0) != -EOWNERDEAD ||
+              unetmm_unexport(ctx, 1) != -EOWNERDEAD ||
               unetmm_probe(ctx, info.mac, 0, NULL) != -EOWNERDEAD);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -488,6 +600,9 @@ int main(void)
         TEST(context_outlives_its_endpoints),
         TEST(refusals_come_through),
         TEST(message_goes_round),
+        TEST(types_have_to_agree),
+        TEST(wrong_attributes_are_refused),
+        TEST(exports_and_imports),
         TEST(child_lets_go),
         TEST_KTLB(posts_once_for_what_is_queued),
         TEST_KTLB(refused_post_is_made_good),

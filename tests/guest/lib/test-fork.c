@@ -48,7 +48,19 @@ static void make_every_call(void)
     expect_dead(unetmm_listen(ep, 1, 1));
     expect_dead(unetmm_accept(ep, NULL, 0));
     expect_dead(unetmm_connect(ep, mac, 1, 0, NULL));
+    expect_dead(unetmm_listen_as(ep, 1, 1, NULL));
+    expect_dead(unetmm_connect_as(ep, mac, 1, 0, NULL, NULL));
+    expect_dead(unetmm_channel_info(ep, 1, NULL));
     expect_dead(unetmm_disconnect(ep, 1));
+    expect_dead(unetmm_import(ep, 1, 1, 0, 0, NULL));
+    expect_dead(unetmm_unimport(ep, 1));
+    expect_dead(unetmm_write(ep, 1, 0, &fake, 8, 0, 0, 0));
+    expect_dead(unetmm_read(ep, 1, 0, &fake, 8, 0, 0));
+    expect_dead(unetmm_fetch_add(ep, 1, 0, 1, 0, 0));
+    expect_dead(unetmm_cmp_swap(ep, 1, 0, 1, 2, 0, 0));
+    expect_dead(unetmm_write_sync(ep, 1, 0, &fake, 8, 0, 0, 0));
+    expect_dead(unetmm_read_sync(ep, 1, 0, &fake, 8, 0));
+    expect_dead(unetmm_set_notify_handler(ep, 1, NULL, NULL));
     expect_dead(unetmm_ep_destroy(ep));
 }
 

@@ -21,8 +21,9 @@ def read(*path):
 
 def functions():
     """The public functions of the header: exported ones, inline ones."""
-    header = re.sub(r"/\*.*?\*/", "", read("guest-lib", "include",
-                                           "libunetmm.h"), flags=re.S)
+    text = read("guest-lib", "include", "libunetmm.h") + \
+        read("guest-lib", "include", "libunetmm", "vmmc.h")
+    header = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     exported, inline = set(), set()
     for match in re.finditer(r"^(static inline )?[a-z][\w ]*?[ *]+"
                              r"(unetmm_\w+)\(", header, flags=re.M):

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Export and import, and operations that are waited for.
+ *
+ * Which memory of which peer an import is, only the drivers and the cards know.
+ * The library keeps how long it is and what it is for, so that most mistakes are
+ * found before anything is posted.
+ */
+#include "internal.h"
+#include "sys.h"
+
+/* ---- Export ------------------------------------------------------------ */
+
+int unetmm_export(struct unetmm_ctx *ctx, uint64_t id, void *addr,
+                  size_t length, unsigned rights, unsigned flags,
+                  uint64_t cookie)
+{
+    struct unetmm_export export = {
+        .size = sizeof(export),
+        .flags = flags,
+        .id = id,
+        .addr = (uintptr_t)addr,
+        .length = length,
+        .cookie = cookie,
+        .rights = rights,
+    };
+    int ret = unetmm_ctx_check(ctx);
+
+    if (ret) {
+        return ret;
+    }
+    ret = sys_ioctl(ctx->fd, UNETMM_IOC_EXPORT, &export);
+    return ret < 0 ? ret : 0;
+}
+
+int unetmm_unexport(struct unetmm_ctx *ctx, uint64_t id)
+{
+    struct unetmm_export_id request = { .size = sizeof(request), .id = id };
+    int ret = unetmm_ctx_check(ctx);
+
+    if (ret) {
+        return ret;
+    }
+    ret = sys_ioctl(ctx->fd, UNETMM_IOC_UNEXPORT, &request);
+    return ret < 0 ? ret : 0;
+}
+
+/* ---- Import ------------------------------------------------------------ */
+
+int unetmm_import(struct unetmm_ep *pub, unsigned channel, uint64_t id,
+                  unsigned rights, int64_t timeout_ns, uint64_t *length)
+{
+    struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    struct unetmm_import_record *record;
+    struct unetmm_import import;
+    int ret;
+
+    if (!pub->alive) {
+        return -EOWNERDEAD;
+    }
+    import = (struct unetmm_import) {
+        .size = sizeof(import),
+        .endpoint = ep->id,
+        .export = id,
+        .deadline_ns = unetmm_deadline(timeout_ns),
+        .channel = channel,
+        .rights = rights,
+    };
+    ret = sys_ioctl(ep->ctx->fd, UNETMM_IOC_IMPORT, &import);
+    if (ret < 0) {
+        return ret;
+    }
+    if (import.import >= pub->nimports || !import.length ||
+        channel >= pub->channels) {
+        return -EPROTO;
+    }
+    record = &ep->imports[import.import];
+    record->channel = (uint16_t)channel;
+    record->rights = (uint8_t)import.rights;
+    /* Who finds the import there finds the rest of it. */
+    __atomic_store_n(&record->length, import.length, __ATOMIC_RELEASE);
+    if (length) {
+        *length = import.length;
+    }
+    return (int)import.import;
+}
+
+int unetmm_unimport(struct unetmm_ep *pub, unsigned import)
+{
+    struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    struct unetmm_import_id request;
+    int ret;
+
+    if (!pub->alive) {
+        return -EOWNERDEAD;
+    }
+    if (import >= pub->nimports ||
+        !__atomic_load_n(&ep->imports[import].length, __ATOMIC_RELAXED)) {
+        return -ENOENT;
+    }
+    request = (struct unetmm_import_id) {
+        .size = sizeof(request),
+        .endpoint = ep->id,
+        .import = import,
+    };
+    __atomic_store_n(&ep->imports[import].length, 0, __ATOMIC_RELAXED);
+    ret = sys_ioctl(ep->ctx->fd, UNETMM_IOC_UNIMPORT, &request);
+    return ret < 0 ? ret : 0;
+}
+
+/* ---- Completions that were taken for somebody else --------------------- */
+
+static bool stash_has_room(struct unetmm_stash *stash)
+{
+    size_t room = stash->room ? 2 * stash->room : 64;
+    struct unetmm_completion *all;
+
+    if (stash->first + stash->count < stash->room) {
+        return true;
+    }
+    if (stash->first) {
+        memmove(stash->all, stash->all + stash->first,
+                stash->count * sizeof(*stash->all));
+        stash->first = 0;
+        return true;
+    }
+    all = sys_calloc(room, sizeof(*all));
+    if (!all) {
+        return false;
+    }
+    if (stash->count) {
+        memcpy(all, stash->all, stash->count * sizeof(*all));
+    }
+    free(stash->all);
+    stash->all = all;
+    stash->room = room;
+    return true;
+}
+
+int unetmm_unstash_(struct unetmm_ep *pub, struct unetmm_completion *c,
+                    unsigned n)
+{
+    struct unetmm_stash *stash = &unetmm_ep_private(pub)->stash;
+    unsigned taken = n < stash->count ? n : (unsigned)stash->count;
+
+    memcpy(c, stash->all + stash->first, taken * sizeof(*c));
+    stash->first += taken;
+    stash->count -= taken;
+    if (!stash->count) {
+        stash->first = 0;
+        pub->stashed = 0;
+    }
+    return (int)taken;
+}
+
+/*
+ * Takes completions until that of `cookie` comes; 1: it is in `c`.  What else
+ * comes goes behind what is stashed, which is older.  cookie 0: any completion.
+ */
+static int take_until(struct unetmm_ep_private *ep, uint64_t cookie,
+                      struct unetmm_completion *c, uint64_t deadline)
+{
+    struct unetmm_stash *stash = &ep->stash;
+    int ret;
+
+    /* What is stashed is not what is waited for. */
+    ep->pub.stashed = 0;
+    do {
+        if (!stash_has_room(stash)) {
+            ret = -ENOMEM;
+            break;
+        }
+        ret = unetmm_wait(&ep->pub, c, 1, unetmm_time_until(deadline));
+        if (ret <= 0) {
+            ret = ret ? ret : -ETIMEDOUT;
+            break;
+        }
+        if (cookie && c->type == UNETMM_CQE_SENT && c->cookie == cookie) {
+            break;
+        }
+        stash->all[stash->first + stash->count++] = *c;
+    } while (cookie);
+    ep->pub.stashed = stash->count != 0;
+    return ret;
+}
+
+/* ---- Operations that are waited for ------------------------------------ */
+
+struct sync {
+    unsigned import;
+    uint64_t offset;
+    void *buf;
+    size_t len;
+    uint32_t imm;
+    unsigned flags;
+    bool read;
+};
+
+static int sync_post(struct unetmm_ep *ep, const struct sync *op,
+                     uint64_t cookie)
+{
+    return op->read ?
+        unetmm_read(ep, op->import, op->offset, op->buf, op->len, cookie,
+                    op->flags) :
+        unetmm_write(ep, op->import, op->offset, op->buf, op->len, op->imm,
+                     cookie, op->flags);
+}
+
+static int sync_do(struct unetmm_ep *pub, const struct sync *op, bool wait,
+                   int64_t timeout_ns)
+{
+    struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    uint64_t cookie = UNETMM_SYNC_COOKIE | ++ep->sync_number;
+    uint64_t deadline = unetmm_time_of(timeout_ns);
+    struct unetmm_completion c;
+    int ret;
+
+    while ((ret = sync_post(pub, op, cookie)) == -EAGAIN) {
+        ret = take_until(ep, 0, &c, deadline);
+        if (ret < 0) {
+            return ret;
+        }
+    }
+    if (ret || !wait) {
+        return ret;
+    }
+    ret = take_until(ep, cookie, &c, deadline);
+    return ret < 0 ? ret : c.status;
+}
+
+int unetmm_write_sync(struct unetmm_ep *ep, unsigned import, uint64_t offset,
+                      const void *buf, size_t len, uint32_t imm,
+                      unsigned flags, int64_t timeout_ns)
+{
+    struct sync op = {
+        .import = import, .offset = offset, .buf = (void *)(uintptr_t)buf,
+        .len = len, .imm = imm, .flags = flags,
+    };
+    bool copied;
+
+    if (!ep->alive) {
+        return -EOWNERDEAD;
+    }
+    if (flags & ~UNETMM_NOTIFY) {
+        return -EINVAL;
+    }
+    copied = len <= ep->inline_max;
+    if (copied) {
+        op.flags |= UNETMM_QUIET;
+    }
+    return sync_do(ep, &op, !copied, timeout_ns);
+}
+
+int unetmm_read_sync(struct unetmm_ep *ep, unsigned import, uint64_t offset,
+                     void *buf, size_t len, int64_t timeout_ns)
+{
+    const struct sync op = {
+        .import = import, .offset = offset, .buf = buf, .len = len,
+        .read = true,
+    };
+
+    return ep->alive ? sync_do(ep, &op, true, timeout_ns) : -EOWNERDEAD;
+}

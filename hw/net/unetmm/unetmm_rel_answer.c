@@ -1,0 +1,300 @@
+/*
+ * unetmm: reliable channels: answers to requests, both ways
+ *
+ * A request is over when it has been answered, and is sent again until then.
+ * So an answer may be lost, doubled and overtaken, and may be given up wherever
+ * going on would make somebody wait: by who answers, when a page of the region
+ * has gone since; by who asked, when a page for it is not there.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "unetmm_host.h"
+#include "unetmm_rel.h"
+
+/* ---- Sent --------------------------------------------------------------- */
+
+void unetmm_rel_owe_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                           uint32_t psn, bool atomic,
+                           const UnetmmTarget *target)
+{
+    UnetmmRelAsk *ask = &rel->rx.asks[psn % UNETMM_REL_WINDOW];
+
+    /* Whatever was owed for this place is a window old. */
+    *ask = (UnetmmRelAsk) { .psn = psn, .atomic = atomic };
+    if (target) {
+        ask->target = *target;
+    }
+    rel->rx.owed |= unetmm_rel_bit(psn);
+    unetmm_engine_queue(core, ep);
+}
+
+bool unetmm_rel_can_answer(const UnetmmRel *rel)
+{
+    return rel->rx.owed && rel->state == UNETMM_REL_OPEN;
+}
+
+/* The oldest that is owed. */
+static UnetmmRelAsk *answer_pick(UnetmmRel *rel)
+{
+    uint32_t psn = rel->rx.nxt - UNETMM_REL_WINDOW;
+
+    while (!(rel->rx.owed & unetmm_rel_bit(psn))) {
+        psn++;
+    }
+    return &rel->rx.asks[psn % UNETMM_REL_WINDOW];
+}
+
+void unetmm_rel_load_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+{
+    const UnetmmRelAsk *ask = answer_pick(rel);
+    const UnetmmRelResult *result = ask->atomic ?
+                                    unetmm_rel_result(rel, ask->psn) : NULL;
+    UnetmmTransfer *t = &ep->tx;
+
+    rel->rx.owed &= ~unetmm_rel_bit(ask->psn);
+    rel->rx.answered = true;
+    memset(t, 0, sizeof(*t));
+    t->state = UNETMM_TX_GATHER;
+    t->opcode = UNETMM_OP_SEND;
+    t->channel = rel->channel;
+    t->rel = rel;
+    t->psn = ask->psn;
+    t->answer = true;
+    t->frame = unetmm_port_buffer(core);
+    if (ask->atomic) {
+        t->len = t->done = sizeof(result->old);
+        if (!result) {
+            t->needless = true;
+            unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_stale);
+        } else {
+            memcpy(t->frame + sizeof(struct unetmm_frame), result->old,
+                   sizeof(result->old));
+        }
+        return;
+    }
+    t->target = ask->target;
+    t->len = ask->target.len;
+    t->nsegs = 1;
+    t->segs[0].len = t->len;
+    /* Checked before each page; if not here, then there. */
+    unetmm_region_check(core, ep, &t->target, UNETMM_RIGHT_READ,
+                        &t->segs[0].addr);
+}
+
+bool unetmm_rel_answer_may_read(const UnetmmCore *core, const UnetmmEp *ep)
+{
+    const UnetmmTransfer *t = &ep->tx;
+    uint64_t addr;
+
+    return !unetmm_region_check(core, ep, &t->target, UNETMM_RIGHT_READ,
+                                &addr) && addr == t->segs[0].addr;
+}
+
+void unetmm_rel_account_answer(UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmTransfer *t = &ep->tx;
+    struct unetmm_frame *f = (struct unetmm_frame *)t->frame;
+
+    unetmm_rel_header(core, t->rel, f, UNETMM_WIRE_ANSWER);
+    f->len = t->len;
+    f->psn = t->psn;
+    unetmm_count(core, ep, UNETMM_C_rel_answers_sent, 1);
+    trace_unetmm_rel_answer_sent(ep->id, t->rel->channel, t->psn, t->len);
+}
+
+void unetmm_rel_answer_done(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                            uint8_t status)
+{
+    UnetmmTarget target = ep->tx.target;
+    uint32_t psn = ep->tx.psn;
+
+    if (status == UNETMM_ST_OK || rel->state != UNETMM_REL_OPEN) {
+        return;
+    }
+    if (status == UNETMM_ST_DMA) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_stale);
+        unetmm_rel_reject_late(core, rel, psn, UNETMM_WHY_MEMORY);
+    } else {
+        unetmm_rel_read_again(core, ep, rel, psn, &target);
+    }
+}
+
+/* ---- Received ----------------------------------------------------------- */
+
+/* Where in the message's segments bytes [at, + len) of it are. */
+static void answer_pieces(UnetmmCore *core, const UnetmmRelMsg *m, uint32_t at,
+                          uint32_t len)
+{
+    UnetmmLanding *rx = &core->rx;
+    uint32_t from = 0;
+
+    rx->npieces = 0;
+    for (unsigned i = 0; i < m->nsegs && from < len; i++) {
+        const struct unetmm_seg *seg = &m->segs[i];
+        uint32_t n;
+
+        if (at >= seg->len) {
+            at -= seg->len;
+            continue;
+        }
+        n = MIN(seg->len - at, len - from);
+        rx->pieces[rx->npieces++] = (UnetmmPiece) { .addr = seg->addr + at,
+                                                    .len = n, .from = from };
+        from += n;
+        at = 0;
+    }
+}
+
+bool unetmm_rel_answer_aim(UnetmmCore *core, UnetmmRel *rel,
+                           const struct unetmm_frame *f)
+{
+    uint32_t at;
+
+    if (unetmm_rel_packet_bytes(rel, f->psn, &at) != f->len) {
+        return false;
+    }
+    answer_pieces(core, unetmm_rel_msg_of(rel, f->psn), at, f->len);
+    return true;
+}
+
+/* The request is over; so is all before it, for the peer. */
+static void answer_accept(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                          const struct unetmm_frame *f)
+{
+    UnetmmRelTx *tx = &rel->tx;
+    uint64_t over = ~unetmm_rel_bit(f->psn);
+    uint32_t stamp = tx->stamps[f->psn % UNETMM_REL_WINDOW];
+    bool later = f->psn - tx->una >= tx->cum - tx->una;
+
+    tx->pending &= over;
+    tx->unplaced &= over;
+    tx->lost &= over;
+    if ((int32_t)(stamp - tx->answered_stamp) > 0) {
+        tx->answered_stamp = stamp;
+    }
+    unetmm_count(core, ep, UNETMM_C_rel_answers, 1);
+    trace_unetmm_rel_answer(ep->id, rel->channel, f->psn, f->len);
+    unetmm_rel_progress(core, ep, rel, later ? f->psn + 1 : tx->cum, 0, true);
+    unetmm_rel_complete(core, ep);
+    unetmm_engine_queue(core, ep);
+}
+
+/* There is no place for it now; it has to be asked for again, not at once. */
+static void answer_unplaced(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                            const struct unetmm_frame *f)
+{
+    UnetmmRelTx *tx = &rel->tx;
+
+    tx->unplaced |= unetmm_rel_bit(f->psn);
+    tx->lost &= ~unetmm_rel_bit(f->psn);
+    tx->retries = 0;
+    unetmm_rel_arm(core, rel);
+    unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_unplaced);
+}
+
+static void answer_end(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                       uint32_t psn, uint8_t status)
+{
+    unetmm_rel_end_message(core, ep, rel, unetmm_rel_msg_of(rel, psn), status);
+    unetmm_rel_complete(core, ep);
+}
+
+static void answer_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                         const struct unetmm_frame *f, const uint8_t *payload)
+{
+    UnetmmRelMsg *m = unetmm_rel_msg_of(rel, f->psn);
+    uint32_t npages;
+    uint64_t vpn;
+
+    if (m->operands) {
+        memcpy(m->old, payload, sizeof(m->old));
+        answer_accept(core, ep, rel, f);
+        return;
+    }
+    switch (unetmm_recv_hold(core, ep, &vpn, &npages)) {
+    case UNETMM_XLAT_OK:
+        break;
+    case UNETMM_XLAT_MISS:
+        unetmm_rel_ask(core, ep, rel, UNETMM_REL_MISS_ANSWER, f->psn, vpn,
+                       npages, true);
+        answer_unplaced(core, ep, rel, f);
+        return;
+    case UNETMM_XLAT_ERROR:
+        answer_end(core, ep, rel, f->psn, UNETMM_ST_PROTECTION);
+        return;
+    }
+    switch (unetmm_recv_place(core, ep, rel, f, payload)) {
+    case UNETMM_PLACED:
+        answer_accept(core, ep, rel, f);
+        break;
+    case UNETMM_PLACED_NOT:
+        answer_end(core, ep, rel, f->psn, UNETMM_ST_DMA);
+        break;
+    case UNETMM_PLACED_LATER:
+        break;
+    }
+}
+
+bool unetmm_rel_answer_open(const UnetmmRel *rel, uint32_t psn)
+{
+    return unetmm_rel_flying(&rel->tx, psn) &&
+           (rel->tx.pending & unetmm_rel_bit(psn));
+}
+
+void unetmm_rel_answered(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                         const struct unetmm_frame *f, const uint8_t *payload)
+{
+    if (rel->state != UNETMM_REL_OPEN) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_failed);
+        return;
+    }
+    if (!unetmm_rel_answer_open(rel, f->psn) ||
+        !unetmm_rel_answer_aim(core, rel, f)) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_answer);
+        return;
+    }
+    answer_place(core, ep, rel, f, payload);
+}
+
+static void answer_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                          const struct unetmm_frame *f, bool landed,
+                          enum unetmm_counter why)
+{
+    if (!unetmm_rel_answer_open(rel, f->psn)) {
+        /* It has ended meanwhile; its completion waited for this. */
+        unetmm_engine_queue(core, ep);
+    } else if (landed) {
+        answer_accept(core, ep, rel, f);
+    } else if (why == UNETMM_C_drop_dma) {
+        unetmm_recv_drop(core, ep, why);
+        answer_end(core, ep, rel, f->psn, UNETMM_ST_DMA);
+    } else {
+        unetmm_recv_drop(core, ep, why);
+        rel->tx.lost |= unetmm_rel_bit(f->psn);
+        unetmm_engine_queue(core, ep);
+    }
+}
+
+const UnetmmRelOp unetmm_rel_op_answer = {
+    .landed = answer_landed,
+};
+
+/* ---- Pages for them ----------------------------------------------------- */
+
+void unetmm_rel_answer_page(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                            uint8_t status)
+{
+    if (status != UNETMM_ST_OK && unetmm_rel_answer_open(rel, ep->rel_missed_psn)) {
+        answer_end(core, ep, rel, ep->rel_missed_psn, status);
+    }
+}
+
+void unetmm_rel_ask_again(UnetmmCore *core, UnetmmEp *ep)
+{
+    for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
+        if (rel->state == UNETMM_REL_OPEN) {
+            rel->tx.lost |= rel->tx.unplaced;
+            rel->tx.unplaced = 0;
+        }
+    }
+}

@@ -1,0 +1,134 @@
+/*
+ * unetmm: reliable channels: requests to change one word of a region
+ *
+ * An atomic is executed at its turn, which comes once, by a compare-and-swap of
+ * the host on the word as the processors see it.  What was there before is kept
+ * for as long as it may be asked for: the peer has no more atomics without an
+ * answer than there are results kept.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "unetmm_host.h"
+#include "unetmm_rel.h"
+#include "unetmm_le.h"
+
+#define ATOMIC_TRIES    64              /* against the processors */
+
+const UnetmmRelResult *unetmm_rel_result(const UnetmmRel *rel, uint32_t psn)
+{
+    uint32_t kept = MIN(rel->rx.nresults, UNETMM_REL_ATOMICS);
+
+    for (uint32_t i = 0; i < kept; i++) {
+        if (rel->rx.results[i].psn == psn) {
+            return &rel->rx.results[i];
+        }
+    }
+    return NULL;
+}
+
+static uint64_t operand(const uint8_t *payload, unsigned n)
+{
+    uint64_t v;
+
+    memcpy(&v, payload + n * sizeof(v), sizeof(v));
+    unetmm_le_u64(&v);
+    return v;
+}
+
+/*
+ * Executes it on one word; *old is what was there.  MISS: the processors were
+ * faster each time; ERROR: the bus refuses the address.
+ */
+static UnetmmXlat atomic_execute(UnetmmCore *core, UnetmmEp *ep,
+                                 const struct unetmm_frame *f,
+                                 const uint8_t *payload, uint64_t dma,
+                                 uint64_t *old)
+{
+    bool add = f->imm == UNETMM_ATOMIC_ADD;
+    uint64_t expected = add ? 0 : operand(payload, 0);
+
+    for (unsigned i = 0; i < ATOMIC_TRIES; i++) {
+        uint64_t value = add ? expected + operand(payload, 0) :
+                         operand(payload, 1);
+
+        *old = expected;
+        if (!unetmm_dma_cmpxchg(core, ep, dma, old, value)) {
+            return UNETMM_XLAT_ERROR;
+        }
+        if (*old == expected || !add) {
+            return UNETMM_XLAT_OK;
+        }
+        expected = *old;
+    }
+    return UNETMM_XLAT_MISS;
+}
+
+static void atomic_done(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                        const struct unetmm_frame *f, uint64_t old)
+{
+    UnetmmRelResult *result;
+
+    result = &rel->rx.results[rel->rx.nresults++ % UNETMM_REL_ATOMICS];
+    if (rel->rx.nresults == 2 * UNETMM_REL_ATOMICS) {
+        rel->rx.nresults = UNETMM_REL_ATOMICS;
+    }
+    result->psn = f->psn;
+    unetmm_le_u64(&old);
+    memcpy(result->old, &old, sizeof(old));
+    unetmm_count(core, ep, UNETMM_C_rel_atomics, 1);
+    trace_unetmm_rel_atomic(ep->id, rel->channel, f->psn, f->imm);
+    unetmm_rel_owe_answer(core, ep, rel, f->psn, true, NULL);
+}
+
+static UnetmmRelTake atomic_take(UnetmmCore *core, UnetmmEp *ep,
+                                 UnetmmRel *rel, const struct unetmm_frame *f,
+                                 const uint8_t *payload)
+{
+    UnetmmTarget target = unetmm_rel_target(f, sizeof(uint64_t));
+    UnetmmXlat result;
+    uint64_t addr, old;
+    UnetmmPage page;
+    uint32_t why = unetmm_region_check(core, ep, &target, UNETMM_RIGHT_ATOMIC,
+                                       &addr);
+
+    if (why) {
+        return unetmm_rel_reject(rel, why);
+    }
+    result = unetmm_space_lookup(core, ep, addr >> UNETMM_PAGE_SHIFT, true,
+                                 &page);
+    if (result == UNETMM_XLAT_MISS) {
+        unetmm_rel_ask(core, ep, rel, UNETMM_REL_MISS_REGION, f->psn,
+                       addr >> UNETMM_PAGE_SHIFT, 1, true);
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
+    }
+    if (result == UNETMM_XLAT_OK) {
+        result = atomic_execute(core, ep, f, payload,
+                                page.dma + addr % UNETMM_PAGE_BYTES, &old);
+    }
+    if (result == UNETMM_XLAT_ERROR) {
+        return unetmm_rel_reject(rel, UNETMM_WHY_MEMORY);
+    }
+    if (result == UNETMM_XLAT_MISS) {
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
+    }
+    unetmm_page_dirty(&page);
+    atomic_done(core, ep, rel, f, old);
+    return UNETMM_REL_TAKEN;
+}
+
+/* Never executed again: what was there is told once more. */
+static void atomic_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                         const struct unetmm_frame *f)
+{
+    if (unetmm_rel_result(rel, f->psn)) {
+        unetmm_rel_owe_answer(core, ep, rel, f->psn, true, NULL);
+    } else {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_stale);
+    }
+}
+
+const UnetmmRelOp unetmm_rel_op_atomic = {
+    .take = atomic_take,
+    .early = unetmm_rel_keep_head,
+    .again = atomic_again,
+};

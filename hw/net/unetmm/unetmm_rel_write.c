@@ -1,0 +1,308 @@
+/*
+ * unetmm: reliable channels: packets of WRITEs into regions
+ *
+ * Each packet says where its data belongs, so it is put there at once, also
+ * before its turn; of an early one only the header is kept, which does at its
+ * turn what must be in order: the notification.  What is placed late leaves out
+ * the bytes that a later packet has written already, so that of two WRITEs of
+ * one channel to the same place the second is what stays.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "unetmm_host.h"
+#include "unetmm_rel.h"
+
+/* ---- Where it goes ------------------------------------------------------ */
+
+/* Leaves out of core->rx.pieces what is in [addr, + len), len > 0. */
+static void write_cut(UnetmmLanding *rx, uint64_t addr, uint32_t len)
+{
+    uint64_t last = addr + (len - 1);
+    uint32_t n = rx->npieces;
+
+    for (uint32_t i = 0; i < n; i++) {
+        UnetmmPiece old = rx->pieces[i];
+        uint64_t old_last = old.addr + (old.len - 1);
+
+        if (last < old.addr || addr > old_last) {
+            continue;
+        }
+        rx->pieces[i].len = addr > old.addr ? addr - old.addr : 0;
+        if (last < old_last) {
+            uint32_t skip = last + 1 - old.addr;
+            UnetmmPiece *rest = rx->pieces[i].len ?
+                                &rx->pieces[rx->npieces++] : &rx->pieces[i];
+
+            *rest = (UnetmmPiece) { .addr = old.addr + skip,
+                                    .len = old.len - skip,
+                                    .from = old.from + skip };
+        }
+    }
+    /* Those of which nothing is left. */
+    n = 0;
+    for (uint32_t i = 0; i < rx->npieces; i++) {
+        if (rx->pieces[i].len) {
+            rx->pieces[n++] = rx->pieces[i];
+        }
+    }
+    rx->npieces = n;
+}
+
+/* All of the packet but what later ones have written. */
+static void write_pieces(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel,
+                         const struct unetmm_frame *f, uint64_t addr)
+{
+    const UnetmmRelRx *rx = &rel->rx;
+    bool whole;
+
+    unetmm_recv_whole(core, addr, f->len);
+    for (uint32_t psn = f->psn + 1; rx->have &&
+         psn - rx->nxt < UNETMM_REL_WINDOW; psn++) {
+        const UnetmmRelEarly *e = &rx->early[psn % UNETMM_REL_WINDOW];
+
+        if ((rx->have & unetmm_rel_bit(psn)) &&
+            !rx->kept[psn % UNETMM_REL_WINDOW].frame &&
+            e->head.opcode == UNETMM_WIRE_WRITE && e->head.len) {
+            write_cut(&core->rx, e->addr, e->head.len);
+        }
+    }
+    whole = !f->len || (core->rx.npieces == 1 &&
+                        core->rx.pieces[0].len == f->len);
+    unetmm_count(core, ep, UNETMM_C_rel_trimmed, !whole);
+}
+
+typedef enum WritePlace {
+    WRITE_PLACED,
+    WRITE_LATER,
+    WRITE_MISSING,              /* the driver has been asked */
+    WRITE_NEVER,
+} WritePlace;
+
+static WritePlace write_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                              const struct unetmm_frame *f, uint64_t addr,
+                              const uint8_t *payload)
+{
+    uint32_t npages;
+    uint64_t vpn;
+
+    write_pieces(core, ep, rel, f, addr);
+    switch (unetmm_recv_hold(core, ep, &vpn, &npages)) {
+    case UNETMM_XLAT_OK:
+        break;
+    case UNETMM_XLAT_MISS:
+        unetmm_rel_ask(core, ep, rel, UNETMM_REL_MISS_REGION, f->psn, vpn,
+                       npages, true);
+        return WRITE_MISSING;
+    case UNETMM_XLAT_ERROR:
+        return WRITE_NEVER;
+    }
+    switch (unetmm_recv_place(core, ep, rel, f, payload)) {
+    case UNETMM_PLACED:
+        return WRITE_PLACED;
+    case UNETMM_PLACED_LATER:
+        return WRITE_LATER;
+    case UNETMM_PLACED_NOT:
+        break;
+    }
+    return WRITE_NEVER;
+}
+
+/* ---- At its turn -------------------------------------------------------- */
+
+/* Is it the WRITE that has begun, going on where it was? */
+static uint32_t write_run(const UnetmmRelRx *rx, const struct unetmm_frame *f)
+{
+    bool same = rx->run && f->handle == rx->run_next.region &&
+                f->offset == rx->run_next.key &&
+                f->remote == rx->run_next.offset;
+
+    return same ? rx->run : 0;
+}
+
+/* The region, if this packet is to make a notification. */
+static const UnetmmRegion *write_notifies(const UnetmmCore *core,
+                                          const UnetmmEp *ep,
+                                          const struct unetmm_frame *f)
+{
+    const UnetmmRegion *region;
+
+    if (!(f->flags & UNETMM_WIRE_F_NOTIFY)) {
+        return NULL;
+    }
+    region = unetmm_region_find(core, ep->space, f->handle, f->offset);
+    return region && (region->flags & UNETMM_REGION_F_NOTIFY) ? region : NULL;
+}
+
+/* False: the endpoint was stopped. */
+static bool write_notify(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                         const struct unetmm_frame *f, uint32_t len)
+{
+    const UnetmmRegion *region = write_notifies(core, ep, f);
+    struct unetmm_cqe cqe = {
+        .opcode = UNETMM_CQE_NOTIFY, .channel = rel->channel, .len = len,
+    };
+
+    if (!region) {
+        unetmm_count(core, ep, UNETMM_C_rel_unnotified,
+                     !!(f->flags & UNETMM_WIRE_F_NOTIFY));
+        return true;
+    }
+    cqe.cookie = region->cookie;
+    cqe.notify.offset = f->remote + f->len - len;
+    cqe.notify.imm = f->imm;
+    cqe.notify.region = f->handle;
+    if (!unetmm_ep_complete(core, ep, &cqe)) {
+        return false;
+    }
+    unetmm_count(core, ep, UNETMM_C_rel_notifies, 1);
+    trace_unetmm_rel_notify(ep->id, rel->channel, f->psn, f->handle, f->imm);
+    return true;
+}
+
+/* It is where it belongs, and so is all before it.  False: not told. */
+static bool write_taken(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                        const struct unetmm_frame *f)
+{
+    UnetmmRelRx *rx = &rel->rx;
+    uint32_t len = write_run(rx, f) + f->len;
+
+    unetmm_count(core, ep, UNETMM_C_rx_frames, 1);
+    unetmm_count(core, ep, UNETMM_C_rx_bytes, f->len);
+    if (f->flags & UNETMM_WIRE_F_LAST) {
+        rx->run = 0;
+        return write_notify(core, ep, rel, f, len);
+    }
+    rx->run = len;
+    rx->run_next = unetmm_rel_target(f, 0);
+    rx->run_next.offset += f->len;
+    return true;
+}
+
+static void write_count(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                        const struct unetmm_frame *f)
+{
+    unetmm_count(core, ep, UNETMM_C_rel_writes, 1);
+    trace_unetmm_rel_placed(ep->id, rel->channel, f->psn, f->handle,
+                            f->remote, f->len);
+}
+
+/* The data of a packet at its turn, which is not in place yet. */
+static UnetmmRelTake write_now(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               const struct unetmm_frame *f,
+                               const uint8_t *payload)
+{
+    UnetmmTarget target = unetmm_rel_target(f, f->len);
+    uint64_t addr;
+    uint32_t why = unetmm_region_check(core, ep, &target, UNETMM_RIGHT_WRITE,
+                                       &addr);
+
+    if (why) {
+        return unetmm_rel_reject(rel, why);
+    }
+    switch (write_place(core, ep, rel, f, addr, payload)) {
+    case WRITE_PLACED:
+        write_count(core, ep, rel, f);
+        return UNETMM_REL_TAKEN;
+    case WRITE_LATER:
+        return UNETMM_REL_LATER;
+    case WRITE_MISSING:
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
+    case WRITE_NEVER:
+        break;
+    }
+    return unetmm_rel_reject(rel, UNETMM_WHY_MEMORY);
+}
+
+static UnetmmRelTake write_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                                const struct unetmm_frame *f,
+                                const uint8_t *payload)
+{
+    UnetmmRelTake take = UNETMM_REL_TAKEN;
+
+    if (write_run(&rel->rx, f) > UNETMM_MAX_MESSAGE - f->len) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
+        return UNETMM_REL_DROPPED;
+    }
+    if (write_notifies(core, ep, f) && !unetmm_ep_cq_spare(ep)) {
+        ep->publish = true;
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_CQ);
+    }
+    if (payload) {
+        take = write_now(core, ep, rel, f, payload);
+    }
+    if (take == UNETMM_REL_TAKEN && !write_taken(core, ep, rel, f)) {
+        take = UNETMM_REL_ENDED;
+    }
+    return take;
+}
+
+/* ---- Before its turn ---------------------------------------------------- */
+
+static void write_keep(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                       const struct unetmm_frame *f, uint64_t addr)
+{
+    write_count(core, ep, rel, f);
+    unetmm_rel_keep_head(core, ep, rel, f, NULL);
+    rel->rx.early[f->psn % UNETMM_REL_WINDOW].addr = addr;
+}
+
+static void write_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                        const struct unetmm_frame *f, const uint8_t *payload)
+{
+    UnetmmTarget target = unetmm_rel_target(f, f->len);
+    WritePlace place = WRITE_NEVER;
+    uint64_t addr;
+
+    if (!unetmm_region_check(core, ep, &target, UNETMM_RIGHT_WRITE, &addr)) {
+        place = write_place(core, ep, rel, f, addr, payload);
+    }
+    if (place == WRITE_PLACED) {
+        write_keep(core, ep, rel, f, addr);
+    } else if (place != WRITE_LATER) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_early);
+    }
+}
+
+static void write_early_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               const struct unetmm_frame *f, bool landed,
+                               enum unetmm_counter why)
+{
+    UnetmmTarget target = unetmm_rel_target(f, f->len);
+    uint64_t addr;
+
+    /* With the last page the region may have gone: nobody waits for it. */
+    if (!landed || unetmm_region_check(core, ep, &target, UNETMM_RIGHT_WRITE,
+                                       &addr)) {
+        unetmm_recv_drop(core, ep, landed ? UNETMM_C_drop_revoked : why);
+    } else {
+        write_keep(core, ep, rel, f, addr);
+    }
+    unetmm_rel_owe_ack(core, rel);
+}
+
+static void write_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                         const struct unetmm_frame *f, bool landed,
+                         enum unetmm_counter why)
+{
+    if (f->psn != rel->rx.nxt) {
+        write_early_landed(core, ep, rel, f, landed, why);
+    } else if (landed) {
+        write_count(core, ep, rel, f);
+        if (write_taken(core, ep, rel, f)) {
+            unetmm_rel_taken(core, ep, rel);
+        }
+    } else if (why == UNETMM_C_drop_dma || why == UNETMM_C_drop_revoked) {
+        unetmm_recv_drop(core, ep, why);
+        unetmm_rel_reject(rel, why == UNETMM_C_drop_dma ? UNETMM_WHY_MEMORY :
+                          UNETMM_WHY_REGION);
+        unetmm_rel_owe_ack(core, rel);
+    } else {
+        unetmm_rel_not_landed(core, ep, rel, why);
+    }
+}
+
+const UnetmmRelOp unetmm_rel_op_write = {
+    .take = write_take,
+    .early = write_early,
+    .landed = write_landed,
+};

@@ -1,0 +1,437 @@
+/*
+ * unetmm: atomics, packet by packet: the peer is the test
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "peer.h"
+#include "unetmm_rel.h"
+
+#define ASK     UNETMM_WIRE_F_ASK
+#define ADD     UNETMM_ATOMIC_ADD
+#define SWAP    UNETMM_ATOMIC_SWAP
+
+/* ---- Who executes ------------------------------------------------------- */
+
+static void give(Fix *f, uint32_t psn, uint64_t at, uint32_t what, uint64_t a,
+                 uint64_t b)
+{
+    uint64_t operands[2] = { cpu_to_le64(a), cpu_to_le64(b) };
+
+    peer_give(f, (struct unetmm_frame) {
+        .opcode = UNETMM_WIRE_ATOMIC, .psn = psn, .handle = PEER_REGION,
+        .offset = PEER_KEY, .remote = at, .imm = what,
+    }, operands, what == SWAP ? 16 : 8);
+}
+
+static uint64_t word(Fix *f, uint64_t at)
+{
+    uint64_t v;
+
+    fake_load(f->s1, PEER_AT + at, &v, 8);
+    return le64_to_cpu(v);
+}
+
+static void expect_old(Fix *f, uint32_t psn, uint64_t old)
+{
+    PeerFrame p = peer_expect(f, UNETMM_WIRE_ANSWER, psn);
+    uint64_t v;
+
+    assert_int_equal(p.h.len, 8);
+    memcpy(&v, p.data, 8);
+    assert_int_equal(le64_to_cpu(v), old);
+}
+
+static void test_add(void **state)
+{
+    Fix *f = *state;
+    uint64_t start = cpu_to_le64(0xfffffffffffffff0ull);
+    FakeVpage *page = fake_vpage(f->s1, PEER_AT);
+
+    peer_open(f);
+    fake_store(f->s1, PEER_AT + 16, &start, 8);
+    give(f, PEER_YOURS, 16, ADD, 0x25, 0);
+    expect_old(f, PEER_YOURS, 0xfffffffffffffff0ull);
+    assert_int_equal(word(f, 16), 0x15);
+    assert_int_equal(word(f, 8), 0);
+    assert_int_equal(word(f, 24), 0);
+    peer_silence(f);
+    /* It was written, which an eviction says. */
+    for (uint64_t i = 1; !page->evicted && i < 2000; i++) {
+        fake_map(f->s1, PEER_PAGE(1000 + i), FAKE_PAGE, FAKE_R);
+        fake_insert(f->s1, PEER_PAGE(1000 + i), 1, NULL);
+        fake_serve(&f->d);
+    }
+    assert_true(page->dirty);
+}
+
+static void test_swap(void **state)
+{
+    Fix *f = *state;
+
+    peer_open(f);
+    give(f, PEER_YOURS, 0, SWAP, 0, 0x1122334455667788ull);
+    expect_old(f, PEER_YOURS, 0);
+    assert_int_equal(word(f, 0), 0x1122334455667788ull);
+    give(f, PEER_YOURS + 1, 0, SWAP, 0x1122334455667789ull, 1);
+    expect_old(f, PEER_YOURS + 1, 0x1122334455667788ull);
+    assert_int_equal(word(f, 0), 0x1122334455667788ull);
+    give(f, PEER_YOURS + 2, 0, SWAP, 0x1122334455667788ull, 2);
+    expect_old(f, PEER_YOURS + 2, 0x1122334455667788ull);
+    assert_int_equal(word(f, 0), 2);
+}
+
+/* Repeated in every way, executed once. */
+static void test_once(void **state)
+{
+    Fix *f = *state;
+
+    peer_open(f);
+    give(f, PEER_YOURS + 1, 0, ADD, 100, 0);
+    give(f, PEER_YOURS + 1, 0, ADD, 100, 0);
+    assert_int_equal(word(f, 0), 0);
+    fake_wire_clear(&f->h);
+    give(f, PEER_YOURS, 0, ADD, 1, 0);
+    expect_old(f, PEER_YOURS, 0);
+    expect_old(f, PEER_YOURS + 1, 1);
+    peer_expect_ack(f, PEER_YOURS + 2, 0, UNETMM_ACK_OK, 0);
+    assert_int_equal(word(f, 0), 101);
+    for (unsigned i = 0; i < 3; i++) {
+        give(f, PEER_YOURS + 1, 0, ADD, 100, 0);
+        expect_old(f, PEER_YOURS + 1, 1);
+        peer_expect_ack(f, PEER_YOURS + 2, 0, UNETMM_ACK_OK, 0);
+        give(f, PEER_YOURS, 0, ADD, 1, 0);
+        expect_old(f, PEER_YOURS, 0);
+        peer_expect_ack(f, PEER_YOURS + 2, 0, UNETMM_ACK_OK, 0);
+    }
+    assert_int_equal(word(f, 0), 101);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_atomics), 2);
+}
+
+/* Sixteen results are kept; one that is not is not made up. */
+static void test_results(void **state)
+{
+    Fix *f = *state;
+
+    peer_open(f);
+    for (unsigned i = 0; i < 40; i++) {
+        give(f, PEER_YOURS + i, 0, ADD, 1, 0);
+        expect_old(f, PEER_YOURS + i, i);
+    }
+    for (unsigned i = 24; i < 40; i++) {
+        give(f, PEER_YOURS + i, 0, ADD, 1, 0);
+        expect_old(f, PEER_YOURS + i, i);
+        peer_take(f);
+    }
+    expect_count(&f->h, drop_rel_stale, 1,
+                 give(f, PEER_YOURS + 23, 0, ADD, 1, 0));
+    peer_expect_ack(f, PEER_YOURS + 40, 0, UNETMM_ACK_OK, 0);
+    peer_silence(f);
+    assert_int_equal(word(f, 0), 40);
+}
+
+static void expect_rejected(Fix *f, uint32_t psn, uint32_t why)
+{
+    peer_expect_ack(f, psn, 0, UNETMM_ACK_REJECTED, why);
+    peer_void(f, psn, 0);
+    peer_silence(f);
+}
+
+static void test_rejects(void **state)
+{
+    Fix *f = *state;
+    uint32_t psn = PEER_YOURS;
+
+    peer_open(f);
+    for (unsigned i = 1; i < 8; i++) {
+        give(f, psn, i, ADD, 1, 0);
+        expect_rejected(f, psn++, UNETMM_WHY_RANGE);
+    }
+    give(f, psn, PEER_LENGTH, ADD, 1, 0);
+    expect_rejected(f, psn++, UNETMM_WHY_RANGE);
+    give(f, psn, -8ull, ADD, 1, 0);
+    expect_rejected(f, psn++, UNETMM_WHY_RANGE);
+    fake_region_clear(&f->d, PEER_REGION);
+    give(f, psn, 0, ADD, 1, 0);
+    expect_rejected(f, psn++, UNETMM_WHY_REGION);
+    fake_region(f->s1, PEER_REGION, PEER_KEY, PEER_AT, PEER_LENGTH, 3, 0);
+    give(f, psn, 0, ADD, 1, 0);
+    expect_rejected(f, psn++, UNETMM_WHY_RIGHT);
+    /* Where the address counts, not the offset. */
+    fake_region_clear(&f->d, PEER_REGION);
+    fake_region(f->s1, PEER_REGION, PEER_KEY, PEER_AT + 3, 12, 4, 0);
+    give(f, psn, 0, ADD, 1, 0);
+    expect_rejected(f, psn++, UNETMM_WHY_RANGE);
+    give(f, psn, 5, ADD, 1, 0);
+    expect_rejected(f, psn++, UNETMM_WHY_RANGE);
+    fake_region_clear(&f->d, PEER_REGION);
+    fake_region(f->s1, PEER_REGION, PEER_KEY, PEER_AT + 3, 13, 4, 0);
+    give(f, psn, 5, ADD, 7, 0);
+    expect_old(f, psn++, 0);
+    assert_int_equal(word(f, 8), 7);
+    f->h.refuse_first = fake_vpage(f->s1, PEER_AT)->dma;
+    f->h.refuse_last = f->h.refuse_first + 4095;
+    give(f, psn, 5, ADD, 1, 0);
+    expect_rejected(f, psn, UNETMM_WHY_MEMORY);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_atomics), 1);
+}
+
+/* What was rejected is not executed when it comes late, whatever is there. */
+static void test_rejected_for_good(void **state)
+{
+    Fix *f = *state;
+
+    peer_open(f);
+    fake_region_clear(&f->d, PEER_REGION);
+    give(f, PEER_YOURS, 0, ADD, 1, 0);
+    peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_REGION);
+    fake_region(f->s1, PEER_REGION, PEER_KEY, PEER_AT, PEER_LENGTH, 7, 0);
+    give(f, PEER_YOURS, 0, ADD, 1, 0);
+    peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_REGION);
+    peer_void(f, PEER_YOURS, 0);
+    expect_count(&f->h, drop_rel_stale, 1, give(f, PEER_YOURS, 0, ADD, 1, 0));
+    assert_int_equal(word(f, 0), 0);
+}
+
+static void test_malformed(void **state)
+{
+    Fix *f = *state;
+    static const struct {
+        uint32_t what, len, flags;
+    } bad[] = {
+        { 0, 8, 0 }, { 3, 8, 0 }, { ADD, 0, 0 }, { ADD, 16, 0 },
+        { SWAP, 8, 0 }, { SWAP, 24, 0 }, { ADD, 8, UNETMM_WIRE_F_LAST },
+        { ADD, 8, UNETMM_WIRE_F_NOTIFY },
+    };
+
+    peer_open(f);
+    for (unsigned i = 0; i < G_N_ELEMENTS(bad); i++) {
+        struct unetmm_frame h = {
+            .opcode = UNETMM_WIRE_ATOMIC, .psn = PEER_YOURS,
+            .handle = PEER_REGION, .offset = PEER_KEY, .imm = bad[i].what,
+            .flags = bad[i].flags,
+        };
+
+        expect_count(&f->h, drop_malformed, 1,
+                     peer_give(f, h, (uint8_t[24]) { 1 }, bad[i].len));
+    }
+    assert_int_equal(word(f, 0), 0);
+}
+
+static void test_page_missing(void **state)
+{
+    Fix *f = *state;
+
+    peer_open(f);
+    fake_invalidate(f->s1, PEER_PAGE(20), FAKE_PAGE);
+    give(f, PEER_YOURS, 0, ADD, 5, 0);
+    peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_NOT_READY, 100);
+    fake_serve(&f->d);
+    peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_OK, 0);
+    assert_int_equal(word(f, 0), 0);
+    give(f, PEER_YOURS, 0, ADD, 5, 0);
+    expect_old(f, PEER_YOURS, 0);
+    assert_int_equal(word(f, 0), 5);
+}
+
+static unsigned disturbances;
+static uint64_t disturbed;
+
+/* A processor changes the word at the same moment. */
+static void disturb(FakeHost *h, uint64_t addr)
+{
+    if (disturbances) {
+        uint64_t v = cpu_to_le64(++disturbed);
+
+        disturbances--;
+        fake_write(h, addr, &v, 8);
+    }
+}
+
+static void test_contended(void **state)
+{
+    Fix *f = *state;
+
+    peer_open(f);
+    f->h.on_atomic = disturb;
+    disturbed = 0;
+    disturbances = 20;
+    give(f, PEER_YOURS, 0, ADD, 1000, 0);
+    expect_old(f, PEER_YOURS, 20);
+    assert_int_equal(word(f, 0), 1020);
+    /* The processors win each time: the peer comes again. */
+    disturbances = 64;
+    disturbed = 2000;
+    give(f, PEER_YOURS + 1, 0, ADD, 1000, 0);
+    peer_expect_ack(f, PEER_YOURS + 1, 0, UNETMM_ACK_NOT_READY, 100);
+    assert_int_equal(word(f, 0), 2064);
+    fake_wire_clear(&f->h);
+    give(f, PEER_YOURS + 1, 0, ADD, 1000, 0);
+    while (f->h.wire->len > 1) {
+        g_ptr_array_remove_index(f->h.wire, 0);
+    }
+    expect_old(f, PEER_YOURS + 1, 2064);
+    /* A comparison is made once. */
+    disturbances = 1;
+    disturbed = 6;
+    give(f, PEER_YOURS + 2, 0, SWAP, 3064, 1);
+    expect_old(f, PEER_YOURS + 2, 7);
+    assert_int_equal(word(f, 0), 7);
+}
+
+/* ---- Who asks ----------------------------------------------------------- */
+
+static void post(Fix *f, uint8_t op, uint64_t a, uint64_t b, uint64_t cookie,
+                 uint8_t flags)
+{
+    struct unetmm_sqe s = {
+        .opcode = op, .flags = UNETMM_SQE_F_INLINE | flags,
+        .inline_len = op == UNETMM_OP_CMP_SWAP ? 16 : 8, .channel = PEER_CH,
+        .cookie = cookie, .handle = PEER_IMPORT, .remote = 64,
+    };
+
+    a = cpu_to_le64(a);
+    b = cpu_to_le64(b);
+    memcpy(s.data, &a, 8);
+    memcpy(s.data + 8, &b, s.inline_len - 8);
+    peer_post(f, s);
+}
+
+static void answer(Fix *f, uint32_t psn, uint64_t old, uint32_t len)
+{
+    uint64_t v[2] = { cpu_to_le64(old), 0 };
+
+    peer_give(f, (struct unetmm_frame) { .opcode = UNETMM_WIRE_ANSWER,
+                                         .psn = psn }, v, len);
+}
+
+static void expect_done(Fix *f, uint64_t cookie, uint64_t old)
+{
+    struct unetmm_cqe cqe = fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK,
+                                        cookie);
+
+    assert_int_equal(cqe.len, 8);
+    assert_true(cqe.flags & UNETMM_CQE_F_INLINE);
+    assert_int_equal(le64_to_cpu(cqe.old), old);
+}
+
+static void test_asked(void **state)
+{
+    Fix *f = *state;
+    PeerFrame p;
+    uint64_t v[2];
+
+    peer_open(f);
+    post(f, UNETMM_OP_CMP_SWAP, 0x0102030405060708ull, 9, 7, 0);
+    p = peer_expect(f, UNETMM_WIRE_ATOMIC, PEER_MY);
+    assert_int_equal(p.h.len, 16);
+    assert_int_equal(p.h.imm, SWAP);
+    assert_int_equal(p.h.handle, PEER_FAR);
+    assert_int_equal(p.h.offset, PEER_FAR_KEY);
+    assert_int_equal(p.h.remote, 64);
+    memcpy(v, p.data, 16);
+    assert_int_equal(le64_to_cpu(v[0]), 0x0102030405060708ull);
+    assert_int_equal(le64_to_cpu(v[1]), 9);
+    peer_ack(f, PEER_MY + 1, 0);
+    fake_expect_none(&f->a);
+    expect_count(&f->h, drop_rel_answer, 1, answer(f, PEER_MY, 1, 7));
+    expect_count(&f->h, drop_rel_answer, 1, answer(f, PEER_MY, 1, 16));
+    answer(f, PEER_MY, 0xfedcba9876543210ull, 8);
+    expect_done(f, 7, 0xfedcba9876543210ull);
+    expect_count(&f->h, drop_rel_answer, 1, answer(f, PEER_MY, 5, 8));
+    post(f, UNETMM_OP_FETCH_ADD, 3, 0, 8, UNETMM_SQE_F_QUIET);
+    p = peer_expect(f, UNETMM_WIRE_ATOMIC, PEER_MY + 1);
+    assert_int_equal(p.h.len, 8);
+    assert_int_equal(p.h.imm, ADD);
+    answer(f, PEER_MY + 1, 5, 8);
+    fake_expect_none(&f->a);
+}
+
+/* No more of them than the peer keeps results, from the oldest open one on. */
+static void test_limit(void **state)
+{
+    Fix *f = *state;
+
+    peer_open(f);
+    for (unsigned i = 0; i < 14; i++) {
+        post(f, UNETMM_OP_FETCH_ADD, 1, 0, i, 0);
+    }
+    for (unsigned i = 14; i < 20; i++) {
+        post(f, UNETMM_OP_FETCH_ADD, 1, 0, i, 0);
+    }
+    assert_int_equal(f->h.wire->len, 16);
+    fake_wire_clear(&f->h);
+    /* Of all but the first: its result might still be needed. */
+    for (unsigned i = 1; i < 16; i++) {
+        answer(f, PEER_MY + i, i, 8);
+    }
+    while (f->h.wire->len) {
+        peer_expect(f, UNETMM_WIRE_ATOMIC, PEER_MY);
+    }
+    fake_expect_none(&f->a);
+    answer(f, PEER_MY, 0, 8);
+    for (unsigned i = 0; i < 16; i++) {
+        expect_done(f, i, i);
+    }
+    fake_ring_bell(&f->a);
+    for (unsigned i = 16; i < 20; i++) {
+        peer_expect(f, UNETMM_WIRE_ATOMIC, PEER_MY + i);
+        answer(f, PEER_MY + i, i, 8);
+    }
+    for (unsigned i = 16; i < 20; i++) {
+        expect_done(f, i, i);
+    }
+}
+
+static void test_lost(void **state)
+{
+    Fix *f = *state;
+
+    peer_open(f);
+    post(f, UNETMM_OP_FETCH_ADD, 1, 0, 1, 0);
+    fake_wire_clear(&f->h);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_advance(&f->h, (1000 << i) * (int64_t)PEER_US);
+        peer_expect(f, UNETMM_WIRE_ATOMIC, PEER_MY);
+        peer_silence(f);
+    }
+    answer(f, PEER_MY, 3, 8);
+    expect_done(f, 1, 3);
+}
+
+static void test_peer_rejects(void **state)
+{
+    Fix *f = *state;
+
+    peer_open(f);
+    post(f, UNETMM_OP_FETCH_ADD, 1, 0, 1, 0);
+    post(f, UNETMM_OP_FETCH_ADD, 1, 0, 2, 0);
+    fake_wire_clear(&f->h);
+    peer_ack_as(f, PEER_MY, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_RANGE);
+    assert_int_equal(fake_expect(&f->a, UNETMM_CQE_SENT,
+                                 UNETMM_ST_REMOTE_RANGE, 1).flags &
+                     UNETMM_CQE_F_INLINE, 0);
+    peer_expect(f, UNETMM_WIRE_VOID, PEER_MY);
+    answer(f, PEER_MY + 1, 3, 8);
+    expect_done(f, 2, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fix_test(test_add),
+        fix_test(test_swap),
+        fix_test(test_once),
+        fix_test(test_results),
+        fix_test(test_rejects),
+        fix_test(test_rejected_for_good),
+        fix_test(test_malformed),
+        fix_test(test_page_missing),
+        fix_test(test_contended),
+        fix_test(test_asked),
+        fix_test(test_limit),
+        fix_test(test_lost),
+        fix_test(test_peer_rejects),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,927 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Export and import: a peer's memory, written, read and changed.
+ *
+ * Local: two endpoints on one card.  Remote: the other guest's echo has exported
+ * memory, which is read back.
+ */
+#include "ask.h"
+#include "guard.h"
+#include "link.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SERVICE         (SERVICE_FIRST - 7)
+#define ID              77
+#define COOKIE          0xc00c1eull
+#define LENGTH          ((size_t)200001)
+#define ALL             UNETMM_RIGHT_ALL
+
+/* `one` imports what `two`, or the other guest, exports. */
+struct scene {
+    struct unetmm_ctx *ctx;
+    struct station one, two;
+    struct guard guard;         /* local: what is exported */
+    uint8_t *mine;              /* as many bytes, to write from and read to */
+    size_t length;
+    unsigned import;
+};
+
+static const struct unetmm_channel_attr usual = UNETMM_CHANNEL_ATTR_INIT;
+
+static unsigned import_of(struct station *station, uint64_t id,
+                          unsigned rights)
+{
+    int ret = unetmm_import(station->ep, station->channel, id, rights,
+                            10 * NS_PER_S * run.slow, NULL);
+
+    if (ret < 0) {
+        FAIL("no import: %s", unetmm_strerror(ret, UNETMM_CALL_IMPORT));
+    }
+    return (unsigned)ret;
+}
+
+static void scene_connect(struct scene *s)
+{
+    int ret;
+
+    if (!run.remote) {
+        CHECK_RET(try_join(&s->one, &s->two, &usual, 10 * NS_PER_S), 0);
+        return;
+    }
+    ret = unetmm_connect_as(s->one.ep, run.peer, SERVICE_MIRROR,
+                            20 * NS_PER_S * run.slow, &usual, NULL);
+    if (ret < 0) {
+        FAIL("cannot reach the other guest: %s",
+             unetmm_strerror(ret, UNETMM_CALL_CONNECT));
+    }
+    s->one.channel = (unsigned)ret;
+}
+
+/* Endpoints and a channel; nothing is exported or imported. */
+static void scene_base(struct scene *s)
+{
+    memset(s, 0, sizeof(*s));
+    s->ctx = open_card();
+    station_open(&s->one, s->ctx, NULL);
+    if (!run.remote) {
+        station_open(&s->two, s->ctx, NULL);
+    }
+    scene_connect(s);
+    s->length = run.remote ? MIRROR_BYTES : LENGTH;
+    s->mine = pages((unsigned)((s->length + PAGE - 1) / PAGE));
+    reach(s->ctx, s->mine, s->length, true);
+}
+
+static void scene_open(struct scene *s)
+{
+    scene_base(s);
+    if (run.remote) {
+        s->import = import_of(&s->one, MIRROR_EXPORT, ALL);
+        return;
+    }
+    guard_make(&s->guard, LENGTH, 123);
+    CHECK_RET(unetmm_export(s->ctx, ID, s->guard.at, LENGTH, ALL,
+                            UNETMM_EXPORT_NOTIFY, COOKIE), 0);
+    s->import = import_of(&s->one, ID, ALL);
+}
+
+static void scene_close(struct scene *s)
+{
+    station_close(&s->one);
+    if (!run.remote) {
+        station_close(&s->two);
+    }
+    CHECK_RET(unetmm_close(s->ctx), 0);
+}
+
+/* The status of the operation that was posted last. */
+static unsigned status_of(struct station *station, int posted, uint64_t cookie)
+{
+    struct unetmm_completion c;
+
+    CHECK_RET(posted, 0);
+    take(station, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.cookie, cookie);
+    return c.status;
+}
+
+static unsigned write_status(struct scene *s, uint64_t offset,
+                             const void *from, size_t len)
+{
+    static uint64_t cookie = 0x3717e;
+
+    cookie++;
+    return status_of(&s->one, unetmm_write(s->one.ep, s->import, offset, from,
+                                           len, 0, cookie, 0), cookie);
+}
+
+static unsigned read_status(struct scene *s, uint64_t offset, void *to,
+                            size_t len)
+{
+    static uint64_t cookie = 0x4ead;
+
+    cookie++;
+    return status_of(&s->one, unetmm_read(s->one.ep, s->import, offset, to,
+                                          len, cookie, 0), cookie);
+}
+
+/* Writes, reads back, and looks at what is there. */
+static void there_and_back(struct scene *s, uint64_t offset, size_t len,
+                           uint64_t key)
+{
+    unsigned status;
+
+    pattern_fill(s->mine, len, key, 0);
+    status = write_status(s, offset, s->mine, len);
+    if (status) {
+        FAIL("write of %zu: %s", len, unetmm_status_str(status));
+    }
+    if (!run.remote) {
+        CHECK_PATTERN(s->guard.at + offset, len, key);
+    }
+    memset(s->mine, 0, len);
+    status = read_status(s, offset, s->mine, len);
+    if (status) {
+        FAIL("read of %zu: %s", len, unetmm_status_str(status));
+    }
+    CHECK_PATTERN(s->mine, len, key);
+}
+
+/* ---- Writing and reading --------------------------------------------------------- */
+
+static void write_and_read(void)
+{
+    static const size_t lengths[] = { 0, 1, 7, 8, 40, 224, 225, 4096, 8999,
+                                      9000, 9001, 65536, 150000 };
+    struct chance chance;
+    struct scene s;
+    unsigned i;
+
+    chance_init(&chance, 0);
+    scene_open(&s);
+    for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        there_and_back(&s, 0, lengths[i], i);
+        there_and_back(&s, s.length - lengths[i], lengths[i], 100 + i);
+        there_and_back(&s, chance_below(&chance, (uint32_t)(s.length -
+                                                            lengths[i])),
+                       lengths[i], 200 + i);
+    }
+    if (!run.remote) {
+        guard_check(&s.guard, LENGTH);
+    }
+    scene_close(&s);
+}
+
+/* All of what is written is there, whatever the wire does. */
+static void bad_wire(void)
+{
+    static const char *const knobs[] = { "x-loss", "x-dup", "x-reorder",
+                                         "x-corrupt", "x-delay" };
+    struct chance chance;
+    unsigned i, n = rounds(60);
+    struct scene s;
+
+    chance_init(&chance, 0);
+    scene_open(&s);
+    ask_host("set x-seed %llu", (unsigned long long)(run.seed & INT64_MAX));
+    for (i = 0; i < 5; i++) {
+        ask_host("set %s 20000", knobs[i]);
+    }
+    for (i = 0; i < n; i++) {
+        size_t len = chance_below(&chance, 100000);
+
+        there_and_back(&s, chance_below(&chance, (uint32_t)(s.length - len)),
+                       len, i);
+    }
+    for (i = 0; i < 5; i++) {
+        ask_host("set %s 0", knobs[i]);
+    }
+    scene_close(&s);
+}
+
+/* Returns when the source may be used again; what comes meanwhile is kept. */
+static void synchronous(void)
+{
+    struct unetmm_completion c;
+    uint8_t small[100];
+    struct scene s;
+    unsigned i;
+
+    scene_open(&s);
+    for (i = 0; i < 20; i++) {
+        CHECK_RET(unetmm_write(s.one.ep, s.import, 0, "x", 1, 0, 1000 + i, 0),
+                  0);
+        pattern_fill(s.mine, 50000, i, 0);
+        CHECK_RET(unetmm_write_sync(s.one.ep, s.import, 100, s.mine, 50000, 0,
+                                    0, 10 * NS_PER_S), UNETMM_ST_OK);
+        memset(s.mine, 0xee, 50000);
+        CHECK_RET(unetmm_read_sync(s.one.ep, s.import, 100, s.mine, 50000,
+                                   10 * NS_PER_S), UNETMM_ST_OK);
+        CHECK_PATTERN(s.mine, 50000, i);
+        pattern_fill(small, sizeof(small), i, 0);
+        CHECK_RET(unetmm_write_sync(s.one.ep, s.import, 0, small,
+                                    sizeof(small), 0, 0, 10 * NS_PER_S),
+                  UNETMM_ST_OK);
+        memset(small, 0, sizeof(small));
+    }
+    for (i = 0; i < 20; i++) {
+        take(&s.one, UNETMM_CQE_SENT, &c);
+        CHECK_EQ(c.cookie, 1000 + i);
+    }
+    CHECK_RET(unetmm_read_sync(s.one.ep, s.import, 0, s.mine, 100,
+                               10 * NS_PER_S), UNETMM_ST_OK);
+    CHECK_PATTERN(s.mine, 100, 19);
+    CHECK_RET(unetmm_write_sync(s.one.ep, s.import, s.length, "x", 1, 0, 0,
+                                NS_PER_S), -ERANGE);
+    scene_close(&s);
+}
+
+/* ---- Export and import ----------------------------------------------------------- */
+
+static void what_can_be_exported(void)
+{
+    struct unetmm_ctx *ctx = open_card();
+    uint8_t *at = pages(8);
+
+#define EXPORT(id, addr, length, rights, result) \
+    CHECK_RET(unetmm_export(ctx, id, addr, length, rights, 0, 0), result)
+    EXPORT(1, at, 0, ALL, -EINVAL);
+    EXPORT(1, at, PAGE, 0, -EINVAL);
+    EXPORT(1, at, PAGE, 8, -EINVAL);
+    EXPORT(1, at, SIZE_MAX, ALL, -EINVAL);
+    EXPORT(1, (void *)0x7ffffffff000, 2 * PAGE, ALL, -EINVAL);
+    CHECK_RET(unetmm_export(ctx, 1, at, PAGE, ALL, 2, 0), -EOPNOTSUPP);
+    EXPORT(1, at, PAGE + 1, ALL, 0);
+    EXPORT(1, at + 4 * PAGE, PAGE, ALL, -EEXIST);
+    EXPORT(2, at + PAGE, 1, ALL, -EEXIST);
+    EXPORT(2, at + 4 * PAGE, 1, ALL, 0);
+    CHECK_RET(unetmm_unexport(ctx, 3), -ENOENT);
+    CHECK_RET(unetmm_unexport(ctx, 1), 0);
+    CHECK_RET(unetmm_unexport(ctx, 1), -ENOENT);
+    EXPORT(1, at, 2 * PAGE, ALL, 0);
+    CHECK_RET(unetmm_unexport(ctx, 1), 0);
+    CHECK_RET(unetmm_unexport(ctx, 2), 0);
+    /* What the process may not do itself, it cannot allow. */
+    CHECK_SYS(mprotect(at + PAGE, PAGE, PROT_READ));
+    EXPORT(1, at, 3 * PAGE, UNETMM_RIGHT_WRITE, -EFAULT);
+    EXPORT(1, at, 3 * PAGE, UNETMM_RIGHT_ATOMIC, -EFAULT);
+    EXPORT(1, at, 3 * PAGE, UNETMM_RIGHT_READ, 0);
+    CHECK_RET(unetmm_unexport(ctx, 1), 0);
+    CHECK_SYS(munmap(at + PAGE, PAGE));
+    EXPORT(1, at, 3 * PAGE, UNETMM_RIGHT_READ, -EFAULT);
+    EXPORT(1, at, PAGE + 1, UNETMM_RIGHT_READ, -EFAULT);
+    EXPORT(1, at, PAGE, UNETMM_RIGHT_READ, 0);
+#undef EXPORT
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+static void as_many_as_there_are(void)
+{
+    struct unetmm_ctx *ctx = open_card();
+    uint8_t *at = pages(1000);
+    struct unetmm_info info;
+    unsigned n = 0;
+    int ret;
+
+    card_info(&info);
+    while (!(ret = unetmm_export(ctx, n, at + n * PAGE, PAGE, ALL, 0, 0))) {
+        CHECK(++n <= info.regions);
+    }
+    CHECK_RET(ret, -ENOSPC);
+    note("%u exports", n);
+    CHECK_RET(unetmm_unexport(ctx, n / 2), 0);
+    CHECK_RET(unetmm_export(ctx, n, at + n / 2 * PAGE, PAGE, ALL, 0, 0), 0);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+static void not_with_ktlb(void)
+{
+    struct unetmm_ctx *ctx = open_card();
+
+    CHECK_RET(unetmm_export(ctx, 1, pages(1), PAGE, ALL, 0, 0), -EOPNOTSUPP);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+static void *export_late(void *argument)
+{
+    struct scene *s = argument;
+
+    idle_ns(60 * NS_PER_MS);
+    CHECK_RET(unetmm_export(s->ctx, ID, s->guard.at, LENGTH, ALL, 0, 0), 0);
+    return NULL;
+}
+
+static void imports(void)
+{
+    struct station datagram;
+    struct unetmm_info info;
+    uint64_t length = 0;
+    pthread_t thread;
+    struct scene s;
+    unsigned i;
+    int ret;
+
+    card_info(&info);
+    scene_base(&s);
+    guard_make(&s.guard, LENGTH, 0);
+#define IMPORT(id, rights, timeout) \
+    unetmm_import(s.one.ep, s.one.channel, id, rights, timeout, &length)
+    CHECK_RET(IMPORT(ID, 0, 0), -EAGAIN);
+    CHECK_RET(IMPORT(ID, 0, 50 * NS_PER_MS), -ETIMEDOUT);
+    CHECK_RET(IMPORT(ID, 8, 0), -EINVAL);
+    CHECK_RET(unetmm_import(s.one.ep, 9, ID, 0, 0, NULL), -ENOENT);
+    CHECK_RET(unetmm_import(s.one.ep, 1u << 20, ID, 0, 0, NULL), -ENOENT);
+    /* It blocks until the export exists. */
+    CHECK_EQ(pthread_create(&thread, NULL, export_late, &s), 0);
+    ret = IMPORT(ID, 0, 10 * NS_PER_S);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_RET(ret, 0);
+    CHECK_EQ(length, LENGTH);
+    CHECK_RET(IMPORT(ID, ALL, 0), 1);
+    CHECK_RET(unetmm_unimport(s.one.ep, 1), 0);
+    CHECK_RET(unetmm_unimport(s.one.ep, 1), -ENOENT);
+    CHECK_RET(unetmm_unimport(s.one.ep, info.imports), -ENOENT);
+    CHECK_RET(unetmm_unexport(s.ctx, ID), 0);
+    CHECK_RET(unetmm_export(s.ctx, ID, s.guard.at, LENGTH, UNETMM_RIGHT_READ,
+                            0, 0), 0);
+    CHECK_RET(IMPORT(ID, UNETMM_RIGHT_WRITE, 0), -EACCES);
+    for (i = 1; i < info.imports; i++) {
+        CHECK_RET(IMPORT(ID, 0, 0), i);
+    }
+    CHECK_RET(IMPORT(ID, 0, 0), -ENOSPC);
+    CHECK_RET(unetmm_write(s.one.ep, 1, 0, "x", 1, 0, 0, 0), -EACCES);
+    /* Only by a reliable channel, and while it lasts */
+    station_open(&datagram, s.ctx, NULL);
+    join(&datagram, &s.two);
+    CHECK_RET(unetmm_import(datagram.ep, datagram.channel, ID, 0, 0, NULL),
+              -EPROTOTYPE);
+    station_close(&datagram);
+    CHECK_RET(unetmm_disconnect(s.two.ep, s.two.channel), 0);
+    CHECK_RET(unetmm_unimport(s.one.ep, 7), 0);
+    EVENTUALLY(IMPORT(ID, 0, 0) == -ENOTCONN);
+#undef IMPORT
+    scene_close(&s);
+}
+
+/* A number that was taken over by hand, past what the library checks. */
+static unsigned forged_status(struct scene *s, unsigned handle,
+                              uint64_t offset, size_t len, uint8_t opcode)
+{
+    const struct unetmm_op_ op = { s->import, offset, 0xf0, 0, 0, opcode, 0 };
+    struct iovec iov = { s->mine, len };
+    struct unetmm_sqe *sqe;
+    uint32_t at = s->one.ep->sq_prod;
+    struct unetmm_completion c;
+
+    /* Posted with the right number, and changed before the doorbell. */
+    struct unetmm_op_ quiet = op;
+
+    quiet.flags = UNETMM_MORE;
+    CHECK_RET(unetmm_op_post_(s->one.ep, &quiet, &iov, 1, len, 0), 0);
+    sqe = (void *)unetmm_slot_(s->one.ep, at);
+    sqe->handle = unetmm_swap32(handle);
+    unetmm_ring(s->one.ep);
+    take(&s->one, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.cookie, 0xf0);
+    return c.status;
+}
+
+static void forged(void)
+{
+    struct unetmm_info info;
+    struct scene s;
+    unsigned i;
+
+    card_info(&info);
+    scene_open(&s);
+    for (i = 1; i < info.imports; i++) {
+        CHECK_EQ(forged_status(&s, i, 0, 100, UNETMM_OP_WRITE),
+                 UNETMM_ST_BAD_IMPORT);
+    }
+    CHECK_EQ(forged_status(&s, info.imports, 0, 100, UNETMM_OP_WRITE),
+             UNETMM_ST_BAD_IMPORT);
+    CHECK_EQ(forged_status(&s, UINT32_MAX, 0, 100, UNETMM_OP_READ),
+             UNETMM_ST_BAD_IMPORT);
+    CHECK_EQ(forged_status(&s, s.import, s.length, 1, UNETMM_OP_WRITE),
+             UNETMM_ST_BAD_IMPORT);
+    CHECK_EQ(forged_status(&s, s.import, s.length - 99, 100, UNETMM_OP_WRITE),
+             UNETMM_ST_BAD_IMPORT);
+    CHECK_EQ(forged_status(&s, s.import, UINT64_MAX, 2, UNETMM_OP_WRITE),
+             UNETMM_ST_BAD_IMPORT);
+    CHECK_EQ(forged_status(&s, s.import, UINT64_MAX - 50, 100,
+                           UNETMM_OP_READ), UNETMM_ST_BAD_IMPORT);
+    CHECK_EQ(forged_status(&s, s.import, 0, 100, UNETMM_OP_WRITE),
+             UNETMM_ST_OK);
+    guard_check(&s.guard, LENGTH);
+    scene_close(&s);
+}
+
+/* ---- The end of an export -------------------------------------------------------- */
+
+/* Revoked under way: nothing is written after that, and the writer learns it. */
+static void revoked(void)
+{
+    unsigned i, k, good = 0, bad = 0;
+    struct unetmm_completion c;
+    struct scene s;
+
+    scene_open(&s);
+    for (i = 0; i < rounds(10); i++) {
+        memset(s.mine, 0x11, LENGTH);
+        for (k = 0; k < 4; k++) {
+            CHECK_RET(unetmm_write(s.one.ep, s.import, 0, s.mine, LENGTH, 0,
+                                   k, 0), 0);
+        }
+        CHECK_RET(unetmm_unexport(s.ctx, ID), 0);
+        /* It is ours alone again. */
+        memset(s.guard.at, 0x5a, LENGTH);
+        for (k = 0; k < 4; k++) {
+            take(&s.one, UNETMM_CQE_SENT, &c);
+            CHECK_EQ(c.cookie, k);
+            CHECK(c.status == UNETMM_ST_OK || c.status == UNETMM_ST_REVOKED);
+            *(c.status ? &bad : &good) += 1;
+        }
+        CHECK_EQ(write_status(&s, 0, s.mine, 100), UNETMM_ST_REVOKED);
+        CHECK_EQ(read_status(&s, 0, s.mine, LENGTH), UNETMM_ST_REVOKED);
+        CHECK_BYTES(s.guard.at, LENGTH, 0x5a);
+        guard_check(&s.guard, LENGTH);
+        /* The same memory under the same number is another export. */
+        CHECK_RET(unetmm_export(s.ctx, ID, s.guard.at, LENGTH, ALL,
+                                UNETMM_EXPORT_NOTIFY, COOKIE), 0);
+        CHECK_EQ(write_status(&s, 0, s.mine, 100), UNETMM_ST_REVOKED);
+        CHECK_RET(unetmm_unimport(s.one.ep, s.import), 0);
+        s.import = import_of(&s.one, ID, ALL);
+        there_and_back(&s, 0, LENGTH, i);
+    }
+    note("%u writes came before, %u after", good, bad);
+    scene_close(&s);
+}
+
+/* Memory that is unmapped is written no more, nor what takes its place. */
+static void unmapped(void)
+{
+    struct scene s;
+    uint8_t *at = pages(4), *again;
+    uint64_t length;
+    int ret;
+
+    scene_base(&s);
+    CHECK_RET(unetmm_export(s.ctx, ID, at, 4 * PAGE, ALL, 0, 0), 0);
+    ret = unetmm_import(s.one.ep, s.one.channel, ID, ALL, NS_PER_S * 10,
+                        &length);
+    CHECK_RET(ret, 0);
+    s.import = 0;
+    CHECK_EQ(length, 4 * PAGE);
+    CHECK_EQ(write_status(&s, 0, s.mine, 4 * PAGE), UNETMM_ST_OK);
+    CHECK_SYS(munmap(at, 4 * PAGE));
+    CHECK_EQ(write_status(&s, 0, s.mine, 4 * PAGE), UNETMM_ST_REMOTE_MEMORY);
+    CHECK_EQ(read_status(&s, 0, s.mine, 4 * PAGE), UNETMM_ST_REMOTE_MEMORY);
+    if (run.source == UNETMM_SOURCE_PINNED) {
+        again = mmap(at, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE |
+                     MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        CHECK(again == at);
+        memset(at, 0x5a, 4 * PAGE);
+        CHECK_EQ(write_status(&s, 0, s.mine, 4 * PAGE),
+                 UNETMM_ST_REMOTE_MEMORY);
+        CHECK_BYTES(at, 4 * PAGE, 0x5a);
+    }
+    CHECK_RET(unetmm_unexport(s.ctx, ID), 0);
+    scene_close(&s);
+}
+
+/* ---- Processes ------------------------------------------------------------------- */
+
+struct shared {
+    atomic_uint ready, count;
+};
+
+/* Exports, and lets its peers do. */
+static void exporter(void *argument)
+{
+    struct shared *shared = argument;
+    struct unetmm_ctx *ctx = open_card();
+    uint8_t *at = pages(64);
+    struct station s;
+
+    station_open(&s, ctx, NULL);
+    CHECK_RET(unetmm_export(ctx, ID, at, 64 * PAGE, ALL, 0, 0), 0);
+    CHECK_RET(unetmm_listen_as(s.ep, SERVICE, 4, NULL), 0);
+    atomic_fetch_add(&shared->ready, 1);
+    for (;;) {
+        pause();
+    }
+}
+
+static void exporter_killed(void)
+{
+    struct shared *shared = shared_memory(sizeof(*shared));
+    struct unetmm_ctx *ctx = open_card();
+    struct unetmm_completion c;
+    unsigned i, k, n, import;
+    uint8_t *at = pages(64), mac[6];
+    struct station s;
+    pid_t pid;
+
+    CHECK_SYS(madvise(at, 64 * PAGE, MADV_DONTFORK));
+    card_mac(mac);
+    reach(ctx, at, 64 * PAGE, true);
+    station_open(&s, ctx, NULL);
+    for (i = 0; i < rounds(4); i++) {
+        pid = start_process(exporter, shared);
+        k = (unsigned)unetmm_connect_as(s.ep, mac, SERVICE,
+                                        20 * NS_PER_S * run.slow, NULL, NULL);
+        CHECK(k < 1u << 16);
+        s.channel = k;
+        import = import_of(&s, ID, ALL);
+        for (n = 0; n < 30; n++) {
+            CHECK_RET(unetmm_write(s.ep, import, 0, at, 64 * PAGE, 0, n, 0),
+                      0);
+            if (n == 10) {
+                CHECK_SYS(kill(pid, SIGKILL));
+            }
+        }
+        for (n = 0; n < 30; n++) {
+            take(&s, UNETMM_CQE_SENT, &c);
+            CHECK_EQ(c.cookie, n);
+        }
+        CHECK(WIFSIGNALED(await_process(pid)));
+        EVENTUALLY(send_status(&s, "x", 1) == UNETMM_ST_BAD_CHANNEL);
+        /* The import has ended with the channel; its number is still ours. */
+        CHECK_RET(unetmm_write(s.ep, import, 0, at, 100, 0, 99, 0), 0);
+        take(&s, UNETMM_CQE_SENT, &c);
+        CHECK(c.status == UNETMM_ST_BAD_CHANNEL ||
+              c.status == UNETMM_ST_BAD_IMPORT);
+        CHECK_RET(unetmm_unimport(s.ep, import), 0);
+        CHECK_RET(unetmm_disconnect(s.ep, s.channel), 0);
+    }
+    station_close(&s);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* Writes ones, or adds ones, to the parent's memory. */
+static void importer(void *argument)
+{
+    struct shared *shared = argument;
+    struct unetmm_ctx *ctx = open_card();
+    struct unetmm_completion c;
+    uint8_t *at = pages(16), mac[6];
+    unsigned import;
+    struct station s;
+    int ret;
+
+    card_mac(mac);
+    reach(ctx, at, 16 * PAGE, false);
+    memset(at, 1, 16 * PAGE);
+    station_open(&s, ctx, NULL);
+    ret = unetmm_connect_as(s.ep, mac, SERVICE, 20 * NS_PER_S, NULL, NULL);
+    CHECK(ret >= 0);
+    s.channel = (unsigned)ret;
+    import = import_of(&s, ID, ALL);
+    for (;;) {
+        ret = unetmm_write(s.ep, import, 0, at, 16 * PAGE, 0, 0, 0);
+        CHECK(!ret || ret == -EAGAIN);
+        while (take_now(&s, UNETMM_CQE_SENT, &c)) {
+            atomic_fetch_add(&shared->count, 1);
+        }
+    }
+}
+
+static void importer_killed(void)
+{
+    struct shared *shared = shared_memory(sizeof(*shared));
+    struct guard guard;
+    struct unetmm_ctx *ctx;
+    struct station s;
+    unsigned i, count;
+    pid_t pid;
+
+    guard_make(&guard, 16 * PAGE, 0);
+    CHECK_SYS(madvise(guard.area, guard.bytes, MADV_DONTFORK));
+    ctx = open_card();
+    station_open(&s, ctx, NULL);
+    CHECK_RET(unetmm_listen_as(s.ep, SERVICE, 4, NULL), 0);
+    for (i = 0; i < rounds(4); i++) {
+        CHECK_RET(unetmm_export(ctx, ID, guard.at, 16 * PAGE, ALL, 0, 0), 0);
+        count = atomic_load(&shared->count);
+        pid = start_process(importer, shared);
+        CHECK(unetmm_accept(s.ep, &(struct unetmm_peer) { 0 }, 20 * NS_PER_S *
+                            run.slow) >= 0);
+        EVENTUALLY(atomic_load(&shared->count) > count + 3);
+        CHECK_SYS(kill(pid, SIGKILL));
+        CHECK(WIFSIGNALED(await_process(pid)));
+        CHECK_BYTES(guard.at, 16 * PAGE, 1);
+        CHECK_RET(unetmm_unexport(ctx, ID), 0);
+        guard_reset(&guard);
+        guard_check(&guard, 0);
+    }
+    station_close(&s);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* ---- Atomics --------------------------------------------------------------------- */
+
+static uint64_t atomic_old(struct scene *s, int posted)
+{
+    struct unetmm_completion c;
+
+    CHECK_RET(posted, 0);
+    take(&s->one, UNETMM_CQE_SENT, &c);
+    if (c.status) {
+        FAIL("an atomic failed: %s", unetmm_status_str(c.status));
+    }
+    return unetmm_old_value(&c);
+}
+
+/* Local: the first offset at which the address is a multiple of 8. */
+static uint64_t aligned(const struct scene *s)
+{
+    return run.remote ? 0 : -(uintptr_t)s->guard.at % 8;
+}
+
+static void atomics(void)
+{
+    struct unetmm_completion c;
+    uint64_t at, zero = 0, value = 0;
+    struct scene s;
+
+    scene_open(&s);
+    at = aligned(&s);
+    CHECK_EQ(write_status(&s, at, &zero, 8), UNETMM_ST_OK);
+#define ADD(n) atomic_old(&s, unetmm_fetch_add(s.one.ep, s.import, at, n, 0, 0))
+#define SWAP(a, b) \
+    atomic_old(&s, unetmm_cmp_swap(s.one.ep, s.import, at, a, b, 0, 0))
+    CHECK_EQ(ADD(5), 0);
+    CHECK_EQ(ADD(UINT64_MAX), 5);
+    CHECK_EQ(SWAP(3, 9), 4);
+    CHECK_EQ(SWAP(4, 0x123456789abcdef0), 4);
+    CHECK_EQ(ADD(0), 0x123456789abcdef0);
+#undef SWAP
+#undef ADD
+    CHECK_EQ(read_status(&s, at, s.mine, 8), UNETMM_ST_OK);
+    memcpy(&value, s.mine, 8);
+    CHECK_EQ(value, 0x123456789abcdef0);
+    /* Elsewhere than at a multiple of 8: the peer says so. */
+    CHECK_RET(unetmm_fetch_add(s.one.ep, s.import, at + 4, 1, 0, 0), 0);
+    take(&s.one, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.status, UNETMM_ST_REMOTE_RANGE);
+    CHECK_RET(unetmm_fetch_add(s.one.ep, s.import, s.length - 7, 1, 0, 0),
+              -ERANGE);
+    scene_close(&s);
+}
+
+/* Exactly once, though packets are lost and doubled. */
+static void atomics_once(void)
+{
+    uint64_t i, n = rounds(300), zero = 0, before, dup;
+    struct scene s;
+
+    scene_open(&s);
+    CHECK_EQ(write_status(&s, 0, &zero, 8), UNETMM_ST_OK);
+    before = card_counter(s.ctx, UNETMM_C_inj_dup);
+    ask_host("set x-seed %llu", (unsigned long long)(run.seed & INT64_MAX));
+    ask_host("set x-loss 30000");
+    ask_host("set x-dup 100000");
+    ask_host("set x-reorder 50000");
+    for (i = 0; i < n || (i < 100 * n &&
+                          card_counter(s.ctx, UNETMM_C_inj_dup) <
+                          before + 5); i++) {
+        CHECK_EQ(atomic_old(&s, unetmm_fetch_add(s.one.ep, s.import, 0, 1, 0,
+                                                 0)), i);
+    }
+    ask_host("set x-loss 0");
+    ask_host("set x-dup 0");
+    ask_host("set x-reorder 0");
+    dup = card_counter(s.ctx, UNETMM_C_inj_dup);
+    CHECK(dup >= before + 5);
+    CHECK_EQ(read_status(&s, 0, s.mine, 8), UNETMM_ST_OK);
+    CHECK(!memcmp(s.mine, &i, 8));
+    scene_close(&s);
+}
+
+#define ADDS 200
+
+static void adder(void *argument)
+{
+    struct unetmm_ctx *ctx = open_card();
+    struct scene s = { .ctx = ctx };
+    uint8_t mac[6];
+    unsigned i;
+    int ret;
+
+    (void)argument;
+    card_mac(mac);
+    station_open(&s.one, ctx, NULL);
+    ret = unetmm_connect_as(s.one.ep, mac, SERVICE, 20 * NS_PER_S, NULL, NULL);
+    CHECK(ret >= 0);
+    s.one.channel = (unsigned)ret;
+    s.import = import_of(&s.one, ID, UNETMM_RIGHT_ATOMIC);
+    for (i = 0; i < ADDS; i++) {
+        atomic_old(&s, unetmm_fetch_add(s.one.ep, s.import, 0, 1, 0, 0));
+    }
+    station_close(&s.one);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* Two processes and the one that has the word: none of them loses any. */
+static void atomics_of_two(void)
+{
+    struct unetmm_ctx *ctx = open_card();
+    uint64_t *word = (void *)pages(1);
+    struct station s;
+    pid_t pids[2];
+    unsigned i;
+
+    CHECK_SYS(madvise(word, PAGE, MADV_DONTFORK));
+    station_open(&s, ctx, NULL);
+    CHECK_RET(unetmm_export(ctx, ID, word, 8, UNETMM_RIGHT_ATOMIC, 0, 0), 0);
+    CHECK_RET(unetmm_listen_as(s.ep, SERVICE, 4, NULL), 0);
+    for (i = 0; i < 2; i++) {
+        pids[i] = start_process(adder, NULL);
+    }
+    for (i = 0; i < ADDS; i++) {
+        __atomic_fetch_add(word, 1, __ATOMIC_SEQ_CST);
+        breathe();
+    }
+    end_process(pids[0]);
+    end_process(pids[1]);
+    CHECK_EQ(__atomic_load_n(word, __ATOMIC_SEQ_CST), 3 * ADDS);
+    station_close(&s);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* ---- Notifications --------------------------------------------------------------- */
+
+/* They come in order, each after what it speaks of, and only if asked for. */
+static void notifications(void)
+{
+    struct unetmm_completion c;
+    struct scene s;
+    unsigned i;
+
+    scene_open(&s);
+    for (i = 0; i < 100; i++) {
+        pattern_fill(s.mine, 1000, i, 0);
+        CHECK_RET(unetmm_write_sync(s.one.ep, s.import, i * 1000, s.mine,
+                                    1000, i % 2 ? i : 0,
+                                    i % 2 ? UNETMM_NOTIFY : 0,
+                                    10 * NS_PER_S), UNETMM_ST_OK);
+    }
+    for (i = 1; i < 100; i += 2) {
+        take(&s.two, UNETMM_CQE_NOTIFY, &c);
+        CHECK_EQ(c.cookie, COOKIE);
+        CHECK_EQ(c.channel, s.two.channel);
+        CHECK_EQ(c.len, 1000);
+        CHECK_EQ(unetmm_notify_imm(&c), i);
+        CHECK_EQ(unetmm_notify_offset(&c), i * 1000);
+        CHECK_PATTERN(s.guard.at + i * 1000, 1000, i);
+    }
+    CHECK(!take_now(&s.two, UNETMM_CQE_NOTIFY, &c));
+    /* The descriptor wakes for them, too. */
+    while (unetmm_arm(s.two.ep)) {
+        take_now(&s.two, UNETMM_CQE_SENT, &c);
+    }
+    CHECK_EQ(write_status(&s, 0, "x", 1), UNETMM_ST_OK);
+    CHECK_RET(unetmm_write(s.one.ep, s.import, 0, "x", 1, 7, 0,
+                           UNETMM_NOTIFY), 0);
+    CHECK_RET(unetmm_wait(s.two.ep, &c, 1, 10 * NS_PER_S), 1);
+    CHECK_EQ(c.type, UNETMM_CQE_NOTIFY);
+    CHECK_EQ(unetmm_notify_imm(&c), 7);
+    scene_close(&s);
+}
+
+/* The other guest looks at their order while the wire does its worst. */
+static void notifications_far(void)
+{
+    uint64_t seen[2], first;
+    unsigned i, n = rounds(200);
+    struct scene s;
+
+    scene_open(&s);
+    CHECK_EQ(read_status(&s, MIRROR_SEEN, s.mine, 16), UNETMM_ST_OK);
+    memcpy(seen, s.mine, 16);
+    first = seen[0];
+    ask_host("set x-seed %llu", (unsigned long long)(run.seed & INT64_MAX));
+    ask_host("set x-reorder 100000");
+    ask_host("set x-loss 20000");
+    ask_host("set x-dup 50000");
+    for (i = 0; i < n; i++) {
+        CHECK_RET(unetmm_write_sync(s.one.ep, s.import, 64 + 1000 * (i % 50),
+                                    s.mine, 1000, (uint32_t)(first + i),
+                                    UNETMM_NOTIFY, 10 * NS_PER_S), 0);
+    }
+    ask_host("set x-reorder 0");
+    ask_host("set x-loss 0");
+    ask_host("set x-dup 0");
+    do {
+        CHECK_EQ(read_status(&s, MIRROR_SEEN, s.mine, 16), UNETMM_ST_OK);
+        memcpy(seen, s.mine, 16);
+    } while (seen[0] < first + n);
+    CHECK_EQ(seen[0], first + n);
+    CHECK_EQ(seen[1], 0);
+    scene_close(&s);
+}
+
+struct heard {
+    struct scene *s;
+    atomic_uint count, wrong, other;
+};
+
+static void hear(struct unetmm_ep *ep, const struct unetmm_completion *c,
+                 void *argument)
+{
+    struct heard *heard = argument;
+    unsigned n = atomic_load(&heard->count);
+
+    atomic_fetch_add(&heard->wrong, c->cookie != COOKIE ||
+                     unetmm_notify_imm(c) != n);
+    /* Blocked while it runs, and not to be unblocked by itself */
+    atomic_fetch_add(&heard->wrong, unetmm_handlers_unblock(ep) != -EPERM);
+    atomic_fetch_add(&heard->count, 1);
+}
+
+static void hear_other(struct unetmm_ep *ep,
+                       const struct unetmm_completion *c, void *argument)
+{
+    struct heard *heard = argument;
+
+    (void)ep;
+    (void)c;
+    atomic_fetch_add(&heard->other, 1);
+}
+
+/* A handler for an export; blocked ones wait, and none is lost. */
+static void handlers(void)
+{
+    struct scene s;
+    struct heard heard = { .s = &s };
+    unsigned i;
+
+    scene_open(&s);
+    CHECK_RET(unetmm_set_handler(s.two.ep, UNETMM_EVERY_CHANNEL, hear_other,
+                                 &heard), 0);
+    CHECK_RET(unetmm_set_notify_handler(s.two.ep, COOKIE, hear, &heard), 0);
+    CHECK_RET(unetmm_handlers_start(s.two.ep, NULL, NULL), 0);
+#define NOTIFY(n) \
+    CHECK_RET(unetmm_write_sync(s.one.ep, s.import, 0, "x", 1, n, \
+                                UNETMM_NOTIFY, 10 * NS_PER_S), 0)
+    for (i = 0; i < 50; i++) {
+        NOTIFY(i);
+    }
+    EVENTUALLY(atomic_load(&heard.count) == 50);
+    CHECK_RET(unetmm_handlers_block(s.two.ep), 0);
+    CHECK_RET(unetmm_handlers_block(s.two.ep), 0);
+    for (; i < 100; i++) {
+        NOTIFY(i);
+    }
+    CHECK_EQ(write_status(&s, 0, "x", 1), UNETMM_ST_OK);
+    CHECK_EQ(atomic_load(&heard.count), 50);
+    CHECK_RET(unetmm_handlers_unblock(s.two.ep), 0);
+    CHECK_EQ(atomic_load(&heard.count), 50);
+    CHECK_RET(unetmm_handlers_unblock(s.two.ep), 1);
+    EVENTUALLY(atomic_load(&heard.count) == 100);
+    CHECK_RET(unetmm_handlers_stop(s.two.ep), 0);
+    CHECK_EQ(atomic_load(&heard.wrong), 0);
+    CHECK_EQ(atomic_load(&heard.other), 0);
+    /* Without one, they are the endpoint's. */
+    CHECK_RET(unetmm_set_notify_handler(s.two.ep, COOKIE, NULL, NULL), 0);
+    NOTIFY(7);
+#undef NOTIFY
+    CHECK_RET(unetmm_dispatch(s.two.ep, 1, 10 * NS_PER_S), 1);
+    CHECK_EQ(atomic_load(&heard.other), 1);
+    scene_close(&s);
+}
+
+static const struct test tests[] = {
+    { "write-and-read", write_and_read, TEST_BOTH | TEST_REMOTE, 60 },
+    { "bad-wire", bad_wire, TEST_BOTH | TEST_ONLY_REMOTE, 60 },
+    { "synchronous", synchronous, TEST_BOTH, 0 },
+    { "what-can-be-exported", what_can_be_exported, TEST_BOTH, 0 },
+    { "as-many-as-there-are", as_many_as_there_are, TEST_BOTH, 0 },
+    { "not-with-ktlb", not_with_ktlb, TEST_KTLB, 0 },
+    { "imports", imports, TEST_BOTH, 0 },
+    { "forged", forged, TEST_BOTH, 0 },
+    { "revoked", revoked, TEST_BOTH, 60 },
+    { "unmapped", unmapped, TEST_BOTH, 0 },
+    { "exporter-killed", exporter_killed, TEST_BOTH, 60 },
+    { "importer-killed", importer_killed, TEST_BOTH, 60 },
+    { "atomics", atomics, TEST_BOTH | TEST_REMOTE, 0 },
+    { "atomics-once", atomics_once, TEST_TLB | TEST_ONLY_REMOTE, 60 },
+    { "atomics-of-two", atomics_of_two, TEST_BOTH, 60 },
+    { "notifications", notifications, TEST_BOTH, 0 },
+    { "notifications-far", notifications_far, TEST_TLB | TEST_ONLY_REMOTE,
+      60 },
+    { "handlers", handlers, TEST_BOTH, 0 },
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, "vmmc", tests,
+                     sizeof(tests) / sizeof(tests[0]));
+}
