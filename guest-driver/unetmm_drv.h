@@ -20,6 +20,7 @@
  *                 ordinary memory, so that a mapping never dangles.
  *   unetmm_chan   half of a channel (kref: its endpoint, a waiting connect).
  *   unetmm_pin    one page that the card may reach, in the space's tree.
+ *   unetmm_win    pages of the card that an endpoint's process maps; part of it.
  *   unetmm_kqueues what an endpoint of source ktlb has beside its queues; lives
  *                 as long as the endpoint.  Its slots: unetmm_klist.c.
  *
@@ -27,6 +28,7 @@
  *
  *   region_lock > dev->rwsem > file->lock > ctl.lock > command slot
  *   file->lock > kq->lock > mmap_lock
+ *   file->lock > unetmm_switch_lock > RCU (grace periods)
  *   mmap_lock > dev->map_lock
  *   dev->reply_lock > command slot > space->lock
  *   file->lock > space->zero_lock > mmap_lock
@@ -129,6 +131,8 @@ struct unetmm_limits {
 	u32 max_faults;
 	u32 sources;
 	u32 policies;
+	u32 window_pages;
+	u32 proxy_pages;
 	u8 mac[ETH_ALEN];
 };
 
@@ -332,6 +336,7 @@ struct unetmm_ep {
 	bool failed;			/* the card stopped it */
 	u32 first_fault;		/* fault records before are another's */
 	struct unetmm_kqueues *kq;	/* source ktlb */
+	struct list_head windows;	/* file->lock and map_lock */
 
 	/* channels: ctl.lock */
 	bool closed;
@@ -409,6 +414,7 @@ struct unetmm_dev {
 	void __iomem *doorbell;		/* of endpoint 0 */
 	resource_size_t doorbell_start;
 	resource_size_t doorbell_bytes;
+	resource_size_t window_start;
 	struct unetmm_limits hw;
 	struct rw_semaphore rwsem;
 	enum unetmm_state state;	/* read without a lock */
@@ -418,6 +424,8 @@ struct unetmm_dev {
 	struct list_head files;
 	struct mutex map_lock;		/* blocks, what backs a mapping */
 	struct list_head blocks;
+	unsigned long *window_map;	/* pages in use; map_lock */
+	unsigned long *proxy_map;
 
 	spinlock_t reg_lock;		/* INV_*, EP_SEL and latched counters */
 	struct unetmm_cmdq cmdq;
@@ -542,7 +550,23 @@ void unetmm_block_put(struct unetmm_block *block);
 void unetmm_blocks_bury(struct unetmm_dev *dev);
 int unetmm_mmap(struct file *filp, struct vm_area_struct *vma);
 u64 unetmm_map_offset(u32 ep, bool doorbell);
+u64 unetmm_map_window(u32 ep, bool proxy, u32 page);
 void unetmm_doorbell_zap(struct unetmm_file *file, u32 ep);
+
+/* unetmm_window.c */
+int unetmm_windows_init(struct unetmm_dev *dev);
+void unetmm_windows_exit(struct unetmm_dev *dev);
+void unetmm_windows_close(struct unetmm_ep *ep);
+phys_addr_t unetmm_window_phys(struct unetmm_ep *ep, bool proxy, u32 page);
+bool unetmm_window_covers(struct unetmm_ep *ep, bool proxy, u32 page,
+			  unsigned long npages);
+int unetmm_op_window(struct unetmm_file *file, void *arg);
+int unetmm_op_window_close(struct unetmm_file *file, void *arg);
+void unetmm_undo_window(struct unetmm_file *file, const void *arg);
+
+/* unetmm_switch.c */
+int unetmm_switch_watch(struct unetmm_aspace *space);
+void unetmm_switch_forget(struct unetmm_aspace *space);
 
 /* unetmm_ep.c */
 struct unetmm_ep *unetmm_ep_find(struct unetmm_file *file, u32 id);

@@ -178,6 +178,8 @@ union unetmm_arg {
 	struct unetmm_region region;
 	struct unetmm_counters counters;
 	struct unetmm_post post;
+	struct unetmm_window window;
+	struct unetmm_window_id window_id;
 };
 
 #define UNETMM_OP_ANYONE	BIT(0)	/* not only the owner's mm */
@@ -237,6 +239,10 @@ static const struct unetmm_op unetmm_ops[] = {
 		 UNETMM_OP_ANYONE | UNETMM_OP_UNLOCKED),
 	IOCTL_OP(UNETMM_IOC_POST, unetmm_op_post, struct unetmm_post,
 		 rsvd, UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_WINDOW, unetmm_op_window, struct unetmm_window,
+		 map_bytes, 0, .undo = unetmm_undo_window),
+	IOCTL_OP(UNETMM_IOC_WINDOW_CLOSE, unetmm_op_window_close,
+		 struct unetmm_window_id, rsvd, UNETMM_OP_SILENT),
 };
 
 static int unetmm_execute(struct unetmm_file *file, const struct unetmm_op *op,
