@@ -22,6 +22,7 @@
  *   unetmm_exported  memory that peers may use: a region on the card.  Until
  *                 UNEXPORT or the end of its file; see unetmm_export.c.
  *   unetmm_pin    one page that the card may reach, in the space's tree.
+ *   unetmm_win    pages of the card that an endpoint's process maps; part of it.
  *   unetmm_kqueues what an endpoint of source ktlb has beside its queues; lives
  *                 as long as the endpoint.  Its slots: unetmm_klist.c.
  *
@@ -29,6 +30,7 @@
  *
  *   region_lock > dev->rwsem > file->lock > ctl.lock > command slot
  *   file->lock > kq->lock > mmap_lock
+ *   file->lock > unetmm_switch_lock > RCU (grace periods)
  *   mmap_lock > dev->map_lock
  *   dev->reply_lock > command slot > space->lock
  *   file->lock > space->zero_lock > mmap_lock
@@ -135,6 +137,8 @@ struct unetmm_limits {
 	u32 reliable;
 	u32 regions;
 	u32 imports;
+	u32 window_pages;
+	u32 proxy_pages;
 	u8 mac[ETH_ALEN];
 };
 
@@ -350,6 +354,7 @@ struct unetmm_ep {
 	bool failed;			/* the card stopped it */
 	u32 first_fault;		/* fault records before are another's */
 	struct unetmm_kqueues *kq;	/* source ktlb */
+	struct list_head windows;	/* file->lock and map_lock */
 
 	/* channels: ctl.lock */
 	bool closed;
@@ -435,6 +440,7 @@ struct unetmm_dev {
 	void __iomem *doorbell;		/* of endpoint 0 */
 	resource_size_t doorbell_start;
 	resource_size_t doorbell_bytes;
+	resource_size_t window_start;
 	struct unetmm_limits hw;
 	struct rw_semaphore rwsem;
 	enum unetmm_state state;	/* read without a lock */
@@ -444,6 +450,8 @@ struct unetmm_dev {
 	struct list_head files;
 	struct mutex map_lock;		/* blocks, what backs a mapping */
 	struct list_head blocks;
+	unsigned long *window_map;	/* pages in use; map_lock */
+	unsigned long *proxy_map;
 
 	spinlock_t reg_lock;		/* INV_*, EP_SEL and latched counters */
 	struct unetmm_cmdq cmdq;
@@ -571,7 +579,23 @@ void unetmm_blocks_bury(struct unetmm_dev *dev);
 int unetmm_mmap(struct file *filp, struct vm_area_struct *vma);
 u64 unetmm_map_offset(u32 ep, bool doorbell);
 u64 unetmm_map_utlb_log(void);
+u64 unetmm_map_window(u32 ep, bool proxy, u32 page);
 void unetmm_doorbell_zap(struct unetmm_file *file, u32 ep);
+
+/* unetmm_window.c */
+int unetmm_windows_init(struct unetmm_dev *dev);
+void unetmm_windows_exit(struct unetmm_dev *dev);
+void unetmm_windows_close(struct unetmm_ep *ep);
+phys_addr_t unetmm_window_phys(struct unetmm_ep *ep, bool proxy, u32 page);
+bool unetmm_window_covers(struct unetmm_ep *ep, bool proxy, u32 page,
+			  unsigned long npages);
+int unetmm_op_window(struct unetmm_file *file, void *arg);
+int unetmm_op_window_close(struct unetmm_file *file, void *arg);
+void unetmm_undo_window(struct unetmm_file *file, const void *arg);
+
+/* unetmm_switch.c */
+int unetmm_switch_watch(struct unetmm_aspace *space);
+void unetmm_switch_forget(struct unetmm_aspace *space);
 
 /* unetmm_ep.c */
 struct unetmm_ep *unetmm_ep_find(struct unetmm_file *file, u32 id);

@@ -32,6 +32,7 @@ struct unetmm_ep *unetmm_ep_alloc(struct unetmm_dev *dev)
 	INIT_LIST_HEAD(&ep->node);
 	INIT_LIST_HEAD(&ep->accepts);
 	INIT_LIST_HEAD(&ep->chans);
+	INIT_LIST_HEAD(&ep->windows);
 	INIT_HLIST_NODE(&ep->service_node);
 	init_waitqueue_head(&ep->wait);
 	ep->dev = dev;
@@ -331,6 +332,7 @@ void unetmm_ep_close(struct unetmm_ep *ep)
 	lockdep_assert_held(&file->lock);
 	unetmm_ep_list(file, ep, false);
 	unetmm_doorbell_zap(file, ep->id);
+	unetmm_windows_close(ep);
 	unetmm_chan_close_all(ep);
 	if (ep->kq)
 		unetmm_kqueues_close(ep);

@@ -190,6 +190,8 @@ union unetmm_arg {
 	struct unetmm_export_id export_id;
 	struct unetmm_import import;
 	struct unetmm_import_id import_id;
+	struct unetmm_window window;
+	struct unetmm_window_id window_id;
 };
 
 #define UNETMM_OP_ANYONE	BIT(0)	/* not only the owner's mm */
@@ -262,6 +264,10 @@ static const struct unetmm_op unetmm_ops[] = {
 		 length, 0, .undo = unetmm_undo_import),
 	IOCTL_OP(UNETMM_IOC_UNIMPORT, unetmm_op_unimport,
 		 struct unetmm_import_id, rsvd, UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_WINDOW, unetmm_op_window, struct unetmm_window,
+		 map_bytes, 0, .undo = unetmm_undo_window),
+	IOCTL_OP(UNETMM_IOC_WINDOW_CLOSE, unetmm_op_window_close,
+		 struct unetmm_window_id, rsvd, UNETMM_OP_SILENT),
 };
 
 static int unetmm_execute(struct unetmm_file *file, const struct unetmm_op *op,

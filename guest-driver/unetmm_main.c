@@ -100,12 +100,13 @@ static int unetmm_start_memory(struct unetmm_dev *dev)
 					    GFP_KERNEL);
 	if (dev->eps && dev->fault_batch && dev->reply_list &&
 	    dev->ctl.region_map)
-		return 0;
+		return unetmm_windows_init(dev);
 	return -ENOMEM;
 }
 
 static void unetmm_stop_memory(struct unetmm_dev *dev)
 {
+	unetmm_windows_exit(dev);
 	if (dev->reply_list)
 		dma_free_coherent(&dev->pdev->dev, UNETMM_REPLY_MAX_PAGES *
 				  sizeof(*dev->reply_list), dev->reply_list,
@@ -299,6 +300,7 @@ static int unetmm_map(struct unetmm_dev *dev)
 	dev->doorbell_bytes = pci_resource_len(pdev, UNETMM_BAR_DOORBELL);
 	if (dev->doorbell_bytes < PAGE_SIZE)
 		return -ENODEV;
+	dev->window_start = pci_resource_start(pdev, UNETMM_BAR_WINDOWS);
 	dev->regs = pci_iomap(pdev, UNETMM_BAR_REGS, 0);
 	if (!dev->regs)
 		return -ENOMEM;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: what a process maps: queue memory and doorbell pages.
+ * unetmm: what a process maps: queue memory, doorbell pages, windows and proxy
+ * pages.
  *
- * An offset is (endpoint << 32) | (doorbell ? 1 << 31 : 0), or 1 << 30 for the
- * log of source utlb (unetmm_utlb.c); a mapping covers the whole object.  Both kinds outlive what they map without harm: behind a
+ * An offset is (endpoint << 32) | 0 for queues, 1 << 31 for the doorbell,
+ * 1 << 30 | page << 12 for a window, and 1 << 29 besides for proxy pages; of
+ * endpoint 0, 1 << 30 is the log of source utlb (unetmm_utlb.c).  A mapping
+ * covers the whole object.  They outlive what they map without harm: behind a
  * doorbell that is closed or whose card is gone lies a page that nobody reads,
  * behind queues whose card is gone a copy of their last state.  So hot-unplug
  * costs a process no signal; it learns of it from its next call.
@@ -23,6 +26,9 @@
 #define UNETMM_MAP_PAGES	(UNETMM_MAP_DOORBELL >> PAGE_SHIFT)
 /* The driver's own endpoint is never mapped. */
 #define UNETMM_MAP_UTLB_LOG	BIT_ULL(30)
+#define UNETMM_MAP_WINDOW	BIT_ULL(30)
+#define UNETMM_MAP_PROXY	BIT_ULL(29)
+#define UNETMM_MAP_NUMBER	(UNETMM_MAP_PROXY - 1)	/* of a page */
 
 u64 unetmm_map_offset(u32 ep, bool doorbell)
 {
@@ -32,6 +38,12 @@ u64 unetmm_map_offset(u32 ep, bool doorbell)
 u64 unetmm_map_utlb_log(void)
 {
 	return UNETMM_MAP_UTLB_LOG;
+}
+
+u64 unetmm_map_window(u32 ep, bool proxy, u32 page)
+{
+	return (u64)ep << 32 | UNETMM_MAP_WINDOW |
+	       (proxy ? UNETMM_MAP_PROXY : 0) | (u64)page << PAGE_SHIFT;
 }
 
 struct unetmm_block *unetmm_block_alloc(struct unetmm_dev *dev,
@@ -233,6 +245,49 @@ static const struct vm_operations_struct unetmm_doorbell_vm_ops = {
 	.fault = unetmm_doorbell_fault,
 };
 
+/* The offset of a page in its endpoint's part of the file. */
+static bool unetmm_map_is_window(u64 offset, bool *proxy, u32 *page)
+{
+	*proxy = offset & UNETMM_MAP_PROXY;
+	*page = (offset & UNETMM_MAP_NUMBER) >> PAGE_SHIFT;
+	return (offset & (UNETMM_MAP_DOORBELL | UNETMM_MAP_WINDOW)) ==
+	       UNETMM_MAP_WINDOW;
+}
+
+static vm_fault_t unetmm_window_fault(struct vm_fault *vmf)
+{
+	struct unetmm_file *file = vmf->vma->vm_file->private_data;
+	u32 id = vmf->pgoff >> (32 - PAGE_SHIFT);
+	struct unetmm_dev *dev = file->dev;
+	vm_fault_t ret = VM_FAULT_OOM;
+	struct unetmm_ep *ep;
+	phys_addr_t phys = 0;
+	struct page *scratch;
+	bool proxy;
+	u32 page;
+
+	unetmm_map_is_window(lower_32_bits((u64)vmf->pgoff << PAGE_SHIFT),
+			     &proxy, &page);
+	mutex_lock(&dev->map_lock);
+	ep = unetmm_reachable(dev) ? unetmm_map_ep(file, id) : NULL;
+	if (ep)
+		phys = unetmm_window_phys(ep, proxy, page);
+	if (!phys) {
+		scratch = unetmm_scratch(file);
+		if (scratch)
+			phys = page_to_phys(scratch);
+	}
+	if (phys)
+		ret = vmf_insert_pfn(vmf->vma, vmf->address & PAGE_MASK,
+				     PHYS_PFN(phys));
+	mutex_unlock(&dev->map_lock);
+	return ret;
+}
+
+static const struct vm_operations_struct unetmm_window_vm_ops = {
+	.fault = unetmm_window_fault,
+};
+
 /* Before the number can be another's. */
 void unetmm_doorbell_zap(struct unetmm_file *file, u32 ep)
 {
@@ -249,8 +304,10 @@ int unetmm_mmap(struct file *filp, struct vm_area_struct *vma)
 	unsigned long page = vma->vm_pgoff & (BIT_ULL(32 - PAGE_SHIFT) - 1);
 	bool doorbell = page == UNETMM_MAP_PAGES;
 	struct unetmm_ep *ep;
+	bool window, proxy;
 	size_t bytes;
 	int ret = -ENOENT;
+	u32 number;
 
 	/* Pairs with unetmm_op_space(). */
 	space = smp_load_acquire(&file->space);
@@ -260,7 +317,8 @@ int unetmm_mmap(struct file *filp, struct vm_area_struct *vma)
 		return -EPERM;
 	if (vma->vm_pgoff == UNETMM_MAP_UTLB_LOG >> PAGE_SHIFT)
 		return unetmm_utlb_mmap(space, vma);
-	if (!(vma->vm_flags & VM_SHARED) || (page && !doorbell) ||
+	window = unetmm_map_is_window((u64)page << PAGE_SHIFT, &proxy, &number);
+	if (!(vma->vm_flags & VM_SHARED) || (page && !doorbell && !window) ||
 	    vma->vm_flags & VM_EXEC || vma->vm_pgoff >> (48 - PAGE_SHIFT))
 		return -EINVAL;
 	mutex_lock(&file->dev->map_lock);
@@ -269,13 +327,15 @@ int unetmm_mmap(struct file *filp, struct vm_area_struct *vma)
 		goto unlock;
 	bytes = doorbell ? PAGE_SIZE : ep->block->bytes;
 	ret = -EINVAL;
-	if (vma->vm_end - vma->vm_start != bytes)
+	if (window ? !unetmm_window_covers(ep, proxy, number, vma_pages(vma)) :
+		     vma->vm_end - vma->vm_start != bytes)
 		goto unlock;
 	unetmm_vm_flags_mod(vma, VM_IO | VM_PFNMAP | VM_DONTCOPY |
 			    VM_DONTEXPAND | VM_DONTDUMP, VM_MAYEXEC);
-	if (doorbell) {
+	if (doorbell || window) {
 		vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
-		vma->vm_ops = &unetmm_doorbell_vm_ops;
+		vma->vm_ops = window ? &unetmm_window_vm_ops :
+				       &unetmm_doorbell_vm_ops;
 	} else {
 		kref_get(&ep->block->ref);
 		vma->vm_private_data = ep->block;

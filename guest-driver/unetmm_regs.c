@@ -87,7 +87,10 @@ static int unetmm_check_limits(struct unetmm_dev *dev)
 	    hw->user_mtu > UNETMM_MAX_PAYLOAD ||
 	    hw->regions > UNETMM_MOST_REGIONS ||
 	    hw->imports > UNETMM_MOST_REGIONS ||
-	    (u64)hw->db_stride * hw->endpoints > dev->doorbell_bytes ||
+	    (u64)hw->db_stride * hw->endpoints +
+	    (u64)hw->proxy_pages * PAGE_SIZE > dev->doorbell_bytes ||
+	    (u64)hw->window_pages * PAGE_SIZE >
+	    pci_resource_len(dev->pdev, UNETMM_BAR_WINDOWS) ||
 	    !is_valid_ether_addr(hw->mac)) {
 		dev_err(d, "the card's limits make no sense\n");
 		return -EIO;
@@ -129,6 +132,10 @@ int unetmm_read_limits(struct unetmm_dev *dev)
 		hw->regions = readl(dev->regs + UNETMM_REG_REGIONS);
 		hw->imports = readl(dev->regs + UNETMM_REG_IMPORTS);
 	}
+	if (hw->caps & UNETMM_CAP_WINDOWS)
+		hw->window_pages = readl(dev->regs + UNETMM_REG_WINDOW_PAGES);
+	if (hw->caps & UNETMM_CAP_PROXIES)
+		hw->proxy_pages = readl(dev->regs + UNETMM_REG_PROXY_PAGES);
 	lo = readl(dev->regs + UNETMM_REG_MAC_LO);
 	hi = readl(dev->regs + UNETMM_REG_MAC_HI);
 	hw->mac[0] = lo;

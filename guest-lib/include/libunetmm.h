@@ -1024,5 +1024,6 @@ int unetmm_handlers_stop(struct unetmm_ep *ep);
 #endif
 
 #include <libunetmm/vmmc.h>
+#include <libunetmm/window.h>
 
 #endif /* LIBUNETMM_H */

@@ -91,6 +91,7 @@ struct unetmm_ep_private {
     size_t queue_bytes;
     void *doorbell;
     size_t doorbell_bytes;
+    struct unetmm_mapped *windows;
     struct unetmm_handlers handlers;
 };
 
@@ -128,6 +129,9 @@ void unetmm_ep_bind(struct unetmm_ep_private *ep,
 /* Polls until `end`.  0: nothing came. */
 int unetmm_spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
                 uint64_t end);
+
+/* Closes what unetmm_window_open() and the like have mapped. */
+void unetmm_windows_end(struct unetmm_ep_private *ep);
 
 /* ---- Handlers ---------------------------------------------------------- */
 

@@ -186,6 +186,14 @@ static void host_may_receive(void *opaque)
     }
 }
 
+static void host_clear_windows(void *opaque, uint32_t page, uint32_t npages)
+{
+    FakeHost *host = opaque;
+
+    memset(host->windows + (size_t)page * FAKE_PAGE, 0,
+           (size_t)npages * FAKE_PAGE);
+}
+
 static void host_warn_self(void *opaque)
 {
     ((FakeHost *)opaque)->warned++;
@@ -202,6 +210,7 @@ static const UnetmmHostOps host_ops = {
     .run_later = host_run_later,
     .send = host_send,
     .may_receive = host_may_receive,
+    .clear_windows = host_clear_windows,
     .warn_self = host_warn_self,
 };
 
@@ -224,6 +233,9 @@ void fake_params(UnetmmParams *p)
         .local_queue = 64,
         .reliable = 16,
         .reliable_keep = 128,
+        .window_pages = FAKE_WINDOWS,
+        .window_queue = 64,
+        .proxy_pages = FAKE_WINDOWS,
         .regions = 16,
         .imports = 8,
         .budget_descriptors = 1024,

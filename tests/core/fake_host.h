@@ -25,6 +25,8 @@
 #define FAKE_GUARD      128             /* bytes without rights round an area */
 #define FAKE_PAGE       UNETMM_PAGE_BYTES
 
+#define FAKE_WINDOWS    4               /* pages; as many proxy pages */
+
 #define FAKE_R          1
 #define FAKE_W          2
 #define FAKE_RW         3
@@ -59,6 +61,8 @@ struct FakeHost {
     unsigned later_total;
     unsigned may_receive;
     unsigned warned;
+
+    uint8_t windows[FAKE_WINDOWS * FAKE_PAGE];  /* behind BAR 4 */
 
     GPtrArray *wire;            /* of FakeFrame, in the order sent */
     UnetmmSent answer;          /* to the next frames */

@@ -36,6 +36,8 @@ union argument {
     struct unetmm_export_id export_id;
     struct unetmm_import import;
     struct unetmm_import_id import_id;
+    struct unetmm_window window;
+    struct unetmm_window_id window_id;
     uint8_t bytes[256];
 };
 
@@ -249,6 +251,31 @@ static int prepare_unimport(struct raw *raw, union argument *a)
     return -ENOENT;
 }
 
+static int prepare_window(struct raw *raw, union argument *a)
+{
+    a->window.endpoint = raw->ep.id;
+    a->window.kind = UNETMM_WINDOW_FROM;
+    a->window.at = (uintptr_t)some_memory & ~(uintptr_t)(PAGE - 1);
+    a->window.length = PAGE;
+    return 0;
+}
+
+static void undo_window(struct raw *raw, union argument *a)
+{
+    struct unetmm_window_id id = { .size = sizeof(id),
+                                   .endpoint = raw->ep.id,
+                                   .id = a->window.id };
+
+    CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_WINDOW_CLOSE, &id), 0);
+}
+
+static int prepare_window_close(struct raw *raw, union argument *a)
+{
+    a->window_id.endpoint = raw->ep.id;
+    a->window_id.id = 5;
+    return -ENOENT;
+}
+
 static const struct call calls[] = {
 #define CALL(name, type, prepare, undo) \
     { #name, UNETMM_IOC_##name, sizeof(struct type), sizeof(struct type), \
@@ -277,6 +304,8 @@ static const struct call calls[] = {
     CALL(UNEXPORT, unetmm_export_id, prepare_unexport, NULL),
     CALL(IMPORT, unetmm_import, prepare_import, NULL),
     CALL(UNIMPORT, unetmm_import_id, prepare_unimport, NULL),
+    CALL(WINDOW, unetmm_window, prepare_window, undo_window),
+    CALL(WINDOW_CLOSE, unetmm_window_id, prepare_window_close, NULL),
 #undef GROWN
 #undef CALL
 };
@@ -534,6 +563,9 @@ static const struct field {
     FIELD(UNEXPORT, unetmm_export_id, rsvd),
     FIELD(IMPORT, unetmm_import, rsvd),
     FIELD(UNIMPORT, unetmm_import_id, rsvd),
+    FIELD(WINDOW, unetmm_window, flags),
+    FIELD(WINDOW, unetmm_window, rsvd),
+    FIELD(WINDOW_CLOSE, unetmm_window_id, rsvd),
 #undef FIELD
 };
 

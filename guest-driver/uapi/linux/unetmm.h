@@ -490,6 +490,71 @@ struct unetmm_import_id {
 	__u32 rsvd;
 };
 
+/**
+ * struct unetmm_window - pages of the card for the process to map
+ * @size: sizeof(struct unetmm_window)
+ * @endpoint: the endpoint
+ * @kind: UNETMM_WINDOW_*
+ * @import: WINDOW_UPDATE, WINDOW_TO: the import's number; else zero
+ * @at: offset in the import, or, WINDOW_FROM, a virtual address; page aligned
+ *      but for WINDOW_UPDATE
+ * @length: bytes, whole pages
+ * @combine_ns: WINDOW_UPDATE: a packet of stores waits so long for more
+ * @combine_bytes: WINDOW_UPDATE: and takes so many; zero: each store is one
+ * @rsvd: zero
+ * @flags: zero
+ * @id: out: its number in the endpoint
+ * @map: out: offset to give to mmap()
+ * @map_bytes: out: length of that mapping
+ *
+ * WINDOW_UPDATE (automatic update): what is stored there, by stores of 1 to 8
+ * bytes, is stored in the import, too; loads give back what was stored.
+ * WINDOW_TO and WINDOW_FROM (user-level DMA start): a store of a length to the
+ * former and a load from the latter post a WRITE; the load gives
+ * UNETMM_START_*.
+ *
+ * EEXIST: the import has a window.  ENOSPC: the card has no such run of pages
+ * free.  ENOENT: no such endpoint or import.  EINVAL: the import does not reach
+ * so far or gives no right to write, too.
+ */
+struct unetmm_window {
+	__u32 size;
+	__u32 endpoint;
+	__u32 kind;
+	__u32 import;
+	__u64 at;
+	__u64 length;
+	__u32 combine_ns;
+	__u16 combine_bytes;
+	__u16 rsvd;
+	__u32 flags;
+	__u32 id;
+	__u64 map;
+	__u64 map_bytes;
+};
+
+#define UNETMM_WINDOW_UPDATE	0
+#define UNETMM_WINDOW_TO	1
+#define UNETMM_WINDOW_FROM	2
+#define UNETMM_WINDOW_ID_PROXY	0x80000000
+
+/**
+ * struct unetmm_window_id - give such pages back
+ * @size: sizeof(struct unetmm_window_id)
+ * @endpoint: the endpoint
+ * @id: what WINDOW said
+ * @rsvd: zero
+ *
+ * What was stored before still goes.  A mapping stays, of memory that is
+ * nobody's.
+ */
+struct unetmm_window_id {
+	__u32 size;
+	__u32 endpoint;
+	__u32 id;
+	__u32 rsvd;
+};
+
 #define UNETMM_SCOPE_CARD	0
 #define UNETMM_SCOPE_ENDPOINT	1
 #define UNETMM_SCOPE_DRIVER	2
@@ -555,5 +620,7 @@ enum unetmm_driver_counter {
 #define UNETMM_IOC_UNEXPORT	_IO(UNETMM_IOC_MAGIC, 0x11)
 #define UNETMM_IOC_IMPORT	_IO(UNETMM_IOC_MAGIC, 0x12)
 #define UNETMM_IOC_UNIMPORT	_IO(UNETMM_IOC_MAGIC, 0x13)
+#define UNETMM_IOC_WINDOW	_IO(UNETMM_IOC_MAGIC, 0x18)
+#define UNETMM_IOC_WINDOW_CLOSE	_IO(UNETMM_IOC_MAGIC, 0x19)
 
 #endif /* _UAPI_LINUX_UNETMM_H */

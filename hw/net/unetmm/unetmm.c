@@ -190,6 +190,17 @@ static void host_warn_self(void *host)
                 s->conf.macaddr.a[4], s->conf.macaddr.a[5]);
 }
 
+static void host_clear_windows(void *host, uint32_t page, uint32_t npages)
+{
+    UnetmmState *s = unetmm_of(host);
+    uint64_t first = (uint64_t)page * UNETMM_PAGE_BYTES;
+    uint64_t bytes = (uint64_t)npages * UNETMM_PAGE_BYTES;
+
+    memset((uint8_t *)memory_region_get_ram_ptr(&s->windows) + first, 0,
+           bytes);
+    memory_region_set_dirty(&s->windows, first, bytes);
+}
+
 static const UnetmmHostOps unetmm_host_ops = {
     .mem_read = host_mem_read,
     .mem_write = host_mem_write,
@@ -201,6 +212,7 @@ static const UnetmmHostOps unetmm_host_ops = {
     .run_later = host_run_later,
     .send = host_send,
     .may_receive = host_may_receive,
+    .clear_windows = host_clear_windows,
     .warn_self = host_warn_self,
 };
 
@@ -230,22 +242,61 @@ static const MemoryRegionOps unetmm_regs_ops = {
     .impl = { .min_access_size = 1, .max_access_size = 8, .unaligned = true },
 };
 
+/* Proxy pages are behind the doorbells; of these alone loads mean something. */
 static uint64_t unetmm_doorbell_read(void *opaque, hwaddr addr, unsigned size)
 {
-    return 0;
+    UnetmmState *s = opaque;
+    uint64_t doorbells = (uint64_t)s->params.endpoints * UNETMM_PAGE_BYTES;
+
+    return addr < doorbells ? 0 :
+           unetmm_core_proxy_load(&s->core, addr - doorbells);
 }
 
 static void unetmm_doorbell_write(void *opaque, hwaddr addr, uint64_t value,
                                   unsigned size)
 {
     UnetmmState *s = opaque;
+    uint64_t doorbells = (uint64_t)s->params.endpoints * UNETMM_PAGE_BYTES;
 
-    unetmm_core_doorbell(&s->core, addr / UNETMM_PAGE_BYTES);
+    if (addr < doorbells) {
+        unetmm_core_doorbell(&s->core, addr / UNETMM_PAGE_BYTES);
+    } else {
+        unetmm_core_proxy_store(&s->core, addr - doorbells, value);
+    }
 }
 
 static const MemoryRegionOps unetmm_doorbell_ops = {
     .read = unetmm_doorbell_read,
     .write = unetmm_doorbell_write,
+    .endianness = DEVICE_LITTLE_ENDIAN,
+    .valid = { .min_access_size = 1, .max_access_size = 8, .unaligned = true },
+    .impl = { .min_access_size = 1, .max_access_size = 8, .unaligned = true },
+};
+
+static uint64_t unetmm_window_read(void *opaque, hwaddr addr, unsigned size)
+{
+    UnetmmState *s = opaque;
+
+    return ldn_le_p(memory_region_get_ram_ptr(&s->windows) + addr, size);
+}
+
+/* Loads read this memory directly; so the store comes first, then its news. */
+static void unetmm_window_write(void *opaque, hwaddr addr, uint64_t value,
+                                unsigned size)
+{
+    UnetmmState *s = opaque;
+    uint8_t data[8];
+
+    stn_le_p(data, size, value);
+    memcpy((uint8_t *)memory_region_get_ram_ptr(&s->windows) + addr, data,
+           size);
+    memory_region_set_dirty(&s->windows, addr, size);
+    unetmm_core_store(&s->core, addr, data, size);
+}
+
+static const MemoryRegionOps unetmm_window_ops = {
+    .read = unetmm_window_read,
+    .write = unetmm_window_write,
     .endianness = DEVICE_LITTLE_ENDIAN,
     .valid = { .min_access_size = 1, .max_access_size = 8, .unaligned = true },
     .impl = { .min_access_size = 1, .max_access_size = 8, .unaligned = true },
@@ -308,10 +359,31 @@ static void unetmm_vm_change(void *opaque, bool running, RunState state)
 
 /* ---- Life --------------------------------------------------------------- */
 
+static bool unetmm_realize_windows(UnetmmState *s, Error **errp)
+{
+    uint64_t bytes = pow2ceil((uint64_t)s->params.window_pages *
+                              UNETMM_PAGE_BYTES);
+
+    if (!s->params.window_pages) {
+        return true;
+    }
+    if (!memory_region_init_rom_device(&s->windows, OBJECT(s),
+                                       &unetmm_window_ops, s,
+                                       "unetmm-windows", bytes, errp)) {
+        return false;
+    }
+    pci_register_bar(PCI_DEVICE(s), UNETMM_BAR_WINDOWS,
+                     PCI_BASE_ADDRESS_SPACE_MEMORY |
+                     PCI_BASE_ADDRESS_MEM_TYPE_64 |
+                     PCI_BASE_ADDRESS_MEM_PREFETCH, &s->windows);
+    return true;
+}
+
 static bool unetmm_realize_pci(UnetmmState *s, Error **errp)
 {
     PCIDevice *pdev = PCI_DEVICE(s);
-    uint64_t doorbell_bytes = pow2ceil((uint64_t)s->params.endpoints *
+    uint64_t doorbell_bytes = pow2ceil(((uint64_t)s->params.endpoints +
+                                        s->params.proxy_pages) *
                                        UNETMM_PAGE_BYTES);
 
     memory_region_init_io(&s->regs, OBJECT(s), &unetmm_regs_ops, s,
@@ -324,6 +396,9 @@ static bool unetmm_realize_pci(UnetmmState *s, Error **errp)
                      PCI_BASE_ADDRESS_SPACE_MEMORY |
                      PCI_BASE_ADDRESS_MEM_TYPE_64 |
                      PCI_BASE_ADDRESS_MEM_PREFETCH, &s->doorbells);
+    if (!unetmm_realize_windows(s, errp)) {
+        return false;
+    }
     if (pcie_endpoint_cap_init(pdev, UNETMM_PCIE_CAP_OFFSET) < 0) {
         error_setg(errp, "unetmm: no room for the PCI Express capability");
         return false;

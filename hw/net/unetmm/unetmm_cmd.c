@@ -38,6 +38,14 @@ static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
         return unetmm_import_set(core, cmd->ep, &cmd->import);
     case UNETMM_CMD_IMPORT_CLEAR:
         return unetmm_import_clear(core, cmd->ep, cmd->import.import);
+    case UNETMM_CMD_WINDOW_SET:
+        return unetmm_window_set(core, cmd->ep, &cmd->window);
+    case UNETMM_CMD_WINDOW_CLEAR:
+        return unetmm_window_clear(core, &cmd->window);
+    case UNETMM_CMD_PROXY_SET:
+        return unetmm_proxy_set(core, cmd->ep, &cmd->proxy);
+    case UNETMM_CMD_PROXY_CLEAR:
+        return unetmm_proxy_clear(core, &cmd->proxy);
     default:
         return UNETMM_CS_BAD_OPCODE;
     }

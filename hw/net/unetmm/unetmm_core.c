@@ -76,6 +76,13 @@ const char *unetmm_params_check(const UnetmmParams *p)
     if (p->regions > UNETMM_MAX_REGIONS || p->imports > UNETMM_MAX_IMPORTS) {
         return "regions must be 0..65536 and imports 0..1024";
     }
+    if (p->window_pages > UNETMM_MAX_WINDOW_PAGES ||
+        !IN(p->window_queue, 1, UNETMM_MAX_UPDATES)) {
+        return "window-pages must be 0..65536 and window-queue 1..1048576";
+    }
+    if (p->proxy_pages > UNETMM_MAX_PROXY_PAGES) {
+        return "proxy-pages must be 0..65536";
+    }
     if (!IN(p->budget_descriptors, 1, 65536) ||
         !IN(p->budget_bytes, UNETMM_MAX_PAYLOAD, 1u << 30)) {
         return "budget-descriptors must be 1..65536 and budget-bytes "
@@ -117,6 +124,8 @@ void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
     core->rx.pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
     core->regions = g_new0(UnetmmRegion, params->regions + 1);
     unetmm_rel_init(core);
+    unetmm_window_init(core);
+    unetmm_proxy_init(core);
     unetmm_port_init(core);
     unetmm_rings_init(core);
     unetmm_core_set_seed(core, 1);
@@ -129,6 +138,8 @@ void unetmm_core_free(UnetmmCore *core)
     }
     unetmm_engine_reset(core);
     unetmm_rel_free(core);
+    unetmm_window_free(core);
+    unetmm_proxy_free(core);
     unetmm_port_free(core);
     unetmm_tlb_free(&core->tlb);
     unetmm_tlb_free(&core->cache);
@@ -191,6 +202,8 @@ void unetmm_engine_reset(UnetmmCore *core)
     unetmm_recv_reset(core);
     unetmm_port_reset(core);
     reset_endpoints(core);
+    unetmm_window_reset(core);
+    unetmm_proxy_reset(core);
     unetmm_tlb_reset(&core->tlb);
     unetmm_tlb_reset(&core->cache);
     memset(core->spaces, 0, core->params.spaces * sizeof(*core->spaces));

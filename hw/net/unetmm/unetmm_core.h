@@ -29,6 +29,10 @@
 #define UNETMM_MAX_KEPT         4096    /* packets before their turn */
 #define UNETMM_MAX_REGIONS      65536
 #define UNETMM_MAX_IMPORTS      1024    /* of an endpoint */
+#define UNETMM_MAX_WINDOW_PAGES 65536
+#define UNETMM_MAX_UPDATES      1048576 /* packets of stores */
+#define UNETMM_MAX_COMBINE_NS   1000000000
+#define UNETMM_MAX_PROXY_PAGES  65536
 /* An endpoint's misses: its send, its heads, its buffers in use. */
 #define UNETMM_MISS_CLAIMED     (1 + UNETMM_MAX_HEADS)
 #define UNETMM_EP_MISSES        (2 + UNETMM_MAX_HEADS)
@@ -63,6 +67,9 @@ typedef struct UnetmmParams {
     uint32_t reliable_keep;     /* packets kept before their turn */
     uint32_t regions;
     uint32_t imports;           /* of each endpoint */
+    uint32_t window_pages;      /* of automatic update */
+    uint32_t window_queue;      /* packets of stores that wait */
+    uint32_t proxy_pages;       /* of user-level DMA start */
     uint32_t budget_descriptors;
     uint32_t budget_bytes;
     uint64_t dma_page_ns;
@@ -192,6 +199,7 @@ typedef struct UnetmmImport {
     bool live;
     uint8_t rights;
     uint16_t channel;
+    bool said;                  /* that its windows' stores were rejected */
     uint32_t region, key;
     uint64_t length;
 } UnetmmImport;
@@ -469,6 +477,33 @@ typedef struct UnetmmPort {
     GPtrArray *pool;            /* frame buffers, UNETMM_MAX_FRAME each */
 } UnetmmPort;
 
+/* A page of the windows' BAR; unetmm_window.c. */
+typedef struct UnetmmWindow {
+    bool live;
+    uint16_t ep;
+    uint16_t import;            /* of that endpoint */
+    uint16_t combine_bytes;
+    uint32_t combine_ns;
+    uint64_t offset;            /* in the import, of its first byte */
+} UnetmmWindow;
+
+/* A proxy page; unetmm_proxy.c. */
+typedef struct UnetmmProxy {
+    uint8_t kind;               /* 0: none */
+    uint16_t ep;
+    uint16_t import;
+    uint64_t at;
+} UnetmmProxy;
+
+/* Half a start: where to, and how much.  The card has one, as SHRIMP's. */
+typedef struct UnetmmStart {
+    bool live;
+    uint16_t ep;
+    uint16_t import;
+    uint64_t offset;
+    uint64_t len;
+} UnetmmStart;
+
 struct UnetmmCore {
     const UnetmmHostOps *ops;
     void *host;
@@ -525,6 +560,12 @@ struct UnetmmCore {
     uint32_t acks_owed;
     int64_t rel_due_ns;         /* no reliable channel's time ends before */
 
+    UnetmmWindow *windows;      /* params.window_pages of them */
+    uint32_t updates;           /* packets of stores that wait */
+    int64_t window_due_ns;      /* no packet of stores has to go before */
+    UnetmmProxy *proxies;       /* params.proxy_pages of them */
+    UnetmmStart start;
+
     UnetmmPort port;
     UnetmmLanding rx;
     uint64_t counters[UNETMM_NUM_COUNTERS];
@@ -546,6 +587,13 @@ uint32_t unetmm_core_read(UnetmmCore *core, uint32_t offset, unsigned bytes);
 void unetmm_core_write(UnetmmCore *core, uint32_t offset, uint32_t value,
                        unsigned bytes);
 void unetmm_core_doorbell(UnetmmCore *core, uint32_t page);
+/* A store to a proxy page, its first byte at `offset` of them, and a load. */
+void unetmm_core_proxy_store(UnetmmCore *core, uint64_t offset,
+                             uint64_t value);
+uint32_t unetmm_core_proxy_load(UnetmmCore *core, uint64_t offset);
+/* 1..8 bytes have been stored in the windows, from this byte of theirs on. */
+void unetmm_core_store(UnetmmCore *core, uint32_t offset, const uint8_t *data,
+                       unsigned bytes);
 void unetmm_core_run(UnetmmCore *core);
 void unetmm_core_timer(UnetmmCore *core);
 void unetmm_core_set_link(UnetmmCore *core, bool up);
@@ -689,6 +737,9 @@ uint8_t unetmm_import_clear(UnetmmCore *core, uint16_t id, uint32_t number);
 void unetmm_import_drop(UnetmmCore *core, UnetmmEp *ep, uint16_t channel);
 /* May ep->tx, whose len is known, use what its handle names? */
 bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep);
+/* NULL: there is none with this number. */
+const UnetmmImport *unetmm_import_at(const UnetmmCore *core,
+                                     const UnetmmEp *ep, uint32_t number);
 
 /* unetmm_fault.c */
 bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry);
@@ -768,6 +819,41 @@ void unetmm_rel_flush_acks(UnetmmCore *core);
 
 /* unetmm_rel_timer.c */
 void unetmm_rel_timer(UnetmmCore *core, int64_t now);
+
+/* unetmm_window.c */
+void unetmm_window_init(UnetmmCore *core);
+void unetmm_window_free(UnetmmCore *core);
+void unetmm_window_reset(UnetmmCore *core);
+/* All of WINDOW_SET but that the pages and the import are free. */
+uint8_t unetmm_window_check(UnetmmCore *core, uint16_t id,
+                            const struct unetmm_cmd_window *cmd);
+uint8_t unetmm_window_set(UnetmmCore *core, uint16_t id,
+                          const struct unetmm_cmd_window *cmd);
+uint8_t unetmm_window_clear(UnetmmCore *core,
+                            const struct unetmm_cmd_window *cmd);
+/* True: there were some. */
+bool unetmm_window_drop_import(UnetmmCore *core, const UnetmmEp *ep,
+                               uint16_t import);
+void unetmm_window_drop_ep(UnetmmCore *core, const UnetmmEp *ep);
+void unetmm_window_timer(UnetmmCore *core, int64_t now);
+
+/* unetmm_proxy.c */
+void unetmm_proxy_init(UnetmmCore *core);
+void unetmm_proxy_free(UnetmmCore *core);
+void unetmm_proxy_reset(UnetmmCore *core);
+/* All of PROXY_SET but that the pages are free. */
+uint8_t unetmm_proxy_check(UnetmmCore *core, uint16_t id,
+                           const struct unetmm_cmd_proxy *cmd);
+uint8_t unetmm_proxy_set(UnetmmCore *core, uint16_t id,
+                         const struct unetmm_cmd_proxy *cmd);
+/* Posts what they have started. */
+UnetmmPosted unetmm_rel_post_start(UnetmmCore *core, UnetmmEp *ep,
+                                   const UnetmmStart *start, uint64_t addr);
+uint8_t unetmm_proxy_clear(UnetmmCore *core,
+                           const struct unetmm_cmd_proxy *cmd);
+void unetmm_proxy_drop_import(UnetmmCore *core, const UnetmmEp *ep,
+                              uint16_t import);
+void unetmm_proxy_drop_ep(UnetmmCore *core, const UnetmmEp *ep);
 
 /* unetmm_head.c: the pre-translated heads of the free queues */
 void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep);

@@ -140,7 +140,8 @@ static void engine_work(UnetmmCore *core)
 /* The next moment at which something ends by itself. */
 static int64_t engine_deadline(const UnetmmCore *core)
 {
-    int64_t when = MIN(unetmm_irq_deadline(core), core->rel_due_ns);
+    int64_t when = MIN(unetmm_irq_deadline(core),
+                       MIN(core->rel_due_ns, core->window_due_ns));
 
     /* While the wire is blocked unetmm_core_sent() sees to it. */
     if (core->port.held && unetmm_port_ready(core)) {
@@ -226,6 +227,9 @@ void unetmm_core_timer(UnetmmCore *core)
     }
     if (core->rel_due_ns <= now) {
         unetmm_rel_timer(core, now);
+    }
+    if (core->window_due_ns <= now) {
+        unetmm_window_timer(core, now);
     }
     for (uint32_t i = 0; core->params.dma_page_ns &&
          i < core->params.endpoints; i++) {

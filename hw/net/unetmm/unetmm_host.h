@@ -91,6 +91,8 @@ typedef struct UnetmmHostOps {
     UnetmmSent (*send)(void *host, const uint8_t *frame, size_t bytes);
     /* unetmm_core_can_receive() may have become true. */
     void (*may_receive)(void *host);
+    /* Pages of the windows' memory get zeros: they are somebody else's now. */
+    void (*clear_windows)(void *host, uint32_t page, uint32_t npages);
     /* The wire carries our own source address: said once to the user. */
     void (*warn_self)(void *host);
 } UnetmmHostOps;

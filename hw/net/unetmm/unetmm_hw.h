@@ -47,6 +47,8 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_BAR_MSIX         1       /* 32-bit memory */
 #define UNETMM_BAR_DOORBELL     2       /* 64-bit memory, prefetchable */
 
+#define UNETMM_BAR_WINDOWS      4       /* 64-bit memory, prefetchable */
+
 #define UNETMM_REGS_BYTES       0x4000
 
 #define UNETMM_PAGE_SHIFT       12      /* the card's translation granule */
@@ -85,6 +87,9 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_REG_RELIABLE     0x005c  /* R   reliable channels of the card */
 #define UNETMM_REG_REGIONS      0x0060  /* R   exported regions of the card */
 #define UNETMM_REG_IMPORTS      0x0064  /* R   imports per endpoint */
+#define UNETMM_REG_WINDOW_PAGES 0x0068  /* R   pages of BAR 4; 0: no BAR */
+#define UNETMM_REG_PROXY_PAGES  0x006c  /* R   of BAR 2, behind ENDPOINTS */
+#define UNETMM_REG_PROXY_ABORT  0x0070  /* W   half a start is forgotten */
 
 /* Test registers, usable before anything is enabled */
 #define UNETMM_REG_TEST         0x0080  /* R/W reads back twice the value */
@@ -133,6 +138,8 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_CAP_INLINE_RECV  0x00000002u /* small messages in the CQE */
 #define UNETMM_CAP_RELIABLE     0x00000004u /* channels of type RELIABLE */
 #define UNETMM_CAP_ONE_SIDED    0x00000008u /* regions, imports, WRITE, READ */
+#define UNETMM_CAP_WINDOWS      0x00000010u /* automatic update */
+#define UNETMM_CAP_PROXIES      0x00000020u /* user-level DMA start */
 
 #define UNETMM_STATUS_LINK      0x00000001u
 #define UNETMM_STATUS_ENABLED   0x00000002u
@@ -289,6 +296,7 @@ struct unetmm_sqe {
 #define UNETMM_OP_READ          4       /* into the segments */
 #define UNETMM_OP_FETCH_ADD     5
 #define UNETMM_OP_CMP_SWAP      6
+#define UNETMM_OP_FENCE         7       /* completes behind all before it */
 
 #define UNETMM_SQE_F_INLINE     0x01    /* data is in the slots */
 #define UNETMM_SQE_F_QUIET      0x02    /* completion only if it fails */
@@ -344,6 +352,7 @@ struct unetmm_cqe {
 #define UNETMM_CQE_CONTROL      4       /* a control message (endpoint 0) */
 #define UNETMM_CQE_FAILED       5       /* the endpoint was stopped */
 #define UNETMM_CQE_NOTIFY       6       /* a region was written; its cookie */
+#define UNETMM_CQE_UPDATE       7       /* what had no descriptor has failed */
 
 #define UNETMM_CQE_F_INLINE     0x00000002u /* message is in data[] */
 
@@ -370,7 +379,8 @@ struct unetmm_cqe {
 #define UNETMM_ST_REMOTE_RANGE  20      /* it is smaller than was said */
 #define UNETMM_ST_REMOTE_RIGHT  21      /* it may not be used so */
 #define UNETMM_ST_REMOTE_MEMORY 22      /* the peer's memory is not there */
-#define UNETMM_NUM_ST           23
+#define UNETMM_ST_OVERRUN       23      /* stores came faster than they went */
+#define UNETMM_NUM_ST           24
 
 /* ---- Commands ----------------------------------------------------------- */
 
@@ -386,7 +396,11 @@ struct unetmm_cqe {
 #define UNETMM_CMD_REGION_CLEAR 9       /* completes when its DMA has ended */
 #define UNETMM_CMD_IMPORT_SET   10
 #define UNETMM_CMD_IMPORT_CLEAR 11
-#define UNETMM_NUM_CMD          12
+#define UNETMM_CMD_WINDOW_SET   12
+#define UNETMM_CMD_WINDOW_CLEAR 13
+#define UNETMM_CMD_PROXY_SET    14
+#define UNETMM_CMD_PROXY_CLEAR  15
+#define UNETMM_NUM_CMD          16
 
 struct unetmm_cmd_space {
     unetmm_u8 source;           /* UNETMM_SOURCE_* */
@@ -496,6 +510,48 @@ struct unetmm_cmd_import {
     unetmm_le64 length;
 };
 
+/*
+ * Pages of the windows' BAR whose stores go to an import, too (automatic
+ * update).  Stores of one page to addresses that follow each other make one
+ * packet, of at most combine_bytes, which goes when it is full, when another
+ * store does not follow, when combine_ns have passed since its first, or when
+ * something else is posted on the channel; 0 bytes: each store is a packet.
+ * An import has one window at most.
+ */
+struct unetmm_cmd_window {
+    unetmm_le32 page;           /* the first, of BAR 4 */
+    unetmm_le32 npages;         /* 1.. */
+    unetmm_le64 offset;         /* in the import, of the first byte */
+    unetmm_le32 combine_ns;     /* 0 with 0 bytes; else 1..1000000000 */
+    unetmm_le16 combine_bytes;  /* 0..UNETMM_MAX_INLINE */
+    unetmm_le16 import;
+    unetmm_u8 rsvd[4];          /* MBZ */
+};
+
+/*
+ * Proxy pages (user-level DMA start): a store of a length to a page of an
+ * import, then a load from a page of the process's memory, by the same
+ * endpoint's pages, post a WRITE from one place to the other.  The load says
+ * what became of it, UNETMM_START_*.
+ */
+struct unetmm_cmd_proxy {
+    unetmm_le32 page;           /* the first; 0 is the first behind ENDPOINTS */
+    unetmm_le32 npages;         /* 1.. */
+    unetmm_le64 at;             /* offset in the import, or virtual address */
+    unetmm_le16 import;         /* TO */
+    unetmm_u8 kind;             /* UNETMM_PROXY_* */
+    unetmm_u8 rsvd[5];          /* MBZ */
+};
+
+#define UNETMM_PROXY_TO         1       /* an import */
+#define UNETMM_PROXY_FROM       2       /* the process's memory */
+
+/* 0 is not among them: memory that is not the card's any more reads so. */
+#define UNETMM_START_SPLIT      1       /* no store before it: do both again */
+#define UNETMM_START_BUSY       2       /* the channel is full: do both again */
+#define UNETMM_START_REFUSED    3       /* length, channel or import wrong */
+#define UNETMM_START_DONE       4       /* posted */
+
 struct unetmm_cmd {
     unetmm_u8 opcode;
     unetmm_u8 rsvd;
@@ -509,6 +565,8 @@ struct unetmm_cmd {
         struct unetmm_cmd_reply reply;
         struct unetmm_cmd_region region;
         struct unetmm_cmd_import import;
+        struct unetmm_cmd_window window;
+        struct unetmm_cmd_proxy proxy;
         unetmm_u8 raw[56];
     };
 };
@@ -692,7 +750,13 @@ struct unetmm_notify {
     X(drop_rel_unplaced, E, "answers dropped: not ready for them") \
     X(drop_rel_rejected, E, "packets dropped: rejected") \
     X(drop_rel_stale,   E, "answers not sent: memory or result gone") \
-    X(drop_revoked,     E, "packets dropped: region cleared under them")
+    X(drop_revoked,     E, "packets dropped: region cleared under them") \
+    X(window_stores,    E, "stores in windows of automatic update") \
+    X(window_packets,   E, "packets made of them") \
+    X(drop_window,      E, "stores dropped: no window, channel or room there") \
+    X(proxy_starts,     E, "transfers started by proxy pages") \
+    X(proxy_splits,     C, "loads of proxy pages without a store before") \
+    X(proxy_refusals,   E, "starts by proxy pages refused, or to be repeated")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

@@ -45,6 +45,14 @@ uint8_t unetmm_import_set(UnetmmCore *core, uint16_t id,
     return UNETMM_CS_OK;
 }
 
+/* What was stored in its windows goes on, as all that has been taken does. */
+static void import_end(UnetmmCore *core, UnetmmEp *ep, uint32_t number)
+{
+    ep->imports[number].live = false;
+    unetmm_window_drop_import(core, ep, number);
+    unetmm_proxy_drop_import(core, ep, number);
+}
+
 uint8_t unetmm_import_clear(UnetmmCore *core, uint16_t id, uint32_t number)
 {
     UnetmmImport *import = import_at(core, id, number);
@@ -52,7 +60,7 @@ uint8_t unetmm_import_clear(UnetmmCore *core, uint16_t id, uint32_t number)
     if (!import || !import->live) {
         return UNETMM_CS_BAD_ID;
     }
-    import->live = false;
+    import_end(core, &core->eps[id], number);
     trace_unetmm_import(id, number, false, import->channel, import->region);
     return UNETMM_CS_OK;
 }
@@ -60,10 +68,17 @@ uint8_t unetmm_import_clear(UnetmmCore *core, uint16_t id, uint32_t number)
 void unetmm_import_drop(UnetmmCore *core, UnetmmEp *ep, uint16_t channel)
 {
     for (uint32_t i = 0; i < core->params.imports; i++) {
-        if (ep->imports[i].channel == channel) {
-            ep->imports[i].live = false;
+        if (ep->imports[i].live && ep->imports[i].channel == channel) {
+            import_end(core, ep, i);
         }
     }
+}
+
+const UnetmmImport *unetmm_import_at(const UnetmmCore *core,
+                                     const UnetmmEp *ep, uint32_t number)
+{
+    return number < core->params.imports && ep->imports[number].live ?
+           &ep->imports[number] : NULL;
 }
 
 bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep)

@@ -158,6 +158,22 @@ static inline void unetmm_le_cmd(struct unetmm_cmd *c)
         c->channel.send_psn = le32_to_cpu(c->channel.send_psn);
         c->channel.recv_psn = le32_to_cpu(c->channel.recv_psn);
         break;
+    case UNETMM_CMD_WINDOW_SET:
+    case UNETMM_CMD_WINDOW_CLEAR:
+        c->window.page = le32_to_cpu(c->window.page);
+        c->window.npages = le32_to_cpu(c->window.npages);
+        c->window.offset = le64_to_cpu(c->window.offset);
+        c->window.combine_ns = le32_to_cpu(c->window.combine_ns);
+        c->window.combine_bytes = le16_to_cpu(c->window.combine_bytes);
+        c->window.import = le16_to_cpu(c->window.import);
+        break;
+    case UNETMM_CMD_PROXY_SET:
+    case UNETMM_CMD_PROXY_CLEAR:
+        c->proxy.page = le32_to_cpu(c->proxy.page);
+        c->proxy.npages = le32_to_cpu(c->proxy.npages);
+        c->proxy.at = le64_to_cpu(c->proxy.at);
+        c->proxy.import = le16_to_cpu(c->proxy.import);
+        break;
     case UNETMM_CMD_FAULT_REPLY:
         c->reply.fault_id = le32_to_cpu(c->reply.fault_id);
         c->reply.npages = le16_to_cpu(c->reply.npages);

@@ -29,6 +29,7 @@ struct UnetmmState {
     NICState *nic;
     MemoryRegion regs;
     MemoryRegion doorbells;
+    MemoryRegion windows;       /* their memory; params.window_pages of it */
     QEMUTimer *timer;
     QEMUTimer *later_timer;     /* stands in for the bottom half with icount */
     QEMUBH *later_bh;

@@ -65,7 +65,9 @@ static bool reg_read_identity(const UnetmmCore *core, uint32_t offset,
         { UNETMM_REG_VERSION, UNETMM_VERSION_VALUE },
         { UNETMM_REG_CAPS, UNETMM_CAP_LOCAL | UNETMM_CAP_INLINE_RECV |
           (core->params.reliable ? UNETMM_CAP_RELIABLE |
-           UNETMM_CAP_ONE_SIDED : 0) },
+           UNETMM_CAP_ONE_SIDED : 0) |
+          (core->params.window_pages ? UNETMM_CAP_WINDOWS : 0) |
+          (core->params.proxy_pages ? UNETMM_CAP_PROXIES : 0) },
         { UNETMM_REG_MAC_LO, mac },
         { UNETMM_REG_MAC_HI, mac >> 32 },
         { UNETMM_REG_DB_STRIDE, UNETMM_PAGE_BYTES },
@@ -73,6 +75,8 @@ static bool reg_read_identity(const UnetmmCore *core, uint32_t offset,
         { UNETMM_REG_SOURCES, reg_sources() },
         { UNETMM_REG_POLICIES, reg_policies() },
         { UNETMM_REG_RELIABLE, core->params.reliable },
+        { UNETMM_REG_WINDOW_PAGES, core->params.window_pages },
+        { UNETMM_REG_PROXY_PAGES, core->params.proxy_pages },
     };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(limits); i++) {
@@ -298,6 +302,9 @@ static bool reg_write_state(UnetmmCore *core, uint32_t offset, uint32_t value)
         return true;
     case UNETMM_REG_TEST_DMA_OP:
         core->test_dma_res = unetmm_dma_test(core, value);
+        return true;
+    case UNETMM_REG_PROXY_ABORT:
+        core->start.live = false;
         return true;
     case UNETMM_REG_INV_CTRL:
         if (value & 1) {

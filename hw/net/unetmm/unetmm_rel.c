@@ -40,7 +40,7 @@ UnetmmRel *unetmm_rel_new(UnetmmCore *core, UnetmmEp *ep, uint16_t slot)
     *link = rel;
     rel->slot = slot;
     rel->ep = ep->id;
-    rel->tx.deadline_ns = INT64_MAX;
+    rel->tx.deadline_ns = rel->stores.due_ns = INT64_MAX;
     core->rels[slot] = rel;
     core->rels_used++;
     return rel;
@@ -159,6 +159,7 @@ void unetmm_rel_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     unetmm_count(core, ep, UNETMM_C_rel_failed, 1);
     trace_unetmm_rel_failed(ep->id, rel->channel, status, why);
     rel_end_sends(rel, blame, status, UNETMM_ST_FLUSHED);
+    unetmm_window_forget(core, ep, rel);
     unetmm_rel_give_back(rel, UNETMM_ST_FLUSHED);
     rel_leave(core, ep, rel);
     /* The other half is told, unless it was it that told us. */
@@ -173,6 +174,7 @@ static void rel_clear(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel)
 
     rel->state = UNETMM_REL_CLOSED;
     rel_end_sends(rel, NULL, UNETMM_ST_BAD_CHANNEL, UNETMM_ST_BAD_CHANNEL);
+    unetmm_window_forget(core, ep, rel);
     unetmm_rel_give_back(rel, UNETMM_ST_BAD_CHANNEL);
     unetmm_rel_no_ack(core, rel);
     rel_leave(core, ep, rel);
@@ -185,6 +187,7 @@ void unetmm_rel_stop(UnetmmCore *core, UnetmmEp *ep)
         rel->tx.deadline_ns = INT64_MAX;
         unetmm_rel_drop_kept(core, rel);
         unetmm_rel_no_ack(core, rel);
+        unetmm_window_forget(core, ep, rel);
     }
     unetmm_miss_cancel(core, ep, UNETMM_MISS_CLAIMED);
     ep->rel_missed = NULL;
@@ -192,6 +195,7 @@ void unetmm_rel_stop(UnetmmCore *core, UnetmmEp *ep)
 
 static void rel_delete(UnetmmCore *core, UnetmmRel *rel)
 {
+    unetmm_window_forget(core, &core->eps[rel->ep], rel);
     unetmm_rel_drop_kept(core, rel);
     unetmm_rel_no_ack(core, rel);
     core->rels[rel->slot] = NULL;
@@ -259,15 +263,19 @@ static bool rel_complete_send(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
         .opcode = UNETMM_CQE_SENT, .status = m->status, .cookie = m->cookie,
         .channel = rel->channel, .len = m->len,
     };
-    bool good = m->status == UNETMM_ST_OK;
+    bool good = m->status == UNETMM_ST_OK, said;
 
     if (good && m->operands) {
         cqe.flags = UNETMM_CQE_F_INLINE;
         memcpy(cqe.data, m->old, sizeof(m->old));
     }
-    if (!(good && (m->flags & UNETMM_SQE_F_QUIET)) &&
-        !rel_post_cqe(core, ep, &cqe)) {
+    said = m->unasked ? unetmm_rel_unasked_cqe(core, ep, m, &cqe) :
+           !(good && (m->flags & UNETMM_SQE_F_QUIET));
+    if (said && !rel_post_cqe(core, ep, &cqe)) {
         return false;
+    }
+    if (said && m->unasked) {
+        unetmm_rel_unasked_said(core, ep, m);
     }
     unetmm_count(core, ep, good ? UNETMM_C_sends_done : UNETMM_C_sends_failed,
                  1);
@@ -302,6 +310,7 @@ void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep)
             if (!rel_complete_send(core, ep, rel)) {
                 return;
             }
+            unetmm_window_go_on(core, ep, rel);
         } else if (rel_buffer_due(core, rel)) {
             if (!rel_complete_buffer(core, ep, rel)) {
                 return;

@@ -11,6 +11,7 @@
  * unetmm_rel_read.c   requests to read a region
  * unetmm_rel_atomic.c requests to change a word of one
  * unetmm_rel_answer.c answers to requests, both ways
+ * unetmm_rel_unasked.c messages that no descriptor asked for
  *
  * Packet numbers run freely over 32 bits.  Of two numbers of one window the
  * difference is looked at, never the order; a number that the peer says is
@@ -36,9 +37,17 @@ typedef enum UnetmmRelState {
     UNETMM_REL_CLOSED,          /* not the channel's any more; completes */
 } UnetmmRelState;
 
+typedef enum UnetmmRelUnasked {
+    UNETMM_REL_ASKED,
+    UNETMM_REL_UPDATE,          /* stores in a window */
+    UNETMM_REL_START,           /* by proxy pages */
+} UnetmmRelUnasked;
+
 /* A send that has been taken from the queue. */
 typedef struct UnetmmRelMsg {
     uint8_t op;                 /* UNETMM_OP_* */
+    UnetmmRelUnasked unasked;   /* no descriptor has asked for it */
+    uint16_t import;            /* if so, by which import */
     uint8_t operands;           /* atomics: bytes of them, in data[] */
     uint32_t region, key, imm;  /* one-sided: where, as it was when taken */
     uint64_t remote;
@@ -138,6 +147,23 @@ typedef struct UnetmmRelRx {
     uint64_t buf_cookie;
 } UnetmmRelRx;
 
+/* Stores that go together: a packet to be. */
+typedef struct UnetmmUpdate {
+    struct UnetmmUpdate *next;
+    uint32_t region, key;       /* what the import was at that time */
+    uint64_t remote;
+    uint16_t import;
+    uint16_t len;
+    uint8_t data[UNETMM_MAX_INLINE];
+} UnetmmUpdate;
+
+/* What was stored in windows and the channel has not taken over. */
+typedef struct UnetmmStores {
+    UnetmmUpdate *first, *last;
+    bool open;                  /* the last one may get more, until ... */
+    int64_t due_ns;
+} UnetmmStores;
+
 struct UnetmmRel {
     UnetmmRel *next;            /* of the endpoint's */
     UnetmmRelState state;
@@ -153,6 +179,7 @@ struct UnetmmRel {
     uint32_t timeout_us;
     UnetmmRelTx tx;
     UnetmmRelRx rx;
+    UnetmmStores stores;
 };
 
 /* What became of a packet at its turn. */
@@ -329,6 +356,30 @@ void unetmm_rel_ack(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 /* All before `cum` is over for the peer, and what the bits say. */
 void unetmm_rel_progress(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          uint32_t cum, uint64_t bits, bool news);
+
+/* unetmm_rel_unasked.c */
+/* Takes stores over.  False: there is no room for another message now. */
+bool unetmm_rel_update(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                       const UnetmmUpdate *u);
+/*
+ * What is to be said of one that has failed: of updates once for each import,
+ * and of none what the end of the channel says anyway.  False: nothing.
+ */
+bool unetmm_rel_unasked_cqe(const UnetmmCore *core, UnetmmEp *ep,
+                            const UnetmmRelMsg *m, struct unetmm_cqe *cqe);
+/* It has been said: the windows of the import go. */
+void unetmm_rel_unasked_said(UnetmmCore *core, UnetmmEp *ep,
+                             const UnetmmRelMsg *m);
+
+/* unetmm_window.c */
+/*
+ * All that was stored goes before what comes next.  False: the channel has no
+ * room for all of it now.
+ */
+bool unetmm_window_flush(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
+/* There is room for messages. */
+void unetmm_window_go_on(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
+void unetmm_window_forget(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
 
 /* unetmm_rel_timer.c */
 /* The answer to what has been sent is waited for, from now on. */

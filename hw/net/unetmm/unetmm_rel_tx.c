@@ -73,6 +73,11 @@ static void fill_atomic(const UnetmmRelMsg *m, struct unetmm_frame *f,
              UNETMM_ATOMIC_SWAP;
 }
 
+static void fill_nothing(const UnetmmRelMsg *m, struct unetmm_frame *f,
+                         uint32_t at, uint32_t bytes)
+{
+}
+
 static const RelKind kinds[] = {
     [UNETMM_OP_SEND] = { .opcode = UNETMM_WIRE_SEND, .gathers = true,
                          .fill = fill_send },
@@ -84,6 +89,7 @@ static const RelKind kinds[] = {
                               .request = true, .fill = fill_atomic },
     [UNETMM_OP_CMP_SWAP] = { .opcode = UNETMM_WIRE_ATOMIC, .one_sided = true,
                              .request = true, .fill = fill_atomic },
+    [UNETMM_OP_FENCE] = { .opcode = UNETMM_WIRE_VOID, .fill = fill_nothing },
 };
 
 bool unetmm_rel_one_sided(const UnetmmRelMsg *m)
@@ -123,7 +129,8 @@ UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
         return tx->msg_first == tx->msg_end ? UNETMM_POST_FAILED :
                UNETMM_POST_FULL;
     }
-    if (tx->msg_end - tx->msg_first == UNETMM_REL_MSGS) {
+    if (!unetmm_window_flush(core, ep, rel) ||
+        tx->msg_end - tx->msg_first == UNETMM_REL_MSGS) {
         return UNETMM_POST_FULL;
     }
     m = unetmm_rel_msg(rel, tx->msg_end++);

@@ -63,6 +63,7 @@ static const struct {
     uint8_t must;               /* ... and must be */
     uint8_t operands;           /* atomics: inline bytes */
     bool one_sided;             /* has a handle and an offset */
+    bool bare;                  /* has no data */
 } tx_ops[] = {
 #define PLAIN (UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET)
     [UNETMM_OP_SEND] = { .flags = PLAIN },
@@ -74,6 +75,8 @@ static const struct {
                               .operands = 8, .one_sided = true },
     [UNETMM_OP_CMP_SWAP] = { .flags = PLAIN, .must = UNETMM_SQE_F_INLINE,
                              .operands = 16, .one_sided = true },
+    [UNETMM_OP_FENCE] = { .flags = UNETMM_SQE_F_QUIET, .must = 0,
+                          .bare = true },
 #undef PLAIN
 };
 
@@ -95,6 +98,7 @@ static bool tx_fields_ok(const UnetmmEp *ep, const struct unetmm_sqe *sqe)
     uint8_t op = sqe->opcode;
 
     if (op >= G_N_ELEMENTS(tx_ops) || !tx_ops[op].flags ||
+        (tx_ops[op].bare && sqe->nsegs) ||
         sqe->flags & ~tx_ops[op].flags || tx_ops[op].must & ~sqe->flags ||
         sqe->rsvd0 || (sqe->imm && !(sqe->flags & UNETMM_SQE_F_NOTIFY)) ||
         (sqe->handle && !tx_ops[op].one_sided) ||
@@ -107,7 +111,7 @@ static bool tx_fields_ok(const UnetmmEp *ep, const struct unetmm_sqe *sqe)
     if (op == UNETMM_OP_CONTROL) {
         return ep->id == 0 && sqe->channel == 0;
     }
-    return op != UNETMM_OP_SEND || !sqe->remote;
+    return tx_ops[op].one_sided || !sqe->remote;
 }
 
 /* Takes the segments over and adds them up.  UNETMM_ST_*. */
@@ -207,6 +211,9 @@ static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep,
     }
     if (tx->len > longest) {
         return UNETMM_ST_TOO_LONG;
+    }
+    if (tx_ops[tx->opcode].bare && !tx_poster(ep)) {
+        return UNETMM_ST_BAD_CHANNEL;
     }
     if (tx_ops[tx->opcode].one_sided) {
         status = tx_one_sided(core, ep);

@@ -50,6 +50,9 @@ static void state_params(UnetmmStream *st, const UnetmmCore *core)
         SAME("reliable-keep", reliable_keep),
         SAME("regions", regions),
         SAME("imports", imports),
+        SAME("window-pages", window_pages),
+        SAME("window-queue", window_queue),
+        SAME("proxy-pages", proxy_pages),
 #undef SAME
     };
     uint8_t mac[6];
@@ -281,6 +284,8 @@ static void state_all(UnetmmStream *st, UnetmmCore *core)
     unetmm_state_tlb(st, core, &core->tlb);
     unetmm_state_tlb(st, core, &core->cache);
     unetmm_state_eps(st, core);
+    unetmm_state_windows(st, core);
+    unetmm_state_proxies(st, core);
     unetmm_state_misses(st, core);
     state_turns(st, core);
     state_tell(st, core);
@@ -352,5 +357,7 @@ uint64_t unetmm_core_save_limit(const UnetmmCore *core)
 
     return 65536 + frames * (UNETMM_MAX_FRAME + 64) + entries * 64 +
            p->endpoints * ep + p->spaces * 32ull + p->regions * 64ull +
+           p->window_pages * 32ull + p->proxy_pages * 16ull +
+           p->window_queue * (UNETMM_MAX_INLINE + 32ull) +
            p->reliable * unetmm_state_rel_limit();
 }

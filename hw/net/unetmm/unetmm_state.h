@@ -6,6 +6,7 @@
  * unetmm_state_region.c regions and imports
  * unetmm_state_ep.c    endpoints, sends and misses
  * unetmm_state_rel.c   reliable channels
+ * unetmm_state_window.c windows, and what was stored in them
  * unetmm_state_port.c  frames, and the message that is landing
  * unetmm_state_check.c what must hold between them
  *
@@ -43,6 +44,10 @@ uint64_t unetmm_state_rel_limit(void);
 void unetmm_state_gathered(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
 bool unetmm_state_blocked_ok(const UnetmmTransfer *tx);
 void unetmm_state_misses(UnetmmStream *st, UnetmmCore *core);
+void unetmm_state_windows(UnetmmStream *st, UnetmmCore *core);
+void unetmm_state_proxies(UnetmmStream *st, UnetmmCore *core);
+/* Of one channel. */
+void unetmm_state_stores(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel);
 void unetmm_state_port(UnetmmStream *st, UnetmmCore *core);
 void unetmm_state_landing(UnetmmStream *st, UnetmmCore *core);
 /* A frame or a part of one; allocates when it is read. */

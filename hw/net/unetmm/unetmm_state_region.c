@@ -88,6 +88,8 @@ void unetmm_state_imports(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
             unetmm_import_set(core, ep->id, &cmd) != UNETMM_CS_OK) {
             unetmm_stream_refuse(st, "import %u of endpoint %u could not have "
                                  "been set", i, ep->id);
+            return;
         }
+        unetmm_stream_bool(st, &import->said, "what was said of an import");
     }
 }

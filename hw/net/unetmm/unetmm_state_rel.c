@@ -50,6 +50,12 @@ static bool msg_op_ok(const UnetmmRelMsg *m)
         m->operands != unetmm_send_operands(m->op)) {
         return false;
     }
+    if (m->unasked && m->op != UNETMM_OP_WRITE) {
+        return false;
+    }
+    if (m->op == UNETMM_OP_FENCE) {
+        return !m->len;
+    }
     return m->operands ? is_inline && m->len == sizeof(m->old) :
            m->op != UNETMM_OP_READ || m->len;
 }
@@ -75,8 +81,16 @@ static void state_msg(UnetmmStream *st, UnetmmRelMsg *m)
     m->flags = unetmm_stream_choice(st, m->flags, UNETMM_SQE_F_ALL + 1,
                                     "the flags of a send");
     unetmm_stream_bool(st, &m->ended, "whether a send has ended");
+    m->unasked = unetmm_stream_choice(st, m->unasked, UNETMM_REL_START + 1,
+                                      "who asked for a send");
     if (!st->wrong && !msg_op_ok(m)) {
         unetmm_stream_refuse(st, "a send is of no kind that there is");
+    }
+    if (m->unasked) {
+        unetmm_stream_u16(st, &m->import);
+        if (m->ended) {
+            state_msg_target(st, m);
+        }
     }
     if (m->ended || st->wrong) {
         return;
@@ -657,6 +671,7 @@ static void state_rel_numbers(UnetmmStream *st, UnetmmCore *core,
     }
     state_tx(st, core, rel);
     state_rx(st, core, rel);
+    unetmm_state_stores(st, core, rel);
 }
 
 static void save_rels(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)

@@ -22,7 +22,8 @@ def read(*path):
 def functions():
     """The public functions of the header: exported ones, inline ones."""
     text = read("guest-lib", "include", "libunetmm.h") + \
-        read("guest-lib", "include", "libunetmm", "vmmc.h")
+        read("guest-lib", "include", "libunetmm", "vmmc.h") + \
+        read("guest-lib", "include", "libunetmm", "window.h")
     header = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     exported, inline = set(), set()
     for match in re.finditer(r"^(static inline )?[a-z][\w ]*?[ *]+"

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Two ways to write to an import without a descriptor: automatic update, and
+ * user-level DMA start.  Part of libunetmm.h.
+ */
+#ifndef LIBUNETMM_WINDOW_H
+#define LIBUNETMM_WINDOW_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Windows: automatic update ----------------------------------------- */
+
+struct unetmm_window_attr {
+    uint32_t size;              /* sizeof(struct unetmm_window_attr) */
+    uint32_t combine_bytes;     /* of one packet, 0..224; 0: do not combine */
+    uint32_t combine_ns;        /* it waits so long for more; 0 with 0 bytes */
+};
+
+#define UNETMM_WINDOW_ATTR_INIT \
+    { sizeof(struct unetmm_window_attr), UNETMM_MAX_INLINE, 5000 }
+
+/*
+ * Maps `bytes` bytes, whole pages, that stand for those of the import from
+ * `offset` on (SHRIMP's automatic update): what is stored there, by stores of 1
+ * to 8 bytes, appears in the peer's memory, in the order of the stores and
+ * behind all that was posted on the import's channel before.  Loads give what
+ * was stored here.  `attr` NULL stands for UNETMM_WINDOW_ATTR_INIT.
+ */
+int unetmm_window_open(struct unetmm_ep *ep, unsigned import, uint64_t offset,
+                       size_t bytes, const struct unetmm_window_attr *attr,
+                       void **window);
+
+/* Unmaps what unetmm_window_open(), _start_to() or _start_from() has mapped. */
+int unetmm_window_close(struct unetmm_ep *ep, void *window);
+
+/* Copies into a window, by stores that it understands. */
+void unetmm_window_copy(void *window, const void *from, size_t bytes);
+
+/*
+ * Posts a mark behind all that was stored in windows of the channel, started or
+ * posted on it.  Its completion (UNETMM_CQE_SENT) says that the peer has all of it.
+ * Flags: UNETMM_MORE, _QUIET.  -EAGAIN: the queue is full.  -ENOENT: no such
+ * channel.
+ */
+static inline int unetmm_fence(struct unetmm_ep *ep, unsigned channel,
+                               uint64_t cookie, unsigned flags)
+{
+    struct unetmm_sqe *sqe;
+
+    if (!ep->alive) {
+        return -EOWNERDEAD;
+    }
+    if (flags & ~(UNETMM_MORE | UNETMM_QUIET)) {
+        return -EINVAL;
+    }
+    if (!unetmm_mtu_(ep, channel)) {
+        return -ENOENT;
+    }
+    if (!unetmm_sq_has_room_(ep, 1)) {
+        return unetmm_full_(ep);
+    }
+    unetmm_put_sqe_(ep, ep->sq_prod, channel, cookie, flags);
+    sqe = (struct unetmm_sqe *)(void *)unetmm_slot_(ep, ep->sq_prod);
+    sqe->opcode = UNETMM_OP_FENCE;
+    ep->sq_prod++;
+    unetmm_write_index(&ep->index->user.sq_prod, ep->sq_prod);
+    unetmm_ring_unless_more_(ep, flags & UNETMM_MORE);
+    return 0;
+}
+
+/* ---- Proxy pages: user-level DMA start --------------------------------- */
+
+/*
+ * Pages that stand for the import from `offset` on, and for the process's own
+ * memory (SHRIMP's proxy spaces); both begin at a page.
+ */
+int unetmm_start_to(struct unetmm_ep *ep, unsigned import, uint64_t offset,
+                    size_t bytes, void **to);
+int unetmm_start_from(struct unetmm_ep *ep, void *memory, size_t bytes,
+                      void **from);
+
+/*
+ * Writes from what `from` stands for to what `to` stands for, by one store and
+ * one load; neither side may cross a page.  A pair that something came between
+ * is repeated.  -EAGAIN: the channel has as many messages as it can, or pairs
+ * were split all the time.  -EINVAL: length, or the channel has failed.
+ */
+static inline int unetmm_start(void *to, const void *from, uint32_t bytes)
+{
+    volatile uint32_t *store = (volatile uint32_t *)to;
+    const volatile uint32_t *load = (const volatile uint32_t *)from;
+    uint32_t result = UNETMM_START_SPLIT;
+    unsigned tries;
+
+    for (tries = 0; result == UNETMM_START_SPLIT && tries < 1000; tries++) {
+        *store = unetmm_swap32(bytes);
+        unetmm_doorbell_barrier();
+        result = unetmm_swap32(*load);
+    }
+    return result == UNETMM_START_DONE ? 0 :
+           result == UNETMM_START_BUSY || result == UNETMM_START_SPLIT ?
+           -EAGAIN : -EINVAL;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LIBUNETMM_WINDOW_H */
