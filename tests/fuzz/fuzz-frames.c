@@ -231,6 +231,7 @@ static void send_one_sided(FuzzIn *in, FakeEp *ep)
 static void region_op(FuzzCard *c, FuzzIn *in)
 {
     uint8_t what = fuzz_u8(in);
+    struct unetmm_cmd_done done;
     struct unetmm_cmd cmd = {
         .opcode = what & 1 ? UNETMM_CMD_REGION_CLEAR : UNETMM_CMD_REGION_SET,
         .space = c->ep[what >> 4 & 3].space->id,
@@ -239,7 +240,10 @@ static void region_op(FuzzCard *c, FuzzIn *in)
                     .rights = 7, .flags = what >> 7 },
     };
 
-    fuzz_issue(c, cmd);
+    fake_issue(&c->d, cmd);
+    while (!fake_done(&c->d, &done)) {
+        fake_advance(&c->h, 1000);
+    }
 }
 
 static void one_sided(FuzzCard *c, FuzzIn *in, FakeEp *ep)
