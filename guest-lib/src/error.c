@@ -247,6 +247,7 @@ const char *unetmm_status_str(unsigned status)
             "the peer's memory ends before, or the place is not aligned",
         [UNETMM_ST_REMOTE_RIGHT] = "the peer has not exported it for that",
         [UNETMM_ST_REMOTE_MEMORY] = "the peer's memory cannot be used",
+        [UNETMM_ST_OVERRUN] = "more was stored in windows than could be sent",
     };
 
     return status < UNETMM_NUM_ST ? sentences[status] : "unknown status";

@@ -15,7 +15,7 @@ static const uint32_t read_only[] = {
     UNETMM_REG_TLB_WAYS, UNETMM_REG_TLB_VICTIMS, UNETMM_REG_PRETRANSLATE,
     UNETMM_REG_MAX_FAULTS, UNETMM_REG_SOURCES, UNETMM_REG_POLICIES,
     UNETMM_REG_RELIABLE, UNETMM_REG_REGIONS, UNETMM_REG_IMPORTS,
-    UNETMM_REG_TEST_DMA_RES,
+    UNETMM_REG_WINDOW_PAGES, UNETMM_REG_PROXY_PAGES, UNETMM_REG_TEST_DMA_RES,
     UNETMM_REG_RING(UNETMM_RING_CMD) + UNETMM_RING_CONS,
     UNETMM_REG_RING(UNETMM_RING_CMDC) + UNETMM_RING_PROD,
     UNETMM_REG_RING(UNETMM_RING_FAULT) + UNETMM_RING_PROD,
@@ -36,6 +36,7 @@ static const uint32_t read_write[] = {
 
 static const uint32_t write_only[] = {
     UNETMM_REG_TEST_IRQ, UNETMM_REG_TEST_DMA_OP, UNETMM_REG_INV_CTRL,
+    UNETMM_REG_PROXY_ABORT,
 };
 
 static bool in_list(const uint32_t *list, size_t n, uint32_t v)
@@ -83,6 +84,8 @@ static void odd_limits(UnetmmParams *p)
     p->max_faults = 13;
     p->regions = 1234;
     p->imports = 21;
+    p->window_pages = 17;
+    p->proxy_pages = 19;
     p->user_mtu = 1234;
 }
 
@@ -92,7 +95,7 @@ static void test_identity(void **state)
 
     assert_int_equal(fake_reg(h, UNETMM_REG_ID), 0x4d4d4e55);
     assert_int_equal(fake_reg(h, UNETMM_REG_VERSION), 0x00010000);
-    assert_int_equal(fake_reg(h, UNETMM_REG_CAPS), 15);
+    assert_int_equal(fake_reg(h, UNETMM_REG_CAPS), 63);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAC_LO), 0x4d005452);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAC_HI), 0x014d);
     assert_int_equal(fake_reg(h, UNETMM_REG_USER_MTU), 1234);
@@ -111,6 +114,8 @@ static void test_identity(void **state)
     assert_int_equal(fake_reg(h, UNETMM_REG_RELIABLE), 16);
     assert_int_equal(fake_reg(h, UNETMM_REG_REGIONS), 1234);
     assert_int_equal(fake_reg(h, UNETMM_REG_IMPORTS), 21);
+    assert_int_equal(fake_reg(h, UNETMM_REG_WINDOW_PAGES), 17);
+    assert_int_equal(fake_reg(h, UNETMM_REG_PROXY_PAGES), 19);
     assert_int_equal(fake_reg(h, UNETMM_REG_STATUS),
                      UNETMM_STATUS_LINK | UNETMM_STATUS_ENABLED);
     assert_int_equal(fake_counter(h, UNETMM_C_err_register), 0);

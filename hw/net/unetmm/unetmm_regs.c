@@ -167,6 +167,7 @@ static bool reg_read_state(UnetmmCore *core, uint32_t offset, uint32_t *value)
     case UNETMM_REG_INV_CTRL:
         *value = unetmm_invalidate_busy(core) ? UNETMM_INV_BUSY : 0;
         return true;
+    case UNETMM_REG_PROXY_ABORT:
     case UNETMM_REG_TEST_IRQ:
     case UNETMM_REG_TEST_DMA_OP:
         *value = 0;
