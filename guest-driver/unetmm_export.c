@@ -158,15 +158,13 @@ static int unetmm_export_memory(u64 addr, u64 last, u8 rights)
 		needed |= VM_WRITE;
 	if (mmap_read_lock_killable(mm))
 		return -EINTR;
-	while (!ret) {
+	while (!ret && addr <= last) {
 		vma = find_vma(mm, addr);
 		if (!vma || vma->vm_start > addr ||
 		    (vma->vm_flags & needed) != needed)
 			ret = -EFAULT;
 		else if (vma->vm_flags & (VM_IO | VM_PFNMAP))
 			ret = -EOPNOTSUPP;
-		else if (last < vma->vm_end)
-			break;
 		else
 			addr = vma->vm_end;
 	}

@@ -250,7 +250,7 @@ static int unetmm_import(struct unetmm_ep *ep, struct unetmm_import *a)
 {
 	struct unetmm_ctl *ctl = &ep->dev->ctl;
 	struct unetmm_import_wait wait = {
-		.export = a->export,
+		.export = a->id,
 		.wanted = a->rights,
 		.request = get_random_u32(),
 	};

@@ -61,7 +61,7 @@ int unetmm_import(struct unetmm_ep *pub, unsigned channel, uint64_t id,
     import = (struct unetmm_import) {
         .size = sizeof(import),
         .endpoint = ep->id,
-        .export = id,
+        .id = id,
         .deadline_ns = unetmm_deadline(timeout_ns),
         .channel = channel,
         .rights = rights,

@@ -43,6 +43,7 @@ union argument {
 
 static uint64_t some_values[UNETMM_NUM_COUNTERS];
 static uint8_t some_memory[UNETMM_PAGE_BYTES] __attribute__((aligned(4096)));
+static uint8_t more_memory[UNETMM_PAGE_BYTES] __attribute__((aligned(4096)));
 
 struct call {
     const char *name;
@@ -215,8 +216,8 @@ static int prepare_export(struct raw *raw, union argument *a)
 {
     (void)raw;
     a->export.id = 5;
-    a->export.addr = (uintptr_t)some_memory;
-    a->export.length = sizeof(some_memory);
+    a->export.addr = (uintptr_t)more_memory;
+    a->export.length = sizeof(more_memory);
     a->export.rights = UNETMM_RIGHT_ALL;
     return run.source == UNETMM_SOURCE_KTLB ? -EOPNOTSUPP : 0;
 }

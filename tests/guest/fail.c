@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #define MOST_CHANCES    5000
-#define SERVICE         (SERVICE_FIRST - 7)
+#define SERVICE         (SERVICE_FIRST - 8)
 #define MEMORY_PAGES    3
 
 /* What the calls need; `base` is there throughout. */
@@ -38,6 +38,7 @@ struct scene {
     uint64_t deadline;          /* asked for the time, the kernel copies */
     uint8_t mac[6];
     struct unetmm_connect connect, accept;
+    uint32_t window;
     uint8_t *memory;
 };
 
@@ -606,6 +607,124 @@ static int do_fork(struct scene *s)
     return status;
 }
 
+/* ---- Exports and imports ------------------------------------------------------------ */
+
+static uint8_t exported[UNETMM_PAGE_BYTES] __attribute__((aligned(4096)));
+
+static int do_export(struct scene *s)
+{
+    struct unetmm_export export = {
+        .size = sizeof(export), .id = 9, .addr = (uintptr_t)exported,
+        .length = sizeof(exported), .rights = UNETMM_RIGHT_ALL,
+    };
+
+    return raw_ioctl(s->base.fd, UNETMM_IOC_EXPORT, &export);
+}
+
+static int do_unexport(struct scene *s)
+{
+    struct unetmm_export_id id = { .size = sizeof(id), .id = 9 };
+
+    return raw_ioctl(s->base.fd, UNETMM_IOC_UNEXPORT, &id);
+}
+
+static void end_export(struct scene *s)
+{
+    CHECK_RET(do_unexport(s), 0);
+}
+
+static void make_export(struct scene *s)
+{
+    CHECK_RET(do_export(s), 0);
+}
+
+/* A channel to itself, and something to import. */
+static void make_reliable(struct scene *s)
+{
+    struct unetmm_listen listen = {
+        .size = sizeof(listen), .endpoint = s->base.ep.id, .service = SERVICE,
+        .backlog = 4, .flags = UNETMM_LISTEN_RELIABLE,
+    };
+
+    CHECK_RET(raw_ioctl(s->base.fd, UNETMM_IOC_LISTEN, &listen), 0);
+    s->connect = (struct unetmm_connect) {
+        .size = sizeof(s->connect), .endpoint = s->base.ep.id,
+        .service = SERVICE, .deadline_ns = s->deadline,
+        .flags = UNETMM_CONNECT_RELIABLE,
+    };
+    memcpy(s->connect.mac, s->mac, sizeof(s->mac));
+    CHECK_RET(raw_ioctl(s->base.fd, UNETMM_IOC_CONNECT, &s->connect), 0);
+    CHECK_RET(do_accept(s), 0);
+    make_export(s);
+}
+
+static int do_import(struct scene *s)
+{
+    struct unetmm_import import = {
+        .size = sizeof(import), .endpoint = s->base.ep.id, .id = 9,
+        .channel = s->connect.channel, .deadline_ns = s->deadline,
+    };
+
+    return raw_ioctl(s->base.fd, UNETMM_IOC_IMPORT, &import);
+}
+
+static int do_unimport(struct scene *s)
+{
+    struct unetmm_import_id id = { sizeof(id), s->base.ep.id, 0, 0 };
+
+    return raw_ioctl(s->base.fd, UNETMM_IOC_UNIMPORT, &id);
+}
+
+static void end_reliable(struct scene *s)
+{
+    end_export(s);
+    check_channels(s);
+}
+
+/* An attempt that failed has left no import: this one is number 0. */
+static void end_import(struct scene *s)
+{
+    CHECK_RET(do_unimport(s), 0);
+    end_reliable(s);
+}
+
+static void make_import(struct scene *s)
+{
+    make_reliable(s);
+    CHECK_RET(do_import(s), 0);
+}
+
+/* Proxy pages: they hook the scheduler, and need no peer. */
+static int do_window(struct scene *s)
+{
+    struct unetmm_window window = {
+        .size = sizeof(window), .endpoint = s->base.ep.id,
+        .kind = UNETMM_WINDOW_FROM, .length = PAGE,
+        .at = (uintptr_t)&s->base & ~(uintptr_t)(PAGE - 1),
+    };
+    int ret = raw_ioctl(s->base.fd, UNETMM_IOC_WINDOW, &window);
+
+    s->window = window.id;
+    return ret;
+}
+
+static int do_window_close(struct scene *s)
+{
+    struct unetmm_window_id id = { sizeof(id), s->base.ep.id, s->window, 0 };
+
+    return raw_ioctl(s->base.fd, UNETMM_IOC_WINDOW_CLOSE, &id);
+}
+
+static void end_window(struct scene *s)
+{
+    CHECK_RET(do_window_close(s), 0);
+}
+
+static void make_window(struct scene *s)
+{
+    CHECK_RET(do_window(s), 0);
+}
+
 static const struct attempt attempts[] = {
 #define ATTEMPT(name, before, call, after, ...) \
     { #name, before, call, after, .sources = __VA_ARGS__ }
@@ -626,6 +745,12 @@ static const struct attempt attempts[] = {
     ATTEMPT(POST, write_descriptors, do_post, await_sent, TEST_KTLB),
     ATTEMPT(UTLB_PIN, map_memory, do_utlb_pin, utlb_unpin, TEST_UTLB),
     ATTEMPT(UTLB_UNPIN, map_pinned, do_utlb_unpin, end_memory, TEST_UTLB),
+    ATTEMPT(EXPORT, NULL, do_export, end_export, TEST_BOTH),
+    ATTEMPT(UNEXPORT, make_export, do_unexport, NULL, TEST_BOTH),
+    ATTEMPT(IMPORT, make_reliable, do_import, end_import, TEST_TLB),
+    ATTEMPT(UNIMPORT, make_import, do_unimport, end_reliable, TEST_TLB),
+    ATTEMPT(WINDOW, NULL, do_window, end_window, TEST_TLB),
+    ATTEMPT(WINDOW_CLOSE, make_window, do_window_close, NULL, TEST_TLB),
     ATTEMPT(open, NULL, do_open, close_other, TEST_TLB),
     ATTEMPT(mmap queues, make_endpoint, do_map_queues, close_endpoint,
             TEST_TLB),

@@ -448,7 +448,7 @@ struct unetmm_export_id {
  * struct unetmm_import - get to use a peer's export
  * @size: sizeof(struct unetmm_import)
  * @endpoint: the endpoint
- * @export: the id that the peer has given it
+ * @id: that the peer has given the export
  * @deadline_ns: CLOCK_MONOTONIC: how long to wait until it is exported; 0: not
  * @channel: a reliable channel of the endpoint, to the peer
  * @rights: in: UNETMM_RIGHT_* that are needed, 0: whatever there are; out: granted
@@ -465,7 +465,7 @@ struct unetmm_export_id {
 struct unetmm_import {
 	__u32 size;
 	__u32 endpoint;
-	__u64 export;
+	__u64 id;
 	__u64 deadline_ns;
 	__u32 channel;
 	__u32 rights;

@@ -151,6 +151,9 @@ static inline int unetmm_op_move_(struct unetmm_ep *ep,
     if (len > limit) {
         return -EMSGSIZE;
     }
+    if (!len && !can_inline) {
+        return -EINVAL;
+    }
     ret = unetmm_op_check_(ep, op, len);
     if (ret) {
         return ret;
@@ -203,7 +206,7 @@ static inline int unetmm_write(struct unetmm_ep *ep, unsigned import,
 
 /*
  * Reads from `offset` in an import into `n` pieces of memory, which are the
- * card's until the completion.  Flags: UNETMM_MORE, _QUIET.
+ * card's until the completion: one byte at least.  Flags: UNETMM_MORE, _QUIET.
  */
 static inline int unetmm_readv(struct unetmm_ep *ep, unsigned import,
                                uint64_t offset, const struct iovec *iov,

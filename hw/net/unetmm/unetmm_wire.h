@@ -111,8 +111,8 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  * A reliable channel is one if both say so; each says the number of the first
  * packet that it will send.
  *
- * IMPORT asks, on behalf of the endpoint at one end of a reliable channel, for an
- * export of the process that has the other end.  While it is not there it is
+ * IMPORT asks, on behalf of the endpoint at one end of a reliable channel, for
+ * an export of the process that has the other end.  While it is not there it is
  * asked for again.  The answer has the region's number in `mtu`, its key in
  * `psn` and its length in `service`.
  */
@@ -127,9 +127,9 @@ struct unetmm_control {
     unetmm_u8 rights;           /* IMPORT, _ACK: UNETMM_RIGHT_*; else 0 */
     unetmm_le32 mtu;            /* the sender's offer; in answers, the agreed */
     unetmm_le64 service;        /* CONNECT; IMPORT: the export's number */
-    unetmm_le64 nonce;          /* chosen by the requester, echoed; a channel's */
+    unetmm_le64 nonce;          /* chosen by the requester, the channel's */
     unetmm_le32 psn;            /* reliable: of the sender's first packet */
-    unetmm_le32 request;        /* IMPORT: by which its answer is known; else 0 */
+    unetmm_le32 request;        /* IMPORT, echoed; else 0 */
 };
 
 static_assert(sizeof(struct unetmm_control) == 40, "control message");

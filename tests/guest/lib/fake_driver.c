@@ -689,7 +689,7 @@ static int do_unexport(const struct unetmm_export_id *request)
 
 static int do_import(struct unetmm_import *request)
 {
-    const struct unetmm_export *export = find_export(request->export);
+    const struct unetmm_export *export = find_export(request->id);
     uint32_t i;
 
     if (request->channel >= FAKE_CHANNELS ||

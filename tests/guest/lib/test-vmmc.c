@@ -130,6 +130,7 @@ static void refuses_what_is_wrong(void **state)
                      -EINVAL);
     assert_int_equal(unetmm_read(ep, IMPORT, 0, data, 1, 0, UNETMM_NOTIFY),
                      -EINVAL);
+    assert_int_equal(unetmm_read(ep, IMPORT, 0, data, 0, 0, 0), -EINVAL);
     assert_int_equal(unetmm_fetch_add(ep, IMPORT, 0, 1, 0, UNETMM_INLINE),
                      -EINVAL);
     assert_int_equal(unetmm_write_sync(ep, IMPORT, 0, data, 1, 0,
