@@ -66,6 +66,7 @@ struct unetmm_utlb_ctx {
     uint32_t first_free;
     uint32_t used;
     atomic_uint last_used;
+    uint32_t taken;             /* the number that a policy was given */
     struct unetmm_utlb_stats stats;
 };
 
@@ -286,12 +287,26 @@ static void unpin_run(struct unetmm_utlb_ctx *u, struct run *run)
     run->npages = 0;
 }
 
+/* A page that is to go joins the run, or the run goes and it starts another. */
+static void add_to_run(struct unetmm_utlb_ctx *u, struct run *run,
+                       uint64_t vpn)
+{
+    if (run->npages && vpn == run->vpn + run->npages) {
+        run->npages++;
+    } else {
+        unpin_run(u, run);
+        *run = (struct run) { vpn, 1 };
+    }
+}
+
 static int take_unused(void *arg, uint32_t number)
 {
     struct unetmm_utlb_ctx *u = arg;
     uint32_t word;
 
-    if (number >= u->quota || !u->slots[number].page) {
+    /* The policy may be anybody's: one page a time, and one that there is. */
+    if (u->taken != UNETMM_UTLB_NONE || number >= u->quota ||
+        !u->slots[number].page) {
         return 0;
     }
     word = atomic_load_explicit(&u->slots[number].page->word,
@@ -303,6 +318,7 @@ static int take_unused(void *arg, uint32_t number)
     } while (!atomic_compare_exchange_weak_explicit(
                  &u->slots[number].page->word, &word, 0, memory_order_acq_rel,
                  memory_order_relaxed));
+    u->taken = number;
     return 1;
 }
 
@@ -313,24 +329,36 @@ static uint32_t evict(struct unetmm_utlb_ctx *u, uint32_t n)
     uint32_t evicted;
 
     for (evicted = 0; evicted < n; evicted++) {
-        uint32_t number = u->policy->choose(u->state, take_unused, u);
-        uint64_t vpn;
-
-        if (number >= u->quota) {
+        u->taken = UNETMM_UTLB_NONE;
+        u->policy->choose(u->state, take_unused, u);
+        if (u->taken == UNETMM_UTLB_NONE) {
             break;
         }
-        vpn = u->slots[number].vpn;
-        free_number(u, number);
-        if (run.npages && vpn == run.vpn + run.npages) {
-            run.npages++;
-        } else {
-            unpin_run(u, &run);
-            run = (struct run) { vpn, 1 };
-        }
+        add_to_run(u, &run, u->slots[u->taken].vpn);
+        free_number(u, u->taken);
     }
     unpin_run(u, &run);
     u->stats.evicted += evicted;
     return evicted;
+}
+
+/* Nobody uses any page: all go, whatever the policy says. */
+static void unpin_all(struct unetmm_utlb_ctx *u)
+{
+    struct run run = { 0, 0 };
+    uint32_t i;
+
+    for (i = 0; i < u->quota; i++) {
+        struct slot *slot = &u->slots[i];
+
+        if (slot->page) {
+            atomic_store(&slot->page->word, 0);
+            add_to_run(u, &run, slot->vpn);
+            free_number(u, i);
+            u->stats.evicted++;
+        }
+    }
+    unpin_run(u, &run);
 }
 
 /* What the driver has pinned enters the record. */
@@ -409,7 +437,8 @@ static int ask_driver(struct unetmm_utlb_ctx *u, uint64_t vpn, uint32_t n,
         int ret = call_driver(u, UNETMM_IOC_UTLB_PIN, vpn, n, write, done);
 
         u->stats.pin_calls++;
-        if (ret == -EDQUOT) {
+        /* The driver's table is charged as well, and says ENOMEM. */
+        if (ret == -EDQUOT || ret == -ENOMEM) {
             if (!evict(u, n)) {
                 return no_room(u);
             }
@@ -756,7 +785,8 @@ int unetmm_utlb_configure(struct unetmm_ctx *ctx,
         return -EBUSY;
     }
     pthread_mutex_lock(&u->lock);
-    evict(u, u->quota);
+    read_log(u);
+    unpin_all(u);
     ret = set_up(u, quota, config->prepin ? config->prepin : DEFAULT_PREPIN,
                  policy);
     pthread_mutex_unlock(&u->lock);

@@ -360,7 +360,8 @@ struct unetmm_post {
  * was charged is free.  What the process unmaps, remaps, protects or copies on
  * write is unpinned without having been asked for, and told in the log.
  *
- * EDQUOT: the space's quota, RLIMIT_MEMLOCK or the card's limit; EAGAIN: the
+ * EDQUOT: the space's quota, RLIMIT_MEMLOCK or the card's limit; ENOMEM: memory,
+ * or one of these limits for the table in which pages are pinned; EAGAIN: the
  * process's memory changed each time that it was looked at; EOPNOTSUPP: the
  * space's source is not utlb, or Linux does not pin such memory.  EFAULT: also,
  * the process may not access the first page so; pages may have been pinned all

@@ -38,7 +38,8 @@ static uint8_t memory[PAGES * PAGE] __attribute__((aligned(4096)));
 static struct {
     bool pinned[PAGES], write[PAGES];
     bool absent[PAGES];         /* PIN says EFAULT */
-    unsigned limit;             /* pages; more is EDQUOT */
+    unsigned limit;             /* pages; more is EDQUOT, or ... */
+    int limit_error;            /* ... this, if it is not 0 */
     unsigned busy;              /* PIN says EAGAIN so often */
     unsigned pins, unpins;
     unsigned lose_in_pin;       /* page + 1 that is lost before the next PIN */
@@ -115,7 +116,8 @@ static int do_pin(struct unetmm_utlb *a)
     }
     for (i = first; i < first + a->npages; i++) {
         int error = i >= PAGES || driver.absent[i] ? EFAULT :
-            !driver.pinned[i] && count_pinned() >= driver.limit ? EDQUOT : 0;
+            !driver.pinned[i] && count_pinned() >= driver.limit ?
+            (driver.limit_error ? driver.limit_error : EDQUOT) : 0;
 
         if (error && i == first) {
             return refuse(error);
@@ -486,8 +488,13 @@ static void others_limits(void **state)
         assert_true(count_pinned() <= 12);
     }
     assert_true(count_pinned() <= 5);
+    driver.limit_error = ENOMEM;
+    for (i = 40; i < 50; i++) {
+        use(i);
+        assert_true(count_pinned() <= 5);
+    }
     driver.limit = 0;
-    assert_int_equal(send_flags(50, 300, 1, 0), 0);
+    assert_int_equal(send_flags(58, 300, 1, 0), 0);
     card_sends(UNETMM_ST_PROTECTION);
     expect(UNETMM_CQE_SENT, 1, UNETMM_ST_LIMIT);
     assert_int_equal(count_pinned(), 0);
@@ -548,10 +555,20 @@ static uint32_t my_choose(void *state, unetmm_utlb_take take, void *arg)
     for (i = 0; i < mine.quota; i++) {
         if (take(arg, i)) {
             assert_true(mine.pinned[i]);
-            return i;
+            /* One a time, and what is returned is not relied on. */
+            assert_false(take(arg, (i + 1) % mine.quota));
+            return mine.asked % 2 ? i : mine.quota + 5;
         }
     }
-    return UNETMM_UTLB_NONE;
+    return mine.asked % 2 ? UNETMM_UTLB_NONE : 0;
+}
+
+static uint32_t my_choose_none(void *state, unetmm_utlb_take take, void *arg)
+{
+    (void)state;
+    (void)take;
+    (void)arg;
+    return 0;
 }
 
 static void users_policy(void **state)
@@ -583,6 +600,21 @@ static void users_policy(void **state)
     lose(0, 20);
     use(30);
     assert_int_equal(count_pinned(), 2);
+    /* A policy that lets nothing go does not keep it from going. */
+    assert_int_equal(send_flags(30, 300, 1, 0), 0);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 1, 0);
+    for (i = 0; i < 2; i++) {
+        config.policy = NULL;
+        assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), 0);
+        assert_int_equal(count_pinned(), 0);
+        broken.choose = my_choose_none;
+        config.policy = &broken;
+        assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), 0);
+        use(1);
+        use(3);
+        assert_int_equal(count_pinned(), 4);
+    }
     broken.choose = NULL;
     config.policy = &broken;
     assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), -EINVAL);
@@ -596,6 +628,8 @@ static void users_policy(void **state)
     atomic_store(&t.ctx.endpoints, 1);
     assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), -EBUSY);
     atomic_store(&t.ctx.endpoints, 0);
+    config.policy = NULL;
+    assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), 0);
     end();
     assert_int_equal(mine.quota, 0);
     assert_null(unetmm_utlb_policy("best"));
@@ -647,7 +681,12 @@ static void lost_meanwhile(void **state)
     driver.lose_in_pin = 20 + 1;
     use(20);
     use(20);
+    /* A page that nobody uses again is not forgotten either. */
+    driver.lose_in_pin = 31 + 1;
+    use(30);
+    use(8);
     assert_int_equal(stats().pinned_now, count_pinned());
+    assert_true(driver.pinned[31]);
     end();
 }
 
