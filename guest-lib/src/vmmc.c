@@ -58,6 +58,10 @@ int unetmm_import(struct unetmm_ep *pub, unsigned channel, uint64_t id,
     if (!pub->alive) {
         return -EOWNERDEAD;
     }
+    /* What is queued again after a miss is queued as a SEND: utlb_ep.c. */
+    if (ep->ctx->source == UNETMM_SOURCE_UTLB) {
+        return -EOPNOTSUPP;
+    }
     import = (struct unetmm_import) {
         .size = sizeof(import),
         .endpoint = ep->id,

@@ -47,7 +47,7 @@ int unetmm_unexport(struct unetmm_ctx *ctx, uint64_t id);
  * -EAGAIN: there is no such export (timeout 0).  -ETIMEDOUT: nor by then.
  * -EHOSTUNREACH: no answer.  -EACCES: not exported for that.  -EPROTOTYPE: not a
  * reliable channel.  -ENOTCONN: the channel has ended.  -ENOENT: no such channel.
- * -ENOSPC: imports are used up.
+ * -ENOSPC: imports are used up.  -EOPNOTSUPP: the card can't, or source utlb.
  */
 int unetmm_import(struct unetmm_ep *ep, unsigned channel, uint64_t id,
                   unsigned rights, int64_t timeout_ns, uint64_t *length);

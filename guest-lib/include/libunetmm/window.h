@@ -42,7 +42,7 @@ void unetmm_window_copy(void *window, const void *from, size_t bytes);
  * Posts a mark behind all that was stored in windows of the channel, started or
  * posted on it.  Its completion (UNETMM_CQE_SENT) says that the peer has all of it.
  * Flags: UNETMM_MORE, _QUIET.  -EAGAIN: the queue is full.  -ENOENT: no such
- * channel.
+ * channel.  -EOPNOTSUPP: source utlb.
  */
 static inline int unetmm_fence(struct unetmm_ep *ep, unsigned channel,
                                uint64_t cookie, unsigned flags)
@@ -54,6 +54,9 @@ static inline int unetmm_fence(struct unetmm_ep *ep, unsigned channel,
     }
     if (flags & ~(UNETMM_MORE | UNETMM_QUIET)) {
         return -EINVAL;
+    }
+    if (ep->utlb) {
+        return -EOPNOTSUPP;
     }
     if (!unetmm_mtu_(ep, channel)) {
         return -ENOENT;
