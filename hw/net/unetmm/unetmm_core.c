@@ -13,6 +13,18 @@ static bool is_power_of_two(uint32_t v)
     return v && !(v & (v - 1));
 }
 
+static const char *params_check_reliable(const UnetmmParams *p)
+{
+    if (p->reliable > UNETMM_MAX_RELIABLE ||
+        p->reliable_keep > UNETMM_MAX_KEPT) {
+        return "reliable-channels and reliable-keep must be 0..4096";
+    }
+    if (p->regions > UNETMM_MAX_REGIONS || p->imports > UNETMM_MAX_IMPORTS) {
+        return "regions must be 0..65536 and imports 0..1024";
+    }
+    return NULL;
+}
+
 const char *unetmm_params_check(const UnetmmParams *p)
 {
     if (!IN(p->endpoints, 2, UNETMM_MAX_ENDPOINTS)) {
@@ -59,13 +71,6 @@ const char *unetmm_params_check(const UnetmmParams *p)
     if (!IN(p->local_queue, 1, UNETMM_MAX_LOCAL)) {
         return "local-queue must be 1..4096";
     }
-    if (p->reliable > UNETMM_MAX_RELIABLE ||
-        p->reliable_keep > UNETMM_MAX_KEPT) {
-        return "reliable-channels and reliable-keep must be 0..4096";
-    }
-    if (p->regions > UNETMM_MAX_REGIONS || p->imports > UNETMM_MAX_IMPORTS) {
-        return "regions must be 0..65536 and imports 0..1024";
-    }
     if (!IN(p->budget_descriptors, 1, 65536) ||
         !IN(p->budget_bytes, UNETMM_MAX_PAYLOAD, 1u << 30)) {
         return "budget-descriptors must be 1..65536 and budget-bytes "
@@ -77,7 +82,7 @@ const char *unetmm_params_check(const UnetmmParams *p)
     if (p->mac[0] & 1) {
         return "mac must not be a group address";
     }
-    return NULL;
+    return params_check_reliable(p);
 }
 
 void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
