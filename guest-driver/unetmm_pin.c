@@ -90,25 +90,26 @@ bool unetmm_charge_all(struct unetmm_aspace *space, u32 npages)
 }
 
 /*
- * May the pages be used so, as far as the VMA tells?  Clips npages to the VMA,
- * which also keeps GUP from the gap below a stack, where it would complain.
+ * May the pages be used so, as far as the VMA tells?  Then it is returned, good
+ * for as long as mmap_lock is held, with npages clipped to it, which also keeps
+ * GUP from the gap below a stack, where it would complain.
  */
-static int unetmm_check_vma(struct mm_struct *mm, u64 vaddr, bool write,
-			    u32 *npages)
+static struct vm_area_struct *unetmm_usable_vma(struct mm_struct *mm, u64 vaddr,
+						bool write, u32 *npages)
 {
 	struct vm_area_struct *vma;
 
 	lockdep_assert_held(&mm->mmap_lock);
 	if (vaddr >= mm->task_size)
-		return -EFAULT;
+		return ERR_PTR(-EFAULT);
 	vma = vma_lookup(mm, vaddr);
 	if (!vma || !(vma->vm_flags & (write ? VM_WRITE : VM_READ)))
-		return -EFAULT;
+		return ERR_PTR(-EFAULT);
 	if (vma->vm_flags & (VM_IO | VM_PFNMAP) ||
 	    (userfaultfd_armed(vma) && unetmm_gup_faults_always(vma)))
-		return -EOPNOTSUPP;
+		return ERR_PTR(-EOPNOTSUPP);
 	*npages = min_t(u64, *npages, (vma->vm_end - vaddr) >> PAGE_SHIFT);
-	return 0;
+	return vma;
 }
 
 /*
@@ -266,14 +267,11 @@ static int unetmm_batch_fill(struct unetmm_aspace *space,
  * write is copied (or made) before it is pinned, or the first write would put
  * another in its place.
  */
-static bool unetmm_pin_copies(struct unetmm_aspace *space, u64 vaddr)
+static bool unetmm_pin_copies(const struct unetmm_aspace *space,
+			      const struct vm_area_struct *vma)
 {
-	struct vm_area_struct *vma;
-
-	if (space->source != UNETMM_SOURCE_PINNED)
-		return false;
-	vma = vma_lookup(space->mm, vaddr);
-	return vma && (vma->vm_flags & (VM_SHARED | VM_WRITE)) == VM_WRITE;
+	return space->source == UNETMM_SOURCE_PINNED &&
+	       (vma->vm_flags & (VM_SHARED | VM_WRITE)) == VM_WRITE;
 }
 
 /*
@@ -287,15 +285,18 @@ int unetmm_page_in(struct unetmm_aspace *space, u64 vaddr, u32 npages,
 {
 	struct mm_struct *mm = space->mm;
 	unsigned int flags = FAULT_FLAG_REMOTE;
+	struct vm_area_struct *vma;
 	bool unlocked;
 	u32 i;
 	int ret;
 
 	if (mmap_read_lock_killable(mm))
 		return -EINTR;
-	ret = unetmm_check_vma(mm, vaddr, write, &npages);
+	vma = unetmm_usable_vma(mm, vaddr, write, &npages);
+	ret = PTR_ERR_OR_ZERO(vma);
 	/* A page that is shared is not pinned for reading before it is copied. */
-	write = write || (!ret && unetmm_pin_copies(space, vaddr));
+	write = write || (!ret && unetmm_pin_copies(space, vma));
+	/* From here on the lock may have been let go of, and the VMA be gone. */
 	flags |= write ? FAULT_FLAG_WRITE : FAULT_FLAG_UNSHARE;
 	for (i = 0; !ret && i < npages; i++) {
 		ret = fixup_user_fault(mm, vaddr + (u64)i * PAGE_SIZE, flags,
@@ -314,21 +315,24 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
 {
 	unsigned int flags = FOLL_LONGTERM | FOLL_NOWAIT;
 	struct mm_struct *mm = space->mm;
-	bool armed = false;
+	struct vm_area_struct *vma;
+	bool armed;
 	long ret;
 
 	/* Who holds mmap_lock for long counts as "not resident". */
 	if (!mmap_read_trylock(mm))
 		return 0;
-	if (batch->write || unetmm_pin_copies(space, batch->vaddr))
-		flags |= FOLL_WRITE;
-	ret = unetmm_check_vma(mm, batch->vaddr, batch->write, &npages);
+	vma = unetmm_usable_vma(mm, batch->vaddr, batch->write, &npages);
+	ret = PTR_ERR_OR_ZERO(vma);
 	if (!ret && batch->zero && !unetmm_zero_vma(mm, batch->vaddr))
 		ret = -EINVAL;
 	if (!ret) {
-		armed = userfaultfd_armed(vma_lookup(mm, batch->vaddr));
-		ret = unetmm_pin_remote(mm, batch->vaddr, npages,
-					armed ? flags | FOLL_NOFAULT : flags,
+		if (batch->write || unetmm_pin_copies(space, vma))
+			flags |= FOLL_WRITE;
+		armed = userfaultfd_armed(vma);
+		if (armed)
+			flags |= FOLL_NOFAULT;
+		ret = unetmm_pin_remote(mm, batch->vaddr, npages, flags,
 					batch->pages);
 		if (ret == -EFAULT && armed)
 			ret = 0;

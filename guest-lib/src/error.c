@@ -187,6 +187,11 @@ const char *unetmm_status_str(unsigned status)
             "the message is longer than the peer's buffer",
         [UNETMM_ST_PEER_FAILED] = "the channel has failed at the peer",
         [UNETMM_ST_FLUSHED] = "the channel had failed before",
+        [UNETMM_ST_BAD_IMPORT] = "no such import, or not so much or so of it",
+        [UNETMM_ST_REVOKED] = "the peer has taken its memory back",
+        [UNETMM_ST_REMOTE_RANGE] = "beyond the end of the peer's memory",
+        [UNETMM_ST_REMOTE_RIGHT] = "the peer's memory may not be used so",
+        [UNETMM_ST_REMOTE_MEMORY] = "the peer's memory is not there",
     };
 
     return status < UNETMM_NUM_ST ? sentences[status] : "unknown status";

@@ -91,6 +91,9 @@ def add_machine_options(group):
                        help="default: 512M")
     group.add_argument("--cpus", type=int, default=1, metavar="N",
                        help="default: 1")
+    group.add_argument("--trust-tsc", action="store_true",
+                       help="several CPUs, tcg: Linux reads the time from the "
+                       "TSC; see docs/performance.md")
 
 
 def add_card_options(group):
@@ -367,9 +370,7 @@ def prepare(options):
                "-no-reboot", "-machine", options.machine]
     accel = accel_arguments(options.accel, options.extra)
     words = kernel_words(options)
-    if "kvm" not in accel and options.cpus > 1:
-        # TCG's CPUs have one clock, but do not say so; without it Linux would
-        # read the HPET, by a system call and under QEMU's one lock.
+    if options.trust_tsc:
         words += " tsc=reliable"
     command += [*accel, "-m", options.memory, "-smp", str(options.cpus),
                 "-kernel", kernel, "-initrd", initrd, "-append", words]

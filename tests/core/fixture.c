@@ -64,3 +64,16 @@ void fix_settle(Fix *f)
              fake_reg(&f->h, UNETMM_REG_RING(UNETMM_RING_FAULT) +
                       UNETMM_RING_PROD));
 }
+
+void fix_send(Fix *f, FakeEp *ep, unsigned page, uint32_t len, uint64_t cookie)
+{
+    fake_send_at(ep, FIX_WIRE, FIX_PAGE(page), len, cookie);
+    fake_ring_bell(ep);
+}
+
+void fix_no_fault(Fix *f)
+{
+    struct unetmm_fault fault;
+
+    assert_false(fake_fault(&f->d, &fault));
+}

@@ -14,6 +14,7 @@
 
 #define FIX_VA      0x7f1200010000ull
 #define FIX_PAGES   40
+#define FIX_PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
 #define FIX_MTU     65536
 #define FIX_LOCAL   1                   /* channels */
 #define FIX_WIRE    2
@@ -34,6 +35,12 @@ int fix_setup_bare(void **state);
 
 /* Rings both bells and serves faults until nothing moves any more. */
 void fix_settle(Fix *f);
+
+/* Sends from a page to the wire, the bell rung. */
+void fix_send(Fix *f, FakeEp *ep, unsigned page, uint32_t len,
+              uint64_t cookie);
+/* The card has asked for nothing (more). */
+void fix_no_fault(Fix *f);
 
 #define fix_test(fn) \
     cmocka_unit_test_setup_teardown(fn, fix_setup, fix_teardown)

@@ -5,7 +5,7 @@
  */
 #include "fixture.h"
 
-#define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
+#define PAGE(n) FIX_PAGE(n)
 #define ALWAYS  1000000
 #define LATE_NS 5000
 
@@ -18,18 +18,22 @@ static struct unetmm_fault take(Fix *f)
     return fault;
 }
 
-static void none(Fix *f)
+/* Another endpoint of a's process. */
+static void third(Fix *f, FakeEp *c)
 {
-    struct unetmm_fault fault;
-
-    assert_false(fake_fault(&f->d, &fault));
+    fake_ep_open(c, &f->d, 3, f->s1);
+    fake_connect_peer(c, FIX_WIRE, 13, FIX_MTU);
 }
 
-static void send(Fix *f, FakeEp *ep, unsigned page, uint32_t len,
-                 uint64_t cookie)
+/* The miss of a short message, after it has been answered. */
+static void send_and_resolve(Fix *f, FakeEp *ep, unsigned page,
+                             uint64_t cookie)
 {
-    fake_send_at(ep, FIX_WIRE, PAGE(page), len, cookie);
-    fake_ring_bell(ep);
+    struct unetmm_fault m;
+
+    fix_send(f, ep, page, 100, cookie);
+    m = take(f);
+    fake_resolve(&f->d, &m, 1, NULL);
 }
 
 static void late(Fix *f)
@@ -69,7 +73,7 @@ static void test_late(void **state)
     uint32_t taken;
 
     late(f);
-    send(f, &f->a, 2, 3 * 4096, 1);
+    fix_send(f, &f->a, 2, 3 * 4096, 1);
     m = take(f);
     assert_int_equal(fake_resolve(&f->d, &m, 3, &taken), UNETMM_CS_OK);
     assert_int_equal(taken, 3);
@@ -78,7 +82,7 @@ static void test_late(void **state)
     assert_int_equal(f->h.core.misses_asked, 1);
     fake_ring_bell(&f->a);
     fake_expect_none(&f->a);
-    none(f);
+    fix_no_fault(f);
     /* Another answer to it is one too many. */
     assert_int_equal(fake_reply(&f->d, &m, UNETMM_REPLY_RETRY, 0),
                      UNETMM_CS_STALE);
@@ -97,13 +101,10 @@ static void test_late(void **state)
 static void test_late_without_time(void **state)
 {
     Fix *f = *state;
-    struct unetmm_fault m;
 
     late(f);
     f->h.core.knobs.fault_delay_ns = 0;
-    send(f, &f->a, 2, 100, 1);
-    m = take(f);
-    fake_resolve(&f->d, &m, 1, NULL);
+    send_and_resolve(f, &f->a, 2, 1);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
     assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_late), 1);
 }
@@ -114,7 +115,7 @@ static void test_late_error(void **state)
     struct unetmm_fault m;
 
     late(f);
-    send(f, &f->a, 2, 100, 1);
+    fix_send(f, &f->a, 2, 100, 1);
     m = take(f);
     assert_int_equal(fake_reply(&f->d, &m, UNETMM_REPLY_ERROR,
                                 UNETMM_ST_UNSUPPORTED), UNETMM_CS_OK);
@@ -131,7 +132,7 @@ static void test_late_after_deferred(void **state)
     struct unetmm_fault m;
 
     late(f);
-    send(f, &f->a, 2, 100, 1);
+    fix_send(f, &f->a, 2, 100, 1);
     m = take(f);
     fake_reply(&f->d, &m, UNETMM_REPLY_RETRY, 0);
     m = take(f);
@@ -152,11 +153,9 @@ static void test_late_invalidated(void **state)
     struct unetmm_fault m;
 
     late(f);
-    send(f, &f->a, 2, 100, 1);
-    m = take(f);
-    fake_resolve(&f->d, &m, 1, NULL);
+    send_and_resolve(f, &f->a, 2, 1);
     assert_false(fake_invalidate(f->s1, PAGE(2), FAKE_PAGE));
-    none(f);
+    fix_no_fault(f);
     f->h.core.knobs.fault_delay = 0;
     fake_advance(&f->h, LATE_NS);
     m = take(f);
@@ -174,12 +173,11 @@ static void test_late_joined(void **state)
     FakeEp c;
 
     late(f);
-    fake_ep_open(&c, &f->d, 3, f->s1);
-    fake_connect_peer(&c, FIX_WIRE, 13, FIX_MTU);
+    third(f, &c);
     for (unsigned error = 0; error < 2; error++) {
         uint8_t status = error ? UNETMM_ST_LIMIT : UNETMM_ST_OK;
 
-        send(f, &f->a, 2 + error, 100, 1);
+        fix_send(f, &f->a, 2 + error, 100, 1);
         m = take(f);
         if (error) {
             fake_reply(&f->d, &m, UNETMM_REPLY_ERROR, status);
@@ -189,8 +187,8 @@ static void test_late_joined(void **state)
             fake_insert(f->s1, PAGE(2), 1, NULL);
             fake_invalidate(f->s1, PAGE(2), FAKE_PAGE);
         }
-        send(f, &c, 2 + error, 100, 2);
-        none(f);
+        fix_send(f, &c, 2 + error, 100, 2);
+        fix_no_fault(f);
         assert_int_equal(f->h.core.misses_joined, 1);
         if (!error) {
             fake_insert(f->s1, PAGE(2), 1, NULL);
@@ -207,17 +205,13 @@ static void test_late_joined(void **state)
 static void test_late_closed(void **state)
 {
     Fix *f = *state;
-    struct unetmm_fault m;
     FakeEp c;
 
     late(f);
-    fake_ep_open(&c, &f->d, 3, f->s1);
-    fake_connect_peer(&c, FIX_WIRE, 13, FIX_MTU);
-    send(f, &f->a, 2, 100, 1);
-    m = take(f);
-    fake_resolve(&f->d, &m, 1, NULL);
+    third(f, &c);
+    send_and_resolve(f, &f->a, 2, 1);
     fake_invalidate(f->s1, PAGE(2), FAKE_PAGE);
-    send(f, &c, 2, 100, 2);
+    fix_send(f, &c, 2, 100, 2);
     assert_int_equal(f->h.core.misses_joined, 1);
     assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
     assert_int_equal(f->h.core.misses_late, 0);
@@ -242,16 +236,11 @@ static void test_late_holds_others(void **state)
     FakeEp c;
 
     late(f);
-    fake_ep_open(&c, &f->d, 3, f->s1);
-    fake_connect_peer(&c, FIX_WIRE, 13, FIX_MTU);
-    send(f, &f->a, 2, 100, 1);
-    m = take(f);
-    fake_resolve(&f->d, &m, 1, NULL);
-    send(f, &f->b, 2, 100, 2);
-    m = take(f);
-    fake_resolve(&f->d, &m, 1, NULL);
-    send(f, &c, 5, 100, 3);
-    none(f);
+    third(f, &c);
+    send_and_resolve(f, &f->a, 2, 1);
+    send_and_resolve(f, &f->b, 2, 2);
+    fix_send(f, &c, 5, 100, 3);
+    fix_no_fault(f);
     f->h.core.knobs.fault_delay = 0;
     fake_advance(&f->h, LATE_NS);
     m = take(f);
@@ -284,12 +273,9 @@ static void test_late_head(void **state)
 static void test_late_at_reset(void **state)
 {
     Fix *f = *state;
-    struct unetmm_fault m;
 
     late(f);
-    send(f, &f->a, 2, 100, 1);
-    m = take(f);
-    fake_resolve(&f->d, &m, 1, NULL);
+    send_and_resolve(f, &f->a, 2, 1);
     fake_set_reg(&f->h, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
     assert_int_equal(f->h.core.misses_late, 0);
     assert_int_equal(f->h.timer, INT64_MAX);
@@ -306,22 +292,22 @@ static void test_failed_send(void **state)
     uint32_t taken = 9;
 
     f->h.core.knobs.fault_fail = ALWAYS;
-    send(f, &f->a, 2, 3 * 4096, 1);
+    fix_send(f, &f->a, 2, 3 * 4096, 1);
     m = take(f);
     assert_int_equal(fake_resolve(&f->d, &m, 3, &taken), UNETMM_CS_PARTIAL);
     assert_int_equal(taken, 0);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_LIMIT, 1);
-    none(f);
+    fix_no_fault(f);
     assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_fail), 1);
     assert_int_equal(f->h.core.tlb.used, 0);
     same_pins(f);
     /* An answer that is an error already, and a gift, stay what they are. */
-    send(f, &f->a, 2, 100, 2);
+    fix_send(f, &f->a, 2, 100, 2);
     m = take(f);
     fake_reply(&f->d, &m, UNETMM_REPLY_ERROR, UNETMM_ST_PROTECTION);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_PROTECTION, 2);
     assert_int_equal(fake_insert(f->s1, PAGE(2), 1, &taken), UNETMM_CS_OK);
-    send(f, &f->a, 2, 100, 3);
+    fix_send(f, &f->a, 2, 100, 3);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 3);
     assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_fail), 1);
 }
@@ -349,7 +335,7 @@ static void test_failed_late(void **state)
 
     late(f);
     f->h.core.knobs.fault_fail = ALWAYS;
-    send(f, &f->a, 2, 100, 1);
+    fix_send(f, &f->a, 2, 100, 1);
     m = take(f);
     assert_int_equal(fake_resolve(&f->d, &m, 1, NULL), UNETMM_CS_PARTIAL);
     same_pins(f);
@@ -371,7 +357,7 @@ static void test_refused(void **state)
         uint32_t taken = 9;
 
         f->h.core.knobs.fault_refuse = ALWAYS;
-        send(f, &f->a, 2, 3 * 4096, i);
+        fix_send(f, &f->a, 2, 3 * 4096, i);
         m = take(f);
         assert_int_equal(m.npages, 3);
         assert_int_equal(fake_resolve(&f->d, &m, 3, &taken),
@@ -400,12 +386,11 @@ static void test_refused_joined(void **state)
     struct unetmm_fault m;
     FakeEp c;
 
-    fake_ep_open(&c, &f->d, 3, f->s1);
-    fake_connect_peer(&c, FIX_WIRE, 13, FIX_MTU);
+    third(f, &c);
     f->h.core.knobs.fault_refuse = ALWAYS;
-    send(f, &f->a, 2, 100, 1);
+    fix_send(f, &f->a, 2, 100, 1);
     m = take(f);
-    send(f, &c, 2, 100, 2);
+    fix_send(f, &c, 2, 100, 2);
     assert_int_equal(fake_resolve(&f->d, &m, 1, NULL), UNETMM_CS_PARTIAL);
     f->h.core.knobs.fault_refuse = 0;
     fake_serve(&f->d);
@@ -449,14 +434,14 @@ static void test_ktlb(void **state)
     fake_table_set(s, PAGE(1), 0);
     fake_ep_open(&ep, &f->d, 4, s);
     fake_connect_peer(&ep, FIX_WIRE, 14, FIX_MTU);
-    send(f, &ep, 1, 100, 1);
+    fix_send(f, &ep, 1, 100, 1);
     ktlb_answer(f, s, &ep, UNETMM_ST_OK);
     f->h.core.knobs.fault_fail = ALWAYS;
-    send(f, &ep, 1, 100, 1);
+    fix_send(f, &ep, 1, 100, 1);
     ktlb_answer(f, s, &ep, UNETMM_ST_LIMIT);
     f->h.core.knobs.fault_fail = 0;
     f->h.core.knobs.fault_refuse = ALWAYS;
-    send(f, &ep, 1, 100, 1);
+    fix_send(f, &ep, 1, 100, 1);
     ktlb_answer(f, s, &ep, UNETMM_NUM_ST);
     f->h.core.knobs.fault_refuse = 0;
     ktlb_answer(f, s, &ep, UNETMM_ST_OK);
@@ -533,6 +518,35 @@ static void traffic_message(Traffic *t, uint32_t number)
     }
 }
 
+/* For each of the answers that may go wrong: how often it did. */
+static const struct {
+    enum unetmm_counter counter;
+    size_t rate;                /* where in the knobs */
+} mishaps[] = {
+    { UNETMM_C_inj_fault_late, offsetof(UnetmmKnobs, fault_delay) },
+    { UNETMM_C_inj_fault_fail, offsetof(UnetmmKnobs, fault_fail) },
+    { UNETMM_C_inj_fault_refuse, offsetof(UnetmmKnobs, fault_refuse) },
+};
+
+static bool mishap_is_as_asked(Fix *f, const UnetmmKnobs *knobs, unsigned i)
+{
+    const void *rate = (const char *)knobs + mishaps[i].rate;
+
+    return (fake_counter(&f->h, mishaps[i].counter) > 0) ==
+           (*(const uint32_t *)rate > 0);
+}
+
+/* Has all that was asked for happened? */
+static bool traffic_had_all(const Traffic *t, const UnetmmKnobs *knobs)
+{
+    for (unsigned i = 0; i < G_N_ELEMENTS(mishaps); i++) {
+        if (!mishap_is_as_asked(t->f, knobs, i)) {
+            return false;
+        }
+    }
+    return (t->limited + t->returned > 0) == (knobs->fault_fail > 0);
+}
+
 static void traffic(Fix *f, UnetmmKnobs knobs)
 {
     Traffic t = { .f = f, .random = fake_seed() };
@@ -544,7 +558,7 @@ static void traffic(Fix *f, UnetmmKnobs knobs)
     for (unsigned i = 0; i < BUFFERS; i++) {
         fake_post(&f->b, buffer_at(i), BUFFER_PAGES * FAKE_PAGE, i);
     }
-    for (unsigned i = 0; t.got < 200; i++) {
+    for (unsigned i = 0; t.got < 200 || !traffic_had_all(&t, &knobs); i++) {
         assert_true(i < 20000);
         traffic_message(&t, i);
     }
@@ -554,15 +568,8 @@ static void traffic(Fix *f, UnetmmKnobs knobs)
     fix_settle(f);
     assert_int_equal(f->h.core.misses_late, 0);
     same_pins(f);
-    for (unsigned i = 0; i < 3; i++) {
-        static const enum unetmm_counter counter[] = {
-            UNETMM_C_inj_fault_late, UNETMM_C_inj_fault_fail,
-            UNETMM_C_inj_fault_refuse,
-        };
-        uint32_t rate = i == 0 ? knobs.fault_delay :
-                        i == 1 ? knobs.fault_fail : knobs.fault_refuse;
-
-        assert_int_equal(fake_counter(&f->h, counter[i]) > 0, rate > 0);
+    for (unsigned i = 0; i < G_N_ELEMENTS(mishaps); i++) {
+        assert_true(mishap_is_as_asked(f, &knobs, i));
     }
 }
 

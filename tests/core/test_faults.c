@@ -5,7 +5,7 @@
  */
 #include "fixture.h"
 
-#define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
+#define PAGE(n) FIX_PAGE(n)
 #define FAULT_REG(reg) (UNETMM_REG_RING(UNETMM_RING_FAULT) + UNETMM_RING_##reg)
 
 static struct unetmm_fault take(Fix *f)
@@ -16,20 +16,6 @@ static struct unetmm_fault take(Fix *f)
     return fault;
 }
 
-static void none(Fix *f)
-{
-    struct unetmm_fault fault;
-
-    assert_false(fake_fault(&f->d, &fault));
-}
-
-static void send(Fix *f, FakeEp *ep, unsigned page, uint32_t len,
-                 uint64_t cookie)
-{
-    fake_send_at(ep, FIX_WIRE, PAGE(page), len, cookie);
-    fake_ring_bell(ep);
-}
-
 static void test_send_miss(void **state)
 {
     Fix *f = *state;
@@ -37,7 +23,7 @@ static void test_send_miss(void **state)
     uint32_t taken;
 
     f->h.now = 123456;
-    send(f, &f->a, 2, 3 * 4096, 1);
+    fix_send(f, &f->a, 2, 3 * 4096, 1);
     assert_int_equal(f->h.interrupts[UNETMM_VEC_FAULT], 1);
     m = take(f);
     assert_int_equal(m.type, UNETMM_FAULT_MISS);
@@ -48,7 +34,7 @@ static void test_send_miss(void **state)
     assert_int_equal(m.vaddr, PAGE(2));
     assert_int_equal(m.time_ns, 123456);
     assert_int_equal(m.pte, 0);
-    none(f);
+    fix_no_fault(f);
     assert_int_equal(fake_resolve(&f->d, &m, 3, &taken), UNETMM_CS_OK);
     assert_int_equal(taken, 3);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
@@ -97,27 +83,27 @@ static void test_three_outcomes(void **state)
     struct unetmm_fault m;
 
     /* Resident. */
-    send(f, &f->a, 0, 100, 1);
+    fix_send(f, &f->a, 0, 100, 1);
     m = take(f);
     fake_resolve(&f->d, &m, 1, NULL);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
     /* Never: each status the driver may give. */
     for (uint8_t st = 1; st < UNETMM_NUM_ST; st++) {
-        send(f, &f->a, 1, 100, st);
+        fix_send(f, &f->a, 1, 100, st);
         m = take(f);
         assert_int_equal(fake_reply(&f->d, &m, UNETMM_REPLY_ERROR, st),
                          UNETMM_CS_OK);
         fake_expect(&f->a, UNETMM_CQE_SENT, st, st);
     }
     /* Deferred: this endpoint waits, all others go on. */
-    send(f, &f->a, 1, 100, 3);
+    fix_send(f, &f->a, 1, 100, 3);
     m = take(f);
     assert_int_equal(fake_reply(&f->d, &m, UNETMM_REPLY_DEFERRED, 0),
                      UNETMM_CS_OK);
     fake_ring_bell(&f->a);
     unetmm_core_run(&f->h.core);
     fake_expect_none(&f->a);
-    none(f);
+    fix_no_fault(f);
     fake_send_inline(&f->b, FIX_WIRE, 1, 8, 9, 0);
     fake_ring_bell(&f->b);
     fake_expect(&f->b, UNETMM_CQE_SENT, UNETMM_ST_OK, 9);
@@ -126,7 +112,7 @@ static void test_three_outcomes(void **state)
     assert_int_equal(fake_resolve(&f->d, &m, 1, NULL), UNETMM_CS_OK);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 3);
     /* A deferral may be said twice; an error may end it. */
-    send(f, &f->a, 2, 100, 4);
+    fix_send(f, &f->a, 2, 100, 4);
     m = take(f);
     fake_reply(&f->d, &m, UNETMM_REPLY_DEFERRED, 0);
     assert_int_equal(fake_reply(&f->d, &m, UNETMM_REPLY_DEFERRED, 0),
@@ -134,7 +120,7 @@ static void test_three_outcomes(void **state)
     fake_reply(&f->d, &m, UNETMM_REPLY_ERROR, UNETMM_ST_LIMIT);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_LIMIT, 4);
     /* Ask again. */
-    send(f, &f->a, 2, 100, 5);
+    fix_send(f, &f->a, 2, 100, 5);
     m = take(f);
     fake_reply(&f->d, &m, UNETMM_REPLY_RETRY, 0);
     m = take(f);
@@ -149,7 +135,7 @@ static void test_useless_answers(void **state)
     Fix *f = *state;
     struct unetmm_fault m, other;
 
-    send(f, &f->a, 0, 100, 1);
+    fix_send(f, &f->a, 0, 100, 1);
     m = take(f);
     fake_resolve(&f->d, &m, 0, NULL);
     m = take(f);
@@ -168,7 +154,7 @@ static void test_stale_ids(void **state)
     Fix *f = *state;
     struct unetmm_fault m, wrong;
 
-    send(f, &f->a, 0, 100, 1);
+    fix_send(f, &f->a, 0, 100, 1);
     m = take(f);
     wrong = m;
     wrong.fault_id ^= 0x10000;
@@ -186,7 +172,7 @@ static void test_stale_ids(void **state)
     assert_int_equal(fake_reply(&f->d, &m, UNETMM_REPLY_ERROR, 1),
                      UNETMM_CS_STALE);
     /* The next miss of the same endpoint has another id. */
-    send(f, &f->a, 1, 100, 2);
+    fix_send(f, &f->a, 1, 100, 2);
     wrong = take(f);
     assert_int_not_equal(wrong.fault_id, m.fault_id);
     assert_int_equal(fake_resolve(&f->d, &m, 1, NULL), UNETMM_CS_STALE);
@@ -207,12 +193,12 @@ static void test_joined(void **state)
 
     fake_ep_open(&c, &f->d, 3, f->s1);
     fake_connect_peer(&c, FIX_WIRE, 13, FIX_MTU);
-    send(f, &f->a, 0, 4 * 4096, 1);
+    fix_send(f, &f->a, 0, 4 * 4096, 1);
     m = take(f);
-    expect_count(&f->h, faults_joined, 1, send(f, &c, 1, 2 * 4096, 2));
-    none(f);
+    expect_count(&f->h, faults_joined, 1, fix_send(f, &c, 1, 2 * 4096, 2));
+    fix_no_fault(f);
     /* Another space, another right, or more pages: not the same. */
-    send(f, &f->b, 0, 4096, 3);
+    fix_send(f, &f->b, 0, 4096, 3);
     assert_int_equal(take(f).space, 2);
     fake_post(&c, PAGE(2), 4096, 4);
     fake_ring_bell(&c);
@@ -235,12 +221,12 @@ static void test_joined_deferred(void **state)
         fake_connect_peer(&e[i], FIX_WIRE, 13, FIX_MTU);
     }
     fake_vpage(f->s1, PAGE(0))->absent = true;
-    send(f, &f->a, 0, 4 * 4096, 1);
+    fix_send(f, &f->a, 0, 4 * 4096, 1);
     m = take(f);
-    send(f, &e[0], 0, 100, 2);
-    send(f, &e[1], 1, 100, 3);
+    fix_send(f, &e[0], 0, 100, 2);
+    fix_send(f, &e[1], 1, 100, 3);
     fake_reply(&f->d, &m, UNETMM_REPLY_DEFERRED, 0);
-    send(f, &e[2], 0, 100, 4);
+    fix_send(f, &e[2], 0, 100, 4);
     assert_int_equal(fake_ep_counter(&f->h, 3, UNETMM_C_faults_deferred), 1);
     assert_int_equal(fake_ep_counter(&f->h, 4, UNETMM_C_faults_deferred), 0);
     assert_int_equal(fake_ep_counter(&f->h, 5, UNETMM_C_faults_deferred), 1);
@@ -271,7 +257,7 @@ static void test_joined_in_one_run(void **state)
     expect_count(&f->h, faults_joined, 1,
                  fake_set_reg(&f->h, UNETMM_REG_CTRL, 1));
     m = take(f);
-    none(f);
+    fix_no_fault(f);
     fake_resolve(&f->d, &m, 1, NULL);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
     fake_expect(&c, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
@@ -287,10 +273,10 @@ static void test_joined_error(void **state)
     fake_ep_open(&c, &f->d, 3, f->s1);
     fake_connect_peer(&c, FIX_WIRE, 13, FIX_MTU);
     fake_vpage(f->s1, PAGE(0))->rights = 0;
-    send(f, &f->a, 0, 4 * 4096, 1);
+    fix_send(f, &f->a, 0, 4 * 4096, 1);
     m = take(f);
-    send(f, &c, 1, 100, 2);
-    none(f);
+    fix_send(f, &c, 1, 100, 2);
+    fix_no_fault(f);
     fake_reply(&f->d, &m, UNETMM_REPLY_ERROR, UNETMM_ST_PROTECTION);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_PROTECTION, 1);
     fake_serve(&f->d);
@@ -310,10 +296,10 @@ static void test_leader_closes(void **state)
         f = *state;
         fake_ep_open(&c, &f->d, 3, f->s1);
         fake_connect_peer(&c, FIX_WIRE, 13, FIX_MTU);
-        send(f, &f->a, 0, 4096, 1);
+        fix_send(f, &f->a, 0, 4096, 1);
         m = take(f);
-        send(f, &c, 0, 4096, 2);
-        none(f);
+        fix_send(f, &c, 0, 4096, 2);
+        fix_no_fault(f);
         if (how == 1) {
             fake_reply(&f->d, &m, UNETMM_REPLY_DEFERRED, 0);
         } else if (how == 2) {
@@ -353,11 +339,11 @@ static void test_max_faults(void **state)
     for (unsigned i = 0; i < 4; i++) {
         fake_ep_open(&e[i], &f->d, 3 + i, f->s1);
         fake_connect_peer(&e[i], FIX_WIRE, 13, FIX_MTU);
-        send(f, &e[i], i, 100, i);
+        fix_send(f, &e[i], i, 100, i);
     }
     m[0] = take(f);
     m[1] = take(f);
-    none(f);
+    fix_no_fault(f);
     assert_int_equal(m[0].ep, 3);
     assert_int_equal(m[1].ep, 4);
     /* An answer of any kind makes room, a deferral too: a page-in that takes
@@ -365,7 +351,7 @@ static void test_max_faults(void **state)
     fake_reply(&f->d, &m[0], UNETMM_REPLY_DEFERRED, 0);
     m[2] = take(f);
     assert_int_equal(m[2].ep, 5);
-    none(f);
+    fix_no_fault(f);
     fake_resolve(&f->d, &m[1], 1, NULL);
     m[3] = take(f);
     assert_int_equal(m[3].ep, 6);
@@ -400,7 +386,7 @@ static void test_fault_ring_full(void **state)
     for (unsigned i = 0; i < 5; i++) {
         fake_ep_open(&e[i], &f->d, 3 + i, f->s1);
         fake_connect_peer(&e[i], FIX_WIRE, 13, FIX_MTU);
-        send(f, &e[i], i, 100, i);
+        fix_send(f, &e[i], i, 100, i);
     }
     assert_int_equal(fake_reg(&f->h, FAULT_REG(PROD)), 3);
     assert_true(fake_reg(&f->h, UNETMM_REG_EVENTS) & UNETMM_EVENT_FAULT_FULL);
@@ -423,7 +409,7 @@ static void test_fault_ring_wraps(void **state)
     for (uint32_t log2 = 1; log2 <= 4; log2++) {
         small_fault_ring(f, log2);
         for (unsigned i = 0; i < 100; i++) {
-            send(f, &f->a, i % FIX_PAGES, 100, i);
+            fix_send(f, &f->a, i % FIX_PAGES, 100, i);
             fake_serve(&f->d);
             fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, i);
             fake_invalidate(f->s1, PAGE(i % FIX_PAGES), 4096);
@@ -447,7 +433,7 @@ static void test_eviction_needs_room(void **state)
 
     fake_insert(f->s1, PAGE(0), 1, NULL);
     fake_insert(f->s1, PAGE(1), 1, NULL);
-    send(f, &f->a, 5, 100, 1);
+    fix_send(f, &f->a, 5, 100, 1);
     m = take(f);
     /* The driver is slow: the ring is full to the last entry. */
     f->h.core.rings[UNETMM_RING_FAULT].cons =
@@ -455,7 +441,7 @@ static void test_eviction_needs_room(void **state)
     assert_int_equal(fake_resolve(&f->d, &m, 1, &taken), UNETMM_CS_PARTIAL);
     assert_int_equal(taken, 0);
     assert_true(fake_reg(&f->h, UNETMM_REG_EVENTS) & UNETMM_EVENT_FAULT_FULL);
-    none(f);
+    fix_no_fault(f);
     fake_expect_none(&f->a);
     fake_taken(&f->d, UNETMM_RING_FAULT);
     m = take(f);
@@ -502,7 +488,7 @@ static void test_reply_too_long_for_tlb(void **state)
     assert_int_equal(fake_insert(f->s1, PAGE(0), 5, &taken),
                      UNETMM_CS_PARTIAL);
     assert_int_equal(taken, 2);
-    none(f);
+    fix_no_fault(f);
     assert_int_equal(fake_insert(f->s2, PAGE(0), 2, &taken), UNETMM_CS_OK);
     assert_int_equal(taken, 2);
     /* The second could not push out the first and went to the victims. */
@@ -538,7 +524,7 @@ static void test_right_upgrade(void **state)
     fake_resolve(&f->d, &m, 1, NULL);
     fake_deliver(&f->h, fake_datagram(&f->a, FIX_WIRE, 11, 100, 1));
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
-    none(f);
+    fix_no_fault(f);
 }
 
 /* Entries without any right are never used. */
@@ -549,7 +535,7 @@ static void test_entry_without_rights(void **state)
 
     fake_vpage(f->s1, PAGE(0))->rights = 0;
     assert_int_equal(fake_insert(f->s1, PAGE(0), 1, NULL), UNETMM_CS_OK);
-    send(f, &f->a, 0, 100, 1);
+    fix_send(f, &f->a, 0, 100, 1);
     m = take(f);
     assert_int_equal(m.vaddr, PAGE(0));
     fake_expect_none(&f->a);
@@ -574,8 +560,8 @@ static void test_random_order_of_answers(void **state)
 
         assert_true(step < 100000);
         if (e[i].sq_prod - fake_card(&e[i]).sq_cons < 8) {
-            send(f, &e[i], fake_random(&random) % 30,
-                 1 + fake_random(&random) % 30000, step);
+            fix_send(f, &e[i], fake_random(&random) % 30,
+                     1 + fake_random(&random) % 30000, step);
         }
         fake_serve(&f->d);
         if (f->d.waiting->len) {

@@ -392,6 +392,8 @@ static void hostile_processes(void **state)
                      fake_counter(&s.f->h, UNETMM_C_drop_local_full),
                      s.sent + fake_counter(&s.f->h,
                                            UNETMM_C_drop_local_full));
+    print_message("# %u of %u received\n", (unsigned)s.received,
+                  (unsigned)s.sent);
     assert_true(s.received > s.sent / 4);
 }
 

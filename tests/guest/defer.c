@@ -341,6 +341,7 @@ static void register_waits(void)
 /* ---- Swap -------------------------------------------------------------------------------- */
 
 #define SWAP_PAGES      2
+#define MOST_TRIES      400     /* for the kernel to take pages at our word */
 
 static void swap_send(void)
 {
@@ -351,7 +352,7 @@ static void swap_send(void)
     swap_on();
     link_open(&link, NULL, NULL);
     to = pages(SWAP_PAGES);
-    for (i = 0; i < rounds(40); i++) {
+    for (i = 0; i < rounds(40) || (!out && i < MOST_TRIES); i++) {
         uint64_t key = pattern_key(run.seed, i);
         struct iovec iov;
         struct unetmm_completion c;
@@ -383,7 +384,7 @@ static void swap_receive(void)
     swap_on();
     link_open(&link, NULL, NULL);
     from = pages(SWAP_PAGES);
-    for (i = 0; i < rounds(40); i++) {
+    for (i = 0; i < rounds(40) || (!out && i < MOST_TRIES); i++) {
         struct iovec iov = { from, SWAP_PAGES * PAGE - 100 };
         uint64_t end = deadline_in(10);
         struct unetmm_completion c;

@@ -236,7 +236,7 @@ static void echo(void)
 }
 
 static const struct test tests[] = {
-    { "serves", echo, TEST_TLB, 600 },
+    { "serves", echo, TEST_TLB, 1800 },
 };
 
 int main(int argc, char **argv)

@@ -162,11 +162,11 @@ static void stopped_endpoint(void)
     CHECK_RET(unetmm_ring(link.rx->ep), 0);
     do {
         CHECK(now_ns() < end);
-        ret = unetmm_wait(link.rx->ep, &c, 1, 5 * NS_PER_S);
+        ret = unetmm_wait(link.rx->ep, &c, 1, 5 * NS_PER_S * run.slow);
     } while (ret == 1 && c.type != UNETMM_CQE_FAILED);
     CHECK_RET(ret, 1);
     CHECK_EQ(c.status, UNETMM_ST_BAD_INDEX);
-    CHECK_RET(unetmm_wait(link.rx->ep, &c, 1, 5 * NS_PER_S), -EIO);
+    CHECK_RET(unetmm_wait(link.rx->ep, &c, 1, 5 * NS_PER_S * run.slow), -EIO);
     CHECK_RET(unetmm_poll(link.rx->ep, &c, 1), -EIO);
     /* Messages to it are dropped and counted; the sender does not suffer. */
     CHECK_EQ(send_status(link.tx, "x", 1), UNETMM_ST_OK);

@@ -78,11 +78,12 @@ void join(struct station *one, struct station *two)
     card_mac(mac);
     CHECK_RET(unetmm_listen(two->ep, service, 1), 0);
     CHECK((one->channel = (unsigned)unetmm_connect(
-               one->ep, mac, service, 10 * NS_PER_S, &peer)) < 1u << 16);
+               one->ep, mac, service, 10 * NS_PER_S * run.slow, &peer)) <
+          1u << 16);
     one->mtu = peer.mtu;
     CHECK_EQ(peer.endpoint, unetmm_ep_id(two->ep));
     CHECK((two->channel = (unsigned)unetmm_accept(
-               two->ep, &peer, 10 * NS_PER_S)) < 1u << 16);
+               two->ep, &peer, 10 * NS_PER_S * run.slow)) < 1u << 16);
     two->mtu = peer.mtu;
     CHECK_EQ(peer.endpoint, unetmm_ep_id(one->ep));
     CHECK_RET(unetmm_listen(two->ep, 0, 0), 0);
@@ -92,7 +93,7 @@ static void connect_to_echo(struct station *station)
 {
     struct unetmm_peer peer;
     int ret = unetmm_connect(station->ep, run.peer, SERVICE_ECHO,
-                             20 * NS_PER_S, &peer);
+                             20 * NS_PER_S * run.slow, &peer);
 
     if (ret < 0) {
         FAIL("cannot reach the other guest's echo: %s",
@@ -531,7 +532,7 @@ bool peer_try(struct station *station, enum peer_op op, uint64_t *value,
     struct iovec iov = { &question, sizeof(question) };
     struct peer_message answer;
 
-    while (now_ns() < deadline) {
+    do {
         uint64_t patience = now_ns() + 500 * NS_PER_MS * run.slow;
 
         if (unetmm_sendv(station->ep, station->channel, &iov, 1, 0,
@@ -543,7 +544,7 @@ bool peer_try(struct station *station, enum peer_op op, uint64_t *value,
             *value = answer.value;
             return true;
         }
-    }
+    } while (now_ns() < deadline);
     return false;
 }
 

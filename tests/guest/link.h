@@ -152,7 +152,7 @@ struct peer_message {
 #define SINK_SEED       0x51c4
 #define SINK_NAMES      65536
 
-/* Asks the echo program; false: no answer by then. */
+/* Asks the echo program, once at least; false: no answer by then. */
 bool peer_try(struct station *station, enum peer_op op, uint64_t *value,
               uint64_t deadline);
 uint64_t peer_ask(struct station *station, enum peer_op op);

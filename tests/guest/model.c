@@ -143,10 +143,9 @@ static void move(struct model *m, unsigned page)
 static void child_main(void *argument)
 {
     struct model *m = argument;
-    uint64_t end = deadline_in(30);
 
+    /* As long as the test takes: it ends its children with itself. */
     while (!atomic_load(m->child_may_end)) {
-        CHECK(now_ns() < end);
         breathe();
     }
     if (m->fd < 0) {

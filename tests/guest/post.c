@@ -180,6 +180,7 @@ static void malformed_buffers(void)
 
 #define ARENA   8
 #define CALLERS 2
+#define MOST_ROUNDS 2000
 
 struct crowd {
     struct raw raw;
@@ -249,7 +250,9 @@ static void concurrent(void)
     for (k = 0; k < CALLERS; k++) {
         CHECK_EQ(pthread_create(&threads[k], NULL, call_on, &crowd), 0);
     }
-    for (i = 0; i < rounds(60); i++) {
+    /* Until the callers have had their turn, which is up to the scheduler. */
+    for (i = 0; i < rounds(60) || (i < MOST_ROUNDS &&
+                                   !atomic_load(&crowd.done)); i++) {
         for (k = 0; k < 50; k++) {
             struct raw *raw = &crowd.raw;
 

@@ -298,7 +298,8 @@ static int await_test(pid_t pid, unsigned seconds)
 
 static bool run_test(const struct test *test, unsigned number)
 {
-    unsigned limit = test->seconds ? test->seconds : DEFAULT_SECONDS;
+    unsigned limit = test->seconds > LEAST_SECONDS ? test->seconds :
+        LEAST_SECONDS;
     struct inventory before;
     uint64_t start;
     int status;
@@ -367,7 +368,7 @@ struct variant {
 /* With --brief: the n-th of the sources, or policies, that a test is for. */
 static bool left_out(unsigned n, unsigned many, unsigned number)
 {
-    return brief && !only && n != (number + run.seed) % many;
+    return brief && !run.lengthy && !only && n != (number + run.seed) % many;
 }
 
 static void add_variants(const struct test *test, unsigned number,
@@ -423,7 +424,7 @@ static void usage(const char *program)
            "  --slow N      N times as patient, and N times fewer rounds\n"
            "  --brief       each test with one source and one policy only,\n"
            "                which the seed chooses\n"
-           "  --long        ten times as many rounds\n",
+           "  --long        ten times as many rounds, and all variants\n",
            program, (int)strlen(program), "");
 }
 

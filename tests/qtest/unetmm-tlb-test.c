@@ -859,9 +859,6 @@ static void unetmm_register_tlb_tests(void)
                                   stringify(PAGE_NS)
     };
     QOSGraphTestOptions one = { .edge.extra_device_opts = "max-faults=1" };
-    QOSGraphTestOptions miss = { .arg = (void *)"x-force-miss" };
-    QOSGraphTestOptions evict = { .arg = (void *)"x-force-evict",
-        .edge.extra_device_opts = "tlb-sets=8,tlb-victims=4" };
 
     qos_add_test("tlb-miss", "unetmm", test_miss, &plain);
     qos_add_test("tlb-answers", "unetmm", test_answers, &plain);
@@ -885,6 +882,16 @@ static void unetmm_register_tlb_tests(void)
     qos_add_test("fault-full", "unetmm", test_fault_full, &plain);
     qos_add_test("evict-full", "unetmm", test_evict_full, &direct);
     qos_add_test("max-faults", "unetmm", test_max_faults, &one);
+}
+
+/* What misbehaves on request. */
+static void unetmm_register_knob_tests(void)
+{
+    QOSGraphTestOptions plain = { };
+    QOSGraphTestOptions miss = { .arg = (void *)"x-force-miss" };
+    QOSGraphTestOptions evict = { .arg = (void *)"x-force-evict",
+        .edge.extra_device_opts = "tlb-sets=8,tlb-victims=4" };
+
     qos_add_test("force-miss", "unetmm", test_force, &miss);
     qos_add_test("force-evict", "unetmm", test_force, &evict);
     qos_add_test("answer-late", "unetmm", test_answer_late, &plain);
@@ -893,3 +900,4 @@ static void unetmm_register_tlb_tests(void)
 }
 
 libqos_init(unetmm_register_tlb_tests);
+libqos_init(unetmm_register_knob_tests);

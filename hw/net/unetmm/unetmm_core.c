@@ -13,7 +13,7 @@ static bool is_power_of_two(uint32_t v)
     return v && !(v & (v - 1));
 }
 
-static const char *params_check_reliable(const UnetmmParams *p)
+static const char *check_reliable(const UnetmmParams *p)
 {
     if (p->reliable > UNETMM_MAX_RELIABLE ||
         p->reliable_keep > UNETMM_MAX_KEPT) {
@@ -25,17 +25,8 @@ static const char *params_check_reliable(const UnetmmParams *p)
     return NULL;
 }
 
-const char *unetmm_params_check(const UnetmmParams *p)
+static const char *check_tlb(const UnetmmParams *p)
 {
-    if (!IN(p->endpoints, 2, UNETMM_MAX_ENDPOINTS)) {
-        return "endpoints must be 2..1024";
-    }
-    if (!IN(p->spaces, 2, UNETMM_MAX_SPACES)) {
-        return "spaces must be 2..1024";
-    }
-    if (!IN(p->channels, 1, UNETMM_MAX_CHANNELS)) {
-        return "channels must be 1..1024";
-    }
     if (!IN(p->tlb_sets, 1, 1u << 20) || !is_power_of_two(p->tlb_sets)) {
         return "tlb-sets must be a power of two, 1..1048576";
     }
@@ -51,6 +42,21 @@ const char *unetmm_params_check(const UnetmmParams *p)
     if (p->tlb_index > UNETMM_TLB_INDEX_XOR ||
         p->tlb_replace > UNETMM_TLB_REPLACE_RANDOM) {
         return "tlb-index and tlb-replace must be one of their names";
+    }
+    return NULL;
+}
+
+/* Says what is wrong, or NULL. */
+const char *unetmm_params_check(const UnetmmParams *p)
+{
+    if (!IN(p->endpoints, 2, UNETMM_MAX_ENDPOINTS)) {
+        return "endpoints must be 2..1024";
+    }
+    if (!IN(p->spaces, 2, UNETMM_MAX_SPACES)) {
+        return "spaces must be 2..1024";
+    }
+    if (!IN(p->channels, 1, UNETMM_MAX_CHANNELS)) {
+        return "channels must be 1..1024";
     }
     if (!IN(p->cache_entries, 64, 1u << 20) ||
         !is_power_of_two(p->cache_entries)) {
@@ -82,7 +88,7 @@ const char *unetmm_params_check(const UnetmmParams *p)
     if (p->mac[0] & 1) {
         return "mac must not be a group address";
     }
-    return params_check_reliable(p);
+    return check_tlb(p) ?: check_reliable(p);
 }
 
 void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,

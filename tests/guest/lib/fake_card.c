@@ -5,6 +5,7 @@
 #include "fake_card.h"
 #include "sys.h"
 
+#include <sched.h>
 #include <stdio.h>
 
 #define CARD_CHECK(condition) \
@@ -190,6 +191,18 @@ bool fake_card_complete(struct fake_card *card, const struct unetmm_cqe *cqe)
     unetmm_write_index(&card->index->card.cq_prod, card->cq_prod);
     wake(card);
     return true;
+}
+
+void fake_card_send_done(struct fake_card *card, uint64_t cookie)
+{
+    const struct unetmm_cqe cqe = {
+        .cookie = cookie,
+        .opcode = UNETMM_CQE_SENT,
+    };
+
+    while (!fake_card_complete(card, &cqe)) {
+        sched_yield();
+    }
 }
 
 bool fake_card_sent(struct fake_card *card, const struct fake_message *m)

@@ -57,6 +57,9 @@ bool fake_card_complete(struct fake_card *card, const struct unetmm_cqe *cqe);
 bool fake_card_sent(struct fake_card *card,
                     const struct fake_message *message);
 
+/* Says that a send is complete, as soon as there is room for that. */
+void fake_card_send_done(struct fake_card *card, uint64_t cookie);
+
 /*
  * A message arrives; with `allow_inline`, a short one goes into the completion.
  * False: it is dropped, for want of a buffer or of room for the completion.

@@ -12,7 +12,8 @@ import tempfile
 
 TOOLS = sys.argv[1]
 PEER = "52:54:00:00:00:01"
-COMMON = ["--timeout", "5", "--json", "--verify", "--buffers", "16"]
+# On a busy machine the other end may be long in coming.
+COMMON = ["--timeout", "60", "--json", "--verify", "--buffers", "16"]
 
 
 def tool(name):
@@ -30,7 +31,7 @@ def pair(name, options, both=(), env=None):
             [tool(name), PEER, "-d", "/fake/2", *COMMON, *both, *options],
             env=environment, capture_output=True, text=True, timeout=100)
         try:
-            errors = listener.communicate(timeout=20)[1]
+            errors = listener.communicate(timeout=100)[1]
         except subprocess.TimeoutExpired:
             listener.kill()
             errors = listener.communicate()[1] + "the listener did not end"
@@ -46,7 +47,7 @@ def sentence(command, code, *words):
         run = subprocess.run(
             command, env=dict(os.environ, UNETMM_FAKE_DIR=sockets,
                               ASAN_OPTIONS="detect_leaks=0"),
-            capture_output=True, text=True, timeout=20)
+            capture_output=True, text=True, timeout=100)
     assert run.returncode == code, (run.returncode, run.stderr)
     assert len(run.stderr.splitlines()) == 1, run.stderr
     assert not run.stdout, run.stdout
@@ -106,7 +107,7 @@ def listener_serves_one_after_another():
                     subprocess.run(
                         [tool("bw"), PEER, "-d", "/fake/2", "--count", "20",
                          "--size", "64,20000", *COMMON], env=environment,
-                        stdout=subprocess.DEVNULL, timeout=20, check=True)
+                        stdout=subprocess.DEVNULL, timeout=100, check=True)
             finally:
                 listener.kill()
 
@@ -171,7 +172,7 @@ def info(options, parameters=(), cards=(3, 12)):
         run = subprocess.run(
             [tool("info"), *options], cwd=directory, capture_output=True,
             env=dict(os.environ, UNETMM_FAKE_DIR=directory), text=True,
-            timeout=20)
+            timeout=100)
         return run.returncode, run.stdout, run.stderr
 
 
@@ -247,7 +248,7 @@ def garbage_is_refused():
             if line == ["--"] and not peer:
                 continue        # says nothing
             run = subprocess.run([tool(name), *line], capture_output=True,
-                                 timeout=20)
+                                 timeout=100)
             assert run.returncode == 2, (name, line, run)
             assert run.stderr.count(b"\n") in (1, 2), (name, line, run)
             assert not run.stdout, (name, line, run)
