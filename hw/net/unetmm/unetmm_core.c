@@ -13,6 +13,25 @@ static bool is_power_of_two(uint32_t v)
     return v && !(v & (v - 1));
 }
 
+static const char *check_reliable(const UnetmmParams *p)
+{
+    if (p->reliable > UNETMM_MAX_RELIABLE ||
+        p->reliable_keep > UNETMM_MAX_KEPT) {
+        return "reliable-channels and reliable-keep must be 0..4096";
+    }
+    if (p->regions > UNETMM_MAX_REGIONS || p->imports > UNETMM_MAX_IMPORTS) {
+        return "regions must be 0..65536 and imports 0..1024";
+    }
+    if (p->window_pages > UNETMM_MAX_WINDOW_PAGES ||
+        !IN(p->window_queue, 1, UNETMM_MAX_UPDATES)) {
+        return "window-pages must be 0..65536 and window-queue 1..1048576";
+    }
+    if (p->proxy_pages > UNETMM_MAX_PROXY_PAGES) {
+        return "proxy-pages must be 0..65536";
+    }
+    return NULL;
+}
+
 static const char *check_tlb(const UnetmmParams *p)
 {
     if (!IN(p->tlb_sets, 1, 1u << 20) || !is_power_of_two(p->tlb_sets)) {
@@ -69,20 +88,6 @@ const char *unetmm_params_check(const UnetmmParams *p)
     if (!IN(p->local_queue, 1, UNETMM_MAX_LOCAL)) {
         return "local-queue must be 1..4096";
     }
-    if (p->reliable > UNETMM_MAX_RELIABLE ||
-        p->reliable_keep > UNETMM_MAX_KEPT) {
-        return "reliable-channels and reliable-keep must be 0..4096";
-    }
-    if (p->regions > UNETMM_MAX_REGIONS || p->imports > UNETMM_MAX_IMPORTS) {
-        return "regions must be 0..65536 and imports 0..1024";
-    }
-    if (p->window_pages > UNETMM_MAX_WINDOW_PAGES ||
-        !IN(p->window_queue, 1, UNETMM_MAX_UPDATES)) {
-        return "window-pages must be 0..65536 and window-queue 1..1048576";
-    }
-    if (p->proxy_pages > UNETMM_MAX_PROXY_PAGES) {
-        return "proxy-pages must be 0..65536";
-    }
     if (!IN(p->budget_descriptors, 1, 65536) ||
         !IN(p->budget_bytes, UNETMM_MAX_PAYLOAD, 1u << 30)) {
         return "budget-descriptors must be 1..65536 and budget-bytes "
@@ -94,7 +99,7 @@ const char *unetmm_params_check(const UnetmmParams *p)
     if (p->mac[0] & 1) {
         return "mac must not be a group address";
     }
-    return check_tlb(p);
+    return check_tlb(p) ?: check_reliable(p);
 }
 
 void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,

@@ -6,6 +6,7 @@
  * unetmm_state_region.c regions and imports
  * unetmm_state_ep.c    endpoints, sends and misses
  * unetmm_state_rel.c   reliable channels
+ * unetmm_state_ops.c   what arrives on them of one-sided operations
  * unetmm_state_window.c windows, and what was stored in them
  * unetmm_state_port.c  frames, and the message that is landing
  * unetmm_state_check.c what must hold between them
@@ -36,6 +37,11 @@ UnetmmRel *unetmm_state_rel(UnetmmStream *st, UnetmmCore *core,
                             const UnetmmEp *ep, UnetmmRel *rel);
 /* The header of a packet that is not kept whole; its psn and len are known. */
 void unetmm_state_head(UnetmmStream *st, struct unetmm_frame *f);
+/* What is left of a packet before its turn. */
+void unetmm_state_early(UnetmmStream *st, UnetmmRel *rel, uint32_t slot);
+/* What is rejected, the WRITE that arrives, answers, results. */
+void unetmm_state_one_sided(UnetmmStream *st, UnetmmRel *rel);
+void unetmm_state_target(UnetmmStream *st, UnetmmTarget *target);
 /* May core->rx.head, one of its packets, go where core->rx has it go? */
 bool unetmm_state_landing_ok(UnetmmCore *core, UnetmmRel *rel);
 /* Of one channel, without the packets that it keeps. */
