@@ -47,7 +47,7 @@ typedef struct FakeSpace {
     GHashTable *pages;          /* vpn -> FakeVpage */
 } FakeSpace;
 
-#define FAKE_SPACES 8
+#define FAKE_SPACES 16
 
 struct FakeDriver {
     FakeHost *host;

@@ -100,6 +100,20 @@ static void shaped_command(FuzzCard *c, FuzzIn *in)
     case UNETMM_CMD_FAULT_REPLY:
         shape_reply(c, in, &cmd);
         break;
+    case UNETMM_CMD_REGION_SET:
+    case UNETMM_CMD_REGION_CLEAR:
+        cmd.region.region = fuzz_below(in, 18);
+        cmd.region.addr = fuzz_vaddr(in);
+        cmd.region.length = fuzz_len(in);
+        cmd.region.rights = fuzz_below(in, 9);
+        break;
+    case UNETMM_CMD_IMPORT_SET:
+    case UNETMM_CMD_IMPORT_CLEAR:
+        cmd.import.import = fuzz_below(in, 9);
+        cmd.import.channel = fuzz_below(in, 18);
+        cmd.import.length = fuzz_len(in);
+        cmd.import.rights = fuzz_below(in, 9);
+        break;
     default:
         break;
     }

@@ -12,6 +12,23 @@
 #define FUZZ_REL        4               /* channel */
 #define FUZZ_REL_MTU    1000
 #define FUZZ_REL_PSN    0xfffffff8u
+#define FUZZ_KEY        0x5ec4e7u
+#define FUZZ_LENGTH     20000
+
+/* Of each space, with all rights or one; an import of each endpoint. */
+static void open_memory(FuzzCard *c)
+{
+    for (unsigned i = 0; i < FUZZ_EPS; i++) {
+        FakeEp *ep = &c->ep[i];
+
+        for (unsigned right = 0; right < 4; right++) {
+            fake_region(ep->space, 4 * i + right, FUZZ_KEY, FIX_VA + 100 * i,
+                        FUZZ_LENGTH, right ? 1 << (right - 1) : 7,
+                        right != 1);
+        }
+        fake_import(ep, 0, FUZZ_REL, 3, FUZZ_KEY, FUZZ_LENGTH, 7);
+    }
+}
 
 /* A reliable channel to each peer; its numbers are about to wrap. */
 static void open_reliable(FuzzCard *c)
@@ -30,6 +47,7 @@ static void open_reliable(FuzzCard *c)
 static void post_some(FuzzCard *c)
 {
     open_reliable(c);
+    open_memory(c);
     for (unsigned i = 0; i < FUZZ_EPS; i++) {
         for (unsigned n = 0; n < 4; n++) {
             fake_post(&c->ep[i], FIX_VA + n * 5000, 4000 + n * 1500, n);
@@ -140,6 +158,109 @@ static void give_reliable(FuzzCard *c, FuzzIn *in, FakeEp *ep)
     g_free(f);
 }
 
+/* What `remote` and `imm` are for such a packet, mostly as they should be. */
+static void shape_one_sided(FuzzIn *in, struct unetmm_frame *h, uint32_t len)
+{
+    uint8_t how = fuzz_u8(in);
+    uint64_t remote = how & 1 ? fuzz_u16(in) : 8 * (fuzz_u8(in) & 31);
+
+    h->handle = cpu_to_le32(how & 2 ? fuzz_u8(in) : 4 * (le16_to_cpu(
+                            h->dst_ep) - 1));
+    h->offset = cpu_to_le32(FUZZ_KEY + ((how & 12) == 12));
+    h->remote = cpu_to_le64((how & 48) == 48 ? fuzz_u64(in) : remote);
+    if (h->opcode == UNETMM_WIRE_READ) {
+        h->imm = cpu_to_le32(fuzz_u16(in) % 1100);
+    } else if (h->opcode == UNETMM_WIRE_ATOMIC) {
+        h->imm = cpu_to_le32(len / 8);
+    } else if (how & 64) {
+        h->flags |= cpu_to_le32(UNETMM_WIRE_F_LAST | UNETMM_WIRE_F_NOTIFY);
+    }
+}
+
+/* A one-sided packet, an answer, a VOID, or a rejection. */
+static void give_one_sided(FuzzCard *c, FuzzIn *in, FakeEp *ep)
+{
+    uint8_t how = fuzz_u8(in);
+    uint8_t opcode = UNETMM_WIRE_WRITE + how % 6;
+    uint32_t len = opcode == UNETMM_WIRE_ATOMIC ? 8 + (how & 8) :
+                   opcode == UNETMM_WIRE_READ || opcode > UNETMM_WIRE_ANSWER ?
+                   0 : how & 64 ? 8 : fuzz_u16(in) % 1001;
+    FakeFrame *f = fake_datagram(ep, FUZZ_REL, 10 + ep->id, len, how);
+    struct unetmm_frame *h = fake_header(f);
+
+    h->opcode = opcode;
+    h->psn = cpu_to_le32(FUZZ_REL_PSN + fuzz_u8(in) % 80);
+    if (opcode < UNETMM_WIRE_ANSWER) {
+        shape_one_sided(in, h, len);
+    } else if (opcode > UNETMM_WIRE_VOID) {
+        h->opcode = UNETMM_WIRE_ACK;
+        h->imm = cpu_to_le32(UNETMM_ACK_REJECTED);
+        h->offset = cpu_to_le32(fuzz_u8(in) % 8);
+    }
+    if ((how & 0x90) == 0x90) {
+        damage(in, f);
+    }
+    if (le32_to_cpu(h->len) <= len) {
+        fake_seal(f);
+    }
+    fake_receive(&c->h, f);
+    g_free(f);
+}
+
+static void send_one_sided(FuzzIn *in, FakeEp *ep)
+{
+    uint8_t op = UNETMM_OP_WRITE + fuzz_u8(in) % 4;
+    struct unetmm_sqe sqe = {
+        .opcode = op, .channel = FUZZ_REL, .handle = fuzz_u8(in) == 1,
+        .remote = fuzz_u16(in), .cookie = 3,
+    };
+
+    if (op >= UNETMM_OP_FETCH_ADD) {
+        sqe.flags = UNETMM_SQE_F_INLINE;
+        sqe.inline_len = op == UNETMM_OP_CMP_SWAP ? 16 : 8;
+    } else {
+        sqe.nsegs = 1;
+        sqe.seg[0].addr = fuzz_vaddr(in);
+        sqe.seg[0].len = fuzz_u16(in) % 5000;
+    }
+    fake_send_sqe(ep, sqe);
+    fake_ring_bell(ep);
+}
+
+/* The driver takes a region back, or gives it again. */
+static void region_op(FuzzCard *c, FuzzIn *in)
+{
+    uint8_t what = fuzz_u8(in);
+    struct unetmm_cmd_done done;
+    struct unetmm_cmd cmd = {
+        .opcode = what & 1 ? UNETMM_CMD_REGION_CLEAR : UNETMM_CMD_REGION_SET,
+        .space = c->ep[what >> 4 & 3].space->id,
+        .region = { .region = what >> 1 & 15, .key = FUZZ_KEY,
+                    .addr = FIX_VA + 64, .length = 1 + fuzz_u16(in),
+                    .rights = 7, .flags = what >> 7 },
+    };
+
+    fake_issue(&c->d, cmd);
+    while (!fake_done(&c->d, &done)) {
+        fake_advance(&c->h, 1000);
+    }
+}
+
+static void one_sided(FuzzCard *c, FuzzIn *in, FakeEp *ep)
+{
+    switch (fuzz_u8(in) % 8) {
+    case 0: case 1:
+        send_one_sided(in, ep);
+        break;
+    case 2:
+        region_op(c, in);
+        break;
+    default:
+        give_one_sided(c, in, ep);
+        break;
+    }
+}
+
 static void frame_op(FuzzCard *c, FuzzIn *in)
 {
     uint8_t what = fuzz_u8(in);
@@ -169,6 +290,9 @@ static void frame_op(FuzzCard *c, FuzzIn *in)
         break;
     case 13: case 14:
         give_reliable(c, in, ep);
+        break;
+    case 15:
+        one_sided(c, in, ep);
         break;
     default:
         fuzz_world_op(c, in);

@@ -12,9 +12,11 @@
 /* Fields that are mostly right: chance alone would not get past the checks. */
 static void shaped_slot(FuzzIn *in, struct unetmm_sqe *sqe)
 {
+    uint8_t how = fuzz_u8(in);
+
     memset(sqe, 0, sizeof(*sqe));
-    sqe->opcode = UNETMM_OP_SEND;
-    sqe->flags = fuzz_u8(in) & UNETMM_SQE_F_ALL;
+    sqe->opcode = how >> 3 & 7 ?: UNETMM_OP_SEND;
+    sqe->flags = how & UNETMM_SQE_F_ALL;
     sqe->channel = cpu_to_le16(fuzz_u8(in) & 3);
     sqe->cookie = fuzz_u8(in);
     if (sqe->flags & UNETMM_SQE_F_INLINE) {

@@ -161,6 +161,10 @@ def rel_send(endpoint, at, n):
     return bytes([endpoint << 6 | 12]) + vaddr(at) + u16(n)
 
 
+def one_sided(endpoint, what, more):
+    return bytes([endpoint << 6 | 15, what]) + more
+
+
 def frames():
     """Programs for fuzz-frames.c."""
     good = frame(0, 0, 3000) + frame(1, 0, 40) + frame(3, 0, 5000)
@@ -193,6 +197,19 @@ def frames():
         frame_world(time(65000)) * 90 + serve + acked(0, 2, b"\x00", 1) +
         acked(0, 5, b"\x00") + acked(0, 200, b"\xff") +
         rel_send(0, 0, 900) + acked(0, 5, b"\x00", 2))
+    yield "one-sided", "roomy", (
+        one_sided(0, 5, b"\x06" + u16(300) + b"\x00\x40\x03") +
+        one_sided(0, 4, b"\x0d\x02\x00\x02") + serve +
+        one_sided(0, 3, b"\x01\x00\x00\x03" + u16(300)) + serve)
+    yield "one-sided-early", "slow", (
+        one_sided(1, 5, b"\x0c" + u16(900) + b"\x02\x00\x03") * 2 + serve +
+        one_sided(1, 5, b"\x0c" + u16(900) + b"\x00\x00\x03") +
+        one_sided(1, 2, b"\x05" + u16(900)) + frame_world(time(3000)) * 3)
+    yield "one-sided-sends", "cramped", (
+        one_sided(0, 0, b"\x01\x00" + u16(64) + vaddr(0) + u16(2500)) + serve +
+        one_sided(0, 1, b"\x02\x00" + u16(64)) + serve +
+        one_sided(0, 3, b"\x09" + u16(500) + b"\x00") + serve +
+        one_sided(0, 3, b"\x0b\x01\x03") + serve)
     yield "own-send", "starved", b"\x0a" + vaddr(10) + u16(900) + serve + good
 
 

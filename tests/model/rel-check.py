@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Check the model of reliable channels with spin.
+"""Check the models of reliable channels with spin.
 
 usage: rel-check.py
 
-The model must be right, with timers that end at any moment and with timers that
+Each model must be right, with timers that end at any moment and with timers that
 end when nothing else happens; and with a rule taken away it must be wrong, or it
 would show nothing.
 """
@@ -18,23 +18,35 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 SAFE = ["-DEAGER", "-run", "-O1", "-safety"]
 LIVE = ["-run", "-O1", "-a", "-f"]
 CHECKS = (
-    ("nothing is lost, doubled or stuck, whenever timers end",
+    ("nothing is lost, doubled or stuck, whenever timers end", "rel",
      ["-DBUDGET=2", *SAFE], True),
-    ("all arrives in the end", ["-DBUDGET=1", *LIVE], True),
-    ("without retransmission not all arrives",
+    ("all arrives in the end", "rel", ["-DBUDGET=1", *LIVE], True),
+    ("without retransmission not all arrives", "rel",
      ["-DBUDGET=1", "-DBREAK=1", *LIVE], False),
-    ("taking a packet again is seen", ["-DBUDGET=1", "-DBREAK=2", *SAFE],
-     False),
-    ("an acknowledgement lost and not repeated is seen",
+    ("taking a packet again is seen", "rel",
+     ["-DBUDGET=1", "-DBREAK=2", *SAFE], False),
+    ("an acknowledgement lost and not repeated is seen", "rel",
      ["-DBUDGET=1", "-DBREAK=3", *LIVE], False),
+    ("atomics are executed once, and not if they were rejected", "ops",
+     ["-DBUDGET=2", *SAFE], True),
+    ("all requests end", "ops", ["-DBUDGET=1", *LIVE], True),
+    ("a request not sent again is seen", "ops",
+     ["-DBUDGET=1", "-DBREAK=1", *LIVE], False),
+    ("a request over before its answer is seen", "ops",
+     ["-DBUDGET=1", "-DBREAK=2", *SAFE], False),
+    ("executing what is repeated is seen", "ops",
+     ["-DBUDGET=1", "-DBREAK=3", *SAFE], False),
+    ("forgetting a rejection is seen", "ops",
+     ["-DBUDGET=2", "-DBREAK=4", *SAFE], False),
 )
 
 
-def errors(options):
+def errors(model, options):
     """What spin counts."""
     with tempfile.TemporaryDirectory() as where:
         done = subprocess.run(["spin", *options,
-                               os.path.join(HERE, "rel.pml")], cwd=where,
+                               os.path.join(HERE, model + ".pml")],
+                              cwd=where,
                               stdout=subprocess.PIPE, text=True,
                               stderr=subprocess.STDOUT, timeout=300,
                               check=False)
@@ -47,8 +59,8 @@ def errors(options):
 def main():
     """TAP."""
     bad = False
-    for number, (name, options, right) in enumerate(CHECKS, 1):
-        good = (errors(options) == 0) == right
+    for number, (name, model, options, right) in enumerate(CHECKS, 1):
+        good = (errors(model, options) == 0) == right
         bad = bad or not good
         print(f"{'ok' if good else 'not ok'} {number} - {name}", flush=True)
     print(f"1..{len(CHECKS)}")

@@ -314,7 +314,7 @@ static void test_bad_sqe(void *obj, void *data, QGuestAllocator *alloc)
         check_sqe(&r, bad, expected); \
     } while (0)
     BAD(UNETMM_ST_BAD_DESC, opcode, 0);
-    BAD(UNETMM_ST_BAD_DESC, opcode, UNETMM_OP_CONTROL + 1);
+    BAD(UNETMM_ST_BAD_DESC, opcode, UNETMM_OP_CMP_SWAP + 1);
     BAD(UNETMM_ST_BAD_DESC, opcode, UNETMM_OP_CONTROL);
     BAD(UNETMM_ST_BAD_DESC, flags, UNETMM_SQE_F_ALL + 1);
     BAD(UNETMM_ST_BAD_DESC, flags, 0xfc);

@@ -493,7 +493,7 @@ static void test_wire_drops(void)
     BAD(version, UNETMM_WIRE_VERSION + 1, malformed);
     BAD(opcode, 0, malformed);
     BAD(opcode, UNETMM_WIRE_CONTROL, malformed);        /* for endpoint 1 */
-    BAD(opcode, UNETMM_WIRE_ACK + 1, malformed);
+    BAD(opcode, UNETMM_WIRE_VOID + 1, malformed);
     BAD(opcode, UNETMM_WIRE_SEND, channel);             /* of another type */
     BAD(flags, UNETMM_WIRE_F_ALL + 1, malformed);
     BAD(flags, 0x80000000, malformed);

@@ -81,7 +81,7 @@ static void test_reset_values(void *obj, void *data, QGuestAllocator *alloc)
         { UNETMM_REG_ID, UNETMM_ID_VALUE },
         { UNETMM_REG_VERSION, UNETMM_VERSION_VALUE },
         { UNETMM_REG_CAPS, UNETMM_CAP_LOCAL | UNETMM_CAP_INLINE_RECV |
-          UNETMM_CAP_RELIABLE },
+          UNETMM_CAP_RELIABLE | UNETMM_CAP_ONE_SIDED },
         { UNETMM_REG_STATUS, UNETMM_STATUS_LINK },
         { UNETMM_REG_CTRL, 0 }, { UNETMM_REG_EVENTS, 0 },
         { UNETMM_REG_EVENT_MASK, 0 },
@@ -99,6 +99,8 @@ static void test_reset_values(void *obj, void *data, QGuestAllocator *alloc)
         { UNETMM_REG_POLICIES, 1u << UNETMM_POLICY_DROP |
           1u << UNETMM_POLICY_SKIP },
         { UNETMM_REG_RELIABLE, 256 },
+        { UNETMM_REG_REGIONS, 1024 },
+        { UNETMM_REG_IMPORTS, 64 },
         { UNETMM_REG_TEST, 0 }, { UNETMM_REG_TEST_IRQ, 0 },
         { UNETMM_REG_TEST_DMA_LO, 0 }, { UNETMM_REG_TEST_DMA_HI, 0 },
         { UNETMM_REG_TEST_DMA_LEN, 0 }, { UNETMM_REG_TEST_DMA_OP, 0 },
@@ -170,7 +172,7 @@ static void test_access_sizes(void *obj, void *data, QGuestAllocator *alloc)
 static void test_holes(void *obj, void *data, QGuestAllocator *alloc)
 {
     static const uint32_t holes[] = {
-        0x001c, 0x0060, 0x007c, 0x009c, 0x00fc,
+        0x001c, 0x0068, 0x007c, 0x009c, 0x00fc,
         UNETMM_REG_RING(0) + UNETMM_RING_MODERATE + 4,
         UNETMM_REG_RING(UNETMM_NUM_RINGS), 0x0218, 0x0224, 0x0ffc,
         UNETMM_REG_COUNTER(UNETMM_NUM_COUNTERS),
@@ -199,7 +201,8 @@ static void test_read_only(void *obj, void *data, QGuestAllocator *alloc)
         UNETMM_REG_SPACES, UNETMM_REG_CHANNELS, UNETMM_REG_MAX_LOG2,
         UNETMM_REG_TLB_SETS, UNETMM_REG_TLB_WAYS, UNETMM_REG_TLB_VICTIMS,
         UNETMM_REG_PRETRANSLATE, UNETMM_REG_MAX_FAULTS, UNETMM_REG_SOURCES,
-        UNETMM_REG_POLICIES, UNETMM_REG_RELIABLE, UNETMM_REG_TEST_DMA_RES,
+        UNETMM_REG_POLICIES, UNETMM_REG_RELIABLE, UNETMM_REG_REGIONS,
+        UNETMM_REG_IMPORTS, UNETMM_REG_TEST_DMA_RES,
         UNETMM_REG_COUNTER(UNETMM_C_tx_frames),
         UNETMM_REG_EP_COUNTER(UNETMM_C_tx_frames),
         UNETMM_REG_RING(UNETMM_RING_CMD) + UNETMM_RING_CONS,

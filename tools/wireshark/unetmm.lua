@@ -19,10 +19,16 @@ local C = {
     WIRE_CONTROL = 2,
     WIRE_SEND = 3,
     WIRE_ACK = 4,
+    WIRE_WRITE = 5,
+    WIRE_READ = 6,
+    WIRE_ATOMIC = 7,
+    WIRE_ANSWER = 8,
+    WIRE_VOID = 9,
     WIRE_F_PAYLOAD_CRC = 0x00000001,
     WIRE_F_LAST = 0x00000002,
     WIRE_F_ASK = 0x00000004,
-    WIRE_F_ALL = 0x00000007,
+    WIRE_F_NOTIFY = 0x00000008,
+    WIRE_F_ALL = 0x0000000f,
     CTL_PROBE = 1,
     CTL_PROBE_ACK = 2,
     CTL_CONNECT = 3,
@@ -69,10 +75,24 @@ end
 
 local OPCODES = { [C.WIRE_DATAGRAM] = "datagram", [C.WIRE_CONTROL] = "control",
                   [C.WIRE_SEND] = "reliable packet",
-                  [C.WIRE_ACK] = "acknowledgement" }
+                  [C.WIRE_ACK] = "acknowledgement",
+                  [C.WIRE_WRITE] = "write", [C.WIRE_READ] = "read request",
+                  [C.WIRE_ATOMIC] = "atomic request",
+                  [C.WIRE_ANSWER] = "answer", [C.WIRE_VOID] = "void" }
 -- What must be zero, by opcode.
-local ZERO = { [C.WIRE_SEND] = { "handle", "imm" }, [C.WIRE_ACK] = { "handle" } }
+local ZERO = { [C.WIRE_SEND] = { "handle", "imm" },
+               [C.WIRE_ACK] = { "handle", "len" },
+               [C.WIRE_WRITE] = {}, [C.WIRE_READ] = { "len" },
+               [C.WIRE_ATOMIC] = {},
+               [C.WIRE_ANSWER] = { "offset", "remote", "handle", "imm" },
+               [C.WIRE_VOID] = { "offset", "remote", "handle", "imm", "len" } }
 local ZERO_ELSE = { "psn", "offset", "remote", "handle", "imm" }
+-- The flags that there may be, beside the checksum.
+local ASK = C.WIRE_F_ASK
+local FLAGS = { [C.WIRE_SEND] = C.WIRE_F_LAST + ASK,
+                [C.WIRE_WRITE] = C.WIRE_F_LAST + ASK + C.WIRE_F_NOTIFY,
+                [C.WIRE_READ] = ASK, [C.WIRE_ATOMIC] = ASK,
+                [C.WIRE_VOID] = ASK }
 local TYPES = {
     [C.CTL_PROBE] = "PROBE", [C.CTL_PROBE_ACK] = "PROBE_ACK",
     [C.CTL_CONNECT] = "CONNECT", [C.CTL_CONNECT_ACK] = "CONNECT_ACK",
@@ -217,11 +237,9 @@ local function complaint(tvb, len)
     local opcode = at(tvb, FRAME.opcode, ETHERNET):uint()
     if not OPCODES[opcode] then
         return "unknown opcode"
-    elseif opcode ~= C.WIRE_SEND and band(flags, bit.bnot(
-            C.WIRE_F_PAYLOAD_CRC)) ~= 0 then
+    elseif band(flags, bit.bnot((FLAGS[opcode] or 0)
+                                + C.WIRE_F_PAYLOAD_CRC)) ~= 0 then
         return "flags of another opcode"
-    elseif opcode == C.WIRE_ACK and len > 0 then
-        return "acknowledgement with a payload"
     end
     for _, name in ipairs(ZERO[opcode] or ZERO_ELSE) do
         if at(tvb, FRAME[name], ETHERNET):le_uint64() ~= UInt64(0) then

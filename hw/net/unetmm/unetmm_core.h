@@ -735,7 +735,7 @@ void unetmm_rel_transmit(UnetmmCore *core, UnetmmEp *ep);
 void unetmm_rel_packet_done(UnetmmCore *core, UnetmmEp *ep);
 
 /* unetmm_rel_answer.c */
-/* Where the next page of the answer in ep->tx is.  False: not there any more. */
+/* May the next page of the answer in ep->tx be read? */
 bool unetmm_rel_answer_may_read(const UnetmmCore *core, const UnetmmEp *ep);
 
 /* unetmm_rel_rx.c */

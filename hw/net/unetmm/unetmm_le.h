@@ -69,7 +69,7 @@ static inline void unetmm_le_fqe(struct unetmm_fqe *f)
     f->rsvd = le64_to_cpu(f->rsvd);
 }
 
-/* data[] stays as it is: an atomic's old value is bytes, as it was in memory. */
+/* data[] stays as it is, and so does an atomic's old value, as in memory. */
 static inline void unetmm_le_cqe(struct unetmm_cqe *c)
 {
     c->cookie = le64_to_cpu(c->cookie);

@@ -480,8 +480,9 @@ void unetmm_recv_reset(UnetmmCore *core)
         core->counters[UNETMM_C_drop_reset]++;
         unetmm_port_release(core, g_steal_pointer(&core->rx.frame));
         core->rx.active = core->rx.moving = false;
-        core->rx.rel = NULL;
     }
+    /* Also of one that was never complete: its stream was refused. */
+    core->rx.rel = NULL;
 }
 
 static void recv_message(UnetmmCore *core, UnetmmEp *ep,

@@ -284,7 +284,8 @@ const UnetmmRelOp unetmm_rel_op_answer = {
 void unetmm_rel_answer_page(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             uint8_t status)
 {
-    if (status != UNETMM_ST_OK && unetmm_rel_answer_open(rel, ep->rel_missed_psn)) {
+    if (status != UNETMM_ST_OK &&
+        unetmm_rel_answer_open(rel, ep->rel_missed_psn)) {
         answer_end(core, ep, rel, ep->rel_missed_psn, status);
     }
 }

@@ -2,14 +2,14 @@
  * unetmm: reliable channels: packets, in their order
  *
  * Packets may arrive in any order, and are taken in theirs.  What one means is
- * in the table of its opcode.  One that comes before its turn may be kept, whole
- * or its header alone (`early`: the data of a WRITE is where it belongs by
- * then); what is kept is acknowledged and never dropped.
+ * in the table of its opcode.  One that comes before its turn may be kept,
+ * whole or its header alone (`early`: the data of a WRITE is where it belongs
+ * by then); what is kept is acknowledged and never dropped.
  *
  * A packet at its turn is taken, or refused (the peer is to come again: nothing
- * waits in the card, and no frame waits for an endpoint), or rejected: then only
- * a VOID with its number is taken, so that a rejection is for good whatever
- * comes twice or late.
+ * waits in the card, and no frame waits for an endpoint), or rejected: then
+ * only a VOID with its number is taken, so that a rejection is for good
+ * whatever comes twice or late.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -161,7 +161,7 @@ static UnetmmChannel *tx_poster(const UnetmmEp *ep)
            NULL;
 }
 
-/* Whether a one-sided operation, whose length is known, may be.  UNETMM_ST_*. */
+/* May a one-sided operation, whose length is known, be?  UNETMM_ST_*. */
 static uint8_t tx_one_sided(UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;

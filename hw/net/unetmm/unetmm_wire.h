@@ -62,9 +62,9 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  * its sender when the ANSWER has come, whatever an ACK says: it is sent again
  * until then, and answered again; an ANSWER is an acknowledgement of all before
  * and of its request.  VOID takes the place of a packet that is needed no more:
- * its message has ended in an error.  A packet that has been REJECTED at its turn
- * is not taken again with that number; VOID is.  (A request may be REJECTED
- * later too, when it is to be answered again.)
+ * its message has ended in an error.  A packet that has been REJECTED at its
+ * turn is not taken again with that number; VOID is.  (A request may be
+ * REJECTED later too, when it is to be answered again.)
  */
 #define UNETMM_WIRE_WRITE       5       /* imm: with F_NOTIFY */
 #define UNETMM_WIRE_READ        6       /* imm: bytes wanted, 1..MTU */
