@@ -2,13 +2,10 @@
 /*
  * unetmm: counters: the card's, an endpoint's, the driver's own.
  */
+#include <linux/slab.h>
 #include <linux/uaccess.h>
 
 #include "unetmm_drv.h"
-
-#define UNETMM_MOST_COUNTERS						\
-	((int)UNETMM_NUM_COUNTERS > (int)UNETMM_NUM_DRIVER_COUNTERS ?	\
-	 (int)UNETMM_NUM_COUNTERS : (int)UNETMM_NUM_DRIVER_COUNTERS)
 
 #define UNETMM_COUNTER_NAME(name, help) [UNETMM_D_##name] = #name,
 const char * const unetmm_driver_counter_names[] = {
@@ -60,10 +57,11 @@ static u64 unetmm_counter(struct unetmm_dev *dev,
 
 int unetmm_op_counters(struct unetmm_file *file, void *arg)
 {
-	u64 values[UNETMM_MOST_COUNTERS];
 	struct unetmm_dev *dev = file->dev;
 	struct unetmm_counters *a = arg;
 	u32 i, n, exist;
+	int ret = 0;
+	u64 *values;
 
 	if (a->scope > UNETMM_SCOPE_DRIVER)
 		return -EINVAL;
@@ -72,18 +70,21 @@ int unetmm_op_counters(struct unetmm_file *file, void *arg)
 	exist = a->scope == UNETMM_SCOPE_DRIVER ? UNETMM_NUM_DRIVER_COUNTERS :
 						  UNETMM_NUM_COUNTERS;
 	n = min(a->count, exist);
+	values = kcalloc(exist, sizeof(*values), GFP_KERNEL_ACCOUNT);
+	if (!values)
+		return -ENOMEM;
 	down_read(&dev->rwsem);
 	if (a->scope == UNETMM_SCOPE_ENDPOINT &&
-	    !unetmm_ep_exists(dev, a->endpoint)) {
-		up_read(&dev->rwsem);
-		return -ENOENT;
-	}
-	for (i = 0; i < n; i++)
+	    !unetmm_ep_exists(dev, a->endpoint))
+		ret = -ENOENT;
+	for (i = 0; !ret && i < n; i++)
 		values[i] = unetmm_counter(dev, a, i);
 	up_read(&dev->rwsem);
-	a->count = exist;
-	if (copy_to_user(u64_to_user_ptr(a->values), values,
-			 n * sizeof(values[0])))
-		return -EFAULT;
-	return 0;
+	if (!ret && copy_to_user(u64_to_user_ptr(a->values), values,
+				 n * sizeof(*values)))
+		ret = -EFAULT;
+	if (!ret)
+		a->count = exist;
+	kfree(values);
+	return ret;
 }

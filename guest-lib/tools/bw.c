@@ -33,6 +33,8 @@ static const char usage[] =
 "\n"
 "  -l, --listen         wait for a peer\n"
 "      --forever        wait for the next peer after that\n"
+"      --reliable       on a reliable channel, which cuts frames of up to 4m into\n"
+"                       packets: nothing is lost (both sides; not with ktlb)\n"
 "  -p, --service N      number under which the two meet (2)\n"
 "  -d, --device FILE    card to use (" UNETMM_DEFAULT_DEVICE ")\n"
 "  -s, --size LIST      message sizes in bytes, 8 or more, as 64,4k (64k)\n"
@@ -53,7 +55,8 @@ static const char usage[] =
 "      --buffers N      free buffers that are posted (as suits the TLB)\n"
 "      --memory BYTES   spread the buffers over so much memory, so that the\n"
 "                       card's TLB has to work\n"
-"      --frame N        frames of at most N bytes (what the channel carries)\n"
+"      --frame N        frames of at most N bytes (what the channel carries; 64k\n"
+"                       if it is reliable)\n"
 "      --verify         fill messages with a pattern and check every byte\n"
 "      --seed N         of the pattern (1)\n"
 "      --timeout SECS   give up when nothing comes for so long (10)\n"
@@ -613,7 +616,7 @@ static bool serve(struct session *s)
 static int run_server(struct session *s)
 {
     bool good;
-    int ret = unetmm_listen(s->ep, s->opt->service, 16);
+    int ret = session_listen(s);
 
     if (ret) {
         fail_call(ret, UNETMM_CALL_LISTEN, "cannot listen");

@@ -159,7 +159,7 @@ static unsigned parse_policy(const char *text)
 enum {
     OPT_POLL = 256, OPT_BLOCK, OPT_SPIN, OPT_BUFFERS, OPT_MEMORY, OPT_VERIFY,
     OPT_JSON, OPT_SEED, OPT_FRAME, OPT_FOREVER, OPT_TIMEOUT, OPT_BIDIR,
-    OPT_WARMUP, OPT_SOURCE, OPT_POLICY,
+    OPT_WARMUP, OPT_SOURCE, OPT_POLICY, OPT_RELIABLE,
 };
 
 static const struct option long_options[] = {
@@ -176,6 +176,7 @@ static const struct option long_options[] = {
     { "memory", required_argument, NULL, OPT_MEMORY },
     { "policy", required_argument, NULL, OPT_POLICY },
     { "poll", no_argument, NULL, OPT_POLL },
+    { "reliable", no_argument, NULL, OPT_RELIABLE },
     { "seed", required_argument, NULL, OPT_SEED },
     { "service", required_argument, NULL, 'p' },
     { "size", required_argument, NULL, 's' },
@@ -209,7 +210,8 @@ static void set_number(struct options *opt, int c, const char *text)
         opt->buffers = (uint32_t)number_option("buffers", text, 8, 4096);
         break;
     case OPT_FRAME:
-        opt->frame = (uint32_t)number_option("frame", text, 256, 65536);
+        opt->frame = (uint32_t)number_option("frame", text, 256,
+                                             UNETMM_MAX_MESSAGE);
         break;
     case OPT_MEMORY:
         opt->memory = number_option("memory", text, 1, 1ull << 40);
@@ -234,6 +236,7 @@ static void set_option(struct options *opt, int c, const char *text,
     case 'l': opt->listen = true; break;
     case 's': parse_sizes(opt, text); break;
     case OPT_BIDIR: opt->bidir = true; break;
+    case OPT_RELIABLE: opt->reliable = true; break;
     case OPT_BLOCK: opt->spin_ns = 0; break;
     case OPT_FOREVER: opt->forever = true; break;
     case OPT_JSON: opt->json = true; break;

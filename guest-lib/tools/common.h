@@ -26,6 +26,7 @@ struct options {
     bool listen;
     bool forever;
     bool bidir;
+    bool reliable;
     bool verify;
     bool json;
     uint8_t mac[6];
@@ -34,7 +35,7 @@ struct options {
     unsigned policy;
     uint32_t spin_ns;
     uint32_t buffers;           /* 0: as many as suit the card's TLB */
-    uint32_t frame;             /* 0: the channel's MTU */
+    uint32_t frame;             /* 0: the channel's, or RELIABLE_FRAME */
     uint64_t memory;            /* 0: as much as the buffers need */
     uint64_t seed;
     uint64_t timeout_ns;

@@ -48,6 +48,8 @@ struct name {
 static const struct name caps[] = {
     { UNETMM_CAP_LOCAL, "local" },
     { UNETMM_CAP_INLINE_RECV, "inline-receive" },
+    { UNETMM_CAP_RELIABLE, "reliable" },
+    { UNETMM_CAP_ONE_SIDED, "one-sided" },
     { 0, NULL }
 };
 
@@ -271,6 +273,12 @@ static void print_limits(const struct unetmm_info *info)
     row("endpoints");
     printf("%u, the driver's own included; %u channels each\n",
            info->endpoints, info->channels);
+    row("reliable");
+    printf("%u channels of the card, %u bytes a message\n", info->reliable,
+           info->max_message);
+    row("exports");
+    printf("%u of the card; %u imports an endpoint\n", info->regions,
+           info->imports);
     row("queues");
     printf("up to %" PRIu64 " entries; %u buffers translated ahead\n",
            UINT64_C(1) << (info->max_ring_log2 & 63), info->max_pretranslate);
@@ -362,10 +370,12 @@ static void json_card(const struct card *card)
     printf(",\"user_mtu\":%u,\"endpoints\":%u,\"channels\":%u,"
            "\"max_ring_log2\":%u,\"max_pretranslate\":%u,\"tlb_sets\":%u,"
            "\"tlb_ways\":%u,\"tlb_victims\":%u,\"max_buffer_pages\":%u,"
+           "\"reliable\":%u,\"max_message\":%u,\"regions\":%u,\"imports\":%u,"
            "\"pin_limit_pages\":%" PRIu64 "}", info->user_mtu,
            info->endpoints, info->channels, info->max_ring_log2,
            info->max_pretranslate, info->tlb_sets, info->tlb_ways,
-           info->tlb_victims, info->max_buffer_pages,
+           info->tlb_victims, info->max_buffer_pages, info->reliable,
+           info->max_message, info->regions, info->imports,
            (uint64_t)info->pin_limit_pages);
 }
 

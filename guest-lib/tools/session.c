@@ -150,6 +150,7 @@ static uint32_t buffer_bytes(const struct session *s)
 {
     const struct options *opt = s->opt;
     uint64_t most = LEAST_FRAME;
+    uint32_t longest;
     unsigned i;
 
     if (opt->frame) {
@@ -158,8 +159,20 @@ static uint32_t buffer_bytes(const struct session *s)
     for (i = 0; i < opt->nsizes; i++) {
         most = opt->sizes[i] > most ? opt->sizes[i] : most;
     }
-    return opt->listen || most > s->info.user_mtu ? s->info.user_mtu :
-        (uint32_t)most;
+    longest = opt->reliable ? RELIABLE_FRAME : s->info.user_mtu;
+    return opt->listen || most > longest ? longest : (uint32_t)most;
+}
+
+/* Buffers that are translated ahead push each other out if they do not fit. */
+static uint32_t heads_that_fit(const struct session *s)
+{
+    uint32_t pages = (uint32_t)(s->stride / UNETMM_PAGE_BYTES) + 1;
+    uint32_t fit = s->info.tlb_sets * s->info.tlb_ways / 2 / pages;
+
+    if (!s->opt->reliable || fit >= s->info.max_pretranslate) {
+        return 0;
+    }
+    return fit ? fit : 1;
 }
 
 void session_open(struct session *s, const struct options *opt)
@@ -176,6 +189,7 @@ void session_open(struct session *s, const struct options *opt)
         (s->frame + UNETMM_PAGE_BYTES - 1) & ~(UNETMM_PAGE_BYTES - 1u);
     s->buffers = opt->buffers ? opt->buffers : suitable_buffers(s);
     attr.policy = opt->policy;
+    attr.pretranslate = heads_that_fit(s);
     attr.spin_ns = opt->spin_ns;
     attr.free_depth = power_of_two(s->buffers);
     attr.completion_depth = power_of_two(2 * (s->buffers + attr.send_slots));
@@ -220,11 +234,23 @@ void session_connect(struct session *s)
     if (ret) {
         fail_call(ret, UNETMM_CALL_PROBE, what);
     }
-    ret = unetmm_connect(s->ep, s->opt->mac, s->opt->service,
-                         (int64_t)s->opt->timeout_ns, &s->peer);
+    if (s->opt->reliable) {
+        ret = unetmm_connect_as(s->ep, s->opt->mac, s->opt->service,
+                                (int64_t)s->opt->timeout_ns, NULL, &s->peer);
+    } else {
+        ret = unetmm_connect(s->ep, s->opt->mac, s->opt->service,
+                             (int64_t)s->opt->timeout_ns, &s->peer);
+    }
     if (ret < 0) {
         fail_call(ret, UNETMM_CALL_CONNECT, what);
     }
+}
+
+int session_listen(struct session *s)
+{
+    return s->opt->reliable ?
+        unetmm_listen_as(s->ep, s->opt->service, 16, NULL) :
+        unetmm_listen(s->ep, s->opt->service, 16);
 }
 
 void session_silent(const struct session *s)
@@ -435,8 +461,11 @@ void plan_make(struct plan *plan, const struct session *s, uint64_t size,
     plan->size = (uint32_t)size;
     plan->count = opt->count;
     plan->warmup = opt->warmup;
-    plan->frame = opt->frame && opt->frame < s->peer.mtu ? opt->frame :
-        s->peer.mtu;
+    plan->frame = opt->frame ? opt->frame :
+        opt->reliable ? RELIABLE_FRAME : s->peer.mtu;
+    if (plan->frame > s->peer.mtu) {
+        plan->frame = s->peer.mtu;
+    }
     plan->first = first;
     plan->seed = opt->seed;
     plan->verify = opt->verify;

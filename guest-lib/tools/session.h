@@ -85,6 +85,12 @@ struct session {
 void session_open(struct session *s, const struct options *opt);
 void session_close(struct session *s);
 
+/* Where --frame is not given: more would not fit the TLB many times. */
+#define RELIABLE_FRAME  65536u
+
+/* -errno, as unetmm_listen(). */
+int session_listen(struct session *s);
+
 /* Says in a sentence if the peer cannot be reached, within a second. */
 void session_connect(struct session *s);
 /* Waits for the next peer; the channel to the last one must be closed. */

@@ -89,6 +89,15 @@ def posting_by_call():
             assert r["lost"] == 0 and r["median"] > 0, r
 
 
+def reliable_channels():
+    for name in ("pingpong", "bw"):
+        rows = pair(name, ["--count", "60", "--size", "8,20000,100000"],
+                    both=["--reliable"],
+                    env={"UNETMM_FAKE_LOSS": "50", "UNETMM_FAKE_DUP": "50"})
+        assert [r["frames"] for r in rows] == [1, 1, 2], rows
+        assert all(r["lost"] == 0 and not r["bad"] for r in rows), rows
+
+
 def pingpong_survives_loss():
     rows = pair("pingpong", ["--count", "60", "--size", "8,20000"],
                 env={"UNETMM_FAKE_LOSS": "50", "UNETMM_FAKE_DUP": "50"})
@@ -280,8 +289,8 @@ def help_teaches():
 
 TESTS = [
     pingpong_sizes, pingpong_modes, pingpong_pinned_spread, posting_by_call,
-    pingpong_survives_loss, listener_serves_one_after_another, bw_sizes,
-    bw_both_ways, bw_survives_loss, bw_large_frames,
+    pingpong_survives_loss, reliable_channels,
+    listener_serves_one_after_another, bw_sizes, bw_both_ways, bw_survives_loss, bw_large_frames,
     stat_shows_what_counts, info_shows_all_cards, info_chooses,
     info_shows_parameters, info_without_cards, garbage_is_refused,
     mistakes_get_one_sentence, help_teaches,
