@@ -131,6 +131,46 @@ static inline void unetmm_le_frame(struct unetmm_frame *f)
     f->header_crc = le32_to_cpu(f->header_crc);
 }
 
+static inline void unetmm_le_cmd_one_sided(struct unetmm_cmd *c)
+{
+    switch (c->opcode) {
+    case UNETMM_CMD_REGION_SET:
+    case UNETMM_CMD_REGION_CLEAR:
+        c->region.region = le32_to_cpu(c->region.region);
+        c->region.key = le32_to_cpu(c->region.key);
+        c->region.addr = le64_to_cpu(c->region.addr);
+        c->region.length = le64_to_cpu(c->region.length);
+        c->region.cookie = le64_to_cpu(c->region.cookie);
+        break;
+    case UNETMM_CMD_IMPORT_SET:
+    case UNETMM_CMD_IMPORT_CLEAR:
+        c->import.import = le32_to_cpu(c->import.import);
+        c->import.region = le32_to_cpu(c->import.region);
+        c->import.key = le32_to_cpu(c->import.key);
+        c->import.channel = le16_to_cpu(c->import.channel);
+        c->import.length = le64_to_cpu(c->import.length);
+        break;
+    case UNETMM_CMD_WINDOW_SET:
+    case UNETMM_CMD_WINDOW_CLEAR:
+        c->window.page = le32_to_cpu(c->window.page);
+        c->window.npages = le32_to_cpu(c->window.npages);
+        c->window.offset = le64_to_cpu(c->window.offset);
+        c->window.combine_ns = le32_to_cpu(c->window.combine_ns);
+        c->window.combine_bytes = le16_to_cpu(c->window.combine_bytes);
+        c->window.import = le16_to_cpu(c->window.import);
+        break;
+    case UNETMM_CMD_PROXY_SET:
+    case UNETMM_CMD_PROXY_CLEAR:
+        c->proxy.page = le32_to_cpu(c->proxy.page);
+        c->proxy.npages = le32_to_cpu(c->proxy.npages);
+        c->proxy.at = le64_to_cpu(c->proxy.at);
+        c->proxy.import = le16_to_cpu(c->proxy.import);
+        break;
+    default:
+        break;
+    }
+}
+
 /* Commands are unions: turned by their opcode. */
 static inline void unetmm_le_cmd(struct unetmm_cmd *c)
 {
@@ -158,22 +198,6 @@ static inline void unetmm_le_cmd(struct unetmm_cmd *c)
         c->channel.send_psn = le32_to_cpu(c->channel.send_psn);
         c->channel.recv_psn = le32_to_cpu(c->channel.recv_psn);
         break;
-    case UNETMM_CMD_WINDOW_SET:
-    case UNETMM_CMD_WINDOW_CLEAR:
-        c->window.page = le32_to_cpu(c->window.page);
-        c->window.npages = le32_to_cpu(c->window.npages);
-        c->window.offset = le64_to_cpu(c->window.offset);
-        c->window.combine_ns = le32_to_cpu(c->window.combine_ns);
-        c->window.combine_bytes = le16_to_cpu(c->window.combine_bytes);
-        c->window.import = le16_to_cpu(c->window.import);
-        break;
-    case UNETMM_CMD_PROXY_SET:
-    case UNETMM_CMD_PROXY_CLEAR:
-        c->proxy.page = le32_to_cpu(c->proxy.page);
-        c->proxy.npages = le32_to_cpu(c->proxy.npages);
-        c->proxy.at = le64_to_cpu(c->proxy.at);
-        c->proxy.import = le16_to_cpu(c->proxy.import);
-        break;
     case UNETMM_CMD_FAULT_REPLY:
         c->reply.fault_id = le32_to_cpu(c->reply.fault_id);
         c->reply.npages = le16_to_cpu(c->reply.npages);
@@ -181,23 +205,8 @@ static inline void unetmm_le_cmd(struct unetmm_cmd *c)
         c->reply.list = le64_to_cpu(c->reply.list);
         c->reply.tag = le32_to_cpu(c->reply.tag);
         break;
-    case UNETMM_CMD_REGION_SET:
-    case UNETMM_CMD_REGION_CLEAR:
-        c->region.region = le32_to_cpu(c->region.region);
-        c->region.key = le32_to_cpu(c->region.key);
-        c->region.addr = le64_to_cpu(c->region.addr);
-        c->region.length = le64_to_cpu(c->region.length);
-        c->region.cookie = le64_to_cpu(c->region.cookie);
-        break;
-    case UNETMM_CMD_IMPORT_SET:
-    case UNETMM_CMD_IMPORT_CLEAR:
-        c->import.import = le32_to_cpu(c->import.import);
-        c->import.region = le32_to_cpu(c->import.region);
-        c->import.key = le32_to_cpu(c->import.key);
-        c->import.channel = le16_to_cpu(c->import.channel);
-        c->import.length = le64_to_cpu(c->import.length);
-        break;
     default:
+        unetmm_le_cmd_one_sided(c);
         break;
     }
 }

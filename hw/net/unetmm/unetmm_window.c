@@ -49,7 +49,8 @@ static bool window_cmd_ok(const struct unetmm_cmd_window *cmd)
     bool combines = cmd->combine_bytes;
 
     return cmd->combine_bytes <= UNETMM_MAX_INLINE &&
-           cmd->combine_ns <= UNETMM_MAX_COMBINE_NS && combines == !!cmd->combine_ns &&
+           cmd->combine_ns <= UNETMM_MAX_COMBINE_NS &&
+           combines == !!cmd->combine_ns &&
            !(cmd->rsvd[0] | cmd->rsvd[1] | cmd->rsvd[2] | cmd->rsvd[3]);
 }
 

@@ -571,6 +571,27 @@ static uint32_t my_choose_none(void *state, unetmm_utlb_take take, void *arg)
     return 0;
 }
 
+/* What cannot be, and what cannot be now; `config` is left as it was. */
+static void refused_configurations(struct unetmm_utlb_config *config,
+                                   const struct unetmm_utlb_policy *policy)
+{
+    struct unetmm_utlb_policy broken = *policy;
+
+    broken.choose = NULL;
+    config->policy = &broken;
+    assert_int_equal(unetmm_utlb_configure(&t.ctx, config), -EINVAL);
+    config->policy = policy;
+    config->prepin = 513;
+    assert_int_equal(unetmm_utlb_configure(&t.ctx, config), -EINVAL);
+    config->prepin = 1;
+    config->size--;
+    assert_int_equal(unetmm_utlb_configure(&t.ctx, config), -EINVAL);
+    config->size++;
+    atomic_store(&t.ctx.endpoints, 1);
+    assert_int_equal(unetmm_utlb_configure(&t.ctx, config), -EBUSY);
+    atomic_store(&t.ctx.endpoints, 0);
+}
+
 static void users_policy(void **state)
 {
     static const struct unetmm_utlb_policy policy = {
@@ -615,19 +636,7 @@ static void users_policy(void **state)
         use(3);
         assert_int_equal(count_pinned(), 4);
     }
-    broken.choose = NULL;
-    config.policy = &broken;
-    assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), -EINVAL);
-    config.policy = &policy;
-    config.prepin = 513;
-    assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), -EINVAL);
-    config.prepin = 1;
-    config.size--;
-    assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), -EINVAL);
-    config.size++;
-    atomic_store(&t.ctx.endpoints, 1);
-    assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), -EBUSY);
-    atomic_store(&t.ctx.endpoints, 0);
+    refused_configurations(&config, &policy);
     config.policy = NULL;
     assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), 0);
     end();
