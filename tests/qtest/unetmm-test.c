@@ -60,8 +60,11 @@ static void check_bar(QUnetmm *c, unsigned bar, uint32_t type, uint32_t bytes)
 static void test_bars(void *obj, void *data, QGuestAllocator *alloc)
 {
     QUnetmm *c = obj;
-    uint32_t doorbells = qunetmm_read(c, UNETMM_REG_ENDPOINTS) *
+    uint32_t doorbells = (qunetmm_read(c, UNETMM_REG_ENDPOINTS) +
+                          qunetmm_read(c, UNETMM_REG_PROXY_PAGES)) *
                          UNETMM_PAGE_BYTES;
+    uint32_t windows = qunetmm_read(c, UNETMM_REG_WINDOW_PAGES) *
+                       UNETMM_PAGE_BYTES;
 
     check_bar(c, UNETMM_BAR_REGS, PCI_BASE_ADDRESS_MEM_TYPE_32,
               UNETMM_REGS_BYTES);
@@ -69,6 +72,8 @@ static void test_bars(void *obj, void *data, QGuestAllocator *alloc)
               UNETMM_PAGE_BYTES);
     check_bar(c, UNETMM_BAR_DOORBELL, PCI_BASE_ADDRESS_MEM_TYPE_64 |
               PCI_BASE_ADDRESS_MEM_PREFETCH, pow2ceil(doorbells));
+    check_bar(c, UNETMM_BAR_WINDOWS, PCI_BASE_ADDRESS_MEM_TYPE_64 |
+              PCI_BASE_ADDRESS_MEM_PREFETCH, pow2ceil(windows));
 }
 
 /* ---- Registers ---------------------------------------------------------- */
@@ -102,6 +107,8 @@ static void test_reset_values(void *obj, void *data, QGuestAllocator *alloc)
         { UNETMM_REG_RELIABLE, 256 },
         { UNETMM_REG_REGIONS, 1024 },
         { UNETMM_REG_IMPORTS, 64 },
+        { UNETMM_REG_WINDOW_PAGES, 256 }, { UNETMM_REG_PROXY_PAGES, 256 },
+        { UNETMM_REG_PROXY_ABORT, 0 },
         { UNETMM_REG_TEST, 0 }, { UNETMM_REG_TEST_IRQ, 0 },
         { UNETMM_REG_TEST_DMA_LO, 0 }, { UNETMM_REG_TEST_DMA_HI, 0 },
         { UNETMM_REG_TEST_DMA_LEN, 0 }, { UNETMM_REG_TEST_DMA_OP, 0 },

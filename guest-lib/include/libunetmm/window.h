@@ -6,6 +6,8 @@
 #ifndef LIBUNETMM_WINDOW_H
 #define LIBUNETMM_WINDOW_H
 
+#include <libunetmm.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
