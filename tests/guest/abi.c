@@ -212,6 +212,12 @@ static void undo_pin(struct raw *raw, union argument *a)
     }
 }
 
+static bool can_export(void)
+{
+    return run.source == UNETMM_SOURCE_TLB ||
+           run.source == UNETMM_SOURCE_PINNED;
+}
+
 static int prepare_export(struct raw *raw, union argument *a)
 {
     (void)raw;
@@ -219,14 +225,14 @@ static int prepare_export(struct raw *raw, union argument *a)
     a->export.addr = (uintptr_t)more_memory;
     a->export.length = sizeof(more_memory);
     a->export.rights = UNETMM_RIGHT_ALL;
-    return run.source == UNETMM_SOURCE_KTLB ? -EOPNOTSUPP : 0;
+    return can_export() ? 0 : -EOPNOTSUPP;
 }
 
 static void undo_export(struct raw *raw, union argument *a)
 {
     struct unetmm_export_id id = { .size = sizeof(id), .id = a->export.id };
 
-    if (run.source != UNETMM_SOURCE_KTLB) {
+    if (can_export()) {
         CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_UNEXPORT, &id), 0);
     }
 }

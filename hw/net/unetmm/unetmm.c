@@ -17,6 +17,7 @@
 #include "hw/pci/pcie.h"
 #include "hw/qdev-properties.h"
 #include "hw/resettable.h"
+#include "migration/vmstate.h"
 #include "net/hub.h"
 #include "qapi/error.h"
 #include "qemu/error-report.h"
@@ -458,6 +459,10 @@ static void unetmm_exit(PCIDevice *pdev)
 
     qemu_del_vm_change_state_handler(s->vm_change);
     unetmm_stop(s);
+    if (s->params.window_pages) {
+        /* Else a card in the same place later would have the name of this. */
+        vmstate_unregister_ram(&s->windows, DEVICE(s));
+    }
     qemu_del_nic(s->nic);
     timer_free(s->timer);
     timer_free(s->later_timer);
