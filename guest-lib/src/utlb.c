@@ -29,7 +29,7 @@
 /* Of one PIN; the driver does no more. */
 #define MOST_AT_ONCE    512u
 /* Memory that changes under each of so many looks is left to the card. */
-#define TRIES           16u
+#define TRIES           100u
 
 struct page {
     atomic_uint word;
