@@ -231,13 +231,17 @@ static struct unetmm_ep *unetmm_chan_ep(struct unetmm_dev *dev, u16 id)
 	return ep;
 }
 
+/*
+ * A process that ends parts from its memory before its files are closed: what
+ * it is sent fails from then on, so it is no longer one to connect to.
+ */
 static struct unetmm_ep *unetmm_listener(struct unetmm_ctl *ctl, u64 service)
 {
 	struct unetmm_ep *ep;
 
 	hash_for_each_possible(ctl->services, ep, service_node, service) {
 		if (ep->service == service)
-			return ep;
+			return READ_ONCE(ep->space->closing) ? NULL : ep;
 	}
 	return NULL;
 }

@@ -194,7 +194,7 @@ static void unetmm_mm_release(struct mmu_notifier *mn, struct mm_struct *mm)
 						  notifier);
 
 	spin_lock(&space->lock);
-	space->closing = true;
+	WRITE_ONCE(space->closing, true);
 	spin_unlock(&space->lock);
 	unetmm_space_drop(space, 0, ULONG_MAX);
 }
@@ -346,7 +346,7 @@ free_table:
 void unetmm_space_close(struct unetmm_aspace *space)
 {
 	spin_lock(&space->lock);
-	space->closing = true;
+	WRITE_ONCE(space->closing, true);
 	spin_unlock(&space->lock);
 	unetmm_deferred_kill(space);
 	mmu_notifier_unregister(&space->notifier, space->mm);
