@@ -129,12 +129,20 @@ static void on_letter(struct unetmm_ep *ep, const struct unetmm_completion *c,
     __atomic_add_fetch(&h->handled, 1, __ATOMIC_RELEASE);
 }
 
+/* Of the rest (a channel's end, say) there is nothing to do. */
+static void on_other(struct unetmm_ep *ep, const struct unetmm_completion *c,
+                     void *arg)
+{
+    (void)ep;
+    (void)c;
+    (void)arg;
+}
+
 /* Waits until some of a write has landed, and moves where the rest lands. */
 static void watch(struct host *h)
 {
     while (!__atomic_load_n(&h->box[0], __ATOMIC_ACQUIRE)) {
     }
-    h->moved.size = sizeof(h->moved);
     check(unetmm_redirect(h->ctx, BOX, 0, h->spare, BOX_BYTES, &h->moved),
           UNETMM_CALL_EXPORT);
 }
@@ -188,6 +196,7 @@ static void serve(struct host *h)
         memcpy(&m, c.data, sizeof(m));
         if (m.order == WATCH) {
             memset(h->box, 0, BOX_BYTES);
+            memset(h->spare, 0, BOX_BYTES);
         }
         m.answer = obey(h, &m);
         check(unetmm_send(h->orders, c.channel, &m, sizeof(m), 0,
@@ -210,12 +219,16 @@ static void host(struct unetmm_ctx *ctx)
     h.letter = memory(LETTER_BYTES);
     check(unetmm_ep_create(ctx, NULL, &h.orders), UNETMM_CALL_EP_CREATE);
     check(unetmm_ep_create(ctx, NULL, &h.letters), UNETMM_CALL_EP_CREATE);
+    check(unetmm_set_handler(h.letters, UNETMM_EVERY_CHANNEL, on_other, NULL),
+          UNETMM_CALL_HANDLERS);
     check(unetmm_set_notify_handler(h.letters, 7, on_letter, &h),
           UNETMM_CALL_HANDLERS);
     check(unetmm_listen_as(h.letters, SERVICE + 1, 1, NULL),
           UNETMM_CALL_LISTEN);
-    check(unetmm_handlers_start(h.letters, NULL, NULL), UNETMM_CALL_HANDLERS);
     check(unetmm_listen_as(h.orders, SERVICE, 1, NULL), UNETMM_CALL_LISTEN);
+    check(unetmm_accept(h.orders, NULL, -1), UNETMM_CALL_ACCEPT);
+    check(unetmm_accept(h.letters, NULL, 60 * SECOND), UNETMM_CALL_ACCEPT);
+    check(unetmm_handlers_start(h.letters, NULL, NULL), UNETMM_CALL_HANDLERS);
     serve(&h);
     check(unetmm_ep_destroy(h.letters), UNETMM_CALL_ANY);
     check(unetmm_ep_destroy(h.orders), UNETMM_CALL_ANY);
