@@ -898,8 +898,8 @@ void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why);
 bool unetmm_recv_members_ok(const struct unetmm_frame *f);
 /*
  * The first head that can take a message, its pages held in core->rx; NULL:
- * *why says for what the message would be dropped.  `begins` not 0: those of its
- * first so many bytes do, and none is held.
+ * *why says for what the message would be dropped.  `begins` not 0: the pages
+ * of the head's first so many bytes will do, and none is held.
  */
 UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len,
                                   uint32_t begins, enum unetmm_counter *why);

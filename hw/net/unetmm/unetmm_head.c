@@ -9,9 +9,9 @@
  * next one.  (Without that bound two endpoints whose heads do not fit together
  * would have the driver trade pages between them for ever.)
  *
- * A message of a reliable channel comes in packets, and again until it is taken.
- * So its packets are no activity, and need no more of a head than they touch:
- * that is asked for however often the head has asked.
+ * A message of a reliable channel comes in packets, and again until it is
+ * taken.  So its packets are no activity, and need no more of a head than they
+ * touch: that is asked for however often the head has asked.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -177,9 +177,9 @@ bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
 }
 
 /*
- * For a packet of a reliable channel that begins a message: are the pages of the
- * head's first `len` bytes there?  If not, the head asks for those alone, unless
- * it has asked for pages already.
+ * For a packet of a reliable channel that begins a message: are the pages of
+ * the head's first `len` bytes there?  If not, the head asks for those alone,
+ * unless it has asked for pages already.
  */
 bool unetmm_head_begins(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                         uint32_t len)
@@ -242,8 +242,8 @@ bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
 
 /*
  * How many heads are asked for ahead.  With reliable channels buffers may be as
- * long as the TLB: then those are, from the first on, that fit into it together.
- * The others would push out what a message is landing in.
+ * long as the TLB: then those are, from the first on, that fit into it
+ * together.  The others would push out what a message is landing in.
  */
 static uint32_t head_ahead(UnetmmCore *core, UnetmmEp *ep)
 {

@@ -181,7 +181,7 @@ void unetmm_recv_inline(UnetmmCore *core, UnetmmEp *ep,
     }
 }
 
-/* Are the pages there that the message needs now?  Those of a datagram are held. */
+/* Are the pages there that the message needs now?  A datagram's are held. */
 static bool recv_head_ready(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                             uint32_t begins, uint32_t *npages)
 {

@@ -46,9 +46,9 @@ static UnetmmRelTake rel_take_inline(UnetmmCore *core, UnetmmEp *ep,
 }
 
 /*
- * A message begins: it takes the next buffer, for good, if that is ready for the
- * packet.  The other pages are looked up in their turn: not all of a long buffer
- * need ever be translated at the same time.
+ * A message begins: it takes the next buffer, for good, if that is ready for
+ * the packet.  The other pages are looked up in their turn: not all of a long
+ * buffer need ever be translated at the same time.
  */
 static UnetmmRelTake rel_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const struct unetmm_frame *f)
