@@ -10,9 +10,10 @@
  * are under ctl.lock, so that whoever finds an export finds its region on the
  * card.  An export ends with UNEXPORT or with its file; the pages behind it are
  * the address space's business as ever: with source tlb they come by misses, with
- * source pinned they are registered for as long as the export lasts.  When
- * REGION_CLEAR has completed, nothing moves through the region any more; only
- * then are its pages unpinned.
+ * source pinned they are registered for as long as the export lasts, with source
+ * utlb the process has pinned them before and keeps them (what it unpins is
+ * refused to its peers).  When REGION_CLEAR has completed, nothing moves through
+ * the region any more; only then are its pages unpinned.
  */
 #include <linux/etherdevice.h>
 #include <linux/mm.h>
@@ -186,7 +187,8 @@ static int unetmm_export_check(struct unetmm_file *file,
 		return -EPERM;
 	if (!file->dev->hw.regions ||
 	    (space->source != UNETMM_SOURCE_TLB &&
-	     space->source != UNETMM_SOURCE_PINNED))
+	     space->source != UNETMM_SOURCE_PINNED &&
+	     space->source != UNETMM_SOURCE_UTLB))
 		return -EOPNOTSUPP;
 	if (!a->rights || a->rights & ~UNETMM_RIGHT_ALL)
 		return -EINVAL;

@@ -146,6 +146,9 @@ static const struct advice advices[] = {
       "part of this memory is not mapped, or not with the rights asked for" },
     { UNETMM_CALL_EXPORT, ENOMEM,
       "so much memory may not be pinned: raise ulimit -l or export less" },
+    { UNETMM_CALL_EXPORT, EAGAIN,
+      "this memory changes all the time, or messages on their way have all "
+      "pages that may be pinned: take completions and try again" },
     { UNETMM_CALL_EXPORT, EINVAL,
       "an export has a length and one right at least, and only the flag "
       "UNETMM_EXPORT_NOTIFY and _REDIRECT" },

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 struct unetmm_utlb_ctx;
+struct unetmm_utlb_exported;
 
 struct unetmm_ctx {
     int fd;
@@ -21,6 +22,7 @@ struct unetmm_ctx {
     atomic_uint endpoints;
     const uint32_t *alive;      /* in a page that is wiped in a child */
     struct unetmm_utlb_ctx *utlb; /* source utlb */
+    struct unetmm_utlb_exported *exported; /* likewise; utlb_export.c */
 };
 
 struct unetmm_upcall {

@@ -617,6 +617,11 @@ int unetmm_utlb_hold(struct unetmm_utlb_ctx *u, const struct iovec *iov,
     return 0;
 }
 
+bool unetmm_utlb_fits(const struct unetmm_utlb_ctx *u, uint64_t npages)
+{
+    return npages <= u->quota;
+}
+
 static int renew_pages(struct unetmm_utlb_ctx *u, uint64_t first,
                        uint64_t last, bool write)
 {
@@ -742,6 +747,7 @@ void unetmm_utlb_close(struct unetmm_ctx *ctx, bool child)
     if (!u) {
         return;
     }
+    unetmm_utlb_forget_exports(ctx);
     if (!child) {
         sys_munmap((void *)(uintptr_t)u->log, sizeof(*u->log));
         pthread_mutex_destroy(&u->lock);
@@ -781,7 +787,7 @@ int unetmm_utlb_configure(struct unetmm_ctx *ctx,
     if (!quota) {
         return -EDQUOT;
     }
-    if (atomic_load(&ctx->endpoints)) {
+    if (atomic_load(&ctx->endpoints) || ctx->exported) {
         return -EBUSY;
     }
     pthread_mutex_lock(&u->lock);

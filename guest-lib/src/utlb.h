@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Source utlb inside the library: what is pinned (utlb.c), what of that is in
- * use by which descriptor (utlb_ep.c), and what goes first (utlb_policy.c).
+ * use by which descriptor (utlb_ep.c) or exported (utlb_export.c), and what goes
+ * first (utlb_policy.c).
  */
 #ifndef UNETMM_UTLB_H
 #define UNETMM_UTLB_H
@@ -19,6 +20,15 @@ void unetmm_utlb_close(struct unetmm_ctx *ctx, bool child);
 int unetmm_utlb_ep_open(struct unetmm_ep_private *ep);
 /* The card uses no buffer of the endpoint any more. */
 void unetmm_utlb_ep_close(struct unetmm_ep_private *ep);
+/* The number is given back. */
+void unetmm_utlb_unimport(struct unetmm_ep_private *ep, unsigned import);
+
+/* Exports: the driver's call, and the pages behind it.  0, or -errno. */
+int unetmm_utlb_export(struct unetmm_ctx *ctx, struct unetmm_export *export);
+int unetmm_utlb_unexport(struct unetmm_ctx *ctx,
+                         struct unetmm_export_id *request);
+/* The context goes: only memory of ours. */
+void unetmm_utlb_forget_exports(struct unetmm_ctx *ctx);
 
 /*
  * Has all pages of the pieces pinned, and keeps them so until they are let go.
@@ -27,6 +37,8 @@ void unetmm_utlb_ep_close(struct unetmm_ep_private *ep);
  */
 int unetmm_utlb_hold(struct unetmm_utlb_ctx *u, const struct iovec *iov,
                      unsigned n, bool write);
+/* Can so many pages be pinned at all? */
+bool unetmm_utlb_fits(const struct unetmm_utlb_ctx *u, uint64_t npages);
 void unetmm_utlb_let_go(struct unetmm_utlb_ctx *u, const struct iovec *iov,
                         unsigned n);
 /* Asks the driver for what is held, whatever the record says. */

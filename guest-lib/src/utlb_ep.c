@@ -8,8 +8,10 @@
  * that of a message sent with UNETMM_QUIET, whose completion nobody sees.
  *
  * A descriptor that the card could not use although its pages had been pinned
- * met a change of the process's memory on its way.  It is posted again when they
- * are pinned again, and its owner does not notice.
+ * met a change of the process's memory on its way.  It is posted again, as what it
+ * was, when they are pinned again, and its owner does not notice.  It comes behind
+ * what was posted meanwhile: if one of those on its reliable channel promises to
+ * come after it, its owner is told instead.
  */
 #include "utlb.h"
 #include "sys.h"
@@ -20,13 +22,19 @@
 
 struct record {
     uint64_t cookie;            /* the user's */
+    uint64_t order;             /* when it was posted */
+    uint64_t offset;            /* one-sided: in the import */
+    uint32_t import, generation;
+    uint32_t imm;
     uint32_t next;              /* free ones; those to be posted again */
     uint16_t channel;
-    uint8_t flags;
+    uint8_t op;                 /* UNETMM_OP_* */
+    uint8_t flags;              /* UNETMM_QUIET, UNETMM_NOTIFY */
     uint8_t n;                  /* pieces; 0: the message was copied */
     uint8_t again;
     uint8_t why;                /* UNETMM_ST_*: they could not be pinned */
     bool post;                  /* a free buffer */
+    bool write;                 /* the card writes to its pieces */
     bool live;
     bool held;
     struct iovec iov[UNETMM_MAX_SEGS];
@@ -39,6 +47,9 @@ struct unetmm_utlb_ep {
     uint32_t first_free;
     uint32_t quiet;             /* live ones of messages sent QUIET */
     uint32_t first_again, last_again;
+    uint64_t order;
+    uint64_t *last;             /* by channel: the last that comes in order */
+    uint32_t *generation;       /* of an import's number */
 };
 
 int unetmm_utlb_ep_open(struct unetmm_ep_private *ep)
@@ -46,6 +57,15 @@ int unetmm_utlb_ep_open(struct unetmm_ep_private *ep)
     struct unetmm_utlb_ep *e = sys_calloc(1, sizeof(*e));
 
     if (!e) {
+        return -ENOMEM;
+    }
+    e->last = sys_calloc(ep->pub.channels, sizeof(*e->last));
+    e->generation = sys_calloc(ep->pub.nimports ? ep->pub.nimports : 1,
+                               sizeof(*e->generation));
+    if (!e->last || !e->generation) {
+        free(e->generation);
+        free(e->last);
+        free(e);
         return -ENOMEM;
     }
     e->ctx = ep->ctx->utlb;
@@ -91,8 +111,9 @@ static struct record *make_record(struct unetmm_utlb_ep *e, uint64_t cookie,
     r->cookie = cookie;
     r->next = NONE;
     r->channel = 0;
+    r->op = UNETMM_OP_SEND;
     r->flags = r->again = r->why = 0;
-    r->post = r->held = false;
+    r->post = r->write = r->held = false;
     r->live = true;
     r->n = (uint8_t)n;
     if (n) {
@@ -137,8 +158,20 @@ void unetmm_utlb_ep_close(struct unetmm_ep_private *ep)
         }
     }
     free(e->records);
+    free(e->generation);
+    free(e->last);
     free(e);
     ep->pub.utlb = NULL;
+}
+
+/* What was posted with the number must not mean another import. */
+void unetmm_utlb_unimport(struct unetmm_ep_private *ep, unsigned import)
+{
+    struct unetmm_utlb_ep *e = ep->pub.utlb;
+
+    if (e) {
+        e->generation[import]++;
+    }
 }
 
 /* ---- Holding ----------------------------------------------------------- */
@@ -162,7 +195,7 @@ static uint8_t status_of(int error)
  */
 static int hold(struct unetmm_utlb_ep *e, struct record *r)
 {
-    int ret = unetmm_utlb_hold(e->ctx, r->iov, r->n, r->post);
+    int ret = unetmm_utlb_hold(e->ctx, r->iov, r->n, r->write);
 
     if (ret == -EAGAIN) {
         return ret;
@@ -178,35 +211,95 @@ static int hold(struct unetmm_utlb_ep *e, struct record *r)
     return 0;
 }
 
+/* ---- Order ------------------------------------------------------------- */
+
+static bool is_reliable(const struct unetmm_ep *ep, unsigned channel)
+{
+    return unetmm_ep_private(ep)->records[channel].type == UNETMM_RELIABLE;
+}
+
+/* It goes into the queue.  Writes without a notification have no order. */
+static void in_order(struct unetmm_ep *ep, struct record *r)
+{
+    struct unetmm_utlb_ep *e = ep->utlb;
+
+    r->order = ++e->order;
+    if ((r->op != UNETMM_OP_WRITE || r->flags & UNETMM_NOTIFY) &&
+        is_reliable(ep, r->channel)) {
+        e->last[r->channel] = r->order;
+    }
+}
+
+/* May it come behind all that has been posted after it?  A read may. */
+static bool may_be_late(const struct unetmm_ep *ep, const struct record *r)
+{
+    const struct unetmm_utlb_ep *e = ep->utlb;
+
+    return r->post || r->op == UNETMM_OP_READ ||
+           !is_reliable(ep, r->channel) || e->last[r->channel] <= r->order;
+}
+
+/* ---- Posting ----------------------------------------------------------- */
+
 static void post_again(struct unetmm_ep *ep);
 static void take_quiet(struct unetmm_ep *ep);
+
+/* Of a send or an operation: what is left when the record says what it is. */
+static int begin(struct unetmm_ep *ep, struct record *r, uint64_t *cookie,
+                 unsigned *flags)
+{
+    struct unetmm_utlb_ep *e = ep->utlb;
+    int ret = hold(e, r);
+
+    if (ret) {
+        free_record(e, r);
+        return ret;
+    }
+    r->flags = (uint8_t)(*flags & (UNETMM_QUIET | UNETMM_NOTIFY));
+    if (r->flags & UNETMM_QUIET) {
+        e->quiet++;
+        *flags &= ~UNETMM_QUIET;
+    }
+    in_order(ep, r);
+    *cookie = (uint64_t)(r - e->records);
+    return 0;
+}
 
 int unetmm_utlb_send_(struct unetmm_ep *ep, unsigned channel,
                       const struct iovec *iov, unsigned n, uint64_t *cookie,
                       unsigned *flags)
 {
+    struct record *r;
+
+    take_quiet(ep);
+    r = make_record(ep->utlb, *cookie, iov, n);
+    if (!r) {
+        return -ENOMEM;
+    }
+    r->channel = (uint16_t)channel;
+    return begin(ep, r, cookie, flags);
+}
+
+int unetmm_utlb_op_(struct unetmm_ep *ep, const struct unetmm_op_ *op,
+                    const struct iovec *iov, unsigned n, uint64_t *cookie,
+                    unsigned *flags)
+{
     struct unetmm_utlb_ep *e = ep->utlb;
     struct record *r;
-    int ret;
 
     take_quiet(ep);
     r = make_record(e, *cookie, iov, n);
     if (!r) {
         return -ENOMEM;
     }
-    r->channel = (uint16_t)channel;
-    ret = hold(e, r);
-    if (ret) {
-        free_record(e, r);
-        return ret;
-    }
-    r->flags = (uint8_t)*flags;
-    if (r->flags & UNETMM_QUIET) {
-        e->quiet++;
-        *flags &= ~UNETMM_QUIET;
-    }
-    *cookie = (uint64_t)(r - e->records);
-    return 0;
+    r->channel = ep->imports[op->import].channel;
+    r->op = op->opcode;
+    r->write = op->opcode == UNETMM_OP_READ;
+    r->import = op->import;
+    r->generation = e->generation[op->import];
+    r->offset = op->offset;
+    r->imm = op->imm;
+    return begin(ep, r, cookie, flags);
 }
 
 int unetmm_utlb_post_(struct unetmm_ep *ep, void *buf, size_t len,
@@ -220,7 +313,7 @@ int unetmm_utlb_post_(struct unetmm_ep *ep, void *buf, size_t len,
     if (!r) {
         return -ENOMEM;
     }
-    r->post = true;
+    r->post = r->write = true;
     ret = hold(e, r);
     if (ret) {
         free_record(e, r);
@@ -247,16 +340,17 @@ static struct record *record_of(const struct unetmm_utlb_ep *e,
 }
 
 /* Was it refused for what has changed since, and can it be posted again? */
-static bool is_worth_it(struct unetmm_utlb_ep *e, struct record *r,
+static bool is_worth_it(struct unetmm_ep *ep, struct record *r,
                         const struct unetmm_completion *c)
 {
+    struct unetmm_utlb_ep *e = ep->utlb;
     int ret;
 
     if (c->status != UNETMM_ST_PROTECTION || !r->held ||
-        r->again == MOST_AGAIN) {
+        r->again == MOST_AGAIN || !may_be_late(ep, r)) {
         return false;
     }
-    ret = unetmm_utlb_renew(e->ctx, r->iov, r->n, r->post);
+    ret = unetmm_utlb_renew(e->ctx, r->iov, r->n, r->write);
     if (ret) {
         r->why = status_of(ret);
         return false;
@@ -269,35 +363,46 @@ static bool is_worth_it(struct unetmm_utlb_ep *e, struct record *r,
     }
     r->next = NONE;
     e->last_again = (uint32_t)(r - e->records);
+    if (!r->post) {
+        in_order(ep, r);
+    }
     return true;
+}
+
+/* Is the user to see it?  Puts nothing into the queues. */
+static bool take_one(struct unetmm_ep *ep, struct unetmm_completion *c)
+{
+    struct unetmm_utlb_ep *e = ep->utlb;
+    struct record *r = record_of(e, c);
+    bool seen;
+
+    if (!r) {
+        return true;
+    }
+    if (is_worth_it(ep, r, c)) {
+        return false;
+    }
+    if (c->status == UNETMM_ST_PROTECTION && r->why) {
+        c->status = r->why;
+    }
+    c->cookie = r->cookie;
+    seen = !(r->flags & UNETMM_QUIET) || c->status;
+    free_record(e, r);
+    return seen;
 }
 
 int unetmm_utlb_taken_(struct unetmm_ep *ep, struct unetmm_completion *c)
 {
-    struct unetmm_utlb_ep *e = ep->utlb;
-    struct record *r = record_of(e, c);
-    bool seen = true;
+    bool seen = take_one(ep, c);
 
-    if (!r) {
-        return 1;
-    }
-    if (is_worth_it(e, r, c)) {
-        seen = false;
-    } else {
-        if (c->status == UNETMM_ST_PROTECTION && r->why) {
-            c->status = r->why;
-        }
-        c->cookie = r->cookie;
-        if (r->flags & UNETMM_QUIET && !c->status) {
-            seen = false;
-        }
-        free_record(e, r);
-    }
     post_again(ep);
     return seen;
 }
 
-/* Takes completions that nobody is to see, while they are the next. */
+/*
+ * Takes completions that nobody is to see, while they are the next.  The caller
+ * may have looked for room in the send queue, which therefore stays as it is.
+ */
 static void take_quiet(struct unetmm_ep *ep)
 {
     const struct unetmm_utlb_ep *e = ep->utlb;
@@ -319,7 +424,7 @@ static void take_quiet(struct unetmm_ep *ep)
         if (!r || !(r->flags & UNETMM_QUIET) || c.status) {
             break;
         }
-        unetmm_utlb_taken_(ep, &c);
+        take_one(ep, &c);
         index++;
     }
     if (index != ep->cq_cons) {
@@ -347,6 +452,21 @@ int unetmm_utlb_pending_(struct unetmm_ep *ep)
 
 /* ---- Posting again ----------------------------------------------------- */
 
+/* An import that was given up meanwhile is none, whatever has its number now. */
+static void put_target(const struct unetmm_ep *ep, struct unetmm_sqe *sqe,
+                       const struct record *r)
+{
+    const struct unetmm_utlb_ep *e = ep->utlb;
+    bool same = e->generation[r->import] == r->generation;
+
+    sqe->handle = unetmm_swap32(same ? r->import : UINT32_MAX);
+    sqe->remote = unetmm_swap64(r->offset);
+    if (r->flags & UNETMM_NOTIFY) {
+        sqe->flags |= UNETMM_SQE_F_NOTIFY;
+        sqe->imm = unetmm_swap32(r->imm);
+    }
+}
+
 static bool send_again(struct unetmm_ep *ep, struct record *r, uint32_t number)
 {
     uint32_t slots = 1 + unetmm_seg_slots_(r->n);
@@ -357,7 +477,11 @@ static bool send_again(struct unetmm_ep *ep, struct record *r, uint32_t number)
     }
     unetmm_put_sqe_(ep, ep->sq_prod, r->channel, number, 0);
     sqe = (struct unetmm_sqe *)(void *)unetmm_slot_(ep, ep->sq_prod);
+    sqe->opcode = r->op;
     sqe->nsegs = r->n;
+    if (r->op != UNETMM_OP_SEND) {
+        put_target(ep, sqe, r);
+    }
     unetmm_put_segs_(ep, ep->sq_prod, r->iov, r->n);
     ep->sq_prod += slots;
     unetmm_write_index(&ep->index->user.sq_prod, ep->sq_prod);

@@ -8,6 +8,7 @@
  */
 #include "internal.h"
 #include "sys.h"
+#include "utlb.h"
 
 /* ---- Export ------------------------------------------------------------ */
 
@@ -29,6 +30,9 @@ int unetmm_export(struct unetmm_ctx *ctx, uint64_t id, void *addr,
     if (ret) {
         return ret;
     }
+    if (ctx->utlb) {
+        return unetmm_utlb_export(ctx, &export);
+    }
     ret = sys_ioctl(ctx->fd, UNETMM_IOC_EXPORT, &export);
     return ret < 0 ? ret : 0;
 }
@@ -40,6 +44,9 @@ int unetmm_unexport(struct unetmm_ctx *ctx, uint64_t id)
 
     if (ret) {
         return ret;
+    }
+    if (ctx->utlb) {
+        return unetmm_utlb_unexport(ctx, &request);
     }
     ret = sys_ioctl(ctx->fd, UNETMM_IOC_UNEXPORT, &request);
     return ret < 0 ? ret : 0;
@@ -150,10 +157,6 @@ int unetmm_import(struct unetmm_ep *pub, unsigned channel, uint64_t id,
     if (!pub->alive) {
         return -EOWNERDEAD;
     }
-    /* What is queued again after a miss is queued as a SEND: utlb_ep.c. */
-    if (ep->ctx->source == UNETMM_SOURCE_UTLB) {
-        return -EOPNOTSUPP;
-    }
     import = (struct unetmm_import) {
         .size = sizeof(import),
         .endpoint = ep->id,
@@ -200,6 +203,7 @@ int unetmm_unimport(struct unetmm_ep *pub, unsigned import)
         .import = import,
     };
     __atomic_store_n(&ep->imports[import].length, 0, __ATOMIC_RELAXED);
+    unetmm_utlb_unimport(ep, import);
     ret = sys_ioctl(ep->ctx->fd, UNETMM_IOC_UNIMPORT, &request);
     return ret < 0 ? ret : 0;
 }

@@ -105,6 +105,10 @@ int unetmm_start_to(struct unetmm_ep *pub, unsigned import, uint64_t offset,
     if (!pub->alive) {
         return -EOWNERDEAD;
     }
+    /* What a store and a load start is not ours to pin ahead. */
+    if (pub->utlb) {
+        return -EOPNOTSUPP;
+    }
     ret = window_length(bytes, &request.length);
     return ret ? ret : window_open(unetmm_ep_private(pub), PROT_WRITE,
                                    &request, to);
@@ -120,6 +124,10 @@ int unetmm_start_from(struct unetmm_ep *pub, void *memory, size_t bytes,
 
     if (!pub->alive) {
         return -EOWNERDEAD;
+    }
+    /* What a store and a load start is not ours to pin ahead. */
+    if (pub->utlb) {
+        return -EOPNOTSUPP;
     }
     ret = window_length(bytes, &request.length);
     return ret ? ret : window_open(unetmm_ep_private(pub), PROT_READ,

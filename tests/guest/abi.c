@@ -214,8 +214,7 @@ static void undo_pin(struct raw *raw, union argument *a)
 
 static bool can_export(void)
 {
-    return run.source == UNETMM_SOURCE_TLB ||
-           run.source == UNETMM_SOURCE_PINNED;
+    return run.source != UNETMM_SOURCE_KTLB;
 }
 
 static int prepare_export(struct raw *raw, union argument *a)

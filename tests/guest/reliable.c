@@ -21,16 +21,6 @@
 #define LONGEST         ((size_t)UNETMM_MAX_MESSAGE)
 #define WINDOW          8
 
-/*
- * The TLB has to hold all of a free buffer before a message may begin to land in
- * it, and what is sent from, too.
- */
-static size_t longest_here(void)
-{
-    return run.source == UNETMM_SOURCE_PINNED ? LONGEST :
-        run.remote ? LONGEST / 32 : LONGEST / 8;
-}
-
 /* A channel with buffers of one length at the far end, and places to send from. */
 struct pipe {
     struct unetmm_ctx *ctx;
@@ -245,7 +235,7 @@ static void lengths(void)
     struct pipe p;
     unsigned i;
 
-    pipe_open_with(&p, longest_here(), 1, &usual);
+    pipe_open_with(&p, LONGEST, 1, &usual);
     CHECK_RET(unetmm_channel_info(p.tx->ep, p.tx->channel, &info), 0);
     CHECK_EQ(info.type, UNETMM_RELIABLE);
     CHECK_EQ(info.longest, LONGEST);
@@ -294,6 +284,39 @@ static void pieces(void)
     take(p.tx, UNETMM_CQE_SENT, &c);
     CHECK_EQ(c.status, UNETMM_ST_OK);
     CHECK_EQ(c.len, len);
+    pipe_close(&p);
+}
+
+static uint64_t misses_of(struct pipe *p)
+{
+    return card_counter(p->ctx, UNETMM_C_faults_head) +
+        card_counter(p->ctx, UNETMM_C_faults_send);
+}
+
+/*
+ * Each of them is as long as the card's TLB, and so is what is sent: what goes
+ * through is a packet's pages at a time, and asked for a few times at most.
+ */
+static void long_buffers(void)
+{
+    enum { BUFFERS = 3, MESSAGES = 6 };
+    struct unetmm_channel_info info = { .size = sizeof(info) };
+    uint64_t before, packets;
+    struct pipe p;
+    unsigned i;
+
+    pipe_open_with(&p, LONGEST, BUFFERS, &usual);
+    CHECK_RET(unetmm_channel_info(p.tx->ep, p.tx->channel, &info), 0);
+    packets = (LONGEST + info.frame - 1) / info.frame;
+    post_all(&p);
+    before = misses_of(&p);
+    for (i = 0; i < MESSAGES; i++) {
+        flow(&p, LONGEST - i);
+    }
+    drain(&p);
+    note("%llu misses", (unsigned long long)(misses_of(&p) - before));
+    /* 16 pages of a packet, at each end; the heads, for each doorbell. */
+    CHECK(misses_of(&p) - before <= MESSAGES * (40 * packets + 100));
     pipe_close(&p);
 }
 
@@ -816,6 +839,7 @@ static void all_there_are(void)
 static const struct test tests[] = {
     { "lengths", lengths, TEST_BOTH | TEST_REMOTE, 60 },
     { "pieces", pieces, TEST_BOTH, 0 },
+    { "long-buffers", long_buffers, TEST_BOTH, 60 },
     { "in-order", in_order, TEST_BOTH | TEST_REMOTE, 60 },
     { "loss", loss, TEST_TLB | TEST_ONLY_REMOTE, 60 },
     { "doubling", doubling, TEST_TLB | TEST_ONLY_REMOTE, 60 },

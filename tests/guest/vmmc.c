@@ -22,6 +22,7 @@
 #define COOKIE          0xc00c1eull
 #define LENGTH          ((size_t)200001)
 #define ALL             UNETMM_RIGHT_ALL
+#define TEST_EXPORT     (TEST_BOTH | TEST_UTLB)
 
 /* `one` imports what `two`, or the other guest, exports. */
 struct scene {
@@ -489,7 +490,7 @@ static void unmapped(void)
     CHECK_SYS(munmap(at, 4 * PAGE));
     CHECK_EQ(write_status(&s, 0, s.mine, 4 * PAGE), UNETMM_ST_REMOTE_MEMORY);
     CHECK_EQ(read_status(&s, 0, s.mine, 4 * PAGE), UNETMM_ST_REMOTE_MEMORY);
-    if (run.source == UNETMM_SOURCE_PINNED) {
+    if (run.source != UNETMM_SOURCE_TLB) {
         again = mmap(at, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE |
                      MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         CHECK(again == at);
@@ -902,26 +903,206 @@ static void handlers(void)
     scene_close(&s);
 }
 
+/* ---- Source utlb: what is used is pinned, under a quota -------------------------- */
+
+static struct unetmm_utlb_stats stats_of(const struct scene *s)
+{
+    struct unetmm_utlb_stats stats = { .size = sizeof(stats) };
+
+    CHECK_RET(unetmm_utlb_stats(s->ctx, &stats), 0);
+    CHECK(stats.pinned_now <= stats.quota_pages);
+    return stats;
+}
+
+/* Exported memory has its pages; all else shares what is left. */
+static void limited(void)
+{
+    enum { QUOTA = 40, EXPORTED = 16, PLACES = 96 };
+    const struct unetmm_utlb_config config = {
+        .size = sizeof(config), .quota_pages = QUOTA, .prepin = 4,
+    };
+    struct chance chance;
+    struct scene s = { .length = EXPORTED * PAGE };
+    unsigned i, status;
+    uint8_t *area = pages(PLACES);
+
+    chance_init(&chance, 0);
+    s.ctx = open_card();
+    CHECK_RET(unetmm_utlb_configure(s.ctx, &config), 0);
+    station_open(&s.one, s.ctx, NULL);
+    station_open(&s.two, s.ctx, NULL);
+    scene_connect(&s);
+    guard_make(&s.guard, s.length, 0);
+    CHECK_RET(unetmm_export(s.ctx, ID, s.guard.at, s.length, ALL, 0, 0), 0);
+    s.import = import_of(&s.one, ID, ALL);
+    CHECK_RET(unetmm_export(s.ctx, ID + 1, area, QUOTA * PAGE, ALL, 0, 0),
+              -ENOMEM);
+    CHECK_RET(unetmm_export(s.ctx, ID + 1, area, (QUOTA + 1) * PAGE, ALL, 0,
+                            0), -ENOMEM);
+    CHECK_RET(unetmm_utlb_configure(s.ctx, &config), -EBUSY);
+    for (i = 0; i < rounds(100); i++) {
+        size_t len = chance_below(&chance, 8 * PAGE);
+
+        s.mine = area + chance_below(&chance, PLACES * PAGE - 8 * PAGE);
+        there_and_back(&s, chance_below(&chance, (uint32_t)(s.length - len)),
+                       len, i);
+    }
+    CHECK(stats_of(&s).evicted > 0);
+    CHECK_EQ(stats_of(&s).lost, 0);
+    /* More than there is room for is said by the completion. */
+    CHECK_RET(unetmm_export(s.ctx, ID + 1, area, (QUOTA - EXPORTED - 6) *
+                            PAGE, UNETMM_RIGHT_READ, 0, 0), 0);
+    status = write_status(&s, 0, area + (PLACES - 8) * PAGE, 8 * PAGE);
+    CHECK_EQ(status, UNETMM_ST_LIMIT);
+    status = read_status(&s, 0, area + (PLACES - 8) * PAGE, 8 * PAGE);
+    CHECK_EQ(status, UNETMM_ST_LIMIT);
+    s.mine = area + (PLACES - 4) * PAGE;
+    there_and_back(&s, 0, 4 * PAGE, 1234);
+    CHECK_RET(unetmm_unexport(s.ctx, ID + 1), 0);
+    s.mine = area + (PLACES - 8) * PAGE;
+    there_and_back(&s, 0, 8 * PAGE, 1235);
+    guard_check(&s.guard, s.length);
+    scene_close(&s);
+}
+
+/* The memory is the same afterwards, but no pin of it is left. */
+static void take_pins(uint8_t *at, unsigned n)
+{
+    CHECK_SYS(mprotect(at, n * PAGE, PROT_READ));
+    CHECK_SYS(mprotect(at, n * PAGE, PROT_READ | PROT_WRITE));
+}
+
+/* Between the library's look and the card's: done again, as what it was. */
+static void memory_changes(void)
+{
+    struct unetmm_completion c;
+    uint64_t before;
+    struct scene s;
+    unsigned i;
+
+    scene_open(&s);
+    before = stats_of(&s).repeated;
+    for (i = 0; i < 4; i++) {
+        pattern_fill(s.mine, 5 * PAGE, i, 0);
+        CHECK_RET(unetmm_write(s.one.ep, s.import, 77, s.mine, 5 * PAGE,
+                               i & 2 ? 1000 + i : 0, 50 + i, UNETMM_MORE |
+                               (i & 2 ? UNETMM_NOTIFY : 0)), 0);
+        take_pins(s.mine + PAGE, 2);
+        unetmm_ring(s.one.ep);
+        take(&s.one, UNETMM_CQE_SENT, &c);
+        CHECK_EQ(c.cookie, 50 + i);
+        CHECK_EQ(c.status, UNETMM_ST_OK);
+        CHECK_PATTERN(s.guard.at + 77, 5 * PAGE, i);
+        if (i & 2) {
+            take(&s.two, UNETMM_CQE_NOTIFY, &c);
+            CHECK_EQ(unetmm_notify_imm(&c), 1000 + i);
+            CHECK_EQ(unetmm_notify_offset(&c), 77);
+            CHECK_EQ(c.len, 5 * PAGE);
+        }
+        memset(s.mine, 0, 5 * PAGE);
+        CHECK_RET(unetmm_read(s.one.ep, s.import, 77, s.mine, 5 * PAGE,
+                              60 + i, UNETMM_MORE), 0);
+        take_pins(s.mine + 3 * PAGE, 1);
+        unetmm_ring(s.one.ep);
+        take(&s.one, UNETMM_CQE_SENT, &c);
+        CHECK_EQ(c.cookie, 60 + i);
+        CHECK_EQ(c.status, UNETMM_ST_OK);
+        CHECK_PATTERN(s.mine, 5 * PAGE, i);
+    }
+    CHECK(!take_now(&s.two, UNETMM_CQE_NOTIFY, &c));
+    CHECK_EQ(stats_of(&s).repeated - before, 8);
+    /* Not if a later one promises that it has come before. */
+    CHECK_RET(unetmm_write(s.one.ep, s.import, 0, s.mine, PAGE, 0, 70,
+                           UNETMM_MORE), 0);
+    CHECK_RET(unetmm_write(s.one.ep, s.import, 0, "x", 1, 7, 71,
+                           UNETMM_MORE | UNETMM_NOTIFY), 0);
+    take_pins(s.mine, 1);
+    unetmm_ring(s.one.ep);
+    take(&s.one, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.cookie, 70);
+    CHECK_EQ(c.status, UNETMM_ST_PROTECTION);
+    take(&s.one, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.cookie, 71);
+    CHECK_EQ(c.status, UNETMM_ST_OK);
+    guard_check(&s.guard, LENGTH);
+    scene_close(&s);
+}
+
+struct forker {
+    atomic_bool stop;
+    atomic_uint count;
+};
+
+static void *forker_thread(void *argument)
+{
+    struct forker *forker = argument;
+
+    while (!atomic_load(&forker->stop)) {
+        pid_t pid = fork();
+
+        CHECK(pid >= 0);
+        if (!pid) {
+            _exit(0);
+        }
+        CHECK_EQ(await_process(pid), 0);
+        atomic_fetch_add(&forker->count, 1);
+    }
+    return NULL;
+}
+
+/* Each fork takes all pins, but of what is not copied: that is exported. */
+static void forks(void)
+{
+    struct forker forker = { 0 };
+    unsigned i, start;
+    pthread_t thread;
+    struct scene s;
+
+    scene_base(&s);
+    guard_make(&s.guard, LENGTH, 9);
+    CHECK_SYS(madvise(s.guard.area, s.guard.bytes, MADV_DONTFORK));
+    CHECK_RET(unetmm_export(s.ctx, ID, s.guard.at, LENGTH, ALL, 0, 0), 0);
+    s.import = import_of(&s.one, ID, ALL);
+    CHECK_EQ(pthread_create(&thread, NULL, forker_thread, &forker), 0);
+    for (i = 0; i < rounds(10); i++) {
+        start = atomic_load(&forker.count);
+        do {
+            there_and_back(&s, 1000, 30000, i);
+        } while (atomic_load(&forker.count) == start);
+    }
+    atomic_store(&forker.stop, true);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK(stats_of(&s).lost > 0);
+    note("%u forks, %llu lost, %llu repeated", atomic_load(&forker.count),
+         (unsigned long long)stats_of(&s).lost,
+         (unsigned long long)stats_of(&s).repeated);
+    guard_check(&s.guard, LENGTH);
+    scene_close(&s);
+}
+
 static const struct test tests[] = {
-    { "write-and-read", write_and_read, TEST_BOTH | TEST_REMOTE, 60 },
+    { "write-and-read", write_and_read, TEST_EXPORT | TEST_REMOTE, 60 },
     { "bad-wire", bad_wire, TEST_BOTH | TEST_ONLY_REMOTE, 60 },
-    { "synchronous", synchronous, TEST_BOTH, 0 },
-    { "what-can-be-exported", what_can_be_exported, TEST_BOTH, 0 },
-    { "as-many-as-there-are", as_many_as_there_are, TEST_BOTH, 0 },
+    { "synchronous", synchronous, TEST_EXPORT, 0 },
+    { "what-can-be-exported", what_can_be_exported, TEST_EXPORT, 0 },
+    { "as-many-as-there-are", as_many_as_there_are, TEST_EXPORT, 0 },
     { "not-with-ktlb", not_with_ktlb, TEST_KTLB, 0 },
-    { "imports", imports, TEST_BOTH, 0 },
-    { "forged", forged, TEST_BOTH, 0 },
-    { "revoked", revoked, TEST_BOTH, 60 },
-    { "unmapped", unmapped, TEST_BOTH, 0 },
-    { "exporter-killed", exporter_killed, TEST_BOTH, 60 },
-    { "importer-killed", importer_killed, TEST_BOTH, 60 },
-    { "atomics", atomics, TEST_BOTH | TEST_REMOTE, 0 },
+    { "imports", imports, TEST_EXPORT, 0 },
+    { "forged", forged, TEST_EXPORT, 0 },
+    { "revoked", revoked, TEST_EXPORT, 60 },
+    { "unmapped", unmapped, TEST_EXPORT, 0 },
+    { "exporter-killed", exporter_killed, TEST_EXPORT, 60 },
+    { "importer-killed", importer_killed, TEST_EXPORT, 60 },
+    { "atomics", atomics, TEST_EXPORT | TEST_REMOTE, 0 },
     { "atomics-once", atomics_once, TEST_TLB | TEST_ONLY_REMOTE, 60 },
-    { "atomics-of-two", atomics_of_two, TEST_BOTH, 60 },
-    { "notifications", notifications, TEST_BOTH, 0 },
+    { "atomics-of-two", atomics_of_two, TEST_EXPORT, 60 },
+    { "notifications", notifications, TEST_EXPORT, 0 },
     { "notifications-far", notifications_far, TEST_TLB | TEST_ONLY_REMOTE,
       60 },
-    { "handlers", handlers, TEST_BOTH, 0 },
+    { "handlers", handlers, TEST_EXPORT, 0 },
+    { "limited", limited, TEST_UTLB, 60 },
+    { "memory-changes", memory_changes, TEST_UTLB, 0 },
+    { "forks", forks, TEST_UTLB, 60 },
 };
 
 int main(int argc, char **argv)

@@ -458,15 +458,28 @@ static void starts_of_two(void)
     scene_close(&s);
 }
 
+/* Nobody would pin what a store and a load start. */
+static void no_starts_with_utlb(void)
+{
+    struct scene s;
+    void *at;
+
+    scene_open(&s);
+    CHECK_RET(unetmm_start_to(s.one.ep, s.import, 0, PAGE, &at), -EOPNOTSUPP);
+    CHECK_RET(unetmm_start_from(s.one.ep, s.read, PAGE, &at), -EOPNOTSUPP);
+    scene_close(&s);
+}
+
 static const struct test tests[] = {
-    { "stores", stores, TEST_BOTH | TEST_REMOTE, 60 },
+    { "stores", stores, TEST_BOTH | TEST_UTLB | TEST_REMOTE, 60 },
     { "in-time", in_time, TEST_BOTH, 0 },
     { "order", order, TEST_BOTH, 60 },
-    { "revoked", revoked, TEST_BOTH, 0 },
+    { "revoked", revoked, TEST_BOTH | TEST_UTLB, 0 },
     { "unimported", unimported, TEST_BOTH, 0 },
     { "refused", refused, TEST_BOTH, 0 },
     { "starts", starts, TEST_BOTH | TEST_REMOTE, 60 },
     { "starts-of-two", starts_of_two, TEST_BOTH, 60 },
+    { "no-starts-with-utlb", no_starts_with_utlb, TEST_UTLB, 0 },
 };
 
 int main(int argc, char **argv)

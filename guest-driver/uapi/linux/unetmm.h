@@ -410,7 +410,9 @@ struct unetmm_utlb_log {
  * @rsvd: zero
  *
  * Peers are those with a reliable channel to an endpoint of the file.  With source
- * pinned the pages around it are registered as long as it lasts; with source tlb
+ * pinned the pages around it are registered as long as it lasts; with source utlb
+ * the process has pinned them before (UTLB_PIN) and leaves them so, or its peers
+ * are refused; with source tlb
  * they are translated when they are used, and what is mapped there later is used
  * in place of what is mapped there now.  EEXIST: the id is in use, or part of the
  * memory is exported, or registered, already.  ENOSPC: the card has no more, or

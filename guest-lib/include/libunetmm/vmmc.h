@@ -27,7 +27,8 @@ extern "C" {
  * -EEXIST: the id is in use, or part of the memory is exported (source pinned: or
  * registered).  -ENOSPC: too many.  -EFAULT: not mapped, or not with such rights.
  * -ENOMEM: so much may not be pinned.  -EOPNOTSUPP: the card, the source or this
- * kind of memory cannot be exported.
+ * kind of memory cannot be exported.  -EAGAIN: it changes all the time, or (source
+ * utlb) what messages on their way use has to be let go first.
  */
 int unetmm_export(struct unetmm_ctx *ctx, uint64_t id, void *addr,
                   size_t length, unsigned rights, unsigned flags,
@@ -96,7 +97,7 @@ int unetmm_redirect_back(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
  * -EAGAIN: there is no such export (timeout 0).  -ETIMEDOUT: nor by then.
  * -EHOSTUNREACH: no answer.  -EACCES: not exported for that.  -EPROTOTYPE: not a
  * reliable channel.  -ENOTCONN: the channel has ended.  -ENOENT: no such channel.
- * -ENOSPC: imports are used up.  -EOPNOTSUPP: the card can't, or source utlb.
+ * -ENOSPC: imports are used up.  -EOPNOTSUPP: the card can't.
  */
 int unetmm_import(struct unetmm_ep *ep, unsigned channel, uint64_t id,
                   unsigned rights, int64_t timeout_ns, uint64_t *length);
@@ -118,6 +119,11 @@ struct unetmm_op_ {
     uint8_t opcode;
     uint8_t right;
 };
+
+/* Source utlb, private: as unetmm_utlb_send_(). */
+int unetmm_utlb_op_(struct unetmm_ep *ep, const struct unetmm_op_ *op,
+                    const struct iovec *iov, unsigned n, uint64_t *cookie,
+                    unsigned *flags);
 
 /* What can be known to be wrong here is; the card and the peer look again. */
 static inline int unetmm_op_check_(const struct unetmm_ep *ep,
@@ -150,13 +156,23 @@ static inline int unetmm_op_post_(struct unetmm_ep *ep,
 {
     uint32_t slots = 1 + (is_inline ? unetmm_inline_slots_(len) :
                                       unetmm_seg_slots_(n));
+    uint64_t cookie = op->cookie;
+    unsigned flags = op->flags;
     struct unetmm_sqe *sqe;
 
     if (!unetmm_sq_has_room_(ep, slots)) {
         return unetmm_full_(ep);
     }
-    unetmm_put_sqe_(ep, ep->sq_prod, ep->imports[op->import].channel,
-                    op->cookie, op->flags);
+    if (ep->utlb) {
+        int ret = unetmm_utlb_op_(ep, op, iov, is_inline ? 0 : n, &cookie,
+                                  &flags);
+
+        if (ret) {
+            return ret == -EAGAIN ? unetmm_full_(ep) : ret;
+        }
+    }
+    unetmm_put_sqe_(ep, ep->sq_prod, ep->imports[op->import].channel, cookie,
+                    flags);
     sqe = (struct unetmm_sqe *)(void *)unetmm_slot_(ep, ep->sq_prod);
     sqe->opcode = op->opcode;
     sqe->handle = unetmm_swap32(op->import);

@@ -44,7 +44,7 @@ void unetmm_window_copy(void *window, const void *from, size_t bytes);
  * Posts a mark behind all that was stored in windows of the channel, started or
  * posted on it.  Its completion (UNETMM_CQE_SENT) says that the peer has all of it.
  * Flags: UNETMM_MORE, _QUIET.  -EAGAIN: the queue is full.  -ENOENT: no such
- * channel.  -EOPNOTSUPP: source utlb.
+ * channel.
  */
 static inline int unetmm_fence(struct unetmm_ep *ep, unsigned channel,
                                uint64_t cookie, unsigned flags)
@@ -57,14 +57,18 @@ static inline int unetmm_fence(struct unetmm_ep *ep, unsigned channel,
     if (flags & ~(UNETMM_MORE | UNETMM_QUIET)) {
         return -EINVAL;
     }
-    if (ep->utlb) {
-        return -EOPNOTSUPP;
-    }
     if (!unetmm_mtu_(ep, channel)) {
         return -ENOENT;
     }
     if (!unetmm_sq_has_room_(ep, 1)) {
         return unetmm_full_(ep);
+    }
+    if (ep->utlb) {
+        int ret = unetmm_utlb_send_(ep, channel, 0, 0, &cookie, &flags);
+
+        if (ret) {
+            return ret;
+        }
     }
     unetmm_put_sqe_(ep, ep->sq_prod, channel, cookie, flags);
     sqe = (struct unetmm_sqe *)(void *)unetmm_slot_(ep, ep->sq_prod);
@@ -79,7 +83,8 @@ static inline int unetmm_fence(struct unetmm_ep *ep, unsigned channel,
 
 /*
  * Pages that stand for the import from `offset` on, and for the process's own
- * memory (SHRIMP's proxy spaces); both begin at a page.
+ * memory (SHRIMP's proxy spaces); both begin at a page.  -EOPNOTSUPP: source utlb,
+ * where nobody would pin what is started.
  */
 int unetmm_start_to(struct unetmm_ep *ep, unsigned import, uint64_t offset,
                     size_t bytes, void **to);

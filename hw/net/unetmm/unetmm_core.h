@@ -435,7 +435,7 @@ struct UnetmmEp {
     uint32_t fq_prod, fq_cons;
     uint32_t cq_prod, cq_cons;
     uint32_t arm, arm_done;
-    uint32_t activity;          /* doorbells and arrivals */
+    uint32_t activity;          /* doorbells and datagrams */
     uint32_t max_heads;
     uint32_t nheads;            /* fetched; see unetmm_head_at() */
     uint32_t first_head;
@@ -938,6 +938,8 @@ bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
 void unetmm_head_check(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head);
 bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                        UnetmmPage *pages, uint32_t *npages);
+bool unetmm_head_begins(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                        uint32_t len);
 void unetmm_head_pop(UnetmmCore *core, UnetmmEp *ep);
 bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status);
 void unetmm_head_lost_page(UnetmmCore *core, uint16_t space, uint64_t first,
@@ -971,10 +973,11 @@ void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why);
 bool unetmm_recv_members_ok(const struct unetmm_frame *f);
 /*
  * The first head that can take a message, its pages held in core->rx; NULL:
- * *why says for what the message would be dropped.
+ * *why says for what the message would be dropped.  `begins` not 0: the pages
+ * of the head's first so many bytes will do, and none is held.
  */
 UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len,
-                                  enum unetmm_counter *why);
+                                  uint32_t begins, enum unetmm_counter *why);
 void unetmm_recv_inline(UnetmmCore *core, UnetmmEp *ep,
                         struct unetmm_cqe *cqe, const uint8_t *payload);
 typedef enum UnetmmPlaced {

@@ -5,9 +5,13 @@
  * pages are asked for ahead, with the right to write, so that a message finds
  * them translated (U-Net/MM's pre-translation).  The pages are ordinary TLB
  * entries: evicted or invalidated, they are asked for again, a few times in
- * each activity of the endpoint (a doorbell, an arrival) and not before the
+ * each activity of the endpoint (a doorbell, a datagram) and not before the
  * next one.  (Without that bound two endpoints whose heads do not fit together
  * would have the driver trade pages between them for ever.)
+ *
+ * A message of a reliable channel comes in packets, and again until it is
+ * taken.  So its packets are no activity, and need no more of a head than they
+ * touch: that is asked for however often the head has asked.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -172,6 +176,42 @@ bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
     return head_translate(core, ep, head, pages);
 }
 
+/*
+ * For a packet of a reliable channel that begins a message: are the pages of
+ * the head's first `len` bytes there?  If not, the head asks for those alone,
+ * unless it has asked for pages already.
+ */
+bool unetmm_head_begins(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                        uint32_t len)
+{
+    uint64_t vpn = head->addr >> UNETMM_PAGE_SHIFT;
+    uint64_t n = unetmm_pte_pages(head->addr, MIN(len, head->len));
+    UnetmmXlat result = UNETMM_XLAT_OK;
+    UnetmmPage page;
+    uint64_t i;
+
+    /* What the driver may still drop must not get data. */
+    if (head->state == UNETMM_HEAD_ASKED && head->zero) {
+        return false;
+    }
+    for (i = 0; i < n; i++) {
+        result = unetmm_space_lookup(core, ep, vpn + i, true, &page);
+        if (result != UNETMM_XLAT_OK) {
+            break;
+        }
+    }
+    if (result == UNETMM_XLAT_ERROR) {
+        head->state = UNETMM_HEAD_FAILED;
+        head->status = UNETMM_ST_PROTECTION;
+    } else if (result == UNETMM_XLAT_MISS && head->state != UNETMM_HEAD_ASKED) {
+        head->state = UNETMM_HEAD_ASKED;
+        unetmm_miss_want(core, ep, head_miss(ep, head), vpn + i,
+                         head_missing(core, ep, vpn + i, n - i), true,
+                         head->zero);
+    }
+    return result == UNETMM_XLAT_OK;
+}
+
 void unetmm_head_pop(UnetmmCore *core, UnetmmEp *ep)
 {
     unetmm_miss_cancel(core, ep, head_miss(ep, unetmm_head_at(ep, 0)));
@@ -200,12 +240,41 @@ bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
     return true;
 }
 
+/*
+ * How many heads are asked for ahead.  With reliable channels buffers may be as
+ * long as the TLB: then those are, from the first on, that fit into it
+ * together.  The others would push out what a message is landing in.
+ */
+static uint32_t head_ahead(UnetmmCore *core, UnetmmEp *ep)
+{
+    const UnetmmSourceOps *source = core->spaces[ep->space].source;
+    uint64_t room, pages = 0;
+
+    if (!ep->rels || !source->insert) {
+        return ep->nheads;
+    }
+    room = unetmm_tlb_capacity(source->tlb(core));
+    for (uint32_t i = 0; i < ep->nheads; i++) {
+        UnetmmHead *head = unetmm_head_at(ep, i);
+
+        if (head->state != UNETMM_HEAD_FAILED) {
+            pages += unetmm_pte_pages(head->addr, head->len);
+        }
+        if (pages > room) {
+            return i;
+        }
+    }
+    return ep->nheads;
+}
+
 /* Fills the window of heads, asks for their pages, returns what failed. */
 void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
 {
     uint32_t depth = 1u << ep->fq_log2;
 
     for (;;) {
+        uint32_t ahead;
+
         while (ep->nheads < ep->max_heads &&
                ep->fq_cons + ep->nheads != ep->fq_prod) {
             uint32_t slot = (ep->fq_cons + ep->nheads) & (depth - 1);
@@ -220,7 +289,8 @@ void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
             head_load(core, ep, unetmm_head_at(ep, ep->nheads++), &fqe);
         }
         /* The head in which a message is landing is not to be touched. */
-        for (uint32_t i = ep->landing; i < ep->nheads; i++) {
+        ahead = head_ahead(core, ep);
+        for (uint32_t i = ep->landing; i < ahead; i++) {
             unetmm_head_check(core, ep, unetmm_head_at(ep, i));
         }
         if (!ep->nheads || ep->landing ||

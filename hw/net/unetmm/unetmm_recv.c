@@ -181,12 +181,27 @@ void unetmm_recv_inline(UnetmmCore *core, UnetmmEp *ep,
     }
 }
 
+/* Are the pages there that the message needs now?  A datagram's are held. */
+static bool recv_head_ready(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                            uint32_t begins, uint32_t *npages)
+{
+    bool known = head->state == UNETMM_HEAD_CHECK ||
+                 head->state == UNETMM_HEAD_READY;
+
+    *npages = 0;
+    if (begins) {
+        return (known || head->state == UNETMM_HEAD_ASKED) &&
+               unetmm_head_begins(core, ep, head, begins);
+    }
+    return known && unetmm_head_pages(core, ep, head, core->rx.pages, npages);
+}
+
 /*
  * Heads that failed or that the policy gives up go back on the way, never more
  * than were in the window when the message came.
  */
 UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len,
-                                  enum unetmm_counter *why)
+                                  uint32_t begins, enum unetmm_counter *why)
 {
     uint32_t window = ep->nheads;
     uint32_t npages;
@@ -200,17 +215,14 @@ UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len,
             *why = UNETMM_C_drop_cq_full;
             return NULL;
         }
-        if (head->state == UNETMM_HEAD_CHECK ||
-            head->state == UNETMM_HEAD_READY) {
-            if (unetmm_head_pages(core, ep, head, core->rx.pages, &npages)) {
-                if (len <= head->len) {
-                    core->rx.npages = npages;
-                    return head;
-                }
-                unetmm_pages_release(core, core->rx.pages, 0, npages);
-                *why = UNETMM_C_drop_too_long;
-                return NULL;
+        if (recv_head_ready(core, ep, head, begins, &npages)) {
+            if (len <= head->len) {
+                core->rx.npages = npages;
+                return head;
             }
+            unetmm_pages_release(core, core->rx.pages, 0, npages);
+            *why = UNETMM_C_drop_too_long;
+            return NULL;
         }
         if (head->state == UNETMM_HEAD_FAILED) {
             status = head->status;
@@ -506,6 +518,7 @@ static void recv_message(UnetmmCore *core, UnetmmEp *ep,
     enum unetmm_counter why;
     UnetmmHead *head;
 
+    ep->activity++;
     if (!unetmm_ep_cq_spare(ep)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_cq_full);
         ep->publish = true;
@@ -519,7 +532,7 @@ static void recv_message(UnetmmCore *core, UnetmmEp *ep,
         unetmm_recv_inline(core, ep, &cqe, payload);
         return;
     }
-    head = unetmm_recv_find_head(core, ep, f->len, &why);
+    head = unetmm_recv_find_head(core, ep, f->len, 0, &why);
     if (head) {
         recv_land(core, ep, head, &cqe, payload);
     } else {
@@ -553,7 +566,6 @@ void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes)
     if (!ep) {
         return;
     }
-    ep->activity++;
     /* Room that the process has made since the last look counts. */
     if (!unetmm_ep_read_user(core, ep)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_stopped);

@@ -45,12 +45,17 @@ static UnetmmRelTake rel_take_inline(UnetmmCore *core, UnetmmEp *ep,
     return ep->error ? UNETMM_REL_ENDED : UNETMM_REL_TAKEN;
 }
 
-/* A message begins: it takes the next buffer that is ready for good. */
+/*
+ * A message begins: it takes the next buffer, for good, if that is ready for
+ * the packet.  The other pages are looked up in their turn: not all of a long
+ * buffer need ever be translated at the same time.
+ */
 static UnetmmRelTake rel_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                               uint32_t len)
+                               const struct unetmm_frame *f)
 {
+    uint32_t len = f->remote;
     enum unetmm_counter why;
-    UnetmmHead *head = unetmm_recv_find_head(core, ep, len, &why);
+    UnetmmHead *head = unetmm_recv_find_head(core, ep, len, f->len, &why);
 
     if (ep->error) {
         return UNETMM_REL_ENDED;
@@ -64,8 +69,6 @@ static UnetmmRelTake rel_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         return unetmm_rel_refuse(rel, why == UNETMM_C_drop_cq_full ?
                                  UNETMM_REL_WANT_CQ : UNETMM_REL_WANT_HEAD);
     }
-    /* Looked up again for each packet: a message may take long. */
-    unetmm_pages_release(core, core->rx.pages, 0, core->rx.npages);
     rel->rx.claimed = true;
     rel->rx.in_message = true;
     rel->rx.len = len;
@@ -173,7 +176,7 @@ static UnetmmRelTake send_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         if (f->remote <= UNETMM_CQE_INLINE) {
             return rel_take_inline(core, ep, rel, f, payload);
         }
-        take = rel_claim(core, ep, rel, f->remote);
+        take = rel_claim(core, ep, rel, f);
         if (take != UNETMM_REL_TAKEN) {
             return take;
         }

@@ -386,10 +386,13 @@ void unetmm_rel_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
 
 static bool rel_ready(UnetmmEp *ep, const UnetmmRel *rel)
 {
+    const UnetmmHead *head = unetmm_head_at(ep, 0);
+
     switch (rel->rx.refused) {
     case UNETMM_REL_WANT_HEAD:
-        return ep->nheads &&
-               unetmm_head_at(ep, 0)->state == UNETMM_HEAD_READY;
+        /* One that does not ask any more asks for the packet when it comes. */
+        return ep->nheads && (head->state == UNETMM_HEAD_READY ||
+                              head->state == UNETMM_HEAD_CHECK);
     case UNETMM_REL_WANT_PAGE:
         return ep->misses[UNETMM_MISS_CLAIMED].state == UNETMM_MISS_NONE;
     case UNETMM_REL_WANT_PART:

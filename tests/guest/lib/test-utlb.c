@@ -44,9 +44,16 @@ static struct {
     unsigned pins, unpins;
     unsigned lose_in_pin;       /* page + 1 that is lost before the next PIN */
     bool log_mapped;
+    int export_error;           /* EXPORT and UNEXPORT say so */
+    unsigned export_page;       /* which must be pinned at UNEXPORT; 0: none */
 } driver;
 
 static struct unetmm_utlb_log drivers_log;
+
+static uint8_t *at(unsigned page)
+{
+    return memory + page * PAGE;
+}
 
 static unsigned number_of(uint64_t addr)
 {
@@ -147,12 +154,38 @@ static int do_unpin(struct unetmm_utlb *a)
     return 0;
 }
 
+/* An export of pages that are not pinned is one that a peer may meet so. */
+static int do_export(const struct unetmm_export *a)
+{
+    unsigned i;
+
+    for (i = number_of(a->addr & ~(uint64_t)(PAGE - 1));
+         (uintptr_t)at(i) < a->addr + a->length; i++) {
+        assert_true(driver.pinned[i]);
+        assert_true(driver.write[i] || a->rights == UNETMM_RIGHT_READ);
+    }
+    return driver.export_error ? refuse(driver.export_error) : 0;
+}
+
+static int do_unexport(const struct unetmm_export_id *a)
+{
+    /* Nothing has been let go of yet. */
+    assert_true(!driver.export_page ||
+                driver.pinned[driver.export_page]);
+    return a->id == 404 ? refuse(ENOENT) :
+        driver.export_error ? refuse(driver.export_error) : 0;
+}
+
 int __wrap_ioctl(int fd, unsigned long request, void *argument)
 {
     struct unetmm_utlb *a = argument;
 
     if (fd != FAKE_FD) {
         return __real_ioctl(fd, request, argument);
+    }
+    if (request == UNETMM_IOC_EXPORT || request == UNETMM_IOC_UNEXPORT) {
+        return request == UNETMM_IOC_EXPORT ? do_export(argument) :
+            do_unexport(argument);
     }
     assert_int_equal(a->size, sizeof(*a));
     assert_int_equal(a->rsvd, 0);
@@ -245,11 +278,6 @@ static void end(void)
     fake_endpoint_free(&t.fake);
     unetmm_utlb_close(&t.ctx, false);
     assert_false(driver.log_mapped);
-}
-
-static uint8_t *at(unsigned page)
-{
-    return memory + page * PAGE;
 }
 
 static int send_flags(unsigned page, size_t len, uint64_t cookie,
@@ -866,6 +894,256 @@ static void many_at_a_time(void **state)
     end();
 }
 
+/* ---- One-sided operations ---------------------------------------------- */
+
+#define IMPORT  3
+
+static void import(void)
+{
+    t.fake.private->imports[IMPORT] = (struct unetmm_import_record) {
+        100000, 1, UNETMM_RIGHT_ALL,
+    };
+    t.fake.private->records[1].type = UNETMM_RELIABLE;
+}
+
+static void expect_op(uint8_t opcode, uint64_t offset, bool notify,
+                      uint32_t imm)
+{
+    assert_int_equal(t.message.opcode, opcode);
+    assert_int_equal(t.message.channel, 1);
+    assert_int_equal(t.message.import, IMPORT);
+    assert_int_equal(t.message.offset, offset);
+    assert_int_equal(t.message.notify, notify);
+    assert_int_equal(t.message.imm, imm);
+}
+
+static void operations_hold_their_pages(void **state)
+{
+    (void)state;
+    begin("lru", 20, 1);
+    import();
+    assert_int_equal(unetmm_write(t.ep, IMPORT, 7, at(1), 5000, 0, 1, 0), 0);
+    assert_int_equal(unetmm_read(t.ep, IMPORT, 8, at(4), 5000, 2, 0), 0);
+    /* What the card writes to is pinned for that. */
+    assert_true(driver.pinned[1] && driver.pinned[2] && !driver.write[1]);
+    assert_true(driver.write[4] && driver.write[5]);
+    assert_int_equal(unetmm_fetch_add(t.ep, IMPORT, 16, 1, 3, 0), 0);
+    assert_int_equal(unetmm_write(t.ep, IMPORT, 0, at(9), 20, 0, 4,
+                                  UNETMM_QUIET), 0);
+    expect_pinned("1 2 4 5");
+    card_sends(0);
+    expect_op(UNETMM_OP_WRITE, 7, false, 0);
+    expect(UNETMM_CQE_SENT, 1, 0);
+    card_sends(0);
+    expect_op(UNETMM_OP_READ, 8, false, 0);
+    assert_ptr_equal(t.message.to, at(4));
+    card_sends(0);
+    expect_op(UNETMM_OP_FETCH_ADD, 16, false, 0);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 2, 0);
+    expect(UNETMM_CQE_SENT, 3, 0);
+    expect_none();
+    end();
+}
+
+/* What met a change of memory comes again as what it was. */
+static void operations_again(void **state)
+{
+    (void)state;
+    begin("lru", 20, 1);
+    import();
+    assert_int_equal(unetmm_write(t.ep, IMPORT, 7, at(1), 5000, 99, 1,
+                                  UNETMM_NOTIFY), 0);
+    lose(2, 1);
+    card_sends(UNETMM_ST_PROTECTION);
+    expect_none();
+    assert_true(driver.pinned[2]);
+    card_sends(0);
+    expect_op(UNETMM_OP_WRITE, 7, true, 99);
+    assert_int_equal(t.message.len, 5000);
+    expect(UNETMM_CQE_SENT, 1, 0);
+    assert_int_equal(unetmm_read(t.ep, IMPORT, 8, at(4), 5000, 2,
+                                 UNETMM_QUIET), 0);
+    lose(5, 1);
+    card_sends(UNETMM_ST_PROTECTION);
+    expect_none();
+    assert_true(driver.write[5]);
+    card_sends(0);
+    expect_op(UNETMM_OP_READ, 8, false, 0);
+    assert_ptr_equal(t.message.to, at(4));
+    expect_none();
+    assert_int_equal(stats().repeated, 2);
+    end();
+}
+
+/* Not behind what promises to come after it. */
+static void operations_in_order(void **state)
+{
+    (void)state;
+    begin_deep("lru", 20, 1, 5);
+    import();
+    /* Two writes may change places, */
+    assert_int_equal(unetmm_write(t.ep, IMPORT, 0, at(1), 300, 0, 1, 0), 0);
+    assert_int_equal(unetmm_write(t.ep, IMPORT, 0, at(3), 300, 0, 2, 0), 0);
+    lose(1, 1);
+    card_sends(UNETMM_ST_PROTECTION);
+    expect_none();
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 2, 0);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 1, 0);
+    /* but not a write and the notification of a later one. */
+    assert_int_equal(unetmm_write(t.ep, IMPORT, 0, at(1), 300, 0, 3, 0), 0);
+    assert_int_equal(unetmm_write(t.ep, IMPORT, 0, at(3), 30, 7, 4,
+                                  UNETMM_NOTIFY), 0);
+    lose(1, 1);
+    card_sends(UNETMM_ST_PROTECTION);
+    expect(UNETMM_CQE_SENT, 3, UNETMM_ST_PROTECTION);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 4, 0);
+    /* A read may come later, */
+    assert_int_equal(unetmm_read(t.ep, IMPORT, 0, at(1), 300, 5, 0), 0);
+    assert_int_equal(unetmm_fetch_add(t.ep, IMPORT, 16, 1, 6, 0), 0);
+    lose(1, 1);
+    card_sends(UNETMM_ST_PROTECTION);
+    expect_none();
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 6, 0);
+    card_sends(0);
+    expect_op(UNETMM_OP_READ, 0, false, 0);
+    expect(UNETMM_CQE_SENT, 5, 0);
+    /* and a message not. */
+    assert_int_equal(send_flags(1, 300, 7, 0), 0);
+    assert_int_equal(send_flags(3, 300, 8, 0), 0);
+    lose(1, 1);
+    card_sends(UNETMM_ST_PROTECTION);
+    expect(UNETMM_CQE_SENT, 7, UNETMM_ST_PROTECTION);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 8, 0);
+    use(1);
+    end();
+}
+
+/* What waits to be posted again never means another import. */
+static void import_given_up(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    begin("lru", 20, 1);
+    import();
+    for (i = 0; i < 8; i++) {
+        assert_int_equal(unetmm_write(t.ep, IMPORT, 5, at(1), 300, 0, i, 0),
+                         0);
+    }
+    lose(1, 1);
+    card_sends(UNETMM_ST_PROTECTION);
+    /* Its place is taken, so that it has to wait. */
+    assert_int_equal(unetmm_write(t.ep, IMPORT, 5, at(9), 300, 0, 100, 0), 0);
+    expect_none();
+    unetmm_utlb_unimport(t.fake.private, IMPORT);
+    for (i = 1; i < 8; i++) {
+        card_sends(0);
+        expect_op(UNETMM_OP_WRITE, 5, false, 0);
+        expect(UNETMM_CQE_SENT, i, 0);
+    }
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 100, 0);
+    card_sends(UNETMM_ST_BAD_IMPORT);
+    assert_int_equal(t.message.opcode, UNETMM_OP_WRITE);
+    assert_int_equal(t.message.import, UINT32_MAX);
+    expect(UNETMM_CQE_SENT, 0, UNETMM_ST_BAD_IMPORT);
+    end();
+}
+
+/* ---- Exports ----------------------------------------------------------- */
+
+static void exports_stay(void **state)
+{
+    struct unetmm_utlb_config config = { .size = sizeof(config) };
+
+    (void)state;
+    begin("lru", 6, 1);
+    assert_int_equal(unetmm_export(&t.ctx, 1, at(2) + 100, 3 * PAGE,
+                                   UNETMM_RIGHT_WRITE, 0, 0), 0);
+    assert_int_equal(unetmm_export(&t.ctx, 2, at(8), 1, UNETMM_RIGHT_READ, 0,
+                                   0), 0);
+    expect_pinned("2 3 4 5 8");
+    assert_true(driver.write[2] && driver.write[5] && !driver.write[8]);
+    /* No policy takes them; what there is otherwise is one page. */
+    use(20);
+    use(21);
+    use(22);
+    expect_pinned("2 3 4 5 8 22");
+    assert_int_equal(unetmm_export(&t.ctx, 3, at(30), 2 * PAGE,
+                                   UNETMM_RIGHT_READ, 0, 0), -ENOMEM);
+    assert_int_equal(unetmm_export(&t.ctx, 3, at(30), SIZE_MAX / 2,
+                                   UNETMM_RIGHT_READ, 0, 0), -ENOMEM);
+    assert_int_equal(unetmm_export(&t.ctx, 3, at(30), 0, UNETMM_RIGHT_READ,
+                                   0, 0), -EINVAL);
+    assert_int_equal(unetmm_export(&t.ctx, 3, at(30), SIZE_MAX,
+                                   UNETMM_RIGHT_READ, 0, 0), -EINVAL);
+    driver.absent[31] = true;
+    assert_int_equal(unetmm_export(&t.ctx, 3, at(31), 1, UNETMM_RIGHT_READ,
+                                   0, 0), -EFAULT);
+    assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), -EBUSY);
+    /* While messages on their way have the rest it may be tried again. */
+    assert_int_equal(send_flags(22, 300, 5, 0), 0);
+    assert_int_equal(unetmm_export(&t.ctx, 3, at(30), 1, UNETMM_RIGHT_READ,
+                                   0, 0), -EAGAIN);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 5, 0);
+    driver.export_page = 3;
+    assert_int_equal(unetmm_unexport(&t.ctx, 404), -ENOENT);
+    assert_int_equal(unetmm_unexport(&t.ctx, 1), 0);
+    driver.export_page = 0;
+    use(23);
+    use(24);
+    use(25);
+    use(26);
+    use(27);
+    expect_pinned("8 23 24 25 26 27");
+    assert_int_equal(unetmm_unexport(&t.ctx, 2), 0);
+    use(28);
+    assert_false(driver.pinned[8] && driver.pinned[23]);
+    end();
+}
+
+/* The driver does not export it, or does not know how it stands. */
+static void exports_refused(void **state)
+{
+    (void)state;
+    begin("lru", 3, 1);
+    driver.export_error = EEXIST;
+    assert_int_equal(unetmm_export(&t.ctx, 1, at(2), 2 * PAGE,
+                                   UNETMM_RIGHT_ALL, 0, 0), -EEXIST);
+    use(10);
+    use(11);
+    use(12);
+    expect_pinned("10 11 12");
+    driver.export_error = 0;
+    assert_int_equal(unetmm_export(&t.ctx, 1, at(2), 2 * PAGE,
+                                   UNETMM_RIGHT_ALL, 0, 0), 0);
+    driver.export_error = ENODEV;
+    assert_int_equal(unetmm_unexport(&t.ctx, 1), -ENODEV);
+    driver.export_error = 0;
+    use(10);
+    use(11);
+    assert_true(driver.pinned[2] && driver.pinned[3]);
+    /* What the process has unmapped stays unmapped, and nothing is confused. */
+    lose(2, 1);
+    assert_int_equal(unetmm_unexport(&t.ctx, 1), 0);
+    use(2);
+    use(10);
+    use(11);
+    use(12);
+    expect_pinned("10 11 12");
+    /* Left to the end of the context */
+    assert_int_equal(unetmm_export(&t.ctx, 1, at(2), 2 * PAGE,
+                                   UNETMM_RIGHT_ALL, 0, 0), 0);
+    end();
+}
+
 /* ---- The end ----------------------------------------------------------- */
 
 /* What an endpoint leaves behind in its queues is not in use any more. */
@@ -933,6 +1211,12 @@ int main(void)
         cmocka_unit_test(quiet_ones_are_not_seen),
         cmocka_unit_test(quiet_ones_alone),
         cmocka_unit_test(many_at_a_time),
+        cmocka_unit_test(operations_hold_their_pages),
+        cmocka_unit_test(operations_again),
+        cmocka_unit_test(operations_in_order),
+        cmocka_unit_test(import_given_up),
+        cmocka_unit_test(exports_stay),
+        cmocka_unit_test(exports_refused),
         cmocka_unit_test(endpoint_goes),
         cmocka_unit_test(other_sources),
     };
