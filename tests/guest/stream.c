@@ -14,8 +14,11 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define RING            65536u
 #define SECONDS(n)      ((int64_t)((n) * NS_PER_S * run.slow))
@@ -283,6 +286,125 @@ static void bad_wire(void)
     scene_close(&s);
 }
 
+/* ---- Programs on both sides ------------------------------------------------------- */
+
+/* Runs one here; its exit status. */
+static int run_here(const char *const *words, char *said, size_t most)
+{
+    int out[2], status;
+    size_t at = 0;
+    ssize_t n;
+    pid_t pid;
+
+    fflush(stdout);
+    CHECK_SYS(pipe(out));
+    pid = CHECK_SYS(fork());
+    if (!pid) {
+        dup2(out[1], STDOUT_FILENO);
+        dup2(out[1], STDERR_FILENO);
+        close(out[0]);
+        close(out[1]);
+        execv(words[0], (char *const *)(uintptr_t)words);
+        _exit(127);
+    }
+    CHECK_SYS(close(out[1]));
+    while (at < most - 1 && (n = read(out[0], said + at, most - 1 - at)) > 0) {
+        at += (size_t)n;
+    }
+    said[at] = '\0';
+    CHECK_SYS(close(out[0]));
+    status = await_process(pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/* Has the server run one side of a program, runs the other here. */
+static int run_both(struct scene *s, enum stream_program which,
+                    const char *const *words, char *said,
+                    struct stream_ran *ran)
+{
+    struct ustream *stream = stream_to(s, RING, STREAM_RUN, 0, which, 0);
+    int status = run_here(words, said, sizeof(ran->said));
+
+    CHECK_RET(ustream_recv(stream, ran, sizeof(*ran), USTREAM_WAITALL),
+              sizeof(*ran));
+    CHECK_RET(ustream_close(stream), 0);
+    return status;
+}
+
+static void examples(void)
+{
+    char mac[UNETMM_MAC_CHARS], said[1016];
+    const char *const hello[] = { "/usr/bin/vmmc-hello", mac, NULL };
+    const char *const ring[] = { "/usr/bin/au-ring", mac, NULL };
+    struct stream_ran ran;
+    struct scene s;
+
+    scene_open(&s);
+    unetmm_format_mac(s.mac, mac);
+    CHECK_EQ(run_both(&s, PROGRAM_VMMC_HELLO, hello, said, &ran), 0);
+    CHECK_EQ(ran.status, 0);
+    CHECK(!strcmp(ran.said, "42: hello, straight into your memory\n"));
+    CHECK_EQ(run_both(&s, PROGRAM_AU_RING, ring, said, &ran), 0);
+    CHECK_EQ(ran.status, 0);
+    CHECK(!strcmp(ran.said, "20000 words, 0 wrong\n"));
+    scene_close(&s);
+}
+
+static void write_pattern(const char *path, size_t bytes)
+{
+    int fd = CHECK_SYS(open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC,
+                            0640));
+    uint8_t *at = pages((unsigned)(bytes / PAGE) + 1);
+
+    pattern_fill(at, bytes, run.seed, 0);
+    CHECK_EQ(write(fd, at, bytes), bytes);
+    CHECK_SYS(close(fd));
+    unmap_pages(at, (unsigned)(bytes / PAGE) + 1);
+}
+
+/* The words about a file's checksum, as each side says them. */
+static const char *checksum_in(const char *said)
+{
+    const char *at = strstr(said, "\"checksum\":\"");
+
+    if (!at) {
+        FAIL("no checksum in: %s", said);
+    }
+    return at;
+}
+
+/* What the receiver has got is what the sender has sent; the local one is read. */
+static void copies(void)
+{
+    static const size_t sizes[] = { 0, 1, 100000, (3 << 20) + 5 };
+    char mac[UNETMM_MAC_CHARS], said[1016], path[40];
+    const char *const words[] = {
+        "/usr/bin/unetmm-cp", "--json", "--service", COPY_SERVICE, "--source",
+        run.source == UNETMM_SOURCE_TLB ? "tlb" : "pinned", "--timeout", "60",
+        path, mac, NULL,
+    };
+    struct stream_ran ran;
+    struct scene s;
+    unsigned i;
+
+    scene_open(&s);
+    unetmm_format_mac(s.mac, mac);
+    for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        snprintf(path, sizeof(path), "/tmp/f%u-%llx", i,
+                 (unsigned long long)now_ns());
+        write_pattern(path, sizes[i]);
+        CHECK_EQ(run_both(&s, PROGRAM_CP, words, said, &ran), 0);
+        CHECK_EQ(ran.status, 0);
+        CHECK(!strncmp(checksum_in(said), checksum_in(ran.said), 29));
+        /* It is there now, and stays: no second one, and not a byte of it. */
+        CHECK_EQ(run_both(&s, PROGRAM_CP, words, said, &ran), 1);
+        CHECK(strstr(said, "has such a file"));
+        CHECK(WIFEXITED((int)ran.status) && WEXITSTATUS((int)ran.status) == 1);
+        CHECK_SYS(unlink(path));
+    }
+    scene_close(&s);
+}
+
 /* ---- Both ends here ------------------------------------------------------------ */
 
 struct pair {
@@ -523,6 +645,8 @@ static const struct test tests[] = {
     { "peer-killed", peer_killed, TEST_BOTH | TEST_REMOTE, 0 },
     { "peer-closes", peer_closes, TEST_BOTH | TEST_REMOTE, 0 },
     { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 0 },
+    { "examples", examples, TEST_TLB | TEST_REMOTE, 0 },
+    { "copies", copies, TEST_BOTH | TEST_REMOTE, 0 },
     { "full", full, TEST_BOTH, 0 },
     { "timeouts", timeouts, TEST_BOTH, 0 },
     { "forked", forked, TEST_BOTH, 0 },

@@ -6,6 +6,9 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define BUFFER_BYTES    ((size_t)256 * 1024)
 
@@ -109,6 +112,43 @@ static void sink(struct ustream *s, const struct stream_order *order,
     }
 }
 
+static void run_program(struct ustream *s, uint64_t which)
+{
+    static const char *const programs[][8] = {
+        { "/usr/bin/vmmc-hello" },
+        { "/usr/bin/au-ring" },
+        { "/usr/bin/unetmm-cp", "--listen", "--json", "--directory",
+          COPY_DIRECTORY, "--service", COPY_SERVICE },
+    };
+    struct stream_ran ran = { 0 };
+    int out[2], status;
+    size_t said = 0;
+    ssize_t n;
+    pid_t pid;
+
+    CHECK(which < sizeof(programs) / sizeof(programs[0]));
+    mkdir(COPY_DIRECTORY, 0755);
+    CHECK_SYS(pipe(out));
+    pid = CHECK_SYS(fork());
+    if (!pid) {
+        CHECK_SYS(dup2(out[1], STDOUT_FILENO));
+        CHECK_SYS(close(out[0]));
+        CHECK_SYS(close(out[1]));
+        execv(programs[which][0], (char *const *)(uintptr_t)programs[which]);
+        _exit(127);
+    }
+    CHECK_SYS(close(out[1]));
+    while (said < sizeof(ran.said) - 1 &&
+           (n = read(out[0], ran.said + said,
+                     sizeof(ran.said) - 1 - said)) > 0) {
+        said += (size_t)n;
+    }
+    CHECK_SYS(close(out[0]));
+    CHECK_SYS(waitpid(pid, &status, 0));
+    ran.status = (uint64_t)status;
+    ustream_send(s, &ran, sizeof(ran), 0);
+}
+
 /* A client may do what it likes, end in the middle for one. */
 static void serve(struct ustream *s)
 {
@@ -127,6 +167,9 @@ static void serve(struct ustream *s)
         break;
     case STREAM_ECHO:
         echo(s);
+        break;
+    case STREAM_RUN:
+        run_program(s, order.key);
         break;
     default:
         sink(s, &order, &chance);

@@ -18,6 +18,17 @@ enum stream_op {
     STREAM_ECHO,                /* sends back all until the end, then that, too */
     STREAM_DIE,                 /* takes `bytes`, then kill -9 */
     STREAM_ABANDON,             /* takes `bytes`, then closes */
+    STREAM_RUN,                 /* runs program `key`, answers stream_ran */
+};
+
+/* Programs that the server can run, each with one that this side runs. */
+enum stream_program { PROGRAM_VMMC_HELLO, PROGRAM_AU_RING, PROGRAM_CP };
+#define COPY_SERVICE    "77"
+#define COPY_DIRECTORY  "/tmp/copies"
+
+struct stream_ran {
+    uint64_t status;            /* as waitpid() says */
+    char said[1016];
 };
 
 struct stream_order {
