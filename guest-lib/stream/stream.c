@@ -19,7 +19,6 @@
 
 #define BACKLOG         1
 #define LINGER_NS       5000000000ll
-#define IMPORT_NS       10000000000ll
 /* Of refusals in a row that a peer without room answers with: seconds. */
 #define REFUSALS        250
 
@@ -230,8 +229,9 @@ static int greet(struct ustream *s)
 static int import_ring(struct ustream *s, uint64_t id, uint64_t bytes)
 {
     uint64_t length = 0;
+    /* Whoever tells of a ring has it: there is nothing to wait for. */
     int ret = unetmm_import(s->ep, (unsigned)s->channel, id,
-                            UNETMM_RIGHT_WRITE, IMPORT_NS, &length);
+                            UNETMM_RIGHT_WRITE, 0, &length);
 
     if (ret < 0) {
         /* What it has told us of is not there, or its driver is not. */

@@ -639,6 +639,165 @@ static void crowd(void)
     CHECK_RET(unetmm_close(p.ctx), 0);
 }
 
+/* ---- A peer that lies ------------------------------------------------------------- */
+
+#define MAGIC           0x6d616572747375ull
+#define LIAR_RING       (2 * PAGE)
+#define LIAR_ID         0x11a5
+#define WORD(kind, position) ((uint32_t)(kind) << 30 | ((position) & 0x3fffffff))
+enum { DATA, CREDIT, FIN, AHEAD };
+
+/* What a side says at first. */
+struct greeting {
+    uint64_t magic, ring_id;
+    uint32_t version, ring_bytes, redirect_least, rsvd;
+};
+
+struct liar {
+    struct unetmm_ctx *ctx;
+    struct ustream_listener *listener;
+    struct ustream *victim;
+    struct station station;
+    uint8_t *ring;
+    struct greeting theirs;
+    unsigned import;
+};
+
+/* It has a channel, and a stream is accepted on it; nothing has been said. */
+static void liar_open(struct liar *l)
+{
+    struct ustream_attr attr = attr_of(RING);
+    struct unetmm_completion c;
+    uint8_t mac[6];
+    int ret;
+
+    memset(l, 0, sizeof(*l));
+    l->ctx = open_card();
+    card_mac(mac);
+    CHECK_RET(ustream_listen(l->ctx, own_service(), &attr, &l->listener), 0);
+    station_open(&l->station, l->ctx, NULL);
+    l->ring = pages(LIAR_RING / PAGE);
+    CHECK_RET(unetmm_export(l->ctx, LIAR_ID, l->ring, LIAR_RING,
+                            UNETMM_RIGHT_ALL, UNETMM_EXPORT_NOTIFY, 0), 0);
+    ret = unetmm_connect_as(l->station.ep, mac, own_service(), SECONDS(20),
+                            NULL, NULL);
+    CHECK(ret >= 0);
+    l->station.channel = (unsigned)ret;
+    CHECK_RET(ustream_accept(l->listener, SECONDS(20), &l->victim), 0);
+    take(&l->station, UNETMM_CQE_RECEIVED, &c);
+    CHECK(c.is_inline && c.len == sizeof(l->theirs));
+    memcpy(&l->theirs, c.data, sizeof(l->theirs));
+    CHECK(l->theirs.magic == MAGIC && l->theirs.ring_bytes == RING);
+    ret = unetmm_import(l->station.ep, l->station.channel, l->theirs.ring_id,
+                        UNETMM_RIGHT_WRITE, SECONDS(20), NULL);
+    CHECK(ret >= 0);
+    l->import = (unsigned)ret;
+}
+
+static void liar_close(struct liar *l)
+{
+    ustream_close(l->victim);
+    CHECK_RET(ustream_listener_close(l->listener), 0);
+    station_close(&l->station);
+    CHECK_RET(unetmm_close(l->ctx), 0);
+}
+
+static void liar_greets(struct liar *l, const void *greeting, size_t len)
+{
+    CHECK_EQ(send_status(&l->station, greeting, len), UNETMM_ST_OK);
+}
+
+static void liar_writes(struct liar *l, uint32_t word, uint64_t offset,
+                        uint32_t len)
+{
+    static const uint8_t bytes[200] = { 'l', 'i', 'e' };
+    struct unetmm_completion c;
+
+    CHECK_RET(unetmm_write(l->station.ep, l->import, offset, bytes, len, word,
+                           1, UNETMM_NOTIFY), 0);
+    take(&l->station, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.status, UNETMM_ST_OK);
+}
+
+/* Nothing but the error, in nobody's memory. */
+static void expect_error(struct liar *l, int error)
+{
+    struct guard guard;
+
+    guard_make(&guard, 300, 77);
+    CHECK_RET(ustream_recv(l->victim, guard.at, 300, 0), error);
+    guard_check(&guard, 0);
+    CHECK_RET(ustream_send(l->victim, guard.at, 10, 0), error);
+    guard_free(&guard);
+}
+
+static void lies_at_first(void)
+{
+    static const struct { struct greeting g; size_t len; int error; } lies[] = {
+        { { MAGIC + 1, LIAR_ID, 1, LIAR_RING, 0, 0 }, 32, -EPROTO },
+        { { MAGIC, LIAR_ID, 2, LIAR_RING, 0, 0 }, 32, -EPROTO },
+        { { MAGIC, LIAR_ID, 1, LIAR_RING, 0, 0 }, 31, -EPROTO },
+        { { MAGIC, LIAR_ID, 1, LIAR_RING, 0, 0 }, 0, -EPROTO },
+        { { MAGIC, LIAR_ID, 1, 2 * LIAR_RING, 0, 0 }, 32, -EPROTO },
+        { { MAGIC, LIAR_ID, 1, LIAR_RING / 2, 0, 0 }, 32, -EPROTO },
+        { { MAGIC, LIAR_ID, 1, LIAR_RING - 1, 0, 0 }, 32, -EPROTO },
+        { { MAGIC, LIAR_ID + 1, 1, LIAR_RING, 0, 0 }, 32, -ECONNRESET },
+    };
+    struct liar l;
+    unsigned i;
+
+    for (i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        liar_open(&l);
+        liar_greets(&l, &lies[i].g, lies[i].len);
+        expect_error(&l, lies[i].error);
+        liar_close(&l);
+    }
+}
+
+/* Words that cannot be, after ten bytes that were all right. */
+static void lies(void)
+{
+    static const struct { uint32_t word; uint64_t offset; uint32_t len; }
+        lies[] = {
+            { WORD(DATA, 20), 10, 9 }, { WORD(DATA, 20), 10, 11 },
+            { WORD(DATA, 20), 11, 10 }, { WORD(DATA, 10), 10, 0 },
+            { WORD(DATA, 10), 0, 10 }, { WORD(DATA, RING + 11), 10, 1 },
+            { WORD(CREDIT, 1), 0, 0 }, { WORD(CREDIT, RING), 0, 0 },
+            { WORD(CREDIT, ~0u), 0, 0 }, { WORD(FIN, 9), 0, 0 },
+            { WORD(FIN, 11), 0, 0 }, { WORD(AHEAD, 9), 0, 0 },
+            { WORD(AHEAD, RING + 11), 0, 0 }, { WORD(FIN, 10), 0, 5 },
+        };
+    static const struct greeting good = {
+        MAGIC, LIAR_ID, 1, LIAR_RING, 0, 0,
+    };
+    uint8_t bytes[20];
+    struct liar l;
+    unsigned i;
+
+    for (i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        liar_open(&l);
+        liar_greets(&l, &good, sizeof(good));
+        liar_writes(&l, WORD(DATA, 10), 0, 10);
+        liar_writes(&l, lies[i].word, lies[i].offset, lies[i].len);
+        CHECK_RET(ustream_recv(l.victim, bytes, 20, USTREAM_WAITALL), 10);
+        CHECK(!memcmp(bytes, "lie", 3));
+        expect_error(&l, -EPROTO);
+        liar_close(&l);
+    }
+    /* Greets again; then speaks without having greeted. */
+    for (i = 0; i < 2; i++) {
+        liar_open(&l);
+        if (!i) {
+            liar_greets(&l, &good, sizeof(good));
+            liar_greets(&l, &good, sizeof(good));
+        } else {
+            liar_writes(&l, WORD(FIN, 1), 0, 0);
+        }
+        expect_error(&l, -EPROTO);
+        liar_close(&l);
+    }
+}
+
 static const struct test tests[] = {
     { "both-ways", both_ways, TEST_BOTH | TEST_REMOTE, 0 },
     { "duplex", duplex, TEST_BOTH | TEST_REMOTE, 0 },
@@ -651,6 +810,8 @@ static const struct test tests[] = {
     { "timeouts", timeouts, TEST_BOTH, 0 },
     { "forked", forked, TEST_BOTH, 0 },
     { "crowd", crowd, TEST_TLB, 0 },
+    { "lies-at-first", lies_at_first, TEST_BOTH, 0 },
+    { "lies", lies, TEST_BOTH, 0 },
 };
 
 int main(int argc, char **argv)
