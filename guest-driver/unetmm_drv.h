@@ -464,6 +464,8 @@ struct unetmm_dev {
 	struct mutex reply_lock;	/* the list page */
 	__le64 *reply_list;
 	dma_addr_t reply_list_dma;
+	struct unetmm_landed *landed_list;	/* ctl.lock */
+	dma_addr_t landed_list_dma;
 	atomic_t next_tag;
 
 	struct xarray spaces;
@@ -657,6 +659,9 @@ void unetmm_deferred_orphan(struct unetmm_aspace *space);
 /* unetmm_region.c */
 int unetmm_op_register(struct unetmm_file *file, void *arg);
 int unetmm_op_deregister(struct unetmm_file *file, void *arg);
+/* Is all of it registered at once, and for writing if that is wanted? */
+bool unetmm_region_covers(struct unetmm_aspace *space, u64 addr, u64 last,
+			  bool write);
 int unetmm_region_try(struct unetmm_file *file, struct unetmm_batch *batch,
 		      u64 vaddr, u32 npages, bool write);
 int unetmm_region_grow(struct unetmm_file *file, u64 start, u64 last);
@@ -724,12 +729,40 @@ void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
 		    const struct unetmm_control *msg);
 
 /* unetmm_export.c */
+struct unetmm_exported {
+	struct list_head node;		/* file->exports; ctl.lock */
+	struct list_head parts;		/* that have moved; likewise */
+	u64 id;
+	u64 addr;
+	u64 last;
+	u64 length;
+	u32 region;
+	u32 key;
+	u8 rights;
+	bool redirect;			/* its parts may move */
+};
+
+/* ctl.lock; NULL: the file has no such export. */
+struct unetmm_exported *unetmm_exported_find(struct unetmm_file *file, u64 id);
+int unetmm_export_memory(u64 addr, u64 last, u8 rights);
 int unetmm_op_export(struct unetmm_file *file, void *arg);
 int unetmm_op_unexport(struct unetmm_file *file, void *arg);
 void unetmm_exports_close(struct unetmm_file *file);
 void unetmm_export_answer(struct unetmm_chan *chan,
 			  const struct unetmm_control *msg,
 			  struct unetmm_control *ack);
+
+/* unetmm_redirect.c */
+int unetmm_redirect_start(struct unetmm_dev *dev);
+void unetmm_redirect_stop(struct unetmm_dev *dev);
+/* ctl.lock: is any of it the place of a part? */
+bool unetmm_parts_collide(struct unetmm_file *file, u64 addr, u64 last);
+void unetmm_parts_take(struct unetmm_exported *export, struct list_head *parts);
+void unetmm_parts_free(struct unetmm_file *file, struct list_head *parts);
+void unetmm_parts_close(struct list_head *parts);
+int unetmm_op_redirect(struct unetmm_file *file, void *arg);
+int unetmm_op_redirect_go(struct unetmm_file *file, void *arg);
+void unetmm_undo_redirect(struct unetmm_file *file, const void *arg);
 
 /* unetmm_import.c */
 int unetmm_op_import(struct unetmm_file *file, void *arg);

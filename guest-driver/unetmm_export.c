@@ -23,17 +23,6 @@
 
 #define UNETMM_FILE_EXPORTS	256	/* of one process */
 
-struct unetmm_exported {
-	struct list_head node;		/* file->exports; ctl.lock */
-	u64 id;
-	u64 addr;
-	u64 last;
-	u64 length;
-	u32 region;
-	u32 key;
-	u8 rights;
-};
-
 /* ---- The card's side; ctl.lock ------------------------------------------- */
 
 static int unetmm_region_set(struct unetmm_file *file,
@@ -50,17 +39,23 @@ static int unetmm_region_set(struct unetmm_file *file,
 			.length = cpu_to_le64(export->length),
 			.cookie = cpu_to_le64(a->cookie),
 			.rights = export->rights,
-			.flags = a->flags & UNETMM_EXPORT_NOTIFY ?
-				 UNETMM_REGION_F_NOTIFY : 0,
+			.flags = (a->flags & UNETMM_EXPORT_NOTIFY ?
+				  UNETMM_REGION_F_NOTIFY : 0) |
+				 (a->flags & UNETMM_EXPORT_REDIRECT ?
+				  UNETMM_REGION_F_REDIRECT : 0),
 		},
 	};
 
 	return unetmm_cmd(file->dev, &cmd, NULL);
 }
 
-/* Takes it off the card, and waits until nothing moves through it. */
+/*
+ * Takes it off the card, and waits until nothing moves through it; `parts`: what of
+ * it was somewhere else.
+ */
 static void unetmm_exported_end(struct unetmm_file *file,
-				struct unetmm_exported *export)
+				struct unetmm_exported *export,
+				struct list_head *parts)
 {
 	struct unetmm_dev *dev = file->dev;
 	struct unetmm_cmd cmd = {
@@ -73,6 +68,7 @@ static void unetmm_exported_end(struct unetmm_file *file,
 	file->nexports--;
 	unetmm_cmd(dev, &cmd, NULL);
 	__clear_bit(export->region, dev->ctl.region_map);
+	unetmm_parts_take(export, parts);
 	kfree(export);
 }
 
@@ -80,15 +76,16 @@ static void unetmm_exported_end(struct unetmm_file *file,
 void unetmm_exports_close(struct unetmm_file *file)
 {
 	struct unetmm_exported *export, *next;
+	LIST_HEAD(parts);
 
 	mutex_lock(&file->dev->ctl.lock);
 	list_for_each_entry_safe(export, next, &file->exports, node)
-		unetmm_exported_end(file, export);
+		unetmm_exported_end(file, export, &parts);
 	mutex_unlock(&file->dev->ctl.lock);
+	unetmm_parts_close(&parts);
 }
 
-static struct unetmm_exported *unetmm_exported_find(struct unetmm_file *file,
-						    u64 id)
+struct unetmm_exported *unetmm_exported_find(struct unetmm_file *file, u64 id)
 {
 	struct unetmm_exported *export;
 
@@ -111,7 +108,7 @@ static bool unetmm_exported_collides(struct unetmm_file *file,
 		    (new->addr <= export->last && new->last >= export->addr))
 			return true;
 	}
-	return false;
+	return unetmm_parts_collide(file, new->addr, new->last);
 }
 
 static int unetmm_exported_add(struct unetmm_file *file,
@@ -145,7 +142,7 @@ static int unetmm_exported_add(struct unetmm_file *file,
 /* ---- The process's side -------------------------------------------------- */
 
 /* Only memory that is there, and that the process itself may use so. */
-static int unetmm_export_memory(u64 addr, u64 last, u8 rights)
+int unetmm_export_memory(u64 addr, u64 last, u8 rights)
 {
 	struct mm_struct *mm = current->mm;
 	vm_flags_t needed = 0;
@@ -179,7 +176,8 @@ static int unetmm_export_check(struct unetmm_file *file,
 
 	/* Pairs with unetmm_op_space(). */
 	space = smp_load_acquire(&file->space);
-	if (a->flags & ~UNETMM_EXPORT_NOTIFY || a->rsvd)
+	if (a->flags & ~(UNETMM_EXPORT_NOTIFY | UNETMM_EXPORT_REDIRECT) ||
+	    a->rsvd)
 		return -EOPNOTSUPP;
 	if (!space)
 		return -EINVAL;
@@ -263,6 +261,8 @@ int unetmm_op_export(struct unetmm_file *file, void *arg)
 	export->last = last;
 	export->length = a->length;
 	export->rights = a->rights;
+	export->redirect = a->flags & UNETMM_EXPORT_REDIRECT;
+	INIT_LIST_HEAD(&export->parts);
 	ret = unetmm_export_pin(file, a->addr, a->length,
 				a->rights != UNETMM_RIGHT_READ);
 	if (!ret) {
@@ -281,6 +281,7 @@ int unetmm_op_unexport(struct unetmm_file *file, void *arg)
 	struct unetmm_dev *dev = file->dev;
 	struct unetmm_exported *export = NULL;
 	u64 addr = 0, length = 0;
+	LIST_HEAD(parts);
 
 	if (a->rsvd)
 		return -EOPNOTSUPP;
@@ -294,12 +295,13 @@ int unetmm_op_unexport(struct unetmm_file *file, void *arg)
 	if (export) {
 		addr = export->addr;
 		length = export->length;
-		unetmm_exported_end(file, export);
+		unetmm_exported_end(file, export, &parts);
 	}
 	mutex_unlock(&dev->ctl.lock);
 	up_read(&dev->rwsem);
 	if (!length)
 		return -ENOENT;
+	unetmm_parts_free(file, &parts);
 	unetmm_export_unpin(file, addr, length);
 	return 0;
 }

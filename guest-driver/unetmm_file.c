@@ -188,6 +188,8 @@ union unetmm_arg {
 	struct unetmm_utlb utlb;
 	struct unetmm_export export;
 	struct unetmm_export_id export_id;
+	struct unetmm_redirect redirect;
+	struct unetmm_redirect_id redirect_id;
 	struct unetmm_import import;
 	struct unetmm_import_id import_id;
 	struct unetmm_window window;
@@ -260,6 +262,12 @@ static const struct unetmm_op unetmm_ops[] = {
 	IOCTL_OP(UNETMM_IOC_UNEXPORT, unetmm_op_unexport,
 		 struct unetmm_export_id, id,
 		 UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_REDIRECT, unetmm_op_redirect,
+		 struct unetmm_redirect, spans, UNETMM_OP_UNLOCKED,
+		 .undo = unetmm_undo_redirect),
+	IOCTL_OP(UNETMM_IOC_REDIRECT_GO, unetmm_op_redirect_go,
+		 struct unetmm_redirect_id, offset,
+		 UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_IMPORT, unetmm_op_import, struct unetmm_import,
 		 length, 0, .undo = unetmm_undo_import),
 	IOCTL_OP(UNETMM_IOC_UNIMPORT, unetmm_op_unimport,
@@ -303,6 +311,10 @@ static void unetmm_undo(struct unetmm_file *file, const struct unetmm_op *op,
 {
 	if (!op->undo)
 		return;
+	if (op->flags & UNETMM_OP_UNLOCKED) {
+		op->undo(file, arg);
+		return;
+	}
 	down_read(&file->dev->rwsem);
 	/* Else it went with the file, or will. */
 	if (!file->dead)

@@ -99,7 +99,7 @@ static int unetmm_start_memory(struct unetmm_dev *dev)
 	dev->ctl.region_map = bitmap_zalloc(max(dev->hw.regions, 1u),
 					    GFP_KERNEL);
 	if (dev->eps && dev->fault_batch && dev->reply_list &&
-	    dev->ctl.region_map)
+	    dev->ctl.region_map && !unetmm_redirect_start(dev))
 		return unetmm_windows_init(dev);
 	return -ENOMEM;
 }
@@ -107,6 +107,7 @@ static int unetmm_start_memory(struct unetmm_dev *dev)
 static void unetmm_stop_memory(struct unetmm_dev *dev)
 {
 	unetmm_windows_exit(dev);
+	unetmm_redirect_stop(dev);
 	if (dev->reply_list)
 		dma_free_coherent(&dev->pdev->dev, UNETMM_REPLY_MAX_PAGES *
 				  sizeof(*dev->reply_list), dev->reply_list,

@@ -195,6 +195,20 @@ static int unetmm_region_add(struct unetmm_file *file,
 	return ret == -EDQUOT ? -ENOMEM : ret;
 }
 
+bool unetmm_region_covers(struct unetmm_aspace *space, u64 addr, u64 last,
+			  bool write)
+{
+	struct unetmm_registration *reg;
+	bool covers = false;
+
+	mutex_lock(&space->region_lock);
+	list_for_each_entry(reg, &space->regions, node)
+		covers = covers || (reg->start <= addr && reg->last >= last &&
+				    (reg->write || !write));
+	mutex_unlock(&space->region_lock);
+	return covers;
+}
+
 static int unetmm_region_check(struct unetmm_file *file,
 			       const struct unetmm_region *a)
 {

@@ -355,6 +355,7 @@ enum unetmm_call {
     UNETMM_CALL_EXPORT,
     UNETMM_CALL_IMPORT,
     UNETMM_CALL_ONE_SIDED,      /* write, read, atomics */
+    UNETMM_CALL_REDIRECT,
 };
 
 /*

@@ -121,6 +121,22 @@ static const struct advice advices[] = {
       "the system has no thread left: raise ulimit -u, or dispatch instead" },
     { UNETMM_CALL_HANDLERS, ESHUTDOWN,
       "a handler has destroyed the endpoint: it must not be used any more" },
+    { UNETMM_CALL_REDIRECT, EEXIST,
+      "part of it has moved already, or the new place is exported, or was one "
+      "before: end that first" },
+    { UNETMM_CALL_REDIRECT, ENOSPC,
+      "so many parts of the export have moved: end one first" },
+    { UNETMM_CALL_REDIRECT, EFAULT,
+      "the new place is not mapped, or not with the export's rights" },
+    { UNETMM_CALL_REDIRECT, ENOMEM,
+      "so much memory may not be pinned: raise ulimit -l" },
+    { UNETMM_CALL_REDIRECT, EINVAL,
+      "the part must be one of the export, and what is kept one of the part" },
+    { UNETMM_CALL_REDIRECT, EOPNOTSUPP,
+      "export it with UNETMM_EXPORT_REDIRECT, source tlb or pinned, and give a "
+      "new place that Linux pins" },
+    { UNETMM_CALL_REDIRECT, ENOENT,
+      "there is no such export, or no part that has moved from there" },
     { UNETMM_CALL_EXPORT, EEXIST,
       "the number is in use, or part of this memory is exported or registered "
       "already: choose another number, or end the other export" },
@@ -132,7 +148,7 @@ static const struct advice advices[] = {
       "so much memory may not be pinned: raise ulimit -l or export less" },
     { UNETMM_CALL_EXPORT, EINVAL,
       "an export has a length and one right at least, and only the flag "
-      "UNETMM_EXPORT_NOTIFY" },
+      "UNETMM_EXPORT_NOTIFY and _REDIRECT" },
     { UNETMM_CALL_EXPORT, EOPNOTSUPP,
       "this memory cannot be exported: the card, its source of translations "
       "or this kind of memory does not allow it" },

@@ -45,6 +45,98 @@ int unetmm_unexport(struct unetmm_ctx *ctx, uint64_t id)
     return ret < 0 ? ret : 0;
 }
 
+/* ---- Where an export lands --------------------------------------------- */
+
+/*
+ * Between the two places of a part.  Its peers wait; what they have written is
+ * there, since the call that said so came after it.
+ */
+static void redirect_copy(const struct unetmm_redirect *r, bool back,
+                          struct unetmm_redirected *what)
+{
+    struct unetmm_redirected done = { 0 };
+    unsigned i;
+
+    for (i = 0; i < r->count && i < UNETMM_REDIRECT_SPANS; i++) {
+        uint64_t at = r->spans[i].offset - r->offset;
+        uint8_t *own = (uint8_t *)(uintptr_t)r->from + at;
+        uint8_t *to = (uint8_t *)(uintptr_t)r->to + at;
+
+        memcpy(back ? own : to, back ? to : own, r->spans[i].length);
+        done.copied += r->spans[i].length;
+        done.pieces++;
+    }
+    if (what) {
+        *what = done;
+    }
+}
+
+static int redirect_go(struct unetmm_ctx *ctx, unsigned what, uint64_t id,
+                       uint64_t offset)
+{
+    struct unetmm_redirect_id request = {
+        .size = sizeof(request), .what = what, .id = id, .offset = offset,
+    };
+    int ret = sys_ioctl(ctx->fd, UNETMM_IOC_REDIRECT_GO, &request);
+
+    return ret < 0 ? ret : 0;
+}
+
+int unetmm_redirect(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
+                    void *to, size_t length, struct unetmm_redirected *what)
+{
+    struct unetmm_redirect request = {
+        .size = sizeof(request),
+        .what = UNETMM_REDIRECT_BEGIN,
+        .id = id,
+        .offset = offset,
+        .length = length,
+        .to = (uintptr_t)to,
+    };
+    int ret = unetmm_ctx_check(ctx);
+
+    if (ret) {
+        return ret;
+    }
+    ret = sys_ioctl(ctx->fd, UNETMM_IOC_REDIRECT, &request);
+    if (ret < 0) {
+        return ret;
+    }
+    redirect_copy(&request, false, what);
+    return request.count ?
+        redirect_go(ctx, UNETMM_REDIRECT_GO, id, offset) : 0;
+}
+
+int unetmm_redirect_end(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset)
+{
+    int ret = unetmm_ctx_check(ctx);
+
+    return ret ? ret : redirect_go(ctx, UNETMM_REDIRECT_END, id, offset);
+}
+
+int unetmm_redirect_back(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
+                         size_t keep, struct unetmm_redirected *what)
+{
+    struct unetmm_redirect request = {
+        .size = sizeof(request),
+        .what = UNETMM_REDIRECT_BACK,
+        .id = id,
+        .offset = offset,
+        .length = keep,
+    };
+    int ret = unetmm_ctx_check(ctx);
+
+    if (ret) {
+        return ret;
+    }
+    ret = sys_ioctl(ctx->fd, UNETMM_IOC_REDIRECT, &request);
+    if (ret < 0) {
+        return ret;
+    }
+    redirect_copy(&request, true, what);
+    return redirect_go(ctx, UNETMM_REDIRECT_END, id, offset);
+}
+
 /* ---- Import ------------------------------------------------------------ */
 
 int unetmm_import(struct unetmm_ep *pub, unsigned channel, uint64_t id,

@@ -117,7 +117,6 @@ static void scene(Fix *f)
     X(ask(rel)->atomic = false; ask(rel)->target.len = 0, "too long") \
     X(ask(rel)->atomic = false; ask(rel)->target.len = 1001, "too long") \
     X(early(rel, 4)->head.len = 1001, "the length of a packet is 1001") \
-    X(early(rel, 4)->addr = -5, "kept that cannot be") \
     X(early(rel, 5)->head.imm = 0, "a header that none has") \
     X(early(rel, 6)->head.imm = 3, "a header that none has") \
     X(early(rel, 7)->head.opcode = UNETMM_WIRE_ACK, "kept that cannot be") \

@@ -100,12 +100,21 @@ static void shaped_command(FuzzCard *c, FuzzIn *in)
     case UNETMM_CMD_FAULT_REPLY:
         shape_reply(c, in, &cmd);
         break;
+    case UNETMM_CMD_REGION_REDIRECT:
+        cmd.redirect.region = fuzz_below(in, 18);
+        cmd.redirect.what = fuzz_below(in, 6);
+        cmd.redirect.offset = fuzz_len(in);
+        cmd.redirect.length = fuzz_len(in);
+        cmd.redirect.to = fuzz_vaddr(in);
+        cmd.redirect.list = dma_addr(c, in) & ~7ull;
+        break;
     case UNETMM_CMD_REGION_SET:
     case UNETMM_CMD_REGION_CLEAR:
         cmd.region.region = fuzz_below(in, 18);
         cmd.region.addr = fuzz_vaddr(in);
         cmd.region.length = fuzz_len(in);
         cmd.region.rights = fuzz_below(in, 9);
+        cmd.region.flags = fuzz_below(in, 5);
         break;
     case UNETMM_CMD_IMPORT_SET:
     case UNETMM_CMD_IMPORT_CLEAR:

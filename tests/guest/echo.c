@@ -42,7 +42,8 @@ static const struct way reliable = {
 
 struct server {
     const struct way *way;
-    uint8_t *exported;
+    uint8_t *exported, *moving, *elsewhere;
+    unsigned moves;
     struct station station;
     uint8_t *buffers[BUFFERS];
     bool sink;
@@ -200,11 +201,39 @@ static bool is_returned(const struct unetmm_completion *c)
         c->status == UNETMM_ST_BAD_CHANNEL || c->status == UNETMM_ST_FLUSHED;
 }
 
+#define MOVING_COOKIE   1
+
+/* Two parts of different sizes come and go, each in its turn. */
+static void move_on(struct server *s)
+{
+    static const struct part {
+        uint64_t offset;
+        size_t length;
+    } parts[] = { { 777, 100001 }, { 100778, 70003 } };
+    uint64_t *moved = (void *)(s->exported + MIRROR_MOVED);
+    const struct part *part = &parts[s->moves / 2 % 2];
+    struct unetmm_redirected what;
+
+    if (s->moves++ % 2) {
+        CHECK_RET(unetmm_redirect_back(s->station.ctx, MOVING_EXPORT,
+                                       part->offset, 0, &what), 0);
+    } else {
+        CHECK_RET(unetmm_redirect(s->station.ctx, MOVING_EXPORT, part->offset,
+                                  s->elsewhere + 1, part->length, &what), 0);
+    }
+    moved[0]++;
+    moved[1] += what.copied;
+}
+
 static void notified(struct server *s, const struct unetmm_completion *c)
 {
     uint64_t *seen = (void *)(s->exported + MIRROR_SEEN);
     uint64_t next = seen[0];
 
+    if (c->cookie == MOVING_COOKIE) {
+        move_on(s);
+        return;
+    }
     seen[1] += unetmm_notify_imm(c) != (uint32_t)next;
     __atomic_store_n(&seen[0], next + 1, __ATOMIC_RELEASE);
 }
@@ -254,6 +283,12 @@ static void serve(void *argument)
         CHECK_RET(unetmm_export(s.station.ctx, MIRROR_EXPORT, s.exported,
                                 MIRROR_BYTES, UNETMM_RIGHT_ALL,
                                 UNETMM_EXPORT_NOTIFY, 0), 0);
+        s.moving = pages((unsigned)(MOVING_BYTES / PAGE));
+        s.elsewhere = pages((unsigned)(MOVING_BYTES / PAGE));
+        CHECK_RET(unetmm_export(s.station.ctx, MOVING_EXPORT, s.moving,
+                                MOVING_BYTES, UNETMM_RIGHT_ALL,
+                                UNETMM_EXPORT_NOTIFY |
+                                UNETMM_EXPORT_REDIRECT, MOVING_COOKIE), 0);
     }
     CHECK_RET(unetmm_listen_as(s.station.ep, s.way->service, 16,
                                &s.way->attr), 0);

@@ -25,6 +25,11 @@
  * that number.
  */
 #define MIRROR_SEEN     (MIRROR_BYTES - 16)
+/* There, too: how often it has moved a part of the next, and bytes copied for it. */
+#define MIRROR_MOVED    (MIRROR_BYTES - 32)
+/* Another, of which it moves a part with each notification. */
+#define MOVING_EXPORT   0xe5
+#define MOVING_BYTES    ((size_t)200 * 1024)
 #define SERVICE_FIRST   0x1000  /* for tests; each takes its own from here on */
 
 #define STASH           256

@@ -400,7 +400,8 @@ struct unetmm_utlb_log {
 /**
  * struct unetmm_export - let peers use memory
  * @size: sizeof(struct unetmm_export)
- * @flags: UNETMM_EXPORT_NOTIFY: writes that ask for it notify
+ * @flags: UNETMM_EXPORT_NOTIFY: writes that ask for it notify;
+ *	UNETMM_EXPORT_REDIRECT: parts of it may be moved
  * @id: by which the peers know it; no two of a file are the same
  * @addr: first byte, of any alignment; all of it is mapped
  * @length: bytes
@@ -429,6 +430,7 @@ struct unetmm_export {
 };
 
 #define UNETMM_EXPORT_NOTIFY	0x00000001
+#define UNETMM_EXPORT_REDIRECT	0x00000002
 
 /**
  * struct unetmm_export_id - end an export
@@ -443,6 +445,78 @@ struct unetmm_export_id {
 	__u32 size;
 	__u32 rsvd;
 	__u64 id;
+};
+
+/**
+ * struct unetmm_span - bytes of an export
+ * @offset: of the first
+ * @length: how many
+ */
+struct unetmm_span {
+	__u64 offset;
+	__u64 length;
+};
+
+#define UNETMM_REDIRECT_SPANS	8
+
+/**
+ * struct unetmm_redirect - move where a part of an export is, or prepare its end
+ * @size: sizeof(struct unetmm_redirect)
+ * @what: UNETMM_REDIRECT_BEGIN or _BACK (unetmm_hw.h)
+ * @id: the export, one with UNETMM_EXPORT_REDIRECT
+ * @offset: the part's first byte in the export, by which it is known later
+ * @length: BEGIN: bytes of the part; BACK: of these, how many at its beginning are
+ *	not to be copied
+ * @to: BEGIN: the new place, of any alignment; BACK: in: zero, out: the new place
+ * @from: in: zero; out: the old place of the part
+ * @count: in: zero; out: how many spans there are
+ * @rsvd: zero
+ * @spans: out: what has to be copied, BEGIN: from @from to @to, BACK: back; offsets
+ *	are those in the export
+ *
+ * BEGIN: with no spans the part has moved.  Else its peers find nothing ready there
+ * until REDIRECT_GO with _GO, and the process copies meanwhile.  BACK: the same
+ * until REDIRECT_GO with _END.  Spans have all that has landed in the place since
+ * it was last in a span, and may have more.
+ *
+ * The new place must be mapped so that the process itself could use it as its peers
+ * may use the export; with source pinned it is registered, unless it is already.
+ * ENOENT: no such export, BACK: or part.  EINVAL: not a part of the export; BACK:
+ * it is held.  EEXIST: some of the part has moved already, or some of the new place
+ * is an export's or another part's.  ENOSPC: four parts of the export have moved.
+ * EFAULT: not mapped, or not so.  ENOMEM: as REGISTER.  EOPNOTSUPP: the export was
+ * not made so; this source or memory can't.
+ */
+struct unetmm_redirect {
+	__u32 size;
+	__u32 what;
+	__u64 id;
+	__u64 offset;
+	__u64 length;
+	__u64 to;
+	__u64 from;
+	__u32 count;
+	__u32 rsvd;
+	struct unetmm_span spans[UNETMM_REDIRECT_SPANS];
+};
+
+/**
+ * struct unetmm_redirect_id - what was to be copied has been; or end it
+ * @size: sizeof(struct unetmm_redirect_id)
+ * @what: UNETMM_REDIRECT_GO or _END (unetmm_hw.h)
+ * @id: the export
+ * @offset: the part's first byte
+ *
+ * GO: peers use the new place.  END: they use the old one, and when it returns the
+ * new one is not read or written any more.  END in place of GO: the part has never
+ * moved.  GO in place of END after BACK: it stays moved.  ENOENT: no such export
+ * or part.  EINVAL: GO: it is not held.
+ */
+struct unetmm_redirect_id {
+	__u32 size;
+	__u32 what;
+	__u64 id;
+	__u64 offset;
 };
 
 /**
@@ -594,7 +668,8 @@ struct unetmm_window_id {
 	X(utlb_calls, "pinning and unpinning calls (source utlb)") \
 	X(utlb_lost, "of its pages: unpinned because memory changed") \
 	X(exports, "exports made") \
-	X(imports, "imports made")
+	X(imports, "imports made") \
+	X(redirects, "parts of exports moved")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {
@@ -619,6 +694,8 @@ enum unetmm_driver_counter {
 #define UNETMM_IOC_UTLB_UNPIN	_IO(UNETMM_IOC_MAGIC, 0x0e)
 #define UNETMM_IOC_EXPORT	_IO(UNETMM_IOC_MAGIC, 0x10)
 #define UNETMM_IOC_UNEXPORT	_IO(UNETMM_IOC_MAGIC, 0x11)
+#define UNETMM_IOC_REDIRECT	_IO(UNETMM_IOC_MAGIC, 0x14)
+#define UNETMM_IOC_REDIRECT_GO	_IO(UNETMM_IOC_MAGIC, 0x15)
 #define UNETMM_IOC_IMPORT	_IO(UNETMM_IOC_MAGIC, 0x12)
 #define UNETMM_IOC_UNIMPORT	_IO(UNETMM_IOC_MAGIC, 0x13)
 #define UNETMM_IOC_WINDOW	_IO(UNETMM_IOC_MAGIC, 0x18)

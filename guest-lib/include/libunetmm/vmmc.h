@@ -21,7 +21,8 @@ extern "C" {
  * those with a reliable channel to an endpoint of this context.  `rights` are
  * UNETMM_RIGHT_WRITE, _READ, _ATOMIC.  With UNETMM_EXPORT_NOTIFY in `flags`, a
  * write that asks for it has a completion of type UNETMM_CQE_NOTIFY here, with
- * `cookie`, on the endpoint that the peer's channel leads to.
+ * `cookie`, on the endpoint that the peer's channel leads to; with
+ * UNETMM_EXPORT_REDIRECT, unetmm_redirect() can be used.
  *
  * -EEXIST: the id is in use, or part of the memory is exported (source pinned: or
  * registered).  -ENOSPC: too many.  -EFAULT: not mapped, or not with such rights.
@@ -37,6 +38,54 @@ int unetmm_export(struct unetmm_ctx *ctx, uint64_t id, void *addr,
  * more; what is under way fails at the peer, with UNETMM_ST_REVOKED.
  */
 int unetmm_unexport(struct unetmm_ctx *ctx, uint64_t id);
+
+/* ---- Where an export lands ---------------------------------------------- */
+
+/* What unetmm_redirect() and unetmm_redirect_back() did. */
+struct unetmm_redirected {
+    uint64_t copied;            /* bytes */
+    unsigned pieces;            /* in so many pieces; 0: nothing had landed */
+};
+
+/*
+ * Moves where [offset, offset + length) of an export with UNETMM_EXPORT_REDIRECT
+ * lands: to `to`, any memory of the process, of any alignment.  What had landed in
+ * the export's own memory (since it was last moved from there) is in `to` when it
+ * returns, and what comes later goes there directly; peers read and change it
+ * there, too.  `what` (may be NULL) says what was copied: all that had landed, and
+ * possibly some bytes round it, whose contents in `to` are those of the export's
+ * memory then.  While it copies, peers wait.
+ *
+ * A word that peers change atomically must be in one piece, and at a multiple of
+ * 8, in the new place, too.
+ *
+ * -ENOENT: no such export.  -EINVAL: not a part of it.  -EEXIST: some of the part
+ * has moved already; or some of `to` is exported, or another part's place (source
+ * pinned: or registered in part).  -ENOSPC: UNETMM_REDIRECTS parts of the export
+ * have moved.  -EFAULT: `to` is not mapped, or not with the export's rights.
+ * -ENOMEM: so much may not be pinned.  -EOPNOTSUPP: exported without the flag; this
+ * source, or this kind of memory, can't.
+ */
+int unetmm_redirect(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
+                    void *to, size_t length, struct unetmm_redirected *what);
+
+/*
+ * Ends what began at `offset`.  When it returns nothing lands in its memory any
+ * more, which has what has landed until then; what comes later lands in the
+ * export's own.  -ENOENT: there is none.
+ */
+int unetmm_redirect_end(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset);
+
+/*
+ * The same for one who cannot know what has landed until then: what has, but for
+ * the first `keep` bytes of the part, is copied to the export's own memory, where
+ * it is as if it had never been elsewhere.  -ENOENT: there is none.  -EINVAL: keep
+ * is more than its length.
+ */
+int unetmm_redirect_back(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
+                         size_t keep, struct unetmm_redirected *what);
+
+/* ---- Import ------------------------------------------------------------- */
 
 /*
  * Imports what the peer at the other end of a reliable channel has exported as

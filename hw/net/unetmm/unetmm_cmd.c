@@ -3,7 +3,7 @@
  *
  * Each command is fetched once into a copy, executed, and answered.  A command
  * is taken only while the completion ring has room for its answer and for those
- * that endpoints still closing, and regions still clearing, will need.
+ * that endpoints still closing, and regions still clearing or moving, will need.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -34,6 +34,8 @@ static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
         return unetmm_region_set(core, cmd->space, &cmd->region);
     case UNETMM_CMD_REGION_CLEAR:
         return unetmm_region_clear(core, cmd->region.region, cmd->tag, wait);
+    case UNETMM_CMD_REGION_REDIRECT:
+        return unetmm_redirect(core, &cmd->redirect, cmd->tag, result, wait);
     case UNETMM_CMD_IMPORT_SET:
         return unetmm_import_set(core, cmd->ep, &cmd->import);
     case UNETMM_CMD_IMPORT_CLEAR:
@@ -100,4 +102,12 @@ void unetmm_cmd_clear_done(UnetmmCore *core, uint16_t tag)
 {
     core->closing--;
     cmd_answer(core, tag, UNETMM_CMD_REGION_CLEAR, UNETMM_CS_OK, 0);
+}
+
+/* No page moves any more through the part that REGION_REDIRECT named. */
+void unetmm_cmd_redirect_done(UnetmmCore *core, uint16_t tag, uint8_t status,
+                              uint32_t result)
+{
+    core->closing--;
+    cmd_answer(core, tag, UNETMM_CMD_REGION_REDIRECT, status, result);
 }

@@ -212,8 +212,7 @@ void unetmm_engine_reset(UnetmmCore *core)
     unetmm_tlb_reset(&core->tlb);
     unetmm_tlb_reset(&core->cache);
     memset(core->spaces, 0, core->params.spaces * sizeof(*core->spaces));
-    memset(core->regions, 0, core->params.regions * sizeof(*core->regions));
-    core->regions_clearing = 0;
+    unetmm_regions_reset(core);
     unetmm_rings_init(core);
     memset(core->vectors, 0, sizeof(core->vectors));
     core->ctrl = core->events = core->event_mask = core->status = 0;

@@ -184,6 +184,41 @@ uint32_t unetmm_table_max_pages(const UnetmmCore *core);
 
 /* ---- Regions and imports ------------------------------------------------ */
 
+/* Bytes first..last of a region. */
+typedef struct UnetmmSpan {
+    uint64_t first, last;
+} UnetmmSpan;
+
+/* In order, with gaps between them; the last place is for a moment only. */
+typedef struct UnetmmSpans {
+    uint32_t n;
+    UnetmmSpan at[UNETMM_REDIRECT_LANDED + 1];
+} UnetmmSpans;
+
+typedef enum UnetmmMovedState {
+    UNETMM_MOVED_NOT,           /* there is none */
+    UNETMM_MOVED_BEGUN,         /* held until GO; what is copied in `spans` */
+    UNETMM_MOVED_GOING,         /* what has landed there: `spans` */
+    UNETMM_MOVED_BACK,          /* held until END */
+} UnetmmMovedState;
+
+/* A part of a region that is somewhere else; unetmm_redirect.c. */
+typedef struct UnetmmRedirect {
+    UnetmmMovedState state;
+    uint8_t waits;              /* this command, for a page; then it is held */
+    uint16_t tag;
+    uint64_t first, last;
+    uint64_t to;
+    uint64_t list;
+    uint64_t from;              /* BACK: where what is copied begins */
+    UnetmmSpans spans;
+} UnetmmRedirect;
+
+typedef struct UnetmmMoved {
+    UnetmmRedirect redirects[UNETMM_REDIRECTS];
+    UnetmmSpans landed;         /* where REGION_SET said, and not taken */
+} UnetmmMoved;
+
 /* What the driver has exported; see unetmm_region.c. */
 typedef struct UnetmmRegion {
     bool live;
@@ -193,6 +228,7 @@ typedef struct UnetmmRegion {
     uint16_t clear_tag;
     uint32_t key;
     uint64_t addr, length, cookie;
+    UnetmmMoved *moved;         /* F_REDIRECT; else NULL */
 } UnetmmRegion;
 
 typedef struct UnetmmImport {
@@ -432,8 +468,11 @@ typedef struct UnetmmPiece {
     uint32_t from;              /* in the message, or the packet */
 } UnetmmPiece;
 
-/* A packet can have a hole for each packet that came before its turn. */
-#define UNETMM_MAX_PIECES       (UNETMM_REL_WINDOW + 1)
+/*
+ * A packet can have a hole for each packet that came before its turn, and be
+ * cut at both ends of each part of the region that has moved.
+ */
+#define UNETMM_MAX_PIECES       (UNETMM_REL_WINDOW + 1 + 2 * UNETMM_REDIRECTS)
 
 /* A message that is landing page by page, with x-dma-page-ns. */
 typedef struct UnetmmLanding {
@@ -540,6 +579,7 @@ struct UnetmmCore {
     uint32_t closing;           /* endpoints and regions that will need one */
     UnetmmRegion *regions;
     uint32_t regions_clearing;
+    uint32_t redirects_waiting;
     uint16_t *tell;             /* circular list of endpoints to notify */
     uint32_t tell_first, tell_used;
     uint32_t wire_turn;         /* who is looked at first for the wire */
@@ -685,6 +725,8 @@ int64_t unetmm_irq_deadline(const UnetmmCore *core);
 void unetmm_cmd_run(UnetmmCore *core, uint32_t *budget);
 void unetmm_cmd_close_done(UnetmmCore *core, UnetmmEp *ep);
 void unetmm_cmd_clear_done(UnetmmCore *core, uint16_t tag);
+void unetmm_cmd_redirect_done(UnetmmCore *core, uint16_t tag, uint8_t status,
+                              uint32_t result);
 
 /* unetmm_space.c */
 uint8_t unetmm_space_create(UnetmmCore *core, uint16_t id,
@@ -709,6 +751,7 @@ bool unetmm_invalidate_busy(UnetmmCore *core);
 uint64_t unetmm_pte_pages(uint64_t addr, uint64_t len);
 
 /* unetmm_region.c */
+void unetmm_regions_reset(UnetmmCore *core);
 uint8_t unetmm_region_set(UnetmmCore *core, uint16_t space,
                           const struct unetmm_cmd_region *cmd);
 /* *wait: a page is moving; unetmm_cmd_clear_done() will follow. */
@@ -719,15 +762,45 @@ const UnetmmRegion *unetmm_region_find(const UnetmmCore *core, uint16_t space,
                                        uint32_t number, uint32_t key);
 /*
  * May a peer of the endpoint use this part of a region for `right`?  0, and
- * *addr is where it is in the space; or UNETMM_WHY_*.
+ * *region is which; or UNETMM_WHY_*.
  */
 uint32_t unetmm_region_check(const UnetmmCore *core, const UnetmmEp *ep,
                              const UnetmmTarget *target, uint8_t right,
-                             uint64_t *addr);
+                             const UnetmmRegion **region);
 /* Does a page of it move now?  Between two pages nothing is done through it. */
 bool unetmm_region_moving(const UnetmmCore *core, uint32_t number);
-/* A page has landed: is it what a REGION_CLEAR waits for? */
+/* The same for a packet that is about any of these bytes. */
+bool unetmm_region_moving_in(const UnetmmCore *core, uint32_t number,
+                             uint64_t first, uint64_t last);
+/* A page has landed: is it what a command waits for? */
 void unetmm_region_landed(UnetmmCore *core);
+
+/* unetmm_redirect.c */
+uint8_t unetmm_redirect(UnetmmCore *core,
+                        const struct unetmm_cmd_redirect *cmd, uint16_t tag,
+                        uint32_t *result, bool *wait);
+/*
+ * Bytes from `offset` on that are in one place, from *addr of the space on:
+ * `len` at most.  All of them are the region's.
+ */
+uint32_t unetmm_region_run(const UnetmmRegion *region, uint64_t offset,
+                           uint32_t len, uint64_t *addr);
+/* They are about to be written. */
+void unetmm_region_note(const UnetmmRegion *region, uint64_t offset,
+                        uint32_t len);
+/* May none be read or written now, though there is nothing wrong with it? */
+bool unetmm_region_held(const UnetmmRegion *region, uint64_t offset,
+                        uint32_t len);
+/* A page has landed, which a command may have waited for. */
+void unetmm_redirect_landed(UnetmmCore *core, uint32_t number);
+/* The region goes. */
+void unetmm_redirect_forget(UnetmmCore *core, UnetmmRegion *region);
+/* All of BEGIN that does not ask what has landed. */
+uint8_t unetmm_redirect_add(UnetmmRegion *region,
+                            const struct unetmm_cmd_redirect *cmd,
+                            UnetmmRedirect **added);
+/* Are they as they must be, and all in first..last? */
+bool unetmm_spans_ok(const UnetmmSpans *s, uint64_t first, uint64_t last);
 
 /* unetmm_import.c */
 uint8_t unetmm_import_set(UnetmmCore *core, uint16_t id,
@@ -813,6 +886,8 @@ void unetmm_rel_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
                        uint8_t status);
 /* Tells peers that were refused when their packets can be taken now. */
 void unetmm_rel_look_again(UnetmmCore *core, UnetmmEp *ep);
+/* A part of a region of this space is not where it was, or not held. */
+void unetmm_rel_moved(UnetmmCore *core, uint16_t space);
 
 /* unetmm_rel_ack.c */
 void unetmm_rel_flush_acks(UnetmmCore *core);

@@ -400,7 +400,8 @@ struct unetmm_cqe {
 #define UNETMM_CMD_WINDOW_CLEAR 13
 #define UNETMM_CMD_PROXY_SET    14
 #define UNETMM_CMD_PROXY_CLEAR  15
-#define UNETMM_NUM_CMD          16
+#define UNETMM_CMD_REGION_REDIRECT 16   /* completes when its DMA has ended */
+#define UNETMM_NUM_CMD          17
 
 struct unetmm_cmd_space {
     unetmm_u8 source;           /* UNETMM_SOURCE_* */
@@ -493,7 +494,42 @@ struct unetmm_cmd_region {
 };
 
 #define UNETMM_REGION_F_NOTIFY  0x01    /* writes that ask for it notify */
-#define UNETMM_REGION_F_ALL     0x01
+#define UNETMM_REGION_F_REDIRECT 0x02   /* parts of it may be moved */
+#define UNETMM_REGION_F_ALL     0x03
+
+/*
+ * Moves a part of a region to another place of the space, or back.  BEGIN: what
+ * has landed in the part since it was last taken is written to `list`, in
+ * order, and how many it is is the result.  0: the part has moved.  Else it is
+ * held: no packet finds it ready until GO, and the driver copies meanwhile what
+ * is listed; the rest was never written, or is listed all the same.  END: what
+ * comes now is for the old place again.  BACK: the part is held until END (or
+ * GO), and what has landed in the new place, from `length` on, is listed, to be
+ * copied to the old one.  END instead of GO: as if BEGIN had never been.
+ */
+struct unetmm_cmd_redirect {
+    unetmm_le32 region;         /* one with F_REDIRECT */
+    unetmm_u8 what;             /* UNETMM_REDIRECT_* */
+    unetmm_u8 rsvd[3];
+    unetmm_le64 offset;         /* first byte, by which it is known later */
+    unetmm_le64 length;         /* BEGIN: of the part; BACK: see above */
+    unetmm_le64 to;             /* BEGIN: in the space */
+    unetmm_le64 list;           /* BEGIN, BACK: DMA address, a multiple of 8 */
+};
+
+#define UNETMM_REDIRECT_BEGIN   1
+#define UNETMM_REDIRECT_GO      2
+#define UNETMM_REDIRECT_BACK    3
+#define UNETMM_REDIRECT_END     4
+
+#define UNETMM_REDIRECTS        4       /* of a region at a time */
+#define UNETMM_REDIRECT_LANDED  8       /* entries of a list, at most */
+
+/* Bytes of a region that have landed. */
+struct unetmm_landed {
+    unetmm_le64 offset;
+    unetmm_le64 length;
+};
 
 /*
  * What an endpoint may use of a peer's memory, through one of its channels,
@@ -567,6 +603,7 @@ struct unetmm_cmd {
         struct unetmm_cmd_import import;
         struct unetmm_cmd_window window;
         struct unetmm_cmd_proxy proxy;
+        struct unetmm_cmd_redirect redirect;
         unetmm_u8 raw[56];
     };
 };
@@ -575,7 +612,7 @@ struct unetmm_cmd_done {
     unetmm_le16 tag;
     unetmm_u8 opcode;
     unetmm_u8 status;           /* UNETMM_CS_* */
-    unetmm_le32 result;         /* FAULT_REPLY: pages taken */
+    unetmm_le32 result;         /* FAULT_REPLY: pages; REDIRECT: entries */
     unetmm_le32 rsvd;
     unetmm_le32 flags;          /* UNETMM_PHASE */
 };
@@ -585,11 +622,11 @@ struct unetmm_cmd_done {
 #define UNETMM_CS_BAD_ARG       2       /* a field is out of range */
 #define UNETMM_CS_BAD_ID        3       /* no such space, endpoint, channel */
 #define UNETMM_CS_EXISTS        4       /* the id is in use */
-#define UNETMM_CS_BUSY          5       /* space has endpoints or regions */
+#define UNETMM_CS_BUSY          5       /* something is going on with it */
 #define UNETMM_CS_DMA           6       /* the bus refused an access */
 #define UNETMM_CS_PARTIAL       7       /* FAULT_REPLY: not all pages taken */
 #define UNETMM_CS_STALE         8       /* FAULT_REPLY: nobody waits for it */
-#define UNETMM_CS_FULL          9       /* CHANNEL_SET: no more reliable ones */
+#define UNETMM_CS_FULL          9       /* no more of them */
 
 /* ---- Fault ring --------------------------------------------------------- */
 
@@ -756,7 +793,10 @@ struct unetmm_notify {
     X(drop_window,      E, "stores dropped: no window, channel or room there") \
     X(proxy_starts,     E, "transfers started by proxy pages") \
     X(proxy_splits,     C, "loads of proxy pages without a store before") \
-    X(proxy_refusals,   E, "starts by proxy pages refused, or to be repeated")
+    X(proxy_refusals,   E, "starts by proxy pages refused, or to be repeated") \
+    X(redirects,        C, "parts of regions moved") \
+    X(rel_held,         E, "packets not taken: their part of a region is held") \
+    X(drop_moved,       E, "packets dropped: moved, with their region, in part")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {
@@ -775,6 +815,7 @@ static_assert(sizeof(struct unetmm_fqe) == 32, "free descriptor");
 static_assert(sizeof(struct unetmm_cqe) == 64, "completion");
 static_assert(offsetof(struct unetmm_cqe, flags) == 60, "phase last");
 static_assert(sizeof(struct unetmm_cmd) == 64, "command");
+static_assert(sizeof(struct unetmm_landed) == 16, "list of a redirect");
 static_assert(sizeof(struct unetmm_cmd_done) == 16, "command completion");
 static_assert(offsetof(struct unetmm_cmd_done, flags) == 12, "phase last");
 static_assert(sizeof(struct unetmm_fault) == 64, "fault record");

@@ -114,6 +114,12 @@ static inline void unetmm_le_notify(struct unetmm_notify *n)
     n->phase = le32_to_cpu(n->phase);
 }
 
+static inline void unetmm_le_landed(struct unetmm_landed *l)
+{
+    l->offset = le64_to_cpu(l->offset);
+    l->length = le64_to_cpu(l->length);
+}
+
 static inline void unetmm_le_frame(struct unetmm_frame *f)
 {
     f->dst_ep = le16_to_cpu(f->dst_ep);
@@ -158,6 +164,13 @@ static inline void unetmm_le_cmd_one_sided(struct unetmm_cmd *c)
         c->window.combine_ns = le32_to_cpu(c->window.combine_ns);
         c->window.combine_bytes = le16_to_cpu(c->window.combine_bytes);
         c->window.import = le16_to_cpu(c->window.import);
+        break;
+    case UNETMM_CMD_REGION_REDIRECT:
+        c->redirect.region = le32_to_cpu(c->redirect.region);
+        c->redirect.offset = le64_to_cpu(c->redirect.offset);
+        c->redirect.length = le64_to_cpu(c->redirect.length);
+        c->redirect.to = le64_to_cpu(c->redirect.to);
+        c->redirect.list = le64_to_cpu(c->redirect.list);
         break;
     case UNETMM_CMD_PROXY_SET:
     case UNETMM_CMD_PROXY_CLEAR:

@@ -434,14 +434,24 @@ static void landing_finish(UnetmmCore *core, UnetmmEp *ep, bool landed,
     unetmm_ep_sync(core, ep);
 }
 
-/* Has the region been cleared through which the packet goes? */
-static bool landing_revoked(const UnetmmCore *core)
+/*
+ * May the packet go on through its region?  If not, that has been cleared
+ * meanwhile, or the packet's part of it is being moved.
+ */
+static bool landing_may_go_on(const UnetmmCore *core,
+                              enum unetmm_counter *why)
 {
     const UnetmmLanding *rx = &core->rx;
+    const UnetmmRegion *region;
 
-    return rx->rel && rx->head.opcode == UNETMM_WIRE_WRITE &&
-           !unetmm_region_find(core, core->eps[rx->ep].space, rx->head.handle,
-                               rx->head.offset);
+    if (!rx->rel || rx->head.opcode != UNETMM_WIRE_WRITE) {
+        return true;
+    }
+    region = unetmm_region_find(core, core->eps[rx->ep].space,
+                                rx->head.handle, rx->head.offset);
+    *why = region ? UNETMM_C_drop_moved : UNETMM_C_drop_revoked;
+    return region && !unetmm_region_held(region, rx->head.remote,
+                                         rx->head.len);
 }
 
 /* A page's time is over: the data is there; on to the next page, if any. */
@@ -450,6 +460,7 @@ void unetmm_recv_landed(UnetmmCore *core)
     UnetmmLanding *rx = &core->rx;
     UnetmmEp *ep = &core->eps[rx->ep];
     bool written = !ep->error && landing_write(core, ep, rx->frame);
+    enum unetmm_counter why;
 
     rx->moving = false;
     unetmm_page_move(&rx->pages[rx->page], false);
@@ -465,8 +476,8 @@ void unetmm_recv_landed(UnetmmCore *core)
         landing_finish(core, ep, false, UNETMM_C_drop_dma);
     } else if (rx->page == rx->npages) {
         landing_finish(core, ep, true, 0);
-    } else if (landing_revoked(core)) {
-        landing_finish(core, ep, false, UNETMM_C_drop_revoked);
+    } else if (!landing_may_go_on(core, &why)) {
+        landing_finish(core, ep, false, why);
     } else if (unetmm_page_gone(&rx->pages[rx->page])) {
         landing_finish(core, ep, false, UNETMM_C_drop_invalidated);
     } else {

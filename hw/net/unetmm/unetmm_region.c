@@ -40,6 +40,8 @@ uint8_t unetmm_region_set(UnetmmCore *core, uint16_t space,
         .live = true, .space = space, .key = cmd->key, .addr = cmd->addr,
         .length = cmd->length, .cookie = cmd->cookie, .rights = cmd->rights,
         .flags = cmd->flags,
+        .moved = cmd->flags & UNETMM_REGION_F_REDIRECT ?
+                 g_new0(UnetmmMoved, 1) : NULL,
     };
     core->spaces[space].regions++;
     trace_unetmm_region_set(cmd->region, space, cmd->addr, cmd->length,
@@ -53,15 +55,34 @@ static void region_end(UnetmmCore *core, uint32_t number)
 
     region->live = region->clearing = false;
     core->spaces[region->space].regions--;
+    unetmm_redirect_forget(core, region);
     trace_unetmm_region_clear(number);
 }
 
-bool unetmm_region_moving(const UnetmmCore *core, uint32_t number)
+void unetmm_regions_reset(UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.regions; i++) {
+        g_free(core->regions[i].moved);
+    }
+    memset(core->regions, 0, core->params.regions * sizeof(*core->regions));
+    core->regions_clearing = core->redirects_waiting = 0;
+}
+
+/* Do `len` bytes from `at` on, one at least, meet these? */
+static bool region_meets(uint64_t at, uint32_t len, uint64_t first,
+                         uint64_t last)
+{
+    return at <= last && at + (len - 1) >= first;
+}
+
+bool unetmm_region_moving_in(const UnetmmCore *core, uint32_t number,
+                             uint64_t first, uint64_t last)
 {
     const UnetmmLanding *rx = &core->rx;
 
     if (rx->active && rx->rel && rx->head.opcode == UNETMM_WIRE_WRITE &&
-        rx->head.handle == number) {
+        rx->head.handle == number &&
+        region_meets(rx->head.remote, rx->head.len, first, last)) {
         return true;
     }
     for (uint32_t i = 0; core->params.dma_page_ns &&
@@ -69,11 +90,17 @@ bool unetmm_region_moving(const UnetmmCore *core, uint32_t number)
         const UnetmmTransfer *tx = &core->eps[i].tx;
 
         if (core->eps[i].live && tx->moving && tx->answer &&
-            tx->target.region == number) {
+            tx->target.region == number &&
+            region_meets(tx->target.offset, tx->target.len, first, last)) {
             return true;
         }
     }
     return false;
+}
+
+bool unetmm_region_moving(const UnetmmCore *core, uint32_t number)
+{
+    return unetmm_region_moving_in(core, number, 0, UINT64_MAX);
 }
 
 uint8_t unetmm_region_clear(UnetmmCore *core, uint32_t number, uint16_t tag,
@@ -100,9 +127,11 @@ uint8_t unetmm_region_clear(UnetmmCore *core, uint32_t number, uint16_t tag,
 
 void unetmm_region_landed(UnetmmCore *core)
 {
-    for (uint32_t i = 0; core->regions_clearing && i < core->params.regions;
-         i++) {
+    for (uint32_t i = 0; i < core->params.regions &&
+         (core->regions_clearing || core->redirects_waiting); i++) {
         UnetmmRegion *region = &core->regions[i];
+
+        unetmm_redirect_landed(core, i);
 
         if (region->clearing && !unetmm_region_moving(core, i)) {
             region_end(core, i);
@@ -127,25 +156,21 @@ const UnetmmRegion *unetmm_region_find(const UnetmmCore *core, uint16_t space,
 
 uint32_t unetmm_region_check(const UnetmmCore *core, const UnetmmEp *ep,
                              const UnetmmTarget *target, uint8_t right,
-                             uint64_t *addr)
+                             const UnetmmRegion **region)
 {
-    const UnetmmRegion *region = unetmm_region_find(core, ep->space,
-                                                    target->region,
-                                                    target->key);
+    const UnetmmRegion *r = unetmm_region_find(core, ep->space, target->region,
+                                               target->key);
 
-    if (!region) {
+    if (!r) {
         return UNETMM_WHY_REGION;
     }
-    if (!(region->rights & right)) {
+    if (!(r->rights & right)) {
         return UNETMM_WHY_RIGHT;
     }
-    if (target->offset > region->length ||
-        target->len > region->length - target->offset) {
+    if (target->offset > r->length ||
+        target->len > r->length - target->offset) {
         return UNETMM_WHY_RANGE;
     }
-    *addr = region->addr + target->offset;
-    if (right == UNETMM_RIGHT_ATOMIC && *addr % sizeof(uint64_t)) {
-        return UNETMM_WHY_RANGE;
-    }
+    *region = r;
     return 0;
 }

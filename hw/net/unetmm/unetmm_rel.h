@@ -98,13 +98,13 @@ typedef enum UnetmmRelWant {
     UNETMM_REL_WANT_CQ,         /* room for its completion */
     UNETMM_REL_WANT_HEAD,       /* a buffer */
     UNETMM_REL_WANT_PAGE,       /* of the buffer that the message has */
+    UNETMM_REL_WANT_PART,       /* of a region, which is held */
 } UnetmmRelWant;
 
 /* A packet before its turn of which the header is enough. */
 typedef struct UnetmmRelEarly {
     struct unetmm_frame head;
     uint8_t operands[16];       /* of an atomic */
-    uint64_t addr;              /* of a WRITE: where its data is */
 } UnetmmRelEarly;
 
 /* A request whose answer is to be sent. */

@@ -44,6 +44,29 @@ static UnetmmRelAsk *answer_pick(UnetmmRel *rel)
     return &rel->rx.asks[psn % UNETMM_REL_WINDOW];
 }
 
+/* Where what was asked for is now.  0: it may not be read, or not now. */
+static uint8_t answer_segs(const UnetmmCore *core, const UnetmmEp *ep,
+                           const UnetmmTarget *target, struct unetmm_seg *segs)
+{
+    const UnetmmRegion *region;
+    uint32_t at = 0;
+    uint8_t n = 0;
+
+    if (unetmm_region_check(core, ep, target, UNETMM_RIGHT_READ, &region) ||
+        unetmm_region_held(region, target->offset, target->len)) {
+        return 0;
+    }
+    while (at < target->len && n < UNETMM_MAX_SEGS) {
+        uint64_t addr;
+        uint32_t len = unetmm_region_run(region, target->offset + at,
+                                         target->len - at, &addr);
+
+        segs[n++] = (struct unetmm_seg) { .addr = addr, .len = len };
+        at += len;
+    }
+    return n;
+}
+
 void unetmm_rel_load_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 {
     const UnetmmRelAsk *ask = answer_pick(rel);
@@ -74,20 +97,27 @@ void unetmm_rel_load_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     }
     t->target = ask->target;
     t->len = ask->target.len;
-    t->nsegs = 1;
-    t->segs[0].len = t->len;
-    /* Checked before each page; if not here, then there. */
-    unetmm_region_check(core, ep, &t->target, UNETMM_RIGHT_READ,
-                        &t->segs[0].addr);
+    t->nsegs = answer_segs(core, ep, &t->target, t->segs);
+    if (!t->nsegs) {
+        /* This is found out before the first page. */
+        t->nsegs = 1;
+        t->segs[0].len = t->len;
+    }
 }
 
+/* Nothing has changed since it was looked at first. */
 bool unetmm_rel_answer_may_read(const UnetmmCore *core, const UnetmmEp *ep)
 {
     const UnetmmTransfer *t = &ep->tx;
-    uint64_t addr;
+    struct unetmm_seg segs[UNETMM_MAX_SEGS];
+    uint8_t n = answer_segs(core, ep, &t->target, segs);
 
-    return !unetmm_region_check(core, ep, &t->target, UNETMM_RIGHT_READ,
-                                &addr) && addr == t->segs[0].addr;
+    for (unsigned i = 0; i < MIN(n, t->nsegs); i++) {
+        if (segs[i].addr != t->segs[i].addr || segs[i].len != t->segs[i].len) {
+            return false;
+        }
+    }
+    return n && n == t->nsegs;
 }
 
 void unetmm_rel_account_answer(UnetmmCore *core, UnetmmEp *ep)

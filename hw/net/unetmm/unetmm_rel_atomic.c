@@ -80,6 +80,28 @@ static void atomic_done(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     unetmm_rel_owe_answer(core, ep, rel, f->psn, true, NULL);
 }
 
+/* The word is at *addr now.  UNETMM_WHY_*, or 0; *held: not now. */
+static uint32_t atomic_aim(UnetmmCore *core, const UnetmmEp *ep,
+                           const UnetmmTarget *target, uint64_t *addr,
+                           bool *held)
+{
+    const UnetmmRegion *region;
+    uint32_t why = unetmm_region_check(core, ep, target, UNETMM_RIGHT_ATOMIC,
+                                       &region);
+
+    *held = !why && unetmm_region_held(region, target->offset, target->len);
+    if (why || *held) {
+        return why;
+    }
+    /* In one piece, and at a multiple of 8, where it is now. */
+    if (unetmm_region_run(region, target->offset, target->len, addr) <
+        target->len || *addr % sizeof(uint64_t)) {
+        return UNETMM_WHY_RANGE;
+    }
+    unetmm_region_note(region, target->offset, target->len);
+    return 0;
+}
+
 static UnetmmRelTake atomic_take(UnetmmCore *core, UnetmmEp *ep,
                                  UnetmmRel *rel, const struct unetmm_frame *f,
                                  const uint8_t *payload)
@@ -88,11 +110,15 @@ static UnetmmRelTake atomic_take(UnetmmCore *core, UnetmmEp *ep,
     UnetmmXlat result;
     uint64_t addr, old;
     UnetmmPage page;
-    uint32_t why = unetmm_region_check(core, ep, &target, UNETMM_RIGHT_ATOMIC,
-                                       &addr);
+    bool held;
+    uint32_t why = atomic_aim(core, ep, &target, &addr, &held);
 
     if (why) {
         return unetmm_rel_reject(rel, why);
+    }
+    if (held) {
+        unetmm_count(core, ep, UNETMM_C_rel_held, 1);
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PART);
     }
     result = unetmm_space_lookup(core, ep, addr >> UNETMM_PAGE_SHIFT, true,
                                  &page);

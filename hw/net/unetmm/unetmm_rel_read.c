@@ -10,19 +10,44 @@
 #include "unetmm_host.h"
 #include "unetmm_rel.h"
 
-/* May it be answered, and can it now?  *why: never. */
+/* Is all of it there, wherever that is? */
+static UnetmmXlat read_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               uint32_t psn, const UnetmmRegion *region,
+                               const UnetmmTarget *target)
+{
+    UnetmmXlat result = UNETMM_XLAT_OK;
+    uint32_t n;
+
+    for (uint32_t at = 0; result == UNETMM_XLAT_OK && at < target->len;
+         at += n) {
+        uint64_t addr;
+
+        n = unetmm_region_run(region, target->offset + at, target->len - at,
+                              &addr);
+        result = unetmm_rel_present(core, ep, rel, psn, addr, n, false);
+    }
+    return result;
+}
+
+/* May it be answered (*why: never), and can it now (*want: for what not)? */
 static UnetmmXlat read_look(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             uint32_t psn, const UnetmmTarget *target,
-                            uint32_t *why)
+                            uint32_t *why, UnetmmRelWant *want)
 {
+    const UnetmmRegion *region;
     UnetmmXlat result;
-    uint64_t addr;
 
-    *why = unetmm_region_check(core, ep, target, UNETMM_RIGHT_READ, &addr);
+    *want = UNETMM_REL_WANT_PAGE;
+    *why = unetmm_region_check(core, ep, target, UNETMM_RIGHT_READ, &region);
     if (*why) {
         return UNETMM_XLAT_ERROR;
     }
-    result = unetmm_rel_present(core, ep, rel, psn, addr, target->len, false);
+    if (unetmm_region_held(region, target->offset, target->len)) {
+        unetmm_count(core, ep, UNETMM_C_rel_held, 1);
+        *want = UNETMM_REL_WANT_PART;
+        return UNETMM_XLAT_MISS;
+    }
+    result = read_present(core, ep, rel, psn, region, target);
     *why = result == UNETMM_XLAT_ERROR ? UNETMM_WHY_MEMORY : 0;
     return result;
 }
@@ -32,17 +57,18 @@ static UnetmmRelTake read_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const uint8_t *payload)
 {
     UnetmmTarget target = unetmm_rel_target(f, f->imm);
+    UnetmmRelWant want;
     uint32_t why;
 
     if (f->imm > rel->mtu) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
         return UNETMM_REL_DROPPED;
     }
-    switch (read_look(core, ep, rel, f->psn, &target, &why)) {
+    switch (read_look(core, ep, rel, f->psn, &target, &why, &want)) {
     case UNETMM_XLAT_OK:
         break;
     case UNETMM_XLAT_MISS:
-        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
+        return unetmm_rel_refuse(rel, want);
     case UNETMM_XLAT_ERROR:
         return unetmm_rel_reject(rel, why);
     }
@@ -55,9 +81,10 @@ static UnetmmRelTake read_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 void unetmm_rel_read_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                            uint32_t psn, const UnetmmTarget *target)
 {
+    UnetmmRelWant want;
     uint32_t why;
 
-    switch (read_look(core, ep, rel, psn, target, &why)) {
+    switch (read_look(core, ep, rel, psn, target, &why, &want)) {
     case UNETMM_XLAT_OK:
         unetmm_rel_owe_answer(core, ep, rel, psn, false, target);
         break;

@@ -51,7 +51,6 @@ void unetmm_rel_keep_head(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     UnetmmRelEarly *e = &rel->rx.early[f->psn % UNETMM_REL_WINDOW];
 
     e->head = *f;
-    e->addr = 0;
     memset(e->operands, 0, sizeof(e->operands));
     if (f->opcode == UNETMM_WIRE_ATOMIC) {
         memcpy(e->operands, payload, f->len);
@@ -64,8 +63,7 @@ void unetmm_rel_keep_head(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 bool unetmm_rel_early_ok(const UnetmmRelEarly *e)
 {
     return e->head.opcode < G_N_ELEMENTS(early_heads) &&
-           early_heads[e->head.opcode] &&
-           (!e->head.len || e->addr <= UINT64_MAX - (e->head.len - 1));
+           early_heads[e->head.opcode];
 }
 
 /* ---- Nothing but a number ----------------------------------------------- */
@@ -394,6 +392,8 @@ static bool rel_ready(UnetmmEp *ep, const UnetmmRel *rel)
                unetmm_head_at(ep, 0)->state == UNETMM_HEAD_READY;
     case UNETMM_REL_WANT_PAGE:
         return ep->misses[UNETMM_MISS_CLAIMED].state == UNETMM_MISS_NONE;
+    case UNETMM_REL_WANT_PART:
+        return false;
     default:
         return true;
     }
@@ -410,5 +410,36 @@ void unetmm_rel_look_again(UnetmmCore *core, UnetmmEp *ep)
             rel->rx.refused = UNETMM_REL_WANT_NOTHING;
             unetmm_rel_owe_ack(core, rel);
         }
+    }
+}
+
+/*
+ * What was held is not, and a page that was missed may be no packet's any more:
+ * whoever waits for either looks again.  An answer that comes all the same says
+ * nothing about where the packet goes now.
+ */
+void unetmm_rel_moved(UnetmmCore *core, uint16_t space)
+{
+    uint32_t e = core->spaces[space].first_ep;
+
+    for (uint32_t i = 0; i < core->spaces[space].endpoints; i++) {
+        UnetmmEp *ep = &core->eps[e];
+
+        e = ep->next_in_space;
+        if (!ep->rels || ep->error) {
+            continue;
+        }
+        for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
+            if (rel->rx.refused == UNETMM_REL_WANT_PART) {
+                rel->rx.refused = UNETMM_REL_WANT_PAGE;
+            }
+        }
+        if (ep->rel_missed &&
+            ep->rel_missed_for == UNETMM_REL_MISS_REGION) {
+            unetmm_miss_cancel(core, ep, UNETMM_MISS_CLAIMED);
+            ep->rel_missed = NULL;
+            unetmm_rel_ask_again(core, ep);
+        }
+        unetmm_engine_queue(core, ep);
     }
 }

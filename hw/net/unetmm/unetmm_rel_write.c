@@ -14,7 +14,10 @@
 
 /* ---- Where it goes ------------------------------------------------------ */
 
-/* Leaves out of core->rx.pieces what is in [addr, + len), len > 0. */
+/*
+ * Leaves out of core->rx.pieces what is in [addr, + len), len > 0.  All of these
+ * are offsets in the region still: what is early may have been moved since.
+ */
 static void write_cut(UnetmmLanding *rx, uint64_t addr, uint32_t len)
 {
     uint64_t last = addr + (len - 1);
@@ -48,44 +51,83 @@ static void write_cut(UnetmmLanding *rx, uint64_t addr, uint32_t len)
     rx->npieces = n;
 }
 
+/* From offsets to where they are now. */
+static void write_aim(UnetmmLanding *rx, const UnetmmRegion *region)
+{
+    for (uint32_t i = 0; i < rx->npieces; i++) {
+        UnetmmPiece all = rx->pieces[i];
+        UnetmmPiece *p = &rx->pieces[i];
+
+        p->len = unetmm_region_run(region, all.addr, all.len, &p->addr);
+        if (p->len < all.len) {
+            /* Its turn will come. */
+            rx->pieces[rx->npieces++] = (UnetmmPiece) {
+                .addr = all.addr + p->len, .len = all.len - p->len,
+                .from = all.from + p->len,
+            };
+        }
+    }
+}
+
 /* All of the packet but what later ones have written. */
 static void write_pieces(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel,
-                         const struct unetmm_frame *f, uint64_t addr)
+                         const struct unetmm_frame *f,
+                         const UnetmmRegion *region)
 {
     const UnetmmRelRx *rx = &rel->rx;
     bool whole;
 
-    unetmm_recv_whole(core, addr, f->len);
+    unetmm_recv_whole(core, f->remote, f->len);
     for (uint32_t psn = f->psn + 1; rx->have &&
          psn - rx->nxt < UNETMM_REL_WINDOW; psn++) {
         const UnetmmRelEarly *e = &rx->early[psn % UNETMM_REL_WINDOW];
 
         if ((rx->have & unetmm_rel_bit(psn)) &&
             !rx->kept[psn % UNETMM_REL_WINDOW].frame &&
-            e->head.opcode == UNETMM_WIRE_WRITE && e->head.len) {
-            write_cut(&core->rx, e->addr, e->head.len);
+            e->head.opcode == UNETMM_WIRE_WRITE && e->head.len &&
+            e->head.handle == f->handle && e->head.offset == f->offset) {
+            write_cut(&core->rx, e->head.remote, e->head.len);
         }
     }
     whole = !f->len || (core->rx.npieces == 1 &&
                         core->rx.pieces[0].len == f->len);
     unetmm_count(core, ep, UNETMM_C_rel_trimmed, !whole);
+    write_aim(&core->rx, region);
+}
+
+/* For whoever moves the part of the region later. */
+static void write_note(const UnetmmCore *core, const struct unetmm_frame *f,
+                       const UnetmmRegion *region)
+{
+    const UnetmmLanding *rx = &core->rx;
+
+    for (uint32_t i = 0; region->moved && i < rx->npieces; i++) {
+        unetmm_region_note(region, f->remote + rx->pieces[i].from,
+                           rx->pieces[i].len);
+    }
 }
 
 typedef enum WritePlace {
     WRITE_PLACED,
     WRITE_LATER,
     WRITE_MISSING,              /* the driver has been asked */
+    WRITE_HELD,                 /* it is being moved */
     WRITE_NEVER,
 } WritePlace;
 
 static WritePlace write_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                              const struct unetmm_frame *f, uint64_t addr,
+                              const struct unetmm_frame *f,
+                              const UnetmmRegion *region,
                               const uint8_t *payload)
 {
     uint32_t npages;
     uint64_t vpn;
 
-    write_pieces(core, ep, rel, f, addr);
+    if (unetmm_region_held(region, f->remote, f->len)) {
+        unetmm_count(core, ep, UNETMM_C_rel_held, 1);
+        return WRITE_HELD;
+    }
+    write_pieces(core, ep, rel, f, region);
     switch (unetmm_recv_hold(core, ep, &vpn, &npages)) {
     case UNETMM_XLAT_OK:
         break;
@@ -96,6 +138,7 @@ static WritePlace write_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     case UNETMM_XLAT_ERROR:
         return WRITE_NEVER;
     }
+    write_note(core, f, region);
     switch (unetmm_recv_place(core, ep, rel, f, payload)) {
     case UNETMM_PLACED:
         return WRITE_PLACED;
@@ -192,14 +235,14 @@ static UnetmmRelTake write_now(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const uint8_t *payload)
 {
     UnetmmTarget target = unetmm_rel_target(f, f->len);
-    uint64_t addr;
+    const UnetmmRegion *region;
     uint32_t why = unetmm_region_check(core, ep, &target, UNETMM_RIGHT_WRITE,
-                                       &addr);
+                                       &region);
 
     if (why) {
         return unetmm_rel_reject(rel, why);
     }
-    switch (write_place(core, ep, rel, f, addr, payload)) {
+    switch (write_place(core, ep, rel, f, region, payload)) {
     case WRITE_PLACED:
         write_count(core, ep, rel, f);
         return UNETMM_REL_TAKEN;
@@ -207,6 +250,8 @@ static UnetmmRelTake write_now(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         return UNETMM_REL_LATER;
     case WRITE_MISSING:
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
+    case WRITE_HELD:
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PART);
     case WRITE_NEVER:
         break;
     }
@@ -239,11 +284,10 @@ static UnetmmRelTake write_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 /* ---- Before its turn ---------------------------------------------------- */
 
 static void write_keep(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                       const struct unetmm_frame *f, uint64_t addr)
+                       const struct unetmm_frame *f)
 {
     write_count(core, ep, rel, f);
     unetmm_rel_keep_head(core, ep, rel, f, NULL);
-    rel->rx.early[f->psn % UNETMM_REL_WINDOW].addr = addr;
 }
 
 static void write_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
@@ -251,13 +295,14 @@ static void write_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 {
     UnetmmTarget target = unetmm_rel_target(f, f->len);
     WritePlace place = WRITE_NEVER;
-    uint64_t addr;
+    const UnetmmRegion *region;
 
-    if (!unetmm_region_check(core, ep, &target, UNETMM_RIGHT_WRITE, &addr)) {
-        place = write_place(core, ep, rel, f, addr, payload);
+    if (!unetmm_region_check(core, ep, &target, UNETMM_RIGHT_WRITE,
+                             &region)) {
+        place = write_place(core, ep, rel, f, region, payload);
     }
     if (place == WRITE_PLACED) {
-        write_keep(core, ep, rel, f, addr);
+        write_keep(core, ep, rel, f);
     } else if (place != WRITE_LATER) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_early);
     }
@@ -268,14 +313,14 @@ static void write_early_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                enum unetmm_counter why)
 {
     UnetmmTarget target = unetmm_rel_target(f, f->len);
-    uint64_t addr;
+    const UnetmmRegion *region;
 
     /* With the last page the region may have gone: nobody waits for it. */
     if (!landed || unetmm_region_check(core, ep, &target, UNETMM_RIGHT_WRITE,
-                                       &addr)) {
+                                       &region)) {
         unetmm_recv_drop(core, ep, landed ? UNETMM_C_drop_revoked : why);
     } else {
-        write_keep(core, ep, rel, f, addr);
+        write_keep(core, ep, rel, f);
     }
     unetmm_rel_owe_ack(core, rel);
 }

@@ -9,7 +9,7 @@
 #include "unetmm_host.h"
 #include "unetmm_state.h"
 
-#define STATE_VERSION   3
+#define STATE_VERSION   4
 
 /* ---- What must be the same ---------------------------------------------- */
 
@@ -356,7 +356,7 @@ uint64_t unetmm_core_save_limit(const UnetmmCore *core)
                   UNETMM_EP_MISSES * 64 + p->imports * 32ull;
 
     return 65536 + frames * (UNETMM_MAX_FRAME + 64) + entries * 64 +
-           p->endpoints * ep + p->spaces * 32ull + p->regions * 64ull +
+           p->endpoints * ep + p->spaces * 32ull + p->regions * 1024ull +
            p->window_pages * 32ull + p->proxy_pages * 16ull +
            p->window_queue * (UNETMM_MAX_INLINE + 32ull) +
            p->reliable * unetmm_state_rel_limit();

@@ -112,11 +112,28 @@ static void check_misses(UnetmmStream *st, const UnetmmCore *core)
     }
 }
 
+/* Does each of its parts that is to move wait for a page that moves? */
+static bool moved_ok(const UnetmmCore *core, uint32_t number)
+{
+    const UnetmmMoved *m = core->regions[number].moved;
+
+    for (unsigned i = 0; m && i < UNETMM_REDIRECTS; i++) {
+        const UnetmmRedirect *r = &m->redirects[i];
+
+        if (r->waits && !unetmm_region_moving_in(core, number, r->first,
+                                                 r->last)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Each region that is being cleared waits for a page, and that for its end. */
 static void check_clearing(UnetmmStream *st, UnetmmCore *core)
 {
     for (uint32_t i = 0; i < core->params.regions; i++) {
-        if (core->regions[i].clearing && !unetmm_region_moving(core, i)) {
+        if ((core->regions[i].clearing && !unetmm_region_moving(core, i)) ||
+            !moved_ok(core, i)) {
             unetmm_stream_refuse(st, "region %u waits for a page that does "
                                  "not move", i);
         }

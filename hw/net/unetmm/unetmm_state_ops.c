@@ -33,7 +33,6 @@ void unetmm_state_early(UnetmmStream *st, UnetmmRel *rel, uint32_t slot)
                                        "the length of a packet");
     unetmm_state_head(st, &e->head);
     unetmm_stream_bytes(st, e->operands, sizeof(e->operands));
-    unetmm_stream_u64(st, &e->addr);
     if (!unetmm_rel_early_ok(e)) {
         unetmm_stream_refuse(st, "a packet is kept that cannot be");
     }
@@ -117,6 +116,24 @@ static bool landing_send_ok(const UnetmmLanding *rx, const UnetmmRel *rel)
            rx->len == MIN(rel->mtu, rel->rx.len - rel->rx.done);
 }
 
+/* Is it where that part of the region is? */
+static bool landing_piece_ok(const UnetmmRegion *region,
+                             const UnetmmPiece *piece, uint64_t remote)
+{
+    uint32_t n;
+
+    for (uint32_t at = 0; at < piece->len; at += n) {
+        uint64_t addr;
+
+        n = unetmm_region_run(region, remote + piece->from + at,
+                              piece->len - at, &addr);
+        if (addr != piece->addr + at) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Each piece is the part of the region that the header says. */
 static bool landing_write_ok(const UnetmmCore *core, const UnetmmRel *rel)
 {
@@ -138,8 +155,7 @@ static bool landing_write_ok(const UnetmmCore *core, const UnetmmRel *rel)
         return false;
     }
     for (uint32_t i = 0; i < rx->npieces; i++) {
-        if (rx->pieces[i].addr != region->addr + rx->head.remote +
-            rx->pieces[i].from) {
+        if (!landing_piece_ok(region, &rx->pieces[i], rx->head.remote)) {
             return false;
         }
     }

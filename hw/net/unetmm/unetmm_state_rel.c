@@ -376,7 +376,7 @@ static void state_rx(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
     unetmm_stream_u32(st, &rx->nxt);
     unetmm_stream_u64(st, &rx->have);
     rx->refused = unetmm_stream_choice(st, rx->refused,
-                                       UNETMM_REL_WANT_PAGE + 1,
+                                       UNETMM_REL_WANT_PART + 1,
                                        "what a packet is refused for");
     unetmm_stream_bool(st, &rx->refuse, "whether a packet is refused");
     unetmm_stream_bool(st, &rx->in_message, "whether a message arrives");
@@ -620,7 +620,7 @@ static bool packet_ok(const UnetmmTransfer *tx)
         return false;
     }
     if (tx->answer) {
-        return tx->blocked_on != UNETMM_BLOCKED_FAULT && tx->nsegs <= 1;
+        return tx->blocked_on != UNETMM_BLOCKED_FAULT;
     }
     if (tx->needless || !unetmm_rel_wanted(rel, tx->psn)) {
         return true;
