@@ -76,7 +76,7 @@ check_install() (
             { echo "${page##*/} was not installed"; return 1; }
     done
     installed_headers "$prefix/include"
-    for tool in pingpong bw stat info; do
+    for tool in pingpong bw cp stat info; do
         "$prefix/bin/unetmm-$tool" --help >/dev/null
     done
     # shellcheck disable=SC2046 # flags are words
@@ -85,7 +85,12 @@ check_install() (
     # shellcheck disable=SC2046
     gcc -static -std=gnu11 "$REPO/guest-lib/examples/hello.c" \
         -o "$root/static" $(pkg-config --static --cflags --libs libunetmm)
+    # shellcheck disable=SC2046
+    echo '#include <libunetmm/stream.h>
+        int main(void) { return !ustream_strerror(0); }' |
+        gcc -x c - -o "$root/stream" $(pkg-config --cflags --libs libunetmm-stream)
     export LD_LIBRARY_PATH="${pc%/pkgconfig/*}"
+    "$root/stream"
     ldd "$root/shared" | grep -q "libunetmm.so.0 => $root"
     # Without a card they can but say so; that they start is the point.
     for program in shared static; do

@@ -4,12 +4,13 @@
  * from the buffers that it received it in, or counts and checks it.  What it
  * may be asked is in link.h.
  *
- * The work is done by two children, one for datagrams and one for reliable
- * channels, which a test may have killed; another takes its place.  The first
- * ends when it is told to, and says then whether all was well.
+ * The work is done by three children, for datagrams, for reliable channels and for
+ * streams, which a test may have killed; another takes its place.  The first ends
+ * when it is told to, and says then whether all was well.
  */
 #include "guard.h"
 #include "link.h"
+#include "streamer.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -311,15 +312,28 @@ static pid_t start_server(const struct way *way)
     return start_process(serve, (void *)(uintptr_t)way);
 }
 
+static void serve_streams(void *argument)
+{
+    (void)argument;
+    run.source = UNETMM_SOURCE_TLB;
+    streams_serve(open_card(), SERVICE_STREAMS, NULL);
+}
+
 static bool was_killed(int status)
 {
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
+static void kill_server(pid_t pid)
+{
+    CHECK_SYS(kill(pid, SIGKILL));
+    CHECK(was_killed(await_process(pid)));
+}
+
 static void echo(void)
 {
     pid_t first = start_server(&datagrams), second = start_server(&reliable);
-    pid_t ended;
+    pid_t third = start_process(serve_streams, NULL), ended;
     int status;
 
     for (;;) {
@@ -332,11 +346,14 @@ static void echo(void)
         } else if (ended == second) {
             CHECK(was_killed(status));
             second = start_server(&reliable);
+        } else if (ended == third) {
+            CHECK(was_killed(status));
+            third = start_process(serve_streams, NULL);
         }
     }
     CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
-    CHECK_SYS(kill(second, SIGKILL));
-    CHECK(was_killed(await_process(second)));
+    kill_server(second);
+    kill_server(third);
 }
 
 static const struct test tests[] = {

@@ -83,7 +83,7 @@ def library_exports_what_the_map_says():
 
 
 def options_are_in_help_and_manual():
-    for tool in ["bw", "info", "pingpong", "stat"]:
+    for tool in ["bw", "cp", "info", "pingpong", "stat"]:
         source = read("guest-lib", "tools", f"{tool}.c")
         usage = re.search(r"usage\[\] =(.*?);\n", source, flags=re.S)[1]
         in_help = set(re.findall(r"--[a-z][a-z-]*", usage))
@@ -101,7 +101,7 @@ def options_are_in_help_and_manual():
 
 
 def json_members_are_in_the_manual():
-    for tool in ["bw", "info", "pingpong", "stat"]:
+    for tool in ["bw", "cp", "info", "pingpong", "stat"]:
         source = read("guest-lib", "tools", f"{tool}.c")
         members = set(re.findall(r'\\"(\w+)\\":', source))
         page = read("guest-lib", "man", f"unetmm-{tool}.1")
@@ -127,9 +127,24 @@ def pages_are_well_formed():
             assert not run.stderr, run.stderr
 
 
+def streams_have_their_page_and_map():
+    header = re.sub(r"/\*.*?\*/", "", read("guest-lib", "include", "libunetmm",
+                                           "stream.h"), flags=re.S)
+    declared = set(re.findall(r"\b(ustream_\w+)\(", header))
+    in_map = set(re.findall(r"^    (ustream_\w+);",
+                            read("guest-lib", "stream",
+                                 "libunetmm-stream.map"), flags=re.M))
+    page = read("guest-lib", "man", "unetmm_stream.3")
+    on_page = set(re.findall(r"(ustream_\w+)\(", page))
+    assert len(declared) > 10 and declared == in_map == on_page, \
+        (declared ^ in_map, declared ^ on_page)
+    for name in declared:
+        assert find_page(name), f"no page for {name}"
+
+
 TESTS = [every_function_has_a_page, map_is_what_the_header_exports,
          library_exports_what_the_map_says, options_are_in_help_and_manual,
-         json_members_are_in_the_manual,
+         json_members_are_in_the_manual, streams_have_their_page_and_map,
          pages_are_well_formed]
 
 FAILED = 0

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * libunetmm-stream: streams of bytes, as sockets have them, between processes
+ * with a unetmm card.
+ *
+ * Each side exports a ring of memory that the other writes to, straight from
+ * the memory that it was told to send.  What is received is copied out of the
+ * ring; or, if much is asked for, moved past it: then the card puts it into the
+ * caller's memory by itself.
+ *
+ * Conventions are libunetmm's: 0 or a number, or -errno; errno is left alone; a
+ * negative timeout is "as long as it takes".  A stream, and a listener, belongs to
+ * one thread at a time; different ones are independent.
+ */
+#ifndef LIBUNETMM_STREAM_H
+#define LIBUNETMM_STREAM_H
+
+#include <libunetmm.h>
+
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ustream;
+struct ustream_listener;
+
+#define USTREAM_RING_DEFAULT    (256u << 10)
+#define USTREAM_RING_LEAST      4096u
+#define USTREAM_RING_MOST       (64u << 20)
+
+struct ustream_attr {
+    uint32_t size;              /* sizeof(struct ustream_attr) */
+    uint32_t ring_bytes;        /* a power of two; for what comes in */
+    uint32_t redirect_least;    /* bytes that are worth redirecting; 0: none */
+    uint32_t spin_ns;           /* as unetmm_ep_attr */
+    int64_t timeout_ns;         /* of send and recv; negative: none */
+};
+
+#define USTREAM_ATTR_INIT \
+    { sizeof(struct ustream_attr), USTREAM_RING_DEFAULT, 32768, \
+      UNETMM_SPIN_DEFAULT_NS, -1 }
+
+/* ---- Making streams ---------------------------------------------------- */
+
+/*
+ * Connects to whoever listens on `service` at the card `mac`.  When it returns 0
+ * the other side has accepted.  `attr` NULL stands for USTREAM_ATTR_INIT.
+ * Errors: those of unetmm_connect_as() and unetmm_export(); -EPROTO: something
+ * else than this library listens there.
+ */
+int ustream_connect(struct unetmm_ctx *ctx, const uint8_t mac[6],
+                    uint64_t service, const struct ustream_attr *attr,
+                    int64_t timeout_ns, struct ustream **stream);
+
+/* Streams that come get `attr`.  Errors: those of unetmm_listen_as(). */
+int ustream_listen(struct unetmm_ctx *ctx, uint64_t service,
+                   const struct ustream_attr *attr,
+                   struct ustream_listener **listener);
+
+/*
+ * Takes the next stream.  -EAGAIN: nobody waits (timeout 0).  -ETIMEDOUT.  A peer
+ * that does not speak as it should is found out by the stream's first use.
+ */
+int ustream_accept(struct ustream_listener *listener, int64_t timeout_ns,
+                   struct ustream **stream);
+int ustream_listener_close(struct ustream_listener *listener);
+
+/* The card at the other end. */
+int ustream_peer(const struct ustream *stream, uint8_t mac[6]);
+
+/* ---- Bytes ------------------------------------------------------------- */
+
+#define USTREAM_DONTWAIT        0x01u   /* as if non-blocking, this time */
+#define USTREAM_WAITALL         0x02u   /* recv: all that was asked for */
+
+/*
+ * Sends up to `len` bytes: all of them, unless the stream is non-blocking or the
+ * timeout passes; the source may be reused when it returns.  Returns how many.
+ *
+ * -EAGAIN: the peer's ring is full.  -EPIPE: our side was shut down, or the
+ * peer has closed the stream.  -ECONNRESET: the peer is gone.  -ETIMEDOUT: its
+ * card does not answer.  -EPROTO: it does what it should not.  -EFAULT: the memory
+ * cannot be used.  -EINTR: a signal came before anything was sent.  After an error
+ * other than -EAGAIN and -EINTR there is nothing more to send.
+ */
+ssize_t ustream_send(struct ustream *stream, const void *bytes, size_t len,
+                     unsigned flags);
+
+/*
+ * Receives what is there, `len` bytes at most, waiting for some; with
+ * USTREAM_WAITALL for all, unless the stream ends or an error comes first.
+ * Returns how many; 0: the peer has shut down its side and all is received.
+ * Errors as ustream_send(), when all that came before has been received.
+ */
+ssize_t ustream_recv(struct ustream *stream, void *bytes, size_t len,
+                     unsigned flags);
+
+/* Nothing more will be sent: the peer receives the rest, then 0. */
+int ustream_shutdown(struct ustream *stream);
+
+/*
+ * Ends the stream when the peer's card has what was sent, or after five seconds.
+ * 0, or the error that the stream had: the peer may not have all.  The stream is
+ * gone in any case.
+ */
+int ustream_close(struct ustream *stream);
+
+/* ---- Waiting ----------------------------------------------------------- */
+
+/*
+ * Calls do not wait any more (1), or do again (0).  What a non-blocking
+ * ustream_send() takes is copied first, for its way takes time.
+ */
+int ustream_set_nonblocking(struct ustream *stream, int on);
+
+/*
+ * Which of POLLIN, POLLOUT (from <poll.h>) there is, and POLLERR; of `events` and
+ * POLLERR only.  0: none, and the file descriptor becomes readable when this may
+ * have changed; then ask again.  It is only to be polled.
+ */
+int ustream_fd(struct ustream *stream);
+int ustream_arm(struct ustream *stream, short events);
+
+/* ---- What was done ----------------------------------------------------- */
+
+struct ustream_stats {
+    uint32_t size;              /* sizeof(struct ustream_stats) */
+    uint32_t rsvd;
+    uint64_t sent;              /* bytes */
+    uint64_t staged;            /* of these: copied by the sender */
+    uint64_t received;          /* bytes */
+    uint64_t copied;            /* of these: out of the ring */
+    uint64_t redirected;        /* ...: not; what had landed before included */
+    uint64_t redirections;
+    uint64_t writes;            /* to the peer's ring */
+    uint64_t credits;           /* words about room that were sent back */
+    uint64_t probes;            /* whether the peer is still there */
+};
+
+/* The caller sets stats->size first. */
+int ustream_stats(const struct ustream *stream, struct ustream_stats *stats);
+
+/* One sentence for an error of these calls.  Never NULL, never freed. */
+const char *ustream_strerror(int error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LIBUNETMM_STREAM_H */

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What the files of the stream library know of each other.
+ *
+ *   stream.c    making and ending streams, and what the two sides say at first
+ *   events.c    completions, waiting, errors
+ *   transfer.c  bytes in and out
+ *   redirect.c  bytes that need not be copied out of the ring
+ *   flow.c      positions
+ */
+#ifndef UNETMM_STREAM_INTERNAL_H
+#define UNETMM_STREAM_INTERNAL_H
+
+#include "flow.h"
+
+#include <libunetmm/stream.h>
+
+/*
+ * What is copied before it is sent goes through these.  While one is on its way
+ * the next is filled.
+ */
+#define STAGES          4u
+#define STAGE_BYTES     16384u
+
+/* Longest write: the first of a large send is there while others go. */
+#define PIECE_BYTES     65536u
+
+/*
+ * A peer whose process or host has gone says nothing.  Who waits asks its card so
+ * often.
+ */
+#define PROBE_NS        200000000ll
+
+struct ustream {
+    struct unetmm_ctx *ctx;
+    struct unetmm_ep *ep;
+    struct ustream_attr attr;
+    struct flow flow;
+    struct ustream_stats stats;
+    uint8_t *ring;              /* exported as ring_id */
+    uint64_t ring_id;
+    bool exported;
+    int channel;                /* -1: none yet */
+    uint8_t peer_mac[6];
+    int import;                 /* of the peer's ring; -1: not greeted yet */
+    uint32_t announce_least;    /* the peer is told of so much ahead; 0: no */
+    uint64_t announced;         /* position up to which it was */
+    bool nonblocking;
+    int error;                  /* -errno: nothing more can be sent */
+    uint8_t *stage;
+    bool stage_needed;          /* source pinned: our own memory only */
+    uint64_t stage_used[STAGES];    /* the last operation of each */
+    unsigned next_stage;
+    uint64_t posted, done;      /* operations; done: all up to it */
+    uint64_t last_data;         /* operation: the last with bytes */
+    uint64_t last_direct;       /* ... the last from the caller's memory */
+    uint64_t failed;            /* ... the first that failed; 0: none */
+    uint64_t last_probe;        /* ... the last that only asked */
+    int64_t probed_ns;          /* when */
+    int poll_fd, timer_fd;      /* -1: not asked for */
+};
+
+/* ---- events.c ---------------------------------------------------------- */
+
+/* Nothing can be done any more: 0, or -EOWNERDEAD in a forked child. */
+int stream_check(const struct ustream *s);
+
+/* The stream fails; the first reason stays. */
+void stream_fail(struct ustream *s, int error);
+
+/* Takes what is there.  0, or -errno that is not the stream's but ours. */
+int stream_look(struct ustream *s);
+
+/*
+ * Waits for something to come, looks at it.  0: something may have.
+ * -EAGAIN: the time has passed.  -EINTR.
+ */
+int stream_wait(struct ustream *s, int64_t deadline_ns);
+
+int64_t stream_now(void);
+/* Now and a timeout; INT64_MAX if it is negative. */
+int64_t stream_deadline(int64_t timeout_ns);
+
+/* ---- transfer.c -------------------------------------------------------- */
+
+/*
+ * Posts a word, with bytes or without, to the peer's ring.  0 or -errno; -EAGAIN:
+ * the queue is full.  `loud`: it has a completion when it is done.
+ */
+int stream_write(struct ustream *s, uint64_t offset, const void *bytes,
+                 uint32_t len, uint32_t word, bool loud);
+
+/* Tells the peer how far we are, if that is worth it and can be done now. */
+void stream_credit(struct ustream *s);
+
+/* Waits until `op` is done, whatever comes; then its memory is ours again. */
+void stream_flush(struct ustream *s, uint64_t op);
+
+/* ustream_shutdown() with a time. */
+int stream_finish(struct ustream *s, int64_t deadline_ns);
+
+/* ---- stream.c ---------------------------------------------------------- */
+
+/* A message of the peer has come: its greeting. */
+void stream_greeting(struct ustream *s, const struct unetmm_completion *c);
+
+/* ---- redirect.c -------------------------------------------------------- */
+
+/* Flags that a ring is exported with. */
+unsigned redirect_export_flags(const struct ustream *s);
+
+/*
+ * Receives up to `len` bytes that are on their way without a copy.  How many; 0:
+ * it is not worth it, or cannot be done; -errno as stream_wait().
+ */
+int64_t redirect_receive(struct ustream *s, void *to, size_t len,
+                         int64_t deadline_ns);
+
+#endif /* UNETMM_STREAM_INTERNAL_H */

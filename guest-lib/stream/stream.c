@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Making and ending streams.
+ *
+ * A stream has an endpoint with one reliable channel, and a ring of its own.  A
+ * listener's endpoint becomes that of the stream whose channel comes first; another
+ * one listens then, and who came second to the first is closed and tries again.
+ *
+ * Each side exports its ring under a number that is drawn at random, for all peers
+ * of the process could import it, and tells it to the other in a message.
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define BACKLOG         1
+#define LINGER_NS       5000000000ll
+/* Of refusals in a row that a peer without room answers with: seconds. */
+#define REFUSALS        250
+
+#define GREETING_MAGIC  0x6d616572747375ull     /* "ustream" */
+#define GREETING_VERSION 1
+
+/* Little-endian, and short enough to come inside of a completion. */
+struct greeting {
+    uint64_t magic;
+    uint64_t ring_id;
+    uint32_t version;
+    uint32_t ring_bytes;
+    uint32_t redirect_least;    /* 0: does not redirect */
+    uint32_t rsvd;
+};
+
+struct ustream_listener {
+    struct unetmm_ctx *ctx;
+    struct unetmm_ep *ep;
+    struct ustream_attr attr;
+    uint64_t service;
+};
+
+static const struct ustream_attr default_attr = USTREAM_ATTR_INIT;
+
+static const struct unetmm_channel_attr channel_attr = {
+    sizeof(channel_attr), UNETMM_RELIABLE, 0, 0, REFUSALS,
+};
+
+static int check_attr(const struct ustream_attr *attr)
+{
+    return attr->size != sizeof(*attr) ||
+           attr->ring_bytes < USTREAM_RING_LEAST ||
+           attr->ring_bytes > USTREAM_RING_MOST ||
+           attr->ring_bytes & (attr->ring_bytes - 1) ? -EINVAL : 0;
+}
+
+static int endpoint_create(struct unetmm_ctx *ctx,
+                           const struct ustream_attr *attr,
+                           struct unetmm_ep **ep)
+{
+    struct unetmm_ep_attr wanted = UNETMM_EP_ATTR_INIT;
+
+    wanted.free_depth = 8;
+    wanted.spin_ns = attr->spin_ns;
+    return unetmm_ep_create(ctx, &wanted, ep);
+}
+
+/* ---- Memory ------------------------------------------------------------ */
+
+/* A child has no use for it, and would make the card's pages other ones. */
+static int memory_map(size_t bytes, uint8_t **memory)
+{
+    int saved = errno, ret = 0;
+    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (map == MAP_FAILED) {
+        ret = -errno;
+    } else if (madvise(map, bytes, MADV_DONTFORK)) {
+        ret = -errno;
+        munmap(map, bytes);
+    } else {
+        *memory = map;
+    }
+    errno = saved;
+    return ret;
+}
+
+static void memory_unmap(uint8_t *memory, size_t bytes)
+{
+    int saved = errno;
+
+    if (memory) {
+        munmap(memory, bytes);
+    }
+    errno = saved;
+}
+
+static int ring_export(struct ustream *s)
+{
+    int saved = errno, ret;
+
+    if (getrandom(&s->ring_id, sizeof(s->ring_id), 0) !=
+        (ssize_t)sizeof(s->ring_id)) {
+        errno = saved;
+        return -EAGAIN;
+    }
+    ret = memory_map(s->attr.ring_bytes, &s->ring);
+    if (!ret) {
+        ret = unetmm_export(s->ctx, s->ring_id, s->ring, s->attr.ring_bytes,
+                            UNETMM_RIGHT_WRITE, UNETMM_EXPORT_NOTIFY |
+                            redirect_export_flags(s), 0);
+    }
+    s->exported = !ret;
+    return ret;
+}
+
+/* Source pinned takes registration, the others refuse it. */
+static int stage_make(struct ustream *s)
+{
+    size_t bytes = STAGES * STAGE_BYTES;
+    int ret = memory_map(bytes, &s->stage);
+
+    if (ret) {
+        return ret;
+    }
+    ret = unetmm_register(s->ctx, s->stage, bytes, 0);
+    s->stage_needed = !ret;
+    return ret == -EOPNOTSUPP ? 0 : ret;
+}
+
+/* ---- The stream's life ------------------------------------------------- */
+
+static void close_fds(struct ustream *s)
+{
+    int saved = errno;
+
+    if (s->poll_fd >= 0) {
+        close(s->poll_fd);
+        close(s->timer_fd);
+    }
+    errno = saved;
+}
+
+/* In a child nothing of this is the child's but memory and descriptors. */
+static void stream_free(struct ustream *s)
+{
+    bool owner = !s->ep || !stream_check(s);
+
+    close_fds(s);
+    if (s->ep) {
+        if (s->channel >= 0) {
+            unetmm_disconnect(s->ep, (unsigned)s->channel);
+        }
+        unetmm_ep_destroy(s->ep);
+    }
+    if (s->exported) {
+        unetmm_unexport(s->ctx, s->ring_id);
+    }
+    if (s->stage_needed) {
+        unetmm_deregister(s->ctx, s->stage, STAGES * STAGE_BYTES);
+    }
+    if (owner) {
+        memory_unmap(s->ring, s->attr.ring_bytes);
+        memory_unmap(s->stage, STAGES * STAGE_BYTES);
+    }
+    free(s);
+}
+
+/* A stream around an endpoint, which is its own from here on, also on error. */
+static int stream_new(struct unetmm_ctx *ctx, const struct ustream_attr *attr,
+                      struct unetmm_ep *ep, struct ustream **stream)
+{
+    int saved = errno, ret;
+    struct ustream *s = calloc(1, sizeof(*s));
+
+    errno = saved;
+    if (!s) {
+        unetmm_ep_destroy(ep);
+        return -ENOMEM;
+    }
+    s->ctx = ctx;
+    s->ep = ep;
+    s->attr = *attr;
+    s->channel = s->import = s->poll_fd = s->timer_fd = -1;
+    flow_init(&s->flow, attr->ring_bytes);
+    ret = ring_export(s);
+    if (!ret) {
+        ret = stage_make(s);
+    }
+    if (ret) {
+        stream_free(s);
+        return ret;
+    }
+    *stream = s;
+    return 0;
+}
+
+static void set_channel(struct ustream *s, int channel,
+                        const struct unetmm_peer *peer)
+{
+    s->channel = channel;
+    memcpy(s->peer_mac, peer->mac, sizeof(s->peer_mac));
+}
+
+/* ---- Greetings --------------------------------------------------------- */
+
+static int greet(struct ustream *s)
+{
+    struct greeting hello = {
+        .magic = unetmm_swap64(GREETING_MAGIC),
+        .ring_id = unetmm_swap64(s->ring_id),
+        .version = unetmm_swap32(GREETING_VERSION),
+        .ring_bytes = unetmm_swap32(s->attr.ring_bytes),
+        .redirect_least = unetmm_swap32(
+            redirect_export_flags(s) ? s->attr.redirect_least : 0),
+    };
+    int ret = unetmm_send(s->ep, (unsigned)s->channel, &hello, sizeof(hello),
+                          s->posted + 1, UNETMM_QUIET | UNETMM_INLINE);
+
+    if (!ret) {
+        s->posted++;
+    }
+    return ret;
+}
+
+static int import_ring(struct ustream *s, uint64_t id, uint64_t bytes)
+{
+    uint64_t length = 0;
+    /* Whoever tells of a ring has it: there is nothing to wait for. */
+    int ret = unetmm_import(s->ep, (unsigned)s->channel, id,
+                            UNETMM_RIGHT_WRITE, 0, &length);
+
+    if (ret < 0) {
+        /* What it has told us of is not there, or its driver is not. */
+        return ret == -ENOSPC || ret == -EOPNOTSUPP ? ret : -ECONNRESET;
+    }
+    if (length != bytes || !flow_peer(&s->flow, bytes)) {
+        return -EPROTO;
+    }
+    s->import = ret;
+    return 0;
+}
+
+void stream_greeting(struct ustream *s, const struct unetmm_completion *c)
+{
+    struct greeting hello;
+    int ret;
+
+    if (c->is_inline && c->len == 1) {
+        return;     /* only asks whether we are here */
+    }
+    if (!c->is_inline || c->len != sizeof(hello) || s->import >= 0) {
+        stream_fail(s, -EPROTO);
+        return;
+    }
+    memcpy(&hello, c->data, sizeof(hello));
+    if (unetmm_swap64(hello.magic) != GREETING_MAGIC ||
+        unetmm_swap32(hello.version) != GREETING_VERSION) {
+        stream_fail(s, -EPROTO);
+        return;
+    }
+    ret = import_ring(s, unetmm_swap64(hello.ring_id),
+                      unetmm_swap32(hello.ring_bytes));
+    if (ret) {
+        stream_fail(s, ret);
+        return;
+    }
+    s->announce_least = unetmm_swap32(hello.redirect_least);
+}
+
+/* ---- Connecting -------------------------------------------------------- */
+
+static int64_t time_left(int64_t deadline_ns)
+{
+    int64_t left;
+
+    if (deadline_ns == INT64_MAX) {
+        return -1;
+    }
+    left = deadline_ns - stream_now();
+    return left > 0 ? left : 0;
+}
+
+static int connect_once(struct ustream *s, const uint8_t mac[6],
+                        uint64_t service, int64_t deadline)
+{
+    struct unetmm_peer peer;
+    int ret = unetmm_connect_as(s->ep, mac, service, time_left(deadline),
+                                &channel_attr, &peer);
+
+    if (ret < 0) {
+        return ret;
+    }
+    set_channel(s, ret, &peer);
+    ret = greet(s);
+    while (!ret && s->import < 0 && !s->error) {
+        ret = stream_wait(s, deadline);
+    }
+    return ret == -EAGAIN ? -ETIMEDOUT : ret ? ret : s->error;
+}
+
+int ustream_connect(struct unetmm_ctx *ctx, const uint8_t mac[6],
+                    uint64_t service, const struct ustream_attr *attr,
+                    int64_t timeout_ns, struct ustream **stream)
+{
+    int64_t deadline = stream_deadline(timeout_ns);
+    struct unetmm_ep *ep;
+    struct ustream *s;
+    int ret;
+
+    attr = attr ? attr : &default_attr;
+    ret = check_attr(attr);
+    while (!ret) {
+        ret = endpoint_create(ctx, attr, &ep);
+        ret = ret ? ret : stream_new(ctx, attr, ep, &s);
+        if (ret) {
+            break;
+        }
+        ret = connect_once(s, mac, service, deadline);
+        if (!ret) {
+            *stream = s;
+            break;
+        }
+        stream_free(s);
+        /* Another one was before us, or the listener has just ended. */
+        if (ret == -ECONNRESET && time_left(deadline)) {
+            ret = 0;
+        }
+    }
+    return ret;
+}
+
+/* ---- Accepting --------------------------------------------------------- */
+
+static int listener_endpoint(struct ustream_listener *l)
+{
+    int ret;
+
+    if (l->ep) {
+        return 0;
+    }
+    ret = endpoint_create(l->ctx, &l->attr, &l->ep);
+    if (ret) {
+        return ret;
+    }
+    ret = unetmm_listen_as(l->ep, l->service, BACKLOG, &channel_attr);
+    if (ret) {
+        unetmm_ep_destroy(l->ep);
+        l->ep = NULL;
+    }
+    return ret;
+}
+
+int ustream_listen(struct unetmm_ctx *ctx, uint64_t service,
+                   const struct ustream_attr *attr,
+                   struct ustream_listener **listener)
+{
+    struct ustream_listener *l;
+    int saved = errno, ret;
+
+    attr = attr ? attr : &default_attr;
+    ret = check_attr(attr);
+    if (ret || !service) {
+        return ret ? ret : -EINVAL;
+    }
+    l = calloc(1, sizeof(*l));
+    errno = saved;
+    if (!l) {
+        return -ENOMEM;
+    }
+    l->ctx = ctx;
+    l->attr = *attr;
+    l->service = service;
+    ret = listener_endpoint(l);
+    if (ret) {
+        free(l);
+        return ret;
+    }
+    *listener = l;
+    return 0;
+}
+
+/* The endpoint is the stream's now; nobody else is to have a channel to it. */
+static void take_alone(struct ustream_listener *l, struct unetmm_ep *ep)
+{
+    int other;
+
+    unetmm_listen(ep, 0, 0);
+    while ((other = unetmm_accept(ep, NULL, 0)) >= 0) {
+        unetmm_disconnect(ep, (unsigned)other);
+    }
+    l->ep = NULL;
+}
+
+int ustream_accept(struct ustream_listener *l, int64_t timeout_ns,
+                   struct ustream **stream)
+{
+    struct unetmm_peer peer;
+    struct unetmm_ep *ep;
+    struct ustream *s;
+    int channel, ret = listener_endpoint(l);
+
+    if (ret) {
+        return ret;
+    }
+    ep = l->ep;
+    channel = unetmm_accept(ep, &peer, timeout_ns);
+    if (channel < 0) {
+        return channel;
+    }
+    take_alone(l, ep);
+    /* Without it nobody can come until the next call, which tries again. */
+    listener_endpoint(l);
+    ret = stream_new(l->ctx, &l->attr, ep, &s);
+    if (ret) {
+        return ret;
+    }
+    set_channel(s, channel, &peer);
+    ret = greet(s);
+    if (ret) {
+        stream_free(s);
+        return ret;
+    }
+    *stream = s;
+    return 0;
+}
+
+int ustream_listener_close(struct ustream_listener *l)
+{
+    int ret = l->ep ? unetmm_ep_destroy(l->ep) : 0;
+
+    free(l);
+    return ret;
+}
+
+/* ---- The rest ---------------------------------------------------------- */
+
+int ustream_close(struct ustream *s)
+{
+    int64_t deadline = stream_deadline(LINGER_NS);
+    int ret = stream_check(s), error = s->error;
+
+    if (!ret && !error) {
+        ret = stream_finish(s, deadline);
+        while (s->done < s->posted && !s->error &&
+               stream_wait(s, deadline) != -EAGAIN) {
+        }
+        error = s->error;
+        /* That the peer was faster in ending it is no error. */
+        if (s->flow.fin_in && s->failed > s->last_data) {
+            error = 0;
+        } else if (!error && s->done < s->posted) {
+            error = -ETIMEDOUT;
+        }
+    }
+    stream_free(s);
+    return error;
+}
+
+int ustream_set_nonblocking(struct ustream *s, int on)
+{
+    s->nonblocking = on;
+    return stream_check(s);
+}
+
+int ustream_peer(const struct ustream *s, uint8_t mac[6])
+{
+    memcpy(mac, s->peer_mac, sizeof(s->peer_mac));
+    return stream_check(s);
+}
+
+int ustream_stats(const struct ustream *s, struct ustream_stats *stats)
+{
+    if (stats->size != sizeof(*stats)) {
+        return -EINVAL;
+    }
+    *stats = s->stats;
+    stats->size = sizeof(*stats);
+    return stream_check(s);
+}
+
+const char *ustream_strerror(int error)
+{
+    switch (error < 0 ? -error : error) {
+    case EPIPE:
+        return "the stream was closed, so nothing more can be sent";
+    case ECONNRESET:
+        return "the peer has ended without closing the stream";
+    case ETIMEDOUT:
+        return "the peer does not answer in time";
+    case EPROTO:
+        return "the peer does what no stream does: is it another program?";
+    case EFAULT:
+        return "the card cannot use the memory that was to be sent";
+    case EAGAIN:
+        return "nothing can be done now without waiting";
+    default:
+        return unetmm_strerror(error, UNETMM_CALL_CONNECT);
+    }
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Bytes of a stream: into the peer's ring, out of ours.
+ *
+ * A piece is written to where the peer's ring goes on, with a word that says so
+ * when it is there.  What is short is copied into the descriptor.  What is long is
+ * taken from the caller's memory, which is the card's until it is done, and so
+ * the call waits in the end; there, all its pieces are on their way together.
+ * Where memory has to be pinned by name, or where nobody may wait, it is
+ * copied into stages of our own first.
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <limits.h>
+
+/* One of so many operations has a completion, so that a full queue is noticed. */
+#define LOUD_EACH   32u
+
+int stream_write(struct ustream *s, uint64_t offset, const void *bytes,
+                 uint32_t len, uint32_t word, bool loud)
+{
+    uint64_t op = s->posted + 1;
+    int ret = unetmm_write(s->ep, (unsigned)s->import, offset, bytes, len,
+                           word, op, UNETMM_NOTIFY |
+                           (loud || op % LOUD_EACH == 0 ? 0 : UNETMM_QUIET));
+
+    if (!ret) {
+        s->posted = op;
+    }
+    return ret;
+}
+
+void stream_credit(struct ustream *s)
+{
+    uint32_t word = flow_word(FLOW_CREDIT, s->flow.consumed);
+
+    if (s->import >= 0 && !s->error && flow_owes(&s->flow) &&
+        !stream_write(s, 0, NULL, 0, word, false)) {
+        flow_tell(&s->flow);
+        s->stats.credits++;
+    }
+}
+
+/* ---- Out --------------------------------------------------------------- */
+
+/* What of `len` bytes fits in one piece, and where. */
+static uint32_t piece_of(const struct ustream *s, size_t len, uint32_t most,
+                         uint64_t *offset)
+{
+    uint32_t piece = flow_piece(&s->flow, offset);
+
+    piece = piece < most ? piece : most;
+    return len < piece ? (uint32_t)len : piece;
+}
+
+/* 0, or -errno: it is not on its way. */
+static int send_piece(struct ustream *s, uint64_t offset, const void *bytes,
+                      uint32_t len, bool loud)
+{
+    uint32_t word = flow_word(FLOW_DATA, s->flow.sent + len);
+    int ret = stream_write(s, offset, bytes, len, word, loud);
+
+    if (!ret) {
+        flow_put(&s->flow, len);
+        s->last_data = s->posted;
+        if (len > UNETMM_MAX_INLINE) {
+            s->last_direct = s->posted;
+        }
+        s->stats.sent += len;
+        s->stats.writes++;
+    }
+    return ret;
+}
+
+/* A piece that is copied before: how many bytes of it, or -errno. */
+static int64_t send_copied(struct ustream *s, const uint8_t *bytes, size_t len)
+{
+    uint8_t *stage = s->stage + s->next_stage * STAGE_BYTES;
+    uint64_t offset;
+    uint32_t piece = piece_of(s, len, STAGE_BYTES, &offset);
+    int ret;
+
+    if (!piece || s->stage_used[s->next_stage] > s->done) {
+        return -EAGAIN;
+    }
+    memcpy(stage, bytes, piece);
+    ret = send_piece(s, offset, stage, piece, true);
+    if (ret) {
+        return ret;
+    }
+    s->stage_used[s->next_stage] = s->posted;
+    s->next_stage = (s->next_stage + 1) % STAGES;
+    s->stats.staged += piece;
+    return piece;
+}
+
+/* What can be written now, in how many pieces it may be. */
+static uint64_t run_of(const struct ustream *s, size_t len)
+{
+    uint32_t words = FLOW_WORDS - s->flow.words_out.count;
+    uint64_t room = flow_room(&s->flow), offset;
+
+    if (words <= 2) {
+        return piece_of(s, len, PIECE_BYTES, &offset);
+    }
+    /* The ring's end cuts one piece in two. */
+    if (room > (uint64_t)(words - 2) * PIECE_BYTES) {
+        room = (uint64_t)(words - 2) * PIECE_BYTES;
+    }
+    return len < room ? len : room;
+}
+
+/*
+ * As much as there is room for, from where it is.  What has been announced is then
+ * sent whatever comes: the peer waits for it.
+ */
+static int64_t send_run(struct ustream *s, const uint8_t *bytes, size_t len)
+{
+    uint64_t run = run_of(s, len), done = 0, offset;
+    int ret = 0;
+
+    if (!run) {
+        return -EAGAIN;
+    }
+    if (s->announce_least && run >= s->announce_least) {
+        ret = stream_write(s, 0, NULL, 0,
+                           flow_word(FLOW_AHEAD, s->flow.sent + run), false);
+        if (ret) {
+            return ret;
+        }
+    }
+    while (done < run && !s->error) {
+        uint32_t piece = piece_of(s, run - done, PIECE_BYTES, &offset);
+
+        ret = send_piece(s, offset, bytes + done, piece, true);
+        if (!ret) {
+            done += piece;
+        } else if (ret != -EAGAIN) {
+            stream_fail(s, ret);
+        } else {
+            stream_wait(s, INT64_MAX);
+        }
+    }
+    return done ? (int64_t)done : s->error;
+}
+
+static int64_t send_some(struct ustream *s, const uint8_t *bytes, size_t len,
+                         bool copied)
+{
+    uint64_t offset;
+    uint32_t piece;
+    int ret;
+
+    if (len > UNETMM_MAX_INLINE) {
+        return copied ? send_copied(s, bytes, len) : send_run(s, bytes, len);
+    }
+    piece = piece_of(s, len, UNETMM_MAX_INLINE, &offset);
+    if (!piece) {
+        return -EAGAIN;
+    }
+    ret = send_piece(s, offset, bytes, piece, false);
+    return ret ? ret : (int64_t)piece;
+}
+
+/* Its memory is the card's until then, so neither a signal nor an error ends it. */
+void stream_flush(struct ustream *s, uint64_t op)
+{
+    while (s->done < op && s->error != -EIO && !stream_check(s)) {
+        stream_wait(s, INT64_MAX);
+    }
+}
+
+/* Some bytes have not arrived, or nobody knows; not: what came after them. */
+static bool data_failed(const struct ustream *s)
+{
+    return s->error && s->failed <= s->last_data;
+}
+
+ssize_t ustream_send(struct ustream *s, const void *bytes, size_t len,
+                     unsigned flags)
+{
+    bool nowait = s->nonblocking || flags & USTREAM_DONTWAIT;
+    bool copied = nowait || s->stage_needed;
+    int64_t deadline, n;
+    size_t sent = 0;
+    int ret = stream_check(s);
+
+    if (ret || flags & ~USTREAM_DONTWAIT) {
+        return ret ? ret : -EINVAL;
+    }
+    len = len > SSIZE_MAX ? SSIZE_MAX : len;
+    deadline = stream_deadline(s->attr.timeout_ns);
+    while (!ret && sent < len) {
+        ret = stream_look(s);
+        ret = ret ? ret : s->flow.fin_out ? -EPIPE : s->error;
+        if (ret) {
+            break;
+        }
+        n = send_some(s, (const uint8_t *)bytes + sent, len - sent, copied);
+        if (n >= 0) {
+            sent += (size_t)n;
+        } else if (n != -EAGAIN || nowait) {
+            ret = (int)n;
+        } else {
+            stream_credit(s);
+            ret = stream_wait(s, deadline);
+        }
+    }
+    if (!copied) {
+        stream_flush(s, s->last_direct);
+    }
+    /* What has failed was not all received: that is worse than a part. */
+    return data_failed(s) || !sent ? (s->error ? s->error : ret) :
+           (ssize_t)sent;
+}
+
+int stream_finish(struct ustream *s, int64_t deadline_ns)
+{
+    int ret = 0;
+
+    while (!ret && !s->flow.fin_out) {
+        ret = stream_look(s);
+        if (ret || s->error) {
+            break;
+        }
+        ret = s->import < 0 ? -EAGAIN :
+            stream_write(s, 0, NULL, 0, flow_word(FLOW_FIN, s->flow.sent),
+                         true);
+        if (!ret) {
+            s->flow.fin_out = true;
+        } else if (ret == -EAGAIN) {
+            ret = stream_wait(s, deadline_ns);
+        }
+    }
+    return ret ? ret : s->error;
+}
+
+int ustream_shutdown(struct ustream *s)
+{
+    int ret = stream_check(s);
+
+    if (ret || s->flow.fin_out) {
+        return ret;
+    }
+    return stream_finish(s, stream_deadline(s->attr.timeout_ns));
+}
+
+/* ---- In ---------------------------------------------------------------- */
+
+static size_t copy_out(struct ustream *s, uint8_t *to, size_t len)
+{
+    size_t copied = 0;
+
+    while (copied < len && flow_there(&s->flow)) {
+        uint64_t offset;
+        size_t piece = flow_stretch(&s->flow, &offset);
+
+        piece = piece < len - copied ? piece : len - copied;
+        memcpy(to + copied, s->ring + offset, piece);
+        flow_consume(&s->flow, piece);
+        copied += piece;
+    }
+    s->stats.copied += copied;
+    return copied;
+}
+
+/* What can be had without waiting for what nobody has promised. */
+static int64_t receive_some(struct ustream *s, uint8_t *to, size_t len,
+                            bool nowait, int64_t deadline)
+{
+    int64_t n = (int64_t)copy_out(s, to, len);
+
+    if (!n && !nowait && len) {
+        n = redirect_receive(s, to, len, deadline);
+    }
+    if (n > 0) {
+        s->stats.received += (uint64_t)n;
+        stream_credit(s);
+    }
+    return n;
+}
+
+ssize_t ustream_recv(struct ustream *s, void *bytes, size_t len, unsigned flags)
+{
+    bool nowait = s->nonblocking || flags & USTREAM_DONTWAIT;
+    int64_t deadline, n;
+    size_t got = 0;
+    int ret = stream_check(s);
+
+    if (ret || flags & ~(USTREAM_DONTWAIT | USTREAM_WAITALL)) {
+        return ret ? ret : -EINVAL;
+    }
+    len = len > SSIZE_MAX ? SSIZE_MAX : len;
+    deadline = stream_deadline(s->attr.timeout_ns);
+    while (!ret && got < len) {
+        ret = stream_look(s);
+        if (ret) {
+            break;
+        }
+        n = receive_some(s, (uint8_t *)bytes + got, len - got,
+                         nowait || (got && !(flags & USTREAM_WAITALL)),
+                         deadline);
+        if (n > 0) {
+            got += (size_t)n;
+        } else if (n < 0) {
+            ret = (int)n;
+        } else if (s->flow.fin_in || s->error) {
+            ret = s->flow.fin_in ? 0 : s->error;
+            break;
+        } else if (got && !(flags & USTREAM_WAITALL)) {
+            break;
+        } else {
+            ret = nowait ? -EAGAIN : stream_wait(s, deadline);
+        }
+    }
+    return got ? (ssize_t)got : ret;
+}

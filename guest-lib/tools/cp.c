@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * unetmm-cp: copies files from one host to another through a stream.
+ *
+ * Of each file the sender says length and name, the receiver whether it takes it;
+ * then come the bytes and their checksum, then the receiver says what became of it.
+ */
+#include "common.h"
+#include "cp_file.h"
+
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <libunetmm/stream.h>
+
+#define MAGIC           0x70632d6d6d74656eull   /* "netmm-cp" */
+#define BUFFER_BYTES    ((size_t)1 << 20)
+#define RING_BYTES      (1u << 20)
+/* Nothing is said of progress before. */
+#define PROGRESS_NS     (2 * NS_PER_S)
+
+static const char usage[] =
+"usage: unetmm-cp [options] FILE... MAC\n"
+"       unetmm-cp --listen [options]\n"
+"\n"
+"Copies files to the host with the card MAC, on which another unetmm-cp\n"
+"listens, and checks that what is there is what was sent.\n"
+"\n"
+"  -l, --listen         receive, from one sender\n"
+"      --forever        ... and then from the next one\n"
+"      --directory DIR  put files there (.)\n"
+"      --replace        files that are there already, too\n"
+"  -p, --service N      number to meet under (20)\n"
+"  -d, --device FILE    our card (" UNETMM_DEFAULT_DEVICE ")\n"
+"      --source S       tlb or pinned: where translations come from (tlb)\n"
+"      --copy           out of the ring, never straight into the buffer\n"
+"      --timeout SECS   give up on a peer that is silent for so long (10)\n"
+"      --json           one JSON object for each file\n"
+"  -h, --help           this text\n"
+"\n"
+"Example, on one host and then on the other:\n"
+"    unetmm-cp --listen --directory /tmp\n"
+"    unetmm-cp big.iso 52:54:00:6d:00:01\n";
+
+struct cp_options {
+    const char *device;
+    const char *directory;
+    char **files;
+    int nfiles;
+    uint8_t mac[6];
+    uint64_t service;
+    uint64_t timeout_ns;
+    unsigned source;
+    bool listen, forever, replace, copy, json;
+};
+
+/* What goes before a file, little-endian; then its name. */
+struct header {
+    uint64_t magic;
+    uint64_t length;
+    uint32_t name_length;
+    uint32_t mode;
+};
+
+enum answer { ANSWER_GO = 1, ANSWER_DONE, ANSWER_NAME, ANSWER_EXISTS,
+              ANSWER_STORE, ANSWER_SUM };
+
+struct transfer {
+    const struct cp_options *opt;
+    struct ustream *stream;
+    uint8_t *buffer;
+    const char *name;
+    uint64_t length, done, sum;
+    uint64_t start_ns, shown_ns;
+};
+
+/* ---- Options ----------------------------------------------------------- */
+
+enum { OPT_FOREVER = 256, OPT_DIRECTORY, OPT_REPLACE, OPT_SOURCE, OPT_COPY,
+       OPT_TIMEOUT, OPT_JSON };
+
+static const struct option cp_long_options[] = {
+    { "copy", no_argument, NULL, OPT_COPY },
+    { "device", required_argument, NULL, 'd' },
+    { "directory", required_argument, NULL, OPT_DIRECTORY },
+    { "forever", no_argument, NULL, OPT_FOREVER },
+    { "help", no_argument, NULL, 'h' },
+    { "json", no_argument, NULL, OPT_JSON },
+    { "listen", no_argument, NULL, 'l' },
+    { "replace", no_argument, NULL, OPT_REPLACE },
+    { "service", required_argument, NULL, 'p' },
+    { "source", required_argument, NULL, OPT_SOURCE },
+    { "timeout", required_argument, NULL, OPT_TIMEOUT },
+    { NULL, 0, NULL, 0 }
+};
+
+static void usage_end(const char *what, const char *word)
+{
+    fprintf(stderr, "%s: %s%s%s%s; see %s --help\n", tool_name, what,
+            word ? ", not '" : "", word ? word : "", word ? "'" : "",
+            tool_name);
+    exit(EXIT_USAGE);
+}
+
+static uint64_t cp_number(const char *what, const char *text, uint64_t most)
+{
+    uint64_t value = 0;
+
+    if (!parse_number(text, most, &value) || !value) {
+        usage_end(what, text);
+    }
+    return value;
+}
+
+static unsigned cp_source(const char *text)
+{
+    if (strcmp(text, "tlb") && strcmp(text, "pinned")) {
+        usage_end("--source is tlb or pinned", text);
+    }
+    return text[0] == 't' ? UNETMM_SOURCE_TLB : UNETMM_SOURCE_PINNED;
+}
+
+static void set_cp_option(struct cp_options *opt, int c)
+{
+    switch (c) {
+    case 'd': opt->device = optarg; break;
+    case 'l': opt->listen = true; break;
+    case 'p':
+        opt->service = cp_number("--service takes a number from 1 up", optarg,
+                                 UINT64_MAX);
+        break;
+    case OPT_COPY: opt->copy = true; break;
+    case OPT_DIRECTORY: opt->directory = optarg; break;
+    case OPT_FOREVER: opt->forever = true; break;
+    case OPT_JSON: opt->json = true; break;
+    case OPT_REPLACE: opt->replace = true; break;
+    case OPT_SOURCE: opt->source = cp_source(optarg); break;
+    case OPT_TIMEOUT:
+        opt->timeout_ns = NS_PER_S * cp_number("--timeout takes 1 to 86400 "
+                                               "seconds", optarg, 86400);
+        break;
+    case 'h':
+        fputs(usage, stdout);
+        exit(EXIT_SUCCESS);
+    default:
+        fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);
+        exit(EXIT_USAGE);
+    }
+}
+
+static void parse_cp_options(struct cp_options *opt, int argc, char **argv)
+{
+    int c;
+
+    argv[0] = (char *)(uintptr_t)tool_name;
+    while ((c = getopt_long(argc, argv, "d:hlp:", cp_long_options,
+                            NULL)) != -1) {
+        set_cp_option(opt, c);
+    }
+    if (opt->listen) {
+        if (optind != argc) {
+            usage_end("--listen takes no files", argv[optind]);
+        }
+        return;
+    }
+    if (argc - optind < 2) {
+        usage_end("name a file and the MAC address of a card, or --listen",
+                  NULL);
+    }
+    if (unetmm_parse_mac(argv[argc - 1], opt->mac)) {
+        usage_end("the last word is the MAC address of a card", argv[argc - 1]);
+    }
+    opt->files = argv + optind;
+    opt->nfiles = argc - optind - 1;
+}
+
+/* ---- Both sides -------------------------------------------------------- */
+
+/* A sentence about the stream; the caller decides what to end. */
+static bool lost(const struct transfer *t, int error)
+{
+    complain("%s%s%s", t->name ? t->name : "", t->name ? ": " : "",
+             error == -EAGAIN ? "the peer was silent for too long" :
+             error ? ustream_strerror(error) :
+             "the peer has ended in the middle");
+    return false;
+}
+
+static bool put(const struct transfer *t, const void *bytes, size_t length)
+{
+    ssize_t n = ustream_send(t->stream, bytes, length, 0);
+
+    return n == (ssize_t)length || lost(t, n < 0 ? (int)n : -EAGAIN);
+}
+
+/* 1, or 0: the stream ends here; -1: said why not. */
+static int take(const struct transfer *t, void *bytes, size_t length)
+{
+    ssize_t n = ustream_recv(t->stream, bytes, length, USTREAM_WAITALL);
+    char more;
+
+    if (n == (ssize_t)length) {
+        return 1;
+    }
+    if (!n) {
+        return 0;
+    }
+    /* Part of it: why was there no more? */
+    n = n < 0 ? n : ustream_recv(t->stream, &more, 1, USTREAM_DONTWAIT);
+    lost(t, n < 0 ? (int)n : 0);
+    return -1;
+}
+
+static void show_progress(struct transfer *t)
+{
+    uint64_t now = now_ns();
+    double seconds = (double)(now - t->start_ns) / (double)NS_PER_S;
+
+    if (now - t->start_ns < PROGRESS_NS || now - t->shown_ns < NS_PER_S) {
+        return;
+    }
+    t->shown_ns = now;
+    fprintf(stderr, "%s: %" PRIu64 " of %" PRIu64 " MiB, %.0f MB/s\n", t->name,
+            t->done >> 20, t->length >> 20, (double)t->done / seconds / 1e6);
+}
+
+static void begin(struct transfer *t, const char *name, uint64_t length)
+{
+    t->name = name;
+    t->length = length;
+    t->done = 0;
+    t->sum = CP_SUM_START;
+    t->start_ns = now_ns();
+    t->shown_ns = 0;
+}
+
+static void show_result(const struct transfer *t)
+{
+    double seconds = (double)(now_ns() - t->start_ns) / (double)NS_PER_S;
+    double rate = seconds > 0 ? (double)t->done / seconds / 1e6 : 0;
+    struct ustream_stats stats = { .size = sizeof(stats) };
+
+    if (!t->opt->json) {
+        printf("%s: %" PRIu64 " bytes, %.3f s, %.1f MB/s\n", t->name, t->done,
+               seconds, rate);
+        return;
+    }
+    ustream_stats(t->stream, &stats);
+    printf("{\"file\":");
+    json_string(t->name);
+    printf(",\"bytes\":%" PRIu64 ",\"seconds\":%.6f,\"mb_per_s\":%.1f,"
+           "\"checksum\":\"%016" PRIx64 "\",\"source\":\"%s\","
+           "\"redirected\":%" PRIu64 ",\"copied\":%" PRIu64 "}\n", t->done,
+           seconds, rate, t->sum, source_name(t->opt->source),
+           stats.redirected, stats.copied);
+    fflush(stdout);
+}
+
+static struct ustream_attr stream_attr(const struct cp_options *opt)
+{
+    struct ustream_attr attr = USTREAM_ATTR_INIT;
+
+    attr.ring_bytes = RING_BYTES;
+    attr.timeout_ns = (int64_t)opt->timeout_ns;
+    if (opt->copy) {
+        attr.redirect_least = 0;
+    }
+    return attr;
+}
+
+/* ---- Sending ----------------------------------------------------------- */
+
+static bool refused(const struct transfer *t, uint64_t answer)
+{
+    complain("%s: the receiver %s", t->name,
+             answer == ANSWER_NAME ? "does not take files of that name" :
+             answer == ANSWER_EXISTS ? "has such a file; it would replace it "
+                                       "with --replace" :
+             answer == ANSWER_STORE ? "could not store it" :
+             answer == ANSWER_SUM ? "got something else; try again" :
+             "says what is no answer");
+    return false;
+}
+
+static bool take_answer(const struct transfer *t, enum answer wanted)
+{
+    uint64_t answer;
+    int got = take(t, &answer, sizeof(answer));
+
+    if (got <= 0) {
+        return got < 0 ? false : lost(t, 0);
+    }
+    answer = unetmm_swap64(answer);
+    return answer == wanted || refused(t, answer);
+}
+
+/* As much as the buffer holds, or as there is. */
+static ssize_t read_some(int fd, uint8_t *to, size_t length)
+{
+    size_t done = 0;
+
+    while (done < length) {
+        ssize_t n = read(fd, to + done, length - done);
+
+        if (n < 0 && errno != EINTR) {
+            return -errno;
+        }
+        if (!n) {
+            break;
+        }
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return (ssize_t)done;
+}
+
+static bool send_bytes(struct transfer *t, int fd)
+{
+    while (t->done < t->length) {
+        uint64_t left = t->length - t->done;
+        size_t most = left < BUFFER_BYTES ? (size_t)left : BUFFER_BYTES;
+        ssize_t n = read_some(fd, t->buffer, most);
+
+        if (n != (ssize_t)most) {
+            complain("%s: %s", t->name, n < 0 ? strerror((int)-n) :
+                     "it has become shorter meanwhile");
+            return false;
+        }
+        t->sum = cp_sum(t->sum, t->buffer, most);
+        if (!put(t, t->buffer, most)) {
+            return false;
+        }
+        t->done += most;
+        show_progress(t);
+    }
+    return true;
+}
+
+static bool send_open_file(struct transfer *t, int fd, const struct stat *stat)
+{
+    size_t name_length = strlen(t->name);
+    struct header header = {
+        .magic = unetmm_swap64(MAGIC),
+        .length = unetmm_swap64((uint64_t)stat->st_size),
+        .name_length = unetmm_swap32((uint32_t)name_length),
+        .mode = unetmm_swap32(stat->st_mode & 0777),
+    };
+    uint64_t sum;
+
+    if (!put(t, &header, sizeof(header)) || !put(t, t->name, name_length) ||
+        !take_answer(t, ANSWER_GO) || !send_bytes(t, fd)) {
+        return false;
+    }
+    sum = unetmm_swap64(t->sum);
+    return put(t, &sum, sizeof(sum)) && take_answer(t, ANSWER_DONE);
+}
+
+static bool send_file(struct transfer *t, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat stat;
+    bool good;
+
+    if (fd < 0 || fstat(fd, &stat)) {
+        complain("%s: %s", path, strerror(errno));
+        if (fd >= 0) {
+            close(fd);
+        }
+        return false;
+    }
+    begin(t, slash ? slash + 1 : path, (uint64_t)stat.st_size);
+    good = S_ISREG(stat.st_mode) && cp_name_good(t->name, strlen(t->name));
+    if (!good) {
+        complain("%s: not a file that can be copied", path);
+    }
+    good = good && send_open_file(t, fd, &stat);
+    close(fd);
+    if (good) {
+        show_result(t);
+    }
+    return good;
+}
+
+static bool send_files(struct transfer *t, struct unetmm_ctx *ctx)
+{
+    const struct cp_options *opt = t->opt;
+    struct ustream_attr attr = stream_attr(opt);
+    bool good = true;
+    int i, ret = ustream_connect(ctx, opt->mac, opt->service, &attr,
+                                 (int64_t)opt->timeout_ns, &t->stream);
+
+    if (ret) {
+        fail_call(ret, UNETMM_CALL_CONNECT, "cannot connect");
+    }
+    /* After one that has failed the two may not be at the same place. */
+    for (i = 0; i < opt->nfiles && good; i++) {
+        good = send_file(t, opt->files[i]);
+    }
+    ret = ustream_close(t->stream);
+    return good && (!ret || lost(t, ret));
+}
+
+/* ---- Receiving --------------------------------------------------------- */
+
+static bool answer(const struct transfer *t, enum answer what)
+{
+    uint64_t word = unetmm_swap64(what);
+
+    return put(t, &word, sizeof(word));
+}
+
+static bool decline(const struct transfer *t, enum answer what, int error)
+{
+    complain("%s: %s", t->name, what == ANSWER_NAME ?
+             "the sender's name for it is none that we take" :
+             what == ANSWER_SUM ? "not what was sent" : strerror(-error));
+    answer(t, what);
+    return false;
+}
+
+static int receive_bytes(struct transfer *t, struct cp_file *file)
+{
+    int stored = 0;
+
+    while (t->done < t->length) {
+        uint64_t left = t->length - t->done;
+        size_t most = left < BUFFER_BYTES ? (size_t)left : BUFFER_BYTES;
+        int got = take(t, t->buffer, most);
+
+        if (got <= 0) {
+            if (!got) {
+                lost(t, 0);
+            }
+            return -EPIPE;
+        }
+        t->sum = cp_sum(t->sum, t->buffer, most);
+        /* The sender hears of it when it listens: after the last byte. */
+        stored = stored ? stored : cp_file_write(file, t->buffer, most);
+        t->done += most;
+        show_progress(t);
+    }
+    return stored;
+}
+
+static bool receive_into(struct transfer *t, struct cp_file *file, mode_t mode)
+{
+    int ret = receive_bytes(t, file);
+    uint64_t sum;
+
+    if (ret == -EPIPE || take(t, &sum, sizeof(sum)) <= 0) {
+        return ret == -EPIPE ? false : lost(t, 0);
+    }
+    if (!ret && unetmm_swap64(sum) != t->sum) {
+        return decline(t, ANSWER_SUM, 0);
+    }
+    ret = ret ? ret : cp_file_finish(file, t->name, mode, t->opt->replace);
+    if (ret) {
+        return decline(t, ret == -EEXIST ? ANSWER_EXISTS : ANSWER_STORE, ret);
+    }
+    return answer(t, ANSWER_DONE);
+}
+
+/* False: the sender is not to go on. */
+static bool receive_file(struct transfer *t, int directory,
+                         const struct header *header, char *name)
+{
+    struct cp_file file;
+    struct stat stat;
+    bool good;
+    int ret;
+
+    begin(t, "the sender's file", unetmm_swap64(header->length));
+    if (!cp_name_good(name, unetmm_swap32(header->name_length))) {
+        return decline(t, ANSWER_NAME, 0);
+    }
+    t->name = name;
+    if (!t->opt->replace &&
+        !fstatat(directory, name, &stat, AT_SYMLINK_NOFOLLOW)) {
+        return decline(t, ANSWER_EXISTS, -EEXIST);
+    }
+    ret = cp_file_create(&file, directory);
+    if (ret) {
+        return decline(t, ANSWER_STORE, ret);
+    }
+    good = answer(t, ANSWER_GO) &&
+        receive_into(t, &file, unetmm_swap32(header->mode) & 0777);
+    cp_file_drop(&file);
+    if (good) {
+        show_result(t);
+    }
+    return good;
+}
+
+/* All files of one sender. */
+static bool receive_files(struct transfer *t, int directory)
+{
+    char name[CP_NAME_MOST + 1];
+    struct header header;
+    uint32_t length;
+    bool good = true;
+    int got;
+
+    while (good) {
+        t->name = NULL;
+        got = take(t, &header, sizeof(header));
+        if (got <= 0) {
+            return !got;
+        }
+        length = unetmm_swap32(header.name_length);
+        if (unetmm_swap64(header.magic) != MAGIC || length > CP_NAME_MOST) {
+            complain("the peer is no unetmm-cp");
+            return false;
+        }
+        if (length && take(t, name, length) <= 0) {
+            return false;
+        }
+        name[length] = '\0';
+        good = receive_file(t, directory, &header, name);
+    }
+    return good;
+}
+
+static bool serve(struct transfer *t, struct unetmm_ctx *ctx)
+{
+    const struct cp_options *opt = t->opt;
+    struct ustream_attr attr = stream_attr(opt);
+    struct ustream_listener *listener;
+    bool good;
+    int directory = open(opt->directory, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    int ret;
+
+    if (directory < 0) {
+        fail("%s: %s", opt->directory, strerror(errno));
+    }
+    ret = ustream_listen(ctx, opt->service, &attr, &listener);
+    if (ret) {
+        fail_call(ret, UNETMM_CALL_LISTEN, "cannot listen");
+    }
+    do {
+        t->name = NULL;
+        ret = ustream_accept(listener, -1, &t->stream);
+        good = ret ? lost(t, ret) : receive_files(t, directory);
+        if (!ret) {
+            ustream_close(t->stream);
+        }
+    } while (opt->forever && (!ret || ret == -ECONNRESET));
+    ustream_listener_close(listener);
+    close(directory);
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    struct cp_options opt = {
+        .device = UNETMM_DEFAULT_DEVICE,
+        .directory = ".",
+        .service = 20,
+        .timeout_ns = 10 * NS_PER_S,
+        .source = UNETMM_SOURCE_TLB,
+    };
+    struct transfer t = { .opt = &opt };
+    struct unetmm_ctx *ctx;
+    bool good;
+    int ret;
+
+    tool_name = "unetmm-cp";
+    parse_cp_options(&opt, argc, argv);
+    t.buffer = aligned_alloc(UNETMM_PAGE_BYTES, BUFFER_BYTES);
+    if (!t.buffer) {
+        fail("out of memory");
+    }
+    ret = unetmm_open(opt.device, opt.source, &ctx);
+    if (ret) {
+        fail_call(ret, UNETMM_CALL_OPEN, opt.device);
+    }
+    good = opt.listen ? serve(&t, ctx) : send_files(&t, ctx);
+    unetmm_close(ctx);
+    free(t.buffer);
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}

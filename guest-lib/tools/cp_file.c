@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "cp_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <libunetmm/byteorder.h>
+
+bool cp_name_good(const char *name, size_t length)
+{
+    size_t i;
+
+    if (!length || length > CP_NAME_MOST || name[0] == '.') {
+        return false;
+    }
+    for (i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)name[i];
+
+        if (c == '/' || c < 0x20 || c == 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void temporary_name(struct cp_file *file)
+{
+    static unsigned count;
+
+    snprintf(file->temporary, sizeof(file->temporary), ".unetmm-cp-%ld-%u",
+             (long)getpid(), count++);
+}
+
+/* Best without a name: then the kernel removes it, however we end. */
+int cp_file_create(struct cp_file *file, int directory)
+{
+    file->directory = directory;
+    file->temporary[0] = '\0';
+    file->fd = openat(directory, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (file->fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) {
+        return file->fd < 0 ? -errno : 0;
+    }
+    temporary_name(file);
+    file->fd = openat(directory, file->temporary, O_CREAT | O_EXCL |
+                      O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0600);
+    if (file->fd < 0) {
+        file->temporary[0] = '\0';
+        return -errno;
+    }
+    return 0;
+}
+
+int cp_file_write(struct cp_file *file, const void *bytes, size_t length)
+{
+    const char *at = bytes;
+
+    while (length) {
+        ssize_t n = write(file->fd, at, length);
+
+        if (n < 0 && errno != EINTR) {
+            return -errno;
+        }
+        if (n > 0) {
+            at += n;
+            length -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+static int link_as(const struct cp_file *file, const char *name)
+{
+    char self[40];
+
+    snprintf(self, sizeof(self), "/proc/self/fd/%d", file->fd);
+    return linkat(AT_FDCWD, self, file->directory, name, AT_SYMLINK_FOLLOW) ?
+        -errno : 0;
+}
+
+/* Neither follows a link that is there: it fails, or replaces that. */
+int cp_file_finish(struct cp_file *file, const char *name, mode_t mode,
+                   bool replace)
+{
+    int ret;
+
+    if (fchmod(file->fd, mode & 0755) || fsync(file->fd)) {
+        return -errno;
+    }
+    if (!replace && !file->temporary[0]) {
+        return link_as(file, name);
+    }
+    if (!replace) {
+        return linkat(file->directory, file->temporary, file->directory, name,
+                      0) ? -errno : 0;
+    }
+    if (!file->temporary[0]) {
+        temporary_name(file);
+        ret = link_as(file, file->temporary);
+        if (ret) {
+            file->temporary[0] = '\0';
+            return ret;
+        }
+    }
+    if (renameat(file->directory, file->temporary, file->directory, name)) {
+        return -errno;
+    }
+    file->temporary[0] = '\0';
+    return 0;
+}
+
+void cp_file_drop(struct cp_file *file)
+{
+    if (file->temporary[0]) {
+        unlinkat(file->directory, file->temporary, 0);
+        file->temporary[0] = '\0';
+    }
+    if (file->fd >= 0) {
+        close(file->fd);
+        file->fd = -1;
+    }
+}
+
+static uint64_t load_word(const unsigned char *at, size_t bytes)
+{
+    uint64_t word = 0;
+
+    memcpy(&word, at, bytes);
+    return unetmm_swap64(word);
+}
+
+uint64_t cp_sum(uint64_t sum, const void *bytes, size_t length)
+{
+    const unsigned char *at = bytes;
+
+    while (length) {
+        size_t step = length < 8 ? length : 8;
+        uint64_t word = load_word(at, step);
+
+        /* How long the last one is counts: zeros are not nothing. */
+        if (step < 8) {
+            word |= (uint64_t)step << 56;
+        }
+        sum = (sum ^ word) * 0x100000001b3ull;
+        sum ^= sum >> 29;
+        at += step;
+        length -= step;
+    }
+    return sum;
+}

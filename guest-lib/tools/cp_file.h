@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A file that is being received: it has its name when all of it is there, and is
+ * gone if that never comes.  The name is the peer's choice, and so is looked at.
+ */
+#ifndef UNETMM_TOOLS_CP_FILE_H
+#define UNETMM_TOOLS_CP_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define CP_NAME_MOST    200u
+
+struct cp_file {
+    int directory;              /* the caller's */
+    int fd;
+    char temporary[64];         /* "": it has no name yet */
+};
+
+/*
+ * A name in a directory and nothing else: no separator, no "." or "..", nothing
+ * hidden, no byte that a terminal would obey.
+ */
+bool cp_name_good(const char *name, size_t length);
+
+/* 0 or -errno */
+int cp_file_create(struct cp_file *file, int directory);
+int cp_file_write(struct cp_file *file, const void *bytes, size_t length);
+/* Gives it its name; -EEXIST: there is one, and it is not to be replaced. */
+int cp_file_finish(struct cp_file *file, const char *name, mode_t mode,
+                   bool replace);
+/* Whatever became of it. */
+void cp_file_drop(struct cp_file *file);
+
+/* Of a whole file, in pieces of any length but only the last not of 8. */
+#define CP_SUM_START    0xcbf29ce484222325ull
+uint64_t cp_sum(uint64_t sum, const void *bytes, size_t length);
+
+#endif /* UNETMM_TOOLS_CP_FILE_H */

@@ -1,0 +1,821 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Streams of bytes over writes to a peer's memory.
+ *
+ * Local: the other side is a process on the same card, or this one.  Remote: it is
+ * the other guest's program echo.
+ */
+#include "ask.h"
+#include "guard.h"
+#include "link.h"
+#include "pattern.h"
+#include "streamer.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define RING            65536u
+#define SECONDS(n)      ((int64_t)((n) * NS_PER_S * run.slow))
+
+static struct ustream_attr attr_of(uint32_t ring)
+{
+    struct ustream_attr attr = USTREAM_ATTR_INIT;
+
+    attr.ring_bytes = ring;
+    attr.timeout_ns = SECONDS(30);
+    return attr;
+}
+
+static uint64_t own_service(void)
+{
+    return SERVICE_FIRST - 19 + ((uint64_t)getpid() << 20);
+}
+
+/* ---- With a server ------------------------------------------------------------ */
+
+struct scene {
+    struct unetmm_ctx *ctx;
+    pid_t server;               /* local */
+    uint64_t service;
+    uint8_t mac[6];
+};
+
+static void server(void *argument)
+{
+    const struct scene *s = argument;
+    struct ustream_attr attr = attr_of(RING);
+
+    streams_serve(open_card(), s->service, &attr);
+}
+
+static void scene_open(struct scene *s)
+{
+    memset(s, 0, sizeof(*s));
+    s->service = SERVICE_STREAMS;
+    memcpy(s->mac, run.peer, sizeof(s->mac));
+    if (!run.remote) {
+        s->service = own_service();
+        card_mac(s->mac);
+        s->server = start_process(server, s);
+    }
+    s->ctx = open_card();
+}
+
+static void scene_close(struct scene *s)
+{
+    if (s->server) {
+        CHECK_SYS(kill(s->server, SIGKILL));
+        await_process(s->server);
+    }
+    CHECK_RET(unetmm_close(s->ctx), 0);
+}
+
+static struct ustream *stream_to(struct scene *s, uint32_t ring, uint64_t op,
+                                 uint64_t bytes, uint64_t key, uint64_t most)
+{
+    struct stream_order order = { op, bytes, key, most };
+    struct ustream_attr attr = attr_of(ring);
+    struct ustream *stream;
+    int ret = ustream_connect(s->ctx, s->mac, s->service, &attr, SECONDS(20),
+                              &stream);
+
+    if (ret) {
+        FAIL("cannot connect: %s", ustream_strerror(ret));
+    }
+    CHECK_RET(ustream_send(stream, &order, sizeof(order), 0), sizeof(order));
+    return stream;
+}
+
+static void send_one_way(struct scene *s, uint32_t ring, uint64_t bytes,
+                         uint64_t key, uint64_t most, struct chance *chance)
+{
+    struct ustream *stream = stream_to(s, ring, STREAM_SINK, bytes, key, most);
+    uint64_t bad = 1;
+
+    CHECK(stream_send_pattern(stream, key, bytes, most, chance));
+    CHECK_RET(ustream_recv(stream, &bad, sizeof(bad), USTREAM_WAITALL),
+              sizeof(bad));
+    CHECK_EQ(bad, 0);
+    CHECK_RET(ustream_close(stream), 0);
+}
+
+static void receive_one_way(struct scene *s, uint32_t ring, uint64_t bytes,
+                            uint64_t key, uint64_t most, struct chance *chance)
+{
+    struct ustream *stream = stream_to(s, ring, STREAM_SOURCE, bytes, key,
+                                       most);
+    uint64_t got;
+    char more;
+
+    CHECK_EQ(stream_take_pattern(stream, key, bytes, most, chance, &got), 0);
+    CHECK_EQ(got, bytes);
+    CHECK_RET(ustream_recv(stream, &more, 1, 0), 0);
+    CHECK_RET(ustream_recv(stream, &more, 1, 0), 0);
+    CHECK_RET(ustream_close(stream), 0);
+}
+
+/* Calls of all sizes, rings smaller and larger than they are. */
+static void both_ways(void)
+{
+    static const struct { uint32_t ring; uint64_t most; } kinds[] = {
+        { USTREAM_RING_LEAST, 1000 }, { 8192, 100000 }, { RING, 40 },
+        { RING, 200000 }, { 4 * RING, 250000 },
+    };
+    struct chance chance;
+    struct scene s;
+    unsigned i;
+
+    chance_init(&chance, 0);
+    scene_open(&s);
+    for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        uint64_t bytes = kinds[i].most * rounds(20) +
+            chance_below(&chance, 1000);
+
+        send_one_way(&s, kinds[i].ring, bytes, chance_u64(&chance),
+                     kinds[i].most, &chance);
+        receive_one_way(&s, kinds[i].ring, bytes, chance_u64(&chance),
+                        kinds[i].most, &chance);
+    }
+    scene_close(&s);
+}
+
+/* Both directions of one stream at once, by poll(); then each end by itself. */
+struct duplex {
+    struct ustream *stream;
+    uint64_t key, bytes, out, in;
+};
+
+static void duplex_send(struct duplex *d, size_t most)
+{
+    uint8_t bytes[20000];
+    size_t n = most < d->bytes - d->out ? most : (size_t)(d->bytes - d->out);
+    ssize_t sent;
+
+    pattern_fill(bytes, n, d->key, d->out);
+    sent = ustream_send(d->stream, bytes, n, 0);
+    memset(bytes, 0xdd, n);
+    if (sent == -EAGAIN) {
+        return;
+    }
+    CHECK(sent > 0 && (size_t)sent <= n);
+    d->out += (uint64_t)sent;
+    if (d->out == d->bytes) {
+        CHECK_RET(ustream_shutdown(d->stream), 0);
+        CHECK_RET(ustream_send(d->stream, bytes, 1, 0), -EPIPE);
+    }
+}
+
+static bool duplex_take(struct duplex *d, size_t most)
+{
+    uint8_t bytes[20000];
+    ssize_t got = ustream_recv(d->stream, bytes, most, 0);
+
+    if (got == -EAGAIN) {
+        return true;
+    }
+    CHECK(got >= 0);
+    CHECK_EQ(pattern_check(bytes, (size_t)got, d->key, d->in), got);
+    d->in += (uint64_t)got;
+    return got;
+}
+
+static void duplex(void)
+{
+    struct duplex d = { .key = 99, .bytes = 20000ull * rounds(40) };
+    struct chance chance;
+    struct scene s;
+    bool more = true;
+
+    chance_init(&chance, 0);
+    scene_open(&s);
+    d.stream = stream_to(&s, RING, STREAM_ECHO, 0, 0, 0);
+    CHECK_RET(ustream_set_nonblocking(d.stream, 1), 0);
+    while (more) {
+        short wanted = d.out < d.bytes ? POLLIN | POLLOUT : POLLIN;
+        struct pollfd fd = { .fd = ustream_fd(d.stream), .events = POLLIN };
+        int ready = ustream_arm(d.stream, wanted);
+
+        CHECK(ready >= 0 && !(ready & POLLERR));
+        if (!ready) {
+            CHECK(CHECK_SYS(poll(&fd, 1, (int)(30000 * run.slow))) == 1);
+        }
+        if (ready & POLLOUT) {
+            duplex_send(&d, 1 + chance_below(&chance, 20000));
+        }
+        if (ready & POLLIN) {
+            more = duplex_take(&d, 1 + chance_below(&chance, 20000));
+        }
+    }
+    CHECK_EQ(d.in, d.bytes);
+    CHECK_RET(ustream_close(d.stream), 0);
+    scene_close(&s);
+}
+
+/* The peer has gone in the middle of our sending; or while we wait for it. */
+static void peer_killed(void)
+{
+    uint8_t *bytes = pages(16);
+    struct ustream *stream;
+    struct scene s;
+    ssize_t ret;
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        scene_open(&s);
+        reach(s.ctx, bytes, 16 * PAGE, true);
+        pattern_fill(bytes, 16 * PAGE, 3, 0);
+        stream = stream_to(&s, RING, STREAM_DIE, i ? 10 * PAGE : 0, 3, 0);
+        do {
+            ret = i ? ustream_send(stream, bytes, 16 * PAGE, 0) :
+                ustream_recv(stream, bytes, 16 * PAGE, 0);
+        } while (ret > 0);
+        CHECK(ret == -ECONNRESET || ret == -ETIMEDOUT);
+        CHECK_RET(ustream_send(stream, bytes, 1, 0), ret);
+        CHECK_RET(ustream_recv(stream, bytes, 1, 0), ret);
+        CHECK_RET(ustream_close(stream), ret);
+        unreach(s.ctx, bytes, 16 * PAGE);
+        scene_close(&s);
+    }
+}
+
+/* It closes while we send: no signal, and an error. */
+static void peer_closes(void)
+{
+    uint8_t *bytes = pages(16);
+    struct ustream *stream;
+    struct scene s;
+    ssize_t ret;
+
+    scene_open(&s);
+    stream = stream_to(&s, RING, STREAM_ABANDON, 100, 3, 0);
+    pattern_fill(bytes, 16 * PAGE, 3, 0);
+    do {
+        ret = ustream_send(stream, bytes, 16 * PAGE, 0);
+    } while (ret > 0);
+    CHECK_RET(ret, -EPIPE);
+    CHECK_RET(ustream_recv(stream, bytes, PAGE, 0), 0);
+    ustream_close(stream);
+    scene_close(&s);
+}
+
+static void bad_wire(void)
+{
+    static const char *const knobs[] = { "x-loss", "x-dup", "x-reorder",
+                                         "x-corrupt", "x-delay" };
+    struct chance chance;
+    struct scene s;
+    unsigned i;
+
+    chance_init(&chance, 0);
+    scene_open(&s);
+    ask_host("set x-seed %llu", (unsigned long long)(run.seed & INT64_MAX));
+    for (i = 0; i < 5; i++) {
+        ask_host("set %s 20000", knobs[i]);
+    }
+    send_one_way(&s, RING, 50000ull * rounds(20), 1, 100000, &chance);
+    receive_one_way(&s, RING, 50000ull * rounds(20), 2, 100000, &chance);
+    for (i = 0; i < 5; i++) {
+        ask_host("set %s 0", knobs[i]);
+    }
+    scene_close(&s);
+}
+
+/* ---- Programs on both sides ------------------------------------------------------- */
+
+/* Runs one here; its exit status. */
+static int run_here(const char *const *words, char *said, size_t most)
+{
+    int out[2], status;
+    size_t at = 0;
+    ssize_t n;
+    pid_t pid;
+
+    fflush(stdout);
+    CHECK_SYS(pipe(out));
+    pid = CHECK_SYS(fork());
+    if (!pid) {
+        dup2(out[1], STDOUT_FILENO);
+        dup2(out[1], STDERR_FILENO);
+        close(out[0]);
+        close(out[1]);
+        execv(words[0], (char *const *)(uintptr_t)words);
+        _exit(127);
+    }
+    CHECK_SYS(close(out[1]));
+    while (at < most - 1 && (n = read(out[0], said + at, most - 1 - at)) > 0) {
+        at += (size_t)n;
+    }
+    said[at] = '\0';
+    CHECK_SYS(close(out[0]));
+    status = await_process(pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/* Has the server run one side of a program, runs the other here. */
+static int run_both(struct scene *s, enum stream_program which,
+                    const char *const *words, char *said,
+                    struct stream_ran *ran)
+{
+    struct ustream *stream = stream_to(s, RING, STREAM_RUN, 0, which, 0);
+    int status = run_here(words, said, sizeof(ran->said));
+
+    CHECK_RET(ustream_recv(stream, ran, sizeof(*ran), USTREAM_WAITALL),
+              sizeof(*ran));
+    CHECK_RET(ustream_close(stream), 0);
+    return status;
+}
+
+static void examples(void)
+{
+    char mac[UNETMM_MAC_CHARS], said[1016];
+    const char *const hello[] = { "/usr/bin/vmmc-hello", mac, NULL };
+    const char *const ring[] = { "/usr/bin/au-ring", mac, NULL };
+    struct stream_ran ran;
+    struct scene s;
+
+    scene_open(&s);
+    unetmm_format_mac(s.mac, mac);
+    CHECK_EQ(run_both(&s, PROGRAM_VMMC_HELLO, hello, said, &ran), 0);
+    CHECK_EQ(ran.status, 0);
+    CHECK(!strcmp(ran.said, "42: hello, straight into your memory\n"));
+    CHECK_EQ(run_both(&s, PROGRAM_AU_RING, ring, said, &ran), 0);
+    CHECK_EQ(ran.status, 0);
+    CHECK(!strcmp(ran.said, "20000 words, 0 wrong\n"));
+    scene_close(&s);
+}
+
+static void write_pattern(const char *path, size_t bytes)
+{
+    int fd = CHECK_SYS(open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC,
+                            0640));
+    uint8_t *at = pages((unsigned)(bytes / PAGE) + 1);
+
+    pattern_fill(at, bytes, run.seed, 0);
+    CHECK_EQ(write(fd, at, bytes), bytes);
+    CHECK_SYS(close(fd));
+    unmap_pages(at, (unsigned)(bytes / PAGE) + 1);
+}
+
+/* The words about a file's checksum, as each side says them. */
+static const char *checksum_in(const char *said)
+{
+    const char *at = strstr(said, "\"checksum\":\"");
+
+    if (!at) {
+        FAIL("no checksum in: %s", said);
+    }
+    return at;
+}
+
+/* What the receiver has got is what the sender has sent; the local one is read. */
+static void copies(void)
+{
+    static const size_t sizes[] = { 0, 1, 100000, (3 << 20) + 5 };
+    char mac[UNETMM_MAC_CHARS], said[1016], path[40];
+    const char *const words[] = {
+        "/usr/bin/unetmm-cp", "--json", "--service", COPY_SERVICE, "--source",
+        run.source == UNETMM_SOURCE_TLB ? "tlb" : "pinned", "--timeout", "60",
+        path, mac, NULL,
+    };
+    struct stream_ran ran;
+    struct scene s;
+    unsigned i;
+
+    scene_open(&s);
+    unetmm_format_mac(s.mac, mac);
+    for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        snprintf(path, sizeof(path), "/tmp/f%u-%llx", i,
+                 (unsigned long long)now_ns());
+        write_pattern(path, sizes[i]);
+        CHECK_EQ(run_both(&s, PROGRAM_CP, words, said, &ran), 0);
+        CHECK_EQ(ran.status, 0);
+        CHECK(!strncmp(checksum_in(said), checksum_in(ran.said), 29));
+        /* It is there now, and stays: no second one, and not a byte of it. */
+        CHECK_EQ(run_both(&s, PROGRAM_CP, words, said, &ran), 1);
+        CHECK(strstr(said, "has such a file"));
+        CHECK(WIFEXITED((int)ran.status) && WEXITSTATUS((int)ran.status) == 1);
+        CHECK_SYS(unlink(path));
+    }
+    scene_close(&s);
+}
+
+/* ---- Both ends here ------------------------------------------------------------ */
+
+struct pair {
+    struct unetmm_ctx *ctx;
+    struct ustream_listener *listener;
+    struct ustream_attr attr;
+    struct ustream *one, *two;
+    int connected;
+};
+
+static void *connect_one(void *argument)
+{
+    struct pair *p = argument;
+    uint8_t mac[6];
+
+    card_mac(mac);
+    p->connected = ustream_connect(p->ctx, mac, own_service(), &p->attr,
+                                   SECONDS(20), &p->one);
+    return NULL;
+}
+
+static void pair_open_as(struct pair *p, const struct ustream_attr *attr)
+{
+    pthread_t thread;
+
+    memset(p, 0, sizeof(*p));
+    p->ctx = open_card();
+    p->attr = *attr;
+    CHECK_RET(ustream_listen(p->ctx, own_service(), &p->attr, &p->listener), 0);
+    CHECK_RET(ustream_accept(p->listener, 0, &p->two), -EAGAIN);
+    CHECK_EQ(pthread_create(&thread, NULL, connect_one, p), 0);
+    CHECK_RET(ustream_accept(p->listener, SECONDS(20), &p->two), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_RET(p->connected, 0);
+}
+
+static void pair_open(struct pair *p, uint32_t ring)
+{
+    struct ustream_attr attr = attr_of(ring);
+
+    pair_open_as(p, &attr);
+}
+
+static void pair_close(struct pair *p)
+{
+    CHECK_RET(ustream_close(p->one), 0);
+    CHECK_RET(ustream_close(p->two), 0);
+    CHECK_RET(ustream_listener_close(p->listener), 0);
+    CHECK_RET(unetmm_close(p->ctx), 0);
+}
+
+/* Asks until there is what is wanted, by the file descriptor. */
+static int await_ready(struct ustream *s, short events)
+{
+    struct pollfd fd = { .fd = ustream_fd(s), .events = POLLIN };
+    int ready;
+
+    CHECK(fd.fd >= 0);
+    while (!(ready = ustream_arm(s, events))) {
+        CHECK(CHECK_SYS(poll(&fd, 1, (int)(30000 * run.slow))) == 1);
+    }
+    return ready;
+}
+
+/* Sends until nothing more goes, `least` bytes at least: how much. */
+static uint64_t fill(struct ustream *s, uint64_t key, size_t most,
+                     uint64_t least)
+{
+    uint8_t bytes[5000];
+    uint64_t at = 0;
+
+    for (;;) {
+        ssize_t n;
+
+        pattern_fill(bytes, most, key, at);
+        n = ustream_send(s, bytes, most, USTREAM_DONTWAIT);
+        if (n > 0) {
+            at += (uint64_t)n;
+            continue;
+        }
+        CHECK_RET(n, -EAGAIN);
+        if (at >= least) {
+            return at;
+        }
+        /* What is on its way has to arrive first. */
+        CHECK_EQ(await_ready(s, POLLOUT), POLLOUT);
+    }
+}
+
+static void drain(struct ustream *s, uint64_t key, uint64_t bytes)
+{
+    uint8_t to[1000];
+    uint64_t at = 0;
+
+    while (at < bytes) {
+        ssize_t n;
+
+        CHECK_EQ(await_ready(s, POLLIN), POLLIN);
+        n = ustream_recv(s, to, sizeof(to), USTREAM_DONTWAIT);
+        CHECK(n > 0);
+        CHECK_EQ(pattern_check(to, (size_t)n, key, at), n);
+        at += (uint64_t)n;
+    }
+    CHECK_RET(ustream_recv(s, to, 1, USTREAM_DONTWAIT), -EAGAIN);
+}
+
+/*
+ * A ring that is full is so to the byte, and words are bounded, too.  Of what has
+ * been received the sender may not know the last quarter.
+ */
+static void full(void)
+{
+    struct ustream_stats stats = { .size = sizeof(stats) };
+    uint32_t least = USTREAM_RING_LEAST;
+    uint8_t big[5000] = { 0 };
+    uint64_t sum = 0, n;
+    struct pair p;
+    unsigned i;
+
+    pair_open(&p, USTREAM_RING_LEAST);
+    for (i = 0; i < 4; i++) {
+        n = fill(p.one, i, 700 + i, least);
+        CHECK(n <= USTREAM_RING_LEAST);
+        if (n == USTREAM_RING_LEAST) {
+            CHECK_RET(ustream_arm(p.one, POLLOUT), 0);
+        }
+        drain(p.two, i, n);
+        sum += n;
+        n = fill(p.one, i, 1, 256 - 63);
+        CHECK(n <= 256);
+        drain(p.two, i, n);
+        sum += n;
+        least = USTREAM_RING_LEAST / 4 * 3;
+    }
+    CHECK_RET(ustream_stats(p.one, &stats), 0);
+    CHECK_EQ(stats.sent, sum);
+    CHECK(stats.staged);
+    CHECK_RET(ustream_send(p.one, big, sizeof(big), 0x80), -EINVAL);
+    CHECK_RET(ustream_recv(p.one, big, sizeof(big), 0x80), -EINVAL);
+    pair_close(&p);
+}
+
+/* A time that passes: what went is said, then that nothing goes. */
+static void timeouts(void)
+{
+    struct ustream_attr attr = attr_of(USTREAM_RING_LEAST);
+    uint8_t *big = pages(2);
+    struct pair p;
+
+    attr.timeout_ns = 50 * NS_PER_MS;
+    pair_open_as(&p, &attr);
+    CHECK_RET(ustream_recv(p.one, big, PAGE, 0), -EAGAIN);
+    pattern_fill(big, 2 * PAGE, 4, 0);
+    CHECK_RET(ustream_send(p.one, big, 2 * PAGE, 0), USTREAM_RING_LEAST);
+    CHECK_RET(ustream_send(p.one, big, 2 * PAGE, 0), -EAGAIN);
+    memset(big, 0, 2 * PAGE);
+    CHECK_RET(ustream_recv(p.two, big, 2 * PAGE, USTREAM_WAITALL),
+              USTREAM_RING_LEAST);
+    CHECK_PATTERN(big, USTREAM_RING_LEAST, 4);
+    CHECK_RET(ustream_recv(p.two, big, 2 * PAGE, USTREAM_WAITALL), -EAGAIN);
+    pair_close(&p);
+}
+
+/* A child has none of it, and its end changes nothing. */
+static void fork_of_stream(void *argument)
+{
+    struct pair *p = argument;
+    char byte = 0;
+
+    CHECK_RET(ustream_send(p->one, &byte, 1, 0), -EOWNERDEAD);
+    CHECK_RET(ustream_recv(p->one, &byte, 1, 0), -EOWNERDEAD);
+    CHECK_RET(ustream_shutdown(p->one), -EOWNERDEAD);
+    CHECK_RET(ustream_arm(p->one, POLLIN), -EOWNERDEAD);
+    ustream_close(p->one);
+}
+
+static void forked(void)
+{
+    char bytes[2] = "ab";
+    struct pair p;
+
+    pair_open(&p, RING);
+    CHECK_RET(ustream_send(p.two, bytes, 2, 0), 2);
+    end_process(start_process(fork_of_stream, &p));
+    CHECK_RET(ustream_recv(p.one, bytes, 2, USTREAM_WAITALL), 2);
+    pair_close(&p);
+}
+
+/* Many at once to one listener: each has a stream of its own. */
+static void *crowd_one(void *argument)
+{
+    struct pair *p = argument;
+    uint8_t mac[6], byte = 7;
+    struct ustream *s;
+
+    card_mac(mac);
+    CHECK_RET(ustream_connect(p->ctx, mac, own_service(), &p->attr,
+                              SECONDS(60), &s), 0);
+    CHECK_RET(ustream_send(s, &byte, 1, 0), 1);
+    CHECK_RET(ustream_recv(s, &byte, 1, 0), 1);
+    CHECK_EQ(byte, 8);
+    CHECK_RET(ustream_close(s), 0);
+    return NULL;
+}
+
+static void crowd(void)
+{
+    pthread_t threads[6];
+    struct pair p = { .ctx = open_card(), .attr = attr_of(8192) };
+    struct ustream *s;
+    uint8_t byte;
+    unsigned i;
+
+    CHECK_RET(ustream_listen(p.ctx, own_service(), &p.attr, &p.listener), 0);
+    for (i = 0; i < 6; i++) {
+        CHECK_EQ(pthread_create(&threads[i], NULL, crowd_one, &p), 0);
+    }
+    for (i = 0; i < 6;) {
+        CHECK_RET(ustream_accept(p.listener, SECONDS(60), &s), 0);
+        /* One that came second and was closed may come again. */
+        if (ustream_recv(s, &byte, 1, 0) == 1) {
+            byte++;
+            CHECK_RET(ustream_send(s, &byte, 1, 0), 1);
+            i++;
+        }
+        ustream_close(s);
+    }
+    for (i = 0; i < 6; i++) {
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    }
+    CHECK_RET(ustream_listener_close(p.listener), 0);
+    CHECK_RET(unetmm_close(p.ctx), 0);
+}
+
+/* ---- A peer that lies ------------------------------------------------------------- */
+
+#define MAGIC           0x6d616572747375ull
+#define LIAR_RING       (2 * PAGE)
+#define LIAR_ID         0x11a5
+#define WORD(kind, position) ((uint32_t)(kind) << 30 | ((position) & 0x3fffffff))
+enum { DATA, CREDIT, FIN, AHEAD };
+
+/* What a side says at first. */
+struct greeting {
+    uint64_t magic, ring_id;
+    uint32_t version, ring_bytes, redirect_least, rsvd;
+};
+
+struct liar {
+    struct unetmm_ctx *ctx;
+    struct ustream_listener *listener;
+    struct ustream *victim;
+    struct station station;
+    uint8_t *ring;
+    struct greeting theirs;
+    unsigned import;
+};
+
+/* It has a channel, and a stream is accepted on it; nothing has been said. */
+static void liar_open(struct liar *l)
+{
+    struct ustream_attr attr = attr_of(RING);
+    struct unetmm_completion c;
+    uint8_t mac[6];
+    int ret;
+
+    memset(l, 0, sizeof(*l));
+    l->ctx = open_card();
+    card_mac(mac);
+    CHECK_RET(ustream_listen(l->ctx, own_service(), &attr, &l->listener), 0);
+    station_open(&l->station, l->ctx, NULL);
+    l->ring = pages(LIAR_RING / PAGE);
+    CHECK_RET(unetmm_export(l->ctx, LIAR_ID, l->ring, LIAR_RING,
+                            UNETMM_RIGHT_ALL, UNETMM_EXPORT_NOTIFY, 0), 0);
+    ret = unetmm_connect_as(l->station.ep, mac, own_service(), SECONDS(20),
+                            NULL, NULL);
+    CHECK(ret >= 0);
+    l->station.channel = (unsigned)ret;
+    CHECK_RET(ustream_accept(l->listener, SECONDS(20), &l->victim), 0);
+    take(&l->station, UNETMM_CQE_RECEIVED, &c);
+    CHECK(c.is_inline && c.len == sizeof(l->theirs));
+    memcpy(&l->theirs, c.data, sizeof(l->theirs));
+    CHECK(l->theirs.magic == MAGIC && l->theirs.ring_bytes == RING);
+    ret = unetmm_import(l->station.ep, l->station.channel, l->theirs.ring_id,
+                        UNETMM_RIGHT_WRITE, SECONDS(20), NULL);
+    CHECK(ret >= 0);
+    l->import = (unsigned)ret;
+}
+
+static void liar_close(struct liar *l)
+{
+    ustream_close(l->victim);
+    CHECK_RET(ustream_listener_close(l->listener), 0);
+    station_close(&l->station);
+    CHECK_RET(unetmm_close(l->ctx), 0);
+}
+
+static void liar_greets(struct liar *l, const void *greeting, size_t len)
+{
+    CHECK_EQ(send_status(&l->station, greeting, len), UNETMM_ST_OK);
+}
+
+static void liar_writes(struct liar *l, uint32_t word, uint64_t offset,
+                        uint32_t len)
+{
+    static const uint8_t bytes[200] = { 'l', 'i', 'e' };
+    struct unetmm_completion c;
+
+    CHECK_RET(unetmm_write(l->station.ep, l->import, offset, bytes, len, word,
+                           1, UNETMM_NOTIFY), 0);
+    take(&l->station, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.status, UNETMM_ST_OK);
+}
+
+/* Nothing but the error, in nobody's memory. */
+static void expect_error(struct liar *l, int error)
+{
+    struct guard guard;
+
+    guard_make(&guard, 300, 77);
+    CHECK_RET(ustream_recv(l->victim, guard.at, 300, 0), error);
+    guard_check(&guard, 0);
+    CHECK_RET(ustream_send(l->victim, guard.at, 10, 0), error);
+    guard_free(&guard);
+}
+
+static void lies_at_first(void)
+{
+    static const struct { struct greeting g; size_t len; int error; } lies[] = {
+        { { MAGIC + 1, LIAR_ID, 1, LIAR_RING, 0, 0 }, 32, -EPROTO },
+        { { MAGIC, LIAR_ID, 2, LIAR_RING, 0, 0 }, 32, -EPROTO },
+        { { MAGIC, LIAR_ID, 1, LIAR_RING, 0, 0 }, 31, -EPROTO },
+        { { MAGIC, LIAR_ID, 1, LIAR_RING, 0, 0 }, 0, -EPROTO },
+        { { MAGIC, LIAR_ID, 1, 2 * LIAR_RING, 0, 0 }, 32, -EPROTO },
+        { { MAGIC, LIAR_ID, 1, LIAR_RING / 2, 0, 0 }, 32, -EPROTO },
+        { { MAGIC, LIAR_ID, 1, LIAR_RING - 1, 0, 0 }, 32, -EPROTO },
+        { { MAGIC, LIAR_ID + 1, 1, LIAR_RING, 0, 0 }, 32, -ECONNRESET },
+    };
+    struct liar l;
+    unsigned i;
+
+    for (i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        liar_open(&l);
+        liar_greets(&l, &lies[i].g, lies[i].len);
+        expect_error(&l, lies[i].error);
+        liar_close(&l);
+    }
+}
+
+/* Words that cannot be, after ten bytes that were all right. */
+static void lies(void)
+{
+    static const struct { uint32_t word; uint64_t offset; uint32_t len; }
+        lies[] = {
+            { WORD(DATA, 20), 10, 9 }, { WORD(DATA, 20), 10, 11 },
+            { WORD(DATA, 20), 11, 10 }, { WORD(DATA, 10), 10, 0 },
+            { WORD(DATA, 10), 0, 10 }, { WORD(DATA, RING + 11), 10, 1 },
+            { WORD(CREDIT, 1), 0, 0 }, { WORD(CREDIT, RING), 0, 0 },
+            { WORD(CREDIT, ~0u), 0, 0 }, { WORD(FIN, 9), 0, 0 },
+            { WORD(FIN, 11), 0, 0 }, { WORD(AHEAD, 9), 0, 0 },
+            { WORD(AHEAD, RING + 11), 0, 0 }, { WORD(FIN, 10), 0, 5 },
+        };
+    static const struct greeting good = {
+        MAGIC, LIAR_ID, 1, LIAR_RING, 0, 0,
+    };
+    uint8_t bytes[20];
+    struct liar l;
+    unsigned i;
+
+    for (i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        liar_open(&l);
+        liar_greets(&l, &good, sizeof(good));
+        liar_writes(&l, WORD(DATA, 10), 0, 10);
+        liar_writes(&l, lies[i].word, lies[i].offset, lies[i].len);
+        CHECK_RET(ustream_recv(l.victim, bytes, 20, USTREAM_WAITALL), 10);
+        CHECK(!memcmp(bytes, "lie", 3));
+        expect_error(&l, -EPROTO);
+        liar_close(&l);
+    }
+    /* Greets again; then speaks without having greeted. */
+    for (i = 0; i < 2; i++) {
+        liar_open(&l);
+        if (!i) {
+            liar_greets(&l, &good, sizeof(good));
+            liar_greets(&l, &good, sizeof(good));
+        } else {
+            liar_writes(&l, WORD(FIN, 1), 0, 0);
+        }
+        expect_error(&l, -EPROTO);
+        liar_close(&l);
+    }
+}
+
+static const struct test tests[] = {
+    { "both-ways", both_ways, TEST_BOTH | TEST_REMOTE, 0 },
+    { "duplex", duplex, TEST_BOTH | TEST_REMOTE, 0 },
+    { "peer-killed", peer_killed, TEST_BOTH | TEST_REMOTE, 0 },
+    { "peer-closes", peer_closes, TEST_BOTH | TEST_REMOTE, 0 },
+    { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 0 },
+    { "examples", examples, TEST_TLB | TEST_REMOTE, 0 },
+    { "copies", copies, TEST_BOTH | TEST_REMOTE, 0 },
+    { "full", full, TEST_BOTH, 0 },
+    { "timeouts", timeouts, TEST_BOTH, 0 },
+    { "forked", forked, TEST_BOTH, 0 },
+    { "crowd", crowd, TEST_TLB, 0 },
+    { "lies-at-first", lies_at_first, TEST_BOTH, 0 },
+    { "lies", lies, TEST_BOTH, 0 },
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, "stream", tests,
+                     sizeof(tests) / sizeof(tests[0]));
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "streamer.h"
+
+#include "guard.h"
+#include "pattern.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BUFFER_BYTES    ((size_t)256 * 1024)
+
+static size_t some(struct chance *chance, uint64_t most, uint64_t left)
+{
+    size_t n;
+
+    most = most && most < BUFFER_BYTES ? most : BUFFER_BYTES;
+    /* Half of the calls are short ones. */
+    n = 1 + chance_below(chance, chance_below(chance, 2) ? (uint32_t)most :
+                         most < 300 ? (uint32_t)most : 300);
+    return n < left ? n : (size_t)left;
+}
+
+/* Not at the beginning of a page. */
+static uint8_t *buffer(void)
+{
+    static uint8_t *at;
+
+    if (!at) {
+        at = pages((unsigned)(BUFFER_BYTES / PAGE) + 1);
+    }
+    return at + 40;
+}
+
+bool stream_send_pattern(struct ustream *s, uint64_t key, uint64_t bytes,
+                         uint64_t most, struct chance *chance)
+{
+    uint8_t *from = buffer();
+    uint64_t at = 0;
+
+    while (at < bytes) {
+        size_t n = some(chance, most, bytes - at);
+        ssize_t sent;
+
+        pattern_fill(from, n, key, at);
+        sent = ustream_send(s, from, n, 0);
+        if (sent != (ssize_t)n) {
+            note("send of %zu at %llu: %zd", n, (unsigned long long)at, sent);
+            return false;
+        }
+        /* Whatever the card still had to read of it would be wrong. */
+        memset(from, 0xee, n);
+        at += n;
+    }
+    return true;
+}
+
+uint64_t stream_take_pattern(struct ustream *s, uint64_t key, uint64_t bytes,
+                             uint64_t most, struct chance *chance,
+                             uint64_t *got)
+{
+    uint8_t *to = buffer();
+    uint64_t at = 0, bad = 0;
+
+    while (at < bytes) {
+        size_t n = some(chance, most, bytes - at);
+        ssize_t here = ustream_recv(s, to, n, chance_below(chance, 2) ?
+                                    USTREAM_WAITALL : 0);
+
+        if (here <= 0) {
+            note("recv of %zu at %llu: %zd", n, (unsigned long long)at, here);
+            break;
+        }
+        if (pattern_check(to, (size_t)here, key, at) != (size_t)here) {
+            bad++;
+        }
+        at += (size_t)here;
+    }
+    if (got) {
+        *got = at;
+    }
+    return bad;
+}
+
+/* ---- The server ------------------------------------------------------------ */
+
+static void echo(struct ustream *s)
+{
+    uint8_t *bytes = buffer();
+    ssize_t n;
+
+    while ((n = ustream_recv(s, bytes, BUFFER_BYTES, 0)) > 0 &&
+           ustream_send(s, bytes, (size_t)n, 0) == n) {
+    }
+    ustream_shutdown(s);
+}
+
+static void sink(struct ustream *s, const struct stream_order *order,
+                 struct chance *chance)
+{
+    uint64_t got, bad = stream_take_pattern(s, order->key, order->bytes,
+                                            order->most, chance, &got);
+
+    if (order->op == STREAM_DIE) {
+        raise(SIGKILL);
+    }
+    bad += got != order->bytes;
+    if (order->op == STREAM_SINK) {
+        ustream_send(s, &bad, sizeof(bad), 0);
+    }
+}
+
+static void run_program(struct ustream *s, uint64_t which)
+{
+    static const char *const programs[][8] = {
+        { "/usr/bin/vmmc-hello" },
+        { "/usr/bin/au-ring" },
+        { "/usr/bin/unetmm-cp", "--listen", "--json", "--directory",
+          COPY_DIRECTORY, "--service", COPY_SERVICE },
+    };
+    struct stream_ran ran = { 0 };
+    int out[2], status;
+    size_t said = 0;
+    ssize_t n;
+    pid_t pid;
+
+    CHECK(which < sizeof(programs) / sizeof(programs[0]));
+    mkdir(COPY_DIRECTORY, 0755);
+    CHECK_SYS(pipe(out));
+    pid = CHECK_SYS(fork());
+    if (!pid) {
+        CHECK_SYS(dup2(out[1], STDOUT_FILENO));
+        CHECK_SYS(close(out[0]));
+        CHECK_SYS(close(out[1]));
+        execv(programs[which][0], (char *const *)(uintptr_t)programs[which]);
+        _exit(127);
+    }
+    CHECK_SYS(close(out[1]));
+    while (said < sizeof(ran.said) - 1 &&
+           (n = read(out[0], ran.said + said,
+                     sizeof(ran.said) - 1 - said)) > 0) {
+        said += (size_t)n;
+    }
+    CHECK_SYS(close(out[0]));
+    CHECK_SYS(waitpid(pid, &status, 0));
+    ran.status = (uint64_t)status;
+    ustream_send(s, &ran, sizeof(ran), 0);
+}
+
+/* A client may do what it likes, end in the middle for one. */
+static void serve(struct ustream *s)
+{
+    struct stream_order order;
+    struct chance chance;
+
+    if (ustream_recv(s, &order, sizeof(order), USTREAM_WAITALL) !=
+        sizeof(order)) {
+        return;
+    }
+    chance_init(&chance, order.key);
+    switch (order.op) {
+    case STREAM_SOURCE:
+        stream_send_pattern(s, order.key, order.bytes, order.most, &chance);
+        ustream_shutdown(s);
+        break;
+    case STREAM_ECHO:
+        echo(s);
+        break;
+    case STREAM_RUN:
+        run_program(s, order.key);
+        break;
+    default:
+        sink(s, &order, &chance);
+        break;
+    }
+}
+
+void streams_serve(struct unetmm_ctx *ctx, uint64_t service,
+                   const struct ustream_attr *attr)
+{
+    struct ustream_listener *listener;
+    struct ustream *s;
+    int ret;
+
+    CHECK_RET(ustream_listen(ctx, service, attr, &listener), 0);
+    for (;;) {
+        ret = ustream_accept(listener, -1, &s);
+        if (!ret) {
+            serve(s);
+            ustream_close(s);
+        } else if (ret != -EINTR && ret != -ECONNRESET) {
+            FAIL("accept: %s", ustream_strerror(ret));
+        }
+    }
+}
