@@ -328,6 +328,7 @@ void unetmm_ep_close(struct unetmm_ep *ep)
 {
 	struct unetmm_aspace *space = ep->space;
 	struct unetmm_file *file = ep->file;
+	unsigned long dropped;
 
 	lockdep_assert_held(&file->lock);
 	unetmm_ep_list(file, ep, false);
@@ -343,8 +344,12 @@ void unetmm_ep_close(struct unetmm_ep *ep)
 	/* From here on the buffers are the process's: who gives one up has. */
 	mutex_lock(&space->zero_lock);
 	mutex_unlock(&space->zero_lock);
-	if (!--space->endpoints && space->source != UNETMM_SOURCE_PINNED)
-		unetmm_space_drop(space, 0, ULONG_MAX);
+	if (!--space->endpoints && space->source != UNETMM_SOURCE_PINNED) {
+		dropped = unetmm_space_drop(space, 0, ULONG_MAX);
+		/* Its library goes on with the next endpoint. */
+		if (dropped && space->utlb_log)
+			unetmm_utlb_lost(space, 0, ULONG_MAX, dropped);
+	}
 	unetmm_ep_put(ep);
 }
 

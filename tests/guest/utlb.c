@@ -144,6 +144,38 @@ static void quota(void)
     }
 }
 
+static void link_again(struct set *set, struct unetmm_ctx *ctx)
+{
+    struct unetmm_ep_attr attr = default_attr();
+
+    link_close(&set->link);
+    attr.spin_ns = UNETMM_SPIN_FOREVER;
+    link_open(&set->link, ctx, &attr);
+}
+
+/*
+ * Without an endpoint nothing is pinned, and the library knows: the first
+ * message of the next one finds its pages, or it would be lost.
+ */
+static void last_endpoint(void)
+{
+    struct unetmm_ctx *ctx = open_with(NULL, 64, 16);
+    uint64_t before = driver_counter(ctx, UNETMM_D_pinned_now);
+    struct set set;
+    unsigned i;
+
+    set_open(&set, ctx, 16, 5);
+    for (i = 0; i < 3; i++) {
+        exchange_some(&set, rounds(10));
+        link_again(&set, ctx);
+        EVENTUALLY(driver_counter(ctx, UNETMM_D_pinned_now) == before);
+    }
+    exchange_some(&set, rounds(10));
+    CHECK_EQ(stats_of(ctx).repeated, 0);
+    set_close(&set);
+    close_card(ctx);
+}
+
 /* All is pinned: no call, no miss that anybody is asked for, no interrupt. */
 static void steady(void)
 {
@@ -741,6 +773,7 @@ static void forged(void)
 static const struct test tests[] = {
     { "quota", quota, TEST_UTLB, 60 },
     { "steady", steady, TEST_UTLB, 0 },
+    { "last-endpoint", last_endpoint, TEST_UTLB, 0 },
     { "lower-limit", lower_limit, TEST_UTLB, 0 },
     { "too-much", too_much, TEST_UTLB, 0 },
     { "changes", changes, TEST_UTLB, 60 },
