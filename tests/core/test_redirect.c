@@ -242,10 +242,17 @@ static void test_list_refused(void **state)
     f->h.refuse_first = f->h.refuse_last = 0;
     write_at(f, PEER_YOURS + 2, AT + 600, 100, 3);
     expect_taken(f, PEER_YOURS + 2);
+    /* What was copied to the new place, and what has landed there. */
     l = BACK(AT, 0);
-    assert_int_equal(l.n, 1);
-    assert_int_equal(l.at[0].offset, AT + 500);
-    assert_int_equal(l.at[0].length, 200);
+    assert_int_equal(l.n, 2);
+    assert_int_equal(l.at[0].offset, AT);
+    assert_int_equal(l.at[0].length, 100);
+    assert_int_equal(l.at[1].offset, AT + 500);
+    assert_int_equal(l.at[1].length, 200);
+    assert_int_equal(END(AT), UNETMM_CS_OK);
+    l = BEGIN(AT, LENGTH, TO);
+    assert_int_equal(l.n, 2);
+    assert_int_equal(l.at[0].length + l.at[1].length, 300);
 }
 
 /* ---- Where it lands ----------------------------------------------------- */

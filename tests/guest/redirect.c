@@ -29,7 +29,7 @@ struct scene {
     struct unetmm_ctx *ctx;
     struct station one, two;
     struct guard own, to;       /* the export's memory, and another place */
-    uint8_t *mine;              /* as many bytes, to write from and read to */
+    uint8_t *mine, *last;       /* as many bytes, to write from and read to */
     unsigned import;
 };
 
@@ -54,7 +54,9 @@ static void scene_open(struct scene *s)
     station_open(&s->two, s->ctx, NULL);
     CHECK_RET(try_join(&s->one, &s->two, &usual, 10 * NS_PER_S), 0);
     s->mine = pages(LENGTH / PAGE);
+    s->last = pages(LENGTH / PAGE);
     reach(s->ctx, s->mine, LENGTH, true);
+    reach(s->ctx, s->last, LENGTH, true);
     guard_make(&s->own, LENGTH, 123);
     guard_make(&s->to, LENGTH, 3001);
     CHECK_RET(unetmm_export(s->ctx, ID, s->own.at, LENGTH, ALL, REDIRECT, 0),
@@ -154,45 +156,77 @@ static void after(void)
     scene_close(&s);
 }
 
+/*
+ * Several writes of all of it, of which only the last one is what must be there in
+ * the end.  They have been posted when it returns, and most are under way.
+ */
+#define WRITES 8
+
+static void post_writes(struct scene *s, uint64_t key)
+{
+    unsigned i;
+
+    pattern_fill(s->mine, LENGTH, key + 1, 0);
+    pattern_fill(s->last, LENGTH, key, 0);
+    for (i = 0; i < WRITES; i++) {
+        bool last = i == WRITES - 1;
+
+        CHECK_RET(unetmm_write(s->one.ep, s->import, 0,
+                               last ? s->last : s->mine, LENGTH, 0, i,
+                               last ? 0 : UNETMM_MORE), 0);
+    }
+}
+
+/* True: not all of them were done by now. */
+static bool take_writes(struct scene *s)
+{
+    struct unetmm_completion c;
+    unsigned i, now = 0;
+
+    while (take_now(&s->one, UNETMM_CQE_SENT, &c)) {
+        CHECK_EQ(c.status, UNETMM_ST_OK);
+        now++;
+    }
+    for (i = now; i < WRITES; i++) {
+        CHECK_EQ(sent_status(s), UNETMM_ST_OK);
+    }
+    return now < WRITES;
+}
+
 /* Under way: a part of it, with its edges anywhere; and back again. */
 static void amid(void)
 {
-    unsigned i, n = rounds(30), split = 0;
-    struct unetmm_redirected what, back;
+    unsigned i, n = rounds(15), there = 0, back = 0;
     struct chance chance;
     struct scene s;
 
     chance_init(&chance, 0);
     scene_open(&s);
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n || ((!there || !back) && i < 20 * n); i++) {
         size_t at = chance_below(&chance, LENGTH);
         size_t len = 1 + chance_below(&chance, (uint32_t)(LENGTH - at));
         uint8_t *to = s.to.at + chance_below(&chance,
                                              (uint32_t)(LENGTH - len + 1));
 
-        pattern_fill(s.mine, LENGTH, i, 0);
-        write_post(&s, 0, s.mine, LENGTH);
-        idle_ns(chance_below(&chance, 300) * NS_PER_US);
-        what = redirect(&s, at, to, len);
-        split += what.copied && what.copied < len;
-        CHECK_EQ(sent_status(&s), UNETMM_ST_OK);
-        CHECK(!memcmp(to, s.mine + at, len));
-        CHECK(!memcmp(s.own.at, s.mine, at));
-        CHECK(!memcmp(s.own.at + at + len, s.mine + at + len,
+        post_writes(&s, 4 * i);
+        idle_ns(chance_below(&chance, 1000) * NS_PER_US);
+        redirect(&s, at, to, len);
+        there += take_writes(&s);
+        CHECK(!memcmp(to, s.last + at, len));
+        CHECK(!memcmp(s.own.at, s.last, at));
+        CHECK(!memcmp(s.own.at + at + len, s.last + at + len,
                       LENGTH - at - len));
-        /* A second one, and back while that is under way. */
-        pattern_fill(s.mine, LENGTH, 1000 + i, 0);
-        write_post(&s, 0, s.mine, LENGTH);
-        idle_ns(chance_below(&chance, 300) * NS_PER_US);
-        CHECK_RET(unetmm_redirect_back(s.ctx, ID, at, 0, &back), 0);
-        CHECK(back.copied <= len);
-        CHECK_EQ(sent_status(&s), UNETMM_ST_OK);
-        CHECK_PATTERN(s.own.at, LENGTH, 1000 + i);
+        post_writes(&s, 4 * i + 2);
+        idle_ns(chance_below(&chance, 1000) * NS_PER_US);
+        CHECK_RET(unetmm_redirect_back(s.ctx, ID, at, 0, NULL), 0);
+        back += take_writes(&s);
+        CHECK_PATTERN(s.own.at, LENGTH, 4 * i + 2);
         guard_check(&s.own, LENGTH);
-        guard_reset(&s.own);
+        guard_check(&s.to, LENGTH);
         guard_reset(&s.to);
     }
-    note("%u of %u writes had landed in part", split, n);
+    note("under way in %u and %u of %u rounds", there, back, i);
+    CHECK(there && back);
     scene_close(&s);
 }
 

@@ -197,8 +197,8 @@ typedef struct UnetmmSpans {
 
 typedef enum UnetmmMovedState {
     UNETMM_MOVED_NOT,           /* there is none */
-    UNETMM_MOVED_BEGUN,         /* held until GO; what is copied in `spans` */
-    UNETMM_MOVED_GOING,         /* what has landed there: `spans` */
+    UNETMM_MOVED_BEGUN,         /* held until GO; `spans` are copied */
+    UNETMM_MOVED_GOING,         /* `spans` are there, and what has landed */
     UNETMM_MOVED_BACK,          /* held until END */
 } UnetmmMovedState;
 

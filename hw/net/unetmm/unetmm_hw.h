@@ -503,9 +503,10 @@ struct unetmm_cmd_region {
  * order, and how many it is is the result.  0: the part has moved.  Else it is
  * held: no packet finds it ready until GO, and the driver copies meanwhile what
  * is listed; the rest was never written, or is listed all the same.  END: what
- * comes now is for the old place again.  BACK: the part is held until END (or
- * GO), and what has landed in the new place, from `length` on, is listed, to be
- * copied to the old one.  END instead of GO: as if BEGIN had never been.
+ * comes now is for the old place again; before GO: as if BEGIN had never been.
+ * BACK: the part is held until END (or GO), and what was copied to the new place
+ * or has landed there, from `length` on, is listed, to be copied to the old one,
+ * where it has landed then.
  */
 struct unetmm_cmd_redirect {
     unetmm_le32 region;         /* one with F_REDIRECT */

@@ -327,9 +327,7 @@ static uint8_t redirect_go(UnetmmCore *core, UnetmmRegion *region,
     if (r->state == UNETMM_MOVED_GOING) {
         return UNETMM_CS_BAD_ARG;
     }
-    if (r->state == UNETMM_MOVED_BEGUN) {
-        r->spans.n = 0;
-    }
+    /* What has been copied is in the new place as if it had landed there. */
     r->state = UNETMM_MOVED_GOING;
     return redirect_done(core, region, r, UNETMM_REDIRECT_GO, result);
 }
