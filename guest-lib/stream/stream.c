@@ -113,6 +113,12 @@ static int ring_export(struct ustream *s)
                             UNETMM_RIGHT_WRITE, UNETMM_EXPORT_NOTIFY |
                             redirect_export_flags(s), 0);
     }
+    if (ret == -EOPNOTSUPP && s->attr.redirect_least) {
+        /* A card, or a source, that cannot redirect. */
+        s->attr.redirect_least = 0;
+        ret = unetmm_export(s->ctx, s->ring_id, s->ring, s->attr.ring_bytes,
+                            UNETMM_RIGHT_WRITE, UNETMM_EXPORT_NOTIFY, 0);
+    }
     s->exported = !ret;
     return ret;
 }
@@ -184,6 +190,12 @@ static int stream_new(struct unetmm_ctx *ctx, const struct ustream_attr *attr,
     s->ctx = ctx;
     s->ep = ep;
     s->attr = *attr;
+    /* Of a small ring no part is worth the calls. */
+    if (attr->ring_bytes / 8 < UNETMM_PAGE_BYTES) {
+        s->attr.redirect_least = 0;
+    } else if (s->attr.redirect_least > attr->ring_bytes / 8) {
+        s->attr.redirect_least = attr->ring_bytes / 8;
+    }
     s->channel = s->import = s->poll_fd = s->timer_fd = -1;
     flow_init(&s->flow, attr->ring_bytes);
     ret = ring_export(s);

@@ -64,9 +64,6 @@ static int send_piece(struct ustream *s, uint64_t offset, const void *bytes,
     if (!ret) {
         flow_put(&s->flow, len);
         s->last_data = s->posted;
-        if (len > UNETMM_MAX_INLINE) {
-            s->last_direct = s->posted;
-        }
         s->stats.sent += len;
         s->stats.writes++;
     }
@@ -95,49 +92,69 @@ static int64_t send_copied(struct ustream *s, const uint8_t *bytes, size_t len)
     return piece;
 }
 
-/* What can be written now, in how many pieces it may be. */
-static uint64_t run_of(const struct ustream *s, size_t len)
+/* What can be written now, in pieces of `most`, with the words that are left. */
+static uint64_t run_of(const struct ustream *s, size_t len, uint32_t most)
 {
     uint32_t words = FLOW_WORDS - s->flow.words_out.count;
     uint64_t room = flow_room(&s->flow), offset;
 
     if (words <= 2) {
-        return piece_of(s, len, PIECE_BYTES, &offset);
+        return piece_of(s, len, most, &offset);
     }
     /* The ring's end cuts one piece in two. */
-    if (room > (uint64_t)(words - 2) * PIECE_BYTES) {
-        room = (uint64_t)(words - 2) * PIECE_BYTES;
+    if (room > (uint64_t)(words - 2) * most) {
+        room = (uint64_t)(words - 2) * most;
     }
     return len < room ? len : room;
 }
 
+/* The next piece of a run: how many bytes, or -errno. */
+static int64_t send_next(struct ustream *s, const uint8_t *bytes, size_t len)
+{
+    uint64_t offset;
+    uint32_t piece;
+    int ret;
+
+    if (s->stage_needed) {
+        return send_copied(s, bytes, len);
+    }
+    piece = piece_of(s, len, PIECE_BYTES, &offset);
+    ret = send_piece(s, offset, bytes, piece, true);
+    if (ret) {
+        return ret;
+    }
+    s->last_direct = s->posted;
+    return piece;
+}
+
 /*
- * As much as there is room for, from where it is.  What has been announced is then
- * sent whatever comes: the peer waits for it.
+ * As much as there is room for.  What has been announced is then sent whatever
+ * comes: the peer waits for it.
  */
 static int64_t send_run(struct ustream *s, const uint8_t *bytes, size_t len)
 {
-    uint64_t run = run_of(s, len), done = 0, offset;
-    int ret = 0;
+    uint64_t run = run_of(s, len, s->stage_needed ? STAGE_BYTES : PIECE_BYTES);
+    uint64_t done = 0;
 
     if (!run) {
         return -EAGAIN;
     }
     if (s->announce_least && run >= s->announce_least) {
-        ret = stream_write(s, 0, NULL, 0,
-                           flow_word(FLOW_AHEAD, s->flow.sent + run), false);
+        int ret = stream_write(s, 0, NULL, 0,
+                               flow_word(FLOW_AHEAD, s->flow.sent + run),
+                               false);
+
         if (ret) {
             return ret;
         }
     }
     while (done < run && !s->error) {
-        uint32_t piece = piece_of(s, run - done, PIECE_BYTES, &offset);
+        int64_t n = send_next(s, bytes + done, run - done);
 
-        ret = send_piece(s, offset, bytes + done, piece, true);
-        if (!ret) {
-            done += piece;
-        } else if (ret != -EAGAIN) {
-            stream_fail(s, ret);
+        if (n > 0) {
+            done += (uint64_t)n;
+        } else if (n != -EAGAIN) {
+            stream_fail(s, (int)n);
         } else {
             stream_wait(s, INT64_MAX);
         }
@@ -146,14 +163,14 @@ static int64_t send_run(struct ustream *s, const uint8_t *bytes, size_t len)
 }
 
 static int64_t send_some(struct ustream *s, const uint8_t *bytes, size_t len,
-                         bool copied)
+                         bool nowait)
 {
     uint64_t offset;
     uint32_t piece;
     int ret;
 
     if (len > UNETMM_MAX_INLINE) {
-        return copied ? send_copied(s, bytes, len) : send_run(s, bytes, len);
+        return nowait ? send_copied(s, bytes, len) : send_run(s, bytes, len);
     }
     piece = piece_of(s, len, UNETMM_MAX_INLINE, &offset);
     if (!piece) {
@@ -181,7 +198,6 @@ ssize_t ustream_send(struct ustream *s, const void *bytes, size_t len,
                      unsigned flags)
 {
     bool nowait = s->nonblocking || flags & USTREAM_DONTWAIT;
-    bool copied = nowait || s->stage_needed;
     int64_t deadline, n;
     size_t sent = 0;
     int ret = stream_check(s);
@@ -197,7 +213,7 @@ ssize_t ustream_send(struct ustream *s, const void *bytes, size_t len,
         if (ret) {
             break;
         }
-        n = send_some(s, (const uint8_t *)bytes + sent, len - sent, copied);
+        n = send_some(s, (const uint8_t *)bytes + sent, len - sent, nowait);
         if (n >= 0) {
             sent += (size_t)n;
         } else if (n != -EAGAIN || nowait) {
@@ -207,9 +223,7 @@ ssize_t ustream_send(struct ustream *s, const void *bytes, size_t len,
             ret = stream_wait(s, deadline);
         }
     }
-    if (!copied) {
-        stream_flush(s, s->last_direct);
-    }
+    stream_flush(s, s->last_direct);
     /* What has failed was not all received: that is worse than a part. */
     return data_failed(s) || !sent ? (s->error ? s->error : ret) :
            (ssize_t)sent;

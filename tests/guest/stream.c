@@ -23,10 +23,16 @@
 #define RING            65536u
 #define SECONDS(n)      ((int64_t)((n) * NS_PER_S * run.slow))
 
+/* Of streams of this process; the server's is the usual. */
+static bool never_redirect;
+
 static struct ustream_attr attr_of(uint32_t ring)
 {
     struct ustream_attr attr = USTREAM_ATTR_INIT;
 
+    if (never_redirect) {
+        attr.redirect_least = 0;
+    }
     attr.ring_bytes = ring;
     attr.timeout_ns = SECONDS(30);
     return attr;
@@ -134,7 +140,7 @@ static void both_ways(void)
     chance_init(&chance, 0);
     scene_open(&s);
     for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        uint64_t bytes = kinds[i].most * rounds(20) +
+        uint64_t bytes = kinds[i].most * rounds(8) +
             chance_below(&chance, 1000);
 
         send_one_way(&s, kinds[i].ring, bytes, chance_u64(&chance),
@@ -142,6 +148,77 @@ static void both_ways(void)
         receive_one_way(&s, kinds[i].ring, bytes, chance_u64(&chance),
                         kinds[i].most, &chance);
     }
+    scene_close(&s);
+}
+
+/* What is asked for in large pieces is not copied, unless that is not wanted. */
+static void redirected(void)
+{
+    struct ustream_stats stats = { .size = sizeof(stats) };
+    uint64_t bytes = 2000000ull * rounds(1), at, i;
+    size_t most = 200000;
+    uint8_t *to = pages((unsigned)(most / PAGE) + 2);
+    struct ustream *stream;
+    struct scene s;
+
+    scene_open(&s);
+    for (i = 0; i < 3; i++) {
+        never_redirect = i == 2;
+        stream = stream_to(&s, 4 * RING, STREAM_SOURCE, bytes, i, 0);
+        /* At the beginning of a page, and not. */
+        for (at = 0; at < bytes; at += most) {
+            memset(to, 0, most);
+            CHECK_RET(ustream_recv(stream, to + 123 * i, most, USTREAM_WAITALL),
+                      most);
+            CHECK_EQ(pattern_check(to + 123 * i, most, i, at), most);
+        }
+        CHECK_RET(ustream_recv(stream, to, 1, 0), 0);
+        CHECK_RET(ustream_stats(stream, &stats), 0);
+        note("%llu redirected in %llu parts, %llu copied",
+             (unsigned long long)stats.redirected,
+             (unsigned long long)stats.redirections,
+             (unsigned long long)stats.copied);
+        CHECK_EQ(stats.received, bytes);
+        CHECK_EQ(stats.redirected + stats.copied, bytes);
+        CHECK(!never_redirect || (!stats.redirected && !stats.redirections));
+        CHECK_RET(ustream_close(stream), 0);
+    }
+    scene_close(&s);
+}
+
+/* All that comes until an error. */
+static void take_rest(struct ustream *stream, uint64_t key, uint64_t at)
+{
+    static uint8_t to[100000];
+    ssize_t n;
+
+    while ((n = ustream_recv(stream, to, sizeof(to), USTREAM_WAITALL)) > 0) {
+        CHECK_EQ(pattern_check(to, (size_t)n, key, at), n);
+        at += (uint64_t)n;
+    }
+    CHECK(n == -ECONNRESET || n == -ETIMEDOUT);
+}
+
+/* The sender is killed while it writes to where we have it write. */
+static void killed_redirected(void)
+{
+    struct ustream *stream;
+    struct chance chance;
+    uint64_t got;
+    struct scene s;
+    pid_t pid;
+
+    scene_open(&s);
+    chance_init(&chance, 0);
+    stream = stream_to(&s, RING, STREAM_SOURCE, 1ull << 40, 5, 0);
+    CHECK_EQ(stream_take_pattern(stream, 5, 300000, 0, &chance, &got), 0);
+    CHECK_EQ(got, 300000);
+    pid = s.server;
+    s.server = 0;
+    CHECK_SYS(kill(pid, SIGKILL));
+    take_rest(stream, 5, 300000);
+    await_process(pid);
+    ustream_close(stream);
     scene_close(&s);
 }
 
@@ -278,8 +355,8 @@ static void bad_wire(void)
     for (i = 0; i < 5; i++) {
         ask_host("set %s 20000", knobs[i]);
     }
-    send_one_way(&s, RING, 50000ull * rounds(20), 1, 100000, &chance);
-    receive_one_way(&s, RING, 50000ull * rounds(20), 2, 100000, &chance);
+    send_one_way(&s, RING, 50000ull * rounds(10), 1, 100000, &chance);
+    receive_one_way(&s, RING, 50000ull * rounds(10), 2, 100000, &chance);
     for (i = 0; i < 5; i++) {
         ask_host("set %s 0", knobs[i]);
     }
@@ -664,9 +741,8 @@ struct liar {
 };
 
 /* It has a channel, and a stream is accepted on it; nothing has been said. */
-static void liar_open(struct liar *l)
+static void liar_open_as(struct liar *l, const struct ustream_attr *attr)
 {
-    struct ustream_attr attr = attr_of(RING);
     struct unetmm_completion c;
     uint8_t mac[6];
     int ret;
@@ -674,7 +750,7 @@ static void liar_open(struct liar *l)
     memset(l, 0, sizeof(*l));
     l->ctx = open_card();
     card_mac(mac);
-    CHECK_RET(ustream_listen(l->ctx, own_service(), &attr, &l->listener), 0);
+    CHECK_RET(ustream_listen(l->ctx, own_service(), attr, &l->listener), 0);
     station_open(&l->station, l->ctx, NULL);
     l->ring = pages(LIAR_RING / PAGE);
     CHECK_RET(unetmm_export(l->ctx, LIAR_ID, l->ring, LIAR_RING,
@@ -692,6 +768,13 @@ static void liar_open(struct liar *l)
                         UNETMM_RIGHT_WRITE, SECONDS(20), NULL);
     CHECK(ret >= 0);
     l->import = (unsigned)ret;
+}
+
+static void liar_open(struct liar *l)
+{
+    struct ustream_attr attr = attr_of(RING);
+
+    liar_open_as(l, &attr);
 }
 
 static void liar_close(struct liar *l)
@@ -715,6 +798,18 @@ static void liar_writes(struct liar *l, uint32_t word, uint64_t offset,
 
     CHECK_RET(unetmm_write(l->station.ep, l->import, offset, bytes, len, word,
                            1, UNETMM_NOTIFY), 0);
+    take(&l->station, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.status, UNETMM_ST_OK);
+}
+
+/* Bytes of a stream, where they belong. */
+static void liar_sends(struct liar *l, const uint8_t *from, uint32_t at,
+                       uint32_t len, uint32_t word, unsigned flags)
+{
+    struct unetmm_completion c;
+
+    CHECK_RET(unetmm_write(l->station.ep, l->import, at, from + at, len, word,
+                           1, flags), 0);
     take(&l->station, UNETMM_CQE_SENT, &c);
     CHECK_EQ(c.status, UNETMM_ST_OK);
 }
@@ -798,8 +893,98 @@ static void lies(void)
     }
 }
 
+/* What comes after we have redirected is not copied, by anybody. */
+#define STRAIGHT    (PAGE * 4)
+
+struct receiving {
+    struct ustream *stream;
+    uint8_t *to;
+    ssize_t got;
+};
+
+static void *receive(void *argument)
+{
+    struct receiving *r = argument;
+
+    r->got = ustream_recv(r->stream, r->to, STRAIGHT, USTREAM_WAITALL);
+    return NULL;
+}
+
+static void straight(void)
+{
+    static const struct greeting good = {
+        MAGIC, LIAR_ID, 1, LIAR_RING, 0, 0,
+    };
+    struct ustream_stats stats = { .size = sizeof(stats) };
+    struct receiving r = { .to = pages(5) };
+    uint8_t *from = pages(5);
+    struct liar l;
+    pthread_t thread;
+    uint64_t before;
+
+    liar_open(&l);
+    reach(l.ctx, from, 5 * PAGE, false);
+    liar_greets(&l, &good, sizeof(good));
+    pattern_fill(from, STRAIGHT, 8, 0);
+    r.stream = l.victim;
+    before = driver_counter(l.ctx, UNETMM_D_redirects);
+    CHECK_EQ(pthread_create(&thread, NULL, receive, &r), 0);
+    liar_writes(&l, WORD(AHEAD, STRAIGHT), 0, 0);
+    EVENTUALLY(driver_counter(l.ctx, UNETMM_D_redirects) > before);
+    liar_sends(&l, from, 0, STRAIGHT, WORD(DATA, STRAIGHT), UNETMM_NOTIFY);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(r.got, STRAIGHT);
+    CHECK_PATTERN(r.to, STRAIGHT, 8);
+    CHECK_RET(ustream_stats(l.victim, &stats), 0);
+    CHECK_EQ(stats.redirections, 1);
+    CHECK_EQ(stats.redirected, STRAIGHT);
+    CHECK_EQ(stats.copied, 0);
+    unreach(l.ctx, from, 5 * PAGE);
+    liar_close(&l);
+}
+
+/*
+ * It announces more than it sends: our time passes, what had come is ours, and what
+ * had landed besides is where it would have been.  Nothing lands in the buffer later.
+ */
+static void promises(void)
+{
+    static const struct greeting good = {
+        MAGIC, LIAR_ID, 1, LIAR_RING, 0, 0,
+    };
+    uint8_t *from = pages(5), *to = pages(5), *copy = pages(5);
+    struct ustream_attr attr = attr_of(RING);
+    struct unetmm_completion c;
+    struct liar l;
+
+    attr.timeout_ns = 100 * NS_PER_MS;
+    liar_open_as(&l, &attr);
+    reach(l.ctx, from, 5 * PAGE, false);
+    liar_greets(&l, &good, sizeof(good));
+    pattern_fill(from, 20000, 6, 0);
+    liar_writes(&l, WORD(AHEAD, 20000), 0, 0);
+    liar_sends(&l, from, 0, 9000, WORD(DATA, 9000), UNETMM_NOTIFY);
+    liar_sends(&l, from, 9000, 3000, 0, 0);
+    CHECK_RET(ustream_recv(l.victim, to, 20000, USTREAM_WAITALL), 9000);
+    CHECK_PATTERN(to, 9000, 6);
+    memcpy(copy, to, 20000);
+    liar_sends(&l, from, 12000, 8000, 0, 0);
+    /* The last byte of what was there before, with its word. */
+    liar_sends(&l, from, 9000, 1, WORD(DATA, 9001), UNETMM_NOTIFY);
+    liar_sends(&l, from, 9001, 10999, WORD(DATA, 20000), UNETMM_NOTIFY);
+    CHECK(!memcmp(copy, to, 20000));
+    CHECK_RET(ustream_recv(l.victim, to, 11000, USTREAM_WAITALL), 11000);
+    CHECK_EQ(pattern_check(to, 11000, 6, 9000), 11000);
+    CHECK_RET(ustream_recv(l.victim, to, 1, 0), -EAGAIN);
+    CHECK(!take_now(&l.station, UNETMM_CQE_SENT, &c));
+    unreach(l.ctx, from, 5 * PAGE);
+    liar_close(&l);
+}
+
 static const struct test tests[] = {
     { "both-ways", both_ways, TEST_BOTH | TEST_REMOTE, 0 },
+    { "redirected", redirected, TEST_BOTH | TEST_REMOTE, 0 },
+    { "killed-redirected", killed_redirected, TEST_BOTH, 0 },
     { "duplex", duplex, TEST_BOTH | TEST_REMOTE, 0 },
     { "peer-killed", peer_killed, TEST_BOTH | TEST_REMOTE, 0 },
     { "peer-closes", peer_closes, TEST_BOTH | TEST_REMOTE, 0 },
@@ -812,6 +997,8 @@ static const struct test tests[] = {
     { "crowd", crowd, TEST_TLB, 0 },
     { "lies-at-first", lies_at_first, TEST_BOTH, 0 },
     { "lies", lies, TEST_BOTH, 0 },
+    { "straight", straight, TEST_BOTH, 0 },
+    { "promises", promises, TEST_BOTH, 0 },
 };
 
 int main(int argc, char **argv)

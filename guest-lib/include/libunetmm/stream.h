@@ -30,10 +30,14 @@ struct ustream_listener;
 #define USTREAM_RING_LEAST      4096u
 #define USTREAM_RING_MOST       (64u << 20)
 
+/*
+ * redirect_least counts as an eighth of the ring at most, and as 0 where that is less
+ * than a page.
+ */
 struct ustream_attr {
     uint32_t size;              /* sizeof(struct ustream_attr) */
     uint32_t ring_bytes;        /* a power of two; for what comes in */
-    uint32_t redirect_least;    /* bytes that are worth redirecting; 0: none */
+    uint32_t redirect_least;    /* bytes worth redirecting; 0: none */
     uint32_t spin_ns;           /* as unetmm_ep_attr */
     int64_t timeout_ns;         /* of send and recv; negative: none */
 };
@@ -131,8 +135,8 @@ struct ustream_stats {
     uint64_t sent;              /* bytes */
     uint64_t staged;            /* of these: copied by the sender */
     uint64_t received;          /* bytes */
-    uint64_t copied;            /* of these: out of the ring */
-    uint64_t redirected;        /* ...: not; what had landed before included */
+    uint64_t copied;            /* of these: out of the ring, or from there */
+    uint64_t redirected;        /* ...: put where they were to go by the card */
     uint64_t redirections;
     uint64_t writes;            /* to the peer's ring */
     uint64_t credits;           /* words about room that were sent back */
