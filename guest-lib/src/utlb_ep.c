@@ -46,7 +46,7 @@ struct unetmm_utlb_ep {
     uint32_t count;
     uint32_t first_free;
     uint32_t quiet;             /* live ones of messages sent QUIET */
-    uint32_t first_again, last_again;
+    uint32_t first_again[2], last_again[2]; /* sends; free buffers */
     uint64_t order;
     uint64_t *last;             /* by channel: the last that comes in order */
     uint32_t *generation;       /* of an import's number */
@@ -69,7 +69,7 @@ int unetmm_utlb_ep_open(struct unetmm_ep_private *ep)
         return -ENOMEM;
     }
     e->ctx = ep->ctx->utlb;
-    e->first_free = e->first_again = e->last_again = NONE;
+    e->first_free = e->first_again[0] = e->first_again[1] = NONE;
     ep->pub.utlb = e;
     return 0;
 }
@@ -249,8 +249,10 @@ static int begin(struct unetmm_ep *ep, struct record *r, uint64_t *cookie,
                  unsigned *flags)
 {
     struct unetmm_utlb_ep *e = ep->utlb;
-    int ret = hold(e, r);
+    int ret;
 
+    /* Nothing overtakes what waits for room to be posted again. */
+    ret = e->first_again[0] != NONE ? -EAGAIN : hold(e, r);
     if (ret) {
         free_record(e, r);
         return ret;
@@ -356,13 +358,13 @@ static bool is_worth_it(struct unetmm_ep *ep, struct record *r,
         return false;
     }
     r->again++;
-    if (e->first_again == NONE) {
-        e->first_again = (uint32_t)(r - e->records);
+    if (e->first_again[r->post] == NONE) {
+        e->first_again[r->post] = (uint32_t)(r - e->records);
     } else {
-        e->records[e->last_again].next = (uint32_t)(r - e->records);
+        e->records[e->last_again[r->post]].next = (uint32_t)(r - e->records);
     }
     r->next = NONE;
-    e->last_again = (uint32_t)(r - e->records);
+    e->last_again[r->post] = (uint32_t)(r - e->records);
     if (!r->post) {
         in_order(ep, r);
     }
@@ -444,8 +446,8 @@ int unetmm_utlb_pending_(struct unetmm_ep *ep)
 
     take_quiet(ep);
     post_again(ep);
-    for (i = e->first_again; i != NONE; i = e->records[i].next) {
-        n += !e->records[i].post;
+    for (i = e->first_again[0]; i != NONE; i = e->records[i].next) {
+        n++;
     }
     return n;
 }
@@ -501,16 +503,21 @@ static void post_again(struct unetmm_ep *ep)
 {
     struct unetmm_utlb_ep *e = ep->utlb;
     bool any = false;
+    unsigned post;
 
-    while (e->first_again != NONE) {
-        struct record *r = &e->records[e->first_again];
+    for (post = 0; post < 2; post++) {
+        uint32_t *first = &e->first_again[post];
 
-        if (!(r->post ? offer_again(ep, r, e->first_again) :
-                        send_again(ep, r, e->first_again))) {
-            break;
+        while (*first != NONE) {
+            struct record *r = &e->records[*first];
+
+            if (!(post ? offer_again(ep, r, *first) :
+                         send_again(ep, r, *first))) {
+                break;
+            }
+            *first = r->next;
+            any = true;
         }
-        e->first_again = r->next;
-        any = true;
     }
     if (any) {
         unetmm_ring(ep);

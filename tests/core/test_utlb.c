@@ -571,6 +571,86 @@ static void test_any_order(void **state)
     expect_nobody_asked(f);
 }
 
+/* ---- One-sided operations ----------------------------------------------- */
+
+#define REL     5
+#define REGION  3
+#define KEY     0xc0ffeeu
+
+static uint8_t do_op(Fix *f, FakeEp *ep, uint8_t opcode, uint64_t from,
+                     uint32_t len, uint64_t offset)
+{
+    struct unetmm_cqe cqe;
+
+    fake_send_sqe(ep, (struct unetmm_sqe) {
+        .opcode = opcode, .nsegs = 1, .channel = REL, .cookie = from,
+        .handle = 1, .remote = offset, .seg = { { from, len } },
+    });
+    fake_ring_bell(ep);
+    for (unsigned i = 0; !fake_poll(ep, &cqe); i++) {
+        assert_true(i < 100);
+        fake_advance(&f->h, 100000);
+    }
+    assert_int_equal(cqe.opcode, UNETMM_CQE_SENT);
+    assert_int_equal(cqe.cookie, from);
+    return cqe.status;
+}
+
+/* Regions and operations in tables: what is not pinned is an error, at the end
+ * that it is missing at, and the channel goes on. */
+static void test_one_sided(void **state)
+{
+    const struct unetmm_cmd_channel how = { .mtu = 1000, .send_psn = 1,
+                                            .recv_psn = 1 };
+    Fix *f = *state;
+    const uint8_t *own = f->h.core.params.mac;
+    FakeEp e, peer;
+    FakeSpace *s;
+
+    open_utlb(f, &s, &e, 4);
+    fake_ep_open(&peer, &f->d, 4, s);
+    fake_map(s, PAGE(0), 32 * FAKE_PAGE, FAKE_RW);
+    fake_channel_rel(&e, REL, own, 4, REL, &how);
+    fake_channel_rel(&peer, REL, own, 3, REL, &how);
+    assert_int_equal(fake_region(s, REGION, KEY, PAGE(20) + 50, 8000,
+                                 UNETMM_RIGHT_ALL, 0), UNETMM_CS_OK);
+    assert_int_equal(fake_import(&e, 1, REL, REGION, KEY, 8000,
+                                 UNETMM_RIGHT_ALL), UNETMM_CS_OK);
+    fake_fill(s, PAGE(0) + 9, 7000, 4);
+    assert_int_equal(do_op(f, &e, UNETMM_OP_WRITE, PAGE(0) + 9, 7000, 100),
+                     UNETMM_ST_OK);
+    fake_check(s, PAGE(20) + 150, 7000, 4);
+    assert_int_equal(do_op(f, &e, UNETMM_OP_READ, PAGE(8) + 1, 7000, 100),
+                     UNETMM_ST_OK);
+    fake_check(s, PAGE(8) + 1, 7000, 4);
+    /* The peer's */
+    unpin(f, s, PAGE(21));
+    assert_int_equal(do_op(f, &e, UNETMM_OP_WRITE, PAGE(0), 7000, 100),
+                     UNETMM_ST_REMOTE_MEMORY);
+    assert_int_equal(do_op(f, &e, UNETMM_OP_READ, PAGE(8), 7000, 100),
+                     UNETMM_ST_REMOTE_MEMORY);
+    repin(f, s, 21, 1);
+    assert_int_equal(do_op(f, &e, UNETMM_OP_WRITE, PAGE(0) + 9, 7000, 100),
+                     UNETMM_ST_OK);
+    fake_check(s, PAGE(20) + 150, 7000, 4);
+    /* Ours */
+    unpin(f, s, PAGE(1));
+    assert_int_equal(do_op(f, &e, UNETMM_OP_WRITE, PAGE(0) + 9, 7000, 100),
+                     UNETMM_ST_PROTECTION);
+    unpin(f, s, PAGE(9));
+    assert_int_equal(do_op(f, &e, UNETMM_OP_READ, PAGE(8) + 1, 7000, 100),
+                     UNETMM_ST_PROTECTION);
+    repin(f, s, 1, 0);
+    repin(f, s, 9, 0);
+    fake_fill(s, PAGE(0) + 9, 7000, 6);
+    assert_int_equal(do_op(f, &e, UNETMM_OP_WRITE, PAGE(0) + 9, 7000, 100),
+                     UNETMM_ST_OK);
+    assert_int_equal(do_op(f, &e, UNETMM_OP_READ, PAGE(8) + 1, 7000, 100),
+                     UNETMM_ST_OK);
+    fake_check(s, PAGE(8) + 1, 7000, 6);
+    expect_nobody_asked(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -588,6 +668,8 @@ int main(void)
         fix_test_with(test_landing, slow_wide),
         fix_test(test_any_order),
         fix_test_with(test_any_order, wide),
+        fix_test(test_one_sided),
+        fix_test_with(test_one_sided, slow),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

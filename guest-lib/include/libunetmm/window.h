@@ -67,7 +67,7 @@ static inline int unetmm_fence(struct unetmm_ep *ep, unsigned channel,
         int ret = unetmm_utlb_send_(ep, channel, 0, 0, &cookie, &flags);
 
         if (ret) {
-            return ret;
+            return ret == -EAGAIN ? unetmm_full_(ep) : ret;
         }
     }
     unetmm_put_sqe_(ep, ep->sq_prod, channel, cookie, flags);
