@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Memory of two processes for one-sided operations: exported, imported, filled
- * and looked at.
+ * and looked at.  Part of op.h's other side: what the rows of its table work on.
  *
  * Messages have places, which they take in turn; a message ends where its place
  * ends, at a multiple of 8.  Its last bytes, 8 or all if it is shorter, are made

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Ways to put bytes into a peer's memory, in turn, beside a SEND on the same
- * reliable channel: one thread with both ends.
+ * Ways to put bytes into a peer's memory, in turn, beside SENDs on a channel for
+ * datagrams and on the same reliable one: one thread with both ends.
  *
  * A time is from before the call until the other end can see the bytes: in its
  * memory, or for a SEND the completion.  The sender's completion is taken when
@@ -23,7 +23,8 @@
 
 struct scene {
     struct unetmm_ep *tx, *rx;
-    unsigned channel;
+    unsigned datagrams;         /* a channel for them */
+    unsigned channel;           /* a reliable one */
     uint64_t *there;            /* a page that is exported */
     uint8_t *here;              /* a page to write from */
     unsigned import[3];         /* an import has one window */
@@ -32,10 +33,10 @@ struct scene {
     unsigned bytes;
 };
 
-enum way { SEND, WRITE, STORE, STORE_COMBINING, START, WAYS };
+enum way { DATAGRAM, SEND, WRITE, STORE, STORE_COMBINING, START, WAYS };
 
 static const char *const way_names[WAYS] = {
-    "reliable send", "write", "au", "au, combining", "udma",
+    "send", "reliable send", "write", "au", "au, combining", "udma",
 };
 
 /* The place is the same at both ends; the last word tells one from the next. */
@@ -49,6 +50,10 @@ static void go(struct scene *s, enum way way, unsigned i)
     int ret = 0;
 
     switch (way) {
+    case DATAGRAM:
+        ret = unetmm_send(s->tx, s->datagrams, s->here + at(s), s->bytes, i,
+                          0);
+        break;
     case SEND:
         ret = unetmm_send(s->tx, s->channel, s->here + at(s), s->bytes, i, 0);
         break;
@@ -88,7 +93,7 @@ static void await_there(const struct scene *s, uint64_t value)
 /* Channels take turns with their acknowledgements: the next begins alone. */
 static void settle(struct scene *s, enum way way)
 {
-    if (way != SEND && way != WRITE) {
+    if (way > WRITE) {
         check(unetmm_fence(s->tx, s->channel, 0, 0), UNETMM_CALL_ONE_SIDED);
     }
     await(s->tx, 1u << UNETMM_CQE_SENT);
@@ -106,14 +111,14 @@ static struct taken one(struct scene *s, enum way way, unsigned i)
     int64_t start;
 
     memcpy(s->here + PAGE - sizeof(value), &value, sizeof(value));
-    if (way == SEND && s->bytes > UNETMM_CQE_INLINE) {
+    if (way <= SEND && s->bytes > UNETMM_CQE_INLINE) {
         check(unetmm_post(s->rx, s->there, PAGE, 0, 0), UNETMM_CALL_POST);
     }
     start = now_ns();
     begun = ticks();
     go(s, way, i);
     took.instructions = (int64_t)(ticks() - begun);
-    if (way == SEND) {
+    if (way <= SEND) {
         await(s->rx, 1u << UNETMM_CQE_RECEIVED);
     } else {
         await_there(s, value);
@@ -178,6 +183,7 @@ static void scene_open(struct scene *s, unsigned bytes)
     s->there = one_page();
     s->here = one_page();
     give(s->here, PAGE);
+    s->datagrams = (unsigned)join(s->tx, s->rx);
     join_reliably(s);
     check(unetmm_export(ctx, EXPORT, s->there, PAGE, UNETMM_RIGHT_WRITE, 0, 0),
           UNETMM_CALL_EXPORT);
