@@ -10,7 +10,7 @@
  * message.  A sender that has waited too long for credit says how far it is;
  * what the receiver has not seen by then is lost.
  */
-#include "session.h"
+#include "onesided.h"
 
 #include <stdlib.h>
 
@@ -41,6 +41,10 @@ static const char usage[] =
 "  -n, --count N        messages that are measured, of each size (2000)\n"
 "      --warmup N       messages before them that are not (200)\n"
 "      --bidir          both sides send at the same time\n"
+"      --op send|write|read  (both sides)\n"
+"                       send: messages into buffers that wait there (default);\n"
+"                       write: into memory that the peer exports;\n"
+"                       read: out of it, so the bytes come this way\n"
 "      --source tlb|ktlb|pinned|utlb\n"
 "                       tlb: any memory, translated when it is used (default);\n"
 "                       ktlb: the same, posted by system call;\n"
@@ -63,7 +67,9 @@ static const char usage[] =
 "      --json           one JSON object for each size and direction\n"
 "  -h, --help           this text\n"
 "\n"
-"A message longer than a frame is split.\n"
+"A message longer than a frame is split.  An operation but send has at most 4m;\n"
+"the connecting side measures it, until the last one is complete, and with\n"
+"--verify the time in which bytes are looked at does not count.\n"
 "\n"
 "Example: on the first host\n"
 "    unetmm-bw --listen\n"
@@ -352,6 +358,7 @@ static void on_start(struct bw *bw, const struct control *control)
 
 static void on_started(struct bw *bw, const struct control *control)
 {
+    session_check_op(bw->s, control);
     if (control->w[0]) {
         fail("the peer's buffers hold frames of %u bytes only: use --frame %u",
              control->w[0], control->w[0]);
@@ -498,13 +505,15 @@ static void print_result(const struct bw *bw, const struct control *report,
            "\"p99\":null,\"n\":%u,\"unit\":\"MB/s\",\"messages_per_s\":%.0f,"
            "\"direction\":\"%s\",\"lost\":%u,\"doubled\":%u,\"source\":\"%s\","
            "\"policy\":\"%s\",\"memory\":%llu,\"buffers\":%u,"
-           "\"verified\":%s,\"bad\":%u,\"seed\":%llu}\n",
+           "\"verified\":%s,\"bad\":%u,\"seed\":%llu,\"op\":\"%s\","
+           "\"reliable\":%s}\n",
            mode_name(opt), plan->size, plan->frame, plan->nframes, mega,
            plan->count, messages, direction, report->w[0], report->w[1],
            source_name(opt->source), policy_name(opt->policy),
            (unsigned long long)opt->memory, bw->s->buffers,
            plan->verify ? "true" : "false", report->w[2],
-           (unsigned long long)plan->seed);
+           (unsigned long long)plan->seed, opt->op->name,
+           opt->reliable ? "true" : "false");
     fflush(stdout);
 }
 
@@ -521,8 +530,12 @@ static void print_head(const struct session *s, const struct plan *plan)
     if (plan->verify) {
         printf("pattern from --seed %llu\n", (unsigned long long)plan->seed);
     }
-    printf("longer messages are split into frames; lost and doubled count "
-           "frames\n");
+    if (plan->op) {
+        printf("operation %s, as this side sees it\n", s->opt->op->name);
+    } else {
+        printf("longer messages are split into frames; lost and doubled count "
+               "frames\n");
+    }
     printf("%9s %6s %8s %-7s %10s %12s %8s %8s\n", "bytes", "frames", "n",
            "way", "MB/s", "messages/s", "lost", "doubled");
 }
@@ -563,11 +576,32 @@ static void measure(struct bw *bw, const struct plan *plan)
     }
 }
 
+/* The same for operations that have a peer's memory to go to. */
+static void measure_op(struct bw *bw, struct one_sided *o,
+                       const struct plan *plan)
+{
+    struct op_bandwidth result;
+    struct control report;
+
+    bw->plan = *plan;
+    one_sided_begin(o, plan);
+    op_measure_bandwidth(o, &result);
+    one_sided_end(o);
+    report = (struct control) {
+        .w = { 0, 0, result.bad }, .q = { result.ns, result.bytes },
+    };
+    print_result(bw, &report, o->op->one_way ? "send" : "receive");
+    if (result.bad) {
+        fail("%u messages arrived with wrong bytes", result.bad);
+    }
+}
+
 static int run_client(struct session *s)
 {
     const struct control end = { .type = CONTROL_END };
     struct control ended;
     struct bw *bw = calloc(1, sizeof(*bw));
+    struct one_sided o;
     struct plan plan;
     uint32_t first = 0;
     unsigned i;
@@ -576,13 +610,18 @@ static int run_client(struct session *s)
         fail("no memory");
     }
     bw->s = s;
+    one_sided_init(&o, s);
     session_connect(s);
     for (i = 0; i < s->opt->nsizes; i++) {
         plan_make(&plan, s, s->opt->sizes[i], i + 1, first);
         if (!i && !s->opt->json) {
             print_head(s, &plan);
         }
-        measure(bw, &plan);
+        if (plan.op) {
+            measure_op(bw, &o, &plan);
+        } else {
+            measure(bw, &plan);
+        }
         first += plan.warmup + plan.count;
     }
     /* Nothing is lost if the peer is gone before it has answered this. */
@@ -623,7 +662,7 @@ static int run_server(struct session *s)
     }
     do {
         session_accept(s);
-        good = serve(s);
+        good = s->opt->op->rights ? op_serve(s) : serve(s);
         if (s->opt->forever) {
             unetmm_disconnect(s->ep, s->peer.channel);
         }
@@ -635,6 +674,7 @@ int main(int argc, char **argv)
 {
     struct options opt = {
         .tool = "unetmm-bw",
+        .is_bw = true,
         .service = 2,
         .source = UNETMM_SOURCE_TLB,
         .policy = UNETMM_POLICY_SKIP,
@@ -652,7 +692,7 @@ int main(int argc, char **argv)
 
     parse_options(&opt, argc, argv, usage);
     for (i = 0; i < opt.nsizes; i++) {
-        if (opt.sizes[i] < HEADER_BYTES) {
+        if (!opt.op->rights && opt.sizes[i] < HEADER_BYTES) {
             fprintf(stderr, "%s: a message has %d bytes or more\n", opt.tool,
                     HEADER_BYTES);
             return EXIT_USAGE;

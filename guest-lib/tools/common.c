@@ -2,7 +2,7 @@
 /*
  * Options, samples and output of the tools.
  */
-#include "common.h"
+#include "op.h"
 
 #include <getopt.h>
 #include <stdarg.h>
@@ -44,10 +44,7 @@ void fail_call(int error, enum unetmm_call call, const char *what)
     fail("%s: %s", what, unetmm_strerror(error, call));
 }
 
-static void usage_error(const char *format, ...)
-    __attribute__((noreturn, format(printf, 1, 2)));
-
-static void usage_error(const char *format, ...)
+void usage_error(const char *format, ...)
 {
     va_list args;
 
@@ -145,6 +142,17 @@ static unsigned parse_source(const char *text)
                       values, 4);
 }
 
+static const struct op *parse_op(const char *text)
+{
+    const struct op *op = op_named(text);
+
+    if (!op) {
+        usage_error("--op is send, write, read, au, atomic or udma, not '%s'",
+                    text);
+    }
+    return op;
+}
+
 static unsigned parse_policy(const char *text)
 {
     static const char *const names[] = { "skip", "drop" };
@@ -159,13 +167,14 @@ static unsigned parse_policy(const char *text)
 enum {
     OPT_POLL = 256, OPT_BLOCK, OPT_SPIN, OPT_BUFFERS, OPT_MEMORY, OPT_VERIFY,
     OPT_JSON, OPT_SEED, OPT_FRAME, OPT_FOREVER, OPT_TIMEOUT, OPT_BIDIR,
-    OPT_WARMUP, OPT_SOURCE, OPT_POLICY, OPT_RELIABLE,
+    OPT_WARMUP, OPT_SOURCE, OPT_POLICY, OPT_RELIABLE, OPT_OP, OPT_COMBINE,
 };
 
 static const struct option long_options[] = {
     { "bidir", no_argument, NULL, OPT_BIDIR },
     { "block", no_argument, NULL, OPT_BLOCK },
     { "buffers", required_argument, NULL, OPT_BUFFERS },
+    { "combine", required_argument, NULL, OPT_COMBINE },
     { "count", required_argument, NULL, 'n' },
     { "device", required_argument, NULL, 'd' },
     { "forever", no_argument, NULL, OPT_FOREVER },
@@ -174,6 +183,7 @@ static const struct option long_options[] = {
     { "json", no_argument, NULL, OPT_JSON },
     { "listen", no_argument, NULL, 'l' },
     { "memory", required_argument, NULL, OPT_MEMORY },
+    { "op", required_argument, NULL, OPT_OP },
     { "policy", required_argument, NULL, OPT_POLICY },
     { "poll", no_argument, NULL, OPT_POLL },
     { "reliable", no_argument, NULL, OPT_RELIABLE },
@@ -205,6 +215,10 @@ static void set_number(struct options *opt, int c, const char *text)
     case OPT_SPIN:
         opt->spin_ns = (uint32_t)number_option("spin-ns", text, 0,
                                                UNETMM_SPIN_FOREVER - 1);
+        break;
+    case OPT_COMBINE:
+        opt->combine = (uint32_t)number_option("combine", text, 0,
+                                               UNETMM_MAX_INLINE);
         break;
     case OPT_BUFFERS:
         opt->buffers = (uint32_t)number_option("buffers", text, 8, 4096);
@@ -240,6 +254,7 @@ static void set_option(struct options *opt, int c, const char *text,
     case OPT_BLOCK: opt->spin_ns = 0; break;
     case OPT_FOREVER: opt->forever = true; break;
     case OPT_JSON: opt->json = true; break;
+    case OPT_OP: opt->op = parse_op(text); break;
     case OPT_POLICY: opt->policy = parse_policy(text); break;
     case OPT_POLL: opt->spin_ns = UNETMM_SPIN_FOREVER; break;
     case OPT_SOURCE: opt->source = parse_source(text); break;
@@ -254,6 +269,7 @@ void parse_options(struct options *opt, int argc, char **argv,
     int c;
 
     tool_name = opt->tool;
+    opt->op = op_named("send");
     /* getopt's own complaint is one sentence and names the program. */
     argv[0] = (char *)(uintptr_t)tool_name;
     while ((c = getopt_long(argc, argv, "d:hln:p:s:", long_options,
@@ -264,6 +280,7 @@ void parse_options(struct options *opt, int argc, char **argv,
         }
         set_option(opt, c, optarg, usage);
     }
+    op_check_options(opt);
     if (opt->listen) {
         if (optind != argc) {
             usage_error("--listen takes no address: '%s' is too much",

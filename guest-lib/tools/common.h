@@ -20,8 +20,12 @@
 /* Numbers of messages stay below this, so that control messages differ. */
 #define MAX_MESSAGES    1000000000u
 
+struct op;                      /* op.h */
+
 struct options {
     const char *tool;
+    bool is_bw;                 /* of the two that have these options */
+    const struct op *op;
     const char *device;
     bool listen;
     bool forever;
@@ -36,6 +40,7 @@ struct options {
     uint32_t spin_ns;
     uint32_t buffers;           /* 0: as many as suit the card's TLB */
     uint32_t frame;             /* 0: the channel's, or RELIABLE_FRAME */
+    uint32_t combine;           /* --op au: bytes of a packet; 0: each store */
     uint64_t memory;            /* 0: as much as the buffers need */
     uint64_t seed;
     uint64_t timeout_ns;
@@ -51,6 +56,10 @@ struct options {
  */
 void parse_options(struct options *opt, int argc, char **argv,
                    const char *usage);
+
+/* One sentence on stderr, then the end with EXIT_USAGE. */
+void usage_error(const char *format, ...)
+    __attribute__((noreturn, format(printf, 1, 2)));
 
 /* One sentence on stderr, then the end with EXIT_FAILURE. */
 void fail(const char *format, ...)

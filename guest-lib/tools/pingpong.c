@@ -7,7 +7,7 @@
  * counts it as lost, and leaves its time out of the samples.  The listening
  * side answers a message that it has answered before with the same answer.
  */
-#include "session.h"
+#include "onesided.h"
 
 #include <stdlib.h>
 
@@ -31,6 +31,16 @@ static const char usage[] =
 "  -s, --size LIST      message sizes in bytes, as 8,1k,64k (8)\n"
 "  -n, --count N        messages that are measured, of each size (1000)\n"
 "      --warmup N       messages before them that are not (100)\n"
+"      --op send|write|au|read|atomic|udma  (both sides)\n"
+"                       send: a message into a buffer that waits there (default);\n"
+"                       write: deliberate update: into memory that the peer\n"
+"                       exports, where it looks; with --block it is notified;\n"
+"                       au: automatic update: by stores into a window;\n"
+"                       udma: by a store and a load of proxy pages;\n"
+"                       read, atomic: READ, FETCH_ADD: round trips, and nobody\n"
+"                       needs to do anything there\n"
+"      --combine N      with au, stores go together in packets of up to N bytes,\n"
+"                       1 to 224, that wait 5 us for more (0: each at once)\n"
 "      --source tlb|ktlb|pinned|utlb\n"
 "                       tlb: any memory, translated when it is used (default);\n"
 "                       ktlb: the same, posted by system call;\n"
@@ -55,12 +65,14 @@ static const char usage[] =
 "\n"
 "A message longer than a frame is split; all frames of it are sent before the\n"
 "answer comes.  Sizes up to 224 bytes are copied into the queue, larger ones\n"
-"go straight from memory.\n"
+"go straight from memory.  The operations but send use a reliable channel, and\n"
+"one of them is never split.\n"
 "\n"
 "Example: on the first host\n"
 "    unetmm-pingpong --listen --verify\n"
 "and on the second, where the first has the MAC 52:54:00:00:00:01\n"
-"    unetmm-pingpong 52:54:00:00:00:01 --size 8,1k,64k --verify\n";
+"    unetmm-pingpong 52:54:00:00:00:01 --size 8,1k,64k --verify\n"
+"or, on both with --op au, what 8 bytes cost that are just stored.\n";
 
 /* A message that is being put together from its frames */
 struct assembly {
@@ -214,6 +226,7 @@ static void start_run(struct session *s, const struct plan *plan)
                          s->opt->timeout_ns)) {
         fail("the peer accepted but does not answer");
     }
+    session_check_op(s, &started);
     if (started.w[0]) {
         fail("the peer's buffers hold frames of %u bytes only: use --frame %u",
              started.w[0], started.w[0]);
@@ -249,10 +262,31 @@ static void run(struct session *s, const struct plan *plan,
     free(a.have);
 }
 
-static double one_way_us(const struct result *result, double share)
+/* The same for operations that have a peer's memory to go to. */
+static void run_op(struct one_sided *o, const struct plan *plan,
+                   struct result *result)
+{
+    result->samples = calloc(plan->count, sizeof(*result->samples));
+    if (!result->samples) {
+        fail("no memory for %u samples: use a smaller --count", plan->count);
+    }
+    one_sided_begin(o, plan);
+    result->bad = op_measure_latency(o, result->samples);
+    result->nsamples = plan->count;
+    one_sided_settle(o);
+    one_sided_end(o);
+}
+
+static double figure_us(const struct session *s, const struct result *result,
+                        double share)
 {
     return (double)percentile(result->samples, result->nsamples, share) /
-        2000.0;
+        (s->opt->op->one_way ? 2000.0 : 1000.0);
+}
+
+static const char *way_name(const struct session *s)
+{
+    return s->opt->op->one_way ? "one way" : "round trip";
 }
 
 static void print_json(const struct session *s, const struct plan *plan,
@@ -264,16 +298,19 @@ static void print_json(const struct session *s, const struct plan *plan,
            "\"p90\":%.3f,\"p999\":%.3f,\"max\":%.3f,\"lost\":%llu,"
            "\"resent\":%llu,\"skipped\":%llu,\"source\":\"%s\","
            "\"policy\":\"%s\",\"memory\":%llu,\"buffers\":%u,"
-           "\"verified\":%s,\"bad\":%llu,\"seed\":%llu}\n",
+           "\"verified\":%s,\"bad\":%llu,\"seed\":%llu,\"op\":\"%s\","
+           "\"way\":\"%s\",\"combine\":%u,\"reliable\":%s}\n",
            mode_name(s->opt), plan->size, plan->frame, plan->nframes,
-           one_way_us(r, 0.5), one_way_us(r, 0.99), r->nsamples,
-           one_way_us(r, 0), one_way_us(r, 0.9), one_way_us(r, 0.999),
-           one_way_us(r, 1), (unsigned long long)r->lost,
+           figure_us(s, r, 0.5), figure_us(s, r, 0.99), r->nsamples,
+           figure_us(s, r, 0), figure_us(s, r, 0.9), figure_us(s, r, 0.999),
+           figure_us(s, r, 1), (unsigned long long)r->lost,
            (unsigned long long)r->resent, (unsigned long long)s->skipped,
            source_name(s->opt->source), policy_name(s->opt->policy),
            (unsigned long long)s->opt->memory, s->buffers,
            plan->verify ? "true" : "false",
-           (unsigned long long)r->bad, (unsigned long long)plan->seed);
+           (unsigned long long)r->bad, (unsigned long long)plan->seed,
+           s->opt->op->name, way_name(s), plan->combine,
+           s->opt->reliable ? "true" : "false");
 }
 
 static void print_head(const struct session *s, const struct plan *plan)
@@ -290,16 +327,19 @@ static void print_head(const struct session *s, const struct plan *plan)
     if (plan->verify) {
         printf("pattern from --seed %llu\n", (unsigned long long)plan->seed);
     }
+    printf("%s: %s\n", s->opt->op->name, s->opt->op->one_way ?
+           "one way, half of a round trip" : "the whole round trip");
     printf("%9s %6s %8s %9s %9s %9s %9s %9s %9s %6s\n", "bytes", "frames",
            "n", "min", "median", "p90", "p99", "p99.9", "max us", "lost");
 }
 
-static void print_row(const struct plan *plan, const struct result *r)
+static void print_row(const struct session *s, const struct plan *plan,
+                      const struct result *r)
 {
     printf("%9u %6u %8zu %9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %6llu\n",
-           plan->size, plan->nframes, r->nsamples, one_way_us(r, 0),
-           one_way_us(r, 0.5), one_way_us(r, 0.9), one_way_us(r, 0.99),
-           one_way_us(r, 0.999), one_way_us(r, 1),
+           plan->size, plan->nframes, r->nsamples, figure_us(s, r, 0),
+           figure_us(s, r, 0.5), figure_us(s, r, 0.9), figure_us(s, r, 0.99),
+           figure_us(s, r, 0.999), figure_us(s, r, 1),
            (unsigned long long)r->lost);
     if (plan->nframes > 1) {
         printf("%9s (each message split into %u frames)\n", "",
@@ -307,12 +347,17 @@ static void print_row(const struct plan *plan, const struct result *r)
     }
 }
 
-static void measure(struct session *s, const struct plan *plan)
+static void measure(struct one_sided *o, const struct plan *plan)
 {
     struct result result = { .patience = RESEND_NS };
+    struct session *s = o->s;
 
-    start_run(s, plan);
-    run(s, plan, &result);
+    if (plan->op) {
+        run_op(o, plan, &result);
+    } else {
+        start_run(s, plan);
+        run(s, plan, &result);
+    }
     if (result.bad) {
         fail("%llu frames of %u byte messages arrived with wrong bytes",
              (unsigned long long)result.bad, plan->size);
@@ -324,7 +369,7 @@ static void measure(struct session *s, const struct plan *plan)
     if (s->opt->json) {
         print_json(s, plan, &result);
     } else {
-        print_row(plan, &result);
+        print_row(s, plan, &result);
     }
     fflush(stdout);
     free(result.samples);
@@ -334,17 +379,19 @@ static int run_client(struct session *s)
 {
     const struct control end = { .type = CONTROL_END };
     struct control ended = { 0 };
+    struct one_sided o;
     struct plan plan;
     uint32_t first = 0;
     unsigned i;
 
+    one_sided_init(&o, s);
     session_connect(s);
     for (i = 0; i < s->opt->nsizes; i++) {
         plan_make(&plan, s, s->opt->sizes[i], i + 1, first);
         if (!i && !s->opt->json) {
             print_head(s, &plan);
         }
-        measure(s, &plan);
+        measure(&o, &plan);
         first += plan.warmup + plan.count;
     }
     /* Nothing is lost if the peer is gone before it has answered this. */
@@ -487,7 +534,7 @@ static int run_server(struct session *s)
     }
     do {
         session_accept(s);
-        good = serve(s);
+        good = s->opt->op->rights ? op_serve(s) : serve(s);
         if (s->opt->forever) {
             unetmm_disconnect(s->ep, s->peer.channel);
         }

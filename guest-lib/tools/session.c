@@ -4,6 +4,7 @@
  */
 #include "session.h"
 
+#include "op.h"
 #include "pattern.h"
 
 #include <stdlib.h>
@@ -15,6 +16,10 @@
 #define TX_COOKIE       0x8000000000000000ull
 #define FLAG_VERIFY     0x01
 #define FLAG_BIDIR      0x02
+#define OP_SHIFT        4
+/* Of the word that is the frame's, if it is not for messages */
+#define COMBINE_SHIFT   8
+#define NOTIFY_SHIFT    16
 
 /* Fewest buffers: some always wait for control messages. */
 #define LEAST_BUFFERS   8
@@ -153,6 +158,9 @@ static uint32_t buffer_bytes(const struct session *s)
     uint32_t longest;
     unsigned i;
 
+    if (opt->op->rights) {
+        return LEAST_FRAME;     /* for control messages alone */
+    }
     if (opt->frame) {
         return opt->frame;
     }
@@ -309,13 +317,20 @@ static bool is_loss(const struct session *s, uint8_t status)
         (status == UNETMM_ST_LINK_DOWN && s->opt->listen);
 }
 
-static void on_sent(struct session *s, const struct unetmm_completion *c)
+static void on_sent(struct session *s, const struct unetmm_completion *c,
+                    struct event *event)
 {
     if (c->cookie & TX_COOKIE) {
         s->outstanding[(uint32_t)c->cookie]--;
+    } else if (c->cookie & OP_COOKIE) {
+        event->type = EVENT_DONE;
+        event->number = (uint32_t)c->cookie;
+        event->old = c->is_inline ? unetmm_old_value(c) : 0;
     }
-    if (c->status && !is_loss(s, c->status)) {
-        fail("a message was not sent: %s", unetmm_status_str(c->status));
+    if (c->status && (!is_loss(s, c->status) ||
+                      (c->cookie & OP_COOKIE && !s->opt->listen))) {
+        fail("%s: %s", c->cookie & OP_COOKIE ? "an operation failed" :
+             "a message was not sent", unetmm_status_str(c->status));
     }
 }
 
@@ -327,8 +342,15 @@ static void on_completion(struct session *s, const struct unetmm_completion *c,
         on_received(s, c, event);
         break;
     case UNETMM_CQE_SENT:
-        on_sent(s, c);
+        on_sent(s, c, event);
         break;
+    case UNETMM_CQE_NOTIFY:
+        event->type = EVENT_NOTIFIED;
+        event->number = unetmm_notify_imm(c);
+        break;
+    case UNETMM_CQE_UPDATE:
+        fail("what was stored or started has not arrived: %s",
+             unetmm_status_str(c->status));
     case UNETMM_CQE_BUFFER:
         if (c->status != UNETMM_ST_SKIPPED) {
             fail("a buffer came back: %s", unetmm_status_str(c->status));
@@ -461,9 +483,13 @@ void plan_make(struct plan *plan, const struct session *s, uint64_t size,
     plan->size = (uint32_t)size;
     plan->count = opt->count;
     plan->warmup = opt->warmup;
-    plan->frame = opt->frame ? opt->frame :
+    plan->op = op_number(opt->op);
+    plan->places = 0;
+    plan->combine = opt->combine;
+    plan->notify = opt->op->notifies && !opt->spin_ns;
+    plan->frame = plan->op ? plan->size : opt->frame ? opt->frame :
         opt->reliable ? RELIABLE_FRAME : s->peer.mtu;
-    if (plan->frame > s->peer.mtu) {
+    if (!plan->op && plan->frame > s->peer.mtu) {
         plan->frame = s->peer.mtu;
     }
     plan->first = first;
@@ -478,9 +504,12 @@ void plan_to_control(const struct plan *plan, struct control *control)
     *control = (struct control) {
         .type = CONTROL_START,
         .flags = (uint8_t)((plan->verify ? FLAG_VERIFY : 0) |
-                           (plan->bidir ? FLAG_BIDIR : 0)),
+                           (plan->bidir ? FLAG_BIDIR : 0) |
+                           plan->op << OP_SHIFT),
         .run = (uint16_t)plan->run,
-        .w = { plan->size, plan->count, plan->warmup, plan->frame },
+        .w = { plan->size, plan->count, plan->warmup, plan->op ?
+               plan->places | plan->combine << COMBINE_SHIFT |
+               (uint32_t)plan->notify << NOTIFY_SHIFT : plan->frame },
         .q = { plan->seed, plan->first },
     };
 }
@@ -493,7 +522,15 @@ void plan_from_control(struct plan *plan, const struct control *control)
     plan->size = control->w[0];
     plan->count = control->w[1];
     plan->warmup = control->w[2];
-    plan->frame = control->w[3] ? control->w[3] : 1;
+    plan->op = control->flags >> OP_SHIFT;
+    if (plan->op) {
+        plan->places = control->w[3] & 0xff;
+        plan->combine = control->w[3] >> COMBINE_SHIFT & 0xff;
+        plan->notify = control->w[3] >> NOTIFY_SHIFT & 1;
+        plan->frame = plan->size ? plan->size : 1;
+    } else {
+        plan->frame = control->w[3] ? control->w[3] : 1;
+    }
     plan->seed = control->q[0];
     plan->first = (uint32_t)control->q[1];
     plan_cut(plan);
@@ -504,11 +541,20 @@ bool session_started(struct session *s, const struct plan *plan)
     struct control answer = {
         .type = CONTROL_STARTED,
         .run = (uint16_t)plan->run,
-        .w = { plan->frame > s->frame ? s->frame : 0, s->buffers },
+        .w = { !plan->op && plan->frame > s->frame ? s->frame : 0, s->buffers,
+               op_number(s->opt->op) },
     };
 
     session_control(s, &answer);
-    return !answer.w[0];
+    return !answer.w[0] && plan->op == answer.w[2];
+}
+
+void session_check_op(const struct session *s, const struct control *started)
+{
+    if (started->w[2] != op_number(s->opt->op)) {
+        fail("the peer was started with --op %s: use the same on both sides",
+             op_name_of(started->w[2]));
+    }
 }
 
 /* The frames of a message differ by at most a byte: none is a mere rest. */

@@ -18,6 +18,9 @@
 
 #define HEADER_BYTES    8
 
+/* The cookie of a one-sided operation, with a number in its lower half */
+#define OP_COOKIE       0x4000000000000000ull
+
 /* What is sent and how, agreed before a run */
 struct plan {
     uint32_t run;               /* tells runs apart */
@@ -30,17 +33,26 @@ struct plan {
     uint64_t seed;
     bool verify;
     bool bidir;
+    /* Of one-sided operations; one is one frame. */
+    unsigned op;                /* op_number(); 0: messages */
+    uint32_t places;            /* of messages, on each side */
+    uint32_t combine;           /* bytes that stores are combined to */
+    bool notify;                /* each asks for a notification */
 };
 
 enum control_type {
     CONTROL_START = 1,          /* the plan */
-    CONTROL_STARTED,            /* its answer; w[0]: 0, or the largest frame */
+    CONTROL_STARTED,            /* its answer; w: 0 or the largest frame;
+                                   buffers; its own operation */
     CONTROL_CREDIT,             /* q[0]: frames below this may be sent */
     CONTROL_STALLED,            /* q[0]: frames sent so far; asks for CREDIT */
     CONTROL_FINISH,             /* q[0]: frames sent altogether */
     CONTROL_REPORT,             /* w: lost, doubled, bad; q: ns, bytes */
     CONTROL_END,                /* no more runs */
     CONTROL_ENDED,              /* its answer; w[0]: bad frames seen */
+    CONTROL_ALIVE,              /* who does one-sided operations is there */
+    CONTROL_CHECK,              /* q: first and number of messages written */
+    CONTROL_CHECKED,            /* its answer; q[0] again; w[0]: bad ones */
 };
 
 struct control {
@@ -52,10 +64,14 @@ struct control {
 };
 
 struct event {
-    enum { EVENT_NONE, EVENT_FRAME, EVENT_CONTROL } type;
+    enum {
+        EVENT_NONE, EVENT_FRAME, EVENT_CONTROL, EVENT_DONE, EVENT_NOTIFIED,
+    } type;
     const uint8_t *bytes;       /* FRAME */
     uint32_t len;
     bool buffer;                /* FRAME: in a buffer, to be given back */
+    uint32_t number;            /* DONE: its cookie's; NOTIFIED: the writer's */
+    uint64_t old;               /* DONE, of an atomic: what was there */
     struct control control;
 };
 
@@ -121,8 +137,13 @@ void plan_make(struct plan *plan, const struct session *s, uint64_t size,
 void plan_to_control(const struct plan *plan, struct control *control);
 void plan_from_control(struct plan *plan, const struct control *control);
 
-/* The listening side's answer to START.  False: our buffers are too small. */
+/*
+ * The listening side's answer to START.  False: our buffers are too small, or it
+ * is for another operation.
+ */
 bool session_started(struct session *s, const struct plan *plan);
+/* Says in a sentence if who answers was started for another operation. */
+void session_check_op(const struct session *s, const struct control *started);
 
 /* Frame `frame` of a message has this length and starts at that position. */
 uint32_t plan_frame_length(const struct plan *plan, uint32_t frame);

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import pair as guests
@@ -61,9 +62,9 @@ def native(name, *arguments):
     return json_rows(done.stdout)
 
 
-def part_host(_options):
+def part_host(options):
     """Memory copies, UNIX sockets, and the floor of a latency."""
-    return native("bench-host")
+    return native("bench-host", "12" if options.quick else "40")
 
 
 def part_core(options):
@@ -84,6 +85,7 @@ def part_count(options):
     script = "#!/bin/sh\nset -e\nulimit -l unlimited\n"
     for source in SOURCES:
         script += f"bench-local {source} count 8,4096,8192\n"
+    script += "bench-local tlb count-ops 8\n"
     return rows + json_rows(single(options, script, "--", "-icount",
                                    "shift=0,sleep=off"))
 
@@ -117,6 +119,7 @@ for again in %(again)s; do
     bench-local utlb endpoints 1
     bench-local tlb miss 128
     bench-local utlb miss 128
+    bench-local tlb ops 8
     for how in "--poll --source tlb" "--poll --source ktlb" \\
         "--block --source tlb"; do
         unetmm-pingpong --listen --service 3 $how >/dev/null &
@@ -164,9 +167,19 @@ def part_local(options):
 
 
 def source_mode(found):
-    """A tool's mode, with the source where it is not the card's TLB."""
-    source = found["source"]
-    return found["mode"] + ("" if source == "tlb" else f", {source}")
+    """A tool's mode: what is done, if it is no datagram; how it is waited for;
+    and the source where it is not the card's TLB."""
+    words = []
+    if found["op"] != "send":
+        words.append(found["op"])
+        if found.get("combine"):
+            words.append("combining")
+    elif found["reliable"]:
+        words.append("reliable send")
+    words.append(found["mode"])
+    if found["source"] != "tlb":
+        words.append(found["source"])
+    return ", ".join(words)
 
 
 def part_memory(options):
@@ -252,14 +265,22 @@ def nic_arguments(workdir, server):
     return words
 
 
-def two_guests(options, run_a, run_b, limit, common=(), nics=False):
-    """Runs a script in each of two guests; returns b's output."""
+def two_guests(options, run_a, run_b, limit, common=(), nics=False,
+               meanwhile=None):
+    """Runs a script in each of two guests; returns b's output.
+
+    meanwhile  a function of the couple, which a thread calls; it has to end when
+               a guest does.
+    """
     with tempfile.TemporaryDirectory(prefix="unetmm-b-") as wires:
         extra = [["--", *nic_arguments(wires, server)] if nics else []
                  for server in (True, False)]
         with guests.Pair(run_a, run_b, options.kernel,
                          ["--device-opts", f"user-mtu={USER_MTU}", *common],
                          extra[0], extra[1], e1000e=True) as couple:
+            if meanwhile:
+                threading.Thread(target=meanwhile, args=(couple, ),
+                                 daemon=True).start()
             # b measures; if it fails, a would serve for ever.
             if couple.b.wait(limit):
                 raise BenchError(f"the measuring guest's script failed: "
@@ -309,17 +330,85 @@ def unetmm_runs(options):
         runs.append(("unetmm-bw", mode, f"--size 64k --count {many}"))
     runs.append(("unetmm-bw", "", "--size 64k --frame 9000 "
                                   f"--count {many // 4}"))
+    return runs + vmmc_runs(count, many)
+
+
+def vmmc_runs(count, many):
+    """The same on reliable channels: messages, and a peer's memory."""
+    runs = []
+    for how in ("--reliable", "--op write", "--op au", "--op au --combine 224",
+                "--op udma", "--op read", "--op atomic"):
+        runs.append(("unetmm-pingpong", f"--poll {how}",
+                     f"--size 8 --count {count}"))
+    for size, number in (("64k", many), ("1m", many // 8)):
+        for how in (f"--reliable --frame {size}", "--op write", "--op read"):
+            runs.append(("unetmm-bw", f"--source pinned {how}",
+                         f"--size {size} --count {number}"))
     return runs
+
+
+# Both guests' drivers are there: who connects first may have to wait for that.
+HELLO = f"""
+tries=0
+until unetmm-pingpong {MAC_A} --service 90 --count 1 --warmup 0 >/dev/null 2>&1
+do
+    tries=$((tries + 1))
+    [ $tries -lt 100 ] || {{ echo "the other guest does not answer"; exit 1; }}
+done
+"""
+SERVE_HELLO = "unetmm-pingpong --listen --service 90 --timeout 100 >/dev/null\n"
+
+# The host makes frames be lost when it reads the word; it has when some were.
+LOSS_WORD = "frames may be lost now"
+LOSS_PER_MILLION = 10000
+USE_LOSS = f"""
+echo {LOSS_WORD}
+tries=0
+until unetmm-stat --card | grep -q inj_loss
+do
+    tries=$((tries + 1))
+    [ $tries -lt 100 ] || {{ echo "no frame is lost"; exit 1; }}
+    unetmm-pingpong {MAC_A} --service 91 --reliable --count 500 >/dev/null
+done
+"""
+SERVE_LOSS = ("unetmm-pingpong --listen --forever --service 91 --reliable "
+              ">/dev/null &\n")
+
+
+def lose_frames(couple):
+    """Waits for b's word, then has both cards lose frames."""
+    while couple.a.running() and couple.b.running():
+        if LOSS_WORD in couple.b.results():
+            for guest in (couple.a, couple.b):
+                guest.qmp("qom-set", path="/machine/peripheral/unetmm0",
+                          property="x-loss", value=LOSS_PER_MILLION)
+            return
+        time.sleep(0.05)
+
+
+def lossy_rows(rows, number):
+    """The last `number` rows are those in which frames were lost."""
+    for found in rows[len(rows) - number:]:
+        found["mode"] += f", {LOSS_PER_MILLION / 1e4:.0f} % lost"
+        found["loss"] = LOSS_PER_MILLION / 1e6
+    return rows
 
 
 def part_unetmm(options):
     """The card, with frames of up to 64 KiB; receivers of three kinds."""
-    serve = use = "#!/bin/sh\nset -e\nulimit -l unlimited\n"
-    for service, (tool, both, mine) in enumerate(unetmm_runs(options), 1):
+    head = "#!/bin/sh\nset -e\nulimit -l unlimited\n"
+    serve, use = head + SERVE_LOSS + SERVE_HELLO, head + HELLO
+    runs = unetmm_runs(options)
+    lossy = [run for run in runs if "--frame 64k" in run[1]]
+    for service, (tool, both, mine) in enumerate(runs + lossy, 1):
+        if service == len(runs) + 1:
+            use += USE_LOSS
         serve += f"{tool} --listen --service {service} {both} >/dev/null\n"
         use += f"{tool} {MAC_A} --service {service} {both} {mine} --json\n"
-    rows = json_rows(two_guests(options, serve, use, 900))
-    return [{**found, "mode": source_mode(found)} for found in rows]
+    rows = json_rows(two_guests(options, serve, use, 900,
+                                meanwhile=lose_frames))
+    return lossy_rows([{**found, "mode": source_mode(found)}
+                       for found in rows], len(lossy))
 
 
 RXE = NETWORK + """
@@ -410,7 +499,8 @@ def goals(rows):
         return a["median"] / b["median"] if a and b else None
 
     # Between two guests; "unetmm, one guest" is another peer.
-    wire = [r for r in rows if r["peer"] == "unetmm"]
+    wire = [r for r in rows if r["peer"] == "unetmm" and
+            not r["reliable"]]
     lat = pick(wire, "latency", 8, "unetmm")
     block = pick(wire, "latency", 8, "unetmm", mode="block")
     band = pick(wire, "bandwidth", 65536, "unetmm", frame=USER_MTU)
@@ -432,7 +522,57 @@ def goals(rows):
     add("unetmm / raw UNIX socket, 64 KiB",
         ratio(band, pick(rows, "bandwidth", 65536, "host UNIX")), 0.5, True)
     goals_one_guest(rows, add, ratio)
+    goals_vmmc(rows, add, ratio)
     return table
+
+
+# Of 8 bytes they are inline in their descriptors.
+SENDS = (("reliable send", "reliable SEND"), ("send", "SEND"))
+
+
+def goals_vmmc(rows, add, ratio):
+    """A peer's memory, beside SENDs."""
+    wire = {(r["mode"], r["metric"], r["bytes"]): r for r in rows
+            if r["peer"] == "unetmm"}
+    lat = {mode: wire.get((f"{mode}, poll", "latency", 8)) for mode in
+           ("reliable send", "write", "au")}
+    add("rxe write / write, 8 B",
+        ratio(pick(rows, "latency", 8, "rxe", mode="write, poll"),
+              lat["write"]), 8, True)
+    lat["send"] = wire.get(("poll", "latency", 8))
+    for mode, name in SENDS:
+        add(f"au / {name}, 8 B, two guests",
+            ratio(lat["au"], lat[mode]), 1, False)
+    one = {r["op"]: r for r in rows if r["peer"] == "unetmm, one guest" and
+           r["mode"].startswith("one thread, ") and "op" in r}
+    for mode, name in SENDS:
+        add(f"au / {name}, 8 B, one thread",
+            ratio(one.get("au"), one.get(mode)), 1, False)
+    counted = {r["op"]: r for r in rows if r["metric"] == "instructions" and
+               "op" in r}
+    add("write / SEND, guest instr., 8 B",
+        ratio(counted.get("write"), counted.get("reliable send")), 1.1, False)
+    core = {(r["mode"], r["bytes"]): r for r in rows if r["metric"] == "cost"}
+    for size in sorted({size for _, size in core}):
+        add(f"write / SEND, core, {size} B",
+            ratio(core.get(("reliable write", size)),
+                  core.get(("reliable send", size))), 1.1, False)
+    goals_bandwidth(wire, add, ratio)
+
+
+def goals_bandwidth(wire, add, ratio):
+    """The same for many bytes at a time."""
+    for size, name in ((65536, "64 KiB"), (1 << 20, "1 MiB")):
+        band = {op: wire.get((f"{op}, spin, pinned", "bandwidth", size))
+                for op in ("reliable send", "write", "read")}
+        add(f"WRITE / SEND, {name}",
+            ratio(band["write"], band["reliable send"]), 1, True)
+        add(f"READ / WRITE, {name}", ratio(band["read"], band["write"]), 0.8,
+            True)
+    lossless = ("reliable send, spin, pinned", "bandwidth", 65536)
+    lossy = (f"{lossless[0]}, 1 % lost", *lossless[1:])
+    add("SEND, 1 % lost / lossless, 64 KiB",
+        ratio(wire.get(lossy), wire.get(lossless)), 0.7, True)
 
 
 def goals_one_guest(rows, add, ratio):

@@ -6,6 +6,8 @@
  *   bench-local SOURCE endpoints LIST    that many endpoints in turn, 8 bytes
  *   bench-local SOURCE memory LIST       4096 bytes from and to that many MiB
  *   bench-local SOURCE count LIST        guest instructions, that many bytes
+ *   bench-local SOURCE ops LIST          ways to a peer's memory, that many bytes
+ *   bench-local SOURCE count-ops LIST    their guest instructions
  *
  * SOURCE is tlb, ktlb or pinned.  Prints JSON, one object a line.  A time is one
  * way: from before the send until the receiver has polled its completion, with
@@ -126,7 +128,8 @@ uint64_t misses(void)
 void give(void *at, size_t bytes)
 {
     if (*source_name == 'p') {
-        check(unetmm_register(ctx, at, bytes, 0), UNETMM_CALL_REGISTER);
+        check(unetmm_register(ctx, at, bytes, UNETMM_REGION_WRITE),
+              UNETMM_CALL_REGISTER);
     }
 }
 
@@ -239,7 +242,7 @@ static void memory(unsigned mib)
 static void usage(void)
 {
     fprintf(stderr, "usage: bench-local tlb|ktlb|pinned|utlb "
-            "endpoints|memory|count|miss N,N,...\n");
+            "endpoints|memory|count|miss|ops|count-ops N,N,...\n");
     exit(2);
 }
 
@@ -278,6 +281,10 @@ int main(int argc, char **argv)
         run = count;
     } else if (!strcmp(argv[2], "miss")) {
         run = miss;
+    } else if (!strcmp(argv[2], "ops")) {
+        run = ops;
+    } else if (!strcmp(argv[2], "count-ops")) {
+        run = count_ops;
     } else {
         usage();
     }

@@ -7,6 +7,7 @@
 
 #include <libunetmm.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,5 +40,12 @@ void miss(unsigned mib);
 
 /* local_count.c: the guest instructions of messages of so many bytes. */
 void count(unsigned bytes);
+/* The guest's instructions so far; what two readings with none between differ by. */
+uint64_t ticks(void);
+uint64_t calibrate(void);
+
+/* local_ops.c: ways into a peer's memory: times, and guest instructions. */
+void ops(unsigned bytes);
+void count_ops(unsigned bytes);
 
 #endif /* BENCH_LOCAL_H */

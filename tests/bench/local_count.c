@@ -10,7 +10,6 @@
  */
 #include "local.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -27,7 +26,7 @@ static const char *const part_names[PARTS] = {
     "post", "send", "poll both completions",
 };
 
-static uint64_t ticks(void)
+uint64_t ticks(void)
 {
     uint32_t low, high;
 
@@ -35,8 +34,7 @@ static uint64_t ticks(void)
     return (uint64_t)high << 32 | low;
 }
 
-/* What two readings with nothing in between differ by. */
-static uint64_t calibrate(void)
+uint64_t calibrate(void)
 {
     uint64_t nothing = UINT64_MAX, loop = UINT64_MAX;
 
@@ -85,6 +83,9 @@ static void one(struct unetmm_ep *ep[2], unsigned channel, uint8_t *at,
     received = unetmm_poll(ep[1], &c[0], 1);
     sent = unetmm_poll(ep[0], &c[1], 1);
     took[POLL] = ticks() - start;
+    if (received == 1 && c[0].type != UNETMM_CQE_RECEIVED) {
+        die("a buffer came back, and its message was lost");
+    }
     if (received == 1 && sent == 1) {
         return;
     }

@@ -187,6 +187,26 @@ static void bandwidth(void)
     talk_sizes("bw", "--size 64,20000 --bidir", 4);
 }
 
+/*
+ * Each way to a peer's memory, in each size that is a case of its own: shorter
+ * than the number that ends a message, copied, in one packet, in several.
+ */
+static void operations(void)
+{
+    talk_sizes("pingpong", "--op udma --size 4,4096", 2);
+    talk_sizes("bw", "--op write --size 64,200000", 2);
+    talk_sizes("bw", "--op read --size 64,200000", 2);
+    if (run.source != UNETMM_SOURCE_TLB) {
+        return;     /* what is left looks up no page, or is as these are */
+    }
+    talk_sizes("pingpong", "--op write --size 1,8,225,20000", 4);
+    talk_sizes("pingpong", "--op write --block --size 8,20000", 2);
+    talk_sizes("pingpong", "--op au --size 3,3000", 2);
+    talk_sizes("pingpong", "--op au --combine 64 --size 8,3000", 2);
+    talk_sizes("pingpong", "--op read --size 5,20000", 2);
+    talk_sizes("pingpong", "--op atomic", 1);
+}
+
 /* The other one must say so, and end. */
 static void check_left(struct tool *killed, struct tool *left)
 {
@@ -312,6 +332,7 @@ static void counters(void)
 static const struct test tests[] = {
     { "pingpong", pingpong, TEST_ALL | TEST_UTLB, 0 },
     { "bandwidth", bandwidth, TEST_ALL | TEST_UTLB, 0 },
+    { "operations", operations, TEST_BOTH, 60 },
     { "one-is-killed", one_is_killed, TEST_MISS, 60 },
     { "examples", examples, TEST_TLB, 0 },
     { "info", info, TEST_TLB, 0 },

@@ -244,8 +244,8 @@ def garbage_is_refused():
     for name, options in (
             ("pingpong", ["size", "count", "warmup", "spin-ns", "buffers",
                           "frame", "memory", "timeout", "service", "source",
-                          "policy", "seed"]),
-            ("bw", ["size", "count", "buffers", "frame", "timeout"]),
+                          "policy", "seed", "op", "combine"]),
+            ("bw", ["size", "count", "buffers", "frame", "timeout", "op"]),
             ("stat", ["watch", "endpoint"]), ("info", ["card"])):
         peer = [PEER] if name in ("pingpong", "bw") else []
         lines = [[word] for word in words]
@@ -280,6 +280,50 @@ def mistakes_get_one_sentence():
              "no such endpoint")
 
 
+def operations_have_their_limits():
+    """One sentence, before anything is opened."""
+    for name, options, words in (
+            ("pingpong", ["--op", "fly"], ["--op", "'fly'"]),
+            ("pingpong", ["--op", "write", "--source", "ktlb"],
+             ["--op write", "reliable", "ktlb"]),
+            ("pingpong", ["--op", "atomic", "--size", "8,16"],
+             ["--op atomic", "8 bytes", "not 16"]),
+            ("pingpong", ["--op", "udma", "--size", "6"], ["multiple of 4"]),
+            ("pingpong", ["--op", "udma", "--size", "8k"], ["4096 bytes"]),
+            ("pingpong", ["--op", "read", "--size", "5m"], ["4194304 bytes"]),
+            ("pingpong", ["--op", "au", "--block"], ["notification"]),
+            ("pingpong", ["--combine", "8"], ["--op au"]),
+            ("pingpong", ["--op", "au", "--combine", "225"], ["to 224"]),
+            ("pingpong", ["--op", "write", "--frame", "9000"], ["--frame"]),
+            ("bw", ["--op", "au"], ["unetmm-pingpong"]),
+            ("bw", ["--op", "read", "--bidir"], ["--bidir"])):
+        sentence([tool(name), PEER, *options], 2, *words)
+
+
+def other_operation_is_said():
+    """Started with different operations, whichever side it is."""
+    for name in ("pingpong", "bw"):
+        for there, here in ((["--op", "read"], ["--reliable"]),
+                            (["--reliable"], ["--op", "write"])):
+            with tempfile.TemporaryDirectory() as sockets:
+                environment = dict(os.environ, UNETMM_FAKE_DIR=sockets,
+                                   ASAN_OPTIONS="detect_leaks=0")
+                with subprocess.Popen(
+                        [tool(name), "--listen", "-d", "/fake/1", *COMMON,
+                         *there], env=environment) as listener:
+                    try:
+                        run = subprocess.run(
+                            [tool(name), PEER, "-d", "/fake/2", *COMMON,
+                             *here], env=environment, capture_output=True,
+                            text=True, timeout=100)
+                    finally:
+                        listener.kill()
+            what = there[1] if there[0] == "--op" else "send"
+            assert run.returncode == 1, run
+            assert f"started with --op {what}: use the same" in run.stderr, \
+                run.stderr
+
+
 def help_teaches():
     for name in ["pingpong", "bw", "stat", "info"]:
         text = subprocess.run([tool(name), "--help"], capture_output=True,
@@ -293,7 +337,8 @@ TESTS = [
     listener_serves_one_after_another, bw_sizes, bw_both_ways, bw_survives_loss, bw_large_frames,
     stat_shows_what_counts, info_shows_all_cards, info_chooses,
     info_shows_parameters, info_without_cards, garbage_is_refused,
-    mistakes_get_one_sentence, help_teaches,
+    mistakes_get_one_sentence, operations_have_their_limits,
+    other_operation_is_said, help_teaches,
 ]
 
 

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Memory of two processes for one-sided operations.
+ */
+#include "onesided.h"
+
+#include "pattern.h"
+
+#include <stdlib.h>
+
+#define STAMP_BYTES     8u
+#define SAY_NS          (250 * NS_PER_MS)
+/* In a latency one message is under way, and the next is being made. */
+#define LATENCY_PLACES  2u
+
+void one_sided_init(struct one_sided *o, struct session *s)
+{
+    memset(o, 0, sizeof(*o));
+    o->s = s;
+    o->op = s->opt->op;
+    o->server = s->opt->listen;
+    o->import = -1;
+}
+
+/* ---- Places and what is in them ---------------------------------------- */
+
+uint32_t one_sided_place(const struct one_sided *o, uint32_t seq)
+{
+    return seq % o->places;
+}
+
+size_t one_sided_at(const struct one_sided *o, uint32_t seq)
+{
+    return (one_sided_place(o, seq) + 1) * o->stride - o->plan.size;
+}
+
+static uint32_t stamp_bytes(const struct one_sided *o)
+{
+    return o->plan.size < STAMP_BYTES ? o->plan.size : STAMP_BYTES;
+}
+
+/* Little-endian, and never zero in the bytes that there are. */
+static uint64_t stamp(const struct one_sided *o, uint32_t seq)
+{
+    uint32_t bytes = stamp_bytes(o);
+
+    return 1 + (bytes < 4 ? seq % ((1u << 8 * bytes) - 1) : (uint64_t)seq);
+}
+
+static uint64_t message_key(const struct one_sided *o, uint32_t seq,
+                            bool reply)
+{
+    return pattern_key(reply ? ~o->plan.seed : o->plan.seed, seq);
+}
+
+void one_sided_fill(struct one_sided *o, uint8_t *memory, uint32_t seq,
+                    bool reply)
+{
+    uint8_t *at = memory + one_sided_at(o, seq);
+    uint32_t end = o->plan.size - stamp_bytes(o);
+    uint64_t value = unetmm_swap64(stamp(o, seq));
+
+    if (o->plan.verify) {
+        pattern_fill(at, end, message_key(o, seq, reply), 0);
+    }
+    memcpy(at + end, &value, stamp_bytes(o));
+}
+
+bool one_sided_arrived(const struct one_sided *o, uint32_t seq)
+{
+    const uint8_t *end = o->own + one_sided_at(o, seq) + o->plan.size;
+    uint32_t bytes = stamp_bytes(o), i;
+    uint64_t value = stamp(o, seq);
+
+    /* What was written before it must not be looked at before it. */
+    if (bytes == STAMP_BYTES) {
+        return __atomic_load_n((const uint64_t *)(const void *)(end - bytes),
+                               __ATOMIC_ACQUIRE) == unetmm_swap64(value);
+    }
+    for (i = 0; i < bytes; i++) {
+        if (__atomic_load_n(end - bytes + i, __ATOMIC_ACQUIRE) !=
+            (uint8_t)(value >> 8 * i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool one_sided_right(const struct one_sided *o, const uint8_t *memory,
+                     uint32_t seq, bool reply)
+{
+    const uint8_t *at = memory + one_sided_at(o, seq);
+    uint32_t end = o->plan.size - stamp_bytes(o);
+    uint64_t value = unetmm_swap64(stamp(o, seq));
+
+    if (!o->plan.verify) {
+        return true;
+    }
+    return !memcmp(at + end, &value, stamp_bytes(o)) &&
+        pattern_check(at, end, message_key(o, seq, reply), 0) == end;
+}
+
+/* ---- Memory ------------------------------------------------------------ */
+
+/* As many as keep a wire busy, if the TLB holds both sides' pages of them. */
+static uint32_t suitable_places(const struct one_sided *o, bool is_bw)
+{
+    const struct unetmm_info *info = &o->s->info;
+    uint32_t pages = (uint32_t)(o->stride / UNETMM_PAGE_BYTES);
+    uint32_t fit = info->tlb_sets * info->tlb_ways / 2 / pages;
+
+    if (!is_bw || fit < LATENCY_PLACES) {
+        return LATENCY_PLACES;
+    }
+    return fit < MOST_PLACES ? fit : MOST_PLACES;
+}
+
+static void allocate(struct one_sided *o)
+{
+    size_t bytes;
+    int ret;
+
+    o->stride = (o->plan.size + UNETMM_PAGE_BYTES - 1) &
+                ~(size_t)(UNETMM_PAGE_BYTES - 1);
+    /* Both sides must have the same; the client's card decides. */
+    if (!o->plan.places) {
+        o->plan.places = suitable_places(o, o->s->opt->is_bw);
+    }
+    o->places = o->plan.places;
+    bytes = o->places * o->stride;
+    if (posix_memalign(&o->block, UNETMM_PAGE_BYTES, 2 * bytes)) {
+        o->block = NULL;
+        fail("no memory for %zu bytes: use a smaller --size", 2 * bytes);
+    }
+    memset(o->block, 0, 2 * bytes);
+    memset(o->outstanding, 0, sizeof(o->outstanding));
+    o->own = o->block;
+    o->local = o->own + bytes;
+    if (o->s->opt->source == UNETMM_SOURCE_PINNED) {
+        ret = unetmm_register(o->s->ctx, o->local, bytes, UNETMM_REGION_WRITE);
+        if (ret) {
+            fail_call(ret, UNETMM_CALL_REGISTER, "cannot register the buffers");
+        }
+        o->registered = true;
+    }
+}
+
+/* Who is only read or changed by the peer needs nothing of it. */
+static bool exports(const struct one_sided *o)
+{
+    return o->server || o->op->one_way;
+}
+
+static bool imports(const struct one_sided *o)
+{
+    return !o->server || (o->op->one_way && !o->s->opt->is_bw);
+}
+
+static void export_own(struct one_sided *o)
+{
+    uint32_t i;
+    int ret;
+
+    for (i = 0; o->op->rights & UNETMM_RIGHT_READ && i < o->places; i++) {
+        one_sided_fill(o, o->own, i, true);
+    }
+    ret = unetmm_export(o->s->ctx, o->plan.run, o->own, o->places * o->stride,
+                        o->op->rights, o->op->notifies ?
+                        UNETMM_EXPORT_NOTIFY : 0, 0);
+    if (ret) {
+        fail_call(ret, UNETMM_CALL_EXPORT, "cannot export memory");
+    }
+    o->exported = true;
+}
+
+static void import_peers(struct one_sided *o)
+{
+    int ret = unetmm_import(o->s->ep, o->s->peer.channel, o->plan.run,
+                            o->op->rights, (int64_t)o->s->opt->timeout_ns,
+                            NULL);
+
+    if (ret < 0) {
+        fail_call(ret, UNETMM_CALL_IMPORT, "cannot import the peer's memory");
+    }
+    o->import = ret;
+    ret = o->op->open ? o->op->open(o) : 0;
+    if (ret) {
+        fail_call(ret, UNETMM_CALL_ONE_SIDED, "cannot map the peer's memory");
+    }
+}
+
+/* ---- A run ------------------------------------------------------------- */
+
+void one_sided_begin(struct one_sided *o, const struct plan *plan)
+{
+    struct control start, started;
+
+    o->plan = *plan;
+    allocate(o);
+    if (exports(o)) {
+        export_own(o);
+    }
+    plan_to_control(&o->plan, &start);
+    if (!session_request(o->s, &start, CONTROL_STARTED, &started,
+                         o->s->opt->timeout_ns)) {
+        fail("the peer accepted but does not answer");
+    }
+    session_check_op(o->s, &started);
+    import_peers(o);
+    o->running = true;
+}
+
+void one_sided_answer(struct one_sided *o, const struct control *start)
+{
+    struct plan plan = { 0 };
+
+    plan_from_control(&plan, start);
+    if (plan.op == op_number(o->op) &&
+        !(o->running && plan.run == o->plan.run)) {
+        one_sided_settle(o);
+        one_sided_end(o);
+        if (!plan.size || plan.size > o->op->most || !plan.places ||
+            plan.places > MOST_PLACES) {
+            fail("the peer asks for %u messages of %u bytes at a time: is it "
+                 "of the same version?", plan.places, plan.size);
+        }
+        o->plan = plan;
+        allocate(o);
+        export_own(o);
+        if (imports(o)) {
+            import_peers(o);
+        }
+        o->running = true;
+    }
+    session_started(o->s, &plan);
+}
+
+static void unmap(struct one_sided *o, void **window)
+{
+    if (*window) {
+        unetmm_window_close(o->s->ep, *window);
+        *window = NULL;
+    }
+}
+
+void one_sided_end(struct one_sided *o)
+{
+    unmap(o, &o->window);
+    unmap(o, &o->proxy);
+    if (o->import >= 0) {
+        unetmm_unimport(o->s->ep, (unsigned)o->import);
+        o->import = -1;
+    }
+    if (o->exported) {
+        unetmm_unexport(o->s->ctx, o->plan.run);
+        o->exported = false;
+    }
+    if (o->registered) {
+        unetmm_deregister(o->s->ctx, o->local, o->places * o->stride);
+        o->registered = false;
+    }
+    free(o->block);
+    o->block = NULL;
+    o->running = false;
+}
+
+/* ---- Operations -------------------------------------------------------- */
+
+void one_sided_done(struct one_sided *o, const struct event *event)
+{
+    o->outstanding[event->number % MOST_PLACES]--;
+    o->old = event->old;
+}
+
+/* Takes one event when something has to wait. */
+static void make_room(struct one_sided *o)
+{
+    struct event event;
+
+    session_event(o->s, &event, (int64_t)NS_PER_S);
+    if (event.type == EVENT_DONE) {
+        one_sided_done(o, &event);
+    } else if (event.type == EVENT_FRAME) {
+        session_release(o->s, &event);
+    }
+}
+
+void one_sided_await_place(struct one_sided *o, uint32_t seq)
+{
+    while (o->outstanding[one_sided_place(o, seq)]) {
+        make_room(o);
+    }
+}
+
+void one_sided_settle(struct one_sided *o)
+{
+    uint32_t i;
+
+    for (i = 0; o->running && i < o->places; i++) {
+        one_sided_await_place(o, i);
+    }
+}
+
+void one_sided_start(struct one_sided *o, uint32_t seq)
+{
+    while (!o->op->start(o, seq, false)) {
+        make_room(o);
+    }
+}
+
+void one_sided_say(struct one_sided *o)
+{
+    const struct control alive = {
+        .type = CONTROL_ALIVE, .run = (uint16_t)o->plan.run,
+    };
+    uint64_t now = now_ns();
+
+    if (now - o->said_ns >= SAY_NS) {
+        o->said_ns = now;
+        session_control(o->s, &alive);
+    }
+}

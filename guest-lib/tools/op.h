@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Ways in which a message gets to the peer: what --op names.
+ *
+ * Each is a row of a table, and those but "send" a few functions; what is
+ * measured with them (op_latency.c, op_bandwidth.c) knows none by name.
+ */
+#ifndef UNETMM_TOOLS_OP_H
+#define UNETMM_TOOLS_OP_H
+
+#include "common.h"
+
+struct one_sided;
+
+struct op {
+    const char *name;
+    bool one_way;               /* a latency is half of a round trip */
+    bool is_for_bw;
+    bool notifies;              /* the receiver need not look all the time */
+    unsigned rights;            /* of the exports; 0: messages */
+    uint64_t most;              /* bytes */
+    uint32_t multiple;          /* of so many bytes */
+    /* Maps what it needs beside the import; -errno.  NULL: nothing. */
+    int (*open)(struct one_sided *o);
+    /* Starts message `seq`, from its local place.  False: take events. */
+    bool (*start)(struct one_sided *o, uint32_t seq, bool more);
+    /* Is what it brought right?  NULL: it brings nothing. */
+    bool (*check)(struct one_sided *o, uint32_t seq);
+};
+
+/* As --op names it; NULL: there is none. */
+const struct op *op_named(const char *name);
+
+/* As a START carries it. */
+unsigned op_number(const struct op *op);
+const char *op_name_of(unsigned number);
+
+/* Ends the program with a sentence if the options do not go together. */
+void op_check_options(struct options *opt);
+
+/* op_put.c, op_window.c, op_get.c: the rows' functions */
+bool op_put(struct one_sided *o, uint32_t seq, bool more);
+int op_window_open(struct one_sided *o);
+bool op_store(struct one_sided *o, uint32_t seq, bool more);
+int op_proxy_open(struct one_sided *o);
+bool op_dma_start(struct one_sided *o, uint32_t seq, bool more);
+bool op_get(struct one_sided *o, uint32_t seq, bool more);
+bool op_got(struct one_sided *o, uint32_t seq);
+bool op_add(struct one_sided *o, uint32_t seq, bool more);
+bool op_added(struct one_sided *o, uint32_t seq);
+
+#endif /* UNETMM_TOOLS_OP_H */
