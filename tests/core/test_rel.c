@@ -1292,6 +1292,27 @@ static void test_clear_cq_full(void **state)
     expect_no_trace(f);
 }
 
+/* One behind it that is over does not wait for its room. */
+static void test_clear_behind_cq_full(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    for (unsigned i = 0; i < 30; i++) {
+        fake_send_inline(&f->a, CH, i, 20, i, 0);
+        fake_ring_bell(&f->a);
+    }
+    assert_int_equal(fake_channel_rel(&f->a, CH + 1, fake_peer_mac, PEER,
+                                      CH + 1, &usual), UNETMM_CS_OK);
+    clear(f);
+    assert_int_equal(f->h.core.rels_used, 2);
+    fake_command(&f->d, (struct unetmm_cmd) {
+        .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = 1,
+        .channel.channel = CH + 1 }, NULL);
+    assert_true(fake_run_later(&f->h) < 10);
+    assert_int_equal(f->h.core.rels_used, 1);
+}
+
 static void test_destroy(void **state)
 {
     Fix *f = *state;
@@ -1458,6 +1479,7 @@ static const struct CMUnitTest tests[] = {
     fix_test_with(test_clear, slow),
     fix_test_with(test_replace, slow),
     fix_test(test_clear_cq_full),
+    fix_test(test_clear_behind_cq_full),
     fix_test(test_destroy),
     fix_test_with(test_destroy, slow),
     fix_test_with(test_stop, slow),

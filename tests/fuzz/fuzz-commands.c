@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "fuzz.h"
+#include "fuzz_ops.h"
 
 /* An address in the driver's memory, or anywhere. */
 static uint64_t dma_addr(FuzzCard *c, FuzzIn *in)
@@ -116,14 +116,8 @@ static void shaped_command(FuzzCard *c, FuzzIn *in)
         cmd.region.rights = fuzz_below(in, 9);
         cmd.region.flags = fuzz_below(in, 5);
         break;
-    case UNETMM_CMD_IMPORT_SET:
-    case UNETMM_CMD_IMPORT_CLEAR:
-        cmd.import.import = fuzz_below(in, 9);
-        cmd.import.channel = fuzz_below(in, 18);
-        cmd.import.length = fuzz_len(in);
-        cmd.import.rights = fuzz_below(in, 9);
-        break;
     default:
+        fuzz_ops_shape(in, &cmd);
         break;
     }
     fuzz_issue(c, cmd);
@@ -138,17 +132,19 @@ static void traffic(FuzzCard *c, FuzzIn *in)
     /* The process follows whatever the driver has made of its endpoint. */
     ep->sq_prod = live->sq_prod;
     ep->fq_prod = live->fq_prod;
-    switch (fuzz_below(in, 4)) {
+    switch (fuzz_below(in, 6)) {
     case 0:
-        fake_send_at(ep, 1 + (fuzz_u8(in) & 1), fuzz_vaddr(in), fuzz_u16(in),
-                     1);
+        fuzz_send16(in, ep, fuzz_u8(in) & 1 ? FIX_WIRE : FIX_LOCAL, 1);
         break;
     case 1:
-        fake_post(ep, fuzz_vaddr(in), fuzz_len(in), 2);
+        fuzz_post(in, ep);
         break;
     case 2:
         fake_user_word(ep, offsetof(struct unetmm_ep_user, cq_cons),
                        live->cq_prod);
+        break;
+    case 3: case 4:
+        fuzz_ops_op(c, in, ep);
         break;
     default:
         f = fake_datagram(ep, FIX_WIRE, 10 + ep->id, fuzz_u16(in) % 5000, 3);
@@ -183,4 +179,6 @@ static void command_op(FuzzCard *c, FuzzIn *in)
     }
 }
 
-const FuzzTarget fuzz_target = { .lenient = true, .op = command_op };
+const FuzzTarget fuzz_target = {
+    .lenient = true, .start = fuzz_ops_start, .op = command_op,
+};

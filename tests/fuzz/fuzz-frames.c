@@ -63,7 +63,9 @@ static void damage(FuzzIn *in, FakeFrame *f)
     unsigned n = fuzz_below(in, 8);
 
     while (n--) {
-        f->data[fuzz_below(in, 64)] ^= fuzz_u8(in);
+        unsigned at = fuzz_below(in, 64);
+
+        f->data[at] ^= fuzz_u8(in);
     }
 }
 
@@ -211,10 +213,11 @@ static void send_one_sided(FuzzIn *in, FakeEp *ep)
 {
     uint8_t op = UNETMM_OP_WRITE + fuzz_u8(in) % 4;
     struct unetmm_sqe sqe = {
-        .opcode = op, .channel = FUZZ_REL, .handle = fuzz_u8(in) == 1,
-        .remote = fuzz_u16(in), .cookie = 3,
+        .opcode = op, .channel = FUZZ_REL, .cookie = 3,
     };
 
+    sqe.handle = fuzz_u8(in) == 1;
+    sqe.remote = fuzz_u16(in);
     if (op >= UNETMM_OP_FETCH_ADD) {
         sqe.flags = UNETMM_SQE_F_INLINE;
         sqe.inline_len = op == UNETMM_OP_CMP_SWAP ? 16 : 8;
@@ -277,15 +280,15 @@ static void frame_op(FuzzCard *c, FuzzIn *in)
         give_control(c, in);
         break;
     case 8: case 9:
-        fake_post(ep, fuzz_vaddr(in), fuzz_len(in), fuzz_u8(in));
+        fuzz_post(in, ep);
         fake_ring_bell(ep);
         break;
     case 10:
-        fake_send_at(ep, FIX_LOCAL, fuzz_vaddr(in), fuzz_u16(in), 1);
+        fuzz_send16(in, ep, FIX_LOCAL, 1);
         fake_ring_bell(ep);
         break;
     case 12:
-        fake_send_at(ep, FUZZ_REL, fuzz_vaddr(in), fuzz_u16(in), 2);
+        fuzz_send16(in, ep, FUZZ_REL, 2);
         fake_ring_bell(ep);
         break;
     case 13: case 14:

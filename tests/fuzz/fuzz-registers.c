@@ -43,11 +43,10 @@ static uint32_t reg_value(FuzzCard *c, FuzzIn *in)
 
 static void some_command(FuzzCard *c, FuzzIn *in)
 {
-    struct unetmm_cmd cmd = {
-        .opcode = fuzz_below(in, UNETMM_NUM_CMD), .space = fuzz_below(in, 3),
-        .ep = fuzz_below(in, 6),
-    };
+    struct unetmm_cmd cmd = { .opcode = fuzz_below(in, UNETMM_NUM_CMD) };
 
+    cmd.space = fuzz_below(in, 3);
+    cmd.ep = fuzz_below(in, 6);
     if (cmd.opcode == UNETMM_CMD_SPACE_CREATE) {
         cmd.space_create.source = UNETMM_SOURCE_TLB;
     } else if (cmd.opcode == UNETMM_CMD_EP_CREATE) {
@@ -88,12 +87,12 @@ static void register_op(FuzzCard *c, FuzzIn *in)
         break;
     case 11:
         ep->sq_prod = c->h.core.eps[ep->id].sq_prod;
-        fake_send_at(ep, FIX_WIRE, fuzz_vaddr(in), fuzz_u16(in), 1);
+        fuzz_send16(in, ep, FIX_WIRE, 1);
         unetmm_core_doorbell(&c->h.core, fuzz_below(in, 10));
         break;
     case 12:
         ep->fq_prod = c->h.core.eps[ep->id].fq_prod;
-        fake_post(ep, fuzz_vaddr(in), fuzz_u16(in), 1);
+        fuzz_post16(in, ep, 1);
         unetmm_core_doorbell(&c->h.core, ep->id);
         break;
     default:

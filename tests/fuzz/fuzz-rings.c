@@ -1,13 +1,15 @@
 /*
- * unetmm: fuzzing: descriptors, rings, doorbells
+ * unetmm: fuzzing: descriptors, rings, doorbells, windows and proxy pages
  *
  * Hostile processes on a card with a sane driver: send and free descriptors,
- * indices and doorbells are the input's.  The card may touch what the driver
- * has pinned, at the moment it has, and nothing else (fake_host.h).
+ * indices, doorbells, stores and starts are the input's.  The card may touch
+ * what the driver has pinned, at the moment it has, and nothing else
+ * (fake_host.h); of a process that has exported some of its memory, that alone
+ * (fuzz_ops.h).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "fuzz.h"
+#include "fuzz_ops.h"
 
 /* Fields that are mostly right: chance alone would not get past the checks. */
 static void shaped_slot(FuzzIn *in, struct unetmm_sqe *sqe)
@@ -65,6 +67,7 @@ static void stop_if_failed(FuzzCard *c, FakeEp *ep)
     fake_channel(ep, FIX_LOCAL, c->h.core.params.mac, 1 + ((ep->id - 1) ^ 1),
                  FIX_LOCAL, FIX_MTU);
     fake_connect_peer(ep, FIX_WIRE, 10 + ep->id, 9000);
+    fuzz_ops_open(c, ep->id - 1, ep->id);
 }
 
 static void ring_op(FuzzCard *c, FuzzIn *in)
@@ -72,6 +75,7 @@ static void ring_op(FuzzCard *c, FuzzIn *in)
     uint8_t what = fuzz_u8(in);
     FakeEp *ep = &c->ep[what >> 6];
     uint8_t raw[64];
+    unsigned word;
 
     switch (what & 15) {
     case 0: case 1: case 2:
@@ -89,7 +93,7 @@ static void ring_op(FuzzCard *c, FuzzIn *in)
         fake_move_sq(ep, 1);
         break;
     case 5: case 6:
-        fake_post(ep, fuzz_vaddr(in), fuzz_len(in), fuzz_u8(in));
+        fuzz_post(in, ep);
         break;
     case 7:
         fuzz_bytes(in, raw, 32);
@@ -97,7 +101,8 @@ static void ring_op(FuzzCard *c, FuzzIn *in)
                    32);
         break;
     case 8:
-        fake_user_word(ep, 4 * fuzz_below(in, 4), fuzz_u32(in));
+        word = 4 * fuzz_below(in, 4);
+        fake_user_word(ep, word, fuzz_u32(in));
         break;
     case 9:
         stop_if_failed(c, ep);
@@ -108,7 +113,8 @@ static void ring_op(FuzzCard *c, FuzzIn *in)
     case 11: case 12: case 13:
         fuzz_world_op(c, in);
         break;
-    default:
+    case 14: case 15:
+        fuzz_ops_op(c, in, ep);
         break;
     }
     if (what & 0x20) {
@@ -116,4 +122,4 @@ static void ring_op(FuzzCard *c, FuzzIn *in)
     }
 }
 
-const FuzzTarget fuzz_target = { .op = ring_op };
+const FuzzTarget fuzz_target = { .start = fuzz_ops_start, .op = ring_op };

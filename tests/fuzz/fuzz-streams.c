@@ -13,7 +13,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "fuzz.h"
+#include "fuzz_ops.h"
 #include "unetmm_stream.h"
 
 #define STREAM_MOST 200000
@@ -342,6 +342,9 @@ static void stream_op(FuzzCard *c, FuzzIn *in)
     case 11:
         unetmm_core_doorbell(&c->h.core, fuzz_below(in, 10));
         break;
+    case 14: case 15:
+        fuzz_ops_op(c, in, ep);
+        break;
     default:
         fuzz_world_op(c, in);
         break;
@@ -351,6 +354,7 @@ static void stream_op(FuzzCard *c, FuzzIn *in)
 static void stream_start(FuzzCard *c)
 {
     loaded = false;
+    fuzz_ops_start(c);
     if (earlier) {
         g_byte_array_unref(earlier);
     }

@@ -86,6 +86,28 @@ uint32_t fuzz_len(FuzzIn *in)
     return how & 0xf0 ? fuzz_u16(in) : edges[how];
 }
 
+void fuzz_post(FuzzIn *in, FakeEp *ep)
+{
+    uint64_t at = fuzz_vaddr(in);
+    uint32_t len = fuzz_len(in);
+
+    fake_post(ep, at, len, fuzz_u8(in));
+}
+
+void fuzz_post16(FuzzIn *in, FakeEp *ep, uint64_t cookie)
+{
+    uint64_t at = fuzz_vaddr(in);
+
+    fake_post(ep, at, fuzz_u16(in), cookie);
+}
+
+void fuzz_send16(FuzzIn *in, FakeEp *ep, uint16_t channel, uint64_t cookie)
+{
+    uint64_t at = fuzz_vaddr(in);
+
+    fake_send_at(ep, channel, at, fuzz_u16(in), cookie);
+}
+
 /* ---- The card ---- */
 
 /* The kinds of card that the first byte of an input chooses from. */
@@ -159,11 +181,11 @@ static void fuzz_make(FuzzCard *c, uint8_t kind)
     fuzz_open_all(c);
     c->lenient = c->h.lenient = false;
     c->d.watch = true;
-    if (fuzz_target.lenient) {
-        fuzz_be_lenient(c);
-    }
     if (fuzz_target.start) {
         fuzz_target.start(c);
+    }
+    if (fuzz_target.lenient) {
+        fuzz_be_lenient(c);
     }
 }
 

@@ -33,6 +33,14 @@ uint32_t fuzz_below(FuzzIn *in, uint32_t n);
 /* An address of a process: mostly where something is. */
 uint64_t fuzz_vaddr(FuzzIn *in);
 uint32_t fuzz_len(FuzzIn *in);
+/*
+ * A buffer (address, length and cookie are the input's), one of 16 bits, or a
+ * message.  One call in an expression reads the input, never two: which would
+ * be first is the compiler's choice.
+ */
+void fuzz_post(FuzzIn *in, FakeEp *ep);
+void fuzz_post16(FuzzIn *in, FakeEp *ep, uint64_t cookie);
+void fuzz_send16(FuzzIn *in, FakeEp *ep, uint16_t channel, uint64_t cookie);
 
 typedef struct FuzzCard {
     FakeHost h;

@@ -98,8 +98,97 @@ def ring_world(body):
     return ring_op(11, 0, False, body)
 
 
+# ---- fuzz_ops.c ---------------------------------------------------------------
+
+WRITE, READ, ADD, SWAP, FENCE = range(5)
+NEIGHBOUR, VICTIM, WRONG_KEY, TOO_LONG = range(4)
+NOTIFY = 4
+
+
+def ops_post(op, what, at, source=None, n=0, flags=0):
+    """Without a source: inline, or nothing."""
+    return (bytes([0, op, what | flags << 4]) + u16(at) +
+            (vaddr(source) + u16(n) if source is not None else b""))
+
+
+def ops_store(page, word, n):
+    return bytes([3, n - 1 | page << 4, word]) + bytes(range(1, 9))
+
+
+def ops_start(to, source, n):
+    """The store, then the load, of pages that follow each other."""
+    return bytes([5, 0x90]) + u16(to) + bytes([n, source])
+
+
+def ops_driver(what, rest=b""):
+    return bytes([7, what]) + rest
+
+
+def ops_victim(rights):
+    """Its region taken back; rights: and exported again."""
+    return ops_driver(0xc0 | rights if rights else 0x80)
+
+
+OPS_REOPEN = b"\x08\x70"
+OPS_TAKE = b"\x09"
+
+
+def ring_ops(endpoint, *bodies):
+    return b"".join(ring_op(14, endpoint, False, body) for body in bodies)
+
+
+def ring_one_sided():
+    """Programs for fuzz-rings.c: a peer's memory."""
+    serve = ring_world(SERVE)
+    late = ring_world(time(60000))
+    write = ops_post(WRITE, VICTIM, 30, 100, 2500, NOTIFY)
+    yield "write", "roomy", (
+        ring_ops(0, write) + serve * 3 + ring_ops(0, OPS_TAKE, write) + serve)
+    yield "write-slow", "slow", (
+        ring_ops(0, write) + (serve + ring_world(time(350))) * 7 +
+        ring_ops(0, ops_victim(0)) + ring_world(time(700)) * 4 + serve +
+        ring_ops(0, write, ops_victim(2), write) + late + serve)
+    yield "read", "two-ways", (
+        ring_ops(0, ops_post(READ, VICTIM, 0, 50, 4000)) + serve * 4 +
+        ring_ops(1, ops_post(READ, NEIGHBOUR, 0, 50, 4000)) + serve * 4)
+    yield "atomics", "roomy", (
+        ring_ops(0, ops_post(ADD, VICTIM, 96), ops_post(SWAP, VICTIM, 104),
+                 ops_post(FENCE, VICTIM, 0)) + serve * 3 +
+        ring_ops(2, ops_post(ADD, NEIGHBOUR, 8)) + serve * 2)
+    yield "lies", "slow-cramped", (
+        ring_ops(0, ops_post(WRITE, WRONG_KEY, 0, 0, 10),
+                 ops_post(WRITE, TOO_LONG, 4990, 0, 20),
+                 ops_post(READ, TOO_LONG, 5990, 0, 20),
+                 ops_post(ADD, TOO_LONG, 5000)) + serve * 2 + late * 3 +
+        ring_ops(0, write) + serve * 3)
+    yield "stores", "roomy", (
+        ring_ops(0, ops_store(0, 1, 8), ops_store(0, 2, 8), ops_store(0, 9, 3),
+                 ops_store(1, 4, 8), ops_store(3, 0, 1)) + serve * 3 + late)
+    yield "starts", "slow", (
+        ring_ops(0, ops_start(64, 8, 200), ops_start(4000, 8, 90)) + serve * 3 +
+        ring_world(time(700)) * 2 + ring_ops(0, b"\x05\x30\x00") + serve)
+    yield "bad-wire", "random", (
+        ring_world(knobs(15, 60)) +
+        (ring_ops(0, write, ops_post(ADD, VICTIM, 96),
+                  ops_post(READ, VICTIM, 0, 50, 3000), ops_store(0, 1, 8)) +
+         serve * 2 + late + ring_ops(0, OPS_TAKE)) * 5 + late * 9)
+    yield "reopened", "roomy", (
+        ring_ops(0, write) + ring_op(8, 0, True, b"\x00" + u32(1000)) +
+        ring_op(9, 0, False) + ring_ops(0, write, OPS_REOPEN, write) +
+        serve * 3 + ring_ops(1, OPS_REOPEN) + ring_ops(0, write) + serve * 3)
+    yield "pages-change", "roomy", (
+        ring_ops(0, ops_driver(1, b"\x00\x00\x03\x00"), ops_store(0, 1, 8),
+                 ops_driver(0, b"\x00\x00\x03\x08"), ops_store(0, 1, 8),
+                 ops_driver(3, b"\x08\x01\x00"), ops_start(64, 8, 200),
+                 ops_driver(2, b"\x00\x01\x03\x00"),
+                 ops_driver(2, b"\x41\x02\x00"), ops_start(64, 8, 200),
+                 ops_driver(5, b"\x01"), ops_driver(4, b"\x01"), write) +
+        serve * 3)
+
+
 def rings():
     """Programs for fuzz-rings.c."""
+    yield from ring_one_sided()
     serve = ring_world(SERVE)
     exchange = (post(1, 0, 4096) + serve + send(0, 1, [(100, 600)]) + serve +
                 ring_world(poll(1)) + ring_world(poll(0)))
@@ -215,7 +304,9 @@ def frames():
 
 # ---- fuzz-commands.c --------------------------------------------------------
 
-NOP, SPACE, SPACE_END, EP, EP_END, CHANNEL, CHANNEL_END, REPLY = range(8)
+(NOP, SPACE, SPACE_END, EP, EP_END, CHANNEL, CHANNEL_END, REPLY, REGION,
+ REGION_END, IMPORT, IMPORT_END, WINDOW, WINDOW_END, PROXY,
+ PROXY_END) = range(16)
 
 
 def command(opcode, space, endpoint, body=b""):
@@ -233,20 +324,23 @@ def command_world(body):
 def commands():
     """Programs for fuzz-commands.c."""
     sends = traffic(0, 0, b"\x00" + vaddr(0) + u16(700))
+    pages = (traffic(0, 3, ops_store(0, 1, 8)) +
+             traffic(0, 3, ops_start(64, 8, 200)) +
+             traffic(0, 3, ops_post(WRITE, VICTIM, 30, 100, 500)))
     give = command(REPLY, 1, 0, bytes([2]) + vaddr(0) + bytes([0, 0]) +
                    bytes([3, 4]) + b"\x01\x00")
     take = b"\x06"
     yield "each", "roomy", b"".join(command(n, 1, 1) for n in range(8)) + take
     yield "space", "roomy", (
-        command(SPACE, 5, 0, b"\x02\x00") + command(EP, 5, 5, b"\x00\x80") +
-        command(CHANNEL, 0, 5, b"\x01\x01" + length(9000) + b"\x00") +
-        command(EP_END, 0, 5) + command(SPACE_END, 5, 0) + take)
+        command(SPACE, 5, 0, b"\x02\x00") + command(EP, 5, 7, b"\x00\x80") +
+        command(CHANNEL, 0, 7, b"\x01\x01" + length(9000) + b"\x00") +
+        command(EP_END, 0, 7) + command(SPACE_END, 5, 0) + take)
     yield "table", "roomy", (
         command(SPACE, 6, 0, b"\x01\x03\x82") + command(EP, 6, 6, b"\x01\x80") +
-        traffic(3, 1, vaddr(0) + length(5000)) + take)
+        traffic(3, 1, vaddr(0) + length(5000) + b"\x02") + take)
     yield "driver-endpoint", "roomy", (
         command(SPACE, 0, 0, b"\x00\x00") + command(EP, 0, 0, b"\x02\x80") +
-        traffic(0, 3, u16(50)) + take)
+        traffic(0, 5, u16(50)) + take)
     many = command(REPLY, 1, 0, b"\xff" + u16(513) + vaddr(0) +
                    bytes([0, 0, 0]))
     yield "long-list", "roomy", many + sends + many + take
@@ -259,6 +353,18 @@ def commands():
         command(SPACE_END, 1, 0) + command(SPACE_END, 2, 0) + take)
     yield "raw", "random", b"\x03" + bytes(range(64)) + take
     yield "full-ring", "roomy", command(NOP, 0, 0) * 80 + take * 2
+    yield "pages", "roomy", (
+        pages + command(WINDOW, 0, 1, b"\x01\x00\x03\x40") + pages +
+        command(WINDOW_END, 0, 1, b"\x00\x00\x03\x00") + pages +
+        command(WINDOW, 0, 1, b"\x08\x01\x03\x10") + pages +
+        command(PROXY_END, 0, 1, b"\x08\x01\x00") + pages +
+        command(PROXY, 0, 1, b"\x00\x01\x03\x00") +
+        command(PROXY, 0, 1, b"\x41\x02\x00") + pages + take)
+    yield "imports-end", "slow", (
+        pages + command(IMPORT_END, 0, 1, b"\x03") + pages +
+        command(IMPORT, 0, 1, b"\x03") + pages +
+        command(CHANNEL_END, 0, 1, b"\x05\x05" + length(900) + b"\x00") +
+        pages + command(EP_END, 0, 1) + pages + take)
     yield "overlap", "roomy", (
         command(EP_END, 0, 1) + command(EP, 1, 1, b"\x00\x30\x80\x81") + sends)
 
@@ -332,6 +438,10 @@ def stream_world(body):
     return b"\x0c" + body
 
 
+def stream_ops(endpoint, *bodies):
+    return b"".join(bytes([endpoint << 6 | 14]) + body for body in bodies)
+
+
 def streams():
     """Programs for fuzz-streams.c."""
     serve = bytes([SERVED])
@@ -360,6 +470,19 @@ def streams():
     yield "damaged", "slow-tiny", (
         work + b"".join(stream_load(b"\x02" + u16(at)) + after[:9]
                         for at in range(100, 1500, 150)) + after)
+    ops = (stream_ops(0, ops_post(WRITE, VICTIM, 30, 100, 2500, NOTIFY),
+                      ops_post(ADD, VICTIM, 96), ops_store(0, 1, 8),
+                      ops_post(READ, VICTIM, 0, 50, 3000)) +
+           stream_ops(2, ops_store(2, 1, 8), ops_post(WRITE, NEIGHBOUR, 0, 0, 90)) +
+           stream_ops(0, b"\x05\x80\x00\x00\x40"))
+    for card in ("roomy", "slow", "random"):
+        yield "ops-" + card, card, (
+            (stream_world(knobs(4, 255)) if card == "random" else b"") + ops +
+            serve * 3 + stream_load() + ops + serve * 3 + after)
+    for value in (1, 64, 5000):
+        yield f"ops-{value}", "slow", (
+            ops + serve * 2 + b"".join(stream_load(stream_last(n, value)) + ops
+                                       for n in range(20, 60, 5)))
     landing = (stream_process(1, 1, 0, 8192) + serve + serve +
                stream_arrives(1, 6000))
     yield "landing", "slow", landing + stream_load() + after

@@ -299,23 +299,31 @@ static bool rel_complete_buffer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     return true;
 }
 
+/* The next completion of this channel, if one is due and there is room. */
+static bool rel_complete_one(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+{
+    if (rel_send_due(core, ep, rel)) {
+        if (!rel_complete_send(core, ep, rel)) {
+            return false;
+        }
+        unetmm_window_go_on(core, ep, rel);
+        return true;
+    }
+    return rel_buffer_due(core, rel) && rel_complete_buffer(core, ep, rel);
+}
+
+/* Behind one that waits for room there may be others that are over. */
 void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmRel **link = &ep->rels;
 
-    while (*link) {
+    while (!ep->error && *link) {
         UnetmmRel *rel = *link;
 
-        if (rel_send_due(core, ep, rel)) {
-            if (!rel_complete_send(core, ep, rel)) {
-                return;
-            }
-            unetmm_window_go_on(core, ep, rel);
-        } else if (rel_buffer_due(core, rel)) {
-            if (!rel_complete_buffer(core, ep, rel)) {
-                return;
-            }
-        } else if (rel_over(core, ep, rel)) {
+        if (rel_complete_one(core, ep, rel)) {
+            continue;
+        }
+        if (rel_over(core, ep, rel)) {
             *link = rel->next;
             rel_delete(core, rel);
         } else {
