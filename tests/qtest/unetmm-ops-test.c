@@ -283,7 +283,7 @@ static uint64_t window_count(Rig *r, enum unetmm_counter counter)
     return qunetmm_counter(r->c, counter);
 }
 
-/* Each size, aligned and not, up to the page's last byte; loads give it back. */
+/* Each size, aligned or not, to the last byte; loads give it back. */
 static void test_stores(void *obj, void *data, QGuestAllocator *alloc)
 {
     static const uint32_t places[] = { 0, 64, 129, 203, 4088 };
