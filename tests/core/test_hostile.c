@@ -416,11 +416,12 @@ static void lie(Fix *f, Liar *l)
         h.offset = one_of(l, 0, 3, 6);
         h.remote = one_of(l, 0, 1, 7);
         h.flags = h.handle = len = 0;
+    } else if (opcode == UNETMM_WIRE_WRITE) {
+        h.imm = h.flags & UNETMM_WIRE_F_NOTIFY ? h.imm : 0;
     } else if (opcode == UNETMM_WIRE_ANSWER || opcode > UNETMM_WIRE_ANSWER) {
         h.handle = h.offset = h.imm = h.remote = 0;
     }
     for (unsigned n = 1 + fake_random(&l->random) % 2; n; n--) {
-        peer_give(f, h, NULL, 0);
         peer_give(f, h, fake_ptr(&f->h, f->d.list, FAKE_PAGE), len);
     }
 }
