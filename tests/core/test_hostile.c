@@ -6,9 +6,11 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "fixture.h"
+#include "peer.h"
+#include "unetmm_rel.h"
 
 #define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
+#define LAST    UNETMM_WIRE_F_LAST
 #define OLD     0xea                    /* what must never be seen again */
 
 /* ---- Memory that changes behind the card's back ---------------------------------- */
@@ -342,6 +344,210 @@ static void test_faults_of_one_stop_nobody(void **state)
     }
 }
 
+/* ---- A peer that lies ------------------------------------------------------------------ */
+
+#define LIES        4000
+#define ASKED       4                   /* operations at a time */
+#define PLACE       (PAGE(2) + 50)      /* where what was asked for goes */
+#define PLACE_BYTES 3000
+
+typedef struct Liar {
+    uint64_t random;
+    uint32_t asked, done;
+    unsigned failed;            /* channels */
+} Liar;
+
+/* What a peer may make the card write: the region, and what was asked for. */
+static void only_what_is_open(FakeHost *host, uint64_t addr, size_t bytes)
+{
+    Fix *f = container_of(host, Fix, h);
+
+    for (unsigned i = 0; i < FIX_PAGES; i++) {
+        uint64_t at = addr - fake_vpage(f->s1, PAGE(i))->dma;
+
+        if (at < FAKE_PAGE) {
+            at += PAGE(i);
+            assert_true((within(at, PEER_AT, PEER_LENGTH) &&
+                         within(at + bytes - 1, PEER_AT, PEER_LENGTH)) ||
+                        (within(at, PLACE, PLACE_BYTES) &&
+                         within(at + bytes - 1, PLACE, PLACE_BYTES)));
+            return;
+        }
+    }
+}
+
+/* One of these, or anything. */
+static uint64_t one_of(Liar *l, uint64_t a, uint64_t b, uint64_t c)
+{
+    switch (fake_random(&l->random) % 8) {
+    case 0:
+        return (uint64_t)fake_random(&l->random) << 32 |
+               fake_random(&l->random);
+    case 1:
+        return b;
+    case 2:
+        return c;
+    default:
+        return a;
+    }
+}
+
+/* Right in most members, so that it gets as far as a lie can. */
+static void lie(Fix *f, Liar *l)
+{
+    UnetmmRel *rel = f->h.core.eps[1].channels[PEER_CH].rel;
+    uint8_t opcode = UNETMM_WIRE_SEND + fake_random(&l->random) % 7;
+    bool theirs = opcode == UNETMM_WIRE_ACK || opcode == UNETMM_WIRE_ANSWER;
+    uint32_t base = theirs ? rel->tx.una : rel->rx.nxt;
+    uint32_t near = base + fake_random(&l->random) % 9 - 3;
+    struct unetmm_frame h = {
+        .opcode = opcode, .psn = one_of(l, base, near, near + 70),
+        .handle = one_of(l, PEER_REGION, PEER_REGION + 1, ~0u),
+        .offset = one_of(l, PEER_KEY, PEER_KEY + 1, 0),
+        .remote = one_of(l, fake_random(&l->random) % PEER_LENGTH,
+                         PEER_LENGTH - 3, UINT64_MAX - 8),
+        .imm = one_of(l, fake_random(&l->random) % 4, PEER_MTU, 0),
+        .flags = one_of(l, LAST, 0, LAST | UNETMM_WIRE_F_NOTIFY),
+    };
+    uint32_t len = one_of(l, 8, 0, fake_random(&l->random) % PEER_MTU) %
+                   (PEER_MTU + 9);
+
+    if (opcode == UNETMM_WIRE_ACK) {
+        h.offset = one_of(l, 0, 3, 6);
+        h.remote = one_of(l, 0, 1, 7);
+        h.flags = h.handle = len = 0;
+    } else if (opcode == UNETMM_WIRE_WRITE) {
+        h.imm = h.flags & UNETMM_WIRE_F_NOTIFY ? h.imm : 0;
+    } else if (opcode == UNETMM_WIRE_ANSWER || opcode > UNETMM_WIRE_ANSWER) {
+        h.handle = h.offset = h.imm = h.remote = 0;
+    }
+    for (unsigned n = 1 + fake_random(&l->random) % 2; n; n--) {
+        peer_give(f, h, fake_ptr(&f->h, f->d.list, FAKE_PAGE), len);
+    }
+}
+
+/* The oldest packet of the card's is over. */
+static void true_answer(Fix *f, UnetmmRel *rel)
+{
+    uint32_t psn = rel->tx.una, offset, bytes;
+    struct unetmm_frame h = { .opcode = UNETMM_WIRE_ANSWER, .psn = psn };
+
+    if (psn == rel->tx.nxt) {
+        return;
+    }
+    if (!(rel->tx.pending & unetmm_rel_bit(psn))) {
+        peer_ack(f, psn + 1, 0);
+        return;
+    }
+    bytes = unetmm_rel_packet_bytes(rel, psn, &offset);
+    peer_give(f, h, fake_ptr(&f->h, f->d.list, FAKE_PAGE),
+              unetmm_rel_msg_of(rel, psn)->operands ? 8 : bytes);
+}
+
+/* Or the channel would stand still after the first lie that is believed. */
+static void tell_the_truth(Fix *f, Liar *l)
+{
+    UnetmmRel *rel = f->h.core.eps[1].channels[PEER_CH].rel;
+    struct unetmm_frame h = {
+        .psn = rel->rx.nxt, .handle = PEER_REGION, .offset = PEER_KEY,
+        .remote = 8 * (fake_random(&l->random) % 100),
+    };
+    uint64_t word = 0;
+
+    switch (fake_random(&l->random) % 4) {
+    case 0:
+        h.opcode = UNETMM_WIRE_WRITE;
+        h.flags = LAST | UNETMM_WIRE_F_NOTIFY;
+        peer_give(f, h, &word, sizeof(word));
+        break;
+    case 1:
+        h.opcode = UNETMM_WIRE_ATOMIC;
+        h.imm = UNETMM_ATOMIC_ADD;
+        peer_give(f, h, &word, sizeof(word));
+        break;
+    case 2:
+        peer_void(f, h.psn, 0);
+        break;
+    default:
+        true_answer(f, rel);
+        break;
+    }
+}
+
+static void ask(Fix *f, Liar *l)
+{
+    static const uint8_t ops[] = { UNETMM_OP_READ, UNETMM_OP_FETCH_ADD,
+                                   UNETMM_OP_WRITE, UNETMM_OP_CMP_SWAP };
+    uint8_t op = ops[l->asked % G_N_ELEMENTS(ops)];
+    struct unetmm_sqe sqe = peer_sqe(op, 0, 2500, 64, l->asked++);
+
+    sqe.seg[0].addr = PLACE;
+    if (op == UNETMM_OP_FETCH_ADD || op == UNETMM_OP_CMP_SWAP) {
+        sqe.nsegs = 0;
+        sqe.flags = UNETMM_SQE_F_INLINE;
+        sqe.inline_len = op == UNETMM_OP_CMP_SWAP ? 16 : 8;
+        memset(sqe.data, 0, sizeof(sqe.data));
+    }
+    peer_post(f, sqe);
+}
+
+/* What was asked completes once, in order; nothing else does. */
+static void listen(Fix *f, Liar *l)
+{
+    struct unetmm_cqe cqe;
+
+    while (fake_poll(&f->a, &cqe)) {
+        if (cqe.opcode == UNETMM_CQE_SENT) {
+            assert_true(l->done != l->asked);
+            assert_int_equal(cqe.cookie, l->done++);
+        } else {
+            assert_int_equal(cqe.opcode, UNETMM_CQE_NOTIFY);
+            assert_true(cqe.notify.offset <= PEER_LENGTH &&
+                        cqe.len <= PEER_LENGTH - cqe.notify.offset);
+        }
+    }
+}
+
+/*
+ * Packets with one or two members that are not true, acknowledgements of what
+ * was not sent, answers that nobody asked for, or twice: of the memory that is
+ * open is written what may be, and of the rest nothing.
+ */
+static void test_liar(void **state)
+{
+    Liar l = { .random = fake_seed() };
+    Fix *f = *state;
+
+    peer_open(f);
+    fake_insert(f->s1, PAGE(2), 1, NULL);
+    f->h.on_write = only_what_is_open;
+    for (unsigned i = 0; i < LIES; i++) {
+        const UnetmmRel *rel = f->h.core.eps[1].channels[PEER_CH].rel;
+
+        if (rel->state != UNETMM_REL_OPEN) {
+            l.failed++;
+            peer_open(f);
+        }
+        while (l.asked - l.done < ASKED) {
+            ask(f, &l);
+        }
+        lie(f, &l);
+        if (i % 2) {
+            tell_the_truth(f, &l);
+        }
+        fake_serve(&f->d);
+        fake_run_later(&f->h);
+        fake_wire_clear(&f->h);
+        listen(f, &l);
+        fake_ring_bell(&f->a);
+    }
+    assert_true(l.done > 20 && l.failed > 5);
+    assert_true(fake_counter(&f->h, UNETMM_C_rel_writes) > 20);
+    assert_true(fake_counter(&f->h, UNETMM_C_rel_atomics) > 20);
+    assert_true(fake_counter(&f->h, UNETMM_C_drop_rel_answer) > 20);
+    assert_true(fake_counter(&f->h, UNETMM_C_drop_rel_rejected) > 20);
+}
+
 /* ---- The end, with everything under way --------------------------------------------------- */
 
 /* Messages moving out and in, queued, missing a page, and unread wake-ups. */
@@ -401,6 +607,7 @@ int main(void)
         fix_test_with(test_short_in_the_queue, slow),
         fix_test(test_nothing_old_is_written),
         fix_test_with(test_faults_of_one_stop_nobody, few_faults),
+        fix_test(test_liar),
         fix_test_with(test_reset_cancels_all, slow),
         fix_test_with(test_free_with_all_pending, slow),
     };

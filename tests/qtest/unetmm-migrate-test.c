@@ -13,133 +13,26 @@
 #include "libqos/pci-pc.h"
 #include "qobject/qdict.h"
 #include "unetmm-lib.c"
+#include "unetmm-machine.c"
 
-#define PAGE_NS     1000
+#define PAGE_NS     QUNETMM_PAGE_NS
 #define LEN         (2 * UNETMM_PAGE_BYTES)
 #define LOG2        5
-#define MAC         "52:54:00:aa:00:01"
-#define CARD        "-netdev dgram,id=n0,local.type=fd,local.str=%d " \
-                    "-device unetmm,netdev=n0,addr=04.0,mac=" MAC \
-                    ",x-dma-page-ns=1000%s"
 
 static const uint8_t peer_mac[6] = { 0x52, 0x54, 0, 0xaa, 0, 9 };
 
-/* One QEMU, the test's end of its wire, and what it says. */
-typedef struct Machine {
-    QTestState *qts;
-    QGuestAllocator alloc;
-    QPCIBus *bus;
-    QUnetmm card;
-    int wire;
-    char *said;                 /* path of its stderr */
-} Machine;
-
 /* The scene: four endpoints, each in a space of its own. */
 typedef struct Scene {
-    Machine *m;
+    QUnetmmMachine *m;
     QUnetmmEp eps[4];
     QUnetmmBuf src, dst;
     struct unetmm_fault miss;
 } Scene;
 
-/* ---- Machines ----------------------------------------------------------- */
-
-static void machine_up(Machine *m, const char *properties, const char *more)
+static void scene_move_with(Scene *s, QUnetmmMachine *to,
+                            const char *properties)
 {
-    struct timeval limit = { .tv_sec = 30 };
-    int fds[2], said;
-
-    memset(m, 0, sizeof(*m));
-    g_assert_cmpint(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), ==, 0);
-    fcntl(fds[0], F_SETFD, FD_CLOEXEC);
-    setsockopt(fds[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    said = g_file_open_tmp("unetmm-said.XXXXXX", &m->said, NULL);
-    g_assert_cmpint(said, >=, 0);
-    close(said);
-    m->qts = qtest_initf("-machine q35 -nodefaults -m 32 " CARD " %s 2>%s",
-                         fds[1], properties, more, m->said);
-    close(fds[1]);
-    m->wire = fds[0];
-    pc_alloc_init(&m->alloc, m->qts, ALLOC_NO_FLAGS);
-    m->bus = qpci_new_pc(m->qts, &m->alloc);
-    qtest_qmp_assert_success(
-        m->qts, "{ 'execute': 'migrate-set-capabilities', 'arguments': "
-        "{ 'capabilities': [ { 'capability': 'events', 'state': true } ] } }");
-}
-
-static void machine_down(Machine *m)
-{
-    qpci_free_pc(m->bus);
-    alloc_destroy(&m->alloc);
-    qtest_quit(m->qts);
-    close(m->wire);
-    unlink(m->said);
-    g_free(m->said);
-}
-
-/* Waits until the migration has ended; did it end well? */
-static bool migration_ended(Machine *m)
-{
-    for (;;) {
-        QDict *event = qtest_qmp_eventwait_ref(m->qts, "MIGRATION");
-        const char *status = qdict_get_str(qdict_get_qdict(event, "data"),
-                                           "status");
-        bool good = !strcmp(status, "completed");
-        bool bad = !strcmp(status, "failed");
-
-        qobject_unref(event);
-        if (good || bad) {
-            return good;
-        }
-    }
-}
-
-static char *save(Machine *m)
-{
-    char *path = NULL;
-    int fd = g_file_open_tmp("unetmm-saved.XXXXXX", &path, NULL);
-    g_autofree char *uri = g_strdup_printf("file:%s", path);
-
-    g_assert_cmpint(fd, >=, 0);
-    close(fd);
-    qtest_qmp_assert_success(m->qts, "{ 'execute': 'migrate', 'arguments': "
-                             "{ 'uri': %s } }", uri);
-    g_assert_true(migration_ended(m));
-    return path;
-}
-
-/* A second machine that is given the file.  False: it has refused it. */
-static bool restore(Machine *to, const char *properties, const char *path)
-{
-    g_autofree char *uri = g_strdup_printf("file:%s", path);
-
-    machine_up(to, properties, "-incoming defer");
-    qtest_qmp_assert_success(
-        to->qts, "{ 'execute': 'migrate-incoming', 'arguments': "
-        "{ 'uri': %s, 'exit-on-error': false } }", uri);
-    return migration_ended(to);
-}
-
-/* The same card, its driver's memory and all, in another machine. */
-static void move(Machine *from, Machine *to, const char *properties)
-{
-    g_autofree char *path = save(from);
-    g_autofree char *said = NULL;
-
-    if (!restore(to, properties, path)) {
-        g_file_get_contents(to->said, &said, NULL, NULL);
-        g_error("not restored: %s", said);
-    }
-    unlink(path);
-    /* It runs: that comes before the migration is said to have ended. */
-    to->card = from->card;
-    to->card.dev.bus = to->bus;
-    to->card.alloc = &to->alloc;
-}
-
-static void scene_move_with(Scene *s, Machine *to, const char *properties)
-{
-    move(s->m, to, properties);
+    qunetmm_machine_move(s->m, to, properties);
     s->m = to;
     for (unsigned i = 0; i < G_N_ELEMENTS(s->eps); i++) {
         s->eps[i].card = &to->card;
@@ -147,7 +40,7 @@ static void scene_move_with(Scene *s, Machine *to, const char *properties)
     s->src.qts = s->dst.qts = to->qts;
 }
 
-static void scene_move(Scene *s, Machine *to)
+static void scene_move(Scene *s, QUnetmmMachine *to)
 {
     scene_move_with(s, to, "");
 }
@@ -163,7 +56,7 @@ static void give(Scene *s, uint16_t space, const QUnetmmBuf *buf)
     g_assert_cmpuint(taken, ==, 2);
 }
 
-static void scene_up(Scene *s, Machine *m)
+static void scene_up(Scene *s, QUnetmmMachine *m)
 {
     QUnetmm *c = &m->card;
 
@@ -207,27 +100,11 @@ static void scene_busy(Scene *s)
     g_assert_true(qunetmm_invalidate_busy(c));
 }
 
-/*
- * The next frame of the card's; 0: there is none.  QEMU announces the address
- * of a card that it has restored, in frames of another kind.
- */
-static size_t next_frame(Machine *m, uint8_t *frame, int flags)
-{
-    const struct unetmm_frame *f = (const struct unetmm_frame *)frame;
-    ssize_t n;
-
-    do {
-        n = recv(m->wire, frame, UNETMM_MAX_FRAME, flags);
-    } while (n > 0 && (f->ethertype[0] != UNETMM_ETHERTYPE >> 8 ||
-                       f->ethertype[1] != (UNETMM_ETHERTYPE & 0xff)));
-    return MAX(n, 0);
-}
-
-static void expect_frame(Machine *m, const uint8_t *data, uint32_t bytes)
+static void expect_frame(QUnetmmMachine *m, const uint8_t *data, uint32_t bytes)
 {
     static uint8_t frame[UNETMM_MAX_FRAME];
 
-    g_assert_cmpint(next_frame(m, frame, 0), ==,
+    g_assert_cmpint(qunetmm_machine_frame(m, frame, 0), ==,
                     sizeof(struct unetmm_frame) + bytes);
     g_assert_cmpmem(frame + sizeof(struct unetmm_frame), bytes, data, bytes);
 }
@@ -293,10 +170,10 @@ static void scene_down(Scene *s)
 
 static void test_busy(void)
 {
-    Machine from, to, third;
+    QUnetmmMachine from, to, third;
     Scene s;
 
-    machine_up(&from, "", "");
+    qunetmm_machine_up(&from, "", "");
     scene_up(&s, &from);
     scene_busy(&s);
     scene_move(&s, &to);
@@ -310,18 +187,18 @@ static void test_busy(void)
     g_assert_cmphex(qunetmm_read(&s.m->card, UNETMM_REG_STATUS), ==,
                     UNETMM_STATUS_LINK);
     scene_down(&s);
-    machine_down(&from);
-    machine_down(&to);
-    machine_down(&third);
+    qunetmm_machine_down(&from);
+    qunetmm_machine_down(&to);
+    qunetmm_machine_down(&third);
 }
 
 /* Frames that a machine has sent and nobody has read. */
-static unsigned frames_there(Machine *m)
+static unsigned frames_there(QUnetmmMachine *m)
 {
     static uint8_t frame[UNETMM_MAX_FRAME];
     unsigned n = 0;
 
-    while (next_frame(m, frame, MSG_DONTWAIT)) {
+    while (qunetmm_machine_frame(m, frame, MSG_DONTWAIT)) {
         n++;
     }
     return n;
@@ -334,10 +211,10 @@ static unsigned frames_there(Machine *m)
 static void test_wire_full(void)
 {
     unsigned sent = 0, first, second, lost;
-    Machine from, to;
+    QUnetmmMachine from, to;
     Scene s;
 
-    machine_up(&from, "", "");
+    qunetmm_machine_up(&from, "", "");
     scene_up(&s, &from);
     while (!qunetmm_counter(&from.card, UNETMM_C_wire_waits)) {
         g_assert_cmpuint(sent, <, 1000);
@@ -357,25 +234,25 @@ static void test_wire_full(void)
     g_assert_cmpuint(second, >, 0);
     g_assert_cmpuint(first + second + lost, ==, sent);
     scene_down(&s);
-    machine_down(&from);
-    machine_down(&to);
+    qunetmm_machine_down(&from);
+    qunetmm_machine_down(&to);
 }
 
 /* What can be set while the card runs goes with it. */
 static void test_knobs(void)
 {
     const char *path = "/machine/peripheral/c";
-    Machine from, to;
+    QUnetmmMachine from, to;
 
-    machine_up(&from, ",id=c", "");
+    qunetmm_machine_up(&from, ",id=c", "");
     qunetmm_init(&from.card, from.bus, QPCI_DEVFN(4, 0), &from.alloc);
     qunetmm_qom_set(from.qts, path, "x-loss", 1234);
     qunetmm_qom_set(from.qts, path, "x-seed", 99);
-    move(&from, &to, ",id=c");
+    qunetmm_machine_move(&from, &to, ",id=c");
     g_assert_cmpuint(qunetmm_qom_u64(to.qts, path, "x-loss", NULL), ==, 1234);
     g_assert_cmpuint(qunetmm_qom_u64(to.qts, path, "x-seed", NULL), ==, 99);
-    machine_down(&from);
-    machine_down(&to);
+    qunetmm_machine_down(&from);
+    qunetmm_machine_down(&to);
 }
 
 /* What is late goes with the card, and is late there. */
@@ -383,11 +260,11 @@ static void test_late(void)
 {
     const char *path = "/machine/peripheral/c";
     struct unetmm_fault miss;
-    Machine from, to;
+    QUnetmmMachine from, to;
     uint32_t taken;
     Scene s;
 
-    machine_up(&from, ",id=c", "");
+    qunetmm_machine_up(&from, ",id=c", "");
     scene_up(&s, &from);
     qunetmm_qom_set(from.qts, path, "x-delay-ns", 7000);
     qunetmm_qom_set(from.qts, path, "x-delay", 1000000);
@@ -420,14 +297,14 @@ static void test_late(void)
     g_assert_cmpuint(qunetmm_counter(&to.card, UNETMM_C_inj_fault_late), ==,
                      1);
     scene_down(&s);
-    machine_down(&from);
-    machine_down(&to);
+    qunetmm_machine_down(&from);
+    qunetmm_machine_down(&to);
 }
 
 /* ---- Snapshots ---------------------------------------------------------- */
 
 /* Waits for the end of a job that has just been started; it must be good. */
-static void job_done(Machine *m, const char *id)
+static void job_done(QUnetmmMachine *m, const char *id)
 {
     QDict *jobs, *job;
     bool concluded = false;
@@ -449,7 +326,7 @@ static void job_done(Machine *m, const char *id)
 }
 
 /* A disk of no use but that snapshots can be kept in it. */
-static void snapshot_disk(Machine *m, const char *path)
+static void snapshot_disk(QUnetmmMachine *m, const char *path)
 {
     qtest_qmp_assert_success(
         m->qts, "{ 'execute': 'blockdev-add', 'arguments': "
@@ -464,7 +341,7 @@ static void snapshot_disk(Machine *m, const char *path)
         "{ 'driver': 'qcow2', 'node-name': 'disk', 'file': 'image' } }");
 }
 
-static void snapshot(Machine *m, const char *what)
+static void snapshot(QUnetmmMachine *m, const char *what)
 {
     qtest_qmp_assert_success(
         m->qts, "{ 'execute': %s, 'arguments': { 'job-id': 'snap', "
@@ -477,13 +354,13 @@ static void test_snapshot(void)
 {
     g_autofree char *path = NULL;
     int fd = g_file_open_tmp("unetmm-disk.XXXXXX", &path, NULL);
-    Machine m;
+    QUnetmmMachine m;
     QUnetmm card;
     Scene s, then;
 
     g_assert_cmpint(fd, >=, 0);
     close(fd);
-    machine_up(&m, "", "");
+    qunetmm_machine_up(&m, "", "");
     snapshot_disk(&m, path);
     scene_up(&s, &m);
     scene_busy(&s);
@@ -500,7 +377,7 @@ static void test_snapshot(void)
         scene_woken(&s);
     }
     scene_down(&s);
-    machine_down(&m);
+    qunetmm_machine_down(&m);
     unlink(path);
 }
 
@@ -508,32 +385,32 @@ static void expect_refused(const char *path, const char *properties,
                            const char *sentence)
 {
     g_autofree char *said = NULL;
-    Machine to;
+    QUnetmmMachine to;
 
-    g_assert_false(restore(&to, properties, path));
+    g_assert_false(qunetmm_machine_restore(&to, properties, path));
     g_assert_true(g_file_get_contents(to.said, &said, NULL, NULL));
     if (!strstr(said, sentence)) {
         g_error("\"%s\" is not in: %s", sentence, said);
     }
-    machine_down(&to);
+    qunetmm_machine_down(&to);
 }
 
 static void test_mismatch(void)
 {
     g_autofree char *path = NULL;
-    Machine from;
+    QUnetmmMachine from;
     Scene s;
 
-    machine_up(&from, "", "");
+    qunetmm_machine_up(&from, "", "");
     scene_up(&s, &from);
     scene_busy(&s);
-    path = save(&from);
+    path = qunetmm_machine_save(&from);
     expect_refused(path, ",tlb-sets=512",
                    "unetmm: the card cannot go on here: tlb-sets is 512 here "
                    "and was 1024 there\n");
     expect_refused(path, ",mac=52:54:00:00:00:33", "mac is another one");
     scene_down(&s);
-    machine_down(&from);
+    qunetmm_machine_down(&from);
     unlink(path);
 }
 
@@ -554,11 +431,11 @@ static void test_damaged(void)
 {
     g_autofree char *path = NULL;
     g_autofree char *data = NULL;
-    Machine from;
+    QUnetmmMachine from;
     size_t bytes, at;
 
-    machine_up(&from, "", "");
-    path = save(&from);
+    qunetmm_machine_up(&from, "", "");
+    path = qunetmm_machine_save(&from);
     g_assert_true(g_file_get_contents(path, &data, &bytes, NULL));
     at = find_block(data, bytes);
     g_assert_true(g_file_set_contents(path, data, at + 1000, NULL));
@@ -569,7 +446,7 @@ static void test_damaged(void)
     memset(data + at, 0xff, 4);
     g_assert_true(g_file_set_contents(path, data, bytes, NULL));
     expect_refused(path, "", "unetmm: 4294967295 bytes are more than");
-    machine_down(&from);
+    qunetmm_machine_down(&from);
     unlink(path);
 }
 

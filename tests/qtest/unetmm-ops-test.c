@@ -1,5 +1,6 @@
 /*
- * unetmm qtests: one-sided operations on a reliable channel of the card itself
+ * unetmm qtests: one-sided operations, windows and proxy pages on a reliable
+ * channel of the card itself
  *
  * The core's unit tests know the protocol; here is what only QEMU has: guest
  * memory, and an atomic on it.
@@ -9,6 +10,7 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "qemu/module.h"
+#include "hw/pci/pci_regs.h"
 #include "unetmm-lib.h"
 #include "hw/net/unetmm/unetmm_le.h"
 
@@ -209,11 +211,303 @@ static void test_refused(void *obj, void *data, QGuestAllocator *alloc)
     rig_down(&r);
 }
 
+/* ---- Windows ------------------------------------------------------------ */
+
+#define WINDOW      1                   /* page of BAR 4 */
+#define WINDOW_AT   800                 /* of the region */
+#define WINDOW_NS   1000000
+
+static QPCIBar windows_up(Rig *r, QUnetmm *c)
+{
+    rig_up(r, c);
+    return qpci_iomap(&c->dev, UNETMM_BAR_WINDOWS, NULL);
+}
+
+static uint8_t window_cmd(Rig *r, uint8_t opcode, uint16_t combine)
+{
+    struct unetmm_cmd cmd = {
+        .opcode = opcode, .ep = 1,
+        .window = { .page = WINDOW, .npages = 1, .offset = WINDOW_AT,
+                    .import = IMPORT, .combine_bytes = combine,
+                    .combine_ns = combine ? WINDOW_NS : 0 },
+    };
+
+    return qunetmm_cmd(r->c, &cmd, NULL);
+}
+
+static void window_set(Rig *r, uint16_t combine)
+{
+    g_assert_cmpuint(window_cmd(r, UNETMM_CMD_WINDOW_SET, combine), ==,
+                     UNETMM_CS_OK);
+}
+
+static void window_clear(Rig *r)
+{
+    g_assert_cmpuint(window_cmd(r, UNETMM_CMD_WINDOW_CLEAR, 0), ==,
+                     UNETMM_CS_OK);
+}
+
+static void rig_fence(Rig *r)
+{
+    struct unetmm_sqe sqe = { .opcode = UNETMM_OP_FENCE, .channel = CHANNEL,
+                              .cookie = 7 };
+    struct unetmm_cqe cqe;
+    unsigned tries = 0;
+
+    qunetmm_put_sqe(&r->a, &sqe);
+    qunetmm_doorbell(r->c, 1);
+    while (!qunetmm_cqe(&r->a, &cqe)) {
+        g_assert_cmpuint(++tries, <, 10000);
+        qtest_clock_step(r->qts, 1);
+    }
+    g_assert_cmpuint(cqe.opcode, ==, UNETMM_CQE_SENT);
+    g_assert_cmpuint(cqe.status, ==, UNETMM_ST_OK);
+    g_assert_cmpuint(cqe.cookie, ==, 7);
+}
+
+/* Plain stores, which the processor may split as it does for any memory. */
+static void store(Rig *r, QPCIBar bar, uint32_t at, const void *data,
+                  size_t bytes)
+{
+    qtest_memwrite(r->qts, bar.addr + WINDOW * QUNETMM_PAGE + at, data, bytes);
+}
+
+static void expect_stored(Rig *r, uint32_t at, const void *data, size_t bytes)
+{
+    qunetmm_buf_expect(&r->theirs, OFFSET + WINDOW_AT + at, data, bytes);
+    qunetmm_buf_check(&r->theirs);
+}
+
+static uint64_t window_count(Rig *r, enum unetmm_counter counter)
+{
+    return qunetmm_counter(r->c, counter);
+}
+
+/* Each size, aligned or not, to the last byte; loads give it back. */
+static void test_stores(void *obj, void *data, QGuestAllocator *alloc)
+{
+    static const uint32_t places[] = { 0, 64, 129, 203, 4088 };
+    static const uint8_t zero[64];
+    uint8_t bytes[8], got[64];
+    Rig r;
+    QPCIBar bar = windows_up(&r, obj);
+
+    window_set(&r, 0);
+    qtest_memread(r.qts, bar.addr + WINDOW * QUNETMM_PAGE, got, sizeof(got));
+    g_assert_cmpmem(got, sizeof(got), zero, sizeof(zero));
+    for (unsigned size = 1; size <= 8; size *= 2) {
+        for (unsigned i = 0; i < G_N_ELEMENTS(places); i++) {
+            qunetmm_pattern(bytes, size, 10 * size + i);
+            store(&r, bar, places[i], bytes, size);
+            rig_fence(&r);
+            expect_stored(&r, places[i], bytes, size);
+            qtest_memread(r.qts, bar.addr + WINDOW * QUNETMM_PAGE + places[i],
+                          got, size);
+            g_assert_cmpmem(got, size, bytes, size);
+        }
+    }
+    g_assert_cmpuint(window_count(&r, UNETMM_C_drop_window), ==, 0);
+    rig_down(&r);
+}
+
+static void test_combining(void *obj, void *data, QGuestAllocator *alloc)
+{
+    uint8_t bytes[64];
+    Rig r;
+    QPCIBar bar = windows_up(&r, obj);
+
+    qunetmm_pattern(bytes, sizeof(bytes), 21);
+    g_assert_cmpuint(window_cmd(&r, UNETMM_CMD_WINDOW_SET,
+                                UNETMM_MAX_INLINE + 1), ==,
+                     UNETMM_CS_BAD_ARG);
+    window_set(&r, 16);
+    g_assert_cmpuint(window_cmd(&r, UNETMM_CMD_WINDOW_SET, 16), ==,
+                     UNETMM_CS_EXISTS);
+    for (unsigned i = 0; i < 3; i++) {
+        store(&r, bar, 4 * i, bytes + 4 * i, 4);
+        g_assert_cmpuint(window_count(&r, UNETMM_C_window_packets), ==, 0);
+    }
+    qunetmm_buf_check(&r.theirs);
+    /* Full. */
+    store(&r, bar, 12, bytes + 12, 4);
+    g_assert_cmpuint(window_count(&r, UNETMM_C_window_packets), ==, 1);
+    rig_fence(&r);
+    expect_stored(&r, 0, bytes, 16);
+    /* The fence takes what is begun with it; so does time. */
+    store(&r, bar, 100, bytes, 8);
+    g_assert_cmpuint(window_count(&r, UNETMM_C_window_packets), ==, 1);
+    rig_fence(&r);
+    expect_stored(&r, 100, bytes, 8);
+    store(&r, bar, 200, bytes, 8);
+    qtest_clock_step(r.qts, WINDOW_NS);
+    g_assert_cmpuint(window_count(&r, UNETMM_C_window_packets), ==, 3);
+    rig_fence(&r);
+    expect_stored(&r, 200, bytes, 8);
+    rig_down(&r);
+}
+
+/* Where there is no window, or none any more, a store goes nowhere. */
+static void test_unmapped(void *obj, void *data, QGuestAllocator *alloc)
+{
+    uint8_t bytes[8], got[8];
+    Rig r;
+    QPCIBar bar = windows_up(&r, obj);
+
+    qunetmm_pattern(bytes, sizeof(bytes), 31);
+    store(&r, bar, 0, bytes, 8);
+    g_assert_cmpuint(window_count(&r, UNETMM_C_drop_window), ==, 1);
+    window_set(&r, 0);
+    store(&r, bar, QUNETMM_PAGE, bytes, 8);
+    g_assert_cmpuint(window_count(&r, UNETMM_C_drop_window), ==, 2);
+    window_clear(&r);
+    store(&r, bar, 0, bytes, 8);
+    g_assert_cmpuint(window_count(&r, UNETMM_C_drop_window), ==, 3);
+    rig_fence(&r);
+    qunetmm_buf_check(&r.theirs);
+    qtest_memread(r.qts, bar.addr + WINDOW * QUNETMM_PAGE, got, 8);
+    g_assert_cmpmem(got, 8, bytes, 8);
+    /* The next one does not see it. */
+    window_set(&r, 0);
+    qtest_memread(r.qts, bar.addr + WINDOW * QUNETMM_PAGE, got, 8);
+    g_assert_cmpuint(ldq_le_p(got), ==, 0);
+    rig_down(&r);
+}
+
+static void bars_again(Rig *r, QPCIBar bar)
+{
+    uint8_t at = PCI_BASE_ADDRESS_0 + 4 * UNETMM_BAR_WINDOWS;
+
+    qpci_config_writel(&r->c->dev, at, bar.addr);
+    qpci_config_writel(&r->c->dev, at + 4, (uint64_t)bar.addr >> 32);
+    qunetmm_enable(r->c);
+}
+
+/* A reset, with stores that are being combined: they are gone. */
+static void test_reset(void *obj, void *data, QGuestAllocator *alloc)
+{
+    uint64_t before;
+    uint8_t bytes[8];
+    Rig r;
+    QPCIBar bar = windows_up(&r, obj);
+
+    qunetmm_pattern(bytes, sizeof(bytes), 41);
+    window_set(&r, 64);
+    store(&r, bar, 0, bytes, 8);
+    qunetmm_flr(r.c);
+    bars_again(&r, bar);
+    qtest_clock_step(r.qts, 10 * WINDOW_NS);
+    g_assert_cmpuint(window_count(&r, UNETMM_C_window_packets), ==, 0);
+    before = window_count(&r, UNETMM_C_drop_window);
+    store(&r, bar, 8, bytes, 8);
+    g_assert_cmpuint(window_count(&r, UNETMM_C_drop_window), ==, before + 1);
+    rig_down(&r);
+}
+
+/* ---- Proxy pages -------------------------------------------------------- */
+
+static void proxy_cmd(Rig *r, uint8_t opcode, uint32_t page, uint8_t kind,
+                      uint64_t at, uint8_t status)
+{
+    struct unetmm_cmd cmd = {
+        .opcode = opcode, .ep = 1,
+        .proxy = { .page = page, .npages = 1, .at = at, .kind = kind,
+                   .import = kind == UNETMM_PROXY_TO ? IMPORT : 0 },
+    };
+
+    g_assert_cmpuint(qunetmm_cmd(r->c, &cmd, NULL), ==, status);
+}
+
+static uint64_t proxy_at(Rig *r, uint32_t page, uint32_t at)
+{
+    return (qunetmm_read(r->c, UNETMM_REG_ENDPOINTS) + page) * QUNETMM_PAGE +
+           at;
+}
+
+static uint32_t start(Rig *r, uint32_t to, uint32_t from, uint32_t len)
+{
+    qpci_io_writel(&r->c->dev, r->c->doorbells, proxy_at(r, 0, to), len);
+    return qpci_io_readl(&r->c->dev, r->c->doorbells, proxy_at(r, 1, from));
+}
+
+static void test_starts(void *obj, void *data, QGuestAllocator *alloc)
+{
+    Rig r;
+    const uint8_t *mine;
+
+    rig_up(&r, obj);
+    mine = r.mine.model + UNETMM_PAGE_BYTES;
+    proxy_cmd(&r, UNETMM_CMD_PROXY_SET, 0, UNETMM_PROXY_TO, 0, UNETMM_CS_OK);
+    proxy_cmd(&r, UNETMM_CMD_PROXY_SET, 1, UNETMM_PROXY_FROM, QUNETMM_VA,
+              UNETMM_CS_OK);
+    proxy_cmd(&r, UNETMM_CMD_PROXY_SET, 1, UNETMM_PROXY_FROM, QUNETMM_VA,
+              UNETMM_CS_EXISTS);
+    proxy_cmd(&r, UNETMM_CMD_PROXY_SET, 2, UNETMM_PROXY_FROM, 1,
+              UNETMM_CS_BAD_ARG);
+    g_assert_cmpuint(start(&r, 40, 60, 200), ==, UNETMM_START_DONE);
+    rig_fence(&r);
+    qunetmm_buf_expect(&r.theirs, OFFSET + 40, mine + 60, 200);
+    qunetmm_buf_check(&r.theirs);
+    /* Sizes that are none, or cross a page here or there. */
+    g_assert_cmpuint(start(&r, 0, 0, 0), ==, UNETMM_START_REFUSED);
+    g_assert_cmpuint(start(&r, 0, 0, 4097), ==, UNETMM_START_REFUSED);
+    g_assert_cmpuint(start(&r, 4000, 0, 97), ==, UNETMM_START_REFUSED);
+    g_assert_cmpuint(start(&r, 0, 4000, 97), ==, UNETMM_START_REFUSED);
+    g_assert_cmpuint(start(&r, 0, 0, 0x80000001), ==, UNETMM_START_REFUSED);
+    rig_fence(&r);
+    rig_down(&r);
+}
+
+/* Whatever comes between the two references: there is no transfer. */
+static void test_splits(void *obj, void *data, QGuestAllocator *alloc)
+{
+    QPCIDevice *dev;
+    QPCIBar bar;
+    Rig r;
+
+    rig_up(&r, obj);
+    dev = &r.c->dev;
+    bar = r.c->doorbells;
+    proxy_cmd(&r, UNETMM_CMD_PROXY_SET, 0, UNETMM_PROXY_TO, 0, UNETMM_CS_OK);
+    proxy_cmd(&r, UNETMM_CMD_PROXY_SET, 1, UNETMM_PROXY_FROM, QUNETMM_VA,
+              UNETMM_CS_OK);
+    g_assert_cmpuint(qpci_io_readl(dev, bar, proxy_at(&r, 1, 0)), ==,
+                     UNETMM_START_SPLIT);
+    qpci_io_writel(dev, bar, proxy_at(&r, 0, 0), 8);
+    qunetmm_write(r.c, UNETMM_REG_PROXY_ABORT, 0);
+    g_assert_cmpuint(qpci_io_readl(dev, bar, proxy_at(&r, 1, 0)), ==,
+                     UNETMM_START_SPLIT);
+    qpci_io_writel(dev, bar, proxy_at(&r, 0, 0), 8);
+    g_assert_cmpuint(qpci_io_readl(dev, bar, proxy_at(&r, 3, 0)), ==,
+                     UNETMM_START_SPLIT);
+    g_assert_cmpuint(qpci_io_readl(dev, bar, proxy_at(&r, 1, 0)), ==,
+                     UNETMM_START_SPLIT);
+    proxy_cmd(&r, UNETMM_CMD_PROXY_CLEAR, 1, UNETMM_PROXY_FROM, 0,
+              UNETMM_CS_OK);
+    g_assert_cmpuint(start(&r, 0, 0, 8), ==, UNETMM_START_SPLIT);
+    g_assert_cmpuint(qunetmm_counter(r.c, UNETMM_C_proxy_starts), ==, 0);
+    g_assert_cmpuint(qunetmm_counter(r.c, UNETMM_C_proxy_splits), ==, 5);
+    /* All of the pages, whatever is behind them, at any width. */
+    for (unsigned i = 0; i < 8; i++) {
+        qpci_io_writeb(dev, bar, proxy_at(&r, i, 4095), 1);
+        qpci_io_writeq(dev, bar, proxy_at(&r, i, 8), UINT64_MAX);
+        qpci_io_readw(dev, bar, proxy_at(&r, i, 2));
+        qpci_io_readq(dev, bar, proxy_at(&r, i, 16));
+    }
+    rig_fence(&r);
+    rig_down(&r);
+}
+
 static void unetmm_register_ops_tests(void)
 {
     qos_add_test("write-read", "unetmm", test_write_read, NULL);
     qos_add_test("atomics", "unetmm", test_atomics, NULL);
     qos_add_test("one-sided-refused", "unetmm", test_refused, NULL);
+    qos_add_test("window-stores", "unetmm", test_stores, NULL);
+    qos_add_test("window-combining", "unetmm", test_combining, NULL);
+    qos_add_test("window-unmapped", "unetmm", test_unmapped, NULL);
+    qos_add_test("window-reset", "unetmm", test_reset, NULL);
+    qos_add_test("proxy-starts", "unetmm", test_starts, NULL);
+    qos_add_test("proxy-splits", "unetmm", test_splits, NULL);
 }
 
 libqos_init(unetmm_register_ops_tests);
