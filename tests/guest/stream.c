@@ -944,8 +944,8 @@ static void straight(void)
 }
 
 /*
- * It announces more than it sends: our time passes, what had come is ours, and what
- * had landed besides is where it would have been.  Nothing lands in the buffer later.
+ * It announces more than it sends: our time passes, what had come is ours, and
+ * nothing lands in the buffer later.
  */
 static void promises(void)
 {
@@ -969,7 +969,6 @@ static void promises(void)
     CHECK_PATTERN(to, 9000, 6);
     memcpy(copy, to, 20000);
     liar_sends(&l, from, 12000, 8000, 0, 0);
-    /* The last byte of what was there before, with its word. */
     liar_sends(&l, from, 9000, 1, WORD(DATA, 9001), UNETMM_NOTIFY);
     liar_sends(&l, from, 9001, 10999, WORD(DATA, 20000), UNETMM_NOTIFY);
     CHECK(!memcmp(copy, to, 20000));
