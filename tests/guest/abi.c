@@ -34,6 +34,8 @@ union argument {
     struct unetmm_utlb utlb;
     struct unetmm_export export;
     struct unetmm_export_id export_id;
+    struct unetmm_redirect redirect;
+    struct unetmm_redirect_id redirect_id;
     struct unetmm_import import;
     struct unetmm_import_id import_id;
     struct unetmm_window window;
@@ -244,6 +246,24 @@ static int prepare_unexport(struct raw *raw, union argument *a)
     return -ENOENT;
 }
 
+static int prepare_redirect(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    a->redirect.what = UNETMM_REDIRECT_BEGIN;
+    a->redirect.id = 6;
+    a->redirect.to = (uintptr_t)more_memory;
+    a->redirect.length = 1;
+    return can_export() ? -ENOENT : -EOPNOTSUPP;
+}
+
+static int prepare_redirect_go(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    a->redirect_id.what = UNETMM_REDIRECT_END;
+    a->redirect_id.id = 6;
+    return -ENOENT;
+}
+
 static int prepare_import(struct raw *raw, union argument *a)
 {
     a->import.endpoint = raw->ep.id;
@@ -309,6 +329,8 @@ static const struct call calls[] = {
     CALL(UTLB_UNPIN, unetmm_utlb, prepare_utlb, NULL),
     CALL(EXPORT, unetmm_export, prepare_export, undo_export),
     CALL(UNEXPORT, unetmm_export_id, prepare_unexport, NULL),
+    CALL(REDIRECT, unetmm_redirect, prepare_redirect, NULL),
+    CALL(REDIRECT_GO, unetmm_redirect_id, prepare_redirect_go, NULL),
     CALL(IMPORT, unetmm_import, prepare_import, NULL),
     CALL(UNIMPORT, unetmm_import_id, prepare_unimport, NULL),
     CALL(WINDOW, unetmm_window, prepare_window, undo_window),
@@ -568,6 +590,7 @@ static const struct field {
     FIELD(UTLB_UNPIN, unetmm_utlb, rsvd),
     FIELD(EXPORT, unetmm_export, rsvd),
     FIELD(UNEXPORT, unetmm_export_id, rsvd),
+    FIELD(REDIRECT, unetmm_redirect, rsvd),
     FIELD(IMPORT, unetmm_import, rsvd),
     FIELD(UNIMPORT, unetmm_import_id, rsvd),
     FIELD(WINDOW, unetmm_window, flags),

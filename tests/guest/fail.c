@@ -638,6 +638,44 @@ static void make_export(struct scene *s)
     CHECK_RET(do_export(s), 0);
 }
 
+static void make_movable(struct scene *s)
+{
+    struct unetmm_export export = {
+        .size = sizeof(export), .id = 9, .addr = (uintptr_t)exported,
+        .length = sizeof(exported), .rights = UNETMM_RIGHT_ALL,
+        .flags = UNETMM_EXPORT_REDIRECT,
+    };
+
+    CHECK_RET(raw_ioctl(s->base.fd, UNETMM_IOC_EXPORT, &export), 0);
+}
+
+static int do_redirect(struct scene *s)
+{
+    static uint8_t elsewhere[UNETMM_PAGE_BYTES]
+        __attribute__((aligned(4096)));
+    struct unetmm_redirect redirect = {
+        .size = sizeof(redirect), .what = UNETMM_REDIRECT_BEGIN, .id = 9,
+        .offset = 5, .length = 1000, .to = (uintptr_t)elsewhere,
+    };
+
+    return raw_ioctl(s->base.fd, UNETMM_IOC_REDIRECT, &redirect);
+}
+
+static void make_moved(struct scene *s)
+{
+    make_movable(s);
+    CHECK_RET(do_redirect(s), 0);
+}
+
+static int do_redirect_end(struct scene *s)
+{
+    struct unetmm_redirect_id id = {
+        .size = sizeof(id), .what = UNETMM_REDIRECT_END, .id = 9, .offset = 5,
+    };
+
+    return raw_ioctl(s->base.fd, UNETMM_IOC_REDIRECT_GO, &id);
+}
+
 /* A channel to itself, and something to import. */
 static void make_reliable(struct scene *s)
 {
@@ -747,6 +785,8 @@ static const struct attempt attempts[] = {
     ATTEMPT(UTLB_UNPIN, map_pinned, do_utlb_unpin, end_memory, TEST_UTLB),
     ATTEMPT(EXPORT, NULL, do_export, end_export, TEST_BOTH),
     ATTEMPT(UNEXPORT, make_export, do_unexport, NULL, TEST_BOTH),
+    ATTEMPT(REDIRECT, make_movable, do_redirect, end_export, TEST_BOTH),
+    ATTEMPT(REDIRECT_GO, make_moved, do_redirect_end, end_export, TEST_BOTH),
     ATTEMPT(IMPORT, make_reliable, do_import, end_import, TEST_TLB),
     ATTEMPT(UNIMPORT, make_import, do_unimport, end_reliable, TEST_TLB),
     ATTEMPT(WINDOW, NULL, do_window, end_window, TEST_TLB),

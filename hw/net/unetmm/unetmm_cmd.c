@@ -3,7 +3,8 @@
  *
  * Each command is fetched once into a copy, executed, and answered.  A command
  * is taken only while the completion ring has room for its answer and for those
- * that endpoints still closing, and regions still clearing or moving, will need.
+ * that endpoints still closing, and regions still clearing or moving, will
+ * need.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

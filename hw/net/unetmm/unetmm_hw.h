@@ -504,9 +504,9 @@ struct unetmm_cmd_region {
  * held: no packet finds it ready until GO, and the driver copies meanwhile what
  * is listed; the rest was never written, or is listed all the same.  END: what
  * comes now is for the old place again; before GO: as if BEGIN had never been.
- * BACK: the part is held until END (or GO), and what was copied to the new place
- * or has landed there, from `length` on, is listed, to be copied to the old one,
- * where it has landed then.
+ * BACK: the part is held until END (or GO), and what was copied to the new
+ * place or has landed there, from `length` on, is listed, to be copied to the
+ * old one, where it has landed then.
  */
 struct unetmm_cmd_redirect {
     unetmm_le32 region;         /* one with F_REDIRECT */
@@ -796,8 +796,8 @@ struct unetmm_notify {
     X(proxy_splits,     C, "loads of proxy pages without a store before") \
     X(proxy_refusals,   E, "starts by proxy pages refused, or to be repeated") \
     X(redirects,        C, "parts of regions moved") \
-    X(rel_held,         E, "packets not taken: their part of a region is held") \
-    X(drop_moved,       E, "packets dropped: moved, with their region, in part")
+    X(rel_held,         E, "packets not taken: their place is being moved") \
+    X(drop_moved,       E, "packets dropped: their place moved under them")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

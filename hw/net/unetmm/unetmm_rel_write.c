@@ -15,8 +15,8 @@
 /* ---- Where it goes ------------------------------------------------------ */
 
 /*
- * Leaves out of core->rx.pieces what is in [addr, + len), len > 0.  All of these
- * are offsets in the region still: what is early may have been moved since.
+ * Leaves out of core->rx.pieces what is in [addr, + len), len > 0.  All of
+ * these are offsets in the region still: what is early may have moved since.
  */
 static void write_cut(UnetmmLanding *rx, uint64_t addr, uint32_t len)
 {

@@ -74,6 +74,11 @@ static struct {
 struct fake_failures fake_failures;
 
 static struct unetmm_export exports[FAKE_EXPORTS];     /* length 0: none */
+/* A part of one that has moved; `to` 0: none. */
+static struct {
+    uint64_t to, length;
+    bool held;
+} moved;
 static bool imports[FAKE_IMPORTS];
 
 static struct frame in, out;
@@ -656,7 +661,8 @@ static int do_export(const struct unetmm_export *request)
 {
     int i;
 
-    if (request->flags & ~UNETMM_EXPORT_NOTIFY || request->rsvd ||
+    if (request->flags & ~(UNETMM_EXPORT_NOTIFY | UNETMM_EXPORT_REDIRECT) ||
+        request->rsvd ||
         fake.source == UNETMM_SOURCE_KTLB) {
         return refuse(EOPNOTSUPP);
     }
@@ -684,6 +690,52 @@ static int do_unexport(const struct unetmm_export_id *request)
         return refuse(ENOENT);
     }
     export->length = 0;
+    return 0;
+}
+
+bool fake_held(void)
+{
+    return moved.held;
+}
+
+/* One span of a part, from its second byte on; then it is held. */
+static int do_redirect(struct unetmm_redirect *request)
+{
+    struct unetmm_export *export = find_export(request->id);
+
+    if (!export || (request->what == UNETMM_REDIRECT_BACK &&
+                    !moved.to)) {
+        return refuse(ENOENT);
+    }
+    if (!(export->flags & UNETMM_EXPORT_REDIRECT)) {
+        return refuse(EOPNOTSUPP);
+    }
+    if (request->what == UNETMM_REDIRECT_BEGIN) {
+        moved.to = request->to;
+        moved.length = request->length;
+    } else {
+        request->to = moved.to;
+    }
+    request->from = export->addr + request->offset;
+    request->count = moved.length > 1;
+    request->spans[0].offset = request->offset + 1;
+    request->spans[0].length = moved.length - 1;
+    moved.held = request->count;
+    return 0;
+}
+
+static int do_redirect_go(const struct unetmm_redirect_id *request)
+{
+    if (!find_export(request->id) || !moved.to) {
+        return refuse(ENOENT);
+    }
+    if (request->what == UNETMM_REDIRECT_GO && !moved.held) {
+        return refuse(EINVAL);
+    }
+    moved.held = false;
+    if (request->what == UNETMM_REDIRECT_END) {
+        moved.to = 0;
+    }
     return 0;
 }
 
@@ -746,6 +798,8 @@ static int dispatch(unsigned long request, void *argument)
     case UNETMM_IOC_POST: return do_post(argument);
     case UNETMM_IOC_EXPORT: return do_export(argument);
     case UNETMM_IOC_UNEXPORT: return do_unexport(argument);
+    case UNETMM_IOC_REDIRECT: return do_redirect(argument);
+    case UNETMM_IOC_REDIRECT_GO: return do_redirect_go(argument);
     case UNETMM_IOC_IMPORT: return do_import(argument);
     case UNETMM_IOC_UNIMPORT: return do_unimport(argument);
     default: return refuse(ENOTTY);

@@ -29,6 +29,8 @@ struct fake_failures {
 
 extern struct fake_failures fake_failures;
 
+/* Does a part of an export wait for what is copied? */
+bool fake_held(void);
 /* Posting calls (source ktlb) that were not refused; messages sent */
 uint64_t fake_driver_posts(void);
 uint64_t fake_driver_sent(void);

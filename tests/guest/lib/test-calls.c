@@ -329,6 +329,40 @@ static void exports_and_imports(void **state)
     assert_int_equal(unetmm_unexport(ctx, 7), -ENOENT);
 }
 
+/* What the driver lists is copied, and nothing else; and it is told so. */
+static void redirects(void **state)
+{
+    struct unetmm_redirected what = { 9, 9 };
+    char own[8] = "0123456", to[8] = "abcdefg";
+
+    (void)state;
+    assert_int_equal(unetmm_export(ctx, 1, own, 8, UNETMM_RIGHT_ALL, 0, 0),
+                     0);
+    assert_int_equal(unetmm_redirect(ctx, 1, 0, to, 4, NULL), -EOPNOTSUPP);
+    assert_int_equal(unetmm_unexport(ctx, 1), 0);
+    assert_int_equal(unetmm_redirect(ctx, 1, 0, to, 4, NULL), -ENOENT);
+    assert_int_equal(unetmm_export(ctx, 1, own, 8, UNETMM_RIGHT_ALL,
+                                   UNETMM_EXPORT_REDIRECT, 0), 0);
+    assert_int_equal(unetmm_redirect_end(ctx, 1, 2), -ENOENT);
+    assert_int_equal(unetmm_redirect_back(ctx, 1, 2, 0, NULL), -ENOENT);
+    assert_int_equal(unetmm_redirect(ctx, 1, 2, to, 4, &what), 0);
+    assert_false(fake_held());
+    assert_int_equal(what.copied, 3);
+    assert_int_equal(what.pieces, 1);
+    assert_string_equal(to, "a345efg");
+    to[1] = 'x';
+    assert_int_equal(unetmm_redirect_back(ctx, 1, 2, 0, &what), 0);
+    assert_int_equal(what.copied, 3);
+    assert_string_equal(own, "012x456");
+    assert_int_equal(unetmm_redirect_end(ctx, 1, 2), -ENOENT);
+    /* Nothing had landed: nothing is copied, and there is nothing to go on. */
+    assert_int_equal(unetmm_redirect(ctx, 1, 2, to + 7, 1, &what), 0);
+    assert_int_equal(what.copied, 0);
+    assert_int_equal(what.pieces, 0);
+    assert_int_equal(unetmm_redirect_end(ctx, 1, 2), 0);
+    assert_int_equal(unetmm_unexport(ctx, 1), 0);
+}
+
 static void child_lets_go(void **state)
 {
     struct unetmm_info info = { .size = sizeof(info) };
@@ -345,6 +379,9 @@ static void child_lets_go(void **state)
               unetmm_deregister(ctx, &info, 1) != -EOWNERDEAD ||
               unetmm_export(ctx, 1, &info, 1, 1, 0, 0) != -EOWNERDEAD ||
               unetmm_unexport(ctx, 1) != -EOWNERDEAD ||
+              unetmm_redirect(ctx, 1, 0, &info, 1, NULL) != -EOWNERDEAD ||
+              unetmm_redirect_end(ctx, 1, 0) != -EOWNERDEAD ||
+              unetmm_redirect_back(ctx, 1, 0, 0, NULL) != -EOWNERDEAD ||
               unetmm_probe(ctx, info.mac, 0, NULL) != -EOWNERDEAD);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -603,6 +640,7 @@ int main(void)
         TEST(types_have_to_agree),
         TEST(wrong_attributes_are_refused),
         TEST(exports_and_imports),
+        TEST(redirects),
         TEST(child_lets_go),
         TEST_KTLB(posts_once_for_what_is_queued),
         TEST_KTLB(refused_post_is_made_good),
