@@ -20,7 +20,7 @@
  * the next is filled.
  */
 #define STAGES          4u
-#define STAGE_BYTES     16384u
+#define STAGE_BYTES     65536u
 
 /* Longest write: the first of a large send is there while others go. */
 #define PIECE_BYTES     65536u

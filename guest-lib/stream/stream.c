@@ -450,26 +450,29 @@ int ustream_listener_close(struct ustream_listener *l)
 
 /* ---- The rest ---------------------------------------------------------- */
 
+/* That the peer was faster in ending it is no error: it has had all our bytes. */
+static int error_at_end(const struct ustream *s)
+{
+    if (s->flow.fin_in && s->failed > s->last_data) {
+        return 0;
+    }
+    return !s->error && s->done < s->posted ? -ETIMEDOUT : s->error;
+}
+
 int ustream_close(struct ustream *s)
 {
     int64_t deadline = stream_deadline(LINGER_NS);
-    int ret = stream_check(s), error = s->error;
+    int ret = stream_check(s);
 
-    if (!ret && !error) {
-        ret = stream_finish(s, deadline);
+    if (!ret && !s->error) {
+        stream_finish(s, deadline);
         while (s->done < s->posted && !s->error &&
                stream_wait(s, deadline) != -EAGAIN) {
         }
-        error = s->error;
-        /* That the peer was faster in ending it is no error. */
-        if (s->flow.fin_in && s->failed > s->last_data) {
-            error = 0;
-        } else if (!error && s->done < s->posted) {
-            error = -ETIMEDOUT;
-        }
     }
+    ret = ret ? ret : error_at_end(s);
     stream_free(s);
-    return error;
+    return ret;
 }
 
 int ustream_set_nonblocking(struct ustream *s, int on)

@@ -18,7 +18,7 @@
 #include <libunetmm/stream.h>
 
 #define MAGIC           0x70632d6d6d74656eull   /* "netmm-cp" */
-#define BUFFER_BYTES    ((size_t)1 << 20)
+#define BUFFER_BYTES    ((size_t)4 << 20)
 #define RING_BYTES      (1u << 20)
 /* Nothing is said of progress before. */
 #define PROGRESS_NS     (2 * NS_PER_S)
