@@ -92,6 +92,7 @@ static int unetmm_chan_open(struct unetmm_chan *chan, u16 peer_ep,
 			.retries = chan->how.retries,
 			.mtu = cpu_to_le32(mtu),
 			.not_ready_retries = chan->how.not_ready_retries,
+			.flags = chan->how.tell ? UNETMM_CHANNEL_F_TELL : 0,
 			.timeout_us = cpu_to_le32(chan->how.timeout_us),
 			.send_psn = cpu_to_le32(chan->send_psn),
 			.recv_psn = cpu_to_le32(chan->recv_psn),
@@ -114,13 +115,17 @@ static int unetmm_chan_open(struct unetmm_chan *chan, u16 peer_ep,
 	return 0;
 }
 
-static void unetmm_chan_clear(struct unetmm_chan *chan)
+/* `peer`: it was the peer, and the process that has it may want to know. */
+static void unetmm_chan_clear(struct unetmm_chan *chan, bool peer)
 {
 	struct unetmm_ep *ep = chan->ep;
 	struct unetmm_cmd cmd = {
 		.opcode = UNETMM_CMD_CHANNEL_CLEAR,
 		.ep = cpu_to_le16(ep->id),
-		.channel.channel = cpu_to_le16(chan->number),
+		.channel = {
+			.channel = cpu_to_le16(chan->number),
+			.flags = peer ? UNETMM_CHANNEL_F_TELL : 0,
+		},
 	};
 
 	if (chan->state != UNETMM_CHAN_OPEN)
@@ -145,8 +150,10 @@ static void unetmm_chan_unaccept(struct unetmm_chan *chan)
 /* The peer's half is gone; our number stays until the process gives it back. */
 static void unetmm_chan_hangup(struct unetmm_chan *chan)
 {
-	unetmm_chan_clear(chan);
-	if (!list_empty(&chan->accept_node))
+	bool waits = !list_empty(&chan->accept_node);
+
+	unetmm_chan_clear(chan, !waits);
+	if (waits)
 		unetmm_chan_end(chan, false);
 }
 
@@ -173,7 +180,7 @@ void unetmm_chan_end(struct unetmm_chan *chan, bool tell)
 	lockdep_assert_held(&ep->dev->ctl.lock);
 	if (tell && chan->state != UNETMM_CHAN_CLOSED)
 		unetmm_tell_close(ep->dev, chan);
-	unetmm_chan_clear(chan);
+	unetmm_chan_clear(chan, false);
 	unetmm_chan_unaccept(chan);
 	WRITE_ONCE(chan->state, UNETMM_CHAN_CLOSED);
 	list_del(&chan->node);
@@ -296,6 +303,7 @@ static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
 		return NULL;
 	if (how.type == UNETMM_CHANNEL_RELIABLE)
 		how = ep->how;
+	how.tell = ep->how.tell;
 	chan = unetmm_chan_new(ep, mac, &how);
 	if (IS_ERR(chan))
 		return NULL;

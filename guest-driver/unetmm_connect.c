@@ -92,8 +92,11 @@ static int unetmm_listen(struct unetmm_ep *ep, const struct unetmm_listen *a,
 	/* Another number than before replaces it; who waits may be accepted. */
 	hash_del(&ep->service_node);
 	ep->service = service;
-	ep->takes = a->flags ? a->flags : UNETMM_LISTEN_DATAGRAM;
+	ep->takes = a->flags & (UNETMM_LISTEN_DATAGRAM | UNETMM_LISTEN_RELIABLE);
+	if (!ep->takes)
+		ep->takes = UNETMM_LISTEN_DATAGRAM;
 	ep->how = *how;
+	ep->how.tell = a->flags & UNETMM_LISTEN_TELL;
 	ep->backlog = a->backlog;
 	if (service)
 		hash_add(ctl->services, &ep->service_node, service);
@@ -107,8 +110,8 @@ int unetmm_op_listen(struct unetmm_file *file, void *arg)
 	struct unetmm_ep *ep;
 	int ret = 0;
 
-	if (a->flags & ~(UNETMM_LISTEN_DATAGRAM | UNETMM_LISTEN_RELIABLE) ||
-	    a->rsvd)
+	if (a->flags & ~(UNETMM_LISTEN_DATAGRAM | UNETMM_LISTEN_RELIABLE |
+			 UNETMM_LISTEN_TELL) || a->rsvd)
 		return -EOPNOTSUPP;
 	if (a->service && (!a->backlog || a->backlog > UNETMM_MAX_BACKLOG))
 		return -EINVAL;
@@ -341,7 +344,8 @@ int unetmm_op_connect(struct unetmm_file *file, void *arg)
 	struct unetmm_ep *ep;
 	int ret;
 
-	if (a->flags & ~UNETMM_CONNECT_RELIABLE || a->rsvd0)
+	if (a->flags & ~(UNETMM_CONNECT_RELIABLE | UNETMM_CONNECT_TELL) ||
+	    a->rsvd0)
 		return -EOPNOTSUPP;
 	if (!a->service || !is_valid_ether_addr(a->mac))
 		return -EINVAL;
@@ -356,6 +360,7 @@ int unetmm_op_connect(struct unetmm_file *file, void *arg)
 				      a->not_ready_retries, &how);
 	else if (a->timeout_us || a->retries || a->not_ready_retries)
 		ret = -EINVAL;
+	how.tell = a->flags & UNETMM_CONNECT_TELL;
 	if (!ret)
 		ret = unetmm_connect(ep, a, &how);
 	unetmm_ep_put(ep);

@@ -330,6 +330,7 @@ struct unetmm_block {
 /* How a channel is to be; zero: a datagram channel, or the card's defaults. */
 struct unetmm_chan_how {
 	u8 type;			/* UNETMM_CHANNEL_* */
+	bool tell;			/* the process, when the peer closes it */
 	u8 retries;
 	u8 not_ready_retries;
 	u32 timeout_us;

@@ -183,11 +183,19 @@ int unetmm_connect(struct unetmm_ep *ep, const uint8_t mac[6],
 /* Types of channels */
 #define UNETMM_DATAGRAM         UNETMM_LISTEN_DATAGRAM
 #define UNETMM_RELIABLE         UNETMM_LISTEN_RELIABLE
+/*
+ * Beside them: a completion of type UNETMM_CQE_CLOSED, with the channel's number,
+ * when it ends by the peer (status UNETMM_ST_BAD_CHANNEL) or has failed (another),
+ * behind all that it has received.  It comes once and is not lost, and not for
+ * unetmm_disconnect(), after which one may still be in the queue.
+ */
+#define UNETMM_TELL_CLOSED      UNETMM_LISTEN_TELL
 
 /* What a channel is to be.  All but the types is for reliable ones; 0: usual. */
 struct unetmm_channel_attr {
     uint32_t size;              /* sizeof(struct unetmm_channel_attr) */
-    uint32_t types;             /* to connect: one; to listen: any of them */
+    uint32_t types;             /* to connect: one; to listen: any of them;
+                                 * and UNETMM_TELL_CLOSED */
     uint32_t timeout_us;        /* first wait for an answer (4000) */
     uint32_t retries;           /* such waits in a row before it fails (12) */
     uint32_t not_ready_retries; /* refusals in a row: the peer has no buffer */

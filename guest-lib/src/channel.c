@@ -17,8 +17,10 @@ static const struct unetmm_channel_attr datagram_attr = {
 /* What a reliable channel has and others have not is not to be asked for. */
 static int check_attr(const struct unetmm_channel_attr *attr)
 {
-    if (attr->size != sizeof(*attr) || !attr->types ||
-        attr->types & ~(UNETMM_DATAGRAM | UNETMM_RELIABLE)) {
+    if (attr->size != sizeof(*attr) ||
+        !(attr->types & (UNETMM_DATAGRAM | UNETMM_RELIABLE)) ||
+        attr->types & ~(UNETMM_DATAGRAM | UNETMM_RELIABLE |
+                        UNETMM_TELL_CLOSED)) {
         return -EINVAL;
     }
     return 0;
@@ -127,10 +129,12 @@ int unetmm_connect_as(struct unetmm_ep *ep, const uint8_t mac[6],
     if (ret) {
         return ret;
     }
-    if (attr->types == (UNETMM_DATAGRAM | UNETMM_RELIABLE)) {
+    if (attr->types & UNETMM_DATAGRAM && attr->types & UNETMM_RELIABLE) {
         return -EINVAL;
     }
     connect.flags = attr->types & UNETMM_RELIABLE ? UNETMM_CONNECT_RELIABLE :
+        0;
+    connect.flags |= attr->types & UNETMM_TELL_CLOSED ? UNETMM_CONNECT_TELL :
         0;
     connect.timeout_us = attr->timeout_us;
     connect.retries = attr->retries;

@@ -1358,6 +1358,90 @@ static void test_reset(void **state)
     assert_int_equal(f->h.timer, INT64_MAX);
 }
 
+/* ---- Its end is told ---- */
+
+static void clear_as(Fix *f, uint8_t flags)
+{
+    struct unetmm_cmd cmd = {
+        .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = 1,
+        .channel = { .channel = CH, .flags = flags },
+    };
+
+    assert_int_equal(fake_command(&f->d, cmd, NULL), UNETMM_CS_OK);
+}
+
+static void expect_told(Fix *f, uint8_t status)
+{
+    struct unetmm_cqe cqe = fake_expect(&f->a, UNETMM_CQE_CLOSED, status, 0);
+
+    assert_int_equal(cqe.channel, CH);
+    assert_int_equal(cqe.len, 0);
+    fake_expect_none(&f->a);
+}
+
+/* Once, if it was asked for, and not who ended it himself. */
+static void test_told(void **state)
+{
+    struct unetmm_cmd_channel how = usual;
+    Fix *f = *state;
+
+    how.flags = 2;
+    assert_int_equal(fake_channel_rel(&f->a, CH, fake_peer_mac, PEER, CH,
+                                      &how), UNETMM_CS_BAD_ARG);
+    open_channel(f, &usual);
+    clear_as(f, UNETMM_CHANNEL_F_TELL);
+    fake_expect_none(&f->a);
+    how.flags = UNETMM_CHANNEL_F_TELL;
+    open_channel(f, &how);
+    clear_as(f, 0);
+    clear_as(f, UNETMM_CHANNEL_F_TELL);
+    fake_expect_none(&f->a);
+    open_channel(f, &how);
+    give_whole(f, YOURS, 20, 1);
+    clear_as(f, UNETMM_CHANNEL_F_TELL);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
+    expect_told(f, UNETMM_ST_BAD_CHANNEL);
+    clear_as(f, UNETMM_CHANNEL_F_TELL);
+    fake_expect_none(&f->a);
+    /* Failed: who only receives would not know. */
+    open_channel(f, &how);
+    give_ack(f, MY, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
+    expect_told(f, UNETMM_ST_PEER_FAILED);
+    clear_as(f, UNETMM_CHANNEL_F_TELL);
+    fake_expect_none(&f->a);
+}
+
+/* Not lost for want of room; and forgotten with what it was about. */
+static void test_told_later(void **state)
+{
+    struct unetmm_cmd_channel how = usual;
+    struct unetmm_cqe cqe;
+    Fix *f = *state;
+
+    how.flags = UNETMM_CHANNEL_F_TELL;
+    for (unsigned round = 0; round < 2; round++) {
+        open_channel(f, &how);
+        for (unsigned i = 0; i < 16; i++) {
+            give_whole(f, YOURS + i, 20, i);
+        }
+        clear_as(f, UNETMM_CHANNEL_F_TELL);
+        fake_ring_bell(&f->a);
+        if (round) {
+            open_channel(f, &usual);
+        }
+        for (unsigned i = 0; i < 16; i++) {
+            assert_true(fake_poll(&f->a, &cqe));
+            assert_int_equal(cqe.opcode, UNETMM_CQE_RECEIVED);
+            fake_ring_bell(&f->a);
+        }
+        if (round) {
+            fake_expect_none(&f->a);
+        } else {
+            expect_told(f, UNETMM_ST_BAD_CHANNEL);
+        }
+    }
+}
+
 /* ---- On the card itself ---- */
 
 /* Frames that stay on the card are under the same protocol. */
@@ -1484,6 +1568,8 @@ static const struct CMUnitTest tests[] = {
     fix_test_with(test_destroy, slow),
     fix_test_with(test_stop, slow),
     fix_test_with(test_reset, slow),
+    fix_test(test_told),
+    fix_test(test_told_later),
     fix_test(test_local),
     fix_test_with(test_local, short_queue),
     fix_test(test_local_misbehaving),

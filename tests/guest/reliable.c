@@ -591,6 +591,41 @@ static void closed_by_peer(void)
     pipe_close(&p);
 }
 
+/* Who only receives is woken, once, by the end of the channel. */
+static void told_of_the_end(void)
+{
+    struct unetmm_channel_attr attr = usual;
+    struct unetmm_completion c;
+    struct pipe p;
+    unsigned i;
+
+    attr.types |= UNETMM_TELL_CLOSED;
+    pipe_open(&p, 60000, &attr);
+    for (i = 0; i < 2; i++) {
+        post_all(&p);
+        flow(&p, p.room);
+        drain(&p);
+        CHECK_RET(unetmm_disconnect(p.tx->ep, p.tx->channel), 0);
+        do {
+            CHECK_RET(unetmm_wait(p.rx->ep, &c, 1, 10 * NS_PER_S * run.slow),
+                      1);
+        } while (c.type == UNETMM_CQE_BUFFER);
+        CHECK_EQ(c.type, UNETMM_CQE_CLOSED);
+        CHECK_EQ(c.channel, p.rx->channel);
+        CHECK_EQ(c.status, UNETMM_ST_BAD_CHANNEL);
+        CHECK_RET(unetmm_disconnect(p.rx->ep, p.rx->channel), 0);
+        CHECK(!take_now(p.tx, UNETMM_CQE_CLOSED, &c));
+        CHECK(!take_now(p.rx, UNETMM_CQE_CLOSED, &c));
+        station_close(&p.one);
+        station_close(&p.two);
+        station_open(&p.one, p.ctx, NULL);
+        station_open(&p.two, p.ctx, NULL);
+        p.sent = p.completed = p.received = 0;
+        pipe_connect(&p, &attr);
+    }
+    pipe_close(&p);
+}
+
 /* The peer has no buffer: for as long as it likes, or not. */
 static void not_ready(void)
 {
@@ -852,6 +887,7 @@ static const struct test tests[] = {
     { "link-blinks", link_blinks, TEST_TLB | TEST_ONLY_REMOTE, 60 },
     { "closed-with-messages", closed_with_messages, TEST_BOTH, 0 },
     { "closed-by-peer", closed_by_peer, TEST_TLB, 0 },
+    { "told-of-the-end", told_of_the_end, TEST_BOTH, 0 },
     { "not-ready", not_ready, TEST_BOTH, 0 },
     { "too-long-for-the-buffer", too_long_for_the_buffer, TEST_BOTH, 0 },
     { "sender-killed", sender_killed, TEST_BOTH, 60 },

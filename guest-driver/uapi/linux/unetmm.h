@@ -172,7 +172,9 @@ struct unetmm_endpoint_id {
  * @endpoint: the endpoint
  * @service: number that connect names; 0 ends listening
  * @backlog: connections that may wait for accept, 1..64
- * @flags: UNETMM_LISTEN_*: what may be connected; none: datagram channels
+ * @flags: UNETMM_LISTEN_*: what may be connected; none: datagram channels.  _TELL:
+ *         each has a completion CQE_CLOSED when it ends otherwise than by
+ *         CHANNEL_CLOSE
  * @timeout_us: of the reliable channels: first wait for an answer; 0: 4000
  * @retries: ...: timeouts in a row that are borne, 0..255; 0: 12
  * @not_ready_retries: ...: times in a row that the peer may have no buffer,
@@ -196,6 +198,7 @@ struct unetmm_listen {
 
 #define UNETMM_LISTEN_DATAGRAM	0x00000001
 #define UNETMM_LISTEN_RELIABLE	0x00000002
+#define UNETMM_LISTEN_TELL	0x00000004
 
 /**
  * struct unetmm_connect - connect to, or accept from, a peer
@@ -208,8 +211,8 @@ struct unetmm_listen {
  * @channel: out: the channel's number in this endpoint
  * @mtu: out: the smaller of both cards' user MTU
  * @peer_endpoint: out: the peer's endpoint number
- * @flags: CONNECT: UNETMM_CONNECT_RELIABLE; ACCEPT: zero; out: the same of the
- *         channel
+ * @flags: CONNECT: UNETMM_CONNECT_RELIABLE, _TELL (as LISTEN's); ACCEPT: zero;
+ *         out: UNETMM_CONNECT_RELIABLE or zero
  * @timeout_us: CONNECT, reliable: first wait for an answer, to 1000000; 0: 4000
  * @retries: CONNECT, reliable: timeouts in a row that are borne, 0..255; 0: 12
  * @not_ready_retries: CONNECT, reliable: times in a row that the peer may have
@@ -241,6 +244,7 @@ struct unetmm_connect {
 };
 
 #define UNETMM_CONNECT_RELIABLE	0x00000001
+#define UNETMM_CONNECT_TELL	0x00000004
 
 /**
  * struct unetmm_channel - close a channel

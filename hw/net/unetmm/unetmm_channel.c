@@ -35,6 +35,49 @@ static UnetmmChannel *channel_at(UnetmmCore *core, uint16_t id,
     return &ep->channels[number];
 }
 
+/* Who gives its number back, or to another, need not be told. */
+static void channel_forget_end(UnetmmEp *ep, UnetmmChannel *channel)
+{
+    ep->ends_owed -= channel->ended != UNETMM_ST_OK;
+    channel->ended = UNETMM_ST_OK;
+    channel->tell = false;
+}
+
+void unetmm_channel_ended(UnetmmCore *core, UnetmmEp *ep, uint16_t number,
+                          uint8_t status)
+{
+    UnetmmChannel *channel = &ep->channels[number];
+
+    if (channel->tell) {
+        channel->tell = false;
+        channel->ended = status;
+        ep->ends_owed++;
+        unetmm_engine_queue(core, ep);
+    }
+}
+
+/* Says what is owed, as far as there is room. */
+void unetmm_channel_tell(UnetmmCore *core, UnetmmEp *ep)
+{
+    for (uint32_t i = 0; i < core->params.channels && ep->ends_owed &&
+         unetmm_ep_cq_spare(ep); i++) {
+        UnetmmChannel *channel = &ep->channels[i];
+        struct unetmm_cqe cqe = {
+            .opcode = UNETMM_CQE_CLOSED, .status = channel->ended,
+            .channel = i,
+        };
+
+        if (channel->ended == UNETMM_ST_OK) {
+            continue;
+        }
+        if (!unetmm_ep_complete(core, ep, &cqe)) {
+            return;
+        }
+        channel->ended = UNETMM_ST_OK;
+        ep->ends_owed--;
+    }
+}
+
 static void channel_end(UnetmmCore *core, UnetmmEp *ep,
                         UnetmmChannel *channel)
 {
@@ -46,15 +89,23 @@ static void channel_end(UnetmmCore *core, UnetmmEp *ep,
     channel->live = false;
 }
 
-uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id, uint16_t number)
+uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id,
+                             const struct unetmm_cmd_channel *cmd)
 {
-    UnetmmChannel *channel = channel_at(core, id, number);
+    UnetmmChannel *channel = channel_at(core, id, cmd->channel);
+    UnetmmEp *ep;
 
     if (!channel) {
         return UNETMM_CS_BAD_ID;
     }
-    channel_end(core, &core->eps[id], channel);
-    trace_unetmm_channel(id, number, false, 0, 0);
+    ep = &core->eps[id];
+    channel_end(core, ep, channel);
+    if (cmd->flags & UNETMM_CHANNEL_F_TELL) {
+        unetmm_channel_ended(core, ep, cmd->channel, UNETMM_ST_BAD_CHANNEL);
+    } else {
+        channel_forget_end(ep, channel);
+    }
+    trace_unetmm_channel(id, cmd->channel, false, 0, 0);
     return UNETMM_CS_OK;
 }
 
@@ -66,6 +117,7 @@ uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
         .live = true, .peer_ep = cmd->peer_ep,
         .peer_channel = cmd->peer_channel, .mtu = cmd->mtu,
         .longest = cmd->mtu,
+        .tell = cmd->flags & UNETMM_CHANNEL_F_TELL,
     };
     uint8_t status;
 
@@ -73,7 +125,8 @@ uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
         return UNETMM_CS_BAD_ID;
     }
     if (cmd->mtu < UNETMM_MIN_MTU || cmd->mtu > UNETMM_MAX_PAYLOAD ||
-        (cmd->peer_mac[0] & 1) || cmd->type >= G_N_ELEMENTS(types)) {
+        (cmd->peer_mac[0] & 1) || cmd->type >= G_N_ELEMENTS(types) ||
+        cmd->flags & ~UNETMM_CHANNEL_F_TELL) {
         return UNETMM_CS_BAD_ARG;
     }
     wanted.ops = types[cmd->type];
@@ -85,6 +138,7 @@ uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
         }
     }
     channel_end(core, &core->eps[id], channel);
+    channel_forget_end(&core->eps[id], channel);
     *channel = wanted;
     trace_unetmm_channel(id, cmd->channel, true, cmd->peer_ep, cmd->mtu);
     return UNETMM_CS_OK;

@@ -295,6 +295,8 @@ typedef struct UnetmmChannelOps UnetmmChannelOps;
 
 typedef struct UnetmmChannel {
     bool live;
+    bool tell;                  /* the process wants to know of its end */
+    uint8_t ended;              /* UNETMM_ST_*: owed to it; OK: nothing is */
     uint8_t mac[6];
     uint16_t peer_ep;
     uint16_t peer_channel;
@@ -443,6 +445,7 @@ struct UnetmmEp {
     UnetmmMiss *misses;         /* 0: send; 1 + n: head n */
     UnetmmTransfer tx;
     UnetmmChannel *channels;
+    uint32_t ends_owed;         /* channels that have `ended` */
     UnetmmImport *imports;
     UnetmmRel *rels;            /* list of its reliable channels */
     UnetmmRel *rel_missed;      /* whose page MISS_CLAIMED is, ... */
@@ -853,7 +856,12 @@ bool unetmm_ep_read_user(UnetmmCore *core, UnetmmEp *ep);
 /* unetmm_channel.c */
 uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
                            const struct unetmm_cmd_channel *cmd);
-uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id, uint16_t number);
+uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id,
+                             const struct unetmm_cmd_channel *cmd);
+/* Not by its process: that is told once, as soon as there is room for it. */
+void unetmm_channel_ended(UnetmmCore *core, UnetmmEp *ep, uint16_t number,
+                          uint8_t status);
+void unetmm_channel_tell(UnetmmCore *core, UnetmmEp *ep);
 uint8_t unetmm_channel_type(const UnetmmChannel *channel);
 
 /* unetmm_rel.c */

@@ -79,6 +79,9 @@ static void engine_turn(UnetmmCore *core, UnetmmEp *ep, uint32_t *descriptors,
             unetmm_rel_complete(core, ep);
             unetmm_rel_look_again(core, ep);
         }
+        if (ep->ends_owed) {
+            unetmm_channel_tell(core, ep);
+        }
         unetmm_send_turn(core, ep, &d, &b);
     }
     *descriptors -= d0 - d;

@@ -322,6 +322,9 @@ static bool ep_has_work(UnetmmCore *core, UnetmmEp *ep)
         ep->fq_cons + ep->nheads != ep->fq_prod) {
         return true;
     }
+    if (ep->ends_owed && unetmm_ep_cq_spare(ep)) {
+        return true;
+    }
     if (ep->tx.blocked_on != UNETMM_BLOCKED_NOT) {
         return false;
     }

@@ -353,6 +353,7 @@ struct unetmm_cqe {
 #define UNETMM_CQE_FAILED       5       /* the endpoint was stopped */
 #define UNETMM_CQE_NOTIFY       6       /* a region was written; its cookie */
 #define UNETMM_CQE_UPDATE       7       /* what had no descriptor has failed */
+#define UNETMM_CQE_CLOSED       8       /* the end of a channel; status: why */
 
 #define UNETMM_CQE_F_INLINE     0x00000002u /* message is in data[] */
 
@@ -433,7 +434,7 @@ struct unetmm_cmd_channel {
     unetmm_le32 mtu;            /* payload bytes of a frame */
     unetmm_u8 peer_mac[6];
     unetmm_u8 not_ready_retries; /* in a row; 0 = without limit */
-    unetmm_u8 rsvd;
+    unetmm_u8 flags;            /* UNETMM_CHANNEL_F_* */
     unetmm_le32 timeout_us;     /* first wait for an answer; 0 = 4000 */
     unetmm_le32 send_psn;       /* of the first packet sent ... */
     unetmm_le32 recv_psn;       /* ... and of the first one expected */
@@ -441,6 +442,9 @@ struct unetmm_cmd_channel {
 
 #define UNETMM_CHANNEL_DATAGRAM 0       /* all but channel, peer, mtu: unused */
 #define UNETMM_CHANNEL_RELIABLE 1
+
+/* SET: CQE_CLOSED when the peer ends it, or it fails.  CLEAR: the peer did. */
+#define UNETMM_CHANNEL_F_TELL   0x01
 
 #define UNETMM_REL_RETRIES      12
 #define UNETMM_REL_TIMEOUT_US   4000

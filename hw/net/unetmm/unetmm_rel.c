@@ -162,6 +162,7 @@ void unetmm_rel_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     unetmm_window_forget(core, ep, rel);
     unetmm_rel_give_back(rel, UNETMM_ST_FLUSHED);
     rel_leave(core, ep, rel);
+    unetmm_channel_ended(core, ep, rel->channel, status);
     /* The other half is told, unless it was it that told us. */
     if (status != UNETMM_ST_PEER_FAILED && status != UNETMM_ST_PEER_BUFFER) {
         unetmm_rel_owe_ack(core, rel);

@@ -197,6 +197,22 @@ static void state_heads(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
+/* Of a channel that there is, or was: is its end to be told? */
+static void state_channel_end(UnetmmStream *st, UnetmmEp *ep,
+                              UnetmmChannel *channel)
+{
+    unetmm_stream_bool(st, &channel->tell, "whether an end is told");
+    channel->ended = unetmm_stream_choice(st, channel->ended, UNETMM_NUM_ST,
+                                          "why a channel has ended");
+    if (channel->tell && (channel->ended || !channel->live)) {
+        unetmm_stream_refuse(st, "a channel of endpoint %u ends twice",
+                             ep->id);
+    }
+    if (unetmm_stream_reads(st)) {
+        ep->ends_owed += channel->ended != UNETMM_ST_OK;
+    }
+}
+
 static void state_channel(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
                           uint16_t number)
 {
@@ -210,6 +226,7 @@ static void state_channel(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
 
     unetmm_stream_bool(st, &live, "a channel's state");
     if (!live) {
+        state_channel_end(st, ep, channel);
         return;
     }
     memcpy(cmd.peer_mac, channel->mac, sizeof(cmd.peer_mac));
@@ -223,6 +240,7 @@ static void state_channel(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
         unetmm_stream_refuse(st, "channel %u of endpoint %u could not have "
                              "been set", number, ep->id);
     }
+    state_channel_end(st, ep, channel);
 }
 
 /* ---- Endpoints ---------------------------------------------------------- */

@@ -272,7 +272,8 @@ static void wrong_attributes_are_refused(void **state)
     static const struct unetmm_channel_attr wrong[] = {
         { 3, UNETMM_RELIABLE, 0, 0, 0 },
         { sizeof(wrong[0]), 0, 0, 0, 0 },
-        { sizeof(wrong[0]), 4 | UNETMM_RELIABLE, 0, 0, 0 },
+        { sizeof(wrong[0]), 8 | UNETMM_RELIABLE, 0, 0, 0 },
+        { sizeof(wrong[0]), UNETMM_TELL_CLOSED, 0, 0, 0 },
         { sizeof(wrong[0]), UNETMM_RELIABLE, 1000001, 0, 0 },
         { sizeof(wrong[0]), UNETMM_RELIABLE, 0, 256, 0 },
         { sizeof(wrong[0]), UNETMM_RELIABLE, 0, 0, 256 },
