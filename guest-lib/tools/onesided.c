@@ -268,7 +268,10 @@ void one_sided_end(struct one_sided *o)
 
 void one_sided_done(struct one_sided *o, const struct event *event)
 {
-    o->outstanding[event->number % MOST_PLACES]--;
+    uint32_t *outstanding = &o->outstanding[event->number % MOST_PLACES];
+
+    /* One that was to be quiet is heard of if it fails, and is not counted. */
+    *outstanding -= *outstanding > 0;
     o->old = event->old;
 }
 

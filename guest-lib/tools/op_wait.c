@@ -4,10 +4,11 @@
  */
 #include "op_wait.h"
 
-#include <sched.h>
+#include <time.h>
 
 #define LOOKS       64      /* between two looks at queues and clock */
 #define LATE_NS     NS_PER_S
+#define PAUSE_NS    50000   /* between looks, when it takes long */
 
 void op_wait_start(struct op_wait *wait)
 {
@@ -42,10 +43,12 @@ bool op_wait(struct one_sided *o, const struct op_wait *wait, uint32_t seq,
     if (event->type == EVENT_DONE) {
         one_sided_done(o, event);
     }
-    /* The peer may have to run on this processor. */
+    /* Nothing wakes who waits for memory, and the peer may want to run here. */
     if (o->s->opt->spin_ns != UNETMM_SPIN_FOREVER &&
         now_ns() - wait->start_ns > o->s->opt->spin_ns) {
-        sched_yield();
+        const struct timespec pause = { .tv_nsec = PAUSE_NS };
+
+        nanosleep(&pause, NULL);
     }
     return false;
 }

@@ -193,6 +193,12 @@ static void bandwidth(void)
  */
 static void operations(void)
 {
+    if (run.slow > 1) {
+        /* To start a pair takes seconds there, and is most of this. */
+        talk_sizes("pingpong", "--op write --size 8,20000", 2);
+        talk_sizes("bw", "--op read --size 20000", 1);
+        return;
+    }
     talk_sizes("pingpong", "--op udma --size 4,4096", 2);
     talk_sizes("bw", "--op write --size 64,200000", 2);
     talk_sizes("bw", "--op read --size 64,200000", 2);

@@ -16,18 +16,25 @@
 #define QUEUE_MAP       0x1000
 #define DOORBELL_MAP    0x2000
 #define BACKLOG         16
+#define FAKE_UNANSWERED 1024u
 #define REPEAT_NS       10000000u
 
-enum frame_type { PROBE, PROBE_ACK, CONNECT, CONNECT_ACK, REFUSED, USER };
+enum frame_type {
+    PROBE, PROBE_ACK, CONNECT, CONNECT_ACK, REFUSED, USER, IMPORT, IMPORT_ACK,
+    WRITE, READ, FETCH_ADD, ANSWER,
+};
 
 struct frame {
     uint32_t type;
     uint32_t from;              /* card number */
     uint32_t src_channel;
     uint32_t dst_channel;
-    uint64_t service;
-    uint32_t mtu;
-    uint32_t kind;              /* UNETMM_LISTEN_*, of CONNECT */
+    uint64_t service;           /* one-sided: the export's number */
+    uint64_t offset;            /* there; IMPORT_ACK: its length */
+    uint32_t mtu;               /* READ: bytes */
+    uint32_t kind;              /* UNETMM_LISTEN_*, of CONNECT; rights */
+    uint32_t imm;
+    uint32_t notify;
     uint32_t len;
     uint8_t data[65536];
 };
@@ -79,9 +86,27 @@ static struct {
     uint64_t to, length;
     bool held;
 } moved;
-static bool imports[FAKE_IMPORTS];
 
-static struct frame in, out;
+static struct {
+    bool live;
+    uint64_t id;
+} imports[FAKE_IMPORTS];
+
+/* What the peer says of an export, and what it has not answered yet. */
+static struct {
+    bool known;
+    uint64_t length;
+    uint32_t rights;
+} asked;
+static struct {
+    uint64_t cookie;
+    void *to;                   /* NULL: an atomic */
+    uint16_t channel;
+    bool quiet;
+} unanswered[FAKE_UNANSWERED];
+static unsigned first_unanswered, last_unanswered;
+
+static struct frame in, out, answer;
 static struct fake_message message;
 
 int __real_open(const char *path, int flags, ...);
@@ -225,6 +250,101 @@ static void on_user(void)
     }
 }
 
+/* ---- The other side of one-sided operations ----------------------------- */
+
+static struct unetmm_export *find_export(uint64_t id);
+
+static void complete_now(const struct unetmm_cqe *cqe)
+{
+    while (!fake_card_complete(&fake.card, cqe)) {
+        pthread_mutex_unlock(&fake.lock);
+        sched_yield();
+        pthread_mutex_lock(&fake.lock);
+    }
+}
+
+static void on_import(void)
+{
+    const struct unetmm_export *export = find_export(in.service);
+
+    memset(&answer, 0, FRAME_HEADER);
+    answer.type = IMPORT_ACK;
+    answer.from = fake.number;
+    answer.service = in.service;
+    answer.offset = export ? export->length : 0;
+    answer.kind = export ? export->rights : 0;
+    transmit(in.from, &answer);
+}
+
+static void notify(const struct unetmm_export *export)
+{
+    struct unetmm_cqe cqe = {
+        .cookie = export->cookie, .len = in.len, .opcode = UNETMM_CQE_NOTIFY,
+        .channel = (uint16_t)in.dst_channel,
+    };
+
+    cqe.notify.offset = in.offset;
+    cqe.notify.imm = in.imm;
+    complete_now(&cqe);
+}
+
+/* What the peer's card may ask for: its process has been checked already. */
+static void on_operation(void)
+{
+    const struct unetmm_export *export = find_export(in.service);
+    uint32_t bytes = in.type == READ ? in.mtu : in.len;
+    uint8_t *at;
+
+    if (!export || in.offset > export->length ||
+        bytes > export->length - in.offset) {
+        fprintf(stderr, "fake driver: an operation beyond an export\n");
+        abort();
+    }
+    at = (uint8_t *)(uintptr_t)export->addr + in.offset;
+    memset(&answer, 0, FRAME_HEADER);
+    answer.type = ANSWER;
+    answer.from = fake.number;
+    answer.len = bytes;
+    if (in.type != WRITE) {
+        memcpy(answer.data, at, bytes);
+    }
+    if (in.type == WRITE) {
+        memcpy(at, in.data, bytes);
+    } else if (in.type == FETCH_ADD) {
+        uint64_t old, add;
+
+        memcpy(&old, at, sizeof(old));
+        memcpy(&add, in.data, sizeof(add));
+        old += add;
+        memcpy(at, &old, sizeof(old));
+    }
+    if (in.type == WRITE && in.notify) {
+        notify(export);
+    }
+    while (in.type != WRITE && !transmit(in.from, &answer)) {
+        sched_yield();
+    }
+}
+
+static void on_answer(void)
+{
+    unsigned i = first_unanswered++ % FAKE_UNANSWERED;
+    struct unetmm_cqe cqe = {
+        .cookie = unanswered[i].cookie, .len = in.len,
+        .channel = unanswered[i].channel, .opcode = UNETMM_CQE_SENT,
+    };
+
+    if (unanswered[i].to) {
+        memcpy(unanswered[i].to, in.data, in.len);
+    } else {
+        memcpy(cqe.data, in.data, sizeof(uint64_t));
+        cqe.flags = UNETMM_CQE_F_INLINE;
+    }
+    if (!unanswered[i].quiet) {
+        complete_now(&cqe);
+    }
+}
+
 /* True if a frame came. */
 static bool receive(void)
 {
@@ -259,12 +379,54 @@ static bool receive(void)
     case USER:
         on_user();
         break;
+    case IMPORT:
+        on_import();
+        break;
+    case IMPORT_ACK:
+        asked.length = in.offset;
+        asked.rights = in.kind;
+        asked.known = in.offset;
+        break;
+    case WRITE:
+    case READ:
+    case FETCH_ADD:
+        on_operation();
+        break;
+    case ANSWER:
+        on_answer();
+        break;
     }
     return true;
 }
 
+/* True if it is done, and not only under way. */
+static bool make_operation(void)
+{
+    unsigned i = last_unanswered % FAKE_UNANSWERED;
+
+    out.service = imports[message.import % FAKE_IMPORTS].id;
+    out.offset = message.offset;
+    out.imm = message.imm;
+    out.notify = message.notify;
+    if (message.opcode == UNETMM_OP_WRITE) {
+        out.type = WRITE;
+        return true;
+    }
+    out.type = message.opcode == UNETMM_OP_READ ? READ : FETCH_ADD;
+    out.mtu = message.len;
+    out.len = out.type == READ ? 0 : message.len;
+    unanswered[i].cookie = message.cookie;
+    unanswered[i].to = message.to;
+    unanswered[i].channel = message.channel;
+    unanswered[i].quiet = message.quiet;
+    last_unanswered++;
+    return false;
+}
+
 static void transmit_message(void)
 {
+    bool done = true;
+
     const struct channel *channel = &fake.channels[message.channel %
                                                    FAKE_CHANNELS];
 
@@ -274,6 +436,9 @@ static void transmit_message(void)
     out.dst_channel = channel->channel;
     out.len = message.len;
     memcpy(out.data, message.data, message.len);
+    if (message.opcode != UNETMM_OP_SEND) {
+        done = make_operation();
+    }
     while (!transmit(channel->card, &out)) {
         /* The peer's socket is full, and perhaps it waits for ours. */
         if (!receive()) {
@@ -281,7 +446,7 @@ static void transmit_message(void)
         }
     }
     fake.sent++;
-    while (!fake_card_sent(&fake.card, &message)) {
+    while (done && !fake_card_sent(&fake.card, &message)) {
         pthread_mutex_unlock(&fake.lock);
         sched_yield();
         pthread_mutex_lock(&fake.lock);
@@ -643,7 +808,7 @@ static int do_channel_close(const struct unetmm_channel *request)
     return 0;
 }
 
-/* ---- Exports, which only the process itself imports here ------------------------ */
+/* ---- Exports and imports ------------------------ */
 
 static struct unetmm_export *find_export(uint64_t id)
 {
@@ -739,9 +904,24 @@ static int do_redirect_go(const struct unetmm_redirect_id *request)
     return 0;
 }
 
+/* Asks the process at the other end of a channel. */
+static bool ask_peer(const struct unetmm_import *request,
+                     struct unetmm_export *theirs)
+{
+    if (!repeat_until(fake.channels[request->channel].card, IMPORT,
+                      (int)request->channel, request->id,
+                      request->deadline_ns, &asked.known)) {
+        return false;
+    }
+    theirs->length = asked.length;
+    theirs->rights = asked.rights;
+    return true;
+}
+
 static int do_import(struct unetmm_import *request)
 {
     const struct unetmm_export *export = find_export(request->id);
+    struct unetmm_export theirs = { 0 };
     uint32_t i;
 
     if (request->channel >= FAKE_CHANNELS ||
@@ -751,18 +931,22 @@ static int do_import(struct unetmm_import *request)
     if (fake.channels[request->channel].kind != UNETMM_LISTEN_RELIABLE) {
         return refuse(EPROTOTYPE);
     }
+    if (fake.channels[request->channel].card != fake.number) {
+        export = ask_peer(request, &theirs) ? &theirs : NULL;
+    }
     if (!export) {
         return refuse(request->deadline_ns ? ETIMEDOUT : EAGAIN);
     }
     if (request->rights & ~export->rights) {
         return refuse(EACCES);
     }
-    for (i = 0; i < FAKE_IMPORTS && imports[i]; i++) {
+    for (i = 0; i < FAKE_IMPORTS && imports[i].live; i++) {
     }
     if (i == FAKE_IMPORTS) {
         return refuse(ENOSPC);
     }
-    imports[i] = true;
+    imports[i].live = true;
+    imports[i].id = request->id;
     request->import = i;
     request->length = export->length;
     request->rights = request->rights ? request->rights : export->rights;
@@ -771,10 +955,10 @@ static int do_import(struct unetmm_import *request)
 
 static int do_unimport(const struct unetmm_import_id *request)
 {
-    if (request->import >= FAKE_IMPORTS || !imports[request->import]) {
+    if (request->import >= FAKE_IMPORTS || !imports[request->import].live) {
         return refuse(ENOENT);
     }
-    imports[request->import] = false;
+    imports[request->import].live = false;
     return 0;
 }
 

@@ -280,6 +280,32 @@ def mistakes_get_one_sentence():
              "no such endpoint")
 
 
+def operations():
+    """What needs a window is for the guests' tests."""
+    for options, both in ((["--size", "1,2,3,7,8,9,224,225,9001,64000"],
+                           ["--op", "write"]),
+                          (["--size", "8,20000"], ["--op", "write", "--block"]),
+                          (["--size", "3,8,64000"], ["--op", "read"]),
+                          ([], ["--op", "atomic"])):
+        rows = pair("pingpong", ["--count", "50", *options], both=both)
+        assert len(rows) == len(options[1].split(",") if options else [8])
+        for r in rows:
+            assert r["op"] == both[1] and r["verified"] and not r["bad"], r
+            assert r["n"] == 50 and 0 < r["min"] <= r["p99"], r
+            assert r["way"] == ("one way" if both[1] == "write" else
+                                "round trip"), r
+
+
+def operations_have_bandwidth():
+    for op, way in (("write", "send"), ("read", "receive")):
+        rows = pair("bw", ["--count", "300", "--size", "1,64,20000,64000"],
+                    both=["--op", op])
+        assert [r["bytes"] for r in rows] == [1, 64, 20000, 64000]
+        assert all(r["direction"] == way and r["op"] == op and r["verified"] and
+                   not r["bad"] and r["messages_per_s"] > 0
+                   for r in rows), rows
+
+
 def operations_have_their_limits():
     """One sentence, before anything is opened."""
     for name, options, words in (
@@ -337,7 +363,8 @@ TESTS = [
     listener_serves_one_after_another, bw_sizes, bw_both_ways, bw_survives_loss, bw_large_frames,
     stat_shows_what_counts, info_shows_all_cards, info_chooses,
     info_shows_parameters, info_without_cards, garbage_is_refused,
-    mistakes_get_one_sentence, operations_have_their_limits,
+    mistakes_get_one_sentence, operations, operations_have_bandwidth,
+    operations_have_their_limits,
     other_operation_is_said, help_teaches,
 ]
 
