@@ -143,19 +143,26 @@ int module_unload(void)
     return syscall(SYS_delete_module, "unetmm", O_NONBLOCK) ? -errno : 0;
 }
 
-int module_load(void)
+int module_file(void)
 {
     struct utsname name;
     char path[PATH_MAX];
-    int fd, ret = 0;
 
     CHECK_SYS(uname(&name));
     snprintf(path, sizeof(path), "/lib/modules/%s/extra/unetmm.ko",
              name.release);
-    fd = CHECK_SYS(open(path, O_RDONLY | O_CLOEXEC));
-    if (syscall(SYS_finit_module, fd, "", 0)) {
-        ret = -errno;
-    }
+    return (int)CHECK_SYS(open(path, O_RDONLY | O_CLOEXEC));
+}
+
+int module_load_from(int fd)
+{
+    return syscall(SYS_finit_module, fd, "", 0) ? -errno : 0;
+}
+
+int module_load(void)
+{
+    int fd = module_file(), ret = module_load_from(fd);
+
     close(fd);
     return ret;
 }

@@ -23,6 +23,9 @@ int card_bind(void);
 /* The module; 0 or -errno. */
 int module_unload(void);
 int module_load(void);
+/* The same in two steps: with nothing but the system call in the second. */
+int module_file(void);
+int module_load_from(int fd);
 
 /* Can the device be opened? */
 bool card_opens(void);

@@ -34,7 +34,7 @@
 struct scene {
     struct raw base;
     struct raw other;
-    int event_fd;
+    int event_fd, module_fd;
     uint64_t deadline;          /* asked for the time, the kernel copies */
     uint8_t mac[6];
     struct unetmm_connect connect, accept;
@@ -854,8 +854,7 @@ static void unload_module(struct scene *s)
 
 static int do_load(struct scene *s)
 {
-    (void)s;
-    return module_load();
+    return module_load_from(s->module_fd);
 }
 
 /* That a card cannot be had is no reason for a module not to be loaded. */
@@ -889,7 +888,9 @@ static void loading(void)
 
     inject_need();
     card_find();
+    scene.module_fd = module_file();
     all_chances(&attempt, &scene);
+    close(scene.module_fd);
     card_check_works();
 }
 
