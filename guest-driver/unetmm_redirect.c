@@ -273,7 +273,8 @@ static int unetmm_begin_check(struct unetmm_file *file,
 	if (space->mm != current->mm)
 		return -EPERM;
 	if (space->source != UNETMM_SOURCE_TLB &&
-	    space->source != UNETMM_SOURCE_PINNED)
+	    space->source != UNETMM_SOURCE_PINNED &&
+	    space->source != UNETMM_SOURCE_UTLB)
 		return -EOPNOTSUPP;
 	if (!a->length || check_add_overflow(a->to, a->length - 1, last) ||
 	    *last >= current->mm->task_size)

@@ -27,6 +27,11 @@ void unetmm_utlb_unimport(struct unetmm_ep_private *ep, unsigned import);
 int unetmm_utlb_export(struct unetmm_ctx *ctx, struct unetmm_export *export);
 int unetmm_utlb_unexport(struct unetmm_ctx *ctx,
                          struct unetmm_export_id *request);
+/* A part of an export that moves, and one that ends, likewise. */
+int unetmm_utlb_redirect(struct unetmm_ctx *ctx,
+                         struct unetmm_redirect *request);
+int unetmm_utlb_redirect_end(struct unetmm_ctx *ctx,
+                             struct unetmm_redirect_id *request);
 /* The context goes: only memory of ours. */
 void unetmm_utlb_forget_exports(struct unetmm_ctx *ctx);
 

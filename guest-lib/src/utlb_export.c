@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Source utlb: memory that is exported.
+ * Source utlb: memory that is exported, and where parts of it have moved.
  *
  * A peer may come at any time, so the pages are pinned before the export is
  * there, and are in use, by which no policy takes them, until it has ended.  What
  * the process itself unmaps leaves the card's table, as it would with any source.
+ *
+ * A part is listed before the driver hears of it, and an export that ends takes
+ * its parts along: whoever has taken a record from the list lets its pages go.
  */
 #include "utlb.h"
 #include "sys.h"
@@ -12,6 +15,9 @@
 struct unetmm_utlb_exported {
     struct unetmm_utlb_exported *next;
     uint64_t id;
+    uint64_t offset;            /* a part's */
+    bool part;                  /* or the export itself */
+    bool write;
     struct iovec memory;
 };
 
@@ -27,21 +33,96 @@ static void remember(struct unetmm_ctx *ctx,
     pthread_mutex_unlock(&lock);
 }
 
-/* NULL: there is none, or somebody else is ending it. */
-static struct unetmm_utlb_exported *forget(struct unetmm_ctx *ctx, uint64_t id)
+/* Takes it from the list; NULL: somebody else has. */
+static struct unetmm_utlb_exported *
+take_at(struct unetmm_utlb_exported **link)
+{
+    struct unetmm_utlb_exported *found = *link;
+
+    if (found) {
+        *link = found->next;
+        found->next = NULL;
+    }
+    return found;
+}
+
+static struct unetmm_utlb_exported *take_export(struct unetmm_ctx *ctx,
+                                                uint64_t id)
 {
     struct unetmm_utlb_exported **link = &ctx->exported, *found;
 
     pthread_mutex_lock(&lock);
-    while (*link && (*link)->id != id) {
+    while (*link && ((*link)->part || (*link)->id != id)) {
         link = &(*link)->next;
     }
-    found = *link;
-    if (found) {
-        *link = found->next;
-    }
+    found = take_at(link);
     pthread_mutex_unlock(&lock);
     return found;
+}
+
+static struct unetmm_utlb_exported *take_part(struct unetmm_ctx *ctx,
+                                              uint64_t id, uint64_t offset)
+{
+    struct unetmm_utlb_exported **link = &ctx->exported, *found;
+
+    pthread_mutex_lock(&lock);
+    while (*link && (!(*link)->part || (*link)->id != id ||
+                     (*link)->offset != offset)) {
+        link = &(*link)->next;
+    }
+    found = take_at(link);
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* All that an export has, one behind the other. */
+static struct unetmm_utlb_exported *take_parts(struct unetmm_ctx *ctx,
+                                               uint64_t id)
+{
+    struct unetmm_utlb_exported **link = &ctx->exported, *found, *all = NULL;
+
+    pthread_mutex_lock(&lock);
+    while (*link) {
+        if (!(*link)->part || (*link)->id != id) {
+            link = &(*link)->next;
+            continue;
+        }
+        found = take_at(link);
+        found->next = all;
+        all = found;
+    }
+    pthread_mutex_unlock(&lock);
+    return all;
+}
+
+/* Is this one on the list still?  Then it is taken. */
+static bool take_this(struct unetmm_ctx *ctx,
+                      const struct unetmm_utlb_exported *one)
+{
+    struct unetmm_utlb_exported **link = &ctx->exported;
+    bool found;
+
+    pthread_mutex_lock(&lock);
+    while (*link && *link != one) {
+        link = &(*link)->next;
+    }
+    found = take_at(link);
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* What the record says of the export; false: there is none. */
+static bool export_is_written(struct unetmm_ctx *ctx, uint64_t id, bool *write)
+{
+    const struct unetmm_utlb_exported *one;
+
+    pthread_mutex_lock(&lock);
+    for (one = ctx->exported; one && (one->part || one->id != id);
+         one = one->next) {
+    }
+    *write = one && one->write;
+    pthread_mutex_unlock(&lock);
+    return one;
 }
 
 /* What unetmm_export() says when the memory cannot be pinned. */
@@ -58,24 +139,30 @@ static int pin_error(int ret)
 }
 
 /* A range that the driver refuses anyway holds nothing. */
-static int hold(struct unetmm_ctx *ctx, const struct unetmm_export *export,
-                struct iovec *memory)
+static int hold(struct unetmm_ctx *ctx, uint64_t addr, uint64_t length,
+                struct unetmm_utlb_exported *one)
 {
-    uint64_t pages = export->length / UNETMM_PAGE_BYTES;
     int ret;
 
-    if (!export->length || export->length - 1 > UINT64_MAX - export->addr) {
+    if (!length || length - 1 > UINT64_MAX - addr) {
         return -EINVAL;
     }
-    if (!unetmm_utlb_fits(ctx->utlb, pages)) {
+    if (!unetmm_utlb_fits(ctx->utlb, length / UNETMM_PAGE_BYTES)) {
         return -ENOMEM;
     }
-    memory->iov_base = (void *)(uintptr_t)export->addr;
-    memory->iov_len = export->length;
-    ret = unetmm_utlb_hold(ctx->utlb, memory, 1,
-                           export->rights != UNETMM_RIGHT_READ);
+    one->memory.iov_base = (void *)(uintptr_t)addr;
+    one->memory.iov_len = length;
+    ret = unetmm_utlb_hold(ctx->utlb, &one->memory, 1, one->write);
     return pin_error(ret);
 }
+
+static void let_go(struct unetmm_ctx *ctx, struct unetmm_utlb_exported *one)
+{
+    unetmm_utlb_let_go(ctx->utlb, &one->memory, 1);
+    free(one);
+}
+
+/* ---- Exports ----------------------------------------------------------- */
 
 int unetmm_utlb_export(struct unetmm_ctx *ctx, struct unetmm_export *export)
 {
@@ -86,7 +173,8 @@ int unetmm_utlb_export(struct unetmm_ctx *ctx, struct unetmm_export *export)
         return -ENOMEM;
     }
     exported->id = export->id;
-    ret = hold(ctx, export, &exported->memory);
+    exported->write = export->rights != UNETMM_RIGHT_READ;
+    ret = hold(ctx, export->addr, export->length, exported);
     if (!ret) {
         ret = sys_ioctl(ctx->fd, UNETMM_IOC_EXPORT, export);
         if (ret < 0) {
@@ -104,15 +192,71 @@ int unetmm_utlb_export(struct unetmm_ctx *ctx, struct unetmm_export *export)
 int unetmm_utlb_unexport(struct unetmm_ctx *ctx,
                          struct unetmm_export_id *request)
 {
-    struct unetmm_utlb_exported *exported = forget(ctx, request->id);
+    struct unetmm_utlb_exported *exported = take_export(ctx, request->id);
+    struct unetmm_utlb_exported *parts = take_parts(ctx, request->id), *part;
     int ret = sys_ioctl(ctx->fd, UNETMM_IOC_UNEXPORT, request);
 
     if (exported && ret < 0 && ret != -ENOENT) {
         /* It is exported still, for all we know. */
         remember(ctx, exported);
     } else if (exported) {
-        unetmm_utlb_let_go(ctx->utlb, &exported->memory, 1);
-        free(exported);
+        let_go(ctx, exported);
+    }
+    while (parts) {
+        part = parts;
+        parts = part->next;
+        if (ret < 0) {
+            remember(ctx, part);
+        } else {
+            let_go(ctx, part);
+        }
+    }
+    return ret < 0 ? ret : 0;
+}
+
+/* ---- Parts that have moved --------------------------------------------- */
+
+int unetmm_utlb_redirect(struct unetmm_ctx *ctx,
+                         struct unetmm_redirect *request)
+{
+    struct unetmm_utlb_exported *part = sys_calloc(1, sizeof(*part));
+    int ret;
+
+    if (!part) {
+        return -ENOMEM;
+    }
+    part->part = true;
+    part->id = request->id;
+    part->offset = request->offset;
+    ret = export_is_written(ctx, request->id, &part->write) ?
+        hold(ctx, request->to, request->length, part) : -ENOENT;
+    if (ret) {
+        free(part);
+        return ret;
+    }
+    remember(ctx, part);
+    ret = sys_ioctl(ctx->fd, UNETMM_IOC_REDIRECT, request);
+    if (ret < 0) {
+        if (take_this(ctx, part)) {
+            let_go(ctx, part);
+        }
+        return ret;
+    }
+    return 0;
+}
+
+int unetmm_utlb_redirect_end(struct unetmm_ctx *ctx,
+                             struct unetmm_redirect_id *request)
+{
+    struct unetmm_utlb_exported *part = take_part(ctx, request->id,
+                                                  request->offset);
+    int ret = sys_ioctl(ctx->fd, UNETMM_IOC_REDIRECT_GO, request);
+
+    if (part && ret < 0) {
+        /* Not yet there, perhaps: who is making it will see. */
+        remember(ctx, part);
+    } else if (part) {
+        let_go(ctx, part);
     }
     return ret < 0 ? ret : 0;
 }

@@ -84,8 +84,12 @@ static int redirect_go(struct unetmm_ctx *ctx, unsigned what, uint64_t id,
     struct unetmm_redirect_id request = {
         .size = sizeof(request), .what = what, .id = id, .offset = offset,
     };
-    int ret = sys_ioctl(ctx->fd, UNETMM_IOC_REDIRECT_GO, &request);
+    int ret;
 
+    if (ctx->utlb && what == UNETMM_REDIRECT_END) {
+        return unetmm_utlb_redirect_end(ctx, &request);
+    }
+    ret = sys_ioctl(ctx->fd, UNETMM_IOC_REDIRECT_GO, &request);
     return ret < 0 ? ret : 0;
 }
 
@@ -105,7 +109,8 @@ int unetmm_redirect(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
     if (ret) {
         return ret;
     }
-    ret = sys_ioctl(ctx->fd, UNETMM_IOC_REDIRECT, &request);
+    ret = ctx->utlb ? unetmm_utlb_redirect(ctx, &request) :
+        sys_ioctl(ctx->fd, UNETMM_IOC_REDIRECT, &request);
     if (ret < 0) {
         return ret;
     }

@@ -369,6 +369,38 @@ static void registered(void)
     scene_close(&s);
 }
 
+/* Source utlb: the new place is pinned, under the quota, until the part ends. */
+static void limited(void)
+{
+    const struct unetmm_utlb_config config = {
+        .size = sizeof(config), .quota_pages = 2 * LENGTH / PAGE + 20,
+    };
+    struct unetmm_utlb_stats stats = { .size = sizeof(stats) };
+    struct unetmm_ctx *ctx = open_card();
+    uint8_t *own = pages(LENGTH / PAGE), *to = pages(LENGTH / PAGE);
+    uint64_t before;
+
+    CHECK_RET(unetmm_utlb_configure(ctx, &config), 0);
+    CHECK_RET(unetmm_export(ctx, ID, own, LENGTH, ALL, REDIRECT, 0), 0);
+    CHECK_RET(unetmm_utlb_stats(ctx, &stats), 0);
+    before = stats.pinned_now;
+    CHECK_RET(unetmm_redirect(ctx, ID, 0, to, LENGTH, NULL), 0);
+    CHECK_RET(unetmm_redirect(ctx, ID, 0, own, PAGE, NULL), -EEXIST);
+    CHECK_RET(unetmm_utlb_stats(ctx, &stats), 0);
+    CHECK_EQ(stats.pinned_now - before, LENGTH / PAGE);
+    /* As much again does not fit before a part has ended. */
+    CHECK_RET(unetmm_export(ctx, ID + 1, pages(LENGTH / PAGE), LENGTH, ALL, 0,
+                            0), -ENOMEM);
+    CHECK_RET(unetmm_redirect_end(ctx, ID, 0), 0);
+    CHECK_RET(unetmm_redirect(ctx, ID, PAGE, pages(LENGTH / PAGE),
+                              LENGTH - PAGE, NULL), 0);
+    /* The export takes its parts' pages along. */
+    CHECK_RET(unetmm_unexport(ctx, ID), 0);
+    CHECK_RET(unetmm_export(ctx, ID + 1, pages(2 * LENGTH / PAGE), 2 * LENGTH,
+                            ALL, 0, 0), 0);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
 /* ---- The end of the process ------------------------------------------------------ */
 
 /* Moves its export to and fro, for as long as it lives. */
@@ -530,15 +562,16 @@ static void far(void)
 }
 
 static const struct test tests[] = {
-    { "before", before, TEST_BOTH, 0 },
-    { "after", after, TEST_BOTH, 0 },
-    { "amid", amid, TEST_BOTH, 60 },
-    { "keeping", keeping, TEST_BOTH, 0 },
-    { "peers-see-it", peers_see_it, TEST_BOTH, 0 },
-    { "mistakes", mistakes, TEST_BOTH, 0 },
+    { "before", before, TEST_BOTH | TEST_UTLB, 0 },
+    { "after", after, TEST_BOTH | TEST_UTLB, 0 },
+    { "amid", amid, TEST_BOTH | TEST_UTLB, 60 },
+    { "keeping", keeping, TEST_BOTH | TEST_UTLB, 0 },
+    { "peers-see-it", peers_see_it, TEST_BOTH | TEST_UTLB, 0 },
+    { "mistakes", mistakes, TEST_BOTH | TEST_UTLB, 0 },
     { "registered", registered, TEST_PINNED, 0 },
-    { "killed", killed, TEST_BOTH, 60 },
-    { "far", far, TEST_BOTH | TEST_ONLY_REMOTE, 60 },
+    { "limited", limited, TEST_UTLB, 0 },
+    { "killed", killed, TEST_BOTH | TEST_UTLB, 60 },
+    { "far", far, TEST_BOTH | TEST_UTLB | TEST_ONLY_REMOTE, 60 },
 };
 
 int main(int argc, char **argv)

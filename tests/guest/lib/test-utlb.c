@@ -176,6 +176,23 @@ static int do_unexport(const struct unetmm_export_id *a)
         driver.export_error ? refuse(driver.export_error) : 0;
 }
 
+/* The same of the place that a part of an export goes to. */
+static int do_redirect(const struct unetmm_redirect *a)
+{
+    const struct unetmm_export to = {
+        .addr = a->to, .length = a->length, .rights = UNETMM_RIGHT_WRITE,
+    };
+
+    return a->what == UNETMM_REDIRECT_BEGIN ? do_export(&to) : 0;
+}
+
+static int do_redirect_go(const struct unetmm_redirect_id *a)
+{
+    const struct unetmm_export_id export = { .id = a->id };
+
+    return do_unexport(&export);
+}
+
 int __wrap_ioctl(int fd, unsigned long request, void *argument)
 {
     struct unetmm_utlb *a = argument;
@@ -186,6 +203,11 @@ int __wrap_ioctl(int fd, unsigned long request, void *argument)
     if (request == UNETMM_IOC_EXPORT || request == UNETMM_IOC_UNEXPORT) {
         return request == UNETMM_IOC_EXPORT ? do_export(argument) :
             do_unexport(argument);
+    }
+    if (request == UNETMM_IOC_REDIRECT ||
+        request == UNETMM_IOC_REDIRECT_GO) {
+        return request == UNETMM_IOC_REDIRECT ? do_redirect(argument) :
+            do_redirect_go(argument);
     }
     assert_int_equal(a->size, sizeof(*a));
     assert_int_equal(a->rsvd, 0);
@@ -1153,6 +1175,62 @@ static void exports_refused(void **state)
     end();
 }
 
+static int move_part(unsigned from, unsigned page, unsigned n)
+{
+    return unetmm_redirect(&t.ctx, 1, from * PAGE, at(page), n * PAGE, NULL);
+}
+
+/* Where parts of an export have moved is in use as the export is. */
+static void parts_stay(void **state)
+{
+    (void)state;
+    begin("lru", 6, 1);
+    assert_int_equal(move_part(0, 10, 1), -ENOENT);
+    assert_int_equal(unetmm_export(&t.ctx, 1, at(2), 2 * PAGE,
+                                   UNETMM_RIGHT_ALL,
+                                   UNETMM_EXPORT_REDIRECT, 0), 0);
+    assert_int_equal(move_part(0, 10, 1), 0);
+    assert_int_equal(move_part(1, 12, 1), 0);
+    use(20);
+    use(21);
+    use(22);
+    expect_pinned("2 3 10 12 21 22");
+    assert_int_equal(move_part(0, 14, 3), -ENOMEM);
+    driver.export_error = EEXIST;
+    assert_int_equal(move_part(0, 14, 1), -EEXIST);
+    driver.export_error = 0;
+    use(20);
+    use(21);
+    use(22);
+    expect_pinned("2 3 10 12 21 22");
+    /* To go back and forth changes nothing. */
+    assert_int_equal(unetmm_redirect_end(&t.ctx, 1, 3), 0);
+    driver.export_page = 10;
+    driver.export_error = ENODEV;
+    assert_int_equal(unetmm_redirect_end(&t.ctx, 1, 0), -ENODEV);
+    assert_int_equal(unetmm_unexport(&t.ctx, 1), -ENODEV);
+    driver.export_error = 0;
+    use(23);
+    assert_true(driver.pinned[2] && driver.pinned[10] && driver.pinned[12]);
+    assert_int_equal(unetmm_redirect_back(&t.ctx, 1, 0, 0, NULL), 0);
+    driver.export_page = 12;
+    use(20);
+    use(21);
+    use(22);
+    expect_pinned("2 3 12 20 21 22");
+    assert_int_equal(unetmm_unexport(&t.ctx, 1), 0);
+    use(23);
+    use(24);
+    use(25);
+    expect_pinned("20 21 22 23 24 25");
+    /* Left to the end of the context */
+    assert_int_equal(unetmm_export(&t.ctx, 1, at(2), 2 * PAGE,
+                                   UNETMM_RIGHT_ALL,
+                                   UNETMM_EXPORT_REDIRECT, 0), 0);
+    assert_int_equal(move_part(0, 10, 1), 0);
+    end();
+}
+
 /* ---- The end ----------------------------------------------------------- */
 
 /* What an endpoint leaves behind in its queues is not in use any more. */
@@ -1226,6 +1304,7 @@ int main(void)
         cmocka_unit_test(import_given_up),
         cmocka_unit_test(exports_stay),
         cmocka_unit_test(exports_refused),
+        cmocka_unit_test(parts_stay),
         cmocka_unit_test(endpoint_goes),
         cmocka_unit_test(other_sources),
     };
