@@ -649,6 +649,27 @@ static inline size_t unetmm_iov_length_(const struct iovec *iov, unsigned n,
 }
 
 /*
+ * Source utlb: has the pages of a message pinned.  It gives away copies, so that what
+ * it is told of can stay in registers where it is not called.  Private.
+ */
+static inline __attribute__((always_inline))
+int unetmm_pin_(struct unetmm_ep *ep, unsigned channel,
+                const struct iovec *iov, unsigned n, uint64_t *cookie,
+                unsigned *flags)
+{
+    struct iovec pieces[UNETMM_MAX_SEGS];
+    uint64_t new_cookie = *cookie;
+    unsigned new_flags = *flags;
+    int ret;
+
+    memcpy(pieces, iov, n * sizeof(*iov));
+    ret = unetmm_utlb_send_(ep, channel, pieces, n, &new_cookie, &new_flags);
+    *cookie = new_cookie;
+    *flags = new_flags;
+    return ret;
+}
+
+/*
  * Sends one message gathered from `n` pieces of memory, 0..UNETMM_MAX_SEGS.
  * The pieces must stay as they are until the completion (type
  * UNETMM_CQE_SENT, with `cookie`) says that the message was sent, unless the
@@ -690,20 +711,12 @@ static inline int unetmm_sendv(struct unetmm_ep *ep, unsigned channel,
         return unetmm_full_(ep);
     }
     if (ep->utlb) {
-        /* Copies, so that otherwise all of this can stay in registers */
-        struct iovec pieces[UNETMM_MAX_SEGS];
-        unsigned pinned = len <= limit ? 0 : n, new_flags = flags;
-        uint64_t new_cookie = cookie;
-        int ret;
+        int ret = unetmm_pin_(ep, channel, iov, len <= limit ? 0 : n, &cookie,
+                              &flags);
 
-        memcpy(pieces, iov, pinned * sizeof(*iov));
-        ret = unetmm_utlb_send_(ep, channel, pieces, pinned, &new_cookie,
-                                &new_flags);
         if (ret) {
             return ret == -EAGAIN ? unetmm_full_(ep) : ret;
         }
-        cookie = new_cookie;
-        flags = new_flags;
     }
     unetmm_put_sqe_(ep, ep->sq_prod, channel, cookie, flags);
     sqe = (struct unetmm_sqe *)(void *)unetmm_slot_(ep, ep->sq_prod);
