@@ -307,6 +307,74 @@ static void as_many_as_there_are(void)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
+struct racer {
+    struct unetmm_ctx *ctx;
+    pthread_barrier_t *start;
+    uint64_t id;
+    uint8_t *at;
+    size_t length;
+    int result;
+};
+
+static void *racer_thread(void *argument)
+{
+    struct racer *racer = argument;
+
+    pthread_barrier_wait(racer->start);
+    racer->result = unetmm_export(racer->ctx, racer->id, racer->at,
+                                  racer->length, ALL, 0, 0);
+    return NULL;
+}
+
+/* Two at once: of one id, or of one page.  There is one, and whole. */
+static void exports_race(void)
+{
+    pthread_barrier_t start;
+    struct racer racers[2];
+    unsigned i, k, won[2] = { 0, 0 };
+    pthread_t thread;
+    struct scene s;
+    uint64_t length;
+    uint8_t *at;
+
+    scene_base(&s);
+    at = pages(8);
+    CHECK_EQ(pthread_barrier_init(&start, NULL, 2), 0);
+    for (i = 0; i < rounds(50); i++) {
+        int import;
+
+        for (k = 0; k < 2; k++) {
+            bool same_page = i % 2;
+
+            racers[k] = (struct racer) {
+                .ctx = s.ctx, .start = &start, .id = ID + (same_page ? k : 0),
+                .at = at + (same_page ? 2 * k : 4 * k) * PAGE,
+                .length = (3 + k) * PAGE,
+            };
+        }
+        CHECK_EQ(pthread_create(&thread, NULL, racer_thread, &racers[1]), 0);
+        racer_thread(&racers[0]);
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+        k = racers[1].result == 0;
+        CHECK_RET(racers[k].result, 0);
+        CHECK_RET(racers[!k].result, -EEXIST);
+        import = unetmm_import(s.one.ep, s.one.channel, racers[k].id, ALL,
+                               10 * NS_PER_S * run.slow, &length);
+        CHECK(import >= 0);
+        CHECK_EQ(length, racers[k].length);
+        s.import = (unsigned)import;
+        s.length = length;
+        s.guard.at = racers[k].at;
+        there_and_back(&s, 0, length, i);
+        CHECK_RET(unetmm_unimport(s.one.ep, s.import), 0);
+        CHECK_RET(unetmm_unexport(s.ctx, racers[k].id), 0);
+        won[k]++;
+    }
+    note("the one won %u times, the other %u times", won[0], won[1]);
+    CHECK_EQ(pthread_barrier_destroy(&start), 0);
+    scene_close(&s);
+}
+
 static void not_with_ktlb(void)
 {
     struct unetmm_ctx *ctx = open_card();
@@ -1086,6 +1154,7 @@ static const struct test tests[] = {
     { "synchronous", synchronous, TEST_EXPORT, 0 },
     { "what-can-be-exported", what_can_be_exported, TEST_EXPORT, 0 },
     { "as-many-as-there-are", as_many_as_there_are, TEST_EXPORT, 0 },
+    { "exports-race", exports_race, TEST_EXPORT, 0 },
     { "not-with-ktlb", not_with_ktlb, TEST_KTLB, 0 },
     { "imports", imports, TEST_EXPORT, 0 },
     { "forged", forged, TEST_EXPORT, 0 },

@@ -11,6 +11,8 @@
 #include "link.h"
 
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -317,6 +319,83 @@ static void unimported(void)
     scene_close(&s);
 }
 
+struct storer {
+    volatile uint64_t *window;
+    _Atomic uint64_t stored;
+};
+
+static _Thread_local sigjmp_buf on_fault;
+
+static void fault_handler(int signal_number)
+{
+    (void)signal_number;
+    siglongjmp(on_fault, 1);
+}
+
+/* Stores numbers until it cannot any more. */
+static void *store_until_fault(void *argument)
+{
+    struct storer *storer = argument;
+    uint64_t n;
+
+    if (!sigsetjmp(on_fault, 1)) {
+        for (n = 1;; n++) {
+            storer->window[n % 512] = n;
+            atomic_store(&storer->stored, n);
+        }
+    }
+    return NULL;
+}
+
+/*
+ * A window goes while a thread stores in it, by a call or by munmap(): that thread
+ * has a fault, what it had stored is there and nothing more, and the next window
+ * is as good as the first.
+ */
+static void unmapped_under_stores(void)
+{
+    struct sigaction action = { .sa_handler = fault_handler };
+    struct storer storer;
+    pthread_t thread;
+    uint64_t last, *data;
+    struct scene s;
+    unsigned i, k;
+    void *at;
+
+    CHECK_SYS(sigaction(SIGSEGV, &action, NULL));
+    scene_open(&s);
+    data = (uint64_t *)(void *)s.exported;
+    for (i = 0; i < rounds(20); i++) {
+        memset(s.exported, 0, PAGE);
+        CHECK_RET(unetmm_window_open(s.one.ep, s.import, 0, PAGE, NULL, &at),
+                  0);
+        storer.window = at;
+        atomic_store(&storer.stored, 0);
+        CHECK_EQ(pthread_create(&thread, NULL, store_until_fault, &storer), 0);
+        EVENTUALLY(atomic_load(&storer.stored) > 100);
+        if (i % 2) {
+            CHECK_SYS(munmap(at, PAGE));
+        } else {
+            CHECK_RET(unetmm_window_close(s.one.ep, at), 0);
+        }
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+        if (i % 2) {
+            /* Only the mapping has gone by itself. */
+            CHECK_RET(unetmm_window_close(s.one.ep, at), 0);
+        }
+        fence(&s);
+        /* The last of its places; its last store may have come before it said so. */
+        last = atomic_load(&storer.stored);
+        CHECK(data[last % 512] == last);
+        CHECK(data[(last + 1) % 512] == last + 1 ||
+              data[(last + 1) % 512] <= last);
+        for (k = 2; k < 512; k++) {
+            CHECK(data[(last + k) % 512] <= last);
+        }
+    }
+    scene_close(&s);
+}
+
 static void refused(void)
 {
     struct unetmm_window_attr attr = UNETMM_WINDOW_ATTR_INIT;
@@ -476,6 +555,7 @@ static const struct test tests[] = {
     { "order", order, TEST_BOTH, 60 },
     { "revoked", revoked, TEST_BOTH | TEST_UTLB, 0 },
     { "unimported", unimported, TEST_BOTH, 0 },
+    { "unmapped-under-stores", unmapped_under_stores, TEST_BOTH, 0 },
     { "refused", refused, TEST_BOTH, 0 },
     { "starts", starts, TEST_BOTH | TEST_REMOTE, 60 },
     { "starts-of-two", starts_of_two, TEST_BOTH, 60 },
