@@ -428,12 +428,14 @@ static void *rival_thread(void *argument)
     return NULL;
 }
 
-static void race_with(struct rival *rival, struct set *set)
+/* Until it has met what is used, once at least. */
+static void race_with(struct rival *rival, struct unetmm_ctx *ctx,
+                      struct set *set)
 {
-    unsigned i, start, enough = run.slow > 1 ? 1 : 3;
+    unsigned i, n = rounds(8), start, enough = run.slow > 1 ? 1 : 3;
 
     CHECK_EQ(pthread_create(&rival->thread, NULL, rival_thread, rival), 0);
-    for (i = 0; i < rounds(8); i++) {
+    for (i = 0; i < n || (!stats_of(ctx).lost && i < 100 * n); i++) {
         start = atomic_load(&rival->rounds);
         do {
             exchange_some(set, 5);
@@ -456,7 +458,7 @@ static void race_fork(void)
     struct set set;
 
     set_open(&set, ctx, 64, 4);
-    race_with(&rival, &set);
+    race_with(&rival, ctx, &set);
     stats = stats_of(ctx);
     CHECK(stats.lost > 0);
     note("%u forks, %llu lost, %llu repeated", atomic_load(&rival.rounds),
@@ -475,7 +477,7 @@ static void race_beside(void)
     set_open(&set, ctx, 72, 5);
     set.npages = 64;
     rival.at = set.memory + 64 * PAGE;
-    race_with(&rival, &set);
+    race_with(&rival, ctx, &set);
     CHECK(stats_of(ctx).lost > 0);
     set.npages = 72;
     set_close(&set);
