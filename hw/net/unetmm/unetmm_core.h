@@ -131,8 +131,9 @@ typedef enum UnetmmXlat {
 } UnetmmXlat;
 
 /*
- * A translation in use.  tlb is NULL where nothing has to be held.  Where it has
- * to be locked for each DMA, `entry` is what does that, and dma a guess before.
+ * A translation in use.  tlb is NULL where nothing has to be held.  Where it
+ * has to be locked for each DMA, `entry` is what does that, and dma a guess
+ * before.
  */
 typedef struct UnetmmPage {
     uint64_t dma;               /* address of the page's first byte */

@@ -1,7 +1,7 @@
 /*
  * unetmm: source `shadow` (NetVM): a table in host memory of what is resident,
- * kept by the driver.  Nothing is pinned: the card locks an entry for the DMA of
- * one page, in the entry's own word, and the driver, who takes pages away
+ * kept by the driver.  Nothing is pinned: the card locks an entry for the DMA
+ * of one page, in the entry's own word, and the driver, who takes pages away
  * whenever it likes, waits for that lock alone.
  *
  * No translation is kept from one use to the next, so that taking a page away
