@@ -692,12 +692,20 @@ static inline int unetmm_sendv(struct unetmm_ep *ep, unsigned channel,
         return unetmm_full_(ep);
     }
     if (ep->utlb) {
-        int ret = unetmm_utlb_send_(ep, channel, iov, len <= limit ? 0 : n,
-                                    &cookie, &flags);
+        /* Copies, so that otherwise all of this can stay in registers */
+        struct iovec pieces[UNETMM_MAX_SEGS];
+        unsigned pinned = len <= limit ? 0 : n, new_flags = flags;
+        uint64_t new_cookie = cookie;
+        int ret;
 
+        memcpy(pieces, iov, pinned * sizeof(*iov));
+        ret = unetmm_utlb_send_(ep, channel, pieces, pinned, &new_cookie,
+                                &new_flags);
         if (ret) {
             return ret == -EAGAIN ? unetmm_full_(ep) : ret;
         }
+        cookie = new_cookie;
+        flags = new_flags;
     }
     unetmm_put_sqe_(ep, ep->sq_prod, channel, cookie, flags);
     sqe = (struct unetmm_sqe *)(void *)unetmm_slot_(ep, ep->sq_prod);
@@ -824,11 +832,13 @@ static inline int unetmm_post(struct unetmm_ep *ep, void *buf, size_t len,
         return unetmm_full_(ep);
     }
     if (ep->utlb) {
-        int ret = unetmm_utlb_post_(ep, buf, len, &cookie);
+        uint64_t new_cookie = cookie;
+        int ret = unetmm_utlb_post_(ep, buf, len, &new_cookie);
 
         if (ret) {
             return ret == -EAGAIN ? unetmm_full_(ep) : ret;
         }
+        cookie = new_cookie;
     }
     unetmm_put_fqe_(ep, buf, len, cookie, flags);
     if (flags & UNETMM_ZERO && ep->trap) {

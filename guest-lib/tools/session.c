@@ -116,14 +116,20 @@ static void allocate(struct session *s)
 
 /*
  * Buffers come back in the order of posting, so the next place in memory is
- * always free as long as no more than rx_slots are out.
+ * always free as long as no more than rx_slots are out.  Their places in the queue
+ * are free a little later than the messages in them are there: the card says so
+ * once for all that it does in one go.
  */
 static void post_buffer(struct session *s)
 {
     uint32_t slot = s->posted++ % s->rx_slots;
-    int ret = unetmm_post(s->ep, s->rx + slot * s->stride, s->frame, slot,
-                          UNETMM_MORE);
+    uint64_t start = now_ns();
+    int ret;
 
+    do {
+        ret = unetmm_post(s->ep, s->rx + slot * s->stride, s->frame, slot,
+                          UNETMM_MORE);
+    } while (ret == -EAGAIN && now_ns() - start < 10 * NS_PER_S);
     if (ret) {
         fail_call(ret, UNETMM_CALL_POST, "cannot post a buffer");
     }

@@ -49,7 +49,8 @@ qemu_patches() {
     [ "$1" != fuzz ] || printf '%s\n' "$REPO"/scripts/patches/fuzz/*.patch
 }
 
-# apply_patches TREE [OPTION]...: those of $QEMU_VARIANT.
+# apply_patches TREE [OPTION]...: those of $QEMU_VARIANT, and what mends QEMU itself where that is as
+# the patch knows it.
 apply_patches() {
     local tree=$1 patch patches
     shift
@@ -57,6 +58,13 @@ apply_patches() {
     for patch in "${patches[@]}"; do
         patch -d "$tree" -p1 --no-backup-if-mismatch "$@" <"$patch" ||
             die "$(basename "$patch") does not apply to $tree: use a QEMU 10.0 source tree"
+    done
+    for patch in "$REPO"/scripts/patches/mend/*.patch; do
+        if patch -d "$tree" -p1 --dry-run -s -f "$@" <"$patch" >/dev/null; then
+            patch -d "$tree" -p1 --no-backup-if-mismatch "$@" <"$patch"
+        else
+            note "this QEMU is left without $(basename "$patch"), which is about another version"
+        fi
     done
 }
 
@@ -143,7 +151,7 @@ qemu_tree() {
                 die "Debian's archive has no QEMU 10.0 source: set QEMU_UPSTREAM=1 for upstream's, or QEMU_SRC to a QEMU 10.0 source tree" ;;
     esac
     echo "$CACHE/qemu/$(hash_text "$origin" "${options[*]}" \
-        "$(cat "${patches[@]}")")"
+        "$(cat "${patches[@]}" "$REPO"/scripts/patches/mend/*.patch)")"
 }
 
 # overlay_hash DIR: of the card and its tests in DIR, which may be a checkout or

@@ -14,6 +14,9 @@ static void __attribute__((constructor)) settings_by_environment(void)
 {
     unetmm_trace = getenv("UNETMM_TRACE") != NULL;
     migrate_every = atoi(getenv("UNETMM_MIGRATE") ?: "0");
+    if (migrate_every && getenv("UNETMM_LONG")) {
+        migrate_every = (migrate_every + 7) / 8;
+    }
 }
 
 static bool in_ram(uint64_t addr, size_t bytes)

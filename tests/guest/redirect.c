@@ -208,8 +208,10 @@ static void amid(void)
         uint8_t *to = s.to.at + chance_below(&chance,
                                              (uint32_t)(LENGTH - len + 1));
 
+        uint32_t pause = i < n ? 1000 : 1;
+
         post_writes(&s, 4 * i);
-        idle_ns(chance_below(&chance, 1000) * NS_PER_US);
+        idle_ns(chance_below(&chance, pause) * NS_PER_US);
         redirect(&s, at, to, len);
         there += take_writes(&s);
         CHECK(!memcmp(to, s.last + at, len));
@@ -217,7 +219,7 @@ static void amid(void)
         CHECK(!memcmp(s.own.at + at + len, s.last + at + len,
                       LENGTH - at - len));
         post_writes(&s, 4 * i + 2);
-        idle_ns(chance_below(&chance, 1000) * NS_PER_US);
+        idle_ns(chance_below(&chance, pause) * NS_PER_US);
         CHECK_RET(unetmm_redirect_back(s.ctx, ID, at, 0, NULL), 0);
         back += take_writes(&s);
         CHECK_PATTERN(s.own.at, LENGTH, 4 * i + 2);
@@ -226,7 +228,8 @@ static void amid(void)
         guard_reset(&s.to);
     }
     note("under way in %u and %u of %u rounds", there, back, i);
-    CHECK(there && back);
+    /* A slow kernel may be at the card too late each time. */
+    CHECK((there && back) || run.slow > 1);
     scene_close(&s);
 }
 

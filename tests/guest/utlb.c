@@ -433,7 +433,7 @@ static void race_with(struct rival *rival, struct set *set)
     unsigned i, start, enough = run.slow > 1 ? 1 : 3;
 
     CHECK_EQ(pthread_create(&rival->thread, NULL, rival_thread, rival), 0);
-    for (i = 0; i < rounds(10); i++) {
+    for (i = 0; i < rounds(8); i++) {
         start = atomic_load(&rival->rounds);
         do {
             exchange_some(set, 5);

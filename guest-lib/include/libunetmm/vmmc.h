@@ -164,12 +164,21 @@ static inline int unetmm_op_post_(struct unetmm_ep *ep,
         return unetmm_full_(ep);
     }
     if (ep->utlb) {
-        int ret = unetmm_utlb_op_(ep, op, iov, is_inline ? 0 : n, &cookie,
-                                  &flags);
+        /* Copies, so that otherwise all of this can stay in registers */
+        struct iovec pieces[UNETMM_MAX_SEGS];
+        const struct unetmm_op_ copy = *op;
+        unsigned pinned = is_inline ? 0 : n, new_flags = flags;
+        uint64_t new_cookie = cookie;
+        int ret;
 
+        memcpy(pieces, iov, pinned * sizeof(*iov));
+        ret = unetmm_utlb_op_(ep, &copy, pieces, pinned, &new_cookie,
+                              &new_flags);
         if (ret) {
             return ret == -EAGAIN ? unetmm_full_(ep) : ret;
         }
+        cookie = new_cookie;
+        flags = new_flags;
     }
     unetmm_put_sqe_(ep, ep->sq_prod, ep->imports[op->import].channel, cookie,
                     flags);
