@@ -4,6 +4,8 @@
  */
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
 
 #include "unetmm_drv.h"
 
@@ -113,6 +115,65 @@ static int rings_show(struct seq_file *s, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(rings);
 
+static int shadow_waits_show(struct seq_file *s, void *unused)
+{
+	struct unetmm_dev *dev = s->private;
+	s64 n;
+	int i;
+
+	for (i = 0; i < UNETMM_SHADOW_BUCKETS; i++) {
+		n = atomic64_read(&dev->shadow_waits[i]);
+		if (n)
+			seq_printf(s, "%10llu ns and more: %lld\n", 1ULL << i,
+				   n);
+	}
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(shadow_waits);
+
+#define UNETMM_SHADOW_SPACE	48	/* its number's place in an offset */
+
+/*
+ * Tables of source shadow, to be read like /proc/PID/pagemap: 64 bits, as the
+ * card sees them, for each page, at space << 48 | page number * 8.
+ */
+static ssize_t shadow_read(struct file *filp, char __user *buf, size_t bytes,
+			   loff_t *pos)
+{
+	struct unetmm_dev *dev = file_inode(filp)->i_private;
+	u32 id = *pos >> UNETMM_SHADOW_SPACE;
+	unsigned long vpn = (*pos & (BIT_ULL(UNETMM_SHADOW_SPACE) - 1)) / 8;
+	u32 npages = min_t(size_t, bytes, PAGE_SIZE) / sizeof(u64);
+	struct unetmm_aspace *space;
+	ssize_t ret = -ENOENT;
+	u64 *words;
+
+	if (*pos % sizeof(u64) || !npages)
+		return -EINVAL;
+	words = kcalloc(npages, sizeof(*words), GFP_KERNEL);
+	if (!words)
+		return -ENOMEM;
+	space = unetmm_space_lookup(dev, id);
+	if (space) {
+		unetmm_shadow_words(space, vpn, npages, words);
+		unetmm_space_put(space);
+		ret = npages * sizeof(*words);
+		if (copy_to_user(buf, words, ret))
+			ret = -EFAULT;
+		else
+			*pos += ret;
+	}
+	kfree(words);
+	return ret;
+}
+
+static const struct file_operations shadow_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.read = shadow_read,
+	.llseek = default_llseek,
+};
+
 void unetmm_debugfs_init(void)
 {
 	unetmm_debugfs_root = debugfs_create_dir(UNETMM_NAME, NULL);
@@ -132,6 +193,9 @@ void unetmm_debugfs_add(struct unetmm_dev *dev)
 	debugfs_create_file("endpoints", 0400, dev->debugfs, dev,
 			    &endpoints_fops);
 	debugfs_create_file("rings", 0400, dev->debugfs, dev, &rings_fops);
+	debugfs_create_file("shadow", 0400, dev->debugfs, dev, &shadow_fops);
+	debugfs_create_file("shadow_waits", 0400, dev->debugfs, dev,
+			    &shadow_waits_fops);
 }
 
 /* Waits for readers; none comes after. */

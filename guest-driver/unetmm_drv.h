@@ -31,6 +31,8 @@
  *   region_lock > dev->rwsem > file->lock > ctl.lock > command slot
  *   file->lock > kq->lock > mmap_lock
  *   file->lock > unetmm_switch_lock > RCU (grace periods)
+ *   file->lock > unetmm_push_lock > the kernel's, of probes
+ *   file->lock > push work > mmap_lock; table->lock (innermost of mutexes)
  *   mmap_lock > dev->map_lock
  *   dev->reply_lock > command slot > space->lock
  *   file->lock > space->zero_lock > mmap_lock
@@ -195,11 +197,61 @@ struct unetmm_batch {
 	u32 count;
 	bool write;
 	bool zero;		/* only of memory that unetmm_zero_vma() allows */
-	struct page *pages[UNETMM_REPLY_MAX_PAGES];
-	struct unetmm_pin *pins[UNETMM_REPLY_MAX_PAGES];
+	bool huge;		/* source shadow: in a larger page */
+	union {
+		struct page *pages[UNETMM_REPLY_MAX_PAGES];
+		unsigned long pfns[UNETMM_REPLY_MAX_PAGES]; /* source shadow */
+	};
+	union {
+		struct unetmm_pin *pins[UNETMM_REPLY_MAX_PAGES];
+		dma_addr_t dma[UNETMM_REPLY_MAX_PAGES];	/* likewise */
+	};
 };
 
 struct unetmm_table;
+struct unetmm_aspace;
+struct unetmm_miss;
+
+/* 512 consecutive pages in the table; changes under space->lock. */
+struct unetmm_leaf {
+	__le64 *entries;
+	unsigned long *pages;		/* source shadow: UNETMM_LEAF_* */
+	u32 used;			/* likewise: entries that are not 0 */
+};
+
+#define UNETMM_LEAF_WRITE	1UL	/* mapped for writing; else a page */
+
+/* What differs between the sources.  One file fills one. */
+struct unetmm_source {
+	bool table;			/* the card reads one */
+	bool pins;			/* what the card has is pinned ... */
+	bool keeps;			/* ... until the process says otherwise */
+	bool stays;			/* when the last endpoint goes */
+	/* Before the card knows of it; unetmm_space_free() undoes it. */
+	int (*open)(struct unetmm_aspace *space);
+	/* Translations may come from now on, and do not any more. */
+	void (*start)(struct unetmm_aspace *space);
+	void (*stop)(struct unetmm_aspace *space);
+	/*
+	 * Takes [vpn, last] from the card and waits until DMA has ended; the
+	 * rules are those of the notifier.  Returns how many pages it were.
+	 */
+	unsigned long (*drop)(struct unetmm_aspace *space, unsigned long vpn,
+			      unsigned long last);
+	/* What was dropped has other rights now, and stays.  As the notifier. */
+	void (*again)(struct unetmm_aspace *space, unsigned long vpn,
+		      unsigned long last);
+	/*
+	 * One attempt at a miss.  1: answered, or nobody waits any more; 0: needs
+	 * to be paged in; -errno: to be refused, -EAGAIN meaning that it is to be
+	 * asked again.  NULL: there are none.
+	 */
+	int (*resolve)(struct unetmm_aspace *space,
+		       const struct unetmm_miss *miss,
+		       struct unetmm_batch *batch, int most);
+};
+
+extern const struct unetmm_source unetmm_shadow_source;
 
 /*
  * Source ktlb: entries of the page lists, in the table that the card reads.  An
@@ -275,6 +327,7 @@ struct unetmm_kqueues {
 	struct unetmm_batch *batch;
 };
 
+#define UNETMM_SHADOW_BUCKETS	32
 #define UNETMM_LEVELS		5	/* 57 bits: any address of any x86 */
 
 struct unetmm_aspace {
@@ -285,6 +338,7 @@ struct unetmm_aspace {
 	struct mmu_notifier notifier;
 	u32 id;
 	u32 source;
+	const struct unetmm_source *ops;
 	u32 endpoints;			/* file->lock */
 	unsigned long pin_limit;	/* pages; ULONG_MAX with CAP_IPC_LOCK */
 
@@ -308,10 +362,11 @@ struct unetmm_aspace {
 	struct mutex zero_lock;		/* giving up contents; ends of endpoints */
 
 	/* sources with a table */
-	struct mutex region_lock;	/* regions, posts, growth of the table */
+	struct mutex region_lock;	/* regions, posts */
 	struct list_head regions;
 	struct unetmm_table *table;	/* entries change under `lock` */
 	struct unetmm_utlb_log *utlb_log; /* changes under `lock` */
+	struct unetmm_shadow *shadow;	/* source shadow; unetmm_push.c */
 };
 
 /* Queue memory; what backs it changes once, under dev->map_lock. */
@@ -476,6 +531,8 @@ struct unetmm_dev {
 
 	atomic64_t pinned;		/* pages, against pin_limit_pages */
 	atomic64_t counters[UNETMM_NUM_DRIVER_COUNTERS];
+	/* Bucket n: waits for a page's lock of 2^n ns and more, below 2^(n+1). */
+	atomic64_t shadow_waits[UNETMM_SHADOW_BUCKETS];
 	struct dentry *debugfs;
 };
 
@@ -647,6 +704,12 @@ void unetmm_pin_add(struct unetmm_aspace *space, struct unetmm_pin *pin);
 void unetmm_pin_take(struct unetmm_aspace *space, struct unetmm_pin *pin);
 void unetmm_pin_drop(struct unetmm_aspace *space, struct unetmm_pin *pin);
 
+struct vm_area_struct *unetmm_usable_vma(struct mm_struct *mm, u64 vaddr,
+					 bool write, u32 *npages);
+int unetmm_map_page(struct unetmm_dev *dev, struct page *page, bool write,
+		    dma_addr_t *dma);
+void unetmm_unmap_page(struct unetmm_dev *dev, dma_addr_t dma, bool write);
+
 /* unetmm_zero.c */
 struct vm_area_struct *unetmm_zero_vma(struct mm_struct *mm, u64 vaddr);
 int unetmm_zero_check(struct mm_struct *mm, u64 vaddr);
@@ -654,6 +717,15 @@ void unetmm_zero_map(struct unetmm_aspace *space, u64 vaddr);
 
 /* unetmm_fault.c */
 void unetmm_fault_work(struct work_struct *work);
+int unetmm_resolve_pins(struct unetmm_aspace *space,
+			const struct unetmm_miss *miss,
+			struct unetmm_batch *batch, int most);
+int unetmm_resolve_list(struct unetmm_aspace *space,
+			const struct unetmm_miss *miss,
+			struct unetmm_batch *batch, int most);
+/* The driver's own table is what the card looks at again. */
+void unetmm_resolved(struct unetmm_aspace *space,
+		     const struct unetmm_miss *miss);
 void unetmm_deferred_kill(struct unetmm_aspace *space);
 void unetmm_deferred_orphan(struct unetmm_aspace *space);
 
@@ -675,6 +747,35 @@ dma_addr_t unetmm_table_root(const struct unetmm_table *table);
 int unetmm_table_grow(struct unetmm_aspace *space, u64 start, u64 last);
 void unetmm_table_set(struct unetmm_table *table, unsigned long vpn, u64 pte);
 u64 unetmm_pte(const struct unetmm_pin *pin);
+struct unetmm_leaf *unetmm_table_leaf(const struct unetmm_table *table,
+				      unsigned long vpn);
+struct unetmm_leaf *unetmm_table_leaf_from(const struct unetmm_table *table,
+					   unsigned long *vpn,
+					   unsigned long last);
+
+/* unetmm_shadow.c */
+unsigned long unetmm_shadow_drop(struct unetmm_aspace *space,
+				 unsigned long vpn, unsigned long last);
+int unetmm_shadow_set(struct unetmm_aspace *space, struct unetmm_batch *batch,
+		      unsigned long vpn, u32 npages, unsigned long seq);
+bool unetmm_shadow_has(struct unetmm_aspace *space, unsigned long vpn,
+		       bool write);
+void unetmm_shadow_words(struct unetmm_aspace *space, unsigned long vpn,
+			 u32 npages, u64 *words);
+
+/* unetmm_snap.c */
+int unetmm_snap(struct unetmm_aspace *space, struct unetmm_batch *batch,
+		unsigned long vpn, unsigned long last, unsigned long target,
+		bool wait);
+int unetmm_shadow_resolve(struct unetmm_aspace *space,
+			  const struct unetmm_miss *miss,
+			  struct unetmm_batch *batch, int most);
+
+/* unetmm_push.c */
+void unetmm_push_free(struct unetmm_aspace *space);
+/* The table stays until the put.  False: the space is being closed. */
+bool unetmm_push_get(struct unetmm_aspace *space);
+void unetmm_push_put(struct unetmm_aspace *space);
 
 /* unetmm_utlb.c */
 extern unsigned int unetmm_utlb_quota_pages;

@@ -344,7 +344,7 @@ void unetmm_ep_close(struct unetmm_ep *ep)
 	/* From here on the buffers are the process's: who gives one up has. */
 	mutex_lock(&space->zero_lock);
 	mutex_unlock(&space->zero_lock);
-	if (!--space->endpoints && space->source != UNETMM_SOURCE_PINNED) {
+	if (!--space->endpoints && !space->ops->stays) {
 		dropped = unetmm_space_drop(space, 0, ULONG_MAX);
 		/* Its library goes on with the next endpoint. */
 		if (dropped && space->utlb_log)

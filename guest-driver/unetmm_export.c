@@ -186,9 +186,7 @@ static int unetmm_export_check(struct unetmm_file *file,
 	if (space->mm != current->mm)
 		return -EPERM;
 	if (!file->dev->hw.regions ||
-	    (space->source != UNETMM_SOURCE_TLB &&
-	     space->source != UNETMM_SOURCE_PINNED &&
-	     space->source != UNETMM_SOURCE_UTLB))
+	    space->source == UNETMM_SOURCE_KTLB)
 		return -EOPNOTSUPP;
 	if (!a->rights || a->rights & ~UNETMM_RIGHT_ALL)
 		return -EINVAL;

@@ -163,35 +163,35 @@ static int unetmm_insert(struct unetmm_aspace *space,
 	return ret;
 }
 
+void unetmm_resolved(struct unetmm_aspace *space,
+		     const struct unetmm_miss *miss)
+{
+	unetmm_reply(space, miss, UNETMM_REPLY_RESOLVED, 0);
+}
+
 /*
- * Source ktlb: the driver's own table is what the card looks at again.  If that
- * has been withdrawn meanwhile, the card asks again.
+ * Source ktlb: if the table has been withdrawn meanwhile, the card asks again.
  */
-static int unetmm_resolve_list(struct unetmm_aspace *space,
-			       const struct unetmm_miss *miss,
-			       struct unetmm_batch *batch)
+int unetmm_resolve_list(struct unetmm_aspace *space,
+			const struct unetmm_miss *miss,
+			struct unetmm_batch *batch, int most)
 {
 	int ret = unetmm_klist_fill(space, batch, miss->vaddr >> PAGE_SHIFT,
 				    miss->npages);
 
 	if (ret > 0)
-		unetmm_reply(space, miss, UNETMM_REPLY_RESOLVED, 0);
+		unetmm_resolved(space, miss);
 	return ret == -ESTALE ? 1 : ret;
 }
 
-/*
- * One attempt at a miss.  1: answered, or nobody waits any more; 0: needs to be
- * paged in; -errno: to be refused, -EAGAIN meaning that it is to be asked again.
- */
-static int unetmm_resolve(struct unetmm_aspace *space,
-			  const struct unetmm_miss *miss,
-			  struct unetmm_batch *batch, int most)
+/* Source tlb: pages are pinned, and given to the card. */
+int unetmm_resolve_pins(struct unetmm_aspace *space,
+			const struct unetmm_miss *miss,
+			struct unetmm_batch *batch, int most)
 {
 	unsigned long seq;
 	int tries, ret;
 
-	if (space->source == UNETMM_SOURCE_KTLB)
-		return unetmm_resolve_list(space, miss, batch);
 	for (tries = 0; tries < most; tries++) {
 		seq = unetmm_space_seq(space);
 		batch->zero = miss->zero;
@@ -205,6 +205,15 @@ static int unetmm_resolve(struct unetmm_aspace *space,
 		unetmm_count(space->dev, faults_retried);
 	}
 	return -EAGAIN;
+}
+
+static int unetmm_resolve(struct unetmm_aspace *space,
+			  const struct unetmm_miss *miss,
+			  struct unetmm_batch *batch, int most)
+{
+	/* A card that asks where its source never does is not to be believed. */
+	return space->ops->resolve ?
+	       space->ops->resolve(space, miss, batch, most) : -EOPNOTSUPP;
 }
 
 static void unetmm_deferred_serve(struct unetmm_deferred *d)

@@ -154,7 +154,8 @@ static int unetmm_op_info(struct unetmm_file *file, void *arg)
 	a->sources = hw->sources & (BIT(UNETMM_SOURCE_PINNED) |
 				    BIT(UNETMM_SOURCE_TLB) |
 				    BIT(UNETMM_SOURCE_KTLB) |
-				    BIT(UNETMM_SOURCE_UTLB));
+				    BIT(UNETMM_SOURCE_UTLB) |
+				    BIT(UNETMM_SOURCE_SHADOW));
 	a->policies = hw->policies;
 	a->endpoints = hw->endpoints;
 	a->channels = hw->channels;

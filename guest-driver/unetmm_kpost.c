@@ -9,7 +9,7 @@
  * is malformed is copied as it is, for the card to refuse: it does so before it
  * looks at an address.
  *
- * LOCKS.  space->region_lock (posts of one process, growth of the table) >
+ * LOCKS.  space->region_lock (posts of one process) >
  * dev->rwsem > file->lock > kq->lock (against the endpoint's end).  The producer
  * indices that the card obeys, and those of its consumers that we obey, are in
  * memory that no process maps.

@@ -94,8 +94,8 @@ bool unetmm_charge_all(struct unetmm_aspace *space, u32 npages)
  * for as long as mmap_lock is held, with npages clipped to it, which also keeps
  * GUP from the gap below a stack, where it would complain.
  */
-static struct vm_area_struct *unetmm_usable_vma(struct mm_struct *mm, u64 vaddr,
-						bool write, u32 *npages)
+struct vm_area_struct *unetmm_usable_vma(struct mm_struct *mm, u64 vaddr,
+					 bool write, u32 *npages)
 {
 	struct vm_area_struct *vma;
 
@@ -164,8 +164,8 @@ static enum dma_data_direction unetmm_direction(bool write)
 	return write ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
 }
 
-static int unetmm_map_page(struct unetmm_dev *dev, struct page *page,
-			   bool write, dma_addr_t *dma)
+int unetmm_map_page(struct unetmm_dev *dev, struct page *page,
+		    bool write, dma_addr_t *dma)
 {
 	struct device *d = &dev->pdev->dev;
 
@@ -174,9 +174,7 @@ static int unetmm_map_page(struct unetmm_dev *dev, struct page *page,
 	if (dma_mapping_error(d, *dma))
 		return -ENOMEM;
 	if (unetmm_bounced(d, page, *dma)) {
-		dma_unmap_page_attrs(d, *dma, PAGE_SIZE,
-				     unetmm_direction(write),
-				     UNETMM_DMA_ATTRS);
+		unetmm_unmap_page(dev, *dma, write);
 		unetmm_count(dev, bounce_refused);
 		return -EOPNOTSUPP;
 	}
@@ -209,11 +207,16 @@ static int unetmm_pin_make(struct unetmm_aspace *space, unsigned long vpn,
 	return 0;
 }
 
+void unetmm_unmap_page(struct unetmm_dev *dev, dma_addr_t dma, bool write)
+{
+	dma_unmap_page_attrs(&dev->pdev->dev, dma, PAGE_SIZE,
+			     unetmm_direction(write), UNETMM_DMA_ATTRS);
+}
+
 /* Unmaps, unpins, uncharges.  The card has dropped it.  Sleeps. */
 void unetmm_pin_free(struct unetmm_aspace *space, struct unetmm_pin *pin)
 {
-	dma_unmap_page_attrs(&space->dev->pdev->dev, pin->dma, PAGE_SIZE,
-			     unetmm_direction(pin->write), UNETMM_DMA_ATTRS);
+	unetmm_unmap_page(space->dev, pin->dma, pin->write);
 	trace_unetmm_unpin(space->id, pin->vpn, page_to_pfn(pin->page),
 			   pin->write);
 	if (pin->dirty) {
@@ -270,8 +273,7 @@ static int unetmm_batch_fill(struct unetmm_aspace *space,
 static bool unetmm_pin_copies(const struct unetmm_aspace *space,
 			      const struct vm_area_struct *vma)
 {
-	return (space->source == UNETMM_SOURCE_PINNED ||
-		space->source == UNETMM_SOURCE_UTLB) &&
+	return space->ops->keeps &&
 	       (vma->vm_flags & (VM_SHARED | VM_WRITE)) == VM_WRITE;
 }
 
@@ -298,7 +300,10 @@ int unetmm_page_in(struct unetmm_aspace *space, u64 vaddr, u32 npages,
 	/* A page that is shared is not pinned for reading before it is copied. */
 	write = write || (!ret && unetmm_pin_copies(space, vma));
 	/* From here on the lock may have been let go of, and the VMA be gone. */
-	flags |= write ? FAULT_FLAG_WRITE : FAULT_FLAG_UNSHARE;
+	if (write)
+		flags |= FAULT_FLAG_WRITE;
+	else if (space->ops->pins)
+		flags |= FAULT_FLAG_UNSHARE;
 	for (i = 0; !ret && i < npages; i++) {
 		ret = fixup_user_fault(mm, vaddr + (u64)i * PAGE_SIZE, flags,
 				       &unlocked);

@@ -272,9 +272,7 @@ static int unetmm_begin_check(struct unetmm_file *file,
 	/* It may have been bound by another process since the first look. */
 	if (space->mm != current->mm)
 		return -EPERM;
-	if (space->source != UNETMM_SOURCE_TLB &&
-	    space->source != UNETMM_SOURCE_PINNED &&
-	    space->source != UNETMM_SOURCE_UTLB)
+	if (space->source == UNETMM_SOURCE_KTLB)
 		return -EOPNOTSUPP;
 	if (!a->length || check_add_overflow(a->to, a->length - 1, last) ||
 	    *last >= current->mm->task_size)

@@ -21,6 +21,7 @@ static void unetmm_space_free(struct kref *ref)
 
 	unetmm_regions_free(space);
 	unetmm_utlb_free(space);
+	unetmm_push_free(space);
 	kvfree(space->ktlb.slots);
 	mmdrop(space->mm);
 	put_pid(space->owner);
@@ -131,14 +132,10 @@ static unsigned long unetmm_visit(struct unetmm_aspace *space,
 	return visited;
 }
 
-/*
- * Between inv_begin and inv_end.  Neither sleeps nor allocates.  Returns how
- * many pages have gone.
- */
-static unsigned long unetmm_inv_drop(struct unetmm_aspace *space,
-				     unsigned long start, unsigned long last)
+/* Sources that pin. */
+static unsigned long unetmm_drop_pins(struct unetmm_aspace *space,
+				      unsigned long vpn, unsigned long last_vpn)
 {
-	unsigned long vpn = start >> PAGE_SHIFT, last_vpn = last >> PAGE_SHIFT;
 	struct unetmm_kspan span = UNETMM_KSPAN_NONE;
 	unsigned long dropped;
 
@@ -147,11 +144,23 @@ static unsigned long unetmm_inv_drop(struct unetmm_aspace *space,
 	if (space->source == UNETMM_SOURCE_KTLB)
 		unetmm_klist_invalidate(space, &span);
 	else
-		unetmm_invalidate(space->dev, space->id, start, last);
+		unetmm_invalidate(space->dev, space->id,
+				  (u64)vpn << PAGE_SHIFT,
+				  (u64)last_vpn << PAGE_SHIFT | ~PAGE_MASK);
 	dropped = unetmm_visit(space, vpn, last_vpn, true, &span);
 	if (dropped)
 		queue_work(unetmm_wq, &space->drop_work);
 	return dropped;
+}
+
+/*
+ * Between inv_begin and inv_end.  Neither sleeps nor allocates.  Returns how
+ * many pages have gone.
+ */
+static unsigned long unetmm_inv_drop(struct unetmm_aspace *space,
+				     unsigned long start, unsigned long last)
+{
+	return space->ops->drop(space, start >> PAGE_SHIFT, last >> PAGE_SHIFT);
 }
 
 /* Drops what the card may reach in [start, last], for reasons of our own. */
@@ -182,10 +191,24 @@ static int unetmm_range_start(struct mmu_notifier *mn,
 	return 0;
 }
 
+/* Is the memory still there, when the invalidation is over? */
+static bool unetmm_range_stays(const struct mmu_notifier_range *range)
+{
+	return range->event == MMU_NOTIFY_PROTECTION_VMA ||
+	       range->event == MMU_NOTIFY_PROTECTION_PAGE ||
+	       range->event == MMU_NOTIFY_SOFT_DIRTY;
+}
+
 static void unetmm_range_end(struct mmu_notifier *mn,
 			     const struct mmu_notifier_range *range)
 {
-	unetmm_inv_end(container_of(mn, struct unetmm_aspace, notifier));
+	struct unetmm_aspace *space = container_of(mn, struct unetmm_aspace,
+						  notifier);
+
+	unetmm_inv_end(space);
+	if (space->ops->again && unetmm_range_stays(range))
+		space->ops->again(space, range->start >> PAGE_SHIFT,
+				  (range->end - 1) >> PAGE_SHIFT);
 }
 
 static void unetmm_mm_release(struct mmu_notifier *mn, struct mm_struct *mm)
@@ -221,6 +244,61 @@ static void unetmm_drop_work(struct work_struct *work)
 	}
 }
 
+/* The TLB of source ktlb: the card's shape, for this process alone. */
+static int unetmm_space_ktlb(struct unetmm_aspace *space)
+{
+	const struct unetmm_limits *hw = &space->dev->hw;
+	struct unetmm_ktlb_entry **slots;
+
+	if (!is_power_of_2(hw->tlb_sets) || !hw->tlb_ways)
+		return -EOPNOTSUPP;
+	slots = kvcalloc(array_size(hw->tlb_sets, hw->tlb_ways),
+			 sizeof(*slots), GFP_KERNEL_ACCOUNT);
+	if (!slots)
+		return -ENOMEM;
+	unetmm_ktlb_init(&space->ktlb, slots, hw->tlb_sets, hw->tlb_ways,
+			 hw->tlb_victims, space->id);
+	return 0;
+}
+
+static const struct unetmm_source unetmm_pinned_source = {
+	.table = true,
+	.pins = true,
+	.keeps = true,
+	.stays = true,
+	.drop = unetmm_drop_pins,
+};
+
+static const struct unetmm_source unetmm_tlb_source = {
+	.pins = true,
+	.drop = unetmm_drop_pins,
+	.resolve = unetmm_resolve_pins,
+};
+
+static const struct unetmm_source unetmm_ktlb_source = {
+	.table = true,
+	.pins = true,
+	.open = unetmm_space_ktlb,
+	.drop = unetmm_drop_pins,
+	.resolve = unetmm_resolve_list,
+};
+
+static const struct unetmm_source unetmm_utlb_source = {
+	.table = true,
+	.pins = true,
+	.keeps = true,
+	.open = unetmm_utlb_init,
+	.drop = unetmm_drop_pins,
+};
+
+static const struct unetmm_source *const unetmm_sources[] = {
+	[UNETMM_SOURCE_PINNED] = &unetmm_pinned_source,
+	[UNETMM_SOURCE_TLB] = &unetmm_tlb_source,
+	[UNETMM_SOURCE_KTLB] = &unetmm_ktlb_source,
+	[UNETMM_SOURCE_UTLB] = &unetmm_utlb_source,
+	[UNETMM_SOURCE_SHADOW] = &unetmm_shadow_source,
+};
+
 static struct unetmm_aspace *unetmm_space_alloc(struct unetmm_dev *dev,
 					       u32 source)
 {
@@ -242,6 +320,7 @@ static struct unetmm_aspace *unetmm_space_alloc(struct unetmm_dev *dev,
 	space->pins = RB_ROOT;
 	space->notifier.ops = &unetmm_notifier_ops;
 	space->source = source;
+	space->ops = unetmm_sources[source];
 	/* Misses are served by threads of ours: the limit is taken now. */
 	space->pin_limit = capable(CAP_IPC_LOCK) ? ULONG_MAX :
 			   rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
@@ -279,23 +358,6 @@ static void unetmm_space_destroy(struct unetmm_aspace *space)
 	unetmm_cmd(space->dev, &cmd, NULL);
 }
 
-/* The TLB of source ktlb: the card's shape, for this process alone. */
-static int unetmm_space_ktlb(struct unetmm_aspace *space)
-{
-	const struct unetmm_limits *hw = &space->dev->hw;
-	struct unetmm_ktlb_entry **slots;
-
-	if (!is_power_of_2(hw->tlb_sets) || !hw->tlb_ways)
-		return -EOPNOTSUPP;
-	slots = kvcalloc(array_size(hw->tlb_sets, hw->tlb_ways),
-			 sizeof(*slots), GFP_KERNEL_ACCOUNT);
-	if (!slots)
-		return -ENOMEM;
-	unetmm_ktlb_init(&space->ktlb, slots, hw->tlb_sets, hw->tlb_ways,
-			 hw->tlb_victims, space->id);
-	return 0;
-}
-
 static int unetmm_space_create(struct unetmm_aspace *space)
 {
 	struct unetmm_dev *dev = space->dev;
@@ -303,7 +365,7 @@ static int unetmm_space_create(struct unetmm_aspace *space)
 	dma_addr_t root = 0;
 	int ret;
 
-	if (space->source != UNETMM_SOURCE_TLB) {
+	if (space->ops->table) {
 		ret = unetmm_table_init(space);
 		if (ret)
 			return ret;
@@ -316,10 +378,8 @@ static int unetmm_space_create(struct unetmm_aspace *space)
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto free_table;
 	}
-	if (space->source == UNETMM_SOURCE_KTLB)
-		ret = unetmm_space_ktlb(space);
-	else if (space->source == UNETMM_SOURCE_UTLB)
-		ret = unetmm_utlb_init(space);
+	if (space->ops->open)
+		ret = space->ops->open(space);
 	if (ret)
 		goto erase_id;
 	ret = unetmm_space_command(dev, space->id, space->source, levels, root);
@@ -328,6 +388,8 @@ static int unetmm_space_create(struct unetmm_aspace *space)
 	ret = mmu_notifier_register(&space->notifier, space->mm);
 	if (ret)
 		goto destroy;
+	if (space->ops->start)
+		space->ops->start(space);
 	return 0;
 
 destroy:
@@ -349,7 +411,10 @@ void unetmm_space_close(struct unetmm_aspace *space)
 	WRITE_ONCE(space->closing, true);
 	spin_unlock(&space->lock);
 	unetmm_deferred_kill(space);
+	/* It drops all, too, while the notifier can still be called. */
 	mmu_notifier_unregister(&space->notifier, space->mm);
+	if (space->ops->stop)
+		space->ops->stop(space);
 	unetmm_space_drop(space, 0, ULONG_MAX);
 	flush_work(&space->drop_work);
 	unetmm_space_destroy(space);
@@ -366,7 +431,7 @@ int unetmm_op_space(struct unetmm_file *file, void *arg)
 
 	if (a->flags)
 		return -EOPNOTSUPP;
-	if (a->source < UNETMM_SOURCE_PINNED || a->source > UNETMM_SOURCE_UTLB)
+	if (a->source < UNETMM_SOURCE_PINNED || a->source > UNETMM_SOURCE_SHADOW)
 		return -EINVAL;
 	if (!(dev->hw.sources & BIT(a->source)))
 		return -EOPNOTSUPP;

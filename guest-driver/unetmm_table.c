@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: the table in host memory that the card reads for source `pinned`.
+ * unetmm: the table in host memory that the card reads, with all sources but
+ * `tlb`.
  *
- * A radix tree of 4096-byte pages (UNETMM_PTE_*).  It only grows, under
- * region_lock; leaf entries change under space->lock.  Its pages are charged
+ * A radix tree of 4096-byte pages (UNETMM_PTE_*).  It only grows; leaf entries
+ * change under space->lock.  Its pages are charged
  * like pins, so a process cannot make it grow without bound.
  */
 #include <linux/dma-mapping.h>
@@ -12,31 +13,35 @@
 #include "unetmm_drv.h"
 
 struct unetmm_node {
-	__le64 *entries;		/* what the card sees */
+	struct unetmm_leaf leaf;	/* .entries: what the card sees */
 	dma_addr_t dma;
 	struct unetmm_node *child[];	/* none in a leaf */
 };
 
 struct unetmm_table {
 	struct unetmm_node *root;
+	struct mutex lock;		/* who makes it grow */
 };
 
 static struct unetmm_node *unetmm_node_alloc(struct unetmm_aspace *space,
 					     unsigned int level)
 {
+	bool shadow = space->source == UNETMM_SOURCE_SHADOW && !level;
 	struct unetmm_node *node;
 
 	if (!unetmm_charge_all(space, 1))
 		return NULL;
+	/* A leaf of source shadow has pages in the place of children. */
 	node = kvzalloc(struct_size(node, child,
-				    level ? UNETMM_TABLE_ENTRIES : 0),
+				    level || shadow ? UNETMM_TABLE_ENTRIES : 0),
 			GFP_KERNEL_ACCOUNT);
 	if (!node)
 		goto uncharge;
-	node->entries = dma_alloc_coherent(&space->dev->pdev->dev,
+	node->leaf.pages = shadow ? (unsigned long *)node->child : NULL;
+	node->leaf.entries = dma_alloc_coherent(&space->dev->pdev->dev,
 					   UNETMM_PAGE_BYTES, &node->dma,
 					   GFP_KERNEL);
-	if (!node->entries)
+	if (!node->leaf.entries)
 		goto free;
 	return node;
 
@@ -57,7 +62,7 @@ static void unetmm_node_free(struct unetmm_aspace *space,
 	for (i = 0; level && i < UNETMM_TABLE_ENTRIES; i++)
 		unetmm_node_free(space, node->child[i], level - 1);
 	dma_free_coherent(&space->dev->pdev->dev, UNETMM_PAGE_BYTES,
-			  node->entries, node->dma);
+			  node->leaf.entries, node->dma);
 	kvfree(node);
 	unetmm_uncharge(space, 1);
 }
@@ -69,6 +74,7 @@ int unetmm_table_init(struct unetmm_aspace *space)
 
 	if (!table)
 		return -ENOMEM;
+	mutex_init(&table->lock);
 	table->root = unetmm_node_alloc(space, UNETMM_LEVELS - 1);
 	if (!table->root) {
 		kfree(table);
@@ -81,11 +87,17 @@ int unetmm_table_init(struct unetmm_aspace *space)
 /* The card has forgotten the space. */
 void unetmm_table_free(struct unetmm_aspace *space)
 {
-	if (!space->table)
-		return;
-	unetmm_node_free(space, space->table->root, UNETMM_LEVELS - 1);
-	kfree(space->table);
+	struct unetmm_table *table;
+
+	/* Who only looks at it does so under the lock. */
+	spin_lock(&space->lock);
+	table = space->table;
 	space->table = NULL;
+	spin_unlock(&space->lock);
+	if (!table)
+		return;
+	unetmm_node_free(space, table->root, UNETMM_LEVELS - 1);
+	kfree(table);
 }
 
 dma_addr_t unetmm_table_root(const struct unetmm_table *table)
@@ -114,9 +126,9 @@ static int unetmm_table_grow_one(struct unetmm_aspace *space,
 				return -ENOMEM;
 			/* The card may look as soon as the entry is there. */
 			dma_wmb();
-			WRITE_ONCE(node->entries[slot],
+			WRITE_ONCE(node->leaf.entries[slot],
 				   cpu_to_le64(UNETMM_PTE_VALID | child->dma));
-			/* Pairs with the load in unetmm_table_set(). */
+			/* Pairs with the loads of those who descend. */
 			smp_store_release(&node->child[slot], child);
 		}
 		node = child;
@@ -129,31 +141,72 @@ int unetmm_table_grow(struct unetmm_aspace *space, u64 start, u64 last)
 {
 	unsigned long vpn = start >> PAGE_SHIFT;
 	unsigned long last_vpn = last >> PAGE_SHIFT;
-	int ret;
+	int ret = 0;
 
-	lockdep_assert_held(&space->region_lock);
-	for (; vpn <= last_vpn; vpn = (vpn | (UNETMM_TABLE_ENTRIES - 1)) + 1) {
+	mutex_lock(&space->table->lock);
+	for (; !ret && vpn <= last_vpn;
+	     vpn = (vpn | (UNETMM_TABLE_ENTRIES - 1)) + 1) {
 		ret = unetmm_table_grow_one(space, vpn);
-		if (ret)
-			return ret;
 		cond_resched();
 	}
-	return 0;
+	mutex_unlock(&space->table->lock);
+	return ret;
+}
+
+/* How far `vpn` is from the leaf that has it; 0: *node is that. */
+static unsigned int unetmm_table_descend(const struct unetmm_table *table,
+					 unsigned long vpn,
+					 struct unetmm_node **node)
+{
+	unsigned int level;
+
+	*node = table->root;
+	for (level = UNETMM_LEVELS - 1; level; level--) {
+		struct unetmm_node *child;
+
+		/* Pairs with unetmm_table_grow_one(). */
+		child = smp_load_acquire(&(*node)->child[unetmm_slot(vpn,
+								     level)]);
+		if (!child)
+			break;
+		*node = child;
+	}
+	return level;
+}
+
+/* The first leaf from *vpn on, which becomes its first page or stays; NULL: none. */
+struct unetmm_leaf *unetmm_table_leaf_from(const struct unetmm_table *table,
+					   unsigned long *vpn,
+					   unsigned long last)
+{
+	struct unetmm_node *node;
+	unsigned int shift;
+
+	while (*vpn <= last &&
+	       !(*vpn >> (UNETMM_LEVELS * UNETMM_TABLE_BITS))) {
+		shift = unetmm_table_descend(table, *vpn, &node) *
+			UNETMM_TABLE_BITS;
+		if (!shift)
+			return &node->leaf;
+		*vpn = ((*vpn >> shift) + 1) << shift;
+	}
+	return NULL;
+}
+
+struct unetmm_leaf *unetmm_table_leaf(const struct unetmm_table *table,
+				      unsigned long vpn)
+{
+	return unetmm_table_leaf_from(table, &vpn, vpn);
 }
 
 /* The leaf exists. */
 void unetmm_table_set(struct unetmm_table *table, unsigned long vpn, u64 pte)
 {
-	struct unetmm_node *node = table->root;
-	unsigned int level;
+	struct unetmm_leaf *leaf = unetmm_table_leaf(table, vpn);
 
-	for (level = UNETMM_LEVELS - 1; level; level--) {
-		/* Pairs with unetmm_table_grow_one(). */
-		node = smp_load_acquire(&node->child[unetmm_slot(vpn, level)]);
-		if (WARN_ON_ONCE(!node))
-			return;
-	}
-	WRITE_ONCE(node->entries[unetmm_slot(vpn, 0)], cpu_to_le64(pte));
+	if (!WARN_ON_ONCE(!leaf))
+		WRITE_ONCE(leaf->entries[unetmm_slot(vpn, 0)],
+			   cpu_to_le64(pte));
 }
 
 u64 unetmm_pte(const struct unetmm_pin *pin)

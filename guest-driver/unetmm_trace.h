@@ -36,6 +36,20 @@ TRACE_EVENT(unetmm_miss,
 		  __entry->write ? "write" : "read")
 );
 
+TRACE_EVENT(unetmm_shadow_wait,
+	TP_PROTO(u32 space, u64 ns),
+	TP_ARGS(space, ns),
+	TP_STRUCT__entry(
+		__field(u32, space)
+		__field(u64, ns)
+	),
+	TP_fast_assign(
+		__entry->space = space;
+		__entry->ns = ns;
+	),
+	TP_printk("space %u: %llu ns", __entry->space, __entry->ns)
+);
+
 TRACE_EVENT(unetmm_zero,
 	TP_PROTO(u32 space, u64 vaddr),
 	TP_ARGS(space, vaddr),

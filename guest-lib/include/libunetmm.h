@@ -78,7 +78,9 @@ struct unetmm_ep;
  * time), UNETMM_SOURCE_KTLB (the same, but posted by system call and translated
  * by the driver), UNETMM_SOURCE_PINNED (registered memory only),
  * UNETMM_SOURCE_UTLB (what the library has pinned ahead, see
- * unetmm_utlb_configure()) or UNETMM_OBSERVE.
+ * unetmm_utlb_configure()), UNETMM_SOURCE_SHADOW (any memory, at any time, and
+ * nothing is pinned: the card locks a page while it moves its data) or
+ * UNETMM_OBSERVE.
  */
 int unetmm_open(const char *path, unsigned source, struct unetmm_ctx **ctx);
 
@@ -813,7 +815,7 @@ static inline int unetmm_post_checked_(struct unetmm_ep *ep)
  * private anonymous memory, writable, neither mlock()ed nor registered with
  * userfaultfd, nor of huge pages that were set aside (MAP_HUGETLB).  Other
  * memory: source ktlb says -EINVAL (and posts at once, UNETMM_MORE or not); with
- * source tlb the buffer comes back with UNETMM_ST_UNSUPPORTED (or PROTECTION, as
+ * sources tlb and shadow the buffer comes back with UNETMM_ST_UNSUPPORTED (or PROTECTION, as
  * without the flag) when the card asks for it.
  *
  * -EAGAIN: the queue is full.  -EMSGSIZE: the card's TLB can never hold so

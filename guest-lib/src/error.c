@@ -27,8 +27,8 @@ static const struct advice advices[] = {
       "the card has no address space left: end another program that uses it, "
       "or give the card more of them" },
     { UNETMM_CALL_OPEN, EINVAL,
-      "the card does not know this source of translations: use tlb, ktlb or "
-      "pinned" },
+      "the card does not know this source of translations: use tlb, ktlb, "
+      "shadow, utlb or pinned" },
     { UNETMM_CALL_OPEN, EOPNOTSUPP,
       "the card does not have this source of translations: use another one" },
     { UNETMM_CALL_EP_CREATE, EINVAL,

@@ -132,14 +132,15 @@ static unsigned parse_name(const char *option, const char *text,
 
 static unsigned parse_source(const char *text)
 {
-    static const char *const names[] = { "tlb", "ktlb", "pinned", "utlb" };
+    static const char *const names[] = { "tlb", "ktlb", "pinned", "utlb",
+                                         "shadow" };
     static const unsigned values[] = {
         UNETMM_SOURCE_TLB, UNETMM_SOURCE_KTLB, UNETMM_SOURCE_PINNED,
-        UNETMM_SOURCE_UTLB
+        UNETMM_SOURCE_UTLB, UNETMM_SOURCE_SHADOW
     };
 
-    return parse_name("source", text, "tlb, ktlb, pinned or utlb", names,
-                      values, 4);
+    return parse_name("source", text, "tlb, ktlb, pinned, utlb or shadow",
+                      names, values, 5);
 }
 
 static const struct op *parse_op(const char *text)
@@ -330,6 +331,8 @@ const char *source_name(unsigned source)
         return "ktlb";
     case UNETMM_SOURCE_UTLB:
         return "utlb";
+    case UNETMM_SOURCE_SHADOW:
+        return "shadow";
     default:
         return "pinned";
     }

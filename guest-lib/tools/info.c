@@ -57,6 +57,7 @@ static const struct name sources[] = {
     { 1u << UNETMM_SOURCE_TLB, "tlb" },
     { 1u << UNETMM_SOURCE_KTLB, "ktlb" },
     { 1u << UNETMM_SOURCE_UTLB, "utlb" },
+    { 1u << UNETMM_SOURCE_SHADOW, "shadow" },
     { 1u << UNETMM_SOURCE_PINNED, "pinned" },
     { 0, NULL }
 };

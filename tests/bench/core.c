@@ -21,7 +21,7 @@
 #define CHANNEL     1
 #define LEVELS      4
 #define BUFFER      (16u << 10)
-#define MODES       5
+#define MODES       6
 
 typedef struct Side {
     const char *mode;
@@ -57,7 +57,7 @@ static void side_export(Side *s, FakeDriver *d, unsigned first)
 
 static void side_open(Side *s, FakeDriver *d, unsigned first, uint8_t source)
 {
-    uint8_t levels = source == UNETMM_SOURCE_PINNED ? LEVELS : 0;
+    uint8_t levels = source == UNETMM_SOURCE_TLB ? 0 : LEVELS;
     uint64_t bytes = (uint64_t)BATCH * BUFFER;
 
     s->sender = fake_space(d, first, source, levels);
@@ -147,6 +147,7 @@ static const struct {
     { { .mode = "reliable write, notifying", .op = UNETMM_OP_WRITE,
         .flags = UNETMM_SQE_F_NOTIFY, .reliable = true },
       UNETMM_SOURCE_PINNED },
+    { { .mode = "shadow", .op = UNETMM_OP_SEND }, UNETMM_SOURCE_SHADOW },
 };
 
 static void measure(uint32_t len, unsigned rounds)

@@ -241,7 +241,7 @@ static void memory(unsigned mib)
 
 static void usage(void)
 {
-    fprintf(stderr, "usage: bench-local tlb|ktlb|pinned|utlb "
+    fprintf(stderr, "usage: bench-local tlb|ktlb|pinned|utlb|shadow "
             "endpoints|memory|count|miss|ops|count-ops N,N,...\n");
     exit(2);
 }
@@ -255,6 +255,7 @@ static unsigned source_by_name(const char *name)
         { "tlb", UNETMM_SOURCE_TLB }, { "ktlb", UNETMM_SOURCE_KTLB },
         { "pinned", UNETMM_SOURCE_PINNED },
         { "utlb", UNETMM_SOURCE_UTLB },
+        { "shadow", UNETMM_SOURCE_SHADOW },
     };
 
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {

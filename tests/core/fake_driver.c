@@ -220,6 +220,38 @@ uint8_t fake_reply(FakeDriver *d, const struct unetmm_fault *f, uint8_t status,
     return reply(d, f->space, r, NULL);
 }
 
+uint64_t fake_pte(const FakeVpage *page)
+{
+    return page->dma | UNETMM_PTE_VALID |
+           (page->rights & FAKE_R ? UNETMM_PTE_READ : 0) |
+           (page->rights & FAKE_W ? UNETMM_PTE_WRITE : 0);
+}
+
+/* The table gets what is resident; the reply only says so. */
+static uint8_t give_shadow(FakeSpace *s, uint32_t fault_id, uint64_t vaddr,
+                           uint32_t npages, uint32_t *taken)
+{
+    struct unetmm_cmd_reply r = {
+        .fault_id = fault_id, .status = UNETMM_REPLY_RESOLVED,
+        .vaddr = vaddr,
+    };
+
+    for (uint32_t i = 0; i < npages; i++) {
+        uint64_t at = vaddr + (uint64_t)i * FAKE_PAGE;
+        FakeVpage *page = fake_vpage(s, at);
+
+        assert_non_null(page);
+        if (!(fake_table_get(s, at) & UNETMM_PTE_LOCKS)) {
+            fake_table_set(s, at, fake_pte(page));
+        }
+        page_pin(s->driver->host, page, 1);
+    }
+    if (taken) {
+        *taken = npages;
+    }
+    return reply(s->driver, s->id, r, NULL);
+}
+
 static uint8_t give(FakeSpace *s, uint32_t fault_id, uint64_t vaddr,
                     uint32_t npages, uint32_t *taken)
 {
@@ -232,14 +264,15 @@ static uint8_t give(FakeSpace *s, uint32_t fault_id, uint64_t vaddr,
     uint8_t status;
     uint32_t n = 0;
 
+    if (s->source == UNETMM_SOURCE_SHADOW) {
+        return give_shadow(s, fault_id, vaddr, npages, taken);
+    }
     for (uint32_t i = 0; i < npages; i++) {
         FakeVpage *page = fake_vpage(s, vaddr + (uint64_t)i * FAKE_PAGE);
         uint64_t pte;
 
         assert_non_null(page);
-        pte = cpu_to_le64(page->dma | UNETMM_PTE_VALID |
-                          (page->rights & FAKE_R ? UNETMM_PTE_READ : 0) |
-                          (page->rights & FAKE_W ? UNETMM_PTE_WRITE : 0));
+        pte = cpu_to_le64(fake_pte(page));
         fake_write(d->host, d->list + i * sizeof(pte), &pte, sizeof(pte));
         page_pin(d->host, page, page->pins + 1);
     }
@@ -366,6 +399,14 @@ bool fake_invalidate(FakeSpace *s, uint64_t vaddr, uint64_t bytes)
 
 /* ---- Processes and their memory ---- */
 
+/* Of source shadow the card changes the entries of level 0. */
+static uint64_t table_alloc(FakeSpace *s, int level)
+{
+    return fake_alloc(s->driver->host, FAKE_PAGE, FAKE_PAGE,
+                      s->source == UNETMM_SOURCE_SHADOW && !level ? FAKE_RW :
+                      FAKE_R);
+}
+
 FakeSpace *fake_space(FakeDriver *d, uint16_t id, uint8_t source,
                       uint8_t levels)
 {
@@ -383,7 +424,7 @@ FakeSpace *fake_space(FakeDriver *d, uint16_t id, uint8_t source,
     s->pages = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL,
                                      g_free);
     if (levels) {
-        s->table = fake_alloc(d->host, FAKE_PAGE, FAKE_PAGE, FAKE_R);
+        s->table = table_alloc(s, levels - 1);
         cmd.space_create.table = s->table;
     }
     d->spaces[id] = s;
@@ -398,7 +439,7 @@ void fake_space_gone(FakeSpace *s)
     g_free(s);
 }
 
-void fake_table_set(FakeSpace *s, uint64_t vaddr, uint64_t pte)
+uint64_t fake_table_at(FakeSpace *s, uint64_t vaddr)
 {
     FakeHost *host = s->driver->host;
     uint64_t table = s->table;
@@ -409,15 +450,12 @@ void fake_table_set(FakeSpace *s, uint64_t vaddr, uint64_t pte)
         uint64_t entry;
 
         if (level == 0) {
-            entry = cpu_to_le64(pte);
-            fake_write(host, at, &entry, 8);
-            return;
+            return at;
         }
         fake_read(host, at, &entry, 8);
         entry = le64_to_cpu(entry);
         if (!(entry & UNETMM_PTE_VALID)) {
-            entry = fake_alloc(host, FAKE_PAGE, FAKE_PAGE, FAKE_R) |
-                    UNETMM_PTE_VALID;
+            entry = table_alloc(s, level - 1) | UNETMM_PTE_VALID;
             table = entry & UNETMM_PTE_ADDR;
             entry = cpu_to_le64(entry);
             fake_write(host, at, &entry, 8);
@@ -425,6 +463,20 @@ void fake_table_set(FakeSpace *s, uint64_t vaddr, uint64_t pte)
             table = entry & UNETMM_PTE_ADDR;
         }
     }
+}
+
+void fake_table_set(FakeSpace *s, uint64_t vaddr, uint64_t pte)
+{
+    pte = cpu_to_le64(pte);
+    fake_write(s->driver->host, fake_table_at(s, vaddr), &pte, sizeof(pte));
+}
+
+uint64_t fake_table_get(FakeSpace *s, uint64_t vaddr)
+{
+    uint64_t pte;
+
+    fake_read(s->driver->host, fake_table_at(s, vaddr), &pte, sizeof(pte));
+    return le64_to_cpu(pte);
 }
 
 void fake_map(FakeSpace *s, uint64_t vaddr, uint64_t bytes, uint8_t rights)
@@ -439,9 +491,7 @@ void fake_map(FakeSpace *s, uint64_t vaddr, uint64_t bytes, uint8_t rights)
         page->dma = fake_page(s->driver->host);
         g_hash_table_replace(s->pages, &page->vpn, page);
         if (s->levels) {
-            fake_table_set(s, vpn << 12, page->dma | UNETMM_PTE_VALID |
-                           (rights & FAKE_R ? UNETMM_PTE_READ : 0) |
-                           (rights & FAKE_W ? UNETMM_PTE_WRITE : 0));
+            fake_table_set(s, vpn << 12, fake_pte(page));
             page_pin(s->driver->host, page, 1);
         }
     }

@@ -119,7 +119,12 @@ void fake_space_gone(FakeSpace *s);
 /* Backs [vaddr, vaddr + bytes) with scattered pages. */
 void fake_map(FakeSpace *s, uint64_t vaddr, uint64_t bytes, uint8_t rights);
 FakeVpage *fake_vpage(FakeSpace *s, uint64_t vaddr);
+/* The address of the page's entry of level 0; makes the tables above it. */
+uint64_t fake_table_at(FakeSpace *s, uint64_t vaddr);
 void fake_table_set(FakeSpace *s, uint64_t vaddr, uint64_t pte);
+uint64_t fake_table_get(FakeSpace *s, uint64_t vaddr);
+/* The entry that gives the page as far as the process has it. */
+uint64_t fake_pte(const FakeVpage *page);
 void fake_fill(FakeSpace *s, uint64_t vaddr, uint64_t bytes, uint32_t n);
 void fake_store(FakeSpace *s, uint64_t vaddr, const void *buf, size_t bytes);
 void fake_load(FakeSpace *s, uint64_t vaddr, void *buf, size_t bytes);

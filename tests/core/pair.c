@@ -40,6 +40,36 @@ static uint32_t any_length(Pair *p, uint32_t n)
     }
 }
 
+/* The page whose entry is there; NULL: it is none. */
+static FakeVpage *page_of_entry(FakeSpace *s, uint64_t addr)
+{
+    GHashTableIter iter;
+    FakeVpage *page;
+
+    g_hash_table_iter_init(&iter, s->pages);
+    while (g_hash_table_iter_next(&iter, NULL, (void **)&page)) {
+        if (fake_table_at(s, page->vpn << 12) == addr) {
+            return page;
+        }
+    }
+    return NULL;
+}
+
+/* Source shadow: a page goes between its lookup and its lock, now and then. */
+static void take_away(FakeHost *host, uint64_t addr)
+{
+    PairSide *s = container_of(host, PairSide, h);
+    FakeVpage *page;
+
+    if (++s->atomics % PAIR_TAKE_AWAY) {
+        return;
+    }
+    page = page_of_entry(s->s, addr);
+    if (page && !(fake_table_get(s->s, page->vpn << 12) & UNETMM_PTE_LOCKS)) {
+        fake_table_set(s->s, page->vpn << 12, 0);
+    }
+}
+
 static void side_init(Pair *p, unsigned i, PairTune *tune, uint8_t source)
 {
     PairSide *s = &p->side[i];
@@ -57,10 +87,12 @@ static void side_init(Pair *p, unsigned i, PairTune *tune, uint8_t source)
     fake_driver_init(&s->d, &s->h);
     fake_driver_start(&s->d);
     s->s = fake_space(&s->d, 1, source,
-                      source == UNETMM_SOURCE_PINNED ||
-                      source == UNETMM_SOURCE_UTLB ? 4 : 0);
+                      source == UNETMM_SOURCE_TLB ? 0 : 4);
     fake_map(s->s, PAIR_VA, all, FAKE_RW);
     fake_map(s->s, PAIR_VA + 0x10000000, all, FAKE_RW);
+    if (source == UNETMM_SOURCE_SHADOW) {
+        s->h.on_atomic = take_away;
+    }
     fake_ep_init(&s->ep, &s->d, 1 + i, s->s);
     s->ep.cq_log2 = 6;
     fake_ep_create(&s->ep);

@@ -355,6 +355,8 @@ static void each_wire(PairTune *tune, uint8_t source, uint32_t mtu, uint32_t n)
             p->side[j].h.core.knobs.corrupt = !!p->wire.corrupt;
         }
         run_pair(p, n);
+        assert_int_equal(source == UNETMM_SOURCE_SHADOW,
+                         pair_count(p, UNETMM_C_shadow_raced) > 0);
         pair_free(p);
     }
 }
@@ -394,6 +396,13 @@ static void test_cramped(void **state)
     each_wire(cramped, UNETMM_SOURCE_TLB, 1500, 40);
 }
 
+/* Pages go between their lookup and their lock. */
+static void test_shadow(void **state)
+{
+    each_wire(NULL, UNETMM_SOURCE_SHADOW, 1500, 30);
+    each_wire(slow_pages, UNETMM_SOURCE_SHADOW, 4000, 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -401,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_small_packets),
         cmocka_unit_test(test_pages_take_time),
         cmocka_unit_test(test_cramped),
+        cmocka_unit_test(test_shadow),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,7 +109,7 @@ static void test_identity(void **state)
     assert_int_equal(fake_reg(h, UNETMM_REG_TLB_VICTIMS), 9);
     assert_int_equal(fake_reg(h, UNETMM_REG_PRETRANSLATE), 11);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAX_FAULTS), 13);
-    assert_int_equal(fake_reg(h, UNETMM_REG_SOURCES), 31);
+    assert_int_equal(fake_reg(h, UNETMM_REG_SOURCES), 63);
     assert_int_equal(fake_reg(h, UNETMM_REG_POLICIES), 3);
     assert_int_equal(fake_reg(h, UNETMM_REG_RELIABLE), 16);
     assert_int_equal(fake_reg(h, UNETMM_REG_REGIONS), 1234);

@@ -481,12 +481,13 @@ static struct unetmm_cmd random_command(Stress *s)
     cmd.ep = rnd(s, 20) ? rnd(s, 8) : rnd(s, 65536);
     switch (cmd.opcode) {
     case UNETMM_CMD_SPACE_CREATE:
-        cmd.space_create.source = rnd(s, 5);
+        cmd.space_create.source = rnd(s, UNETMM_NUM_SOURCES);
         cmd.space_create.source = cmd.space ? cmd.space_create.source : 0;
         cmd.space_create.levels =
             cmd.space_create.source == UNETMM_SOURCE_PINNED ||
             cmd.space_create.source == UNETMM_SOURCE_KTLB ||
-            cmd.space_create.source == UNETMM_SOURCE_UTLB ? 1 + rnd(s, 6) :
+            cmd.space_create.source == UNETMM_SOURCE_UTLB ||
+            cmd.space_create.source == UNETMM_SOURCE_SHADOW ? 1 + rnd(s, 6) :
             rnd(s, 8) ? 0 : rnd(s, 8);
         cmd.space_create.table = cmd.space_create.levels ?
                                  area + rnd(s, 64) * 4096 : 0;

@@ -1128,10 +1128,10 @@ static void poll_on_file(void)
 }
 
 static const struct test tests[] = {
-    { "lengths", lengths, TEST_ALL | TEST_UTLB, 0 },
+    { "lengths", lengths, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
     { "pointers", pointers, TEST_ALL | TEST_UTLB, 0 },
     { "read-only-arguments", read_only_arguments, TEST_ALL | TEST_UTLB, 0 },
-    { "reserved", reserved, TEST_ALL | TEST_UTLB, 0 },
+    { "reserved", reserved, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
     { "all-calls", all_calls, TEST_TLB, 0 },
     { "unknown-calls", unknown_calls, TEST_TLB, 0 },
     { "wrong-values", wrong_values, TEST_TLB, 0 },
@@ -1140,8 +1140,8 @@ static const struct test tests[] = {
     { "wrong-endpoints", wrong_endpoints, TEST_MISS, 0 },
     { "mappings", mappings, TEST_TLB, 0 },
     { "mapping-changes", mapping_changes, TEST_TLB, 0 },
-    { "forked-child", forked_child, TEST_ALL | TEST_UTLB, 0 },
-    { "passed-descriptor", passed_descriptor, TEST_ALL | TEST_UTLB, 0 },
+    { "forked-child", forked_child, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
+    { "passed-descriptor", passed_descriptor, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
     { "child-of-the-library", child_of_the_library, TEST_BOTH | TEST_UTLB, 0 },
     { "poll-on-file", poll_on_file, TEST_TLB, 0 },
 };

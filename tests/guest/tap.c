@@ -25,6 +25,7 @@ static const char *full_name = "";
 
 /* What the command line selects. */
 static const char *only;
+static const char *only_source;
 static bool list_only;
 static bool brief;
 
@@ -365,10 +366,20 @@ struct variant {
     char name[100];
 };
 
+/* One test in three, which the seed chooses: much of it is as for another source. */
+#define SHADOW_SHARE    3
+
+static bool shadow_left_out(unsigned source, bool alone, unsigned number)
+{
+    return source == UNETMM_SOURCE_SHADOW && !alone && !brief && !run.lengthy &&
+           !only && !only_source && (number + run.seed) % SHADOW_SHARE;
+}
+
 /* With --brief: the n-th of the sources, or policies, that a test is for. */
 static bool left_out(unsigned n, unsigned many, unsigned number)
 {
-    return brief && !run.lengthy && !only && n != (number + run.seed) % many;
+    return brief && !run.lengthy && !only && !only_source &&
+           n != (number + run.seed) % many;
 }
 
 static void add_variants(const struct test *test, unsigned number,
@@ -380,6 +391,7 @@ static void add_variants(const struct test *test, unsigned number,
             { TEST_KTLB, UNETMM_SOURCE_KTLB, ".ktlb" },
             { TEST_PINNED, UNETMM_SOURCE_PINNED, ".pinned" },
             { TEST_UTLB, UNETMM_SOURCE_UTLB, ".utlb" },
+            { TEST_SHADOW, UNETMM_SOURCE_SHADOW, ".shadow" },
         };
     unsigned many = (unsigned)__builtin_popcount(test->flags & TEST_SOURCES);
     unsigned s, p, n = 0;
@@ -392,7 +404,9 @@ static void add_variants(const struct test *test, unsigned number,
         bool any = test->flags & TEST_SOURCES;
 
         if (any ? !(test->flags & sources[s].flag) ||
-            left_out(n++, many, number) : s) {
+            left_out(n++, many, number) ||
+            shadow_left_out(sources[s].source, many == 1, number) ||
+            (only_source && strcmp(only_source, sources[s].name + 1)) : s) {
             continue;
         }
         for (p = 0; p < (test->flags & TEST_POLICIES ? 2 : 1); p++) {
@@ -419,6 +433,7 @@ static void usage(const char *program)
            "       %*s [--slow N] [--brief] [--long]\n\n"
            "  --seed N      repeats the run that printed this seed\n"
            "  --only TEST   TEST, TEST.SOURCE or TEST.SOURCE.POLICY alone\n"
+           "  --source S    the variants with that source alone\n"
            "  --list        prints the names\n"
            "  --client MAC  the tests that talk to the program `echo` in\n"
            "                another guest, whose card has the address MAC\n"
@@ -434,6 +449,7 @@ static void parse(int argc, char **argv)
     static const struct option options[] = {
         { "seed", required_argument, NULL, 's' },
         { "only", required_argument, NULL, 'o' },
+        { "source", required_argument, NULL, 'S' },
         { "list", no_argument, NULL, 'l' },
         { "local", no_argument, NULL, 'L' },
         { "client", required_argument, NULL, 'c' },
@@ -451,6 +467,8 @@ static void parse(int argc, char **argv)
             run.seed = strtoull(optarg, NULL, 0);
         } else if (c == 'o') {
             only = optarg;
+        } else if (c == 'S') {
+            only_source = optarg;
         } else if (c == 'l') {
             list_only = true;
         } else if (c == 'c') {
@@ -491,7 +509,7 @@ static unsigned run_all(const struct variant *variants, unsigned count)
 int test_main(int argc, char **argv, const char *program,
               const struct test *tests, size_t count)
 {
-    struct variant *variants = calloc(count * 6, sizeof(*variants));
+    struct variant *variants = calloc(count * 10, sizeof(*variants));
     unsigned i, n = 0;
     sigset_t child;
 

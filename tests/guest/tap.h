@@ -33,7 +33,8 @@
 #define TEST_MISS       0x41    /* both ports of U-Net/MM */
 #define TEST_ALL        0x43
 #define TEST_UTLB       0x80    /* source utlb */
-#define TEST_SOURCES    0xc3
+#define TEST_SHADOW     0x100   /* source shadow */
+#define TEST_SOURCES    0x1c3
 #define TEST_POLICIES   0x04    /* policies skip and drop; else skip alone */
 #define TEST_REMOTE     0x08    /* in role client, too: two guests */
 #define TEST_ONLY_REMOTE 0x10   /* in role client alone */

@@ -115,7 +115,8 @@ static const char *source_word(void)
 {
     return run.source == UNETMM_SOURCE_TLB ? "tlb" :
            run.source == UNETMM_SOURCE_KTLB ? "ktlb" :
-           run.source == UNETMM_SOURCE_UTLB ? "utlb" : "pinned";
+           run.source == UNETMM_SOURCE_UTLB ? "utlb" :
+           run.source == UNETMM_SOURCE_SHADOW ? "shadow" : "pinned";
 }
 
 /* ---- Two of them --------------------------------------------------------------- */
@@ -297,7 +298,7 @@ static void info(void)
     expect(&tool, run_tool(&tool, "/usr/bin/unetmm-info"), 0);
     CHECK_EQ(tool.errors[0], '\0');
     expect_word(tool.text, own_mac());
-    expect_word(tool.text, "tlb ktlb utlb pinned\n");
+    expect_word(tool.text, "tlb ktlb utlb shadow pinned\n");
     expect_word(tool.text, "0000:");
     snprintf(word, sizeof(word), "%u sets x %u way", card.tlb_sets,
              card.tlb_ways);
@@ -336,9 +337,9 @@ static void counters(void)
 }
 
 static const struct test tests[] = {
-    { "pingpong", pingpong, TEST_ALL | TEST_UTLB, 0 },
-    { "bandwidth", bandwidth, TEST_ALL | TEST_UTLB, 0 },
-    { "operations", operations, TEST_BOTH, 60 },
+    { "pingpong", pingpong, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
+    { "bandwidth", bandwidth, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
+    { "operations", operations, TEST_BOTH | TEST_SHADOW, 60 },
     { "one-is-killed", one_is_killed, TEST_MISS, 60 },
     { "examples", examples, TEST_TLB, 0 },
     { "info", info, TEST_TLB, 0 },

@@ -786,6 +786,7 @@ static void race_send(void)
 static void check_landing(const struct mutator *m, unsigned page,
                           uint64_t low, uint64_t high, uint64_t key)
 {
+    bool shadow = run.source == UNETMM_SOURCE_SHADOW;
     unsigned i, found = 0;
     uint64_t step;
 
@@ -810,7 +811,8 @@ static void check_landing(const struct mutator *m, unsigned page,
         }
         found++;
     }
-    CHECK_EQ(found, 1);
+    /* A message that was dropped half way has left its first pages behind. */
+    CHECK(shadow ? found >= 1 : found == 1);
 }
 
 static void race_receive(void)
@@ -823,7 +825,8 @@ static void race_receive(void)
     mutator_start(&m, false);
     for (i = 0; i < rounds(120) || atomic_load(&m.mapped) < 20; i++) {
         struct iovec iov = { side.memory, BYTES };
-        uint64_t low, high, end = deadline_in(10);
+        uint64_t first = atomic_load(&m.mapped), low, high;
+        uint64_t end = deadline_in(10);
         uint64_t key = pattern_key(run.seed, i);
         struct unetmm_completion c;
 
@@ -845,7 +848,8 @@ static void race_receive(void)
         high = atomic_load(&m.mapped) + 1;
         pthread_mutex_lock(&m.lock);
         for (p = 0; p < NPAGES; p++) {
-            check_landing(&m, p, low, high, key);
+            check_landing(&m, p, run.source == UNETMM_SOURCE_SHADOW ? first :
+                          low, high, key);
         }
         pthread_mutex_unlock(&m.lock);
     }
@@ -878,22 +882,22 @@ static void race_fork(void)
 }
 
 static const struct test tests[] = {
-    { "remap-send", remap_send, TEST_MISS | TEST_POLICIES, 0 },
-    { "remap-receive", remap_receive, TEST_MISS | TEST_POLICIES, 0 },
-    { "anonymous", anonymous, TEST_MISS | TEST_POLICIES, 0 },
-    { "unmapped-meanwhile", unmapped_meanwhile, TEST_MISS | TEST_POLICIES, 0 },
-    { "fork-send", fork_send, TEST_MISS, 0 },
-    { "fork-receive", fork_receive, TEST_MISS | TEST_POLICIES, 0 },
+    { "remap-send", remap_send, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
+    { "remap-receive", remap_receive, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
+    { "anonymous", anonymous, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
+    { "unmapped-meanwhile", unmapped_meanwhile, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
+    { "fork-send", fork_send, TEST_MISS | TEST_SHADOW, 0 },
+    { "fork-receive", fork_receive, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
     { "fork-registered", fork_registered, TEST_PINNED, 0 },
-    { "dontneed", dontneed, TEST_MISS | TEST_POLICIES, 0 },
-    { "move", move, TEST_MISS | TEST_POLICIES, 0 },
-    { "protect", protect, TEST_MISS | TEST_POLICIES, 0 },
-    { "truncated", truncated, TEST_MISS, 0 },
+    { "dontneed", dontneed, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
+    { "move", move, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
+    { "protect", protect, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
+    { "truncated", truncated, TEST_MISS | TEST_SHADOW, 0 },
     { "registered", registered, TEST_PINNED, 0 },
     { "hole-open", hole_open, TEST_MISS, 0 },
-    { "race-send", race_send, TEST_MISS | TEST_POLICIES, 0 },
-    { "race-receive", race_receive, TEST_MISS | TEST_POLICIES, 0 },
-    { "race-fork", race_fork, TEST_MISS | TEST_UTLB, 0 },
+    { "race-send", race_send, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
+    { "race-receive", race_receive, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
+    { "race-fork", race_fork, TEST_MISS | TEST_UTLB | TEST_SHADOW, 0 },
 };
 
 int main(int argc, char **argv)

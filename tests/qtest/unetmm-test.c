@@ -101,7 +101,8 @@ static void test_reset_values(void *obj, void *data, QGuestAllocator *alloc)
         { UNETMM_REG_MAX_FAULTS, 64 },
         { UNETMM_REG_SOURCES, 1u << UNETMM_SOURCE_DIRECT |
           1u << UNETMM_SOURCE_PINNED | 1u << UNETMM_SOURCE_TLB |
-          1u << UNETMM_SOURCE_KTLB | 1u << UNETMM_SOURCE_UTLB },
+          1u << UNETMM_SOURCE_KTLB | 1u << UNETMM_SOURCE_UTLB |
+          1u << UNETMM_SOURCE_SHADOW },
         { UNETMM_REG_POLICIES, 1u << UNETMM_POLICY_DROP |
           1u << UNETMM_POLICY_SKIP },
         { UNETMM_REG_RELIABLE, 256 },

@@ -92,8 +92,8 @@ struct unetmm_info {
 /**
  * struct unetmm_space - bind the file to the caller's address space
  * @size: sizeof(struct unetmm_space)
- * @source: UNETMM_SOURCE_PINNED, UNETMM_SOURCE_TLB, UNETMM_SOURCE_KTLB or
- *          UNETMM_SOURCE_UTLB
+ * @source: UNETMM_SOURCE_PINNED, UNETMM_SOURCE_TLB, UNETMM_SOURCE_KTLB,
+ *          UNETMM_SOURCE_UTLB or UNETMM_SOURCE_SHADOW
  * @flags: zero
  * @id: out: the space's number on the card
  * @quota_pages: out: source utlb: pages it may have pinned; else zero
@@ -675,7 +675,17 @@ struct unetmm_window_id {
 	X(utlb_lost, "of its pages: unpinned because memory changed") \
 	X(exports, "exports made") \
 	X(imports, "imports made") \
-	X(redirects, "parts of exports moved")
+	X(redirects, "parts of exports moved") \
+	X(shadow_set, "pages entered into tables of source shadow") \
+	X(shadow_cleared, "pages taken out of them") \
+	X(shadow_snaps, "snapshots of what is resident") \
+	X(shadow_raced, "of these: in vain, memory was changing") \
+	X(shadow_notes, "page faults and changes of rights noted there") \
+	X(shadow_overruns, "of these: lost, the notes were not read in time") \
+	X(shadow_missed, "page faults not seen since the probe was armed") \
+	X(shadow_waits, "times that pages were waited for: the card had them") \
+	X(shadow_wait_ns, "how long in all, nanoseconds") \
+	X(shadow_wait_max_ns, "the longest of these waits")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {

@@ -38,7 +38,7 @@
 #define UNETMM_EP_MISSES        (2 + UNETMM_MAX_HEADS)
 #define UNETMM_NO_EP            UINT16_MAX
 #define UNETMM_MAX_UTLB_FETCH   32      /* entries of one fetch */
-#define UNETMM_NUM_SOURCES      5
+#define UNETMM_NUM_SOURCES      6
 #define UNETMM_NUM_POLICIES     2
 
 typedef struct UnetmmCore UnetmmCore;
@@ -130,11 +130,17 @@ typedef enum UnetmmXlat {
     UNETMM_XLAT_ERROR,          /* protection */
 } UnetmmXlat;
 
-/* A translation in use.  tlb is NULL where nothing has to be held. */
+/*
+ * A translation in use.  tlb is NULL where nothing has to be held.  Where it
+ * has to be locked for each DMA, `entry` is what does that, and dma a guess
+ * before.
+ */
 typedef struct UnetmmPage {
     uint64_t dma;               /* address of the page's first byte */
     UnetmmTlb *tlb;
     uint32_t id;
+    uint64_t entry;             /* where it is, in the table */
+    uint64_t pte;               /* what it was when it was looked at last */
 } UnetmmPage;
 
 /* A source: where translations come from.  One file fills one. */
@@ -152,6 +158,13 @@ struct UnetmmSourceOps {
                               uint64_t pte, uint32_t tag);
     /* The TLB or cache that holds its entries; NULL: none. */
     UnetmmTlb *(*tlb)(UnetmmCore *core);
+    uint8_t tlb_shift;          /* an entry there is of 2^n pages */
+    /*
+     * One page's DMA begins, ends; NULL: a lookup is all it takes.  False: it
+     * is not there any more, or not with that right.
+     */
+    bool (*lock)(UnetmmCore *core, UnetmmEp *ep, UnetmmPage *page, bool write);
+    void (*unlock)(UnetmmCore *core, UnetmmEp *ep, const UnetmmPage *page);
     /* The most pages that a free buffer may span. */
     uint32_t (*max_pages)(const UnetmmCore *core);
 };
@@ -161,6 +174,7 @@ extern const UnetmmSourceOps unetmm_source_pinned;
 extern const UnetmmSourceOps unetmm_source_tlb;
 extern const UnetmmSourceOps unetmm_source_ktlb;
 extern const UnetmmSourceOps unetmm_source_utlb;
+extern const UnetmmSourceOps unetmm_source_shadow;
 const UnetmmSourceOps *unetmm_source_by_id(unsigned id);
 
 /* Of a table in host memory: the entry cache, then the table. */
@@ -169,6 +183,12 @@ UnetmmXlat unetmm_table_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
 /* The two halves of it.  First: is the page in the entry cache? */
 bool unetmm_table_cached(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                          bool write, UnetmmPage *page);
+/*
+ * The table of level 0 that has the page's entry.  MISS: there is none; ERROR:
+ * the bus refused the walk.
+ */
+UnetmmXlat unetmm_table_leaf(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                             uint64_t *leaf);
 /*
  * Reads the aligned group of `group` (a power of two) entries that has the
  * page's, in one access.  False: the table does not reach so far, or the bus
@@ -746,6 +766,11 @@ void unetmm_pages_release(UnetmmCore *core, const UnetmmPage *pages,
                           uint32_t first, uint32_t end);
 void unetmm_page_release(UnetmmCore *core, const UnetmmPage *page);
 void unetmm_page_move(const UnetmmPage *page, bool start);
+/* Round each page's DMA.  False: look it up again. */
+bool unetmm_page_lock(UnetmmCore *core, UnetmmEp *ep, UnetmmPage *page,
+                      bool write);
+void unetmm_page_unlock(UnetmmCore *core, UnetmmEp *ep,
+                        const UnetmmPage *page);
 bool unetmm_page_gone(const UnetmmPage *page);
 void unetmm_page_dirty(const UnetmmPage *page);
 void unetmm_page_head(const UnetmmPage *page);
@@ -991,6 +1016,7 @@ void unetmm_recv_inline(UnetmmCore *core, UnetmmEp *ep,
 typedef enum UnetmmPlaced {
     UNETMM_PLACED,
     UNETMM_PLACED_NOT,          /* the bus refused it */
+    UNETMM_PLACED_GONE,         /* a page went before its DMA began */
     UNETMM_PLACED_LATER,        /* unetmm_rel_landed() will say */
 } UnetmmPlaced;
 

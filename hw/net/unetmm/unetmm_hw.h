@@ -180,7 +180,7 @@ typedef uint8_t unetmm_u8;
 
 /*
  * One 64-bit format for FAULT_REPLY lists and for the tables in host memory
- * (sources pinned, ktlb and utlb; later shadow and odp).  A table is a radix
+ * (sources pinned, ktlb, utlb and shadow; later odp).  A table is a radix
  * tree: the root and each further table are one 4096-byte page of 512 entries,
  * `levels` deep (1..6); a directory entry has VALID and the next one's address.
  * Level 0 is indexed by address bits 12..20.  The sixth level uses 7 bits only.
@@ -189,6 +189,16 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_PTE_READ         0x0000000000000002ull
 #define UNETMM_PTE_WRITE        0x0000000000000004ull
 #define UNETMM_PTE_ADDR         0xfffffffffffff000ull
+/*
+ * In a table of source shadow, where both sides change an entry of level 0, by
+ * compare-and-swap alone; elsewhere 0.  The card may use the page's address
+ * only while it has added PTE_LOCK to an entry that was VALID; it sets DIRTY
+ * with that if it is to write.  Whoever takes VALID away leaves LOCKS alone and
+ * waits until it is 0.
+ */
+#define UNETMM_PTE_DIRTY        0x0000000000000008ull
+#define UNETMM_PTE_LOCKS        0x0000000000000ff0ull /* DMAs under way */
+#define UNETMM_PTE_LOCK         0x0000000000000010ull /* one of them */
 #define UNETMM_TABLE_BITS       9
 #define UNETMM_TABLE_ENTRIES    512
 #define UNETMM_TABLE_LEVELS     6
@@ -200,6 +210,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_SOURCE_TLB       2       /* card TLB; miss goes to the driver */
 #define UNETMM_SOURCE_KTLB      3       /* driver's rings and page lists */
 #define UNETMM_SOURCE_UTLB      4       /* table of what the process pinned */
+#define UNETMM_SOURCE_SHADOW    5       /* table of what is resident */
 
 #define UNETMM_POLICY_DROP      0
 #define UNETMM_POLICY_SKIP      1
@@ -314,8 +325,8 @@ struct unetmm_fqe {
 
 /*
  * The old contents need not be kept: where the page is not resident, the driver
- * maps a fresh page of zeros instead of paging in.  Sources tlb and ktlb; the
- * buffer is exactly one page, and private anonymous memory.
+ * maps a fresh page of zeros instead of paging in.  Sources tlb, ktlb and
+ * shadow; the buffer is exactly one page, and private anonymous memory.
  */
 #define UNETMM_FQE_F_ZERO       0x00000001u
 #define UNETMM_FQE_F_ALL        0x00000001u
@@ -801,7 +812,12 @@ struct unetmm_notify {
     X(proxy_refusals,   E, "starts by proxy pages refused, or to be repeated") \
     X(redirects,        C, "parts of regions moved") \
     X(rel_held,         E, "packets not taken: their place is being moved") \
-    X(drop_moved,       E, "packets dropped: their place moved under them")
+    X(drop_moved,       E, "packets dropped: their place moved under them") \
+    X(shadow_hits,      E, "lookups that a shadow table answered") \
+    X(shadow_misses,    E, "lookups for which it had no entry, or no right") \
+    X(shadow_locks,     E, "entries locked for a page's DMA") \
+    X(shadow_raced,     E, "entries gone between lookup and lock") \
+    X(err_lock,         E, "locks that somebody else had taken away")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

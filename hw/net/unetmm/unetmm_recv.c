@@ -8,7 +8,9 @@
  * With x-dma-page-ns one message at a time lands page by page (the receive DMA
  * engine is one); the others wait in the port's queue.  All its pages are held
  * from the lookup on, so that none is evicted under it; if one is invalidated
- * before its turn the message is dropped and the buffer stays.
+ * before its turn the message is dropped and the buffer stays.  A source that
+ * locks its entries has one locked at a time, while that page's data moves, and
+ * the message is dropped likewise if one has gone by then.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -288,40 +290,66 @@ static void landing_report(UnetmmCore *core, UnetmmEp *ep, bool landed,
     }
 }
 
-static void landing_start_page(UnetmmCore *core)
+/* False: the page has gone. */
+static bool landing_start_page(UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmLanding *rx = &core->rx;
 
+    if (!unetmm_page_lock(core, ep, &rx->pages[rx->page], true)) {
+        return false;
+    }
     unetmm_page_move(&rx->pages[rx->page], true);
     rx->moving = true;
     rx->deadline_ns = core->ops->now_ns(core->host) + core->params.dma_page_ns;
+    return true;
 }
 
-/* All pages of the message, now.  False: the bus refused one. */
-static bool landing_at_once(UnetmmCore *core, UnetmmEp *ep,
-                            const uint8_t *payload)
+/* All pages of the message, now. */
+static UnetmmPlaced landing_at_once(UnetmmCore *core, UnetmmEp *ep,
+                                    const uint8_t *payload)
 {
     UnetmmLanding *rx = &core->rx;
-    bool written = true;
+    UnetmmPlaced placed = UNETMM_PLACED;
 
-    while (written && rx->page < rx->npages) {
-        written = landing_write(core, ep, payload);
-        rx->page++;
+    for (; placed == UNETMM_PLACED && rx->page < rx->npages; rx->page++) {
+        UnetmmPage *page = &rx->pages[rx->page];
+
+        if (!unetmm_page_lock(core, ep, page, true)) {
+            placed = UNETMM_PLACED_GONE;
+            break;
+        }
+        if (!landing_write(core, ep, payload)) {
+            placed = UNETMM_PLACED_NOT;
+        }
+        unetmm_page_unlock(core, ep, page);
     }
     unetmm_pages_release(core, rx->pages, 0, rx->npages);
-    return written;
+    return placed;
 }
 
-static void landing_start(UnetmmCore *core, UnetmmEp *ep,
-                          const uint8_t *payload)
+/* With the first page, which has to be there. */
+static UnetmmPlaced landing_start(UnetmmCore *core, UnetmmEp *ep,
+                                  const uint8_t *payload)
 {
     UnetmmLanding *rx = &core->rx;
 
+    if (!landing_start_page(core, ep)) {
+        unetmm_pages_release(core, rx->pages, 0, rx->npages);
+        return UNETMM_PLACED_GONE;
+    }
     rx->frame = unetmm_port_buffer(core);
     memcpy(rx->frame, payload, rx->len);
     rx->active = true;
     ep->landing = true;
-    landing_start_page(core);
+    return UNETMM_PLACED_LATER;
+}
+
+static UnetmmPlaced landing_begin(UnetmmCore *core, UnetmmEp *ep,
+                                  const uint8_t *payload)
+{
+    return core->params.dma_page_ns && core->rx.npages ?
+           landing_start(core, ep, payload) :
+           landing_at_once(core, ep, payload);
 }
 
 void unetmm_recv_whole(UnetmmCore *core, uint64_t addr, uint32_t len)
@@ -352,17 +380,18 @@ static void recv_land(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
 {
     UnetmmLanding *rx = &core->rx;
     uint32_t held = rx->npages;
+    UnetmmPlaced placed;
 
     unetmm_recv_whole(core, head->addr, cqe->len);
     landing_set(core, ep, NULL, cqe->len);
     rx->cqe = *cqe;
     rx->cqe.cookie = head->cookie;
     unetmm_pages_release(core, rx->pages, rx->npages, held);
-    if (!core->params.dma_page_ns || !rx->npages) {
-        landing_report(core, ep, landing_at_once(core, ep, payload),
-                       UNETMM_C_drop_dma);
-    } else {
-        landing_start(core, ep, payload);
+    placed = landing_begin(core, ep, payload);
+    if (placed != UNETMM_PLACED_LATER) {
+        landing_report(core, ep, placed == UNETMM_PLACED,
+                       placed == UNETMM_PLACED_GONE ?
+                       UNETMM_C_drop_invalidated : UNETMM_C_drop_dma);
     }
 }
 
@@ -411,16 +440,16 @@ UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const struct unetmm_frame *f,
                                const uint8_t *payload)
 {
+    UnetmmPlaced placed;
+
     landing_set(core, ep, rel, f->len);
     core->rx.head = *f;
     core->rx.cqe = (struct unetmm_cqe) { .opcode = UNETMM_CQE_RECEIVED };
-    if (core->params.dma_page_ns && core->rx.npages) {
-        landing_start(core, ep, payload);
-        return UNETMM_PLACED_LATER;
+    placed = landing_begin(core, ep, payload);
+    if (placed != UNETMM_PLACED_LATER) {
+        core->rx.rel = NULL;
     }
-    core->rx.rel = NULL;
-    return landing_at_once(core, ep, payload) ? UNETMM_PLACED :
-           UNETMM_PLACED_NOT;
+    return placed;
 }
 
 /* Lets go of what the landing message still holds. */
@@ -476,6 +505,7 @@ void unetmm_recv_landed(UnetmmCore *core)
 
     rx->moving = false;
     unetmm_page_move(&rx->pages[rx->page], false);
+    unetmm_page_unlock(core, ep, &rx->pages[rx->page]);
     unetmm_page_release(core, &rx->pages[rx->page]);
     rx->page++;
     if (ep->error) {
@@ -490,10 +520,9 @@ void unetmm_recv_landed(UnetmmCore *core)
         landing_finish(core, ep, true, 0);
     } else if (!landing_may_go_on(core, &why)) {
         landing_finish(core, ep, false, why);
-    } else if (unetmm_page_gone(&rx->pages[rx->page])) {
+    } else if (unetmm_page_gone(&rx->pages[rx->page]) ||
+               !landing_start_page(core, ep)) {
         landing_finish(core, ep, false, UNETMM_C_drop_invalidated);
-    } else {
-        landing_start_page(core);
     }
 }
 

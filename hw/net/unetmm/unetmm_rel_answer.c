@@ -229,6 +229,15 @@ static void answer_end(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     unetmm_rel_complete(core, ep);
 }
 
+/* As if it had been lost on the wire. */
+static void answer_lost(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                        uint32_t psn, enum unetmm_counter why)
+{
+    unetmm_recv_drop(core, ep, why);
+    rel->tx.lost |= unetmm_rel_bit(psn);
+    unetmm_engine_queue(core, ep);
+}
+
 static void answer_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          const struct unetmm_frame *f, const uint8_t *payload)
 {
@@ -259,6 +268,9 @@ static void answer_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         break;
     case UNETMM_PLACED_NOT:
         answer_end(core, ep, rel, f->psn, UNETMM_ST_DMA);
+        break;
+    case UNETMM_PLACED_GONE:
+        answer_lost(core, ep, rel, f->psn, UNETMM_C_drop_invalidated);
         break;
     case UNETMM_PLACED_LATER:
         break;
@@ -299,9 +311,7 @@ static void answer_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         unetmm_recv_drop(core, ep, why);
         answer_end(core, ep, rel, f->psn, UNETMM_ST_DMA);
     } else {
-        unetmm_recv_drop(core, ep, why);
-        rel->tx.lost |= unetmm_rel_bit(f->psn);
-        unetmm_engine_queue(core, ep);
+        answer_lost(core, ep, rel, f->psn, why);
     }
 }
 

@@ -63,6 +63,23 @@ static UnetmmXlat atomic_execute(UnetmmCore *core, UnetmmEp *ep,
     return UNETMM_XLAT_MISS;
 }
 
+/* The same on a page that has been looked up; MISS: also, it has gone. */
+static UnetmmXlat atomic_on_page(UnetmmCore *core, UnetmmEp *ep,
+                                 const struct unetmm_frame *f,
+                                 const uint8_t *payload, UnetmmPage *page,
+                                 uint64_t addr, uint64_t *old)
+{
+    UnetmmXlat result;
+
+    if (!unetmm_page_lock(core, ep, page, true)) {
+        return UNETMM_XLAT_MISS;
+    }
+    result = atomic_execute(core, ep, f, payload,
+                            page->dma + addr % UNETMM_PAGE_BYTES, old);
+    unetmm_page_unlock(core, ep, page);
+    return result;
+}
+
 static void atomic_done(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                         const struct unetmm_frame *f, uint64_t old)
 {
@@ -128,8 +145,7 @@ static UnetmmRelTake atomic_take(UnetmmCore *core, UnetmmEp *ep,
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
     }
     if (result == UNETMM_XLAT_OK) {
-        result = atomic_execute(core, ep, f, payload,
-                                page.dma + addr % UNETMM_PAGE_BYTES, &old);
+        result = atomic_on_page(core, ep, f, payload, &page, addr, &old);
     }
     if (result == UNETMM_XLAT_ERROR) {
         return unetmm_rel_reject(rel, UNETMM_WHY_MEMORY);

@@ -156,6 +156,8 @@ static UnetmmRelTake rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     case UNETMM_PLACED_NOT:
         rel_bus_refused(core, ep, rel);
         return UNETMM_REL_ENDED;
+    case UNETMM_PLACED_GONE:
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
     case UNETMM_PLACED_LATER:
         return UNETMM_REL_LATER;
     }

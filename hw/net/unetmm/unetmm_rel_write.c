@@ -110,7 +110,7 @@ static void write_note(const UnetmmCore *core, const struct unetmm_frame *f,
 typedef enum WritePlace {
     WRITE_PLACED,
     WRITE_LATER,
-    WRITE_MISSING,              /* the driver has been asked */
+    WRITE_MISSING,              /* the driver has been asked, or will be */
     WRITE_HELD,                 /* it is being moved */
     WRITE_NEVER,
 } WritePlace;
@@ -144,6 +144,8 @@ static WritePlace write_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         return WRITE_PLACED;
     case UNETMM_PLACED_LATER:
         return WRITE_LATER;
+    case UNETMM_PLACED_GONE:
+        return WRITE_MISSING;
     case UNETMM_PLACED_NOT:
         break;
     }

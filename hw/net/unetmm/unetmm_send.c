@@ -324,6 +324,22 @@ static uint32_t tx_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn)
     return n;
 }
 
+/* The next page cannot be read now: it is asked for, or the peer has to. */
+static void tx_miss(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn)
+{
+    UnetmmTransfer *tx = &ep->tx;
+
+    if (tx->answer) {
+        /* The peer asks again; our own sends do not wait for it. */
+        tx_finish(tx, UNETMM_ST_NOT_READY);
+        return;
+    }
+    tx->blocked_on = UNETMM_BLOCKED_FAULT;
+    unetmm_count(core, ep, UNETMM_C_send_waits, 1);
+    unetmm_miss_want(core, ep, 0, vpn, tx_missing(core, ep, vpn), false,
+                     false);
+}
+
 /* Copies the chunk that has moved and steps over it. */
 static void tx_land_chunk(UnetmmCore *core, UnetmmEp *ep)
 {
@@ -353,17 +369,12 @@ static void tx_start_chunk(UnetmmCore *core, UnetmmEp *ep)
     }
     switch (unetmm_space_lookup(core, ep, vpn, false, &tx->page)) {
     case UNETMM_XLAT_OK:
-        break;
-    case UNETMM_XLAT_MISS:
-        if (tx->answer) {
-            /* The peer asks again; our own sends do not wait for it. */
-            tx_finish(tx, UNETMM_ST_NOT_READY);
-            return;
+        if (unetmm_page_lock(core, ep, &tx->page, false)) {
+            break;
         }
-        tx->blocked_on = UNETMM_BLOCKED_FAULT;
-        unetmm_count(core, ep, UNETMM_C_send_waits, 1);
-        unetmm_miss_want(core, ep, 0, vpn, tx_missing(core, ep, vpn), false,
-                         false);
+        /* fall through */
+    case UNETMM_XLAT_MISS:
+        tx_miss(core, ep, vpn);
         return;
     case UNETMM_XLAT_ERROR:
         tx_finish(tx, UNETMM_ST_PROTECTION);
@@ -373,6 +384,7 @@ static void tx_start_chunk(UnetmmCore *core, UnetmmEp *ep)
                     MIN(seg->len - tx->seg_off, tx->len - tx->done));
     if (!core->params.dma_page_ns) {
         tx_land_chunk(core, ep);
+        unetmm_page_unlock(core, ep, &tx->page);
         return;
     }
     unetmm_page_hold(&tx->page);
@@ -398,6 +410,7 @@ void unetmm_send_landed(UnetmmCore *core, UnetmmEp *ep)
         }
         unetmm_engine_queue(core, ep);
     }
+    unetmm_page_unlock(core, ep, &tx->page);
     unetmm_page_release(core, &tx->page);
     unetmm_region_landed(core);
     if (ep->error) {

@@ -17,6 +17,7 @@ static const UnetmmSourceOps *const sources[UNETMM_NUM_SOURCES] = {
     [UNETMM_SOURCE_TLB] = &unetmm_source_tlb,
     [UNETMM_SOURCE_KTLB] = &unetmm_source_ktlb,
     [UNETMM_SOURCE_UTLB] = &unetmm_source_utlb,
+    [UNETMM_SOURCE_SHADOW] = &unetmm_source_shadow,
 };
 
 const UnetmmSourceOps *unetmm_source_by_id(unsigned id)
@@ -181,6 +182,23 @@ void unetmm_page_move(const UnetmmPage *page, bool start)
     }
 }
 
+bool unetmm_page_lock(UnetmmCore *core, UnetmmEp *ep, UnetmmPage *page,
+                      bool write)
+{
+    const UnetmmSourceOps *source = core->spaces[ep->space].source;
+
+    return !source->lock || source->lock(core, ep, page, write);
+}
+
+void unetmm_page_unlock(UnetmmCore *core, UnetmmEp *ep, const UnetmmPage *page)
+{
+    const UnetmmSourceOps *source = core->spaces[ep->space].source;
+
+    if (source->unlock) {
+        source->unlock(core, ep, page);
+    }
+}
+
 /* Was the held entry invalidated?  Then it may not be used any more. */
 bool unetmm_page_gone(const UnetmmPage *page)
 {
@@ -233,7 +251,9 @@ void unetmm_invalidate(UnetmmCore *core)
         UnetmmTlb *tlb = source->tlb(core);
 
         tlb->lost_head = false;
-        dropped = unetmm_tlb_invalidate(tlb, core->inv_space, first, last);
+        dropped = unetmm_tlb_invalidate(tlb, core->inv_space,
+                                        first >> source->tlb_shift,
+                                        last >> source->tlb_shift);
         core->counters[UNETMM_C_tlb_invalidated] += dropped;
         /* A table's entry leaves the cache unsaid, and its head stays ready. */
         if (tlb->lost_head || !source->insert) {

@@ -114,6 +114,21 @@ void unetmm_state_tlb(UnetmmStream *st, UnetmmCore *core, UnetmmTlb *tlb)
     }
 }
 
+/* What is locked for each DMA is named by where it is, which is the table's. */
+static void state_entry_page(UnetmmStream *st, const UnetmmEp *ep,
+                             UnetmmPage *page, uint64_t right)
+{
+    unetmm_stream_u64(st, &page->entry);
+    unetmm_stream_u64(st, &page->pte);
+    if (page->entry % sizeof(page->pte) || !(page->pte & UNETMM_PTE_VALID) ||
+        !(page->pte & right)) {
+        unetmm_stream_refuse(st, "endpoint %u uses an entry that it could not "
+                             "have found", ep->id);
+    }
+    page->tlb = NULL;
+    page->dma = page->pte & UNETMM_PTE_ADDR;
+}
+
 /*
  * The entry must be the page's, whether it is still valid or not, and the
  * address is what it says: nothing else is believed.
@@ -126,6 +141,10 @@ void unetmm_state_page(UnetmmStream *st, UnetmmCore *core, const UnetmmEp *ep,
     const UnetmmTlbEntry *e;
     UnetmmTlb *tlb;
 
+    if (source->lock) {
+        state_entry_page(st, ep, page, right);
+        return;
+    }
     if (!source->tlb) {
         page->tlb = NULL;
         page->dma = vpn << UNETMM_PAGE_SHIFT;

@@ -8,8 +8,8 @@
 #include "unetmm_le.h"
 
 /* One entry of the directory at `table`: the next table.  Read once. */
-static bool table_step(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn, int level,
-                       uint64_t *table)
+static UnetmmXlat table_step(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                             int level, uint64_t *table)
 {
     unsigned index = (vpn >> (UNETMM_TABLE_BITS * level)) &
                      (UNETMM_TABLE_ENTRIES - 1);
@@ -17,31 +17,40 @@ static bool table_step(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn, int level,
 
     if (!unetmm_dma_read(core, ep, *table + index * sizeof(pte), &pte,
                          sizeof(pte))) {
-        return false;
+        return UNETMM_XLAT_ERROR;
     }
     unetmm_le_u64(&pte);
     *table = pte & UNETMM_PTE_ADDR;
-    return pte & UNETMM_PTE_VALID;
+    return pte & UNETMM_PTE_VALID ? UNETMM_XLAT_OK : UNETMM_XLAT_MISS;
 }
 
 /* Walks the radix tree.  Each entry is read once; the copy is what counts. */
-bool unetmm_table_read(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
-                       unsigned group, uint64_t *ptes)
+UnetmmXlat unetmm_table_leaf(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                             uint64_t *leaf)
 {
     const UnetmmSpace *space = &core->spaces[ep->space];
-    uint64_t first = (vpn & (UNETMM_TABLE_ENTRIES - 1)) & ~(group - 1ull);
-    uint64_t table = space->table;
+    UnetmmXlat result = UNETMM_XLAT_OK;
 
     if (vpn >> (UNETMM_TABLE_BITS * space->levels) &&
         space->levels < UNETMM_TABLE_LEVELS) {
-        return false;
+        return UNETMM_XLAT_MISS;
     }
-    for (int level = space->levels - 1; level > 0; level--) {
-        if (!table_step(core, ep, vpn, level, &table)) {
-            return false;
-        }
+    *leaf = space->table;
+    for (int level = space->levels - 1;
+         level > 0 && result == UNETMM_XLAT_OK; level--) {
+        result = table_step(core, ep, vpn, level, leaf);
     }
-    if (!unetmm_dma_read(core, ep, table + first * sizeof(*ptes), ptes,
+    return result;
+}
+
+bool unetmm_table_read(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                       unsigned group, uint64_t *ptes)
+{
+    uint64_t first = (vpn & (UNETMM_TABLE_ENTRIES - 1)) & ~(group - 1ull);
+    uint64_t leaf;
+
+    if (unetmm_table_leaf(core, ep, vpn, &leaf) != UNETMM_XLAT_OK ||
+        !unetmm_dma_read(core, ep, leaf + first * sizeof(*ptes), ptes,
                          group * sizeof(*ptes))) {
         return false;
     }

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: source `shadow`: the table is filled ahead of the card.
+ *
+ * Linux tells a driver when a page goes, by the notifier, and never when one
+ * comes.  So a kretprobe at handle_mm_fault(), which is there only while somebody
+ * has a shadow space, notes where faults have put pages, and a work takes
+ * snapshots there.  A note that is lost costs a miss, no more.
+ *
+ * The probe only records.  It runs with preemption off, with mmap_lock held or
+ * (Linux 6.4 and later) the lock of one VMA alone, when the page is there but the
+ * fault is not over: nothing can be looked at then.  The work is one for each
+ * space, and not of the task that faulted: that one may sleep in a system call
+ * for long before it comes to work of its own, it may be another process's
+ * (ptrace, our own page-ins), and what it has queued would have to be found and
+ * waited for when the space is closed.
+ *
+ * NOTES are slots of a ring, taken by an atomic counter.  A slot that is not 0
+ * has not been read yet: the note is lost, and counted, and all of the address
+ * space is looked at instead.  One that is still 0 when it is to be read is being
+ * written: whoever does that queues the work again.
+ */
+#include <linux/kprobes.h>
+#include <linux/module.h>
+#include <linux/rculist.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+
+#include "unetmm_drv.h"
+
+#define UNETMM_NOTES		1024
+#define UNETMM_NOTE		1UL	/* with a page's address; never 0 */
+#define UNETMM_PUSH_AROUND	16	/* pages; what Linux maps around a fault */
+#define UNETMM_PUSH_NOTES	64	/* for one range; else all is looked at */
+#define UNETMM_PUSH_TRIES	3	/* while memory changes */
+#define UNETMM_WALK_LEAVES	65536	/* of 2 MiB */
+
+struct unetmm_shadow {
+	struct list_head node;		/* unetmm_push_spaces */
+	struct unetmm_aspace *space;
+	struct mm_struct *mm;		/* compared, never used */
+	struct work_struct work;
+	u32 users;			/* space->lock */
+	atomic_t next;
+	u32 read;			/* the work's */
+	bool walk;			/* all of the address space is to be */
+	unsigned long notes[UNETMM_NOTES];
+	struct unetmm_batch batch;
+};
+
+struct unetmm_fault_note {
+	struct mm_struct *mm;
+	unsigned long addr;
+};
+
+static unsigned int unetmm_shadow_maxactive = 256;
+module_param_named(shadow_maxactive, unetmm_shadow_maxactive, uint, 0644);
+MODULE_PARM_DESC(shadow_maxactive,
+		 "page faults of processes with source shadow that can be observed at a time; others are missed");
+
+static DEFINE_MUTEX(unetmm_push_lock);
+static LIST_HEAD(unetmm_push_spaces);
+
+/* ---- The probe: preemption is off ---------------------------------------- */
+
+static struct unetmm_shadow *unetmm_push_find(struct mm_struct *mm,
+					      struct unetmm_shadow *after)
+{
+	struct list_head *at = after ? &after->node : &unetmm_push_spaces;
+	struct unetmm_shadow *s;
+
+	for (at = rcu_dereference(list_next_rcu(at)); at != &unetmm_push_spaces;
+	     at = rcu_dereference(list_next_rcu(at))) {
+		s = list_entry(at, struct unetmm_shadow, node);
+		if (s->mm == mm)
+			return s;
+	}
+	return NULL;
+}
+
+/* Not 0: nobody wants to know, and the return is not looked at. */
+static int unetmm_push_enter(struct kretprobe_instance *ri,
+			     struct pt_regs *regs)
+{
+	struct unetmm_fault_note *note = (void *)ri->data;
+	struct vm_area_struct *vma = (void *)regs_get_kernel_argument(regs, 0);
+	bool wanted;
+
+	note->mm = vma->vm_mm;
+	note->addr = regs_get_kernel_argument(regs, 1);
+	rcu_read_lock();
+	wanted = unetmm_push_find(note->mm, NULL);
+	rcu_read_unlock();
+	return !wanted;
+}
+NOKPROBE_SYMBOL(unetmm_push_enter);
+
+static void unetmm_push_note(struct unetmm_shadow *s, unsigned long addr)
+{
+	u32 slot = (u32)atomic_fetch_inc(&s->next) % UNETMM_NOTES;
+
+	unetmm_count(s->space->dev, shadow_notes);
+	if (cmpxchg(&s->notes[slot], 0, (addr & PAGE_MASK) | UNETMM_NOTE)) {
+		unetmm_count(s->space->dev, shadow_overruns);
+		WRITE_ONCE(s->walk, true);
+	}
+	queue_work(unetmm_wq, &s->work);
+}
+
+/*
+ * mprotect() and fork() take rights from pages, which the notifier can only take
+ * away altogether.  They are looked at again when that is over.
+ */
+static void unetmm_push_again(struct unetmm_aspace *space, unsigned long vpn,
+			      unsigned long last)
+{
+	struct unetmm_shadow *s = space->shadow;
+
+	vpn = round_down(vpn, UNETMM_PUSH_AROUND);
+	if (last - vpn >= UNETMM_PUSH_NOTES * UNETMM_PUSH_AROUND) {
+		WRITE_ONCE(s->walk, true);
+		queue_work(unetmm_wq, &s->work);
+		return;
+	}
+	for (; vpn <= last; vpn += UNETMM_PUSH_AROUND)
+		unetmm_push_note(s, vpn << PAGE_SHIFT);
+}
+
+static int unetmm_push_return(struct kretprobe_instance *ri,
+			      struct pt_regs *regs)
+{
+	struct unetmm_fault_note *note = (void *)ri->data;
+	struct unetmm_shadow *s = NULL;
+	vm_fault_t ret = regs_return_value(regs);
+
+	/* COMPLETED: the page has come, and the VMA may have gone since. */
+	if (ret & (VM_FAULT_ERROR | VM_FAULT_RETRY | VM_FAULT_COMPLETED))
+		return 0;
+	rcu_read_lock();
+	while ((s = unetmm_push_find(note->mm, s)))
+		unetmm_push_note(s, note->addr);
+	rcu_read_unlock();
+	return 0;
+}
+NOKPROBE_SYMBOL(unetmm_push_return);
+
+static struct kretprobe unetmm_push_probe;
+static bool unetmm_push_armed;
+
+static int unetmm_push_arm(void)
+{
+	int ret;
+
+	lockdep_assert_held(&unetmm_push_lock);
+	unetmm_push_probe = (struct kretprobe){
+		.kp.symbol_name = "handle_mm_fault",
+		.entry_handler = unetmm_push_enter,
+		.handler = unetmm_push_return,
+		.data_size = sizeof(struct unetmm_fault_note),
+		.maxactive = READ_ONCE(unetmm_shadow_maxactive),
+	};
+	ret = register_kretprobe(&unetmm_push_probe);
+	unetmm_push_armed = !ret;
+	return ret;
+}
+
+static void unetmm_push_disarm(void)
+{
+	lockdep_assert_held(&unetmm_push_lock);
+	if (unetmm_push_armed)
+		unregister_kretprobe(&unetmm_push_probe);
+	unetmm_push_armed = false;
+}
+
+/* ---- The work ------------------------------------------------------------ */
+
+static bool unetmm_push_ends(const struct unetmm_shadow *s)
+{
+	return READ_ONCE(s->space->closing);
+}
+
+/* The first page from vpn on that is mapped at all; 0: none. */
+static unsigned long unetmm_push_next_vma(struct mm_struct *mm,
+					  unsigned long vpn)
+{
+	struct vm_area_struct *vma;
+
+	mmap_read_lock(mm);
+	vma = find_vma(mm, vpn << PAGE_SHIFT);
+	vpn = vma ? max(vpn, vma->vm_start >> PAGE_SHIFT) : 0;
+	mmap_read_unlock(mm);
+	return vpn;
+}
+
+/*
+ * All that is resident, as far as the walk goes; the rest are misses.  So notes of
+ * what has come before need not be read.
+ */
+static void unetmm_push_walk(struct unetmm_shadow *s)
+{
+	u32 leaves, end = atomic_read(&s->next);
+	unsigned long vpn = 0, last;
+
+	if (end - s->read > UNETMM_NOTES)
+		s->read = end - UNETMM_NOTES;
+	for (; s->read != end; s->read++)
+		xchg(&s->notes[s->read % UNETMM_NOTES], 0);
+	for (leaves = 0; leaves < UNETMM_WALK_LEAVES; leaves++) {
+		if (unetmm_push_ends(s))
+			return;
+		vpn = unetmm_push_next_vma(s->mm, vpn);
+		if (!vpn)
+			return;
+		last = vpn | (UNETMM_TABLE_ENTRIES - 1);
+		unetmm_snap(s->space, &s->batch, vpn, last, vpn, true);
+		vpn = last + 1;
+		cond_resched();
+	}
+}
+
+/* Around one page, or all of the huge one that it is in. */
+static void unetmm_push_around(struct unetmm_shadow *s, unsigned long vpn)
+{
+	unsigned long first = round_down(vpn, UNETMM_PUSH_AROUND);
+	unsigned long last = first + UNETMM_PUSH_AROUND - 1;
+	int tries;
+
+	for (tries = 0; tries < UNETMM_PUSH_TRIES; tries++) {
+		if (unetmm_snap(s->space, &s->batch, first, last, vpn, true) !=
+		    -EAGAIN)
+			break;
+		cond_resched();
+	}
+	if (s->batch.huge)
+		unetmm_snap(s->space, &s->batch,
+			    round_down(vpn, UNETMM_TABLE_ENTRIES),
+			    vpn | (UNETMM_TABLE_ENTRIES - 1), vpn, true);
+}
+
+static void unetmm_push_notes(struct unetmm_shadow *s)
+{
+	unsigned long note, vpn, seen = 0;
+	u32 end = atomic_read(&s->next);
+
+	for (; s->read != end && !unetmm_push_ends(s); s->read++) {
+		note = xchg(&s->notes[s->read % UNETMM_NOTES], 0);
+		if (!note)
+			break;
+		vpn = note >> PAGE_SHIFT;
+		/* Two threads, or spaces, on one page. */
+		if (vpn == seen)
+			continue;
+		seen = vpn;
+		unetmm_push_around(s, vpn);
+		cond_resched();
+	}
+}
+
+static void unetmm_push_work(struct work_struct *work)
+{
+	struct unetmm_shadow *s = container_of(work, struct unetmm_shadow,
+					       work);
+
+	if (unetmm_push_ends(s) || !mmget_not_zero(s->mm))
+		return;
+	if (xchg(&s->walk, false))
+		unetmm_push_walk(s);
+	unetmm_push_notes(s);
+	atomic64_set(&s->space->dev->counters[UNETMM_D_shadow_missed],
+		     READ_ONCE(unetmm_push_probe.nmissed));
+	/* The last reference must not be given up here: it calls our notifier. */
+	mmput_async(s->mm);
+}
+
+/* ---- Spaces -------------------------------------------------------------- */
+
+static int unetmm_push_open(struct unetmm_aspace *space)
+{
+	struct unetmm_shadow *s = kvzalloc(sizeof(*s), GFP_KERNEL_ACCOUNT);
+
+	if (!s)
+		return -ENOMEM;
+	s->space = space;
+	s->mm = space->mm;
+	s->walk = true;
+	INIT_WORK(&s->work, unetmm_push_work);
+	space->shadow = s;
+	return 0;
+}
+
+/* With the space's last reference. */
+void unetmm_push_free(struct unetmm_aspace *space)
+{
+	kvfree(space->shadow);
+}
+
+/* The notifier is registered: what is entered from now on will leave. */
+static void unetmm_push_start(struct unetmm_aspace *space)
+{
+	struct unetmm_shadow *s = space->shadow;
+
+	mutex_lock(&unetmm_push_lock);
+	/* A kernel that has no probes, or lends none, has more misses. */
+	if (list_empty(&unetmm_push_spaces) && unetmm_push_arm())
+		pr_warn_once("unetmm: page faults cannot be observed\n");
+	list_add_tail_rcu(&s->node, &unetmm_push_spaces);
+	mutex_unlock(&unetmm_push_lock);
+	queue_work(unetmm_wq, &s->work);
+}
+
+bool unetmm_push_get(struct unetmm_aspace *space)
+{
+	bool open;
+
+	spin_lock(&space->lock);
+	open = !space->closing;
+	space->shadow->users += open;
+	spin_unlock(&space->lock);
+	return open;
+}
+
+void unetmm_push_put(struct unetmm_aspace *space)
+{
+	spin_lock(&space->lock);
+	if (!--space->shadow->users)
+		wake_up_all(&space->idle);
+	spin_unlock(&space->lock);
+}
+
+/*
+ * `closing` is set, the notifier is unregistered: the work, if it runs, ends
+ * soon, enters nothing, and is not queued any more.
+ */
+static void unetmm_push_stop(struct unetmm_aspace *space)
+{
+	struct unetmm_shadow *s = space->shadow;
+
+	mutex_lock(&unetmm_push_lock);
+	list_del_rcu(&s->node);
+	if (list_empty(&unetmm_push_spaces))
+		unetmm_push_disarm();
+	mutex_unlock(&unetmm_push_lock);
+	/* The probe may have found it before. */
+	synchronize_rcu();
+	cancel_work_sync(&s->work);
+	wait_event(space->idle, !READ_ONCE(s->users));
+	/* The last one is still inside the lock when it wakes us. */
+	spin_lock(&space->lock);
+	spin_unlock(&space->lock);
+}
+
+const struct unetmm_source unetmm_shadow_source = {
+	.table = true,
+	.stays = true,
+	.open = unetmm_push_open,
+	.start = unetmm_push_start,
+	.stop = unetmm_push_stop,
+	.drop = unetmm_shadow_drop,
+	.again = unetmm_push_again,
+	.resolve = unetmm_shadow_resolve,
+};

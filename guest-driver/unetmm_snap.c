@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: source `shadow`: what is resident is entered into the table.
+ *
+ * A snapshot is hmm_range_fault() told not to fault: it reads the page tables
+ * under mmap_lock, and what it has seen holds as long as our notifier is not
+ * called.  It wants a mmu_interval_notifier for two things, the mm and a sequence
+ * to compare; a registered one would be called for each change of the whole
+ * address space, as ours is already.  So it gets one that is on our stack and in
+ * no list, and the sequence that counts is the space's.
+ *
+ * A miss takes a snapshot as well: pages come into page tables without a fault
+ * (mremap, khugepaged, migration, swapoff, UFFDIO_COPY).  Only what is not there
+ * after that is faulted in, like the misses of source `tlb`.
+ */
+#include <linux/dma-mapping.h>
+#include <linux/hmm.h>
+#include <linux/magic.h>
+#include <linux/memremap.h>
+#include <linux/mmu_notifier.h>
+#include <linux/userfaultfd_k.h>
+
+#include "unetmm_compat.h"
+#include "unetmm_drv.h"
+
+/* As much as Linux maps around a fault of a file. */
+#define UNETMM_AROUND		16
+
+/* Not lent to a device: the kernel itself has no mapping of it. */
+static bool unetmm_secret(const struct vm_area_struct *vma)
+{
+	return vma->vm_file &&
+	       file_inode(vma->vm_file)->i_sb->s_magic == SECRETMEM_MAGIC;
+}
+
+/*
+ * 0, or why the page at vaddr will never be entered.  HMM says ERROR also where
+ * there is nothing, or nothing to be read: who faults it in finds that out.
+ */
+static int unetmm_snap_lent(struct mm_struct *mm, u64 vaddr, unsigned long pfn)
+{
+	const struct vm_area_struct *vma = vma_lookup(mm, vaddr);
+
+	if (!vma || !(vma->vm_flags & VM_READ) ||
+	    vma->vm_flags & (VM_IO | VM_PFNMAP))
+		return 0;
+	return unetmm_secret(vma) || pfn & HMM_PFN_ERROR ? -EOPNOTSUPP : 0;
+}
+
+/* Takes out what lies in VMAs that are not lent. */
+static void unetmm_snap_filter(struct mm_struct *mm, struct unetmm_batch *batch,
+			       unsigned long start, unsigned long end)
+{
+	struct vm_area_struct *vma;
+	unsigned long at = start;
+
+	lockdep_assert_held(&mm->mmap_lock);
+	while (at < end && (vma = find_vma(mm, at)) && vma->vm_start < end) {
+		at = max(at, vma->vm_start);
+		for (; unetmm_secret(vma) && at < min(end, vma->vm_end);
+		     at += PAGE_SIZE)
+			batch->pfns[(at - start) >> PAGE_SHIFT] = 0;
+		at = vma->vm_end;
+	}
+}
+
+/* Reads the page tables.  The pfns are HMM's. */
+static int unetmm_snap_read(struct unetmm_aspace *space,
+			    struct unetmm_batch *batch, unsigned long vpn,
+			    u32 npages)
+{
+	struct mmu_interval_notifier unlisted = { .mm = space->mm };
+	struct hmm_range range = {
+		.notifier = &unlisted,
+		.start = vpn << PAGE_SHIFT,
+		.end = (vpn + npages) << PAGE_SHIFT,
+		.hmm_pfns = batch->pfns,
+		.dev_private_owner = space->dev,
+	};
+	int ret;
+
+	lockdep_assert_held(&space->mm->mmap_lock);
+	memset(batch->pfns, 0, npages * sizeof(batch->pfns[0]));
+	ret = hmm_range_fault(&range);
+	if (!ret)
+		unetmm_snap_filter(space->mm, batch, range.start, range.end);
+	return ret;
+}
+
+/* A page that HMM has found, as unetmm_shadow_set() wants it; 0: none of ours. */
+static unsigned long unetmm_snap_page(unsigned long pfn)
+{
+	struct page *page;
+
+	if (!(pfn & HMM_PFN_VALID))
+		return 0;
+	page = hmm_pfn_to_page(pfn);
+	if (is_zone_device_page(page))
+		return 0;
+	return (unsigned long)page |
+	       (pfn & HMM_PFN_WRITE ? UNETMM_LEAF_WRITE : 0);
+}
+
+/* Is it in the table as it was found?  A hint: the entry may go meanwhile. */
+static bool unetmm_snap_known(const struct unetmm_leaf *leaf, unsigned int slot,
+			      unsigned long mapped)
+{
+	return READ_ONCE(leaf->pages[slot]) == mapped &&
+	       READ_ONCE(leaf->entries[slot]) & cpu_to_le64(UNETMM_PTE_VALID);
+}
+
+/*
+ * Maps what was found for the card, and leaves in batch->pfns what is to be
+ * entered.  *err: why the page with this number is not.
+ */
+static void unetmm_snap_map(struct unetmm_aspace *space,
+			    struct unetmm_batch *batch, unsigned long vpn,
+			    u32 npages, u32 target, int *err)
+{
+	struct unetmm_leaf *leaf = unetmm_table_leaf(space->table, vpn);
+	unsigned long mapped;
+	u32 i;
+	int ret;
+
+	for (i = 0; i < npages; i++) {
+		mapped = unetmm_snap_page(batch->pfns[i]);
+		ret = 0;
+		if (!mapped && batch->pfns[i] & HMM_PFN_VALID)
+			ret = -EOPNOTSUPP;
+		batch->pfns[i] = 0;
+		if (mapped &&
+		    !unetmm_snap_known(leaf, (vpn + i) &
+				       (UNETMM_TABLE_ENTRIES - 1), mapped)) {
+			ret = unetmm_map_page(space->dev, (struct page *)
+					      (mapped & ~UNETMM_LEAF_WRITE),
+					      mapped & UNETMM_LEAF_WRITE,
+					      &batch->dma[i]);
+			if (!ret)
+				batch->pfns[i] = mapped;
+		}
+		if (i == target && ret)
+			*err = ret;
+	}
+}
+
+static bool unetmm_snap_any(const struct unetmm_batch *batch, u32 npages)
+{
+	u32 i;
+
+	for (i = 0; i < npages; i++) {
+		if (batch->pfns[i] & HMM_PFN_VALID)
+			return true;
+	}
+	return false;
+}
+
+/* The leaf that has the page; it is made if need be. */
+static int unetmm_snap_grow(struct unetmm_aspace *space, unsigned long vpn)
+{
+	int ret;
+
+	if (unetmm_table_leaf(space->table, vpn))
+		return 0;
+	ret = unetmm_table_grow(space, (u64)vpn << PAGE_SHIFT,
+				(u64)vpn << PAGE_SHIFT);
+	return ret ? -EDQUOT : 0;
+}
+
+static bool unetmm_snap_lock(struct mm_struct *mm, bool wait)
+{
+	if (!wait)
+		return mmap_read_trylock(mm);
+	mmap_read_lock(mm);
+	return true;
+}
+
+/*
+ * Snapshot of [vpn, last], in one leaf.  0: what is resident there and may be
+ * lent is in the table, or was a moment ago; else why `target` is not, or may
+ * not be: -EAGAIN, memory is changing (or mmap_lock is taken, and `wait` is
+ * not set); -EOPNOTSUPP; -EDQUOT; -ENOMEM; -ESTALE.  The caller holds mm_users,
+ * and no lock.
+ */
+int unetmm_snap(struct unetmm_aspace *space, struct unetmm_batch *batch,
+		unsigned long vpn, unsigned long last, unsigned long target,
+		bool wait)
+{
+	struct mm_struct *mm = space->mm;
+	u32 npages = last - vpn + 1;
+	unsigned long seq;
+	int ret, err = 0;
+
+	unetmm_count(space->dev, shadow_snaps);
+	seq = unetmm_space_seq(space);
+	if (!unetmm_snap_lock(mm, wait))
+		return -EAGAIN;
+	ret = unetmm_snap_read(space, batch, vpn, npages);
+	if (!ret)
+		err = unetmm_snap_lent(mm, (u64)target << PAGE_SHIFT,
+				       batch->pfns[target - vpn]);
+	mmap_read_unlock(mm);
+	batch->huge = !ret && hmm_pfn_to_map_order(batch->pfns[target - vpn]) >=
+			      UNETMM_TABLE_BITS;
+	if (ret)
+		return -EAGAIN;
+	if (!unetmm_snap_any(batch, npages))
+		return err;
+	ret = unetmm_snap_grow(space, vpn);
+	if (ret)
+		return ret;
+	unetmm_snap_map(space, batch, vpn, npages, target - vpn, &err);
+	ret = unetmm_shadow_set(space, batch, vpn, npages, seq);
+	if (ret == -EAGAIN)
+		unetmm_count(space->dev, shadow_raced);
+	return ret ? ret : err;
+}
+
+/* The same, of all that a miss wants and Linux would map around it. */
+static int unetmm_snap_miss(struct unetmm_aspace *space,
+			    struct unetmm_batch *batch,
+			    const struct unetmm_miss *miss, bool wait)
+{
+	unsigned long target = miss->vaddr >> PAGE_SHIFT;
+	unsigned long vpn = round_down(target, UNETMM_AROUND);
+	unsigned long last = round_up(target + miss->npages, UNETMM_AROUND) - 1;
+	unsigned long end = vpn | (UNETMM_TABLE_ENTRIES - 1);
+	int ret;
+
+	ret = unetmm_snap(space, batch, vpn, min(last, end), target, wait);
+	if (!ret && batch->huge)
+		unetmm_snap(space, batch,
+			    round_down(target, UNETMM_TABLE_ENTRIES), end,
+			    target, wait);
+	/* What is left is the next leaf's, and another miss's if need be. */
+	if (!ret && last > end)
+		unetmm_snap(space, batch, end + 1, last, end + 1, wait);
+	return ret;
+}
+
+/*
+ * Faults pages in as far as that needs no waiting.  0: look again; -EFAULT: the
+ * process may not; -EOPNOTSUPP; -EINVAL.
+ */
+static int unetmm_touch(struct unetmm_aspace *space,
+			const struct unetmm_miss *miss)
+{
+	struct mm_struct *mm = space->mm;
+	u32 npages = miss->npages;
+	struct vm_area_struct *vma;
+	int ret;
+
+	if (!mmap_read_trylock(mm))
+		return 0;
+	vma = unetmm_usable_vma(mm, miss->vaddr, miss->write, &npages);
+	ret = PTR_ERR_OR_ZERO(vma);
+	if (!ret && miss->zero && !unetmm_zero_vma(mm, miss->vaddr))
+		ret = -EINVAL;
+	if (!ret && unetmm_secret(vma))
+		ret = -EOPNOTSUPP;
+	/* GUP never faults in what a userfaultfd watches (unetmm_pin.c). */
+	if (!ret && !userfaultfd_armed(vma))
+		unetmm_get_remote(mm, miss->vaddr, npages, FOLL_NOWAIT |
+				  (miss->write ? FOLL_WRITE : 0), NULL, NULL);
+	mmap_read_unlock(mm);
+	return ret;
+}
+
+static int unetmm_snap_resolve(struct unetmm_aspace *space,
+			       const struct unetmm_miss *miss,
+			       struct unetmm_batch *batch, int most)
+{
+	unsigned long vpn = miss->vaddr >> PAGE_SHIFT;
+	int ret = -EAGAIN, tries;
+
+	for (tries = 0; tries <= most; tries++) {
+		if (!unetmm_shadow_has(space, vpn, miss->write))
+			ret = unetmm_snap_miss(space, batch, miss, false);
+		if (unetmm_shadow_has(space, vpn, miss->write)) {
+			unetmm_resolved(space, miss);
+			return 1;
+		}
+		if (ret && ret != -EAGAIN)
+			return ret;
+		if (ret == -EAGAIN) {
+			unetmm_count(space->dev, faults_retried);
+			continue;
+		}
+		if (tries)
+			return 0;
+		ret = unetmm_touch(space, miss);
+		if (ret)
+			return ret;
+	}
+	return -EAGAIN;
+}
+
+/* Whoever serves misses may come when the space has just been closed. */
+int unetmm_shadow_resolve(struct unetmm_aspace *space,
+			  const struct unetmm_miss *miss,
+			  struct unetmm_batch *batch, int most)
+{
+	int ret;
+
+	if (miss->vaddr >= space->mm->task_size)
+		return -EFAULT;
+	if (!unetmm_push_get(space))
+		return -ESTALE;
+	ret = unetmm_snap_resolve(space, miss, batch, most);
+	unetmm_push_put(space);
+	return ret;
+}

@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Source shadow: what the table has is resident (always), and what is resident the
+ * table has (as far as Linux says so).
+ *
+ * Both are looked at from outside: the table by the driver's debugfs, residency
+ * by /proc/self/pagemap.  What was the same before and after a look, with no
+ * invalidation begun or ended meanwhile, was so during the look.
+ */
+#include "guard.h"
+#include "link.h"
+#include "swap.h"
+#include "traffic.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <unetmm_hw.h>
+
+#define DEBUGFS         "/sys/kernel/debug/unetmm/unetmm0/"
+#define AREA            256             /* pages that the stress is about */
+#define PRESENT(entry)  ((entry) >> 63 & 1)
+#define PFN(entry)      ((entry) & ((1ull << 55) - 1))
+
+/* ---- The table, and what is resident -------------------------------------------- */
+
+struct look {
+    int table, pagemap;
+    uint64_t space;
+    bool pfns;                  /* a DMA address is a page's own */
+};
+
+/* Calls fn for each space of source shadow; `line` is its line in debugfs. */
+static void each_space(void (*fn)(const char *line, uint64_t id, void *arg),
+                       void *arg)
+{
+    FILE *file = fopen(DEBUGFS "spaces", "r");
+    unsigned id, source;
+    char line[300];
+
+    CHECK(file);
+    while (fgets(line, sizeof(line), file)) {
+        if (sscanf(line, "space %u source %u", &id, &source) == 2 &&
+            source == UNETMM_SOURCE_SHADOW) {
+            fn(line, id, arg);
+        }
+    }
+    fclose(file);
+}
+
+static void note_id(const char *line, uint64_t id, void *arg)
+{
+    (void)line;
+    ((bool *)arg)[id] = true;
+}
+
+/* Opens a context, and its table to be looked at. */
+static struct unetmm_ctx *look_open(struct look *look)
+{
+    static bool before[65536], after[65536];
+    struct unetmm_ctx *ctx;
+    uint64_t id;
+
+    memset(before, 0, sizeof(before));
+    memset(after, 0, sizeof(after));
+    each_space(note_id, before);
+    ctx = open_card();
+    each_space(note_id, after);
+    for (id = 0; id < 65536 && before[id] == after[id]; id++) {
+    }
+    CHECK(id < 65536);
+    look->space = id;
+    look->table = CHECK_SYS(open(DEBUGFS "shadow", O_RDONLY));
+    look->pagemap = CHECK_SYS(open("/proc/self/pagemap", O_RDONLY));
+    look->pfns = access("/sys/class/iommu/dmar0", F_OK) != 0;
+    return ctx;
+}
+
+static void look_close(struct look *look)
+{
+    close(look->table);
+    close(look->pagemap);
+}
+
+static void read_words(int fd, uint64_t offset, unsigned n, uint64_t *words)
+{
+    unsigned done = 0;
+
+    while (done < n) {
+        ssize_t got = CHECK_SYS(pread(fd, words + done,
+                                      (n - done) * sizeof(*words),
+                                      (off_t)(offset + done * 8)));
+
+        CHECK(got > 0);
+        done += (unsigned)got / sizeof(*words);
+    }
+}
+
+static void entries_at(const struct look *look, const uint8_t *at, unsigned n,
+                       uint64_t *words)
+{
+    read_words(look->table, look->space << 48 | (uintptr_t)at / PAGE * 8, n,
+               words);
+}
+
+static uint64_t entry_at(const struct look *look, const uint8_t *at)
+{
+    uint64_t word;
+
+    entries_at(look, at, 1, &word);
+    return word;
+}
+
+static unsigned count_entries(const struct look *look, const uint8_t *at,
+                              unsigned n)
+{
+    uint64_t *words = calloc(n, sizeof(*words));
+    unsigned i, valid = 0;
+
+    CHECK(words);
+    entries_at(look, at, n, words);
+    for (i = 0; i < n; i++) {
+        valid += words[i] & UNETMM_PTE_VALID;
+    }
+    free(words);
+    return valid;
+}
+
+struct quiet {
+    uint64_t space;
+    unsigned long long now, ended;
+    bool found;
+};
+
+static void read_quiet(const char *line, uint64_t id, void *arg)
+{
+    struct quiet *q = arg;
+    const char *word = strstr(line, "invalidations ");
+
+    if (id == q->space && word &&
+        sscanf(word, "invalidations %llu now, %llu ended", &q->now,
+               &q->ended) == 2) {
+        q->found = true;
+    }
+}
+
+/* How many invalidations have ended; ~0: one is under way. */
+static unsigned long long invalidations(const struct look *look)
+{
+    struct quiet q = { .space = look->space };
+
+    each_space(read_quiet, &q);
+    CHECK(q.found);
+    return q.now ? ~0ull : q.ended;
+}
+
+struct tally {
+    unsigned long long looks, stable, pages, valid, resident, both;
+};
+
+/* One look at n pages.  False: something was invalidated meanwhile. */
+static bool look_once(const struct look *look, const uint8_t *at, unsigned n,
+                      struct tally *tally)
+{
+    uint64_t words[AREA], again[AREA], map[AREA];
+    unsigned long long before = invalidations(look);
+    unsigned i;
+
+    CHECK(n <= AREA);
+    tally->looks++;
+    entries_at(look, at, n, words);
+    read_words(look->pagemap, (uintptr_t)at / PAGE * 8, n, map);
+    entries_at(look, at, n, again);
+    if (before == ~0ull || invalidations(look) != before) {
+        return false;
+    }
+    tally->stable++;
+    for (i = 0; i < n; i++) {
+        /* What came meanwhile may have come after the look. */
+        bool valid = words[i] & again[i] & UNETMM_PTE_VALID;
+
+        if (valid && !PRESENT(map[i])) {
+            FAIL("page %u of %p is in the table and not resident: %#" PRIx64
+                 ", %#" PRIx64, i, at, words[i], map[i]);
+        }
+        if (valid && look->pfns && PFN(map[i]) &&
+            (words[i] & UNETMM_PTE_ADDR) != PFN(map[i]) * PAGE) {
+            FAIL("page %u of %p is another one in the table: %#" PRIx64
+                 ", %#" PRIx64, i, at, words[i], map[i]);
+        }
+        tally->pages++;
+        tally->valid += valid;
+        tally->resident += PRESENT(map[i]);
+        tally->both += valid && PRESENT(map[i]);
+    }
+    return true;
+}
+
+static void tell(const char *what, const struct tally *t)
+{
+    note("%s: %llu of %llu looks undisturbed, %llu pages; resident %llu, of "
+         "these in the table %llu (%.1f %%)", what, t->stable, t->looks,
+         t->pages, t->resident, t->both,
+         t->resident ? 100.0 * (double)t->both / (double)t->resident : 0);
+}
+
+static void touch(uint8_t *at, unsigned n, bool write)
+{
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        volatile uint8_t *p = at + i * PAGE;
+
+        if (write) {
+            *p = (uint8_t)i;
+        } else {
+            (void)*p;
+        }
+    }
+}
+
+/* ---- What is there, and what is not ------------------------------------------------ */
+
+static void do_nothing(void *argument)
+{
+    (void)argument;
+}
+
+/* Page faults are enough: the card has never asked for any of these. */
+static void pushed(void)
+{
+    struct look look;
+    struct unetmm_ctx *ctx = look_open(&look);
+    uint64_t faults = driver_counter(ctx, UNETMM_D_faults);
+    struct tally tally = { 0 };
+    uint8_t *at = pages(AREA);
+
+    CHECK_EQ(count_entries(&look, at, AREA), 0);
+    touch(at, AREA, true);
+    EVENTUALLY(count_entries(&look, at, AREA) == AREA);
+    CHECK(entry_at(&look, at) & UNETMM_PTE_WRITE);
+    CHECK_EQ(driver_counter(ctx, UNETMM_D_faults), faults);
+    EVENTUALLY(look_once(&look, at, AREA, &tally));
+    CHECK_EQ(tally.both, AREA);
+    unmap_pages(at, AREA);
+    look_close(&look);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* So is what was resident before. */
+static void at_first(void)
+{
+    uint8_t *at = pages(AREA), *huge = pages(1024);
+    struct unetmm_ctx *ctx;
+    struct look look;
+
+    touch(at, AREA, true);
+    CHECK_SYS(madvise(huge, 1024 * PAGE, MADV_HUGEPAGE));
+    touch(huge, 1024, true);
+    ctx = look_open(&look);
+    EVENTUALLY(count_entries(&look, at, AREA) == AREA);
+    EVENTUALLY(count_entries(&look, huge, 1024) == 1024);
+    unmap_pages(at, AREA);
+    CHECK_EQ(count_entries(&look, at, AREA), 0);
+    unmap_pages(huge, 1024);
+    CHECK_EQ(count_entries(&look, huge, 1024), 0);
+    look_close(&look);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* What is only read has no right to be written, until it has been. */
+static void rights(void)
+{
+    struct look look;
+    struct unetmm_ctx *ctx = look_open(&look);
+    uint8_t *at = pages(1);
+
+    touch(at, 1, false);
+    EVENTUALLY(entry_at(&look, at) & UNETMM_PTE_VALID);
+    CHECK(!(entry_at(&look, at) & UNETMM_PTE_WRITE));
+    touch(at, 1, true);
+    EVENTUALLY(entry_at(&look, at) & UNETMM_PTE_WRITE);
+    CHECK_SYS(mprotect(at, PAGE, PROT_READ));
+    CHECK(!(entry_at(&look, at) & UNETMM_PTE_WRITE));
+    CHECK_SYS(mprotect(at, PAGE, PROT_NONE));
+    CHECK_EQ(entry_at(&look, at), 0);
+    unmap_pages(at, 1);
+    look_close(&look);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* What a fork or mprotect() has taken away and left is looked at again. */
+static void comes_back(void)
+{
+    struct look look;
+    struct unetmm_ctx *ctx = look_open(&look);
+    uint8_t *at = pages(AREA);
+    unsigned i;
+
+    touch(at, AREA, true);
+    EVENTUALLY(count_entries(&look, at, AREA) == AREA);
+    for (i = 0; i < rounds(5); i++) {
+        end_process(start_process(do_nothing, NULL));
+        EVENTUALLY(count_entries(&look, at, AREA) == AREA);
+        CHECK_SYS(mprotect(at, AREA * PAGE, PROT_READ));
+        EVENTUALLY(count_entries(&look, at, AREA) == AREA);
+        CHECK(!(entry_at(&look, at) & UNETMM_PTE_WRITE));
+        CHECK_SYS(mprotect(at, AREA * PAGE, PROT_READ | PROT_WRITE));
+        touch(at, AREA, true);
+        EVENTUALLY(entry_at(&look, at) & UNETMM_PTE_WRITE);
+    }
+    unmap_pages(at, AREA);
+    look_close(&look);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* When the call is over that takes memory away, the table does not have it. */
+static void taken_at_once(void)
+{
+    struct look look;
+    struct unetmm_ctx *ctx = look_open(&look);
+    uint8_t *at = pages(2), *to = pages(2);
+    unsigned i;
+
+    for (i = 0; i < rounds(20); i++) {
+        /* What mremap() has brought back has come without a fault. */
+        CHECK_SYS(madvise(at, 2 * PAGE, MADV_DONTNEED));
+        touch(at, 2, true);
+        EVENTUALLY(count_entries(&look, at, 2) == 2);
+        CHECK_SYS(madvise(at, PAGE, MADV_DONTNEED));
+        CHECK_EQ(entry_at(&look, at), 0);
+        touch(at, 2, true);
+        CHECK_SYS(mremap(at, 2 * PAGE, 2 * PAGE,
+                         MREMAP_MAYMOVE | MREMAP_FIXED, to));
+        CHECK_EQ(count_entries(&look, at, 2), 0);
+        CHECK_SYS(mremap(to, 2 * PAGE, 2 * PAGE,
+                         MREMAP_MAYMOVE | MREMAP_FIXED, at));
+        CHECK_EQ(count_entries(&look, to, 2), 0);
+    }
+    unmap_pages(at, 2);
+    look_close(&look);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* A page that is in the table can be swapped out: nothing holds it. */
+static void not_pinned(void)
+{
+    struct look look;
+    struct unetmm_ctx *ctx = look_open(&look);
+    uint8_t *at = pages(16), *to = pages(16);
+    struct iovec iov = { at, 4096 };
+    struct unetmm_completion c;
+    struct link link;
+    uint64_t pinned;
+    unsigned i;
+
+    swap_on();
+    link_open(&link, ctx, NULL);
+    pinned = driver_counter(ctx, UNETMM_D_pinned_now);
+    for (i = 0; i < rounds(20); i++) {
+        pattern_fill(at, 4096, i, 0);
+        exchange(&link, &iov, 1, to, PAGE, &c);
+        CHECK_PATTERN(to, 4096, i);
+        CHECK_EQ(driver_counter(ctx, UNETMM_D_pinned_now), pinned);
+        EVENTUALLY(page_out(at, 1) && page_out(to, 1));
+        CHECK_EQ(entry_at(&look, at), 0);
+        CHECK_EQ(entry_at(&look, to), 0);
+        /* What the card has written is what comes back. */
+        CHECK_PATTERN(to, 4096, i);
+    }
+    link_close(&link);
+    look_close(&look);
+    swap_off();
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* ---- The probe is there only while somebody wants it ------------------------------- */
+
+static bool probe_is_there(void)
+{
+    FILE *file = fopen("/sys/kernel/debug/kprobes/list", "r");
+    bool there = false;
+    char line[200];
+
+    if (!file) {
+        test_skip("this kernel does not list its probes");
+    }
+    while (fgets(line, sizeof(line), file)) {
+        there |= strstr(line, "handle_mm_fault") != NULL;
+    }
+    fclose(file);
+    return there;
+}
+
+static void armed(void)
+{
+    struct unetmm_ctx *one, *two;
+
+    CHECK(!probe_is_there());
+    one = open_card();
+    CHECK(probe_is_there());
+    two = open_card();
+    CHECK_RET(unetmm_close(one), 0);
+    CHECK(probe_is_there());
+    CHECK_RET(unetmm_close(two), 0);
+    CHECK(!probe_is_there());
+    CHECK_RET(unetmm_open(NULL, UNETMM_SOURCE_TLB, &one), 0);
+    CHECK(!probe_is_there());
+    CHECK_RET(unetmm_close(one), 0);
+}
+
+/* ---- Under stress -------------------------------------------------------------------- */
+
+struct stress {
+    uint8_t *at;                /* AREA pages, and as many to move them to */
+    pthread_rwlock_t gate;      /* held for writing: nobody changes anything */
+    atomic_bool stop;
+    atomic_ullong steps;
+};
+
+struct changer {
+    struct stress *s;
+    unsigned number;
+    pthread_t thread;
+};
+
+static void fork_once(void)
+{
+    pid_t pid = CHECK_SYS(fork());
+
+    if (!pid) {
+        _exit(0);
+    }
+    CHECK_EQ(await_process(pid), 0);
+}
+
+/* One change of a few pages that are this thread's own. */
+static void change(struct stress *s, unsigned number, struct chance *chance)
+{
+    unsigned own = AREA / 2;
+    unsigned first = number * own + chance_below(chance, own - 16);
+    unsigned n = 1 + chance_below(chance, 16);
+    uint8_t *at = s->at + first * PAGE;
+
+    switch (chance_below(chance, 9)) {
+    case 0:
+        CHECK_SYS(madvise(at, n * PAGE, MADV_DONTNEED));
+        break;
+    case 1:
+        CHECK_SYS(madvise(at, n * PAGE, MADV_PAGEOUT));
+        break;
+    case 2:
+        CHECK_SYS(mprotect(at, n * PAGE, PROT_READ));
+        touch(at, n, false);
+        CHECK_SYS(mprotect(at, n * PAGE, PROT_READ | PROT_WRITE));
+        break;
+    case 3:
+        CHECK_SYS(mremap(at, n * PAGE, n * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
+                         at + AREA * PAGE));
+        CHECK_SYS(mremap(at + AREA * PAGE, n * PAGE, n * PAGE,
+                         MREMAP_MAYMOVE | MREMAP_FIXED, at));
+        break;
+    case 4:
+        CHECK_SYS(madvise(at, n * PAGE, MADV_FREE));
+        break;
+    case 5:
+        if (!chance_below(chance, 8)) {
+            fork_once();
+        }
+        break;
+    case 6:
+        touch(at, n, false);
+        break;
+    default:
+        touch(at, n, true);
+    }
+}
+
+static void *change_for_ever(void *argument)
+{
+    struct changer *c = argument;
+    struct chance chance;
+
+    chance_init(&chance, 10 + c->number);
+    while (!atomic_load(&c->s->stop)) {
+        pthread_rwlock_rdlock(&c->s->gate);
+        change(c->s, c->number, &chance);
+        pthread_rwlock_unlock(&c->s->gate);
+        atomic_fetch_add(&c->s->steps, 1);
+        /* Who waits to write must get its turn. */
+        idle_ns(chance_below(&chance, 100) * NS_PER_US);
+    }
+    return NULL;
+}
+
+/* The gate is shut: what has been touched comes into the table. */
+static void look_at_rest(const struct look *look, struct stress *s,
+                         struct tally *running, struct tally *rest)
+{
+    (void)look_once(look, s->at, AREA, running);
+    pthread_rwlock_wrlock(&s->gate);
+    (void)look_once(look, s->at, AREA, rest);
+    pthread_rwlock_unlock(&s->gate);
+}
+
+static void stress(void)
+{
+    struct tally running = { 0 }, rest = { 0 };
+    struct changer changers[2];
+    struct traffic traffic;
+    struct stress s = { 0 };
+    struct unetmm_ctx *ctx;
+    struct look look;
+    unsigned i;
+
+    swap_on();
+    ctx = look_open(&look);
+    s.at = pages(2 * AREA);
+    pthread_rwlock_init(&s.gate, NULL);
+    traffic_start(&traffic, 3);
+    for (i = 0; i < 2; i++) {
+        changers[i] = (struct changer){ .s = &s, .number = i };
+        CHECK_EQ(pthread_create(&changers[i].thread, NULL, change_for_ever,
+                                &changers[i]), 0);
+    }
+    for (i = 0; i < rounds(2000) && (atomic_load(&s.steps) < rounds(600) ||
+         rest.stable < rounds(20) || !rest.both); i++) {
+        look_at_rest(&look, &s, &running, &rest);
+    }
+    atomic_store(&s.stop, true);
+    for (i = 0; i < 2; i++) {
+        CHECK_EQ(pthread_join(changers[i].thread, NULL), 0);
+    }
+    traffic_stop(&traffic);
+    note("%llu changes", (unsigned long long)atomic_load(&s.steps));
+    tell("while memory changes", &running);
+    tell("while it does not", &rest);
+    CHECK(rest.stable >= rounds(20) && rest.both);
+    note("snapshots %llu, in vain %llu; faults noted %llu, lost %llu, unseen "
+         "%llu; waits %llu, the longest %llu ns",
+         (unsigned long long)driver_counter(ctx, UNETMM_D_shadow_snaps),
+         (unsigned long long)driver_counter(ctx, UNETMM_D_shadow_raced),
+         (unsigned long long)driver_counter(ctx, UNETMM_D_shadow_notes),
+         (unsigned long long)driver_counter(ctx, UNETMM_D_shadow_overruns),
+         (unsigned long long)driver_counter(ctx, UNETMM_D_shadow_missed),
+         (unsigned long long)driver_counter(ctx, UNETMM_D_shadow_waits),
+         (unsigned long long)driver_counter(ctx, UNETMM_D_shadow_wait_max_ns));
+    unmap_pages(s.at, 2 * AREA);
+    look_close(&look);
+    swap_off();
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+static const struct test tests[] = {
+    { "pushed", pushed, TEST_SHADOW, 0 },
+    { "at-first", at_first, TEST_SHADOW, 0 },
+    { "rights", rights, TEST_SHADOW, 0 },
+    { "comes-back", comes_back, TEST_SHADOW, 0 },
+    { "taken-at-once", taken_at_once, TEST_SHADOW, 0 },
+    { "not-pinned", not_pinned, TEST_SHADOW, 0 },
+    { "armed", armed, TEST_SHADOW, 0 },
+    { "stress", stress, TEST_SHADOW, 60 },
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, "shadow", tests,
+                     sizeof(tests) / sizeof(tests[0]));
+}
