@@ -267,6 +267,7 @@ const char *unetmm_status_str(unsigned status)
         [UNETMM_ST_REMOTE_RIGHT] = "the peer has not exported it for that",
         [UNETMM_ST_REMOTE_MEMORY] = "the peer's memory cannot be used",
         [UNETMM_ST_OVERRUN] = "more was stored in windows than could be sent",
+        [UNETMM_ST_REMOTE_COUNTER] = "the peer gives no such event counter",
     };
 
     return status < UNETMM_NUM_ST ? sentences[status] : "unknown status";
