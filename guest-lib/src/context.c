@@ -83,6 +83,7 @@ int unetmm_open(const char *path, unsigned source, struct unetmm_ctx **result)
         return -ENOMEM;
     }
     ctx->source = source;
+    pthread_mutex_init(&ctx->counter_lock, NULL);
     ret = unetmm_alloc_wiped(sizeof(*ctx->alive), &page);
     if (ret) {
         goto free_ctx;
@@ -115,9 +116,11 @@ int unetmm_close(struct unetmm_ctx *ctx)
 {
     int ret = unetmm_ctx_check(ctx);
 
-    if (!ret && atomic_load(&ctx->endpoints)) {
+    if (!ret && (atomic_load(&ctx->endpoints) ||
+                 atomic_load(&ctx->counters))) {
         return -EBUSY;
     }
+    unetmm_counters_unmap(ctx, ret);
     unetmm_utlb_close(ctx, ret);
     sys_close(ctx->fd);
     unetmm_free_wiped((void *)(uintptr_t)ctx->alive, sizeof(*ctx->alive));

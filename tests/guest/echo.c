@@ -167,6 +167,24 @@ static void check_message(struct server *s, const uint8_t *data, size_t len)
     }
 }
 
+/* Who asks has exported it, or has gone. */
+static void count_here(struct server *s, unsigned channel,
+                       const struct peer_message *order)
+{
+    int import;
+
+    /* Its channel may not have been taken yet. */
+    if (unetmm_channel_mtu(s->station.ep, channel) < 0) {
+        accept_all(s);
+    }
+    import = unetmm_import(s->station.ep, channel, COUNTED_EXPORT,
+                           UNETMM_RIGHT_WRITE, 10 * NS_PER_S, NULL);
+    if (import >= 0) {
+        count_to(s->station.ep, (unsigned)import, order->number, order->value);
+        CHECK_RET(unetmm_unimport(s->station.ep, (unsigned)import), 0);
+    }
+}
+
 /* False: told to end. */
 static bool received(struct server *s, const struct unetmm_completion *c)
 {
@@ -174,6 +192,9 @@ static bool received(struct server *s, const struct unetmm_completion *c)
     struct peer_message order;
 
     if (is_order(c, &order)) {
+        if (order.op == PEER_COUNT_HERE) {
+            count_here(s, c->channel, &order);
+        }
         order.value = obey(s, &order);
         send_back(s, c->channel, &order, sizeof(order), BUFFERS,
                   UNETMM_QUIET | UNETMM_INLINE);

@@ -359,7 +359,8 @@ uint64_t unetmm_core_save_limit(const UnetmmCore *core)
 
     return 65536 + frames * (UNETMM_MAX_FRAME + 64) + entries * 64 +
            p->endpoints * ep +
-           p->spaces * (48ull + UNETMM_EVENT_COUNTERS * 9) + p->regions * 1024ull +
+           p->spaces * (48ull + UNETMM_EVENT_COUNTERS * 9) +
+           p->regions * 1024ull +
            p->window_pages * 32ull + p->proxy_pages * 16ull +
            p->window_queue * (UNETMM_MAX_INLINE + 32ull) +
            p->reliable * unetmm_state_rel_limit();
