@@ -365,6 +365,7 @@ enum unetmm_call {
     UNETMM_CALL_ONE_SIDED,      /* write, read, atomics */
     UNETMM_CALL_REDIRECT,
     UNETMM_CALL_COUNTER,        /* event counters: unetmm_counter_*() */
+    UNETMM_CALL_SYNC,           /* unetmm_sem_*(), _queue_*(), _sync_*() */
 };
 
 /*
@@ -1038,5 +1039,6 @@ int unetmm_handlers_stop(struct unetmm_ep *ep);
 #include <libunetmm/vmmc.h>
 #include <libunetmm/window.h>
 #include <libunetmm/counter.h>
+#include <libunetmm/sync.h>
 
 #endif /* LIBUNETMM_H */

@@ -21,6 +21,21 @@ int unetmm_alloc_wiped(size_t bytes, void **memory)
     return ret;
 }
 
+int unetmm_alloc_unshared(size_t bytes, void **memory)
+{
+    int ret = sys_mmap(memory, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (ret) {
+        return ret;
+    }
+    ret = sys_madvise(*memory, bytes, MADV_DONTFORK);
+    if (ret) {
+        sys_munmap(*memory, bytes);
+    }
+    return ret;
+}
+
 void unetmm_free_wiped(void *memory, size_t bytes)
 {
     sys_munmap(memory, bytes);

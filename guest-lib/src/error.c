@@ -194,6 +194,14 @@ static const struct advice advices[] = {
       "an export gives the counter, or an endpoint has its handler: end that "
       "first" },
     { UNETMM_CALL_COUNTER, ENOENT, "the counter has been destroyed" },
+    { UNETMM_CALL_SYNC, ENOTCONN,
+      "the home has gone, or cannot be reached: open it again" },
+    { UNETMM_CALL_SYNC, EPERM,
+      "only who has a unit can give one back" },
+    { UNETMM_CALL_SYNC, EPROTOTYPE,
+      "the home is one of a wait-queue, or of a semaphore: use its calls" },
+    { UNETMM_CALL_SYNC, ENOSPC,
+      "the home has as many members as it can have: close one" },
     { UNETMM_CALL_ANY, ENOENT, "there is no such channel or registration" },
     { UNETMM_CALL_ANY, EOWNERDEAD,
       "this handle belongs to the process that forked this one: open the card "

@@ -112,6 +112,12 @@ static inline struct unetmm_ep_private *unetmm_ep_private(
 int unetmm_alloc_wiped(size_t bytes, void **memory);
 void unetmm_free_wiped(void *memory, size_t bytes);
 
+/*
+ * Zeroed pages that a child does not get: a fork, which copies pages, would take them
+ * from the card.
+ */
+int unetmm_alloc_unshared(size_t bytes, void **memory);
+
 /* 0, or -EOWNERDEAD in a forked child. */
 int unetmm_ctx_check(const struct unetmm_ctx *ctx);
 

@@ -43,6 +43,7 @@ static const struct way reliable = {
 struct server {
     const struct way *way;
     uint8_t *exported, *moving, *elsewhere;
+    struct unetmm_sync_home *sem, *queue;
     unsigned moves;
     struct station station;
     uint8_t *buffers[BUFFERS];
@@ -310,6 +311,10 @@ static void serve(void *argument)
                                 MOVING_BYTES, UNETMM_RIGHT_ALL,
                                 UNETMM_EXPORT_NOTIFY |
                                 UNETMM_EXPORT_REDIRECT, MOVING_COOKIE), 0);
+        CHECK_RET(unetmm_sem_home(s.station.ctx, SERVICE_SEM, SEM_UNITS,
+                                  &s.sem), 0);
+        CHECK_RET(unetmm_queue_home(s.station.ctx, SERVICE_QUEUE, &s.queue),
+                  0);
     }
     CHECK_RET(unetmm_listen_as(s.station.ep, s.way->service, 16,
                                &s.way->attr), 0);
@@ -324,6 +329,10 @@ static void serve(void *argument)
         }
     }
     EVENTUALLY(unetmm_send_pending(s.station.ep) == 0);
+    if (s.sem) {
+        CHECK_RET(unetmm_sync_home_close(s.sem), 0);
+        CHECK_RET(unetmm_sync_home_close(s.queue), 0);
+    }
     station_close(&s.station);
     CHECK_RET(unetmm_close(s.station.ctx), 0);
 }

@@ -36,6 +36,10 @@
  */
 #define COUNTED_EXPORT  0xe6
 #define COUNTED_SLOTS   64
+/* A semaphore and a wait-queue that it has */
+#define SERVICE_SEM     0xec50
+#define SERVICE_QUEUE   0xec51
+#define SEM_UNITS       2
 #define SERVICE_FIRST   0x1000  /* for tests; each takes its own from here on */
 
 #define STASH           256
