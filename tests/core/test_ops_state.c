@@ -128,7 +128,7 @@ static void scene(Fix *f)
     X(early(rel, 7)->head.opcode = UNETMM_WIRE_ACK, "kept that cannot be") \
     X(early(rel, 7)->head.opcode = 200, "a header that none has") \
     X(c->spaces[1].counter_page = 8, "could not have event counters") \
-    X(c->spaces[1].counters[4].state = 3, "state of an event counter is 3") \
+    X(c->spaces[1].counters[4].state = 3, "a state that none has") \
     X(c->spaces[1].counters[4].state = UNETMM_COUNTER_DUE, "nobody is to") \
     X(c->due_used = 2, "to be told of twice") \
     X(c->due_used = c->params.spaces + 1, "the list of counters to tell of") \

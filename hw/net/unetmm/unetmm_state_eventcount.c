@@ -12,9 +12,15 @@
 static void state_counter(UnetmmStream *st, UnetmmSpace *space,
                           UnetmmCounter *c)
 {
-    c->state = unetmm_stream_choice(st, c->state, UNETMM_COUNTER_DUE + 1,
-                                    "the state of an event counter");
-    if (c->state == UNETMM_COUNTER_IDLE) {
+    uint8_t state = c->state;
+
+    unetmm_stream_u8(st, &state);
+    if (state > UNETMM_COUNTER_DUE) {
+        unetmm_stream_refuse(st, "an event counter has a state that none has");
+        return;
+    }
+    c->state = state;
+    if (state == UNETMM_COUNTER_IDLE) {
         return;
     }
     unetmm_stream_u64(st, &c->value);
