@@ -21,6 +21,8 @@
  *   unetmm_chan   half of a channel (kref: its endpoint, a waiting connect).
  *   unetmm_exported  memory that peers may use: a region on the card.  Until
  *                 UNEXPORT or the end of its file; see unetmm_export.c.
+ *   unetmm_ecs    event counters of a space (kref: the space, who sleeps for one);
+ *                 each of them, unetmm_ec, until EVENT_CLOSE (kref: likewise).
  *   unetmm_pin    one page that the card may reach, in the space's tree.
  *   unetmm_win    pages of the card that an endpoint's process maps; part of it.
  *   unetmm_kqueues what an endpoint of source ktlb has beside its queues; lives
@@ -29,6 +31,7 @@
  * LOCK ORDER (outer first; locks on the same line are never held together)
  *
  *   region_lock > dev->rwsem > file->lock > ctl.lock > command slot
+ *   ctl.lock > ecs->lock > command slot, ep_lock
  *   file->lock > kq->lock > mmap_lock
  *   file->lock > unetmm_switch_lock > RCU (grace periods)
  *   file->lock > unetmm_push_lock > the kernel's, of probes
@@ -111,6 +114,7 @@
 
 struct dentry;
 struct eventfd_ctx;
+struct unetmm_ecs;
 
 enum unetmm_state {
 	UNETMM_OFF,		/* no card: not started, stopped or removed */
@@ -360,6 +364,7 @@ struct unetmm_aspace {
 	struct work_struct drop_work;
 	wait_queue_head_t idle;		/* ndeferred became 0 */
 	struct mutex zero_lock;		/* giving up contents; ends of endpoints */
+	struct unetmm_ecs *ecs;		/* event counters; set once */
 
 	/* sources with a table */
 	struct mutex region_lock;	/* regions, posts */
@@ -527,6 +532,7 @@ struct unetmm_dev {
 	struct xarray spaces;
 	spinlock_t ep_lock;		/* eps; taken in the notify interrupt */
 	struct unetmm_ep **eps;
+	struct unetmm_ecs **ecs;	/* by space; ep_lock */
 	struct unetmm_ctl ctl;
 
 	atomic64_t pinned;		/* pages, against pin_limit_pages */
@@ -639,6 +645,7 @@ void unetmm_blocks_bury(struct unetmm_dev *dev);
 int unetmm_mmap(struct file *filp, struct vm_area_struct *vma);
 u64 unetmm_map_offset(u32 ep, bool doorbell);
 u64 unetmm_map_utlb_log(void);
+u64 unetmm_map_event_counters(void);
 u64 unetmm_map_window(u32 ep, bool proxy, u32 page);
 void unetmm_doorbell_zap(struct unetmm_file *file, u32 ep);
 
@@ -840,6 +847,8 @@ struct unetmm_exported {
 	u64 length;
 	u32 region;
 	u32 key;
+	u16 counter;			/* event counters that it gives */
+	u16 ncounters;
 	u8 rights;
 	bool redirect;			/* its parts may move */
 };
@@ -885,6 +894,18 @@ int unetmm_op_connect(struct unetmm_file *file, void *arg);
 void unetmm_undo_connect(struct unetmm_file *file, const void *arg);
 int unetmm_op_channel_close(struct unetmm_file *file, void *arg);
 int unetmm_op_probe(struct unetmm_file *file, void *arg);
+
+/* unetmm_eventcount.c */
+void unetmm_ec_notified(struct unetmm_dev *dev, u32 space, u32 id);
+void unetmm_ecs_close(struct unetmm_aspace *space);
+struct unetmm_block *unetmm_ecs_block(struct unetmm_aspace *space);
+int unetmm_ecs_give(struct unetmm_aspace *space, u32 first, u32 n);
+void unetmm_ecs_take_back(struct unetmm_aspace *space, u32 first, u32 n);
+int unetmm_op_event(struct unetmm_file *file, void *arg);
+void unetmm_undo_event(struct unetmm_file *file, const void *arg);
+int unetmm_op_event_close(struct unetmm_file *file, void *arg);
+int unetmm_op_event_wait(struct unetmm_file *file, void *arg);
+int unetmm_op_event_arm(struct unetmm_file *file, void *arg);
 
 /* unetmm_counters.c */
 extern const char * const unetmm_driver_counter_names[];

@@ -44,6 +44,8 @@ static int unetmm_region_set(struct unetmm_file *file,
 				  UNETMM_REGION_F_NOTIFY : 0) |
 				 (a->flags & UNETMM_EXPORT_REDIRECT ?
 				  UNETMM_REGION_F_REDIRECT : 0),
+			.counter = cpu_to_le16(export->counter),
+			.ncounters = cpu_to_le16(export->ncounters),
 		},
 	};
 
@@ -68,6 +70,7 @@ static void unetmm_exported_end(struct unetmm_file *file,
 	list_del(&export->node);
 	file->nexports--;
 	unetmm_cmd(dev, &cmd, NULL);
+	unetmm_ecs_take_back(file->space, export->counter, export->ncounters);
 	__clear_bit(export->region, dev->ctl.region_map);
 	unetmm_parts_take(export, parts);
 	kfree(export);
@@ -130,9 +133,14 @@ static int unetmm_exported_add(struct unetmm_file *file,
 		return -ENOSPC;
 	/* A key that was given away before must not fit. */
 	new->key = get_random_u32();
-	ret = unetmm_region_set(file, new, a);
+	ret = unetmm_ecs_give(file->space, new->counter, new->ncounters);
 	if (ret)
 		return ret;
+	ret = unetmm_region_set(file, new, a);
+	if (ret) {
+		unetmm_ecs_take_back(file->space, new->counter, new->ncounters);
+		return ret;
+	}
 	__set_bit(new->region, ctl->region_map);
 	list_add(&new->node, &file->exports);
 	file->nexports++;
@@ -177,8 +185,7 @@ static int unetmm_export_check(struct unetmm_file *file,
 
 	/* Pairs with unetmm_op_space(). */
 	space = smp_load_acquire(&file->space);
-	if (a->flags & ~(UNETMM_EXPORT_NOTIFY | UNETMM_EXPORT_REDIRECT) ||
-	    a->rsvd)
+	if (a->flags & ~(UNETMM_EXPORT_NOTIFY | UNETMM_EXPORT_REDIRECT))
 		return -EOPNOTSUPP;
 	if (!space)
 		return -EINVAL;
@@ -261,6 +268,8 @@ int unetmm_op_export(struct unetmm_file *file, void *arg)
 	export->last = last;
 	export->length = a->length;
 	export->rights = a->rights;
+	export->counter = a->counter;
+	export->ncounters = a->ncounters;
 	export->redirect = a->flags & UNETMM_EXPORT_REDIRECT;
 	INIT_LIST_HEAD(&export->parts);
 	ret = unetmm_export_pin(file, a->addr, a->length,

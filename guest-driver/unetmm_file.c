@@ -195,6 +195,10 @@ union unetmm_arg {
 	struct unetmm_import_id import_id;
 	struct unetmm_window window;
 	struct unetmm_window_id window_id;
+	struct unetmm_event event;
+	struct unetmm_event_id event_id;
+	struct unetmm_event_wait event_wait;
+	struct unetmm_event_arm event_arm;
 };
 
 #define UNETMM_OP_ANYONE	BIT(0)	/* not only the owner's mm */
@@ -259,7 +263,7 @@ static const struct unetmm_op unetmm_ops[] = {
 	IOCTL_OP(UNETMM_IOC_UTLB_UNPIN, unetmm_op_utlb_unpin,
 		 struct unetmm_utlb, rsvd, UNETMM_OP_UNLOCKED),
 	IOCTL_OP(UNETMM_IOC_EXPORT, unetmm_op_export, struct unetmm_export,
-		 rsvd, UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
+		 ncounters, UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_UNEXPORT, unetmm_op_unexport,
 		 struct unetmm_export_id, id,
 		 UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
@@ -277,6 +281,14 @@ static const struct unetmm_op unetmm_ops[] = {
 		 map_bytes, 0, .undo = unetmm_undo_window),
 	IOCTL_OP(UNETMM_IOC_WINDOW_CLOSE, unetmm_op_window_close,
 		 struct unetmm_window_id, rsvd, UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_EVENT, unetmm_op_event, struct unetmm_event,
+		 map, 0, .undo = unetmm_undo_event),
+	IOCTL_OP(UNETMM_IOC_EVENT_CLOSE, unetmm_op_event_close,
+		 struct unetmm_event_id, rsvd, UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_EVENT_WAIT, unetmm_op_event_wait,
+		 struct unetmm_event_wait, now, UNETMM_OP_UNLOCKED),
+	IOCTL_OP(UNETMM_IOC_EVENT_ARM, unetmm_op_event_arm,
+		 struct unetmm_event_arm, now, 0),
 };
 
 static int unetmm_execute(struct unetmm_file *file, const struct unetmm_op *op,

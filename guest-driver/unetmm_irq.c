@@ -78,7 +78,10 @@ static irqreturn_t unetmm_irq_notify(int irq, void *data)
 			u8 type = rec->type;
 
 			dev->notify.index++;
-			if (id < dev->hw.endpoints)
+			if (type == UNETMM_NOTIFY_COUNTER)
+				unetmm_ec_notified(dev, id,
+						   le32_to_cpu(rec->data));
+			else if (id < dev->hw.endpoints)
 				unetmm_wake(dev, dev->eps[id], type);
 		}
 		unetmm_ring_release(dev, &dev->notify);

@@ -91,6 +91,7 @@ void unetmm_fail(struct unetmm_dev *dev, const char *why)
 static int unetmm_start_memory(struct unetmm_dev *dev)
 {
 	dev->eps = kvcalloc(dev->hw.endpoints, sizeof(*dev->eps), GFP_KERNEL);
+	dev->ecs = kvcalloc(dev->hw.spaces, sizeof(*dev->ecs), GFP_KERNEL);
 	dev->fault_batch = kvzalloc(sizeof(*dev->fault_batch), GFP_KERNEL);
 	dev->reply_list = dma_alloc_coherent(&dev->pdev->dev,
 					     UNETMM_REPLY_MAX_PAGES *
@@ -98,7 +99,7 @@ static int unetmm_start_memory(struct unetmm_dev *dev)
 					     &dev->reply_list_dma, GFP_KERNEL);
 	dev->ctl.region_map = bitmap_zalloc(max(dev->hw.regions, 1u),
 					    GFP_KERNEL);
-	if (dev->eps && dev->fault_batch && dev->reply_list &&
+	if (dev->eps && dev->ecs && dev->fault_batch && dev->reply_list &&
 	    dev->ctl.region_map && !unetmm_redirect_start(dev))
 		return unetmm_windows_init(dev);
 	return -ENOMEM;
@@ -117,6 +118,8 @@ static void unetmm_stop_memory(struct unetmm_dev *dev)
 	dev->ctl.region_map = NULL;
 	kvfree(dev->fault_batch);
 	dev->fault_batch = NULL;
+	kvfree(dev->ecs);
+	dev->ecs = NULL;
 	kvfree(dev->eps);
 	dev->eps = NULL;
 }

@@ -5,8 +5,8 @@
  *
  * An offset is (endpoint << 32) | 0 for queues, 1 << 31 for the doorbell,
  * 1 << 30 | page << 12 for a window, and 1 << 29 besides for proxy pages; of
- * endpoint 0, 1 << 30 is the log of source utlb (unetmm_utlb.c).  A mapping
- * covers the whole object.  They outlive what they map without harm: behind a
+ * endpoint 0, 1 << 30 is the log of source utlb (unetmm_utlb.c), 1 << 29 the page
+ * of event counters.  A mapping covers the whole object.  They outlive what they map without harm: behind a
  * doorbell that is closed or whose card is gone lies a page that nobody reads,
  * behind queues whose card is gone a copy of their last state.  So hot-unplug
  * costs a process no signal; it learns of it from its next call.
@@ -26,6 +26,7 @@
 #define UNETMM_MAP_PAGES	(UNETMM_MAP_DOORBELL >> PAGE_SHIFT)
 /* The driver's own endpoint is never mapped. */
 #define UNETMM_MAP_UTLB_LOG	BIT_ULL(30)
+#define UNETMM_MAP_EVENTS	BIT_ULL(29)
 #define UNETMM_MAP_WINDOW	BIT_ULL(30)
 #define UNETMM_MAP_PROXY	BIT_ULL(29)
 #define UNETMM_MAP_NUMBER	(UNETMM_MAP_PROXY - 1)	/* of a page */
@@ -38,6 +39,11 @@ u64 unetmm_map_offset(u32 ep, bool doorbell)
 u64 unetmm_map_utlb_log(void)
 {
 	return UNETMM_MAP_UTLB_LOG;
+}
+
+u64 unetmm_map_event_counters(void)
+{
+	return UNETMM_MAP_EVENTS;
 }
 
 u64 unetmm_map_window(u32 ep, bool proxy, u32 page)
@@ -165,7 +171,7 @@ static vm_fault_t unetmm_queue_fault(struct vm_fault *vmf)
 {
 	struct vm_area_struct *vma = vmf->vma;
 	struct unetmm_block *block = vma->vm_private_data;
-	size_t offset = (vmf->pgoff & (UNETMM_MAP_PAGES - 1)) << PAGE_SHIFT;
+	size_t offset = ((u64)vmf->pgoff << PAGE_SHIFT) & UNETMM_MAP_NUMBER;
 	vm_fault_t ret = VM_FAULT_SIGBUS;
 	const void *mem;
 
@@ -295,6 +301,27 @@ void unetmm_doorbell_zap(struct unetmm_file *file, u32 ep)
 			    PAGE_SIZE, 1);
 }
 
+/* To be read only: the numbers are the card's. */
+static int unetmm_mmap_events(struct unetmm_aspace *space,
+			      struct vm_area_struct *vma)
+{
+	struct unetmm_block *block;
+
+	if (!(vma->vm_flags & VM_SHARED) || vma->vm_flags & (VM_WRITE | VM_EXEC) ||
+	    vma->vm_end - vma->vm_start != PAGE_SIZE)
+		return -EINVAL;
+	mutex_lock(&space->dev->map_lock);
+	block = unetmm_ecs_block(space);
+	mutex_unlock(&space->dev->map_lock);
+	if (!block)
+		return -ENOENT;
+	unetmm_vm_flags_mod(vma, VM_IO | VM_PFNMAP | VM_DONTCOPY |
+			    VM_DONTEXPAND | VM_DONTDUMP, VM_MAYWRITE | VM_MAYEXEC);
+	vma->vm_private_data = block;
+	vma->vm_ops = &unetmm_queue_vm_ops;
+	return 0;
+}
+
 /* Called with mmap_lock held for writing: takes no lock but map_lock. */
 int unetmm_mmap(struct file *filp, struct vm_area_struct *vma)
 {
@@ -317,6 +344,8 @@ int unetmm_mmap(struct file *filp, struct vm_area_struct *vma)
 		return -EPERM;
 	if (vma->vm_pgoff == UNETMM_MAP_UTLB_LOG >> PAGE_SHIFT)
 		return unetmm_utlb_mmap(space, vma);
+	if (vma->vm_pgoff == UNETMM_MAP_EVENTS >> PAGE_SHIFT)
+		return unetmm_mmap_events(space, vma);
 	window = unetmm_map_is_window((u64)page << PAGE_SHIFT, &proxy, &number);
 	if (!(vma->vm_flags & VM_SHARED) || (page && !doorbell && !window) ||
 	    vma->vm_flags & VM_EXEC || vma->vm_pgoff >> (48 - PAGE_SHIFT))

@@ -418,6 +418,7 @@ void unetmm_space_close(struct unetmm_aspace *space)
 	unetmm_space_drop(space, 0, ULONG_MAX);
 	flush_work(&space->drop_work);
 	unetmm_space_destroy(space);
+	unetmm_ecs_close(space);
 	xa_erase(&space->dev->spaces, space->id);
 	unetmm_table_free(space);
 }

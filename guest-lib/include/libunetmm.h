@@ -366,6 +366,8 @@ enum unetmm_call {
     UNETMM_CALL_IMPORT,
     UNETMM_CALL_ONE_SIDED,      /* write, read, atomics */
     UNETMM_CALL_REDIRECT,
+    UNETMM_CALL_COUNTER,        /* event counters: unetmm_counter_*() */
+    UNETMM_CALL_SYNC,           /* unetmm_sem_*(), _queue_*(), _sync_*() */
 };
 
 /*
@@ -970,13 +972,15 @@ int unetmm_wait(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
 
 /*
  * A file descriptor that becomes readable when a completion arrives after
- * unetmm_arm().  Only poll it: the library reads it.
+ * unetmm_arm(), or a counter with a handler changes.  Only poll it: the library
+ * reads it.
  */
 int unetmm_fd(const struct unetmm_ep *ep);
 
 /*
  * Asks for one wake-up on unetmm_fd().  Returns 0: armed, nothing is there, one
- * may block.  Returns 1: completions are there already, poll them.
+ * may block.  Returns 1: completions are there already, poll them; or a counter
+ * that has a handler here has changed, dispatch.
  */
 int unetmm_arm(struct unetmm_ep *ep);
 
@@ -1059,5 +1063,7 @@ int unetmm_handlers_stop(struct unetmm_ep *ep);
 
 #include <libunetmm/vmmc.h>
 #include <libunetmm/window.h>
+#include <libunetmm/counter.h>
+#include <libunetmm/sync.h>
 
 #endif /* LIBUNETMM_H */

@@ -21,6 +21,21 @@ int unetmm_alloc_wiped(size_t bytes, void **memory)
     return ret;
 }
 
+int unetmm_alloc_unshared(size_t bytes, void **memory)
+{
+    int ret = sys_mmap(memory, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (ret) {
+        return ret;
+    }
+    ret = sys_madvise(*memory, bytes, MADV_DONTFORK);
+    if (ret) {
+        sys_munmap(*memory, bytes);
+    }
+    return ret;
+}
+
 void unetmm_free_wiped(void *memory, size_t bytes)
 {
     sys_munmap(memory, bytes);
@@ -83,6 +98,7 @@ int unetmm_open(const char *path, unsigned source, struct unetmm_ctx **result)
         return -ENOMEM;
     }
     ctx->source = source;
+    pthread_mutex_init(&ctx->counter_lock, NULL);
     ret = unetmm_alloc_wiped(sizeof(*ctx->alive), &page);
     if (ret) {
         goto free_ctx;
@@ -115,9 +131,11 @@ int unetmm_close(struct unetmm_ctx *ctx)
 {
     int ret = unetmm_ctx_check(ctx);
 
-    if (!ret && atomic_load(&ctx->endpoints)) {
+    if (!ret && (atomic_load(&ctx->endpoints) ||
+                 atomic_load(&ctx->counters))) {
         return -EBUSY;
     }
+    unetmm_counters_unmap(ctx, ret);
     unetmm_utlb_close(ctx, ret);
     sys_close(ctx->fd);
     unetmm_free_wiped((void *)(uintptr_t)ctx->alive, sizeof(*ctx->alive));

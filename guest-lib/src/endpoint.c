@@ -248,6 +248,7 @@ int unetmm_ep_destroy(struct unetmm_ep *pub)
         return -EOWNERDEAD;
     }
     unetmm_thread_leave(ep);
+    unetmm_counters_detach(ep);
     unetmm_windows_end(ep);
     /* The card first: nothing may be unmapped under it. */
     ret = close_endpoint(ep->ctx, ep->id);

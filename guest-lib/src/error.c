@@ -182,6 +182,26 @@ static const struct advice advices[] = {
       "copied: split it" },
     { UNETMM_CALL_ONE_SIDED, EINVAL,
       "an operation has at most 16 pieces, and only the flags of its page" },
+    { UNETMM_CALL_COUNTER, ENOSPC,
+      "there are not so many counters left in a row: destroy some" },
+    { UNETMM_CALL_COUNTER, EDQUOT,
+      "the page of the counters exceeds this user's quota: raise ulimit -l" },
+    { UNETMM_CALL_COUNTER, EINVAL,
+      "make 1 to 512 counters, wait by spinning, blocking or both, and give "
+      "handlers to endpoints of the same context" },
+    { UNETMM_CALL_COUNTER, EOPNOTSUPP, "this card has no event counters" },
+    { UNETMM_CALL_COUNTER, EBUSY,
+      "an export gives the counter, or an endpoint has its handler: end that "
+      "first" },
+    { UNETMM_CALL_COUNTER, ENOENT, "the counter has been destroyed" },
+    { UNETMM_CALL_SYNC, ENOTCONN,
+      "the home has gone, or cannot be reached: open it again" },
+    { UNETMM_CALL_SYNC, EPERM,
+      "only who has a unit can give one back" },
+    { UNETMM_CALL_SYNC, EPROTOTYPE,
+      "the home is one of a wait-queue, or of a semaphore: use its calls" },
+    { UNETMM_CALL_SYNC, ENOSPC,
+      "the home has as many members as it can have: close one" },
     { UNETMM_CALL_ANY, ENOENT, "there is no such channel or registration" },
     { UNETMM_CALL_ANY, EOWNERDEAD,
       "this handle belongs to the process that forked this one: open the card "
@@ -267,6 +287,7 @@ const char *unetmm_status_str(unsigned status)
         [UNETMM_ST_REMOTE_RIGHT] = "the peer has not exported it for that",
         [UNETMM_ST_REMOTE_MEMORY] = "the peer's memory cannot be used",
         [UNETMM_ST_OVERRUN] = "more was stored in windows than could be sent",
+        [UNETMM_ST_REMOTE_COUNTER] = "the peer gives no such event counter",
     };
 
     return status < UNETMM_NUM_ST ? sentences[status] : "unknown status";

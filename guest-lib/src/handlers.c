@@ -160,20 +160,17 @@ static void set_runner(struct unetmm_handlers *h, uintptr_t runner)
     atomic_store_explicit(&h->runner, runner, memory_order_relaxed);
 }
 
-int unetmm_upcall(struct unetmm_ep_private *ep,
-                  const struct unetmm_completion *c)
+static void upcall_begins(struct unetmm_ep_private *ep)
+{
+    ep->handlers.inner = 0;
+    set_runner(&ep->handlers, (uintptr_t)pthread_self());
+}
+
+/* It has returned; what the endpoint is now. */
+static int upcall_ends(struct unetmm_ep_private *ep)
 {
     struct unetmm_handlers *h = &ep->handlers;
 
-    h->inner = 0;
-    set_runner(h, (uintptr_t)pthread_self());
-    if (c) {
-        const struct unetmm_upcall upcall = *find(ep, c);
-
-        upcall.handler(&ep->pub, c, upcall.arg);
-    } else {
-        h->end(&ep->pub, h->error, h->end_arg);
-    }
     if (h->gone) {
         unetmm_ep_free(ep);
         return -ESHUTDOWN;
@@ -183,6 +180,32 @@ int unetmm_upcall(struct unetmm_ep_private *ep,
     }
     set_runner(h, 0);
     return 0;
+}
+
+int unetmm_upcall(struct unetmm_ep_private *ep,
+                  const struct unetmm_completion *c)
+{
+    struct unetmm_handlers *h = &ep->handlers;
+
+    upcall_begins(ep);
+    if (c) {
+        const struct unetmm_upcall upcall = *find(ep, c);
+
+        upcall.handler(&ep->pub, c, upcall.arg);
+    } else {
+        h->end(&ep->pub, h->error, h->end_arg);
+    }
+    return upcall_ends(ep);
+}
+
+int unetmm_upcall_counter(struct unetmm_ep_private *ep,
+                          unetmm_counter_handler handler,
+                          struct unetmm_event_counter *counter, uint64_t now,
+                          void *arg)
+{
+    upcall_begins(ep);
+    handler(&ep->pub, counter, now, arg);
+    return upcall_ends(ep);
 }
 
 static int may_dispatch(const struct unetmm_ep_private *ep)
@@ -199,6 +222,28 @@ static int may_dispatch(const struct unetmm_ep_private *ep)
         return -EDEADLK;
     }
     return h->every.handler ? 0 : -ENOENT;
+}
+
+/*
+ * A completion, or some calls of counters' handlers, done already: how many; or
+ * none of both by the deadline, or -errno.
+ */
+static int next_event(struct unetmm_ep_private *ep,
+                      struct unetmm_completion *c, unsigned most,
+                      uint64_t deadline, unsigned *done)
+{
+    int ret;
+
+    do {
+        ret = unetmm_counters_call(ep, most);
+        if (ret) {
+            *done = ret > 0 ? (unsigned)ret : 0;
+            return ret < 0 ? ret : 0;
+        }
+        ret = unetmm_wait_any(&ep->pub, c, 1, unetmm_time_until(deadline),
+                              true);
+    } while (!ret && unetmm_counters_due(ep));
+    return ret;
 }
 
 int unetmm_dispatch(struct unetmm_ep *pub, unsigned most, int64_t timeout_ns)
@@ -218,17 +263,18 @@ int unetmm_dispatch(struct unetmm_ep *pub, unsigned most, int64_t timeout_ns)
     if (ret) {
         return ret;
     }
-    ret = unetmm_wait(pub, &c, 1, timeout_ns);
-    if (ret <= 0) {
+    ret = next_event(ep, &c, most, unetmm_time_of(timeout_ns), &done);
+    if (ret < 0 || (!ret && !done)) {
         return ret;
     }
-    do {
+    while (ret > 0 || (done < most && done < INT32_MAX && !may_dispatch(ep) &&
+                       unetmm_poll(pub, &c, 1) > 0)) {
         ret = unetmm_upcall(ep, &c);
         if (ret) {
             return ret;
         }
-    } while (++done < most && done < INT32_MAX && !may_dispatch(ep) &&
-             unetmm_poll(pub, &c, 1) > 0);
+        done++;
+    }
     if (pub->unrung) {
         unetmm_ring(pub);
     }

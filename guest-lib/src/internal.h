@@ -14,6 +14,7 @@
 
 struct unetmm_utlb_ctx;
 struct unetmm_utlb_exported;
+struct counter;
 
 struct unetmm_ctx {
     int fd;
@@ -23,6 +24,9 @@ struct unetmm_ctx {
     const uint32_t *alive;      /* in a page that is wiped in a child */
     struct unetmm_utlb_ctx *utlb; /* source utlb */
     struct unetmm_utlb_exported *exported; /* likewise; utlb_export.c */
+    atomic_uint counters;       /* event_counter.c */
+    pthread_mutex_t counter_lock; /* the next */
+    void *counter_page;         /* NULL: there was none yet */
 };
 
 struct unetmm_upcall {
@@ -95,6 +99,7 @@ struct unetmm_ep_private {
     size_t doorbell_bytes;
     struct unetmm_mapped *windows;
     struct unetmm_handlers handlers;
+    struct counter *counters;   /* that have a handler here */
 };
 
 static inline struct unetmm_ep_private *unetmm_ep_private(
@@ -106,6 +111,12 @@ static inline struct unetmm_ep_private *unetmm_ep_private(
 /* Zeroed memory that reads as zero again in a forked child; or -errno. */
 int unetmm_alloc_wiped(size_t bytes, void **memory);
 void unetmm_free_wiped(void *memory, size_t bytes);
+
+/*
+ * Zeroed pages that a child does not get: a fork, which copies pages, would take them
+ * from the card.
+ */
+int unetmm_alloc_unshared(size_t bytes, void **memory);
 
 /* 0, or -EOWNERDEAD in a forked child. */
 int unetmm_ctx_check(const struct unetmm_ctx *ctx);
@@ -132,6 +143,9 @@ void unetmm_ep_bind(struct unetmm_ep_private *ep,
 int unetmm_spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
                 uint64_t end);
 
+/* As unetmm_export(), with more in it. */
+int unetmm_export_as(struct unetmm_ctx *ctx, struct unetmm_export *export);
+
 /* Closes what unetmm_window_open() and the like have mapped. */
 void unetmm_windows_end(struct unetmm_ep_private *ep);
 
@@ -154,6 +168,31 @@ static inline bool unetmm_in_handler(const struct unetmm_ep_private *ep)
  */
 int unetmm_upcall(struct unetmm_ep_private *ep,
                   const struct unetmm_completion *c);
+
+/* The same for a handler of an event counter. */
+int unetmm_upcall_counter(struct unetmm_ep_private *ep,
+                          unetmm_counter_handler handler,
+                          struct unetmm_event_counter *counter, uint64_t now,
+                          void *arg);
+
+/* Has any of the endpoint's counters changed since its handler was called? */
+bool unetmm_counters_due(const struct unetmm_ep_private *ep);
+/* Has the event_fd signalled when one does.  1: one has; -errno. */
+int unetmm_counters_arm(struct unetmm_ep_private *ep);
+/*
+ * Calls the handlers of those that have, each once, while handlers are not
+ * blocked.  How many, or what unetmm_upcall() returns.
+ */
+int unetmm_counters_call(struct unetmm_ep_private *ep, unsigned most);
+void unetmm_counters_detach(struct unetmm_ep_private *ep);
+void unetmm_counters_unmap(struct unetmm_ctx *ctx, bool child);
+
+/*
+ * unetmm_wait(); `counters`: returns 0, too, when one of the endpoint's counters
+ * has changed.
+ */
+int unetmm_wait_any(struct unetmm_ep *ep, struct unetmm_completion *c,
+                    unsigned n, int64_t timeout_ns, bool counters);
 
 /*
  * The end of the library's thread before that of the endpoint: awaited, or

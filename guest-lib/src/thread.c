@@ -10,6 +10,7 @@
 #include "internal.h"
 #include "sys.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ static int spin(struct unetmm_ep_private *ep, struct unetmm_completion *c)
     }
     now = sys_now_ns();
     end = now + ep->spin_ns;
-    while (!ret && !wanted(&ep->handlers) &&
+    while (!ret && !wanted(&ep->handlers) && !unetmm_counters_due(ep) &&
            (now < end || ep->spin_ns == UNETMM_SPIN_FOREVER)) {
         uint64_t slice = now + UNETMM_YIELD_NS;
 
@@ -55,8 +56,11 @@ static int serve(struct unetmm_ep_private *ep)
     struct unetmm_completion c;
 
     while (!wanted(&ep->handlers)) {
-        int ret = unetmm_poll(&ep->pub, &c, 1);
+        int ret = unetmm_counters_call(ep, UINT_MAX);
 
+        if (ret >= 0) {
+            ret = unetmm_poll(&ep->pub, &c, 1);
+        }
         if (!ret) {
             /* What handlers have queued with UNETMM_MORE */
             if (ep->pub.unrung) {
@@ -65,8 +69,9 @@ static int serve(struct unetmm_ep_private *ep)
             ret = spin(ep, &c);
         }
         if (!ret && !wanted(&ep->handlers)) {
-            if (unetmm_arm(&ep->pub) == 0) {
-                return SLEEP;
+            ret = unetmm_arm(&ep->pub);
+            if (ret <= 0) {
+                return ret ? ret : SLEEP;
             }
             continue;
         }

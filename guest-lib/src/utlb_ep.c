@@ -29,7 +29,7 @@ struct record {
     uint32_t next;              /* free ones; those to be posted again */
     uint16_t channel;
     uint8_t op;                 /* UNETMM_OP_* */
-    uint8_t flags;              /* UNETMM_QUIET, UNETMM_NOTIFY */
+    uint8_t flags;              /* UNETMM_QUIET, _NOTIFY, _COUNT */
     uint8_t n;                  /* pieces; 0: the message was copied */
     uint8_t again;
     uint8_t why;                /* UNETMM_ST_*: they could not be pinned */
@@ -218,13 +218,14 @@ static bool is_reliable(const struct unetmm_ep *ep, unsigned channel)
     return unetmm_ep_private(ep)->records[channel].type == UNETMM_RELIABLE;
 }
 
-/* It goes into the queue.  Writes without a notification have no order. */
+/* It goes into the queue.  Writes that say nothing have no order. */
 static void in_order(struct unetmm_ep *ep, struct record *r)
 {
     struct unetmm_utlb_ep *e = ep->utlb;
 
     r->order = ++e->order;
-    if ((r->op != UNETMM_OP_WRITE || r->flags & UNETMM_NOTIFY) &&
+    if ((r->op != UNETMM_OP_WRITE ||
+         r->flags & (UNETMM_NOTIFY | UNETMM_COUNT)) &&
         is_reliable(ep, r->channel)) {
         e->last[r->channel] = r->order;
     }
@@ -257,7 +258,8 @@ static int begin(struct unetmm_ep *ep, struct record *r, uint64_t *cookie,
         free_record(e, r);
         return ret;
     }
-    r->flags = (uint8_t)(*flags & (UNETMM_QUIET | UNETMM_NOTIFY));
+    r->flags = (uint8_t)(*flags & (UNETMM_QUIET | UNETMM_NOTIFY |
+                                   UNETMM_COUNT));
     if (r->flags & UNETMM_QUIET) {
         e->quiet++;
         *flags &= ~UNETMM_QUIET;
@@ -465,6 +467,9 @@ static void put_target(const struct unetmm_ep *ep, struct unetmm_sqe *sqe,
     sqe->remote = unetmm_swap64(r->offset);
     if (r->flags & UNETMM_NOTIFY) {
         sqe->flags |= UNETMM_SQE_F_NOTIFY;
+        sqe->imm = unetmm_swap32(r->imm);
+    } else if (r->flags & UNETMM_COUNT) {
+        sqe->flags |= UNETMM_SQE_F_COUNT;
         sqe->imm = unetmm_swap32(r->imm);
     }
 }

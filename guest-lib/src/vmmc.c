@@ -12,6 +12,20 @@
 
 /* ---- Export ------------------------------------------------------------ */
 
+int unetmm_export_as(struct unetmm_ctx *ctx, struct unetmm_export *export)
+{
+    int ret = unetmm_ctx_check(ctx);
+
+    if (ret) {
+        return ret;
+    }
+    if (ctx->utlb) {
+        return unetmm_utlb_export(ctx, export);
+    }
+    ret = sys_ioctl(ctx->fd, UNETMM_IOC_EXPORT, export);
+    return ret < 0 ? ret : 0;
+}
+
 int unetmm_export(struct unetmm_ctx *ctx, uint64_t id, void *addr,
                   size_t length, unsigned rights, unsigned flags,
                   uint64_t cookie)
@@ -25,16 +39,8 @@ int unetmm_export(struct unetmm_ctx *ctx, uint64_t id, void *addr,
         .cookie = cookie,
         .rights = rights,
     };
-    int ret = unetmm_ctx_check(ctx);
 
-    if (ret) {
-        return ret;
-    }
-    if (ctx->utlb) {
-        return unetmm_utlb_export(ctx, &export);
-    }
-    ret = sys_ioctl(ctx->fd, UNETMM_IOC_EXPORT, &export);
-    return ret < 0 ? ret : 0;
+    return unetmm_export_as(ctx, &export);
 }
 
 int unetmm_unexport(struct unetmm_ctx *ctx, uint64_t id)
@@ -346,7 +352,7 @@ int unetmm_write_sync(struct unetmm_ep *ep, unsigned import, uint64_t offset,
     if (!ep->alive) {
         return -EOWNERDEAD;
     }
-    if (flags & ~UNETMM_NOTIFY) {
+    if (flags & ~(UNETMM_NOTIFY | UNETMM_COUNT)) {
         return -EINVAL;
     }
     copied = len <= ep->inline_max;

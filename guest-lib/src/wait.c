@@ -44,7 +44,7 @@ int unetmm_spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
         for (i = 0; i < POLLS_PER_LOOK; i++) {
             int ret = unetmm_poll(ep, c, n);
 
-            if (ret) {
+            if (ret || unetmm_counters_due(unetmm_ep_private(ep))) {
                 return ret;
             }
         }
@@ -53,8 +53,14 @@ int unetmm_spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
     return 0;
 }
 
+/* Has what the caller waits for, besides completions, come? */
+static bool is_due(const struct unetmm_ep *ep, bool counters)
+{
+    return counters && unetmm_counters_due(unetmm_ep_private(ep));
+}
+
 static int spin_forever(struct unetmm_ep *ep, struct unetmm_completion *c,
-                        unsigned n, uint64_t deadline)
+                        unsigned n, uint64_t deadline, bool counters)
 {
     for (;;) {
         uint64_t now = sys_now_ns();
@@ -62,7 +68,7 @@ static int spin_forever(struct unetmm_ep *ep, struct unetmm_completion *c,
         int ret = unetmm_spin(ep, c, n, now + (left < UNETMM_YIELD_NS ? left :
                                                UNETMM_YIELD_NS));
 
-        if (ret || !left) {
+        if (ret || !left || is_due(ep, counters)) {
             return ret;
         }
         sched_yield();
@@ -73,7 +79,7 @@ static int spin_forever(struct unetmm_ep *ep, struct unetmm_completion *c,
  * Arms without taking what the descriptor has counted.  1: there is something
  * to take, which may have come before or after; do not block.
  */
-static int arm(struct unetmm_ep *ep)
+static int arm(struct unetmm_ep *ep, bool counters)
 {
     uint32_t state;
     int there;
@@ -96,7 +102,10 @@ static int arm(struct unetmm_ep *ep)
     if (state & UNETMM_EP_CQ_BLOCKED) {
         unetmm_ring(ep);
     }
-    return state & UNETMM_EP_ERROR ? 1 : 0;
+    if (state & UNETMM_EP_ERROR) {
+        return 1;
+    }
+    return counters ? unetmm_counters_arm(unetmm_ep_private(ep)) : 0;
 }
 
 int unetmm_arm(struct unetmm_ep *ep)
@@ -106,7 +115,7 @@ int unetmm_arm(struct unetmm_ep *ep)
     }
     /* Before arming: a wake-up that comes from now on must stay. */
     sys_eventfd_drain(unetmm_ep_private(ep)->event_fd);
-    return arm(ep);
+    return arm(ep, true);
 }
 
 int unetmm_fd(const struct unetmm_ep *ep)
@@ -140,13 +149,16 @@ static int block(int fd, uint64_t deadline)
 }
 
 static int wait_blocked(struct unetmm_ep *ep, struct unetmm_completion *c,
-                        unsigned n, uint64_t deadline)
+                        unsigned n, uint64_t deadline, bool counters)
 {
     int fd = unetmm_ep_private(ep)->event_fd;
 
     for (;;) {
-        int ret = arm(ep);
+        int ret = arm(ep, counters);
 
+        if (ret < 0) {
+            return ret;
+        }
         if (!ret) {
             int woken = block(fd, deadline);
 
@@ -154,13 +166,13 @@ static int wait_blocked(struct unetmm_ep *ep, struct unetmm_completion *c,
                 return woken;
             }
             ret = unetmm_poll(ep, c, n);
-            if (ret || !woken) {
+            if (ret || !woken || is_due(ep, counters)) {
                 return ret;
             }
             /* An old wake-up: what it announced was taken by a spin. */
         } else {
             ret = unetmm_poll(ep, c, n);
-            if (ret) {
+            if (ret || is_due(ep, counters)) {
                 return ret;
             }
         }
@@ -169,6 +181,12 @@ static int wait_blocked(struct unetmm_ep *ep, struct unetmm_completion *c,
 
 int unetmm_wait(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
                 int64_t timeout_ns)
+{
+    return unetmm_wait_any(ep, c, n, timeout_ns, false);
+}
+
+int unetmm_wait_any(struct unetmm_ep *ep, struct unetmm_completion *c,
+                    unsigned n, int64_t timeout_ns, bool counters)
 {
     uint64_t deadline, spin_end;
     uint32_t spin_ns;
@@ -181,21 +199,21 @@ int unetmm_wait(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
         unetmm_ring(ep);
     }
     ret = unetmm_poll(ep, c, n);
-    if (ret || !timeout_ns) {
+    if (ret || !timeout_ns || is_due(ep, counters)) {
         return ret;
     }
     deadline = unetmm_time_of(timeout_ns);
     spin_ns = unetmm_ep_private(ep)->spin_ns;
     if (spin_ns == UNETMM_SPIN_FOREVER) {
-        return spin_forever(ep, c, n, deadline);
+        return spin_forever(ep, c, n, deadline, counters);
     }
     if (spin_ns) {
         spin_end = sys_now_ns() + spin_ns;
         ret = unetmm_spin(ep, c, n,
                           spin_end < deadline ? spin_end : deadline);
-        if (ret) {
+        if (ret || is_due(ep, counters)) {
             return ret;
         }
     }
-    return wait_blocked(ep, c, n, deadline);
+    return wait_blocked(ep, c, n, deadline, counters);
 }

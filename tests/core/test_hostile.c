@@ -293,7 +293,7 @@ static void test_nothing_old_is_written(void **state)
         fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
         assert_true(fake_notification(&f->d, &n));
         assert_int_equal(n.rsvd0 | n.rsvd2, 0);
-        assert_true(!n.rsvd1);
+        assert_true(!n.value);
     }
 }
 

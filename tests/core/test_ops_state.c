@@ -47,6 +47,12 @@ static void scene(Fix *f)
     struct unetmm_cmd clear = { .opcode = UNETMM_CMD_REGION_CLEAR,
                                 .region.region = PEER_REGION };
 
+    fake_command(&f->d, (struct unetmm_cmd) {
+        .opcode = UNETMM_CMD_COUNTERS_SET, .space = 1, .counters.page =
+        fake_alloc(&f->h, FAKE_PAGE, FAKE_PAGE, FAKE_RW) }, NULL);
+    fake_command(&f->d, (struct unetmm_cmd) {
+        .opcode = UNETMM_CMD_COUNTER_ARM, .space = 1,
+        .arm = { .counter = 4, .arm = 1, .value = 1 } }, NULL);
     peer_open(f);
     fake_region(f->s1, 1, 7, PEER_AT, 500, 3, 0);
     fake_insert(f->s1, PEER_PAGE(0), 2, NULL);
@@ -110,8 +116,8 @@ static void scene(Fix *f)
     X(msg(rel, 2)->op = UNETMM_OP_CMP_SWAP, "of no kind that there is") \
     X(msg(rel, 2)->len = 9, "of no kind that there is") \
     X(msg(rel, 0)->flags = UNETMM_SQE_F_NOTIFY, "of no kind that there is") \
-    X(rel->rx.why = 7, "for no reason") \
-    X(rel->rx.late_why = 7, "for no reason") \
+    X(rel->rx.why = 8, "for no reason") \
+    X(rel->rx.late_why = 8, "for no reason") \
     X(rel->rx.run = UNETMM_MAX_MESSAGE + 1, "the length of a WRITE") \
     X(rel->rx.nresults = 32, "the results of atomics is 32") \
     X(ask(rel)->atomic = false; ask(rel)->target.len = 0, "too long") \
@@ -120,7 +126,13 @@ static void scene(Fix *f)
     X(early(rel, 5)->head.imm = 0, "a header that none has") \
     X(early(rel, 6)->head.imm = 3, "a header that none has") \
     X(early(rel, 7)->head.opcode = UNETMM_WIRE_ACK, "kept that cannot be") \
-    X(early(rel, 7)->head.opcode = 200, "a header that none has")
+    X(early(rel, 7)->head.opcode = 200, "a header that none has") \
+    X(c->spaces[1].counter_page = 8, "could not have event counters") \
+    X(c->spaces[1].counters[4].state = 3, "a state that none has") \
+    X(c->spaces[1].counters[4].state = UNETMM_COUNTER_DUE, "nobody is to") \
+    X(c->due_used = 2, "to be told of twice") \
+    X(c->due_used = c->params.spaces + 1, "the list of counters to tell of") \
+    X(c->regions[1].ncounters = 513, "region 1 could not have been set")
 
 static UnetmmRelMsg *msg(UnetmmRel *rel, uint32_t n)
 {

@@ -115,7 +115,7 @@ static void test_descriptors(void **state)
     BAD(s.seg[0].len = PEER_FAR_LENGTH + 1, UNETMM_ST_BAD_IMPORT);
     BAD(s.imm = 1, UNETMM_ST_BAD_DESC);
     BAD(s.rsvd0 = 1, UNETMM_ST_BAD_DESC);
-    BAD(s.flags = 8, UNETMM_ST_BAD_DESC);
+    BAD(s.flags = 16, UNETMM_ST_BAD_DESC);
     BAD((s.opcode = UNETMM_OP_READ, s.flags = UNETMM_SQE_F_NOTIFY),
         UNETMM_ST_BAD_DESC);
     BAD((s.opcode = UNETMM_OP_READ, s.nsegs = 0), UNETMM_ST_BAD_DESC);
@@ -491,7 +491,7 @@ static void test_malformed(void **state)
     h = head(PEER_YOURS, 0, NOTIFY);
     expect_count(&f->h, drop_malformed, 1, peer_give(f, h, NULL, 0));
     h = head(PEER_YOURS, 0, LAST);
-    h.flags |= 0x10;
+    h.flags |= 0x20;
     expect_count(&f->h, drop_malformed, 1, peer_give(f, h, NULL, 0));
     for (unsigned i = 0; i < 5; i++) {
         h = (struct unetmm_frame) { .opcode = UNETMM_WIRE_VOID,
@@ -513,12 +513,13 @@ static void test_peer_rejects(void **state)
         [UNETMM_WHY_RANGE] = UNETMM_ST_REMOTE_RANGE,
         [UNETMM_WHY_RIGHT] = UNETMM_ST_REMOTE_RIGHT,
         [UNETMM_WHY_MEMORY] = UNETMM_ST_REMOTE_MEMORY,
+        [UNETMM_WHY_COUNTER] = UNETMM_ST_REMOTE_COUNTER,
     };
     Fix *f = *state;
     uint32_t psn = PEER_MY;
 
     peer_open(f);
-    for (unsigned why = 3; why < 7; why++, psn += 5) {
+    for (unsigned why = 3; why < 8; why++, psn += 5) {
         fake_send_inline(&f->a, PEER_CH, 1, 20, 1, 0);
         peer_post(f, peer_sqe(UNETMM_OP_WRITE, 0, 3000, 0, 2));
         fake_send_inline(&f->a, PEER_CH, 3, 20, 3, 0);
@@ -545,7 +546,7 @@ static void test_peer_rejects(void **state)
         peer_ack(f, psn + 5, 0);
         fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 3);
     }
-    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_rejects), 4);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_rejects), 5);
     assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_rel_ack), 0);
 }
 
@@ -593,7 +594,7 @@ static void test_lies(void **state)
     for (unsigned why = 0; why < 3; why++) {
         LIE(PEER_MY + 1, 0, why);
     }
-    LIE(PEER_MY + 1, 0, UNETMM_WHY_MEMORY + 1);
+    LIE(PEER_MY + 1, 0, UNETMM_WHY_COUNTER + 1);
     LIE(PEER_MY + 1, 0, ~0u);
     peer_ack(f, PEER_MY + 3, 0);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);

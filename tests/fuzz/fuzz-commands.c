@@ -115,6 +115,16 @@ static void shaped_command(FuzzCard *c, FuzzIn *in)
         cmd.region.length = fuzz_len(in);
         cmd.region.rights = fuzz_below(in, 9);
         cmd.region.flags = fuzz_below(in, 5);
+        cmd.region.counter = cmd.region.flags * 100;
+        cmd.region.ncounters = cmd.region.region;
+        break;
+    case UNETMM_CMD_COUNTERS_SET:
+        cmd.counters.page = dma_addr(c, in) & ~4095ull;
+        break;
+    case UNETMM_CMD_COUNTER_ARM:
+        cmd.arm.counter = fuzz_below(in, UNETMM_EVENT_COUNTERS + 2);
+        cmd.arm.value = fuzz_u8(in);
+        cmd.arm.arm = fuzz_below(in, 3);
         break;
     default:
         fuzz_ops_shape(in, &cmd);

@@ -176,6 +176,9 @@ static void shape_one_sided(FuzzIn *in, struct unetmm_frame *h, uint32_t len)
         h->imm = cpu_to_le32(len / 8);
     } else if (how & 64) {
         h->flags |= cpu_to_le32(UNETMM_WIRE_F_LAST | UNETMM_WIRE_F_NOTIFY);
+    } else if (how & 128) {
+        h->flags |= cpu_to_le32(UNETMM_WIRE_F_LAST | UNETMM_WIRE_F_COUNT);
+        h->imm = cpu_to_le32(how & 3);
     }
 }
 

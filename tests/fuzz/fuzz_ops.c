@@ -75,6 +75,15 @@ static void command(FuzzCard *c, struct unetmm_cmd cmd)
     }
 }
 
+/* Each space has a page of counters; nothing else of it is ever written. */
+static void give_counters(FuzzCard *c, FakeSpace *s)
+{
+    fake_command(&c->d, (struct unetmm_cmd) {
+        .opcode = UNETMM_CMD_COUNTERS_SET, .space = s->id,
+        .counters.page = fake_alloc(&c->h, FAKE_PAGE, FAKE_PAGE, FAKE_RW) },
+        NULL);
+}
+
 static void victim_exports(FuzzCard *c, uint8_t rights)
 {
     const struct unetmm_cmd cmd = {
@@ -82,7 +91,8 @@ static void victim_exports(FuzzCard *c, uint8_t rights)
         .region = { .region = VICTIM_REGION, .key = KEY,
                     .addr = FIX_VA + OFFSET, .length = LENGTH,
                     .cookie = 1, .rights = rights,
-                    .flags = UNETMM_REGION_F_NOTIFY },
+                    .flags = UNETMM_REGION_F_NOTIFY,
+                    .counter = 510, .ncounters = 2 },
     };
 
     /* It may be used before the driver has read that it is. */
@@ -172,6 +182,7 @@ void fuzz_ops_start(FuzzCard *c)
     for (unsigned i = 0; i < VICTIM_PAGES; i++) {
         victim.page[i] = fake_vpage(s, FIX_VA + i * FAKE_PAGE)->dma;
     }
+    give_counters(c, s);
     fake_ep_open(&victim.ep, &c->d, VICTIM, s);
     c->h.on_write = on_write;
     c->h.on_read = on_read;
@@ -195,6 +206,7 @@ static void post(FuzzCard *c, FuzzIn *in, FakeEp *ep)
         .opcode = UNETMM_OP_WRITE + how % 5, .cookie = 3,
         .channel = what & 3 ? TO_VICTIM : PAIR, .handle = what & 3,
         .flags = what >> 4 & UNETMM_SQE_F_ALL, .remote = fuzz_u16(in) % 6000,
+        .imm = what >> 4 & UNETMM_SQE_F_COUNT ? how & 3 : 0,
     };
 
     if (sqe.opcode == UNETMM_OP_FENCE) {

@@ -40,6 +40,10 @@ union argument {
     struct unetmm_import_id import_id;
     struct unetmm_window window;
     struct unetmm_window_id window_id;
+    struct unetmm_event event;
+    struct unetmm_event_id event_id;
+    struct unetmm_event_wait event_wait;
+    struct unetmm_event_arm event_arm;
     uint8_t bytes[256];
 };
 
@@ -302,6 +306,44 @@ static int prepare_window_close(struct raw *raw, union argument *a)
     return -ENOENT;
 }
 
+static int prepare_event(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    a->event.count = 2;
+    return 0;
+}
+
+static void undo_event(struct raw *raw, union argument *a)
+{
+    struct unetmm_event_id id = { .size = sizeof(id), .id = a->event.id,
+                                  .count = 2 };
+
+    CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_EVENT_CLOSE, &id), 0);
+}
+
+static int prepare_event_close(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    a->event_id.id = 5;
+    a->event_id.count = 1;
+    return -ENOENT;
+}
+
+static int prepare_event_wait(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    a->event_wait.id = 5;
+    return -ENOENT;
+}
+
+static int prepare_event_arm(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    a->event_arm.id = 5;
+    a->event_arm.event_fd = -1;
+    return -ENOENT;
+}
+
 static const struct call calls[] = {
 #define CALL(name, type, prepare, undo) \
     { #name, UNETMM_IOC_##name, sizeof(struct type), sizeof(struct type), \
@@ -334,6 +376,10 @@ static const struct call calls[] = {
     CALL(UNIMPORT, unetmm_import_id, prepare_unimport, NULL),
     CALL(WINDOW, unetmm_window, prepare_window, undo_window),
     CALL(WINDOW_CLOSE, unetmm_window_id, prepare_window_close, NULL),
+    CALL(EVENT, unetmm_event, prepare_event, undo_event),
+    CALL(EVENT_CLOSE, unetmm_event_id, prepare_event_close, NULL),
+    CALL(EVENT_WAIT, unetmm_event_wait, prepare_event_wait, NULL),
+    CALL(EVENT_ARM, unetmm_event_arm, prepare_event_arm, NULL),
 #undef GROWN
 #undef CALL
 };
@@ -587,7 +633,6 @@ static const struct field {
     FIELD(UTLB_PIN, unetmm_utlb, rsvd),
     FIELD(UTLB_UNPIN, unetmm_utlb, flags),
     FIELD(UTLB_UNPIN, unetmm_utlb, rsvd),
-    FIELD(EXPORT, unetmm_export, rsvd),
     FIELD(UNEXPORT, unetmm_export_id, rsvd),
     FIELD(REDIRECT, unetmm_redirect, rsvd),
     FIELD(IMPORT, unetmm_import, rsvd),
@@ -595,6 +640,9 @@ static const struct field {
     FIELD(WINDOW, unetmm_window, flags),
     FIELD(WINDOW, unetmm_window, rsvd),
     FIELD(WINDOW_CLOSE, unetmm_window_id, rsvd),
+    FIELD(EVENT, unetmm_event, rsvd),
+    FIELD(EVENT_CLOSE, unetmm_event_id, rsvd),
+    FIELD(EVENT_ARM, unetmm_event_arm, rsvd),
 #undef FIELD
 };
 

@@ -43,6 +43,7 @@ static const struct way reliable = {
 struct server {
     const struct way *way;
     uint8_t *exported, *moving, *elsewhere;
+    struct unetmm_sync_home *sem, *queue;
     unsigned moves;
     struct station station;
     uint8_t *buffers[BUFFERS];
@@ -167,6 +168,24 @@ static void check_message(struct server *s, const uint8_t *data, size_t len)
     }
 }
 
+/* Who asks has exported it, or has gone. */
+static void count_here(struct server *s, unsigned channel,
+                       const struct peer_message *order)
+{
+    int import;
+
+    /* Its channel may not have been taken yet. */
+    if (unetmm_channel_mtu(s->station.ep, channel) < 0) {
+        accept_all(s);
+    }
+    import = unetmm_import(s->station.ep, channel, COUNTED_EXPORT,
+                           UNETMM_RIGHT_WRITE, 10 * NS_PER_S, NULL);
+    if (import >= 0) {
+        count_to(s->station.ep, (unsigned)import, order->number, order->value);
+        CHECK_RET(unetmm_unimport(s->station.ep, (unsigned)import), 0);
+    }
+}
+
 /* False: told to end. */
 static bool received(struct server *s, const struct unetmm_completion *c)
 {
@@ -174,6 +193,9 @@ static bool received(struct server *s, const struct unetmm_completion *c)
     struct peer_message order;
 
     if (is_order(c, &order)) {
+        if (order.op == PEER_COUNT_HERE) {
+            count_here(s, c->channel, &order);
+        }
         order.value = obey(s, &order);
         send_back(s, c->channel, &order, sizeof(order), BUFFERS,
                   UNETMM_QUIET | UNETMM_INLINE);
@@ -289,6 +311,10 @@ static void serve(void *argument)
                                 MOVING_BYTES, UNETMM_RIGHT_ALL,
                                 UNETMM_EXPORT_NOTIFY |
                                 UNETMM_EXPORT_REDIRECT, MOVING_COOKIE), 0);
+        CHECK_RET(unetmm_sem_home(s.station.ctx, SERVICE_SEM, SEM_UNITS,
+                                  &s.sem), 0);
+        CHECK_RET(unetmm_queue_home(s.station.ctx, SERVICE_QUEUE, &s.queue),
+                  0);
     }
     CHECK_RET(unetmm_listen_as(s.station.ep, s.way->service, 16,
                                &s.way->attr), 0);
@@ -303,6 +329,10 @@ static void serve(void *argument)
         }
     }
     EVENTUALLY(unetmm_send_pending(s.station.ep) == 0);
+    if (s.sem) {
+        CHECK_RET(unetmm_sync_home_close(s.sem), 0);
+        CHECK_RET(unetmm_sync_home_close(s.queue), 0);
+    }
     station_close(&s.station);
     CHECK_RET(unetmm_close(s.station.ctx), 0);
 }

@@ -440,6 +440,27 @@ unsigned provoke_return(struct link *link, void *buffer, size_t len,
     }
 }
 
+void count_to(struct unetmm_ep *ep, unsigned import, uint64_t from, uint64_t n)
+{
+    uint64_t i, end = deadline_in(60);
+
+    for (i = from + 1; i <= from + n; i++) {
+        int ret;
+
+        while ((ret = unetmm_write(ep, import, i % COUNTED_SLOTS * sizeof(i),
+                                   &i, sizeof(i), 0, 0, UNETMM_QUIET |
+                                   UNETMM_INLINE | UNETMM_COUNT)) == -EAGAIN) {
+            CHECK(now_ns() < end);
+            breathe();
+        }
+        CHECK_RET(ret, 0);
+    }
+    while (unetmm_send_pending(ep)) {
+        CHECK(now_ns() < end);
+        breathe();
+    }
+}
+
 /* ---- Counters ---------------------------------------------------------------- */
 
 uint64_t ep_counter(const struct station *station, enum unetmm_counter n)

@@ -30,6 +30,16 @@
 /* Another, of which it moves a part with each notification. */
 #define MOVING_EXPORT   0xe5
 #define MOVING_BYTES    ((size_t)200 * 1024)
+/*
+ * What the mirror imports from who asks it to count (PEER_COUNT_HERE): number i goes
+ * into slot i % COUNTED_SLOTS, 8 bytes, and counts.
+ */
+#define COUNTED_EXPORT  0xe6
+#define COUNTED_SLOTS   64
+/* A semaphore and a wait-queue that it has */
+#define SERVICE_SEM     0xec50
+#define SERVICE_QUEUE   0xec51
+#define SEM_UNITS       2
 #define SERVICE_FIRST   0x1000  /* for tests; each takes its own from here on */
 
 #define STASH           256
@@ -122,6 +132,9 @@ void exchange_pattern(struct link *link, void *from, void *to, size_t len,
 unsigned provoke_return(struct link *link, void *buffer, size_t len,
                         uint64_t cookie);
 
+/* Writes numbers from + 1 .. from + n as COUNTED_EXPORT has it, each counted. */
+void count_to(struct unetmm_ep *ep, unsigned import, uint64_t from, uint64_t n);
+
 /* ---- Counters ---------------------------------------------------------------- */
 
 uint64_t ep_counter(const struct station *station, enum unetmm_counter n);
@@ -150,6 +163,7 @@ enum peer_op {
     PEER_QUIT,                  /* the program ends */
     PEER_DOUBLES,               /* ... of those that had come before */
     PEER_DROPS,                 /* gets sum_of_drops() of its card */
+    PEER_COUNT_HERE,            /* count_to(): `number` on, `value` of them */
 };
 
 #define PEER_MAGIC      0x6c7463727473656full

@@ -91,11 +91,14 @@ static void check_dead_file(struct raw *raw)
     close(raw->fd);
 }
 
+enum waits_in { WAITS, ACCEPTS, SLEEPS };
+
 struct waiter {
     pthread_t thread;
     struct link link;
+    struct unetmm_event_counter *counter;
     int result;
-    bool accepts;
+    enum waits_in in;
 };
 
 static void *waiter_thread(void *argument)
@@ -103,19 +106,21 @@ static void *waiter_thread(void *argument)
     struct waiter *w = argument;
     struct unetmm_completion c;
 
-    w->result = w->accepts ? unetmm_accept(w->link.rx->ep, NULL, -1) :
-        unetmm_wait(w->link.rx->ep, &c, 1, -1);
+    w->result = w->in == ACCEPTS ? unetmm_accept(w->link.rx->ep, NULL, -1) :
+        w->in == WAITS ? unetmm_wait(w->link.rx->ep, &c, 1, -1) :
+        unetmm_counter_wait(w->counter, 1, UNETMM_COUNTER_BLOCK, -1);
     return NULL;
 }
 
-static void waiter_start(struct waiter *w, bool accepts)
+static void waiter_start(struct waiter *w, enum waits_in in)
 {
     struct unetmm_ep_attr attr = default_attr();
 
     attr.spin_ns = 0;
-    w->accepts = accepts;
+    w->in = in;
     w->result = 12345;
     link_open(&w->link, NULL, &attr);
+    CHECK_RET(unetmm_counter_create(w->link.ctx, 1, &w->counter), 0);
     CHECK_EQ(pthread_create(&w->thread, NULL, waiter_thread, w), 0);
 }
 
@@ -127,9 +132,15 @@ static void waiter_end(struct waiter *w)
     end.tv_sec += 5 * (time_t)run.slow;
     if (pthread_timedjoin_np(w->thread, NULL, &end)) {
         FAIL("who waits in %s is not told that the card has gone",
-             w->accepts ? "accept" : "unetmm_wait");
+             w->in == ACCEPTS ? "accept" : w->in == WAITS ? "unetmm_wait" :
+             "unetmm_counter_wait");
     }
     CHECK(w->result == -ENODEV || w->result == -EIO);
+    /* It still shows what it was. */
+    CHECK_EQ(unetmm_counter_read(w->counter), 0);
+    CHECK_RET(unetmm_counter_wait(w->counter, 1, UNETMM_COUNTER_BLOCK, 1000),
+              -ENODEV);
+    CHECK_RET(unetmm_counter_destroy(w->counter), 0);
     unetmm_ep_destroy(w->link.one.ep);
     unetmm_ep_destroy(w->link.two.ep);
     CHECK_RET(unetmm_close(w->link.ctx), 0);
@@ -180,7 +191,7 @@ static void handled_end(struct handled *h)
 static void gone_and_back(void (*go)(void), void (*come)(void),
                           unsigned times)
 {
-    struct waiter waits, accepts;
+    struct waiter waits, accepts, sleeps;
     struct handled handled;
     struct crowd crowd;
     unsigned i;
@@ -190,14 +201,16 @@ static void gone_and_back(void (*go)(void), void (*come)(void),
 
         card_find();
         raw_open(&raw);
-        waiter_start(&waits, false);
-        waiter_start(&accepts, true);
+        waiter_start(&waits, WAITS);
+        waiter_start(&accepts, ACCEPTS);
+        waiter_start(&sleeps, SLEEPS);
         handled_start(&handled);
         crowd_start(&crowd, 2);
         atomic_store(&crowd.state->hard, true);
         go();
         waiter_end(&accepts);
         waiter_end(&waits);
+        waiter_end(&sleeps);
         handled_end(&handled);
         check_dead_file(&raw);
         /* While files are open the card that comes gets another name. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Check the models of reliable channels with spin.
+"""Check the models of reliable channels, and of what is built on them, with spin.
 
 usage: rel-check.py
 
@@ -18,6 +18,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 # To compile takes longer than to check: without optimization, then.
 SAFE = ["-DEAGER", "-run", "-O0", "-safety"]
 LIVE = ["-run", "-O0", "-a", "-f"]
+SYNC = ["-run", "-O0", "-safety"]
 CHECKS = (
     ("nothing is lost, doubled or stuck, whenever timers end", "rel",
      ["-DBUDGET=2", *SAFE], True),
@@ -39,6 +40,14 @@ CHECKS = (
      ["-DBUDGET=1", "-DBREAK=3", *SAFE], False),
     ("forgetting a rejection is seen", "ops",
      ["-DBUDGET=2", "-DBREAK=4", *SAFE], False),
+    ("a semaphore's units are neither lost nor doubled", "sync",
+     SYNC, True),
+    ("a ticket that is lost and not looked for is seen", "sync",
+     ["-DBREAK=1", *SYNC], False),
+    ("a unit on its way to who gave up, if lost, is seen", "sync",
+     ["-DBREAK=2", *SYNC], False),
+    ("looking for lost tickets while one is taken is seen", "sync",
+     ["-DBREAK=3", *SYNC], False),
 )
 
 

@@ -28,7 +28,8 @@ local C = {
     WIRE_F_LAST = 0x00000002,
     WIRE_F_ASK = 0x00000004,
     WIRE_F_NOTIFY = 0x00000008,
-    WIRE_F_ALL = 0x0000000f,
+    WIRE_F_COUNT = 0x00000010,
+    WIRE_F_ALL = 0x0000001f,
     CTL_PROBE = 1,
     CTL_PROBE_ACK = 2,
     CTL_CONNECT = 3,
@@ -90,7 +91,8 @@ local ZERO_ELSE = { "psn", "offset", "remote", "handle", "imm" }
 -- The flags that there may be, beside the checksum.
 local ASK = C.WIRE_F_ASK
 local FLAGS = { [C.WIRE_SEND] = C.WIRE_F_LAST + ASK,
-                [C.WIRE_WRITE] = C.WIRE_F_LAST + ASK + C.WIRE_F_NOTIFY,
+                [C.WIRE_WRITE] = C.WIRE_F_LAST + ASK + C.WIRE_F_NOTIFY +
+                                 C.WIRE_F_COUNT,
                 [C.WIRE_READ] = ASK, [C.WIRE_ATOMIC] = ASK,
                 [C.WIRE_VOID] = ASK }
 local TYPES = {

@@ -411,7 +411,8 @@ struct unetmm_utlb_log {
  * @length: bytes
  * @cookie: returned in notifications
  * @rights: UNETMM_RIGHT_* (unetmm_hw.h), one at least
- * @rsvd: zero
+ * @counter: the first event counter that its peers may name
+ * @ncounters: how many, from that one on; 0: none
  *
  * Peers are those with a reliable channel to an endpoint of the file.  With source
  * pinned the pages around it are registered as long as it lasts; with source utlb
@@ -420,7 +421,7 @@ struct unetmm_utlb_log {
  * they are translated when they are used, and what is mapped there later is used
  * in place of what is mapped there now.  EEXIST: the id is in use, or part of the
  * memory is exported, or registered, already.  ENOSPC: the card has no more, or
- * the file has too many.  EFAULT: it is not mapped, or not so that the process
+ * the file has too many.  ENOENT: no such event counters.  EFAULT: it is not mapped, or not so that the process
  * itself could use it so.  ENOMEM: as REGISTER.  EOPNOTSUPP: this card, source or
  * memory can't.
  */
@@ -432,7 +433,8 @@ struct unetmm_export {
 	__u64 length;
 	__u64 cookie;
 	__u32 rights;
-	__u32 rsvd;
+	__u16 counter;
+	__u16 ncounters;
 };
 
 #define UNETMM_EXPORT_NOTIFY	0x00000001
@@ -636,6 +638,83 @@ struct unetmm_window_id {
 	__u32 rsvd;
 };
 
+/**
+ * struct unetmm_event - make event counters
+ * @size: sizeof(struct unetmm_event)
+ * @count: how many, 1..512
+ * @id: out: the number of the first; the others follow
+ * @rsvd: zero
+ * @map: out: offset to give to mmap() for the page of all of the file's (one page,
+ *       shared, read only); counter n is the __u64 number n of it
+ *
+ * They are zero.  1 is added when a peer's WRITE names one (UNETMM_WIRE_F_COUNT),
+ * modulo 2^64; which peers may is said by EXPORT.  A space has 512.  ENOSPC: there
+ * are not so many in a row.  ENOMEM, EDQUOT: the page.  EOPNOTSUPP: this card can't.
+ */
+struct unetmm_event {
+	__u32 size;
+	__u32 count;
+	__u32 id;
+	__u32 rsvd;
+	__u64 map;
+};
+
+/**
+ * struct unetmm_event_id - end event counters
+ * @size: sizeof(struct unetmm_event_id)
+ * @id: the first
+ * @count: how many
+ * @rsvd: zero
+ *
+ * Who waits for one gets ENOENT.  EBUSY: an export gives one of them.
+ */
+struct unetmm_event_id {
+	__u32 size;
+	__u32 id;
+	__u32 count;
+	__u32 rsvd;
+};
+
+/**
+ * struct unetmm_event_wait - sleep until an event counter has reached a value
+ * @size: sizeof(struct unetmm_event_wait)
+ * @id: the counter
+ * @value: it has reached what is up to 2^63 - 1 behind it, modulo 2^64
+ * @deadline_ns: CLOCK_MONOTONIC; 0: do not wait
+ * @now: out: what it was when it was looked at last
+ *
+ * EAGAIN: it has not (deadline 0); ETIMEDOUT: nor by the deadline.
+ */
+struct unetmm_event_wait {
+	__u32 size;
+	__u32 id;
+	__u64 value;
+	__u64 deadline_ns;
+	__u64 now;
+};
+
+/**
+ * struct unetmm_event_arm - have an eventfd signalled when it has reached a value
+ * @size: sizeof(struct unetmm_event_arm)
+ * @id: the counter
+ * @value: as EVENT_WAIT has it
+ * @event_fd: eventfd, or -1: none any more
+ * @rsvd: zero
+ * @now: out: what it was before it was armed
+ *
+ * A counter has one such eventfd and value; others are forgotten.  It may be
+ * signalled when the value has not been reached, and then has to be armed again;
+ * it is not if @now has reached it.
+ */
+struct unetmm_event_arm {
+	__u32 size;
+	__u32 id;
+	__u64 value;
+	__s32 event_fd;
+	__u32 rsvd;
+	__u64 now;
+};
+
 #define UNETMM_SCOPE_CARD	0
 #define UNETMM_SCOPE_ENDPOINT	1
 #define UNETMM_SCOPE_DRIVER	2
@@ -685,7 +764,8 @@ struct unetmm_window_id {
 	X(shadow_missed, "page faults not seen since the probe was armed") \
 	X(shadow_waits, "times that pages were waited for: the card had them") \
 	X(shadow_wait_ns, "how long in all, nanoseconds") \
-	X(shadow_wait_max_ns, "the longest of these waits")
+	X(shadow_wait_max_ns, "the longest of these waits") \
+	X(event_counters, "event counters made")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {
@@ -716,5 +796,9 @@ enum unetmm_driver_counter {
 #define UNETMM_IOC_UNIMPORT	_IO(UNETMM_IOC_MAGIC, 0x13)
 #define UNETMM_IOC_WINDOW	_IO(UNETMM_IOC_MAGIC, 0x18)
 #define UNETMM_IOC_WINDOW_CLOSE	_IO(UNETMM_IOC_MAGIC, 0x19)
+#define UNETMM_IOC_EVENT	_IO(UNETMM_IOC_MAGIC, 0x1a)
+#define UNETMM_IOC_EVENT_CLOSE	_IO(UNETMM_IOC_MAGIC, 0x1b)
+#define UNETMM_IOC_EVENT_WAIT	_IO(UNETMM_IOC_MAGIC, 0x1c)
+#define UNETMM_IOC_EVENT_ARM	_IO(UNETMM_IOC_MAGIC, 0x1d)
 
 #endif /* _UAPI_LINUX_UNETMM_H */

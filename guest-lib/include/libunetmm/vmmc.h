@@ -109,6 +109,8 @@ int unetmm_unimport(struct unetmm_ep *ep, unsigned import);
 
 /* Flag of unetmm_write() and unetmm_writev(): a notification, with `imm` */
 #define UNETMM_NOTIFY           0x10u
+/* or: adds 1 to the peer's event counter, which is number `imm` of the export */
+#define UNETMM_COUNT            0x20u
 
 struct unetmm_op_ {
     unsigned import;
@@ -189,6 +191,9 @@ static inline int unetmm_op_post_(struct unetmm_ep *ep,
     if (op->flags & UNETMM_NOTIFY) {
         sqe->flags |= UNETMM_SQE_F_NOTIFY;
         sqe->imm = unetmm_swap32(op->imm);
+    } else if (op->flags & UNETMM_COUNT) {
+        sqe->flags |= UNETMM_SQE_F_COUNT;
+        sqe->imm = unetmm_swap32(op->imm);
     }
     if (is_inline) {
         sqe->flags |= UNETMM_SQE_F_INLINE;
@@ -237,14 +242,24 @@ static inline int unetmm_op_move_(struct unetmm_ep *ep,
                             len <= ep->inline_max));
 }
 
+/* `imm` goes with a notification or with a count, not with both or neither. */
+static inline int unetmm_write_flags_ok_(unsigned flags, uint32_t imm)
+{
+    const unsigned both = UNETMM_NOTIFY | UNETMM_COUNT;
+
+    return !(flags & ~(UNETMM_SEND_FLAGS | both)) && (flags & both) != both &&
+        (!imm || flags & both);
+}
+
 /*
  * Writes, to `offset` in an import, what is gathered from `n` pieces of memory.
  * The completion (type UNETMM_CQE_SENT) says that it is in the peer's memory; until
  * then the pieces stay as they are, unless all are short and copied, as with
- * unetmm_send().  Flags: UNETMM_MORE, _QUIET, _INLINE as there, and UNETMM_NOTIFY.
+ * unetmm_send().  Flags: UNETMM_MORE, _QUIET, _INLINE as there, and one of
+ * UNETMM_NOTIFY and UNETMM_COUNT.
  *
- * Bytes of several writes are there in whichever order, and notifications after all
- * that was written on the channel before.
+ * Bytes of several writes are there in whichever order, and notifications and counts
+ * after all that was written on the channel before.
  *
  * -EAGAIN: the queue is full.  -ENOENT: no such import.  -EACCES: not imported
  * for that.  -ERANGE: beyond its end.  -EMSGSIZE: over 4 MiB, or 224 bytes with
@@ -259,8 +274,7 @@ static inline int unetmm_writev(struct unetmm_ep *ep, unsigned import,
     const struct unetmm_op_ op = { import, offset, cookie, flags, imm,
                                    UNETMM_OP_WRITE, UNETMM_RIGHT_WRITE };
 
-    if (ep->alive && (flags & ~(UNETMM_SEND_FLAGS | UNETMM_NOTIFY) ||
-                      (imm && !(flags & UNETMM_NOTIFY)))) {
+    if (ep->alive && !unetmm_write_flags_ok_(flags, imm)) {
         return -EINVAL;
     }
     return unetmm_op_move_(ep, &op, iov, n, 1);

@@ -49,6 +49,10 @@ static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
         return unetmm_proxy_set(core, cmd->ep, &cmd->proxy);
     case UNETMM_CMD_PROXY_CLEAR:
         return unetmm_proxy_clear(core, &cmd->proxy);
+    case UNETMM_CMD_COUNTERS_SET:
+        return unetmm_counters_set(core, cmd->space, &cmd->counters);
+    case UNETMM_CMD_COUNTER_ARM:
+        return unetmm_counter_arm(core, cmd->space, &cmd->arm, result);
     default:
         return UNETMM_CS_BAD_OPCODE;
     }

@@ -126,6 +126,7 @@ void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
     core->in_flight = g_new0(uint16_t, params->endpoints * UNETMM_EP_MISSES);
     core->ready = g_new0(uint16_t, params->endpoints);
     core->tell = g_new0(uint16_t, params->endpoints);
+    core->due = g_new0(uint16_t, params->spaces);
     core->rx.pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
     core->regions = g_new0(UnetmmRegion, params->regions + 1);
     unetmm_rel_init(core);
@@ -155,6 +156,7 @@ void unetmm_core_free(UnetmmCore *core)
     g_clear_pointer(&core->in_flight, g_free);
     g_clear_pointer(&core->ready, g_free);
     g_clear_pointer(&core->tell, g_free);
+    g_clear_pointer(&core->due, g_free);
     g_clear_pointer(&core->rx.pages, g_free);
     g_clear_pointer(&core->regions, g_free);
 }
@@ -211,6 +213,7 @@ void unetmm_engine_reset(UnetmmCore *core)
     unetmm_proxy_reset(core);
     unetmm_tlb_reset(&core->tlb);
     unetmm_tlb_reset(&core->cache);
+    unetmm_counters_reset(core);
     memset(core->spaces, 0, core->params.spaces * sizeof(*core->spaces));
     unetmm_regions_reset(core);
     unetmm_rings_init(core);

@@ -114,6 +114,18 @@ typedef struct UnetmmVector {
 
 typedef struct UnetmmSourceOps UnetmmSourceOps;
 
+/* What somebody sleeps for; the count is in memory.  unetmm_eventcount.c. */
+typedef enum UnetmmCounterState {
+    UNETMM_COUNTER_IDLE,
+    UNETMM_COUNTER_ARMED,
+    UNETMM_COUNTER_DUE,         /* reached; it has not been told yet */
+} UnetmmCounterState;
+
+typedef struct UnetmmCounter {
+    UnetmmCounterState state;
+    uint64_t value;             /* ARMED and DUE: with what */
+} UnetmmCounter;
+
 typedef struct UnetmmSpace {
     bool live;
     const UnetmmSourceOps *source;
@@ -122,6 +134,10 @@ typedef struct UnetmmSpace {
     uint32_t regions;
     uint32_t endpoints;         /* that use it, by number, from ... */
     uint16_t first_ep;          /* ... here on, by next_in_space */
+    uint64_t counter_page;
+    UnetmmCounter *counters;    /* UNETMM_EVENT_COUNTERS, or NULL */
+    uint32_t counters_due;
+    bool telling;               /* in the list of those that owe wake-ups */
 } UnetmmSpace;
 
 typedef enum UnetmmXlat {
@@ -247,6 +263,7 @@ typedef struct UnetmmRegion {
     uint16_t space;
     uint16_t clear_tag;
     uint32_t key;
+    uint16_t counter, ncounters;    /* that its users may name */
     uint64_t addr, length, cookie;
     UnetmmMoved *moved;         /* F_REDIRECT; else NULL */
 } UnetmmRegion;
@@ -605,6 +622,8 @@ struct UnetmmCore {
     uint32_t redirects_waiting;
     uint16_t *tell;             /* circular list of endpoints to notify */
     uint32_t tell_first, tell_used;
+    uint16_t *due;              /* likewise of spaces, for their counters */
+    uint32_t due_first, due_used;
     uint32_t wire_turn;         /* who is looked at first for the wire */
 
     uint16_t *ready;            /* circular list of endpoints to serve */
@@ -858,6 +877,29 @@ uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
 /* unetmm_notify.c */
 void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error);
 void unetmm_notify_flush(UnetmmCore *core);
+
+/* unetmm_eventcount.c */
+uint8_t unetmm_counters_set(UnetmmCore *core, uint16_t id,
+                            const struct unetmm_cmd_counters *cmd);
+/* *result: it has been reached already. */
+uint8_t unetmm_counter_arm(UnetmmCore *core, uint16_t id,
+                           const struct unetmm_cmd_arm *cmd, uint32_t *result);
+/* The space is no more, or is a new one. */
+void unetmm_counters_drop(UnetmmSpace *space);
+void unetmm_counters_reset(UnetmmCore *core);
+/*
+ * May who uses the region name counter `imm` of it?  0, and *id is the space's
+ * number of it; or UNETMM_WHY_*.
+ */
+uint32_t unetmm_counter_check(const UnetmmCore *core,
+                              const UnetmmRegion *region, uint32_t imm,
+                              uint32_t *id);
+/* Adds 1 to a counter of the endpoint's space.  False: the bus refused it. */
+bool unetmm_counter_add(UnetmmCore *core, UnetmmEp *ep, uint32_t id);
+/* A counter of the space is DUE. */
+void unetmm_counters_list(UnetmmCore *core, uint16_t id);
+/* False: the notification ring is full. */
+bool unetmm_counters_flush(UnetmmCore *core);
 
 /* unetmm_ep.c */
 /* All of EP_CREATE that does not touch memory. */

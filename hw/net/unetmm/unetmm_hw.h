@@ -140,6 +140,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_CAP_ONE_SIDED    0x00000008u /* regions, imports, WRITE, READ */
 #define UNETMM_CAP_WINDOWS      0x00000010u /* automatic update */
 #define UNETMM_CAP_PROXIES      0x00000020u /* user-level DMA start */
+#define UNETMM_CAP_EVENT_COUNTERS 0x00000040u /* named by WRITEs */
 
 #define UNETMM_STATUS_LINK      0x00000001u
 #define UNETMM_STATUS_ENABLED   0x00000002u
@@ -286,7 +287,7 @@ struct unetmm_sqe {
     unetmm_le16 channel;        /* local channel number; 0 for CONTROL */
     unetmm_le16 rsvd0;          /* MBZ */
     unetmm_le64 cookie;         /* returned in the completion */
-    unetmm_le32 imm;            /* with NOTIFY: for the exporter; else MBZ */
+    unetmm_le32 imm;            /* NOTIFY: for the exporter; COUNT; or MBZ */
     unetmm_le32 handle;         /* one-sided: the import; else MBZ */
     unetmm_le64 remote;         /* one-sided: offset; CONTROL: MAC; else MBZ */
     union {
@@ -312,7 +313,8 @@ struct unetmm_sqe {
 #define UNETMM_SQE_F_INLINE     0x01    /* data is in the slots */
 #define UNETMM_SQE_F_QUIET      0x02    /* completion only if it fails */
 #define UNETMM_SQE_F_NOTIFY     0x04    /* WRITE: a notification, with imm */
-#define UNETMM_SQE_F_ALL        0x07
+#define UNETMM_SQE_F_COUNT      0x08    /* WRITE: event counter imm, +1 */
+#define UNETMM_SQE_F_ALL        0x0f
 
 /* Free queue: one buffer an entry */
 struct unetmm_fqe {
@@ -392,7 +394,8 @@ struct unetmm_cqe {
 #define UNETMM_ST_REMOTE_RIGHT  21      /* it may not be used so */
 #define UNETMM_ST_REMOTE_MEMORY 22      /* the peer's memory is not there */
 #define UNETMM_ST_OVERRUN       23      /* stores came faster than they went */
-#define UNETMM_NUM_ST           24
+#define UNETMM_ST_REMOTE_COUNTER 24     /* no such event counter for us */
+#define UNETMM_NUM_ST           25
 
 /* ---- Commands ----------------------------------------------------------- */
 
@@ -413,7 +416,9 @@ struct unetmm_cqe {
 #define UNETMM_CMD_PROXY_SET    14
 #define UNETMM_CMD_PROXY_CLEAR  15
 #define UNETMM_CMD_REGION_REDIRECT 16   /* completes when its DMA has ended */
-#define UNETMM_NUM_CMD          17
+#define UNETMM_CMD_COUNTERS_SET 17
+#define UNETMM_CMD_COUNTER_ARM  18
+#define UNETMM_NUM_CMD          19
 
 struct unetmm_cmd_space {
     unetmm_u8 source;           /* UNETMM_SOURCE_* */
@@ -505,7 +510,9 @@ struct unetmm_cmd_region {
     unetmm_le64 cookie;         /* of the notifications */
     unetmm_u8 rights;           /* UNETMM_RIGHT_* */
     unetmm_u8 flags;            /* UNETMM_REGION_F_* */
-    unetmm_u8 rsvd[6];
+    unetmm_le16 counter;        /* the first event counter that WRITEs ... */
+    unetmm_le16 ncounters;      /* ... may name, and how many; 0: none */
+    unetmm_u8 rsvd[2];
 };
 
 #define UNETMM_REGION_F_NOTIFY  0x01    /* writes that ask for it notify */
@@ -598,6 +605,29 @@ struct unetmm_cmd_proxy {
 #define UNETMM_PROXY_TO         1       /* an import */
 #define UNETMM_PROXY_FROM       2       /* the process's memory */
 
+/*
+ * A space's event counters: a page of 64-bit words that only the card changes,
+ * each the number of WRITEs that have named it, modulo 2^64.  The driver zeroes
+ * the page before, and it stays until the space is destroyed.
+ */
+struct unetmm_cmd_counters {
+    unetmm_le64 page;           /* DMA address, page aligned */
+};
+
+#define UNETMM_EVENT_COUNTERS   512     /* of a space */
+
+/*
+ * One NOTIFY_COUNTER as soon as the counter has reached `value`.  The result is
+ * 1 if it has already: then none is to come.  A counter has reached what is up
+ * to 2^63 - 1 behind it, modulo 2^64.
+ */
+struct unetmm_cmd_arm {
+    unetmm_le64 value;
+    unetmm_le16 counter;
+    unetmm_u8 arm;              /* 1; 0: what was armed is no more */
+    unetmm_u8 rsvd[5];          /* MBZ */
+};
+
 /* 0 is not among them: memory that is not the card's any more reads so. */
 #define UNETMM_START_SPLIT      1       /* no store before it: do both again */
 #define UNETMM_START_BUSY       2       /* the channel is full: do both again */
@@ -620,6 +650,8 @@ struct unetmm_cmd {
         struct unetmm_cmd_window window;
         struct unetmm_cmd_proxy proxy;
         struct unetmm_cmd_redirect redirect;
+        struct unetmm_cmd_counters counters;
+        struct unetmm_cmd_arm arm;
         unetmm_u8 raw[56];
     };
 };
@@ -628,7 +660,7 @@ struct unetmm_cmd_done {
     unetmm_le16 tag;
     unetmm_u8 opcode;
     unetmm_u8 status;           /* UNETMM_CS_* */
-    unetmm_le32 result;         /* FAULT_REPLY: pages; REDIRECT: entries */
+    unetmm_le32 result;         /* of FAULT_REPLY, REDIRECT, COUNTER_ARM */
     unetmm_le32 rsvd;
     unetmm_le32 flags;          /* UNETMM_PHASE */
 };
@@ -676,9 +708,9 @@ struct unetmm_fault {
 struct unetmm_notify {
     unetmm_u8 type;             /* UNETMM_NOTIFY_* */
     unetmm_u8 rsvd0;
-    unetmm_le16 ep;
-    unetmm_le32 data;           /* CQ: completions written so far */
-    unetmm_le64 rsvd1;
+    unetmm_le16 ep;             /* COUNTER: the space */
+    unetmm_le32 data;           /* completions written so far; the counter */
+    unetmm_le64 value;          /* COUNTER: what it had been armed with */
     unetmm_le64 time_ns;
     unetmm_le32 rsvd2;
     unetmm_le32 phase;          /* UNETMM_PHASE */
@@ -686,6 +718,7 @@ struct unetmm_notify {
 
 #define UNETMM_NOTIFY_CQ        1       /* an armed completion queue */
 #define UNETMM_NOTIFY_EP_ERROR  2       /* the endpoint was stopped */
+#define UNETMM_NOTIFY_COUNTER   3       /* an armed event counter */
 
 /* ---- Counters ----------------------------------------------------------- */
 
@@ -817,7 +850,10 @@ struct unetmm_notify {
     X(shadow_misses,    E, "lookups for which it had no entry, or no right") \
     X(shadow_locks,     E, "entries locked for a page's DMA") \
     X(shadow_raced,     E, "entries gone between lookup and lock") \
-    X(err_lock,         E, "locks that somebody else had taken away")
+    X(err_lock,         E, "locks that somebody else had taken away") \
+    X(rel_counts,       E, "increments of event counters") \
+    X(counter_arms,     C, "event counters armed") \
+    X(counter_wakeups,  C, "of these: told that they have been reached")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

@@ -110,6 +110,7 @@ static inline void unetmm_le_notify(struct unetmm_notify *n)
 {
     n->ep = le16_to_cpu(n->ep);
     n->data = le32_to_cpu(n->data);
+    n->value = le64_to_cpu(n->value);
     n->time_ns = le64_to_cpu(n->time_ns);
     n->phase = le32_to_cpu(n->phase);
 }
@@ -147,6 +148,8 @@ static inline void unetmm_le_cmd_one_sided(struct unetmm_cmd *c)
         c->region.addr = le64_to_cpu(c->region.addr);
         c->region.length = le64_to_cpu(c->region.length);
         c->region.cookie = le64_to_cpu(c->region.cookie);
+        c->region.counter = le16_to_cpu(c->region.counter);
+        c->region.ncounters = le16_to_cpu(c->region.ncounters);
         break;
     case UNETMM_CMD_IMPORT_SET:
     case UNETMM_CMD_IMPORT_CLEAR:
@@ -178,6 +181,13 @@ static inline void unetmm_le_cmd_one_sided(struct unetmm_cmd *c)
         c->proxy.npages = le32_to_cpu(c->proxy.npages);
         c->proxy.at = le64_to_cpu(c->proxy.at);
         c->proxy.import = le16_to_cpu(c->proxy.import);
+        break;
+    case UNETMM_CMD_COUNTERS_SET:
+        c->counters.page = le64_to_cpu(c->counters.page);
+        break;
+    case UNETMM_CMD_COUNTER_ARM:
+        c->arm.value = le64_to_cpu(c->arm.value);
+        c->arm.counter = le16_to_cpu(c->arm.counter);
         break;
     default:
         break;

@@ -40,6 +40,14 @@ static bool notify_post(UnetmmCore *core, UnetmmEp *ep, bool *flag,
 }
 
 /* An endpoint that has been closed since owes nothing, and leaves the list. */
+static void notify_full(UnetmmCore *core)
+{
+    if (!(core->events & UNETMM_EVENT_NOTIFY_FULL)) {
+        core->counters[UNETMM_C_notify_waited]++;
+        unetmm_event(core, UNETMM_EVENT_NOTIFY_FULL);
+    }
+}
+
 void unetmm_notify_flush(UnetmmCore *core)
 {
     while (core->tell_used) {
@@ -48,14 +56,14 @@ void unetmm_notify_flush(UnetmmCore *core)
         if (!notify_post(core, ep, &ep->notify_error,
                          UNETMM_NOTIFY_EP_ERROR) ||
             !notify_post(core, ep, &ep->notify_cq, UNETMM_NOTIFY_CQ)) {
-            if (!(core->events & UNETMM_EVENT_NOTIFY_FULL)) {
-                core->counters[UNETMM_C_notify_waited]++;
-                unetmm_event(core, UNETMM_EVENT_NOTIFY_FULL);
-            }
+            notify_full(core);
             return;
         }
         ep->telling = false;
         core->tell_first = (core->tell_first + 1) % core->params.endpoints;
         core->tell_used--;
+    }
+    if (!unetmm_counters_flush(core)) {
+        notify_full(core);
     }
 }

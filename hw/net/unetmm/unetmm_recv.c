@@ -28,6 +28,7 @@ void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why)
 #define LAST    UNETMM_WIRE_F_LAST
 #define ASK     UNETMM_WIRE_F_ASK
 #define NOTIFY  UNETMM_WIRE_F_NOTIFY
+#define COUNT   UNETMM_WIRE_F_COUNT
 
 /* What of a frame may be other than zero, by its opcode; 0: there is none. */
 static const struct {
@@ -40,8 +41,8 @@ static const struct {
                            .remote = true, .len = true },
     [UNETMM_WIRE_ACK] = { CRC, .psn = true, .offset = true, .remote = true,
                           .imm = true },
-    [UNETMM_WIRE_WRITE] = { CRC | LAST | ASK | NOTIFY, true, true, true, true,
-                            true, true },
+    [UNETMM_WIRE_WRITE] = { CRC | LAST | ASK | NOTIFY | COUNT, true, true,
+                            true, true, true, true },
     [UNETMM_WIRE_READ] = { CRC | ASK, true, true, true, true, true },
     [UNETMM_WIRE_ATOMIC] = { CRC | ASK, true, true, true, true, true, true },
     [UNETMM_WIRE_ANSWER] = { CRC, .psn = true, .len = true },
@@ -52,15 +53,25 @@ static const struct {
 #undef LAST
 #undef ASK
 #undef NOTIFY
+#undef COUNT
+
+/* The end of a message, and one of the two, or nothing to say. */
+static bool recv_write_ok(const struct unetmm_frame *f)
+{
+    uint32_t both = UNETMM_WIRE_F_NOTIFY | UNETMM_WIRE_F_COUNT;
+
+    if (!(f->flags & both)) {
+        return !f->imm;
+    }
+    return (f->flags & both) != both && f->flags & UNETMM_WIRE_F_LAST;
+}
 
 /* What goes beyond zero or not. */
 static bool recv_opcode_ok(const struct unetmm_frame *f)
 {
-    uint32_t notify = UNETMM_WIRE_F_NOTIFY;
-
     switch (f->opcode) {
     case UNETMM_WIRE_WRITE:
-        return f->flags & notify ? f->flags & UNETMM_WIRE_F_LAST : !f->imm;
+        return recv_write_ok(f);
     case UNETMM_WIRE_READ:
         return f->imm && f->imm <= UNETMM_MAX_PAYLOAD;
     case UNETMM_WIRE_ATOMIC:

@@ -12,6 +12,15 @@
 #include "unetmm_host.h"
 #include "unetmm_core.h"
 
+/* Counters are named beforehand: a peer cannot make its own right to one. */
+static bool region_counters_ok(const UnetmmSpace *space,
+                               const struct unetmm_cmd_region *cmd)
+{
+    return !cmd->ncounters ||
+           (space->counters && cmd->counter < UNETMM_EVENT_COUNTERS &&
+            cmd->ncounters <= UNETMM_EVENT_COUNTERS - cmd->counter);
+}
+
 static bool region_args_ok(const struct unetmm_cmd_region *cmd)
 {
     return cmd->length && cmd->addr <= UINT64_MAX - (cmd->length - 1) &&
@@ -33,13 +42,15 @@ uint8_t unetmm_region_set(UnetmmCore *core, uint16_t space,
     if (region->live) {
         return UNETMM_CS_EXISTS;
     }
-    if (!region_args_ok(cmd)) {
+    if (!region_args_ok(cmd) ||
+        !region_counters_ok(&core->spaces[space], cmd)) {
         return UNETMM_CS_BAD_ARG;
     }
     *region = (UnetmmRegion) {
         .live = true, .space = space, .key = cmd->key, .addr = cmd->addr,
         .length = cmd->length, .cookie = cmd->cookie, .rights = cmd->rights,
-        .flags = cmd->flags,
+        .flags = cmd->flags, .counter = cmd->counter,
+        .ncounters = cmd->ncounters,
         .moved = cmd->flags & UNETMM_REGION_F_REDIRECT ?
                  g_new0(UnetmmMoved, 1) : NULL,
     };

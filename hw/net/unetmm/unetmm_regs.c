@@ -65,7 +65,7 @@ static bool reg_read_identity(const UnetmmCore *core, uint32_t offset,
         { UNETMM_REG_VERSION, UNETMM_VERSION_VALUE },
         { UNETMM_REG_CAPS, UNETMM_CAP_LOCAL | UNETMM_CAP_INLINE_RECV |
           (core->params.reliable ? UNETMM_CAP_RELIABLE |
-           UNETMM_CAP_ONE_SIDED : 0) |
+           UNETMM_CAP_ONE_SIDED | UNETMM_CAP_EVENT_COUNTERS : 0) |
           (core->params.window_pages ? UNETMM_CAP_WINDOWS : 0) |
           (core->params.proxy_pages ? UNETMM_CAP_PROXIES : 0) },
         { UNETMM_REG_MAC_LO, mac },

@@ -303,6 +303,7 @@ static const uint8_t reject_status[] = {
     [UNETMM_WHY_RANGE] = UNETMM_ST_REMOTE_RANGE,
     [UNETMM_WHY_RIGHT] = UNETMM_ST_REMOTE_RIGHT,
     [UNETMM_WHY_MEMORY] = UNETMM_ST_REMOTE_MEMORY,
+    [UNETMM_WHY_COUNTER] = UNETMM_ST_REMOTE_COUNTER,
 };
 
 /* Only what is one-sided can be rejected, if it is on its way. */

@@ -55,6 +55,9 @@ static void fill_write(const UnetmmRelMsg *m, struct unetmm_frame *f,
     if (m->flags & UNETMM_SQE_F_NOTIFY) {
         f->flags |= UNETMM_WIRE_F_NOTIFY;
         f->imm = m->imm;
+    } else if (m->flags & UNETMM_SQE_F_COUNT) {
+        f->flags |= UNETMM_WIRE_F_COUNT;
+        f->imm = m->imm;
     }
 }
 

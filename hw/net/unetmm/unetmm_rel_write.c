@@ -204,23 +204,54 @@ static bool write_notify(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     return true;
 }
 
-/* It is where it belongs, and so is all before it.  False: not told. */
-static bool write_taken(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                        const struct unetmm_frame *f)
+/* The event counter that it names, if it does; 0 or UNETMM_WHY_*. */
+static uint32_t write_counts(const UnetmmCore *core, const UnetmmEp *ep,
+                             const struct unetmm_frame *f, uint32_t *id)
+{
+    const UnetmmRegion *region;
+
+    if (!(f->flags & UNETMM_WIRE_F_COUNT)) {
+        return 0;
+    }
+    region = unetmm_region_find(core, ep->space, f->handle, f->offset);
+    return region ? unetmm_counter_check(core, region, f->imm, id) :
+           UNETMM_WHY_REGION;
+}
+
+/* All that it is to be counted for can be seen. */
+static uint32_t write_count_it(UnetmmCore *core, UnetmmEp *ep,
+                               const struct unetmm_frame *f)
+{
+    uint32_t id, why = write_counts(core, ep, f, &id);
+
+    if (why || !(f->flags & UNETMM_WIRE_F_COUNT)) {
+        return why;
+    }
+    return unetmm_counter_add(core, ep, id) ? 0 : UNETMM_WHY_MEMORY;
+}
+
+/* It is where it belongs, and so is all before it. */
+static UnetmmRelTake write_taken(UnetmmCore *core, UnetmmEp *ep,
+                                 UnetmmRel *rel, const struct unetmm_frame *f)
 {
     UnetmmRelRx *rx = &rel->rx;
     uint32_t len = write_run(rx, f) + f->len;
+    uint32_t why = write_count_it(core, ep, f);
 
+    if (why) {
+        return unetmm_rel_reject(rel, why);
+    }
     unetmm_count(core, ep, UNETMM_C_rx_frames, 1);
     unetmm_count(core, ep, UNETMM_C_rx_bytes, f->len);
     if (f->flags & UNETMM_WIRE_F_LAST) {
         rx->run = 0;
-        return write_notify(core, ep, rel, f, len);
+        return write_notify(core, ep, rel, f, len) ? UNETMM_REL_TAKEN :
+               UNETMM_REL_ENDED;
     }
     rx->run = len;
     rx->run_next = unetmm_rel_target(f, 0);
     rx->run_next.offset += f->len;
-    return true;
+    return UNETMM_REL_TAKEN;
 }
 
 static void write_count(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
@@ -265,10 +296,15 @@ static UnetmmRelTake write_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                 const uint8_t *payload)
 {
     UnetmmRelTake take = UNETMM_REL_TAKEN;
+    uint32_t why, id;
 
     if (write_run(&rel->rx, f) > UNETMM_MAX_MESSAGE - f->len) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
         return UNETMM_REL_DROPPED;
+    }
+    why = write_counts(core, ep, f, &id);
+    if (why) {
+        return unetmm_rel_reject(rel, why);
     }
     if (write_notifies(core, ep, f) && !unetmm_ep_cq_spare(ep)) {
         ep->publish = true;
@@ -277,10 +313,7 @@ static UnetmmRelTake write_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     if (payload) {
         take = write_now(core, ep, rel, f, payload);
     }
-    if (take == UNETMM_REL_TAKEN && !write_taken(core, ep, rel, f)) {
-        take = UNETMM_REL_ENDED;
-    }
-    return take;
+    return take == UNETMM_REL_TAKEN ? write_taken(core, ep, rel, f) : take;
 }
 
 /* ---- Before its turn ---------------------------------------------------- */
@@ -298,9 +331,11 @@ static void write_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     UnetmmTarget target = unetmm_rel_target(f, f->len);
     WritePlace place = WRITE_NEVER;
     const UnetmmRegion *region;
+    uint32_t id;
 
     if (!unetmm_region_check(core, ep, &target, UNETMM_RIGHT_WRITE,
-                             &region)) {
+                             &region) &&
+        !write_counts(core, ep, f, &id)) {
         place = write_place(core, ep, rel, f, region, payload);
     }
     if (place == WRITE_PLACED) {
@@ -331,12 +366,18 @@ static void write_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          const struct unetmm_frame *f, bool landed,
                          enum unetmm_counter why)
 {
+    UnetmmRelTake take;
+
     if (f->psn != rel->rx.nxt) {
         write_early_landed(core, ep, rel, f, landed, why);
     } else if (landed) {
         write_count(core, ep, rel, f);
-        if (write_taken(core, ep, rel, f)) {
+        take = write_taken(core, ep, rel, f);
+        if (take == UNETMM_REL_TAKEN) {
             unetmm_rel_taken(core, ep, rel);
+        } else if (take == UNETMM_REL_REJECTED) {
+            unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_rejected);
+            unetmm_rel_owe_ack(core, rel);
         }
     } else if (why == UNETMM_C_drop_dma || why == UNETMM_C_drop_revoked) {
         unetmm_recv_drop(core, ep, why);

@@ -68,8 +68,8 @@ static const struct {
 #define PLAIN (UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET)
     [UNETMM_OP_SEND] = { .flags = PLAIN },
     [UNETMM_OP_CONTROL] = { .flags = PLAIN },
-    [UNETMM_OP_WRITE] = { .flags = PLAIN | UNETMM_SQE_F_NOTIFY,
-                          .one_sided = true },
+    [UNETMM_OP_WRITE] = { .flags = PLAIN | UNETMM_SQE_F_NOTIFY |
+                                   UNETMM_SQE_F_COUNT, .one_sided = true },
     [UNETMM_OP_READ] = { .flags = UNETMM_SQE_F_QUIET, .one_sided = true },
     [UNETMM_OP_FETCH_ADD] = { .flags = PLAIN, .must = UNETMM_SQE_F_INLINE,
                               .operands = 8, .one_sided = true },
@@ -80,11 +80,19 @@ static const struct {
 #undef PLAIN
 };
 
+/* `imm` has one meaning. */
+static bool tx_imm_ok(uint8_t flags, uint32_t imm)
+{
+    uint8_t both = UNETMM_SQE_F_NOTIFY | UNETMM_SQE_F_COUNT;
+
+    return (flags & both) != both && (!imm || flags & both);
+}
+
 bool unetmm_send_flags_ok(uint8_t op, uint8_t flags)
 {
     return op < G_N_ELEMENTS(tx_ops) && tx_ops[op].flags &&
            op != UNETMM_OP_CONTROL && !(flags & ~tx_ops[op].flags) &&
-           !(tx_ops[op].must & ~flags);
+           !(tx_ops[op].must & ~flags) && tx_imm_ok(flags, 0);
 }
 
 uint32_t unetmm_send_operands(uint8_t op)
@@ -100,7 +108,7 @@ static bool tx_fields_ok(const UnetmmEp *ep, const struct unetmm_sqe *sqe)
     if (op >= G_N_ELEMENTS(tx_ops) || !tx_ops[op].flags ||
         (tx_ops[op].bare && sqe->nsegs) ||
         sqe->flags & ~tx_ops[op].flags || tx_ops[op].must & ~sqe->flags ||
-        sqe->rsvd0 || (sqe->imm && !(sqe->flags & UNETMM_SQE_F_NOTIFY)) ||
+        sqe->rsvd0 || !tx_imm_ok(sqe->flags, sqe->imm) ||
         (sqe->handle && !tx_ops[op].one_sided) ||
         sqe->nsegs > UNETMM_MAX_SEGS ||
         sqe->inline_len > UNETMM_MAX_INLINE ||

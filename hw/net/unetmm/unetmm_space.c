@@ -47,6 +47,8 @@ uint8_t unetmm_space_create(UnetmmCore *core, uint16_t id,
     *space = (UnetmmSpace) {
         .live = true, .source = source, .levels = cmd->levels,
         .table = cmd->table, .first_ep = UNETMM_NO_EP,
+        /* The list may still have the old one. */
+        .telling = space->telling,
     };
     trace_unetmm_space_create(id, source->name);
     return UNETMM_CS_OK;
@@ -106,6 +108,7 @@ uint8_t unetmm_space_destroy(UnetmmCore *core, uint16_t id)
         return UNETMM_CS_BUSY;
     }
     unetmm_space_drop(core, id);
+    unetmm_counters_drop(space);
     space->live = false;
     trace_unetmm_space_destroy(id);
     return UNETMM_CS_OK;

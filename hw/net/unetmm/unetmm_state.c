@@ -9,7 +9,7 @@
 #include "unetmm_host.h"
 #include "unetmm_state.h"
 
-#define STATE_VERSION   4
+#define STATE_VERSION   5
 
 /* ---- What must be the same ---------------------------------------------- */
 
@@ -194,6 +194,7 @@ static void state_space(UnetmmStream *st, UnetmmCore *core, uint16_t id)
         unetmm_space_create(core, id, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "space %u could not have been created", id);
     }
+    unetmm_state_event_counters(st, core, id);
 }
 
 static void state_counters(UnetmmStream *st, UnetmmCore *core)
@@ -289,6 +290,7 @@ static void state_all(UnetmmStream *st, UnetmmCore *core)
     unetmm_state_misses(st, core);
     state_turns(st, core);
     state_tell(st, core);
+    unetmm_state_counters_due(st, core);
     core->wire_turn = unetmm_stream_choice(st, core->wire_turn,
                                            core->params.endpoints,
                                            "the next for the wire");
@@ -356,7 +358,9 @@ uint64_t unetmm_core_save_limit(const UnetmmCore *core)
                   UNETMM_EP_MISSES * 64 + p->imports * 32ull;
 
     return 65536 + frames * (UNETMM_MAX_FRAME + 64) + entries * 64 +
-           p->endpoints * ep + p->spaces * 32ull + p->regions * 1024ull +
+           p->endpoints * ep +
+           p->spaces * (48ull + UNETMM_EVENT_COUNTERS * 9) +
+           p->regions * 1024ull +
            p->window_pages * 32ull + p->proxy_pages * 16ull +
            p->window_queue * (UNETMM_MAX_INLINE + 32ull) +
            p->reliable * unetmm_state_rel_limit();

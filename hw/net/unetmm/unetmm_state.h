@@ -8,6 +8,7 @@
  * unetmm_state_rel.c   reliable channels
  * unetmm_state_ops.c   what arrives on them of one-sided operations
  * unetmm_state_window.c windows, and what was stored in them
+ * unetmm_state_eventcount.c event counters that somebody sleeps for
  * unetmm_state_port.c  frames, and the message that is landing
  * unetmm_state_check.c what must hold between them
  *
@@ -28,6 +29,9 @@ void unetmm_state_page(UnetmmStream *st, UnetmmCore *core, const UnetmmEp *ep,
                        UnetmmPage *page, uint64_t vpn, bool write);
 void unetmm_state_eps(UnetmmStream *st, UnetmmCore *core);
 void unetmm_state_regions(UnetmmStream *st, UnetmmCore *core);
+void unetmm_state_event_counters(UnetmmStream *st, UnetmmCore *core,
+                                 uint16_t id);
+void unetmm_state_counters_due(UnetmmStream *st, UnetmmCore *core);
 void unetmm_state_imports(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
 /* The reliable channels of an endpoint; then a packet that it sends. */
 void unetmm_state_rels(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);

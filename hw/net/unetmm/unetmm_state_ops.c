@@ -89,7 +89,7 @@ void unetmm_state_one_sided(UnetmmStream *st, UnetmmRel *rel)
     rx->run = unetmm_stream_choice(st, rx->run, UNETMM_MAX_MESSAGE + 1,
                                    "the length of a WRITE");
     unetmm_state_target(st, &rx->run_next);
-    if (rx->why > UNETMM_WHY_MEMORY || rx->late_why > UNETMM_WHY_MEMORY ||
+    if (rx->why > UNETMM_WHY_COUNTER || rx->late_why > UNETMM_WHY_COUNTER ||
         (rx->why && (rx->have & unetmm_rel_bit(rx->nxt)))) {
         unetmm_stream_refuse(st, "a packet is rejected for no reason");
     }

@@ -126,6 +126,7 @@ static void state_region(UnetmmStream *st, UnetmmCore *core, uint32_t number)
         .region = number, .key = region->key, .addr = region->addr,
         .length = region->length, .cookie = region->cookie,
         .rights = region->rights, .flags = region->flags,
+        .counter = region->counter, .ncounters = region->ncounters,
     };
     uint16_t space = region->space;
 
@@ -136,6 +137,8 @@ static void state_region(UnetmmStream *st, UnetmmCore *core, uint32_t number)
     unetmm_stream_u64(st, &cmd.cookie);
     unetmm_stream_u8(st, &cmd.rights);
     unetmm_stream_u8(st, &cmd.flags);
+    unetmm_stream_u16(st, &cmd.counter);
+    unetmm_stream_u16(st, &cmd.ncounters);
     if (unetmm_stream_reads(st) && !st->wrong &&
         unetmm_region_set(core, space, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "region %u could not have been set", number);

@@ -66,7 +66,7 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  * turn is not taken again with that number; VOID is.  (A request may be
  * REJECTED later too, when it is to be answered again.)
  */
-#define UNETMM_WIRE_WRITE       5       /* imm: with F_NOTIFY */
+#define UNETMM_WIRE_WRITE       5       /* imm: with F_NOTIFY or F_COUNT */
 #define UNETMM_WIRE_READ        6       /* imm: bytes wanted, 1..MTU */
 #define UNETMM_WIRE_ATOMIC      7       /* imm: UNETMM_ATOMIC_*; operands */
 #define UNETMM_WIRE_ANSWER      8       /* psn: of the request; its data */
@@ -79,7 +79,8 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 #define UNETMM_WIRE_F_LAST      0x00000002u /* the message ends here */
 #define UNETMM_WIRE_F_ASK       0x00000004u /* acknowledge at once */
 #define UNETMM_WIRE_F_NOTIFY    0x00000008u /* WRITE: only with LAST */
-#define UNETMM_WIRE_F_ALL       0x0000000fu
+#define UNETMM_WIRE_F_COUNT     0x00000010u /* likewise; not both of them */
+#define UNETMM_WIRE_F_ALL       0x0000001fu
 
 #define UNETMM_ACK_OK           0
 #define UNETMM_ACK_NOT_READY    1       /* psn again after `offset` us */
@@ -92,6 +93,7 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 #define UNETMM_WHY_RANGE        4       /* beyond its end, or not aligned */
 #define UNETMM_WHY_RIGHT        5       /* not exported for that */
 #define UNETMM_WHY_MEMORY       6       /* its memory cannot be used */
+#define UNETMM_WHY_COUNTER      7       /* it gives no such event counter */
 
 /* Packets that may be on their way in one direction of a channel. */
 #define UNETMM_REL_WINDOW       64

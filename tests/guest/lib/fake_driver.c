@@ -827,7 +827,6 @@ static int do_export(const struct unetmm_export *request)
     int i;
 
     if (request->flags & ~(UNETMM_EXPORT_NOTIFY | UNETMM_EXPORT_REDIRECT) ||
-        request->rsvd ||
         fake.source == UNETMM_SOURCE_KTLB) {
         return refuse(EOPNOTSUPP);
     }

@@ -23,7 +23,9 @@ def functions():
     """The public functions of the header: exported ones, inline ones."""
     text = read("guest-lib", "include", "libunetmm.h") + \
         read("guest-lib", "include", "libunetmm", "vmmc.h") + \
-        read("guest-lib", "include", "libunetmm", "window.h")
+        read("guest-lib", "include", "libunetmm", "window.h") + \
+        read("guest-lib", "include", "libunetmm", "counter.h") + \
+        read("guest-lib", "include", "libunetmm", "sync.h")
     header = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     exported, inline = set(), set()
     for match in re.finditer(r"^(static inline )?[a-z][\w ]*?[ *]+"

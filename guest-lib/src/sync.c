@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Members of semaphores and wait-queues.
+ *
+ * A wait says at home that it takes a ticket, takes it by FETCH_ADD, and reads how
+ * far has been served, all in one round trip.  If its ticket has been, that was all;
+ * if not, it says so, by a write that counts, and sleeps until it is told.
+ */
+#include "internal.h"
+#include "sync.h"
+#include "sys.h"
+
+#include <sched.h>
+#include <stddef.h>
+#include <sys/random.h>
+
+#define POST_NS 10000000000ull          /* a queue that stays full has failed */
+
+struct unetmm_sync {
+    struct unetmm_ctx *ctx;
+    struct unetmm_ep *ep;
+    struct unetmm_event_counter *told;
+    struct sync_answer *answer;         /* a page, exported */
+    uint64_t export;
+    unsigned channel, import;
+    uint64_t record;                    /* offset of ours */
+    bool semaphore, broken;
+    uint64_t op, given, held;
+    uint64_t gave_up;                   /* this wait, until it is acknowledged */
+    uint64_t old;                       /* of the last FETCH_ADD */
+    unsigned open_ops;                  /* completions that are waited for */
+};
+
+/* ---- Completions ------------------------------------------------------- */
+
+static void take(struct unetmm_sync *s, const struct unetmm_completion *c)
+{
+    if (c->type == UNETMM_CQE_CLOSED || c->type == UNETMM_CQE_FAILED ||
+        c->status) {
+        s->broken = true;
+    } else if (c->type == UNETMM_CQE_SENT && c->cookie) {
+        s->open_ops--;
+        if (c->is_inline) {
+            s->old = unetmm_old_value(c);
+        }
+    }
+}
+
+static int take_all(struct unetmm_sync *s)
+{
+    struct unetmm_completion c;
+    int ret;
+
+    while ((ret = unetmm_poll(s->ep, &c, 1)) > 0) {
+        take(s, &c);
+    }
+    s->broken = s->broken || ret < 0;
+    return s->broken ? -ENOTCONN : 0;
+}
+
+/* Something has come, or the home has told us, or the time has come. */
+static int pause_until(struct unetmm_sync *s, uint64_t deadline)
+{
+    struct unetmm_completion c;
+    int ret = unetmm_wait_any(s->ep, &c, 1, unetmm_time_until(deadline), true);
+
+    if (ret > 0) {
+        take(s, &c);
+    } else if (ret < 0 && ret != -EINTR) {
+        s->broken = true;
+    } else if (ret < 0) {
+        return ret;
+    }
+    unetmm_counters_call(unetmm_ep_private(s->ep), UINT32_MAX);
+    return take_all(s);
+}
+
+/* ---- Operations -------------------------------------------------------- */
+
+/* The result of posting, until there is room or no more hope. */
+static int again(struct unetmm_sync *s, int ret, uint64_t end)
+{
+    if (ret == -EAGAIN && sys_now_ns() < end) {
+        sched_yield();
+        return take_all(s) ? -ENOTCONN : 1;
+    }
+    return ret ? -ENOTCONN : 0;
+}
+
+static int put(struct unetmm_sync *s, size_t member, uint64_t value, bool count)
+{
+    const uint64_t word = unetmm_swap64(value);
+    uint64_t end = sys_now_ns() + POST_NS;
+    int ret;
+
+    do {
+        ret = again(s, unetmm_write(s->ep, s->import, s->record + member,
+                                    &word, sizeof(word), 0, 0, UNETMM_QUIET |
+                                    UNETMM_INLINE |
+                                    (count ? UNETMM_COUNT : 0)), end);
+    } while (ret > 0);
+    return ret;
+}
+
+#define PUT(s, member, value, count) \
+    put(s, offsetof(struct sync_record, member), value, count)
+
+/* Posts what reads the home's words: `tail` and `limit`. */
+static int read_words(struct unetmm_sync *s)
+{
+    uint64_t end = sys_now_ns() + POST_NS;
+    int ret;
+
+    do {
+        ret = again(s, unetmm_read(s->ep, s->import, 0, &s->answer->tail,
+                                   2 * sizeof(uint64_t), 2, 0), end);
+    } while (ret > 0);
+    s->open_ops += !ret;
+    return ret;
+}
+
+static int add_ticket(struct unetmm_sync *s)
+{
+    uint64_t end = sys_now_ns() + POST_NS;
+    int ret;
+
+    do {
+        ret = again(s, unetmm_fetch_add(s->ep, s->import,
+                                        offsetof(struct sync_words, tail), 1,
+                                        1, 0), end);
+    } while (ret > 0);
+    s->open_ops += !ret;
+    return ret;
+}
+
+/* Until all that was posted to be waited for has come. */
+static int finish(struct unetmm_sync *s)
+{
+    int ret = 0;
+
+    while (!ret && s->open_ops) {
+        ret = pause_until(s, UINT64_MAX);
+        ret = ret == -EINTR ? 0 : ret;
+    }
+    return ret;
+}
+
+/* A ticket, and how far has been served. */
+static int take_ticket(struct unetmm_sync *s, uint64_t *ticket)
+{
+    int ret;
+
+    s->op++;
+    ret = PUT(s, taking, s->op, false);
+    if (!ret) {
+        ret = add_ticket(s);
+    }
+    if (!ret) {
+        ret = read_words(s);
+    }
+    if (!ret) {
+        ret = finish(s);
+    }
+    *ticket = s->old;
+    return ret;
+}
+
+static uint64_t word_of(const uint64_t *word)
+{
+    return unetmm_swap64(__atomic_load_n(word, __ATOMIC_ACQUIRE));
+}
+
+static bool served(const struct unetmm_sync *s, uint64_t ticket)
+{
+    return word_of(&s->answer->limit) > ticket;
+}
+
+/* Sleeps, asking now and then whether there is a home.  1: it holds. */
+static int sleep_until(struct unetmm_sync *s, uint64_t deadline,
+                       bool (*holds)(const struct unetmm_sync *, uint64_t),
+                       uint64_t arg)
+{
+    uint64_t ask = sys_now_ns() + SYNC_ALIVE_NS;
+
+    for (;;) {
+        int ret;
+
+        if (holds(s, arg)) {
+            return 1;
+        }
+        if (deadline != UINT64_MAX && !unetmm_time_until(deadline)) {
+            return 0;
+        }
+        ret = pause_until(s, ask < deadline ? ask : deadline);
+        if (ret) {
+            return holds(s, arg) ? 1 : ret;
+        }
+        if (sys_now_ns() >= ask) {
+            ret = PUT(s, alive, s->op, false);
+            if (ret) {
+                return ret;
+            }
+            ask = sys_now_ns() + SYNC_ALIVE_NS;
+        }
+    }
+}
+
+static bool acknowledged(const struct unetmm_sync *s, uint64_t op)
+{
+    return word_of(&s->answer->acked) >= op;
+}
+
+/* No place in the queue any more; the home passes it over, or on. */
+static int give_up(struct unetmm_sync *s, uint64_t ticket, int result)
+{
+    int ret = PUT(s, status, sync_status(s->op, SYNC_GAVE_UP, ticket), true);
+
+    s->gave_up = s->op;
+    return ret ? ret : result;
+}
+
+static int wait_turn(struct unetmm_sync *s, uint64_t deadline)
+{
+    uint64_t ticket;
+    int ret = 1;
+
+    if (s->gave_up) {
+        /* Its words are the home's to read until then. */
+        ret = sleep_until(s, deadline, acknowledged, s->gave_up);
+        if (ret <= 0) {
+            return ret;
+        }
+        s->gave_up = 0;
+    }
+    ret = take_ticket(s, &ticket);
+    if (ret) {
+        return ret;
+    }
+    if (word_of(&s->answer->read) <= ticket) {
+        ret = PUT(s, status, sync_status(s->op, SYNC_WAITING, ticket), true);
+        if (!ret) {
+            ret = sleep_until(s, deadline, served, ticket);
+        }
+        if (ret <= 0) {
+            return s->broken ? -ENOTCONN : give_up(s, ticket, ret);
+        }
+    }
+    ret = PUT(s, status, sync_status(s->op, SYNC_GOT, ticket), false);
+    return ret ? ret : 1;
+}
+
+static int check(const struct unetmm_sync *s, bool semaphore)
+{
+    int ret = unetmm_ctx_check(s->ctx);
+
+    if (ret) {
+        return ret;
+    }
+    return s->broken ? -ENOTCONN : s->semaphore != semaphore ? -EPROTOTYPE : 0;
+}
+
+int unetmm_sem_wait(struct unetmm_sync *s, int64_t timeout_ns)
+{
+    int ret = check(s, true);
+
+    if (!ret) {
+        ret = wait_turn(s, unetmm_time_of(timeout_ns));
+        s->held += ret > 0;
+    }
+    return ret;
+}
+
+int unetmm_sem_post(struct unetmm_sync *s)
+{
+    int ret = check(s, true);
+
+    if (ret) {
+        return ret;
+    }
+    if (!s->held) {
+        return -EPERM;
+    }
+    s->held--;
+    return PUT(s, given, ++s->given, true);
+}
+
+int unetmm_queue_wait(struct unetmm_sync *s, int64_t timeout_ns)
+{
+    int ret = check(s, false);
+
+    return ret ? ret : wait_turn(s, unetmm_time_of(timeout_ns));
+}
+
+int unetmm_queue_wake(struct unetmm_sync *s, uint32_t n)
+{
+    int ret = check(s, false);
+    uint64_t tail, waiting;
+
+    if (!ret) {
+        ret = read_words(s);
+    }
+    if (!ret) {
+        ret = finish(s);
+    }
+    if (ret) {
+        return ret;
+    }
+    /* Those who wait now: who comes later is not meant. */
+    tail = word_of(&s->answer->tail);
+    waiting = tail - word_of(&s->answer->read);
+    s->given += n && n < waiting ? n : waiting;
+    return waiting ? PUT(s, given, sync_wakes(s->given, tail), true) : 0;
+}
+
+/* ---- Coming and going -------------------------------------------------- */
+
+/* What is told is looked for by whoever waits: the call is only to be woken. */
+static void on_told(struct unetmm_ep *ep, struct unetmm_event_counter *counter,
+                    uint64_t now, void *arg)
+{
+    (void)ep;
+    (void)counter;
+    (void)now;
+    (void)arg;
+}
+
+static int receive_hello(struct unetmm_sync *s, uint64_t deadline,
+                         struct sync_hello *hello)
+{
+    struct unetmm_completion c;
+    int ret;
+
+    do {
+        ret = unetmm_wait(s->ep, &c, 1, unetmm_time_until(deadline));
+        if (ret <= 0) {
+            return ret ? ret : -ETIMEDOUT;
+        }
+        if (c.type == UNETMM_CQE_CLOSED || c.status) {
+            return -ENOTCONN;
+        }
+    } while (c.type != UNETMM_CQE_RECEIVED);
+    if (!c.is_inline || c.len != sizeof(*hello)) {
+        return -EPROTO;
+    }
+    memcpy(hello, c.data, sizeof(*hello));
+    if (unetmm_swap64(hello->magic) != SYNC_MAGIC) {
+        return -EPROTO;
+    }
+    return (int32_t)unetmm_swap32((uint32_t)hello->error);
+}
+
+static int join(struct unetmm_sync *s, const uint8_t mac[6], uint64_t service,
+                uint64_t deadline)
+{
+    const struct unetmm_channel_attr attr = {
+        .size = sizeof(attr), .types = UNETMM_RELIABLE | UNETMM_TELL_CLOSED,
+    };
+    struct sync_hello hello = { .magic = unetmm_swap64(SYNC_MAGIC),
+                                .export = unetmm_swap64(s->export) };
+    uint32_t slot;
+    int ret;
+
+    ret = unetmm_connect_as(s->ep, mac, service, unetmm_time_until(deadline),
+                            &attr, NULL);
+    if (ret < 0) {
+        return ret;
+    }
+    s->channel = (unsigned)ret;
+    ret = unetmm_send(s->ep, s->channel, &hello, sizeof(hello), 0,
+                      UNETMM_QUIET | UNETMM_INLINE);
+    if (!ret) {
+        ret = receive_hello(s, deadline, &hello);
+    }
+    if (ret) {
+        return ret;
+    }
+    slot = unetmm_swap32(hello.slot);
+    if (slot >= UNETMM_SYNC_MEMBERS) {
+        return -EPROTO;
+    }
+    s->semaphore = hello.semaphore;
+    s->record = offsetof(struct sync_words, records) +
+        slot * sizeof(struct sync_record);
+    ret = unetmm_import(s->ep, s->channel, unetmm_swap64(hello.export),
+                        UNETMM_RIGHT_ALL, unetmm_time_until(deadline), NULL);
+    if (ret < 0) {
+        return ret;
+    }
+    s->import = (unsigned)ret;
+    return 0;
+}
+
+static void undo(struct unetmm_sync *s, unsigned steps)
+{
+    if (steps > 3) {
+        unetmm_unexport(s->ctx, s->export);
+    }
+    if (steps > 2) {
+        unetmm_counter_set_handler(s->ep, s->told, 0, NULL, NULL);
+        unetmm_counter_destroy(s->told);
+    }
+    if (steps > 1) {
+        unetmm_ep_destroy(s->ep);
+    }
+    if (steps > 0) {
+        sys_munmap(s->answer, UNETMM_PAGE_BYTES);
+    }
+    free(s);
+}
+
+static int open_steps(struct unetmm_sync *s, unsigned *steps)
+{
+    void *page;
+    int ret = unetmm_alloc_unshared(UNETMM_PAGE_BYTES, &page);
+
+    if (ret) {
+        return ret;
+    }
+    s->answer = page;
+    *steps = 1;
+    ret = unetmm_ep_create(s->ctx, NULL, &s->ep);
+    if (ret) {
+        return ret;
+    }
+    *steps = 2;
+    ret = unetmm_counter_create(s->ctx, 1, &s->told);
+    if (!ret) {
+        *steps = 3;
+        ret = unetmm_counter_set_handler(s->ep, s->told, 0, on_told, NULL);
+    }
+    if (ret) {
+        return ret;
+    }
+    if (getrandom(&s->export, sizeof(s->export), 0) != sizeof(s->export)) {
+        return -EIO;
+    }
+    ret = unetmm_export_counters(s->ctx, s->export, s->answer,
+                                 UNETMM_PAGE_BYTES, UNETMM_RIGHT_WRITE, 0, 0,
+                                 s->told, 1);
+    *steps += !ret;
+    return ret;
+}
+
+int unetmm_sync_open(struct unetmm_ctx *ctx, const uint8_t mac[6],
+                     uint64_t service, int64_t timeout_ns,
+                     struct unetmm_sync **result)
+{
+    struct unetmm_sync *s;
+    unsigned steps = 0;
+    int ret = unetmm_ctx_check(ctx);
+
+    if (ret) {
+        return ret;
+    }
+    s = sys_calloc(1, sizeof(*s));
+    if (!s) {
+        return -ENOMEM;
+    }
+    s->ctx = ctx;
+    ret = open_steps(s, &steps);
+    if (!ret) {
+        ret = join(s, mac, service, unetmm_time_of(timeout_ns));
+    }
+    if (ret) {
+        undo(s, steps);
+        return ret;
+    }
+    *result = s;
+    return 0;
+}
+
+int unetmm_sync_close(struct unetmm_sync *s)
+{
+    int ret = unetmm_ctx_check(s->ctx);
+
+    if (ret) {
+        free(s);
+        return ret;
+    }
+    /* The home takes back what we hold: it learns of the end of the channel. */
+    undo(s, 4);
+    return 0;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What a home and its members have in common: words in each other's memory.
+ *
+ * All are little-endian, 8 bytes, and written by one side alone, but for `tail`,
+ * which members add to.  Each only ever grows in meaning, so that it does no harm
+ * that writes of one channel may be seen in any order: what has to be seen together
+ * is in one word.
+ */
+#ifndef UNETMM_SYNC_INTERNAL_H
+#define UNETMM_SYNC_INTERNAL_H
+
+#include <stdint.h>
+
+#define SYNC_MAGIC      0x636e79736d6d6e75ull
+#define SYNC_ALIVE_NS   200000000       /* is the other side there? */
+
+/* A member's, at home. */
+struct sync_record {
+    uint64_t taking;            /* waits begun, before its ticket is taken */
+    uint64_t status;            /* of the last one that has a ticket */
+    uint64_t given;             /* units given back; or sync_wakes() */
+    uint64_t alive;             /* nothing: written to see whether it is */
+    uint64_t rsvd[4];
+};
+
+struct sync_words {
+    uint64_t tail;              /* tickets taken */
+    uint64_t limit;             /* tickets served: all before it */
+    uint64_t rsvd[6];
+    struct sync_record records[];
+};
+
+/* Of a member: what the home tells it. */
+struct sync_answer {
+    uint64_t limit;
+    uint64_t acked;             /* the last wait that it has given up */
+    uint64_t alive;
+    uint64_t tail, read;        /* not the home's: its words as they were read */
+};
+
+/* status: which wait (20 bits), what of it, with which ticket */
+#define SYNC_GOT        0u
+#define SYNC_WAITING    1u
+#define SYNC_GAVE_UP    2u
+#define SYNC_OPS        0xfffffull
+
+static inline uint64_t sync_status(uint64_t op, unsigned state,
+                                   uint64_t ticket)
+{
+    return ticket << 22 | (op & SYNC_OPS) << 2 | state;
+}
+
+/* Wake-ups, modulo 2^24, and the ticket from which on nobody is meant */
+#define SYNC_WAKES      0xffffffull
+
+static inline uint64_t sync_wakes(uint64_t wakes, uint64_t end)
+{
+    return end << 24 | (wakes & SYNC_WAKES);
+}
+
+/* The first messages, each way. */
+struct sync_hello {
+    uint64_t magic;
+    uint64_t export;            /* the sender's */
+    uint32_t slot;              /* of the member's record */
+    int32_t error;              /* -errno: it is none */
+    uint64_t semaphore;         /* 1, or 0: a wait-queue */
+};
+
+#endif /* UNETMM_SYNC_INTERNAL_H */

@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The home of a semaphore or a wait-queue.
+ *
+ * Its words are changed by members without its doing anything, so a unit that is
+ * free costs a member one round trip and the home nothing.  The home serves those
+ * who wait: it moves `limit` on, past tickets that nobody has any more, and tells
+ * those that it has passed.  Of a member that has gone it takes back what it held
+ * and its place; if it has gone between saying that it takes a ticket and saying
+ * which, the ticket is found when no other member is just there: what has been
+ * taken and is nobody's.
+ */
+#include "internal.h"
+#include "sync.h"
+#include "sys.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/random.h>
+
+#define LOST_NS         1000000         /* between two looks for lost tickets */
+#define IMPORT_NS       2000000000
+
+struct member {
+    bool live;
+    unsigned channel, import;
+    uint64_t op;                /* the last wait that has a ticket */
+    unsigned state;             /* SYNC_* */
+    uint64_t ticket;
+    uint64_t gave_up;           /* waits that ended so */
+    uint64_t given;             /* of its words: dealt with */
+    uint64_t acked;             /* the last wait given up that was dealt with */
+    uint64_t told;              /* the last wait that was told of its turn */
+    bool owes_ack;
+};
+
+struct unetmm_sync_home {
+    struct unetmm_ctx *ctx;
+    struct unetmm_ep *ep;
+    struct unetmm_event_counter *bell;
+    struct sync_words *words;
+    size_t bytes;
+    uint64_t export;
+    bool semaphore;
+    atomic_bool stop;
+    pthread_t thread;
+    uint64_t limit;
+    uint64_t gone_ops;          /* tickets of members that have gone */
+    unsigned lost;              /* members that may have had one more */
+    uint64_t *dead;             /* tickets that nobody has, from limit on */
+    size_t ndead, room;
+    struct member members[UNETMM_SYNC_MEMBERS];
+};
+
+static uint64_t load(const uint64_t *word)
+{
+    return unetmm_swap64(__atomic_load_n(word, __ATOMIC_SEQ_CST));
+}
+
+static void show_limit(struct unetmm_sync_home *h)
+{
+    __atomic_store_n(&h->words->limit, unetmm_swap64(h->limit),
+                     __ATOMIC_SEQ_CST);
+}
+
+/* ---- Tickets ----------------------------------------------------------- */
+
+/* What is nobody's does not hold anybody up. */
+static void pass_dead(struct unetmm_sync_home *h)
+{
+    size_t i = 0;
+
+    while (i < h->ndead) {
+        if (h->dead[i] == h->limit) {
+            h->dead[i] = h->dead[--h->ndead];
+            h->limit++;
+            i = 0;
+        } else {
+            i++;
+        }
+    }
+}
+
+static void serve_one(struct unetmm_sync_home *h)
+{
+    h->limit++;
+    pass_dead(h);
+    show_limit(h);
+}
+
+/* A unit is free; a wake-up is for whoever waits, if anybody does. */
+static void hand_on(struct unetmm_sync_home *h)
+{
+    if (h->semaphore || h->limit < load(&h->words->tail)) {
+        serve_one(h);
+    }
+}
+
+static bool is_dead(const struct unetmm_sync_home *h, uint64_t ticket)
+{
+    size_t i;
+
+    for (i = 0; i < h->ndead && h->dead[i] != ticket; i++) {
+    }
+    return i < h->ndead;
+}
+
+/* Nobody has it any more.  False: there is no memory to remember that. */
+static bool bury(struct unetmm_sync_home *h, uint64_t ticket)
+{
+    if (ticket < h->limit) {
+        hand_on(h);
+        return true;
+    }
+    if (h->ndead == h->room) {
+        size_t room = h->room ? 2 * h->room : 64;
+        uint64_t *dead = sys_calloc(room, sizeof(*dead));
+
+        if (!dead) {
+            return false;
+        }
+        if (h->ndead) {
+            memcpy(dead, h->dead, h->ndead * sizeof(*dead));
+        }
+        free(h->dead);
+        h->dead = dead;
+        h->room = room;
+    }
+    h->dead[h->ndead++] = ticket;
+    pass_dead(h);
+    show_limit(h);
+    return true;
+}
+
+/* ---- Members ----------------------------------------------------------- */
+
+static struct sync_record *record_of(struct unetmm_sync_home *h,
+                                     const struct member *m)
+{
+    return &h->words->records[m - h->members];
+}
+
+/* Waits of a member that have neither ended without a unit nor still go on. */
+static uint64_t held(const struct member *m)
+{
+    uint64_t got = m->op - m->gave_up - (m->state == SYNC_WAITING ||
+        (m->state == SYNC_GAVE_UP && m->acked != m->op));
+
+    return got > m->given ? got - m->given : 0;
+}
+
+static void look_at_status(struct unetmm_sync_home *h, struct member *m)
+{
+    uint64_t status = load(&record_of(h, m)->status);
+
+    m->op += ((status >> 2) - m->op) & SYNC_OPS;
+    m->state = status & 3;
+    m->ticket = status >> 22;
+    if (m->state == SYNC_GAVE_UP && m->acked != m->op &&
+        bury(h, m->ticket)) {
+        m->acked = m->op;
+        m->gave_up++;
+        m->owes_ack = true;
+    }
+}
+
+/* Given back: no more than it has, the rest when the rest can be seen. */
+static void look_at_units(struct unetmm_sync_home *h, struct member *m)
+{
+    uint64_t more = load(&record_of(h, m)->given) - m->given;
+    uint64_t most = held(m);
+
+    for (more = more < most ? more : most; more; more--) {
+        m->given++;
+        hand_on(h);
+    }
+}
+
+/* Of those who waited when it was asked for. */
+static void look_at_wakes(struct unetmm_sync_home *h, struct member *m)
+{
+    uint64_t word = load(&record_of(h, m)->given);
+    uint64_t more = (word - m->given) & SYNC_WAKES, end = word >> 24;
+    uint64_t tail = load(&h->words->tail);
+
+    end = end < tail ? end : tail;
+    m->given = word & SYNC_WAKES;
+    while (more-- && h->limit < end) {
+        serve_one(h);
+    }
+}
+
+static void look(struct unetmm_sync_home *h, struct member *m)
+{
+    look_at_status(h, m);
+    if (h->semaphore) {
+        look_at_units(h, m);
+    } else {
+        look_at_wakes(h, m);
+    }
+}
+
+/* Tells it how far has been served, and what it need not care for any more. */
+static void tell(struct unetmm_sync_home *h, struct member *m)
+{
+    bool turn = m->state == SYNC_WAITING && m->ticket < h->limit &&
+        m->told != m->op;
+    const uint64_t words[2] = { unetmm_swap64(h->limit),
+                                unetmm_swap64(m->acked) };
+
+    if ((turn || m->owes_ack) &&
+        !unetmm_write(h->ep, m->import, offsetof(struct sync_answer, limit),
+                      words, sizeof(words), 0, 0, UNETMM_QUIET |
+                      UNETMM_INLINE | UNETMM_COUNT)) {
+        m->owes_ack = false;
+        if (turn) {
+            m->told = m->op;
+        }
+    }
+}
+
+static void remove_member(struct unetmm_sync_home *h, struct member *m)
+{
+    uint64_t units;
+
+    look(h, m);
+    m->live = false;
+    for (units = h->semaphore ? held(m) : 0; units; units--) {
+        hand_on(h);
+    }
+    if (m->state == SYNC_WAITING ||
+        (m->state == SYNC_GAVE_UP && m->acked != m->op)) {
+        bury(h, m->ticket);
+    }
+    h->gone_ops += m->op;
+    h->lost += load(&record_of(h, m)->taking) != m->op;
+    memset(record_of(h, m), 0, sizeof(struct sync_record));
+    memset(m, 0, sizeof(*m));
+}
+
+/* ---- Lost tickets ------------------------------------------------------ */
+
+/* All tickets that somebody is known to have had; false: one is just taken. */
+static bool all_known(struct unetmm_sync_home *h, uint64_t *known)
+{
+    unsigned i;
+
+    *known = h->gone_ops;
+    for (i = 0; i < UNETMM_SYNC_MEMBERS; i++) {
+        struct member *m = &h->members[i];
+
+        if (m->live) {
+            look_at_status(h, m);
+            if (load(&record_of(h, m)->taking) != m->op) {
+                return false;
+            }
+            *known += m->op;
+        }
+    }
+    return true;
+}
+
+static bool is_waited_with(const struct unetmm_sync_home *h, uint64_t ticket)
+{
+    unsigned i;
+
+    for (i = 0; i < UNETMM_SYNC_MEMBERS; i++) {
+        const struct member *m = &h->members[i];
+
+        if (m->live && m->state == SYNC_WAITING && m->ticket == ticket) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Those that have been served gave their owner a unit; those that have not are
+ * nobody's place in the queue.
+ */
+static void find_lost(struct unetmm_sync_home *h)
+{
+    uint64_t tail = load(&h->words->tail), known, ticket, lost;
+
+    if (!h->lost || !all_known(h, &known) || load(&h->words->tail) != tail) {
+        return;
+    }
+    lost = tail - known < h->lost ? tail - known : h->lost;
+    h->gone_ops += lost;
+    h->lost = 0;
+    for (ticket = h->limit; lost && ticket < tail; ticket++) {
+        if (ticket >= h->limit && !is_dead(h, ticket) &&
+            !is_waited_with(h, ticket)) {
+            bury(h, ticket);
+            lost--;
+        }
+    }
+    while (lost--) {
+        hand_on(h);
+    }
+}
+
+/* ---- Coming and going -------------------------------------------------- */
+
+static struct member *member_of(struct unetmm_sync_home *h, unsigned channel)
+{
+    unsigned i;
+
+    for (i = 0; i < UNETMM_SYNC_MEMBERS; i++) {
+        if (h->members[i].live && h->members[i].channel == channel) {
+            return &h->members[i];
+        }
+    }
+    return NULL;
+}
+
+static void accept_all(struct unetmm_sync_home *h)
+{
+    while (unetmm_accept(h->ep, NULL, 0) >= 0) {
+    }
+}
+
+static int add_member(struct unetmm_sync_home *h, unsigned channel,
+                      uint64_t export)
+{
+    struct member *m = h->members;
+    int ret;
+
+    while (m < h->members + UNETMM_SYNC_MEMBERS && m->live) {
+        m++;
+    }
+    if (m == h->members + UNETMM_SYNC_MEMBERS) {
+        return -ENOSPC;
+    }
+    if (member_of(h, channel)) {
+        return -EEXIST;
+    }
+    if (unetmm_channel_mtu(h->ep, channel) < 0) {
+        accept_all(h);
+    }
+    ret = unetmm_import(h->ep, channel, export, UNETMM_RIGHT_WRITE, IMPORT_NS,
+                        NULL);
+    if (ret < 0) {
+        return ret;
+    }
+    *m = (struct member) { .live = true, .channel = channel,
+                           .import = (unsigned)ret };
+    return (int)(m - h->members);
+}
+
+static void greet(struct unetmm_sync_home *h, const struct unetmm_completion *c)
+{
+    struct sync_hello hello;
+    int slot = -EPROTO;
+
+    if (c->is_inline && c->len == sizeof(hello)) {
+        memcpy(&hello, c->data, sizeof(hello));
+        if (unetmm_swap64(hello.magic) == SYNC_MAGIC) {
+            slot = add_member(h, c->channel, unetmm_swap64(hello.export));
+        }
+    }
+    hello = (struct sync_hello) {
+        .magic = unetmm_swap64(SYNC_MAGIC),
+        .export = unetmm_swap64(h->export),
+        .slot = unetmm_swap32(slot < 0 ? 0 : (uint32_t)slot),
+        .error = slot < 0 ? (int32_t)unetmm_swap32((uint32_t)slot) : 0,
+        .semaphore = unetmm_swap64(h->semaphore),
+    };
+    unetmm_send(h->ep, c->channel, &hello, sizeof(hello), 0,
+                UNETMM_QUIET | UNETMM_INLINE);
+}
+
+static void part(struct unetmm_sync_home *h, unsigned channel)
+{
+    struct member *m = member_of(h, channel);
+
+    if (m) {
+        unsigned import = m->import;
+
+        remove_member(h, m);
+        unetmm_unimport(h->ep, import);
+    }
+    if (unetmm_channel_mtu(h->ep, channel) < 0) {
+        accept_all(h);
+    }
+    unetmm_disconnect(h->ep, channel);
+}
+
+static void take(struct unetmm_sync_home *h, const struct unetmm_completion *c)
+{
+    if (c->type == UNETMM_CQE_RECEIVED) {
+        greet(h, c);
+    } else if (c->type == UNETMM_CQE_CLOSED) {
+        part(h, c->channel);
+    }
+    /* What has failed belongs to a channel that ends, and says so. */
+}
+
+/* ---- The thread -------------------------------------------------------- */
+
+/* False: there is no endpoint any more. */
+static bool work(struct unetmm_sync_home *h)
+{
+    struct unetmm_completion c;
+    unsigned i;
+    int ret;
+
+    while ((ret = unetmm_poll(h->ep, &c, 1)) > 0) {
+        take(h, &c);
+    }
+    for (i = 0; i < UNETMM_SYNC_MEMBERS; i++) {
+        if (h->members[i].live) {
+            look(h, &h->members[i]);
+        }
+    }
+    find_lost(h);
+    for (i = 0; i < UNETMM_SYNC_MEMBERS; i++) {
+        if (h->members[i].live) {
+            tell(h, &h->members[i]);
+        }
+    }
+    return ret >= 0;
+}
+
+/* Who holds something, or is told nothing, may have gone without a word. */
+static void ask_all(struct unetmm_sync_home *h)
+{
+    const uint64_t word = 0;
+    unsigned i;
+
+    for (i = 0; i < UNETMM_SYNC_MEMBERS; i++) {
+        const struct member *m = &h->members[i];
+
+        if (m->live) {
+            unetmm_write(h->ep, m->import, offsetof(struct sync_answer, alive),
+                         &word, sizeof(word), 0, 0,
+                         UNETMM_QUIET | UNETMM_INLINE);
+        }
+    }
+}
+
+static void on_bell(struct unetmm_ep *ep, struct unetmm_event_counter *counter,
+                    uint64_t now, void *arg)
+{
+    (void)ep;
+    (void)counter;
+    (void)now;
+    (void)arg;
+}
+
+static void *home_thread(void *argument)
+{
+    struct unetmm_sync_home *h = argument;
+    uint64_t ask = sys_now_ns() + SYNC_ALIVE_NS;
+    struct unetmm_completion c;
+    int ret = 0;
+
+    while (!atomic_load(&h->stop) && ret >= 0) {
+        unetmm_counters_call(unetmm_ep_private(h->ep), UINT32_MAX);
+        if (!work(h)) {
+            break;
+        }
+        ret = unetmm_wait_any(h->ep, &c, 1, h->lost ? LOST_NS :
+                              unetmm_time_until(ask), true);
+        if (ret > 0) {
+            take(h, &c);
+        }
+        ret = ret == -EINTR ? 0 : ret;
+        if (sys_now_ns() >= ask) {
+            ask_all(h);
+            ask = sys_now_ns() + SYNC_ALIVE_NS;
+        }
+    }
+    return NULL;
+}
+
+static int start(struct unetmm_sync_home *h)
+{
+    sigset_t all, before;
+    int ret;
+
+    /* Signals are for the program's threads. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    ret = pthread_create(&h->thread, NULL, home_thread, h);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return -ret;
+}
+
+/* ---- Making and ending ------------------------------------------------- */
+
+static void undo(struct unetmm_sync_home *h, unsigned steps)
+{
+    if (steps > 3) {
+        unetmm_unexport(h->ctx, h->export);
+    }
+    if (steps > 2) {
+        unetmm_counter_set_handler(h->ep, h->bell, 0, NULL, NULL);
+        unetmm_counter_destroy(h->bell);
+    }
+    if (steps > 1) {
+        unetmm_ep_destroy(h->ep);
+    }
+    if (steps > 0) {
+        sys_munmap(h->words, h->bytes);
+    }
+    free(h->dead);
+    free(h);
+}
+
+static int make_words(struct unetmm_sync_home *h, uint32_t units)
+{
+    void *words;
+    int ret;
+
+    h->bytes = (sizeof(*h->words) + sizeof(struct sync_record) *
+                UNETMM_SYNC_MEMBERS + UNETMM_PAGE_BYTES - 1) &
+        ~(size_t)(UNETMM_PAGE_BYTES - 1);
+    ret = unetmm_alloc_unshared(h->bytes, &words);
+    if (ret) {
+        return ret;
+    }
+    h->words = words;
+    h->limit = units;
+    show_limit(h);
+    if (getrandom(&h->export, sizeof(h->export), 0) != sizeof(h->export)) {
+        sys_munmap(words, h->bytes);
+        return -EIO;
+    }
+    return 0;
+}
+
+static int make_steps(struct unetmm_sync_home *h, uint64_t service,
+                      uint32_t units, unsigned *steps)
+{
+    const struct unetmm_channel_attr attr = {
+        .size = sizeof(attr), .types = UNETMM_RELIABLE | UNETMM_TELL_CLOSED,
+    };
+    int ret = make_words(h, units);
+
+    if (ret) {
+        return ret;
+    }
+    *steps = 1;
+    ret = unetmm_ep_create(h->ctx, NULL, &h->ep);
+    if (ret) {
+        return ret;
+    }
+    *steps = 2;
+    ret = unetmm_counter_create(h->ctx, 1, &h->bell);
+    if (ret) {
+        return ret;
+    }
+    *steps = 3;
+    ret = unetmm_counter_set_handler(h->ep, h->bell, 0, on_bell, NULL);
+    if (!ret) {
+        ret = unetmm_export_counters(h->ctx, h->export, h->words, h->bytes,
+                                     UNETMM_RIGHT_ALL, 0, 0, h->bell, 1);
+    }
+    if (ret) {
+        return ret;
+    }
+    *steps = 4;
+    ret = unetmm_listen_as(h->ep, service, 16, &attr);
+    return ret ? ret : start(h);
+}
+
+static int make_home(struct unetmm_ctx *ctx, uint64_t service, bool semaphore,
+                     uint32_t units, struct unetmm_sync_home **result)
+{
+    struct unetmm_sync_home *h;
+    unsigned steps = 0;
+    int ret = unetmm_ctx_check(ctx);
+
+    if (ret) {
+        return ret;
+    }
+    h = sys_calloc(1, sizeof(*h));
+    if (!h) {
+        return -ENOMEM;
+    }
+    h->ctx = ctx;
+    h->semaphore = semaphore;
+    ret = make_steps(h, service, units, &steps);
+    if (ret) {
+        undo(h, steps);
+        return ret;
+    }
+    *result = h;
+    return 0;
+}
+
+int unetmm_sem_home(struct unetmm_ctx *ctx, uint64_t service, uint32_t units,
+                    struct unetmm_sync_home **home)
+{
+    return make_home(ctx, service, true, units, home);
+}
+
+int unetmm_queue_home(struct unetmm_ctx *ctx, uint64_t service,
+                      struct unetmm_sync_home **home)
+{
+    return make_home(ctx, service, false, 0, home);
+}
+
+int unetmm_sync_home_close(struct unetmm_sync_home *h)
+{
+    int ret = unetmm_ctx_check(h->ctx);
+
+    if (ret) {
+        return ret;
+    }
+    /* It looks at least as often as it asks whether members are there. */
+    atomic_store(&h->stop, true);
+    pthread_join(h->thread, NULL);
+    undo(h, 4);
+    return 0;
+}

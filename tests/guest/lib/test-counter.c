@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Event counters: which system calls are made, and when handlers are called.  The
+ * driver is the calls below, the card whoever adds to the page.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "fake_card.h"
+#include "sys.h"
+
+#define FD              777
+#define MAP             0x20000000ull
+#define FIRST           10
+#define MS              1000000ll
+
+int __real_ioctl(int fd, unsigned long request, void *argument);
+int __wrap_ioctl(int fd, unsigned long request, void *argument);
+void *__real_mmap(void *address, size_t bytes, int protection, int flags,
+                  int fd, off_t offset);
+void *__wrap_mmap(void *address, size_t bytes, int protection, int flags,
+                  int fd, off_t offset);
+void *__wrap_mmap64(void *address, size_t bytes, int protection, int flags,
+                    int fd, off_t offset) __attribute__((alias("__wrap_mmap")));
+int __real_munmap(void *address, size_t bytes);
+int __wrap_munmap(void *address, size_t bytes);
+
+static uint64_t page[512];
+static uint32_t alive;
+static struct unetmm_ctx ctx;
+static struct fake_endpoint fake;
+
+/* What has been asked of the driver. */
+static struct {
+    unsigned creates, closes, closed, waits, arms, exports, maps;
+    struct unetmm_event_wait wait;
+    struct unetmm_event_arm arm;
+    struct unetmm_export export;
+    int fail;                   /* the next call */
+    bool fail_map;
+    unsigned arrive;            /* counts while arming, or asleep */
+} driver;
+
+static int failure(void)
+{
+    int error = driver.fail;
+
+    driver.fail = 0;
+    errno = error;
+    return error ? -1 : 0;
+}
+
+static void add(unsigned number, unsigned n)
+{
+    __atomic_fetch_add(&page[number], n, __ATOMIC_SEQ_CST);
+}
+
+static int do_wait(struct unetmm_event_wait *wait)
+{
+    driver.waits++;
+    driver.wait = *wait;
+    add(wait->id, driver.arrive);
+    wait->now = page[wait->id];
+    if (page[wait->id] - wait->value <= INT64_MAX) {
+        return 0;
+    }
+    errno = ETIMEDOUT;
+    return -1;
+}
+
+static int do_arm(struct unetmm_event_arm *arm)
+{
+    driver.arms++;
+    driver.arm = *arm;
+    arm->now = page[arm->id];
+    add(arm->id, driver.arrive);
+    driver.arrive = 0;
+    return 0;
+}
+
+int __wrap_ioctl(int fd, unsigned long request, void *argument)
+{
+    struct unetmm_event *event = argument;
+
+    if (fd != FD) {
+        return __real_ioctl(fd, request, argument);
+    }
+    if (driver.fail) {
+        return failure();
+    }
+    switch (request) {
+    case UNETMM_IOC_EVENT:
+        driver.creates++;
+        event->id = FIRST;
+        event->map = MAP;
+        return 0;
+    case UNETMM_IOC_EVENT_CLOSE:
+        driver.closes++;
+        driver.closed += ((struct unetmm_event_id *)argument)->count;
+        return 0;
+    case UNETMM_IOC_EVENT_WAIT: return do_wait(argument);
+    case UNETMM_IOC_EVENT_ARM: return do_arm(argument);
+    case UNETMM_IOC_EXPORT:
+        driver.exports++;
+        driver.export = *(struct unetmm_export *)argument;
+        return 0;
+    default:
+        fail_msg("call 0x%lx", request);
+        return -1;
+    }
+}
+
+void *__wrap_mmap(void *address, size_t bytes, int protection, int flags,
+                  int fd, off_t offset)
+{
+    if (fd != FD) {
+        return __real_mmap(address, bytes, protection, flags, fd, offset);
+    }
+    assert_int_equal(offset, MAP);
+    assert_int_equal(protection, PROT_READ);
+    if (driver.fail_map) {
+        driver.fail_map = false;
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    driver.maps++;
+    return page;
+}
+
+int __wrap_munmap(void *address, size_t bytes)
+{
+    if (address == (void *)page) {
+        driver.maps--;
+        return 0;
+    }
+    return __real_munmap(address, bytes);
+}
+
+static struct unetmm_event_counter *counter[3];
+
+static int begin(void **state)
+{
+    (void)state;
+    memset(&driver, 0, sizeof(driver));
+    memset(page, 0, sizeof(page));
+    alive = 1;
+    ctx = (struct unetmm_ctx) { .fd = FD, .source = UNETMM_SOURCE_TLB,
+                                .alive = &alive };
+    pthread_mutex_init(&ctx.counter_lock, NULL);
+    fake_endpoint_init(&fake, 4, 4, 4, 0x7fffffe0);
+    fake.private->ctx = &ctx;
+    fake.private->spin_ns = 0;
+    return unetmm_counter_create(&ctx, 3, counter);
+}
+
+static int stop(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    unetmm_counters_detach(fake.private);
+    for (i = 0; i < 3; i++) {
+        assert_int_equal(unetmm_counter_destroy(counter[i]), 0);
+    }
+    assert_int_equal(driver.closed, 3);
+    unetmm_counters_unmap(&ctx, false);
+    assert_int_equal(driver.maps, 0);
+    fake_endpoint_free(&fake);
+    return 0;
+}
+
+/* ---- Making ------------------------------------------------------------ */
+
+static void test_numbers(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        add(FIRST + i, i + 5);
+        assert_int_equal(unetmm_counter_read(counter[i]), i + 5);
+    }
+    assert_int_equal(atomic_load(&ctx.counters), 3);
+    assert_int_equal(driver.maps, 1);
+    alive = 0;
+    assert_int_equal(unetmm_counter_read(counter[0]), 0);
+    assert_int_equal(unetmm_counter_wait(counter[0], 0, 3, 0), -EOWNERDEAD);
+    alive = 1;
+}
+
+static void test_cannot_be_made(void **state)
+{
+    struct unetmm_event_counter *more[2];
+    unsigned closed = driver.closed;
+
+    (void)state;
+    driver.fail = ENOSPC;
+    assert_int_equal(unetmm_counter_create(&ctx, 2, more), -ENOSPC);
+    assert_int_equal(driver.closed, closed);
+    unetmm_counters_unmap(&ctx, false);
+    pthread_mutex_init(&ctx.counter_lock, NULL);
+    ctx.counter_page = NULL;
+    driver.fail_map = true;
+    assert_int_equal(unetmm_counter_create(&ctx, 2, more), -ENOMEM);
+    assert_int_equal(driver.closed, closed + 2);
+    assert_int_equal(atomic_load(&ctx.counters), 3);
+    ctx.counter_page = page;
+    driver.maps = 1;
+    driver.closed = closed;
+    ctx.source = UNETMM_OBSERVE;
+    assert_int_equal(unetmm_counter_create(&ctx, 2, more), -EINVAL);
+}
+
+static void test_export(void **state)
+{
+    (void)state;
+    assert_int_equal(unetmm_export_counters(&ctx, 9, page, 100, 3, 1, 77,
+                                            counter[1], 2), 0);
+    assert_int_equal(driver.export.counter, FIRST + 1);
+    assert_int_equal(driver.export.ncounters, 2);
+    assert_int_equal(driver.export.id, 9);
+    assert_int_equal(driver.export.cookie, 77);
+    assert_int_equal(unetmm_export_counters(&ctx, 9, page, 100, 3, 1, 77,
+                                            counter[1], 513), -EINVAL);
+    assert_int_equal(driver.exports, 1);
+}
+
+/* ---- Waiting ----------------------------------------------------------- */
+
+static void test_spin_calls_nobody(void **state)
+{
+    (void)state;
+    assert_int_equal(unetmm_counter_wait(counter[0], 1, UNETMM_COUNTER_SPIN,
+                                         MS), 0);
+    add(FIRST, 1);
+    assert_int_equal(unetmm_counter_wait(counter[0], 1, UNETMM_COUNTER_SPIN,
+                                         -1), 1);
+    assert_int_equal(unetmm_counter_wait(counter[0], 1, UNETMM_COUNTER_BLOCK,
+                                         -1), 1);
+    assert_int_equal(unetmm_counter_wait(counter[0], 2, 3, 0), 0);
+    assert_int_equal(driver.waits + driver.arms, 0);
+}
+
+static void test_block_calls_once(void **state)
+{
+    (void)state;
+    driver.arrive = 1;
+    assert_int_equal(unetmm_counter_wait(counter[2], 1, UNETMM_COUNTER_BLOCK,
+                                         -1), 1);
+    assert_int_equal(driver.waits, 1);
+    assert_int_equal(driver.wait.id, FIRST + 2);
+    assert_int_equal(driver.wait.value, 1);
+    assert_int_equal(driver.wait.deadline_ns, INT64_MAX);
+    driver.arrive = 0;
+    assert_int_equal(unetmm_counter_wait(counter[2], 2, 3, MS), 0);
+    assert_int_equal(driver.waits, 2);
+    assert_true(driver.wait.deadline_ns < INT64_MAX);
+    driver.fail = EINTR;
+    assert_int_equal(unetmm_counter_wait(counter[2], 2, 2, MS), -EINTR);
+    assert_int_equal(unetmm_counter_wait(counter[2], 2, 4, MS), -EINVAL);
+    assert_int_equal(unetmm_counter_wait(counter[2], 2, 0, MS), -EINVAL);
+}
+
+static void test_goes_round(void **state)
+{
+    (void)state;
+    page[FIRST] = UINT64_MAX;
+    assert_int_equal(unetmm_counter_wait(counter[0], 1, 1, 0), 0);
+    assert_int_equal(unetmm_counter_wait(counter[0], UINT64_MAX, 1, 0), 1);
+    add(FIRST, 2);
+    assert_int_equal(unetmm_counter_wait(counter[0], 1, 1, 0), 1);
+    assert_int_equal(unetmm_counter_wait(counter[0], UINT64_MAX, 1, 0), 1);
+    assert_true(unetmm_counter_reached(INT64_MAX, 0));
+    assert_false(unetmm_counter_reached((uint64_t)INT64_MAX + 1, 0));
+}
+
+/* ---- Handlers ---------------------------------------------------------- */
+
+static struct {
+    unsigned calls, by[3];
+    uint64_t now;
+    bool leave;
+} heard;
+
+static void on_count(struct unetmm_ep *ep, struct unetmm_event_counter *c,
+                     uint64_t now, void *arg)
+{
+    assert_ptr_equal(ep, fake.ep);
+    heard.calls++;
+    heard.by[(uintptr_t)arg]++;
+    heard.now = now;
+    if (heard.leave) {
+        assert_int_equal(unetmm_counter_set_handler(ep, c, 0, NULL, NULL), 0);
+    }
+}
+
+static void on_completion(struct unetmm_ep *ep,
+                          const struct unetmm_completion *c, void *arg)
+{
+    (void)ep;
+    (void)c;
+    (void)arg;
+}
+
+static void listen_to(unsigned i, uint64_t seen)
+{
+    memset(&heard, 0, sizeof(heard));
+    assert_int_equal(unetmm_set_handler(fake.ep, UNETMM_EVERY_CHANNEL,
+                                        on_completion, NULL), 0);
+    assert_int_equal(unetmm_counter_set_handler(fake.ep, counter[i], seen,
+                                                on_count,
+                                                (void *)(uintptr_t)i), 0);
+}
+
+static void test_dispatched(void **state)
+{
+    (void)state;
+    listen_to(0, 0);
+    assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), 0);
+    add(FIRST, 3);
+    assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), 1);
+    assert_int_equal(heard.now, 3);
+    assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), 0);
+    assert_int_equal(driver.arms, 0);
+    /* It sleeps, armed for the next one, and the time passes. */
+    assert_int_equal(unetmm_dispatch(fake.ep, 9, MS), 0);
+    assert_true(driver.arms > 0);
+    assert_int_equal(driver.arm.id, FIRST);
+    assert_int_equal(driver.arm.value, 4);
+    assert_int_equal(driver.arm.event_fd, fake.private->event_fd);
+    /* It comes just as it is armed. */
+    driver.arrive = 1;
+    assert_int_equal(unetmm_dispatch(fake.ep, 9, -1), 1);
+    assert_int_equal(heard.now, 4);
+    assert_int_equal(heard.calls, 2);
+}
+
+/* What was there before is told, if it was not seen. */
+static void test_seen(void **state)
+{
+    (void)state;
+    page[FIRST + 1] = 7;
+    listen_to(1, 7);
+    assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), 0);
+    listen_to(1, 6);
+    assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), 1);
+    assert_int_equal(heard.now, 7);
+}
+
+/* One that never rests is called once, and lets the others have their turn. */
+static void test_fair(void **state)
+{
+    const struct unetmm_cqe cqe = { .channel = 1,
+                                    .opcode = UNETMM_CQE_RECEIVED };
+
+    (void)state;
+    listen_to(0, 0);
+    listen_to(1, 0);
+    listen_to(2, 0);
+    add(FIRST, 1);
+    add(FIRST + 2, 1);
+    assert_true(fake_card_complete(&fake.card, &cqe));
+    assert_int_equal(unetmm_dispatch(fake.ep, 1, 0), 1);
+    assert_int_equal(heard.calls, 1);
+    assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), 2);
+    assert_int_equal(heard.by[0], 1);
+    assert_int_equal(heard.by[1], 0);
+    assert_int_equal(heard.by[2], 1);
+}
+
+static void test_leaves(void **state)
+{
+    (void)state;
+    listen_to(0, 0);
+    listen_to(1, 0);
+    heard.leave = true;
+    add(FIRST, 1);
+    add(FIRST + 1, 1);
+    /* What is behind one that has gone is left for the next time. */
+    assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), 1);
+    assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), 1);
+    assert_int_equal(driver.arm.event_fd, -1);
+    add(FIRST, 1);
+    add(FIRST + 1, 1);
+    assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), 0);
+}
+
+static void test_mistakes(void **state)
+{
+    struct unetmm_ctx other = ctx;
+
+    (void)state;
+    listen_to(0, 0);
+    assert_int_equal(unetmm_counter_destroy(counter[0]), -EBUSY);
+    fake.private->ctx = &other;
+    assert_int_equal(unetmm_counter_set_handler(fake.ep, counter[1], 0,
+                                                on_count, NULL), -EINVAL);
+    fake.private->ctx = &ctx;
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, stop)
+    const struct CMUnitTest tests[] = {
+        TEST(test_numbers),
+        TEST(test_cannot_be_made),
+        TEST(test_export),
+        TEST(test_spin_calls_nobody),
+        TEST(test_block_calls_once),
+        TEST(test_goes_round),
+        TEST(test_dispatched),
+        TEST(test_seen),
+        TEST(test_fair),
+        TEST(test_leaves),
+        TEST(test_mistakes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

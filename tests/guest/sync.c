@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Semaphores and wait-queues: order, timeouts, and members that are killed.
+ *
+ * Local: the home is another context of this process.  Remote: it is the other
+ * guest's echo.
+ */
+#include "ask.h"
+#include "link.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SERVICE         (SERVICE_FIRST - 10)
+#define UNITS           SEM_UNITS
+#define TEST_EXPORT     (TEST_BOTH | TEST_UTLB)
+#define PATIENCE_NS     ((int64_t)(20 * NS_PER_S * run.slow))
+#define WAITERS         4
+
+struct scene {
+    struct unetmm_ctx *ctx;             /* the home's: local */
+    struct unetmm_sync_home *home;
+    uint8_t mac[6];
+    uint64_t service;
+};
+
+static void scene_open(struct scene *s, bool semaphore)
+{
+    memset(s, 0, sizeof(*s));
+    if (run.remote) {
+        memcpy(s->mac, run.peer, sizeof(s->mac));
+        s->service = semaphore ? SERVICE_SEM : SERVICE_QUEUE;
+        return;
+    }
+    card_mac(s->mac);
+    s->service = SERVICE;
+    s->ctx = open_card();
+    if (semaphore) {
+        CHECK_RET(unetmm_sem_home(s->ctx, SERVICE, UNITS, &s->home), 0);
+    } else {
+        CHECK_RET(unetmm_queue_home(s->ctx, SERVICE, &s->home), 0);
+    }
+}
+
+static void scene_close(struct scene *s)
+{
+    if (s->home) {
+        CHECK_RET(unetmm_sync_home_close(s->home), 0);
+        CHECK_RET(unetmm_close(s->ctx), 0);
+    }
+}
+
+struct member {
+    struct scene *scene;
+    struct unetmm_ctx *ctx;
+    struct unetmm_sync *sync;
+    pthread_t thread;
+    atomic_uint *order;                 /* whose turn it was, and ours */
+    unsigned turn;
+    int result;
+    bool semaphore;
+};
+
+static void member_open(struct member *m, struct scene *s)
+{
+    memset(m, 0, sizeof(*m));
+    m->scene = s;
+    m->ctx = open_card();
+    CHECK_RET(unetmm_sync_open(m->ctx, s->mac, s->service, PATIENCE_NS,
+                               &m->sync), 0);
+}
+
+static void member_close(struct member *m)
+{
+    CHECK_RET(unetmm_sync_close(m->sync), 0);
+    CHECK_RET(unetmm_close(m->ctx), 0);
+}
+
+/* All units are there, and no more: what is lost or doubled is seen here. */
+static void all_there(struct scene *s)
+{
+    struct member m;
+    unsigned i;
+
+    member_open(&m, s);
+    for (i = 0; i < UNITS; i++) {
+        CHECK_RET(unetmm_sem_wait(m.sync, PATIENCE_NS), 1);
+    }
+    CHECK_RET(unetmm_sem_wait(m.sync, 20 * (int64_t)NS_PER_MS), 0);
+    for (i = 0; i < UNITS; i++) {
+        CHECK_RET(unetmm_sem_post(m.sync), 0);
+    }
+    CHECK_RET(unetmm_sem_post(m.sync), -EPERM);
+    member_close(&m);
+}
+
+/* ---- One at a time ---------------------------------------------------------- */
+
+static void basics(void)
+{
+    struct member m;
+    struct scene s;
+    unsigned i;
+
+    scene_open(&s, true);
+    all_there(&s);
+    all_there(&s);
+    member_open(&m, &s);
+    CHECK_RET(unetmm_queue_wait(m.sync, 0), -EPROTOTYPE);
+    CHECK_RET(unetmm_queue_wake(m.sync, 1), -EPROTOTYPE);
+    for (i = 0; i < rounds(200); i++) {
+        CHECK_RET(unetmm_sem_wait(m.sync, PATIENCE_NS), 1);
+        CHECK_RET(unetmm_sem_post(m.sync), 0);
+    }
+    /* What it has goes back with it. */
+    CHECK_RET(unetmm_sem_wait(m.sync, PATIENCE_NS), 1);
+    member_close(&m);
+    all_there(&s);
+    scene_close(&s);
+}
+
+static void home_gone(void)
+{
+    struct unetmm_sync *late;
+    struct member m, waiter;
+    struct scene s;
+
+    scene_open(&s, true);
+    member_open(&m, &s);
+    member_open(&waiter, &s);
+    CHECK_RET(unetmm_sem_wait(m.sync, PATIENCE_NS), 1);
+    CHECK_RET(unetmm_sem_wait(m.sync, PATIENCE_NS), 1);
+    scene_close(&s);
+    CHECK_RET(unetmm_sem_wait(waiter.sync, PATIENCE_NS), -ENOTCONN);
+    CHECK_RET(unetmm_sem_wait(m.sync, PATIENCE_NS), -ENOTCONN);
+    CHECK_RET(unetmm_sem_post(m.sync), -ENOTCONN);
+    CHECK_RET(unetmm_sync_open(m.ctx, s.mac, s.service, NS_PER_MS, &late),
+              -ETIMEDOUT);
+    member_close(&m);
+    member_close(&waiter);
+}
+
+/* ---- The order -------------------------------------------------------------- */
+
+static void *wait_in_line(void *argument)
+{
+    struct member *m = argument;
+
+    m->result = m->semaphore ? unetmm_sem_wait(m->sync, PATIENCE_NS) :
+        unetmm_queue_wait(m->sync, PATIENCE_NS);
+    m->turn = atomic_fetch_add(m->order, 1);
+    if (m->semaphore && m->result == 1) {
+        CHECK_RET(unetmm_sem_post(m->sync), 0);
+    }
+    return NULL;
+}
+
+/* A place in the line has been taken when the card has done the atomic. */
+static void line_up(struct member *m, struct scene *s, atomic_uint *order,
+                    bool semaphore)
+{
+    uint64_t before;
+
+    member_open(m, s);
+    m->order = order;
+    m->semaphore = semaphore;
+    before = card_counter(m->ctx, UNETMM_C_rel_atomics);
+    CHECK_EQ(pthread_create(&m->thread, NULL, wait_in_line, m), 0);
+    EVENTUALLY(card_counter(m->ctx, UNETMM_C_rel_atomics) > before);
+}
+
+static void line_end(struct member *m, unsigned turn)
+{
+    CHECK_EQ(pthread_join(m->thread, NULL), 0);
+    CHECK_EQ(m->result, 1);
+    CHECK_EQ(m->turn, turn);
+    member_close(m);
+}
+
+static void in_order(void)
+{
+    struct member holder, impatient, waiter[WAITERS];
+    atomic_uint order = 0;
+    struct scene s;
+    unsigned i;
+
+    scene_open(&s, true);
+    member_open(&holder, &s);
+    member_open(&impatient, &s);
+    for (i = 0; i < UNITS; i++) {
+        CHECK_RET(unetmm_sem_wait(holder.sync, PATIENCE_NS), 1);
+    }
+    for (i = 0; i < WAITERS; i++) {
+        line_up(&waiter[i], &s, &order, true);
+        /* Between them is one who has gone: nobody notices. */
+        CHECK_RET(unetmm_sem_wait(impatient.sync, i * (int64_t)NS_PER_MS), 0);
+    }
+    CHECK_EQ(atomic_load(&order), 0);
+    /* One unit: each gives it to the next. */
+    CHECK_RET(unetmm_sem_post(holder.sync), 0);
+    for (i = 0; i < WAITERS; i++) {
+        line_end(&waiter[i], i);
+    }
+    CHECK_RET(unetmm_sem_wait(impatient.sync, PATIENCE_NS), 1);
+    member_close(&impatient);
+    member_close(&holder);
+    all_there(&s);
+    scene_close(&s);
+}
+
+static void queue(void)
+{
+    struct member waker, waiter[WAITERS];
+    atomic_uint order = 0;
+    struct scene s;
+    unsigned i;
+
+    scene_open(&s, false);
+    member_open(&waker, &s);
+    CHECK_RET(unetmm_sem_wait(waker.sync, 0), -EPROTOTYPE);
+    /* Nobody waits: it wakes nobody, now or later. */
+    CHECK_RET(unetmm_queue_wake(waker.sync, 5), 0);
+    CHECK_RET(unetmm_queue_wake(waker.sync, 0), 0);
+    CHECK_RET(unetmm_queue_wait(waker.sync, 10 * (int64_t)NS_PER_MS), 0);
+    for (i = 0; i < WAITERS; i++) {
+        line_up(&waiter[i], &s, &order, false);
+    }
+    for (i = 0; i < 2; i++) {
+        CHECK_RET(unetmm_queue_wake(waker.sync, 1), 0);
+        line_end(&waiter[i], i);
+        CHECK_EQ(atomic_load(&order), i + 1);
+    }
+    CHECK_RET(unetmm_queue_wake(waker.sync, 0), 0);
+    for (; i < WAITERS; i++) {
+        CHECK_EQ(pthread_join(waiter[i].thread, NULL), 0);
+        CHECK_EQ(waiter[i].result, 1);
+        member_close(&waiter[i]);
+    }
+    CHECK_RET(unetmm_queue_wait(waker.sync, NS_PER_MS), 0);
+    member_close(&waker);
+    scene_close(&s);
+}
+
+/* Whoever is woken wakes the next: one wake-up that must never be lost. */
+struct ring {
+    struct scene *s;
+    atomic_uint *rounds;
+    unsigned last;
+    uint64_t stream;
+};
+
+static void pass_on(void *argument)
+{
+    struct ring *ring = argument;
+    struct chance chance;
+    struct member m;
+
+    chance_init(&chance, ring->stream);
+    member_open(&m, ring->s);
+    while (atomic_load(ring->rounds) < ring->last) {
+        int got = unetmm_queue_wait(m.sync, chance_below(&chance, 300000));
+
+        CHECK(got >= 0);
+        atomic_fetch_add(ring->rounds, got);
+        /* A wake-up wakes who waits; if nobody did it is to be repeated. */
+        CHECK_RET(unetmm_queue_wake(m.sync, 1), 0);
+    }
+    member_close(&m);
+}
+
+static void wake_ups(void)
+{
+    atomic_uint *count = shared_memory(sizeof(*count));
+    struct ring ring[WAITERS];
+    pid_t pids[WAITERS];
+    struct scene s;
+    unsigned i;
+
+    scene_open(&s, false);
+    for (i = 0; i < WAITERS; i++) {
+        ring[i] = (struct ring) { &s, count, rounds(100), i };
+        pids[i] = start_process(pass_on, &ring[i]);
+    }
+    for (i = 0; i < WAITERS; i++) {
+        end_process(pids[i]);
+    }
+    CHECK(atomic_load(count) >= rounds(100));
+    scene_close(&s);
+}
+
+/* ---- Many ------------------------------------------------------------------- */
+
+struct crew {
+    struct scene *s;
+    struct crew_state {
+        atomic_uint inside, most, done, hurry;
+    } *state;
+    uint64_t stream;
+    unsigned last;              /* 0: for ever */
+};
+
+static void go_in(struct crew *crew, struct member *m, struct chance *chance)
+{
+    struct crew_state *state = crew->state;
+    unsigned now;
+
+    now = 1 + atomic_fetch_add(&state->inside, 1);
+    if (now > atomic_load(&state->most)) {
+        atomic_store(&state->most, now);
+    }
+    idle_ns(chance_below(chance, 100000));
+    atomic_fetch_sub(&state->inside, 1);
+    atomic_fetch_add(&state->done, 1);
+    CHECK_RET(unetmm_sem_post(m->sync), 0);
+}
+
+static void work(void *argument)
+{
+    struct crew *crew = argument;
+    struct chance chance;
+    struct member m;
+
+    chance_init(&chance, crew->stream);
+    member_open(&m, crew->s);
+    while (!crew->last || atomic_load(&crew->state->done) < crew->last) {
+        /* Some wait for as long as it takes, some for no time at all. */
+        int got = unetmm_sem_wait(m.sync, chance_below(&chance, 3) ?
+                                  PATIENCE_NS : chance_below(&chance, 200000));
+
+        if (got < 0) {
+            FAIL("%s", unetmm_strerror(got, UNETMM_CALL_SYNC));
+        }
+        if (got) {
+            go_in(crew, &m, &chance);
+        }
+    }
+    member_close(&m);
+}
+
+static void crowd(void)
+{
+    struct crew crew[WAITERS];
+    struct crew_state *state = shared_memory(sizeof(*state));
+    pid_t pids[WAITERS];
+    struct scene s;
+    unsigned i;
+
+    scene_open(&s, true);
+    for (i = 0; i < WAITERS; i++) {
+        crew[i] = (struct crew) { &s, state, i, rounds(100) };
+        pids[i] = start_process(work, &crew[i]);
+    }
+    for (i = 0; i < WAITERS; i++) {
+        end_process(pids[i]);
+    }
+    CHECK(atomic_load(&state->most) <= UNITS);
+    note("%u inside at most, %u times", atomic_load(&state->most),
+         atomic_load(&state->done));
+    all_there(&s);
+    scene_close(&s);
+}
+
+/* ---- Ends ------------------------------------------------------------------- */
+
+/* Killed wherever it is: nothing is lost, and nothing is there twice. */
+static void killed(void)
+{
+    struct crew_state *state = shared_memory(sizeof(*state));
+    struct chance chance;
+    struct scene s;
+    unsigned i, j;
+
+    chance_init(&chance, 99);
+    scene_open(&s, true);
+    for (i = 0; i < rounds(12); i++) {
+        struct crew crew[3];
+        pid_t pids[3];
+
+        for (j = 0; j < 3; j++) {
+            crew[j] = (struct crew) { &s, state, 10 * i + j, 0 };
+            pids[j] = start_process(work, &crew[j]);
+        }
+        /* They are under way. */
+        EVENTUALLY(atomic_load(&state->done) > i);
+        idle_ns(chance_below(&chance, 3000000));
+        for (j = 0; j < 3; j++) {
+            CHECK_SYS(kill(pids[j], SIGKILL));
+            CHECK(WIFSIGNALED(await_process(pids[j])));
+        }
+        atomic_store(&state->done, i + 1);
+        all_there(&s);
+    }
+    scene_close(&s);
+}
+
+static void hold_for_ever(void *argument)
+{
+    struct crew *crew = argument;
+    struct member m;
+
+    member_open(&m, crew->s);
+    CHECK_RET(unetmm_sem_wait(m.sync, PATIENCE_NS), 1);
+    atomic_fetch_add(&crew->state->inside, 1);
+    pause();
+}
+
+/* Who waits gets what the one who was killed had. */
+static void holder_killed(void)
+{
+    struct crew_state *state = shared_memory(sizeof(*state));
+    struct member waiter;
+    atomic_uint order = 0;
+    struct crew crew;
+    struct scene s;
+    pid_t pid[UNITS];
+    unsigned i;
+
+    scene_open(&s, true);
+    crew = (struct crew) { &s, state, 0, 0 };
+    for (i = 0; i < UNITS; i++) {
+        pid[i] = start_process(hold_for_ever, &crew);
+        EVENTUALLY(atomic_load(&state->inside) > i);
+    }
+    member_open(&waiter, &s);
+    waiter.order = &order;
+    waiter.semaphore = true;
+    CHECK_RET(unetmm_sem_wait(waiter.sync, 5 * (int64_t)NS_PER_MS), 0);
+    CHECK_EQ(pthread_create(&waiter.thread, NULL, wait_in_line, &waiter), 0);
+    for (i = 0; i < UNITS; i++) {
+        CHECK_SYS(kill(pid[i], SIGKILL));
+        CHECK(WIFSIGNALED(await_process(pid[i])));
+    }
+    line_end(&waiter, 0);
+    all_there(&s);
+    scene_close(&s);
+}
+
+static void bad_wire(void)
+{
+    static const char *const knobs[] = { "x-loss", "x-dup", "x-reorder" };
+    unsigned i;
+
+    ask_host("set x-seed %llu", (unsigned long long)(run.seed & INT64_MAX));
+    for (i = 0; i < 3; i++) {
+        ask_host("set %s 30000", knobs[i]);
+    }
+    crowd();
+    for (i = 0; i < 3; i++) {
+        ask_host("set %s 0", knobs[i]);
+    }
+}
+
+static const struct test tests[] = {
+    { "basics", basics, TEST_EXPORT | TEST_REMOTE, 0 },
+    { "home-gone", home_gone, TEST_TLB, 0 },
+    { "in-order", in_order, TEST_EXPORT, 0 },
+    { "queue", queue, TEST_EXPORT, 0 },
+    { "wake-ups", wake_ups, TEST_TLB | TEST_REMOTE, 0 },
+    { "crowd", crowd, TEST_BOTH | TEST_REMOTE, 0 },
+    { "killed", killed, TEST_TLB | TEST_REMOTE, 0 },
+    { "holder-killed", holder_killed, TEST_TLB | TEST_REMOTE, 0 },
+    { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 60 },
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, "sync", tests,
+                     sizeof(tests) / sizeof(tests[0]));
+}
