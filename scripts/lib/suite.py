@@ -258,9 +258,10 @@ def stage_unit(options):
     build = lib_shell("guest_build")[0]
     env = {"UNETMM_LONG": "1"} if options.long else {}
     command = lib_shell("meson_command")[0].split()
+    # Limits for what hangs, not for a machine that has other things to do
     status, output = run([*command, "test", "-C", build, "--no-rebuild",
-                          "--print-errorlogs"], 3600 if options.long else 600,
-                         env)
+                          "--print-errorlogs", "--timeout-multiplier", "8"],
+                         7200 if options.long else 1800, env)
     log = os.path.join(build, "meson-logs", "testlog.json")
     results = []
     with open(log, encoding="utf-8") as file:
