@@ -246,13 +246,17 @@ reach() {
 unetmm-pingpong %(mac)s --service 99 --count 1 --warmup 0 >/dev/null
 """
 
+MEASURE_TCP = """
+echo "tcp_latency %(driver)s $(sockperf ping-pong --tcp -i $to -p 7001 \\
+    -t %(seconds)d -m 14 2>&1 | tr '\\n' ';')"
+"""
+
 MEASURE_NIC = """
 dev=$(of %(driver)s); to=10.0.%(net)d.1
 reach $dev $to
 echo "udp %(driver)s $(sockperf ping-pong -i $to -p 7000 -t %(seconds)d -m 14 2>&1 |
     tr '\\n' ';')"
-%(tcp)s echo "tcp_latency %(driver)s $(sockperf ping-pong --tcp -i $to -p 7001 \\
-    -t %(seconds)d -m 14 2>&1 | tr '\\n' ';')"
+%(tcp)s
 for mtu in %(mtus)s; do
     ip link set $dev mtu $mtu
     reach $dev $to
@@ -303,10 +307,13 @@ def part_sockets(options):
     mtus = ["9000"] if options.quick else ["1500", "9000"]
     each = "\n".join(f"set_up {net} $(of {driver}) 1500"
                      for driver, net in NICS.items())
-    measure = "".join(MEASURE_NIC % {
-        "driver": driver, "net": net, "seconds": 1 if options.quick else 3,
-        "mtus": " ".join(mtus), "tcp": ":" if options.quick else ""}
-        for driver, net in NICS.items())
+    seconds = 1 if options.quick else 3
+    measure = ""
+    for driver, net in NICS.items():
+        of_nic = {"driver": driver, "net": net, "seconds": seconds,
+                  "mtus": " ".join(mtus)}
+        tcp = "" if options.quick else MEASURE_TCP % of_nic
+        measure += MEASURE_NIC % {**of_nic, "tcp": tcp}
     words = {"each_nic": each, "measure": measure, "mac": MAC_A,
              "limit": 400}
     text = two_guests(options, SERVE_SOCKETS % words, USE_SOCKETS % words,

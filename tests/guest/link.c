@@ -591,3 +591,14 @@ uint64_t peer_ask(struct station *station, enum peer_op op)
     }
     return value;
 }
+
+unsigned import_of(struct station *station, uint64_t id, unsigned rights)
+{
+    int ret = unetmm_import(station->ep, station->channel, id, rights,
+                            10 * NS_PER_S * run.slow, NULL);
+
+    if (ret < 0) {
+        FAIL("no import: %s", unetmm_strerror(ret, UNETMM_CALL_IMPORT));
+    }
+    return (unsigned)ret;
+}

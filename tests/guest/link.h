@@ -188,4 +188,7 @@ bool peer_try(struct station *station, enum peer_op op, uint64_t *value,
               uint64_t deadline);
 uint64_t peer_ask(struct station *station, enum peer_op op);
 
+/* Imports what the peer of the station's channel exports, or fails. */
+unsigned import_of(struct station *station, uint64_t id, unsigned rights);
+
 #endif /* TEST_LINK_H */

@@ -35,17 +35,6 @@ struct scene {
 
 static const struct unetmm_channel_attr usual = UNETMM_CHANNEL_ATTR_INIT;
 
-static unsigned import_of(struct station *station, uint64_t id)
-{
-    int ret = unetmm_import(station->ep, station->channel, id, ALL,
-                            10 * NS_PER_S * run.slow, NULL);
-
-    if (ret < 0) {
-        FAIL("no import: %s", unetmm_strerror(ret, UNETMM_CALL_IMPORT));
-    }
-    return (unsigned)ret;
-}
-
 static void scene_open(struct scene *s)
 {
     memset(s, 0, sizeof(*s));
@@ -61,7 +50,7 @@ static void scene_open(struct scene *s)
     guard_make(&s->to, LENGTH, 3001);
     CHECK_RET(unetmm_export(s->ctx, ID, s->own.at, LENGTH, ALL, REDIRECT, 0),
               0);
-    s->import = import_of(&s->one, ID);
+    s->import = import_of(&s->one, ID, ALL);
 }
 
 static void scene_close(struct scene *s)
@@ -207,7 +196,6 @@ static void amid(void)
         size_t len = 1 + chance_below(&chance, (uint32_t)(LENGTH - at));
         uint8_t *to = s.to.at + chance_below(&chance,
                                              (uint32_t)(LENGTH - len + 1));
-
         uint32_t pause = i < n ? 1000 : 1;
 
         post_writes(&s, 4 * i);
@@ -453,7 +441,7 @@ static void killed(void)
                                 NULL, NULL);
         CHECK(ret >= 0);
         s.channel = (unsigned)ret;
-        import = import_of(&s, ID);
+        import = import_of(&s, ID, ALL);
         for (n = 0; n < 20; n++) {
             CHECK_RET(unetmm_write(s.ep, import, 0, at, 64 * PAGE, 0, n, 0),
                       0);
@@ -531,8 +519,8 @@ static void far(void)
                             20 * NS_PER_S * run.slow, &usual, NULL);
     CHECK(ret >= 0);
     s.one.channel = (unsigned)ret;
-    mirror = import_of(&s.one, MIRROR_EXPORT);
-    s.import = import_of(&s.one, MOVING_EXPORT);
+    mirror = import_of(&s.one, MIRROR_EXPORT, ALL);
+    s.import = import_of(&s.one, MOVING_EXPORT, ALL);
     model = pages(MOVING_BYTES / PAGE);
     s.mine = pages(MOVING_BYTES / PAGE);
     reach(s.ctx, model, MOVING_BYTES, true);

@@ -36,18 +36,6 @@ struct scene {
 
 static const struct unetmm_channel_attr usual = UNETMM_CHANNEL_ATTR_INIT;
 
-static unsigned import_of(struct station *station, uint64_t id,
-                          unsigned rights)
-{
-    int ret = unetmm_import(station->ep, station->channel, id, rights,
-                            10 * NS_PER_S * run.slow, NULL);
-
-    if (ret < 0) {
-        FAIL("no import: %s", unetmm_strerror(ret, UNETMM_CALL_IMPORT));
-    }
-    return (unsigned)ret;
-}
-
 static void scene_connect(struct scene *s)
 {
     int ret;
