@@ -765,7 +765,14 @@ struct unetmm_event_arm {
 	X(shadow_waits, "times that pages were waited for: the card had them") \
 	X(shadow_wait_ns, "how long in all, nanoseconds") \
 	X(shadow_wait_max_ns, "the longest of these waits") \
-	X(event_counters, "event counters made")
+	X(event_counters, "event counters made") \
+	X(sysbuf_copies, "packets copied out of the system buffer") \
+	X(sysbuf_copied_bytes, "bytes of data in these") \
+	X(sysbuf_page_ins, "times that an absent page was waited for there") \
+	X(sysbuf_unmapped, "packets there whose memory could not be had") \
+	X(sysbuf_cancelled, "packets there whose export or endpoint ended") \
+	X(sysbuf_bad, "reports of slots that make no sense") \
+	X(sysbuf_no_credits, "channels refused: no slot left for them")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {
