@@ -204,16 +204,19 @@ static inline void unetmm_le_cmd_one_sided(struct unetmm_cmd *c)
         c->arm.value = le64_to_cpu(c->arm.value);
         c->arm.counter = le16_to_cpu(c->arm.counter);
         break;
-    case UNETMM_CMD_SYSBUF_SET:
+    default:
+        break;
+    }
+}
+
+static inline void unetmm_le_cmd_sysbuf(struct unetmm_cmd *c)
+{
+    if (c->opcode == UNETMM_CMD_SYSBUF_SET) {
         c->sysbuf.list = le64_to_cpu(c->sysbuf.list);
         c->sysbuf.slots = le32_to_cpu(c->sysbuf.slots);
         c->sysbuf.slot_bytes = le32_to_cpu(c->sysbuf.slot_bytes);
-        break;
-    case UNETMM_CMD_SYSBUF_DONE:
+    } else {
         c->slot.slot = le32_to_cpu(c->slot.slot);
-        break;
-    default:
-        break;
     }
 }
 
@@ -252,6 +255,10 @@ static inline void unetmm_le_cmd(struct unetmm_cmd *c)
         c->reply.vaddr = le64_to_cpu(c->reply.vaddr);
         c->reply.list = le64_to_cpu(c->reply.list);
         c->reply.tag = le32_to_cpu(c->reply.tag);
+        break;
+    case UNETMM_CMD_SYSBUF_SET:
+    case UNETMM_CMD_SYSBUF_DONE:
+        unetmm_le_cmd_sysbuf(c);
         break;
     default:
         unetmm_le_cmd_one_sided(c);
