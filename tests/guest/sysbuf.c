@@ -5,8 +5,10 @@
  * only then.
  *
  * `one` sends to `two`, whose policy it is.  With a userfaultfd the test says when
- * a page comes; all else comes by itself.
+ * a page comes; all else comes by itself.  Remote: the other guest's echo has the
+ * policy, and a wire between that may misbehave.
  */
+#include "ask.h"
 #include "card.h"
 #include "guard.h"
 #include "late.h"
@@ -63,6 +65,24 @@ static unsigned buffer_has(const char *what)
     fclose(file);
     CHECK(found != UINT32_MAX);
     return found;
+}
+
+/* How many packets have been through a stage, and how long it took in all. */
+static unsigned long long stage(const char *name, unsigned long long *ns)
+{
+    FILE *file = fopen(SLOTS_FILE, "r");
+    unsigned long long count = 0;
+    char line[200], word[20];
+    bool found = false;
+
+    CHECK(file);
+    while (!found && fgets(line, sizeof(line), file)) {
+        found = sscanf(line, "%19s count %llu ns %llu", word, &count, ns) == 3 &&
+            !strcmp(word, name);
+    }
+    fclose(file);
+    CHECK(found);
+    return count;
 }
 
 /* Sets a parameter of the module for this test; the next one finds the usual. */
@@ -221,9 +241,23 @@ static void writes_into(uint8_t *own, bool (*away)(uint8_t *at), bool keeps)
     scene_close(&s);
 }
 
+/* The stages of each are counted, and none of them takes no time. */
 static void dropped(void)
 {
+    static const char *const names[] = { "wait", "page", "copy", "tell" };
+    unsigned long long before[4], ns_before[4], ns, n;
+    unsigned i;
+
+    for (i = 0; i < 4; i++) {
+        before[i] = stage(names[i], &ns_before[i]);
+    }
     writes_into(NULL, out_at_once, false);
+    for (i = 0; i < 4; i++) {
+        n = stage(names[i], &ns) - before[i];
+        ns -= ns_before[i];
+        CHECK(n > 0 && ns > 0);
+        note("%s: %llu packets, %llu ns each", names[i], n, ns / n);
+    }
 }
 
 static void swapped_out(void)
@@ -958,6 +992,132 @@ static void no_leak(void)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
+/* ---- Elsewhere ------------------------------------------------------------------------ */
+
+/* The machine moves to another QEMU, with packets pending. */
+static void moved(void)
+{
+    struct late late;
+    struct scene s;
+    unsigned i;
+
+    pending_open(&s, &late);
+    ask_host("move");
+    CHECK_EQ(buffer_has("pending"), 4);
+    late_give(&late, 0, 3);
+    count_reaches(&s, 4);
+    for (i = 0; i < 4; i++) {
+        CHECK_EQ(taken_status(&s, i), UNETMM_ST_OK);
+    }
+    CHECK_BYTES(late.at, 400, 1);
+    CHECK_EQ(pattern_check(late.at + 400, PAGE - 400, 3, 400), PAGE - 400);
+    scene_close(&s);
+    close(late.fd);
+}
+
+struct far {
+    struct unetmm_ctx *ctx;
+    struct station station;
+    uint8_t *from, *back;
+    unsigned import;
+};
+
+static void far_open(struct far *f)
+{
+    int ret;
+
+    f->ctx = open_card();
+    station_open(&f->station, f->ctx, NULL);
+    ret = unetmm_connect_as(f->station.ep, run.peer, SERVICE_ABSENT,
+                            PATIENCE_NS, &usual, NULL);
+    CHECK_RET(ret < 0 ? ret : 0, 0);
+    f->station.channel = (unsigned)ret;
+    f->import = import_of(&f->station, ABSENT_EXPORT, UNETMM_RIGHT_ALL);
+    f->from = pages(ABSENT_BYTES / PAGE);
+    f->back = pages(ABSENT_BYTES / PAGE);
+}
+
+/* A write into what has gone, read back, and a message that comes back. */
+static void far_once(struct far *f, size_t at, size_t len, uint64_t key)
+{
+    struct unetmm_completion c;
+    unsigned i;
+
+    pattern_fill(f->from, len, key, 0);
+    memset(f->back, 0, len);
+    CHECK_RET(unetmm_write(f->station.ep, f->import, at, f->from, len, 0, 1,
+                           0), 0);
+    CHECK_RET(unetmm_read(f->station.ep, f->import, at, f->back, len, 2, 0),
+              0);
+    for (i = 1; i <= 2; i++) {
+        take(&f->station, UNETMM_CQE_SENT, &c);
+        CHECK_EQ(c.status, UNETMM_ST_OK);
+    }
+    CHECK_PATTERN(f->back, len, key);
+    memset(f->back, 0, len);
+    post(&f->station, f->back, ABSENT_BYTES, 3);
+    send_pieces(&f->station, &(struct iovec) { f->from, len }, 1, 4, 0);
+    take(&f->station, UNETMM_CQE_RECEIVED, &c);
+    CHECK_EQ(c.len, len);
+    CHECK_PATTERN(f->back, len, key);
+    take(&f->station, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.status, UNETMM_ST_OK);
+}
+
+static void far_rounds(struct far *f, unsigned n)
+{
+    uint64_t before = peer_ask(&f->station, PEER_AWAY), now = before;
+    struct chance chance;
+    unsigned i;
+
+    chance_init(&chance, 5);
+    for (i = 0; i < n || (now == before && i < 20 * n); i++) {
+        size_t at = chance_below(&chance, ABSENT_BYTES - UNETMM_CQE_INLINE - 1);
+        size_t most = ABSENT_BYTES - at - UNETMM_CQE_INLINE;
+
+        far_once(f, at, UNETMM_CQE_INLINE + 1 +
+                 chance_below(&chance, (uint32_t)most), i);
+        now = peer_ask(&f->station, PEER_AWAY);
+    }
+    note("%u rounds, %llu packets redirected there", i,
+         (unsigned long long)(now - before));
+    CHECK(now > before);
+}
+
+static void far_away(void)
+{
+    struct far f;
+
+    far_open(&f);
+    far_rounds(&f, rounds(30));
+    station_close(&f.station);
+    CHECK_RET(unetmm_close(f.ctx), 0);
+}
+
+static void bad_wire(void)
+{
+    static const char *const knobs[] = { "x-loss", "x-dup", "x-reorder" };
+    uint64_t lost, tries = 0;
+    struct far f;
+    unsigned i;
+
+    far_open(&f);
+    lost = card_counter(f.ctx, UNETMM_C_inj_loss);
+    for (i = 0; i < 3; i++) {
+        ask_host("set %s 30000", knobs[i]);
+    }
+    do {
+        far_rounds(&f, rounds(30));
+    } while (card_counter(f.ctx, UNETMM_C_inj_loss) < lost + 3 &&
+             ++tries < 100);
+    for (i = 0; i < 3; i++) {
+        ask_host("set %s 0", knobs[i]);
+    }
+    CHECK(card_counter(f.ctx, UNETMM_C_inj_loss) >= lost + 3);
+    station_close(&f.station);
+    CHECK_RET(unetmm_close(f.ctx), 0);
+}
+
 /* ---- What does not go together ---------------------------------------------------- */
 
 static void refused_source(unsigned source)
@@ -1031,6 +1191,9 @@ static const struct test tests[] = {
     ASKS("killed", killed, 0),
     ASKS("no-leak", no_leak, 0),
     ASKS("refused", refused, 0),
+    { "moved", moved, TEST_SHADOW, 0 },
+    { "far-away", far_away, TEST_TLB | TEST_ONLY_REMOTE, 0 },
+    { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 0 },
     ASKS("reset", reset, TEST_NO_CARD),
 };
 
