@@ -20,9 +20,9 @@
  * space is looked at instead.  One that is still 0 when it is to be read is being
  * written: whoever does that queues the work again.
  */
+#include <linux/hashtable.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
-#include <linux/rculist.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
@@ -34,9 +34,10 @@
 #define UNETMM_PUSH_NOTES	64	/* for one range; else all is looked at */
 #define UNETMM_PUSH_TRIES	3	/* while memory changes */
 #define UNETMM_WALK_LEAVES	65536	/* of 2 MiB */
+#define UNETMM_PUSH_BITS	10	/* of the hash of an mm */
 
 struct unetmm_shadow {
-	struct list_head node;		/* unetmm_push_spaces */
+	struct hlist_node node;		/* unetmm_push_spaces */
 	struct unetmm_aspace *space;
 	struct mm_struct *mm;		/* compared, never used */
 	struct work_struct work;
@@ -58,25 +59,28 @@ module_param_named(shadow_maxactive, unetmm_shadow_maxactive, uint, 0644);
 MODULE_PARM_DESC(shadow_maxactive,
 		 "page faults of processes with source shadow that can be observed at a time; others are missed");
 
+/*
+ * Each page fault of the machine looks here: by a hash, so that who has many
+ * spaces makes few others wait.
+ */
 static DEFINE_MUTEX(unetmm_push_lock);
-static LIST_HEAD(unetmm_push_spaces);
+static DEFINE_READ_MOSTLY_HASHTABLE(unetmm_push_spaces, UNETMM_PUSH_BITS);
+static u32 unetmm_push_count;
 
 /* ---- The probe: preemption is off ---------------------------------------- */
 
-static struct unetmm_shadow *unetmm_push_find(struct mm_struct *mm,
-					      struct unetmm_shadow *after)
+static bool unetmm_push_wanted(struct mm_struct *mm)
 {
-	struct list_head *at = after ? &after->node : &unetmm_push_spaces;
 	struct unetmm_shadow *s;
 
-	for (at = rcu_dereference(list_next_rcu(at)); at != &unetmm_push_spaces;
-	     at = rcu_dereference(list_next_rcu(at))) {
-		s = list_entry(at, struct unetmm_shadow, node);
+	hash_for_each_possible_rcu(unetmm_push_spaces, s, node,
+				   (unsigned long)mm) {
 		if (s->mm == mm)
-			return s;
+			return true;
 	}
-	return NULL;
+	return false;
 }
+NOKPROBE_SYMBOL(unetmm_push_wanted);
 
 /* Not 0: nobody wants to know, and the return is not looked at. */
 static int unetmm_push_enter(struct kretprobe_instance *ri,
@@ -89,7 +93,7 @@ static int unetmm_push_enter(struct kretprobe_instance *ri,
 	note->mm = vma->vm_mm;
 	note->addr = regs_get_kernel_argument(regs, 1);
 	rcu_read_lock();
-	wanted = unetmm_push_find(note->mm, NULL);
+	wanted = unetmm_push_wanted(note->mm);
 	rcu_read_unlock();
 	return !wanted;
 }
@@ -130,15 +134,18 @@ static int unetmm_push_return(struct kretprobe_instance *ri,
 			      struct pt_regs *regs)
 {
 	struct unetmm_fault_note *note = (void *)ri->data;
-	struct unetmm_shadow *s = NULL;
 	vm_fault_t ret = regs_return_value(regs);
+	struct unetmm_shadow *s;
 
 	/* COMPLETED: the page has come, and the VMA may have gone since. */
 	if (ret & (VM_FAULT_ERROR | VM_FAULT_RETRY | VM_FAULT_COMPLETED))
 		return 0;
 	rcu_read_lock();
-	while ((s = unetmm_push_find(note->mm, s)))
-		unetmm_push_note(s, note->addr);
+	hash_for_each_possible_rcu(unetmm_push_spaces, s, node,
+				   (unsigned long)note->mm) {
+		if (s->mm == note->mm)
+			unetmm_push_note(s, note->addr);
+	}
 	rcu_read_unlock();
 	return 0;
 }
@@ -146,6 +153,7 @@ NOKPROBE_SYMBOL(unetmm_push_return);
 
 static struct kretprobe unetmm_push_probe;
 static bool unetmm_push_armed;
+static u64 unetmm_push_missed;	/* by probes that are gone */
 
 static int unetmm_push_arm(void)
 {
@@ -167,9 +175,27 @@ static int unetmm_push_arm(void)
 static void unetmm_push_disarm(void)
 {
 	lockdep_assert_held(&unetmm_push_lock);
-	if (unetmm_push_armed)
-		unregister_kretprobe(&unetmm_push_probe);
+	if (!unetmm_push_armed)
+		return;
+	unregister_kretprobe(&unetmm_push_probe);
+	unetmm_push_missed += unetmm_push_probe.nmissed;
 	unetmm_push_armed = false;
+}
+
+/*
+ * Brings the counter up to date that the kernel keeps: of faults, of whatever
+ * process, when all that the probe has is in use by faults that sleep.
+ */
+void unetmm_push_counters(struct unetmm_dev *dev)
+{
+	u64 missed;
+
+	mutex_lock(&unetmm_push_lock);
+	missed = unetmm_push_missed;
+	if (unetmm_push_armed)
+		missed += READ_ONCE(unetmm_push_probe.nmissed);
+	mutex_unlock(&unetmm_push_lock);
+	atomic64_set(&dev->counters[UNETMM_D_shadow_missed], missed);
 }
 
 /* ---- The work ------------------------------------------------------------ */
@@ -180,15 +206,16 @@ static bool unetmm_push_ends(const struct unetmm_shadow *s)
 }
 
 /* The first page from vpn on that is mapped at all; 0: none. */
-static unsigned long unetmm_push_next_vma(struct mm_struct *mm,
+static unsigned long unetmm_push_next_vma(struct unetmm_aspace *space,
 					  unsigned long vpn)
 {
 	struct vm_area_struct *vma;
 
-	mmap_read_lock(mm);
-	vma = find_vma(mm, vpn << PAGE_SHIFT);
+	if (!unetmm_snap_lock(space, true))
+		return 0;
+	vma = find_vma(space->mm, vpn << PAGE_SHIFT);
 	vpn = vma ? max(vpn, vma->vm_start >> PAGE_SHIFT) : 0;
-	mmap_read_unlock(mm);
+	mmap_read_unlock(space->mm);
 	return vpn;
 }
 
@@ -208,7 +235,7 @@ static void unetmm_push_walk(struct unetmm_shadow *s)
 	for (leaves = 0; leaves < UNETMM_WALK_LEAVES; leaves++) {
 		if (unetmm_push_ends(s))
 			return;
-		vpn = unetmm_push_next_vma(s->mm, vpn);
+		vpn = unetmm_push_next_vma(s->space, vpn);
 		if (!vpn)
 			return;
 		last = vpn | (UNETMM_TABLE_ENTRIES - 1);
@@ -266,8 +293,6 @@ static void unetmm_push_work(struct work_struct *work)
 	if (xchg(&s->walk, false))
 		unetmm_push_walk(s);
 	unetmm_push_notes(s);
-	atomic64_set(&s->space->dev->counters[UNETMM_D_shadow_missed],
-		     READ_ONCE(unetmm_push_probe.nmissed));
 	/* The last reference must not be given up here: it calls our notifier. */
 	mmput_async(s->mm);
 }
@@ -301,9 +326,9 @@ static void unetmm_push_start(struct unetmm_aspace *space)
 
 	mutex_lock(&unetmm_push_lock);
 	/* A kernel that has no probes, or lends none, has more misses. */
-	if (list_empty(&unetmm_push_spaces) && unetmm_push_arm())
+	if (!unetmm_push_count++ && unetmm_push_arm())
 		pr_warn_once("unetmm: page faults cannot be observed\n");
-	list_add_tail_rcu(&s->node, &unetmm_push_spaces);
+	hash_add_rcu(unetmm_push_spaces, &s->node, (unsigned long)s->mm);
 	mutex_unlock(&unetmm_push_lock);
 	queue_work(unetmm_wq, &s->work);
 }
@@ -336,8 +361,8 @@ static void unetmm_push_stop(struct unetmm_aspace *space)
 	struct unetmm_shadow *s = space->shadow;
 
 	mutex_lock(&unetmm_push_lock);
-	list_del_rcu(&s->node);
-	if (list_empty(&unetmm_push_spaces))
+	hash_del_rcu(&s->node);
+	if (!--unetmm_push_count)
 		unetmm_push_disarm();
 	mutex_unlock(&unetmm_push_lock);
 	/* The probe may have found it before. */

@@ -22,6 +22,7 @@ static void unetmm_space_free(struct kref *ref)
 	unetmm_regions_free(space);
 	unetmm_utlb_free(space);
 	unetmm_push_free(space);
+	unetmm_ecs_free(space);
 	kvfree(space->ktlb.slots);
 	mmdrop(space->mm);
 	put_pid(space->owner);
