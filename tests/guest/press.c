@@ -157,15 +157,36 @@ static unsigned long long group_event(const char *word)
     return kernel_number(GROUP "memory.events", word);
 }
 
-/* What the limit has been met so often has been made room for. */
+struct group {
+    const char *file, *word;
+    long long bytes;
+    unsigned long long seen;
+    unsigned swaps;
+};
+
+/* What has been put to sleep for good makes room: then there is less of it. */
+static void group_squeeze(struct group *g)
+{
+    unsigned long long now;
+
+    mill_await(&mill, rounds(10));
+    now = group_event(g->word);
+    if (now == g->seen) {
+        g->bytes -= 16 * (long long)PAGE;
+        group_limit(g->file, g->bytes);
+    }
+    g->seen = now;
+    g->swaps += in_swap(0, FIELD);
+}
+
 static void group_press(const char *file, const char *word, long long bytes)
 {
-    unsigned long long before = group_event(word), swaps = 0;
+    struct group g = { file, word, bytes, group_event(word), 0 };
+    unsigned long long before = g.seen;
 
     group_limit(file, bytes);
-    PROVOKE(6, (mill_await(&mill, rounds(10)), swaps += in_swap(0, FIELD)),
-            group_event(word) > before + 10 && swaps);
-    note("%s: reached %llu times", word, group_event(word) - before);
+    PROVOKE(3, group_squeeze(&g), g.seen > before + 5 && g.swaps);
+    note("%s: reached %llu times", word, g.seen - before);
     group_limit(file, 0);
 }
 
