@@ -33,6 +33,7 @@
 #define UNETMM_PUSH_AROUND	16	/* pages; what Linux maps around a fault */
 #define UNETMM_PUSH_NOTES	64	/* for one range; else all is looked at */
 #define UNETMM_PUSH_TRIES	3	/* while memory changes */
+#define UNETMM_PUSH_PATIENCE	8	/* waits for it to end, of one turn */
 #define UNETMM_WALK_LEAVES	65536	/* of 2 MiB */
 #define UNETMM_PUSH_BITS	10	/* of the hash of an mm */
 
@@ -113,7 +114,8 @@ static void unetmm_push_note(struct unetmm_shadow *s, unsigned long addr)
 
 /*
  * mprotect() and fork() take rights from pages, which the notifier can only take
- * away altogether.  They are looked at again when that is over.
+ * away altogether; and a huge page becomes small ones without a fault.  They are
+ * looked at again when that is over.
  */
 static void unetmm_push_again(struct unetmm_aspace *space, unsigned long vpn,
 			      unsigned long last)
@@ -220,12 +222,36 @@ static unsigned long unetmm_push_next_vma(struct unetmm_aspace *space,
 }
 
 /*
+ * Who changes memory may stop in the middle of that: it is waited for now and then,
+ * and what has been noted meanwhile waits as well.
+ */
+static void unetmm_push_snap(struct unetmm_shadow *s, unsigned long first,
+			     unsigned long last, unsigned long vpn,
+			     u32 *patience)
+{
+	int tries;
+
+	for (tries = 1; unetmm_snap(s->space, &s->batch, first, last, vpn,
+				    true) == -EAGAIN; tries++) {
+		if (unetmm_push_ends(s) ||
+		    (tries >= UNETMM_PUSH_TRIES && !*patience))
+			return;
+		if (tries < UNETMM_PUSH_TRIES) {
+			cond_resched();
+		} else {
+			--*patience;
+			schedule_timeout_uninterruptible(1);
+		}
+	}
+}
+
+/*
  * All that is resident, as far as the walk goes; the rest are misses.  So notes of
  * what has come before need not be read.
  */
 static void unetmm_push_walk(struct unetmm_shadow *s)
 {
-	u32 leaves, end = atomic_read(&s->next);
+	u32 leaves, end = atomic_read(&s->next), patience = UNETMM_PUSH_PATIENCE;
 	unsigned long vpn = 0, last;
 
 	if (end - s->read > UNETMM_NOTES)
@@ -239,46 +265,44 @@ static void unetmm_push_walk(struct unetmm_shadow *s)
 		if (!vpn)
 			return;
 		last = vpn | (UNETMM_TABLE_ENTRIES - 1);
-		unetmm_snap(s->space, &s->batch, vpn, last, vpn, true);
+		unetmm_push_snap(s, vpn, last, vpn, &patience);
 		vpn = last + 1;
 		cond_resched();
 	}
 }
 
-/* Around one page, or all of the huge one that it is in. */
-static void unetmm_push_around(struct unetmm_shadow *s, unsigned long vpn)
+/* Around one page, or (true) all of the huge one that it is in. */
+static bool unetmm_push_around(struct unetmm_shadow *s, unsigned long vpn,
+			       u32 *patience)
 {
 	unsigned long first = round_down(vpn, UNETMM_PUSH_AROUND);
-	unsigned long last = first + UNETMM_PUSH_AROUND - 1;
-	int tries;
 
-	for (tries = 0; tries < UNETMM_PUSH_TRIES; tries++) {
-		if (unetmm_snap(s->space, &s->batch, first, last, vpn, true) !=
-		    -EAGAIN)
-			break;
-		cond_resched();
-	}
-	if (s->batch.huge)
-		unetmm_snap(s->space, &s->batch,
-			    round_down(vpn, UNETMM_TABLE_ENTRIES),
-			    vpn | (UNETMM_TABLE_ENTRIES - 1), vpn, true);
+	unetmm_push_snap(s, first, first + UNETMM_PUSH_AROUND - 1, vpn,
+			 patience);
+	if (!s->batch.huge)
+		return false;
+	unetmm_push_snap(s, round_down(vpn, UNETMM_TABLE_ENTRIES),
+			 vpn | (UNETMM_TABLE_ENTRIES - 1), vpn, patience);
+	return true;
 }
 
 static void unetmm_push_notes(struct unetmm_shadow *s)
 {
 	unsigned long note, vpn, seen = 0;
-	u32 end = atomic_read(&s->next);
+	u32 end = atomic_read(&s->next), patience = UNETMM_PUSH_PATIENCE;
+	bool huge = false;
 
 	for (; s->read != end && !unetmm_push_ends(s); s->read++) {
 		note = xchg(&s->notes[s->read % UNETMM_NOTES], 0);
 		if (!note)
 			break;
 		vpn = note >> PAGE_SHIFT;
-		/* Two threads, or spaces, on one page. */
-		if (vpn == seen)
+		/* Two threads, or spaces, on one page, or several notes of one. */
+		if (vpn == seen || (huge && vpn >> UNETMM_TABLE_BITS ==
+				    seen >> UNETMM_TABLE_BITS))
 			continue;
 		seen = vpn;
-		unetmm_push_around(s, vpn);
+		huge = unetmm_push_around(s, vpn, &patience);
 		cond_resched();
 	}
 }

@@ -13,6 +13,7 @@
 #include "swap.h"
 #include "traffic.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,10 @@
 #include <unistd.h>
 
 #include <unetmm_hw.h>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE   25
+#endif
 
 #define AREA            LOOK_PAGES      /* that the stress is about */
 
@@ -115,6 +120,31 @@ static void comes_back(void)
         EVENTUALLY(entry_at(&look, at) & UNETMM_PTE_WRITE);
     }
     unmap_pages(at, AREA);
+    look_close(&look);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* A huge page of which a part is given away leaves many small ones. */
+static void split(void)
+{
+    struct look look;
+    struct unetmm_ctx *ctx = look_open(&look);
+    uint8_t *map = pages(1024), *at = map;
+    unsigned i;
+
+    at += (512 * PAGE - (uintptr_t)at % (512 * PAGE)) % (512 * PAGE);
+    for (i = 0; i < rounds(5); i++) {
+        touch(at, 512, true);
+        EVENTUALLY(!madvise(at, 512 * PAGE, MADV_COLLAPSE) ||
+                   errno == EINVAL);
+        EVENTUALLY(count_entries(&look, at, 512) == 512);
+        CHECK_SYS(madvise(at + (i + 1) * PAGE, PAGE, MADV_DONTNEED));
+        /* Those beside it were changing when they were looked at. */
+        EVENTUALLY(count_entries(&look, at, 512) >= 511 - 16);
+        CHECK_SYS(madvise(at, 512 * PAGE, MADV_DONTNEED));
+        CHECK_EQ(count_entries(&look, at, 512), 0);
+    }
+    unmap_pages(map, 1024);
     look_close(&look);
     CHECK_RET(unetmm_close(ctx), 0);
 }
@@ -361,6 +391,7 @@ static const struct test tests[] = {
     { "at-first", at_first, TEST_SHADOW, 0 },
     { "rights", rights, TEST_SHADOW, 0 },
     { "comes-back", comes_back, TEST_SHADOW, 0 },
+    { "split", split, TEST_SHADOW, 0 },
     { "taken-at-once", taken_at_once, TEST_SHADOW, 0 },
     { "not-pinned", not_pinned, TEST_SHADOW, 0 },
     { "armed", armed, TEST_SHADOW, 0 },
