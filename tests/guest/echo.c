@@ -100,6 +100,89 @@ static bool send_back(struct server *s, unsigned channel, const void *data,
     return ret == 0;
 }
 
+/* ---- Members of what the other guest has ------------------------------------------- */
+
+struct guest_member {
+    pid_t pid;
+    uint64_t order;
+    struct member_state {                       /* shared */
+        enum { ASKS, HOLDS, CUT_OFF } is;
+        bool go_on;
+    } *state;
+};
+static struct guest_member members[PEER_MEMBERS_MOST];
+
+/* Has one, and asks for another when it may. */
+static void be_member(void *argument)
+{
+    struct guest_member *m = argument;
+    int64_t patience = (int64_t)(600 * NS_PER_S);
+    struct unetmm_sync *sync;
+    struct unetmm_ctx *ctx;
+    uint8_t mac[6];
+    unsigned i;
+    int ret;
+
+    for (i = 0; i < sizeof(mac); i++) {
+        mac[i] = (uint8_t)(m->order >> (48 - 8 * i));
+    }
+    run.source = UNETMM_SOURCE_TLB;
+    ctx = open_card();
+    CHECK_RET(unetmm_sync_open(ctx, mac, SERVICE_AT_HOME, patience, &sync), 0);
+    ret = unetmm_sem_wait(sync, patience);
+    if (ret == 1) {
+        __atomic_store_n(&m->state->is, HOLDS, __ATOMIC_RELEASE);
+        while (!__atomic_load_n(&m->state->go_on, __ATOMIC_ACQUIRE)) {
+            breathe();
+        }
+        ret = unetmm_sem_wait(sync, patience);
+    }
+    CHECK_RET(ret, -ENOTCONN);
+    __atomic_store_n(&m->state->is, CUT_OFF, __ATOMIC_RELEASE);
+    CHECK_RET(unetmm_sync_close(sync), 0);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+static void join_member(uint64_t order)
+{
+    unsigned i;
+
+    for (i = 0; i < PEER_MEMBERS_MOST && members[i].pid; i++) {
+        if (members[i].order == order) {
+            return;
+        }
+    }
+    CHECK(i < PEER_MEMBERS_MOST);
+    members[i].order = order;
+    members[i].state = shared_memory(sizeof(*members[i].state));
+    members[i].pid = start_process(be_member, &members[i]);
+}
+
+static uint64_t look_at_members(bool go_on)
+{
+    unsigned i, count[CUT_OFF + 1] = { 0 };
+
+    for (i = 0; i < PEER_MEMBERS_MOST && members[i].pid; i++) {
+        count[__atomic_load_n(&members[i].state->is, __ATOMIC_ACQUIRE)]++;
+        if (go_on) {
+            __atomic_store_n(&members[i].state->go_on, true, __ATOMIC_RELEASE);
+        }
+    }
+    return peer_members(count[HOLDS], count[CUT_OFF]);
+}
+
+static void part_members(void)
+{
+    unsigned i;
+
+    for (i = 0; i < PEER_MEMBERS_MOST && members[i].pid; i++) {
+        CHECK_SYS(kill(members[i].pid, SIGKILL));
+        (void)await_process(members[i].pid);
+        munmap(members[i].state, sizeof(*members[i].state));
+        members[i] = (struct guest_member) { 0 };
+    }
+}
+
 /* ---- Orders ------------------------------------------------------------------------ */
 
 static uint64_t frames_in(struct server *s)
@@ -143,6 +226,14 @@ static uint64_t obey(struct server *s, const struct peer_message *order)
         CHECK(s->way == &absent);
         CHECK_SYS(madvise(s->exported, ABSENT_BYTES, MADV_DONTNEED));
         return ep_counter(&s->station, UNETMM_C_sysbuf_packets);
+    case PEER_JOIN:
+        join_member(order->value);
+        return 0;
+    case PEER_MEMBERS:
+        return look_at_members(order->value);
+    case PEER_LEAVE:
+        part_members();
+        return 0;
     case PEER_DIE:
         raise(SIGKILL);
         return 0;
