@@ -390,6 +390,32 @@ static bool handle(struct server *s, const struct unetmm_completion *c)
     }
 }
 
+/* What peers may import, and open. */
+static void publish(struct server *s)
+{
+    if (s->way == &reliable) {
+        s->exported = pages((unsigned)(MIRROR_BYTES / PAGE));
+        CHECK_RET(unetmm_export(s->station.ctx, MIRROR_EXPORT, s->exported,
+                                MIRROR_BYTES, UNETMM_RIGHT_ALL,
+                                UNETMM_EXPORT_NOTIFY, 0), 0);
+        s->moving = pages((unsigned)(MOVING_BYTES / PAGE));
+        s->elsewhere = pages((unsigned)(MOVING_BYTES / PAGE));
+        CHECK_RET(unetmm_export(s->station.ctx, MOVING_EXPORT, s->moving,
+                                MOVING_BYTES, UNETMM_RIGHT_ALL,
+                                UNETMM_EXPORT_NOTIFY |
+                                UNETMM_EXPORT_REDIRECT, MOVING_COOKIE), 0);
+        CHECK_RET(unetmm_sem_home(s->station.ctx, SERVICE_SEM, SEM_UNITS,
+                                  &s->sem), 0);
+        CHECK_RET(unetmm_queue_home(s->station.ctx, SERVICE_QUEUE, &s->queue),
+                  0);
+    }
+    if (s->way == &absent) {
+        s->exported = pages((unsigned)(ABSENT_BYTES / PAGE));
+        CHECK_RET(unetmm_export(s->station.ctx, ABSENT_EXPORT, s->exported,
+                                ABSENT_BYTES, UNETMM_RIGHT_ALL, 0, 0), 0);
+    }
+}
+
 static void serve(void *argument)
 {
     static struct server s;
@@ -410,27 +436,7 @@ static void serve(void *argument)
         reach(s.station.ctx, s.buffers[i], s.way->buffer_pages * PAGE, true);
         post_buffer(&s, i);
     }
-    if (s.way == &reliable) {
-        s.exported = pages((unsigned)(MIRROR_BYTES / PAGE));
-        CHECK_RET(unetmm_export(s.station.ctx, MIRROR_EXPORT, s.exported,
-                                MIRROR_BYTES, UNETMM_RIGHT_ALL,
-                                UNETMM_EXPORT_NOTIFY, 0), 0);
-        s.moving = pages((unsigned)(MOVING_BYTES / PAGE));
-        s.elsewhere = pages((unsigned)(MOVING_BYTES / PAGE));
-        CHECK_RET(unetmm_export(s.station.ctx, MOVING_EXPORT, s.moving,
-                                MOVING_BYTES, UNETMM_RIGHT_ALL,
-                                UNETMM_EXPORT_NOTIFY |
-                                UNETMM_EXPORT_REDIRECT, MOVING_COOKIE), 0);
-        CHECK_RET(unetmm_sem_home(s.station.ctx, SERVICE_SEM, SEM_UNITS,
-                                  &s.sem), 0);
-        CHECK_RET(unetmm_queue_home(s.station.ctx, SERVICE_QUEUE, &s.queue),
-                  0);
-    }
-    if (s.way == &absent) {
-        s.exported = pages((unsigned)(ABSENT_BYTES / PAGE));
-        CHECK_RET(unetmm_export(s.station.ctx, ABSENT_EXPORT, s.exported,
-                                ABSENT_BYTES, UNETMM_RIGHT_ALL, 0, 0), 0);
-    }
+    publish(&s);
     CHECK_RET(unetmm_listen_as(s.station.ep, s.way->service, 16,
                                &s.way->attr), 0);
     while (more) {

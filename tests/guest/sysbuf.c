@@ -32,6 +32,7 @@
 #define SERVICE         (SERVICE_FIRST - 12)
 #define SERVICE_TOO     (SERVICE_FIRST - 13)
 #define PATIENCE_NS     ((int64_t)(20 * NS_PER_S * run.slow))
+#define TEST_ASKS       (TEST_TLB | TEST_SHADOW | TEST_EVERY)
 #define PARAMETERS      "/sys/module/unetmm/parameters/"
 #define SLOTS_FILE      "/sys/kernel/debug/unetmm/unetmm0/sysbuf"
 #define SPAN            8               /* pages that are exported */
@@ -579,63 +580,88 @@ static void fork_once(void)
     CHECK_EQ(await_process(pid), 0);
 }
 
+/* What the card has counted since it was noted. */
+struct tally {
+    struct unetmm_ctx *ctx;
+    uint64_t drops, waits, packets;
+};
+
+static struct tally tally_now(struct unetmm_ctx *ctx)
+{
+    return (struct tally) {
+        ctx, card_counter(ctx, UNETMM_C_drop_rel_credit),
+        card_counter(ctx, UNETMM_C_credit_waits),
+        card_counter(ctx, UNETMM_C_sysbuf_packets)
+    };
+}
+
+static void senders_start(pid_t pids[SENDERS], struct station *two)
+{
+    static unsigned numbers[SENDERS];
+    struct unetmm_peer peer;
+    unsigned i;
+    int ret;
+
+    CHECK_RET(unetmm_listen_as(two->ep, SERVICE, SENDERS * ENDS, &usual), 0);
+    for (i = 0; i < SENDERS; i++) {
+        numbers[i] = i;
+        pids[i] = start_process(sender_main, &numbers[i]);
+    }
+    for (i = 0; i < SENDERS * ENDS; i++) {
+        ret = unetmm_accept(two->ep, &peer, PATIENCE_NS);
+        CHECK_RET(ret < 0 ? ret : 0, 0);
+    }
+}
+
+static void senders_end(const pid_t pids[SENDERS], const struct tally *before)
+{
+    struct tally now;
+    unsigned i;
+
+    atomic_store(&rush->stop, true);
+    for (i = 0; i < SENDERS; i++) {
+        end_process(pids[i]);
+    }
+    now = tally_now(before->ctx);
+    note("rounds %u %u %u %u; %llu packets redirected, out of credits %llu "
+         "times", rush->done[0], rush->done[1], rush->done[2], rush->done[3],
+         (unsigned long long)(now.packets - before->packets),
+         (unsigned long long)(now.waits - before->waits));
+    CHECK_EQ(now.drops, before->drops);
+}
+
 /* All pages go out again and again, and each channel has two credits. */
 static void crowded(void)
 {
-    static unsigned numbers[SENDERS];
-    unsigned npages = SENDERS * ENDS * PIECE / PAGE, i, outs = 0;
-    unsigned n = rounds(6);
+    unsigned npages = SENDERS * ENDS * PIECE / PAGE, n = rounds(6);
     struct unetmm_ep_attr attr = redirecting();
+    uint64_t end = deadline_in(90);
     uint8_t *own = pages(npages);
-    uint64_t end = deadline_in(90), drops, waits, packets;
-    pid_t pids[SENDERS];
     struct unetmm_ctx *ctx;
+    struct tally before;
     struct station two;
+    pid_t pids[SENDERS];
 
     swap_on();
     usual_parameters();
     parameter("redirect_credits", 2);
     rush = shared_memory(sizeof(*rush));
     ctx = open_card();
-    drops = card_counter(ctx, UNETMM_C_drop_rel_credit);
-    waits = card_counter(ctx, UNETMM_C_credit_waits);
-    packets = card_counter(ctx, UNETMM_C_sysbuf_packets);
+    before = tally_now(ctx);
     station_open(&two, ctx, &attr);
-    CHECK_RET(unetmm_listen_as(two.ep, SERVICE, SENDERS * ENDS, &usual), 0);
     CHECK_RET(unetmm_export(ctx, ID, own, npages * PAGE, UNETMM_RIGHT_ALL, 0,
                             0), 0);
-    for (i = 0; i < SENDERS; i++) {
-        numbers[i] = i;
-        pids[i] = start_process(sender_main, &numbers[i]);
-    }
-    for (i = 0; i < SENDERS * ENDS; i++) {
-        struct unetmm_peer peer;
-        int ret = unetmm_accept(two.ep, &peer, PATIENCE_NS);
-
-        CHECK_RET(ret < 0 ? ret : 0, 0);
-    }
+    senders_start(pids, &two);
     CHECK_EQ(buffer_has("reserved"), 2 * SENDERS * ENDS);
-    while (!all_have(n) ||
-           card_counter(ctx, UNETMM_C_credit_waits) == waits ||
-           card_counter(ctx, UNETMM_C_sysbuf_packets) < packets + 20) {
+    while (!all_have(n) || tally_now(ctx).waits == before.waits ||
+           tally_now(ctx).packets < before.packets + 20) {
         CHECK(now_ns() < end);
-        outs += page_out(own, npages);
+        page_out(own, npages);
         /* What is pinned for the card stays, and leaves it all the same. */
         fork_once();
         breathe();
     }
-    atomic_store(&rush->stop, true);
-    for (i = 0; i < SENDERS; i++) {
-        end_process(pids[i]);
-    }
-    note("rounds %u %u %u %u; paged out %u times; %llu packets redirected, out "
-         "of credits %llu times", rush->done[0], rush->done[1], rush->done[2],
-         rush->done[3], outs,
-         (unsigned long long)(card_counter(ctx, UNETMM_C_sysbuf_packets) -
-                              packets),
-         (unsigned long long)(card_counter(ctx, UNETMM_C_credit_waits) -
-                              waits));
-    CHECK_EQ(card_counter(ctx, UNETMM_C_drop_rel_credit), drops);
+    senders_end(pids, &before);
     station_close(&two);
     CHECK_RET(unetmm_close(ctx), 0);
     usual_parameters();
@@ -1165,36 +1191,32 @@ static void refused(void)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-/* Two of each: of what runs with several, some is left out with source shadow. */
-#define ASKS(name, run, flags) \
-    { name, run, TEST_TLB | (flags), 0 }, { name, run, TEST_SHADOW | (flags), 0 }
-
 static const struct test tests[] = {
-    ASKS("dropped", dropped, 0),
-    ASKS("swapped-out", swapped_out, 0),
-    ASKS("shmem", shmem, 0),
-    ASKS("of-a-file", of_a_file, 0),
-    ASKS("held-back", held_back, 0),
-    ASKS("counts-wait", counts_wait, 0),
-    ASKS("in-order", in_order, 0),
-    ASKS("messages", messages, 0),
-    ASKS("message-waits", message_waits, 0),
-    ASKS("crowded", crowded, 0),
-    ASKS("out-of-credits", out_of_credits, 0),
-    ASKS("no-slots", no_slots, 0),
-    ASKS("unexported", unexported, 0),
-    ASKS("unexported-before", unexported_before, 0),
-    ASKS("closed", closed, 0),
-    ASKS("disconnected", disconnected, 0),
-    ASKS("unmapped", unmapped, 0),
-    ASKS("read-only", read_only, 0),
-    ASKS("killed", killed, 0),
-    ASKS("no-leak", no_leak, 0),
-    ASKS("refused", refused, 0),
+    { "dropped", dropped, TEST_ASKS, 0 },
+    { "swapped-out", swapped_out, TEST_ASKS, 0 },
+    { "shmem", shmem, TEST_ASKS, 0 },
+    { "of-a-file", of_a_file, TEST_ASKS, 0 },
+    { "held-back", held_back, TEST_ASKS, 0 },
+    { "counts-wait", counts_wait, TEST_ASKS, 0 },
+    { "in-order", in_order, TEST_ASKS, 0 },
+    { "messages", messages, TEST_ASKS, 0 },
+    { "message-waits", message_waits, TEST_ASKS, 0 },
+    { "crowded", crowded, TEST_ASKS, 0 },
+    { "out-of-credits", out_of_credits, TEST_ASKS, 0 },
+    { "no-slots", no_slots, TEST_ASKS, 0 },
+    { "unexported", unexported, TEST_ASKS, 0 },
+    { "unexported-before", unexported_before, TEST_ASKS, 0 },
+    { "closed", closed, TEST_ASKS, 0 },
+    { "disconnected", disconnected, TEST_ASKS, 0 },
+    { "unmapped", unmapped, TEST_ASKS, 0 },
+    { "read-only", read_only, TEST_ASKS, 0 },
+    { "killed", killed, TEST_ASKS, 0 },
+    { "no-leak", no_leak, TEST_ASKS, 0 },
+    { "refused", refused, TEST_ASKS, 0 },
     { "moved", moved, TEST_SHADOW, 0 },
     { "far-away", far_away, TEST_TLB | TEST_ONLY_REMOTE, 0 },
     { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 0 },
-    ASKS("reset", reset, TEST_NO_CARD),
+    { "reset", reset, TEST_ASKS | TEST_NO_CARD, 0 },
 };
 
 int main(int argc, char **argv)
