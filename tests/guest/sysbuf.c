@@ -967,6 +967,26 @@ static void reset(void)
     dropped();
 }
 
+/* The card is taken out under it, and comes back. */
+static void removed(void)
+{
+    struct late late;
+    struct scene s;
+
+    card_find();
+    pending_open(&s, &late);
+    card_write("remove", "1");
+    CHECK(!card_present());
+    late_give(&late, 0, 3);
+    CHECK(unetmm_ep_destroy(s.one.ep) < 0);
+    CHECK(unetmm_ep_destroy(s.two.ep) < 0);
+    unetmm_close(s.ctx);
+    still_untouched(&late);
+    CHECK_RET(write_file("/sys/bus/pci/rescan", "1"), 0);
+    card_find();
+    dropped();
+}
+
 /* ---- Guards ------------------------------------------------------------------------------- */
 
 /* Long packets, which leave all that they were in their slots. */
@@ -1144,6 +1164,31 @@ static void bad_wire(void)
     CHECK_RET(unetmm_close(f.ctx), 0);
 }
 
+/* An export whose parts may move is not redirected by policy. */
+static void movable(void)
+{
+    uint8_t *more = pages(SPAN);
+    struct unetmm_completion c;
+    unsigned import, i;
+    struct scene s;
+
+    scene_open(&s, NULL);
+    CHECK_RET(unetmm_export(s.ctx, ID + 1, more, LENGTH, UNETMM_RIGHT_ALL,
+                            UNETMM_EXPORT_REDIRECT, 0), 0);
+    import = import_of(&s.one, ID + 1, UNETMM_RIGHT_ALL);
+    for (i = 0; i < rounds(10); i++) {
+        CHECK_SYS(madvise(more, LENGTH, MADV_DONTNEED));
+        pattern_fill(s.mine, LENGTH, i, 0);
+        CHECK_RET(unetmm_write(s.one.ep, import, 0, s.mine, LENGTH, 0, 1, 0),
+                  0);
+        take(&s.one, UNETMM_CQE_SENT, &c);
+        CHECK_EQ(c.status, UNETMM_ST_OK);
+        CHECK_PATTERN(more, LENGTH, i);
+    }
+    CHECK_EQ(redirected(&s), 0);
+    scene_close(&s);
+}
+
 /* ---- What does not go together ---------------------------------------------------- */
 
 static void refused_source(unsigned source)
@@ -1216,7 +1261,9 @@ static const struct test tests[] = {
     { "moved", moved, TEST_SHADOW, 0 },
     { "far-away", far_away, TEST_TLB | TEST_ONLY_REMOTE, 0 },
     { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 0 },
+    { "movable", movable, TEST_ASKS, 0 },
     { "reset", reset, TEST_ASKS | TEST_NO_CARD, 0 },
+    { "removed", removed, TEST_TLB | TEST_NO_CARD, 0 },
 };
 
 int main(int argc, char **argv)
