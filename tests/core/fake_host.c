@@ -245,6 +245,7 @@ void fake_params(UnetmmParams *p)
         .window_pages = FAKE_WINDOWS,
         .window_queue = 64,
         .proxy_pages = FAKE_WINDOWS,
+        .sysbuf_slots = FAKE_SLOTS,
         .regions = 16,
         .imports = 8,
         .budget_descriptors = 1024,

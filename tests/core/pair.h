@@ -56,7 +56,10 @@ typedef struct Pair {
 
 typedef void PairTune(UnetmmParams *p);
 
-/* Channel options that are zero are the card's; source: UNETMM_SOURCE_*. */
+/*
+ * Channel options that are zero are the card's; source: UNETMM_SOURCE_*.  With
+ * recv_credits both endpoints have policy redirect, and so many slots.
+ */
 void pair_init(Pair *p, PairTune *tune, uint8_t source, uint64_t seed,
                const struct unetmm_cmd_channel *how);
 void pair_free(Pair *p);
