@@ -73,6 +73,8 @@ int unetmm_op_counters(struct unetmm_file *file, void *arg)
 	values = kcalloc(exist, sizeof(*values), GFP_KERNEL_ACCOUNT);
 	if (!values)
 		return -ENOMEM;
+	if (a->scope == UNETMM_SCOPE_DRIVER)
+		unetmm_push_counters(dev);
 	down_read(&dev->rwsem);
 	if (a->scope == UNETMM_SCOPE_ENDPOINT &&
 	    !unetmm_ep_exists(dev, a->endpoint))

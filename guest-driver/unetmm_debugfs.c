@@ -16,6 +16,7 @@ static int counters_show(struct seq_file *s, void *unused)
 	struct unetmm_dev *dev = s->private;
 	int i;
 
+	unetmm_push_counters(dev);
 	for (i = 0; i < UNETMM_NUM_DRIVER_COUNTERS; i++)
 		seq_printf(s, "%-20s %lld\n", unetmm_driver_counter_names[i],
 			   atomic64_read(&dev->counters[i]));

@@ -39,7 +39,7 @@
  *   file->lock > kq->lock > mmap_lock
  *   file->lock > unetmm_switch_lock > RCU (grace periods)
  *   file->lock > unetmm_push_lock > the kernel's, of probes
- *   file->lock > push work > mmap_lock; table->lock (innermost of mutexes)
+ *   file->lock > push work; table->lock (innermost of mutexes)
  *   mmap_lock > dev->map_lock
  *   dev->reply_lock > command slot > space->lock
  *   file->lock > space->zero_lock > mmap_lock
@@ -847,12 +847,14 @@ void unetmm_shadow_words(struct unetmm_aspace *space, unsigned long vpn,
 int unetmm_snap(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		unsigned long vpn, unsigned long last, unsigned long target,
 		bool wait);
+bool unetmm_snap_lock(struct unetmm_aspace *space, bool wait);
 int unetmm_shadow_resolve(struct unetmm_aspace *space,
 			  const struct unetmm_miss *miss,
 			  struct unetmm_batch *batch, int most);
 
 /* unetmm_push.c */
 void unetmm_push_free(struct unetmm_aspace *space);
+void unetmm_push_counters(struct unetmm_dev *dev);
 /* The table stays until the put.  False: the space is being closed. */
 bool unetmm_push_get(struct unetmm_aspace *space);
 void unetmm_push_put(struct unetmm_aspace *space);
@@ -962,6 +964,7 @@ void unetmm_sysbuf_answer(struct unetmm_dev *dev, struct unetmm_sysjob *job,
 void unetmm_sysbuf_report(struct unetmm_dev *dev,
 			  const struct unetmm_fault *rec, u64 index,
 			  u64 seen_ns);
+void unetmm_sysbuf_set_region(struct unetmm_dev *dev, u32 region);
 /* Reports before this one, and not those from it on, are there already. */
 u64 unetmm_sysbuf_now(struct unetmm_dev *dev);
 
@@ -999,6 +1002,7 @@ int unetmm_op_probe(struct unetmm_file *file, void *arg);
 /* unetmm_eventcount.c */
 void unetmm_ec_notified(struct unetmm_dev *dev, u32 space, u32 id);
 void unetmm_ecs_close(struct unetmm_aspace *space);
+void unetmm_ecs_free(struct unetmm_aspace *space);
 struct unetmm_block *unetmm_ecs_block(struct unetmm_aspace *space);
 int unetmm_ecs_give(struct unetmm_aspace *space, u32 first, u32 n);
 void unetmm_ecs_take_back(struct unetmm_aspace *space, u32 first, u32 n);

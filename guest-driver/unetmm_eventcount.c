@@ -55,7 +55,7 @@ static void unetmm_ec_free(struct kref *ref)
 	kfree(container_of(ref, struct unetmm_ec, ref));
 }
 
-static void unetmm_ecs_free(struct kref *ref)
+static void unetmm_ecs_release(struct kref *ref)
 {
 	struct unetmm_ecs *ecs = container_of(ref, struct unetmm_ecs, ref);
 
@@ -131,41 +131,49 @@ static int unetmm_ec_command(struct unetmm_ecs *ecs, u32 id, bool arm,
 	return unetmm_cmd(ecs->dev, &cmd, reached);
 }
 
-/* The nearest of all that is waited for and has not been reached. */
-static bool unetmm_ec_nearest(const struct unetmm_ec *ec, u64 now, u64 *value)
+/*
+ * The nearest of all that is waited for and has not been reached; returns how many
+ * these are.
+ */
+static u32 unetmm_ec_nearest(const struct unetmm_ec *ec, u64 now, u64 *value)
 {
 	const struct unetmm_sleeper *s;
-	bool any = false;
+	u32 n = 0;
 
 	if (ec->eventfd && !unetmm_ec_reached(now, ec->fd_value)) {
 		*value = ec->fd_value;
-		any = true;
+		n++;
 	}
 	list_for_each_entry(s, &ec->sleepers, node) {
-		if (unetmm_ec_reached(now, s->value) ||
-		    (any && s->value - now >= *value - now))
+		if (unetmm_ec_reached(now, s->value))
 			continue;
-		*value = s->value;
-		any = true;
+		if (!n++ || s->value - now < *value - now)
+			*value = s->value;
 	}
-	return any;
+	return n;
 }
 
 /*
  * Each turn that finds a value reached meanwhile has one less to arm, so this
- * ends.  *now is what the counter was before the last look of the card at it.
+ * ends: what the card says has been reached can be seen.  *now is what the counter
+ * was before the last look of the card at it.
  */
 static int unetmm_ec_arm(struct unetmm_ecs *ecs, struct unetmm_ec *ec, u64 *now)
 {
-	u32 reached;
+	u32 reached, n, before = U32_MAX;
 	u64 value;
 	int ret;
 
 	lockdep_assert_held(&ecs->lock);
-	for (;;) {
+	for (;; before = n) {
 		*now = unetmm_ec_value(ecs, ec->id);
-		if (!unetmm_ec_nearest(ec, *now, &value))
+		n = unetmm_ec_nearest(ec, *now, &value);
+		if (!n)
 			return 0;
+		if (n >= before) {
+			unetmm_fail(ecs->dev, "a counter is not what it says");
+			return -ENODEV;
+		}
 		ret = unetmm_ec_command(ecs, ec->id, true, value, &reached);
 		if (ret || !reached)
 			return ret;
@@ -213,7 +221,7 @@ static int unetmm_ecs_create(struct unetmm_aspace *space)
 	ret = unetmm_ecs_command(ecs);
 	if (ret) {
 		unetmm_block_put(block);
-		kref_put(&ecs->ref, unetmm_ecs_free);
+		kref_put(&ecs->ref, unetmm_ecs_release);
 		return ret;
 	}
 	spin_lock_irq(&dev->ep_lock);
@@ -243,7 +251,10 @@ static struct eventfd_ctx *unetmm_ec_take(struct unetmm_ecs *ecs, u32 id)
 	return eventfd;
 }
 
-/* The space is off the card, and its exports before it. */
+/*
+ * The space is off the card, and its exports before it.  What is left is empty:
+ * calls that began before that may still come.
+ */
 void unetmm_ecs_close(struct unetmm_aspace *space)
 {
 	struct unetmm_ecs *ecs = space->ecs;
@@ -271,7 +282,13 @@ void unetmm_ecs_close(struct unetmm_aspace *space)
 	ecs->block = NULL;
 	mutex_unlock(&dev->map_lock);
 	unetmm_block_put(block);
-	kref_put(&ecs->ref, unetmm_ecs_free);
+}
+
+/* With the space's last reference. */
+void unetmm_ecs_free(struct unetmm_aspace *space)
+{
+	if (space->ecs)
+		kref_put(&space->ecs->ref, unetmm_ecs_release);
 }
 
 /* map_lock.  A reference, or NULL. */
@@ -490,7 +507,7 @@ static struct unetmm_ec *unetmm_ec_get(struct unetmm_file *file, u32 id,
 static void unetmm_ec_put(struct unetmm_ecs *ecs, struct unetmm_ec *ec)
 {
 	kref_put(&ec->ref, unetmm_ec_free);
-	kref_put(&ecs->ref, unetmm_ecs_free);
+	kref_put(&ecs->ref, unetmm_ecs_release);
 }
 
 /* rwsem.  What whoever waits for it has to know first. */
@@ -572,7 +589,7 @@ int unetmm_op_event_wait(struct unetmm_file *file, void *arg)
 
 	ec = unetmm_ec_get(file, a->id, &ecs);
 	if (!ec)
-		return -ENOENT;
+		return READ_ONCE(file->dead) ? -ENODEV : -ENOENT;
 	mutex_lock(&ecs->lock);
 	list_add(&sleeper.node, &ec->sleepers);
 	mutex_unlock(&ecs->lock);

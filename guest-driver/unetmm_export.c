@@ -138,6 +138,7 @@ static int unetmm_exported_add(struct unetmm_file *file,
 	ret = unetmm_ecs_give(file->space, new->counter, new->ncounters);
 	if (ret)
 		return ret;
+	unetmm_sysbuf_set_region(dev, new->region);
 	ret = unetmm_region_set(file, new, a);
 	if (ret) {
 		unetmm_ecs_take_back(file->space, new->counter, new->ncounters);

@@ -20,9 +20,9 @@
  * space is looked at instead.  One that is still 0 when it is to be read is being
  * written: whoever does that queues the work again.
  */
+#include <linux/hashtable.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
-#include <linux/rculist.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
@@ -33,10 +33,12 @@
 #define UNETMM_PUSH_AROUND	16	/* pages; what Linux maps around a fault */
 #define UNETMM_PUSH_NOTES	64	/* for one range; else all is looked at */
 #define UNETMM_PUSH_TRIES	3	/* while memory changes */
+#define UNETMM_PUSH_PATIENCE	8	/* waits for it to end, of one turn */
 #define UNETMM_WALK_LEAVES	65536	/* of 2 MiB */
+#define UNETMM_PUSH_BITS	10	/* of the hash of an mm */
 
 struct unetmm_shadow {
-	struct list_head node;		/* unetmm_push_spaces */
+	struct hlist_node node;		/* unetmm_push_spaces */
 	struct unetmm_aspace *space;
 	struct mm_struct *mm;		/* compared, never used */
 	struct work_struct work;
@@ -58,25 +60,28 @@ module_param_named(shadow_maxactive, unetmm_shadow_maxactive, uint, 0644);
 MODULE_PARM_DESC(shadow_maxactive,
 		 "page faults of processes with source shadow that can be observed at a time; others are missed");
 
+/*
+ * Each page fault of the machine looks here: by a hash, so that who has many
+ * spaces makes few others wait.
+ */
 static DEFINE_MUTEX(unetmm_push_lock);
-static LIST_HEAD(unetmm_push_spaces);
+static DEFINE_READ_MOSTLY_HASHTABLE(unetmm_push_spaces, UNETMM_PUSH_BITS);
+static u32 unetmm_push_count;
 
 /* ---- The probe: preemption is off ---------------------------------------- */
 
-static struct unetmm_shadow *unetmm_push_find(struct mm_struct *mm,
-					      struct unetmm_shadow *after)
+static bool unetmm_push_wanted(struct mm_struct *mm)
 {
-	struct list_head *at = after ? &after->node : &unetmm_push_spaces;
 	struct unetmm_shadow *s;
 
-	for (at = rcu_dereference(list_next_rcu(at)); at != &unetmm_push_spaces;
-	     at = rcu_dereference(list_next_rcu(at))) {
-		s = list_entry(at, struct unetmm_shadow, node);
+	hash_for_each_possible_rcu(unetmm_push_spaces, s, node,
+				   (unsigned long)mm) {
 		if (s->mm == mm)
-			return s;
+			return true;
 	}
-	return NULL;
+	return false;
 }
+NOKPROBE_SYMBOL(unetmm_push_wanted);
 
 /* Not 0: nobody wants to know, and the return is not looked at. */
 static int unetmm_push_enter(struct kretprobe_instance *ri,
@@ -89,7 +94,7 @@ static int unetmm_push_enter(struct kretprobe_instance *ri,
 	note->mm = vma->vm_mm;
 	note->addr = regs_get_kernel_argument(regs, 1);
 	rcu_read_lock();
-	wanted = unetmm_push_find(note->mm, NULL);
+	wanted = unetmm_push_wanted(note->mm);
 	rcu_read_unlock();
 	return !wanted;
 }
@@ -109,7 +114,8 @@ static void unetmm_push_note(struct unetmm_shadow *s, unsigned long addr)
 
 /*
  * mprotect() and fork() take rights from pages, which the notifier can only take
- * away altogether.  They are looked at again when that is over.
+ * away altogether; and a huge page becomes small ones without a fault.  They are
+ * looked at again when that is over.
  */
 static void unetmm_push_again(struct unetmm_aspace *space, unsigned long vpn,
 			      unsigned long last)
@@ -130,15 +136,18 @@ static int unetmm_push_return(struct kretprobe_instance *ri,
 			      struct pt_regs *regs)
 {
 	struct unetmm_fault_note *note = (void *)ri->data;
-	struct unetmm_shadow *s = NULL;
 	vm_fault_t ret = regs_return_value(regs);
+	struct unetmm_shadow *s;
 
 	/* COMPLETED: the page has come, and the VMA may have gone since. */
 	if (ret & (VM_FAULT_ERROR | VM_FAULT_RETRY | VM_FAULT_COMPLETED))
 		return 0;
 	rcu_read_lock();
-	while ((s = unetmm_push_find(note->mm, s)))
-		unetmm_push_note(s, note->addr);
+	hash_for_each_possible_rcu(unetmm_push_spaces, s, node,
+				   (unsigned long)note->mm) {
+		if (s->mm == note->mm)
+			unetmm_push_note(s, note->addr);
+	}
 	rcu_read_unlock();
 	return 0;
 }
@@ -146,6 +155,7 @@ NOKPROBE_SYMBOL(unetmm_push_return);
 
 static struct kretprobe unetmm_push_probe;
 static bool unetmm_push_armed;
+static u64 unetmm_push_missed;	/* by probes that are gone */
 
 static int unetmm_push_arm(void)
 {
@@ -167,9 +177,27 @@ static int unetmm_push_arm(void)
 static void unetmm_push_disarm(void)
 {
 	lockdep_assert_held(&unetmm_push_lock);
-	if (unetmm_push_armed)
-		unregister_kretprobe(&unetmm_push_probe);
+	if (!unetmm_push_armed)
+		return;
+	unregister_kretprobe(&unetmm_push_probe);
+	unetmm_push_missed += unetmm_push_probe.nmissed;
 	unetmm_push_armed = false;
+}
+
+/*
+ * Brings the counter up to date that the kernel keeps: of faults, of whatever
+ * process, when all that the probe has is in use by faults that sleep.
+ */
+void unetmm_push_counters(struct unetmm_dev *dev)
+{
+	u64 missed;
+
+	mutex_lock(&unetmm_push_lock);
+	missed = unetmm_push_missed;
+	if (unetmm_push_armed)
+		missed += READ_ONCE(unetmm_push_probe.nmissed);
+	mutex_unlock(&unetmm_push_lock);
+	atomic64_set(&dev->counters[UNETMM_D_shadow_missed], missed);
 }
 
 /* ---- The work ------------------------------------------------------------ */
@@ -180,16 +208,41 @@ static bool unetmm_push_ends(const struct unetmm_shadow *s)
 }
 
 /* The first page from vpn on that is mapped at all; 0: none. */
-static unsigned long unetmm_push_next_vma(struct mm_struct *mm,
+static unsigned long unetmm_push_next_vma(struct unetmm_aspace *space,
 					  unsigned long vpn)
 {
 	struct vm_area_struct *vma;
 
-	mmap_read_lock(mm);
-	vma = find_vma(mm, vpn << PAGE_SHIFT);
+	if (!unetmm_snap_lock(space, true))
+		return 0;
+	vma = find_vma(space->mm, vpn << PAGE_SHIFT);
 	vpn = vma ? max(vpn, vma->vm_start >> PAGE_SHIFT) : 0;
-	mmap_read_unlock(mm);
+	mmap_read_unlock(space->mm);
 	return vpn;
+}
+
+/*
+ * Who changes memory may stop in the middle of that: it is waited for now and then,
+ * and what has been noted meanwhile waits as well.
+ */
+static void unetmm_push_snap(struct unetmm_shadow *s, unsigned long first,
+			     unsigned long last, unsigned long vpn,
+			     u32 *patience)
+{
+	int tries;
+
+	for (tries = 1; unetmm_snap(s->space, &s->batch, first, last, vpn,
+				    true) == -EAGAIN; tries++) {
+		if (unetmm_push_ends(s) ||
+		    (tries >= UNETMM_PUSH_TRIES && !*patience))
+			return;
+		if (tries < UNETMM_PUSH_TRIES) {
+			cond_resched();
+		} else {
+			--*patience;
+			schedule_timeout_uninterruptible(1);
+		}
+	}
 }
 
 /*
@@ -198,7 +251,7 @@ static unsigned long unetmm_push_next_vma(struct mm_struct *mm,
  */
 static void unetmm_push_walk(struct unetmm_shadow *s)
 {
-	u32 leaves, end = atomic_read(&s->next);
+	u32 leaves, end = atomic_read(&s->next), patience = UNETMM_PUSH_PATIENCE;
 	unsigned long vpn = 0, last;
 
 	if (end - s->read > UNETMM_NOTES)
@@ -208,50 +261,48 @@ static void unetmm_push_walk(struct unetmm_shadow *s)
 	for (leaves = 0; leaves < UNETMM_WALK_LEAVES; leaves++) {
 		if (unetmm_push_ends(s))
 			return;
-		vpn = unetmm_push_next_vma(s->mm, vpn);
+		vpn = unetmm_push_next_vma(s->space, vpn);
 		if (!vpn)
 			return;
 		last = vpn | (UNETMM_TABLE_ENTRIES - 1);
-		unetmm_snap(s->space, &s->batch, vpn, last, vpn, true);
+		unetmm_push_snap(s, vpn, last, vpn, &patience);
 		vpn = last + 1;
 		cond_resched();
 	}
 }
 
-/* Around one page, or all of the huge one that it is in. */
-static void unetmm_push_around(struct unetmm_shadow *s, unsigned long vpn)
+/* Around one page, or (true) all of the huge one that it is in. */
+static bool unetmm_push_around(struct unetmm_shadow *s, unsigned long vpn,
+			       u32 *patience)
 {
 	unsigned long first = round_down(vpn, UNETMM_PUSH_AROUND);
-	unsigned long last = first + UNETMM_PUSH_AROUND - 1;
-	int tries;
 
-	for (tries = 0; tries < UNETMM_PUSH_TRIES; tries++) {
-		if (unetmm_snap(s->space, &s->batch, first, last, vpn, true) !=
-		    -EAGAIN)
-			break;
-		cond_resched();
-	}
-	if (s->batch.huge)
-		unetmm_snap(s->space, &s->batch,
-			    round_down(vpn, UNETMM_TABLE_ENTRIES),
-			    vpn | (UNETMM_TABLE_ENTRIES - 1), vpn, true);
+	unetmm_push_snap(s, first, first + UNETMM_PUSH_AROUND - 1, vpn,
+			 patience);
+	if (!s->batch.huge)
+		return false;
+	unetmm_push_snap(s, round_down(vpn, UNETMM_TABLE_ENTRIES),
+			 vpn | (UNETMM_TABLE_ENTRIES - 1), vpn, patience);
+	return true;
 }
 
 static void unetmm_push_notes(struct unetmm_shadow *s)
 {
 	unsigned long note, vpn, seen = 0;
-	u32 end = atomic_read(&s->next);
+	u32 end = atomic_read(&s->next), patience = UNETMM_PUSH_PATIENCE;
+	bool huge = false;
 
 	for (; s->read != end && !unetmm_push_ends(s); s->read++) {
 		note = xchg(&s->notes[s->read % UNETMM_NOTES], 0);
 		if (!note)
 			break;
 		vpn = note >> PAGE_SHIFT;
-		/* Two threads, or spaces, on one page. */
-		if (vpn == seen)
+		/* Two threads, or spaces, on one page, or several notes of one. */
+		if (vpn == seen || (huge && vpn >> UNETMM_TABLE_BITS ==
+				    seen >> UNETMM_TABLE_BITS))
 			continue;
 		seen = vpn;
-		unetmm_push_around(s, vpn);
+		huge = unetmm_push_around(s, vpn, &patience);
 		cond_resched();
 	}
 }
@@ -266,8 +317,6 @@ static void unetmm_push_work(struct work_struct *work)
 	if (xchg(&s->walk, false))
 		unetmm_push_walk(s);
 	unetmm_push_notes(s);
-	atomic64_set(&s->space->dev->counters[UNETMM_D_shadow_missed],
-		     READ_ONCE(unetmm_push_probe.nmissed));
 	/* The last reference must not be given up here: it calls our notifier. */
 	mmput_async(s->mm);
 }
@@ -301,9 +350,9 @@ static void unetmm_push_start(struct unetmm_aspace *space)
 
 	mutex_lock(&unetmm_push_lock);
 	/* A kernel that has no probes, or lends none, has more misses. */
-	if (list_empty(&unetmm_push_spaces) && unetmm_push_arm())
+	if (!unetmm_push_count++ && unetmm_push_arm())
 		pr_warn_once("unetmm: page faults cannot be observed\n");
-	list_add_tail_rcu(&s->node, &unetmm_push_spaces);
+	hash_add_rcu(unetmm_push_spaces, &s->node, (unsigned long)s->mm);
 	mutex_unlock(&unetmm_push_lock);
 	queue_work(unetmm_wq, &s->work);
 }
@@ -336,8 +385,8 @@ static void unetmm_push_stop(struct unetmm_aspace *space)
 	struct unetmm_shadow *s = space->shadow;
 
 	mutex_lock(&unetmm_push_lock);
-	list_del_rcu(&s->node);
-	if (list_empty(&unetmm_push_spaces))
+	hash_del_rcu(&s->node);
+	if (!--unetmm_push_count)
 		unetmm_push_disarm();
 	mutex_unlock(&unetmm_push_lock);
 	/* The probe may have found it before. */

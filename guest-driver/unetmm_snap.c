@@ -166,11 +166,19 @@ static int unetmm_snap_grow(struct unetmm_aspace *space, unsigned long vpn)
 	return ret ? -EDQUOT : 0;
 }
 
-static bool unetmm_snap_lock(struct mm_struct *mm, bool wait)
+/*
+ * What waits here is the space's work, and whoever closes the space waits for
+ * that.  How long mmap_lock is taken is the process's business (a file system of
+ * its own may answer its mmap() when it likes): so it is tried again and again,
+ * and no more once the space is closing.
+ */
+bool unetmm_snap_lock(struct unetmm_aspace *space, bool wait)
 {
-	if (!wait)
-		return mmap_read_trylock(mm);
-	mmap_read_lock(mm);
+	while (!mmap_read_trylock(space->mm)) {
+		if (!wait || READ_ONCE(space->closing))
+			return false;
+		schedule_timeout_uninterruptible(1);
+	}
 	return true;
 }
 
@@ -192,7 +200,7 @@ int unetmm_snap(struct unetmm_aspace *space, struct unetmm_batch *batch,
 
 	unetmm_count(space->dev, shadow_snaps);
 	seq = unetmm_space_seq(space);
-	if (!unetmm_snap_lock(mm, wait))
+	if (!unetmm_snap_lock(space, wait))
 		return -EAGAIN;
 	ret = unetmm_snap_read(space, batch, vpn, npages);
 	if (!ret)

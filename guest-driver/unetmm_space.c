@@ -22,6 +22,7 @@ static void unetmm_space_free(struct kref *ref)
 	unetmm_regions_free(space);
 	unetmm_utlb_free(space);
 	unetmm_push_free(space);
+	unetmm_ecs_free(space);
 	kvfree(space->ktlb.slots);
 	mmdrop(space->mm);
 	put_pid(space->owner);
@@ -191,10 +192,15 @@ static int unetmm_range_start(struct mmu_notifier *mn,
 	return 0;
 }
 
-/* Is the memory still there, when the invalidation is over? */
+/*
+ * Is the memory still there, when the invalidation is over?  So it is, mostly, when
+ * just one huge page's place is cleared: it becomes small ones, or they become it.
+ */
 static bool unetmm_range_stays(const struct mmu_notifier_range *range)
 {
-	return range->event == MMU_NOTIFY_PROTECTION_VMA ||
+	return (range->event == MMU_NOTIFY_CLEAR &&
+		range->end - range->start == PMD_SIZE) ||
+	       range->event == MMU_NOTIFY_PROTECTION_VMA ||
 	       range->event == MMU_NOTIFY_PROTECTION_PAGE ||
 	       range->event == MMU_NOTIFY_SOFT_DIRTY;
 }

@@ -17,7 +17,8 @@
  * WHO IS MEANT: numbers of endpoints and regions are used again, and a report may
  * be looked at when its endpoint or region has long been another's.  So reports
  * are counted, in 64 bits; an endpoint's queue knows the first one that can be its
- * own, sysbuf->cleared[] the first one that can be of a region's next export.
+ * own, and sysbuf->cleared[] the first one that can be of a region's export; there
+ * is none while it is not exported.
  *
  * LOCKS: sysbuf->lock has the buffer, its users, queues[] and cleared[].  The
  * slots that channels have reserved are under ctl.lock, as channels are.
@@ -241,6 +242,17 @@ u64 unetmm_sysbuf_now(struct unetmm_dev *dev)
 
 	/* The ring is short: what is in it is not far ahead of what was taken. */
 	return taken + (u32)(prod - lower_32_bits(taken));
+}
+
+/* Before a region is on the card: what was reported was an earlier one's. */
+void unetmm_sysbuf_set_region(struct unetmm_dev *dev, u32 region)
+{
+	struct unetmm_sysbuf *sb = &dev->sysbuf;
+
+	mutex_lock(&sb->lock);
+	if (sb->cleared)
+		sb->cleared[region] = unetmm_sysbuf_now(dev);
+	mutex_unlock(&sb->lock);
 }
 
 /* From here on the slot is the card's: it may report it at once. */

@@ -321,7 +321,7 @@ void unetmm_sysq_clear_region(struct unetmm_aspace *space, u32 region)
 
 	mutex_lock(&sb->lock);
 	if (sb->cleared)
-		sb->cleared[region] = unetmm_sysbuf_now(space->dev);
+		sb->cleared[region] = U64_MAX;
 	list_for_each_entry(q, &space->sysqs, node) {
 		any = false;
 		mutex_lock(&q->lock);

@@ -61,7 +61,9 @@ static void take_away(FakeHost *host, uint64_t addr)
     PairSide *s = container_of(host, PairSide, h);
     FakeVpage *page;
 
-    if (++s->atomics % PAIR_TAKE_AWAY) {
+    /* By chance: what comes at every n-th may meet the same packet for ever. */
+    s->atomics++;
+    if (fake_random(&s->random) % PAIR_TAKE_AWAY) {
         return;
     }
     page = page_of_entry(s->s, addr);
@@ -91,6 +93,7 @@ static void side_init(Pair *p, unsigned i, PairTune *tune, uint8_t source,
                       source == UNETMM_SOURCE_TLB ? 0 : 4);
     fake_map(s->s, PAIR_VA, all, FAKE_RW);
     fake_map(s->s, PAIR_VA + 0x10000000, all, FAKE_RW);
+    s->random = p->random + 17 * i;
     if (source == UNETMM_SOURCE_SHADOW) {
         s->h.on_atomic = take_away;
     }

@@ -18,7 +18,7 @@
 #define PAIR_SLOTS      8               /* messages, and buffers, at a time */
 #define PAIR_BYTES      (48u << 10)     /* of each */
 #define PAIR_VA         0x7f5500000000ull
-#define PAIR_TAKE_AWAY  7               /* so many accesses to entries apart */
+#define PAIR_TAKE_AWAY  7               /* one in so many accesses to entries */
 
 typedef struct PairWire {
     uint64_t random;
@@ -41,6 +41,7 @@ typedef struct PairSide {
     uint64_t bytes;                     /* received */
     bool lazy;                          /* posts no buffers */
     uint32_t atomics;                   /* accesses of that kind */
+    uint64_t random;                    /* which of them take a page away */
 } PairSide;
 
 typedef struct Pair {

@@ -556,12 +556,12 @@ static bool peer_answer(struct station *station,
     return found;
 }
 
-bool peer_try(struct station *station, enum peer_op op, uint64_t *value,
-              uint64_t deadline)
+static bool peer_call(struct station *station, enum peer_op op,
+                      uint64_t *value, uint64_t deadline)
 {
     static uint64_t number;
     struct peer_message question = {
-        .magic = PEER_MAGIC, .op = op, .number = ++number,
+        .magic = PEER_MAGIC, .op = op, .value = *value, .number = ++number,
     };
     struct iovec iov = { &question, sizeof(question) };
     struct peer_message answer;
@@ -582,14 +582,24 @@ bool peer_try(struct station *station, enum peer_op op, uint64_t *value,
     return false;
 }
 
-uint64_t peer_ask(struct station *station, enum peer_op op)
+bool peer_try(struct station *station, enum peer_op op, uint64_t *value,
+              uint64_t deadline)
 {
-    uint64_t value;
+    *value = 0;
+    return peer_call(station, op, value, deadline);
+}
 
-    if (!peer_try(station, op, &value, deadline_in(10))) {
+uint64_t peer_tell(struct station *station, enum peer_op op, uint64_t value)
+{
+    if (!peer_call(station, op, &value, deadline_in(10))) {
         FAIL("the other guest's echo does not answer");
     }
     return value;
+}
+
+uint64_t peer_ask(struct station *station, enum peer_op op)
+{
+    return peer_tell(station, op, 0);
 }
 
 unsigned import_of(struct station *station, uint64_t id, unsigned rights)

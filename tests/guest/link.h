@@ -36,10 +36,19 @@
  */
 #define COUNTED_EXPORT  0xe6
 #define COUNTED_SLOTS   64
+/*
+ * Reliable channels whose far end has policy redirect: each buffer, and the export
+ * (ABSENT_EXPORT) with PEER_AWAY, is given up before it is used again.
+ */
+#define SERVICE_ABSENT  0xec42
+#define ABSENT_EXPORT   0xe7
+#define ABSENT_BYTES    ((size_t)200 * 1024)
 /* A semaphore and a wait-queue that it has */
 #define SERVICE_SEM     0xec50
 #define SERVICE_QUEUE   0xec51
 #define SEM_UNITS       2
+/* A semaphore that a test has, for members in the other guest */
+#define SERVICE_AT_HOME 0xec52
 #define SERVICE_FIRST   0x1000  /* for tests; each takes its own from here on */
 
 #define STASH           256
@@ -164,7 +173,22 @@ enum peer_op {
     PEER_DOUBLES,               /* ... of those that had come before */
     PEER_DROPS,                 /* gets sum_of_drops() of its card */
     PEER_COUNT_HERE,            /* count_to(): `number` on, `value` of them */
+    PEER_AWAY,                  /* gives ABSENT_EXPORT's memory up; gets how many
+                                 * packets its endpoint has redirected */
+    PEER_JOIN,                  /* another member: value peer_join() */
+    PEER_MEMBERS,               /* gets peer_members(); value 1: they may go on */
+    PEER_LEAVE,                 /* kill -9: all members */
 };
+
+/*
+ * A process that waits at SERVICE_AT_HOME of the card with this address, keeps what
+ * it gets, and asks for more when it is told that it may go on.  The number
+ * tells them apart, from 1 on: an order that comes twice is one.
+ */
+#define PEER_MEMBERS_MOST 8
+#define peer_join(mac48, number) ((uint64_t)(mac48) << 8 | (number))
+/* How many hold what they have waited for; to how many there was no home any more. */
+#define peer_members(holding, cut_off) ((uint64_t)(holding) << 32 | (cut_off))
 
 #define PEER_MAGIC      0x6c7463727473656full
 
@@ -187,6 +211,8 @@ struct peer_message {
 bool peer_try(struct station *station, enum peer_op op, uint64_t *value,
               uint64_t deadline);
 uint64_t peer_ask(struct station *station, enum peer_op op);
+/* The same with something to go by. */
+uint64_t peer_tell(struct station *station, enum peer_op op, uint64_t value);
 
 /* Imports what the peer of the station's channel exports, or fails. */
 unsigned import_of(struct station *station, uint64_t id, unsigned rights);

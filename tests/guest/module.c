@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -282,6 +283,65 @@ static void unplug(void)
     gone_and_back(do_unplug, do_plug, rounds(3));
 }
 
+/* ---- Calls that begin when it goes ------------------------------------------------------------ */
+
+#define CALLERS 4
+
+struct caller {
+    int fd;
+    uint32_t counter;
+    pthread_t thread;
+    atomic_ullong calls;
+    int result;
+};
+
+/* Asks and never sleeps, until it is told something else than `not yet`. */
+static void *ask_for_ever(void *argument)
+{
+    struct caller *caller = argument;
+
+    do {
+        struct unetmm_event_wait wait = {
+            .size = sizeof(wait), .id = caller->counter, .value = 1,
+        };
+
+        caller->result = raw_ioctl(caller->fd, UNETMM_IOC_EVENT_WAIT, &wait);
+        atomic_fetch_add(&caller->calls, 1);
+    } while (caller->result == -EAGAIN);
+    return NULL;
+}
+
+static void callers_meet_the_end(void)
+{
+    static struct caller callers[CALLERS];
+    unsigned i, k;
+
+    for (i = 0; i < rounds(10); i++) {
+        struct unetmm_event event = { .size = sizeof(event), .count = 1 };
+        int fd;
+
+        card_find();
+        fd = raw_open_space();
+        CHECK_RET(raw_ioctl(fd, UNETMM_IOC_EVENT, &event), 0);
+        for (k = 0; k < CALLERS; k++) {
+            callers[k] = (struct caller) { .fd = fd, .counter = event.id };
+            CHECK_EQ(pthread_create(&callers[k].thread, NULL, ask_for_ever,
+                                    &callers[k]), 0);
+        }
+        for (k = 0; k < CALLERS; k++) {
+            EVENTUALLY(atomic_load(&callers[k].calls) > 0);
+        }
+        do_unbind();
+        for (k = 0; k < CALLERS; k++) {
+            CHECK_EQ(pthread_join(callers[k].thread, NULL), 0);
+            CHECK_RET(callers[k].result, -ENODEV);
+        }
+        close(fd);
+        do_bind();
+    }
+    card_check_works();
+}
+
 static const struct test tests[] = {
     { "busy", busy, TEST_BOTH, 0 },
     { "reload", reload, TEST_TLB | TEST_NO_CARD, 60 },
@@ -289,6 +349,7 @@ static const struct test tests[] = {
     { "function-reset", function_reset, TEST_BOTH | TEST_NO_CARD, 60 },
     { "remove-and-rescan", remove_and_rescan, TEST_TLB | TEST_NO_CARD, 60 },
     { "unplug", unplug, TEST_TLB | TEST_NO_CARD, 60 },
+    { "callers-meet-the-end", callers_meet_the_end, TEST_TLB | TEST_NO_CARD, 0 },
 };
 
 int main(int argc, char **argv)

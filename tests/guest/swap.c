@@ -14,28 +14,49 @@ static bool is_there(const char *path)
     return access(path, F_OK) == 0;
 }
 
-void swap_on(void)
+static void swap_on_device(const char *device)
 {
-    const char *disk = "/dev/vda";
     char command[200];
 
-    if (!is_there(disk)) {
-        disk = "/dev/zram0";
-        if (!is_there(disk) && system("modprobe -q zram")) {
-            test_skip("neither a disk nor zram");
-        }
-        if (system("echo 1 >/sys/block/zram0/reset; "
-                   "echo 32M >/sys/block/zram0/disksize")) {
-            test_skip("zram does not take a size");
-        }
-    }
     /* A test that failed may have left it on. */
     snprintf(command, sizeof(command), "swapoff %s 2>/dev/null; "
-             "mkswap %s >/dev/null && swapon %s", disk, disk, disk);
+             "mkswap %s >/dev/null && swapon %s", device, device, device);
     if (system(command)) {
-        test_skip("%s does not become swap", disk);
+        test_skip("%s does not become swap", device);
     }
-    note("swap on %s", disk);
+    note("swap on %s", device);
+}
+
+void swap_on_zram(void)
+{
+    const char *zram = "/dev/zram0";
+
+    if (!is_there(zram) && system("modprobe -q zram")) {
+        test_skip("no zram");
+    }
+    if (system("swapoff /dev/zram0 2>/dev/null; "
+               "echo 1 >/sys/block/zram0/reset; "
+               "echo 32M >/sys/block/zram0/disksize")) {
+        test_skip("zram does not take a size");
+    }
+    swap_on_device(zram);
+}
+
+void swap_on_disk(void)
+{
+    if (!is_there("/dev/vda")) {
+        test_skip("no disk");
+    }
+    swap_on_device("/dev/vda");
+}
+
+void swap_on(void)
+{
+    if (is_there("/dev/vda")) {
+        swap_on_disk();
+    } else {
+        swap_on_zram();
+    }
 }
 
 void swap_off(void)

@@ -10,6 +10,8 @@
 
 /* A disk of QEMU's if there is one, since its reads take time; else zram. */
 void swap_on(void);
+void swap_on_disk(void);
+void swap_on_zram(void);
 void swap_off(void);
 
 /* Is the page in swap, and not mapped? */

@@ -29,22 +29,29 @@ struct scene {
     uint64_t service;
 };
 
-static void scene_open(struct scene *s, bool semaphore)
+/* The home is here. */
+static void scene_open_here(struct scene *s, bool semaphore, uint64_t service)
 {
     memset(s, 0, sizeof(*s));
-    if (run.remote) {
-        memcpy(s->mac, run.peer, sizeof(s->mac));
-        s->service = semaphore ? SERVICE_SEM : SERVICE_QUEUE;
-        return;
-    }
     card_mac(s->mac);
-    s->service = SERVICE;
+    s->service = service;
     s->ctx = open_card();
     if (semaphore) {
-        CHECK_RET(unetmm_sem_home(s->ctx, SERVICE, UNITS, &s->home), 0);
+        CHECK_RET(unetmm_sem_home(s->ctx, service, UNITS, &s->home), 0);
     } else {
-        CHECK_RET(unetmm_queue_home(s->ctx, SERVICE, &s->home), 0);
+        CHECK_RET(unetmm_queue_home(s->ctx, service, &s->home), 0);
     }
+}
+
+static void scene_open(struct scene *s, bool semaphore)
+{
+    if (!run.remote) {
+        scene_open_here(s, semaphore, SERVICE);
+        return;
+    }
+    memset(s, 0, sizeof(*s));
+    memcpy(s->mac, run.peer, sizeof(s->mac));
+    s->service = semaphore ? SERVICE_SEM : SERVICE_QUEUE;
 }
 
 static void scene_close(struct scene *s)
@@ -440,6 +447,164 @@ static void holder_killed(void)
     scene_close(&s);
 }
 
+static void stand_in_line(void *argument)
+{
+    struct crew *crew = argument;
+    struct member m;
+
+    member_open(&m, crew->s);
+    atomic_fetch_add(&crew->state->inside, 1);
+    unetmm_sem_wait(m.sync, -1);
+    FAIL("it has got what it waits for");
+}
+
+/* Who is killed in the line leaves it: the next one's turn comes before its own. */
+static void waiter_killed(void)
+{
+    struct crew_state *state = shared_memory(sizeof(*state));
+    struct member holder, waiter;
+    atomic_uint order = 0;
+    struct crew crew;
+    struct scene s;
+    uint64_t before;
+    unsigned i;
+    pid_t pid;
+
+    scene_open(&s, true);
+    crew = (struct crew) { &s, state, 0, 0 };
+    member_open(&holder, &s);
+    for (i = 0; i < UNITS; i++) {
+        CHECK_RET(unetmm_sem_wait(holder.sync, PATIENCE_NS), 1);
+    }
+    before = card_counter(holder.ctx, UNETMM_C_rel_atomics);
+    pid = start_process(stand_in_line, &crew);
+    EVENTUALLY(atomic_load(&state->inside) == 1);
+    /* At a home in the other guest its place is known to that card alone. */
+    EVENTUALLY(run.remote ||
+               card_counter(holder.ctx, UNETMM_C_rel_atomics) > before);
+    CHECK_SYS(kill(pid, SIGKILL));
+    CHECK(WIFSIGNALED(await_process(pid)));
+    member_open(&waiter, &s);
+    waiter.order = &order;
+    waiter.semaphore = true;
+    CHECK_EQ(pthread_create(&waiter.thread, NULL, wait_in_line, &waiter), 0);
+    CHECK_RET(unetmm_sem_post(holder.sync), 0);
+    line_end(&waiter, 0);
+    CHECK_RET(unetmm_sem_post(holder.sync), 0);
+    member_close(&holder);
+    all_there(&s);
+    scene_close(&s);
+}
+
+/* ---- A node that falls silent ------------------------------------------------ */
+
+static uint64_t mac_number(const uint8_t mac[6])
+{
+    uint64_t number = 0;
+    unsigned i;
+
+    for (i = 0; i < 6; i++) {
+        number = number << 8 | mac[i];
+    }
+    return number;
+}
+
+/* Of the other guest: n that hold, or (last) one that stands in the line. */
+static void peer_members_join(struct scene *s, struct link *echo, unsigned first,
+                              unsigned n, bool holds)
+{
+    uint64_t mac = mac_number(s->mac);
+    unsigned i;
+
+    for (i = first; i < first + n; i++) {
+        uint64_t before = card_counter(s->ctx, UNETMM_C_rel_atomics);
+
+        peer_tell(echo->tx, PEER_JOIN, peer_join(mac, i + 1));
+        EVENTUALLY(card_counter(s->ctx, UNETMM_C_rel_atomics) > before);
+        EVENTUALLY(!holds || peer_ask(echo->tx, PEER_MEMBERS) ==
+                   peer_members(i + 1, 0));
+    }
+}
+
+/* Of our own: of a home in the other guest, all of whose units one of them has. */
+struct abroad {
+    struct scene s;
+    struct member holder, waiter;
+    atomic_uint order;
+};
+
+static void go_abroad(struct abroad *a)
+{
+    unsigned i;
+
+    scene_open(&a->s, true);
+    member_open(&a->holder, &a->s);
+    for (i = 0; i < UNITS; i++) {
+        CHECK_RET(unetmm_sem_wait(a->holder.sync, PATIENCE_NS), 1);
+    }
+    member_open(&a->waiter, &a->s);
+    a->waiter.order = &a->order;
+    a->waiter.semaphore = true;
+    CHECK_RET(unetmm_sem_wait(a->waiter.sync, NS_PER_MS), 0);
+    CHECK_EQ(pthread_create(&a->waiter.thread, NULL, wait_in_line, &a->waiter),
+             0);
+}
+
+/* Nobody waits for ever for a home that says nothing. */
+static void find_no_home(struct abroad *a)
+{
+    CHECK_RET(unetmm_sem_wait(a->holder.sync, PATIENCE_NS), -ENOTCONN);
+    CHECK_EQ(pthread_join(a->waiter.thread, NULL), 0);
+    CHECK_RET(a->waiter.result, -ENOTCONN);
+    CHECK_RET(unetmm_sem_post(a->holder.sync), -ENOTCONN);
+}
+
+/* When it is back it has all again. */
+static void come_home(struct abroad *a)
+{
+    member_close(&a->waiter);
+    member_close(&a->holder);
+    all_there(&a->s);
+    scene_close(&a->s);
+}
+
+/*
+ * The other guest's machine stands still.  Some of its processes hold all that we
+ * have, and one is in the line, behind one of ours and before another; and it has
+ * what others of ours want.
+ */
+static void silent_node(void)
+{
+    static struct abroad abroad;
+    struct member waiter[2];
+    atomic_uint order = 0;
+    struct link echo;
+    struct scene s;
+
+    scene_open_here(&s, true, SERVICE_AT_HOME);
+    link_open(&echo, NULL, NULL);
+    peer_members_join(&s, &echo, 0, UNITS, true);
+    line_up(&waiter[0], &s, &order, true);
+    peer_members_join(&s, &echo, UNITS, 1, false);
+    line_up(&waiter[1], &s, &order, true);
+    go_abroad(&abroad);
+    CHECK_EQ(atomic_load(&order), 0);
+    ask_host("peer stop");
+    line_end(&waiter[0], 0);
+    line_end(&waiter[1], 1);
+    all_there(&s);
+    find_no_home(&abroad);
+    ask_host("peer cont");
+    /* They have been declared dead, and learn of it. */
+    EVENTUALLY(peer_tell(echo.tx, PEER_MEMBERS, 1) ==
+               peer_members(0, UNITS + 1));
+    peer_ask(echo.tx, PEER_LEAVE);
+    all_there(&s);
+    come_home(&abroad);
+    link_close(&echo);
+    scene_close(&s);
+}
+
 static void bad_wire(void)
 {
     static const char *const knobs[] = { "x-loss", "x-dup", "x-reorder" };
@@ -464,7 +629,9 @@ static const struct test tests[] = {
     { "crowd", crowd, TEST_BOTH | TEST_REMOTE, 0 },
     { "killed", killed, TEST_TLB | TEST_REMOTE, 0 },
     { "holder-killed", holder_killed, TEST_TLB | TEST_REMOTE, 0 },
+    { "waiter-killed", waiter_killed, TEST_TLB | TEST_REMOTE, 0 },
     { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 60 },
+    { "silent-node", silent_node, TEST_TLB | TEST_ONLY_REMOTE, 0 },
 };
 
 int main(int argc, char **argv)

@@ -5,8 +5,10 @@
  * only then.
  *
  * `one` sends to `two`, whose policy it is.  With a userfaultfd the test says when
- * a page comes; all else comes by itself.
+ * a page comes; all else comes by itself.  Remote: the other guest's echo has the
+ * policy, and a wire between that may misbehave.
  */
+#include "ask.h"
 #include "card.h"
 #include "guard.h"
 #include "late.h"
@@ -30,6 +32,7 @@
 #define SERVICE         (SERVICE_FIRST - 12)
 #define SERVICE_TOO     (SERVICE_FIRST - 13)
 #define PATIENCE_NS     ((int64_t)(20 * NS_PER_S * run.slow))
+#define TEST_ASKS       (TEST_TLB | TEST_SHADOW | TEST_EVERY)
 #define PARAMETERS      "/sys/module/unetmm/parameters/"
 #define SLOTS_FILE      "/sys/kernel/debug/unetmm/unetmm0/sysbuf"
 #define SPAN            8               /* pages that are exported */
@@ -63,6 +66,24 @@ static unsigned buffer_has(const char *what)
     fclose(file);
     CHECK(found != UINT32_MAX);
     return found;
+}
+
+/* How many packets have been through a stage, and how long it took in all. */
+static unsigned long long stage(const char *name, unsigned long long *ns)
+{
+    FILE *file = fopen(SLOTS_FILE, "r");
+    unsigned long long count = 0;
+    char line[200], word[20];
+    bool found = false;
+
+    CHECK(file);
+    while (!found && fgets(line, sizeof(line), file)) {
+        found = sscanf(line, "%19s count %llu ns %llu", word, &count, ns) == 3 &&
+            !strcmp(word, name);
+    }
+    fclose(file);
+    CHECK(found);
+    return count;
 }
 
 /* Sets a parameter of the module for this test; the next one finds the usual. */
@@ -221,9 +242,23 @@ static void writes_into(uint8_t *own, bool (*away)(uint8_t *at), bool keeps)
     scene_close(&s);
 }
 
+/* The stages of each are counted, and none of them takes no time. */
 static void dropped(void)
 {
+    static const char *const names[] = { "wait", "page", "copy", "tell" };
+    unsigned long long before[4], ns_before[4], ns, n;
+    unsigned i;
+
+    for (i = 0; i < 4; i++) {
+        before[i] = stage(names[i], &ns_before[i]);
+    }
     writes_into(NULL, out_at_once, false);
+    for (i = 0; i < 4; i++) {
+        n = stage(names[i], &ns) - before[i];
+        ns -= ns_before[i];
+        CHECK(n > 0 && ns > 0);
+        note("%s: %llu packets, %llu ns each", names[i], n, ns / n);
+    }
 }
 
 static void swapped_out(void)
@@ -545,63 +580,88 @@ static void fork_once(void)
     CHECK_EQ(await_process(pid), 0);
 }
 
+/* What the card has counted since it was noted. */
+struct tally {
+    struct unetmm_ctx *ctx;
+    uint64_t drops, waits, packets;
+};
+
+static struct tally tally_now(struct unetmm_ctx *ctx)
+{
+    return (struct tally) {
+        ctx, card_counter(ctx, UNETMM_C_drop_rel_credit),
+        card_counter(ctx, UNETMM_C_credit_waits),
+        card_counter(ctx, UNETMM_C_sysbuf_packets)
+    };
+}
+
+static void senders_start(pid_t pids[SENDERS], struct station *two)
+{
+    static unsigned numbers[SENDERS];
+    struct unetmm_peer peer;
+    unsigned i;
+    int ret;
+
+    CHECK_RET(unetmm_listen_as(two->ep, SERVICE, SENDERS * ENDS, &usual), 0);
+    for (i = 0; i < SENDERS; i++) {
+        numbers[i] = i;
+        pids[i] = start_process(sender_main, &numbers[i]);
+    }
+    for (i = 0; i < SENDERS * ENDS; i++) {
+        ret = unetmm_accept(two->ep, &peer, PATIENCE_NS);
+        CHECK_RET(ret < 0 ? ret : 0, 0);
+    }
+}
+
+static void senders_end(const pid_t pids[SENDERS], const struct tally *before)
+{
+    struct tally now;
+    unsigned i;
+
+    atomic_store(&rush->stop, true);
+    for (i = 0; i < SENDERS; i++) {
+        end_process(pids[i]);
+    }
+    now = tally_now(before->ctx);
+    note("rounds %u %u %u %u; %llu packets redirected, out of credits %llu "
+         "times", rush->done[0], rush->done[1], rush->done[2], rush->done[3],
+         (unsigned long long)(now.packets - before->packets),
+         (unsigned long long)(now.waits - before->waits));
+    CHECK_EQ(now.drops, before->drops);
+}
+
 /* All pages go out again and again, and each channel has two credits. */
 static void crowded(void)
 {
-    static unsigned numbers[SENDERS];
-    unsigned npages = SENDERS * ENDS * PIECE / PAGE, i, outs = 0;
-    unsigned n = rounds(6);
+    unsigned npages = SENDERS * ENDS * PIECE / PAGE, n = rounds(6);
     struct unetmm_ep_attr attr = redirecting();
+    uint64_t end = deadline_in(90);
     uint8_t *own = pages(npages);
-    uint64_t end = deadline_in(90), drops, waits, packets;
-    pid_t pids[SENDERS];
     struct unetmm_ctx *ctx;
+    struct tally before;
     struct station two;
+    pid_t pids[SENDERS];
 
     swap_on();
     usual_parameters();
     parameter("redirect_credits", 2);
     rush = shared_memory(sizeof(*rush));
     ctx = open_card();
-    drops = card_counter(ctx, UNETMM_C_drop_rel_credit);
-    waits = card_counter(ctx, UNETMM_C_credit_waits);
-    packets = card_counter(ctx, UNETMM_C_sysbuf_packets);
+    before = tally_now(ctx);
     station_open(&two, ctx, &attr);
-    CHECK_RET(unetmm_listen_as(two.ep, SERVICE, SENDERS * ENDS, &usual), 0);
     CHECK_RET(unetmm_export(ctx, ID, own, npages * PAGE, UNETMM_RIGHT_ALL, 0,
                             0), 0);
-    for (i = 0; i < SENDERS; i++) {
-        numbers[i] = i;
-        pids[i] = start_process(sender_main, &numbers[i]);
-    }
-    for (i = 0; i < SENDERS * ENDS; i++) {
-        struct unetmm_peer peer;
-        int ret = unetmm_accept(two.ep, &peer, PATIENCE_NS);
-
-        CHECK_RET(ret < 0 ? ret : 0, 0);
-    }
+    senders_start(pids, &two);
     CHECK_EQ(buffer_has("reserved"), 2 * SENDERS * ENDS);
-    while (!all_have(n) ||
-           card_counter(ctx, UNETMM_C_credit_waits) == waits ||
-           card_counter(ctx, UNETMM_C_sysbuf_packets) < packets + 20) {
+    while (!all_have(n) || tally_now(ctx).waits == before.waits ||
+           tally_now(ctx).packets < before.packets + 20) {
         CHECK(now_ns() < end);
-        outs += page_out(own, npages);
+        page_out(own, npages);
         /* What is pinned for the card stays, and leaves it all the same. */
         fork_once();
         breathe();
     }
-    atomic_store(&rush->stop, true);
-    for (i = 0; i < SENDERS; i++) {
-        end_process(pids[i]);
-    }
-    note("rounds %u %u %u %u; paged out %u times; %llu packets redirected, out "
-         "of credits %llu times", rush->done[0], rush->done[1], rush->done[2],
-         rush->done[3], outs,
-         (unsigned long long)(card_counter(ctx, UNETMM_C_sysbuf_packets) -
-                              packets),
-         (unsigned long long)(card_counter(ctx, UNETMM_C_credit_waits) -
-                              waits));
-    CHECK_EQ(card_counter(ctx, UNETMM_C_drop_rel_credit), drops);
+    senders_end(pids, &before);
     station_close(&two);
     CHECK_RET(unetmm_close(ctx), 0);
     usual_parameters();
@@ -958,6 +1018,132 @@ static void no_leak(void)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
+/* ---- Elsewhere ------------------------------------------------------------------------ */
+
+/* The machine moves to another QEMU, with packets pending. */
+static void moved(void)
+{
+    struct late late;
+    struct scene s;
+    unsigned i;
+
+    pending_open(&s, &late);
+    ask_host("move");
+    CHECK_EQ(buffer_has("pending"), 4);
+    late_give(&late, 0, 3);
+    count_reaches(&s, 4);
+    for (i = 0; i < 4; i++) {
+        CHECK_EQ(taken_status(&s, i), UNETMM_ST_OK);
+    }
+    CHECK_BYTES(late.at, 400, 1);
+    CHECK_EQ(pattern_check(late.at + 400, PAGE - 400, 3, 400), PAGE - 400);
+    scene_close(&s);
+    close(late.fd);
+}
+
+struct far {
+    struct unetmm_ctx *ctx;
+    struct station station;
+    uint8_t *from, *back;
+    unsigned import;
+};
+
+static void far_open(struct far *f)
+{
+    int ret;
+
+    f->ctx = open_card();
+    station_open(&f->station, f->ctx, NULL);
+    ret = unetmm_connect_as(f->station.ep, run.peer, SERVICE_ABSENT,
+                            PATIENCE_NS, &usual, NULL);
+    CHECK_RET(ret < 0 ? ret : 0, 0);
+    f->station.channel = (unsigned)ret;
+    f->import = import_of(&f->station, ABSENT_EXPORT, UNETMM_RIGHT_ALL);
+    f->from = pages(ABSENT_BYTES / PAGE);
+    f->back = pages(ABSENT_BYTES / PAGE);
+}
+
+/* A write into what has gone, read back, and a message that comes back. */
+static void far_once(struct far *f, size_t at, size_t len, uint64_t key)
+{
+    struct unetmm_completion c;
+    unsigned i;
+
+    pattern_fill(f->from, len, key, 0);
+    memset(f->back, 0, len);
+    CHECK_RET(unetmm_write(f->station.ep, f->import, at, f->from, len, 0, 1,
+                           0), 0);
+    CHECK_RET(unetmm_read(f->station.ep, f->import, at, f->back, len, 2, 0),
+              0);
+    for (i = 1; i <= 2; i++) {
+        take(&f->station, UNETMM_CQE_SENT, &c);
+        CHECK_EQ(c.status, UNETMM_ST_OK);
+    }
+    CHECK_PATTERN(f->back, len, key);
+    memset(f->back, 0, len);
+    post(&f->station, f->back, ABSENT_BYTES, 3);
+    send_pieces(&f->station, &(struct iovec) { f->from, len }, 1, 4, 0);
+    take(&f->station, UNETMM_CQE_RECEIVED, &c);
+    CHECK_EQ(c.len, len);
+    CHECK_PATTERN(f->back, len, key);
+    take(&f->station, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.status, UNETMM_ST_OK);
+}
+
+static void far_rounds(struct far *f, unsigned n)
+{
+    uint64_t before = peer_ask(&f->station, PEER_AWAY), now = before;
+    struct chance chance;
+    unsigned i;
+
+    chance_init(&chance, 5);
+    for (i = 0; i < n || (now == before && i < 20 * n); i++) {
+        size_t at = chance_below(&chance, ABSENT_BYTES - UNETMM_CQE_INLINE - 1);
+        size_t most = ABSENT_BYTES - at - UNETMM_CQE_INLINE;
+
+        far_once(f, at, UNETMM_CQE_INLINE + 1 +
+                 chance_below(&chance, (uint32_t)most), i);
+        now = peer_ask(&f->station, PEER_AWAY);
+    }
+    note("%u rounds, %llu packets redirected there", i,
+         (unsigned long long)(now - before));
+    CHECK(now > before);
+}
+
+static void far_away(void)
+{
+    struct far f;
+
+    far_open(&f);
+    far_rounds(&f, rounds(30));
+    station_close(&f.station);
+    CHECK_RET(unetmm_close(f.ctx), 0);
+}
+
+static void bad_wire(void)
+{
+    static const char *const knobs[] = { "x-loss", "x-dup", "x-reorder" };
+    uint64_t lost, tries = 0;
+    struct far f;
+    unsigned i;
+
+    far_open(&f);
+    lost = card_counter(f.ctx, UNETMM_C_inj_loss);
+    for (i = 0; i < 3; i++) {
+        ask_host("set %s 30000", knobs[i]);
+    }
+    do {
+        far_rounds(&f, rounds(30));
+    } while (card_counter(f.ctx, UNETMM_C_inj_loss) < lost + 3 &&
+             ++tries < 100);
+    for (i = 0; i < 3; i++) {
+        ask_host("set %s 0", knobs[i]);
+    }
+    CHECK(card_counter(f.ctx, UNETMM_C_inj_loss) >= lost + 3);
+    station_close(&f.station);
+    CHECK_RET(unetmm_close(f.ctx), 0);
+}
+
 /* ---- What does not go together ---------------------------------------------------- */
 
 static void refused_source(unsigned source)
@@ -1005,33 +1191,32 @@ static void refused(void)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-/* Two of each: of what runs with several, some is left out with source shadow. */
-#define ASKS(name, run, flags) \
-    { name, run, TEST_TLB | (flags), 0 }, { name, run, TEST_SHADOW | (flags), 0 }
-
 static const struct test tests[] = {
-    ASKS("dropped", dropped, 0),
-    ASKS("swapped-out", swapped_out, 0),
-    ASKS("shmem", shmem, 0),
-    ASKS("of-a-file", of_a_file, 0),
-    ASKS("held-back", held_back, 0),
-    ASKS("counts-wait", counts_wait, 0),
-    ASKS("in-order", in_order, 0),
-    ASKS("messages", messages, 0),
-    ASKS("message-waits", message_waits, 0),
-    ASKS("crowded", crowded, 0),
-    ASKS("out-of-credits", out_of_credits, 0),
-    ASKS("no-slots", no_slots, 0),
-    ASKS("unexported", unexported, 0),
-    ASKS("unexported-before", unexported_before, 0),
-    ASKS("closed", closed, 0),
-    ASKS("disconnected", disconnected, 0),
-    ASKS("unmapped", unmapped, 0),
-    ASKS("read-only", read_only, 0),
-    ASKS("killed", killed, 0),
-    ASKS("no-leak", no_leak, 0),
-    ASKS("refused", refused, 0),
-    ASKS("reset", reset, TEST_NO_CARD),
+    { "dropped", dropped, TEST_ASKS, 0 },
+    { "swapped-out", swapped_out, TEST_ASKS, 0 },
+    { "shmem", shmem, TEST_ASKS, 0 },
+    { "of-a-file", of_a_file, TEST_ASKS, 0 },
+    { "held-back", held_back, TEST_ASKS, 0 },
+    { "counts-wait", counts_wait, TEST_ASKS, 0 },
+    { "in-order", in_order, TEST_ASKS, 0 },
+    { "messages", messages, TEST_ASKS, 0 },
+    { "message-waits", message_waits, TEST_ASKS, 0 },
+    { "crowded", crowded, TEST_ASKS, 0 },
+    { "out-of-credits", out_of_credits, TEST_ASKS, 0 },
+    { "no-slots", no_slots, TEST_ASKS, 0 },
+    { "unexported", unexported, TEST_ASKS, 0 },
+    { "unexported-before", unexported_before, TEST_ASKS, 0 },
+    { "closed", closed, TEST_ASKS, 0 },
+    { "disconnected", disconnected, TEST_ASKS, 0 },
+    { "unmapped", unmapped, TEST_ASKS, 0 },
+    { "read-only", read_only, TEST_ASKS, 0 },
+    { "killed", killed, TEST_ASKS, 0 },
+    { "no-leak", no_leak, TEST_ASKS, 0 },
+    { "refused", refused, TEST_ASKS, 0 },
+    { "moved", moved, TEST_SHADOW, 0 },
+    { "far-away", far_away, TEST_TLB | TEST_ONLY_REMOTE, 0 },
+    { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 0 },
+    { "reset", reset, TEST_ASKS | TEST_NO_CARD, 0 },
 };
 
 int main(int argc, char **argv)

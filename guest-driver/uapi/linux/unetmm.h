@@ -765,7 +765,7 @@ struct unetmm_event_arm {
 	X(shadow_raced, "of these: in vain, memory was changing") \
 	X(shadow_notes, "page faults and changes of rights noted there") \
 	X(shadow_overruns, "of these: lost, the notes were not read in time") \
-	X(shadow_missed, "page faults not seen since the probe was armed") \
+	X(shadow_missed, "page faults, of any process, that could not be seen") \
 	X(shadow_waits, "times that pages were waited for: the card had them") \
 	X(shadow_wait_ns, "how long in all, nanoseconds") \
 	X(shadow_wait_max_ns, "the longest of these waits") \

@@ -923,7 +923,7 @@ struct unetmm_notify {
     X(sysbuf_follow,    E, "of these packets: behind another for their page") \
     X(sysbuf_landed,    E, "of these: copied by the driver") \
     X(sysbuf_failed,    E, "of these: their memory could not be had") \
-    X(sysbuf_refused,   E, "packets that could not go there: in too many parts") \
+    X(sysbuf_refused,   E, "packets that could not go there: too many parts") \
     X(credit_waits,     E, "times that a channel was out of credits") \
     X(credit_probes,    E, "times that it asked for more of them") \
     X(drop_rel_credit,  E, "packets dropped: sent without a credit")

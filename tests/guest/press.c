@@ -1,0 +1,673 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Source shadow while Linux does to memory all that it may do: nothing is pinned,
+ * so that everything succeeds, under traffic, and no byte is lost.
+ *
+ * Each test does one family of things to the mill's field (mill.h) until they are
+ * seen to have happened, by what the kernel says or by the pages' frames, however
+ * fast the machine is: the number of tries is what bounds it.
+ */
+#include "card.h"
+#include "guard.h"
+#include "mill.h"
+#include "swap.h"
+#include "watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE   25
+#endif
+#ifndef MADV_SOFT_OFFLINE
+#define MADV_SOFT_OFFLINE 101
+#endif
+
+#define MOST            24u     /* pages that one thing is done to */
+#define SWAPPED(entry)  ((entry) >> 62 & 1)
+
+static struct mill mill;
+
+/*
+ * Does something, as often as `n` in an ordinary run, and goes on until `proof`
+ * holds, which has to be after eight times as many.
+ */
+#define PROVOKE(n, act, proof) \
+    do { \
+        unsigned done_ = 0, least_ = rounds(n); \
+        while (done_ < least_ || (!(proof) && done_ < 8 * least_ + 64)) { \
+            act; \
+            done_++; \
+        } \
+        if (!(proof)) { \
+            FAIL("not once in %u tries: %s", done_, #proof); \
+        } \
+    } while (0)
+
+/* The number behind a word in one of the kernel's files; 0: it has none. */
+static unsigned long long kernel_number(const char *path, const char *word)
+{
+    unsigned long long value = 0;
+    FILE *file = fopen(path, "r");
+    size_t n = strlen(word);
+    char line[200];
+
+    while (file && fgets(line, sizeof(line), file)) {
+        if (!strncmp(line, word, n) && line[n] == ' ') {
+            value = strtoull(line + n, NULL, 10);
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+    return value;
+}
+
+/* ---- Swap -------------------------------------------------------------------- */
+
+static unsigned in_swap(unsigned first, unsigned n)
+{
+    uint64_t map[FIELD];
+    unsigned i, count = 0;
+
+    CHECK_EQ(pread(mill.look.pagemap, map, n * sizeof(map[0]),
+                   (off_t)((uintptr_t)mill_page(&mill, first) / PAGE *
+                           sizeof(map[0]))), n * sizeof(map[0]));
+    for (i = 0; i < n; i++) {
+        count += SWAPPED(map[i]);
+    }
+    return count;
+}
+
+/* Whoever uses the pages at that moment: they come back as they were. */
+static unsigned send_away(struct chance *chance)
+{
+    unsigned n = 1 + chance_below(chance, MOST);
+    unsigned first = chance_below(chance, FIELD - n + 1);
+
+    CHECK_SYS(madvise(mill_page(&mill, first), n * PAGE, MADV_PAGEOUT));
+    return in_swap(first, n);
+}
+
+static void swap_in_and_out(void (*on)(void))
+{
+    unsigned gone = 0, left;
+    struct chance chance;
+
+    chance_init(&chance, 1);
+    on();
+    mill_start(&mill);
+    PROVOKE(60, gone += send_away(&chance), gone >= rounds(60));
+    mill_await(&mill, rounds(20));
+    /* All at once; then some of it is there when swap is taken away. */
+    CHECK_SYS(madvise(mill.field, FIELD * PAGE, MADV_PAGEOUT));
+    PROVOKE(1, (void)send_away(&chance), (left = in_swap(0, FIELD)) > 0);
+    swap_off();
+    CHECK_EQ(in_swap(0, FIELD), 0);
+    note("%u pages sent to swap, %u brought back by swapoff", gone, left);
+    mill_end(&mill);
+}
+
+static void zram(void)
+{
+    swap_in_and_out(swap_on_zram);
+}
+
+static void disk(void)
+{
+    swap_in_and_out(swap_on_disk);
+}
+
+/* ---- A limit ------------------------------------------------------------------ */
+
+#define GROUPS          "/tmp/groups"
+#define GROUP           GROUPS "/press/"
+
+static void group_enter(void)
+{
+    mkdir(GROUPS, 0700);
+    if (mount("none", GROUPS, "cgroup2", 0, NULL) && errno != EBUSY) {
+        test_skip("this kernel has no control groups");
+    }
+    if (write_file(GROUPS "/cgroup.subtree_control", "+memory")) {
+        test_skip("memory cannot be limited");
+    }
+    mkdir(GROUP, 0700);
+    CHECK_RET(write_file(GROUP "cgroup.procs", "0"), 0);
+}
+
+static void group_limit(const char *file, long long bytes)
+{
+    char text[40];
+
+    snprintf(text, sizeof(text), "%lld", bytes);
+    CHECK_RET(write_file(file, bytes ? text : "max"), 0);
+}
+
+static unsigned long long group_event(const char *word)
+{
+    return kernel_number(GROUP "memory.events", word);
+}
+
+struct group {
+    const char *file, *word;
+    long long bytes;
+    unsigned long long seen;
+    unsigned swaps;
+};
+
+/* What has been put to sleep for good makes room: then there is less of it. */
+static void group_squeeze(struct group *g)
+{
+    unsigned long long now;
+
+    mill_await(&mill, rounds(10));
+    now = group_event(g->word);
+    if (now == g->seen) {
+        g->bytes -= 16 * (long long)PAGE;
+        group_limit(g->file, g->bytes);
+    }
+    g->seen = now;
+    g->swaps += in_swap(0, FIELD);
+}
+
+static void group_press(const char *file, const char *word, long long bytes)
+{
+    struct group g = { file, word, bytes, group_event(word), 0 };
+    unsigned long long before = g.seen;
+
+    group_limit(file, bytes);
+    PROVOKE(3, group_squeeze(&g), g.seen > before + 5 && g.swaps);
+    note("%s: reached %llu times", word, g.seen - before);
+    group_limit(file, 0);
+}
+
+static void limit(void)
+{
+    FILE *file;
+    long long now = 0;
+
+    swap_on_zram();
+    group_enter();
+    mill_start(&mill);
+    file = fopen(GROUP "memory.current", "r");
+    CHECK(file && fscanf(file, "%lld", &now) == 1);
+    fclose(file);
+    /* Half of the field, and all else that we have. */
+    group_press(GROUP "memory.max", "max", now - (long long)(FIELD / 2 * PAGE));
+    group_press(GROUP "memory.high", "high",
+                now - (long long)(FIELD / 2 * PAGE));
+    CHECK_EQ(group_event("oom_kill"), 0);
+    mill_end(&mill);
+    swap_off();
+}
+
+/* ---- What the process does itself ----------------------------------------------- */
+
+static void throw_away(struct chance *chance)
+{
+    unsigned n = 1 + chance_below(chance, MOST);
+    unsigned i, first = mill_take_some(&mill, chance, n);
+    uint8_t *at = mill_page(&mill, first);
+
+    CHECK_SYS(madvise(at, n * PAGE, MADV_DONTNEED));
+    CHECK_EQ(count_entries(&mill.look, at, n), 0);
+    for (i = 0; i < n; i++) {
+        CHECK_EQ(frame_of(&mill.look, at + i * PAGE), 0);
+    }
+    if (chance_below(chance, 2)) {
+        CHECK_BYTES(at, n * PAGE, 0);
+    }
+    mill_fill_by_card(&mill, first, n);
+    mill_give(&mill, first, n);
+}
+
+static struct {
+    unsigned dropped, kept, through_swap;
+} freed;
+
+/*
+ * What the process has given up and the card has written then must survive being
+ * reclaimed; what it has not written is dropped, which shows that it was tried.
+ */
+static void give_up(struct chance *chance)
+{
+    unsigned n = 8, half = n / 2, i, first = mill_take_some(&mill, chance, n);
+    uint8_t *at = mill_page(&mill, first);
+
+    mill_fill(&mill, first, n);
+    CHECK_SYS(madvise(at, n * PAGE, MADV_FREE));
+    mill_fill_by_card(&mill, first, half);
+    /* At first it is found out that they are wanted, then they are sent away. */
+    for (i = 0; i < 4; i++) {
+        CHECK_SYS(madvise(at, n * PAGE, MADV_PAGEOUT));
+    }
+    freed.through_swap += in_swap(first, half);
+    mill_check(&mill, first, half);
+    for (i = half; i < n; i++) {
+        if (!frame_of(&mill.look, at + i * PAGE) && !in_swap(first + i, 1)) {
+            CHECK_BYTES(at + i * PAGE, PAGE, 0);
+            freed.dropped++;
+        } else {
+            freed.kept++;
+        }
+    }
+    mill_fill(&mill, first + half, half);
+    mill_give(&mill, first, n);
+}
+
+static void lock_up(struct chance *chance)
+{
+    unsigned n = 1 + chance_below(chance, MOST);
+    unsigned first = mill_take_some(&mill, chance, n);
+    uint8_t *at = mill_page(&mill, first);
+
+    CHECK_SYS(mprotect(at, n * PAGE, PROT_READ));
+    CHECK(!(entry_at(&mill.look, at) & UNETMM_PTE_WRITE));
+    post(mill.own.rx, at, PAGE, 7);
+    CHECK_EQ(provoke_return(&mill.own, at, PAGE, 7), UNETMM_ST_PROTECTION);
+    CHECK_SYS(mprotect(at, n * PAGE, PROT_NONE));
+    CHECK_EQ(count_entries(&mill.look, at, n), 0);
+    CHECK_EQ(send_status(mill.own.tx, at, PAGE), UNETMM_ST_PROTECTION);
+    CHECK_SYS(mprotect(at, n * PAGE, PROT_READ | PROT_WRITE));
+    mill_check(&mill, first, n);
+    mill_fill_by_card(&mill, first, 1);
+    mill_give(&mill, first, n);
+}
+
+/* To another address and back; nothing else can come where it was. */
+static void move_about(struct chance *chance)
+{
+    unsigned n = 1 + chance_below(chance, MOST);
+    unsigned first = mill_take_some(&mill, chance, n);
+    uint8_t *at = mill_page(&mill, first), *aside = pages(n);
+    struct iovec iov = { aside, PAGE };
+    struct unetmm_completion c;
+
+    CHECK_SYS(mremap(at, n * PAGE, n * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED |
+                     MREMAP_DONTUNMAP, aside));
+    CHECK_EQ(count_entries(&mill.look, at, n), 0);
+    exchange(&mill.own, &iov, 1, mill.from, PAGE, &c);
+    CHECK_PATTERN(mill.from, PAGE, mill.keys[first]);
+    CHECK_SYS(mremap(aside, n * PAGE, n * PAGE,
+                     MREMAP_MAYMOVE | MREMAP_FIXED, at));
+    CHECK_EQ(count_entries(&mill.look, aside, n), 0);
+    mill_check(&mill, first, n);
+    mill_give(&mill, first, n);
+}
+
+struct heir {
+    unsigned first, n;
+    uint64_t keys[MOST];
+    atomic_bool *go;
+};
+
+/* It has the pages as they were, whatever the card does to its parent's. */
+static void heir_main(void *argument)
+{
+    const struct heir *heir = argument;
+    uint64_t end = deadline_in(20);
+    unsigned i;
+
+    while (!atomic_load(heir->go)) {
+        CHECK(now_ns() < end);
+        breathe();
+    }
+    for (i = 0; i < heir->n; i++) {
+        CHECK_PATTERN(mill_page(&mill, heir->first + i), PAGE, heir->keys[i]);
+    }
+}
+
+static void inherit(struct chance *chance)
+{
+    static atomic_bool *go;
+    struct heir heir = { .n = 1 + chance_below(chance, MOST) };
+    pid_t pid;
+
+    go = go ? go : shared_memory(sizeof(*go));
+    atomic_store(go, false);
+    heir.go = go;
+    heir.first = mill_take_some(&mill, chance, heir.n);
+    memcpy(heir.keys, &mill.keys[heir.first], heir.n * sizeof(heir.keys[0]));
+    pid = start_process(heir_main, &heir);
+    mill_fill_by_card(&mill, heir.first, heir.n);
+    mill_check(&mill, heir.first, heir.n);
+    atomic_store(go, true);
+    mill_give(&mill, heir.first, heir.n);
+    end_process(pid);
+}
+
+static void own_doing(void)
+{
+    struct chance chance;
+
+    chance_init(&chance, 2);
+    memset(&freed, 0, sizeof(freed));
+    swap_on();
+    mill_start(&mill);
+    PROVOKE(20, throw_away(&chance), true);
+    PROVOKE(20, give_up(&chance), freed.dropped);
+    PROVOKE(20, give_up(&chance), freed.through_swap);
+    note("given up: %u pages dropped, %u not; %u that the card had written went "
+         "to swap", freed.dropped, freed.kept, freed.through_swap);
+    PROVOKE(20, lock_up(&chance), true);
+    PROVOKE(20, move_about(&chance), true);
+    PROVOKE(6, inherit(&chance), true);
+    mill_end(&mill);
+    swap_off();
+}
+
+/* ---- Huge pages --------------------------------------------------------------- */
+
+/* Kilobytes of huge pages in the mapping that has the field. */
+static unsigned huge_kilobytes(void)
+{
+    unsigned long start, end, field = (unsigned long)mill.field;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    unsigned kilobytes = 0, value;
+    bool ours = false;
+    char line[300];
+
+    CHECK(file);
+    while (fgets(line, sizeof(line), file)) {
+        if (sscanf(line, "%lx-%lx ", &start, &end) == 2) {
+            ours = start < field + FIELD * PAGE && end > field;
+        } else if (ours && sscanf(line, "AnonHugePages: %u", &value) == 1) {
+            kilobytes += value;
+        }
+    }
+    fclose(file);
+    return kilobytes;
+}
+
+static void collapse(void)
+{
+    int error = madvise(mill.field, FIELD * PAGE, MADV_COLLAPSE) ? errno : 0;
+
+    if (error == EINVAL) {
+        test_skip("this kernel makes no huge page when it is asked to");
+    }
+    /* Others: somebody has a page just now. */
+    CHECK(!error || error == EAGAIN || error == EBUSY || error == ENOMEM);
+}
+
+static void split_by_debugfs(struct chance *chance)
+{
+    char text[100];
+    int ret;
+
+    (void)chance;
+    snprintf(text, sizeof(text), "%d,%#lx,%#lx", getpid(),
+             (unsigned long)mill.field,
+             (unsigned long)(mill.field + FIELD * PAGE));
+    ret = write_file("/sys/kernel/debug/split_huge_pages", text);
+    CHECK(!ret || ret == -ENOENT || ret == -EAGAIN);
+    if (ret == -ENOENT) {
+        throw_away(chance);
+    }
+}
+
+static void split_by_unmapping(struct chance *chance)
+{
+    unsigned n = 1 + chance_below(chance, MOST);
+    unsigned first = mill_take_some(&mill, chance, n);
+    uint8_t *at = mill_page(&mill, first);
+
+    CHECK_SYS(mmap(at, n * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE |
+                   MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+    CHECK_EQ(count_entries(&mill.look, at, n), 0);
+    mill_fill_by_card(&mill, first, n);
+    mill_give(&mill, first, n);
+}
+
+static void split_by_swapping(struct chance *chance)
+{
+    (void)send_away(chance);
+}
+
+static void huge(void)
+{
+    static void (*const split[])(struct chance *chance) = {
+        split_by_debugfs, split_by_unmapping, lock_up, throw_away,
+        split_by_swapping,
+    };
+    unsigned i, n = rounds(10) < 5 ? 5 : rounds(10);
+    struct chance chance;
+
+    chance_init(&chance, 3);
+    swap_on();
+    mill_start(&mill);
+    for (i = 0; i < n; i++) {
+        PROVOKE(1, collapse(), huge_kilobytes() == FIELD * 4);
+        mill_await(&mill, 2);
+        PROVOKE(1, split[i % 5](&chance), huge_kilobytes() == 0);
+        mill_await(&mill, 2);
+    }
+    note("%u times one huge page, and small ones again", n);
+    mill_end(&mill);
+    swap_off();
+}
+
+/* ---- Other frames --------------------------------------------------------------- */
+
+static void frames(uint64_t *frame)
+{
+    unsigned i;
+
+    for (i = 0; i < FIELD; i++) {
+        frame[i] = frame_of(&mill.look, mill_page(&mill, i));
+    }
+}
+
+/* Leaves holes everywhere, for pages to be moved to. */
+static void compact(void)
+{
+    const unsigned npages = 1024;
+    uint8_t *at = pages(npages);
+    unsigned i;
+
+    CHECK_SYS(madvise(at, npages * PAGE, MADV_NOHUGEPAGE));
+    touch(at, npages, true);
+    for (i = 0; i < npages; i += 2) {
+        CHECK_SYS(madvise(at + i * PAGE, PAGE, MADV_DONTNEED));
+    }
+    if (write_file("/proc/sys/vm/compact_memory", "1")) {
+        test_skip("this kernel does not compact memory");
+    }
+    unmap_pages(at, npages);
+}
+
+static unsigned compacted(void)
+{
+    static uint64_t before[FIELD], after[FIELD];
+    unsigned i, changed = 0;
+
+    frames(before);
+    compact();
+    frames(after);
+    for (i = 0; i < FIELD; i++) {
+        changed += before[i] && after[i] && before[i] != after[i];
+    }
+    return changed;
+}
+
+/* One page that is given up as if it were about to fail. */
+static unsigned replaced(struct chance *chance)
+{
+    unsigned page = chance_below(chance, FIELD);
+    uint8_t *at = mill_page(&mill, page);
+    uint64_t before;
+
+    (void)*(volatile uint8_t *)at;
+    before = frame_of(&mill.look, at);
+    /* Others have it: it stays where it is. */
+    if (!before || madvise(at, PAGE, MADV_SOFT_OFFLINE)) {
+        return 0;
+    }
+    return frame_of(&mill.look, at) != before;
+}
+
+static void migrated(void)
+{
+    unsigned moved = 0, new = 0;
+    struct chance chance;
+
+    chance_init(&chance, 4);
+    mill_start(&mill);
+    PROVOKE(1, moved += compacted(), moved);
+    if (!madvise(mill.field, PAGE, MADV_SOFT_OFFLINE) || errno != EINVAL) {
+        PROVOKE(8, new += replaced(&chance), new);
+    }
+    note("compaction has moved %u pages; %u others were replaced", moved, new);
+    mill_end(&mill);
+}
+
+/* ---- Pages that are the same ------------------------------------------------------ */
+
+#define KSM             "/sys/kernel/mm/ksm/"
+#define SAME            8u
+
+static bool all_one(unsigned first)
+{
+    uint64_t frame = frame_of(&mill.look, mill_page(&mill, first));
+    unsigned i;
+
+    for (i = 1; i < SAME; i++) {
+        if (frame_of(&mill.look, mill_page(&mill, first + i)) != frame) {
+            return false;
+        }
+    }
+    return frame != 0;
+}
+
+/* Makes some pages the same until they are one; then the card parts them. */
+static void merge(struct chance *chance)
+{
+    unsigned i, first = mill_take_some(&mill, chance, SAME);
+
+    mill_fill(&mill, first, 1);
+    for (i = 1; i < SAME; i++) {
+        memcpy(mill_page(&mill, first + i), mill_page(&mill, first), PAGE);
+        mill.keys[first + i] = mill.keys[first];
+    }
+    EVENTUALLY(all_one(first));
+    for (i = 0; i < SAME; i++) {
+        CHECK(!(entry_at(&mill.look, mill_page(&mill, first + i)) &
+                UNETMM_PTE_WRITE));
+    }
+    mill_fill_by_card(&mill, first, SAME / 2);
+    mill_check(&mill, first, SAME);
+    mill_give(&mill, first, SAME);
+}
+
+static void merged(void)
+{
+    struct chance chance;
+
+    chance_init(&chance, 5);
+    mill_start(&mill);
+    if (madvise(mill.field, FIELD * PAGE, MADV_MERGEABLE) ||
+        write_file(KSM "sleep_millisecs", "1") ||
+        write_file(KSM "pages_to_scan", "1000") ||
+        write_file(KSM "run", "1")) {
+        test_skip("this kernel merges no pages");
+    }
+    PROVOKE(4, merge(&chance), true);
+    note("%u pages made one, %u times", SAME, rounds(4));
+    /* All are parted again. */
+    CHECK_RET(write_file(KSM "run", "2"), 0);
+    CHECK_RET(write_file(KSM "run", "0"), 0);
+    mill_end(&mill);
+}
+
+/* ---- Faults that others answer ------------------------------------------------------ */
+
+struct answerer {
+    struct watch watch;
+    pthread_t thread;
+    atomic_bool stop;
+    atomic_uint brought, allowed;
+};
+
+/* What is missing is as the mill remembers it. */
+static void *answer(void *argument)
+{
+    static uint8_t bytes[UNETMM_PAGE_BYTES] __attribute__((aligned(4096)));
+    struct answerer *a = argument;
+    unsigned page;
+    bool protect;
+
+    while (!atomic_load(&a->stop)) {
+        if (!watch_wanted(&a->watch, 10, &page, &protect)) {
+            continue;
+        }
+        if (protect) {
+            watch_protect(&a->watch, page, 1, false);
+            atomic_fetch_add(&a->allowed, 1);
+        } else {
+            pattern_fill(bytes, PAGE, mill.keys[page], 0);
+            atomic_fetch_add(&a->brought, watch_bring(&a->watch, page, bytes));
+        }
+    }
+    return NULL;
+}
+
+static void hide(struct answerer *a, struct chance *chance)
+{
+    unsigned n = 1 + chance_below(chance, MOST);
+    unsigned first = mill_take_some(&mill, chance, n);
+
+    CHECK_SYS(madvise(mill_page(&mill, first), n * PAGE, MADV_DONTNEED));
+    mill_give(&mill, first, n);
+    /* Of pages that are in use, too. */
+    n = 1 + chance_below(chance, MOST);
+    watch_protect(&a->watch, chance_below(chance, FIELD - n + 1), n, true);
+    mill_await(&mill, 1);
+}
+
+static void watched(void)
+{
+    static struct answerer a;
+    struct chance chance;
+
+    chance_init(&chance, 6);
+    memset(&a, 0, sizeof(a));
+    mill_start(&mill);
+    watch_start(&a.watch, mill.field, FIELD, UFFDIO_REGISTER_MODE_MISSING |
+                UFFDIO_REGISTER_MODE_WP);
+    CHECK_EQ(pthread_create(&a.thread, NULL, answer, &a), 0);
+    PROVOKE(40, hide(&a, &chance), atomic_load(&a.brought) >= rounds(40) &&
+            atomic_load(&a.allowed) >= rounds(40));
+    mill_rest(&mill);
+    atomic_store(&a.stop, true);
+    CHECK_EQ(pthread_join(a.thread, NULL), 0);
+    note("%u pages brought, %u given back the right to be written",
+         atomic_load(&a.brought), atomic_load(&a.allowed));
+    watch_end(&a.watch);
+    mill_end(&mill);
+}
+
+static const struct test tests[] = {
+    { "zram", zram, TEST_SHADOW, 0 },
+    { "disk", disk, TEST_SHADOW, 0 },
+    { "limit", limit, TEST_SHADOW, 0 },
+    { "own-doing", own_doing, TEST_SHADOW, 0 },
+    { "huge", huge, TEST_SHADOW, 0 },
+    { "migrated", migrated, TEST_SHADOW, 0 },
+    { "merged", merged, TEST_SHADOW, 0 },
+    { "watched", watched, TEST_SHADOW, 0 },
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, "press", tests,
+                     sizeof(tests) / sizeof(tests[0]));
+}
