@@ -142,6 +142,8 @@ for again in %(again)s; do
     bench-local shadow memory 1
     %(netvm)s
     bench-local shadow waits %(waits)d
+    bench-local tlb redirect %(redirects)d
+    bench-local shadow redirect %(redirects)d
     for how in "--poll --source tlb" "--poll --source ktlb" \\
         "--block --source tlb"; do
         unetmm-pingpong --listen --service 3 $how >/dev/null &
@@ -189,7 +191,8 @@ def part_local(options):
             "sync": sized(options, 5, 50, 200),
             "rates": "50,100" if options.quick else "50,75,90,95,98,100",
             "pages": sized(options, 16, 512, 4096)},
-        "waits": sized(options, 10, 200, 5000)},
+        "waits": sized(options, 10, 200, 5000),
+        "redirects": sized(options, 10, 200, 1000)},
         # A test wants limits of time that hold more than it wants a fast clock.
         "--cpus", "2", *([] if options.smoke else ["--trust-tsc"]),
         "--device-opts", "endpoints=512,channels=256", limit=900)
@@ -577,6 +580,7 @@ def goals(rows):
     goals_vmmc(rows, add, ratio)
     goals_shadow(rows, add, ratio)
     goals_told(rows, add, ratio)
+    goals_redirect(rows, add, ratio)
     goals_pins(rows, add)
     return table
 
@@ -675,6 +679,15 @@ def goals_told(rows, add, ratio):
                 add(f"{what} / bare atomics, requests",
                     ways["library"]["requests"] /
                     ways["bare atomics"]["requests"], None, False)
+
+
+def goals_redirect(rows, add, ratio):
+    """A write into a page that is not there, as its sender sees it."""
+    for source in ("tlb", "shadow"):
+        ways = {r["stage"]: r for r in rows if "stage" in r and
+                r["mode"].endswith(source)}
+        add(f"write, page absent / there, {source}",
+            ratio(ways.get("absent"), ways.get("there")), None, False)
 
 
 def goals_pins(rows, add):

@@ -15,6 +15,8 @@
  *   bench-local SOURCE rate LIST         messages of which n of 100 find their page
  *   bench-local pinned pin LIST          a page pinned and unpinned, n times
  *   bench-local shadow push LIST         n page faults, and unmaps
+ *   bench-local SOURCE mix LIST          n messages of a workload, with its counts
+ *   bench-local SOURCE redirect LIST     n writes into a page that is not there
  *   bench-local shadow waits LIST        n unmaps under DMA: how long they waited
  *
  * SOURCE is tlb, ktlb, pinned, utlb or shadow.  `rate`, `pin` and `push` count
@@ -295,6 +297,7 @@ static const struct {
     { "notify", notify }, { "count-notify", count_notify },
     { "sync", sync_ops }, { "count-sync", count_sync_ops },
     { "rate", rate }, { "pin", pin }, { "push", push }, { "waits", waits },
+    { "mix", mix }, { "redirect", redirect },
 };
 
 #define PARTS   (sizeof(parts) / sizeof(parts[0]))

@@ -69,4 +69,10 @@ void pin(unsigned n);
 void push(unsigned pages);
 void waits(unsigned n);
 
+/* local_mix.c: messages from everywhere, and what the source had to do for them. */
+void mix(unsigned n);
+
+/* local_sysbuf.c: policy redirect by stage. */
+void redirect(unsigned n);
+
 #endif /* BENCH_LOCAL_H */
