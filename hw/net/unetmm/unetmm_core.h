@@ -162,8 +162,8 @@ typedef struct UnetmmPage {
 } UnetmmPage;
 
 /*
- * Entries of a table of source shadow as they were when they were read, in this
- * run of the engine: where an entry's lock begins to try, and no more than that.
+ * Entries of a table of source shadow as they were when they were read, in
+ * this run of the engine: where a lock begins to try, and no more than that.
  */
 #define UNETMM_SHADOW_LINES     4
 #define UNETMM_SHADOW_LINE      8       /* entries: 64 bytes of a table */
