@@ -413,6 +413,7 @@ static void rel_account(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
         unetmm_rel_starve(core, ep, rel);
     }
     rel_packet_header(core, ep, rel, m, again);
+    unetmm_rel_starve(core, ep, rel);
     unetmm_count(core, ep, UNETMM_C_rel_packets, 1);
     unetmm_count(core, ep, UNETMM_C_rel_resent, again);
     unetmm_count(core, ep, UNETMM_C_rel_voids, empty);
