@@ -408,10 +408,6 @@ static void rel_account(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     if (tx->deadline_ns == INT64_MAX) {
         unetmm_rel_arm(core, rel);
     }
-    if (!again) {
-        /* It may have been the last one that there was a credit for. */
-        unetmm_rel_starve(core, ep, rel);
-    }
     rel_packet_header(core, ep, rel, m, again);
     unetmm_rel_starve(core, ep, rel);
     unetmm_count(core, ep, UNETMM_C_rel_packets, 1);
