@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -196,15 +197,17 @@ static void limit(void)
     long long now = 0;
 
     swap_on_zram();
+    /* A huge page that is in use cannot make room: Linux would kill us instead. */
+    CHECK_SYS(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
     group_enter();
     mill_start(&mill);
     file = fopen(GROUP "memory.current", "r");
     CHECK(file && fscanf(file, "%lld", &now) == 1);
     fclose(file);
-    /* Half of the field, and all else that we have. */
-    group_press(GROUP "memory.max", "max", now - (long long)(FIELD / 2 * PAGE));
-    group_press(GROUP "memory.high", "high",
-                now - (long long)(FIELD / 2 * PAGE));
+    /* All that we have but for a part of the field. */
+    now -= (long long)(FIELD / 4 * PAGE);
+    group_press(GROUP "memory.max", "max", now);
+    group_press(GROUP "memory.high", "high", now);
     CHECK_EQ(group_event("oom_kill"), 0);
     mill_end(&mill);
     swap_off();
