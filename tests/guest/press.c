@@ -170,7 +170,7 @@ static void group_squeeze(struct group *g)
 {
     unsigned long long now;
 
-    mill_await(&mill, rounds(10));
+    mill_await(&mill, rounds(5));
     now = group_event(g->word);
     if (now == g->seen) {
         g->bytes -= 16 * (long long)PAGE;
@@ -354,16 +354,15 @@ static void own_doing(void)
 
     chance_init(&chance, 2);
     memset(&freed, 0, sizeof(freed));
-    swap_on();
+    swap_on_zram();
     mill_start(&mill);
-    PROVOKE(20, throw_away(&chance), true);
-    PROVOKE(20, give_up(&chance), freed.dropped);
-    PROVOKE(20, give_up(&chance), freed.through_swap);
+    PROVOKE(12, throw_away(&chance), true);
+    PROVOKE(12, give_up(&chance), freed.dropped && freed.through_swap);
     note("given up: %u pages dropped, %u not; %u that the card had written went "
          "to swap", freed.dropped, freed.kept, freed.through_swap);
-    PROVOKE(20, lock_up(&chance), true);
-    PROVOKE(20, move_about(&chance), true);
-    PROVOKE(6, inherit(&chance), true);
+    PROVOKE(12, lock_up(&chance), true);
+    PROVOKE(12, move_about(&chance), true);
+    PROVOKE(4, inherit(&chance), true);
     mill_end(&mill);
     swap_off();
 }
@@ -446,7 +445,7 @@ static void huge(void)
     struct chance chance;
 
     chance_init(&chance, 3);
-    swap_on();
+    swap_on_zram();
     mill_start(&mill);
     for (i = 0; i < n; i++) {
         PROVOKE(1, collapse(), huge_kilobytes() == FIELD * 4);
