@@ -161,6 +161,19 @@ typedef struct UnetmmPage {
     uint64_t pte;               /* what it was when it was looked at last */
 } UnetmmPage;
 
+/*
+ * Entries of a table of source shadow as they were when they were read, in
+ * this run of the engine: where a lock begins to try, and no more than that.
+ */
+#define UNETMM_SHADOW_LINES     4
+#define UNETMM_SHADOW_LINE      8       /* entries: 64 bytes of a table */
+
+typedef struct UnetmmShadowLine {
+    uint64_t run;               /* of another run: nothing */
+    uint64_t at;
+    uint64_t ptes[UNETMM_SHADOW_LINE];
+} UnetmmShadowLine;
+
 /* A source: where translations come from.  One file fills one. */
 struct UnetmmSourceOps {
     const char *name;
@@ -668,6 +681,8 @@ struct UnetmmCore {
     uint16_t *ready;            /* circular list of endpoints to serve */
     uint32_t ready_first, ready_used;
     uint32_t depth;             /* entry points on the stack */
+    uint64_t run;               /* how often the engine was entered */
+    UnetmmShadowLine shadow_lines[UNETMM_SHADOW_LINES];
     bool again;                 /* work was left for run_later */
     bool reset_wanted;          /* asked for while the engine was running */
     bool paused;                /* unetmm_core_pause() */

@@ -179,7 +179,7 @@ static void engine_set_timer(UnetmmCore *core)
 
 void unetmm_enter(UnetmmCore *core)
 {
-    core->depth++;
+    core->run += !core->depth++;
 }
 
 void unetmm_leave(UnetmmCore *core)
