@@ -294,6 +294,31 @@ static void of_a_file(void)
     writes_into(map_shared(fd), out_at_once, true);
 }
 
+/*
+ * What Linux does not lend to a device can be copied into all the same: as with a
+ * system call, it is the process's memory.
+ */
+static void not_lent(void)
+{
+    int fd = (int)syscall(447 /* memfd_secret */, 0);
+    unsigned i, n = rounds(40);
+    struct scene s;
+
+    if (fd < 0) {
+        test_skip("this kernel has no memfd_secret()");
+    }
+    scene_open(&s, map_shared(fd));
+    for (i = 0; i < n; i++) {
+        pattern_fill(s.mine, LENGTH, i, 0);
+        write_to(&s, 0, s.mine, LENGTH, i);
+        CHECK_EQ(taken_status(&s, i), UNETMM_ST_OK);
+        CHECK_PATTERN(s.own, LENGTH, i);
+    }
+    CHECK_EQ(unetmm_counter_read(s.counter), n);
+    CHECK(redirected(&s) >= n);
+    scene_close(&s);
+}
+
 /* ---- Arrived is what has landed ----------------------------------------------------- */
 
 /* The page is held back, and with it all that was sent behind. */
@@ -1241,6 +1266,7 @@ static const struct test tests[] = {
     { "swapped-out", swapped_out, TEST_ASKS, 0 },
     { "shmem", shmem, TEST_ASKS, 0 },
     { "of-a-file", of_a_file, TEST_ASKS, 0 },
+    { "not-lent", not_lent, TEST_ASKS, 0 },
     { "held-back", held_back, TEST_ASKS, 0 },
     { "counts-wait", counts_wait, TEST_ASKS, 0 },
     { "in-order", in_order, TEST_ASKS, 0 },
