@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -169,7 +170,7 @@ static void group_squeeze(struct group *g)
 {
     unsigned long long now;
 
-    mill_await(&mill, rounds(10));
+    mill_await(&mill, rounds(5));
     now = group_event(g->word);
     if (now == g->seen) {
         g->bytes -= 16 * (long long)PAGE;
@@ -196,15 +197,17 @@ static void limit(void)
     long long now = 0;
 
     swap_on_zram();
+    /* A huge page that is in use cannot make room: Linux would kill us instead. */
+    CHECK_SYS(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
     group_enter();
     mill_start(&mill);
     file = fopen(GROUP "memory.current", "r");
     CHECK(file && fscanf(file, "%lld", &now) == 1);
     fclose(file);
-    /* Half of the field, and all else that we have. */
-    group_press(GROUP "memory.max", "max", now - (long long)(FIELD / 2 * PAGE));
-    group_press(GROUP "memory.high", "high",
-                now - (long long)(FIELD / 2 * PAGE));
+    /* All that we have but for a part of the field. */
+    now -= (long long)(FIELD / 4 * PAGE);
+    group_press(GROUP "memory.max", "max", now);
+    group_press(GROUP "memory.high", "high", now);
     CHECK_EQ(group_event("oom_kill"), 0);
     mill_end(&mill);
     swap_off();
@@ -351,16 +354,15 @@ static void own_doing(void)
 
     chance_init(&chance, 2);
     memset(&freed, 0, sizeof(freed));
-    swap_on();
+    swap_on_zram();
     mill_start(&mill);
-    PROVOKE(20, throw_away(&chance), true);
-    PROVOKE(20, give_up(&chance), freed.dropped);
-    PROVOKE(20, give_up(&chance), freed.through_swap);
+    PROVOKE(12, throw_away(&chance), true);
+    PROVOKE(12, give_up(&chance), freed.dropped && freed.through_swap);
     note("given up: %u pages dropped, %u not; %u that the card had written went "
          "to swap", freed.dropped, freed.kept, freed.through_swap);
-    PROVOKE(20, lock_up(&chance), true);
-    PROVOKE(20, move_about(&chance), true);
-    PROVOKE(6, inherit(&chance), true);
+    PROVOKE(12, lock_up(&chance), true);
+    PROVOKE(12, move_about(&chance), true);
+    PROVOKE(4, inherit(&chance), true);
     mill_end(&mill);
     swap_off();
 }
@@ -443,7 +445,7 @@ static void huge(void)
     struct chance chance;
 
     chance_init(&chance, 3);
-    swap_on();
+    swap_on_zram();
     mill_start(&mill);
     for (i = 0; i < n; i++) {
         PROVOKE(1, collapse(), huge_kilobytes() == FIELD * 4);

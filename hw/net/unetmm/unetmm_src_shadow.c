@@ -159,6 +159,8 @@ static bool shadow_lock(UnetmmCore *core, UnetmmEp *ep, UnetmmPage *page,
             return true;
         }
     }
+    /* Who looks it up again in this run is not to meet the same. */
+    shadow_changed(core, page->entry, pte);
     unetmm_count(core, ep, UNETMM_C_shadow_raced, 1);
     return false;
 }
