@@ -189,7 +189,8 @@ def part_local(options):
         "netvm": NETVM % {
             "count": "", "notify": sized(options, 10, 100, 500),
             "sync": sized(options, 5, 50, 200),
-            "rates": "50,100" if options.quick else "50,75,90,95,98,100",
+            "rates": sized(options, "50,100", "50,100",
+                           "50,75,90,95,98,100"),
             "pages": sized(options, 16, 512, 4096),
             "redirects": sized(options, 10, 100, 1000)},
         "waits": sized(options, 10, 200, 5000)},
