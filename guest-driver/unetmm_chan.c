@@ -38,6 +38,13 @@ struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
 	chan = kzalloc(sizeof(*chan), GFP_KERNEL_ACCOUNT);
 	if (!chan)
 		return ERR_PTR(-ENOMEM);
+	if (ep->sysq) {
+		chan->recv_credits = unetmm_sysbuf_reserve(ep);
+		if (!chan->recv_credits) {
+			kfree(chan);
+			return ERR_PTR(-ENOSPC);
+		}
+	}
 	__set_bit(number, ep->chan_map);
 	kref_init(&chan->ref);
 	INIT_LIST_HEAD(&chan->accept_node);
@@ -96,6 +103,8 @@ static int unetmm_chan_open(struct unetmm_chan *chan, u16 peer_ep,
 			.timeout_us = cpu_to_le32(chan->how.timeout_us),
 			.send_psn = cpu_to_le32(chan->send_psn),
 			.recv_psn = cpu_to_le32(chan->recv_psn),
+			.send_credits = cpu_to_le32(chan->send_credits),
+			.recv_credits = cpu_to_le32(chan->recv_credits),
 		},
 	};
 	int ret;
@@ -115,6 +124,13 @@ static int unetmm_chan_open(struct unetmm_chan *chan, u16 peer_ep,
 	return 0;
 }
 
+/* The card has none of the channel's slots, or never had any. */
+static void unetmm_chan_unreserve(struct unetmm_chan *chan)
+{
+	unetmm_sysbuf_unreserve(chan->ep->dev, chan->recv_credits);
+	chan->recv_credits = 0;
+}
+
 /* `peer`: it was the peer, and the process that has it may want to know. */
 static void unetmm_chan_clear(struct unetmm_chan *chan, bool peer)
 {
@@ -131,6 +147,7 @@ static void unetmm_chan_clear(struct unetmm_chan *chan, bool peer)
 	if (chan->state != UNETMM_CHAN_OPEN)
 		return;
 	unetmm_cmd(ep->dev, &cmd, NULL);
+	unetmm_chan_unreserve(chan);
 	hash_del(&chan->hash);
 	WRITE_ONCE(chan->state, UNETMM_CHAN_CLOSED);
 	/* Who waits for an import of it waits no more. */
@@ -181,6 +198,7 @@ void unetmm_chan_end(struct unetmm_chan *chan, bool tell)
 	if (tell && chan->state != UNETMM_CHAN_CLOSED)
 		unetmm_tell_close(ep->dev, chan);
 	unetmm_chan_clear(chan, false);
+	unetmm_chan_unreserve(chan);
 	unetmm_chan_unaccept(chan);
 	WRITE_ONCE(chan->state, UNETMM_CHAN_CLOSED);
 	list_del(&chan->node);
@@ -272,6 +290,7 @@ static void unetmm_answer_connect(struct unetmm_dev *dev, const u8 *mac,
 		ack.channel_type = chan->how.type;
 		ack.mtu = cpu_to_le32(chan->mtu);
 		ack.psn = cpu_to_le32(chan->send_psn);
+		ack.request = cpu_to_le32(chan->recv_credits);
 	} else if (!__ratelimit(&dev->ctl.refusals)) {
 		return;
 	}
@@ -310,6 +329,7 @@ static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
 	chan->passive = true;
 	chan->nonce = le64_to_cpu(msg->nonce);
 	chan->recv_psn = le32_to_cpu(msg->psn);
+	chan->send_credits = le32_to_cpu(msg->request);
 	ret = unetmm_chan_open(chan, le16_to_cpu(msg->src_ep),
 			       le16_to_cpu(msg->src_channel), mtu);
 	if (ret) {
@@ -327,8 +347,10 @@ static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
 /* What a question and its answer have in common; the rest is not for these. */
 static bool unetmm_connect_sane(const struct unetmm_control *msg)
 {
-	return !msg->rights && !msg->request &&
-	       (msg->channel_type == UNETMM_CHANNEL_RELIABLE || !msg->psn);
+	return !msg->rights &&
+	       le32_to_cpu(msg->request) <= UNETMM_MOST_CREDITS &&
+	       (msg->channel_type == UNETMM_CHANNEL_RELIABLE ||
+		(!msg->psn && !msg->request));
 }
 
 static void unetmm_got_connect(struct unetmm_dev *dev, const u8 *mac,
@@ -451,6 +473,7 @@ static void unetmm_got_connect_ack(struct unetmm_dev *dev, const u8 *mac,
 		return;
 	}
 	chan->recv_psn = le32_to_cpu(msg->psn);
+	chan->send_credits = le32_to_cpu(msg->request);
 	ret = unetmm_chan_open(chan, le16_to_cpu(msg->src_ep),
 			       le16_to_cpu(msg->src_channel), mtu);
 	if (ret) {

@@ -152,7 +152,7 @@ static int unetmm_cmd_finish(struct unetmm_dev *dev, int slot,
 			     const struct unetmm_cmd *cmd, bool done,
 			     u32 *result)
 {
-	struct unetmm_cmd_slot *s = &dev->cmdq.slots[slot];
+	struct unetmm_cmdq_slot *s = &dev->cmdq.slots[slot];
 
 	if (!done) {
 		if (!unetmm_reachable(dev))

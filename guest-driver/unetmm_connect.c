@@ -75,6 +75,12 @@ static int unetmm_chan_how(const struct unetmm_ep *ep, u32 timeout_us,
 	return 0;
 }
 
+/* What is redirected keeps its turn, and datagrams have none. */
+static int unetmm_datagram(const struct unetmm_ep *ep)
+{
+	return ep->sysq ? -EPROTOTYPE : 0;
+}
+
 static int unetmm_listen(struct unetmm_ep *ep, const struct unetmm_listen *a,
 			 const struct unetmm_chan_how *how)
 {
@@ -123,6 +129,10 @@ int unetmm_op_listen(struct unetmm_file *file, void *arg)
 				      a->not_ready_retries, &how);
 	else if (a->timeout_us || a->retries || a->not_ready_retries)
 		ret = -EINVAL;
+	if (!ret && a->service &&
+	    (a->flags & UNETMM_LISTEN_DATAGRAM ||
+	     !(a->flags & UNETMM_LISTEN_RELIABLE)))
+		ret = unetmm_datagram(ep);
 	if (!ret) {
 		mutex_lock(&file->dev->ctl.lock);
 		ret = unetmm_listen(ep, a, &how);
@@ -232,6 +242,7 @@ static void unetmm_ask(struct unetmm_chan *chan, u64 service)
 		.nonce = cpu_to_le64(chan->nonce),
 		.channel_type = chan->how.type,
 		.psn = cpu_to_le32(chan->send_psn),
+		.request = cpu_to_le32(chan->recv_credits),
 	};
 	struct unetmm_ep *ep = chan->ep;
 	struct unetmm_dev *dev;
@@ -360,6 +371,8 @@ int unetmm_op_connect(struct unetmm_file *file, void *arg)
 				      a->not_ready_retries, &how);
 	else if (a->timeout_us || a->retries || a->not_ready_retries)
 		ret = -EINVAL;
+	else
+		ret = unetmm_datagram(ep);
 	how.tell = a->flags & UNETMM_CONNECT_TELL;
 	if (!ret)
 		ret = unetmm_connect(ep, a, &how);

@@ -132,6 +132,43 @@ static int shadow_waits_show(struct seq_file *s, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(shadow_waits);
 
+/* Slots, and how long the stages of a redirected packet took. */
+static int sysbuf_show(struct seq_file *s, void *unused)
+{
+	static const char * const names[] = {
+		[UNETMM_STAGE_WAIT] = "wait",
+		[UNETMM_STAGE_PAGE] = "page",
+		[UNETMM_STAGE_COPY] = "copy",
+		[UNETMM_STAGE_TELL] = "tell",
+	};
+	struct unetmm_dev *dev = s->private;
+	struct unetmm_sysbuf *sb = &dev->sysbuf;
+	u32 i, n, busy = 0;
+
+	mutex_lock(&dev->ctl.lock);
+	mutex_lock(&sb->lock);
+	for (i = 0; i < sb->nslots; i++)
+		busy += READ_ONCE(sb->jobs[i].busy);
+	seq_printf(s, "slots %u\nslot_bytes %u\nreserved %u\npending %u\nendpoints %u\n",
+		   sb->nslots, sb->nslots ? sb->slot_bytes : 0, sb->reserved,
+		   busy, sb->users);
+	mutex_unlock(&sb->lock);
+	mutex_unlock(&dev->ctl.lock);
+	for (i = 0; i < UNETMM_NUM_STAGES; i++) {
+		seq_printf(s, "%s count %lld ns %lld\n", names[i],
+			   atomic64_read(&sb->stages[i].count),
+			   atomic64_read(&sb->stages[i].ns));
+		for (n = 0; n < UNETMM_STAGE_BUCKETS; n++) {
+			if (atomic64_read(&sb->stages[i].buckets[n]))
+				seq_printf(s, "%s %10llu ns and more: %lld\n",
+					   names[i], 1ULL << n,
+					   atomic64_read(&sb->stages[i].buckets[n]));
+		}
+	}
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(sysbuf);
+
 #define UNETMM_SHADOW_SPACE	48	/* its number's place in an offset */
 
 /*
@@ -197,6 +234,7 @@ void unetmm_debugfs_add(struct unetmm_dev *dev)
 	debugfs_create_file("shadow", 0400, dev->debugfs, dev, &shadow_fops);
 	debugfs_create_file("shadow_waits", 0400, dev->debugfs, dev,
 			    &shadow_waits_fops);
+	debugfs_create_file("sysbuf", 0400, dev->debugfs, dev, &sysbuf_fops);
 }
 
 /* Waits for readers; none comes after. */

@@ -25,6 +25,9 @@
  *                 each of them, unetmm_ec, until EVENT_CLOSE (kref: likewise).
  *   unetmm_pin    one page that the card may reach, in the space's tree.
  *   unetmm_win    pages of the card that an endpoint's process maps; part of it.
+ *   unetmm_sysq   what waits to be copied for an endpoint with policy redirect
+ *                 (kref: the endpoint, its thread); see unetmm_sysq.c.
+ *   unetmm_sysbuf the slots that these use, while there is such an endpoint.
  *   unetmm_kqueues what an endpoint of source ktlb has beside its queues; lives
  *                 as long as the endpoint.  Its slots: unetmm_klist.c.
  *
@@ -32,6 +35,7 @@
  *
  *   region_lock > dev->rwsem > file->lock > ctl.lock > command slot
  *   ctl.lock > ecs->lock > command slot, ep_lock
+ *   ctl.lock > sysbuf.lock > q->lock (of a unetmm_sysq) > command slot
  *   file->lock > kq->lock > mmap_lock
  *   file->lock > unetmm_switch_lock > RCU (grace periods)
  *   file->lock > unetmm_push_lock > the kernel's, of probes
@@ -145,6 +149,7 @@ struct unetmm_limits {
 	u32 imports;
 	u32 window_pages;
 	u32 proxy_pages;
+	u32 sysbuf_slots;
 	u8 mac[ETH_ALEN];
 };
 
@@ -161,7 +166,7 @@ struct unetmm_ring {
 #define UNETMM_CMD_LOG2		6
 #define UNETMM_CMD_SLOTS	32	/* outstanding; the rings hold twice that */
 
-struct unetmm_cmd_slot {
+struct unetmm_cmdq_slot {
 	struct completion done;
 	u8 status;
 	u32 result;
@@ -171,7 +176,7 @@ struct unetmm_cmdq {
 	struct semaphore free;	/* slots that are free */
 	spinlock_t lock;	/* all below; taken in the event interrupt */
 	DECLARE_BITMAP(used, UNETMM_CMD_SLOTS);
-	struct unetmm_cmd_slot slots[UNETMM_CMD_SLOTS];
+	struct unetmm_cmdq_slot slots[UNETMM_CMD_SLOTS];
 	struct unetmm_ring cmd;
 	struct unetmm_ring done;
 	u32 waiting;		/* who wants EVENT_CMD to interrupt */
@@ -365,6 +370,7 @@ struct unetmm_aspace {
 	wait_queue_head_t idle;		/* ndeferred became 0 */
 	struct mutex zero_lock;		/* giving up contents; ends of endpoints */
 	struct unetmm_ecs *ecs;		/* event counters; set once */
+	struct list_head sysqs;		/* of its endpoints; sysbuf.lock */
 
 	/* sources with a table */
 	struct mutex region_lock;	/* regions, posts */
@@ -415,6 +421,7 @@ struct unetmm_ep {
 	bool failed;			/* the card stopped it */
 	u32 first_fault;		/* fault records before are another's */
 	struct unetmm_kqueues *kq;	/* source ktlb */
+	struct unetmm_sysq *sysq;	/* policy redirect */
 	struct list_head windows;	/* file->lock and map_lock */
 
 	/* channels: ctl.lock */
@@ -458,6 +465,8 @@ struct unetmm_chan {
 	struct unetmm_chan_how how;
 	u32 send_psn;
 	u32 recv_psn;
+	u32 send_credits;		/* what the peer has for us; 0: no limit */
+	u32 recv_credits;		/* slots of the system buffer, reserved */
 	int error;			/* FAILED: why */
 };
 
@@ -491,6 +500,64 @@ struct unetmm_ctl {
 	struct ratelimit_state refusals;
 };
 
+/* The system buffer: what a packet is put into whose page is absent. */
+#define UNETMM_MOST_CREDITS	64	/* of one channel */
+
+struct unetmm_sysspan {
+	u64 addr;
+	u32 len;
+	u32 from;			/* in the slot's data */
+};
+
+/* One slot, and what is in it. */
+struct unetmm_sysjob {
+	void *mem;			/* the head, and the data behind it */
+	dma_addr_t dma;
+	bool busy;			/* reported, and not answered */
+	/* While it is busy, q->lock of who has it. */
+	struct list_head node;		/* q->jobs */
+	u32 slot;
+	u32 region;
+	bool write;			/* to the region; else a message */
+	u64 index;			/* of its report */
+	u32 nspans;
+	u32 span;			/* the one that is being copied ... */
+	u32 done;			/* ... and how much of it has been */
+	u32 tries;			/* to have a page, since something was */
+	u32 copied;			/* of all spans */
+	struct unetmm_sysspan spans[UNETMM_SLOT_PIECES];
+	u64 seen_ns;			/* by the interrupt */
+	u64 began_ns;
+	u64 paging_ns;			/* in all */
+	bool paged;			/* had to wait for a page */
+};
+
+enum unetmm_stage {
+	UNETMM_STAGE_WAIT,		/* from the interrupt to its turn */
+	UNETMM_STAGE_PAGE,		/* for its pages, if any was absent */
+	UNETMM_STAGE_COPY,
+	UNETMM_STAGE_TELL,		/* the card */
+	UNETMM_NUM_STAGES
+};
+
+#define UNETMM_STAGE_BUCKETS	32	/* n: 2^n ns and more, below 2^(n+1) */
+
+struct unetmm_sysbuf {
+	struct mutex lock;
+	struct unetmm_sysjob *jobs;	/* a slot each; NULL: there is none */
+	u32 nslots;
+	u32 slot_bytes;
+	u32 users;			/* endpoints */
+	struct unetmm_sysq **queues;	/* by endpoint */
+	u64 *cleared;			/* by region: reports before are void */
+	u32 reserved;			/* slots that channels have; ctl.lock */
+	struct {
+		atomic64_t count;
+		atomic64_t ns;
+		atomic64_t buckets[UNETMM_STAGE_BUCKETS];
+	} stages[UNETMM_NUM_STAGES];
+};
+
 struct unetmm_dev {
 	struct pci_dev *pdev;
 	struct kref ref;
@@ -521,6 +588,9 @@ struct unetmm_dev {
 	struct work_struct fault_work;
 	struct unetmm_fault fault_recs[UNETMM_FETCH];	/* fault_work's */
 	u32 fault_first;				/* index of the first */
+	atomic64_t fault_total;				/* that were taken */
+	u64 fault_seen_ns;				/* by the interrupt */
+	struct unetmm_sysbuf sysbuf;
 	struct unetmm_batch *fault_batch;		/* fault_work's */
 	struct mutex reply_lock;	/* the list page */
 	__le64 *reply_list;
@@ -716,6 +786,9 @@ struct vm_area_struct *unetmm_usable_vma(struct mm_struct *mm, u64 vaddr,
 int unetmm_map_page(struct unetmm_dev *dev, struct page *page, bool write,
 		    dma_addr_t *dma);
 void unetmm_unmap_page(struct unetmm_dev *dev, dma_addr_t dma, bool write);
+int unetmm_map_kernel(struct unetmm_dev *dev, void *mem, size_t bytes,
+		      dma_addr_t *dma);
+void unetmm_unmap_kernel(struct unetmm_dev *dev, dma_addr_t dma, size_t bytes);
 
 /* unetmm_zero.c */
 struct vm_area_struct *unetmm_zero_vma(struct mm_struct *mm, u64 vaddr);
@@ -876,6 +949,35 @@ void unetmm_parts_close(struct list_head *parts);
 int unetmm_op_redirect(struct unetmm_file *file, void *arg);
 int unetmm_op_redirect_go(struct unetmm_file *file, void *arg);
 void unetmm_undo_redirect(struct unetmm_file *file, const void *arg);
+
+/* unetmm_sysbuf.c */
+extern unsigned int unetmm_redirect_slots;
+extern unsigned int unetmm_redirect_credits;
+void unetmm_sysbuf_init(struct unetmm_dev *dev);
+int unetmm_sysbuf_get(struct unetmm_dev *dev);
+void unetmm_sysbuf_put(struct unetmm_dev *dev);
+void unetmm_sysbuf_stop(struct unetmm_dev *dev);
+u32 unetmm_sysbuf_reserve(struct unetmm_ep *ep);
+void unetmm_sysbuf_unreserve(struct unetmm_dev *dev, u32 slots);
+void unetmm_sysbuf_answer(struct unetmm_dev *dev, struct unetmm_sysjob *job,
+			  u8 status);
+void unetmm_sysbuf_report(struct unetmm_dev *dev,
+			  const struct unetmm_fault *rec, u64 index,
+			  u64 seen_ns);
+void unetmm_sysbuf_set_region(struct unetmm_dev *dev, u32 region);
+/* Reports before this one, and not those from it on, are there already. */
+u64 unetmm_sysbuf_now(struct unetmm_dev *dev);
+
+/* unetmm_sysq.c */
+int unetmm_sysq_open(struct unetmm_ep *ep);
+void unetmm_sysq_close(struct unetmm_ep *ep);
+/* sysbuf.lock; false: it was for somebody who has gone. */
+bool unetmm_sysq_add(struct unetmm_sysq *q, u32 space,
+		     struct unetmm_sysjob *job);
+void unetmm_sysq_clear_region(struct unetmm_aspace *space, u32 region);
+void unetmm_sysq_orphan(struct unetmm_aspace *space);
+void unetmm_sysbuf_stage(struct unetmm_dev *dev, enum unetmm_stage stage,
+			 u64 ns);
 
 /* unetmm_import.c */
 int unetmm_op_import(struct unetmm_file *file, void *arg);

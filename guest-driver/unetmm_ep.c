@@ -202,6 +202,17 @@ static int unetmm_ep_check(const struct unetmm_dev *dev,
 	return 0;
 }
 
+/*
+ * Policy redirect fetches what is absent: with sources of which absence is the
+ * process's error there is nothing to fetch, and source ktlb has no reliable
+ * channels, which are the only ones that can be redirected.
+ */
+static bool unetmm_ep_suits(const struct unetmm_aspace *space, u32 policy)
+{
+	return policy != UNETMM_POLICY_REDIRECT ||
+	       (space->ops->resolve && space->source != UNETMM_SOURCE_KTLB);
+}
+
 static int unetmm_ep_eventfd(struct unetmm_ep *ep, int fd)
 {
 	struct eventfd_ctx *ctx;
@@ -269,6 +280,8 @@ static int unetmm_ep_create(struct unetmm_file *file,
 		goto put;
 	if (ep->space->source == UNETMM_SOURCE_KTLB)
 		ret = unetmm_kqueues_create(ep);
+	else if (a->policy == UNETMM_POLICY_REDIRECT)
+		ret = unetmm_sysq_open(ep);
 	if (!ret)
 		ret = unetmm_ep_command(ep, a->policy, a->pretranslate);
 	if (ret)
@@ -281,6 +294,8 @@ static int unetmm_ep_create(struct unetmm_file *file,
 unpublish:
 	if (ep->kq)
 		unetmm_kqueues_drop(ep);
+	if (ep->sysq)
+		unetmm_sysq_close(ep);
 	unetmm_ep_unpublish(ep);
 put:
 	unetmm_ep_put(ep);
@@ -300,6 +315,8 @@ int unetmm_op_endpoint(struct unetmm_file *file, void *arg)
 		ret = -EINVAL;
 	else if (file->space->mm != current->mm)
 		ret = -EPERM;	/* bound by another while we waited */
+	else if (!unetmm_ep_suits(file->space, a->policy))
+		ret = -EOPNOTSUPP;
 	else
 		ret = unetmm_ep_create(file, a);
 	mutex_unlock(&file->lock);
@@ -340,6 +357,8 @@ void unetmm_ep_close(struct unetmm_ep *ep)
 	unetmm_ep_destroy(ep);
 	if (ep->kq)
 		unetmm_kqueues_drop(ep);
+	if (ep->sysq)
+		unetmm_sysq_close(ep);
 	unetmm_ep_unpublish(ep);
 	/* From here on the buffers are the process's: who gives one up has. */
 	mutex_lock(&space->zero_lock);

@@ -13,7 +13,8 @@
  * source pinned they are registered for as long as the export lasts, with source
  * utlb the process has pinned them before and keeps them (what it unpins is
  * refused to its peers).  When REGION_CLEAR has completed, nothing moves through
- * the region any more; only then are its pages unpinned.
+ * the region any more, and what the system buffer has for it is not copied any
+ * more a moment later (policy redirect); only then are its pages unpinned.
  */
 #include <linux/etherdevice.h>
 #include <linux/mm.h>
@@ -70,6 +71,7 @@ static void unetmm_exported_end(struct unetmm_file *file,
 	list_del(&export->node);
 	file->nexports--;
 	unetmm_cmd(dev, &cmd, NULL);
+	unetmm_sysq_clear_region(file->space, export->region);
 	unetmm_ecs_take_back(file->space, export->counter, export->ncounters);
 	__clear_bit(export->region, dev->ctl.region_map);
 	unetmm_parts_take(export, parts);
@@ -136,6 +138,7 @@ static int unetmm_exported_add(struct unetmm_file *file,
 	ret = unetmm_ecs_give(file->space, new->counter, new->ncounters);
 	if (ret)
 		return ret;
+	unetmm_sysbuf_set_region(dev, new->region);
 	ret = unetmm_region_set(file, new, a);
 	if (ret) {
 		unetmm_ecs_take_back(file->space, new->counter, new->ncounters);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: the card's fault ring: misses and evictions.
+ * unetmm: the card's fault ring: misses and evictions, and reports of what is in
+ * the system buffer, which are passed on.
  *
  * A miss has the three outcomes of the U-Net/MM paper: resident (or made so
  * without waiting) and given at once; refused, with the status that the
@@ -470,26 +471,57 @@ static u32 unetmm_fault_fetch(struct unetmm_dev *dev)
 		dev->fault_recs[n++] = *rec;
 		dev->fault.index++;
 	}
-	if (n)
+	if (n) {
+		atomic64_add(n, &dev->fault_total);
 		unetmm_ring_release(dev, &dev->fault);
+	}
 	return n;
+}
+
+static void unetmm_fault_record(struct unetmm_dev *dev, u32 i, u64 number,
+				u64 seen_ns)
+{
+	const struct unetmm_fault *rec = &dev->fault_recs[i];
+
+	switch (rec->type) {
+	case UNETMM_FAULT_MISS:
+		unetmm_miss(dev, rec, dev->fault_first + i);
+		break;
+	case UNETMM_FAULT_EVICT:
+		unetmm_evict(dev, rec);
+		break;
+	case UNETMM_FAULT_SLOT:
+		unetmm_sysbuf_report(dev, rec, number, seen_ns);
+		break;
+	}
+}
+
+/* When the interrupt came; 0: nobody wants to know. */
+static u64 unetmm_fault_seen(struct unetmm_dev *dev)
+{
+	u64 seen = xchg(&dev->fault_seen_ns, 0);
+
+	/* What came meanwhile is seen now. */
+	return seen || !READ_ONCE(dev->sysbuf.nslots) ? seen : ktime_get_ns();
 }
 
 void unetmm_fault_work(struct work_struct *work)
 {
 	struct unetmm_dev *dev = container_of(work, struct unetmm_dev,
 					      fault_work);
-	const struct unetmm_fault *rec = dev->fault_recs;
 	u32 i, n, total = 0;
+	u64 first, seen;
 
-	while (unetmm_running(dev) && (n = unetmm_fault_fetch(dev))) {
-		for (i = 0; i < n; i++) {
-			if (rec[i].type == UNETMM_FAULT_MISS)
-				unetmm_miss(dev, &rec[i],
-					    dev->fault_first + i);
-			else if (rec[i].type == UNETMM_FAULT_EVICT)
-				unetmm_evict(dev, &rec[i]);
-		}
+	for (;;) {
+		first = atomic64_read(&dev->fault_total);
+		if (!unetmm_running(dev))
+			return;
+		n = unetmm_fault_fetch(dev);
+		if (!n)
+			return;
+		seen = unetmm_fault_seen(dev);
+		for (i = 0; i < n; i++)
+			unetmm_fault_record(dev, i, first + i, seen);
 		total += n;
 		if (total >= UNETMM_TURN) {
 			queue_work(unetmm_wq, &dev->fault_work);

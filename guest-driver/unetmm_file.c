@@ -96,8 +96,10 @@ static int unetmm_flush(struct file *filp, fl_owner_t id)
 	/* Pairs with unetmm_op_space(). */
 	space = smp_load_acquire(&file->space);
 	if (space && space->owner == task_tgid(current) &&
-	    space->mm != current->mm)
+	    space->mm != current->mm) {
 		unetmm_deferred_orphan(space);
+		unetmm_sysq_orphan(space);
+	}
 	return 0;
 }
 

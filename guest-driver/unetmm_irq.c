@@ -8,6 +8,7 @@
  */
 #include <linux/eventfd.h>
 #include <linux/interrupt.h>
+#include <linux/ktime.h>
 
 #include "unetmm_compat.h"
 #include "unetmm_drv.h"
@@ -41,6 +42,8 @@ static irqreturn_t unetmm_irq_fault(int irq, void *data)
 {
 	struct unetmm_dev *dev = data;
 
+	if (READ_ONCE(dev->sysbuf.nslots) && !READ_ONCE(dev->fault_seen_ns))
+		WRITE_ONCE(dev->fault_seen_ns, ktime_get_ns());
 	if (unetmm_reachable(dev))
 		queue_work(unetmm_wq, &dev->fault_work);
 	return IRQ_HANDLED;

@@ -33,6 +33,14 @@ module_param_named(utlb_quota_pages, unetmm_utlb_quota_pages, uint, 0644);
 MODULE_PARM_DESC(utlb_quota_pages,
 		 "most pages that one address space of source utlb may have pinned");
 
+module_param_named(redirect_slots, unetmm_redirect_slots, uint, 0644);
+MODULE_PARM_DESC(redirect_slots,
+		 "packets of policy redirect that one card can have for absent pages");
+
+module_param_named(redirect_credits, unetmm_redirect_credits, uint, 0644);
+MODULE_PARM_DESC(redirect_credits,
+		 "of these: most that one channel gets for itself, 1 to 64");
+
 struct workqueue_struct *unetmm_wq;
 static DEFINE_IDA(unetmm_numbers);
 
@@ -108,6 +116,7 @@ static int unetmm_start_memory(struct unetmm_dev *dev)
 static void unetmm_stop_memory(struct unetmm_dev *dev)
 {
 	unetmm_windows_exit(dev);
+	unetmm_sysbuf_stop(dev);
 	unetmm_redirect_stop(dev);
 	if (dev->reply_list)
 		dma_free_coherent(&dev->pdev->dev, UNETMM_REPLY_MAX_PAGES *
@@ -128,6 +137,7 @@ static int unetmm_start_rings(struct unetmm_dev *dev)
 {
 	int ret;
 
+	atomic64_set(&dev->fault_total, 0);
 	ret = unetmm_cmdq_init(dev);
 	if (ret)
 		return ret;
@@ -255,6 +265,7 @@ static void unetmm_dev_init(struct unetmm_dev *dev)
 	spin_lock_init(&dev->reg_lock);
 	spin_lock_init(&dev->ep_lock);
 	mutex_init(&dev->reply_lock);
+	unetmm_sysbuf_init(dev);
 	INIT_WORK(&dev->fault_work, unetmm_fault_work);
 	INIT_WORK(&dev->fail_work, unetmm_fail_work);
 	xa_init_flags(&dev->spaces, XA_FLAGS_ALLOC1);

@@ -152,6 +152,29 @@ static bool unetmm_bounced(struct device *d, struct page *page, dma_addr_t dma)
 	return dma != phys_to_dma(d, page_to_phys(page));
 }
 
+/* Memory of ours, whole pages, that the card writes. */
+int unetmm_map_kernel(struct unetmm_dev *dev, void *mem, size_t bytes,
+		      dma_addr_t *dma)
+{
+	struct device *d = &dev->pdev->dev;
+
+	*dma = dma_map_single_attrs(d, mem, bytes, DMA_FROM_DEVICE,
+				    DMA_ATTR_NO_WARN);
+	if (dma_mapping_error(d, *dma))
+		return -ENOMEM;
+	if (unetmm_bounced(d, virt_to_page(mem), *dma)) {
+		unetmm_unmap_kernel(dev, *dma, bytes);
+		unetmm_count(dev, bounce_refused);
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+void unetmm_unmap_kernel(struct unetmm_dev *dev, dma_addr_t dma, size_t bytes)
+{
+	dma_unmap_single(&dev->pdev->dev, dma, bytes, DMA_FROM_DEVICE);
+}
+
 /*
  * One page may be mapped several times at once: by two addresses, two
  * processes, or because its last mapping still waits to be undone.  That is

@@ -136,6 +136,12 @@ int unetmm_read_limits(struct unetmm_dev *dev)
 		hw->window_pages = readl(dev->regs + UNETMM_REG_WINDOW_PAGES);
 	if (hw->caps & UNETMM_CAP_PROXIES)
 		hw->proxy_pages = readl(dev->regs + UNETMM_REG_PROXY_PAGES);
+	hw->sysbuf_slots = 0;
+	if (hw->caps & UNETMM_CAP_SYSBUF)
+		hw->sysbuf_slots = readl(dev->regs + UNETMM_REG_SYSBUF_SLOTS);
+	/* Without a system buffer there is nowhere to redirect to. */
+	if (!hw->sysbuf_slots || !hw->reliable)
+		hw->policies &= ~BIT(UNETMM_POLICY_REDIRECT);
 	lo = readl(dev->regs + UNETMM_REG_MAC_LO);
 	hi = readl(dev->regs + UNETMM_REG_MAC_HI);
 	hw->mac[0] = lo;

@@ -321,6 +321,7 @@ static struct unetmm_aspace *unetmm_space_alloc(struct unetmm_dev *dev,
 	INIT_LIST_HEAD(&space->drop_list);
 	INIT_LIST_HEAD(&space->deferred);
 	INIT_LIST_HEAD(&space->kqueues);
+	INIT_LIST_HEAD(&space->sysqs);
 	INIT_WORK(&space->drop_work, unetmm_drop_work);
 	init_waitqueue_head(&space->idle);
 	space->pins = RB_ROOT;

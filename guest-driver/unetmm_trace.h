@@ -50,6 +50,22 @@ TRACE_EVENT(unetmm_shadow_wait,
 	TP_printk("space %u: %llu ns", __entry->space, __entry->ns)
 );
 
+TRACE_EVENT(unetmm_sysbuf,
+	TP_PROTO(u32 slot, u8 status),
+	TP_ARGS(slot, status),
+	TP_STRUCT__entry(
+		__field(u32, slot)
+		__field(u8, status)
+	),
+	TP_fast_assign(
+		__entry->slot = slot;
+		__entry->status = status;
+	),
+	TP_printk("slot=%u %s", __entry->slot,
+		  __entry->status == UNETMM_SLOT_LANDED ? "landed" :
+		  __entry->status == UNETMM_SLOT_FAILED ? "failed" : "gone")
+);
+
 TRACE_EVENT(unetmm_zero,
 	TP_PROTO(u32 space, u64 vaddr),
 	TP_ARGS(space, vaddr),

@@ -37,6 +37,9 @@ static const struct advice advices[] = {
     { UNETMM_CALL_EP_CREATE, ENOSPC,
       "the card has no endpoint left: end another program that uses it, or "
       "give the card more of them" },
+    { UNETMM_CALL_EP_CREATE, EOPNOTSUPP,
+      "the card does not have this policy, or not with this source of "
+      "translations: redirect needs tlb or shadow" },
     { UNETMM_CALL_EP_CREATE, EDQUOT,
       "the queues exceed this user's quota: make them smaller or raise "
       "ulimit -l" },
@@ -55,9 +58,11 @@ static const struct advice advices[] = {
     { UNETMM_CALL_CONNECT, EOPNOTSUPP,
       "this card has no reliable channels, or not with the source ktlb: use "
       "another source, or datagrams" },
+    { UNETMM_CALL_LISTEN, EPROTOTYPE,
+      "an endpoint with policy redirect takes reliable channels only" },
     { UNETMM_CALL_CONNECT, EPROTOTYPE,
       "who listens there takes no channels of this type: use --reliable on "
-      "both sides or on none" },
+      "both sides or on none, and on both with policy redirect" },
     { UNETMM_CALL_ACCEPT, EAGAIN, "nobody has connected yet: try again" },
     { UNETMM_CALL_ACCEPT, ETIMEDOUT,
       "nobody connected in time: start the peer, or wait longer" },
@@ -74,8 +79,8 @@ static const struct advice advices[] = {
       "no unetmm driver answers at that MAC address: check the address, that "
       "the peer's driver is loaded and that the two cards share a network" },
     { UNETMM_CALL_CONNECT, ENOSPC,
-      "the channels of the endpoint, or the card's reliable ones, are used "
-      "up: disconnect one" },
+      "the channels of the endpoint, or the card's reliable ones, or the slots "
+      "for policy redirect, are used up: disconnect one" },
     { UNETMM_CALL_ACCEPT, ENOSPC,
       "the channels of the endpoint are used up: disconnect one" },
     { UNETMM_CALL_REGISTER, ENOMEM,

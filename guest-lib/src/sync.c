@@ -77,27 +77,36 @@ static int pause_until(struct unetmm_sync *s, uint64_t deadline)
 
 /* ---- Operations -------------------------------------------------------- */
 
-/* The result of posting, until there is room or no more hope. */
-static int again(struct unetmm_sync *s, int ret, uint64_t end)
+/*
+ * The result of posting, until there is room or no more hope.  *end is 0 at first:
+ * the clock is looked at only where there is no room.
+ */
+static int again(struct unetmm_sync *s, int ret, uint64_t *end)
 {
-    if (ret == -EAGAIN && sys_now_ns() < end) {
+    if (!ret) {
+        return 0;
+    }
+    if (ret == -EAGAIN && !*end) {
+        *end = sys_now_ns() + POST_NS;
+    }
+    if (ret == -EAGAIN && sys_now_ns() < *end) {
         sched_yield();
         return take_all(s) ? -ENOTCONN : 1;
     }
-    return ret ? -ENOTCONN : 0;
+    return -ENOTCONN;
 }
 
 static int put(struct unetmm_sync *s, size_t member, uint64_t value, bool count)
 {
     const uint64_t word = unetmm_swap64(value);
-    uint64_t end = sys_now_ns() + POST_NS;
+    uint64_t end = 0;
     int ret;
 
     do {
         ret = again(s, unetmm_write(s->ep, s->import, s->record + member,
                                     &word, sizeof(word), 0, 0, UNETMM_QUIET |
                                     UNETMM_INLINE |
-                                    (count ? UNETMM_COUNT : 0)), end);
+                                    (count ? UNETMM_COUNT : 0)), &end);
     } while (ret > 0);
     return ret;
 }
@@ -108,12 +117,12 @@ static int put(struct unetmm_sync *s, size_t member, uint64_t value, bool count)
 /* Posts what reads the home's words: `tail` and `limit`. */
 static int read_words(struct unetmm_sync *s)
 {
-    uint64_t end = sys_now_ns() + POST_NS;
+    uint64_t end = 0;
     int ret;
 
     do {
         ret = again(s, unetmm_read(s->ep, s->import, 0, &s->answer->tail,
-                                   2 * sizeof(uint64_t), 2, 0), end);
+                                   2 * sizeof(uint64_t), 2, 0), &end);
     } while (ret > 0);
     s->open_ops += !ret;
     return ret;
@@ -121,13 +130,13 @@ static int read_words(struct unetmm_sync *s)
 
 static int add_ticket(struct unetmm_sync *s)
 {
-    uint64_t end = sys_now_ns() + POST_NS;
+    uint64_t end = 0;
     int ret;
 
     do {
         ret = again(s, unetmm_fetch_add(s->ep, s->import,
                                         offsetof(struct sync_words, tail), 1,
-                                        1, 0), end);
+                                        1, 0), &end);
     } while (ret > 0);
     s->open_ops += !ret;
     return ret;
@@ -136,7 +145,7 @@ static int add_ticket(struct unetmm_sync *s)
 /* Until all that was posted to be waited for has come. */
 static int finish(struct unetmm_sync *s)
 {
-    int ret = 0;
+    int ret = take_all(s);
 
     while (!ret && s->open_ops) {
         ret = pause_until(s, UINT64_MAX);

@@ -156,12 +156,13 @@ static const struct op *parse_op(const char *text)
 
 static unsigned parse_policy(const char *text)
 {
-    static const char *const names[] = { "skip", "drop" };
+    static const char *const names[] = { "skip", "drop", "redirect" };
     static const unsigned values[] = {
-        UNETMM_POLICY_SKIP, UNETMM_POLICY_DROP
+        UNETMM_POLICY_SKIP, UNETMM_POLICY_DROP, UNETMM_POLICY_REDIRECT
     };
 
-    return parse_name("policy", text, "skip or drop", names, values, 2);
+    return parse_name("policy", text, "skip, drop or redirect", names, values,
+                      3);
 }
 
 /* Options without a short form */
@@ -340,7 +341,14 @@ const char *source_name(unsigned source)
 
 const char *policy_name(unsigned policy)
 {
-    return policy == UNETMM_POLICY_SKIP ? "skip" : "drop";
+    switch (policy) {
+    case UNETMM_POLICY_SKIP:
+        return "skip";
+    case UNETMM_POLICY_REDIRECT:
+        return "redirect";
+    default:
+        return "drop";
+    }
 }
 
 const char *mode_name(const struct options *opt)

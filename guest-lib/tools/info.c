@@ -65,6 +65,7 @@ static const struct name sources[] = {
 static const struct name policies[] = {
     { 1u << UNETMM_POLICY_SKIP, "skip" },
     { 1u << UNETMM_POLICY_DROP, "drop" },
+    { 1u << UNETMM_POLICY_REDIRECT, "redirect" },
     { 0, NULL }
 };
 

@@ -71,6 +71,11 @@ void op_check_options(struct options *opt)
     if (opt->combine && strcmp(op->name, "au")) {
         usage_error("--combine is for --op au");
     }
+    if (opt->policy == UNETMM_POLICY_REDIRECT && !op->rights &&
+        !opt->reliable) {
+        usage_error("--policy redirect needs --reliable: datagrams cannot be "
+                    "redirected");
+    }
     if (!op->rights) {
         return;
     }

@@ -377,7 +377,8 @@ def stage_tools(_options):
 
 def stage_demo(_options):
     """scripts/demo, and that its reports say what they should."""
-    for tour, facts in (("messages", message_facts), ("vmmc", vmmc_facts)):
+    for tour, facts in (("messages", message_facts), ("vmmc", vmmc_facts),
+                        ("netvm", netvm_facts)):
         yield from demo_results(tour, facts)
 
 
@@ -425,6 +426,32 @@ def vmmc_facts(data):
          data["misses"]["utlb"]["fetches"] > 0 and
          not data["misses"]["tlb"]["fetches"] and
          data["misses"]["tlb"]["misses"] > 0),
+    )
+
+
+def netvm_facts(data):
+    """The same of the tour of NetVM."""
+    stops, mix = data["stops"], data["mix"]
+    out = stops["paged-out"]
+    return (
+        ("all that was written was right", not any(
+            row["bad"] for row in stops.values())),
+        ("what was resident was not redirected, but for what had been found "
+         "changing", stops["resident"]["redirected"] <
+         out["redirected"]),
+        ("what was paged out was redirected, and copied once", out["out"] > 0
+         and out["redirected"] > 0 and out["copied"] == out["redirected"]),
+        ("the sender was out of credits, and went on",
+         out["credit_waits"] > 0),
+        ("each way of waiting was measured", len(data["waits"]) == 4 and
+         all(row["median"] > 0 for row in data["waits"].values())),
+        ("the semaphore let one in at a time, and nobody was left waiting",
+         not any(row["bad"] for row in data["syncs"].values())),
+        ("tlb missed and pinned; shadow pinned nothing, and pushed",
+         mix["tlb"]["misses"] > 0 and mix["tlb"]["pins"] > 0 and
+         not mix["shadow"]["pins"] and mix["shadow"]["pushes"] > 0),
+        ("shadow missed less than tlb", mix["shadow"]["misses"] <
+         mix["tlb"]["misses"]),
     )
 
 

@@ -8,8 +8,19 @@
  *   bench-local SOURCE count LIST        guest instructions, that many bytes
  *   bench-local SOURCE ops LIST          ways to a peer's memory, that many bytes
  *   bench-local SOURCE count-ops LIST    their guest instructions
+ *   bench-local SOURCE notify LIST       ways to be told of a write, n times each
+ *   bench-local SOURCE count-notify LIST their guest instructions
+ *   bench-local SOURCE sync LIST         semaphore and wait-queue, n times each
+ *   bench-local SOURCE count-sync LIST   their guest instructions
+ *   bench-local SOURCE rate LIST         messages of which n of 100 find their page
+ *   bench-local pinned pin LIST          a page pinned and unpinned, n times
+ *   bench-local shadow push LIST         n page faults, and unmaps
+ *   bench-local SOURCE mix LIST          n messages of a workload, with its counts
+ *   bench-local SOURCE redirect LIST     n writes into a page that is not there
+ *   bench-local shadow waits LIST        n unmaps under DMA: how long they waited
  *
- * SOURCE is tlb, ktlb or pinned.  Prints JSON, one object a line.  A time is one
+ * SOURCE is tlb, ktlb, pinned, utlb or shadow.  `rate`, `pin` and `push` count
+ * instructions where there is a counter of them.  Prints JSON, one object a line.  A time is one
  * way: from before the send until the receiver has polled its completion, with
  * the sender's taken as well.
  */
@@ -115,18 +126,56 @@ static void report(const char *what, unsigned n, unsigned bytes,
     fflush(stdout);
 }
 
-uint64_t misses(void)
+uint64_t card(enum unetmm_counter n)
 {
-    uint64_t values[UNETMM_C_tlb_misses + 1];
+    uint64_t values[UNETMM_NUM_COUNTERS];
 
     check(unetmm_counters(ctx, UNETMM_SCOPE_CARD, 0, values,
-                          UNETMM_C_tlb_misses + 1), UNETMM_CALL_COUNTERS);
-    return values[UNETMM_C_tlb_misses];
+                          UNETMM_NUM_COUNTERS), UNETMM_CALL_COUNTERS);
+    return values[n];
 }
 
-/* Only `pinned` wants to be told of memory. */
+uint64_t driver(enum unetmm_driver_counter n)
+{
+    uint64_t values[UNETMM_NUM_DRIVER_COUNTERS];
+
+    check(unetmm_counters(ctx, UNETMM_SCOPE_DRIVER, 0, values,
+                          UNETMM_NUM_DRIVER_COUNTERS), UNETMM_CALL_COUNTERS);
+    return values[n];
+}
+
+uint64_t misses(void)
+{
+    return card(UNETMM_C_tlb_misses) + card(UNETMM_C_shadow_misses);
+}
+
+/*
+ * A message that comes before its page is in the table is a miss; who sends from
+ * a page waits until it is.
+ */
+static void send_from_all(const uint8_t *at, size_t bytes)
+{
+    struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
+    struct unetmm_ep *ep;
+    int channel;
+
+    attr.inline_max = 0;
+    check(unetmm_ep_create(ctx, &attr, &ep), UNETMM_CALL_EP_CREATE);
+    channel = join(ep, ep);
+    for (size_t i = 0; i < bytes; i += PAGE) {
+        check(unetmm_send(ep, (unsigned)channel, at + i, 8, 0, 0),
+              UNETMM_CALL_SEND);
+        await(ep, 1u << UNETMM_CQE_RECEIVED | 1u << UNETMM_CQE_SENT);
+    }
+    check(unetmm_ep_destroy(ep), UNETMM_CALL_ANY);
+}
+
+/* `pinned` wants to be told of memory, and `shadow` finds it by itself. */
 void give(void *at, size_t bytes)
 {
+    if (!strcmp(source_name, "shadow")) {
+        send_from_all(at, bytes);
+    }
     if (*source_name == 'p') {
         check(unetmm_register(ctx, at, bytes, UNETMM_REGION_WRITE),
               UNETMM_CALL_REGISTER);
@@ -239,10 +288,28 @@ static void memory(unsigned mib)
     munmap(at, pages * PAGE);
 }
 
+static const struct {
+    const char *name;
+    void (*run)(unsigned n);
+} parts[] = {
+    { "endpoints", endpoints }, { "memory", memory }, { "count", count },
+    { "miss", miss }, { "ops", ops }, { "count-ops", count_ops },
+    { "notify", notify }, { "count-notify", count_notify },
+    { "sync", sync_ops }, { "count-sync", count_sync_ops },
+    { "rate", rate }, { "pin", pin }, { "push", push }, { "waits", waits },
+    { "mix", mix }, { "redirect", redirect },
+};
+
+#define PARTS   (sizeof(parts) / sizeof(parts[0]))
+
 static void usage(void)
 {
-    fprintf(stderr, "usage: bench-local tlb|ktlb|pinned|utlb|shadow "
-            "endpoints|memory|count|miss|ops|count-ops N,N,...\n");
+    fprintf(stderr, "usage: bench-local tlb|ktlb|pinned|utlb|shadow PART "
+            "N,N,...\nPART is one of");
+    for (size_t i = 0; i < PARTS; i++) {
+        fprintf(stderr, " %s", parts[i].name);
+    }
+    fprintf(stderr, ".\n");
     exit(2);
 }
 
@@ -269,24 +336,13 @@ static unsigned source_by_name(const char *name)
 
 int main(int argc, char **argv)
 {
-    void (*run)(unsigned) = NULL;
+    size_t part = 0;
     char *word;
 
-    if (argc != 4) {
-        usage();
-    } else if (!strcmp(argv[2], "endpoints")) {
-        run = endpoints;
-    } else if (!strcmp(argv[2], "memory")) {
-        run = memory;
-    } else if (!strcmp(argv[2], "count")) {
-        run = count;
-    } else if (!strcmp(argv[2], "miss")) {
-        run = miss;
-    } else if (!strcmp(argv[2], "ops")) {
-        run = ops;
-    } else if (!strcmp(argv[2], "count-ops")) {
-        run = count_ops;
-    } else {
+    while (argc == 4 && part < PARTS && strcmp(argv[2], parts[part].name)) {
+        part++;
+    }
+    if (argc != 4 || part == PARTS) {
         usage();
     }
     source_name = argv[1];
@@ -295,7 +351,7 @@ int main(int argc, char **argv)
     info.size = sizeof(info);
     check(unetmm_info(ctx, &info), UNETMM_CALL_ANY);
     for (word = strtok(argv[3], ","); word; word = strtok(NULL, ",")) {
-        run((unsigned)strtoul(word, NULL, 10));
+        parts[part].run((unsigned)strtoul(word, NULL, 10));
     }
     return check(unetmm_close(ctx), UNETMM_CALL_ANY) ? EXIT_FAILURE : 0;
 }

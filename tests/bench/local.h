@@ -28,7 +28,10 @@ void await(struct unetmm_ep *ep, unsigned types);
 /* Memory for messages, as far as the source wants to be told of it. */
 void give(void *at, size_t bytes);
 void take_back(void *at, size_t bytes);
+/* Of the card, by whichever source. */
 uint64_t misses(void);
+uint64_t card(enum unetmm_counter n);
+uint64_t driver(enum unetmm_driver_counter n);
 /* For qsort(): int64_t, the smallest first. */
 int by_value(const void *a, const void *b);
 
@@ -43,9 +46,33 @@ void count(unsigned bytes);
 /* The guest's instructions so far; what two readings with none between differ by. */
 uint64_t ticks(void);
 uint64_t calibrate(void);
+/* Does ticks() count them, or what else? */
+bool counts_instructions(void);
 
 /* local_ops.c: ways into a peer's memory: times, and guest instructions. */
 void ops(unsigned bytes);
 void count_ops(unsigned bytes);
+
+/* local_notify.c: how a reader learns of a write. */
+void notify(unsigned n);
+void count_notify(unsigned n);
+
+/* local_sync.c: semaphores and wait-queues, and the same with bare atomics. */
+void sync_ops(unsigned n);
+void count_sync_ops(unsigned n);
+
+/* local_rate.c: messages of which so many in 100 find their page; pins alone. */
+void rate(unsigned percent);
+void pin(unsigned n);
+
+/* local_push.c: page faults and unmaps; waiting for the card's lock. */
+void push(unsigned pages);
+void waits(unsigned n);
+
+/* local_mix.c: messages from everywhere, and what the source had to do for them. */
+void mix(unsigned n);
+
+/* local_sysbuf.c: policy redirect by stage. */
+void redirect(unsigned n);
 
 #endif /* BENCH_LOCAL_H */

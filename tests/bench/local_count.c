@@ -34,20 +34,46 @@ uint64_t ticks(void)
     return (uint64_t)high << 32 | low;
 }
 
-uint64_t calibrate(void)
+/* What a loop of LOOPS turns takes at least, and two readings with none. */
+static uint64_t time_loop(uint64_t *nothing)
 {
-    uint64_t nothing = UINT64_MAX, loop = UINT64_MAX;
+    uint64_t loop = UINT64_MAX;
 
+    *nothing = UINT64_MAX;
     for (unsigned i = 0; i < 100; i++) {
         uint64_t n = LOOPS, start = ticks(), took = ticks() - start;
 
-        nothing = took < nothing ? took : nothing;
+        *nothing = took < *nothing ? took : *nothing;
         start = ticks();
         __asm__ volatile("1: dec %0; jnz 1b" : "+r"(n) : : "cc");
         took = ticks() - start;
         loop = took < loop ? took : loop;
     }
-    if (loop < 2 * LOOPS || loop > 2 * LOOPS + nothing + SLACK) {
+    return loop;
+}
+
+static bool is_count(uint64_t loop, uint64_t nothing)
+{
+    return loop >= 2 * LOOPS && loop <= 2 * LOOPS + nothing + SLACK;
+}
+
+bool counts_instructions(void)
+{
+    static int known = -1;
+
+    if (known < 0) {
+        uint64_t nothing, loop = time_loop(&nothing);
+
+        known = is_count(loop, nothing);
+    }
+    return known;
+}
+
+uint64_t calibrate(void)
+{
+    uint64_t nothing, loop = time_loop(&nothing);
+
+    if (!is_count(loop, nothing)) {
         die("the time stamp counter does not count instructions: boot with "
             "-icount shift=0,sleep=off");
     }

@@ -15,19 +15,10 @@
 #define COUNT       1000u
 #define PASSES      3u
 
-static uint64_t counter(enum unetmm_counter n)
-{
-    uint64_t values[UNETMM_NUM_COUNTERS];
-
-    check(unetmm_counters(ctx, UNETMM_SCOPE_CARD, 0, values,
-                          UNETMM_NUM_COUNTERS), UNETMM_CALL_COUNTERS);
-    return values[n];
-}
-
 /* Of both kinds; a source has one of them. */
 static uint64_t all_misses(void)
 {
-    return counter(UNETMM_C_tlb_misses) + counter(UNETMM_C_cache_misses);
+    return card(UNETMM_C_tlb_misses) + card(UNETMM_C_cache_misses);
 }
 
 static double median_us(struct unetmm_ep *ep, int channel, const uint8_t *at,
@@ -96,7 +87,7 @@ void miss(unsigned mib)
     channel = join(ep, ep);
     median_us(ep, channel, at, STRIDE);
     before = all_misses();
-    fetched = counter(UNETMM_C_utlb_fetches);
+    fetched = card(UNETMM_C_utlb_fetches);
     /* What else the machine does only adds. */
     for (unsigned i = 0; i < PASSES; i++) {
         double us = median_us(ep, channel, at, 0);
@@ -106,7 +97,7 @@ void miss(unsigned mib)
         missed = us < missed ? us : missed;
     }
     report(hit, missed, all_misses() - before,
-           counter(UNETMM_C_utlb_fetches) - fetched);
+           card(UNETMM_C_utlb_fetches) - fetched);
     if (all_misses() - before < PASSES * (COUNT - 1)) {
         die("the card had what it was not to have");
     }

@@ -21,6 +21,8 @@ void fake_driver_init(FakeDriver *d, FakeHost *host)
     d->watch = true;
     d->tag = 0x1000;
     d->waiting = g_array_new(false, false, sizeof(struct unetmm_fault));
+    d->slots = g_array_new(false, false, sizeof(uint64_t));
+    d->full = g_array_new(false, false, sizeof(uint32_t));
     for (unsigned i = 0; i < UNETMM_NUM_RINGS; i++) {
         d->ring[i].entry_bytes = bytes[i];
         d->ring[i].log2 = i == UNETMM_RING_NOTIFY ? 5 : 6;
@@ -97,6 +99,8 @@ void fake_driver_free(FakeDriver *d)
         }
     }
     g_array_unref(d->waiting);
+    g_array_unref(d->slots);
+    g_array_unref(d->full);
 }
 
 uint16_t fake_issue(FakeDriver *d, struct unetmm_cmd cmd)
@@ -175,6 +179,10 @@ bool fake_fault(FakeDriver *d, struct unetmm_fault *f)
     if (f->type == UNETMM_FAULT_EVICT) {
         d->evictions++;
         return true;
+    }
+    if (f->type == UNETMM_FAULT_SLOT) {
+        g_array_append_val(d->full, f->fault_id);
+        return fake_fault(d, f);
     }
     assert_int_equal(f->type, UNETMM_FAULT_MISS);
     assert_int_equal(f->vaddr % FAKE_PAGE, 0);
@@ -344,12 +352,93 @@ static bool answer(FakeDriver *d, const struct unetmm_fault *f)
     return error || status == UNETMM_CS_STALE;
 }
 
+/* ---- The system buffer ---- */
+
+uint8_t fake_sysbuf(FakeDriver *d, uint32_t n, uint32_t mtu)
+{
+    uint32_t bytes = UNETMM_SLOT_HEAD + mtu;
+    uint64_t list = fake_alloc(d->host, MAX(n, 1) * sizeof(uint64_t), 8,
+                               FAKE_RW);
+    struct unetmm_cmd cmd = {
+        .opcode = UNETMM_CMD_SYSBUF_SET,
+        .sysbuf = { .list = list, .slots = n, .slot_bytes = bytes },
+    };
+
+    g_array_set_size(d->slots, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t at = fake_alloc(d->host, bytes, 8, FAKE_RW);
+        uint64_t le = cpu_to_le64(at);
+
+        g_array_append_val(d->slots, at);
+        fake_write(d->host, list + i * sizeof(le), &le, sizeof(le));
+    }
+    d->slot_bytes = bytes;
+    return fake_command(d, cmd, NULL);
+}
+
+struct unetmm_slot fake_slot(FakeDriver *d, uint32_t slot)
+{
+    struct unetmm_slot head;
+
+    assert_true(slot < d->slots->len);
+    fake_read(d->host, g_array_index(d->slots, uint64_t, slot), &head,
+              sizeof(head));
+    unetmm_le_slot(&head);
+    return head;
+}
+
+void fake_slot_copy(FakeDriver *d, uint32_t slot)
+{
+    uint64_t at = g_array_index(d->slots, uint64_t, slot) + UNETMM_SLOT_HEAD;
+    struct unetmm_slot head = fake_slot(d, slot);
+    FakeSpace *s = d->spaces[head.space];
+
+    assert_in_range(head.npieces, 1, UNETMM_SLOT_PIECES);
+    assert_true(head.len <= d->slot_bytes - UNETMM_SLOT_HEAD);
+    for (unsigned i = 0; i < head.npieces; i++) {
+        const struct unetmm_piece *piece = &head.piece[i];
+        g_autofree uint8_t *data = g_malloc(piece->len);
+
+        assert_true(piece->len && piece->from <= head.len &&
+                    piece->len <= head.len - piece->from);
+        fake_read(d->host, at + piece->from, data, piece->len);
+        fake_store(s, piece->addr, data, piece->len);
+    }
+}
+
+uint8_t fake_slot_done(FakeDriver *d, uint32_t slot, uint8_t status)
+{
+    struct unetmm_cmd cmd = {
+        .opcode = UNETMM_CMD_SYSBUF_DONE,
+        .slot = { .slot = slot, .status = status },
+    };
+
+    return fake_command(d, cmd, NULL);
+}
+
+void fake_slot_serve(FakeDriver *d, unsigned n)
+{
+    uint32_t slot = g_array_index(d->full, uint32_t, n);
+
+    g_array_remove_index(d->full, n);
+    fake_slot_copy(d, slot);
+    assert_int_equal(fake_slot_done(d, slot, UNETMM_SLOT_LANDED),
+                     UNETMM_CS_OK);
+}
+
 void fake_serve(FakeDriver *d)
 {
     struct unetmm_fault f;
     unsigned rounds = 0;
 
-    while (fake_fault(d, &f)) {
+    for (;;) {
+        if (!fake_fault(d, &f)) {
+            if (d->hold_slots || !d->full->len) {
+                return;
+            }
+            fake_slot_serve(d, 0);
+            continue;
+        }
         assert_true(++rounds < 100000);
         if (f.type == UNETMM_FAULT_MISS &&
             (d->hold_back || !answer(d, &f))) {

@@ -58,6 +58,10 @@ struct FakeDriver {
     GArray *waiting;            /* of struct unetmm_fault: not answered yet */
     unsigned misses, evictions; /* records taken */
     bool hold_back;             /* fake_serve() takes but does not answer */
+    GArray *slots;              /* uint64_t: the system buffer */
+    uint32_t slot_bytes;
+    GArray *full;               /* uint32_t: of these, reported, in order */
+    bool hold_slots;            /* fake_serve() does not copy them */
     bool watch;                 /* revoke at once; off for broken drivers */
 };
 
@@ -93,6 +97,7 @@ uint8_t fake_command(FakeDriver *d, struct unetmm_cmd cmd, uint32_t *result);
  * only with fake_taken(). */
 bool fake_next(FakeDriver *d, unsigned ring, void *entry);
 void fake_taken(FakeDriver *d, unsigned ring);
+/* Of slots only d->full is told. */
 bool fake_fault(FakeDriver *d, struct unetmm_fault *f);
 bool fake_notification(FakeDriver *d, struct unetmm_notify *n);
 
@@ -108,6 +113,15 @@ uint8_t fake_insert(FakeSpace *s, uint64_t vaddr, uint32_t npages,
 void fake_serve(FakeDriver *d);
 /* Answers what was deferred and has become resident. */
 void fake_paged_in(FakeDriver *d);
+/* Gives a system buffer of n slots, for packets of up to `mtu` bytes. */
+uint8_t fake_sysbuf(FakeDriver *d, uint32_t n, uint32_t mtu);
+/* The head of a slot. */
+struct unetmm_slot fake_slot(FakeDriver *d, uint32_t slot);
+/* Copies what is in a slot to where it belongs, all of which is mapped. */
+void fake_slot_copy(FakeDriver *d, uint32_t slot);
+uint8_t fake_slot_done(FakeDriver *d, uint32_t slot, uint8_t status);
+/* Copies and answers the n-th of those that were reported, as it can be. */
+void fake_slot_serve(FakeDriver *d, unsigned n);
 /* The driver's invalidation; true: the card says busy. */
 bool fake_invalidate(FakeSpace *s, uint64_t vaddr, uint64_t bytes);
 

@@ -25,6 +25,7 @@
 #define FAKE_GUARD      128             /* bytes without rights round an area */
 #define FAKE_PAGE       UNETMM_PAGE_BYTES
 
+#define FAKE_SLOTS      32              /* of a system buffer, at most */
 #define FAKE_WINDOWS    4               /* pages; as many proxy pages */
 
 #define FAKE_R          1

@@ -61,7 +61,9 @@ static void take_away(FakeHost *host, uint64_t addr)
     PairSide *s = container_of(host, PairSide, h);
     FakeVpage *page;
 
-    if (++s->atomics % PAIR_TAKE_AWAY) {
+    /* By chance: what comes at every n-th may meet the same packet for ever. */
+    s->atomics++;
+    if (fake_random(&s->random) % PAIR_TAKE_AWAY) {
         return;
     }
     page = page_of_entry(s->s, addr);
@@ -70,7 +72,8 @@ static void take_away(FakeHost *host, uint64_t addr)
     }
 }
 
-static void side_init(Pair *p, unsigned i, PairTune *tune, uint8_t source)
+static void side_init(Pair *p, unsigned i, PairTune *tune, uint8_t source,
+                      uint32_t credits)
 {
     PairSide *s = &p->side[i];
     UnetmmParams params;
@@ -90,11 +93,17 @@ static void side_init(Pair *p, unsigned i, PairTune *tune, uint8_t source)
                       source == UNETMM_SOURCE_TLB ? 0 : 4);
     fake_map(s->s, PAIR_VA, all, FAKE_RW);
     fake_map(s->s, PAIR_VA + 0x10000000, all, FAKE_RW);
+    s->random = p->random + 17 * i;
     if (source == UNETMM_SOURCE_SHADOW) {
         s->h.on_atomic = take_away;
     }
     fake_ep_init(&s->ep, &s->d, 1 + i, s->s);
     s->ep.cq_log2 = 6;
+    if (credits) {
+        s->ep.policy = UNETMM_POLICY_REDIRECT;
+        assert_int_equal(fake_sysbuf(&s->d, credits, params.user_mtu),
+                         UNETMM_CS_OK);
+    }
     fake_ep_create(&s->ep);
 }
 
@@ -111,12 +120,13 @@ void pair_init(Pair *p, PairTune *tune, uint8_t source, uint64_t seed,
     p->length = any_length;
     p->flights = g_array_new(false, false, sizeof(Flight));
     for (unsigned i = 0; i < 2; i++) {
-        side_init(p, i, tune, source);
+        side_init(p, i, tune, source, how->recv_credits);
         p->now = p->side[i].h.now;
     }
     for (unsigned i = 0; i < 2; i++) {
         c.send_psn = i ? how->recv_psn : how->send_psn;
         c.recv_psn = i ? how->send_psn : how->recv_psn;
+        c.send_credits = c.recv_credits;
         assert_int_equal(fake_channel_rel(&p->side[i].ep, PAIR_CHANNEL + i,
                                           macs[!i], 2 - i,
                                           PAIR_CHANNEL + !i, &c),

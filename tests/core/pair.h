@@ -18,7 +18,7 @@
 #define PAIR_SLOTS      8               /* messages, and buffers, at a time */
 #define PAIR_BYTES      (48u << 10)     /* of each */
 #define PAIR_VA         0x7f5500000000ull
-#define PAIR_TAKE_AWAY  7               /* so many accesses to entries apart */
+#define PAIR_TAKE_AWAY  7               /* one in so many accesses to entries */
 
 typedef struct PairWire {
     uint64_t random;
@@ -41,6 +41,7 @@ typedef struct PairSide {
     uint64_t bytes;                     /* received */
     bool lazy;                          /* posts no buffers */
     uint32_t atomics;                   /* accesses of that kind */
+    uint64_t random;                    /* which of them take a page away */
 } PairSide;
 
 typedef struct Pair {
@@ -56,7 +57,10 @@ typedef struct Pair {
 
 typedef void PairTune(UnetmmParams *p);
 
-/* Channel options that are zero are the card's; source: UNETMM_SOURCE_*. */
+/*
+ * Channel options that are zero are the card's; source: UNETMM_SOURCE_*.  With
+ * recv_credits both endpoints have policy redirect, and so many slots.
+ */
 void pair_init(Pair *p, PairTune *tune, uint8_t source, uint64_t seed,
                const struct unetmm_cmd_channel *how);
 void pair_free(Pair *p);

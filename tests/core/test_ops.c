@@ -228,11 +228,37 @@ static void take_all(Pair *p, unsigned side)
     }
 }
 
+/* The driver copies when it comes to it; meanwhile pages come and go. */
+static void redirect(Pair *p, unsigned side)
+{
+    PairSide *s = &p->side[side];
+
+    while (s->d.full->len && any(p, 3)) {
+        fake_slot_serve(&s->d, 0);
+        fake_serve(&s->d);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t at = AREA + (uint64_t)any(p, LENGTH / FAKE_PAGE) * FAKE_PAGE;
+
+        if (s->s->source != UNETMM_SOURCE_SHADOW) {
+            if (!fake_invalidate(s->s, at, FAKE_PAGE)) {
+                continue;
+            }
+            fake_invalidate(s->s, at, 1);
+        } else if (!(fake_table_get(s->s, at) & UNETMM_PTE_LOCKS)) {
+            fake_table_set(s->s, at, 0);
+        }
+    }
+}
+
 static void work(Pair *p, unsigned side, uint32_t n)
 {
     PairSide *s = &p->side[side];
     uint32_t before = sides[side].begun;
 
+    if (s->d.hold_slots) {
+        redirect(p, side);
+    }
     take_all(p, side);
     while (sides[side].begun < n &&
            sides[side].begun - sides[side].done < PAIR_SLOTS) {
@@ -335,13 +361,33 @@ static const Bad bad_wires[] = {
                     .late = 100000, .late_ns = 8000000 } },
 };
 
-static void each_wire(PairTune *tune, uint8_t source, uint32_t mtu, uint32_t n)
+static uint64_t redirected, followed;   /* packets, over all wires */
+
+/* All that went to the buffer was copied, and nobody had to be told to stop. */
+static void expect_redirected(Pair *p, uint32_t credits)
+{
+    redirected += pair_count(p, UNETMM_C_sysbuf_packets);
+    followed += pair_count(p, UNETMM_C_sysbuf_follow);
+    assert_int_equal(pair_count(p, UNETMM_C_sysbuf_packets),
+                     pair_count(p, UNETMM_C_sysbuf_landed));
+    assert_int_equal(pair_count(p, UNETMM_C_drop_rel_credit), 0);
+    for (unsigned i = 0; credits && i < 2; i++) {
+        const UnetmmSysbuf *sb = &p->side[i].h.core.sysbuf;
+
+        assert_int_equal(sb->nfree, sb->n);
+        assert_int_equal(sb->promised, credits);
+    }
+}
+
+static void each_wire_with(PairTune *tune, uint8_t source, uint32_t mtu,
+                           uint32_t credits, uint32_t n)
 {
     struct unetmm_cmd_channel how = {
         .mtu = mtu, .send_psn = 0xffffffe0, .recv_psn = 0x7fffffe0,
-        .retries = 100,
+        .retries = 100, .recv_credits = credits,
     };
 
+    redirected = followed = 0;
     for (unsigned i = 0; i < G_N_ELEMENTS(bad_wires); i++) {
         g_autofree Pair *p = g_new(Pair, 1);
         uint64_t random;
@@ -353,12 +399,23 @@ static void each_wire(PairTune *tune, uint8_t source, uint32_t mtu, uint32_t n)
         p->wire.random = random;
         for (unsigned j = 0; j < 2; j++) {
             p->side[j].h.core.knobs.corrupt = !!p->wire.corrupt;
+            p->side[j].d.hold_slots = credits;
         }
         run_pair(p, n);
         assert_int_equal(source == UNETMM_SOURCE_SHADOW,
                          pair_count(p, UNETMM_C_shadow_raced) > 0);
+        expect_redirected(p, credits);
         pair_free(p);
     }
+    assert_int_equal(!!credits, redirected > 0);
+    assert_int_equal(credits > 1, followed > 0);
+    print_message("# %" PRIu64 " packets redirected, %" PRIu64 " of them "
+                  "behind another\n", redirected, followed);
+}
+
+static void each_wire(PairTune *tune, uint8_t source, uint32_t mtu, uint32_t n)
+{
+    each_wire_with(tune, source, mtu, 0, n);
 }
 
 static void test_each_wire(void **state)
@@ -403,6 +460,19 @@ static void test_shadow(void **state)
     each_wire(slow_pages, UNETMM_SOURCE_SHADOW, 4000, 20);
 }
 
+/* Packets go to the system buffer, in any order, and wait there. */
+static void test_redirect(void **state)
+{
+    each_wire_with(NULL, UNETMM_SOURCE_SHADOW, 1500, 32, 40);
+    each_wire_with(slow_pages, UNETMM_SOURCE_SHADOW, 4000, 7, 20);
+}
+
+static void test_redirect_tlb(void **state)
+{
+    each_wire_with(cramped, UNETMM_SOURCE_TLB, 1500, 3, 30);
+    each_wire_with(NULL, UNETMM_SOURCE_TLB, 256, 1, 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +481,8 @@ int main(void)
         cmocka_unit_test(test_pages_take_time),
         cmocka_unit_test(test_cramped),
         cmocka_unit_test(test_shadow),
+        cmocka_unit_test(test_redirect),
+        cmocka_unit_test(test_redirect_tlb),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

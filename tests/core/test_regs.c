@@ -16,6 +16,7 @@ static const uint32_t read_only[] = {
     UNETMM_REG_MAX_FAULTS, UNETMM_REG_SOURCES, UNETMM_REG_POLICIES,
     UNETMM_REG_RELIABLE, UNETMM_REG_REGIONS, UNETMM_REG_IMPORTS,
     UNETMM_REG_WINDOW_PAGES, UNETMM_REG_PROXY_PAGES, UNETMM_REG_TEST_DMA_RES,
+    UNETMM_REG_SYSBUF_SLOTS,
     UNETMM_REG_RING(UNETMM_RING_CMD) + UNETMM_RING_CONS,
     UNETMM_REG_RING(UNETMM_RING_CMDC) + UNETMM_RING_PROD,
     UNETMM_REG_RING(UNETMM_RING_FAULT) + UNETMM_RING_PROD,
@@ -95,7 +96,7 @@ static void test_identity(void **state)
 
     assert_int_equal(fake_reg(h, UNETMM_REG_ID), 0x4d4d4e55);
     assert_int_equal(fake_reg(h, UNETMM_REG_VERSION), 0x00010000);
-    assert_int_equal(fake_reg(h, UNETMM_REG_CAPS), 127);
+    assert_int_equal(fake_reg(h, UNETMM_REG_CAPS), 255);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAC_LO), 0x4d005452);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAC_HI), 0x014d);
     assert_int_equal(fake_reg(h, UNETMM_REG_USER_MTU), 1234);
@@ -110,7 +111,8 @@ static void test_identity(void **state)
     assert_int_equal(fake_reg(h, UNETMM_REG_PRETRANSLATE), 11);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAX_FAULTS), 13);
     assert_int_equal(fake_reg(h, UNETMM_REG_SOURCES), 63);
-    assert_int_equal(fake_reg(h, UNETMM_REG_POLICIES), 3);
+    assert_int_equal(fake_reg(h, UNETMM_REG_POLICIES), 7);
+    assert_int_equal(fake_reg(h, UNETMM_REG_SYSBUF_SLOTS), FAKE_SLOTS);
     assert_int_equal(fake_reg(h, UNETMM_REG_RELIABLE), 16);
     assert_int_equal(fake_reg(h, UNETMM_REG_REGIONS), 1234);
     assert_int_equal(fake_reg(h, UNETMM_REG_IMPORTS), 21);

@@ -608,7 +608,7 @@ static void test_ack_members(void **state)
         h->psn = cpu_to_le32(MY + 1);
         h->handle = i == 1;
         h->flags = cpu_to_le32(i == 2 ? UNETMM_WIRE_F_LAST : i == 3 ?
-                               UNETMM_WIRE_F_ASK : 0);
+                               UNETMM_WIRE_F_COUNT : 0);
         h->src_channel = cpu_to_le16(i == 4 ? CH + 1 : CH);
         fake_seal(frame);
         if (i < 4) {

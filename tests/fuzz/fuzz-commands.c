@@ -29,7 +29,7 @@ static void shape_ep(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
     uint8_t odd = fuzz_u8(in);
 
     cmd->ep_create = fake_ep_cmd(like).ep_create;
-    cmd->ep_create.policy = odd & 1;
+    cmd->ep_create.policy = odd & 1 ? odd >> 3 & 3 : UNETMM_POLICY_DROP;
     cmd->ep_create.pretranslate = odd >> 1 & 7;
     if (odd & 0x10) {
         cmd->ep_create.index = dma_addr(c, in);
@@ -72,6 +72,33 @@ static void shape_reply(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
     }
 }
 
+static void shape_counters_or_slots(FuzzCard *c, FuzzIn *in,
+                                    struct unetmm_cmd *cmd)
+{
+    switch (cmd->opcode) {
+    case UNETMM_CMD_SYSBUF_SET:
+        cmd->sysbuf.list = dma_addr(c, in) & ~7ull;
+        cmd->sysbuf.slots = fuzz_below(in, FAKE_SLOTS + 2);
+        cmd->sysbuf.slot_bytes = UNETMM_SLOT_HEAD + 9000;
+        break;
+    case UNETMM_CMD_SYSBUF_DONE:
+        cmd->slot.slot = fuzz_below(in, FAKE_SLOTS + 2);
+        cmd->slot.status = fuzz_below(in, 4);
+        break;
+    case UNETMM_CMD_COUNTERS_SET:
+        cmd->counters.page = dma_addr(c, in) & ~4095ull;
+        break;
+    case UNETMM_CMD_COUNTER_ARM:
+        cmd->arm.counter = fuzz_below(in, UNETMM_EVENT_COUNTERS + 2);
+        cmd->arm.value = fuzz_u8(in);
+        cmd->arm.arm = fuzz_below(in, 3);
+        break;
+    default:
+        fuzz_ops_shape(in, cmd);
+        break;
+    }
+}
+
 static void shaped_command(FuzzCard *c, FuzzIn *in)
 {
     struct unetmm_cmd cmd = { .opcode = fuzz_below(in, UNETMM_NUM_CMD) };
@@ -94,6 +121,8 @@ static void shaped_command(FuzzCard *c, FuzzIn *in)
         cmd.channel.peer_ep = fuzz_below(in, 9);
         cmd.channel.peer_channel = cmd.channel.channel;
         cmd.channel.mtu = fuzz_len(in);
+        cmd.channel.type = cmd.channel.channel & 1;
+        cmd.channel.recv_credits = cmd.channel.channel & 6;
         memcpy(cmd.channel.peer_mac, fuzz_u8(in) & 1 ? fake_peer_mac :
                c->h.core.params.mac, 6);
         break;
@@ -118,16 +147,8 @@ static void shaped_command(FuzzCard *c, FuzzIn *in)
         cmd.region.counter = cmd.region.flags * 100;
         cmd.region.ncounters = cmd.region.region;
         break;
-    case UNETMM_CMD_COUNTERS_SET:
-        cmd.counters.page = dma_addr(c, in) & ~4095ull;
-        break;
-    case UNETMM_CMD_COUNTER_ARM:
-        cmd.arm.counter = fuzz_below(in, UNETMM_EVENT_COUNTERS + 2);
-        cmd.arm.value = fuzz_u8(in);
-        cmd.arm.arm = fuzz_below(in, 3);
-        break;
     default:
-        fuzz_ops_shape(in, &cmd);
+        shape_counters_or_slots(c, in, &cmd);
         break;
     }
     fuzz_issue(c, cmd);

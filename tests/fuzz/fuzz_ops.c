@@ -15,6 +15,7 @@
 #define VICTIM_SPACE    3
 #define VICTIM_PAGES    4
 #define VICTIM_REGION   8
+#define CREDITS         3
 #define OFFSET          4000            /* of the region in its memory */
 #define LENGTH          5000
 
@@ -120,6 +121,8 @@ static void connect(FakeEp *ep, uint16_t channel, const FakeEp *to,
     const struct unetmm_cmd_channel how = {
         .mtu = MTU, .send_psn = psn, .recv_psn = psn, .retries = 3,
         .timeout_us = 20, .not_ready_retries = 20,
+        .recv_credits = ep == &victim.ep ? CREDITS : 0,
+        .send_credits = to == &victim.ep ? CREDITS : 0,
     };
 
     /* No room for one more, or not a live endpoint: it has none, then. */
@@ -183,7 +186,11 @@ void fuzz_ops_start(FuzzCard *c)
         victim.page[i] = fake_vpage(s, FIX_VA + i * FAKE_PAGE)->dma;
     }
     give_counters(c, s);
-    fake_ep_open(&victim.ep, &c->d, VICTIM, s);
+    fake_sysbuf(&c->d, FUZZ_EPS * CREDITS, 9000);
+    c->d.hold_slots = true;
+    fake_ep_init(&victim.ep, &c->d, VICTIM, s);
+    victim.ep.policy = UNETMM_POLICY_REDIRECT;
+    fake_ep_create(&victim.ep);
     c->h.on_write = on_write;
     c->h.on_read = on_read;
     for (unsigned i = 0; i < FUZZ_EPS; i++) {
@@ -314,6 +321,42 @@ void fuzz_ops_shape(FuzzIn *in, struct unetmm_cmd *cmd)
     }
 }
 
+/* Nothing is copied elsewhere than where the card itself might have written. */
+static void expect_exported(const struct unetmm_slot *head)
+{
+    assert_int_equal(head->space, VICTIM_SPACE);
+    assert_int_equal(head->region, VICTIM_REGION);
+    for (unsigned i = 0; i < head->npieces; i++) {
+        uint64_t at = head->piece[i].addr - FIX_VA - OFFSET;
+
+        assert_true(at <= LENGTH && head->piece[i].len <= LENGTH - at);
+    }
+}
+
+/* The driver of the victim answers for the oldest slot. */
+static void serve_slot(FuzzCard *c, uint8_t how)
+{
+    struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_SYSBUF_DONE };
+    struct unetmm_slot head;
+
+    if (!c->d.full->len) {
+        return;
+    }
+    cmd.slot.slot = g_array_index(c->d.full, uint32_t, 0);
+    cmd.slot.status = how & 7 ? UNETMM_SLOT_LANDED : UNETMM_SLOT_FAILED;
+    g_array_remove_index(c->d.full, 0);
+    if (!c->lenient) {
+        head = fake_slot(&c->d, cmd.slot.slot);
+        expect_exported(&head);
+        if (!victim.exported || !(victim.rights & UNETMM_RIGHT_WRITE)) {
+            cmd.slot.status = UNETMM_SLOT_GONE;
+        } else if (cmd.slot.status == UNETMM_SLOT_LANDED) {
+            fake_slot_copy(&c->d, cmd.slot.slot);
+        }
+    }
+    command(c, cmd);
+}
+
 static void driver(FuzzCard *c, FuzzIn *in, FakeEp *ep)
 {
     uint8_t what = fuzz_u8(in);
@@ -343,9 +386,10 @@ static void reopen(FuzzCard *c, FuzzIn *in, FakeEp *ep)
 
 void fuzz_ops_op(FuzzCard *c, FuzzIn *in, FakeEp *ep)
 {
+    uint8_t how = fuzz_u8(in);
     struct unetmm_cqe cqe;
 
-    switch (fuzz_u8(in) % 10) {
+    switch (how % 10) {
     case 0: case 1: case 2:
         post(c, in, ep);
         break;
@@ -366,6 +410,7 @@ void fuzz_ops_op(FuzzCard *c, FuzzIn *in, FakeEp *ep)
             assert_int_equal(cqe.opcode, UNETMM_CQE_NOTIFY);
         }
         fake_ring_bell(&victim.ep);
+        serve_slot(c, how / 10);
         break;
     }
 }

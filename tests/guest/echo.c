@@ -4,9 +4,9 @@
  * from the buffers that it received it in, or counts and checks it.  What it
  * may be asked is in link.h.
  *
- * The work is done by three children, for datagrams, for reliable channels and for
- * streams, which a test may have killed; another takes its place.  The first ends
- * when it is told to, and says then whether all was well.
+ * The work is done by children: for datagrams, for reliable channels, for those
+ * with policy redirect, and for streams.  A test may have one killed; another takes
+ * its place.  The first ends when it is told to, and says then whether all was well.
  */
 #include "guard.h"
 #include "link.h"
@@ -41,6 +41,12 @@ static const struct way reliable = {
     UNETMM_MAX_MESSAGE / UNETMM_PAGE_BYTES,
 };
 
+/* Of which nothing is there when it is needed. */
+static const struct way absent = {
+    UNETMM_SOURCE_SHADOW, SERVICE_ABSENT, UNETMM_CHANNEL_ATTR_INIT, 8,
+    ABSENT_BYTES / UNETMM_PAGE_BYTES,
+};
+
 struct server {
     const struct way *way;
     uint8_t *exported, *moving, *elsewhere;
@@ -55,9 +61,14 @@ struct server {
 
 static void post_buffer(struct server *s, uint64_t number)
 {
+    size_t bytes = s->way->buffer_pages * PAGE;
+
     CHECK(number < s->way->buffers);
-    post(&s->station, s->buffers[number], s->way->buffer_pages * PAGE,
-         number);
+    post(&s->station, s->buffers[number], bytes, number);
+    /* The card has looked whether it is there, and now it is not. */
+    if (s->way == &absent) {
+        CHECK_SYS(madvise(s->buffers[number], bytes, MADV_DONTNEED));
+    }
 }
 
 /* Takes all who wait; a message may come on a channel before that. */
@@ -225,6 +236,10 @@ static uint64_t obey(struct server *s, const struct peer_message *order)
         return s->doubles;
     case PEER_DROPS:
         return drops(s);
+    case PEER_AWAY:
+        CHECK(s->way == &absent);
+        CHECK_SYS(madvise(s->exported, ABSENT_BYTES, MADV_DONTNEED));
+        return ep_counter(&s->station, UNETMM_C_sysbuf_packets);
     case PEER_JOIN:
         join_member(order->value);
         return 0;
@@ -389,6 +404,32 @@ static bool handle(struct server *s, const struct unetmm_completion *c)
     }
 }
 
+/* What peers may import, and open. */
+static void publish(struct server *s)
+{
+    if (s->way == &reliable) {
+        s->exported = pages((unsigned)(MIRROR_BYTES / PAGE));
+        CHECK_RET(unetmm_export(s->station.ctx, MIRROR_EXPORT, s->exported,
+                                MIRROR_BYTES, UNETMM_RIGHT_ALL,
+                                UNETMM_EXPORT_NOTIFY, 0), 0);
+        s->moving = pages((unsigned)(MOVING_BYTES / PAGE));
+        s->elsewhere = pages((unsigned)(MOVING_BYTES / PAGE));
+        CHECK_RET(unetmm_export(s->station.ctx, MOVING_EXPORT, s->moving,
+                                MOVING_BYTES, UNETMM_RIGHT_ALL,
+                                UNETMM_EXPORT_NOTIFY |
+                                UNETMM_EXPORT_REDIRECT, MOVING_COOKIE), 0);
+        CHECK_RET(unetmm_sem_home(s->station.ctx, SERVICE_SEM, SEM_UNITS,
+                                  &s->sem), 0);
+        CHECK_RET(unetmm_queue_home(s->station.ctx, SERVICE_QUEUE, &s->queue),
+                  0);
+    }
+    if (s->way == &absent) {
+        s->exported = pages((unsigned)(ABSENT_BYTES / PAGE));
+        CHECK_RET(unetmm_export(s->station.ctx, ABSENT_EXPORT, s->exported,
+                                ABSENT_BYTES, UNETMM_RIGHT_ALL, 0, 0), 0);
+    }
+}
+
 static void serve(void *argument)
 {
     static struct server s;
@@ -400,28 +441,16 @@ static void serve(void *argument)
     s.way = argument;
     run.source = s.way->source;
     attr.spin_ns = 100000;
+    if (s.way == &absent) {
+        attr.policy = UNETMM_POLICY_REDIRECT;
+    }
     station_open(&s.station, open_card(), &attr);
     for (i = 0; i < s.way->buffers; i++) {
         s.buffers[i] = pages(s.way->buffer_pages);
         reach(s.station.ctx, s.buffers[i], s.way->buffer_pages * PAGE, true);
         post_buffer(&s, i);
     }
-    if (s.way == &reliable) {
-        s.exported = pages((unsigned)(MIRROR_BYTES / PAGE));
-        CHECK_RET(unetmm_export(s.station.ctx, MIRROR_EXPORT, s.exported,
-                                MIRROR_BYTES, UNETMM_RIGHT_ALL,
-                                UNETMM_EXPORT_NOTIFY, 0), 0);
-        s.moving = pages((unsigned)(MOVING_BYTES / PAGE));
-        s.elsewhere = pages((unsigned)(MOVING_BYTES / PAGE));
-        CHECK_RET(unetmm_export(s.station.ctx, MOVING_EXPORT, s.moving,
-                                MOVING_BYTES, UNETMM_RIGHT_ALL,
-                                UNETMM_EXPORT_NOTIFY |
-                                UNETMM_EXPORT_REDIRECT, MOVING_COOKIE), 0);
-        CHECK_RET(unetmm_sem_home(s.station.ctx, SERVICE_SEM, SEM_UNITS,
-                                  &s.sem), 0);
-        CHECK_RET(unetmm_queue_home(s.station.ctx, SERVICE_QUEUE, &s.queue),
-                  0);
-    }
+    publish(&s);
     CHECK_RET(unetmm_listen_as(s.station.ep, s.way->service, 16,
                                &s.way->attr), 0);
     while (more) {
@@ -443,16 +472,27 @@ static void serve(void *argument)
     CHECK_RET(unetmm_close(s.station.ctx), 0);
 }
 
-static pid_t start_server(const struct way *way)
-{
-    return start_process(serve, (void *)(uintptr_t)way);
-}
-
 static void serve_streams(void *argument)
 {
     (void)argument;
     run.source = UNETMM_SOURCE_TLB;
     streams_serve(open_card(), SERVICE_STREAMS, NULL);
+}
+
+static const struct child {
+    void (*serve)(void *argument);
+    const struct way *way;
+} children[] = {
+    { serve, &datagrams },
+    { serve, &reliable },
+    { serve, &absent },
+    { serve_streams, NULL },
+};
+#define CHILDREN (sizeof(children) / sizeof(children[0]))
+
+static pid_t start_child(const struct child *child)
+{
+    return start_process(child->serve, (void *)(uintptr_t)child->way);
 }
 
 static bool was_killed(int status)
@@ -468,28 +508,28 @@ static void kill_server(pid_t pid)
 
 static void echo(void)
 {
-    pid_t first = start_server(&datagrams), second = start_server(&reliable);
-    pid_t third = start_process(serve_streams, NULL), ended;
+    pid_t pids[CHILDREN], ended;
+    unsigned i;
     int status;
 
+    for (i = 0; i < CHILDREN; i++) {
+        pids[i] = start_child(&children[i]);
+    }
     for (;;) {
         ended = CHECK_SYS(waitpid(-1, &status, 0));
-        if (ended == first) {
-            if (!was_killed(status)) {
-                break;
-            }
-            first = start_server(&datagrams);
-        } else if (ended == second) {
-            CHECK(was_killed(status));
-            second = start_server(&reliable);
-        } else if (ended == third) {
-            CHECK(was_killed(status));
-            third = start_process(serve_streams, NULL);
+        for (i = 0; i < CHILDREN && pids[i] != ended; i++) {
+        }
+        if (i < CHILDREN && was_killed(status)) {
+            pids[i] = start_child(&children[i]);
+        } else if (i < CHILDREN) {
+            CHECK_EQ(i, 0);
+            break;
         }
     }
     CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
-    kill_server(second);
-    kill_server(third);
+    for (i = 1; i < CHILDREN; i++) {
+        kill_server(pids[i]);
+    }
 }
 
 static const struct test tests[] = {

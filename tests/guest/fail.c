@@ -226,6 +226,15 @@ static void choose_endpoint(struct scene *s)
     s->other.ep.event_fd = s->event_fd;
 }
 
+/* A system buffer, of which some slots may be missing, and a thread. */
+static void choose_redirecting(struct scene *s)
+{
+    CHECK_RET(write_file("/sys/module/unetmm/parameters/redirect_slots", "4"),
+              0);
+    choose_endpoint(s);
+    s->other.ep.policy = UNETMM_POLICY_REDIRECT;
+}
+
 static int do_endpoint(struct scene *s)
 {
     return raw_ioctl(s->base.fd, UNETMM_IOC_ENDPOINT, &s->other.ep);
@@ -234,6 +243,13 @@ static int do_endpoint(struct scene *s)
 static void close_endpoint(struct scene *s)
 {
     raw_close_endpoint(&s->other);
+}
+
+static void close_redirecting(struct scene *s)
+{
+    close_endpoint(s);
+    CHECK_RET(write_file("/sys/module/unetmm/parameters/redirect_slots",
+                         "256"), 0);
 }
 
 static void make_endpoint(struct scene *s)
@@ -769,6 +785,8 @@ static const struct attempt attempts[] = {
     ATTEMPT(INFO, NULL, do_info, NULL, TEST_TLB),
     ATTEMPT(SPACE, open_other, do_space, close_other, TEST_SOURCES),
     ATTEMPT(ENDPOINT, choose_endpoint, do_endpoint, close_endpoint, TEST_MISS),
+    ATTEMPT(ENDPOINT, choose_redirecting, do_endpoint, close_redirecting,
+            TEST_TLB),
     ATTEMPT(ENDPOINT_CLOSE, make_endpoint, do_endpoint_close, NULL, TEST_MISS),
     ATTEMPT(LISTEN, NULL, do_listen, end_listen, TEST_TLB),
     ATTEMPT(ACCEPT, listen_and_connect, do_accept, check_channels, TEST_TLB),

@@ -36,6 +36,13 @@
  */
 #define COUNTED_EXPORT  0xe6
 #define COUNTED_SLOTS   64
+/*
+ * Reliable channels whose far end has policy redirect: each buffer, and the export
+ * (ABSENT_EXPORT) with PEER_AWAY, is given up before it is used again.
+ */
+#define SERVICE_ABSENT  0xec42
+#define ABSENT_EXPORT   0xe7
+#define ABSENT_BYTES    ((size_t)200 * 1024)
 /* A semaphore and a wait-queue that it has */
 #define SERVICE_SEM     0xec50
 #define SERVICE_QUEUE   0xec51
@@ -167,6 +174,8 @@ enum peer_op {
     PEER_DOUBLES,               /* ... of those that had come before */
     PEER_DROPS,                 /* gets sum_of_drops() of its card */
     PEER_COUNT_HERE,            /* count_to(): `number` on, `value` of them */
+    PEER_AWAY,                  /* gives ABSENT_EXPORT's memory up; gets how many
+                                 * packets its endpoint has redirected */
     PEER_JOIN,                  /* another member: value peer_join() */
     PEER_MEMBERS,               /* gets peer_members(); value 1: they may go on */
     PEER_LEAVE,                 /* kill -9: all members */

@@ -405,7 +405,8 @@ static void add_variants(const struct test *test, unsigned number,
 
         if (any ? !(test->flags & sources[s].flag) ||
             left_out(n++, many, number) ||
-            shadow_left_out(sources[s].source, many == 1, number) ||
+            shadow_left_out(sources[s].source, many == 1 ||
+                            test->flags & TEST_EVERY, number) ||
             (only_source && strcmp(only_source, sources[s].name + 1)) : s) {
             continue;
         }

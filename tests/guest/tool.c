@@ -188,6 +188,21 @@ static void bandwidth(void)
     talk_sizes("bw", "--size 64,20000 --bidir", 4);
 }
 
+/* By name; and what it does not go with is said before anything is opened. */
+static void redirecting(void)
+{
+    struct tool tool;
+
+    talk_sizes("pingpong", "--policy redirect --reliable --size 300,20000", 2);
+    talk_sizes("bw", "--policy redirect --op write --size 20000", 1);
+    expect(&tool, run_tool(&tool, "/usr/bin/unetmm-bw --listen --policy "
+                           "redirect"), 2);
+    expect_word(tool.errors, "--reliable");
+    expect(&tool, run_tool(&tool, "/usr/bin/unetmm-bw --listen --reliable "
+                           "--policy redirect --source pinned"), 1);
+    expect_word(tool.errors, "redirect needs tlb or shadow");
+}
+
 /*
  * Each way to a peer's memory, in each size that is a case of its own: shorter
  * than the number that ends a message, copied, in one packet, in several.
@@ -339,6 +354,7 @@ static void counters(void)
 static const struct test tests[] = {
     { "pingpong", pingpong, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
     { "bandwidth", bandwidth, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
+    { "redirecting", redirecting, TEST_TLB | TEST_SHADOW, 0 },
     { "operations", operations, TEST_BOTH | TEST_SHADOW, 60 },
     { "one-is-killed", one_is_killed, TEST_MISS, 60 },
     { "examples", examples, TEST_TLB, 0 },

@@ -29,13 +29,16 @@ typedef struct Rig {
     QUnetmmBuf mine, theirs;
 } Rig;
 
-static void rig_channel(Rig *r, uint16_t ep)
+static void rig_channel(Rig *r, uint16_t ep, uint32_t recv_credits,
+                        uint32_t send_credits)
 {
     struct unetmm_cmd cmd = {
         .opcode = UNETMM_CMD_CHANNEL_SET, .ep = ep,
         .channel = { .channel = CHANNEL, .peer_ep = 3 - ep,
                      .peer_channel = CHANNEL, .mtu = 1500,
-                     .type = UNETMM_CHANNEL_RELIABLE },
+                     .type = UNETMM_CHANNEL_RELIABLE,
+                     .recv_credits = recv_credits,
+                     .send_credits = send_credits },
     };
 
     memcpy(cmd.channel.peer_mac, r->c->mac, 6);
@@ -54,7 +57,8 @@ static uint8_t rig_export(Rig *r, uint32_t region, uint64_t at, uint8_t rights)
     return qunetmm_cmd(r->c, &cmd, NULL);
 }
 
-static void rig_up(Rig *r, QUnetmm *c)
+/* The region and its import, when both endpoints have their channel. */
+static void rig_import(Rig *r)
 {
     struct unetmm_cmd import = {
         .opcode = UNETMM_CMD_IMPORT_SET, .ep = 1,
@@ -62,6 +66,14 @@ static void rig_up(Rig *r, QUnetmm *c)
                     .channel = CHANNEL, .rights = UNETMM_RIGHT_ALL,
                     .length = LENGTH },
     };
+
+    g_assert_cmpuint(rig_export(r, REGION, QUNETMM_VA + OFFSET,
+                                UNETMM_RIGHT_ALL), ==, UNETMM_CS_OK);
+    g_assert_cmpuint(qunetmm_cmd(r->c, &import, NULL), ==, UNETMM_CS_OK);
+}
+
+static void rig_up(Rig *r, QUnetmm *c)
+{
     uint64_t table[2];
 
     r->c = c;
@@ -77,11 +89,9 @@ static void rig_up(Rig *r, QUnetmm *c)
     qunetmm_pin(c, table[1], QUNETMM_VA, r->theirs.addr, QUNETMM_RW, 2);
     qunetmm_pin(c, table[1], QUNETMM_VA + 4 * QUNETMM_PAGE, HOLE, QUNETMM_RW,
                 2);
-    rig_channel(r, 1);
-    rig_channel(r, 2);
-    g_assert_cmpuint(rig_export(r, REGION, QUNETMM_VA + OFFSET,
-                                UNETMM_RIGHT_ALL), ==, UNETMM_CS_OK);
-    g_assert_cmpuint(qunetmm_cmd(c, &import, NULL), ==, UNETMM_CS_OK);
+    rig_channel(r, 1, 0, 0);
+    rig_channel(r, 2, 0, 0);
+    rig_import(r);
 }
 
 static void rig_down(Rig *r)
@@ -497,6 +507,86 @@ static void test_splits(void *obj, void *data, QGuestAllocator *alloc)
     rig_down(&r);
 }
 
+/* ---- The system buffer -------------------------------------------------- */
+
+#define SLOTS       2
+
+/* b has source shadow, policy redirect, and nothing that is resident. */
+static void redirect_up(Rig *r, QUnetmm *c, uint64_t *slots)
+{
+    struct unetmm_cmd set = {
+        .opcode = UNETMM_CMD_SYSBUF_SET,
+        .sysbuf = { .slots = SLOTS, .slot_bytes = 3 * UNETMM_PAGE_BYTES },
+    };
+    uint64_t table[2], list;
+
+    r->c = c;
+    r->qts = c->dev.bus->qts;
+    qunetmm_start(c, 5);
+    list = qunetmm_alloc(c, UNETMM_PAGE_BYTES);
+    for (unsigned i = 0; i < SLOTS; i++) {
+        slots[i] = qunetmm_alloc(c, 3 * UNETMM_PAGE_BYTES);
+        qtest_writeq(r->qts, list + 8 * i, slots[i]);
+    }
+    set.sysbuf.list = list;
+    g_assert_cmpuint(qunetmm_cmd(c, &set, NULL), ==, UNETMM_CS_OK);
+    table[0] = qunetmm_space_pinned(c, 1);
+    table[1] = qunetmm_alloc(c, UNETMM_PAGE_BYTES);
+    qtest_memset(r->qts, table[1], 0, UNETMM_PAGE_BYTES);
+    qunetmm_space(c, 2, UNETMM_SOURCE_SHADOW, 1, table[1]);
+    qunetmm_ep(&r->a, c, 1, 1, 4, UNETMM_POLICY_SKIP);
+    qunetmm_ep(&r->b, c, 2, 2, 4, UNETMM_POLICY_REDIRECT);
+    qunetmm_buf(&r->mine, c, 2, 7);
+    qunetmm_buf(&r->theirs, c, 2, 8);
+    qunetmm_pin(c, table[0], QUNETMM_VA, r->mine.addr, QUNETMM_RW, 2);
+    rig_channel(r, 1, 0, SLOTS);
+    rig_channel(r, 2, SLOTS, 0);
+    rig_import(r);
+}
+
+/* What is absent goes to a slot, and is told of when it has been copied. */
+static void test_redirect(void *obj, void *data, QGuestAllocator *alloc)
+{
+    struct unetmm_cmd done = { .opcode = UNETMM_CMD_SYSBUF_DONE };
+    uint8_t bytes[600], mine[600];
+    uint64_t slots[SLOTS];
+    struct unetmm_fault fault;
+    struct unetmm_slot head;
+    struct unetmm_sqe sqe;
+    Rig r;
+
+    redirect_up(&r, obj, slots);
+    qtest_memread(r.qts, r.mine.addr + 10, mine, sizeof(mine));
+    sqe = rig_sqe(UNETMM_OP_WRITE, 10, sizeof(mine), 3700);
+    sqe.flags = UNETMM_SQE_F_NOTIFY;
+    unetmm_le_seg(&sqe.seg[0]);
+    qunetmm_put_sqe(&r.a, &sqe);
+    qunetmm_doorbell(r.c, 1);
+    qunetmm_wait_counter(r.c, UNETMM_C_sysbuf_packets, 1);
+    g_assert_true(qunetmm_fault(r.c, &fault));
+    g_assert_cmpuint(fault.type, ==, UNETMM_FAULT_SLOT);
+    g_assert_cmpuint(fault.ep, ==, 2);
+    g_assert_cmpuint(fault.fault_id, <, SLOTS);
+    qunetmm_expect_miss(r.c, QUNETMM_VA, 2, UNETMM_FAULT_F_WRITE);
+    qtest_memread(r.qts, slots[fault.fault_id], &head, sizeof(head));
+    unetmm_le_slot(&head);
+    g_assert_cmpuint(head.npieces, ==, 1);
+    g_assert_cmpuint(head.len, ==, sizeof(mine));
+    g_assert_cmphex(head.piece[0].addr, ==, QUNETMM_VA + OFFSET + 3700);
+    qtest_memread(r.qts, slots[fault.fault_id] + UNETMM_SLOT_HEAD, bytes,
+                  sizeof(bytes));
+    g_assert_cmpmem(bytes, sizeof(bytes), mine, sizeof(mine));
+    qunetmm_expect_none(&r.a);
+    qunetmm_expect_none(&r.b);
+    done.slot.slot = fault.fault_id;
+    g_assert_cmpuint(qunetmm_cmd(r.c, &done, NULL), ==, UNETMM_CS_OK);
+    qunetmm_wait_counter(r.c, UNETMM_C_sends_done, 1);
+    qunetmm_expect(&r.a, UNETMM_CQE_SENT, UNETMM_ST_OK, sqe.cookie);
+    qunetmm_expect(&r.b, UNETMM_CQE_NOTIFY, UNETMM_ST_OK, 99);
+    /* The card itself has not touched what is absent. */
+    rig_down(&r);
+}
+
 static void unetmm_register_ops_tests(void)
 {
     qos_add_test("write-read", "unetmm", test_write_read, NULL);
@@ -508,6 +598,7 @@ static void unetmm_register_ops_tests(void)
     qos_add_test("window-reset", "unetmm", test_reset, NULL);
     qos_add_test("proxy-starts", "unetmm", test_starts, NULL);
     qos_add_test("proxy-splits", "unetmm", test_splits, NULL);
+    qos_add_test("redirect", "unetmm", test_redirect, NULL);
 }
 
 libqos_init(unetmm_register_ops_tests);

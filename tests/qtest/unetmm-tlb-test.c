@@ -586,6 +586,63 @@ static void test_invalidate_land(void *obj, void *data,
     rig_down(&r);
 }
 
+/* ---- Source shadow: entries locked in guest memory ---------------------- */
+
+static uint64_t shadow_space(Rig *r, uint16_t space, const QUnetmmBuf *buf)
+{
+    uint64_t table = guest_alloc(r->c->alloc, UNETMM_PAGE_BYTES);
+
+    qtest_memset(r->qts, table, 0, UNETMM_PAGE_BYTES);
+    qunetmm_space(r->c, space, UNETMM_SOURCE_SHADOW, 1, table);
+    qunetmm_pin(r->c, table, va(0), buf->addr, QUNETMM_RW, PAGES);
+    return table + (va(0) >> UNETMM_PAGE_SHIFT) * sizeof(uint64_t);
+}
+
+/* As rig_up(); the entries of the first pages of src and dst. */
+static void shadow_up(Rig *r, QUnetmm *c, uint64_t *from, uint64_t *to)
+{
+    r->c = c;
+    r->qts = c->dev.bus->qts;
+    qunetmm_start(c, 6);
+    qunetmm_buf(&r->src, c, PAGES, 17);
+    qunetmm_buf(&r->dst, c, PAGES, 18);
+    memcpy(r->data, r->src.model + UNETMM_PAGE_BYTES, RIG_BYTES);
+    *from = shadow_space(r, 1, &r->src);
+    *to = shadow_space(r, 2, &r->dst);
+    qunetmm_ep(&r->tx, c, 1, 1, 4, UNETMM_POLICY_SKIP);
+    qunetmm_ep(&r->rx, c, 2, 2, 4, UNETMM_POLICY_SKIP);
+    qunetmm_channel(&r->tx, CHANNEL, c->mac, 2, CHANNEL, RIG_BYTES);
+    qunetmm_channel(&r->rx, CHANNEL, c->mac, 1, CHANNEL, RIG_BYTES);
+}
+
+/* Both sides' entries, while a page moves and when it has moved. */
+static void test_shadow_lock(void *obj, void *data, QGuestAllocator *alloc)
+{
+    uint64_t from, to, word;
+    Rig r;
+
+    shadow_up(&r, obj, &from, &to);
+    qunetmm_post(&r.rx, 9, va(0), UNETMM_PAGE_BYTES);
+    qunetmm_send(&r.tx, CHANNEL, 1, va(0), UNETMM_PAGE_BYTES);
+    word = qtest_readq(r.qts, from);
+    g_assert_cmphex(word, ==, r.src.addr | QUNETMM_RW | UNETMM_PTE_LOCK);
+    /* The driver takes it away: who has it locked keeps it till the end. */
+    qtest_writeq(r.qts, from, word & ~QUNETMM_RW);
+    qtest_clock_step(r.qts, PAGE_NS);
+    g_assert_cmphex(qtest_readq(r.qts, from), ==, r.src.addr);
+    expect_sent(&r, UNETMM_ST_OK, 1);
+    g_assert_cmphex(qtest_readq(r.qts, to), ==, r.dst.addr | QUNETMM_RW |
+                    UNETMM_PTE_DIRTY | UNETMM_PTE_LOCK);
+    qtest_clock_step(r.qts, PAGE_NS);
+    g_assert_cmphex(qtest_readq(r.qts, to), ==, r.dst.addr | QUNETMM_RW |
+                    UNETMM_PTE_DIRTY);
+    expect_landed(&r, 9, 0, 0, UNETMM_PAGE_BYTES);
+    qunetmm_send(&r.tx, CHANNEL, 2, va(0), UNETMM_PAGE_BYTES);
+    qunetmm_expect_miss(r.c, va(0), 1, 0);
+    qunetmm_expect_none(&r.tx);
+    rig_down(&r);
+}
+
 /* ---- The end of endpoints and spaces ------------------------------------ */
 
 /* Slow DMA: EP_DESTROY is answered when the page in flight has landed. */
@@ -877,6 +934,7 @@ static void unetmm_register_tlb_tests(void)
     qos_add_test("invalidate", "unetmm", test_invalidate, &plain);
     qos_add_test("invalidate-send", "unetmm", test_invalidate_send, &slow);
     qos_add_test("invalidate-land", "unetmm", test_invalidate_land, &slow);
+    qos_add_test("shadow-lock", "unetmm", test_shadow_lock, &slow);
     qos_add_test("destroy-waits", "unetmm", test_destroy_waits, &slow);
     qos_add_test("destroy-landing", "unetmm", test_destroy_landing, &slow);
     qos_add_test("fault-full", "unetmm", test_fault_full, &plain);

@@ -29,7 +29,8 @@ local C = {
     WIRE_F_ASK = 0x00000004,
     WIRE_F_NOTIFY = 0x00000008,
     WIRE_F_COUNT = 0x00000010,
-    WIRE_F_ALL = 0x0000001f,
+    WIRE_F_CREDIT = 0x00000020,
+    WIRE_F_ALL = 0x0000003f,
     CTL_PROBE = 1,
     CTL_PROBE_ACK = 2,
     CTL_CONNECT = 3,
@@ -82,7 +83,7 @@ local OPCODES = { [C.WIRE_DATAGRAM] = "datagram", [C.WIRE_CONTROL] = "control",
                   [C.WIRE_ANSWER] = "answer", [C.WIRE_VOID] = "void" }
 -- What must be zero, by opcode.
 local ZERO = { [C.WIRE_SEND] = { "handle", "imm" },
-               [C.WIRE_ACK] = { "handle", "len" },
+               [C.WIRE_ACK] = { "len" },
                [C.WIRE_WRITE] = {}, [C.WIRE_READ] = { "len" },
                [C.WIRE_ATOMIC] = {},
                [C.WIRE_ANSWER] = { "offset", "remote", "handle", "imm" },
@@ -91,6 +92,7 @@ local ZERO_ELSE = { "psn", "offset", "remote", "handle", "imm" }
 -- The flags that there may be, beside the checksum.
 local ASK = C.WIRE_F_ASK
 local FLAGS = { [C.WIRE_SEND] = C.WIRE_F_LAST + ASK,
+                [C.WIRE_ACK] = ASK + C.WIRE_F_CREDIT,
                 [C.WIRE_WRITE] = C.WIRE_F_LAST + ASK + C.WIRE_F_NOTIFY +
                                  C.WIRE_F_COUNT,
                 [C.WIRE_READ] = ASK, [C.WIRE_ATOMIC] = ASK,
@@ -247,6 +249,10 @@ local function complaint(tvb, len)
         if at(tvb, FRAME[name], ETHERNET):le_uint64() ~= UInt64(0) then
             return name .. " must be zero"
         end
+    end
+    if opcode == C.WIRE_ACK and band(flags, C.WIRE_F_CREDIT) == 0 and
+       at(tvb, FRAME.handle, ETHERNET):le_uint64() ~= UInt64(0) then
+        return "a limit of credit without its flag"
     end
     return nil
 end

@@ -120,7 +120,8 @@ struct unetmm_space {
  * @sq_log2: log2 of the send queue's slots
  * @fq_log2: log2 of the free queue's entries
  * @cq_log2: log2 of the completion queue's entries
- * @policy: UNETMM_POLICY_*: what a receive does when its page is absent
+ * @policy: UNETMM_POLICY_*: what a receive does when its page is absent;
+ *          _REDIRECT: sources tlb and shadow, and reliable channels
  * @pretranslate: heads of the free queue asked for ahead; 0: the card's most
  * @event_fd: eventfd that is signalled when an armed completion queue fills,
  *            or -1; poll() on the file works in either case
@@ -135,6 +136,7 @@ struct unetmm_space {
  * @doorbell_bytes: out: length of that mapping
  *
  * ENOSPC: the card has no more endpoints.  ENOMEM, EDQUOT: queue memory.
+ * EOPNOTSUPP: the card does not have the policy, or not with this source.
  */
 struct unetmm_endpoint {
 	__u32 size;
@@ -183,6 +185,7 @@ struct unetmm_endpoint_id {
  *
  * EADDRINUSE: another endpoint of this card listens on that number.
  * EOPNOTSUPP: this card, or a space of source ktlb, has no reliable channels.
+ * EPROTOTYPE: an endpoint with policy redirect has no datagram channels.
  */
 struct unetmm_listen {
 	__u32 size;
@@ -222,9 +225,10 @@ struct unetmm_listen {
  * CONNECT repeats its request until the deadline.  ETIMEDOUT: nobody
  * accepted by then although the peer's driver answered; EHOSTUNREACH: no driver
  * with that MAC answered at all; ENETDOWN: no link; EPROTOTYPE: who listens there
- * takes no channels of this type.  ACCEPT: EAGAIN: nobody has connected (deadline
- * 0), ETIMEDOUT: nobody has by then.  ENOSPC: channels, or the card's reliable
- * ones, are used up.  EOPNOTSUPP: as LISTEN.
+ * takes no channels of this type, or the endpoint has none (as LISTEN).  ACCEPT:
+ * EAGAIN: nobody has connected (deadline 0), ETIMEDOUT: nobody has by then.
+ * ENOSPC: channels, or the card's reliable ones, or the system buffer's slots (an
+ * endpoint with policy redirect), are used up.  EOPNOTSUPP: as LISTEN.
  */
 struct unetmm_connect {
 	__u32 size;
@@ -765,7 +769,14 @@ struct unetmm_event_arm {
 	X(shadow_waits, "times that pages were waited for: the card had them") \
 	X(shadow_wait_ns, "how long in all, nanoseconds") \
 	X(shadow_wait_max_ns, "the longest of these waits") \
-	X(event_counters, "event counters made")
+	X(event_counters, "event counters made") \
+	X(sysbuf_copies, "packets copied out of the system buffer") \
+	X(sysbuf_copied_bytes, "bytes of data in these") \
+	X(sysbuf_page_ins, "times that an absent page was waited for there") \
+	X(sysbuf_unmapped, "packets there whose memory could not be had") \
+	X(sysbuf_cancelled, "packets there whose export or endpoint ended") \
+	X(sysbuf_bad, "reports of slots that make no sense") \
+	X(sysbuf_no_credits, "channels refused: no slot left for them")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {

@@ -130,6 +130,9 @@ uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
         return UNETMM_CS_BAD_ARG;
     }
     wanted.ops = types[cmd->type];
+    if (core->eps[id].policy->slots && !wanted.ops->waits) {
+        return UNETMM_CS_BAD_ARG;
+    }
     memcpy(wanted.mac, cmd->peer_mac, sizeof(wanted.mac));
     if (wanted.ops->set) {
         status = wanted.ops->set(core, &core->eps[id], &wanted, cmd);

@@ -53,6 +53,10 @@ static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
         return unetmm_counters_set(core, cmd->space, &cmd->counters);
     case UNETMM_CMD_COUNTER_ARM:
         return unetmm_counter_arm(core, cmd->space, &cmd->arm, result);
+    case UNETMM_CMD_SYSBUF_SET:
+        return unetmm_sysbuf_set(core, &cmd->sysbuf);
+    case UNETMM_CMD_SYSBUF_DONE:
+        return unetmm_sysbuf_done(core, &cmd->slot);
     default:
         return UNETMM_CS_BAD_OPCODE;
     }

@@ -29,6 +29,9 @@ static const char *check_reliable(const UnetmmParams *p)
     if (p->proxy_pages > UNETMM_MAX_PROXY_PAGES) {
         return "proxy-pages must be 0..65536";
     }
+    if (p->sysbuf_slots > UNETMM_MAX_SYSBUF_SLOTS) {
+        return "sysbuf-slots must be 0..4096";
+    }
     return NULL;
 }
 
@@ -132,6 +135,7 @@ void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
     unetmm_rel_init(core);
     unetmm_window_init(core);
     unetmm_proxy_init(core);
+    unetmm_sysbuf_init(core);
     unetmm_port_init(core);
     unetmm_rings_init(core);
     unetmm_core_set_seed(core, 1);
@@ -146,6 +150,7 @@ void unetmm_core_free(UnetmmCore *core)
     unetmm_rel_free(core);
     unetmm_window_free(core);
     unetmm_proxy_free(core);
+    unetmm_sysbuf_free(core);
     unetmm_port_free(core);
     unetmm_tlb_free(&core->tlb);
     unetmm_tlb_free(&core->cache);
@@ -211,6 +216,7 @@ void unetmm_engine_reset(UnetmmCore *core)
     reset_endpoints(core);
     unetmm_window_reset(core);
     unetmm_proxy_reset(core);
+    unetmm_sysbuf_reset(core);
     unetmm_tlb_reset(&core->tlb);
     unetmm_tlb_reset(&core->cache);
     unetmm_counters_reset(core);

@@ -33,13 +33,14 @@
 #define UNETMM_MAX_UPDATES      1048576 /* packets of stores */
 #define UNETMM_MAX_COMBINE_NS   1000000000
 #define UNETMM_MAX_PROXY_PAGES  65536
+#define UNETMM_MAX_SYSBUF_SLOTS 4096
 /* An endpoint's misses: its send, its heads, its buffers in use. */
 #define UNETMM_MISS_CLAIMED     (1 + UNETMM_MAX_HEADS)
 #define UNETMM_EP_MISSES        (2 + UNETMM_MAX_HEADS)
 #define UNETMM_NO_EP            UINT16_MAX
 #define UNETMM_MAX_UTLB_FETCH   32      /* entries of one fetch */
 #define UNETMM_NUM_SOURCES      6
-#define UNETMM_NUM_POLICIES     2
+#define UNETMM_NUM_POLICIES     3
 
 typedef struct UnetmmCore UnetmmCore;
 typedef struct UnetmmEp UnetmmEp;
@@ -70,6 +71,7 @@ typedef struct UnetmmParams {
     uint32_t window_pages;      /* of automatic update */
     uint32_t window_queue;      /* packets of stores that wait */
     uint32_t proxy_pages;       /* of user-level DMA start */
+    uint32_t sysbuf_slots;      /* that the driver may give */
     uint32_t budget_descriptors;
     uint32_t budget_bytes;
     uint64_t dma_page_ns;
@@ -158,6 +160,19 @@ typedef struct UnetmmPage {
     uint64_t entry;             /* where it is, in the table */
     uint64_t pte;               /* what it was when it was looked at last */
 } UnetmmPage;
+
+/*
+ * Entries of a table of source shadow as they were when they were read, in
+ * this run of the engine: where a lock begins to try, and no more than that.
+ */
+#define UNETMM_SHADOW_LINES     4
+#define UNETMM_SHADOW_LINE      8       /* entries: 64 bytes of a table */
+
+typedef struct UnetmmShadowLine {
+    uint64_t run;               /* of another run: nothing */
+    uint64_t at;
+    uint64_t ptes[UNETMM_SHADOW_LINE];
+} UnetmmShadowLine;
 
 /* A source: where translations come from.  One file fills one. */
 struct UnetmmSourceOps {
@@ -294,10 +309,16 @@ typedef enum UnetmmVerdict {
 typedef struct UnetmmPolicyOps {
     const char *name;
     UnetmmVerdict (*absent)(UnetmmCore *core, UnetmmEp *ep);
+    /*
+     * What finds its memory absent goes to the system buffer: for sources that
+     * bring absent pages, and on channels on which somebody waits for that.
+     */
+    bool slots;
 } UnetmmPolicyOps;
 
 extern const UnetmmPolicyOps unetmm_policy_drop;
 extern const UnetmmPolicyOps unetmm_policy_skip;
+extern const UnetmmPolicyOps unetmm_policy_redirect;
 const UnetmmPolicyOps *unetmm_policy_by_id(unsigned id);
 
 /* ---- Misses ------------------------------------------------------------- */
@@ -353,6 +374,7 @@ typedef enum UnetmmPosted {
 struct UnetmmChannelOps {
     const char *name;
     uint32_t wire;              /* bit n: it speaks UNETMM_WIRE_n */
+    bool waits;                 /* for what is not in its place yet */
     /* Looks at the type's own part of CHANNEL_SET; UNETMM_CS_*, or NULL. */
     uint8_t (*set)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
                    const struct unetmm_cmd_channel *cmd);
@@ -534,6 +556,36 @@ typedef struct UnetmmLanding {
     int64_t deadline_ns;
 } UnetmmLanding;
 
+/* ---- The system buffer; unetmm_sysbuf.c --------------------------------- */
+
+typedef enum UnetmmSlotState {
+    UNETMM_SLOT_FREE,
+    UNETMM_SLOT_FULL,           /* to be reported */
+    UNETMM_SLOT_TOLD,           /* the driver has it */
+} UnetmmSlotState;
+
+typedef struct UnetmmSlot {
+    UnetmmSlotState state;
+    uint64_t addr;              /* DMA address */
+    UnetmmRel *rel;             /* whose packet it is; NULL: that is gone */
+    uint32_t psn;
+    uint16_t ep, space;
+    uint32_t npieces;
+    UnetmmPiece pieces[UNETMM_SLOT_PIECES];
+} UnetmmSlot;
+
+typedef struct UnetmmSysbuf {
+    UnetmmSlot *slots;          /* params.sysbuf_slots of them */
+    uint32_t n;                 /* that the driver has given */
+    uint32_t bytes;             /* of each */
+    uint32_t promised;          /* to channels, or used by those gone */
+    uint16_t *free;             /* numbers: a stack */
+    uint32_t nfree;
+    uint16_t *full;             /* numbers, in order: circular */
+    uint32_t full_first, full_used;
+    bool held_up;               /* a channel goes on after the landing */
+} UnetmmSysbuf;
+
 /* x-delay: a frame and the moment at which it goes. */
 typedef struct UnetmmDelayed {
     uint8_t *frame;
@@ -629,6 +681,8 @@ struct UnetmmCore {
     uint16_t *ready;            /* circular list of endpoints to serve */
     uint32_t ready_first, ready_used;
     uint32_t depth;             /* entry points on the stack */
+    uint64_t run;               /* how often the engine was entered */
+    UnetmmShadowLine shadow_lines[UNETMM_SHADOW_LINES];
     bool again;                 /* work was left for run_later */
     bool reset_wanted;          /* asked for while the engine was running */
     bool paused;                /* unetmm_core_pause() */
@@ -647,6 +701,7 @@ struct UnetmmCore {
     int64_t window_due_ns;      /* no packet of stores has to go before */
     UnetmmProxy *proxies;       /* params.proxy_pages of them */
     UnetmmStart start;
+    UnetmmSysbuf sysbuf;
 
     UnetmmPort port;
     UnetmmLanding rx;
@@ -866,6 +921,8 @@ bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry);
 void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
                       uint64_t vpn, uint32_t npages, bool write, bool zero);
 void unetmm_miss_cancel(UnetmmCore *core, UnetmmEp *ep, unsigned number);
+/* Is there room in the fault ring for what may wait?  If not, it is said. */
+bool unetmm_fault_room(UnetmmCore *core);
 void unetmm_miss_room(UnetmmCore *core);
 void unetmm_miss_flush(UnetmmCore *core);
 int64_t unetmm_miss_deadline(const UnetmmCore *core);
@@ -959,7 +1016,13 @@ void unetmm_rel_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                        bool landed, enum unetmm_counter why);
 void unetmm_rel_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
                        uint8_t status);
-/* Tells peers that were refused when their packets can be taken now. */
+/* What was in a slot has been copied, or (UNETMM_SLOT_*) never will be. */
+void unetmm_rel_slot_done(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
+                          uint8_t status);
+/*
+ * Goes on where slots were waited for, and tells peers that were refused when
+ * their packets can be taken now.
+ */
 void unetmm_rel_look_again(UnetmmCore *core, UnetmmEp *ep);
 /* A part of a region of this space is not where it was, or not held. */
 void unetmm_rel_moved(UnetmmCore *core, uint16_t space);
@@ -969,6 +1032,32 @@ void unetmm_rel_flush_acks(UnetmmCore *core);
 
 /* unetmm_rel_timer.c */
 void unetmm_rel_timer(UnetmmCore *core, int64_t now);
+
+/* unetmm_sysbuf.c */
+void unetmm_sysbuf_init(UnetmmCore *core);
+void unetmm_sysbuf_free(UnetmmCore *core);
+void unetmm_sysbuf_reset(UnetmmCore *core);
+uint8_t unetmm_sysbuf_set(UnetmmCore *core,
+                          const struct unetmm_cmd_sysbuf *cmd);
+/* All of SYSBUF_SET that neither waits nor touches memory.  False: BAD_ARG. */
+bool unetmm_sysbuf_give(UnetmmCore *core, const uint64_t *addrs, uint32_t n,
+                        uint32_t bytes);
+/* False: so many are not there. */
+bool unetmm_sysbuf_promise(UnetmmCore *core, uint32_t n);
+/* The channel is no more: its slots are others', when the driver has none. */
+void unetmm_sysbuf_forget(UnetmmCore *core, UnetmmRel *rel);
+/* Has core->rx.pieces a page for which the channel has something in a slot? */
+bool unetmm_sysbuf_follows(const UnetmmCore *core, const UnetmmRel *rel);
+/*
+ * Puts a packet, which belongs to core->rx.pieces, into a slot, and keeps its
+ * head.  False: the policy is another one, or it cannot be.
+ */
+bool unetmm_sysbuf_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                        const struct unetmm_frame *f, const uint8_t *payload);
+void unetmm_sysbuf_flush(UnetmmCore *core);
+uint8_t unetmm_sysbuf_done(UnetmmCore *core,
+                           const struct unetmm_cmd_slot *cmd);
+void unetmm_sysbuf_go_on(UnetmmCore *core);
 
 /* unetmm_window.c */
 void unetmm_window_init(UnetmmCore *core);

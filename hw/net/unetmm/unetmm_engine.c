@@ -135,6 +135,7 @@ static void engine_work(UnetmmCore *core)
         core->again |= engine_acks(core);
     }
     if (unetmm_engine_may_run(core)) {
+        unetmm_sysbuf_flush(core);
         unetmm_miss_flush(core);
         unetmm_notify_flush(core);
     }
@@ -178,7 +179,7 @@ static void engine_set_timer(UnetmmCore *core)
 
 void unetmm_enter(UnetmmCore *core)
 {
-    core->depth++;
+    core->run += !core->depth++;
 }
 
 void unetmm_leave(UnetmmCore *core)

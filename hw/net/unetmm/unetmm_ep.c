@@ -38,6 +38,14 @@ static bool ep_args_ok(const UnetmmCore *core, const struct unetmm_cmd_ep *cmd)
            cmd->posts % sizeof(struct unetmm_ep_index) == 0;
 }
 
+/* The system buffer must be there, and what fills it must have an end. */
+static bool ep_policy_ok(const UnetmmCore *core, uint16_t space,
+                         const UnetmmPolicyOps *policy)
+{
+    return !policy->slots ||
+           (core->sysbuf.n && core->spaces[space].source->asks);
+}
+
 uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
                         const struct unetmm_cmd_ep *cmd)
 {
@@ -55,6 +63,7 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     }
     /* Endpoint 0 and space 0 are the driver's and go together. */
     if ((id == 0) != (space == 0) || !ep_args_ok(core, cmd) ||
+        !ep_policy_ok(core, space, unetmm_policy_by_id(cmd->policy)) ||
         core->spaces[space].source->posts != !!cmd->posts) {
         return UNETMM_CS_BAD_ARG;
     }

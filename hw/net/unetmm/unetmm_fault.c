@@ -278,11 +278,22 @@ static bool miss_report(UnetmmCore *core, UnetmmMiss *miss)
     return true;
 }
 
+/* Some of the ring is kept for evictions. */
+bool unetmm_fault_room(UnetmmCore *core)
+{
+    const UnetmmRing *ring = &core->rings[UNETMM_RING_FAULT];
+
+    if (ring->enabled && unetmm_ring_room(ring) > (1u << ring->log2) / 4) {
+        return true;
+    }
+    miss_full(core);
+    return false;
+}
+
 /* Reports what waits, as far as the ring and the limit allow. */
 void unetmm_miss_flush(UnetmmCore *core)
 {
     uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
-    UnetmmRing *ring = &core->rings[UNETMM_RING_FAULT];
 
     while (core->wanted_used && core->misses_asked < core->params.max_faults) {
         uint32_t number = core->wanted[core->wanted_first];
@@ -291,12 +302,7 @@ void unetmm_miss_flush(UnetmmCore *core)
         /* Of those that missed in one run the first reports, the rest join. */
         if (miss->state == UNETMM_MISS_WANTED &&
             !miss_join(core, miss_ep(core, number), miss)) {
-            if (!ring->enabled ||
-                unetmm_ring_room(ring) <= (1u << ring->log2) / 4) {
-                miss_full(core);
-                return;
-            }
-            if (!miss_report(core, miss)) {
+            if (!unetmm_fault_room(core) || !miss_report(core, miss)) {
                 return;
             }
         }

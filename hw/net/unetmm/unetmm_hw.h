@@ -90,6 +90,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_REG_WINDOW_PAGES 0x0068  /* R   pages of BAR 4; 0: no BAR */
 #define UNETMM_REG_PROXY_PAGES  0x006c  /* R   of BAR 2, behind ENDPOINTS */
 #define UNETMM_REG_PROXY_ABORT  0x0070  /* W   half a start is forgotten */
+#define UNETMM_REG_SYSBUF_SLOTS 0x0074  /* R   most slots of a system buffer */
 
 /* Test registers, usable before anything is enabled */
 #define UNETMM_REG_TEST         0x0080  /* R/W reads back twice the value */
@@ -141,6 +142,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_CAP_WINDOWS      0x00000010u /* automatic update */
 #define UNETMM_CAP_PROXIES      0x00000020u /* user-level DMA start */
 #define UNETMM_CAP_EVENT_COUNTERS 0x00000040u /* named by WRITEs */
+#define UNETMM_CAP_SYSBUF       0x00000080u /* policy redirect, credits */
 
 #define UNETMM_STATUS_LINK      0x00000001u
 #define UNETMM_STATUS_ENABLED   0x00000002u
@@ -215,6 +217,7 @@ typedef uint8_t unetmm_u8;
 
 #define UNETMM_POLICY_DROP      0
 #define UNETMM_POLICY_SKIP      1
+#define UNETMM_POLICY_REDIRECT  2       /* reliable channels only */
 
 /* ---- Endpoint memory (written by the process that owns it) -------------- */
 
@@ -418,7 +421,9 @@ struct unetmm_cqe {
 #define UNETMM_CMD_REGION_REDIRECT 16   /* completes when its DMA has ended */
 #define UNETMM_CMD_COUNTERS_SET 17
 #define UNETMM_CMD_COUNTER_ARM  18
-#define UNETMM_NUM_CMD          19
+#define UNETMM_CMD_SYSBUF_SET   19
+#define UNETMM_CMD_SYSBUF_DONE  20
+#define UNETMM_NUM_CMD          21
 
 struct unetmm_cmd_space {
     unetmm_u8 source;           /* UNETMM_SOURCE_* */
@@ -454,6 +459,8 @@ struct unetmm_cmd_channel {
     unetmm_le32 timeout_us;     /* first wait for an answer; 0 = 4000 */
     unetmm_le32 send_psn;       /* of the first packet sent ... */
     unetmm_le32 recv_psn;       /* ... and of the first one expected */
+    unetmm_le32 send_credits;   /* the peer's, at first; 0 = without limit */
+    unetmm_le32 recv_credits;   /* with policy redirect 1..64; else 0 */
 };
 
 #define UNETMM_CHANNEL_DATAGRAM 0       /* all but channel, peer, mtu: unused */
@@ -628,6 +635,60 @@ struct unetmm_cmd_arm {
     unetmm_u8 rsvd[5];          /* MBZ */
 };
 
+/*
+ * The system buffer (policy redirect): slots, into which a packet goes whose
+ * memory is absent.  Each channel of an endpoint with that policy has
+ * `recv_credits` of them for itself, and its peer never has more packets on
+ * their way than these: so there always is one.  SET: `slots` addresses at
+ * `list`, in place of what was there; 0 takes them back.  BUSY: a channel has
+ * some, or one has not been answered.
+ */
+struct unetmm_cmd_sysbuf {
+    unetmm_le64 list;           /* DMA address, a multiple of 8 */
+    unetmm_le32 slots;          /* 0..SYSBUF_SLOTS */
+    unetmm_le32 slot_bytes;     /* UNETMM_SLOT_HEAD + USER_MTU, or more */
+};
+
+/*
+ * What the card writes at the beginning of a slot: where the data, which is
+ * UNETMM_SLOT_HEAD bytes behind it, belongs.  It is written before FAULT_SLOT.
+ */
+#define UNETMM_SLOT_HEAD        256
+#define UNETMM_SLOT_PIECES      8
+
+struct unetmm_piece {
+    unetmm_le64 addr;           /* in the space; the range does not wrap */
+    unetmm_le32 len;            /* 1.. */
+    unetmm_le32 from;           /* in the data */
+};
+
+struct unetmm_slot {
+    unetmm_le16 space;
+    unetmm_le16 ep;
+    unetmm_le16 channel;
+    unetmm_u8 opcode;           /* UNETMM_OP_SEND or UNETMM_OP_WRITE */
+    unetmm_u8 npieces;          /* 1..UNETMM_SLOT_PIECES */
+    unetmm_le32 region;         /* WRITE; else 0 */
+    unetmm_le32 len;            /* bytes of data */
+    unetmm_le64 time_ns;        /* when it was written, the card's clock */
+    struct unetmm_piece piece[UNETMM_SLOT_PIECES];
+};
+
+/*
+ * The answer to a FAULT_SLOT: what has become of the data.  The slot is the
+ * card's again.  Slots of one endpoint that have the same byte are answered in
+ * the order in which they were reported.
+ */
+struct unetmm_cmd_slot {
+    unetmm_le32 slot;
+    unetmm_u8 status;           /* UNETMM_SLOT_* */
+    unetmm_u8 rsvd[3];          /* MBZ */
+};
+
+#define UNETMM_SLOT_LANDED      0       /* copied, and visible */
+#define UNETMM_SLOT_FAILED      1       /* its memory cannot be had */
+#define UNETMM_SLOT_GONE        2       /* its region or endpoint is no more */
+
 /* 0 is not among them: memory that is not the card's any more reads so. */
 #define UNETMM_START_SPLIT      1       /* no store before it: do both again */
 #define UNETMM_START_BUSY       2       /* the channel is full: do both again */
@@ -652,6 +713,8 @@ struct unetmm_cmd {
         struct unetmm_cmd_redirect redirect;
         struct unetmm_cmd_counters counters;
         struct unetmm_cmd_arm arm;
+        struct unetmm_cmd_sysbuf sysbuf;
+        struct unetmm_cmd_slot slot;
         unetmm_u8 raw[56];
     };
 };
@@ -684,7 +747,7 @@ struct unetmm_fault {
     unetmm_le16 space;
     unetmm_le16 ep;             /* MISS: who waits (the first one) */
     unetmm_le16 rsvd0;
-    unetmm_le32 fault_id;       /* MISS: to be named in FAULT_REPLY */
+    unetmm_le32 fault_id;       /* MISS: for FAULT_REPLY; SLOT: its number */
     unetmm_le32 npages;         /* MISS: consecutive pages wanted, 1..512 */
     unetmm_le64 vaddr;          /* page aligned */
     unetmm_le64 pte;            /* EVICT: the entry that was given */
@@ -697,6 +760,7 @@ struct unetmm_fault {
 
 #define UNETMM_FAULT_MISS       1
 #define UNETMM_FAULT_EVICT      2
+#define UNETMM_FAULT_SLOT       3       /* of the system buffer, to be copied */
 
 #define UNETMM_FAULT_F_WRITE    0x01    /* MISS: the right to write is wanted */
 #define UNETMM_FAULT_F_HEAD     0x02    /* MISS: a free buffer, not a send */
@@ -853,7 +917,16 @@ struct unetmm_notify {
     X(err_lock,         E, "locks that somebody else had taken away") \
     X(rel_counts,       E, "increments of event counters") \
     X(counter_arms,     C, "event counters armed") \
-    X(counter_wakeups,  C, "of these: told that they have been reached")
+    X(counter_wakeups,  C, "of these: told that they have been reached") \
+    X(sysbuf_packets,   E, "packets put into the system buffer") \
+    X(sysbuf_bytes,     E, "bytes of data in these") \
+    X(sysbuf_follow,    E, "of these packets: behind another for their page") \
+    X(sysbuf_landed,    E, "of these: copied by the driver") \
+    X(sysbuf_failed,    E, "of these: their memory could not be had") \
+    X(sysbuf_refused,   E, "packets that could not go there: too many parts") \
+    X(credit_waits,     E, "times that a channel was out of credits") \
+    X(credit_probes,    E, "times that it asked for more of them") \
+    X(drop_rel_credit,  E, "packets dropped: sent without a credit")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {
@@ -873,6 +946,9 @@ static_assert(sizeof(struct unetmm_cqe) == 64, "completion");
 static_assert(offsetof(struct unetmm_cqe, flags) == 60, "phase last");
 static_assert(sizeof(struct unetmm_cmd) == 64, "command");
 static_assert(sizeof(struct unetmm_landed) == 16, "list of a redirect");
+static_assert(sizeof(struct unetmm_piece) == 16, "piece of a slot");
+static_assert(sizeof(struct unetmm_slot) == 152, "head of a slot");
+static_assert(sizeof(struct unetmm_slot) <= UNETMM_SLOT_HEAD, "slot");
 static_assert(sizeof(struct unetmm_cmd_done) == 16, "command completion");
 static_assert(offsetof(struct unetmm_cmd_done, flags) == 12, "phase last");
 static_assert(sizeof(struct unetmm_fault) == 64, "fault record");

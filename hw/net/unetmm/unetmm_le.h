@@ -121,6 +121,21 @@ static inline void unetmm_le_landed(struct unetmm_landed *l)
     l->length = le64_to_cpu(l->length);
 }
 
+static inline void unetmm_le_slot(struct unetmm_slot *s)
+{
+    s->space = le16_to_cpu(s->space);
+    s->ep = le16_to_cpu(s->ep);
+    s->channel = le16_to_cpu(s->channel);
+    s->region = le32_to_cpu(s->region);
+    s->len = le32_to_cpu(s->len);
+    s->time_ns = le64_to_cpu(s->time_ns);
+    for (unsigned i = 0; i < UNETMM_SLOT_PIECES; i++) {
+        s->piece[i].addr = le64_to_cpu(s->piece[i].addr);
+        s->piece[i].len = le32_to_cpu(s->piece[i].len);
+        s->piece[i].from = le32_to_cpu(s->piece[i].from);
+    }
+}
+
 static inline void unetmm_le_frame(struct unetmm_frame *f)
 {
     f->dst_ep = le16_to_cpu(f->dst_ep);
@@ -194,6 +209,17 @@ static inline void unetmm_le_cmd_one_sided(struct unetmm_cmd *c)
     }
 }
 
+static inline void unetmm_le_cmd_sysbuf(struct unetmm_cmd *c)
+{
+    if (c->opcode == UNETMM_CMD_SYSBUF_SET) {
+        c->sysbuf.list = le64_to_cpu(c->sysbuf.list);
+        c->sysbuf.slots = le32_to_cpu(c->sysbuf.slots);
+        c->sysbuf.slot_bytes = le32_to_cpu(c->sysbuf.slot_bytes);
+    } else {
+        c->slot.slot = le32_to_cpu(c->slot.slot);
+    }
+}
+
 /* Commands are unions: turned by their opcode. */
 static inline void unetmm_le_cmd(struct unetmm_cmd *c)
 {
@@ -220,6 +246,8 @@ static inline void unetmm_le_cmd(struct unetmm_cmd *c)
         c->channel.timeout_us = le32_to_cpu(c->channel.timeout_us);
         c->channel.send_psn = le32_to_cpu(c->channel.send_psn);
         c->channel.recv_psn = le32_to_cpu(c->channel.recv_psn);
+        c->channel.send_credits = le32_to_cpu(c->channel.send_credits);
+        c->channel.recv_credits = le32_to_cpu(c->channel.recv_credits);
         break;
     case UNETMM_CMD_FAULT_REPLY:
         c->reply.fault_id = le32_to_cpu(c->reply.fault_id);
@@ -227,6 +255,10 @@ static inline void unetmm_le_cmd(struct unetmm_cmd *c)
         c->reply.vaddr = le64_to_cpu(c->reply.vaddr);
         c->reply.list = le64_to_cpu(c->reply.list);
         c->reply.tag = le32_to_cpu(c->reply.tag);
+        break;
+    case UNETMM_CMD_SYSBUF_SET:
+    case UNETMM_CMD_SYSBUF_DONE:
+        unetmm_le_cmd_sysbuf(c);
         break;
     default:
         unetmm_le_cmd_one_sided(c);

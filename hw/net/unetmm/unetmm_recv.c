@@ -29,6 +29,7 @@ void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why)
 #define ASK     UNETMM_WIRE_F_ASK
 #define NOTIFY  UNETMM_WIRE_F_NOTIFY
 #define COUNT   UNETMM_WIRE_F_COUNT
+#define CREDIT  UNETMM_WIRE_F_CREDIT
 
 /* What of a frame may be other than zero, by its opcode; 0: there is none. */
 static const struct {
@@ -39,8 +40,8 @@ static const struct {
     [UNETMM_WIRE_CONTROL] = { CRC, .len = true },
     [UNETMM_WIRE_SEND] = { CRC | LAST | ASK, .psn = true, .offset = true,
                            .remote = true, .len = true },
-    [UNETMM_WIRE_ACK] = { CRC, .psn = true, .offset = true, .remote = true,
-                          .imm = true },
+    [UNETMM_WIRE_ACK] = { CRC | ASK | CREDIT, .psn = true, .offset = true,
+                          .remote = true, .handle = true, .imm = true },
     [UNETMM_WIRE_WRITE] = { CRC | LAST | ASK | NOTIFY | COUNT, true, true,
                             true, true, true, true },
     [UNETMM_WIRE_READ] = { CRC | ASK, true, true, true, true, true },
@@ -54,6 +55,7 @@ static const struct {
 #undef ASK
 #undef NOTIFY
 #undef COUNT
+#undef CREDIT
 
 /* The end of a message, and one of the two, or nothing to say. */
 static bool recv_write_ok(const struct unetmm_frame *f)
@@ -70,6 +72,8 @@ static bool recv_write_ok(const struct unetmm_frame *f)
 static bool recv_opcode_ok(const struct unetmm_frame *f)
 {
     switch (f->opcode) {
+    case UNETMM_WIRE_ACK:
+        return !f->handle || f->flags & UNETMM_WIRE_F_CREDIT;
     case UNETMM_WIRE_WRITE:
         return recv_write_ok(f);
     case UNETMM_WIRE_READ:
@@ -202,6 +206,9 @@ static bool recv_head_ready(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                  head->state == UNETMM_HEAD_READY;
 
     *npages = 0;
+    if (begins && ep->policy->slots) {
+        return head->state != UNETMM_HEAD_FAILED;
+    }
     if (begins) {
         return (known || head->state == UNETMM_HEAD_ASKED) &&
                unetmm_head_begins(core, ep, head, begins);
@@ -472,6 +479,7 @@ static void landing_end(UnetmmCore *core)
     unetmm_pages_release(core, rx->pages, rx->page, rx->npages);
     unetmm_port_release(core, g_steal_pointer(&rx->frame));
     rx->active = false;
+    unetmm_sysbuf_go_on(core);
 }
 
 static void landing_finish(UnetmmCore *core, UnetmmEp *ep, bool landed,

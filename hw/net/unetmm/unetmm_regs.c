@@ -67,7 +67,9 @@ static bool reg_read_identity(const UnetmmCore *core, uint32_t offset,
           (core->params.reliable ? UNETMM_CAP_RELIABLE |
            UNETMM_CAP_ONE_SIDED | UNETMM_CAP_EVENT_COUNTERS : 0) |
           (core->params.window_pages ? UNETMM_CAP_WINDOWS : 0) |
-          (core->params.proxy_pages ? UNETMM_CAP_PROXIES : 0) },
+          (core->params.proxy_pages ? UNETMM_CAP_PROXIES : 0) |
+          (core->params.reliable && core->params.sysbuf_slots ?
+           UNETMM_CAP_SYSBUF : 0) },
         { UNETMM_REG_MAC_LO, mac },
         { UNETMM_REG_MAC_HI, mac >> 32 },
         { UNETMM_REG_DB_STRIDE, UNETMM_PAGE_BYTES },
@@ -77,6 +79,7 @@ static bool reg_read_identity(const UnetmmCore *core, uint32_t offset,
         { UNETMM_REG_RELIABLE, core->params.reliable },
         { UNETMM_REG_WINDOW_PAGES, core->params.window_pages },
         { UNETMM_REG_PROXY_PAGES, core->params.proxy_pages },
+        { UNETMM_REG_SYSBUF_SLOTS, core->params.sysbuf_slots },
     };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(limits); i++) {

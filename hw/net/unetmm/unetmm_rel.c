@@ -46,6 +46,19 @@ UnetmmRel *unetmm_rel_new(UnetmmCore *core, UnetmmEp *ep, uint16_t slot)
     return rel;
 }
 
+/* A slot for each packet that the peer may send; it has to fit. */
+static bool rel_credits_ok(const UnetmmCore *core, const UnetmmEp *ep,
+                           const struct unetmm_cmd_channel *cmd)
+{
+    if (cmd->send_credits > UNETMM_REL_WINDOW ||
+        cmd->recv_credits > UNETMM_REL_WINDOW) {
+        return false;
+    }
+    return ep->policy->slots ? cmd->recv_credits &&
+           cmd->mtu <= core->sysbuf.bytes - UNETMM_SLOT_HEAD :
+           !cmd->recv_credits;
+}
+
 static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
                        const struct unetmm_cmd_channel *cmd)
 {
@@ -55,13 +68,20 @@ static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     if (cmd->timeout_us > UNETMM_REL_MAX_TIMEOUT_US) {
         return UNETMM_CS_BAD_ARG;
     }
-    if (core->rels_used == core->params.reliable) {
+    if (!rel_credits_ok(core, ep, cmd)) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    if (core->rels_used == core->params.reliable ||
+        !unetmm_sysbuf_promise(core, cmd->recv_credits)) {
         return UNETMM_CS_FULL;
     }
     while (core->rels[slot]) {
         slot++;
     }
     rel = unetmm_rel_new(core, ep, slot);
+    rel->credits = cmd->recv_credits;
+    rel->tx.limited = cmd->send_credits;
+    rel->tx.limit = cmd->send_psn + cmd->send_credits;
     rel->channel = cmd->channel;
     rel->peer_ep = cmd->peer_ep;
     rel->peer_channel = cmd->peer_channel;
@@ -86,7 +106,8 @@ void unetmm_rel_drop_kept(UnetmmCore *core, UnetmmRel *rel)
             core->kept--;
         }
     }
-    rel->rx.have = 0;
+    rel->rx.have = rel->rx.unlanded = rel->rx.spoilt = 0;
+    rel->rx.landed = false;
 }
 
 void unetmm_rel_give_back(UnetmmRel *rel, uint8_t status)
@@ -199,6 +220,7 @@ static void rel_delete(UnetmmCore *core, UnetmmRel *rel)
     unetmm_window_forget(core, &core->eps[rel->ep], rel);
     unetmm_rel_drop_kept(core, rel);
     unetmm_rel_no_ack(core, rel);
+    unetmm_sysbuf_forget(core, rel);
     core->rels[rel->slot] = NULL;
     core->rels_used--;
     g_free(rel);
@@ -235,7 +257,7 @@ static bool rel_send_due(const UnetmmCore *core, const UnetmmEp *ep,
 
 static bool rel_buffer_due(const UnetmmCore *core, const UnetmmRel *rel)
 {
-    return rel->rx.giving_back && core->rx.rel != rel;
+    return rel->rx.giving_back && core->rx.rel != rel && !rel->rx.slots;
 }
 
 static bool rel_over(const UnetmmCore *core, const UnetmmEp *ep,
@@ -243,7 +265,7 @@ static bool rel_over(const UnetmmCore *core, const UnetmmEp *ep,
 {
     return rel->state == UNETMM_REL_CLOSED &&
            rel->tx.msg_first == rel->tx.msg_end && !rel->rx.giving_back &&
-           ep->tx.rel != rel && core->rx.rel != rel;
+           ep->tx.rel != rel && core->rx.rel != rel && !rel->rx.slots;
 }
 
 /* False: no room, or the endpoint was stopped. */
@@ -369,6 +391,7 @@ void unetmm_rel_header(UnetmmCore *core, const UnetmmRel *rel,
 
 const UnetmmChannelOps unetmm_channel_reliable = {
     .name = "reliable",
+    .waits = true,
     .wire = 1u << UNETMM_WIRE_SEND | 1u << UNETMM_WIRE_ACK |
             1u << UNETMM_WIRE_WRITE | 1u << UNETMM_WIRE_READ |
             1u << UNETMM_WIRE_ATOMIC | 1u << UNETMM_WIRE_ANSWER |

@@ -12,6 +12,7 @@
  * unetmm_rel_atomic.c requests to change a word of one
  * unetmm_rel_answer.c answers to requests, both ways
  * unetmm_rel_unasked.c messages that no descriptor asked for
+ * unetmm_rel_credit.c how many packets may be sent, both ways
  *
  * Packet numbers run freely over 32 bits.  Of two numbers of one window the
  * difference is looked at, never the order; a number that the peer says is
@@ -89,6 +90,11 @@ typedef struct UnetmmRelTx {
     uint32_t retries;           /* timeouts since the last progress */
     uint32_t refusals;          /* not ready, since the last progress */
     bool paused;                /* not before deadline_ns */
+    bool limited;               /* new packets only up to ... */
+    uint32_t limit;             /* ... this number, without it */
+    bool starves;               /* that is what it waits for */
+    bool probe;                 /* the peer is to say what it has */
+    bool aside;                 /* the peer has cum, but not in its place */
     int64_t deadline_ns;        /* INT64_MAX: nothing is waited for */
 } UnetmmRelTx;
 
@@ -123,6 +129,11 @@ typedef struct UnetmmRelResult {
 typedef struct UnetmmRelRx {
     uint32_t nxt;               /* the next packet to be taken */
     uint64_t have;              /* bit: nxt.., kept whole or `early` */
+    uint64_t unlanded;          /* bit: of `have`, in slot_of[] */
+    uint64_t spoilt;            /* bit: of `have`, never to be in its place */
+    bool landed;                /* a slot has been answered: go on */
+    uint32_t slots;             /* of the system buffer, not answered */
+    uint16_t slot_of[UNETMM_REL_WINDOW];
     UnetmmQueued kept[UNETMM_REL_WINDOW];
     UnetmmRelEarly early[UNETMM_REL_WINDOW];
     uint8_t why;                /* UNETMM_WHY_*: packet nxt is rejected */
@@ -177,6 +188,7 @@ struct UnetmmRel {
     uint8_t not_ready_retries;  /* 0: without limit */
     uint8_t why;                /* FAILED: UNETMM_WHY_* */
     uint32_t timeout_us;
+    uint32_t credits;           /* slots of its own; 0: it needs none */
     UnetmmRelTx tx;
     UnetmmRelRx rx;
     UnetmmStores stores;
@@ -190,6 +202,7 @@ typedef enum UnetmmRelTake {
     UNETMM_REL_DROPPED,         /* and counted */
     UNETMM_REL_ENDED,           /* so has the channel, or the endpoint */
     UNETMM_REL_REJECTED,        /* the peer is to do without */
+    UNETMM_REL_ASIDE,           /* it is in the system buffer */
 } UnetmmRelTake;
 
 /* What a packet of one opcode means to its receiver. */
@@ -312,6 +325,25 @@ void unetmm_rel_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 UnetmmXlat unetmm_rel_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                               uint32_t psn, uint64_t addr, uint32_t len,
                               bool write);
+
+/* unetmm_rel_credit.c */
+/* What the peer may send, into an acknowledgement. */
+void unetmm_rel_grant(const UnetmmRel *rel, struct unetmm_frame *f);
+/* Has the peer had a credit for the packet, which is not before its turn? */
+bool unetmm_rel_granted(const UnetmmRel *rel, uint32_t psn);
+bool unetmm_rel_out_of_credits(const UnetmmRelTx *tx);
+/* Is there something to send, for which there is no credit? */
+bool unetmm_rel_starved(const UnetmmRelTx *tx);
+/* Something was posted, or is over: from when on is it out of credits? */
+void unetmm_rel_starve(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
+bool unetmm_rel_limit_ok(const struct unetmm_frame *f);
+void unetmm_rel_credit(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                       const struct unetmm_frame *f);
+/* The channel's time has ended: is there nothing to be sent again? */
+bool unetmm_rel_probes(const UnetmmRelTx *tx);
+void unetmm_rel_probe(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
+/* The peer has the packet that it expects, but not in its place. */
+void unetmm_rel_pending(UnetmmCore *core, UnetmmRel *rel);
 
 /* unetmm_rel_answer.c */
 void unetmm_rel_owe_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,

@@ -68,6 +68,11 @@ static void ack_fill(UnetmmCore *core, UnetmmRel *rel, struct unetmm_frame *f)
     unetmm_rel_no_ack(core, rel);
     f->psn = rx->nxt;
     f->remote = ack_bits(rx);
+    unetmm_rel_grant(rel, f);
+    if (rel->tx.probe) {
+        f->flags |= UNETMM_WIRE_F_ASK;
+        rel->tx.probe = false;
+    }
     if (rel->state == UNETMM_REL_FAILED) {
         f->imm = UNETMM_ACK_FAILED;
         f->offset = rel->why;
@@ -77,6 +82,8 @@ static void ack_fill(UnetmmCore *core, UnetmmRel *rel, struct unetmm_frame *f)
         f->imm = UNETMM_ACK_NOT_READY;
         f->offset = UNETMM_REL_NOT_READY_US;
         unetmm_count(core, &core->eps[rel->ep], UNETMM_C_rel_nacks_sent, 1);
+    } else if (rx->unlanded & unetmm_rel_bit(rx->nxt)) {
+        f->imm = UNETMM_ACK_PENDING;
     }
     rx->refuse = false;
 }
@@ -179,6 +186,7 @@ static bool ack_news(UnetmmRelTx *tx, uint32_t cum, uint64_t bits)
         }
     }
     /* It is what the peer expects, whatever was said of it before. */
+    tx->aside = false;
     if (tx->cum != tx->nxt) {
         tx->acked &= ~unetmm_rel_bit(tx->cum);
     }
@@ -293,6 +301,7 @@ void unetmm_rel_progress(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     ack_abort_tx(core, ep, rel);
     if (tx->una == tx->nxt) {
         tx->deadline_ns = INT64_MAX;
+        unetmm_rel_starve(core, ep, rel);
     } else if (!tx->paused) {
         unetmm_rel_arm(core, rel);
     }
@@ -353,6 +362,12 @@ static bool ack_overtaken(const UnetmmRelTx *tx, const struct unetmm_frame *f)
 
 static bool ack_believable(UnetmmRel *rel, const struct unetmm_frame *f)
 {
+    if (!unetmm_rel_limit_ok(f)) {
+        return false;
+    }
+    if (f->imm == UNETMM_ACK_PENDING) {
+        return ack_possible(&rel->tx, f) && f->psn != rel->tx.nxt;
+    }
     if (f->imm != UNETMM_ACK_REJECTED) {
         return f->imm <= UNETMM_ACK_FAILED && ack_possible(&rel->tx, f);
     }
@@ -379,6 +394,10 @@ void unetmm_rel_ack(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
     unetmm_count(core, ep, UNETMM_C_rel_acks, 1);
     trace_unetmm_rel_ack(ep->id, rel->channel, f->psn, f->remote, f->imm);
+    if (f->flags & UNETMM_WIRE_F_ASK) {
+        unetmm_rel_owe_ack(core, rel);
+    }
+    unetmm_rel_credit(core, ep, rel, f);
     if (!(tx->cum - f->psn - 1 < UNETMM_REL_WINDOW)) {
         unetmm_rel_progress(core, ep, rel, f->psn, f->remote, false);
     }
@@ -388,6 +407,8 @@ void unetmm_rel_ack(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     } else if (f->imm == UNETMM_ACK_NOT_READY) {
         unetmm_count(core, ep, UNETMM_C_rel_nacks, 1);
         ack_not_ready(core, ep, rel, f->offset);
+    } else if (f->imm == UNETMM_ACK_PENDING) {
+        unetmm_rel_pending(core, rel);
     } else if (f->imm == UNETMM_ACK_FAILED) {
         unetmm_rel_fail(core, ep, rel, NULL,
                         f->offset == UNETMM_WHY_BUFFER ?

@@ -146,6 +146,11 @@ static UnetmmRelTake rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
     unetmm_recv_whole(core, rx->buf_addr + rx->done, f->len);
     take = rel_pages(core, ep, rel, f->psn);
+    if (take == UNETMM_REL_REFUSED &&
+        unetmm_sysbuf_take(core, ep, rel, f, payload)) {
+        rx->refused = UNETMM_REL_WANT_NOTHING;
+        return UNETMM_REL_ASIDE;
+    }
     if (take != UNETMM_REL_TAKEN) {
         return take;
     }
@@ -164,6 +169,30 @@ static UnetmmRelTake rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     return UNETMM_REL_ENDED;
 }
 
+/* It was in a slot of the system buffer: has it been copied? */
+static UnetmmRelTake rel_copied(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                                const struct unetmm_frame *f)
+{
+    UnetmmRelRx *rx = &rel->rx;
+
+    if (!rx->in_message) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
+        return UNETMM_REL_DROPPED;
+    }
+    if (rx->spoilt & unetmm_rel_bit(f->psn)) {
+        unetmm_rel_give_back(rel, UNETMM_ST_PROTECTION);
+        unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_FLUSHED,
+                        UNETMM_WHY_CHANNEL);
+        return UNETMM_REL_ENDED;
+    }
+    if (rx->done + f->len == rx->len && !unetmm_ep_cq_spare(ep)) {
+        ep->publish = true;
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_CQ);
+    }
+    return rel_placed(core, ep, rel, f->len) ? UNETMM_REL_TAKEN :
+           UNETMM_REL_ENDED;
+}
+
 static UnetmmRelTake send_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const struct unetmm_frame *f,
                                const uint8_t *payload)
@@ -173,6 +202,9 @@ static UnetmmRelTake send_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     if (!rel_fits(rel, f)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
         return UNETMM_REL_DROPPED;
+    }
+    if (!payload) {
+        return rel_copied(core, ep, rel, f);
     }
     if (!rel->rx.in_message) {
         if (f->remote <= UNETMM_CQE_INLINE) {

@@ -95,6 +95,7 @@ static const UnetmmRelOp *const ops[] = {
 static void rel_step_on(UnetmmRel *rel)
 {
     rel->rx.have &= ~unetmm_rel_bit(rel->rx.nxt);
+    rel->rx.spoilt &= ~unetmm_rel_bit(rel->rx.nxt);
     rel->rx.nxt++;
     rel->rx.refused = UNETMM_REL_WANT_NOTHING;
     rel->rx.refuse = false;
@@ -119,6 +120,9 @@ static UnetmmRelTake rel_turn(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         unetmm_rel_owe_ack(core, rel);
     } else if (take == UNETMM_REL_REJECTED) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_rejected);
+        unetmm_rel_owe_ack(core, rel);
+    } else if (take == UNETMM_REL_ASIDE) {
+        /* It need not be sent again. */
         unetmm_rel_owe_ack(core, rel);
     }
     return take;
@@ -151,26 +155,27 @@ static UnetmmRelTake rel_turn_early(UnetmmCore *core, UnetmmEp *ep,
     UnetmmRelEarly *e = &rel->rx.early[rel->rx.nxt % UNETMM_REL_WINDOW];
     struct unetmm_frame f = e->head;
 
-    return rel_turn(core, ep, rel, &f, f.opcode == UNETMM_WIRE_WRITE ? NULL :
-                    e->operands);
+    return rel_turn(core, ep, rel, &f, f.opcode == UNETMM_WIRE_WRITE ||
+                    f.opcode == UNETMM_WIRE_SEND ? NULL : e->operands);
 }
 
 /* Takes the packets that were kept for this moment. */
 static void rel_go_on(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 {
     while (!ep->error && rel->state == UNETMM_REL_OPEN && !core->rx.active &&
-           (rel->rx.have & unetmm_rel_bit(rel->rx.nxt))) {
+           (rel->rx.have & ~rel->rx.unlanded & unetmm_rel_bit(rel->rx.nxt))) {
         UnetmmQueued *q = &rel->rx.kept[rel->rx.nxt % UNETMM_REL_WINDOW];
         uint64_t bit = unetmm_rel_bit(rel->rx.nxt);
         UnetmmRelTake take;
 
         take = q->frame ? rel_turn_kept(core, ep, rel, q) :
                rel_turn_early(core, ep, rel);
-        if (take == UNETMM_REL_REFUSED) {
+        if (take == UNETMM_REL_REFUSED || take == UNETMM_REL_ASIDE) {
             return;
         }
         if (take != UNETMM_REL_TAKEN) {
             rel->rx.have &= ~bit;
+            rel->rx.spoilt &= ~bit;
             return;
         }
     }
@@ -239,6 +244,8 @@ static void rel_data(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         rel_again(core, ep, rel, f);
     } else if (ahead >= UNETMM_REL_WINDOW) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_window);
+    } else if (!unetmm_rel_granted(rel, f->psn)) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_credit);
     } else if (ahead) {
         rel_early(core, ep, rel, f, payload);
     } else {
@@ -297,6 +304,51 @@ void unetmm_rel_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     ops[f.opcode]->landed(core, ep, rel, &f, landed, why);
 }
 
+/* ---- Slots of the system buffer ----------------------------------------- */
+
+void unetmm_rel_slot_done(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
+                          uint8_t status)
+{
+    UnetmmEp *ep = &core->eps[rel->ep];
+    UnetmmRelRx *rx = &rel->rx;
+    uint64_t bit = unetmm_rel_bit(psn);
+    bool landed = status == UNETMM_SLOT_LANDED;
+    uint8_t opcode = rx->early[psn % UNETMM_REL_WINDOW].head.opcode;
+
+    unetmm_count(core, ep, landed ? UNETMM_C_sysbuf_landed :
+                 UNETMM_C_sysbuf_failed, 1);
+    unetmm_engine_queue(core, ep);
+    if (rel->state != UNETMM_REL_OPEN || ep->error) {
+        return;
+    }
+    unetmm_count(core, ep, UNETMM_C_rel_writes,
+                 landed && opcode == UNETMM_WIRE_WRITE);
+    rx->unlanded &= ~bit;
+    rx->spoilt |= landed ? 0 : bit;
+    rx->landed = true;
+}
+
+static void rel_slots_go_on(UnetmmCore *core, UnetmmEp *ep)
+{
+    for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
+        if (!rel->rx.landed) {
+            continue;
+        }
+        if (core->rx.active) {
+            core->sysbuf.held_up = true;
+            return;
+        }
+        rel->rx.landed = false;
+        rel_go_on(core, ep, rel);
+        if (ep->error) {
+            return;
+        }
+        if (rel->state == UNETMM_REL_OPEN) {
+            unetmm_rel_owe_ack(core, rel);
+        }
+    }
+}
+
 /* ---- Pages -------------------------------------------------------------- */
 
 void unetmm_rel_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
@@ -347,6 +399,11 @@ UnetmmXlat unetmm_rel_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 /* A page of a region will never be there: what wanted it is told. */
 static void rel_region_error(UnetmmCore *core, UnetmmRel *rel, uint32_t psn)
 {
+    if (psn == rel->rx.nxt && (rel->rx.landed ||
+                               (rel->rx.unlanded & unetmm_rel_bit(psn)))) {
+        /* It is in a slot, of which the driver will say the same. */
+        return;
+    }
     if (psn == rel->rx.nxt) {
         rel->rx.refused = UNETMM_REL_WANT_NOTHING;
         rel->rx.have &= ~unetmm_rel_bit(psn);
@@ -404,9 +461,12 @@ static bool rel_ready(UnetmmEp *ep, const UnetmmRel *rel)
 
 void unetmm_rel_look_again(UnetmmCore *core, UnetmmEp *ep)
 {
-    bool room = unetmm_ep_cq_spare(ep);
+    bool room;
 
-    for (UnetmmRel *rel = ep->rels; rel && room; rel = rel->next) {
+    rel_slots_go_on(core, ep);
+    room = unetmm_ep_cq_spare(ep);
+    for (UnetmmRel *rel = ep->rels; rel && room && !ep->error;
+         rel = rel->next) {
         /* What is still to be refused has not been said yet. */
         if (rel->state == UNETMM_REL_OPEN && rel->rx.refused &&
             !rel->rx.refuse && rel_ready(ep, rel)) {

@@ -32,6 +32,10 @@ static void rel_expired(UnetmmCore *core, UnetmmRel *rel)
     UnetmmRelTx *tx = &rel->tx;
     uint64_t oldest = unetmm_rel_bit(tx->una);
 
+    if (tx->una == tx->nxt && !unetmm_rel_starved(tx)) {
+        tx->deadline_ns = INT64_MAX;
+        return;
+    }
     if (tx->paused) {
         tx->paused = false;
         tx->lost |= oldest;
@@ -42,7 +46,11 @@ static void rel_expired(UnetmmCore *core, UnetmmRel *rel)
             return;
         }
         tx->retries++;
-        tx->lost |= oldest;
+        if (unetmm_rel_probes(tx)) {
+            unetmm_rel_probe(core, ep, rel);
+        } else {
+            tx->lost |= oldest;
+        }
         unetmm_count(core, ep, UNETMM_C_rel_timeouts, 1);
         trace_unetmm_rel_timeout(ep->id, rel->channel, tx->una, tx->retries);
     }

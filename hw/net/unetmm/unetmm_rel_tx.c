@@ -152,6 +152,7 @@ UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
     } else {
         memcpy(m->segs, t->segs, t->nsegs * sizeof(m->segs[0]));
     }
+    unetmm_rel_starve(core, ep, rel);
     return UNETMM_POSTED;
 }
 
@@ -180,7 +181,7 @@ static bool rel_window_open(const UnetmmRel *rel)
     const UnetmmRelTx *tx = &rel->tx;
 
     return tx->nxt - tx->una < UNETMM_REL_WINDOW &&
-           tx->msg_next != tx->msg_end &&
+           tx->msg_next != tx->msg_end && !unetmm_rel_out_of_credits(tx) &&
            (!tx->msgs[tx->msg_next % UNETMM_REL_MSGS].operands ||
             !rel_atomics_full(rel));
 }
@@ -355,6 +356,9 @@ static void rel_first_time(UnetmmRel *rel, UnetmmRelMsg *m)
 static bool rel_should_ask(const UnetmmEp *ep, const UnetmmRelTx *tx,
                            uint32_t psn, bool again)
 {
+    if (!again && tx->limited && psn + 1 == tx->limit) {
+        return true;
+    }
     if (!again && (tx->pending & unetmm_rel_bit(psn))) {
         return false;
     }
@@ -405,6 +409,7 @@ static void rel_account(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
         unetmm_rel_arm(core, rel);
     }
     rel_packet_header(core, ep, rel, m, again);
+    unetmm_rel_starve(core, ep, rel);
     unetmm_count(core, ep, UNETMM_C_rel_packets, 1);
     unetmm_count(core, ep, UNETMM_C_rel_resent, again);
     unetmm_count(core, ep, UNETMM_C_rel_voids, empty);

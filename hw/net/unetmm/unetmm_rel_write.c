@@ -112,8 +112,22 @@ typedef enum WritePlace {
     WRITE_LATER,
     WRITE_MISSING,              /* the driver has been asked, or will be */
     WRITE_HELD,                 /* it is being moved */
+    WRITE_ASIDE,                /* in the system buffer */
     WRITE_NEVER,
 } WritePlace;
+
+/*
+ * Its memory is absent, or something is to be copied there before it.  A part
+ * of a region that may move is not the driver's to look for.
+ */
+static WritePlace write_aside(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                              const struct unetmm_frame *f,
+                              const UnetmmRegion *region,
+                              const uint8_t *payload)
+{
+    return !region->moved && unetmm_sysbuf_take(core, ep, rel, f, payload) ?
+           WRITE_ASIDE : WRITE_MISSING;
+}
 
 static WritePlace write_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                               const struct unetmm_frame *f,
@@ -128,13 +142,19 @@ static WritePlace write_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         return WRITE_HELD;
     }
     write_pieces(core, ep, rel, f, region);
+    if (unetmm_sysbuf_follows(core, rel)) {
+        WritePlace place = write_aside(core, ep, rel, f, region, payload);
+
+        unetmm_count(core, ep, UNETMM_C_sysbuf_follow, place == WRITE_ASIDE);
+        return place;
+    }
     switch (unetmm_recv_hold(core, ep, &vpn, &npages)) {
     case UNETMM_XLAT_OK:
         break;
     case UNETMM_XLAT_MISS:
         unetmm_rel_ask(core, ep, rel, UNETMM_REL_MISS_REGION, f->psn, vpn,
                        npages, true);
-        return WRITE_MISSING;
+        return write_aside(core, ep, rel, f, region, payload);
     case UNETMM_XLAT_ERROR:
         return WRITE_NEVER;
     }
@@ -145,7 +165,7 @@ static WritePlace write_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     case UNETMM_PLACED_LATER:
         return WRITE_LATER;
     case UNETMM_PLACED_GONE:
-        return WRITE_MISSING;
+        return write_aside(core, ep, rel, f, region, payload);
     case UNETMM_PLACED_NOT:
         break;
     }
@@ -285,6 +305,8 @@ static UnetmmRelTake write_now(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
     case WRITE_HELD:
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PART);
+    case WRITE_ASIDE:
+        return UNETMM_REL_ASIDE;
     case WRITE_NEVER:
         break;
     }
@@ -312,6 +334,10 @@ static UnetmmRelTake write_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
     if (payload) {
         take = write_now(core, ep, rel, f, payload);
+    } else if (rel->rx.spoilt & unetmm_rel_bit(f->psn)) {
+        take = unetmm_rel_reject(rel, unetmm_region_find(core, ep->space,
+                                 f->handle, f->offset) ? UNETMM_WHY_MEMORY :
+                                 UNETMM_WHY_REGION);
     }
     return take == UNETMM_REL_TAKEN ? write_taken(core, ep, rel, f) : take;
 }
@@ -340,7 +366,7 @@ static void write_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
     if (place == WRITE_PLACED) {
         write_keep(core, ep, rel, f);
-    } else if (place != WRITE_LATER) {
+    } else if (place != WRITE_LATER && place != WRITE_ASIDE) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_early);
     }
 }

@@ -5,12 +5,15 @@
  * whenever it likes, waits for that lock alone.
  *
  * No translation is kept from one use to the next, so that taking a page away
- * needs no word to the card.  What is kept is where the tables of level 0 are.
+ * needs no word to the card.  What is kept is where the tables of level 0 are;
+ * and for as long as the engine runs, what entries were: pages that follow each
+ * other cost one read, and what is out of date by then cannot be locked.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "unetmm_host.h"
 #include "unetmm_core.h"
+#include "unetmm_le.h"
 
 /* Changes of one entry by the processors, while the card tries to. */
 #define SHADOW_TRIES    64
@@ -50,6 +53,60 @@ static UnetmmXlat shadow_find(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
     return result;
 }
 
+/* The line that has the entry, or would. */
+static UnetmmShadowLine *shadow_line(UnetmmCore *core, uint64_t entry,
+                                     uint64_t *at)
+{
+    *at = entry & -(uint64_t)sizeof(core->shadow_lines[0].ptes);
+    /* Tables alike, of two spaces, shall not be in each other's way. */
+    return &core->shadow_lines[(entry / sizeof(core->shadow_lines[0].ptes) ^
+                                entry >> UNETMM_PAGE_SHIFT) %
+                               UNETMM_SHADOW_LINES];
+}
+
+static uint64_t *shadow_known(UnetmmCore *core, uint64_t entry)
+{
+    uint64_t at;
+    UnetmmShadowLine *line = shadow_line(core, entry, &at);
+
+    return line->at == at && line->run == core->run ?
+           &line->ptes[(entry - at) / sizeof(line->ptes[0])] : NULL;
+}
+
+/* What we have made of an entry ourselves. */
+static void shadow_changed(UnetmmCore *core, uint64_t entry, uint64_t pte)
+{
+    uint64_t *known = shadow_known(core, entry);
+
+    if (known) {
+        *known = pte;
+    }
+}
+
+/* An entry is read anew if what is known of it would not do. */
+static bool shadow_read(UnetmmCore *core, UnetmmEp *ep, uint64_t entry,
+                        bool write, uint64_t *pte)
+{
+    uint64_t at, *known = shadow_known(core, entry);
+    UnetmmShadowLine *line;
+
+    if (!known || !shadow_usable(*known, write)) {
+        line = shadow_line(core, entry, &at);
+        line->run = 0;
+        if (!unetmm_dma_read(core, ep, at, line->ptes, sizeof(line->ptes))) {
+            return false;
+        }
+        for (unsigned i = 0; i < UNETMM_SHADOW_LINE; i++) {
+            unetmm_le_u64(&line->ptes[i]);
+        }
+        line->run = core->run;
+        line->at = at;
+        known = &line->ptes[(entry - at) / sizeof(line->ptes[0])];
+    }
+    *pte = *known;
+    return true;
+}
+
 static UnetmmXlat shadow_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                                 bool write, UnetmmPage *page)
 {
@@ -58,11 +115,10 @@ static UnetmmXlat shadow_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
 
     result = shadow_find(core, ep, vpn, &entry);
     if (result == UNETMM_XLAT_OK &&
-        !unetmm_dma_read(core, ep, entry, &pte, sizeof(pte))) {
+        !shadow_read(core, ep, entry, write, &pte)) {
         result = UNETMM_XLAT_ERROR;
     }
     if (result == UNETMM_XLAT_OK) {
-        pte = le64_to_cpu(pte);
         result = shadow_usable(pte, write) ? UNETMM_XLAT_OK : UNETMM_XLAT_MISS;
     }
     if (result == UNETMM_XLAT_OK) {
@@ -98,10 +154,13 @@ static bool shadow_lock(UnetmmCore *core, UnetmmEp *ep, UnetmmPage *page,
         if (pte == expected) {
             page->pte = locked;
             page->dma = locked & UNETMM_PTE_ADDR;
+            shadow_changed(core, page->entry, locked);
             unetmm_count(core, ep, UNETMM_C_shadow_locks, 1);
             return true;
         }
     }
+    /* Who looks it up again in this run is not to meet the same. */
+    shadow_changed(core, page->entry, pte);
     unetmm_count(core, ep, UNETMM_C_shadow_raced, 1);
     return false;
 }
@@ -115,7 +174,11 @@ static void shadow_unlock(UnetmmCore *core, UnetmmEp *ep,
         uint64_t expected = pte;
 
         if (!unetmm_dma_cmpxchg(core, ep, page->entry, &pte,
-                                pte - UNETMM_PTE_LOCK) || pte == expected) {
+                                pte - UNETMM_PTE_LOCK)) {
+            return;
+        }
+        if (pte == expected) {
+            shadow_changed(core, page->entry, pte - UNETMM_PTE_LOCK);
             return;
         }
     }

@@ -9,7 +9,7 @@
 #include "unetmm_host.h"
 #include "unetmm_state.h"
 
-#define STATE_VERSION   5
+#define STATE_VERSION   6
 
 /* ---- What must be the same ---------------------------------------------- */
 
@@ -53,6 +53,7 @@ static void state_params(UnetmmStream *st, const UnetmmCore *core)
         SAME("window-pages", window_pages),
         SAME("window-queue", window_queue),
         SAME("proxy-pages", proxy_pages),
+        SAME("sysbuf-slots", sysbuf_slots),
 #undef SAME
     };
     uint8_t mac[6];
@@ -284,7 +285,9 @@ static void state_all(UnetmmStream *st, UnetmmCore *core)
     unetmm_state_regions(st, core);
     unetmm_state_tlb(st, core, &core->tlb);
     unetmm_state_tlb(st, core, &core->cache);
+    unetmm_state_sysbuf(st, core);
     unetmm_state_eps(st, core);
+    unetmm_state_slots(st, core);
     unetmm_state_windows(st, core);
     unetmm_state_proxies(st, core);
     unetmm_state_misses(st, core);
@@ -363,5 +366,6 @@ uint64_t unetmm_core_save_limit(const UnetmmCore *core)
            p->regions * 1024ull +
            p->window_pages * 32ull + p->proxy_pages * 16ull +
            p->window_queue * (UNETMM_MAX_INLINE + 32ull) +
+           p->sysbuf_slots * (32ull + UNETMM_SLOT_PIECES * 16) +
            p->reliable * unetmm_state_rel_limit();
 }

@@ -9,6 +9,7 @@
  * unetmm_state_ops.c   what arrives on them of one-sided operations
  * unetmm_state_window.c windows, and what was stored in them
  * unetmm_state_eventcount.c event counters that somebody sleeps for
+ * unetmm_state_sysbuf.c the system buffer and what is in its slots
  * unetmm_state_port.c  frames, and the message that is landing
  * unetmm_state_check.c what must hold between them
  *
@@ -55,6 +56,8 @@ void unetmm_state_gathered(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
 bool unetmm_state_blocked_ok(const UnetmmTransfer *tx);
 void unetmm_state_misses(UnetmmStream *st, UnetmmCore *core);
 void unetmm_state_windows(UnetmmStream *st, UnetmmCore *core);
+void unetmm_state_sysbuf(UnetmmStream *st, UnetmmCore *core);
+void unetmm_state_slots(UnetmmStream *st, UnetmmCore *core);
 void unetmm_state_proxies(UnetmmStream *st, UnetmmCore *core);
 /* Of one channel. */
 void unetmm_state_stores(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel);

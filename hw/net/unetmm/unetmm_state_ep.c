@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "unetmm_host.h"
+#include "unetmm_rel.h"
 #include "unetmm_state.h"
 
 /* ---- The send in progress ----------------------------------------------- */
@@ -221,6 +222,7 @@ static void state_channel(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
         .channel = number, .peer_ep = channel->peer_ep,
         .peer_channel = channel->peer_channel, .mtu = channel->mtu,
         .type = channel->live ? unetmm_channel_type(channel) : 0,
+        .recv_credits = channel->rel ? channel->rel->credits : 0,
     };
     bool live = channel->live;
 
@@ -235,6 +237,7 @@ static void state_channel(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
     unetmm_stream_u16(st, &cmd.peer_channel);
     unetmm_stream_u32(st, &cmd.mtu);
     unetmm_stream_u8(st, &cmd.type);
+    unetmm_stream_u32(st, &cmd.recv_credits);
     if (unetmm_stream_reads(st) && !st->wrong &&
         unetmm_channel_set(core, ep->id, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "channel %u of endpoint %u could not have "

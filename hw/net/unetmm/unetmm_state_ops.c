@@ -33,7 +33,8 @@ void unetmm_state_early(UnetmmStream *st, UnetmmRel *rel, uint32_t slot)
                                        "the length of a packet");
     unetmm_state_head(st, &e->head);
     unetmm_stream_bytes(st, e->operands, sizeof(e->operands));
-    if (!unetmm_rel_early_ok(e)) {
+    if (!unetmm_rel_early_ok(e) &&
+        (e->head.opcode != UNETMM_WIRE_SEND || e->head.psn != rel->rx.nxt)) {
         unetmm_stream_refuse(st, "a packet is kept that cannot be");
     }
 }

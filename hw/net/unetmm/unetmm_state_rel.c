@@ -243,10 +243,13 @@ static bool tx_bits_ok(const UnetmmRel *rel)
     if (rel->state != UNETMM_REL_OPEN) {
         return !tx->pending && !tx->unplaced && !tx->voids;
     }
+    if (tx->cum != tx->nxt &&
+        tx->aside != !!(tx->acked & unetmm_rel_bit(tx->cum))) {
+        return false;
+    }
     return !((tx->acked | tx->lost | tx->pending | tx->voids) & ~window) &&
            !(tx->acked & tx->lost & ~tx->pending) && !(taken & ~tx->acked) &&
            !(tx->pending & tx->voids) && !(tx->unplaced & ~tx->pending) &&
-           (tx->cum == tx->nxt || !(tx->acked & unetmm_rel_bit(tx->cum))) &&
            (tx->una == tx->cum || (tx->pending & unetmm_rel_bit(tx->una)));
 }
 
@@ -302,6 +305,11 @@ static void state_tx(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
     tx->retries = unetmm_stream_choice(st, tx->retries, 256,
                                        "the timeouts of a channel");
     unetmm_stream_u32(st, &tx->refusals);
+    unetmm_stream_bool(st, &tx->limited, "whether there are credits");
+    unetmm_stream_u32(st, &tx->limit);
+    unetmm_stream_bool(st, &tx->starves, "whether a credit is waited for");
+    unetmm_stream_bool(st, &tx->probe, "whether a peer is asked");
+    unetmm_stream_bool(st, &tx->aside, "whether a packet has its place");
     if (!tx_bits_ok(rel)) {
         unetmm_stream_refuse(st, "a packet is on its way and is not");
     }
@@ -375,6 +383,13 @@ static void state_rx(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 
     unetmm_stream_u32(st, &rx->nxt);
     unetmm_stream_u64(st, &rx->have);
+    unetmm_stream_u64(st, &rx->unlanded);
+    unetmm_stream_u64(st, &rx->spoilt);
+    unetmm_stream_bool(st, &rx->landed, "whether a slot was answered");
+    if ((rx->unlanded | rx->spoilt) & ~rx->have ||
+        rx->unlanded & rx->spoilt) {
+        unetmm_stream_refuse(st, "a packet is in a slot that is not here");
+    }
     rx->refused = unetmm_stream_choice(st, rx->refused,
                                        UNETMM_REL_WANT_PART + 1,
                                        "what a packet is refused for");
@@ -474,6 +489,24 @@ static UnetmmRel *rel_restored(UnetmmStream *st, UnetmmCore *core,
     return rel;
 }
 
+/* A channel that there is was promised its slots when it was set. */
+static void state_promise(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
+{
+    uint32_t credits = unetmm_stream_choice(st, rel->credits,
+                                            UNETMM_REL_WINDOW + 1,
+                                            "the credits of a channel");
+
+    if (!unetmm_stream_reads(st) || st->wrong) {
+        return;
+    }
+    if (rel->state != UNETMM_REL_CLOSED ? credits != rel->credits :
+        !unetmm_sysbuf_promise(core, credits)) {
+        unetmm_stream_refuse(st, "a channel has credits that nobody gave");
+        return;
+    }
+    rel->credits = credits;
+}
+
 static void state_rel_numbers(UnetmmStream *st, UnetmmCore *core,
                               UnetmmRel *rel)
 {
@@ -486,6 +519,7 @@ static void state_rel_numbers(UnetmmStream *st, UnetmmCore *core,
     if (rel->timeout_us > UNETMM_REL_MAX_TIMEOUT_US) {
         unetmm_stream_refuse(st, "a channel's time is too long");
     }
+    state_promise(st, core, rel);
     unetmm_stream_bool(st, &owes, "whether an acknowledgement is owed");
     if (owes && rel->state == UNETMM_REL_CLOSED) {
         unetmm_stream_refuse(st, "a channel that is closed owes an answer");

@@ -50,7 +50,9 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  * Reliable channels.  SEND is one packet of a message: psn is its number,
  * offset its first byte's place in the message, remote the message's length.
  * ACK: psn is the next one expected, all before it have been taken; bit i of
- * remote says that psn + 1 + i has been kept; imm is UNETMM_ACK_*.
+ * remote says that psn + 1 + i has been kept; imm is UNETMM_ACK_*.  With
+ * F_CREDIT the peer may send packets up to, not with, number `handle` for the
+ * first time, which never goes back; with F_ASK it is to answer with an ACK.
  */
 #define UNETMM_WIRE_SEND        3
 #define UNETMM_WIRE_ACK         4
@@ -80,12 +82,14 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 #define UNETMM_WIRE_F_ASK       0x00000004u /* acknowledge at once */
 #define UNETMM_WIRE_F_NOTIFY    0x00000008u /* WRITE: only with LAST */
 #define UNETMM_WIRE_F_COUNT     0x00000010u /* likewise; not both of them */
-#define UNETMM_WIRE_F_ALL       0x0000001fu
+#define UNETMM_WIRE_F_CREDIT    0x00000020u /* ACK: handle is a limit */
+#define UNETMM_WIRE_F_ALL       0x0000003fu
 
 #define UNETMM_ACK_OK           0
 #define UNETMM_ACK_NOT_READY    1       /* psn again after `offset` us */
 #define UNETMM_ACK_FAILED       2       /* for good; offset: UNETMM_WHY_* */
 #define UNETMM_ACK_REJECTED     3       /* psn never; offset: UNETMM_WHY_* */
+#define UNETMM_ACK_PENDING      4       /* psn is here, and not in its place */
 
 #define UNETMM_WHY_BUFFER       1       /* longer than the buffer */
 #define UNETMM_WHY_CHANNEL      2       /* the channel has failed here */
@@ -111,7 +115,8 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  * channel: the peer has restarted.
  *
  * A reliable channel is one if both say so; each says the number of the first
- * packet that it will send.
+ * packet that it will send, and in `request` how many the other may send before
+ * it has heard more (credits; 0: as many as the window has).
  *
  * IMPORT asks, on behalf of the endpoint at one end of a reliable channel, for
  * an export of the process that has the other end.  While it is not there it is
@@ -131,7 +136,7 @@ struct unetmm_control {
     unetmm_le64 service;        /* CONNECT; IMPORT: the export's number */
     unetmm_le64 nonce;          /* chosen by the requester, the channel's */
     unetmm_le32 psn;            /* reliable: of the sender's first packet */
-    unetmm_le32 request;        /* IMPORT, echoed; else 0 */
+    unetmm_le32 request;        /* IMPORT, echoed; CONNECT: credits */
 };
 
 static_assert(sizeof(struct unetmm_control) == 40, "control message");

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What translation costs where all is there: instructions that the in-process
+ * card executes for a message, by source.
+ *
+ *   bench-sources LIST      messages of so many bytes, into buffers of as many
+ *   bench-sources check     shadow may cost only so much more than pinned
+ *
+ * Counted as in count.c, which is exact.  The entry lock's compare-and-swap is
+ * one instruction here; what it takes on a processor is core.c's to say.
+ */
+#include "fixture.h"
+#include "steps.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define AT          0x7f1200000000ull
+#define CHANNEL     1
+#define LEVELS      4
+#define MESSAGES    4           /* a step costs up to 0.1 ms */
+#define WARMUP      8
+#define LONGEST     16384u
+#define CHECK_MOST  1.30        /* shadow over pinned, a page of data */
+
+typedef struct Scene {
+    uint8_t source;
+    uint32_t bytes;
+    FakeHost h;
+    FakeDriver d;
+    FakeEp tx, rx;
+} Scene;
+
+static const struct {
+    const char *name;
+    uint8_t source;
+} sources[] = {
+    { "tlb", UNETMM_SOURCE_TLB }, { "pinned", UNETMM_SOURCE_PINNED },
+    { "shadow", UNETMM_SOURCE_SHADOW },
+};
+
+#define PINNED      1
+#define SHADOW      2
+
+static void open_scene(Scene *s)
+{
+    uint8_t levels = s->source == UNETMM_SOURCE_TLB ? 0 : LEVELS;
+    FakeSpace *from, *to;
+    UnetmmParams p;
+
+    fake_params(&p);
+    p.tlb_sets = p.cache_entries = 1024;
+    p.user_mtu = UNETMM_MAX_PAYLOAD;
+    fake_host_init(&s->h, &p);
+    s->h.unchecked = true;
+    fake_driver_init(&s->d, &s->h);
+    fake_driver_start(&s->d);
+    from = fake_space(&s->d, 1, s->source, levels);
+    to = fake_space(&s->d, 2, s->source, levels);
+    fake_map(from, AT, LONGEST, FAKE_RW);
+    fake_map(to, AT, LONGEST, FAKE_RW);
+    fake_ep_open(&s->tx, &s->d, 1, from);
+    fake_ep_open(&s->rx, &s->d, 2, to);
+    fake_connect(&s->tx, &s->rx, CHANNEL, LONGEST);
+}
+
+static void settle(Scene *s)
+{
+    do {
+        fake_serve(&s->d);
+    } while (fake_run_later(&s->h));
+}
+
+static void message(Scene *s, unsigned i, bool counted)
+{
+    struct unetmm_cqe cqe;
+
+    fake_post(&s->rx, AT, s->bytes, i);
+    fake_ring_bell(&s->rx);
+    settle(s);
+    fake_send_at(&s->tx, CHANNEL, AT, s->bytes, i);
+    if (counted) {
+        steps_mark();
+    }
+    fake_ring_bell(&s->tx);
+    fake_run_later(&s->h);
+    if (counted) {
+        steps_mark();
+    }
+    settle(s);
+    if (!fake_poll(&s->tx, &cqe) || cqe.status != UNETMM_ST_OK ||
+        !fake_poll(&s->rx, &cqe) || cqe.opcode != UNETMM_CQE_RECEIVED) {
+        fprintf(stderr, "bench-sources: a message did not arrive\n");
+        _exit(EXIT_FAILURE);
+    }
+}
+
+/* In a child: until all is warm, and then MESSAGES counted. */
+static void play(void *opaque)
+{
+    Scene *s = opaque;
+
+    open_scene(s);
+    for (unsigned i = 0; i < WARMUP; i++) {
+        message(s, i, false);
+    }
+    steps_mark();
+    steps_mark();
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        message(s, WARMUP + i, true);
+    }
+}
+
+/* Instructions of one message. */
+static double measure(unsigned n, uint32_t bytes)
+{
+    Scene s = { .source = sources[n].source, .bytes = bytes };
+    int64_t sum = steps_count(play, &s);
+
+    if (sum < 0) {
+        fprintf(stderr, "bench-sources: %s, %u bytes could not be counted\n",
+                sources[n].name, bytes);
+        exit(EXIT_FAILURE);
+    }
+    return (double)sum / MESSAGES;
+}
+
+/* TAP */
+static int check_all(void)
+{
+    double pinned = measure(PINNED, UNETMM_PAGE_BYTES);
+    double shadow = measure(SHADOW, UNETMM_PAGE_BYTES);
+    bool good = shadow <= pinned * CHECK_MOST;
+
+    printf("1..1\n%sok 1 - shadow: %.0f instructions, pinned: %.0f\n",
+           good ? "" : "not ", shadow, pinned);
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+    char *word;
+
+    if (argc != 2) {
+        fprintf(stderr, "usage: bench-sources BYTES,...|check\n");
+        return 2;
+    }
+    if (!strcmp(argv[1], "check")) {
+        return check_all();
+    }
+    for (word = strtok(argv[1], ","); word; word = strtok(NULL, ",")) {
+        uint32_t bytes = (uint32_t)strtoul(word, NULL, 10);
+
+        if (bytes <= UNETMM_CQE_INLINE || bytes > LONGEST) {
+            fprintf(stderr, "bench-sources: %u to %u bytes\n",
+                    UNETMM_CQE_INLINE + 1, LONGEST);
+            return 2;
+        }
+        for (unsigned i = 0; i < G_N_ELEMENTS(sources); i++) {
+            printf("{\"peer\":\"core in-process\",\"mode\":\"%s, all there\","
+                   "\"metric\":\"instructions\",\"bytes\":%u,\"frame\":%u,"
+                   "\"median\":%.1f,\"p99\":null,\"n\":%u,"
+                   "\"unit\":\"instructions\",\"statistic\":\"mean\","
+                   "\"core_source\":\"%s\"}\n", sources[i].name, bytes,
+                   LONGEST, measure(i, bytes), MESSAGES, sources[i].name);
+            fflush(stdout);
+        }
+    }
+    return 0;
+}

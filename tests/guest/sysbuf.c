@@ -1,0 +1,1226 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Policy redirect: what comes for memory that is not there goes to the system
+ * buffer, is copied when the memory is there, once and in order, and has arrived
+ * only then.
+ *
+ * `one` sends to `two`, whose policy it is.  With a userfaultfd the test says when
+ * a page comes; all else comes by itself.  Remote: the other guest's echo has the
+ * policy, and a wire between that may misbehave.
+ */
+#include "ask.h"
+#include "card.h"
+#include "guard.h"
+#include "late.h"
+#include "link.h"
+#include "swap.h"
+#include "traffic.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ID              81
+#define SERVICE         (SERVICE_FIRST - 12)
+#define SERVICE_TOO     (SERVICE_FIRST - 13)
+#define PATIENCE_NS     ((int64_t)(20 * NS_PER_S * run.slow))
+#define TEST_ASKS       (TEST_TLB | TEST_SHADOW | TEST_EVERY)
+#define PARAMETERS      "/sys/module/unetmm/parameters/"
+#define SLOTS_FILE      "/sys/kernel/debug/unetmm/unetmm0/sysbuf"
+#define SPAN            8               /* pages that are exported */
+#define LENGTH          (SPAN * PAGE)
+#define BLOCK           (UNETMM_COUNTER_SPIN | UNETMM_COUNTER_BLOCK)
+
+static const struct unetmm_channel_attr usual = UNETMM_CHANNEL_ATTR_INIT;
+
+static struct unetmm_ep_attr redirecting(void)
+{
+    struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
+
+    attr.policy = UNETMM_POLICY_REDIRECT;
+    return attr;
+}
+
+/* ---- What the administrator sees and says ------------------------------------- */
+
+/* A number of the driver's: how the system buffer is. */
+static unsigned buffer_has(const char *what)
+{
+    FILE *file = fopen(SLOTS_FILE, "r");
+    char word[50];
+    unsigned value, found = UINT32_MAX;
+
+    CHECK(file);
+    while (found == UINT32_MAX &&
+           fscanf(file, "%49s %u\n", word, &value) == 2) {
+        found = strcmp(word, what) ? found : value;
+    }
+    fclose(file);
+    CHECK(found != UINT32_MAX);
+    return found;
+}
+
+/* How many packets have been through a stage, and how long it took in all. */
+static unsigned long long stage(const char *name, unsigned long long *ns)
+{
+    FILE *file = fopen(SLOTS_FILE, "r");
+    unsigned long long count = 0;
+    char line[200], word[20];
+    bool found = false;
+
+    CHECK(file);
+    while (!found && fgets(line, sizeof(line), file)) {
+        found = sscanf(line, "%19s count %llu ns %llu", word, &count, ns) == 3 &&
+            !strcmp(word, name);
+    }
+    fclose(file);
+    CHECK(found);
+    return count;
+}
+
+/* Sets a parameter of the module for this test; the next one finds the usual. */
+static void parameter(const char *name, unsigned value)
+{
+    char path[200], text[20];
+
+    snprintf(path, sizeof(path), PARAMETERS "%s", name);
+    snprintf(text, sizeof(text), "%u", value);
+    CHECK_RET(write_file(path, text), 0);
+}
+
+static void usual_parameters(void)
+{
+    parameter("redirect_slots", 256);
+    parameter("redirect_credits", 32);
+}
+
+/* ---- The scene ------------------------------------------------------------------ */
+
+struct scene {
+    struct unetmm_ctx *ctx;
+    struct station one, two;
+    uint8_t *mine;              /* to write from, LENGTH, resident */
+    uint8_t *own;               /* what is exported */
+    struct unetmm_event_counter *counter;
+    unsigned import;
+};
+
+/* `own` NULL: anonymous memory. */
+static void scene_open_with(struct scene *s, uint8_t *own, unsigned credits)
+{
+    struct unetmm_ep_attr attr = redirecting();
+
+    memset(s, 0, sizeof(*s));
+    usual_parameters();
+    parameter("redirect_credits", credits);
+    s->ctx = open_card();
+    station_open(&s->one, s->ctx, NULL);
+    station_open(&s->two, s->ctx, &attr);
+    CHECK_RET(try_join(&s->one, &s->two, &usual, PATIENCE_NS), 0);
+    s->mine = pages(SPAN);
+    memset(s->mine, 1, LENGTH);
+    s->own = own ? own : pages(SPAN);
+    CHECK_RET(unetmm_counter_create(s->ctx, 1, &s->counter), 0);
+    CHECK_RET(unetmm_export_counters(s->ctx, ID, s->own, LENGTH,
+                                     UNETMM_RIGHT_ALL, 0, 0, s->counter, 1),
+              0);
+    s->import = import_of(&s->one, ID, UNETMM_RIGHT_ALL);
+    parameter("redirect_credits", 32);
+}
+
+static void scene_open(struct scene *s, uint8_t *own)
+{
+    scene_open_with(s, own, 32);
+}
+
+/* The endpoints are closed, and what was exported may be so no more. */
+static void scene_end(struct scene *s)
+{
+    int ret = unetmm_unexport(s->ctx, ID);
+
+    CHECK(ret == 0 || ret == -ENOENT);
+    CHECK_RET(unetmm_counter_destroy(s->counter), 0);
+    CHECK_RET(unetmm_close(s->ctx), 0);
+}
+
+static void scene_shut(struct scene *s)
+{
+    station_close(&s->one);
+    station_close(&s->two);
+    scene_end(s);
+}
+
+/* Whatever has been redirected, the slots are all there again. */
+static void scene_close(struct scene *s)
+{
+    scene_shut(s);
+    EVENTUALLY(buffer_has("slots") == 0);
+    CHECK_EQ(buffer_has("reserved"), 0);
+    CHECK_EQ(buffer_has("pending"), 0);
+}
+
+static uint64_t redirected(const struct scene *s)
+{
+    return ep_counter(&s->two, UNETMM_C_sysbuf_packets);
+}
+
+/* A counted write. */
+static void write_to(struct scene *s, size_t offset, const void *from,
+                     size_t len, uint64_t cookie)
+{
+    CHECK_RET(unetmm_write(s->one.ep, s->import, offset, from, len, 0, cookie,
+                           UNETMM_COUNT), 0);
+}
+
+static unsigned taken_status(struct scene *s, uint64_t cookie)
+{
+    struct unetmm_completion c;
+
+    take(&s->one, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.cookie, cookie);
+    return c.status;
+}
+
+static void count_reaches(struct scene *s, uint64_t value)
+{
+    CHECK_RET(unetmm_counter_wait(s->counter, value, BLOCK, PATIENCE_NS), 1);
+}
+
+/* ---- Each kind of absence -------------------------------------------------------- */
+
+static bool out_by_swap(uint8_t *at)
+{
+    return page_out(at, SPAN);
+}
+
+static bool out_at_once(uint8_t *at)
+{
+    CHECK_SYS(madvise(at, LENGTH, MADV_DONTNEED));
+    return true;
+}
+
+/* Writes until enough of them had to be redirected, all checked. */
+static void writes_into(uint8_t *own, bool (*away)(uint8_t *at), bool keeps)
+{
+    unsigned i, n = rounds(20), away_times = 0;
+    struct chance chance;
+    struct scene s;
+
+    chance_init(&chance, 1);
+    scene_open(&s, own);
+    for (i = 0; i < n || (!redirected(&s) && i < 40 * n); i++) {
+        size_t at = chance_below(&chance, LENGTH - 1);
+        size_t len = 1 + chance_below(&chance, (uint32_t)(LENGTH - at));
+        uint8_t around = keeps ? (uint8_t)(0xa0 + i % 16) : 0;
+
+        memset(s.own, around, LENGTH);
+        away_times += away(s.own);
+        pattern_fill(s.mine, len, i, 0);
+        write_to(&s, at, s.mine, len, i);
+        count_reaches(&s, i + 1);
+        CHECK_PATTERN(s.own + at, len, i);
+        CHECK_BYTES(s.own, at, around);
+        CHECK_BYTES(s.own + at + len, LENGTH - at - len, around);
+        CHECK_EQ(taken_status(&s, i), UNETMM_ST_OK);
+    }
+    note("%u of %u times away; %llu packets redirected, %llu of these behind "
+         "another; %llu landed", away_times, i,
+         (unsigned long long)redirected(&s),
+         (unsigned long long)ep_counter(&s.two, UNETMM_C_sysbuf_follow),
+         (unsigned long long)ep_counter(&s.two, UNETMM_C_sysbuf_landed));
+    CHECK(redirected(&s) > 0);
+    CHECK_EQ(ep_counter(&s.two, UNETMM_C_sysbuf_landed), redirected(&s));
+    CHECK_EQ(ep_counter(&s.two, UNETMM_C_drop_rel_credit), 0);
+    scene_close(&s);
+}
+
+/* The stages of each are counted, and none of them takes no time. */
+static void dropped(void)
+{
+    static const char *const names[] = { "wait", "page", "copy", "tell" };
+    unsigned long long before[4], ns_before[4], ns, n;
+    unsigned i;
+
+    for (i = 0; i < 4; i++) {
+        before[i] = stage(names[i], &ns_before[i]);
+    }
+    writes_into(NULL, out_at_once, false);
+    for (i = 0; i < 4; i++) {
+        n = stage(names[i], &ns) - before[i];
+        ns -= ns_before[i];
+        CHECK(n > 0 && ns > 0);
+        note("%s: %llu packets, %llu ns each", names[i], n, ns / n);
+    }
+}
+
+static void swapped_out(void)
+{
+    swap_on();
+    writes_into(NULL, out_by_swap, true);
+    swap_off();
+}
+
+static uint8_t *map_shared(int fd)
+{
+    uint8_t *at;
+
+    CHECK_SYS(ftruncate(fd, LENGTH));
+    at = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(at != MAP_FAILED);
+    close(fd);
+    return at;
+}
+
+static void shmem(void)
+{
+    writes_into(map_shared((int)CHECK_SYS(memfd_create("sysbuf", 0))),
+                out_at_once, true);
+}
+
+static void of_a_file(void)
+{
+    int fd = (int)CHECK_SYS(open("/tests/sysbuf-file",
+                                 O_RDWR | O_CREAT | O_TRUNC, 0600));
+
+    unlink("/tests/sysbuf-file");
+    writes_into(map_shared(fd), out_at_once, true);
+}
+
+/* ---- Arrived is what has landed ----------------------------------------------------- */
+
+/* The page is held back, and with it all that was sent behind. */
+static void held_back(void)
+{
+    struct unetmm_ep_attr attr = redirecting();
+    uint8_t *from = pages(2), *to = pages(2);
+    struct station one, two;
+    struct unetmm_completion c;
+    struct traffic traffic;
+    struct late late;
+    struct scene s;
+    unsigned i;
+
+    late_make(&late, SPAN);
+    scene_open(&s, late.at);
+    /* Others of the same space, and with the same policy. */
+    station_open(&one, s.ctx, NULL);
+    station_open(&two, s.ctx, &attr);
+    CHECK_RET(try_join(&one, &two, &usual, PATIENCE_NS), 0);
+    late_give(&late, 1, 7);
+    pattern_fill(s.mine, PAGE, 8, 0);
+    pattern_fill(s.mine + PAGE, PAGE, 9, 0);
+    write_to(&s, 0, s.mine, PAGE, 1);
+    CHECK_EQ(late_wanted(&late), 0);
+    /* Its page is there, and its turn is not. */
+    write_to(&s, PAGE, s.mine + PAGE, PAGE, 2);
+    EVENTUALLY(redirected(&s) >= 1);
+    traffic_start(&traffic, 4);
+    for (i = 0; i < 20; i++) {
+        struct iovec iov = { from, 2 * PAGE };
+
+        CHECK_SYS(madvise(to, 2 * PAGE, MADV_DONTNEED));
+        pattern_fill(from, 2 * PAGE, i, 0);
+        post(&two, to, 2 * PAGE, i);
+        send_pieces(&one, &iov, 1, i, 0);
+        take(&two, UNETMM_CQE_RECEIVED, &c);
+        CHECK_EQ(c.cookie, i);
+        CHECK_PATTERN(to, 2 * PAGE, i);
+        take(&one, UNETMM_CQE_SENT, &c);
+        CHECK_EQ(c.status, UNETMM_ST_OK);
+    }
+    traffic_stop(&traffic);
+    CHECK(!take_now(&s.one, UNETMM_CQE_SENT, &c));
+    CHECK_EQ(unetmm_counter_read(s.counter), 0);
+    CHECK_EQ(ep_counter(&s.two, UNETMM_C_sysbuf_landed), 0);
+    CHECK(buffer_has("pending") >= 1);
+    late_give(&late, 0, 6);
+    count_reaches(&s, 2);
+    CHECK_PATTERN(late.at, PAGE, 8);
+    CHECK_PATTERN(late.at + PAGE, PAGE, 9);
+    CHECK_EQ(taken_status(&s, 1), UNETMM_ST_OK);
+    CHECK_EQ(taken_status(&s, 2), UNETMM_ST_OK);
+    station_close(&one);
+    station_close(&two);
+    scene_close(&s);
+    close(late.fd);
+}
+
+/* A counted write is behind what waits, though nothing of it is. */
+static void counts_wait(void)
+{
+    struct unetmm_completion c;
+    struct late late;
+    struct scene s;
+
+    late_make(&late, SPAN);
+    scene_open(&s, late.at);
+    late_give(&late, 3, 1);
+    CHECK_RET(unetmm_write(s.one.ep, s.import, 0, s.mine, 100, 0, 1, 0), 0);
+    CHECK_EQ(late_wanted(&late), 0);
+    write_to(&s, 3 * PAGE, s.mine, 8, 2);
+    CHECK_RET(unetmm_fetch_add(s.one.ep, s.import, 3 * PAGE + 8, 5, 3, 0), 0);
+    EVENTUALLY(redirected(&s) >= 1);
+    CHECK(!take_now(&s.one, UNETMM_CQE_SENT, &c));
+    CHECK_EQ(unetmm_counter_read(s.counter), 0);
+    late_give(&late, 0, 2);
+    count_reaches(&s, 1);
+    CHECK_BYTES(late.at, 100, 1);
+    CHECK_EQ(pattern_check(late.at + 100, PAGE - 100, 2, 100), PAGE - 100);
+    CHECK_EQ(taken_status(&s, 1), UNETMM_ST_OK);
+    CHECK_EQ(taken_status(&s, 2), UNETMM_ST_OK);
+    CHECK_EQ(taken_status(&s, 3), UNETMM_ST_OK);
+    scene_close(&s);
+    close(late.fd);
+}
+
+/*
+ * Several writes of the same bytes, while their pages go and come: what was
+ * written last is what is there.
+ */
+static void in_order(void)
+{
+    unsigned i, k, n = rounds(60), most = 6;
+    struct chance chance;
+    struct scene s;
+
+    chance_init(&chance, 2);
+    scene_open(&s, NULL);
+    for (i = 0; i < n; i++) {
+        size_t at = chance_below(&chance, LENGTH / 2);
+        size_t len = 1 + chance_below(&chance, LENGTH / 2 / most);
+
+        CHECK_SYS(madvise(s.own, LENGTH, MADV_DONTNEED));
+        for (k = 0; k < most; k++) {
+            pattern_fill(s.mine + k * len, len, most * i + k, 0);
+            /* Every other time all are there before the first one is copied. */
+            CHECK_RET(unetmm_write(s.one.ep, s.import, at, s.mine + k * len,
+                                   len, 0, k, UNETMM_COUNT |
+                                   (i % 2 && k < most - 1 ? UNETMM_MORE : 0)),
+                      0);
+        }
+        count_reaches(&s, (uint64_t)(i + 1) * most);
+        CHECK_PATTERN(s.own + at, len, most * i + most - 1);
+        for (k = 0; k < most; k++) {
+            CHECK_EQ(taken_status(&s, k), UNETMM_ST_OK);
+        }
+    }
+    note("%llu packets redirected, %llu behind another",
+         (unsigned long long)redirected(&s),
+         (unsigned long long)ep_counter(&s.two, UNETMM_C_sysbuf_follow));
+    CHECK(ep_counter(&s.two, UNETMM_C_sysbuf_follow) > 0);
+    scene_close(&s);
+}
+
+/* ---- Messages ------------------------------------------------------------------------- */
+
+static void messages(void)
+{
+    unsigned i, n = rounds(40);
+    struct unetmm_completion c;
+    struct chance chance;
+    struct scene s;
+
+    chance_init(&chance, 3);
+    scene_open(&s, NULL);
+    for (i = 0; i < n || (!redirected(&s) && i < 40 * n); i++) {
+        size_t at = chance_below(&chance, PAGE);
+        size_t len = 1 + chance_below(&chance, (uint32_t)(LENGTH - at));
+        struct iovec iov = { s.mine, len };
+
+        pattern_fill(s.mine, len, i, 0);
+        post(&s.two, s.own + at, LENGTH - at, i);
+        /* The card has asked for it ahead: it was there, and has gone. */
+        CHECK_SYS(madvise(s.own, LENGTH, MADV_DONTNEED));
+        send_pieces(&s.one, &iov, 1, i, 0);
+        take(&s.two, UNETMM_CQE_RECEIVED, &c);
+        CHECK_EQ(c.len, len);
+        if (c.is_inline) {
+            CHECK_PATTERN(c.data, len, i);
+            /* It has used no buffer: a longer one does. */
+            iov = (struct iovec) { s.mine, LENGTH - at };
+            send_pieces(&s.one, &iov, 1, i, 0);
+            take(&s.two, UNETMM_CQE_RECEIVED, &c);
+            CHECK_EQ(c.len, LENGTH - at);
+            CHECK_EQ(taken_status(&s, i), UNETMM_ST_OK);
+        } else {
+            CHECK_PATTERN(s.own + at, len, i);
+            CHECK_BYTES(s.own, at, 0);
+            CHECK_BYTES(s.own + at + len, LENGTH - at - len, 0);
+        }
+        CHECK_EQ(c.cookie, i);
+        CHECK_EQ(taken_status(&s, i), UNETMM_ST_OK);
+    }
+    note("%u messages, %llu packets redirected", i,
+         (unsigned long long)redirected(&s));
+    CHECK(redirected(&s) > 0);
+    scene_close(&s);
+}
+
+/* A message waits for its buffer, and others do not for it. */
+static void message_waits(void)
+{
+    struct iovec iov;
+    struct unetmm_completion c;
+    struct late late;
+    struct scene s;
+
+    late_make(&late, 2);
+    scene_open(&s, NULL);
+    iov = (struct iovec) { s.mine, 2 * PAGE };
+    pattern_fill(s.mine, 2 * PAGE, 5, 0);
+    post(&s.two, late.at, 2 * PAGE, 1);
+    send_pieces(&s.one, &iov, 1, 2, 0);
+    EVENTUALLY(redirected(&s) == 1);
+    late_wanted(&late);
+    CHECK(!take_now(&s.two, UNETMM_CQE_RECEIVED, &c));
+    CHECK(!take_now(&s.one, UNETMM_CQE_SENT, &c));
+    late_give(&late, 0, 1);
+    CHECK(!take_now(&s.two, UNETMM_CQE_RECEIVED, &c));
+    late_give(&late, 1, 1);
+    take(&s.two, UNETMM_CQE_RECEIVED, &c);
+    CHECK_EQ(c.cookie, 1);
+    CHECK_PATTERN(late.at, 2 * PAGE, 5);
+    CHECK_EQ(taken_status(&s, 2), UNETMM_ST_OK);
+    scene_close(&s);
+    close(late.fd);
+}
+
+/* ---- Many senders ------------------------------------------------------------------------ */
+
+#define SENDERS         4       /* processes ... */
+#define ENDS            2       /* ... each with as many channels */
+#define PIECE           (16 * PAGE)
+
+struct rush {
+    atomic_uint done[SENDERS];
+    atomic_bool stop;
+    unsigned number;
+};
+
+/* One channel's part of the export: written, and read back. */
+static void rush_once(struct station *st, unsigned import, unsigned part,
+                      uint8_t *from, uint8_t *back, uint64_t key)
+{
+    struct unetmm_completion c;
+    uint64_t at = (uint64_t)part * PIECE;
+
+    pattern_fill(from, PIECE, key, 0);
+    memset(back, 0, PIECE);
+    CHECK_RET(unetmm_write(st->ep, import, at, from, PIECE, 0, 1, 0), 0);
+    CHECK_RET(unetmm_read(st->ep, import, at, back, PIECE, 2, 0), 0);
+    take(st, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.status, UNETMM_ST_OK);
+    take(st, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.status, UNETMM_ST_OK);
+    CHECK_PATTERN(back, PIECE, key);
+}
+
+static struct rush *rush;
+
+static void sender_main(void *argument)
+{
+    unsigned number = *(unsigned *)argument, i, e;
+    uint8_t *from = pages(PIECE / PAGE), *back = pages(PIECE / PAGE);
+    struct unetmm_ctx *ctx = open_card();
+    struct station st[ENDS];
+    unsigned import[ENDS];
+    uint8_t mac[6];
+
+    card_mac(mac);
+    for (e = 0; e < ENDS; e++) {
+        int ret;
+
+        station_open(&st[e], ctx, NULL);
+        ret = unetmm_connect_as(st[e].ep, mac, SERVICE, PATIENCE_NS, &usual,
+                                NULL);
+        CHECK_RET(ret < 0 ? ret : 0, 0);
+        st[e].channel = (unsigned)ret;
+        import[e] = import_of(&st[e], ID, UNETMM_RIGHT_ALL);
+    }
+    for (i = 0; !atomic_load(&rush->stop); i++) {
+        for (e = 0; e < ENDS; e++) {
+            rush_once(&st[e], import[e], number * ENDS + e, from, back,
+                      (uint64_t)number << 32 | i * ENDS | e);
+        }
+        atomic_fetch_add(&rush->done[number], 1);
+    }
+    for (e = 0; e < ENDS; e++) {
+        CHECK_RET(unetmm_ep_destroy(st[e].ep), 0);
+    }
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+static bool all_have(unsigned n)
+{
+    unsigned i;
+
+    for (i = 0; i < SENDERS; i++) {
+        if (atomic_load(&rush->done[i]) < n) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void fork_once(void)
+{
+    pid_t pid = CHECK_SYS(fork());
+
+    if (!pid) {
+        _exit(0);
+    }
+    CHECK_EQ(await_process(pid), 0);
+}
+
+/* What the card has counted since it was noted. */
+struct tally {
+    struct unetmm_ctx *ctx;
+    uint64_t drops, waits, packets;
+};
+
+static struct tally tally_now(struct unetmm_ctx *ctx)
+{
+    return (struct tally) {
+        ctx, card_counter(ctx, UNETMM_C_drop_rel_credit),
+        card_counter(ctx, UNETMM_C_credit_waits),
+        card_counter(ctx, UNETMM_C_sysbuf_packets)
+    };
+}
+
+static void senders_start(pid_t pids[SENDERS], struct station *two)
+{
+    static unsigned numbers[SENDERS];
+    struct unetmm_peer peer;
+    unsigned i;
+    int ret;
+
+    CHECK_RET(unetmm_listen_as(two->ep, SERVICE, SENDERS * ENDS, &usual), 0);
+    for (i = 0; i < SENDERS; i++) {
+        numbers[i] = i;
+        pids[i] = start_process(sender_main, &numbers[i]);
+    }
+    for (i = 0; i < SENDERS * ENDS; i++) {
+        ret = unetmm_accept(two->ep, &peer, PATIENCE_NS);
+        CHECK_RET(ret < 0 ? ret : 0, 0);
+    }
+}
+
+static void senders_end(const pid_t pids[SENDERS], const struct tally *before)
+{
+    struct tally now;
+    unsigned i;
+
+    atomic_store(&rush->stop, true);
+    for (i = 0; i < SENDERS; i++) {
+        end_process(pids[i]);
+    }
+    now = tally_now(before->ctx);
+    note("rounds %u %u %u %u; %llu packets redirected, out of credits %llu "
+         "times", rush->done[0], rush->done[1], rush->done[2], rush->done[3],
+         (unsigned long long)(now.packets - before->packets),
+         (unsigned long long)(now.waits - before->waits));
+    CHECK_EQ(now.drops, before->drops);
+}
+
+/* All pages go out again and again, and each channel has two credits. */
+static void crowded(void)
+{
+    unsigned npages = SENDERS * ENDS * PIECE / PAGE, n = rounds(6);
+    struct unetmm_ep_attr attr = redirecting();
+    uint64_t end = deadline_in(90);
+    uint8_t *own = pages(npages);
+    struct unetmm_ctx *ctx;
+    struct tally before;
+    struct station two;
+    pid_t pids[SENDERS];
+
+    swap_on();
+    usual_parameters();
+    parameter("redirect_credits", 2);
+    rush = shared_memory(sizeof(*rush));
+    ctx = open_card();
+    before = tally_now(ctx);
+    station_open(&two, ctx, &attr);
+    CHECK_RET(unetmm_export(ctx, ID, own, npages * PAGE, UNETMM_RIGHT_ALL, 0,
+                            0), 0);
+    senders_start(pids, &two);
+    CHECK_EQ(buffer_has("reserved"), 2 * SENDERS * ENDS);
+    while (!all_have(n) || tally_now(ctx).waits == before.waits ||
+           tally_now(ctx).packets < before.packets + 20) {
+        CHECK(now_ns() < end);
+        page_out(own, npages);
+        /* What is pinned for the card stays, and leaves it all the same. */
+        fork_once();
+        breathe();
+    }
+    senders_end(pids, &before);
+    station_close(&two);
+    CHECK_RET(unetmm_close(ctx), 0);
+    usual_parameters();
+    swap_off();
+}
+
+/* More is sent than there are credits, and nothing of it can land for now. */
+static void out_of_credits(void)
+{
+    unsigned i, n = 24;
+    struct late late;
+    struct scene s;
+
+    late_make(&late, SPAN);
+    scene_open_with(&s, late.at, 2);
+    CHECK_EQ(buffer_has("reserved"), 2);
+    for (i = 0; i < n; i++) {
+        pattern_fill(s.mine + i * 1000, 1000, i, 0);
+        write_to(&s, i * 1000, s.mine + i * 1000, 1000, i);
+    }
+    late_wanted(&late);
+    EVENTUALLY(ep_counter(&s.one, UNETMM_C_credit_waits) > 0);
+    CHECK(buffer_has("pending") <= 2);
+    CHECK_EQ(unetmm_counter_read(s.counter), 0);
+    for (i = 0; i < SPAN; i++) {
+        late_give(&late, i, 77);
+    }
+    count_reaches(&s, n);
+    for (i = 0; i < n; i++) {
+        CHECK_EQ(taken_status(&s, i), UNETMM_ST_OK);
+        CHECK_PATTERN(late.at + i * 1000, 1000, i);
+    }
+    CHECK_EQ(ep_counter(&s.two, UNETMM_C_drop_rel_credit), 0);
+    scene_close(&s);
+    close(late.fd);
+}
+
+/* ---- No slot left ---------------------------------------------------------------------------- */
+
+#define FEW     3
+
+/* The side with the policy connects: it is told at once. */
+static void no_slots(void)
+{
+    struct unetmm_ep_attr attr = redirecting();
+    struct station one, two, three;
+    struct unetmm_ctx *ctx = open_card();
+    unsigned channels[FEW], i;
+    uint8_t mac[6];
+    int ret;
+
+    card_mac(mac);
+    parameter("redirect_slots", FEW);
+    station_open(&one, ctx, &attr);
+    usual_parameters();
+    CHECK_EQ(buffer_has("slots"), FEW);
+    station_open(&two, ctx, NULL);
+    station_open(&three, ctx, NULL);
+    CHECK_RET(unetmm_listen_as(two.ep, SERVICE, 8, &usual), 0);
+    for (i = 0; i < FEW; i++) {
+        ret = unetmm_connect_as(one.ep, mac, SERVICE, PATIENCE_NS, &usual,
+                                NULL);
+        CHECK_RET(ret < 0 ? ret : 0, 0);
+        channels[i] = (unsigned)ret;
+    }
+    CHECK_RET(unetmm_connect_as(one.ep, mac, SERVICE, PATIENCE_NS, &usual,
+                                NULL), -ENOSPC);
+    /* Who listens with the policy has no room, either. */
+    CHECK_RET(unetmm_listen_as(one.ep, SERVICE_TOO, 8, &usual), 0);
+    CHECK_RET(unetmm_connect_as(three.ep, mac, SERVICE_TOO,
+                                200 * NS_PER_MS, &usual, NULL), -ETIMEDOUT);
+    CHECK_RET(unetmm_disconnect(one.ep, channels[1]), 0);
+    ret = unetmm_connect_as(three.ep, mac, SERVICE_TOO, PATIENCE_NS,
+                            &usual, NULL);
+    CHECK_RET(ret < 0 ? ret : 0, 0);
+    CHECK_RET(unetmm_disconnect(one.ep, channels[0]), 0);
+    ret = unetmm_connect_as(one.ep, mac, SERVICE, PATIENCE_NS, &usual, NULL);
+    CHECK_RET(ret < 0 ? ret : 0, 0);
+    CHECK_EQ(buffer_has("reserved"), FEW);
+    CHECK_EQ(buffer_has("pending"), 0);
+    station_close(&three);
+    station_close(&two);
+    station_close(&one);
+    CHECK_EQ(buffer_has("slots"), 0);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* ---- Ends, with something pending ---------------------------------------------------------- */
+
+/* Some packets wait for page 0, which somebody wants. */
+static void pending_open(struct scene *s, struct late *late)
+{
+    unsigned i;
+
+    late_make(late, SPAN);
+    scene_open(s, late->at);
+    for (i = 0; i < 4; i++) {
+        write_to(s, i * 100, s->mine, 100, i);
+    }
+    CHECK_EQ(late_wanted(late), 0);
+    EVENTUALLY(redirected(s) == 4 && buffer_has("pending") == 4);
+}
+
+/* Is there a thread of the driver that copies? */
+static bool copiers(void)
+{
+    return !system("grep -qsx unetmm-sysbuf /proc/[0-9]*/comm");
+}
+
+/* The page comes at last, and nobody writes to it. */
+static void pending_untouched(struct late *late)
+{
+    CHECK_EQ(buffer_has("pending"), 0);
+    late_give(late, 0, 3);
+    CHECK_PATTERN(late->at, PAGE, 3);
+}
+
+/* Who could have has gone by now. */
+static void still_untouched(struct late *late)
+{
+    EVENTUALLY(!copiers());
+    CHECK_PATTERN(late->at, PAGE, 3);
+    close(late->fd);
+}
+
+static void unexported(void)
+{
+    uint64_t start;
+    struct late late;
+    struct scene s;
+    unsigned i;
+
+    pending_open(&s, &late);
+    start = now_ns();
+    CHECK_RET(unetmm_unexport(s.ctx, ID), 0);
+    CHECK(now_ns() < start + 5 * NS_PER_S * run.slow);
+    CHECK_EQ(buffer_has("pending"), 0);
+    pending_untouched(&late);
+    for (i = 0; i < 4; i++) {
+        CHECK(taken_status(&s, i) != UNETMM_ST_OK);
+    }
+    CHECK_EQ(unetmm_counter_read(s.counter), 0);
+    scene_close(&s);
+    still_untouched(&late);
+}
+
+/* What waited behind it for another reason goes on. */
+static void unexported_before(void)
+{
+    struct unetmm_completion c;
+    struct station third;
+    unsigned import;
+    struct late late;
+    uint8_t *more;
+    struct scene s;
+
+    pending_open(&s, &late);
+    more = pages(1);
+    CHECK_RET(unetmm_export(s.ctx, ID + 1, more, PAGE, UNETMM_RIGHT_ALL, 0, 0),
+              0);
+    station_open(&third, s.ctx, NULL);
+    CHECK_RET(try_join(&third, &s.two, &usual, PATIENCE_NS), 0);
+    import = import_of(&third, ID + 1, UNETMM_RIGHT_ALL);
+    CHECK_SYS(madvise(more, PAGE, MADV_DONTNEED));
+    pattern_fill(s.mine, PAGE, 9, 0);
+    CHECK_RET(unetmm_write(third.ep, import, 0, s.mine, PAGE, 0, 1, 0), 0);
+    EVENTUALLY(redirected(&s) == 5);
+    CHECK(!take_now(&third, UNETMM_CQE_SENT, &c));
+    CHECK_RET(unetmm_unexport(s.ctx, ID), 0);
+    take(&third, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.status, UNETMM_ST_OK);
+    CHECK_PATTERN(more, PAGE, 9);
+    pending_untouched(&late);
+    station_close(&third);
+    scene_close(&s);
+    still_untouched(&late);
+}
+
+static void closed(void)
+{
+    uint64_t start;
+    struct late late;
+    struct scene s;
+
+    pending_open(&s, &late);
+    start = now_ns();
+    station_close(&s.two);
+    CHECK(now_ns() < start + 5 * NS_PER_S * run.slow);
+    EVENTUALLY(buffer_has("slots") == 0);
+    pending_untouched(&late);
+    CHECK(taken_status(&s, 0) != UNETMM_ST_OK);
+    station_close(&s.one);
+    scene_end(&s);
+    still_untouched(&late);
+}
+
+/* A channel's end takes nothing back: what came by it still lands. */
+static void disconnected(void)
+{
+    struct late late;
+    struct scene s;
+
+    pending_open(&s, &late);
+    CHECK_RET(unetmm_disconnect(s.one.ep, s.one.channel), 0);
+    EVENTUALLY(buffer_has("reserved") == 0);
+    CHECK_EQ(buffer_has("pending"), 4);
+    late_give(&late, 0, 3);
+    EVENTUALLY(buffer_has("pending") == 0);
+    CHECK_BYTES(late.at, 400, 1);
+    scene_close(&s);
+    close(late.fd);
+}
+
+static void unmapped(void)
+{
+    struct late late;
+    struct scene s;
+
+    pending_open(&s, &late);
+    late_unmap(&late);
+    CHECK_EQ(taken_status(&s, 0), UNETMM_ST_REMOTE_MEMORY);
+    EVENTUALLY(buffer_has("pending") == 0);
+    CHECK(ep_counter(&s.two, UNETMM_C_sysbuf_failed) > 0);
+    scene_close(&s);
+    close(late.fd);
+}
+
+/* Page 0 is there, and may only be read by now. */
+static void read_only(void)
+{
+    struct scene s;
+
+    scene_open(&s, NULL);
+    CHECK_SYS(mprotect(s.own, PAGE, PROT_READ));
+    write_to(&s, 0, s.mine, 100, 0);
+    CHECK_EQ(taken_status(&s, 0), UNETMM_ST_REMOTE_MEMORY);
+    CHECK_BYTES(s.own, PAGE, 0);
+    scene_close(&s);
+}
+
+/* ---- Death ------------------------------------------------------------------------------- */
+
+struct doomed {
+    atomic_uint ready;
+    atomic_int watcher;
+};
+
+static struct doomed *doomed;
+
+static void doomed_main(void *argument)
+{
+    struct late late;
+    struct scene s;
+
+    (void)argument;
+    pending_open(&s, &late);
+    atomic_store(&doomed->watcher, late.fd);
+    atomic_store(&doomed->ready, 1);
+    for (;;) {
+        pause();
+    }
+}
+
+/* Its userfaultfd outlives it, and never answers. */
+static void killed(void)
+{
+    unsigned i, n = rounds(5);
+
+    doomed = shared_memory(sizeof(*doomed));
+    for (i = 0; i < n; i++) {
+        pid_t pid = start_process(doomed_main, NULL);
+        int process, fd;
+
+        EVENTUALLY(atomic_load(&doomed->ready));
+        process = (int)CHECK_SYS(syscall(SYS_pidfd_open, pid, 0));
+        fd = (int)CHECK_SYS(syscall(SYS_pidfd_getfd, process,
+                                    atomic_load(&doomed->watcher), 0));
+        close(process);
+        CHECK_SYS(kill(pid, SIGKILL));
+        await_process(pid);
+        EVENTUALLY(buffer_has("slots") == 0);
+        CHECK_EQ(buffer_has("pending"), 0);
+        CHECK_EQ(buffer_has("reserved"), 0);
+        close(fd);
+        atomic_store(&doomed->ready, 0);
+    }
+}
+
+/* The card is reset under it. */
+static void reset(void)
+{
+    struct late late;
+    struct scene s;
+
+    card_find();
+    pending_open(&s, &late);
+    card_write("reset", "1");
+    pending_untouched(&late);
+    CHECK_RET(unetmm_ep_destroy(s.one.ep), -ENODEV);
+    CHECK_RET(unetmm_ep_destroy(s.two.ep), -ENODEV);
+    unetmm_close(s.ctx);
+    still_untouched(&late);
+    dropped();
+}
+
+/* ---- Guards ------------------------------------------------------------------------------- */
+
+/* Long packets, which leave all that they were in their slots. */
+static void secret_main(void *argument)
+{
+    struct scene s;
+    unsigned i;
+
+    (void)argument;
+    scene_open(&s, NULL);
+    memset(s.mine, 0xa5, LENGTH);
+    for (i = 0; i < 50; i++) {
+        CHECK_SYS(madvise(s.own, LENGTH, MADV_DONTNEED));
+        write_to(&s, 0, s.mine, LENGTH, i);
+        CHECK_EQ(taken_status(&s, i), UNETMM_ST_OK);
+    }
+    CHECK(redirected(&s) > 0);
+    scene_shut(&s);
+}
+
+/* A short packet of another process, in the same slot, brings nothing of it along. */
+static void no_leak(void)
+{
+    struct unetmm_ep_attr attr = redirecting();
+    struct unetmm_ctx *ctx = open_card();
+    unsigned i, n = rounds(100);
+    struct station keeper;
+    struct scene s;
+
+    /* The buffer stays what it is between the two. */
+    station_open(&keeper, ctx, &attr);
+    end_process(start_process(secret_main, NULL));
+    scene_open(&s, NULL);
+    memset(s.mine, 0x11, LENGTH);
+    for (i = 0; i < n || (!redirected(&s) && i < 40 * n); i++) {
+        size_t len = 1 + i % 40, at = (i * 37) % (PAGE - 64);
+
+        CHECK_SYS(madvise(s.own, LENGTH, MADV_DONTNEED));
+        write_to(&s, at, s.mine, len, i);
+        count_reaches(&s, i + 1);
+        CHECK_EQ(taken_status(&s, i), UNETMM_ST_OK);
+        CHECK_BYTES(s.own + at, len, 0x11);
+        CHECK_BYTES(s.own, at, 0);
+        CHECK_BYTES(s.own + at + len, LENGTH - at - len, 0);
+    }
+    CHECK(redirected(&s) > 0);
+    station_close(&keeper);
+    scene_close(&s);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* ---- Elsewhere ------------------------------------------------------------------------ */
+
+/* The machine moves to another QEMU, with packets pending. */
+static void moved(void)
+{
+    struct late late;
+    struct scene s;
+    unsigned i;
+
+    pending_open(&s, &late);
+    ask_host("move");
+    CHECK_EQ(buffer_has("pending"), 4);
+    late_give(&late, 0, 3);
+    count_reaches(&s, 4);
+    for (i = 0; i < 4; i++) {
+        CHECK_EQ(taken_status(&s, i), UNETMM_ST_OK);
+    }
+    CHECK_BYTES(late.at, 400, 1);
+    CHECK_EQ(pattern_check(late.at + 400, PAGE - 400, 3, 400), PAGE - 400);
+    scene_close(&s);
+    close(late.fd);
+}
+
+struct far {
+    struct unetmm_ctx *ctx;
+    struct station station;
+    uint8_t *from, *back;
+    unsigned import;
+};
+
+static void far_open(struct far *f)
+{
+    int ret;
+
+    f->ctx = open_card();
+    station_open(&f->station, f->ctx, NULL);
+    ret = unetmm_connect_as(f->station.ep, run.peer, SERVICE_ABSENT,
+                            PATIENCE_NS, &usual, NULL);
+    CHECK_RET(ret < 0 ? ret : 0, 0);
+    f->station.channel = (unsigned)ret;
+    f->import = import_of(&f->station, ABSENT_EXPORT, UNETMM_RIGHT_ALL);
+    f->from = pages(ABSENT_BYTES / PAGE);
+    f->back = pages(ABSENT_BYTES / PAGE);
+}
+
+/* A write into what has gone, read back, and a message that comes back. */
+static void far_once(struct far *f, size_t at, size_t len, uint64_t key)
+{
+    struct unetmm_completion c;
+    unsigned i;
+
+    pattern_fill(f->from, len, key, 0);
+    memset(f->back, 0, len);
+    CHECK_RET(unetmm_write(f->station.ep, f->import, at, f->from, len, 0, 1,
+                           0), 0);
+    CHECK_RET(unetmm_read(f->station.ep, f->import, at, f->back, len, 2, 0),
+              0);
+    for (i = 1; i <= 2; i++) {
+        take(&f->station, UNETMM_CQE_SENT, &c);
+        CHECK_EQ(c.status, UNETMM_ST_OK);
+    }
+    CHECK_PATTERN(f->back, len, key);
+    memset(f->back, 0, len);
+    post(&f->station, f->back, ABSENT_BYTES, 3);
+    send_pieces(&f->station, &(struct iovec) { f->from, len }, 1, 4, 0);
+    take(&f->station, UNETMM_CQE_RECEIVED, &c);
+    CHECK_EQ(c.len, len);
+    CHECK_PATTERN(f->back, len, key);
+    take(&f->station, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.status, UNETMM_ST_OK);
+}
+
+static void far_rounds(struct far *f, unsigned n)
+{
+    uint64_t before = peer_ask(&f->station, PEER_AWAY), now = before;
+    struct chance chance;
+    unsigned i;
+
+    chance_init(&chance, 5);
+    for (i = 0; i < n || (now == before && i < 20 * n); i++) {
+        size_t at = chance_below(&chance, ABSENT_BYTES - UNETMM_CQE_INLINE - 1);
+        size_t most = ABSENT_BYTES - at - UNETMM_CQE_INLINE;
+
+        far_once(f, at, UNETMM_CQE_INLINE + 1 +
+                 chance_below(&chance, (uint32_t)most), i);
+        now = peer_ask(&f->station, PEER_AWAY);
+    }
+    note("%u rounds, %llu packets redirected there", i,
+         (unsigned long long)(now - before));
+    CHECK(now > before);
+}
+
+static void far_away(void)
+{
+    struct far f;
+
+    far_open(&f);
+    far_rounds(&f, rounds(30));
+    station_close(&f.station);
+    CHECK_RET(unetmm_close(f.ctx), 0);
+}
+
+static void bad_wire(void)
+{
+    static const char *const knobs[] = { "x-loss", "x-dup", "x-reorder" };
+    uint64_t lost, tries = 0;
+    struct far f;
+    unsigned i;
+
+    far_open(&f);
+    lost = card_counter(f.ctx, UNETMM_C_inj_loss);
+    for (i = 0; i < 3; i++) {
+        ask_host("set %s 30000", knobs[i]);
+    }
+    do {
+        far_rounds(&f, rounds(30));
+    } while (card_counter(f.ctx, UNETMM_C_inj_loss) < lost + 3 &&
+             ++tries < 100);
+    for (i = 0; i < 3; i++) {
+        ask_host("set %s 0", knobs[i]);
+    }
+    CHECK(card_counter(f.ctx, UNETMM_C_inj_loss) >= lost + 3);
+    station_close(&f.station);
+    CHECK_RET(unetmm_close(f.ctx), 0);
+}
+
+/* ---- What does not go together ---------------------------------------------------- */
+
+static void refused_source(unsigned source)
+{
+    struct unetmm_ep_attr attr = redirecting();
+    struct unetmm_ctx *ctx;
+    struct unetmm_ep *ep;
+
+    CHECK_RET(unetmm_open(NULL, source, &ctx), 0);
+    CHECK_RET(unetmm_ep_create(ctx, &attr, &ep), -EOPNOTSUPP);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+static void refused(void)
+{
+    const struct unetmm_channel_attr datagram = {
+        sizeof(datagram), UNETMM_DATAGRAM, 0, 0, 0
+    };
+    const struct unetmm_channel_attr either = {
+        sizeof(either), UNETMM_DATAGRAM | UNETMM_RELIABLE, 0, 0, 0
+    };
+    struct unetmm_ep_attr attr = redirecting();
+    struct station two, three;
+    struct unetmm_ctx *ctx;
+    uint8_t mac[6];
+
+    refused_source(UNETMM_SOURCE_PINNED);
+    refused_source(UNETMM_SOURCE_UTLB);
+    refused_source(UNETMM_SOURCE_KTLB);
+    card_mac(mac);
+    ctx = open_card();
+    station_open(&two, ctx, &attr);
+    station_open(&three, ctx, NULL);
+    CHECK_RET(unetmm_listen(two.ep, SERVICE, 1), -EPROTOTYPE);
+    CHECK_RET(unetmm_listen_as(two.ep, SERVICE, 1, &either), -EPROTOTYPE);
+    CHECK_RET(unetmm_listen(three.ep, SERVICE, 1), 0);
+    CHECK_RET(unetmm_connect_as(two.ep, mac, SERVICE, PATIENCE_NS, &datagram,
+                                NULL), -EPROTOTYPE);
+    CHECK_RET(unetmm_listen_as(two.ep, SERVICE_TOO, 1, &usual), 0);
+    CHECK_RET(unetmm_connect_as(three.ep, mac, SERVICE_TOO, PATIENCE_NS,
+                                &datagram, NULL), -EPROTOTYPE);
+    CHECK_EQ(buffer_has("reserved"), 0);
+    station_close(&three);
+    station_close(&two);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+static const struct test tests[] = {
+    { "dropped", dropped, TEST_ASKS, 0 },
+    { "swapped-out", swapped_out, TEST_ASKS, 0 },
+    { "shmem", shmem, TEST_ASKS, 0 },
+    { "of-a-file", of_a_file, TEST_ASKS, 0 },
+    { "held-back", held_back, TEST_ASKS, 0 },
+    { "counts-wait", counts_wait, TEST_ASKS, 0 },
+    { "in-order", in_order, TEST_ASKS, 0 },
+    { "messages", messages, TEST_ASKS, 0 },
+    { "message-waits", message_waits, TEST_ASKS, 0 },
+    { "crowded", crowded, TEST_ASKS, 0 },
+    { "out-of-credits", out_of_credits, TEST_ASKS, 0 },
+    { "no-slots", no_slots, TEST_ASKS, 0 },
+    { "unexported", unexported, TEST_ASKS, 0 },
+    { "unexported-before", unexported_before, TEST_ASKS, 0 },
+    { "closed", closed, TEST_ASKS, 0 },
+    { "disconnected", disconnected, TEST_ASKS, 0 },
+    { "unmapped", unmapped, TEST_ASKS, 0 },
+    { "read-only", read_only, TEST_ASKS, 0 },
+    { "killed", killed, TEST_ASKS, 0 },
+    { "no-leak", no_leak, TEST_ASKS, 0 },
+    { "refused", refused, TEST_ASKS, 0 },
+    { "moved", moved, TEST_SHADOW, 0 },
+    { "far-away", far_away, TEST_TLB | TEST_ONLY_REMOTE, 0 },
+    { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 0 },
+    { "reset", reset, TEST_ASKS | TEST_NO_CARD, 0 },
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, "sysbuf", tests,
+                     sizeof(tests) / sizeof(tests[0]));
+}
