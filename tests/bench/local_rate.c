@@ -106,7 +106,6 @@ void rate(unsigned percent)
     attr.inline_max = 0;
     check(unetmm_ep_create(ctx, &attr, &ep), UNETMM_CALL_EP_CREATE);
     channel = join(ep, ep);
-    messages(ep, channel, at, 0, &place);
     messages(ep, channel, at, percent, &place);
     was = sums_now();
     for (unsigned i = 0; i < PASSES; i++) {
