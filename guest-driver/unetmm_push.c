@@ -136,7 +136,7 @@ static int unetmm_push_return(struct kretprobe_instance *ri,
 			      struct pt_regs *regs)
 {
 	struct unetmm_fault_note *note = (void *)ri->data;
-	vm_fault_t ret = regs_return_value(regs);
+	vm_fault_t ret = (__force vm_fault_t)regs_return_value(regs);
 	struct unetmm_shadow *s;
 
 	/* COMPLETED: the page has come, and the VMA may have gone since. */
