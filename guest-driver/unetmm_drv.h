@@ -964,7 +964,7 @@ void unetmm_sysbuf_answer(struct unetmm_dev *dev, struct unetmm_sysjob *job,
 void unetmm_sysbuf_report(struct unetmm_dev *dev,
 			  const struct unetmm_fault *rec, u64 index,
 			  u64 seen_ns);
-void unetmm_sysbuf_set_region(struct unetmm_dev *dev, u32 region);
+int unetmm_sysbuf_set_region(struct unetmm_dev *dev, u32 region);
 /* Reports before this one, and not those from it on, are there already. */
 u64 unetmm_sysbuf_now(struct unetmm_dev *dev);
 

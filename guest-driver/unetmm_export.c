@@ -24,6 +24,7 @@
 #include "unetmm_drv.h"
 
 #define UNETMM_FILE_EXPORTS	256	/* of one process */
+#define UNETMM_EXPORT_TRIES	16	/* with a fault ring that is too full */
 
 /* ---- The card's side; ctl.lock ------------------------------------------- */
 
@@ -138,8 +139,9 @@ static int unetmm_exported_add(struct unetmm_file *file,
 	ret = unetmm_ecs_give(file->space, new->counter, new->ncounters);
 	if (ret)
 		return ret;
-	unetmm_sysbuf_set_region(dev, new->region);
-	ret = unetmm_region_set(file, new, a);
+	ret = unetmm_sysbuf_set_region(dev, new->region);
+	if (!ret)
+		ret = unetmm_region_set(file, new, a);
 	if (ret) {
 		unetmm_ecs_take_back(file->space, new->counter, new->ncounters);
 		return ret;
@@ -233,9 +235,9 @@ static void unetmm_export_unpin(struct unetmm_file *file, u64 addr, u64 length)
 		unetmm_op_deregister(file, &region);
 }
 
-static int unetmm_export_publish(struct unetmm_file *file,
-				 struct unetmm_exported *export,
-				 const struct unetmm_export *a)
+static int unetmm_export_try(struct unetmm_file *file,
+			     struct unetmm_exported *export,
+			     const struct unetmm_export *a)
 {
 	struct unetmm_dev *dev = file->dev;
 	int ret = -ENODEV;
@@ -248,6 +250,23 @@ static int unetmm_export_publish(struct unetmm_file *file,
 	}
 	up_read(&dev->rwsem);
 	return ret;
+}
+
+static int unetmm_export_publish(struct unetmm_file *file,
+				 struct unetmm_exported *export,
+				 const struct unetmm_export *a)
+{
+	struct unetmm_dev *dev = file->dev;
+	int tries, ret;
+
+	for (tries = 0; ; tries++) {
+		ret = unetmm_export_try(file, export, a);
+		if (ret != -EAGAIN || tries == UNETMM_EXPORT_TRIES)
+			return ret;
+		/* Without a lock: the card's fault ring is to be emptied. */
+		queue_work(unetmm_wq, &dev->fault_work);
+		flush_work(&dev->fault_work);
+	}
 }
 
 /* Takes rwsem itself: pages are faulted in without it. */

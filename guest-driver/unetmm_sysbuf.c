@@ -244,15 +244,28 @@ u64 unetmm_sysbuf_now(struct unetmm_dev *dev)
 	return taken + (u32)(prod - lower_32_bits(taken));
 }
 
-/* Before a region is on the card: what was reported was an earlier one's. */
-void unetmm_sysbuf_set_region(struct unetmm_dev *dev, u32 region)
+/*
+ * Before a region is on the card: what was reported was an earlier one's.  While
+ * the ring is so full that the card may have slots of such a one still to report,
+ * that cannot be said: -EAGAIN, when some have been taken.
+ */
+int unetmm_sysbuf_set_region(struct unetmm_dev *dev, u32 region)
 {
 	struct unetmm_sysbuf *sb = &dev->sysbuf;
+	u64 taken, now;
+	int ret = 0;
 
 	mutex_lock(&sb->lock);
-	if (sb->cleared)
-		sb->cleared[region] = unetmm_sysbuf_now(dev);
+	if (sb->cleared) {
+		taken = atomic64_read(&dev->fault_total);
+		now = unetmm_sysbuf_now(dev);
+		if (now - taken > BIT(dev->fault.log2) / 2)
+			ret = -EAGAIN;
+		else
+			sb->cleared[region] = now;
+	}
 	mutex_unlock(&sb->lock);
+	return ret;
 }
 
 /* From here on the slot is the card's: it may report it at once. */

@@ -113,9 +113,25 @@ struct guest_member {
 static struct guest_member members[PEER_MEMBERS_MOST];
 
 /* Has one, and asks for another when it may. */
+static int keep_one(struct guest_member *m, struct unetmm_sync *sync,
+                    int64_t patience)
+{
+    int ret = unetmm_sem_wait(sync, patience);
+
+    if (ret == 1) {
+        __atomic_store_n(&m->state->is, HOLDS, __ATOMIC_RELEASE);
+        while (!__atomic_load_n(&m->state->go_on, __ATOMIC_ACQUIRE)) {
+            breathe();
+        }
+        ret = unetmm_sem_wait(sync, patience);
+    }
+    return ret;
+}
+
 static void be_member(void *argument)
 {
     struct guest_member *m = argument;
+    bool queue = (m->order & 0xff) >= PEER_QUEUE;
     int64_t patience = (int64_t)(600 * NS_PER_S);
     struct unetmm_sync *sync;
     struct unetmm_ctx *ctx;
@@ -128,15 +144,13 @@ static void be_member(void *argument)
     }
     run.source = UNETMM_SOURCE_TLB;
     ctx = open_card();
-    CHECK_RET(unetmm_sync_open(ctx, mac, SERVICE_AT_HOME, patience, &sync), 0);
-    ret = unetmm_sem_wait(sync, patience);
-    if (ret == 1) {
-        __atomic_store_n(&m->state->is, HOLDS, __ATOMIC_RELEASE);
-        while (!__atomic_load_n(&m->state->go_on, __ATOMIC_ACQUIRE)) {
-            breathe();
-        }
-        ret = unetmm_sem_wait(sync, patience);
-    }
+    CHECK_RET(unetmm_sync_open(ctx, mac, queue ? QUEUE_AT_HOME :
+                               SERVICE_AT_HOME, patience, &sync), 0);
+    /* What it was told when it stood still it finds when it goes on. */
+    do {
+        ret = queue ? unetmm_queue_wait(sync, patience) :
+            keep_one(m, sync, patience);
+    } while (ret == 1);
     CHECK_RET(ret, -ENOTCONN);
     __atomic_store_n(&m->state->is, CUT_OFF, __ATOMIC_RELEASE);
     CHECK_RET(unetmm_sync_close(sync), 0);

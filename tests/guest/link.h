@@ -47,8 +47,9 @@
 #define SERVICE_SEM     0xec50
 #define SERVICE_QUEUE   0xec51
 #define SEM_UNITS       2
-/* A semaphore that a test has, for members in the other guest */
+/* A semaphore and a wait-queue that a test has, for members in the other guest */
 #define SERVICE_AT_HOME 0xec52
+#define QUEUE_AT_HOME   0xec53
 #define SERVICE_FIRST   0x1000  /* for tests; each takes its own from here on */
 
 #define STASH           256
@@ -182,10 +183,12 @@ enum peer_op {
 
 /*
  * A process that waits at SERVICE_AT_HOME of the card with this address, keeps what
- * it gets, and asks for more when it is told that it may go on.  The number
- * tells them apart, from 1 on: an order that comes twice is one.
+ * it gets, and asks for more when it is told that it may go on.  Or, with a number
+ * from PEER_QUEUE on, one that waits at QUEUE_AT_HOME again and again.  The
+ * number tells them apart: an order that comes twice is one.
  */
 #define PEER_MEMBERS_MOST 8
+#define PEER_QUEUE      128
 #define peer_join(mac48, number) ((uint64_t)(mac48) << 8 | (number))
 /* How many hold what they have waited for; to how many there was no home any more. */
 #define peer_members(holding, cut_off) ((uint64_t)(holding) << 32 | (cut_off))

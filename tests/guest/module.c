@@ -285,7 +285,7 @@ static void unplug(void)
 
 /* ---- Calls that begin when it goes ------------------------------------------------------------ */
 
-#define CALLERS 4
+#define CALLERS 8
 
 struct caller {
     int fd;

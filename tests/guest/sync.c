@@ -454,36 +454,47 @@ static void stand_in_line(void *argument)
 
     member_open(&m, crew->s);
     atomic_fetch_add(&crew->state->inside, 1);
-    unetmm_sem_wait(m.sync, -1);
+    if (crew->last) {
+        unetmm_queue_wait(m.sync, -1);
+    } else {
+        unetmm_sem_wait(m.sync, -1);
+    }
     FAIL("it has got what it waits for");
+}
+
+/* Takes its place in the line, and is killed there. */
+static void killed_in_line(struct scene *s, bool queue)
+{
+    struct crew_state *state = shared_memory(sizeof(*state));
+    struct crew crew = { s, state, 0, queue };
+    uint64_t before;
+    struct unetmm_ctx *ctx = open_card();
+    pid_t pid;
+
+    before = card_counter(ctx, UNETMM_C_rel_atomics);
+    pid = start_process(stand_in_line, &crew);
+    EVENTUALLY(atomic_load(&state->inside) == 1);
+    /* At a home in the other guest its place is known to that card alone. */
+    EVENTUALLY(run.remote || card_counter(ctx, UNETMM_C_rel_atomics) > before);
+    CHECK_SYS(kill(pid, SIGKILL));
+    CHECK(WIFSIGNALED(await_process(pid)));
+    CHECK_RET(unetmm_close(ctx), 0);
 }
 
 /* Who is killed in the line leaves it: the next one's turn comes before its own. */
 static void waiter_killed(void)
 {
-    struct crew_state *state = shared_memory(sizeof(*state));
     struct member holder, waiter;
     atomic_uint order = 0;
-    struct crew crew;
     struct scene s;
-    uint64_t before;
     unsigned i;
-    pid_t pid;
 
     scene_open(&s, true);
-    crew = (struct crew) { &s, state, 0, 0 };
     member_open(&holder, &s);
     for (i = 0; i < UNITS; i++) {
         CHECK_RET(unetmm_sem_wait(holder.sync, PATIENCE_NS), 1);
     }
-    before = card_counter(holder.ctx, UNETMM_C_rel_atomics);
-    pid = start_process(stand_in_line, &crew);
-    EVENTUALLY(atomic_load(&state->inside) == 1);
-    /* At a home in the other guest its place is known to that card alone. */
-    EVENTUALLY(run.remote ||
-               card_counter(holder.ctx, UNETMM_C_rel_atomics) > before);
-    CHECK_SYS(kill(pid, SIGKILL));
-    CHECK(WIFSIGNALED(await_process(pid)));
+    killed_in_line(&s, false);
     member_open(&waiter, &s);
     waiter.order = &order;
     waiter.semaphore = true;
@@ -493,6 +504,22 @@ static void waiter_killed(void)
     CHECK_RET(unetmm_sem_post(holder.sync), 0);
     member_close(&holder);
     all_there(&s);
+    scene_close(&s);
+}
+
+static void sleeper_killed(void)
+{
+    struct member waker, waiter;
+    atomic_uint order = 0;
+    struct scene s;
+
+    scene_open_here(&s, false, SERVICE);
+    member_open(&waker, &s);
+    killed_in_line(&s, true);
+    line_up(&waiter, &s, &order, false);
+    CHECK_RET(unetmm_queue_wake(waker.sync, 1), 0);
+    line_end(&waiter, 0);
+    member_close(&waker);
     scene_close(&s);
 }
 
@@ -509,27 +536,64 @@ static uint64_t mac_number(const uint8_t mac[6])
     return number;
 }
 
-/* Of the other guest: n that hold, or (last) one that stands in the line. */
-static void peer_members_join(struct scene *s, struct link *echo, unsigned first,
-                              unsigned n, bool holds)
+/* One of the other guest takes its place; then so many of them hold something. */
+static void peer_member_joins(struct scene *s, struct link *echo,
+                              unsigned number, unsigned holding)
 {
-    uint64_t mac = mac_number(s->mac);
-    unsigned i;
+    uint64_t before = card_counter(s->ctx, UNETMM_C_rel_atomics);
 
-    for (i = first; i < first + n; i++) {
-        uint64_t before = card_counter(s->ctx, UNETMM_C_rel_atomics);
-
-        peer_tell(echo->tx, PEER_JOIN, peer_join(mac, i + 1));
-        EVENTUALLY(card_counter(s->ctx, UNETMM_C_rel_atomics) > before);
-        EVENTUALLY(!holds || peer_ask(echo->tx, PEER_MEMBERS) ==
-                   peer_members(i + 1, 0));
-    }
+    peer_tell(echo->tx, PEER_JOIN, peer_join(mac_number(s->mac), number));
+    EVENTUALLY(card_counter(s->ctx, UNETMM_C_rel_atomics) > before);
+    EVENTUALLY(peer_ask(echo->tx, PEER_MEMBERS) == peer_members(holding, 0));
 }
 
-/* Of our own: of a home in the other guest, all of whose units one of them has. */
+/* A home here whose line is one of ours, one of the other guest, one of ours. */
+struct at_home {
+    struct scene s;
+    struct member active, waiter[2];
+    atomic_uint order;
+};
+
+static void stay_at_home(struct at_home *h, struct link *echo, bool semaphore)
+{
+    unsigned i;
+
+    scene_open_here(&h->s, semaphore, semaphore ? SERVICE_AT_HOME :
+                    QUEUE_AT_HOME);
+    member_open(&h->active, &h->s);
+    /* One unit is the other guest's, so that they get it one after another. */
+    for (i = 1; semaphore && i < UNITS; i++) {
+        CHECK_RET(unetmm_sem_wait(h->active.sync, PATIENCE_NS), 1);
+    }
+    if (semaphore) {
+        peer_member_joins(&h->s, echo, 1, 1);
+    }
+    line_up(&h->waiter[0], &h->s, &h->order, semaphore);
+    peer_member_joins(&h->s, echo, semaphore ? 2 : PEER_QUEUE, 1);
+    line_up(&h->waiter[1], &h->s, &h->order, semaphore);
+    CHECK_EQ(atomic_load(&h->order), 0);
+}
+
+/* Each in its turn, but for the one that says nothing. */
+static void line_goes_on(struct at_home *h, bool semaphore)
+{
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        /* The second wake-up is for who has gone: it goes on to the next. */
+        if (!semaphore) {
+            CHECK_RET(unetmm_queue_wake(h->active.sync, 1), 0);
+        }
+        line_end(&h->waiter[i], i);
+    }
+    member_close(&h->active);
+}
+
+
+/* Of our own, at a home in the other guest: one has all its units, both want more. */
 struct abroad {
     struct scene s;
-    struct member holder, waiter;
+    struct member member[2];
     atomic_uint order;
 };
 
@@ -538,71 +602,72 @@ static void go_abroad(struct abroad *a)
     unsigned i;
 
     scene_open(&a->s, true);
-    member_open(&a->holder, &a->s);
-    for (i = 0; i < UNITS; i++) {
-        CHECK_RET(unetmm_sem_wait(a->holder.sync, PATIENCE_NS), 1);
+    for (i = 0; i < 2; i++) {
+        member_open(&a->member[i], &a->s);
+        a->member[i].order = &a->order;
+        a->member[i].semaphore = true;
     }
-    member_open(&a->waiter, &a->s);
-    a->waiter.order = &a->order;
-    a->waiter.semaphore = true;
-    CHECK_RET(unetmm_sem_wait(a->waiter.sync, NS_PER_MS), 0);
-    CHECK_EQ(pthread_create(&a->waiter.thread, NULL, wait_in_line, &a->waiter),
-             0);
+    for (i = 0; i < UNITS; i++) {
+        CHECK_RET(unetmm_sem_wait(a->member[0].sync, PATIENCE_NS), 1);
+    }
+    CHECK_RET(unetmm_sem_wait(a->member[1].sync, NS_PER_MS), 0);
+    for (i = 0; i < 2; i++) {
+        CHECK_EQ(pthread_create(&a->member[i].thread, NULL, wait_in_line,
+                                &a->member[i]), 0);
+    }
 }
 
 /* Nobody waits for ever for a home that says nothing. */
 static void find_no_home(struct abroad *a)
 {
-    CHECK_RET(unetmm_sem_wait(a->holder.sync, PATIENCE_NS), -ENOTCONN);
-    CHECK_EQ(pthread_join(a->waiter.thread, NULL), 0);
-    CHECK_RET(a->waiter.result, -ENOTCONN);
-    CHECK_RET(unetmm_sem_post(a->holder.sync), -ENOTCONN);
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        CHECK_EQ(pthread_join(a->member[i].thread, NULL), 0);
+        CHECK_RET(a->member[i].result, -ENOTCONN);
+        CHECK_RET(unetmm_sem_post(a->member[i].sync), -ENOTCONN);
+    }
 }
 
 /* When it is back it has all again. */
 static void come_home(struct abroad *a)
 {
-    member_close(&a->waiter);
-    member_close(&a->holder);
+    member_close(&a->member[0]);
+    member_close(&a->member[1]);
     all_there(&a->s);
     scene_close(&a->s);
 }
 
 /*
- * The other guest's machine stands still.  Some of its processes hold all that we
- * have, and one is in the line, behind one of ours and before another; and it has
- * what others of ours want.
+ * The other guest's machine stands still.  One of its processes holds what ours wait
+ * for, and one is in the line, behind one of ours and before another; so is one in a
+ * wait-queue; and it has what others of ours want.
  */
 static void silent_node(void)
 {
+    static struct at_home units, queue;
     static struct abroad abroad;
-    struct member waiter[2];
-    atomic_uint order = 0;
     struct link echo;
-    struct scene s;
 
-    scene_open_here(&s, true, SERVICE_AT_HOME);
     link_open(&echo, NULL, NULL);
-    peer_members_join(&s, &echo, 0, UNITS, true);
-    line_up(&waiter[0], &s, &order, true);
-    peer_members_join(&s, &echo, UNITS, 1, false);
-    line_up(&waiter[1], &s, &order, true);
+    stay_at_home(&units, &echo, true);
+    stay_at_home(&queue, &echo, false);
     go_abroad(&abroad);
-    CHECK_EQ(atomic_load(&order), 0);
     ask_host("peer stop");
-    line_end(&waiter[0], 0);
-    line_end(&waiter[1], 1);
-    all_there(&s);
+    line_goes_on(&queue, false);
+    line_goes_on(&units, true);
+    all_there(&units.s);
     find_no_home(&abroad);
     ask_host("peer cont");
     /* They have been declared dead, and learn of it. */
     EVENTUALLY(peer_tell(echo.tx, PEER_MEMBERS, 1) ==
-               peer_members(0, UNITS + 1));
+               peer_members(0, 3));
     peer_ask(echo.tx, PEER_LEAVE);
-    all_there(&s);
+    all_there(&units.s);
     come_home(&abroad);
     link_close(&echo);
-    scene_close(&s);
+    scene_close(&units.s);
+    scene_close(&queue.s);
 }
 
 static void bad_wire(void)
@@ -630,6 +695,7 @@ static const struct test tests[] = {
     { "killed", killed, TEST_TLB | TEST_REMOTE, 0 },
     { "holder-killed", holder_killed, TEST_TLB | TEST_REMOTE, 0 },
     { "waiter-killed", waiter_killed, TEST_TLB | TEST_REMOTE, 0 },
+    { "sleeper-killed", sleeper_killed, TEST_TLB, 0 },
     { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 60 },
     { "silent-node", silent_node, TEST_TLB | TEST_ONLY_REMOTE, 0 },
 };

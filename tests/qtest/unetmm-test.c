@@ -88,7 +88,7 @@ static void test_reset_values(void *obj, void *data, QGuestAllocator *alloc)
         { UNETMM_REG_CAPS, UNETMM_CAP_LOCAL | UNETMM_CAP_INLINE_RECV |
           UNETMM_CAP_RELIABLE | UNETMM_CAP_ONE_SIDED |
           UNETMM_CAP_WINDOWS | UNETMM_CAP_PROXIES |
-          UNETMM_CAP_EVENT_COUNTERS },
+          UNETMM_CAP_EVENT_COUNTERS | UNETMM_CAP_SYSBUF },
         { UNETMM_REG_STATUS, UNETMM_STATUS_LINK },
         { UNETMM_REG_CTRL, 0 }, { UNETMM_REG_EVENTS, 0 },
         { UNETMM_REG_EVENT_MASK, 0 },
@@ -105,12 +105,12 @@ static void test_reset_values(void *obj, void *data, QGuestAllocator *alloc)
           1u << UNETMM_SOURCE_KTLB | 1u << UNETMM_SOURCE_UTLB |
           1u << UNETMM_SOURCE_SHADOW },
         { UNETMM_REG_POLICIES, 1u << UNETMM_POLICY_DROP |
-          1u << UNETMM_POLICY_SKIP },
+          1u << UNETMM_POLICY_SKIP | 1u << UNETMM_POLICY_REDIRECT },
         { UNETMM_REG_RELIABLE, 256 },
         { UNETMM_REG_REGIONS, 1024 },
         { UNETMM_REG_IMPORTS, 64 },
         { UNETMM_REG_WINDOW_PAGES, 256 }, { UNETMM_REG_PROXY_PAGES, 256 },
-        { UNETMM_REG_PROXY_ABORT, 0 },
+        { UNETMM_REG_PROXY_ABORT, 0 }, { UNETMM_REG_SYSBUF_SLOTS, 256 },
         { UNETMM_REG_TEST, 0 }, { UNETMM_REG_TEST_IRQ, 0 },
         { UNETMM_REG_TEST_DMA_LO, 0 }, { UNETMM_REG_TEST_DMA_HI, 0 },
         { UNETMM_REG_TEST_DMA_LEN, 0 }, { UNETMM_REG_TEST_DMA_OP, 0 },
@@ -182,7 +182,7 @@ static void test_access_sizes(void *obj, void *data, QGuestAllocator *alloc)
 static void test_holes(void *obj, void *data, QGuestAllocator *alloc)
 {
     static const uint32_t holes[] = {
-        0x001c, 0x0074, 0x007c, 0x009c, 0x00fc,
+        0x001c, 0x0078, 0x007c, 0x009c, 0x00fc,
         UNETMM_REG_RING(0) + UNETMM_RING_MODERATE + 4,
         UNETMM_REG_RING(UNETMM_NUM_RINGS), 0x0218, 0x0224, 0x0ffc,
         UNETMM_REG_COUNTER(UNETMM_NUM_COUNTERS),
