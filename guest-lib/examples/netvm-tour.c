@@ -30,8 +30,8 @@
 #define PAGE        ((size_t)UNETMM_PAGE_BYTES)
 #define BOX_BYTES   ((size_t)2 << 20)
 #define SINGLES     40          /* writes of one page that are measured */
-#define ECHOES      300
-#define TURNS       100         /* of the semaphore and of the queue */
+#define ECHOES      200
+#define TURNS       50          /* of the semaphore and of the queue */
 
 /* What the visitor asks of its host, and gets back with an answer. */
 enum order { EXPORT, CHECK, OUT, FIGURE, ECHO_BARE, ECHO_SPIN, ECHO_BLOCK,
@@ -305,6 +305,7 @@ static void wake(struct host *h, uint64_t n)
     for (uint64_t i = 0; i < n; i++) {
         /* It has taken its place in the queue. */
         while (card(h->ctx, UNETMM_C_rel_atomics) <= h->atomics + i) {
+            sched_yield();
         }
         check(unetmm_queue_wake(h->my_queue, 1), UNETMM_CALL_ANY);
     }

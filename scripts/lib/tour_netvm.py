@@ -29,7 +29,7 @@ modprobe -q zram
 echo 64M >/sys/block/zram0/disksize && mkswap /dev/zram0 >/dev/null &&
     swapon /dev/zram0 || exit 1
 netvm-tour || exit 1
-unetmm-pingpong --listen --service 99 --timeout %(limit)d
+unetmm-pingpong --listen --reliable --service 99 --timeout %(limit)d
 """
 
 CLIENT = """#!/bin/sh
@@ -37,7 +37,7 @@ as() { name=$1; shift; "$@" | while read -r line; do echo "$name $line"; done; }
 as stop netvm-tour %(mac)s
 as mix bench-local tlb mix 4000
 as mix bench-local shadow mix 4000
-unetmm-pingpong %(mac)s --service 99 --count 1 --warmup 0 >/dev/null
+unetmm-pingpong %(mac)s --reliable --service 99 --count 1 --warmup 0 >/dev/null
 """
 
 

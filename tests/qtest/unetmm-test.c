@@ -182,7 +182,7 @@ static void test_access_sizes(void *obj, void *data, QGuestAllocator *alloc)
 static void test_holes(void *obj, void *data, QGuestAllocator *alloc)
 {
     static const uint32_t holes[] = {
-        0x001c, 0x0074, 0x007c, 0x009c, 0x00fc,
+        0x001c, 0x0078, 0x007c, 0x009c, 0x00fc,
         UNETMM_REG_RING(0) + UNETMM_RING_MODERATE + 4,
         UNETMM_REG_RING(UNETMM_NUM_RINGS), 0x0218, 0x0224, 0x0ffc,
         UNETMM_REG_COUNTER(UNETMM_NUM_COUNTERS),
