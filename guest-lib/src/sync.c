@@ -333,6 +333,16 @@ static void on_told(struct unetmm_ep *ep, struct unetmm_event_counter *counter,
     (void)arg;
 }
 
+static int read_hello(const struct unetmm_completion *c,
+                      struct sync_hello *hello)
+{
+    if (!c->is_inline || c->len != sizeof(*hello)) {
+        return -EPROTO;
+    }
+    memcpy(hello, c->data, sizeof(*hello));
+    return unetmm_swap64(hello->magic) == SYNC_MAGIC ? 0 : -EPROTO;
+}
+
 static int receive_hello(struct unetmm_sync *s, uint64_t deadline,
                          struct sync_hello *hello)
 {
@@ -347,14 +357,12 @@ static int receive_hello(struct unetmm_sync *s, uint64_t deadline,
         if (c.type == UNETMM_CQE_CLOSED || c.status) {
             return -ENOTCONN;
         }
-    } while (c.type != UNETMM_CQE_RECEIVED);
-    if (!c.is_inline || c.len != sizeof(*hello)) {
-        return -EPROTO;
-    }
-    memcpy(hello, c.data, sizeof(*hello));
-    if (unetmm_swap64(hello->magic) != SYNC_MAGIC) {
-        return -EPROTO;
-    }
+        if (c.type == UNETMM_CQE_RECEIVED && (ret = read_hello(&c, hello)) < 0) {
+            return ret;
+        }
+        /* Another's, who had this channel before us. */
+    } while (c.type != UNETMM_CQE_RECEIVED ||
+             (hello->to && unetmm_swap64(hello->to) != s->export));
     return (int32_t)unetmm_swap32((uint32_t)hello->error);
 }
 

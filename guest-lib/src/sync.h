@@ -59,10 +59,15 @@ static inline uint64_t sync_wakes(uint64_t wakes, uint64_t end)
     return end << 24 | (wakes & SYNC_WAKES);
 }
 
-/* The first messages, each way. */
+/*
+ * The first messages, each way.  A member's may be the last sign of one that was
+ * killed, on a channel whose number is another member's when the home reads it: so
+ * the answer says whom it is for.
+ */
 struct sync_hello {
     uint64_t magic;
     uint64_t export;            /* the sender's */
+    uint64_t to;                /* what is answered: its export; or 0 */
     uint32_t slot;              /* of the member's record */
     int32_t error;              /* -errno: it is none */
     uint64_t semaphore;         /* 1, or 0: a wait-queue */

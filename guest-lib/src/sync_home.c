@@ -20,7 +20,7 @@
 #include <sys/random.h>
 
 #define LOST_NS         1000000         /* between two looks for lost tickets */
-#define IMPORT_NS       2000000000
+#define ANSWER_NS       1000000000      /* to find room for it */
 
 struct member {
     bool live;
@@ -339,8 +339,8 @@ static int add_member(struct unetmm_sync_home *h, unsigned channel,
     if (unetmm_channel_mtu(h->ep, channel) < 0) {
         accept_all(h);
     }
-    ret = unetmm_import(h->ep, channel, export, UNETMM_RIGHT_WRITE, IMPORT_NS,
-                        NULL);
+    /* It was there before the member asked, or the member has gone. */
+    ret = unetmm_import(h->ep, channel, export, UNETMM_RIGHT_WRITE, 0, NULL);
     if (ret < 0) {
         return ret;
     }
@@ -351,7 +351,8 @@ static int add_member(struct unetmm_sync_home *h, unsigned channel,
 
 static void greet(struct unetmm_sync_home *h, const struct unetmm_completion *c)
 {
-    struct sync_hello hello;
+    uint64_t end = sys_now_ns() + ANSWER_NS;
+    struct sync_hello hello = { 0 };
     int slot = -EPROTO;
 
     if (c->is_inline && c->len == sizeof(hello)) {
@@ -363,12 +364,16 @@ static void greet(struct unetmm_sync_home *h, const struct unetmm_completion *c)
     hello = (struct sync_hello) {
         .magic = unetmm_swap64(SYNC_MAGIC),
         .export = unetmm_swap64(h->export),
+        .to = hello.export,
         .slot = unetmm_swap32(slot < 0 ? 0 : (uint32_t)slot),
         .error = slot < 0 ? (int32_t)unetmm_swap32((uint32_t)slot) : 0,
         .semaphore = unetmm_swap64(h->semaphore),
     };
-    unetmm_send(h->ep, c->channel, &hello, sizeof(hello), 0,
-                UNETMM_QUIET | UNETMM_INLINE);
+    while (unetmm_send(h->ep, c->channel, &hello, sizeof(hello), 0,
+                       UNETMM_QUIET | UNETMM_INLINE) == -EAGAIN &&
+           sys_now_ns() < end) {
+        sched_yield();
+    }
 }
 
 static void part(struct unetmm_sync_home *h, unsigned channel)

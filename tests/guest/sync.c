@@ -523,6 +523,62 @@ static void sleeper_killed(void)
     scene_close(&s);
 }
 
+/*
+ * Who says who it is and is gone before it has been heard: its channel is soon
+ * another's.
+ */
+static void haunt(void *argument)
+{
+    static const struct unetmm_channel_attr usual = UNETMM_CHANNEL_ATTR_INIT;
+    struct crew *crew = argument;
+    struct unetmm_ctx *ctx = open_card();
+    /* As guest-lib/src/sync.h has it, of an export that there is not. */
+    uint64_t hello[5] = { 0x636e79736d6d6e75, 0xdead };
+
+    while (!atomic_load(&crew->state->hurry)) {
+        struct unetmm_ep *ep;
+        int channel;
+
+        CHECK_RET(unetmm_ep_create(ctx, NULL, &ep), 0);
+        channel = unetmm_connect_as(ep, crew->s->mac, crew->s->service,
+                                    PATIENCE_NS, &usual, NULL);
+        CHECK(channel >= 0);
+        CHECK_RET(unetmm_send(ep, (unsigned)channel, hello, sizeof(hello), 0,
+                              UNETMM_QUIET | UNETMM_INLINE), 0);
+        CHECK_RET(unetmm_ep_destroy(ep), 0);
+        atomic_fetch_add(&crew->state->done, 1);
+    }
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+static void ghosts(void)
+{
+    struct crew_state *state = shared_memory(sizeof(*state));
+    struct member m;
+    struct scene s;
+    struct crew crew = { &s, state, 0, 0 };
+    unsigned i, before;
+    pid_t pid[2];
+
+    scene_open(&s, true);
+    pid[0] = start_process(haunt, &crew);
+    pid[1] = start_process(haunt, &crew);
+    for (i = 0; i < rounds(40); i++) {
+        before = atomic_load(&state->done);
+        EVENTUALLY(atomic_load(&state->done) > before);
+        member_open(&m, &s);
+        CHECK_RET(unetmm_sem_wait(m.sync, PATIENCE_NS), 1);
+        CHECK_RET(unetmm_sem_post(m.sync), 0);
+        member_close(&m);
+    }
+    atomic_store(&state->hurry, true);
+    end_process(pid[0]);
+    end_process(pid[1]);
+    note("%u came and went", atomic_load(&state->done));
+    all_there(&s);
+    scene_close(&s);
+}
+
 /* ---- A node that falls silent ------------------------------------------------ */
 
 static uint64_t mac_number(const uint8_t mac[6])
@@ -696,6 +752,7 @@ static const struct test tests[] = {
     { "holder-killed", holder_killed, TEST_TLB | TEST_REMOTE, 0 },
     { "waiter-killed", waiter_killed, TEST_TLB | TEST_REMOTE, 0 },
     { "sleeper-killed", sleeper_killed, TEST_TLB, 0 },
+    { "ghosts", ghosts, TEST_TLB | TEST_REMOTE, 0 },
     { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 60 },
     { "silent-node", silent_node, TEST_TLB | TEST_ONLY_REMOTE, 0 },
 };
