@@ -106,6 +106,8 @@ void rate(unsigned percent)
     attr.inline_max = 0;
     check(unetmm_ep_create(ctx, &attr, &ep), UNETMM_CALL_EP_CREATE);
     channel = join(ep, ep);
+    /* From now on each page that comes in has one go. */
+    messages(ep, channel, at, 0, &place);
     messages(ep, channel, at, percent, &place);
     was = sums_now();
     for (unsigned i = 0; i < PASSES; i++) {
