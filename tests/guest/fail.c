@@ -784,9 +784,10 @@ static const struct attempt attempts[] = {
     { #name, before, call, after, .sources = __VA_ARGS__ }
     ATTEMPT(INFO, NULL, do_info, NULL, TEST_TLB),
     ATTEMPT(SPACE, open_other, do_space, close_other, TEST_SOURCES),
-    ATTEMPT(ENDPOINT, choose_endpoint, do_endpoint, close_endpoint, TEST_MISS),
+    ATTEMPT(ENDPOINT, choose_endpoint, do_endpoint, close_endpoint,
+            TEST_MISS | TEST_SHADOW),
     ATTEMPT(ENDPOINT, choose_redirecting, do_endpoint, close_redirecting,
-            TEST_TLB),
+            TEST_TLB | TEST_SHADOW),
     ATTEMPT(ENDPOINT_CLOSE, make_endpoint, do_endpoint_close, NULL, TEST_MISS),
     ATTEMPT(LISTEN, NULL, do_listen, end_listen, TEST_TLB),
     ATTEMPT(ACCEPT, listen_and_connect, do_accept, check_channels, TEST_TLB),
@@ -801,8 +802,8 @@ static const struct attempt attempts[] = {
     ATTEMPT(POST, write_descriptors, do_post, await_sent, TEST_KTLB),
     ATTEMPT(UTLB_PIN, map_memory, do_utlb_pin, utlb_unpin, TEST_UTLB),
     ATTEMPT(UTLB_UNPIN, map_pinned, do_utlb_unpin, end_memory, TEST_UTLB),
-    ATTEMPT(EXPORT, NULL, do_export, end_export, TEST_BOTH),
-    ATTEMPT(UNEXPORT, make_export, do_unexport, NULL, TEST_BOTH),
+    ATTEMPT(EXPORT, NULL, do_export, end_export, TEST_BOTH | TEST_SHADOW),
+    ATTEMPT(UNEXPORT, make_export, do_unexport, NULL, TEST_BOTH | TEST_SHADOW),
     ATTEMPT(REDIRECT, make_movable, do_redirect, end_export, TEST_BOTH),
     ATTEMPT(REDIRECT_GO, make_moved, do_redirect_end, end_export, TEST_BOTH),
     ATTEMPT(IMPORT, make_reliable, do_import, end_import, TEST_TLB),
@@ -824,7 +825,8 @@ static unsigned this_source(void)
 {
     return run.source == UNETMM_SOURCE_TLB ? TEST_TLB :
         run.source == UNETMM_SOURCE_KTLB ? TEST_KTLB :
-        run.source == UNETMM_SOURCE_UTLB ? TEST_UTLB : TEST_PINNED;
+        run.source == UNETMM_SOURCE_UTLB ? TEST_UTLB :
+        run.source == UNETMM_SOURCE_SHADOW ? TEST_SHADOW : TEST_PINNED;
 }
 
 static void calls(void)

@@ -111,6 +111,8 @@ void post(struct station *station, void *buffer, size_t len, uint64_t cookie);
 /* Sends, waiting for room if there is none. */
 void send_pieces(struct station *station, const struct iovec *iov, unsigned n,
                  uint64_t cookie, unsigned flags);
+/* The next completion of a send that is not one of peer_ask()'s and the like. */
+void take_sent(struct station *station, struct unetmm_completion *c);
 /* Sends and takes the completion; returns its status. */
 unsigned send_status(struct station *station, const void *buffer, size_t len);
 

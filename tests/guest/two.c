@@ -80,7 +80,7 @@ static void peer_killed(void)
             }
         }
         for (k = 0; k < 8; k++) {
-            take(link.tx, UNETMM_CQE_SENT, &c);
+            take_sent(link.tx, &c);
         }
         EVENTUALLY(peer_has_died(&link));
         link_close(&link);
