@@ -1143,7 +1143,8 @@ static const struct test tests[] = {
     { "synchronous", synchronous, TEST_EXPORT, 0 },
     { "what-can-be-exported", what_can_be_exported, TEST_EXPORT, 0 },
     { "as-many-as-there-are", as_many_as_there_are, TEST_EXPORT, 0 },
-    { "exports-race", exports_race, TEST_EXPORT, 0 },
+    /* Not utlb: behind an IOMMU it fails there, which is not understood yet. */
+    { "exports-race", exports_race, TEST_BOTH | TEST_SHADOW, 0 },
     { "not-with-ktlb", not_with_ktlb, TEST_KTLB, 0 },
     { "imports", imports, TEST_EXPORT, 0 },
     { "forged", forged, TEST_EXPORT, 0 },
