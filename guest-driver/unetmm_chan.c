@@ -99,7 +99,10 @@ static int unetmm_chan_open(struct unetmm_chan *chan, u16 peer_ep,
 			.retries = chan->how.retries,
 			.mtu = cpu_to_le32(mtu),
 			.not_ready_retries = chan->how.not_ready_retries,
-			.flags = chan->how.tell ? UNETMM_CHANNEL_F_TELL : 0,
+			.flags = (chan->how.tell ? UNETMM_CHANNEL_F_TELL : 0) |
+				 (chan->how.rewind ? UNETMM_CHANNEL_F_REWIND :
+				  0),
+			.not_ready_us = cpu_to_le32(chan->how.not_ready_us),
 			.timeout_us = cpu_to_le32(chan->how.timeout_us),
 			.send_psn = cpu_to_le32(chan->send_psn),
 			.recv_psn = cpu_to_le32(chan->recv_psn),

@@ -58,27 +58,54 @@ static int unetmm_check_link(struct unetmm_dev *dev, const u8 *mac)
 	return 0;
 }
 
+/* How LISTEN and CONNECT say what a reliable channel is to be. */
+struct unetmm_chan_wish {
+	u32 timeout_us;
+	u32 retries;
+	u32 not_ready_retries;
+	u32 not_ready_us;
+	bool rewind;
+};
+
+#define unetmm_chan_wish(a, _rewind) (&(struct unetmm_chan_wish) {	\
+	.timeout_us = (a)->timeout_us,					\
+	.retries = (a)->retries,					\
+	.not_ready_retries = (a)->not_ready_retries,			\
+	.not_ready_us = (a)->not_ready_us,				\
+	.rewind = (a)->flags & (_rewind),				\
+})
+
+/* Of other channels nothing of it can be said. */
+static bool unetmm_chan_plain(const struct unetmm_chan_wish *wish)
+{
+	return !wish->timeout_us && !wish->retries &&
+	       !wish->not_ready_retries && !wish->not_ready_us && !wish->rewind;
+}
+
 /* What the card keeps of a reliable channel; the members say it in 32 bits. */
-static int unetmm_chan_how(const struct unetmm_ep *ep, u32 timeout_us,
-			   u32 retries, u32 not_ready_retries,
+static int unetmm_chan_how(const struct unetmm_ep *ep,
+			   const struct unetmm_chan_wish *wish,
 			   struct unetmm_chan_how *how)
 {
 	if (!ep->dev->hw.reliable || ep->space->source == UNETMM_SOURCE_KTLB)
 		return -EOPNOTSUPP;
-	if (timeout_us > UNETMM_REL_MAX_TIMEOUT_US || retries > U8_MAX ||
-	    not_ready_retries > U8_MAX)
+	if (wish->timeout_us > UNETMM_REL_MAX_TIMEOUT_US ||
+	    wish->not_ready_us > UNETMM_REL_MAX_TIMEOUT_US ||
+	    wish->retries > U8_MAX || wish->not_ready_retries > U8_MAX)
 		return -EINVAL;
 	how->type = UNETMM_CHANNEL_RELIABLE;
-	how->timeout_us = timeout_us;
-	how->retries = retries;
-	how->not_ready_retries = not_ready_retries;
+	how->timeout_us = wish->timeout_us;
+	how->retries = wish->retries;
+	how->not_ready_retries = wish->not_ready_retries;
+	how->not_ready_us = wish->not_ready_us;
+	how->rewind = wish->rewind;
 	return 0;
 }
 
-/* What is redirected keeps its turn, and datagrams have none. */
+/* What waits for its memory keeps its turn, and datagrams have none. */
 static int unetmm_datagram(const struct unetmm_ep *ep)
 {
-	return ep->sysq ? -EPROTOTYPE : 0;
+	return ep->waits ? -EPROTOTYPE : 0;
 }
 
 static int unetmm_listen(struct unetmm_ep *ep, const struct unetmm_listen *a,
@@ -112,12 +139,14 @@ static int unetmm_listen(struct unetmm_ep *ep, const struct unetmm_listen *a,
 int unetmm_op_listen(struct unetmm_file *file, void *arg)
 {
 	const struct unetmm_listen *a = arg;
+	const struct unetmm_chan_wish *wish =
+		unetmm_chan_wish(a, UNETMM_LISTEN_REWIND);
 	struct unetmm_chan_how how = { 0 };
 	struct unetmm_ep *ep;
 	int ret = 0;
 
 	if (a->flags & ~(UNETMM_LISTEN_DATAGRAM | UNETMM_LISTEN_RELIABLE |
-			 UNETMM_LISTEN_TELL) || a->rsvd)
+			 UNETMM_LISTEN_TELL | UNETMM_LISTEN_REWIND))
 		return -EOPNOTSUPP;
 	if (a->service && (!a->backlog || a->backlog > UNETMM_MAX_BACKLOG))
 		return -EINVAL;
@@ -125,9 +154,8 @@ int unetmm_op_listen(struct unetmm_file *file, void *arg)
 	if (!ep)
 		return -ENOENT;
 	if (a->flags & UNETMM_LISTEN_RELIABLE)
-		ret = unetmm_chan_how(ep, a->timeout_us, a->retries,
-				      a->not_ready_retries, &how);
-	else if (a->timeout_us || a->retries || a->not_ready_retries)
+		ret = unetmm_chan_how(ep, wish, &how);
+	else if (!unetmm_chan_plain(wish))
 		ret = -EINVAL;
 	if (!ret && a->service &&
 	    (a->flags & UNETMM_LISTEN_DATAGRAM ||
@@ -208,9 +236,9 @@ int unetmm_op_accept(struct unetmm_file *file, void *arg)
 	struct unetmm_ep *ep;
 	int ret;
 
-	if (a->flags || a->rsvd0)
+	if (a->flags || a->rsvd0 || a->rsvd1)
 		return -EOPNOTSUPP;
-	if (a->service || a->timeout_us || a->retries || a->not_ready_retries)
+	if (a->service || !unetmm_chan_plain(unetmm_chan_wish(a, 0)))
 		return -EINVAL;
 	ep = unetmm_ep_find(file, a->endpoint);
 	if (!ep)
@@ -351,12 +379,14 @@ static int unetmm_connect(struct unetmm_ep *ep, struct unetmm_connect *a,
 int unetmm_op_connect(struct unetmm_file *file, void *arg)
 {
 	struct unetmm_connect *a = arg;
+	const struct unetmm_chan_wish *wish =
+		unetmm_chan_wish(a, UNETMM_CONNECT_REWIND);
 	struct unetmm_chan_how how = { 0 };
 	struct unetmm_ep *ep;
 	int ret;
 
-	if (a->flags & ~(UNETMM_CONNECT_RELIABLE | UNETMM_CONNECT_TELL) ||
-	    a->rsvd0)
+	if (a->flags & ~(UNETMM_CONNECT_RELIABLE | UNETMM_CONNECT_TELL |
+			 UNETMM_CONNECT_REWIND) || a->rsvd0 || a->rsvd1)
 		return -EOPNOTSUPP;
 	if (!a->service || !is_valid_ether_addr(a->mac))
 		return -EINVAL;
@@ -367,9 +397,8 @@ int unetmm_op_connect(struct unetmm_file *file, void *arg)
 	if (!ep)
 		return -ENOENT;
 	if (a->flags & UNETMM_CONNECT_RELIABLE)
-		ret = unetmm_chan_how(ep, a->timeout_us, a->retries,
-				      a->not_ready_retries, &how);
-	else if (a->timeout_us || a->retries || a->not_ready_retries)
+		ret = unetmm_chan_how(ep, wish, &how);
+	else if (!unetmm_chan_plain(wish))
 		ret = -EINVAL;
 	else
 		ret = unetmm_datagram(ep);

@@ -32,15 +32,19 @@ static void unetmm_show_space(struct seq_file *s, struct unetmm_aspace *space)
 	struct rb_node *node;
 
 	spin_lock(&space->lock);
-	seq_printf(s, "space %u source %u endpoints %u pins %lu limit %lu deferred %u invalidations %lu now, %lu ended%s\n",
+	seq_printf(s, "space %u source %u endpoints %u pins %lu limit %lu deferred %u invalidations %lu now, %lu ended waiting %u most %u passed %llu%s\n",
 		   space->id, space->source, space->endpoints, space->npins,
 		   space->pin_limit, space->ndeferred, space->inv_count,
-		   space->inv_seq, space->closing ? " closing" : "");
+		   space->inv_seq, READ_ONCE(space->nturns),
+		   READ_ONCE(space->most_turns), READ_ONCE(space->most_passed),
+		   space->closing ? " closing" : "");
 	for (node = rb_first(&space->pins); node; node = rb_next(node)) {
 		pin = rb_entry(node, struct unetmm_pin, node);
-		seq_printf(s, "  %#lx pfn %#lx tag %#x %s\n",
-			   pin->vpn << PAGE_SHIFT, page_to_pfn(pin->page),
-			   pin->tag, pin->write ? "rw" : "r");
+		seq_printf(s, "  %#lx pfn %#lx tag %#x %s%s\n",
+			   pin->vpn << PAGE_SHIFT,
+			   pin->page ? page_to_pfn(pin->page) : 0,
+			   pin->tag, pin->write ? "rw" : "r",
+			   pin->lost ? " lost" : "");
 		if (seq_has_overflowed(s))
 			break;
 	}
@@ -143,7 +147,7 @@ static int sysbuf_show(struct seq_file *s, void *unused)
 	};
 	struct unetmm_dev *dev = s->private;
 	struct unetmm_sysbuf *sb = &dev->sysbuf;
-	u32 i, n, busy = 0;
+	u32 i, busy = 0;
 
 	mutex_lock(&dev->ctl.lock);
 	mutex_lock(&sb->lock);
@@ -154,25 +158,53 @@ static int sysbuf_show(struct seq_file *s, void *unused)
 		   busy, sb->users);
 	mutex_unlock(&sb->lock);
 	mutex_unlock(&dev->ctl.lock);
-	for (i = 0; i < UNETMM_NUM_STAGES; i++) {
-		seq_printf(s, "%s count %lld ns %lld\n", names[i],
-			   atomic64_read(&sb->stages[i].count),
-			   atomic64_read(&sb->stages[i].ns));
-		for (n = 0; n < UNETMM_STAGE_BUCKETS; n++) {
-			if (atomic64_read(&sb->stages[i].buckets[n]))
-				seq_printf(s, "%s %10llu ns and more: %lld\n",
-					   names[i], 1ULL << n,
-					   atomic64_read(&sb->stages[i].buckets[n]));
-		}
-	}
+	for (i = 0; i < UNETMM_NUM_STAGES; i++)
+		unetmm_hist_show(s, names[i], &sb->stages[i]);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(sysbuf);
 
+/* How long the stages of a miss took that was served. */
+static int faults_show(struct seq_file *s, void *unused)
+{
+	static const char * const names[] = {
+		[UNETMM_FSTAGE_CARD] = "card",
+		[UNETMM_FSTAGE_IRQ] = "interrupt",
+		[UNETMM_FSTAGE_WAIT] = "wait",
+		[UNETMM_FSTAGE_PAGE] = "page",
+		[UNETMM_FSTAGE_FIND] = "find",
+		[UNETMM_FSTAGE_TABLE] = "table",
+		[UNETMM_FSTAGE_RESUME] = "resume",
+	};
+	struct unetmm_dev *dev = s->private;
+	int i;
+
+	for (i = 0; i < UNETMM_NUM_FSTAGES; i++)
+		unetmm_hist_show(s, names[i], &dev->fault_stages[i]);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(faults);
+
+static int invalidations_show(struct seq_file *s, void *unused)
+{
+	static const char * const names[] = {
+		[UNETMM_ISTAGE_TABLE] = "table",
+		[UNETMM_ISTAGE_CARD] = "card",
+		[UNETMM_ISTAGE_FREE] = "free",
+	};
+	struct unetmm_dev *dev = s->private;
+	int i;
+
+	for (i = 0; i < UNETMM_NUM_ISTAGES; i++)
+		unetmm_hist_show(s, names[i], &dev->inv_stages[i]);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(invalidations);
+
 #define UNETMM_SHADOW_SPACE	48	/* its number's place in an offset */
 
 /*
- * Tables of source shadow, to be read like /proc/PID/pagemap: 64 bits, as the
+ * Tables of sources shadow and odp, to be read like /proc/PID/pagemap: 64 bits, as the
  * card sees them, for each page, at space << 48 | page number * 8.
  */
 static ssize_t shadow_read(struct file *filp, char __user *buf, size_t bytes,
@@ -193,7 +225,7 @@ static ssize_t shadow_read(struct file *filp, char __user *buf, size_t bytes,
 		return -ENOMEM;
 	space = unetmm_space_lookup(dev, id);
 	if (space) {
-		unetmm_shadow_words(space, vpn, npages, words);
+		unetmm_table_words(space, vpn, npages, words);
 		unetmm_space_put(space);
 		ret = npages * sizeof(*words);
 		if (copy_to_user(buf, words, ret))
@@ -234,6 +266,9 @@ void unetmm_debugfs_add(struct unetmm_dev *dev)
 	debugfs_create_file("shadow", 0400, dev->debugfs, dev, &shadow_fops);
 	debugfs_create_file("shadow_waits", 0400, dev->debugfs, dev,
 			    &shadow_waits_fops);
+	debugfs_create_file("faults", 0400, dev->debugfs, dev, &faults_fops);
+	debugfs_create_file("invalidations", 0400, dev->debugfs, dev,
+			    &invalidations_fops);
 	debugfs_create_file("sysbuf", 0400, dev->debugfs, dev, &sysbuf_fops);
 }
 

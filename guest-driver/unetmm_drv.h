@@ -72,6 +72,9 @@
  * is on the card.  FAULT_REPLY(RESOLVED) is therefore the one command that is
  * posted and polled for under a spinlock; the card never completes it late.
  *
+ * Sources `pinned` and `utlb`: pins of what Linux takes for itself become lost, and
+ * are looked for; see unetmm_again.c.
+ *
  * The tree is a superset of what the card holds for the space: a pin enters it
  * under the lock with its insert, and leaves after the card said that it has
  * dropped the entry (EVICT, INV done, not taken).  So a range without pins
@@ -197,6 +200,8 @@ struct unetmm_pin {
 	u32 tag;
 	bool write;
 	bool dirty;
+	bool lost;		/* see unetmm_again.c; space->lock */
+	struct list_head again;		/* space->again, if lost; likewise */
 	struct list_head uses;		/* source ktlb; space->lock */
 	struct unetmm_ktlb_entry entry;
 };
@@ -206,10 +211,15 @@ struct unetmm_batch {
 	u32 count;
 	bool write;
 	bool zero;		/* only of memory that unetmm_zero_vma() allows */
-	bool huge;		/* source shadow: in a larger page */
+	bool huge;		/* a snapshot: in a larger page */
+	unsigned long asked;	/* source odp: the last page asked for */
+	u64 began_ns;		/* of a miss, on our clock; and of that ... */
+	u64 page_ns;		/* ... waiting for pages, */
+	u64 table_ns;		/* entering them, */
+	u64 resume_ns;		/* telling the card */
 	union {
 		struct page *pages[UNETMM_REPLY_MAX_PAGES];
-		unsigned long pfns[UNETMM_REPLY_MAX_PAGES]; /* source shadow */
+		unsigned long pfns[UNETMM_REPLY_MAX_PAGES]; /* a snapshot's */
 	};
 	union {
 		struct unetmm_pin *pins[UNETMM_REPLY_MAX_PAGES];
@@ -224,7 +234,7 @@ struct unetmm_miss;
 /* 512 consecutive pages in the table; changes under space->lock. */
 struct unetmm_leaf {
 	__le64 *entries;
-	unsigned long *pages;		/* source shadow: UNETMM_LEAF_* */
+	unsigned long *pages;		/* shadow, odp: UNETMM_LEAF_* */
 	u32 used;			/* likewise: entries that are not 0 */
 };
 
@@ -236,6 +246,8 @@ struct unetmm_source {
 	bool pins;			/* what the card has is pinned ... */
 	bool keeps;			/* ... until the process says otherwise */
 	bool stays;			/* when the last endpoint goes */
+	bool asked_only;		/* nothing is entered but what is asked for */
+	const unsigned int *miss_pages;	/* the most; NULL: REPLY_MAX_PAGES */
 	/* Before the card knows of it; unetmm_space_free() undoes it. */
 	int (*open)(struct unetmm_aspace *space);
 	/* Translations may come from now on, and do not any more. */
@@ -247,6 +259,14 @@ struct unetmm_source {
 	 */
 	unsigned long (*drop)(struct unetmm_aspace *space, unsigned long vpn,
 			      unsigned long last);
+	/*
+	 * Enters what a snapshot has found: batch->pfns[i], 0 or a page with
+	 * UNETMM_LEAF_WRITE, mapped at batch->dma[i], all in one leaf, which
+	 * exists.  What is not entered is unmapped.  -EAGAIN: something was
+	 * invalidated since seq; -ESTALE.  NULL: the source pins.
+	 */
+	int (*enter)(struct unetmm_aspace *space, struct unetmm_batch *batch,
+		     unsigned long vpn, u32 npages, unsigned long seq);
 	/* What was dropped has other rights now, and stays.  As the notifier. */
 	void (*again)(struct unetmm_aspace *space, unsigned long vpn,
 		      unsigned long last);
@@ -258,9 +278,17 @@ struct unetmm_source {
 	int (*resolve)(struct unetmm_aspace *space,
 		       const struct unetmm_miss *miss,
 		       struct unetmm_batch *batch, int most);
+	/*
+	 * Pages that a miss is going to have behind it, as far as nobody has to
+	 * wait for them.  NULL: nothing is done with them.
+	 */
+	void (*ahead)(struct unetmm_aspace *space,
+		      const struct unetmm_miss *miss,
+		      struct unetmm_batch *batch);
 };
 
 extern const struct unetmm_source unetmm_shadow_source;
+extern const struct unetmm_source unetmm_odp_source;
 
 /*
  * Source ktlb: entries of the page lists, in the table that the card reads.  An
@@ -361,16 +389,27 @@ struct unetmm_aspace {
 	unsigned long inv_start;	/* range of those in progress */
 	unsigned long inv_last;
 	struct list_head drop_list;	/* pins that drop_work unpins */
+	struct list_head again;		/* ... that again_work looks for */
 	struct list_head deferred;
-	u32 ndeferred;
+	struct list_head deferred_later;	/* no thread has them yet */
+	u32 ndeferred;			/* of both */
+	u32 snappers;			/* who serves misses from page tables */
 	struct list_head kqueues;	/* source ktlb, and its TLB */
 	struct unetmm_ktlb ktlb;
 
 	struct work_struct drop_work;
-	wait_queue_head_t idle;		/* ndeferred became 0 */
+	struct work_struct again_work;
+	wait_queue_head_t idle;		/* ndeferred, or snappers, became 0 */
 	struct mutex zero_lock;		/* giving up contents; ends of endpoints */
 	struct unetmm_ecs *ecs;		/* event counters; set once */
 	struct list_head sysqs;		/* of its endpoints; sysbuf.lock */
+
+	/* unetmm_turns.c; the fault work's */
+	struct list_head turns;
+	struct list_head turn_node;
+	u32 nturns;
+	u32 most_turns;			/* at one time */
+	u64 most_passed;		/* others' misses served before its only one */
 
 	/* sources with a table */
 	struct mutex region_lock;	/* regions, posts */
@@ -397,13 +436,22 @@ struct unetmm_block {
 struct unetmm_chan_how {
 	u8 type;			/* UNETMM_CHANNEL_* */
 	bool tell;			/* the process, when the peer closes it */
+	bool rewind;			/* UNETMM_CHANNEL_F_REWIND */
 	u8 retries;
 	u8 not_ready_retries;
 	u32 timeout_us;
+	u32 not_ready_us;
 };
+
+/* For what is absent, on channels on which the peer waits as well. */
+static inline bool unetmm_policy_waits(u32 policy)
+{
+	return policy == UNETMM_POLICY_REDIRECT || policy == UNETMM_POLICY_RNR;
+}
 
 struct unetmm_ep {
 	struct kref ref;
+	bool waits;			/* its policy does: reliable channels only */
 	struct unetmm_dev *dev;
 	struct unetmm_file *file;	/* NULL: the driver's own */
 	struct unetmm_aspace *space;
@@ -540,7 +588,40 @@ enum unetmm_stage {
 	UNETMM_NUM_STAGES
 };
 
+/* Of a miss that was served; unetmm_stages.c. */
+enum unetmm_fault_stage {
+	UNETMM_FSTAGE_CARD,		/* from where it was found to its record */
+	UNETMM_FSTAGE_IRQ,		/* to the interrupt's handler */
+	UNETMM_FSTAGE_WAIT,		/* to its turn */
+	UNETMM_FSTAGE_PAGE,		/* paging in, where that meant to wait */
+	UNETMM_FSTAGE_FIND,		/* finding pages, all else of the driver's */
+	UNETMM_FSTAGE_TABLE,		/* entering them, but for source tlb */
+	UNETMM_FSTAGE_RESUME,		/* the answer: the transfer has gone on */
+	UNETMM_NUM_FSTAGES
+};
+
+/* Of an invalidation of source odp that has found something. */
+enum unetmm_inv_stage {
+	UNETMM_ISTAGE_TABLE,		/* entries that are not valid any more */
+	UNETMM_ISTAGE_CARD,		/* which drops them, and ends its DMA */
+	UNETMM_ISTAGE_FREE,		/* pages are the system's again */
+	UNETMM_NUM_ISTAGES
+};
+
 #define UNETMM_STAGE_BUCKETS	32	/* n: 2^n ns and more, below 2^(n+1) */
+
+struct unetmm_hist {
+	atomic64_t count;
+	atomic64_t ns;
+	atomic64_t buckets[UNETMM_STAGE_BUCKETS];
+};
+
+/* The card's clock, and ours, when records of the fault ring were taken. */
+struct unetmm_clock {
+	u32 card;
+	u64 ns;
+	u64 seen_ns;			/* by the interrupt */
+};
 
 struct unetmm_sysbuf {
 	struct mutex lock;
@@ -551,11 +632,17 @@ struct unetmm_sysbuf {
 	struct unetmm_sysq **queues;	/* by endpoint */
 	u64 *cleared;			/* by region: reports before are void */
 	u32 reserved;			/* slots that channels have; ctl.lock */
-	struct {
-		atomic64_t count;
-		atomic64_t ns;
-		atomic64_t buckets[UNETMM_STAGE_BUCKETS];
-	} stages[UNETMM_NUM_STAGES];
+	struct unetmm_hist stages[UNETMM_NUM_STAGES];
+};
+
+/* Misses that wait to be served; the fault work's. */
+struct unetmm_turn;
+struct unetmm_turns {
+	struct unetmm_turn *pool;
+	struct list_head free;
+	struct list_head spaces;	/* that have one, by whose turn it is */
+	u32 nfree;
+	u64 served;
 };
 
 struct unetmm_dev {
@@ -590,8 +677,12 @@ struct unetmm_dev {
 	u32 fault_first;				/* index of the first */
 	atomic64_t fault_total;				/* that were taken */
 	u64 fault_seen_ns;				/* by the interrupt */
+	struct unetmm_clock fault_clock;		/* fault_work's */
+	struct unetmm_hist fault_stages[UNETMM_NUM_FSTAGES];
+	struct unetmm_hist inv_stages[UNETMM_NUM_ISTAGES];
 	struct unetmm_sysbuf sysbuf;
 	struct unetmm_batch *fault_batch;		/* fault_work's */
+	struct unetmm_turns turns;			/* likewise */
 	struct mutex reply_lock;	/* the list page */
 	__le64 *reply_list;
 	dma_addr_t reply_list_dma;
@@ -634,6 +725,8 @@ struct unetmm_miss {
 	u64 user;		/* as the process does */
 	u32 ep;
 	u32 index;		/* of its record */
+	u64 seen_ns;		/* on our clock: by the interrupt */
+	bool ahead;		/* UNETMM_FAULT_AHEAD: nobody waits for an answer */
 	bool write;
 	bool zero;
 };
@@ -772,8 +865,12 @@ int unetmm_page_in(struct unetmm_aspace *space, u64 vaddr, u32 npages,
 		   bool write);
 int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		     u64 vaddr, u32 npages, bool write);
+int unetmm_pin_present(struct unetmm_aspace *space, struct unetmm_batch *batch,
+		       u64 vaddr, u32 npages, bool write);
 void unetmm_unpin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
 			u32 from);
+void unetmm_pin_let_go(struct unetmm_aspace *space,
+		       const struct unetmm_pin *pin);
 void unetmm_pin_free(struct unetmm_aspace *space, struct unetmm_pin *pin);
 struct unetmm_pin *unetmm_pin_first(struct unetmm_aspace *space,
 				    unsigned long vpn);
@@ -790,6 +887,12 @@ int unetmm_map_kernel(struct unetmm_dev *dev, void *mem, size_t bytes,
 		      dma_addr_t *dma);
 void unetmm_unmap_kernel(struct unetmm_dev *dev, dma_addr_t dma, size_t bytes);
 
+/* unetmm_again.c */
+void unetmm_again_lose(struct unetmm_aspace *space, unsigned long vpn,
+		       unsigned long last);
+void unetmm_again_forget(struct unetmm_aspace *space, struct unetmm_pin *pin);
+void unetmm_again_work(struct work_struct *work);
+
 /* unetmm_zero.c */
 struct vm_area_struct *unetmm_zero_vma(struct mm_struct *mm, u64 vaddr);
 int unetmm_zero_check(struct mm_struct *mm, u64 vaddr);
@@ -805,9 +908,17 @@ int unetmm_resolve_list(struct unetmm_aspace *space,
 			struct unetmm_batch *batch, int most);
 /* The driver's own table is what the card looks at again. */
 void unetmm_resolved(struct unetmm_aspace *space,
-		     const struct unetmm_miss *miss);
+		     const struct unetmm_miss *miss,
+		     struct unetmm_batch *batch);
 void unetmm_deferred_kill(struct unetmm_aspace *space);
 void unetmm_deferred_orphan(struct unetmm_aspace *space);
+
+/* unetmm_turns.c */
+int unetmm_turns_init(struct unetmm_dev *dev);
+void unetmm_turns_exit(struct unetmm_dev *dev);
+bool unetmm_turn_add(struct unetmm_aspace *space, const struct unetmm_miss *miss);
+struct unetmm_aspace *unetmm_turn_take(struct unetmm_dev *dev,
+				       struct unetmm_miss *miss);
 
 /* unetmm_region.c */
 int unetmm_op_register(struct unetmm_file *file, void *arg);
@@ -825,8 +936,16 @@ int unetmm_table_init(struct unetmm_aspace *space);
 void unetmm_table_free(struct unetmm_aspace *space);
 dma_addr_t unetmm_table_root(const struct unetmm_table *table);
 int unetmm_table_grow(struct unetmm_aspace *space, u64 start, u64 last);
+int unetmm_table_try_grow(struct unetmm_aspace *space, u64 vaddr);
 void unetmm_table_set(struct unetmm_table *table, unsigned long vpn, u64 pte);
 u64 unetmm_pte(const struct unetmm_pin *pin);
+u64 unetmm_leaf_word(const struct unetmm_leaf *leaf, unsigned int slot);
+bool unetmm_table_has(struct unetmm_aspace *space, unsigned long vpn,
+		      bool write);
+u32 unetmm_table_run(struct unetmm_aspace *space, unsigned long vpn, u32 npages,
+		     bool write);
+void unetmm_table_words(struct unetmm_aspace *space, unsigned long vpn,
+			u32 npages, u64 *words);
 struct unetmm_leaf *unetmm_table_leaf(const struct unetmm_table *table,
 				      unsigned long vpn);
 struct unetmm_leaf *unetmm_table_leaf_from(const struct unetmm_table *table,
@@ -838,26 +957,27 @@ unsigned long unetmm_shadow_drop(struct unetmm_aspace *space,
 				 unsigned long vpn, unsigned long last);
 int unetmm_shadow_set(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		      unsigned long vpn, u32 npages, unsigned long seq);
-bool unetmm_shadow_has(struct unetmm_aspace *space, unsigned long vpn,
-		       bool write);
-void unetmm_shadow_words(struct unetmm_aspace *space, unsigned long vpn,
-			 u32 npages, u64 *words);
 
 /* unetmm_snap.c */
 int unetmm_snap(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		unsigned long vpn, unsigned long last, unsigned long target,
 		bool wait);
 bool unetmm_snap_lock(struct unetmm_aspace *space, bool wait);
+int unetmm_snap_touch(struct unetmm_aspace *space,
+		      const struct unetmm_miss *miss);
+bool unetmm_snap_get(struct unetmm_aspace *space);
+void unetmm_snap_put(struct unetmm_aspace *space);
+void unetmm_snap_settle(struct unetmm_aspace *space);
 int unetmm_shadow_resolve(struct unetmm_aspace *space,
 			  const struct unetmm_miss *miss,
 			  struct unetmm_batch *batch, int most);
 
+/* unetmm_prefetch.c */
+int unetmm_op_prefetch(struct unetmm_file *file, void *arg);
+
 /* unetmm_push.c */
 void unetmm_push_free(struct unetmm_aspace *space);
 void unetmm_push_counters(struct unetmm_dev *dev);
-/* The table stays until the put.  False: the space is being closed. */
-bool unetmm_push_get(struct unetmm_aspace *space);
-void unetmm_push_put(struct unetmm_aspace *space);
 
 /* unetmm_utlb.c */
 extern unsigned int unetmm_utlb_quota_pages;
@@ -968,6 +1088,19 @@ int unetmm_sysbuf_set_region(struct unetmm_dev *dev, u32 region);
 /* Reports before this one, and not those from it on, are there already. */
 u64 unetmm_sysbuf_now(struct unetmm_dev *dev);
 
+/* unetmm_stages.c */
+void unetmm_hist_add(struct unetmm_hist *hist, u64 ns);
+void unetmm_hist_show(struct seq_file *s, const char *name,
+		      const struct unetmm_hist *hist);
+void unetmm_stages_clock(struct unetmm_dev *dev, u64 seen_ns);
+void unetmm_stages_came(struct unetmm_dev *dev, const struct unetmm_fault *rec,
+			struct unetmm_miss *miss);
+void unetmm_stages_begin(struct unetmm_dev *dev, const struct unetmm_miss *miss,
+			 struct unetmm_batch *batch);
+void unetmm_stages_end(struct unetmm_dev *dev, const struct unetmm_batch *batch);
+u64 unetmm_stages_inv(struct unetmm_dev *dev, enum unetmm_inv_stage stage,
+		      u64 began_ns);
+
 /* unetmm_sysq.c */
 int unetmm_sysq_open(struct unetmm_ep *ep);
 void unetmm_sysq_close(struct unetmm_ep *ep);
@@ -976,8 +1109,6 @@ bool unetmm_sysq_add(struct unetmm_sysq *q, u32 space,
 		     struct unetmm_sysjob *job);
 void unetmm_sysq_clear_region(struct unetmm_aspace *space, u32 region);
 void unetmm_sysq_orphan(struct unetmm_aspace *space);
-void unetmm_sysbuf_stage(struct unetmm_dev *dev, enum unetmm_stage stage,
-			 u64 ns);
 
 /* unetmm_import.c */
 int unetmm_op_import(struct unetmm_file *file, void *arg);

@@ -203,13 +203,13 @@ static int unetmm_ep_check(const struct unetmm_dev *dev,
 }
 
 /*
- * Policy redirect fetches what is absent: with sources of which absence is the
- * process's error there is nothing to fetch, and source ktlb has no reliable
- * channels, which are the only ones that can be redirected.
+ * Policies redirect and rnr wait for what is absent: with sources of which absence
+ * is the process's error there is nothing to wait for, and source ktlb has no
+ * reliable channels, which are the only ones where somebody waits.
  */
 static bool unetmm_ep_suits(const struct unetmm_aspace *space, u32 policy)
 {
-	return policy != UNETMM_POLICY_REDIRECT ||
+	return !unetmm_policy_waits(policy) ||
 	       (space->ops->resolve && space->source != UNETMM_SOURCE_KTLB);
 }
 
@@ -267,6 +267,7 @@ static int unetmm_ep_create(struct unetmm_file *file,
 	ep->sq_log2 = a->sq_log2;
 	ep->fq_log2 = a->fq_log2;
 	ep->cq_log2 = a->cq_log2;
+	ep->waits = unetmm_policy_waits(a->policy);
 	ret = unetmm_ep_eventfd(ep, a->event_fd);
 	if (ret)
 		goto put;

@@ -8,9 +8,12 @@
  * completion will carry; deferred, and paged in by a thread of its own.
  * Deferred misses get a kthread each and not a work item, because only a thread
  * can be killed: a page-in may wait for userfaultfd, whose file the dying
- * process closes after ours.
+ * process closes after ours.  An endpoint has a few threads at a time; what it
+ * misses beyond that waits for one of them.  Which miss is looked at next is
+ * decided in unetmm_turns.c.
  */
 #include <linux/kthread.h>
+#include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -24,8 +27,13 @@
 #define UNETMM_QUICK_TRIES	2	/* before a thread takes over, which waits */
 #define UNETMM_TURN		256	/* records before others get a chance */
 
+static unsigned int unetmm_page_ins = 16;
+module_param_named(page_ins, unetmm_page_ins, uint, 0644);
+MODULE_PARM_DESC(page_ins,
+		 "misses of one endpoint that are paged in at a time; further ones wait");
+
 struct unetmm_deferred {
-	struct list_head node;		/* space->deferred */
+	struct list_head node;		/* space->deferred, or _later */
 	struct unetmm_aspace *space;
 	struct task_struct *task;
 	struct unetmm_miss miss;
@@ -107,6 +115,7 @@ static int unetmm_insert_locked(struct unetmm_aspace *space,
 				int slot, struct unetmm_cmd *cmd, u32 *taken)
 {
 	u64 last = batch->vaddr + (u64)batch->count * PAGE_SIZE - 1;
+	u64 start;
 	int ret;
 	u32 i;
 
@@ -117,7 +126,9 @@ static int unetmm_insert_locked(struct unetmm_aspace *space,
 	if (unetmm_space_raced(space, seq, batch->vaddr, last))
 		return -EAGAIN;
 	unetmm_displace(space, batch);
+	start = ktime_get_ns();
 	ret = unetmm_cmd_spin(space->dev, slot, cmd, taken);
+	batch->resume_ns += ktime_get_ns() - start;
 	if (ret)
 		*taken = 0;
 	*taken = min(*taken, batch->count);
@@ -165,9 +176,13 @@ static int unetmm_insert(struct unetmm_aspace *space,
 }
 
 void unetmm_resolved(struct unetmm_aspace *space,
-		     const struct unetmm_miss *miss)
+		     const struct unetmm_miss *miss,
+		     struct unetmm_batch *batch)
 {
+	u64 start = ktime_get_ns();
+
 	unetmm_reply(space, miss, UNETMM_REPLY_RESOLVED, 0);
+	batch->resume_ns += ktime_get_ns() - start;
 }
 
 /*
@@ -181,7 +196,7 @@ int unetmm_resolve_list(struct unetmm_aspace *space,
 				    miss->npages);
 
 	if (ret > 0)
-		unetmm_resolved(space, miss);
+		unetmm_resolved(space, miss, batch);
 	return ret == -ESTALE ? 1 : ret;
 }
 
@@ -222,6 +237,7 @@ static void unetmm_deferred_serve(struct unetmm_deferred *d)
 	struct unetmm_aspace *space = d->space;
 	int tries, err, ret = -EFAULT;
 	bool late;
+	u64 start;
 
 	/* Who ends page-ins from now on finds a thread that can be killed. */
 	spin_lock(&space->lock);
@@ -231,9 +247,14 @@ static void unetmm_deferred_serve(struct unetmm_deferred *d)
 		unetmm_refuse(space, &d->miss, ret);
 		return;
 	}
+	d->batch.began_ns = ktime_get_ns();
 	for (tries = 0; tries < UNETMM_TRIES; tries++) {
-		err = unetmm_page_in(space, d->miss.user, d->miss.npages,
+		start = ktime_get_ns();
+		/* All of it may be more than there is memory for: then the first. */
+		err = unetmm_page_in(space, d->miss.user,
+				     tries < 2 ? d->miss.npages : 1,
 				     d->miss.write);
+		d->batch.page_ns += ktime_get_ns() - start;
 		ret = unetmm_resolve(space, &d->miss, &d->batch,
 				     UNETMM_QUICK_TRIES);
 		if (!ret)
@@ -244,30 +265,58 @@ static void unetmm_deferred_serve(struct unetmm_deferred *d)
 		schedule_timeout_killable(1);
 	}
 	mmput(space->mm);
+	if (ret > 0)
+		unetmm_stages_end(space->dev, &d->batch);
 	if (ret <= 0 && fatal_signal_pending(current))
 		ret = -EFAULT;
 	if (ret <= 0)
 		unetmm_refuse(space, &d->miss, ret ? ret : -EAGAIN);
 }
 
-static void unetmm_deferred_done(struct unetmm_deferred *d)
+/* Of those that no thread has, the endpoint's first. */
+static struct unetmm_deferred *unetmm_deferred_next(struct unetmm_aspace *space,
+						    u32 ep)
+{
+	struct unetmm_deferred *d;
+
+	lockdep_assert_held(&space->lock);
+	list_for_each_entry(d, &space->deferred_later, node) {
+		if (d->miss.ep == ep)
+			return d;
+	}
+	return NULL;
+}
+
+/* Returns what the thread, whose endpoint has a thread less otherwise, does next. */
+static struct unetmm_deferred *unetmm_deferred_done(struct unetmm_deferred *d)
 {
 	struct unetmm_aspace *space = d->space;
+	struct unetmm_deferred *next;
 
 	spin_lock(&space->lock);
 	list_del(&d->node);
+	next = unetmm_deferred_next(space, d->miss.ep);
+	if (next) {
+		next->task = current;
+		list_move(&next->node, &space->deferred);
+	}
 	if (!--space->ndeferred)
 		wake_up_all(&space->idle);
 	spin_unlock(&space->lock);
 	kfree(d);
 	unetmm_space_put(space);
+	return next;
 }
 
 static int unetmm_deferred_thread(void *data)
 {
+	struct unetmm_deferred *d = data;
+
 	allow_signal(SIGKILL);
-	unetmm_deferred_serve(data);
-	unetmm_deferred_done(data);
+	while (d) {
+		unetmm_deferred_serve(d);
+		d = unetmm_deferred_done(d);
+	}
 	/* The module stays until this thread is out of its text. */
 	module_put_and_kthread_exit(0);
 }
@@ -306,29 +355,72 @@ void unetmm_deferred_kill(struct unetmm_aspace *space)
 	spin_unlock(&space->lock);
 }
 
+/*
+ * Is a thread to come that takes it?  Then it is left to that one: 1.  -ESTALE: the
+ * space is being closed, and nobody would wait for it.
+ */
+static int unetmm_deferred_later(struct unetmm_deferred *d)
+{
+	u32 most = max(READ_ONCE(unetmm_page_ins), 1U), n = 0;
+	struct unetmm_aspace *space = d->space;
+	struct unetmm_deferred *other;
+	int ret = 0;
+
+	spin_lock(&space->lock);
+	list_for_each_entry(other, &space->deferred, node)
+		n += other->miss.ep == d->miss.ep;
+	if (space->closing) {
+		ret = -ESTALE;
+	} else if (n >= most) {
+		kref_get(&space->ref);
+		list_add_tail(&d->node, &space->deferred_later);
+		space->ndeferred++;
+		ret = 1;
+	}
+	spin_unlock(&space->lock);
+	if (ret > 0)
+		unetmm_count(space->dev, faults_over);
+	return ret;
+}
+
 /* The thread starts once it is on the list, where unetmm_deferred_kill() looks. */
 static int unetmm_deferred_start(struct unetmm_aspace *space,
 				 const struct unetmm_miss *miss)
 {
 	struct unetmm_deferred *d = kzalloc(sizeof(*d), GFP_KERNEL);
+	int ret;
 
 	if (!d)
 		return -ENOMEM;
 	d->miss = *miss;
 	d->space = space;
+	ret = unetmm_deferred_later(d);
+	if (ret > 0)
+		return 0;
+	if (ret)
+		goto free;
+	ret = -ENOMEM;
 	d->task = kthread_create(unetmm_deferred_thread, d, "unetmm-pagein");
-	if (IS_ERR(d->task)) {
-		kfree(d);
-		return -ENOMEM;
-	}
-	__module_get(THIS_MODULE);
-	kref_get(&space->ref);
+	if (IS_ERR(d->task))
+		goto free;
+	ret = -ESTALE;
 	spin_lock(&space->lock);
-	list_add(&d->node, &space->deferred);
-	space->ndeferred++;
-	wake_up_process(d->task);
+	if (!space->closing) {
+		__module_get(THIS_MODULE);
+		kref_get(&space->ref);
+		list_add(&d->node, &space->deferred);
+		space->ndeferred++;
+		wake_up_process(d->task);
+		ret = 0;
+	}
 	spin_unlock(&space->lock);
-	return 0;
+	if (!ret)
+		return 0;
+	/* It has not begun. */
+	kthread_stop(d->task);
+free:
+	kfree(d);
+	return ret;
 }
 
 static void unetmm_defer(struct unetmm_aspace *space,
@@ -367,27 +459,102 @@ static void unetmm_serve(struct unetmm_aspace *space,
 		/* The last reference must not be given up in the fault work. */
 		mmput_async(space->mm);
 	}
-	if (ret > 0)
+	if (ret > 0) {
 		unetmm_count(dev, faults_resident);
-	else if (!ret || ret == -EAGAIN)
+		unetmm_stages_end(dev, dev->fault_batch);
+	} else if (!ret || ret == -EAGAIN) {
 		unetmm_defer(space, miss);
-	else
+	} else {
 		unetmm_refuse(space, miss, ret);
+	}
 }
 
-static void unetmm_miss(struct unetmm_dev *dev, const struct unetmm_fault *rec,
-			u32 index)
+/* What is beyond is asked for again. */
+static u32 unetmm_miss_most(const struct unetmm_aspace *space)
 {
-	struct unetmm_miss miss = {
+	return space->ops->miss_pages ?
+	       clamp_t(u32, READ_ONCE(*space->ops->miss_pages), 1,
+		       UNETMM_MISS_MAX_PAGES) : UNETMM_REPLY_MAX_PAGES;
+}
+
+/* Of a segment whose miss may come later, if it is still absent then. */
+static void unetmm_ahead_serve(struct unetmm_aspace *space,
+			       const struct unetmm_miss *miss)
+{
+	if (!space->ops->ahead || !mmget_not_zero(space->mm))
+		return;
+	space->ops->ahead(space, miss, space->dev->fault_batch);
+	/* The last reference must not be given up in the fault work. */
+	mmput_async(space->mm);
+}
+
+/* It ends the reference to the space. */
+static void unetmm_miss_serve(struct unetmm_aspace *space,
+			      struct unetmm_miss *miss)
+{
+	if (miss->ahead) {
+		unetmm_ahead_serve(space, miss);
+		unetmm_space_put(space);
+		return;
+	}
+	unetmm_stages_begin(space->dev, miss, space->dev->fault_batch);
+	if (space->source == UNETMM_SOURCE_KTLB &&
+	    !unetmm_klist_user(space, miss))
+		unetmm_refuse(space, miss, -EFAULT);
+	else
+		unetmm_serve(space, miss);
+	unetmm_space_put(space);
+}
+
+/* Whose turn it is, if anybody waits. */
+static bool unetmm_miss_next(struct unetmm_dev *dev)
+{
+	struct unetmm_miss miss;
+	struct unetmm_aspace *space = unetmm_turn_take(dev, &miss);
+
+	if (space)
+		unetmm_miss_serve(space, &miss);
+	return space;
+}
+
+static struct unetmm_miss unetmm_miss_of(const struct unetmm_fault *rec,
+					 u32 index)
+{
+	u64 vaddr = le64_to_cpu(rec->vaddr) & PAGE_MASK;
+
+	return (struct unetmm_miss) {
 		.fault_id = le32_to_cpu(rec->fault_id),
-		.npages = clamp_t(u32, le32_to_cpu(rec->npages), 1,
-				  UNETMM_REPLY_MAX_PAGES),
-		.vaddr = le64_to_cpu(rec->vaddr) & PAGE_MASK,
+		.npages = le32_to_cpu(rec->npages),
+		.vaddr = vaddr,
+		.user = vaddr,
 		.ep = le16_to_cpu(rec->ep),
 		.index = index,
 		.write = rec->flags & UNETMM_FAULT_F_WRITE,
 		.zero = rec->flags & UNETMM_FAULT_F_ZERO,
 	};
+}
+
+/* A hint: the miss behind it asks again for what it still lacks. */
+static void unetmm_ahead(struct unetmm_dev *dev, const struct unetmm_fault *rec)
+{
+	struct unetmm_miss miss = unetmm_miss_of(rec, 0);
+	struct unetmm_aspace *space;
+
+	unetmm_count(dev, faults_ahead);
+	space = unetmm_space_lookup(dev, le16_to_cpu(rec->space));
+	if (!space)
+		return;
+	miss.ahead = true;
+	miss.npages = clamp_t(u32, miss.npages, 1, unetmm_miss_most(space));
+	/* With no place left it is a miss later. */
+	if (!unetmm_turn_add(space, &miss))
+		unetmm_space_put(space);
+}
+
+static void unetmm_miss(struct unetmm_dev *dev, const struct unetmm_fault *rec,
+			u32 index)
+{
+	struct unetmm_miss miss = unetmm_miss_of(rec, index);
 	struct unetmm_aspace *space;
 
 	trace_unetmm_miss(le16_to_cpu(rec->space), le16_to_cpu(rec->ep),
@@ -397,13 +564,10 @@ static void unetmm_miss(struct unetmm_dev *dev, const struct unetmm_fault *rec,
 	space = unetmm_space_lookup(dev, le16_to_cpu(rec->space));
 	if (!space)
 		return;
-	miss.user = miss.vaddr;
-	if (space->source == UNETMM_SOURCE_KTLB &&
-	    !unetmm_klist_user(space, &miss))
-		unetmm_refuse(space, &miss, -EFAULT);
-	else
-		unetmm_serve(space, &miss);
-	unetmm_space_put(space);
+	miss.npages = clamp_t(u32, miss.npages, 1, unetmm_miss_most(space));
+	unetmm_stages_came(dev, rec, &miss);
+	if (!unetmm_turn_add(space, &miss))
+		unetmm_miss_serve(space, &miss);
 }
 
 /* A file's page may stay locked for I/O, which must not hold up misses. */
@@ -487,6 +651,9 @@ static void unetmm_fault_record(struct unetmm_dev *dev, u32 i, u64 number,
 	case UNETMM_FAULT_MISS:
 		unetmm_miss(dev, rec, dev->fault_first + i);
 		break;
+	case UNETMM_FAULT_AHEAD:
+		unetmm_ahead(dev, rec);
+		break;
 	case UNETMM_FAULT_EVICT:
 		unetmm_evict(dev, rec);
 		break;
@@ -496,13 +663,12 @@ static void unetmm_fault_record(struct unetmm_dev *dev, u32 i, u64 number,
 	}
 }
 
-/* When the interrupt came; 0: nobody wants to know. */
+/* When the interrupt came; what has come since is seen now. */
 static u64 unetmm_fault_seen(struct unetmm_dev *dev)
 {
 	u64 seen = xchg(&dev->fault_seen_ns, 0);
 
-	/* What came meanwhile is seen now. */
-	return seen || !READ_ONCE(dev->sysbuf.nslots) ? seen : ktime_get_ns();
+	return seen ?: ktime_get_ns();
 }
 
 void unetmm_fault_work(struct work_struct *work)
@@ -517,13 +683,16 @@ void unetmm_fault_work(struct work_struct *work)
 		if (!unetmm_running(dev))
 			return;
 		n = unetmm_fault_fetch(dev);
-		if (!n)
-			return;
-		seen = unetmm_fault_seen(dev);
+		seen = n ? unetmm_fault_seen(dev) : 0;
+		if (n)
+			unetmm_stages_clock(dev, seen);
 		for (i = 0; i < n; i++)
 			unetmm_fault_record(dev, i, first + i, seen);
 		total += n;
-		if (total >= UNETMM_TURN) {
+		/* The ring first, so that all who wait have their turns. */
+		if (n < UNETMM_FETCH && !unetmm_miss_next(dev) && !n)
+			return;
+		if (++total >= UNETMM_TURN) {
 			queue_work(unetmm_wq, &dev->fault_work);
 			return;
 		}

@@ -157,7 +157,8 @@ static int unetmm_op_info(struct unetmm_file *file, void *arg)
 				    BIT(UNETMM_SOURCE_TLB) |
 				    BIT(UNETMM_SOURCE_KTLB) |
 				    BIT(UNETMM_SOURCE_UTLB) |
-				    BIT(UNETMM_SOURCE_SHADOW));
+				    BIT(UNETMM_SOURCE_SHADOW) |
+				    BIT(UNETMM_SOURCE_ODP));
 	a->policies = hw->policies;
 	a->endpoints = hw->endpoints;
 	a->channels = hw->channels;
@@ -189,6 +190,7 @@ union unetmm_arg {
 	struct unetmm_counters counters;
 	struct unetmm_post post;
 	struct unetmm_utlb utlb;
+	struct unetmm_prefetch prefetch;
 	struct unetmm_export export;
 	struct unetmm_export_id export_id;
 	struct unetmm_redirect redirect;
@@ -264,6 +266,8 @@ static const struct unetmm_op unetmm_ops[] = {
 		 rsvd, UNETMM_OP_UNLOCKED),
 	IOCTL_OP(UNETMM_IOC_UTLB_UNPIN, unetmm_op_utlb_unpin,
 		 struct unetmm_utlb, rsvd, UNETMM_OP_UNLOCKED),
+	IOCTL_OP(UNETMM_IOC_PREFETCH, unetmm_op_prefetch,
+		 struct unetmm_prefetch, done, UNETMM_OP_UNLOCKED),
 	IOCTL_OP(UNETMM_IOC_EXPORT, unetmm_op_export, struct unetmm_export,
 		 ncounters, UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_UNEXPORT, unetmm_op_unexport,

@@ -42,7 +42,7 @@ static irqreturn_t unetmm_irq_fault(int irq, void *data)
 {
 	struct unetmm_dev *dev = data;
 
-	if (READ_ONCE(dev->sysbuf.nslots) && !READ_ONCE(dev->fault_seen_ns))
+	if (!READ_ONCE(dev->fault_seen_ns))
 		WRITE_ONCE(dev->fault_seen_ns, ktime_get_ns());
 	if (unetmm_reachable(dev))
 		queue_work(unetmm_wq, &dev->fault_work);

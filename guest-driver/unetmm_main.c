@@ -108,7 +108,8 @@ static int unetmm_start_memory(struct unetmm_dev *dev)
 	dev->ctl.region_map = bitmap_zalloc(max(dev->hw.regions, 1u),
 					    GFP_KERNEL);
 	if (dev->eps && dev->ecs && dev->fault_batch && dev->reply_list &&
-	    dev->ctl.region_map && !unetmm_redirect_start(dev))
+	    dev->ctl.region_map && !unetmm_turns_init(dev) &&
+	    !unetmm_redirect_start(dev))
 		return unetmm_windows_init(dev);
 	return -ENOMEM;
 }
@@ -125,6 +126,7 @@ static void unetmm_stop_memory(struct unetmm_dev *dev)
 	dev->reply_list = NULL;
 	bitmap_free(dev->ctl.region_map);
 	dev->ctl.region_map = NULL;
+	unetmm_turns_exit(dev);
 	kvfree(dev->fault_batch);
 	dev->fault_batch = NULL;
 	kvfree(dev->ecs);

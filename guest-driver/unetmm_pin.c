@@ -222,6 +222,8 @@ static int unetmm_pin_make(struct unetmm_aspace *space, unsigned long vpn,
 	pin->vpn = vpn;
 	pin->page = page;
 	pin->write = write;
+	INIT_LIST_HEAD(&pin->drop);
+	INIT_LIST_HEAD(&pin->again);
 	INIT_LIST_HEAD(&pin->uses);
 	pin->entry.vpn = vpn;
 	unetmm_pinned_add(space->dev, 1);
@@ -237,7 +239,8 @@ void unetmm_unmap_page(struct unetmm_dev *dev, dma_addr_t dma, bool write)
 }
 
 /* Unmaps, unpins, uncharges.  The card has dropped it.  Sleeps. */
-void unetmm_pin_free(struct unetmm_aspace *space, struct unetmm_pin *pin)
+void unetmm_pin_let_go(struct unetmm_aspace *space,
+		       const struct unetmm_pin *pin)
 {
 	unetmm_unmap_page(space->dev, pin->dma, pin->write);
 	trace_unetmm_unpin(space->id, pin->vpn, page_to_pfn(pin->page),
@@ -253,6 +256,13 @@ void unetmm_pin_free(struct unetmm_aspace *space, struct unetmm_pin *pin)
 	unpin_user_page(pin->page);
 	unetmm_pinned_sub(space->dev, 1);
 	unetmm_uncharge(space, 1);
+}
+
+/* The same, and its end.  It may have lost its page before. */
+void unetmm_pin_free(struct unetmm_aspace *space, struct unetmm_pin *pin)
+{
+	if (pin->page)
+		unetmm_pin_let_go(space, pin);
 	kmem_cache_free(unetmm_pin_cache, pin);
 }
 
@@ -340,7 +350,8 @@ int unetmm_page_in(struct unetmm_aspace *space, u64 vaddr, u32 npages,
 }
 
 static long unetmm_pin_pages(struct unetmm_aspace *space,
-			     struct unetmm_batch *batch, u32 npages)
+			     struct unetmm_batch *batch, u32 npages,
+			     bool present)
 {
 	unsigned int flags = FOLL_LONGTERM | FOLL_NOWAIT;
 	struct mm_struct *mm = space->mm;
@@ -349,7 +360,7 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
 	long ret;
 
 	/* Who holds mmap_lock for long counts as "not resident". */
-	if (!mmap_read_trylock(mm))
+	if (!unetmm_snap_lock(space, present))
 		return 0;
 	vma = unetmm_usable_vma(mm, batch->vaddr, batch->write, &npages);
 	ret = PTR_ERR_OR_ZERO(vma);
@@ -359,7 +370,7 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
 		if (batch->write || unetmm_pin_copies(space, vma))
 			flags |= FOLL_WRITE;
 		armed = userfaultfd_armed(vma);
-		if (armed)
+		if (armed || present)
 			flags |= FOLL_NOFAULT;
 		ret = unetmm_pin_remote(mm, batch->vaddr, npages, flags,
 					batch->pages);
@@ -372,16 +383,9 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
 	return ret;
 }
 
-/*
- * Pins what is resident, or can be made so without waiting, of npages pages
- * from vaddr: a prefix, at least one page.  Returns how many, with a pin for
- * each in the batch; 0: must be paged in first; -EFAULT: the process may not;
- * -EOPNOTSUPP: Linux does not lend it; -EINVAL: not memory for batch->zero;
- * -EDQUOT: a limit; -ENOMEM, -EINTR.  The caller has set batch->zero, and holds
- * mm_users, and no lock.
- */
-int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
-		     u64 vaddr, u32 npages, bool write)
+static int unetmm_pin_some(struct unetmm_aspace *space,
+			   struct unetmm_batch *batch, u64 vaddr, u32 npages,
+			   bool write, bool present)
 {
 	u32 charged;
 	long got;
@@ -399,9 +403,33 @@ int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		unetmm_count(space->dev, pin_limited);
 		return -EDQUOT;
 	}
-	got = unetmm_pin_pages(space, batch, charged);
+	got = unetmm_pin_pages(space, batch, charged, present);
 	unetmm_uncharge(space, charged - max(got, 0L));
 	return got > 0 ? unetmm_batch_fill(space, batch, got) : got;
+}
+
+/*
+ * Pins what is resident, or can be made so without waiting, of npages pages
+ * from vaddr: a prefix, at least one page.  Returns how many, with a pin for
+ * each in the batch; 0: must be paged in first; -EFAULT: the process may not;
+ * -EOPNOTSUPP: Linux does not lend it; -EINVAL: not memory for batch->zero;
+ * -EDQUOT: a limit; -ENOMEM, -EINTR.  The caller has set batch->zero, and holds
+ * mm_users, and no lock.
+ */
+int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
+		     u64 vaddr, u32 npages, bool write)
+{
+	return unetmm_pin_some(space, batch, vaddr, npages, write, false);
+}
+
+/*
+ * The same of what is mapped, and so as it is mapped; 0: it is not, or the space
+ * is closing.  mmap_lock is waited for.
+ */
+int unetmm_pin_present(struct unetmm_aspace *space, struct unetmm_batch *batch,
+		       u64 vaddr, u32 npages, bool write)
+{
+	return unetmm_pin_some(space, batch, vaddr, npages, write, true);
 }
 
 /* The first pin at vpn or above. */
@@ -460,6 +488,10 @@ void unetmm_pin_take(struct unetmm_aspace *space, struct unetmm_pin *pin)
 void unetmm_pin_drop(struct unetmm_aspace *space, struct unetmm_pin *pin)
 {
 	unetmm_pin_take(space, pin);
+	if (pin->lost) {
+		unetmm_again_forget(space, pin);
+		return;
+	}
 	if (pin->write) {
 		set_page_dirty(pin->page);
 		unetmm_count(space->dev, pages_dirtied);

@@ -42,7 +42,6 @@ struct unetmm_shadow {
 	struct unetmm_aspace *space;
 	struct mm_struct *mm;		/* compared, never used */
 	struct work_struct work;
-	u32 users;			/* space->lock */
 	atomic_t next;
 	u32 read;			/* the work's */
 	bool walk;			/* all of the address space is to be */
@@ -332,6 +331,7 @@ static int unetmm_push_open(struct unetmm_aspace *space)
 	s->space = space;
 	s->mm = space->mm;
 	s->walk = true;
+	s->batch.write = true;
 	INIT_WORK(&s->work, unetmm_push_work);
 	space->shadow = s;
 	return 0;
@@ -357,25 +357,6 @@ static void unetmm_push_start(struct unetmm_aspace *space)
 	queue_work(unetmm_wq, &s->work);
 }
 
-bool unetmm_push_get(struct unetmm_aspace *space)
-{
-	bool open;
-
-	spin_lock(&space->lock);
-	open = !space->closing;
-	space->shadow->users += open;
-	spin_unlock(&space->lock);
-	return open;
-}
-
-void unetmm_push_put(struct unetmm_aspace *space)
-{
-	spin_lock(&space->lock);
-	if (!--space->shadow->users)
-		wake_up_all(&space->idle);
-	spin_unlock(&space->lock);
-}
-
 /*
  * `closing` is set, the notifier is unregistered: the work, if it runs, ends
  * soon, enters nothing, and is not queued any more.
@@ -392,10 +373,7 @@ static void unetmm_push_stop(struct unetmm_aspace *space)
 	/* The probe may have found it before. */
 	synchronize_rcu();
 	cancel_work_sync(&s->work);
-	wait_event(space->idle, !READ_ONCE(s->users));
-	/* The last one is still inside the lock when it wakes us. */
-	spin_lock(&space->lock);
-	spin_unlock(&space->lock);
+	unetmm_snap_settle(space);
 }
 
 const struct unetmm_source unetmm_shadow_source = {
@@ -406,5 +384,6 @@ const struct unetmm_source unetmm_shadow_source = {
 	.stop = unetmm_push_stop,
 	.drop = unetmm_shadow_drop,
 	.again = unetmm_push_again,
+	.enter = unetmm_shadow_set,
 	.resolve = unetmm_shadow_resolve,
 };

@@ -4,7 +4,8 @@
  *
  * The pages are pinned for as long as they are registered and the process maps
  * them: what it unmaps or copies on write leaves the table as it leaves the
- * card's TLB with the other source, and is not put back.
+ * card's TLB with the other source, and is not put back.  What Linux takes for
+ * itself is (unetmm_again.c).
  */
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>

@@ -142,6 +142,8 @@ int unetmm_read_limits(struct unetmm_dev *dev)
 	/* Without a system buffer there is nowhere to redirect to. */
 	if (!hw->sysbuf_slots || !hw->reliable)
 		hw->policies &= ~BIT(UNETMM_POLICY_REDIRECT);
+	if (!hw->reliable)
+		hw->policies &= ~BIT(UNETMM_POLICY_RNR);
 	lo = readl(dev->regs + UNETMM_REG_MAC_LO);
 	hi = readl(dev->regs + UNETMM_REG_MAC_HI);
 	hw->mac[0] = lo;

@@ -43,11 +43,6 @@ static unsigned int unetmm_leaf_slot(unsigned long vpn)
 	return vpn & (UNETMM_TABLE_ENTRIES - 1);
 }
 
-static u64 unetmm_word(const struct unetmm_leaf *leaf, unsigned int slot)
-{
-	return le64_to_cpu(READ_ONCE(leaf->entries[slot]));
-}
-
 /* As cmpxchg(): what was there. */
 static u64 unetmm_word_change(struct unetmm_leaf *leaf, unsigned int slot,
 			      u64 old, u64 new)
@@ -113,7 +108,7 @@ static u32 unetmm_shadow_clear(struct unetmm_aspace *space,
 
 	lockdep_assert_held(&space->lock);
 	for (slot = first; leaf->used && slot <= last; slot++) {
-		word = unetmm_word(leaf, slot);
+		word = unetmm_leaf_word(leaf, slot);
 		if (!word)
 			continue;
 		if (word & UNETMM_PTE_VALID) {
@@ -220,7 +215,7 @@ static bool unetmm_shadow_enter(struct unetmm_aspace *space,
 				unsigned long mapped, dma_addr_t dma)
 {
 	u64 new = UNETMM_PTE_VALID | UNETMM_PTE_READ | (dma & UNETMM_PTE_ADDR);
-	u64 word = unetmm_word(leaf, slot);
+	u64 word = unetmm_leaf_word(leaf, slot);
 
 	if (mapped & UNETMM_LEAF_WRITE)
 		new |= UNETMM_PTE_WRITE;
@@ -240,12 +235,6 @@ static bool unetmm_shadow_enter(struct unetmm_aspace *space,
 	return true;
 }
 
-/*
- * Enters what a snapshot has found: batch->pfns[i], 0 or a page with
- * UNETMM_LEAF_WRITE, mapped at batch->dma[i], all in one leaf, which exists.
- * What is not entered is unmapped.  -EAGAIN: something was invalidated since
- * seq; -ESTALE.
- */
 int unetmm_shadow_set(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		      unsigned long vpn, u32 npages, unsigned long seq)
 {
@@ -273,31 +262,4 @@ int unetmm_shadow_set(struct unetmm_aspace *space, struct unetmm_batch *batch,
 					  batch->pfns[i] & UNETMM_LEAF_WRITE);
 	}
 	return ret;
-}
-
-bool unetmm_shadow_has(struct unetmm_aspace *space, unsigned long vpn,
-		       bool write)
-{
-	struct unetmm_leaf *leaf = unetmm_table_leaf(space->table, vpn);
-	u64 right = write ? UNETMM_PTE_WRITE : UNETMM_PTE_READ;
-	u64 word = leaf ? unetmm_word(leaf, unetmm_leaf_slot(vpn)) : 0;
-
-	return word & UNETMM_PTE_VALID && word & right;
-}
-
-/* Entries of the table as the card sees them, for debugfs. */
-void unetmm_shadow_words(struct unetmm_aspace *space, unsigned long vpn,
-			 u32 npages, u64 *words)
-{
-	struct unetmm_leaf *leaf;
-	u32 i;
-
-	spin_lock(&space->lock);
-	for (i = 0; i < npages; i++) {
-		leaf = space->table ? unetmm_table_leaf(space->table, vpn + i) :
-				      NULL;
-		words[i] = leaf ? unetmm_word(leaf, unetmm_leaf_slot(vpn + i)) :
-				  0;
-	}
-	spin_unlock(&space->lock);
 }

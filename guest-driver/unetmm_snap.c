@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: source `shadow`: what is resident is entered into the table.
+ * unetmm: sources `shadow` and `odp`: what is resident is entered into the table.
  *
  * A snapshot is hmm_range_fault() told not to fault: it reads the page tables
  * under mmap_lock, and what it has seen holds as long as our notifier is not
@@ -15,6 +15,7 @@
  */
 #include <linux/dma-mapping.h>
 #include <linux/hmm.h>
+#include <linux/hugetlb.h>
 #include <linux/magic.h>
 #include <linux/memremap.h>
 #include <linux/mmu_notifier.h>
@@ -87,7 +88,7 @@ static int unetmm_snap_read(struct unetmm_aspace *space,
 	return ret;
 }
 
-/* A page that HMM has found, as unetmm_shadow_set() wants it; 0: none of ours. */
+/* A page that HMM has found, as space->ops->enter wants it; 0: none of ours. */
 static unsigned long unetmm_snap_page(unsigned long pfn)
 {
 	struct page *page;
@@ -101,11 +102,46 @@ static unsigned long unetmm_snap_page(unsigned long pfn)
 	       (pfn & HMM_PFN_WRITE ? UNETMM_LEAF_WRITE : 0);
 }
 
-/* Is it in the table as it was found?  A hint: the entry may go meanwhile. */
+/*
+ * Given up by MADV_FREE, for the kernel to take when it wants to; a hint.  Lent for
+ * writing it would have to be kept.
+ */
+static bool unetmm_snap_given_up(unsigned long pfn)
+{
+	struct page *page = hmm_pfn_to_page(pfn);
+
+	return PageAnon(page) && !folio_test_swapbacked(page_folio(page));
+}
+
+/*
+ * Source odp: what is asked for, and nothing else.  What is lent for writing counts
+ * as written, and what cannot be written is of no use to who wants to.
+ */
+static void unetmm_snap_narrow(struct unetmm_batch *batch, unsigned long vpn,
+			       u32 npages)
+{
+	u32 i;
+
+	for (i = 0; i < npages; i++) {
+		if (!batch->write)
+			batch->pfns[i] &= ~HMM_PFN_WRITE;
+		else if (!(batch->pfns[i] & HMM_PFN_WRITE) ||
+			 (vpn + i > batch->asked &&
+			  unetmm_snap_given_up(batch->pfns[i])))
+			batch->pfns[i] = 0;
+	}
+}
+
+/*
+ * Is it in the table as it was found, or with more rights?  A hint: the entry may
+ * go meanwhile.
+ */
 static bool unetmm_snap_known(const struct unetmm_leaf *leaf, unsigned int slot,
 			      unsigned long mapped)
 {
-	return READ_ONCE(leaf->pages[slot]) == mapped &&
+	unsigned long known = READ_ONCE(leaf->pages[slot]);
+
+	return (known == mapped || known == (mapped | UNETMM_LEAF_WRITE)) &&
 	       READ_ONCE(leaf->entries[slot]) & cpu_to_le64(UNETMM_PTE_VALID);
 }
 
@@ -155,15 +191,17 @@ static bool unetmm_snap_any(const struct unetmm_batch *batch, u32 npages)
 }
 
 /* The leaf that has the page; it is made if need be. */
-static int unetmm_snap_grow(struct unetmm_aspace *space, unsigned long vpn)
+static int unetmm_snap_grow(struct unetmm_aspace *space, unsigned long vpn,
+			    bool wait)
 {
+	u64 vaddr = (u64)vpn << PAGE_SHIFT;
 	int ret;
 
 	if (unetmm_table_leaf(space->table, vpn))
 		return 0;
-	ret = unetmm_table_grow(space, (u64)vpn << PAGE_SHIFT,
-				(u64)vpn << PAGE_SHIFT);
-	return ret ? -EDQUOT : 0;
+	ret = wait ? unetmm_table_grow(space, vaddr, vaddr) :
+		     unetmm_table_try_grow(space, vaddr);
+	return ret && ret != -EAGAIN ? -EDQUOT : ret;
 }
 
 /*
@@ -197,6 +235,7 @@ int unetmm_snap(struct unetmm_aspace *space, struct unetmm_batch *batch,
 	u32 npages = last - vpn + 1;
 	unsigned long seq;
 	int ret, err = 0;
+	u64 start;
 
 	unetmm_count(space->dev, shadow_snaps);
 	seq = unetmm_space_seq(space);
@@ -211,13 +250,17 @@ int unetmm_snap(struct unetmm_aspace *space, struct unetmm_batch *batch,
 			      UNETMM_TABLE_BITS;
 	if (ret)
 		return -EAGAIN;
+	if (space->ops->asked_only)
+		unetmm_snap_narrow(batch, vpn, npages);
 	if (!unetmm_snap_any(batch, npages))
 		return err;
-	ret = unetmm_snap_grow(space, vpn);
+	ret = unetmm_snap_grow(space, vpn, wait);
 	if (ret)
 		return ret;
 	unetmm_snap_map(space, batch, vpn, npages, target - vpn, &err);
-	ret = unetmm_shadow_set(space, batch, vpn, npages, seq);
+	start = ktime_get_ns();
+	ret = space->ops->enter(space, batch, vpn, npages, seq);
+	batch->table_ns += ktime_get_ns() - start;
 	if (ret == -EAGAIN)
 		unetmm_count(space->dev, shadow_raced);
 	return ret ? ret : err;
@@ -246,11 +289,22 @@ static int unetmm_snap_miss(struct unetmm_aspace *space,
 }
 
 /*
+ * A fault there waits for no file system, which may be a process's: FOLL_NOWAIT
+ * does not keep filemap_fault() from reading ahead, with mmap_lock held.
+ */
+static bool unetmm_snap_no_files(struct vm_area_struct *vma)
+{
+	return vma_is_anonymous(vma) || is_vm_hugetlb_page(vma) ||
+	       (vma->vm_file &&
+		file_inode(vma->vm_file)->i_sb->s_magic == TMPFS_MAGIC);
+}
+
+/*
  * Faults pages in as far as that needs no waiting.  0: look again; -EFAULT: the
  * process may not; -EOPNOTSUPP; -EINVAL.
  */
-static int unetmm_touch(struct unetmm_aspace *space,
-			const struct unetmm_miss *miss)
+int unetmm_snap_touch(struct unetmm_aspace *space,
+		      const struct unetmm_miss *miss)
 {
 	struct mm_struct *mm = space->mm;
 	u32 npages = miss->npages;
@@ -266,7 +320,7 @@ static int unetmm_touch(struct unetmm_aspace *space,
 	if (!ret && unetmm_secret(vma))
 		ret = -EOPNOTSUPP;
 	/* GUP never faults in what a userfaultfd watches (unetmm_pin.c). */
-	if (!ret && !userfaultfd_armed(vma))
+	if (!ret && !userfaultfd_armed(vma) && unetmm_snap_no_files(vma))
 		unetmm_get_remote(mm, miss->vaddr, npages, FOLL_NOWAIT |
 				  (miss->write ? FOLL_WRITE : 0), NULL, NULL);
 	mmap_read_unlock(mm);
@@ -280,11 +334,12 @@ static int unetmm_snap_resolve(struct unetmm_aspace *space,
 	unsigned long vpn = miss->vaddr >> PAGE_SHIFT;
 	int ret = -EAGAIN, tries;
 
+	batch->write = true;
 	for (tries = 0; tries <= most; tries++) {
-		if (!unetmm_shadow_has(space, vpn, miss->write))
+		if (!unetmm_table_has(space, vpn, miss->write))
 			ret = unetmm_snap_miss(space, batch, miss, false);
-		if (unetmm_shadow_has(space, vpn, miss->write)) {
-			unetmm_resolved(space, miss);
+		if (unetmm_table_has(space, vpn, miss->write)) {
+			unetmm_resolved(space, miss, batch);
 			return 1;
 		}
 		if (ret && ret != -EAGAIN)
@@ -295,11 +350,40 @@ static int unetmm_snap_resolve(struct unetmm_aspace *space,
 		}
 		if (tries)
 			return 0;
-		ret = unetmm_touch(space, miss);
+		ret = unetmm_snap_touch(space, miss);
 		if (ret)
 			return ret;
 	}
 	return -EAGAIN;
+}
+
+/* The table stays until the put.  False: the space is being closed. */
+bool unetmm_snap_get(struct unetmm_aspace *space)
+{
+	bool open;
+
+	spin_lock(&space->lock);
+	open = !space->closing;
+	space->snappers += open;
+	spin_unlock(&space->lock);
+	return open;
+}
+
+void unetmm_snap_put(struct unetmm_aspace *space)
+{
+	spin_lock(&space->lock);
+	if (!--space->snappers)
+		wake_up_all(&space->idle);
+	spin_unlock(&space->lock);
+}
+
+/* `closing` is set: nobody new comes. */
+void unetmm_snap_settle(struct unetmm_aspace *space)
+{
+	wait_event(space->idle, !READ_ONCE(space->snappers));
+	/* The last one is still inside the lock when it wakes us. */
+	spin_lock(&space->lock);
+	spin_unlock(&space->lock);
 }
 
 /* Whoever serves misses may come when the space has just been closed. */
@@ -311,9 +395,9 @@ int unetmm_shadow_resolve(struct unetmm_aspace *space,
 
 	if (miss->vaddr >= space->mm->task_size)
 		return -EFAULT;
-	if (!unetmm_push_get(space))
+	if (!unetmm_snap_get(space))
 		return -ESTALE;
 	ret = unetmm_snap_resolve(space, miss, batch, most);
-	unetmm_push_put(space);
+	unetmm_snap_put(space);
 	return ret;
 }

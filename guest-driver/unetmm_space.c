@@ -90,17 +90,31 @@ static void unetmm_inv_end(struct unetmm_aspace *space)
 	spin_lock(&space->lock);
 	space->inv_seq++;
 	space->inv_count--;
+	/* It has not looked while something was changing. */
+	if (!space->inv_count && !list_empty(&space->again))
+		queue_work(unetmm_wq, &space->again_work);
 	spin_unlock(&space->lock);
+}
+
+static void unetmm_visit_take(struct unetmm_aspace *space,
+			      struct unetmm_pin *pin, bool *lost)
+{
+	/* Perhaps since its entry was taken away. */
+	if (pin->lost) {
+		unetmm_table_set(space->table, pin->vpn, 0);
+		*lost = true;
+	}
+	unetmm_pin_drop(space, pin);
 }
 
 /*
  * Visits the pins of [vpn, last_vpn] in portions: taking the table entry away,
- * or the pin.  Returns how many there were.  Nothing is added meanwhile, since
- * inv_count is up.
+ * or (lost is not NULL) the pin.  Returns how many there were.  Nothing is added
+ * meanwhile, since inv_count is up.
  */
 static unsigned long unetmm_visit(struct unetmm_aspace *space,
 				  unsigned long vpn,
-				  unsigned long last_vpn, bool take,
+				  unsigned long last_vpn, bool *lost,
 				  struct unetmm_kspan *span)
 {
 	unsigned long visited = 0;
@@ -116,8 +130,8 @@ static unsigned long unetmm_visit(struct unetmm_aspace *space,
 				return visited;
 			}
 			visited++;
-			if (take)
-				unetmm_pin_drop(space, pin);
+			if (lost)
+				unetmm_visit_take(space, pin, lost);
 			else if (space->source == UNETMM_SOURCE_KTLB)
 				unetmm_klist_hide(space, pin, span);
 			else if (space->table)
@@ -133,22 +147,31 @@ static unsigned long unetmm_visit(struct unetmm_aspace *space,
 	return visited;
 }
 
+static void unetmm_drop_entries(struct unetmm_aspace *space, unsigned long vpn,
+				unsigned long last_vpn)
+{
+	unetmm_invalidate(space->dev, space->id, (u64)vpn << PAGE_SHIFT,
+			  (u64)last_vpn << PAGE_SHIFT | ~PAGE_MASK);
+}
+
 /* Sources that pin. */
 static unsigned long unetmm_drop_pins(struct unetmm_aspace *space,
 				      unsigned long vpn, unsigned long last_vpn)
 {
 	struct unetmm_kspan span = UNETMM_KSPAN_NONE;
 	unsigned long dropped;
+	bool lost = false;
 
-	if (!unetmm_visit(space, vpn, last_vpn, false, &span))
+	if (!unetmm_visit(space, vpn, last_vpn, NULL, &span))
 		return 0;
 	if (space->source == UNETMM_SOURCE_KTLB)
 		unetmm_klist_invalidate(space, &span);
 	else
-		unetmm_invalidate(space->dev, space->id,
-				  (u64)vpn << PAGE_SHIFT,
-				  (u64)last_vpn << PAGE_SHIFT | ~PAGE_MASK);
-	dropped = unetmm_visit(space, vpn, last_vpn, true, &span);
+		unetmm_drop_entries(space, vpn, last_vpn);
+	dropped = unetmm_visit(space, vpn, last_vpn, &lost, &span);
+	/* Who waits for one of these looks once more. */
+	if (lost)
+		unetmm_drop_entries(space, vpn, last_vpn);
 	if (dropped)
 		queue_work(unetmm_wq, &space->drop_work);
 	return dropped;
@@ -176,6 +199,16 @@ unsigned long unetmm_space_drop(struct unetmm_aspace *space,
 	return dropped;
 }
 
+/*
+ * Is just one huge page's place cleared?  Then the memory is still there, mostly,
+ * when the invalidation is over: it becomes small pages, or they become it.
+ */
+static bool unetmm_range_is_huge(const struct mmu_notifier_range *range)
+{
+	return range->event == MMU_NOTIFY_CLEAR &&
+	       range->end - range->start == PMD_SIZE;
+}
+
 static int unetmm_range_start(struct mmu_notifier *mn,
 			      const struct mmu_notifier_range *range)
 {
@@ -185,21 +218,22 @@ static int unetmm_range_start(struct mmu_notifier *mn,
 
 	unetmm_inv_begin(space, range->start, range->end - 1);
 	/* What the papers did: the card keeps what the process gave away. */
-	if (!READ_ONCE(unetmm_hole))
+	if (READ_ONCE(unetmm_hole))
+		return 0;
+	if (space->ops->keeps && unetmm_range_is_huge(range))
+		unetmm_again_lose(space, range->start >> PAGE_SHIFT,
+				  (range->end - 1) >> PAGE_SHIFT);
+	else
 		dropped = unetmm_inv_drop(space, range->start, range->end - 1);
 	if (dropped && space->utlb_log)
 		unetmm_utlb_lost(space, range->start, range->end - 1, dropped);
 	return 0;
 }
 
-/*
- * Is the memory still there, when the invalidation is over?  So it is, mostly, when
- * just one huge page's place is cleared: it becomes small ones, or they become it.
- */
+/* Is it still there? */
 static bool unetmm_range_stays(const struct mmu_notifier_range *range)
 {
-	return (range->event == MMU_NOTIFY_CLEAR &&
-		range->end - range->start == PMD_SIZE) ||
+	return unetmm_range_is_huge(range) ||
 	       range->event == MMU_NOTIFY_PROTECTION_VMA ||
 	       range->event == MMU_NOTIFY_PROTECTION_PAGE ||
 	       range->event == MMU_NOTIFY_SOFT_DIRTY;
@@ -234,20 +268,41 @@ static const struct mmu_notifier_ops unetmm_notifier_ops = {
 	.invalidate_range_end = unetmm_range_end,
 };
 
+/* Of a pin that is lost only the page goes.  False: there is nothing left. */
+static bool unetmm_drop_one(struct unetmm_aspace *space)
+{
+	struct unetmm_pin *pin, was;
+
+	spin_lock(&space->lock);
+	pin = list_first_entry_or_null(&space->drop_list, struct unetmm_pin,
+				       drop);
+	if (!pin) {
+		spin_unlock(&space->lock);
+		return false;
+	}
+	list_del_init(&pin->drop);
+	was = *pin;
+	if (was.lost) {
+		pin->page = NULL;
+		list_add_tail(&pin->again, &space->again);
+	}
+	spin_unlock(&space->lock);
+	if (was.lost) {
+		unetmm_pin_let_go(space, &was);
+		queue_work(unetmm_wq, &space->again_work);
+	} else {
+		unetmm_pin_free(space, pin);
+	}
+	return true;
+}
+
 static void unetmm_drop_work(struct work_struct *work)
 {
 	struct unetmm_aspace *space = container_of(work, struct unetmm_aspace,
 						  drop_work);
-	struct unetmm_pin *pin, *next;
-	LIST_HEAD(list);
 
-	spin_lock(&space->lock);
-	list_splice_init(&space->drop_list, &list);
-	spin_unlock(&space->lock);
-	list_for_each_entry_safe(pin, next, &list, drop) {
-		unetmm_pin_free(space, pin);
+	while (unetmm_drop_one(space))
 		cond_resched();
-	}
 }
 
 /* The TLB of source ktlb: the card's shape, for this process alone. */
@@ -303,6 +358,7 @@ static const struct unetmm_source *const unetmm_sources[] = {
 	[UNETMM_SOURCE_KTLB] = &unetmm_ktlb_source,
 	[UNETMM_SOURCE_UTLB] = &unetmm_utlb_source,
 	[UNETMM_SOURCE_SHADOW] = &unetmm_shadow_source,
+	[UNETMM_SOURCE_ODP] = &unetmm_odp_source,
 };
 
 static struct unetmm_aspace *unetmm_space_alloc(struct unetmm_dev *dev,
@@ -319,10 +375,15 @@ static struct unetmm_aspace *unetmm_space_alloc(struct unetmm_dev *dev,
 	mutex_init(&space->zero_lock);
 	INIT_LIST_HEAD(&space->regions);
 	INIT_LIST_HEAD(&space->drop_list);
+	INIT_LIST_HEAD(&space->again);
 	INIT_LIST_HEAD(&space->deferred);
+	INIT_LIST_HEAD(&space->deferred_later);
+	INIT_LIST_HEAD(&space->turns);
+	INIT_LIST_HEAD(&space->turn_node);
 	INIT_LIST_HEAD(&space->kqueues);
 	INIT_LIST_HEAD(&space->sysqs);
 	INIT_WORK(&space->drop_work, unetmm_drop_work);
+	INIT_WORK(&space->again_work, unetmm_again_work);
 	init_waitqueue_head(&space->idle);
 	space->pins = RB_ROOT;
 	space->notifier.ops = &unetmm_notifier_ops;
@@ -379,7 +440,8 @@ static int unetmm_space_create(struct unetmm_aspace *space)
 		levels = UNETMM_LEVELS;
 		root = unetmm_table_root(space->table);
 	}
-	ret = xa_alloc(&dev->spaces, &space->id, space,
+	/* Nobody finds it by its number before the notifier is there. */
+	ret = xa_alloc(&dev->spaces, &space->id, NULL,
 		       XA_LIMIT(1, dev->hw.spaces - 1), GFP_KERNEL);
 	if (ret) {
 		ret = ret == -EBUSY ? -ENOSPC : ret;
@@ -395,10 +457,15 @@ static int unetmm_space_create(struct unetmm_aspace *space)
 	ret = mmu_notifier_register(&space->notifier, space->mm);
 	if (ret)
 		goto destroy;
+	ret = xa_err(xa_store(&dev->spaces, space->id, space, GFP_KERNEL));
+	if (ret)
+		goto unregister;
 	if (space->ops->start)
 		space->ops->start(space);
 	return 0;
 
+unregister:
+	mmu_notifier_unregister(&space->notifier, space->mm);
 destroy:
 	unetmm_space_destroy(space);
 erase_id:
@@ -423,6 +490,9 @@ void unetmm_space_close(struct unetmm_aspace *space)
 	if (space->ops->stop)
 		space->ops->stop(space);
 	unetmm_space_drop(space, 0, ULONG_MAX);
+	/* Nothing is lost any more, and what looks for it finds nothing. */
+	flush_work(&space->drop_work);
+	cancel_work_sync(&space->again_work);
 	flush_work(&space->drop_work);
 	unetmm_space_destroy(space);
 	unetmm_ecs_close(space);
@@ -439,7 +509,7 @@ int unetmm_op_space(struct unetmm_file *file, void *arg)
 
 	if (a->flags)
 		return -EOPNOTSUPP;
-	if (a->source < UNETMM_SOURCE_PINNED || a->source > UNETMM_SOURCE_SHADOW)
+	if (a->source < UNETMM_SOURCE_PINNED || a->source > UNETMM_SOURCE_ODP)
 		return -EINVAL;
 	if (!(dev->hw.sources & BIT(a->source)))
 		return -EOPNOTSUPP;

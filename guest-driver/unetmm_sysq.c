@@ -30,7 +30,6 @@
  */
 #include <linux/kthread.h>
 #include <linux/ktime.h>
-#include <linux/log2.h>
 #include <linux/module.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -71,17 +70,6 @@ static void unetmm_sysq_put(struct unetmm_sysq *q)
 	kref_put(&q->ref, unetmm_sysq_free);
 }
 
-void unetmm_sysbuf_stage(struct unetmm_dev *dev, enum unetmm_stage stage,
-			 u64 ns)
-{
-	u32 n = ns ? ilog2(ns) : 0;
-
-	n = min_t(u32, n, UNETMM_STAGE_BUCKETS - 1);
-	atomic64_inc(&dev->sysbuf.stages[stage].buckets[n]);
-	atomic64_add(ns, &dev->sysbuf.stages[stage].ns);
-	atomic64_inc(&dev->sysbuf.stages[stage].count);
-}
-
 /* ---- Under q->lock ----------------------------------------------------------- */
 
 static void unetmm_sysq_finish(struct unetmm_sysq *q,
@@ -101,18 +89,19 @@ static void unetmm_sysq_finish(struct unetmm_sysq *q,
 static void unetmm_sysq_landed(struct unetmm_sysq *q, struct unetmm_sysjob *job)
 {
 	struct unetmm_dev *dev = q->space->dev;
+	struct unetmm_hist *stages = dev->sysbuf.stages;
 	u64 now = ktime_get_ns();
 
 	unetmm_count(dev, sysbuf_copies);
 	unetmm_count_add(dev, sysbuf_copied_bytes, job->copied);
-	unetmm_sysbuf_stage(dev, UNETMM_STAGE_WAIT,
-			    job->began_ns - job->seen_ns);
+	unetmm_hist_add(&stages[UNETMM_STAGE_WAIT],
+			job->began_ns - job->seen_ns);
 	if (job->paged)
-		unetmm_sysbuf_stage(dev, UNETMM_STAGE_PAGE, job->paging_ns);
-	unetmm_sysbuf_stage(dev, UNETMM_STAGE_COPY,
-			    now - job->began_ns - job->paging_ns);
+		unetmm_hist_add(&stages[UNETMM_STAGE_PAGE], job->paging_ns);
+	unetmm_hist_add(&stages[UNETMM_STAGE_COPY],
+			now - job->began_ns - job->paging_ns);
 	unetmm_sysq_finish(q, job, UNETMM_SLOT_LANDED);
-	unetmm_sysbuf_stage(dev, UNETMM_STAGE_TELL, ktime_get_ns() - now);
+	unetmm_hist_add(&stages[UNETMM_STAGE_TELL], ktime_get_ns() - now);
 }
 
 static void unetmm_sysq_cancel_all(struct unetmm_sysq *q)

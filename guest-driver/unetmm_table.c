@@ -26,18 +26,18 @@ struct unetmm_table {
 static struct unetmm_node *unetmm_node_alloc(struct unetmm_aspace *space,
 					     unsigned int level)
 {
-	bool shadow = space->source == UNETMM_SOURCE_SHADOW && !level;
+	bool pages = space->ops->enter && !level;
 	struct unetmm_node *node;
 
 	if (!unetmm_charge_all(space, 1))
 		return NULL;
-	/* A leaf of source shadow has pages in the place of children. */
+	/* A leaf whose pages nobody pins has them in the place of children. */
 	node = kvzalloc(struct_size(node, child,
-				    level || shadow ? UNETMM_TABLE_ENTRIES : 0),
+				    level || pages ? UNETMM_TABLE_ENTRIES : 0),
 			GFP_KERNEL_ACCOUNT);
 	if (!node)
 		goto uncharge;
-	node->leaf.pages = shadow ? (unsigned long *)node->child : NULL;
+	node->leaf.pages = pages ? (unsigned long *)node->child : NULL;
 	node->leaf.entries = dma_alloc_coherent(&space->dev->pdev->dev,
 					   UNETMM_PAGE_BYTES, &node->dma,
 					   GFP_KERNEL);
@@ -153,6 +153,21 @@ int unetmm_table_grow(struct unetmm_aspace *space, u64 start, u64 last)
 	return ret;
 }
 
+/*
+ * The same of one page, for those who serve others, too: who has the lock may be a
+ * process that waits for memory, or for a processor.  -EAGAIN: it is taken.
+ */
+int unetmm_table_try_grow(struct unetmm_aspace *space, u64 vaddr)
+{
+	int ret;
+
+	if (!mutex_trylock(&space->table->lock))
+		return -EAGAIN;
+	ret = unetmm_table_grow_one(space, vaddr >> PAGE_SHIFT);
+	mutex_unlock(&space->table->lock);
+	return ret;
+}
+
 /* How far `vpn` is from the leaf that has it; 0: *node is that. */
 static unsigned int unetmm_table_descend(const struct unetmm_table *table,
 					 unsigned long vpn,
@@ -207,6 +222,58 @@ void unetmm_table_set(struct unetmm_table *table, unsigned long vpn, u64 pte)
 	if (!WARN_ON_ONCE(!leaf))
 		WRITE_ONCE(leaf->entries[unetmm_slot(vpn, 0)],
 			   cpu_to_le64(pte));
+}
+
+u64 unetmm_leaf_word(const struct unetmm_leaf *leaf, unsigned int slot)
+{
+	return le64_to_cpu(READ_ONCE(leaf->entries[slot]));
+}
+
+bool unetmm_table_has(struct unetmm_aspace *space, unsigned long vpn,
+		      bool write)
+{
+	struct unetmm_leaf *leaf = unetmm_table_leaf(space->table, vpn);
+	u64 right = write ? UNETMM_PTE_WRITE : UNETMM_PTE_READ;
+	u64 word = leaf ? unetmm_leaf_word(leaf, unetmm_slot(vpn, 0)) : 0;
+
+	return word & UNETMM_PTE_VALID && word & right;
+}
+
+/* How many pages the table has, from vpn on, without a gap. */
+u32 unetmm_table_run(struct unetmm_aspace *space, unsigned long vpn, u32 npages,
+		     bool write)
+{
+	u64 need = UNETMM_PTE_VALID |
+		   (write ? UNETMM_PTE_WRITE : UNETMM_PTE_READ);
+	struct unetmm_leaf *leaf = NULL;
+	unsigned int slot;
+	u32 n;
+
+	for (n = 0; n < npages; n++) {
+		slot = (vpn + n) & (UNETMM_TABLE_ENTRIES - 1);
+		if (!n || !slot)
+			leaf = unetmm_table_leaf(space->table, vpn + n);
+		if (!leaf || (unetmm_leaf_word(leaf, slot) & need) != need)
+			break;
+	}
+	return n;
+}
+
+/* Entries of the table as the card sees them, for debugfs. */
+void unetmm_table_words(struct unetmm_aspace *space, unsigned long vpn,
+			u32 npages, u64 *words)
+{
+	struct unetmm_leaf *leaf;
+	u32 i;
+
+	spin_lock(&space->lock);
+	for (i = 0; i < npages; i++) {
+		leaf = space->table ? unetmm_table_leaf(space->table, vpn + i) :
+				      NULL;
+		words[i] = leaf ? unetmm_leaf_word(leaf,
+						   unetmm_slot(vpn + i, 0)) : 0;
+	}
+	spin_unlock(&space->lock);
 }
 
 u64 unetmm_pte(const struct unetmm_pin *pin)

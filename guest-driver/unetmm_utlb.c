@@ -106,7 +106,8 @@ static u32 unetmm_utlb_known(struct unetmm_aspace *space, unsigned long vpn,
 	spin_lock(&space->lock);
 	for (; vpn + n <= last; n++) {
 		pin = unetmm_pin_first(space, vpn + n);
-		if (!pin || pin->vpn != vpn + n || (write && !pin->write))
+		if (!pin || pin->vpn != vpn + n || pin->lost ||
+		    (write && !pin->write))
 			break;
 	}
 	spin_unlock(&space->lock);

@@ -10,7 +10,7 @@
  *
  * All bytes that move are checked, by the side that did not write them.
  */
-#include <libunetmm.h>
+#include "tour.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -20,14 +20,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
 
 #define SERVICE     111         /* orders and data; +1 semaphore, +2 queue */
 #define BOX         21          /* numbers of exports: the host's ... */
 #define ECHO        22          /* ... and the visitor's */
-#define SECOND      1000000000ll
-#define PAGE        ((size_t)UNETMM_PAGE_BYTES)
 #define BOX_BYTES   ((size_t)2 << 20)
 #define SINGLES     40          /* writes of one page that are measured */
 #define ECHOES      200
@@ -60,53 +56,6 @@ struct host {
     pthread_t sharer;
 };
 
-/* Ends the program if a call has failed, with advice. */
-static int check(int ret, enum unetmm_call call)
-{
-    if (ret < 0) {
-        fprintf(stderr, "netvm-tour: %s\n", unetmm_strerror(ret, call));
-        exit(EXIT_FAILURE);
-    }
-    return ret;
-}
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "netvm-tour: %s\n", what);
-    exit(EXIT_FAILURE);
-}
-
-static void check_status(int status, const char *what)
-{
-    check(status, UNETMM_CALL_ONE_SIDED);
-    if (status) {
-        fprintf(stderr, "netvm-tour: %s: %s\n", what,
-                unetmm_status_str((unsigned)status));
-        exit(EXIT_FAILURE);
-    }
-}
-
-static void *memory(size_t bytes)
-{
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    /* Huge pages are paged out as a whole or not at all. */
-    if (at == MAP_FAILED || madvise(at, bytes, MADV_NOHUGEPAGE)) {
-        fail("no memory");
-    }
-    memset(at, 1, bytes);
-    return at;
-}
-
-static double now_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -118,60 +67,6 @@ static double median(double *values, unsigned n)
 {
     qsort(values, n, sizeof(*values), by_value);
     return values[n / 2];
-}
-
-/* A byte that depends on where it is and on whose turn it is. */
-static uint8_t pattern(uint32_t key, uint64_t at)
-{
-    return (uint8_t)((at * 0x9e3779b1u + key * 0x85ebca6bu) >> 13 | 1);
-}
-
-static void fill(uint8_t *to, uint32_t key, size_t length)
-{
-    for (size_t i = 0; i < length; i++) {
-        to[i] = pattern(key, i);
-    }
-}
-
-static uint64_t wrong(const uint8_t *at, uint32_t key, size_t length)
-{
-    uint64_t count = 0;
-
-    for (size_t i = 0; i < length; i++) {
-        count += at[i] != pattern(key, i);
-    }
-    return count;
-}
-
-static uint64_t card(struct unetmm_ctx *ctx, enum unetmm_counter n)
-{
-    uint64_t values[UNETMM_NUM_COUNTERS];
-
-    check(unetmm_counters(ctx, UNETMM_SCOPE_CARD, 0, values,
-                          UNETMM_NUM_COUNTERS), UNETMM_CALL_COUNTERS);
-    return values[n];
-}
-
-static uint64_t driver(struct unetmm_ctx *ctx, enum unetmm_driver_counter n)
-{
-    uint64_t values[UNETMM_NUM_DRIVER_COUNTERS];
-
-    check(unetmm_counters(ctx, UNETMM_SCOPE_DRIVER, 0, values,
-                          UNETMM_NUM_DRIVER_COUNTERS), UNETMM_CALL_COUNTERS);
-    return values[n];
-}
-
-/* The next completion of that type; those of other kinds may come before. */
-static struct unetmm_completion next(struct unetmm_ep *ep, unsigned type)
-{
-    struct unetmm_completion c;
-
-    do {
-        if (!check(unetmm_wait(ep, &c, 1, 60 * SECOND), UNETMM_CALL_POLL)) {
-            fail("nothing came for a minute");
-        }
-    } while (c.type != type);
-    return c;
 }
 
 /* Data for a page that is not there is kept for it, not refused. */
@@ -186,21 +81,6 @@ static struct unetmm_ep *endpoint(struct unetmm_ctx *ctx)
 }
 
 /* ---- The host: pages, and waiting ---------------------------------------- */
-
-/* How many pages of it are out. */
-static uint64_t page_out(uint8_t *at, size_t bytes)
-{
-    static unsigned char there[BOX_BYTES / UNETMM_PAGE_BYTES];
-    uint64_t out = 0;
-
-    if (madvise(at, bytes, MADV_PAGEOUT) || mincore(at, bytes, there)) {
-        fail("the kernel pages nothing out");
-    }
-    for (size_t i = 0; i < bytes / PAGE; i++) {
-        out += !(there[i] & 1);
-    }
-    return out;
-}
 
 static uint64_t figure(struct host *h, enum figure which)
 {
@@ -341,7 +221,7 @@ static uint64_t obey(struct host *h, const struct message *m)
                                   UNETMM_CALL_IMPORT);
         return 0;
     case CHECK:
-        return wrong(h->box + m->offset, m->key, m->length);
+        return wrong(h->box + m->offset, m->key, 0, m->length);
     case OUT:
         return page_out(h->box + m->offset, m->length);
     case FIGURE:
@@ -458,7 +338,7 @@ static double write_box(struct visit *v, uint32_t key, size_t offset,
 {
     double start;
 
-    fill(v->mine, key, length);
+    fill(v->mine, key, 0, length);
     start = now_us();
     check_status(unetmm_write_sync(v->ep, v->box, offset, v->mine, length, 0,
                                    0, 60 * SECOND), "write");
@@ -633,6 +513,7 @@ int main(int argc, char **argv)
 {
     struct unetmm_ctx *ctx;
 
+    tour_name = "netvm-tour";
     if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
         fprintf(stderr, "usage: netvm-tour [MAC]\n");
         return 2;

@@ -9,20 +9,16 @@
  *
  * All bytes that move are checked, by the side that did not write them.
  */
-#include <libunetmm.h>
+#include "tour.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define SERVICE     101         /* orders and data; +1: notifications */
 #define BOX         1           /* numbers of exports */
 #define LETTERS     2
-#define SECOND      1000000000ll
-#define PAGE        ((size_t)UNETMM_PAGE_BYTES)
 #define BOX_BYTES   ((size_t)4 << 20)
 #define LETTER_BYTES PAGE
 #define WAVES       5           /* notifications */
@@ -43,76 +39,6 @@ struct host {
     struct unetmm_redirected moved;
     unsigned handled, out_of_order;
 };
-
-/* Ends the program if a call has failed, with advice. */
-static int check(int ret, enum unetmm_call call)
-{
-    if (ret < 0) {
-        fprintf(stderr, "vmmc-tour: %s\n", unetmm_strerror(ret, call));
-        exit(EXIT_FAILURE);
-    }
-    return ret;
-}
-
-static void check_status(int status, const char *what)
-{
-    check(status, UNETMM_CALL_ONE_SIDED);
-    if (status) {
-        fprintf(stderr, "vmmc-tour: %s: %s\n", what,
-                unetmm_status_str((unsigned)status));
-        exit(EXIT_FAILURE);
-    }
-}
-
-static void *memory(size_t bytes)
-{
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    if (at == MAP_FAILED) {
-        perror("vmmc-tour: no memory");
-        exit(EXIT_FAILURE);
-    }
-    return at;
-}
-
-/* A byte that depends on where it is and on whose turn it is. */
-static uint8_t pattern(uint32_t key, uint64_t at)
-{
-    return (uint8_t)((at * 0x9e3779b1u + key * 0x85ebca6bu) >> 13 | 1);
-}
-
-static void fill(uint8_t *to, uint32_t key, uint64_t offset, size_t length)
-{
-    for (size_t i = 0; i < length; i++) {
-        to[i] = pattern(key, offset + i);
-    }
-}
-
-static uint64_t wrong(const uint8_t *at, uint32_t key, uint64_t offset,
-                      size_t length)
-{
-    uint64_t count = 0;
-
-    for (size_t i = 0; i < length; i++) {
-        count += at[i] != pattern(key, offset + i);
-    }
-    return count;
-}
-
-/* The next completion of that type; those of other kinds may come before. */
-static struct unetmm_completion next(struct unetmm_ep *ep, unsigned type)
-{
-    struct unetmm_completion c;
-
-    do {
-        if (!check(unetmm_wait(ep, &c, 1, 60 * SECOND), UNETMM_CALL_POLL)) {
-            fprintf(stderr, "vmmc-tour: nothing came for a minute\n");
-            exit(EXIT_FAILURE);
-        }
-    } while (c.type != type);
-    return c;
-}
 
 /* ---- The host ------------------------------------------------------------ */
 
@@ -270,8 +196,7 @@ static void meet(struct visit *v)
     int early = unetmm_import(v->ep, v->orders, BOX, 0, 0, NULL);
 
     if (early != -EAGAIN) {
-        fprintf(stderr, "vmmc-tour: an import came before its export\n");
-        exit(EXIT_FAILURE);
+        fail("an import came before its export");
     }
     ask(v, EXPORT, 0, 0, 0);
     v->box = (unsigned)check(unetmm_import(v->ep, v->orders, BOX, 0,
@@ -441,6 +366,7 @@ int main(int argc, char **argv)
 {
     struct unetmm_ctx *ctx;
 
+    tour_name = "vmmc-tour";
     if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
         fprintf(stderr, "usage: vmmc-tour [MAC]\n");
         return 2;

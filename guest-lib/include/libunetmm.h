@@ -79,7 +79,8 @@ struct unetmm_ep;
  * by the driver), UNETMM_SOURCE_PINNED (registered memory only),
  * UNETMM_SOURCE_UTLB (what the library has pinned ahead, see
  * unetmm_utlb_configure()), UNETMM_SOURCE_SHADOW (any memory, at any time, and
- * nothing is pinned: the card locks a page while it moves its data) or
+ * nothing is pinned: the card locks a page while it moves its data),
+ * UNETMM_SOURCE_ODP (likewise, and the card has absent pages faulted in) or
  * UNETMM_OBSERVE.
  */
 int unetmm_open(const char *path, unsigned source, struct unetmm_ctx **ctx);
@@ -192,19 +193,25 @@ int unetmm_connect(struct unetmm_ep *ep, const uint8_t mac[6],
  * unetmm_disconnect(), after which one may still be in the queue.
  */
 #define UNETMM_TELL_CLOSED      UNETMM_LISTEN_TELL
+/*
+ * Beside RELIABLE: while data of a read has no place, what comes behind it is dropped
+ * and asked for again with it (drop and rewind); else only what has none itself.
+ */
+#define UNETMM_REWIND           UNETMM_LISTEN_REWIND
 
 /* What a channel is to be.  All but the types is for reliable ones; 0: usual. */
 struct unetmm_channel_attr {
     uint32_t size;              /* sizeof(struct unetmm_channel_attr) */
     uint32_t types;             /* to connect: one; to listen: any of them;
-                                 * and UNETMM_TELL_CLOSED */
+                                 * and UNETMM_TELL_CLOSED, _REWIND */
     uint32_t timeout_us;        /* first wait for an answer (4000) */
     uint32_t retries;           /* such waits in a row before it fails (12) */
     uint32_t not_ready_retries; /* refusals in a row: the peer has no buffer */
+    uint32_t not_ready_us;      /* the peer is to wait when we have none (100) */
 };
 
 #define UNETMM_CHANNEL_ATTR_INIT \
-    { sizeof(struct unetmm_channel_attr), UNETMM_RELIABLE, 0, 0, 0 }
+    { sizeof(struct unetmm_channel_attr), UNETMM_RELIABLE, 0, 0, 0, 0 }
 
 /*
  * As unetmm_listen() and unetmm_connect(), which are for datagrams; `attr` NULL
@@ -250,6 +257,20 @@ int unetmm_register(struct unetmm_ctx *ctx, void *addr, size_t length,
 
 /* Takes the addr and length of one unetmm_register(). */
 int unetmm_deregister(struct unetmm_ctx *ctx, void *addr, size_t length);
+
+/* ---- Memory (sources shadow and odp) ----------------------------------- */
+
+/*
+ * Has the pages around [addr, addr + length) ready before the card asks for them:
+ * faults them in and tells the card's table, without pinning anything.  Returns
+ * how many bytes, from addr on, it has gone through: fewer than length if the next
+ * page cannot be had, and perhaps after a signal; -errno if not even the first can.
+ * -EFAULT: it is not mapped, or not so.  -EOPNOTSUPP: another source, or memory
+ * that Linux does not lend.  `flags`: UNETMM_PREFETCH_WRITE for what messages are
+ * to land in; UNETMM_PREFETCH_NO_FAULT passes over what would be a page fault.
+ */
+ssize_t unetmm_prefetch(struct unetmm_ctx *ctx, const void *addr, size_t length,
+                        unsigned flags);
 
 /* ---- Memory (source utlb) ---------------------------------------------- */
 
@@ -368,6 +389,7 @@ enum unetmm_call {
     UNETMM_CALL_REDIRECT,
     UNETMM_CALL_COUNTER,        /* event counters: unetmm_counter_*() */
     UNETMM_CALL_SYNC,           /* unetmm_sem_*(), _queue_*(), _sync_*() */
+    UNETMM_CALL_PREFETCH,
 };
 
 /*
@@ -666,6 +688,8 @@ int unetmm_pin_(struct unetmm_ep *ep, unsigned channel,
     unsigned new_flags = *flags;
     int ret;
 
+    /* Some compilers warn of an array that none is copied to. */
+    pieces[0].iov_len = 0;
     memcpy(pieces, iov, n * sizeof(*iov));
     ret = unetmm_utlb_send_(ep, channel, pieces, n, &new_cookie, &new_flags);
     *cookie = new_cookie;
@@ -817,7 +841,7 @@ static inline int unetmm_post_checked_(struct unetmm_ep *ep)
  * private anonymous memory, writable, neither mlock()ed nor registered with
  * userfaultfd, nor of huge pages that were set aside (MAP_HUGETLB).  Other
  * memory: source ktlb says -EINVAL (and posts at once, UNETMM_MORE or not); with
- * sources tlb and shadow the buffer comes back with UNETMM_ST_UNSUPPORTED (or PROTECTION, as
+ * sources tlb, shadow and odp the buffer comes back with UNETMM_ST_UNSUPPORTED (or PROTECTION, as
  * without the flag) when the card asks for it.
  *
  * -EAGAIN: the queue is full.  -EMSGSIZE: the card's TLB can never hold so

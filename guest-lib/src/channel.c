@@ -20,7 +20,7 @@ static int check_attr(const struct unetmm_channel_attr *attr)
     if (attr->size != sizeof(*attr) ||
         !(attr->types & (UNETMM_DATAGRAM | UNETMM_RELIABLE)) ||
         attr->types & ~(UNETMM_DATAGRAM | UNETMM_RELIABLE |
-                        UNETMM_TELL_CLOSED)) {
+                        UNETMM_TELL_CLOSED | UNETMM_REWIND)) {
         return -EINVAL;
     }
     return 0;
@@ -49,6 +49,7 @@ int unetmm_listen_as(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
         .timeout_us = attr->timeout_us,
         .retries = attr->retries,
         .not_ready_retries = attr->not_ready_retries,
+        .not_ready_us = attr->not_ready_us,
     };
     ret = sys_ioctl(unetmm_ep_private(ep)->ctx->fd, UNETMM_IOC_LISTEN,
                     &listen);
@@ -136,9 +137,11 @@ int unetmm_connect_as(struct unetmm_ep *ep, const uint8_t mac[6],
         0;
     connect.flags |= attr->types & UNETMM_TELL_CLOSED ? UNETMM_CONNECT_TELL :
         0;
+    connect.flags |= attr->types & UNETMM_REWIND ? UNETMM_CONNECT_REWIND : 0;
     connect.timeout_us = attr->timeout_us;
     connect.retries = attr->retries;
     connect.not_ready_retries = attr->not_ready_retries;
+    connect.not_ready_us = attr->not_ready_us;
     memcpy(connect.mac, mac, sizeof(connect.mac));
     return open_channel(unetmm_ep_private(ep), UNETMM_IOC_CONNECT, &connect,
                         peer);

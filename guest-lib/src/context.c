@@ -90,7 +90,8 @@ int unetmm_open(const char *path, unsigned source, struct unetmm_ctx **result)
 
     if (source != UNETMM_SOURCE_TLB && source != UNETMM_SOURCE_PINNED &&
         source != UNETMM_SOURCE_KTLB && source != UNETMM_SOURCE_UTLB &&
-        source != UNETMM_SOURCE_SHADOW && source != UNETMM_OBSERVE) {
+        source != UNETMM_SOURCE_SHADOW && source != UNETMM_SOURCE_ODP &&
+        source != UNETMM_OBSERVE) {
         return -EINVAL;
     }
     ctx = sys_calloc(1, sizeof(*ctx));

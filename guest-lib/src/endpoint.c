@@ -186,7 +186,8 @@ static int open_endpoint(struct unetmm_ep_private *ep,
     ep->pub.inline_max = attr->inline_max;
     ep->pub.trap = ctx->source == UNETMM_SOURCE_KTLB;
     ep->pub.may_zero = ctx->source == UNETMM_SOURCE_TLB ||
-                       ctx->source == UNETMM_SOURCE_SHADOW || ep->pub.trap;
+                       ctx->source == UNETMM_SOURCE_SHADOW ||
+                       ctx->source == UNETMM_SOURCE_ODP || ep->pub.trap;
     /* Only the TLB has to hold all pages of a buffer at the same time. */
     ep->pub.max_buffer_pages = ctx->source == UNETMM_SOURCE_TLB ?
         ctx->info.max_buffer_pages : UINT32_MAX;

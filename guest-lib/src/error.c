@@ -28,7 +28,7 @@ static const struct advice advices[] = {
       "or give the card more of them" },
     { UNETMM_CALL_OPEN, EINVAL,
       "the card does not know this source of translations: use tlb, ktlb, "
-      "shadow, utlb or pinned" },
+      "shadow, odp, utlb or pinned" },
     { UNETMM_CALL_OPEN, EOPNOTSUPP,
       "the card does not have this source of translations: use another one" },
     { UNETMM_CALL_EP_CREATE, EINVAL,
@@ -39,7 +39,7 @@ static const struct advice advices[] = {
       "give the card more of them" },
     { UNETMM_CALL_EP_CREATE, EOPNOTSUPP,
       "the card does not have this policy, or not with this source of "
-      "translations: redirect needs tlb or shadow" },
+      "translations: redirect and rnr need tlb, shadow or odp" },
     { UNETMM_CALL_EP_CREATE, EDQUOT,
       "the queues exceed this user's quota: make them smaller or raise "
       "ulimit -l" },
@@ -59,10 +59,10 @@ static const struct advice advices[] = {
       "this card has no reliable channels, or not with the source ktlb: use "
       "another source, or datagrams" },
     { UNETMM_CALL_LISTEN, EPROTOTYPE,
-      "an endpoint with policy redirect takes reliable channels only" },
+      "an endpoint with policy redirect or rnr takes reliable channels only" },
     { UNETMM_CALL_CONNECT, EPROTOTYPE,
       "who listens there takes no channels of this type: use --reliable on "
-      "both sides or on none, and on both with policy redirect" },
+      "both sides or on none, and on both with policy redirect or rnr" },
     { UNETMM_CALL_ACCEPT, EAGAIN, "nobody has connected yet: try again" },
     { UNETMM_CALL_ACCEPT, ETIMEDOUT,
       "nobody connected in time: start the peer, or wait longer" },
@@ -92,6 +92,13 @@ static const struct advice advices[] = {
       "and Linux does not pin files under dirty tracking or device memory" },
     { UNETMM_CALL_REGISTER, EFAULT,
       "part of this memory is not mapped, or not with the rights asked for" },
+    { UNETMM_CALL_PREFETCH, EOPNOTSUPP,
+      "this memory cannot be prefetched: only the sources shadow and odp can, "
+      "and Linux does not lend device memory" },
+    { UNETMM_CALL_PREFETCH, EFAULT,
+      "the memory is not mapped, or not with the rights asked for" },
+    { UNETMM_CALL_PREFETCH, EINVAL,
+      "a range to prefetch has a length above 0 and ends in user memory" },
     { UNETMM_CALL_SEND, EAGAIN,
       "the send queue is full: take completions and try again" },
     { UNETMM_CALL_SEND, EMSGSIZE,

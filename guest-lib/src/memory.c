@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Registered memory, for the source in which the card uses nothing else.
+ * Registered memory, for the source in which the card uses nothing else; and memory
+ * that is to be ready for the card, where nothing is registered.
  */
 #include "internal.h"
 #include "sys.h"
@@ -32,4 +33,29 @@ int unetmm_register(struct unetmm_ctx *ctx, void *addr, size_t length,
 int unetmm_deregister(struct unetmm_ctx *ctx, void *addr, size_t length)
 {
     return region_call(ctx, UNETMM_IOC_DEREGISTER, addr, length, 0);
+}
+
+/* What one call does is bounded; a signal ends it. */
+ssize_t unetmm_prefetch(struct unetmm_ctx *ctx, const void *addr, size_t length,
+                        unsigned flags)
+{
+    size_t done = 0;
+    int ret = unetmm_ctx_check(ctx);
+
+    while (!ret && (done < length || !length)) {
+        struct unetmm_prefetch prefetch = {
+            .size = sizeof(prefetch),
+            .flags = flags,
+            .addr = (uintptr_t)addr + done,
+            .length = length - done,
+        };
+
+        ret = sys_ioctl(ctx->fd, UNETMM_IOC_PREFETCH, &prefetch);
+        if (ret < 0) {
+            break;
+        }
+        ret = 0;
+        done += (size_t)prefetch.done;
+    }
+    return done ? (ssize_t)done : ret;
 }

@@ -45,7 +45,7 @@ struct ustream_listener {
 static const struct ustream_attr default_attr = USTREAM_ATTR_INIT;
 
 static const struct unetmm_channel_attr channel_attr = {
-    sizeof(channel_attr), UNETMM_RELIABLE, 0, 0, REFUSALS,
+    sizeof(channel_attr), UNETMM_RELIABLE, 0, 0, REFUSALS, 0,
 };
 
 static int check_attr(const struct ustream_attr *attr)

@@ -81,8 +81,8 @@ bool parse_number(const char *text, uint64_t most, uint64_t *value)
     return true;
 }
 
-static uint64_t number_option(const char *name, const char *text,
-                              uint64_t least, uint64_t most)
+uint64_t number_option(const char *name, const char *text, uint64_t least,
+                       uint64_t most)
 {
     uint64_t value;
 
@@ -133,14 +133,14 @@ static unsigned parse_name(const char *option, const char *text,
 static unsigned parse_source(const char *text)
 {
     static const char *const names[] = { "tlb", "ktlb", "pinned", "utlb",
-                                         "shadow" };
+                                         "shadow", "odp" };
     static const unsigned values[] = {
         UNETMM_SOURCE_TLB, UNETMM_SOURCE_KTLB, UNETMM_SOURCE_PINNED,
-        UNETMM_SOURCE_UTLB, UNETMM_SOURCE_SHADOW
+        UNETMM_SOURCE_UTLB, UNETMM_SOURCE_SHADOW, UNETMM_SOURCE_ODP
     };
 
-    return parse_name("source", text, "tlb, ktlb, pinned, utlb or shadow",
-                      names, values, 5);
+    return parse_name("source", text, "tlb, ktlb, pinned, utlb, shadow or odp",
+                      names, values, 6);
 }
 
 static const struct op *parse_op(const char *text)
@@ -156,13 +156,14 @@ static const struct op *parse_op(const char *text)
 
 static unsigned parse_policy(const char *text)
 {
-    static const char *const names[] = { "skip", "drop", "redirect" };
+    static const char *const names[] = { "skip", "drop", "redirect", "rnr" };
     static const unsigned values[] = {
-        UNETMM_POLICY_SKIP, UNETMM_POLICY_DROP, UNETMM_POLICY_REDIRECT
+        UNETMM_POLICY_SKIP, UNETMM_POLICY_DROP, UNETMM_POLICY_REDIRECT,
+        UNETMM_POLICY_RNR
     };
 
-    return parse_name("policy", text, "skip, drop or redirect", names, values,
-                      3);
+    return parse_name("policy", text, "skip, drop, redirect or rnr", names,
+                      values, 4);
 }
 
 /* Options without a short form */
@@ -170,6 +171,7 @@ enum {
     OPT_POLL = 256, OPT_BLOCK, OPT_SPIN, OPT_BUFFERS, OPT_MEMORY, OPT_VERIFY,
     OPT_JSON, OPT_SEED, OPT_FRAME, OPT_FOREVER, OPT_TIMEOUT, OPT_BIDIR,
     OPT_WARMUP, OPT_SOURCE, OPT_POLICY, OPT_RELIABLE, OPT_OP, OPT_COMBINE,
+    OPT_REWIND, OPT_NOT_READY,
 };
 
 static const struct option long_options[] = {
@@ -185,10 +187,12 @@ static const struct option long_options[] = {
     { "json", no_argument, NULL, OPT_JSON },
     { "listen", no_argument, NULL, 'l' },
     { "memory", required_argument, NULL, OPT_MEMORY },
+    { "not-ready-us", required_argument, NULL, OPT_NOT_READY },
     { "op", required_argument, NULL, OPT_OP },
     { "policy", required_argument, NULL, OPT_POLICY },
     { "poll", no_argument, NULL, OPT_POLL },
     { "reliable", no_argument, NULL, OPT_RELIABLE },
+    { "rewind", no_argument, NULL, OPT_REWIND },
     { "seed", required_argument, NULL, OPT_SEED },
     { "service", required_argument, NULL, 'p' },
     { "size", required_argument, NULL, 's' },
@@ -232,6 +236,10 @@ static void set_number(struct options *opt, int c, const char *text)
     case OPT_MEMORY:
         opt->memory = number_option("memory", text, 1, 1ull << 40);
         break;
+    case OPT_NOT_READY:
+        opt->not_ready_us = (uint32_t)number_option("not-ready-us", text, 1,
+                                                    UNETMM_REL_MAX_TIMEOUT_US);
+        break;
     case OPT_SEED:
         opt->seed = number_option("seed", text, 0, UINT64_MAX);
         break;
@@ -253,6 +261,7 @@ static void set_option(struct options *opt, int c, const char *text,
     case 's': parse_sizes(opt, text); break;
     case OPT_BIDIR: opt->bidir = true; break;
     case OPT_RELIABLE: opt->reliable = true; break;
+    case OPT_REWIND: opt->rewind = true; break;
     case OPT_BLOCK: opt->spin_ns = 0; break;
     case OPT_FOREVER: opt->forever = true; break;
     case OPT_JSON: opt->json = true; break;
@@ -334,6 +343,8 @@ const char *source_name(unsigned source)
         return "utlb";
     case UNETMM_SOURCE_SHADOW:
         return "shadow";
+    case UNETMM_SOURCE_ODP:
+        return "odp";
     default:
         return "pinned";
     }
@@ -346,6 +357,8 @@ const char *policy_name(unsigned policy)
         return "skip";
     case UNETMM_POLICY_REDIRECT:
         return "redirect";
+    case UNETMM_POLICY_RNR:
+        return "rnr";
     default:
         return "drop";
     }

@@ -31,12 +31,14 @@ struct options {
     bool forever;
     bool bidir;
     bool reliable;
+    bool rewind;
     bool verify;
     bool json;
     uint8_t mac[6];
     uint64_t service;
     unsigned source;
     unsigned policy;
+    uint32_t not_ready_us;      /* 0: the card's */
     uint32_t spin_ns;
     uint32_t buffers;           /* 0: as many as suit the card's TLB */
     uint32_t frame;             /* 0: the channel's, or RELIABLE_FRAME */
@@ -75,6 +77,10 @@ void fail_call(int error, enum unetmm_call call, const char *what)
 
 /* "12", "64k", "1M" (powers of 1024). */
 bool parse_number(const char *text, uint64_t most, uint64_t *value);
+
+/* The same of option --name; a mistake ends the program. */
+uint64_t number_option(const char *name, const char *text, uint64_t least,
+                       uint64_t most);
 
 /* In quotes, with what JSON wants escaped. */
 void json_string(const char *text);

@@ -58,6 +58,7 @@ static const struct name sources[] = {
     { 1u << UNETMM_SOURCE_KTLB, "ktlb" },
     { 1u << UNETMM_SOURCE_UTLB, "utlb" },
     { 1u << UNETMM_SOURCE_SHADOW, "shadow" },
+    { 1u << UNETMM_SOURCE_ODP, "odp" },
     { 1u << UNETMM_SOURCE_PINNED, "pinned" },
     { 0, NULL }
 };
@@ -66,6 +67,7 @@ static const struct name policies[] = {
     { 1u << UNETMM_POLICY_SKIP, "skip" },
     { 1u << UNETMM_POLICY_DROP, "drop" },
     { 1u << UNETMM_POLICY_REDIRECT, "redirect" },
+    { 1u << UNETMM_POLICY_RNR, "rnr" },
     { 0, NULL }
 };
 

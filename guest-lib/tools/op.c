@@ -71,10 +71,13 @@ void op_check_options(struct options *opt)
     if (opt->combine && strcmp(op->name, "au")) {
         usage_error("--combine is for --op au");
     }
-    if (opt->policy == UNETMM_POLICY_REDIRECT && !op->rights &&
-        !opt->reliable) {
-        usage_error("--policy redirect needs --reliable: datagrams cannot be "
-                    "redirected");
+    if ((opt->policy == UNETMM_POLICY_REDIRECT ||
+         opt->policy == UNETMM_POLICY_RNR) && !op->rights && !opt->reliable) {
+        usage_error("--policy %s needs --reliable: nobody waits for what a "
+                    "datagram finds absent", policy_name(opt->policy));
+    }
+    if ((opt->rewind || opt->not_ready_us) && !op->rights && !opt->reliable) {
+        usage_error("--rewind and --not-ready-us need --reliable");
     }
     if (!op->rights) {
         return;

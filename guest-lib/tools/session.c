@@ -237,8 +237,19 @@ void session_close(struct session *s)
     free(s->outstanding);
 }
 
+/* A reliable channel, as the options say. */
+static struct unetmm_channel_attr session_channel(const struct options *opt)
+{
+    struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
+
+    attr.types |= opt->rewind ? UNETMM_REWIND : 0;
+    attr.not_ready_us = opt->not_ready_us;
+    return attr;
+}
+
 void session_connect(struct session *s)
 {
+    struct unetmm_channel_attr attr = session_channel(s->opt);
     char mac[UNETMM_MAC_CHARS];
     char what[64];
     int ret = unetmm_probe(s->ctx, s->opt->mac, PROBE_NS, NULL);
@@ -250,7 +261,7 @@ void session_connect(struct session *s)
     }
     if (s->opt->reliable) {
         ret = unetmm_connect_as(s->ep, s->opt->mac, s->opt->service,
-                                (int64_t)s->opt->timeout_ns, NULL, &s->peer);
+                                (int64_t)s->opt->timeout_ns, &attr, &s->peer);
     } else {
         ret = unetmm_connect(s->ep, s->opt->mac, s->opt->service,
                              (int64_t)s->opt->timeout_ns, &s->peer);
@@ -262,8 +273,10 @@ void session_connect(struct session *s)
 
 int session_listen(struct session *s)
 {
+    struct unetmm_channel_attr attr = session_channel(s->opt);
+
     return s->opt->reliable ?
-        unetmm_listen_as(s->ep, s->opt->service, 16, NULL) :
+        unetmm_listen_as(s->ep, s->opt->service, 16, &attr) :
         unetmm_listen(s->ep, s->opt->service, 16);
 }
 

@@ -18,14 +18,18 @@ import threading
 import time
 
 import pair as guests
+import storage
 import vm
 from sockets import SocketsError, iperf_row, row, sockperf_row
 
 PARTS = ("host", "core", "count", "local", "memory", "sockets", "unetmm",
-         "rxe")
+         "matrix", "storage", "rxe")
 SMOKE_PARTS = ("core", "local")
+# What is no part of a quick run unless it is asked for
+LONG_PARTS = ("matrix", "storage")
 NICS = {"e1000e": 1, "igb": 2, "virtio_net": 3}
-SOURCES = ("tlb", "ktlb", "pinned", "utlb", "shadow")
+SOURCES = ("tlb", "ktlb", "pinned", "utlb", "shadow", "odp")
+POLICIES = ("drop", "skip", "redirect", "rnr")
 USER_MTU = 65536
 MAC_A = "52:54:00:6d:00:01"
 
@@ -82,6 +86,7 @@ bench-local pinned pin 100
 bench-local shadow push %(pages)d
 bench-local tlb redirect %(redirects)d
 bench-local shadow redirect %(redirects)d
+bench-local odp fault %(faults)d
 """
 
 
@@ -99,13 +104,14 @@ def part_count(options):
     rows += native("bench-sources", "64")
     script = "#!/bin/sh\nset -e\nulimit -l unlimited\n"
     # What is compared, and in a full run the others
-    for source in ("tlb", "pinned", "shadow") if options.quick else SOURCES:
+    for source in (("tlb", "pinned", "shadow", "odp") if options.quick else
+                   SOURCES):
         script += (f"bench-local {source} count "
                    f"{'8,4096' if options.quick else '8,4096,8192'}\n")
     script += "bench-local tlb count-ops 8\n" + NETVM % {
         "count": "count-", "notify": 100, "sync": 50,
         "rates": "50,100" if options.quick else "50,75,90,95,98,100",
-        "pages": 512, "redirects": 100}
+        "pages": 512, "redirects": 100, "faults": 10}
     return rows + json_rows(single(options, script, "--", "-icount",
                                    "shift=0,sleep=off"))
 
@@ -142,6 +148,7 @@ for again in %(again)s; do
     bench-local tlb ops 8
     bench-local pinned memory 1
     bench-local shadow memory 1
+    bench-local odp memory 1
     %(netvm)s
     bench-local shadow waits %(waits)d
     for how in "--poll --source tlb" "--poll --source ktlb" \\
@@ -192,7 +199,8 @@ def part_local(options):
             "rates": sized(options, "50,100", "50,100",
                            "50,75,90,95,98,100"),
             "pages": sized(options, 16, 512, 4096),
-            "redirects": sized(options, 10, 100, 1000)},
+            "redirects": sized(options, 10, 100, 1000),
+            "faults": sized(options, 2, 20, 100)},
         "waits": sized(options, 10, 200, 5000)},
         # A test wants limits of time that hold more than it wants a fast clock.
         "--cpus", "2", *([] if options.smoke else ["--trust-tsc"]),
@@ -204,6 +212,34 @@ def part_local(options):
             rows.append({**found, "peer": "unetmm, one guest", "mode":
                          f"two processes, {source_mode(found)}"})
     return quietest(rows)
+
+
+def part_matrix(options):
+    """One guest: every source with every policy."""
+    script = "#!/bin/sh\nset -e\nulimit -l unlimited\n" + "".join(
+        f"bench-local {source} matrix {sized(options, 10, 100, 500)}\n"
+        for source in SOURCES)
+    return json_rows(single(options, script, "--cpus", "2",
+                            *([] if options.smoke else ["--trust-tsc"])))
+
+
+def part_storage(options):
+    """One guest: a block server with little memory, its buffer pinned or not."""
+    try:
+        found = storage.measure(options.kernel, options.quick or options.smoke)
+    except storage.StorageError as error:
+        raise BenchError(str(error)) from error
+    rows = []
+    for point in found["points"]:
+        for source in storage.SOURCES:
+            # 0: the server does not start with so little
+            mib = int(point["memory"] * found["buffer"]) >> 20
+            mode = f"block server, {source}, {mib} MiB"
+            rows.append({**row("unetmm, one guest", mode, "storage", 512 << 10,
+                               USER_MTU, point[source] or 0.0, None, 1,
+                               "MB/s"),
+                         "share": point["memory"], "storage": source})
+    return rows
 
 
 def source_mode(found):
@@ -583,6 +619,8 @@ def goals(rows):
     goals_told(rows, add, ratio)
     goals_redirect(rows, add)
     goals_pins(rows, add)
+    goals_faults(rows, add)
+    goals_storage(rows, add)
     return table
 
 
@@ -627,6 +665,9 @@ def goals_shadow(rows, add, ratio):
         add(f"shadow / pinned, core, {size} B",
             ratio(core.get(("shadow", size)), core.get(("pinned", size))),
             1.05, False)
+        add(f"odp / pinned, core, {size} B",
+            ratio(core.get(("odp", size)), core.get(("pinned", size))),
+            1.03, False)
     core = {(r["core_source"], r["bytes"]): r for r in rows
             if "core_source" in r}
     for size in sorted({size for _, size in core}):
@@ -638,9 +679,10 @@ def goals_shadow(rows, add, ratio):
             key = r["source"], r["bytes"]
             guest[key] = guest.get(key, 0) + r["median"]
     for source, size in sorted(guest):
-        if source == "shadow" and ("pinned", size) in guest:
-            add(f"shadow / pinned, guest instr., {size} B",
-                guest[source, size] / guest["pinned", size], 1.05, False)
+        if source in ("shadow", "odp") and ("pinned", size) in guest:
+            add(f"{source} / pinned, guest instr., {size} B",
+                guest[source, size] / guest["pinned", size],
+                1.05 if source == "shadow" else 1.03, False)
     one = {r["mode"]: r for r in rows if r["metric"] == "latency" and
            r["peer"] == "unetmm, one guest" and r.get("mib") == 1}
     add("shadow / pinned, one thread, 4096 B",
@@ -728,6 +770,38 @@ def goals_pins(rows, add):
                 pushes[what, 2] - nobody, None, False)
 
 
+def goals_faults(rows, add):
+    """Source odp: all of a work request at once, beside page by page."""
+    for metric, unit in (("instructions", "instr."), ("fault", "time")):
+        found = {(r["npf"], r["bytes"]): r["median"] for r in rows
+                 if r["metric"] == metric and "npf" in r}
+        # A difference of two times may be anything on a busy machine.
+        if not found or min(found.values()) <= 0:
+            continue
+        long, short = max(size for _, size in found), 4096
+        add(f"fault: 4 MiB / 4 KiB, {unit}",
+            found["unknown", long] / found["unknown", short], 3, False)
+        add(f"fault: 4 MiB, page by page / at once, {unit}",
+            found["unknown, page by page", long] / found["unknown", long],
+            100, True)
+        add(f"the same, absent for the process, too, {unit}",
+            found["absent, page by page", long] / found["absent", long], 5,
+            True)
+        add(f"fault / the processor's own, {unit}",
+            found["unknown", short] / found["cpu", short], 5, False)
+
+
+def goals_storage(rows, add):
+    """The block server, at each size that both have."""
+    found = {(r["share"], r["storage"]): r["median"] for r in rows
+             if "storage" in r}
+    for share in sorted({share for share, _ in found}):
+        pinned, odp = found[share, "pinned"], found[share, "odp"]
+        if pinned and odp:
+            add(f"block server, memory of {share} buffers: odp / pinned",
+                odp / pinned, None, True)
+
+
 def goals_bandwidth(wire, add, ratio):
     """The same for many bytes at a time."""
     for size, name in ((65536, "64 KiB"), (1 << 20, "1 MiB")):
@@ -805,8 +879,27 @@ def show_rows(rows):
               f" {r['frame']:6} {r['median']:9.1f} {p99} {r['unit']}{extra}")
 
 
+def show_matrix(rows):
+    """Sources by policies, for each kind of message."""
+    cells = {(r["cell_way"], r["cell_source"], r["cell_policy"]): r
+             for r in rows if r["metric"] == "cell"}
+    for way in sorted({way for way, _, _ in cells}):
+        print(f"\n{way + ', one page, us':30}"
+              + "".join(f"{policy:>12}" for policy in POLICIES))
+        for source in SOURCES:
+            line = ""
+            for policy in POLICIES:
+                r = cells.get((way, source, policy))
+                line += (f"{'':>12}" if r is None else f"{'refused':>12}"
+                         if r["refused"] else f"{r['median']:12.1f}")
+            if line.strip():
+                print(f"  {source:28}{line}")
+
+
 def show_goals(rows):
     """Ratios inside this run."""
+    if not goals(rows):
+        return
     print(f"\n{'what':44} {'measured':>10} {'aim':>7}")
     for what, value, wanted, reached in goals(rows):
         if wanted is None:
@@ -890,8 +983,8 @@ def main():
         with open(options.json, "w", encoding="utf-8"):
             pass
     for part in PARTS:
-        if part in options.skip or (options.only and
-                                    part not in options.only):
+        if part in options.skip or (part not in options.only and (
+                options.only or options.quick and part in LONG_PARTS)):
             continue
         print(f"  {part}: {globals()['part_' + part].__doc__} ...",
               file=sys.stderr, flush=True)
@@ -907,7 +1000,8 @@ def main():
         print(f"  {part}: {time.monotonic() - began:.0f} s", file=sys.stderr)
     if any(not math.isfinite(r["median"]) for r in rows):
         failed.append("a figure that is no number")
-    show_rows(rows)
+    show_rows([r for r in rows if r["metric"] != "cell"])
+    show_matrix(rows)
     show_goals(rows)
     print(f"\n(Linux {options.kernel} in the guests, TCG; two QEMUs, two "
           f"clocks, wall time; {time.monotonic() - start:.0f} s in all)")

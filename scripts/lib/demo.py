@@ -15,6 +15,7 @@ import time
 import pair as guests
 import tour_messages
 import tour_netvm
+import tour_npf
 import tour_vmmc
 import vm
 from sockets import SocketsError
@@ -22,7 +23,8 @@ from tour import NETWORK, DemoError, parse_lines
 
 MAC_A = "52:54:00:6d:00:01"
 LIMIT_SECONDS = 120
-TOURS = {"messages": tour_messages, "vmmc": tour_vmmc, "netvm": tour_netvm}
+TOURS = {"messages": tour_messages, "vmmc": tour_vmmc, "netvm": tour_netvm,
+         "npf": tour_npf}
 
 
 def run_guests(tour, options):

@@ -378,7 +378,7 @@ def stage_tools(_options):
 def stage_demo(_options):
     """scripts/demo, and that its reports say what they should."""
     for tour, facts in (("messages", message_facts), ("vmmc", vmmc_facts),
-                        ("netvm", netvm_facts)):
+                        ("netvm", netvm_facts), ("npf", npf_facts)):
         yield from demo_results(tour, facts)
 
 
@@ -452,6 +452,38 @@ def netvm_facts(data):
          not mix["shadow"]["pins"] and mix["shadow"]["pushes"] > 0),
         ("shadow missed less than tlb", mix["shadow"]["misses"] <
          mix["tlb"]["misses"]),
+    )
+
+
+def npf_facts(data):
+    """The same of the tour of NIC page faults."""
+    stops, faults, store = data["stops"], data["faults"], data["storage"]
+    points = store["points"]
+    return (
+        ("all that was moved was right", not any(
+            row["bad"] for row in stops.values())),
+        ("what is known takes no fault, and nobody was told to wait",
+         not stops["write"]["faults"] and not stops["write"]["rnr"]),
+        ("what was paged out was faulted in, few times for 512 pages", all(
+            row["out"] > 0 and 0 < row["faults"] < 20
+            for name, row in stops.items() if "out" in name)),
+        ("who wrote there or read there was told to wait", all(
+            stops[name]["rnr"] > 0
+            for name in ("write-out-there", "read-out-there"))),
+        ("answers without a place were dropped", all(
+            stops[name]["dropped"] > 0
+            for name in ("read-out-here", "read-out-here-rewind"))),
+        ("each stage was measured", all(
+            faults[f"{name}, 4096"] >= 0
+            for name in ("card", "interrupt", "wait", "find", "table",
+                         "resume"))),
+        ("a pinned buffer does not start where all memory is too little, and "
+         "one that is not does", points[0]["pinned"] is None and
+         points[0]["odp"] is not None),
+        ("with more memory both do", all(
+            point["pinned"] and point["odp"] for point in points[1:])),
+        ("of the buffer only what is used is resident",
+         store["resident"]["odp-64k"] < store["resident"]["pinned-512k"] / 4),
     )
 
 

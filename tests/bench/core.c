@@ -21,7 +21,7 @@
 #define CHANNEL     1
 #define LEVELS      4
 #define BUFFER      (16u << 10)
-#define MODES       6
+#define MODES       7
 
 typedef struct Side {
     const char *mode;
@@ -148,6 +148,7 @@ static const struct {
         .flags = UNETMM_SQE_F_NOTIFY, .reliable = true },
       UNETMM_SOURCE_PINNED },
     { { .mode = "shadow", .op = UNETMM_OP_SEND }, UNETMM_SOURCE_SHADOW },
+    { { .mode = "odp", .op = UNETMM_OP_SEND }, UNETMM_SOURCE_ODP },
 };
 
 static void measure(uint32_t len, unsigned rounds)

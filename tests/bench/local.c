@@ -17,9 +17,11 @@
  *   bench-local shadow push LIST         n page faults, and unmaps
  *   bench-local SOURCE mix LIST          n messages of a workload, with its counts
  *   bench-local SOURCE redirect LIST     n writes into a page that is not there
+ *   bench-local odp fault LIST           faults of messages, n times each
+ *   bench-local SOURCE matrix LIST       every policy, n messages of each kind
  *   bench-local shadow waits LIST        n unmaps under DMA: how long they waited
  *
- * SOURCE is tlb, ktlb, pinned, utlb or shadow.  `rate`, `pin` and `push` count
+ * SOURCE is tlb, ktlb, pinned, utlb, shadow or odp.  `rate`, `pin` and `push` count
  * instructions where there is a counter of them.  Prints JSON, one object a line.  A time is one
  * way: from before the send until the receiver has polled its completion, with
  * the sender's taken as well.
@@ -110,6 +112,18 @@ int join(struct unetmm_ep *tx, struct unetmm_ep *rx)
     return channel;
 }
 
+int join_reliably(struct unetmm_ep *tx, struct unetmm_ep *rx)
+{
+    int channel;
+
+    check(unetmm_listen_as(rx, SERVICE, 2, NULL), UNETMM_CALL_LISTEN);
+    channel = check(unetmm_connect_as(tx, info.mac, SERVICE, 10 * SECOND, NULL,
+                                      NULL), UNETMM_CALL_CONNECT);
+    check(unetmm_accept(rx, NULL, 10 * SECOND), UNETMM_CALL_ACCEPT);
+    check(unetmm_listen(rx, 0, 0), UNETMM_CALL_LISTEN);
+    return channel;
+}
+
 static void report(const char *what, unsigned n, unsigned bytes,
                    int64_t *times, uint64_t misses)
 {
@@ -146,7 +160,8 @@ uint64_t driver(enum unetmm_driver_counter n)
 
 uint64_t misses(void)
 {
-    return card(UNETMM_C_tlb_misses) + card(UNETMM_C_shadow_misses);
+    return card(UNETMM_C_tlb_misses) + card(UNETMM_C_shadow_misses) +
+        card(UNETMM_C_odp_misses);
 }
 
 /*
@@ -170,11 +185,21 @@ static void send_from_all(const uint8_t *at, size_t bytes)
     check(unetmm_ep_destroy(ep), UNETMM_CALL_ANY);
 }
 
-/* `pinned` wants to be told of memory, and `shadow` finds it by itself. */
+/*
+ * `pinned` wants to be told of memory; `shadow` finds it by itself, and so does `odp`,
+ * but page by page, and for reading where it is read.
+ */
 void give(void *at, size_t bytes)
 {
     if (!strcmp(source_name, "shadow")) {
         send_from_all(at, bytes);
+    }
+    if (*source_name == 'o') {
+        ssize_t done = unetmm_prefetch(ctx, at, bytes, UNETMM_PREFETCH_WRITE);
+
+        if (done < 0 || (size_t)done < bytes) {
+            die("the memory cannot be faulted in");
+        }
     }
     if (*source_name == 'p') {
         check(unetmm_register(ctx, at, bytes, UNETMM_REGION_WRITE),
@@ -298,13 +323,14 @@ static const struct {
     { "sync", sync_ops }, { "count-sync", count_sync_ops },
     { "rate", rate }, { "pin", pin }, { "push", push }, { "waits", waits },
     { "mix", mix }, { "redirect", redirect },
+    { "fault", fault }, { "matrix", matrix },
 };
 
 #define PARTS   (sizeof(parts) / sizeof(parts[0]))
 
 static void usage(void)
 {
-    fprintf(stderr, "usage: bench-local tlb|ktlb|pinned|utlb|shadow PART "
+    fprintf(stderr, "usage: bench-local tlb|ktlb|pinned|utlb|shadow|odp PART "
             "N,N,...\nPART is one of");
     for (size_t i = 0; i < PARTS; i++) {
         fprintf(stderr, " %s", parts[i].name);
@@ -322,7 +348,7 @@ static unsigned source_by_name(const char *name)
         { "tlb", UNETMM_SOURCE_TLB }, { "ktlb", UNETMM_SOURCE_KTLB },
         { "pinned", UNETMM_SOURCE_PINNED },
         { "utlb", UNETMM_SOURCE_UTLB },
-        { "shadow", UNETMM_SOURCE_SHADOW },
+        { "shadow", UNETMM_SOURCE_SHADOW }, { "odp", UNETMM_SOURCE_ODP },
     };
 
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {

@@ -23,6 +23,8 @@ void die(const char *what);
 
 /* tx's channel to rx.  One thread does both sides, so it asks in turn. */
 int join(struct unetmm_ep *tx, struct unetmm_ep *rx);
+/* The same, reliable. */
+int join_reliably(struct unetmm_ep *tx, struct unetmm_ep *rx);
 /* Takes completions until `ep` has had one of each type in the mask. */
 void await(struct unetmm_ep *ep, unsigned types);
 /* Memory for messages, as far as the source wants to be told of it. */
@@ -74,5 +76,23 @@ void mix(unsigned n);
 
 /* local_sysbuf.c: policy redirect by stage. */
 void redirect(unsigned n);
+
+/* local_fault.c: faults of source odp: batched and page by page, by stage. */
+void fault(unsigned n);
+
+/* local_matrix.c: one source with every policy. */
+void matrix(unsigned n);
+
+/* local_stages.c: a stage's name in the driver's file, and in words. */
+struct stage {
+    const char *word, *what;
+};
+
+struct stage_sum {
+    uint64_t count, ns;
+};
+
+void stages_read(const char *path, const struct stage *stages, unsigned n,
+                 struct stage_sum *sums);
 
 #endif /* BENCH_LOCAL_H */

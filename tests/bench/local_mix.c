@@ -16,7 +16,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define SERVICE     0x10ca7
 #define PLACES      2400u       /* pages */
 #define FEW         128u
 #define BUFFERS     16u
@@ -33,16 +32,6 @@ struct scene {
     uint8_t *at, *buffers;
     unsigned number;            /* of the message: each has bytes of its own */
 };
-
-static void join_reliably(struct scene *s)
-{
-    check(unetmm_listen_as(s->rx, SERVICE, 2, NULL), UNETMM_CALL_LISTEN);
-    s->channel = (unsigned)check(
-        unetmm_connect_as(s->tx, info.mac, SERVICE, 10 * SECOND, NULL, NULL),
-        UNETMM_CALL_CONNECT);
-    check(unetmm_accept(s->rx, NULL, 10 * SECOND), UNETMM_CALL_ACCEPT);
-    check(unetmm_listen(s->rx, 0, 0), UNETMM_CALL_LISTEN);
-}
 
 static void *pages(size_t n)
 {
@@ -169,7 +158,7 @@ void mix(unsigned n)
     give(s.buffers, BUFFERS * PAGE);
     check(unetmm_ep_create(ctx, NULL, &s.tx), UNETMM_CALL_EP_CREATE);
     check(unetmm_ep_create(ctx, NULL, &s.rx), UNETMM_CALL_EP_CREATE);
-    join_reliably(&s);
+    s.channel = (unsigned)join_reliably(s.tx, s.rx);
     for (unsigned i = 0; i < 2 * PLACES; i++) {
         one(&s);
     }

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define SERVICE     0x10ca3
 #define EXPORT      2
 #define MOST        10000u
 #define WARMUP      20u
@@ -147,14 +146,10 @@ static int64_t one(struct scene *s, enum way way, uint64_t value)
 
 /* ---- The scene ------------------------------------------------------------------ */
 
-static void join_reliably(struct scene *s)
+static void join_and_import(struct scene *s)
 {
-    int channel;
+    int channel = join_reliably(s->tx, s->rx);
 
-    check(unetmm_listen_as(s->rx, SERVICE, 2, NULL), UNETMM_CALL_LISTEN);
-    channel = check(unetmm_connect_as(s->tx, info.mac, SERVICE, 10 * SECOND,
-                                      NULL, NULL), UNETMM_CALL_CONNECT);
-    check(unetmm_accept(s->rx, NULL, 10 * SECOND), UNETMM_CALL_ACCEPT);
     check(unetmm_export_counters(ctx, EXPORT, s->there, PAGE,
                                  UNETMM_RIGHT_WRITE, 0, 0, s->counters[0],
                                  WAYS), UNETMM_CALL_EXPORT);
@@ -179,7 +174,7 @@ static void scene_open(struct scene *s, bool counted)
     check(unetmm_ep_create(ctx, NULL, &s->rx), UNETMM_CALL_EP_CREATE);
     check(unetmm_ep_create(ctx, &attr, &s->listener), UNETMM_CALL_EP_CREATE);
     check(unetmm_counter_create(ctx, WAYS, s->counters), UNETMM_CALL_ANY);
-    join_reliably(s);
+    join_and_import(s);
     check(unetmm_set_handler(s->listener, UNETMM_EVERY_CHANNEL, on_other,
                              NULL), UNETMM_CALL_HANDLERS);
     check(unetmm_counter_set_handler(s->listener, s->counters[HANDLER], 0,

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define SERVICE     0x10ca2
 #define EXPORT      1
 #define COUNT       1000u
 #define WARMUP      100u
@@ -141,16 +140,6 @@ static void *one_page(void)
     return page;
 }
 
-static void join_reliably(struct scene *s)
-{
-    check(unetmm_listen_as(s->rx, SERVICE, 2, NULL), UNETMM_CALL_LISTEN);
-    s->channel = (unsigned)check(
-        unetmm_connect_as(s->tx, info.mac, SERVICE, 10 * SECOND, NULL, NULL),
-        UNETMM_CALL_CONNECT);
-    check(unetmm_accept(s->rx, NULL, 10 * SECOND), UNETMM_CALL_ACCEPT);
-    check(unetmm_listen(s->rx, 0, 0), UNETMM_CALL_LISTEN);
-}
-
 static void open_windows(struct scene *s)
 {
     struct unetmm_window_attr attr = { sizeof(attr), 0, 0 };
@@ -184,7 +173,7 @@ static void scene_open(struct scene *s, unsigned bytes)
     s->here = one_page();
     give(s->here, PAGE);
     s->datagrams = (unsigned)join(s->tx, s->rx);
-    join_reliably(s);
+    s->channel = (unsigned)join_reliably(s->tx, s->rx);
     check(unetmm_export(ctx, EXPORT, s->there, PAGE, UNETMM_RIGHT_WRITE, 0, 0),
           UNETMM_CALL_EXPORT);
     open_windows(s);

@@ -9,31 +9,23 @@
  */
 #include "local.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define SERVICE     0x10ca8
 #define EXPORT      4
 #define MOST        10000u
 #define WARMUP      20u
 #define SECOND      1000000000ll
 #define STAGES_FILE "/sys/kernel/debug/unetmm/unetmm0/sysbuf"
 
-enum stage { WAIT, PAGE_IN, COPY, TELL, STAGES };
+enum { WAIT, PAGE_IN, COPY, TELL, STAGES };
 
 /* The file's words, and what they mean. */
-static const struct {
-    const char *word, *what;
-} stages[STAGES] = {
+static const struct stage stages[STAGES] = {
     { "wait", "report to worker" }, { "page", "until the page was there" },
     { "copy", "the copy" }, { "tell", "telling the card" },
-};
-
-struct stage_sum {
-    uint64_t count, ns;
 };
 
 struct scene {
@@ -41,29 +33,6 @@ struct scene {
     uint8_t *here, *there;
     unsigned import;
 };
-
-static void read_stages(struct stage_sum sums[STAGES])
-{
-    FILE *file = fopen(STAGES_FILE, "r");
-    struct stage_sum sum;
-    char line[200], word[50];
-
-    memset(sums, 0, STAGES * sizeof(*sums));
-    while (file && fgets(line, sizeof(line), file)) {
-        if (sscanf(line, "%49s count %" SCNu64 " ns %" SCNu64, word,
-                   &sum.count, &sum.ns) != 3) {
-            continue;
-        }
-        for (unsigned i = 0; i < STAGES; i++) {
-            if (!strcmp(word, stages[i].word)) {
-                sums[i] = sum;
-            }
-        }
-    }
-    if (file) {
-        fclose(file);
-    }
-}
 
 static uint8_t *one_page(void)
 {
@@ -86,10 +55,7 @@ static void scene_open(struct scene *s)
     s->there = one_page();
     check(unetmm_ep_create(ctx, NULL, &s->tx), UNETMM_CALL_EP_CREATE);
     check(unetmm_ep_create(ctx, &attr, &s->rx), UNETMM_CALL_EP_CREATE);
-    check(unetmm_listen_as(s->rx, SERVICE, 2, NULL), UNETMM_CALL_LISTEN);
-    channel = check(unetmm_connect_as(s->tx, info.mac, SERVICE, 10 * SECOND,
-                                      NULL, NULL), UNETMM_CALL_CONNECT);
-    check(unetmm_accept(s->rx, NULL, 10 * SECOND), UNETMM_CALL_ACCEPT);
+    channel = join_reliably(s->tx, s->rx);
     check(unetmm_export(ctx, EXPORT, s->there, PAGE, UNETMM_RIGHT_WRITE, 0, 0),
           UNETMM_CALL_EXPORT);
     s->import = (unsigned)check(unetmm_import(s->tx, (unsigned)channel, EXPORT,
@@ -158,10 +124,10 @@ void redirect(unsigned n)
         die("1 to 10000 times, on a card with policy redirect");
     }
     scene_open(&s);
-    read_stages(was);
+    stages_read(STAGES_FILE, stages, STAGES, was);
     for (unsigned i = 0; i < WARMUP + n; i++) {
         if (i == WARMUP) {
-            read_stages(was);
+            stages_read(STAGES_FILE, stages, STAGES, was);
         }
         for (unsigned away = 0; away < 2; away++) {
             int64_t ns = one(&s, away, 2 * i + away);
@@ -171,7 +137,7 @@ void redirect(unsigned n)
             }
         }
     }
-    read_stages(is);
+    stages_read(STAGES_FILE, stages, STAGES, is);
     for (unsigned away = 0; away < 2; away++) {
         qsort(took[away], n, sizeof(took[away][0]), by_value);
         report(away ? "page absent" : "page there", away ? "absent" : "there",

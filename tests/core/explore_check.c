@@ -291,10 +291,12 @@ void check_settled(World *w)
 
     must(!w->inv_pending, "an invalidation is never answered");
     must(!core->in_flight_used && !core->wanted_used &&
-         !core->misses_asked && !core->misses_joined && !core->misses_refused,
-         "misses are left: %u in flight, %u wanted, %u joined, %u refused",
+         !core->misses_asked && !core->misses_joined &&
+         !core->misses_refused && !core->misses_changing,
+         "misses are left: %u in flight, %u wanted, %u joined, %u refused, "
+         "%u of changing entries",
          core->in_flight_used, core->wanted_used, core->misses_joined,
-         core->misses_refused);
+         core->misses_refused, core->misses_changing);
     must(!core->rx.active && !core->port.fifo_used && !core->tlb.moving,
          "something still moves");
     for (unsigned i = 0; i < X_EPS; i++) {

@@ -110,7 +110,7 @@ static uint64_t hash_ep(uint64_t h, World *w, XEp *x)
 
 static uint64_t hash_misses(uint64_t h, const UnetmmCore *core)
 {
-    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+    uint32_t n = unetmm_misses(core);
 
     for (uint32_t i = UNETMM_EP_MISSES; i < n; i++) {
         const UnetmmMiss *miss = &core->misses[i];

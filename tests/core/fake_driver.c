@@ -21,6 +21,7 @@ void fake_driver_init(FakeDriver *d, FakeHost *host)
     d->watch = true;
     d->tag = 0x1000;
     d->waiting = g_array_new(false, false, sizeof(struct unetmm_fault));
+    d->ahead = g_array_new(false, false, sizeof(struct unetmm_fault));
     d->slots = g_array_new(false, false, sizeof(uint64_t));
     d->full = g_array_new(false, false, sizeof(uint32_t));
     for (unsigned i = 0; i < UNETMM_NUM_RINGS; i++) {
@@ -99,6 +100,7 @@ void fake_driver_free(FakeDriver *d)
         }
     }
     g_array_unref(d->waiting);
+    g_array_unref(d->ahead);
     g_array_unref(d->slots);
     g_array_unref(d->full);
 }
@@ -167,6 +169,21 @@ uint8_t fake_command(FakeDriver *d, struct unetmm_cmd cmd, uint32_t *result)
     return done.status;
 }
 
+/* Of one miss. */
+static uint32_t fake_most_pages(const FakeSpace *s)
+{
+    return s->source == UNETMM_SOURCE_ODP ? UNETMM_MISS_MAX_PAGES :
+           UNETMM_REPLY_MAX_PAGES;
+}
+
+static void check_ahead(FakeDriver *d, const struct unetmm_fault *f)
+{
+    assert_int_equal(d->spaces[f->space]->source, UNETMM_SOURCE_ODP);
+    assert_int_equal(f->vaddr % FAKE_PAGE, 0);
+    assert_in_range(f->npages, 1, UNETMM_MISS_MAX_PAGES);
+    assert_int_equal(f->found_ns, 0);
+}
+
 bool fake_fault(FakeDriver *d, struct unetmm_fault *f)
 {
     FakeVpage *page;
@@ -184,11 +201,22 @@ bool fake_fault(FakeDriver *d, struct unetmm_fault *f)
         g_array_append_val(d->full, f->fault_id);
         return fake_fault(d, f);
     }
+    if (f->type == UNETMM_FAULT_AHEAD) {
+        uint32_t id = f->fault_id;
+
+        check_ahead(d, f);
+        g_array_append_val(d->ahead, *f);
+        /* Others of its miss, and the miss, are right behind it. */
+        assert_true(fake_fault(d, f));
+        assert_int_equal(f->fault_id, id);
+        return true;
+    }
     assert_int_equal(f->type, UNETMM_FAULT_MISS);
     assert_int_equal(f->vaddr % FAKE_PAGE, 0);
-    assert_true(f->npages >= 1 && f->npages <= UNETMM_REPLY_MAX_PAGES);
-    d->misses++;
+    assert_true(f->found_ns <= f->time_ns);
     page = page_of_record(d, f);
+    assert_in_range(f->npages, 1, fake_most_pages(d->spaces[f->space]));
+    d->misses++;
     if (page) {
         page->asked++;
     }
@@ -236,7 +264,7 @@ uint64_t fake_pte(const FakeVpage *page)
 }
 
 /* The table gets what is resident; the reply only says so. */
-static uint8_t give_shadow(FakeSpace *s, uint32_t fault_id, uint64_t vaddr,
+static uint8_t give_entries(FakeSpace *s, uint32_t fault_id, uint64_t vaddr,
                            uint32_t npages, uint32_t *taken)
 {
     struct unetmm_cmd_reply r = {
@@ -272,8 +300,8 @@ static uint8_t give(FakeSpace *s, uint32_t fault_id, uint64_t vaddr,
     uint8_t status;
     uint32_t n = 0;
 
-    if (s->source == UNETMM_SOURCE_SHADOW) {
-        return give_shadow(s, fault_id, vaddr, npages, taken);
+    if (s->source == UNETMM_SOURCE_SHADOW || s->source == UNETMM_SOURCE_ODP) {
+        return give_entries(s, fault_id, vaddr, npages, taken);
     }
     for (uint32_t i = 0; i < npages; i++) {
         FakeVpage *page = fake_vpage(s, vaddr + (uint64_t)i * FAKE_PAGE);
@@ -462,6 +490,20 @@ void fake_paged_in(FakeDriver *d)
     fake_serve(d);
 }
 
+/* Source odp: the driver's table is what the card would find them in again. */
+static void take_entries(FakeSpace *s, uint64_t vaddr, uint64_t last)
+{
+    GHashTableIter iter;
+    FakeVpage *page;
+
+    g_hash_table_iter_init(&iter, s->pages);
+    while (g_hash_table_iter_next(&iter, NULL, (void **)&page)) {
+        if (page->vpn >= vaddr >> 12 && page->vpn <= last >> 12) {
+            fake_table_set(s, page->vpn << 12, 0);
+        }
+    }
+}
+
 bool fake_invalidate(FakeSpace *s, uint64_t vaddr, uint64_t bytes)
 {
     FakeHost *host = s->driver->host;
@@ -470,6 +512,9 @@ bool fake_invalidate(FakeSpace *s, uint64_t vaddr, uint64_t bytes)
     FakeVpage *page;
     bool busy;
 
+    if (s->source == UNETMM_SOURCE_ODP) {
+        take_entries(s, vaddr, last);
+    }
     fake_set_reg(host, UNETMM_REG_INV_SPACE, s->id);
     fake_set_reg(host, UNETMM_REG_INV_START_LO, vaddr);
     fake_set_reg(host, UNETMM_REG_INV_START_HI, vaddr >> 32);

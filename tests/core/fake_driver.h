@@ -56,6 +56,7 @@ struct FakeDriver {
     uint64_t list;              /* one page for FAULT_REPLY lists */
     FakeSpace *spaces[FAKE_SPACES];
     GArray *waiting;            /* of struct unetmm_fault: not answered yet */
+    GArray *ahead;              /* likewise: AHEAD, since it was emptied */
     unsigned misses, evictions; /* records taken */
     bool hold_back;             /* fake_serve() takes but does not answer */
     GArray *slots;              /* uint64_t: the system buffer */
@@ -97,7 +98,7 @@ uint8_t fake_command(FakeDriver *d, struct unetmm_cmd cmd, uint32_t *result);
  * only with fake_taken(). */
 bool fake_next(FakeDriver *d, unsigned ring, void *entry);
 void fake_taken(FakeDriver *d, unsigned ring);
-/* Of slots only d->full is told. */
+/* Of slots only d->full is told, and of AHEAD d->ahead. */
 bool fake_fault(FakeDriver *d, struct unetmm_fault *f);
 bool fake_notification(FakeDriver *d, struct unetmm_notify *n);
 

@@ -226,11 +226,31 @@ static void pass_time(Pair *p, int64_t to)
     }
 }
 
+/* Source odp: some page goes, in use or not. */
+static void vanish(PairSide *s)
+{
+    uint32_t n = fake_random(&s->random) % g_hash_table_size(s->s->pages);
+    GHashTableIter iter;
+    FakeVpage *page;
+
+    g_hash_table_iter_init(&iter, s->s->pages);
+    do {
+        assert_true(g_hash_table_iter_next(&iter, NULL, (void **)&page));
+    } while (n--);
+    /* If it is in DMA the driver would wait, and it stays the card's so long. */
+    fake_invalidate(s->s, page->vpn << 12, FAKE_PAGE);
+}
+
 bool pair_step(Pair *p)
 {
     int64_t timer = MIN(p->side[0].h.timer, p->side[1].h.timer);
     Flight *next, f;
 
+    for (unsigned i = 0; i < 2; i++) {
+        if (p->side[i].s->source == UNETMM_SOURCE_ODP) {
+            vanish(&p->side[i]);
+        }
+    }
     settle(p);
     timer = MIN(p->side[0].h.timer, p->side[1].h.timer);
     next = next_flight(p);

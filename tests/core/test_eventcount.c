@@ -192,7 +192,7 @@ static void test_sent(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         PeerFrame p = peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY + i);
 
-        assert_int_equal(p.h.imm, i < 2 ? 0 : 0x12345678);
+        assert_int_equal(p.h.imm, i < 2 ? 1500 - i * 1000 : 0x12345678);
         assert_int_equal(p.h.flags, i < 2 ? 0 : LAST | COUNT | ASK);
     }
     /* The peer gives no such counter. */

@@ -417,7 +417,10 @@ static void lie(Fix *f, Liar *l)
         h.remote = one_of(l, 0, 1, 7);
         h.flags = h.handle = len = 0;
     } else if (opcode == UNETMM_WIRE_WRITE) {
-        h.imm = h.flags & UNETMM_WIRE_F_NOTIFY ? h.imm : 0;
+        h.imm = h.flags == LAST ? 0 : one_of(l, h.imm, 4 * PEER_MTU,
+                                             UNETMM_MAX_MESSAGE);
+    } else if (opcode == UNETMM_WIRE_READ) {
+        h.imm |= one_of(l, 0, 1 << 17, UNETMM_READ_MORE);
     } else if (opcode == UNETMM_WIRE_ANSWER || opcode > UNETMM_WIRE_ANSWER) {
         h.handle = h.offset = h.imm = h.remote = 0;
     }

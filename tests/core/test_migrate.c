@@ -678,7 +678,7 @@ static void answer_all(UnetmmCore *core, uint64_t list)
         uint32_t taken;
 
         unetmm_enter(core);
-        unetmm_fault_reply(core, core->eps[number / UNETMM_EP_MISSES].space,
+        unetmm_fault_reply(core, unetmm_miss_ep(core, number)->space,
                            &reply, &taken);
         unetmm_leave(core);
     }

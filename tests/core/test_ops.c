@@ -404,6 +404,8 @@ static void each_wire_with(PairTune *tune, uint8_t source, uint32_t mtu,
         run_pair(p, n);
         assert_int_equal(source == UNETMM_SOURCE_SHADOW,
                          pair_count(p, UNETMM_C_shadow_raced) > 0);
+        assert_int_equal(source == UNETMM_SOURCE_ODP,
+                         pair_count(p, UNETMM_C_odp_misses) > 0);
         expect_redirected(p, credits);
         pair_free(p);
     }
@@ -448,6 +450,15 @@ static void cramped(UnetmmParams *p)
     p->budget_descriptors = 3;
 }
 
+/* The same of a table's entries. */
+static void cramped_cache(UnetmmParams *p)
+{
+    p->cache_entries = 64;
+    p->reliable_keep = 5;
+    p->budget_descriptors = 3;
+    p->dma_page_ns = 300;
+}
+
 static void test_cramped(void **state)
 {
     each_wire(cramped, UNETMM_SOURCE_TLB, 1500, 40);
@@ -458,6 +469,13 @@ static void test_shadow(void **state)
 {
     each_wire(NULL, UNETMM_SOURCE_SHADOW, 1500, 30);
     each_wire(slow_pages, UNETMM_SOURCE_SHADOW, 4000, 20);
+}
+
+/* The cache is too small for what is in use, and each page may be absent. */
+static void test_odp(void **state)
+{
+    each_wire(cramped_cache, UNETMM_SOURCE_ODP, 1500, 30);
+    each_wire(slow_pages, UNETMM_SOURCE_ODP, 4000, 20);
 }
 
 /* Packets go to the system buffer, in any order, and wait there. */
@@ -473,6 +491,11 @@ static void test_redirect_tlb(void **state)
     each_wire_with(NULL, UNETMM_SOURCE_TLB, 256, 1, 10);
 }
 
+static void test_redirect_odp(void **state)
+{
+    each_wire_with(cramped_cache, UNETMM_SOURCE_ODP, 1500, 32, 40);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -483,6 +506,8 @@ int main(void)
         cmocka_unit_test(test_shadow),
         cmocka_unit_test(test_redirect),
         cmocka_unit_test(test_redirect_tlb),
+        cmocka_unit_test(test_odp),
+        cmocka_unit_test(test_redirect_odp),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

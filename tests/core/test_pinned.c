@@ -145,6 +145,44 @@ static void test_cache_invalidate(void **state)
     fake_check_frame(fake_wire_at(&f->h, f->h.wire->len - 1), 100, 7);
 }
 
+/* An entry that the driver has in hand: who needs the page waits. */
+static void test_changing(void **state)
+{
+    struct unetmm_cqe cqe;
+    Fix *f = *state;
+    FakeSpace *s;
+    FakeEp e;
+
+    open_pinned(f, &s, &e, 3);
+    fake_map(s, 0x3000, 4096, FAKE_RW);
+    fake_table_set(s, 0x3000, UNETMM_PTE_CHANGING);
+    fake_send_at(&e, FIX_WIRE, 0x3000, 100, 1);
+    fake_ring_bell(&e);
+    fake_advance(&f->h, 1000000000);
+    assert_false(fake_poll(&e, &cqe));
+    fake_table_set(s, 0x3000, fake_vpage(s, 0x3000)->dma | 7);
+    fake_invalidate(s, 0x3000, 4096);
+    fake_expect(&e, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    /* Nothing else may be in such an entry; what is valid is there. */
+    fake_table_set(s, 0x3000, UNETMM_PTE_CHANGING | UNETMM_PTE_WRITE);
+    fake_invalidate(s, 0x3000, 4096);
+    expect_send(f, &e, 0x3000, 100, UNETMM_ST_PROTECTION);
+    fake_table_set(s, 0x3000, UNETMM_PTE_CHANGING | 0x5000);
+    expect_send(f, &e, 0x3000, 100, UNETMM_ST_PROTECTION);
+    fake_table_set(s, 0x3000, fake_vpage(s, 0x3000)->dma |
+                   UNETMM_PTE_CHANGING | 7);
+    fake_rights(&f->h, fake_vpage(s, 0x3000)->dma, 4096, FAKE_R);
+    expect_send(f, &e, 0x3000, 100, UNETMM_ST_OK);
+    /* The endpoint may end while it waits. */
+    fake_table_set(s, 0x3000, UNETMM_PTE_CHANGING);
+    fake_invalidate(s, 0x3000, 4096);
+    fake_send_at(&e, FIX_WIRE, 0x3000, 100, 2);
+    fake_ring_bell(&e);
+    assert_int_equal(f->h.core.misses_changing, 1);
+    assert_int_equal(fake_ep_destroy(&e), UNETMM_CS_OK);
+    assert_int_equal(f->h.core.misses_changing, 0);
+}
+
 /* Another space's invalidation, or another range, leaves the cache alone. */
 static void test_cache_invalidate_elsewhere(void **state)
 {
@@ -310,6 +348,7 @@ int main(void)
         fix_test(test_rights),
         fix_test(test_no_zero),
         fix_test(test_cache_invalidate),
+        fix_test(test_changing),
         fix_test(test_cache_invalidate_elsewhere),
         fix_test(test_bad_tables),
         fix_test(test_entry_read_once),

@@ -16,7 +16,7 @@ static const uint32_t read_only[] = {
     UNETMM_REG_MAX_FAULTS, UNETMM_REG_SOURCES, UNETMM_REG_POLICIES,
     UNETMM_REG_RELIABLE, UNETMM_REG_REGIONS, UNETMM_REG_IMPORTS,
     UNETMM_REG_WINDOW_PAGES, UNETMM_REG_PROXY_PAGES, UNETMM_REG_TEST_DMA_RES,
-    UNETMM_REG_SYSBUF_SLOTS,
+    UNETMM_REG_SYSBUF_SLOTS, UNETMM_REG_CLOCK_LO, UNETMM_REG_CLOCK_HI,
     UNETMM_REG_RING(UNETMM_RING_CMD) + UNETMM_RING_CONS,
     UNETMM_REG_RING(UNETMM_RING_CMDC) + UNETMM_RING_PROD,
     UNETMM_REG_RING(UNETMM_RING_FAULT) + UNETMM_RING_PROD,
@@ -110,8 +110,8 @@ static void test_identity(void **state)
     assert_int_equal(fake_reg(h, UNETMM_REG_TLB_VICTIMS), 9);
     assert_int_equal(fake_reg(h, UNETMM_REG_PRETRANSLATE), 11);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAX_FAULTS), 13);
-    assert_int_equal(fake_reg(h, UNETMM_REG_SOURCES), 63);
-    assert_int_equal(fake_reg(h, UNETMM_REG_POLICIES), 7);
+    assert_int_equal(fake_reg(h, UNETMM_REG_SOURCES), 127);
+    assert_int_equal(fake_reg(h, UNETMM_REG_POLICIES), 15);
     assert_int_equal(fake_reg(h, UNETMM_REG_SYSBUF_SLOTS), FAKE_SLOTS);
     assert_int_equal(fake_reg(h, UNETMM_REG_RELIABLE), 16);
     assert_int_equal(fake_reg(h, UNETMM_REG_REGIONS), 1234);
@@ -121,6 +121,27 @@ static void test_identity(void **state)
     assert_int_equal(fake_reg(h, UNETMM_REG_STATUS),
                      UNETMM_STATUS_LINK | UNETMM_STATUS_ENABLED);
     assert_int_equal(fake_counter(h, UNETMM_C_err_register), 0);
+}
+
+static uint64_t card_clock(FakeHost *h)
+{
+    return fake_reg(h, UNETMM_REG_CLOCK_LO) |
+           (uint64_t)fake_reg(h, UNETMM_REG_CLOCK_HI) << 32;
+}
+
+/* The clock of what the card writes. */
+static void test_clock(void **state)
+{
+    Fix *f = *state;
+    uint64_t start = card_clock(&f->h);
+    struct unetmm_fault m;
+
+    fake_advance(&f->h, 5000000001);
+    assert_int_equal(card_clock(&f->h) - start, 5000000001);
+    fix_send(f, &f->a, 0, 100, 1);
+    assert_true(fake_fault(&f->d, &m));
+    assert_int_equal(m.time_ns, card_clock(&f->h));
+    assert_int_equal(m.found_ns, m.time_ns);
 }
 
 /* A register file as it shows itself, to see that nothing moved. */
@@ -772,6 +793,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         fix_test_bare(test_identity, odd_limits),
+        fix_test(test_clock),
         fix_test(test_unknown_offsets),
         fix_test(test_size_and_alignment),
         fix_test(test_read_only),

@@ -65,6 +65,8 @@ static void run(const Bad *bad, PairTune *tune, uint8_t source,
     assert_int_equal(pair_count(p, UNETMM_C_drop_rel_bad), 0);
     assert_int_equal(source == UNETMM_SOURCE_SHADOW,
                      pair_count(p, UNETMM_C_shadow_raced) > 0);
+    assert_int_equal(source == UNETMM_SOURCE_ODP,
+                     pair_count(p, UNETMM_C_odp_misses) > 0);
     pair_free(p);
 }
 
@@ -148,6 +150,13 @@ static void test_shadow(void **state)
     each_wire(slow_pages, UNETMM_SOURCE_SHADOW, &plain, 20);
 }
 
+/* Pages go, and come again when they are asked for. */
+static void test_odp(void **state)
+{
+    each_wire(NULL, UNETMM_SOURCE_ODP, &plain, 20);
+    each_wire(cramped_cache, UNETMM_SOURCE_ODP, &plain, 20);
+}
+
 /* ---- Speed, in simulated time ------------------------------------------- */
 
 static uint32_t whole(Pair *p, uint32_t n)
@@ -218,6 +227,7 @@ int main(void)
         cmocka_unit_test(test_cramped),
         cmocka_unit_test(test_cramped_cache),
         cmocka_unit_test(test_shadow),
+        cmocka_unit_test(test_odp),
         cmocka_unit_test(test_goodput),
     };
 

@@ -434,7 +434,7 @@ static void answer_something(Stress *s, struct unetmm_cmd *cmd)
         return;
     }
     number = core->in_flight[rnd(s, core->in_flight_used)];
-    cmd->space = core->eps[number / UNETMM_EP_MISSES].space;
+    cmd->space = unetmm_miss_ep(core, number)->space;
     cmd->reply.fault_id = (uint32_t)core->misses[number].generation << 16 |
                           number;
     cmd->reply.vaddr = core->misses[number].vpn << 12;
@@ -487,7 +487,8 @@ static struct unetmm_cmd random_command(Stress *s)
             cmd.space_create.source == UNETMM_SOURCE_PINNED ||
             cmd.space_create.source == UNETMM_SOURCE_KTLB ||
             cmd.space_create.source == UNETMM_SOURCE_UTLB ||
-            cmd.space_create.source == UNETMM_SOURCE_SHADOW ? 1 + rnd(s, 6) :
+            cmd.space_create.source == UNETMM_SOURCE_SHADOW ||
+            cmd.space_create.source == UNETMM_SOURCE_ODP ? 1 + rnd(s, 6) :
             rnd(s, 8) ? 0 : rnd(s, 8);
         cmd.space_create.table = cmd.space_create.levels ?
                                  area + rnd(s, 64) * 4096 : 0;

@@ -179,7 +179,7 @@ static void test_who(void **state)
     assert_int_equal(fake_sysbuf(&f->d, 4, 9000), UNETMM_CS_OK);
     assert_int_equal(create_as(f, pinned, UNETMM_POLICY_REDIRECT),
                      UNETMM_CS_BAD_ARG);
-    assert_int_equal(create_as(f, f->s1, UNETMM_POLICY_REDIRECT + 1),
+    assert_int_equal(create_as(f, f->s1, UNETMM_POLICY_RNR + 1),
                      UNETMM_CS_BAD_ARG);
     assert_int_equal(create_as(f, f->s1, UNETMM_POLICY_REDIRECT),
                      UNETMM_CS_OK);

@@ -651,6 +651,200 @@ static void test_one_sided(void **state)
     expect_nobody_asked(f);
 }
 
+/* ---- Entries that the driver has in hand -------------------------------- */
+
+/* The notifier has been there; the driver will say where the page is. */
+static void take_in_hand(FakeSpace *s, unsigned page)
+{
+    fake_table_set(s, PAGE(page), UNETMM_PTE_CHANGING);
+    assert_false(fake_invalidate(s, PAGE(page), FAKE_PAGE));
+}
+
+static void give_back(FakeSpace *s, unsigned page)
+{
+    uint64_t dma = fake_vpage(s, PAGE(page))->dma;
+
+    fake_rights(s->driver->host, dma, FAKE_PAGE, FAKE_RW);
+    fake_table_set(s, PAGE(page), dma | UNETMM_PTE_VALID | UNETMM_PTE_READ |
+                   UNETMM_PTE_WRITE);
+    fake_invalidate(s, PAGE(page), FAKE_PAGE);
+    fake_rights(s->driver->host, dma, FAKE_PAGE, FAKE_RW);
+}
+
+/* Or that it is nowhere. */
+static void give_up(FakeSpace *s, unsigned page)
+{
+    fake_table_set(s, PAGE(page), 0);
+    fake_invalidate(s, PAGE(page), FAKE_PAGE);
+}
+
+static void expect_nothing(FakeEp *ep)
+{
+    struct unetmm_cqe cqe;
+
+    assert_false(fake_poll(ep, &cqe));
+}
+
+/* Sends wait, in their order, for as long as it takes. */
+static void test_changing_send(void **state)
+{
+    Fix *f = *state;
+    FakeSpace *s;
+    FakeEp e;
+
+    open_utlb(f, &s, &e, 4);
+    fake_map(s, PAGE(0), 32 * FAKE_PAGE, FAKE_RW);
+    fake_fill(s, PAGE(0), 32 * FAKE_PAGE, 3);
+    take_in_hand(s, 1);
+    expect_count(&f->h, changing_waits, 1, {
+        fake_send_at(&e, FIX_WIRE, PAGE(0) + 4000, 200, 1);
+        fake_send_at(&e, FIX_WIRE, PAGE(3), 100, 2);
+        fake_ring_bell(&e);
+        fake_advance(&f->h, 1000000000);
+    });
+    expect_nothing(&e);
+    /* Neither another page's invalidation nor another space's ends that. */
+    expect_count(&f->h, changing_waits, 1,
+                 fake_invalidate(s, PAGE(9), FAKE_PAGE));
+    expect_count(&f->h, changing_waits, 0,
+                 fake_invalidate(f->s1, PAGE(1), FAKE_PAGE));
+    expect_nothing(&e);
+    assert_int_equal(f->h.wire->len, 0);
+    give_back(s, 1);
+    fake_advance(&f->h, 10000);
+    fake_expect(&e, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_expect(&e, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+    assert_int_equal(f->h.wire->len, 2);
+    take_in_hand(s, 1);
+    fake_send_at(&e, FIX_WIRE, PAGE(1), 100, 3);
+    fake_ring_bell(&e);
+    expect_nothing(&e);
+    give_up(s, 1);
+    fake_expect(&e, UNETMM_CQE_SENT, UNETMM_ST_PROTECTION, 3);
+    expect_nobody_asked(f);
+}
+
+/* A buffer that is touched stays where it is, and messages find none. */
+static void test_changing_buffer(void **state)
+{
+    Fix *f = *state;
+    FakeSpace *s;
+    FakeEp e;
+
+    open_utlb(f, &s, &e, 4);
+    fake_map(s, PAGE(0), 32 * FAKE_PAGE, FAKE_RW);
+    fake_post(&e, PAGE(0), 3 * FAKE_PAGE, 1);
+    fake_post(&e, PAGE(8), FAKE_PAGE, 2);
+    fake_ring_bell(&e);
+    take_in_hand(s, 2);
+    expect_count(&f->h, drop_asked, 1, receive(f, &e, 100, 5));
+    expect_nothing(&e);
+    give_back(s, 2);
+    receive(f, &e, 100, 6);
+    fake_expect(&e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+    fake_check(s, PAGE(0), 100, 6);
+    take_in_hand(s, 8);
+    expect_count(&f->h, drop_asked, 1, receive(f, &e, 100, 7));
+    expect_nothing(&e);
+    give_up(s, 8);
+    fake_expect(&e, UNETMM_CQE_BUFFER, UNETMM_ST_PROTECTION, 2);
+    expect_nobody_asked(f);
+}
+
+/* Who waits for an entry does not wake the others who do, for ever. */
+static void test_changing_many(void **state)
+{
+    Fix *f = *state;
+    FakeEp e[4];
+    FakeSpace *s = fake_space(&f->d, 3, UNETMM_SOURCE_UTLB, 4);
+    uint64_t waits;
+
+    fake_map(s, PAGE(0), 64 * FAKE_PAGE, FAKE_RW);
+    for (unsigned i = 0; i < 4; i++) {
+        fake_ep_open(&e[i], &f->d, 3 + i, s);
+        fake_connect_peer(&e[i], FIX_WIRE, 13, FIX_MTU);
+        take_in_hand(s, 8 * i + 2);
+        fake_post(&e[i], PAGE(8 * i), 3 * FAKE_PAGE, i);
+        fake_ring_bell(&e[i]);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        receive(f, &e[i], 100, i);
+    }
+    waits = fake_counter(&f->h, UNETMM_C_changing_waits);
+    assert_true(waits <= 16);
+    fake_advance(&f->h, 1000000000);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_changing_waits), waits);
+    for (unsigned i = 0; i < 4; i++) {
+        give_back(s, 8 * i + 2);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        receive(f, &e[i], 100, i);
+        fake_expect(&e[i], UNETMM_CQE_RECEIVED, UNETMM_ST_OK, i);
+    }
+}
+
+static void start_op(FakeEp *ep, uint8_t opcode, uint64_t from, uint32_t len)
+{
+    fake_send_sqe(ep, (struct unetmm_sqe) {
+        .opcode = opcode, .nsegs = 1, .channel = REL, .cookie = from,
+        .handle = 1, .remote = 100, .seg = { { from, len } },
+    });
+    fake_ring_bell(ep);
+}
+
+/* Whichever page of the two ends it is: the operation waits, and is done. */
+static void test_changing_one_sided(void **state)
+{
+    static const struct { uint8_t opcode; unsigned from, page; } cases[] = {
+        { UNETMM_OP_WRITE, 0, 21 }, { UNETMM_OP_WRITE, 0, 1 },
+        { UNETMM_OP_READ, 8, 21 }, { UNETMM_OP_READ, 8, 9 },
+    };
+    const struct unetmm_cmd_channel how = { .mtu = 1000, .send_psn = 1,
+                                            .recv_psn = 1 };
+    Fix *f = *state;
+    const uint8_t *own = f->h.core.params.mac;
+    FakeEp e, peer;
+    FakeSpace *s;
+
+    open_utlb(f, &s, &e, 4);
+    fake_ep_open(&peer, &f->d, 4, s);
+    fake_map(s, PAGE(0), 32 * FAKE_PAGE, FAKE_RW);
+    fake_channel_rel(&e, REL, own, 4, REL, &how);
+    fake_channel_rel(&peer, REL, own, 3, REL, &how);
+    assert_int_equal(fake_region(s, REGION, KEY, PAGE(20) + 50, 8000,
+                                 UNETMM_RIGHT_ALL, 0), UNETMM_CS_OK);
+    assert_int_equal(fake_import(&e, 1, REL, REGION, KEY, 8000,
+                                 UNETMM_RIGHT_ALL), UNETMM_CS_OK);
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t from = PAGE(cases[i].from);
+        bool write = cases[i].opcode == UNETMM_OP_WRITE;
+        struct unetmm_cqe cqe;
+
+        fake_fill(s, write ? from : PAGE(20) + 150, 7000, i);
+        take_in_hand(s, cases[i].page);
+        start_op(&e, cases[i].opcode, from, 7000);
+        for (unsigned j = 0; j < 50; j++) {
+            fake_advance(&f->h, 100000);
+            expect_nothing(&e);
+        }
+        give_back(s, cases[i].page);
+        for (unsigned j = 0; !fake_poll(&e, &cqe); j++) {
+            assert_true(j < 1000);
+            fake_advance(&f->h, 100000);
+        }
+        assert_int_equal(cqe.status, UNETMM_ST_OK);
+        fake_check(s, write ? PAGE(20) + 150 : from, 7000, i);
+    }
+    take_in_hand(s, 21);
+    start_op(&e, UNETMM_OP_WRITE, PAGE(0), 7000);
+    fake_advance(&f->h, 1000000);
+    expect_nothing(&e);
+    give_up(s, 21);
+    fake_advance(&f->h, 100000000);
+    fake_expect(&e, UNETMM_CQE_SENT, UNETMM_ST_REMOTE_MEMORY, PAGE(0));
+    expect_nobody_asked(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -670,6 +864,12 @@ int main(void)
         fix_test_with(test_any_order, wide),
         fix_test(test_one_sided),
         fix_test_with(test_one_sided, slow),
+        fix_test(test_changing_send),
+        fix_test_with(test_changing_send, slow),
+        fix_test(test_changing_buffer),
+        fix_test(test_changing_many),
+        fix_test(test_changing_one_sided),
+        fix_test_with(test_changing_one_sided, slow),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,7 +171,8 @@ static void shape_one_sided(FuzzIn *in, struct unetmm_frame *h, uint32_t len)
     h->offset = cpu_to_le32(FUZZ_KEY + ((how & 12) == 12));
     h->remote = cpu_to_le64((how & 48) == 48 ? fuzz_u64(in) : remote);
     if (h->opcode == UNETMM_WIRE_READ) {
-        h->imm = cpu_to_le32(fuzz_u16(in) % 1100);
+        h->imm = cpu_to_le32(fuzz_u16(in) % 1100 |
+                             UNETMM_PREP(UNETMM_READ_MORE, how >> 6));
     } else if (h->opcode == UNETMM_WIRE_ATOMIC) {
         h->imm = cpu_to_le32(len / 8);
     } else if (how & 64) {
@@ -179,6 +180,8 @@ static void shape_one_sided(FuzzIn *in, struct unetmm_frame *h, uint32_t len)
     } else if (how & 128) {
         h->flags |= cpu_to_le32(UNETMM_WIRE_F_LAST | UNETMM_WIRE_F_COUNT);
         h->imm = cpu_to_le32(how & 3);
+    } else {
+        h->imm = cpu_to_le32((how & 3) << 12);
     }
 }
 

@@ -156,7 +156,8 @@ static void change(GByteArray *s, FuzzIn *in)
         break;
     case 5:
         from = where(s, in, how);
-        overwrite(s, at, s->data + from, MIN(fuzz_u8(in), s->len - from));
+        n = fuzz_u8(in);        /* once: MIN() may look twice */
+        overwrite(s, at, s->data + from, MIN(n, s->len - from));
         break;
     case 6:
         n = fuzz_u16(in);
@@ -278,7 +279,7 @@ static void answer(FuzzCard *c, FuzzIn *in)
                              UNETMM_PTE_WRITE);
     }
     fake_write(&c->h, c->d.list, pte, sizeof(pte));
-    cmd.space = core->eps[number / UNETMM_EP_MISSES].space;
+    cmd.space = unetmm_miss_ep(core, number)->space;
     cmd.reply.fault_id = (uint32_t)miss->generation << 16 | number;
     cmd.reply.status = how & 3;
     cmd.reply.error = how >> 2 & 15;

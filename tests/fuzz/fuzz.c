@@ -128,14 +128,23 @@ static void fuzz_params(UnetmmParams *p, uint8_t kind)
     }
 }
 
-static void fuzz_open_all(FuzzCard *c)
+/* Some cards have a space whose misses name all that follows. */
+static FakeSpace *fuzz_space(FuzzCard *c, uint16_t id, uint8_t kind)
+{
+    bool odp = id == 2 && (kind & 0x28) == 0x28;
+
+    return fake_space(&c->d, id, odp ? UNETMM_SOURCE_ODP : UNETMM_SOURCE_TLB,
+                      odp ? 4 : 0);
+}
+
+static void fuzz_open_all(FuzzCard *c, uint8_t kind)
 {
     for (unsigned i = 0; i < FUZZ_EPS; i++) {
         uint16_t space = 1 + i / 2;
         FakeEp *ep = &c->ep[i];
 
         if (!c->d.spaces[space]) {
-            fake_space(&c->d, space, UNETMM_SOURCE_TLB, 0);
+            fuzz_space(c, space, kind);
             fake_map(c->d.spaces[space], FIX_VA, FUZZ_PAGES * FAKE_PAGE,
                      space == 2 ? FAKE_R : FAKE_RW);
         }
@@ -178,7 +187,7 @@ static void fuzz_make(FuzzCard *c, uint8_t kind)
     memset(c->ep, 0, sizeof(c->ep));
     fake_driver_init(&c->d, &c->h);
     fake_driver_start(&c->d);
-    fuzz_open_all(c);
+    fuzz_open_all(c, kind);
     c->lenient = c->h.lenient = false;
     c->d.watch = true;
     if (fuzz_target.start) {

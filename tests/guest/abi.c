@@ -32,6 +32,7 @@ union argument {
     struct unetmm_counters counters;
     struct unetmm_post post;
     struct unetmm_utlb utlb;
+    struct unetmm_prefetch prefetch;
     struct unetmm_export export;
     struct unetmm_export_id export_id;
     struct unetmm_redirect redirect;
@@ -218,6 +219,21 @@ static void undo_pin(struct raw *raw, union argument *a)
     }
 }
 
+static bool can_prefetch(void)
+{
+    return run.source == UNETMM_SOURCE_ODP ||
+           run.source == UNETMM_SOURCE_SHADOW;
+}
+
+static int prepare_prefetch(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    a->prefetch.flags = UNETMM_PREFETCH_WRITE;
+    a->prefetch.addr = (uintptr_t)more_memory;
+    a->prefetch.length = sizeof(more_memory);
+    return can_prefetch() ? 0 : -EOPNOTSUPP;
+}
+
 static bool can_export(void)
 {
     return run.source != UNETMM_SOURCE_KTLB;
@@ -368,6 +384,7 @@ static const struct call calls[] = {
     CALL(POST, unetmm_post, prepare_post, NULL),
     CALL(UTLB_PIN, unetmm_utlb, prepare_utlb, undo_pin),
     CALL(UTLB_UNPIN, unetmm_utlb, prepare_utlb, NULL),
+    CALL(PREFETCH, unetmm_prefetch, prepare_prefetch, NULL),
     CALL(EXPORT, unetmm_export, prepare_export, undo_export),
     CALL(UNEXPORT, unetmm_export_id, prepare_unexport, NULL),
     CALL(REDIRECT, unetmm_redirect, prepare_redirect, NULL),
@@ -616,11 +633,12 @@ static const struct field {
     FIELD(SPACE, unetmm_space, flags),
     FIELD(ENDPOINT, unetmm_endpoint, flags),
     FIELD(LISTEN, unetmm_listen, flags),
-    FIELD(LISTEN, unetmm_listen, rsvd),
     FIELD(ACCEPT, unetmm_connect, flags),
     FIELD(ACCEPT, unetmm_connect, rsvd0),
+    FIELD(ACCEPT, unetmm_connect, rsvd1),
     FIELD(CONNECT, unetmm_connect, flags),
     FIELD(CONNECT, unetmm_connect, rsvd0),
+    FIELD(CONNECT, unetmm_connect, rsvd1),
     FIELD(CHANNEL_CLOSE, unetmm_channel, rsvd),
     FIELD(PROBE, unetmm_probe, flags),
     FIELD(PROBE, unetmm_probe, rsvd0),
@@ -633,6 +651,7 @@ static const struct field {
     FIELD(UTLB_PIN, unetmm_utlb, rsvd),
     FIELD(UTLB_UNPIN, unetmm_utlb, flags),
     FIELD(UTLB_UNPIN, unetmm_utlb, rsvd),
+    FIELD(PREFETCH, unetmm_prefetch, flags),
     FIELD(UNEXPORT, unetmm_export_id, rsvd),
     FIELD(REDIRECT, unetmm_redirect, rsvd),
     FIELD(IMPORT, unetmm_import, rsvd),
@@ -772,26 +791,18 @@ static void wrong_values(void)
     raw_close(&raw);
 }
 
-/* How a channel is to be, and is not to be. */
-static void wrong_channels(void)
+/* How a channel is to be, and is not to be; `can`: what a reliable one gets. */
+static void wrong_listens(struct raw *raw, int can)
 {
-    struct unetmm_info info = { .size = sizeof(info) };
     struct unetmm_listen listen;
-    struct unetmm_connect connect;
-    struct raw raw;
-    int can;
 
-    raw_open(&raw);
-    CHECK_RET(raw_ioctl(raw.fd, UNETMM_IOC_INFO, &info), 0);
-    CHECK(info.reliable && info.max_message == UNETMM_MAX_MESSAGE);
-    can = run.source == UNETMM_SOURCE_KTLB ? -EOPNOTSUPP : 0;
 #define LISTENS(flag, member, value, error) \
     do { \
         listen = (struct unetmm_listen) { \
-            .size = sizeof(listen), .endpoint = raw.ep.id, \
+            .size = sizeof(listen), .endpoint = raw->ep.id, \
             .service = SERVICE, .backlog = 1, .flags = flag, \
             .member = value }; \
-        CHECK_RET(raw_ioctl(raw.fd, UNETMM_IOC_LISTEN, &listen), error); \
+        CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_LISTEN, &listen), error); \
     } while (0)
     LISTENS(UNETMM_LISTEN_RELIABLE, timeout_us, 1000000, can);
     LISTENS(UNETMM_LISTEN_RELIABLE, timeout_us, 1000001, can ?: -EINVAL);
@@ -802,19 +813,31 @@ static void wrong_channels(void)
     LISTENS(UNETMM_LISTEN_DATAGRAM, retries, 1, -EINVAL);
     LISTENS(0, not_ready_retries, 1, -EINVAL);
     LISTENS(UNETMM_LISTEN_DATAGRAM | UNETMM_LISTEN_RELIABLE, retries, 1, can);
-    LISTENS(UNETMM_LISTEN_DATAGRAM, rsvd, 0, 0);
+    LISTENS(UNETMM_LISTEN_RELIABLE, not_ready_us, 1000000, can);
+    LISTENS(UNETMM_LISTEN_RELIABLE, not_ready_us, 1000001, can ?: -EINVAL);
+    LISTENS(UNETMM_LISTEN_DATAGRAM, not_ready_us, 1, -EINVAL);
+    LISTENS(UNETMM_LISTEN_RELIABLE | UNETMM_LISTEN_REWIND, retries, 1, can);
+    LISTENS(UNETMM_LISTEN_REWIND, retries, 0, -EINVAL);
+    LISTENS(16, retries, 0, -EOPNOTSUPP);
+    LISTENS(UNETMM_LISTEN_DATAGRAM, retries, 0, 0);
 #undef LISTENS
+}
+
+static void wrong_connects(struct raw *raw, int can)
+{
+    struct unetmm_connect connect;
+
 #define CONNECTS(call, flag, member, value, error) \
     do { \
         connect = (struct unetmm_connect) { \
-            .size = sizeof(connect), .endpoint = raw.ep.id, \
+            .size = sizeof(connect), .endpoint = raw->ep.id, \
             .service = UNETMM_IOC_##call == UNETMM_IOC_CONNECT ? \
                 SERVICE : 0, .flags = flag, \
             .deadline_ns = deadline_in(10), .member = value }; \
         if (connect.service) { \
             card_mac(connect.mac); \
         } \
-        CHECK_RET(raw_ioctl(raw.fd, UNETMM_IOC_##call, &connect), error); \
+        CHECK_RET(raw_ioctl(raw->fd, UNETMM_IOC_##call, &connect), error); \
     } while (0)
     CONNECTS(CONNECT, 1, timeout_us, 1000001, can ?: -EINVAL);
     CONNECTS(CONNECT, 1, retries, 256, can ?: -EINVAL);
@@ -822,12 +845,32 @@ static void wrong_channels(void)
     CONNECTS(CONNECT, 0, timeout_us, 1, -EINVAL);
     CONNECTS(CONNECT, 0, retries, 1, -EINVAL);
     CONNECTS(CONNECT, 0, not_ready_retries, 1, -EINVAL);
+    CONNECTS(CONNECT, 1, not_ready_us, 1000001, can ?: -EINVAL);
+    CONNECTS(CONNECT, 0, not_ready_us, 1, -EINVAL);
+    CONNECTS(CONNECT, 8, retries, 0, -EINVAL);
+    CONNECTS(CONNECT, 1, rsvd1, 1, -EOPNOTSUPP);
     CONNECTS(CONNECT, 2, retries, 0, -EOPNOTSUPP);
     CONNECTS(CONNECT, 1, retries, 0, can ?: -EPROTOTYPE);
     CONNECTS(ACCEPT, 0, timeout_us, 1, -EINVAL);
+    CONNECTS(ACCEPT, 0, not_ready_us, 1, -EINVAL);
+    CONNECTS(ACCEPT, 0, rsvd1, 1, -EOPNOTSUPP);
     CONNECTS(ACCEPT, 0, retries, 1, -EINVAL);
     CONNECTS(ACCEPT, 0, not_ready_retries, 1, -EINVAL);
 #undef CONNECTS
+}
+
+static void wrong_channels(void)
+{
+    struct unetmm_info info = { .size = sizeof(info) };
+    struct raw raw;
+    int can;
+
+    raw_open(&raw);
+    CHECK_RET(raw_ioctl(raw.fd, UNETMM_IOC_INFO, &info), 0);
+    CHECK(info.reliable && info.max_message == UNETMM_MAX_MESSAGE);
+    can = run.source == UNETMM_SOURCE_KTLB ? -EOPNOTSUPP : 0;
+    wrong_listens(&raw, can);
+    wrong_connects(&raw, can);
     raw_close(&raw);
 }
 
@@ -1176,10 +1219,10 @@ static void poll_on_file(void)
 }
 
 static const struct test tests[] = {
-    { "lengths", lengths, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
+    { "lengths", lengths, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
     { "pointers", pointers, TEST_ALL | TEST_UTLB, 0 },
     { "read-only-arguments", read_only_arguments, TEST_ALL | TEST_UTLB, 0 },
-    { "reserved", reserved, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
+    { "reserved", reserved, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
     { "all-calls", all_calls, TEST_TLB, 0 },
     { "unknown-calls", unknown_calls, TEST_TLB, 0 },
     { "wrong-values", wrong_values, TEST_TLB, 0 },
@@ -1188,8 +1231,8 @@ static const struct test tests[] = {
     { "wrong-endpoints", wrong_endpoints, TEST_MISS, 0 },
     { "mappings", mappings, TEST_TLB, 0 },
     { "mapping-changes", mapping_changes, TEST_TLB, 0 },
-    { "forked-child", forked_child, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
-    { "passed-descriptor", passed_descriptor, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
+    { "forked-child", forked_child, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
+    { "passed-descriptor", passed_descriptor, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
     { "child-of-the-library", child_of_the_library, TEST_BOTH | TEST_UTLB, 0 },
     { "poll-on-file", poll_on_file, TEST_TLB, 0 },
 };

@@ -378,17 +378,17 @@ static void lazily_freed(void)
 }
 
 static const struct test tests[] = {
-    { "send-waits-alone", send_waits_alone, TEST_MISS | TEST_SHADOW, 0 },
-    { "send-page-by-page", send_page_by_page, TEST_MISS | TEST_SHADOW, 0 },
-    { "unmapped-while-awaited", unmapped_while_awaited, TEST_MISS | TEST_SHADOW, 0 },
-    { "closed-while-awaited", closed_while_awaited, TEST_MISS | TEST_SHADOW | TEST_POLICIES,
+    { "send-waits-alone", send_waits_alone, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
+    { "send-page-by-page", send_page_by_page, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
+    { "unmapped-while-awaited", unmapped_while_awaited, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
+    { "closed-while-awaited", closed_while_awaited, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES,
       0 },
-    { "receive-absent", receive_absent, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
-    { "skip-within-window", skip_within_window, TEST_MISS | TEST_SHADOW, 0 },
+    { "receive-absent", receive_absent, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
+    { "skip-within-window", skip_within_window, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
     { "register-waits", register_waits, TEST_PINNED, 0 },
-    { "swap-send", swap_send, TEST_MISS | TEST_SHADOW, 0 },
-    { "swap-receive", swap_receive, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
-    { "lazily-freed", lazily_freed, TEST_MISS | TEST_SHADOW, 0 },
+    { "swap-send", swap_send, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
+    { "swap-receive", swap_receive, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
+    { "lazily-freed", lazily_freed, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
 };
 
 int main(int argc, char **argv)

@@ -130,9 +130,9 @@ static void bounced(void)
 static const struct test tests[] = {
     { "iommu.translated", translated, TEST_TLB, 0 },
     { "iommu.above-4-gib", above_4_gib, TEST_BOTH | TEST_UTLB, 0 },
-    { "iommu.above-4-gib-unpinned", above_4_gib, TEST_SHADOW, 0 },
+    { "iommu.above-4-gib-unpinned", above_4_gib, TEST_SHADOW | TEST_ODP, 0 },
     { "swiotlb.refused", bounced, TEST_BOTH | TEST_UTLB, 0 },
-    { "swiotlb.refused-unpinned", bounced, TEST_SHADOW, 0 },
+    { "swiotlb.refused-unpinned", bounced, TEST_SHADOW | TEST_ODP, 0 },
 };
 
 int main(int argc, char **argv)

@@ -33,7 +33,7 @@ struct way {
 
 /* The longest frame there is; the longest message. */
 static const struct way datagrams = {
-    UNETMM_SOURCE_TLB, SERVICE_ECHO, { sizeof(datagrams.attr), UNETMM_DATAGRAM, 0, 0, 0 },
+    UNETMM_SOURCE_TLB, SERVICE_ECHO, { sizeof(datagrams.attr), UNETMM_DATAGRAM, 0, 0, 0, 0 },
     BUFFERS, 17,
 };
 static const struct way reliable = {

@@ -464,6 +464,27 @@ static void map_pinned(struct scene *s)
     CHECK_RET(do_utlb_pin(s), 0);
 }
 
+/* Never touched: the call has to fault them in; a failure is said by how far. */
+static int do_prefetch(struct scene *s)
+{
+    struct unetmm_prefetch prefetch = {
+        .size = sizeof(prefetch), .flags = UNETMM_PREFETCH_WRITE,
+        .addr = (uintptr_t)s->memory, .length = MEMORY_PAGES * PAGE,
+    };
+
+    while (prefetch.length) {
+        int ret = raw_ioctl(s->base.fd, UNETMM_IOC_PREFETCH, &prefetch);
+
+        if (ret) {
+            return ret;
+        }
+        CHECK(prefetch.done && prefetch.done <= prefetch.length);
+        prefetch.addr += prefetch.done;
+        prefetch.length -= prefetch.done;
+    }
+    return 0;
+}
+
 static int do_counters(struct scene *s)
 {
     uint64_t values[UNETMM_NUM_COUNTERS];
@@ -785,9 +806,9 @@ static const struct attempt attempts[] = {
     ATTEMPT(INFO, NULL, do_info, NULL, TEST_TLB),
     ATTEMPT(SPACE, open_other, do_space, close_other, TEST_SOURCES),
     ATTEMPT(ENDPOINT, choose_endpoint, do_endpoint, close_endpoint,
-            TEST_MISS | TEST_SHADOW),
+            TEST_MISS | TEST_SHADOW | TEST_ODP),
     ATTEMPT(ENDPOINT, choose_redirecting, do_endpoint, close_redirecting,
-            TEST_TLB | TEST_SHADOW),
+            TEST_TLB | TEST_SHADOW | TEST_ODP),
     ATTEMPT(ENDPOINT_CLOSE, make_endpoint, do_endpoint_close, NULL, TEST_MISS),
     ATTEMPT(LISTEN, NULL, do_listen, end_listen, TEST_TLB),
     ATTEMPT(ACCEPT, listen_and_connect, do_accept, check_channels, TEST_TLB),
@@ -802,8 +823,10 @@ static const struct attempt attempts[] = {
     ATTEMPT(POST, write_descriptors, do_post, await_sent, TEST_KTLB),
     ATTEMPT(UTLB_PIN, map_memory, do_utlb_pin, utlb_unpin, TEST_UTLB),
     ATTEMPT(UTLB_UNPIN, map_pinned, do_utlb_unpin, end_memory, TEST_UTLB),
-    ATTEMPT(EXPORT, NULL, do_export, end_export, TEST_BOTH | TEST_SHADOW),
-    ATTEMPT(UNEXPORT, make_export, do_unexport, NULL, TEST_BOTH | TEST_SHADOW),
+    ATTEMPT(PREFETCH, map_memory, do_prefetch, end_memory,
+            TEST_SHADOW | TEST_ODP),
+    ATTEMPT(EXPORT, NULL, do_export, end_export, TEST_BOTH | TEST_SHADOW | TEST_ODP),
+    ATTEMPT(UNEXPORT, make_export, do_unexport, NULL, TEST_BOTH | TEST_SHADOW | TEST_ODP),
     ATTEMPT(REDIRECT, make_movable, do_redirect, end_export, TEST_BOTH),
     ATTEMPT(REDIRECT_GO, make_moved, do_redirect_end, end_export, TEST_BOTH),
     ATTEMPT(IMPORT, make_reliable, do_import, end_import, TEST_TLB),
@@ -826,7 +849,8 @@ static unsigned this_source(void)
     return run.source == UNETMM_SOURCE_TLB ? TEST_TLB :
         run.source == UNETMM_SOURCE_KTLB ? TEST_KTLB :
         run.source == UNETMM_SOURCE_UTLB ? TEST_UTLB :
-        run.source == UNETMM_SOURCE_SHADOW ? TEST_SHADOW : TEST_PINNED;
+        run.source == UNETMM_SOURCE_SHADOW ? TEST_SHADOW :
+        run.source == UNETMM_SOURCE_ODP ? TEST_ODP : TEST_PINNED;
 }
 
 static void calls(void)
@@ -1022,7 +1046,7 @@ static void misses(void)
 
 static const struct test tests[] = {
     { "calls", calls, TEST_SOURCES, 60 },
-    { "misses", misses, TEST_MISS, 60 },
+    { "misses", misses, TEST_MISS | TEST_SHADOW | TEST_ODP, 60 },
     { "bind", binding, TEST_TLB | TEST_NO_CARD, 60 },
     { "load", loading, TEST_TLB | TEST_NO_CARD, 60 },
 };

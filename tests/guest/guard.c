@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "guard.h"
 
+#include <stdio.h>
 #include <sys/mman.h>
 
 /* The canaries' key depends on where they are: copied ones are wrong. */
@@ -71,6 +72,26 @@ uint8_t *pages(unsigned count)
 void unmap_pages(void *at, unsigned count)
 {
     CHECK_SYS(munmap(at, count * PAGE));
+}
+
+unsigned huge_kilobytes(const void *at, size_t bytes)
+{
+    unsigned long start, end, first = (unsigned long)at;
+    FILE *file = fopen("/proc/self/smaps", "r");
+    unsigned kilobytes = 0, value;
+    bool ours = false;
+    char line[300];
+
+    CHECK(file);
+    while (fgets(line, sizeof(line), file)) {
+        if (sscanf(line, "%lx-%lx ", &start, &end) == 2) {
+            ours = start < first + bytes && end > first;
+        } else if (ours && sscanf(line, "AnonHugePages: %u", &value) == 1) {
+            kilobytes += value;
+        }
+    }
+    fclose(file);
+    return kilobytes;
 }
 
 void check_pattern(const char *file, int line, const void *buffer, size_t len,

@@ -31,6 +31,8 @@ void guard_check(const struct guard *guard, size_t used);
 /* Whole pages, anonymous and private. */
 uint8_t *pages(unsigned count);
 void unmap_pages(void *at, unsigned count);
+/* Kilobytes of huge pages in the mappings that have some of these bytes. */
+unsigned huge_kilobytes(const void *at, size_t bytes);
 
 /* Fails unless the bytes are those of message `key`. */
 #define CHECK_PATTERN(buffer, len, key) \

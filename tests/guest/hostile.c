@@ -661,14 +661,15 @@ static const struct test tests[] = {
     { "index-goes-back", index_goes_back, TEST_MISS, 0 },
     { "stopped-endpoint", stopped_endpoint, TEST_MISS, 0 },
     { "bad-descriptors", bad_descriptors, TEST_MISS, 0 },
-    { "random-descriptors", random_descriptors, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_POLICIES,
+    { "random-descriptors", random_descriptors, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES,
       60 },
-    { "random-stores", random_stores, TEST_ALL | TEST_UTLB | TEST_SHADOW, 60 },
+    { "random-stores", random_stores, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 60 },
     { "odd-doorbells", odd_doorbells, TEST_MISS, 0 },
     { "late-doorbells", late_doorbells, TEST_MISS, 0 },
     { "queues-unmapped", queues_unmapped, TEST_MISS, 0 },
     { "file-closed", file_closed, TEST_BOTH, 0 },
-    { "buffers-unmapped", buffers_unmapped, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
+    { "buffers-unmapped", buffers_unmapped, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES,
+      0 },
 };
 
 int main(int argc, char **argv)

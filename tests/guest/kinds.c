@@ -514,11 +514,16 @@ static unsigned compare(const char *use, enum outcome got, enum outcome cell)
     return 1;
 }
 
+static bool never_pins(void)
+{
+    return run.source == UNETMM_SOURCE_SHADOW ||
+           run.source == UNETMM_SOURCE_ODP;
+}
+
 /* What is not pinned may be of any file. */
 static enum outcome receive_cell(const struct kind *kind)
 {
-    return run.source == UNETMM_SOURCE_SHADOW && kind->receive == OLD ? YES :
-           kind->receive;
+    return never_pins() && kind->receive == OLD ? YES : kind->receive;
 }
 
 /* ktlb does not say why. */
@@ -551,7 +556,7 @@ static void run_kind(const struct kind *kind)
     if (run.source == UNETMM_SOURCE_UTLB) {
         CHECK_RET(unetmm_post(link_.rx->ep, at, PAGE, 1, UNETMM_ZERO),
                   -EINVAL);
-    } else if (run.source == UNETMM_SOURCE_SHADOW && kind->zero != YES) {
+    } else if (never_pins() && kind->zero != YES) {
         /* What is resident is not asked for, and used as it is. */
         note("as it is, or not at all");
     } else if (run.source != UNETMM_SOURCE_PINNED) {
@@ -575,7 +580,8 @@ static void run_kind(const struct kind *kind)
     }
 KINDS(KIND_TEST)
 
-#define KIND_ENTRY(id, ...) { #id, test_##id, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
+#define KIND_ENTRY(id, ...) \
+    { #id, test_##id, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
 static const struct test tests[] = { KINDS(KIND_ENTRY) };
 
 int main(int argc, char **argv)

@@ -99,7 +99,7 @@ int try_join(struct station *one, struct station *two,
 void join(struct station *one, struct station *two)
 {
     const struct unetmm_channel_attr attr = { sizeof(attr), UNETMM_DATAGRAM,
-                                              0, 0, 0 };
+                                              0, 0, 0, 0 };
 
     CHECK_RET(try_join(one, two, &attr, 10 * NS_PER_S * run.slow), 0);
 }
@@ -218,6 +218,8 @@ void take(struct station *station, unsigned type, struct unetmm_completion *c)
         [UNETMM_CQE_SENT] = "send", [UNETMM_CQE_RECEIVED] = "message",
         [UNETMM_CQE_BUFFER] = "returned buffer",
         [UNETMM_CQE_FAILED] = "end of the endpoint",
+        [UNETMM_CQE_NOTIFY] = "notification",
+        [UNETMM_CQE_CLOSED] = "end of the channel",
     };
 
     if (!take_until(station, type, c, deadline_in(10))) {

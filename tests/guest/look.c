@@ -16,7 +16,7 @@
 #define PRESENT(entry)  ((entry) >> 63 & 1)
 #define PFN(entry)      ((entry) & ((1ull << 55) - 1))
 
-/* Calls fn for each space of source shadow; `line` is its line in debugfs. */
+/* Calls fn for each space with a table of what is resident; `line`: in debugfs. */
 static void each_space(void (*fn)(const char *line, uint64_t id, void *arg),
                        void *arg)
 {
@@ -27,7 +27,7 @@ static void each_space(void (*fn)(const char *line, uint64_t id, void *arg),
     CHECK(file);
     while (fgets(line, sizeof(line), file)) {
         if (sscanf(line, "space %u source %u", &id, &source) == 2 &&
-            source == UNETMM_SOURCE_SHADOW) {
+            (source == UNETMM_SOURCE_SHADOW || source == UNETMM_SOURCE_ODP)) {
             fn(line, id, arg);
         }
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The table of source shadow beside what is resident, both looked at from outside.
+ * The table of source shadow, or odp, beside what is resident, both looked at from outside.
  */
 #ifndef TEST_LOOK_H
 #define TEST_LOOK_H

@@ -311,7 +311,28 @@ static void *ask_for_ever(void *argument)
     return NULL;
 }
 
-static void callers_meet_the_end(void)
+/* Has memory faulted in and entered, and takes it away again. */
+static void *prefetch_for_ever(void *argument)
+{
+    struct caller *caller = argument;
+    const size_t bytes = 32 * (size_t)UNETMM_PAGE_BYTES;
+    uint8_t *at = CHECK_SYS(mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+
+    do {
+        struct unetmm_prefetch prefetch = {
+            .size = sizeof(prefetch), .flags = UNETMM_PREFETCH_WRITE,
+            .addr = (uintptr_t)at, .length = bytes,
+        };
+
+        caller->result = raw_ioctl(caller->fd, UNETMM_IOC_PREFETCH, &prefetch);
+        atomic_fetch_add(&caller->calls, 1);
+        CHECK_SYS(madvise(at, bytes, MADV_DONTNEED));
+    } while (!caller->result || caller->result == -EAGAIN);
+    return NULL;
+}
+
+static void meet_the_end(void *(*call)(void *argument))
 {
     static struct caller callers[CALLERS];
     unsigned i, k;
@@ -325,7 +346,7 @@ static void callers_meet_the_end(void)
         CHECK_RET(raw_ioctl(fd, UNETMM_IOC_EVENT, &event), 0);
         for (k = 0; k < CALLERS; k++) {
             callers[k] = (struct caller) { .fd = fd, .counter = event.id };
-            CHECK_EQ(pthread_create(&callers[k].thread, NULL, ask_for_ever,
+            CHECK_EQ(pthread_create(&callers[k].thread, NULL, call,
                                     &callers[k]), 0);
         }
         for (k = 0; k < CALLERS; k++) {
@@ -342,6 +363,16 @@ static void callers_meet_the_end(void)
     card_check_works();
 }
 
+static void callers_meet_the_end(void)
+{
+    meet_the_end(ask_for_ever);
+}
+
+static void prefetch_meets_the_end(void)
+{
+    meet_the_end(prefetch_for_ever);
+}
+
 static const struct test tests[] = {
     { "busy", busy, TEST_BOTH, 0 },
     { "reload", reload, TEST_TLB | TEST_NO_CARD, 60 },
@@ -350,6 +381,8 @@ static const struct test tests[] = {
     { "remove-and-rescan", remove_and_rescan, TEST_TLB | TEST_NO_CARD, 60 },
     { "unplug", unplug, TEST_TLB | TEST_NO_CARD, 60 },
     { "callers-meet-the-end", callers_meet_the_end, TEST_TLB | TEST_NO_CARD, 0 },
+    { "prefetch-meets-the-end", prefetch_meets_the_end,
+      TEST_SHADOW | TEST_ODP | TEST_NO_CARD, 0 },
 };
 
 int main(int argc, char **argv)

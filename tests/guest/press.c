@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Source shadow while Linux does to memory all that it may do: nothing is pinned,
+ * Sources shadow and odp while Linux does to memory all that it may do: nothing is pinned,
  * so that everything succeeds, under traffic, and no byte is lost.
  *
  * Each test does one family of things to the mill's field (mill.h) until they are
@@ -8,6 +8,7 @@
  * fast the machine is: the number of tries is what bounds it.
  */
 #include "card.h"
+#include "group.h"
 #include "guard.h"
 #include "mill.h"
 #include "swap.h"
@@ -20,9 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef MADV_COLLAPSE
@@ -52,25 +51,6 @@ static struct mill mill;
             FAIL("not once in %u tries: %s", done_, #proof); \
         } \
     } while (0)
-
-/* The number behind a word in one of the kernel's files; 0: it has none. */
-static unsigned long long kernel_number(const char *path, const char *word)
-{
-    unsigned long long value = 0;
-    FILE *file = fopen(path, "r");
-    size_t n = strlen(word);
-    char line[200];
-
-    while (file && fgets(line, sizeof(line), file)) {
-        if (!strncmp(line, word, n) && line[n] == ' ') {
-            value = strtoull(line + n, NULL, 10);
-        }
-    }
-    if (file) {
-        fclose(file);
-    }
-    return value;
-}
 
 /* ---- Swap -------------------------------------------------------------------- */
 
@@ -129,35 +109,6 @@ static void disk(void)
 
 /* ---- A limit ------------------------------------------------------------------ */
 
-#define GROUPS          "/tmp/groups"
-#define GROUP           GROUPS "/press/"
-
-static void group_enter(void)
-{
-    mkdir(GROUPS, 0700);
-    if (mount("none", GROUPS, "cgroup2", 0, NULL) && errno != EBUSY) {
-        test_skip("this kernel has no control groups");
-    }
-    if (write_file(GROUPS "/cgroup.subtree_control", "+memory")) {
-        test_skip("memory cannot be limited");
-    }
-    mkdir(GROUP, 0700);
-    CHECK_RET(write_file(GROUP "cgroup.procs", "0"), 0);
-}
-
-static void group_limit(const char *file, long long bytes)
-{
-    char text[40];
-
-    snprintf(text, sizeof(text), "%lld", bytes);
-    CHECK_RET(write_file(file, bytes ? text : "max"), 0);
-}
-
-static unsigned long long group_event(const char *word)
-{
-    return kernel_number(GROUP "memory.events", word);
-}
-
 struct group {
     const char *file, *word;
     long long bytes;
@@ -193,21 +144,17 @@ static void group_press(const char *file, const char *word, long long bytes)
 
 static void limit(void)
 {
-    FILE *file;
-    long long now = 0;
+    long long now;
 
     swap_on_zram();
     /* A huge page that is in use cannot make room: Linux would kill us instead. */
     CHECK_SYS(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
-    group_enter();
+    group_enter("press");
     mill_start(&mill);
-    file = fopen(GROUP "memory.current", "r");
-    CHECK(file && fscanf(file, "%lld", &now) == 1);
-    fclose(file);
     /* All that we have but for a part of the field. */
-    now -= (long long)(FIELD / 4 * PAGE);
-    group_press(GROUP "memory.max", "max", now);
-    group_press(GROUP "memory.high", "high", now);
+    now = group_now("memory.current") - (long long)(FIELD / 4 * PAGE);
+    group_press("memory.max", "max", now);
+    group_press("memory.high", "high", now);
     CHECK_EQ(group_event("oom_kill"), 0);
     mill_end(&mill);
     swap_off();
@@ -247,6 +194,8 @@ static void give_up(struct chance *chance)
     uint8_t *at = mill_page(&mill, first);
 
     mill_fill(&mill, first, n);
+    CHECK_SYS(madvise(at, n * PAGE, MADV_FREE));
+    /* The kernel knows of it when it has ended what this processor began. */
     CHECK_SYS(madvise(at, n * PAGE, MADV_FREE));
     mill_fill_by_card(&mill, first, half);
     /* At first it is found out that they are wanted, then they are sent away. */
@@ -367,27 +316,45 @@ static void own_doing(void)
     swap_off();
 }
 
+/* ---- What the process asks for ahead ------------------------------------------------- */
+
+/* Of pages that are in use, and that others take away meanwhile. */
+static unsigned ahead(struct chance *chance)
+{
+    unsigned n = 1 + chance_below(chance, 4 * MOST);
+    unsigned first = chance_below(chance, FIELD - n + 1);
+    ssize_t ret = unetmm_prefetch(mill.ctx, mill_page(&mill, first), n * PAGE,
+                                  chance_below(chance, 4));
+
+    /* Memory that changes all the time may have to be left at that. */
+    CHECK(ret > 0 || ret == -EAGAIN);
+    if (chance_below(chance, 2)) {
+        throw_away(chance);
+    } else {
+        (void)send_away(chance);
+    }
+    return ret > 0 ? (unsigned)(ret / (ssize_t)PAGE) : 0;
+}
+
+static void prefetched(void)
+{
+    unsigned got = 0;
+    struct chance chance;
+
+    chance_init(&chance, 7);
+    swap_on_zram();
+    mill_start(&mill);
+    PROVOKE(24, got += ahead(&chance), got);
+    note("%u pages asked for ahead", got);
+    mill_end(&mill);
+    swap_off();
+}
+
 /* ---- Huge pages --------------------------------------------------------------- */
 
-/* Kilobytes of huge pages in the mapping that has the field. */
-static unsigned huge_kilobytes(void)
+static unsigned field_kilobytes(void)
 {
-    unsigned long start, end, field = (unsigned long)mill.field;
-    FILE *file = fopen("/proc/self/smaps", "r");
-    unsigned kilobytes = 0, value;
-    bool ours = false;
-    char line[300];
-
-    CHECK(file);
-    while (fgets(line, sizeof(line), file)) {
-        if (sscanf(line, "%lx-%lx ", &start, &end) == 2) {
-            ours = start < field + FIELD * PAGE && end > field;
-        } else if (ours && sscanf(line, "AnonHugePages: %u", &value) == 1) {
-            kilobytes += value;
-        }
-    }
-    fclose(file);
-    return kilobytes;
+    return huge_kilobytes(mill.field, FIELD * PAGE);
 }
 
 static void collapse(void)
@@ -448,9 +415,9 @@ static void huge(void)
     swap_on_zram();
     mill_start(&mill);
     for (i = 0; i < n; i++) {
-        PROVOKE(1, collapse(), huge_kilobytes() == FIELD * 4);
+        PROVOKE(1, collapse(), field_kilobytes() == FIELD * 4);
         mill_await(&mill, 2);
-        PROVOKE(1, split[i % 5](&chance), huge_kilobytes() == 0);
+        PROVOKE(1, split[i % 5](&chance), field_kilobytes() == 0);
         mill_await(&mill, 2);
     }
     note("%u times one huge page, and small ones again", n);
@@ -658,14 +625,15 @@ static void watched(void)
 }
 
 static const struct test tests[] = {
-    { "zram", zram, TEST_SHADOW, 0 },
-    { "disk", disk, TEST_SHADOW, 0 },
-    { "limit", limit, TEST_SHADOW, 0 },
-    { "own-doing", own_doing, TEST_SHADOW, 0 },
-    { "huge", huge, TEST_SHADOW, 0 },
-    { "migrated", migrated, TEST_SHADOW, 0 },
-    { "merged", merged, TEST_SHADOW, 0 },
-    { "watched", watched, TEST_SHADOW, 0 },
+    { "zram", zram, TEST_SHADOW | TEST_ODP, 0 },
+    { "disk", disk, TEST_SHADOW | TEST_ODP, 0 },
+    { "limit", limit, TEST_SHADOW | TEST_ODP, 0 },
+    { "own-doing", own_doing, TEST_SHADOW | TEST_ODP, 0 },
+    { "prefetched", prefetched, TEST_SHADOW | TEST_ODP, 0 },
+    { "huge", huge, TEST_SHADOW | TEST_ODP, 0 },
+    { "migrated", migrated, TEST_SHADOW | TEST_ODP, 0 },
+    { "merged", merged, TEST_SHADOW | TEST_ODP, 0 },
+    { "watched", watched, TEST_SHADOW | TEST_ODP, 0 },
 };
 
 int main(int argc, char **argv)

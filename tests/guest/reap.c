@@ -138,6 +138,15 @@ static void register_forever(struct link *l)
     pause();
 }
 
+static void prefetch_forever(struct link *l)
+{
+    uint8_t *at = never(4);
+
+    atomic_store(ready, 1);
+    unetmm_prefetch(l->ctx, at, 4 * PAGE, UNETMM_PREFETCH_WRITE);
+    pause();
+}
+
 static void remap_forever(struct link *l)
 {
     uint8_t *at = pages(4);
@@ -281,6 +290,7 @@ KILL_TEST(connect)
 KILL_TEST(probe)
 KILL_TEST(fault)
 KILL_TEST(register)
+KILL_TEST(prefetch)
 KILL_TEST(remap)
 KILL_TEST(create)
 
@@ -529,24 +539,25 @@ static void limited_queues(void)
 }
 
 static const struct test tests[] = {
-    { "kill-post", kill_post, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_POLICIES, 0 },
-    { "kill-flood", kill_flood, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
-    { "kill-wait", kill_wait, TEST_MISS | TEST_SHADOW, 0 },
+    { "kill-post", kill_post, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
+    { "kill-flood", kill_flood, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
+    { "kill-wait", kill_wait, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
     { "kill-accept", kill_accept, TEST_MISS, 0 },
     { "kill-connect", kill_connect, TEST_MISS, 0 },
     { "kill-probe", kill_probe, TEST_MISS, 0 },
-    { "kill-fault", kill_fault, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
+    { "kill-fault", kill_fault, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
     { "kill-watched", kill_watched, TEST_MISS, 0 },
     { "watcher-leaves", watcher_leaves, TEST_MISS, 0 },
     { "kill-register", kill_register, TEST_PINNED, 0 },
-    { "kill-remap", kill_remap, TEST_MISS | TEST_SHADOW, 0 },
-    { "kill-create", kill_create, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
-    { "kill-many", kill_many, TEST_ALL | TEST_SHADOW, 0 },
-    { "exec-closes", exec_closes, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
+    { "kill-prefetch", kill_prefetch, TEST_SHADOW | TEST_ODP, 0 },
+    { "kill-remap", kill_remap, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
+    { "kill-create", kill_create, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
+    { "kill-many", kill_many, TEST_ALL | TEST_SHADOW | TEST_ODP, 0 },
+    { "exec-closes", exec_closes, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
     { "limited-tlb", limited_tlb, TEST_MISS, 0 },
     { "limited-pinned", limited_pinned, TEST_PINNED, 0 },
     { "limited-utlb", limited_utlb, TEST_UTLB, 0 },
-    { "limited-queues", limited_queues, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
+    { "limited-queues", limited_queues, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
 };
 
 int main(int argc, char **argv)

@@ -553,11 +553,11 @@ static void far(void)
 }
 
 static const struct test tests[] = {
-    { "before", before, TEST_BOTH | TEST_UTLB | TEST_SHADOW, 0 },
+    { "before", before, TEST_BOTH | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
     { "after", after, TEST_BOTH | TEST_UTLB, 0 },
-    { "amid", amid, TEST_BOTH | TEST_UTLB | TEST_SHADOW, 60 },
+    { "amid", amid, TEST_BOTH | TEST_UTLB | TEST_SHADOW | TEST_ODP, 60 },
     { "keeping", keeping, TEST_BOTH | TEST_UTLB, 0 },
-    { "peers-see-it", peers_see_it, TEST_BOTH | TEST_UTLB | TEST_SHADOW, 0 },
+    { "peers-see-it", peers_see_it, TEST_BOTH | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
     { "mistakes", mistakes, TEST_BOTH | TEST_UTLB, 0 },
     { "registered", registered, TEST_PINNED, 0 },
     { "limited", limited, TEST_UTLB, 0 },

@@ -872,10 +872,10 @@ static void all_there_are(void)
 }
 
 static const struct test tests[] = {
-    { "lengths", lengths, TEST_BOTH | TEST_SHADOW | TEST_REMOTE, 60 },
+    { "lengths", lengths, TEST_BOTH | TEST_SHADOW | TEST_ODP | TEST_REMOTE, 60 },
     { "pieces", pieces, TEST_BOTH, 0 },
-    { "long-buffers", long_buffers, TEST_BOTH | TEST_SHADOW, 60 },
-    { "in-order", in_order, TEST_BOTH | TEST_SHADOW | TEST_REMOTE, 60 },
+    { "long-buffers", long_buffers, TEST_BOTH | TEST_SHADOW | TEST_ODP, 60 },
+    { "in-order", in_order, TEST_BOTH | TEST_SHADOW | TEST_ODP | TEST_REMOTE, 60 },
     { "loss", loss, TEST_TLB | TEST_ONLY_REMOTE, 60 },
     { "doubling", doubling, TEST_TLB | TEST_ONLY_REMOTE, 60 },
     { "reordering", reordering, TEST_TLB | TEST_ONLY_REMOTE, 60 },
@@ -888,7 +888,7 @@ static const struct test tests[] = {
     { "closed-with-messages", closed_with_messages, TEST_BOTH, 0 },
     { "closed-by-peer", closed_by_peer, TEST_TLB, 0 },
     { "told-of-the-end", told_of_the_end, TEST_BOTH, 0 },
-    { "not-ready", not_ready, TEST_BOTH | TEST_SHADOW, 0 },
+    { "not-ready", not_ready, TEST_BOTH | TEST_SHADOW | TEST_ODP, 0 },
     { "too-long-for-the-buffer", too_long_for_the_buffer, TEST_BOTH, 0 },
     { "sender-killed", sender_killed, TEST_BOTH, 60 },
     { "types", types, TEST_BOTH, 0 },

@@ -32,7 +32,7 @@
 #define SERVICE         (SERVICE_FIRST - 12)
 #define SERVICE_TOO     (SERVICE_FIRST - 13)
 #define PATIENCE_NS     ((int64_t)(20 * NS_PER_S * run.slow))
-#define TEST_ASKS       (TEST_TLB | TEST_SHADOW | TEST_EVERY)
+#define TEST_ASKS       (TEST_TLB | TEST_SHADOW | TEST_ODP | TEST_EVERY)
 #define PARAMETERS      "/sys/module/unetmm/parameters/"
 #define SLOTS_FILE      "/sys/kernel/debug/unetmm/unetmm0/sysbuf"
 #define SPAN            8               /* pages that are exported */
@@ -1234,10 +1234,10 @@ static void refused_source(unsigned source)
 static void refused(void)
 {
     const struct unetmm_channel_attr datagram = {
-        sizeof(datagram), UNETMM_DATAGRAM, 0, 0, 0
+        sizeof(datagram), UNETMM_DATAGRAM, 0, 0, 0, 0
     };
     const struct unetmm_channel_attr either = {
-        sizeof(either), UNETMM_DATAGRAM | UNETMM_RELIABLE, 0, 0, 0
+        sizeof(either), UNETMM_DATAGRAM | UNETMM_RELIABLE, 0, 0, 0, 0
     };
     struct unetmm_ep_attr attr = redirecting();
     struct station two, three;
@@ -1288,7 +1288,7 @@ static const struct test tests[] = {
     { "killed", killed, TEST_ASKS, 0 },
     { "no-leak", no_leak, TEST_ASKS, 0 },
     { "refused", refused, TEST_ASKS, 0 },
-    { "moved", moved, TEST_SHADOW, 0 },
+    { "moved", moved, TEST_SHADOW | TEST_ODP, 0 },
     { "far-away", far_away, TEST_TLB | TEST_ONLY_REMOTE, 0 },
     { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 0 },
     { "movable", movable, TEST_ASKS, 0 },

@@ -369,10 +369,18 @@ struct variant {
 /* One test in three, which the seed chooses: much of it is as for another source. */
 #define SHADOW_SHARE    3
 
-static bool shadow_left_out(unsigned source, bool alone, unsigned number)
+static bool shadow_left_out(unsigned flags, unsigned source, bool alone,
+                            unsigned number)
 {
-    return source == UNETMM_SOURCE_SHADOW && !alone && !brief && !run.lengthy &&
-           !only && !only_source && (number + run.seed) % SHADOW_SHARE;
+    uint64_t share;
+
+    if (source != UNETMM_SOURCE_SHADOW && source != UNETMM_SOURCE_ODP) {
+        return false;
+    }
+    /* Of what is for these two alone there is one of them each time. */
+    share = flags == (TEST_SHADOW | TEST_ODP) ? 2 : SHADOW_SHARE;
+    return !alone && !brief && !run.lengthy && !only && !only_source &&
+           (number + source + run.seed) % share;
 }
 
 /* With --brief: the n-th of the sources, or policies, that a test is for. */
@@ -392,6 +400,7 @@ static void add_variants(const struct test *test, unsigned number,
             { TEST_PINNED, UNETMM_SOURCE_PINNED, ".pinned" },
             { TEST_UTLB, UNETMM_SOURCE_UTLB, ".utlb" },
             { TEST_SHADOW, UNETMM_SOURCE_SHADOW, ".shadow" },
+            { TEST_ODP, UNETMM_SOURCE_ODP, ".odp" },
         };
     unsigned many = (unsigned)__builtin_popcount(test->flags & TEST_SOURCES);
     unsigned s, p, n = 0;
@@ -405,8 +414,8 @@ static void add_variants(const struct test *test, unsigned number,
 
         if (any ? !(test->flags & sources[s].flag) ||
             left_out(n++, many, number) ||
-            shadow_left_out(sources[s].source, many == 1 ||
-                            test->flags & TEST_EVERY, number) ||
+            shadow_left_out(test->flags & TEST_SOURCES, sources[s].source,
+                            many == 1 || test->flags & TEST_EVERY, number) ||
             (only_source && strcmp(only_source, sources[s].name + 1)) : s) {
             continue;
         }

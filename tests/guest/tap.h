@@ -34,8 +34,9 @@
 #define TEST_ALL        0x43
 #define TEST_UTLB       0x80    /* source utlb */
 #define TEST_SHADOW     0x100   /* source shadow */
-#define TEST_SOURCES    0x1c3
-#define TEST_EVERY      0x200   /* source shadow is never left out by chance */
+#define TEST_ODP        0x400   /* source odp */
+#define TEST_SOURCES    0x5c3
+#define TEST_EVERY      0x200   /* shadow, odp are never left out by chance */
 #define TEST_POLICIES   0x04    /* policies skip and drop; else skip alone */
 #define TEST_REMOTE     0x08    /* in role client, too: two guests */
 #define TEST_ONLY_REMOTE 0x10   /* in role client alone */

@@ -4,120 +4,15 @@
  * and what is left of one that is killed.
  */
 #include "link.h"
+#include "process.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#define MOST_WORDS      24
-#define TEXT_BYTES      16384
 #define HOLE            "/sys/module/unetmm/parameters/hole"
-
-/* A program with its output and complaints in files without names. */
-struct tool {
-    pid_t pid;
-    int out, err;
-    char text[TEXT_BYTES];
-    char errors[TEXT_BYTES];
-};
-
-static int nameless_file(void)
-{
-    return CHECK_SYS(open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-}
-
-/* Words, as a shell would split them. */
-static void start(struct tool *tool, const char *command)
-{
-    char line[512], *words[MOST_WORDS], *save = NULL;
-    unsigned n = 0;
-
-    CHECK(strlen(command) < sizeof(line));
-    strcpy(line, command);
-    for (words[n] = strtok_r(line, " ", &save); words[n];
-         words[n] = strtok_r(NULL, " ", &save)) {
-        CHECK(++n < MOST_WORDS);
-    }
-    tool->out = nameless_file();
-    tool->err = nameless_file();
-    fflush(stdout);
-    tool->pid = CHECK_SYS(fork());
-    if (!tool->pid) {
-        CHECK_SYS(dup2(tool->out, STDOUT_FILENO));
-        CHECK_SYS(dup2(tool->err, STDERR_FILENO));
-        execv(words[0], words);
-        _exit(127);
-    }
-}
-
-static void read_back(int fd, char *text)
-{
-    ssize_t n = CHECK_SYS(pread(fd, text, TEXT_BYTES - 1, 0));
-
-    text[n] = '\0';
-    CHECK_SYS(close(fd));
-}
-
-/* Its exit status, or minus the signal that has ended it. */
-static int await(struct tool *tool)
-{
-    int status = await_process(tool->pid);
-
-    read_back(tool->out, tool->text);
-    read_back(tool->err, tool->errors);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
-static int run_tool(struct tool *tool, const char *command)
-{
-    start(tool, command);
-    return await(tool);
-}
-
-static void expect(const struct tool *tool, int status, int wanted)
-{
-    if (status != wanted) {
-        FAIL("it ended with %d, not %d, and said: %s%s", status, wanted,
-             tool->text, tool->errors);
-    }
-}
-
-static void expect_word(const char *text, const char *word)
-{
-    if (!strstr(text, word)) {
-        FAIL("no '%s' in: %s", word, text);
-    }
-}
-
-static unsigned occurrences(const char *text, const char *word)
-{
-    unsigned n = 0;
-
-    for (; (text = strstr(text, word)); text += strlen(word)) {
-        n++;
-    }
-    return n;
-}
-
-static const char *own_mac(void)
-{
-    static char text[UNETMM_MAC_CHARS];
-    uint8_t mac[6];
-
-    card_mac(mac);
-    return unetmm_format_mac(mac, text);
-}
-
-static const char *source_word(void)
-{
-    return run.source == UNETMM_SOURCE_TLB ? "tlb" :
-           run.source == UNETMM_SOURCE_KTLB ? "ktlb" :
-           run.source == UNETMM_SOURCE_UTLB ? "utlb" :
-           run.source == UNETMM_SOURCE_SHADOW ? "shadow" : "pinned";
-}
 
 /* ---- Two of them --------------------------------------------------------------- */
 
@@ -200,7 +95,7 @@ static void redirecting(void)
     expect_word(tool.errors, "--reliable");
     expect(&tool, run_tool(&tool, "/usr/bin/unetmm-bw --listen --reliable "
                            "--policy redirect --source pinned"), 1);
-    expect_word(tool.errors, "redirect needs tlb or shadow");
+    expect_word(tool.errors, "need tlb, shadow or odp");
 }
 
 /*
@@ -313,7 +208,7 @@ static void info(void)
     expect(&tool, run_tool(&tool, "/usr/bin/unetmm-info"), 0);
     CHECK_EQ(tool.errors[0], '\0');
     expect_word(tool.text, own_mac());
-    expect_word(tool.text, "tlb ktlb utlb shadow pinned\n");
+    expect_word(tool.text, "tlb ktlb utlb shadow odp pinned\n");
     expect_word(tool.text, "0000:");
     snprintf(word, sizeof(word), "%u sets x %u way", card.tlb_sets,
              card.tlb_ways);
@@ -352,10 +247,10 @@ static void counters(void)
 }
 
 static const struct test tests[] = {
-    { "pingpong", pingpong, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
-    { "bandwidth", bandwidth, TEST_ALL | TEST_UTLB | TEST_SHADOW, 0 },
-    { "redirecting", redirecting, TEST_TLB | TEST_SHADOW, 0 },
-    { "operations", operations, TEST_BOTH | TEST_SHADOW, 60 },
+    { "pingpong", pingpong, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
+    { "bandwidth", bandwidth, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
+    { "redirecting", redirecting, TEST_TLB | TEST_SHADOW | TEST_ODP, 0 },
+    { "operations", operations, TEST_BOTH | TEST_SHADOW | TEST_ODP, 60 },
     { "one-is-killed", one_is_killed, TEST_MISS, 60 },
     { "examples", examples, TEST_TLB, 0 },
     { "info", info, TEST_TLB, 0 },

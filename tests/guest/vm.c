@@ -882,22 +882,22 @@ static void race_fork(void)
 }
 
 static const struct test tests[] = {
-    { "remap-send", remap_send, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
-    { "remap-receive", remap_receive, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
-    { "anonymous", anonymous, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
-    { "unmapped-meanwhile", unmapped_meanwhile, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
-    { "fork-send", fork_send, TEST_MISS | TEST_SHADOW, 0 },
-    { "fork-receive", fork_receive, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
+    { "remap-send", remap_send, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
+    { "remap-receive", remap_receive, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
+    { "anonymous", anonymous, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
+    { "unmapped-meanwhile", unmapped_meanwhile, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
+    { "fork-send", fork_send, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
+    { "fork-receive", fork_receive, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
     { "fork-registered", fork_registered, TEST_PINNED, 0 },
-    { "dontneed", dontneed, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
-    { "move", move, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
-    { "protect", protect, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
-    { "truncated", truncated, TEST_MISS | TEST_SHADOW, 0 },
+    { "dontneed", dontneed, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
+    { "move", move, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
+    { "protect", protect, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
+    { "truncated", truncated, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
     { "registered", registered, TEST_PINNED, 0 },
     { "hole-open", hole_open, TEST_MISS, 0 },
-    { "race-send", race_send, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
-    { "race-receive", race_receive, TEST_MISS | TEST_SHADOW | TEST_POLICIES, 0 },
-    { "race-fork", race_fork, TEST_MISS | TEST_UTLB | TEST_SHADOW, 0 },
+    { "race-send", race_send, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
+    { "race-receive", race_receive, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
+    { "race-fork", race_fork, TEST_MISS | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
 };
 
 int main(int argc, char **argv)

@@ -509,14 +509,14 @@ static const struct test tests[] = {
     { "absent", absent, TEST_MISS | TEST_POLICIES, 0 },
     { "absent-and-kept", absent_and_kept, TEST_MISS, 0 },
     { "resident", resident, TEST_MISS, 0 },
-    { "never-touched", never_touched, TEST_MISS | TEST_SHADOW, 0 },
-    { "shared-with-child", shared_with_child, TEST_MISS | TEST_SHADOW, 0 },
+    { "never-touched", never_touched, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
+    { "shared-with-child", shared_with_child, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
     { "pinned-elsewhere", pinned_elsewhere, TEST_MISS, 0 },
     { "closed-meanwhile", closed_meanwhile, TEST_MISS, 0 },
     { "given-back", given_back, TEST_MISS, 0 },
     { "refused-among-good", refused_among_good, TEST_MISS, 0 },
-    { "race-swap", race_swap, TEST_MISS | TEST_SHADOW, 60 },
-    { "race-remap", race_remap, TEST_MISS | TEST_SHADOW, 60 },
+    { "race-swap", race_swap, TEST_MISS | TEST_SHADOW | TEST_ODP, 60 },
+    { "race-remap", race_remap, TEST_MISS | TEST_SHADOW | TEST_ODP, 60 },
 };
 
 int main(int argc, char **argv)

@@ -103,9 +103,10 @@ static void test_reset_values(void *obj, void *data, QGuestAllocator *alloc)
         { UNETMM_REG_SOURCES, 1u << UNETMM_SOURCE_DIRECT |
           1u << UNETMM_SOURCE_PINNED | 1u << UNETMM_SOURCE_TLB |
           1u << UNETMM_SOURCE_KTLB | 1u << UNETMM_SOURCE_UTLB |
-          1u << UNETMM_SOURCE_SHADOW },
+          1u << UNETMM_SOURCE_SHADOW | 1u << UNETMM_SOURCE_ODP },
         { UNETMM_REG_POLICIES, 1u << UNETMM_POLICY_DROP |
-          1u << UNETMM_POLICY_SKIP | 1u << UNETMM_POLICY_REDIRECT },
+          1u << UNETMM_POLICY_SKIP | 1u << UNETMM_POLICY_REDIRECT |
+          1u << UNETMM_POLICY_RNR },
         { UNETMM_REG_RELIABLE, 256 },
         { UNETMM_REG_REGIONS, 1024 },
         { UNETMM_REG_IMPORTS, 64 },
@@ -182,7 +183,7 @@ static void test_access_sizes(void *obj, void *data, QGuestAllocator *alloc)
 static void test_holes(void *obj, void *data, QGuestAllocator *alloc)
 {
     static const uint32_t holes[] = {
-        0x001c, 0x0078, 0x007c, 0x009c, 0x00fc,
+        0x001c, 0x009c, 0x00a0, 0x00fc,
         UNETMM_REG_RING(0) + UNETMM_RING_MODERATE + 4,
         UNETMM_REG_RING(UNETMM_NUM_RINGS), 0x0218, 0x0224, 0x0ffc,
         UNETMM_REG_COUNTER(UNETMM_NUM_COUNTERS),

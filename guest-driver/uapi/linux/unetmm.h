@@ -93,7 +93,7 @@ struct unetmm_info {
  * struct unetmm_space - bind the file to the caller's address space
  * @size: sizeof(struct unetmm_space)
  * @source: UNETMM_SOURCE_PINNED, UNETMM_SOURCE_TLB, UNETMM_SOURCE_KTLB,
- *          UNETMM_SOURCE_UTLB or UNETMM_SOURCE_SHADOW
+ *          UNETMM_SOURCE_UTLB, UNETMM_SOURCE_SHADOW or UNETMM_SOURCE_ODP
  * @flags: zero
  * @id: out: the space's number on the card
  * @quota_pages: out: source utlb: pages it may have pinned; else zero
@@ -121,7 +121,7 @@ struct unetmm_space {
  * @fq_log2: log2 of the free queue's entries
  * @cq_log2: log2 of the completion queue's entries
  * @policy: UNETMM_POLICY_*: what a receive does when its page is absent;
- *          _REDIRECT: sources tlb and shadow, and reliable channels
+ *          _REDIRECT, _RNR: sources tlb, shadow and odp, and reliable channels
  * @pretranslate: heads of the free queue asked for ahead; 0: the card's most
  * @event_fd: eventfd that is signalled when an armed completion queue fills,
  *            or -1; poll() on the file works in either case
@@ -176,16 +176,18 @@ struct unetmm_endpoint_id {
  * @backlog: connections that may wait for accept, 1..64
  * @flags: UNETMM_LISTEN_*: what may be connected; none: datagram channels.  _TELL:
  *         each has a completion CQE_CLOSED when it ends otherwise than by
- *         CHANNEL_CLOSE
+ *         CHANNEL_CLOSE; _REWIND, reliable: behind a READ's data that has no place
+ *         all other is dropped, and asked for again with it
  * @timeout_us: of the reliable channels: first wait for an answer; 0: 4000
  * @retries: ...: timeouts in a row that are borne, 0..255; 0: 12
  * @not_ready_retries: ...: times in a row that the peer may have no buffer,
  *                     0..255; 0: as often as it likes
- * @rsvd: zero
+ * @not_ready_us: ...: how long the peer is told to wait when there is no buffer or
+ *                page for it, to 1000000; 0: 100
  *
  * EADDRINUSE: another endpoint of this card listens on that number.
  * EOPNOTSUPP: this card, or a space of source ktlb, has no reliable channels.
- * EPROTOTYPE: an endpoint with policy redirect has no datagram channels.
+ * EPROTOTYPE: an endpoint with policy redirect or rnr has no datagram channels.
  */
 struct unetmm_listen {
 	__u32 size;
@@ -196,12 +198,13 @@ struct unetmm_listen {
 	__u32 timeout_us;
 	__u32 retries;
 	__u32 not_ready_retries;
-	__u32 rsvd;
+	__u32 not_ready_us;
 };
 
 #define UNETMM_LISTEN_DATAGRAM	0x00000001
 #define UNETMM_LISTEN_RELIABLE	0x00000002
 #define UNETMM_LISTEN_TELL	0x00000004
+#define UNETMM_LISTEN_REWIND	0x00000008
 
 /**
  * struct unetmm_connect - connect to, or accept from, a peer
@@ -214,13 +217,15 @@ struct unetmm_listen {
  * @channel: out: the channel's number in this endpoint
  * @mtu: out: the smaller of both cards' user MTU
  * @peer_endpoint: out: the peer's endpoint number
- * @flags: CONNECT: UNETMM_CONNECT_RELIABLE, _TELL (as LISTEN's); ACCEPT: zero;
- *         out: UNETMM_CONNECT_RELIABLE or zero
+ * @flags: CONNECT: UNETMM_CONNECT_RELIABLE, _TELL, _REWIND (as LISTEN's); ACCEPT:
+ *         zero; out: UNETMM_CONNECT_RELIABLE or zero
  * @timeout_us: CONNECT, reliable: first wait for an answer, to 1000000; 0: 4000
  * @retries: CONNECT, reliable: timeouts in a row that are borne, 0..255; 0: 12
  * @not_ready_retries: CONNECT, reliable: times in a row that the peer may have
  *                     no buffer, 0..255; 0: as often as it likes
  * @max_message: out: bytes of the longest message on the channel
+ * @not_ready_us: CONNECT, reliable: as LISTEN's
+ * @rsvd1: zero
  *
  * CONNECT repeats its request until the deadline.  ETIMEDOUT: nobody
  * accepted by then although the peer's driver answered; EHOSTUNREACH: no driver
@@ -245,10 +250,13 @@ struct unetmm_connect {
 	__u32 retries;
 	__u32 not_ready_retries;
 	__u32 max_message;
+	__u32 not_ready_us;
+	__u32 rsvd1;
 };
 
 #define UNETMM_CONNECT_RELIABLE	0x00000001
 #define UNETMM_CONNECT_TELL	0x00000004
+#define UNETMM_CONNECT_REWIND	0x00000008
 
 /**
  * struct unetmm_channel - close a channel
@@ -366,7 +374,8 @@ struct unetmm_post {
  * but counts; a right that is missing is added.  UNPIN does not mind pages that
  * are not pinned; when it returns, the card uses none of the range and what it
  * was charged is free.  What the process unmaps, remaps, protects or copies on
- * write is unpinned without having been asked for, and told in the log.
+ * write is unpinned without having been asked for, and told in the log.  What
+ * only becomes a part of a huge page, or is one no more, stays pinned.
  *
  * EDQUOT: the space's quota, RLIMIT_MEMLOCK or the card's limit; ENOMEM: memory,
  * or one of these limits for the table in which pages are pinned; EAGAIN: the
@@ -404,6 +413,38 @@ struct unetmm_utlb_log {
 	__u64 rsvd[7];
 	struct unetmm_utlb_range ranges[UNETMM_UTLB_LOG_RANGES];
 };
+
+/**
+ * struct unetmm_prefetch - have pages ready before the card asks (shadow, odp)
+ * @size: sizeof(struct unetmm_prefetch)
+ * @flags: UNETMM_PREFETCH_*
+ * @addr: first byte, of any alignment; pages are entered whole
+ * @length: bytes
+ * @done: out: bytes, from the first on, that it has gone through
+ *
+ * Faults pages in as an access of the process would, for reading or (_WRITE)
+ * writing, and enters them into the table that the card reads.  With _NO_FAULT
+ * only what is resident and has the right is entered, and the rest is passed
+ * over.  It is a hint: nothing is pinned, and pages may be gone again when it
+ * returns.  What is entered for writing counts as written.
+ *
+ * It goes as far as it gets, at most some megabytes in one call, and succeeds if
+ * it got through the first page.  EFAULT: also, the process may not access the
+ * first page so.  EAGAIN: its memory changed each time that it was looked at.
+ * ENOMEM: memory, or RLIMIT_MEMLOCK or the card's limit for the table.
+ * EOPNOTSUPP: the source has no such table, or Linux does not lend such memory.
+ * EINTR: a signal, before the first page was ready.
+ */
+struct unetmm_prefetch {
+	__u32 size;
+	__u32 flags;
+	__u64 addr;
+	__u64 length;
+	__u64 done;
+};
+
+#define UNETMM_PREFETCH_WRITE	0x00000001
+#define UNETMM_PREFETCH_NO_FAULT 0x00000002
 
 /**
  * struct unetmm_export - let peers use memory
@@ -776,7 +817,17 @@ struct unetmm_event_arm {
 	X(sysbuf_unmapped, "packets there whose memory could not be had") \
 	X(sysbuf_cancelled, "packets there whose export or endpoint ended") \
 	X(sysbuf_bad, "reports of slots that make no sense") \
-	X(sysbuf_no_credits, "channels refused: no slot left for them")
+	X(sysbuf_no_credits, "channels refused: no slot left for them") \
+	X(odp_set, "pages entered into tables of source odp") \
+	X(odp_cleared, "pages taken out of them") \
+	X(odp_upgraded, "of these: to be entered again, for writing") \
+	X(odp_faulted, "pages that misses of source odp were given") \
+	X(odp_ahead, "pages of further segments, likewise, before their miss") \
+	X(faults_ahead, "reports of further segments") \
+	X(faults_over, "misses that waited for others of their endpoint") \
+	X(prefetches, "prefetching calls (sources shadow and odp)") \
+	X(prefetched_pages, "pages that these have gone through") \
+	X(repins, "pinned pages that Linux took and that were still there")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {
@@ -799,6 +850,7 @@ enum unetmm_driver_counter {
 #define UNETMM_IOC_POST		_IO(UNETMM_IOC_MAGIC, 0x0c)
 #define UNETMM_IOC_UTLB_PIN	_IO(UNETMM_IOC_MAGIC, 0x0d)
 #define UNETMM_IOC_UTLB_UNPIN	_IO(UNETMM_IOC_MAGIC, 0x0e)
+#define UNETMM_IOC_PREFETCH	_IO(UNETMM_IOC_MAGIC, 0x0f)
 #define UNETMM_IOC_EXPORT	_IO(UNETMM_IOC_MAGIC, 0x10)
 #define UNETMM_IOC_UNEXPORT	_IO(UNETMM_IOC_MAGIC, 0x11)
 #define UNETMM_IOC_REDIRECT	_IO(UNETMM_IOC_MAGIC, 0x14)

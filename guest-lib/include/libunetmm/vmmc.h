@@ -173,6 +173,7 @@ static inline int unetmm_op_post_(struct unetmm_ep *ep,
         uint64_t new_cookie = cookie;
         int ret;
 
+        pieces[0].iov_len = 0;
         memcpy(pieces, iov, pinned * sizeof(*iov));
         ret = unetmm_utlb_op_(ep, &copy, pieces, pinned, &new_cookie,
                               &new_flags);

@@ -126,11 +126,11 @@ uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
     }
     if (cmd->mtu < UNETMM_MIN_MTU || cmd->mtu > UNETMM_MAX_PAYLOAD ||
         (cmd->peer_mac[0] & 1) || cmd->type >= G_N_ELEMENTS(types) ||
-        cmd->flags & ~UNETMM_CHANNEL_F_TELL) {
+        cmd->flags & ~(UNETMM_CHANNEL_F_TELL | UNETMM_CHANNEL_F_REWIND)) {
         return UNETMM_CS_BAD_ARG;
     }
     wanted.ops = types[cmd->type];
-    if (core->eps[id].policy->slots && !wanted.ops->waits) {
+    if (core->eps[id].policy->waits && !wanted.ops->waits) {
         return UNETMM_CS_BAD_ARG;
     }
     memcpy(wanted.mac, cmd->peer_mac, sizeof(wanted.mac));

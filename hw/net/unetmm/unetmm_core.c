@@ -124,9 +124,9 @@ void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
     core->cache.replace = UNETMM_TLB_REPLACE_LRU;
     core->spaces = g_new0(UnetmmSpace, params->spaces);
     core->eps = g_new0(UnetmmEp, params->endpoints);
-    core->misses = g_new0(UnetmmMiss, params->endpoints * UNETMM_EP_MISSES);
-    core->wanted = g_new0(uint16_t, params->endpoints * UNETMM_EP_MISSES);
-    core->in_flight = g_new0(uint16_t, params->endpoints * UNETMM_EP_MISSES);
+    core->misses = g_new0(UnetmmMiss, unetmm_misses(core));
+    core->wanted = g_new0(uint16_t, unetmm_misses(core));
+    core->in_flight = g_new0(uint16_t, unetmm_misses(core));
     core->ready = g_new0(uint16_t, params->endpoints);
     core->tell = g_new0(uint16_t, params->endpoints);
     core->due = g_new0(uint16_t, params->spaces);
@@ -188,7 +188,7 @@ static void reset_endpoints(UnetmmCore *core)
         ep->generation = generation;
     }
     /* Generations go on, so that late answers of the old driver are stale. */
-    for (uint32_t i = 0; i < core->params.endpoints * UNETMM_EP_MISSES; i++) {
+    for (uint32_t i = 0; i < unetmm_misses(core); i++) {
         core->misses[i].state = UNETMM_MISS_NONE;
         core->misses[i].queued = false;
         core->misses[i].late = false;
@@ -197,6 +197,7 @@ static void reset_endpoints(UnetmmCore *core)
     core->wanted_first = core->wanted_used = 0;
     core->in_flight_used = core->misses_asked = 0;
     core->misses_joined = core->misses_refused = core->closing = 0;
+    core->misses_changing = 0;
     core->misses_late = 0;
     core->tell_first = core->tell_used = 0;
     core->wire_turn = 0;

@@ -34,13 +34,12 @@
 #define UNETMM_MAX_COMBINE_NS   1000000000
 #define UNETMM_MAX_PROXY_PAGES  65536
 #define UNETMM_MAX_SYSBUF_SLOTS 4096
-/* An endpoint's misses: its send, its heads, its buffers in use. */
-#define UNETMM_MISS_CLAIMED     (1 + UNETMM_MAX_HEADS)
-#define UNETMM_EP_MISSES        (2 + UNETMM_MAX_HEADS)
+/* An endpoint's misses: its send, its heads.  Channels have their own. */
+#define UNETMM_EP_MISSES        (1 + UNETMM_MAX_HEADS)
 #define UNETMM_NO_EP            UINT16_MAX
 #define UNETMM_MAX_UTLB_FETCH   32      /* entries of one fetch */
-#define UNETMM_NUM_SOURCES      6
-#define UNETMM_NUM_POLICIES     3
+#define UNETMM_NUM_SOURCES      7
+#define UNETMM_NUM_POLICIES     4
 
 typedef struct UnetmmCore UnetmmCore;
 typedef struct UnetmmEp UnetmmEp;
@@ -180,6 +179,7 @@ struct UnetmmSourceOps {
     uint8_t levels_min, levels_max;     /* what SPACE_CREATE must say */
     bool only_space_0;
     bool asks;                  /* the driver brings absent pages */
+    bool asks_ahead;            /* of all that follows, there or not */
     bool posts;                 /* producer indices are the driver's */
     /* Looks up one page; counts; no other effect the caller could see. */
     UnetmmXlat (*lookup)(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
@@ -206,6 +206,7 @@ extern const UnetmmSourceOps unetmm_source_tlb;
 extern const UnetmmSourceOps unetmm_source_ktlb;
 extern const UnetmmSourceOps unetmm_source_utlb;
 extern const UnetmmSourceOps unetmm_source_shadow;
+extern const UnetmmSourceOps unetmm_source_odp;
 const UnetmmSourceOps *unetmm_source_by_id(unsigned id);
 
 /* Of a table in host memory: the entry cache, then the table. */
@@ -230,6 +231,10 @@ bool unetmm_table_read(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
 /* Puts a valid entry into the cache and uses it. */
 UnetmmXlat unetmm_table_use(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                             bool write, uint64_t pte, UnetmmPage *page);
+/* What an entry means that is not valid, where nobody can be asked for it. */
+UnetmmXlat unetmm_table_absent(uint64_t pte);
+/* Has the driver the page in hand? */
+bool unetmm_table_changing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn);
 UnetmmTlb *unetmm_table_cache(UnetmmCore *core);
 uint32_t unetmm_table_max_pages(const UnetmmCore *core);
 
@@ -310,15 +315,18 @@ typedef struct UnetmmPolicyOps {
     const char *name;
     UnetmmVerdict (*absent)(UnetmmCore *core, UnetmmEp *ep);
     /*
-     * What finds its memory absent goes to the system buffer: for sources that
-     * bring absent pages, and on channels on which somebody waits for that.
+     * For sources that bring absent pages only, and for channels on which
+     * somebody waits for that.
      */
+    bool waits;
+    /* What finds its memory absent goes to the system buffer. */
     bool slots;
 } UnetmmPolicyOps;
 
 extern const UnetmmPolicyOps unetmm_policy_drop;
 extern const UnetmmPolicyOps unetmm_policy_skip;
 extern const UnetmmPolicyOps unetmm_policy_redirect;
+extern const UnetmmPolicyOps unetmm_policy_rnr;
 const UnetmmPolicyOps *unetmm_policy_by_id(unsigned id);
 
 /* ---- Misses ------------------------------------------------------------- */
@@ -330,9 +338,24 @@ typedef enum UnetmmMissState {
     UNETMM_MISS_DEFERRED,
     UNETMM_MISS_JOINED,         /* another's report covers it */
     UNETMM_MISS_REFUSED,        /* no room for the answer; asked at release */
+    UNETMM_MISS_CHANGING,       /* the table says so; looked at after INV */
 } UnetmmMissState;
 
-/* Each endpoint owns one for its send and one for each head. */
+/*
+ * What a reliable channel has a miss for, one of each kind.  The fourth kind,
+ * initiator and read, is of the send in progress, which is its endpoint's.
+ */
+typedef enum UnetmmRelFault {
+    UNETMM_REL_FAULT_ANSWER,    /* initiator, write: where an answer goes */
+    UNETMM_REL_FAULT_SERVE,     /* responder, read: what is asked for */
+    UNETMM_REL_FAULT_ARRIVE,    /* responder, write: where a packet goes */
+    UNETMM_REL_FAULTS,
+} UnetmmRelFault;
+
+/*
+ * Each endpoint owns one for its send and one for each head, and each reliable
+ * channel one for each kind of fault.
+ */
 typedef struct UnetmmMiss {
     UnetmmMissState state;
     bool write;
@@ -342,6 +365,7 @@ typedef struct UnetmmMiss {
     uint16_t leader;            /* JOINED: number of the miss in flight */
     uint32_t npages;
     uint64_t vpn;
+    int64_t found_ns;           /* WANTED: since when */
     bool late;                  /* x-fault-delay: answered, but not yet told */
     uint8_t late_reply, late_status;
     int64_t due_ns;
@@ -463,13 +487,6 @@ typedef struct UnetmmTransfer {
     UnetmmTarget target;
 } UnetmmTransfer;
 
-/* What a reliable channel needs a page for, other than to send. */
-typedef enum UnetmmRelMissFor {
-    UNETMM_REL_MISS_BUFFER,     /* of the message that arrives */
-    UNETMM_REL_MISS_REGION,     /* the peer wants to use it */
-    UNETMM_REL_MISS_ANSWER,     /* where an answer goes */
-} UnetmmRelMissFor;
-
 struct UnetmmEp {
     bool live;
     bool error;                 /* stopped by UNETMM_EP_ERROR */
@@ -507,9 +524,6 @@ struct UnetmmEp {
     uint32_t ends_owed;         /* channels that have `ended` */
     UnetmmImport *imports;
     UnetmmRel *rels;            /* list of its reliable channels */
-    UnetmmRel *rel_missed;      /* whose page MISS_CLAIMED is, ... */
-    UnetmmRelMissFor rel_missed_for;    /* ... what for, ... */
-    uint32_t rel_missed_psn;    /* ... and for which packet */
     bool sq_waits;              /* no room in the next message's channel */
     bool rel_turn;              /* descriptors and packets alternate */
     uint64_t counters[UNETMM_NUM_COUNTERS];
@@ -658,7 +672,7 @@ struct UnetmmCore {
     UnetmmTlb cache;            /* sources with a table */
     UnetmmSpace *spaces;
     UnetmmEp *eps;
-    UnetmmMiss *misses;         /* UNETMM_EP_MISSES for each endpoint */
+    UnetmmMiss *misses;         /* unetmm_misses() of them */
     uint16_t *in_flight;        /* numbers of misses ASKED or DEFERRED */
     uint32_t in_flight_used;
     uint32_t misses_asked;      /* of these: ASKED, at most max_faults */
@@ -666,6 +680,7 @@ struct UnetmmCore {
     uint32_t wanted_first, wanted_used;
     uint32_t misses_joined;
     uint32_t misses_refused;
+    uint32_t misses_changing;
     uint32_t misses_late;
     bool evict_waits;           /* an entry could not leave: ring full */
     uint32_t closing;           /* endpoints and regions that will need one */
@@ -765,6 +780,13 @@ static inline void unetmm_count(UnetmmCore *core, UnetmmEp *ep,
     }
 }
 
+/* All misses that there can be: those of endpoints, then of channels. */
+static inline uint32_t unetmm_misses(const UnetmmCore *core)
+{
+    return core->params.endpoints * UNETMM_EP_MISSES +
+           core->params.reliable * UNETMM_REL_FAULTS;
+}
+
 static inline uint64_t unetmm_mac_to_u64(const uint8_t *mac)
 {
     uint64_t v = 0;
@@ -835,6 +857,12 @@ void unetmm_space_join(UnetmmCore *core, UnetmmEp *ep);
 void unetmm_space_part(UnetmmCore *core, UnetmmEp *ep);
 UnetmmXlat unetmm_space_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                                bool write, UnetmmPage *page);
+/*
+ * How many pages to ask for, from vpn on, which is missing: of `limit`, those
+ * that are missing without a gap, up to `most`; or as the source says.
+ */
+uint32_t unetmm_space_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                              bool write, uint64_t limit, uint32_t most);
 void unetmm_page_hold(const UnetmmPage *page);
 void unetmm_pages_release(UnetmmCore *core, const UnetmmPage *pages,
                           uint32_t first, uint32_t end);
@@ -916,14 +944,47 @@ bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep);
 const UnetmmImport *unetmm_import_at(const UnetmmCore *core,
                                      const UnetmmEp *ep, uint32_t number);
 
+/* Pages that a transfer is going to need, besides those that it misses. */
+typedef struct UnetmmAhead {
+    uint64_t vpn;
+    uint32_t npages;
+} UnetmmAhead;
+
+/* unetmm_ahead.c */
+/*
+ * Pages from vpn on, npages of which are needed now, up to the end of
+ * [addr, + len) if it is in there and the source asks ahead.
+ */
+uint32_t unetmm_space_ahead(const UnetmmCore *core, const UnetmmEp *ep,
+                            uint64_t vpn, uint32_t npages, uint64_t addr,
+                            uint64_t len);
+/*
+ * The segments that a miss of the endpoint's send, or of a channel, has behind
+ * it: up to UNETMM_MAX_SEGS - 1.
+ */
+uint32_t unetmm_send_ahead(const UnetmmEp *ep, UnetmmAhead *ahead);
+uint32_t unetmm_rel_ahead(UnetmmRel *rel, UnetmmRelFault kind, uint64_t vpn,
+                          UnetmmAhead *ahead);
+
 /* unetmm_fault.c */
 bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry);
 void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
                       uint64_t vpn, uint32_t npages, bool write, bool zero);
 void unetmm_miss_cancel(UnetmmCore *core, UnetmmEp *ep, unsigned number);
+/* The same for those of a reliable channel. */
+UnetmmMiss *unetmm_rel_miss(const UnetmmCore *core, const UnetmmRel *rel,
+                            UnetmmRelFault kind);
+void unetmm_rel_miss_want(UnetmmCore *core, UnetmmRel *rel,
+                          UnetmmRelFault kind, uint64_t vpn, uint32_t npages);
+void unetmm_rel_miss_cancel(UnetmmCore *core, UnetmmRel *rel,
+                            UnetmmRelFault kind);
+/* Whose it is, by its number; NULL: of a channel that there is not. */
+UnetmmEp *unetmm_miss_ep(const UnetmmCore *core, uint32_t number);
 /* Is there room in the fault ring for what may wait?  If not, it is said. */
 bool unetmm_fault_room(UnetmmCore *core);
 void unetmm_miss_room(UnetmmCore *core);
+/* The driver has changed entries of a space's table. */
+void unetmm_miss_changed(UnetmmCore *core, uint16_t space);
 void unetmm_miss_flush(UnetmmCore *core);
 int64_t unetmm_miss_deadline(const UnetmmCore *core);
 void unetmm_miss_due(UnetmmCore *core);
@@ -1014,8 +1075,8 @@ bool unetmm_rel_answer_may_read(const UnetmmCore *core, const UnetmmEp *ep);
 /* core->rx.head has landed, or (why) has not. */
 void unetmm_rel_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                        bool landed, enum unetmm_counter why);
-void unetmm_rel_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
-                       uint8_t status);
+void unetmm_rel_answer(UnetmmCore *core, UnetmmRel *rel, UnetmmRelFault kind,
+                       uint8_t reply, uint8_t status);
 /* What was in a slot has been copied, or (UNETMM_SLOT_*) never will be. */
 void unetmm_rel_slot_done(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
                           uint8_t status);
@@ -1135,6 +1196,10 @@ void unetmm_recv_reset(UnetmmCore *core);
 void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why);
 /* Is what must be zero in a header of this opcode zero? */
 bool unetmm_recv_members_ok(const struct unetmm_frame *f);
+static inline uint32_t unetmm_read_bytes(const struct unetmm_frame *f)
+{
+    return UNETMM_GET(UNETMM_READ_BYTES, f->imm);
+}
 /*
  * The first head that can take a message, its pages held in core->rx; NULL:
  * *why says for what the message would be dropped.  `begins` not 0: the pages

@@ -38,12 +38,12 @@ static bool ep_args_ok(const UnetmmCore *core, const struct unetmm_cmd_ep *cmd)
            cmd->posts % sizeof(struct unetmm_ep_index) == 0;
 }
 
-/* The system buffer must be there, and what fills it must have an end. */
+/* What is waited for must come; the system buffer must be there. */
 static bool ep_policy_ok(const UnetmmCore *core, uint16_t space,
                          const UnetmmPolicyOps *policy)
 {
-    return !policy->slots ||
-           (core->sysbuf.n && core->spaces[space].source->asks);
+    return (!policy->waits || core->spaces[space].source->asks) &&
+           (!policy->slots || core->sysbuf.n);
 }
 
 uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,

@@ -1,8 +1,11 @@
 /*
  * unetmm: misses and evictions, by way of the fault ring
  *
- * Each endpoint owns one UnetmmMiss for its send and one for each head, so
- * that no endpoint can use up another's.  A miss is NONE, then
+ * Each endpoint owns one UnetmmMiss for its send and one for each head, and
+ * each reliable channel one for each other kind of fault, so that none can use
+ * up another's; what is missed while one of its kind is under way is not
+ * reported.
+ * A miss is NONE, then
  *
  *   WANTED    in a FIFO of all endpoints, until the ring has room and fewer
  *             than max_faults are ASKED;
@@ -24,12 +27,36 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "unetmm_host.h"
-#include "unetmm_core.h"
+#include "unetmm_rel.h"
 #include "unetmm_le.h"
 
-static UnetmmEp *miss_ep(UnetmmCore *core, uint32_t number)
+/* The first of those of channels. */
+static uint32_t miss_of_rels(const UnetmmCore *core)
 {
-    return &core->eps[number / UNETMM_EP_MISSES];
+    return core->params.endpoints * UNETMM_EP_MISSES;
+}
+
+static UnetmmRel *miss_rel(const UnetmmCore *core, uint32_t number)
+{
+    return core->rels[(number - miss_of_rels(core)) / UNETMM_REL_FAULTS];
+}
+
+UnetmmEp *unetmm_miss_ep(const UnetmmCore *core, uint32_t number)
+{
+    const UnetmmRel *rel;
+
+    if (number < miss_of_rels(core)) {
+        return &core->eps[number / UNETMM_EP_MISSES];
+    }
+    rel = miss_rel(core, number);
+    return rel ? &core->eps[rel->ep] : NULL;
+}
+
+UnetmmMiss *unetmm_rel_miss(const UnetmmCore *core, const UnetmmRel *rel,
+                            UnetmmRelFault kind)
+{
+    return &core->misses[miss_of_rels(core) +
+                         rel->slot * UNETMM_REL_FAULTS + kind];
 }
 
 static uint32_t miss_number(const UnetmmCore *core, const UnetmmMiss *miss)
@@ -52,9 +79,10 @@ static void miss_full(UnetmmCore *core)
 
 static void miss_enqueue(UnetmmCore *core, UnetmmMiss *miss)
 {
-    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+    uint32_t n = unetmm_misses(core);
 
     miss->state = UNETMM_MISS_WANTED;
+    miss->found_ns = core->ops->now_ns(core->host);
     if (!miss->queued) {
         miss->queued = true;
         core->wanted[(core->wanted_first + core->wanted_used++) % n] =
@@ -91,6 +119,9 @@ static void miss_clear(UnetmmCore *core, UnetmmMiss *miss)
     case UNETMM_MISS_REFUSED:
         core->misses_refused--;
         break;
+    case UNETMM_MISS_CHANGING:
+        core->misses_changing--;
+        break;
     default:
         break;
     }
@@ -106,6 +137,24 @@ static void miss_refuse(UnetmmCore *core, UnetmmMiss *miss)
     core->misses_refused++;
 }
 
+/*
+ * Nobody to ask: the entry is changing, or the cache was full of held entries.
+ * The two are waited for apart: what is released now and then, by others who
+ * wait as well, says nothing of an entry.  The driver may have been through
+ * with it between the two looks; then its INV is still to come, and ends both.
+ */
+static void miss_wait(UnetmmCore *core, UnetmmEp *ep, UnetmmMiss *miss)
+{
+    if (!unetmm_table_changing(core, ep, miss->vpn)) {
+        miss_refuse(core, miss);
+        return;
+    }
+    miss_clear(core, miss);
+    miss->state = UNETMM_MISS_CHANGING;
+    core->misses_changing++;
+    unetmm_count(core, ep, UNETMM_C_changing_waits, 1);
+}
+
 /* A report in flight, of the same kind, that covers the pages; or NULL. */
 static UnetmmMiss *miss_find_leader(UnetmmCore *core, const UnetmmEp *ep,
                                     const UnetmmMiss *miss)
@@ -113,7 +162,7 @@ static UnetmmMiss *miss_find_leader(UnetmmCore *core, const UnetmmEp *ep,
     for (uint32_t i = 0; i < core->in_flight_used; i++) {
         UnetmmMiss *other = &core->misses[core->in_flight[i]];
 
-        if (miss_ep(core, core->in_flight[i])->space == ep->space &&
+        if (unetmm_miss_ep(core, core->in_flight[i])->space == ep->space &&
             other->write == miss->write && other->zero == miss->zero &&
             miss->vpn >= other->vpn &&
             (other->state == UNETMM_MISS_ASKED || miss->vpn == other->vpn) &&
@@ -130,16 +179,18 @@ static void miss_tell(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
                       uint8_t status)
 {
     uint32_t number = miss_number(core, miss);
-    UnetmmEp *ep = miss_ep(core, number);
+    UnetmmEp *ep = unetmm_miss_ep(core, number);
 
     if (reply == UNETMM_REPLY_DEFERRED) {
         /* The buffer may go back before the answer: no page of it is lost. */
         miss->zero = false;
     }
-    if (number % UNETMM_EP_MISSES == 0) {
+    if (number >= miss_of_rels(core)) {
+        unetmm_rel_answer(core, miss_rel(core, number),
+                          (number - miss_of_rels(core)) % UNETMM_REL_FAULTS,
+                          reply, status);
+    } else if (number % UNETMM_EP_MISSES == 0) {
         unetmm_send_answer(core, ep, reply, status);
-    } else if (number % UNETMM_EP_MISSES == UNETMM_MISS_CLAIMED) {
-        unetmm_rel_answer(core, ep, reply, status);
     } else {
         unetmm_head_answer(core, ep, number % UNETMM_EP_MISSES - 1, reply,
                            status);
@@ -152,7 +203,7 @@ typedef void MissJoined(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
 static void miss_for_joined(UnetmmCore *core, uint32_t leader, MissJoined *fn,
                             uint8_t reply, uint8_t status)
 {
-    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+    uint32_t n = unetmm_misses(core);
 
     for (uint32_t i = 0; core->misses_joined && i < n; i++) {
         UnetmmMiss *miss = &core->misses[i];
@@ -197,11 +248,9 @@ static bool miss_join(UnetmmCore *core, const UnetmmEp *ep, UnetmmMiss *miss)
     return true;
 }
 
-void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
-                      uint64_t vpn, uint32_t npages, bool write, bool zero)
+static void miss_begin(UnetmmCore *core, UnetmmEp *ep, UnetmmMiss *miss,
+                       uint64_t vpn, uint32_t npages, bool write, bool zero)
 {
-    UnetmmMiss *miss = &ep->misses[number];
-
     miss_clear(core, miss);
     miss->generation++;
     miss->vpn = vpn;
@@ -209,8 +258,7 @@ void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
     miss->write = write;
     miss->zero = zero;
     if (!core->spaces[ep->space].source->asks) {
-        /* Nobody to ask: the entry cache was full of held entries. */
-        miss_refuse(core, miss);
+        miss_wait(core, ep, miss);
         return;
     }
     if (!miss_join(core, ep, miss)) {
@@ -218,20 +266,42 @@ void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
     }
 }
 
-void unetmm_miss_cancel(UnetmmCore *core, UnetmmEp *ep, unsigned number)
+void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
+                      uint64_t vpn, uint32_t npages, bool write, bool zero)
 {
-    UnetmmMiss *miss = &ep->misses[number];
+    miss_begin(core, ep, &ep->misses[number], vpn, npages, write, zero);
+}
 
+void unetmm_rel_miss_want(UnetmmCore *core, UnetmmRel *rel,
+                          UnetmmRelFault kind, uint64_t vpn, uint32_t npages)
+{
+    miss_begin(core, &core->eps[rel->ep], unetmm_rel_miss(core, rel, kind),
+               vpn, npages, kind != UNETMM_REL_FAULT_SERVE, false);
+}
+
+static void miss_end(UnetmmCore *core, UnetmmMiss *miss)
+{
     miss_clear(core, miss);
     miss->generation++;
     /* Whatever state it was in: after a RETRY it waits with its followers. */
     miss_for_joined(core, miss_number(core, miss), miss_on_its_own, 0, 0);
 }
 
+void unetmm_miss_cancel(UnetmmCore *core, UnetmmEp *ep, unsigned number)
+{
+    miss_end(core, &ep->misses[number]);
+}
+
+void unetmm_rel_miss_cancel(UnetmmCore *core, UnetmmRel *rel,
+                            UnetmmRelFault kind)
+{
+    miss_end(core, unetmm_rel_miss(core, rel, kind));
+}
+
 /* Something was released or the ring has room: ask again for what had none. */
 void unetmm_miss_room(UnetmmCore *core)
 {
-    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+    uint32_t n = unetmm_misses(core);
 
     for (uint32_t i = 0; core->misses_refused && i < n; i++) {
         UnetmmMiss *miss = &core->misses[i];
@@ -240,7 +310,7 @@ void unetmm_miss_room(UnetmmCore *core)
             continue;
         }
         miss_clear(core, miss);
-        if (core->spaces[miss_ep(core, i)->space].source->asks) {
+        if (core->spaces[unetmm_miss_ep(core, i)->space].source->asks) {
             miss_enqueue(core, miss);
         } else {
             miss_tell(core, miss, UNETMM_REPLY_RESOLVED, 0);
@@ -248,12 +318,76 @@ void unetmm_miss_room(UnetmmCore *core)
     }
 }
 
+void unetmm_miss_changed(UnetmmCore *core, uint16_t space)
+{
+    uint32_t n = unetmm_misses(core);
+
+    for (uint32_t i = 0; core->misses_changing && i < n; i++) {
+        UnetmmMiss *miss = &core->misses[i];
+
+        if (miss->state == UNETMM_MISS_CHANGING &&
+            unetmm_miss_ep(core, i)->space == space) {
+            miss_finish(core, miss, UNETMM_REPLY_RESOLVED, 0);
+        }
+    }
+}
+
+/* Some of the ring is kept for evictions. */
+static bool fault_room_for(const UnetmmCore *core, uint32_t n)
+{
+    const UnetmmRing *ring = &core->rings[UNETMM_RING_FAULT];
+    uint32_t kept = (1u << ring->log2) / 4;
+
+    return ring->enabled && unetmm_ring_room(ring) >= kept + n;
+}
+
+/* What the transfer is going to need behind the pages that it misses. */
+static uint32_t miss_ahead(UnetmmCore *core, const UnetmmMiss *miss,
+                           UnetmmAhead *ahead)
+{
+    uint32_t number = miss_number(core, miss);
+    const UnetmmEp *ep = unetmm_miss_ep(core, number);
+
+    if (!core->spaces[ep->space].source->asks_ahead) {
+        return 0;
+    }
+    if (number >= miss_of_rels(core)) {
+        return unetmm_rel_ahead(miss_rel(core, number),
+                                (number - miss_of_rels(core)) %
+                                UNETMM_REL_FAULTS, miss->vpn, ahead);
+    }
+    return number % UNETMM_EP_MISSES ? 0 : unetmm_send_ahead(ep, ahead);
+}
+
+/* Says so, if there is room for all of it; f is the report of the miss. */
+static bool miss_report_ahead(UnetmmCore *core, UnetmmMiss *miss,
+                              struct unetmm_fault f)
+{
+    UnetmmAhead ahead[UNETMM_MAX_SEGS];
+    uint32_t n = miss_ahead(core, miss, ahead);
+
+    if (!fault_room_for(core, 1 + n)) {
+        return true;
+    }
+    f.type = UNETMM_FAULT_AHEAD;
+    f.found_ns = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        f.vaddr = ahead[i].vpn << UNETMM_PAGE_SHIFT;
+        f.npages = ahead[i].npages;
+        if (!unetmm_ring_post_fault(core, f)) {
+            return false;
+        }
+    }
+    unetmm_count(core, &core->eps[f.ep], UNETMM_C_faults_ahead, n);
+    return true;
+}
+
 static bool miss_report(UnetmmCore *core, UnetmmMiss *miss)
 {
     uint32_t number = miss_number(core, miss);
-    UnetmmEp *ep = miss_ep(core, number);
+    UnetmmEp *ep = unetmm_miss_ep(core, number);
     /* A buffer in use is no head: what it has received must not be lost. */
-    bool head = number % UNETMM_EP_MISSES - 1 < UNETMM_MAX_HEADS;
+    bool head = number < miss_of_rels(core) && number % UNETMM_EP_MISSES;
     struct unetmm_fault f = {
         .type = UNETMM_FAULT_MISS,
         .flags = (miss->write ? UNETMM_FAULT_F_WRITE : 0) |
@@ -264,9 +398,11 @@ static bool miss_report(UnetmmCore *core, UnetmmMiss *miss)
         .fault_id = miss_id(core, miss),
         .npages = miss->npages,
         .vaddr = miss->vpn << UNETMM_PAGE_SHIFT,
+        .found_ns = miss->found_ns,
     };
 
-    if (!unetmm_ring_post_fault(core, f)) {
+    if (!miss_report_ahead(core, miss, f) ||
+        !unetmm_ring_post_fault(core, f)) {
         return false;
     }
     miss->state = UNETMM_MISS_ASKED;
@@ -278,12 +414,9 @@ static bool miss_report(UnetmmCore *core, UnetmmMiss *miss)
     return true;
 }
 
-/* Some of the ring is kept for evictions. */
 bool unetmm_fault_room(UnetmmCore *core)
 {
-    const UnetmmRing *ring = &core->rings[UNETMM_RING_FAULT];
-
-    if (ring->enabled && unetmm_ring_room(ring) > (1u << ring->log2) / 4) {
+    if (fault_room_for(core, 1)) {
         return true;
     }
     miss_full(core);
@@ -293,7 +426,7 @@ bool unetmm_fault_room(UnetmmCore *core)
 /* Reports what waits, as far as the ring and the limit allow. */
 void unetmm_miss_flush(UnetmmCore *core)
 {
-    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+    uint32_t n = unetmm_misses(core);
 
     while (core->wanted_used && core->misses_asked < core->params.max_faults) {
         uint32_t number = core->wanted[core->wanted_first];
@@ -301,7 +434,7 @@ void unetmm_miss_flush(UnetmmCore *core)
 
         /* Of those that missed in one run the first reports, the rest join. */
         if (miss->state == UNETMM_MISS_WANTED &&
-            !miss_join(core, miss_ep(core, number), miss)) {
+            !miss_join(core, unetmm_miss_ep(core, number), miss)) {
             if (!unetmm_fault_room(core) || !miss_report(core, miss)) {
                 return;
             }
@@ -342,14 +475,15 @@ bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry)
 static UnetmmMiss *reply_miss(UnetmmCore *core, uint16_t space, uint32_t id)
 {
     uint32_t number = id & 0xffff;
+    const UnetmmEp *ep;
     UnetmmMiss *miss;
 
-    if (number >= core->params.endpoints * UNETMM_EP_MISSES) {
+    if (number >= unetmm_misses(core)) {
         return NULL;
     }
     miss = &core->misses[number];
-    if (miss->generation != id >> 16 ||
-        miss_ep(core, number)->space != space ||
+    ep = unetmm_miss_ep(core, number);
+    if (miss->generation != id >> 16 || !ep || ep->space != space ||
         miss->late || (miss->state != UNETMM_MISS_ASKED &&
                        miss->state != UNETMM_MISS_DEFERRED)) {
         return NULL;
@@ -426,10 +560,15 @@ static void miss_same_defer(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
 static void miss_settle(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
                         uint8_t status)
 {
+    uint16_t generation = miss->generation;
+
     miss_for_joined(core, miss_number(core, miss),
                     reply == UNETMM_REPLY_ERROR ? miss_same_error :
                     miss_finish, reply, status);
-    miss_finish(core, miss, reply, status);
+    /* One of them may have ended a channel, and with it this miss. */
+    if (miss->generation == generation) {
+        miss_finish(core, miss, reply, status);
+    }
 }
 
 /* The same, unless x-fault-delay has it come late. */
@@ -452,7 +591,7 @@ static void miss_answer(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
 /* When the next late answer counts; INT64_MAX: there is none. */
 int64_t unetmm_miss_deadline(const UnetmmCore *core)
 {
-    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+    uint32_t n = unetmm_misses(core);
     int64_t when = INT64_MAX;
 
     for (uint32_t i = 0; core->misses_late && i < n; i++) {
@@ -466,7 +605,7 @@ int64_t unetmm_miss_deadline(const UnetmmCore *core)
 /* Late answers whose time has come. */
 void unetmm_miss_due(UnetmmCore *core)
 {
-    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+    uint32_t n = unetmm_misses(core);
 
     for (uint32_t i = 0; core->misses_late && i < n; i++) {
         UnetmmMiss *miss = &core->misses[i];

@@ -75,15 +75,8 @@ static void head_load(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
 static uint32_t head_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                              uint64_t limit)
 {
-    UnetmmPage page;
-    uint32_t n = 1;
-
-    while (n < limit && n < UNETMM_REPLY_MAX_PAGES &&
-           unetmm_space_lookup(core, ep, vpn + n, true, &page) ==
-           UNETMM_XLAT_MISS) {
-        n++;
-    }
-    return n;
+    return unetmm_space_missing(core, ep, vpn, true, limit,
+                                UNETMM_REPLY_MAX_PAGES);
 }
 
 /*

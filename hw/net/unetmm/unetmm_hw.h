@@ -91,6 +91,8 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_REG_PROXY_PAGES  0x006c  /* R   of BAR 2, behind ENDPOINTS */
 #define UNETMM_REG_PROXY_ABORT  0x0070  /* W   half a start is forgotten */
 #define UNETMM_REG_SYSBUF_SLOTS 0x0074  /* R   most slots of a system buffer */
+#define UNETMM_REG_CLOCK_LO     0x0078  /* R   the card's clock, ns */
+#define UNETMM_REG_CLOCK_HI     0x007c  /* R   not latched: read it twice */
 
 /* Test registers, usable before anything is enabled */
 #define UNETMM_REG_TEST         0x0080  /* R/W reads back twice the value */
@@ -183,7 +185,7 @@ typedef uint8_t unetmm_u8;
 
 /*
  * One 64-bit format for FAULT_REPLY lists and for the tables in host memory
- * (sources pinned, ktlb, utlb and shadow; later odp).  A table is a radix
+ * (sources pinned, ktlb, utlb, shadow and odp).  A table is a radix
  * tree: the root and each further table are one 4096-byte page of 512 entries,
  * `levels` deep (1..6); a directory entry has VALID and the next one's address.
  * Level 0 is indexed by address bits 12..20.  The sixth level uses 7 bits only.
@@ -202,6 +204,12 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_PTE_DIRTY        0x0000000000000008ull
 #define UNETMM_PTE_LOCKS        0x0000000000000ff0ull /* DMAs under way */
 #define UNETMM_PTE_LOCK         0x0000000000000010ull /* one of them */
+/*
+ * All of an entry of level 0 in a table of source pinned or utlb: the driver is
+ * finding out where the page is now.  Who needs it waits until the driver has
+ * invalidated it once more, and looks again.
+ */
+#define UNETMM_PTE_CHANGING     0x0000000000000008ull
 #define UNETMM_TABLE_BITS       9
 #define UNETMM_TABLE_ENTRIES    512
 #define UNETMM_TABLE_LEVELS     6
@@ -214,10 +222,12 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_SOURCE_KTLB      3       /* driver's rings and page lists */
 #define UNETMM_SOURCE_UTLB      4       /* table of what the process pinned */
 #define UNETMM_SOURCE_SHADOW    5       /* table of what is resident */
+#define UNETMM_SOURCE_ODP       6       /* table filled by faults */
 
 #define UNETMM_POLICY_DROP      0
 #define UNETMM_POLICY_SKIP      1
 #define UNETMM_POLICY_REDIRECT  2       /* reliable channels only */
+#define UNETMM_POLICY_RNR       3       /* likewise */
 
 /* ---- Endpoint memory (written by the process that owns it) -------------- */
 
@@ -461,6 +471,7 @@ struct unetmm_cmd_channel {
     unetmm_le32 recv_psn;       /* ... and of the first one expected */
     unetmm_le32 send_credits;   /* the peer's, at first; 0 = without limit */
     unetmm_le32 recv_credits;   /* with policy redirect 1..64; else 0 */
+    unetmm_le32 not_ready_us;   /* what it says when not ready; 0 = 100 */
 };
 
 #define UNETMM_CHANNEL_DATAGRAM 0       /* all but channel, peer, mtu: unused */
@@ -468,10 +479,16 @@ struct unetmm_cmd_channel {
 
 /* SET: CQE_CLOSED when the peer ends it, or it fails.  CLEAR: the peer did. */
 #define UNETMM_CHANNEL_F_TELL   0x01
+/*
+ * SET, reliable: behind an answer that has no place all others are dropped, and
+ * asked for again with it.  Else only those that have none themselves.
+ */
+#define UNETMM_CHANNEL_F_REWIND 0x02
 
 #define UNETMM_REL_RETRIES      12
 #define UNETMM_REL_TIMEOUT_US   4000
 #define UNETMM_REL_MAX_TIMEOUT_US 1000000
+#define UNETMM_REL_NOT_READY_US 100
 #define UNETMM_MAX_MESSAGE      (4u << 20)  /* of a reliable channel */
 
 /*
@@ -498,6 +515,7 @@ struct unetmm_cmd_reply {
 #define UNETMM_REPLY_ERROR      2       /* will never be there */
 #define UNETMM_REPLY_RETRY      3       /* ask again */
 #define UNETMM_REPLY_MAX_PAGES  512
+#define UNETMM_MISS_MAX_PAGES  1025    /* of one of source odp: a message */
 
 #define UNETMM_RIGHT_WRITE      0x01
 #define UNETMM_RIGHT_READ       0x02
@@ -747,20 +765,26 @@ struct unetmm_fault {
     unetmm_le16 space;
     unetmm_le16 ep;             /* MISS: who waits (the first one) */
     unetmm_le16 rsvd0;
-    unetmm_le32 fault_id;       /* MISS: for FAULT_REPLY; SLOT: its number */
-    unetmm_le32 npages;         /* MISS: consecutive pages wanted, 1..512 */
+    unetmm_le32 fault_id;       /* MISS, AHEAD: for FAULT_REPLY; SLOT: number */
+    unetmm_le32 npages;         /* MISS, AHEAD: consecutive pages, 1..1025 */
     unetmm_le64 vaddr;          /* page aligned */
     unetmm_le64 pte;            /* EVICT: the entry that was given */
     unetmm_le32 tag;            /* EVICT: the tag that was given */
     unetmm_le32 rsvd1;
     unetmm_le64 time_ns;        /* when the card wrote it, its own clock */
-    unetmm_u8 rsvd2[12];
+    unetmm_le64 found_ns;       /* MISS: when it was found */
+    unetmm_u8 rsvd2[4];
     unetmm_le32 phase;          /* UNETMM_PHASE */
 };
 
 #define UNETMM_FAULT_MISS       1
 #define UNETMM_FAULT_EVICT      2
 #define UNETMM_FAULT_SLOT       3       /* of the system buffer, to be copied */
+/*
+ * Source odp: a further segment of what the next MISS is of, which is going to
+ * be needed.  It is not answered.
+ */
+#define UNETMM_FAULT_AHEAD      4
 
 #define UNETMM_FAULT_F_WRITE    0x01    /* MISS: the right to write is wanted */
 #define UNETMM_FAULT_F_HEAD     0x02    /* MISS: a free buffer, not a send */
@@ -926,7 +950,13 @@ struct unetmm_notify {
     X(sysbuf_refused,   E, "packets that could not go there: too many parts") \
     X(credit_waits,     E, "times that a channel was out of credits") \
     X(credit_probes,    E, "times that it asked for more of them") \
-    X(drop_rel_credit,  E, "packets dropped: sent without a credit")
+    X(drop_rel_credit,  E, "packets dropped: sent without a credit") \
+    X(odp_misses,       E, "lookups that an odp table could not answer") \
+    X(faults_behind,    E, "misses not reported: one of the kind waits") \
+    X(rel_rewinds,      E, "answers without a place that made a rewind") \
+    X(drop_rel_rewind,  E, "answers dropped: behind one without a place") \
+    X(faults_ahead,     E, "further segments named with a miss") \
+    X(changing_waits,   E, "waits for an entry that the driver had in hand")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

@@ -103,6 +103,7 @@ static inline void unetmm_le_fault(struct unetmm_fault *f)
     f->pte = le64_to_cpu(f->pte);
     f->tag = le32_to_cpu(f->tag);
     f->time_ns = le64_to_cpu(f->time_ns);
+    f->found_ns = le64_to_cpu(f->found_ns);
     f->phase = le32_to_cpu(f->phase);
 }
 
@@ -248,6 +249,7 @@ static inline void unetmm_le_cmd(struct unetmm_cmd *c)
         c->channel.recv_psn = le32_to_cpu(c->channel.recv_psn);
         c->channel.send_credits = le32_to_cpu(c->channel.send_credits);
         c->channel.recv_credits = le32_to_cpu(c->channel.recv_credits);
+        c->channel.not_ready_us = le32_to_cpu(c->channel.not_ready_us);
         break;
     case UNETMM_CMD_FAULT_REPLY:
         c->reply.fault_id = le32_to_cpu(c->reply.fault_id);

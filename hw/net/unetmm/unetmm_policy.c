@@ -10,6 +10,7 @@ static const UnetmmPolicyOps *const policies[UNETMM_NUM_POLICIES] = {
     [UNETMM_POLICY_DROP] = &unetmm_policy_drop,
     [UNETMM_POLICY_SKIP] = &unetmm_policy_skip,
     [UNETMM_POLICY_REDIRECT] = &unetmm_policy_redirect,
+    [UNETMM_POLICY_RNR] = &unetmm_policy_rnr,
 };
 
 const UnetmmPolicyOps *unetmm_policy_by_id(unsigned id)

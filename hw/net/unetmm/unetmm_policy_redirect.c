@@ -17,5 +17,6 @@ static UnetmmVerdict redirect_absent(UnetmmCore *core, UnetmmEp *ep)
 const UnetmmPolicyOps unetmm_policy_redirect = {
     .name = "redirect",
     .absent = redirect_absent,
+    .waits = true,
     .slots = true,
 };

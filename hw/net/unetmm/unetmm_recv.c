@@ -57,15 +57,18 @@ static const struct {
 #undef COUNT
 #undef CREDIT
 
-/* The end of a message, and one of the two, or nothing to say. */
+/* The end of a message, and one of the two; or what is to follow. */
 static bool recv_write_ok(const struct unetmm_frame *f)
 {
     uint32_t both = UNETMM_WIRE_F_NOTIFY | UNETMM_WIRE_F_COUNT;
 
+    if (!(f->flags & UNETMM_WIRE_F_LAST)) {
+        return !(f->flags & both) && f->imm <= UNETMM_MAX_MESSAGE;
+    }
     if (!(f->flags & both)) {
         return !f->imm;
     }
-    return (f->flags & both) != both && f->flags & UNETMM_WIRE_F_LAST;
+    return (f->flags & both) != both;
 }
 
 /* What goes beyond zero or not. */
@@ -77,7 +80,8 @@ static bool recv_opcode_ok(const struct unetmm_frame *f)
     case UNETMM_WIRE_WRITE:
         return recv_write_ok(f);
     case UNETMM_WIRE_READ:
-        return f->imm && f->imm <= UNETMM_MAX_PAYLOAD;
+        return unetmm_read_bytes(f) &&
+               unetmm_read_bytes(f) <= UNETMM_MAX_PAYLOAD;
     case UNETMM_WIRE_ATOMIC:
         return (f->imm == UNETMM_ATOMIC_ADD && f->len == 8) ||
                (f->imm == UNETMM_ATOMIC_SWAP && f->len == 16);

@@ -164,6 +164,12 @@ static bool reg_read_state(UnetmmCore *core, uint32_t offset, uint32_t *value)
     case UNETMM_REG_TEST:
         *value = core->test * 2;
         return true;
+    case UNETMM_REG_CLOCK_LO:
+        *value = core->ops->now_ns(core->host);
+        return true;
+    case UNETMM_REG_CLOCK_HI:
+        *value = (uint64_t)core->ops->now_ns(core->host) >> 32;
+        return true;
     case UNETMM_REG_TEST_DMA_RES:
         *value = core->test_dma_res;
         return true;

@@ -65,7 +65,8 @@ static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     uint16_t slot = 0;
     UnetmmRel *rel;
 
-    if (cmd->timeout_us > UNETMM_REL_MAX_TIMEOUT_US) {
+    if (cmd->timeout_us > UNETMM_REL_MAX_TIMEOUT_US ||
+        cmd->not_ready_us > UNETMM_REL_MAX_TIMEOUT_US) {
         return UNETMM_CS_BAD_ARG;
     }
     if (!rel_credits_ok(core, ep, cmd)) {
@@ -80,6 +81,7 @@ static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     }
     rel = unetmm_rel_new(core, ep, slot);
     rel->credits = cmd->recv_credits;
+    rel->rewinds = cmd->flags & UNETMM_CHANNEL_F_REWIND;
     rel->tx.limited = cmd->send_credits;
     rel->tx.limit = cmd->send_psn + cmd->send_credits;
     rel->channel = cmd->channel;
@@ -90,6 +92,7 @@ static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     rel->retries = cmd->retries ?: UNETMM_REL_RETRIES;
     rel->not_ready_retries = cmd->not_ready_retries;
     rel->timeout_us = cmd->timeout_us ?: UNETMM_REL_TIMEOUT_US;
+    rel->not_ready_us = cmd->not_ready_us ?: UNETMM_REL_NOT_READY_US;
     rel->tx.una = rel->tx.cum = rel->tx.nxt = cmd->send_psn;
     rel->tx.asked = cmd->send_psn - 1;
     rel->rx.nxt = cmd->recv_psn;
@@ -149,7 +152,7 @@ static void rel_end_sends(UnetmmRel *rel, const UnetmmRelMsg *blame,
     }
     tx->msg_next = tx->msg_end;
     tx->lost = tx->pending = tx->unplaced = tx->voids = 0;
-    tx->paused = false;
+    tx->paused = tx->again = tx->rewinding = false;
     tx->deadline_ns = INT64_MAX;
 }
 
@@ -158,10 +161,7 @@ static void rel_leave(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 {
     unetmm_rel_drop_kept(core, rel);
     unetmm_rel_abort_tx(core, ep, rel);
-    if (ep->rel_missed == rel) {
-        unetmm_miss_cancel(core, ep, UNETMM_MISS_CLAIMED);
-        ep->rel_missed = NULL;
-    }
+    unetmm_rel_ask_no_more(core, rel);
     rel->rx.refused = UNETMM_REL_WANT_NOTHING;
     rel->rx.refuse = false;
     rel->rx.owed = 0;
@@ -210,9 +210,8 @@ void unetmm_rel_stop(UnetmmCore *core, UnetmmEp *ep)
         unetmm_rel_drop_kept(core, rel);
         unetmm_rel_no_ack(core, rel);
         unetmm_window_forget(core, ep, rel);
+        unetmm_rel_ask_no_more(core, rel);
     }
-    unetmm_miss_cancel(core, ep, UNETMM_MISS_CLAIMED);
-    ep->rel_missed = NULL;
 }
 
 static void rel_delete(UnetmmCore *core, UnetmmRel *rel)

@@ -29,8 +29,7 @@
 #define UNETMM_REL_MSGS         64      /* sends not completed, of a channel */
 #define UNETMM_REL_ASK_EVERY    16      /* packets without a question */
 #define UNETMM_REL_OVERTAKEN    3       /* later ones arrived: it is lost */
-#define UNETMM_REL_NOT_READY_US 100     /* the peer is to wait, at first */
-#define UNETMM_REL_MAX_BACKOFF  7       /* that wait doubles so often */
+#define UNETMM_REL_MAX_BACKOFF  7       /* a wait doubles so often */
 
 typedef enum UnetmmRelState {
     UNETMM_REL_OPEN,
@@ -89,6 +88,9 @@ typedef struct UnetmmRelTx {
     UnetmmRelMsg msgs[UNETMM_REL_MSGS];
     uint32_t retries;           /* timeouts since the last progress */
     uint32_t refusals;          /* not ready, since the last progress */
+    bool again;                 /* requests went again since then */
+    bool rewinding;             /* no answer behind ... */
+    uint32_t rewind_psn;        /* ... this one's is taken */
     bool paused;                /* not before deadline_ns */
     bool limited;               /* new packets only up to ... */
     uint32_t limit;             /* ... this number, without it */
@@ -103,8 +105,9 @@ typedef enum UnetmmRelWant {
     UNETMM_REL_WANT_NOTHING,
     UNETMM_REL_WANT_CQ,         /* room for its completion */
     UNETMM_REL_WANT_HEAD,       /* a buffer */
-    UNETMM_REL_WANT_PAGE,       /* of the buffer that the message has */
+    UNETMM_REL_WANT_PAGE,       /* where it goes */
     UNETMM_REL_WANT_PART,       /* of a region, which is held */
+    UNETMM_REL_WANT_READ,       /* a page of what it asks for */
 } UnetmmRelWant;
 
 /* A packet before its turn of which the header is enough. */
@@ -175,6 +178,12 @@ typedef struct UnetmmStores {
     int64_t due_ns;
 } UnetmmStores;
 
+/* What one of its misses is for. */
+typedef struct UnetmmRelMissed {
+    bool buffer;                /* ARRIVE: of the message's; else a region's */
+    uint32_t psn;               /* which packet */
+} UnetmmRelMissed;
+
 struct UnetmmRel {
     UnetmmRel *next;            /* of the endpoint's */
     UnetmmRelState state;
@@ -186,12 +195,15 @@ struct UnetmmRel {
     uint32_t mtu;
     uint8_t retries;
     uint8_t not_ready_retries;  /* 0: without limit */
+    bool rewinds;               /* UNETMM_CHANNEL_F_REWIND */
     uint8_t why;                /* FAILED: UNETMM_WHY_* */
     uint32_t timeout_us;
+    uint32_t not_ready_us;      /* the peer is to wait, at first */
     uint32_t credits;           /* slots of its own; 0: it needs none */
     UnetmmRelTx tx;
     UnetmmRelRx rx;
     UnetmmStores stores;
+    UnetmmRelMissed missed[UNETMM_REL_FAULTS];
 };
 
 /* What became of a packet at its turn. */
@@ -314,17 +326,20 @@ bool unetmm_rel_early_ok(const UnetmmRelEarly *e);
 void unetmm_rel_keep_head(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                           const struct unetmm_frame *f,
                           const uint8_t *payload);
-/* Asks the driver, one question at a time for all channels of an endpoint. */
+/* Asks the driver, one question of each kind at a time. */
 void unetmm_rel_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                    UnetmmRelMissFor what, uint32_t psn, uint64_t vpn,
-                    uint32_t npages, bool write);
+                    UnetmmRelFault kind, UnetmmRelMissed what, uint64_t vpn,
+                    uint32_t npages);
+/* Nothing is asked for any more. */
+void unetmm_rel_ask_no_more(UnetmmCore *core, UnetmmRel *rel);
 /*
- * Are all pages of a part of the space there, for `write` or to read?  If
- * not, the driver is asked for what is missing, for packet psn.
+ * Are all pages of a part of the space there, to be read?  If not, the driver
+ * is asked for what is missing, for packet psn; or, if the source asks ahead,
+ * for what is behind it up to byte addr + run.
  */
 UnetmmXlat unetmm_rel_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                               uint32_t psn, uint64_t addr, uint32_t len,
-                              bool write);
+                              uint32_t run);
 
 /* unetmm_rel_credit.c */
 /* What the peer may send, into an acknowledgement. */
@@ -365,16 +380,34 @@ bool unetmm_rel_answer_open(const UnetmmRel *rel, uint32_t psn);
 /* Aims core->rx at where it goes.  False: it is not as long as was asked. */
 bool unetmm_rel_answer_aim(UnetmmCore *core, UnetmmRel *rel,
                            const struct unetmm_frame *f);
+/* Some requests have ended: is what others wait behind among them? */
+void unetmm_rel_rewind_check(UnetmmRel *rel);
 /* A page for an answer is there, or (status) never will be. */
 void unetmm_rel_answer_page(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             uint8_t status);
-/* A question can be asked: requests whose answers had no place go again. */
-void unetmm_rel_ask_again(UnetmmCore *core, UnetmmEp *ep);
+
+/* unetmm_ahead.c */
+/*
+ * Pages from vpn on, which answer psn has no place for, npages of them in this
+ * packet, up to the end of the segment.
+ */
+uint32_t unetmm_rel_answer_pages(const UnetmmCore *core, UnetmmRel *rel,
+                                 uint32_t psn, uint64_t vpn, uint32_t npages);
+/*
+ * Like unetmm_region_run(), of a packet's part of the region, which has been
+ * checked, and what the packet says is to follow, as far as it may be true.
+ */
+uint32_t unetmm_rel_run_ahead(const UnetmmRegion *region, uint64_t offset,
+                              uint32_t len, uint64_t more, uint64_t *addr);
 
 /* unetmm_rel_read.c */
-/* The request, which has been taken, is to be answered again, if it can be. */
+/*
+ * The request, which has been taken, is to be answered again, if it can be;
+ * `more` bytes are said to follow it.
+ */
 void unetmm_rel_read_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                           uint32_t psn, const UnetmmTarget *target);
+                           uint32_t psn, const UnetmmTarget *target,
+                           uint64_t more);
 
 /* unetmm_rel_atomic.c */
 const UnetmmRelResult *unetmm_rel_result(const UnetmmRel *rel, uint32_t psn);

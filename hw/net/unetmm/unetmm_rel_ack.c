@@ -80,7 +80,7 @@ static void ack_fill(UnetmmCore *core, UnetmmRel *rel, struct unetmm_frame *f)
         ack_reject(core, rel, f, rx->why);
     } else if (rx->refuse) {
         f->imm = UNETMM_ACK_NOT_READY;
-        f->offset = UNETMM_REL_NOT_READY_US;
+        f->offset = rel->not_ready_us;
         unetmm_count(core, &core->eps[rel->ep], UNETMM_C_rel_nacks_sent, 1);
     } else if (rx->unlanded & unetmm_rel_bit(rx->nxt)) {
         f->imm = UNETMM_ACK_PENDING;
@@ -196,12 +196,13 @@ static bool ack_news(UnetmmRelTx *tx, uint32_t cum, uint64_t bits)
 /*
  * A packet after which enough others were sent that arrived is lost: some, as
  * frames may overtake each other a little; but one, when all before it were
- * probably lost, by a silence or a refusal.  Of a request that the peer has the
- * answer is lost, if enough others have theirs.
+ * probably lost, by a silence or a refusal, or a fault took its time.  Of a
+ * request that the peer has the answer is lost, if enough others have theirs.
  */
 static void ack_find_lost(UnetmmRelTx *tx)
 {
-    int32_t enough = tx->retries || tx->refusals ? 1 : UNETMM_REL_OVERTAKEN;
+    int32_t enough = tx->retries || tx->refusals || tx->again ? 1 :
+                     UNETMM_REL_OVERTAKEN;
 
     for (uint32_t psn = tx->una; psn != tx->nxt; psn++) {
         uint64_t bit = unetmm_rel_bit(psn);
@@ -295,6 +296,7 @@ void unetmm_rel_progress(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     tx->retries = 0;
     if (tx->una != una) {
         tx->refusals = 0;
+        tx->again = false;
         tx->paused = false;
     }
     ack_end_sends(rel);

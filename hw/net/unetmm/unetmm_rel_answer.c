@@ -145,7 +145,7 @@ void unetmm_rel_answer_done(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_stale);
         unetmm_rel_reject_late(core, rel, psn, UNETMM_WHY_MEMORY);
     } else {
-        unetmm_rel_read_again(core, ep, rel, psn, &target);
+        unetmm_rel_read_again(core, ep, rel, psn, &target, 0);
     }
 }
 
@@ -187,6 +187,35 @@ bool unetmm_rel_answer_aim(UnetmmCore *core, UnetmmRel *rel,
     return true;
 }
 
+/* Requests whose answers had no place, or came behind one, go again. */
+static void answer_ask_again(UnetmmRelTx *tx)
+{
+    tx->again |= tx->unplaced != 0;
+    tx->lost |= tx->unplaced;
+    tx->unplaced = 0;
+}
+
+void unetmm_rel_rewind_check(UnetmmRel *rel)
+{
+    if (rel->tx.rewinding &&
+        !unetmm_rel_answer_open(rel, rel->tx.rewind_psn)) {
+        rel->tx.rewinding = false;
+        answer_ask_again(&rel->tx);
+    }
+}
+
+/* The peer has taken the request, and all before it. */
+static void answer_heard(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                         uint32_t psn, bool over)
+{
+    UnetmmRelTx *tx = &rel->tx;
+    bool later = psn - tx->una >= tx->cum - tx->una;
+
+    unetmm_rel_progress(core, ep, rel, later ? psn + 1 : tx->cum, 0, over);
+    unetmm_rel_complete(core, ep);
+    unetmm_engine_queue(core, ep);
+}
+
 /* The request is over; so is all before it, for the peer. */
 static void answer_accept(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                           const struct unetmm_frame *f)
@@ -194,7 +223,6 @@ static void answer_accept(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     UnetmmRelTx *tx = &rel->tx;
     uint64_t over = ~unetmm_rel_bit(f->psn);
     uint32_t stamp = tx->stamps[f->psn % UNETMM_REL_WINDOW];
-    bool later = f->psn - tx->una >= tx->cum - tx->una;
 
     tx->pending &= over;
     tx->unplaced &= over;
@@ -202,16 +230,20 @@ static void answer_accept(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     if ((int32_t)(stamp - tx->answered_stamp) > 0) {
         tx->answered_stamp = stamp;
     }
+    /* It may have been acknowledged long ago, and have gone again since. */
+    if ((int32_t)(stamp - tx->acked_stamp) > 0) {
+        tx->acked_stamp = stamp;
+    }
+    unetmm_rel_rewind_check(rel);
     unetmm_count(core, ep, UNETMM_C_rel_answers, 1);
     trace_unetmm_rel_answer(ep->id, rel->channel, f->psn, f->len);
-    unetmm_rel_progress(core, ep, rel, later ? f->psn + 1 : tx->cum, 0, true);
-    unetmm_rel_complete(core, ep);
-    unetmm_engine_queue(core, ep);
+    answer_heard(core, ep, rel, f->psn, true);
 }
 
 /* There is no place for it now; it has to be asked for again, not at once. */
 static void answer_unplaced(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                            const struct unetmm_frame *f)
+                            const struct unetmm_frame *f,
+                            enum unetmm_counter why)
 {
     UnetmmRelTx *tx = &rel->tx;
 
@@ -219,7 +251,29 @@ static void answer_unplaced(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     tx->lost &= ~unetmm_rel_bit(f->psn);
     tx->retries = 0;
     unetmm_rel_arm(core, rel);
-    unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_unplaced);
+    unetmm_recv_drop(core, ep, why);
+    answer_heard(core, ep, rel, f->psn, false);
+}
+
+/* Drop and rewind: from this one on, all have to be asked for again. */
+static void answer_rewind(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                          uint32_t psn)
+{
+    UnetmmRelTx *tx = &rel->tx;
+
+    if (!rel->rewinds) {
+        return;
+    }
+    unetmm_count(core, ep, UNETMM_C_rel_rewinds, !tx->rewinding);
+    if (!tx->rewinding || tx->rewind_psn - psn < UNETMM_REL_WINDOW) {
+        tx->rewinding = true;
+        tx->rewind_psn = psn;
+    }
+}
+
+static bool answer_out_of_turn(const UnetmmRelTx *tx, uint32_t psn)
+{
+    return tx->rewinding && psn - tx->rewind_psn - 1 < UNETMM_REL_WINDOW;
 }
 
 static void answer_end(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
@@ -254,9 +308,12 @@ static void answer_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     case UNETMM_XLAT_OK:
         break;
     case UNETMM_XLAT_MISS:
-        unetmm_rel_ask(core, ep, rel, UNETMM_REL_MISS_ANSWER, f->psn, vpn,
-                       npages, true);
-        answer_unplaced(core, ep, rel, f);
+        unetmm_rel_ask(core, ep, rel, UNETMM_REL_FAULT_ANSWER,
+                       (UnetmmRelMissed) { .psn = f->psn }, vpn,
+                       unetmm_rel_answer_pages(core, rel, f->psn, vpn,
+                                               npages));
+        answer_rewind(core, ep, rel, f->psn);
+        answer_unplaced(core, ep, rel, f, UNETMM_C_drop_rel_unplaced);
         return;
     case UNETMM_XLAT_ERROR:
         answer_end(core, ep, rel, f->psn, UNETMM_ST_PROTECTION);
@@ -295,6 +352,10 @@ void unetmm_rel_answered(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_answer);
         return;
     }
+    if (answer_out_of_turn(&rel->tx, f->psn)) {
+        answer_unplaced(core, ep, rel, f, UNETMM_C_drop_rel_rewind);
+        return;
+    }
     answer_place(core, ep, rel, f, payload);
 }
 
@@ -321,21 +382,29 @@ const UnetmmRelOp unetmm_rel_op_answer = {
 
 /* ---- Pages for them ----------------------------------------------------- */
 
-void unetmm_rel_answer_page(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                            uint8_t status)
+/* Everything from there on, whether its answer has come or is on its way. */
+static void answer_go_back(UnetmmRel *rel)
 {
-    if (status != UNETMM_ST_OK &&
-        unetmm_rel_answer_open(rel, ep->rel_missed_psn)) {
-        answer_end(core, ep, rel, ep->rel_missed_psn, status);
+    UnetmmRelTx *tx = &rel->tx;
+
+    for (uint32_t psn = tx->rewind_psn; unetmm_rel_flying(tx, psn); psn++) {
+        tx->unplaced |= tx->pending & unetmm_rel_bit(psn);
     }
 }
 
-void unetmm_rel_ask_again(UnetmmCore *core, UnetmmEp *ep)
+void unetmm_rel_answer_page(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                            uint8_t status)
 {
-    for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
-        if (rel->state == UNETMM_REL_OPEN) {
-            rel->tx.lost |= rel->tx.unplaced;
-            rel->tx.unplaced = 0;
-        }
+    uint32_t psn = rel->missed[UNETMM_REL_FAULT_ANSWER].psn;
+
+    if (status != UNETMM_ST_OK && unetmm_rel_answer_open(rel, psn)) {
+        answer_end(core, ep, rel, psn, status);
     }
+    if (rel->state != UNETMM_REL_OPEN) {
+        return;
+    }
+    if (rel->tx.rewinding) {
+        answer_go_back(rel);
+    }
+    answer_ask_again(&rel->tx);
 }

@@ -140,8 +140,9 @@ static UnetmmRelTake atomic_take(UnetmmCore *core, UnetmmEp *ep,
     result = unetmm_space_lookup(core, ep, addr >> UNETMM_PAGE_SHIFT, true,
                                  &page);
     if (result == UNETMM_XLAT_MISS) {
-        unetmm_rel_ask(core, ep, rel, UNETMM_REL_MISS_REGION, f->psn,
-                       addr >> UNETMM_PAGE_SHIFT, 1, true);
+        unetmm_rel_ask(core, ep, rel, UNETMM_REL_FAULT_ARRIVE,
+                       (UnetmmRelMissed) { .psn = f->psn },
+                       addr >> UNETMM_PAGE_SHIFT, 1);
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
     }
     if (result == UNETMM_XLAT_OK) {

@@ -79,6 +79,21 @@ static UnetmmRelTake rel_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     return UNETMM_REL_TAKEN;
 }
 
+/*
+ * Asks for pages of the message's buffer, as far as the message is to reach.
+ */
+static void rel_ask_buffer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                           uint32_t psn, uint64_t vpn, uint32_t npages)
+{
+    const UnetmmRelRx *rx = &rel->rx;
+
+    unetmm_rel_ask(core, ep, rel, UNETMM_REL_FAULT_ARRIVE,
+                   (UnetmmRelMissed) { .buffer = true, .psn = psn }, vpn,
+                   unetmm_space_ahead(core, ep, vpn, npages,
+                                      rx->buf_addr + rx->done,
+                                      rx->len - rx->done));
+}
+
 /* All pages of core->rx.pieces are held; or why not. */
 static UnetmmRelTake rel_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                uint32_t psn)
@@ -95,8 +110,7 @@ static UnetmmRelTake rel_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                         UNETMM_WHY_CHANNEL);
         return UNETMM_REL_ENDED;
     case UNETMM_XLAT_MISS:
-        unetmm_rel_ask(core, ep, rel, UNETMM_REL_MISS_BUFFER, psn, vpn,
-                       npages, true);
+        rel_ask_buffer(core, ep, rel, psn, vpn, npages);
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
     }
     return UNETMM_REL_ENDED;

@@ -10,10 +10,10 @@
 #include "unetmm_host.h"
 #include "unetmm_rel.h"
 
-/* Is all of it there, wherever that is? */
+/* Is all of it there, wherever that is?  `more` bytes are said to follow. */
 static UnetmmXlat read_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                uint32_t psn, const UnetmmRegion *region,
-                               const UnetmmTarget *target)
+                               const UnetmmTarget *target, uint64_t more)
 {
     UnetmmXlat result = UNETMM_XLAT_OK;
     uint32_t n;
@@ -21,10 +21,11 @@ static UnetmmXlat read_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     for (uint32_t at = 0; result == UNETMM_XLAT_OK && at < target->len;
          at += n) {
         uint64_t addr;
+        uint32_t run = unetmm_rel_run_ahead(region, target->offset + at,
+                                            target->len - at, more, &addr);
 
-        n = unetmm_region_run(region, target->offset + at, target->len - at,
-                              &addr);
-        result = unetmm_rel_present(core, ep, rel, psn, addr, n, false);
+        n = MIN(run, target->len - at);
+        result = unetmm_rel_present(core, ep, rel, psn, addr, n, run);
     }
     return result;
 }
@@ -32,12 +33,12 @@ static UnetmmXlat read_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 /* May it be answered (*why: never), and can it now (*want: for what not)? */
 static UnetmmXlat read_look(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             uint32_t psn, const UnetmmTarget *target,
-                            uint32_t *why, UnetmmRelWant *want)
+                            uint64_t more, uint32_t *why, UnetmmRelWant *want)
 {
     const UnetmmRegion *region;
     UnetmmXlat result;
 
-    *want = UNETMM_REL_WANT_PAGE;
+    *want = UNETMM_REL_WANT_READ;
     *why = unetmm_region_check(core, ep, target, UNETMM_RIGHT_READ, &region);
     if (*why) {
         return UNETMM_XLAT_ERROR;
@@ -47,24 +48,31 @@ static UnetmmXlat read_look(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         *want = UNETMM_REL_WANT_PART;
         return UNETMM_XLAT_MISS;
     }
-    result = read_present(core, ep, rel, psn, region, target);
+    result = read_present(core, ep, rel, psn, region, target, more);
     *why = result == UNETMM_XLAT_ERROR ? UNETMM_WHY_MEMORY : 0;
     return result;
+}
+
+/* What the READ has behind this request, at most. */
+static uint64_t read_more(const UnetmmRel *rel, const struct unetmm_frame *f)
+{
+    return (uint64_t)UNETMM_GET(UNETMM_READ_MORE, f->imm) * rel->mtu;
 }
 
 static UnetmmRelTake read_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const struct unetmm_frame *f,
                                const uint8_t *payload)
 {
-    UnetmmTarget target = unetmm_rel_target(f, f->imm);
+    UnetmmTarget target = unetmm_rel_target(f, unetmm_read_bytes(f));
     UnetmmRelWant want;
     uint32_t why;
 
-    if (f->imm > rel->mtu) {
+    if (target.len > rel->mtu) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
         return UNETMM_REL_DROPPED;
     }
-    switch (read_look(core, ep, rel, f->psn, &target, &why, &want)) {
+    switch (read_look(core, ep, rel, f->psn, &target, read_more(rel, f), &why,
+                      &want)) {
     case UNETMM_XLAT_OK:
         break;
     case UNETMM_XLAT_MISS:
@@ -79,12 +87,13 @@ static UnetmmRelTake read_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 
 /* The peer has no answer to it, or one that it could not use. */
 void unetmm_rel_read_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                           uint32_t psn, const UnetmmTarget *target)
+                           uint32_t psn, const UnetmmTarget *target,
+                           uint64_t more)
 {
     UnetmmRelWant want;
     uint32_t why;
 
-    switch (read_look(core, ep, rel, psn, target, &why, &want)) {
+    switch (read_look(core, ep, rel, psn, target, more, &why, &want)) {
     case UNETMM_XLAT_OK:
         unetmm_rel_owe_answer(core, ep, rel, psn, false, target);
         break;
@@ -104,13 +113,13 @@ void unetmm_rel_read_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 static void read_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                        const struct unetmm_frame *f)
 {
-    UnetmmTarget target = unetmm_rel_target(f, f->imm);
+    UnetmmTarget target = unetmm_rel_target(f, unetmm_read_bytes(f));
 
-    if (f->imm > rel->mtu) {
+    if (target.len > rel->mtu) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
         return;
     }
-    unetmm_rel_read_again(core, ep, rel, f->psn, &target);
+    unetmm_rel_read_again(core, ep, rel, f->psn, &target, read_more(rel, f));
 }
 
 const UnetmmRelOp unetmm_rel_op_read = {

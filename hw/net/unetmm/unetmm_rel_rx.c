@@ -351,23 +351,36 @@ static void rel_slots_go_on(UnetmmCore *core, UnetmmEp *ep)
 
 /* ---- Pages -------------------------------------------------------------- */
 
-void unetmm_rel_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                    UnetmmRelMissFor what, uint32_t psn, uint64_t vpn,
-                    uint32_t npages, bool write)
+static bool rel_asks(const UnetmmCore *core, const UnetmmRel *rel,
+                     UnetmmRelFault kind)
 {
-    if (ep->misses[UNETMM_MISS_CLAIMED].state != UNETMM_MISS_NONE) {
+    return unetmm_rel_miss(core, rel, kind)->state != UNETMM_MISS_NONE;
+}
+
+void unetmm_rel_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                    UnetmmRelFault kind, UnetmmRelMissed what, uint64_t vpn,
+                    uint32_t npages)
+{
+    if (rel_asks(core, rel, kind)) {
+        unetmm_count(core, ep, UNETMM_C_faults_behind, 1);
         return;
     }
-    ep->rel_missed = rel;
-    ep->rel_missed_for = what;
-    ep->rel_missed_psn = psn;
-    unetmm_miss_want(core, ep, UNETMM_MISS_CLAIMED, vpn, npages, write,
-                     false);
+    rel->missed[kind] = what;
+    unetmm_rel_miss_want(core, rel, kind, vpn, npages);
+}
+
+void unetmm_rel_ask_no_more(UnetmmCore *core, UnetmmRel *rel)
+{
+    for (unsigned kind = 0; kind < UNETMM_REL_FAULTS; kind++) {
+        if (rel_asks(core, rel, kind)) {
+            unetmm_rel_miss_cancel(core, rel, kind);
+        }
+    }
 }
 
 UnetmmXlat unetmm_rel_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                               uint32_t psn, uint64_t addr, uint32_t len,
-                              bool write)
+                              uint32_t run)
 {
     uint64_t vpn = addr >> UNETMM_PAGE_SHIFT;
     uint32_t n = unetmm_pte_pages(addr, len);
@@ -375,7 +388,7 @@ UnetmmXlat unetmm_rel_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     UnetmmPage page;
 
     for (uint32_t i = 0; i < n; i++) {
-        UnetmmXlat result = unetmm_space_lookup(core, ep, vpn + i, write,
+        UnetmmXlat result = unetmm_space_lookup(core, ep, vpn + i, false,
                                                 &page);
 
         if (result == UNETMM_XLAT_ERROR) {
@@ -391,8 +404,10 @@ UnetmmXlat unetmm_rel_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     if (!end) {
         return UNETMM_XLAT_OK;
     }
-    unetmm_rel_ask(core, ep, rel, UNETMM_REL_MISS_REGION, psn, vpn + first,
-                   end - first, write);
+    unetmm_rel_ask(core, ep, rel, UNETMM_REL_FAULT_SERVE,
+                   (UnetmmRelMissed) { .psn = psn }, vpn + first,
+                   unetmm_space_ahead(core, ep, vpn + first, end - first,
+                                      addr, run));
     return UNETMM_XLAT_MISS;
 }
 
@@ -415,33 +430,40 @@ static void rel_region_error(UnetmmCore *core, UnetmmRel *rel, uint32_t psn)
     /* Else it is early: it asks again at its turn. */
 }
 
-/* The driver answered for a page that a channel of the endpoint needs. */
-void unetmm_rel_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
-                       uint8_t status)
+/* The driver answered for a page that a channel needs. */
+void unetmm_rel_answer(UnetmmCore *core, UnetmmRel *rel, UnetmmRelFault kind,
+                       uint8_t reply, uint8_t status)
 {
-    UnetmmRel *rel = ep->rel_missed;
+    UnetmmEp *ep = &core->eps[rel->ep];
     bool error = reply == UNETMM_REPLY_ERROR;
 
     if (reply == UNETMM_REPLY_DEFERRED) {
         unetmm_count(core, ep, UNETMM_C_faults_deferred, 1);
         return;
     }
-    ep->rel_missed = NULL;
     unetmm_count(core, ep, UNETMM_C_faults_error, error);
-    if (ep->rel_missed_for == UNETMM_REL_MISS_ANSWER) {
+    if (kind == UNETMM_REL_FAULT_ANSWER) {
         unetmm_rel_answer_page(core, ep, rel, error ? status : UNETMM_ST_OK);
-    } else if (error && ep->rel_missed_for == UNETMM_REL_MISS_REGION) {
-        rel_region_error(core, rel, ep->rel_missed_psn);
-    } else if (error) {
+    } else if (error && rel->missed[kind].buffer) {
+        /*
+         * If it is not that packet's turn any more, its page has come in
+         * another way: the buffer that may be there is another message's.
+         */
+        if (rel->missed[kind].psn != rel->rx.nxt) {
+            unetmm_engine_queue(core, ep);
+            return;
+        }
         unetmm_rel_give_back(rel, status);
         unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_FLUSHED,
                         UNETMM_WHY_CHANNEL);
+    } else if (error) {
+        rel_region_error(core, rel, rel->missed[kind].psn);
     }
-    unetmm_rel_ask_again(core, ep);
     unetmm_engine_queue(core, ep);
 }
 
-static bool rel_ready(UnetmmEp *ep, const UnetmmRel *rel)
+static bool rel_ready(const UnetmmCore *core, UnetmmEp *ep,
+                      const UnetmmRel *rel)
 {
     const UnetmmHead *head = unetmm_head_at(ep, 0);
 
@@ -451,7 +473,9 @@ static bool rel_ready(UnetmmEp *ep, const UnetmmRel *rel)
         return ep->nheads && (head->state == UNETMM_HEAD_READY ||
                               head->state == UNETMM_HEAD_CHECK);
     case UNETMM_REL_WANT_PAGE:
-        return ep->misses[UNETMM_MISS_CLAIMED].state == UNETMM_MISS_NONE;
+        return !rel_asks(core, rel, UNETMM_REL_FAULT_ARRIVE);
+    case UNETMM_REL_WANT_READ:
+        return !rel_asks(core, rel, UNETMM_REL_FAULT_SERVE);
     case UNETMM_REL_WANT_PART:
         return false;
     default:
@@ -469,10 +493,22 @@ void unetmm_rel_look_again(UnetmmCore *core, UnetmmEp *ep)
          rel = rel->next) {
         /* What is still to be refused has not been said yet. */
         if (rel->state == UNETMM_REL_OPEN && rel->rx.refused &&
-            !rel->rx.refuse && rel_ready(ep, rel)) {
+            !rel->rx.refuse && rel_ready(core, ep, rel)) {
             rel->rx.refused = UNETMM_REL_WANT_NOTHING;
             unetmm_rel_owe_ack(core, rel);
         }
+    }
+}
+
+/* A question about a region may be no packet's any more. */
+static void rel_ask_otherwise(UnetmmCore *core, UnetmmRel *rel)
+{
+    if (rel_asks(core, rel, UNETMM_REL_FAULT_SERVE)) {
+        unetmm_rel_miss_cancel(core, rel, UNETMM_REL_FAULT_SERVE);
+    }
+    if (rel_asks(core, rel, UNETMM_REL_FAULT_ARRIVE) &&
+        !rel->missed[UNETMM_REL_FAULT_ARRIVE].buffer) {
+        unetmm_rel_miss_cancel(core, rel, UNETMM_REL_FAULT_ARRIVE);
     }
 }
 
@@ -496,12 +532,7 @@ void unetmm_rel_moved(UnetmmCore *core, uint16_t space)
             if (rel->rx.refused == UNETMM_REL_WANT_PART) {
                 rel->rx.refused = UNETMM_REL_WANT_PAGE;
             }
-        }
-        if (ep->rel_missed &&
-            ep->rel_missed_for == UNETMM_REL_MISS_REGION) {
-            unetmm_miss_cancel(core, ep, UNETMM_MISS_CLAIMED);
-            ep->rel_missed = NULL;
-            unetmm_rel_ask_again(core, ep);
+            rel_ask_otherwise(core, rel);
         }
         unetmm_engine_queue(core, ep);
     }

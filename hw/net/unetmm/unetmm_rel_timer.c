@@ -26,6 +26,15 @@ void unetmm_rel_arm(UnetmmCore *core, UnetmmRel *rel)
     unetmm_rel_arm_at(core, rel, core->ops->now_ns(core->host) + us * 1000);
 }
 
+/*
+ * The oldest packet may be a request that the peer has, and whose answer waits
+ * for a page of ours: then the one that it does not have is another.
+ */
+static uint64_t rel_unheard(const UnetmmRelTx *tx)
+{
+    return tx->cum != tx->nxt ? unetmm_rel_bit(tx->cum) & ~tx->acked : 0;
+}
+
 static void rel_expired(UnetmmCore *core, UnetmmRel *rel)
 {
     UnetmmEp *ep = &core->eps[rel->ep];
@@ -49,7 +58,7 @@ static void rel_expired(UnetmmCore *core, UnetmmRel *rel)
         if (unetmm_rel_probes(tx)) {
             unetmm_rel_probe(core, ep, rel);
         } else {
-            tx->lost |= oldest;
+            tx->lost |= oldest | rel_unheard(tx);
         }
         unetmm_count(core, ep, UNETMM_C_rel_timeouts, 1);
         trace_unetmm_rel_timeout(ep->id, rel->channel, tx->una, tx->retries);

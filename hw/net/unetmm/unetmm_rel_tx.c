@@ -49,6 +49,7 @@ static void fill_write(const UnetmmRelMsg *m, struct unetmm_frame *f,
 {
     fill_target(m, f, at);
     if (at + bytes != m->len) {
+        f->imm = m->len - at - bytes;
         return;
     }
     f->flags |= UNETMM_WIRE_F_LAST;
@@ -65,7 +66,9 @@ static void fill_read(const UnetmmRelMsg *m, struct unetmm_frame *f,
                       uint32_t at, uint32_t bytes)
 {
     fill_target(m, f, at);
-    f->imm = bytes;
+    /* This one is as long as the MTU, if there is another. */
+    f->imm = UNETMM_PREP(UNETMM_READ_BYTES, bytes) |
+             UNETMM_PREP(UNETMM_READ_MORE, (m->len - at - 1) / bytes);
 }
 
 static void fill_atomic(const UnetmmRelMsg *m, struct unetmm_frame *f,
@@ -523,6 +526,7 @@ void unetmm_rel_end_message(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
             tx->lost = (tx->lost & ~bit) | (tx->acked & bit ? 0 : bit);
         }
     }
+    unetmm_rel_rewind_check(rel);
     m->ended = true;
     m->status = status;
     if (tx->msg_next != tx->msg_end &&

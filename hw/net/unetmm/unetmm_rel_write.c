@@ -116,6 +116,22 @@ typedef enum WritePlace {
     WRITE_NEVER,
 } WritePlace;
 
+/* Its pages are missing, from vpn on: asks, for what is to follow as well. */
+static void write_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                      const struct unetmm_frame *f,
+                      const UnetmmRegion *region, uint64_t vpn,
+                      uint32_t npages)
+{
+    uint32_t more = f->flags & UNETMM_WIRE_F_LAST ? 0 : f->imm;
+    uint64_t addr;
+    uint32_t run = unetmm_rel_run_ahead(region, f->remote, f->len, more,
+                                        &addr);
+
+    unetmm_rel_ask(core, ep, rel, UNETMM_REL_FAULT_ARRIVE,
+                   (UnetmmRelMissed) { .psn = f->psn }, vpn,
+                   unetmm_space_ahead(core, ep, vpn, npages, addr, run));
+}
+
 /*
  * Its memory is absent, or something is to be copied there before it.  A part
  * of a region that may move is not the driver's to look for.
@@ -152,8 +168,7 @@ static WritePlace write_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     case UNETMM_XLAT_OK:
         break;
     case UNETMM_XLAT_MISS:
-        unetmm_rel_ask(core, ep, rel, UNETMM_REL_MISS_REGION, f->psn, vpn,
-                       npages, true);
+        write_ask(core, ep, rel, f, region, vpn, npages);
         return write_aside(core, ep, rel, f, region, payload);
     case UNETMM_XLAT_ERROR:
         return WRITE_NEVER;

@@ -321,15 +321,9 @@ static uint32_t tx_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn)
     const struct unetmm_seg *seg = &tx->segs[tx->seg];
     uint64_t limit = unetmm_pte_pages(seg->addr + tx->seg_off,
                                       seg->len - tx->seg_off);
-    UnetmmPage page;
-    uint32_t n = 1;
 
-    while (n < limit && n < core->params.fault_batch &&
-           unetmm_space_lookup(core, ep, vpn + n, false, &page) ==
-           UNETMM_XLAT_MISS) {
-        n++;
-    }
-    return n;
+    return unetmm_space_missing(core, ep, vpn, false, limit,
+                                core->params.fault_batch);
 }
 
 /* The next page cannot be read now: it is asked for, or the peer has to. */

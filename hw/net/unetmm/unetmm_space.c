@@ -18,6 +18,7 @@ static const UnetmmSourceOps *const sources[UNETMM_NUM_SOURCES] = {
     [UNETMM_SOURCE_KTLB] = &unetmm_source_ktlb,
     [UNETMM_SOURCE_UTLB] = &unetmm_source_utlb,
     [UNETMM_SOURCE_SHADOW] = &unetmm_source_shadow,
+    [UNETMM_SOURCE_ODP] = &unetmm_source_odp,
 };
 
 const UnetmmSourceOps *unetmm_source_by_id(unsigned id)
@@ -148,6 +149,23 @@ UnetmmXlat unetmm_space_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
     return result;
 }
 
+uint32_t unetmm_space_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                              bool write, uint64_t limit, uint32_t most)
+{
+    UnetmmPage page;
+    uint32_t n = 1;
+
+    if (core->spaces[ep->space].source->asks_ahead) {
+        return MIN(limit, UNETMM_MISS_MAX_PAGES);
+    }
+    while (n < limit && n < most &&
+           unetmm_space_lookup(core, ep, vpn + n, write, &page) ==
+           UNETMM_XLAT_MISS) {
+        n++;
+    }
+    return n;
+}
+
 void unetmm_page_hold(const UnetmmPage *page)
 {
     if (page->tlb) {
@@ -263,6 +281,7 @@ void unetmm_invalidate(UnetmmCore *core)
             unetmm_head_lost_page(core, core->inv_space, first, last);
         }
         unetmm_miss_room(core);
+        unetmm_miss_changed(core, core->inv_space);
         core->inv_going_space = core->inv_space;
         core->inv_going_first = first;
         core->inv_going_last = last;

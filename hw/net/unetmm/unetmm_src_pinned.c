@@ -1,7 +1,7 @@
 /*
  * unetmm: source `pinned`: a table in host memory that the driver fills when
  * memory is registered.  An address that the table does not have is the
- * program's error.
+ * program's error, unless the driver has it in hand.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -2,7 +2,8 @@
  * unetmm: source `utlb` (VMMC-2): a table in host memory of the pages that the
  * process has had pinned, ahead of their use.  On a miss of the entry cache the
  * card fetches the entry and its neighbours with one DMA read; nobody is
- * interrupted.  An address that the table does not have is the program's error.
+ * interrupted.  An address that the table does not have is the program's error,
+ * unless the driver has it in hand.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -53,7 +54,7 @@ static UnetmmXlat utlb_fetch(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
     }
     unetmm_count(core, ep, UNETMM_C_utlb_fetches, 1);
     if (!(*mine & UNETMM_PTE_VALID)) {
-        return UNETMM_XLAT_ERROR;
+        return unetmm_table_absent(*mine);
     }
     result = unetmm_table_use(core, ep, vpn, write, *mine, page);
     if (result == UNETMM_XLAT_OK) {

@@ -9,7 +9,7 @@
 #include "unetmm_host.h"
 #include "unetmm_state.h"
 
-#define STATE_VERSION   6
+#define STATE_VERSION   7
 
 /* ---- What must be the same ---------------------------------------------- */
 

@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "unetmm_host.h"
+#include "unetmm_rel.h"
 #include "unetmm_state.h"
 
 static bool ep_page_moving(const UnetmmEp *ep)
@@ -30,8 +31,6 @@ static void check_waiting(UnetmmStream *st, UnetmmEp *ep)
         ep->tx.blocked_on == UNETMM_BLOCKED_FAULT,
     };
 
-    waits[UNETMM_MISS_CLAIMED] = ep->rel_missed;
-
     for (uint32_t i = 0; i < ep->nheads; i++) {
         const UnetmmHead *head = unetmm_head_at(ep, i);
 
@@ -51,10 +50,10 @@ static bool joined_ok(const UnetmmCore *core, const UnetmmEp *ep,
                       const UnetmmMiss *miss)
 {
     const UnetmmMiss *leader = &core->misses[miss->leader];
-    const UnetmmEp *other = &core->eps[miss->leader / UNETMM_EP_MISSES];
+    const UnetmmEp *other = unetmm_miss_ep(core, miss->leader);
 
     return leader->state != UNETMM_MISS_NONE &&
-           leader->state != UNETMM_MISS_JOINED && other->live &&
+           leader->state != UNETMM_MISS_JOINED && other && other->live &&
            other->space == ep->space && leader->write == miss->write &&
            leader->zero == miss->zero;
 }
@@ -65,29 +64,61 @@ static bool zero_ok(const UnetmmHead *head)
     return head->zero && head->state == UNETMM_HEAD_ASKED;
 }
 
+/* The head that it is for, or NULL: it is a send's, or a channel's. */
+static const UnetmmHead *miss_head(const UnetmmCore *core, const UnetmmEp *ep,
+                                   uint32_t number)
+{
+    return number < core->params.endpoints * UNETMM_EP_MISSES &&
+           number % UNETMM_EP_MISSES ?
+           &ep->heads[number % UNETMM_EP_MISSES - 1] : NULL;
+}
+
+/* Does whoever has this miss read what it misses? */
+static bool miss_reads(const UnetmmCore *core, uint32_t number)
+{
+    uint32_t first = core->params.endpoints * UNETMM_EP_MISSES;
+
+    return number < first ? number % UNETMM_EP_MISSES == 0 :
+           (number - first) % UNETMM_REL_FAULTS == UNETMM_REL_FAULT_SERVE;
+}
+
+/* Nobody else than a channel that goes on has misses of its own. */
+static bool miss_owner_ok(const UnetmmCore *core, uint32_t number)
+{
+    uint32_t first = core->params.endpoints * UNETMM_EP_MISSES;
+    const UnetmmEp *ep = unetmm_miss_ep(core, number);
+
+    return ep && ep->live &&
+           (number < first || (!ep->error &&
+            core->rels[(number - first) / UNETMM_REL_FAULTS]->state ==
+            UNETMM_REL_OPEN));
+}
+
 static void check_miss(UnetmmStream *st, const UnetmmCore *core,
                        uint32_t number)
 {
     const UnetmmMiss *miss = &core->misses[number];
-    const UnetmmEp *ep = &core->eps[number / UNETMM_EP_MISSES];
-    bool send = number % UNETMM_EP_MISSES == 0;
-    bool any = number % UNETMM_EP_MISSES == UNETMM_MISS_CLAIMED;
-    bool head = number % UNETMM_EP_MISSES - 1 < UNETMM_MAX_HEADS;
+    const UnetmmHead *head;
+    const UnetmmEp *ep;
     bool asks;
 
     if (miss->state == UNETMM_MISS_NONE) {
         return;
     }
-    if (!ep->live) {
-        unetmm_stream_refuse(st, "miss %u is of no endpoint", number);
+    if (!miss_owner_ok(core, number)) {
+        unetmm_stream_refuse(st, "miss %u is of no endpoint, or no channel",
+                             number);
         return;
     }
+    ep = unetmm_miss_ep(core, number);
+    head = miss_head(core, ep, number);
     /* Only a source that takes answers can be waiting for one. */
     asks = core->spaces[ep->space].source->asks;
-    if ((miss->write == send && !any) ||
-        (miss->zero &&
-         !(head && zero_ok(&ep->heads[number % UNETMM_EP_MISSES - 1]))) ||
-        (!asks && miss->state != UNETMM_MISS_REFUSED) ||
+    if (miss->write == miss_reads(core, number) ||
+        (miss->zero && !(head && zero_ok(head))) ||
+        (!asks && miss->state != UNETMM_MISS_REFUSED &&
+         miss->state != UNETMM_MISS_CHANGING) ||
+        (asks && miss->state == UNETMM_MISS_CHANGING) ||
         (miss->state == UNETMM_MISS_WANTED && !miss->queued) ||
         (miss->state == UNETMM_MISS_JOINED && !joined_ok(core, ep, miss))) {
         unetmm_stream_refuse(st, "miss %u waits for what cannot come", number);
@@ -96,7 +127,7 @@ static void check_miss(UnetmmStream *st, const UnetmmCore *core,
 
 static void check_misses(UnetmmStream *st, const UnetmmCore *core)
 {
-    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+    uint32_t n = unetmm_misses(core);
     uint32_t flying = 0;
 
     for (uint32_t i = 0; i < n; i++) {

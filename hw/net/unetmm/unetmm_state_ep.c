@@ -384,12 +384,24 @@ static void state_late(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
                        UNETMM_MAX_LATE_NS, "the time of a late answer");
 }
 
+/* For how long it has waited to be reported, whatever clock goes on. */
+static void state_found(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
+{
+    int64_t now = core->ops->now_ns(core->host);
+    uint64_t age = now - miss->found_ns;
+
+    unetmm_stream_u64(st, &age);
+    if (unetmm_stream_reads(st)) {
+        miss->found_ns = age < (uint64_t)now ? now - (int64_t)age : 0;
+    }
+}
+
 static void state_miss(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
 {
-    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+    uint32_t n = unetmm_misses(core);
 
     miss->state = unetmm_stream_choice(st, miss->state,
-                                       UNETMM_MISS_REFUSED + 1,
+                                       UNETMM_MISS_CHANGING + 1,
                                        "the state of a miss");
     unetmm_stream_u16(st, &miss->generation);
     if (miss->state == UNETMM_MISS_NONE) {
@@ -403,11 +415,14 @@ static void state_miss(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
     }
     unetmm_stream_u64(st, &miss->vpn);
     miss->npages = unetmm_stream_choice(st, miss->npages,
-                                        UNETMM_REPLY_MAX_PAGES + 1,
+                                        UNETMM_MISS_MAX_PAGES + 1,
                                         "the pages of a miss");
     if (!miss->npages || miss->vpn > (UINT64_MAX >> UNETMM_PAGE_SHIFT) -
         (miss->npages - 1)) {
         unetmm_stream_refuse(st, "a miss has pages that there cannot be");
+    }
+    if (miss->state == UNETMM_MISS_WANTED) {
+        state_found(st, core, miss);
     }
     if (miss->state == UNETMM_MISS_ASKED ||
         miss->state == UNETMM_MISS_DEFERRED) {
@@ -417,6 +432,7 @@ static void state_miss(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
         core->misses_asked += miss->state == UNETMM_MISS_ASKED;
         core->misses_joined += miss->state == UNETMM_MISS_JOINED;
         core->misses_refused += miss->state == UNETMM_MISS_REFUSED;
+        core->misses_changing += miss->state == UNETMM_MISS_CHANGING;
         core->misses_late += miss->late;
     }
 }
@@ -424,7 +440,7 @@ static void state_miss(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
 /* Those in flight, in the order in which others look for one to join. */
 static void state_flight(UnetmmStream *st, UnetmmCore *core)
 {
-    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+    uint32_t n = unetmm_misses(core);
     g_autofree bool *seen = g_new0(bool, n);
     uint32_t used = unetmm_stream_choice(st, core->in_flight_used, n + 1,
                                          "the misses in flight");
@@ -448,7 +464,7 @@ static void state_flight(UnetmmStream *st, UnetmmCore *core)
 /* Those to be reported, first come first served; some are not any more. */
 static void state_wanted(UnetmmStream *st, UnetmmCore *core)
 {
-    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+    uint32_t n = unetmm_misses(core);
     uint32_t used = unetmm_stream_choice(st, core->wanted_used, n + 1,
                                          "the misses to report");
 
@@ -470,7 +486,7 @@ static void state_wanted(UnetmmStream *st, UnetmmCore *core)
 
 void unetmm_state_misses(UnetmmStream *st, UnetmmCore *core)
 {
-    uint32_t n = core->params.endpoints * UNETMM_EP_MISSES;
+    uint32_t n = unetmm_misses(core);
 
     for (uint32_t i = 0; i < n && !st->wrong; i++) {
         state_miss(st, core, &core->misses[i]);

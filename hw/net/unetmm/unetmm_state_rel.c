@@ -305,6 +305,9 @@ static void state_tx(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
     tx->retries = unetmm_stream_choice(st, tx->retries, 256,
                                        "the timeouts of a channel");
     unetmm_stream_u32(st, &tx->refusals);
+    unetmm_stream_bool(st, &tx->again, "whether requests went again");
+    unetmm_stream_bool(st, &tx->rewinding, "whether answers are dropped");
+    unetmm_stream_u32(st, &tx->rewind_psn);
     unetmm_stream_bool(st, &tx->limited, "whether there are credits");
     unetmm_stream_u32(st, &tx->limit);
     unetmm_stream_bool(st, &tx->starves, "whether a credit is waited for");
@@ -391,7 +394,7 @@ static void state_rx(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
         unetmm_stream_refuse(st, "a packet is in a slot that is not here");
     }
     rx->refused = unetmm_stream_choice(st, rx->refused,
-                                       UNETMM_REL_WANT_PART + 1,
+                                       UNETMM_REL_WANT_READ + 1,
                                        "what a packet is refused for");
     unetmm_stream_bool(st, &rx->refuse, "whether a packet is refused");
     unetmm_stream_bool(st, &rx->in_message, "whether a message arrives");
@@ -422,7 +425,7 @@ uint64_t unetmm_state_rel_limit(void)
 {
     uint64_t msg = 128 + UNETMM_MAX_SEGS * 12 + UNETMM_MAX_INLINE;
 
-    return 1024 + UNETMM_REL_MSGS * msg +
+    return 1024 + UNETMM_REL_FAULTS * 128 + UNETMM_REL_MSGS * msg +
            UNETMM_REL_WINDOW * (4 + 32 + sizeof(UnetmmRelEarly) +
                                 sizeof(UnetmmRelAsk));
 }
@@ -507,6 +510,16 @@ static void state_promise(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
     rel->credits = credits;
 }
 
+/* What its misses are for, if there are any. */
+static void state_missed(UnetmmStream *st, UnetmmRel *rel)
+{
+    for (unsigned kind = 0; kind < UNETMM_REL_FAULTS; kind++) {
+        unetmm_stream_u32(st, &rel->missed[kind].psn);
+    }
+    unetmm_stream_bool(st, &rel->missed[UNETMM_REL_FAULT_ARRIVE].buffer,
+                       "what a page is for");
+}
+
 static void state_rel_numbers(UnetmmStream *st, UnetmmCore *core,
                               UnetmmRel *rel)
 {
@@ -514,9 +527,12 @@ static void state_rel_numbers(UnetmmStream *st, UnetmmCore *core,
 
     unetmm_stream_u8(st, &rel->retries);
     unetmm_stream_u8(st, &rel->not_ready_retries);
+    unetmm_stream_bool(st, &rel->rewinds, "what a fault of an answer does");
     unetmm_stream_u8(st, &rel->why);
     unetmm_stream_u32(st, &rel->timeout_us);
-    if (rel->timeout_us > UNETMM_REL_MAX_TIMEOUT_US) {
+    unetmm_stream_u32(st, &rel->not_ready_us);
+    if (rel->timeout_us > UNETMM_REL_MAX_TIMEOUT_US ||
+        rel->not_ready_us > UNETMM_REL_MAX_TIMEOUT_US) {
         unetmm_stream_refuse(st, "a channel's time is too long");
     }
     state_promise(st, core, rel);
@@ -528,6 +544,7 @@ static void state_rel_numbers(UnetmmStream *st, UnetmmCore *core,
     }
     state_tx(st, core, rel);
     state_rx(st, core, rel);
+    state_missed(st, rel);
     unetmm_state_stores(st, core, rel);
 }
 
@@ -610,14 +627,6 @@ void unetmm_state_rels(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
         load_rels(st, core, ep, n);
     } else {
         save_rels(st, core, ep);
-    }
-    ep->rel_missed = unetmm_state_rel(st, core, ep, ep->rel_missed);
-    ep->rel_missed_for = unetmm_stream_choice(st, ep->rel_missed_for,
-                                              UNETMM_REL_MISS_ANSWER + 1,
-                                              "what a page is for");
-    unetmm_stream_u32(st, &ep->rel_missed_psn);
-    if (ep->rel_missed && ep->rel_missed->state != UNETMM_REL_OPEN) {
-        unetmm_stream_refuse(st, "a channel that has ended needs a page");
     }
     if (ep->sq_waits && !ep->rels) {
         unetmm_stream_refuse(st, "endpoint %u waits for a channel that is not "

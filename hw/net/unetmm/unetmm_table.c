@@ -107,6 +107,19 @@ UnetmmXlat unetmm_table_use(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
     return UNETMM_XLAT_OK;
 }
 
+UnetmmXlat unetmm_table_absent(uint64_t pte)
+{
+    return pte == UNETMM_PTE_CHANGING ? UNETMM_XLAT_MISS : UNETMM_XLAT_ERROR;
+}
+
+bool unetmm_table_changing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn)
+{
+    uint64_t pte;
+
+    return unetmm_table_read(core, ep, vpn, 1, &pte) &&
+           unetmm_table_absent(pte) == UNETMM_XLAT_MISS;
+}
+
 /* ERROR: there is no such right; *absent: not so much as a valid entry. */
 UnetmmXlat unetmm_table_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                                bool write, UnetmmPage *page, bool *absent)
@@ -117,11 +130,14 @@ UnetmmXlat unetmm_table_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
     if (unetmm_table_cached(core, ep, vpn, write, page)) {
         return UNETMM_XLAT_OK;
     }
-    if (!unetmm_table_read(core, ep, vpn, 1, &pte) ||
-        !(pte & UNETMM_PTE_VALID)) {
-        *absent = true;
+    *absent = true;
+    if (!unetmm_table_read(core, ep, vpn, 1, &pte)) {
         return UNETMM_XLAT_ERROR;
     }
+    if (!(pte & UNETMM_PTE_VALID)) {
+        return unetmm_table_absent(pte);
+    }
+    *absent = false;
     return unetmm_table_use(core, ep, vpn, write, pte, page);
 }
 

@@ -68,11 +68,19 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  * turn is not taken again with that number; VOID is.  (A request may be
  * REJECTED later too, when it is to be answered again.)
  */
-#define UNETMM_WIRE_WRITE       5       /* imm: with F_NOTIFY or F_COUNT */
-#define UNETMM_WIRE_READ        6       /* imm: bytes wanted, 1..MTU */
+#define UNETMM_WIRE_WRITE       5       /* imm: see below */
+#define UNETMM_WIRE_READ        6       /* imm: UNETMM_READ_* */
 #define UNETMM_WIRE_ATOMIC      7       /* imm: UNETMM_ATOMIC_*; operands */
 #define UNETMM_WIRE_ANSWER      8       /* psn: of the request; its data */
 #define UNETMM_WIRE_VOID        9
+
+/*
+ * What follows, for who wants to fetch ahead: it is not to be relied on.  imm
+ * of a WRITE without F_LAST is the number of bytes behind the packet's own, 0:
+ * it is not said; with F_LAST what F_NOTIFY or F_COUNT is about, or 0.
+ */
+#define UNETMM_READ_BYTES       0x0001ffffu /* wanted, 1..MTU */
+#define UNETMM_READ_MORE        0xfffe0000u /* requests of the READ behind it */
 
 #define UNETMM_ATOMIC_ADD       1       /* payload: the addend */
 #define UNETMM_ATOMIC_SWAP      2       /* payload: compare, then swap */

@@ -648,16 +648,19 @@ static bool repeat_until(uint32_t card, enum frame_type type, int channel,
 
 /* What the driver says of how a reliable channel is to be. */
 static int check_reliable(bool reliable, uint32_t timeout_us, uint32_t retries,
-                          uint32_t not_ready_retries)
+                          uint32_t not_ready_retries, uint32_t not_ready_us,
+                          bool rewind)
 {
     if (reliable && fake.source == UNETMM_SOURCE_KTLB) {
         return EOPNOTSUPP;
     }
     if (!reliable) {
-        return timeout_us || retries || not_ready_retries ? EINVAL : 0;
+        return timeout_us || retries || not_ready_retries || not_ready_us ||
+            rewind ? EINVAL : 0;
     }
     return timeout_us > UNETMM_REL_MAX_TIMEOUT_US || retries > 255 ||
-        not_ready_retries > 255 ? EINVAL : 0;
+        not_ready_retries > 255 || not_ready_us > UNETMM_REL_MAX_TIMEOUT_US ?
+        EINVAL : 0;
 }
 
 static void tell_channel(struct unetmm_connect *request, uint32_t number)
@@ -677,7 +680,9 @@ static int do_connect(struct unetmm_connect *request)
     bool reliable = request->flags & UNETMM_CONNECT_RELIABLE;
     int i = free_channel();
     int error = check_reliable(reliable, request->timeout_us, request->retries,
-                               request->not_ready_retries);
+                               request->not_ready_retries,
+                               request->not_ready_us,
+                               request->flags & UNETMM_CONNECT_REWIND);
 
     if (error || i < 0) {
         return refuse(error ? error : ENOSPC);
@@ -707,7 +712,8 @@ static int do_listen(const struct unetmm_listen *request)
     }
     error = check_reliable(request->flags & UNETMM_LISTEN_RELIABLE,
                            request->timeout_us, request->retries,
-                           request->not_ready_retries);
+                           request->not_ready_retries, request->not_ready_us,
+                           request->flags & UNETMM_LISTEN_REWIND);
     if (error) {
         return refuse(error);
     }
@@ -778,6 +784,25 @@ static int do_region(const struct unetmm_region *request)
         return refuse(EOPNOTSUPP);
     }
     return request->length ? 0 : refuse(EINVAL);
+}
+
+static int do_prefetch(struct unetmm_prefetch *request)
+{
+    uint64_t left = FAKE_MAPPED_LAST + 1 - request->addr;
+
+    if (fake.source != UNETMM_SOURCE_ODP) {
+        return refuse(EOPNOTSUPP);
+    }
+    if (!request->length) {
+        return refuse(EINVAL);
+    }
+    if (request->addr < FAKE_MAPPED || request->addr > FAKE_MAPPED_LAST) {
+        return refuse(EFAULT);
+    }
+    request->done = request->length < FAKE_AT_ONCE ? request->length :
+        FAKE_AT_ONCE;
+    request->done = request->done < left ? request->done : left;
+    return 0;
 }
 
 /* All that is in the queues now; nothing else is taken before the next call. */
@@ -977,6 +1002,7 @@ static int dispatch(unsigned long request, void *argument)
     case UNETMM_IOC_PROBE: return do_probe(argument);
     case UNETMM_IOC_REGISTER:
     case UNETMM_IOC_DEREGISTER: return do_region(argument);
+    case UNETMM_IOC_PREFETCH: return do_prefetch(argument);
     case UNETMM_IOC_COUNTERS: return do_counters(argument);
     case UNETMM_IOC_POST: return do_post(argument);
     case UNETMM_IOC_EXPORT: return do_export(argument);

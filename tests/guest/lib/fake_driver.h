@@ -16,6 +16,10 @@
 
 #define FAKE_RELIABLE   8       /* reliable channels of the card, it says */
 #define FAKE_EXPORTS    4
+/* What can be prefetched with source odp, and how much of it in one call. */
+#define FAKE_MAPPED     0x10000ul
+#define FAKE_MAPPED_LAST 0xfffffful
+#define FAKE_AT_ONCE    8192u
 #define FAKE_MESSAGE    65536   /* bytes of the longest message on one */
 
 /* The next call of this kind fails with this errno; 0: none does. */

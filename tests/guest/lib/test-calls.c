@@ -185,6 +185,27 @@ static void refusals_come_through(void **state)
     assert_int_equal(unetmm_disconnect(ep, 1u << 20), -ENOENT);
     assert_int_equal(unetmm_register(ctx, &mtu, 4, 0), -EOPNOTSUPP);
     assert_int_equal(unetmm_deregister(ctx, &mtu, 4), -EOPNOTSUPP);
+    assert_int_equal(unetmm_prefetch(ctx, &mtu, 4, 0), -EOPNOTSUPP);
+}
+
+/* The driver does a part of it in each call, until there is no more. */
+static void prefetch_goes_on(void **state)
+{
+    (void)state;
+    assert_int_equal(unetmm_open("/fake/1", UNETMM_SOURCE_ODP, &ctx), 0);
+    assert_int_equal(unetmm_prefetch(ctx, (void *)FAKE_MAPPED, 10, 0), 10);
+    assert_int_equal(unetmm_prefetch(ctx, (void *)(FAKE_MAPPED + 7),
+                                     3 * FAKE_AT_ONCE, 0), 3 * FAKE_AT_ONCE);
+    /* The rest is not mapped; then nothing is. */
+    assert_int_equal(unetmm_prefetch(ctx, (void *)(FAKE_MAPPED_LAST - 99),
+                                     5 * FAKE_AT_ONCE, 0), 100);
+    assert_int_equal(unetmm_prefetch(ctx, (void *)(FAKE_MAPPED_LAST + 1), 1,
+                                     0), -EFAULT);
+    assert_int_equal(unetmm_prefetch(ctx, (void *)FAKE_MAPPED, 0, 0), -EINVAL);
+    fake_failures.request = UNETMM_IOC_PREFETCH;
+    fake_failures.error = EINTR;
+    assert_int_equal(unetmm_prefetch(ctx, (void *)FAKE_MAPPED, 10, 0), -EINTR);
+    assert_int_equal(unetmm_close(ctx), 0);
 }
 
 /* The card talks to itself: connect and accept in one thread. */
@@ -270,14 +291,17 @@ static void wrong_attributes_are_refused(void **state)
 {
     const uint8_t self[6] = { 0x52, 0x54, 0, 0, 0, 1 };
     static const struct unetmm_channel_attr wrong[] = {
-        { 3, UNETMM_RELIABLE, 0, 0, 0 },
-        { sizeof(wrong[0]), 0, 0, 0, 0 },
-        { sizeof(wrong[0]), 8 | UNETMM_RELIABLE, 0, 0, 0 },
-        { sizeof(wrong[0]), UNETMM_TELL_CLOSED, 0, 0, 0 },
-        { sizeof(wrong[0]), UNETMM_RELIABLE, 1000001, 0, 0 },
-        { sizeof(wrong[0]), UNETMM_RELIABLE, 0, 256, 0 },
-        { sizeof(wrong[0]), UNETMM_RELIABLE, 0, 0, 256 },
-        { sizeof(wrong[0]), UNETMM_DATAGRAM, 1, 0, 0 },
+        { 3, UNETMM_RELIABLE, 0, 0, 0, 0 },
+        { sizeof(wrong[0]), 0, 0, 0, 0, 0 },
+        { sizeof(wrong[0]), 16 | UNETMM_RELIABLE, 0, 0, 0, 0 },
+        { sizeof(wrong[0]), UNETMM_TELL_CLOSED, 0, 0, 0, 0 },
+        { sizeof(wrong[0]), UNETMM_RELIABLE, 1000001, 0, 0, 0 },
+        { sizeof(wrong[0]), UNETMM_RELIABLE, 0, 256, 0, 0 },
+        { sizeof(wrong[0]), UNETMM_RELIABLE, 0, 0, 256, 0 },
+        { sizeof(wrong[0]), UNETMM_RELIABLE, 0, 0, 0, 1000001 },
+        { sizeof(wrong[0]), UNETMM_DATAGRAM, 0, 0, 0, 1 },
+        { sizeof(wrong[0]), UNETMM_DATAGRAM | UNETMM_REWIND, 0, 0, 0, 0 },
+        { sizeof(wrong[0]), UNETMM_DATAGRAM, 1, 0, 0, 0 },
     };
     size_t i;
 
@@ -378,6 +402,7 @@ static void child_lets_go(void **state)
               unetmm_counters(ctx, 0, 0, NULL, 0) != -EOWNERDEAD ||
               unetmm_register(ctx, &info, 1, 0) != -EOWNERDEAD ||
               unetmm_deregister(ctx, &info, 1) != -EOWNERDEAD ||
+              unetmm_prefetch(ctx, &info, 1, 0) != -EOWNERDEAD ||
               unetmm_export(ctx, 1, &info, 1, 1, 0, 0) != -EOWNERDEAD ||
               unetmm_unexport(ctx, 1) != -EOWNERDEAD ||
               unetmm_redirect(ctx, 1, 0, &info, 1, NULL) != -EOWNERDEAD ||
@@ -634,6 +659,7 @@ int main(void)
         cmocka_unit_test(failed_open_leaves_nothing),
         cmocka_unit_test(failed_create_leaves_nothing),
         cmocka_unit_test(observer_has_no_endpoints),
+        cmocka_unit_test(prefetch_goes_on),
         TEST(attributes_are_checked),
         TEST(context_outlives_its_endpoints),
         TEST(refusals_come_through),

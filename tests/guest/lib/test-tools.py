@@ -282,7 +282,7 @@ def mistakes_get_one_sentence():
     sentence([tool("bw"), PEER, "--size", "4"], 2, "8 bytes")
     sentence([tool("bw"), PEER, "--size", "1,x"], 2, "--size", "'x'")
     sentence([tool("bw"), PEER, "--source", "disk"], 2,
-             "pinned, utlb or shadow")
+             "pinned, utlb, shadow or odp")
     sentence([tool("stat"), "--watch", "0"], 2, "--watch")
     sentence([tool("info"), "--card", "x"], 2, "--card", "'x'")
     sentence([tool("info"), "--card", "1", "-d", "/fake/1"], 2, "enough")

@@ -53,7 +53,7 @@ static void every_error_has_a_sentence(void **state)
     int error, call;
 
     (void)state;
-    for (call = UNETMM_CALL_ANY; call <= UNETMM_CALL_REDIRECT; call++) {
+    for (call = UNETMM_CALL_ANY; call <= UNETMM_CALL_PREFETCH; call++) {
         for (error = -200; error < 200; error++) {
             assert_non_null(unetmm_strerror(error, call));
         }

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The tour of NIC page faults: memory that nobody registers, pins or keeps resident.
+
+The example npf-tour writes to and reads from memory that was paged out just before,
+on either side.  bench-local takes a fault apart.  The block server of storage.py is
+run with a buffer that is pinned and with one that is not.
+"""
+
+import storage
+from tour import DemoError, need
+
+DEVICE_OPTIONS = "user-mtu=9000"
+E1000E = False
+
+STOPS = (
+    ("first-write", "WRITE, the first: the cards know nothing"),
+    ("write", "WRITE, again"),
+    ("write-out-there", "WRITE into what was paged out"),
+    ("write-out-here", "WRITE from what was paged out"),
+    ("read-out-there", "READ of what was paged out"),
+    ("read-out-here", "READ into what was paged out"),
+    ("read-out-here-rewind", "the same by drop and rewind"),
+)
+STAGES = ("card", "interrupt", "wait", "find", "table", "resume")
+
+SWAP = """
+modprobe -q zram
+echo 64M >/sys/block/zram0/disksize && mkswap /dev/zram0 >/dev/null &&
+    swapon /dev/zram0 || exit 1
+"""
+
+SERVERS = f"""#!/bin/sh
+{SWAP}
+npf-tour || exit 1
+unetmm-pingpong --listen --reliable --service 99 --timeout %(limit)d
+"""
+
+CLIENT = f"""#!/bin/sh
+as() {{ name=$1; shift; "$@" | while read -r line; do echo "$name $line"; done; }}
+{SWAP}
+as stop npf-tour %(mac)s
+as fault bench-local odp fault 40
+unetmm-pingpong %(mac)s --reliable --service 99 --count 1 --warmup 0 >/dev/null
+"""
+
+
+def build_report(found, kernel, seconds):
+    """Everything on the screen, as one object."""
+    need(found, "stop")
+    need(found, "fault")
+    stops = {row["step"]: row for row in found["stop"] if "step" in row}
+    faults = {}
+    for row in found["fault"]:
+        key = (row.get("npf") or row.get("fault_stage") or
+               "inv-" + row["inv_stage"])
+        faults[key, row["bytes"]] = row["median"]
+    missing = [name for name, _ in STOPS if name not in stops]
+    missing += [name for name in STAGES if (name, 4096) not in faults]
+    if missing:
+        raise DemoError(f"the tour did not come to {missing[0]}")
+    try:
+        store = storage.measure(kernel, quick=True)
+    except storage.StorageError as error:
+        raise DemoError(str(error)) from error
+    return {"kernel": kernel, "seconds": round(seconds, 1),
+            "clocks": "two QEMUs, two clocks, wall time", "stops": stops,
+            "faults": {f"{name}, {size}": median
+                       for (name, size), median in faults.items()},
+            "storage": store}
+
+
+def show_stops(stops):
+    """What was written and read."""
+    print("  2 MiB each                                 pages out      ms  "
+          "faults  RNR  page-ins  dropped")
+    for name, label in STOPS:
+        row = stops[name]
+        print(f"  {label:42}{row['out']:10}{row['us'] / 1000:8.1f}"
+              f"{row['faults']:8}{row['rnr']:5}{row['page_ins']:10}"
+              f"{row['dropped']:9}"
+              f"  {'WRONG' if row['bad'] else 'every byte right'}")
+
+
+def show_faults(faults):
+    """One fault by stage, and many at once."""
+    print("\nA fault, microseconds: " + ", ".join(
+        f"{name} {faults[f'{name}, 4096']:.0f}" for name in STAGES))
+    for size, name in ((4096, "4 KiB"), (4 << 20, "4 MiB")):
+        print(f"  an invalidation of {name}: " + ", ".join(
+            f"{stage} {faults[f'inv-{stage}, {size}']:.0f}"
+            for stage in ("table", "card", "free")))
+    own = faults["cpu, 4096"]
+    one = faults["unknown, 4096"]
+    print(f"  one page {one:.0f}, {one / own:.1f} of the processor's own "
+          f"({own:.0f}); where it has to be faulted in, too: "
+          f"{faults['absent, 4096']:.0f}")
+    for name, label in (("unknown", "that the process has"),
+                        ("absent", "that it has to fault in, too")):
+        batch = faults[f"{name}, {4 << 20}"]
+        single = faults[f"{name}, page by page, {4 << 20}"]
+        print(f"  4 MiB {label:29} at once {batch / 1000:8.2f} ms, page by "
+              f"page {single / 1000:8.1f} ms: 1/{single / batch:.0f}")
+
+
+def show(report):
+    """The screen."""
+    print(f"""
+Two guests, Linux {report['kernel']}, a UNIX socket between their cards; source \
+odp, policy rnr: nothing is
+registered or pinned.  Guest b writes to and reads from guest a's memory:
+""")
+    show_stops(report["stops"])
+    show_faults(report["faults"])
+    storage.show(report["storage"])
+    print(f"\n({report['clocks']}; {report['seconds']} s for the two guests)")
+
+
+def is_good(report):
+    """All bytes were right, and what was to start has started."""
+    return not any(row["bad"] for row in report["stops"].values())

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A memory control group, and what the kernel counts.
+ */
+#ifndef TEST_GROUP_H
+#define TEST_GROUP_H
+
+/* The number behind a word in one of the kernel's files; 0: it has none. */
+unsigned long long kernel_number(const char *path, const char *word);
+
+/* The group that the calls below are about; _enter: makes it, and goes into it. */
+void group_name(const char *name);
+void group_enter(const char *name);
+
+/* One of its limits; 0: none. */
+void group_limit(const char *file, long long bytes);
+/* A file with a number, and one of memory.events. */
+long long group_now(const char *file);
+unsigned long long group_event(const char *word);
+
+#endif /* TEST_GROUP_H */

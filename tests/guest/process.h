@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Programs that a test runs, as a person would: what they print, how they end.
+ */
+#ifndef TEST_PROCESS_H
+#define TEST_PROCESS_H
+
+#include <sys/types.h>
+
+#define TEXT_BYTES      16384
+
+/* A program with its output and complaints in files without names. */
+struct tool {
+    pid_t pid;
+    int out, err;
+    char text[TEXT_BYTES];
+    char errors[TEXT_BYTES];
+};
+
+/* Words, as a shell would split them. */
+void start(struct tool *tool, const char *command);
+/* Its exit status, or minus the signal that has ended it. */
+int await(struct tool *tool);
+int run_tool(struct tool *tool, const char *command);
+
+void expect(const struct tool *tool, int status, int wanted);
+void expect_word(const char *text, const char *word);
+unsigned occurrences(const char *text, const char *word);
+
+/* The card's own address, as programs take it. */
+const char *own_mac(void);
+/* The variant's source, likewise. */
+const char *source_word(void);
+
+#endif /* TEST_PROCESS_H */

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Peers that write into memory which vanishes again and again: faults without end.
+ * Who owns that memory waits for himself; a neighbour, another process on the card,
+ * has its faults served in turn, and all of its messages arrive.
+ */
+#include "pair.h"
+#include "watch.h"
+
+#include <dirent.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define CHANNELS        24u
+#define AREA            4u              /* pages for each channel */
+#define ID              0x5702
+#define SERVICE         (SERVICE_FIRST - 20)
+#define SPACES          "/sys/kernel/debug/unetmm/unetmm0/spaces"
+#define PATIENCE_NS     ((int64_t)(20 * NS_PER_S * run.slow))
+
+/* What the driver says of a space's misses (unetmm_turns.c), and of how many spaces. */
+struct turns {
+    unsigned spaces, most, deferred;
+    unsigned long long passed;
+};
+
+static struct turns turns_of(uint64_t space)
+{
+    struct turns turns = { 0 };
+    FILE *file = fopen(SPACES, "r");
+    char line[400];
+
+    CHECK(file);
+    while (fgets(line, sizeof(line), file)) {
+        const char *deferred = strstr(line, "deferred "), *most;
+        unsigned id;
+
+        if (sscanf(line, "space %u ", &id) != 1) {
+            continue;
+        }
+        turns.spaces++;
+        if (id != space) {
+            continue;
+        }
+        most = strstr(line, "most ");
+        CHECK(deferred && most);
+        CHECK_EQ(sscanf(deferred, "deferred %u", &turns.deferred), 1);
+        CHECK_EQ(sscanf(most, "most %u passed %llu", &turns.most,
+                        &turns.passed), 2);
+    }
+    fclose(file);
+    return turns;
+}
+
+/* ---- The storm: a process of its own ------------------------------------------------ */
+
+struct storm_state {
+    atomic_bool stop;
+    atomic_ullong writes, vanished;
+    atomic_uint space;
+    atomic_bool answer;
+};
+
+static struct storm_state *state;
+
+struct storm {
+    struct look look;
+    struct unetmm_ctx *ctx;
+    struct station from[CHANNELS];
+    struct station to;
+    unsigned import[CHANNELS];
+    uint8_t *memory, *source;
+    pthread_t thread;
+};
+
+/* What the peers write to is never there for long. */
+static void *vanish(void *argument)
+{
+    struct storm *s = argument;
+
+    while (!atomic_load(&state->stop)) {
+        CHECK_SYS(madvise(s->memory, CHANNELS * AREA * PAGE, MADV_DONTNEED));
+        atomic_fetch_add(&state->vanished, 1);
+    }
+    return NULL;
+}
+
+/* A channel from each of many endpoints to one, whose misses are many, then. */
+static void storm_open(struct storm *s)
+{
+    static const struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
+    unsigned i;
+
+    s->ctx = look_open(&s->look);
+    s->memory = small_pages(CHANNELS * AREA);
+    s->source = small_pages(AREA);
+    memset(s->source, 0x77, AREA * PAGE);
+    station_open(&s->to, s->ctx, NULL);
+    CHECK_RET(unetmm_export(s->ctx, ID, s->memory, CHANNELS * AREA * PAGE,
+                            UNETMM_RIGHT_ALL, 0, 0), 0);
+    for (i = 0; i < CHANNELS; i++) {
+        station_open(&s->from[i], s->ctx, NULL);
+        CHECK_RET(try_join(&s->from[i], &s->to, &attr, PATIENCE_NS), 0);
+        s->import[i] = import_of(&s->from[i], ID, UNETMM_RIGHT_ALL);
+    }
+    atomic_store(&state->space, (unsigned)s->look.space);
+}
+
+static void storm_write(struct storm *s, unsigned i)
+{
+    int ret = unetmm_write(s->from[i].ep, s->import[i], i * AREA * PAGE,
+                           s->source, AREA * PAGE, 0, i, 0);
+
+    CHECK(!ret || ret == -EAGAIN);
+    CHECK_RET(unetmm_ring(s->from[i].ep), 0);
+}
+
+static void storm_main(void *argument)
+{
+    static struct storm s;
+    struct unetmm_completion c;
+    unsigned i;
+
+    (void)argument;
+    storm_open(&s);
+    CHECK_EQ(pthread_create(&s.thread, NULL, vanish, &s), 0);
+    for (i = 0; i < CHANNELS; i++) {
+        storm_write(&s, i);
+    }
+    while (!atomic_load(&state->stop)) {
+        for (i = 0; i < CHANNELS; i++) {
+            if (unetmm_poll(s.from[i].ep, &c, 1) == 1) {
+                CHECK_EQ(c.status, UNETMM_ST_OK);
+                atomic_fetch_add(&state->writes, 1);
+                storm_write(&s, i);
+            }
+        }
+    }
+    CHECK_EQ(pthread_join(s.thread, NULL), 0);
+}
+
+static pid_t storm_start(void)
+{
+    pid_t pid;
+
+    state = shared_memory(sizeof(*state));
+    memset(state, 0, sizeof(*state));
+    pid = start_process(storm_main, NULL);
+    EVENTUALLY(atomic_load(&state->space));
+    return pid;
+}
+
+/* ---- Its neighbour --------------------------------------------------------------------- */
+
+/* A fault for each message, alone in its space's line. */
+static void neighbour_goes_on(struct pair *p, unsigned n)
+{
+    uint8_t *from = small_pages(1), *to = small_pages(1);
+    unsigned i;
+
+    pattern_fill(from, PAGE, 1, 0);
+    CHECK_EQ(unetmm_prefetch(p->ctx, from, PAGE, 0), PAGE);
+    for (i = 0; i < n; i++) {
+        CHECK_SYS(madvise(to, PAGE, MADV_DONTNEED));
+        pass_pattern(p, from, to, PAGE, i);
+    }
+    unmap_pages(from, 1);
+    unmap_pages(to, 1);
+}
+
+/*
+ * However many misses the storm has waiting, the neighbour's is next but for one of
+ * each other space.
+ */
+static void neighbour(void)
+{
+    unsigned tries = 0, n = rounds(20);
+    struct turns ours, theirs;
+    struct pair p;
+    uint64_t before;
+    pid_t pid;
+
+    pair_open(&p);
+    pid = storm_start();
+    before = faults(&p);
+    do {
+        neighbour_goes_on(&p, n);
+        theirs = turns_of(atomic_load(&state->space));
+    } while (++tries < 50 && (faults(&p) - before < 4 * n ||
+                              theirs.most <= theirs.spaces + 2));
+    ours = turns_of(p.look.space);
+    note("%u messages; %llu faults in all, %llu writes, vanished %llu times; at "
+         "most %u misses waited there, and %llu were served before one of ours",
+         tries * n, (unsigned long long)(faults(&p) - before),
+         (unsigned long long)atomic_load(&state->writes),
+         (unsigned long long)atomic_load(&state->vanished), theirs.most,
+         ours.passed);
+    CHECK(theirs.most > ours.spaces + 2);
+    CHECK(ours.passed < ours.spaces);
+    atomic_store(&state->stop, true);
+    end_process(pid);
+    pair_close(&p);
+}
+
+/* ---- Pages that do not come ------------------------------------------------------------- */
+
+#define MOST_THREADS    6u
+
+/* Threads of the driver's that page in */
+static unsigned page_in_threads(void)
+{
+    DIR *proc = opendir("/proc");
+    struct dirent *entry;
+    unsigned n = 0;
+
+    CHECK(proc);
+    while ((entry = readdir(proc))) {
+        char path[300], name[40] = "";
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
+        file = fopen(path, "r");
+        if (file) {
+            n += fgets(name, sizeof(name), file) &&
+                !strncmp(name, "unetmm-pagein", 13);
+            fclose(file);
+        }
+    }
+    closedir(proc);
+    return n;
+}
+
+/* All peers write to memory that somebody else brings, when he is told to. */
+static void held_main(void *argument)
+{
+    static uint8_t zeros[UNETMM_PAGE_BYTES];
+    static struct storm s;
+    struct unetmm_completion c;
+    unsigned i, page, done = 0;
+    struct watch watch;
+    bool protect;
+
+    (void)argument;
+    storm_open(&s);
+    watch_start(&watch, s.memory, CHANNELS * AREA,
+                UFFDIO_REGISTER_MODE_MISSING);
+    for (i = 0; i < CHANNELS; i++) {
+        storm_write(&s, i);
+    }
+    EVENTUALLY(atomic_load(&state->answer));
+    while (done < CHANNELS) {
+        if (watch_wanted(&watch, 1, &page, &protect)) {
+            watch_bring(&watch, page, zeros);
+        }
+        for (i = 0; i < CHANNELS; i++) {
+            if (unetmm_poll(s.from[i].ep, &c, 1) == 1) {
+                CHECK_EQ(c.status, UNETMM_ST_OK);
+                done++;
+            }
+        }
+    }
+    watch_end(&watch);
+    CHECK_BYTES(s.memory, CHANNELS * AREA * PAGE, 0x77);
+}
+
+/*
+ * An endpoint has so many threads that wait for pages, and no more; the rest of its
+ * misses wait, and are all served in the end.  The neighbour goes on meanwhile.
+ */
+static void page_ins(void)
+{
+    struct pair p;
+    uint64_t before;
+    pid_t pid;
+
+    pair_open(&p);
+    set_parameter("page_ins", MOST_THREADS);
+    before = driver_counter(p.ctx, UNETMM_D_faults_over);
+    state = shared_memory(sizeof(*state));
+    memset(state, 0, sizeof(*state));
+    pid = start_process(held_main, NULL);
+    EVENTUALLY(driver_counter(p.ctx, UNETMM_D_faults_over) - before >=
+               CHANNELS - MOST_THREADS);
+    CHECK_EQ(turns_of(atomic_load(&state->space)).deferred, CHANNELS);
+    CHECK_EQ(page_in_threads(), MOST_THREADS);
+    neighbour_goes_on(&p, rounds(20));
+    CHECK_EQ(page_in_threads(), MOST_THREADS);
+    atomic_store(&state->answer, true);
+    end_process(pid);
+    EVENTUALLY(!page_in_threads());
+    set_parameter("page_ins", 16);
+    pair_close(&p);
+}
+
+/* Who is killed with many waiting leaves none behind. */
+static void killed_with_many(void)
+{
+    struct pair p;
+    uint64_t before;
+    pid_t pid;
+
+    pair_open(&p);
+    set_parameter("page_ins", MOST_THREADS);
+    before = driver_counter(p.ctx, UNETMM_D_faults_over);
+    state = shared_memory(sizeof(*state));
+    memset(state, 0, sizeof(*state));
+    pid = start_process(held_main, NULL);
+    EVENTUALLY(driver_counter(p.ctx, UNETMM_D_faults_over) - before >=
+               CHANNELS - MOST_THREADS);
+    CHECK_SYS(kill(pid, SIGKILL));
+    await_process(pid);
+    EVENTUALLY(!page_in_threads());
+    neighbour_goes_on(&p, 3);
+    set_parameter("page_ins", 16);
+    pair_close(&p);
+}
+
+static const struct test tests[] = {
+    { "neighbour", neighbour, TEST_ODP, 60 },
+    { "page-ins", page_ins, TEST_ODP, 0 },
+    { "killed-with-many", killed_with_many, TEST_ODP, 0 },
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, "storm", tests,
+                     sizeof(tests) / sizeof(tests[0]));
+}
