@@ -93,6 +93,11 @@ static irqreturn_t unetmm_irq_notify(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
+static irqreturn_t unetmm_irq_net(int irq, void *data)
+{
+	return IRQ_HANDLED;
+}
+
 static const struct {
 	irq_handler_t handler;
 	const char *name;
@@ -100,6 +105,7 @@ static const struct {
 	[UNETMM_VEC_EVENT] = { unetmm_irq_event, "unetmm-event" },
 	[UNETMM_VEC_FAULT] = { unetmm_irq_fault, "unetmm-fault" },
 	[UNETMM_VEC_NOTIFY] = { unetmm_irq_notify, "unetmm-notify" },
+	[UNETMM_VEC_NET] = { unetmm_irq_net, "unetmm-net" },
 };
 
 static void unetmm_irq_free(struct unetmm_dev *dev, int n)

@@ -246,6 +246,8 @@ void fake_params(UnetmmParams *p)
         .window_queue = 64,
         .proxy_pages = FAKE_WINDOWS,
         .sysbuf_slots = FAKE_SLOTS,
+        .flows = 16,
+        .backup_bits = 64,
         .regions = 16,
         .imports = 8,
         .budget_descriptors = 1024,

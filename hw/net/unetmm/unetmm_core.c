@@ -29,6 +29,12 @@ static const char *check_reliable(const UnetmmParams *p)
     if (p->proxy_pages > UNETMM_MAX_PROXY_PAGES) {
         return "proxy-pages must be 0..65536";
     }
+    if (p->flows > UNETMM_MAX_FLOWS) {
+        return "flows must be 0..4096";
+    }
+    if (p->backup_bits > UNETMM_MAX_BACKUP_BITS) {
+        return "backup-bits must be 0..4096";
+    }
     if (p->sysbuf_slots > UNETMM_MAX_SYSBUF_SLOTS) {
         return "sysbuf-slots must be 0..4096";
     }

@@ -39,7 +39,9 @@
 #define UNETMM_NO_EP            UINT16_MAX
 #define UNETMM_MAX_UTLB_FETCH   32      /* entries of one fetch */
 #define UNETMM_NUM_SOURCES      7
-#define UNETMM_NUM_POLICIES     4
+#define UNETMM_NUM_POLICIES     5
+#define UNETMM_MAX_FLOWS        4096
+#define UNETMM_MAX_BACKUP_BITS  4096
 
 typedef struct UnetmmCore UnetmmCore;
 typedef struct UnetmmEp UnetmmEp;
@@ -71,6 +73,8 @@ typedef struct UnetmmParams {
     uint32_t window_queue;      /* packets of stores that wait */
     uint32_t proxy_pages;       /* of user-level DMA start */
     uint32_t sysbuf_slots;      /* that the driver may give */
+    uint32_t flows;
+    uint32_t backup_bits;       /* that an endpoint may have */
     uint32_t budget_descriptors;
     uint32_t budget_bytes;
     uint64_t dma_page_ns;
@@ -321,12 +325,15 @@ typedef struct UnetmmPolicyOps {
     bool waits;
     /* What finds its memory absent goes to the system buffer. */
     bool slots;
+    /* What finds its buffer absent, or none, goes to the backup ring. */
+    bool backup;
 } UnetmmPolicyOps;
 
 extern const UnetmmPolicyOps unetmm_policy_drop;
 extern const UnetmmPolicyOps unetmm_policy_skip;
 extern const UnetmmPolicyOps unetmm_policy_redirect;
 extern const UnetmmPolicyOps unetmm_policy_rnr;
+extern const UnetmmPolicyOps unetmm_policy_backup;
 const UnetmmPolicyOps *unetmm_policy_by_id(unsigned id);
 
 /* ---- Misses ------------------------------------------------------------- */
@@ -506,6 +513,8 @@ struct UnetmmEp {
     uint16_t close_tag;
     uint32_t generation;
     const UnetmmPolicyOps *policy;
+    bool raw;                   /* EP_F_RAW */
+    bool vector;                /* EP_F_VECTOR */
     uint64_t sq_base, fq_base, cq_base, index;
     uint64_t posts;             /* 0: the producers are in `index` too */
     uint32_t sq_log2, fq_log2, cq_log2;
@@ -830,6 +839,8 @@ bool unetmm_ring_configure(UnetmmCore *core, unsigned ring, uint32_t reg,
 uint32_t unetmm_ring_register(UnetmmCore *core, unsigned ring, uint32_t reg);
 uint32_t unetmm_ring_room(const UnetmmRing *ring);
 bool unetmm_ring_fetch_cmd(UnetmmCore *core, struct unetmm_cmd *cmd);
+/* Leaves it there; rings[UNETMM_RING_BACKUP].cons is the caller's to move. */
+bool unetmm_ring_peek_backup(UnetmmCore *core, struct unetmm_backup *buffer);
 bool unetmm_ring_post_done(UnetmmCore *core, struct unetmm_cmd_done done);
 bool unetmm_ring_post_fault(UnetmmCore *core, struct unetmm_fault fault);
 bool unetmm_ring_post_notify(UnetmmCore *core, struct unetmm_notify notify);
@@ -1228,6 +1239,14 @@ UnetmmXlat unetmm_recv_hold(UnetmmCore *core, UnetmmEp *ep, uint64_t *vpn,
 UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const struct unetmm_frame *f,
                                const uint8_t *payload);
+
+/* unetmm_slot.c: free queues whose buffers are looked at when they are used */
+/*
+ * Gives a frame or message (cqe: opcode RECEIVED, len, flags, channel) to the
+ * endpoint's next slot, or to the backup ring, or drops and counts it.
+ */
+void unetmm_slot_receive(UnetmmCore *core, UnetmmEp *ep,
+                         const struct unetmm_cqe *cqe, const uint8_t *data);
 
 /* unetmm_port.c */
 void unetmm_port_init(UnetmmCore *core);

@@ -38,6 +38,22 @@ static bool ep_args_ok(const UnetmmCore *core, const struct unetmm_cmd_ep *cmd)
            cmd->posts % sizeof(struct unetmm_ep_index) == 0;
 }
 
+/*
+ * Endpoint 0 and space 0 are the driver's and go together; in space 0 there are
+ * raw ones besides, which alone may have a vector.
+ */
+static bool ep_place_ok(const UnetmmCore *core, uint16_t id, uint16_t space,
+                        const struct unetmm_cmd_ep *cmd)
+{
+    bool raw = cmd->flags & UNETMM_EP_F_RAW;
+
+    if (cmd->flags & ~UNETMM_EP_F_ALL || (raw && !core->params.flows) ||
+        (cmd->flags & UNETMM_EP_F_VECTOR && (!raw || space))) {
+        return false;
+    }
+    return raw ? id != 0 : (id == 0) == (space == 0);
+}
+
 /* What is waited for must come; the system buffer must be there. */
 static bool ep_policy_ok(const UnetmmCore *core, uint16_t space,
                          const UnetmmPolicyOps *policy)
@@ -61,8 +77,7 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     if (ep->live) {
         return UNETMM_CS_EXISTS;
     }
-    /* Endpoint 0 and space 0 are the driver's and go together. */
-    if ((id == 0) != (space == 0) || !ep_args_ok(core, cmd) ||
+    if (!ep_place_ok(core, id, space, cmd) || !ep_args_ok(core, cmd) ||
         !ep_policy_ok(core, space, unetmm_policy_by_id(cmd->policy)) ||
         core->spaces[space].source->posts != !!cmd->posts) {
         return UNETMM_CS_BAD_ARG;
@@ -80,6 +95,8 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     ep->generation = generation + 1;
     ep->misses = &core->misses[id * UNETMM_EP_MISSES];
     ep->policy = unetmm_policy_by_id(cmd->policy);
+    ep->raw = cmd->flags & UNETMM_EP_F_RAW;
+    ep->vector = cmd->flags & UNETMM_EP_F_VECTOR;
     ep->sq_base = cmd->sq_base;
     ep->fq_base = cmd->fq_base;
     ep->cq_base = cmd->cq_base;
@@ -88,7 +105,9 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     ep->sq_log2 = cmd->sq_log2;
     ep->fq_log2 = cmd->fq_log2;
     ep->cq_log2 = cmd->cq_log2;
-    ep->max_heads = cmd->pretranslate ?: core->params.pretranslate;
+    /* Slots are looked at when they are used, and no sooner. */
+    ep->max_heads = ep->raw || ep->policy->backup ? 0 :
+                    cmd->pretranslate ?: core->params.pretranslate;
     ep->channels = g_new0(UnetmmChannel, core->params.channels);
     ep->imports = g_new0(UnetmmImport, core->params.imports + 1);
     unetmm_space_join(core, ep);

@@ -58,7 +58,8 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_VEC_EVENT        0       /* EVENTS and command completions */
 #define UNETMM_VEC_FAULT        1       /* fault ring */
 #define UNETMM_VEC_NOTIFY       2       /* notification ring */
-#define UNETMM_NUM_VECTORS      3
+#define UNETMM_VEC_NET          3       /* endpoints with EP_F_VECTOR */
+#define UNETMM_NUM_VECTORS      4
 
 /* ---- Registers (BAR0): 32 bits wide, 4-byte accesses only --------------- */
 
@@ -103,19 +104,26 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_REG_TEST_DMA_OP  0x0094  /* W   UNETMM_TEST_DMA_* */
 #define UNETMM_REG_TEST_DMA_RES 0x0098  /* R   0 or UNETMM_TEST_DMA_FAILED */
 
+#define UNETMM_REG_FLOWS        0x009c  /* R   flows of the card */
+#define UNETMM_REG_BACKUP_BITS  0x00a0  /* R   most bits of a ring's bitmap */
+
 /* Card rings: one block of registers each */
 #define UNETMM_RING_CMD         0       /* driver to card */
 #define UNETMM_RING_CMDC        1       /* command completions */
 #define UNETMM_RING_FAULT       2       /* misses and evictions */
 #define UNETMM_RING_NOTIFY      3       /* wake-ups */
-#define UNETMM_NUM_RINGS        4
+#define UNETMM_RING_BACKUP      4       /* driver to card: pinned buffers */
+#define UNETMM_NUM_RINGS        5
+/* Does the driver produce what is in it? */
+#define UNETMM_RING_TO_CARD(r)  ((r) == UNETMM_RING_CMD || \
+                                 (r) == UNETMM_RING_BACKUP)
 #define UNETMM_REG_RING(r)      (0x0100 + 0x20 * (r))
 #define UNETMM_RING_BASE_LO     0x00    /* R/W while disabled */
 #define UNETMM_RING_BASE_HI     0x04    /* R/W while disabled */
 #define UNETMM_RING_LOG2        0x08    /* R/W while disabled; ENABLE checks */
 #define UNETMM_RING_ENABLE      0x0c    /* R/W 1 = on; off clears PROD, CONS */
-#define UNETMM_RING_PROD        0x10    /* R/W on CMD, R elsewhere */
-#define UNETMM_RING_CONS        0x14    /* R on CMD, R/W elsewhere */
+#define UNETMM_RING_PROD        0x10    /* R/W on CMD, BACKUP; else R */
+#define UNETMM_RING_CONS        0x14    /* R on CMD, BACKUP; else R/W */
 #define UNETMM_RING_MODERATE    0x18    /* R/W least ns between interrupts */
 
 /* Synchronous invalidation */
@@ -145,6 +153,8 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_CAP_PROXIES      0x00000020u /* user-level DMA start */
 #define UNETMM_CAP_EVENT_COUNTERS 0x00000040u /* named by WRITEs */
 #define UNETMM_CAP_SYSBUF       0x00000080u /* policy redirect, credits */
+#define UNETMM_CAP_ETHERNET     0x00000100u /* raw endpoints, flows */
+#define UNETMM_CAP_BACKUP       0x00000200u /* policy backup, its ring */
 
 #define UNETMM_STATUS_LINK      0x00000001u
 #define UNETMM_STATUS_ENABLED   0x00000002u
@@ -228,6 +238,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_POLICY_SKIP      1
 #define UNETMM_POLICY_REDIRECT  2       /* reliable channels only */
 #define UNETMM_POLICY_RNR       3       /* likewise */
+#define UNETMM_POLICY_BACKUP    4       /* raw endpoints and datagrams */
 
 /* ---- Endpoint memory (written by the process that owns it) -------------- */
 
@@ -322,6 +333,20 @@ struct unetmm_sqe {
 #define UNETMM_OP_FETCH_ADD     5
 #define UNETMM_OP_CMP_SWAP      6
 #define UNETMM_OP_FENCE         7       /* completes behind all before it */
+/*
+ * Of raw endpoints, which have no other: a whole Ethernet frame without its
+ * checksum, `imm` says what the card does to it first (UNETMM_TX_*).
+ */
+#define UNETMM_OP_FRAME         8
+
+#define UNETMM_TX_MSS           0x0000ffffu /* SEGMENT: payload bytes of one */
+#define UNETMM_TX_CSUM          0x00010000u /* TCP's or UDP's is to be made */
+#define UNETMM_TX_SEGMENT       0x00020000u /* TCP: into frames of MSS; CSUM */
+#define UNETMM_TX_ALL           0x0003ffffu
+
+#define UNETMM_ETH_HEADER       14
+#define UNETMM_ETH_MAX          9022    /* without SEGMENT: MTU 9000, a VLAN */
+#define UNETMM_ETH_MIN_MSS      64
 
 #define UNETMM_SQE_F_INLINE     0x01    /* data is in the slots */
 #define UNETMM_SQE_F_QUIET      0x02    /* completion only if it fails */
@@ -382,6 +407,7 @@ struct unetmm_cqe {
 #define UNETMM_CQE_CLOSED       8       /* the end of a channel; status: why */
 
 #define UNETMM_CQE_F_INLINE     0x00000002u /* message is in data[] */
+#define UNETMM_CQE_F_CSUM_OK    0x00000004u /* frame: TCP's or UDP's is right */
 
 #define UNETMM_ST_OK            0
 #define UNETMM_ST_PROTECTION    1       /* the address may not be used so */
@@ -433,7 +459,11 @@ struct unetmm_cqe {
 #define UNETMM_CMD_COUNTER_ARM  18
 #define UNETMM_CMD_SYSBUF_SET   19
 #define UNETMM_CMD_SYSBUF_DONE  20
-#define UNETMM_NUM_CMD          21
+#define UNETMM_CMD_FLOW_SET     21
+#define UNETMM_CMD_FLOW_CLEAR   22
+#define UNETMM_CMD_BACKUP_DONE  23
+#define UNETMM_CMD_TAIL_ARM     24
+#define UNETMM_NUM_CMD          25
 
 struct unetmm_cmd_space {
     unetmm_u8 source;           /* UNETMM_SOURCE_* */
@@ -451,10 +481,19 @@ struct unetmm_cmd_ep {
     unetmm_u8 fq_log2;
     unetmm_u8 cq_log2;
     unetmm_u8 policy;           /* UNETMM_POLICY_* */
-    unetmm_u8 pretranslate;     /* heads; 0 = the card's most */
-    unetmm_u8 rsvd[3];
+    unetmm_u8 pretranslate;     /* heads; 0 = the card's most; RAW: 0 */
+    unetmm_u8 flags;            /* UNETMM_EP_F_* */
+    unetmm_le16 backup;         /* policy backup: bits 1..BACKUP_BITS; else 0 */
     unetmm_le64 posts;          /* ktlb: the driver's index block; else 0 */
 };
+
+/*
+ * Ethernet frames as they are, by flows, and no channels.  In any space.
+ */
+#define UNETMM_EP_F_RAW         0x01
+/* What would be a NOTIFY_CQ or _EP_ERROR raises VEC_NET.  Space 0 alone. */
+#define UNETMM_EP_F_VECTOR      0x02
+#define UNETMM_EP_F_ALL         0x03
 
 struct unetmm_cmd_channel {
     unetmm_le16 channel;
@@ -707,6 +746,75 @@ struct unetmm_cmd_slot {
 #define UNETMM_SLOT_FAILED      1       /* its memory cannot be had */
 #define UNETMM_SLOT_GONE        2       /* its region or endpoint is no more */
 
+/*
+ * Which frames are a raw endpoint's.  One that comes from the wire, or from
+ * another endpoint of this card, goes to the first of these that there is: the
+ * UDP or TCP flow of its destination port (not of fragments) with its
+ * destination address; the ETHERTYPE flow, likewise; the MAC flow; if it is for
+ * nobody, all ANY flows.  One to a group address goes to each endpoint that has
+ * a MAC flow of that address, a GROUP flow, or (to all stations) a flow with
+ * F_BROADCAST.  Frames of the card's own EtherType are never any flow's.  No
+ * two flows are equal in kind, value and address; of GROUP, ANY, and MAC of a
+ * group address: and in endpoint.
+ */
+struct unetmm_cmd_flow {
+    unetmm_le32 flow;           /* its number on the card */
+    unetmm_u8 kind;             /* UNETMM_FLOW_* */
+    unetmm_u8 flags;            /* UNETMM_FLOW_F_* */
+    unetmm_le16 value;          /* ETHERTYPE, UDP, TCP: which; else 0 */
+    unetmm_u8 mac[6];           /* destination; GROUP, ANY: 0 */
+    unetmm_u8 rsvd[2];          /* MBZ */
+};
+
+#define UNETMM_FLOW_MAC         1
+#define UNETMM_FLOW_ETHERTYPE   2
+#define UNETMM_FLOW_UDP         3
+#define UNETMM_FLOW_TCP         4
+#define UNETMM_FLOW_GROUP       5       /* all multicast */
+#define UNETMM_FLOW_ANY         6       /* promiscuous */
+
+#define UNETMM_FLOW_F_BROADCAST 0x01    /* MAC, not of a group address */
+/*
+ * MAC, not of a group address: the endpoint may send with this source address.
+ * An endpoint of space 0 may send with any.
+ */
+#define UNETMM_FLOW_F_SOURCE    0x02
+#define UNETMM_FLOW_F_ALL       0x03
+
+/*
+ * A buffer of the backup ring: memory that stays, for packets whose own is
+ * absent.  The card takes them in order; FAULT_BACKUP says what for.
+ */
+struct unetmm_backup {
+    unetmm_le64 addr;           /* DMA address */
+    unetmm_le32 len;            /* 64.. */
+    unetmm_le32 rsvd;           /* MBZ */
+};
+
+/*
+ * The answer to a FAULT_BACKUP: the packet has been copied to the buffer that
+ * its slot of the free queue names, or (status) never will be.  The slot must
+ * have been posted.  Its completion is written when those of all slots before
+ * it are.
+ */
+struct unetmm_cmd_backup {
+    unetmm_le32 slot;           /* of the record ... */
+    unetmm_le32 bit;            /* ... and this one */
+    unetmm_u8 status;           /* UNETMM_ST_*; not OK: CQE_BUFFER */
+    unetmm_u8 rsvd[7];          /* MBZ */
+    unetmm_le64 cookie;         /* the slot's, for the completion */
+};
+
+/*
+ * One NOTIFY_TAIL as soon as slot `slot` of the free queue has been posted.
+ * The result is 1 if it has been: then none is to come.
+ */
+struct unetmm_cmd_tail {
+    unetmm_le32 slot;
+    unetmm_u8 arm;              /* 1; 0: what was armed is no more */
+    unetmm_u8 rsvd[3];          /* MBZ */
+};
+
 /* 0 is not among them: memory that is not the card's any more reads so. */
 #define UNETMM_START_SPLIT      1       /* no store before it: do both again */
 #define UNETMM_START_BUSY       2       /* the channel is full: do both again */
@@ -733,6 +841,9 @@ struct unetmm_cmd {
         struct unetmm_cmd_arm arm;
         struct unetmm_cmd_sysbuf sysbuf;
         struct unetmm_cmd_slot slot;
+        struct unetmm_cmd_flow flow;
+        struct unetmm_cmd_backup backup;
+        struct unetmm_cmd_tail tail;
         unetmm_u8 raw[56];
     };
 };
@@ -741,7 +852,7 @@ struct unetmm_cmd_done {
     unetmm_le16 tag;
     unetmm_u8 opcode;
     unetmm_u8 status;           /* UNETMM_CS_* */
-    unetmm_le32 result;         /* of FAULT_REPLY, REDIRECT, COUNTER_ARM */
+    unetmm_le32 result;         /* FAULT_REPLY, REDIRECT, COUNTER_, TAIL_ARM */
     unetmm_le32 rsvd;
     unetmm_le32 flags;          /* UNETMM_PHASE */
 };
@@ -765,11 +876,13 @@ struct unetmm_fault {
     unetmm_le16 space;
     unetmm_le16 ep;             /* MISS: who waits (the first one) */
     unetmm_le16 rsvd0;
-    unetmm_le32 fault_id;       /* MISS, AHEAD: for FAULT_REPLY; SLOT: number */
-    unetmm_le32 npages;         /* MISS, AHEAD: consecutive pages, 1..1025 */
-    unetmm_le64 vaddr;          /* page aligned */
+    unetmm_le32 fault_id;       /* MISS, AHEAD: for FAULT_REPLY; SLOT: number;
+                                   BACKUP: index of the buffer */
+    unetmm_le32 npages;         /* MISS, AHEAD: consecutive pages, 1..1025;
+                                   BACKUP: bytes in the buffer */
+    unetmm_le64 vaddr;          /* page aligned; BACKUP: slot */
     unetmm_le64 pte;            /* EVICT: the entry that was given */
-    unetmm_le32 tag;            /* EVICT: the tag that was given */
+    unetmm_le32 tag;            /* EVICT: the tag that was given; BACKUP: bit */
     unetmm_le32 rsvd1;
     unetmm_le64 time_ns;        /* when the card wrote it, its own clock */
     unetmm_le64 found_ns;       /* MISS: when it was found */
@@ -785,6 +898,11 @@ struct unetmm_fault {
  * be needed.  It is not answered.
  */
 #define UNETMM_FAULT_AHEAD      4
+/*
+ * A packet is in the backup ring: its slot's memory is absent, or the slot (its
+ * free-running index in the endpoint's free queue) is not posted yet.
+ */
+#define UNETMM_FAULT_BACKUP     5
 
 #define UNETMM_FAULT_F_WRITE    0x01    /* MISS: the right to write is wanted */
 #define UNETMM_FAULT_F_HEAD     0x02    /* MISS: a free buffer, not a send */
@@ -807,6 +925,7 @@ struct unetmm_notify {
 #define UNETMM_NOTIFY_CQ        1       /* an armed completion queue */
 #define UNETMM_NOTIFY_EP_ERROR  2       /* the endpoint was stopped */
 #define UNETMM_NOTIFY_COUNTER   3       /* an armed event counter */
+#define UNETMM_NOTIFY_TAIL      4       /* an armed slot has been posted */
 
 /* ---- Counters ----------------------------------------------------------- */
 
@@ -956,7 +1075,30 @@ struct unetmm_notify {
     X(rel_rewinds,      E, "answers without a place that made a rewind") \
     X(drop_rel_rewind,  E, "answers dropped: behind one without a place") \
     X(faults_ahead,     E, "further segments named with a miss") \
-    X(changing_waits,   E, "waits for an entry that the driver had in hand")
+    X(changing_waits,   E, "waits for an entry that the driver had in hand") \
+    X(eth_tx_frames,    E, "Ethernet frames given by raw endpoints") \
+    X(eth_tx_bytes,     E, "bytes of these") \
+    X(eth_segmented,    E, "of these: cut into several by the card") \
+    X(eth_csums,        E, "of these: checksummed by the card, not cut") \
+    X(eth_rx_frames,    E, "Ethernet frames delivered to raw endpoints") \
+    X(eth_rx_bytes,     E, "bytes of these") \
+    X(eth_copies,       C, "of these: further copies of one frame") \
+    X(drop_no_flow,     C, "frames dropped: no flow for them") \
+    X(drop_runt,        C, "frames dropped: shorter than a header") \
+    X(drop_source,      E, "frames not sent: another station's address") \
+    X(drop_forged,      E, "frames not sent: the card's own EtherType") \
+    X(drop_offload,     E, "frames not sent: no TCP or UDP to cut or sum") \
+    X(backup_packets,   E, "packets put into the backup ring") \
+    X(backup_bytes,     E, "bytes of these") \
+    X(backup_landed,    E, "of these: copied by the driver") \
+    X(backup_failed,    E, "of these: their memory could not be had") \
+    X(backup_held,      E, "packets landed that had to wait for one of these") \
+    X(tail_arms,        E, "slots of free queues armed, not posted then") \
+    X(tail_wakeups,     E, "times told that an armed slot had been posted") \
+    X(drop_backup_bits, E, "packets dropped: bitmap of the ring used up") \
+    X(drop_backup_ring, E, "packets dropped: no buffer in the backup ring") \
+    X(drop_backup_size, E, "packets dropped: longer than that buffer") \
+    X(drop_backup_report, E, "packets dropped: fault ring full")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {
@@ -979,6 +1121,7 @@ static_assert(sizeof(struct unetmm_landed) == 16, "list of a redirect");
 static_assert(sizeof(struct unetmm_piece) == 16, "piece of a slot");
 static_assert(sizeof(struct unetmm_slot) == 152, "head of a slot");
 static_assert(sizeof(struct unetmm_slot) <= UNETMM_SLOT_HEAD, "slot");
+static_assert(sizeof(struct unetmm_backup) == 16, "backup buffer");
 static_assert(sizeof(struct unetmm_cmd_done) == 16, "command completion");
 static_assert(offsetof(struct unetmm_cmd_done, flags) == 12, "phase last");
 static_assert(sizeof(struct unetmm_fault) == 64, "fault record");

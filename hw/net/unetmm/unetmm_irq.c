@@ -26,13 +26,15 @@ void unetmm_irq_want(UnetmmCore *core, unsigned vector)
 
 static uint32_t irq_moderation(const UnetmmCore *core, unsigned vector)
 {
-    static const unsigned ring[UNETMM_NUM_VECTORS] = {
+    /* Whoever handles VEC_NET arms it anew: that is moderation enough. */
+    static const unsigned ring[UNETMM_NUM_VECTORS - 1] = {
         [UNETMM_VEC_EVENT] = UNETMM_RING_CMDC,
         [UNETMM_VEC_FAULT] = UNETMM_RING_FAULT,
         [UNETMM_VEC_NOTIFY] = UNETMM_RING_NOTIFY,
     };
 
-    return core->rings[ring[vector]].moderate_ns;
+    return vector == UNETMM_VEC_NET ? 0 :
+           core->rings[ring[vector]].moderate_ns;
 }
 
 void unetmm_irq_flush(UnetmmCore *core)

@@ -49,6 +49,13 @@ static inline void unetmm_le_seg(struct unetmm_seg *s)
     s->rsvd = le32_to_cpu(s->rsvd);
 }
 
+static inline void unetmm_le_backup(struct unetmm_backup *b)
+{
+    b->addr = le64_to_cpu(b->addr);
+    b->len = le32_to_cpu(b->len);
+    b->rsvd = le32_to_cpu(b->rsvd);
+}
+
 /* The segments are the caller's to turn: they may be inline data. */
 static inline void unetmm_le_sqe(struct unetmm_sqe *s)
 {
@@ -221,6 +228,20 @@ static inline void unetmm_le_cmd_sysbuf(struct unetmm_cmd *c)
     }
 }
 
+static inline void unetmm_le_cmd_raw(struct unetmm_cmd *c)
+{
+    if (c->opcode == UNETMM_CMD_BACKUP_DONE) {
+        c->backup.slot = le32_to_cpu(c->backup.slot);
+        c->backup.bit = le32_to_cpu(c->backup.bit);
+        c->backup.cookie = le64_to_cpu(c->backup.cookie);
+    } else if (c->opcode == UNETMM_CMD_TAIL_ARM) {
+        c->tail.slot = le32_to_cpu(c->tail.slot);
+    } else {
+        c->flow.flow = le32_to_cpu(c->flow.flow);
+        c->flow.value = le16_to_cpu(c->flow.value);
+    }
+}
+
 /* Commands are unions: turned by their opcode. */
 static inline void unetmm_le_cmd(struct unetmm_cmd *c)
 {
@@ -237,6 +258,7 @@ static inline void unetmm_le_cmd(struct unetmm_cmd *c)
         c->ep_create.cq_base = le64_to_cpu(c->ep_create.cq_base);
         c->ep_create.index = le64_to_cpu(c->ep_create.index);
         c->ep_create.posts = le64_to_cpu(c->ep_create.posts);
+        c->ep_create.backup = le16_to_cpu(c->ep_create.backup);
         break;
     case UNETMM_CMD_CHANNEL_SET:
     case UNETMM_CMD_CHANNEL_CLEAR:
@@ -261,6 +283,12 @@ static inline void unetmm_le_cmd(struct unetmm_cmd *c)
     case UNETMM_CMD_SYSBUF_SET:
     case UNETMM_CMD_SYSBUF_DONE:
         unetmm_le_cmd_sysbuf(c);
+        break;
+    case UNETMM_CMD_FLOW_SET:
+    case UNETMM_CMD_FLOW_CLEAR:
+    case UNETMM_CMD_BACKUP_DONE:
+    case UNETMM_CMD_TAIL_ARM:
+        unetmm_le_cmd_raw(c);
         break;
     default:
         unetmm_le_cmd_one_sided(c);

@@ -11,6 +11,7 @@ static const UnetmmPolicyOps *const policies[UNETMM_NUM_POLICIES] = {
     [UNETMM_POLICY_SKIP] = &unetmm_policy_skip,
     [UNETMM_POLICY_REDIRECT] = &unetmm_policy_redirect,
     [UNETMM_POLICY_RNR] = &unetmm_policy_rnr,
+    [UNETMM_POLICY_BACKUP] = &unetmm_policy_backup,
 };
 
 const UnetmmPolicyOps *unetmm_policy_by_id(unsigned id)

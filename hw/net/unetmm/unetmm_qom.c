@@ -91,6 +91,8 @@ static const Property unetmm_properties[] = {
     UNETMM_PROP("window-queue", window_queue, 16384),
     UNETMM_PROP("proxy-pages", proxy_pages, 256),
     UNETMM_PROP("sysbuf-slots", sysbuf_slots, 256),
+    UNETMM_PROP("flows", flows, 256),
+    UNETMM_PROP("backup-bits", backup_bits, 4096),
     UNETMM_PROP("budget-descriptors", budget_descriptors, 64),
     UNETMM_PROP("budget-bytes", budget_bytes, 1 << 20),
     DEFINE_PROP_UINT64("x-dma-page-ns", UnetmmState, params.dma_page_ns, 0),
@@ -133,6 +135,9 @@ static const struct {
       "1..1048576" },
     { "proxy-pages", "pages for user-level DMA start, 0..65536" },
     { "sysbuf-slots", "packets of the system buffer (redirect), 0..4096" },
+    { "flows", "flows of raw Ethernet endpoints, 0..4096; 0: no Ethernet" },
+    { "backup-bits", "packets that one endpoint may have in the backup ring, "
+      "0..4096" },
     { "budget-descriptors", "descriptors handled before the vCPU is let go" },
     { "budget-bytes", "bytes moved before the vCPU is let go" },
     { "x-dma-page-ns", "time that one page's DMA takes on the virtual clock" },

@@ -55,6 +55,8 @@ static bool reg_read_identity(const UnetmmCore *core, uint32_t offset,
         { UNETMM_REG_MAX_FAULTS, offsetof(UnetmmParams, max_faults) },
         { UNETMM_REG_REGIONS, offsetof(UnetmmParams, regions) },
         { UNETMM_REG_IMPORTS, offsetof(UnetmmParams, imports) },
+        { UNETMM_REG_FLOWS, offsetof(UnetmmParams, flows) },
+        { UNETMM_REG_BACKUP_BITS, offsetof(UnetmmParams, backup_bits) },
     };
     uint64_t mac = unetmm_mac_to_u64(core->params.mac);
     const struct {
@@ -69,7 +71,9 @@ static bool reg_read_identity(const UnetmmCore *core, uint32_t offset,
           (core->params.window_pages ? UNETMM_CAP_WINDOWS : 0) |
           (core->params.proxy_pages ? UNETMM_CAP_PROXIES : 0) |
           (core->params.reliable && core->params.sysbuf_slots ?
-           UNETMM_CAP_SYSBUF : 0) },
+           UNETMM_CAP_SYSBUF : 0) |
+          (core->params.flows ? UNETMM_CAP_ETHERNET : 0) |
+          (core->params.backup_bits ? UNETMM_CAP_BACKUP : 0) },
         { UNETMM_REG_MAC_LO, mac },
         { UNETMM_REG_MAC_HI, mac >> 32 },
         { UNETMM_REG_DB_STRIDE, UNETMM_PAGE_BYTES },

@@ -1,5 +1,5 @@
 /*
- * unetmm: the four rings that the card shares with the driver
+ * unetmm: the rings that the card shares with the driver
  *
  * One type, one fetch, one post.  An index runs freely over 32 bits and is
  * masked at each use; what the guest writes into an index register is checked
@@ -19,6 +19,7 @@ void unetmm_rings_init(UnetmmCore *core)
         [UNETMM_RING_CMDC] = sizeof(struct unetmm_cmd_done),
         [UNETMM_RING_FAULT] = sizeof(struct unetmm_fault),
         [UNETMM_RING_NOTIFY] = sizeof(struct unetmm_notify),
+        [UNETMM_RING_BACKUP] = sizeof(struct unetmm_backup),
     };
 
     memset(core->rings, 0, sizeof(core->rings));
@@ -61,13 +62,13 @@ static bool ring_enable(UnetmmRing *ring, uint32_t value)
     return true;
 }
 
-/* The guest's side of the indices: the producer of CMD, all other consumers. */
+/* The guest's side of the indices: what it produces, or consumes. */
 static bool ring_index(UnetmmRing *ring, unsigned number, uint32_t reg,
                        uint32_t value)
 {
     bool producer = reg == UNETMM_RING_PROD;
 
-    if (!ring->enabled || producer != (number == UNETMM_RING_CMD)) {
+    if (!ring->enabled || producer != UNETMM_RING_TO_CARD(number)) {
         return false;
     }
     if (producer) {
@@ -143,20 +144,38 @@ uint32_t unetmm_ring_register(UnetmmCore *core, unsigned number, uint32_t reg)
     }
 }
 
+/* The next entry of a ring that the driver fills. */
+static bool ring_fetch(UnetmmCore *core, UnetmmRing *ring, void *entry)
+{
+    if (!ring->enabled || ring->prod == ring->cons) {
+        return false;
+    }
+    if (!unetmm_dma_read(core, NULL, ring_addr(ring, ring->cons), entry,
+                         ring->entry_bytes)) {
+        unetmm_core_fatal(core);
+        return false;
+    }
+    return true;
+}
+
 bool unetmm_ring_fetch_cmd(UnetmmCore *core, struct unetmm_cmd *cmd)
 {
     UnetmmRing *ring = &core->rings[UNETMM_RING_CMD];
 
-    if (!ring->enabled || ring->prod == ring->cons) {
-        return false;
-    }
-    if (!unetmm_dma_read(core, NULL, ring_addr(ring, ring->cons), cmd,
-                         sizeof(*cmd))) {
-        unetmm_core_fatal(core);
+    if (!ring_fetch(core, ring, cmd)) {
         return false;
     }
     unetmm_le_cmd(cmd);
     ring->cons++;
+    return true;
+}
+
+bool unetmm_ring_peek_backup(UnetmmCore *core, struct unetmm_backup *buffer)
+{
+    if (!ring_fetch(core, &core->rings[UNETMM_RING_BACKUP], buffer)) {
+        return false;
+    }
+    unetmm_le_backup(buffer);
     return true;
 }
 

@@ -9,7 +9,7 @@
 #include "unetmm_host.h"
 #include "unetmm_state.h"
 
-#define STATE_VERSION   7
+#define STATE_VERSION   8
 
 /* ---- What must be the same ---------------------------------------------- */
 
@@ -54,6 +54,8 @@ static void state_params(UnetmmStream *st, const UnetmmCore *core)
         SAME("window-queue", window_queue),
         SAME("proxy-pages", proxy_pages),
         SAME("sysbuf-slots", sysbuf_slots),
+        SAME("flows", flows),
+        SAME("backup-bits", backup_bits),
 #undef SAME
     };
     uint8_t mac[6];
