@@ -28,13 +28,9 @@ typedef struct Raw {
 
 static uint8_t raw_create(FakeEp *ep, uint8_t flags)
 {
-    struct unetmm_cmd cmd;
-
     fake_ep_alloc(ep);
-    cmd = fake_ep_cmd(ep);
-    cmd.ep_create.pretranslate = 0;
-    cmd.ep_create.flags = UNETMM_EP_F_RAW | flags;
-    return fake_command(ep->driver, cmd, NULL);
+    ep->flags = UNETMM_EP_F_RAW | flags;
+    return fake_command(ep->driver, fake_ep_cmd(ep), NULL);
 }
 
 static uint8_t flow(FakeEp *ep, uint32_t number, uint8_t kind, uint16_t value,
@@ -751,6 +747,7 @@ static void test_group_slow_gone(void **state)
 static void test_vector(void **state)
 {
     Raw *r = *state;
+    FakeSpace zero = { .driver = &r->d, .source = UNETMM_SOURCE_DIRECT };
     FakeEp net;
     Plain f;
     unsigned before;
@@ -758,7 +755,7 @@ static void test_vector(void **state)
     assert_int_equal(fake_command(&r->d, (struct unetmm_cmd) {
         .opcode = UNETMM_CMD_SPACE_CREATE, .space = 0,
         .space_create.source = UNETMM_SOURCE_DIRECT }, NULL), UNETMM_CS_OK);
-    fake_ep_init(&net, &r->d, 6, NULL);
+    fake_ep_init(&net, &r->d, 6, &zero);
     net.policy = UNETMM_POLICY_DROP;
     assert_int_equal(raw_create(&net, UNETMM_EP_F_VECTOR), UNETMM_CS_OK);
     assert_int_equal(flow(&net, 9, UNETMM_FLOW_MAC, 0, peer, 0),

@@ -188,8 +188,10 @@ static void reset_endpoints(UnetmmCore *core)
         if (ep->tx.state != UNETMM_TX_IDLE) {
             core->counters[UNETMM_C_drop_reset]++;
         }
+        core->counters[UNETMM_C_drop_reset] += unetmm_backup_forget(ep);
         unetmm_port_release(core, ep->tx.frame);
         unetmm_rel_forget(core, ep);
+        unetmm_backup_free(ep);
         g_free(ep->channels);
         g_free(ep->imports);
         memset(ep, 0, sizeof(*ep));

@@ -9,6 +9,15 @@
 #include "unetmm_host.h"
 #include "unetmm_core.h"
 
+static void notify_list(UnetmmCore *core, UnetmmEp *ep)
+{
+    if (!ep->telling) {
+        ep->telling = true;
+        core->tell[(core->tell_first + core->tell_used++) %
+                   core->params.endpoints] = ep->id;
+    }
+}
+
 void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error)
 {
     bool *flag = error ? &ep->notify_error : &ep->notify_cq;
@@ -19,18 +28,22 @@ void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error)
         return;
     }
     *flag = true;
-    if (!ep->telling) {
-        ep->telling = true;
-        core->tell[(core->tell_first + core->tell_used++) %
-                   core->params.endpoints] = ep->id;
-    }
+    notify_list(core, ep);
+}
+
+void unetmm_notify_tail(UnetmmCore *core, UnetmmEp *ep)
+{
+    ep->notify_tail = true;
+    notify_list(core, ep);
 }
 
 static bool notify_post(UnetmmCore *core, UnetmmEp *ep, bool *flag,
                         uint8_t type)
 {
-    struct unetmm_notify n = { .type = type, .ep = ep->id,
-                               .data = ep->cq_prod };
+    struct unetmm_notify n = {
+        .type = type, .ep = ep->id,
+        .data = type == UNETMM_NOTIFY_TAIL ? ep->tail_slot : ep->cq_prod,
+    };
 
     if (!*flag) {
         return true;
@@ -40,7 +53,7 @@ static bool notify_post(UnetmmCore *core, UnetmmEp *ep, bool *flag,
     }
     *flag = false;
     unetmm_count(core, ep, UNETMM_C_notifications, 1);
-    trace_unetmm_notify(ep->id, type, ep->cq_prod);
+    trace_unetmm_notify(ep->id, type, n.data);
     return true;
 }
 
@@ -60,7 +73,8 @@ void unetmm_notify_flush(UnetmmCore *core)
 
         if (!notify_post(core, ep, &ep->notify_error,
                          UNETMM_NOTIFY_EP_ERROR) ||
-            !notify_post(core, ep, &ep->notify_cq, UNETMM_NOTIFY_CQ)) {
+            !notify_post(core, ep, &ep->notify_cq, UNETMM_NOTIFY_CQ) ||
+            !notify_post(core, ep, &ep->notify_tail, UNETMM_NOTIFY_TAIL)) {
             notify_full(core);
             return;
         }
