@@ -275,7 +275,6 @@ void unetmm_tail_look(UnetmmCore *core, UnetmmEp *ep)
 {
     if (ep->tail_armed && tail_posted(ep, ep->tail_slot)) {
         ep->tail_armed = false;
-        unetmm_count(core, ep, UNETMM_C_tail_wakeups, 1);
         unetmm_notify_tail(core, ep);
     }
 }
@@ -291,13 +290,19 @@ uint8_t unetmm_tail_arm(UnetmmCore *core, uint16_t id,
     if (cmd->arm > 1 || !backup_rsvd_ok(cmd->rsvd, sizeof(cmd->rsvd))) {
         return UNETMM_CS_BAD_ARG;
     }
-    /* What is owed of an earlier one is no more, either. */
-    ep->tail_armed = ep->notify_tail = false;
+    ep->tail_armed = cmd->arm && !tail_posted(ep, cmd->slot);
+    ep->tail_slot = cmd->slot;
+    /* It is shown, and then the process's words are looked at once more. */
+    ep->publish = true;
+    unetmm_ep_sync(core, ep);
+    /* What is owed, of an earlier one or of this one by now, is no more. */
+    ep->notify_tail = false;
+    if (ep->error) {
+        return UNETMM_CS_BAD_ID;
+    }
     if (cmd->arm) {
-        *result = tail_posted(ep, cmd->slot);
-        ep->tail_armed = !*result;
-        ep->tail_slot = cmd->slot;
-        unetmm_count(core, ep, UNETMM_C_tail_arms, !*result);
+        *result = !ep->tail_armed;
+        unetmm_count(core, ep, UNETMM_C_tail_arms, ep->tail_armed);
         trace_unetmm_tail_arm(id, cmd->slot, *result);
     }
     return UNETMM_CS_OK;
