@@ -142,6 +142,7 @@ void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
     unetmm_window_init(core);
     unetmm_proxy_init(core);
     unetmm_sysbuf_init(core);
+    unetmm_flow_init(core);
     unetmm_port_init(core);
     unetmm_rings_init(core);
     unetmm_core_set_seed(core, 1);
@@ -157,6 +158,7 @@ void unetmm_core_free(UnetmmCore *core)
     unetmm_window_free(core);
     unetmm_proxy_free(core);
     unetmm_sysbuf_free(core);
+    unetmm_flow_free(core);
     unetmm_port_free(core);
     unetmm_tlb_free(&core->tlb);
     unetmm_tlb_free(&core->cache);
@@ -226,6 +228,7 @@ void unetmm_engine_reset(UnetmmCore *core)
     unetmm_window_reset(core);
     unetmm_proxy_reset(core);
     unetmm_sysbuf_reset(core);
+    unetmm_flow_reset(core);
     unetmm_tlb_reset(&core->tlb);
     unetmm_tlb_reset(&core->cache);
     unetmm_counters_reset(core);

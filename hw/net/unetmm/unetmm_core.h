@@ -37,6 +37,7 @@
 /* An endpoint's misses: its send, its heads.  Channels have their own. */
 #define UNETMM_EP_MISSES        (1 + UNETMM_MAX_HEADS)
 #define UNETMM_NO_EP            UINT16_MAX
+#define UNETMM_EP_GONE          (UINT16_MAX - 1)
 #define UNETMM_MAX_UTLB_FETCH   32      /* entries of one fetch */
 #define UNETMM_NUM_SOURCES      7
 #define UNETMM_NUM_POLICIES     5
@@ -528,6 +529,7 @@ struct UnetmmEp {
     const UnetmmPolicyOps *policy;
     bool raw;                   /* EP_F_RAW */
     bool vector;                /* EP_F_VECTOR */
+    uint64_t flow_turn;         /* of the frame that it had a copy of last */
     uint64_t sq_base, fq_base, cq_base, index;
     uint64_t posts;             /* 0: the producers are in `index` too */
     uint32_t sq_log2, fq_log2, cq_log2;
@@ -568,10 +570,21 @@ struct UnetmmEp {
 
 /* ---- Frames and the receive side ---------------------------------------- */
 
+/* Which frames are a raw endpoint's; unetmm_flow.c. */
+typedef struct UnetmmFlow {
+    bool live;
+    uint8_t kind, flags;
+    uint16_t value;
+    uint16_t ep;
+    uint8_t mac[6];
+} UnetmmFlow;
+
 /* A frame that waits for its turn on the receive side. */
 typedef struct UnetmmQueued {
     uint8_t *frame;
     uint32_t bytes;
+    uint16_t from;              /* the raw endpoint it comes from, or NO_EP */
+    uint16_t only;              /* the one endpoint it is for, or NO_EP */
 } UnetmmQueued;
 
 /* Where some of a message's bytes go. */
@@ -646,7 +659,7 @@ typedef struct UnetmmDelayed {
 
 typedef struct UnetmmPort {
     bool link;
-    bool busy;                  /* the net layer owns a frame */
+    uint32_t busy;              /* frames that the net layer owns */
     bool wanted;                /* an endpoint is BLOCKED_WIRE */
     bool warned_self;
     UnetmmQueued *fifo;         /* local_queue of them */
@@ -754,6 +767,9 @@ struct UnetmmCore {
     UnetmmProxy *proxies;       /* params.proxy_pages of them */
     UnetmmStart start;
     UnetmmSysbuf sysbuf;
+    UnetmmFlow *flows;          /* params.flows of them */
+    uint32_t flows_end;         /* none is live from here on */
+    uint64_t flow_turn;         /* frames that were copied */
 
     UnetmmPort port;
     UnetmmLanding rx;
@@ -1236,6 +1252,13 @@ void unetmm_send_landed(UnetmmCore *core, UnetmmEp *ep);
  * endpoint's sends wait for it.
  */
 bool unetmm_send_room(UnetmmCore *core, UnetmmEp *ep, const uint8_t *to);
+/* Where the data of this opcode begins in a frame's buffer. */
+static inline uint32_t unetmm_send_headroom(uint8_t op)
+{
+    return op == UNETMM_OP_FRAME ? 0 : sizeof(struct unetmm_frame);
+}
+/* The endpoint's sends wait for the wire, or the local queue. */
+void unetmm_send_wait(UnetmmCore *core, UnetmmEp *ep);
 
 /* unetmm_recv.c */
 void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes);
@@ -1336,6 +1359,28 @@ uint8_t unetmm_tail_arm(UnetmmCore *core, uint16_t id,
 /* The endpoint's words have been read: has the armed slot been posted? */
 void unetmm_tail_look(UnetmmCore *core, UnetmmEp *ep);
 
+/* unetmm_flow.c; more in unetmm_eth.h */
+void unetmm_flow_init(UnetmmCore *core);
+void unetmm_flow_free(UnetmmCore *core);
+void unetmm_flow_reset(UnetmmCore *core);
+void unetmm_flow_drop_ep(UnetmmCore *core, const UnetmmEp *ep);
+uint8_t unetmm_flow_set(UnetmmCore *core, uint16_t id,
+                        const struct unetmm_cmd_flow *cmd);
+uint8_t unetmm_flow_clear(UnetmmCore *core,
+                          const struct unetmm_cmd_flow *cmd);
+
+/* unetmm_raw.c */
+/* May a frame's descriptor have this `imm`?  How long may the frame be? */
+bool unetmm_raw_imm_ok(uint32_t imm);
+uint32_t unetmm_raw_longest(uint32_t imm);
+/*
+ * Sends the frame in ep->tx, UNETMM_ST_* in *status.  False: it waits for room.
+ */
+bool unetmm_raw_transmit(UnetmmCore *core, UnetmmEp *ep, uint8_t *status);
+/* A frame of one of its flows, UNETMM_ETH_HEADER bytes long at least. */
+void unetmm_raw_receive(UnetmmCore *core, UnetmmEp *ep, const uint8_t *frame,
+                        size_t bytes);
+
 /* unetmm_port.c */
 void unetmm_port_init(UnetmmCore *core);
 void unetmm_port_free(UnetmmCore *core);
@@ -1350,6 +1395,14 @@ UnetmmSent unetmm_port_emit(UnetmmCore *core, uint8_t *frame, uint32_t bytes);
 /* Takes the frame; it must have come from unetmm_port_buffer(). */
 UnetmmSent unetmm_port_transmit(UnetmmCore *core, uint8_t *frame,
                                 uint32_t bytes);
+/* The same for a frame that is not of the card's own protocol: to the wire. */
+UnetmmSent unetmm_port_forward(UnetmmCore *core, uint8_t *frame,
+                               uint32_t bytes);
+/* Queues a frame for the receive side (UnetmmQueued); takes it. */
+void unetmm_port_keep(UnetmmCore *core, uint8_t *frame, uint32_t bytes,
+                      uint16_t from, uint16_t only);
+/* An endpoint is no more: what was for it alone is nobody's. */
+void unetmm_port_forget(UnetmmCore *core, const UnetmmEp *ep);
 bool unetmm_port_local(const UnetmmCore *core, const uint8_t *frame);
 void unetmm_port_drain(UnetmmCore *core);
 void unetmm_port_flush_held(UnetmmCore *core, bool due);

@@ -179,6 +179,8 @@ uint8_t unetmm_ep_destroy(UnetmmCore *core, uint16_t id, uint16_t tag,
     unetmm_rel_stop(core, ep);
     unetmm_window_drop_ep(core, ep);
     unetmm_proxy_drop_ep(core, ep);
+    unetmm_flow_drop_ep(core, ep);
+    unetmm_port_forget(core, ep);
     ep->notify_cq = ep->notify_error = ep->notify_tail = false;
     unetmm_send_abort(core, ep);
     if (ep_page_moving(core, ep)) {

@@ -22,6 +22,11 @@ void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error)
 {
     bool *flag = error ? &ep->notify_error : &ep->notify_cq;
 
+    if (ep->vector) {
+        unetmm_irq_want(core, UNETMM_VEC_NET);
+        unetmm_count(core, ep, UNETMM_C_notifications, 1);
+        return;
+    }
     *flag = true;
     notify_list(core, ep);
 }
