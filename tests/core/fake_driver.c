@@ -14,6 +14,7 @@ void fake_driver_init(FakeDriver *d, FakeHost *host)
     static const uint32_t bytes[UNETMM_NUM_RINGS] = {
         sizeof(struct unetmm_cmd), sizeof(struct unetmm_cmd_done),
         sizeof(struct unetmm_fault), sizeof(struct unetmm_notify),
+        sizeof(struct unetmm_backup),
     };
 
     memset(d, 0, sizeof(*d));
@@ -24,6 +25,8 @@ void fake_driver_init(FakeDriver *d, FakeHost *host)
     d->ahead = g_array_new(false, false, sizeof(struct unetmm_fault));
     d->slots = g_array_new(false, false, sizeof(uint64_t));
     d->full = g_array_new(false, false, sizeof(uint32_t));
+    d->buffers = g_array_new(false, false, sizeof(FakeBuffer));
+    d->backups = g_array_new(false, false, sizeof(struct unetmm_fault));
     for (unsigned i = 0; i < UNETMM_NUM_RINGS; i++) {
         d->ring[i].entry_bytes = bytes[i];
         d->ring[i].log2 = i == UNETMM_RING_NOTIFY ? 5 : 6;
@@ -43,6 +46,17 @@ static void page_pin(FakeHost *host, FakeVpage *page, unsigned pins)
     fake_rights(host, page->dma, FAKE_PAGE, pins ? page->rights : 0);
 }
 
+/* The buffer of a record is the driver's from now on. */
+static void take_buffer(FakeDriver *d, const struct unetmm_fault *f)
+{
+    const FakeBuffer *b;
+
+    assert_true(f->fault_id < d->buffers->len);
+    b = &g_array_index(d->buffers, FakeBuffer, f->fault_id);
+    assert_true(f->npages <= b->len);
+    fake_rights(d->host, b->addr, b->len, 0);
+}
+
 /* The card has just written the phase of a fault record. */
 static void driver_on_store(FakeHost *host, uint64_t addr)
 {
@@ -58,6 +72,9 @@ static void driver_on_store(FakeHost *host, uint64_t addr)
     fake_read(host, addr - offsetof(struct unetmm_fault, phase), &f,
               sizeof(f));
     unetmm_le_fault(&f);
+    if (f.type == UNETMM_FAULT_BACKUP) {
+        take_buffer(d, &f);
+    }
     if (f.type != UNETMM_FAULT_EVICT) {
         return;
     }
@@ -79,7 +96,7 @@ void fake_driver_start(FakeDriver *d)
         uint32_t reg = UNETMM_REG_RING(i);
 
         r->base = fake_alloc(host, (size_t)r->entry_bytes << r->log2, 64,
-                             i == UNETMM_RING_CMD ? FAKE_R : FAKE_W);
+                             UNETMM_RING_TO_CARD(i) ? FAKE_R : FAKE_W);
         fake_set_reg(host, reg + UNETMM_RING_BASE_LO, r->base);
         fake_set_reg(host, reg + UNETMM_RING_BASE_HI, r->base >> 32);
         fake_set_reg(host, reg + UNETMM_RING_LOG2, r->log2);
@@ -103,6 +120,8 @@ void fake_driver_free(FakeDriver *d)
     g_array_unref(d->ahead);
     g_array_unref(d->slots);
     g_array_unref(d->full);
+    g_array_unref(d->buffers);
+    g_array_unref(d->backups);
 }
 
 uint16_t fake_issue(FakeDriver *d, struct unetmm_cmd cmd)
@@ -199,6 +218,10 @@ bool fake_fault(FakeDriver *d, struct unetmm_fault *f)
     }
     if (f->type == UNETMM_FAULT_SLOT) {
         g_array_append_val(d->full, f->fault_id);
+        return fake_fault(d, f);
+    }
+    if (f->type == UNETMM_FAULT_BACKUP) {
+        g_array_append_val(d->backups, *f);
         return fake_fault(d, f);
     }
     if (f->type == UNETMM_FAULT_AHEAD) {
@@ -454,6 +477,111 @@ void fake_slot_serve(FakeDriver *d, unsigned n)
                      UNETMM_CS_OK);
 }
 
+/* ---- The backup ring ---- */
+
+void fake_buffer_at(FakeDriver *d, uint64_t addr, uint32_t len, uint32_t rsvd)
+{
+    FakeRing *r = &d->ring[UNETMM_RING_BACKUP];
+    struct unetmm_backup b = { .addr = addr, .len = len, .rsvd = rsvd };
+    FakeBuffer known = { .addr = addr, .len = len };
+
+    unetmm_le_backup(&b);
+    fake_write(d->host, r->base +
+               (r->index & ((1u << r->log2) - 1)) * sizeof(b), &b, sizeof(b));
+    g_array_append_val(d->buffers, known);
+    r->index++;
+    fake_set_reg(d->host, UNETMM_REG_RING(UNETMM_RING_BACKUP) +
+                 UNETMM_RING_PROD, r->index);
+}
+
+void fake_buffers(FakeDriver *d, unsigned n, uint32_t len)
+{
+    for (unsigned i = 0; i < n; i++) {
+        fake_buffer_at(d, fake_alloc(d->host, len, 64, FAKE_W), len, 0);
+    }
+}
+
+static const FakeBuffer *buffer_of(FakeDriver *d, const struct unetmm_fault *f)
+{
+    assert_true(f->fault_id < d->buffers->len);
+    return &g_array_index(d->buffers, FakeBuffer, f->fault_id);
+}
+
+void fake_backup_check(FakeDriver *d, const struct unetmm_fault *f, uint32_t n)
+{
+    const uint8_t *data = fake_ptr(d->host, buffer_of(d, f)->addr, f->npages);
+
+    for (uint32_t i = 0; i < f->npages; i++) {
+        assert_int_equal(data[i], fake_pattern(n, i));
+    }
+}
+
+uint8_t fake_backup_done(FakeDriver *d, const struct unetmm_fault *f,
+                         uint8_t status, uint64_t cookie)
+{
+    struct unetmm_cmd cmd = {
+        .opcode = UNETMM_CMD_BACKUP_DONE, .ep = f->ep,
+        .backup = { .slot = f->vaddr, .bit = f->tag, .status = status,
+                    .cookie = cookie },
+    };
+
+    return fake_command(d, cmd, NULL);
+}
+
+struct unetmm_fqe fake_fqe(FakeEp *ep, uint32_t slot)
+{
+    struct unetmm_fqe fqe;
+
+    fake_read(ep->host, ep->fq + (slot & ((1u << ep->fq_log2) - 1)) *
+              sizeof(fqe), &fqe, sizeof(fqe));
+    unetmm_le_fqe(&fqe);
+    return fqe;
+}
+
+void fake_backup_serve(FakeDriver *d, unsigned n)
+{
+    struct unetmm_fault f = g_array_index(d->backups, struct unetmm_fault, n);
+    FakeBuffer b = *buffer_of(d, &f);
+    FakeEp *ep = d->eps[f.ep];
+    struct unetmm_fqe fqe = fake_fqe(ep, f.vaddr);
+
+    g_array_remove_index(d->backups, n);
+    assert_true(ep->fq_prod - (uint32_t)f.vaddr - 1 < 1u << ep->fq_log2);
+    assert_true(f.npages <= fqe.len);
+    if (f.npages) {
+        fake_store(ep->space, fqe.addr, fake_ptr(d->host, b.addr, f.npages),
+                   f.npages);
+    }
+    assert_int_equal(fake_backup_done(d, &f, UNETMM_ST_OK, fqe.cookie),
+                     UNETMM_CS_OK);
+    fake_rights(d->host, b.addr, b.len, FAKE_W);
+    fake_buffer_at(d, b.addr, b.len, 0);
+}
+
+uint8_t fake_tail_arm(FakeEp *ep, uint32_t slot, bool arm, uint32_t *result)
+{
+    struct unetmm_cmd cmd = {
+        .opcode = UNETMM_CMD_TAIL_ARM, .ep = ep->id,
+        .tail = { .slot = slot, .arm = arm },
+    };
+
+    return fake_command(ep->driver, cmd, result);
+}
+
+/* The first that can be answered now; -1: none. */
+static int backup_ready(FakeDriver *d)
+{
+    for (unsigned i = 0; !d->hold_backups && i < d->backups->len; i++) {
+        const struct unetmm_fault *f = &g_array_index(d->backups,
+                                                      struct unetmm_fault, i);
+
+        if (d->eps[f->ep]->fq_prod - (uint32_t)f->vaddr - 1 <= INT32_MAX) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 void fake_serve(FakeDriver *d)
 {
     struct unetmm_fault f;
@@ -461,6 +589,12 @@ void fake_serve(FakeDriver *d)
 
     for (;;) {
         if (!fake_fault(d, &f)) {
+            int backup = backup_ready(d);
+
+            if (backup >= 0) {
+                fake_backup_serve(d, backup);
+                continue;
+            }
             if (d->hold_slots || !d->full->len) {
                 return;
             }
@@ -529,6 +663,24 @@ bool fake_invalidate(FakeSpace *s, uint64_t vaddr, uint64_t bytes)
         }
     }
     return busy;
+}
+
+void fake_take_away(FakeSpace *s, uint64_t vaddr, uint64_t bytes)
+{
+    if (s->source == UNETMM_SOURCE_SHADOW) {
+        take_entries(s, vaddr, vaddr + (bytes - 1));
+    }
+    assert_false(fake_invalidate(s, vaddr, bytes));
+}
+
+void fake_make_present(FakeSpace *s, uint64_t vaddr, uint64_t bytes)
+{
+    uint64_t first = vaddr >> 12, last = (vaddr + (bytes - 1)) >> 12;
+    uint32_t taken;
+
+    assert_int_equal(fake_insert(s, first << 12, last - first + 1, &taken),
+                     UNETMM_CS_OK);
+    assert_int_equal(taken, last - first + 1);
 }
 
 /* ---- Processes and their memory ---- */
@@ -745,7 +897,7 @@ struct unetmm_cmd fake_ep_cmd(const FakeEp *ep)
             .index = ep->index, .sq_log2 = ep->sq_log2,
             .fq_log2 = ep->fq_log2, .cq_log2 = ep->cq_log2,
             .policy = ep->policy, .pretranslate = ep->pretranslate,
-            .posts = ep->posts,
+            .posts = ep->posts, .flags = ep->flags, .backup = ep->backup,
         },
     };
 }
@@ -754,6 +906,10 @@ void fake_ep_create(FakeEp *ep)
 {
     if (!ep->index) {
         fake_ep_alloc(ep);
+    }
+    if (ep->policy == UNETMM_POLICY_BACKUP) {
+        assert_true(ep->id < FAKE_EPS);
+        ep->driver->eps[ep->id] = ep;
     }
     assert_int_equal(fake_command(ep->driver, fake_ep_cmd(ep), NULL),
                      UNETMM_CS_OK);

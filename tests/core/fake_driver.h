@@ -48,6 +48,13 @@ typedef struct FakeSpace {
 } FakeSpace;
 
 #define FAKE_SPACES 16
+#define FAKE_EPS    64
+
+/* A buffer of the backup ring, by the index of which the card reports it. */
+typedef struct FakeBuffer {
+    uint64_t addr;
+    uint32_t len;
+} FakeBuffer;
 
 struct FakeDriver {
     FakeHost *host;
@@ -63,6 +70,10 @@ struct FakeDriver {
     uint32_t slot_bytes;
     GArray *full;               /* uint32_t: of these, reported, in order */
     bool hold_slots;            /* fake_serve() does not copy them */
+    GArray *buffers;            /* FakeBuffer: all that have been posted */
+    GArray *backups;            /* struct unetmm_fault: reported, in order */
+    bool hold_backups;          /* fake_serve() does not answer them */
+    struct FakeEp *eps[FAKE_EPS];       /* those with policy backup */
     bool watch;                 /* revoke at once; off for broken drivers */
 };
 
@@ -72,7 +83,8 @@ typedef struct FakeEp {
     FakeSpace *space;
     uint16_t id;
     uint8_t sq_log2, fq_log2, cq_log2;
-    uint8_t policy, pretranslate;
+    uint8_t policy, pretranslate, flags;
+    uint16_t backup;            /* bits of its bitmap */
     uint64_t sq, fq, cq, index;
     uint64_t posts;             /* source ktlb: index block of the driver */
     uint32_t sq_prod, fq_prod, cq_cons;
@@ -98,7 +110,7 @@ uint8_t fake_command(FakeDriver *d, struct unetmm_cmd cmd, uint32_t *result);
  * only with fake_taken(). */
 bool fake_next(FakeDriver *d, unsigned ring, void *entry);
 void fake_taken(FakeDriver *d, unsigned ring);
-/* Of slots only d->full is told, and of AHEAD d->ahead. */
+/* Of slots only d->full is told, of AHEAD d->ahead, of BACKUP d->backups. */
 bool fake_fault(FakeDriver *d, struct unetmm_fault *f);
 bool fake_notification(FakeDriver *d, struct unetmm_notify *n);
 
@@ -123,6 +135,27 @@ void fake_slot_copy(FakeDriver *d, uint32_t slot);
 uint8_t fake_slot_done(FakeDriver *d, uint32_t slot, uint8_t status);
 /* Copies and answers the n-th of those that were reported, as it can be. */
 void fake_slot_serve(FakeDriver *d, unsigned n);
+/* Posts n more buffers to the backup ring. */
+void fake_buffers(FakeDriver *d, unsigned n, uint32_t len);
+/* Posts this memory, with all rights: a used buffer again, or what is not one. */
+void fake_buffer_at(FakeDriver *d, uint64_t addr, uint32_t len, uint32_t rsvd);
+/* What a record's buffer has; message n from `from` on. */
+void fake_backup_check(FakeDriver *d, const struct unetmm_fault *f,
+                       uint32_t n);
+uint8_t fake_backup_done(FakeDriver *d, const struct unetmm_fault *f,
+                         uint8_t status, uint64_t cookie);
+/*
+ * Copies the n-th of those that were reported to where its slot says, which has
+ * to be posted, answers, and posts its buffer again.
+ */
+void fake_backup_serve(FakeDriver *d, unsigned n);
+uint8_t fake_tail_arm(FakeEp *ep, uint32_t slot, bool arm, uint32_t *result);
+/* The free descriptor of a slot, and the buffers posted. */
+struct unetmm_fqe fake_fqe(FakeEp *ep, uint32_t slot);
+/* Takes the pages away from the card: what is next finds them absent. */
+void fake_take_away(FakeSpace *s, uint64_t vaddr, uint64_t bytes);
+/* Makes them present, unasked. */
+void fake_make_present(FakeSpace *s, uint64_t vaddr, uint64_t bytes);
 /* The driver's invalidation; true: the card says busy. */
 bool fake_invalidate(FakeSpace *s, uint64_t vaddr, uint64_t bytes);
 

@@ -58,6 +58,10 @@ struct FakeHost {
     int64_t timer;
     unsigned timer_runs;
     unsigned interrupts[UNETMM_NUM_VECTORS];
+    unsigned offloads;          /* asked for; the last one's: */
+    uint32_t offload_mss;
+    bool offload_fails;         /* from now on */
+    bool checksums_ok;
     unsigned later;             /* run_later asked and not yet run */
     unsigned later_total;
     unsigned may_receive;

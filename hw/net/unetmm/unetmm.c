@@ -18,6 +18,7 @@
 #include "hw/qdev-properties.h"
 #include "hw/resettable.h"
 #include "migration/vmstate.h"
+#include "net/eth.h"
 #include "net/hub.h"
 #include "qapi/error.h"
 #include "qemu/error-report.h"
@@ -163,10 +164,17 @@ static void unetmm_sent_cb(NetClientState *nc, ssize_t ret)
 static UnetmmSent host_send(void *host, const uint8_t *frame, size_t bytes)
 {
     NetClientState *nc = qemu_get_queue(unetmm_of(host)->nic);
+    uint8_t padded[ETH_ZLEN];
+    size_t padded_bytes = sizeof(padded);
     ssize_t ret;
 
     if (!nc->peer || nc->link_down || nc->peer->link_down) {
         return UNETMM_SENT_REFUSED;
+    }
+    if (net_peer_needs_padding(nc) &&
+        eth_pad_short_frame(padded, &padded_bytes, frame, bytes)) {
+        frame = padded;
+        bytes = padded_bytes;
     }
     ret = qemu_send_packet_async(nc, frame, bytes, unetmm_sent_cb);
     if (ret == 0) {
@@ -212,6 +220,8 @@ static const UnetmmHostOps unetmm_host_ops = {
     .timer_at = host_timer_at,
     .run_later = host_run_later,
     .send = host_send,
+    .offload = unetmm_offload,
+    .checksum_ok = unetmm_offload_checksum_ok,
     .may_receive = host_may_receive,
     .clear_windows = host_clear_windows,
     .warn_self = host_warn_self,
@@ -429,6 +439,7 @@ static void unetmm_realize(PCIDevice *pdev, Error **errp)
     s->later_bh = qemu_bh_new_guarded(unetmm_later_cb, s,
                                       &dev->mem_reentrancy_guard);
     s->incoming = g_byte_array_new();
+    unetmm_offload_init(s);
     unetmm_core_init(&s->core, &s->params, &unetmm_host_ops, s);
     s->core.knobs = s->knobs;
     unetmm_core_set_seed(&s->core, s->knobs.seed);
@@ -468,6 +479,7 @@ static void unetmm_exit(PCIDevice *pdev)
     timer_free(s->later_timer);
     qemu_bh_delete(s->later_bh);
     unetmm_core_free(&s->core);
+    unetmm_offload_exit(s);
     g_byte_array_unref(s->incoming);
     msix_unuse_all_vectors(pdev);
     msix_uninit_exclusive_bar(pdev);

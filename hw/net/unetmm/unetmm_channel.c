@@ -130,7 +130,9 @@ uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
         return UNETMM_CS_BAD_ARG;
     }
     wanted.ops = types[cmd->type];
-    if (core->eps[id].policy->waits && !wanted.ops->waits) {
+    if (core->eps[id].raw ||
+        (core->eps[id].policy->waits && !wanted.ops->waits) ||
+        (core->eps[id].policy->backup && wanted.ops->waits)) {
         return UNETMM_CS_BAD_ARG;
     }
     memcpy(wanted.mac, cmd->peer_mac, sizeof(wanted.mac));

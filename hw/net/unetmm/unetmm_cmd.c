@@ -57,6 +57,14 @@ static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
         return unetmm_sysbuf_set(core, &cmd->sysbuf);
     case UNETMM_CMD_SYSBUF_DONE:
         return unetmm_sysbuf_done(core, &cmd->slot);
+    case UNETMM_CMD_FLOW_SET:
+        return unetmm_flow_set(core, cmd->ep, &cmd->flow);
+    case UNETMM_CMD_FLOW_CLEAR:
+        return unetmm_flow_clear(core, &cmd->flow);
+    case UNETMM_CMD_BACKUP_DONE:
+        return unetmm_backup_done(core, cmd->ep, &cmd->backup);
+    case UNETMM_CMD_TAIL_ARM:
+        return unetmm_tail_arm(core, cmd->ep, &cmd->tail, result);
     default:
         return UNETMM_CS_BAD_OPCODE;
     }

@@ -142,6 +142,7 @@ void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
     unetmm_window_init(core);
     unetmm_proxy_init(core);
     unetmm_sysbuf_init(core);
+    unetmm_flow_init(core);
     unetmm_port_init(core);
     unetmm_rings_init(core);
     unetmm_core_set_seed(core, 1);
@@ -157,6 +158,7 @@ void unetmm_core_free(UnetmmCore *core)
     unetmm_window_free(core);
     unetmm_proxy_free(core);
     unetmm_sysbuf_free(core);
+    unetmm_flow_free(core);
     unetmm_port_free(core);
     unetmm_tlb_free(&core->tlb);
     unetmm_tlb_free(&core->cache);
@@ -186,8 +188,10 @@ static void reset_endpoints(UnetmmCore *core)
         if (ep->tx.state != UNETMM_TX_IDLE) {
             core->counters[UNETMM_C_drop_reset]++;
         }
+        core->counters[UNETMM_C_drop_reset] += unetmm_backup_forget(ep);
         unetmm_port_release(core, ep->tx.frame);
         unetmm_rel_forget(core, ep);
+        unetmm_backup_free(ep);
         g_free(ep->channels);
         g_free(ep->imports);
         memset(ep, 0, sizeof(*ep));
@@ -224,6 +228,7 @@ void unetmm_engine_reset(UnetmmCore *core)
     unetmm_window_reset(core);
     unetmm_proxy_reset(core);
     unetmm_sysbuf_reset(core);
+    unetmm_flow_reset(core);
     unetmm_tlb_reset(&core->tlb);
     unetmm_tlb_reset(&core->cache);
     unetmm_counters_reset(core);

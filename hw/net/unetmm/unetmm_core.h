@@ -37,6 +37,7 @@
 /* An endpoint's misses: its send, its heads.  Channels have their own. */
 #define UNETMM_EP_MISSES        (1 + UNETMM_MAX_HEADS)
 #define UNETMM_NO_EP            UINT16_MAX
+#define UNETMM_EP_GONE          (UINT16_MAX - 1)
 #define UNETMM_MAX_UTLB_FETCH   32      /* entries of one fetch */
 #define UNETMM_NUM_SOURCES      7
 #define UNETMM_NUM_POLICIES     5
@@ -494,6 +495,18 @@ typedef struct UnetmmTransfer {
     UnetmmTarget target;
 } UnetmmTransfer;
 
+/*
+ * A slot of the free queue that is taken, and waits for those before it: what
+ * its completion will say.
+ */
+typedef struct UnetmmTaken {
+    uint64_t cookie;
+    uint32_t len;
+    uint16_t channel;
+    uint8_t status;             /* UNETMM_ST_*; not OK: CQE_BUFFER */
+    uint8_t flags;              /* UNETMM_CQE_F_* */
+} UnetmmTaken;
+
 struct UnetmmEp {
     bool live;
     bool error;                 /* stopped by UNETMM_EP_ERROR */
@@ -501,6 +514,7 @@ struct UnetmmEp {
     bool queued;                /* in the list of endpoints to serve */
     bool notify_cq;             /* a notification has to be written */
     bool notify_error;
+    bool notify_tail;
     bool telling;               /* in the list of those to be notified */
     bool publish;               /* the card's index words have changed */
     bool landing;               /* a message is landing in the first head */
@@ -515,6 +529,7 @@ struct UnetmmEp {
     const UnetmmPolicyOps *policy;
     bool raw;                   /* EP_F_RAW */
     bool vector;                /* EP_F_VECTOR */
+    uint64_t flow_turn;         /* of the frame that it had a copy of last */
     uint64_t sq_base, fq_base, cq_base, index;
     uint64_t posts;             /* 0: the producers are in `index` too */
     uint32_t sq_log2, fq_log2, cq_log2;
@@ -527,7 +542,22 @@ struct UnetmmEp {
     uint32_t nheads;            /* fetched; see unetmm_head_at() */
     uint32_t first_head;
     UnetmmHead heads[UNETMM_MAX_HEADS];
-    UnetmmMiss *misses;         /* 0: send; 1 + n: head n */
+    UnetmmMiss *misses;         /* 0: send; 1 + n: head n, or 1: slot */
+    /*
+     * Endpoints without heads (unetmm_ep_slotted()): the next slot is fq_cons +
+     * head_offset.  With policy backup that can be beyond 0, also beyond what
+     * is posted, and there are a bitmap (1: the packet is in the backup ring)
+     * and what those slots wait to say, by slot & taken_mask.
+     */
+    uint32_t head_offset;
+    uint32_t bm_size, bm_index; /* bits; that of slot fq_cons */
+    uint64_t *bitmap;
+    UnetmmTaken *taken;
+    uint32_t taken_mask;
+    uint32_t slot_asked;        /* slot of the last miss, and ... */
+    uint8_t slot_status;        /* ... if that has been answered with ERROR */
+    bool tail_armed;            /* TAIL_ARM: of slot tail_slot */
+    uint32_t tail_slot;
     UnetmmTransfer tx;
     UnetmmChannel *channels;
     uint32_t ends_owed;         /* channels that have `ended` */
@@ -540,10 +570,21 @@ struct UnetmmEp {
 
 /* ---- Frames and the receive side ---------------------------------------- */
 
+/* Which frames are a raw endpoint's; unetmm_flow.c. */
+typedef struct UnetmmFlow {
+    bool live;
+    uint8_t kind, flags;
+    uint16_t value;
+    uint16_t ep;
+    uint8_t mac[6];
+} UnetmmFlow;
+
 /* A frame that waits for its turn on the receive side. */
 typedef struct UnetmmQueued {
     uint8_t *frame;
     uint32_t bytes;
+    uint16_t from;              /* the raw endpoint it comes from, or NO_EP */
+    uint16_t only;              /* the one endpoint it is for, or NO_EP */
 } UnetmmQueued;
 
 /* Where some of a message's bytes go. */
@@ -618,7 +659,7 @@ typedef struct UnetmmDelayed {
 
 typedef struct UnetmmPort {
     bool link;
-    bool busy;                  /* the net layer owns a frame */
+    uint32_t busy;              /* frames that the net layer owns */
     bool wanted;                /* an endpoint is BLOCKED_WIRE */
     bool warned_self;
     UnetmmQueued *fifo;         /* local_queue of them */
@@ -726,6 +767,9 @@ struct UnetmmCore {
     UnetmmProxy *proxies;       /* params.proxy_pages of them */
     UnetmmStart start;
     UnetmmSysbuf sysbuf;
+    UnetmmFlow *flows;          /* params.flows of them */
+    uint32_t flows_end;         /* none is live from here on */
+    uint64_t flow_turn;         /* frames that were copied */
 
     UnetmmPort port;
     UnetmmLanding rx;
@@ -993,6 +1037,8 @@ void unetmm_rel_miss_cancel(UnetmmCore *core, UnetmmRel *rel,
 UnetmmEp *unetmm_miss_ep(const UnetmmCore *core, uint32_t number);
 /* Is there room in the fault ring for what may wait?  If not, it is said. */
 bool unetmm_fault_room(UnetmmCore *core);
+/* The same, of what will not wait. */
+bool unetmm_fault_spare(const UnetmmCore *core);
 void unetmm_miss_room(UnetmmCore *core);
 /* The driver has changed entries of a space's table. */
 void unetmm_miss_changed(UnetmmCore *core, uint16_t space);
@@ -1005,6 +1051,7 @@ uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
 
 /* unetmm_notify.c */
 void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error);
+void unetmm_notify_tail(UnetmmCore *core, UnetmmEp *ep);
 void unetmm_notify_flush(UnetmmCore *core);
 
 /* unetmm_eventcount.c */
@@ -1172,6 +1219,12 @@ UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n);
 bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
                           uint32_t len);
 void unetmm_head_check(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head);
+/* The free descriptor of a slot.  False: the bus refused it, and `ep` failed. */
+bool unetmm_head_read(UnetmmCore *core, UnetmmEp *ep, uint32_t slot,
+                      struct unetmm_fqe *fqe);
+/* UNETMM_ST_OK; or why it is returned. */
+uint8_t unetmm_head_status(UnetmmCore *core, UnetmmEp *ep,
+                           const struct unetmm_fqe *fqe);
 bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                        UnetmmPage *pages, uint32_t *npages);
 bool unetmm_head_begins(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
@@ -1199,6 +1252,13 @@ void unetmm_send_landed(UnetmmCore *core, UnetmmEp *ep);
  * endpoint's sends wait for it.
  */
 bool unetmm_send_room(UnetmmCore *core, UnetmmEp *ep, const uint8_t *to);
+/* Where the data of this opcode begins in a frame's buffer. */
+static inline uint32_t unetmm_send_headroom(uint8_t op)
+{
+    return op == UNETMM_OP_FRAME ? 0 : sizeof(struct unetmm_frame);
+}
+/* The endpoint's sends wait for the wire, or the local queue. */
+void unetmm_send_wait(UnetmmCore *core, UnetmmEp *ep);
 
 /* unetmm_recv.c */
 void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes);
@@ -1239,6 +1299,14 @@ UnetmmXlat unetmm_recv_hold(UnetmmCore *core, UnetmmEp *ep, uint64_t *vpn,
 UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const struct unetmm_frame *f,
                                const uint8_t *payload);
+/*
+ * Lands a whole message in core->rx.pieces, whose pages are held, and of which
+ * unetmm_slot_landed() is told.  cqe: with the cookie.
+ */
+void unetmm_recv_slot(UnetmmCore *core, UnetmmEp *ep,
+                      const struct unetmm_cqe *cqe, const uint8_t *payload);
+/* Counts what is in its place. */
+void unetmm_recv_done(UnetmmCore *core, UnetmmEp *ep, uint32_t len);
 
 /* unetmm_slot.c: free queues whose buffers are looked at when they are used */
 /*
@@ -1247,6 +1315,69 @@ UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
  */
 void unetmm_slot_receive(UnetmmCore *core, UnetmmEp *ep,
                          const struct unetmm_cqe *cqe, const uint8_t *data);
+/* core->rx.cqe's message has landed, or (why) has not. */
+void unetmm_slot_landed(UnetmmCore *core, UnetmmEp *ep, bool landed,
+                        enum unetmm_counter why);
+/* The driver answered for the slot that was asked for. */
+void unetmm_slot_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
+                        uint8_t status);
+static inline bool unetmm_ep_slotted(const UnetmmEp *ep)
+{
+    return ep->raw || ep->policy->backup;
+}
+
+/* unetmm_backup.c: slots that wait for others, and the backup ring */
+/* All that an endpoint with `bits` needs for it, and the end of that. */
+void unetmm_backup_init(UnetmmEp *ep, uint32_t bits);
+void unetmm_backup_free(UnetmmEp *ep);
+/* Forgets all that waits; how many packets of these were in the ring. */
+uint32_t unetmm_backup_forget(UnetmmEp *ep);
+/*
+ * Puts the packet of the next slot into the ring.  False: *why says for what it
+ * is to be dropped.
+ */
+bool unetmm_backup_store(UnetmmCore *core, UnetmmEp *ep,
+                         const struct unetmm_cqe *cqe, const uint8_t *data,
+                         enum unetmm_counter *why);
+/* The next slot is taken: it has something to say when its turn comes. */
+void unetmm_backup_take(UnetmmEp *ep, const UnetmmTaken *taken);
+/* Completes a slot whose turn it is.  False: no room, or the bus refused it. */
+bool unetmm_backup_complete(UnetmmCore *core, UnetmmEp *ep,
+                            const UnetmmTaken *taken);
+/* Is it the turn of one that has something to say? */
+bool unetmm_backup_waits(const UnetmmEp *ep);
+bool unetmm_backup_bit(const UnetmmEp *ep, uint32_t bit);
+/* Completes those whose turn it is, as far as there is room. */
+void unetmm_backup_walk(UnetmmCore *core, UnetmmEp *ep);
+uint8_t unetmm_backup_done(UnetmmCore *core, uint16_t id,
+                           const struct unetmm_cmd_backup *cmd);
+/* *result: it is posted already. */
+uint8_t unetmm_tail_arm(UnetmmCore *core, uint16_t id,
+                        const struct unetmm_cmd_tail *cmd, uint32_t *result);
+/* The endpoint's words have been read: has the armed slot been posted? */
+void unetmm_tail_look(UnetmmCore *core, UnetmmEp *ep);
+
+/* unetmm_flow.c; more in unetmm_eth.h */
+void unetmm_flow_init(UnetmmCore *core);
+void unetmm_flow_free(UnetmmCore *core);
+void unetmm_flow_reset(UnetmmCore *core);
+void unetmm_flow_drop_ep(UnetmmCore *core, const UnetmmEp *ep);
+uint8_t unetmm_flow_set(UnetmmCore *core, uint16_t id,
+                        const struct unetmm_cmd_flow *cmd);
+uint8_t unetmm_flow_clear(UnetmmCore *core,
+                          const struct unetmm_cmd_flow *cmd);
+
+/* unetmm_raw.c */
+/* May a frame's descriptor have this `imm`?  How long may the frame be? */
+bool unetmm_raw_imm_ok(uint32_t imm);
+uint32_t unetmm_raw_longest(uint32_t imm);
+/*
+ * Sends the frame in ep->tx, UNETMM_ST_* in *status.  False: it waits for room.
+ */
+bool unetmm_raw_transmit(UnetmmCore *core, UnetmmEp *ep, uint8_t *status);
+/* A frame of one of its flows, UNETMM_ETH_HEADER bytes long at least. */
+void unetmm_raw_receive(UnetmmCore *core, UnetmmEp *ep, const uint8_t *frame,
+                        size_t bytes);
 
 /* unetmm_port.c */
 void unetmm_port_init(UnetmmCore *core);
@@ -1262,6 +1393,14 @@ UnetmmSent unetmm_port_emit(UnetmmCore *core, uint8_t *frame, uint32_t bytes);
 /* Takes the frame; it must have come from unetmm_port_buffer(). */
 UnetmmSent unetmm_port_transmit(UnetmmCore *core, uint8_t *frame,
                                 uint32_t bytes);
+/* The same for a frame that is not of the card's own protocol: to the wire. */
+UnetmmSent unetmm_port_forward(UnetmmCore *core, uint8_t *frame,
+                               uint32_t bytes);
+/* Queues a frame for the receive side (UnetmmQueued); takes it. */
+void unetmm_port_keep(UnetmmCore *core, uint8_t *frame, uint32_t bytes,
+                      uint16_t from, uint16_t only);
+/* An endpoint is no more: what was for it alone is nobody's. */
+void unetmm_port_forget(UnetmmCore *core, const UnetmmEp *ep);
 bool unetmm_port_local(const UnetmmCore *core, const uint8_t *frame);
 void unetmm_port_drain(UnetmmCore *core);
 void unetmm_port_flush_held(UnetmmCore *core, bool due);

@@ -75,6 +75,7 @@ static void engine_turn(UnetmmCore *core, UnetmmEp *ep, uint32_t *descriptors,
     }
     if (!ep->error && unetmm_ep_read_user(core, ep)) {
         unetmm_head_fetch(core, ep);
+        unetmm_backup_walk(core, ep);
         if (ep->rels) {
             unetmm_rel_complete(core, ep);
             unetmm_rel_look_again(core, ep);

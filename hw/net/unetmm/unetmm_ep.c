@@ -54,12 +54,21 @@ static bool ep_place_ok(const UnetmmCore *core, uint16_t id, uint16_t space,
     return raw ? id != 0 : (id == 0) == (space == 0);
 }
 
-/* What is waited for must come; the system buffer must be there. */
+/*
+ * What is waited for must come, and so must what is in the backup ring; the
+ * system buffer must be there.
+ */
 static bool ep_policy_ok(const UnetmmCore *core, uint16_t space,
-                         const UnetmmPolicyOps *policy)
+                         const struct unetmm_cmd_ep *cmd)
 {
-    return (!policy->waits || core->spaces[space].source->asks) &&
-           (!policy->slots || core->sysbuf.n);
+    const UnetmmPolicyOps *policy = unetmm_policy_by_id(cmd->policy);
+    bool asks = core->spaces[space].source->asks;
+
+    if (policy->backup ? !cmd->backup || !asks ||
+        cmd->backup > core->params.backup_bits : cmd->backup != 0) {
+        return false;
+    }
+    return (!policy->waits || asks) && (!policy->slots || core->sysbuf.n);
 }
 
 uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
@@ -78,7 +87,7 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
         return UNETMM_CS_EXISTS;
     }
     if (!ep_place_ok(core, id, space, cmd) || !ep_args_ok(core, cmd) ||
-        !ep_policy_ok(core, space, unetmm_policy_by_id(cmd->policy)) ||
+        !ep_policy_ok(core, space, cmd) ||
         core->spaces[space].source->posts != !!cmd->posts) {
         return UNETMM_CS_BAD_ARG;
     }
@@ -106,8 +115,9 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     ep->fq_log2 = cmd->fq_log2;
     ep->cq_log2 = cmd->cq_log2;
     /* Slots are looked at when they are used, and no sooner. */
-    ep->max_heads = ep->raw || ep->policy->backup ? 0 :
+    ep->max_heads = unetmm_ep_slotted(ep) ? 0 :
                     cmd->pretranslate ?: core->params.pretranslate;
+    unetmm_backup_init(ep, cmd->backup);
     ep->channels = g_new0(UnetmmChannel, core->params.channels);
     ep->imports = g_new0(UnetmmImport, core->params.imports + 1);
     unetmm_space_join(core, ep);
@@ -134,6 +144,7 @@ static void ep_finish(UnetmmCore *core, UnetmmEp *ep)
     unetmm_rel_forget(core, ep);
     g_clear_pointer(&ep->channels, g_free);
     g_clear_pointer(&ep->imports, g_free);
+    unetmm_backup_free(ep);
     unetmm_space_part(core, ep);
     trace_unetmm_ep_destroy(ep->id);
 }
@@ -143,6 +154,12 @@ static bool ep_page_moving(const UnetmmCore *core, const UnetmmEp *ep)
     return ep->tx.moving ||
            (core->rx.active && core->rx.moving && core->rx.ep == ep->id &&
             core->rx.generation == ep->generation);
+}
+
+/* What waits for its turn is not going to be shown any more. */
+static void ep_forget_slots(UnetmmCore *core, UnetmmEp *ep)
+{
+    unetmm_count(core, ep, UNETMM_C_drop_stopped, unetmm_backup_forget(ep));
 }
 
 uint8_t unetmm_ep_destroy(UnetmmCore *core, uint16_t id, uint16_t tag,
@@ -156,12 +173,15 @@ uint8_t unetmm_ep_destroy(UnetmmCore *core, uint16_t id, uint16_t tag,
     }
     ep->closing = true;
     ep->error = true;
+    ep_forget_slots(core, ep);
     unetmm_head_cancel_all(core, ep);
     unetmm_miss_cancel(core, ep, 0);
     unetmm_rel_stop(core, ep);
     unetmm_window_drop_ep(core, ep);
     unetmm_proxy_drop_ep(core, ep);
-    ep->notify_cq = ep->notify_error = false;
+    unetmm_flow_drop_ep(core, ep);
+    unetmm_port_forget(core, ep);
+    ep->notify_cq = ep->notify_error = ep->notify_tail = false;
     unetmm_send_abort(core, ep);
     if (ep_page_moving(core, ep)) {
         ep->close_tag = tag;
@@ -193,6 +213,7 @@ void unetmm_ep_fail(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
     ep->failed_cqe = true;
     ep->fail_status = status;
     ep->publish = true;
+    ep_forget_slots(core, ep);
     unetmm_head_cancel_all(core, ep);
     unetmm_miss_cancel(core, ep, 0);
     unetmm_rel_stop(core, ep);
@@ -285,6 +306,7 @@ bool unetmm_ep_read_user(UnetmmCore *core, UnetmmEp *ep)
     ep->fq_prod = user.fq_prod;
     ep->cq_cons = user.cq_cons;
     ep->arm = user.cq_arm;
+    unetmm_tail_look(core, ep);
     return true;
 }
 
@@ -293,7 +315,8 @@ static uint32_t ep_state(const UnetmmEp *ep)
     if (ep->error) {
         return UNETMM_EP_ERROR;
     }
-    if (!unetmm_ep_cq_room(ep)) {
+    /* The one place that there is may be kept for a send. */
+    if (!unetmm_ep_cq_room(ep) || unetmm_backup_waits(ep)) {
         return UNETMM_EP_RUNNING | UNETMM_EP_CQ_BLOCKED;
     }
     return UNETMM_EP_RUNNING;
@@ -350,7 +373,8 @@ static bool ep_has_work(UnetmmCore *core, UnetmmEp *ep)
         ep->fq_cons + ep->nheads != ep->fq_prod) {
         return true;
     }
-    if (ep->ends_owed && unetmm_ep_cq_spare(ep)) {
+    if ((ep->ends_owed || unetmm_backup_waits(ep)) &&
+        unetmm_ep_cq_spare(ep)) {
         return true;
     }
     if (ep->tx.blocked_on != UNETMM_BLOCKED_NOT) {

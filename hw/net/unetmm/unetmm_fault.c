@@ -414,6 +414,11 @@ static bool miss_report(UnetmmCore *core, UnetmmMiss *miss)
     return true;
 }
 
+bool unetmm_fault_spare(const UnetmmCore *core)
+{
+    return fault_room_for(core, 1);
+}
+
 bool unetmm_fault_room(UnetmmCore *core)
 {
     if (fault_room_for(core, 1)) {

@@ -47,27 +47,47 @@ static bool head_malformed(const UnetmmSourceOps *source,
             !unetmm_head_may_zero(source, fqe->addr, fqe->len));
 }
 
-static void head_load(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
-                      const struct unetmm_fqe *fqe)
+uint8_t unetmm_head_status(UnetmmCore *core, UnetmmEp *ep,
+                           const struct unetmm_fqe *fqe)
 {
     const UnetmmSourceOps *source = core->spaces[ep->space].source;
 
+    if (head_malformed(source, fqe)) {
+        unetmm_count(core, ep, UNETMM_C_err_descriptor, 1);
+        UNETMM_GUEST_ERR(free_descriptor,
+                         "endpoint %u: free buffer 0x%" PRIx64 " +%u refused",
+                         ep->id, fqe->addr, fqe->len);
+        return UNETMM_ST_BAD_DESC;
+    }
+    return unetmm_pte_pages(fqe->addr, fqe->len) > source->max_pages(core) ?
+           UNETMM_ST_TOO_LARGE : UNETMM_ST_OK;
+}
+
+bool unetmm_head_read(UnetmmCore *core, UnetmmEp *ep, uint32_t slot,
+                      struct unetmm_fqe *fqe)
+{
+    uint64_t at = slot & ((1u << ep->fq_log2) - 1);
+
+    if (!unetmm_dma_read(core, ep, ep->fq_base + at * sizeof(*fqe), fqe,
+                         sizeof(*fqe))) {
+        unetmm_ep_fail(core, ep, UNETMM_ST_DMA);
+        return false;
+    }
+    unetmm_le_fqe(fqe);
+    return true;
+}
+
+static void head_load(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                      const struct unetmm_fqe *fqe)
+{
     *head = (UnetmmHead) {
         .state = UNETMM_HEAD_CHECK,
         .addr = fqe->addr, .len = fqe->len, .cookie = fqe->cookie,
         .zero = fqe->flags & UNETMM_FQE_F_ZERO,
     };
-    if (head_malformed(source, fqe)) {
+    head->status = unetmm_head_status(core, ep, fqe);
+    if (head->status != UNETMM_ST_OK) {
         head->state = UNETMM_HEAD_FAILED;
-        head->status = UNETMM_ST_BAD_DESC;
-        unetmm_count(core, ep, UNETMM_C_err_descriptor, 1);
-        UNETMM_GUEST_ERR(free_descriptor,
-                         "endpoint %u: free buffer 0x%" PRIx64 " +%u refused",
-                         ep->id, fqe->addr, fqe->len);
-    } else if (unetmm_pte_pages(fqe->addr, fqe->len) >
-               source->max_pages(core)) {
-        head->state = UNETMM_HEAD_FAILED;
-        head->status = UNETMM_ST_TOO_LARGE;
     }
 }
 
@@ -263,22 +283,16 @@ static uint32_t head_ahead(UnetmmCore *core, UnetmmEp *ep)
 /* Fills the window of heads, asks for their pages, returns what failed. */
 void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
 {
-    uint32_t depth = 1u << ep->fq_log2;
-
     for (;;) {
         uint32_t ahead;
 
         while (ep->nheads < ep->max_heads &&
                ep->fq_cons + ep->nheads != ep->fq_prod) {
-            uint32_t slot = (ep->fq_cons + ep->nheads) & (depth - 1);
             struct unetmm_fqe fqe;
 
-            if (!unetmm_dma_read(core, ep, ep->fq_base + slot * sizeof(fqe),
-                                 &fqe, sizeof(fqe))) {
-                unetmm_ep_fail(core, ep, UNETMM_ST_DMA);
+            if (!unetmm_head_read(core, ep, ep->fq_cons + ep->nheads, &fqe)) {
                 return;
             }
-            unetmm_le_fqe(&fqe);
             head_load(core, ep, unetmm_head_at(ep, ep->nheads++), &fqe);
         }
         /* The head in which a message is landing is not to be touched. */
@@ -333,6 +347,10 @@ void unetmm_head_answer(UnetmmCore *core, UnetmmEp *ep, unsigned number,
 {
     UnetmmHead *head = &ep->heads[number];
 
+    if (unetmm_ep_slotted(ep)) {
+        unetmm_slot_answer(core, ep, reply, status);
+        return;
+    }
     switch (reply) {
     case UNETMM_REPLY_DEFERRED:
         head->state = UNETMM_HEAD_DEFERRED;

@@ -89,6 +89,16 @@ typedef struct UnetmmHostOps {
     /* Call unetmm_core_run() soon, from a clean stack. */
     void (*run_later)(void *host);
     UnetmmSent (*send)(void *host, const uint8_t *frame, size_t bytes);
+    /*
+     * A frame whose TCP or UDP header is all there: makes its checksum, and
+     * (mss not 0, TCP) cuts it into frames of so much payload; each is given to
+     * out().  The frame may be changed.  False: it cannot be, none was given.
+     */
+    bool (*offload)(void *host, uint8_t *frame, size_t bytes, uint32_t mss,
+                    void (*out)(void *opaque, const uint8_t *frame,
+                                size_t bytes), void *opaque);
+    /* Has the frame a TCP or UDP checksum that is right? */
+    bool (*checksum_ok)(void *host, const uint8_t *frame, size_t bytes);
     /* unetmm_core_can_receive() may have become true. */
     void (*may_receive)(void *host);
     /* Pages of the windows' memory get zeros: they are somebody else's now. */

@@ -1080,11 +1080,11 @@ struct unetmm_notify {
     X(eth_tx_bytes,     E, "bytes of these") \
     X(eth_segmented,    E, "of these: cut into several by the card") \
     X(eth_csums,        E, "of these: checksummed by the card, not cut") \
-    X(eth_rx_frames,    E, "Ethernet frames delivered to raw endpoints") \
+    X(eth_rx_frames,    E, "Ethernet frames that were of some flow") \
     X(eth_rx_bytes,     E, "bytes of these") \
     X(eth_copies,       C, "of these: further copies of one frame") \
     X(drop_no_flow,     C, "frames dropped: no flow for them") \
-    X(drop_runt,        C, "frames dropped: shorter than a header") \
+    X(drop_runt,        E, "frames dropped: shorter than a header") \
     X(drop_source,      E, "frames not sent: another station's address") \
     X(drop_forged,      E, "frames not sent: the card's own EtherType") \
     X(drop_offload,     E, "frames not sent: no TCP or UDP to cut or sum") \

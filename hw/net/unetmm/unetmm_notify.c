@@ -9,11 +9,8 @@
 #include "unetmm_host.h"
 #include "unetmm_core.h"
 
-void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error)
+static void notify_list(UnetmmCore *core, UnetmmEp *ep)
 {
-    bool *flag = error ? &ep->notify_error : &ep->notify_cq;
-
-    *flag = true;
     if (!ep->telling) {
         ep->telling = true;
         core->tell[(core->tell_first + core->tell_used++) %
@@ -21,11 +18,32 @@ void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error)
     }
 }
 
+void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error)
+{
+    bool *flag = error ? &ep->notify_error : &ep->notify_cq;
+
+    if (ep->vector) {
+        unetmm_irq_want(core, UNETMM_VEC_NET);
+        unetmm_count(core, ep, UNETMM_C_notifications, 1);
+        return;
+    }
+    *flag = true;
+    notify_list(core, ep);
+}
+
+void unetmm_notify_tail(UnetmmCore *core, UnetmmEp *ep)
+{
+    ep->notify_tail = true;
+    notify_list(core, ep);
+}
+
 static bool notify_post(UnetmmCore *core, UnetmmEp *ep, bool *flag,
                         uint8_t type)
 {
-    struct unetmm_notify n = { .type = type, .ep = ep->id,
-                               .data = ep->cq_prod };
+    struct unetmm_notify n = {
+        .type = type, .ep = ep->id,
+        .data = type == UNETMM_NOTIFY_TAIL ? ep->tail_slot : ep->cq_prod,
+    };
 
     if (!*flag) {
         return true;
@@ -35,7 +53,7 @@ static bool notify_post(UnetmmCore *core, UnetmmEp *ep, bool *flag,
     }
     *flag = false;
     unetmm_count(core, ep, UNETMM_C_notifications, 1);
-    trace_unetmm_notify(ep->id, type, ep->cq_prod);
+    trace_unetmm_notify(ep->id, type, n.data);
     return true;
 }
 
@@ -55,7 +73,8 @@ void unetmm_notify_flush(UnetmmCore *core)
 
         if (!notify_post(core, ep, &ep->notify_error,
                          UNETMM_NOTIFY_EP_ERROR) ||
-            !notify_post(core, ep, &ep->notify_cq, UNETMM_NOTIFY_CQ)) {
+            !notify_post(core, ep, &ep->notify_cq, UNETMM_NOTIFY_CQ) ||
+            !notify_post(core, ep, &ep->notify_tail, UNETMM_NOTIFY_TAIL)) {
             notify_full(core);
             return;
         }

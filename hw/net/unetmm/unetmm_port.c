@@ -9,10 +9,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "unetmm_host.h"
-#include "unetmm_core.h"
+#include "unetmm_eth.h"
 #include "unetmm_le.h"
-
-#define UNETMM_ETH_HEADER       14
 
 void unetmm_port_init(UnetmmCore *core)
 {
@@ -77,8 +75,8 @@ bool unetmm_port_open(const UnetmmCore *core, const uint8_t *frame)
                              !core->port.busy);
 }
 
-/* Queues a frame for the receive side; takes it. */
-static bool port_enqueue(UnetmmCore *core, uint8_t *frame, uint32_t bytes)
+void unetmm_port_keep(UnetmmCore *core, uint8_t *frame, uint32_t bytes,
+                      uint16_t from, uint16_t only)
 {
     UnetmmPort *port = &core->port;
     uint32_t n = core->params.local_queue;
@@ -86,25 +84,42 @@ static bool port_enqueue(UnetmmCore *core, uint8_t *frame, uint32_t bytes)
     if (port->fifo_used == n) {
         core->counters[UNETMM_C_drop_local_full]++;
         unetmm_port_release(core, frame);
-        return false;
+        return;
     }
     port->fifo[(port->fifo_first + port->fifo_used++) % n] =
-        (UnetmmQueued) { frame, bytes };
-    return true;
+        (UnetmmQueued) { frame, bytes, from, only };
+}
+
+void unetmm_port_forget(UnetmmCore *core, const UnetmmEp *ep)
+{
+    UnetmmPort *port = &core->port;
+
+    for (uint32_t i = 0; i < port->fifo_used; i++) {
+        UnetmmQueued *q = &port->fifo[(port->fifo_first + i) %
+                                      core->params.local_queue];
+
+        if (q->only == ep->id) {
+            q->only = UNETMM_EP_GONE;
+        }
+        if (q->from == ep->id) {
+            q->from = UNETMM_EP_GONE;
+        }
+    }
 }
 
 UnetmmSent unetmm_port_emit(UnetmmCore *core, uint8_t *frame, uint32_t bytes)
 {
     UnetmmSent sent;
 
-    if (unetmm_port_local(core, frame)) {
+    /* What a raw endpoint sends has been kept already if it is to stay. */
+    if (unetmm_eth_ours(frame) && unetmm_port_local(core, frame)) {
         core->counters[UNETMM_C_local_frames]++;
-        port_enqueue(core, frame, bytes);
+        unetmm_port_keep(core, frame, bytes, UNETMM_NO_EP, UNETMM_NO_EP);
         return UNETMM_SENT_DONE;
     }
     sent = core->ops->send(core->host, frame, bytes);
     if (sent == UNETMM_SENT_QUEUED) {
-        core->port.busy = true;
+        core->port.busy++;
     } else if (sent == UNETMM_SENT_REFUSED) {
         core->counters[UNETMM_C_drop_refused]++;
     }
@@ -193,18 +208,23 @@ static UnetmmSent port_misbehave(UnetmmCore *core, uint8_t *frame,
     return port_out(core, frame, bytes);
 }
 
-UnetmmSent unetmm_port_transmit(UnetmmCore *core, uint8_t *frame,
-                                uint32_t bytes)
+UnetmmSent unetmm_port_forward(UnetmmCore *core, uint8_t *frame,
+                               uint32_t bytes)
 {
     bool was_held = core->port.held;
-    UnetmmSent sent;
+    UnetmmSent sent = port_misbehave(core, frame, bytes);
 
-    port_seal(core, frame);
-    sent = port_misbehave(core, frame, bytes);
     if (was_held) {
         unetmm_port_flush_held(core, false);
     }
     return sent;
+}
+
+UnetmmSent unetmm_port_transmit(UnetmmCore *core, uint8_t *frame,
+                                uint32_t bytes)
+{
+    port_seal(core, frame);
+    return unetmm_port_forward(core, frame, bytes);
 }
 
 /* Ethernet's part of the checks.  False: dropped. */
@@ -216,6 +236,8 @@ static bool port_for_us(UnetmmCore *core, const uint8_t *frame, size_t bytes)
     if (!unetmm_engine_may_run(core)) {
         why = UNETMM_C_drop_disabled;
     } else if (bytes < UNETMM_ETH_HEADER) {
+        why = UNETMM_C_drop_runt;
+    } else if (bytes > UNETMM_MAX_FRAME) {
         why = UNETMM_C_drop_malformed;
     } else if (!memcmp(frame + 6, mac, 6)) {
         why = UNETMM_C_drop_self;
@@ -223,8 +245,10 @@ static bool port_for_us(UnetmmCore *core, const uint8_t *frame, size_t bytes)
             core->port.warned_self = true;
             core->ops->warn_self(core->host);
         }
-    } else if (frame[12] != UNETMM_ETHERTYPE >> 8 ||
-               frame[13] != (UNETMM_ETHERTYPE & 0xff)) {
+    } else if (!unetmm_eth_ours(frame)) {
+        if (core->flows_end) {
+            return true;
+        }
         why = UNETMM_C_drop_ethertype;
     } else if (memcmp(frame, mac, 6)) {
         why = UNETMM_C_drop_other_mac;
@@ -247,6 +271,17 @@ bool unetmm_core_can_receive(UnetmmCore *core)
     return can;
 }
 
+/* A frame that has come to its turn. */
+static void port_deliver(UnetmmCore *core, const uint8_t *frame, size_t bytes,
+                         uint16_t from)
+{
+    if (unetmm_eth_ours(frame)) {
+        unetmm_recv_frame(core, frame, bytes);
+    } else {
+        unetmm_flow_receive(core, frame, bytes, from);
+    }
+}
+
 bool unetmm_core_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes)
 {
     if (!unetmm_core_can_receive(core)) {
@@ -255,19 +290,29 @@ bool unetmm_core_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes)
     unetmm_enter(core);
     trace_unetmm_wire_in(bytes);
     if (port_for_us(core, frame, bytes)) {
-        if (bytes > UNETMM_MAX_FRAME) {
-            core->counters[UNETMM_C_drop_malformed]++;
-        } else if (core->rx.active || core->port.fifo_used) {
+        if (core->rx.active || core->port.fifo_used) {
             uint8_t *copy = unetmm_port_buffer(core);
 
             memcpy(copy, frame, bytes);
-            port_enqueue(core, copy, bytes);
+            unetmm_port_keep(core, copy, bytes, UNETMM_NO_EP, UNETMM_NO_EP);
         } else {
-            unetmm_recv_frame(core, frame, bytes);
+            port_deliver(core, frame, bytes, UNETMM_NO_EP);
         }
     }
     unetmm_leave(core);
     return true;
+}
+
+/* One that is for one endpoint alone, which has had to wait for it. */
+static void port_deliver_only(UnetmmCore *core, const UnetmmQueued *q)
+{
+    UnetmmEp *ep = unetmm_ep_live(core, q->only);
+
+    if (ep) {
+        unetmm_raw_receive(core, ep, q->frame, q->bytes);
+    } else {
+        core->counters[UNETMM_C_drop_stopped]++;
+    }
 }
 
 /* Gives the queued frames to the receive side, as far as it takes them. */
@@ -281,7 +326,11 @@ void unetmm_port_drain(UnetmmCore *core)
 
         port->fifo_first = (port->fifo_first + 1) % core->params.local_queue;
         port->fifo_used--;
-        unetmm_recv_frame(core, q.frame, q.bytes);
+        if (q.only == UNETMM_NO_EP) {
+            port_deliver(core, q.frame, q.bytes, q.from);
+        } else {
+            port_deliver_only(core, &q);
+        }
         unetmm_port_release(core, q.frame);
         unetmm_engine_wire_room(core);
     }
@@ -290,7 +339,7 @@ void unetmm_port_drain(UnetmmCore *core)
 void unetmm_core_sent(UnetmmCore *core, bool sent)
 {
     unetmm_enter(core);
-    core->port.busy = false;
+    core->port.busy -= core->port.busy > 0;
     core->counters[UNETMM_C_drop_purged] += !sent;
     unetmm_port_flush_held(core, true);
     unetmm_engine_wire_room(core);

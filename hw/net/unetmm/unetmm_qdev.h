@@ -35,8 +35,19 @@ struct UnetmmState {
     QEMUBH *later_bh;
     VMChangeStateEntry *vm_change;
     GByteArray *incoming;       /* the saved card, until all has been read */
+    struct NetTxPkt *tx_pkt;    /* of one frame at a time */
+    struct NetRxPkt *rx_pkt;
     UnetmmCore core;
 };
+
+/* unetmm_offload.c; two of UnetmmHostOps */
+void unetmm_offload_init(UnetmmState *s);
+void unetmm_offload_exit(UnetmmState *s);
+bool unetmm_offload(void *host, uint8_t *frame, size_t bytes, uint32_t mss,
+                    void (*out)(void *opaque, const uint8_t *frame,
+                                size_t bytes), void *opaque);
+bool unetmm_offload_checksum_ok(void *host, const uint8_t *frame,
+                                size_t bytes);
 
 /* unetmm_vmstate.c */
 extern const VMStateDescription unetmm_vmstate;

@@ -180,10 +180,12 @@ static UnetmmEp *recv_endpoint(UnetmmCore *core, const struct unetmm_frame *f)
     return ep;
 }
 
-static void recv_done(UnetmmCore *core, UnetmmEp *ep, uint32_t len)
+void unetmm_recv_done(UnetmmCore *core, UnetmmEp *ep, uint32_t len)
 {
-    unetmm_count(core, ep, UNETMM_C_rx_frames, 1);
-    unetmm_count(core, ep, UNETMM_C_rx_bytes, len);
+    unetmm_count(core, ep, ep->raw ? UNETMM_C_eth_rx_frames :
+                 UNETMM_C_rx_frames, 1);
+    unetmm_count(core, ep, ep->raw ? UNETMM_C_eth_rx_bytes :
+                 UNETMM_C_rx_bytes, len);
     trace_unetmm_receive(ep->id, len);
 }
 
@@ -196,7 +198,7 @@ void unetmm_recv_inline(UnetmmCore *core, UnetmmEp *ep,
     memcpy(cqe->data, payload, len);
     if (unetmm_ep_complete(core, ep, cqe)) {
         unetmm_count(core, ep, UNETMM_C_rx_inline, 1);
-        recv_done(core, ep, len);
+        unetmm_recv_done(core, ep, len);
     } else {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_stopped);
     }
@@ -298,6 +300,8 @@ static void landing_report(UnetmmCore *core, UnetmmEp *ep, bool landed,
 
     if (rx->rel) {
         unetmm_rel_landed(core, ep, g_steal_pointer(&rx->rel), landed, why);
+    } else if (unetmm_ep_slotted(ep)) {
+        unetmm_slot_landed(core, ep, landed, why);
     } else if (!landed) {
         unetmm_recv_drop(core, ep, why);
         if (why == UNETMM_C_drop_dma) {
@@ -305,7 +309,7 @@ static void landing_report(UnetmmCore *core, UnetmmEp *ep, bool landed,
         }
     } else if (unetmm_ep_complete(core, ep, &rx->cqe)) {
         unetmm_head_pop(core, ep);
-        recv_done(core, ep, rx->len);
+        unetmm_recv_done(core, ep, rx->len);
     } else {
         unetmm_recv_drop(core, ep, ep->error ? UNETMM_C_drop_stopped :
                   UNETMM_C_drop_cq_full);
@@ -396,25 +400,40 @@ static void landing_set(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
 }
 
+/* Lands a whole message; then its endpoint is told. */
+static void landing_whole(UnetmmCore *core, UnetmmEp *ep,
+                          const uint8_t *payload)
+{
+    UnetmmPlaced placed = landing_begin(core, ep, payload);
+
+    if (placed != UNETMM_PLACED_LATER) {
+        landing_report(core, ep, placed == UNETMM_PLACED,
+                       placed == UNETMM_PLACED_GONE ?
+                       UNETMM_C_drop_invalidated : UNETMM_C_drop_dma);
+    }
+}
+
+void unetmm_recv_slot(UnetmmCore *core, UnetmmEp *ep,
+                      const struct unetmm_cqe *cqe, const uint8_t *payload)
+{
+    landing_set(core, ep, NULL, cqe->len);
+    core->rx.cqe = *cqe;
+    landing_whole(core, ep, payload);
+}
+
 /* Lands a message in a head whose pages are all translated and held. */
 static void recv_land(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                       const struct unetmm_cqe *cqe, const uint8_t *payload)
 {
     UnetmmLanding *rx = &core->rx;
     uint32_t held = rx->npages;
-    UnetmmPlaced placed;
 
     unetmm_recv_whole(core, head->addr, cqe->len);
     landing_set(core, ep, NULL, cqe->len);
     rx->cqe = *cqe;
     rx->cqe.cookie = head->cookie;
     unetmm_pages_release(core, rx->pages, rx->npages, held);
-    placed = landing_begin(core, ep, payload);
-    if (placed != UNETMM_PLACED_LATER) {
-        landing_report(core, ep, placed == UNETMM_PLACED,
-                       placed == UNETMM_PLACED_GONE ?
-                       UNETMM_C_drop_invalidated : UNETMM_C_drop_dma);
-    }
+    landing_whole(core, ep, payload);
 }
 
 /* Pages from vpn on, up to `limit`, that are not translated. */
@@ -570,6 +589,10 @@ static void recv_message(UnetmmCore *core, UnetmmEp *ep,
     enum unetmm_counter why;
     UnetmmHead *head;
 
+    if (unetmm_ep_slotted(ep)) {
+        unetmm_slot_receive(core, ep, &cqe, payload);
+        return;
+    }
     ep->activity++;
     if (!unetmm_ep_cq_spare(ep)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_cq_full);

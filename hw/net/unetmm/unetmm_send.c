@@ -11,9 +11,10 @@
 #include "unetmm_core.h"
 #include "unetmm_le.h"
 
+/* A raw endpoint's frame has the header that its process wrote. */
 static uint8_t *tx_payload(UnetmmTransfer *tx)
 {
-    return tx->frame + sizeof(struct unetmm_frame);
+    return tx->frame + unetmm_send_headroom(tx->opcode);
 }
 
 static void tx_finish(UnetmmTransfer *tx, uint8_t status)
@@ -64,6 +65,7 @@ static const struct {
     uint8_t operands;           /* atomics: inline bytes */
     bool one_sided;             /* has a handle and an offset */
     bool bare;                  /* has no data */
+    bool raw;                   /* raw endpoints have it, and no other */
 } tx_ops[] = {
 #define PLAIN (UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET)
     [UNETMM_OP_SEND] = { .flags = PLAIN },
@@ -77,6 +79,7 @@ static const struct {
                              .operands = 16, .one_sided = true },
     [UNETMM_OP_FENCE] = { .flags = UNETMM_SQE_F_QUIET, .must = 0,
                           .bare = true },
+    [UNETMM_OP_FRAME] = { .flags = PLAIN, .raw = true },
 #undef PLAIN
 };
 
@@ -91,7 +94,7 @@ static bool tx_imm_ok(uint8_t flags, uint32_t imm)
 bool unetmm_send_flags_ok(uint8_t op, uint8_t flags)
 {
     return op < G_N_ELEMENTS(tx_ops) && tx_ops[op].flags &&
-           op != UNETMM_OP_CONTROL && !(flags & ~tx_ops[op].flags) &&
+           op != UNETMM_OP_CONTROL && !tx_ops[op].raw && !(flags & ~tx_ops[op].flags) &&
            !(tx_ops[op].must & ~flags) && tx_imm_ok(flags, 0);
 }
 
@@ -108,7 +111,9 @@ static bool tx_fields_ok(const UnetmmEp *ep, const struct unetmm_sqe *sqe)
     if (op >= G_N_ELEMENTS(tx_ops) || !tx_ops[op].flags ||
         (tx_ops[op].bare && sqe->nsegs) ||
         sqe->flags & ~tx_ops[op].flags || tx_ops[op].must & ~sqe->flags ||
-        sqe->rsvd0 || !tx_imm_ok(sqe->flags, sqe->imm) ||
+        tx_ops[op].raw != ep->raw || sqe->rsvd0 ||
+        !(ep->raw ? unetmm_raw_imm_ok(sqe->imm) :
+          tx_imm_ok(sqe->flags, sqe->imm)) ||
         (sqe->handle && !tx_ops[op].one_sided) ||
         sqe->nsegs > UNETMM_MAX_SEGS ||
         sqe->inline_len > UNETMM_MAX_INLINE ||
@@ -118,6 +123,9 @@ static bool tx_fields_ok(const UnetmmEp *ep, const struct unetmm_sqe *sqe)
     }
     if (op == UNETMM_OP_CONTROL) {
         return ep->id == 0 && sqe->channel == 0;
+    }
+    if (ep->raw && sqe->channel) {
+        return false;
     }
     return tx_ops[op].one_sided || !sqe->remote;
 }
@@ -157,6 +165,9 @@ static uint32_t tx_limit(UnetmmCore *core, UnetmmEp *ep)
     if (tx->opcode == UNETMM_OP_CONTROL) {
         return UNETMM_MIN_MTU;
     }
+    if (ep->raw) {
+        return unetmm_raw_longest(tx->imm);
+    }
     if (tx->channel >= core->params.channels ||
         !ep->channels[tx->channel].live) {
         return 0;
@@ -169,8 +180,8 @@ static UnetmmChannel *tx_poster(const UnetmmEp *ep)
 {
     UnetmmChannel *channel = &ep->channels[ep->tx.channel];
 
-    return ep->tx.opcode != UNETMM_OP_CONTROL && channel->ops->post ? channel :
-           NULL;
+    return ep->tx.opcode != UNETMM_OP_CONTROL && !ep->raw &&
+           channel->ops->post ? channel : NULL;
 }
 
 /* May a one-sided operation, whose length is known, be?  UNETMM_ST_*. */
@@ -466,15 +477,29 @@ static void tx_header(UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
+void unetmm_send_wait(UnetmmCore *core, UnetmmEp *ep)
+{
+    core->counters[UNETMM_C_wire_waits]++;
+    ep->tx.blocked_on = UNETMM_BLOCKED_WIRE;
+    core->port.wanted = true;
+}
+
 bool unetmm_send_room(UnetmmCore *core, UnetmmEp *ep, const uint8_t *to)
 {
     if (unetmm_port_open(core, to) && unetmm_delay_room(core)) {
         return true;
     }
-    core->counters[UNETMM_C_wire_waits]++;
-    ep->tx.blocked_on = UNETMM_BLOCKED_WIRE;
-    core->port.wanted = true;
+    unetmm_send_wait(core, ep);
     return false;
+}
+
+static void tx_transmit_raw(UnetmmCore *core, UnetmmEp *ep)
+{
+    uint8_t status;
+
+    if (unetmm_raw_transmit(core, ep, &status)) {
+        tx_finish(&ep->tx, status);
+    }
 }
 
 static void tx_transmit(UnetmmCore *core, UnetmmEp *ep)
@@ -564,6 +589,8 @@ static bool tx_step(UnetmmCore *core, UnetmmEp *ep)
     case UNETMM_TX_TRANSMIT:
         if (ep->tx.rel) {
             unetmm_rel_transmit(core, ep);
+        } else if (ep->raw) {
+            tx_transmit_raw(core, ep);
         } else {
             tx_transmit(core, ep);
         }

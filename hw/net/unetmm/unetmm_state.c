@@ -290,6 +290,7 @@ static void state_all(UnetmmStream *st, UnetmmCore *core)
     unetmm_state_sysbuf(st, core);
     unetmm_state_eps(st, core);
     unetmm_state_slots(st, core);
+    unetmm_state_flows(st, core);
     unetmm_state_windows(st, core);
     unetmm_state_proxies(st, core);
     unetmm_state_misses(st, core);
@@ -367,6 +368,7 @@ uint64_t unetmm_core_save_limit(const UnetmmCore *core)
            p->spaces * (48ull + UNETMM_EVENT_COUNTERS * 9) +
            p->regions * 1024ull +
            p->window_pages * 32ull + p->proxy_pages * 16ull +
+           p->flows * 16ull +
            p->window_queue * (UNETMM_MAX_INLINE + 32ull) +
            p->sysbuf_slots * (32ull + UNETMM_SLOT_PIECES * 16) +
            p->reliable * unetmm_state_rel_limit();

@@ -10,6 +10,7 @@
  * unetmm_state_window.c windows, and what was stored in them
  * unetmm_state_eventcount.c event counters that somebody sleeps for
  * unetmm_state_sysbuf.c the system buffer and what is in its slots
+ * unetmm_state_flow.c  flows of raw endpoints
  * unetmm_state_port.c  frames, and the message that is landing
  * unetmm_state_check.c what must hold between them
  *
@@ -58,6 +59,7 @@ void unetmm_state_misses(UnetmmStream *st, UnetmmCore *core);
 void unetmm_state_windows(UnetmmStream *st, UnetmmCore *core);
 void unetmm_state_sysbuf(UnetmmStream *st, UnetmmCore *core);
 void unetmm_state_slots(UnetmmStream *st, UnetmmCore *core);
+void unetmm_state_flows(UnetmmStream *st, UnetmmCore *core);
 void unetmm_state_proxies(UnetmmStream *st, UnetmmCore *core);
 /* Of one channel. */
 void unetmm_state_stores(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel);

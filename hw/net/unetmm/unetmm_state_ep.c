@@ -77,7 +77,11 @@ static void state_gather(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     tx->seg = unetmm_stream_choice(st, tx->seg, UNETMM_MAX_SEGS, "a segment");
     unetmm_stream_u32(st, &tx->seg_off);
     state_segments(st, tx);
-    if (tx->opcode == UNETMM_OP_CONTROL ? ep->id || tx->channel :
+    unetmm_stream_u32(st, &tx->imm);
+    if (ep->raw ? tx->opcode != UNETMM_OP_FRAME || tx->channel ||
+        !unetmm_raw_imm_ok(tx->imm) ||
+        tx->len > unetmm_raw_longest(tx->imm) :
+        tx->opcode == UNETMM_OP_CONTROL ? ep->id || tx->channel :
         tx->opcode != UNETMM_OP_SEND) {
         unetmm_stream_refuse(st, "endpoint %u may not send this", ep->id);
     }
@@ -94,8 +98,9 @@ void unetmm_state_gathered(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
 
-    unetmm_state_frame(st, core, &tx->frame, sizeof(struct unetmm_frame),
-                       sizeof(struct unetmm_frame) + tx->done);
+    uint32_t head = unetmm_send_headroom(tx->rel ? 0 : tx->opcode);
+
+    unetmm_state_frame(st, core, &tx->frame, head, head + tx->done);
     if (tx->blocked_on == UNETMM_BLOCKED_TIME) {
         state_moving(st, core, ep);
     }
@@ -257,6 +262,8 @@ static bool state_ep_create(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
         .cq_base = ep->cq_base, .index = ep->index, .posts = ep->posts,
         .sq_log2 = ep->sq_log2, .fq_log2 = ep->fq_log2,
         .cq_log2 = ep->cq_log2, .pretranslate = ep->max_heads,
+        .flags = (ep->raw ? UNETMM_EP_F_RAW : 0) |
+                 (ep->vector ? UNETMM_EP_F_VECTOR : 0),
     };
     uint16_t space = ep->space;
 
@@ -274,6 +281,7 @@ static bool state_ep_create(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
     unetmm_stream_u8(st, &cmd.cq_log2);
     unetmm_stream_u8(st, &cmd.policy);
     unetmm_stream_u8(st, &cmd.pretranslate);
+    unetmm_stream_u8(st, &cmd.flags);
     if (unetmm_stream_reads(st) && !st->wrong &&
         unetmm_ep_setup(core, id, space, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "endpoint %u could not have been created",

@@ -19,6 +19,14 @@ void unetmm_state_frame(UnetmmStream *st, UnetmmCore *core, uint8_t **frame,
     unetmm_stream_bytes(st, *frame + from, to - from);
 }
 
+/* A raw one, or none. */
+static bool queued_ep_ok(const UnetmmCore *core, uint16_t id)
+{
+    return id == UNETMM_NO_EP || id == UNETMM_EP_GONE ||
+           (id < core->params.endpoints && core->eps[id].live &&
+            core->eps[id].raw);
+}
+
 static void state_fifo(UnetmmStream *st, UnetmmCore *core)
 {
     UnetmmPort *port = &core->port;
@@ -31,20 +39,29 @@ static void state_fifo(UnetmmStream *st, UnetmmCore *core)
 
         q->bytes = unetmm_stream_choice(st, q->bytes, UNETMM_MAX_FRAME + 1,
                                         "the length of a frame");
+        if (q->bytes < UNETMM_ETH_HEADER) {
+            unetmm_stream_refuse(st, "a frame is shorter than its header");
+        }
         unetmm_state_frame(st, core, &q->frame, 0, q->bytes);
         if (unetmm_stream_reads(st)) {
             port->fifo_used++;
         }
+        unetmm_stream_u16(st, &q->from);
+        unetmm_stream_u16(st, &q->only);
+        if (!queued_ep_ok(core, q->from) || !queued_ep_ok(core, q->only)) {
+            unetmm_stream_refuse(st, "a frame is of an endpoint that there "
+                                 "is not");
+        }
     }
 }
 
-/* A frame that was sealed: it has a header, and is sent as it is. */
+/* A frame that is complete, and is sent as it is. */
 static void state_sealed(UnetmmStream *st, UnetmmCore *core, uint8_t **frame,
                          uint32_t *bytes)
 {
     *bytes = unetmm_stream_choice(st, *bytes, UNETMM_MAX_FRAME + 1,
                                   "the length of a frame");
-    if (*bytes < sizeof(struct unetmm_frame)) {
+    if (*bytes < UNETMM_ETH_HEADER) {
         unetmm_stream_refuse(st, "a frame is shorter than its header");
     }
     unetmm_state_frame(st, core, frame, 0, *bytes);
