@@ -147,15 +147,14 @@ class Load:
         self._to_fill = list(range(choice.first + choice.keys - 1,
                                    choice.first - 1, -1)) if fill else []
         self._to_store = []
+        self.fill_only = False
         self._wanted = connections
         self.interval = interval
         self.begin = None
         self.most = None
-        self.operations = self.hits = self.wrong = self.filled = 0
-        self.resets = 0
+        self.operations = self.wrong = self.filled = self.resets = 0
         self.times = []
         self.hit_times = []
-        self.done_at = {}
         self.connections = []
 
     def value(self, key):
@@ -163,6 +162,18 @@ class Load:
         if key not in self._values:
             self._values[key] = value_of(key, self._size)
         return self._values[key]
+
+    @property
+    def unfilled(self):
+        """Keys that were not stored yet."""
+        return self._choice.keys - self.filled
+
+    def forget(self):
+        """All keys are stored: from now on what counts begins."""
+        self.fill_only = False
+        self.operations = self.wrong = self.resets = 0
+        self.times = []
+        self.hit_times = []
 
     def use(self, choice):
         """From now on, other keys."""
@@ -172,6 +183,8 @@ class Load:
         """(key, is get, is of the filling) of the next request."""
         if self._to_fill:
             return self._to_fill.pop(), False, True
+        if self.fill_only:
+            return None, False, False
         if self._to_store:
             return self._to_store.pop(), False, False
         if self.most is not None and self.operations >= self.most:
@@ -237,16 +250,12 @@ class Load:
 
     def report(self, seconds):
         """All of it, as one object."""
-        return {"operations": self.operations, "hits": self.hits_sum(),
+        return {"operations": self.operations, "hits": sum(self.hit_times),
                 "wrong": self.wrong, "resets": self.resets,
                 "seconds": round(seconds, 3),
                 "per_s": round(self.operations / seconds, 1) if seconds else 0,
                 "interval": self.interval, "times": self.times,
                 "hit_times": self.hit_times}
-
-    def hits_sum(self):
-        """Of gets, in all intervals."""
-        return sum(self.hit_times)
 
 
 def run(loads, seconds=None, operations=None, turn=None):
