@@ -41,6 +41,10 @@ module_param_named(redirect_credits, unetmm_redirect_credits, uint, 0644);
 MODULE_PARM_DESC(redirect_credits,
 		 "of these: most that one channel gets for itself, 1 to 64");
 
+module_param_named(backup_buffers, unetmm_backup_buffers, uint, 0644);
+MODULE_PARM_DESC(backup_buffers,
+		 "packets of policy backup that one card can have for absent pages");
+
 struct workqueue_struct *unetmm_wq;
 static DEFINE_IDA(unetmm_numbers);
 
@@ -107,8 +111,9 @@ static int unetmm_start_memory(struct unetmm_dev *dev)
 					     &dev->reply_list_dma, GFP_KERNEL);
 	dev->ctl.region_map = bitmap_zalloc(max(dev->hw.regions, 1u),
 					    GFP_KERNEL);
+	dev->flow_map = bitmap_zalloc(max(dev->hw.flows, 1u), GFP_KERNEL);
 	if (dev->eps && dev->ecs && dev->fault_batch && dev->reply_list &&
-	    dev->ctl.region_map && !unetmm_turns_init(dev) &&
+	    dev->ctl.region_map && dev->flow_map && !unetmm_turns_init(dev) &&
 	    !unetmm_redirect_start(dev))
 		return unetmm_windows_init(dev);
 	return -ENOMEM;
@@ -124,6 +129,8 @@ static void unetmm_stop_memory(struct unetmm_dev *dev)
 				  sizeof(*dev->reply_list), dev->reply_list,
 				  dev->reply_list_dma);
 	dev->reply_list = NULL;
+	bitmap_free(dev->flow_map);
+	dev->flow_map = NULL;
 	bitmap_free(dev->ctl.region_map);
 	dev->ctl.region_map = NULL;
 	unetmm_turns_exit(dev);
@@ -267,7 +274,9 @@ static void unetmm_dev_init(struct unetmm_dev *dev)
 	spin_lock_init(&dev->reg_lock);
 	spin_lock_init(&dev->ep_lock);
 	mutex_init(&dev->reply_lock);
+	mutex_init(&dev->flow_lock);
 	unetmm_sysbuf_init(dev);
+	unetmm_backup_init(dev);
 	INIT_WORK(&dev->fault_work, unetmm_fault_work);
 	INIT_WORK(&dev->fail_work, unetmm_fail_work);
 	xa_init_flags(&dev->spaces, XA_FLAGS_ALLOC1);

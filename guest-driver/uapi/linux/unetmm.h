@@ -143,11 +143,12 @@ struct unetmm_space {
  * @doorbell_map: out: offset to give to mmap() for the doorbell page (write)
  * @doorbell_bytes: out: length of that mapping
  * @backup: policy backup: packets that may wait for this endpoint in the backup
- *          ring, to INFO's most; 0: 256, or that.  Else zero
+ *          ring, to INFO's most, 0: 256; out: how many may, which are fewer if others
+ *          have many.  Else zero
  * @rsvd: zero
  *
- * ENOSPC: the card has no more endpoints.  ENOMEM, EDQUOT: queue memory, or that of
- * the backup ring.  EPERM: a raw one, without the right.
+ * ENOSPC: the card has no more endpoints, or others have all of the backup ring.
+ * ENOMEM, EDQUOT: queue memory, or that of the backup ring.  EPERM: a raw one, without the right.
  * EOPNOTSUPP: the card does not have the policy, or not with this source; a raw
  * endpoint has policy drop or backup, and not source ktlb.
  */
@@ -895,7 +896,18 @@ struct unetmm_flow_id {
 	X(faults_over, "misses that waited for others of their endpoint") \
 	X(prefetches, "prefetching calls (sources shadow and odp)") \
 	X(prefetched_pages, "pages that these have gone through") \
-	X(repins, "pinned pages that Linux took and that were still there")
+	X(repins, "pinned pages that Linux took and that were still there") \
+	X(backup_buffers, "buffers of the backup ring at this moment") \
+	X(backup_copies, "packets copied out of it") \
+	X(backup_copied_bytes, "bytes of these") \
+	X(backup_page_ins, "times that an absent page was waited for there") \
+	X(backup_waits, "times that a buffer was waited for until it was posted") \
+	X(backup_ahead, "posted buffers made present before their packet came") \
+	X(backup_failed, "packets there whose buffer could not be used") \
+	X(backup_cancelled, "packets there whose endpoint or process ended") \
+	X(backup_no_memory, "packets there given up: no fresh buffer for the ring") \
+	X(backup_refused, "answers that the card did not take: it was stopped") \
+	X(backup_bad, "reports of packets there that make no sense")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {
