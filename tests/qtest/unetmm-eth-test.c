@@ -8,7 +8,8 @@
 #include "qemu/bswap.h"
 #include "libqos/malloc-pc.h"
 #include "libqos/pci-pc.h"
-#include "unetmm-lib.h"
+#include "hw/pci/pci_regs.h"
+#include "unetmm-lib.c"
 
 #define MAC         "52:54:00:aa:00:01"
 #define ETH         UNETMM_ETH_HEADER
@@ -253,9 +254,9 @@ static void test_segments(void)
 
     machine_up(&m);
     for (unsigned v6 = 0; v6 < 2; v6++) {
-        one_cut(&m, v6, 1);
+        one_cut(&m, v6, 10);
         one_cut(&m, v6, MSS);
-        one_cut(&m, v6, MSS + 1);
+        one_cut(&m, v6, MSS + 7);
         one_cut(&m, v6, 10 * MSS);
         one_cut(&m, v6, 65000);
     }

@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "unetmm_host.h"
+#include "hw/pci/pci_device.h"
 #include "hw/net/net_rx_pkt.h"
 #include "hw/net/net_tx_pkt.h"
 #include "net/eth.h"
