@@ -57,9 +57,10 @@ class Commander:
     def said(self, name):
         """All that came under a name: objects, or texts."""
         found = []
-        for line in self.guest.results().splitlines():
-            word, _, rest = line.partition(" ")
-            if word == name and rest:
+        for line in self.guest.results().splitlines(keepends=True):
+            word, _, rest = line.rstrip("\r\n").partition(" ")
+            # The last one may be on its way yet.
+            if word == name and rest and line.endswith("\n"):
                 found.append(json.loads(rest) if rest.startswith("{") else rest)
         return found
 
