@@ -48,6 +48,7 @@
  *   mmap_lock > dev->map_lock
  *   dev->reply_lock > command slot > space->lock
  *   file->lock > space->zero_lock > mmap_lock
+ *   [rtnl, file->lock] > flow_lock > command slot; see also unetmm_net.h
  *   [mmap_lock, reclaim's locks] > space->lock > cmdq.lock, reg_lock
  *   dev->ep_lock > wait queues (hard interrupt)
  *
@@ -127,6 +128,7 @@
 struct dentry;
 struct eventfd_ctx;
 struct unetmm_ecs;
+struct unetmm_net;
 
 enum unetmm_state {
 	UNETMM_OFF,		/* no card: not started, stopped or removed */
@@ -732,6 +734,7 @@ struct unetmm_dev {
 	struct unetmm_ctl ctl;
 	struct mutex flow_lock;		/* flow_map */
 	unsigned long *flow_map;	/* numbers in use; NULL: no Ethernet */
+	struct unetmm_net *net;		/* likewise; from probe to remove */
 
 	atomic64_t pinned;		/* pages, against pin_limit_pages */
 	atomic64_t counters[UNETMM_NUM_DRIVER_COUNTERS];
@@ -872,6 +875,9 @@ int unetmm_ep_publish(struct unetmm_dev *dev, struct unetmm_ep *ep, u32 from);
 void unetmm_ep_unpublish(struct unetmm_ep *ep);
 int unetmm_ep_command(struct unetmm_ep *ep, u32 policy, u32 pretranslate);
 int unetmm_ep_layout(struct unetmm_ep *ep);
+int unetmm_ep_destroy(struct unetmm_ep *ep);
+const struct unetmm_cqe *unetmm_ep_peek(const struct unetmm_ep *ep, u32 cons);
+bool unetmm_ep_arm(const struct unetmm_ep *ep, u32 cons);
 void unetmm_ep_put(struct unetmm_ep *ep);
 void unetmm_ep_close(struct unetmm_ep *ep);
 void unetmm_ep_gone(struct unetmm_ep *ep);
@@ -1057,6 +1063,22 @@ void unetmm_kep_exit(struct unetmm_dev *dev);
 void unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
 		     const struct unetmm_control *msg);
 void unetmm_kep_work(struct work_struct *work);
+
+/* unetmm_flow.c */
+/* The flow's number, or -errno. */
+int unetmm_flow_set(struct unetmm_dev *dev, u32 ep, u8 kind, u8 flags,
+		    u16 value, const u8 *mac);
+void unetmm_flow_clear(struct unetmm_dev *dev, u32 number);
+
+/* unetmm_net.c */
+int unetmm_net_init(struct unetmm_dev *dev);
+void unetmm_net_exit(struct unetmm_dev *dev);
+/* The card is about to be stopped, and has been started again. */
+void unetmm_net_suspend(struct unetmm_dev *dev);
+void unetmm_net_resume(struct unetmm_dev *dev);
+/* The link may have changed, or the card have failed.  From anywhere. */
+void unetmm_net_event(struct unetmm_dev *dev);
+void unetmm_net_interrupt(struct unetmm_dev *dev);
 
 /* unetmm_chan.c */
 void unetmm_chan_put(struct unetmm_chan *chan);

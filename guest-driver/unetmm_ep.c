@@ -176,14 +176,39 @@ int unetmm_ep_command(struct unetmm_ep *ep, u32 policy, u32 pretranslate)
 	return unetmm_cmd(ep->dev, &cmd, NULL);
 }
 
-static void unetmm_ep_destroy(struct unetmm_ep *ep)
+int unetmm_ep_destroy(struct unetmm_ep *ep)
 {
 	struct unetmm_cmd cmd = {
 		.opcode = UNETMM_CMD_EP_DESTROY,
 		.ep = cpu_to_le16(ep->id),
 	};
 
-	unetmm_cmd(ep->dev, &cmd, NULL);
+	return unetmm_cmd(ep->dev, &cmd, NULL);
+}
+
+/* The next completion of an endpoint of the driver's own, or NULL. */
+const struct unetmm_cqe *unetmm_ep_peek(const struct unetmm_ep *ep, u32 cons)
+{
+	const struct unetmm_cqe *cqe = ep->block->cpu + ep->cq_offset;
+	u32 phase = UNETMM_PHASE_OF(cons, ep->cq_log2);
+
+	cqe += cons & (BIT(ep->cq_log2) - 1);
+	if ((le32_to_cpu(READ_ONCE(cqe->flags)) & UNETMM_PHASE) != phase)
+		return NULL;
+	/* Pairs with the card's order: it writes the phase last. */
+	dma_rmb();
+	return cqe;
+}
+
+/* Register, arm, look again.  True: there is something already. */
+bool unetmm_ep_arm(const struct unetmm_ep *ep, u32 cons)
+{
+	u32 seen = cons & UNETMM_ARM_COUNT;
+
+	WRITE_ONCE(ep->index->user.cq_arm, cpu_to_le32(UNETMM_ARM | seen));
+	/* Pairs with the card: completion, full barrier, cq_arm. */
+	mb();
+	return unetmm_ep_peek(ep, cons);
 }
 
 static int unetmm_ep_check(const struct unetmm_dev *dev,

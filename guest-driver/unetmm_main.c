@@ -80,7 +80,11 @@ static void unetmm_wake_all(struct unetmm_dev *dev)
 
 static void unetmm_fail_work(struct work_struct *work)
 {
-	unetmm_wake_all(container_of(work, struct unetmm_dev, fail_work));
+	struct unetmm_dev *dev = container_of(work, struct unetmm_dev,
+					      fail_work);
+
+	unetmm_wake_all(dev);
+	unetmm_net_event(dev);
 }
 
 /*
@@ -371,18 +375,23 @@ static int unetmm_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	ret = unetmm_start(dev);
 	if (ret)
 		goto exit_irq;
+	ret = unetmm_net_init(dev);
+	if (ret)
+		goto stop;
 	unetmm_debugfs_add(dev);
 	ret = misc_register(&dev->misc);
 	if (ret)
-		goto stop;
+		goto exit_net;
 	dev_info(&pdev->dev, "/dev/%s: %pM, %u endpoints, TLB of %u sets, %u ways, %u victims, link %s\n",
 		 dev->name, dev->hw.mac, dev->hw.endpoints, dev->hw.tlb_sets,
 		 dev->hw.tlb_ways, dev->hw.tlb_victims,
 		 unetmm_link_up(dev) ? "up" : "down");
 	return 0;
 
-stop:
+exit_net:
 	unetmm_debugfs_remove(dev);
+	unetmm_net_exit(dev);
+stop:
 	unetmm_stop(dev);
 exit_irq:
 	unetmm_irq_exit(dev);
@@ -404,6 +413,7 @@ static void unetmm_remove(struct pci_dev *pdev)
 
 	misc_deregister(&dev->misc);
 	unetmm_debugfs_remove(dev);
+	unetmm_net_exit(dev);
 	unetmm_stop(dev);
 	unetmm_irq_exit(dev);
 	unetmm_unmap(dev);
@@ -417,12 +427,18 @@ static void unetmm_remove(struct pci_dev *pdev)
 /* The next kernel must not find a card that still does DMA. */
 static void unetmm_shutdown(struct pci_dev *pdev)
 {
-	unetmm_stop(pci_get_drvdata(pdev));
+	struct unetmm_dev *dev = pci_get_drvdata(pdev);
+
+	unetmm_net_suspend(dev);
+	unetmm_stop(dev);
 }
 
 static void unetmm_reset_prepare(struct pci_dev *pdev)
 {
-	unetmm_stop(pci_get_drvdata(pdev));
+	struct unetmm_dev *dev = pci_get_drvdata(pdev);
+
+	unetmm_net_suspend(dev);
+	unetmm_stop(dev);
 }
 
 static void unetmm_reset_done(struct pci_dev *pdev)
@@ -435,6 +451,8 @@ static void unetmm_reset_done(struct pci_dev *pdev)
 	up_write(&dev->rwsem);
 	if (ret)
 		dev_err(&pdev->dev, "does not start after a reset: %d\n", ret);
+	else
+		unetmm_net_resume(dev);
 }
 
 static const struct pci_error_handlers unetmm_err_handlers = {
