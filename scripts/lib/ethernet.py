@@ -186,7 +186,7 @@ def cold(kernel="6.1", quick=False):
 def bars(times, interval, width):
     """What was done in each stretch of time, in eighths of the most."""
     marks = " ▁▂▃▄▅▆▇█"
-    step = max(1, round(len(times) / width))
+    step = max(1, -(-len(times) // width))
     sums = [sum(times[i:i + step]) / (step * interval)
             for i in range(0, len(times), step)]
     return sums, marks
@@ -222,7 +222,7 @@ Answers over {seconds:.0f} s:""")
                 if run["policy"] == policy}
         print(f"  {policy:9}" + "".join(
             f"{runs[ring]['seconds']:9.2f}" if runs[ring]["done"] else
-            f"{'> %d' % found['limit']:>9}" for ring in rings)
+            f"{'> %g' % found['limit']:>9}" for ring in rings)
             + f"   ({PAPER['first'][policy]})")
 
 
@@ -291,7 +291,7 @@ def overcommit(kernel="6.1", quick=False):
                 runs.append(servers_together(
                     stations, policy, count, unit, seconds,
                     f"{policy}{count}"))
-        sets = [working_sets(stations, policy, 5 * unit, 2 * seconds)
+        sets = [working_sets(stations, policy, 5 * unit, 8 if quick else 20)
                 for policy in ("pinned", "backup")]
     return {"unit": unit, "runs": runs, "sets": sets}
 
@@ -322,12 +322,13 @@ def working_sets(stations, policy, memory, seconds):
     reports = kvload.run(loads, 2 * seconds, turn=turn)
     for server, _ in servers:
         stations.stop_server(server)
+    # What moves takes a while: of each half, the second one.
     halves = []
     for report in reports:
         cut = int(seconds / report["interval"])
-        hits = report["hit_times"]
-        halves.append([round(sum(part) / seconds, 1)
-                       for part in (hits[:cut], hits[cut:])])
+        hits = (report["hit_times"] + [0] * 2 * cut)[:2 * cut]
+        halves.append([round(2 * sum(part) / seconds, 1) for part in
+                       (hits[cut // 2:cut], hits[cut + cut // 2:])])
     return {"policy": policy, "memory": memory, "store": store,
             "keys": [few, many], "hits_per_s": halves,
             "wrong": sum(report["wrong"] for report in reports),
@@ -356,8 +357,8 @@ of 3, 2 and 8 GB):
     print(f"""
 Two servers, values of {ITEM // 1000} KB, {first['memory'] / (1 << 20):.0f} MiB of memory \
 for both; one tenth of it is hot in the one and nine in the
-other, then the other way round.  Hits a second (the paper's K: odp 43 and 43, pinned \
-46 and 26):
+other, then the other way round.  Hits a second, some time after that (the paper's K: \
+odp 43 and 43, pinned 46 and 26):
   {'':11}{'first half':>22}{'second half':>22}""")
     for run in found["sets"]:
         label = "odp" if run["policy"] == "backup" else "pinned"
