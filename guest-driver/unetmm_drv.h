@@ -28,6 +28,9 @@
  *   unetmm_sysq   what waits to be copied for an endpoint with policy redirect
  *                 (kref: the endpoint, its thread); see unetmm_sysq.c.
  *   unetmm_sysbuf the slots that these use, while there is such an endpoint.
+ *   unetmm_backq  what waits in the backup ring for an endpoint with policy backup
+ *                 (kref: the endpoint, its thread); see unetmm_backq.c.
+ *   unetmm_backring  that ring, while there is such an endpoint.
  *   unetmm_kqueues what an endpoint of source ktlb has beside its queues; lives
  *                 as long as the endpoint.  Its slots: unetmm_klist.c.
  *
@@ -36,6 +39,8 @@
  *   region_lock > dev->rwsem > file->lock > ctl.lock > command slot
  *   ctl.lock > ecs->lock > command slot, ep_lock
  *   ctl.lock > sysbuf.lock > q->lock (of a unetmm_sysq) > command slot
+ *   file->lock > backup.lock > q->lock (of a unetmm_backq) > command slot,
+ *     backup.pool_lock
  *   file->lock > kq->lock > mmap_lock
  *   file->lock > unetmm_switch_lock > RCU (grace periods)
  *   file->lock > unetmm_push_lock > the kernel's, of probes
@@ -43,6 +48,7 @@
  *   mmap_lock > dev->map_lock
  *   dev->reply_lock > command slot > space->lock
  *   file->lock > space->zero_lock > mmap_lock
+ *   [rtnl, file->lock] > flow_lock > command slot; see also unetmm_net.h
  *   [mmap_lock, reclaim's locks] > space->lock > cmdq.lock, reg_lock
  *   dev->ep_lock > wait queues (hard interrupt)
  *
@@ -122,6 +128,7 @@
 struct dentry;
 struct eventfd_ctx;
 struct unetmm_ecs;
+struct unetmm_net;
 
 enum unetmm_state {
 	UNETMM_OFF,		/* no card: not started, stopped or removed */
@@ -153,6 +160,8 @@ struct unetmm_limits {
 	u32 window_pages;
 	u32 proxy_pages;
 	u32 sysbuf_slots;
+	u32 flows;
+	u32 backup_bits;
 	u8 mac[ETH_ALEN];
 };
 
@@ -403,6 +412,7 @@ struct unetmm_aspace {
 	struct mutex zero_lock;		/* giving up contents; ends of endpoints */
 	struct unetmm_ecs *ecs;		/* event counters; set once */
 	struct list_head sysqs;		/* of its endpoints; sysbuf.lock */
+	struct list_head backqs;	/* likewise; backup.lock */
 
 	/* unetmm_turns.c; the fault work's */
 	struct list_head turns;
@@ -460,6 +470,7 @@ struct unetmm_ep {
 	struct unetmm_ep_index *index;	/* in the block */
 	struct eventfd_ctx *eventfd;
 	u32 id;
+	u8 flags;			/* UNETMM_EP_F_* */
 	u32 sq_log2;
 	u32 fq_log2;
 	u32 cq_log2;
@@ -470,6 +481,9 @@ struct unetmm_ep {
 	u32 first_fault;		/* fault records before are another's */
 	struct unetmm_kqueues *kq;	/* source ktlb */
 	struct unetmm_sysq *sysq;	/* policy redirect */
+	struct unetmm_backq *backq;	/* policy backup; ep_lock */
+	u32 backup;			/* likewise: bits */
+	struct list_head flows;		/* raw: file->lock */
 	struct list_head windows;	/* file->lock and map_lock */
 
 	/* channels: ctl.lock */
@@ -635,6 +649,28 @@ struct unetmm_sysbuf {
 	struct unetmm_hist stages[UNETMM_NUM_STAGES];
 };
 
+/* A buffer of the backup ring. */
+struct unetmm_backbuf {
+	struct list_head node;		/* backup.free */
+	void *mem;
+	dma_addr_t dma;
+};
+
+struct unetmm_backring {
+	struct mutex lock;		/* the next */
+	struct unetmm_ring ring;	/* its producer: pool_lock */
+	u32 buf_bytes;
+	u32 users;			/* endpoints */
+	u32 reserved;			/* bits that these have */
+	u64 first;			/* reports before are of an earlier one */
+	struct unetmm_backq **queues;	/* by endpoint */
+
+	spinlock_t pool_lock;		/* the rest */
+	struct unetmm_backbuf **posted;	/* by place; NULL: there is no ring */
+	struct list_head free;
+	u32 nfree;
+};
+
 /* Misses that wait to be served; the fault work's. */
 struct unetmm_turn;
 struct unetmm_turns {
@@ -681,6 +717,7 @@ struct unetmm_dev {
 	struct unetmm_hist fault_stages[UNETMM_NUM_FSTAGES];
 	struct unetmm_hist inv_stages[UNETMM_NUM_ISTAGES];
 	struct unetmm_sysbuf sysbuf;
+	struct unetmm_backring backup;
 	struct unetmm_batch *fault_batch;		/* fault_work's */
 	struct unetmm_turns turns;			/* likewise */
 	struct mutex reply_lock;	/* the list page */
@@ -695,6 +732,9 @@ struct unetmm_dev {
 	struct unetmm_ep **eps;
 	struct unetmm_ecs **ecs;	/* by space; ep_lock */
 	struct unetmm_ctl ctl;
+	struct mutex flow_lock;		/* flow_map */
+	unsigned long *flow_map;	/* numbers in use; NULL: no Ethernet */
+	struct unetmm_net *net;		/* likewise; from probe to remove */
 
 	atomic64_t pinned;		/* pages, against pin_limit_pages */
 	atomic64_t counters[UNETMM_NUM_DRIVER_COUNTERS];
@@ -835,6 +875,9 @@ int unetmm_ep_publish(struct unetmm_dev *dev, struct unetmm_ep *ep, u32 from);
 void unetmm_ep_unpublish(struct unetmm_ep *ep);
 int unetmm_ep_command(struct unetmm_ep *ep, u32 policy, u32 pretranslate);
 int unetmm_ep_layout(struct unetmm_ep *ep);
+int unetmm_ep_destroy(struct unetmm_ep *ep);
+const struct unetmm_cqe *unetmm_ep_peek(const struct unetmm_ep *ep, u32 cons);
+bool unetmm_ep_arm(const struct unetmm_ep *ep, u32 cons);
 void unetmm_ep_put(struct unetmm_ep *ep);
 void unetmm_ep_close(struct unetmm_ep *ep);
 void unetmm_ep_gone(struct unetmm_ep *ep);
@@ -910,6 +953,7 @@ int unetmm_resolve_list(struct unetmm_aspace *space,
 void unetmm_resolved(struct unetmm_aspace *space,
 		     const struct unetmm_miss *miss,
 		     struct unetmm_batch *batch);
+u8 unetmm_refusal(int err);
 void unetmm_deferred_kill(struct unetmm_aspace *space);
 void unetmm_deferred_orphan(struct unetmm_aspace *space);
 
@@ -1020,6 +1064,22 @@ void unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
 		     const struct unetmm_control *msg);
 void unetmm_kep_work(struct work_struct *work);
 
+/* unetmm_flow.c */
+/* The flow's number, or -errno. */
+int unetmm_flow_set(struct unetmm_dev *dev, u32 ep, u8 kind, u8 flags,
+		    u16 value, const u8 *mac);
+void unetmm_flow_clear(struct unetmm_dev *dev, u32 number);
+
+/* unetmm_net.c */
+int unetmm_net_init(struct unetmm_dev *dev);
+void unetmm_net_exit(struct unetmm_dev *dev);
+/* The card is about to be stopped, and has been started again. */
+void unetmm_net_suspend(struct unetmm_dev *dev);
+void unetmm_net_resume(struct unetmm_dev *dev);
+/* The link may have changed, or the card have failed.  From anywhere. */
+void unetmm_net_event(struct unetmm_dev *dev);
+void unetmm_net_interrupt(struct unetmm_dev *dev);
+
 /* unetmm_chan.c */
 void unetmm_chan_put(struct unetmm_chan *chan);
 struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
@@ -1109,6 +1169,38 @@ bool unetmm_sysq_add(struct unetmm_sysq *q, u32 space,
 		     struct unetmm_sysjob *job);
 void unetmm_sysq_clear_region(struct unetmm_aspace *space, u32 region);
 void unetmm_sysq_orphan(struct unetmm_aspace *space);
+
+/* unetmm_flow.c */
+/* The flow's number, or -errno. */
+int unetmm_flow_set(struct unetmm_dev *dev, u32 ep, u8 kind, u8 flags,
+		    u16 value, const u8 *mac);
+void unetmm_flow_clear(struct unetmm_dev *dev, u32 number);
+
+/* unetmm_raw.c */
+int unetmm_raw_check(const struct unetmm_dev *dev,
+		     const struct unetmm_endpoint *a);
+int unetmm_op_flow(struct unetmm_file *file, void *arg);
+int unetmm_op_flow_end(struct unetmm_file *file, void *arg);
+void unetmm_undo_flow(struct unetmm_file *file, const void *arg);
+void unetmm_raw_close(struct unetmm_ep *ep);
+
+/* unetmm_backup.c */
+extern unsigned int unetmm_backup_buffers;
+void unetmm_backup_init(struct unetmm_dev *dev);
+int unetmm_backup_get(struct unetmm_dev *dev, u32 want);
+void unetmm_backup_put(struct unetmm_dev *dev, u32 bits);
+void unetmm_backbuf_put(struct unetmm_dev *dev, struct unetmm_backbuf *buf);
+void unetmm_backup_report(struct unetmm_dev *dev,
+			  const struct unetmm_fault *rec, u64 index);
+void unetmm_backup_show(struct seq_file *s, struct unetmm_dev *dev);
+
+/* unetmm_backq.c */
+int unetmm_backq_open(struct unetmm_ep *ep, u32 want);
+void unetmm_backq_close(struct unetmm_ep *ep);
+bool unetmm_backq_add(struct unetmm_backq *q, const struct unetmm_fault *rec,
+		      u64 index, struct unetmm_backbuf *buf);
+void unetmm_backq_tail(struct unetmm_backq *q);
+void unetmm_backq_orphan(struct unetmm_aspace *space);
 
 /* unetmm_import.c */
 int unetmm_op_import(struct unetmm_file *file, void *arg);

@@ -2,9 +2,10 @@
 /*
  * unetmm: interrupts.
  *
- * Three vectors.  Events and wake-ups are handled at once: they only pass
+ * Four vectors.  Events and wake-ups are handled at once: they only pass
  * something on.  Misses take pages and locks that sleep; one work item, which
- * never waits for a page-in, serves them.
+ * never waits for a page-in, serves them.  What
+ * is the netdev's goes to its NAPI.
  */
 #include <linux/eventfd.h>
 #include <linux/interrupt.h>
@@ -32,6 +33,7 @@ static irqreturn_t unetmm_irq_event(int irq, void *data)
 		dev_info(&dev->pdev->dev, "link is %s\n",
 			 unetmm_link_up(dev) ? "up" : "down");
 		wake_up_all(&dev->ctl.probe_wait);
+		unetmm_net_event(dev);
 	}
 	if (events & UNETMM_EVENT_FATAL)
 		unetmm_fail(dev, "it could not use a ring");
@@ -56,6 +58,11 @@ static void unetmm_wake(struct unetmm_dev *dev, struct unetmm_ep *ep, u8 type)
 		return;
 	if (!ep->file) {
 		queue_work(unetmm_wq, &dev->ctl.work);
+		return;
+	}
+	if (type == UNETMM_NOTIFY_TAIL) {
+		if (ep->backq)
+			unetmm_backq_tail(ep->backq);
 		return;
 	}
 	if (type == UNETMM_NOTIFY_EP_ERROR)
@@ -95,6 +102,7 @@ static irqreturn_t unetmm_irq_notify(int irq, void *data)
 
 static irqreturn_t unetmm_irq_net(int irq, void *data)
 {
+	unetmm_net_interrupt(data);
 	return IRQ_HANDLED;
 }
 

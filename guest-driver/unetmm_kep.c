@@ -144,31 +144,6 @@ static void unetmm_kep_complete(struct unetmm_dev *dev,
 	}
 }
 
-/* The next completion, or NULL. */
-static const struct unetmm_cqe *unetmm_kep_peek(const struct unetmm_ctl *ctl)
-{
-	const struct unetmm_cqe *cqe = ctl->ep->block->cpu + ctl->ep->cq_offset;
-	u32 phase = UNETMM_PHASE_OF(ctl->cq_cons, UNETMM_KEP_CQ_LOG2);
-
-	cqe += ctl->cq_cons & (BIT(UNETMM_KEP_CQ_LOG2) - 1);
-	if ((le32_to_cpu(READ_ONCE(cqe->flags)) & UNETMM_PHASE) != phase)
-		return NULL;
-	/* Pairs with the card's order: it writes the phase last. */
-	dma_rmb();
-	return cqe;
-}
-
-/* Register, arm, look again.  True: there is something already. */
-static bool unetmm_kep_arm(struct unetmm_ctl *ctl)
-{
-	u32 seen = ctl->cq_cons & UNETMM_ARM_COUNT;
-
-	WRITE_ONCE(ctl->ep->index->user.cq_arm, cpu_to_le32(UNETMM_ARM | seen));
-	/* Pairs with the card: completion, full barrier, cq_arm. */
-	mb();
-	return unetmm_kep_peek(ctl);
-}
-
 void unetmm_kep_work(struct work_struct *work)
 {
 	struct unetmm_dev *dev = container_of(work, struct unetmm_dev,
@@ -180,7 +155,8 @@ void unetmm_kep_work(struct work_struct *work)
 	mutex_lock(&ctl->lock);
 	if (!ctl->ep || !unetmm_reachable(dev))
 		goto unlock;
-	while (budget && (cqe = unetmm_kep_peek(ctl))) {
+	while (budget &&
+	       (cqe = unetmm_ep_peek(ctl->ep, ctl->cq_cons))) {
 		unetmm_kep_complete(dev, cqe);
 		ctl->cq_cons++;
 		budget--;
@@ -190,7 +166,7 @@ void unetmm_kep_work(struct work_struct *work)
 			   cpu_to_le32(ctl->cq_cons));
 	}
 	unetmm_kep_ring(dev);
-	if (!budget || unetmm_kep_arm(ctl))
+	if (!budget || unetmm_ep_arm(ctl->ep, ctl->cq_cons))
 		queue_work(unetmm_wq, &ctl->work);
 unlock:
 	mutex_unlock(&ctl->lock);

@@ -41,6 +41,10 @@ module_param_named(redirect_credits, unetmm_redirect_credits, uint, 0644);
 MODULE_PARM_DESC(redirect_credits,
 		 "of these: most that one channel gets for itself, 1 to 64");
 
+module_param_named(backup_buffers, unetmm_backup_buffers, uint, 0644);
+MODULE_PARM_DESC(backup_buffers,
+		 "packets of policy backup that one card can have for absent pages");
+
 struct workqueue_struct *unetmm_wq;
 static DEFINE_IDA(unetmm_numbers);
 
@@ -76,7 +80,11 @@ static void unetmm_wake_all(struct unetmm_dev *dev)
 
 static void unetmm_fail_work(struct work_struct *work)
 {
-	unetmm_wake_all(container_of(work, struct unetmm_dev, fail_work));
+	struct unetmm_dev *dev = container_of(work, struct unetmm_dev,
+					      fail_work);
+
+	unetmm_wake_all(dev);
+	unetmm_net_event(dev);
 }
 
 /*
@@ -107,8 +115,9 @@ static int unetmm_start_memory(struct unetmm_dev *dev)
 					     &dev->reply_list_dma, GFP_KERNEL);
 	dev->ctl.region_map = bitmap_zalloc(max(dev->hw.regions, 1u),
 					    GFP_KERNEL);
+	dev->flow_map = bitmap_zalloc(max(dev->hw.flows, 1u), GFP_KERNEL);
 	if (dev->eps && dev->ecs && dev->fault_batch && dev->reply_list &&
-	    dev->ctl.region_map && !unetmm_turns_init(dev) &&
+	    dev->ctl.region_map && dev->flow_map && !unetmm_turns_init(dev) &&
 	    !unetmm_redirect_start(dev))
 		return unetmm_windows_init(dev);
 	return -ENOMEM;
@@ -124,6 +133,8 @@ static void unetmm_stop_memory(struct unetmm_dev *dev)
 				  sizeof(*dev->reply_list), dev->reply_list,
 				  dev->reply_list_dma);
 	dev->reply_list = NULL;
+	bitmap_free(dev->flow_map);
+	dev->flow_map = NULL;
 	bitmap_free(dev->ctl.region_map);
 	dev->ctl.region_map = NULL;
 	unetmm_turns_exit(dev);
@@ -267,7 +278,9 @@ static void unetmm_dev_init(struct unetmm_dev *dev)
 	spin_lock_init(&dev->reg_lock);
 	spin_lock_init(&dev->ep_lock);
 	mutex_init(&dev->reply_lock);
+	mutex_init(&dev->flow_lock);
 	unetmm_sysbuf_init(dev);
+	unetmm_backup_init(dev);
 	INIT_WORK(&dev->fault_work, unetmm_fault_work);
 	INIT_WORK(&dev->fail_work, unetmm_fail_work);
 	xa_init_flags(&dev->spaces, XA_FLAGS_ALLOC1);
@@ -362,18 +375,23 @@ static int unetmm_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	ret = unetmm_start(dev);
 	if (ret)
 		goto exit_irq;
+	ret = unetmm_net_init(dev);
+	if (ret)
+		goto stop;
 	unetmm_debugfs_add(dev);
 	ret = misc_register(&dev->misc);
 	if (ret)
-		goto stop;
+		goto exit_net;
 	dev_info(&pdev->dev, "/dev/%s: %pM, %u endpoints, TLB of %u sets, %u ways, %u victims, link %s\n",
 		 dev->name, dev->hw.mac, dev->hw.endpoints, dev->hw.tlb_sets,
 		 dev->hw.tlb_ways, dev->hw.tlb_victims,
 		 unetmm_link_up(dev) ? "up" : "down");
 	return 0;
 
-stop:
+exit_net:
 	unetmm_debugfs_remove(dev);
+	unetmm_net_exit(dev);
+stop:
 	unetmm_stop(dev);
 exit_irq:
 	unetmm_irq_exit(dev);
@@ -395,6 +413,7 @@ static void unetmm_remove(struct pci_dev *pdev)
 
 	misc_deregister(&dev->misc);
 	unetmm_debugfs_remove(dev);
+	unetmm_net_exit(dev);
 	unetmm_stop(dev);
 	unetmm_irq_exit(dev);
 	unetmm_unmap(dev);
@@ -408,12 +427,18 @@ static void unetmm_remove(struct pci_dev *pdev)
 /* The next kernel must not find a card that still does DMA. */
 static void unetmm_shutdown(struct pci_dev *pdev)
 {
-	unetmm_stop(pci_get_drvdata(pdev));
+	struct unetmm_dev *dev = pci_get_drvdata(pdev);
+
+	unetmm_net_suspend(dev);
+	unetmm_stop(dev);
 }
 
 static void unetmm_reset_prepare(struct pci_dev *pdev)
 {
-	unetmm_stop(pci_get_drvdata(pdev));
+	struct unetmm_dev *dev = pci_get_drvdata(pdev);
+
+	unetmm_net_suspend(dev);
+	unetmm_stop(dev);
 }
 
 static void unetmm_reset_done(struct pci_dev *pdev)
@@ -426,6 +451,8 @@ static void unetmm_reset_done(struct pci_dev *pdev)
 	up_write(&dev->rwsem);
 	if (ret)
 		dev_err(&pdev->dev, "does not start after a reset: %d\n", ret);
+	else
+		unetmm_net_resume(dev);
 }
 
 static const struct pci_error_handlers unetmm_err_handlers = {

@@ -87,6 +87,8 @@ static int unetmm_check_limits(struct unetmm_dev *dev)
 	    hw->user_mtu > UNETMM_MAX_PAYLOAD ||
 	    hw->regions > UNETMM_MOST_REGIONS ||
 	    hw->imports > UNETMM_MOST_REGIONS ||
+	    hw->flows > UNETMM_MOST_REGIONS ||
+	    hw->backup_bits > U16_MAX ||
 	    (u64)hw->db_stride * hw->endpoints +
 	    (u64)hw->proxy_pages * PAGE_SIZE > dev->doorbell_bytes ||
 	    (u64)hw->window_pages * PAGE_SIZE >
@@ -139,6 +141,14 @@ int unetmm_read_limits(struct unetmm_dev *dev)
 	hw->sysbuf_slots = 0;
 	if (hw->caps & UNETMM_CAP_SYSBUF)
 		hw->sysbuf_slots = readl(dev->regs + UNETMM_REG_SYSBUF_SLOTS);
+	hw->flows = 0;
+	if (hw->caps & UNETMM_CAP_ETHERNET)
+		hw->flows = readl(dev->regs + UNETMM_REG_FLOWS);
+	hw->backup_bits = 0;
+	if (hw->caps & UNETMM_CAP_BACKUP)
+		hw->backup_bits = readl(dev->regs + UNETMM_REG_BACKUP_BITS);
+	if (!hw->backup_bits)
+		hw->policies &= ~BIT(UNETMM_POLICY_BACKUP);
 	/* Without a system buffer there is nowhere to redirect to. */
 	if (!hw->sysbuf_slots || !hw->reliable)
 		hw->policies &= ~BIT(UNETMM_POLICY_REDIRECT);

@@ -25,7 +25,8 @@ def functions():
         read("guest-lib", "include", "libunetmm", "vmmc.h") + \
         read("guest-lib", "include", "libunetmm", "window.h") + \
         read("guest-lib", "include", "libunetmm", "counter.h") + \
-        read("guest-lib", "include", "libunetmm", "sync.h")
+        read("guest-lib", "include", "libunetmm", "sync.h") + \
+        read("guest-lib", "include", "libunetmm", "frame.h")
     header = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     exported, inline = set(), set()
     for match in re.finditer(r"^(static inline )?[a-z][\w ]*?[ *]+"
