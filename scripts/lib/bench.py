@@ -32,6 +32,7 @@ SOURCES = ("tlb", "ktlb", "pinned", "utlb", "shadow", "odp")
 POLICIES = ("drop", "skip", "redirect", "rnr")
 USER_MTU = 65536
 MAC_A = "52:54:00:6d:00:01"
+E1000E_B = "52:54:00:6d:01:02"
 
 
 def sized(options, smoke, quick, full):

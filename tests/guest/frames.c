@@ -16,6 +16,7 @@
 #define TEST_RAW    (TEST_TLB | TEST_PINNED | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 #define MOST        UNETMM_ETH_MAX
 #define SPAN        17                  /* pages that a segmented frame needs */
+#define PIECES      48                  /* ... and what is made of it */
 #define IP          0x0800
 #define UDP         17
 #define TCP         6
@@ -393,7 +394,10 @@ static void to_all(void)
         CHECK_RET(unetmm_post(s.two.ep, s.to, PAGE, i, 0), 0);
         CHECK_RET(unetmm_post(three.ep, s.to + PAGE, PAGE, i, 0), 0);
         do {
-            CHECK_EQ(frame_send(&s.one, s.from, 100, 0), UNETMM_ST_OK);
+            unsigned status = frame_send(&s.one, s.from, 100, 0);
+
+            /* It goes to the wire, too, where nobody may be. */
+            CHECK(status == UNETMM_ST_OK || status == UNETMM_ST_REFUSED);
         } while (!take_now(&three, UNETMM_CQE_RECEIVED, &c));
         CHECK_EQ(memcmp(s.to + PAGE, s.from, 100), 0);
         CHECK(!take_now(&three, UNETMM_CQE_RECEIVED, &c));
@@ -605,17 +609,20 @@ static void segmented(void)
     const unsigned mss = 1460;
     struct unetmm_completion c;
     size_t n, len, at, most = UNETMM_FRAME_MAX - 54 - 100;
+    uint8_t *to = pages(PIECES / 2);
     struct scene s;
     unsigned i;
 
     scene_open(&s);
+    reach(s.ctx, to, PIECES * PAGE / 2, true);
     for (n = 1; n <= most; n = n < most && n * 3 > most ? most : n * 3) {
         unsigned pieces = (unsigned)((n + mss - 1) / mss);
 
         len = ip_frame(s.from, TCP, n, (uint32_t)n);
         put16(s.from + 16, (unsigned)(len - 14));
-        for (i = 0; i < 16; i++) {
-            CHECK_RET(unetmm_post(s.two.ep, s.to + i * PAGE, PAGE, i, 0), 0);
+        for (i = 0; i < PIECES; i++) {
+            CHECK_RET(unetmm_post(s.two.ep, to + i * PAGE / 2, PAGE / 2, i, 0),
+                      0);
         }
         CHECK_EQ(frame_send(&s.one, s.from, len, UNETMM_TX_CSUM |
                             UNETMM_TX_SEGMENT | mss), UNETMM_ST_OK);
@@ -623,13 +630,12 @@ static void segmented(void)
             uint8_t *f;
 
             take(&s.two, UNETMM_CQE_RECEIVED, &c);
-            f = s.to + c.cookie * PAGE;
+            f = to + c.cookie * PAGE / 2;
             CHECK(sum_is_right(f));
             CHECK(c.len > 54);
             CHECK_EQ(pattern_check(f + 54, c.len - 54,
                                    pattern_key(run.seed, n), at), c.len - 54);
             at += c.len - 54;
-            CHECK_RET(unetmm_post(s.two.ep, f, PAGE, c.cookie, 0), 0);
         }
         CHECK_EQ(at, n);
         station_close(&s.two);
