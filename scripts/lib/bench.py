@@ -17,16 +17,18 @@ import tempfile
 import threading
 import time
 
+import ethernet
+import kvload
 import pair as guests
 import storage
 import vm
 from sockets import SocketsError, iperf_row, row, sockperf_row
 
 PARTS = ("host", "core", "count", "local", "memory", "sockets", "unetmm",
-         "frames", "matrix", "storage", "rxe")
+         "frames", "matrix", "storage", "coldring", "overcommit", "rxe")
 SMOKE_PARTS = ("core", "local")
 # What is no part of a quick run unless it is asked for
-LONG_PARTS = ("matrix", "storage")
+LONG_PARTS = ("matrix", "storage", "coldring", "overcommit")
 NICS = {"e1000e": 1, "igb": 2, "virtio_net": 3}
 SOURCES = ("tlb", "ktlb", "pinned", "utlb", "shadow", "odp")
 POLICIES = ("drop", "skip", "redirect", "rnr")
@@ -240,6 +242,54 @@ def part_storage(options):
                                USER_MTU, point[source] or 0.0, None, 1,
                                "MB/s"),
                          "share": point["memory"], "storage": source})
+    return rows
+
+
+def part_coldring(options):
+    """One guest: servers with TCP of their own, on rings that are cold at first."""
+    try:
+        found = ethernet.cold(options.kernel, options.quick or options.smoke)
+    except ethernet.ERRORS as error:
+        raise BenchError(str(error)) from error
+    ethernet.show_cold(found)
+    rows = []
+    for run in found["curve"]:
+        rows.append({**row("unetmm, one guest", "key-value server, cold, "
+                           + run["policy"], "answers", kvload.VALUE, 1500,
+                           run["per_s"], None, 1, "1/s"), "cold": run})
+    for run in found["first"]:
+        # 0: not in the time that there was
+        mode = f"ring of {run['ring']}, {run['policy']}"
+        rows.append({**row("unetmm, one guest", mode, "first", kvload.VALUE,
+                           1500, run["seconds"] if run["done"] else 0.0, None,
+                           1, "s"), "first": run})
+    return rows
+
+
+def part_overcommit(options):
+    """One guest: servers whose stores together are more than may be pinned."""
+    try:
+        found = ethernet.overcommit(options.kernel,
+                                    options.quick or options.smoke)
+    except ethernet.ERRORS as error:
+        raise BenchError(str(error)) from error
+    ethernet.show_overcommit(found)
+    rows = []
+    for run in found["runs"]:
+        # 0: not all of them start
+        source = "pinned" if run["policy"] == "pinned" else "odp"
+        rows.append({**row("unetmm, one guest",
+                           f"{run['servers']} key-value servers, {source}",
+                           "answers", kvload.VALUE, 1500, run["per_s"] or 0.0,
+                           None, 1, "1/s"), "overcommit": run})
+    for run in found["sets"]:
+        source = "pinned" if run["policy"] == "pinned" else "odp"
+        for number, halves in enumerate(run["hits_per_s"]):
+            for half, hits in zip(("first", "second"), halves):
+                rows.append({**row("unetmm, one guest",
+                                   f"working sets, {source}, server {number}, "
+                                   f"{half} half", "hits", ethernet.ITEM, 1500,
+                                   hits, None, 1, "1/s"), "sets": run})
     return rows
 
 
@@ -657,6 +707,7 @@ def goals(rows):
     add("raw endpoint / packet ring on e1000e, 64 B",
         ratio(pick(rows, "frames", 64, "raw"),
               pick(rows, "frames", 64, "packet")), 3, True)
+    goals_ethernet(rows, add)
     return table
 
 
@@ -836,6 +887,24 @@ def goals_storage(rows, add):
         if pinned and odp:
             add(f"block server, memory of {share} buffers: odp / pinned",
                 odp / pinned, None, True)
+
+
+def goals_ethernet(rows, add):
+    """The cold ring; and servers of which more fit if they are not pinned."""
+    cold = {r["cold"]["policy"]: r["median"] for r in rows if "cold" in r}
+    if cold.get("pinned"):
+        add("cold ring: backup / pinned", cold["backup"] / cold["pinned"], 0.95,
+            True)
+        add("cold ring: drop / pinned", cold["drop"] / cold["pinned"], None,
+            True)
+    most = {}
+    for r in rows:
+        if "overcommit" in r and r["median"]:
+            source = r["overcommit"]["policy"]
+            most[source] = max(most.get(source, 0), r["overcommit"]["servers"])
+    if len(most) == 2:
+        add("servers that run: odp / pinned", most["backup"] / most["pinned"],
+            2, True)
 
 
 def goals_bandwidth(wire, add, ratio):
