@@ -106,7 +106,8 @@ static void lengths(void)
         number++;
     }
     CHECK(ep_counter(&s.one, UNETMM_C_eth_tx_frames) >= number);
-    CHECK_EQ(ep_counter(&s.two, UNETMM_C_eth_rx_frames), number);
+    CHECK_EQ(ep_counter(&s.two, UNETMM_C_rx_frames), number);
+    CHECK(ep_counter(&s.two, UNETMM_C_eth_rx_frames) >= number);
     scene_close(&s);
 }
 
