@@ -25,7 +25,7 @@ import vm
 from sockets import SocketsError, iperf_row, row, sockperf_row
 
 PARTS = ("host", "core", "count", "local", "memory", "sockets", "unetmm",
-         "matrix", "storage", "coldring", "overcommit", "rxe")
+         "frames", "matrix", "storage", "coldring", "overcommit", "rxe")
 SMOKE_PARTS = ("core", "local")
 # What is no part of a quick run unless it is asked for
 LONG_PARTS = ("matrix", "storage", "coldring", "overcommit")
@@ -34,6 +34,7 @@ SOURCES = ("tlb", "ktlb", "pinned", "utlb", "shadow", "odp")
 POLICIES = ("drop", "skip", "redirect", "rnr")
 USER_MTU = 65536
 MAC_A = "52:54:00:6d:00:01"
+E1000E_B = "52:54:00:6d:01:02"
 
 
 def sized(options, smoke, quick, full):
@@ -552,6 +553,38 @@ def part_unetmm(options):
                        for found in rows], len(lossy))
 
 
+# Two guests meet before each run: who listens is there first.
+FRAMES_KINDS = ("--source odp", "--source pinned", "--source tlb", "packet")
+SERVE_FRAMES = NETWORK + """
+set -e
+dev=$(of e1000e)
+ip link set $dev up
+"""
+
+
+def part_frames(options):
+    """Ethernet frames of 64 bytes: raw endpoints, and a packet socket's rings."""
+    seconds = sized(options, 1, 2, 5)
+    serve, use = SERVE_FRAMES + SERVE_HELLO, SERVE_FRAMES + HELLO
+    mac = "02:00:00:00:f0:01"
+    for number, kind in enumerate(FRAMES_KINDS, 200):
+        packet = kind == "packet"
+        how = "--interface $dev" if packet else kind
+        meet = f"unetmm-pingpong %s --service {number} --count 1 --warmup 0"
+        use += (f"unetmm-frames --listen {how} --json &\n"
+                f"{meet % MAC_A} >/dev/null\nwait\n")
+        serve += (f"{meet % '--listen'} >/dev/null\n"
+                  f"unetmm-frames {E1000E_B if packet else mac} {how} "
+                  f"--time {seconds} --json\n")
+    # The server goes when it has been asked for the last time.
+    serve += "unetmm-pingpong --listen --service 299 >/dev/null\n"
+    use += f"unetmm-pingpong {MAC_A} --service 299 --count 1 >/dev/null\n"
+    rows = json_rows(two_guests(options, serve, use, 400))
+    if len(rows) != len(FRAMES_KINDS):
+        raise BenchError(f"{len(rows)} rows of {len(FRAMES_KINDS)}")
+    return [{**found, "reliable": False} for found in rows]
+
+
 RXE = NETWORK + """
 set -e
 me=%(me)d
@@ -671,6 +704,9 @@ def goals(rows):
     goals_pins(rows, add)
     goals_faults(rows, add)
     goals_storage(rows, add)
+    add("raw endpoint / packet ring on e1000e, 64 B",
+        ratio(pick(rows, "frames", 64, "raw"),
+              pick(rows, "frames", 64, "packet")), 3, True)
     goals_ethernet(rows, add)
     return table
 
