@@ -67,12 +67,15 @@ static int unetmm_raw_flow_mac(const struct unetmm_flow *a)
 	}
 }
 
-/* Does it take, or copy, what is others'? */
-static bool unetmm_raw_flow_takes(const struct unetmm_dev *dev,
-				  const struct unetmm_flow *a)
+/*
+ * Does it take, or copy, what is others'?  What is sent to a station that has a
+ * flow stays on the card, whoever sends it, so that one for the router's address,
+ * say, would have all that the kernel sends to it.
+ */
+static bool unetmm_raw_flow_takes(const struct unetmm_flow *a)
 {
 	return a->kind != UNETMM_FLOW_MAC ||
-	       ether_addr_equal(a->mac, dev->hw.mac) ||
+	       !is_multicast_ether_addr(a->mac) ||
 	       is_link_local_ether_addr(a->mac);
 }
 
@@ -92,7 +95,7 @@ static int unetmm_raw_flow_check(const struct unetmm_dev *dev,
 		return ret;
 	if (a->kind == UNETMM_FLOW_ETHERTYPE && a->value == UNETMM_ETHERTYPE)
 		return -EPERM;
-	if (unetmm_raw_flow_takes(dev, a) && !capable(CAP_NET_ADMIN))
+	if (unetmm_raw_flow_takes(a) && !capable(CAP_NET_ADMIN))
 		return -EPERM;
 	return 0;
 }

@@ -372,7 +372,7 @@ static void test_lengths(void **state)
         plain(&f, macs[0], peer, 0x0800, bytes);
         if (bytes < UNETMM_ETH_HEADER) {
             expect_count(&r->h, drop_runt, 1, for_whom(r, &f, 0));
-        } else if (bytes > UNETMM_MAX_FRAME) {
+        } else if (bytes > UNETMM_MAX_PAYLOAD) {
             expect_count(&r->h, drop_malformed, 1, for_whom(r, &f, 0));
         } else if (bytes > RX_BYTES) {
             expect_count(&r->h, drop_too_long, 1, for_whom(r, &f, 0));

@@ -264,8 +264,8 @@ static void test_segments(void)
 }
 
 /*
- * Headers that lie, cut anywhere, with every offload: each descriptor completes,
- * and a good frame after it goes as it should.
+ * Headers that lie, cut anywhere, with every offload: each descriptor
+ * completes, and a good frame after it goes as it should.
  */
 static void test_garbage(void)
 {
@@ -309,6 +309,63 @@ static void test_garbage(void)
     machine_down(&m);
 }
 
+/*
+ * Packets of SCTP whose header is not in the frame, which net_rx_pkt would look
+ * for: nothing is looked at but TCP and UDP.
+ */
+static void test_not_looked_at(void)
+{
+    uint8_t frame[60] = { 0 };
+    struct unetmm_cqe cqe;
+    Machine m;
+
+    machine_up(&m);
+    memcpy(frame, mac, 6);
+    memcpy(frame + 6, peer, 6);
+    for (unsigned i = 0; i < 2; i++) {
+        memset(frame + ETH, 0, sizeof(frame) - ETH);
+        stw_be_p(frame + 12, i ? 0x86dd : 0x0800);
+        if (i) {
+            frame[ETH] = 0x60;
+            stw_be_p(frame + ETH + 4, 6);
+            frame[ETH + 40] = 132;
+            frame[ETH + 41] = 255;
+        } else {
+            frame[ETH] = 0x4f;
+            stw_be_p(frame + ETH + 2, 46);
+            frame[ETH + 9] = 132;
+        }
+        qunetmm_post(&m.ep, i, m.rx, 2048);
+        g_assert_cmpint(send(m.wire, frame, sizeof(frame), 0), ==,
+                        sizeof(frame));
+        qunetmm_wait_counter(&m.card, UNETMM_C_eth_rx_frames, i + 1);
+        cqe = qunetmm_expect(&m.ep, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, i);
+        g_assert_false(cqe.flags & UNETMM_CQE_F_CSUM_OK);
+    }
+    machine_down(&m);
+}
+
+/* Padding is no data: it is neither summed nor sent. */
+static void test_padding(void)
+{
+    uint8_t frame[128], out[UNETMM_MAX_FRAME];
+    size_t bytes;
+    Machine m;
+
+    machine_up(&m);
+    for (unsigned v6 = 0; v6 < 2; v6++) {
+        bytes = make(frame, v6, UDP, 20);
+        memset(frame + bytes, 0xff, 10);
+        send_frame(&m, frame, bytes + 10, UNETMM_TX_CSUM, UNETMM_ST_OK);
+        g_assert_cmpuint(next_frame(&m, out), ==, bytes);
+        g_assert_cmphex(l4_sum(out, bytes), ==, 0xffff);
+    }
+    bytes = make(frame, false, TCP, 0);
+    send_frame(&m, frame, bytes, UNETMM_TX_CSUM | UNETMM_TX_SEGMENT | MSS,
+               UNETMM_ST_BAD_DESC);
+    machine_down(&m);
+}
+
 static void test_received(void)
 {
     uint8_t frame[2048], there[2048];
@@ -345,5 +402,7 @@ int main(int argc, char **argv)
     qtest_add_func("/unetmm/eth/segments", test_segments);
     qtest_add_func("/unetmm/eth/garbage", test_garbage);
     qtest_add_func("/unetmm/eth/received", test_received);
+    qtest_add_func("/unetmm/eth/not-looked-at", test_not_looked_at);
+    qtest_add_func("/unetmm/eth/padding", test_padding);
     return g_test_run();
 }

@@ -34,6 +34,12 @@ bool unetmm_delay_take(UnetmmCore *core, uint8_t *frame, uint32_t bytes)
     if (!late && !port->delayed_used) {
         return false;
     }
+    /* Many are made of one that is cut, for which there was room. */
+    if (!unetmm_delay_room(core)) {
+        core->counters[UNETMM_C_drop_refused]++;
+        unetmm_port_release(core, frame);
+        return true;
+    }
     due = core->ops->now_ns(core->host);
     if (late) {
         due += unetmm_some_time(core, core->knobs.delay_ns);

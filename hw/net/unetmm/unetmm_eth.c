@@ -21,27 +21,36 @@ static uint16_t be16(const uint8_t *at)
     return at[0] << 8 | at[1];
 }
 
+/*
+ * `total` is what the IP header says of the bytes from `at` on, or 0: a packet
+ * that is to be cut may be longer than can be said there.
+ */
 static void parse_ports(const uint8_t *at, size_t bytes, uint8_t proto,
-                        UnetmmEth *eth)
+                        uint32_t total, UnetmmEth *eth)
 {
-    if ((proto == UNETMM_IP_TCP && bytes >= TCP_BYTES) ||
-        (proto == UNETMM_IP_UDP && bytes >= UDP_BYTES)) {
+    size_t whole = total ? MIN(total, bytes) : bytes;
+
+    if ((proto == UNETMM_IP_TCP && whole >= TCP_BYTES) ||
+        (proto == UNETMM_IP_UDP && whole >= UDP_BYTES)) {
         eth->proto = proto;
+        eth->padding = bytes - whole;
         eth->port = be16(at + 2);
     }
 }
 
 static void parse_ip(const uint8_t *at, size_t bytes, UnetmmEth *eth)
 {
-    size_t header;
+    size_t header, total;
 
     if (bytes < IP_BYTES || at[0] >> 4 != 4) {
         return;
     }
     header = (at[0] & 15) * 4;
+    total = be16(at + 2);
     if (header >= IP_BYTES && header <= bytes &&
         !(be16(at + 6) & IP_FRAGMENT)) {
-        parse_ports(at + header, bytes - header, at[9], eth);
+        parse_ports(at + header, bytes - header, at[9],
+                    total > header ? total - header : 0, eth);
     }
 }
 
@@ -49,7 +58,8 @@ static void parse_ip(const uint8_t *at, size_t bytes, UnetmmEth *eth)
 static void parse_ipv6(const uint8_t *at, size_t bytes, UnetmmEth *eth)
 {
     if (bytes >= IPV6_BYTES && at[0] >> 4 == 6) {
-        parse_ports(at + IPV6_BYTES, bytes - IPV6_BYTES, at[6], eth);
+        parse_ports(at + IPV6_BYTES, bytes - IPV6_BYTES, at[6], be16(at + 4),
+                    eth);
     }
 }
 

@@ -26,6 +26,7 @@ typedef struct UnetmmEth {
     bool tagged;
     uint8_t proto;              /* IP_TCP, IP_UDP, its header there; else 0 */
     uint16_t port;              /* of it: destination */
+    uint32_t padding;           /* bytes that follow its packet */
 } UnetmmEth;
 
 /* `bytes` is UNETMM_ETH_HEADER at least. */

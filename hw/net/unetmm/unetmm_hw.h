@@ -881,10 +881,8 @@ struct unetmm_fault {
     unetmm_le16 space;
     unetmm_le16 ep;             /* MISS: who waits (the first one) */
     unetmm_le16 rsvd0;
-    unetmm_le32 fault_id;       /* MISS, AHEAD: for FAULT_REPLY; SLOT: number;
-                                   BACKUP: index of the buffer */
-    unetmm_le32 npages;         /* MISS, AHEAD: consecutive pages, 1..1025;
-                                   BACKUP: bytes in the buffer */
+    unetmm_le32 fault_id;       /* for FAULT_REPLY; SLOT, BACKUP: number */
+    unetmm_le32 npages;         /* consecutive, 1..1025; BACKUP: its bytes */
     unetmm_le64 vaddr;          /* page aligned; BACKUP: slot */
     unetmm_le64 pte;            /* EVICT: the entry that was given */
     unetmm_le32 tag;            /* EVICT: the tag that was given; BACKUP: bit */

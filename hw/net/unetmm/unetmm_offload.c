@@ -106,6 +106,8 @@ bool unetmm_offload(void *host, uint8_t *frame, size_t bytes, uint32_t mss,
             VIRTIO_NET_HDR_GSO_NONE);
     if (done && mss) {
         offload_look(&pieces, net_tx_pkt_get_vhdr(s->tx_pkt), frame, bytes);
+        /* Of none, there would be no piece. */
+        done = pieces.left > 0;
     }
     if (done) {
         net_tx_pkt_update_ip_checksums(s->tx_pkt);
@@ -120,8 +122,12 @@ bool unetmm_offload_checksum_ok(void *host, const uint8_t *frame,
                                 size_t bytes)
 {
     UnetmmState *s = host;
-    bool valid = false;
+    bool ip4, ip6, valid = false;
+    EthL4HdrProto l4;
 
     net_rx_pkt_attach_data(s->rx_pkt, frame, bytes, false);
-    return net_rx_pkt_validate_l4_csum(s->rx_pkt, &valid) && valid;
+    net_rx_pkt_get_protocols(s->rx_pkt, &ip4, &ip6, &l4);
+    /* Of SCTP it takes for granted that the header is in the frame. */
+    return (l4 == ETH_L4_HDR_PROTO_TCP || l4 == ETH_L4_HDR_PROTO_UDP) &&
+           net_rx_pkt_validate_l4_csum(s->rx_pkt, &valid) && valid;
 }

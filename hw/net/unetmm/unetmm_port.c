@@ -183,7 +183,8 @@ static UnetmmSent port_misbehave(UnetmmCore *core, uint8_t *frame,
         unetmm_port_release(core, frame);
         return UNETMM_SENT_DONE;
     }
-    if (unetmm_chance(core, core->knobs.corrupt)) {
+    if (bytes > UNETMM_ETH_HEADER &&
+        unetmm_chance(core, core->knobs.corrupt)) {
         uint32_t bit = unetmm_random(core) % (8 * (bytes - UNETMM_ETH_HEADER));
 
         frame[UNETMM_ETH_HEADER + bit / 8] ^= 1 << bit % 8;
@@ -246,10 +247,13 @@ static bool port_for_us(UnetmmCore *core, const uint8_t *frame, size_t bytes)
             core->ops->warn_self(core->host);
         }
     } else if (!unetmm_eth_ours(frame)) {
-        if (core->flows_end) {
+        if (bytes > UNETMM_MAX_PAYLOAD) {
+            why = UNETMM_C_drop_malformed;
+        } else if (core->flows_end) {
             return true;
+        } else {
+            why = UNETMM_C_drop_ethertype;
         }
-        why = UNETMM_C_drop_ethertype;
     } else if (memcmp(frame, mac, 6)) {
         why = UNETMM_C_drop_other_mac;
     } else {

@@ -111,6 +111,17 @@ static void raw_piece(void *opaque, const uint8_t *frame, size_t bytes)
     }
 }
 
+/* What is summed or cut loses its padding, which would be taken for data. */
+static bool raw_offload(UnetmmCore *core, UnetmmTransfer *tx, uint32_t mss,
+                        RawPieces *pieces)
+{
+    UnetmmEth eth;
+
+    unetmm_eth_parse(tx->frame, tx->len, &eth);
+    return core->ops->offload(core->host, tx->frame, tx->len - eth.padding,
+                              mss, raw_piece, pieces);
+}
+
 static uint8_t raw_emit(UnetmmCore *core, UnetmmEp *ep)
 {
     RawPieces pieces = { .core = core, .ep = ep, .sent = UNETMM_SENT_DONE };
@@ -119,8 +130,7 @@ static uint8_t raw_emit(UnetmmCore *core, UnetmmEp *ep)
 
     if (!(tx->imm & UNETMM_TX_CSUM)) {
         pieces.sent = raw_out(core, ep, g_steal_pointer(&tx->frame), tx->len);
-    } else if (core->ops->offload(core->host, tx->frame, tx->len, mss,
-                                  raw_piece, &pieces)) {
+    } else if (raw_offload(core, tx, mss, &pieces)) {
         unetmm_count(core, ep, mss ? UNETMM_C_eth_segmented :
                      UNETMM_C_eth_csums, 1);
     } else {

@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "unetmm_host.h"
+#include "unetmm_eth.h"
 #include "unetmm_rel.h"
 #include "unetmm_state.h"
 
@@ -43,6 +44,11 @@ static void state_fifo(UnetmmStream *st, UnetmmCore *core)
             unetmm_stream_refuse(st, "a frame is shorter than its header");
         }
         unetmm_state_frame(st, core, &q->frame, 0, q->bytes);
+        if (!st->wrong && q->bytes > UNETMM_MAX_PAYLOAD &&
+            !unetmm_eth_ours(q->frame)) {
+            unetmm_stream_refuse(st, "a frame is longer than any that is "
+                                 "taken");
+        }
         if (unetmm_stream_reads(st)) {
             port->fifo_used++;
         }
