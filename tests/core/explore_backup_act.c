@@ -172,7 +172,8 @@ static void read_records(XbWorld *w)
         xb_must(f.type == UNETMM_FAULT_BACKUP, "a record of type %u", f.type);
         xb_must(st->nread < st->nrecords, "a record of nothing");
         xb_must(f.ep == 1 && f.space == 1 && f.vaddr == x->slot &&
-                f.tag == x->bit && f.fault_id == x->index && f.npages == packet_len(x->packet),
+                f.tag == x->bit && f.fault_id == x->index &&
+                f.npages == packet_len(x->packet),
                 "a record of slot %u, bit %u, %u bytes",
                 (unsigned)f.vaddr, f.tag, f.npages);
         check_data(w, w->buffers[x->buffer], x->packet, "backup buffer");

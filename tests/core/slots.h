@@ -29,7 +29,7 @@ typedef struct Slots {
 /* Card and driver; all that may be changed is in t->p, t->d and t->e. */
 int slots_setup(void **state);
 int slots_teardown(void **state);
-/* Space and endpoint.  bits: policy backup; 0: raw, drop.  Nothing is present. */
+/* Space and endpoint; nothing is present.  bits: policy backup; 0: raw, drop. */
 void slots_open(Slots *t, uint8_t source, uint16_t bits);
 /* A packet of `len` bytes of message n. */
 void slots_give(Slots *t, uint32_t len, uint32_t n);

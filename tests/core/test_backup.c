@@ -202,6 +202,35 @@ static void test_failed(void **state)
     assert_int_equal(fake_counter(&t->h, UNETMM_C_rx_frames), 1);
 }
 
+/*
+ * Source tlb is asked for the page as well: it can be given in no other way.
+ * Who lands behind it does not take that back.
+ */
+static void test_tlb_is_asked_too(void **state)
+{
+    Slots *t = *state;
+    struct unetmm_fault f, miss;
+
+    slots_open(t, UNETMM_SOURCE_TLB, 4);
+    fake_buffers(&t->d, 2, 2048);
+    slots_post(t, 0, 2);
+    slots_present(t, 1, 1);
+    slots_give(t, 100, 1);
+    assert_true(fake_fault(&t->d, &miss));
+    assert_int_equal(miss.vaddr, SLOTS_PAGE(0));
+    expect_count(&t->h, backup_held, 1, slots_give(t, 100, 2));
+    assert_int_equal(fake_resolve(&t->d, &miss, 1, NULL), UNETMM_CS_OK);
+    f = slots_record(t);
+    resolve(t, &f);
+    slots_got(t, 0, 100, 1);
+    slots_got(t, 1, 100, 2);
+    /* And is there from now on. */
+    slots_post(t, 0, 1);
+    expect_count(&t->h, backup_packets, 0, slots_give(t, 100, 3));
+    slots_got(t, 0, 100, 3);
+    assert_int_equal(slots_drops(t), 0);
+}
+
 /* ---- No room ---- */
 
 static void test_bitmap_full(void **state)
@@ -859,6 +888,7 @@ int main(void)
         slots_test(test_small_ones_too),
         slots_test(test_bad_buffer_keeps_its_turn),
         slots_test(test_failed),
+        slots_test(test_tlb_is_asked_too),
         slots_test(test_bitmap_full),
         slots_test(test_ring_empty),
         slots_test(test_ring_off),

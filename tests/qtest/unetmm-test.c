@@ -108,8 +108,7 @@ static void test_reset_values(void *obj, void *data, QGuestAllocator *alloc)
         { UNETMM_REG_POLICIES, 1u << UNETMM_POLICY_DROP |
           1u << UNETMM_POLICY_SKIP | 1u << UNETMM_POLICY_REDIRECT |
           1u << UNETMM_POLICY_RNR | 1u << UNETMM_POLICY_BACKUP },
-        { UNETMM_REG_RELIABLE, 256 },
-        { UNETMM_REG_REGIONS, 1024 },
+        { UNETMM_REG_RELIABLE, 256 }, { UNETMM_REG_REGIONS, 1024 },
         { UNETMM_REG_IMPORTS, 64 },
         { UNETMM_REG_WINDOW_PAGES, 256 }, { UNETMM_REG_PROXY_PAGES, 256 },
         { UNETMM_REG_PROXY_ABORT, 0 }, { UNETMM_REG_SYSBUF_SLOTS, 256 },

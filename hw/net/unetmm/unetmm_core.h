@@ -1219,7 +1219,7 @@ UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n);
 bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
                           uint32_t len);
 void unetmm_head_check(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head);
-/* The free descriptor of a slot.  False: the bus refused it, and `ep` failed. */
+/* The free descriptor of a slot.  False: the bus refused it; it is stopped. */
 bool unetmm_head_read(UnetmmCore *core, UnetmmEp *ep, uint32_t slot,
                       struct unetmm_fqe *fqe);
 /* UNETMM_ST_OK; or why it is returned. */

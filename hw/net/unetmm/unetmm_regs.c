@@ -36,6 +36,18 @@ static uint32_t reg_policies(void)
     return bits;
 }
 
+static uint32_t reg_caps(const UnetmmParams *p)
+{
+    return UNETMM_CAP_LOCAL | UNETMM_CAP_INLINE_RECV |
+           (p->reliable ? UNETMM_CAP_RELIABLE | UNETMM_CAP_ONE_SIDED |
+            UNETMM_CAP_EVENT_COUNTERS : 0) |
+           (p->window_pages ? UNETMM_CAP_WINDOWS : 0) |
+           (p->proxy_pages ? UNETMM_CAP_PROXIES : 0) |
+           (p->reliable && p->sysbuf_slots ? UNETMM_CAP_SYSBUF : 0) |
+           (p->flows ? UNETMM_CAP_ETHERNET : 0) |
+           (p->backup_bits ? UNETMM_CAP_BACKUP : 0);
+}
+
 /* What the card is and can do.  False: not one of these registers. */
 static bool reg_read_identity(const UnetmmCore *core, uint32_t offset,
                               uint32_t *value)
@@ -65,15 +77,7 @@ static bool reg_read_identity(const UnetmmCore *core, uint32_t offset,
     } fixed[] = {
         { UNETMM_REG_ID, UNETMM_ID_VALUE },
         { UNETMM_REG_VERSION, UNETMM_VERSION_VALUE },
-        { UNETMM_REG_CAPS, UNETMM_CAP_LOCAL | UNETMM_CAP_INLINE_RECV |
-          (core->params.reliable ? UNETMM_CAP_RELIABLE |
-           UNETMM_CAP_ONE_SIDED | UNETMM_CAP_EVENT_COUNTERS : 0) |
-          (core->params.window_pages ? UNETMM_CAP_WINDOWS : 0) |
-          (core->params.proxy_pages ? UNETMM_CAP_PROXIES : 0) |
-          (core->params.reliable && core->params.sysbuf_slots ?
-           UNETMM_CAP_SYSBUF : 0) |
-          (core->params.flows ? UNETMM_CAP_ETHERNET : 0) |
-          (core->params.backup_bits ? UNETMM_CAP_BACKUP : 0) },
+        { UNETMM_REG_CAPS, reg_caps(&core->params) },
         { UNETMM_REG_MAC_LO, mac },
         { UNETMM_REG_MAC_HI, mac >> 32 },
         { UNETMM_REG_DB_STRIDE, UNETMM_PAGE_BYTES },

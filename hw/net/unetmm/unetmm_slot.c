@@ -32,14 +32,19 @@ static bool slot_posted(const UnetmmEp *ep)
  */
 static bool slot_take(UnetmmCore *core, UnetmmEp *ep, const UnetmmTaken *taken)
 {
+    bool asked = ep->slot_asked == slot_next(ep);
+
     if (ep->head_offset) {
         trace_unetmm_backup_held(ep->id, slot_next(ep), ep->head_offset);
         unetmm_backup_take(ep, taken);
     } else if (!unetmm_backup_complete(core, ep, taken)) {
         return false;
     }
-    unetmm_miss_cancel(core, ep, SLOT_MISS);
-    ep->slot_status = UNETMM_ST_OK;
+    /* With policy backup it may be of one that waits, and is wanted yet. */
+    if (asked) {
+        unetmm_miss_cancel(core, ep, SLOT_MISS);
+        ep->slot_status = UNETMM_ST_OK;
+    }
     return true;
 }
 
@@ -118,8 +123,8 @@ static void slot_absent(UnetmmCore *core, UnetmmEp *ep,
                               UNETMM_C_drop_no_buffer;
 
     /*
-     * With policy backup the driver enters the page into its table unasked; what
-     * it has to give to the card it gives only when asked.
+     * With policy backup the driver enters the page into its table unasked;
+     * what it has to give to the card it gives only when asked.
      */
     if (fqe && (!ep->policy->backup ||
                 core->spaces[ep->space].source->insert)) {

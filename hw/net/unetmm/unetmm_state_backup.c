@@ -84,5 +84,5 @@ bool unetmm_state_slot_ok(const UnetmmEp *ep)
 uint64_t unetmm_state_waiting_limit(const UnetmmCore *core)
 {
     return 32 + (core->params.backup_bits ?
-                 (1u << UNETMM_MAX_RING_LOG2) * 28ull : 0);
+                 (1u << UNETMM_MAX_RING_LOG2) * 32ull : 0);
 }
