@@ -118,8 +118,8 @@ static void slot_absent(UnetmmCore *core, UnetmmEp *ep,
                               UNETMM_C_drop_no_buffer;
 
     /*
-     * With policy backup the driver enters the page into its table unasked; what
-     * it has to give to the card it gives only when asked.
+     * With policy backup the driver enters the page into its table unasked;
+     * what it has to give to the card it gives only when asked.
      */
     if (fqe && (!ep->policy->backup ||
                 core->spaces[ep->space].source->insert)) {
