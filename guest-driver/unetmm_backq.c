@@ -267,6 +267,7 @@ static void unetmm_backq_ahead(const struct unetmm_backq *q, u32 slot,
 
 	w->nahead = 0;
 	while (w->nahead < most && unetmm_backq_posted(q, ++slot)) {
+		/* As in unetmm_backq_read(). */
 		smp_rmb();
 		fqe = &q->fq[slot & q->fq_mask];
 		addr = le64_to_cpu(READ_ONCE(fqe->addr));

@@ -125,11 +125,16 @@ static void check_operation(const struct unetmm_sqe *sqe)
     bool is_inline = sqe->flags & UNETMM_SQE_F_INLINE;
 
     CARD_CHECK(!(sqe->flags & ~UNETMM_SQE_F_ALL));
-    CARD_CHECK(!sqe->rsvd0 && (!sqe->imm || notify));
+    CARD_CHECK(!sqe->rsvd0 && (!sqe->imm || notify ||
+                               sqe->opcode == UNETMM_OP_FRAME));
     CARD_CHECK(!notify || sqe->opcode == UNETMM_OP_WRITE);
     switch (sqe->opcode) {
     case UNETMM_OP_SEND:
         CARD_CHECK(!sqe->handle && !sqe->remote);
+        break;
+    case UNETMM_OP_FRAME:
+        CARD_CHECK(!sqe->handle && !sqe->remote && !sqe->channel);
+        CARD_CHECK(!(sqe->imm & ~UNETMM_TX_ALL));
         break;
     case UNETMM_OP_WRITE:
         break;

@@ -391,6 +391,69 @@ static void stopped_endpoint_says_so_last(void **state)
     assert_in_range(i, 1, 17);
 }
 
+/* ---- Raw endpoints -------------------------------------------------------- */
+
+static void frames_of_every_kind(void **state)
+{
+    static uint8_t data[UNETMM_ETH_MAX + 1];
+    struct iovec iov = { data, 0 };
+    size_t len;
+
+    (void)state;
+    assert_int_equal(unetmm_post_frame(fake.ep, &iov, 1, 0, 0, 0), -EPROTOTYPE);
+    fake.ep->raw = 1;
+    for (len = 0; len <= sizeof(data); len = len < 400 ? len + 1 : len + 97) {
+        uint32_t offload = len % 3 ? 0 : UNETMM_TX_CSUM;
+        int wanted = len < UNETMM_ETH_HEADER ? -EINVAL :
+            len > UNETMM_ETH_MAX ? -EMSGSIZE : 0;
+
+        iov.iov_len = len;
+        pattern_fill(data, len, pattern_key(9, len), 0);
+        assert_int_equal(unetmm_post_frame(fake.ep, &iov, 1, offload, len, 0),
+                         wanted);
+        assert_int_equal(fake_card_take(&fake.card, &message), !wanted);
+        if (!wanted) {
+            assert_int_equal(message.opcode, UNETMM_OP_FRAME);
+            assert_int_equal(message.imm, offload);
+            assert_int_equal(message.cookie, len);
+            assert_int_equal(message.len, len);
+            assert_memory_equal(message.data, data, len);
+            assert_int_equal(message.is_inline, len <= UNETMM_MAX_INLINE);
+        }
+    }
+    iov.iov_len = sizeof(data);
+    assert_int_equal(unetmm_post_frame(fake.ep, &iov, 1, UNETMM_TX_CSUM |
+                                       UNETMM_TX_SEGMENT | 1460, 0, 0), 0);
+    assert_int_equal(unetmm_post_frame(fake.ep, &iov, 1, UNETMM_TX_ALL + 1, 0,
+                                       0), -EINVAL);
+}
+
+/* Nobody is told of a buffer, unless somebody waits for one. */
+static void buffers_are_looked_at_later(void **state)
+{
+    static uint8_t data[64];
+    struct unetmm_completion c;
+
+    (void)state;
+    fake.ep->slots = 1;
+    fake_endpoint_rung(&fake);
+    assert_int_equal(unetmm_post(fake.ep, data, 64, 0, 0), 0);
+    assert_false(fake_endpoint_rung(&fake));
+    fake_card_state(&fake.card, UNETMM_EP_RUNNING | UNETMM_EP_FQ_AWAITED);
+    assert_int_equal(unetmm_post(fake.ep, data, 64, 1, 0), 0);
+    assert_true(fake_endpoint_rung(&fake));
+    /* With MORE it is who looks next. */
+    assert_int_equal(unetmm_post(fake.ep, data, 64, 2, UNETMM_MORE), 0);
+    assert_false(fake_endpoint_rung(&fake));
+    assert_int_equal(unetmm_poll(fake.ep, &c, 1), 0);
+    assert_true(fake_endpoint_rung(&fake));
+    assert_int_equal(unetmm_poll(fake.ep, &c, 1), 0);
+    assert_false(fake_endpoint_rung(&fake));
+    assert_int_equal(unetmm_post(fake.ep, data, 64, 3, UNETMM_MORE), 0);
+    assert_true(unetmm_arm(fake.ep) >= 0);
+    assert_true(fake_endpoint_rung(&fake));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, stop)
 #define TEST_LATE(name) \
     { #name " (indices wrap)", name, begin_late, stop, NULL }
@@ -417,6 +480,9 @@ int main(void)
         TEST(delivers_inline),
         TEST(rings_when_the_card_waits_for_room),
         TEST(stopped_endpoint_says_so_last),
+        TEST(frames_of_every_kind),
+        TEST_LATE(frames_of_every_kind),
+        TEST(buffers_are_looked_at_later),
     };
 
     return cmocka_run_group_tests_name("fast path", tests, NULL, NULL);
