@@ -59,7 +59,7 @@ struct ethtool_test;
 #define UNETMM_NET_MIN_LOG2	6
 #define UNETMM_NET_MAX_LOG2	13
 #define UNETMM_NET_TX_LOG2	10	/* slots */
-#define UNETMM_NET_RX_LOG2	10	/* buffers */
+#define UNETMM_NET_RX_LOG2	12	/* buffers: a window of TCP's */
 #define UNETMM_NET_MAX_MTU	9000
 /* Of a frame beside the MTU: its header and two VLAN tags. */
 #define UNETMM_NET_HEADER	(UNETMM_ETH_MAX - UNETMM_NET_MAX_MTU)
