@@ -143,6 +143,11 @@ struct unetmm_net_rx {
 	u32 held;		/* by the card */
 	u32 len;		/* of a buffer, as posted */
 	u32 bytes;		/* of its memory */
+	struct page *chunk;	/* that buffers are cut from, or NULL */
+	u32 cut;		/* bytes of it */
+	struct page **idle;	/* cut up; one reference of each is ours */
+	u32 idle_first;
+	u32 nidle;
 	struct unetmm_net_stats stats;
 };
 
