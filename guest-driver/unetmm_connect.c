@@ -87,6 +87,9 @@ static int unetmm_chan_how(const struct unetmm_ep *ep,
 			   const struct unetmm_chan_wish *wish,
 			   struct unetmm_chan_how *how)
 {
+	/* The peer waits there, and the backup ring is for where it does not. */
+	if (ep->flags & UNETMM_EP_F_RAW || ep->backq)
+		return -EPROTOTYPE;
 	if (!ep->dev->hw.reliable || ep->space->source == UNETMM_SOURCE_KTLB)
 		return -EOPNOTSUPP;
 	if (wish->timeout_us > UNETMM_REL_MAX_TIMEOUT_US ||
@@ -105,7 +108,7 @@ static int unetmm_chan_how(const struct unetmm_ep *ep,
 /* What waits for its memory keeps its turn, and datagrams have none. */
 static int unetmm_datagram(const struct unetmm_ep *ep)
 {
-	return ep->waits ? -EPROTOTYPE : 0;
+	return ep->waits || ep->flags & UNETMM_EP_F_RAW ? -EPROTOTYPE : 0;
 }
 
 static int unetmm_listen(struct unetmm_ep *ep, const struct unetmm_listen *a,

@@ -164,6 +164,13 @@ static int sysbuf_show(struct seq_file *s, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(sysbuf);
 
+static int backup_show(struct seq_file *s, void *unused)
+{
+	unetmm_backup_show(s, s->private);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(backup);
+
 /* How long the stages of a miss took that was served. */
 static int faults_show(struct seq_file *s, void *unused)
 {
@@ -270,6 +277,7 @@ void unetmm_debugfs_add(struct unetmm_dev *dev)
 	debugfs_create_file("invalidations", 0400, dev->debugfs, dev,
 			    &invalidations_fops);
 	debugfs_create_file("sysbuf", 0400, dev->debugfs, dev, &sysbuf_fops);
+	debugfs_create_file("backup", 0400, dev->debugfs, dev, &backup_fops);
 }
 
 /* Waits for readers; none comes after. */

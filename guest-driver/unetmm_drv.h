@@ -28,6 +28,9 @@
  *   unetmm_sysq   what waits to be copied for an endpoint with policy redirect
  *                 (kref: the endpoint, its thread); see unetmm_sysq.c.
  *   unetmm_sysbuf the slots that these use, while there is such an endpoint.
+ *   unetmm_backq  what waits in the backup ring for an endpoint with policy backup
+ *                 (kref: the endpoint, its thread); see unetmm_backq.c.
+ *   unetmm_backring  that ring, while there is such an endpoint.
  *   unetmm_kqueues what an endpoint of source ktlb has beside its queues; lives
  *                 as long as the endpoint.  Its slots: unetmm_klist.c.
  *
@@ -36,6 +39,8 @@
  *   region_lock > dev->rwsem > file->lock > ctl.lock > command slot
  *   ctl.lock > ecs->lock > command slot, ep_lock
  *   ctl.lock > sysbuf.lock > q->lock (of a unetmm_sysq) > command slot
+ *   file->lock > backup.lock > q->lock (of a unetmm_backq) > command slot,
+ *     backup.pool_lock
  *   file->lock > kq->lock > mmap_lock
  *   file->lock > unetmm_switch_lock > RCU (grace periods)
  *   file->lock > unetmm_push_lock > the kernel's, of probes
@@ -156,6 +161,7 @@ struct unetmm_limits {
 	u32 proxy_pages;
 	u32 sysbuf_slots;
 	u32 flows;
+	u32 backup_bits;
 	u8 mac[ETH_ALEN];
 };
 
@@ -406,6 +412,7 @@ struct unetmm_aspace {
 	struct mutex zero_lock;		/* giving up contents; ends of endpoints */
 	struct unetmm_ecs *ecs;		/* event counters; set once */
 	struct list_head sysqs;		/* of its endpoints; sysbuf.lock */
+	struct list_head backqs;	/* likewise; backup.lock */
 
 	/* unetmm_turns.c; the fault work's */
 	struct list_head turns;
@@ -474,6 +481,9 @@ struct unetmm_ep {
 	u32 first_fault;		/* fault records before are another's */
 	struct unetmm_kqueues *kq;	/* source ktlb */
 	struct unetmm_sysq *sysq;	/* policy redirect */
+	struct unetmm_backq *backq;	/* policy backup; ep_lock */
+	u32 backup;			/* likewise: bits */
+	struct list_head flows;		/* raw: file->lock */
 	struct list_head windows;	/* file->lock and map_lock */
 
 	/* channels: ctl.lock */
@@ -639,6 +649,28 @@ struct unetmm_sysbuf {
 	struct unetmm_hist stages[UNETMM_NUM_STAGES];
 };
 
+/* A buffer of the backup ring. */
+struct unetmm_backbuf {
+	struct list_head node;		/* backup.free */
+	void *mem;
+	dma_addr_t dma;
+};
+
+struct unetmm_backring {
+	struct mutex lock;		/* the next */
+	struct unetmm_ring ring;	/* its producer: pool_lock */
+	u32 buf_bytes;
+	u32 users;			/* endpoints */
+	u32 reserved;			/* bits that these have */
+	u64 first;			/* reports before are of an earlier one */
+	struct unetmm_backq **queues;	/* by endpoint */
+
+	spinlock_t pool_lock;		/* the rest */
+	struct unetmm_backbuf **posted;	/* by place; NULL: there is no ring */
+	struct list_head free;
+	u32 nfree;
+};
+
 /* Misses that wait to be served; the fault work's. */
 struct unetmm_turn;
 struct unetmm_turns {
@@ -685,6 +717,7 @@ struct unetmm_dev {
 	struct unetmm_hist fault_stages[UNETMM_NUM_FSTAGES];
 	struct unetmm_hist inv_stages[UNETMM_NUM_ISTAGES];
 	struct unetmm_sysbuf sysbuf;
+	struct unetmm_backring backup;
 	struct unetmm_batch *fault_batch;		/* fault_work's */
 	struct unetmm_turns turns;			/* likewise */
 	struct mutex reply_lock;	/* the list page */
@@ -920,6 +953,7 @@ int unetmm_resolve_list(struct unetmm_aspace *space,
 void unetmm_resolved(struct unetmm_aspace *space,
 		     const struct unetmm_miss *miss,
 		     struct unetmm_batch *batch);
+u8 unetmm_refusal(int err);
 void unetmm_deferred_kill(struct unetmm_aspace *space);
 void unetmm_deferred_orphan(struct unetmm_aspace *space);
 
@@ -1135,6 +1169,38 @@ bool unetmm_sysq_add(struct unetmm_sysq *q, u32 space,
 		     struct unetmm_sysjob *job);
 void unetmm_sysq_clear_region(struct unetmm_aspace *space, u32 region);
 void unetmm_sysq_orphan(struct unetmm_aspace *space);
+
+/* unetmm_flow.c */
+/* The flow's number, or -errno. */
+int unetmm_flow_set(struct unetmm_dev *dev, u32 ep, u8 kind, u8 flags,
+		    u16 value, const u8 *mac);
+void unetmm_flow_clear(struct unetmm_dev *dev, u32 number);
+
+/* unetmm_raw.c */
+int unetmm_raw_check(const struct unetmm_dev *dev,
+		     const struct unetmm_endpoint *a);
+int unetmm_op_flow(struct unetmm_file *file, void *arg);
+int unetmm_op_flow_end(struct unetmm_file *file, void *arg);
+void unetmm_undo_flow(struct unetmm_file *file, const void *arg);
+void unetmm_raw_close(struct unetmm_ep *ep);
+
+/* unetmm_backup.c */
+extern unsigned int unetmm_backup_buffers;
+void unetmm_backup_init(struct unetmm_dev *dev);
+int unetmm_backup_get(struct unetmm_dev *dev, u32 want);
+void unetmm_backup_put(struct unetmm_dev *dev, u32 bits);
+void unetmm_backbuf_put(struct unetmm_dev *dev, struct unetmm_backbuf *buf);
+void unetmm_backup_report(struct unetmm_dev *dev,
+			  const struct unetmm_fault *rec, u64 index);
+void unetmm_backup_show(struct seq_file *s, struct unetmm_dev *dev);
+
+/* unetmm_backq.c */
+int unetmm_backq_open(struct unetmm_ep *ep, u32 want);
+void unetmm_backq_close(struct unetmm_ep *ep);
+bool unetmm_backq_add(struct unetmm_backq *q, const struct unetmm_fault *rec,
+		      u64 index, struct unetmm_backbuf *buf);
+void unetmm_backq_tail(struct unetmm_backq *q);
+void unetmm_backq_orphan(struct unetmm_aspace *space);
 
 /* unetmm_import.c */
 int unetmm_op_import(struct unetmm_file *file, void *arg);

@@ -33,6 +33,7 @@ struct unetmm_ep *unetmm_ep_alloc(struct unetmm_dev *dev)
 	INIT_LIST_HEAD(&ep->accepts);
 	INIT_LIST_HEAD(&ep->chans);
 	INIT_LIST_HEAD(&ep->windows);
+	INIT_LIST_HEAD(&ep->flows);
 	INIT_HLIST_NODE(&ep->service_node);
 	init_waitqueue_head(&ep->wait);
 	ep->dev = dev;
@@ -162,6 +163,7 @@ int unetmm_ep_command(struct unetmm_ep *ep, u32 policy, u32 pretranslate)
 			.policy = policy,
 			.pretranslate = pretranslate,
 			.flags = ep->flags,
+			.backup = cpu_to_le16(ep->backup),
 		},
 	};
 
@@ -214,7 +216,7 @@ static int unetmm_ep_check(const struct unetmm_dev *dev,
 {
 	u32 max = dev->hw.max_log2;
 
-	if (a->flags)
+	if (a->flags & ~UNETMM_ENDPOINT_RAW || a->rsvd)
 		return -EOPNOTSUPP;
 	if (a->sq_log2 < UNETMM_MIN_RING_LOG2 || a->sq_log2 > max ||
 	    a->fq_log2 < UNETMM_MIN_RING_LOG2 || a->fq_log2 > max ||
@@ -225,18 +227,32 @@ static int unetmm_ep_check(const struct unetmm_dev *dev,
 		return -EINVAL;
 	if (!(dev->hw.policies & BIT(a->policy)))
 		return -EOPNOTSUPP;
-	return 0;
+	if ((a->backup && a->policy != UNETMM_POLICY_BACKUP) ||
+	    a->backup > dev->hw.backup_bits)
+		return -EINVAL;
+	/* Slots are looked at when they are used, and no sooner. */
+	if (a->pretranslate && (a->flags & UNETMM_ENDPOINT_RAW ||
+				a->policy == UNETMM_POLICY_BACKUP))
+		return -EINVAL;
+	return unetmm_raw_check(dev, a);
 }
 
 /*
- * Policies redirect and rnr wait for what is absent: with sources of which absence
- * is the process's error there is nothing to wait for, and source ktlb has no
- * reliable channels, which are the only ones where somebody waits.
+ * Policies redirect, rnr and backup wait for what is absent: with sources of which
+ * absence is the process's error there is nothing to wait for, and source ktlb has
+ * no reliable channels, where somebody waits, and its descriptors are the driver's,
+ * which knows of messages only.
  */
-static bool unetmm_ep_suits(const struct unetmm_aspace *space, u32 policy)
+static bool unetmm_ep_suits(const struct unetmm_aspace *space,
+			    const struct unetmm_endpoint *a)
 {
-	return !unetmm_policy_waits(policy) ||
-	       (space->ops->resolve && space->source != UNETMM_SOURCE_KTLB);
+	if (space->source == UNETMM_SOURCE_KTLB)
+		return !unetmm_policy_waits(a->policy) &&
+		       a->policy != UNETMM_POLICY_BACKUP &&
+		       !(a->flags & UNETMM_ENDPOINT_RAW);
+	return space->ops->resolve ||
+	       (!unetmm_policy_waits(a->policy) &&
+		a->policy != UNETMM_POLICY_BACKUP);
 }
 
 static int unetmm_ep_eventfd(struct unetmm_ep *ep, int fd)
@@ -276,6 +292,7 @@ static void unetmm_ep_result(const struct unetmm_ep *ep,
 	a->queue_bytes = ep->block->bytes;
 	a->doorbell_map = unetmm_map_offset(ep->id, true);
 	a->doorbell_bytes = PAGE_SIZE;
+	a->backup = ep->backup;
 }
 
 static int unetmm_ep_create(struct unetmm_file *file,
@@ -294,6 +311,7 @@ static int unetmm_ep_create(struct unetmm_file *file,
 	ep->fq_log2 = a->fq_log2;
 	ep->cq_log2 = a->cq_log2;
 	ep->waits = unetmm_policy_waits(a->policy);
+	ep->flags = a->flags & UNETMM_ENDPOINT_RAW ? UNETMM_EP_F_RAW : 0;
 	ret = unetmm_ep_eventfd(ep, a->event_fd);
 	if (ret)
 		goto put;
@@ -309,6 +327,8 @@ static int unetmm_ep_create(struct unetmm_file *file,
 		ret = unetmm_kqueues_create(ep);
 	else if (a->policy == UNETMM_POLICY_REDIRECT)
 		ret = unetmm_sysq_open(ep);
+	else if (a->policy == UNETMM_POLICY_BACKUP)
+		ret = unetmm_backq_open(ep, a->backup);
 	if (!ret)
 		ret = unetmm_ep_command(ep, a->policy, a->pretranslate);
 	if (ret)
@@ -323,6 +343,8 @@ unpublish:
 		unetmm_kqueues_drop(ep);
 	if (ep->sysq)
 		unetmm_sysq_close(ep);
+	if (ep->backq)
+		unetmm_backq_close(ep);
 	unetmm_ep_unpublish(ep);
 put:
 	unetmm_ep_put(ep);
@@ -342,7 +364,7 @@ int unetmm_op_endpoint(struct unetmm_file *file, void *arg)
 		ret = -EINVAL;
 	else if (file->space->mm != current->mm)
 		ret = -EPERM;	/* bound by another while we waited */
-	else if (!unetmm_ep_suits(file->space, a->policy))
+	else if (!unetmm_ep_suits(file->space, a))
 		ret = -EOPNOTSUPP;
 	else
 		ret = unetmm_ep_create(file, a);
@@ -379,6 +401,7 @@ void unetmm_ep_close(struct unetmm_ep *ep)
 	unetmm_doorbell_zap(file, ep->id);
 	unetmm_windows_close(ep);
 	unetmm_chan_close_all(ep);
+	unetmm_raw_close(ep);
 	if (ep->kq)
 		unetmm_kqueues_close(ep);
 	unetmm_ep_destroy(ep);
@@ -386,6 +409,8 @@ void unetmm_ep_close(struct unetmm_ep *ep)
 		unetmm_kqueues_drop(ep);
 	if (ep->sysq)
 		unetmm_sysq_close(ep);
+	if (ep->backq)
+		unetmm_backq_close(ep);
 	unetmm_ep_unpublish(ep);
 	/* From here on the buffers are the process's: who gives one up has. */
 	mutex_lock(&space->zero_lock);

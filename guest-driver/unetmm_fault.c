@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * unetmm: the card's fault ring: misses and evictions, and reports of what is in
- * the system buffer, which are passed on.
+ * the system buffer or the backup ring, which are passed on.
  *
  * A miss has the three outcomes of the U-Net/MM paper: resident (or made so
  * without waiting) and given at once; refused, with the status that the
@@ -65,7 +65,7 @@ static void unetmm_reply(struct unetmm_aspace *space,
 	unetmm_cmd(space->dev, &cmd, NULL);
 }
 
-static u8 unetmm_refusal(int err)
+u8 unetmm_refusal(int err)
 {
 	switch (err) {
 	case -EFAULT:
@@ -659,6 +659,9 @@ static void unetmm_fault_record(struct unetmm_dev *dev, u32 i, u64 number,
 		break;
 	case UNETMM_FAULT_SLOT:
 		unetmm_sysbuf_report(dev, rec, number, seen_ns);
+		break;
+	case UNETMM_FAULT_BACKUP:
+		unetmm_backup_report(dev, rec, number);
 		break;
 	}
 }

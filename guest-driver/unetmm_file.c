@@ -99,6 +99,7 @@ static int unetmm_flush(struct file *filp, fl_owner_t id)
 	    space->mm != current->mm) {
 		unetmm_deferred_orphan(space);
 		unetmm_sysq_orphan(space);
+		unetmm_backq_orphan(space);
 	}
 	return 0;
 }
@@ -174,6 +175,9 @@ static int unetmm_op_info(struct unetmm_file *file, void *arg)
 	a->max_message = hw->reliable ? UNETMM_MAX_MESSAGE : 0;
 	a->regions = hw->regions;
 	a->imports = hw->imports;
+	a->flows = hw->flows;
+	a->backup = hw->policies & BIT(UNETMM_POLICY_BACKUP) ?
+		    min(hw->backup_bits, READ_ONCE(unetmm_backup_buffers)) : 0;
 	return 0;
 }
 
@@ -203,6 +207,8 @@ union unetmm_arg {
 	struct unetmm_event_id event_id;
 	struct unetmm_event_wait event_wait;
 	struct unetmm_event_arm event_arm;
+	struct unetmm_flow flow;
+	struct unetmm_flow_id flow_id;
 };
 
 #define UNETMM_OP_ANYONE	BIT(0)	/* not only the owner's mm */
@@ -295,6 +301,10 @@ static const struct unetmm_op unetmm_ops[] = {
 		 struct unetmm_event_wait, now, UNETMM_OP_UNLOCKED),
 	IOCTL_OP(UNETMM_IOC_EVENT_ARM, unetmm_op_event_arm,
 		 struct unetmm_event_arm, now, 0),
+	IOCTL_OP(UNETMM_IOC_FLOW, unetmm_op_flow, struct unetmm_flow, rsvd, 0,
+		 .undo = unetmm_undo_flow),
+	IOCTL_OP(UNETMM_IOC_FLOW_END, unetmm_op_flow_end,
+		 struct unetmm_flow_id, rsvd, UNETMM_OP_SILENT),
 };
 
 static int unetmm_execute(struct unetmm_file *file, const struct unetmm_op *op,

@@ -60,6 +60,11 @@ static void unetmm_wake(struct unetmm_dev *dev, struct unetmm_ep *ep, u8 type)
 		queue_work(unetmm_wq, &dev->ctl.work);
 		return;
 	}
+	if (type == UNETMM_NOTIFY_TAIL) {
+		if (ep->backq)
+			unetmm_backq_tail(ep->backq);
+		return;
+	}
 	if (type == UNETMM_NOTIFY_EP_ERROR)
 		WRITE_ONCE(ep->failed, true);
 	if (ep->eventfd)

@@ -41,6 +41,10 @@ module_param_named(redirect_credits, unetmm_redirect_credits, uint, 0644);
 MODULE_PARM_DESC(redirect_credits,
 		 "of these: most that one channel gets for itself, 1 to 64");
 
+module_param_named(backup_buffers, unetmm_backup_buffers, uint, 0644);
+MODULE_PARM_DESC(backup_buffers,
+		 "packets of policy backup that one card can have for absent pages");
+
 struct workqueue_struct *unetmm_wq;
 static DEFINE_IDA(unetmm_numbers);
 
@@ -276,6 +280,7 @@ static void unetmm_dev_init(struct unetmm_dev *dev)
 	mutex_init(&dev->reply_lock);
 	mutex_init(&dev->flow_lock);
 	unetmm_sysbuf_init(dev);
+	unetmm_backup_init(dev);
 	INIT_WORK(&dev->fault_work, unetmm_fault_work);
 	INIT_WORK(&dev->fail_work, unetmm_fail_work);
 	xa_init_flags(&dev->spaces, XA_FLAGS_ALLOC1);

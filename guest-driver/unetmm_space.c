@@ -382,6 +382,7 @@ static struct unetmm_aspace *unetmm_space_alloc(struct unetmm_dev *dev,
 	INIT_LIST_HEAD(&space->turn_node);
 	INIT_LIST_HEAD(&space->kqueues);
 	INIT_LIST_HEAD(&space->sysqs);
+	INIT_LIST_HEAD(&space->backqs);
 	INIT_WORK(&space->drop_work, unetmm_drop_work);
 	INIT_WORK(&space->again_work, unetmm_again_work);
 	init_waitqueue_head(&space->idle);

@@ -66,6 +66,46 @@ TRACE_EVENT(unetmm_sysbuf,
 		  __entry->status == UNETMM_SLOT_FAILED ? "failed" : "gone")
 );
 
+TRACE_EVENT(unetmm_backup,
+	TP_PROTO(u16 ep, u32 buffer, u32 slot, u32 bit, u32 len),
+	TP_ARGS(ep, buffer, slot, bit, len),
+	TP_STRUCT__entry(
+		__field(u16, ep)
+		__field(u32, buffer)
+		__field(u32, slot)
+		__field(u32, bit)
+		__field(u32, len)
+	),
+	TP_fast_assign(
+		__entry->ep = ep;
+		__entry->buffer = buffer;
+		__entry->slot = slot;
+		__entry->bit = bit;
+		__entry->len = len;
+	),
+	TP_printk("ep=%u buffer=%u slot=%u bit=%u len=%u", __entry->ep,
+		  __entry->buffer, __entry->slot, __entry->bit, __entry->len)
+);
+
+TRACE_EVENT(unetmm_backup_done,
+	TP_PROTO(u16 ep, u32 slot, u32 bit, u8 status),
+	TP_ARGS(ep, slot, bit, status),
+	TP_STRUCT__entry(
+		__field(u16, ep)
+		__field(u32, slot)
+		__field(u32, bit)
+		__field(u8, status)
+	),
+	TP_fast_assign(
+		__entry->ep = ep;
+		__entry->slot = slot;
+		__entry->bit = bit;
+		__entry->status = status;
+	),
+	TP_printk("ep=%u slot=%u bit=%u status=%u", __entry->ep,
+		  __entry->slot, __entry->bit, __entry->status)
+);
+
 TRACE_EVENT(unetmm_zero,
 	TP_PROTO(u32 space, u64 vaddr),
 	TP_ARGS(space, vaddr),

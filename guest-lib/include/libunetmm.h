@@ -124,7 +124,11 @@ struct unetmm_ep_attr {
     uint32_t pretranslate;      /* buffers translated ahead; 0: card's most */
     uint32_t inline_max;        /* messages up to this are copied, 0..224 */
     uint32_t spin_ns;           /* unetmm_wait() spins so long, then blocks */
+    uint32_t flags;             /* UNETMM_EP_RAW; see libunetmm/frame.h */
+    uint32_t backup;            /* policy backup: packets that may wait; 0: usual */
 };
+
+#define UNETMM_EP_RAW           UNETMM_ENDPOINT_RAW
 
 /*
  * A message takes one slot of the send queue if it is at most 32 bytes inline
@@ -136,9 +140,12 @@ struct unetmm_ep_attr {
  */
 #define UNETMM_EP_ATTR_INIT \
     { sizeof(struct unetmm_ep_attr), 256, 256, 1024, UNETMM_POLICY_SKIP, 0, \
-      UNETMM_MAX_INLINE, UNETMM_SPIN_DEFAULT_NS }
+      UNETMM_MAX_INLINE, UNETMM_SPIN_DEFAULT_NS, 0, 0 }
 
-/* Creates an endpoint; `attr` NULL stands for UNETMM_EP_ATTR_INIT. */
+/*
+ * Creates an endpoint; `attr` NULL stands for UNETMM_EP_ATTR_INIT.  A structure
+ * that ends before `flags` is taken as if what it lacks were 0.
+ */
 int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
                      struct unetmm_ep **ep);
 
@@ -390,6 +397,7 @@ enum unetmm_call {
     UNETMM_CALL_COUNTER,        /* event counters: unetmm_counter_*() */
     UNETMM_CALL_SYNC,           /* unetmm_sem_*(), _queue_*(), _sync_*() */
     UNETMM_CALL_PREFETCH,
+    UNETMM_CALL_FLOW,
 };
 
 /*
@@ -454,6 +462,9 @@ struct unetmm_ep {
     uint32_t stashed;           /* completions were taken for somebody else */
     uint32_t nimports;
     const struct unetmm_import_record *imports;     /* by number */
+    uint32_t raw;               /* frames, and no channels */
+    uint32_t slots;             /* buffers are looked at when they are used */
+    uint32_t unlooked;          /* posted since we saw whether anybody waits */
 };
 
 /*
@@ -818,6 +829,32 @@ static inline void unetmm_put_fqe_(struct unetmm_ep *ep, void *buf, size_t len,
     unetmm_write_index(&ep->index->user.fq_prod, ep->fq_prod);
 }
 
+/*
+ * A buffer is in the queue.  Where the card looks only when a message comes there is
+ * nothing to be said to it, unless the driver waits for buffers.
+ */
+static inline void unetmm_offer_(struct unetmm_ep *ep, int more)
+{
+    if (!ep->slots) {
+        unetmm_ring_unless_more_(ep, more);
+        return;
+    }
+    ep->unlooked = 1;
+    if (more) {
+        return;
+    }
+    if (ep->unrung) {
+        unetmm_ring(ep);
+    } else {
+        /* The index before the state. */
+        unetmm_arm_barrier();
+        if (unetmm_read_word(&ep->index->card.state) & UNETMM_EP_FQ_AWAITED) {
+            unetmm_ring(ep);
+        }
+    }
+    ep->unlooked = 0;
+}
+
 /* The driver may refuse the last buffer, and then has not taken it. */
 static inline int unetmm_post_checked_(struct unetmm_ep *ep)
 {
@@ -883,7 +920,7 @@ static inline int unetmm_post(struct unetmm_ep *ep, void *buf, size_t len,
     if (flags & UNETMM_ZERO && ep->trap) {
         return unetmm_post_checked_(ep);
     }
-    unetmm_ring_unless_more_(ep, flags & UNETMM_MORE);
+    unetmm_offer_(ep, flags & UNETMM_MORE);
     return 0;
 }
 
@@ -897,6 +934,7 @@ struct unetmm_completion {
     uint8_t status;             /* UNETMM_ST_*; 0 is good */
     uint32_t is_inline;         /* RECEIVED: the message is in data[] */
     uint8_t data[UNETMM_CQE_INLINE];
+    uint32_t flags;             /* UNETMM_CQE_F_CSUM_OK, of frames; others */
 };
 
 static inline void unetmm_take_(const struct unetmm_cqe *cqe, uint32_t flags,
@@ -907,6 +945,7 @@ static inline void unetmm_take_(const struct unetmm_cqe *cqe, uint32_t flags,
     c->channel = unetmm_swap16(cqe->channel);
     c->type = cqe->opcode;
     c->status = cqe->status;
+    c->flags = flags & ~UNETMM_PHASE;
     c->is_inline = !!(flags & UNETMM_CQE_F_INLINE);
     if (c->is_inline || c->type == UNETMM_CQE_NOTIFY) {
         memcpy(c->data, cqe->data, sizeof(c->data));
@@ -972,6 +1011,10 @@ static inline int unetmm_poll(struct unetmm_ep *ep,
         unetmm_from_card_barrier();
         unetmm_next_flags_(ep, index, &there);
         return there ? 0 : -EIO;
+    }
+    if (state & UNETMM_EP_FQ_AWAITED && ep->unlooked) {
+        ep->unlooked = 0;
+        unetmm_ring(ep);
     }
     if (state & UNETMM_EP_CQ_BLOCKED && ep->blocked_rung != index) {
         /*
@@ -1089,5 +1132,6 @@ int unetmm_handlers_stop(struct unetmm_ep *ep);
 #include <libunetmm/window.h>
 #include <libunetmm/counter.h>
 #include <libunetmm/sync.h>
+#include <libunetmm/frame.h>
 
 #endif /* LIBUNETMM_H */

@@ -8,6 +8,9 @@
 
 static const struct unetmm_ep_attr default_attr = UNETMM_EP_ATTR_INIT;
 
+/* What programs have that were compiled before there were raw endpoints. */
+#define FIRST_ATTR_BYTES    offsetof(struct unetmm_ep_attr, flags)
+
 /* The longest descriptor must fit, with room for another behind it. */
 #define MIN_SEND_SLOTS  8
 
@@ -39,12 +42,14 @@ static int fill_request(const struct unetmm_ctx *ctx,
     }
     *request = (struct unetmm_endpoint) {
         .size = sizeof(*request),
+        .flags = attr->flags,
         .sq_log2 = (uint32_t)sq_log2,
         .fq_log2 = (uint32_t)fq_log2,
         .cq_log2 = (uint32_t)cq_log2,
         .policy = attr->policy,
         .pretranslate = attr->pretranslate,
         .event_fd = event_fd,
+        .backup = attr->backup,
     };
     return 0;
 }
@@ -184,6 +189,8 @@ static int open_endpoint(struct unetmm_ep_private *ep,
     }
     ep->spin_ns = attr->spin_ns;
     ep->pub.inline_max = attr->inline_max;
+    ep->pub.raw = attr->flags & UNETMM_EP_RAW;
+    ep->pub.slots = ep->pub.raw || attr->policy == UNETMM_POLICY_BACKUP;
     ep->pub.trap = ctx->source == UNETMM_SOURCE_KTLB;
     ep->pub.may_zero = ctx->source == UNETMM_SOURCE_TLB ||
                        ctx->source == UNETMM_SOURCE_SHADOW ||
@@ -194,19 +201,32 @@ static int open_endpoint(struct unetmm_ep_private *ep,
     return 0;
 }
 
-int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
+/* The program's, or an older one's with what it has not. */
+static int whole_attr(const struct unetmm_ep_attr *attr,
+                      struct unetmm_ep_attr *whole)
+{
+    *whole = default_attr;
+    if (!attr) {
+        return 0;
+    }
+    if (attr->size != sizeof(*attr) && attr->size != FIRST_ATTR_BYTES) {
+        return -EINVAL;
+    }
+    memcpy(whole, attr, attr->size);
+    return 0;
+}
+
+int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *given,
                      struct unetmm_ep **result)
 {
     struct unetmm_ep_private *ep;
+    struct unetmm_ep_attr attr;
     int ret = unetmm_ctx_check(ctx);
 
     if (ret) {
         return ret;
     }
-    if (!attr) {
-        attr = &default_attr;
-    }
-    if (attr->size != sizeof(*attr) || ctx->source == UNETMM_OBSERVE) {
+    if (whole_attr(given, &attr) || ctx->source == UNETMM_OBSERVE) {
         return -EINVAL;
     }
     ret = unetmm_ep_alloc(ctx->info.channels, ctx->info.imports, &ep);
@@ -223,7 +243,7 @@ int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
     if (ret) {
         goto close_event_fd;
     }
-    ret = open_endpoint(ep, attr);
+    ret = open_endpoint(ep, &attr);
     if (ret) {
         goto close_utlb;
     }

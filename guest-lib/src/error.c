@@ -39,7 +39,11 @@ static const struct advice advices[] = {
       "give the card more of them" },
     { UNETMM_CALL_EP_CREATE, EOPNOTSUPP,
       "the card does not have this policy, or not with this source of "
-      "translations: redirect and rnr need tlb, shadow or odp" },
+      "translations: redirect, rnr and backup need tlb, shadow or odp; raw "
+      "endpoints have drop or backup, and not ktlb" },
+    { UNETMM_CALL_EP_CREATE, EPERM,
+      "a raw endpoint sends and receives frames of any kind: that needs "
+      "CAP_NET_RAW, which root has" },
     { UNETMM_CALL_EP_CREATE, EDQUOT,
       "the queues exceed this user's quota: make them smaller or raise "
       "ulimit -l" },
@@ -59,7 +63,8 @@ static const struct advice advices[] = {
       "this card has no reliable channels, or not with the source ktlb: use "
       "another source, or datagrams" },
     { UNETMM_CALL_LISTEN, EPROTOTYPE,
-      "an endpoint with policy redirect or rnr takes reliable channels only" },
+      "an endpoint with policy redirect or rnr takes reliable channels only, "
+      "one with backup datagrams only, a raw one none" },
     { UNETMM_CALL_CONNECT, EPROTOTYPE,
       "who listens there takes no channels of this type: use --reliable on "
       "both sides or on none, and on both with policy redirect or rnr" },
@@ -214,6 +219,21 @@ static const struct advice advices[] = {
       "the home is one of a wait-queue, or of a semaphore: use its calls" },
     { UNETMM_CALL_SYNC, ENOSPC,
       "the home has as many members as it can have: close one" },
+    { UNETMM_CALL_FLOW, EADDRINUSE,
+      "another endpoint has the flow: end that first, or choose another "
+      "address, EtherType or port" },
+    { UNETMM_CALL_FLOW, EPERM,
+      "the flow takes what is others': that needs CAP_NET_ADMIN; and the "
+      "EtherType of the card's own frames is nobody's" },
+    { UNETMM_CALL_FLOW, EPROTOTYPE,
+      "only raw endpoints have flows: create it with UNETMM_EP_RAW" },
+    { UNETMM_CALL_FLOW, ENOSPC,
+      "the card has no more flows: remove one, or give the card more of them" },
+    { UNETMM_CALL_FLOW, EINVAL,
+      "there is no such kind of flow, or it has no such value, address or "
+      "flag" },
+    { UNETMM_CALL_FLOW, EOPNOTSUPP, "this card has no raw endpoints" },
+    { UNETMM_CALL_FLOW, ENOENT, "the endpoint does not have this flow" },
     { UNETMM_CALL_ANY, ENOENT, "there is no such channel or registration" },
     { UNETMM_CALL_ANY, EOWNERDEAD,
       "this handle belongs to the process that forked this one: open the card "

@@ -306,6 +306,22 @@ int unetmm_utlb_op_(struct unetmm_ep *ep, const struct unetmm_op_ *op,
     return begin(ep, r, cookie, flags);
 }
 
+int unetmm_utlb_frame_(struct unetmm_ep *ep, uint32_t offload,
+                       const struct iovec *iov, unsigned n, uint64_t *cookie,
+                       unsigned *flags)
+{
+    struct record *r;
+
+    take_quiet(ep);
+    r = make_record(ep->utlb, *cookie, iov, n);
+    if (!r) {
+        return -ENOMEM;
+    }
+    r->op = UNETMM_OP_FRAME;
+    r->imm = offload;
+    return begin(ep, r, cookie, flags);
+}
+
 int unetmm_utlb_post_(struct unetmm_ep *ep, void *buf, size_t len,
                       uint64_t *cookie)
 {
@@ -486,7 +502,9 @@ static bool send_again(struct unetmm_ep *ep, struct record *r, uint32_t number)
     sqe = (struct unetmm_sqe *)(void *)unetmm_slot_(ep, ep->sq_prod);
     sqe->opcode = r->op;
     sqe->nsegs = r->n;
-    if (r->op != UNETMM_OP_SEND) {
+    if (r->op == UNETMM_OP_FRAME) {
+        sqe->imm = unetmm_swap32(r->imm);
+    } else if (r->op != UNETMM_OP_SEND) {
         put_target(ep, sqe, r);
     }
     unetmm_put_segs_(ep, ep->sq_prod, r->iov, r->n);

@@ -17,16 +17,19 @@ import tempfile
 import threading
 import time
 
+import ethernet
+import kvload
 import pair as guests
 import storage
 import vm
 from sockets import SocketsError, iperf_row, row, sockperf_row
 
 PARTS = ("host", "core", "count", "local", "memory", "sockets", "unetmm",
-         "matrix", "storage", "rxe", "netdev")
+         "frames", "matrix", "storage", "coldring", "overcommit", "rxe",
+         "netdev")
 SMOKE_PARTS = ("core", "local")
 # What is no part of a quick run unless it is asked for
-LONG_PARTS = ("matrix", "storage")
+LONG_PARTS = ("matrix", "storage", "coldring", "overcommit")
 NICS = {"e1000e": 1, "igb": 2, "virtio_net": 3}
 # Linux's Ethernet on the card, and on those that it is to be as good as
 NETDEVS = {"unetmm": 4, "e1000e": 1, "igb": 2}
@@ -34,6 +37,7 @@ SOURCES = ("tlb", "ktlb", "pinned", "utlb", "shadow", "odp")
 POLICIES = ("drop", "skip", "redirect", "rnr")
 USER_MTU = 65536
 MAC_A = "52:54:00:6d:00:01"
+E1000E_B = "52:54:00:6d:01:02"
 
 
 def sized(options, smoke, quick, full):
@@ -241,6 +245,54 @@ def part_storage(options):
                                USER_MTU, point[source] or 0.0, None, 1,
                                "MB/s"),
                          "share": point["memory"], "storage": source})
+    return rows
+
+
+def part_coldring(options):
+    """One guest: servers with TCP of their own, on rings that are cold at first."""
+    try:
+        found = ethernet.cold(options.kernel, options.quick or options.smoke)
+    except ethernet.ERRORS as error:
+        raise BenchError(str(error)) from error
+    ethernet.show_cold(found)
+    rows = []
+    for run in found["curve"]:
+        rows.append({**row("unetmm, one guest", "key-value server, cold, "
+                           + run["policy"], "answers", kvload.VALUE, 1500,
+                           run["per_s"], None, 1, "1/s"), "cold": run})
+    for run in found["first"]:
+        # 0: not in the time that there was
+        mode = f"ring of {run['ring']}, {run['policy']}"
+        rows.append({**row("unetmm, one guest", mode, "first", kvload.VALUE,
+                           1500, run["seconds"] if run["done"] else 0.0, None,
+                           1, "s"), "first": run})
+    return rows
+
+
+def part_overcommit(options):
+    """One guest: servers whose stores together are more than may be pinned."""
+    try:
+        found = ethernet.overcommit(options.kernel,
+                                    options.quick or options.smoke)
+    except ethernet.ERRORS as error:
+        raise BenchError(str(error)) from error
+    ethernet.show_overcommit(found)
+    rows = []
+    for run in found["runs"]:
+        # 0: not all of them start
+        source = "pinned" if run["policy"] == "pinned" else "odp"
+        rows.append({**row("unetmm, one guest",
+                           f"{run['servers']} key-value servers, {source}",
+                           "answers", kvload.VALUE, 1500, run["per_s"] or 0.0,
+                           None, 1, "1/s"), "overcommit": run})
+    for run in found["sets"]:
+        source = "pinned" if run["policy"] == "pinned" else "odp"
+        for number, halves in enumerate(run["hits_per_s"]):
+            for half, hits in zip(("first", "second"), halves):
+                rows.append({**row("unetmm, one guest",
+                                   f"working sets, {source}, server {number}, "
+                                   f"{half} half", "hits", ethernet.ITEM, 1500,
+                                   hits, None, 1, "1/s"), "sets": run})
     return rows
 
 
@@ -504,6 +556,38 @@ def part_unetmm(options):
                        for found in rows], len(lossy))
 
 
+# Two guests meet before each run: who listens is there first.
+FRAMES_KINDS = ("--source odp", "--source pinned", "--source tlb", "packet")
+SERVE_FRAMES = NETWORK + """
+set -e
+dev=$(of e1000e)
+ip link set $dev up
+"""
+
+
+def part_frames(options):
+    """Ethernet frames of 64 bytes: raw endpoints, and a packet socket's rings."""
+    seconds = sized(options, 1, 2, 5)
+    serve, use = SERVE_FRAMES + SERVE_HELLO, SERVE_FRAMES + HELLO
+    mac = "02:00:00:00:f0:01"
+    for number, kind in enumerate(FRAMES_KINDS, 200):
+        packet = kind == "packet"
+        how = "--interface $dev" if packet else kind
+        meet = f"unetmm-pingpong %s --service {number} --count 1 --warmup 0"
+        use += (f"unetmm-frames --listen {how} --json &\n"
+                f"{meet % MAC_A} >/dev/null\nwait\n")
+        serve += (f"{meet % '--listen'} >/dev/null\n"
+                  f"unetmm-frames {E1000E_B if packet else mac} {how} "
+                  f"--time {seconds} --json\n")
+    # The server goes when it has been asked for the last time.
+    serve += "unetmm-pingpong --listen --service 299 >/dev/null\n"
+    use += f"unetmm-pingpong {MAC_A} --service 299 --count 1 >/dev/null\n"
+    rows = json_rows(two_guests(options, serve, use, 400))
+    if len(rows) != len(FRAMES_KINDS):
+        raise BenchError(f"{len(rows)} rows of {len(FRAMES_KINDS)}")
+    return [{**found, "reliable": False} for found in rows]
+
+
 RXE = NETWORK + """
 set -e
 me=%(me)d
@@ -712,6 +796,10 @@ def goals(rows):
     goals_pins(rows, add)
     goals_faults(rows, add)
     goals_storage(rows, add)
+    add("raw endpoint / packet ring on e1000e, 64 B",
+        ratio(pick(rows, "frames", 64, "raw"),
+              pick(rows, "frames", 64, "packet")), 3, True)
+    goals_ethernet(rows, add)
     goals_netdev(rows, add, ratio)
     return table
 
@@ -909,6 +997,24 @@ def goals_storage(rows, add):
         if pinned and odp:
             add(f"block server, memory of {share} buffers: odp / pinned",
                 odp / pinned, None, True)
+
+
+def goals_ethernet(rows, add):
+    """The cold ring; and servers of which more fit if they are not pinned."""
+    cold = {r["cold"]["policy"]: r["median"] for r in rows if "cold" in r}
+    if cold.get("pinned"):
+        add("cold ring: backup / pinned", cold["backup"] / cold["pinned"], 0.95,
+            True)
+        add("cold ring: drop / pinned", cold["drop"] / cold["pinned"], None,
+            True)
+    most = {}
+    for r in rows:
+        if "overcommit" in r and r["median"]:
+            source = r["overcommit"]["policy"]
+            most[source] = max(most.get(source, 0), r["overcommit"]["servers"])
+    if len(most) == 2:
+        add("servers that run: odp / pinned", most["backup"] / most["pinned"],
+            2, True)
 
 
 def goals_bandwidth(wire, add, ratio):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""scripts/demo: boots two guests, has them do a tour, and shows the screen.
+"""scripts/demo: boots guests, has them do a tour, and shows the screen.
 
 What there is to see is in the tours' modules; tour.py says what these have.
 """
@@ -13,6 +13,7 @@ import tempfile
 import time
 
 import pair as guests
+import tour_ethernet
 import tour_messages
 import tour_netvm
 import tour_npf
@@ -24,7 +25,7 @@ from tour import NETWORK, DemoError, parse_lines
 MAC_A = "52:54:00:6d:00:01"
 LIMIT_SECONDS = 120
 TOURS = {"messages": tour_messages, "vmmc": tour_vmmc, "netvm": tour_netvm,
-         "npf": tour_npf}
+         "npf": tour_npf, "ethernet": tour_ethernet}
 
 
 def run_guests(tour, options):
@@ -87,6 +88,41 @@ def keep_running(couple, sockets):
         pass
 
 
+def do_tour(tour, options):
+    """Boots two guests for a tour, and shows it; returns the report."""
+    start = time.monotonic()
+    found, couple, sockets = run_guests(tour, options)
+    try:
+        report = tour.build_report(found, options.kernel,
+                                   time.monotonic() - start)
+        finish(tour, report, options)
+        if options.keep:
+            keep_running(couple, sockets)
+    finally:
+        couple.close()
+        if sockets:
+            shutil.rmtree(sockets, ignore_errors=True)
+    return report
+
+
+def finish(tour, report, options):
+    """The screen and the file."""
+    tour.show(report)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=1)
+            file.write("\n")
+
+
+def do_own_tour(tour, options):
+    """One that has its guests itself."""
+    if options.keep:
+        raise DemoError(f"--keep: the tour {options.tour} ends its guest itself")
+    report = tour.measure(options.kernel)
+    finish(tour, report, options)
+    return report
+
+
 def main():
     """scripts/demo has checked the options."""
     parser = argparse.ArgumentParser(prog="scripts/demo")
@@ -96,24 +132,10 @@ def main():
     parser.add_argument("--json")
     options = parser.parse_args()
     tour = TOURS[options.tour]
-    start = time.monotonic()
     try:
-        print("  booting two guests and measuring ...", file=sys.stderr)
-        found, couple, sockets = run_guests(tour, options)
-        try:
-            report = tour.build_report(found, options.kernel,
-                                       time.monotonic() - start)
-            tour.show(report)
-            if options.json:
-                with open(options.json, "w", encoding="utf-8") as file:
-                    json.dump(report, file, indent=1)
-                    file.write("\n")
-            if options.keep:
-                keep_running(couple, sockets)
-        finally:
-            couple.close()
-            if sockets:
-                shutil.rmtree(sockets, ignore_errors=True)
+        print("  booting and measuring ...", file=sys.stderr)
+        report = (do_own_tour if hasattr(tour, "measure") else do_tour)(
+            tour, options)
     except KeyboardInterrupt:
         sys.exit("interrupted")
     except (guests.GuestError, vm.VmError, DemoError, SocketsError,

@@ -14,7 +14,7 @@ PACKAGES=(
     bc kmod libelf-dev libssl-dev cpio rsync sparse
     xz-utils zstd
     # to build and test the library
-    libcmocka-dev
+    libcmocka-dev liblwip-dev
     # to check scripts and documents
     shellcheck python3-docutils
     # firmware that QEMU loads

@@ -287,7 +287,7 @@ def stage_unit(options):
                      "check_install")
 
 
-FUZZ_TARGETS = ("rings", "frames", "commands", "registers", "streams")
+FUZZ_TARGETS = ("rings", "frames", "commands", "registers", "streams", "slots")
 
 
 def stage_fuzz(options):
@@ -378,7 +378,8 @@ def stage_tools(_options):
 def stage_demo(_options):
     """scripts/demo, and that its reports say what they should."""
     for tour, facts in (("messages", message_facts), ("vmmc", vmmc_facts),
-                        ("netvm", netvm_facts), ("npf", npf_facts)):
+                        ("netvm", netvm_facts), ("npf", npf_facts),
+                        ("ethernet", ethernet_facts)):
         yield from demo_results(tour, facts)
 
 
@@ -484,6 +485,33 @@ def npf_facts(data):
             point["pinned"] and point["odp"] for point in points[1:])),
         ("of the buffer only what is used is resident",
          store["resident"]["odp-64k"] < store["resident"]["pinned-512k"] / 4),
+    )
+
+
+def ethernet_facts(data):
+    """The same of the tour of Ethernet."""
+    net, cold = data["net"], data["cold"]
+    curve = {run["policy"]: run for run in cold["curve"]}
+    runs = cold["curve"] + cold["first"]
+    return (
+        ("the interface is the card's, and the only one",
+         ": unetmm," in net["interface"]),
+        ("DHCP gave an address", net["lease"].startswith("dhcp") or
+         net["lease"][:1].isdigit()),
+        ("each ping was answered", net["answers"] == net["pings"] > 0),
+        ("every byte of the download was right", net["right"] is True),
+        ("every value was right", not any(run["wrong"] for run in runs)),
+        ("the backup ring kept what a cold ring would have lost, and nothing "
+         "else was dropped", all(
+             run["backup_packets"] > 0 and not run["drop_absent"] and
+             run["done"] for run in cold["first"]
+             if run["policy"] == "backup")),
+        ("pinned buffers are never absent", not any(
+            run["drop_absent"] or run["backup_packets"] for run in runs
+            if run["policy"] == "pinned")),
+        ("drop lost frames, and answered a tenth of backup at most",
+         curve["drop"]["drop_absent"] > 0 and 10 *
+         curve["drop"]["operations"] < curve["backup"]["operations"]),
     )
 
 

@@ -14,6 +14,9 @@ A tour is a module with
   is_good(report)   whether all that was checked was right
 
 The last thing b does is to call a service of a that a waits for.
+
+A tour that has its guests itself has measure(kernel), which returns the report, in
+place of SERVERS, CLIENT, DEVICE_OPTIONS, E1000E and build_report().
 """
 
 import json

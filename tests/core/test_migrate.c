@@ -10,6 +10,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "fixture.h"
+#include "slots.h"
 
 #define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
 #define PAGE_NS 1000
@@ -427,6 +428,8 @@ static void test_snapshot(void **state)
     X("max-faults", max_faults, 65) \
     X("user-mtu", user_mtu, 9001) \
     X("local-queue", local_queue, 65) \
+    X("flows", flows, 17) \
+    X("backup-bits", backup_bits, 65) \
     X("x-dma-page-ns", dma_page_ns, 1) \
     X("mac", mac[5], 0x77)
 
@@ -637,7 +640,6 @@ static void tell_lie(unsigned number, const char **expected, bool *told)
         statement; \
     }
     LIES(LIE)
-#undef LIE
     *told = number < n;
     saved = unetmm_core_save(c);
     fake_host_init(&other, &c->params);
@@ -661,6 +663,160 @@ static void test_lies(void **state)
         const char *expected = NULL;
 
         tell_lie(i, &expected, &told);
+    }
+}
+
+/* ---- The same of slots that wait ---------------------------------------- */
+
+/*
+ * Packets 0 and 2 are in the ring, 1 has landed, 3 is landing; 4 is for a slot
+ * that is not posted yet.
+ */
+static void waiting_scene(Slots *t)
+{
+    uint32_t posted;
+
+    t->p.dma_page_ns = PAGE_NS;
+    slots_open(t, UNETMM_SOURCE_ODP, 6);
+    fake_buffers(&t->d, 4, 2048);
+    slots_post(t, 0, 4);
+    slots_present(t, 1, 1);
+    slots_present(t, 3, 1);
+    slots_give(t, 100, 0);
+    slots_give(t, 101, 1);
+    fake_advance(&t->h, PAGE_NS);
+    slots_give(t, 102, 2);
+    assert_int_equal(fake_tail_arm(&t->e, 4, true, &posted), UNETMM_CS_OK);
+    slots_give(t, 103, 3);
+    assert_true(t->h.core.rx.active);
+    assert_int_equal(t->h.core.eps[1].head_offset, 3);
+}
+
+#define WAITING_LIES(X) \
+    X(e->head_offset = 17, "the slots that wait is 17") \
+    X(e->bm_index = 6, "the first bit of a bitmap is 6") \
+    X(e->bm_size = 65, "could not have been created") \
+    X(e->bm_size = 0, "could not have been created") \
+    X(e->taken[0].cookie = 5, "cannot wait so") \
+    X(e->taken[2].status = UNETMM_ST_LIMIT, "cannot wait so") \
+    X(e->taken[1].status = UNETMM_NUM_ST, "the status of a slot that waits") \
+    X(e->taken[1].flags = UNETMM_CQE_F_INLINE, "cannot wait so") \
+    X(e->taken[1].flags = 8, "the flags of a packet that waits") \
+    X(e->taken[1].len = 65537, "the length of a packet that waits") \
+    X(e->taken[1].channel = 1024, "the channel of a packet that waits") \
+    X(e->slot_status = UNETMM_NUM_ST, "the status of a slot is") \
+    X(e->fq_log2 = 1; e->fq_prod = 2; e->bitmap[0] = 1, "cannot wait so") \
+    X(e->error = true, "stopped and has slots that wait") \
+    X(e->error = true; e->head_offset = 0, "somebody waits for a slot") \
+    X(e->notify_tail = true, "a notification that will not come") \
+    X(e->raw = true, "could not have been") \
+    X(c->rx.cqe.flags = UNETMM_CQE_F_INLINE, "lands in its completion") \
+    X(c->rx.cqe.opcode = UNETMM_CQE_CONTROL, "lands where it cannot") \
+    X(c->rx.pieces[0].len--, "lands where it cannot") \
+    X(e->misses[2].state = UNETMM_MISS_WANTED; e->misses[2].npages = 1, \
+      "the reverse") \
+    X(c->rings[UNETMM_RING_BACKUP].prod += 70, "no driver could have set")
+
+static void tell_waiting_lie(unsigned number, const char **expected,
+                             bool *told)
+{
+    g_autofree char *why = NULL;
+    GByteArray *saved;
+    unsigned n = 0;
+    FakeHost other;
+    UnetmmCore *c;
+    UnetmmEp *e;
+    void *state;
+    Slots *t;
+
+    slots_setup(&state);
+    t = state;
+    waiting_scene(t);
+    c = &t->h.core;
+    e = &c->eps[1];
+    WAITING_LIES(LIE)
+    *told = number < n;
+    saved = unetmm_core_save(c);
+    assert_true(saved->len <= unetmm_core_save_limit(c));
+    fake_host_init(&other, &c->params);
+    if (unetmm_core_load(&other.core, saved->data, saved->len, &why)) {
+        if (*told) {
+            fail_msg("lie %u is believed: %s", number, *expected);
+        }
+    } else if (!*told || !strstr(why, *expected)) {
+        fail_msg("lie %u: \"%s\" is not in: %s", number, *expected, why);
+    }
+    g_byte_array_unref(saved);
+    fake_host_free(&other);
+    /* It may not be fit to be taken apart in the ordinary way. */
+    e->bm_size = 6;
+    slots_teardown(&state);
+}
+
+static void test_waiting_lies(void **state)
+{
+    bool told = true;
+
+    for (unsigned i = 0; told; i++) {
+        const char *expected = NULL;
+
+        tell_waiting_lie(i, &expected, &told);
+    }
+}
+
+/* All that waits goes on, from the card that it has been moved to. */
+static void test_waiting(void **state)
+{
+    Slots *t = *state;
+    struct unetmm_notify n;
+
+    waiting_scene(t);
+    fake_migrate(&t->h);
+    fake_advance(&t->h, PAGE_NS);
+    slots_give(t, 104, 4);
+    fake_migrate(&t->h);
+    fake_serve(&t->d);
+    assert_int_equal(t->d.backups->len, 3);
+    fake_backup_serve(&t->d, 1);
+    fake_migrate(&t->h);
+    fake_expect_none(&t->e);
+    fake_backup_serve(&t->d, 0);
+    for (unsigned i = 0; i < 4; i++) {
+        slots_got(t, i, 100 + i, i);
+    }
+    fake_migrate(&t->h);
+    assert_false(fake_notification(&t->d, &n));
+    slots_post(t, 4, 1);
+    fake_ring_bell(&t->e);
+    assert_true(fake_notification(&t->d, &n));
+    assert_int_equal(n.data, 4);
+    fake_backup_serve(&t->d, 0);
+    slots_got(t, 4, 104, 4);
+}
+
+/* Answers for packets in the ring, and tails, true ones and others. */
+static void answer_backups(UnetmmCore *core)
+{
+    for (uint32_t i = 1; i < core->params.endpoints; i++) {
+        UnetmmEp *ep = &core->eps[i];
+        struct unetmm_cmd_tail tail = { .slot = ep->fq_prod + i % 3,
+                                        .arm = i % 2 };
+        uint32_t result;
+
+        for (uint32_t n = 0; n < MIN(ep->head_offset, 40u); n++) {
+            struct unetmm_cmd_backup b = {
+                .slot = ep->fq_cons + n,
+                .bit = ep->bm_size ? (ep->bm_index + n) % ep->bm_size : n,
+                .status = n % 2,
+            };
+
+            unetmm_enter(core);
+            unetmm_backup_done(core, i, &b);
+            unetmm_leave(core);
+        }
+        unetmm_enter(core);
+        unetmm_tail_arm(core, i, &tail, &result);
+        unetmm_leave(core);
     }
 }
 
@@ -695,13 +851,14 @@ static void use_hard(FakeHost *h, FakeEp *ep, uint64_t list)
         for (uint32_t i = 0; i < core->params.endpoints; i++) {
             unetmm_core_doorbell(core, i);
         }
-        for (unsigned i = UNETMM_RING_CMDC; i < UNETMM_NUM_RINGS; i++) {
+        for (unsigned i = UNETMM_RING_CMDC; i < UNETMM_RING_BACKUP; i++) {
             uint32_t reg = UNETMM_REG_RING(i);
 
             fake_set_reg(h, reg + UNETMM_RING_CONS,
                          fake_reg(h, reg + UNETMM_RING_PROD));
         }
         answer_all(core, list);
+        answer_backups(core);
         frame = fake_datagram(ep, FIX_WIRE, 10 + ep->id, 20 + round * 3000, 9);
         fake_receive(h, frame);
         g_free(frame);
@@ -745,38 +902,43 @@ static void damage(uint64_t *random, GByteArray *stream)
     }
 }
 
-static void flips(Fix *f, unsigned salt)
+static void flips_of(FakeHost *h, FakeDriver *d, FakeEp *ep, unsigned salt)
 {
-    GByteArray *saved = unetmm_core_save(&f->h.core);
+    GByteArray *saved = unetmm_core_save(&h->core);
     uint64_t random = fake_seed() + salt;
     unsigned taken = 0, refused = 0;
     unsigned times = getenv("UNETMM_LONG") ? 100 * FLIPS : FLIPS;
 
-    f->h.lenient = true;
-    f->d.watch = false;
-    fake_rights(&f->h, FAKE_RAM_BASE, FAKE_RAM_BYTES, FAKE_RW);
+    h->lenient = true;
+    d->watch = false;
+    fake_rights(h, FAKE_RAM_BASE, FAKE_RAM_BYTES, FAKE_RW);
     for (unsigned i = 0; i < times; i++) {
         GByteArray *bad = g_byte_array_new();
         g_autofree char *why = NULL;
 
         g_byte_array_append(bad, saved->data, saved->len);
         damage(&random, bad);
-        if (unetmm_core_load(&f->h.core, bad->data, bad->len, &why)) {
+        if (unetmm_core_load(&h->core, bad->data, bad->len, &why)) {
             taken++;
-            use_hard(&f->h, &f->b, f->d.list);
+            use_hard(h, ep, d->list);
         } else {
             refused++;
             assert_true(strlen(why) > 10);
-            assert_int_equal(f->h.core.tlb.used, 0);
+            assert_int_equal(h->core.tlb.used, 0);
         }
-        unetmm_core_reset(&f->h.core);
-        fake_wire_clear(&f->h);
-        assert_int_equal(f->h.core.tlb.moving, 0);
+        unetmm_core_reset(&h->core);
+        fake_wire_clear(h);
+        assert_int_equal(h->core.tlb.moving, 0);
         g_byte_array_unref(bad);
     }
     print_message("# %u damaged streams taken, %u refused\n", taken, refused);
     assert_true(taken > times / 50 && refused > times / 50);
     g_byte_array_unref(saved);
+}
+
+static void flips(Fix *f, unsigned salt)
+{
+    flips_of(&f->h, &f->d, &f->b, salt);
 }
 
 static void test_flips_busy(void **state)
@@ -800,6 +962,14 @@ static void test_flips_run(void **state)
     run_end(r);
 }
 
+static void test_flips_waiting(void **state)
+{
+    Slots *t = *state;
+
+    waiting_scene(t);
+    flips_of(&t->h, &t->d, &t->e, 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -816,6 +986,9 @@ int main(void)
         cmocka_unit_test(test_lies),
         fix_test_with(test_flips_busy, paged),
         cmocka_unit_test(test_flips_run),
+        cmocka_unit_test(test_waiting_lies),
+        slots_test(test_waiting),
+        slots_test(test_flips_waiting),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@ static uint64_t drops(FakeHost *h)
     for (unsigned i = UNETMM_C_drop_no_buffer; i <= UNETMM_C_drop_reset; i++) {
         n += fake_counter(h, i);
     }
-    return n;
+    return n + fake_counter(h, UNETMM_C_drop_runt);
 }
 
 static void one_buffer(Fix *f, uint64_t vaddr, uint32_t len, uint64_t cookie)

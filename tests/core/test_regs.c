@@ -17,10 +17,12 @@ static const uint32_t read_only[] = {
     UNETMM_REG_RELIABLE, UNETMM_REG_REGIONS, UNETMM_REG_IMPORTS,
     UNETMM_REG_WINDOW_PAGES, UNETMM_REG_PROXY_PAGES, UNETMM_REG_TEST_DMA_RES,
     UNETMM_REG_SYSBUF_SLOTS, UNETMM_REG_CLOCK_LO, UNETMM_REG_CLOCK_HI,
+    UNETMM_REG_FLOWS, UNETMM_REG_BACKUP_BITS,
     UNETMM_REG_RING(UNETMM_RING_CMD) + UNETMM_RING_CONS,
     UNETMM_REG_RING(UNETMM_RING_CMDC) + UNETMM_RING_PROD,
     UNETMM_REG_RING(UNETMM_RING_FAULT) + UNETMM_RING_PROD,
     UNETMM_REG_RING(UNETMM_RING_NOTIFY) + UNETMM_RING_PROD,
+    UNETMM_REG_RING(UNETMM_RING_BACKUP) + UNETMM_RING_CONS,
     UNETMM_REG_COUNTER(0), UNETMM_REG_COUNTER(0) + 4,
     UNETMM_REG_EP_COUNTER(0), UNETMM_REG_EP_COUNTER(0) + 4,
 };
@@ -33,6 +35,7 @@ static const uint32_t read_write[] = {
     UNETMM_REG_RING(1) + UNETMM_RING_MODERATE,
     UNETMM_REG_RING(2) + UNETMM_RING_MODERATE,
     UNETMM_REG_RING(3) + UNETMM_RING_MODERATE,
+    UNETMM_REG_RING(4) + UNETMM_RING_MODERATE,
 };
 
 static const uint32_t write_only[] = {
@@ -87,6 +90,8 @@ static void odd_limits(UnetmmParams *p)
     p->imports = 21;
     p->window_pages = 17;
     p->proxy_pages = 19;
+    p->flows = 23;
+    p->backup_bits = 29;
     p->user_mtu = 1234;
 }
 
@@ -96,7 +101,7 @@ static void test_identity(void **state)
 
     assert_int_equal(fake_reg(h, UNETMM_REG_ID), 0x4d4d4e55);
     assert_int_equal(fake_reg(h, UNETMM_REG_VERSION), 0x00010000);
-    assert_int_equal(fake_reg(h, UNETMM_REG_CAPS), 255);
+    assert_int_equal(fake_reg(h, UNETMM_REG_CAPS), 1023);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAC_LO), 0x4d005452);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAC_HI), 0x014d);
     assert_int_equal(fake_reg(h, UNETMM_REG_USER_MTU), 1234);
@@ -111,13 +116,15 @@ static void test_identity(void **state)
     assert_int_equal(fake_reg(h, UNETMM_REG_PRETRANSLATE), 11);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAX_FAULTS), 13);
     assert_int_equal(fake_reg(h, UNETMM_REG_SOURCES), 127);
-    assert_int_equal(fake_reg(h, UNETMM_REG_POLICIES), 15);
+    assert_int_equal(fake_reg(h, UNETMM_REG_POLICIES), 31);
     assert_int_equal(fake_reg(h, UNETMM_REG_SYSBUF_SLOTS), FAKE_SLOTS);
     assert_int_equal(fake_reg(h, UNETMM_REG_RELIABLE), 16);
     assert_int_equal(fake_reg(h, UNETMM_REG_REGIONS), 1234);
     assert_int_equal(fake_reg(h, UNETMM_REG_IMPORTS), 21);
     assert_int_equal(fake_reg(h, UNETMM_REG_WINDOW_PAGES), 17);
     assert_int_equal(fake_reg(h, UNETMM_REG_PROXY_PAGES), 19);
+    assert_int_equal(fake_reg(h, UNETMM_REG_FLOWS), 23);
+    assert_int_equal(fake_reg(h, UNETMM_REG_BACKUP_BITS), 29);
     assert_int_equal(fake_reg(h, UNETMM_REG_STATUS),
                      UNETMM_STATUS_LINK | UNETMM_STATUS_ENABLED);
     assert_int_equal(fake_counter(h, UNETMM_C_err_register), 0);
@@ -379,7 +386,7 @@ static void test_ring_locked_while_enabled(void **state)
 static void test_ring_bad_geometry(void **state)
 {
     FakeHost *h = &((Fix *)*state)->h;
-    static const uint32_t align[] = { 64, 16, 64, 32 };
+    static const uint32_t align[] = { 64, 16, 64, 32, 16 };
     static const uint32_t bad_log2[] = { 0, 15, 32, 64, ~0u };
 
     for (unsigned i = 0; i < UNETMM_NUM_RINGS; i++) {

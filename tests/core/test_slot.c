@@ -28,9 +28,8 @@ static void test_present_pinned(void **state)
 
     slots_open(t, UNETMM_SOURCE_PINNED, 0);
     land_in_turn(t);
-    assert_int_equal(fake_counter(&t->h, UNETMM_C_eth_rx_frames), 16);
-    assert_int_equal(fake_counter(&t->h, UNETMM_C_eth_rx_bytes), 12000);
-    assert_int_equal(fake_counter(&t->h, UNETMM_C_rx_frames), 0);
+    assert_int_equal(fake_counter(&t->h, UNETMM_C_rx_frames), 16);
+    assert_int_equal(fake_counter(&t->h, UNETMM_C_rx_bytes), 12000);
 }
 
 static void present_with(void **state, uint8_t source)
@@ -166,6 +165,242 @@ static void test_answers(void **state)
     slots_got(t, 0, 60, 4);
 }
 
+/* ---- Buffers that are no good ---- */
+
+static void post_raw(Slots *t, struct unetmm_fqe fqe)
+{
+    uint32_t slot = t->e.fq_prod & ((1u << t->e.fq_log2) - 1);
+
+    unetmm_le_fqe(&fqe);
+    fake_write(&t->h, t->e.fq + slot * sizeof(fqe), &fqe, sizeof(fqe));
+    t->e.fq_prod++;
+    fake_user_word(&t->e, offsetof(struct unetmm_ep_user, fq_prod),
+                   t->e.fq_prod);
+}
+
+static const struct unetmm_fqe garbage[] = {
+    { .addr = SLOTS_VA, .len = 0 },
+    { .addr = SLOTS_VA, .len = 64, .rsvd = 1 },
+    { .addr = SLOTS_VA, .len = 64, .flags = 2 },
+    { .addr = SLOTS_VA, .len = 64, .flags = UNETMM_FQE_F_ZERO },
+    { .addr = UINT64_MAX - 62, .len = 65 },
+    { .addr = SLOTS_VA, .len = UINT32_MAX },
+    { .addr = SLOTS_VA + SLOTS_PAGES * FAKE_PAGE, .len = 64 },
+};
+static const uint8_t garbage_status[] = {
+    UNETMM_ST_BAD_DESC, UNETMM_ST_BAD_DESC, UNETMM_ST_BAD_DESC,
+    UNETMM_ST_BAD_DESC, UNETMM_ST_BAD_DESC, UNETMM_ST_TOO_LARGE,
+    UNETMM_ST_PROTECTION,
+};
+
+/* Each goes back in its turn, and the packet finds the good one behind. */
+static void test_garbage(void **state)
+{
+    Slots *t = *state;
+
+    slots_open(t, UNETMM_SOURCE_PINNED, 0);
+    for (unsigned i = 0; i < G_N_ELEMENTS(garbage); i++) {
+        struct unetmm_fqe fqe = garbage[i];
+
+        fqe.cookie = 77 + i;
+        post_raw(t, fqe);
+    }
+    slots_post(t, 3, 1);
+    fake_expect_none(&t->e);
+    expect_count(&t->h, bufs_failed, G_N_ELEMENTS(garbage),
+                 slots_give(t, 64, 5));
+    for (unsigned i = 0; i < G_N_ELEMENTS(garbage); i++) {
+        fake_expect(&t->e, UNETMM_CQE_BUFFER, garbage_status[i], 77 + i);
+    }
+    slots_got(t, 3, 64, 5);
+    assert_int_equal(fake_counter(&t->h, UNETMM_C_err_descriptor), 5);
+    assert_int_equal(slots_drops(t), 0);
+}
+
+/* One packet does not pay for all that a process posts. */
+static void test_garbage_is_bounded(void **state)
+{
+    Slots *t = *state;
+
+    t->e.fq_log2 = t->e.cq_log2 = 6;
+    slots_open(t, UNETMM_SOURCE_PINNED, 0);
+    for (unsigned i = 0; i < 64; i++) {
+        post_raw(t, garbage[0]);
+    }
+    expect_count(&t->h, drop_no_buffer, 1, slots_give(t, 64, 1));
+    assert_int_equal(fake_card(&t->e).fq_cons, 16);
+    assert_int_equal(fake_card(&t->e).cq_prod, 16);
+}
+
+static void test_too_short(void **state)
+{
+    Slots *t = *state;
+
+    slots_open(t, UNETMM_SOURCE_PINNED, 0);
+    slots_post(t, 0, 1);
+    fake_snapshot(&t->h);
+    expect_count(&t->h, drop_too_long, 1, slots_give(t, SLOTS_LEN + 1, 1));
+    assert_memory_equal(t->h.before, t->h.ram, FAKE_RAM_BYTES);
+    slots_give(t, SLOTS_LEN, 2);
+    slots_got(t, 0, SLOTS_LEN, 2);
+}
+
+/* The bus refuses the buffer: it goes back, the packet is lost. */
+static void test_dma_refused(void **state)
+{
+    Slots *t = *state;
+
+    slots_open(t, UNETMM_SOURCE_PINNED, 0);
+    slots_post(t, 0, 2);
+    t->h.refuse_first = fake_vpage(t->s, SLOTS_PAGE(0))->dma;
+    t->h.refuse_last = t->h.refuse_first + FAKE_PAGE - 1;
+    expect_count(&t->h, drop_dma, 1, slots_give(t, 100, 1));
+    slots_returned(t, 0, UNETMM_ST_DMA);
+    slots_give(t, 100, 2);
+    slots_got(t, 1, 100, 2);
+}
+
+static void test_queue_refused(void **state)
+{
+    Slots *t = *state;
+
+    slots_open(t, UNETMM_SOURCE_PINNED, 0);
+    slots_post(t, 0, 1);
+    t->h.refuse_first = t->e.fq;
+    t->h.refuse_last = t->e.fq + 31;
+    expect_count(&t->h, drop_stopped, 1, slots_give(t, 100, 1));
+    fake_run_later(&t->h);
+    fake_expect(&t->e, UNETMM_CQE_FAILED, UNETMM_ST_DMA, 0);
+}
+
+/* A place in the completion queue for each; the process makes room. */
+static void test_cq_full(void **state)
+{
+    Slots *t = *state;
+
+    t->e.cq_log2 = 1;
+    slots_open(t, UNETMM_SOURCE_PINNED, 0);
+    slots_post(t, 0, 4);
+    slots_give(t, 10, 0);
+    slots_give(t, 10, 1);
+    expect_count(&t->h, drop_cq_full, 1, slots_give(t, 10, 2));
+    assert_int_equal(fake_card(&t->e).state,
+                     UNETMM_EP_RUNNING | UNETMM_EP_CQ_BLOCKED);
+    slots_got(t, 0, 10, 0);
+    slots_give(t, 10, 3);
+    slots_got(t, 1, 10, 1);
+    slots_got(t, 2, 10, 3);
+}
+
+/* ---- Time ---- */
+
+static void open_slow(Slots *t, uint8_t source)
+{
+    t->p.dma_page_ns = 1000;
+    slots_open(t, source, 0);
+}
+
+/* Three pages, one after the other; the completion comes with the last. */
+static void slow_with(Slots *t, uint8_t source)
+{
+    open_slow(t, source);
+    if (source != UNETMM_SOURCE_PINNED) {
+        slots_present(t, 0, 3);
+    }
+    fake_post(&t->e, SLOTS_PAGE(0) + 4000, 3 * FAKE_PAGE - 4000, 9);
+    slots_give(t, 8000, 4);
+    assert_true(t->h.core.rx.active);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_expect_none(&t->e);
+        if (source == UNETMM_SOURCE_SHADOW) {
+            assert_int_equal(fake_table_get(t->s, SLOTS_PAGE(i)) &
+                             UNETMM_PTE_LOCKS, UNETMM_PTE_LOCK);
+        }
+        fake_advance(&t->h, 1000);
+    }
+    fake_expect(&t->e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 9);
+    fake_check(t->s, SLOTS_PAGE(0) + 4000, 8000, 4);
+    assert_false(t->h.core.rx.active);
+}
+
+static void test_slow_pinned(void **state)
+{
+    slow_with(*state, UNETMM_SOURCE_PINNED);
+}
+
+static void test_slow_tlb(void **state)
+{
+    slow_with(*state, UNETMM_SOURCE_TLB);
+}
+
+static void test_slow_shadow(void **state)
+{
+    slow_with(*state, UNETMM_SOURCE_SHADOW);
+}
+
+/* The second page goes while the first one moves. */
+static void test_gone_meanwhile(void **state)
+{
+    Slots *t = *state;
+
+    open_slow(t, UNETMM_SOURCE_ODP);
+    slots_present(t, 0, 2);
+    fake_post(&t->e, SLOTS_PAGE(0), 2 * FAKE_PAGE, 9);
+    slots_give(t, 5000, 4);
+    assert_false(fake_invalidate(t->s, SLOTS_PAGE(1), FAKE_PAGE));
+    expect_count(&t->h, drop_invalidated, 1, fake_advance(&t->h, 1000));
+    fake_expect_none(&t->e);
+    /* The slot stays. */
+    slots_present(t, 1, 1);
+    slots_give(t, 5000, 5);
+    fake_advance(&t->h, 2000);
+    fake_expect(&t->e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 9);
+    fake_check(t->s, SLOTS_PAGE(0), 5000, 5);
+}
+
+/* A processor takes the entry between lookup and lock. */
+static void take_entry(FakeHost *host, uint64_t addr)
+{
+    Slots *t = container_of(host, Slots, h);
+
+    host->on_atomic = NULL;
+    fake_table_set(t->s, SLOTS_PAGE(0), 0);
+}
+
+static void test_gone_before_lock(void **state)
+{
+    Slots *t = *state;
+
+    slots_open(t, UNETMM_SOURCE_SHADOW, 0);
+    slots_present(t, 0, 1);
+    slots_post(t, 0, 1);
+    t->h.on_atomic = take_entry;
+    expect_count(&t->h, drop_invalidated, 1, slots_give(t, 100, 1));
+    fake_expect_none(&t->e);
+    slots_present(t, 0, 1);
+    slots_give(t, 100, 2);
+    slots_got(t, 0, 100, 2);
+}
+
+/* Destroyed while a page moves: EP_DESTROY completes behind it. */
+static void test_destroyed_meanwhile(void **state)
+{
+    Slots *t = *state;
+    struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 1 };
+    struct unetmm_cmd_done done;
+
+    open_slow(t, UNETMM_SOURCE_TLB);
+    slots_present(t, 0, 2);
+    fake_post(&t->e, SLOTS_PAGE(0), 2 * FAKE_PAGE, 9);
+    slots_give(t, 5000, 4);
+    fake_issue(&t->d, cmd);
+    assert_false(fake_done(&t->d, &done));
+    expect_count(&t->h, drop_stopped, 1, fake_advance(&t->h, 1000));
+    assert_true(fake_done(&t->d, &done));
+    assert_int_equal(done.status, UNETMM_CS_OK);
+    assert_false(fake_invalidate(t->s, SLOTS_PAGE(0), 2 * FAKE_PAGE));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +414,18 @@ int main(void)
         slots_test(test_absent_odp),
         slots_test(test_touched_pages_do),
         slots_test(test_answers),
+        slots_test(test_garbage),
+        slots_test(test_garbage_is_bounded),
+        slots_test(test_too_short),
+        slots_test(test_dma_refused),
+        slots_test(test_queue_refused),
+        slots_test(test_cq_full),
+        slots_test(test_slow_pinned),
+        slots_test(test_slow_tlb),
+        slots_test(test_slow_shadow),
+        slots_test(test_gone_meanwhile),
+        slots_test(test_gone_before_lock),
+        slots_test(test_destroyed_meanwhile),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,7 @@ static uint32_t reg_offset(FuzzIn *in)
     case 0:
         return (v & 0x8f) * 4;
     case 1:
-        return UNETMM_REG_RING(v & 3) + (v >> 2 & 7) * 4;
+        return UNETMM_REG_RING((v & 7) % UNETMM_NUM_RINGS) + (v >> 3 & 7) * 4;
     case 2:
         return UNETMM_REG_INV_SPACE + (v & 15) * 4;
     default:
@@ -33,7 +33,7 @@ static uint32_t reg_value(FuzzCard *c, FuzzIn *in)
     case 0:
         return how & 0x3f;
     case 1:
-        return (uint32_t)c->d.ring[how & 3].base;
+        return (uint32_t)c->d.ring[(how & 7) % UNETMM_NUM_RINGS].base;
     case 2:
         return (uint32_t)(FIX_VA + (how & 15) * FAKE_PAGE);
     default:

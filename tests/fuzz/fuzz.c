@@ -237,6 +237,9 @@ void fuzz_take_all(FuzzCard *c)
     for (unsigned i = UNETMM_RING_CMDC; i < UNETMM_NUM_RINGS; i++) {
         uint32_t reg = UNETMM_REG_RING(i);
 
+        if (UNETMM_RING_TO_CARD(i)) {
+            continue;
+        }
         fake_set_reg(&c->h, reg + UNETMM_RING_CONS,
                      fake_reg(&c->h, reg + UNETMM_RING_PROD));
     }

@@ -508,7 +508,9 @@ uint64_t sum_of_drops(const uint64_t *values)
         values[UNETMM_C_drop_absent] + values[UNETMM_C_drop_too_long] +
         values[UNETMM_C_drop_cq_full] + values[UNETMM_C_drop_stopped] +
         values[UNETMM_C_drop_invalidated] + values[UNETMM_C_drop_dma] +
-        values[UNETMM_C_drop_channel];
+        values[UNETMM_C_drop_channel] + values[UNETMM_C_drop_backup_bits] +
+        values[UNETMM_C_drop_backup_ring] + values[UNETMM_C_drop_backup_size] +
+        values[UNETMM_C_drop_backup_report];
 }
 
 uint64_t frames_from_wire(const uint64_t *values)
@@ -530,11 +532,11 @@ uint64_t frames_to_wire(const uint64_t *values)
 
 uint64_t ep_handled(const struct station *station)
 {
-    uint64_t values[UNETMM_C_drop_channel + 1];
+    uint64_t values[UNETMM_NUM_COUNTERS];
 
     CHECK(unetmm_counters(station->ctx, UNETMM_SCOPE_ENDPOINT,
                           (unsigned)unetmm_ep_id(station->ep), values,
-                          UNETMM_C_drop_channel + 1) > 0);
+                          UNETMM_NUM_COUNTERS) > 0);
     return values[UNETMM_C_rx_frames] + sum_of_drops(values);
 }
 

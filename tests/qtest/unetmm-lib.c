@@ -185,6 +185,7 @@ static size_t ring_entry_bytes(unsigned ring)
         [UNETMM_RING_CMDC] = sizeof(struct unetmm_cmd_done),
         [UNETMM_RING_FAULT] = sizeof(struct unetmm_fault),
         [UNETMM_RING_NOTIFY] = sizeof(struct unetmm_notify),
+        [UNETMM_RING_BACKUP] = sizeof(struct unetmm_backup),
     };
 
     return bytes[ring];

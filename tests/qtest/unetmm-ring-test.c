@@ -30,6 +30,7 @@ static void test_ring_enable(void *obj, void *data, QGuestAllocator *alloc)
         [UNETMM_RING_CMDC] = sizeof(struct unetmm_cmd_done),
         [UNETMM_RING_FAULT] = sizeof(struct unetmm_fault),
         [UNETMM_RING_NOTIFY] = sizeof(struct unetmm_notify),
+        [UNETMM_RING_BACKUP] = sizeof(struct unetmm_backup),
     };
     QUnetmm *c = obj;
     uint64_t base = qunetmm_alloc(c, UNETMM_PAGE_BYTES);
@@ -79,7 +80,7 @@ static void test_ring_index(void *obj, void *data, QGuestAllocator *alloc)
     uint64_t errors = 0;
 
     for (unsigned r = 0; r < UNETMM_NUM_RINGS; r++) {
-        uint32_t own = r == UNETMM_RING_CMD ? UNETMM_RING_PROD :
+        uint32_t own = UNETMM_RING_TO_CARD(r) ? UNETMM_RING_PROD :
                        UNETMM_RING_CONS;
 
         qunetmm_ring_write(c, r, own, 0);

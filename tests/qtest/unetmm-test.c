@@ -88,7 +88,8 @@ static void test_reset_values(void *obj, void *data, QGuestAllocator *alloc)
         { UNETMM_REG_CAPS, UNETMM_CAP_LOCAL | UNETMM_CAP_INLINE_RECV |
           UNETMM_CAP_RELIABLE | UNETMM_CAP_ONE_SIDED |
           UNETMM_CAP_WINDOWS | UNETMM_CAP_PROXIES |
-          UNETMM_CAP_EVENT_COUNTERS | UNETMM_CAP_SYSBUF },
+          UNETMM_CAP_EVENT_COUNTERS | UNETMM_CAP_SYSBUF |
+          UNETMM_CAP_ETHERNET | UNETMM_CAP_BACKUP },
         { UNETMM_REG_STATUS, UNETMM_STATUS_LINK },
         { UNETMM_REG_CTRL, 0 }, { UNETMM_REG_EVENTS, 0 },
         { UNETMM_REG_EVENT_MASK, 0 },
@@ -106,12 +107,13 @@ static void test_reset_values(void *obj, void *data, QGuestAllocator *alloc)
           1u << UNETMM_SOURCE_SHADOW | 1u << UNETMM_SOURCE_ODP },
         { UNETMM_REG_POLICIES, 1u << UNETMM_POLICY_DROP |
           1u << UNETMM_POLICY_SKIP | 1u << UNETMM_POLICY_REDIRECT |
-          1u << UNETMM_POLICY_RNR },
+          1u << UNETMM_POLICY_RNR | 1u << UNETMM_POLICY_BACKUP },
         { UNETMM_REG_RELIABLE, 256 },
         { UNETMM_REG_REGIONS, 1024 },
         { UNETMM_REG_IMPORTS, 64 },
         { UNETMM_REG_WINDOW_PAGES, 256 }, { UNETMM_REG_PROXY_PAGES, 256 },
         { UNETMM_REG_PROXY_ABORT, 0 }, { UNETMM_REG_SYSBUF_SLOTS, 256 },
+        { UNETMM_REG_FLOWS, 256 }, { UNETMM_REG_BACKUP_BITS, 4096 },
         { UNETMM_REG_TEST, 0 }, { UNETMM_REG_TEST_IRQ, 0 },
         { UNETMM_REG_TEST_DMA_LO, 0 }, { UNETMM_REG_TEST_DMA_HI, 0 },
         { UNETMM_REG_TEST_DMA_LEN, 0 }, { UNETMM_REG_TEST_DMA_OP, 0 },
@@ -183,7 +185,7 @@ static void test_access_sizes(void *obj, void *data, QGuestAllocator *alloc)
 static void test_holes(void *obj, void *data, QGuestAllocator *alloc)
 {
     static const uint32_t holes[] = {
-        0x001c, 0x009c, 0x00a0, 0x00fc,
+        0x001c, 0x00a4, 0x00fc,
         UNETMM_REG_RING(0) + UNETMM_RING_MODERATE + 4,
         UNETMM_REG_RING(UNETMM_NUM_RINGS), 0x0218, 0x0224, 0x0ffc,
         UNETMM_REG_COUNTER(UNETMM_NUM_COUNTERS),
@@ -214,12 +216,14 @@ static void test_read_only(void *obj, void *data, QGuestAllocator *alloc)
         UNETMM_REG_PRETRANSLATE, UNETMM_REG_MAX_FAULTS, UNETMM_REG_SOURCES,
         UNETMM_REG_POLICIES, UNETMM_REG_RELIABLE, UNETMM_REG_REGIONS,
         UNETMM_REG_IMPORTS, UNETMM_REG_TEST_DMA_RES,
+        UNETMM_REG_FLOWS, UNETMM_REG_BACKUP_BITS,
         UNETMM_REG_COUNTER(UNETMM_C_tx_frames),
         UNETMM_REG_EP_COUNTER(UNETMM_C_tx_frames),
         UNETMM_REG_RING(UNETMM_RING_CMD) + UNETMM_RING_CONS,
         UNETMM_REG_RING(UNETMM_RING_CMDC) + UNETMM_RING_PROD,
         UNETMM_REG_RING(UNETMM_RING_FAULT) + UNETMM_RING_PROD,
         UNETMM_REG_RING(UNETMM_RING_NOTIFY) + UNETMM_RING_PROD,
+        UNETMM_REG_RING(UNETMM_RING_BACKUP) + UNETMM_RING_CONS,
     };
     QUnetmm *c = obj;
     uint64_t errors = 0;

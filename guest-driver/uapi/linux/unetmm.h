@@ -60,6 +60,9 @@
  * @max_message: out: bytes of the longest message on one; 0: there are none
  * @regions: out: exports of the card; 0: it has none
  * @imports: out: imports per endpoint
+ * @flows: out: flows of raw endpoints that the card has; 0: no such endpoints
+ * @backup: out: packets that may wait for one endpoint in the backup ring; 0: the
+ *          card, or its driver, has none
  */
 struct unetmm_info {
 	__u32 size;
@@ -85,6 +88,8 @@ struct unetmm_info {
 	__u32 max_message;
 	__u32 regions;
 	__u32 imports;
+	__u32 flows;
+	__u32 backup;
 };
 
 #define UNETMM_INFO_LINK	0x00000001
@@ -116,13 +121,16 @@ struct unetmm_space {
 /**
  * struct unetmm_endpoint - create an endpoint
  * @size: sizeof(struct unetmm_endpoint)
- * @flags: zero
+ * @flags: UNETMM_ENDPOINT_RAW: Ethernet frames as they are (see FLOW), and no
+ *         channels: CAP_NET_RAW
  * @sq_log2: log2 of the send queue's slots
  * @fq_log2: log2 of the free queue's entries
  * @cq_log2: log2 of the completion queue's entries
  * @policy: UNETMM_POLICY_*: what a receive does when its page is absent;
- *          _REDIRECT, _RNR: sources tlb, shadow and odp, and reliable channels
- * @pretranslate: heads of the free queue asked for ahead; 0: the card's most
+ *          _REDIRECT, _RNR: sources tlb, shadow and odp, and reliable channels;
+ *          _BACKUP: the same sources, and raw endpoints or datagram channels
+ * @pretranslate: heads of the free queue asked for ahead; 0: the card's most;
+ *                RAW, _BACKUP: zero
  * @event_fd: eventfd that is signalled when an armed completion queue fills,
  *            or -1; poll() on the file works in either case
  * @id: out: the endpoint's number
@@ -134,9 +142,15 @@ struct unetmm_space {
  * @queue_bytes: out: length of that mapping
  * @doorbell_map: out: offset to give to mmap() for the doorbell page (write)
  * @doorbell_bytes: out: length of that mapping
+ * @backup: policy backup: packets that may wait for this endpoint in the backup
+ *          ring, to INFO's most, 0: 256; out: how many may, which are fewer if others
+ *          have many.  Else zero
+ * @rsvd: zero
  *
- * ENOSPC: the card has no more endpoints.  ENOMEM, EDQUOT: queue memory.
- * EOPNOTSUPP: the card does not have the policy, or not with this source.
+ * ENOSPC: the card has no more endpoints, or others have all of the backup ring.
+ * ENOMEM, EDQUOT: queue memory, or that of the backup ring.  EPERM: a raw one, without the right.
+ * EOPNOTSUPP: the card does not have the policy, or not with this source; a raw
+ * endpoint has policy drop or backup, and not source ktlb.
  */
 struct unetmm_endpoint {
 	__u32 size;
@@ -156,7 +170,11 @@ struct unetmm_endpoint {
 	__u64 queue_map;
 	__u64 queue_bytes;
 	__u64 doorbell_map;
+	__u32 backup;
+	__u32 rsvd;
 };
+
+#define UNETMM_ENDPOINT_RAW	0x00000001
 
 /**
  * struct unetmm_endpoint_id - name an endpoint (to destroy it)
@@ -187,7 +205,8 @@ struct unetmm_endpoint_id {
  *
  * EADDRINUSE: another endpoint of this card listens on that number.
  * EOPNOTSUPP: this card, or a space of source ktlb, has no reliable channels.
- * EPROTOTYPE: an endpoint with policy redirect or rnr has no datagram channels.
+ * EPROTOTYPE: an endpoint with policy redirect or rnr has no datagram channels, one
+ * with policy backup no reliable ones, a raw one none at all.
  */
 struct unetmm_listen {
 	__u32 size;
@@ -760,6 +779,56 @@ struct unetmm_event_arm {
 	__u64 now;
 };
 
+/**
+ * struct unetmm_flow - have frames given to a raw endpoint
+ * @size: sizeof(struct unetmm_flow)
+ * @endpoint: the endpoint
+ * @kind: UNETMM_FLOW_* (unetmm_hw.h, which says what is whose)
+ * @flags: UNETMM_FLOW_F_*: MAC, not of a group address; else zero
+ * @value: ETHERTYPE: which; UDP, TCP: the destination port; else zero
+ * @mac: destination address; GROUP, ANY: zero
+ * @flow: out: its number on the card
+ * @rsvd: zero
+ *
+ * It is the endpoint's until FLOW_END, or the endpoint's end.  MAC of another
+ * station's or of a group address needs no right but that to have the endpoint.
+ * All that takes, or copies, what is others' needs CAP_NET_ADMIN: MAC of the
+ * card's own address, ETHERTYPE, UDP and TCP, GROUP, ANY.
+ *
+ * EADDRINUSE: another endpoint has it, or this one.  EPERM: a right is missing; or
+ * it is the EtherType of the card's own frames, which is nobody's.  EPROTOTYPE: not
+ * a raw endpoint.  ENOSPC: the card has no more flows.  EINVAL: no such kind, or an
+ * EtherType below 0x0600, or port 0, or an address that the kind cannot have.
+ * EOPNOTSUPP: this card has no flows.
+ */
+struct unetmm_flow {
+	__u32 size;
+	__u32 endpoint;
+	__u32 kind;
+	__u32 flags;
+	__u16 value;
+	__u8 mac[6];
+	__u32 flow;
+	__u32 rsvd;
+};
+
+/**
+ * struct unetmm_flow_id - give up a flow
+ * @size: sizeof(struct unetmm_flow_id)
+ * @endpoint: the endpoint
+ * @flow: its number
+ * @rsvd: zero
+ *
+ * When it returns, no more frames come by it.  ENOENT: the endpoint does not have
+ * it.
+ */
+struct unetmm_flow_id {
+	__u32 size;
+	__u32 endpoint;
+	__u32 flow;
+	__u32 rsvd;
+};
+
 #define UNETMM_SCOPE_CARD	0
 #define UNETMM_SCOPE_ENDPOINT	1
 #define UNETMM_SCOPE_DRIVER	2
@@ -827,7 +896,18 @@ struct unetmm_event_arm {
 	X(faults_over, "misses that waited for others of their endpoint") \
 	X(prefetches, "prefetching calls (sources shadow and odp)") \
 	X(prefetched_pages, "pages that these have gone through") \
-	X(repins, "pinned pages that Linux took and that were still there")
+	X(repins, "pinned pages that Linux took and that were still there") \
+	X(backup_buffers, "buffers of the backup ring at this moment") \
+	X(backup_copies, "packets copied out of it") \
+	X(backup_copied_bytes, "bytes of these") \
+	X(backup_page_ins, "times that an absent page was waited for there") \
+	X(backup_waits, "times that a buffer was waited for until it was posted") \
+	X(backup_ahead, "posted buffers made present before their packet came") \
+	X(backup_failed, "packets there whose buffer could not be used") \
+	X(backup_cancelled, "packets there whose endpoint or process ended") \
+	X(backup_no_memory, "packets there given up: no fresh buffer for the ring") \
+	X(backup_refused, "answers that the card did not take: it was stopped") \
+	X(backup_bad, "reports of packets there that make no sense")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {
@@ -863,5 +943,7 @@ enum unetmm_driver_counter {
 #define UNETMM_IOC_EVENT_CLOSE	_IO(UNETMM_IOC_MAGIC, 0x1b)
 #define UNETMM_IOC_EVENT_WAIT	_IO(UNETMM_IOC_MAGIC, 0x1c)
 #define UNETMM_IOC_EVENT_ARM	_IO(UNETMM_IOC_MAGIC, 0x1d)
+#define UNETMM_IOC_FLOW		_IO(UNETMM_IOC_MAGIC, 0x1e)
+#define UNETMM_IOC_FLOW_END	_IO(UNETMM_IOC_MAGIC, 0x1f)
 
 #endif /* _UAPI_LINUX_UNETMM_H */

@@ -46,7 +46,7 @@ void unetmm_backup_free(UnetmmEp *ep)
     g_clear_pointer(&ep->taken, g_free);
 }
 
-bool unetmm_backup_bit(const UnetmmEp *ep, uint32_t bit)
+static bool backup_bit(const UnetmmEp *ep, uint32_t bit)
 {
     return ep->bitmap[bit / BITS] >> bit % BITS & 1;
 }
@@ -65,12 +65,23 @@ static uint32_t backup_bit_at(const UnetmmEp *ep, uint32_t offset)
     return (ep->bm_index + offset) % ep->bm_size;
 }
 
+/* What is further off than the bitmap reaches has its bit to come. */
+bool unetmm_backup_pending(const UnetmmEp *ep, uint32_t offset)
+{
+    return offset < ep->bm_size && backup_bit(ep, backup_bit_at(ep, offset));
+}
+
+void unetmm_backup_mark(UnetmmEp *ep, uint32_t offset)
+{
+    backup_set(ep, backup_bit_at(ep, offset), true);
+}
+
 uint32_t unetmm_backup_forget(UnetmmEp *ep)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < ep->bm_size; i++) {
-        n += unetmm_backup_bit(ep, i);
+        n += backup_bit(ep, i);
         backup_set(ep, i, false);
     }
     ep->head_offset = 0;
@@ -156,7 +167,7 @@ bool unetmm_backup_store(UnetmmCore *core, UnetmmEp *ep,
         *why = UNETMM_C_drop_backup_report;
         return false;
     }
-    backup_set(ep, backup_bit_at(ep, ep->head_offset), true);
+    unetmm_backup_mark(ep, ep->head_offset);
     unetmm_backup_take(ep, &taken);
     unetmm_count(core, ep, UNETMM_C_backup_packets, 1);
     unetmm_count(core, ep, UNETMM_C_backup_bytes, cqe->len);
@@ -185,7 +196,7 @@ bool unetmm_backup_complete(UnetmmCore *core, UnetmmEp *ep,
 
 bool unetmm_backup_waits(const UnetmmEp *ep)
 {
-    return ep->head_offset && !unetmm_backup_bit(ep, ep->bm_index);
+    return ep->head_offset && !unetmm_backup_pending(ep, 0);
 }
 
 void unetmm_backup_walk(UnetmmCore *core, UnetmmEp *ep)
@@ -228,9 +239,8 @@ static bool backup_done_ok(const UnetmmEp *ep,
 {
     uint32_t offset = cmd->slot - ep->fq_cons;
 
-    return offset < ep->head_offset && offset < ep->bm_size &&
+    return offset < ep->head_offset && unetmm_backup_pending(ep, offset) &&
            backup_bit_at(ep, offset) == cmd->bit &&
-           unetmm_backup_bit(ep, cmd->bit) &&
            offset < ep->fq_prod - ep->fq_cons;
 }
 
@@ -275,7 +285,6 @@ void unetmm_tail_look(UnetmmCore *core, UnetmmEp *ep)
 {
     if (ep->tail_armed && tail_posted(ep, ep->tail_slot)) {
         ep->tail_armed = false;
-        unetmm_count(core, ep, UNETMM_C_tail_wakeups, 1);
         unetmm_notify_tail(core, ep);
     }
 }
@@ -291,13 +300,19 @@ uint8_t unetmm_tail_arm(UnetmmCore *core, uint16_t id,
     if (cmd->arm > 1 || !backup_rsvd_ok(cmd->rsvd, sizeof(cmd->rsvd))) {
         return UNETMM_CS_BAD_ARG;
     }
-    /* What is owed of an earlier one is no more, either. */
-    ep->tail_armed = ep->notify_tail = false;
+    ep->tail_armed = cmd->arm && !tail_posted(ep, cmd->slot);
+    ep->tail_slot = cmd->slot;
+    /* It is shown, and then the process's words are looked at once more. */
+    ep->publish = true;
+    unetmm_ep_sync(core, ep);
+    /* What is owed, of an earlier one or of this one by now, is no more. */
+    ep->notify_tail = false;
+    if (ep->error) {
+        return UNETMM_CS_BAD_ID;
+    }
     if (cmd->arm) {
-        *result = tail_posted(ep, cmd->slot);
-        ep->tail_armed = !*result;
-        ep->tail_slot = cmd->slot;
-        unetmm_count(core, ep, UNETMM_C_tail_arms, !*result);
+        *result = !ep->tail_armed;
+        unetmm_count(core, ep, UNETMM_C_tail_arms, ep->tail_armed);
         trace_unetmm_tail_arm(id, cmd->slot, *result);
     }
     return UNETMM_CS_OK;

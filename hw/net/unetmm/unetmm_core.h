@@ -1346,7 +1346,9 @@ bool unetmm_backup_complete(UnetmmCore *core, UnetmmEp *ep,
                             const UnetmmTaken *taken);
 /* Is it the turn of one that has something to say? */
 bool unetmm_backup_waits(const UnetmmEp *ep);
-bool unetmm_backup_bit(const UnetmmEp *ep, uint32_t bit);
+/* Is the packet of slot fq_cons + offset in the ring?  It is now. */
+bool unetmm_backup_pending(const UnetmmEp *ep, uint32_t offset);
+void unetmm_backup_mark(UnetmmEp *ep, uint32_t offset);
 /* Completes those whose turn it is, as far as there is room. */
 void unetmm_backup_walk(UnetmmCore *core, UnetmmEp *ep);
 uint8_t unetmm_backup_done(UnetmmCore *core, uint16_t id,

@@ -316,10 +316,10 @@ static uint32_t ep_state(const UnetmmEp *ep)
         return UNETMM_EP_ERROR;
     }
     /* The one place that there is may be kept for a send. */
-    if (!unetmm_ep_cq_room(ep) || unetmm_backup_waits(ep)) {
-        return UNETMM_EP_RUNNING | UNETMM_EP_CQ_BLOCKED;
-    }
-    return UNETMM_EP_RUNNING;
+    return UNETMM_EP_RUNNING |
+           (!unetmm_ep_cq_room(ep) || unetmm_backup_waits(ep) ?
+            UNETMM_EP_CQ_BLOCKED : 0) |
+           (ep->tail_armed ? UNETMM_EP_FQ_AWAITED : 0);
 }
 
 static bool ep_show(UnetmmCore *core, UnetmmEp *ep, uint64_t index,

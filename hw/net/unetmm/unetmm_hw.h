@@ -281,6 +281,11 @@ struct unetmm_ep_index {
 #define UNETMM_EP_RUNNING       0x00000001u
 #define UNETMM_EP_ERROR         0x00000002u /* stopped; destroy it */
 #define UNETMM_EP_CQ_BLOCKED    0x00000004u /* ring the doorbell after taking */
+/*
+ * Somebody waits for buffers (TAIL_ARM).  Order for the process: store fq_prod;
+ * full barrier; look at this; ring the doorbell.
+ */
+#define UNETMM_EP_FQ_AWAITED    0x00000008u
 
 /*
  * Send queue: slots of 64 bytes.  The first slot of a descriptor is an

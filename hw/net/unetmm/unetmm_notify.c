@@ -53,6 +53,7 @@ static bool notify_post(UnetmmCore *core, UnetmmEp *ep, bool *flag,
     }
     *flag = false;
     unetmm_count(core, ep, UNETMM_C_notifications, 1);
+    unetmm_count(core, ep, UNETMM_C_tail_wakeups, type == UNETMM_NOTIFY_TAIL);
     trace_unetmm_notify(ep->id, type, n.data);
     return true;
 }

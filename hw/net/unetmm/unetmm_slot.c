@@ -117,14 +117,18 @@ static void slot_absent(UnetmmCore *core, UnetmmEp *ep,
     enum unetmm_counter why = fqe ? UNETMM_C_drop_absent :
                               UNETMM_C_drop_no_buffer;
 
-    if (ep->policy->backup) {
-        if (unetmm_backup_store(core, ep, cqe, data, &why)) {
-            return;
-        }
-    } else if (fqe) {
+    /*
+     * With policy backup the driver enters the page into its table unasked; what
+     * it has to give to the card it gives only when asked.
+     */
+    if (fqe && (!ep->policy->backup ||
+                core->spaces[ep->space].source->insert)) {
         slot_ask(core, ep, fqe, vpn);
     }
-    unetmm_recv_drop(core, ep, why);
+    if (!ep->policy->backup ||
+        !unetmm_backup_store(core, ep, cqe, data, &why)) {
+        unetmm_recv_drop(core, ep, why);
+    }
 }
 
 /* What is wrong with the next slot for any packet; UNETMM_ST_OK: nothing. */

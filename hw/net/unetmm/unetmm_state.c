@@ -361,7 +361,8 @@ uint64_t unetmm_core_save_limit(const UnetmmCore *core)
     uint64_t entries = unetmm_tlb_capacity(&core->tlb) +
                        unetmm_tlb_capacity(&core->cache);
     uint64_t ep = 4096 + UNETMM_NUM_COUNTERS * 8 + p->channels * 32ull +
-                  UNETMM_EP_MISSES * 64 + p->imports * 32ull;
+                  UNETMM_EP_MISSES * 64 + p->imports * 32ull +
+                  unetmm_state_waiting_limit(core);
 
     return 65536 + frames * (UNETMM_MAX_FRAME + 64) + entries * 64 +
            p->endpoints * ep +

@@ -11,6 +11,7 @@
  * unetmm_state_eventcount.c event counters that somebody sleeps for
  * unetmm_state_sysbuf.c the system buffer and what is in its slots
  * unetmm_state_flow.c  flows of raw endpoints
+ * unetmm_state_backup.c slots that wait for others
  * unetmm_state_port.c  frames, and the message that is landing
  * unetmm_state_check.c what must hold between them
  *
@@ -60,6 +61,11 @@ void unetmm_state_windows(UnetmmStream *st, UnetmmCore *core);
 void unetmm_state_sysbuf(UnetmmStream *st, UnetmmCore *core);
 void unetmm_state_slots(UnetmmStream *st, UnetmmCore *core);
 void unetmm_state_flows(UnetmmStream *st, UnetmmCore *core);
+/* Slots of an endpoint that wait, and the tail; the bytes that they take. */
+void unetmm_state_waiting(UnetmmStream *st, UnetmmEp *ep);
+uint64_t unetmm_state_waiting_limit(const UnetmmCore *core);
+/* May a message land in the next slot? */
+bool unetmm_state_slot_ok(const UnetmmEp *ep);
 void unetmm_state_proxies(UnetmmStream *st, UnetmmCore *core);
 /* Of one channel. */
 void unetmm_state_stores(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel);

@@ -37,6 +37,10 @@ static void check_waiting(UnetmmStream *st, UnetmmEp *ep)
         waits[1 + (head - ep->heads)] = head->state == UNETMM_HEAD_ASKED ||
                                         head->state == UNETMM_HEAD_DEFERRED;
     }
+    /* A slot's miss is whatever it is: nobody but the next packet asks. */
+    if (unetmm_ep_slotted(ep) && !ep->error) {
+        waits[1] = ep->misses[1].state != UNETMM_MISS_NONE;
+    }
     for (unsigned i = 0; i < UNETMM_EP_MISSES; i++) {
         if (waits[i] != (ep->misses[i].state != UNETMM_MISS_NONE)) {
             unetmm_stream_refuse(st, "endpoint %u waits for a translation "
@@ -183,7 +187,8 @@ void unetmm_state_check(UnetmmStream *st, UnetmmCore *core)
         if (ep->error) {
             check_stopped(st, ep);
         }
-        if ((ep->notify_cq || ep->notify_error) && !ep->telling) {
+        if ((ep->notify_cq || ep->notify_error || ep->notify_tail) &&
+            !ep->telling) {
             unetmm_stream_refuse(st, "endpoint %u is owed a notification that "
                                  "will not come", ep->id);
         }

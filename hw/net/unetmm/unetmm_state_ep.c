@@ -264,6 +264,7 @@ static bool state_ep_create(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
         .cq_log2 = ep->cq_log2, .pretranslate = ep->max_heads,
         .flags = (ep->raw ? UNETMM_EP_F_RAW : 0) |
                  (ep->vector ? UNETMM_EP_F_VECTOR : 0),
+        .backup = ep->bm_size,
     };
     uint16_t space = ep->space;
 
@@ -282,6 +283,7 @@ static bool state_ep_create(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
     unetmm_stream_u8(st, &cmd.policy);
     unetmm_stream_u8(st, &cmd.pretranslate);
     unetmm_stream_u8(st, &cmd.flags);
+    unetmm_stream_u16(st, &cmd.backup);
     if (unetmm_stream_reads(st) && !st->wrong &&
         unetmm_ep_setup(core, id, space, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "endpoint %u could not have been created",
@@ -354,6 +356,7 @@ static void state_ep(UnetmmStream *st, UnetmmCore *core, uint16_t id)
     state_ep_flags(st, core, ep);
     state_ep_queues(st, ep);
     state_heads(st, core, ep);
+    unetmm_state_waiting(st, ep);
     for (unsigned i = 0; i < UNETMM_NUM_COUNTERS; i++) {
         unetmm_stream_u64(st, &ep->counters[i]);
     }

@@ -138,6 +138,11 @@ static bool landing_ep_ok(UnetmmCore *core, UnetmmEp *ep)
     if (rx->rel) {
         return unetmm_state_landing_ok(core, rx->rel);
     }
+    if (unetmm_ep_slotted(ep)) {
+        return rx->npieces == 1 && rx->pieces[0].len == rx->len &&
+               rx->cqe.opcode == UNETMM_CQE_RECEIVED &&
+               unetmm_state_slot_ok(ep);
+    }
     /* A stopped endpoint has no buffers any more; its message ends here. */
     return ep->error ||
            (ep->nheads && (head->state == UNETMM_HEAD_CHECK ||
@@ -228,6 +233,12 @@ static void landing_fields(UnetmmStream *st, UnetmmCore *core)
     landing_pieces(st, core);
     unetmm_stream_u64(st, &rx->cqe.cookie);
     unetmm_stream_u16(st, &rx->cqe.channel);
+    rx->cqe.flags = unetmm_stream_choice(st, rx->cqe.flags,
+                                         UNETMM_CQE_F_CSUM_OK + 1,
+                                         "the flags of a message");
+    if (rx->cqe.flags & ~UNETMM_CQE_F_CSUM_OK) {
+        unetmm_stream_refuse(st, "a message lands in its completion");
+    }
     rx->cqe.opcode = unetmm_stream_choice(st, rx->cqe.opcode,
                                           UNETMM_CQE_CONTROL + 1,
                                           "the kind of a message");

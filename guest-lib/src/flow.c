@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Flows: which frames a raw endpoint is given.  Who may have which one is the
+ * driver's to say.
+ */
+#include "internal.h"
+#include "sys.h"
+
+int unetmm_flow_add(struct unetmm_ep *pub, const struct unetmm_flow_attr *attr)
+{
+    const struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    struct unetmm_flow request;
+    int ret;
+
+    if (!pub->alive) {
+        return -EOWNERDEAD;
+    }
+    if (!attr || attr->size != sizeof(*attr)) {
+        return -EINVAL;
+    }
+    request = (struct unetmm_flow) {
+        .size = sizeof(request), .endpoint = ep->id, .kind = attr->kind,
+        .flags = attr->flags, .value = attr->value,
+    };
+    memcpy(request.mac, attr->mac, sizeof(request.mac));
+    ret = sys_ioctl(ep->ctx->fd, UNETMM_IOC_FLOW, &request);
+    if (ret < 0) {
+        return ret;
+    }
+    return request.flow <= INT32_MAX ? (int)request.flow : -EPROTO;
+}
+
+int unetmm_flow_remove(struct unetmm_ep *pub, unsigned flow)
+{
+    const struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    struct unetmm_flow_id request = {
+        .size = sizeof(request), .endpoint = ep->id, .flow = flow,
+    };
+    int ret;
+
+    if (!pub->alive) {
+        return -EOWNERDEAD;
+    }
+    ret = sys_ioctl(ep->ctx->fd, UNETMM_IOC_FLOW_END, &request);
+    return ret < 0 ? ret : 0;
+}
