@@ -16,7 +16,7 @@
 void unetmm_net_ask(struct unetmm_net *net, u32 what)
 {
 	if (!test_and_set_bit(what, &net->todo))
-		queue_work(unetmm_wq, &net->work);
+		mod_delayed_work(unetmm_wq, &net->work, 0);
 }
 
 void unetmm_net_event(struct unetmm_dev *dev)
@@ -133,6 +133,8 @@ int unetmm_net_up(struct unetmm_net *net)
 	ASSERT_RTNL();
 	if (!unetmm_reachable(net->dev))
 		return -ENODEV;
+	/* Whatever was wrong before is not any more. */
+	clear_bit(UNETMM_NET_RESET, &net->todo);
 	ret = unetmm_net_alloc(net);
 	if (ret)
 		return ret;
@@ -185,14 +187,20 @@ void unetmm_net_down(struct unetmm_net *net)
 	unetmm_net_free(net);
 }
 
+/* Stops, and starts; if that fails, it is tried once more by and by. */
 static int unetmm_net_again(struct unetmm_net *net)
 {
 	int ret;
 
 	unetmm_net_down(net);
 	ret = unetmm_net_up(net);
-	if (ret)
-		netdev_err(net->netdev, "does not start again: %d\n", ret);
+	if (!ret)
+		return 0;
+	netdev_err(net->netdev, "does not start again: %d\n", ret);
+	if (unetmm_reachable(net->dev)) {
+		set_bit(UNETMM_NET_RESET, &net->todo);
+		queue_delayed_work(unetmm_wq, &net->work, HZ);
+	}
 	return ret;
 }
 
@@ -218,7 +226,8 @@ int unetmm_net_resize(struct unetmm_net *net, u32 tx_log2, u32 rx_log2)
 
 static void unetmm_net_work(struct work_struct *work)
 {
-	struct unetmm_net *net = container_of(work, struct unetmm_net, work);
+	struct unetmm_net *net = container_of(to_delayed_work(work),
+					      struct unetmm_net, work);
 	bool filter;
 
 	rtnl_lock();
@@ -370,7 +379,7 @@ static void unetmm_net_setup(struct unetmm_dev *dev, struct net_device *netdev)
 	net->netdev = netdev;
 	net->tx_log2 = min_t(u32, UNETMM_NET_TX_LOG2, dev->hw.max_log2 - 1);
 	net->rx_log2 = min_t(u32, UNETMM_NET_RX_LOG2, dev->hw.max_log2 - 1);
-	INIT_WORK(&net->work, unetmm_net_work);
+	INIT_DELAYED_WORK(&net->work, unetmm_net_work);
 	timer_setup(&net->timer, unetmm_net_timer, 0);
 	spin_lock_init(&net->stats_lock);
 	spin_lock_init(&net->test.lock);
@@ -408,8 +417,8 @@ int unetmm_net_init(struct unetmm_dev *dev)
 	if (ret) {
 		WRITE_ONCE(dev->net, NULL);
 		unetmm_irq_sync(dev);
-		cancel_work_sync(&((struct unetmm_net *)
-				   netdev_priv(netdev))->work);
+		cancel_delayed_work_sync(&((struct unetmm_net *)
+					   netdev_priv(netdev))->work);
 		free_netdev(netdev);
 	}
 	return ret;
@@ -426,6 +435,6 @@ void unetmm_net_exit(struct unetmm_dev *dev)
 	/* Nobody asks it for anything any more. */
 	unetmm_irq_sync(dev);
 	cancel_work_sync(&dev->fail_work);
-	cancel_work_sync(&net->work);
+	cancel_delayed_work_sync(&net->work);
 	free_netdev(net->netdev);
 }

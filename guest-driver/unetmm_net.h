@@ -12,7 +12,8 @@
  *   its endpoint, rings and flows, from unetmm_net_up() to unetmm_net_down():
  *                 `up` says that they are there.  The interface may be running
  *                 without: the card is being reset, or there was no memory for
- *                 other rings.  The queue stays stopped then.
+ *                 other rings, which the work then tries again to have.  The
+ *                 queue stays stopped.
  *
  * LOCKS
  *
@@ -59,7 +60,7 @@ struct ethtool_test;
 #define UNETMM_NET_MIN_LOG2	6
 #define UNETMM_NET_MAX_LOG2	13
 #define UNETMM_NET_TX_LOG2	10	/* slots */
-#define UNETMM_NET_RX_LOG2	10	/* buffers */
+#define UNETMM_NET_RX_LOG2	12	/* buffers: a window of TCP's */
 #define UNETMM_NET_MAX_MTU	9000
 /* Of a frame beside the MTU: its header and two VLAN tags. */
 #define UNETMM_NET_HEADER	(UNETMM_ETH_MAX - UNETMM_NET_MAX_MTU)
@@ -142,6 +143,11 @@ struct unetmm_net_rx {
 	u32 held;		/* by the card */
 	u32 len;		/* of a buffer, as posted */
 	u32 bytes;		/* of its memory */
+	struct page *chunk;	/* that buffers are cut from, or NULL */
+	u32 cut;		/* bytes of it */
+	struct page **idle;	/* cut up; one reference of each is ours */
+	u32 idle_first;
+	u32 nidle;
 	struct unetmm_net_stats stats;
 };
 
@@ -171,7 +177,7 @@ struct unetmm_net {
 	u32 tx_log2;
 	u32 rx_log2;
 	struct timer_list timer;
-	struct work_struct work;
+	struct delayed_work work;
 	unsigned long todo;
 	struct unetmm_net_flow flows[UNETMM_NET_FLOWS];
 	u32 nflows;
@@ -204,7 +210,7 @@ static inline void unetmm_net_add(struct unetmm_net_stats *stats, u32 packets,
 /* unetmm_net.c */
 int unetmm_net_up(struct unetmm_net *net);
 void unetmm_net_down(struct unetmm_net *net);
-/* Something is not as it must be, and may be after a new start. */
+/* Has the work do it, UNETMM_NET_*.  From anywhere. */
 void unetmm_net_ask(struct unetmm_net *net, u32 what);
 int unetmm_net_resize(struct unetmm_net *net, u32 tx_log2, u32 rx_log2);
 

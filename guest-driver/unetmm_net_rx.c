@@ -16,6 +16,9 @@
 /* Up to this a frame is copied, and its buffer used again. */
 #define UNETMM_NET_COPY		256
 
+/* Memory for buffers is had in chunks of this order, or, if need be, of 0. */
+#define UNETMM_NET_ORDER	3
+
 /* What has been read of a completion. */
 struct unetmm_net_cqe {
 	u64 cookie;
@@ -69,14 +72,90 @@ static void unetmm_net_rx_unmap(struct unetmm_net *net,
 			 DMA_FROM_DEVICE);
 }
 
+/*
+ * New memory is zeroed, by Debian's kernels, which costs about as much as
+ * anything else that is done with a frame.  So chunks are kept when they have
+ * been cut up, in order, and used again when nobody has a buffer of them.  One
+ * that somebody holds for long goes when there are too many behind it.
+ */
+static u32 unetmm_net_idle_slot(const struct unetmm_net *net, u32 i)
+{
+	return (net->rx.idle_first + i) & (BIT(net->ep->fq_log2) - 1);
+}
+
+static struct page *unetmm_net_idle_take(struct unetmm_net *net)
+{
+	struct unetmm_net_rx *rx = &net->rx;
+	struct page *page;
+
+	if (!rx->nidle)
+		return NULL;
+	page = rx->idle[unetmm_net_idle_slot(net, 0)];
+	rx->idle_first++;
+	rx->nidle--;
+	return page;
+}
+
+/* As many as the card has, twice, is what there may be. */
+static void unetmm_net_idle_add(struct unetmm_net *net, struct page *page)
+{
+	struct unetmm_net_rx *rx = &net->rx;
+	u32 each = page_size(page) / rx->bytes;
+	u32 most = min_t(u32, BIT(net->ep->fq_log2),
+			 2 * BIT(net->ep->fq_log2) / each + 1);
+
+	if (page_is_pfmemalloc(page)) {
+		put_page(page);
+		return;
+	}
+	while (rx->nidle >= most)
+		put_page(unetmm_net_idle_take(net));
+	rx->idle[unetmm_net_idle_slot(net, rx->nidle++)] = page;
+}
+
+static struct page *unetmm_net_chunk(struct unetmm_net *net, gfp_t gfp)
+{
+	struct unetmm_net_rx *rx = &net->rx;
+	struct page *page;
+
+	if (rx->nidle &&
+	    page_ref_count(rx->idle[unetmm_net_idle_slot(net, 0)]) == 1)
+		return unetmm_net_idle_take(net);
+	page = __dev_alloc_pages(gfp | __GFP_NOWARN | __GFP_NORETRY,
+				 UNETMM_NET_ORDER);
+	if (!page && rx->bytes <= PAGE_SIZE)
+		page = __dev_alloc_pages(gfp | __GFP_NOWARN, 0);
+	return page;
+}
+
+static void *unetmm_net_cut(struct unetmm_net *net, gfp_t gfp)
+{
+	struct unetmm_net_rx *rx = &net->rx;
+	void *mem;
+
+	if (!rx->chunk) {
+		rx->chunk = unetmm_net_chunk(net, gfp);
+		rx->cut = 0;
+	}
+	if (!rx->chunk)
+		return NULL;
+	mem = page_address(rx->chunk) + rx->cut;
+	get_page(rx->chunk);
+	rx->cut += rx->bytes;
+	if (rx->cut + rx->bytes > page_size(rx->chunk)) {
+		unetmm_net_idle_add(net, rx->chunk);
+		rx->chunk = NULL;
+	}
+	return mem;
+}
+
 static int unetmm_net_rx_new(struct unetmm_net *net, struct unetmm_net_buf *buf,
 			     bool napi)
 {
 	struct device *dma = &net->dev->pdev->dev;
 	struct unetmm_net_rx *rx = &net->rx;
 
-	buf->mem = napi ? napi_alloc_frag(rx->bytes) :
-			  netdev_alloc_frag(rx->bytes);
+	buf->mem = unetmm_net_cut(net, napi ? GFP_ATOMIC : GFP_KERNEL);
 	if (!buf->mem)
 		return -ENOMEM;
 	buf->dma = dma_map_single(dma, buf->mem + UNETMM_NET_HEADROOM, rx->len,
@@ -289,12 +368,17 @@ int unetmm_net_rx_alloc(struct unetmm_net *net)
 
 	rx->prod = 0;
 	rx->held = 0;
+	rx->chunk = NULL;
+	rx->idle_first = 0;
+	rx->nidle = 0;
 	rx->len = unetmm_net_rx_len(net->netdev->mtu);
 	rx->bytes = SKB_DATA_ALIGN(UNETMM_NET_HEADROOM + rx->len) +
 		    SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
 	rx->bufs = kvcalloc(BIT(net->ep->fq_log2), sizeof(*rx->bufs),
 			    GFP_KERNEL);
-	if (!rx->bufs)
+	rx->idle = kvcalloc(BIT(net->ep->fq_log2), sizeof(*rx->idle),
+			    GFP_KERNEL);
+	if (!rx->bufs || !rx->idle)
 		return -ENOMEM;
 	/* With some of them it can begin. */
 	if (unetmm_net_rx_fill(net, false) && !rx->held)
@@ -313,6 +397,13 @@ void unetmm_net_rx_free(struct unetmm_net *net)
 		unetmm_net_rx_unmap(net, &rx->bufs[i]);
 		skb_free_frag(rx->bufs[i].mem);
 	}
+	if (rx->chunk)
+		put_page(rx->chunk);
+	rx->chunk = NULL;
+	while (rx->nidle)
+		put_page(unetmm_net_idle_take(net));
+	kvfree(rx->idle);
+	rx->idle = NULL;
 	kvfree(rx->bufs);
 	rx->bufs = NULL;
 }

@@ -100,10 +100,21 @@ static int unetmm_check_limits(struct unetmm_dev *dev)
 	return 0;
 }
 
+static void unetmm_read_mac(struct unetmm_dev *dev)
+{
+	u32 lo = readl(dev->regs + UNETMM_REG_MAC_LO);
+	u32 hi = readl(dev->regs + UNETMM_REG_MAC_HI);
+	int i;
+
+	for (i = 0; i < 4; i++)
+		dev->hw.mac[i] = lo >> (8 * i);
+	for (; i < ETH_ALEN; i++)
+		dev->hw.mac[i] = hi >> (8 * (i - 4));
+}
+
 int unetmm_read_limits(struct unetmm_dev *dev)
 {
 	struct unetmm_limits *hw = &dev->hw;
-	u32 lo, hi;
 	int ret;
 
 	ret = unetmm_check_identity(dev);
@@ -154,14 +165,7 @@ int unetmm_read_limits(struct unetmm_dev *dev)
 		hw->policies &= ~BIT(UNETMM_POLICY_REDIRECT);
 	if (!hw->reliable)
 		hw->policies &= ~BIT(UNETMM_POLICY_RNR);
-	lo = readl(dev->regs + UNETMM_REG_MAC_LO);
-	hi = readl(dev->regs + UNETMM_REG_MAC_HI);
-	hw->mac[0] = lo;
-	hw->mac[1] = lo >> 8;
-	hw->mac[2] = lo >> 16;
-	hw->mac[3] = lo >> 24;
-	hw->mac[4] = hi;
-	hw->mac[5] = hi >> 8;
+	unetmm_read_mac(dev);
 	return unetmm_check_limits(dev);
 }
 

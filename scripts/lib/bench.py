@@ -652,8 +652,10 @@ def rxe_rows(text):
 
 SERVE_NETDEV = NETWORK + """
 me=1
-%(each_nic)s
 iperf3 -s >/dev/null 2>&1 &
+# Who can ping is to be served.
+until grep -q ':1451 .* 0A ' /proc/net/tcp6; do :; done
+%(each_nic)s
 unetmm-pingpong --listen --service 99 --timeout %(limit)d
 """
 
