@@ -47,12 +47,12 @@ PAPER = {
 
 FUNCTIONS = """
 ulimit -l unlimited
-# serve NAME OPTIONS...: a server, in $group if that is set
+# serve NAME OPTIONS...: a server, in the group that was made last
 serve() {
     server=$1
     shift
     as $server sh -c 'echo $$ >$0.pid
-        [ -z "$group" ] || echo 0 >$group/cgroup.procs
+        [ ! -e /tmp/group ] || echo 0 >$(cat /tmp/group)/cgroup.procs
         exec unetmm-kv --json "$@"' /tmp/$server "$@" &
 }
 stop() { kill $(cat /tmp/$1.pid); }
@@ -60,10 +60,10 @@ groups() {
     mkdir /tmp/groups && mount -t cgroup2 none /tmp/groups &&
         echo +memory >/tmp/groups/cgroup.subtree_control
 }
-# make_group NAME BYTES: $group from now on
+# make_group NAME BYTES: for the servers from now on
 make_group() {
-    export group=/tmp/groups/$1
-    mkdir $group && echo $2 >$group/memory.max
+    mkdir /tmp/groups/$1 && echo $2 >/tmp/groups/$1/memory.max
+    echo /tmp/groups/$1 >/tmp/group
 }
 swap() {
     modprobe -q zram && echo 128M >/sys/block/zram0/disksize &&
