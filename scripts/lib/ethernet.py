@@ -35,8 +35,8 @@ UNITS_OF_STORE = 3
 UNITS_IN_ALL = 8
 SERVERS = 4
 ITEM = 20000
-# Text, heap, the tables of a store, rings: what is in a cgroup beside the stores
-OWN_BYTES = 3 << 20
+# Heap, the tables of a store, ring, slots, queues, frames that lwIP has: beside the store
+OWN_BYTES = 6 << 20
 PAPER = {
     "cold": "drop: nothing for 55 to 60 s; backup as pinned (ring of 64)",
     "first": {"pinned": "0.5 s", "backup": "0.5 to 1.4 s",
@@ -318,7 +318,7 @@ def overcommit(kernel="6.1", quick=False):
                 runs.append(servers_together(
                     stations, policy, count, unit, seconds,
                     f"{policy}{count}"))
-        sets = [working_sets(stations, policy, 5 * unit, 8 if quick else 20)
+        sets = [working_sets(stations, policy, 5 * unit, 10 if quick else 20)
                 for policy in ("pinned", "backup")]
     return {"unit": unit, "runs": runs, "sets": sets}
 
