@@ -463,6 +463,8 @@ struct unetmm_ep {
     uint32_t nimports;
     const struct unetmm_import_record *imports;     /* by number */
     uint32_t raw;               /* frames, and no channels */
+    uint32_t slots;             /* buffers are looked at when they are used */
+    uint32_t unlooked;          /* posted since we saw whether anybody waits */
 };
 
 /*
@@ -827,6 +829,32 @@ static inline void unetmm_put_fqe_(struct unetmm_ep *ep, void *buf, size_t len,
     unetmm_write_index(&ep->index->user.fq_prod, ep->fq_prod);
 }
 
+/*
+ * A buffer is in the queue.  Where the card looks only when a message comes there is
+ * nothing to be said to it, unless the driver waits for buffers.
+ */
+static inline void unetmm_offer_(struct unetmm_ep *ep, int more)
+{
+    if (!ep->slots) {
+        unetmm_ring_unless_more_(ep, more);
+        return;
+    }
+    ep->unlooked = 1;
+    if (more) {
+        return;
+    }
+    if (ep->unrung) {
+        unetmm_ring(ep);
+    } else {
+        /* The index before the state. */
+        unetmm_arm_barrier();
+        if (unetmm_read_word(&ep->index->card.state) & UNETMM_EP_FQ_AWAITED) {
+            unetmm_ring(ep);
+        }
+    }
+    ep->unlooked = 0;
+}
+
 /* The driver may refuse the last buffer, and then has not taken it. */
 static inline int unetmm_post_checked_(struct unetmm_ep *ep)
 {
@@ -892,7 +920,7 @@ static inline int unetmm_post(struct unetmm_ep *ep, void *buf, size_t len,
     if (flags & UNETMM_ZERO && ep->trap) {
         return unetmm_post_checked_(ep);
     }
-    unetmm_ring_unless_more_(ep, flags & UNETMM_MORE);
+    unetmm_offer_(ep, flags & UNETMM_MORE);
     return 0;
 }
 
@@ -983,6 +1011,10 @@ static inline int unetmm_poll(struct unetmm_ep *ep,
         unetmm_from_card_barrier();
         unetmm_next_flags_(ep, index, &there);
         return there ? 0 : -EIO;
+    }
+    if (state & UNETMM_EP_FQ_AWAITED && ep->unlooked) {
+        ep->unlooked = 0;
+        unetmm_ring(ep);
     }
     if (state & UNETMM_EP_CQ_BLOCKED && ep->blocked_rung != index) {
         /*

@@ -190,6 +190,7 @@ static int open_endpoint(struct unetmm_ep_private *ep,
     ep->spin_ns = attr->spin_ns;
     ep->pub.inline_max = attr->inline_max;
     ep->pub.raw = attr->flags & UNETMM_EP_RAW;
+    ep->pub.slots = ep->pub.raw || attr->policy == UNETMM_POLICY_BACKUP;
     ep->pub.trap = ctx->source == UNETMM_SOURCE_KTLB;
     ep->pub.may_zero = ctx->source == UNETMM_SOURCE_TLB ||
                        ctx->source == UNETMM_SOURCE_SHADOW ||

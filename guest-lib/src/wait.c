@@ -99,7 +99,9 @@ static int arm(struct unetmm_ep *ep, bool counters)
         return 1;
     }
     state = unetmm_read_word(&ep->index->card.state);
-    if (state & UNETMM_EP_CQ_BLOCKED) {
+    if (state & UNETMM_EP_CQ_BLOCKED ||
+        (state & UNETMM_EP_FQ_AWAITED && ep->unlooked)) {
+        ep->unlooked = 0;
         unetmm_ring(ep);
     }
     if (state & UNETMM_EP_ERROR) {

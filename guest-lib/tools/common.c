@@ -359,6 +359,8 @@ const char *policy_name(unsigned policy)
         return "redirect";
     case UNETMM_POLICY_RNR:
         return "rnr";
+    case UNETMM_POLICY_BACKUP:
+        return "backup";
     default:
         return "drop";
     }

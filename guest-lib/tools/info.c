@@ -50,6 +50,8 @@ static const struct name caps[] = {
     { UNETMM_CAP_INLINE_RECV, "inline-receive" },
     { UNETMM_CAP_RELIABLE, "reliable" },
     { UNETMM_CAP_ONE_SIDED, "one-sided" },
+    { UNETMM_CAP_ETHERNET, "ethernet" },
+    { UNETMM_CAP_BACKUP, "backup-ring" },
     { 0, NULL }
 };
 
@@ -68,6 +70,7 @@ static const struct name policies[] = {
     { 1u << UNETMM_POLICY_DROP, "drop" },
     { 1u << UNETMM_POLICY_REDIRECT, "redirect" },
     { 1u << UNETMM_POLICY_RNR, "rnr" },
+    { 1u << UNETMM_POLICY_BACKUP, "backup" },
     { 0, NULL }
 };
 
@@ -283,6 +286,9 @@ static void print_limits(const struct unetmm_info *info)
     row("exports");
     printf("%u of the card; %u imports an endpoint\n", info->regions,
            info->imports);
+    row("Ethernet");
+    printf("%u flows of the card; %u packets of an endpoint in the backup "
+           "ring\n", info->flows, info->backup);
     row("queues");
     printf("up to %" PRIu64 " entries; %u buffers translated ahead\n",
            UINT64_C(1) << (info->max_ring_log2 & 63), info->max_pretranslate);
@@ -375,12 +381,13 @@ static void json_card(const struct card *card)
            "\"max_ring_log2\":%u,\"max_pretranslate\":%u,\"tlb_sets\":%u,"
            "\"tlb_ways\":%u,\"tlb_victims\":%u,\"max_buffer_pages\":%u,"
            "\"reliable\":%u,\"max_message\":%u,\"regions\":%u,\"imports\":%u,"
+           "\"flows\":%u,\"backup\":%u,"
            "\"pin_limit_pages\":%" PRIu64 "}", info->user_mtu,
            info->endpoints, info->channels, info->max_ring_log2,
            info->max_pretranslate, info->tlb_sets, info->tlb_ways,
            info->tlb_victims, info->max_buffer_pages, info->reliable,
            info->max_message, info->regions, info->imports,
-           (uint64_t)info->pin_limit_pages);
+           info->flows, info->backup, (uint64_t)info->pin_limit_pages);
 }
 
 static void json_parameter(const struct parameter *parameter)

@@ -25,15 +25,19 @@ import vm
 from sockets import SocketsError, iperf_row, row, sockperf_row
 
 PARTS = ("host", "core", "count", "local", "memory", "sockets", "unetmm",
-         "matrix", "storage", "coldring", "overcommit", "rxe")
+         "frames", "matrix", "storage", "coldring", "overcommit", "rxe",
+         "netdev")
 SMOKE_PARTS = ("core", "local")
 # What is no part of a quick run unless it is asked for
 LONG_PARTS = ("matrix", "storage", "coldring", "overcommit")
 NICS = {"e1000e": 1, "igb": 2, "virtio_net": 3}
+# Linux's Ethernet on the card, and on those that it is to be as good as
+NETDEVS = {"unetmm": 4, "e1000e": 1, "igb": 2}
 SOURCES = ("tlb", "ktlb", "pinned", "utlb", "shadow", "odp")
 POLICIES = ("drop", "skip", "redirect", "rnr")
 USER_MTU = 65536
 MAC_A = "52:54:00:6d:00:01"
+E1000E_B = "52:54:00:6d:01:02"
 
 
 def sized(options, smoke, quick, full):
@@ -558,6 +562,38 @@ def part_unetmm(options):
                        for found in rows], len(lossy))
 
 
+# Two guests meet before each run: who listens is there first.
+FRAMES_KINDS = ("--source odp", "--source pinned", "--source tlb", "packet")
+SERVE_FRAMES = NETWORK + """
+set -e
+dev=$(of e1000e)
+ip link set $dev up
+"""
+
+
+def part_frames(options):
+    """Ethernet frames of 64 bytes: raw endpoints, and a packet socket's rings."""
+    seconds = sized(options, 1, 2, 5)
+    serve, use = SERVE_FRAMES + SERVE_HELLO, SERVE_FRAMES + HELLO
+    mac = "02:00:00:00:f0:01"
+    for number, kind in enumerate(FRAMES_KINDS, 200):
+        packet = kind == "packet"
+        how = "--interface $dev" if packet else kind
+        meet = f"unetmm-pingpong %s --service {number} --count 1 --warmup 0"
+        use += (f"unetmm-frames --listen {how} --json &\n"
+                f"{meet % MAC_A} >/dev/null\nwait\n")
+        serve += (f"{meet % '--listen'} >/dev/null\n"
+                  f"unetmm-frames {E1000E_B if packet else mac} {how} "
+                  f"--time {seconds} --json\n")
+    # The server goes when it has been asked for the last time.
+    serve += "unetmm-pingpong --listen --service 299 >/dev/null\n"
+    use += f"unetmm-pingpong {MAC_A} --service 299 --count 1 >/dev/null\n"
+    rows = json_rows(two_guests(options, serve, use, 400))
+    if len(rows) != len(FRAMES_KINDS):
+        raise BenchError(f"{len(rows)} rows of {len(FRAMES_KINDS)}")
+    return [{**found, "reliable": False} for found in rows]
+
+
 RXE = NETWORK + """
 set -e
 me=%(me)d
@@ -620,6 +656,93 @@ def rxe_rows(text):
     return rows
 
 
+SERVE_NETDEV = NETWORK + """
+me=1
+%(each_nic)s
+iperf3 -s >/dev/null 2>&1 &
+unetmm-pingpong --listen --service 99 --timeout %(limit)d
+"""
+
+USE_NETDEV = NETWORK + """
+me=2
+%(each_nic)s
+reach() {
+    until [ "$(cat /sys/class/net/$1/carrier)" = 1 ]; do :; done
+    until ping -c 1 -W 1 "$2" >/dev/null 2>&1; do :; done
+}
+%(measure)s
+unetmm-pingpong %(mac)s --service 99 --count 1 --warmup 0 >/dev/null
+"""
+
+MEASURE_NETDEV = """
+dev=$(of %(driver)s); to=10.0.%(net)d.1
+ip link set $dev mtu %(mtu)d
+reach $dev $to
+echo "to %(driver)s %(mtu)d $(iperf3 -c $to -t %(seconds)d -J | tr -d '\\n')"
+echo "from %(driver)s %(mtu)d $(iperf3 -c $to -t %(seconds)d -R -J | tr -d '\\n')"
+for size in 56 1400; do
+    echo "ping %(driver)s %(mtu)d $size $(ping -A -q -c %(pings)d -s $size $to |
+        tail -n 1)"
+done
+"""
+
+
+def netdev_row(line, pings):
+    """A line of the measuring guest."""
+    what, driver, mtu, rest = line.split(" ", 3)
+    peer = f"netdev, {driver}"
+    if what != "ping":
+        return {**iperf_row(rest, peer, int(mtu)), "mode": f"tcp, {what} it"}
+    size, _, rest = rest.partition(" ")
+    least, mean = re.search(r"= ([\d.]+)/([\d.]+)/", rest).groups()
+    return row(peer, "ping", "round trip", int(size), int(mtu),
+               float(mean) * 1000, None, pings, "us",
+               least=float(least) * 1000)
+
+
+def medians(rows):
+    """One row for those that differ in their figures alone."""
+    alike = {}
+    for r in rows:
+        key = (r["peer"], r["mode"], r["metric"], r["bytes"], r["frame"])
+        alike.setdefault(key, []).append(r)
+    middle = []
+    for found in alike.values():
+        found.sort(key=lambda r: r["median"])
+        middle.append({**found[len(found) // 2], "n": len(found),
+                       "spread": f"{found[0]['median']:.1f} to "
+                                 f"{found[-1]['median']:.1f}"})
+    return middle
+
+
+def part_netdev(options):
+    """Linux's network over the card, e1000e and igb, in turn."""
+    words = {"seconds": 1 if options.quick else 3,
+             "pings": 200 if options.quick else 1000}
+    mtus = [1500] if options.quick else [1500, 9000]
+    each = "\n".join(f"set_up {net} $(of {driver}) 1500"
+                     for driver, net in NETDEVS.items())
+    # The other guest's cards take what comes.
+    serve = "\n".join(f"ip link set $(of {driver}) mtu {max(mtus)}"
+                      for driver in NETDEVS)
+    measure = "".join(
+        MEASURE_NETDEV % {**words, "driver": driver, "net": net, "mtu": mtu}
+        for _ in range(1 if options.quick else 3)
+        for mtu in mtus for driver, net in NETDEVS.items())
+    words |= {"each_nic": each, "measure": measure, "mac": MAC_A,
+              "limit": 900}
+    text = two_guests(
+        options, SERVE_NETDEV % {**words, "each_nic": f"{each}\n{serve}"},
+        USE_NETDEV % words, 900, nics=True)
+    rows = [netdev_row(line, words["pings"]) for line in text.splitlines()
+            if line.startswith(("to ", "from ", "ping "))]
+    wanted = 4 * len(mtus) * len(NETDEVS) * (1 if options.quick else 3)
+    if len(rows) != wanted:
+        raise BenchError(f"the guests reported {len(rows)} figures of "
+                         f"{wanted}")
+    return medians(rows)
+
+
 # ---- What it comes to --------------------------------------------------------------------
 
 
@@ -677,7 +800,11 @@ def goals(rows):
     goals_pins(rows, add)
     goals_faults(rows, add)
     goals_storage(rows, add)
+    add("raw endpoint / packet ring on e1000e, 64 B",
+        ratio(pick(rows, "frames", 64, "raw"),
+              pick(rows, "frames", 64, "packet")), 3, True)
     goals_ethernet(rows, add)
+    goals_netdev(rows, add, ratio)
     return table
 
 
@@ -713,6 +840,23 @@ def goals_vmmc(rows, add, ratio):
             ratio(core.get(("reliable write", size)),
                   core.get(("reliable send", size))), 1.1, False)
     goals_bandwidth(wire, add, ratio)
+
+
+def goals_netdev(rows, add, ratio):
+    """Linux's network over the card, and over others; more is better."""
+    of = {(r["peer"], r["mode"], r["frame"], r["bytes"]): r for r in rows
+          if r["peer"].startswith("netdev, ")}
+    for (peer, mode, frame, size), ours in of.items():
+        if peer != "netdev, unetmm":
+            continue
+        for driver in ("e1000e", "igb"):
+            other = of.get((f"netdev, {driver}", mode, frame, size))
+            if mode == "ping":
+                add(f"ping {size} B, MTU {frame}: {driver} / unetmm",
+                    ratio(other, ours), 1, True)
+            else:
+                add(f"{mode}, MTU {frame}: unetmm / {driver}",
+                    ratio(ours, other), 1, True)
 
 
 def goals_shadow(rows, add, ratio):

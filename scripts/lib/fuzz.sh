@@ -4,7 +4,7 @@
 # The fuzz targets (tests/fuzz), built by clang with libFuzzer and the
 # sanitizers, in a build directory in the cache that belongs to this checkout.
 
-FUZZ_TARGETS=(rings frames commands registers streams)
+FUZZ_TARGETS=(rings frames commands registers streams slots)
 
 fuzz_build() { echo "$CACHE/fuzz/$(hash_text "$REPO")"; }
 

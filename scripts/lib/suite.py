@@ -287,7 +287,7 @@ def stage_unit(options):
                      "check_install")
 
 
-FUZZ_TARGETS = ("rings", "frames", "commands", "registers", "streams")
+FUZZ_TARGETS = ("rings", "frames", "commands", "registers", "streams", "slots")
 
 
 def stage_fuzz(options):

@@ -11,11 +11,13 @@
 #define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
 #define STEPS 6000
 #define HOSTILE 4               /* endpoints 1..4; 5 and 6 are innocent */
+#define BACKUP  1               /* of the hostile: has policy backup */
+#define RAW     HOSTILE         /* one more of them, endpoint 7, is raw */
 
 typedef struct Stress {
     Fix *f;
     uint64_t random;
-    FakeEp ep[HOSTILE];
+    FakeEp ep[HOSTILE + 1];
     FakeEp c, d;                /* innocent: c sends to d, on the card */
     unsigned sent, completed, received, posted;
     uint32_t lens[64];
@@ -151,6 +153,68 @@ static void put_random_buffer(Stress *s, FakeEp *ep)
     }
 }
 
+/* ---- The driver's part of the backup ring ---- */
+
+/* Where the record's packet belongs, if that is anywhere. */
+static uint8_t copy_backup(Stress *s, const FakeBuffer *b,
+                           const struct unetmm_fault *f,
+                           const struct unetmm_fqe *fqe)
+{
+    uint64_t end = PAGE(FIX_PAGES);
+
+    if (fqe->addr < FIX_VA || fqe->addr > end ||
+        f->npages > end - fqe->addr) {
+        return UNETMM_ST_PROTECTION;
+    }
+    if (f->npages > fqe->len) {
+        return UNETMM_ST_TOO_LONG;
+    }
+    if (f->npages) {
+        fake_store(s->ep[BACKUP].space, fqe->addr,
+                   fake_ptr(&s->f->h, b->addr, f->npages), f->npages);
+    }
+    return UNETMM_ST_OK;
+}
+
+/* Any of those that are reported; `late`: their endpoint is no more. */
+static void answer_backup(Stress *s, bool late)
+{
+    FakeDriver *d = &s->f->d;
+    unsigned n = d->backups->len ? rnd(s, d->backups->len) : 0;
+    struct unetmm_fault f;
+    struct unetmm_fqe fqe;
+    uint8_t status;
+    FakeBuffer b;
+
+    if (!d->backups->len) {
+        return;
+    }
+    f = g_array_index(d->backups, struct unetmm_fault, n);
+    b = g_array_index(d->buffers, FakeBuffer, f.fault_id);
+    if (!late) {
+        fqe = fake_fqe(&s->ep[BACKUP], f.vaddr);
+        status = fake_backup_done(d, &f, copy_backup(s, &b, &f, &fqe),
+                                  fqe.cookie);
+        if (status == UNETMM_CS_BAD_ARG && rnd(s, 4)) {
+            return;
+        }
+    }
+    g_array_remove_index(d->backups, n);
+    fake_rights(&s->f->h, b.addr, b.len, FAKE_W);
+    fake_buffer_at(d, b.addr, b.len, 0);
+}
+
+static void raw_flow(Stress *s)
+{
+    struct unetmm_cmd cmd = {
+        .opcode = UNETMM_CMD_FLOW_SET, .ep = s->ep[RAW].id,
+        .flow = { .flow = 3, .kind = UNETMM_FLOW_MAC },
+    };
+
+    memcpy(cmd.flow.mac, s->f->h.core.params.mac, sizeof(cmd.flow.mac));
+    assert_int_equal(fake_command(&s->f->d, cmd, NULL), UNETMM_CS_OK);
+}
+
 static void reopen(Stress *s, FakeEp *ep)
 {
     struct unetmm_cmd cmd = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = ep->id };
@@ -158,9 +222,13 @@ static void reopen(Stress *s, FakeEp *ep)
     uint16_t id = ep->id;
     FakeSpace *space = ep->space;
 
+    fake_serve(&s->f->d);
     fake_issue(&s->f->d, cmd);
     while (!fake_done(&s->f->d, &done)) {
         fake_advance(&s->f->h, 1000);
+    }
+    while (ep == &s->ep[BACKUP] && s->f->d.backups->len) {
+        answer_backup(s, true);
     }
     assert_int_equal(done.opcode, UNETMM_CMD_EP_DESTROY);
     assert_int_equal(done.status, UNETMM_CS_OK);
@@ -171,6 +239,10 @@ static void reopen(Stress *s, FakeEp *ep)
     fake_ep_create(ep);
     assert_int_equal(ep->id, id);
     assert_ptr_equal(ep->space, space);
+    if (ep == &s->ep[RAW]) {
+        raw_flow(s);
+        return;
+    }
     fake_channel(ep, FIX_LOCAL, s->f->h.core.params.mac, 1 + rnd(s, 6),
                  FIX_LOCAL, 65536);
     fake_channel(ep, FIX_WIRE, fake_peer_mac, 10 + ep->id, FIX_WIRE, 9000);
@@ -178,7 +250,7 @@ static void reopen(Stress *s, FakeEp *ep)
 
 static void hostile_process(Stress *s)
 {
-    FakeEp *ep = &s->ep[rnd(s, HOSTILE)];
+    FakeEp *ep = &s->ep[rnd(s, HOSTILE + 1)];
     struct unetmm_cqe cqe;
 
     switch (rnd(s, 10)) {
@@ -232,6 +304,11 @@ static void hostile_frame(Stress *s)
             frame->data[i] = rnd(s, 256);
         }
         break;
+    case 3:
+        /* One of another protocol, for the raw endpoint. */
+        frame->data[12] = 8;
+        frame->data[13] = 0;
+        break;
     default:
         break;
     }
@@ -248,8 +325,9 @@ static void busy_driver(Stress *s)
     FakeSpace *space = f->d.spaces[1 + rnd(s, 4)];
     unsigned page = rnd(s, FIX_PAGES);
     FakeVpage *v;
+    uint32_t result;
 
-    switch (rnd(s, 8)) {
+    switch (rnd(s, 10)) {
     case 0:
         if (fake_invalidate(space, PAGE(page), (1 + rnd(s, 6)) * 4096ull)) {
             while (fake_reg(&f->h, UNETMM_REG_INV_CTRL)) {
@@ -267,6 +345,13 @@ static void busy_driver(Stress *s)
             v->absent = !v->absent;
             fake_paged_in(&f->d);
         }
+        break;
+    case 3:
+        answer_backup(s, false);
+        break;
+    case 4:
+        fake_tail_arm(&s->ep[BACKUP], s->ep[BACKUP].fq_prod + rnd(s, 3),
+                      rnd(s, 4), &result);
         break;
     default:
         fake_serve(&f->d);
@@ -312,9 +397,22 @@ static void wire_event(Stress *s)
     }
 }
 
+static void open_raw(Stress *s)
+{
+    FakeEp *ep = &s->ep[RAW];
+
+    fake_ep_init(ep, &s->f->d, 7, s->f->d.spaces[1]);
+    ep->policy = UNETMM_POLICY_DROP;
+    ep->flags = UNETMM_EP_F_RAW;
+    fake_ep_create(ep);
+    raw_flow(s);
+}
+
 static void stress_open(Stress *s)
 {
     Fix *f = s->f;
+
+    f->d.hold_backups = true;
 
     for (unsigned i = 1; i <= 4; i++) {
         fake_space(&f->d, i, UNETMM_SOURCE_TLB, 0);
@@ -323,13 +421,17 @@ static void stress_open(Stress *s)
     }
     for (unsigned i = 0; i < HOSTILE; i++) {
         fake_ep_init(&s->ep[i], &f->d, 1 + i, f->d.spaces[1 + i / 2]);
-        s->ep[i].policy = i & 1;
+        s->ep[i].policy = i == BACKUP ? UNETMM_POLICY_BACKUP : i & 1;
+        s->ep[i].backup = i == BACKUP ? 5 : 0;
         s->ep[i].cq_log2 = 2 + i;
         fake_ep_create(&s->ep[i]);
         fake_channel(&s->ep[i], FIX_LOCAL, f->h.core.params.mac, 5, FIX_LOCAL,
                      65536);
         fake_connect_peer(&s->ep[i], FIX_WIRE, 11 + i, 9000);
     }
+    open_raw(s);
+    fake_buffers(&f->d, 4, 4096);
+    fake_buffers(&f->d, 3, 700);
     fake_ep_init(&s->c, &f->d, 5, f->d.spaces[3]);
     fake_ep_init(&s->d, &f->d, 6, f->d.spaces[4]);
     s->c.cq_log2 = s->d.cq_log2 = 6;
@@ -383,6 +485,9 @@ static void hostile_processes(void **state)
         fake_run_later(&s.f->h);
         innocent_poll(&s);
     }
+    /* And they were there, each in its own way. */
+    assert_true(fake_counter(&s.f->h, UNETMM_C_backup_packets) > 0);
+    assert_true(fake_counter(&s.f->h, UNETMM_C_eth_rx_frames) > 0);
     assert_int_equal(s.completed, s.sent);
     assert_int_equal(s.received + fake_ep_counter(&s.f->h, 6,
                                                   UNETMM_C_drop_asked) +
@@ -462,10 +567,45 @@ static struct unetmm_cmd_ep random_ep(Stress *s, uint64_t area)
         .policy = rnd(s, 2), .pretranslate = rnd(s, 5),
     };
 
+    if (rnd(s, 3) == 0) {
+        ep.policy = UNETMM_POLICY_BACKUP;
+        ep.backup = 1 + rnd(s, 64);
+    } else if (rnd(s, 4) == 0) {
+        ep.flags = rnd(s, 4);
+        ep.pretranslate = 0;
+    }
+
     if (rnd(s, 8)) {
         memset(fake_ptr(&s->f->h, ep.index, 128), 0, 128);
     }
     return ep;
+}
+
+/* About slots of an endpoint, more or less as it has them. */
+static void random_slots(Stress *s, struct unetmm_cmd *cmd)
+{
+    const UnetmmEp *ep = &s->f->h.core.eps[cmd->ep % 8];
+
+    if (cmd->opcode == UNETMM_CMD_BACKUP_DONE) {
+        uint32_t n = rnd(s, 4);
+
+        cmd->backup = (struct unetmm_cmd_backup) {
+            .slot = ep->fq_cons + n, .status = rnd(s, UNETMM_NUM_ST + 1),
+            .bit = rnd(s, 8) && ep->bm_size ?
+                   (ep->bm_index + n) % ep->bm_size : rnd(s, 70),
+        };
+    } else if (cmd->opcode == UNETMM_CMD_TAIL_ARM) {
+        cmd->tail = (struct unetmm_cmd_tail) {
+            .slot = ep->fq_prod + rnd(s, 3), .arm = rnd(s, 3),
+        };
+    } else if (cmd->opcode == UNETMM_CMD_FLOW_SET && rnd(s, 4)) {
+        cmd->flow = (struct unetmm_cmd_flow) {
+            .flow = rnd(s, 18), .kind = 1 + rnd(s, 6), .flags = rnd(s, 4),
+            .value = rnd(s, 2) * 80,
+        };
+        memcpy(cmd->flow.mac, rnd(s, 2) ? s->f->h.core.params.mac :
+               fake_peer_mac, 6);
+    }
 }
 
 static struct unetmm_cmd random_command(Stress *s)
@@ -518,6 +658,7 @@ static struct unetmm_cmd random_command(Stress *s)
         }
         break;
     default:
+        random_slots(s, &cmd);
         break;
     }
     return cmd;
@@ -594,11 +735,32 @@ static void issue_random(Stress *s)
     fake_set_reg(h, reg + UNETMM_RING_PROD, prod + 1);
 }
 
+/* One more for the backup ring, where restart_rings() has put it. */
+static void random_buffer(Stress *s)
+{
+    FakeHost *h = &s->f->h;
+    uint32_t reg = UNETMM_REG_RING(UNETMM_RING_BACKUP);
+    uint32_t prod = fake_reg(h, reg + UNETMM_RING_PROD);
+    uint32_t mask = (1u << (fake_reg(h, reg + UNETMM_RING_LOG2) & 7)) - 1;
+    uint64_t base = FAKE_RAM_BASE + 0x80000 + 0x10000 * UNETMM_RING_BACKUP;
+    struct unetmm_backup b = {
+        .addr = rnd(s, 8) ? FAKE_RAM_BASE + 0x200000 + rnd(s, 0x100000) :
+                rnd64(s),
+        .len = rnd(s, 8) ? 64 + rnd(s, 5000) : rnd64(s),
+        .rsvd = rnd(s, 20) == 0,
+    };
+
+    unetmm_le_backup(&b);
+    fake_write(h, base + (prod & mask) * sizeof(b), &b, sizeof(b));
+    fake_set_reg(h, reg + UNETMM_RING_PROD, prod + 1);
+}
+
 static void move_consumers(Stress *s)
 {
     FakeHost *h = &s->f->h;
 
-    for (unsigned i = UNETMM_RING_CMDC; i < UNETMM_NUM_RINGS; i++) {
+    random_buffer(s);
+    for (unsigned i = UNETMM_RING_CMDC; i < UNETMM_RING_BACKUP; i++) {
         uint32_t reg = UNETMM_REG_RING(i);
 
         fake_set_reg(h, reg + UNETMM_RING_CONS,

@@ -31,6 +31,13 @@ static void shape_ep(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
     cmd->ep_create = fake_ep_cmd(like).ep_create;
     cmd->ep_create.policy = odd & 1 ? odd >> 3 & 3 : UNETMM_POLICY_DROP;
     cmd->ep_create.pretranslate = odd >> 1 & 7;
+    if ((odd & 0x0f) == 0x0e) {
+        cmd->ep_create.policy = UNETMM_POLICY_BACKUP;
+        cmd->ep_create.backup = fuzz_below(in, 66);
+    } else if ((odd & 0x0f) == 0x0c) {
+        cmd->ep_create.flags = UNETMM_EP_F_RAW;
+        cmd->ep_create.pretranslate = 0;
+    }
     if (odd & 0x10) {
         cmd->ep_create.index = dma_addr(c, in);
     }
@@ -84,6 +91,15 @@ static void shape_counters_or_slots(FuzzCard *c, FuzzIn *in,
     case UNETMM_CMD_SYSBUF_DONE:
         cmd->slot.slot = fuzz_below(in, FAKE_SLOTS + 2);
         cmd->slot.status = fuzz_below(in, 4);
+        break;
+    case UNETMM_CMD_BACKUP_DONE:
+        cmd->backup.slot = fuzz_u8(in);
+        cmd->backup.bit = fuzz_below(in, 66);
+        cmd->backup.status = fuzz_below(in, UNETMM_NUM_ST + 1);
+        break;
+    case UNETMM_CMD_TAIL_ARM:
+        cmd->tail.slot = fuzz_u8(in);
+        cmd->tail.arm = fuzz_below(in, 3);
         break;
     case UNETMM_CMD_COUNTERS_SET:
         cmd->counters.page = dma_addr(c, in) & ~4095ull;

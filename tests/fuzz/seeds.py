@@ -495,8 +495,55 @@ def streams():
         after)
 
 
+# ---- fuzz-slots.c -----------------------------------------------------------
+
+
+def slots():
+    """Programs for fuzz-slots.c."""
+    def give(n, raw=0):
+        return bytes([raw << 4]) + u16(n)
+
+    def post(at, n, raw=0):
+        return bytes([3 | raw << 4]) + vaddr(at) + u16(n)
+
+    def answer(n):
+        return bytes([10, n])
+
+    def page(n, there):
+        return bytes([13, n << 1 | there])
+
+    def tail(slot):
+        return bytes([0x29, slot])
+
+    poll, again, bell = b"\x88", b"\x0f\x01", b"\x8e\x00\x04"
+    two = post(0, 2000) + post(4096, 2000)
+    yield "order", "roomy", (
+        two + page(1, 1) + give(100) + give(101) + answer(0) + poll)
+    yield "backwards", "two-ways", (
+        two + post(8192, 300) + give(5) + give(6) + give(7) + answer(2) +
+        answer(1) + page(0, 0) + answer(0) + poll)
+    yield "beyond", "cramped", (
+        two + give(9) * 7 + tail(2) + answer(0) * 2 + poll + two + bell +
+        answer(0) * 5 + poll)
+    yield "landing", "slow-cramped", (
+        two + page(1, 1) + give(60) + give(1500) + answer(0) +
+        b"\x0e" + time(2000) + page(1, 0) + poll)
+    yield "forged", "random", (
+        two + give(40) * 2 + b"\x0c\x00\x01\x00" + b"\x0c\x01\x01\x00" +
+        b"\x0c\x05\x00\x00" + poll)
+    yield "garbage", "roomy", (
+        b"\x06" + bytes(32) + b"\x87\x01\x03" + give(50) * 3 + answer(0) +
+        again + give(50))
+    yield "raw", "roomy", (
+        post(0, 2000, 1) + give(70, 1) + SLOT_WORLD + give(71, 1) +
+        b"\x18" + post(4096, 50, 1) + give(300, 1))
+    yield "closed", "slow", two + page(0, 1) + give(90) * 3 + again + answer(0)
+
+
+SLOT_WORLD = b"\x0e" + SERVE
+
 TARGETS = {"rings": rings, "frames": frames, "commands": commands,
-           "registers": registers, "streams": streams}
+           "registers": registers, "slots": slots, "streams": streams}
 
 
 def files():

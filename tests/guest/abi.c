@@ -45,6 +45,8 @@ union argument {
     struct unetmm_event_id event_id;
     struct unetmm_event_wait event_wait;
     struct unetmm_event_arm event_arm;
+    struct unetmm_flow flow;
+    struct unetmm_flow_id flow_id;
     uint8_t bytes[256];
 };
 
@@ -360,6 +362,21 @@ static int prepare_event_arm(struct raw *raw, union argument *a)
     return -ENOENT;
 }
 
+/* The endpoint is none of frames. */
+static int prepare_flow(struct raw *raw, union argument *a)
+{
+    a->flow.endpoint = raw->ep.id;
+    a->flow.kind = UNETMM_FLOW_MAC;
+    a->flow.mac[0] = 2;
+    return -EPROTOTYPE;
+}
+
+static int prepare_flow_end(struct raw *raw, union argument *a)
+{
+    a->flow_id.endpoint = raw->ep.id;
+    return -EPROTOTYPE;
+}
+
 static const struct call calls[] = {
 #define CALL(name, type, prepare, undo) \
     { #name, UNETMM_IOC_##name, sizeof(struct type), sizeof(struct type), \
@@ -371,7 +388,8 @@ static const struct call calls[] = {
       prepare, undo }
     GROWN(INFO, unetmm_info, pin_limit_pages, prepare_info, NULL),
     CALL(SPACE, unetmm_space, prepare_space, undo_space),
-    CALL(ENDPOINT, unetmm_endpoint, prepare_endpoint, undo_endpoint),
+    GROWN(ENDPOINT, unetmm_endpoint, doorbell_map, prepare_endpoint,
+          undo_endpoint),
     CALL(ENDPOINT_CLOSE, unetmm_endpoint_id, prepare_endpoint_close, NULL),
     GROWN(LISTEN, unetmm_listen, flags, prepare_listen, NULL),
     GROWN(ACCEPT, unetmm_connect, flags, prepare_accept, NULL),
@@ -397,6 +415,8 @@ static const struct call calls[] = {
     CALL(EVENT_CLOSE, unetmm_event_id, prepare_event_close, NULL),
     CALL(EVENT_WAIT, unetmm_event_wait, prepare_event_wait, NULL),
     CALL(EVENT_ARM, unetmm_event_arm, prepare_event_arm, NULL),
+    CALL(FLOW, unetmm_flow, prepare_flow, NULL),
+    CALL(FLOW_END, unetmm_flow_id, prepare_flow_end, NULL),
 #undef GROWN
 #undef CALL
 };
@@ -632,6 +652,7 @@ static const struct field {
     FIELD(INFO, unetmm_info, rsvd1),
     FIELD(SPACE, unetmm_space, flags),
     FIELD(ENDPOINT, unetmm_endpoint, flags),
+    FIELD(ENDPOINT, unetmm_endpoint, rsvd),
     FIELD(LISTEN, unetmm_listen, flags),
     FIELD(ACCEPT, unetmm_connect, flags),
     FIELD(ACCEPT, unetmm_connect, rsvd0),
@@ -662,6 +683,9 @@ static const struct field {
     FIELD(EVENT, unetmm_event, rsvd),
     FIELD(EVENT_CLOSE, unetmm_event_id, rsvd),
     FIELD(EVENT_ARM, unetmm_event_arm, rsvd),
+    FIELD(FLOW, unetmm_flow, flags),
+    FIELD(FLOW, unetmm_flow, rsvd),
+    FIELD(FLOW_END, unetmm_flow_id, rsvd),
 #undef FIELD
 };
 

@@ -395,12 +395,13 @@ static void cold_drops(void)
             post_buffer(&s, c.cookie + DEPTH, 0);
         }
     }
-    EVENTUALLY(s.sent == ep_counter(&s.two, UNETMM_C_eth_rx_frames) +
+    EVENTUALLY(s.sent == ep_counter(&s.two, UNETMM_C_rx_frames) +
                station_drops(&s.two));
     while (take_now(&s.two, UNETMM_CQE_RECEIVED, &c)) {
         check_one(&s, &c, frame_number(buffer(&s, c.cookie)));
     }
     note("%u of %u frames were received", s.received, s.sent);
+    CHECK_EQ(ep_counter(&s.two, UNETMM_C_eth_rx_frames), s.sent);
     CHECK(ep_counter(&s.two, UNETMM_C_drop_absent) > 0);
     adds_up(&s);
     scene_close(&s);

@@ -39,6 +39,7 @@ struct scene {
     uint8_t mac[6];
     struct unetmm_connect connect, accept;
     uint32_t window;
+    uint32_t flow;
     uint8_t *memory;
 };
 
@@ -235,6 +236,16 @@ static void choose_redirecting(struct scene *s)
     s->other.ep.policy = UNETMM_POLICY_REDIRECT;
 }
 
+/* A raw one, with the backup ring, which has few buffers. */
+static void choose_backup(struct scene *s)
+{
+    CHECK_RET(write_file("/sys/module/unetmm/parameters/backup_buffers", "8"),
+              0);
+    choose_endpoint(s);
+    s->other.ep.policy = UNETMM_POLICY_BACKUP;
+    s->other.ep.flags = UNETMM_ENDPOINT_RAW;
+}
+
 static int do_endpoint(struct scene *s)
 {
     return raw_ioctl(s->base.fd, UNETMM_IOC_ENDPOINT, &s->other.ep);
@@ -252,6 +263,13 @@ static void close_redirecting(struct scene *s)
                          "256"), 0);
 }
 
+static void close_backup(struct scene *s)
+{
+    close_endpoint(s);
+    CHECK_RET(write_file("/sys/module/unetmm/parameters/backup_buffers",
+                         "2048"), 0);
+}
+
 static void make_endpoint(struct scene *s)
 {
     choose_endpoint(s);
@@ -263,6 +281,41 @@ static int do_endpoint_close(struct scene *s)
     struct unetmm_endpoint_id id = { sizeof(id), s->other.ep.id };
 
     return raw_ioctl(s->base.fd, UNETMM_IOC_ENDPOINT_CLOSE, &id);
+}
+
+static void make_raw(struct scene *s)
+{
+    choose_endpoint(s);
+    s->other.ep.policy = UNETMM_POLICY_DROP;
+    s->other.ep.flags = UNETMM_ENDPOINT_RAW;
+    CHECK_RET(do_endpoint(s), 0);
+}
+
+static int do_flow(struct scene *s)
+{
+    struct unetmm_flow flow = {
+        .size = sizeof(flow), .endpoint = s->other.ep.id,
+        .kind = UNETMM_FLOW_MAC, .mac = { 2, 0x5d, 0, 0, 0, 1 },
+    };
+    int ret = raw_ioctl(s->base.fd, UNETMM_IOC_FLOW, &flow);
+
+    s->flow = flow.flow;
+    return ret;
+}
+
+static void make_flow(struct scene *s)
+{
+    make_raw(s);
+    CHECK_RET(do_flow(s), 0);
+}
+
+static int do_flow_end(struct scene *s)
+{
+    struct unetmm_flow_id id = {
+        .size = sizeof(id), .endpoint = s->other.ep.id, .flow = s->flow,
+    };
+
+    return raw_ioctl(s->base.fd, UNETMM_IOC_FLOW_END, &id);
 }
 
 static int listen_on(struct scene *s, uint64_t service)
@@ -809,6 +862,10 @@ static const struct attempt attempts[] = {
             TEST_MISS | TEST_SHADOW | TEST_ODP),
     ATTEMPT(ENDPOINT, choose_redirecting, do_endpoint, close_redirecting,
             TEST_TLB | TEST_SHADOW | TEST_ODP),
+    ATTEMPT(ENDPOINT, choose_backup, do_endpoint, close_backup,
+            TEST_TLB | TEST_SHADOW | TEST_ODP),
+    ATTEMPT(FLOW, make_raw, do_flow, close_endpoint, TEST_TLB),
+    ATTEMPT(FLOW_END, make_flow, do_flow_end, close_endpoint, TEST_TLB),
     ATTEMPT(ENDPOINT_CLOSE, make_endpoint, do_endpoint_close, NULL, TEST_MISS),
     ATTEMPT(LISTEN, NULL, do_listen, end_listen, TEST_TLB),
     ATTEMPT(ACCEPT, listen_and_connect, do_accept, check_channels, TEST_TLB),

@@ -14,10 +14,11 @@
  * waits in the driver's backup ring until the memory is there, and buffers are
  * filled, and completed, in the order of posting all the same.
  *
- * The card and the driver see new buffers when the doorbell is rung: unetmm_post()
- * rings, unless UNETMM_MORE says that more follows; then the last post, the next
- * send, unetmm_wait(), unetmm_arm() or unetmm_ring() does.  One ring for many
- * buffers is enough.
+ * The card finds new buffers by itself when a frame comes, so unetmm_post() rings
+ * the doorbell only if the driver waits for a buffer with a packet in its hands
+ * (UNETMM_EP_FQ_AWAITED), for which it looks at a word of the endpoint's.  With
+ * UNETMM_MORE it does not look: then the last post, unetmm_poll(), unetmm_wait() or
+ * unetmm_arm() does.
  */
 #ifndef LIBUNETMM_FRAME_H
 #define LIBUNETMM_FRAME_H

@@ -1085,7 +1085,7 @@ struct unetmm_notify {
     X(eth_tx_bytes,     E, "bytes of these") \
     X(eth_segmented,    E, "of these: cut into several by the card") \
     X(eth_csums,        E, "of these: checksummed by the card, not cut") \
-    X(eth_rx_frames,    E, "Ethernet frames delivered to raw endpoints") \
+    X(eth_rx_frames,    E, "Ethernet frames that were of some flow") \
     X(eth_rx_bytes,     E, "bytes of these") \
     X(eth_copies,       C, "of these: further copies of one frame") \
     X(drop_no_flow,     C, "frames dropped: no flow for them") \

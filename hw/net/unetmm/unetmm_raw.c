@@ -204,6 +204,8 @@ void unetmm_raw_receive(UnetmmCore *core, UnetmmEp *ep, const uint8_t *frame,
     if (core->ops->checksum_ok(core->host, frame, bytes)) {
         cqe.flags = UNETMM_CQE_F_CSUM_OK;
     }
+    unetmm_count(core, ep, UNETMM_C_eth_rx_frames, 1);
+    unetmm_count(core, ep, UNETMM_C_eth_rx_bytes, bytes);
     ep->activity++;
     unetmm_slot_receive(core, ep, &cqe, frame);
     unetmm_ep_sync(core, ep);

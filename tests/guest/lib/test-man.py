@@ -86,7 +86,7 @@ def library_exports_what_the_map_says():
 
 
 def options_are_in_help_and_manual():
-    for tool in ["bw", "cp", "info", "pingpong", "stat"]:
+    for tool in ["bw", "cp", "frames", "info", "pingpong", "stat"]:
         source = read("guest-lib", "tools", f"{tool}.c")
         usage = re.search(r"usage\[\] =(.*?);\n", source, flags=re.S)[1]
         in_help = set(re.findall(r"--[a-z][a-z-]*", usage))
@@ -104,7 +104,7 @@ def options_are_in_help_and_manual():
 
 
 def json_members_are_in_the_manual():
-    for tool in ["bw", "cp", "info", "pingpong", "stat"]:
+    for tool in ["bw", "cp", "frames", "info", "pingpong", "stat"]:
         source = read("guest-lib", "tools", f"{tool}.c")
         members = set(re.findall(r'\\"(\w+)\\":', source))
         page = read("guest-lib", "man", f"unetmm-{tool}.1")

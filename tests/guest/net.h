@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the programs `net` and `netpeer`, in two guests, know of each other.
+ */
+#ifndef TEST_NET_H
+#define TEST_NET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NET_OWN         "10.9.0.1"
+#define NET_PEER        "10.9.0.2"
+#define NET_VLAN        "7"
+#define NET_VLAN_OWN    "10.9.7.1"
+#define NET_VLAN_PEER   "10.9.7.2"
+#define NET_ECHO_PORT   7       /* TCP and UDP: what comes goes back */
+#define NET_ASK_PORT    9       /* UDP: a struct net_request */
+#define NET_MTU         9000
+#define NET_ETHERTYPE   0x88b6  /* IEEE local experimental 2 */
+
+/* The peer sends so many frames to the address, numbered, and then answers. */
+struct net_request {
+    uint8_t mac[6];
+    uint16_t count;
+    uint16_t bytes;             /* behind the header, 2 at least */
+};
+
+/* The interface of a driver, "unetmm", in this guest; "" if there is none. */
+const char *net_device(const char *driver);
+/* Runs a command of the shell; its status. */
+int net_shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif /* TEST_NET_H */
