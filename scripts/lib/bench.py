@@ -260,6 +260,12 @@ def part_coldring(options):
         rows.append({**row("unetmm, one guest", "key-value server, cold, "
                            + run["policy"], "answers", kvload.VALUE, 1500,
                            run["per_s"], None, 1, "1/s"), "cold": run})
+    for policy in ("pinned", "backup"):
+        rows.append({**row("unetmm, one guest",
+                           f"key-value server, warm, {policy}", "answers",
+                           kvload.VALUE, 1500, found["warm"][policy], None,
+                           len(found["warm"]["rounds"][policy]), "1/s"),
+                     "warm": policy})
     for run in found["first"]:
         # 0: not in the time that there was
         mode = f"ring of {run['ring']}, {run['policy']}"
@@ -1006,6 +1012,10 @@ def goals_ethernet(rows, add):
         add("cold ring: backup / pinned", cold["backup"] / cold["pinned"], 0.95,
             True)
         add("cold ring: drop / pinned", cold["drop"] / cold["pinned"], None,
+            True)
+    warm = {r["warm"]: r["median"] for r in rows if "warm" in r}
+    if warm.get("pinned"):
+        add("warm ring: backup / pinned", warm["backup"] / warm["pinned"], 0.95,
             True)
     most = {}
     for r in rows:

@@ -12,15 +12,21 @@ import time
 
 import pair as guests
 
-# `as NAME command`: its lines, each behind the name.
-BEGIN = """#!/bin/sh
+# `as NAME command`: its lines, each behind the name.  An order is executed by a shell of
+# its own, whose children are not the reader's: busybox's `read` begins anew when a child
+# ends, and forgets what it had of the line.
+BEGIN = """
 as() { name=$1; shift; "$@" 2>&1 | while read -r line; do echo "$name $line"; done; }
+if [ $# -gt 0 ]; then
+    eval "$1"
+    exit
+fi
 stty -F /dev/ttyS2 raw -echo
 exec 4</dev/ttyS2
 echo guest ready
 while read -r line <&4; do
     [ "$line" = end ] && exit 0
-    eval "$line"
+    /run "$line" 4<&-
 done
 exit 1
 """
@@ -29,16 +35,15 @@ exit 1
 class Commander:
     """One guest under a program's orders.
 
-    begin    a script's text, which is run before the first order: functions
+    begin    a script's text, which is run before each order: functions
     options  arguments of scripts/vm
     extra    arguments of QEMU
     """
 
     def __init__(self, directory, begin="", options=(), extra=()):
         self._path = os.path.join(directory, "orders")
-        head, _, rest = BEGIN.partition("\n")
         self.guest = guests.Guest(
-            "a", directory, f"{head}\n{begin}\n{rest}",
+            "a", directory, f"#!/bin/sh\n{begin}{BEGIN}",
             [*options, "--", *extra,
              "-serial", f"unix:{self._path},server=on,wait=off"])
         self._socket = None

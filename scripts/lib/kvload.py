@@ -164,6 +164,12 @@ class Load:
         return self._values[key]
 
     @property
+    def done(self):
+        """Nobody has anything to say; or it is enough, whoever still waits."""
+        return not self.connections or (self.most is not None and
+                                        self.operations >= self.most)
+
+    @property
     def unfilled(self):
         """Keys that were not stored yet."""
         return self._choice.keys - self.filled
@@ -279,7 +285,7 @@ def run(loads, seconds=None, operations=None, turn=None):
                 if connection in load.connections:
                     load.on_event(selector, connection, events)
             for load in loads:
-                if not load.connections and load not in ended:
+                if load.done and load not in ended:
                     ended[load] = time.monotonic() - begin
             if turn:
                 turn(elapsed)

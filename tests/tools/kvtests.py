@@ -109,7 +109,7 @@ def kv_wire_hostile(directory):
     words = (b"get ", b"set ", b"a ", b"0 ", b"5 ", b"1048577 ", b"-1 ",
              b"\r\n", b"hello\r\n", b"stats\r\n", b"delete ", b"noreply", b"\n")
     with Wire(directory) as wire:
-        for _ in range(300):
+        for _ in range(150):
             sock = wire.connect()
             data = b"".join(chance.choice(words) if chance.random() < 0.9 else
                             chance.randbytes(chance.randrange(2000))

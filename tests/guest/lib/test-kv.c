@@ -213,6 +213,8 @@ static void store_has_bounds(void **state)
     kv_publish(s, all);
     /* What is in use makes no room. */
     assert_null(kv_begin(s, key, 2, 1));
+    assert_ptr_equal(kv_find(s, key, 1, 0), all);
+    kv_release(s, all);
     kv_release(s, all);
     item = kv_begin(s, key, 2, 0);
     assert_non_null(item);
