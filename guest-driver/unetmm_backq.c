@@ -281,7 +281,7 @@ static void unetmm_backq_ahead(const struct unetmm_backq *q, u32 slot,
 
 /* Is the slot posted?  If not, the interrupt comes when it is. */
 static enum unetmm_backstep unetmm_backq_await(struct unetmm_backq *q,
-					       const struct unetmm_backjob *job)
+					       struct unetmm_backjob *job)
 {
 	struct unetmm_dev *dev = q->space->dev;
 	struct unetmm_cmd cmd = {
@@ -297,8 +297,11 @@ static enum unetmm_backstep unetmm_backq_await(struct unetmm_backq *q,
 		unetmm_backq_give_up(q);
 		return UNETMM_BACK_IDLE;
 	}
-	if (posted)
+	/* The index may say otherwise by now: that is the process's to change. */
+	if (posted) {
+		unetmm_backq_read(q, job);
 		return UNETMM_BACK_MORE;
+	}
 	unetmm_count(dev, backup_waits);
 	return UNETMM_BACK_TAIL;
 }
@@ -624,14 +627,14 @@ int unetmm_backq_open(struct unetmm_ep *ep, u32 want)
 	int bits;
 
 	mutex_lock(&b->lock);
-	bits = unetmm_backup_get(ep->dev, want);
+	bits = unetmm_backup_get(ep->space, want);
 	mutex_unlock(&b->lock);
 	if (bits < 0)
 		return bits;
 	q = unetmm_backq_new(ep, bits);
 	mutex_lock(&b->lock);
 	if (IS_ERR(q)) {
-		unetmm_backup_put(ep->dev, bits);
+		unetmm_backup_put(ep->space, bits);
 		mutex_unlock(&b->lock);
 		return PTR_ERR(q);
 	}
@@ -659,7 +662,7 @@ void unetmm_backq_close(struct unetmm_ep *ep)
 	unetmm_backq_cancel_all(q);
 	mutex_unlock(&q->lock);
 	unetmm_backq_disturb(q);
-	unetmm_backup_put(ep->dev, q->bits);
+	unetmm_backup_put(ep->space, q->bits);
 	mutex_unlock(&b->lock);
 	unetmm_backq_put(q);
 }

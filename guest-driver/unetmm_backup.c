@@ -70,7 +70,7 @@ static struct unetmm_backbuf *unetmm_backbuf_new(struct unetmm_dev *dev)
 		return NULL;
 	/* The fault work makes some: it does not wait for memory for long. */
 	buf->mem = alloc_pages_exact(bytes, GFP_KERNEL | __GFP_NOWARN |
-				     __GFP_NORETRY);
+				     __GFP_NORETRY | __GFP_ZERO);
 	if (!buf->mem)
 		goto free;
 	if (unetmm_map_kernel(dev, buf->mem, bytes, &buf->dma))
@@ -146,6 +146,29 @@ static struct unetmm_backbuf *unetmm_backbuf_get(struct unetmm_dev *dev)
 	return buf ? buf : unetmm_backbuf_new(dev);
 }
 
+/*
+ * The card uses what it cannot write up and says nothing: what is before the one
+ * that it reports is free again.
+ */
+static void unetmm_backbuf_skip(struct unetmm_backring *b, u32 number)
+{
+	u32 mask = BIT(b->ring.log2) - 1;
+	struct unetmm_backbuf *buf;
+
+	lockdep_assert_held(&b->pool_lock);
+	if (number - b->next > mask)
+		return;
+	for (; b->next != number; b->next++) {
+		buf = b->posted[b->next & mask];
+		b->posted[b->next & mask] = NULL;
+		if (buf) {
+			list_add(&buf->node, &b->free);
+			b->nfree++;
+		}
+	}
+	b->next++;
+}
+
 /* Takes the one that a report names out of the ring; NULL: there is none. */
 static struct unetmm_backbuf *unetmm_backbuf_take(struct unetmm_dev *dev,
 						  u32 number)
@@ -157,6 +180,7 @@ static struct unetmm_backbuf *unetmm_backbuf_take(struct unetmm_dev *dev,
 	spin_lock(&b->pool_lock);
 	/* The card has them in order, and has been given no others. */
 	if (b->ring.index - number - 1 < size) {
+		unetmm_backbuf_skip(b, number);
 		buf = b->posted[place];
 		b->posted[place] = NULL;
 	}
@@ -234,6 +258,7 @@ static int unetmm_backup_make(struct unetmm_dev *dev)
 		goto free;
 	b->first = unetmm_sysbuf_now(dev);
 	spin_lock(&b->pool_lock);
+	b->next = 0;
 	b->posted = posted;
 	spin_unlock(&b->pool_lock);
 	ret = unetmm_backup_fill(dev);
@@ -250,36 +275,43 @@ free:
 
 /*
  * How many bits an endpoint gets that wants so many, 0: as usual.  Not more than
- * half of those that are left, so that others come to theirs.  Or -errno.
+ * half of those that are left, and a space not more than a quarter of all, so that
+ * others come to theirs.  Or -errno.
  */
-int unetmm_backup_get(struct unetmm_dev *dev, u32 want)
+int unetmm_backup_get(struct unetmm_aspace *space, u32 want)
 {
 	u32 most = max(READ_ONCE(unetmm_backup_buffers), 1u);
+	u32 share = max(most / 4, 1u);
+	struct unetmm_dev *dev = space->dev;
 	struct unetmm_backring *b = &dev->backup;
 	u32 left, bits;
 	int ret = 0;
 
 	lockdep_assert_held(&b->lock);
 	left = most - min(b->reserved, most);
-	if (!left)
+	if (!left || space->backup_bits >= share)
 		return -ENOSPC;
 	bits = min3(want ?: UNETMM_BACKUP_BITS, dev->hw.backup_bits,
 		    max(left / 2, 1u));
+	bits = min(bits, share - space->backup_bits);
 	if (!b->users)
 		ret = unetmm_backup_make(dev);
 	if (ret)
 		return ret;
 	b->users++;
 	b->reserved += bits;
+	space->backup_bits += bits;
 	return bits;
 }
 
-void unetmm_backup_put(struct unetmm_dev *dev, u32 bits)
+void unetmm_backup_put(struct unetmm_aspace *space, u32 bits)
 {
+	struct unetmm_dev *dev = space->dev;
 	struct unetmm_backring *b = &dev->backup;
 
 	lockdep_assert_held(&b->lock);
 	b->reserved -= bits;
+	space->backup_bits -= bits;
 	if (!--b->users)
 		unetmm_backup_unmake(dev);
 }

@@ -386,6 +386,7 @@ struct unetmm_aspace {
 	u32 source;
 	const struct unetmm_source *ops;
 	u32 endpoints;			/* file->lock */
+	u32 backup_bits;		/* that these have; dev->backup.lock */
 	unsigned long pin_limit;	/* pages; ULONG_MAX with CAP_IPC_LOCK */
 
 	spinlock_t lock;		/* to the end of this group */
@@ -663,6 +664,7 @@ struct unetmm_backring {
 	u32 users;			/* endpoints */
 	u32 reserved;			/* bits that these have */
 	u64 first;			/* reports before are of an earlier one */
+	u32 next;			/* buffer to be reported; pool_lock */
 	struct unetmm_backq **queues;	/* by endpoint */
 
 	spinlock_t pool_lock;		/* the rest */
@@ -1066,8 +1068,8 @@ void unetmm_kep_work(struct work_struct *work);
 
 /* unetmm_flow.c */
 /* The flow's number, or -errno. */
-int unetmm_flow_set(struct unetmm_dev *dev, u32 ep, u8 kind, u8 flags,
-		    u16 value, const u8 *mac);
+int unetmm_flow_set(struct unetmm_ep *ep, u8 kind, u8 flags, u16 value,
+		    const u8 *mac);
 void unetmm_flow_clear(struct unetmm_dev *dev, u32 number);
 
 /* unetmm_net.c */
@@ -1170,12 +1172,6 @@ bool unetmm_sysq_add(struct unetmm_sysq *q, u32 space,
 void unetmm_sysq_clear_region(struct unetmm_aspace *space, u32 region);
 void unetmm_sysq_orphan(struct unetmm_aspace *space);
 
-/* unetmm_flow.c */
-/* The flow's number, or -errno. */
-int unetmm_flow_set(struct unetmm_dev *dev, u32 ep, u8 kind, u8 flags,
-		    u16 value, const u8 *mac);
-void unetmm_flow_clear(struct unetmm_dev *dev, u32 number);
-
 /* unetmm_raw.c */
 int unetmm_raw_check(const struct unetmm_dev *dev,
 		     const struct unetmm_endpoint *a);
@@ -1187,8 +1183,8 @@ void unetmm_raw_close(struct unetmm_ep *ep);
 /* unetmm_backup.c */
 extern unsigned int unetmm_backup_buffers;
 void unetmm_backup_init(struct unetmm_dev *dev);
-int unetmm_backup_get(struct unetmm_dev *dev, u32 want);
-void unetmm_backup_put(struct unetmm_dev *dev, u32 bits);
+int unetmm_backup_get(struct unetmm_aspace *space, u32 want);
+void unetmm_backup_put(struct unetmm_aspace *space, u32 bits);
 void unetmm_backbuf_put(struct unetmm_dev *dev, struct unetmm_backbuf *buf);
 void unetmm_backup_report(struct unetmm_dev *dev,
 			  const struct unetmm_fault *rec, u64 index);

@@ -11,12 +11,16 @@
 
 #include "unetmm_drv.h"
 
-static int unetmm_flow_take(struct unetmm_dev *dev)
+/* Flows that processes do not get, so that the netdev has its own. */
+#define UNETMM_FLOWS_KEPT	128
+
+static int unetmm_flow_take(struct unetmm_dev *dev, bool own)
 {
+	u32 from = own ? 0 : min(dev->hw.flows / 2, (u32)UNETMM_FLOWS_KEPT);
 	u32 number;
 
 	mutex_lock(&dev->flow_lock);
-	number = find_first_zero_bit(dev->flow_map, dev->hw.flows);
+	number = find_next_zero_bit(dev->flow_map, dev->hw.flows, from);
 	if (number < dev->hw.flows)
 		__set_bit(number, dev->flow_map);
 	mutex_unlock(&dev->flow_lock);
@@ -30,14 +34,15 @@ static void unetmm_flow_give(struct unetmm_dev *dev, u32 number)
 	mutex_unlock(&dev->flow_lock);
 }
 
-int unetmm_flow_set(struct unetmm_dev *dev, u32 ep, u8 kind, u8 flags,
-		    u16 value, const u8 *mac)
+int unetmm_flow_set(struct unetmm_ep *ep, u8 kind, u8 flags, u16 value,
+		    const u8 *mac)
 {
+	struct unetmm_dev *dev = ep->dev;
 	struct unetmm_cmd cmd = {
 		.opcode = UNETMM_CMD_FLOW_SET,
-		.ep = cpu_to_le16(ep),
+		.ep = cpu_to_le16(ep->id),
 	};
-	int number = unetmm_flow_take(dev);
+	int number = unetmm_flow_take(dev, !ep->space);
 	int ret;
 
 	if (number < 0)

@@ -56,7 +56,7 @@ static int unetmm_net_want(struct unetmm_net *net, u8 kind, u8 flags,
 	}
 	if (net->nflows == UNETMM_NET_FLOWS)
 		return -ENOSPC;
-	number = unetmm_flow_set(net->dev, net->ep->id, kind, flags, 0, mac);
+	number = unetmm_flow_set(net->ep, kind, flags, 0, mac);
 	if (number < 0)
 		return number;
 	flow->number = number;

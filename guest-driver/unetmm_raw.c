@@ -124,7 +124,7 @@ static int unetmm_raw_flow_add(struct unetmm_ep *ep, struct unetmm_flow *a)
 
 	if (!flow)
 		return -ENOMEM;
-	ret = unetmm_flow_set(ep->dev, ep->id, a->kind, a->flags, a->value,
+	ret = unetmm_flow_set(ep, a->kind, a->flags, a->value,
 			      a->mac);
 	if (ret < 0) {
 		kfree(flow);

@@ -443,6 +443,8 @@ static void rights_main(void *argument)
     station_open(&station, ctx, &attr);
     drop_capability(CAP_NET_ADMIN);
     CHECK_RET(flow_add(&station, UNETMM_FLOW_MAC, 0, 0, own), -EPERM);
+    CHECK_RET(flow_add(&station, UNETMM_FLOW_MAC, UNETMM_FLOW_F_SOURCE, 0,
+                       mac), -EPERM);
     CHECK_RET(flow_add(&station, UNETMM_FLOW_MAC, 0, 0, reserved), -EPERM);
     CHECK_RET(flow_add(&station, UNETMM_FLOW_ETHERTYPE, 0, IP, own), -EPERM);
     CHECK_RET(flow_add(&station, UNETMM_FLOW_ETHERTYPE, 0, IP, mac), -EPERM);
@@ -450,8 +452,6 @@ static void rights_main(void *argument)
     CHECK_RET(flow_add(&station, UNETMM_FLOW_TCP, 0, 80, own), -EPERM);
     CHECK_RET(flow_add(&station, UNETMM_FLOW_GROUP, 0, 0, NULL), -EPERM);
     CHECK_RET(flow_add(&station, UNETMM_FLOW_ANY, 0, 0, NULL), -EPERM);
-    CHECK(flow_add(&station, UNETMM_FLOW_MAC, UNETMM_FLOW_F_SOURCE, 0, mac) >=
-          0);
     CHECK(flow_add(&station, UNETMM_FLOW_MAC, 0, 0, group) >= 0);
     drop_capability(CAP_NET_RAW);
     CHECK_RET(unetmm_ep_create(ctx, &attr, &ep), -EPERM);

@@ -790,10 +790,10 @@ struct unetmm_event_arm {
  * @flow: out: its number on the card
  * @rsvd: zero
  *
- * It is the endpoint's until FLOW_END, or the endpoint's end.  MAC of another
- * station's or of a group address needs no right but that to have the endpoint.
- * All that takes, or copies, what is others' needs CAP_NET_ADMIN: MAC of the
- * card's own address, ETHERTYPE, UDP and TCP, GROUP, ANY.
+ * It is the endpoint's until FLOW_END, or the endpoint's end.  MAC of a group
+ * address needs no right but that to have the endpoint.  All that takes, or copies,
+ * what is others' needs CAP_NET_ADMIN: MAC of a station's address, ETHERTYPE, UDP
+ * and TCP, GROUP, ANY.
  *
  * EADDRINUSE: another endpoint has it, or this one.  EPERM: a right is missing; or
  * it is the EtherType of the card's own frames, which is nobody's.  EPROTOTYPE: not

@@ -84,33 +84,14 @@ int unetmm_pin_frame_(struct unetmm_ep *ep, uint32_t offload,
     return ret;
 }
 
-/*
- * Sends one frame, without its checksum, gathered from `n` pieces of memory,
- * 1..UNETMM_MAX_SEGS, as unetmm_sendv() does.  `offload` is 0, or what the card
- * does first: UNETMM_TX_CSUM, it makes the checksum of TCP or UDP; beside it
- * UNETMM_TX_SEGMENT and the payload bytes of one in the low 16 bits, it cuts TCP
- * into several frames.  `flags`: UNETMM_MORE, _QUIET, _INLINE.
- *
- * The source address is one that a flow of the endpoint has with
- * UNETMM_FLOW_F_SOURCE, or the frame is not sent: its completion has
- * UNETMM_ST_REFUSED.
- *
- * -EAGAIN: the queue is full.  -EMSGSIZE: longer than UNETMM_ETH_MAX or, cut,
- * UNETMM_FRAME_MAX, or than 224 bytes if it has to be copied.  -EINVAL: shorter
- * than a header, too many pieces, unknown flag or offload.  -EPROTOTYPE: not a raw
- * endpoint.  -EIO: it was stopped.
- */
-static inline int unetmm_post_frame(struct unetmm_ep *ep,
-                                    const struct iovec *iov, unsigned n,
-                                    uint32_t offload, uint64_t cookie,
-                                    unsigned flags)
+/* May it be posted?  0, and its length; or -errno. */
+static inline int unetmm_check_frame_(const struct unetmm_ep *ep,
+                                      const struct iovec *iov, unsigned n,
+                                      uint32_t offload, unsigned flags,
+                                      size_t *len)
 {
     size_t most = offload & UNETMM_TX_SEGMENT ? UNETMM_FRAME_MAX :
                                                 UNETMM_ETH_MAX;
-    size_t limit = flags & UNETMM_INLINE ? UNETMM_MAX_INLINE : 0;
-    struct unetmm_sqe *sqe;
-    uint32_t slots;
-    size_t len;
 
     if (!ep->alive) {
         return -EOWNERDEAD;
@@ -122,12 +103,45 @@ static inline int unetmm_post_frame(struct unetmm_ep *ep,
         offload & ~UNETMM_TX_ALL) {
         return -EINVAL;
     }
-    len = unetmm_iov_length_(iov, n, most);
-    if (len > most || (limit && len > limit)) {
+    *len = unetmm_iov_length_(iov, n, most);
+    if (*len > most) {
         return -EMSGSIZE;
     }
-    if (len < UNETMM_ETH_HEADER) {
-        return -EINVAL;
+    return *len < UNETMM_ETH_HEADER ? -EINVAL : 0;
+}
+
+/*
+ * Sends one frame, without its checksum, gathered from `n` pieces of memory,
+ * 1..UNETMM_MAX_SEGS, as unetmm_sendv() does.  `offload` is 0, or what the card
+ * does first: UNETMM_TX_CSUM, it makes the checksum of TCP or UDP; beside it
+ * UNETMM_TX_SEGMENT and the payload bytes of one in the low 16 bits, it cuts TCP
+ * into several frames.  `flags`: UNETMM_MORE, _QUIET, _INLINE.
+ *
+ * The source address is one that a flow of the endpoint has with
+ * UNETMM_FLOW_F_SOURCE, or the frame is not sent: its completion has
+ * UNETMM_ST_PROTECTION.
+ *
+ * -EAGAIN: the queue is full.  -EMSGSIZE: longer than UNETMM_ETH_MAX or, cut,
+ * UNETMM_FRAME_MAX, or than 224 bytes if it has to be copied.  -EINVAL: shorter
+ * than a header, too many pieces, unknown flag or offload.  -EPROTOTYPE: not a raw
+ * endpoint.  -EIO: it was stopped.
+ */
+static inline int unetmm_post_frame(struct unetmm_ep *ep,
+                                    const struct iovec *iov, unsigned n,
+                                    uint32_t offload, uint64_t cookie,
+                                    unsigned flags)
+{
+    size_t limit = flags & UNETMM_INLINE ? UNETMM_MAX_INLINE : 0;
+    struct unetmm_sqe *sqe;
+    uint32_t slots;
+    size_t len;
+    int ret = unetmm_check_frame_(ep, iov, n, offload, flags, &len);
+
+    if (ret) {
+        return ret;
+    }
+    if (limit && len > limit) {
+        return -EMSGSIZE;
     }
     if (!limit) {
         limit = ep->inline_max;
@@ -138,8 +152,8 @@ static inline int unetmm_post_frame(struct unetmm_ep *ep,
         return unetmm_full_(ep);
     }
     if (ep->utlb) {
-        int ret = unetmm_pin_frame_(ep, offload, iov, len <= limit ? 0 : n,
-                                    &cookie, &flags);
+        ret = unetmm_pin_frame_(ep, offload, iov, len <= limit ? 0 : n,
+                                &cookie, &flags);
 
         if (ret) {
             return ret == -EAGAIN ? unetmm_full_(ep) : ret;

@@ -94,7 +94,8 @@ static bool tx_imm_ok(uint8_t flags, uint32_t imm)
 bool unetmm_send_flags_ok(uint8_t op, uint8_t flags)
 {
     return op < G_N_ELEMENTS(tx_ops) && tx_ops[op].flags &&
-           op != UNETMM_OP_CONTROL && !tx_ops[op].raw && !(flags & ~tx_ops[op].flags) &&
+           op != UNETMM_OP_CONTROL && !tx_ops[op].raw &&
+           !(flags & ~tx_ops[op].flags) &&
            !(tx_ops[op].must & ~flags) && tx_imm_ok(flags, 0);
 }
 
