@@ -182,10 +182,8 @@ static UnetmmEp *recv_endpoint(UnetmmCore *core, const struct unetmm_frame *f)
 
 void unetmm_recv_done(UnetmmCore *core, UnetmmEp *ep, uint32_t len)
 {
-    unetmm_count(core, ep, ep->raw ? UNETMM_C_eth_rx_frames :
-                 UNETMM_C_rx_frames, 1);
-    unetmm_count(core, ep, ep->raw ? UNETMM_C_eth_rx_bytes :
-                 UNETMM_C_rx_bytes, len);
+    unetmm_count(core, ep, UNETMM_C_rx_frames, 1);
+    unetmm_count(core, ep, UNETMM_C_rx_bytes, len);
     trace_unetmm_receive(ep->id, len);
 }
 
