@@ -659,7 +659,8 @@ def rxe_rows(text):
 
 SERVE_NETDEV = NETWORK + """
 me=1
-iperf3 -s >/dev/null 2>&1 &
+# It ends by itself when connections have failed a few times.
+while :; do iperf3 -s >/dev/null 2>&1; done &
 # Who can ping is to be served.
 until grep -q ':1451 .* 0A ' /proc/net/tcp6; do :; done
 %(each_nic)s
@@ -673,6 +674,10 @@ reach() {
     until [ "$(cat /sys/class/net/$1/carrier)" = 1 ]; do :; done
     until ping -c 1 -W 1 "$2" >/dev/null 2>&1; do :; done
 }
+tcp() {
+    until iperf3 "$@" -J >/tmp/report; do :; done
+    tr -d '\\n' </tmp/report
+}
 %(measure)s
 unetmm-pingpong %(mac)s --service 99 --count 1 --warmup 0 >/dev/null
 """
@@ -681,8 +686,8 @@ MEASURE_NETDEV = """
 dev=$(of %(driver)s); to=10.0.%(net)d.1
 ip link set $dev mtu %(mtu)d
 reach $dev $to
-echo "to %(driver)s %(mtu)d $(iperf3 -c $to -t %(seconds)d -J | tr -d '\\n')"
-echo "from %(driver)s %(mtu)d $(iperf3 -c $to -t %(seconds)d -R -J | tr -d '\\n')"
+echo "to %(driver)s %(mtu)d $(tcp -c $to -t %(seconds)d)"
+echo "from %(driver)s %(mtu)d $(tcp -c $to -t %(seconds)d -R)"
 for size in 56 1400; do
     echo "ping %(driver)s %(mtu)d $size $(ping -A -q -c %(pings)d -s $size $to |
         tail -n 1)"
