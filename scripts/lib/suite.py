@@ -158,7 +158,7 @@ def papers_missing():
     places = ("", "hw/net/unetmm", "tests/core", "guest-driver")
     source = ""
     for name in tracked("hw/*.[ch]", "guest-driver/*.[ch]", "guest-lib/*.[ch]",
-                        "tests/*.[ch]"):
+                        "tests/*.[ch]", "scripts/lib/*.py", "tests/*.py"):
         with open(os.path.join(REPO, name), encoding="utf-8") as file:
             source += file.read()
     bad = []
