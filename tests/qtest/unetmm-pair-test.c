@@ -531,7 +531,7 @@ static void test_wire_drops(void)
 static void test_wire_cut(void)
 {
     static const enum unetmm_counter drops[] = {
-        UNETMM_C_drop_malformed, UNETMM_C_drop_ethertype,
+        UNETMM_C_drop_malformed, UNETMM_C_drop_runt, UNETMM_C_drop_ethertype,
         UNETMM_C_drop_other_mac, UNETMM_C_drop_crc,
     };
     uint8_t frame[200], payload[100] = { 1 };
