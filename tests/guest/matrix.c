@@ -39,9 +39,19 @@ static bool waits(unsigned policy)
     return policy == UNETMM_POLICY_REDIRECT || policy == UNETMM_POLICY_RNR;
 }
 
+/*
+ * What nobody can be asked to wait for: datagrams alone, and their descriptors
+ * are in memory that the driver reads, which those of ktlb are not.
+ */
+static bool keeps(unsigned policy)
+{
+    return policy == UNETMM_POLICY_BACKUP;
+}
+
 static bool allowed(unsigned source, unsigned policy)
 {
-    return !waits(policy) || (brings(source) && has_reliable(source));
+    return (!waits(policy) && !keeps(policy)) ||
+        (brings(source) && has_reliable(source));
 }
 
 /* ---- The scene ---------------------------------------------------------------------- */
@@ -248,6 +258,10 @@ static void datagrams(struct scene *s)
         away(s->to);
         exchange_pattern(&link, s->mine, s->to, 2 * PAGE + i, i);
     }
+    if (keeps(run.policy)) {
+        CHECK(ep_counter(link.rx, UNETMM_C_backup_packets) > 0);
+        CHECK_EQ(ep_counter(link.rx, UNETMM_C_backup_failed), 0);
+    }
     link_close(&link);
 }
 
@@ -266,7 +280,9 @@ static void cell(unsigned source, unsigned policy)
         scene_close(&s);
         return;
     }
-    if (has_reliable(source)) {
+    if (keeps(policy)) {
+        refused_channel(&s, UNETMM_RELIABLE, -EPROTOTYPE);
+    } else if (has_reliable(source)) {
         reliable(&s);
     } else {
         refused_channel(&s, UNETMM_RELIABLE, -EOPNOTSUPP);
@@ -292,7 +308,8 @@ static void source##_##policy(void) \
     CELL(source, SOURCE, drop, DROP) \
     CELL(source, SOURCE, skip, SKIP) \
     CELL(source, SOURCE, redirect, REDIRECT) \
-    CELL(source, SOURCE, rnr, RNR)
+    CELL(source, SOURCE, rnr, RNR) \
+    CELL(source, SOURCE, backup, BACKUP)
 SOURCES(CELLS)
 
 /* The card and the driver have what the table has, and no more. */
@@ -307,14 +324,15 @@ static void all_there_is(void)
     CHECK_EQ(info.sources & ~(1u << UNETMM_SOURCE_DIRECT), sources);
     CHECK_EQ(info.policies, 1u << UNETMM_POLICY_DROP |
              1u << UNETMM_POLICY_SKIP | 1u << UNETMM_POLICY_REDIRECT |
-             1u << UNETMM_POLICY_RNR);
+             1u << UNETMM_POLICY_RNR | 1u << UNETMM_POLICY_BACKUP);
 }
 
 #define NAMES(source, SOURCE) \
     { #source "-drop", source##_drop, 0, 0 }, \
     { #source "-skip", source##_skip, 0, 0 }, \
     { #source "-redirect", source##_redirect, 0, 0 }, \
-    { #source "-rnr", source##_rnr, 0, 0 },
+    { #source "-rnr", source##_rnr, 0, 0 }, \
+    { #source "-backup", source##_backup, 0, 0 },
 
 static const struct test tests[] = {
     { "all-there-is", all_there_is, 0, 0 },
