@@ -134,12 +134,17 @@ int unetmm_start_from(struct unetmm_ep *pub, void *memory, size_t bytes,
                                    &request, from);
 }
 
+/*
+ * The mapping goes first: behind a window that is closed lies a page that nobody
+ * reads, and whoever still stores must have a fault, not the belief that it did.
+ */
 static int mapped_end(const struct unetmm_ep_private *ep,
                       struct unetmm_mapped *mapped)
 {
-    int ret = window_close(ep, mapped->id);
+    int ret;
 
     sys_munmap(mapped->memory, mapped->bytes);
+    ret = window_close(ep, mapped->id);
     free(mapped);
     return ret < 0 ? ret : 0;
 }

@@ -34,7 +34,10 @@ int unetmm_window_open(struct unetmm_ep *ep, unsigned import, uint64_t offset,
                        size_t bytes, const struct unetmm_window_attr *attr,
                        void **window);
 
-/* Unmaps what unetmm_window_open(), _start_to() or _start_from() has mapped. */
+/*
+ * Unmaps what unetmm_window_open(), _start_to() or _start_from() has mapped.  A
+ * thread that still stores there has a fault; all that it stored before goes.
+ */
 int unetmm_window_close(struct unetmm_ep *ep, void *window);
 
 /* Copies into a window, by stores that it understands. */
