@@ -315,6 +315,33 @@ class Guest:
             self._process.wait()
 
 
+def stream_ends(path):
+    """A UNIX socket; what is --netdev of scripts/vm for its two ends."""
+    return f"unix:{path},server", f"unix:{path}"
+
+
+def dgram_ends(path):
+    """UNIX sockets, a frame a datagram."""
+    ends = [f"{path}{end}".replace(",", ",,") for end in "ab"]
+    return tuple(f"dgram,local.type=unix,local.path={one},remote.type=unix,"
+                 f"remote.path={other}" for one, other in (ends, ends[::-1]))
+
+
+def udp_ends(_path):
+    """UDP by the loopback interface: QEMU's older netdev `socket`."""
+    with socket.socket(type=socket.SOCK_DGRAM) as one, \
+            socket.socket(type=socket.SOCK_DGRAM) as other:
+        for sock in (one, other):
+            sock.bind(("127.0.0.1", 0))
+        ends = [f"127.0.0.1:{sock.getsockname()[1]}" for sock in (one, other)]
+    return tuple(f"socket,localaddr={one},udp={other}"
+                 for one, other in (ends, ends[::-1]))
+
+
+# Any of QEMU's netdevs may be a wire; these need nothing but this machine.
+WIRES = {"stream": stream_ends, "dgram": dgram_ends, "udp": udp_ends}
+
+
 class Pair:
     """Two guests, a and b, whose cards are joined by a UNIX socket.
 
@@ -323,24 +350,26 @@ class Pair:
     options       more arguments of scripts/vm, for both
     options_a, options_b  the same, for one
     e1000e        True adds an e1000e to each, on a wire of its own
+    wire          which of WIRES is between them
     keep_files    a directory in which all files stay; by default they are
                   removed at the end
     """
 
     def __init__(self, run_a=None, run_b=None, kernel="6.1", options=(),
-                 options_a=(), options_b=(), e1000e=False, keep_files=None):
+                 options_a=(), options_b=(), e1000e=False, keep_files=None,
+                 wire="stream"):
         self._own_dir = keep_files is None
         if keep_files is not None:
             os.makedirs(keep_files, exist_ok=True)
         self.workdir = keep_files or tempfile.mkdtemp(prefix="unetmm-")
         # Sockets always lie in a short path.
         self._sockets = tempfile.mkdtemp(prefix="unetmm-wire-")
-        wire = os.path.join(self._sockets, "wire")
-        wires_a = ["--netdev", f"unix:{wire},server"]
-        wires_b = ["--netdev", f"unix:{wire}"]
+        path = os.path.join(self._sockets, "wire")
+        wires_a, wires_b = (["--netdev", end] for end in WIRES[wire](path))
         if e1000e:
-            wires_a += ["--with-e1000e", f"unix:{wire}2,server"]
-            wires_b += ["--with-e1000e", f"unix:{wire}2"]
+            end_a, end_b = WIRES["stream"](path + "2")
+            wires_a += ["--with-e1000e", end_a]
+            wires_b += ["--with-e1000e", end_b]
         common = ["--kernel", kernel, *options]
         # The later option wins, so a caller may replace a wire or an id.
         self.a = Guest("a", self.workdir, run_a,

@@ -16,6 +16,8 @@
 #define SLOT_BUFFERS    6
 
 static FakeEp eps[2];
+/* Slots whose records the driver threw away; to the card they are unanswered. */
+static bool forgotten[256];
 
 static void open_eps(FuzzCard *c)
 {
@@ -36,6 +38,7 @@ static void slots_start(FuzzCard *c)
     bool odp = c->h.core.params.tlb_ways == 2;
     FakeSpace *s = c->d.spaces[1];
 
+    memset(forgotten, 0, sizeof(forgotten));
     c->d.hold_backups = true;
     if (odp) {
         s = fake_space(&c->d, 3, UNETMM_SOURCE_ODP, 4);
@@ -74,6 +77,7 @@ static void open_again(FuzzCard *c)
                64u << eps[i].cq_log2);
         eps[i].sq_prod = eps[i].fq_prod = eps[i].cq_cons = 0;
     }
+    memset(forgotten, 0, sizeof(forgotten));
     open_eps(c);
 }
 
@@ -134,6 +138,7 @@ static void answer(FuzzCard *c, FuzzIn *in)
     if (status == UNETMM_CS_BAD_ARG && n & 1) {
         return;
     }
+    forgotten[f.vaddr % 256] |= status == UNETMM_CS_BAD_ARG;
     g_array_remove_index(c->d.backups, n);
     b = g_array_index(c->d.buffers, FakeBuffer, f.fault_id);
     fake_rights(&c->h, b.addr, b.len, FAKE_W);
@@ -148,7 +153,7 @@ static void forge(FuzzCard *c, FuzzIn *in)
         .backup = { .slot = fuzz_u8(in), .bit = fuzz_u8(in) % 8,
                     .status = fuzz_u8(in) },
     };
-    bool known = false;
+    bool known = forgotten[cmd.backup.slot];
     uint8_t status;
 
     fake_serve(&c->d);

@@ -686,7 +686,148 @@ static void cut_headers(void)
     scene_close(&s);
 }
 
+/* ---- With another host ------------------------------------------------------------------ */
+
+#define ARP             0x0806
+#define ARP_BYTES       (14 + 28)
+#define OWN_IP          "\x0a\x09\x00\x09"
+#define PEER_IP         "\x0a\x09\x00\x02"      /* NET_PEER */
+#define PAGES_EACH      3
+#define BUFFERS         8
+#define UDP_HEAD        (14 + 20 + 8)
+
+static void post_again(struct scene *s, uint64_t n)
+{
+    CHECK_RET(unetmm_post(s->one.ep, s->to + n * PAGES_EACH * PAGE,
+                          PAGES_EACH * PAGE, n, 0), 0);
+}
+
+static void send_arp(struct scene *s, uint8_t *frame)
+{
+    struct iovec iov = { frame, ARP_BYTES };
+    struct unetmm_completion c;
+
+    CHECK_RET(unetmm_post_frame(s->one.ep, &iov, 1, 0, 0, UNETMM_INLINE), 0);
+    take(&s->one, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.status, UNETMM_ST_OK);
+}
+
+/* Asks for the peer, which learns by that where OWN_IP is now. */
+static void ask_arp(struct scene *s)
+{
+    uint8_t frame[ARP_BYTES] = { 0 };
+
+    memset(frame, 255, 6);
+    frame_mac(0, frame + 6);
+    put16(frame + 12, ARP);
+    memcpy(frame + 14, "\0\1\x08\0\6\4\0\1", 8);
+    frame_mac(0, frame + 22);
+    memcpy(frame + 28, OWN_IP, 4);
+    memcpy(frame + 38, PEER_IP, 4);
+    send_arp(s, frame);
+}
+
+/* Who has OWN_IP?  Its station says so; anything else is not for it. */
+static void answer_arp(struct scene *s, const uint8_t *f, size_t len)
+{
+    uint8_t answer[ARP_BYTES];
+
+    if (len < ARP_BYTES || get16(f + 12) != ARP || get16(f + 20) != 1 ||
+        memcmp(f + 38, OWN_IP, 4)) {
+        return;
+    }
+    memcpy(answer, f, sizeof(answer));
+    memcpy(answer, f + 22, 6);
+    frame_mac(0, answer + 6);
+    put16(answer + 20, 2);
+    frame_mac(0, answer + 22);
+    memcpy(answer + 28, OWN_IP, 4);
+    memcpy(answer + 32, f + 22, 10);
+    send_arp(s, answer);
+}
+
+/* The echo of a datagram with `n` bytes, if it comes before long. */
+static bool echo_comes(struct scene *s, size_t n, uint32_t number)
+{
+    uint64_t end = now_ns() + NS_PER_S * run.slow;
+    struct unetmm_completion c;
+    bool came = false;
+
+    while (!came && take_until(&s->one, UNETMM_CQE_RECEIVED, &c, end)) {
+        const uint8_t *f = s->to + c.cookie * PAGES_EACH * PAGE;
+
+        answer_arp(s, f, c.len);
+        /* Short ones are padded. */
+        if (c.len >= UDP_HEAD + n && get16(f + 12) == IP && f[23] == UDP &&
+            get16(f + 38) == 8 + n) {
+            CHECK(sum_is_right(f));
+            CHECK(c.flags & UNETMM_CQE_F_CSUM_OK);
+            came = pattern_check(f + UDP_HEAD, n, pattern_key(run.seed, number),
+                                 0) == n;
+        }
+        post_again(s, c.cookie);
+    }
+    return came;
+}
+
+static void echo_once(struct scene *s, size_t n, uint32_t number)
+{
+    size_t len = ip_frame(s->from, UDP, n, number);
+    uint8_t *ip = s->from + 14;
+    unsigned tries;
+
+    memcpy(s->from, run.peer, 6);
+    memcpy(ip + 12, OWN_IP, 4);
+    memcpy(ip + 16, PEER_IP, 4);
+    put16(ip + 10, 0);
+    put16(ip + 10, ~folded(sum_of(ip, 20, 0)) & 0xffff);
+    put16(ip + 22, 7);
+    for (tries = 0; tries < 20; tries++) {
+        CHECK_EQ(frame_send(&s->one, s->from, len, UNETMM_TX_CSUM),
+                 UNETMM_ST_OK);
+        if (echo_comes(s, n, number)) {
+            return;
+        }
+    }
+    FAIL("a datagram of %zu bytes does not come back", n);
+}
+
+/* A process is a station of its own, which the other guest's Linux talks to. */
+static void talks(void)
+{
+    struct unetmm_ep_attr attr = run.source == UNETMM_SOURCE_PINNED ?
+                                 dropping() :
+                                 raw_attr(UNETMM_POLICY_BACKUP, 16);
+    struct chance chance;
+    struct scene s = { .ctx = open_card() };
+    uint8_t mac[6];
+    uint32_t i;
+    int ret;
+
+    chance_init(&chance, 3);
+    station_open(&s.one, s.ctx, &attr);
+    frame_mac(0, mac);
+    ret = flow_add(&s.one, UNETMM_FLOW_MAC, UNETMM_FLOW_F_SOURCE |
+                   UNETMM_FLOW_F_BROADCAST, 0, mac);
+    CHECK(ret >= 0);
+    s.from = pages(PAGES_EACH);
+    s.to = pages(BUFFERS * PAGES_EACH);
+    reach(s.ctx, s.from, PAGES_EACH * PAGE, false);
+    reach(s.ctx, s.to, BUFFERS * PAGES_EACH * PAGE, true);
+    for (i = 0; i < BUFFERS; i++) {
+        post_again(&s, i);
+    }
+    ask_arp(&s);
+    for (i = 0; i < rounds(100); i++) {
+        echo_once(&s, i < 40 ? i : chance_below(&chance, 8973), i);
+    }
+    echo_once(&s, 8972, i);
+    station_close(&s.one);
+    CHECK_RET(unetmm_close(s.ctx), 0);
+}
+
 static const struct test tests[] = {
+    { "talks", talks, TEST_TLB | TEST_PINNED | TEST_ODP | TEST_ONLY_REMOTE, 0 },
     { "lengths", lengths, TEST_RAW, 0 },
     { "gathered", gathered, TEST_RAW, 0 },
     { "no-lengths", no_lengths, TEST_RAW, 0 },

@@ -142,9 +142,38 @@ void inject_into_workers(unsigned percent, unsigned most)
     set_all("probability", text);
 }
 
+static void filter_cache(const char *cache, const char *value)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "/sys/kernel/slab/%s/failslab", cache);
+    CHECK_RET(write_file(path, value), 0);
+    set("failslab", "cache-filter", value);
+}
+
+static char filtered[64];
+
+void inject_into_cache(const char *cache, unsigned percent, unsigned most)
+{
+    char text[16];
+
+    snprintf(filtered, sizeof(filtered), "%s", cache);
+    filter_cache(cache, "1");
+    set("failslab", "task-filter", "N");
+    snprintf(text, sizeof(text), "%u", most);
+    set("failslab", "times", text);
+    snprintf(text, sizeof(text), "%u", percent);
+    set("failslab", "probability", text);
+}
+
 void inject_stop(void)
 {
     set_all("probability", "0");
     set_all("times", "1");
+    if (filtered[0]) {
+        filter_cache(filtered, "0");
+        set("failslab", "task-filter", "Y");
+        filtered[0] = '\0';
+    }
     mark_workers("0");
 }

@@ -8,6 +8,7 @@
 #include "ask.h"
 #include "card.h"
 #include "guard.h"
+#include "inject.h"
 #include "net.h"
 
 #include <arpa/inet.h>
@@ -19,7 +20,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <unistd.h>
@@ -271,6 +275,24 @@ static void iperf(void)
     DO("iperf3 -c " NET_PEER " -t %u -u -b 0 -R >/tmp/iperf 2>&1", seconds);
     CHECK_EQ(counter("resets"), 0);
     CHECK_EQ(counter("tx_timeouts"), 0);
+    CHECK_EQ(counter("rx_bad"), 0);
+}
+
+/* Its round trips, of which none may be lost, be doubled or come out of order. */
+static void sockperf(void)
+{
+    static const char *const ways[] = {
+        "-m 14", "--tcp -m 8000",
+    };
+    unsigned i;
+
+    begin(NET_MTU);
+    for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        DO("sockperf ping-pong -i " NET_PEER " -p " NET_SOCKPERF_PORT
+           " -t 1 %s >/tmp/sockperf 2>&1 &&"
+           " grep -q 'dropped messages = 0; # duplicated messages = 0;"
+           " # out-of-order messages = 0' /tmp/sockperf", ways[i]);
+    }
     CHECK_EQ(counter("rx_bad"), 0);
 }
 
@@ -634,6 +656,136 @@ static void unplugged(void)
     under_traffic(unplug, 2);
 }
 
+/* ---- Without memory ------------------------------------------------------------------------ */
+
+static int change(unsigned long what, struct ifreq *request)
+{
+    int fd = CHECK_SYS(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    int ret;
+
+    snprintf(request->ifr_name, sizeof(request->ifr_name), "%s", dev);
+    ret = ioctl(fd, what, request) ? -errno : 0;
+    close(fd);
+    return ret;
+}
+
+static int set_flags(int flags)
+{
+    struct ifreq request = { .ifr_flags = (short)flags };
+
+    return change(SIOCSIFFLAGS, &request);
+}
+
+static void take_down(void)
+{
+    CHECK_RET(set_flags(IFF_MULTICAST), 0);
+}
+
+static void nothing_before(void)
+{
+}
+
+static int bring_up(unsigned n)
+{
+    (void)n;
+    return set_flags(IFF_UP | IFF_MULTICAST);
+}
+
+static int another_mtu(unsigned n)
+{
+    struct ifreq request = { .ifr_mtu = n % 2 ? 4000 : 1500 };
+
+    return change(SIOCSIFMTU, &request);
+}
+
+static int other_rings(unsigned n)
+{
+    struct ethtool_ringparam rings = {
+        .cmd = ETHTOOL_SRINGPARAM, .rx_pending = n % 2 ? 128 : 64,
+        .tx_pending = 256,
+    };
+    struct ifreq request = { .ifr_data = (void *)&rings };
+
+    return change(SIOCETHTOOL, &request);
+}
+
+/*
+ * What needs memory to be done, with each of its chances to get some taken: it is
+ * not done and says so, or it can do without; and is done when it is asked again.
+ */
+static void out_of_memory(void)
+{
+    static const struct {
+        void (*before)(void);
+        int (*act)(unsigned n);
+    } acts[] = {
+        { take_down, bring_up }, { nothing_before, another_mtu },
+        { nothing_before, other_rings },
+    };
+    unsigned i, n, left;
+    int ret;
+
+    inject_need();
+    begin(1500);
+    /* Few buffers, few chances */
+    DO("ethtool -G %s rx 64 tx 64", dev);
+    for (i = 0; i < sizeof(acts) / sizeof(acts[0]); i++) {
+        for (n = 1, left = 0; !left; n++) {
+            CHECK(n < 1000);
+            acts[i].before();
+            inject_nth(n);
+            ret = acts[i].act(n);
+            left = inject_end();
+            if (ret && (left || (ret != -ENOMEM && ret != -EFAULT))) {
+                FAIL("act %u says %s at its chance %u", i, error_name(ret), n);
+            }
+            CHECK_RET(acts[i].act(n), 0);
+            if (n % 8 == 1) {
+                EVENTUALLY(reaches(NET_PEER));
+            }
+        }
+        EVENTUALLY(reaches(NET_PEER));
+    }
+    DO("ethtool -G %s rx 4096 tx 1024", dev);
+    check_stream(NET_PEER, 1 << 18, 1);
+}
+
+/* NAPI has no memory for what it receives: that is dropped, and no more. */
+static void short_of_memory(unsigned round)
+{
+    uint64_t before = counter("rx_no_memory");
+
+    (void)round;
+    inject_into_cache("skbuff_head_cache", 30, 200);
+    EVENTUALLY(counter("rx_no_memory") > before);
+    inject_stop();
+}
+
+static void no_frames(void)
+{
+    inject_need();
+    under_traffic(short_of_memory, 4);
+}
+
+/* ---- A card that lies ---------------------------------------------------------------------- */
+
+/* Each of its lies is found out or does no harm; it is started anew, and goes on. */
+static void believe_nothing(unsigned round)
+{
+    uint64_t bad = counter("rx_bad"), resets = counter("resets");
+
+    ask_host("set x-seed %llu",
+             (unsigned long long)((run.seed + round) & INT64_MAX));
+    ask_host("set x-lie 20000");
+    EVENTUALLY(counter("rx_bad") > bad && counter("resets") > resets);
+    ask_host("set x-lie 0");
+}
+
+static void lied_to(void)
+{
+    under_traffic(believe_nothing, 10);
+}
+
 /* ---- The self-test ------------------------------------------------------------------------------ */
 
 static void self_test(void)
@@ -677,6 +829,7 @@ static const struct test tests[] = {
     { "ping", ping, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
     { "offloads", offloads, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
     { "iperf", iperf, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
+    { "sockperf", sockperf, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
     { "vlan", vlan, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
     { "multicast", multicast, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
     { "promiscuous", promiscuous, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
@@ -689,6 +842,9 @@ static const struct test tests[] = {
     { "unbind", unbind, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
     { "reload", reload, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
     { "unplug", unplugged, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
+    { "lied-to", lied_to, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
+    { "out-of-memory", out_of_memory, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
+    { "no-frames", no_frames, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
     { "looks", looks, TEST_ONLY_REMOTE | TEST_NO_CARD, 0 },
 };
 

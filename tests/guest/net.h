@@ -15,6 +15,7 @@
 #define NET_VLAN_PEER   "10.9.7.2"
 #define NET_ECHO_PORT   7       /* TCP and UDP: what comes goes back */
 #define NET_ASK_PORT    9       /* UDP: a struct net_request */
+#define NET_SOCKPERF_PORT "7000"        /* TCP and UDP */
 #define NET_MTU         9000
 #define NET_ETHERTYPE   0x88b6  /* IEEE local experimental 2 */
 

@@ -162,6 +162,18 @@ static void serve_iperf(void)
     execlp("iperf3", "iperf3", "-s", "--logfile", "/dev/null", (char *)NULL);
 }
 
+static void serve_sockperf(void)
+{
+    execlp("sockperf", "sockperf", "server", "-i", "0.0.0.0", "-p",
+           NET_SOCKPERF_PORT, (char *)NULL);
+}
+
+static void serve_sockperf_tcp(void)
+{
+    execlp("sockperf", "sockperf", "server", "--tcp", "-i", "0.0.0.0", "-p",
+           NET_SOCKPERF_PORT, (char *)NULL);
+}
+
 static const struct test tests[] = {
     { "serves", serves, TEST_NO_CARD, 0 },
 };
@@ -179,5 +191,7 @@ int main(int argc, char **argv)
     leave(serve_datagrams);
     leave(serve_requests);
     leave(serve_iperf);
+    leave(serve_sockperf);
+    leave(serve_sockperf_tcp);
     return test_main(argc, argv, "netpeer", tests, 1);
 }

@@ -86,7 +86,8 @@ static int await_sent(struct link *link, struct unetmm_completion *c)
  * Takes what comes until message `key`, the key-th, has come or is known to have
  * been dropped: none is under way when the next one is sent.
  */
-static bool settle(struct link *link, const uint8_t *to, uint64_t key)
+static bool settle(struct link *link, const uint8_t *to, uint64_t key,
+                   bool *came)
 {
     uint64_t end = deadline_in(10);
     struct unetmm_completion c;
@@ -99,6 +100,7 @@ static bool settle(struct link *link, const uint8_t *to, uint64_t key)
                                   settled ? 0 : NS_PER_MS)) > 0) {
             if (c.type == UNETMM_CQE_RECEIVED) {
                 CHECK_PATTERN(to, PAGE, key);
+                *came = true;
                 return true;
             }
         }
@@ -106,9 +108,9 @@ static bool settle(struct link *link, const uint8_t *to, uint64_t key)
     return ret >= 0 && card_lives(link);
 }
 
-/* One message, received or not; false: the card has gone. */
+/* One message, received (*came) or not; false: the card has gone. */
 static bool one_round(struct link *link, uint8_t *from, uint8_t *to,
-                      uint64_t key)
+                      uint64_t key, bool *came)
 {
     struct unetmm_completion c;
     int ret;
@@ -125,12 +127,13 @@ static bool one_round(struct link *link, uint8_t *from, uint8_t *to,
     if (ret <= 0 || c.status) {
         return false;
     }
-    return settle(link, to, key);
+    return settle(link, to, key, came);
 }
 
 static void crowd_member(void *argument)
 {
     struct crowd_state *state = argument;
+    bool came = false, joined = false;
     struct link link;
     uint8_t *from, *to;
     uint64_t key;
@@ -141,13 +144,15 @@ static void crowd_member(void *argument)
     reach(link.ctx, from, PAGE, true);
     reach(link.ctx, to, PAGE, true);
     for (key = 1; !atomic_load(&state->stop); key++) {
-        bool lives = one_round(&link, from, to, key);
+        bool lives = one_round(&link, from, to, key, &came);
 
         if (!lives && atomic_load(&state->hard)) {
             break;
         }
         CHECK(lives);
-        if (key == 1) {
+        /* From the first that has come it has all that it will have. */
+        if (came && !joined) {
+            joined = true;
             atomic_fetch_add(&state->joined, 1);
         }
         atomic_fetch_add(&state->messages, 1);

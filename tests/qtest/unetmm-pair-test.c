@@ -1198,7 +1198,7 @@ static void test_option_errors(void)
         "x-force-miss=1000001", "x-force-evict=1000001", "x-delay=1000001",
         "x-delay-ns=1000000001", "x-fault-delay=1000001",
         "x-fault-delay-ns=1000000001", "x-fault-fail=1000001",
-        "x-fault-refuse=1000001", "x-seed=many",
+        "x-fault-refuse=1000001", "x-lie=1000001", "x-seed=many",
         "endpoints=-1", "endpoints=4294967298", "mac=none", "netdev=none",
         "no-such-property=1",
     };
@@ -1264,7 +1264,7 @@ static void test_help(void)
         "x-dma-page-ns", "x-loss", "x-dup", "x-reorder", "x-corrupt",
         "x-force-miss", "x-force-evict", "x-delay", "x-delay-ns",
         "x-fault-delay", "x-fault-delay-ns", "x-fault-fail", "x-fault-refuse",
-        "x-seed", "counters", "tlb",
+        "x-lie", "x-seed", "counters", "tlb",
         "active-endpoints",
     };
     g_autofree char *out = NULL, *err = NULL;

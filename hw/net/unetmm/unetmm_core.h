@@ -95,6 +95,7 @@ typedef struct UnetmmKnobs {
     uint32_t fault_delay_ns;
     uint32_t fault_fail;
     uint32_t fault_refuse;
+    uint32_t lie;
     uint64_t seed;
 } UnetmmKnobs;
 

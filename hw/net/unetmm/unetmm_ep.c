@@ -243,6 +243,28 @@ uint32_t unetmm_ep_cq_spare(const UnetmmEp *ep)
     return room > kept ? room - kept : 0;
 }
 
+/*
+ * x-lie: the driver is told something else than what has happened.  Not in the
+ * phase, without which it would be told nothing.
+ */
+static void ep_lie(UnetmmCore *core, const UnetmmEp *ep,
+                   struct unetmm_cqe *cqe)
+{
+    const uint32_t head = 8 * offsetof(struct unetmm_cqe, data);
+    uint8_t *bytes = (uint8_t *)cqe;
+    uint32_t bit;
+
+    if (ep->space || !unetmm_chance(core, core->knobs.lie)) {
+        return;
+    }
+    bit = unetmm_random(core) % (head + 31);
+    if (bit >= head) {
+        bit += 8 * offsetof(struct unetmm_cqe, flags) - head + 1;
+    }
+    bytes[bit / 8] ^= 1 << bit % 8;
+    core->counters[UNETMM_C_inj_lie]++;
+}
+
 /* Writes a completion.  False: no room, or the bus refused (then failed). */
 bool unetmm_ep_complete(UnetmmCore *core, UnetmmEp *ep,
                         struct unetmm_cqe *cqe)
@@ -256,6 +278,7 @@ bool unetmm_ep_complete(UnetmmCore *core, UnetmmEp *ep,
     trace_unetmm_complete(ep->id, cqe->opcode, cqe->status, cqe->cookie,
                           cqe->len);
     unetmm_le_cqe(cqe);
+    ep_lie(core, ep, cqe);
     if (!unetmm_dma_post(core, ep, ep->cq_base + slot * sizeof(*cqe), cqe,
                          sizeof(*cqe))) {
         unetmm_ep_fail(core, ep, UNETMM_ST_DMA);

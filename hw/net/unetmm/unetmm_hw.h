@@ -1005,6 +1005,7 @@ struct unetmm_notify {
     X(inj_fault_late,   C, "answers to misses that came late on request") \
     X(inj_fault_fail,   C, "answers to misses that failed on request") \
     X(inj_fault_refuse, C, "answers to misses not all taken, on request") \
+    X(inj_lie,          C, "completions falsified on request") \
     X(err_register,     C, "illegal register accesses") \
     X(err_doorbell,     C, "doorbells of no endpoint") \
     X(err_command,      C, "commands refused") \

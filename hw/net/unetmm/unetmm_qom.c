@@ -179,6 +179,8 @@ static const struct UnetmmKnob {
          "error LIMIT, no page taken, per million"),
     KNOB("x-fault-refuse", fault_refuse, "answers of whose pages only the "
          "first few or none are taken, per million"),
+    KNOB("x-lie", lie, "completions for the driver itself with one bit turned, "
+         "per million"),
 #undef KNOB
 #undef KNOB_NS
 };

@@ -9,7 +9,7 @@
 #include "unetmm_host.h"
 #include "unetmm_state.h"
 
-#define STATE_VERSION   8
+#define STATE_VERSION   9
 
 /* ---- What must be the same ---------------------------------------------- */
 
@@ -85,7 +85,7 @@ static void state_knobs(UnetmmStream *st, UnetmmCore *core)
     uint32_t *const rates[] = {
         &k->loss, &k->dup, &k->reorder, &k->corrupt, &k->force_miss,
         &k->force_evict, &k->delay, &k->fault_delay, &k->fault_fail,
-        &k->fault_refuse,
+        &k->fault_refuse, &k->lie,
     };
     uint32_t *const times[] = { &k->delay_ns, &k->fault_delay_ns };
 
