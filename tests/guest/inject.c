@@ -13,6 +13,7 @@
 #define DEBUGFS     "/sys/kernel/debug/"
 #define FAIL_NTH    "/proc/thread-self/fail-nth"
 
+/* The first two are allocations. */
 static const char *const kinds[] = {
     "failslab", "fail_page_alloc", "fail_usercopy",
 };
@@ -142,38 +143,26 @@ void inject_into_workers(unsigned percent, unsigned most)
     set_all("probability", text);
 }
 
-static void filter_cache(const char *cache, const char *value)
-{
-    char path[128];
-
-    snprintf(path, sizeof(path), "/sys/kernel/slab/%s/failslab", cache);
-    CHECK_RET(write_file(path, value), 0);
-    set("failslab", "cache-filter", value);
-}
-
-static char filtered[64];
-
-void inject_into_cache(const char *cache, unsigned percent, unsigned most)
+void inject_into_those_in_haste(unsigned percent)
 {
     char text[16];
+    unsigned i;
 
-    snprintf(filtered, sizeof(filtered), "%s", cache);
-    filter_cache(cache, "1");
-    set("failslab", "task-filter", "N");
-    snprintf(text, sizeof(text), "%u", most);
-    set("failslab", "times", text);
     snprintf(text, sizeof(text), "%u", percent);
-    set("failslab", "probability", text);
+    /* Not copies from users: those are not allocations. */
+    for (i = 0; i < 2; i++) {
+        set(kinds[i], "task-filter", "N");
+        set(kinds[i], "ignore-gfp-wait", "Y");
+        set(kinds[i], "times", "-1");
+        set(kinds[i], "probability", text);
+    }
 }
 
 void inject_stop(void)
 {
     set_all("probability", "0");
     set_all("times", "1");
-    if (filtered[0]) {
-        filter_cache(filtered, "0");
-        set("failslab", "task-filter", "Y");
-        filtered[0] = '\0';
-    }
+    set_all("task-filter", "Y");
+    set_all("ignore-gfp-wait", "N");
     mark_workers("0");
 }

@@ -29,11 +29,8 @@ unsigned inject_end(void);
  * own among them, `percent` fail, `most` at most.
  */
 void inject_into_workers(unsigned percent, unsigned most);
-/*
- * Of the kernel's allocations from one of its caches, by whomever and where, also
- * in interrupts, `percent` fail, `most` at most.
- */
-void inject_into_cache(const char *cache, unsigned percent, unsigned most);
+/* Of all the kernel's allocations that cannot wait, in interrupts or elsewhere. */
+void inject_into_those_in_haste(unsigned percent);
 void inject_stop(void);
 
 #endif /* TEST_INJECT_H */

@@ -658,15 +658,12 @@ static void unplugged(void)
 
 /* ---- Without memory ------------------------------------------------------------------------ */
 
+static int changes = -1;                /* a socket, for interfaces' settings */
+
 static int change(unsigned long what, struct ifreq *request)
 {
-    int fd = CHECK_SYS(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    int ret;
-
     snprintf(request->ifr_name, sizeof(request->ifr_name), "%s", dev);
-    ret = ioctl(fd, what, request) ? -errno : 0;
-    close(fd);
-    return ret;
+    return ioctl(changes, what, request) ? -errno : 0;
 }
 
 static int set_flags(int flags)
@@ -676,19 +673,12 @@ static int set_flags(int flags)
     return change(SIOCSIFFLAGS, &request);
 }
 
-static void take_down(void)
-{
-    CHECK_RET(set_flags(IFF_MULTICAST), 0);
-}
-
-static void nothing_before(void)
-{
-}
-
 static int bring_up(unsigned n)
 {
+    int ret = set_flags(IFF_MULTICAST);
+
     (void)n;
-    return set_flags(IFF_UP | IFF_MULTICAST);
+    return ret ? ret : set_flags(IFF_UP | IFF_MULTICAST);
 }
 
 static int another_mtu(unsigned n)
@@ -710,42 +700,42 @@ static int other_rings(unsigned n)
 }
 
 /*
- * What needs memory to be done, with each of its chances to get some taken: it is
- * not done and says so, or it can do without; and is done when it is asked again.
+ * What needs memory to be done, with its chances to get some taken, each now and
+ * then: it is not done and says so, or it can do without; and is done when it is
+ * asked again.
  */
 static void out_of_memory(void)
 {
-    static const struct {
-        void (*before)(void);
-        int (*act)(unsigned n);
-    } acts[] = {
-        { take_down, bring_up }, { nothing_before, another_mtu },
-        { nothing_before, other_rings },
+    static int (*const acts[])(unsigned n) = {
+        bring_up, another_mtu, other_rings,
     };
+    struct chance chance;
     unsigned i, n, left;
     int ret;
 
     inject_need();
+    chance_init(&chance, 1);
+    changes = CHECK_SYS(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     begin(1500);
     /* Few buffers, few chances */
     DO("ethtool -G %s rx 64 tx 64", dev);
     for (i = 0; i < sizeof(acts) / sizeof(acts[0]); i++) {
-        for (n = 1, left = 0; !left; n++) {
+        for (n = 1, left = 0; !left; n += 1 + chance_below(&chance, 4)) {
             CHECK(n < 1000);
-            acts[i].before();
             inject_nth(n);
-            ret = acts[i].act(n);
+            ret = acts[i](n);
             left = inject_end();
             if (ret && (left || (ret != -ENOMEM && ret != -EFAULT))) {
                 FAIL("act %u says %s at its chance %u", i, error_name(ret), n);
             }
-            CHECK_RET(acts[i].act(n), 0);
-            if (n % 8 == 1) {
+            CHECK_RET(acts[i](n), 0);
+            if (ret) {
                 EVENTUALLY(reaches(NET_PEER));
             }
         }
         EVENTUALLY(reaches(NET_PEER));
     }
+    close(changes);
     DO("ethtool -G %s rx 4096 tx 1024", dev);
     check_stream(NET_PEER, 1 << 18, 1);
 }
@@ -756,7 +746,7 @@ static void short_of_memory(unsigned round)
     uint64_t before = counter("rx_no_memory");
 
     (void)round;
-    inject_into_cache("skbuff_head_cache", 30, 200);
+    inject_into_those_in_haste(20);
     EVENTUALLY(counter("rx_no_memory") > before);
     inject_stop();
 }
