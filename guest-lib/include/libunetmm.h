@@ -806,13 +806,16 @@ static inline int unetmm_send_pending(struct unetmm_ep *ep)
 
 /* ---- Fast path: free buffers ------------------------------------------- */
 
+/* Private: there is none yet; will there be, for completions that were taken? */
+int unetmm_fq_settles_(struct unetmm_ep *ep);
+
 static inline int unetmm_fq_has_room_(struct unetmm_ep *ep)
 {
     if (ep->fq_prod - ep->fq_cons > ep->fq_mask) {
         ep->fq_cons = unetmm_read_word(&ep->index->card.fq_cons);
         unetmm_from_card_barrier();
     }
-    return ep->fq_prod - ep->fq_cons <= ep->fq_mask;
+    return ep->fq_prod - ep->fq_cons <= ep->fq_mask || unetmm_fq_settles_(ep);
 }
 
 static inline void unetmm_put_fqe_(struct unetmm_ep *ep, void *buf, size_t len,

@@ -6,6 +6,8 @@
 #include "sys.h"
 #include "utlb.h"
 
+#include <sched.h>
+
 static const struct unetmm_ep_attr default_attr = UNETMM_EP_ATTR_INIT;
 
 /* What programs have that were compiled before there were raw endpoints. */
@@ -13,6 +15,10 @@ static const struct unetmm_ep_attr default_attr = UNETMM_EP_ATTR_INIT;
 
 /* The longest descriptor must fit, with room for another behind it. */
 #define MIN_SEND_SLOTS  8
+
+/* How often indices are read that the card is about to show; then in turn. */
+#define SETTLE_TRIES    10000
+#define SETTLE_SPINS    100
 
 /* log2 of a queue's depth, or -EINVAL. */
 static int depth_log2(const struct unetmm_ctx *ctx, uint32_t depth,
@@ -51,6 +57,36 @@ static int fill_request(const struct unetmm_ctx *ctx,
         .event_fd = event_fd,
         .backup = attr->backup,
     };
+    return 0;
+}
+
+/*
+ * The card shows its indices behind the completions of a turn, so a buffer's may be
+ * taken before its place in the queue is free.  The card is in the middle of a turn
+ * then, which has its bounds; so does this, whatever the card may be.
+ */
+int unetmm_fq_settles_(struct unetmm_ep *ep)
+{
+    const struct unetmm_ep_card *card = &ep->index->card;
+    unsigned tries;
+
+    for (tries = 0; tries < SETTLE_TRIES; tries++) {
+        int32_t ahead = (int32_t)(unetmm_read_word(&card->cq_prod) -
+                                  ep->cq_cons);
+
+        unetmm_from_card_barrier();
+        ep->fq_cons = unetmm_read_word(&card->fq_cons);
+        unetmm_from_card_barrier();
+        if (ep->fq_prod - ep->fq_cons <= ep->fq_mask) {
+            return 1;
+        }
+        if (ahead >= 0) {
+            return 0;
+        }
+        if (tries > SETTLE_SPINS) {
+            sched_yield();
+        }
+    }
     return 0;
 }
 

@@ -360,11 +360,13 @@ static void print_tally(const struct frames *f, const struct tally *tally)
         fail("no frames came: start the sender, and compare the addresses");
     }
     if (f->json) {
-        printf("{\"peer\": \"%s\", \"mode\": \"%s\", \"metric\": \"frames\", "
+        printf("{\"peer\": \"%s\", \"mode\": \"%s%s\", \"metric\": \"frames\", "
                "\"bytes\": %u, \"frame\": %u, \"median\": %.0f, \"p99\": null, "
                "\"n\": %" PRIu64 ", \"unit\": \"frames/s\"}\n",
                f->interface ? "packet ring" : "raw endpoint",
-               f->interface ? f->interface : source_name(f->source), f->size,
+               f->interface ? f->interface : source_name(f->source),
+               f->interface || f->policy != UNETMM_POLICY_BACKUP ? "" :
+               ", backup", f->size,
                f->size, rate, tally->frames);
     } else {
         printf("%" PRIu64 " frames of %u bytes in %.2f s: %.0f a second\n",

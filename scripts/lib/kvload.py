@@ -58,6 +58,7 @@ class Connection:
         self._key = 0
         self._is_get = False
         self._fill = False
+        self._parked = False
         self.socket = socket.socket()
         self.socket.setblocking(False)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -65,7 +66,10 @@ class Connection:
         self.start()
 
     def start(self):
-        """The next request."""
+        """The next request; while the load is at rest, none yet."""
+        self._parked = self._load.resting
+        if self._parked:
+            return
         self._key, self._is_get, self._fill = self._load.choose(self)
         if self._key is None:
             self._request = b""
@@ -80,13 +84,20 @@ class Connection:
     @property
     def idle(self):
         """Has nothing to say or to hear."""
-        return self._key is None
+        return self._key is None and not self._parked
+
+    @property
+    def parked(self):
+        """Waits until its load goes on."""
+        return self._parked
 
     @property
     def events(self):
         """What it waits for."""
         if self.idle:
             return 0
+        if self._parked:
+            return selectors.EVENT_READ
         return selectors.EVENT_READ | (selectors.EVENT_WRITE
                                        if self._request else 0)
 
@@ -148,6 +159,7 @@ class Load:
                                    choice.first - 1, -1)) if fill else []
         self._to_store = []
         self.fill_only = False
+        self.resting = False
         self._wanted = connections
         self.interval = interval
         self.begin = None
@@ -254,6 +266,24 @@ class Load:
             connection.socket.close()
         self.connections.clear()
 
+    def rest(self):
+        """What is under way is answered; then its connections stay silent."""
+        self.resting = True
+
+    def go_on(self, selector):
+        """After rest()."""
+        self.resting = False
+        for connection in self.connections:
+            if connection.parked:
+                connection.start()
+                selector.modify(connection.socket, connection.events,
+                                (self, connection))
+
+    @property
+    def silent(self):
+        """Is all of it at rest?"""
+        return all(connection.parked for connection in self.connections)
+
     def report(self, seconds):
         """All of it, as one object."""
         return {"operations": self.operations, "hits": sum(self.hit_times),
@@ -293,6 +323,47 @@ def run(loads, seconds=None, operations=None, turn=None):
         for load in loads:
             load.close(selector)
     return [load.report(ended.get(load, total)) for load in loads]
+
+
+def serve_events(selector, until):
+    """Until then, or until(), is true."""
+    while not until():
+        for key, events in selector.select(0.02):
+            load, connection = key.data
+            if connection in load.connections:
+                load.on_event(selector, connection, events)
+
+
+def alternate(loads, rounds, seconds, settle=0.2):
+    """Loads one after the other, again and again, by connections that stay.
+
+    What else the machine does meets all of them alike.  Of each turn the first
+    `settle` seconds do not count, and nor does the first round.  Returns answers a
+    second, a list for each load.
+    """
+    rates = [[] for _ in loads]
+    with selectors.DefaultSelector() as selector:
+        for load in loads:
+            load.most = None
+            load.open(selector)
+            load.rest()
+        serve_events(selector, lambda: all(load.silent for load in loads))
+        for number in range(rounds + 1):
+            for load, rate in zip(loads, rates):
+                load.go_on(selector)
+                end = time.monotonic() + settle
+                serve_events(selector, lambda: time.monotonic() >= end)  # pylint: disable=W0640
+                before, begin = load.operations, time.monotonic()
+                end = begin + seconds
+                serve_events(selector, lambda: time.monotonic() >= end)  # pylint: disable=W0640
+                if number:
+                    rate.append((load.operations - before) /
+                                (time.monotonic() - begin))
+                load.rest()
+                serve_events(selector, lambda: load.silent)  # pylint: disable=W0640
+        for load in loads:
+            load.close(selector)
+    return rates
 
 
 def talk(address, text, timeout=5):

@@ -18,6 +18,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -577,6 +578,57 @@ static void forges(void)
     }
 }
 
+static atomic_bool enough;
+
+static void *flood(void *argument)
+{
+    struct scene *s = argument;
+    struct iovec iov = { s->out, 64 };
+    struct unetmm_completion c;
+    int ret;
+
+    frame_fill(s->out, 64, s->name + 1, s->name, 0);
+    while (!atomic_load(&enough)) {
+        ret = unetmm_post_frame(s->one.ep, &iov, 1, 0, 0, UNETMM_QUIET);
+        CHECK(!ret || ret == -EAGAIN);
+        CHECK_RET(unetmm_poll(s->one.ep, &c, 1), 0);
+    }
+    return NULL;
+}
+
+/*
+ * The queue is as long as there are buffers, and frames come as fast as they can:
+ * who has a completion in his hands has room for a buffer.
+ */
+static void room_for_all(void)
+{
+    struct unetmm_completion c[16];
+    pthread_t thread;
+    struct scene s;
+    unsigned i;
+    int k, n;
+
+    scene_open(&s, true, UNETMM_POLICY_BACKUP, 0);
+    post_all(&s);
+    atomic_store(&enough, false);
+    CHECK_EQ(pthread_create(&thread, NULL, flood, &s), 0);
+    for (i = 0; i < rounds(20000); ) {
+        n = unetmm_wait(s.two.ep, c, 16, NS_PER_S);
+        CHECK(n >= 0);
+        for (k = 0; k < n; k++) {
+            post_buffer(&s, c[k].cookie, UNETMM_MORE);
+        }
+        i += (unsigned)n;
+        if (i % 64 < (unsigned)n) {
+            /* Cold again. */
+            CHECK_SYS(madvise(s.own, DEPTH * ROOM, MADV_DONTNEED));
+        }
+    }
+    atomic_store(&enough, true);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    scene_close(&s);
+}
+
 /* A page that somebody else is to bring: it holds back its own endpoint alone. */
 static void held_back(void)
 {
@@ -860,6 +912,7 @@ static const struct test tests[] = {
     { "closed", closed, TEST_ASKS, 0 },
     { "posts-garbage", posts_garbage, TEST_ASKS, 0 },
     { "forges", forges, TEST_ASKS, 0 },
+    { "room-for-all", room_for_all, TEST_ASKS, 0 },
     { "held-back", held_back, TEST_ASKS, 0 },
     { "killed", killed, TEST_ASKS, 0 },
     { "shared", shared, TEST_ASKS, 0 },
