@@ -411,4 +411,5 @@ odp 43 and 43, pinned 46 and 26):
               f"{f'{a_second:.0f} and {b_second:.0f}':>22}")
 
 
-ERRORS = (EthernetError, guests.GuestError, vm.VmError, OSError)
+ERRORS = (EthernetError, kvload.LoadError, guests.GuestError, vm.VmError,
+          OSError)

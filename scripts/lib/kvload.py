@@ -325,9 +325,12 @@ def run(loads, seconds=None, operations=None, turn=None):
     return [load.report(ended.get(load, total)) for load in loads]
 
 
-def serve_events(selector, until):
-    """Until then, or until(), is true."""
+def serve_events(selector, until, limit=60):
+    """Until until() is true; LoadError if that takes too long."""
+    deadline = time.monotonic() + limit
     while not until():
+        if time.monotonic() > deadline:
+            raise LoadError(f"what was asked is not answered within {limit} s")
         for key, events in selector.select(0.02):
             load, connection = key.data
             if connection in load.connections:
