@@ -686,7 +686,12 @@ static void soak_take(struct soak *s, uint64_t *last)
 
         CHECK(c.len >= sizeof(seq));
         memcpy(&seq, got, sizeof(seq));
-        CHECK(seq > *last && seq <= s->sent);
+        if (seq <= *last || seq > s->sent) {
+            FAIL("message %llu of %u bytes%s after %llu of %llu",
+                 (unsigned long long)seq, c.len,
+                 c.is_inline ? ", inline," : "", (unsigned long long)*last,
+                 (unsigned long long)s->sent);
+        }
         *last = seq;
         s->received++;
         if (pattern_check(got + sizeof(seq), c.len - sizeof(seq),
