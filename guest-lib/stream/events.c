@@ -42,6 +42,15 @@ void stream_fail(struct ustream *s, int error)
     }
 }
 
+/*
+ * Who has said that it sends no more, and has had all our bytes, may go before a
+ * credit or a question of ours has reached it.
+ */
+int stream_error(const struct ustream *s)
+{
+    return s->flow.fin_in && s->failed > s->last_data ? 0 : s->error;
+}
+
 /* ---- Completions ------------------------------------------------------- */
 
 /* Why an operation on the peer's memory failed, in a word of POSIX. */
@@ -222,7 +231,7 @@ static bool stage_free(const struct ustream *s)
 
 static int ready(const struct ustream *s, short events)
 {
-    int ready = s->error ? POLLERR : 0;
+    int ready = stream_error(s) ? POLLERR : 0;
 
     if (events & POLLIN &&
         (s->error || s->flow.fin_in || flow_there(&s->flow))) {

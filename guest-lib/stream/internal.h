@@ -68,6 +68,9 @@ int stream_check(const struct ustream *s);
 /* The stream fails; the first reason stays. */
 void stream_fail(struct ustream *s, int error);
 
+/* Why the stream has failed, -errno; 0: it has not, or has only ended. */
+int stream_error(const struct ustream *s);
+
 /* Takes what is there.  0, or -errno that is not the stream's but ours. */
 int stream_look(struct ustream *s);
 

@@ -450,13 +450,9 @@ int ustream_listener_close(struct ustream_listener *l)
 
 /* ---- The rest ---------------------------------------------------------- */
 
-/* That the peer was faster in ending it is no error: it has had all our bytes. */
 static int error_at_end(const struct ustream *s)
 {
-    if (s->flow.fin_in && s->failed > s->last_data) {
-        return 0;
-    }
-    return !s->error && s->done < s->posted ? -ETIMEDOUT : s->error;
+    return !s->error && s->done < s->posted ? -ETIMEDOUT : stream_error(s);
 }
 
 int ustream_close(struct ustream *s)

@@ -247,7 +247,7 @@ int stream_finish(struct ustream *s, int64_t deadline_ns)
             ret = stream_wait(s, deadline_ns);
         }
     }
-    return ret ? ret : s->error;
+    return ret ? ret : stream_error(s);
 }
 
 int ustream_shutdown(struct ustream *s)

@@ -294,6 +294,36 @@ static void duplex(void)
     scene_close(&s);
 }
 
+/* It had all our bytes, and has gone before it had our last word: no error. */
+static void peer_ended(void)
+{
+    struct ustream *stream, *next;
+    struct chance chance;
+    struct scene s;
+    unsigned i;
+
+    chance_init(&chance, 0);
+    scene_open(&s);
+    stream = stream_to(&s, RING, STREAM_SOURCE, 1000, 7, 0);
+    CHECK_EQ(stream_take_pattern(stream, 7, 1000, 0, &chance, NULL), 0);
+    CHECK_RET(ustream_recv(stream, &i, 1, USTREAM_WAITALL), 0);
+    /* The server has one after the other. */
+    next = stream_to(&s, RING, STREAM_SOURCE, 0, 8, 0);
+    CHECK_RET(ustream_shutdown(stream), 0);
+    for (i = 0; i < 5; i++) {
+        struct pollfd fd = { .fd = ustream_fd(stream), .events = POLLIN };
+
+        CHECK_EQ(ustream_arm(stream, 0), 0);
+        CHECK_SYS(poll(&fd, 1, (int)(30000 * run.slow)));
+        CHECK(ustream_arm(stream, POLLIN | POLLOUT) == (POLLIN | POLLOUT));
+    }
+    CHECK_RET(ustream_shutdown(stream), 0);
+    CHECK_RET(ustream_recv(stream, &i, 1, 0), 0);
+    CHECK_RET(ustream_close(stream), 0);
+    CHECK_RET(ustream_close(next), 0);
+    scene_close(&s);
+}
+
 /* The peer has gone in the middle of our sending; or while we wait for it. */
 static void peer_killed(void)
 {
@@ -985,6 +1015,7 @@ static const struct test tests[] = {
     { "redirected", redirected, TEST_BOTH | TEST_REMOTE, 0 },
     { "killed-redirected", killed_redirected, TEST_BOTH, 0 },
     { "duplex", duplex, TEST_BOTH | TEST_REMOTE, 0 },
+    { "peer-ended", peer_ended, TEST_BOTH | TEST_REMOTE, 0 },
     { "peer-killed", peer_killed, TEST_BOTH | TEST_REMOTE, 0 },
     { "peer-closes", peer_closes, TEST_BOTH | TEST_REMOTE, 0 },
     { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 0 },
