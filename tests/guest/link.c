@@ -180,8 +180,21 @@ static bool from_stash(struct station *station, unsigned type,
     return false;
 }
 
-bool take_until(struct station *station, unsigned type,
-                struct unetmm_completion *c, uint64_t deadline)
+/* Of the echo's; peer_call() knows who has asked. */
+static bool is_answer(const struct unetmm_completion *c)
+{
+    struct peer_message message;
+
+    if (c->type != UNETMM_CQE_RECEIVED || !c->is_inline ||
+        c->len != sizeof(message)) {
+        return false;
+    }
+    memcpy(&message, c->data, sizeof(message));
+    return message.magic == PEER_MAGIC && message.op != PEER_COUNT_HERE;
+}
+
+static bool take_any(struct station *station, unsigned type, bool answers,
+                     struct unetmm_completion *c, uint64_t deadline)
 {
     if (from_stash(station, type, c)) {
         return true;
@@ -198,12 +211,22 @@ bool take_until(struct station *station, unsigned type,
         if (!got) {
             return false;
         }
+        if (!answers && is_answer(c)) {
+            continue;
+        }
         if (c->type == type) {
             return true;
         }
         CHECK(station->stashed < STASH);
         station->stash[station->stashed++] = *c;
     }
+}
+
+/* A question that was asked again is answered again: that is nobody's message. */
+bool take_until(struct station *station, unsigned type,
+                struct unetmm_completion *c, uint64_t deadline)
+{
+    return take_any(station, type, false, c, deadline);
 }
 
 bool take_now(struct station *station, unsigned type,
@@ -233,7 +256,7 @@ static void stash_one(struct station *station)
     int got = unetmm_wait(station->ep, &c, 1, NS_PER_MS);
 
     CHECK_RET(got < 0 ? got : 0, 0);
-    if (got) {
+    if (got && !is_answer(&c)) {
         CHECK(station->stashed < STASH);
         station->stash[station->stashed++] = c;
     }
@@ -552,15 +575,14 @@ static bool peer_answer(struct station *station,
 
     /* Messages that are not the answer stay in their order. */
     while (!found && n < STASH &&
-           take_until(station, UNETMM_CQE_RECEIVED, &c, deadline)) {
-        memcpy(answer, c.data, sizeof(*answer));
-        found = c.is_inline && c.len == sizeof(*answer) &&
-                answer->magic == PEER_MAGIC;
-        if (!found) {
+           take_any(station, UNETMM_CQE_RECEIVED, true, &c, deadline)) {
+        if (!is_answer(&c)) {
             kept[n++] = c;
-        } else if (answer->number != question->number) {
-            found = false;      /* of a question that was given up */
+            continue;
         }
+        memcpy(answer, c.data, sizeof(*answer));
+        /* Or of a question that was given up. */
+        found = answer->number == question->number;
     }
     CHECK(station->stashed + n <= STASH);
     memmove(&station->stash[n], station->stash,
