@@ -24,10 +24,9 @@ REPO = os.path.dirname(SCRIPTS)
 
 Result = collections.namedtuple("Result", "name outcome seconds detail repeat")
 
-PASS, FAIL, SKIP = "passed", "failed", "skipped"
-TAP_LINE = re.compile(r"^\s*(not ok|ok)\s+\d*\s*-?\s*(.*?)\s*(#\s*(skip|todo)"
-                      r"\b.*)?$", re.I)
-SUMMARY = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$")
+PASS, FAIL, SKIP, UNSTEADY = "passed", "failed", "skipped", "unsteady"
+TAP_LINE = re.compile(r"^\s*(not ok|ok)\s+\d*\s*-?\s*(.*?)\s*"
+                      r"(#\s*(skip|todo|unsteady)\b.*)?$", re.I)
 
 
 class StageError(Exception):
@@ -95,15 +94,17 @@ def tap_results(prefix, output, repeat, seconds, status):
         if not match:
             said.append(line)
             # The command comes after the test's line.
-            if "# repeat" in line and found and found[-1].outcome == FAIL:
+            if "# repeat" in line and found and \
+                    found[-1].outcome in (FAIL, UNSTEADY):
                 found[-1] = found[-1]._replace(
                     detail=f"{found[-1].detail}\n{line}")
             continue
         outcome = PASS if match[1] == "ok" else FAIL
-        if match[3] and match[4].lower() == "skip":
-            outcome = SKIP
+        if match[3] and match[4].lower() in ("skip", "unsteady"):
+            outcome = SKIP if match[4].lower() == "skip" else UNSTEADY
         found.append(Result(f"{prefix}{match[2]}", outcome, 0,
-                            ("\n".join(said) or output) if outcome == FAIL
+                            ("\n".join(said) or output)
+                            if outcome in (FAIL, UNSTEADY)
                             else match[3] or "", repeat))
         said = []
     if status != 0 and not any(r.outcome == FAIL for r in found):
@@ -358,6 +359,8 @@ def e2e(kernel):
                    kernel]
         if options.long:
             command.append("--long")
+        if options.repeat_failed:
+            command += ["--repeat-failed", str(options.repeat_failed)]
         start = time.monotonic()
         status, output = run(command, 14400 if options.long else 3600)
         yield from tap_results("", output, shown(command),
@@ -535,10 +538,16 @@ STAGES = {
 def show_failure(result):
     """All that is known of a failed test, the way to repeat it last."""
     tail = result.detail.rstrip().splitlines()[-150:]
-    print(f"not ok: {result.name}")
+    print("not ok: " + result.name if result.outcome == FAIL else
+          f"unsteady: {result.name} failed, and passed when it was repeated")
     for line in tail:
         print(f"    | {line}")
     print(f"    repeat: {result.repeat}", flush=True)
+
+
+def unsteady(count):
+    """A part of the line with the counts, if there is something to say."""
+    return f", {count[UNSTEADY]} unsteady" if count[UNSTEADY] else ""
 
 
 def run_stage(name, options):
@@ -548,7 +557,7 @@ def run_stage(name, options):
     try:
         for result in STAGES[name][0](options):
             results.append(result)
-            if result.outcome == FAIL:
+            if result.outcome in (FAIL, UNSTEADY):
                 show_failure(result)
     except (StageError, OSError, ValueError, KeyError) as error:
         failed = Result(f"stage {name}", FAIL, 0, str(error) or repr(error),
@@ -557,7 +566,7 @@ def run_stage(name, options):
         show_failure(failed)
     count = collections.Counter(r.outcome for r in results)
     print(f"{name:10} {count[PASS]:4} passed, {count[FAIL]:3} failed, "
-          f"{count[SKIP]:3} skipped  {time.monotonic() - start:6.1f} s",
+          f"{count[SKIP]:3} skipped{unsteady(count)}  {time.monotonic() - start:6.1f} s",
           flush=True)
     for result in results:
         if result.outcome == SKIP:
@@ -581,6 +590,7 @@ def parse():
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--json")
+    parser.add_argument("--repeat-failed", type=int, default=0)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--targets", nargs="*")
     return parser.parse_args()
@@ -606,7 +616,7 @@ def main():
         write_json(options.json, everything)
     count = collections.Counter(r.outcome for _, r in everything)
     print(f"{count[PASS]} passed, {count[FAIL]} failed, "
-          f"{count[SKIP]} skipped")
+          f"{count[SKIP]} skipped{unsteady(count)}")
     return 1 if count[FAIL] or not count[PASS] else 0
 
 
