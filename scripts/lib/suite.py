@@ -294,10 +294,10 @@ FUZZ_TARGETS = ("rings", "frames", "commands", "registers", "streams", "slots")
 def stage_fuzz(options):
     """scripts/fuzz: the same inputs each time, or an hour of new ones."""
     length = ["--hours", "1"] if options.long else ["--runs", "1500", "--seed", "1"]
-    for target in FUZZ_TARGETS:
-        result = one(f"fuzz-{target} finds nothing",
-                     [os.path.join(SCRIPTS, "fuzz"), *length, target],
-                     4000 if options.long else 200)
+    for result in side_by_side([
+            (one, f"fuzz-{target} finds nothing",
+             [os.path.join(SCRIPTS, "fuzz"), *length, target],
+             4000 if options.long else 400) for target in FUZZ_TARGETS]):
         print("\n".join(line for line in result.detail.splitlines()
                         if line.startswith("fuzz-")), flush=True)
         yield result

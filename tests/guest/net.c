@@ -773,7 +773,7 @@ static void believe_nothing(unsigned round)
 
 static void lied_to(void)
 {
-    under_traffic(believe_nothing, 10);
+    under_traffic(believe_nothing, 5);
 }
 
 /* ---- The self-test ------------------------------------------------------------------------------ */
