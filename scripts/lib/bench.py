@@ -63,7 +63,7 @@ def json_rows(text):
 
 def native(name, *arguments):
     """Runs one of tests/bench's programs."""
-    program = os.path.join(vm.setup_paths("guest")["guest"], "tests", "bench",
+    program = os.path.join(vm.setup_paths("unit")["unit"], "tests", "bench",
                            name)
     done = subprocess.run([program, *arguments], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, check=False)

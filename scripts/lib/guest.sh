@@ -13,6 +13,8 @@ configure_guest() {
     touch "$build/configured"
 }
 
+# setup_guest [PROGRAM...]: what goes into guests, or is installed; and of what runs
+# here, and takes as long to build, the programs that are named.
 setup_guest() {
     local build lock
     [ -e "$REPO/meson.build" ] ||
@@ -25,11 +27,16 @@ setup_guest() {
         step guest-configure "configuring the library" configure_guest "$build"
     # ninja itself knows whether there is anything to do; ask it without
     # showing a step.
-    if ! ninja -C "$build" -n 2>/dev/null | grep -q 'no work to do'; then
-        step guest "building library and tools" ninja -C "$build" -j "$(nproc)"
+    if ! ninja -C "$build" -n all "$@" 2>/dev/null |
+        grep -q 'no work to do'; then
+        step guest "building library and tools${1:+, and their tests}" \
+            ninja -C "$build" -j "$(nproc)" all "$@"
     fi
     drop_lock "$lock"
 }
+
+# The unit tests and what measures or simulates the card's core.
+setup_unit() { setup_guest meson-test-prereq measures; }
 
 # guest_programs: prints "SOURCE TARGET" for each file of ours that goes into
 # the guests: tools and examples to /usr/bin, tests to /tests.

@@ -520,14 +520,14 @@ def ethernet_facts(data):
 
 STAGES = {
     "style": (stage_style, ["qemu", "kernel-debug"]),
-    "unit": (stage_unit, ["guest"]),
+    "unit": (stage_unit, ["unit"]),
     "fuzz": (stage_fuzz, ["fuzz"]),
     "driver": (stage_driver, ["kernel-6.1", "kernel-6.12", "kernel-debug"]),
     "qtest": (stage_qtest, ["qemu"]),
     "e2e-6.1": (e2e("6.1"), ["qemu", "initramfs-6.1"]),
     "e2e-6.12": (e2e("6.12"), ["qemu", "initramfs-6.12"]),
     "e2e-debug": (e2e("debug"), ["qemu", "initramfs-debug"]),
-    "tools": (stage_tools, ["qemu", "initramfs-6.1"]),
+    "tools": (stage_tools, ["qemu", "initramfs-6.1", "unit"]),
     "demo": (stage_demo, ["qemu", "initramfs-6.1"]),
 }
 
