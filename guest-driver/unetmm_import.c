@@ -16,7 +16,7 @@
 #include "unetmm_drv.h"
 
 /* A question without a deadline is asked for so long. */
-#define UNETMM_IMPORT_ONCE_NS	((u64)NSEC_PER_SEC)
+#define UNETMM_IMPORT_ONCE_NS	(10 * (u64)NSEC_PER_SEC)
 
 /* Lives on the stack of who waits. */
 struct unetmm_import_wait {

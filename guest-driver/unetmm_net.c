@@ -155,7 +155,8 @@ int unetmm_net_up(struct unetmm_net *net)
 	local_bh_disable();
 	napi_schedule(&net->napi);
 	local_bh_enable();
-	netif_tx_start_all_queues(net->netdev);
+	/* What has been queued meanwhile may be all that there is to send. */
+	netif_tx_wake_all_queues(net->netdev);
 	unetmm_net_link(net);
 	return 0;
 
@@ -187,7 +188,17 @@ void unetmm_net_down(struct unetmm_net *net)
 	unetmm_net_free(net);
 }
 
-/* Stops, and starts; if that fails, it is tried once more by and by. */
+/* It runs, and could not be started: once more by and by. */
+void unetmm_net_retry(struct unetmm_net *net)
+{
+	ASSERT_RTNL();
+	if (!netif_running(net->netdev) || !unetmm_reachable(net->dev))
+		return;
+	set_bit(UNETMM_NET_RESET, &net->todo);
+	queue_delayed_work(unetmm_wq, &net->work, HZ);
+}
+
+/* Stops, and starts. */
 static int unetmm_net_again(struct unetmm_net *net)
 {
 	int ret;
@@ -197,10 +208,7 @@ static int unetmm_net_again(struct unetmm_net *net)
 	if (!ret)
 		return 0;
 	netdev_err(net->netdev, "does not start again: %d\n", ret);
-	if (unetmm_reachable(net->dev)) {
-		set_bit(UNETMM_NET_RESET, &net->todo);
-		queue_delayed_work(unetmm_wq, &net->work, HZ);
-	}
+	unetmm_net_retry(net);
 	return ret;
 }
 
@@ -365,8 +373,10 @@ void unetmm_net_resume(struct unetmm_dev *dev)
 	if (!net)
 		return;
 	rtnl_lock();
-	if (netif_running(net->netdev) && unetmm_net_up(net))
+	if (netif_running(net->netdev) && unetmm_net_up(net)) {
 		netdev_err(net->netdev, "does not start after a reset\n");
+		unetmm_net_retry(net);
+	}
 	netif_device_attach(net->netdev);
 	rtnl_unlock();
 }
@@ -417,6 +427,7 @@ int unetmm_net_init(struct unetmm_dev *dev)
 	if (ret) {
 		WRITE_ONCE(dev->net, NULL);
 		unetmm_irq_sync(dev);
+		cancel_work_sync(&dev->fail_work);
 		cancel_delayed_work_sync(&((struct unetmm_net *)
 					   netdev_priv(netdev))->work);
 		free_netdev(netdev);

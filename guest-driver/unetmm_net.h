@@ -38,9 +38,10 @@
  * What is sent: descriptors are quiet, and sq_cons says what has been sent.  As
  * a rule the card has sent a frame when the doorbell's store returns, and it is
  * freed at once.  When it has not, a later descriptor asks for a completion,
- * which comes by NAPI; and as long as none is asked for, a timer schedules
- * NAPI.  So the queue wakes up and memory is freed whether or not anything else
- * is sent.
+ * which comes by NAPI; and a timer schedules NAPI for as long as anything is not
+ * freed, since a completion may be taken before the index that frees the frame
+ * can be seen.  So the queue wakes up and memory is freed whether or not anything
+ * else is sent.
  */
 #ifndef UNETMM_NET_H
 #define UNETMM_NET_H
@@ -73,6 +74,7 @@ struct ethtool_test;
 struct unetmm_net_flow {
 	u32 number;
 	u8 kind;
+	u8 flags;
 	u8 mac[ETH_ALEN];
 	bool wanted;
 };
@@ -183,6 +185,7 @@ struct unetmm_net {
 	u32 nflows;
 	spinlock_t stats_lock;
 	u64 missed;		/* by endpoints before this one */
+	u64 most_missed;	/* a card that has gone says 0 */
 	struct unetmm_net_loop test;
 	atomic64_t counters[UNETMM_NUM_NET_COUNTERS];
 };
@@ -210,6 +213,7 @@ static inline void unetmm_net_add(struct unetmm_net_stats *stats, u32 packets,
 /* unetmm_net.c */
 int unetmm_net_up(struct unetmm_net *net);
 void unetmm_net_down(struct unetmm_net *net);
+void unetmm_net_retry(struct unetmm_net *net);
 /* Has the work do it, UNETMM_NET_*.  From anywhere. */
 void unetmm_net_ask(struct unetmm_net *net, u32 what);
 int unetmm_net_resize(struct unetmm_net *net, u32 tx_log2, u32 rx_log2);

@@ -59,6 +59,8 @@ u64 unetmm_net_missed(struct unetmm_net *net)
 	missed = net->missed +
 		 unetmm_net_card_counter(net, UNETMM_C_drop_no_buffer) +
 		 unetmm_net_card_counter(net, UNETMM_C_drop_cq_full);
+	missed = max(missed, net->most_missed);
+	net->most_missed = missed;
 	spin_unlock(&net->stats_lock);
 	return missed;
 }

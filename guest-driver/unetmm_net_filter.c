@@ -42,28 +42,49 @@ static void unetmm_net_addrs_get(struct unetmm_net *net,
 	netif_addr_unlock_bh(netdev);
 }
 
+static struct unetmm_net_flow *unetmm_net_find(struct unetmm_net *net, u8 kind,
+					       const u8 *mac)
+{
+	struct unetmm_net_flow *flow;
+
+	for (flow = net->flows; flow < net->flows + net->nflows; flow++) {
+		if (flow->kind == kind && ether_addr_equal(flow->mac, mac))
+			return flow;
+	}
+	return NULL;
+}
+
+static void unetmm_net_forget(struct unetmm_net *net,
+			      struct unetmm_net_flow *flow)
+{
+	unetmm_flow_clear(net->dev, flow->number);
+	*flow = net->flows[--net->nflows];
+}
+
 static int unetmm_net_want(struct unetmm_net *net, u8 kind, u8 flags,
 			   const u8 *mac)
 {
-	struct unetmm_net_flow *flow;
+	struct unetmm_net_flow *flow = unetmm_net_find(net, kind, mac);
 	int number;
 
-	for (flow = net->flows; flow < net->flows + net->nflows; flow++) {
-		if (flow->kind == kind && ether_addr_equal(flow->mac, mac)) {
-			flow->wanted = true;
-			return 0;
-		}
+	if (flow && !(flags & ~flow->flags)) {
+		flow->wanted = true;
+		return 0;
 	}
+	/* A second address becomes the first: the card takes no two of one. */
+	if (flow)
+		unetmm_net_forget(net, flow);
 	if (net->nflows == UNETMM_NET_FLOWS)
 		return -ENOSPC;
 	number = unetmm_flow_set(net->ep, kind, flags, 0, mac);
 	if (number < 0)
 		return number;
+	flow = &net->flows[net->nflows++];
 	flow->number = number;
 	flow->kind = kind;
+	flow->flags = flags;
 	ether_addr_copy(flow->mac, mac);
 	flow->wanted = true;
-	net->nflows++;
 	return 0;
 }
 
@@ -101,12 +122,10 @@ static void unetmm_net_drop_unwanted(struct unetmm_net *net)
 	u32 i = 0;
 
 	while (i < net->nflows) {
-		if (net->flows[i].wanted) {
+		if (net->flows[i].wanted)
 			i++;
-			continue;
-		}
-		unetmm_flow_clear(net->dev, net->flows[i].number);
-		net->flows[i] = net->flows[--net->nflows];
+		else
+			unetmm_net_forget(net, &net->flows[i]);
 	}
 }
 

@@ -181,11 +181,12 @@ static u64 unetmm_net_test_loop(struct unetmm_net *net)
 	bool was_up = net->up;
 	u64 bad;
 
-	if (!was_up && unetmm_net_up(net))
-		return 1;
-	bad = unetmm_net_loop(net);
-	if (!was_up)
-		unetmm_net_down(net);
+	if (was_up)
+		return unetmm_net_loop(net);
+	bad = unetmm_net_up(net) ? 1 : unetmm_net_loop(net);
+	unetmm_net_down(net);
+	/* If it was to be tried again, that has been forgotten. */
+	unetmm_net_retry(net);
 	return bad;
 }
 

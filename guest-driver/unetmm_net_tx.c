@@ -155,13 +155,15 @@ static void unetmm_net_reclaim(struct unetmm_net *net, int budget)
 		netif_tx_wake_queue(unetmm_net_txq(net));
 }
 
-/* There is something to free, and nothing that says when. */
+/*
+ * There is something to free.  Even of what a completion has been asked for, that
+ * may have come already: the index follows at the end of the card's turn.
+ */
 static void unetmm_net_tx_watch(struct unetmm_net *net)
 {
 	struct unetmm_net_tx *tx = &net->tx;
 
-	if (tx->prod != tx->cons && (s32)(tx->asked - tx->cons) <= 0 &&
-	    !timer_pending(&net->timer))
+	if (tx->prod != tx->cons && !timer_pending(&net->timer))
 		mod_timer(&net->timer, jiffies + 1);
 }
 
@@ -284,6 +286,14 @@ void unetmm_net_tx_poll(struct unetmm_net *net, int budget)
 	__netif_tx_unlock(txq);
 }
 
+/* The tag is in the frame, or will be put there before we get it. */
+static bool unetmm_net_service_tag(const struct sk_buff *skb)
+{
+	return skb->protocol == htons(ETH_P_8021AD) ||
+	       (skb_vlan_tag_present(skb) &&
+		skb->vlan_proto == htons(ETH_P_8021AD));
+}
+
 /*
  * The card finds the headers by itself; what it would not find, or would do
  * otherwise than asked, is the stack's to do.
@@ -293,7 +303,7 @@ static bool unetmm_net_csum_ok(const struct sk_buff *skb)
 	u32 network = skb_network_header_len(skb);
 	__be16 type = vlan_get_protocol(skb);
 
-	if (skb->encapsulation || skb->protocol == htons(ETH_P_8021AD) ||
+	if (skb->encapsulation || unetmm_net_service_tag(skb) ||
 	    skb_checksum_start_offset(skb) != skb_transport_offset(skb))
 		return false;
 	if (type == htons(ETH_P_IP)) {

@@ -10,20 +10,31 @@
 
 #define NET_OWN         "10.9.0.1"
 #define NET_PEER        "10.9.0.2"
+#define NET_PEER_MAC    "52:54:00:6d:00:02"
+#define NET_NOBODY      "10.9.0.99"
+#define NET_NOBODY_MAC  "52:54:00:6d:77:99"
 #define NET_VLAN        "7"
 #define NET_VLAN_OWN    "10.9.7.1"
 #define NET_VLAN_PEER   "10.9.7.2"
+#define NET_SERVICE     "8"     /* 802.1ad */
+#define NET_SERVICE_OWN "10.9.8.1"
+#define NET_SERVICE_PEER "10.9.8.2"
 #define NET_ECHO_PORT   7       /* TCP and UDP: what comes goes back */
 #define NET_ASK_PORT    9       /* UDP: a struct net_request */
 #define NET_SOCKPERF_PORT "7000"        /* TCP and UDP */
 #define NET_MTU         9000
 #define NET_ETHERTYPE   0x88b6  /* IEEE local experimental 2 */
 
-/* The peer sends so many frames to the address, numbered, and then answers. */
+/*
+ * The peer sends so many frames to the address, each of which begins with the number
+ * of the request, and then answers with the request.
+ */
 struct net_request {
+    uint32_t number;
     uint8_t mac[6];
     uint16_t count;
-    uint16_t bytes;             /* behind the header, 2 at least */
+    uint16_t bytes;             /* behind the header, 4 at least */
+    uint16_t rsvd;
 };
 
 /* The interface of a driver, "unetmm", in this guest; "" if there is none. */

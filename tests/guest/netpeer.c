@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <unistd.h>
@@ -96,8 +97,7 @@ static void send_frames(int packet, const struct net_request *request)
 
     memcpy(to.sll_addr, request->mac, 6);
     for (i = 0; i < request->count && request->bytes <= sizeof(data); i++) {
-        data[0] = (uint8_t)(i >> 8);
-        data[1] = (uint8_t)i;
+        memcpy(data, &request->number, sizeof(request->number));
         while (sendto(packet, data, request->bytes, 0, (struct sockaddr *)&to,
                       sizeof(to)) < 0 && errno == ENOBUFS) {
             breathe();
@@ -154,12 +154,26 @@ static void serves(void)
                            NET_VLAN " && ip link set vlan7 up && "
                            "ip addr add " NET_VLAN_PEER "/24 dev vlan7", dev),
                  0);
+        CHECK_EQ(net_shell("ip link add link %s name vlan8 type vlan protocol "
+                           "802.1ad id " NET_SERVICE " && ip link set vlan8 up "
+                           "&& ip addr add " NET_SERVICE_PEER "/24 dev vlan8",
+                           dev), 0);
     }
 }
 
+/* What a client does to it may end it. */
 static void serve_iperf(void)
 {
-    execlp("iperf3", "iperf3", "-s", "--logfile", "/dev/null", (char *)NULL);
+    for (;;) {
+        pid_t pid = CHECK_SYS(fork());
+
+        if (!pid) {
+            execlp("iperf3", "iperf3", "-s", "--logfile", "/dev/null",
+                   (char *)NULL);
+            _exit(127);
+        }
+        CHECK_SYS(waitpid(pid, NULL, 0));
+    }
 }
 
 static void serve_sockperf(void)
