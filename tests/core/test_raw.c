@@ -242,6 +242,25 @@ static void test_groups(void **state)
     for_whom(r, &f, 0);
 }
 
+/* The address of all is one of a group like others. */
+static void test_group_of_all(void **state)
+{
+    Raw *r = *state;
+    Plain f;
+
+    plain(&f, to_all, peer, 0x0806, 60);
+    assert_int_equal(flow_clear(&r->d, 1), UNETMM_CS_OK);
+    for_whom(r, &f, 5);
+    assert_int_equal(flow(&r->e[1], 5, UNETMM_FLOW_MAC, 0, to_all, 0),
+                     UNETMM_CS_OK);
+    for_whom(r, &f, 7);
+    /* All groups, but not what everybody is told. */
+    assert_int_equal(flow_clear(&r->d, 5), UNETMM_CS_OK);
+    assert_int_equal(flow(&r->e[1], 5, UNETMM_FLOW_GROUP, 0, NULL, 0),
+                     UNETMM_CS_OK);
+    for_whom(r, &f, 5);
+}
+
 static void test_promiscuous(void **state)
 {
     Raw *r = *state;
@@ -329,6 +348,12 @@ static void test_ethertypes(void **state)
     plain(&f, macs[0], peer, 0x8100, 80);
     put16(f.b + 16, 0x88cc);
     for_whom(r, &f, 1);
+    assert_int_equal(flow(&r->e[2], 8, UNETMM_FLOW_ETHERTYPE, 0x8100, macs[0],
+                          0), UNETMM_CS_OK);
+    for_whom(r, &f, 4);
+    /* Cut behind the type, it is no less one. */
+    f.bytes = 15;
+    for_whom(r, &f, 4);
 }
 
 /* However short it was cut: it goes to who has its address, or to nobody. */
@@ -705,6 +730,36 @@ static void test_local_group(void **state)
     sent(r, &f);
 }
 
+static void frugal(UnetmmParams *p)
+{
+    p->budget_bytes = 65536;
+}
+
+/* What a group is sent is work for each of its endpoints, and has its budget. */
+static void test_copies_budget(void **state)
+{
+    Raw *r = *state;
+    const uint64_t *received =
+        &r->h.core.counters[UNETMM_C_eth_rx_frames];
+    Plain f;
+
+    plain(&f, to_all, macs[0], 0x0806, 9000);
+    fake_store(r->e[0].space, TX_PAGE, f.b, f.bytes);
+    for (unsigned i = 0; i < 12; i++) {
+        fake_send_sqe(&r->e[0], (struct unetmm_sqe) {
+            .opcode = UNETMM_OP_FRAME, .nsegs = 1, .cookie = i,
+            .seg = { { .addr = TX_PAGE, .len = f.bytes } },
+        });
+    }
+    fake_ring_bell(&r->e[0]);
+    assert_int_equal(*received, 0);
+    r->h.later = 0;
+    unetmm_core_run(&r->h.core);
+    assert_int_equal(*received, 2 * 8);
+    fake_run_later(&r->h);
+    assert_int_equal(*received, 2 * 12);
+}
+
 static void slow(UnetmmParams *p)
 {
     p->dma_page_ns = 1000;
@@ -799,9 +854,12 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define SLOW(name) cmocka_unit_test_prestate_setup_teardown( \
     name, setup, teardown, (void *)slow)
+#define FRUGAL(name) cmocka_unit_test_prestate_setup_teardown( \
+    name, setup, teardown, (void *)frugal)
     const struct CMUnitTest tests[] = {
         T(test_addresses),
         T(test_groups),
+        T(test_group_of_all),
         T(test_promiscuous),
         T(test_ports),
         T(test_ipv6_ports),
@@ -821,6 +879,7 @@ int main(void)
         T(test_wire_busy),
         T(test_local),
         T(test_local_group),
+        FRUGAL(test_copies_budget),
         SLOW(test_group_slow),
         SLOW(test_group_slow_gone),
         T(test_vector),

@@ -690,6 +690,28 @@ static void test_stream_closed(void)
     machine_down(&m);
 }
 
+/* A frame of no bytes is dropped, and does not keep back those behind it. */
+static void test_stream_empty(void)
+{
+    static const uint8_t chunk[4 + 4 + 10] = { [7] = 10 };
+    int fds[2];
+    Machine m;
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), ==, 0);
+    fcntl(fds[0], F_SETFD, FD_CLOEXEC);
+    machine_up(&m, "-netdev stream,id=n0,server=off,addr.type=fd,addr.str=%d "
+               "-device unetmm,id=a,netdev=n0,addr=04.0,mac=" MAC_A, fds[1]);
+    close(fds[1]);
+    m.wire = fds[0];
+    card_up(&m, &m.a, QPCI_DEVFN(4, 0), 1, 3, peer_mac, PEER_EP,
+            PEER_CHANNEL);
+    for (unsigned i = 1; i <= 3; i++) {
+        wire_write(&m, chunk, sizeof(chunk));
+        qunetmm_wait_counter(&m.a.u, UNETMM_C_drop_runt, 2 * i);
+    }
+    machine_down(&m);
+}
+
 /* ---- Link --------------------------------------------------------------- */
 
 static void set_link(Machine *m, const char *name, bool up)
@@ -1302,6 +1324,7 @@ int main(int argc, char **argv)
     qtest_add_data_func("/unetmm/wire/full-ctrl-reset", "ctrl",
                         test_wire_full_reset);
     qtest_add_func("/unetmm/wire/stream-closed", test_stream_closed);
+    qtest_add_func("/unetmm/wire/stream-empty", test_stream_empty);
     qtest_add_func("/unetmm/wire/link", test_link);
     qtest_add_func("/unetmm/wire/netdev-del", test_netdev_del);
     qtest_add_func("/unetmm/knobs/all", test_knobs);

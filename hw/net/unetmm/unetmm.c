@@ -325,7 +325,8 @@ static ssize_t unetmm_nc_receive(NetClientState *nc, const uint8_t *buf,
 {
     UnetmmState *s = qemu_get_nic_opaque(nc);
 
-    return unetmm_core_receive(&s->core, buf, size) ? size : 0;
+    /* 0 is "not now", and an empty frame would be offered for ever. */
+    return unetmm_core_receive(&s->core, buf, size) ? MAX(size, 1) : 0;
 }
 
 static void unetmm_nc_link_status_changed(NetClientState *nc)

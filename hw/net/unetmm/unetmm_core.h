@@ -665,6 +665,7 @@ typedef struct UnetmmPort {
     bool warned_self;
     UnetmmQueued *fifo;         /* local_queue of them */
     uint32_t fifo_first, fifo_used;
+    uint32_t copied;            /* by unetmm_port_drain(), of one frame */
     uint8_t *held;              /* x-reorder: goes after the next frame */
     uint32_t held_bytes;
     int64_t held_until_ns;
@@ -1378,9 +1379,17 @@ uint32_t unetmm_raw_longest(uint32_t imm);
  * Sends the frame in ep->tx, UNETMM_ST_* in *status.  False: it waits for room.
  */
 bool unetmm_raw_transmit(UnetmmCore *core, UnetmmEp *ep, uint8_t *status);
-/* A frame of one of its flows, UNETMM_ETH_HEADER bytes long at least. */
+/*
+ * A frame of one of its flows, UNETMM_ETH_HEADER bytes long at least.  *sums:
+ * of this frame; looked at when the first endpoint wants to know.
+ */
+typedef enum UnetmmSums {
+    UNETMM_SUMS_UNKNOWN,
+    UNETMM_SUMS_RIGHT,
+    UNETMM_SUMS_NOT,
+} UnetmmSums;
 void unetmm_raw_receive(UnetmmCore *core, UnetmmEp *ep, const uint8_t *frame,
-                        size_t bytes);
+                        size_t bytes, UnetmmSums *sums);
 
 /* unetmm_port.c */
 void unetmm_port_init(UnetmmCore *core);
@@ -1405,7 +1414,8 @@ void unetmm_port_keep(UnetmmCore *core, uint8_t *frame, uint32_t bytes,
 /* An endpoint is no more: what was for it alone is nobody's. */
 void unetmm_port_forget(UnetmmCore *core, const UnetmmEp *ep);
 bool unetmm_port_local(const UnetmmCore *core, const uint8_t *frame);
-void unetmm_port_drain(UnetmmCore *core);
+/* As far as *budget goes: bytes copied beyond each frame's first copy. */
+void unetmm_port_drain(UnetmmCore *core, uint32_t *budget);
 void unetmm_port_flush_held(UnetmmCore *core, bool due);
 
 /* unetmm_delay.c */

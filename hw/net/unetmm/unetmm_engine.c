@@ -114,7 +114,12 @@ static void engine_work(UnetmmCore *core)
         UnetmmEp *ep;
 
         unetmm_cmd_run(core, &commands);
-        unetmm_port_drain(core);
+        unetmm_port_drain(core, &bytes);
+        if (!bytes) {
+            core->counters[UNETMM_C_budget_stops]++;
+            core->again = true;
+            break;
+        }
         ep = engine_pop(core);
         /* When all that arrived has been looked at, and no sooner. */
         if (!ep && core->acks_owed && engine_acks(core)) {

@@ -170,7 +170,8 @@ static unsigned flow_rank(const UnetmmFlow *flow, const uint8_t *frame,
                eth->proto == (flow->kind == UNETMM_FLOW_UDP ?
                               UNETMM_IP_UDP : UNETMM_IP_TCP) ? 3 : 0;
     case UNETMM_FLOW_ETHERTYPE:
-        return !eth->tagged && flow->value == eth->type ? 2 : 0;
+        return flow->value == (eth->tagged ? UNETMM_ETH_TYPE_VLAN :
+                               eth->type) ? 2 : 0;
     case UNETMM_FLOW_MAC:
         return unetmm_eth_group(frame) ? 0 : 1;
     default:
@@ -204,18 +205,21 @@ static bool flow_wants(const UnetmmFlow *flow, const uint8_t *frame)
     if (!unetmm_eth_group(frame)) {
         return flow->kind == UNETMM_FLOW_ANY;
     }
-    if (!memcmp(frame, broadcast, sizeof(broadcast))) {
-        return flow->flags & UNETMM_FLOW_F_BROADCAST ||
-               flow->kind == UNETMM_FLOW_ANY;
+    if (flow->kind == UNETMM_FLOW_ANY || (flow->kind == UNETMM_FLOW_MAC &&
+        !memcmp(flow->mac, frame, sizeof(flow->mac)))) {
+        return true;
     }
-    return flow->kind == UNETMM_FLOW_GROUP || flow->kind == UNETMM_FLOW_ANY ||
-           (flow->kind == UNETMM_FLOW_MAC &&
-            !memcmp(flow->mac, frame, sizeof(flow->mac)));
+    return memcmp(frame, broadcast, sizeof(broadcast)) ?
+           flow->kind == UNETMM_FLOW_GROUP :
+           flow->flags & UNETMM_FLOW_F_BROADCAST;
 }
+
+/* What a copy takes of the budget, however short it is: some DMA, an index. */
+#define UNETMM_COPY_LEAST   1024
 
 /* To each endpoint once, however many of its flows want it. */
 static uint32_t flow_copies(UnetmmCore *core, const uint8_t *frame,
-                            size_t bytes, uint16_t from)
+                            size_t bytes, uint16_t from, UnetmmSums *sums)
 {
     uint32_t copies = 0;
 
@@ -228,8 +232,11 @@ static uint32_t flow_copies(UnetmmCore *core, const uint8_t *frame,
             continue;
         }
         ep->flow_turn = core->flow_turn;
-        core->counters[UNETMM_C_eth_copies] += copies++ > 0;
-        unetmm_raw_receive(core, ep, frame, bytes);
+        if (copies++) {
+            core->counters[UNETMM_C_eth_copies]++;
+            core->port.copied += MAX(bytes, UNETMM_COPY_LEAST);
+        }
+        unetmm_raw_receive(core, ep, frame, bytes, sums);
     }
     return copies;
 }
@@ -237,14 +244,15 @@ static uint32_t flow_copies(UnetmmCore *core, const uint8_t *frame,
 void unetmm_flow_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes,
                          uint16_t from)
 {
+    UnetmmSums sums = UNETMM_SUMS_UNKNOWN;
     const UnetmmFlow *owner;
     UnetmmEth eth;
 
     unetmm_eth_parse(frame, bytes, &eth);
     owner = flow_owner(core, frame, &eth);
     if (owner) {
-        unetmm_raw_receive(core, &core->eps[owner->ep], frame, bytes);
-    } else if (!flow_copies(core, frame, bytes, from) &&
+        unetmm_raw_receive(core, &core->eps[owner->ep], frame, bytes, &sums);
+    } else if (!flow_copies(core, frame, bytes, from, &sums) &&
                from == UNETMM_NO_EP) {
         core->counters[UNETMM_C_drop_no_flow]++;
         trace_unetmm_drop(UINT32_MAX, UNETMM_C_drop_no_flow);

@@ -311,22 +311,25 @@ bool unetmm_core_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes)
 static void port_deliver_only(UnetmmCore *core, const UnetmmQueued *q)
 {
     UnetmmEp *ep = unetmm_ep_live(core, q->only);
+    UnetmmSums sums = UNETMM_SUMS_UNKNOWN;
 
     if (ep) {
-        unetmm_raw_receive(core, ep, q->frame, q->bytes);
+        unetmm_raw_receive(core, ep, q->frame, q->bytes, &sums);
     } else {
         core->counters[UNETMM_C_drop_stopped]++;
     }
 }
 
 /* Gives the queued frames to the receive side, as far as it takes them. */
-void unetmm_port_drain(UnetmmCore *core)
+void unetmm_port_drain(UnetmmCore *core, uint32_t *budget)
 {
     UnetmmPort *port = &core->port;
     uint32_t n = port->fifo_used;
 
-    while (n-- && !core->rx.active) {
+    while (n-- && !core->rx.active && *budget) {
         UnetmmQueued q = port->fifo[port->fifo_first];
+
+        port->copied = 0;
 
         port->fifo_first = (port->fifo_first + 1) % core->params.local_queue;
         port->fifo_used--;
@@ -335,6 +338,7 @@ void unetmm_port_drain(UnetmmCore *core)
         } else {
             port_deliver_only(core, &q);
         }
+        *budget -= MIN(*budget, port->copied);
         unetmm_port_release(core, q.frame);
         unetmm_engine_wire_room(core);
     }

@@ -196,7 +196,7 @@ bool unetmm_raw_transmit(UnetmmCore *core, UnetmmEp *ep, uint8_t *status)
  * meanwhile waits its turn.
  */
 void unetmm_raw_receive(UnetmmCore *core, UnetmmEp *ep, const uint8_t *frame,
-                        size_t bytes)
+                        size_t bytes, UnetmmSums *sums)
 {
     struct unetmm_cqe cqe = {
         .opcode = UNETMM_CQE_RECEIVED, .len = bytes,
@@ -211,7 +211,11 @@ void unetmm_raw_receive(UnetmmCore *core, UnetmmEp *ep, const uint8_t *frame,
         unetmm_recv_drop(core, ep, UNETMM_C_drop_stopped);
         return;
     }
-    if (core->ops->checksum_ok(core->host, frame, bytes)) {
+    if (*sums == UNETMM_SUMS_UNKNOWN) {
+        *sums = core->ops->checksum_ok(core->host, frame, bytes) ?
+                UNETMM_SUMS_RIGHT : UNETMM_SUMS_NOT;
+    }
+    if (*sums == UNETMM_SUMS_RIGHT) {
         cqe.flags = UNETMM_CQE_F_CSUM_OK;
     }
     unetmm_count(core, ep, UNETMM_C_eth_rx_frames, 1);
