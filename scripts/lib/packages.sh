@@ -37,8 +37,8 @@ PACKAGES_TOOLS=(gdb tshark gnuplot-nox)
 PACKAGES_SINCE_13=(meson python3-pycotap)
 
 # Only for those who test (TESTING is set): libFuzzer, for the card's core;
-# spin, for the model of its protocol.
-PACKAGES_TESTING=(clang libclang-rt-dev spin)
+# spin, for the model of its protocol; git, which knows what belongs to the project.
+PACKAGES_TESTING=(clang libclang-rt-dev spin git)
 
 # debian_version: the major number of the host's Debian; sid has none.
 debian_version() {

@@ -98,7 +98,7 @@ static void visit(struct visitor *v, struct unetmm_ctx *ctx)
     card_mac(mac);
     station_open(&v->station, ctx, NULL);
     channel = unetmm_connect_as(v->station.ep, mac, BLOCK_SERVICE,
-                                20 * NS_PER_S, &attr, NULL);
+                                20 * NS_PER_S * run.slow, &attr, NULL);
     CHECK(channel >= 0);
     v->station.channel = (unsigned)channel;
 }

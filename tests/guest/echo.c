@@ -300,7 +300,7 @@ static void count_here(struct server *s, unsigned channel,
         accept_all(s);
     }
     import = unetmm_import(s->station.ep, channel, COUNTED_EXPORT,
-                           UNETMM_RIGHT_WRITE, 10 * NS_PER_S, NULL);
+                           UNETMM_RIGHT_WRITE, 10 * NS_PER_S * run.slow, NULL);
     if (import >= 0) {
         count_to(s->station.ep, (unsigned)import, order->number, order->value);
         CHECK_RET(unetmm_unimport(s->station.ep, (unsigned)import), 0);
@@ -437,6 +437,7 @@ static void serve(void *argument)
     struct unetmm_completion c;
     bool more = true;
     unsigned i;
+    int ret;
 
     s.way = argument;
     run.source = s.way->source;
@@ -451,8 +452,10 @@ static void serve(void *argument)
         post_buffer(&s, i);
     }
     publish(&s);
-    CHECK_RET(unetmm_listen_as(s.station.ep, s.way->service, 16,
-                               &s.way->attr), 0);
+    /* One that was killed may not be quite dead. */
+    EVENTUALLY((ret = unetmm_listen_as(s.station.ep, s.way->service, 16,
+                                       &s.way->attr)) != -EADDRINUSE);
+    CHECK_RET(ret, 0);
     while (more) {
         int got = unetmm_wait(s.station.ep, &c, 1, 2 * NS_PER_MS);
 

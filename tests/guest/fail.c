@@ -103,10 +103,22 @@ static bool same(const struct holdings *a, const struct holdings *b)
 }
 
 /* Some things are let go of a little later, by work of the kernel. */
+static struct holdings stock_at_rest(void)
+{
+    struct holdings last, now = take_stock();
+
+    do {
+        last = now;
+        usleep(50000);
+        now = take_stock();
+    } while (!same(&now, &last));
+    return now;
+}
+
 static void check_stock(const struct attempt *attempt,
                         const struct holdings *before)
 {
-    uint64_t end = deadline_in(5);
+    uint64_t end = deadline_in(20);
     struct holdings now;
 
     for (;;) {
@@ -168,7 +180,7 @@ static unsigned one_chance(const struct attempt *attempt, struct scene *scene,
 static void all_chances(const struct attempt *attempt, struct scene *scene)
 {
     unsigned chances = MOST_CHANCES - one_chance(attempt, scene, MOST_CHANCES);
-    struct holdings before = take_stock();
+    struct holdings before = stock_at_rest();
     uint64_t start = now_ns();
     unsigned n, taken = 0, step = 1;
     struct chance chance;

@@ -51,7 +51,8 @@ struct unetmm_ctx *look_open(struct look *look)
     each_space(note_id, before);
     ctx = open_card();
     each_space(note_id, after);
-    for (id = 0; id < 65536 && before[id] == after[id]; id++) {
+    /* One of a process that has ended may go meanwhile. */
+    for (id = 0; id < 65536 && (before[id] || !after[id]); id++) {
     }
     CHECK(id < 65536);
     look->space = id;

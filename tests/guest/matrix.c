@@ -214,7 +214,7 @@ static void reliable(struct scene *s)
     chance_init(&chance, 1);
     station_open(&s->one, s->ctx, &s->attr);
     station_open(&s->two, s->ctx, &s->attr);
-    CHECK_RET(try_join(&s->one, &s->two, &usual, 10 * NS_PER_S), 0);
+    CHECK_RET(try_join(&s->one, &s->two, &usual, 10 * NS_PER_S * run.slow), 0);
     CHECK_RET(unetmm_export(s->ctx, ID, s->own, LENGTH, UNETMM_RIGHT_ALL, 0,
                             0), 0);
     s->import = import_of(&s->one, ID, UNETMM_RIGHT_ALL);

@@ -162,14 +162,14 @@ static void one_sided(void)
     pattern_fill(from, len, 3, 0);
     before = faults(&p);
     CHECK_RET(unetmm_write_sync(p.one.ep, import, 0, from, len, 0, 0,
-                                10 * NS_PER_S), UNETMM_ST_OK);
+                                10 * NS_PER_S * run.slow), UNETMM_ST_OK);
     CHECK_PATTERN(own, len, 3);
     check_faults(&p, before, 2);
     CHECK_EQ(count_entries(&p.look, own, EXPORT_PAGES), EXPORT_PAGES);
     CHECK_SYS(madvise(own, len, MADV_DONTNEED));
     pattern_fill(own, len, 4, 0);
     before = faults(&p);
-    CHECK_RET(unetmm_read_sync(p.one.ep, import, 0, to, len, 10 * NS_PER_S),
+    CHECK_RET(unetmm_read_sync(p.one.ep, import, 0, to, len, 10 * NS_PER_S * run.slow),
               UNETMM_ST_OK);
     CHECK_PATTERN(to, len, 4);
     check_faults(&p, before, 2);

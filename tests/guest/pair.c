@@ -28,7 +28,7 @@ void pair_open(struct pair *p)
     p->ctx = look_open(&p->look);
     station_open(&p->one, p->ctx, NULL);
     station_open(&p->two, p->ctx, &patient);
-    CHECK_RET(try_join(&p->one, &p->two, &attr, 10 * NS_PER_S), 0);
+    CHECK_RET(try_join(&p->one, &p->two, &attr, 10 * NS_PER_S * run.slow), 0);
 }
 
 void pair_close(struct pair *p)

@@ -41,7 +41,7 @@ static void scene_open(struct scene *s)
     s->ctx = open_card();
     station_open(&s->one, s->ctx, NULL);
     station_open(&s->two, s->ctx, NULL);
-    CHECK_RET(try_join(&s->one, &s->two, &usual, 10 * NS_PER_S), 0);
+    CHECK_RET(try_join(&s->one, &s->two, &usual, 10 * NS_PER_S * run.slow), 0);
     s->mine = pages(LENGTH / PAGE);
     s->last = pages(LENGTH / PAGE);
     reach(s->ctx, s->mine, LENGTH, true);
@@ -527,7 +527,7 @@ static void far(void)
     reach(s.ctx, s.mine, MOVING_BYTES, true);
     write_whole(&s, 0, model, MOVING_BYTES);
     CHECK_RET(unetmm_write_sync(s.one.ep, mirror, MIRROR_MOVED, moved,
-                                sizeof(moved), 0, 0, 10 * NS_PER_S),
+                                sizeof(moved), 0, 0, 10 * NS_PER_S * run.slow),
               UNETMM_ST_OK);
     ask_host("set x-seed %llu", (unsigned long long)(run.seed & INT64_MAX));
     for (i = 0; i < KNOBS; i++) {

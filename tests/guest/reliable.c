@@ -36,16 +36,6 @@ struct pipe {
 
 static const struct unetmm_channel_attr usual = UNETMM_CHANNEL_ATTR_INIT;
 
-/* The peer is told soon that it is too late. */
-static struct unetmm_channel_attr impatient(void)
-{
-    struct unetmm_channel_attr attr = usual;
-
-    attr.timeout_us = 1000;
-    attr.retries = 3;
-    return attr;
-}
-
 static unsigned to_whole_pages(size_t bytes)
 {
     return (unsigned)((bytes + PAGE - 1) / PAGE);
@@ -72,7 +62,7 @@ static void pipe_connect(struct pipe *p, const struct unetmm_channel_attr *attr)
     if (run.remote) {
         connect_to_mirror(p, attr);
     } else {
-        CHECK_RET(try_join(&p->one, &p->two, attr, 10 * NS_PER_S), 0);
+        CHECK_RET(try_join(&p->one, &p->two, attr, 10 * NS_PER_S * run.slow), 0);
     }
 }
 
@@ -503,11 +493,14 @@ static bool link_is_up(void)
 /* Out of patience while the link is down: the sends say so, and all others. */
 static void link_down(void)
 {
-    const struct unetmm_channel_attr attr = impatient();
+    struct unetmm_channel_attr attr = usual;
     struct unetmm_completion c;
     struct pipe p;
     unsigned i;
 
+    /* Two and a half seconds: as long as it is up it has to hold. */
+    attr.timeout_us = 20000;
+    attr.retries = 6;
     pipe_open(&p, 60000, &attr);
     post_all(&p);
     flow(&p, 100);
@@ -527,7 +520,7 @@ static void link_down(void)
     CHECK_EQ(send_status(p.tx, "x", 1), UNETMM_ST_FLUSHED);
     CHECK_RET(unetmm_disconnect(p.tx->ep, p.tx->channel), 0);
     p.received = p.completed = p.sent;
-    pipe_connect(&p, &attr);
+    pipe_connect(&p, &usual);
     flow(&p, p.room);
     drain(&p);
     pipe_close(&p);
@@ -696,7 +689,7 @@ static void flood(void *argument)
     card_mac(mac);
     station_open(&s, ctx, NULL);
     reach(ctx, at, 15 * PAGE, false);
-    channel = unetmm_connect_as(s.ep, mac, SERVICE, 10 * NS_PER_S, NULL, NULL);
+    channel = unetmm_connect_as(s.ep, mac, SERVICE, 10 * NS_PER_S * run.slow, NULL, NULL);
     CHECK(channel >= 0);
     s.channel = (unsigned)channel;
     pattern_fill(at, 15 * PAGE, 5, 0);
@@ -777,10 +770,10 @@ static void types(void)
     card_mac(mac);
     station_open(&s, ctx, NULL);
     CHECK_RET(unetmm_listen(s.ep, SERVICE, 4), 0);
-    CHECK_RET(unetmm_connect_as(s.ep, mac, SERVICE, 10 * NS_PER_S, NULL,
+    CHECK_RET(unetmm_connect_as(s.ep, mac, SERVICE, 10 * NS_PER_S * run.slow, NULL,
                                 NULL), -EPROTOTYPE);
     CHECK_RET(unetmm_listen_as(s.ep, SERVICE, 4, NULL), 0);
-    CHECK_RET(unetmm_connect(s.ep, mac, SERVICE, 10 * NS_PER_S, NULL),
+    CHECK_RET(unetmm_connect(s.ep, mac, SERVICE, 10 * NS_PER_S * run.slow, NULL),
               -EPROTOTYPE);
     attr.types = UNETMM_DATAGRAM | UNETMM_RELIABLE;
     CHECK_RET(unetmm_listen_as(s.ep, SERVICE, 4, &attr), 0);
@@ -792,7 +785,7 @@ static void types(void)
     CHECK((ret = unetmm_accept(s.ep, NULL, 0)) >= 0);
     CHECK_RET(unetmm_channel_info(s.ep, (unsigned)ret, &info), 0);
     CHECK_EQ(info.type, UNETMM_DATAGRAM);
-    CHECK((ret = unetmm_connect_as(s.ep, mac, SERVICE, 10 * NS_PER_S, NULL,
+    CHECK((ret = unetmm_connect_as(s.ep, mac, SERVICE, 10 * NS_PER_S * run.slow, NULL,
                                    NULL)) >= 0);
     CHECK_RET(unetmm_channel_info(s.ep, (unsigned)ret, &info), 0);
     CHECK_EQ(info.type, UNETMM_RELIABLE);
@@ -814,7 +807,7 @@ static void not_with_ktlb(void)
     card_mac(mac);
     station_open(&s, ctx, NULL);
     CHECK_RET(unetmm_listen_as(s.ep, SERVICE, 4, NULL), -EOPNOTSUPP);
-    CHECK_RET(unetmm_connect_as(s.ep, mac, SERVICE, 10 * NS_PER_S, NULL,
+    CHECK_RET(unetmm_connect_as(s.ep, mac, SERVICE, 10 * NS_PER_S * run.slow, NULL,
                                 NULL), -EOPNOTSUPP);
     station_close(&s);
     CHECK_RET(unetmm_close(ctx), 0);
@@ -846,7 +839,8 @@ static void all_there_are(void)
     for (i = 0; i < n && ret >= 0; i++) {
         for (;;) {
             ret = unetmm_connect_as(s[i].ep, mac, SERVICE + 0x100 + i,
-                                    500 * NS_PER_MS * run.slow, NULL, NULL);
+                                    (count < info.reliable ? 20 : 1) *
+                                    NS_PER_S * run.slow, NULL, NULL);
             if (ret < 0) {
                 break;
             }

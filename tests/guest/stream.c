@@ -661,7 +661,7 @@ static void timeouts(void)
     uint8_t *big = pages(2);
     struct pair p;
 
-    attr.timeout_ns = 50 * NS_PER_MS;
+    attr.timeout_ns = SECONDS(0.5);
     pair_open_as(&p, &attr);
     CHECK_RET(ustream_recv(p.one, big, PAGE, 0), -EAGAIN);
     pattern_fill(big, 2 * PAGE, 4, 0);

@@ -184,7 +184,10 @@ void streams_serve(struct unetmm_ctx *ctx, uint64_t service,
     struct ustream *s;
     int ret;
 
-    CHECK_RET(ustream_listen(ctx, service, attr, &listener), 0);
+    /* Who had the service before may not be quite dead. */
+    EVENTUALLY((ret = ustream_listen(ctx, service, attr, &listener)) !=
+               -EADDRINUSE);
+    CHECK_RET(ret, 0);
     for (;;) {
         ret = ustream_accept(listener, -1, &s);
         if (!ret) {

@@ -664,7 +664,7 @@ static void crowded(void)
 {
     unsigned npages = SENDERS * ENDS * PIECE / PAGE, n = rounds(6);
     struct unetmm_ep_attr attr = redirecting();
-    uint64_t end = deadline_in(90);
+    uint64_t end = deadline_in(115);
     uint8_t *own = pages(npages);
     struct unetmm_ctx *ctx;
     struct tally before;

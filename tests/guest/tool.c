@@ -147,7 +147,7 @@ static void one_is_killed(void)
 
     for (i = 0; i < 2; i++) {
         snprintf(options, sizeof(options), "--size 8000 --count 10000000 "
-                 "--block --timeout %u --service %u", 2 * run.slow, 31 + i);
+                 "--block --timeout %u --service %u", 10 * run.slow, 31 + i);
         connects = driver_counter(ctx, UNETMM_D_connects);
         start_pair("pingpong", options, &listener[i], &caller[i]);
         EVENTUALLY(driver_counter(ctx, UNETMM_D_connects) > connects);

@@ -45,7 +45,7 @@ static void scene_connect(struct scene *s)
     int ret;
 
     if (!run.remote) {
-        CHECK_RET(try_join(&s->one, &s->two, &usual, 10 * NS_PER_S), 0);
+        CHECK_RET(try_join(&s->one, &s->two, &usual, 10 * NS_PER_S * run.slow), 0);
         return;
     }
     ret = unetmm_connect_as(s->one.ep, run.peer, SERVICE_MIRROR,
@@ -218,14 +218,14 @@ static void synchronous(void)
                   0);
         pattern_fill(s.mine, 50000, i, 0);
         CHECK_RET(unetmm_write_sync(s.one.ep, s.import, 100, s.mine, 50000, 0,
-                                    0, 10 * NS_PER_S), UNETMM_ST_OK);
+                                    0, 10 * NS_PER_S * run.slow), UNETMM_ST_OK);
         memset(s.mine, 0xee, 50000);
         CHECK_RET(unetmm_read_sync(s.one.ep, s.import, 100, s.mine, 50000,
-                                   10 * NS_PER_S), UNETMM_ST_OK);
+                                   10 * NS_PER_S * run.slow), UNETMM_ST_OK);
         CHECK_PATTERN(s.mine, 50000, i);
         pattern_fill(small, sizeof(small), i, 0);
         CHECK_RET(unetmm_write_sync(s.one.ep, s.import, 0, small,
-                                    sizeof(small), 0, 0, 10 * NS_PER_S),
+                                    sizeof(small), 0, 0, 10 * NS_PER_S * run.slow),
                   UNETMM_ST_OK);
         memset(small, 0, sizeof(small));
     }
@@ -234,7 +234,7 @@ static void synchronous(void)
         CHECK_EQ(c.cookie, 1000 + i);
     }
     CHECK_RET(unetmm_read_sync(s.one.ep, s.import, 0, s.mine, 100,
-                               10 * NS_PER_S), UNETMM_ST_OK);
+                               10 * NS_PER_S * run.slow), UNETMM_ST_OK);
     CHECK_PATTERN(s.mine, 100, 19);
     CHECK_RET(unetmm_write_sync(s.one.ep, s.import, s.length, "x", 1, 0, 0,
                                 NS_PER_S), -ERANGE);
@@ -406,7 +406,7 @@ static void imports(void)
     CHECK_RET(unetmm_import(s.one.ep, 1u << 20, ID, 0, 0, NULL), -ENOENT);
     /* It blocks until the export exists. */
     CHECK_EQ(pthread_create(&thread, NULL, export_late, &s), 0);
-    ret = IMPORT(ID, 0, 10 * NS_PER_S);
+    ret = IMPORT(ID, 0, 10 * NS_PER_S * run.slow);
     CHECK_EQ(pthread_join(thread, NULL), 0);
     CHECK_RET(ret, 0);
     CHECK_EQ(length, LENGTH);
@@ -649,7 +649,7 @@ static void importer(void *argument)
     reach(ctx, at, 16 * PAGE, false);
     memset(at, 1, 16 * PAGE);
     station_open(&s, ctx, NULL);
-    ret = unetmm_connect_as(s.ep, mac, SERVICE, 20 * NS_PER_S, NULL, NULL);
+    ret = unetmm_connect_as(s.ep, mac, SERVICE, 20 * NS_PER_S * run.slow, NULL, NULL);
     CHECK(ret >= 0);
     s.channel = (unsigned)ret;
     import = import_of(&s, ID, ALL);
@@ -787,7 +787,7 @@ static void adder(void *argument)
     (void)argument;
     card_mac(mac);
     station_open(&s.one, ctx, NULL);
-    ret = unetmm_connect_as(s.one.ep, mac, SERVICE, 20 * NS_PER_S, NULL, NULL);
+    ret = unetmm_connect_as(s.one.ep, mac, SERVICE, 20 * NS_PER_S * run.slow, NULL, NULL);
     CHECK(ret >= 0);
     s.one.channel = (unsigned)ret;
     s.import = import_of(&s.one, ID, UNETMM_RIGHT_ATOMIC);
@@ -840,7 +840,7 @@ static void notifications(void)
         CHECK_RET(unetmm_write_sync(s.one.ep, s.import, i * 1000, s.mine,
                                     1000, i % 2 ? i : 0,
                                     i % 2 ? UNETMM_NOTIFY : 0,
-                                    10 * NS_PER_S), UNETMM_ST_OK);
+                                    10 * NS_PER_S * run.slow), UNETMM_ST_OK);
     }
     for (i = 1; i < 100; i += 2) {
         take(&s.two, UNETMM_CQE_NOTIFY, &c);
@@ -859,7 +859,7 @@ static void notifications(void)
     CHECK_EQ(write_status(&s, 0, "x", 1), UNETMM_ST_OK);
     CHECK_RET(unetmm_write(s.one.ep, s.import, 0, "x", 1, 7, 0,
                            UNETMM_NOTIFY), 0);
-    CHECK_RET(unetmm_wait(s.two.ep, &c, 1, 10 * NS_PER_S), 1);
+    CHECK_RET(unetmm_wait(s.two.ep, &c, 1, 10 * NS_PER_S * run.slow), 1);
     CHECK_EQ(c.type, UNETMM_CQE_NOTIFY);
     CHECK_EQ(unetmm_notify_imm(&c), 7);
     scene_close(&s);
@@ -881,7 +881,7 @@ static void notifications_far(void)
     for (i = 0; i < n; i++) {
         CHECK_RET(unetmm_write_sync(s.one.ep, s.import, 64 + 1000 * (i % 50),
                                     s.mine, 1000, i,
-                                    UNETMM_NOTIFY, 10 * NS_PER_S), 0);
+                                    UNETMM_NOTIFY, 10 * NS_PER_S * run.slow), 0);
     }
     ask_host("set x-reorder 0");
     ask_host("set x-loss 0");
@@ -937,7 +937,7 @@ static void handlers(void)
     CHECK_RET(unetmm_handlers_start(s.two.ep, NULL, NULL), 0);
 #define NOTIFY(n) \
     CHECK_RET(unetmm_write_sync(s.one.ep, s.import, 0, "x", 1, n, \
-                                UNETMM_NOTIFY, 10 * NS_PER_S), 0)
+                                UNETMM_NOTIFY, 10 * NS_PER_S * run.slow), 0)
     for (i = 0; i < 50; i++) {
         NOTIFY(i);
     }
@@ -960,7 +960,7 @@ static void handlers(void)
     CHECK_RET(unetmm_set_notify_handler(s.two.ep, COOKIE, NULL, NULL), 0);
     NOTIFY(7);
 #undef NOTIFY
-    CHECK_RET(unetmm_dispatch(s.two.ep, 1, 10 * NS_PER_S), 1);
+    CHECK_RET(unetmm_dispatch(s.two.ep, 1, 10 * NS_PER_S * run.slow), 1);
     CHECK_EQ(atomic_load(&heard.other), 1);
     scene_close(&s);
 }
