@@ -15,8 +15,11 @@
 
 #include "unetmm_drv.h"
 
-/* A question without a deadline is asked for so long. */
-#define UNETMM_IMPORT_ONCE_NS	(10 * (u64)NSEC_PER_SEC)
+/*
+ * A question without a deadline is asked for so long: of a machine that may stand
+ * still, by somebody for whom others may wait.
+ */
+#define UNETMM_IMPORT_ONCE_NS	(3 * (u64)NSEC_PER_SEC)
 
 /* Lives on the stack of who waits. */
 struct unetmm_import_wait {

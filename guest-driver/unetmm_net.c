@@ -280,8 +280,11 @@ static int unetmm_net_mac(struct net_device *netdev, void *addr)
 	if (ret || !net->up)
 		return ret;
 	ret = unetmm_net_filter(net);
-	if (ret)
+	if (ret) {
 		eth_hw_addr_set(netdev, old);
+		/* What it had may have had to go before. */
+		unetmm_net_ask(net, UNETMM_NET_FILTER);
+	}
 	return ret;
 }
 

@@ -3,7 +3,8 @@
  * unetmm: which frames the netdev receives: its flows.
  *
  * Under rtnl, while the netdev is up.  What is to be added is added before
- * anything is taken away, so that nothing is missed between the two.
+ * anything is taken away, so that nothing is missed between the two; but for a
+ * second address that becomes the first.
  */
 #include <linux/etherdevice.h>
 #include <linux/slab.h>

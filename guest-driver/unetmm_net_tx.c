@@ -163,7 +163,8 @@ static void unetmm_net_tx_watch(struct unetmm_net *net)
 {
 	struct unetmm_net_tx *tx = &net->tx;
 
-	if (tx->prod != tx->cons && !timer_pending(&net->timer))
+	if (tx->prod != tx->cons && unetmm_reachable(net->dev) &&
+	    !timer_pending(&net->timer))
 		mod_timer(&net->timer, jiffies + 1);
 }
 

@@ -44,11 +44,11 @@ void stream_fail(struct ustream *s, int error)
 
 /*
  * Who has said that it sends no more, and has had all our bytes, may go before a
- * credit or a question of ours has reached it.
+ * credit or a question of ours has reached it: -EPIPE, see error_of().
  */
 int stream_error(const struct ustream *s)
 {
-    return s->flow.fin_in && s->failed > s->last_data ? 0 : s->error;
+    return s->error == -EPIPE && s->failed > s->last_data ? 0 : s->error;
 }
 
 /* ---- Completions ------------------------------------------------------- */
