@@ -94,8 +94,8 @@ uint32_t unetmm_rel_answer_pages(const UnetmmCore *core, UnetmmRel *rel,
                                  uint32_t psn, uint64_t vpn, uint32_t npages)
 {
     const UnetmmRelMsg *m = unetmm_rel_msg_of(rel, psn);
-    uint64_t addr;
-    uint32_t at, len;
+    uint64_t addr = 0;
+    uint32_t at, len = 0;
 
     unetmm_rel_packet_bytes(rel, psn, &at);
     if (ahead_find(m, at, vpn, &addr, &len) == m->nsegs) {
