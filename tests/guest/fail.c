@@ -102,12 +102,17 @@ static bool same(const struct holdings *a, const struct holdings *b)
         a->pinned == b->pinned && a->charged == b->charged;
 }
 
-/* Some things are let go of a little later, by work of the kernel. */
+/*
+ * Some things are let go of a little later, by work of the kernel that nobody can
+ * wait for.  Who looks too early has a test that fails, never one that passes.
+ */
 static struct holdings stock_at_rest(void)
 {
+    uint64_t end = deadline_in(10);
     struct holdings last, now = take_stock();
 
     do {
+        CHECK(now_ns() < end);
         last = now;
         usleep(50000);
         now = take_stock();

@@ -314,7 +314,7 @@ static void peer_ended(void)
         struct pollfd fd = { .fd = ustream_fd(stream), .events = POLLIN };
 
         CHECK_EQ(ustream_arm(stream, 0), 0);
-        CHECK_SYS(poll(&fd, 1, (int)(30000 * run.slow)));
+        CHECK(CHECK_SYS(poll(&fd, 1, (int)(30000 * run.slow))) == 1);
         CHECK(ustream_arm(stream, POLLIN | POLLOUT) == (POLLIN | POLLOUT));
     }
     CHECK_RET(ustream_shutdown(stream), 0);

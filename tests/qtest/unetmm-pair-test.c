@@ -660,22 +660,29 @@ static void test_wire_full_reset(const void *data)
     machine_down(&m);
 }
 
+/* One card, the other end of whose stream we are. */
+static void stream_up(Machine *m)
+{
+    int fds[2];
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), ==, 0);
+    fcntl(fds[0], F_SETFD, FD_CLOEXEC);
+    machine_up(m, "-netdev stream,id=n0,server=off,addr.type=fd,addr.str=%d "
+               "-device unetmm,id=a,netdev=n0,addr=04.0,mac=" MAC_A, fds[1]);
+    close(fds[1]);
+    m->wire = fds[0];
+    card_up(m, &m->a, QPCI_DEVFN(4, 0), 1, 3, peer_mac, PEER_EP,
+            PEER_CHANNEL);
+}
+
 /* The other end of a stream goes away: sends are refused, not lost quietly. */
 static void test_stream_closed(void)
 {
     uint8_t frame[200];
     uint32_t prefix;
-    int fds[2];
     Machine m;
 
-    g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), ==, 0);
-    fcntl(fds[0], F_SETFD, FD_CLOEXEC);
-    machine_up(&m, "-netdev stream,id=n0,server=off,addr.type=fd,addr.str=%d "
-               "-device unetmm,id=a,netdev=n0,addr=04.0,mac=" MAC_A, fds[1]);
-    close(fds[1]);
-    m.wire = fds[0];
-    card_up(&m, &m.a, QPCI_DEVFN(4, 0), 1, 3, peer_mac, PEER_EP,
-            PEER_CHANNEL);
+    stream_up(&m);
     qunetmm_send_inline(&m.a.ep, CHANNEL, 1, "x", 1);
     qunetmm_expect(&m.a.ep, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
     g_assert_cmpint(recv(m.wire, &prefix, 4, MSG_WAITALL), ==, 4);
@@ -694,17 +701,9 @@ static void test_stream_closed(void)
 static void test_stream_empty(void)
 {
     static const uint8_t chunk[4 + 4 + 10] = { [7] = 10 };
-    int fds[2];
     Machine m;
 
-    g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), ==, 0);
-    fcntl(fds[0], F_SETFD, FD_CLOEXEC);
-    machine_up(&m, "-netdev stream,id=n0,server=off,addr.type=fd,addr.str=%d "
-               "-device unetmm,id=a,netdev=n0,addr=04.0,mac=" MAC_A, fds[1]);
-    close(fds[1]);
-    m.wire = fds[0];
-    card_up(&m, &m.a, QPCI_DEVFN(4, 0), 1, 3, peer_mac, PEER_EP,
-            PEER_CHANNEL);
+    stream_up(&m);
     for (unsigned i = 1; i <= 3; i++) {
         wire_write(&m, chunk, sizeof(chunk));
         qunetmm_wait_counter(&m.a.u, UNETMM_C_drop_runt, 2 * i);
