@@ -144,8 +144,12 @@ static void *handler_thread(void *argument)
 {
     struct unetmm_ep_private *ep = argument;
     struct unetmm_handlers *h = &ep->handlers;
+    char name[16];
 
+    /* The lock: start_thread() has written all that it writes. */
     pthread_mutex_lock(&h->lock);
+    snprintf(name, sizeof(name), "unetmm-ep%u", ep->id);
+    pthread_setname_np(pthread_self(), name);
     while (!atomic_load(&h->stop)) {
         int ret;
 
@@ -183,19 +187,25 @@ static void block_signals(sigset_t *before)
     pthread_sigmask(SIG_SETMASK, &set, before);
 }
 
+/*
+ * The thread's handlers may destroy the endpoint as soon as the lock is free, and the
+ * thread is gone then, too: neither is touched any more.
+ */
 static int start_thread(struct unetmm_ep_private *ep)
 {
-    char name[16];
+    struct unetmm_handlers *h = &ep->handlers;
     sigset_t before;
     int ret;
 
     block_signals(&before);
-    ret = pthread_create(&ep->handlers.thread, NULL, handler_thread, ep);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!ret) {
-        snprintf(name, sizeof(name), "unetmm-ep%u", ep->id);
-        pthread_setname_np(ep->handlers.thread, name);
+    pthread_mutex_lock(&h->lock);
+    h->threaded = true;
+    ret = pthread_create(&h->thread, NULL, handler_thread, ep);
+    if (ret) {
+        h->threaded = false;
     }
+    pthread_mutex_unlock(&h->lock);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return -ret;
 }
 
@@ -203,7 +213,6 @@ int unetmm_handlers_start(struct unetmm_ep *pub, unetmm_end end, void *arg)
 {
     struct unetmm_ep_private *ep = unetmm_ep_private(pub);
     struct unetmm_handlers *h = &ep->handlers;
-    int ret;
 
     if (!pub->alive) {
         return -EOWNERDEAD;
@@ -221,12 +230,7 @@ int unetmm_handlers_start(struct unetmm_ep *pub, unetmm_end end, void *arg)
     h->end_arg = arg;
     h->error = 0;
     atomic_store(&h->stop, false);
-    h->threaded = true;
-    ret = start_thread(ep);
-    if (ret) {
-        h->threaded = false;
-    }
-    return ret;
+    return start_thread(ep);
 }
 
 /* ---- From other threads ------------------------------------------------ */
@@ -289,7 +293,7 @@ void unetmm_thread_leave(struct unetmm_ep_private *ep)
     }
     if (unetmm_in_handler(ep)) {
         /* It ends when the handler returns, and nobody can wait for it. */
-        pthread_detach(ep->handlers.thread);
+        pthread_detach(pthread_self());
     } else {
         unetmm_handlers_stop(&ep->pub);
     }

@@ -10,7 +10,11 @@
 
 #include <cmocka.h>
 #include <stdatomic.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -629,6 +633,45 @@ static void thread_destroys_its_endpoint(void **state)
     assert_int_equal(atomic_load(&handled.result), 0);
 }
 
+/* What is called between the thread's first step and unetmm_handlers_start()'s end. */
+int __real_pthread_sigmask(int how, const sigset_t *set, sigset_t *before);
+int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *before);
+
+static struct unetmm_ep *awaited;       /* the endpoint whose end it awaits */
+
+int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *before)
+{
+    int saved = errno, i;
+
+    for (i = 0; awaited && how == SIG_SETMASK && !before && i < 100000 &&
+         !msync(awaited, 1, MS_ASYNC); i++) {
+        nanosleep(&(struct timespec) { .tv_nsec = 100000 }, NULL);
+    }
+    errno = saved;
+    return __real_pthread_sigmask(how, set, before);
+}
+
+/* Nobody but the thread may touch the endpoint once it has begun. */
+static void thread_is_faster_than_its_maker(void **state)
+{
+    unsigned from, to;
+
+    (void)state;
+    atomic_store(&handled.calls, 0);
+    loop_back(&from, &to);
+    assert_int_equal(unetmm_set_handler(ep, UNETMM_EVERY_CHANNEL, destroy,
+                                        NULL), 0);
+    send_one(from, 0);
+    awaited = ep;
+    assert_int_equal(unetmm_handlers_start(ep, NULL, NULL), 0);
+    assert_int_not_equal(msync(awaited, 1, MS_ASYNC), 0);
+    assert_int_equal(errno, ENOMEM);
+    errno = 12345;
+    awaited = ep = NULL;
+    assert_int_equal(atomic_load(&handled.calls), 1);
+    assert_int_equal(atomic_load(&handled.result), 0);
+}
+
 static void destroying_ends_the_thread(void **state)
 {
     (void)state;
@@ -677,6 +720,7 @@ int main(void)
         TEST(disconnect_takes_the_handler),
         TEST(handler_destroys_its_endpoint),
         TEST(thread_destroys_its_endpoint),
+        TEST(thread_is_faster_than_its_maker),
         TEST(destroying_ends_the_thread),
         TEST(failed_thread_leaves_nothing),
     };

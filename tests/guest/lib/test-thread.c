@@ -448,6 +448,24 @@ static void takes_no_signal(void **state)
     assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
 }
 
+static int look_at_name(struct unetmm_ep *ep)
+{
+    char name[16] = "";
+
+    (void)ep;
+    return pthread_getname_np(pthread_self(), name, sizeof(name)) ||
+           strcmp(name, "unetmm-ep1");
+}
+
+static void has_a_name(void **state)
+{
+    (void)state;
+    seen.act = look_at_name;
+    complete(0);
+    EVENTUALLY(atomic_load(&seen.next) == 1);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+}
+
 /* ---- What handlers send ---------------------------------------------------- */
 
 static int send_more(struct unetmm_ep *ep)
@@ -527,6 +545,7 @@ int main(void)
         TEST(stopped_endpoint_ends_it),
         TEST(stopped_while_blocked),
         TEST(takes_no_signal),
+        TEST(has_a_name),
         TEST(rings_before_it_sleeps),
         TEST(handlers_are_replaced),
     };
