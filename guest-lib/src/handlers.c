@@ -10,21 +10,6 @@
 #include "internal.h"
 #include "sys.h"
 
-/* Nothing is shared but with a thread of the library. */
-static void lock(struct unetmm_handlers *h)
-{
-    if (h->threaded) {
-        pthread_mutex_lock(&h->lock);
-    }
-}
-
-static void unlock(struct unetmm_handlers *h)
-{
-    if (h->threaded) {
-        pthread_mutex_unlock(&h->lock);
-    }
-}
-
 /* ---- Setting ----------------------------------------------------------- */
 
 static int set_channel(struct unetmm_ep_private *ep, unsigned channel,
@@ -291,7 +276,7 @@ int unetmm_handlers_block(struct unetmm_ep *pub)
     if (!pub->alive) {
         return -EOWNERDEAD;
     }
-    lock(h);
+    pthread_mutex_lock(&h->lock);
     atomic_fetch_add(&h->blocked, 1);
     if (unetmm_in_handler(ep)) {
         h->inner++;
@@ -300,7 +285,7 @@ int unetmm_handlers_block(struct unetmm_ep *pub)
             pthread_cond_wait(&h->change, &h->lock);
         }
     }
-    unlock(h);
+    pthread_mutex_unlock(&h->lock);
     return 0;
 }
 
@@ -313,7 +298,7 @@ int unetmm_handlers_unblock(struct unetmm_ep *pub)
     if (!pub->alive) {
         return -EOWNERDEAD;
     }
-    lock(h);
+    pthread_mutex_lock(&h->lock);
     if (unetmm_in_handler(ep)) {
         if (h->inner) {
             h->inner--;
@@ -326,6 +311,6 @@ int unetmm_handlers_unblock(struct unetmm_ep *pub)
             unetmm_thread_resume(ep);
         }
     }
-    unlock(h);
+    pthread_mutex_unlock(&h->lock);
     return ret;
 }

@@ -36,8 +36,7 @@ struct unetmm_upcall {
 
 /*
  * What calls handlers: the program's thread in unetmm_dispatch() or, if there
- * is one, the library's.  Without the latter an endpoint belongs to one thread,
- * and the lock is not taken.
+ * is one, the library's.  thread.c says what the lock is for.
  */
 struct unetmm_notify_upcall {
     uint64_t cookie;
@@ -53,7 +52,7 @@ struct unetmm_handlers {
     atomic_uintptr_t runner;    /* the thread that a handler runs in, or 0 */
     uint32_t inner;             /* of `blocked`: by the handler that runs */
     bool gone;                  /* it has destroyed the endpoint */
-    bool threaded;              /* the library's thread exists; see thread.c */
+    atomic_bool threaded;       /* the library's thread exists; see thread.c */
     bool busy;                  /* ... and uses the endpoint */
     bool asleep;                /* ... and has armed it */
     atomic_bool stop;           /* ... is to end */

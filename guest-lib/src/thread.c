@@ -6,6 +6,10 @@
  * waits until it is not, and has the endpoint then; so the thread looks at
  * `blocked` after each completion and each short spin.  It sleeps on the
  * endpoint's own descriptor, and so does everything that wakes it.
+ *
+ * `lock` is taken by everybody, whether there is a thread or not: it may begin or
+ * end between any two steps of another.  Under it: threaded (written), busy, asleep,
+ * armed_at, error, inner.  It is held for no handler and no sleep.
  */
 #include "internal.h"
 #include "sys.h"
@@ -146,7 +150,7 @@ static void *handler_thread(void *argument)
     struct unetmm_handlers *h = &ep->handlers;
     char name[16];
 
-    /* The lock: start_thread() has written all that it writes. */
+    /* The lock: start_locked() has written all that it writes. */
     pthread_mutex_lock(&h->lock);
     snprintf(name, sizeof(name), "unetmm-ep%u", ep->id);
     pthread_setname_np(pthread_self(), name);
@@ -187,39 +191,11 @@ static void block_signals(sigset_t *before)
     pthread_sigmask(SIG_SETMASK, &set, before);
 }
 
-/*
- * The thread's handlers may destroy the endpoint as soon as the lock is free, and the
- * thread is gone then, too: neither is touched any more.
- */
-static int start_thread(struct unetmm_ep_private *ep)
+static int start_locked(struct unetmm_ep_private *ep, unetmm_end end, void *arg)
 {
     struct unetmm_handlers *h = &ep->handlers;
-    sigset_t before;
     int ret;
 
-    block_signals(&before);
-    pthread_mutex_lock(&h->lock);
-    h->threaded = true;
-    ret = pthread_create(&h->thread, NULL, handler_thread, ep);
-    if (ret) {
-        h->threaded = false;
-    }
-    pthread_mutex_unlock(&h->lock);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -ret;
-}
-
-int unetmm_handlers_start(struct unetmm_ep *pub, unetmm_end end, void *arg)
-{
-    struct unetmm_ep_private *ep = unetmm_ep_private(pub);
-    struct unetmm_handlers *h = &ep->handlers;
-
-    if (!pub->alive) {
-        return -EOWNERDEAD;
-    }
-    if (unetmm_in_handler(ep)) {
-        return -EDEADLK;
-    }
     if (h->threaded) {
         return -EBUSY;
     }
@@ -230,7 +206,36 @@ int unetmm_handlers_start(struct unetmm_ep *pub, unetmm_end end, void *arg)
     h->end_arg = arg;
     h->error = 0;
     atomic_store(&h->stop, false);
-    return start_thread(ep);
+    h->threaded = true;
+    ret = -pthread_create(&h->thread, NULL, handler_thread, ep);
+    if (ret) {
+        h->threaded = false;
+    }
+    return ret;
+}
+
+int unetmm_handlers_start(struct unetmm_ep *pub, unetmm_end end, void *arg)
+{
+    struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    sigset_t before;
+    int ret;
+
+    if (!pub->alive) {
+        return -EOWNERDEAD;
+    }
+    if (unetmm_in_handler(ep)) {
+        return -EDEADLK;
+    }
+    block_signals(&before);
+    pthread_mutex_lock(&ep->handlers.lock);
+    ret = start_locked(ep, end, arg);
+    /*
+     * From here on the thread runs, and its handlers may destroy the endpoint:
+     * neither is touched any more.
+     */
+    pthread_mutex_unlock(&ep->handlers.lock);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ret;
 }
 
 /* ---- From other threads ------------------------------------------------ */
@@ -266,6 +271,7 @@ int unetmm_handlers_stop(struct unetmm_ep *pub)
 {
     struct unetmm_ep_private *ep = unetmm_ep_private(pub);
     struct unetmm_handlers *h = &ep->handlers;
+    int ret;
 
     if (!pub->alive) {
         return -EOWNERDEAD;
@@ -273,17 +279,21 @@ int unetmm_handlers_stop(struct unetmm_ep *pub)
     if (unetmm_in_handler(ep)) {
         return -EDEADLK;
     }
-    if (!h->threaded) {
-        return -ESRCH;
-    }
     pthread_mutex_lock(&h->lock);
-    atomic_store(&h->stop, true);
+    /* Is there none, or does another caller end it already? */
+    ret = !h->threaded || atomic_exchange(&h->stop, true) ? -ESRCH : 0;
     pthread_cond_broadcast(&h->change);
     pthread_mutex_unlock(&h->lock);
+    if (ret) {
+        return ret;
+    }
     wake(ep);
     pthread_join(h->thread, NULL);
+    pthread_mutex_lock(&h->lock);
     h->threaded = false;
-    return h->error;
+    ret = h->error;
+    pthread_mutex_unlock(&h->lock);
+    return ret;
 }
 
 void unetmm_thread_leave(struct unetmm_ep_private *ep)

@@ -382,6 +382,56 @@ static void starts_and_stops(void **state)
     assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
 }
 
+#define STOPS           3000
+
+static atomic_uint stops, blocks;
+
+static void *start_and_stop(void *argument)
+{
+    unsigned i;
+
+    for (i = 0; i < STOPS; i++) {
+        if (unetmm_handlers_stop(fake.ep) ||
+            unetmm_handlers_start(fake.ep, NULL, NULL)) {
+            atomic_store(&seen.was_wrong, true);
+        }
+        atomic_fetch_add(&stops, 1);
+    }
+    return argument;
+}
+
+static void *block_and_unblock(void *argument)
+{
+    while (atomic_load(&stops) < STOPS) {
+        if (unetmm_handlers_block(fake.ep) ||
+            unetmm_handlers_unblock(fake.ep) != 1) {
+            atomic_store(&seen.was_wrong, true);
+        }
+        atomic_fetch_add(&blocks, 1);
+    }
+    return argument;
+}
+
+/* The thread may end between any two steps of who blocks its handlers. */
+static void stops_while_another_blocks(void **state)
+{
+    pthread_t stopper, blocker;
+
+    (void)state;
+    atomic_store(&stops, 0);
+    assert_int_equal(pthread_create(&blocker, NULL, block_and_unblock, NULL),
+                     0);
+    EVENTUALLY(atomic_load(&blocks));
+    assert_int_equal(pthread_create(&stopper, NULL, start_and_stop, NULL), 0);
+    EVENTUALLY(atomic_load(&stops) == STOPS);
+    pthread_join(stopper, NULL);
+    pthread_join(blocker, NULL);
+    assert_int_equal(pthread_mutex_trylock(&fake.private->handlers.lock), 0);
+    pthread_mutex_unlock(&fake.private->handlers.lock);
+    assert_int_equal(atomic_load(&fake.private->handlers.blocked), 0);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+}
+
 static void stop_card(void)
 {
     fake_card_state(&fake.card, UNETMM_EP_ERROR);
@@ -542,6 +592,7 @@ int main(void)
         TEST(handler_may_not_wait_for_itself),
         TEST(misuse_is_refused),
         TEST(starts_and_stops),
+        TEST(stops_while_another_blocks),
         TEST(stopped_endpoint_ends_it),
         TEST(stopped_while_blocked),
         TEST(takes_no_signal),
