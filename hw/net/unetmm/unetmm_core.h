@@ -1396,6 +1396,12 @@ void unetmm_port_init(UnetmmCore *core);
 void unetmm_port_free(UnetmmCore *core);
 void unetmm_port_reset(UnetmmCore *core);
 uint8_t *unetmm_port_buffer(UnetmmCore *core);
+/*
+ * Where bytes [at, + n) of a buffer of unetmm_port_buffer() are, to be written:
+ * it has them, or the program ends here.  Whoever writes a number of bytes that
+ * is not a constant into such a buffer takes the place from here.
+ */
+uint8_t *unetmm_frame_at(uint8_t *frame, uint32_t at, uint32_t n);
 void unetmm_port_release(UnetmmCore *core, uint8_t *frame);
 bool unetmm_port_ready(const UnetmmCore *core);
 /* Has this frame's way out room now: the wire, or the card's own queue? */

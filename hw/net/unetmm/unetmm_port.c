@@ -50,6 +50,13 @@ uint8_t *unetmm_port_buffer(UnetmmCore *core)
     return g_malloc(UNETMM_MAX_FRAME);
 }
 
+/* Checked in every build: behind a buffer is somebody else's memory. */
+uint8_t *unetmm_frame_at(uint8_t *frame, uint32_t at, uint32_t n)
+{
+    assert(at <= UNETMM_MAX_FRAME && n <= UNETMM_MAX_FRAME - at);
+    return frame + at;
+}
+
 void unetmm_port_release(UnetmmCore *core, uint8_t *frame)
 {
     if (frame) {
@@ -197,7 +204,7 @@ static UnetmmSent port_misbehave(UnetmmCore *core, uint8_t *frame,
     if (unetmm_chance(core, core->knobs.dup)) {
         uint8_t *copy = unetmm_port_buffer(core);
 
-        memcpy(copy, frame, bytes);
+        memcpy(unetmm_frame_at(copy, 0, bytes), frame, bytes);
         sent = port_out(core, frame, bytes);
         if (unetmm_port_ready(core)) {
             core->counters[UNETMM_C_inj_dup]++;
@@ -297,7 +304,7 @@ bool unetmm_core_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes)
         if (core->rx.active || core->port.fifo_used) {
             uint8_t *copy = unetmm_port_buffer(core);
 
-            memcpy(copy, frame, bytes);
+            memcpy(unetmm_frame_at(copy, 0, bytes), frame, bytes);
             unetmm_port_keep(core, copy, bytes, UNETMM_NO_EP, UNETMM_NO_EP);
         } else {
             port_deliver(core, frame, bytes, UNETMM_NO_EP);

@@ -65,7 +65,7 @@ static uint8_t *raw_copy(UnetmmCore *core, const uint8_t *frame,
 {
     uint8_t *copy = unetmm_port_buffer(core);
 
-    memcpy(copy, frame, bytes);
+    memcpy(unetmm_frame_at(copy, 0, bytes), frame, bytes);
     return copy;
 }
 

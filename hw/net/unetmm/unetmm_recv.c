@@ -362,7 +362,7 @@ static UnetmmPlaced landing_start(UnetmmCore *core, UnetmmEp *ep,
         return UNETMM_PLACED_GONE;
     }
     rx->frame = unetmm_port_buffer(core);
-    memcpy(rx->frame, payload, rx->len);
+    memcpy(unetmm_frame_at(rx->frame, 0, rx->len), payload, rx->len);
     rx->active = true;
     ep->landing = true;
     return UNETMM_PLACED_LATER;

@@ -271,6 +271,9 @@ static inline uint32_t unetmm_rel_packets(uint32_t len, uint32_t mtu)
     return len ? (len - 1) / mtu + 1 : 1;
 }
 
+/* unetmm_rel_write.c: no WRITE is longer than any may be with this packet. */
+bool unetmm_rel_write_fits(const UnetmmRel *rel, const struct unetmm_frame *f);
+
 /* unetmm_rel.c */
 UnetmmRel *unetmm_rel_new(UnetmmCore *core, UnetmmEp *ep, uint16_t slot);
 /*

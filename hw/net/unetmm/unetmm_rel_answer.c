@@ -90,8 +90,8 @@ void unetmm_rel_load_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
             t->needless = true;
             unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_stale);
         } else {
-            memcpy(t->frame + sizeof(struct unetmm_frame), result->old,
-                   sizeof(result->old));
+            memcpy(unetmm_frame_at(t->frame, sizeof(struct unetmm_frame),
+                                   t->len), result->old, t->len);
         }
         return;
     }

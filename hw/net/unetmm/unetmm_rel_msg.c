@@ -245,7 +245,7 @@ static void send_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     q->frame = unetmm_port_buffer(core);
     q->bytes = sizeof(*f) + f->len;
     memcpy(q->frame, f, sizeof(*f));
-    memcpy(q->frame + sizeof(*f), payload, f->len);
+    memcpy(unetmm_frame_at(q->frame, sizeof(*f), f->len), payload, f->len);
     rel->rx.have |= unetmm_rel_bit(f->psn);
     core->kept++;
     unetmm_count(core, ep, UNETMM_C_rel_kept, 1);

@@ -278,7 +278,8 @@ static void rel_load(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
     m = unetmm_rel_msg_of(rel, psn);
     if (m->flags & UNETMM_SQE_F_INLINE) {
-        memcpy(t->frame + sizeof(struct unetmm_frame), m->data, t->len);
+        memcpy(unetmm_frame_at(t->frame, sizeof(struct unetmm_frame), t->len),
+               m->data, t->len);
         t->done = t->len;
         return;
     }

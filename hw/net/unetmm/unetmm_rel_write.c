@@ -199,6 +199,11 @@ static uint32_t write_run(const UnetmmRelRx *rx, const struct unetmm_frame *f)
     return same ? rx->run : 0;
 }
 
+bool unetmm_rel_write_fits(const UnetmmRel *rel, const struct unetmm_frame *f)
+{
+    return write_run(&rel->rx, f) <= UNETMM_MAX_MESSAGE - f->len;
+}
+
 /* The region, if this packet is to make a notification. */
 static const UnetmmRegion *write_notifies(const UnetmmCore *core,
                                           const UnetmmEp *ep,
@@ -335,7 +340,7 @@ static UnetmmRelTake write_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     UnetmmRelTake take = UNETMM_REL_TAKEN;
     uint32_t why, id;
 
-    if (write_run(&rel->rx, f) > UNETMM_MAX_MESSAGE - f->len) {
+    if (!unetmm_rel_write_fits(rel, f)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
         return UNETMM_REL_DROPPED;
     }

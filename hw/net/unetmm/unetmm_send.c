@@ -11,10 +11,14 @@
 #include "unetmm_core.h"
 #include "unetmm_le.h"
 
-/* A raw endpoint's frame has the header that its process wrote. */
-static uint8_t *tx_payload(UnetmmTransfer *tx)
+/*
+ * Where bytes [at, + n) of the data are to be written.  A raw endpoint's frame
+ * has the header that its process wrote.
+ */
+static uint8_t *tx_payload(UnetmmTransfer *tx, uint32_t at, uint32_t n)
 {
-    return tx->frame + unetmm_send_headroom(tx->opcode);
+    return unetmm_frame_at(tx->frame, unetmm_send_headroom(tx->opcode) + at,
+                           n);
 }
 
 static void tx_finish(UnetmmTransfer *tx, uint8_t status)
@@ -246,8 +250,8 @@ static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep,
     }
     tx->frame = unetmm_port_buffer(core);
     if (sqe->flags & UNETMM_SQE_F_INLINE) {
-        memcpy(tx_payload(tx), slots + offsetof(struct unetmm_sqe, data),
-               tx->len);
+        memcpy(tx_payload(tx, 0, tx->len),
+               slots + offsetof(struct unetmm_sqe, data), tx->len);
         tx->done = tx->len;
     }
     return UNETMM_ST_OK;
@@ -361,7 +365,7 @@ static void tx_land_chunk(UnetmmCore *core, UnetmmEp *ep)
     uint64_t at = tx->segs[tx->seg].addr + tx->seg_off;
 
     if (!unetmm_dma_read(core, ep, tx->page.dma + at % UNETMM_PAGE_BYTES,
-                         tx_payload(tx) + tx->done, tx->chunk)) {
+                         tx_payload(tx, tx->done, tx->chunk), tx->chunk)) {
         tx_finish(tx, UNETMM_ST_DMA);
         return;
     }

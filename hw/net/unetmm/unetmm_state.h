@@ -44,6 +44,8 @@ UnetmmRel *unetmm_state_rel(UnetmmStream *st, UnetmmCore *core,
                             const UnetmmEp *ep, UnetmmRel *rel);
 /* The header of a packet that is not kept whole; its psn and len are known. */
 void unetmm_state_head(UnetmmStream *st, struct unetmm_frame *f);
+/* The number of the packet that is kept in this place. */
+uint32_t unetmm_state_psn(const UnetmmRel *rel, uint32_t slot);
 /* What is left of a packet before its turn. */
 void unetmm_state_early(UnetmmStream *st, UnetmmRel *rel, uint32_t slot);
 /* What is rejected, the WRITE that arrives, answers, results. */

@@ -89,6 +89,10 @@ static void state_gather(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
         unetmm_stream_refuse(st, "endpoint %u sends a part of a message",
                              ep->id);
     }
+    if (tx->blocked_on == UNETMM_BLOCKED_FAULT && tx->done == tx->len) {
+        unetmm_stream_refuse(st, "endpoint %u waits for a page that it does "
+                             "not need", ep->id);
+    }
     if (!st->wrong) {
         unetmm_state_gathered(st, core, ep);
     }

@@ -23,18 +23,30 @@ void unetmm_state_head(UnetmmStream *st, struct unetmm_frame *f)
     }
 }
 
+uint32_t unetmm_state_psn(const UnetmmRel *rel, uint32_t slot)
+{
+    return rel->rx.nxt + (slot - rel->rx.nxt) % UNETMM_REL_WINDOW;
+}
+
+/* What is cut out of a later packet of the same region. */
+static bool early_range_ok(const struct unetmm_frame *f)
+{
+    return f->opcode != UNETMM_WIRE_WRITE || !f->len ||
+           f->remote <= UINT64_MAX - (f->len - 1);
+}
+
 void unetmm_state_early(UnetmmStream *st, UnetmmRel *rel, uint32_t slot)
 {
     UnetmmRelEarly *e = &rel->rx.early[slot];
-    uint32_t most = UNETMM_REL_WINDOW;
 
-    e->head.psn = rel->rx.nxt + (slot - rel->rx.nxt) % most;
+    e->head.psn = unetmm_state_psn(rel, slot);
     e->head.len = unetmm_stream_choice(st, e->head.len, rel->mtu + 1,
                                        "the length of a packet");
     unetmm_state_head(st, &e->head);
     unetmm_stream_bytes(st, e->operands, sizeof(e->operands));
-    if (!unetmm_rel_early_ok(e) &&
-        (e->head.opcode != UNETMM_WIRE_SEND || e->head.psn != rel->rx.nxt)) {
+    if ((!unetmm_rel_early_ok(e) &&
+         (e->head.opcode != UNETMM_WIRE_SEND ||
+          e->head.psn != rel->rx.nxt)) || !early_range_ok(&e->head)) {
         unetmm_stream_refuse(st, "a packet is kept that cannot be");
     }
 }
@@ -144,7 +156,7 @@ static bool landing_write_ok(const UnetmmCore *core, const UnetmmRel *rel)
     if (rx->head.handle >= core->params.regions ||
         rx->head.psn - rel->rx.nxt >= UNETMM_REL_WINDOW ||
         (rel->rx.have & unetmm_rel_bit(rx->head.psn)) ||
-        rx->len > rel->mtu) {
+        rx->len > rel->mtu || !unetmm_rel_write_fits(rel, &rx->head)) {
         return false;
     }
     region += rx->head.handle;

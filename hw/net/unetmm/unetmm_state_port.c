@@ -17,7 +17,8 @@ void unetmm_state_frame(UnetmmStream *st, UnetmmCore *core, uint8_t **frame,
     if (unetmm_stream_reads(st)) {
         *frame = unetmm_port_buffer(core);
     }
-    unetmm_stream_bytes(st, *frame + from, to - from);
+    unetmm_stream_bytes(st, unetmm_frame_at(*frame, from, to - from),
+                        to - from);
 }
 
 /* A raw one, or none. */

@@ -179,6 +179,10 @@ static bool msgs_tile(UnetmmRel *rel)
         if (!msg_tiles(tx, m, i, m->first_psn + n, &psn)) {
             return false;
         }
+        /* Where its next packet begins follows from that one's number. */
+        if (m->sent != m->len && psn != tx->nxt) {
+            return false;
+        }
     }
     return msgs_gap(tx, psn, tx->nxt);
 }
@@ -323,8 +327,9 @@ static void state_tx(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 /* ---- Receiving ---------------------------------------------------------- */
 
 static void state_kept(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
-                       UnetmmQueued *q)
+                       uint32_t slot)
 {
+    UnetmmQueued *q = &rel->rx.kept[slot];
     struct unetmm_frame *f;
 
     if (unetmm_stream_reads(st)) {
@@ -342,11 +347,16 @@ static void state_kept(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
     unetmm_stream_u32(st, &f->offset);
     unetmm_stream_u64(st, &f->remote);
     unetmm_stream_u32(st, &f->flags);
-    unetmm_stream_bytes(st, q->frame + sizeof(*f), f->len);
+    unetmm_stream_bytes(st, unetmm_frame_at(q->frame, sizeof(*f), f->len),
+                        f->len);
     if (unetmm_stream_reads(st)) {
         /* All that is looked at of it, and was not saved. */
         f->opcode = UNETMM_WIRE_SEND;
         q->bytes = sizeof(*f) + f->len;
+    }
+    if (!st->wrong && (f->psn != unetmm_state_psn(rel, slot) ||
+                       !unetmm_recv_members_ok(f))) {
+        unetmm_stream_refuse(st, "a packet is kept that cannot be");
     }
 }
 
@@ -357,7 +367,7 @@ static void state_have(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
 
     unetmm_stream_bool(st, &whole, "how a packet is kept");
     if (whole) {
-        state_kept(st, core, rel, &rel->rx.kept[slot]);
+        state_kept(st, core, rel, slot);
     } else {
         unetmm_state_early(st, rel, slot);
     }
@@ -653,6 +663,23 @@ static bool packet_segments_ok(const UnetmmTransfer *tx)
     return left - tx->seg_off >= tx->len - tx->done;
 }
 
+/*
+ * An answer is as long as what was asked for: what is not sent this time is
+ * looked at again by `target` alone.  An atomic's is in the frame, and has none.
+ */
+static bool packet_answer_ok(const UnetmmTransfer *tx)
+{
+    const UnetmmTarget *target = &tx->target;
+
+    if (!tx->nsegs) {
+        return tx->len == sizeof(uint64_t) && tx->done == tx->len &&
+               !target->len;
+    }
+    /* A channel that is closed has no MTU any more; nor is it asked again. */
+    return tx->len && target->len == tx->len &&
+           (tx->rel->state != UNETMM_REL_OPEN || tx->len <= tx->rel->mtu);
+}
+
 static bool packet_ok(const UnetmmTransfer *tx)
 {
     UnetmmRel *rel = tx->rel;
@@ -663,7 +690,11 @@ static bool packet_ok(const UnetmmTransfer *tx)
         return false;
     }
     if (tx->answer) {
-        return tx->blocked_on != UNETMM_BLOCKED_FAULT;
+        return tx->blocked_on != UNETMM_BLOCKED_FAULT &&
+               packet_answer_ok(tx);
+    }
+    if (tx->blocked_on == UNETMM_BLOCKED_FAULT && tx->done == tx->len) {
+        return false;
     }
     if (tx->needless || !unetmm_rel_wanted(rel, tx->psn)) {
         return true;

@@ -142,6 +142,25 @@ static void state_full(UnetmmStream *st, UnetmmCore *core)
     }
 }
 
+/* Each packet that waits is in a slot of its own, and no slot has another. */
+static bool unlanded_ok(const UnetmmCore *core, const UnetmmRel *rel)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < UNETMM_REL_WINDOW; i++) {
+        const UnetmmSlot *slot = &core->sysbuf.slots[rel->rx.slot_of[i]];
+
+        if (!(rel->rx.unlanded & unetmm_rel_bit(i))) {
+            continue;
+        }
+        if (slot->rel != rel || slot->psn % UNETMM_REL_WINDOW != i) {
+            return false;
+        }
+        n++;
+    }
+    return n == rel->rx.slots;
+}
+
 /* What a channel waits for is in a slot. */
 static void check_unlanded(UnetmmStream *st, const UnetmmCore *core)
 {
@@ -149,8 +168,7 @@ static void check_unlanded(UnetmmStream *st, const UnetmmCore *core)
         const UnetmmRel *rel = core->rels[i];
 
         if (rel && rel->state == UNETMM_REL_OPEN &&
-            !core->eps[rel->ep].error &&
-            (uint32_t)__builtin_popcountll(rel->rx.unlanded) != rel->rx.slots) {
+            !core->eps[rel->ep].error && !unlanded_ok(core, rel)) {
             unetmm_stream_refuse(st, "a channel waits for a slot that it has "
                                  "not");
         }

@@ -1,0 +1,322 @@
+/*
+ * unetmm: values of a stream that no card has saved, and what they could do
+ *
+ * Each lie is told to a card of its own, by a core that has been changed before
+ * it saves itself; test_migrate.c and test_ops_state.c have more of them.  A
+ * stream is as hostile as a peer: none may write beyond a frame, leave a
+ * channel waiting for what is not there, or have a timer come back at the same
+ * moment for ever.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "peer.h"
+#include "unetmm_rel.h"
+
+#define PAGE_NS     5000
+#define LAST        UNETMM_WIRE_F_LAST
+#define NOTIFY      UNETMM_WIRE_F_NOTIFY
+
+static void slow(UnetmmParams *p)
+{
+    p->dma_page_ns = PAGE_NS;
+}
+
+static void give(Fix *f, uint8_t opcode, uint32_t n, uint64_t at, uint32_t imm,
+                 uint32_t flags, uint32_t len)
+{
+    uint8_t data[PEER_MTU] = { 1, 2, 3 };
+
+    peer_give(f, (struct unetmm_frame) {
+        .opcode = opcode, .psn = PEER_YOURS + n, .handle = PEER_REGION,
+        .offset = PEER_KEY, .remote = at, .imm = imm, .flags = flags,
+    }, data, len);
+}
+
+/* Of a message of `total` bytes: those from `at` on. */
+static void give_send(Fix *f, uint32_t n, uint32_t at, uint32_t len,
+                      uint32_t total)
+{
+    uint8_t data[PEER_MTU] = { 4, 5, 6 };
+
+    peer_give(f, (struct unetmm_frame) {
+        .opcode = UNETMM_WIRE_SEND, .psn = PEER_YOURS + n, .offset = at,
+        .remote = total, .flags = at + len == total ? LAST : 0,
+    }, data, len);
+}
+
+/* ---- Lies --------------------------------------------------------------- */
+
+typedef struct Lie {
+    FixTune *tune;
+    void (*scene)(Fix *f);
+    void (*tell)(Fix *f, UnetmmCore *c, UnetmmRel *rel);
+    const char *name;
+    const char *expected;       /* a part of the sentence; NULL: it is true */
+} Lie;
+
+static void tell(const Lie *lie)
+{
+    void *state = (void *)lie->tune;
+    g_autofree char *why = NULL;
+    GByteArray *saved;
+    FakeHost other;
+    Fix *f;
+
+    fix_setup(&state);
+    f = state;
+    lie->scene(f);
+    lie->tell(f, &f->h.core, f->h.core.eps[1].rels);
+    saved = unetmm_core_save(&f->h.core);
+    fake_host_init(&other, &f->h.core.params);
+    if (unetmm_core_load(&other.core, saved->data, saved->len, &why)) {
+        if (lie->expected) {
+            fail_msg("%s: believed", lie->name);
+        }
+    } else if (!lie->expected || !strstr(why, lie->expected)) {
+        fail_msg("%s: \"%s\" is not in: %s", lie->name,
+                 lie->expected ?: "nothing", why);
+    }
+    g_byte_array_unref(saved);
+    fake_host_free(&other);
+    unetmm_core_reset(&f->h.core);
+    fix_teardown(&state);
+}
+
+/* A function for each statement. */
+#define LIE(number, statement) \
+    static void number(Fix *f, UnetmmCore *c, UnetmmRel *rel) \
+    { \
+        UnetmmTransfer *t = &c->eps[1].tx; \
+        (void)t; \
+        (void)rel; \
+        statement; \
+    }
+
+#define TELL(tune, scene, number, sentence) \
+    tell(&(Lie) { tune, scene, number, #number, sentence })
+
+LIE(the_truth, (void)f)
+
+/* ---- An answer that is being sent --------------------------------------- */
+
+#define CANNOT "sends a packet that it cannot"
+
+/* Its first page is moving, the second one is to follow. */
+static void answering(Fix *f)
+{
+    const UnetmmTransfer *t = &f->h.core.eps[1].tx;
+
+    peer_open(f);
+    give(f, UNETMM_WIRE_READ, 0, 3900, 1000, 0, 0);
+    assert_true(t->answer && t->moving && t->rel);
+    assert_int_equal(t->target.len, 1000);
+    assert_true(t->chunk < 1000);
+}
+
+/* An atomic's, which waits for the wire. */
+static void answering_atomic(Fix *f)
+{
+    const UnetmmTransfer *t = &f->h.core.eps[1].tx;
+
+    peer_open(f);
+    f->h.answer = UNETMM_SENT_QUEUED;
+    fake_send_inline(&f->a, FIX_WIRE, 1, 30, 1, 0);
+    fake_ring_bell(&f->a);
+    give(f, UNETMM_WIRE_ATOMIC, 0, 0, UNETMM_ATOMIC_ADD, 0, 8);
+    assert_true(t->answer && t->blocked_on == UNETMM_BLOCKED_WIRE);
+    assert_int_equal(t->target.len, 0);
+}
+
+LIE(longer_than_a_frame, t->target.len = 1 << 20)
+LIE(longer_by_one, t->target.len++)
+LIE(shorter, t->target.len--)
+LIE(of_nothing, t->target.len = 0)
+LIE(no_segments, t->nsegs = 0; t->blocked_on = UNETMM_BLOCKED_NOT;
+    t->done = t->len; t->state = UNETMM_TX_TRANSMIT)
+LIE(longer_than_the_mtu, t->target.len = t->len = PEER_MTU + 1;
+    t->segs[0].len = t->len)
+LIE(waits_for_a_page, t->blocked_on = UNETMM_BLOCKED_FAULT)
+LIE(with_a_target, t->target.len = 8)
+LIE(atomic_of_seven, t->len = t->done = 7)
+
+static void test_answer(void **state)
+{
+    TELL(slow, answering, the_truth, NULL);
+    TELL(slow, answering, longer_than_a_frame, CANNOT);
+    TELL(slow, answering, longer_by_one, CANNOT);
+    TELL(slow, answering, shorter, CANNOT);
+    TELL(slow, answering, of_nothing, CANNOT);
+    TELL(slow, answering, no_segments, CANNOT);
+    TELL(slow, answering, longer_than_the_mtu, CANNOT);
+    TELL(slow, answering, waits_for_a_page, CANNOT);
+    TELL(slow, answering_atomic, the_truth, NULL);
+    TELL(slow, answering_atomic, with_a_target, CANNOT);
+    TELL(slow, answering_atomic, atomic_of_seven, CANNOT);
+}
+
+#define BIG_PAGES   256
+#define BIG_KEY     77
+
+/*
+ * The memory that it names is all there, so nothing but the length of the frame
+ * would end it: were it believed, the sanitizer would see.
+ */
+static void test_answer_overflow(void **state)
+{
+    const struct unetmm_cmd_channel how = {
+        .mtu = 9000, .send_psn = 100, .recv_psn = 100,
+    };
+    Fix *f = *state;
+    FakeSpace *s = fake_space(&f->d, 1, UNETMM_SOURCE_PINNED, 4);
+    g_autofree char *why = NULL;
+    GByteArray *saved;
+    UnetmmTransfer *t;
+
+    fake_map(s, FIX_VA, BIG_PAGES * FAKE_PAGE, FAKE_RW);
+    fake_ep_open(&f->a, &f->d, 1, s);
+    assert_int_equal(fake_channel_rel(&f->a, 3, fake_peer_mac, 11, 3, &how),
+                     UNETMM_CS_OK);
+    assert_int_equal(fake_region(s, 3, BIG_KEY, FIX_VA, BIG_PAGES * FAKE_PAGE,
+                                 UNETMM_RIGHT_READ, 0), UNETMM_CS_OK);
+    f->h.unchecked = true;
+    t = &f->h.core.eps[1].tx;
+    *t = (UnetmmTransfer) {
+        .state = UNETMM_TX_GATHER, .rel = f->h.core.eps[1].rels,
+        .answer = true, .opcode = UNETMM_OP_SEND, .channel = 3, .psn = 99,
+        .len = 4096, .nsegs = 1, .segs = { { .addr = FIX_VA, .len = 4096 } },
+        .target = { .region = 3, .key = BIG_KEY,
+                    .len = BIG_PAGES * FAKE_PAGE },
+        .frame = unetmm_port_buffer(&f->h.core),
+    };
+    saved = unetmm_core_save(&f->h.core);
+    if (unetmm_core_load(&f->h.core, saved->data, saved->len, &why)) {
+        fake_ring_bell(&f->a);
+        fake_run_later(&f->h);
+        fail_msg("an answer is longer than any frame");
+    }
+    assert_non_null(strstr(why, CANNOT));
+    g_byte_array_unref(saved);
+}
+
+/* ---- Packets that are kept ---------------------------------------------- */
+
+#define KEPT "a packet is kept that cannot be"
+
+static UnetmmQueued *kept(UnetmmRel *rel, uint32_t n)
+{
+    return &rel->rx.kept[(PEER_YOURS + n) % UNETMM_REL_WINDOW];
+}
+
+static struct unetmm_frame *kept_head(UnetmmRel *rel, uint32_t n)
+{
+    return (struct unetmm_frame *)kept(rel, n)->frame;
+}
+
+static UnetmmRelEarly *early(UnetmmRel *rel, uint32_t n)
+{
+    return &rel->rx.early[(PEER_YOURS + n) % UNETMM_REL_WINDOW];
+}
+
+/* A part of a SEND, whole, and a WRITE's header, both before their turn. */
+static void keeping(Fix *f)
+{
+    peer_open(f);
+    give_send(f, 2, 1000, 500, 1500);
+    give(f, UNETMM_WIRE_WRITE, 3, 0, 0, LAST, 100);
+    assert_non_null(kept(f->h.core.eps[1].rels, 2)->frame);
+}
+
+LIE(another_number, kept_head(rel, 2)->psn++)
+LIE(a_window_later, kept_head(rel, 2)->psn += UNETMM_REL_WINDOW)
+LIE(flags_of_a_write, kept_head(rel, 2)->flags |= NOTIFY)
+LIE(beyond_all_memory, early(rel, 3)->head.remote = -50ull)
+
+static void test_kept(void **state)
+{
+    TELL(NULL, keeping, the_truth, NULL);
+    TELL(NULL, keeping, another_number, KEPT);
+    TELL(NULL, keeping, a_window_later, KEPT);
+    TELL(NULL, keeping, flags_of_a_write, KEPT);
+    TELL(NULL, keeping, beyond_all_memory, KEPT);
+}
+
+/* ---- Sends -------------------------------------------------------------- */
+
+/* Of a long SEND one packet has gone, and the second is held up by a page. */
+static void half_sent(Fix *f)
+{
+    UnetmmRel *rel;
+
+    peer_open(f);
+    fake_insert(f->s1, PEER_PAGE(0), 1, NULL);
+    fake_send_at(&f->a, PEER_CH, PEER_PAGE(1) - 1000, 4000, 1);
+    fake_ring_bell(&f->a);
+    rel = f->h.core.eps[1].rels;
+    assert_int_equal(rel->tx.nxt - rel->tx.una, 1);
+    assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_FAULT);
+}
+
+/* Its next packet would begin behind its end. */
+static void voids_follow(Fix *f, UnetmmCore *c, UnetmmRel *rel)
+{
+    for (unsigned i = 0; i < 6; i++) {
+        rel->tx.voids |= unetmm_rel_bit(rel->tx.nxt++);
+    }
+    c->eps[1].tx.psn = rel->tx.una;
+}
+
+LIE(all_gathered, t->done = t->len)
+
+static void test_sends(void **state)
+{
+    TELL(NULL, half_sent, the_truth, NULL);
+    TELL(NULL, half_sent, voids_follow, "packets are of no message");
+    TELL(NULL, half_sent, all_gathered, CANNOT);
+}
+
+static void datagram_waits(Fix *f)
+{
+    fix_send(f, &f->a, 0, 100, 1);
+    assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_FAULT);
+}
+
+LIE(needs_no_page, t->done = t->seg_off = t->len)
+
+static void test_datagram(void **state)
+{
+    TELL(NULL, datagram_waits, the_truth, NULL);
+    TELL(NULL, datagram_waits, needs_no_page, "a page that it does not need");
+}
+
+/* A WRITE lands that would be longer than any message with this packet. */
+static void landing(Fix *f)
+{
+    peer_open(f);
+    give(f, UNETMM_WIRE_WRITE, 0, 0, 500, 0, 1000);
+    fake_advance(&f->h, PAGE_NS);
+    give(f, UNETMM_WIRE_WRITE, 1, 1000, 0, LAST, 500);
+    assert_true(f->h.core.rx.active);
+    assert_int_equal(f->h.core.eps[1].rels->rx.run, 1000);
+}
+
+LIE(endless_write, rel->rx.run = UNETMM_MAX_MESSAGE)
+
+static void test_landing(void **state)
+{
+    TELL(slow, landing, the_truth, NULL);
+    TELL(slow, landing, endless_write, "lands where it cannot");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answer),
+        fix_test_bare(test_answer_overflow, NULL),
+        cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_sends),
+        cmocka_unit_test(test_datagram),
+        cmocka_unit_test(test_landing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
