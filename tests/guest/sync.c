@@ -259,50 +259,135 @@ static void queue(void)
     scene_close(&s);
 }
 
-/* Whoever is woken wakes the next: one wake-up that must never be lost. */
-struct ring {
+/* ---- One wake-up among some who give up --------------------------------------- */
+
+/* Those who hardly wait: each that is woken all the same wakes the next. */
+struct hasty {
     struct scene *s;
-    atomic_uint *rounds;
-    unsigned last;
+    struct hasty_state {
+        atomic_uint there, gave_up, woken, stop;
+    } *state;
     uint64_t stream;
 };
 
 static void pass_on(void *argument)
 {
-    struct ring *ring = argument;
+    struct hasty *hasty = argument;
     struct chance chance;
     struct member m;
 
-    chance_init(&chance, ring->stream);
-    member_open(&m, ring->s);
-    while (atomic_load(ring->rounds) < ring->last) {
-        int got = unetmm_queue_wait(m.sync, chance_below(&chance, 300000));
+    chance_init(&chance, hasty->stream);
+    member_open(&m, hasty->s);
+    atomic_fetch_add(&hasty->state->there, 1);
+    while (!atomic_load(&hasty->state->stop)) {
+        /* Some give up as soon as they have a place, some wait for a while. */
+        int got = unetmm_queue_wait(m.sync, chance_below(&chance, 2) ?
+                                    chance_below(&chance, 300000) :
+                                    chance_below(&chance, 20 * NS_PER_MS));
 
         CHECK(got >= 0);
-        atomic_fetch_add(ring->rounds, got);
-        /* A wake-up wakes who waits; if nobody did it is to be repeated. */
-        CHECK_RET(unetmm_queue_wake(m.sync, 1), 0);
+        atomic_fetch_add(got ? &hasty->state->woken : &hasty->state->gave_up, 1);
+        if (got) {
+            CHECK_RET(unetmm_queue_wake(m.sync, 1), 0);
+        }
     }
     member_close(&m);
 }
 
+/* Sees which endpoints there are; returns one that it has not seen before. */
+static unsigned look_at_endpoints(struct unetmm_ctx *ctx, bool *seen)
+{
+    struct unetmm_info info;
+    unsigned i, new = 0;
+    uint64_t value;
+
+    card_info(&info);
+    for (i = 0; i < info.endpoints && i <= UINT16_MAX; i++) {
+        if (!seen[i] && unetmm_counters(ctx, UNETMM_SCOPE_ENDPOINT, i, &value,
+                                        1) > 0) {
+            seen[i] = true;
+            new = i;
+        }
+    }
+    return new;
+}
+
+/* Opens a member and finds the number of its endpoint: nobody else opens one. */
+static unsigned patient_open(struct member *m, struct scene *s)
+{
+    static bool seen[UINT16_MAX + 1];
+    struct unetmm_ctx *ctx = open_card();
+    unsigned endpoint;
+
+    memset(seen, 0, sizeof(seen));
+    look_at_endpoints(ctx, seen);
+    member_open(m, s);
+    endpoint = look_at_endpoints(ctx, seen);
+    CHECK(endpoint);
+    CHECK_RET(unetmm_close(ctx), 0);
+    return endpoint;
+}
+
+static uint64_t answers_to(const struct member *m, unsigned endpoint)
+{
+    uint64_t values[UNETMM_NUM_COUNTERS];
+
+    CHECK(unetmm_counters(m->ctx, UNETMM_SCOPE_ENDPOINT, endpoint, values,
+                          UNETMM_NUM_COUNTERS) > 0);
+    return values[UNETMM_C_rel_answers];
+}
+
+/*
+ * One is in the line for as long as it takes, so that the wake-up has somebody to go
+ * to.  On its way there it meets any number of others, which pass it on or are just
+ * giving up, and is neither lost nor doubled by them.  Chance says how many, and not
+ * how long it takes.
+ */
+static void one_wake_up(struct member *waker, struct member *patient,
+                        unsigned endpoint, unsigned turn)
+{
+    uint64_t before = answers_to(patient, endpoint);
+
+    /* It has its place when the atomic that takes it has been answered. */
+    CHECK_EQ(pthread_create(&patient->thread, NULL, wait_in_line, patient), 0);
+    EVENTUALLY(answers_to(patient, endpoint) > before);
+    CHECK_EQ(atomic_load(patient->order), turn);
+    CHECK_RET(unetmm_queue_wake(waker->sync, 1), 0);
+    CHECK_EQ(pthread_join(patient->thread, NULL), 0);
+    CHECK_EQ(patient->result, 1);
+    CHECK_EQ(patient->turn, turn);
+}
+
 static void wake_ups(void)
 {
-    atomic_uint *count = shared_memory(sizeof(*count));
-    struct ring ring[WAITERS];
+    struct hasty_state *state = shared_memory(sizeof(*state));
+    struct member waker, patient;
+    struct hasty hasty[WAITERS];
     pid_t pids[WAITERS];
+    atomic_uint order = 0;
+    unsigned endpoint, i;
     struct scene s;
-    unsigned i;
 
     scene_open(&s, false);
     for (i = 0; i < WAITERS; i++) {
-        ring[i] = (struct ring) { &s, count, rounds(100), i };
-        pids[i] = start_process(pass_on, &ring[i]);
+        hasty[i] = (struct hasty) { &s, state, i };
+        pids[i] = start_process(pass_on, &hasty[i]);
     }
+    EVENTUALLY(atomic_load(&state->there) == WAITERS);
+    member_open(&waker, &s);
+    endpoint = patient_open(&patient, &s);
+    patient.order = &order;
+    for (i = 0; i < rounds(100); i++) {
+        one_wake_up(&waker, &patient, endpoint, i);
+    }
+    atomic_store(&state->stop, true);
     for (i = 0; i < WAITERS; i++) {
         end_process(pids[i]);
     }
-    CHECK(atomic_load(count) >= rounds(100));
+    note("%u gave up, %u passed it on", atomic_load(&state->gave_up),
+         atomic_load(&state->woken));
+    member_close(&patient);
+    member_close(&waker);
     scene_close(&s);
 }
 
