@@ -307,6 +307,55 @@ static void test_landing(void **state)
     TELL(slow, landing, endless_write, "lands where it cannot");
 }
 
+/* ---- Times -------------------------------------------------------------- */
+
+#define NO_TIME "a channel's time is none, or too long"
+
+static void open_only(Fix *f)
+{
+    peer_open(f);
+}
+
+LIE(no_timeout, rel->timeout_us = 0)
+LIE(no_pause, rel->not_ready_us = 0)
+LIE(too_long, rel->timeout_us = UNETMM_REL_MAX_TIMEOUT_US + 1)
+LIE(pause_too_long, rel->not_ready_us = UNETMM_REL_MAX_TIMEOUT_US + 1)
+LIE(longest, rel->timeout_us = rel->not_ready_us = UNETMM_REL_MAX_TIMEOUT_US)
+LIE(shortest, rel->timeout_us = rel->not_ready_us = 1)
+LIE(no_retries, rel->retries = 0)
+LIE(ended_for_nothing, rel->why = UNETMM_WHY_COUNTER + 1)
+
+static void test_times(void **state)
+{
+    TELL(NULL, open_only, shortest, NULL);
+    TELL(NULL, open_only, longest, NULL);
+    TELL(NULL, open_only, no_timeout, NO_TIME);
+    TELL(NULL, open_only, no_pause, NO_TIME);
+    TELL(NULL, open_only, too_long, NO_TIME);
+    TELL(NULL, open_only, pause_too_long, NO_TIME);
+    TELL(NULL, open_only, no_retries, "has no retries");
+    TELL(NULL, open_only, ended_for_nothing, "ended for no reason");
+}
+
+/* The first packet of a SEND is refused, with no pause: one is made all the same. */
+static void test_no_pause(void **state)
+{
+    Fix *f = *state;
+    int64_t was;
+
+    peer_open(f);
+    fake_send_inline(&f->a, PEER_CH, 1, 30, 1, 0);
+    fake_ring_bell(&f->a);
+    peer_expect(f, UNETMM_WIRE_SEND, PEER_MY);
+    was = f->h.now;
+    peer_ack_as(f, PEER_MY, 0, UNETMM_ACK_NOT_READY, 0);
+    assert_int_equal(f->h.timer, was + 1000);
+    fake_advance(&f->h, 999);
+    peer_silence(f);
+    fake_advance(&f->h, 1);
+    peer_expect(f, UNETMM_WIRE_SEND, PEER_MY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +365,8 @@ int main(void)
         cmocka_unit_test(test_sends),
         cmocka_unit_test(test_datagram),
         cmocka_unit_test(test_landing),
+        cmocka_unit_test(test_times),
+        fix_test(test_no_pause),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

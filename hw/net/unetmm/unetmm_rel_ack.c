@@ -262,7 +262,8 @@ static void ack_not_ready(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                         UNETMM_WHY_CHANNEL);
         return;
     }
-    us = MIN(us, UNETMM_REL_MAX_TIMEOUT_US) <<
+    /* None at all would have both ask and refuse at one moment for ever. */
+    us = MAX(1, MIN(us, UNETMM_REL_MAX_TIMEOUT_US)) <<
          MIN(tx->refusals, UNETMM_REL_MAX_BACKOFF);
     tx->refusals++;
     tx->paused = true;

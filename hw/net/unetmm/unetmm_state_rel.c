@@ -541,9 +541,14 @@ static void state_rel_numbers(UnetmmStream *st, UnetmmCore *core,
     unetmm_stream_u8(st, &rel->why);
     unetmm_stream_u32(st, &rel->timeout_us);
     unetmm_stream_u32(st, &rel->not_ready_us);
-    if (rel->timeout_us > UNETMM_REL_MAX_TIMEOUT_US ||
-        rel->not_ready_us > UNETMM_REL_MAX_TIMEOUT_US) {
-        unetmm_stream_refuse(st, "a channel's time is too long");
+    /* Zero is the default's name in a command: no channel has it. */
+    if (rel->timeout_us - 1 >= UNETMM_REL_MAX_TIMEOUT_US ||
+        rel->not_ready_us - 1 >= UNETMM_REL_MAX_TIMEOUT_US) {
+        unetmm_stream_refuse(st, "a channel's time is none, or too long");
+    }
+    if (!rel->retries || rel->why > UNETMM_WHY_COUNTER) {
+        unetmm_stream_refuse(st, "a channel has no retries, or ended for no "
+                             "reason that there is");
     }
     state_promise(st, core, rel);
     unetmm_stream_bool(st, &owes, "whether an acknowledgement is owed");
