@@ -371,6 +371,100 @@ static void test_pause(void **state)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
 }
 
+/* Another card, in a machine that a stream is being read into. */
+static void move_to_paused(Fix *f)
+{
+    UnetmmCore *core = &f->h.core;
+    UnetmmParams params = core->params;
+    const UnetmmHostOps *ops = core->ops;
+    GByteArray *saved = unetmm_core_save(core);
+    g_autofree char *why = NULL;
+
+    unetmm_core_free(core);
+    unetmm_core_init(core, &params, ops, &f->h);
+    core->port.link = core->paused = true;
+    f->h.timer = INT64_MAX;
+    f->h.later = 0;
+    assert_true(unetmm_core_load(core, saved->data, saved->len, &why));
+    g_byte_array_unref(saved);
+}
+
+/* The main loop turns while the machine stands still: nobody hears of it. */
+static void test_paused_interrupt(void **state)
+{
+    Fix *f = *state;
+    unsigned *sent = &f->h.interrupts[UNETMM_VEC_FAULT];
+
+    fake_set_reg(&f->h, UNETMM_REG_RING(UNETMM_RING_FAULT) +
+                 UNETMM_RING_MODERATE, 1000000);
+    fix_send(f, &f->a, 0, 100, 1);
+    fix_send(f, &f->b, 1, 100, 2);
+    assert_int_equal(*sent, 1);
+    /* The time of the second one is over before its timer has run. */
+    f->h.now += 2000000;
+    unetmm_core_pause(&f->h.core, true);
+    unetmm_core_run(&f->h.core);
+    unetmm_core_timer(&f->h.core);
+    assert_int_equal(*sent, 1);
+    move_to_paused(f);
+    fake_run_later(&f->h);
+    unetmm_core_set_link(&f->h.core, false);
+    assert_int_equal(*sent, 1);
+    assert_int_equal(f->h.timer, INT64_MAX);
+    unetmm_core_pause(&f->h.core, false);
+    assert_int_equal(*sent, 1);
+    fake_run_later(&f->h);
+    assert_int_equal(*sent, 2);
+}
+
+/* An answer that was late, and is due: whoever waits for it waits on. */
+static void test_paused_miss(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault miss;
+    uint64_t writes;
+
+    f->h.core.knobs.fault_delay = 1000000;
+    f->h.core.knobs.fault_delay_ns = 1;
+    fix_send(f, &f->a, 0, 100, 1);
+    assert_true(fake_fault(&f->d, &miss));
+    fake_resolve(&f->d, &miss, 1, NULL);
+    assert_int_equal(f->h.core.misses_late, 1);
+    f->h.now += 1000;
+    unetmm_core_pause(&f->h.core, true);
+    writes = f->h.writes;
+    move_to_paused(f);
+    fake_run_later(&f->h);
+    unetmm_core_timer(&f->h.core);
+    assert_int_equal(f->h.core.misses_late, 1);
+    assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_FAULT);
+    assert_int_equal(f->h.writes, writes);
+    unetmm_core_pause(&f->h.core, false);
+    fake_run_later(&f->h);
+    assert_int_equal(f->h.core.misses_late, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+}
+
+/* A page that moves, a channel's time: a timer that comes now changes nothing. */
+static void test_paused_timer(void **state)
+{
+    Fix *f = *state;
+    uint64_t reads;
+
+    busy_scene(f);
+    f->h.now += 10 * PAGE_NS;
+    unetmm_core_pause(&f->h.core, true);
+    reads = f->h.reads;
+    unetmm_core_timer(&f->h.core);
+    assert_int_equal(f->h.reads, reads);
+    assert_true(f->h.core.rx.moving && f->h.core.eps[1].tx.moving);
+    unetmm_core_pause(&f->h.core, false);
+    fake_run_later(&f->h);
+    assert_true(f->h.timer <= f->h.now);
+    fake_advance(&f->h, 0);
+    assert_true(f->h.reads > reads);
+}
+
 /* The link is the new place's; a change is an event. */
 static void test_link(void **state)
 {
@@ -979,6 +1073,9 @@ int main(void)
         fix_test_with(test_closing, paged),
         fix_test(test_left_behind),
         fix_test(test_pause),
+        fix_test(test_paused_interrupt),
+        fix_test(test_paused_miss),
+        fix_test_with(test_paused_timer, paged),
         fix_test(test_link),
         fix_test_with(test_snapshot, paged),
         fix_test_with(test_mismatch, paged),

@@ -153,6 +153,10 @@ static int64_t engine_deadline(const UnetmmCore *core)
     int64_t when = MIN(unetmm_irq_deadline(core),
                        MIN(core->rel_due_ns, core->window_due_ns));
 
+    /* Time stands still, too; what is due by then is looked at after it. */
+    if (core->paused) {
+        return INT64_MAX;
+    }
     /* While the wire is blocked unetmm_core_sent() sees to it. */
     if (core->port.held && unetmm_port_ready(core)) {
         when = MIN(when, core->port.held_until_ns);
@@ -194,7 +198,7 @@ void unetmm_leave(UnetmmCore *core)
         core->depth--;
         return;
     }
-    if (!core->reset_wanted) {
+    if (!core->reset_wanted && !core->paused) {
         unetmm_delay_flush(core);
         unetmm_miss_due(core);
     }
@@ -203,7 +207,9 @@ void unetmm_leave(UnetmmCore *core)
         core->reset_wanted = false;
         unetmm_engine_reset(core);
     }
-    unetmm_irq_flush(core);
+    if (!core->paused) {
+        unetmm_irq_flush(core);
+    }
     /* The address of an interrupt is the guest's choice: it may be ours. */
     core->again |= core->reset_wanted ||
                    (core->ready_used && unetmm_engine_may_run(core));
@@ -229,8 +235,12 @@ void unetmm_core_timer(UnetmmCore *core)
 {
     int64_t now = core->ops->now_ns(core->host);
 
-    unetmm_enter(core);
     core->timer_ns = INT64_MAX;
+    if (core->paused) {
+        /* It is set again when the machine goes on. */
+        return;
+    }
+    unetmm_enter(core);
     unetmm_port_flush_held(core, true);
     if (core->rx.active && core->rx.deadline_ns <= now) {
         unetmm_recv_landed(core);
@@ -255,6 +265,8 @@ void unetmm_core_timer(UnetmmCore *core)
 /*
  * What has come to rest may be saved.  Going on is left for later, when all of
  * the machine has been told: the engine uses memory, interrupts and the wire.
+ * Until then none of these is used, whoever calls: a machine that a stream is
+ * being read into has parts that are not there yet.
  */
 void unetmm_core_pause(UnetmmCore *core, bool pause)
 {
