@@ -1242,7 +1242,7 @@ static void test_option_errors(void)
 }
 
 /* What is just in range starts, and the registers say it. */
-static void test_option_limits(void)
+static void test_option_registers(void)
 {
     Machine m;
 
@@ -1273,35 +1273,230 @@ static void test_option_limits(void)
     machine_down(&m);
 }
 
-/* Every property of ours has an explanation. */
+/* ---- Every property that QEMU says the card has --------------------------- */
+
+/* The numbers; what QEMU lists besides has no limits of its own. */
+static const struct OptionLimit {
+    const char *name;
+    uint64_t least, most;
+} option_limits[] = {
+    { "endpoints", 2, 1024 },
+    { "spaces", 2, 1024 },
+    { "channels", 1, 1024 },
+    { "tlb-sets", 1, 1 << 20 },
+    { "tlb-ways", 1, 64 },
+    { "tlb-victims", 0, 1024 },
+    { "cache-entries", 64, 1 << 20 },
+    { "utlb-fetch", 1, 32 },
+    { "pretranslate", 1, 16 },
+    { "fault-batch", 1, 512 },
+    { "max-faults", 1, 16384 },
+    { "user-mtu", 256, 65536 },
+    { "local-queue", 1, 4096 },
+    { "reliable-channels", 0, 4096 },
+    { "reliable-keep", 0, 4096 },
+    { "regions", 0, 65536 },
+    { "imports", 0, 1024 },
+    { "window-pages", 0, 65536 },
+    { "window-queue", 1, 1 << 20 },
+    { "proxy-pages", 0, 65536 },
+    { "sysbuf-slots", 0, 4096 },
+    { "flows", 0, 4096 },
+    { "backup-bits", 0, 4096 },
+    { "budget-descriptors", 1, 65536 },
+    { "budget-bytes", 65536, 1 << 30 },
+    { "x-dma-page-ns", 0, 1000000000 },
+    { "x-loss", 0, 1000000 },
+    { "x-dup", 0, 1000000 },
+    { "x-reorder", 0, 1000000 },
+    { "x-corrupt", 0, 1000000 },
+    { "x-force-miss", 0, 1000000 },
+    { "x-force-evict", 0, 1000000 },
+    { "x-delay", 0, 1000000 },
+    { "x-delay-ns", 0, 1000000000 },
+    { "x-fault-delay", 0, 1000000 },
+    { "x-fault-delay-ns", 0, 1000000000 },
+    { "x-fault-fail", 0, 1000000 },
+    { "x-fault-refuse", 0, 1000000 },
+    { "x-lie", 0, 1000000 },
+    { "x-seed", 0, UINT64_MAX },
+};
+
+static const struct OptionLimit *option_limit(const char *name)
+{
+    for (unsigned i = 0; i < G_N_ELEMENTS(option_limits); i++) {
+        if (!strcmp(option_limits[i].name, name)) {
+            return &option_limits[i];
+        }
+    }
+    return NULL;
+}
+
+static QList *list_properties(QTestState *qts, const char *command,
+                              const char *type)
+{
+    QDict *answer = qtest_qmp(qts, "{ 'execute': %s, 'arguments': "
+                              "{ 'typename': %s } }", command, type);
+    QList *list = qdict_get_qlist(answer, "return");
+
+    g_assert_nonnull(list);
+    qobject_ref(list);
+    qobject_unref(answer);
+    return list;
+}
+
+static bool property_is_in(QList *list, const char *name)
+{
+    QListEntry *entry;
+
+    QLIST_FOREACH_ENTRY(list, entry) {
+        if (!strcmp(qdict_get_str(qobject_to(QDict, qlist_entry_obj(entry)),
+                                  "name"), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Calls fn for each property that the card has and not every PCI device. */
+static unsigned each_property(QTestState *qts,
+                              void (*fn)(QTestState *qts, const char *name,
+                                         const char *type, const char *text))
+{
+    QList *ours = list_properties(qts, "device-list-properties", "unetmm");
+    QList *others = list_properties(qts, "qom-list-properties", "pci-device");
+    QListEntry *entry;
+    unsigned n = 0;
+
+    QLIST_FOREACH_ENTRY(ours, entry) {
+        QDict *property = qobject_to(QDict, qlist_entry_obj(entry));
+        const char *name = qdict_get_str(property, "name");
+        const char *text = qdict_get_try_str(property, "description");
+
+        if (!property_is_in(others, name)) {
+            fn(qts, name, qdict_get_str(property, "type"), text ? text : "");
+            n++;
+        }
+    }
+    qobject_unref(ours);
+    qobject_unref(others);
+    return n;
+}
+
+static QTestState *socket_up(void)
+{
+    return qtest_init("-machine q35 -nodefaults -device pcie-root-port,id=rp0,"
+                      "chassis=1,slot=1");
+}
+
+/* An explanation, which says the limits if there are some. */
+static void explained(QTestState *qts, const char *name, const char *type,
+                      const char *text)
+{
+    const struct OptionLimit *limit = option_limit(name);
+    const char *dots = strstr(text, "..");
+    uint64_t most;
+
+    if (strlen(text) < 20) {
+        g_error("property %s has no explanation", name);
+    }
+    if (limit && dots && g_ascii_isdigit(dots[2])) {
+        while (dots > text && g_ascii_isdigit(dots[-1])) {
+            dots--;
+        }
+        g_assert_cmpuint(g_ascii_strtoull(dots, NULL, 10), ==, limit->least);
+        most = g_ascii_strtoull(strstr(dots, "..") + 2, NULL, 10);
+        g_assert_cmpuint(most, ==, limit->most);
+    }
+}
+
+/* Every property of ours has an explanation, which ,help shows. */
 static void test_help(void)
 {
-    static const char *const names[] = {
-        "mac", "netdev", "endpoints", "spaces", "channels", "tlb-sets",
-        "tlb-ways", "tlb-victims", "tlb-index", "tlb-replace",
-        "cache-entries", "utlb-fetch",
-        "pretranslate", "fault-batch", "max-faults",
-        "user-mtu", "local-queue", "budget-descriptors", "budget-bytes",
-        "x-dma-page-ns", "x-loss", "x-dup", "x-reorder", "x-corrupt",
-        "x-force-miss", "x-force-evict", "x-delay", "x-delay-ns",
-        "x-fault-delay", "x-fault-delay-ns", "x-fault-fail", "x-fault-refuse",
-        "x-lie", "x-seed", "counters", "tlb",
-        "active-endpoints",
-    };
     g_autofree char *out = NULL, *err = NULL;
+    QTestState *qts = socket_up();
+    unsigned n = each_property(qts, explained);
 
+    g_assert_cmpuint(n, >, G_N_ELEMENTS(option_limits));
+    qtest_quit(qts);
     g_assert_cmpint(run_qemu("unetmm,help", &out, &err), ==, 0);
     g_assert_cmpuint(lines_with(err, "unetmm"), ==, 0);
-    for (unsigned i = 0; i < G_N_ELEMENTS(names); i++) {
-        g_autofree char *line = g_strdup_printf("\n  %s=<", names[i]);
-        const char *at = strstr(out, line);
-        g_autofree char *text = NULL;
+    g_assert_cmpuint(lines_with(out, " - "), >=, n);
+}
 
-        g_assert_nonnull(at);
-        text = g_strndup(at + 1, strcspn(at + 1, "\n"));
-        at = strstr(text, " - ");
-        g_assert_nonnull(at);
-        g_assert_cmpuint(strlen(at), >, 20);
+/* One sentence with the property's name. */
+static void refused(QTestState *qts, const char *name, const char *value)
+{
+    QDict *answer, *wanted = qdict_new();
+    const char *said;
+
+    qdict_put_str(wanted, "driver", "unetmm");
+    qdict_put_str(wanted, "id", "wrong");
+    qdict_put_str(wanted, "bus", "rp0");
+    qdict_put_str(wanted, name, value);
+    answer = qtest_qmp(qts, "{ 'execute': 'device_add', 'arguments': %p }",
+                       wanted);
+    if (!qdict_haskey(answer, "error")) {
+        g_error("%s=%s is not refused", name, value);
+    }
+    said = qdict_get_str(qdict_get_qdict(answer, "error"), "desc");
+    if (!strstr(said, name)) {
+        g_error("%s=%s: '%s' does not name it", name, value, said);
+    }
+    qobject_unref(answer);
+}
+
+static void beyond_refused(QTestState *qts, const char *name, const char *type,
+                           const char *text)
+{
+    const struct OptionLimit *limit = option_limit(name);
+
+    if (!g_str_has_prefix(type, "uint")) {
+        g_assert_null(limit);
+        return;
+    }
+    if (!limit) {
+        g_error("property %s: a number whose limits are not tested", name);
+    }
+    if (limit->least) {
+        g_autofree char *less = g_strdup_printf("%" PRIu64, limit->least - 1);
+
+        refused(qts, name, less);
+    }
+    if (limit->most < UINT64_MAX) {
+        g_autofree char *more = g_strdup_printf("%" PRIu64, limit->most + 1);
+
+        refused(qts, name, more);
+    }
+    refused(qts, name, "-1x");
+}
+
+/* Whatever QEMU lists as a number: what is just out of range is refused. */
+static void test_option_limits(void)
+{
+    QTestState *qts = socket_up();
+
+    each_property(qts, beyond_refused);
+    qtest_quit(qts);
+}
+
+/* What is just in range makes a card, each by itself. */
+static void test_option_within(void)
+{
+    const unsigned slots = 20;
+
+    for (unsigned i = 0; i < 2 * G_N_ELEMENTS(option_limits); i += slots) {
+        g_autoptr(GString) args = g_string_new("-machine q35 -nodefaults");
+
+        for (unsigned k = i; k < MIN(i + slots,
+                                     2 * G_N_ELEMENTS(option_limits)); k++) {
+            const struct OptionLimit *limit = &option_limits[k / 2];
+
+            g_string_append_printf(args, " -device unetmm,%s=%" PRIu64,
+                                   limit->name,
+                                   k % 2 ? limit->most : limit->least);
+        }
+        qtest_quit(qtest_init(args->str));
     }
 }
 
@@ -1336,6 +1531,8 @@ int main(int argc, char **argv)
     qtest_add_func("/unetmm/plug/unplug-wire-full", test_unplug_wire_full);
     qtest_add_func("/unetmm/options/nic", test_nic_option);
     qtest_add_func("/unetmm/options/errors", test_option_errors);
+    qtest_add_func("/unetmm/options/registers", test_option_registers);
+    qtest_add_func("/unetmm/options/within", test_option_within);
     qtest_add_func("/unetmm/options/limits", test_option_limits);
     qtest_add_func("/unetmm/options/help", test_help);
     return g_test_run();
