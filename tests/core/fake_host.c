@@ -3,7 +3,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include <time.h>
+#define _GNU_SOURCE
+#include <errno.h>
 #include "fake_host.h"
 
 int unetmm_trace;
@@ -551,16 +552,36 @@ void fake_wire_clear(FakeHost *host)
     g_ptr_array_set_size(host->wire, 0);
 }
 
+/* As a person would type it, with all that the environment has to say. */
+static void print_repeat(uint64_t seed)
+{
+    const char *const words[] = { "UNETMM_MIGRATE", "UNETMM_LONG" };
+    g_autoptr(GString) text = g_string_new(NULL);
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(words); i++) {
+        if (getenv(words[i])) {
+            g_string_append_printf(text, "%s=%s ", words[i],
+                                   getenv(words[i]));
+        }
+    }
+    print_message("# repeat: %sUNETMM_SEED=%" PRIu64 " %s\n", text->str, seed,
+                  program_invocation_name);
+}
+
 uint64_t fake_seed(void)
 {
     static uint64_t seed;
 
     if (!seed) {
-        const char *given = getenv("UNETMM_SEED");
+        const char *given = getenv("UNETMM_SEED") ?: "1";
+        char *end;
 
-        seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
-        seed = seed ?: 1;
-        print_message("# UNETMM_SEED=%" PRIu64 "\n", seed);
+        seed = strtoull(given, &end, 0);
+        if (!seed || *end) {
+            print_error("UNETMM_SEED=%s: use a number from 1 on\n", given);
+            exit(2);
+        }
+        print_repeat(seed);
     }
     return seed;
 }

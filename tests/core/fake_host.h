@@ -134,7 +134,10 @@ unsigned fake_run_later(FakeHost *host);
 FakeFrame *fake_wire_at(FakeHost *host, unsigned n);
 void fake_wire_clear(FakeHost *host);
 
-/* The seed of this run: UNETMM_SEED or the clock; printed at first use. */
+/*
+ * The seed of this run: UNETMM_SEED, or 1; whoever runs all tests chooses one.
+ * The first use prints the command that repeats the run.
+ */
 uint64_t fake_seed(void);
 uint32_t fake_random(uint64_t *state);
 /* Byte `i` of message number `n`: depends on both. */
