@@ -4,6 +4,7 @@
  * says of memory that may not be used.
  */
 #include "guard.h"
+#include "huge.h"
 #include "link.h"
 
 #include <fcntl.h>
@@ -382,36 +383,6 @@ static uint8_t *map_file(const char *path, int flags)
     return at;
 }
 
-static uint8_t *map_huge(void)
-{
-    int fd = open("/proc/sys/vm/nr_hugepages", O_WRONLY);
-    void *at;
-
-    if (fd >= 0) {
-        if (write(fd, "4", 1) != 1) {
-            note("no huge pages can be set aside");
-        }
-        close(fd);
-    }
-    at = mmap(NULL, 2u << 20, PROT_READ | PROT_WRITE,
-              MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
-    return at == MAP_FAILED ? NULL : at;
-}
-
-static uint8_t *map_thp(void)
-{
-    const size_t huge = 2u << 20;
-    uint8_t *at = CHECK_SYS(mmap(NULL, 2 * huge, PROT_READ | PROT_WRITE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-
-    at += (huge - (uintptr_t)at % huge) % huge;
-    if (madvise(at, huge, MADV_HUGEPAGE)) {
-        note("no transparent huge pages: ordinary ones");
-    }
-    at[0] = 1;
-    return at + huge / 2;
-}
-
 static void kinds(void)
 {
     static uint8_t in_bss[KIND_BYTES] __attribute__((aligned(4096)));
@@ -438,13 +409,31 @@ static void kinds(void)
              map_file("/dev/shm/shared", MAP_SHARED));
     use_kind(&link, "file on the root file system, private",
              map_file("/private", MAP_PRIVATE));
-    at = map_huge();
-    if (at) {
-        use_kind(&link, "hugetlb", at);
-    } else {
-        note("hugetlb: none to be had");
-    }
-    use_kind(&link, "transparent huge page", map_thp());
+    link_close(&link);
+}
+
+static void hugetlb(void)
+{
+    struct link link;
+    uint8_t *at;
+
+    link_open(&link, NULL, NULL);
+    at = huge_reserved();
+    use_kind(&link, "hugetlb", at);
+    CHECK_SYS(munmap(at, HUGE));
+    link_close(&link);
+}
+
+/* Whole when it is used first, whatever registering it makes of it. */
+static void huge_transparent(void)
+{
+    struct link link;
+    uint8_t *at;
+
+    link_open(&link, NULL, NULL);
+    at = huge_page();
+    use_kind(&link, "transparent huge page", at + HUGE / 2);
+    CHECK_SYS(munmap(at, HUGE));
     link_close(&link);
 }
 
@@ -787,6 +776,9 @@ static const struct test tests[] = {
     { "more-and-quiet", more_and_quiet, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
     { "completions-full", completions_full, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
     { "kinds", kinds, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
+    { "hugetlb", hugetlb, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
+    { "huge-page", huge_transparent,
+      TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
     { "own-text", own_text, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
     { "never-touched", never_touched, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
     { "read-only", read_only, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },

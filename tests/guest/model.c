@@ -5,6 +5,7 @@
  * of the memory is compared.
  */
 #include "guard.h"
+#include "huge.h"
 #include "link.h"
 #include "traffic.h"
 
@@ -395,15 +396,11 @@ static void shared(void)
 /* The memory begins as part of a huge page, which has to be split. */
 static void huge(void)
 {
-    const size_t size = 2u << 20;
     struct model m = { .fd = -1 };
-    uint8_t *at = pages((unsigned)(2 * size / PAGE));
 
-    at += (size - (uintptr_t)at % size) % size;
-    if (madvise(at, size, MADV_HUGEPAGE)) {
-        test_skip("no transparent huge pages");
-    }
-    m.at = at + size / 2;
+    m.at = huge_page() + HUGE / 2;
+    memset(m.at, 0, NPAGES * PAGE);
+    CHECK(huge_kilobytes(m.at, PAGE) >= HUGE / 1024);
     run_model(&m);
 }
 

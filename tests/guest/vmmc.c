@@ -7,6 +7,7 @@
  */
 #include "ask.h"
 #include "guard.h"
+#include "huge.h"
 #include "link.h"
 
 #include <pthread.h>
@@ -1144,32 +1145,7 @@ static void forks(void)
 
 /* ---- In a huge page ---------------------------------------------------------------- */
 
-#define HUGE            ((size_t)2 << 20)
 #define SHARE           (16 * PAGE)
-
-/* One huge page, a mapping of its own.  Ends the test if there is none. */
-static uint8_t *huge_page(void)
-{
-    unsigned tries;
-
-    for (tries = 0; tries < 20; tries++) {
-        uint8_t *map = pages(2 * HUGE / PAGE);
-        uint8_t *at = map + (HUGE - (uintptr_t)map % HUGE) % HUGE;
-
-        if (madvise(at, HUGE, MADV_HUGEPAGE)) {
-            break;
-        }
-        memset(at, 0x77, HUGE);
-        /* A small guest's Linux makes none unless it is told to. */
-        if (huge_kilobytes(at, HUGE) >= HUGE / 1024 ||
-            !madvise(at, HUGE, MADV_COLLAPSE)) {
-            return at;
-        }
-        unmap_pages(map, 2 * HUGE / PAGE);
-    }
-    test_skip("this kernel gives us no huge page");
-    return NULL;
-}
 
 static void beside_given_up(uint8_t *at)
 {

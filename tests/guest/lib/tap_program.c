@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A program of tests as those that run in guests, for test-tap.py: what its tests
+ * do, and what the driver says of itself, is in the environment.
+ *
+ * TAP_COUNTERS  "none": the driver cannot be asked; "leak": a page more is pinned
+ *               each time; "later": it can be asked from the third time on
+ */
+#include "tap.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *counters(void)
+{
+    const char *word = getenv("TAP_COUNTERS");
+
+    return word ? word : "";
+}
+
+/* In the library's place */
+int unetmm_open(const char *path, unsigned source, struct unetmm_ctx **ctx)
+{
+    static unsigned times;
+
+    (void)path;
+    (void)source;
+    *ctx = NULL;
+    if (!strcmp(counters(), "none") ||
+        (!strcmp(counters(), "later") && ++times < 3)) {
+        return -ENODEV;
+    }
+    return 0;
+}
+
+int unetmm_close(struct unetmm_ctx *ctx)
+{
+    (void)ctx;
+    return 0;
+}
+
+int unetmm_counters(struct unetmm_ctx *ctx, unsigned scope, unsigned endpoint,
+                    uint64_t *values, unsigned count)
+{
+    static uint64_t pinned;
+
+    (void)ctx;
+    (void)scope;
+    (void)endpoint;
+    memset(values, 0, count * sizeof(*values));
+    pinned += !strcmp(counters(), "leak");
+    values[UNETMM_D_pinned_now] = pinned;
+    return (int)count;
+}
+
+int unetmm_parse_mac(const char *text, uint8_t mac[6])
+{
+    (void)text;
+    (void)mac;
+    return -EINVAL;
+}
+
+static void passes(void)
+{
+}
+
+static void fails(void)
+{
+    FAIL("as it should");
+}
+
+static void skips(void)
+{
+    test_skip("there is no %s", "such thing");
+}
+
+static const struct test tests[] = {
+    { "passes", passes, TEST_SOURCES | TEST_POLICIES, 0 },
+    { "plain", passes, 0, 0 },
+    { "no-card", passes, TEST_NO_CARD, 0 },
+    { "fails", fails, TEST_NO_CARD, 0 },
+    { "skips", skips, TEST_NO_CARD, 0 },
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, "program", tests,
+                     sizeof(tests) / sizeof(tests[0]));
+}

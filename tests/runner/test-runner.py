@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The runners of tests, tests/e2e/run and scripts/lib/suite.py, on output that
+is made up: whatever a program says or leaves out must not look like success.
+
+usage: test-runner.py SOURCE-ROOT
+"""
+import argparse
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+ROOT = os.path.realpath(sys.argv[1])
+
+
+def load(name, *path):
+    """A file of Python's, whatever its name, as a module."""
+    path = os.path.join(ROOT, *path)
+    loader = importlib.machinery.SourceFileLoader(name, path)
+    module = importlib.util.module_from_spec(
+        importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+suite = load("suite", "scripts", "lib", "suite.py")
+run = load("e2e_run", "tests", "e2e", "run")
+
+GOOD = """\
+# program vm
+1..2
+# vm --seed 7
+ok 1 - vm.one.tlb # 0.1 s
+ok 2 - vm.two.tlb # 0.2 s
+# status 0
+"""
+
+
+# ---- tests/e2e/run --------------------------------------------------------------
+
+
+def outcomes(text):
+    """{name: outcome} of what a guest's script has written."""
+    return {r.name: r.outcome for r in run.read_results("one", text)}
+
+
+def failures(text):
+    """The names of what has failed."""
+    return sorted(name for name, outcome in outcomes(text).items()
+                  if outcome == "failed")
+
+
+def a_good_program_passes():
+    assert outcomes(GOOD) == {"vm.one.tlb": "passed", "vm.two.tlb": "passed"}
+    both = GOOD + GOOD.replace("vm", "reap")
+    assert len(outcomes(both)) == 4 and not failures(both), outcomes(both)
+
+
+def a_program_must_end_as_its_tests_say():
+    """It may have crashed behind its last test, or not be there at all."""
+    for status in (1, 2, 127, 134, 139):
+        text = GOOD.replace("# status 0", f"# status {status}")
+        assert failures(text) == ["vm.ends-well"], (status, outcomes(text))
+        text = text.replace("vm", "first") + GOOD
+        assert failures(text) == ["first.ends-well"], outcomes(text)
+    text = GOOD.replace("ok 2", "not ok 2")
+    assert failures(text) == ["vm.ends-well", "vm.two.tlb"], outcomes(text)
+    text = text.replace("# status 0", "# status 1")
+    assert failures(text) == ["vm.two.tlb"], outcomes(text)
+
+
+def a_program_must_keep_to_its_plan():
+    lines = GOOD.splitlines(keepends=True)
+    for missing, name in ((1, "vm.starts"), (3, "vm.comes-to-its-end"),
+                          (4, "vm.comes-to-its-end"),
+                          (5, "vm.comes-to-its-end")):
+        text = "".join(lines[:missing] + lines[missing + 1:])
+        assert failures(text) == [name], (missing, outcomes(text))
+    text = GOOD.replace("1..2", "1..1")
+    assert failures(text) == ["vm.keeps-to-its-plan"], outcomes(text)
+    text = "# program vm\nsh: ./vm: not found\n# status 127\n"
+    assert failures(text) == ["vm.starts"], outcomes(text)
+    text = "# program vm\n1..0\n# status 0\n"
+    assert not outcomes(text), outcomes(text)
+
+
+def the_script_asks_for_each_status():
+    options = argparse.Namespace(seed=1, kernel="6.1", long=False, only=None)
+    text = run.script([run.Call("vm"), run.Call("reap")], options, "stream")
+    lines = text.splitlines()
+    for program in ("vm", "reap"):
+        at = next(i for i, line in enumerate(lines)
+                  if line.startswith(f"./{program} "))
+        assert "# program " + program in lines[at - 1], lines[at - 1]
+        assert "# status $?" in lines[at + 1], lines[at + 1]
+
+
+def what_is_left_out_is_counted():
+    text = GOOD.replace("ok 2 - vm.two.tlb # 0.2 s",
+                        "ok 2 - vm.two.tlb # SKIP left out: the seed chose "
+                        "others")
+    assert outcomes(text) == {"vm.one.tlb": "passed",
+                              "vm.two.tlb": "left out"}, outcomes(text)
+
+
+SKIPS = """\
+# kernels  tests          why
+6.1        one/vm.two.*   # it is not there
+6.1,debug  one/vm.t*      # likewise
+"""
+
+
+def judged(kernel, name, outcome="skipped"):
+    """What becomes of a test by the list above."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write(SKIPS)
+        file.flush()
+        result = run.Result("one", name, outcome, "no such thing")
+        run.judge_skip(result, run.read_skips(kernel, file.name))
+    return result.outcome
+
+
+def a_skip_must_be_allowed_on_its_kernel():
+    assert judged("6.1", "vm.two.tlb") == "skipped"
+    assert judged("debug", "vm.two.tlb") == "skipped"
+    assert judged("6.12", "vm.two.tlb") == "failed"
+    assert judged("6.1", "vm.one.tlb") == "failed"
+    assert judged("6.12", "vm.one.tlb", "passed") == "passed"
+    assert judged("6.12", "vm.one.tlb", "left out") == "left out"
+
+
+def the_list_of_skips_can_be_read():
+    """Kernels that there are, programs that there are, a reason for each."""
+    path = os.path.join(ROOT, "tests", "e2e", "skips.txt")
+    with open(path, encoding="utf-8") as file:
+        lines = [line for line in file if line.split("#")[0].strip()]
+    for line in lines:
+        words, _, reason = line.partition("#")
+        kernels, pattern = words.split()
+        assert set(kernels.split(",")) <= {"6.1", "6.12", "debug"}, line
+        assert len(reason.strip()) > 10, line
+        program = pattern.rpartition("/")[2].partition(".")[0]
+        assert os.path.exists(os.path.join(
+            ROOT, "tests", "guest", program + ".c")), line
+        boots = {boot.name for kernel in kernels.split(",")
+                 for boot in run.boots(kernel)
+                 if program in [call.program for call in boot.calls_a]}
+        assert any(run.fnmatch.fnmatchcase(f"{boot}/{program}.",
+                                           pattern.partition(".")[0] + ".")
+                   for boot in boots), (line, boots)
+
+
+# ---- scripts/lib/suite.py ---------------------------------------------------------
+
+
+def tap(text, status=0):
+    """{name: outcome} as scripts/test takes it."""
+    return {r.name: r.outcome
+            for r in suite.tap_results("t: ", text, "again", 0, status)}
+
+
+def scripts_test_checks_the_plan():
+    good = "1..2\nok 1 - a\nok 2 - b\n"
+    assert tap(good) == {"t: a": "passed", "t: b": "passed"}
+    assert tap("ok 1 /a\nok 2 /b\n1..2\n") == {"t: /a": "passed",
+                                               "t: /b": "passed"}
+    for bad in (good.replace("1..2\n", ""), good.replace("1..2", "1..3"),
+                good.replace("1..2", "1..1"), good[:-len("ok 2 - b\n")]):
+        assert tap(bad).get("t: keeps to its plan") == "failed", (bad,
+                                                                  tap(bad))
+    assert tap("") == {"t: says something": "failed"}
+    assert tap(good, 1)["t: ends well"] == "failed"
+
+
+def subtests_have_plans_of_their_own():
+    text = ("1..1\n# Subtest: a\n    1..2\n    ok 1 x\n    ok 2 y\n"
+            "ok 1 a\n")
+    assert "failed" not in tap(text).values(), tap(text)
+    text = text.replace("    ok 2 y\n", "")
+    assert tap(text)["t: keeps to its plan"] == "failed", tap(text)
+
+
+def scripts_test_tells_skips_apart():
+    text = ("1..4\nok 1 - a # SKIP no such kernel\nok 2 - b # SKIP left out: "
+            "by chance\nok 3 - c # UNSTEADY: failed\nok 4 - d # 0.1 s\n")
+    assert list(tap(text).values()) == ["skipped", "left out", "unsteady",
+                                        "passed"], tap(text)
+
+
+def a_fuzzer_that_is_not_there_is_skipped():
+    suite.lib_shell = lambda *_: ["no"]
+    found = list(suite.fuzz_qemu(argparse.Namespace(long=False)))
+    assert [r.outcome for r in found] == ["skipped"], found
+    assert "scripts/setup qemu-fuzz" in found[0].detail, found
+
+
+TESTS = [a_good_program_passes, a_program_must_end_as_its_tests_say,
+         a_program_must_keep_to_its_plan, the_script_asks_for_each_status,
+         what_is_left_out_is_counted, a_skip_must_be_allowed_on_its_kernel,
+         the_list_of_skips_can_be_read, scripts_test_checks_the_plan,
+         subtests_have_plans_of_their_own, scripts_test_tells_skips_apart,
+         a_fuzzer_that_is_not_there_is_skipped]
+
+
+def main():
+    """TAP."""
+    failed = 0
+    print(f"1..{len(TESTS)}")
+    for number, test in enumerate(TESTS, 1):
+        try:
+            test()
+            print(f"ok {number} - {test.__name__}")
+        except (AssertionError, AttributeError, KeyError, OSError) as error:
+            failed += 1
+            print(f"not ok {number} - {test.__name__}")
+            print(f"# {error!r}".replace("\n", "\n# "))
+    return failed > 0
+
+
+sys.exit(main())
