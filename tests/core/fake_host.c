@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include "fake_host.h"
+#include "unetmm_rel.h"
 
 int unetmm_trace;
 
@@ -434,6 +435,119 @@ void fake_expect_only(FakeHost *host, uint64_t addr, size_t bytes)
                         FAKE_RAM_BYTES - to);
 }
 
+static void check_misses(const UnetmmCore *core)
+{
+    uint32_t n[UNETMM_MISS_CHANGING + 1] = { 0 }, late = 0;
+
+    for (uint32_t i = 0; i < unetmm_misses(core); i++) {
+        n[core->misses[i].state]++;
+        late += core->misses[i].late;
+    }
+    assert_int_equal(core->wanted_used, n[UNETMM_MISS_WANTED]);
+    assert_int_equal(core->misses_asked, n[UNETMM_MISS_ASKED]);
+    assert_int_equal(core->in_flight_used, n[UNETMM_MISS_ASKED] +
+                     n[UNETMM_MISS_DEFERRED]);
+    assert_int_equal(core->misses_joined, n[UNETMM_MISS_JOINED]);
+    assert_int_equal(core->misses_refused, n[UNETMM_MISS_REFUSED]);
+    assert_int_equal(core->misses_changing, n[UNETMM_MISS_CHANGING]);
+    assert_int_equal(core->misses_late, late);
+}
+
+/* Of endpoints, channels and what they use. */
+static void check_endpoints(const UnetmmCore *core)
+{
+    uint32_t rels = 0, kept = 0, acks = 0, updates = 0;
+
+    for (uint32_t i = 0; i < core->params.endpoints; i++) {
+        const UnetmmEp *ep = &core->eps[i];
+        uint32_t owed = 0;
+
+        for (uint32_t c = 0; ep->live && c < core->params.channels; c++) {
+            owed += ep->channels[c].ended != UNETMM_ST_OK;
+        }
+        assert_int_equal(ep->live ? ep->ends_owed : 0, owed);
+    }
+    for (uint32_t i = 0; i < core->params.reliable; i++) {
+        const UnetmmRel *rel = core->rels[i];
+
+        rels += rel != NULL;
+        acks += core->acks[i / 64] >> i % 64 & 1;
+        for (unsigned k = 0; rel && k < UNETMM_REL_WINDOW; k++) {
+            kept += rel->rx.kept[k].frame != NULL;
+        }
+        for (const UnetmmUpdate *u = rel ? rel->stores.first : NULL; u;
+             u = u->next) {
+            updates++;
+        }
+    }
+    assert_int_equal(core->rels_used, rels);
+    assert_int_equal(core->kept, kept);
+    assert_int_equal(core->acks_owed, acks);
+    assert_int_equal(core->updates, updates);
+}
+
+/* Of what waits for a page to land. */
+static void check_landings(const UnetmmCore *core)
+{
+    uint32_t closing = 0, clearing = 0, moving = 0;
+
+    for (uint32_t i = 0; i < core->params.endpoints; i++) {
+        closing += core->eps[i].live && core->eps[i].closing;
+    }
+    for (uint32_t i = 0; i < core->params.regions; i++) {
+        const UnetmmRegion *region = &core->regions[i];
+
+        clearing += region->live && region->clearing;
+        for (unsigned k = 0; region->live && region->moved &&
+             k < UNETMM_REDIRECTS; k++) {
+            moving += region->moved->redirects[k].waits != 0;
+        }
+    }
+    assert_int_equal(core->closing, closing + clearing + moving);
+    assert_int_equal(core->regions_clearing, clearing);
+    assert_int_equal(core->redirects_waiting, moving);
+}
+
+static void check_spaces(const UnetmmCore *core)
+{
+    for (uint32_t s = 0; s < core->params.spaces; s++) {
+        uint32_t endpoints = 0, regions = 0;
+
+        if (!core->spaces[s].live) {
+            continue;
+        }
+        for (uint32_t i = 0; i < core->params.endpoints; i++) {
+            endpoints += core->eps[i].live && core->eps[i].space == s;
+        }
+        for (uint32_t i = 0; i < core->params.regions; i++) {
+            regions += core->regions[i].live && core->regions[i].space == s;
+        }
+        assert_int_equal(core->spaces[s].endpoints, endpoints);
+        assert_int_equal(core->spaces[s].regions, regions);
+    }
+}
+
+void fake_check_counts(const UnetmmCore *core)
+{
+    const UnetmmSysbuf *sb = &core->sysbuf;
+    uint32_t nfree = 0, full = 0, flows = 0;
+
+    check_misses(core);
+    check_endpoints(core);
+    check_landings(core);
+    check_spaces(core);
+    for (uint32_t i = 0; i < sb->n; i++) {
+        nfree += sb->slots[i].state == UNETMM_SLOT_FREE;
+        full += sb->slots[i].state == UNETMM_SLOT_FULL;
+    }
+    assert_int_equal(sb->nfree, nfree);
+    assert_int_equal(sb->full_used, full);
+    for (uint32_t i = 0; i < core->params.flows; i++) {
+        flows = core->flows[i].live ? i + 1 : flows;
+    }
+    assert_int_equal(core->flows_end, flows);
+}
+
 void fake_migrate(FakeHost *host)
 {
     UnetmmCore *core = &host->core;
@@ -449,6 +563,7 @@ void fake_migrate(FakeHost *host)
     GByteArray *again;
 
     assert_true(saved->len <= unetmm_core_save_limit(core));
+    fake_check_counts(core);
     unetmm_core_free(core);
     unetmm_core_init(core, &params, ops, host);
     core->port.link = port.link;
@@ -456,6 +571,7 @@ void fake_migrate(FakeHost *host)
     if (!unetmm_core_load(core, saved->data, saved->len, &why)) {
         fail_msg("not restored: %s", why);
     }
+    fake_check_counts(core);
     again = unetmm_core_save(core);
     assert_int_equal(saved->len, again->len);
     assert_memory_equal(saved->data, again->data, saved->len);

@@ -52,6 +52,7 @@ struct FakeHost {
     bool lenient;
     bool unchecked;             /* a benchmark: any byte of RAM may be used */
     uint64_t strays;            /* refused because of `lenient` */
+    bool spoilt;                /* the test has changed the core itself */
     uint64_t reads, writes;
 
     int64_t now;
@@ -119,6 +120,8 @@ void fake_expect_only(FakeHost *host, uint64_t addr, size_t bytes);
 void fake_migrate(FakeHost *host);
 /* UNETMM_MIGRATE=n in the environment: at each n-th access from outside. */
 void fake_may_migrate(FakeHost *host);
+/* What the card counts, for not having to look, is what is there. */
+void fake_check_counts(const UnetmmCore *core);
 
 uint32_t fake_reg(FakeHost *host, uint32_t offset);
 void fake_set_reg(FakeHost *host, uint32_t offset, uint32_t value);

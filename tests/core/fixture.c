@@ -45,6 +45,9 @@ int fix_teardown(void **state)
 {
     Fix *f = *state;
 
+    if (f->h.made && !f->h.spoilt) {
+        fake_check_counts(&f->h.core);
+    }
     fake_driver_free(&f->d);
     fake_host_free(&f->h);
     g_free(f);

@@ -282,6 +282,23 @@ static void test_answer(void **state)
     m = expect_miss(f, PAGE(0), 4, RW);
 }
 
+/* From the middle of a segment on: no page behind its end. */
+static void test_answer_middle(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_sqe sqe = peer_sqe(UNETMM_OP_READ, 0, 9000, 500, 1);
+    uint8_t data[PEER_MTU] = { 0 };
+
+    open_peer(f, 1000);
+    sqe.seg[0].addr = PAGE(0) + 4000;
+    fake_send_sqe(&f->a, sqe);
+    fake_ring_bell(&f->a);
+    peer_give(f, (struct unetmm_frame) { .opcode = UNETMM_WIRE_ANSWER,
+                                         .psn = PEER_MY + 5 }, data, 1000);
+    /* Bytes 9000 to 13000 of the memory. */
+    expect_miss(f, PAGE(2), 2, RW);
+}
+
 /* The READ has ended before the miss could be reported. */
 static void test_answer_ended(void **state)
 {
@@ -435,6 +452,7 @@ int main(void)
         fix_test(test_no_segment),
         fix_test(test_only_odp),
         fix_test(test_answer),
+        fix_test(test_answer_middle),
         fix_test(test_answer_ended),
         fix_test(test_write),
         fix_test(test_read),

@@ -175,6 +175,7 @@ static void tell_lie(unsigned number, const char **expected, bool *told)
     LIES(LIE)
 #undef LIE
     *told = number < n;
+    f->h.spoilt = true;
     saved = unetmm_core_save(c);
     fake_host_init(&other, &c->params);
     if (unetmm_core_load(&other.core, saved->data, saved->len, &why)) {

@@ -879,6 +879,40 @@ static void test_forced_evictions(void **state)
     assert_true(fake_counter(&f->h, UNETMM_C_inj_evict) > 0);
 }
 
+/* As often as the rate says; and at 0 nothing is drawn for it. */
+static void test_forced_rate(void **state)
+{
+    Fix *f = *state;
+    UnetmmCore draws = { .random = 0 };
+    uint64_t hits;
+
+    for (unsigned knob = 0; knob < 2; knob++) {
+        f->h.core.knobs = knob ? (UnetmmKnobs) { .force_miss = 1 } :
+                          (UnetmmKnobs) { .force_evict = 100000 };
+        unetmm_core_set_seed(&f->h.core, 42);
+        draws.random = f->h.core.random;
+        hits = fake_counter(&f->h, UNETMM_C_tlb_hits);
+        for (unsigned i = 0; i < 1000; i++) {
+            fake_send_at(&f->a, FIX_WIRE, PAGE(i % 8), 64, i);
+            fix_settle(f);
+            fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, i);
+            fake_wire_clear(&f->h);
+        }
+        hits = fake_counter(&f->h, UNETMM_C_tlb_hits) - hits;
+        assert_true(hits >= 1000);
+        if (knob) {
+            for (uint64_t i = 0; i < hits; i++) {
+                unetmm_random(&draws);
+            }
+            assert_int_equal(f->h.core.random, draws.random);
+        } else {
+            uint64_t n = fake_counter(&f->h, UNETMM_C_inj_evict);
+
+            assert_true(n > hits / 50 && n < hits / 7);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -917,6 +951,7 @@ int main(void)
         fix_test(test_delayed_while_paused),
         fix_test(test_forced_misses),
         fix_test_with(test_forced_evictions, small_tlb),
+        fix_test_with(test_forced_rate, small_tlb),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -512,6 +512,9 @@ static void test_send(void **state)
         sent(r, &f);
     }
     assert_int_equal(fake_counter(&r->h, UNETMM_C_eth_tx_frames), 6);
+    /* Nothing was to be summed. */
+    assert_int_equal(r->h.offloads, 0);
+    assert_int_equal(fake_counter(&r->h, UNETMM_C_eth_csums), 0);
 }
 
 static void refused(Raw *r, const Plain *f, uint32_t imm, uint8_t status)
@@ -797,6 +800,38 @@ static void test_group_slow_gone(void **state)
     got(&r->e[2], &f);
 }
 
+static void slow_queue_of_one(UnetmmParams *p)
+{
+    p->dma_page_ns = 1000;
+    p->local_queue = 1;
+}
+
+/* With no room in the card's queue a frame waits, and is not lost. */
+static void test_local_full(void **state)
+{
+    Raw *r = *state;
+    Plain f;
+
+    for (unsigned i = 0; i < 4; i++) {
+        plain(&f, macs[1], macs[0], 0x0800, 60 + i);
+        post_frame(&r->e[0], &f, 0, i);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        for (unsigned k = 0; k < 4; k++) {
+            fake_advance(&r->h, 1000);
+        }
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        struct unetmm_cqe cqe;
+
+        fake_expect(&r->e[0], UNETMM_CQE_SENT, UNETMM_ST_OK, i);
+        assert_true(fake_poll(&r->e[1], &cqe));
+        assert_int_equal(cqe.opcode, UNETMM_CQE_RECEIVED);
+        assert_int_equal(cqe.len, 60 + i);
+    }
+    assert_int_equal(fake_counter(&r->h, UNETMM_C_drop_local_full), 0);
+}
+
 /* ---- The driver's own ---- */
 
 static void test_vector(void **state)
@@ -856,6 +891,8 @@ int main(void)
     name, setup, teardown, (void *)slow)
 #define FRUGAL(name) cmocka_unit_test_prestate_setup_teardown( \
     name, setup, teardown, (void *)frugal)
+#define CRAMPED(name) cmocka_unit_test_prestate_setup_teardown( \
+    name, setup, teardown, (void *)slow_queue_of_one)
     const struct CMUnitTest tests[] = {
         T(test_addresses),
         T(test_groups),
@@ -880,6 +917,7 @@ int main(void)
         T(test_local),
         T(test_local_group),
         FRUGAL(test_copies_budget),
+        CRAMPED(test_local_full),
         SLOW(test_group_slow),
         SLOW(test_group_slow_gone),
         T(test_vector),

@@ -620,6 +620,7 @@ static void test_cleared(void **state)
         struct unetmm_cmd clear = { .opcode = UNETMM_CMD_REGION_CLEAR,
                                     .region.region = PEER_REGION };
         struct unetmm_cmd_done done;
+        uint16_t tag;
 
         if (what != UNETMM_REDIRECT_BEGIN) {
             BEGIN(AT, LENGTH, TO);
@@ -629,7 +630,7 @@ static void test_cleared(void **state)
             fake_issue(&f->d, part_cmd(what, AT, LENGTH, TO));
             assert_false(fake_done(&f->d, &done));
         }
-        fake_issue(&f->d, clear);
+        tag = fake_issue(&f->d, clear);
         assert_false(fake_done(&f->d, &done));
         fake_advance(&f->h, PAGE_NS);
         if (what != UNETMM_REDIRECT_GO) {
@@ -638,6 +639,7 @@ static void test_cleared(void **state)
         }
         assert_true(fake_done(&f->d, &done));
         assert_int_equal(done.opcode, UNETMM_CMD_REGION_CLEAR);
+        assert_int_equal(done.tag, tag);
         assert_int_equal(f->h.core.closing, 0);
         assert_int_equal(f->h.core.redirects_waiting, 0);
         fake_region(f->s1, PEER_REGION, PEER_KEY, PEER_AT, PEER_LENGTH, 7, 2);

@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "fixture.h"
+#include "unetmm_rel.h"
 
 #define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
 #define CH      5
@@ -1163,6 +1164,47 @@ static void test_acked_while_moving(void **state)
     expect_silence(f);
 }
 
+/* An acknowledgement of something else does not delay what is on its way. */
+static void test_acked_beside(void **state)
+{
+    struct unetmm_cmd_channel other = usual;
+    FakeFrame *frame;
+    Fix *f = *state;
+
+    /* Of the packet before it, of the same channel. */
+    open_channel(f, &usual);
+    send_bytes(f, MTU, 1);
+    fake_advance(&f->h, PAGE_NS);
+    expect_packet(f, MY, 0, MTU, MTU);
+    send_bytes(f, MTU, 2);
+    fake_advance(&f->h, PAGE_NS / 2);
+    expect_silence(f);
+    ack(f, MY + 1, 0);
+    assert_false(f->h.core.eps[1].tx.needless);
+    fake_advance(&f->h, PAGE_NS / 2);
+    expect_packet(f, MY + 1, 0, MTU, MTU);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    ack(f, MY + 2, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+    /* Of another channel. */
+    other.send_psn = MY + 1000;
+    assert_int_equal(fake_channel_rel(&f->a, CH + 1, fake_peer_mac, PEER,
+                                      CH + 1, &other), UNETMM_CS_OK);
+    send_small(f, 30, 3);
+    expect_packet(f, MY + 2, 0, 30, 30);
+    fake_send_at(&f->a, CH + 1, PAGE(0), MTU, 4);
+    fake_ring_bell(&f->a);
+    fake_advance(&f->h, PAGE_NS / 2);
+    assert_true(f->h.core.eps[1].tx.moving);
+    ack(f, MY + 3, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 3);
+    assert_false(f->h.core.eps[1].tx.needless);
+    fake_advance(&f->h, PAGE_NS / 2);
+    frame = fake_wire_at(&f->h, 0);
+    assert_int_equal(fake_header(frame)->src_channel, cpu_to_le16(CH + 1));
+    assert_int_equal(fake_header(frame)->psn, cpu_to_le32(MY + 1000));
+}
+
 static void test_lands_slowly(void **state)
 {
     Fix *f = *state;
@@ -1300,6 +1342,36 @@ static void test_replace(void **state)
     assert_int_equal(f->h.core.rels_used, 1);
     ack(f, MY + 1, 0);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+}
+
+/* A buffer that is to go back waits for a place in the completion queue. */
+static void test_buffer_behind_cq_full(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_cqe cqe;
+    unsigned n = 0;
+
+    open_channel(f, &usual);
+    post(f, 8, 8192, 50);
+    give(f, YOURS, 0, MTU, 5000, 2, 0);
+    assert_true(f->h.core.eps[1].channels[CH].rel->rx.claimed);
+    for (unsigned i = 0; i < 16; i++) {
+        fake_send_inline(&f->a, FIX_WIRE, i, 8, i, 0);
+    }
+    fake_ring_bell(&f->a);
+    clear(f);
+    fake_run_later(&f->h);
+    assert_int_equal(f->h.core.rels_used, 1);
+    while (fake_poll(&f->a, &cqe) && cqe.opcode == UNETMM_CQE_SENT) {
+        n++;
+        fake_ring_bell(&f->a);
+    }
+    assert_int_equal(n, 16);
+    assert_int_equal(cqe.opcode, UNETMM_CQE_BUFFER);
+    assert_int_equal(cqe.status, UNETMM_ST_BAD_CHANNEL);
+    assert_int_equal(cqe.cookie, 50);
+    fake_expect_none(&f->a);
+    assert_int_equal(f->h.core.rels_used, 0);
 }
 
 /* No room for completions: they wait, and the channel's number does not. */
@@ -1442,6 +1514,31 @@ static void test_told(void **state)
     expect_told(f, UNETMM_ST_PEER_FAILED);
     clear_as(f, UNETMM_CHANNEL_F_TELL);
     fake_expect_none(&f->a);
+}
+
+/* Of the first and the last channel that there may be. */
+static void test_told_of_all(void **state)
+{
+    Fix *f = *state;
+    uint16_t numbers[] = { 0, f->h.core.params.channels - 1 };
+    struct unetmm_cmd_channel how = usual;
+
+    how.flags = UNETMM_CHANNEL_F_TELL;
+    for (unsigned i = 0; i < G_N_ELEMENTS(numbers); i++) {
+        struct unetmm_cmd cmd = {
+            .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = 1,
+            .channel = { .channel = cpu_to_le16(numbers[i]),
+                         .flags = UNETMM_CHANNEL_F_TELL },
+        };
+
+        assert_int_equal(fake_channel_rel(&f->a, numbers[i], fake_peer_mac,
+                                          PEER, CH, &how), UNETMM_CS_OK);
+        assert_int_equal(fake_command(&f->d, cmd, NULL), UNETMM_CS_OK);
+        assert_int_equal(fake_expect(&f->a, UNETMM_CQE_CLOSED,
+                                     UNETMM_ST_BAD_CHANNEL, 0).channel,
+                         numbers[i]);
+        fake_expect_none(&f->a);
+    }
 }
 
 /* Not lost for want of room; and forgotten with what it was about. */
@@ -1591,11 +1688,13 @@ static const struct CMUnitTest tests[] = {
     fix_test(test_needless_while_waiting),
     fix_test(test_source_lost),
     fix_test_with(test_acked_while_moving, slow),
+    fix_test_with(test_acked_beside, slow),
     fix_test_with(test_lands_slowly, slow),
     fix_test_with(test_invalidated_landing, slow),
     fix_test(test_clear),
     fix_test_with(test_clear, slow),
     fix_test_with(test_replace, slow),
+    fix_test(test_buffer_behind_cq_full),
     fix_test(test_clear_cq_full),
     fix_test(test_clear_behind_cq_full),
     fix_test(test_destroy),
@@ -1603,6 +1702,7 @@ static const struct CMUnitTest tests[] = {
     fix_test_with(test_stop, slow),
     fix_test_with(test_reset, slow),
     fix_test(test_told),
+    fix_test(test_told_of_all),
     fix_test(test_told_later),
     fix_test(test_local),
     fix_test_with(test_local, short_queue),

@@ -746,6 +746,30 @@ static void test_asked(void **state)
     peer_silence(f);
 }
 
+/* A stream that has forgotten the slot in which a packet waits is refused. */
+static void test_slot_forgotten(void **state)
+{
+    Fix *f = *state;
+
+    open_all(f);
+    give_write(f, 0, OFFSET, 100, LAST | ASK, 1);
+    assert_int_equal(sysbuf(f)->slots[oldest(f)].state, UNETMM_SLOT_TOLD);
+    for (unsigned i = 0; i < 2; i++) {
+        GByteArray *saved = unetmm_core_save(&f->h.core);
+        g_autofree char *why = NULL;
+        FakeHost other;
+
+        fake_host_init(&other, &f->h.core.params);
+        assert_int_equal(unetmm_core_load(&other.core, saved->data, saved->len,
+                                          &why), !i);
+        assert_true(!i || strstr(why, "waits for a slot that it has not"));
+        fake_host_free(&other);
+        g_byte_array_unref(saved);
+        sysbuf(f)->slots[oldest(f)].state = UNETMM_SLOT_FREE;
+    }
+    sysbuf(f)->slots[oldest(f)].state = UNETMM_SLOT_TOLD;
+}
+
 /* ---- Many senders ------------------------------------------------------- */
 
 /*
@@ -820,6 +844,7 @@ int main(void)
         fix_test(test_limited_read),
         fix_test(test_pending),
         fix_test(test_asked),
+        fix_test(test_slot_forgotten),
         fix_test(test_many),
     };
 

@@ -127,6 +127,9 @@ static void test_commands(void **state)
     BAD(w.offset = PEER_FAR_LENGTH - 8191, UNETMM_CS_BAD_ARG);
     BAD(w.offset = UINT64_MAX - 8191, UNETMM_CS_BAD_ARG);
     BAD(w.rsvd[3] = 1, UNETMM_CS_BAD_ARG);
+    BAD((w.combine_bytes = UNETMM_MAX_INLINE,
+         w.combine_ns = UNETMM_MAX_COMBINE_NS), UNETMM_CS_OK);
+    assert_int_equal(window_clear(&f->a, 1, 2), UNETMM_CS_OK);
     BAD(w.offset = PEER_FAR_LENGTH - 8192, UNETMM_CS_OK);
     BAD((w.page = 0, w.npages = 2), UNETMM_CS_EXISTS);
     BAD((w.page = 3, w.npages = 1), UNETMM_CS_EXISTS);
@@ -223,6 +226,44 @@ static void test_combined(void **state)
     fake_expect_none(&f->a);
 }
 
+/* Windows of two channels, of which one waits longer than the other. */
+static void test_two_times(void **state)
+{
+    const struct unetmm_cmd_channel how = {
+        .mtu = PEER_MTU, .send_psn = 1, .recv_psn = 1, .retries = 3,
+        .timeout_us = 1000, .not_ready_retries = 4,
+    };
+    Fix *f = *state;
+    struct unetmm_cmd_window w = window_cmd(3, 1, 64);
+    struct unetmm_frame h;
+
+    window_open(f, 64);
+    assert_int_equal(fake_channel_rel(&f->a, PEER_CH + 1, fake_peer_mac,
+                                      PEER_EP, PEER_CH + 1, &how),
+                     UNETMM_CS_OK);
+    assert_int_equal(fake_import(&f->a, PEER_IMPORT + 1, PEER_CH + 1, 5, 6,
+                                 100000, UNETMM_RIGHT_WRITE), UNETMM_CS_OK);
+    w.import = PEER_IMPORT + 1;
+    w.combine_ns = 3 * NS;
+    assert_int_equal(window_set(&f->a, w), UNETMM_CS_OK);
+    store(f, 3 * FAKE_PAGE, 1, 8);
+    store(f, FAKE_PAGE, 2, 8);
+    fake_advance(&f->h, NS - 1);
+    peer_silence(f);
+    fake_advance(&f->h, 1);
+    expect_word(f, PEER_MY, 8192, 2, 8);
+    fake_advance(&f->h, 2 * NS - 1);
+    peer_silence(f);
+    fake_advance(&f->h, 1);
+    assert_int_equal(f->h.wire->len, 1);
+    memcpy(&h, fake_wire_at(&f->h, 0)->data, sizeof(h));
+    unetmm_le_frame(&h);
+    assert_int_equal(h.opcode, UNETMM_WIRE_WRITE);
+    assert_int_equal(h.src_channel, PEER_CH + 1);
+    assert_int_equal(h.handle, 5);
+    assert_int_equal(f->h.core.updates, 0);
+}
+
 /* What is posted comes behind what was stored, and before what is stored. */
 static void test_order(void **state)
 {
@@ -313,6 +354,40 @@ static void test_queued(void **state)
 }
 
 /* The store that finds no room ends the channel, and says so. */
+/* A stream with all the packets that may wait is true, with one more it lies. */
+static void test_queue_saved(void **state)
+{
+    Fix *f = *state;
+    unsigned most = f->h.core.params.window_queue;
+    UnetmmStores *s;
+    UnetmmUpdate *more;
+
+    window_open(f, 0);
+    for (unsigned i = 0; i < UNETMM_REL_MSGS + most; i++) {
+        store(f, FAKE_PAGE + 8 * i, i, 8);
+    }
+    assert_int_equal(f->h.core.updates, most);
+    for (unsigned i = 0; i < 2; i++) {
+        GByteArray *saved = unetmm_core_save(&f->h.core);
+        g_autofree char *why = NULL;
+        FakeHost other;
+
+        fake_host_init(&other, &f->h.core.params);
+        assert_int_equal(unetmm_core_load(&other.core, saved->data, saved->len,
+                                          &why), !i);
+        assert_true(!i || strstr(why, "the packets of stores is 65"));
+        fake_host_free(&other);
+        g_byte_array_unref(saved);
+        if (!i) {
+            s = &f->h.core.eps[1].channels[PEER_CH].rel->stores;
+            more = g_memdup2(s->last, sizeof(*more));
+            s->last->next = more;
+            s->last = more;
+        }
+    }
+    f->h.core.updates++;
+}
+
 static void test_overrun(void **state)
 {
     Fix *f = *state;
@@ -490,6 +565,25 @@ static void test_proxy_commands(void **state)
     BAD_PROXY(p.at = 98304, UNETMM_CS_OK);
 }
 
+/* The pages of one command follow each other there, as they do here. */
+static void test_proxy_pages(void **state)
+{
+    struct unetmm_cmd_proxy to = TO(2);
+    Fix *f = *state;
+
+    to.npages = 2;
+    proxies_open(f);
+    assert_int_equal(proxy_set(&f->a, to), UNETMM_CS_OK);
+    for (unsigned i = 0; i < 2; i++) {
+        proxy_store(f, (2 + i) * FAKE_PAGE + 100, 8);
+        assert_int_equal(proxy_load(f, FAKE_PAGE), UNETMM_START_DONE);
+        assert_int_equal(peer_expect(f, UNETMM_WIRE_WRITE,
+                                     PEER_MY + i).h.remote,
+                         8192 + i * FAKE_PAGE + 100);
+    }
+    BAD_PROXY(p.page = 3, UNETMM_CS_EXISTS);
+}
+
 static void test_start(void **state)
 {
     Fix *f = *state;
@@ -630,15 +724,18 @@ int main(void)
         fix_test(test_zeros),
         fix_test(test_stores),
         fix_test(test_combined),
+        fix_test(test_two_times),
         fix_test(test_order),
         fix_test(test_fence),
         fix_test(test_queued),
+        fix_test(test_queue_saved),
         fix_test(test_overrun),
         fix_test(test_rejected),
         fix_test(test_cleared),
         fix_test(test_channel_cleared),
         fix_test(test_endpoint_closed),
         fix_test(test_proxy_commands),
+        fix_test(test_proxy_pages),
         fix_test(test_start),
         fix_test(test_split),
         fix_test(test_start_lengths),
