@@ -9,6 +9,10 @@
  * first that finds nothing.  Arming and the look at the counter are one step on
  * the card, and `wakes` is read before it: so no wake-up is lost between.
  *
+ * A value is reached while the counter is up to 2^63 - 1 past it.  What has been
+ * reached once stays so, whatever the counter does meanwhile: values are the
+ * process's choice, and one may be 2^63 - 1 behind when it is asked for.
+ *
  * A number is nobody's before the last export that gives it has ended, hence a
  * counter never changes because of what its number was before.
  *
@@ -32,6 +36,7 @@ struct unetmm_ec {
 	unsigned long wakes;	/* ep_lock */
 	struct eventfd_ctx *eventfd;	/* ecs->lock and ep_lock */
 	u64 fd_value;		/* ecs->lock */
+	bool fd_reached;	/* likewise */
 	wait_queue_head_t wait;
 };
 
@@ -46,8 +51,9 @@ struct unetmm_ecs {
 };
 
 struct unetmm_sleeper {
-	struct list_head node;
+	struct list_head node;	/* ec->sleepers; ecs->lock */
 	u64 value;
+	bool reached;		/* likewise */
 };
 
 static void unetmm_ec_free(struct kref *ref)
@@ -132,54 +138,76 @@ static int unetmm_ec_command(struct unetmm_ecs *ecs, u32 id, bool arm,
 }
 
 /*
- * The nearest of all that is waited for and has not been reached; returns how many
- * these are.
+ * The counter has been `now`, or more than that but less than 2^63 more.  True: a
+ * value is reached that was not known to be.
  */
-static u32 unetmm_ec_nearest(const struct unetmm_ec *ec, u64 now, u64 *value)
+static bool unetmm_ec_mark(struct unetmm_ec *ec, u64 now)
 {
-	const struct unetmm_sleeper *s;
-	u32 n = 0;
+	struct unetmm_sleeper *s;
+	bool any = false;
 
-	if (ec->eventfd && !unetmm_ec_reached(now, ec->fd_value)) {
-		*value = ec->fd_value;
-		n++;
+	if (ec->eventfd && !ec->fd_reached) {
+		ec->fd_reached = unetmm_ec_reached(now, ec->fd_value);
+		any = ec->fd_reached;
 	}
 	list_for_each_entry(s, &ec->sleepers, node) {
-		if (unetmm_ec_reached(now, s->value))
+		if (s->reached || !unetmm_ec_reached(now, s->value))
 			continue;
-		if (!n++ || s->value - now < *value - now)
-			*value = s->value;
+		s->reached = true;
+		any = true;
 	}
-	return n;
+	return any;
+}
+
+/* The nearest of all that is waited for and has not been reached, if any is. */
+static bool unetmm_ec_nearest(const struct unetmm_ec *ec, u64 now, u64 *value)
+{
+	const struct unetmm_sleeper *s;
+	bool any = ec->eventfd && !ec->fd_reached;
+
+	if (any)
+		*value = ec->fd_value;
+	list_for_each_entry(s, &ec->sleepers, node) {
+		if (s->reached)
+			continue;
+		if (!any || s->value - now < *value - now)
+			*value = s->value;
+		any = true;
+	}
+	return any;
+}
+
+static void unetmm_ec_wake_now(struct unetmm_ecs *ecs, struct unetmm_ec *ec)
+{
+	spin_lock_irq(&ecs->dev->ep_lock);
+	unetmm_ec_wake(ec);
+	spin_unlock_irq(&ecs->dev->ep_lock);
 }
 
 /*
- * Each turn that finds a value reached meanwhile has one less to arm, so this
- * ends: what the card says has been reached can be seen.  *now is what the counter
- * was before the last look of the card at it.
+ * Each turn arms a value that has not been reached, or marks it as reached: there
+ * are as many turns as values at most, whatever the card says.  What is marked is
+ * woken here: arming another value takes back a notification that the card has not
+ * written yet.  *now is what the counter was before the last look of the card at it.
  */
 static int unetmm_ec_arm(struct unetmm_ecs *ecs, struct unetmm_ec *ec, u64 *now)
 {
-	u32 reached, n, before = U32_MAX;
+	u32 reached;
 	u64 value;
 	int ret;
 
 	lockdep_assert_held(&ecs->lock);
-	for (;; before = n) {
+	for (;;) {
 		*now = unetmm_ec_value(ecs, ec->id);
-		n = unetmm_ec_nearest(ec, *now, &value);
-		if (!n)
+		if (unetmm_ec_mark(ec, *now))
+			unetmm_ec_wake_now(ecs, ec);
+		if (!unetmm_ec_nearest(ec, *now, &value))
 			return 0;
-		if (n >= before) {
-			unetmm_fail(ecs->dev, "a counter is not what it says");
-			return -ENODEV;
-		}
 		ret = unetmm_ec_command(ecs, ec->id, true, value, &reached);
 		if (ret || !reached)
 			return ret;
-		spin_lock_irq(&ecs->dev->ep_lock);
-		unetmm_ec_wake(ec);
-		spin_unlock_irq(&ecs->dev->ep_lock);
+		unetmm_ec_mark(ec, value);
+		unetmm_ec_wake_now(ecs, ec);
 	}
 }
 
@@ -521,8 +549,8 @@ static int unetmm_ec_alive(struct unetmm_file *file, struct unetmm_ecs *ecs,
 
 /* 1: reached; 0: armed, sleep while `wakes` is *seen; or -errno. */
 static int unetmm_ec_look(struct unetmm_file *file, struct unetmm_ecs *ecs,
-			  struct unetmm_ec *ec, struct unetmm_event_wait *a,
-			  unsigned long *seen)
+			  struct unetmm_ec *ec, struct unetmm_sleeper *s,
+			  u64 *now, unsigned long *seen)
 {
 	int ret;
 
@@ -530,10 +558,14 @@ static int unetmm_ec_look(struct unetmm_file *file, struct unetmm_ecs *ecs,
 	mutex_lock(&ecs->lock);
 	*seen = READ_ONCE(ec->wakes);
 	ret = unetmm_ec_alive(file, ecs, ec);
+	if (!ret) {
+		/* Before the others are looked at: this one is awake. */
+		s->reached |= unetmm_ec_reached(unetmm_ec_value(ecs, ec->id),
+						s->value);
+		ret = unetmm_ec_arm(ecs, ec, now);
+	}
 	if (!ret)
-		ret = unetmm_ec_arm(ecs, ec, &a->now);
-	if (!ret)
-		ret = unetmm_ec_reached(a->now, a->value);
+		ret = s->reached;
 	mutex_unlock(&ecs->lock);
 	up_read(&file->dev->rwsem);
 	return ret;
@@ -556,14 +588,15 @@ static int unetmm_ec_sleep(struct unetmm_ec *ec, u64 deadline_ns,
 }
 
 static int unetmm_ec_wait(struct unetmm_file *file, struct unetmm_ecs *ecs,
-			  struct unetmm_ec *ec, struct unetmm_event_wait *a)
+			  struct unetmm_ec *ec, struct unetmm_sleeper *s,
+			  struct unetmm_event_wait *a)
 {
 	unsigned long seen;
 	bool late = false;
 	int ret;
 
 	for (;;) {
-		ret = unetmm_ec_look(file, ecs, ec, a, &seen);
+		ret = unetmm_ec_look(file, ecs, ec, s, &a->now, &seen);
 		if (ret)
 			return min(ret, 0);
 		if (!a->deadline_ns)
@@ -593,7 +626,7 @@ int unetmm_op_event_wait(struct unetmm_file *file, void *arg)
 	mutex_lock(&ecs->lock);
 	list_add(&sleeper.node, &ec->sleepers);
 	mutex_unlock(&ecs->lock);
-	ret = unetmm_ec_wait(file, ecs, ec, a);
+	ret = unetmm_ec_wait(file, ecs, ec, &sleeper, a);
 	mutex_lock(&ecs->lock);
 	list_del(&sleeper.node);
 	mutex_unlock(&ecs->lock);
@@ -613,6 +646,7 @@ static struct eventfd_ctx *unetmm_ec_fd(struct unetmm_ecs *ecs,
 	ec->eventfd = new;
 	spin_unlock_irq(&ecs->dev->ep_lock);
 	ec->fd_value = value;
+	ec->fd_reached = unetmm_ec_reached(unetmm_ec_value(ecs, ec->id), value);
 	return old;
 }
 

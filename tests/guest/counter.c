@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -405,6 +406,65 @@ static void late_and_early(void)
     scene_close(&s);
 }
 
+/* The descriptor that the library has of the card. */
+static int card_descriptor(void)
+{
+    char path[64], target[64];
+    int fd;
+
+    for (fd = 3; fd < 64; fd++) {
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        n = readlink(path, target, sizeof(target) - 1);
+        if (n > 0 && !strncmp(target, "/dev/unetmm", 11)) {
+            return fd;
+        }
+    }
+    FAIL("the library has no descriptor of the card");
+}
+
+/*
+ * A value is reached while the counter is up to 2^63 - 1 past it, so one that the
+ * counter leaves further behind is a value still to come.  What has been reached
+ * stays reached, and the card serves on: at each step the counter passes both the
+ * value that somebody waits for and the end of the range of another one.
+ */
+static void far_behind(void)
+{
+    uint64_t value, n = rounds(30000), steps = 0;
+    struct writer w;
+    struct scene s;
+    int fd;
+
+    scene_open(&s);
+    fd = card_descriptor();
+    writer_start(&w, &s, 0, n);
+    while ((value = unetmm_counter_read(s.counter[0]) + 2) < n) {
+        struct unetmm_event_arm arm = {
+            .size = sizeof(arm), .value = value - 1 - INT64_MAX,
+            .event_fd = unetmm_fd(s.one.ep),
+        };
+        struct unetmm_event_wait wait = {
+            .size = sizeof(wait), .value = value,
+        };
+        int ret;
+
+        CHECK_RET(raw_ioctl(fd, UNETMM_IOC_EVENT_ARM, &arm), 0);
+        do {
+            ret = raw_ioctl(fd, UNETMM_IOC_EVENT_WAIT, &wait);
+        } while (ret == -EAGAIN);
+        CHECK_RET(ret, 0);
+        CHECK(wait.now >= value);
+        steps++;
+    }
+    writer_end(&w);
+    note("%llu steps", (unsigned long long)steps);
+    CHECK(steps > 0);
+    CHECK_EQ(unetmm_counter_read(s.counter[0]), n);
+    scene_close(&s);
+}
+
 /* ---- Limits, rights, ends --------------------------------------------------- */
 
 static void limits(void)
@@ -637,6 +697,7 @@ static const struct test tests[] = {
     { "switching", switching, TEST_BOTH | TEST_REMOTE, 0 },
     { "sleepers", sleepers, TEST_TLB | TEST_REMOTE, 0 },
     { "late-and-early", late_and_early, TEST_TLB, 0 },
+    { "far-behind", far_behind, TEST_TLB | TEST_REMOTE, 0 },
     { "limits", limits, TEST_SOURCES, 0 },
     { "not-given", not_given, TEST_EXPORT, 0 },
     { "destroyed", destroyed, TEST_TLB, 0 },
