@@ -696,7 +696,7 @@ def main():
     if count[LEFT_OUT]:
         print(f"{count[LEFT_OUT]} variants of tests were left out, as the "
               "seeds chose: --long runs them")
->>>>>>> 1034a2b (Tests: what is not run, or ends badly, is never counted as passed)
+    unknown = show_unsteady(everything, known)
     print(f"{count[PASS]} passed, {count[FAIL]} failed, "
           f"{count[SKIP]} skipped")
     return 1 if count[FAIL] or unknown or not count[PASS] else 0

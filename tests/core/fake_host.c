@@ -557,6 +557,7 @@ void fake_migrate(FakeHost *host)
     bool paused = core->paused;
     int64_t timer_ns = core->timer_ns;
     bool was_closed = core->was_closed;
+    UnetmmBudget budget = core->budget;
     unsigned later = host->later, later_total = host->later_total;
     g_autofree char *why = NULL;
     GByteArray *saved = unetmm_core_save(core);
@@ -580,15 +581,27 @@ void fake_migrate(FakeHost *host)
     /* What the host owes the card, and the card the host, goes on too. */
     core->timer_ns = timer_ns;
     core->was_closed = was_closed;
+    core->budget = budget;
     core->port.warned_self = port.warned_self;
     host->later = later;
     host->later_total = later_total;
+}
+
+/* Is a new budget all that the card has asked for? */
+static bool only_renewal(const UnetmmCore *core)
+{
+    return !core->ready_used && !core->port.fifo_used;
 }
 
 void fake_may_migrate(FakeHost *host)
 {
     static unsigned accesses;
 
+    if (host->later && host->made && !host->stuck && !host->core.depth &&
+        only_renewal(&host->core)) {
+        host->later = 0;
+        unetmm_core_run(&host->core);
+    }
     /* A frame with the net layer would count as lost. */
     if (migrate_every && host->made && host->core.depth == 0 &&
         !host->core.port.busy && accesses++ % migrate_every == 0) {

@@ -65,6 +65,7 @@ struct FakeHost {
     bool checksums_ok;
     unsigned later;             /* run_later asked and not yet run */
     unsigned later_total;
+    bool stuck;                 /* fake_may_migrate() runs nothing of it */
     unsigned may_receive;
     unsigned warned;
 
@@ -118,7 +119,11 @@ void fake_expect_only(FakeHost *host, uint64_t addr, size_t bytes);
  * and saving again gives the same bytes.
  */
 void fake_migrate(FakeHost *host);
-/* UNETMM_MIGRATE=n in the environment: at each n-th access from outside. */
+/*
+ * What happens between two accesses from outside: the main loop comes round, if
+ * the card has asked for that only to have a new budget (`stuck`: it does not);
+ * UNETMM_MIGRATE=n in the environment: fake_migrate() at each n-th of them.
+ */
 void fake_may_migrate(FakeHost *host);
 /* What the card counts, for not having to look, is what is there. */
 void fake_check_counts(const UnetmmCore *core);

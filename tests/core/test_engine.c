@@ -63,8 +63,9 @@ static void test_descriptor_budget(void **state)
         unetmm_core_run(&f->h.core);
     }
     assert_int_equal(f->h.wire->len, 95);
-    assert_int_equal(f->h.later, 0);
     assert_int_equal(fake_counter(&f->h, UNETMM_C_budget_stops), 9);
+    /* Half of the last budget was spent, so there is to be a new one. */
+    assert_int_equal(fake_run_later(&f->h), 1);
     for (unsigned i = 0; i < 95; i++) {
         fake_expect(&e, UNETMM_CQE_SENT, UNETMM_ST_OK, i);
         fake_check_frame(fake_wire_at(&f->h, i), 8, i);
@@ -93,6 +94,104 @@ static void test_byte_budget(void **state)
     assert_int_equal(f->h.wire->len, 6);
     fake_run_later(&f->h);
     assert_int_equal(f->h.wire->len, 12);
+}
+
+static void send_some(FakeEp *e, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        fake_send_inline(e, FIX_WIRE, i, 8, i, UNETMM_SQE_F_QUIET);
+    }
+    fake_ring_bell(e);
+}
+
+/* One budget for all doorbells, until the main loop comes round. */
+static void test_budget_is_carried(void **state)
+{
+    Fix *f = *state;
+    FakeEp e;
+
+    open_deep(f, &e, 3);
+    f->h.stuck = true;
+    send_some(&e, 4);
+    assert_int_equal(f->h.wire->len, 4);
+    /* Who does little asks for nothing. */
+    assert_int_equal(f->h.later, 0);
+    send_some(&e, 2);
+    assert_int_equal(f->h.later, 1);
+    send_some(&e, 2);
+    assert_int_equal(f->h.wire->len, 8);
+    assert_int_equal(f->h.later, 1);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_budget_stops), 0);
+    for (unsigned i = 0; i < 5; i++) {
+        send_some(&e, 4);
+        assert_int_equal(f->h.wire->len, 10);
+        assert_true(f->h.later);
+    }
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_budget_stops), 1);
+    /* From inside it is no turn of the main loop. */
+    unetmm_enter(&f->h.core);
+    unetmm_core_run(&f->h.core);
+    unetmm_leave(&f->h.core);
+    assert_int_equal(f->h.wire->len, 10);
+    f->h.later = 0;
+    unetmm_core_run(&f->h.core);
+    assert_int_equal(f->h.wire->len, 20);
+    fake_run_later(&f->h);
+    assert_int_equal(f->h.wire->len, 28);
+}
+
+/* As many turns of endpoints as that allows, though none has much to do. */
+static void test_turns_are_carried(void **state)
+{
+    Fix *f = *state;
+
+    f->h.stuck = true;
+    for (unsigned i = 0; i < 2 * 10; i++) {
+        fake_ring_bell(&f->a);
+    }
+    expect_count(&f->h, turns, 0, fake_ring_bell(&f->a));
+    assert_true(f->h.later);
+    expect_count(&f->h, turns, 1, unetmm_core_run(&f->h.core));
+}
+
+/* What the net layer has waits for a new budget, and is asked for then. */
+static void test_arrivals_budget(void **state)
+{
+    Fix *f = *state;
+    FakeFrame *frame = fake_datagram(&f->a, FIX_WIRE, 11, 30000, 1);
+    unsigned asked = f->h.may_receive;
+
+    f->h.stuck = true;
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(fake_receive(&f->h, frame));
+    }
+    assert_false(fake_receive(&f->h, frame));
+    assert_false(unetmm_core_can_receive(&f->h.core));
+    assert_int_equal(f->h.later, 1);
+    assert_int_equal(f->h.may_receive, asked);
+    /* Sends have their own. */
+    fix_send(f, &f->a, 0, 8, 1);
+    fake_serve(&f->d);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_run_later(&f->h);
+    assert_int_equal(f->h.may_receive, asked + 1);
+    assert_true(fake_receive(&f->h, frame));
+    /* Short ones count as a little DMA. */
+    fake_run_later(&f->h);
+    unetmm_core_run(&f->h.core);
+    g_free(frame);
+    frame = fake_datagram(&f->a, FIX_WIRE, 11, 8, 1);
+    for (unsigned i = 0; i < 65536 / UNETMM_LEAST_BYTES; i++) {
+        if (!fake_receive(&f->h, frame)) {
+            assert_true(i >= 65536 / UNETMM_LEAST_BYTES / 2);
+            break;
+        }
+    }
+    assert_false(fake_receive(&f->h, frame));
+    /* A card that does not run drops all the same: it blocks no wire. */
+    fake_set_reg(&f->h, UNETMM_REG_CTRL, 0);
+    assert_true(fake_receive(&f->h, frame));
+    g_free(frame);
 }
 
 /* Queues of very different depth: nobody waits for another's queue. */
@@ -151,11 +250,17 @@ static void test_endless_supply(void **state)
     fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, UNETMM_SQE_F_QUIET);
     fake_ring_bell(&f->a);
     assert_int_equal(f->h.wire->len, 1024);
-    assert_int_equal(f->h.later, 1);
-    /* Others are served meanwhile. */
+    assert_true(f->h.later);
+    /* Others are served in the next one. */
     fake_send_inline(&f->b, FIX_WIRE, 1, 8, 9, 0);
     fake_ring_bell(&f->b);
+    fake_expect_none(&f->b);
+    unetmm_core_run(&f->h.core);
     fake_expect(&f->b, UNETMM_CQE_SENT, UNETMM_ST_OK, 9);
+    assert_int_equal(f->h.wire->len, 2 * 1024);
+    /* And frames are taken all the time. */
+    deliver(f, 3);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
 }
 
 /* A flood of commands is worked off in several runs, all of it. */
@@ -481,6 +586,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         fix_test_with(test_descriptor_budget, few_descriptors),
         fix_test_with(test_byte_budget, few_bytes),
+        fix_test_with(test_budget_is_carried, few_descriptors),
+        fix_test_with(test_turns_are_carried, few_descriptors),
+        fix_test_with(test_arrivals_budget, few_bytes),
         fix_test(test_round_robin),
         fix_test(test_endless_supply),
         fix_test_bare(test_command_flood, NULL),

@@ -758,9 +758,30 @@ static void test_copies_budget(void **state)
     assert_int_equal(*received, 0);
     r->h.later = 0;
     unetmm_core_run(&r->h.core);
+    /* Each frame is charged for itself and for one copy. */
+    assert_int_equal(*received, 2 * 4);
+    r->h.later = 0;
+    unetmm_core_run(&r->h.core);
     assert_int_equal(*received, 2 * 8);
     fake_run_later(&r->h);
     assert_int_equal(*received, 2 * 12);
+}
+
+/* From the wire as well: the next frame waits. */
+static void test_copies_of_arrivals(void **state)
+{
+    Raw *r = *state;
+    unsigned taken = 0;
+    Plain f;
+
+    plain(&f, to_all, peer, 0x0806, 9000);
+    r->h.stuck = true;
+    while (unetmm_core_receive(&r->h.core, f.b, f.bytes)) {
+        taken++;
+    }
+    assert_int_equal(taken, (65536 + RAWS * 9000 - 1) / (RAWS * 9000));
+    assert_int_equal(fake_run_later(&r->h), 1);
+    assert_true(unetmm_core_receive(&r->h.core, f.b, f.bytes));
 }
 
 static void slow(UnetmmParams *p)
@@ -918,6 +939,7 @@ int main(void)
         T(test_local_group),
         FRUGAL(test_copies_budget),
         CRAMPED(test_local_full),
+        FRUGAL(test_copies_of_arrivals),
         SLOW(test_group_slow),
         SLOW(test_group_slow_gone),
         T(test_vector),

@@ -145,6 +145,7 @@ void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
     unetmm_flow_init(core);
     unetmm_port_init(core);
     unetmm_rings_init(core);
+    unetmm_budget_renew(core);
     unetmm_core_set_seed(core, 1);
 }
 

@@ -665,7 +665,6 @@ typedef struct UnetmmPort {
     bool warned_self;
     UnetmmQueued *fifo;         /* local_queue of them */
     uint32_t fifo_first, fifo_used;
-    uint32_t copied;            /* by unetmm_port_drain(), of one frame */
     uint8_t *held;              /* x-reorder: goes after the next frame */
     uint32_t held_bytes;
     int64_t held_until_ns;
@@ -700,6 +699,21 @@ typedef struct UnetmmStart {
     uint64_t offset;
     uint64_t len;
 } UnetmmStart;
+
+/*
+ * What may be done before the host's main loop has been round: all entry points
+ * spend of it together, and unetmm_core_run() alone renews it.  See
+ * unetmm_engine.c.
+ */
+typedef struct UnetmmBudget {
+    uint32_t descriptors;
+    uint32_t bytes;
+    uint32_t turns;             /* of endpoints */
+    uint32_t arrivals;          /* bytes, for what comes from the wire */
+    bool arriving;              /* that is being paid for now */
+    bool asked;                 /* run_later was called since it was renewed */
+    bool stopped;               /* counted: work was left for want of it */
+} UnetmmBudget;
 
 struct UnetmmCore {
     const UnetmmHostOps *ops;
@@ -751,6 +765,7 @@ struct UnetmmCore {
     uint64_t run;               /* how often the engine was entered */
     UnetmmShadowLine shadow_lines[UNETMM_SHADOW_LINES];
     bool again;                 /* work was left for run_later */
+    UnetmmBudget budget;
     bool reset_wanted;          /* asked for while the engine was running */
     bool paused;                /* unetmm_core_pause() */
     bool was_closed;            /* may_receive owed to the host */
@@ -1240,8 +1255,7 @@ void unetmm_head_answer(UnetmmCore *core, UnetmmEp *ep, unsigned number,
 void unetmm_head_cancel_all(UnetmmCore *core, UnetmmEp *ep);
 
 /* unetmm_send.c */
-void unetmm_send_turn(UnetmmCore *core, UnetmmEp *ep, uint32_t *descriptors,
-                      uint32_t *bytes);
+void unetmm_send_turn(UnetmmCore *core, UnetmmEp *ep);
 void unetmm_send_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
                         uint8_t status);
 void unetmm_send_abort(UnetmmCore *core, UnetmmEp *ep);
@@ -1420,8 +1434,8 @@ void unetmm_port_keep(UnetmmCore *core, uint8_t *frame, uint32_t bytes,
 /* An endpoint is no more: what was for it alone is nobody's. */
 void unetmm_port_forget(UnetmmCore *core, const UnetmmEp *ep);
 bool unetmm_port_local(const UnetmmCore *core, const uint8_t *frame);
-/* As far as *budget goes: bytes copied beyond each frame's first copy. */
-void unetmm_port_drain(UnetmmCore *core, uint32_t *budget);
+/* Gives the queued frames to the receive side, as far as the budget goes. */
+void unetmm_port_drain(UnetmmCore *core);
 void unetmm_port_flush_held(UnetmmCore *core, bool due);
 
 /* unetmm_delay.c */
@@ -1437,6 +1451,22 @@ bool unetmm_engine_may_run(const UnetmmCore *core);
 void unetmm_enter(UnetmmCore *core);
 void unetmm_leave(UnetmmCore *core);
 void unetmm_engine_queue(UnetmmCore *core, UnetmmEp *ep);
+/*
+ * The budget.  A little DMA and an index (a completion, a short frame, a buffer
+ * that goes back) take as much as so many bytes.
+ */
+#define UNETMM_LEAST_BYTES      1024
+/* An endpoint's share in one turn. */
+#define UNETMM_TURN_DESCRIPTORS 16
+#define UNETMM_TURN_BYTES       131072
+void unetmm_budget_renew(UnetmmCore *core);
+void unetmm_charge(UnetmmCore *core, uint32_t descriptors, uint32_t bytes);
+static inline bool unetmm_budget_left(const UnetmmCore *core)
+{
+    const UnetmmBudget *b = &core->budget;
+
+    return b->arriving ? b->arrivals : b->descriptors && b->bytes && b->turns;
+}
 void unetmm_engine_wire_room(UnetmmCore *core);
 void unetmm_engine_reset(UnetmmCore *core);
 

@@ -7,14 +7,56 @@
  * the net layer: a host operation may well call back (slirp answers inside our
  * own send).  Endpoints are served in turn, each with a share of the budget.
  *
+ * The budget is the card's, not an entry's: the net layer enters again and
+ * again before it lets the main loop go on (two cards on a hub), and all that
+ * time nobody else has the host's lock.  So only unetmm_core_run(), which the
+ * host calls once in a turn of its main loop, renews it.  When half of it is
+ * spent the host is asked for that call, so that a card which is served as fast
+ * as it works never stops.
+ *
+ * Frames from the wire, with all that is done for them at once, have a part of
+ * their own, and are not taken from the net layer without: who sends all the
+ * time keeps nobody from receiving, nor the other way round.
+ *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "unetmm_host.h"
 #include "unetmm_core.h"
 
-#define UNETMM_TURN_DESCRIPTORS 16
-#define UNETMM_TURN_BYTES       131072
 #define UNETMM_RUN_COMMANDS     64
+
+void unetmm_budget_renew(UnetmmCore *core)
+{
+    core->budget = (UnetmmBudget) {
+        .descriptors = core->params.budget_descriptors,
+        .bytes = core->params.budget_bytes,
+        .turns = 2 * core->params.budget_descriptors,
+        .arrivals = core->params.budget_bytes,
+    };
+}
+
+void unetmm_charge(UnetmmCore *core, uint32_t descriptors, uint32_t bytes)
+{
+    UnetmmBudget *b = &core->budget;
+
+    if (b->arriving) {
+        bytes += descriptors * UNETMM_LEAST_BYTES;
+        b->arrivals -= MIN(b->arrivals, bytes);
+        return;
+    }
+    b->descriptors -= MIN(b->descriptors, descriptors);
+    b->bytes -= MIN(b->bytes, bytes);
+}
+
+static bool engine_half_spent(const UnetmmCore *core)
+{
+    const UnetmmBudget *b = &core->budget;
+
+    return b->descriptors <= core->params.budget_descriptors / 2 ||
+           b->bytes <= core->params.budget_bytes / 2 ||
+           b->arrivals <= core->params.budget_bytes / 2 ||
+           b->turns <= core->params.budget_descriptors;
+}
 
 void unetmm_engine_queue(UnetmmCore *core, UnetmmEp *ep)
 {
@@ -63,13 +105,8 @@ void unetmm_engine_wire_room(UnetmmCore *core)
     }
 }
 
-static void engine_turn(UnetmmCore *core, UnetmmEp *ep, uint32_t *descriptors,
-                        uint32_t *bytes)
+static void engine_turn(UnetmmCore *core, UnetmmEp *ep)
 {
-    uint32_t d = MIN(*descriptors, UNETMM_TURN_DESCRIPTORS);
-    uint32_t b = MIN(*bytes, UNETMM_TURN_BYTES);
-    uint32_t d0 = d, b0 = b;
-
     if (!ep->live) {
         return;
     }
@@ -83,10 +120,8 @@ static void engine_turn(UnetmmCore *core, UnetmmEp *ep, uint32_t *descriptors,
         if (ep->ends_owed) {
             unetmm_channel_tell(core, ep);
         }
-        unetmm_send_turn(core, ep, &d, &b);
+        unetmm_send_turn(core, ep);
     }
-    *descriptors -= d0 - d;
-    *bytes -= b0 - b;
     unetmm_ep_sync(core, ep);
 }
 
@@ -103,42 +138,45 @@ static bool engine_acks(UnetmmCore *core)
     return core->port.fifo_used && !core->rx.active;
 }
 
-static void engine_work(UnetmmCore *core)
+/* Is there something that only the budget, or its time, keeps from being done? */
+static bool engine_work_left(const UnetmmCore *core)
 {
-    uint32_t descriptors = core->params.budget_descriptors;
-    uint32_t bytes = core->params.budget_bytes;
-    uint32_t turns = 2 * core->params.budget_descriptors;
+    return unetmm_engine_may_run(core) &&
+           (core->ready_used || (core->port.fifo_used && !core->rx.active));
+}
+
+static void engine_serve(UnetmmCore *core)
+{
     uint32_t commands = UNETMM_RUN_COMMANDS;
 
     while (unetmm_engine_may_run(core)) {
         UnetmmEp *ep;
 
         unetmm_cmd_run(core, &commands);
-        unetmm_port_drain(core, &bytes);
-        if (!bytes) {
-            core->counters[UNETMM_C_budget_stops]++;
-            core->again = true;
-            break;
-        }
-        ep = engine_pop(core);
+        unetmm_port_drain(core);
+        ep = unetmm_budget_left(core) ? engine_pop(core) : NULL;
         /* When all that arrived has been looked at, and no sooner. */
-        if (!ep && core->acks_owed && engine_acks(core)) {
+        if (!ep && core->acks_owed && engine_acks(core) &&
+            unetmm_budget_left(core)) {
             continue;
         }
         if (!ep) {
             break;
         }
         core->counters[UNETMM_C_turns]++;
-        engine_turn(core, ep, &descriptors, &bytes);
-        if (!descriptors || !bytes || !--turns) {
-            core->counters[UNETMM_C_budget_stops]++;
-            core->again = true;
-            break;
-        }
+        core->budget.turns--;
+        engine_turn(core, ep);
     }
     core->again |= !commands;
-    if (unetmm_engine_may_run(core) && core->acks_owed) {
-        core->again |= engine_acks(core);
+}
+
+static void engine_work(UnetmmCore *core)
+{
+    engine_serve(core);
+    if (engine_work_left(core) && !unetmm_budget_left(core) &&
+        !core->budget.stopped) {
+        core->budget.stopped = true;
+        core->counters[UNETMM_C_budget_stops]++;
     }
     if (unetmm_engine_may_run(core)) {
         unetmm_sysbuf_flush(core);
@@ -211,11 +249,12 @@ void unetmm_leave(UnetmmCore *core)
         unetmm_irq_flush(core);
     }
     /* The address of an interrupt is the guest's choice: it may be ours. */
-    core->again |= core->reset_wanted ||
-                   (core->ready_used && unetmm_engine_may_run(core));
+    core->again |= core->reset_wanted || engine_work_left(core) ||
+                   (engine_half_spent(core) && !core->budget.asked);
     engine_set_timer(core);
     if (core->again) {
         core->again = false;
+        core->budget.asked = true;
         core->ops->run_later(core->host);
     }
     core->depth--;
@@ -227,6 +266,10 @@ void unetmm_leave(UnetmmCore *core)
 
 void unetmm_core_run(UnetmmCore *core)
 {
+    /* Not from inside one of our own calls: that is no turn of the main loop. */
+    if (!core->depth) {
+        unetmm_budget_renew(core);
+    }
     unetmm_enter(core);
     unetmm_leave(core);
 }

@@ -214,9 +214,6 @@ static bool flow_wants(const UnetmmFlow *flow, const uint8_t *frame)
            flow->flags & UNETMM_FLOW_F_BROADCAST;
 }
 
-/* What a copy takes of the budget, however short it is: some DMA, an index. */
-#define UNETMM_COPY_LEAST   1024
-
 /* To each endpoint once, however many of its flows want it. */
 static uint32_t flow_copies(UnetmmCore *core, const uint8_t *frame,
                             size_t bytes, uint16_t from, UnetmmSums *sums)
@@ -234,7 +231,8 @@ static uint32_t flow_copies(UnetmmCore *core, const uint8_t *frame,
         ep->flow_turn = core->flow_turn;
         if (copies++) {
             core->counters[UNETMM_C_eth_copies]++;
-            core->port.copied += MAX(bytes, UNETMM_COPY_LEAST);
+            /* The first was charged when it came. */
+            unetmm_charge(core, 0, MAX(bytes, UNETMM_LEAST_BYTES));
         }
         unetmm_raw_receive(core, ep, frame, bytes, sums);
     }

@@ -275,8 +275,8 @@ bool unetmm_core_can_receive(UnetmmCore *core)
 {
     /* A card that does not run drops all: it must not block the wire. */
     bool can = core->depth == 0 && !core->paused &&
-               (core->port.fifo_used < core->params.local_queue ||
-                !unetmm_engine_may_run(core));
+               ((core->port.fifo_used < core->params.local_queue &&
+                 core->budget.arrivals) || !unetmm_engine_may_run(core));
 
     core->was_closed |= !can;
     return can;
@@ -301,6 +301,8 @@ bool unetmm_core_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes)
     unetmm_enter(core);
     trace_unetmm_wire_in(bytes);
     if (port_for_us(core, frame, bytes)) {
+        core->budget.arriving = true;
+        unetmm_charge(core, 0, MAX(bytes, UNETMM_LEAST_BYTES));
         if (core->rx.active || core->port.fifo_used) {
             uint8_t *copy = unetmm_port_buffer(core);
 
@@ -309,6 +311,7 @@ bool unetmm_core_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes)
         } else {
             port_deliver(core, frame, bytes, UNETMM_NO_EP);
         }
+        core->budget.arriving = false;
     }
     unetmm_leave(core);
     return true;
@@ -327,25 +330,22 @@ static void port_deliver_only(UnetmmCore *core, const UnetmmQueued *q)
     }
 }
 
-/* Gives the queued frames to the receive side, as far as it takes them. */
-void unetmm_port_drain(UnetmmCore *core, uint32_t *budget)
+void unetmm_port_drain(UnetmmCore *core)
 {
     UnetmmPort *port = &core->port;
     uint32_t n = port->fifo_used;
 
-    while (n-- && !core->rx.active && *budget) {
+    while (n-- && !core->rx.active && unetmm_budget_left(core)) {
         UnetmmQueued q = port->fifo[port->fifo_first];
-
-        port->copied = 0;
 
         port->fifo_first = (port->fifo_first + 1) % core->params.local_queue;
         port->fifo_used--;
+        unetmm_charge(core, 0, MAX(q.bytes, UNETMM_LEAST_BYTES));
         if (q.only == UNETMM_NO_EP) {
             port_deliver(core, q.frame, q.bytes, q.from);
         } else {
             port_deliver_only(core, &q);
         }
-        *budget -= MIN(*budget, port->copied);
         unetmm_port_release(core, q.frame);
         unetmm_engine_wire_room(core);
     }

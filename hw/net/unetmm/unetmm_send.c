@@ -267,6 +267,8 @@ static bool tx_post(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     case UNETMM_POSTED:
         ep->sq_cons += tx->slots;
         ep->publish = true;
+        /* Its packets take their bytes of the budget, each when it goes. */
+        tx->len = 0;
         break;
     case UNETMM_POST_FULL:
         /* Its descriptor is read again then. */
@@ -611,19 +613,25 @@ static bool tx_step(UnetmmCore *core, UnetmmEp *ep)
     return ep->tx.blocked_on == UNETMM_BLOCKED_NOT;
 }
 
-/* Works on the send queue until it is empty, stops, or the budget is used. */
-void unetmm_send_turn(UnetmmCore *core, UnetmmEp *ep, uint32_t *descriptors,
-                      uint32_t *bytes)
+/*
+ * Works on the send queue until it is empty, stops, or the endpoint's share of
+ * the budget is used.
+ */
+void unetmm_send_turn(UnetmmCore *core, UnetmmEp *ep)
 {
+    const UnetmmBudget *left = &core->budget;
+    uint32_t descriptors = left->descriptors -
+                           MIN(left->descriptors, UNETMM_TURN_DESCRIPTORS);
+    uint32_t bytes = left->bytes - MIN(left->bytes, UNETMM_TURN_BYTES);
     UnetmmTransfer *tx = &ep->tx;
 
     if (tx->blocked_on != UNETMM_BLOCKED_NOT) {
         return;
     }
-    while (!ep->error && *descriptors && *bytes && tx_step(core, ep)) {
+    while (!ep->error && left->descriptors > descriptors &&
+           left->bytes > bytes && tx_step(core, ep)) {
         if (tx->state == UNETMM_TX_IDLE) {
-            (*descriptors)--;
-            *bytes -= MIN(*bytes, tx->len);
+            unetmm_charge(core, 1, tx->len);
         }
     }
 }
