@@ -2,6 +2,7 @@
 /*
  * unetmm: counters: the card's, an endpoint's, the driver's own.
  */
+#include <linux/capability.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -30,16 +31,52 @@ void unetmm_pinned_sub(struct unetmm_dev *dev, u32 n)
 	unetmm_count_add(dev, unpins, n);
 }
 
-/* Does it exist now?  The card would show the last user's counters, or 0. */
-static bool unetmm_ep_exists(struct unetmm_dev *dev, u32 id)
+/* A reference, and whether it is one of the caller's own; NULL: there is none. */
+static struct unetmm_ep *unetmm_ep_now(struct unetmm_dev *dev, u32 id,
+				       bool *own)
 {
+	struct unetmm_ep *ep = NULL;
 	unsigned long flags;
-	bool exists;
 
 	spin_lock_irqsave(&dev->ep_lock, flags);
-	exists = dev->eps && id < dev->hw.endpoints && dev->eps[id];
+	if (dev->eps && id < dev->hw.endpoints)
+		ep = dev->eps[id];
+	if (ep) {
+		kref_get(&ep->ref);
+		*own = ep->space && ep->space->mm == current->mm;
+	}
 	spin_unlock_irqrestore(&dev->ep_lock, flags);
-	return exists;
+	return ep;
+}
+
+/*
+ * What an endpoint counts tells what its process does and when: it is shown to that
+ * process, whichever file it asks by, and to who may administer the network.
+ */
+static struct unetmm_ep *unetmm_ep_shown(struct unetmm_dev *dev, u32 id)
+{
+	struct unetmm_ep *ep;
+	bool own;
+
+	ep = unetmm_ep_now(dev, id, &own);
+	if (!ep)
+		return ERR_PTR(-ENOENT);
+	if (own || capable(CAP_NET_ADMIN))
+		return ep;
+	unetmm_ep_put(ep);
+	return ERR_PTR(-EPERM);
+}
+
+/* While it has the number, the counters that the card shows are its own. */
+static bool unetmm_ep_is(struct unetmm_dev *dev, const struct unetmm_ep *ep)
+{
+	unsigned long flags;
+	bool is;
+
+	spin_lock_irqsave(&dev->ep_lock, flags);
+	is = dev->eps && dev->eps[ep->id] == ep;
+	spin_unlock_irqrestore(&dev->ep_lock, flags);
+	return is;
 }
 
 static u64 unetmm_counter(struct unetmm_dev *dev,
@@ -55,12 +92,35 @@ static u64 unetmm_counter(struct unetmm_dev *dev,
 	}
 }
 
+/* rwsem */
+static int unetmm_counters_read(struct unetmm_dev *dev,
+				const struct unetmm_counters *a, u64 *values,
+				u32 n)
+{
+	struct unetmm_ep *ep = NULL;
+	int ret = 0;
+	u32 i;
+
+	if (a->scope == UNETMM_SCOPE_ENDPOINT) {
+		ep = unetmm_ep_shown(dev, a->endpoint);
+		if (IS_ERR(ep))
+			return PTR_ERR(ep);
+	}
+	for (i = 0; i < n; i++)
+		values[i] = unetmm_counter(dev, a, i);
+	if (ep) {
+		ret = unetmm_ep_is(dev, ep) ? 0 : -ENOENT;
+		unetmm_ep_put(ep);
+	}
+	return ret;
+}
+
 int unetmm_op_counters(struct unetmm_file *file, void *arg)
 {
 	struct unetmm_dev *dev = file->dev;
 	struct unetmm_counters *a = arg;
-	u32 i, n, exist;
-	int ret = 0;
+	u32 n, exist;
+	int ret;
 	u64 *values;
 
 	if (a->scope > UNETMM_SCOPE_DRIVER)
@@ -76,11 +136,7 @@ int unetmm_op_counters(struct unetmm_file *file, void *arg)
 	if (a->scope == UNETMM_SCOPE_DRIVER)
 		unetmm_push_counters(dev);
 	down_read(&dev->rwsem);
-	if (a->scope == UNETMM_SCOPE_ENDPOINT &&
-	    !unetmm_ep_exists(dev, a->endpoint))
-		ret = -ENOENT;
-	for (i = 0; !ret && i < n; i++)
-		values[i] = unetmm_counter(dev, a, i);
+	ret = unetmm_counters_read(dev, a, values, n);
 	up_read(&dev->rwsem);
 	if (!ret && copy_to_user(u64_to_user_ptr(a->values), values,
 				 n * sizeof(*values)))

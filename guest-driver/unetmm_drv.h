@@ -783,6 +783,19 @@ static inline bool unetmm_running(const struct unetmm_dev *dev)
 	return READ_ONCE(dev->state) == UNETMM_RUNNING;
 }
 
+/*
+ * Is the space of the file the caller's own?  A file that had none when a call began
+ * may have another process's by now: whatever a call looks up in the file, and
+ * whatever it uses of its space, it asks this when it does, and not before.
+ */
+static inline bool unetmm_owns(const struct unetmm_file *file)
+{
+	/* Pairs with unetmm_op_space(). */
+	const struct unetmm_aspace *space = smp_load_acquire(&file->space);
+
+	return space && space->mm == current->mm;
+}
+
 /* May the card be spoken to? */
 static inline bool unetmm_reachable(const struct unetmm_dev *dev)
 {
@@ -870,7 +883,9 @@ int unetmm_switch_watch(struct unetmm_aspace *space);
 void unetmm_switch_forget(struct unetmm_aspace *space);
 
 /* unetmm_ep.c */
+/* Of the caller's own endpoints: NULL, or a reference; file->lock: none. */
 struct unetmm_ep *unetmm_ep_find(struct unetmm_file *file, u32 id);
+struct unetmm_ep *unetmm_ep_find_locked(struct unetmm_file *file, u32 id);
 struct unetmm_ep *unetmm_ep_alloc(struct unetmm_dev *dev);
 bool unetmm_ep_reported(struct unetmm_aspace *space, u32 id, u32 index);
 int unetmm_ep_publish(struct unetmm_dev *dev, struct unetmm_ep *ep, u32 from);

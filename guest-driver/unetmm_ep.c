@@ -60,20 +60,30 @@ void unetmm_ep_put(struct unetmm_ep *ep)
 	kref_put(&ep->ref, unetmm_ep_free);
 }
 
+struct unetmm_ep *unetmm_ep_find_locked(struct unetmm_file *file, u32 id)
+{
+	struct unetmm_ep *ep;
+
+	lockdep_assert_held(&file->lock);
+	if (!unetmm_owns(file))
+		return NULL;
+	list_for_each_entry(ep, &file->eps, node) {
+		if (ep->id == id)
+			return ep;
+	}
+	return NULL;
+}
+
 struct unetmm_ep *unetmm_ep_find(struct unetmm_file *file, u32 id)
 {
 	struct unetmm_ep *ep;
 
 	mutex_lock(&file->lock);
-	list_for_each_entry(ep, &file->eps, node) {
-		if (ep->id == id) {
-			kref_get(&ep->ref);
-			mutex_unlock(&file->lock);
-			return ep;
-		}
-	}
+	ep = unetmm_ep_find_locked(file, id);
+	if (ep)
+		kref_get(&ep->ref);
 	mutex_unlock(&file->lock);
-	return NULL;
+	return ep;
 }
 
 /*
@@ -362,7 +372,7 @@ int unetmm_op_endpoint(struct unetmm_file *file, void *arg)
 	mutex_lock(&file->lock);
 	if (!file->space)
 		ret = -EINVAL;
-	else if (file->space->mm != current->mm)
+	else if (!unetmm_owns(file))
 		ret = -EPERM;	/* bound by another while we waited */
 	else if (!unetmm_ep_suits(file->space, a))
 		ret = -EOPNOTSUPP;
@@ -428,18 +438,13 @@ int unetmm_op_endpoint_close(struct unetmm_file *file, void *arg)
 {
 	const struct unetmm_endpoint_id *a = arg;
 	struct unetmm_ep *ep;
-	int ret = -ENOENT;
 
 	mutex_lock(&file->lock);
-	list_for_each_entry(ep, &file->eps, node) {
-		if (ep->id == a->id) {
-			unetmm_ep_close(ep);
-			ret = 0;
-			break;
-		}
-	}
+	ep = unetmm_ep_find_locked(file, a->id);
+	if (ep)
+		unetmm_ep_close(ep);
 	mutex_unlock(&file->lock);
-	return ret;
+	return ep ? 0 : -ENOENT;
 }
 
 void unetmm_undo_endpoint(struct unetmm_file *file, const void *arg)

@@ -77,10 +77,7 @@ static struct unetmm_ecs *unetmm_space_ecs(const struct unetmm_aspace *space)
 
 static struct unetmm_ecs *unetmm_file_ecs(const struct unetmm_file *file)
 {
-	/* Pairs with unetmm_op_space(). */
-	const struct unetmm_aspace *space = smp_load_acquire(&file->space);
-
-	return space ? unetmm_space_ecs(space) : NULL;
+	return unetmm_owns(file) ? unetmm_space_ecs(file->space) : NULL;
 }
 
 static u64 unetmm_ec_value(const struct unetmm_ecs *ecs, u32 id)
@@ -458,6 +455,8 @@ int unetmm_op_event(struct unetmm_file *file, void *arg)
 	space = file->space;
 	if (!space || !a->count || a->count > UNETMM_EVENT_COUNTERS)
 		ret = -EINVAL;
+	else if (!unetmm_owns(file))
+		ret = -EPERM;	/* bound by another while we waited */
 	else if (!(file->dev->hw.caps & UNETMM_CAP_EVENT_COUNTERS))
 		ret = -EOPNOTSUPP;
 	else if (!space->ecs)

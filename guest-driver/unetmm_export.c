@@ -322,7 +322,8 @@ int unetmm_op_unexport(struct unetmm_file *file, void *arg)
 		return -ENODEV;
 	}
 	mutex_lock(&dev->ctl.lock);
-	export = unetmm_exported_find(file, a->id);
+	if (unetmm_owns(file))
+		export = unetmm_exported_find(file, a->id);
 	if (export) {
 		addr = export->addr;
 		length = export->length;

@@ -105,15 +105,11 @@ static int unetmm_raw_flow_check(const struct unetmm_dev *dev,
 /* file->lock */
 static struct unetmm_ep *unetmm_raw_ep(struct unetmm_file *file, u32 id)
 {
-	struct unetmm_ep *ep;
+	struct unetmm_ep *ep = unetmm_ep_find_locked(file, id);
 
-	lockdep_assert_held(&file->lock);
-	list_for_each_entry(ep, &file->eps, node) {
-		if (ep->id == id)
-			return ep->flags & UNETMM_EP_F_RAW ? ep :
-			       ERR_PTR(-EPROTOTYPE);
-	}
-	return ERR_PTR(-ENOENT);
+	if (!ep)
+		return ERR_PTR(-ENOENT);
+	return ep->flags & UNETMM_EP_F_RAW ? ep : ERR_PTR(-EPROTOTYPE);
 }
 
 static int unetmm_raw_flow_add(struct unetmm_ep *ep, struct unetmm_flow *a)

@@ -202,7 +202,8 @@ static int unetmm_with_export(struct unetmm_file *file, u64 id,
 	down_read(&dev->rwsem);
 	if (unetmm_running(dev) && !file->dead) {
 		mutex_lock(&dev->ctl.lock);
-		export = unetmm_exported_find(file, id);
+		export = unetmm_owns(file) ? unetmm_exported_find(file, id) :
+					     NULL;
 		ret = export ? act(file, export, opaque) : -ENOENT;
 		mutex_unlock(&dev->ctl.lock);
 	}

@@ -225,19 +225,6 @@ free:
 	return ret;
 }
 
-/* An endpoint of the file; file->lock is held, so it stays. */
-static struct unetmm_ep *unetmm_win_ep(struct unetmm_file *file, u32 id)
-{
-	struct unetmm_ep *ep;
-
-	lockdep_assert_held(&file->lock);
-	list_for_each_entry(ep, &file->eps, node) {
-		if (ep->id == id)
-			return ep;
-	}
-	return NULL;
-}
-
 int unetmm_op_window(struct unetmm_file *file, void *arg)
 {
 	struct unetmm_window *a = arg;
@@ -248,7 +235,7 @@ int unetmm_op_window(struct unetmm_file *file, void *arg)
 	if (ret)
 		return ret;
 	mutex_lock(&file->lock);
-	ep = unetmm_win_ep(file, a->endpoint);
+	ep = unetmm_ep_find_locked(file, a->endpoint);
 	ret = ep ? unetmm_win_create(ep, a) : -ENOENT;
 	mutex_unlock(&file->lock);
 	return ret;
@@ -264,7 +251,7 @@ int unetmm_op_window_close(struct unetmm_file *file, void *arg)
 	if (a->rsvd)
 		return -EOPNOTSUPP;
 	mutex_lock(&file->lock);
-	ep = unetmm_win_ep(file, a->endpoint);
+	ep = unetmm_ep_find_locked(file, a->endpoint);
 	if (!ep)
 		goto unlock;
 	list_for_each_entry(win, &ep->windows, node) {

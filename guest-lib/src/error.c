@@ -119,6 +119,9 @@ static const struct advice advices[] = {
       "smaller ones" },
     { UNETMM_CALL_POST, EINVAL,
       "a buffer has a length above 0, and only the flag UNETMM_MORE" },
+    { UNETMM_CALL_COUNTERS, EPERM,
+      "the endpoint is another process's: its counters need CAP_NET_ADMIN, so "
+      "ask as root" },
     { UNETMM_CALL_COUNTERS, ENOENT,
       "there is no such endpoint now: unetmm-stat without --endpoint shows "
       "the card" },

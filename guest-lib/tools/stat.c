@@ -20,7 +20,7 @@ static const char usage[] =
 "  -d, --device FILE    card to ask (" UNETMM_DEFAULT_DEVICE ")\n"
 "      --card           the card's counters only\n"
 "      --driver         the driver's counters only\n"
-"      --endpoint N     the counters of one endpoint only\n"
+"      --endpoint N     the counters of one endpoint only; needs CAP_NET_ADMIN\n"
 "  -a, --all            counters that are zero, too\n"
 "  -w, --watch SECS     again every SECS seconds: what was added since\n"
 "      --json           one JSON object\n"

@@ -4,11 +4,14 @@
  * them, and what may be mapped.
  */
 #include "link.h"
+#include "process.h"
 #include "raw.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -1152,6 +1155,109 @@ static void passed_descriptor(void)
     close(fd);
 }
 
+/*
+ * Two processes have a file that is nobody's yet.  One binds it, the other makes a
+ * counter event of it all the time: before the file is bound there is no space for
+ * that, and afterwards it is not its own.
+ */
+struct race {
+    int fd;
+    atomic_uint *tries;
+};
+
+static void binder_rival(void *argument)
+{
+    struct race *race = argument;
+    int ret;
+
+    do {
+        struct unetmm_event event = { .size = sizeof(event), .count = 1 };
+
+        ret = raw_ioctl(race->fd, UNETMM_IOC_EVENT, &event);
+        atomic_fetch_add(race->tries, 1);
+    } while (ret == -EINVAL);
+    CHECK_RET(ret, -EPERM);
+}
+
+static void bound_meanwhile(void)
+{
+    struct race race = { .tries = shared_memory(PAGE) };
+    struct chance chance;
+    unsigned i;
+
+    chance_init(&chance, 0);
+    for (i = 0; i < rounds(100); i++) {
+        struct unetmm_space space = {
+            .size = sizeof(space), .source = run.source,
+        };
+        pid_t pid;
+
+        race.fd = raw_open_file();
+        atomic_store(race.tries, 0);
+        pid = start_process(binder_rival, &race);
+        EVENTUALLY(atomic_load(race.tries));
+        idle_ns(chance_below(&chance, 100000));
+        CHECK_RET(raw_ioctl(race.fd, UNETMM_IOC_SPACE, &space), 0);
+        end_process(pid);
+        close(race.fd);
+    }
+}
+
+static int count_endpoint(int fd, uint32_t endpoint)
+{
+    struct unetmm_counters counters = {
+        .size = sizeof(counters), .scope = UNETMM_SCOPE_ENDPOINT,
+        .endpoint = endpoint, .count = UNETMM_NUM_COUNTERS,
+        .values = (uintptr_t)some_values,
+    };
+
+    return raw_ioctl(fd, UNETMM_IOC_COUNTERS, &counters);
+}
+
+static void curious_main(void *argument)
+{
+    const struct raw *others = argument;
+    struct unetmm_counters counters = {
+        .size = sizeof(counters), .count = UNETMM_NUM_COUNTERS,
+        .values = (uintptr_t)some_values,
+    };
+    int fd = raw_open_file();
+    struct raw own;
+
+    raw_open(&own);
+    CHECK_RET(count_endpoint(fd, others->ep.id), 0);
+    CHECK_RET(count_endpoint(fd, 0), 0);
+    drop_capability(CAP_NET_ADMIN);
+    CHECK_RET(count_endpoint(fd, others->ep.id), -EPERM);
+    CHECK_RET(count_endpoint(others->fd, others->ep.id), -EPERM);
+    CHECK_RET(count_endpoint(own.fd, others->ep.id), -EPERM);
+    CHECK_RET(count_endpoint(fd, 0), -EPERM);
+    /* By whichever file: the memory is the same process's. */
+    CHECK_RET(count_endpoint(fd, own.ep.id), 0);
+    CHECK_RET(count_endpoint(own.fd, own.ep.id), 0);
+    CHECK_RET(count_endpoint(others->fd, own.ep.id), 0);
+    CHECK_RET(count_endpoint(fd, UINT32_MAX), -ENOENT);
+    /* Sums over all users are everybody's. */
+    counters.scope = UNETMM_SCOPE_CARD;
+    CHECK_RET(raw_ioctl(fd, UNETMM_IOC_COUNTERS, &counters), 0);
+    counters.scope = UNETMM_SCOPE_DRIVER;
+    counters.count = 0;
+    CHECK_RET(raw_ioctl(fd, UNETMM_IOC_COUNTERS, &counters), 0);
+    raw_close(&own);
+    CHECK_RET(count_endpoint(fd, own.ep.id), -ENOENT);
+    close(fd);
+}
+
+/* Without CAP_NET_ADMIN a process sees what its own endpoints count, and no others'. */
+static void counters_of_others(void)
+{
+    struct raw raw;
+
+    raw_open(&raw);
+    end_process(start_process(curious_main, &raw));
+    raw_close(&raw);
+}
+
 /* ---- The library in a child ------------------------------------------------------------------ */
 
 static void library_in_child(void *argument)
@@ -1257,6 +1363,8 @@ static const struct test tests[] = {
     { "mapping-changes", mapping_changes, TEST_TLB, 0 },
     { "forked-child", forked_child, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
     { "passed-descriptor", passed_descriptor, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
+    { "bound-meanwhile", bound_meanwhile, TEST_TLB, 0 },
+    { "counters-of-others", counters_of_others, TEST_ALL, 0 },
     { "child-of-the-library", child_of_the_library, TEST_BOTH | TEST_UTLB, 0 },
     { "poll-on-file", poll_on_file, TEST_TLB, 0 },
 };

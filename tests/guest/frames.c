@@ -6,11 +6,11 @@
 #include "frame.h"
 #include "guard.h"
 #include "pattern.h"
+#include "process.h"
 
 #include <errno.h>
 #include <linux/capability.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define TEST_RAW    (TEST_TLB | TEST_PINNED | TEST_UTLB | TEST_SHADOW | TEST_ODP)
@@ -418,16 +418,6 @@ static void to_all(void)
 }
 
 /* ---- Rights ------------------------------------------------------------------------ */
-
-static void drop_capability(unsigned number)
-{
-    struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
-    struct __user_cap_data_struct data[2];
-
-    CHECK_SYS(syscall(SYS_capget, &head, data));
-    data[number / 32].effective &= ~(1u << number % 32);
-    CHECK_SYS(syscall(SYS_capset, &head, data));
-}
 
 static void rights_main(void *argument)
 {

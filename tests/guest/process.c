@@ -3,8 +3,11 @@
 #include "link.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -102,4 +105,16 @@ const char *source_word(void)
            run.source == UNETMM_SOURCE_UTLB ? "utlb" :
            run.source == UNETMM_SOURCE_SHADOW ? "shadow" :
            run.source == UNETMM_SOURCE_ODP ? "odp" : "pinned";
+}
+
+void drop_capability(unsigned number)
+{
+    struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
+    struct __user_cap_data_struct data[2];
+
+    CHECK_SYS(prctl(PR_CAPBSET_DROP, number, 0, 0, 0));
+    CHECK_SYS(syscall(SYS_capget, &head, data));
+    data[number / 32].effective &= ~(1u << number % 32);
+    data[number / 32].permitted &= ~(1u << number % 32);
+    CHECK_SYS(syscall(SYS_capset, &head, data));
 }

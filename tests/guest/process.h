@@ -32,4 +32,10 @@ const char *own_mac(void);
 /* The variant's source, likewise. */
 const char *source_word(void);
 
+/*
+ * The calling process has the capability no more, nor has a program that it runs from
+ * here on, though both are root's.
+ */
+void drop_capability(unsigned number);
+
 #endif /* TEST_PROCESS_H */

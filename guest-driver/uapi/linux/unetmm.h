@@ -344,6 +344,9 @@ struct unetmm_region {
  *
  * Entry n is counter n of unetmm_hw.h (card, endpoint) or of
  * enum unetmm_driver_counter (driver).
+ *
+ * EPERM: the endpoint is another process's or the driver's, and the caller lacks
+ * CAP_NET_ADMIN.  ENOENT: there is no such endpoint now.
  */
 struct unetmm_counters {
 	__u32 size;
