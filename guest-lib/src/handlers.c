@@ -145,17 +145,20 @@ static void set_runner(struct unetmm_handlers *h, uintptr_t runner)
     atomic_store_explicit(&h->runner, runner, memory_order_relaxed);
 }
 
-static void upcall_begins(struct unetmm_ep_private *ep)
+/* Who is cancelled in a handler would be in it for ever.  What upcall_ends() takes. */
+static int upcall_begins(struct unetmm_ep_private *ep)
 {
     ep->handlers.inner = 0;
     set_runner(&ep->handlers, (uintptr_t)pthread_self());
+    return sys_cancel_disable();
 }
 
 /* It has returned; what the endpoint is now. */
-static int upcall_ends(struct unetmm_ep_private *ep)
+static int upcall_ends(struct unetmm_ep_private *ep, int state)
 {
     struct unetmm_handlers *h = &ep->handlers;
 
+    sys_cancel_restore(state);
     if (h->gone) {
         unetmm_ep_free(ep);
         return -ESHUTDOWN;
@@ -171,8 +174,8 @@ int unetmm_upcall(struct unetmm_ep_private *ep,
                   const struct unetmm_completion *c)
 {
     struct unetmm_handlers *h = &ep->handlers;
+    int state = upcall_begins(ep);
 
-    upcall_begins(ep);
     if (c) {
         const struct unetmm_upcall upcall = *find(ep, c);
 
@@ -180,7 +183,7 @@ int unetmm_upcall(struct unetmm_ep_private *ep,
     } else {
         h->end(&ep->pub, h->error, h->end_arg);
     }
-    return upcall_ends(ep);
+    return upcall_ends(ep, state);
 }
 
 int unetmm_upcall_counter(struct unetmm_ep_private *ep,
@@ -188,9 +191,10 @@ int unetmm_upcall_counter(struct unetmm_ep_private *ep,
                           struct unetmm_event_counter *counter, uint64_t now,
                           void *arg)
 {
-    upcall_begins(ep);
+    int state = upcall_begins(ep);
+
     handler(&ep->pub, counter, now, arg);
-    return upcall_ends(ep);
+    return upcall_ends(ep, state);
 }
 
 static int may_dispatch(const struct unetmm_ep_private *ep)
@@ -282,7 +286,7 @@ int unetmm_handlers_block(struct unetmm_ep *pub)
         h->inner++;
     } else {
         while (h->busy) {
-            pthread_cond_wait(&h->change, &h->lock);
+            sys_cond_wait(&h->change, &h->lock);
         }
     }
     pthread_mutex_unlock(&h->lock);

@@ -12,7 +12,6 @@
 
 #include <sched.h>
 #include <stddef.h>
-#include <sys/random.h>
 
 #define POST_NS 10000000000ull          /* a queue that stays full has failed */
 
@@ -448,7 +447,7 @@ static int open_steps(struct unetmm_sync *s, unsigned *steps)
     if (ret) {
         return ret;
     }
-    if (getrandom(&s->export, sizeof(s->export), 0) != sizeof(s->export)) {
+    if (!sys_random(&s->export)) {
         return -EIO;
     }
     ret = unetmm_export_counters(s->ctx, s->export, s->answer,

@@ -17,7 +17,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
-#include <sys/random.h>
 
 #define LOST_NS         1000000         /* between two looks for lost tickets */
 #define ANSWER_NS       1000000000      /* to find room for it */
@@ -529,7 +528,7 @@ static int make_words(struct unetmm_sync_home *h, uint32_t units)
     h->words = words;
     h->limit = units;
     show_limit(h);
-    if (getrandom(&h->export, sizeof(h->export), 0) != sizeof(h->export)) {
+    if (!sys_random(&h->export)) {
         sys_munmap(words, h->bytes);
         return -EIO;
     }
@@ -617,7 +616,7 @@ int unetmm_sync_home_close(struct unetmm_sync_home *h)
     }
     /* It looks at least as often as it asks whether members are there. */
     atomic_store(&h->stop, true);
-    pthread_join(h->thread, NULL);
+    sys_join(h->thread);
     undo(h, 4);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * System calls as the library needs them: the result is -errno, and the
- * caller's errno stays as it was.
+ * System calls as the library needs them: the result is -errno, the caller's errno
+ * stays as it was, and none is a cancellation point.
  */
 #ifndef UNETMM_SYS_H
 #define UNETMM_SYS_H
@@ -9,11 +9,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,18 +29,50 @@ static inline int sys_result(int result, int saved)
     return result;
 }
 
+/*
+ * A thread that is cancelled in the library would leave a lock, a count or half an
+ * object behind.  Between these two it is not; they nest.
+ */
+static inline int sys_cancel_disable(void)
+{
+    int before;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
+static inline void sys_cancel_restore(int before)
+{
+    pthread_setcancelstate(before, NULL);
+}
+
 static inline int sys_open(const char *path, int flags)
 {
-    int saved = errno;
+    int saved = errno, state = sys_cancel_disable();
+    int fd = open(path, flags);
 
-    return sys_result(open(path, flags), saved);
+    sys_cancel_restore(state);
+    return sys_result(fd, saved);
 }
 
 static inline int sys_close(int fd)
 {
-    int saved = errno;
+    int saved = errno, state = sys_cancel_disable();
+    int ret = close(fd);
 
-    return sys_result(close(fd), saved);
+    sys_cancel_restore(state);
+    return sys_result(ret, saved);
+}
+
+/* Draws a number; false: there is none to be had. */
+static inline int sys_random(uint64_t *number)
+{
+    int saved = errno, state = sys_cancel_disable();
+    ssize_t bytes = getrandom(number, sizeof(*number), 0);
+
+    sys_cancel_restore(state);
+    errno = saved;
+    return bytes == sizeof(*number);
 }
 
 static inline int sys_ioctl(int fd, unsigned long request, void *argument)
@@ -82,31 +116,35 @@ static inline int sys_madvise(void *address, size_t bytes, int advice)
 static inline int sys_ppoll(struct pollfd *fds, nfds_t count,
                             const struct timespec *timeout)
 {
-    int saved = errno;
+    int saved = errno, state = sys_cancel_disable();
+    int ret = ppoll(fds, count, timeout, NULL);
 
-    return sys_result(ppoll(fds, count, timeout, NULL), saved);
+    sys_cancel_restore(state);
+    return sys_result(ret, saved);
 }
 
 /* Takes what an eventfd has counted; nothing counted is not an error. */
 static inline void sys_eventfd_drain(int fd)
 {
-    int saved = errno;
+    int saved = errno, state = sys_cancel_disable();
     uint64_t value;
 
     if (read(fd, &value, sizeof(value)) < 0) {
         errno = saved;
     }
+    sys_cancel_restore(state);
 }
 
 /* Makes an eventfd readable; one that is already stays so. */
 static inline void sys_eventfd_add(int fd)
 {
     const uint64_t one = 1;
-    int saved = errno;
+    int saved = errno, state = sys_cancel_disable();
 
     if (write(fd, &one, sizeof(one)) < 0) {
         errno = saved;
     }
+    sys_cancel_restore(state);
 }
 
 static inline void *sys_calloc(size_t count, size_t bytes)
@@ -116,6 +154,23 @@ static inline void *sys_calloc(size_t count, size_t bytes)
 
     errno = saved;
     return memory;
+}
+
+/* pthread_cond_wait() and pthread_join(), which cannot fail here */
+static inline void sys_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock)
+{
+    int state = sys_cancel_disable();
+
+    pthread_cond_wait(cond, lock);
+    sys_cancel_restore(state);
+}
+
+static inline void sys_join(pthread_t thread)
+{
+    int state = sys_cancel_disable();
+
+    pthread_join(thread, NULL);
+    sys_cancel_restore(state);
 }
 
 static inline uint64_t sys_now_ns(void)

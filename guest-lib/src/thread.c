@@ -158,7 +158,7 @@ static void *handler_thread(void *argument)
         int ret;
 
         if (atomic_load(&h->blocked)) {
-            pthread_cond_wait(&h->change, &h->lock);
+            sys_cond_wait(&h->change, &h->lock);
             continue;
         }
         ret = serve_locked(ep);
@@ -288,7 +288,7 @@ int unetmm_handlers_stop(struct unetmm_ep *pub)
         return ret;
     }
     wake(ep);
-    pthread_join(h->thread, NULL);
+    sys_join(h->thread);
     pthread_mutex_lock(&h->lock);
     h->threaded = false;
     ret = h->error;

@@ -727,6 +727,7 @@ int unetmm_utlb_open(struct unetmm_ctx *ctx, const struct unetmm_space *space)
     }
     u->log = log;
     pthread_mutex_init(&u->lock, NULL);
+    pthread_mutex_init(&ctx->exported_lock, NULL);
     ctx->utlb = u;
     return 0;
 
@@ -751,6 +752,7 @@ void unetmm_utlb_close(struct unetmm_ctx *ctx, bool child)
     if (!child) {
         sys_munmap((void *)(uintptr_t)u->log, sizeof(*u->log));
         pthread_mutex_destroy(&u->lock);
+        pthread_mutex_destroy(&ctx->exported_lock);
     }
     u->policy->destroy(u->state);
     free(u->slots);

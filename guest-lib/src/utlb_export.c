@@ -8,6 +8,9 @@
  *
  * A part is listed before the driver hears of it, and an export that ends takes
  * its parts along: whoever has taken a record from the list lets its pages go.
+ *
+ * exported_lock is the list's, and nothing is called while it is held.  It is the
+ * context's: one for all contexts could be held by a thread that a child has not.
  */
 #include "utlb.h"
 #include "sys.h"
@@ -21,16 +24,13 @@ struct unetmm_utlb_exported {
     struct iovec memory;
 };
 
-/* All lists; nothing is called while it is held. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
 static void remember(struct unetmm_ctx *ctx,
                      struct unetmm_utlb_exported *exported)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&ctx->exported_lock);
     exported->next = ctx->exported;
     ctx->exported = exported;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&ctx->exported_lock);
 }
 
 /* Takes it from the list; NULL: somebody else has. */
@@ -51,12 +51,12 @@ static struct unetmm_utlb_exported *take_export(struct unetmm_ctx *ctx,
 {
     struct unetmm_utlb_exported **link = &ctx->exported, *found;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&ctx->exported_lock);
     while (*link && ((*link)->part || (*link)->id != id)) {
         link = &(*link)->next;
     }
     found = take_at(link);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&ctx->exported_lock);
     return found;
 }
 
@@ -65,13 +65,13 @@ static struct unetmm_utlb_exported *take_part(struct unetmm_ctx *ctx,
 {
     struct unetmm_utlb_exported **link = &ctx->exported, *found;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&ctx->exported_lock);
     while (*link && (!(*link)->part || (*link)->id != id ||
                      (*link)->offset != offset)) {
         link = &(*link)->next;
     }
     found = take_at(link);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&ctx->exported_lock);
     return found;
 }
 
@@ -81,7 +81,7 @@ static struct unetmm_utlb_exported *take_parts(struct unetmm_ctx *ctx,
 {
     struct unetmm_utlb_exported **link = &ctx->exported, *found, *all = NULL;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&ctx->exported_lock);
     while (*link) {
         if (!(*link)->part || (*link)->id != id) {
             link = &(*link)->next;
@@ -91,7 +91,7 @@ static struct unetmm_utlb_exported *take_parts(struct unetmm_ctx *ctx,
         found->next = all;
         all = found;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&ctx->exported_lock);
     return all;
 }
 
@@ -102,12 +102,12 @@ static bool take_this(struct unetmm_ctx *ctx,
     struct unetmm_utlb_exported **link = &ctx->exported;
     bool found;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&ctx->exported_lock);
     while (*link && *link != one) {
         link = &(*link)->next;
     }
     found = take_at(link);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&ctx->exported_lock);
     return found;
 }
 
@@ -116,12 +116,12 @@ static bool export_is_written(struct unetmm_ctx *ctx, uint64_t id, bool *write)
 {
     const struct unetmm_utlb_exported *one;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&ctx->exported_lock);
     for (one = ctx->exported; one && (one->part || one->id != id);
          one = one->next) {
     }
     *write = one && one->write;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&ctx->exported_lock);
     return one;
 }
 

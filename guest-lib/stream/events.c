@@ -4,6 +4,7 @@
  * for them.
  */
 #include "internal.h"
+#include "../src/sys.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -216,8 +217,8 @@ int ustream_fd(struct ustream *s)
         !add_to_poll(s->poll_fd, unetmm_fd(s->ep)) ||
         !add_to_poll(s->poll_fd, s->timer_fd)) {
         ret = -errno;
-        close(s->poll_fd);
-        close(s->timer_fd);
+        sys_close(s->poll_fd);
+        sys_close(s->timer_fd);
         s->poll_fd = s->timer_fd = -1;
     }
     errno = saved;

@@ -10,12 +10,7 @@
  * of the process could import it, and tells it to the other in a message.
  */
 #include "internal.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/random.h>
-#include <unistd.h>
+#include "../src/sys.h"
 
 #define BACKLOG         1
 #define LINGER_NS       5000000000ll
@@ -100,11 +95,9 @@ static void memory_unmap(uint8_t *memory, size_t bytes)
 
 static int ring_export(struct ustream *s)
 {
-    int saved = errno, ret;
+    int ret;
 
-    if (getrandom(&s->ring_id, sizeof(s->ring_id), 0) !=
-        (ssize_t)sizeof(s->ring_id)) {
-        errno = saved;
+    if (!sys_random(&s->ring_id)) {
         return -EAGAIN;
     }
     ret = memory_map(s->attr.ring_bytes, &s->ring);
@@ -141,13 +134,10 @@ static int stage_make(struct ustream *s)
 
 static void close_fds(struct ustream *s)
 {
-    int saved = errno;
-
     if (s->poll_fd >= 0) {
-        close(s->poll_fd);
-        close(s->timer_fd);
+        sys_close(s->poll_fd);
+        sys_close(s->timer_fd);
     }
-    errno = saved;
 }
 
 /* In a child nothing of this is the child's but memory and descriptors. */

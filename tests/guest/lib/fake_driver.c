@@ -1017,7 +1017,7 @@ static int dispatch(unsigned long request, void *argument)
 
 int __wrap_ioctl(int fd, unsigned long request, void *argument)
 {
-    int ret;
+    int ret, state;
 
     if (fd != FAKE_FD) {
         return __real_ioctl(fd, request, argument);
@@ -1027,9 +1027,12 @@ int __wrap_ioctl(int fd, unsigned long request, void *argument)
         fake_failures.error = 0;
         return ret;
     }
+    /* ioctl() is no cancellation point, though what stands for it here sleeps. */
+    state = sys_cancel_disable();
     pthread_mutex_lock(&fake.lock);
     ret = dispatch(request, argument);
     pthread_mutex_unlock(&fake.lock);
+    sys_cancel_restore(state);
     return ret;
 }
 

@@ -681,6 +681,78 @@ static void destroying_ends_the_thread(void **state)
     ep = NULL;
 }
 
+/* ---- Cancellation --------------------------------------------------------- */
+
+static void sleep_in_handler(struct unetmm_ep *mine,
+                             const struct unetmm_completion *c, void *arg)
+{
+    (void)mine;
+    (void)c;
+    (void)arg;
+    /* A cancellation point, but handlers are not cancelled. */
+    nanosleep(&(struct timespec) { .tv_nsec = 1 }, NULL);
+    atomic_fetch_add(&handled.calls, 1);
+}
+
+static int use_endpoint_cancelled(struct unetmm_ctx *mine)
+{
+    struct unetmm_completion c;
+    struct unetmm_ep *other;
+    int from, wrong;
+
+    if (unetmm_ep_create(mine, NULL, &other)) {
+        return 1;
+    }
+    wrong = unetmm_listen(other, 5, 1) || unetmm_arm(other) ||
+        unetmm_wait(other, &c, 1, 1000000) ||
+        unetmm_accept(other, NULL, 1000000) != -ETIMEDOUT;
+    from = unetmm_connect(other, own_mac, 5, SECOND, NULL);
+    wrong |= from < 0 || unetmm_set_handler(other, UNETMM_EVERY_CHANNEL,
+                                            sleep_in_handler, NULL) ||
+        unetmm_dispatch(other, 1, 1000000) ||
+        unetmm_send(other, (unsigned)from, "x", 1, 0, 0) ||
+        unetmm_dispatch(other, 1, 10 * SECOND) != 1 ||
+        unetmm_handlers_start(other, NULL, NULL) ||
+        unetmm_handlers_stop(other);
+    return wrong | !!unetmm_ep_destroy(other);
+}
+
+static __attribute__((noinline)) int use_context_cancelled(void)
+{
+    struct unetmm_ctx *mine;
+
+    return unetmm_open("/fake/1", UNETMM_SOURCE_TLB, &mine) ||
+        use_endpoint_cancelled(mine) || unetmm_close(mine);
+}
+
+/*
+ * With a cancellation that is pending all the time.  No variable here: those of a
+ * function that does not return stay poisoned for what runs on the stack next.
+ */
+static void *use_cancelled(void *argument)
+{
+    pthread_cancel(pthread_self());
+    atomic_store(&handled.result, use_context_cancelled());
+    pthread_testcancel();
+    return argument;
+}
+
+static void no_call_is_a_cancellation_point(void **state)
+{
+    pthread_t thread;
+    void *result;
+
+    (void)state;
+    atomic_store(&handled.calls, 0);
+    atomic_store(&handled.result, -1);
+    assert_int_equal(pthread_create(&thread, NULL, use_cancelled, NULL), 0);
+    pthread_join(thread, &result);
+    assert_int_equal(atomic_load(&handled.result), 0);
+    assert_true(atomic_load(&handled.calls) > 0);
+    assert_ptr_equal(result, PTHREAD_CANCELED);
+    assert_int_equal(fake_driver_leaks(), 0);
+}
+
 static void failed_thread_leaves_nothing(void **state)
 {
     (void)state;
@@ -703,6 +775,7 @@ int main(void)
         cmocka_unit_test(failed_create_leaves_nothing),
         cmocka_unit_test(observer_has_no_endpoints),
         cmocka_unit_test(prefetch_goes_on),
+        cmocka_unit_test(no_call_is_a_cancellation_point),
         TEST(attributes_are_checked),
         TEST(context_outlives_its_endpoints),
         TEST(refusals_come_through),

@@ -308,6 +308,41 @@ static void blocking_waits_for_the_handler(void **state)
     assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), 2);
 }
 
+static atomic_int cancelled_step;
+
+/* Is cancelled while it waits for the handler, and has to go on to its own end. */
+static void *block_cancelled(void *argument)
+{
+    atomic_store(&cancelled_step, 1);
+    if (!unetmm_handlers_block(fake.ep)) {
+        atomic_store(&cancelled_step, 2);
+    }
+    pthread_testcancel();
+    return argument;
+}
+
+static void blocking_is_not_cancelled(void **state)
+{
+    pthread_t thread;
+    void *result;
+
+    (void)state;
+    seen.act = await_go;
+    complete(0);
+    EVENTUALLY(atomic_load(&seen.running));
+    assert_int_equal(pthread_create(&thread, NULL, block_cancelled, NULL), 0);
+    EVENTUALLY(atomic_load(&fake.private->handlers.blocked) == 1);
+    pthread_cancel(thread);
+    atomic_store(&seen.go, true);
+    pthread_join(thread, &result);
+    assert_int_equal(atomic_load(&cancelled_step), 2);
+    assert_ptr_equal(result, PTHREAD_CANCELED);
+    assert_int_equal(pthread_mutex_trylock(&fake.private->handlers.lock), 0);
+    pthread_mutex_unlock(&fake.private->handlers.lock);
+    assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+}
+
 static int stay_blocked(struct unetmm_ep *ep)
 {
     return unetmm_handlers_block(ep);
@@ -588,6 +623,7 @@ int main(void)
         TEST(blocked_endpoint_is_ours),
         TEST(used_wake_up_is_made_good),
         TEST(blocking_waits_for_the_handler),
+        TEST(blocking_is_not_cancelled),
         TEST(handler_leaves_them_blocked),
         TEST(handler_may_not_wait_for_itself),
         TEST(misuse_is_refused),
