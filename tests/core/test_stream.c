@@ -356,6 +356,98 @@ static void test_no_pause(void **state)
     peer_expect(f, UNETMM_WIRE_SEND, PEER_MY);
 }
 
+/* ---- Slots of the system buffer ----------------------------------------- */
+
+#define CREDITS 5
+
+/* Endpoint a redirects; nothing of its region is there but page 22. */
+static void redirecting(Fix *f)
+{
+    const struct unetmm_cmd_channel how = {
+        .mtu = PEER_MTU, .send_psn = PEER_MY, .recv_psn = PEER_YOURS,
+        .retries = 3, .timeout_us = 1000, .not_ready_retries = 4,
+        .recv_credits = CREDITS,
+    };
+
+    assert_int_equal(fake_ep_destroy(&f->a), UNETMM_CS_OK);
+    assert_int_equal(fake_sysbuf(&f->d, 8, 9000), UNETMM_CS_OK);
+    fake_ep_init(&f->a, &f->d, 1, f->s1);
+    f->a.policy = UNETMM_POLICY_REDIRECT;
+    fake_ep_create(&f->a);
+    f->d.hold_slots = f->d.hold_back = true;
+    assert_int_equal(fake_channel_rel(&f->a, PEER_CH, fake_peer_mac, PEER_EP,
+                                      PEER_CH, &how), UNETMM_CS_OK);
+    assert_int_equal(fake_region(f->s1, PEER_REGION, PEER_KEY, PEER_AT,
+                                 PEER_LENGTH, UNETMM_RIGHT_ALL,
+                                 UNETMM_REGION_F_NOTIFY), UNETMM_CS_OK);
+    fake_insert(f->s1, PEER_PAGE(22), 1, NULL);
+    fake_wire_clear(&f->h);
+}
+
+/* Two packets are in slots, and the driver has been told. */
+static void redirected(Fix *f)
+{
+    redirecting(f);
+    give(f, UNETMM_WIRE_WRITE, 0, 0, 0, LAST, 100);
+    give(f, UNETMM_WIRE_WRITE, 1, 500, 0, LAST, 100);
+    fake_serve(&f->d);
+    assert_int_equal(f->d.full->len, 2);
+}
+
+static UnetmmSlot *slot_of(UnetmmCore *c, unsigned n)
+{
+    UnetmmRel *rel = c->eps[1].rels;
+
+    return &c->sysbuf.slots[rel->rx.slot_of[(PEER_YOURS + n) %
+                                            UNETMM_REL_WINDOW]];
+}
+
+LIE(two_of_one_packet, slot_of(c, 1)->psn = PEER_YOURS)
+LIE(of_nobody, slot_of(c, 1)->psn = PEER_YOURS + 9)
+LIE(one_too_few, slot_of(c, 1)->rel = NULL)
+
+static void test_slots(void **state)
+{
+    TELL(NULL, redirected, the_truth, NULL);
+    TELL(NULL, redirected, two_of_one_packet, "a slot that it has not");
+    TELL(NULL, redirected, of_nobody, "what nobody waits for");
+    TELL(NULL, redirected, one_too_few, "a slot that it has not");
+}
+
+/*
+ * The driver has copied a packet while another one lands: the channel goes on
+ * when that has ended, also in the place that the card has moved to by then.
+ */
+static void held_up(Fix *f, bool move)
+{
+    redirecting(f);
+    give(f, UNETMM_WIRE_WRITE, 0, 0, 0, LAST | NOTIFY, 100);
+    fake_serve(&f->d);
+    give(f, UNETMM_WIRE_WRITE, 1, 2 * FAKE_PAGE, 0, LAST, 100);
+    assert_true(f->h.core.rx.active);
+    fake_slot_serve(&f->d, 0);
+    assert_true(f->h.core.eps[1].rels->rx.landed);
+    assert_int_equal(f->h.core.ready_used, 0);
+    fake_expect_none(&f->a);
+    if (move) {
+        fake_migrate(&f->h);
+    }
+    fake_advance(&f->h, PAGE_NS);
+    assert_false(f->h.core.rx.active);
+    fake_expect(&f->a, UNETMM_CQE_NOTIFY, UNETMM_ST_OK, PEER_REGION + 0x7000);
+    assert_int_equal(f->h.core.eps[1].rels->rx.nxt, PEER_YOURS + 2);
+}
+
+static void test_held_up(void **state)
+{
+    held_up(*state, false);
+}
+
+static void test_held_up_moved(void **state)
+{
+    held_up(*state, true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +459,9 @@ int main(void)
         cmocka_unit_test(test_landing),
         cmocka_unit_test(test_times),
         fix_test(test_no_pause),
+        cmocka_unit_test(test_slots),
+        fix_test_with(test_held_up, slow),
+        fix_test_with(test_held_up_moved, slow),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,6 +62,8 @@ void unetmm_state_misses(UnetmmStream *st, UnetmmCore *core);
 void unetmm_state_windows(UnetmmStream *st, UnetmmCore *core);
 void unetmm_state_sysbuf(UnetmmStream *st, UnetmmCore *core);
 void unetmm_state_slots(UnetmmStream *st, UnetmmCore *core);
+/* A message lands: do channels wait for its end to look at their slots? */
+void unetmm_state_held_up(UnetmmCore *core);
 void unetmm_state_flows(UnetmmStream *st, UnetmmCore *core);
 /* Slots of an endpoint that wait, and the tail; the bytes that they take. */
 void unetmm_state_waiting(UnetmmStream *st, UnetmmEp *ep);

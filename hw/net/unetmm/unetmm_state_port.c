@@ -291,5 +291,6 @@ void unetmm_state_landing(UnetmmStream *st, UnetmmCore *core)
         rx->generation = ep->generation;
         rx->active = rx->moving = true;
         ep->landing = true;
+        unetmm_state_held_up(core);
     }
 }

@@ -3,7 +3,8 @@
  *
  * The slots come before the channels, which are promised some; which packet is
  * in which comes behind them.  What is in a slot is in guest memory and is not
- * saved here; nor are numbers that follow: how many are free, or promised.
+ * saved here; nor is what follows: how many are free or promised, and whether a
+ * channel waits for a landing to end.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -193,4 +194,12 @@ void unetmm_state_slots(UnetmmStream *st, UnetmmCore *core)
         }
     }
     check_unlanded(st, core);
+}
+
+/* It follows: a channel whose slot was answered has gone on, or waits for that. */
+void unetmm_state_held_up(UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.reliable; i++) {
+        core->sysbuf.held_up |= core->rels[i] && core->rels[i]->rx.landed;
+    }
 }
