@@ -913,6 +913,56 @@ static void test_forced_rate(void **state)
     }
 }
 
+/* ---- Memory of frames --------------------------------------------------- */
+
+#define CROWD   300
+
+static void slow_long_queue(UnetmmParams *p)
+{
+    p->local_queue = CROWD;
+    p->dma_page_ns = 1000;
+}
+
+/* A message lands, and all that arrives meanwhile waits, a frame each. */
+static void crowd(Fix *f)
+{
+    fake_insert(f->s1, FIX_PAGE(0), 2, NULL);
+    fake_post(&f->a, FIX_PAGE(0), 2 * FAKE_PAGE, 1);
+    fake_ring_bell(&f->a);
+    fake_deliver(&f->h, fake_datagram(&f->a, FIX_WIRE, 11, 5000, 1));
+    assert_true(f->h.core.rx.active);
+    for (unsigned i = 0; i < CROWD; i++) {
+        fake_deliver(&f->h, fake_datagram(&f->b, FIX_WIRE, 12, 41, i));
+    }
+    assert_int_equal(f->h.core.port.fifo_used, CROWD);
+}
+
+/* What was needed for a moment is not kept; what is kept is used again. */
+static void test_pool(void **state)
+{
+    Fix *f = *state;
+    UnetmmPort *port = &f->h.core.port;
+
+    for (unsigned round = 0; round < 2; round++) {
+        crowd(f);
+        assert_int_equal(port->pool->len, 0);
+        fake_advance(&f->h, 1000 * CROWD);
+        fake_run_later(&f->h);
+        assert_int_equal(port->fifo_used, 0);
+        assert_int_equal(port->pool->len, UNETMM_POOL_FRAMES);
+        fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
+    }
+}
+
+static void test_pool_at_reset(void **state)
+{
+    Fix *f = *state;
+
+    crowd(f);
+    unetmm_core_reset(&f->h.core);
+    assert_int_equal(f->h.core.port.pool->len, UNETMM_POOL_FRAMES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -952,6 +1002,8 @@ int main(void)
         fix_test(test_forced_misses),
         fix_test_with(test_forced_evictions, small_tlb),
         fix_test_with(test_forced_rate, small_tlb),
+        fix_test_with(test_pool, slow_long_queue),
+        fix_test_with(test_pool_at_reset, slow_long_queue),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,7 @@
 #define UNETMM_MAX_LOCAL        4096
 #define UNETMM_MAX_BUF_PAGES    1024    /* of a free buffer */
 #define UNETMM_HEAD_ASKS        4       /* of the first head in one activity */
+#define UNETMM_POOL_FRAMES      64      /* frame buffers that nobody uses */
 #define UNETMM_HOLD_NS          1000000 /* x-reorder: at most so long */
 #define UNETMM_MAX_DELAYED      64      /* x-delay: frames at a time */
 #define UNETMM_MAX_LATE_NS      1000000000 /* x-delay-ns, x-fault-delay-ns */
@@ -670,7 +671,7 @@ typedef struct UnetmmPort {
     int64_t held_until_ns;
     UnetmmDelayed delayed[UNETMM_MAX_DELAYED];  /* circular, in order */
     uint32_t delayed_first, delayed_used;
-    GPtrArray *pool;            /* frame buffers, UNETMM_MAX_FRAME each */
+    GPtrArray *pool;            /* UNETMM_POOL_FRAMES buffers at most */
 } UnetmmPort;
 
 /* A page of the windows' BAR; unetmm_window.c. */

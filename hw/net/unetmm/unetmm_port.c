@@ -40,6 +40,10 @@ void unetmm_port_free(UnetmmCore *core)
     g_clear_pointer(&core->port.pool, g_ptr_array_unref);
 }
 
+/*
+ * The queues can hold thousands of frames for a moment.  The pool is for those
+ * that are used all the time; what is beyond it is the host's again at once.
+ */
 uint8_t *unetmm_port_buffer(UnetmmCore *core)
 {
     GPtrArray *pool = core->port.pool;
@@ -59,8 +63,15 @@ uint8_t *unetmm_frame_at(uint8_t *frame, uint32_t at, uint32_t n)
 
 void unetmm_port_release(UnetmmCore *core, uint8_t *frame)
 {
-    if (frame) {
-        g_ptr_array_add(core->port.pool, frame);
+    GPtrArray *pool = core->port.pool;
+
+    if (!frame) {
+        return;
+    }
+    if (pool->len < UNETMM_POOL_FRAMES) {
+        g_ptr_array_add(pool, frame);
+    } else {
+        g_free(frame);
     }
 }
 
