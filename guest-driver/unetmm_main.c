@@ -3,8 +3,8 @@
  * unetmm: PCI driver: probe and remove, start and stop, reset.
  *
  * probe = map, interrupts, start, appear; remove mirrors it.  start and stop are
- * also what a function reset is made of: whoever had a file open then finds it
- * dead (ENODEV) and opens again.
+ * also what a function reset and a machine that sleeps are made of: a process that
+ * had a file open then finds it dead (ENODEV) and opens it again.
  */
 #include <linux/dma-mapping.h>
 #include <linux/etherdevice.h>
@@ -455,6 +455,26 @@ static void unetmm_reset_done(struct pci_dev *pdev)
 		unetmm_net_resume(dev);
 }
 
+/*
+ * Sleep, of all kinds (suspend, hibernate), is a reset as well: the card loses its
+ * state with its power, files that are open find it dead (ENODEV), and the netdev
+ * goes on.  Processes are frozen in between, so none is in a call.
+ */
+static int __maybe_unused unetmm_suspend(struct device *device)
+{
+	unetmm_reset_prepare(to_pci_dev(device));
+	return 0;
+}
+
+/* A card that does not start is reported; it must not keep the machine asleep. */
+static int __maybe_unused unetmm_resume(struct device *device)
+{
+	unetmm_reset_done(to_pci_dev(device));
+	return 0;
+}
+
+static SIMPLE_DEV_PM_OPS(unetmm_pm_ops, unetmm_suspend, unetmm_resume);
+
 static const struct pci_error_handlers unetmm_err_handlers = {
 	.reset_prepare = unetmm_reset_prepare,
 	.reset_done = unetmm_reset_done,
@@ -473,6 +493,7 @@ static struct pci_driver unetmm_driver = {
 	.remove = unetmm_remove,
 	.shutdown = unetmm_shutdown,
 	.err_handler = &unetmm_err_handlers,
+	.driver.pm = &unetmm_pm_ops,
 };
 
 static int __init unetmm_init(void)

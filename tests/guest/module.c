@@ -107,9 +107,13 @@ static void *waiter_thread(void *argument)
     struct waiter *w = argument;
     struct unetmm_completion c;
 
-    w->result = w->in == ACCEPTS ? unetmm_accept(w->link.rx->ep, NULL, -1) :
-        w->in == WAITS ? unetmm_wait(w->link.rx->ep, &c, 1, -1) :
-        unetmm_counter_wait(w->counter, 1, UNETMM_COUNTER_BLOCK, -1);
+    /* A machine that goes to sleep interrupts calls, as a signal does. */
+    do {
+        w->result = w->in == ACCEPTS ?
+            unetmm_accept(w->link.rx->ep, NULL, -1) :
+            w->in == WAITS ? unetmm_wait(w->link.rx->ep, &c, 1, -1) :
+            unetmm_counter_wait(w->counter, 1, UNETMM_COUNTER_BLOCK, -1);
+    } while (w->result == -EINTR);
     return NULL;
 }
 
@@ -251,6 +255,52 @@ static void function_reset(void)
     gone_and_back(do_reset, nothing, rounds(6));
 }
 
+/* ---- The machine sleeps -------------------------------------------------------------- */
+
+#define POWER_STATE     "/sys/power/state"
+#define POWER_TEST      "/sys/power/pm_test"
+#define POWER_DELAY     "/sys/module/suspend/parameters/pm_test_delay"
+
+static void need_file(const char *path)
+{
+    if (access(path, W_OK) != 0) {
+        test_skip("this kernel cannot sleep: there is no %s", path);
+    }
+}
+
+/* All devices sleep and wake up, and nothing else does. */
+static void devices_sleep(const char *state)
+{
+    CHECK_RET(write_file(POWER_DELAY, "0"), 0);
+    CHECK_RET(write_file(POWER_TEST, "devices"), 0);
+    CHECK_RET(write_file(POWER_STATE, state), 0);
+    CHECK_RET(write_file(POWER_TEST, "none"), 0);
+}
+
+static void do_suspend(void)
+{
+    devices_sleep("mem");
+}
+
+static void do_hibernate(void)
+{
+    devices_sleep("disk");
+}
+
+static void suspend(void)
+{
+    need_file(POWER_TEST);
+    gone_and_back(do_suspend, nothing, rounds(3));
+}
+
+static void hibernate(void)
+{
+    need_file(POWER_TEST);
+    gone_and_back(do_hibernate, nothing, rounds(2));
+}
+
+/* ---- The card goes ---------------------------------------------------------------------- */
+
 static void do_remove(void)
 {
     card_write("remove", "1");
@@ -378,6 +428,8 @@ static const struct test tests[] = {
     { "reload", reload, TEST_TLB | TEST_NO_CARD, 60 },
     { "unbind", unbind, TEST_BOTH | TEST_NO_CARD, 60 },
     { "function-reset", function_reset, TEST_BOTH | TEST_NO_CARD, 60 },
+    { "suspend", suspend, TEST_TLB | TEST_SHADOW | TEST_NO_CARD, 60 },
+    { "hibernate", hibernate, TEST_TLB | TEST_NO_CARD, 60 },
     { "remove-and-rescan", remove_and_rescan, TEST_TLB | TEST_NO_CARD, 60 },
     { "unplug", unplug, TEST_TLB | TEST_NO_CARD, 60 },
     { "callers-meet-the-end", callers_meet_the_end, TEST_TLB | TEST_NO_CARD, 0 },
