@@ -879,6 +879,7 @@ int unetmm_op_window_close(struct unetmm_file *file, void *arg);
 void unetmm_undo_window(struct unetmm_file *file, const void *arg);
 
 /* unetmm_switch.c */
+bool unetmm_may_probe(void);
 int unetmm_switch_watch(struct unetmm_aspace *space);
 void unetmm_switch_forget(struct unetmm_aspace *space);
 

@@ -3,9 +3,11 @@
  * unetmm: source `shadow`: the table is filled ahead of the card.
  *
  * Linux tells a driver when a page goes, by the notifier, and never when one
- * comes.  So a kretprobe at handle_mm_fault(), which is there only while somebody
- * has a shadow space, notes where faults have put pages, and a work takes
- * snapshots there.  A note that is lost costs a miss, no more.
+ * comes.  So a kretprobe at handle_mm_fault() notes where faults have put pages,
+ * and a work takes snapshots there.  The probe is armed only while there is a
+ * shadow space whose process may have it (unetmm_may_probe()).  The table of any
+ * other shadow space is filled by the first walk, by the notifier, and by a
+ * snapshot at each miss of the card.  A note that is lost costs a miss, no more.
  *
  * The probe only records.  It runs with preemption off, with mmap_lock held or
  * (Linux 6.4 and later) the lock of one VMA alone, when the page is there but the
@@ -45,6 +47,7 @@ struct unetmm_shadow {
 	atomic_t next;
 	u32 read;			/* the work's */
 	bool walk;			/* all of the address space is to be */
+	bool probed;			/* its page faults are observed */
 	unsigned long notes[UNETMM_NOTES];
 	struct unetmm_batch batch;
 };
@@ -331,6 +334,7 @@ static int unetmm_push_open(struct unetmm_aspace *space)
 	s->space = space;
 	s->mm = space->mm;
 	s->walk = true;
+	s->probed = unetmm_may_probe();
 	s->batch.write = true;
 	INIT_WORK(&s->work, unetmm_push_work);
 	space->shadow = s;
@@ -348,13 +352,27 @@ static void unetmm_push_start(struct unetmm_aspace *space)
 {
 	struct unetmm_shadow *s = space->shadow;
 
-	mutex_lock(&unetmm_push_lock);
-	/* A kernel that has no probes, or lends none, has more misses. */
-	if (!unetmm_push_count++ && unetmm_push_arm())
-		pr_warn_once("unetmm: page faults cannot be observed\n");
-	hash_add_rcu(unetmm_push_spaces, &s->node, (unsigned long)s->mm);
-	mutex_unlock(&unetmm_push_lock);
+	if (s->probed) {
+		mutex_lock(&unetmm_push_lock);
+		/* A kernel that has no probes, or lends none, has more misses. */
+		if (!unetmm_push_count++ && unetmm_push_arm())
+			pr_warn_once("unetmm: page faults cannot be observed\n");
+		hash_add_rcu(unetmm_push_spaces, &s->node,
+			     (unsigned long)s->mm);
+		mutex_unlock(&unetmm_push_lock);
+	}
 	queue_work(unetmm_wq, &s->work);
+}
+
+static void unetmm_push_unprobe(struct unetmm_shadow *s)
+{
+	mutex_lock(&unetmm_push_lock);
+	hash_del_rcu(&s->node);
+	if (!--unetmm_push_count)
+		unetmm_push_disarm();
+	mutex_unlock(&unetmm_push_lock);
+	/* The probe may have found it before. */
+	synchronize_rcu();
 }
 
 /*
@@ -365,13 +383,8 @@ static void unetmm_push_stop(struct unetmm_aspace *space)
 {
 	struct unetmm_shadow *s = space->shadow;
 
-	mutex_lock(&unetmm_push_lock);
-	hash_del_rcu(&s->node);
-	if (!--unetmm_push_count)
-		unetmm_push_disarm();
-	mutex_unlock(&unetmm_push_lock);
-	/* The probe may have found it before. */
-	synchronize_rcu();
+	if (s->probed)
+		unetmm_push_unprobe(s);
 	cancel_work_sync(&s->work);
 	unetmm_snap_settle(space);
 }

@@ -9,28 +9,36 @@
  * the scheduler's tracepoint, which is there only while somebody has proxy
  * pages.
  *
- * `spaces` changes under `lock` and is walked under RCU by the probe, which
- * runs with preemption off.  An entry lives until a grace period after it has
- * left.
+ * Every context switch of the machine runs the probe, so it looks the process up
+ * in a hash, and there is one entry for a process and card, however many proxy
+ * pages that process has.  A process without CAP_SYS_ADMIN has the probe set only
+ * if the administrator allows it (unetmm_may_probe()).
+ *
+ * The hash changes under unetmm_switch_lock and is read under RCU by the probe,
+ * which runs with preemption off.  An entry lives until a grace period after it
+ * has left the hash; it holds mm_count, so that its mm is no other process's.
  */
+#include <linux/hashtable.h>
 #include <linux/module.h>
-#include <linux/rculist.h>
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/tracepoint.h>
 
 #include "unetmm_drv.h"
 
+#define UNETMM_SWITCH_BITS	8	/* of the hash of an mm */
+
 struct unetmm_watched {
-	struct list_head node;
-	struct unetmm_aspace *space;	/* as long as the entry is listed */
-	struct unetmm_dev *dev;
-	struct mm_struct *mm;		/* compared, never used */
-	u32 users;
+	struct hlist_node node;
+	struct unetmm_dev *dev;		/* as long as the entry is in the hash */
+	struct mm_struct *mm;		/* held by mm_count, and compared */
+	u32 users;			/* proxy objects */
 };
 
 static DEFINE_MUTEX(unetmm_switch_lock);
-static LIST_HEAD(unetmm_switch_spaces);
+static DEFINE_READ_MOSTLY_HASHTABLE(unetmm_switch_spaces, UNETMM_SWITCH_BITS);
+static u32 unetmm_switch_count;		/* entries in the hash */
 static struct tracepoint *unetmm_switch_point;
 
 static void unetmm_switched(void *data, bool preempt, struct task_struct *prev,
@@ -41,7 +49,8 @@ static void unetmm_switched(void *data, bool preempt, struct task_struct *prev,
 	if (!prev->mm)
 		return;
 	rcu_read_lock();
-	list_for_each_entry_rcu(w, &unetmm_switch_spaces, node) {
+	hash_for_each_possible_rcu(unetmm_switch_spaces, w, node,
+				   (unsigned long)prev->mm) {
 		if (w->mm == prev->mm && unetmm_reachable(w->dev))
 			unetmm_write(w->dev, UNETMM_REG_PROXY_ABORT, 1);
 	}
@@ -84,8 +93,9 @@ static struct unetmm_watched *unetmm_watched(struct unetmm_aspace *space)
 	struct unetmm_watched *w;
 
 	lockdep_assert_held(&unetmm_switch_lock);
-	list_for_each_entry(w, &unetmm_switch_spaces, node) {
-		if (w->space == space)
+	hash_for_each_possible(unetmm_switch_spaces, w, node,
+			       (unsigned long)space->mm) {
+		if (w->mm == space->mm && w->dev == space->dev)
 			return w;
 	}
 	return NULL;
@@ -103,26 +113,36 @@ static int unetmm_watch(struct unetmm_aspace *space)
 	w = kzalloc(sizeof(*w), GFP_KERNEL_ACCOUNT);
 	if (!w)
 		return -ENOMEM;
-	w->space = space;
-	w->dev = space->dev;
-	w->mm = space->mm;
-	w->users = 1;
-	if (list_empty(&unetmm_switch_spaces)) {
+	if (!unetmm_switch_count) {
 		ret = unetmm_switch_start();
 		if (ret) {
 			kfree(w);
 			return ret;
 		}
 	}
-	list_add_rcu(&w->node, &unetmm_switch_spaces);
+	w->dev = space->dev;
+	w->mm = space->mm;
+	mmgrab(w->mm);
+	w->users = 1;
+	hash_add_rcu(unetmm_switch_spaces, &w->node, (unsigned long)w->mm);
+	unetmm_switch_count++;
 	return 0;
 }
 
-/* One more proxy object of the space; unetmm_switch_forget() for each. */
+/*
+ * One more proxy object of the space; unetmm_switch_forget() for each.  -EPERM: the
+ * caller may not have the scheduler observed.
+ */
 int unetmm_switch_watch(struct unetmm_aspace *space)
 {
 	int ret;
 
+	if (!unetmm_may_probe()) {
+		dev_notice_ratelimited(&space->dev->pdev->dev,
+				       "%s[%d]: user-level DMA start needs a probe on the scheduler: set the parameter user_probes of the module, or run the program with CAP_SYS_ADMIN\n",
+				       current->comm, task_pid_nr(current));
+		return -EPERM;
+	}
 	mutex_lock(&unetmm_switch_lock);
 	ret = unetmm_watch(space);
 	mutex_unlock(&unetmm_switch_lock);
@@ -136,11 +156,12 @@ void unetmm_switch_forget(struct unetmm_aspace *space)
 	mutex_lock(&unetmm_switch_lock);
 	w = unetmm_watched(space);
 	if (w && !--w->users) {
-		list_del_rcu(&w->node);
+		hash_del_rcu(&w->node);
 		/* The probe may be using w->dev: wait, the caller frees that. */
 		synchronize_rcu();
+		mmdrop(w->mm);
 		kfree(w);
-		if (list_empty(&unetmm_switch_spaces))
+		if (!--unetmm_switch_count)
 			unetmm_switch_stop();
 	}
 	mutex_unlock(&unetmm_switch_lock);

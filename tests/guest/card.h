@@ -10,6 +10,11 @@
 /* Returns 0 or -errno. */
 int write_file(const char *path, const char *text);
 
+/* Allows processes without CAP_SYS_ADMIN to observe the kernel, or forbids it. */
+void user_probes(bool allowed);
+/* The calling process loses a capability (CAP_*) until it ends. */
+void drop_capability(unsigned number);
+
 /* Is there a driver for it? */
 bool card_present(void);
 /* Looks where it is; brings back one that a failed test has taken away. */

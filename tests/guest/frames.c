@@ -3,6 +3,7 @@
  * Raw endpoints: frames of all lengths arrive as they were sent, what is nobody's
  * to send or to have is refused, and what makes no sense does no harm.
  */
+#include "card.h"
 #include "frame.h"
 #include "guard.h"
 #include "pattern.h"

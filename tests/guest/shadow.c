@@ -7,6 +7,7 @@
  * by /proc/self/pagemap.  What was the same before and after a look, with no
  * invalidation begun or ended meanwhile, was so during the look.
  */
+#include "card.h"
 #include "guard.h"
 #include "link.h"
 #include "look.h"
@@ -14,6 +15,7 @@
 #include "traffic.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,6 +246,58 @@ static void armed(void)
     CHECK_RET(unetmm_close(one), 0);
 }
 
+/*
+ * A process without privilege has no kernel code changed for it: its table is filled
+ * when the card asks, and messages go through all the same.
+ */
+static void unobserved(void *argument)
+{
+    struct look look;
+    struct unetmm_ctx *ctx;
+    struct link link;
+    uint64_t faults, notes;
+    uint8_t *at = pages(8);
+
+    (void)argument;
+    drop_capability(CAP_SYS_ADMIN);
+    ctx = look_open(&look);
+    CHECK(!probe_is_there());
+    link_open(&link, ctx, NULL);
+    faults = driver_counter(ctx, UNETMM_D_faults);
+    notes = driver_counter(ctx, UNETMM_D_shadow_notes);
+    touch(at, 8, true);
+    exchange_pattern(&link, at, at + 4 * PAGE, 2 * PAGE, 1);
+    CHECK(driver_counter(ctx, UNETMM_D_faults) > faults);
+    CHECK_EQ(driver_counter(ctx, UNETMM_D_shadow_notes), notes);
+    CHECK_EQ(count_entries(&look, at, 2), 2);
+    CHECK_EQ(count_entries(&look, at + 4 * PAGE, 2), 2);
+    unmap_pages(at, 8);
+    link_close(&link);
+    look_close(&look);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* The same process, where the administrator allows it. */
+static void observed(void *argument)
+{
+    struct unetmm_ctx *ctx;
+
+    (void)argument;
+    drop_capability(CAP_SYS_ADMIN);
+    ctx = open_card();
+    CHECK(probe_is_there());
+    CHECK_RET(unetmm_close(ctx), 0);
+    CHECK(!probe_is_there());
+}
+
+static void unprivileged(void)
+{
+    end_process(start_process(unobserved, NULL));
+    user_probes(true);
+    end_process(start_process(observed, NULL));
+    user_probes(false);
+}
+
 /* ---- Under stress -------------------------------------------------------------------- */
 
 struct stress {
@@ -409,6 +463,7 @@ static const struct test tests[] = {
     { "taken-at-once", taken_at_once, TEST_SHADOW, 0 },
     { "not-pinned", not_pinned, TEST_SHADOW | TEST_ODP, 0 },
     { "armed", armed, TEST_SHADOW, 0 },
+    { "unprivileged", unprivileged, TEST_SHADOW, 0 },
     { "stress", stress, TEST_SHADOW, 60 },
 };
 

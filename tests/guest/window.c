@@ -7,9 +7,11 @@
  * the other guest's echo.
  */
 #include "ask.h"
+#include "card.h"
 #include "guard.h"
 #include "link.h"
 
+#include <linux/capability.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -549,6 +551,33 @@ static void no_starts_with_utlb(void)
     scene_close(&s);
 }
 
+/* A process that may not have the scheduler observed has no proxy pages. */
+static void starts_without_right(void *argument)
+{
+    bool allowed = *(const bool *)argument;
+    struct scene s;
+    void *at;
+
+    scene_open(&s);
+    drop_capability(CAP_SYS_ADMIN);
+    CHECK_RET(unetmm_start_to(s.one.ep, s.import, 0, PAGE, &at),
+              allowed ? 0 : -EPERM);
+    CHECK_RET(unetmm_start_from(s.one.ep, s.read, PAGE, &at),
+              allowed ? 0 : -EPERM);
+    scene_close(&s);
+}
+
+static void unprivileged_starts(void)
+{
+    bool allowed = false;
+
+    end_process(start_process(starts_without_right, &allowed));
+    allowed = true;
+    user_probes(true);
+    end_process(start_process(starts_without_right, &allowed));
+    user_probes(false);
+}
+
 static const struct test tests[] = {
     { "stores", stores, TEST_BOTH | TEST_UTLB | TEST_REMOTE, 60 },
     { "in-time", in_time, TEST_BOTH, 0 },
@@ -559,6 +588,7 @@ static const struct test tests[] = {
     { "refused", refused, TEST_BOTH, 0 },
     { "starts", starts, TEST_BOTH | TEST_REMOTE, 60 },
     { "starts-of-two", starts_of_two, TEST_BOTH, 60 },
+    { "unprivileged-starts", unprivileged_starts, TEST_BOTH, 0 },
     { "no-starts-with-utlb", no_starts_with_utlb, TEST_UTLB, 0 },
 };
 

@@ -665,7 +665,8 @@ struct unetmm_import_id {
  *
  * EEXIST: the import has a window.  ENOSPC: the card has no such run of pages
  * free.  ENOENT: no such endpoint or import.  EINVAL: the import does not reach
- * so far or gives no right to write, too.
+ * so far or gives no right to write, too.  EPERM: TO or FROM, by a process without
+ * CAP_SYS_ADMIN, where the module's parameter user_probes is off.
  */
 struct unetmm_window {
 	__u32 size;
