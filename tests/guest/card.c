@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
-#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -38,16 +37,6 @@ void user_probes(bool allowed)
 {
     CHECK_RET(write_file("/sys/module/unetmm/parameters/user_probes",
                          allowed ? "1" : "0"), 0);
-}
-
-void drop_capability(unsigned number)
-{
-    struct __user_cap_header_struct head = { _LINUX_CAPABILITY_VERSION_3, 0 };
-    struct __user_cap_data_struct data[2];
-
-    CHECK_SYS(syscall(SYS_capget, &head, data));
-    data[number / 32].effective &= ~(1u << number % 32);
-    CHECK_SYS(syscall(SYS_capset, &head, data));
 }
 
 bool card_present(void)

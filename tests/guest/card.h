@@ -12,8 +12,6 @@ int write_file(const char *path, const char *text);
 
 /* Allows processes without CAP_SYS_ADMIN to observe the kernel, or forbids it. */
 void user_probes(bool allowed);
-/* The calling process loses a capability (CAP_*) until it ends. */
-void drop_capability(unsigned number);
 
 /* Is there a driver for it? */
 bool card_present(void);

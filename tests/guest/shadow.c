@@ -11,6 +11,7 @@
 #include "guard.h"
 #include "link.h"
 #include "look.h"
+#include "process.h"
 #include "swap.h"
 #include "traffic.h"
 

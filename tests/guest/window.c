@@ -10,6 +10,7 @@
 #include "card.h"
 #include "guard.h"
 #include "link.h"
+#include "process.h"
 
 #include <linux/capability.h>
 #include <pthread.h>
