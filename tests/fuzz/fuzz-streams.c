@@ -11,17 +11,32 @@
  * stream.  What is taken must be a state that a card can have: it is saved again
  * and loaded without a change, at once and at any time later.
  *
+ * Beside the scene that all targets have there is a giver, whose memory is all
+ * there and longer than any frame: a length that is too long has to be able to
+ * go as far as it wants.
+ *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "fuzz_ops.h"
-#include "unetmm_stream.h"
+#include "unetmm_state.h"
 
 #define STREAM_MOST 200000
 #define FIELDS_MOST 16384
+#define PACKET_MOST 24
 
 /* Has the card been loaded?  Then nobody is sane. */
 static bool loaded;
 static GByteArray *earlier;     /* what was saved before, to take parts from */
+
+#define GIVER       (FUZZ_EPS + 2)  /* endpoint */
+#define GIVER_SPACE 4
+#define GIVER_PAGES 40
+#define GIVER_KEY   0x91fe5u
+#define GIVER_REGION 9
+#define TO_GIVER    7               /* channel of the first endpoint, and its */
+#define FROM_GIVER  4               /* import there */
+
+static FakeEp giver;
 
 /* ---- Where the values of a stream are ---- */
 
@@ -31,6 +46,7 @@ static GByteArray *earlier;     /* what was saved before, to take parts from */
  */
 static uint32_t fields[FIELDS_MOST];    /* offsets in the stream */
 static unsigned nfields;
+static unsigned packet;                 /* the first of one on its way, or 0 */
 
 static void note_field(const UnetmmStream *st)
 {
@@ -84,13 +100,30 @@ void __wrap_unetmm_stream_time(UnetmmStream *st, int64_t *when, int64_t now,
     __real_unetmm_stream_time(st, when, now, most, what);
 }
 
+void __real_unetmm_state_packet(UnetmmStream *st, UnetmmCore *core,
+                                UnetmmEp *ep);
+void __wrap_unetmm_state_packet(UnetmmStream *st, UnetmmCore *core,
+                                UnetmmEp *ep);
+
+/* The values of one packet among thousands: chance would not meet them. */
+void __wrap_unetmm_state_packet(UnetmmStream *st, UnetmmCore *core,
+                                UnetmmEp *ep)
+{
+    if (!unetmm_stream_reads(st)) {
+        packet = nfields;
+    }
+    __real_unetmm_state_packet(st, core, ep);
+}
+
 /* A byte of the stream: mostly the first of a value. */
 static uint32_t where(const GByteArray *s, FuzzIn *in, uint8_t how)
 {
     uint16_t at = fuzz_u16(in);
 
     /* The last are the rarest: what is on its way through the card. */
-    if (how & 0x40) {
+    if (how & 0x20 && packet) {
+        at = packet + at % PACKET_MOST;
+    } else if (how & 0x40) {
         at = nfields - 1 - at % nfields;
     }
     return (how & 0x80 ? at : fields[at % nfields]) % s->len;
@@ -102,11 +135,11 @@ static uint32_t edge(FuzzIn *in)
 {
     static const uint32_t edges[] = {
         0, 1, 2, 3, 4, 5, 7, 8, 16, 17, 0xfff, 0x1000, 0x10000, 0x10001,
-        0x7fffffff, 0xffffffff,
+        0x7fffffff, 0xffffffff, 0x10041, 0x14000, 0x20000, 0x80000000,
     };
     uint8_t how = fuzz_u8(in);
 
-    return how & 0x80 ? fuzz_u32(in) : edges[how & 15];
+    return how & 0x80 ? fuzz_u32(in) : edges[how % G_N_ELEMENTS(edges)];
 }
 
 /* Lengths change, too: the stream has no other sign of where a thing ends. */
@@ -175,7 +208,7 @@ static void change(GByteArray *s, FuzzIn *in)
 
 static GByteArray *save(FuzzCard *c)
 {
-    nfields = 0;
+    nfields = packet = 0;
     return unetmm_core_save(&c->h.core);
 }
 
@@ -255,6 +288,25 @@ static void process_op(FuzzCard *c, FuzzIn *in, FakeEp *ep, uint8_t what)
     } else {
         fake_send_at(ep, what & 2 ? FIX_WIRE : FIX_LOCAL, at, n, 6);
     }
+    fake_ring_bell(ep);
+}
+
+/* The first endpoint reads what the giver has. */
+static void read_op(FuzzCard *c, FuzzIn *in)
+{
+    FakeEp *ep = &c->ep[0];
+    struct unetmm_sqe sqe = {
+        .opcode = UNETMM_OP_READ, .cookie = 8, .channel = TO_GIVER,
+        .handle = FROM_GIVER, .nsegs = 1,
+    };
+
+    sqe.remote = fuzz_u16(in);
+    sqe.seg[0].addr = fuzz_vaddr(in);
+    sqe.seg[0].len = fuzz_u16(in);
+    if (loaded) {
+        ep->sq_prod = c->h.core.eps[ep->id].sq_prod;
+    }
+    fake_send_sqe(ep, sqe);
     fake_ring_bell(ep);
 }
 
@@ -343,6 +395,9 @@ static void stream_op(FuzzCard *c, FuzzIn *in)
     case 11:
         unetmm_core_doorbell(&c->h.core, fuzz_below(in, 10));
         break;
+    case 13:
+        read_op(c, in);
+        break;
     case 14: case 15:
         fuzz_ops_op(c, in, ep);
         break;
@@ -352,10 +407,37 @@ static void stream_op(FuzzCard *c, FuzzIn *in)
     }
 }
 
+static void connect_giver(FuzzCard *c, FakeEp *ep, const FakeEp *to)
+{
+    const struct unetmm_cmd_channel how = {
+        .mtu = 9000, .send_psn = 7, .recv_psn = 7, .retries = 3,
+        .timeout_us = 20, .not_ready_retries = 20,
+    };
+
+    fake_channel_rel(ep, TO_GIVER, c->h.core.params.mac, to->id, TO_GIVER,
+                     &how);
+}
+
+static void start_giver(FuzzCard *c)
+{
+    FakeSpace *s = fake_space(&c->d, GIVER_SPACE, UNETMM_SOURCE_PINNED, 4);
+
+    fake_map(s, FIX_VA, GIVER_PAGES * FAKE_PAGE, FAKE_R);
+    fake_ep_init(&giver, &c->d, GIVER, s);
+    fake_ep_create(&giver);
+    fake_region(s, GIVER_REGION, GIVER_KEY, FIX_VA, GIVER_PAGES * FAKE_PAGE,
+                UNETMM_RIGHT_READ, 0);
+    connect_giver(c, &giver, &c->ep[0]);
+    connect_giver(c, &c->ep[0], &giver);
+    fake_import(&c->ep[0], FROM_GIVER, TO_GIVER, GIVER_REGION, GIVER_KEY,
+                GIVER_PAGES * FAKE_PAGE, UNETMM_RIGHT_READ);
+}
+
 static void stream_start(FuzzCard *c)
 {
     loaded = false;
     fuzz_ops_start(c);
+    start_giver(c);
     if (earlier) {
         g_byte_array_unref(earlier);
     }

@@ -410,6 +410,7 @@ def registers():
 # ---- fuzz-streams.c ---------------------------------------------------------
 
 LOAD, MOVE, ANSWER, SERVED, INVALIDATE, CLOSE = 5, 6, 7, 8, 9, 10
+GIVEN = 13
 
 
 def stream_process(endpoint, what, at, n):
@@ -434,8 +435,18 @@ def stream_last(n, value):
     return b"\x43" + u16(n) + b"\x80" + u32(value)
 
 
+def stream_packet(n, value):
+    """The n-th value of a packet that is being sent."""
+    return b"\x23" + u16(n) + b"\x80" + u32(value)
+
+
 def stream_world(body):
     return b"\x0c" + body
+
+
+def stream_read(offset, at, n):
+    """From the giver's memory, n bytes from an offset on."""
+    return bytes([GIVEN]) + u16(offset) + vaddr(at) + u16(n)
 
 
 def stream_ops(endpoint, *bodies):
@@ -483,6 +494,16 @@ def streams():
         yield f"ops-{value}", "slow", (
             ops + serve * 2 + b"".join(stream_load(stream_last(n, value)) + ops
                                        for n in range(20, 60, 5)))
+    answer = stream_read(100, 0, 20000)
+    for card in ("roomy", "slow", "slow-cramped"):
+        yield "answer-" + card, card, (
+            serve + answer + stream_load() + stream_world(time(500)) + serve +
+            answer + stream_load() + after)
+    for value in (0, 1, 5000, 81920):
+        yield f"answer-{value}", "slow", (
+            serve + b"".join(
+                answer + stream_load(stream_packet(n, value)) +
+                stream_world(time(60000)) for n in range(24)))
     landing = (stream_process(1, 1, 0, 8192) + serve + serve +
                stream_arrives(1, 6000))
     yield "landing", "slow", landing + stream_load() + after
