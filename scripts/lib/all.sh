@@ -25,6 +25,8 @@ LIB="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 . "$LIB/guest.sh"
 # shellcheck source=scripts/lib/fuzz.sh
 . "$LIB/fuzz.sh"
+# shellcheck source=scripts/lib/s390x.sh
+. "$LIB/s390x.sh"
 # shellcheck source=scripts/lib/initramfs.sh
 . "$LIB/initramfs.sh"
 # shellcheck source=scripts/lib/bench.sh

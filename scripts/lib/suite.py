@@ -289,18 +289,13 @@ def stage_style(_options):
                    "linux/unetmm.h", "hw/net/unetmm/unetmm_wire.h"])
 
 
-def stage_unit(options):
+def meson_tests(build, limit, env):
     """meson test, one result for each program."""
-    build = lib_shell("guest_build")[0]
-    # Each run has its own; by themselves the programs take 1.
-    env = {"UNETMM_SEED": str(1 + int.from_bytes(os.urandom(4), "little"))}
-    if options.long:
-        env["UNETMM_LONG"] = "1"
     command = lib_shell("meson_command")[0].split()
     # Limits for what hangs, not for a machine that has other things to do
     status, output = run([*command, "test", "-C", build, "--no-rebuild",
                           "--print-errorlogs", "--timeout-multiplier", "8"],
-                         7200 if options.long else 1800, env)
+                         limit, env)
     log = os.path.join(build, "meson-logs", "testlog.json")
     results = []
     with open(log, encoding="utf-8") as file:
@@ -321,9 +316,24 @@ def stage_unit(options):
                                       test.get("stderr", ""), repeat))
     if status != 0 and not any(r.outcome == FAIL for r in results):
         results.append(Result("meson test", FAIL, 0, output, "meson test"))
-    yield from results
+    return results
+
+
+def stage_unit(options):
+    """The core and the library as plain programs."""
+    # Each run has its own; by themselves the programs take 1.
+    env = {"UNETMM_SEED": str(1 + int.from_bytes(os.urandom(4), "little"))}
+    if options.long:
+        env["UNETMM_LONG"] = "1"
+    yield from meson_tests(lib_shell("guest_build")[0],
+                           7200 if options.long else 1800, env)
     yield shell_test("programs build against the installed library",
                      "check_install")
+
+
+def stage_s390x(_options):
+    """The core's tests where the first byte is the highest one."""
+    yield from meson_tests(lib_shell("s390x_build")[0], 7200, {})
 
 
 FUZZ_TARGETS = ("rings", "frames", "commands", "registers", "streams", "slots")
@@ -561,6 +571,7 @@ def ethernet_facts(data):
 STAGES = {
     "style": (stage_style, ["qemu", "kernel-debug"]),
     "unit": (stage_unit, ["unit"]),
+    "s390x": (stage_s390x, ["s390x"]),
     "fuzz": (stage_fuzz, ["fuzz"]),
     "driver": (stage_driver, ["kernel-6.1", "kernel-6.12", "kernel-debug"]),
     "qtest": (stage_qtest, ["qemu"]),
@@ -570,6 +581,15 @@ STAGES = {
     "tools": (stage_tools, ["qemu", "initramfs-6.1", "unit"]),
     "demo": (stage_demo, ["qemu", "initramfs-6.1"]),
 }
+
+# Those that are run with --long, or when they are named
+STAGES_LONG = {"s390x"}
+
+
+def chosen(options, named):
+    """The stages to be run, in their order if none is named."""
+    return named or [name for name in STAGES
+                     if options.long or name not in STAGES_LONG]
 
 
 # ---- Running them -----------------------------------------------------------
@@ -676,10 +696,10 @@ def main():
         print("\n".join(STAGES))
         return 0
     if options.targets is not None:
-        chosen = options.targets or list(STAGES)
-        if set(chosen) - set(STAGES):
+        names = chosen(options, options.targets)
+        if set(names) - set(STAGES):
             return 1
-        targets = [t for name in chosen for t in STAGES[name][1]]
+        targets = [t for name in names for t in STAGES[name][1]]
         print("\n".join(dict.fromkeys(targets)))
         return 0
     try:
@@ -688,7 +708,7 @@ def main():
         print(f"error: {error}", file=sys.stderr)
         return 1
     everything = []
-    for name in options.only or STAGES:
+    for name in chosen(options, options.only):
         everything += [(name, r) for r in run_stage(name, options)]
     if options.json:
         write_json(options.json, everything)

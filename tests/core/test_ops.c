@@ -126,6 +126,7 @@ static void begin_atomic(unsigned side, PairSide *s, uint32_t n, Op *op)
     q.nsegs = 0;
     q.flags = UNETMM_SQE_F_INLINE;
     q.inline_len = add ? 8 : 16;
+    unetmm_le_sqe(&q);
     memcpy(q.data, v, q.inline_len);
     op->at = add ? me->adds++ : me->swaps++;
     fake_put_slots(&s->ep, &q, 1);

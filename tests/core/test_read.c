@@ -89,7 +89,12 @@ static void test_segments(void **state)
     s.nsegs = 5;
     unetmm_le_sqe(&s);
     memcpy(slots, &s, 32);
-    memcpy(slots + 32, segs, sizeof(segs));
+    for (unsigned i = 0; i < G_N_ELEMENTS(segs); i++) {
+        struct unetmm_seg seg = segs[i];
+
+        unetmm_le_seg(&seg);
+        memcpy(slots + 32 + i * sizeof(seg), &seg, sizeof(seg));
+    }
     fake_put_slots(&f->a, slots, 2);
     fake_move_sq(&f->a, 2);
     for (unsigned i = 0; i < 8; i++) {

@@ -191,6 +191,9 @@ static void try_bad(Fix *f, const struct unetmm_sqe *bad, unsigned slots,
     unsigned frames = f->h.wire->len;
 
     unetmm_le_sqe(&sqe);
+    for (unsigned i = 0; i < UNETMM_SQE_SEGS; i++) {
+        unetmm_le_seg(&sqe.seg[i]);
+    }
     memcpy(raw, &sqe, sizeof(sqe));
     fake_put_slots(&f->a, raw, slots);
     fake_move_sq(&f->a, slots);

@@ -22,12 +22,20 @@
 #include <string.h>
 #include <glib.h>
 #include "trace-unetmm.h"       /* generated from trace-events */
-#define le16_to_cpu(v) GUINT16_FROM_LE(v)
-#define le32_to_cpu(v) GUINT32_FROM_LE(v)
-#define le64_to_cpu(v) GUINT64_FROM_LE(v)
-#define cpu_to_le16(v) GUINT16_TO_LE(v)
-#define cpu_to_le32(v) GUINT32_TO_LE(v)
-#define cpu_to_le64(v) GUINT64_TO_LE(v)
+/* Functions, as QEMU's are: GLib's macros look at their argument twice. */
+#define UNETMM_SWAPS(bits) \
+    static inline uint##bits##_t le##bits##_to_cpu(uint##bits##_t v) \
+    { \
+        return GUINT##bits##_FROM_LE(v); \
+    } \
+    static inline uint##bits##_t cpu_to_le##bits(uint##bits##_t v) \
+    { \
+        return GUINT##bits##_TO_LE(v); \
+    }
+UNETMM_SWAPS(16)
+UNETMM_SWAPS(32)
+UNETMM_SWAPS(64)
+#undef UNETMM_SWAPS
 /* QEMU's barriers, by the compiler's. */
 #define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define smp_rmb() __atomic_thread_fence(__ATOMIC_ACQUIRE)

@@ -86,7 +86,8 @@ static inline void unetmm_le_cqe(struct unetmm_cqe *c)
     c->flags = le32_to_cpu(c->flags);
     if (c->opcode == UNETMM_CQE_CONTROL) {
         c->source = le64_to_cpu(c->source);
-    } else if (c->opcode == UNETMM_CQE_NOTIFY) {
+    } else if (c->opcode == UNETMM_CQE_NOTIFY ||
+               c->opcode == UNETMM_CQE_UPDATE) {
         c->notify.offset = le64_to_cpu(c->notify.offset);
         c->notify.imm = le32_to_cpu(c->notify.imm);
         c->notify.region = le32_to_cpu(c->notify.region);
