@@ -445,7 +445,7 @@ static void test_paused_miss(void **state)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
 }
 
-/* A page that moves, a channel's time: a timer that comes now changes nothing. */
+/* A page that moves, a channel's time: a timer that comes changes nothing. */
 static void test_paused_timer(void **state)
 {
     Fix *f = *state;

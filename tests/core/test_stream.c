@@ -337,7 +337,7 @@ static void test_times(void **state)
     TELL(NULL, open_only, ended_for_nothing, "ended for no reason");
 }
 
-/* The first packet of a SEND is refused, with no pause: one is made all the same. */
+/* The first packet of a SEND is refused, with no pause: the card makes one. */
 static void test_no_pause(void **state)
 {
     Fix *f = *state;

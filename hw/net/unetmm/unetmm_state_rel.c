@@ -670,7 +670,7 @@ static bool packet_segments_ok(const UnetmmTransfer *tx)
 
 /*
  * An answer is as long as what was asked for: what is not sent this time is
- * looked at again by `target` alone.  An atomic's is in the frame, and has none.
+ * looked at again by `target` alone.  An atomic's is in the frame: it has none.
  */
 static bool packet_answer_ok(const UnetmmTransfer *tx)
 {
