@@ -58,6 +58,44 @@ static void test_absent_goes_to_the_ring(void **state)
     assert_int_equal(fake_counter(&t->h, UNETMM_C_rx_frames), 1);
 }
 
+/* Those that may be shown at last are shown as the budget goes. */
+static void test_shown_in_parts(void **state)
+{
+    enum { BEHIND = 150, AT_ONCE = 65536 / UNETMM_LEAST_BYTES };
+    Slots *t = *state;
+    struct unetmm_fault f;
+    struct unetmm_cqe cqe;
+    unsigned got = 0;
+
+    t->p.budget_bytes = 65536;
+    t->e.fq_log2 = t->e.cq_log2 = 8;
+    slots_open(t, SOURCE, 4);
+    fake_buffers(&t->d, 2, 2048);
+    slots_post(t, 0, 1);
+    for (unsigned i = 0; i < BEHIND; i++) {
+        slots_post(t, 1, 1);
+    }
+    slots_present(t, 1, 1);
+    for (unsigned i = 0; i <= BEHIND; i++) {
+        slots_give(t, 100, i);
+    }
+    fake_run_later(&t->h);
+    unetmm_core_run(&t->h.core);
+    t->h.stuck = true;
+    f = slots_record(t);
+    resolve(t, &f);
+    while (fake_poll(&t->e, &cqe)) {
+        assert_int_equal(cqe.opcode, UNETMM_CQE_RECEIVED);
+        got++;
+    }
+    assert_int_equal(got, AT_ONCE);
+    fake_run_later(&t->h);
+    while (fake_poll(&t->e, &cqe)) {
+        got++;
+    }
+    assert_int_equal(got, 1 + BEHIND);
+}
+
 /* What comes behind it lands, and is shown behind it. */
 static void test_order_is_kept(void **state)
 {
@@ -882,6 +920,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         slots_test(test_absent_goes_to_the_ring),
+        slots_test(test_shown_in_parts),
         slots_test(test_order_is_kept),
         slots_test(test_bits_go_round),
         slots_test(test_resolved_backwards),

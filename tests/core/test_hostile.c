@@ -124,6 +124,122 @@ static void test_lengths_that_wrap(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_faults_send), 0);
 }
 
+/* ---- Free buffers that go back -------------------------------------------------- */
+
+#define FEW 16                          /* descriptors of a budget */
+
+static void few(UnetmmParams *p)
+{
+    p->budget_descriptors = FEW;
+}
+
+static FakeEp *reposts;
+
+/* Another processor takes completions and posts again, as soon as it can. */
+static void repost(FakeHost *host, uint64_t addr, size_t bytes)
+{
+    struct unetmm_ep_card card;
+
+    if (addr == reposts->index + offsetof(struct unetmm_ep_index, card)) {
+        card = fake_card(reposts);
+        reposts->fq_prod = card.fq_cons + (1u << reposts->fq_log2);
+        fake_user_word(reposts, offsetof(struct unetmm_ep_user, fq_prod),
+                       reposts->fq_prod);
+        fake_user_word(reposts, offsetof(struct unetmm_ep_user, cq_cons),
+                       card.cq_prod);
+    }
+}
+
+/* Its free queue is full of zeros: buffers of no bytes. */
+static void open_bad(Fix *f, FakeEp *e)
+{
+    fake_ep_init(e, &f->d, 3, f->s1);
+    e->fq_log2 = e->cq_log2 = 10;
+    fake_ep_create(e);
+    fake_connect_peer(e, FIX_WIRE, 13, FIX_MTU);
+    e->fq_prod = 1u << e->fq_log2;
+    fake_user_word(e, offsetof(struct unetmm_ep_user, fq_prod), e->fq_prod);
+    f->h.stuck = true;
+}
+
+static uint64_t returned(Fix *f)
+{
+    return f->h.core.counters[UNETMM_C_bufs_failed];
+}
+
+/* Each that goes back is charged; the others go on in the main loop. */
+static void test_bad_buffers_budget(void **state)
+{
+    Fix *f = *state;
+    FakeEp e;
+
+    open_bad(f, &e);
+    for (unsigned i = 0; i < 5; i++) {
+        fake_ring_bell(&e);
+        assert_int_equal(returned(f), FEW);
+        assert_true(f->h.later);
+    }
+    for (unsigned n = 2 * FEW; n <= 1024; n += FEW) {
+        assert_true(f->h.later);
+        f->h.later = 0;
+        unetmm_core_run(&f->h.core);
+        assert_int_equal(returned(f), n);
+    }
+    fake_run_later(&f->h);
+    assert_int_equal(returned(f), 1024);
+}
+
+/* However fast they are posted again; and others are served, and receive. */
+static void test_bad_buffers_without_end(void **state)
+{
+    Fix *f = *state;
+    unsigned runs = 0;
+    FakeEp e;
+
+    open_bad(f, &e);
+    reposts = &e;
+    f->h.on_write = repost;
+    fake_ring_bell(&e);
+    assert_int_equal(returned(f), FEW);
+    fake_send_inline(&f->a, FIX_WIRE, 1, 8, 9, 0);
+    fake_ring_bell(&f->a);
+    for (; !f->h.wire->len; runs++) {
+        uint64_t before = returned(f);
+
+        assert_true(f->h.later && runs < 3);
+        f->h.later = 0;
+        unetmm_core_run(&f->h.core);
+        assert_true(returned(f) - before <= FEW);
+    }
+    fake_deliver(&f->h, fake_datagram(&f->a, FIX_WIRE, 11, 8, 1));
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 9);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
+    f->h.on_write = NULL;
+}
+
+/* A frame for it is charged for those that it sends back. */
+static void test_bad_buffers_by_frames(void **state)
+{
+    Fix *f = *state;
+    FakeFrame *frame;
+    unsigned taken = 0;
+    FakeEp e;
+
+    open_bad(f, &e);
+    reposts = &e;
+    f->h.on_write = repost;
+    fake_ring_bell(&e);
+    frame = fake_datagram(&e, FIX_WIRE, 13, 100, 1);
+    while (fake_receive(&f->h, frame)) {
+        taken++;
+    }
+    assert_true(taken > 0);
+    assert_true(returned(f) - FEW <=
+                f->h.core.params.budget_bytes / UNETMM_LEAST_BYTES);
+    f->h.on_write = NULL;
+    g_free(frame);
+}
+
 /* ---- A queue of lies --------------------------------------------------------------- */
 
 static void deepest(UnetmmParams *p)
@@ -607,6 +723,9 @@ int main(void)
         fix_test(test_each_is_read_once),
         fix_test(test_lengths_that_wrap),
         fix_test_with(test_queue_of_noise, deepest),
+        fix_test_with(test_bad_buffers_budget, few),
+        fix_test_with(test_bad_buffers_without_end, few),
+        fix_test_with(test_bad_buffers_by_frames, few),
         fix_test_with(test_short_in_the_queue, slow),
         fix_test(test_nothing_old_is_written),
         fix_test_with(test_faults_of_one_stop_nobody, few_faults),

@@ -758,13 +758,36 @@ static void test_copies_budget(void **state)
     assert_int_equal(*received, 0);
     r->h.later = 0;
     unetmm_core_run(&r->h.core);
-    /* Each frame is charged for itself and for one copy. */
+    /* Each frame is charged for itself, one copy, and completions. */
     assert_int_equal(*received, 2 * 4);
     r->h.later = 0;
     unetmm_core_run(&r->h.core);
-    assert_int_equal(*received, 2 * 8);
+    assert_int_equal(*received, 2 * 7);
     fake_run_later(&r->h);
     assert_int_equal(*received, 2 * 12);
+}
+
+/* What is cut small is as much work as there are pieces. */
+static void test_pieces_budget(void **state)
+{
+    enum { PIECES = 65536 / UNETMM_LEAST_BYTES, MSS = UNETMM_ETH_MIN_MSS };
+    Raw *r = *state;
+    static Plain f;
+
+    ip(&f, peer, macs[0], 6, 80, 54 + PIECES * MSS);
+    fake_store(r->e[0].space, TX_PAGE, f.b, f.bytes);
+    r->h.stuck = true;
+    for (unsigned i = 0; i < 3; i++) {
+        fake_send_sqe(&r->e[0], (struct unetmm_sqe) {
+            .opcode = UNETMM_OP_FRAME, .nsegs = 1, .cookie = i,
+            .imm = UNETMM_TX_CSUM | UNETMM_TX_SEGMENT | MSS,
+            .seg = { { .addr = TX_PAGE, .len = f.bytes } },
+        });
+    }
+    fake_ring_bell(&r->e[0]);
+    assert_int_equal(r->h.wire->len, PIECES);
+    fake_run_later(&r->h);
+    assert_int_equal(r->h.wire->len, 3 * PIECES);
 }
 
 /* From the wire as well: the next frame waits. */
@@ -940,6 +963,7 @@ int main(void)
         FRUGAL(test_copies_budget),
         CRAMPED(test_local_full),
         FRUGAL(test_copies_of_arrivals),
+        FRUGAL(test_pieces_budget),
         SLOW(test_group_slow),
         SLOW(test_group_slow_gone),
         T(test_vector),

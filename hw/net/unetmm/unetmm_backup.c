@@ -207,6 +207,10 @@ void unetmm_backup_walk(UnetmmCore *core, UnetmmEp *ep)
             ep->publish = true;
             return;
         }
+        if (!unetmm_budget_left(core)) {
+            /* It is work for another turn. */
+            return;
+        }
         if (!unetmm_backup_complete(core, ep, &ep->taken[ep->fq_cons &
                                                          ep->taken_mask])) {
             return;

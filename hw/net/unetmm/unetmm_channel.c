@@ -56,11 +56,11 @@ void unetmm_channel_ended(UnetmmCore *core, UnetmmEp *ep, uint16_t number,
     }
 }
 
-/* Says what is owed, as far as there is room. */
+/* Says what is owed, as far as there are room and budget. */
 void unetmm_channel_tell(UnetmmCore *core, UnetmmEp *ep)
 {
     for (uint32_t i = 0; i < core->params.channels && ep->ends_owed &&
-         unetmm_ep_cq_spare(ep); i++) {
+         unetmm_ep_cq_spare(ep) && unetmm_budget_left(core); i++) {
         UnetmmChannel *channel = &ep->channels[i];
         struct unetmm_cqe cqe = {
             .opcode = UNETMM_CQE_CLOSED, .status = channel->ended,

@@ -284,6 +284,7 @@ bool unetmm_ep_complete(UnetmmCore *core, UnetmmEp *ep,
         unetmm_ep_fail(core, ep, UNETMM_ST_DMA);
         return false;
     }
+    unetmm_charge(core, 0, UNETMM_LEAST_BYTES);
     ep->cq_prod++;
     ep->publish = true;
     return true;

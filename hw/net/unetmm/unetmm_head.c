@@ -246,6 +246,7 @@ bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
     if (!unetmm_ep_cq_spare(ep) || !unetmm_ep_complete(core, ep, &cqe)) {
         return false;
     }
+    unetmm_charge(core, 1, 0);
     unetmm_count(core, ep, status == UNETMM_ST_SKIPPED ?
                  UNETMM_C_bufs_skipped : UNETMM_C_bufs_failed, 1);
     trace_unetmm_buffer_returned(ep->id, head->addr, head->len, status);
@@ -280,10 +281,15 @@ static uint32_t head_ahead(UnetmmCore *core, UnetmmEp *ep)
     return ep->nheads;
 }
 
-/* Fills the window of heads, asks for their pages, returns what failed. */
+/*
+ * Fills the window of heads, asks for their pages, returns what failed: as many
+ * as an endpoint may send in its turn, if the budget has as many.  The others
+ * are work for another turn (ep_has_work()): a process can post them as fast as
+ * they come back.
+ */
 void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
 {
-    for (;;) {
+    for (unsigned n = 0; ; n++) {
         uint32_t ahead;
 
         while (ep->nheads < ep->max_heads &&
@@ -302,6 +308,7 @@ void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
         }
         if (!ep->nheads || ep->landing ||
             unetmm_head_at(ep, 0)->state != UNETMM_HEAD_FAILED ||
+            n == UNETMM_TURN_DESCRIPTORS || !unetmm_budget_left(core) ||
             !unetmm_head_return(core, ep, unetmm_head_at(ep, 0)->status)) {
             return;
         }

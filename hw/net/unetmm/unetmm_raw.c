@@ -104,6 +104,8 @@ static void raw_piece(void *opaque, const uint8_t *frame, size_t bytes)
     if (bytes < UNETMM_ETH_HEADER || bytes > UNETMM_MAX_FRAME) {
         return;
     }
+    /* All of them together are as long as the message, which is charged. */
+    unetmm_charge(pieces->core, 0, UNETMM_LEAST_BYTES);
     sent = raw_out(pieces->core, pieces->ep,
                    raw_copy(pieces->core, frame, bytes), bytes);
     if (sent == UNETMM_SENT_REFUSED) {

@@ -334,12 +334,15 @@ static bool rel_complete_one(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     return rel_buffer_due(core, rel) && rel_complete_buffer(core, ep, rel);
 }
 
-/* Behind one that waits for room there may be others that are over. */
+/*
+ * Behind one that waits for room there may be others that are over.  What the
+ * budget leaves is work for another turn.
+ */
 void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmRel **link = &ep->rels;
 
-    while (!ep->error && *link) {
+    while (!ep->error && *link && unetmm_budget_left(core)) {
         UnetmmRel *rel = *link;
 
         if (rel_complete_one(core, ep, rel)) {

@@ -137,6 +137,8 @@ static UnetmmRelTake rel_turn_kept(UnetmmCore *core, UnetmmEp *ep,
     UnetmmRelTake take;
 
     memcpy(&f, frame, sizeof(f));
+    /* It was charged when it came, to be kept. */
+    unetmm_charge(core, 0, f.len);
     take = rel_turn(core, ep, rel, &f, frame + sizeof(f));
     if (take == UNETMM_REL_REFUSED) {
         /* It was promised to the peer, so it stays until it fits. */
@@ -336,6 +338,10 @@ static void rel_slots_go_on(UnetmmCore *core, UnetmmEp *ep)
         }
         if (core->rx.active) {
             core->sysbuf.held_up = true;
+            return;
+        }
+        if (!unetmm_budget_left(core)) {
+            unetmm_engine_queue(core, ep);
             return;
         }
         rel->rx.landed = false;

@@ -57,6 +57,7 @@ static bool slot_return(UnetmmCore *core, UnetmmEp *ep, uint64_t cookie,
     if (!slot_take(core, ep, &taken)) {
         return false;
     }
+    unetmm_charge(core, 1, 0);
     unetmm_count(core, ep, UNETMM_C_bufs_failed, 1);
     return true;
 }
