@@ -594,9 +594,30 @@ static void test_random_order_of_answers(void **state)
     assert_true(f->h.core.misses_joined <= 5);
 }
 
+/* A depth that was never enabled is a number, and any: nothing relies on it. */
+static void test_depth_of_no_ring(void **state)
+{
+    static const uint32_t log2[] = { 31, 32, 40, 64, UINT32_MAX };
+    uint32_t reg = UNETMM_REG_RING(UNETMM_RING_FAULT);
+    Fix *f = *state;
+
+    fake_set_reg(&f->h, reg + UNETMM_RING_ENABLE, 0);
+    for (unsigned i = 0; i < G_N_ELEMENTS(log2); i++) {
+        fake_set_reg(&f->h, reg + UNETMM_RING_LOG2, log2[i]);
+        fake_send_at(&f->a, FIX_WIRE, FIX_PAGE(i), 100, i);
+        fake_ring_bell(&f->a);
+        assert_true(fake_reg(&f->h, UNETMM_REG_EVENTS) &
+                    UNETMM_EVENT_FAULT_FULL);
+        assert_int_equal(f->h.core.misses_asked, 0);
+        fake_set_reg(&f->h, reg + UNETMM_RING_ENABLE, 1);
+        assert_int_equal(fake_reg(&f->h, reg + UNETMM_RING_ENABLE), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        fix_test(test_depth_of_no_ring),
         fix_test(test_send_miss),
         fix_test(test_send_miss_batch),
         fix_test(test_three_outcomes),

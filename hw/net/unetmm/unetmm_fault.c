@@ -336,9 +336,10 @@ void unetmm_miss_changed(UnetmmCore *core, uint16_t space)
 static bool fault_room_for(const UnetmmCore *core, uint32_t n)
 {
     const UnetmmRing *ring = &core->rings[UNETMM_RING_FAULT];
-    uint32_t kept = (1u << ring->log2) / 4;
 
-    return ring->enabled && unetmm_ring_room(ring) >= kept + n;
+    /* Only what is enabled has a depth that was checked. */
+    return ring->enabled &&
+           unetmm_ring_room(ring) >= (1u << ring->log2) / 4 + n;
 }
 
 /* What the transfer is going to need behind the pages that it misses. */
