@@ -558,6 +558,9 @@ void fake_migrate(FakeHost *host)
     int64_t timer_ns = core->timer_ns;
     bool was_closed = core->was_closed;
     UnetmmBudget budget = core->budget;
+    uint32_t n = params.endpoints;
+    bool heads_behind = core->heads_behind;
+    g_autofree UnetmmEp *eps = g_memdup2(core->eps, n * sizeof(*eps));
     unsigned later = host->later, later_total = host->later_total;
     g_autofree char *why = NULL;
     GByteArray *saved = unetmm_core_save(core);
@@ -582,6 +585,14 @@ void fake_migrate(FakeHost *host)
     core->timer_ns = timer_ns;
     core->was_closed = was_closed;
     core->budget = budget;
+    /* Who is migrated at each step would never see the end of a buffer. */
+    core->heads_behind = heads_behind;
+    for (uint32_t i = 0; i < n; i++) {
+        core->eps[i].heads_behind = eps[i].heads_behind;
+        for (unsigned j = 0; j < UNETMM_MAX_HEADS; j++) {
+            core->eps[i].heads[j].checked = eps[i].heads[j].checked;
+        }
+    }
     core->port.warned_self = port.warned_self;
     host->later = later;
     host->later_total = later_total;

@@ -549,6 +549,190 @@ static void test_closing_ends_pretranslation(void **state)
     assert_int_equal(f->h.core.in_flight_used, 0);
 }
 
+/* ---- Buffers that are far longer than what comes ---- */
+
+#define LONG_PAGES  200
+
+static void large_caches(UnetmmParams *p)
+{
+    p->tlb_sets = p->cache_entries = 1024;
+}
+
+static uint64_t looked_up(const Fix *f)
+{
+    const uint64_t *c = f->h.core.counters;
+
+    return c[UNETMM_C_tlb_hits] + c[UNETMM_C_tlb_victim_hits] +
+           c[UNETMM_C_tlb_misses] + c[UNETMM_C_cache_hits] +
+           c[UNETMM_C_cache_misses];
+}
+
+/* Source tlb: `present` pages of the buffers are there from the start. */
+static void open_long(Fix *f, uint8_t source, unsigned present)
+{
+    f->s1 = fake_space(&f->d, 1, source, source == UNETMM_SOURCE_TLB ? 0 : 4);
+    fake_map(f->s1, FIX_VA, LONG_PAGES * FAKE_PAGE, FAKE_RW);
+    for (unsigned i = 0; i < present && source == UNETMM_SOURCE_TLB; i++) {
+        fake_insert(f->s1, PAGE(i), 1, NULL);
+    }
+    fake_ep_init(&f->a, &f->d, 1, f->s1);
+    f->a.fq_log2 = f->a.cq_log2 = 7;
+    f->a.pretranslate = 1;
+    fake_ep_create(&f->a);
+    fake_connect_peer(&f->a, FIX_WIRE, 11, FIX_MTU);
+    f->h.stuck = true;
+}
+
+/* What it costs to receive n messages, whatever else is to be looked at. */
+static uint64_t cost(Fix *f, unsigned n, uint32_t len)
+{
+    uint64_t before = looked_up(f);
+
+    for (unsigned i = 0; i < n; i++) {
+        deliver(f, len, i);
+        fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, i);
+    }
+    return looked_up(f) - before;
+}
+
+/* The cost follows the message, however long the buffer. */
+static void test_cost_follows_message(void **state)
+{
+    static const uint8_t sources[] = {
+        UNETMM_SOURCE_PINNED, UNETMM_SOURCE_TLB, UNETMM_SOURCE_UTLB,
+        UNETMM_SOURCE_SHADOW, UNETMM_SOURCE_ODP,
+    };
+    static const uint32_t lens[] = { 100, 9000, 65536 };
+    UnetmmParams p;
+    Fix *f = *state;
+
+    fake_params(&p);
+    large_caches(&p);
+    for (unsigned s = 0; s < G_N_ELEMENTS(sources); s++) {
+        for (unsigned l = 0; l < G_N_ELEMENTS(lens); l++) {
+            uint64_t pages = unetmm_pte_pages(FIX_VA, lens[l]);
+
+            fake_driver_free(&f->d);
+            fake_host_again(&f->h, &p);
+            fake_driver_init(&f->d, &f->h);
+            fake_driver_start(&f->d);
+            open_long(f, sources[s], LONG_PAGES);
+            for (unsigned i = 0; i < 8; i++) {
+                fake_post(&f->a, FIX_VA, LONG_PAGES * FAKE_PAGE, i);
+            }
+            fake_ring_bell(&f->a);
+            fake_run_later(&f->h);
+            assert_int_equal(head_state(f, 0), UNETMM_HEAD_READY);
+            /* Source shadow looks once more at each page that it locks. */
+            assert_in_range(cost(f, 4, lens[l]), 4 * pages,
+                            4 * (2 * pages + UNETMM_HEAD_STEP));
+        }
+    }
+}
+
+/* What is ahead is looked at in the end, a few pages at a time. */
+static void test_long_head_is_looked_at_in_turns(void **state)
+{
+    Fix *f = *state;
+    unsigned runs = 0;
+    struct unetmm_fault fault;
+
+    open_long(f, UNETMM_SOURCE_TLB, LONG_PAGES - 10);
+    fake_post(&f->a, FIX_VA, LONG_PAGES * FAKE_PAGE, 7);
+    fake_ring_bell(&f->a);
+    while (head_state(f, 0) == UNETMM_HEAD_CHECK) {
+        uint64_t before = looked_up(f);
+
+        assert_false(fake_fault(&f->d, &fault));
+        assert_true(f->h.later);
+        f->h.later = 0;
+        unetmm_core_run(&f->h.core);
+        assert_true(looked_up(f) - before <= 2 * UNETMM_HEAD_STEP);
+        runs++;
+    }
+    assert_true(runs >= (LONG_PAGES - 10) / UNETMM_HEAD_STEP - 1);
+    assert_true(fake_fault(&f->d, &fault));
+    assert_int_equal(fault.vaddr, PAGE(LONG_PAGES - 10));
+    assert_int_equal(fault.npages, 10);
+    assert_int_equal(fake_resolve(&f->d, &fault, 10, NULL), UNETMM_CS_OK);
+    assert_true(fake_run_later(&f->h) < 2 * LONG_PAGES / UNETMM_HEAD_STEP);
+    assert_int_equal(head_state(f, 0), UNETMM_HEAD_READY);
+    /* And it is known when one of them goes. */
+    fake_invalidate(f->s1, PAGE(150), 4096);
+    fake_run_later(&f->h);
+    assert_true(fake_fault(&f->d, &fault));
+    assert_int_equal(fault.vaddr, PAGE(150));
+}
+
+/* A page that goes while the others are looked at is not taken for seen. */
+static void test_lost_while_looked_at(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault fault;
+
+    open_long(f, UNETMM_SOURCE_TLB, LONG_PAGES);
+    fake_post(&f->a, FIX_VA, LONG_PAGES * FAKE_PAGE, 7);
+    fake_ring_bell(&f->a);
+    assert_int_equal(head_state(f, 0), UNETMM_HEAD_CHECK);
+    fake_invalidate(f->s1, PAGE(2), 4096);
+    fake_run_later(&f->h);
+    assert_true(fake_fault(&f->d, &fault));
+    assert_int_equal(fault.vaddr, PAGE(2));
+}
+
+/* Heads that may not ask any more do not keep the main loop going. */
+static void test_given_up_heads_end(void **state)
+{
+    struct unetmm_fault fault;
+    Fix *f = *state;
+
+    open_long(f, UNETMM_SOURCE_TLB, 20);
+    for (unsigned i = 0; i < 4; i++) {
+        fake_post(&f->a, FIX_VA, 30 * FAKE_PAGE, i);
+    }
+    fake_ring_bell(&f->a);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_true(fake_run_later(&f->h) < 100);
+        while (fake_fault(&f->d, &fault)) {
+            /* One page each time: it gives up before it has them all. */
+            fake_resolve(&f->d, &fault, 1, NULL);
+        }
+    }
+    assert_int_equal(head_state(f, 0), UNETMM_HEAD_CHECK);
+    assert_int_equal(f->h.later, 0);
+    /* To a message that needs none of what is missing it is as good as any. */
+    deliver(f, 100, 1);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
+}
+
+static void slow_and_large(UnetmmParams *p)
+{
+    large_caches(p);
+    p->dma_page_ns = 1000;
+}
+
+/* Only what the message touches is busy while it lands. */
+static void test_only_touched_pages_are_held(void **state)
+{
+    Fix *f = *state;
+
+    open_long(f, UNETMM_SOURCE_TLB, LONG_PAGES);
+    fake_post(&f->a, FIX_VA, LONG_PAGES * FAKE_PAGE, 7);
+    fake_ring_bell(&f->a);
+    fake_run_later(&f->h);
+    deliver(f, 9000, 1);
+    for (unsigned i = 0, busy = 0; i < unetmm_tlb_capacity(&f->h.core.tlb);
+         i++) {
+        busy += f->h.core.tlb.entries[i].busy != 0;
+        assert_true(busy <= 3);
+    }
+    /* A page that it does not touch goes meanwhile, to nobody's harm. */
+    fake_invalidate(f->s1, PAGE(100), 4096);
+    fake_advance(&f->h, 5000);
+    fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 7);
+    fake_check(f->s1, FIX_VA, 9000, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -573,6 +757,11 @@ int main(void)
         fix_test(test_zero_ends_with_deferred),
         fix_test(test_zero_retried_after_deferred),
         fix_test(test_zero_joins_its_kind),
+        fix_test_bare(test_cost_follows_message, large_caches),
+        fix_test_bare(test_long_head_is_looked_at_in_turns, large_caches),
+        fix_test_bare(test_lost_while_looked_at, large_caches),
+        fix_test_bare(test_given_up_heads_end, large_caches),
+        fix_test_bare(test_only_touched_pages_are_held, slow_and_large),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

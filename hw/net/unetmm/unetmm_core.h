@@ -23,6 +23,7 @@
 #define UNETMM_MAX_BUF_PAGES    1024    /* of a free buffer */
 #define UNETMM_HEAD_ASKS        4       /* of the first head in one activity */
 #define UNETMM_POOL_FRAMES      64      /* frame buffers that nobody uses */
+#define UNETMM_HEAD_STEP        16      /* pages looked at ahead at a time */
 #define UNETMM_HOLD_NS          1000000 /* x-reorder: at most so long */
 #define UNETMM_MAX_DELAYED      64      /* x-delay: frames at a time */
 #define UNETMM_MAX_LATE_NS      1000000000 /* x-delay-ns, x-fault-delay-ns */
@@ -442,6 +443,7 @@ typedef struct UnetmmHead {
     bool zero;                  /* UNETMM_FQE_F_ZERO */
     uint32_t asked_in;          /* activity in which it was asked last ... */
     uint32_t asks;              /* ... and how often in that one */
+    uint32_t checked;           /* CHECK: pages from its first, found there */
     uint32_t len;
     uint64_t addr;
     uint64_t cookie;
@@ -543,6 +545,7 @@ struct UnetmmEp {
     uint32_t max_heads;
     uint32_t nheads;            /* fetched; see unetmm_head_at() */
     uint32_t first_head;
+    bool heads_behind;          /* their pages have not all been looked at */
     UnetmmHead heads[UNETMM_MAX_HEADS];
     UnetmmMiss *misses;         /* 0: send; 1 + n: head n, or 1: slot */
     /*
@@ -759,6 +762,7 @@ struct UnetmmCore {
     uint16_t *due;              /* likewise of spaces, for their counters */
     uint32_t due_first, due_used;
     uint32_t wire_turn;         /* who is looked at first for the wire */
+    bool heads_behind;          /* of some endpoint, they are */
 
     uint16_t *ready;            /* circular list of endpoints to serve */
     uint32_t ready_first, ready_used;
@@ -1236,15 +1240,20 @@ void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep);
 UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n);
 bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
                           uint32_t len);
-void unetmm_head_check(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head);
+/* What is behind goes on, in the main loop. */
+void unetmm_heads_go_on(UnetmmCore *core);
 /* The free descriptor of a slot.  False: the bus refused it; it is stopped. */
 bool unetmm_head_read(UnetmmCore *core, UnetmmEp *ep, uint32_t slot,
                       struct unetmm_fqe *fqe);
 /* UNETMM_ST_OK; or why it is returned. */
 uint8_t unetmm_head_status(UnetmmCore *core, UnetmmEp *ep,
                            const struct unetmm_fqe *fqe);
+/*
+ * For a message of `len` bytes: are the pages that it touches there?  Then they
+ * are held, for the caller to release.
+ */
 bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
-                       UnetmmPage *pages, uint32_t *npages);
+                       uint32_t len, UnetmmPage *pages, uint32_t *npages);
 bool unetmm_head_begins(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                         uint32_t len);
 void unetmm_head_pop(UnetmmCore *core, UnetmmEp *ep);

@@ -250,6 +250,7 @@ void unetmm_leave(UnetmmCore *core)
     }
     /* The address of an interrupt is the guest's choice: it may be ours. */
     core->again |= core->reset_wanted || engine_work_left(core) ||
+                   (core->heads_behind && unetmm_engine_may_run(core)) ||
                    (engine_half_spent(core) && !core->budget.asked);
     engine_set_timer(core);
     if (core->again) {
@@ -271,6 +272,9 @@ void unetmm_core_run(UnetmmCore *core)
         unetmm_budget_renew(core);
     }
     unetmm_enter(core);
+    if (core->depth == 1) {
+        unetmm_heads_go_on(core);
+    }
     unetmm_leave(core);
 }
 

@@ -9,6 +9,12 @@
  * next one.  (Without that bound two endpoints whose heads do not fit together
  * would have the driver trade pages between them for ever.)
  *
+ * A buffer may be far longer than what comes.  So a datagram needs the pages
+ * alone that it touches, and what is looked at ahead is a few pages at a time
+ * (UNETMM_HEAD_STEP), the rest in later turns of the main loop: a buffer that is
+ * used before has cost no more than that.  CHECK is the state until all pages
+ * have been seen; to a message it is as good as READY.
+ *
  * A message of a reliable channel comes in packets, and again until it is
  * taken.  So its packets are no activity, and need no more of a head than they
  * touch: that is asked for however often the head has asked.
@@ -118,6 +124,7 @@ static void head_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
 {
     if (!head_may_ask(ep, head)) {
         head->state = UNETMM_HEAD_CHECK;
+        head->checked = 0;
         return;
     }
     if (head->asked_in != ep->activity) {
@@ -126,67 +133,87 @@ static void head_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
     }
     head->asks++;
     head->state = UNETMM_HEAD_ASKED;
+    head->checked = 0;
     unetmm_miss_want(core, ep, head_miss(ep, head), vpn,
                      head_missing(core, ep, vpn, limit), true, head->zero);
 }
 
 /*
- * Are all pages of the head translated?  Then they are in pages[] (if given),
- * and held, so that looking up one page never costs another.  Otherwise the
- * head becomes ASKED for the first that are not, or FAILED.
+ * A page of the head could not be had: it becomes ASKED for that and for what is
+ * missing behind it, or FAILED.
  */
-static bool head_translate(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
-                           UnetmmPage *pages)
+static void head_lacks(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                       UnetmmXlat result, uint64_t i)
 {
-    uint64_t first = head->addr >> UNETMM_PAGE_SHIFT;
-    uint64_t n = unetmm_pte_pages(head->addr, head->len);
-    UnetmmXlat result = UNETMM_XLAT_OK;
-    UnetmmPage page;
-    uint64_t i;
-
-    for (i = 0; i < n; i++) {
-        result = unetmm_space_lookup(core, ep, first + i, true, &page);
-        if (result != UNETMM_XLAT_OK) {
-            break;
-        }
-        unetmm_page_head(&page);
-        if (pages) {
-            pages[i] = page;
-            unetmm_page_hold(&page);
-        }
-    }
-    if (result == UNETMM_XLAT_OK) {
-        head->state = UNETMM_HEAD_READY;
-        return true;
-    }
     if (result == UNETMM_XLAT_MISS) {
-        head_ask(core, ep, head, first + i, n - i);
+        head_ask(core, ep, head, (head->addr >> UNETMM_PAGE_SHIFT) + i,
+                 unetmm_pte_pages(head->addr, head->len) - i);
     } else {
         head->state = UNETMM_HEAD_FAILED;
         head->status = UNETMM_ST_PROTECTION;
     }
-    if (pages) {
-        unetmm_pages_release(core, pages, 0, i);
-    }
-    return false;
 }
 
-void unetmm_head_check(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head)
+/* A page that the head relies on from now on. */
+static UnetmmXlat head_lookup(UnetmmCore *core, UnetmmEp *ep,
+                              const UnetmmHead *head, uint64_t i,
+                              UnetmmPage *page)
 {
-    if (head->state == UNETMM_HEAD_CHECK) {
-        head_translate(core, ep, head, NULL);
+    uint64_t first = head->addr >> UNETMM_PAGE_SHIFT;
+    UnetmmXlat result = unetmm_space_lookup(core, ep, first + i, true, page);
+
+    if (result == UNETMM_XLAT_OK) {
+        unetmm_page_head(page);
     }
+    return result;
 }
 
 /*
- * For a message: the pages of a head that is (still) ready, held for the caller
- * to release.
+ * Looks at the head's pages from where it was left, *most of them at most; when
+ * all are translated it is READY.
  */
-bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
-                       UnetmmPage *pages, uint32_t *npages)
+static void head_check(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                       uint32_t *most)
 {
-    *npages = unetmm_pte_pages(head->addr, head->len);
-    return head_translate(core, ep, head, pages);
+    uint64_t n = unetmm_pte_pages(head->addr, head->len);
+    UnetmmPage page;
+
+    while (head->checked < n && *most) {
+        uint32_t i = head->checked;
+        UnetmmXlat result = head_lookup(core, ep, head, i, &page);
+
+        (*most)--;
+        if (result != UNETMM_XLAT_OK) {
+            head_lacks(core, ep, head, result, i);
+            return;
+        }
+        /* The lookup may have cost one of those before (x-force-evict). */
+        head->checked += head->checked == i;
+    }
+    if (head->checked == n) {
+        head->state = UNETMM_HEAD_READY;
+    }
+}
+
+bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                       uint32_t len, UnetmmPage *pages, uint32_t *npages)
+{
+    /* One page at least: a buffer without any is none, and has to be there. */
+    uint32_t n = unetmm_pte_pages(head->addr, MAX(MIN(len, head->len), 1));
+
+    *npages = n;
+    for (uint32_t i = 0; i < n; i++) {
+        UnetmmXlat result = head_lookup(core, ep, head, i, &pages[i]);
+
+        if (result != UNETMM_XLAT_OK) {
+            head_lacks(core, ep, head, result, i);
+            unetmm_pages_release(core, pages, 0, i);
+            return false;
+        }
+        /* So that looking up one page never costs another. */
+        unetmm_page_hold(&pages[i]);
+    }
+    return true;
 }
 
 /*
@@ -281,6 +308,40 @@ static uint32_t head_ahead(UnetmmCore *core, UnetmmEp *ep)
     return ep->nheads;
 }
 
+/* Those that may ask, or those that may not. */
+static void heads_check_if(UnetmmCore *core, UnetmmEp *ep, uint32_t ahead,
+                           bool may_ask, uint32_t *most)
+{
+    for (uint32_t i = ep->landing; i < ahead; i++) {
+        UnetmmHead *head = unetmm_head_at(ep, i);
+
+        if (head->state == UNETMM_HEAD_CHECK &&
+            head_may_ask(ep, head) == may_ask) {
+            head_check(core, ep, head, most);
+        }
+    }
+}
+
+/*
+ * Looks at the heads, but for one in which a message is landing.  What may ask
+ * comes first and goes on by itself, since it gets to an end: what may not is
+ * looked at again and again, and could do so for ever.
+ */
+static void heads_check(UnetmmCore *core, UnetmmEp *ep, uint32_t *most)
+{
+    uint32_t ahead = head_ahead(core, ep);
+
+    heads_check_if(core, ep, ahead, true, most);
+    for (uint32_t i = ep->landing; !*most && i < ahead; i++) {
+        UnetmmHead *head = unetmm_head_at(ep, i);
+
+        if (head->state == UNETMM_HEAD_CHECK && head_may_ask(ep, head)) {
+            ep->heads_behind = core->heads_behind = true;
+        }
+    }
+    heads_check_if(core, ep, ahead, false, most);
+}
+
 /*
  * Fills the window of heads, asks for their pages, returns what failed: as many
  * as an endpoint may send in its turn, if the budget has as many.  The others
@@ -289,9 +350,9 @@ static uint32_t head_ahead(UnetmmCore *core, UnetmmEp *ep)
  */
 void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
 {
-    for (unsigned n = 0; ; n++) {
-        uint32_t ahead;
+    uint32_t most = UNETMM_HEAD_STEP;
 
+    for (unsigned n = 0; ; n++) {
         while (ep->nheads < ep->max_heads &&
                ep->fq_cons + ep->nheads != ep->fq_prod) {
             struct unetmm_fqe fqe;
@@ -301,16 +362,28 @@ void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
             }
             head_load(core, ep, unetmm_head_at(ep, ep->nheads++), &fqe);
         }
-        /* The head in which a message is landing is not to be touched. */
-        ahead = head_ahead(core, ep);
-        for (uint32_t i = ep->landing; i < ahead; i++) {
-            unetmm_head_check(core, ep, unetmm_head_at(ep, i));
-        }
+        heads_check(core, ep, &most);
         if (!ep->nheads || ep->landing ||
             unetmm_head_at(ep, 0)->state != UNETMM_HEAD_FAILED ||
             n == UNETMM_TURN_DESCRIPTORS || !unetmm_budget_left(core) ||
             !unetmm_head_return(core, ep, unetmm_head_at(ep, 0)->status)) {
             return;
+        }
+    }
+}
+
+void unetmm_heads_go_on(UnetmmCore *core)
+{
+    if (!core->heads_behind) {
+        return;
+    }
+    core->heads_behind = false;
+    for (uint32_t i = 0; i < core->params.endpoints; i++) {
+        UnetmmEp *ep = &core->eps[i];
+
+        if (ep->heads_behind) {
+            ep->heads_behind = false;
+            unetmm_engine_queue(core, ep);
         }
     }
 }
@@ -323,7 +396,11 @@ static void head_lost(UnetmmCore *core, UnetmmEp *ep, uint64_t first,
         uint64_t low = head->addr >> UNETMM_PAGE_SHIFT;
         uint64_t high = (head->addr + head->len - 1) >> UNETMM_PAGE_SHIFT;
 
-        if (head->state != UNETMM_HEAD_READY || high < first || low > last) {
+        if (high < first || low > last) {
+            continue;
+        }
+        head->checked = 0;
+        if (head->state != UNETMM_HEAD_READY) {
             continue;
         }
         head->state = UNETMM_HEAD_CHECK;
@@ -370,6 +447,7 @@ void unetmm_head_answer(UnetmmCore *core, UnetmmEp *ep, unsigned number,
         break;
     default:
         head->state = UNETMM_HEAD_CHECK;
+        head->checked = 0;
         break;
     }
     unetmm_engine_queue(core, ep);

@@ -204,7 +204,7 @@ void unetmm_recv_inline(UnetmmCore *core, UnetmmEp *ep,
 
 /* Are the pages there that the message needs now?  A datagram's are held. */
 static bool recv_head_ready(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
-                            uint32_t begins, uint32_t *npages)
+                            uint32_t len, uint32_t begins, uint32_t *npages)
 {
     bool known = head->state == UNETMM_HEAD_CHECK ||
                  head->state == UNETMM_HEAD_READY;
@@ -217,7 +217,8 @@ static bool recv_head_ready(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
         return (known || head->state == UNETMM_HEAD_ASKED) &&
                unetmm_head_begins(core, ep, head, begins);
     }
-    return known && unetmm_head_pages(core, ep, head, core->rx.pages, npages);
+    return known && unetmm_head_pages(core, ep, head, len, core->rx.pages,
+                                      npages);
 }
 
 /*
@@ -239,7 +240,7 @@ UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len,
             *why = UNETMM_C_drop_cq_full;
             return NULL;
         }
-        if (recv_head_ready(core, ep, head, begins, &npages)) {
+        if (recv_head_ready(core, ep, head, len, begins, &npages)) {
             if (len <= head->len) {
                 core->rx.npages = npages;
                 return head;
@@ -419,7 +420,7 @@ void unetmm_recv_slot(UnetmmCore *core, UnetmmEp *ep,
     landing_whole(core, ep, payload);
 }
 
-/* Lands a message in a head whose pages are all translated and held. */
+/* Lands a message in a head, of which the pages are held that it touches. */
 static void recv_land(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                       const struct unetmm_cqe *cqe, const uint8_t *payload)
 {

@@ -360,6 +360,10 @@ static void state_ep(UnetmmStream *st, UnetmmCore *core, uint16_t id)
     state_ep_flags(st, core, ep);
     state_ep_queues(st, ep);
     state_heads(st, core, ep);
+    /* How far they have been looked at is not saved. */
+    if (unetmm_stream_reads(st) && ep->nheads) {
+        ep->heads_behind = core->heads_behind = true;
+    }
     unetmm_state_waiting(st, ep);
     for (unsigned i = 0; i < UNETMM_NUM_COUNTERS; i++) {
         unetmm_stream_u64(st, &ep->counters[i]);
