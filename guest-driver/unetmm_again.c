@@ -1,51 +1,76 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: pinned pages that Linux took away, and the process has still.
+ * unetmm: sources `pinned` and `utlb`: pins that stay, whatever Linux does with the
+ * memory for itself.
  *
- * A huge page becomes small ones whenever somebody changes a part of it, be it a
- * thread's stack that ends beside what is pinned; and small ones become a huge
- * page.  The notifier hears of it that the huge page's whole place is cleared,
- * as if the process had given it up.  Sources that are asked for absent pages
- * need not care.  Sources `pinned` and `utlb` are never asked: so what was pinned
- * there is looked for when the change is over, and is pinned again if it is
- * still there.
+ * The notifier tells of much that changes nothing for these sources: a page that is
+ * pinned for long is not swapped, migrated or merged, and fork() gives the child
+ * a copy of it.  But it is also how the driver learns of what the process gives up,
+ * and the events do not say which of both it is.  So:
  *
- * A PIN IS LOST between these two.  It stays in the tree, without its page (or
- * with one that drop_work is about to unpin), and its entry in the table is
+ *   UNMAP             munmap(), mremap(), the OOM reaper: the pins go, at once.
+ *   PROTECTION_PAGE,  fork(), writeback, soft-dirty bits: nothing.  A pinned page is
+ *   SOFT_DIRTY        not shared with a child, and the driver says that it is dirty
+ *                     when it is unpinned.
+ *   PROTECTION_VMA    mprotect(): the pins stay, and their entries in the table give
+ *                     the rights that the mapping has now, also when it gets back
+ *                     what it has lost.
+ *   CLEAR, others     the pins are LOST, and are looked for when the change is over.
+ *                     A huge page becomes small ones, or could have become one;
+ *                     compaction tried to move the page, KSM to merge it; or
+ *                     madvise(MADV_DONTNEED) and truncation have taken it.
+ *
+ * A PIN THAT IS LOST stays in the tree, and keeps its page pinned: that is why
+ * Linux, mostly, puts back what it has taken.  Its entry in the table is
  * PTE_CHANGING, by which who needs the page waits; the card looks again when the
  * page is invalidated once more:
  *
- *   pinned > lost    unetmm_again_lose(): entry, INV, page to drop_work
- *   lost   > pinned  unetmm_again_insert(), or whoever pins the page himself
- *                    before that (unetmm_region_insert()): entry, INV, another
- *                    pin in its place
+ *   pinned > lost    unetmm_again_lose(): entry, then INV
+ *   lost   > pinned  unetmm_again_same(): the page is mapped there again: entry, INV
+ *   lost   > pinned  unetmm_again_insert(), or whoever pins the page himself before
+ *                    that (unetmm_region_insert()): entry, INV, another pin in its
+ *                    place, which has its charge
+ *   lost   > shut    unetmm_again_shut(): the mapping gives no right: entry 0, INV
+ *   shut   > lost    unetmm_again_protect(): it gives one again: entry, INV
  *   lost   > gone    unetmm_again_give_up(), or whoever unpins or unmaps it
  *                    before that (unetmm_drop_pins()): entry, INV, no pin
  *
- * Each is one step under space->lock, but for what hides entries (inv_count is up
- * then, and nothing is inserted).  So no entry is left PTE_CHANGING without a pin
- * that is lost, and none of these without the work that ends it.
+ * Each is one step under space->lock, but for the INV of those that hide entries
+ * (inv_count is up then, and nothing is inserted).  So no entry is left PTE_CHANGING
+ * without a pin that is on space->again, and none is there without the work that
+ * ends it.  A pin that is shut is lost, and on no list.  One that is going
+ * (unetmm_visit()) is left alone: its entry is 0 for good.
  *
- * Only what is mapped is taken (FOLL_NOFAULT): the work must not wait for what the
- * process has given up, nor give it memory in its place.
+ * WHAT IS LOOKED AT is what the page tables say between two changes: pin->changed
+ * is set by each invalidation of the page, and while one is in progress its range
+ * is left alone.  Invalidations of other pages spoil nothing.
+ *
+ * WHAT IS TAKEN is what is mapped (FOLL_NOFAULT): the work must not wait for what
+ * the process has given up, nor give it memory in its place.  Only a page of a file
+ * that the file still has is mapped again, if that needs no waiting: Linux unmaps
+ * such pages, pinned or not.
  */
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
+#include <linux/userfaultfd_k.h>
 
+#include "unetmm_compat.h"
 #include "unetmm_drv.h"
+
+/* Pins handled while space->lock is held once. */
+#define UNETMM_AGAIN_CHUNK	256
+/* Looks that found a page busy, before its pin is given up: some seconds. */
+#define UNETMM_AGAIN_TRIES	20
+/* Looks of one turn of the work. */
+#define UNETMM_AGAIN_TURN	64
 
 struct unetmm_run {
 	unsigned long vpn;
 	u32 npages;
 	bool write;
+	bool file;		/* pages that a file has: may be mapped again */
+	u8 rights;		/* of the mapping, as of the look */
 };
-
-static struct unetmm_pin *unetmm_again_after(struct unetmm_pin *pin,
-					     unsigned long last)
-{
-	pin = rb_entry_safe(rb_next(&pin->node), struct unetmm_pin, node);
-	return pin && pin->vpn <= last ? pin : NULL;
-}
 
 static struct unetmm_pin *unetmm_again_from(struct unetmm_aspace *space,
 					    unsigned long vpn,
@@ -56,212 +81,437 @@ static struct unetmm_pin *unetmm_again_from(struct unetmm_aspace *space,
 	return pin && pin->vpn <= last ? pin : NULL;
 }
 
+/* ---- The notifier; at its rules ------------------------------------------- */
+
 static void unetmm_pin_lose(struct unetmm_aspace *space, struct unetmm_pin *pin)
 {
-	/* As in unetmm_pin_drop(). */
-	if (pin->write) {
-		set_page_dirty(pin->page);
-		unetmm_count(space->dev, pages_dirtied);
-	}
+	pin->changed = true;
+	/* Shut: the mapping gives no right, whatever is in it. */
+	if (pin->going || (pin->lost && list_empty(&pin->again)))
+		return;
+	if (!pin->lost)
+		list_add_tail(&pin->again, &space->again);
 	pin->lost = true;
-	list_add_tail(&pin->drop, &space->drop_list);
+	unetmm_table_set(space->table, pin->vpn, UNETMM_PTE_CHANGING);
 }
 
-/*
- * From the notifier, in the place of a drop, and by its rules; at most a huge
- * page, so that the lock need not be given up in between.
- */
+/* The mapping's rights have changed, or may have. */
+static void unetmm_pin_protect(struct unetmm_aspace *space,
+			       struct unetmm_pin *pin, u8 rights)
+{
+	if (pin->going)
+		return;
+	pin->rights = rights;
+	if (!pin->lost) {
+		unetmm_table_set(space->table, pin->vpn, unetmm_pte(pin));
+	} else if (list_empty(&pin->again) && unetmm_pte(pin)) {
+		list_add_tail(&pin->again, &space->again);
+		unetmm_table_set(space->table, pin->vpn, UNETMM_PTE_CHANGING);
+	}
+}
+
+static u8 unetmm_vma_rights(const struct vm_area_struct *vma)
+{
+	return vma ? vma->vm_flags & (VM_READ | VM_WRITE) : 0;
+}
+
+/* mmap_lock is held by who protects memory, for the VMA's flags are its. */
+static u8 unetmm_rights_at(struct unetmm_aspace *space, unsigned long vpn,
+			   struct vm_area_struct **vma)
+{
+	unsigned long addr = vpn << PAGE_SHIFT;
+
+	if (!*vma || addr < (*vma)->vm_start || addr >= (*vma)->vm_end)
+		*vma = vma_lookup(space->mm, addr);
+	return unetmm_vma_rights(*vma);
+}
+
+static void unetmm_again_inv(struct unetmm_aspace *space, unsigned long vpn,
+			     unsigned long last)
+{
+	unetmm_invalidate(space->dev, space->id, (u64)vpn << PAGE_SHIFT,
+			  (u64)last << PAGE_SHIFT | ~PAGE_MASK);
+}
+
+/* inv_count is up: no pin is added, and no entry is valid again. */
 void unetmm_again_lose(struct unetmm_aspace *space, unsigned long vpn,
 		       unsigned long last)
 {
+	unsigned long at = vpn;
 	struct unetmm_pin *pin;
 	bool any = false;
+	int i;
 
-	spin_lock(&space->lock);
-	for (pin = unetmm_again_from(space, vpn, last); pin;
-	     pin = unetmm_again_after(pin, last)) {
-		any = true;
-		unetmm_table_set(space->table, pin->vpn, UNETMM_PTE_CHANGING);
-	}
-	if (any) {
-		unetmm_invalidate(space->dev, space->id,
-				  (u64)vpn << PAGE_SHIFT,
-				  (u64)last << PAGE_SHIFT | ~PAGE_MASK);
-		queue_work(unetmm_wq, &space->drop_work);
-	}
-	for (pin = unetmm_again_from(space, vpn, last); pin;
-	     pin = unetmm_again_after(pin, last)) {
-		if (!pin->lost)
+	do {
+		spin_lock(&space->lock);
+		for (i = 0; i < UNETMM_AGAIN_CHUNK; i++) {
+			pin = at <= last ? unetmm_again_from(space, at, last) :
+					   NULL;
+			if (!pin)
+				break;
 			unetmm_pin_lose(space, pin);
-	}
-	spin_unlock(&space->lock);
+			any = true;
+			at = pin->vpn + 1;
+		}
+		spin_unlock(&space->lock);
+	} while (i == UNETMM_AGAIN_CHUNK);
+	if (any)
+		unetmm_again_inv(space, vpn, last);
 }
 
-/* A pin that is lost has left the tree.  What is left of it is drop_work's. */
-void unetmm_again_forget(struct unetmm_aspace *space, struct unetmm_pin *pin)
+/* The same, but that they stay.  Returns how many give less than before. */
+unsigned long unetmm_again_protect(struct unetmm_aspace *space,
+				   unsigned long vpn, unsigned long last)
 {
-	lockdep_assert_held(&space->lock);
-	pin->lost = false;
-	list_del_init(&pin->again);
-	if (list_empty(&pin->drop))
-		list_add_tail(&pin->drop, &space->drop_list);
+	struct vm_area_struct *vma = NULL;
+	unsigned long at = vpn, less = 0;
+	struct unetmm_pin *pin;
+	bool any = false;
+	u64 before;
+	int i;
+
+	do {
+		spin_lock(&space->lock);
+		for (i = 0; i < UNETMM_AGAIN_CHUNK; i++) {
+			pin = at <= last ? unetmm_again_from(space, at, last) :
+					   NULL;
+			if (!pin)
+				break;
+			before = unetmm_pte(pin);
+			unetmm_pin_protect(space, pin,
+					   unetmm_rights_at(space, pin->vpn,
+							    &vma));
+			any = any || before != unetmm_pte(pin);
+			less += (before & ~unetmm_pte(pin)) != 0;
+			at = pin->vpn + 1;
+		}
+		spin_unlock(&space->lock);
+	} while (i == UNETMM_AGAIN_CHUNK);
+	if (any)
+		unetmm_again_inv(space, vpn, last);
+	return less;
 }
 
 /* ---- The work ------------------------------------------------------------ */
 
-/* The next to be looked for.  While memory is changing there are none. */
+/* Reclaim unmaps a file's pages, also pinned ones; the file has them still. */
+static bool unetmm_again_cached(const struct unetmm_pin *pin)
+{
+	return !PageAnon(pin->page) &&
+	       READ_ONCE(page_folio(pin->page)->mapping);
+}
+
+/* The next to be looked for; while its place is changing there is none. */
 static bool unetmm_again_next(struct unetmm_aspace *space,
-			      struct unetmm_run *run)
+			      struct unetmm_run *run, u32 most)
 {
 	struct unetmm_pin *pin;
 
 	spin_lock(&space->lock);
 	pin = list_first_entry_or_null(&space->again, struct unetmm_pin, again);
-	if (!pin || space->inv_count || space->closing) {
+	if (!pin || space->closing ||
+	    unetmm_space_changing(space, (u64)pin->vpn << PAGE_SHIFT,
+				  (u64)pin->vpn << PAGE_SHIFT | ~PAGE_MASK)) {
 		spin_unlock(&space->lock);
 		return false;
 	}
 	*run = (struct unetmm_run){ .vpn = pin->vpn, .npages = 1,
-				    .write = pin->write };
+				    .write = pin->write,
+				    .file = unetmm_again_cached(pin) };
+	pin->changed = false;
 	list_for_each_entry_continue(pin, &space->again, again) {
-		if (run->npages == UNETMM_REPLY_MAX_PAGES ||
+		if (run->npages >= most ||
 		    pin->vpn != run->vpn + run->npages ||
-		    pin->write != run->write)
+		    pin->write != run->write ||
+		    unetmm_again_cached(pin) != run->file)
 			break;
+		pin->changed = false;
 		run->npages++;
 	}
 	spin_unlock(&space->lock);
+	/* The page tables are read after that, as in unetmm_space_seq(). */
+	smp_rmb();
 	return true;
 }
 
-/* Pins that are lost no more, or otherwise, leave theirs in the batch. */
-static int unetmm_again_insert(struct unetmm_aspace *space,
-			       struct unetmm_batch *batch, unsigned long seq)
+/* The pin there, if what was seen since unetmm_again_next() is still so. */
+static struct unetmm_pin *unetmm_again_ready(struct unetmm_aspace *space,
+					     unsigned long vpn)
 {
-	u64 last = batch->vaddr + (u64)batch->count * PAGE_SIZE - 1;
-	u32 i, left = 0, count = batch->count;
+	struct unetmm_pin *pin = unetmm_again_from(space, vpn, vpn);
+
+	if (!pin || !pin->lost || pin->changed || list_empty(&pin->again) ||
+	    space->closing ||
+	    unetmm_space_changing(space, (u64)vpn << PAGE_SHIFT,
+				  (u64)vpn << PAGE_SHIFT | ~PAGE_MASK))
+		return NULL;
+	return pin;
+}
+
+/*
+ * How to look at the run.  `fresh`: not for the page that was there, which has been
+ * pinned with all its rights, but for another in its place.  -EFAULT: it is gone;
+ * -EACCES: the mapping gives no right.
+ */
+static int unetmm_look_flags(struct unetmm_aspace *space,
+			     struct vm_area_struct *vma, struct unetmm_run *run,
+			     bool fresh, unsigned int *flags)
+{
+	bool armed;
+
+	if (!vma || vma->vm_flags & (VM_IO | VM_PFNMAP))
+		return -EFAULT;
+	run->rights = unetmm_vma_rights(vma);
+	if (!(run->rights & (run->write ? VM_READ | VM_WRITE : VM_READ)))
+		return -EACCES;
+	if (fresh && run->write && !(run->rights & VM_WRITE))
+		return -EFAULT;
+	*flags = FOLL_LONGTERM | FOLL_NOWAIT;
+	if (!(run->rights & VM_READ) ||
+	    (fresh && (run->write || unetmm_pin_copies(space, vma))))
+		*flags |= FOLL_WRITE;
+	armed = userfaultfd_armed(vma);
+	if (armed && unetmm_gup_faults_always(vma))
+		return -EFAULT;
+	if (!run->file || fresh || armed)
+		*flags |= FOLL_NOFAULT;
+	/* Where FOLL_NOFAULT is not known. */
+	if (!run->file && unetmm_gup_faults_always(vma))
+		*flags |= FOLL_DUMP;
+	return 0;
+}
+
+/* How many pages are there, a prefix; 0: perhaps later; or -errno, of the first. */
+static long unetmm_look(struct unetmm_aspace *space, struct unetmm_run *run,
+			struct page **pages, bool fresh)
+{
+	u64 vaddr = (u64)run->vpn << PAGE_SHIFT;
+	struct mm_struct *mm = space->mm;
+	struct vm_area_struct *vma;
+	unsigned int flags = 0;
+	long ret;
+
+	if (!unetmm_snap_lock(space, true))
+		return 0;
+	vma = vma_lookup(mm, vaddr);
+	ret = unetmm_look_flags(space, vma, run, fresh, &flags);
+	if (vma)
+		run->npages = min_t(u64, run->npages,
+				    (vma->vm_end - vaddr) >> PAGE_SHIFT);
+	if (!ret)
+		ret = unetmm_pin_remote(mm, vaddr, run->npages, flags, pages);
+	mmap_read_unlock(mm);
+	return ret == -EAGAIN || ret == -ENOMEM || ret == -EBUSY ? 0 : ret;
+}
+
+/* What is the same page is what it was, with the rights that the mapping has. */
+static void unetmm_again_same(struct unetmm_aspace *space,
+			      const struct unetmm_run *run,
+			      struct page **pages, u32 npages)
+{
 	struct unetmm_pin *pin;
-	int ret = 0;
+	bool any = false;
+	u32 i;
 
 	spin_lock(&space->lock);
-	if (space->closing)
-		ret = -ENODEV;
-	else if (unetmm_space_raced(space, seq, batch->vaddr, last))
-		ret = -EAGAIN;
-	for (i = 0; !ret && i < count; i++) {
-		struct unetmm_pin *new = batch->pins[i];
-
-		pin = unetmm_again_from(space, new->vpn, new->vpn);
-		if (!pin || !pin->lost || pin->write != new->write) {
-			batch->pins[left++] = new;
+	for (i = 0; i < npages; i++) {
+		pin = unetmm_again_ready(space, run->vpn + i);
+		if (!pin || pin->page != pages[i])
 			continue;
-		}
+		pin->lost = false;
+		list_del_init(&pin->again);
+		pin->rights = run->rights;
+		unetmm_table_set(space->table, pin->vpn, unetmm_pte(pin));
+		unetmm_count(space->dev, repins);
+		any = true;
+	}
+	if (any)
+		unetmm_again_inv(space, run->vpn, run->vpn + npages - 1);
+	spin_unlock(&space->lock);
+	unpin_user_pages(pages, npages);
+}
+
+/* Another page than before.  It takes over what the old one was charged. */
+static void unetmm_again_insert(struct unetmm_aspace *space,
+				struct unetmm_pin *new, u8 rights)
+{
+	struct unetmm_pin *pin;
+
+	spin_lock(&space->lock);
+	pin = unetmm_again_ready(space, new->vpn);
+	if (pin) {
+		new->rights = rights;
+		new->charged = pin->charged;
+		pin->charged = false;
 		unetmm_table_set(space->table, new->vpn, unetmm_pte(new));
 		unetmm_pin_drop(space, pin);
 		unetmm_pin_add(space, new);
+		unetmm_again_inv(space, new->vpn, new->vpn);
+		queue_work(unetmm_wq, &space->drop_work);
 		unetmm_count(space->dev, repins);
 	}
-	if (!ret) {
-		batch->count = left;
-		unetmm_invalidate(space->dev, space->id, batch->vaddr, last);
-		queue_work(unetmm_wq, &space->drop_work);
-	}
 	spin_unlock(&space->lock);
-	unetmm_unpin_batch(space, batch, 0);
-	return ret ? ret : count;
+	if (!pin)
+		unetmm_pin_free(space, new);
 }
 
 /* The process has them no more, or they may not be pinned any more. */
 static void unetmm_again_give_up(struct unetmm_aspace *space,
 				 const struct unetmm_run *run, u32 npages)
 {
-	unsigned long last = run->vpn + npages - 1, lost = 0;
-	u64 start = (u64)run->vpn << PAGE_SHIFT;
-	u64 end = (u64)last << PAGE_SHIFT | ~PAGE_MASK;
-	struct unetmm_pin *pin, *next;
+	unsigned long last = run->vpn + npages - 1, vpn, lost = 0;
+	struct unetmm_pin *pin;
 
 	spin_lock(&space->lock);
-	for (pin = unetmm_again_from(space, run->vpn, last); pin; pin = next) {
-		next = unetmm_again_after(pin, last);
-		/* With a page: it has been pinned, and lost, once more. */
-		if (!pin->lost || pin->page)
+	for (vpn = run->vpn; vpn <= last; vpn++) {
+		pin = unetmm_again_ready(space, vpn);
+		if (!pin)
 			continue;
-		unetmm_table_set(space->table, pin->vpn, 0);
+		unetmm_table_set(space->table, vpn, 0);
 		unetmm_pin_drop(space, pin);
 		lost++;
 	}
 	if (lost) {
-		unetmm_invalidate(space->dev, space->id, start, end);
+		unetmm_again_inv(space, run->vpn, last);
 		queue_work(unetmm_wq, &space->drop_work);
 	}
 	spin_unlock(&space->lock);
 	if (lost && space->utlb_log)
-		unetmm_utlb_lost(space, start, end, lost);
+		unetmm_utlb_lost(space, (u64)run->vpn << PAGE_SHIFT,
+				 (u64)last << PAGE_SHIFT | ~PAGE_MASK, lost);
 }
 
-/* How many of the run have been dealt with: a prefix; or -errno, of the first. */
-static int unetmm_again_try(struct unetmm_aspace *space,
-			    struct unetmm_batch *batch,
-			    const struct unetmm_run *run)
+/* Nobody may use them, and what is there cannot be seen: until it may be. */
+static void unetmm_again_shut(struct unetmm_aspace *space,
+			      const struct unetmm_run *run)
 {
-	unsigned long seq = unetmm_space_seq(space);
-	int ret;
+	unsigned long last = run->vpn + run->npages - 1, vpn, shut = 0;
+	struct unetmm_pin *pin;
 
-	batch->zero = false;
-	ret = unetmm_pin_present(space, batch, (u64)run->vpn << PAGE_SHIFT,
-				 run->npages, run->write);
-	return ret > 0 ? unetmm_again_insert(space, batch, seq) : ret;
-}
-
-/*
- * Any invalidation in between spoils a try, also one of other pages; the fewer pages
- * the shorter it takes.  False: who is changing memory will have the work done
- * again.
- */
-static bool unetmm_again_run(struct unetmm_aspace *space,
-			     struct unetmm_batch *batch, struct unetmm_run *run)
-{
-	struct unetmm_run now;
-	int tries, ret;
-
-	for (tries = 0; tries < UNETMM_PIN_TRIES; tries++) {
-		run->npages = tries ? DIV_ROUND_UP(run->npages, 4) :
-			      run->npages;
-		ret = unetmm_again_try(space, batch, run);
-		if (ret > 0)
-			return true;
-		if (ret != -EAGAIN) {
-			unetmm_again_give_up(space, run, 1);
-			return true;
-		}
-		if (tries)
-			schedule_timeout_uninterruptible(1);
-		if (!unetmm_again_next(space, &now))
-			return false;
+	spin_lock(&space->lock);
+	for (vpn = run->vpn; vpn <= last; vpn++) {
+		pin = unetmm_again_ready(space, vpn);
+		if (!pin)
+			continue;
+		pin->rights = run->rights;
+		list_del_init(&pin->again);
+		unetmm_table_set(space->table, vpn, 0);
+		shut++;
 	}
-	unetmm_again_give_up(space, run, run->npages);
+	if (shut)
+		unetmm_again_inv(space, run->vpn, last);
+	spin_unlock(&space->lock);
+	if (shut && space->utlb_log)
+		unetmm_utlb_lost(space, (u64)run->vpn << PAGE_SHIFT,
+				 (u64)last << PAGE_SHIFT | ~PAGE_MASK, shut);
+}
+
+/* A page that is not what it was.  False: perhaps later. */
+static bool unetmm_again_other(struct unetmm_aspace *space, unsigned long vpn,
+			       bool write)
+{
+	struct unetmm_run run = { .vpn = vpn, .npages = 1, .write = write };
+	struct unetmm_pin *new;
+	struct page *page;
+	long ret;
+
+	ret = unetmm_look(space, &run, &page, true);
+	if (!ret)
+		return false;
+	if (ret < 0) {
+		unetmm_again_give_up(space, &run, 1);
+		return true;
+	}
+	ret = unetmm_pin_make(space, vpn, page, write, &new);
+	if (!ret) {
+		unetmm_again_insert(space, new, run.rights);
+		return true;
+	}
+	unpin_user_page(page);
+	if (ret == -ENOMEM)
+		return false;
+	unetmm_again_give_up(space, &run, 1);
 	return true;
+}
+
+/* The first page is gone; how many of the run are. */
+static u32 unetmm_again_gone(struct unetmm_aspace *space,
+			     const struct unetmm_run *run)
+{
+	struct unetmm_run next = *run;
+	struct page *page;
+	u32 gone;
+	long ret;
+
+	for (gone = 1; gone < run->npages; gone++) {
+		next.vpn = run->vpn + gone;
+		next.npages = 1;
+		ret = unetmm_look(space, &next, &page, false);
+		if (ret > 0)
+			unpin_user_page(page);
+		if (ret >= 0 || ret == -EACCES)
+			break;
+	}
+	return gone;
+}
+
+/* False: all of it, or a part, perhaps later. */
+static bool unetmm_again_run(struct unetmm_aspace *space,
+			     struct unetmm_run *run, struct page **pages)
+{
+	bool there, done = true;
+	long i, n;
+
+	n = unetmm_look(space, run, pages, false);
+	if (n == -EACCES)
+		unetmm_again_shut(space, run);
+	else if (n < 0)
+		unetmm_again_give_up(space, run, unetmm_again_gone(space, run));
+	else if (n)
+		unetmm_again_same(space, run, pages, n);
+	for (i = 0; i < n; i++) {
+		spin_lock(&space->lock);
+		there = unetmm_again_ready(space, run->vpn + i);
+		spin_unlock(&space->lock);
+		if (there)
+			done = unetmm_again_other(space, run->vpn + i,
+						  run->write) && done;
+	}
+	return n && done;
 }
 
 void unetmm_again_work(struct work_struct *work)
 {
 	struct unetmm_aspace *space = container_of(work, struct unetmm_aspace,
 						  again_work);
-	struct unetmm_batch *batch;
+	struct page **pages, *one;
 	struct unetmm_run run;
+	int turn, tries = 0;
+	u32 most;
 
 	/* Without its memory all is dropped, what is lost as well. */
 	if (!mmget_not_zero(space->mm))
 		return;
-	batch = kvmalloc(sizeof(*batch), GFP_KERNEL);
-	while (unetmm_again_next(space, &run)) {
-		if (!batch)
-			unetmm_again_give_up(space, &run, run.npages);
-		else if (!unetmm_again_run(space, batch, &run))
+	pages = kvmalloc_array(UNETMM_REPLY_MAX_PAGES, sizeof(*pages),
+			       GFP_KERNEL);
+	most = pages ? UNETMM_REPLY_MAX_PAGES : 1;
+	for (turn = 0; unetmm_again_next(space, &run, most); turn++) {
+		if (turn == UNETMM_AGAIN_TURN) {
+			queue_work(unetmm_wq, &space->again_work);
 			break;
-		cond_resched();
+		}
+		if (unetmm_again_run(space, &run, pages ?: &one)) {
+			tries = 0;
+			cond_resched();
+		} else if (++tries < UNETMM_AGAIN_TRIES) {
+			schedule_timeout_uninterruptible(min_t(long, HZ / 4,
+							       1L << tries));
+		} else {
+			unetmm_again_give_up(space, &run, 1);
+			tries = 0;
+		}
 	}
-	kvfree(batch);
+	kvfree(pages);
 	/* The last reference must not be given up here: it calls our notifier. */
 	mmput_async(space->mm);
 }

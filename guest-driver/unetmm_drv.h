@@ -78,8 +78,11 @@
  * is on the card.  FAULT_REPLY(RESOLVED) is therefore the one command that is
  * posted and polled for under a spinlock; the card never completes it late.
  *
- * Sources `pinned` and `utlb`: pins of what Linux takes for itself become lost, and
- * are looked for; see unetmm_again.c.
+ * Sources `pinned` and `utlb`: not each invalidation takes pins out.  What is only
+ * protected otherwise keeps its page, and at most other rights are on the card
+ * when the first INV is done.  What is cleared is hidden, and its pin is lost: it
+ * has its page still, but no entry, until the work has seen, between two
+ * invalidations of that page, what is there.  See unetmm_again.c.
  *
  * The tree is a superset of what the card holds for the space: a pin enters it
  * under the lock with its insert, and leaves after the card said that it has
@@ -209,7 +212,11 @@ struct unetmm_pin {
 	u32 tag;
 	bool write;
 	bool dirty;
+	bool charged;		/* with its last holder; space->lock before */
 	bool lost;		/* see unetmm_again.c; space->lock */
+	bool changed;		/* since it was looked for; likewise */
+	bool going;		/* is about to be taken out; likewise */
+	u8 rights;		/* VM_READ, VM_WRITE: the mapping's; likewise */
 	struct list_head again;		/* space->again, if lost; likewise */
 	struct list_head uses;		/* source ktlb; space->lock */
 	struct unetmm_ktlb_entry entry;
@@ -910,6 +917,8 @@ void unetmm_space_close(struct unetmm_aspace *space);
 unsigned long unetmm_space_drop(struct unetmm_aspace *space,
 				unsigned long start, unsigned long last);
 unsigned long unetmm_space_seq(struct unetmm_aspace *space);
+bool unetmm_space_changing(struct unetmm_aspace *space, unsigned long start,
+			   unsigned long last);
 bool unetmm_space_raced(struct unetmm_aspace *space, unsigned long seq,
 			unsigned long start, unsigned long last);
 int unetmm_space_command(struct unetmm_dev *dev, u32 id, u32 source,
@@ -924,14 +933,14 @@ u32 unetmm_charge_some(struct unetmm_aspace *space, u32 npages);
 void unetmm_uncharge(struct unetmm_aspace *space, u32 npages);
 int unetmm_page_in(struct unetmm_aspace *space, u64 vaddr, u32 npages,
 		   bool write);
+int unetmm_pin_make(struct unetmm_aspace *space, unsigned long vpn,
+		    struct page *page, bool write, struct unetmm_pin **result);
+bool unetmm_pin_copies(const struct unetmm_aspace *space,
+		       const struct vm_area_struct *vma);
 int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		     u64 vaddr, u32 npages, bool write);
-int unetmm_pin_present(struct unetmm_aspace *space, struct unetmm_batch *batch,
-		       u64 vaddr, u32 npages, bool write);
 void unetmm_unpin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
 			u32 from);
-void unetmm_pin_let_go(struct unetmm_aspace *space,
-		       const struct unetmm_pin *pin);
 void unetmm_pin_free(struct unetmm_aspace *space, struct unetmm_pin *pin);
 struct unetmm_pin *unetmm_pin_first(struct unetmm_aspace *space,
 				    unsigned long vpn);
@@ -951,7 +960,8 @@ void unetmm_unmap_kernel(struct unetmm_dev *dev, dma_addr_t dma, size_t bytes);
 /* unetmm_again.c */
 void unetmm_again_lose(struct unetmm_aspace *space, unsigned long vpn,
 		       unsigned long last);
-void unetmm_again_forget(struct unetmm_aspace *space, struct unetmm_pin *pin);
+unsigned long unetmm_again_protect(struct unetmm_aspace *space,
+				   unsigned long vpn, unsigned long last);
 void unetmm_again_work(struct work_struct *work);
 
 /* unetmm_zero.c */

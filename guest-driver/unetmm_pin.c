@@ -204,9 +204,9 @@ int unetmm_map_page(struct unetmm_dev *dev, struct page *page,
 	return 0;
 }
 
-static int unetmm_pin_make(struct unetmm_aspace *space, unsigned long vpn,
-			   struct page *page, bool write,
-			   struct unetmm_pin **result)
+/* The page is pinned, and not charged by it; sleeps. */
+int unetmm_pin_make(struct unetmm_aspace *space, unsigned long vpn,
+		    struct page *page, bool write, struct unetmm_pin **result)
 {
 	struct unetmm_pin *pin;
 	int ret;
@@ -222,6 +222,7 @@ static int unetmm_pin_make(struct unetmm_aspace *space, unsigned long vpn,
 	pin->vpn = vpn;
 	pin->page = page;
 	pin->write = write;
+	pin->rights = VM_READ | VM_WRITE;
 	INIT_LIST_HEAD(&pin->drop);
 	INIT_LIST_HEAD(&pin->again);
 	INIT_LIST_HEAD(&pin->uses);
@@ -239,8 +240,7 @@ void unetmm_unmap_page(struct unetmm_dev *dev, dma_addr_t dma, bool write)
 }
 
 /* Unmaps, unpins, uncharges.  The card has dropped it.  Sleeps. */
-void unetmm_pin_let_go(struct unetmm_aspace *space,
-		       const struct unetmm_pin *pin)
+void unetmm_pin_free(struct unetmm_aspace *space, struct unetmm_pin *pin)
 {
 	unetmm_unmap_page(space->dev, pin->dma, pin->write);
 	trace_unetmm_unpin(space->id, pin->vpn, page_to_pfn(pin->page),
@@ -255,14 +255,8 @@ void unetmm_pin_let_go(struct unetmm_aspace *space,
 	}
 	unpin_user_page(pin->page);
 	unetmm_pinned_sub(space->dev, 1);
-	unetmm_uncharge(space, 1);
-}
-
-/* The same, and its end.  It may have lost its page before. */
-void unetmm_pin_free(struct unetmm_aspace *space, struct unetmm_pin *pin)
-{
-	if (pin->page)
-		unetmm_pin_let_go(space, pin);
+	if (pin->charged)
+		unetmm_uncharge(space, 1);
 	kmem_cache_free(unetmm_pin_cache, pin);
 }
 
@@ -289,6 +283,7 @@ static int unetmm_batch_fill(struct unetmm_aspace *space,
 				      batch->write, &batch->pins[i]);
 		if (ret)
 			break;
+		batch->pins[i]->charged = true;
 	}
 	batch->count = i;
 	if (i < npages) {
@@ -303,8 +298,8 @@ static int unetmm_batch_fill(struct unetmm_aspace *space,
  * write is copied (or made) before it is pinned, or the first write would put
  * another in its place.
  */
-static bool unetmm_pin_copies(const struct unetmm_aspace *space,
-			      const struct vm_area_struct *vma)
+bool unetmm_pin_copies(const struct unetmm_aspace *space,
+		       const struct vm_area_struct *vma)
 {
 	return space->ops->keeps &&
 	       (vma->vm_flags & (VM_SHARED | VM_WRITE)) == VM_WRITE;
@@ -350,8 +345,7 @@ int unetmm_page_in(struct unetmm_aspace *space, u64 vaddr, u32 npages,
 }
 
 static long unetmm_pin_pages(struct unetmm_aspace *space,
-			     struct unetmm_batch *batch, u32 npages,
-			     bool present)
+			     struct unetmm_batch *batch, u32 npages)
 {
 	unsigned int flags = FOLL_LONGTERM | FOLL_NOWAIT;
 	struct mm_struct *mm = space->mm;
@@ -360,7 +354,7 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
 	long ret;
 
 	/* Who holds mmap_lock for long counts as "not resident". */
-	if (!unetmm_snap_lock(space, present))
+	if (!unetmm_snap_lock(space, false))
 		return 0;
 	vma = unetmm_usable_vma(mm, batch->vaddr, batch->write, &npages);
 	ret = PTR_ERR_OR_ZERO(vma);
@@ -370,7 +364,7 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
 		if (batch->write || unetmm_pin_copies(space, vma))
 			flags |= FOLL_WRITE;
 		armed = userfaultfd_armed(vma);
-		if (armed || present)
+		if (armed)
 			flags |= FOLL_NOFAULT;
 		ret = unetmm_pin_remote(mm, batch->vaddr, npages, flags,
 					batch->pages);
@@ -383,9 +377,16 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
 	return ret;
 }
 
-static int unetmm_pin_some(struct unetmm_aspace *space,
-			   struct unetmm_batch *batch, u64 vaddr, u32 npages,
-			   bool write, bool present)
+/*
+ * Pins what is resident, or can be made so without waiting, of npages pages
+ * from vaddr: a prefix, at least one page.  Returns how many, with a pin for
+ * each in the batch; 0: must be paged in first; -EFAULT: the process may not;
+ * -EOPNOTSUPP: Linux does not lend it; -EINVAL: not memory for batch->zero;
+ * -EDQUOT: a limit; -ENOMEM, -EINTR.  The caller has set batch->zero, and holds
+ * mm_users, and no lock.
+ */
+int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
+		     u64 vaddr, u32 npages, bool write)
 {
 	u32 charged;
 	long got;
@@ -403,33 +404,9 @@ static int unetmm_pin_some(struct unetmm_aspace *space,
 		unetmm_count(space->dev, pin_limited);
 		return -EDQUOT;
 	}
-	got = unetmm_pin_pages(space, batch, charged, present);
+	got = unetmm_pin_pages(space, batch, charged);
 	unetmm_uncharge(space, charged - max(got, 0L));
 	return got > 0 ? unetmm_batch_fill(space, batch, got) : got;
-}
-
-/*
- * Pins what is resident, or can be made so without waiting, of npages pages
- * from vaddr: a prefix, at least one page.  Returns how many, with a pin for
- * each in the batch; 0: must be paged in first; -EFAULT: the process may not;
- * -EOPNOTSUPP: Linux does not lend it; -EINVAL: not memory for batch->zero;
- * -EDQUOT: a limit; -ENOMEM, -EINTR.  The caller has set batch->zero, and holds
- * mm_users, and no lock.
- */
-int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
-		     u64 vaddr, u32 npages, bool write)
-{
-	return unetmm_pin_some(space, batch, vaddr, npages, write, false);
-}
-
-/*
- * The same of what is mapped, and so as it is mapped; 0: it is not, or the space
- * is closing.  mmap_lock is waited for.
- */
-int unetmm_pin_present(struct unetmm_aspace *space, struct unetmm_batch *batch,
-		       u64 vaddr, u32 npages, bool write)
-{
-	return unetmm_pin_some(space, batch, vaddr, npages, write, true);
 }
 
 /* The first pin at vpn or above. */
@@ -481,20 +458,32 @@ void unetmm_pin_take(struct unetmm_aspace *space, struct unetmm_pin *pin)
 }
 
 /*
- * Hands a pin to drop_work.  The dirty bit is set here, before the caller may
- * free the page, and without the page lock, which the notifier's caller may
- * hold; drop_work has nothing to add.
+ * The dirty bit is set when a pin is dropped, for the caller may write the page
+ * back or out next.  File systems want their pages locked for it, and the
+ * notifier's caller may have done that: then drop_work is to do it.
  */
+static void unetmm_pin_dirty(struct unetmm_aspace *space,
+			     struct unetmm_pin *pin)
+{
+	bool anon = PageAnon(pin->page);
+
+	if (!anon && !trylock_page(pin->page)) {
+		pin->dirty = true;
+		return;
+	}
+	set_page_dirty(pin->page);
+	if (!anon)
+		unlock_page(pin->page);
+	unetmm_count(space->dev, pages_dirtied);
+}
+
+/* Hands a pin to drop_work. */
 void unetmm_pin_drop(struct unetmm_aspace *space, struct unetmm_pin *pin)
 {
 	unetmm_pin_take(space, pin);
-	if (pin->lost) {
-		unetmm_again_forget(space, pin);
-		return;
-	}
-	if (pin->write) {
-		set_page_dirty(pin->page);
-		unetmm_count(space->dev, pages_dirtied);
-	}
+	pin->lost = false;
+	list_del_init(&pin->again);
+	if (pin->write)
+		unetmm_pin_dirty(space, pin);
 	list_add_tail(&pin->drop, &space->drop_list);
 }

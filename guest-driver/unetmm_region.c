@@ -3,9 +3,9 @@
  * unetmm: registered memory, for source `pinned`.
  *
  * The pages are pinned for as long as they are registered and the process maps
- * them: what it unmaps or copies on write leaves the table as it leaves the
- * card's TLB with the other source, and is not put back.  What Linux takes for
- * itself is (unetmm_again.c).
+ * them: what it unmaps or gives up leaves the table as it leaves the card's TLB
+ * with the other source, and is not put back.  What Linux does for itself, or by
+ * fork(), takes nothing (unetmm_again.c).
  */
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>

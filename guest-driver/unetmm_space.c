@@ -60,15 +60,21 @@ unsigned long unetmm_space_seq(struct unetmm_aspace *space)
 	return seq;
 }
 
+/* Is [start, last] being invalidated, or may be? */
+bool unetmm_space_changing(struct unetmm_aspace *space, unsigned long start,
+			   unsigned long last)
+{
+	lockdep_assert_held(&space->lock);
+	return space->inv_count && start <= space->inv_last &&
+	       last >= space->inv_start;
+}
+
 /* Has [start, last] been, or is it being, invalidated since seq was read? */
 bool unetmm_space_raced(struct unetmm_aspace *space, unsigned long seq,
 			unsigned long start, unsigned long last)
 {
-	lockdep_assert_held(&space->lock);
-	if (space->inv_count && start <= space->inv_last &&
-	    last >= space->inv_start)
-		return true;
-	return space->inv_seq != seq;
+	return unetmm_space_changing(space, start, last) ||
+	       space->inv_seq != seq;
 }
 
 static void unetmm_inv_begin(struct unetmm_aspace *space, unsigned long start,
@@ -90,31 +96,20 @@ static void unetmm_inv_end(struct unetmm_aspace *space)
 	spin_lock(&space->lock);
 	space->inv_seq++;
 	space->inv_count--;
-	/* It has not looked while something was changing. */
-	if (!space->inv_count && !list_empty(&space->again))
+	/* It has not looked while that was changing. */
+	if (!list_empty(&space->again))
 		queue_work(unetmm_wq, &space->again_work);
 	spin_unlock(&space->lock);
 }
 
-static void unetmm_visit_take(struct unetmm_aspace *space,
-			      struct unetmm_pin *pin, bool *lost)
-{
-	/* Perhaps since its entry was taken away. */
-	if (pin->lost) {
-		unetmm_table_set(space->table, pin->vpn, 0);
-		*lost = true;
-	}
-	unetmm_pin_drop(space, pin);
-}
-
 /*
  * Visits the pins of [vpn, last_vpn] in portions: taking the table entry away,
- * or (lost is not NULL) the pin.  Returns how many there were.  Nothing is added
- * meanwhile, since inv_count is up.
+ * or (take) the pin.  Returns how many there were.  Nothing is added meanwhile,
+ * since inv_count is up, and no entry is changed whose pin is going.
  */
 static unsigned long unetmm_visit(struct unetmm_aspace *space,
 				  unsigned long vpn,
-				  unsigned long last_vpn, bool *lost,
+				  unsigned long last_vpn, bool take,
 				  struct unetmm_kspan *span)
 {
 	unsigned long visited = 0;
@@ -130,8 +125,9 @@ static unsigned long unetmm_visit(struct unetmm_aspace *space,
 				return visited;
 			}
 			visited++;
-			if (lost)
-				unetmm_visit_take(space, pin, lost);
+			pin->going = true;
+			if (take)
+				unetmm_pin_drop(space, pin);
 			else if (space->source == UNETMM_SOURCE_KTLB)
 				unetmm_klist_hide(space, pin, span);
 			else if (space->table)
@@ -160,18 +156,14 @@ static unsigned long unetmm_drop_pins(struct unetmm_aspace *space,
 {
 	struct unetmm_kspan span = UNETMM_KSPAN_NONE;
 	unsigned long dropped;
-	bool lost = false;
 
-	if (!unetmm_visit(space, vpn, last_vpn, NULL, &span))
+	if (!unetmm_visit(space, vpn, last_vpn, false, &span))
 		return 0;
 	if (space->source == UNETMM_SOURCE_KTLB)
 		unetmm_klist_invalidate(space, &span);
 	else
 		unetmm_drop_entries(space, vpn, last_vpn);
-	dropped = unetmm_visit(space, vpn, last_vpn, &lost, &span);
-	/* Who waits for one of these looks once more. */
-	if (lost)
-		unetmm_drop_entries(space, vpn, last_vpn);
+	dropped = unetmm_visit(space, vpn, last_vpn, true, &span);
 	if (dropped)
 		queue_work(unetmm_wq, &space->drop_work);
 	return dropped;
@@ -199,6 +191,27 @@ unsigned long unetmm_space_drop(struct unetmm_aspace *space,
 	return dropped;
 }
 
+/* Sources whose pins stay; see unetmm_again.c.  Returns how many have not. */
+static unsigned long unetmm_range_keep(struct unetmm_aspace *space,
+				       const struct mmu_notifier_range *range)
+{
+	unsigned long vpn = range->start >> PAGE_SHIFT;
+	unsigned long last = (range->end - 1) >> PAGE_SHIFT;
+
+	switch (range->event) {
+	case MMU_NOTIFY_PROTECTION_PAGE:
+	case MMU_NOTIFY_SOFT_DIRTY:
+		return 0;
+	case MMU_NOTIFY_PROTECTION_VMA:
+		return unetmm_again_protect(space, vpn, last);
+	case MMU_NOTIFY_UNMAP:
+		return unetmm_inv_drop(space, range->start, range->end - 1);
+	default:
+		unetmm_again_lose(space, vpn, last);
+		return 0;
+	}
+}
+
 /*
  * Is just one huge page's place cleared?  Then the memory is still there, mostly,
  * when the invalidation is over: it becomes small pages, or they become it.
@@ -214,15 +227,14 @@ static int unetmm_range_start(struct mmu_notifier *mn,
 {
 	struct unetmm_aspace *space = container_of(mn, struct unetmm_aspace,
 						  notifier);
-	unsigned long dropped = 0;
+	unsigned long dropped;
 
 	unetmm_inv_begin(space, range->start, range->end - 1);
 	/* What the papers did: the card keeps what the process gave away. */
 	if (READ_ONCE(unetmm_hole))
 		return 0;
-	if (space->ops->keeps && unetmm_range_is_huge(range))
-		unetmm_again_lose(space, range->start >> PAGE_SHIFT,
-				  (range->end - 1) >> PAGE_SHIFT);
+	if (space->ops->keeps)
+		dropped = unetmm_range_keep(space, range);
 	else
 		dropped = unetmm_inv_drop(space, range->start, range->end - 1);
 	if (dropped && space->utlb_log)
@@ -268,32 +280,20 @@ static const struct mmu_notifier_ops unetmm_notifier_ops = {
 	.invalidate_range_end = unetmm_range_end,
 };
 
-/* Of a pin that is lost only the page goes.  False: there is nothing left. */
+/* False: there is nothing left. */
 static bool unetmm_drop_one(struct unetmm_aspace *space)
 {
-	struct unetmm_pin *pin, was;
+	struct unetmm_pin *pin;
 
 	spin_lock(&space->lock);
 	pin = list_first_entry_or_null(&space->drop_list, struct unetmm_pin,
 				       drop);
-	if (!pin) {
-		spin_unlock(&space->lock);
-		return false;
-	}
-	list_del_init(&pin->drop);
-	was = *pin;
-	if (was.lost) {
-		pin->page = NULL;
-		list_add_tail(&pin->again, &space->again);
-	}
+	if (pin)
+		list_del_init(&pin->drop);
 	spin_unlock(&space->lock);
-	if (was.lost) {
-		unetmm_pin_let_go(space, &was);
-		queue_work(unetmm_wq, &space->again_work);
-	} else {
+	if (pin)
 		unetmm_pin_free(space, pin);
-	}
-	return true;
+	return pin;
 }
 
 static void unetmm_drop_work(struct work_struct *work)

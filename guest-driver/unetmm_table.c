@@ -276,9 +276,14 @@ void unetmm_table_words(struct unetmm_aspace *space, unsigned long vpn,
 	spin_unlock(&space->lock);
 }
 
+/* What may be written may be read.  0: the mapping gives no right. */
 u64 unetmm_pte(const struct unetmm_pin *pin)
 {
+	bool write = pin->write && pin->rights & VM_WRITE;
+
+	if (!write && !(pin->rights & VM_READ))
+		return 0;
 	return UNETMM_PTE_VALID | UNETMM_PTE_READ |
-	       (pin->write ? UNETMM_PTE_WRITE : 0) |
+	       (write ? UNETMM_PTE_WRITE : 0) |
 	       (pin->dma & UNETMM_PTE_ADDR);
 }

@@ -7,8 +7,9 @@
  * registered memory, but page by page: there are no regions, and what is pinned
  * is no state of the process's but of the tree.
  *
- * The notifier takes away what the process gives away.  It writes that into a
- * log that the process maps, so that the library need not ask.  The log is a
+ * The notifier takes away what the process gives away, and rights that it has
+ * given up; what Linux does for itself takes nothing (unetmm_again.c).  It writes
+ * that into a log that the process maps, so that the library need not ask.  The log is a
  * hint: whoever relies on what it does not say yet is told by the card.
  *
  * A page of the log is ordinary memory and belongs to the space and to whoever
@@ -107,7 +108,8 @@ static u32 unetmm_utlb_known(struct unetmm_aspace *space, unsigned long vpn,
 	for (; vpn + n <= last; n++) {
 		pin = unetmm_pin_first(space, vpn + n);
 		if (!pin || pin->vpn != vpn + n || pin->lost ||
-		    (write && !pin->write))
+		    !(unetmm_pte(pin) &
+		      (write ? UNETMM_PTE_WRITE : UNETMM_PTE_READ)))
 			break;
 	}
 	spin_unlock(&space->lock);

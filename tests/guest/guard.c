@@ -2,7 +2,12 @@
 #include "guard.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE   25
+#endif
 
 /* The canaries' key depends on where they are: copied ones are wrong. */
 static uint64_t canary_key(const struct guard *guard)
@@ -92,6 +97,29 @@ unsigned huge_kilobytes(const void *at, size_t bytes)
     }
     fclose(file);
     return kilobytes;
+}
+
+uint8_t *one_huge_page(void)
+{
+    unsigned tries;
+
+    for (tries = 0; tries < 20; tries++) {
+        uint8_t *map = pages(2 * HUGE_BYTES / PAGE);
+        uint8_t *at = map + (HUGE_BYTES - (uintptr_t)map % HUGE_BYTES) % HUGE_BYTES;
+
+        if (madvise(at, HUGE_BYTES, MADV_HUGEPAGE)) {
+            break;
+        }
+        memset(at, 0x77, HUGE_BYTES);
+        /* A small guest's Linux makes none unless it is told to. */
+        if (huge_kilobytes(at, HUGE_BYTES) >= HUGE_BYTES / 1024 ||
+            !madvise(at, HUGE_BYTES, MADV_COLLAPSE)) {
+            return at;
+        }
+        unmap_pages(map, 2 * HUGE_BYTES / PAGE);
+    }
+    test_skip("this kernel gives us no huge page");
+    return NULL;
 }
 
 void check_pattern(const char *file, int line, const void *buffer, size_t len,

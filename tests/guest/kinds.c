@@ -3,6 +3,7 @@
  * What can be pinned: each kind of memory in the table of kinds.h, for each
  * source, used for all that the table has a column for.
  */
+#include "disk.h"
 #include "guard.h"
 #include "kinds.h"
 #include "link.h"
@@ -15,15 +16,14 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define HUGE    ((size_t)2 << 20)
 #define LEN     1000
+#define HUGE    HUGE_BYTES
 
 /* ---- Memory of each kind: one page, or NULL -------------------------------------- */
 
@@ -278,14 +278,6 @@ static uint8_t *make_hugetlbshared(void)
     return map_hugetlb(MAP_SHARED);
 }
 
-static int new_file(const char *path)
-{
-    int fd = CHECK_SYS(open(path, O_RDWR | O_CREAT | O_TRUNC, 0600));
-
-    CHECK_SYS(unlink(path));
-    return fd;
-}
-
 static uint8_t *make_tmpfs(void)
 {
     return filled(map_fd(new_file("/dev/shm/kind"), PROT_READ | PROT_WRITE,
@@ -304,21 +296,14 @@ static uint8_t *make_rootfs(void)
                          PAGE));
 }
 
-/* A small file system on the disk that is there for swapping. */
 static uint8_t *map_ext4(int protection, int flags)
 {
     static uint8_t bytes[UNETMM_PAGE_BYTES];
-    int fd;
+    int fd = new_file_on_ext4();
 
-    if (access("/dev/vda", F_OK) || system("modprobe -q -a crc32c_generic ext4") ||
-        system("mke2fs -b 4096 /dev/vda 2048 >/dev/null 2>&1")) {
+    if (fd < 0) {
         return NULL;
     }
-    mkdir("/tmp/disk", 0700);
-    CHECK_SYS(mount("/dev/vda", "/tmp/disk", "ext4", 0, NULL));
-    fd = new_file("/tmp/disk/kind");
-    /* Gone as soon as nothing is open or mapped any more. */
-    CHECK_SYS(umount2("/tmp/disk", MNT_DETACH));
     pattern_fill(bytes, PAGE, 77, 0);
     CHECK_EQ(write(fd, bytes, PAGE), PAGE);
     return map_fd(fd, protection, flags, PAGE);

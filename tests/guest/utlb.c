@@ -405,7 +405,7 @@ struct rival {
     uint8_t *at;                /* NULL: forks */
 };
 
-/* Every fork takes all pins away, whatever uses them just then. */
+/* Forks, which take no pin away, whatever uses it just then. */
 static void *rival_thread(void *argument)
 {
     struct rival *rival = argument;
@@ -428,14 +428,15 @@ static void *rival_thread(void *argument)
     return NULL;
 }
 
-/* Until it has met what is used, once at least. */
+/* Until it has met what is used, once at least; but for forks. */
 static void race_with(struct rival *rival, struct unetmm_ctx *ctx,
                       struct set *set)
 {
     unsigned i, n = rounds(8), start, enough = run.slow > 1 ? 1 : 3;
 
     CHECK_EQ(pthread_create(&rival->thread, NULL, rival_thread, rival), 0);
-    for (i = 0; i < n || (!stats_of(ctx).lost && i < 100 * n); i++) {
+    for (i = 0; i < n || (rival->at && !stats_of(ctx).lost && i < 100 * n);
+         i++) {
         start = atomic_load(&rival->rounds);
         do {
             exchange_some(set, 5);
@@ -460,9 +461,9 @@ static void race_fork(void)
     set_open(&set, ctx, 64, 4);
     race_with(&rival, ctx, &set);
     stats = stats_of(ctx);
-    CHECK(stats.lost > 0);
-    note("%u forks, %llu lost, %llu repeated", atomic_load(&rival.rounds),
-         (unsigned long long)stats.lost, (unsigned long long)stats.repeated);
+    note("%u forks", atomic_load(&rival.rounds));
+    CHECK_EQ(stats.lost, 0);
+    CHECK_EQ(stats.repeated, 0);
     set_close(&set);
     close_card(ctx);
 }
@@ -693,14 +694,23 @@ static void the_log(void)
     CHECK_SYS(madvise(at, 2 * PAGE, MADV_DONTNEED));
     unmap_pages(at + 12 * PAGE, 4);
     CHECK_EQ(__atomic_load_n(&log->seq, __ATOMIC_ACQUIRE), 0);
+    /* What may be there again is looked for, before it is told. */
     CHECK_SYS(madvise(at + PAGE, 3 * PAGE, MADV_DONTNEED));
-    CHECK_EQ(__atomic_load_n(&log->seq, __ATOMIC_ACQUIRE), 1);
-    CHECK_EQ(log->ranges[0].start, (uintptr_t)at + PAGE);
+    EVENTUALLY(__atomic_load_n(&log->seq, __ATOMIC_ACQUIRE) == 1);
+    CHECK_EQ(log->ranges[0].start, (uintptr_t)at + 2 * PAGE);
     CHECK_EQ(log->ranges[0].last, (uintptr_t)at + 4 * PAGE - 1);
     for (i = 1; i < 2 * UNETMM_UTLB_LOG_RANGES; i++) {
         CHECK_RET(pin_call(fd, at + PAGE, 1, 0, &done), 0);
-        CHECK_SYS(madvise(at + PAGE, PAGE, MADV_DONTNEED));
-        CHECK_EQ(__atomic_load_n(&log->seq, __ATOMIC_ACQUIRE), i + 1);
+        if (i % 8) {
+            unmap_pages(at + PAGE, 1);
+            CHECK_EQ(__atomic_load_n(&log->seq, __ATOMIC_ACQUIRE), i + 1);
+            CHECK(mmap(at + PAGE, PAGE, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+                  at + PAGE);
+        } else {
+            CHECK_SYS(madvise(at + PAGE, PAGE, MADV_DONTNEED));
+            EVENTUALLY(__atomic_load_n(&log->seq, __ATOMIC_ACQUIRE) == i + 1);
+        }
         CHECK_EQ(log->ranges[i % UNETMM_UTLB_LOG_RANGES].last,
                  (uintptr_t)at + 2 * PAGE - 1);
     }
