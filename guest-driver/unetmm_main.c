@@ -20,9 +20,9 @@
 #define UNETMM_NOTIFY_LOG2	10
 
 bool unetmm_hole;
-module_param_named(hole, unetmm_hole, bool, 0644);
+module_param_named_unsafe(hole, unetmm_hole, bool, 0644);
 MODULE_PARM_DESC(hole,
-		 "ignore invalidations, as the papers did: the card keeps pages that the process gave away (for tests)");
+		 "sources that pin: ignore invalidations, as the papers did: the card keeps pages that the process gave away (for tests; taints the kernel)");
 
 unsigned long unetmm_pin_limit_pages = SZ_1G >> PAGE_SHIFT;
 module_param_named(pin_limit_pages, unetmm_pin_limit_pages, ulong, 0644);

@@ -230,8 +230,11 @@ static int unetmm_range_start(struct mmu_notifier *mn,
 	unsigned long dropped;
 
 	unetmm_inv_begin(space, range->start, range->end - 1);
-	/* What the papers did: the card keeps what the process gave away. */
-	if (READ_ONCE(unetmm_hole))
+	/*
+	 * What the papers did: the card keeps what the process gave away.  It is
+	 * pinned; what is not would be somebody else's.
+	 */
+	if (space->ops->pins && READ_ONCE(unetmm_hole))
 		return 0;
 	if (space->ops->keeps)
 		dropped = unetmm_range_keep(space, range);

@@ -652,7 +652,34 @@ static void stale(void *argument)
     link_close(&link);
 }
 
-static void hole_open(void)
+/* Nothing keeps pages that are not pinned: those must go all the same. */
+static void fresh(void *argument)
+{
+    struct unetmm_completion c;
+    struct iovec iov = { NULL, BYTES };
+    struct frames f;
+    struct link link;
+    uint8_t *at, *to;
+    unsigned i;
+
+    (void)argument;
+    link_open(&link, NULL, NULL);
+    frames_make(&f, 2, NPAGES);
+    at = pages(NPAGES);
+    to = pages(NPAGES);
+    fill_frame(&f, 0, 1);
+    fill_frame(&f, 1, 2);
+    iov.iov_base = at;
+    for (i = 0; i < rounds(20); i++) {
+        map_frame(at, &f, i % 2);
+        exchange(&link, &iov, 1, to, BYTES, &c);
+        CHECK_PATTERN(to, BYTES, 1 + i % 2);
+        CHECK_SYS(madvise(to, BYTES, MADV_DONTNEED));
+    }
+    link_close(&link);
+}
+
+static void with_hole(void (*what)(void *argument))
 {
     int status;
     pid_t pid;
@@ -660,10 +687,20 @@ static void hole_open(void)
     if (!set_hole("1")) {
         test_skip("the driver has no parameter to open the hole");
     }
-    pid = start_process(stale, NULL);
+    pid = start_process(what, NULL);
     status = await_process(pid);
     CHECK(set_hole("0"));
     CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
+static void hole_open(void)
+{
+    with_hole(stale);
+}
+
+static void hole_closed(void)
+{
+    with_hole(fresh);
 }
 
 /* ---- Races ---------------------------------------------------------------------------------------- */
@@ -880,6 +917,7 @@ static const struct test tests[] = {
     { "truncated", truncated, TEST_MISS | TEST_SHADOW | TEST_ODP, 0 },
     { "registered", registered, TEST_PINNED, 0 },
     { "hole-open", hole_open, TEST_MISS, 0 },
+    { "hole-closed", hole_closed, TEST_SHADOW | TEST_ODP, 0 },
     { "race-send", race_send, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
     { "race-receive", race_receive, TEST_MISS | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
     { "race-fork", race_fork, TEST_MISS | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
