@@ -9,6 +9,7 @@
 #include <libunetmm.h>
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -199,6 +200,12 @@ int unetmm_wait_any(struct unetmm_ep *ep, struct unetmm_completion *c,
  * promised if the caller is a handler in it.
  */
 void unetmm_thread_leave(struct unetmm_ep_private *ep);
+
+/*
+ * What a thread of the library begins with: signals are for the program's threads,
+ * except those that are a thread's own fault.
+ */
+void unetmm_block_signals(sigset_t *before);
 
 /* Has the thread look again if what it sleeps for may have been overtaken. */
 void unetmm_thread_resume(struct unetmm_ep_private *ep);

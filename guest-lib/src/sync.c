@@ -5,6 +5,9 @@
  * A wait says at home that it takes a ticket, takes it by FETCH_ADD, and reads how
  * far has been served, all in one round trip.  If its ticket has been, that was all;
  * if not, it says so, by a write that counts, and sleeps until it is told.
+ *
+ * Until the round trip has ended nobody knows the ticket.  A wait that ends before
+ * leaves it `begun`, and the next one goes on with it.
  */
 #include "internal.h"
 #include "sync.h"
@@ -24,6 +27,7 @@ struct unetmm_sync {
     unsigned channel, import;
     uint64_t record;                    /* offset of ours */
     bool semaphore, broken;
+    bool begun;                         /* a wait, whose ticket is not known */
     uint64_t op, given, held;
     uint64_t gave_up;                   /* this wait, until it is acknowledged */
     uint64_t old;                       /* of the last FETCH_ADD */
@@ -92,6 +96,7 @@ static int again(struct unetmm_sync *s, int ret, uint64_t *end)
         sched_yield();
         return take_all(s) ? -ENOTCONN : 1;
     }
+    s->broken = true;
     return -ENOTCONN;
 }
 
@@ -141,20 +146,22 @@ static int add_ticket(struct unetmm_sync *s)
     return ret;
 }
 
-/* Until all that was posted to be waited for has come. */
-static int finish(struct unetmm_sync *s)
+/* Until all that was posted to be waited for has come.  -ETIMEDOUT, -EINTR */
+static int finish(struct unetmm_sync *s, uint64_t deadline)
 {
     int ret = take_all(s);
 
     while (!ret && s->open_ops) {
-        ret = pause_until(s, UINT64_MAX);
-        ret = ret == -EINTR ? 0 : ret;
+        if (deadline != UINT64_MAX && !unetmm_time_until(deadline)) {
+            return -ETIMEDOUT;
+        }
+        ret = pause_until(s, deadline);
     }
     return ret;
 }
 
-/* A ticket, and how far has been served. */
-static int take_ticket(struct unetmm_sync *s, uint64_t *ticket)
+/* Asks for a ticket, and how far has been served. */
+static int ask_ticket(struct unetmm_sync *s)
 {
     int ret;
 
@@ -166,11 +173,26 @@ static int take_ticket(struct unetmm_sync *s, uint64_t *ticket)
     if (!ret) {
         ret = read_words(s);
     }
-    if (!ret) {
-        ret = finish(s);
-    }
-    *ticket = s->old;
+    s->begun = !ret;
     return ret;
+}
+
+/* 1: there it is.  0: the home's card has not answered by the deadline, or longer. */
+static int take_ticket(struct unetmm_sync *s, uint64_t *ticket,
+                       uint64_t deadline)
+{
+    uint64_t answer = sys_now_ns() + SYNC_ALIVE_NS;
+    int ret = s->begun ? 0 : ask_ticket(s);
+
+    if (!ret) {
+        ret = finish(s, answer > deadline ? answer : deadline);
+    }
+    if (ret) {
+        return ret == -ETIMEDOUT ? 0 : ret;
+    }
+    s->begun = false;
+    *ticket = s->old;
+    return 1;
 }
 
 static uint64_t word_of(const uint64_t *word)
@@ -240,8 +262,8 @@ static int wait_turn(struct unetmm_sync *s, uint64_t deadline)
         }
         s->gave_up = 0;
     }
-    ret = take_ticket(s, &ticket);
-    if (ret) {
+    ret = take_ticket(s, &ticket, deadline);
+    if (ret <= 0) {
         return ret;
     }
     if (word_of(&s->answer->read) <= ticket) {
@@ -308,7 +330,7 @@ int unetmm_queue_wake(struct unetmm_sync *s, uint32_t n)
         ret = read_words(s);
     }
     if (!ret) {
-        ret = finish(s);
+        ret = finish(s, sys_now_ns() + POST_NS);
     }
     if (ret) {
         return ret;

@@ -335,9 +335,6 @@ static int add_member(struct unetmm_sync_home *h, unsigned channel,
     if (member_of(h, channel)) {
         return -EEXIST;
     }
-    if (unetmm_channel_mtu(h->ep, channel) < 0) {
-        accept_all(h);
-    }
     /* It was there before the member asked, or the member has gone. */
     ret = unetmm_import(h->ep, channel, export, UNETMM_RIGHT_WRITE, 0, NULL);
     if (ret < 0) {
@@ -354,6 +351,10 @@ static void greet(struct unetmm_sync_home *h, const struct unetmm_completion *c)
     struct sync_hello hello = { 0 };
     int slot = -EPROTO;
 
+    /* Who is refused is told so on its channel, too. */
+    if (unetmm_channel_mtu(h->ep, c->channel) < 0) {
+        accept_all(h);
+    }
     if (c->is_inline && c->len == sizeof(hello)) {
         memcpy(&hello, c->data, sizeof(hello));
         if (unetmm_swap64(hello.magic) == SYNC_MAGIC) {
@@ -481,12 +482,10 @@ static void *home_thread(void *argument)
 
 static int start(struct unetmm_sync_home *h)
 {
-    sigset_t all, before;
+    sigset_t before;
     int ret;
 
-    /* Signals are for the program's threads. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    unetmm_block_signals(&before);
     ret = pthread_create(&h->thread, NULL, home_thread, h);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return -ret;

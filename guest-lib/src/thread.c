@@ -176,8 +176,7 @@ static void *handler_thread(void *argument)
     return NULL;
 }
 
-/* Signals are for the program's threads, except those that are our own fault. */
-static void block_signals(sigset_t *before)
+void unetmm_block_signals(sigset_t *before)
 {
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
                                SIGABRT };
@@ -226,7 +225,7 @@ int unetmm_handlers_start(struct unetmm_ep *pub, unetmm_end end, void *arg)
     if (unetmm_in_handler(ep)) {
         return -EDEADLK;
     }
-    block_signals(&before);
+    unetmm_block_signals(&before);
     pthread_mutex_lock(&ep->handlers.lock);
     ret = start_locked(ep, end, arg);
     /*

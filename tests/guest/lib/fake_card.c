@@ -164,6 +164,7 @@ bool fake_card_take(struct fake_card *card, struct fake_message *m)
     check_operation(&sqe);
     m->opcode = sqe.opcode;
     m->notify = sqe.flags & UNETMM_SQE_F_NOTIFY;
+    m->count = sqe.flags & UNETMM_SQE_F_COUNT;
     m->imm = sqe.imm;
     m->import = sqe.handle;
     m->offset = sqe.remote;

@@ -37,6 +37,7 @@ struct fake_message {
     bool is_inline;
     bool quiet;
     bool notify;
+    bool count;
     uint8_t opcode;
     uint32_t imm;
     uint32_t import;
