@@ -182,6 +182,12 @@ int unetmm_accept(struct unetmm_ep *ep, struct unetmm_peer *peer,
                   int64_t timeout_ns);
 
 /*
+ * The context's descriptor, to be polled for POLLPRI: a connection to any of its
+ * endpoints waits to be accepted.
+ */
+int unetmm_ctx_fd(const struct unetmm_ctx *ctx);
+
+/*
  * Connects to whoever listens on `service` at the card `mac`, asking again
  * until the timeout.  Returns the channel's number.  -ETIMEDOUT: the card's
  * driver answered, but nobody listened.  -EHOSTUNREACH: no answer at all.

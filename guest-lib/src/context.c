@@ -144,6 +144,13 @@ int unetmm_close(struct unetmm_ctx *ctx)
     return ret;
 }
 
+int unetmm_ctx_fd(const struct unetmm_ctx *ctx)
+{
+    int ret = unetmm_ctx_check(ctx);
+
+    return ret ? ret : ctx->fd;
+}
+
 int unetmm_info(struct unetmm_ctx *ctx, struct unetmm_info *info)
 {
     int ret = unetmm_ctx_check(ctx);

@@ -251,7 +251,7 @@ static int give_up(struct unetmm_sync *s, uint64_t ticket, int result)
 
 static int wait_turn(struct unetmm_sync *s, uint64_t deadline)
 {
-    uint64_t ticket;
+    uint64_t ticket = 0;
     int ret = 1;
 
     if (s->gave_up) {

@@ -430,6 +430,19 @@ int ustream_accept(struct ustream_listener *l, int64_t timeout_ns,
     return 0;
 }
 
+int ustream_listener_fd(struct ustream_listener *l)
+{
+    int ret = unetmm_ctx_fd(l->ctx);
+
+    /* Without an endpoint nobody can come, and nothing would be told. */
+    if (ret >= 0) {
+        int made = listener_endpoint(l);
+
+        ret = made ? made : ret;
+    }
+    return ret;
+}
+
 int ustream_listener_close(struct ustream_listener *l)
 {
     int ret = l->ep ? unetmm_ep_destroy(l->ep) : 0;

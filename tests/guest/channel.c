@@ -5,6 +5,7 @@
 #include "guard.h"
 #include "link.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -203,6 +204,46 @@ static void backlog_full(void)
     /* A message may come before accept does. */
     CHECK_EQ(unetmm_send(t.one.ep, 3, "x", 1, 0, UNETMM_QUIET), 0);
     CHECK_RET(unetmm_accept(t.two.ep, NULL, 0), 3);
+    two_close(&t);
+}
+
+/* What poll() says of the context's descriptor, asked for POLLPRI alone. */
+static int accept_polled(const struct two *t, int timeout_ms)
+{
+    struct pollfd fd = { .fd = unetmm_ctx_fd(t->ctx), .events = POLLPRI };
+
+    CHECK_SYS(poll(&fd, 1, timeout_ms));
+    return fd.revents;
+}
+
+static void *connect_later(void *argument)
+{
+    connect_to(argument, &((struct two *)argument)->one, SERVICE);
+    return NULL;
+}
+
+static void accepting_is_polled(void)
+{
+    pthread_t thread;
+    struct two t;
+
+    two_open(&t);
+    CHECK_EQ(accept_polled(&t, 0), 0);
+    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 3), 0);
+    CHECK_EQ(accept_polled(&t, 20), 0);
+    /* It is asleep in poll() when somebody comes, most times. */
+    CHECK_EQ(pthread_create(&thread, NULL, connect_later, &t), 0);
+    CHECK_EQ(accept_polled(&t, (int)(PATIENCE_NS / NS_PER_MS)), POLLPRI);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    connect_to(&t, &t.one, SERVICE);
+    CHECK_EQ(accept_polled(&t, 0), POLLPRI);
+    CHECK_RET(unetmm_accept(t.two.ep, NULL, 0), 0);
+    CHECK_EQ(accept_polled(&t, 0), POLLPRI);
+    CHECK_RET(unetmm_accept(t.two.ep, NULL, 0), 1);
+    CHECK_EQ(accept_polled(&t, 0), 0);
+    /* Completions are not what was asked for. */
+    CHECK_EQ(unetmm_send(t.one.ep, 0, "x", 1, 0, UNETMM_QUIET), 0);
+    CHECK_EQ(accept_polled(&t, 20), 0);
     two_close(&t);
 }
 
@@ -465,6 +506,7 @@ static const struct test tests[] = {
     { "probe", probe, TEST_TLB, 0 },
     { "addresses-in-use", addresses_in_use, TEST_TLB, 0 },
     { "backlog-full", backlog_full, TEST_TLB, 0 },
+    { "accept-poll", accepting_is_polled, TEST_TLB, 0 },
     { "to-oneself", to_oneself, TEST_BOTH, 0 },
     { "closed-by-peer", closed_by_peer, TEST_BOTH, 0 },
     { "endpoint-gone", endpoint_gone, TEST_BOTH, 0 },

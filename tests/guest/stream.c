@@ -535,6 +535,7 @@ static void *connect_one(void *argument)
 
 static void pair_open_as(struct pair *p, const struct ustream_attr *attr)
 {
+    struct pollfd fd = { .events = POLLPRI };
     pthread_t thread;
 
     memset(p, 0, sizeof(*p));
@@ -542,8 +543,13 @@ static void pair_open_as(struct pair *p, const struct ustream_attr *attr)
     p->attr = *attr;
     CHECK_RET(ustream_listen(p->ctx, own_service(), &p->attr, &p->listener), 0);
     CHECK_RET(ustream_accept(p->listener, 0, &p->two), -EAGAIN);
+    fd.fd = ustream_listener_fd(p->listener);
+    CHECK_EQ(poll(&fd, 1, 0), 0);
     CHECK_EQ(pthread_create(&thread, NULL, connect_one, p), 0);
-    CHECK_RET(ustream_accept(p->listener, SECONDS(20), &p->two), 0);
+    CHECK_EQ(poll(&fd, 1, (int)(SECONDS(20) / 1000000)), 1);
+    CHECK_EQ(fd.revents, POLLPRI);
+    CHECK_RET(ustream_accept(p->listener, 0, &p->two), 0);
+    CHECK_EQ(poll(&fd, 1, 0), 0);
     CHECK_EQ(pthread_join(thread, NULL), 0);
     CHECK_RET(p->connected, 0);
 }

@@ -69,6 +69,12 @@ int ustream_listen(struct unetmm_ctx *ctx, uint64_t service,
  */
 int ustream_accept(struct ustream_listener *listener, int64_t timeout_ns,
                    struct ustream **stream);
+
+/*
+ * The context's descriptor (unetmm_ctx_fd()), to be polled for POLLPRI: somebody
+ * waits to be accepted, by this listener or another of the context.
+ */
+int ustream_listener_fd(struct ustream_listener *listener);
 int ustream_listener_close(struct ustream_listener *listener);
 
 /* The card at the other end. */

@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#define FAKE_FD         1000    /* stands for the open device */
 #define QUEUE_MAP       0x1000
 #define DOORBELL_MAP    0x2000
 #define BACKLOG         16

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define FAKE_FD         1000    /* stands for the open device */
 #define FAKE_RELIABLE   8       /* reliable channels of the card, it says */
 #define FAKE_EXPORTS    4
 /* What can be prefetched with source odp, and how much of it in one call. */

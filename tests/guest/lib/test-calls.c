@@ -148,6 +148,7 @@ static void context_outlives_its_endpoints(void **state)
     (void)state;
     assert_int_equal(unetmm_close(ctx), -EBUSY);
     assert_int_equal(unetmm_ep_id(ep), 1);
+    assert_int_equal(unetmm_ctx_fd(ctx), FAKE_FD);
 }
 
 static void observer_has_no_endpoints(void **state)
@@ -402,6 +403,7 @@ static void child_lets_go(void **state)
     assert_true(pid >= 0);
     if (!pid) {
         _exit(unetmm_info(ctx, &info) != -EOWNERDEAD ||
+              unetmm_ctx_fd(ctx) != -EOWNERDEAD ||
               unetmm_ep_create(ctx, NULL, &ep) != -EOWNERDEAD ||
               unetmm_counters(ctx, 0, 0, NULL, 0) != -EOWNERDEAD ||
               unetmm_register(ctx, &info, 1, 0) != -EOWNERDEAD ||

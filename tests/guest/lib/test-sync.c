@@ -462,6 +462,19 @@ static void wake_up_is_for_who_waited(void **state)
     assert_int_equal(end_wait(2), 1);
 }
 
+/* Who was meant has given up meanwhile: it is still not for who came since. */
+static void wake_up_is_for_nobody_else(void **state)
+{
+    (void)state;
+    start_waiting(1, 50 * MS);
+    loop_allow(members[0].endpoint, 1);
+    assert_int_equal(wake(0, 0), 0);
+    assert_int_equal(end_wait(1), 0);
+    start_waiting(2, 50 * MS);
+    loop_allow(members[0].endpoint, ALL);
+    assert_int_equal(end_wait(2), 0);
+}
+
 static void wake_up_of_who_gave_up_goes_on(void **state)
 {
     (void)state;
@@ -700,6 +713,7 @@ int main(void)
         SEM(thread_blocks_no_fault),
         QUEUE(wakes_who_waits),
         QUEUE(wake_up_is_for_who_waited),
+        QUEUE(wake_up_is_for_nobody_else),
         QUEUE(wake_up_of_who_gave_up_goes_on),
         SEM(wait_ends_without_an_answer),
         SEM(signal_ends_a_wait),
