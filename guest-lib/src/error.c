@@ -52,7 +52,7 @@ static const struct advice advices[] = {
       "ulimit -l" },
     { UNETMM_CALL_LISTEN, EADDRINUSE,
       "another endpoint of this card listens on that service: choose another "
-      "number with --service, or end it" },
+      "number, or end that" },
     { UNETMM_CALL_LISTEN, EINVAL,
       "the service or the backlog is out of range: the service is not 0, the "
       "backlog 1 to 64" },
@@ -66,8 +66,8 @@ static const struct advice advices[] = {
       "an endpoint with policy redirect or rnr takes reliable channels only, "
       "one with backup datagrams only, a raw one none" },
     { UNETMM_CALL_CONNECT, EPROTOTYPE,
-      "who listens there takes no channels of this type: use --reliable on "
-      "both sides or on none, and on both with policy redirect or rnr" },
+      "who listens there takes no channels of this type: ask for reliable ones "
+      "on both sides or on none, and on both with policy redirect or rnr" },
     { UNETMM_CALL_ACCEPT, EAGAIN, "nobody has connected yet: try again" },
     { UNETMM_CALL_ACCEPT, ETIMEDOUT,
       "nobody connected in time: start the peer, or wait longer" },
@@ -118,13 +118,14 @@ static const struct advice advices[] = {
       "the card can never hold the translations of so large a buffer: post "
       "smaller ones" },
     { UNETMM_CALL_POST, EINVAL,
-      "a buffer has a length above 0, and only the flag UNETMM_MORE" },
+      "a buffer has a length above 0, and only the flags UNETMM_MORE and "
+      "UNETMM_ZERO, which needs a page and a source that can: see "
+      "unetmm_post(3)" },
     { UNETMM_CALL_COUNTERS, EPERM,
       "the endpoint is another process's: its counters need CAP_NET_ADMIN, so "
       "ask as root" },
     { UNETMM_CALL_COUNTERS, ENOENT,
-      "there is no such endpoint now: unetmm-stat without --endpoint shows "
-      "the card" },
+      "there is no such endpoint now: ask for the counters of the card" },
     { UNETMM_CALL_HANDLERS, ENOENT,
       "the endpoint has no handler, or no such channel: set one with "
       "UNETMM_EVERY_CHANNEL first" },
@@ -153,8 +154,8 @@ static const struct advice advices[] = {
     { UNETMM_CALL_REDIRECT, EINVAL,
       "the part must be one of the export, and what is kept one of the part" },
     { UNETMM_CALL_REDIRECT, EOPNOTSUPP,
-      "export it with UNETMM_EXPORT_REDIRECT, source tlb or pinned, and give a "
-      "new place that Linux pins" },
+      "export it with UNETMM_EXPORT_REDIRECT, with another source than ktlb, "
+      "and give a new place that Linux pins" },
     { UNETMM_CALL_REDIRECT, ENOENT,
       "there is no such export, or no part that has moved from there" },
     { UNETMM_CALL_EXPORT, EEXIST,
@@ -243,7 +244,7 @@ static const struct advice advices[] = {
       "again here" },
     { UNETMM_CALL_ANY, EIO,
       "the card has stopped the endpoint: destroy it, and look for the reason "
-      "in its last completion and in unetmm-stat" },
+      "in its last completion and in its counters" },
     { UNETMM_CALL_ANY, ENETDOWN,
       "the card has no link: connect its network (set_link in the QEMU "
       "monitor, or the -netdev option)" },

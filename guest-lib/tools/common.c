@@ -39,8 +39,27 @@ void fail(const char *format, ...)
     exit(EXIT_FAILURE);
 }
 
+/* What the tools' options have to do with a failure; the library knows of none. */
+static const struct {
+    enum unetmm_call call;
+    int error;
+    const char *words;
+} option_words[] = {
+    { UNETMM_CALL_LISTEN, -EADDRINUSE, "see --service" },
+    { UNETMM_CALL_CONNECT, -EPROTOTYPE, "see --reliable" },
+    { UNETMM_CALL_COUNTERS, -ENOENT, "without --endpoint it is the card's" },
+};
+
 void fail_call(int error, enum unetmm_call call, const char *what)
 {
+    size_t i;
+
+    for (i = 0; i < sizeof(option_words) / sizeof(option_words[0]); i++) {
+        if (option_words[i].call == call && option_words[i].error == error) {
+            fail("%s: %s (%s)", what, unetmm_strerror(error, call),
+                 option_words[i].words);
+        }
+    }
     fail("%s: %s", what, unetmm_strerror(error, call));
 }
 
@@ -308,18 +327,47 @@ void parse_options(struct options *opt, int argc, char **argv,
     }
 }
 
+/*
+ * Bytes of the UTF-8 character there; 0: it is none.  The end of the string is no
+ * continuation, so nothing is read behind it.
+ */
+static unsigned utf8_bytes(const unsigned char *c)
+{
+    /* The least and the most that the second byte may be: no detours, no surrogates */
+    unsigned least = *c == 0xe0 ? 0xa0 : *c == 0xf0 ? 0x90 : 0x80;
+    unsigned most = *c == 0xed ? 0x9f : *c == 0xf4 ? 0x8f : 0xbf;
+    unsigned bytes = *c < 0x80 ? 1 : *c >= 0xc2 && *c < 0xe0 ? 2 :
+        *c >= 0xe0 && *c < 0xf0 ? 3 : *c >= 0xf0 && *c < 0xf5 ? 4 : 0;
+    unsigned i;
+
+    for (i = 1; i < bytes; i++) {
+        if (c[i] < least || c[i] > most) {
+            return 0;
+        }
+        least = 0x80;
+        most = 0xbf;
+    }
+    return bytes;
+}
+
+/* JSON is UTF-8: of a name that is not, each byte that does not fit is U+FFFD. */
 void json_string(const char *text)
 {
-    putchar('"');
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
+    const unsigned char *c = (const unsigned char *)text;
 
-        if (c < 0x20 || c == '"' || c == '\\' || c >= 0x7f) {
-            /* Bytes of other encodings, too: it is a file's name at worst. */
-            printf("\\u%04x", c);
+    putchar('"');
+    while (*c) {
+        unsigned bytes = utf8_bytes(c);
+
+        if (!bytes) {
+            fputs("\\ufffd", stdout);
+            bytes = 1;
+        } else if (*c < 0x20 || *c == 0x7f || *c == '"' || *c == '\\') {
+            printf("\\u%04x", *c);
         } else {
-            putchar(c);
+            fwrite(c, 1, bytes, stdout);
         }
+        c += bytes;
     }
     putchar('"');
 }

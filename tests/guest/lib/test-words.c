@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <libunetmm.h>
+#include <string.h>
 
 static void reads_addresses(void **state)
 {
@@ -55,7 +56,12 @@ static void every_error_has_a_sentence(void **state)
     (void)state;
     for (call = UNETMM_CALL_ANY; call <= UNETMM_CALL_PREFETCH; call++) {
         for (error = -200; error < 200; error++) {
-            assert_non_null(unetmm_strerror(error, call));
+            const char *words = unetmm_strerror(error, call);
+
+            assert_non_null(words);
+            /* Options and programs are not the library's to speak of. */
+            assert_null(strstr(words, "--"));
+            assert_null(strstr(words, "unetmm-"));
         }
         assert_non_null(unetmm_strerror(INT32_MIN, call));
     }
