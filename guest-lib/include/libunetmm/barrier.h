@@ -5,9 +5,18 @@
  * The card is another observer of the queues' memory.  Each barrier below says
  * which access of the card it pairs with; unetmm_hw.h has the card's half.
  * Queue memory is ordinary cacheable memory, the doorbell is device memory.
+ *
+ * x86-64 only.  There a device sees the stores of a processor to cacheable memory in
+ * program order, as other processors do, so that the language's fences are enough.
+ * Elsewhere they order accesses among processors alone: arm64 wants DMB OSH*, riscv
+ * fences with I and O, and nobody has tried either with the card.
  */
 #ifndef LIBUNETMM_BARRIER_H
 #define LIBUNETMM_BARRIER_H
+
+#ifndef __x86_64__
+#error "libunetmm is for x86-64: build it there, or write barriers towards a device for this processor in barrier.h"
+#endif
 
 /*
  * Between filling descriptors and storing the producer index that covers them.
@@ -40,34 +49,19 @@ static inline void unetmm_arm_barrier(void)
 }
 
 /*
- * Between storing a producer index and writing the doorbell.  x86 keeps stores
- * to cacheable memory before a later store to uncached memory in order by
- * itself; the compiler has to be told.  Elsewhere device memory is outside of
- * what the language's fences order.
+ * Between storing a producer index and writing the doorbell.  The processor keeps
+ * stores to cacheable memory before a later store to uncached memory in order by
+ * itself; the compiler has to be told.
  */
 static inline void unetmm_doorbell_barrier(void)
 {
-#if defined(__x86_64__) || defined(__i386__)
     __asm__ volatile("" ::: "memory");
-#elif defined(__aarch64__)
-    __asm__ volatile("dmb oshst" ::: "memory");
-#elif defined(__riscv)
-    __asm__ volatile("fence w, o" ::: "memory");
-#else
-    __sync_synchronize();
-#endif
 }
 
 /* In a loop that spins: leaves execution units to the other hardware thread. */
 static inline void unetmm_relax(void)
 {
-#if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield" ::: "memory");
-#else
-    __asm__ volatile("" ::: "memory");
-#endif
 }
 
 #endif /* LIBUNETMM_BARRIER_H */

@@ -145,10 +145,22 @@ def streams_have_their_page_and_map():
         assert find_page(name), f"no page for {name}"
 
 
+def other_processors_are_refused():
+    """Barriers towards a device are right on x86-64 only: elsewhere nothing builds."""
+    compiler = [*os.environ.get("CC", "cc").split(), "-fsyntax-only", "-x", "c"]
+    header = os.path.join(ROOT, "guest-lib", "include", "libunetmm",
+                          "barrier.h")
+    for options, builds in ([], True), (["-U__x86_64__"], False):
+        run = subprocess.run([*compiler, *options, header], text=True,
+                             capture_output=True, check=False)
+        assert (run.returncode == 0) == builds, run.stderr
+        assert builds or "libunetmm is for x86-64" in run.stderr, run.stderr
+
+
 TESTS = [every_function_has_a_page, map_is_what_the_header_exports,
          library_exports_what_the_map_says, options_are_in_help_and_manual,
          json_members_are_in_the_manual, streams_have_their_page_and_map,
-         pages_are_well_formed]
+         pages_are_well_formed, other_processors_are_refused]
 
 FAILED = 0
 print(f"1..{len(TESTS)}")
