@@ -38,7 +38,7 @@ examples:
     scripts/vm --run /tmp/look
 
   Another kernel, two CPUs, the card behind a PCIe root port, a small TLB:
-    scripts/vm --kernel 6.12 --cpus 2 --root-port --device-opts tlb-entries=64
+    scripts/vm --kernel 6.12 --cpus 2 --root-port --device-opts tlb-sets=64
 
   An e1000e beside the card, on a wire of its own:
     scripts/vm --with-e1000e unix:/tmp/wire2,server
