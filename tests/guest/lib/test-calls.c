@@ -287,6 +287,7 @@ static void types_have_to_agree(void **state)
     assert_int_equal(info.longest, 9000);
     assert_int_equal(unetmm_disconnect(ep, (unsigned)from), 0);
     assert_int_equal(unetmm_channel_info(ep, (unsigned)from, &info), -ENOENT);
+    assert_int_equal(unetmm_channel_info(ep, 16, &info), -ENOENT);
     assert_int_equal(unetmm_channel_info(ep, 1u << 20, &info), -ENOENT);
     info.size--;
     assert_int_equal(unetmm_channel_info(ep, (unsigned)to, &info), -EINVAL);

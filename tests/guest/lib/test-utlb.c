@@ -368,6 +368,7 @@ static void pins_ahead_and_once(void **state)
     use(6);
     expect_pinned("6 7 8 9 10 11");
     assert_int_equal(driver.pins, 2);
+    assert_int_equal(stats().pin_calls, 2);
     /* A message that is longer than what is pinned at a time. */
     assert_int_equal(send_flags(20, 7 * PAGE, 1, 0), 0);
     assert_int_equal(driver.pins, 3);

@@ -23,6 +23,20 @@
 static struct fake_endpoint fake;
 static struct fake_message message;
 
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+
+static bool no_memory;
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    if (no_memory) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return __real_calloc(count, bytes);
+}
+
 static int begin(void **state)
 {
     (void)state;
@@ -256,6 +270,22 @@ static void kept_ones_stay_older(void **state)
     assert_int_equal(unetmm_poll(fake.ep, &c, 1), 0);
 }
 
+/* Without memory to keep it nothing is taken: it stays where it was. */
+static void nothing_is_taken_without_memory(void **state)
+{
+    static uint8_t data[1000];
+    struct unetmm_completion c;
+
+    (void)state;
+    complete(UNETMM_CQE_RECEIVED, 1, 0);
+    no_memory = true;
+    assert_int_equal(unetmm_read_sync(fake.ep, IMPORT, 0, data, 1000, SECOND),
+                     -ENOMEM);
+    no_memory = false;
+    assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
+    assert_int_equal(c.cookie, 1);
+}
+
 static void short_writes_do_not_wait(void **state)
 {
     (void)state;
@@ -352,6 +382,7 @@ int main(void)
         TEST(full_queue_is_refused),
         TEST(others_are_kept_in_order),
         TEST(kept_ones_stay_older),
+        TEST(nothing_is_taken_without_memory),
         TEST(short_writes_do_not_wait),
         TEST(waiting_ends_in_time),
         TEST(exports_have_handlers),
