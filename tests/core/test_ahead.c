@@ -299,6 +299,24 @@ static void test_answer_middle(void **state)
     expect_miss(f, PAGE(2), 2, RW);
 }
 
+/* In the second segment: what is in the first is not counted. */
+static void test_answer_second(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_sqe sqe = peer_sqe(UNETMM_OP_READ, 0, 3000, 500, 1);
+    uint8_t data[PEER_MTU] = { 0 };
+
+    open_peer(f, 1000);
+    sqe.nsegs = 2;
+    sqe.seg[0].addr = PAGE(0);
+    sqe.seg[1] = (struct unetmm_seg) { .addr = PAGE(20) + 4000, .len = 9000 };
+    fake_send_sqe(&f->a, sqe);
+    fake_ring_bell(&f->a);
+    peer_give(f, (struct unetmm_frame) { .opcode = UNETMM_WIRE_ANSWER,
+                                         .psn = PEER_MY + 3 }, data, 1000);
+    expect_miss(f, PAGE(20), 4, RW);
+}
+
 /* The READ has ended before the miss could be reported. */
 static void test_answer_ended(void **state)
 {
@@ -453,6 +471,7 @@ int main(void)
         fix_test(test_only_odp),
         fix_test(test_answer),
         fix_test(test_answer_middle),
+        fix_test(test_answer_second),
         fix_test(test_answer_ended),
         fix_test(test_write),
         fix_test(test_read),

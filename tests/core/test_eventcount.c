@@ -171,7 +171,8 @@ static void test_arm_arguments(void **state)
         cmd.arm.rsvd[i] = 1;
         assert_int_equal(fake_command(&f->d, cmd, NULL), UNETMM_CS_BAD_ARG);
     }
-    assert_false(arm(f->s1, 511, 1));
+    expect_count(&f->h, counter_arms, 1, assert_false(arm(f->s1, 511, 1)));
+    expect_count(&f->h, counter_arms, 0, assert_true(arm(f->s1, 511, 0)));
     f->h.refuse_first = page;
     f->h.refuse_last = page + 4095;
     assert_int_equal(arm_as(f->s1, 511, 1, 1, NULL), UNETMM_CS_DMA);

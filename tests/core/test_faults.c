@@ -388,6 +388,7 @@ static void test_fault_ring_full(void **state)
         fake_connect_peer(&e[i], FIX_WIRE, 13, FIX_MTU);
         fix_send(f, &e[i], i, 100, i);
     }
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_faults_waited), 1);
     assert_int_equal(fake_reg(&f->h, FAULT_REG(PROD)), 3);
     assert_true(fake_reg(&f->h, UNETMM_REG_EVENTS) & UNETMM_EVENT_FAULT_FULL);
     assert_int_equal(f->h.interrupts[UNETMM_VEC_EVENT], 1);

@@ -761,6 +761,53 @@ static void test_lies(void **state)
     }
 }
 
+/* ---- A miss that waits for another's answer ----------------------------- */
+
+/* Each lie about it, told to a card that takes the truth. */
+static void test_joined_lies(void **state)
+{
+    Fix *f = *state;
+    UnetmmCore *c = &f->h.core;
+    UnetmmMiss *joined = NULL;
+    uint16_t leader;
+    FakeEp third;
+
+    fake_ep_open(&third, &f->d, 3, f->s1);
+    fake_connect_peer(&third, FIX_WIRE, 13, FIX_MTU);
+    fix_send(f, &f->a, 20, 100, 1);
+    fix_send(f, &third, 20, 100, 2);
+    fake_send_at(&f->b, FIX_WIRE, PAGE(20), 100, 3);
+    fake_ring_bell(&f->b);
+    assert_int_equal(c->misses_joined, 1);
+    for (uint32_t i = 0; i < unetmm_misses(c); i++) {
+        if (c->misses[i].state == UNETMM_MISS_JOINED) {
+            joined = &c->misses[i];
+        }
+    }
+    leader = joined->leader;
+    f->h.spoilt = true;
+    for (unsigned lie = 0; lie < 5; lie++) {
+        /* The truth; nobody's; its own; one of another space; no miss at all */
+        const uint32_t leaders[] = {
+            leader, UNETMM_EP_MISSES * 4, joined - c->misses,
+            UNETMM_EP_MISSES * 2, 0xffff,
+        };
+        g_autofree char *why = NULL;
+        GByteArray *saved;
+        FakeHost other;
+
+        joined->leader = leaders[lie];
+        saved = unetmm_core_save(c);
+        fake_host_init(&other, &c->params);
+        if (unetmm_core_load(&other.core, saved->data, saved->len, &why) !=
+            !lie) {
+            fail_msg("lie %u: %s", lie, why);
+        }
+        fake_host_free(&other);
+        g_byte_array_unref(saved);
+    }
+}
+
 /* ---- The same of slots that wait ---------------------------------------- */
 
 /*
@@ -1082,6 +1129,7 @@ int main(void)
         fix_test_with(test_mismatch, paged),
         fix_test_with(test_truncated, paged),
         cmocka_unit_test(test_lies),
+        fix_test(test_joined_lies),
         fix_test_with(test_flips_busy, paged),
         cmocka_unit_test(test_flips_run),
         cmocka_unit_test(test_waiting_lies),

@@ -110,6 +110,8 @@ static void scene(Fix *f)
     X(rel->tx.cum += 20, "the packets that have been taken") \
     X(rel->tx.voids = 0, "of no message") \
     X(rel->tx.voids |= unetmm_rel_bit(PEER_MY + 4), "is on its way") \
+    X(rel->tx.voids |= unetmm_rel_bit(PEER_MY + 4); \
+      rel->tx.pending &= ~unetmm_rel_bit(PEER_MY + 4), "of no message") \
     X(msg(rel, 0)->op = UNETMM_OP_CONTROL, "of no kind that there is") \
     X(msg(rel, 0)->op = UNETMM_OP_WRITE, "of no message") \
     X(msg(rel, 2)->operands = 16, "of no kind that there is") \

@@ -581,6 +581,7 @@ static void test_reorder_swaps_neighbours(void **state)
     assert_int_equal(f->h.wire->len, 2);
     fake_check_frame(fake_wire_at(&f->h, 0), 8, 2);
     fake_check_frame(fake_wire_at(&f->h, 1), 8, 1);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_reorder), 1);
     assert_int_equal(f->h.timer, INT64_MAX);
     /* Alone, it goes after its time. */
     f->h.core.knobs.reorder = 1000000;

@@ -402,7 +402,7 @@ static void test_lengths(void **state)
         } else if (bytes > RX_BYTES) {
             expect_count(&r->h, drop_too_long, 1, for_whom(r, &f, 0));
         } else {
-            for_whom(r, &f, 1);
+            expect_count(&r->h, eth_rx_bytes, bytes, for_whom(r, &f, 1));
         }
     }
 }
@@ -512,6 +512,8 @@ static void test_send(void **state)
         sent(r, &f);
     }
     assert_int_equal(fake_counter(&r->h, UNETMM_C_eth_tx_frames), 6);
+    assert_int_equal(fake_counter(&r->h, UNETMM_C_eth_tx_bytes),
+                     14 + 59 + 60 + 1514 + 4097 + 9022);
     /* Nothing was to be summed. */
     assert_int_equal(r->h.offloads, 0);
     assert_int_equal(fake_counter(&r->h, UNETMM_C_eth_csums), 0);
@@ -638,6 +640,8 @@ static void test_offload(void **state)
     post_frame(&r->e[0], &f, imm, 3);
     fake_expect(&r->e[0], UNETMM_CQE_SENT, UNETMM_ST_OK, 3);
     assert_int_equal(r->h.wire->len, 30);
+    assert_int_equal(fake_counter(&r->h, UNETMM_C_eth_segmented), 2);
+    assert_int_equal(fake_counter(&r->h, UNETMM_C_eth_csums), 1);
     g_ptr_array_set_size(r->h.wire, 0);
     r->h.offload_fails = true;
     expect_count(&r->h, drop_offload, 1,
@@ -691,6 +695,28 @@ static void test_wire_busy(void **state)
     unetmm_core_sent(&r->h.core, true);
     fake_expect(&r->e[1], UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
     sent(r, &g);
+}
+
+/* Whoever waits for the wire gets it in turn. */
+static void test_wire_in_turn(void **state)
+{
+    unsigned sent[RAWS] = { 0 };
+    Raw *r = *state;
+    Plain f;
+
+    r->h.answer = UNETMM_SENT_QUEUED;
+    for (unsigned i = 0; i < 3 * RAWS; i++) {
+        plain(&f, peer, macs[i % RAWS], 0x0800, 60);
+        post_frame(&r->e[i % RAWS], &f, 0, i);
+    }
+    for (unsigned i = 0; i < 3 * RAWS; i++) {
+        const FakeFrame *w = fake_wire_at(&r->h, i);
+
+        assert_int_equal(r->h.wire->len, i + 1);
+        assert_in_range(w->data[11], 1, RAWS);
+        assert_int_equal(sent[w->data[11] - 1]++, i / RAWS);
+        unetmm_core_sent(&r->h.core, true);
+    }
 }
 
 /* ---- On the card itself ---- */
@@ -958,6 +984,7 @@ int main(void)
         T(test_offload),
         T(test_offload_cut),
         T(test_wire_busy),
+        T(test_wire_in_turn),
         T(test_local),
         T(test_local_group),
         FRUGAL(test_copies_budget),

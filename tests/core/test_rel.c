@@ -1205,6 +1205,41 @@ static void test_acked_beside(void **state)
     assert_int_equal(fake_header(frame)->psn, cpu_to_le32(MY + 1000));
 }
 
+/* What is restored of a packet on its way ends where addresses end, or before. */
+static void test_saved_wraps(void **state)
+{
+    static const struct {
+        uint64_t addr;
+        const char *why;
+    } lies[] = {
+        { -(uint64_t)MTU, "of something else" },
+        { -(uint64_t)MTU + 1, "a segment wraps round" },
+        { UINT64_MAX, "a segment wraps round" },
+    };
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    send_bytes(f, MTU, 1);
+    assert_true(f->h.core.eps[1].tx.moving);
+    f->h.spoilt = true;
+    for (unsigned i = 0; i < G_N_ELEMENTS(lies); i++) {
+        g_autofree char *why = NULL;
+        GByteArray *saved;
+        FakeHost other;
+
+        f->h.core.eps[1].tx.segs[0].addr = lies[i].addr;
+        saved = unetmm_core_save(&f->h.core);
+        fake_host_init(&other, &f->h.core.params);
+        assert_false(unetmm_core_load(&other.core, saved->data, saved->len,
+                                      &why));
+        if (!strstr(why, lies[i].why)) {
+            fail_msg("\"%s\" is not in: %s", lies[i].why, why);
+        }
+        fake_host_free(&other);
+        g_byte_array_unref(saved);
+    }
+}
+
 static void test_lands_slowly(void **state)
 {
     Fix *f = *state;
@@ -1689,6 +1724,7 @@ static const struct CMUnitTest tests[] = {
     fix_test(test_source_lost),
     fix_test_with(test_acked_while_moving, slow),
     fix_test_with(test_acked_beside, slow),
+    fix_test_with(test_saved_wraps, slow),
     fix_test_with(test_lands_slowly, slow),
     fix_test_with(test_invalidated_landing, slow),
     fix_test(test_clear),

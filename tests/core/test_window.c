@@ -175,6 +175,7 @@ static void test_stores(void **state)
     peer_ack(f, PEER_MY + 6, 0);
     fake_expect_none(&f->a);
     assert_int_equal(fake_counter(&f->h, UNETMM_C_window_packets), 6);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_window_stores), 6);
 }
 
 static void test_combined(void **state)
@@ -642,6 +643,8 @@ static void test_split(void **state)
     proxy_store(f, 0, 8);
     fake_import_clear(&f->a, PEER_IMPORT);
     assert_int_equal(proxy_load(f, FAKE_PAGE), UNETMM_START_SPLIT);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_proxy_splits), 10);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_proxy_refusals), 0);
     peer_silence(f);
 }
 
