@@ -384,6 +384,53 @@ static void test_held_elsewhere(void **state)
     peer_expect_ack(f, PEER_YOURS + 4, 0, UNETMM_ACK_OK, 0);
 }
 
+/* Whoever waits for a part, through any endpoint of the space, is told. */
+static void test_held_of_two(void **state)
+{
+    const struct unetmm_cmd_channel how = {
+        .mtu = PEER_MTU, .send_psn = PEER_MY, .recv_psn = PEER_YOURS,
+        .retries = 3, .timeout_us = 1000, .not_ready_retries = 4,
+    };
+    Fix *f = *state;
+    struct unetmm_frame *h;
+    unsigned told = 0;
+    FakeFrame *frame;
+    FakeEp third;
+
+    open_part(f);
+    fake_ep_open(&third, &f->d, 3, f->s1);
+    assert_int_equal(fake_channel_rel(&third, PEER_CH, fake_peer_mac, PEER_EP,
+                                      PEER_CH, &how), UNETMM_CS_OK);
+    write_at(f, PEER_YOURS, AT, 10, 1);
+    expect_taken(f, PEER_YOURS);
+    assert_int_equal(BEGIN(AT, LENGTH, TO).n, 1);
+    write_at(f, PEER_YOURS + 1, AT, 10, 1);
+    expect_held(f, PEER_YOURS + 1);
+    frame = fake_datagram(&third, PEER_CH, PEER_EP, 10, 1);
+    h = fake_header(frame);
+    h->opcode = UNETMM_WIRE_WRITE;
+    h->psn = cpu_to_le32(PEER_YOURS);
+    h->handle = cpu_to_le32(PEER_REGION);
+    h->offset = cpu_to_le32(PEER_KEY);
+    h->remote = cpu_to_le64(AT);
+    h->flags = cpu_to_le32(UNETMM_WIRE_F_LAST | UNETMM_WIRE_F_ASK);
+    fake_seal(frame);
+    fake_deliver(&f->h, frame);
+    fake_wire_clear(&f->h);
+    assert_int_equal(END(AT), UNETMM_CS_OK);
+    while (f->h.wire->len) {
+        struct unetmm_frame ack;
+
+        memcpy(&ack, fake_wire_at(&f->h, 0)->data, sizeof(ack));
+        unetmm_le_frame(&ack);
+        assert_int_equal(ack.opcode, UNETMM_WIRE_ACK);
+        assert_int_equal(ack.imm, UNETMM_ACK_OK);
+        told |= 1u << ack.src_ep;
+        g_ptr_array_remove_index(f->h.wire, 0);
+    }
+    assert_int_equal(told, 1u << 1 | 1u << 3);
+}
+
 /* Too many intervals: too much is listed, never too little. */
 static void test_landed_superset(void **state)
 {
@@ -899,6 +946,7 @@ int main(void)
         fix_test(test_four_parts),
         fix_test(test_landed),
         fix_test(test_held_elsewhere),
+        fix_test(test_held_of_two),
         fix_test(test_landed_superset),
         fix_test(test_cancelled),
         fix_test(test_back),
