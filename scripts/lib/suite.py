@@ -568,6 +568,22 @@ def ethernet_facts(data):
     )
 
 
+def stage_mutate(_options):
+    """tests/mutate/run: a sample of mutants, by another seed each time."""
+    program = os.path.join(REPO, "tests", "mutate", "run")
+    yield one("tests/mutate/equivalent.txt has mutants that there are",
+              [program, "--check"], 120)
+    seed = str(int(time.time()))
+    for part, goal in (("core", "97 % of the core"),
+                       ("library", "90 % of the library")):
+        result = one(f"unit tests kill {goal}'s mutants",
+                     [program, "--part", part, "--seed", seed, "--minutes",
+                      "60"], 7200)
+        print("\n".join(line for line in result.detail.splitlines()
+                        if " % " in line), flush=True)
+        yield result
+
+
 STAGES = {
     "style": (stage_style, ["qemu", "kernel-debug"]),
     "unit": (stage_unit, ["unit"]),
@@ -580,10 +596,11 @@ STAGES = {
     "e2e-debug": (e2e("debug"), ["qemu", "initramfs-debug"]),
     "tools": (stage_tools, ["qemu", "initramfs-6.1", "unit"]),
     "demo": (stage_demo, ["qemu", "initramfs-6.1"]),
+    "mutate": (stage_mutate, ["unit"]),
 }
 
 # Those that are run with --long, or when they are named
-STAGES_LONG = {"s390x"}
+STAGES_LONG = {"mutate", "s390x"}
 
 
 def chosen(options, named):
