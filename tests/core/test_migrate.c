@@ -763,6 +763,29 @@ static void test_lies(void **state)
 
 /* ---- A miss that waits for another's answer ----------------------------- */
 
+/* An answer without a page: both look again, and one asks for both. */
+static void test_joined_anew(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault miss;
+    FakeEp third;
+
+    fake_ep_open(&third, &f->d, 3, f->s1);
+    fake_connect_peer(&third, FIX_WIRE, 13, FIX_MTU);
+    fix_send(f, &f->a, 20, 100, 1);
+    fix_send(f, &third, 20, 100, 2);
+    assert_int_equal(f->h.core.misses_joined, 1);
+    assert_true(fake_fault(&f->d, &miss));
+    expect_count(&f->h, faults_joined, 1, {
+        assert_int_equal(fake_resolve(&f->d, &miss, 0, NULL), UNETMM_CS_OK);
+        fake_run_later(&f->h);
+    });
+    fake_migrate(&f->h);
+    fake_serve(&f->d);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_expect(&third, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+}
+
 /* Each lie about it, told to a card that takes the truth. */
 static void test_joined_lies(void **state)
 {
@@ -1129,6 +1152,7 @@ int main(void)
         fix_test_with(test_mismatch, paged),
         fix_test_with(test_truncated, paged),
         cmocka_unit_test(test_lies),
+        fix_test(test_joined_anew),
         fix_test(test_joined_lies),
         fix_test_with(test_flips_busy, paged),
         cmocka_unit_test(test_flips_run),

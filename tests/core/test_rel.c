@@ -376,6 +376,9 @@ static void test_many_sends(void **state)
     fake_ring_bell(&f->a);
     assert_int_equal(fake_card(&f->a).sq_cons, 64);
     assert_int_equal(f->h.wire->len, 64);
+    /* It waits for that, and not for a budget that it uses up. */
+    assert_true(f->h.core.eps[1].sq_waits);
+    assert_int_equal(f->h.later, 0);
     fake_wire_clear(&f->h);
     ack(f, MY + 2, 0);
     assert_int_equal(f->h.wire->len, 2);
@@ -1344,6 +1347,34 @@ static void expect_ended(Fix *f, unsigned n)
     assert_int_equal(buffers, 1);
 }
 
+/* One that is closed waits for its page; it has nothing to say any more. */
+static void test_saved_closed(void **state)
+{
+    Fix *f = *state;
+    UnetmmRel *rel;
+
+    open_channel(f, &usual);
+    send_bytes(f, MTU, 1);
+    clear(f);
+    rel = f->h.core.eps[1].rels;
+    assert_int_equal(rel->state, UNETMM_REL_CLOSED);
+    f->h.spoilt = true;
+    for (unsigned lie = 0; lie < 2; lie++) {
+        GByteArray *saved = unetmm_core_save(&f->h.core);
+        g_autofree char *why = NULL;
+        FakeHost other;
+
+        fake_host_init(&other, &f->h.core.params);
+        assert_int_equal(unetmm_core_load(&other.core, saved->data, saved->len,
+                                          &why), !lie);
+        assert_true(!lie || strstr(why, "a channel that is closed owes"));
+        fake_host_free(&other);
+        g_byte_array_unref(saved);
+        unetmm_rel_owe_ack(&f->h.core, rel);
+    }
+    unetmm_rel_no_ack(&f->h.core, rel);
+}
+
 static void test_clear(void **state)
 {
     Fix *f = *state;
@@ -1724,6 +1755,7 @@ static const struct CMUnitTest tests[] = {
     fix_test(test_source_lost),
     fix_test_with(test_acked_while_moving, slow),
     fix_test_with(test_acked_beside, slow),
+    fix_test_with(test_saved_closed, slow),
     fix_test_with(test_saved_wraps, slow),
     fix_test_with(test_lands_slowly, slow),
     fix_test_with(test_invalidated_landing, slow),

@@ -601,6 +601,21 @@ static void test_indices_wrap_32_bits(void **state)
     assert_int_equal(fake_card(&f->a).state, UNETMM_EP_RUNNING);
 }
 
+/* The process's indices cannot be read: it is stopped, and told. */
+static void test_indices_refused(void **state)
+{
+    Fix *f = *state;
+
+    f->h.refuse_first = f->a.index;
+    f->h.refuse_last = f->a.index + 63;
+    fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
+    fake_ring_bell(&f->a);
+    assert_int_equal(f->h.wire->len, 0);
+    assert_true(f->h.core.eps[1].error);
+    assert_int_equal(f->h.core.eps[1].fail_status, UNETMM_ST_DMA);
+    fake_expect(&f->a, UNETMM_CQE_FAILED, UNETMM_ST_DMA, 0);
+}
+
 /* ---- Endpoint 0 ---- */
 
 static void put_control(FakeEp *e, uint64_t mac, uint16_t channel,
@@ -689,6 +704,7 @@ int main(void)
         fix_test(test_producer_goes_back),
         fix_test(test_failed_waits_for_room),
         fix_test(test_indices_wrap_32_bits),
+        fix_test(test_indices_refused),
         fix_test(test_control),
     };
 

@@ -116,7 +116,9 @@ static void test_commands(void **state)
     BAD(w.combine_ns = UNETMM_MAX_COMBINE_NS + 1, UNETMM_CS_BAD_ARG);
     BAD(w.offset = PEER_FAR_LENGTH - 8191, UNETMM_CS_BAD_ARG);
     BAD(w.offset = UINT64_MAX - 8191, UNETMM_CS_BAD_ARG);
-    BAD(w.rsvd[3] = 1, UNETMM_CS_BAD_ARG);
+    for (unsigned i = 0; i < 4; i++) {
+        BAD(w.rsvd[i] = 1, UNETMM_CS_BAD_ARG);
+    }
     BAD((w.combine_bytes = UNETMM_MAX_INLINE,
          w.combine_ns = UNETMM_MAX_COMBINE_NS), UNETMM_CS_OK);
     assert_int_equal(window_clear(&f->a, 1, 2), UNETMM_CS_OK);
