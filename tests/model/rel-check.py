@@ -48,6 +48,18 @@ CHECKS = (
      ["-DBREAK=2", *SYNC], False),
     ("looking for lost tickets while one is taken is seen", "sync",
      ["-DBREAK=3", *SYNC], False),
+    ("a thread that sleeps is woken for all that comes", "wake", SYNC, True),
+    ("likewise with room for both records", "wake", ["-DRING=2", *SYNC], True),
+    ("looking whether it is armed before the completion is seen", "wake",
+     ["-DBREAK=1", *SYNC], False),
+    ("an interrupt lost while one is handled is seen", "wake",
+     ["-DRING=2", "-DBREAK=2", *SYNC], False),
+    ("a full ring that is not looked at again is seen", "wake",
+     ["-DBREAK=3", *SYNC], False),
+    ("looking again before arming is seen", "wake",
+     ["-DBREAK=4", *SYNC], False),
+    ("arming without a look at the counter is seen", "wake",
+     ["-DBREAK=5", *SYNC], False),
 )
 
 
