@@ -3,10 +3,13 @@
  * unetmm: channels, and what the control messages do to them.
  *
  * All under ctl.lock.  What a peer can make us keep is bounded: channels per
- * endpoint, backlog per listener, refusals per second.
+ * endpoint, backlog per listener, of which one card has a share, refusals per
+ * second; and what nobody has asked for is found when it is in the way (ghosts,
+ * below).
  */
 #include <linux/etherdevice.h>
 #include <linux/jhash.h>
+#include <linux/ktime.h>
 #include <linux/random.h>
 #include <linux/slab.h>
 
@@ -312,6 +315,129 @@ static bool unetmm_takes(const struct unetmm_ep *ep, u8 type)
 	}
 }
 
+/* ---- Who asks, and is there? ------------------------------------------------- */
+
+/*
+ * Anybody on the wire can ask in the name of a card that there is not.  When somebody
+ * is refused for want of room, each channel that another card has asked for, and that
+ * has not been confirmed yet, has a PROBE sent to that card: it is confirmed for good
+ * by the answer, which names the channel and a key, and ended after so many without.
+ * As long as there is room nobody is asked.
+ */
+#define UNETMM_GHOST_PROBES	8
+#define UNETMM_GHOST_PATIENCE	(50 * NSEC_PER_MSEC)	/* for each of these */
+#define UNETMM_GHOST_PAUSE_MS	10
+#define UNETMM_GHOST_TURN	16	/* channels that are asked or ended at once */
+
+/* Another card has asked for it, and has not been heard of since. */
+static bool unetmm_chan_doubtful(const struct unetmm_chan *chan)
+{
+	return chan->passive && !chan->confirmed;
+}
+
+static void unetmm_chan_probe(struct unetmm_chan *chan, u64 now)
+{
+	struct unetmm_dev *dev = chan->ep->dev;
+	struct unetmm_control msg = {
+		.type = UNETMM_CTL_PROBE,
+		.mtu = cpu_to_le32(dev->hw.user_mtu),
+		.nonce = cpu_to_le64((u64)chan->probe_key << 32 |
+				     (u32)chan->ep->id << 16 | chan->number),
+	};
+
+	chan->probes++;
+	chan->probed_ns = now;
+	unetmm_kep_send(dev, chan->mac, &msg);
+}
+
+/* The answer to that, if it is one. */
+static void unetmm_chan_confirm(struct unetmm_dev *dev, const u8 *mac, u64 nonce)
+{
+	struct unetmm_ep *ep = unetmm_chan_ep(dev, nonce >> 16 & U16_MAX);
+	struct unetmm_chan *chan;
+
+	if (!ep)
+		return;
+	list_for_each_entry(chan, &ep->chans, node) {
+		if (chan->number == (nonce & U16_MAX) && chan->probes &&
+		    chan->probe_key == nonce >> 32 &&
+		    ether_addr_equal(chan->mac, mac)) {
+			chan->confirmed = true;
+			return;
+		}
+	}
+}
+
+/* A peer that is there all the same, and was not heard, learns of it. */
+static void unetmm_chan_exorcise(struct unetmm_chan *chan)
+{
+	unetmm_count(chan->ep->dev, ghosts);
+	unetmm_tell_close(chan->ep->dev, chan);
+	unetmm_chan_hangup(chan);
+}
+
+void unetmm_ghost_work(struct work_struct *work)
+{
+	struct unetmm_dev *dev = container_of(to_delayed_work(work),
+					      struct unetmm_dev, ctl.ghosts);
+	struct unetmm_ctl *ctl = &dev->ctl;
+	u32 turn = UNETMM_GHOST_TURN;
+	u64 now = ktime_get_ns();
+	struct unetmm_chan *chan;
+	struct hlist_node *next;
+	bool left = false;
+	int bucket;
+
+	mutex_lock(&ctl->lock);
+	if (!ctl->ep || !unetmm_reachable(dev))
+		goto unlock;
+	hash_for_each_safe(ctl->chans, bucket, next, chan, hash) {
+		if (!unetmm_chan_doubtful(chan))
+			continue;
+		left = true;
+		if (!turn || (chan->probes &&
+			      now - chan->probed_ns < UNETMM_GHOST_PATIENCE))
+			continue;
+		turn--;
+		if (chan->probes < UNETMM_GHOST_PROBES)
+			unetmm_chan_probe(chan, now);
+		else
+			unetmm_chan_exorcise(chan);
+	}
+	if (left)
+		queue_delayed_work(unetmm_wq, &ctl->ghosts,
+				   msecs_to_jiffies(UNETMM_GHOST_PAUSE_MS));
+unlock:
+	mutex_unlock(&ctl->lock);
+}
+
+/*
+ * One card has half of a backlog, so that another one's question finds a place.  Who
+ * asks on our own card is known, and has all of it.
+ */
+static bool unetmm_has_share(const struct unetmm_ep *ep, const u8 *mac)
+{
+	u32 share = DIV_ROUND_UP(ep->backlog, 2), n = 0;
+	const struct unetmm_chan *chan;
+
+	if (ether_addr_equal(mac, ep->dev->hw.mac))
+		return false;
+	list_for_each_entry(chan, &ep->accepts, accept_node)
+		n += ether_addr_equal(chan->mac, mac);
+	return n >= share;
+}
+
+/* NULL: there is no room, which ghosts may have. */
+static struct unetmm_chan *unetmm_refuse(struct unetmm_dev *dev, bool share)
+{
+	if (share)
+		unetmm_count(dev, refused_share);
+	else
+		unetmm_count(dev, refused_full);
+	queue_delayed_work(unetmm_wq, &dev->ctl.ghosts, 0);
+	return NULL;
+}
+
 static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
 					     const u8 *mac,
 					     const struct unetmm_control *msg,
@@ -321,15 +447,19 @@ static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
 	struct unetmm_chan *chan;
 	int ret;
 
+	if (unetmm_has_share(ep, mac))
+		return unetmm_refuse(ep->dev, true);
 	if (ep->nbacklog >= ep->backlog)
-		return NULL;
+		return unetmm_refuse(ep->dev, false);
 	if (how.type == UNETMM_CHANNEL_RELIABLE)
 		how = ep->how;
 	how.tell = ep->how.tell;
 	chan = unetmm_chan_new(ep, mac, &how);
 	if (IS_ERR(chan))
-		return NULL;
+		return unetmm_refuse(ep->dev, false);
 	chan->passive = true;
+	chan->confirmed = ether_addr_equal(mac, ep->dev->hw.mac);
+	chan->probe_key = get_random_u32();
 	chan->nonce = le64_to_cpu(msg->nonce);
 	chan->recv_psn = le32_to_cpu(msg->psn);
 	chan->send_credits = le32_to_cpu(msg->request);
@@ -337,7 +467,7 @@ static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
 			       le16_to_cpu(msg->src_channel), mtu);
 	if (ret) {
 		unetmm_chan_end(chan, false);
-		return NULL;
+		return unetmm_refuse(ep->dev, false);
 	}
 	list_add_tail(&chan->accept_node, &ep->accepts);
 	ep->nbacklog++;
@@ -541,6 +671,7 @@ static void unetmm_got_probe_ack(struct unetmm_dev *dev, const u8 *mac,
 			wake_up_all(&dev->ctl.probe_wait);
 		}
 	}
+	unetmm_chan_confirm(dev, mac, le64_to_cpu(msg->nonce));
 }
 
 /* A control message from the wire, or from ourselves. */

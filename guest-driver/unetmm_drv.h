@@ -525,6 +525,10 @@ struct unetmm_chan {
 	struct hlist_node hash;		/* ctl.chans, by peer */
 	enum unetmm_chan_state state;
 	bool passive;			/* the peer asked for it */
+	bool confirmed;			/* ... and its card has a driver */
+	u8 probes;			/* asked so often whether it has */
+	u32 probe_key;			/* what its answers have to name */
+	u64 probed_ns;
 	u8 mac[ETH_ALEN];
 	bool answered;
 	u16 number;
@@ -564,6 +568,7 @@ struct unetmm_ctl {
 	DECLARE_HASHTABLE(services, UNETMM_SERVICE_BITS);
 	DECLARE_HASHTABLE(chans, UNETMM_CHAN_BITS);
 	struct list_head probes;
+	struct delayed_work ghosts;	/* looks for channels of nobody */
 	struct list_head imports;	/* who waits for one */
 	unsigned long *region_map;	/* numbers in use */
 	wait_queue_head_t probe_wait;
@@ -1112,6 +1117,7 @@ void unetmm_net_interrupt(struct unetmm_dev *dev);
 void unetmm_chan_put(struct unetmm_chan *chan);
 struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
 				    const struct unetmm_chan_how *how);
+void unetmm_ghost_work(struct work_struct *work);
 void unetmm_chan_end(struct unetmm_chan *chan, bool tell);
 void unetmm_chan_unclaim(struct unetmm_ep *ep, u32 number);
 void unetmm_chan_close_all(struct unetmm_ep *ep);

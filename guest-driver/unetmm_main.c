@@ -187,6 +187,7 @@ static void unetmm_stop_card(struct unetmm_dev *dev)
 	unetmm_irq_sync(dev);
 	cancel_work_sync(&dev->fault_work);
 	cancel_work_sync(&dev->ctl.work);
+	cancel_delayed_work_sync(&dev->ctl.ghosts);
 	cancel_work_sync(&dev->fail_work);
 }
 
@@ -286,6 +287,7 @@ static void unetmm_dev_init(struct unetmm_dev *dev)
 	xa_init_flags(&dev->spaces, XA_FLAGS_ALLOC1);
 	mutex_init(&dev->ctl.lock);
 	INIT_WORK(&dev->ctl.work, unetmm_kep_work);
+	INIT_DELAYED_WORK(&dev->ctl.ghosts, unetmm_ghost_work);
 	INIT_LIST_HEAD(&dev->ctl.probes);
 	INIT_LIST_HEAD(&dev->ctl.imports);
 	init_waitqueue_head(&dev->ctl.probe_wait);

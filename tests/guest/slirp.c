@@ -73,7 +73,7 @@ static void forwarded(void)
         _exit(1);
     }
     EVENTUALLY(!net_shell("grep -q ':0007 .* 0A ' /proc/net/tcp /proc/net/tcp6"));
-    ask_host("echo %u", run.slow > 1 ? 1u << 18 : 1u << 21);
+    ask_host("far echo %u", run.slow > 1 ? 1u << 18 : 1u << 21);
     kill(pid, SIGKILL);
 }
 

@@ -191,7 +191,8 @@ struct unetmm_endpoint_id {
  * @size: sizeof(struct unetmm_listen)
  * @endpoint: the endpoint
  * @service: number that connect names; 0 ends listening
- * @backlog: connections that may wait for accept, 1..64
+ * @backlog: connections that may wait for accept, 1..64; half of these (rounded up)
+ *           from any one other card
  * @flags: UNETMM_LISTEN_*: what may be connected; none: datagram channels.  _TELL:
  *         each has a completion CQE_CLOSED when it ends otherwise than by
  *         CHANNEL_CLOSE; _REWIND, reliable: behind a READ's data that has no place
@@ -912,7 +913,10 @@ struct unetmm_flow_id {
 	X(backup_cancelled, "packets there whose endpoint or process ended") \
 	X(backup_no_memory, "packets there given up: no fresh buffer for the ring") \
 	X(backup_refused, "answers that the card did not take: it was stopped") \
-	X(backup_bad, "reports of packets there that make no sense")
+	X(backup_bad, "reports of packets there that make no sense") \
+	X(refused_full, "CONNECTs refused: no place in the backlog, or no channel") \
+	X(refused_share, "CONNECTs refused: their card has its share of the backlog") \
+	X(ghosts, "channels ended: who had asked for them did not answer")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {
