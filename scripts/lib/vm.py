@@ -30,8 +30,8 @@ examples:
     scripts/vm
 
   Two guests on one wire; start them in either order, in two terminals:
-    scripts/vm --netdev unix:/tmp/wire,server
-    scripts/vm --netdev unix:/tmp/wire
+    scripts/vm --netdev wire:/tmp/wire,1
+    scripts/vm --netdev wire:/tmp/wire,2
 
   Run a script in a guest and power off:
     printf '#!/bin/sh\\nlspci\\nunetmm-stat\\n' > /tmp/look
@@ -41,7 +41,7 @@ examples:
     scripts/vm --kernel 6.12 --cpus 2 --root-port --device-opts tlb-sets=64
 
   An e1000e beside the card, on a wire of its own:
-    scripts/vm --with-e1000e unix:/tmp/wire2,server
+    scripts/vm --with-e1000e wire:/tmp/wire2,1
 
   Anything of QEMU's own, after two dashes; and the command line, to copy:
     scripts/vm -- -trace 'unetmm_*'
@@ -100,9 +100,12 @@ def add_card_options(group):
     """The unetmm device, its peer, and the NIC that it is compared with."""
     group.add_argument(
         "--netdev", default="user", metavar="SPEC",
-        help="unix:PATH,server or unix:PATH (a UNIX socket between two "
-             "guests), user, none, or a -netdev value of QEMU's without its "
-             "id (default: user)")
+        help="wire:PATH,1 and wire:PATH,2 (the two ends of a wire: UNIX "
+             "datagram sockets PATH.1 and PATH.2), user, none, or a -netdev "
+             "value of QEMU's without its id (default: user); or "
+             "unix:PATH,server and unix:PATH, a UNIX stream: link down without "
+             "a peer, but while a peer does not read, all of the guest that is "
+             "the server stands still")
     group.add_argument(
         "--name", metavar="NAME",
         help="names the guest; its MAC addresses are derived from it "
@@ -235,8 +238,24 @@ def derive_mac(options, card):
             f"{digest[2] & 0xfe | kind:02x}")
 
 
+def wire_value(spec, ident):
+    """One end of a wire that never has the machine wait for its other end.
+
+    (QEMU's `stream` does: it writes to who has connected, and waits.)
+    """
+    path, _, end = spec[len("wire:"):].rpartition(",")
+    if end not in ("1", "2") or not path or len(path) > 105:
+        raise VmError(f"{spec}: use wire:PATH,1 and wire:PATH,2, with 1 to 105 "
+                      "characters for PATH")
+    path = path.replace(",", ",,")
+    return (f"dgram,id={ident},local.type=unix,local.path={path}.{end},"
+            f"remote.type=unix,remote.path={path}.{3 - int(end)}")
+
+
 def netdev_value(spec, ident):
     """A -netdev value for SPEC; commas in a path are doubled, as QEMU asks."""
+    if spec.startswith("wire:"):
+        return wire_value(spec, ident)
     if not spec.startswith("unix:"):
         return f"{spec},id={ident}"
     path, server = spec[len("unix:"):], False

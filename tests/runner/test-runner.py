@@ -197,7 +197,30 @@ def a_fuzzer_that_is_not_there_is_skipped():
     assert "scripts/setup qemu-fuzz" in found[0].detail, found
 
 
-TESTS = [a_good_program_passes, a_program_must_end_as_its_tests_say,
+# ---- scripts/lib/vm.py --------------------------------------------------------------
+
+
+def a_wire_has_two_ends():
+    """Each one's remote address is the other's own; mistakes get a sentence."""
+    vm = sys.modules["vm"]
+    ends = [dict(word.split("=") for word in
+                 vm.netdev_value(f"wire:/tmp/w,,x,{end}".replace(",,", ","),
+                                 "n0").replace(",,", ";").split(",")[1:])
+            for end in (1, 2)]
+    assert ends[0]["local.path"] == ends[1]["remote.path"] == "/tmp/w;x.1"
+    assert ends[1]["local.path"] == ends[0]["remote.path"] == "/tmp/w;x.2"
+    macs = {vm.derive_mac(vm.parse_options(["--netdev", f"wire:/tmp/w,{end}"]),
+                          "unetmm") for end in (1, 2)}
+    assert len(macs) == 2, macs
+    for wrong in ("wire:", "wire:,1", "wire:/tmp/w", "wire:/tmp/w,3",
+                  "wire:" + 106 * "x" + ",1"):
+        try:
+            raise AssertionError(vm.netdev_value(wrong, "n0"))
+        except vm.VmError as error:
+            assert "wire:PATH,1" in str(error), error
+
+
+TESTS = [a_wire_has_two_ends, a_good_program_passes, a_program_must_end_as_its_tests_say,
          a_program_must_keep_to_its_plan, the_script_asks_for_each_status,
          what_is_left_out_is_counted, a_skip_must_be_allowed_on_its_kernel,
          the_list_of_skips_can_be_read, scripts_test_checks_the_plan,

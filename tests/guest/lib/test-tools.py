@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The tools end to end over a fake card: results, losses, and words.
 
-usage: test-tools.py DIRECTORY-OF-THE-FAKE-TOOLS
+usage: test-tools.py DIRECTORY-OF-THE-FAKE-TOOLS MANUALS
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 
-TOOLS = sys.argv[1]
+TOOLS, MANUALS = sys.argv[1:]
 PEER = "52:54:00:00:00:01"
 # On a busy machine the other end may be long in coming.
 COMMON = ["--timeout", "60", "--json", "--verify", "--buffers", "16"]
@@ -368,8 +369,69 @@ def help_teaches():
         assert "Example" in text
 
 
+def examples_of(name):
+    """Argument lists in the tool's help and its manual."""
+    text = subprocess.run([tool(name), "--help"], capture_output=True,
+                          text=True, check=True).stdout
+    text = text[text.index("Example"):]
+    with open(os.path.join(MANUALS, f"unetmm-{name}.1"),
+              encoding="utf-8") as file:
+        text += "".join(re.findall(r"^\.EX\n(.*?)^\.EE", file.read(),
+                                   flags=re.M | re.S)).replace("\\-", "-")
+    found = [line.split() for line in re.findall(
+        rf"^\s*(?:\$ )?unetmm-{name} ([^|\n]*)", text, flags=re.M)]
+    assert len(found) > 1, (name, text)
+    return found
+
+
+def examples_of_pairs_do_their_work():
+    for name in ("pingpong", "bw"):
+        lines = examples_of(name)
+        listen = [line for line in lines if "--listen" in line]
+        connect = [line for line in lines if line[0] == PEER]
+        assert len(lines) == len(listen) + len(connect), lines
+        for there, here in zip(listen, connect):
+            with tempfile.TemporaryDirectory() as sockets:
+                environment = dict(os.environ, UNETMM_FAKE_DIR=sockets)
+                with subprocess.Popen(
+                        [tool(name), *there, "-d", "/fake/1", "--timeout",
+                         "60"], env=environment, text=True,
+                        stdout=subprocess.PIPE) as listener:
+                    run = subprocess.run(
+                        [tool(name), *here, "-d", "/fake/2", "--timeout", "60",
+                         "--count", "50"], env=environment, text=True,
+                        capture_output=True, timeout=100)
+                    listener.communicate(timeout=100)
+            assert run.returncode == 0 and not run.stderr, (here, run)
+            assert listener.returncode == 0, there
+            sizes = here[here.index("--size") + 1].split(",")
+            assert len(run.stdout.splitlines()) > len(sizes), (here, run)
+
+
+def examples_of_info_find_cards():
+    for line in examples_of("info"):
+        status, text, errors = info(line, cards=(0, 1))
+        assert status == 0 and text and not errors, (line, status, errors)
+
+
+def examples_of_stat_go_on():
+    """It prints again and again: three lines are enough."""
+    for line in examples_of("stat"):
+        with tempfile.TemporaryDirectory() as sockets:
+            with subprocess.Popen(
+                    [tool("stat"), *line, "-d", "/fake/1"], text=True,
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                    env=dict(os.environ, UNETMM_FAKE_DIR=sockets)) as stat:
+                try:
+                    said = [stat.stdout.readline() for _ in range(3)]
+                    assert all(said), (line, stat.stderr.read())
+                finally:
+                    stat.kill()
+
+
 TESTS = [
-    pingpong_sizes, pingpong_modes, pingpong_pinned_spread, posting_by_call,
+    examples_of_pairs_do_their_work, examples_of_info_find_cards,
+    examples_of_stat_go_on, pingpong_sizes, pingpong_modes, pingpong_pinned_spread, posting_by_call,
     pingpong_survives_loss, reliable_channels,
     listener_serves_one_after_another, bw_sizes, bw_both_ways, bw_survives_loss, bw_large_frames,
     stat_shows_what_counts, info_shows_all_cards, info_chooses,
