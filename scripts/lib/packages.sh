@@ -27,10 +27,12 @@ PACKAGES=(
     ca-certificates curl
 )
 
-# Only scripts/debug, the dissector, scripts/bench's plots and their tests need
-# these.
+# Only what draws needs these: scripts/bench --plots, scripts/tlb-sim --svg.
+PACKAGES_PLOTS=(gnuplot-nox)
+
+# Only scripts/debug, the dissector and their tests need these.
 # shellcheck disable=SC2034 # for scripts/test
-PACKAGES_TOOLS=(gdb tshark gnuplot-nox)
+PACKAGES_TOOLS=(gdb tshark "${PACKAGES_PLOTS[@]}")
 
 # Debian 12's are too old or missing: there they come from backports, by
 # python.sh, and are not installed.
@@ -66,6 +68,14 @@ packages_missing() {
         <({ dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${wanted[@]}" \
                 2>/dev/null || true; } |
           sed -n 's/ installed$//p' | LC_ALL=C sort -u)
+}
+
+# setup_plots: what draws, once, when it is asked for by name.
+setup_plots() {
+    local PACKAGES=("${PACKAGES_PLOTS[@]}") PACKAGES_SINCE_13=() TESTING=""
+    setup_packages
+    command -v gnuplot >/dev/null ||
+        die "there is no gnuplot: install it (Debian's package is gnuplot-nox)"
 }
 
 as_root() {
