@@ -625,6 +625,59 @@ static void test_wire_full(void)
     machine_down(&m);
 }
 
+static int bind_dgram(const char *path)
+{
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+    struct timeval limit = { .tv_sec = 30 };
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    g_assert_cmpint(fd, >=, 0);
+    g_assert_cmpuint(strlen(path), <, sizeof(addr.sun_path));
+    pstrcpy(addr.sun_path, sizeof(addr.sun_path), path);
+    g_assert_cmpint(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), ==, 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    return fd;
+}
+
+/*
+ * The wire that scripts/vm makes of `wire:PATH,1`, and a peer that does not read:
+ * the machine goes on, and so does the wire when somebody reads.  (A `stream` that
+ * listens has the whole machine wait in its write.)
+ */
+static void test_wire_still(void)
+{
+    g_autofree char *dir = g_dir_make_tmp("unetmm-XXXXXX", NULL);
+    g_autofree char *ours = g_strdup_printf("%s/wire.2", dir);
+    g_autofree char *theirs = g_strdup_printf("%s/wire.1", dir);
+    g_autofree uint8_t *frame = g_malloc(UNETMM_MAX_FRAME);
+    Machine m;
+    int fd;
+
+    machine_up(&m, "-netdev dgram,id=n0,local.type=unix,local.path=%s,"
+               "remote.type=unix,remote.path=%s "
+               "-device unetmm,id=a,netdev=n0,addr=04.0,mac=" MAC_A, theirs,
+               ours);
+    fd = bind_dgram(ours);
+    m.wire = fd;
+    card_up(&m, &m.a, QPCI_DEVFN(4, 0), 1, 10, peer_mac, PEER_EP,
+            PEER_CHANNEL);
+    fill_wire(&m);
+    for (unsigned i = 0; i < 100; i++) {
+        qtest_qmp_assert_success(m.qts, "{ 'execute': 'query-status' }");
+        g_assert_cmpuint(qunetmm_counter(&m.a.u, UNETMM_C_sends_done), <, MANY);
+    }
+    for (unsigned i = 0; i < MANY; i++) {
+        size_t n = wire_read(&m, frame);
+
+        g_assert_cmpmem(frame + 64, n - 64, src_data(&m.a), SHORTEST + i);
+    }
+    qunetmm_wait_counter(&m.a.u, UNETMM_C_sends_done, MANY);
+    machine_down(&m);
+    unlink(ours);
+    unlink(theirs);
+    rmdir(dir);
+}
+
 /*
  * Reset with a frame in the net layer's queue: a reset of the system takes it
  * back, CTRL_RESET leaves it to the wire; either way the card works as new.
@@ -1513,6 +1566,7 @@ int main(int argc, char **argv)
     qtest_add_func("/unetmm/wire/cut", test_wire_cut);
     qtest_add_func("/unetmm/wire/self", test_wire_self);
     qtest_add_func("/unetmm/wire/full", test_wire_full);
+    qtest_add_func("/unetmm/wire/peer-stands-still", test_wire_still);
     qtest_add_data_func("/unetmm/wire/full-system-reset", NULL,
                         test_wire_full_reset);
     qtest_add_data_func("/unetmm/wire/full-ctrl-reset", "ctrl",
