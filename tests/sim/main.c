@@ -3,6 +3,8 @@
  *
  * Prints one line for each program and size of TLB, tab-separated.  With
  * --golden FILE the same text is compared with a file's, and TAP is printed.
+ * With --references each reference comes before that: computer, space, page, and
+ * t or r; tests/sim/test-model.py has a TLB of its own that takes them.
  * scripts/tlb-sim makes tables of it.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -60,7 +62,8 @@ static void print_counts(GString *out, const char *name, const Sim *sim)
     }
 }
 
-static void run(GString *out, const SimConfig *config, const char *only)
+static void run(GString *out, const SimConfig *config, const char *only,
+                bool references)
 {
     bool found = false;
 
@@ -82,6 +85,7 @@ static void run(GString *out, const SimConfig *config, const char *only)
         found = true;
         sim_init(&sim, config, p->procs ? 1 : config->nodes,
                  p->procs ? p->procs : config->nodes);
+        sim.references = references;
         p->run(&sim);
         print_counts(out, p->name, &sim);
         sim_free(&sim);
@@ -145,7 +149,8 @@ static uint64_t number(const char *text, uint64_t low, uint64_t high)
 }
 
 static void read_options(int argc, char **argv, SimConfig *config,
-                         const char **only, const char **golden)
+                         const char **only, const char **golden,
+                         bool *references)
 {
     static const struct option options[] = {
         { "seed", required_argument, NULL, 's' },
@@ -157,6 +162,7 @@ static void read_options(int argc, char **argv, SimConfig *config,
         { "active", required_argument, NULL, 'a' },
         { "program", required_argument, NULL, 'p' },
         { "golden", required_argument, NULL, 'g' },
+        { "references", no_argument, NULL, 'r' },
         { 0 },
     };
     int option;
@@ -190,6 +196,9 @@ static void read_options(int argc, char **argv, SimConfig *config,
         case 'g':
             *golden = optarg;
             break;
+        case 'r':
+            *references = true;
+            break;
         default:
             exit(2);
         }
@@ -205,10 +214,11 @@ int main(int argc, char **argv)
     };
     const char *only = NULL, *golden = NULL;
     GString *out = g_string_new(NULL);
+    bool references = false;
     int status = 0;
 
-    read_options(argc, argv, &config, &only, &golden);
-    run(out, &config, only);
+    read_options(argc, argv, &config, &only, &golden, &references);
+    run(out, &config, only, references);
     if (golden) {
         status = compare(out->str, golden);
     } else {

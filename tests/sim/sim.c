@@ -135,6 +135,10 @@ static void sim_ref(SimProc *p, uint64_t vpn, SimDir dir)
 {
     bool missed[SIM_SIZES], any = false, first;
 
+    if (p->sim->references) {
+        printf("%zu %u %" PRIu64 " %c\n", p->computer - p->sim->computers,
+               p->space, vpn, dir == SIM_TX ? 't' : 'r');
+    }
     for (unsigned k = 0; k < SIM_SIZES; k++) {
         missed[k] = !tlb_ref(&p->computer->tlb[k], &p->sim->count[k],
                              p->space, vpn, dir);

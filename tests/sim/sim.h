@@ -79,6 +79,7 @@ struct Sim {
     SimCount count[SIM_SIZES];
     uint64_t messages;
     uint64_t random;
+    bool references;            /* print each one */
 };
 
 #define SIM_CHECK(what) \

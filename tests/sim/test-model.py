@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The simulation of Figure 3 against a TLB that was written from its description
+alone: direct-mapped sets, and behind them a FIFO of victims.
+
+golden.tsv is what the simulation has said itself.  Here a model of forty lines
+takes the references of each program and must come to the same counts; it must agree
+with the card's own TLB on references by chance, one by one; and where the numbers
+of misses can be told without any TLB they must be those.
+
+usage: test-model.py SIMULATION REPLAY GOLDEN    (UNETMM_SEED: of what is by chance)
+"""
+import collections
+import os
+import random
+import subprocess
+import sys
+
+SIMULATION, REPLAY, GOLDEN = sys.argv[1:]
+SEED = int(os.environ.get("UNETMM_SEED", "1"), 0)
+VICTIMS = 16
+# A space moves its pages by an odd number of sets (the specification has it).
+SPREAD = 0x9e3779b1
+
+
+class Tlb:
+    """A reference answers S (set), V (victims) or M (missed, then entered)."""
+
+    def __init__(self, sets, victims):
+        self._sets = sets
+        self._most = victims
+        self._in_set = {}
+        self._victims = collections.OrderedDict()
+        # What a miss has brought is not moved before the next miss.
+        self._last = None
+
+    def _displace(self, where):
+        """What is in a set goes to the victims, and the oldest of them away."""
+        page = self._in_set.pop(where, None)
+        if page is None:
+            return
+        self._victims[page] = True
+        while len(self._victims) > self._most:
+            self._victims.popitem(last=False)
+
+    def refer(self, space, number):
+        """One reference."""
+        page = space, number
+        where = (number + space * SPREAD) % self._sets
+        if self._in_set.get(where) == page:
+            return "S"
+        if page in self._victims:
+            if self._in_set.get(where) != self._last:
+                del self._victims[page]
+                self._displace(where)
+                self._in_set[where] = page
+            return "V"
+        self._displace(where)
+        self._in_set[where] = self._last = page
+        return "M"
+
+
+# ---- The card's TLB ---------------------------------------------------------------
+
+
+def replayed(sets, victims, references):
+    """What the card's own says."""
+    text = "".join(f"{space} {page}\n" for space, page in references)
+    done = subprocess.run([REPLAY, str(sets), str(victims)], input=text,
+                          stdout=subprocess.PIPE, text=True, check=True)
+    answers = done.stdout.strip()
+    assert len(answers) == len(references), (len(answers), len(references))
+    return answers
+
+
+def by_chance(chance, many):
+    """References with something of programs: some near, some again."""
+    pages, found = chance.choice((20, 60, 400)), []
+    spaces, at = chance.randrange(1, 5), 0
+    for _ in range(many):
+        kind = chance.randrange(4)
+        if kind == 0 and found:
+            found.append(found[-chance.randrange(1, min(20, len(found)) + 1)])
+            continue
+        at = chance.randrange(pages) if kind == 1 else (at + 1) % pages
+        found.append((chance.randrange(1, spaces + 1), 0x8048 + at))
+    return found
+
+
+def chance_agrees_one_by_one():
+    chance = random.Random(SEED)
+    seen = collections.Counter()
+    for number in range(60):
+        sets, victims = 1 << chance.randrange(8), chance.randrange(18)
+        references = by_chance(chance, 2000)
+        model = Tlb(sets, victims)
+        ours = "".join(model.refer(*reference) for reference in references)
+        theirs = replayed(sets, victims, references)
+        seen.update(ours)
+        at = next((i for i, pair in enumerate(zip(ours, theirs))
+                   if pair[0] != pair[1]), None)
+        assert at is None, (f"round {number}, {sets} sets, {victims} victims: "
+                            f"reference {at}, {references[at]}, is "
+                            f"{theirs[at]}, not {ours[at]}")
+    assert min(seen[word] for word in "SVM") > 5000, seen
+
+
+# ---- What can be told without one --------------------------------------------------
+
+
+def loops_are_as_computed():
+    """Again and again over n pages in a row: with n up to the sets only the first
+    round misses; with more, a set has two pages: they take turns, and all that is
+    found is among the victims, if these have room for the half that is out."""
+    sets, rounds = 64, 5
+    for pages in (1, 63, 64, 65, 72, 80, 81, 100, 128):
+        answers = replayed(sets, VICTIMS,
+                           [(1, page) for page in range(pages)] * rounds)
+        misses = collections.Counter(answers)["M"]
+        out = 2 * max(0, pages - sets)      # pages that share their set
+        # Between two visits of one, each other one of `out` comes by once.
+        wanted = pages if out // 2 <= VICTIMS else \
+            pages + (rounds - 1) * out
+        assert misses == wanted, (pages, misses, wanted)
+
+
+def without_victims_rivals_always_miss():
+    """Two pages of one set in turn; with one victim they find each other."""
+    references = [(1, 5), (1, 5 + 64)] * 50
+    assert replayed(64, 0, references) == "M" * 100
+    assert replayed(64, 1, references).count("M") == 2
+
+
+# ---- The programs of the figure ------------------------------------------------------
+
+
+def golden_rows():
+    """[{column: value}] of golden.tsv."""
+    with open(GOLDEN, encoding="utf-8") as file:
+        lines = [line.rstrip("\n").split("\t") for line in file
+                 if not line.startswith("#")]
+    return [dict(zip(lines[0], line)) for line in lines[1:]]
+
+
+def counts(references, sets):
+    """The columns of a row, from the references of one program."""
+    tlbs, found = {}, collections.Counter()
+    known = set()
+    for computer, space, page, way in references:
+        way += "x"
+        tlb = tlbs.setdefault(computer, Tlb(sets, VICTIMS))
+        found[way] += 1
+        answer = tlb.refer(space, page)
+        if answer == "V":
+            found["victim_hits"] += 1
+        elif answer == "M":
+            new = (computer, space, page) not in known
+            found[f"{way}_{'compulsory' if new else 'other'}"] += 1
+            known.add((computer, space, page))
+    return found
+
+
+def golden_counts_are_the_models():
+    rows = golden_rows()
+    programs = list(dict.fromkeys(row["program"] for row in rows))
+    assert len(programs) >= 6 and len(rows) == 2 * len(programs), rows
+    for program in programs:
+        done = subprocess.run([SIMULATION, "--references", "--program",
+                               program], stdout=subprocess.PIPE, text=True,
+                              check=True)
+        lines = [line.split() for line in done.stdout.splitlines()]
+        references = [(w[0], int(w[1]), int(w[2]), w[3]) for w in lines
+                      if len(w) == 4 and w[3] in "tr"]
+        for row in (row for row in rows if row["program"] == program):
+            found = counts(references, int(row["entries"]))
+            for column in ("tx", "rx", "tx_compulsory", "rx_compulsory",
+                           "tx_other", "rx_other", "victim_hits"):
+                assert found[column] == int(row[column]), \
+                    (program, row["entries"], column, found[column],
+                     row[column])
+
+
+TESTS = [chance_agrees_one_by_one, loops_are_as_computed,
+         without_victims_rivals_always_miss, golden_counts_are_the_models]
+
+FAILED = 0
+print(f"1..{len(TESTS)}\n# repeat: UNETMM_SEED={SEED} {' '.join(sys.argv)}")
+for count, test in enumerate(TESTS, 1):
+    try:
+        test()
+        print(f"ok {count} - {test.__name__}", flush=True)
+    except (AssertionError, subprocess.SubprocessError) as error:
+        FAILED += 1
+        print(f"not ok {count} - {test.__name__}")
+        print(f"# {error}".replace("\n", "\n# "), flush=True)
+sys.exit(FAILED > 0)
