@@ -640,9 +640,9 @@ static int bind_dgram(const char *path)
 }
 
 /*
- * The wire that scripts/vm makes of `wire:PATH,1`, and a peer that does not read:
- * the machine goes on, and so does the wire when somebody reads.  (A `stream` that
- * listens has the whole machine wait in its write.)
+ * The wire that scripts/vm makes of `wire:PATH,1`, and a peer that does not
+ * read: the machine goes on, and so does the wire when somebody reads.  (A
+ * `stream` that listens has the whole machine wait in its write.)
  */
 static void test_wire_still(void)
 {
@@ -1326,7 +1326,7 @@ static void test_option_registers(void)
     machine_down(&m);
 }
 
-/* ---- Every property that QEMU says the card has --------------------------- */
+/* ---- Every property that QEMU says the card has ------------------------- */
 
 /* The numbers; what QEMU lists besides has no limits of its own. */
 static const struct OptionLimit {
