@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-PROGRAM, DIRECTORY = sys.argv[1:]
+PROGRAM, DIRECTORY = (os.path.abspath(path) for path in sys.argv[1:])
 SOURCES = 6
 VARIANTS = 2 * SOURCES
 
