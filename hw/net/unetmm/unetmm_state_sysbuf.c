@@ -196,7 +196,7 @@ void unetmm_state_slots(UnetmmStream *st, UnetmmCore *core)
     check_unlanded(st, core);
 }
 
-/* It follows: a channel whose slot was answered goes on now, or when it ends. */
+/* It follows: a channel whose slot was answered goes on now, or at its end. */
 void unetmm_state_held_up(UnetmmCore *core)
 {
     for (uint32_t i = 0; i < core->params.reliable; i++) {
