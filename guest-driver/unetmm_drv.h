@@ -133,6 +133,12 @@ struct eventfd_ctx;
 struct unetmm_ecs;
 struct unetmm_net;
 
+/*
+ * A card that is neither STARTING nor RUNNING has no bus: pages that it had are given
+ * back without asking it.  So the bus is taken from it before the state says so (in
+ * unetmm_fail() and unetmm_stop()), and it gets the bus in state OFF, before anybody
+ * has pages on it (unetmm_start()).  unetmm_check_parted() asserts it where pages go.
+ */
 enum unetmm_state {
 	UNETMM_OFF,		/* no card: not started, stopped or removed */
 	UNETMM_STARTING,	/* commands work, user space is kept out */
@@ -827,6 +833,7 @@ extern struct workqueue_struct *unetmm_wq;
 extern bool unetmm_hole;
 extern unsigned long unetmm_pin_limit_pages;
 void unetmm_fail(struct unetmm_dev *dev, const char *why);
+void unetmm_check_parted(struct unetmm_dev *dev);
 void unetmm_dev_put(struct unetmm_dev *dev);
 
 /* unetmm_regs.c */

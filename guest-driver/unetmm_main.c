@@ -88,18 +88,35 @@ static void unetmm_fail_work(struct work_struct *work)
 }
 
 /*
+ * A card that nobody can speak to does no DMA, see enum unetmm_state.  Callable from
+ * anywhere; one that has left the bus reads as all ones.
+ */
+void unetmm_check_parted(struct unetmm_dev *dev)
+{
+	u16 command;
+
+	pci_read_config_word(dev->pdev, PCI_COMMAND, &command);
+	WARN_ONCE(command != U16_MAX && command & PCI_COMMAND_MASTER,
+		  "%s: pages are taken from a card that has the bus\n",
+		  dev->name);
+}
+
+/*
  * The card does not keep the contract, or is gone.  It loses the bus, so that
  * pages may be taken from it whatever it does; calls fail from now on, and a
  * reset of the function starts anew.  Callable from anywhere.
  */
 void unetmm_fail(struct unetmm_dev *dev, const char *why)
 {
+	if (!unetmm_reachable(dev))
+		return;
+	/* By each caller itself: what follows here or there may take pages. */
+	pci_clear_master(dev->pdev);
 	if (cmpxchg(&dev->state, UNETMM_RUNNING, UNETMM_FAILED) !=
 	    UNETMM_RUNNING &&
 	    cmpxchg(&dev->state, UNETMM_STARTING, UNETMM_FAILED) !=
 	    UNETMM_STARTING)
 		return;
-	pci_clear_master(dev->pdev);
 	dev_err(&dev->pdev->dev, "the card is given up: %s\n", why);
 	queue_work(unetmm_wq, &dev->fail_work);
 }

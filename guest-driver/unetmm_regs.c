@@ -209,6 +209,8 @@ void unetmm_invalidate(struct unetmm_dev *dev, u32 space, u64 start, u64 last)
 		done = unetmm_invalidate_wait(dev);
 	}
 	spin_unlock(&dev->reg_lock);
+	if (!unetmm_reachable(dev))
+		unetmm_check_parted(dev);
 	trace_unetmm_invalidate(space, start, last, done);
 	unetmm_count(dev, invalidations);
 	if (!done) {

@@ -107,6 +107,8 @@ static u32 unetmm_shadow_clear(struct unetmm_aspace *space,
 	u64 word;
 
 	lockdep_assert_held(&space->lock);
+	if (gone && leaf->used)
+		unetmm_check_parted(space->dev);
 	for (slot = first; leaf->used && slot <= last; slot++) {
 		word = unetmm_leaf_word(leaf, slot);
 		if (!word)
