@@ -34,29 +34,41 @@
  *   unetmm_kqueues what an endpoint of source ktlb has beside its queues; lives
  *                 as long as the endpoint.  Its slots: unetmm_klist.c.
  *
- * LOCK ORDER (outer first; locks on the same line are never held together)
+ * LOCK ORDER (outer first; what is in brackets is never held together)
  *
- *   region_lock > dev->rwsem > file->lock > ctl.lock > command slot
+ *   region_lock > [dev->rwsem, mmap_lock]
+ *   dev->rwsem > files_lock > file->lock > ctl.lock > command slot
+ *   files_lock > [dev->map_lock, the kernel's, of a file's mappings]
  *   ctl.lock > ecs->lock > command slot, ep_lock
  *   ctl.lock > sysbuf.lock > q->lock (of a unetmm_sysq) > command slot
  *   file->lock > backup.lock > q->lock (of a unetmm_backq) > command slot,
  *     backup.pool_lock
- *   file->lock > kq->lock > mmap_lock
+ *   file->lock > kq->lock > space->lock
  *   file->lock > unetmm_switch_lock > RCU (grace periods)
  *   file->lock > unetmm_push_lock > the kernel's, of probes
  *   file->lock > push work; table->lock (innermost of mutexes)
  *   mmap_lock > dev->map_lock
  *   dev->reply_lock > command slot > space->lock
- *   file->lock > space->zero_lock > mmap_lock
+ *   file->lock > space->zero_lock
  *   [rtnl, file->lock] > flow_lock > command slot; see also unetmm_net.h
  *   [mmap_lock, reclaim's locks] > space->lock > cmdq.lock, reg_lock
  *   dev->ep_lock > wait queues (hard interrupt)
  *
  * dev->rwsem is held for reading by each call from user space and for writing
- * by unetmm_stop().  No user memory is touched and no page is faulted in while
- * it is held, since mmap_lock is taken before the locks that mmap() needs.  No
- * lock of ours is held across get_user_pages or pin_user_pages, which can call
- * our own notifier.
+ * by unetmm_stop().  How long a process keeps its own mmap_lock, and how long a page
+ * fault takes, is the process's business (a file system of its own, a userfaultfd), and
+ * an unplugged card waits for nobody's business.  So:
+ *
+ *   - who holds rwsem, or what unetmm_stop() waits for, does not wait for mmap_lock: it
+ *     tries (mmap_read_trylock()), and if it must have the lock it lets go of rwsem,
+ *     waits for mmap_lock, lets go of that, and tries again;
+ *   - no user memory is touched and no page is faulted in under rwsem;
+ *   - who waits for mmap_lock or for a page without rwsem can be killed, and threads
+ *     of ours are, when their space is closed.
+ *
+ * unetmm_may_wait() asserts it where mmap_lock is waited for.  No spinlock is held
+ * across get_user_pages or pin_user_pages, which can call our own notifier, nor a
+ * lock that the notifier takes.
  *
  * INSERT AGAINST INVALIDATE
  *
@@ -403,6 +415,7 @@ struct unetmm_aspace {
 	unsigned long pin_limit;	/* pages; ULONG_MAX with CAP_IPC_LOCK */
 
 	spinlock_t lock;		/* to the end of this group */
+	bool live;			/* set once: the card may have some */
 	bool closing;			/* takes no more translations */
 	bool orphan;			/* the owner is gone: nobody pages in */
 	struct rb_root pins;
@@ -812,6 +825,13 @@ static inline bool unetmm_owns(const struct unetmm_file *file)
 	const struct unetmm_aspace *space = smp_load_acquire(&file->space);
 
 	return space && space->mm == current->mm;
+}
+
+/* For mmap_lock or a page of the process: see LOCK ORDER. */
+static inline void unetmm_may_wait(struct unetmm_dev *dev)
+{
+	might_sleep();
+	lockdep_assert_not_held(&dev->rwsem);
 }
 
 /* May the card be spoken to? */

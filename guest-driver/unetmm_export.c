@@ -167,6 +167,7 @@ int unetmm_export_memory(u64 addr, u64 last, u8 rights)
 		needed |= VM_READ;
 	if (rights & (UNETMM_RIGHT_WRITE | UNETMM_RIGHT_ATOMIC))
 		needed |= VM_WRITE;
+	/* The callers hold no lock of ours. */
 	if (mmap_read_lock_killable(mm))
 		return -EINTR;
 	while (!ret && addr <= last) {

@@ -241,7 +241,7 @@ static const struct unetmm_op unetmm_ops[] = {
 	IOCTL_OP(UNETMM_IOC_INFO, unetmm_op_info, struct unetmm_info,
 		 pin_limit_pages, UNETMM_OP_ANYONE),
 	IOCTL_OP(UNETMM_IOC_SPACE, unetmm_op_space, struct unetmm_space,
-		 log_map, 0),
+		 log_map, UNETMM_OP_UNLOCKED),
 	IOCTL_OP(UNETMM_IOC_ENDPOINT, unetmm_op_endpoint,
 		 struct unetmm_endpoint, doorbell_map, 0,
 		 .undo = unetmm_undo_endpoint),

@@ -10,7 +10,9 @@
  * looks at an address.
  *
  * LOCKS.  space->region_lock (posts of one process) >
- * dev->rwsem > file->lock > kq->lock (against the endpoint's end).  The producer
+ * dev->rwsem > file->lock > kq->lock (against the endpoint's end).  What needs
+ * mmap_lock only tries to have it; if it cannot, POST starts anew where it is, having
+ * waited for mmap_lock without rwsem.  The producer
  * indices that the card obeys, and those of its consumers that we obey, are in
  * memory that no process maps.
  */
@@ -165,6 +167,7 @@ static u32 unetmm_kpost_send(struct unetmm_ep *ep, u32 index, u32 left)
 /*
  * The contents of the page need not be kept, and nobody but us has the buffer:
  * what is not resident is given up at once.  -EINVAL: that may not be done to it.
+ * -EAGAIN: mmap_lock is to be waited for.
  */
 static int unetmm_kpost_zero(struct unetmm_ep *ep, u64 addr, u32 len)
 {
@@ -294,9 +297,34 @@ static int unetmm_kpost_locked(struct unetmm_file *file, u32 id)
 	return ret;
 }
 
-int unetmm_op_post(struct unetmm_file *file, void *arg)
+/* -EAGAIN: mmap_lock is to be waited for. */
+static int unetmm_kpost_try(struct unetmm_file *file, u32 id)
 {
 	struct unetmm_dev *dev = file->dev;
+	int ret;
+
+	ret = down_read_killable(&dev->rwsem);
+	if (ret)
+		return ret;
+	ret = -ENODEV;
+	if (unetmm_running(dev) && !file->dead)
+		ret = unetmm_kpost_locked(file, id);
+	up_read(&dev->rwsem);
+	return ret;
+}
+
+static int unetmm_kpost_wait(struct unetmm_aspace *space)
+{
+	unetmm_may_wait(space->dev);
+	if (mmap_read_lock_killable(space->mm))
+		return -EINTR;
+	mmap_read_unlock(space->mm);
+	cond_resched();
+	return 0;
+}
+
+int unetmm_op_post(struct unetmm_file *file, void *arg)
+{
 	const struct unetmm_post *a = arg;
 	struct unetmm_aspace *space;
 	int ret;
@@ -315,13 +343,9 @@ int unetmm_op_post(struct unetmm_file *file, void *arg)
 	ret = mutex_lock_killable(&space->region_lock);
 	if (ret)
 		return ret;
-	ret = down_read_killable(&dev->rwsem);
-	if (!ret) {
-		ret = -ENODEV;
-		if (unetmm_running(dev) && !file->dead)
-			ret = unetmm_kpost_locked(file, a->endpoint);
-		up_read(&dev->rwsem);
-	}
+	do {
+		ret = unetmm_kpost_try(file, a->endpoint);
+	} while (ret == -EAGAIN && !(ret = unetmm_kpost_wait(space)));
 	mutex_unlock(&space->region_lock);
 	return ret;
 }

@@ -306,6 +306,37 @@ bool unetmm_pin_copies(const struct unetmm_aspace *space,
 }
 
 /*
+ * One page fault, which may sleep, but not with mmap_lock.  As fixup_user_fault(), but
+ * that who waits for the lock afterwards can be killed: -EINTR, without the lock.
+ */
+static int unetmm_page_fault(struct mm_struct *mm, u64 vaddr,
+			     unsigned int flags)
+{
+	struct vm_area_struct *vma;
+	vm_fault_t ret;
+	u32 one = 1;
+
+	flags |= FAULT_FLAG_ALLOW_RETRY | FAULT_FLAG_KILLABLE;
+	for (;;) {
+		vma = unetmm_usable_vma(mm, vaddr, flags & FAULT_FLAG_WRITE,
+					&one);
+		if (IS_ERR(vma))
+			return PTR_ERR(vma);
+		ret = handle_mm_fault(vma, vaddr, flags, NULL);
+		if (!(ret & (VM_FAULT_RETRY | VM_FAULT_COMPLETED)))
+			break;
+		if (fatal_signal_pending(current) ||
+		    mmap_read_lock_killable(mm))
+			return -EINTR;
+		if (ret & VM_FAULT_COMPLETED)
+			return 0;
+		flags |= FAULT_FLAG_TRIED;
+	}
+	return ret & VM_FAULT_ERROR ?
+	       unetmm_why_refused(mm, vaddr, vm_fault_to_errno(ret, 0)) : 0;
+}
+
+/*
  * Makes pages resident as an access of the process would, sleeping for I/O or
  * userfaultfd without mmap_lock.  They may be gone again when it returns.  What
  * it returns is of the first page: 0; -EFAULT: an access of the process would
@@ -317,10 +348,10 @@ int unetmm_page_in(struct unetmm_aspace *space, u64 vaddr, u32 npages,
 	struct mm_struct *mm = space->mm;
 	unsigned int flags = FAULT_FLAG_REMOTE;
 	struct vm_area_struct *vma;
-	bool unlocked;
 	u32 i;
 	int ret;
 
+	unetmm_may_wait(space->dev);
 	if (mmap_read_lock_killable(mm))
 		return -EINTR;
 	vma = unetmm_usable_vma(mm, vaddr, write, &npages);
@@ -333,12 +364,13 @@ int unetmm_page_in(struct unetmm_aspace *space, u64 vaddr, u32 npages,
 	else if (space->ops->pins)
 		flags |= FAULT_FLAG_UNSHARE;
 	for (i = 0; !ret && i < npages; i++) {
-		ret = fixup_user_fault(mm, vaddr + (u64)i * PAGE_SIZE, flags,
-				       &unlocked);
-		if (!ret)
-			continue;
-		ret = i ? 0 : unetmm_why_refused(mm, vaddr, ret);
-		break;
+		ret = unetmm_page_fault(mm, vaddr + (u64)i * PAGE_SIZE, flags);
+		if (ret == -EINTR)
+			return ret;
+		if (ret && i) {
+			ret = 0;
+			break;
+		}
 	}
 	mmap_read_unlock(mm);
 	return ret;

@@ -212,6 +212,8 @@ static int unetmm_snap_grow(struct unetmm_aspace *space, unsigned long vpn,
  */
 bool unetmm_snap_lock(struct unetmm_aspace *space, bool wait)
 {
+	if (wait)
+		unetmm_may_wait(space->dev);
 	while (!mmap_read_trylock(space->mm)) {
 		if (!wait || READ_ONCE(space->closing))
 			return false;

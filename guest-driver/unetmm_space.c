@@ -176,6 +176,9 @@ static unsigned long unetmm_drop_pins(struct unetmm_aspace *space,
 static unsigned long unetmm_inv_drop(struct unetmm_aspace *space,
 				     unsigned long start, unsigned long last)
 {
+	/* Pairs with unetmm_space_create(): before that there is nothing. */
+	if (!smp_load_acquire(&space->live))
+		return 0;
 	return space->ops->drop(space, start >> PAGE_SHIFT, last >> PAGE_SHIFT);
 }
 
@@ -230,6 +233,9 @@ static int unetmm_range_start(struct mmu_notifier *mn,
 	unsigned long dropped;
 
 	unetmm_inv_begin(space, range->start, range->end - 1);
+	/* Pairs with unetmm_space_create(). */
+	if (!smp_load_acquire(&space->live))
+		return 0;
 	/*
 	 * What the papers did: the card keeps what the process gave away.  It is
 	 * pinned; what is not would be somebody else's.
@@ -261,7 +267,9 @@ static void unetmm_range_end(struct mmu_notifier *mn,
 						  notifier);
 
 	unetmm_inv_end(space);
-	if (space->ops->again && unetmm_range_stays(range))
+	/* Pairs with unetmm_space_create(). */
+	if (smp_load_acquire(&space->live) && space->ops->again &&
+	    unetmm_range_stays(range))
 		space->ops->again(space, range->start >> PAGE_SHIFT,
 				  (range->end - 1) >> PAGE_SHIFT);
 }
@@ -430,6 +438,23 @@ static void unetmm_space_destroy(struct unetmm_aspace *space)
 	unetmm_cmd(space->dev, &cmd, NULL);
 }
 
+/*
+ * The notifier comes first, since mmap_lock is not to be had under rwsem; as long as the
+ * space is not live it finds nothing to do, but is counted.
+ */
+static int unetmm_space_watch(struct unetmm_aspace *space)
+{
+	struct mm_struct *mm = space->mm;
+	int ret;
+
+	unetmm_may_wait(space->dev);
+	if (mmap_write_lock_killable(mm))
+		return -EINTR;
+	ret = __mmu_notifier_register(&space->notifier, mm);
+	mmap_write_unlock(mm);
+	return ret;
+}
+
 static int unetmm_space_create(struct unetmm_aspace *space)
 {
 	struct unetmm_dev *dev = space->dev;
@@ -444,7 +469,7 @@ static int unetmm_space_create(struct unetmm_aspace *space)
 		levels = UNETMM_LEVELS;
 		root = unetmm_table_root(space->table);
 	}
-	/* Nobody finds it by its number before the notifier is there. */
+	/* Nobody finds it by its number before all is there. */
 	ret = xa_alloc(&dev->spaces, &space->id, NULL,
 		       XA_LIMIT(1, dev->hw.spaces - 1), GFP_KERNEL);
 	if (ret) {
@@ -458,19 +483,18 @@ static int unetmm_space_create(struct unetmm_aspace *space)
 	ret = unetmm_space_command(dev, space->id, space->source, levels, root);
 	if (ret)
 		goto erase_id;
-	ret = mmu_notifier_register(&space->notifier, space->mm);
-	if (ret)
-		goto destroy;
+	/* Pairs with the notifier. */
+	smp_store_release(&space->live, true);
 	ret = xa_err(xa_store(&dev->spaces, space->id, space, GFP_KERNEL));
 	if (ret)
-		goto unregister;
+		goto destroy;
 	if (space->ops->start)
 		space->ops->start(space);
 	return 0;
 
-unregister:
-	mmu_notifier_unregister(&space->notifier, space->mm);
 destroy:
+	unetmm_space_drop(space, 0, ULONG_MAX);
+	WRITE_ONCE(space->live, false);
 	unetmm_space_destroy(space);
 erase_id:
 	xa_erase(&dev->spaces, space->id);
@@ -504,6 +528,26 @@ void unetmm_space_close(struct unetmm_aspace *space)
 	unetmm_table_free(space);
 }
 
+/* The space becomes the file's, if the file has none. */
+static int unetmm_space_bind(struct unetmm_file *file,
+			     struct unetmm_aspace *space)
+{
+	int ret;
+
+	lockdep_assert_held(&file->dev->rwsem);
+	if (!unetmm_running(file->dev) || file->dead)
+		return -ENODEV;
+	mutex_lock(&file->lock);
+	ret = file->space ? -EBUSY : unetmm_space_create(space);
+	/* Pairs with those who compare its mm without file->lock. */
+	if (!ret)
+		smp_store_release(&file->space, space);
+	mutex_unlock(&file->lock);
+	/* What a command found no answer for is the card's failure. */
+	return ret && !unetmm_running(file->dev) ? -ENODEV : ret;
+}
+
+/* Takes rwsem itself: mmap_lock is waited for without it. */
 int unetmm_op_space(struct unetmm_file *file, void *arg)
 {
 	struct unetmm_dev *dev = file->dev;
@@ -517,24 +561,28 @@ int unetmm_op_space(struct unetmm_file *file, void *arg)
 		return -EINVAL;
 	if (!(dev->hw.sources & BIT(a->source)))
 		return -EOPNOTSUPP;
-	mutex_lock(&file->lock);
-	ret = -EBUSY;
-	if (file->space)
-		goto unlock;
-	ret = -ENOMEM;
+	if (READ_ONCE(file->space))
+		return -EBUSY;
 	space = unetmm_space_alloc(dev, a->source);
 	if (!space)
-		goto unlock;
-	ret = unetmm_space_create(space);
-	if (ret) {
-		unetmm_space_put(space);
-		goto unlock;
+		return -ENOMEM;
+	ret = unetmm_space_watch(space);
+	if (ret)
+		goto put;
+	ret = down_read_killable(&dev->rwsem);
+	if (ret)
+		goto unregister;
+	ret = unetmm_space_bind(file, space);
+	if (!ret) {
+		a->id = space->id;
+		unetmm_utlb_answer(space, a);
 	}
-	a->id = space->id;
-	unetmm_utlb_answer(space, a);
-	/* Pairs with those who compare its mm without file->lock. */
-	smp_store_release(&file->space, space);
-unlock:
-	mutex_unlock(&file->lock);
+	up_read(&dev->rwsem);
+	if (!ret)
+		return 0;
+unregister:
+	mmu_notifier_unregister(&space->notifier, space->mm);
+put:
+	unetmm_space_put(space);
 	return ret;
 }

@@ -53,13 +53,13 @@ struct vm_area_struct *unetmm_zero_vma(struct mm_struct *mm, u64 vaddr)
 	return vma;
 }
 
-/* Of the caller's own memory: 0, -EINVAL or -EINTR. */
+/* 0, -EINVAL, or -EAGAIN: mmap_lock is not to be had now. */
 int unetmm_zero_check(struct mm_struct *mm, u64 vaddr)
 {
 	int ret;
 
-	if (mmap_read_lock_killable(mm))
-		return -EINTR;
+	if (!mmap_read_trylock(mm))
+		return -EAGAIN;
 	ret = unetmm_zero_vma(mm, vaddr) ? 0 : -EINVAL;
 	mmap_read_unlock(mm);
 	return ret;

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A process that keeps its mmap_lock for as long as it likes, or a page fault asleep,
+ * and uses the card meanwhile: a reset or an unbinding of the card does not wait for it.
+ *
+ * The lock is kept by a page fault of a file in FUSE: the file system fails the first
+ * READ and leaves the second unanswered, which Linux waits for with mmap_lock held
+ * for reading.  A mmap() behind that waits for the lock, and whoever else wants it
+ * waits behind the mmap().
+ */
+#include "card.h"
+#include "guard.h"
+#include "late.h"
+#include "raw.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define KEPT_FILE       "/tmp/kept"
+#define FUSE_BYTES      0x21000
+
+/* ---- The file system: a process of its own ------------------------------------ */
+
+/* Shared by all. */
+struct stage {
+    atomic_bool mounted, keep, kept, let_go, keeps_ended;
+    atomic_bool waits, behind, go, went;
+    atomic_int result;
+};
+
+static void fuse_answer(int fd, const struct fuse_in_header *in, int error,
+                        const void *body, size_t bytes)
+{
+    uint8_t buffer[sizeof(struct fuse_out_header) + PAGE];
+    struct fuse_out_header out = {
+        .len = (uint32_t)(sizeof(out) + bytes), .error = error,
+        .unique = in->unique,
+    };
+
+    memcpy(buffer, &out, sizeof(out));
+    memcpy(buffer + sizeof(out), body, bytes);
+    CHECK_EQ(write(fd, buffer, out.len), out.len);
+}
+
+static void fuse_read(int fd, const struct fuse_in_header *in,
+                      struct stage *stage, unsigned *reads)
+{
+    static const uint8_t zeros[4096];
+
+    if (!(*reads)++) {
+        fuse_answer(fd, in, -EIO, NULL, 0);
+        return;
+    }
+    atomic_store(&stage->kept, true);
+    while (!atomic_load(&stage->let_go)) {
+        breathe();
+    }
+    fuse_answer(fd, in, 0, zeros, sizeof(zeros));
+}
+
+static void fuse_serve(int fd, const struct fuse_in_header *in,
+                       struct stage *stage, unsigned *reads)
+{
+    struct fuse_init_out init = {
+        .major = FUSE_KERNEL_VERSION, .minor = 31, .max_write = 4096,
+    };
+    struct fuse_attr_out attr = {
+        .attr_valid = 3600,
+        .attr = { .ino = 1, .size = 1 << 20, .mode = S_IFREG | 0600,
+                  .nlink = 1, .blksize = 4096 },
+    };
+    struct fuse_open_out opened = { .fh = 1 };
+
+    switch (in->opcode) {
+    case FUSE_INIT:
+        fuse_answer(fd, in, 0, &init, sizeof(init));
+        break;
+    case FUSE_GETATTR:
+        fuse_answer(fd, in, 0, &attr, sizeof(attr));
+        break;
+    case FUSE_OPEN:
+        fuse_answer(fd, in, 0, &opened, sizeof(opened));
+        break;
+    case FUSE_READ:
+        fuse_read(fd, in, stage, reads);
+        break;
+    case FUSE_RELEASE:
+    case FUSE_FLUSH:
+        fuse_answer(fd, in, 0, NULL, 0);
+        break;
+    case FUSE_FORGET:
+    case FUSE_INTERRUPT:
+        break;
+    default:
+        fuse_answer(fd, in, -ENOSYS, NULL, 0);
+        break;
+    }
+}
+
+static void fuse_main(void *argument)
+{
+    static uint8_t buffer[FUSE_BYTES] __attribute__((aligned(8)));
+    struct stage *stage = argument;
+    unsigned reads = 0;
+    char options[80];
+    int fd;
+
+    fd = CHECK_SYS(open("/dev/fuse", O_RDWR | O_CLOEXEC));
+    /* A test that failed may have left it. */
+    umount2(KEPT_FILE, MNT_DETACH);
+    close(CHECK_SYS(open(KEPT_FILE, O_RDWR | O_CREAT | O_CLOEXEC, 0600)));
+    snprintf(options, sizeof(options),
+             "fd=%d,rootmode=100000,user_id=0,group_id=0", fd);
+    CHECK_SYS(mount("kept", KEPT_FILE, "fuse", MS_NOSUID | MS_NODEV, options));
+    atomic_store(&stage->mounted, true);
+    /* It ends when it is unmounted. */
+    while (read(fd, buffer, sizeof(buffer)) > 0) {
+        fuse_serve(fd, (void *)buffer, stage, &reads);
+    }
+    close(fd);
+}
+
+/* ---- The process that keeps its mmap_lock -------------------------------------- */
+
+struct keeper {
+    struct stage *stage;
+    pthread_t keeps, behind;
+    const volatile uint8_t *at;
+};
+
+static void *keep_lock(void *argument)
+{
+    struct keeper *k = argument;
+
+    while (!atomic_load(&k->stage->keep)) {
+        sched_yield();
+    }
+    CHECK_EQ(k->at[0], 0);
+    atomic_store(&k->stage->keeps_ended, true);
+    return NULL;
+}
+
+static void *wait_behind(void *argument)
+{
+    struct keeper *k = argument;
+
+    while (!atomic_load(&k->stage->kept)) {
+        sched_yield();
+    }
+    atomic_store(&k->stage->waits, true);
+    CHECK_SYS(mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    atomic_store(&k->stage->behind, true);
+    return NULL;
+}
+
+/* All that is needed later is there now: no page can come while the lock is kept. */
+static void keeper_prepare(struct keeper *k, struct stage *stage)
+{
+    int fd;
+
+    k->stage = stage;
+    CHECK_SYS(mlockall(MCL_CURRENT));
+    fd = CHECK_SYS(open(KEPT_FILE, O_RDONLY | O_CLOEXEC));
+    /* Its length comes with its attributes. */
+    CHECK_EQ(lseek(fd, 0, SEEK_END), 1 << 20);
+    k->at = CHECK_SYS(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0));
+    CHECK_EQ(pthread_create(&k->keeps, NULL, keep_lock, k), 0);
+    CHECK_EQ(pthread_create(&k->behind, NULL, wait_behind, k), 0);
+}
+
+/* Returns when the lock is kept, somebody waits for it, and the conductor wants more. */
+static void keeper_keep(struct keeper *k)
+{
+    atomic_store(&k->stage->keep, true);
+    while (!atomic_load(&k->stage->go)) {
+        sched_yield();
+    }
+}
+
+static void keeper_end(struct keeper *k)
+{
+    CHECK_EQ(pthread_join(k->keeps, NULL), 0);
+    CHECK_EQ(pthread_join(k->behind, NULL), 0);
+}
+
+/* ---- What it does meanwhile ------------------------------------------------------ */
+
+static void bind_main(void *argument)
+{
+    struct unetmm_space space = {
+        .size = sizeof(space), .source = run.source,
+    };
+    struct stage *stage = argument;
+    int fd = raw_open_file();
+    struct keeper k;
+    int ret;
+
+    keeper_prepare(&k, stage);
+    keeper_keep(&k);
+    atomic_store(&stage->went, true);
+    ret = raw_ioctl(fd, UNETMM_IOC_SPACE, &space);
+    keeper_end(&k);
+    CHECK_RET(ret, -ENODEV);
+    close(fd);
+}
+
+static void post_main(void *argument)
+{
+    struct stage *stage = argument;
+    struct unetmm_post post = { .size = sizeof(post) };
+    uint8_t *page = pages(1);
+    struct unetmm_fqe *fqe;
+    struct keeper k;
+    struct raw raw;
+    int ret;
+
+    raw_open(&raw);
+    fqe = raw_fqe(&raw, 0);
+    memset(fqe, 0, sizeof(*fqe));
+    fqe->addr = (uintptr_t)page;
+    fqe->len = PAGE;
+    fqe->flags = UNETMM_FQE_F_ZERO;
+    unetmm_write_index(&raw.index->user.fq_prod, 1);
+    post.endpoint = raw.ep.id;
+    keeper_prepare(&k, stage);
+    keeper_keep(&k);
+    atomic_store(&stage->went, true);
+    ret = raw_ioctl(raw.fd, UNETMM_IOC_POST, &post);
+    keeper_end(&k);
+    CHECK_RET(ret, -ENODEV);
+    raw_unmap(&raw);
+    close(raw.fd);
+}
+
+/* Has the driver wait for a page of a userfaultfd. */
+static void ask_for(struct raw *raw, struct late *late)
+{
+    struct unetmm_sqe *sqe = raw_sqe(raw, 0);
+    unsigned out, in;
+
+    raw_open(raw);
+    raw_join_itself(raw, &out, &in);
+    late_make(late, 1);
+    sqe = raw_sqe(raw, raw->sq_prod++);
+    memset(sqe, 0, sizeof(*sqe));
+    sqe->opcode = UNETMM_OP_SEND;
+    sqe->nsegs = 1;
+    sqe->channel = (uint16_t)out;
+    sqe->seg[0].addr = (uintptr_t)late->at;
+    sqe->seg[0].len = 100;
+    raw_submit(raw);
+    CHECK_EQ(late_wanted(late), 0);
+}
+
+/* The page-in comes back from its fault, and wants the lock. */
+static void page_in_main(void *argument)
+{
+    struct stage *stage = argument;
+    struct uffdio_range range;
+    struct keeper k;
+    struct late late;
+    struct raw raw;
+
+    /* First: it has all memory there that the process has by then. */
+    keeper_prepare(&k, stage);
+    ask_for(&raw, &late);
+    range = (struct uffdio_range) { (uintptr_t)late.at, PAGE };
+    keeper_keep(&k);
+    CHECK_SYS(ioctl(late.fd, UFFDIO_WAKE, &range));
+    atomic_store(&stage->went, true);
+    keeper_end(&k);
+    raw_unmap(&raw);
+    close(raw.fd);
+    late_unmap(&late);
+}
+
+/* Nobody ever answers; nothing else is kept. */
+static void asleep_main(void *argument)
+{
+    struct stage *stage = argument;
+    struct late late;
+    struct raw raw;
+
+    ask_for(&raw, &late);
+    atomic_store(&stage->behind, true);
+    atomic_store(&stage->went, true);
+    while (!atomic_load(&stage->let_go)) {
+        breathe();
+    }
+    raw_unmap(&raw);
+    close(raw.fd);
+    late_unmap(&late);
+}
+
+/* ---- Who takes the card away ------------------------------------------------------ */
+
+struct removal {
+    void (*go)(void);
+    void (*come)(void);
+    atomic_bool done;
+    uint64_t took_ns;
+};
+
+static void do_reset(void)
+{
+    card_write("reset", "1");
+}
+
+static void do_unbind(void)
+{
+    CHECK_RET(card_unbind(), 0);
+}
+
+static void do_bind(void)
+{
+    CHECK_RET(card_bind(), 0);
+}
+
+static void nothing(void)
+{
+}
+
+static void *removal_thread(void *argument)
+{
+    struct removal *r = argument;
+    uint64_t start = now_ns();
+
+    r->go();
+    r->took_ns = now_ns() - start;
+    atomic_store(&r->done, true);
+    return NULL;
+}
+
+/* Takes the card away; who holds that up is let go after that long. */
+static void remove_card(struct stage *stage, struct removal *r)
+{
+    uint64_t end = deadline_in(5);
+    pthread_t thread;
+    bool in_time;
+
+    CHECK_EQ(pthread_create(&thread, NULL, removal_thread, r), 0);
+    while (!atomic_load(&r->done) && now_ns() < end) {
+        breathe();
+    }
+    in_time = atomic_load(&r->done);
+    atomic_store(&stage->let_go, true);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    if (!in_time) {
+        FAIL("the card's end waited for a process until it let go");
+    }
+    note("%llu ms", (unsigned long long)(r->took_ns / NS_PER_MS));
+    CHECK(r->took_ns < 2 * NS_PER_S * run.slow);
+}
+
+static void need_fuse(void)
+{
+    if (access("/dev/fuse", R_OK) &&
+        (system("modprobe -q fuse") || access("/dev/fuse", R_OK))) {
+        test_skip("this kernel has no FUSE");
+    }
+}
+
+static void hold_up_once(void (*victim)(void *argument), bool keeps,
+                         struct removal *r)
+{
+    struct stage *stage = shared_memory(sizeof(*stage));
+    pid_t fuse = 0, pid;
+
+    card_find();
+    if (keeps) {
+        fuse = start_process(fuse_main, stage);
+        EVENTUALLY(atomic_load(&stage->mounted));
+    }
+    pid = start_process(victim, stage);
+    if (keeps) {
+        EVENTUALLY(atomic_load(&stage->waits));
+        /* The mmap() is on its way into the lock, and comes not back. */
+        idle_ns(200 * NS_PER_MS * run.slow);
+        CHECK(!atomic_load(&stage->keeps_ended));
+        CHECK(!atomic_load(&stage->behind));
+        atomic_store(&stage->go, true);
+    }
+    EVENTUALLY(atomic_load(&stage->went));
+    /* So is the call, or the page-in. */
+    idle_ns(100 * NS_PER_MS * run.slow);
+    remove_card(stage, r);
+    end_process(pid);
+    if (keeps) {
+        CHECK_SYS(umount(KEPT_FILE));
+        end_process(fuse);
+    }
+    r->come();
+    card_check_works();
+}
+
+static void hold_up(void (*victim)(void *argument), bool keeps)
+{
+    struct removal reset = { .go = do_reset, .come = nothing };
+    struct removal unbind = { .go = do_unbind, .come = do_bind };
+
+    if (keeps) {
+        need_fuse();
+    }
+    hold_up_once(victim, keeps, &reset);
+    hold_up_once(victim, keeps, &unbind);
+}
+
+static void bind(void)
+{
+    hold_up(bind_main, true);
+}
+
+static void post(void)
+{
+    hold_up(post_main, true);
+}
+
+static void page_in(void)
+{
+    hold_up(page_in_main, true);
+}
+
+static void asleep(void)
+{
+    hold_up(asleep_main, false);
+}
+
+static const struct test tests[] = {
+    { "bind", bind, TEST_TLB | TEST_PINNED | TEST_SHADOW | TEST_ODP | TEST_NO_CARD, 0 },
+    { "post", post, TEST_KTLB | TEST_NO_CARD, 0 },
+    { "page-in", page_in, TEST_TLB | TEST_ODP | TEST_NO_CARD, 0 },
+    { "asleep", asleep, TEST_TLB | TEST_ODP | TEST_NO_CARD, 0 },
+};
+
+int main(int argc, char **argv)
+{
+    return test_main(argc, argv, "holdup", tests,
+                     sizeof(tests) / sizeof(tests[0]));
+}
