@@ -1270,8 +1270,13 @@ static void test_option_errors(void)
         "x-dma-page-ns=1000000001", "mac=01:00:00:00:00:01", "x-loss=1000001",
         "x-dup=1000001", "x-reorder=1000001", "x-corrupt=1000001",
         "x-force-miss=1000001", "x-force-evict=1000001", "x-delay=1000001",
-        "x-delay-ns=1000000001", "x-fault-delay=1000001",
-        "x-fault-delay-ns=1000000001", "x-fault-fail=1000001",
+        "x-delay-ns=0", "x-delay-ns=1000000001", "x-fault-delay=1000001",
+        "x-fault-delay-ns=0", "x-fault-delay-ns=1000000001",
+        "x-fault-fail=1000001",
+        "reliable-channels=4097", "reliable-keep=4097", "regions=65537",
+        "imports=1025", "window-pages=65537", "window-queue=0",
+        "window-queue=1048577", "proxy-pages=65537", "sysbuf-slots=4097",
+        "flows=4097", "backup-bits=4097",
         "x-fault-refuse=1000001", "x-lie=1000001", "x-seed=many",
         "endpoints=-1", "endpoints=4294967298", "mac=none", "netdev=none",
         "no-such-property=1",
@@ -1292,6 +1297,41 @@ static void test_option_errors(void)
         g_assert_cmpuint(lines_with(err, "qemu-system-"), ==, 1);
         g_assert_cmpuint(lines_with(err, "no-such-device"), ==, 0);
     }
+}
+
+/* While the card runs: refused with the range, and nothing has changed. */
+static void test_knob_errors(void)
+{
+    static const struct {
+        const char *name;
+        uint32_t value;
+        const char *range;
+    } wrong[] = {
+        { "x-delay-ns", 0, "1..1000000000" },
+        { "x-delay-ns", 1000000001, "1..1000000000" },
+        { "x-fault-delay-ns", 0, "1..1000000000" },
+        { "x-fault-delay-ns", 1000000001, "1..1000000000" },
+        { "x-loss", 1000001, "0..1000000" },
+    };
+    Machine m;
+
+    machine_up(&m, "-device unetmm,id=a");
+    for (unsigned i = 0; i < G_N_ELEMENTS(wrong); i++) {
+        uint64_t before = qunetmm_qom_u64(m.qts, PATH_A, wrong[i].name, NULL);
+        QDict *answer = qtest_qmp(m.qts, "{ 'execute': 'qom-set', "
+                                  "'arguments': { 'path': %s, "
+                                  "'property': %s, 'value': %u } }", PATH_A,
+                                  wrong[i].name, wrong[i].value);
+        const char *said = qdict_get_str(qdict_get_qdict(answer, "error"),
+                                         "desc");
+
+        g_assert_nonnull(strstr(said, wrong[i].name));
+        g_assert_nonnull(strstr(said, wrong[i].range));
+        qobject_unref(answer);
+        g_assert_cmpuint(qunetmm_qom_u64(m.qts, PATH_A, wrong[i].name, NULL),
+                         ==, before);
+    }
+    machine_down(&m);
 }
 
 /* What is just in range starts, and the registers say it. */
@@ -1588,6 +1628,7 @@ int main(int argc, char **argv)
     qtest_add_func("/unetmm/options/registers", test_option_registers);
     qtest_add_func("/unetmm/options/within", test_option_within);
     qtest_add_func("/unetmm/options/limits", test_option_limits);
+    qtest_add_func("/unetmm/options/knobs", test_knob_errors);
     qtest_add_func("/unetmm/options/help", test_help);
     return g_test_run();
 }

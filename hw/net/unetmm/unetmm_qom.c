@@ -138,9 +138,12 @@ static const struct {
     { "flows", "flows of raw Ethernet endpoints, 0..4096; 0: no Ethernet" },
     { "backup-bits", "packets that one endpoint may have in the backup ring, "
       "0..4096" },
-    { "budget-descriptors", "descriptors handled before the vCPU is let go" },
-    { "budget-bytes", "bytes moved before the vCPU is let go" },
-    { "x-dma-page-ns", "time that one page's DMA takes on the virtual clock" },
+    { "budget-descriptors", "descriptors handled before the vCPU is let go, "
+      "1..65536" },
+    { "budget-bytes", "bytes moved before the vCPU is let go, "
+      "65536..1073741824" },
+    { "x-dma-page-ns", "time that one page's DMA takes on the virtual clock, "
+      "0..1000000000" },
 };
 
 /* ---- Knobs that may be set while the card runs -------------------------- */
@@ -148,14 +151,14 @@ static const struct {
 static const struct UnetmmKnob {
     const char *name;
     size_t offset;
-    uint32_t most;
+    uint32_t least, most;
     uint32_t first;             /* what it is if nobody sets it */
     const char *help;
 } unetmm_knobs[] = {
 #define KNOB(name, field, help) \
-    { name, offsetof(UnetmmKnobs, field), 1000000, 0, help }
+    { name, offsetof(UnetmmKnobs, field), 0, 1000000, 0, help }
 #define KNOB_NS(name, field, first, help) \
-    { name, offsetof(UnetmmKnobs, field), UNETMM_MAX_LATE_NS, first, help }
+    { name, offsetof(UnetmmKnobs, field), 1, UNETMM_MAX_LATE_NS, first, help }
     KNOB("x-loss", loss, "frames lost, per million"),
     KNOB("x-dup", dup, "frames sent twice, per million"),
     KNOB("x-reorder", reorder, "frames that the next one overtakes, per "
@@ -209,8 +212,9 @@ static void unetmm_knob_set(Object *obj, Visitor *v, const char *name,
     if (!visit_type_uint32(v, name, &value, errp)) {
         return;
     }
-    if (value > knob->most) {
-        error_setg(errp, "unetmm: %s must be 0..%u", name, knob->most);
+    if (value < knob->least || value > knob->most) {
+        error_setg(errp, "unetmm: %s must be %u..%u", name, knob->least,
+                   knob->most);
         return;
     }
     *unetmm_knob_at(&s->knobs, opaque) = value;
