@@ -138,7 +138,7 @@ static bool engine_acks(UnetmmCore *core)
     return core->port.fifo_used && !core->rx.active;
 }
 
-/* Is there something that only the budget, or its time, keeps from being done? */
+/* Is there something that only the budget keeps from being done? */
 static bool engine_work_left(const UnetmmCore *core)
 {
     return unetmm_engine_may_run(core) &&
@@ -267,7 +267,7 @@ void unetmm_leave(UnetmmCore *core)
 
 void unetmm_core_run(UnetmmCore *core)
 {
-    /* Not from inside one of our own calls: that is no turn of the main loop. */
+    /* From inside one of our own calls it is no turn of the main loop. */
     if (!core->depth) {
         unetmm_budget_renew(core);
     }

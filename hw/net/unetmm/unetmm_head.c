@@ -11,8 +11,8 @@
  *
  * A buffer may be far longer than what comes.  So a datagram needs the pages
  * alone that it touches, and what is looked at ahead is a few pages at a time
- * (UNETMM_HEAD_STEP), the rest in later turns of the main loop: a buffer that is
- * used before has cost no more than that.  CHECK is the state until all pages
+ * (UNETMM_HEAD_STEP), the rest in later turns of the main loop: a buffer that
+ * is used before has cost no more than that.  CHECK is the state until all pages
  * have been seen; to a message it is as good as READY.
  *
  * A message of a reliable channel comes in packets, and again until it is
@@ -139,8 +139,8 @@ static void head_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
 }
 
 /*
- * A page of the head could not be had: it becomes ASKED for that and for what is
- * missing behind it, or FAILED.
+ * A page of the head could not be had: it becomes ASKED for that and for what
+ * is missing behind it, or FAILED.
  */
 static void head_lacks(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                        UnetmmXlat result, uint64_t i)
