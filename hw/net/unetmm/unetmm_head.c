@@ -12,8 +12,8 @@
  * A buffer may be far longer than what comes.  So a datagram needs the pages
  * alone that it touches, and what is looked at ahead is a few pages at a time
  * (UNETMM_HEAD_STEP), the rest in later turns of the main loop: a buffer that
- * is used before has cost no more than that.  CHECK is the state until all pages
- * have been seen; to a message it is as good as READY.
+ * is used before has cost no more than that.  CHECK is the state until all
+ * pages have been seen; to a message it is as good as READY.
  *
  * A message of a reliable channel comes in packets, and again until it is
  * taken.  So its packets are no activity, and need no more of a head than they
