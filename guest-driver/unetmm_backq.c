@@ -609,6 +609,12 @@ static struct unetmm_backq *unetmm_backq_new(struct unetmm_ep *ep, u32 bits)
 	return q;
 }
 
+/* As long as the endpoint has the queue, or backup.lock is held. */
+struct unetmm_aspace *unetmm_backq_space(const struct unetmm_backq *q)
+{
+	return q->space;
+}
+
 static void unetmm_backq_show_to_irq(struct unetmm_ep *ep,
 				     struct unetmm_backq *q)
 {
@@ -626,15 +632,20 @@ int unetmm_backq_open(struct unetmm_ep *ep, u32 want)
 	struct unetmm_backq *q;
 	int bits;
 
+	if (!unetmm_user_take(ep->space, UNETMM_USE_THREADS, 1))
+		return -EDQUOT;
 	mutex_lock(&b->lock);
 	bits = unetmm_backup_get(ep->space, want);
 	mutex_unlock(&b->lock);
-	if (bits < 0)
+	if (bits < 0) {
+		unetmm_user_give(ep->space, UNETMM_USE_THREADS, 1);
 		return bits;
+	}
 	q = unetmm_backq_new(ep, bits);
 	mutex_lock(&b->lock);
 	if (IS_ERR(q)) {
 		unetmm_backup_put(ep->space, bits);
+		unetmm_user_give(ep->space, UNETMM_USE_THREADS, 1);
 		mutex_unlock(&b->lock);
 		return PTR_ERR(q);
 	}
@@ -663,6 +674,7 @@ void unetmm_backq_close(struct unetmm_ep *ep)
 	mutex_unlock(&q->lock);
 	unetmm_backq_disturb(q);
 	unetmm_backup_put(ep->space, q->bits);
+	unetmm_user_give(ep->space, UNETMM_USE_THREADS, 1);
 	mutex_unlock(&b->lock);
 	unetmm_backq_put(q);
 }

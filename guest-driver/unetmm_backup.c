@@ -65,11 +65,11 @@ static struct unetmm_backbuf *unetmm_backbuf_new(struct unetmm_dev *dev)
 	size_t bytes = dev->backup.buf_bytes;
 	struct unetmm_backbuf *buf;
 
-	buf = kzalloc(sizeof(*buf), GFP_KERNEL | __GFP_NOWARN);
+	buf = kzalloc(sizeof(*buf), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!buf)
 		return NULL;
 	/* The fault work makes some: it does not wait for memory for long. */
-	buf->mem = alloc_pages_exact(bytes, GFP_KERNEL | __GFP_NOWARN |
+	buf->mem = alloc_pages_exact(bytes, GFP_KERNEL_ACCOUNT | __GFP_NOWARN |
 				     __GFP_NORETRY | __GFP_ZERO);
 	if (!buf->mem)
 		goto free;
@@ -130,11 +130,13 @@ void unetmm_backbuf_put(struct unetmm_dev *dev, struct unetmm_backbuf *buf)
 		unetmm_backbuf_free(dev, buf);
 }
 
-/* A fresh one, or NULL. */
-static struct unetmm_backbuf *unetmm_backbuf_get(struct unetmm_dev *dev)
+/* A fresh one, for what the space has taken, whose group pays for it; or NULL. */
+static struct unetmm_backbuf *unetmm_backbuf_get(struct unetmm_dev *dev,
+						 struct unetmm_aspace *space)
 {
 	struct unetmm_backring *b = &dev->backup;
 	struct unetmm_backbuf *buf;
+	struct unetmm_group group;
 
 	spin_lock(&b->pool_lock);
 	buf = list_first_entry_or_null(&b->free, struct unetmm_backbuf, node);
@@ -143,7 +145,12 @@ static struct unetmm_backbuf *unetmm_backbuf_get(struct unetmm_dev *dev)
 		b->nfree--;
 	}
 	spin_unlock(&b->pool_lock);
-	return buf ? buf : unetmm_backbuf_new(dev);
+	if (buf)
+		return buf;
+	unetmm_group_enter(space, &group);
+	buf = unetmm_backbuf_new(dev);
+	unetmm_group_leave(&group);
+	return buf;
 }
 
 /*
@@ -247,7 +254,7 @@ static int unetmm_backup_make(struct unetmm_dev *dev)
 	log2 = min3(log2, (u32)UNETMM_BACKUP_LOG2, dev->hw.max_log2);
 	b->buf_bytes = PAGE_ALIGN(max_t(u32, UNETMM_ETH_MAX,
 					dev->hw.user_mtu));
-	posted = kvcalloc(BIT(log2), sizeof(*posted), GFP_KERNEL);
+	posted = kvcalloc(BIT(log2), sizeof(*posted), GFP_KERNEL_ACCOUNT);
 	b->queues = kvcalloc(dev->hw.endpoints, sizeof(*b->queues),
 			     GFP_KERNEL);
 	if (!posted || !b->queues)
@@ -275,8 +282,8 @@ free:
 
 /*
  * How many bits an endpoint gets that wants so many, 0: as usual.  Not more than
- * half of those that are left, and a space not more than a quarter of all, so that
- * others come to theirs.  Or -errno.
+ * half of those that are left, a space not more than a quarter of all, and a user
+ * not more than user_backup_buffers, so that others come to theirs.  Or -errno.
  */
 int unetmm_backup_get(struct unetmm_aspace *space, u32 want)
 {
@@ -294,10 +301,15 @@ int unetmm_backup_get(struct unetmm_aspace *space, u32 want)
 	bits = min3(want ?: UNETMM_BACKUP_BITS, dev->hw.backup_bits,
 		    max(left / 2, 1u));
 	bits = min(bits, share - space->backup_bits);
+	bits = unetmm_user_take(space, UNETMM_USE_BACKUP, bits);
+	if (!bits)
+		return -EDQUOT;
 	if (!b->users)
 		ret = unetmm_backup_make(dev);
-	if (ret)
+	if (ret) {
+		unetmm_user_give(space, UNETMM_USE_BACKUP, bits);
 		return ret;
+	}
 	b->users++;
 	b->reserved += bits;
 	space->backup_bits += bits;
@@ -312,6 +324,7 @@ void unetmm_backup_put(struct unetmm_aspace *space, u32 bits)
 	lockdep_assert_held(&b->lock);
 	b->reserved -= bits;
 	space->backup_bits -= bits;
+	unetmm_user_give(space, UNETMM_USE_BACKUP, bits);
 	if (!--b->users)
 		unetmm_backup_unmake(dev);
 }
@@ -336,7 +349,7 @@ static void unetmm_backup_packet(struct unetmm_dev *dev,
 		unetmm_count(dev, backup_cancelled);
 		goto put;
 	}
-	fresh = unetmm_backbuf_get(dev);
+	fresh = unetmm_backbuf_get(dev, unetmm_backq_space(b->queues[ep]));
 	if (fresh) {
 		unetmm_backbuf_put(dev, fresh);
 		dma_sync_single_for_cpu(&dev->pdev->dev, buf->dma,

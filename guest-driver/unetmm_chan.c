@@ -133,7 +133,7 @@ static int unetmm_chan_open(struct unetmm_chan *chan, u16 peer_ep,
 /* The card has none of the channel's slots, or never had any. */
 static void unetmm_chan_unreserve(struct unetmm_chan *chan)
 {
-	unetmm_sysbuf_unreserve(chan->ep->dev, chan->recv_credits);
+	unetmm_sysbuf_unreserve(chan->ep, chan->recv_credits);
 	chan->recv_credits = 0;
 }
 

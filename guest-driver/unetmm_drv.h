@@ -31,6 +31,8 @@
  *   unetmm_backq  what waits in the backup ring for an endpoint with policy backup
  *                 (kref: the endpoint, its thread); see unetmm_backq.c.
  *   unetmm_backring  that ring, while there is such an endpoint.
+ *   unetmm_user   what a uid has of a card's threads and buffers, while it has a
+ *                 space; see unetmm_user.c.
  *   unetmm_kqueues what an endpoint of source ktlb has beside its queues; lives
  *                 as long as the endpoint.  Its slots: unetmm_klist.c.
  *
@@ -52,6 +54,7 @@
  *   file->lock > space->zero_lock
  *   [rtnl, file->lock] > flow_lock > command slot; see also unetmm_net.h
  *   [mmap_lock, reclaim's locks] > space->lock > cmdq.lock, reg_lock
+ *   [all of these but hard interrupts'] > users_lock
  *   dev->ep_lock > wait queues (hard interrupt)
  *
  * dev->rwsem is held for reading by each call from user space and for writing
@@ -142,6 +145,8 @@
 
 struct dentry;
 struct eventfd_ctx;
+struct mem_cgroup;
+struct unetmm_user;
 struct unetmm_ecs;
 struct unetmm_net;
 
@@ -412,6 +417,8 @@ struct unetmm_aspace {
 	const struct unetmm_source *ops;
 	u32 endpoints;			/* file->lock */
 	u32 backup_bits;		/* that these have; dev->backup.lock */
+	struct unetmm_user *user;	/* set once; see unetmm_user.c */
+	bool unlimited;			/* likewise */
 	unsigned long pin_limit;	/* pages; ULONG_MAX with CAP_IPC_LOCK */
 
 	spinlock_t lock;		/* to the end of this group */
@@ -759,6 +766,9 @@ struct unetmm_dev {
 	struct unetmm_landed *landed_list;	/* ctl.lock */
 	dma_addr_t landed_list_dma;
 	atomic_t next_tag;
+
+	spinlock_t users_lock;		/* users, and what they have; innermost */
+	struct list_head users;
 
 	struct xarray spaces;
 	spinlock_t ep_lock;		/* eps; taken in the notify interrupt */
@@ -1199,7 +1209,7 @@ int unetmm_sysbuf_get(struct unetmm_dev *dev);
 void unetmm_sysbuf_put(struct unetmm_dev *dev);
 void unetmm_sysbuf_stop(struct unetmm_dev *dev);
 u32 unetmm_sysbuf_reserve(struct unetmm_ep *ep);
-void unetmm_sysbuf_unreserve(struct unetmm_dev *dev, u32 slots);
+void unetmm_sysbuf_unreserve(struct unetmm_ep *ep, u32 slots);
 void unetmm_sysbuf_answer(struct unetmm_dev *dev, struct unetmm_sysjob *job,
 			  u8 status);
 void unetmm_sysbuf_report(struct unetmm_dev *dev,
@@ -1254,6 +1264,7 @@ int unetmm_backq_open(struct unetmm_ep *ep, u32 want);
 void unetmm_backq_close(struct unetmm_ep *ep);
 bool unetmm_backq_add(struct unetmm_backq *q, const struct unetmm_fault *rec,
 		      u64 index, struct unetmm_backbuf *buf);
+struct unetmm_aspace *unetmm_backq_space(const struct unetmm_backq *q);
 void unetmm_backq_tail(struct unetmm_backq *q);
 void unetmm_backq_orphan(struct unetmm_aspace *space);
 
@@ -1289,6 +1300,29 @@ void unetmm_undo_event(struct unetmm_file *file, const void *arg);
 int unetmm_op_event_close(struct unetmm_file *file, void *arg);
 int unetmm_op_event_wait(struct unetmm_file *file, void *arg);
 int unetmm_op_event_arm(struct unetmm_file *file, void *arg);
+
+/* unetmm_user.c */
+enum unetmm_use {
+	UNETMM_USE_BACKUP,		/* bits of endpoints */
+	UNETMM_USE_SLOTS,		/* credits of channels */
+	UNETMM_USE_THREADS,
+	UNETMM_NUM_USES
+};
+
+struct unetmm_group {
+	struct mem_cgroup *memcg;
+	struct mem_cgroup *before;
+};
+
+void unetmm_users_init(struct unetmm_dev *dev);
+int unetmm_user_get(struct unetmm_aspace *space);
+void unetmm_user_put(struct unetmm_aspace *space);
+u32 unetmm_user_take(struct unetmm_aspace *space, enum unetmm_use use, u32 n);
+void unetmm_user_give(struct unetmm_aspace *space, enum unetmm_use use, u32 n);
+void unetmm_user_count(struct unetmm_aspace *space, enum unetmm_use use);
+void unetmm_group_enter(struct unetmm_aspace *space,
+			struct unetmm_group *group);
+void unetmm_group_leave(struct unetmm_group *group);
 
 /* unetmm_counters.c */
 extern const char * const unetmm_driver_counter_names[];

@@ -304,6 +304,8 @@ static struct unetmm_deferred *unetmm_deferred_done(struct unetmm_deferred *d)
 		wake_up_all(&space->idle);
 	spin_unlock(&space->lock);
 	kfree(d);
+	if (!next)
+		unetmm_user_give(space, UNETMM_USE_THREADS, 1);
 	unetmm_space_put(space);
 	return next;
 }
@@ -356,7 +358,8 @@ void unetmm_deferred_kill(struct unetmm_aspace *space)
 }
 
 /*
- * Is a thread to come that takes it?  Then it is left to that one: 1.  -ESTALE: the
+ * Is a thread to come that takes it?  Then it is left to that one: 1; so it is if
+ * its user has all threads that it may have, but an endpoint has one at least.  -ESTALE: the
  * space is being closed, and nobody would wait for it.
  */
 static int unetmm_deferred_later(struct unetmm_deferred *d)
@@ -371,11 +374,14 @@ static int unetmm_deferred_later(struct unetmm_deferred *d)
 		n += other->miss.ep == d->miss.ep;
 	if (space->closing) {
 		ret = -ESTALE;
-	} else if (n >= most) {
+	} else if (n >= most ||
+		   (n && !unetmm_user_take(space, UNETMM_USE_THREADS, 1))) {
 		kref_get(&space->ref);
 		list_add_tail(&d->node, &space->deferred_later);
 		space->ndeferred++;
 		ret = 1;
+	} else if (!n) {
+		unetmm_user_count(space, UNETMM_USE_THREADS);
 	}
 	spin_unlock(&space->lock);
 	if (ret > 0)
@@ -402,7 +408,7 @@ static int unetmm_deferred_start(struct unetmm_aspace *space,
 	ret = -ENOMEM;
 	d->task = kthread_create(unetmm_deferred_thread, d, "unetmm-pagein");
 	if (IS_ERR(d->task))
-		goto free;
+		goto give;
 	ret = -ESTALE;
 	spin_lock(&space->lock);
 	if (!space->closing) {
@@ -418,6 +424,8 @@ static int unetmm_deferred_start(struct unetmm_aspace *space,
 		return 0;
 	/* It has not begun. */
 	kthread_stop(d->task);
+give:
+	unetmm_user_give(space, UNETMM_USE_THREADS, 1);
 free:
 	kfree(d);
 	return ret;

@@ -295,6 +295,7 @@ static void unetmm_dev_init(struct unetmm_dev *dev)
 	INIT_LIST_HEAD(&dev->blocks);
 	spin_lock_init(&dev->reg_lock);
 	spin_lock_init(&dev->ep_lock);
+	unetmm_users_init(dev);
 	mutex_init(&dev->reply_lock);
 	mutex_init(&dev->flow_lock);
 	unetmm_sysbuf_init(dev);

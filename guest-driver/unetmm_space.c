@@ -26,6 +26,7 @@ static void unetmm_space_free(struct kref *ref)
 	kvfree(space->ktlb.slots);
 	mmdrop(space->mm);
 	put_pid(space->owner);
+	unetmm_user_put(space);
 	unetmm_dev_put(space->dev);
 	kfree(space);
 }
@@ -566,7 +567,9 @@ int unetmm_op_space(struct unetmm_file *file, void *arg)
 	space = unetmm_space_alloc(dev, a->source);
 	if (!space)
 		return -ENOMEM;
-	ret = unetmm_space_watch(space);
+	ret = unetmm_user_get(space);
+	if (!ret)
+		ret = unetmm_space_watch(space);
 	if (ret)
 		goto put;
 	ret = down_read_killable(&dev->rwsem);

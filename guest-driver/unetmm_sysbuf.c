@@ -60,7 +60,8 @@ static int unetmm_slot_init(struct unetmm_dev *dev, struct unetmm_sysjob *job)
 	size_t bytes = dev->sysbuf.slot_bytes;
 	int ret;
 
-	job->mem = alloc_pages_exact(bytes, GFP_KERNEL | __GFP_NOWARN |
+	/* Who is the first pays for it. */
+	job->mem = alloc_pages_exact(bytes, GFP_KERNEL_ACCOUNT | __GFP_NOWARN |
 				     __GFP_RETRY_MAYFAIL);
 	if (!job->mem)
 		return -ENOMEM;
@@ -97,7 +98,7 @@ static int unetmm_sysbuf_fill(struct unetmm_dev *dev, u32 slots)
 	int ret = 0;
 	u32 i;
 
-	sb->jobs = kvcalloc(slots, sizeof(*sb->jobs), GFP_KERNEL);
+	sb->jobs = kvcalloc(slots, sizeof(*sb->jobs), GFP_KERNEL_ACCOUNT);
 	sb->queues = kvcalloc(dev->hw.endpoints, sizeof(*sb->queues),
 			      GFP_KERNEL);
 	sb->cleared = kvcalloc(max(dev->hw.regions, 1u), sizeof(*sb->cleared),
@@ -202,7 +203,7 @@ void unetmm_sysbuf_stop(struct unetmm_dev *dev)
 /*
  * Slots for a new channel of the endpoint: what the parameter says, but not more
  * than a quarter of those that are left, so that many come to their turn.  0: there
- * is none left, or the policy needs none.
+ * is none left, for this user or at all, or the policy needs none.
  */
 u32 unetmm_sysbuf_reserve(struct unetmm_ep *ep)
 {
@@ -221,15 +222,19 @@ u32 unetmm_sysbuf_reserve(struct unetmm_ep *ep)
 	}
 	most = clamp(READ_ONCE(unetmm_redirect_credits), 1u,
 		     UNETMM_MOST_CREDITS);
-	n = clamp(left / 4, 1u, most);
+	n = unetmm_user_take(ep->space, UNETMM_USE_SLOTS,
+			     clamp(left / 4, 1u, most));
 	sb->reserved += n;
 	return n;
 }
 
-void unetmm_sysbuf_unreserve(struct unetmm_dev *dev, u32 slots)
+void unetmm_sysbuf_unreserve(struct unetmm_ep *ep, u32 slots)
 {
-	lockdep_assert_held(&dev->ctl.lock);
-	dev->sysbuf.reserved -= slots;
+	lockdep_assert_held(&ep->dev->ctl.lock);
+	if (!slots)
+		return;
+	ep->dev->sysbuf.reserved -= slots;
+	unetmm_user_give(ep->space, UNETMM_USE_SLOTS, slots);
 }
 
 /* ---- Reports ---------------------------------------------------------------- */

@@ -382,9 +382,13 @@ int unetmm_sysq_open(struct unetmm_ep *ep)
 	struct unetmm_sysq *q;
 	int ret;
 
+	if (!unetmm_user_take(ep->space, UNETMM_USE_THREADS, 1))
+		return -EDQUOT;
 	q = unetmm_sysq_new(ep->space);
-	if (IS_ERR(q))
+	if (IS_ERR(q)) {
+		unetmm_user_give(ep->space, UNETMM_USE_THREADS, 1);
 		return PTR_ERR(q);
+	}
 	mutex_lock(&sb->lock);
 	ret = unetmm_sysbuf_get(ep->dev);
 	if (!ret) {
@@ -400,6 +404,7 @@ int unetmm_sysq_open(struct unetmm_ep *ep)
 		mutex_unlock(&q->lock);
 		wake_up(&q->wait);
 		unetmm_sysq_put(q);
+		unetmm_user_give(ep->space, UNETMM_USE_THREADS, 1);
 	}
 	return ret;
 }
@@ -422,4 +427,5 @@ void unetmm_sysq_close(struct unetmm_ep *ep)
 	mutex_unlock(&sb->lock);
 	ep->sysq = NULL;
 	unetmm_sysq_put(q);
+	unetmm_user_give(ep->space, UNETMM_USE_THREADS, 1);
 }

@@ -46,7 +46,8 @@ static const struct advice advices[] = {
       "CAP_NET_RAW, which root has" },
     { UNETMM_CALL_EP_CREATE, EDQUOT,
       "the queues exceed this user's quota: make them smaller or raise "
-      "ulimit -l" },
+      "ulimit -l; with policy redirect or backup, also end endpoints of this "
+      "user, or raise the driver's user_threads or user_backup_buffers" },
     { UNETMM_CALL_EP_CREATE, ENOMEM,
       "there is no memory for the queues: make them smaller or raise "
       "ulimit -l" },

@@ -10,6 +10,7 @@
 #include "ask.h"
 #include "card.h"
 #include "frame.h"
+#include "group.h"
 #include "guard.h"
 #include "inject.h"
 #include "late.h"
@@ -897,6 +898,113 @@ static void refused(void)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
+/* ---- Who pays ----------------------------------------------------------------------------- */
+
+/* The ring's buffers are the group's that has caused them, as long as they are there. */
+static void charged(void)
+{
+    long long before, during, ring;
+    struct scene s;
+
+    group_enter("charged");
+    before = group_now("memory.current");
+    scene_open(&s, true, UNETMM_POLICY_BACKUP, 0);
+    during = group_now("memory.current") - before;
+    ring = (long long)(driver_counter(s.ctx, UNETMM_D_backup_buffers) * 2 *
+                       PAGE);
+    note("%lld bytes charged, buffers of at least %lld", during, ring);
+    CHECK(ring > 0 && during >= ring);
+    before += during;
+    scene_close(&s);
+    EVENTUALLY(before - group_now("memory.current") >= ring);
+}
+
+static void be_user(unsigned uid)
+{
+    CHECK_SYS(setresgid(uid, uid, uid));
+    CHECK_SYS(setresuid(uid, uid, uid));
+}
+
+struct user {
+    unsigned uid, eps;          /* who, and how many endpoints it gets */
+};
+
+/* So many endpoints, and then none; those that end make room. */
+static void has_a_share(void *argument)
+{
+    const struct user *user = argument;
+    struct unetmm_ep_attr attr = raw_attr(UNETMM_POLICY_BACKUP, 8);
+    struct unetmm_ep *ep, *eps[8];
+    struct unetmm_ctx *ctx;
+    uint64_t limited;
+    unsigned i, round;
+
+    attr.flags = 0;
+    be_user(user->uid);
+    ctx = open_card();
+    for (round = 0; round < 2; round++) {
+        limited = driver_counter(ctx, UNETMM_D_user_limited);
+        for (i = 0; i < user->eps; i++) {
+            CHECK_RET(unetmm_ep_create(ctx, &attr, &eps[i]), 0);
+        }
+        CHECK_RET(unetmm_ep_create(ctx, &attr, &ep), -EDQUOT);
+        CHECK_EQ(driver_counter(ctx, UNETMM_D_user_limited), limited + 1);
+        for (i = 0; i < user->eps; i++) {
+            CHECK_RET(unetmm_ep_destroy(eps[i]), 0);
+        }
+    }
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+static void holds_its_share(void *argument)
+{
+    atomic_uint *state = argument;
+    struct unetmm_ep_attr attr = raw_attr(UNETMM_POLICY_BACKUP, 8);
+    struct unetmm_ep *eps[2];
+    struct unetmm_ctx *ctx;
+
+    attr.flags = 0;
+    be_user(4242);
+    ctx = open_card();
+    CHECK_RET(unetmm_ep_create(ctx, &attr, &eps[0]), 0);
+    CHECK_RET(unetmm_ep_create(ctx, &attr, &eps[1]), 0);
+    end_process(start_process(has_a_share, &(struct user){ 4242, 0 }));
+    atomic_store(state, 1);
+    EVENTUALLY(atomic_load(state) == 2);
+    /* What it has ends with it. */
+}
+
+#define PARAMETERS "/sys/module/unetmm/parameters/"
+
+static void limit_users(const char *parameter, const char *few,
+                        const char *usual)
+{
+    atomic_uint *state = shared_memory(PAGE);
+    pid_t pid, other, again;
+    int result[3];
+
+    CHECK_RET(write_file(parameter, few), 0);
+    pid = start_process(holds_its_share, state);
+    EVENTUALLY(atomic_load(state) == 1);
+    other = start_process(has_a_share, &(struct user){ 4243, 2 });
+    result[0] = await_process(other);
+    atomic_store(state, 2);
+    result[1] = await_process(pid);
+    again = start_process(has_a_share, &(struct user){ 4242, 2 });
+    result[2] = await_process(again);
+    CHECK_RET(write_file(parameter, usual), 0);
+    CHECK_EQ(result[0], 0);
+    CHECK_EQ(result[1], 0);
+    CHECK_EQ(result[2], 0);
+}
+
+/* A user's processes share what it may have; others have theirs. */
+static void shares(void)
+{
+    limit_users(PARAMETERS "user_backup_buffers", "16", "1024");
+    limit_users(PARAMETERS "user_threads", "2", "256");
+}
+
 static const struct test tests[] = {
     { "cold-frames", cold_frames, TEST_ASKS, 0 },
     { "cold-messages", cold_messages, TEST_ASKS, 0 },
@@ -920,6 +1028,8 @@ static const struct test tests[] = {
     { "shared", shared, TEST_ASKS, 0 },
     { "out-of-memory", out_of_memory, TEST_ASKS, 0 },
     { "refused", refused, TEST_ASKS, 0 },
+    { "charged", charged, TEST_TLB, 0 },
+    { "shares", shares, TEST_ASKS, 0 },
     { "reset", reset, TEST_ASKS | TEST_NO_CARD, 0 },
     { "removed", removed, TEST_TLB | TEST_NO_CARD, 0 },
 };

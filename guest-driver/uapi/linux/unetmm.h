@@ -148,7 +148,8 @@ struct unetmm_space {
  * @rsvd: zero
  *
  * ENOSPC: the card has no more endpoints, or others have all of the backup ring.
- * ENOMEM, EDQUOT: queue memory, or that of the backup ring.  EPERM: a raw one, without the right.
+ * ENOMEM, EDQUOT: queue memory, or that of the backup ring; EDQUOT: also, the
+ * user has all places in it, or threads of the driver, that it may have.  EPERM: a raw one, without the right.
  * EOPNOTSUPP: the card does not have the policy, or not with this source; a raw
  * endpoint has policy drop or backup, and not source ktlb.
  */
@@ -916,7 +917,8 @@ struct unetmm_flow_id {
 	X(backup_bad, "reports of packets there that make no sense") \
 	X(refused_full, "CONNECTs refused: no place in the backlog, or no channel") \
 	X(refused_share, "CONNECTs refused: their card has its share of the backlog") \
-	X(ghosts, "channels ended: who had asked for them did not answer")
+	X(ghosts, "channels ended: who had asked for them did not answer") \
+	X(user_limited, "what a user was refused, for it has all that it may have")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {
