@@ -540,8 +540,8 @@ static int unetmm_space_bind(struct unetmm_file *file,
 		return -ENODEV;
 	mutex_lock(&file->lock);
 	ret = file->space ? -EBUSY : unetmm_space_create(space);
-	/* Pairs with those who compare its mm without file->lock. */
 	if (!ret)
+		/* Pairs with the readers that compare its mm without file->lock. */
 		smp_store_release(&file->space, space);
 	mutex_unlock(&file->lock);
 	/* What a command found no answer for is the card's failure. */
