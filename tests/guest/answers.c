@@ -18,7 +18,10 @@ struct wish {
     const char *knob;
     unsigned value;
     enum unetmm_counter counter;        /* must have moved; 0: has none */
+    unsigned off;                       /* the knob's value afterwards */
 };
+
+#define DELAY_NS 1000000        /* the default of both */
 
 /* What a buffer or a send came back with although nothing was wrong. */
 static unsigned failed_sends, failed_buffers;
@@ -143,7 +146,7 @@ static void with(const struct wish *wishes, unsigned n, unsigned messages)
         through(&link, from + chance_below(&chance, PAGE), to, len, i);
     }
     for (i = 0; i < n; i++) {
-        ask_host("set %s 0", wishes[i].knob);
+        ask_host("set %s %u", wishes[i].knob, wishes[i].off);
     }
     read_counters(&link, after);
     for (i = 0; i < n; i++) {
@@ -163,7 +166,7 @@ static const struct wish missing = { "x-force-miss", 100000, 0 };
 static void late(void)
 {
     const struct wish wishes[] = {
-        missing, { "x-fault-delay-ns", 2000000, 0 },
+        missing, { "x-fault-delay-ns", 2000000, 0, DELAY_NS },
         { "x-fault-delay", 500000, UNETMM_C_inj_fault_late },
     };
 
@@ -194,7 +197,7 @@ static void refused(void)
 static void delayed(void)
 {
     const struct wish wishes[] = {
-        { "x-delay-ns", 2000000, 0 },
+        { "x-delay-ns", 2000000, 0, DELAY_NS },
         { "x-delay", 500000, UNETMM_C_inj_delay },
     };
 
@@ -205,8 +208,8 @@ static void delayed(void)
 static void everything(void)
 {
     const struct wish wishes[] = {
-        missing, { "x-fault-delay-ns", 1000000, 0 },
-        { "x-delay-ns", 1000000, 0 },
+        missing, { "x-fault-delay-ns", 1000000, 0, DELAY_NS },
+        { "x-delay-ns", 1000000, 0, DELAY_NS },
         { "x-fault-delay", 200000, UNETMM_C_inj_fault_late },
         { "x-fault-fail", 100000, UNETMM_C_inj_fault_fail },
         { "x-fault-refuse", 200000, UNETMM_C_inj_fault_refuse },

@@ -503,7 +503,7 @@ static void still_works(struct link *link)
 static void refuse_buffer(struct link *link, const void *at, size_t len)
 {
     post(link->rx, (void *)(uintptr_t)at, len, 0xbad);
-    CHECK_EQ(provoke_return(link, (void *)(uintptr_t)at, len, 0xbad), UNETMM_ST_PROTECTION);
+    CHECK_EQ(provoke_return(link, NULL, (void *)(uintptr_t)at, len, 0xbad), UNETMM_ST_PROTECTION);
 }
 
 static void read_only(void)
@@ -597,7 +597,7 @@ static void own_queues(void)
         CHECK(unetmm_register(link.ctx, link.tx->ep->index, PAGE, 0) < 0);
     }
     post(link.rx, (void *)link.rx->ep->index, 300, 5);
-    status = provoke_return(&link, (void *)link.rx->ep->index, 300, 5);
+    status = provoke_return(&link, NULL, (void *)link.rx->ep->index, 300, 5);
     CHECK(status == UNETMM_ST_UNSUPPORTED || status == UNETMM_ST_PROTECTION);
     still_works(&link);
     link_close(&link);

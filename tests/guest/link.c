@@ -452,8 +452,8 @@ void exchange_pattern(struct link *link, void *from, void *to, size_t len,
     }
 }
 
-unsigned provoke_return(struct link *link, void *buffer, size_t len,
-                        uint64_t cookie)
+unsigned provoke_return(struct link *link, const struct iovec *message,
+                        void *buffer, size_t len, uint64_t cookie)
 {
     uint64_t end = deadline_in(10);
     struct unetmm_completion c;
@@ -461,7 +461,8 @@ unsigned provoke_return(struct link *link, void *buffer, size_t len,
     for (;;) {
         while (!take_now(link->rx, UNETMM_CQE_BUFFER, &c)) {
             CHECK(now_ns() < end);
-            if (deliver_filler(link, &c)) {
+            if (message ? deliver(link, message, 1, &c) :
+                deliver_filler(link, &c)) {
                 FAIL("a message landed in a buffer that must not be used");
             }
         }

@@ -139,10 +139,12 @@ void exchange_pattern(struct link *link, void *from, void *to, size_t len,
 
 /*
  * Offers messages to a posted buffer that cannot be used until it comes back,
- * and returns its status.
+ * and returns its status.  A message touches no pages of the buffer behind its
+ * own end: `message` has to reach the page that is absent; NULL: a short one, for
+ * the first page.
  */
-unsigned provoke_return(struct link *link, void *buffer, size_t len,
-                        uint64_t cookie);
+unsigned provoke_return(struct link *link, const struct iovec *message,
+                        void *buffer, size_t len, uint64_t cookie);
 
 /* Writes numbers from + 1 .. from + n as COUNTED_EXPORT has it, each counted. */
 void count_to(struct unetmm_ep *ep, unsigned import, uint64_t from, uint64_t n);

@@ -228,7 +228,7 @@ static void lock_up(struct chance *chance)
     CHECK_SYS(mprotect(at, n * PAGE, PROT_READ));
     CHECK(!(entry_at(&mill.look, at) & UNETMM_PTE_WRITE));
     post(mill.own.rx, at, PAGE, 7);
-    CHECK_EQ(provoke_return(&mill.own, at, PAGE, 7), UNETMM_ST_PROTECTION);
+    CHECK_EQ(provoke_return(&mill.own, NULL, at, PAGE, 7), UNETMM_ST_PROTECTION);
     CHECK_SYS(mprotect(at, n * PAGE, PROT_NONE));
     CHECK_EQ(count_entries(&mill.look, at, n), 0);
     CHECK_EQ(send_status(mill.own.tx, at, PAGE), UNETMM_ST_PROTECTION);

@@ -383,14 +383,14 @@ static void gone(void)
     CHECK_SYS(munmap(at + PAGE, PAGE));
     CHECK_EQ(send_status(link.tx, at, 3 * PAGE / 2), UNETMM_ST_PROTECTION);
     post(link.rx, at + 100, PAGE, 5);
-    CHECK_EQ(provoke_return(&link, at + 100, PAGE, 5), UNETMM_ST_PROTECTION);
+    CHECK_EQ(provoke_return(&link, NULL, at + 100, PAGE, 5), UNETMM_ST_PROTECTION);
     CHECK_EQ(send_status(link.tx, at, PAGE), UNETMM_ST_OK);
     change(1, at + PAGE, 1);
     CHECK_EQ(send_status(link.tx, at, 3 * PAGE / 2), UNETMM_ST_OK);
     CHECK_SYS(mprotect(at, PAGE, PROT_READ));
     CHECK_EQ(send_status(link.tx, at, PAGE), UNETMM_ST_OK);
     post(link.rx, at, PAGE, 6);
-    CHECK_EQ(provoke_return(&link, at, PAGE, 6), UNETMM_ST_PROTECTION);
+    CHECK_EQ(provoke_return(&link, NULL, at, PAGE, 6), UNETMM_ST_PROTECTION);
     unmap_pages(at, 4);
     link_close(&link);
     close_card(ctx);

@@ -215,6 +215,14 @@ static void check_kept(int pipe_fds[2], size_t len, uint64_t key)
     close(pipe_fds[1]);
 }
 
+/* Offers messages as long as the buffer, one of whose pages is absent. */
+static unsigned comes_back(struct side *side, uint8_t *at, uint64_t cookie)
+{
+    struct iovec whole = { side->memory, BYTES };
+
+    return provoke_return(&side->link, &whole, at, BYTES, cookie);
+}
+
 /* Other pages in their place, with no moment in between. */
 static void renew(uint8_t *at, unsigned npages)
 {
@@ -275,7 +283,7 @@ static void unmapped_meanwhile(void)
         fill_frame(&f, 0, ~key);
         unmap_pages(at + i % 2 * PAGE, 1);
         CHECK_EQ(send_status(side.link.tx, at, BYTES), UNETMM_ST_PROTECTION);
-        CHECK_EQ(provoke_return(&side.link, at, BYTES, i), UNETMM_ST_PROTECTION);
+        CHECK_EQ(comes_back(&side, at, i), UNETMM_ST_PROTECTION);
         CHECK_PATTERN(frame(&f, 0), BYTES, ~key);
     }
     frames_free(&f);
@@ -489,7 +497,7 @@ static void move(void)
         } else {
             CHECK_EQ(send_status(side.link.tx, at, BYTES),
                      UNETMM_ST_PROTECTION);
-            CHECK_EQ(provoke_return(&side.link, at, BYTES, i), UNETMM_ST_PROTECTION);
+            CHECK_EQ(comes_back(&side, at, i), UNETMM_ST_PROTECTION);
             CHECK_SYS(mmap(at, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE |
                            MAP_ANONYMOUS | MAP_FIXED, -1, 0));
         }
@@ -519,7 +527,7 @@ static void protect(void)
         post(side.link.rx, at, BYTES, i);
         CHECK_SYS(mprotect(at + i % 2 * PAGE, PAGE,
                            i % 3 ? PROT_READ : PROT_NONE));
-        CHECK_EQ(provoke_return(&side.link, at, BYTES, i), UNETMM_ST_PROTECTION);
+        CHECK_EQ(comes_back(&side, at, i), UNETMM_ST_PROTECTION);
         if (i % 3) {
             sends(&side, at, BYTES, key);
         } else {
@@ -557,7 +565,7 @@ static void truncated(void)
             CHECK_SYS(ftruncate(f.fd, (off_t)PAGE));
             CHECK_EQ(send_status(side.link.tx, at, BYTES),
                      UNETMM_ST_PROTECTION);
-            CHECK_EQ(provoke_return(&side.link, at, BYTES, i), UNETMM_ST_PROTECTION);
+            CHECK_EQ(comes_back(&side, at, i), UNETMM_ST_PROTECTION);
             CHECK_PATTERN(at, PAGE, key);
             CHECK_SYS(ftruncate(f.fd, (off_t)BYTES));
             CHECK_BYTES(at + PAGE, PAGE, 0);
@@ -598,7 +606,7 @@ static void registered(void)
         fill_frame(&f, 0, key + 1);
         fill_frame(&f, 1, key + 2);
         map_frame(at, &f, 1);
-        CHECK_EQ(provoke_return(&side.link, at, BYTES, i), UNETMM_ST_PROTECTION);
+        CHECK_EQ(comes_back(&side, at, i), UNETMM_ST_PROTECTION);
         CHECK_EQ(send_status(side.link.tx, at, BYTES), UNETMM_ST_PROTECTION);
         CHECK_PATTERN(frame(&f, 0), BYTES, key + 1);
         CHECK_PATTERN(frame(&f, 1), BYTES, key + 2);
