@@ -36,10 +36,25 @@ UNETMM_SWAPS(16)
 UNETMM_SWAPS(32)
 UNETMM_SWAPS(64)
 #undef UNETMM_SWAPS
-/* QEMU's barriers, by the compiler's. */
-#define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
-#define smp_rmb() __atomic_thread_fence(__ATOMIC_ACQUIRE)
-#define smp_wmb() __atomic_thread_fence(__ATOMIC_RELEASE)
+/*
+ * QEMU's barriers, by the compiler's.  A program that defines unetmm_barrier()
+ * is told of each, by the letter of its name.
+ */
+void unetmm_barrier(char which) __attribute__((weak));
+
+static inline void unetmm_barrier_seen(char which)
+{
+    if (unetmm_barrier) {
+        unetmm_barrier(which);
+    }
+}
+
+#define smp_mb() (__atomic_thread_fence(__ATOMIC_SEQ_CST), \
+                  unetmm_barrier_seen('m'))
+#define smp_rmb() (__atomic_thread_fence(__ATOMIC_ACQUIRE), \
+                   unetmm_barrier_seen('r'))
+#define smp_wmb() (__atomic_thread_fence(__ATOMIC_RELEASE), \
+                   unetmm_barrier_seen('w'))
 #define unetmm_log_guest_error(...) do { } while (0)
 #ifndef MIN
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
