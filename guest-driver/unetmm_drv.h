@@ -731,6 +731,7 @@ struct unetmm_dev {
 	void __iomem *doorbell;		/* of endpoint 0 */
 	resource_size_t doorbell_start;
 	resource_size_t doorbell_bytes;
+	resource_size_t proxy_start;
 	resource_size_t window_start;
 	struct unetmm_limits hw;
 	struct rw_semaphore rwsem;

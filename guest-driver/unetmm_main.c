@@ -350,8 +350,9 @@ static int unetmm_map(struct unetmm_dev *dev)
 	dev->doorbell_bytes = pci_resource_len(pdev, UNETMM_BAR_DOORBELL);
 	if (dev->doorbell_bytes < PAGE_SIZE)
 		return -ENODEV;
+	dev->proxy_start = pci_resource_start(pdev, UNETMM_BAR_PROXY);
 	dev->window_start = pci_resource_start(pdev, UNETMM_BAR_WINDOWS);
-	dev->regs = pci_iomap(pdev, UNETMM_BAR_REGS, 0);
+	dev->regs = pci_iomap(pdev, UNETMM_BAR_REGS, UNETMM_REGS_BYTES);
 	if (!dev->regs)
 		return -ENOMEM;
 	dev->doorbell = ioremap(dev->doorbell_start, PAGE_SIZE);

@@ -89,8 +89,9 @@ static int unetmm_check_limits(struct unetmm_dev *dev)
 	    hw->imports > UNETMM_MOST_REGIONS ||
 	    hw->flows > UNETMM_MOST_REGIONS ||
 	    hw->backup_bits > U16_MAX ||
-	    (u64)hw->db_stride * hw->endpoints +
-	    (u64)hw->proxy_pages * PAGE_SIZE > dev->doorbell_bytes ||
+	    (u64)hw->db_stride * hw->endpoints > dev->doorbell_bytes ||
+	    (u64)hw->proxy_pages * PAGE_SIZE >
+	    pci_resource_len(dev->pdev, UNETMM_BAR_PROXY) ||
 	    (u64)hw->window_pages * PAGE_SIZE >
 	    pci_resource_len(dev->pdev, UNETMM_BAR_WINDOWS) ||
 	    !is_valid_ether_addr(hw->mac)) {

@@ -290,9 +290,7 @@ phys_addr_t unetmm_window_phys(struct unetmm_ep *ep, bool proxy, u32 page)
 		if (unetmm_win_is_proxy(win->kind) != proxy ||
 		    page < win->page || page - win->page >= win->npages)
 			continue;
-		first = proxy ? dev->doorbell_start +
-			(u64)dev->hw.endpoints * dev->hw.db_stride :
-			dev->window_start;
+		first = proxy ? dev->proxy_start : dev->window_start;
 		return first + ((u64)page << PAGE_SHIFT);
 	}
 	return 0;

@@ -19,7 +19,7 @@
 #define CHANNEL     3
 #define BAD_EP      7
 #define SENTINEL    0x1111u
-#define MAX_TARGETS 8
+#define MAX_TARGETS 10
 #define MODERATE_NS 1000
 
 /* Registers of somebody, and what must be in their first word afterwards. */
@@ -57,7 +57,8 @@ static void add_card(Scene *s, QUnetmm *c)
     qunetmm_write(c, UNETMM_REG_TEST, SENTINEL);
     add_target(s, "registers", c->regs.addr + UNETMM_REG_TEST);
     add_target(s, "doorbells", c->doorbells.addr);
-    add_target(s, "interrupt table", c->msix.addr);
+    add_target(s, "proxy pages", c->proxies.addr);
+    add_target(s, "interrupt table", c->regs.addr + UNETMM_MSIX_TABLE);
 }
 
 static void card_up(Scene *s, QUnetmm *c, QUnetmmEp *ep, uint64_t *table,
@@ -289,10 +290,10 @@ static void msi_to(QUnetmm *c, unsigned vector, uint64_t addr, uint32_t data)
 {
     uint64_t entry = c->dev.msix_table_off + vector * PCI_MSIX_ENTRY_SIZE;
 
-    qpci_io_writel(&c->dev, c->msix, entry + PCI_MSIX_ENTRY_LOWER_ADDR, addr);
-    qpci_io_writel(&c->dev, c->msix, entry + PCI_MSIX_ENTRY_UPPER_ADDR,
+    qpci_io_writel(&c->dev, c->regs, entry + PCI_MSIX_ENTRY_LOWER_ADDR, addr);
+    qpci_io_writel(&c->dev, c->regs, entry + PCI_MSIX_ENTRY_UPPER_ADDR,
                    addr >> 32);
-    qpci_io_writel(&c->dev, c->msix, entry + PCI_MSIX_ENTRY_DATA, data);
+    qpci_io_writel(&c->dev, c->regs, entry + PCI_MSIX_ENTRY_DATA, data);
 }
 
 /* A message from a to b, which then interrupts: at once, and when told to. */

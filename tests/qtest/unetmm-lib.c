@@ -27,7 +27,7 @@ void qunetmm_init(QUnetmm *c, QPCIBus *bus, int devfn, QGuestAllocator *alloc)
     qpci_device_init(&c->dev, bus, &address);
     c->alloc = alloc;
     c->regs = qpci_iomap(&c->dev, UNETMM_BAR_REGS, NULL);
-    c->msix = qpci_iomap(&c->dev, UNETMM_BAR_MSIX, NULL);
+    c->proxies = qpci_iomap(&c->dev, UNETMM_BAR_PROXY, NULL);
     c->doorbells = qpci_iomap(&c->dev, UNETMM_BAR_DOORBELL, NULL);
     qunetmm_enable(c);
     for (unsigned i = 0; i < sizeof(c->mac); i++) {
@@ -42,7 +42,7 @@ void qunetmm_enable(QUnetmm *c)
 {
     const QPCIBar *bars[] = {
         [UNETMM_BAR_REGS] = &c->regs,
-        [UNETMM_BAR_MSIX] = &c->msix,
+        [UNETMM_BAR_PROXY] = &c->proxies,
         [UNETMM_BAR_DOORBELL] = &c->doorbells,
     };
 
@@ -63,7 +63,7 @@ static uint64_t msix_entry(QUnetmm *c, unsigned vector)
 
 void qunetmm_msix_mask(QUnetmm *c, unsigned vector, bool masked)
 {
-    qpci_io_writel(&c->dev, c->msix,
+    qpci_io_writel(&c->dev, c->regs,
                    msix_entry(c, vector) + PCI_MSIX_ENTRY_VECTOR_CTRL,
                    masked ? PCI_MSIX_ENTRY_CTRL_MASKBIT : 0);
 }
@@ -74,7 +74,7 @@ void qunetmm_msix(QUnetmm *c, bool masked)
     uint32_t table = qpci_config_readl(&c->dev, cap + PCI_MSIX_TABLE);
     uint32_t pba = qpci_config_readl(&c->dev, cap + PCI_MSIX_PBA);
 
-    c->dev.msix_table_bar = c->dev.msix_pba_bar = c->msix;
+    c->dev.msix_table_bar = c->dev.msix_pba_bar = c->regs;
     c->dev.msix_table_off = table & ~PCI_MSIX_FLAGS_BIRMASK;
     c->dev.msix_pba_off = pba & ~PCI_MSIX_FLAGS_BIRMASK;
     c->dev.msix_enabled = true;
@@ -84,10 +84,10 @@ void qunetmm_msix(QUnetmm *c, bool masked)
     for (unsigned i = 0; i < UNETMM_NUM_VECTORS; i++) {
         uint64_t entry = msix_entry(c, i);
 
-        qpci_io_writel(&c->dev, c->msix, entry + PCI_MSIX_ENTRY_LOWER_ADDR,
+        qpci_io_writel(&c->dev, c->regs, entry + PCI_MSIX_ENTRY_LOWER_ADDR,
                        c->msi + i * sizeof(uint32_t));
-        qpci_io_writel(&c->dev, c->msix, entry + PCI_MSIX_ENTRY_UPPER_ADDR, 0);
-        qpci_io_writel(&c->dev, c->msix, entry + PCI_MSIX_ENTRY_DATA,
+        qpci_io_writel(&c->dev, c->regs, entry + PCI_MSIX_ENTRY_UPPER_ADDR, 0);
+        qpci_io_writel(&c->dev, c->regs, entry + PCI_MSIX_ENTRY_DATA,
                        QUNETMM_MSI_DATA(i));
         qunetmm_msix_mask(c, i, masked);
     }

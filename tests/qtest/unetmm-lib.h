@@ -34,7 +34,7 @@ typedef struct QUnetmm {
     QOSGraphObject obj;
     QPCIDevice dev;
     QGuestAllocator *alloc;
-    QPCIBar regs, msix, doorbells;
+    QPCIBar regs, proxies, doorbells;
     QUnetmmRing rings[UNETMM_NUM_RINGS];
     uint64_t msi;               /* one 32-bit word for each vector */
     uint64_t list;              /* a page of translation entries */

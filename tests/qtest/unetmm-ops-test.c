@@ -427,16 +427,15 @@ static void proxy_cmd(Rig *r, uint8_t opcode, uint32_t page, uint8_t kind,
     g_assert_cmpuint(qunetmm_cmd(r->c, &cmd, NULL), ==, status);
 }
 
-static uint64_t proxy_at(Rig *r, uint32_t page, uint32_t at)
+static uint64_t proxy_at(uint32_t page, uint32_t at)
 {
-    return (qunetmm_read(r->c, UNETMM_REG_ENDPOINTS) + page) * QUNETMM_PAGE +
-           at;
+    return page * QUNETMM_PAGE + at;
 }
 
 static uint32_t start(Rig *r, uint32_t to, uint32_t from, uint32_t len)
 {
-    qpci_io_writel(&r->c->dev, r->c->doorbells, proxy_at(r, 0, to), len);
-    return qpci_io_readl(&r->c->dev, r->c->doorbells, proxy_at(r, 1, from));
+    qpci_io_writel(&r->c->dev, r->c->proxies, proxy_at(0, to), len);
+    return qpci_io_readl(&r->c->dev, r->c->proxies, proxy_at(1, from));
 }
 
 static void test_starts(void *obj, void *data, QGuestAllocator *alloc)
@@ -476,20 +475,20 @@ static void test_splits(void *obj, void *data, QGuestAllocator *alloc)
 
     rig_up(&r, obj);
     dev = &r.c->dev;
-    bar = r.c->doorbells;
+    bar = r.c->proxies;
     proxy_cmd(&r, UNETMM_CMD_PROXY_SET, 0, UNETMM_PROXY_TO, 0, UNETMM_CS_OK);
     proxy_cmd(&r, UNETMM_CMD_PROXY_SET, 1, UNETMM_PROXY_FROM, QUNETMM_VA,
               UNETMM_CS_OK);
-    g_assert_cmpuint(qpci_io_readl(dev, bar, proxy_at(&r, 1, 0)), ==,
+    g_assert_cmpuint(qpci_io_readl(dev, bar, proxy_at(1, 0)), ==,
                      UNETMM_START_SPLIT);
-    qpci_io_writel(dev, bar, proxy_at(&r, 0, 0), 8);
+    qpci_io_writel(dev, bar, proxy_at(0, 0), 8);
     qunetmm_write(r.c, UNETMM_REG_PROXY_ABORT, 0);
-    g_assert_cmpuint(qpci_io_readl(dev, bar, proxy_at(&r, 1, 0)), ==,
+    g_assert_cmpuint(qpci_io_readl(dev, bar, proxy_at(1, 0)), ==,
                      UNETMM_START_SPLIT);
-    qpci_io_writel(dev, bar, proxy_at(&r, 0, 0), 8);
-    g_assert_cmpuint(qpci_io_readl(dev, bar, proxy_at(&r, 3, 0)), ==,
+    qpci_io_writel(dev, bar, proxy_at(0, 0), 8);
+    g_assert_cmpuint(qpci_io_readl(dev, bar, proxy_at(3, 0)), ==,
                      UNETMM_START_SPLIT);
-    g_assert_cmpuint(qpci_io_readl(dev, bar, proxy_at(&r, 1, 0)), ==,
+    g_assert_cmpuint(qpci_io_readl(dev, bar, proxy_at(1, 0)), ==,
                      UNETMM_START_SPLIT);
     proxy_cmd(&r, UNETMM_CMD_PROXY_CLEAR, 1, UNETMM_PROXY_FROM, 0,
               UNETMM_CS_OK);
@@ -498,10 +497,10 @@ static void test_splits(void *obj, void *data, QGuestAllocator *alloc)
     g_assert_cmpuint(qunetmm_counter(r.c, UNETMM_C_proxy_splits), ==, 5);
     /* All of the pages, whatever is behind them, at any width. */
     for (unsigned i = 0; i < 8; i++) {
-        qpci_io_writeb(dev, bar, proxy_at(&r, i, 4095), 1);
-        qpci_io_writeq(dev, bar, proxy_at(&r, i, 8), UINT64_MAX);
-        qpci_io_readw(dev, bar, proxy_at(&r, i, 2));
-        qpci_io_readq(dev, bar, proxy_at(&r, i, 16));
+        qpci_io_writeb(dev, bar, proxy_at(i, 4095), 1);
+        qpci_io_writeq(dev, bar, proxy_at(i, 8), UINT64_MAX);
+        qpci_io_readw(dev, bar, proxy_at(i, 2));
+        qpci_io_readq(dev, bar, proxy_at(i, 16));
     }
     rig_fence(&r);
     rig_down(&r);

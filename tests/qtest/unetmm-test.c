@@ -37,7 +37,7 @@ static void test_identity(void *obj, void *data, QGuestAllocator *alloc)
     g_assert_cmpuint(qpci_msix_table_size(&c->dev), ==, UNETMM_NUM_VECTORS);
     cap = qpci_find_capability(&c->dev, PCI_CAP_ID_MSIX, 0);
     g_assert_cmphex(qpci_config_readl(&c->dev, cap + PCI_MSIX_TABLE) &
-                    PCI_MSIX_FLAGS_BIRMASK, ==, UNETMM_BAR_MSIX);
+                    PCI_MSIX_FLAGS_BIRMASK, ==, UNETMM_BAR_REGS);
     cap = qpci_find_capability(&c->dev, PCI_CAP_ID_EXP, 0);
     g_assert_cmphex(cap, !=, 0);
     g_assert_true(qpci_config_readl(&c->dev, cap + PCI_EXP_DEVCAP) &
@@ -60,20 +60,52 @@ static void check_bar(QUnetmm *c, unsigned bar, uint32_t type, uint32_t bytes)
 static void test_bars(void *obj, void *data, QGuestAllocator *alloc)
 {
     QUnetmm *c = obj;
-    uint32_t doorbells = (qunetmm_read(c, UNETMM_REG_ENDPOINTS) +
-                          qunetmm_read(c, UNETMM_REG_PROXY_PAGES)) *
+    uint32_t doorbells = qunetmm_read(c, UNETMM_REG_ENDPOINTS) *
                          UNETMM_PAGE_BYTES;
+    uint32_t proxies = qunetmm_read(c, UNETMM_REG_PROXY_PAGES) *
+                       UNETMM_PAGE_BYTES;
     uint32_t windows = qunetmm_read(c, UNETMM_REG_WINDOW_PAGES) *
                        UNETMM_PAGE_BYTES;
 
     check_bar(c, UNETMM_BAR_REGS, PCI_BASE_ADDRESS_MEM_TYPE_32,
-              UNETMM_REGS_BYTES);
-    check_bar(c, UNETMM_BAR_MSIX, PCI_BASE_ADDRESS_MEM_TYPE_32,
-              UNETMM_PAGE_BYTES);
+              UNETMM_BAR_REGS_BYTES);
+    check_bar(c, UNETMM_BAR_PROXY, PCI_BASE_ADDRESS_MEM_TYPE_32,
+              pow2ceil(proxies));
     check_bar(c, UNETMM_BAR_DOORBELL, PCI_BASE_ADDRESS_MEM_TYPE_64 |
               PCI_BASE_ADDRESS_MEM_PREFETCH, pow2ceil(doorbells));
     check_bar(c, UNETMM_BAR_WINDOWS, PCI_BASE_ADDRESS_MEM_TYPE_64 |
               PCI_BASE_ADDRESS_MEM_PREFETCH, pow2ceil(windows));
+}
+
+/*
+ * A bridge or a processor may load of a prefetchable BAR what nobody has asked
+ * for, and twice: such loads have no effect, whatever is at the place.
+ */
+static void test_prefetch(void *obj, void *data, QGuestAllocator *alloc)
+{
+    QUnetmm *c = obj;
+    QTestState *qts = c->dev.bus->qts;
+    unsigned found = 0;
+
+    for (unsigned bar = 0; bar < 6; bar++) {
+        uint8_t at = PCI_BASE_ADDRESS_0 + 4 * bar;
+        uint32_t flags = qpci_config_readl(&c->dev, at);
+        QPCIBar mapped;
+        uint64_t bytes;
+
+        if (flags & PCI_BASE_ADDRESS_MEM_PREFETCH) {
+            mapped = qpci_iomap(&c->dev, bar, &bytes);
+            for (uint64_t i = 0; i < bytes; i += UNETMM_PAGE_BYTES) {
+                qtest_readl(qts, mapped.addr + i);
+            }
+            found++;
+        }
+        bar += !!(flags & PCI_BASE_ADDRESS_MEM_TYPE_64);
+    }
+    g_assert_cmpuint(found, ==, 2);
+    for (unsigned i = 0; i < UNETMM_NUM_COUNTERS; i++) {
+        g_assert_cmpuint(qunetmm_counter(c, i), ==, 0);
+    }
 }
 
 /* ---- Registers ---------------------------------------------------------- */
@@ -429,7 +461,7 @@ static void test_dma_refused(void *obj, void *data, QGuestAllocator *alloc)
     check_dma_refused(c, c->regs.addr + UNETMM_REG_TEST, 4);
     check_dma_refused(c, c->regs.addr + UNETMM_REG_CTRL, 4);
     check_dma_refused(c, c->regs.addr + UNETMM_REG_TEST_DMA_OP, 4);
-    check_dma_refused(c, c->msix.addr, 16);
+    check_dma_refused(c, c->regs.addr + UNETMM_MSIX_TABLE, 16);
     check_dma_refused(c, c->doorbells.addr, 4);
     check_dma_refused(c, other.addr + EDU_LIVENESS, 4);
     check_dma_refused(c, 0xfffff000, 4096);     /* firmware */
@@ -439,7 +471,8 @@ static void test_dma_refused(void *obj, void *data, QGuestAllocator *alloc)
 
     g_assert_cmphex(qunetmm_read(c, UNETMM_REG_TEST), ==, 0x2222);
     g_assert_cmphex(qunetmm_read(c, UNETMM_REG_CTRL), ==, 0);
-    g_assert_cmphex(qtest_readl(qts, c->msix.addr), ==, c->msi);
+    g_assert_cmphex(qtest_readl(qts, c->regs.addr + UNETMM_MSIX_TABLE), ==,
+                    c->msi);
     g_assert_cmpuint(qunetmm_counter(c, UNETMM_C_err_doorbell), ==, 0);
     g_assert_cmphex(qpci_io_readl(edu, other, EDU_LIVENESS), ==,
                     (uint32_t)~0x01234567);
@@ -571,6 +604,7 @@ static void unetmm_register_tests(void)
 
     qos_add_test("identity", "unetmm", test_identity, NULL);
     qos_add_test("bars", "unetmm", test_bars, NULL);
+    qos_add_test("prefetch", "unetmm", test_prefetch, NULL);
     qos_add_test("reset-values", "unetmm", test_reset_values, NULL);
     qos_add_test("access-sizes", "unetmm", test_access_sizes, NULL);
     qos_add_test("holes", "unetmm", test_holes, NULL);

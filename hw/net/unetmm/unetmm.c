@@ -253,32 +253,46 @@ static const MemoryRegionOps unetmm_regs_ops = {
     .impl = { .min_access_size = 1, .max_access_size = 8, .unaligned = true },
 };
 
-/* Proxy pages are behind the doorbells; of these alone loads mean something. */
+/* The BAR is prefetchable: a load must have no effect. */
 static uint64_t unetmm_doorbell_read(void *opaque, hwaddr addr, unsigned size)
 {
-    UnetmmState *s = opaque;
-    uint64_t doorbells = (uint64_t)s->params.endpoints * UNETMM_PAGE_BYTES;
-
-    return addr < doorbells ? 0 :
-           unetmm_core_proxy_load(&s->core, addr - doorbells);
+    return 0;
 }
 
 static void unetmm_doorbell_write(void *opaque, hwaddr addr, uint64_t value,
                                   unsigned size)
 {
     UnetmmState *s = opaque;
-    uint64_t doorbells = (uint64_t)s->params.endpoints * UNETMM_PAGE_BYTES;
 
-    if (addr < doorbells) {
-        unetmm_core_doorbell(&s->core, addr / UNETMM_PAGE_BYTES);
-    } else {
-        unetmm_core_proxy_store(&s->core, addr - doorbells, value);
-    }
+    unetmm_core_doorbell(&s->core, addr / UNETMM_PAGE_BYTES);
 }
 
 static const MemoryRegionOps unetmm_doorbell_ops = {
     .read = unetmm_doorbell_read,
     .write = unetmm_doorbell_write,
+    .endianness = DEVICE_LITTLE_ENDIAN,
+    .valid = { .min_access_size = 1, .max_access_size = 8, .unaligned = true },
+    .impl = { .min_access_size = 1, .max_access_size = 8, .unaligned = true },
+};
+
+static uint64_t unetmm_proxy_read(void *opaque, hwaddr addr, unsigned size)
+{
+    UnetmmState *s = opaque;
+
+    return unetmm_core_proxy_load(&s->core, addr);
+}
+
+static void unetmm_proxy_write(void *opaque, hwaddr addr, uint64_t value,
+                               unsigned size)
+{
+    UnetmmState *s = opaque;
+
+    unetmm_core_proxy_store(&s->core, addr, value);
+}
+
+static const MemoryRegionOps unetmm_proxy_ops = {
+    .read = unetmm_proxy_read,
+    .write = unetmm_proxy_write,
     .endianness = DEVICE_LITTLE_ENDIAN,
     .valid = { .min_access_size = 1, .max_access_size = 8, .unaligned = true },
     .impl = { .min_access_size = 1, .max_access_size = 8, .unaligned = true },
@@ -391,17 +405,33 @@ static bool unetmm_realize_windows(UnetmmState *s, Error **errp)
     return true;
 }
 
+static void unetmm_realize_proxies(UnetmmState *s)
+{
+    uint64_t bytes = pow2ceil((uint64_t)s->params.proxy_pages *
+                              UNETMM_PAGE_BYTES);
+
+    if (s->params.proxy_pages) {
+        memory_region_init_io(&s->proxies, OBJECT(s), &unetmm_proxy_ops, s,
+                              "unetmm-proxies", bytes);
+        pci_register_bar(PCI_DEVICE(s), UNETMM_BAR_PROXY,
+                         PCI_BASE_ADDRESS_SPACE_MEMORY, &s->proxies);
+    }
+}
+
 static bool unetmm_realize_pci(UnetmmState *s, Error **errp)
 {
     PCIDevice *pdev = PCI_DEVICE(s);
-    uint64_t doorbell_bytes = pow2ceil(((uint64_t)s->params.endpoints +
-                                        s->params.proxy_pages) *
+    uint64_t doorbell_bytes = pow2ceil((uint64_t)s->params.endpoints *
                                        UNETMM_PAGE_BYTES);
 
+    memory_region_init(&s->control, OBJECT(s), "unetmm-control",
+                       UNETMM_BAR_REGS_BYTES);
     memory_region_init_io(&s->regs, OBJECT(s), &unetmm_regs_ops, s,
                           "unetmm-regs", UNETMM_REGS_BYTES);
+    memory_region_add_subregion(&s->control, 0, &s->regs);
     pci_register_bar(pdev, UNETMM_BAR_REGS, PCI_BASE_ADDRESS_SPACE_MEMORY,
-                     &s->regs);
+                     &s->control);
+    unetmm_realize_proxies(s);
     memory_region_init_io(&s->doorbells, OBJECT(s), &unetmm_doorbell_ops, s,
                           "unetmm-doorbells", doorbell_bytes);
     pci_register_bar(pdev, UNETMM_BAR_DOORBELL,
@@ -416,8 +446,9 @@ static bool unetmm_realize_pci(UnetmmState *s, Error **errp)
         return false;
     }
     pcie_cap_flr_init(pdev);
-    if (msix_init_exclusive_bar(pdev, UNETMM_NUM_VECTORS, UNETMM_BAR_MSIX,
-                                errp) < 0) {
+    if (msix_init(pdev, UNETMM_NUM_VECTORS, &s->control, UNETMM_BAR_REGS,
+                  UNETMM_MSIX_TABLE, &s->control, UNETMM_BAR_REGS,
+                  UNETMM_MSIX_PBA, 0, errp) < 0) {
         return false;
     }
     for (unsigned i = 0; i < UNETMM_NUM_VECTORS; i++) {
@@ -483,7 +514,7 @@ static void unetmm_exit(PCIDevice *pdev)
     unetmm_offload_exit(s);
     g_byte_array_unref(s->incoming);
     msix_unuse_all_vectors(pdev);
-    msix_uninit_exclusive_bar(pdev);
+    msix_uninit(pdev, &s->control, &s->control);
     pcie_cap_exit(pdev);
 }
 

@@ -43,13 +43,16 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_PCI_DEVICE_ID    0x10f0  /* the range for experiments */
 #define UNETMM_ETHERTYPE        0x88b5  /* IEEE local experimental 1 */
 
-#define UNETMM_BAR_REGS         0       /* 32-bit memory */
-#define UNETMM_BAR_MSIX         1       /* 32-bit memory */
+#define UNETMM_BAR_REGS         0       /* 32-bit memory; MSI-X, too */
+#define UNETMM_BAR_PROXY        1       /* 32-bit memory: its loads act */
 #define UNETMM_BAR_DOORBELL     2       /* 64-bit memory, prefetchable */
 
 #define UNETMM_BAR_WINDOWS      4       /* 64-bit memory, prefetchable */
 
 #define UNETMM_REGS_BYTES       0x4000
+#define UNETMM_MSIX_TABLE       0x4000  /* of BAR 0: a page of its own */
+#define UNETMM_MSIX_PBA         0x4800
+#define UNETMM_BAR_REGS_BYTES   0x8000
 
 #define UNETMM_PAGE_SHIFT       12      /* the card's translation granule */
 #define UNETMM_PAGE_BYTES       4096
@@ -89,7 +92,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_REG_REGIONS      0x0060  /* R   exported regions of the card */
 #define UNETMM_REG_IMPORTS      0x0064  /* R   imports per endpoint */
 #define UNETMM_REG_WINDOW_PAGES 0x0068  /* R   pages of BAR 4; 0: no BAR */
-#define UNETMM_REG_PROXY_PAGES  0x006c  /* R   of BAR 2, behind ENDPOINTS */
+#define UNETMM_REG_PROXY_PAGES  0x006c  /* R   pages of BAR 1; 0: no BAR */
 #define UNETMM_REG_PROXY_ABORT  0x0070  /* W   half a start is forgotten */
 #define UNETMM_REG_SYSBUF_SLOTS 0x0074  /* R   most slots of a system buffer */
 #define UNETMM_REG_CLOCK_LO     0x0078  /* R   the card's clock, ns */
@@ -143,7 +146,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_ID_VALUE         0x4d4d4e55u /* "UNMM" */
 #define UNETMM_VERSION_MAJOR    0xffff0000u
 #define UNETMM_VERSION_MINOR    0x0000ffffu
-#define UNETMM_VERSION_VALUE    0x00010000u
+#define UNETMM_VERSION_VALUE    0x00020000u
 
 #define UNETMM_CAP_LOCAL        0x00000001u /* delivery on the same card */
 #define UNETMM_CAP_INLINE_RECV  0x00000002u /* small messages in the CQE */

@@ -27,7 +27,9 @@ struct UnetmmState {
 
     /* run time */
     NICState *nic;
+    MemoryRegion control;       /* BAR 0: regs, and MSI-X */
     MemoryRegion regs;
+    MemoryRegion proxies;
     MemoryRegion doorbells;
     MemoryRegion windows;       /* their memory; params.window_pages of it */
     QEMUTimer *timer;
