@@ -133,7 +133,8 @@ static const struct {
     { "window-pages", "pages for automatic update, 0..65536; 0: no BAR 4" },
     { "window-queue", "packets of stores that wait for their channels, "
       "1..1048576" },
-    { "proxy-pages", "pages for user-level DMA start, 0..65536" },
+    { "proxy-pages",
+      "pages for user-level DMA start, 0..65536; 0: no BAR 1" },
     { "sysbuf-slots", "packets of the system buffer (redirect), 0..4096" },
     { "flows", "flows of raw Ethernet endpoints, 0..4096; 0: no Ethernet" },
     { "backup-bits", "packets that one endpoint may have in the backup ring, "
