@@ -13,7 +13,6 @@
 #include "unetmm_trace.h"
 
 #define UNETMM_CMD_TIMEOUT	(2 * HZ)
-#define UNETMM_CMD_SPIN_US	100000
 
 int unetmm_cmdq_init(struct unetmm_dev *dev)
 {
@@ -176,14 +175,15 @@ int unetmm_cmd_spin(struct unetmm_dev *dev, int slot, struct unetmm_cmd *cmd,
 		    u32 *result)
 {
 	struct completion *done = &dev->cmdq.slots[slot].done;
-	u32 waited;
+	struct unetmm_patience patience;
 	int ret;
 
 	ret = unetmm_cmd_post(dev, slot, cmd);
 	if (ret)
 		return ret;
-	for (waited = 0; !completion_done(done) && unetmm_reachable(dev) &&
-	     waited < UNETMM_CMD_SPIN_US; waited++) {
+	unetmm_patience_begin(&patience);
+	while (!completion_done(done) && unetmm_reachable(dev) &&
+	       unetmm_patient(&patience)) {
 		udelay(1);
 		unetmm_cmdq_event(dev);
 	}

@@ -870,6 +870,14 @@ void unetmm_dev_put(struct unetmm_dev *dev);
 /* unetmm_regs.c */
 u32 unetmm_read(struct unetmm_dev *dev, u32 reg);
 void unetmm_write(struct unetmm_dev *dev, u32 reg, u32 value);
+/* A wait for the card, without sleep or in short ones. */
+struct unetmm_patience {
+	u64 seen_ns;
+	u64 waited_ns;
+};
+
+void unetmm_patience_begin(struct unetmm_patience *patience);
+bool unetmm_patient(struct unetmm_patience *patience);
 int unetmm_reset_card(struct unetmm_dev *dev);
 int unetmm_read_limits(struct unetmm_dev *dev);
 bool unetmm_link_up(struct unetmm_dev *dev);

@@ -8,13 +8,21 @@
 #include <linux/delay.h>
 #include <linux/etherdevice.h>
 #include <linux/io.h>
+#include <linux/timekeeping.h>
 
 #include "unetmm_drv.h"
 #include "unetmm_trace.h"
 
 #define UNETMM_GONE		U32_MAX
-#define UNETMM_INV_TIMEOUT_US	1000000
-#define UNETMM_RESET_TRIES	1000
+
+/*
+ * How long the card is waited for before it is given up: above a second, which one
+ * page's DMA may take (x-dma-page-ns).  What passes between two looks counts for at
+ * most UNETMM_LOOK_NS, so that neither a clock that jumps (a guest that was stopped or
+ * has migrated) nor a virtual CPU that did not run ends the wait alone.
+ */
+#define UNETMM_PATIENCE_NS	(5 * NSEC_PER_SEC)
+#define UNETMM_LOOK_NS		(10 * NSEC_PER_MSEC)
 
 u32 unetmm_read(struct unetmm_dev *dev, u32 reg)
 {
@@ -32,13 +40,35 @@ void unetmm_write(struct unetmm_dev *dev, u32 reg, u32 value)
 	writel(value, dev->regs + reg);
 }
 
+/* Here and below: in any context, also while time is being set. */
+void unetmm_patience_begin(struct unetmm_patience *patience)
+{
+	patience->seen_ns = ktime_get_mono_fast_ns();
+	patience->waited_ns = 0;
+}
+
+/* Called after each look at the card.  False: it is to be given up. */
+bool unetmm_patient(struct unetmm_patience *patience)
+{
+	u64 now = ktime_get_mono_fast_ns();
+
+	/* Right after an update of the clock it may be a little behind. */
+	if (now > patience->seen_ns) {
+		patience->waited_ns += min_t(u64, now - patience->seen_ns,
+					     UNETMM_LOOK_NS);
+		patience->seen_ns = now;
+	}
+	return patience->waited_ns < UNETMM_PATIENCE_NS;
+}
+
 /* Resets all but PCI; afterwards the card does no DMA. */
 int unetmm_reset_card(struct unetmm_dev *dev)
 {
-	int i;
+	struct unetmm_patience patience;
 
 	unetmm_write(dev, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
-	for (i = 0; i < UNETMM_RESET_TRIES; i++) {
+	unetmm_patience_begin(&patience);
+	do {
 		u32 ctrl = readl(dev->regs + UNETMM_REG_CTRL);
 
 		if (ctrl == UNETMM_GONE)
@@ -46,7 +76,7 @@ int unetmm_reset_card(struct unetmm_dev *dev)
 		if (!(ctrl & UNETMM_CTRL_RESET))
 			return 0;
 		usleep_range(100, 200);
-	}
+	} while (unetmm_patient(&patience));
 	return -EIO;
 }
 
@@ -177,15 +207,16 @@ bool unetmm_link_up(struct unetmm_dev *dev)
 
 static bool unetmm_invalidate_wait(struct unetmm_dev *dev)
 {
-	u32 waited;
+	struct unetmm_patience patience;
 
-	for (waited = 0; waited < UNETMM_INV_TIMEOUT_US; waited++) {
+	unetmm_patience_begin(&patience);
+	do {
 		/* All ones: the card is gone, and so is its DMA. */
 		if (!(unetmm_read(dev, UNETMM_REG_INV_CTRL) & UNETMM_INV_BUSY) ||
 		    !unetmm_reachable(dev))
 			return true;
 		udelay(1);
-	}
+	} while (unetmm_patient(&patience));
 	return false;
 }
 

@@ -35,8 +35,7 @@
 
 #define UNETMM_PTE_RIGHTS	(UNETMM_PTE_VALID | UNETMM_PTE_READ | \
 				 UNETMM_PTE_WRITE)
-#define UNETMM_LOCK_TIMEOUT_US	1000000
-#define UNETMM_LOCK_LOOK_US	64	/* is the card still there? */
+#define UNETMM_LOCK_LOOKS	64	/* then: is the card still there? */
 
 static unsigned int unetmm_leaf_slot(unsigned long vpn)
 {
@@ -148,15 +147,17 @@ static void unetmm_shadow_wait(struct unetmm_aspace *space,
 			       unsigned int last, unsigned long *cleared)
 {
 	struct unetmm_dev *dev = space->dev;
+	struct unetmm_patience patience;
 	u64 start = ktime_get_ns();
-	u32 waited = 0, locked;
+	u32 looks = 0, locked;
 
 	unetmm_count(dev, shadow_waits);
+	unetmm_patience_begin(&patience);
 	do {
-		if (++waited % UNETMM_LOCK_LOOK_US == 0 &&
-		    unetmm_reachable(dev))
+		if (++looks % UNETMM_LOCK_LOOKS == 0 && unetmm_reachable(dev))
 			unetmm_read(dev, UNETMM_REG_STATUS);
-		if (waited == UNETMM_LOCK_TIMEOUT_US) {
+		/* A card that is given up has nothing locked: the next look ends it. */
+		if (!unetmm_patient(&patience) && unetmm_reachable(dev)) {
 			unetmm_count(dev, invalidate_timeouts);
 			unetmm_fail(dev, "it keeps a page locked");
 		}

@@ -6,6 +6,7 @@
  * With intel_iommu=on each address that the card uses is an I/O virtual one.
  * With swiotlb=force the kernel would show the card copies of our pages; the
  * driver must refuse, since a copy is not the memory of the process.
+ * With slow_card=1, a word for this program alone, the card has a long x-dma-page-ns.
  */
 #include "guard.h"
 #include "link.h"
@@ -127,10 +128,46 @@ static void bounced(void)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
+/*
+ * What is sent is given up while the card, which takes 50 ms for a page, reads it:
+ * the process waits for that, and the card is not given up.
+ */
+static void slow(void)
+{
+    const uint64_t long_ns = 20000000;
+    struct iovec iov;
+    struct unetmm_completion c;
+    struct link link;
+    uint64_t took;
+    uint8_t *at;
+
+    need_word("slow_card=1");
+    link_open(&link, NULL, NULL);
+    at = pages(1);
+    iov = (struct iovec) { at, PAGE / 2 };
+    /* The card may not have begun, or be done. */
+    EVENTUALLY(({
+        memset(at, 1, PAGE);
+        CHECK_EQ(send_status(link.tx, at, iov.iov_len), UNETMM_ST_OK);
+        send_pieces(link.tx, &iov, 1, 1, 0);
+        took = now_ns();
+        CHECK_SYS(madvise(at, PAGE, MADV_DONTNEED));
+        took = now_ns() - took;
+        take_sent(link.tx, &c);
+        CHECK_EQ(c.status, UNETMM_ST_OK);
+        took >= long_ns;
+    }));
+    note("the process waited for %llu ms", (unsigned long long)took / 1000000);
+    CHECK_EQ(driver_counter(link.ctx, UNETMM_D_invalidate_timeouts), 0);
+    unmap_pages(at, 1);
+    link_close(&link);
+}
+
 static const struct test tests[] = {
     { "iommu.translated", translated, TEST_TLB, 0 },
     { "iommu.above-4-gib", above_4_gib, TEST_BOTH | TEST_UTLB, 0 },
     { "iommu.above-4-gib-unpinned", above_4_gib, TEST_SHADOW | TEST_ODP, 0 },
+    { "slow.given-up", slow, TEST_TLB | TEST_SHADOW | TEST_ODP, 60 },
     { "swiotlb.refused", bounced, TEST_BOTH | TEST_UTLB, 0 },
     { "swiotlb.refused-unpinned", bounced, TEST_SHADOW | TEST_ODP, 0 },
 };
