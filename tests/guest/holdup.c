@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A process that keeps its mmap_lock for as long as it likes, or a page fault asleep,
- * and uses the card meanwhile: a reset or an unbinding of the card does not wait for it.
+ * and uses the card meanwhile: who resets, unbinds or unplugs the card does not wait
+ * for it.
  *
  * The lock is kept by a page fault of a file in FUSE: the file system fails the first
  * READ and leaves the second unanswered, which Linux waits for with mmap_lock held
  * for reading.  A mmap() behind that waits for the lock, and whoever else wants it
  * waits behind the mmap().
  */
+#include "ask.h"
 #include "card.h"
 #include "guard.h"
 #include "late.h"
@@ -310,6 +312,7 @@ static void asleep_main(void *argument)
 struct removal {
     void (*go)(void);
     void (*come)(void);
+    unsigned seconds;           /* that it takes by itself, at most */
     atomic_bool done;
     uint64_t took_ns;
 };
@@ -327,6 +330,18 @@ static void do_unbind(void)
 static void do_bind(void)
 {
     CHECK_RET(card_bind(), 0);
+}
+
+/* Linux may wait for 5 s first, in case the button is pressed again. */
+static void do_unplug(void)
+{
+    ask_host("unplug");
+    EVENTUALLY(!card_present());
+}
+
+static void do_plug(void)
+{
+    ask_host("plug");
 }
 
 static void nothing(void)
@@ -347,7 +362,7 @@ static void *removal_thread(void *argument)
 /* Takes the card away; who holds that up is let go after that long. */
 static void remove_card(struct stage *stage, struct removal *r)
 {
-    uint64_t end = deadline_in(5);
+    uint64_t end = deadline_in(r->seconds + 3);
     pthread_t thread;
     bool in_time;
 
@@ -362,7 +377,7 @@ static void remove_card(struct stage *stage, struct removal *r)
         FAIL("the card's end waited for a process until it let go");
     }
     note("%llu ms", (unsigned long long)(r->took_ns / NS_PER_MS));
-    CHECK(r->took_ns < 2 * NS_PER_S * run.slow);
+    CHECK(r->took_ns < r->seconds * NS_PER_S * run.slow);
 }
 
 static void need_fuse(void)
@@ -408,14 +423,25 @@ static void hold_up_once(void (*victim)(void *argument), bool keeps,
 
 static void hold_up(void (*victim)(void *argument), bool keeps)
 {
-    struct removal reset = { .go = do_reset, .come = nothing };
-    struct removal unbind = { .go = do_unbind, .come = do_bind };
+    struct removal reset = { do_reset, nothing, 2, false, 0 };
+    struct removal unbind = { do_unbind, do_bind, 2, false, 0 };
 
     if (keeps) {
         need_fuse();
     }
     hold_up_once(victim, keeps, &reset);
     hold_up_once(victim, keeps, &unbind);
+}
+
+/* One kind of waiting each: a process's mmap_lock, and a page that does not come. */
+static void unplug(void)
+{
+    struct removal first = { do_unplug, do_plug, 8, false, 0 };
+    struct removal second = { do_unplug, do_plug, 8, false, 0 };
+
+    need_fuse();
+    hold_up_once(bind_main, true, &first);
+    hold_up_once(asleep_main, false, &second);
 }
 
 static void bind(void)
@@ -443,6 +469,7 @@ static const struct test tests[] = {
     { "post", post, TEST_KTLB | TEST_NO_CARD, 0 },
     { "page-in", page_in, TEST_TLB | TEST_ODP | TEST_NO_CARD, 0 },
     { "asleep", asleep, TEST_TLB | TEST_ODP | TEST_NO_CARD, 0 },
+    { "unplug", unplug, TEST_TLB | TEST_NO_CARD, 60 },
 };
 
 int main(int argc, char **argv)
