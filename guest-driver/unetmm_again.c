@@ -347,7 +347,7 @@ static void unetmm_again_insert(struct unetmm_aspace *space,
 		unetmm_pin_drop(space, pin);
 		unetmm_pin_add(space, new);
 		unetmm_again_inv(space, new->vpn, new->vpn);
-		queue_work(unetmm_wq, &space->drop_work);
+		queue_work(unetmm_drop_wq, &space->drop_work);
 		unetmm_count(space->dev, repins);
 	}
 	spin_unlock(&space->lock);
@@ -373,7 +373,7 @@ static void unetmm_again_give_up(struct unetmm_aspace *space,
 	}
 	if (lost) {
 		unetmm_again_inv(space, run->vpn, last);
-		queue_work(unetmm_wq, &space->drop_work);
+		queue_work(unetmm_drop_wq, &space->drop_work);
 	}
 	spin_unlock(&space->lock);
 	if (lost && space->utlb_log)

@@ -129,11 +129,16 @@
 #include <linux/ratelimit.h>
 #include <linux/rbtree.h>
 #include <linux/rwsem.h>
+#include <linux/scatterlist.h>
 #include <linux/semaphore.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
+
+#ifndef CONFIG_X86_64
+#error "unetmm is written for x86-64 alone: build it for a kernel of that architecture."
+#endif
 
 #include <linux/unetmm.h>
 #include "unetmm_hw.h"
@@ -252,6 +257,8 @@ struct unetmm_batch {
 	bool zero;		/* only of memory that unetmm_zero_vma() allows */
 	bool huge;		/* a snapshot: in a larger page */
 	unsigned long asked;	/* source odp: the last page asked for */
+	u32 target;		/* a snapshot: the page that is wanted, */
+	int target_err;		/* and why it is not entered */
 	u64 began_ns;		/* of a miss, on our clock; and of that ... */
 	u64 page_ns;		/* ... waiting for pages, */
 	u64 table_ns;		/* entering them, */
@@ -300,9 +307,10 @@ struct unetmm_source {
 			      unsigned long last);
 	/*
 	 * Enters what a snapshot has found: batch->pfns[i], 0 or a page with
-	 * UNETMM_LEAF_WRITE, mapped at batch->dma[i], all in one leaf, which
-	 * exists.  What is not entered is unmapped.  -EAGAIN: something was
-	 * invalidated since seq; -ESTALE.  NULL: the source pins.
+	 * UNETMM_LEAF_WRITE, all in one leaf, which exists.  A page is mapped
+	 * for the card (unetmm_snap_map()) only with space->lock held, and
+	 * nothing invalidated since seq; what is not entered is unmapped.
+	 * -EAGAIN: something was invalidated; -ESTALE.  NULL: the source pins.
 	 */
 	int (*enter)(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		     unsigned long vpn, u32 npages, unsigned long seq);
@@ -472,6 +480,7 @@ struct unetmm_block {
 	size_t bytes;
 	void *cpu;
 	dma_addr_t dma;
+	struct sg_table pages;		/* what `cpu` is, as the DMA API says */
 	bool buried;
 	void *grave;			/* vmalloc copy, after the card has gone */
 };
@@ -861,6 +870,7 @@ static inline u32 unetmm_tlb_pages(const struct unetmm_limits *hw)
 
 /* unetmm_main.c */
 extern struct workqueue_struct *unetmm_wq;
+extern struct workqueue_struct *unetmm_drop_wq;
 extern bool unetmm_hole;
 extern unsigned long unetmm_pin_limit_pages;
 void unetmm_fail(struct unetmm_dev *dev, const char *why);
@@ -1082,6 +1092,10 @@ int unetmm_shadow_set(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		      unsigned long vpn, u32 npages, unsigned long seq);
 
 /* unetmm_snap.c */
+bool unetmm_snap_map(struct unetmm_aspace *space, struct unetmm_batch *batch,
+		     u32 i);
+void unetmm_snap_unmap(struct unetmm_aspace *space, struct unetmm_batch *batch,
+		       u32 npages);
 int unetmm_snap(struct unetmm_aspace *space, struct unetmm_batch *batch,
 		unsigned long vpn, unsigned long last, unsigned long target,
 		bool wait);

@@ -106,7 +106,7 @@ static void unetmm_displace(struct unetmm_aspace *space,
 		unetmm_pin_drop(space, pin);
 		pin = unetmm_pin_first(space, vpn);
 	}
-	queue_work(unetmm_wq, &space->drop_work);
+	queue_work(unetmm_drop_wq, &space->drop_work);
 }
 
 /* Gives the batch to the card if nothing was invalidated since `seq`. */
@@ -591,7 +591,7 @@ static void unetmm_evict_pin(struct unetmm_aspace *space,
 	/* unetmm_space_close() flushes drop_work once, after it sets this. */
 	if (!space->closing) {
 		list_add_tail(&pin->drop, &space->drop_list);
-		queue_work(unetmm_wq, &space->drop_work);
+		queue_work(unetmm_drop_wq, &space->drop_work);
 		pin = NULL;
 	}
 	spin_unlock(&space->lock);

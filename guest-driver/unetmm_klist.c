@@ -211,7 +211,7 @@ static void unetmm_klist_displace(struct unetmm_aspace *space,
 	unetmm_klist_hide(space, pin, &span);
 	unetmm_klist_invalidate(space, &span);
 	unetmm_pin_drop(space, pin);
-	queue_work(unetmm_wq, &space->drop_work);
+	queue_work(unetmm_drop_wq, &space->drop_work);
 }
 
 /* One page of a batch; what another brought meanwhile is as good. */
@@ -272,7 +272,7 @@ static void unetmm_klist_trim(struct unetmm_aspace *space)
 		pin->dirty = pin->write;
 		list_add_tail(&pin->drop, &space->drop_list);
 		unetmm_count(space->dev, ktlb_evictions);
-		queue_work(unetmm_wq, &space->drop_work);
+		queue_work(unetmm_drop_wq, &space->drop_work);
 	}
 }
 

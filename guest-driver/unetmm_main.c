@@ -46,6 +46,11 @@ MODULE_PARM_DESC(backup_buffers,
 		 "packets of policy backup that one card can have for absent pages");
 
 struct workqueue_struct *unetmm_wq;
+/*
+ * Gives pages back, which reclaim gets in no other way: so it needs neither memory for
+ * another thread (WQ_MEM_RECLAIM) nor a turn behind work that pages in.
+ */
+struct workqueue_struct *unetmm_drop_wq;
 static DEFINE_IDA(unetmm_numbers);
 
 static void unetmm_dev_free(struct kref *ref)
@@ -369,6 +374,24 @@ static void unetmm_unmap(struct unetmm_dev *dev)
 	pci_iounmap(dev->pdev, dev->regs);
 }
 
+/*
+ * Source shadow: the card changes words of memory by AtomicOps.  What virtual machines
+ * show of their PCI Express hardly ever says that these get there (on the root bus
+ * there is not even a port to say so), and yet they do: a refusal is a note, once.
+ */
+static void unetmm_allow_atomics(struct unetmm_dev *dev)
+{
+	int ret;
+
+	if (!(dev->hw.sources & BIT(UNETMM_SOURCE_SHADOW)))
+		return;
+	ret = pci_enable_atomic_ops_to_root(dev->pdev,
+					    PCI_EXP_DEVCAP2_ATOMIC_COMP64);
+	if (ret)
+		dev_info(&dev->pdev->dev, "the machine does not say that its ports carry AtomicOps (%d): do not use source shadow if this is no virtual machine\n",
+			 ret);
+}
+
 static int unetmm_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
 	struct unetmm_dev *dev;
@@ -399,6 +422,7 @@ static int unetmm_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	ret = unetmm_net_init(dev);
 	if (ret)
 		goto stop;
+	unetmm_allow_atomics(dev);
 	unetmm_debugfs_add(dev);
 	ret = misc_register(&dev->misc);
 	if (ret)
@@ -526,10 +550,14 @@ static int __init unetmm_init(void)
 		return ret;
 	/* Latency of a miss is what the process waits for. */
 	unetmm_wq = alloc_workqueue(UNETMM_NAME, WQ_UNBOUND | WQ_HIGHPRI, 0);
-	if (!unetmm_wq) {
-		ret = -ENOMEM;
+	ret = -ENOMEM;
+	if (!unetmm_wq)
 		goto exit_cache;
-	}
+	unetmm_drop_wq = alloc_workqueue(UNETMM_NAME "-drop",
+					 WQ_UNBOUND | WQ_HIGHPRI |
+					 WQ_MEM_RECLAIM, 0);
+	if (!unetmm_drop_wq)
+		goto exit_wq;
 	unetmm_debugfs_init();
 	ret = pci_register_driver(&unetmm_driver);
 	if (ret)
@@ -538,6 +566,8 @@ static int __init unetmm_init(void)
 
 exit_debugfs:
 	unetmm_debugfs_exit();
+	destroy_workqueue(unetmm_drop_wq);
+exit_wq:
 	destroy_workqueue(unetmm_wq);
 exit_cache:
 	unetmm_pin_cache_exit();
@@ -549,6 +579,7 @@ static void __exit unetmm_exit(void)
 	pci_unregister_driver(&unetmm_driver);
 	unetmm_debugfs_exit();
 	destroy_workqueue(unetmm_wq);
+	destroy_workqueue(unetmm_drop_wq);
 	unetmm_pin_cache_exit();
 }
 

@@ -70,6 +70,10 @@ struct unetmm_block *unetmm_block_alloc(struct unetmm_dev *dev,
 					GFP_KERNEL | __GFP_NOWARN);
 	if (!block->cpu)
 		goto free;
+	ret = dma_get_sgtable(&dev->pdev->dev, &block->pages, block->cpu,
+			      block->dma, bytes);
+	if (ret)
+		goto free_memory;
 	memset(block->cpu, 0, bytes);
 	kref_init(&block->ref);
 	kref_get(&dev->ref);
@@ -84,6 +88,8 @@ struct unetmm_block *unetmm_block_alloc(struct unetmm_dev *dev,
 	mutex_unlock(&dev->map_lock);
 	return block;
 
+free_memory:
+	dma_free_coherent(&dev->pdev->dev, bytes, block->cpu, block->dma);
 free:
 	kfree(block);
 uncharge:
@@ -105,6 +111,7 @@ static void unetmm_block_free(struct kref *ref)
 		dma_free_coherent(&dev->pdev->dev, block->bytes, block->cpu,
 				  block->dma);
 	mutex_unlock(&dev->map_lock);
+	sg_free_table(&block->pages);
 	vfree(block->grave);
 	if (block->space) {
 		unetmm_uncharge(block->space, block->bytes >> PAGE_SHIFT);
@@ -161,10 +168,22 @@ void unetmm_blocks_bury(struct unetmm_dev *dev)
 	mutex_unlock(&dev->map_lock);
 }
 
-static unsigned long unetmm_kernel_pfn(const void *addr)
+/*
+ * The page at an offset, or 0.  That of coherent memory is asked of the DMA API.  Why
+ * not dma_mmap_coherent(): docs/design-notes.md.
+ */
+static unsigned long unetmm_block_pfn(struct unetmm_block *block, size_t offset)
 {
-	return is_vmalloc_addr(addr) ? vmalloc_to_pfn(addr) :
-				       page_to_pfn(virt_to_page(addr));
+	struct sg_page_iter piter;
+
+	lockdep_assert_held(&block->dev->map_lock);
+	if (offset >= block->bytes)
+		return 0;
+	if (block->buried)
+		return block->grave ? vmalloc_to_pfn(block->grave + offset) : 0;
+	for_each_sgtable_page(&block->pages, &piter, offset >> PAGE_SHIFT)
+		return page_to_pfn(sg_page_iter_page(&piter));
+	return 0;
 }
 
 static vm_fault_t unetmm_queue_fault(struct vm_fault *vmf)
@@ -173,13 +192,12 @@ static vm_fault_t unetmm_queue_fault(struct vm_fault *vmf)
 	struct unetmm_block *block = vma->vm_private_data;
 	size_t offset = ((u64)vmf->pgoff << PAGE_SHIFT) & UNETMM_MAP_NUMBER;
 	vm_fault_t ret = VM_FAULT_SIGBUS;
-	const void *mem;
+	unsigned long pfn;
 
 	mutex_lock(&block->dev->map_lock);
-	mem = block->buried ? block->grave : block->cpu;
-	if (mem && offset < block->bytes)
-		ret = vmf_insert_pfn(vma, vmf->address & PAGE_MASK,
-				     unetmm_kernel_pfn(mem + offset));
+	pfn = unetmm_block_pfn(block, offset);
+	if (pfn)
+		ret = vmf_insert_pfn(vma, vmf->address & PAGE_MASK, pfn);
 	mutex_unlock(&block->dev->map_lock);
 	return ret;
 }

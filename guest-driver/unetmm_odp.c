@@ -156,7 +156,7 @@ static int unetmm_odp_enter(struct unetmm_aspace *space,
 	else
 		unetmm_odp_upgrade(space, leaf, batch, vpn, npages);
 	for (i = 0; !ret && i < npages; i++) {
-		if (batch->pfns[i] &&
+		if (unetmm_snap_map(space, batch, i) &&
 		    unetmm_odp_put(leaf, first + i, batch->pfns[i],
 				   batch->dma[i])) {
 			batch->pfns[i] = 0;
@@ -165,11 +165,8 @@ static int unetmm_odp_enter(struct unetmm_aspace *space,
 	}
 	spin_unlock(&space->lock);
 	unetmm_count_add(space->dev, odp_set, set);
-	for (i = 0; i < npages; i++) {
-		if (batch->pfns[i])
-			unetmm_unmap_page(space->dev, batch->dma[i],
-					  batch->pfns[i] & UNETMM_LEAF_WRITE);
-	}
+	if (!ret)
+		unetmm_snap_unmap(space, batch, npages);
 	return ret;
 }
 

@@ -18,7 +18,6 @@
  * what is mapped (FOLL_NOFAULT), and the rest is paged in by single faults
  * between which mmap_lock is free.
  */
-#include <linux/dma-direct.h>
 #include <linux/dma-mapping.h>
 #include <linux/iommu.h>
 #include <linux/sched/mm.h>
@@ -140,16 +139,17 @@ static int unetmm_why_refused(struct mm_struct *mm, u64 vaddr, int err)
 
 /*
  * A streaming mapping that bounces would show the card a copy.  Behind a
- * translating IOMMU whole pages never bounce; without one the address must be
- * the page's own.
+ * translating IOMMU whole pages never bounce (and all are said to need to be
+ * synchronized); without one a mapping needs that because it is a copy, or because
+ * the card does not see what is in the processor's cache: neither will do.
  */
-static bool unetmm_bounced(struct device *d, struct page *page, dma_addr_t dma)
+static bool unetmm_bounced(struct device *d, dma_addr_t dma)
 {
 	struct iommu_domain *domain = iommu_get_domain_for_dev(d);
 
 	if (domain && domain->type != IOMMU_DOMAIN_IDENTITY)
 		return false;
-	return dma != phys_to_dma(d, page_to_phys(page));
+	return dma_need_sync(d, dma);
 }
 
 /* Memory of ours, whole pages, that the card writes. */
@@ -162,7 +162,7 @@ int unetmm_map_kernel(struct unetmm_dev *dev, void *mem, size_t bytes,
 				    DMA_ATTR_NO_WARN);
 	if (dma_mapping_error(d, *dma))
 		return -ENOMEM;
-	if (unetmm_bounced(d, virt_to_page(mem), *dma)) {
+	if (unetmm_bounced(d, *dma)) {
 		unetmm_unmap_kernel(dev, *dma, bytes);
 		unetmm_count(dev, bounce_refused);
 		return -EOPNOTSUPP;
@@ -187,6 +187,7 @@ static enum dma_data_direction unetmm_direction(bool write)
 	return write ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
 }
 
+/* Sleeps not. */
 int unetmm_map_page(struct unetmm_dev *dev, struct page *page,
 		    bool write, dma_addr_t *dma)
 {
@@ -196,7 +197,7 @@ int unetmm_map_page(struct unetmm_dev *dev, struct page *page,
 				  unetmm_direction(write), UNETMM_DMA_ATTRS);
 	if (dma_mapping_error(d, *dma))
 		return -ENOMEM;
-	if (unetmm_bounced(d, page, *dma)) {
+	if (unetmm_bounced(d, *dma)) {
 		unetmm_unmap_page(dev, *dma, write);
 		unetmm_count(dev, bounce_refused);
 		return -EOPNOTSUPP;

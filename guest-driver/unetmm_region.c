@@ -62,7 +62,7 @@ static void unetmm_region_displace(struct unetmm_aspace *space, u64 start,
 		unetmm_pin_drop(space, pin);
 		pin = unetmm_pin_first(space, start >> PAGE_SHIFT);
 	}
-	queue_work(unetmm_wq, &space->drop_work);
+	queue_work(unetmm_drop_wq, &space->drop_work);
 }
 
 /* Enters the batch into tree and table, if nothing was invalidated. */

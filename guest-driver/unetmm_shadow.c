@@ -253,16 +253,13 @@ int unetmm_shadow_set(struct unetmm_aspace *space, struct unetmm_batch *batch,
 				    last << PAGE_SHIFT | ~PAGE_MASK))
 		ret = -EAGAIN;
 	for (i = 0; !ret && i < npages; i++) {
-		if (batch->pfns[i] &&
+		if (unetmm_snap_map(space, batch, i) &&
 		    unetmm_shadow_enter(space, leaf, unetmm_leaf_slot(vpn + i),
 					batch->pfns[i], batch->dma[i]))
 			batch->pfns[i] = 0;
 	}
 	spin_unlock(&space->lock);
-	for (i = 0; i < npages; i++) {
-		if (batch->pfns[i])
-			unetmm_unmap_page(space->dev, batch->dma[i],
-					  batch->pfns[i] & UNETMM_LEAF_WRITE);
-	}
+	if (!ret)
+		unetmm_snap_unmap(space, batch, npages);
 	return ret;
 }

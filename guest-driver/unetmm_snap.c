@@ -145,37 +145,63 @@ static bool unetmm_snap_known(const struct unetmm_leaf *leaf, unsigned int slot,
 	       READ_ONCE(leaf->entries[slot]) & cpu_to_le64(UNETMM_PTE_VALID);
 }
 
-/*
- * Maps what was found for the card, and leaves in batch->pfns what is to be
- * entered.  *err: why the page with this number is not.
- */
-static void unetmm_snap_map(struct unetmm_aspace *space,
-			    struct unetmm_batch *batch, unsigned long vpn,
-			    u32 npages, u32 target, int *err)
+/* Leaves in batch->pfns what is to be entered, as space->ops->enter wants it. */
+static void unetmm_snap_pick(struct unetmm_aspace *space,
+			     struct unetmm_batch *batch, unsigned long vpn,
+			     u32 npages)
 {
 	struct unetmm_leaf *leaf = unetmm_table_leaf(space->table, vpn);
 	unsigned long mapped;
 	u32 i;
-	int ret;
 
 	for (i = 0; i < npages; i++) {
 		mapped = unetmm_snap_page(batch->pfns[i]);
-		ret = 0;
-		if (!mapped && batch->pfns[i] & HMM_PFN_VALID)
-			ret = -EOPNOTSUPP;
+		if (!mapped && batch->pfns[i] & HMM_PFN_VALID &&
+		    i == batch->target)
+			batch->target_err = -EOPNOTSUPP;
 		batch->pfns[i] = 0;
 		if (mapped &&
 		    !unetmm_snap_known(leaf, (vpn + i) &
-				       (UNETMM_TABLE_ENTRIES - 1), mapped)) {
-			ret = unetmm_map_page(space->dev, (struct page *)
-					      (mapped & ~UNETMM_LEAF_WRITE),
-					      mapped & UNETMM_LEAF_WRITE,
-					      &batch->dma[i]);
-			if (!ret)
-				batch->pfns[i] = mapped;
-		}
-		if (i == target && ret)
-			*err = ret;
+				       (UNETMM_TABLE_ENTRIES - 1), mapped))
+			batch->pfns[i] = mapped;
+	}
+}
+
+/*
+ * Maps a page of a snapshot for the card.  The caller has found, and holds the lock
+ * since, that nothing was invalidated: else the page might be anybody's.  False: it
+ * is not mapped, and batch->pfns forgets it.
+ */
+bool unetmm_snap_map(struct unetmm_aspace *space, struct unetmm_batch *batch,
+		     u32 i)
+{
+	unsigned long mapped = batch->pfns[i];
+	int ret;
+
+	lockdep_assert_held(&space->lock);
+	if (!mapped)
+		return false;
+	ret = unetmm_map_page(space->dev,
+			      (struct page *)(mapped & ~UNETMM_LEAF_WRITE),
+			      mapped & UNETMM_LEAF_WRITE, &batch->dma[i]);
+	if (!ret)
+		return true;
+	batch->pfns[i] = 0;
+	if (i == batch->target)
+		batch->target_err = ret;
+	return false;
+}
+
+/* Those that were mapped and not entered. */
+void unetmm_snap_unmap(struct unetmm_aspace *space, struct unetmm_batch *batch,
+		       u32 npages)
+{
+	u32 i;
+
+	for (i = 0; i < npages; i++) {
+		if (batch->pfns[i])
+			unetmm_unmap_page(space->dev, batch->dma[i],
+					  batch->pfns[i] & UNETMM_LEAF_WRITE);
 	}
 }
 
@@ -236,36 +262,39 @@ int unetmm_snap(struct unetmm_aspace *space, struct unetmm_batch *batch,
 	struct mm_struct *mm = space->mm;
 	u32 npages = last - vpn + 1;
 	unsigned long seq;
-	int ret, err = 0;
 	u64 start;
+	int ret;
 
+	batch->target = target - vpn;
+	batch->target_err = 0;
 	unetmm_count(space->dev, shadow_snaps);
 	seq = unetmm_space_seq(space);
 	if (!unetmm_snap_lock(space, wait))
 		return -EAGAIN;
 	ret = unetmm_snap_read(space, batch, vpn, npages);
 	if (!ret)
-		err = unetmm_snap_lent(mm, (u64)target << PAGE_SHIFT,
-				       batch->pfns[target - vpn]);
+		batch->target_err =
+			unetmm_snap_lent(mm, (u64)target << PAGE_SHIFT,
+					 batch->pfns[batch->target]);
 	mmap_read_unlock(mm);
-	batch->huge = !ret && hmm_pfn_to_map_order(batch->pfns[target - vpn]) >=
+	batch->huge = !ret && hmm_pfn_to_map_order(batch->pfns[batch->target]) >=
 			      UNETMM_TABLE_BITS;
 	if (ret)
 		return -EAGAIN;
 	if (space->ops->asked_only)
 		unetmm_snap_narrow(batch, vpn, npages);
 	if (!unetmm_snap_any(batch, npages))
-		return err;
+		return batch->target_err;
 	ret = unetmm_snap_grow(space, vpn, wait);
 	if (ret)
 		return ret;
-	unetmm_snap_map(space, batch, vpn, npages, target - vpn, &err);
+	unetmm_snap_pick(space, batch, vpn, npages);
 	start = ktime_get_ns();
 	ret = space->ops->enter(space, batch, vpn, npages, seq);
 	batch->table_ns += ktime_get_ns() - start;
 	if (ret == -EAGAIN)
 		unetmm_count(space->dev, shadow_raced);
-	return ret ? ret : err;
+	return ret ? ret : batch->target_err;
 }
 
 /* The same, of all that a miss wants and Linux would map around it. */

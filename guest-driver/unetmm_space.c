@@ -166,7 +166,7 @@ static unsigned long unetmm_drop_pins(struct unetmm_aspace *space,
 		unetmm_drop_entries(space, vpn, last_vpn);
 	dropped = unetmm_visit(space, vpn, last_vpn, true, &span);
 	if (dropped)
-		queue_work(unetmm_wq, &space->drop_work);
+		queue_work(unetmm_drop_wq, &space->drop_work);
 	return dropped;
 }
 
