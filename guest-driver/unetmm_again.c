@@ -41,9 +41,11 @@
  * ends it.  A pin that is shut is lost, and on no list.  One that is going
  * (unetmm_visit()) is left alone: its entry is 0 for good.
  *
- * WHAT IS LOOKED AT is what the page tables say between two changes: pin->changed
- * is set by each invalidation of the page, and while one is in progress its range
- * is left alone.  Invalidations of other pages spoil nothing.
+ * WHAT IS LOOKED AT is what the mapping and the page tables say between two changes:
+ * pin->changed is set by each invalidation of the page that makes it LOST, and by
+ * each that changes its rights, so that a step with rights of before it is refused;
+ * and while one is in progress its range is left alone.  Invalidations of other
+ * pages spoil nothing.
  *
  * WHAT IS TAKEN is what is mapped (FOLL_NOFAULT): the work must not wait for what
  * the process has given up, nor give it memory in its place.  Only a page of a file
@@ -101,6 +103,8 @@ static void unetmm_pin_protect(struct unetmm_aspace *space,
 {
 	if (pin->going)
 		return;
+	/* Rights that the work has read before are of no use any more. */
+	pin->changed = true;
 	pin->rights = rights;
 	if (!pin->lost) {
 		unetmm_table_set(space->table, pin->vpn, unetmm_pte(pin));
