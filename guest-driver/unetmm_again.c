@@ -205,7 +205,18 @@ static bool unetmm_again_cached(const struct unetmm_pin *pin)
 	       READ_ONCE(page_folio(pin->page)->mapping);
 }
 
-/* The next to be looked for; while its place is changing there is none. */
+static bool unetmm_again_changing(struct unetmm_aspace *space,
+				  unsigned long vpn)
+{
+	return unetmm_space_changing(space, (u64)vpn << PAGE_SHIFT,
+				     (u64)vpn << PAGE_SHIFT | ~PAGE_MASK);
+}
+
+/*
+ * The next to be looked for; while its place is changing there is none.  A run ends
+ * before a pin whose place is changing: that change is not over, so its pin->changed
+ * is not taken back.
+ */
 static bool unetmm_again_next(struct unetmm_aspace *space,
 			      struct unetmm_run *run, u32 most)
 {
@@ -214,8 +225,7 @@ static bool unetmm_again_next(struct unetmm_aspace *space,
 	spin_lock(&space->lock);
 	pin = list_first_entry_or_null(&space->again, struct unetmm_pin, again);
 	if (!pin || space->closing ||
-	    unetmm_space_changing(space, (u64)pin->vpn << PAGE_SHIFT,
-				  (u64)pin->vpn << PAGE_SHIFT | ~PAGE_MASK)) {
+	    unetmm_again_changing(space, pin->vpn)) {
 		spin_unlock(&space->lock);
 		return false;
 	}
@@ -227,7 +237,8 @@ static bool unetmm_again_next(struct unetmm_aspace *space,
 		if (run->npages >= most ||
 		    pin->vpn != run->vpn + run->npages ||
 		    pin->write != run->write ||
-		    unetmm_again_cached(pin) != run->file)
+		    unetmm_again_cached(pin) != run->file ||
+		    unetmm_again_changing(space, pin->vpn))
 			break;
 		pin->changed = false;
 		run->npages++;
@@ -245,9 +256,7 @@ static struct unetmm_pin *unetmm_again_ready(struct unetmm_aspace *space,
 	struct unetmm_pin *pin = unetmm_again_from(space, vpn, vpn);
 
 	if (!pin || !pin->lost || pin->changed || list_empty(&pin->again) ||
-	    space->closing ||
-	    unetmm_space_changing(space, (u64)vpn << PAGE_SHIFT,
-				  (u64)vpn << PAGE_SHIFT | ~PAGE_MASK))
+	    space->closing || unetmm_again_changing(space, vpn))
 		return NULL;
 	return pin;
 }
