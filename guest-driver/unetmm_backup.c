@@ -60,17 +60,24 @@ static void unetmm_backbuf_free(struct unetmm_dev *dev,
 	atomic64_dec(&dev->counters[UNETMM_D_backup_buffers]);
 }
 
-static struct unetmm_backbuf *unetmm_backbuf_new(struct unetmm_dev *dev)
+/*
+ * The fault work makes some for a process that is not its own: it does not wait for
+ * memory.  Else a group above its memory.high, which has whoever charges it sleep,
+ * would stop everybody's misses.
+ */
+#define UNETMM_BACKBUF_NOWAIT	(GFP_KERNEL_ACCOUNT & ~__GFP_DIRECT_RECLAIM)
+
+static struct unetmm_backbuf *unetmm_backbuf_new(struct unetmm_dev *dev,
+						 gfp_t gfp)
 {
 	size_t bytes = dev->backup.buf_bytes;
 	struct unetmm_backbuf *buf;
 
-	buf = kzalloc(sizeof(*buf), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	gfp |= __GFP_NOWARN | __GFP_ZERO;
+	buf = kmalloc(sizeof(*buf), gfp);
 	if (!buf)
 		return NULL;
-	/* The fault work makes some: it does not wait for memory for long. */
-	buf->mem = alloc_pages_exact(bytes, GFP_KERNEL_ACCOUNT | __GFP_NOWARN |
-				     __GFP_NORETRY | __GFP_ZERO);
+	buf->mem = alloc_pages_exact(bytes, gfp | __GFP_NORETRY);
 	if (!buf->mem)
 		goto free;
 	if (unetmm_map_kernel(dev, buf->mem, bytes, &buf->dma))
@@ -148,7 +155,7 @@ static struct unetmm_backbuf *unetmm_backbuf_get(struct unetmm_dev *dev,
 	if (buf)
 		return buf;
 	unetmm_group_enter(space, &group);
-	buf = unetmm_backbuf_new(dev);
+	buf = unetmm_backbuf_new(dev, UNETMM_BACKBUF_NOWAIT);
 	unetmm_group_leave(&group);
 	return buf;
 }
@@ -235,7 +242,7 @@ static int unetmm_backup_fill(struct unetmm_dev *dev)
 	u32 i;
 
 	for (i = 0; i < BIT(b->ring.log2); i++) {
-		buf = unetmm_backbuf_new(dev);
+		buf = unetmm_backbuf_new(dev, GFP_KERNEL_ACCOUNT);
 		if (!buf)
 			return i ? 0 : -ENOMEM;
 		unetmm_backbuf_put(dev, buf);
@@ -304,13 +311,14 @@ int unetmm_backup_get(struct unetmm_aspace *space, u32 want)
 	bits = unetmm_user_take(space, UNETMM_USE_BACKUP, bits);
 	if (!bits)
 		return -EDQUOT;
+	/* May sleep for long; until it has a user no report waits for b->lock. */
 	if (!b->users)
 		ret = unetmm_backup_make(dev);
 	if (ret) {
 		unetmm_user_give(space, UNETMM_USE_BACKUP, bits);
 		return ret;
 	}
-	b->users++;
+	WRITE_ONCE(b->users, b->users + 1);
 	b->reserved += bits;
 	space->backup_bits += bits;
 	return bits;
@@ -325,7 +333,8 @@ void unetmm_backup_put(struct unetmm_aspace *space, u32 bits)
 	b->reserved -= bits;
 	space->backup_bits -= bits;
 	unetmm_user_give(space, UNETMM_USE_BACKUP, bits);
-	if (!--b->users)
+	WRITE_ONCE(b->users, b->users - 1);
+	if (!b->users)
 		unetmm_backup_unmake(dev);
 }
 
@@ -374,6 +383,14 @@ void unetmm_backup_report(struct unetmm_dev *dev,
 	trace_unetmm_backup(le16_to_cpu(rec->ep), le32_to_cpu(rec->fault_id),
 			    le64_to_cpu(rec->vaddr), le32_to_cpu(rec->tag),
 			    le32_to_cpu(rec->npages));
+	/*
+	 * Of a ring that is gone: who makes the next one has b->lock, and may sleep
+	 * for its memory.  That one's reports come after its user is counted.
+	 */
+	if (!READ_ONCE(b->users)) {
+		unetmm_count(dev, backup_cancelled);
+		return;
+	}
 	mutex_lock(&b->lock);
 	if (b->users && index >= b->first)
 		unetmm_backup_packet(dev, rec, index);

@@ -919,6 +919,62 @@ static void charged(void)
     EVENTUALLY(before - group_now("memory.current") >= ring);
 }
 
+#define HELD_UP_NS      (NS_PER_S / 2 * run.slow)
+
+/* Its group may have no more memory: who charges it is to sleep. */
+static void above_its_high(void *argument)
+{
+    struct scene s;
+    unsigned i;
+
+    (void)argument;
+    group_enter("high");
+    scene_open(&s, true, UNETMM_POLICY_BACKUP, 256);
+    group_limit("memory.high", PAGE);
+    for (i = 0; i < 200; i++) {
+        send_one(&s, i);
+    }
+    CHECK(backed_up(&s) > 0);
+    CHECK(group_now("memory.current") > (long long)PAGE);
+    group_limit("memory.high", 0);
+    scene_close(&s);
+}
+
+static bool has_ended(pid_t pid)
+{
+    siginfo_t info = { .si_pid = 0 };
+
+    CHECK_SYS(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT));
+    return info.si_pid == pid;
+}
+
+/* What one group is not given holds up nobody else's misses. */
+static void group_is_high(void)
+{
+    struct scene s;
+    uint64_t worst = 0;
+    unsigned i = 0;
+    pid_t pid;
+
+    group_enter("other");
+    scene_open_in(&s, open_card(), true, UNETMM_POLICY_DROP, 0, 2);
+    pid = start_process(above_its_high, NULL);
+    do {
+        uint64_t start = now_ns(), took;
+
+        CHECK_SYS(madvise(s.out, WINDOW * PAGE, MADV_DONTNEED));
+        send_one(&s, i++);
+        took = now_ns() - start;
+        worst = took > worst ? took : worst;
+    } while (!has_ended(pid));
+    end_process(pid);
+    note("%u misses, the longest in %llu us", i,
+         (unsigned long long)worst / 1000);
+    CHECK(worst < HELD_UP_NS);
+    scene_close_in(&s);
+    CHECK_RET(unetmm_close(s.ctx), 0);
+}
+
 static void be_user(unsigned uid)
 {
     CHECK_SYS(setresgid(uid, uid, uid));
@@ -1029,6 +1085,7 @@ static const struct test tests[] = {
     { "out-of-memory", out_of_memory, TEST_ASKS, 0 },
     { "refused", refused, TEST_ASKS, 0 },
     { "charged", charged, TEST_TLB, 0 },
+    { "group-is-high", group_is_high, TEST_TLB, 0 },
     { "shares", shares, TEST_ASKS, 0 },
     { "reset", reset, TEST_ASKS | TEST_NO_CARD, 0 },
     { "removed", removed, TEST_TLB | TEST_NO_CARD, 0 },
