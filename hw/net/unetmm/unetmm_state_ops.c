@@ -147,7 +147,10 @@ static bool landing_piece_ok(const UnetmmRegion *region,
     return true;
 }
 
-/* Each piece is the part of the region that the header says. */
+/*
+ * Each piece is the part of the region that the header says.  Of a packet
+ * before its turn the length of its WRITE is looked at when it is its turn.
+ */
 static bool landing_write_ok(const UnetmmCore *core, const UnetmmRel *rel)
 {
     const UnetmmLanding *rx = &core->rx;
@@ -156,7 +159,9 @@ static bool landing_write_ok(const UnetmmCore *core, const UnetmmRel *rel)
     if (rx->head.handle >= core->params.regions ||
         rx->head.psn - rel->rx.nxt >= UNETMM_REL_WINDOW ||
         (rel->rx.have & unetmm_rel_bit(rx->head.psn)) ||
-        rx->len > rel->mtu || !unetmm_rel_write_fits(rel, &rx->head)) {
+        rx->len > rel->mtu ||
+        (rx->head.psn == rel->rx.nxt &&
+         !unetmm_rel_write_fits(rel, &rx->head))) {
         return false;
     }
     region += rx->head.handle;
