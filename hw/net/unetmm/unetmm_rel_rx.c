@@ -137,7 +137,10 @@ static UnetmmRelTake rel_turn_kept(UnetmmCore *core, UnetmmEp *ep,
     UnetmmRelTake take;
 
     memcpy(&f, frame, sizeof(f));
-    /* It was charged when it came, to be kept. */
+    /*
+     * Its arrival was charged when it came; the copy to its place is charged
+     * now.
+     */
     unetmm_charge(core, 0, f.len);
     take = rel_turn(core, ep, rel, &f, frame + sizeof(f));
     if (take == UNETMM_REL_REFUSED) {
