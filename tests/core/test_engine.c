@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "fixture.h"
+#include "peer.h"
 
 #define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
 #define ARM(n) (UNETMM_ARM | ((n) & UNETMM_ARM_COUNT))
@@ -192,6 +192,39 @@ static void test_arrivals_budget(void **state)
     fake_set_reg(&f->h, UNETMM_REG_CTRL, 0);
     assert_true(fake_receive(&f->h, frame));
     g_free(frame);
+}
+
+/* Frames for a channel that is not there, until `left` bytes may arrive. */
+static void spend_arrivals(Fix *f, uint32_t left)
+{
+    f->h.stuck = true;
+    while (f->h.core.budget.arrivals > left) {
+        fake_deliver(&f->h, fake_datagram(&f->a, 60, 11, 200, 0));
+    }
+}
+
+/*
+ * The acknowledgement is the last that may arrive in this turn: the endpoint
+ * writes the completion in a turn of its own, though its next send waits for a
+ * page.
+ */
+static void test_completion_beside_fault(void **state)
+{
+    Fix *f = *state;
+
+    peer_open(f);
+    peer_post(f, peer_sqe(UNETMM_OP_WRITE, 0, 100, 0, 1));
+    peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY);
+    fake_vpage(f->s1, PAGE(30))->absent = true;
+    fix_send(f, &f->a, 30, 100, 2);
+    fake_serve(&f->d);
+    assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_FAULT);
+    fake_run_later(&f->h);
+    spend_arrivals(f, UNETMM_LEAST_BYTES);
+    peer_ack(f, PEER_MY + 1, 0);
+    assert_int_equal(f->h.core.budget.arrivals, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_FAULT);
 }
 
 /* Queues of very different depth: nobody waits for another's queue. */
@@ -589,6 +622,7 @@ int main(void)
         fix_test_with(test_budget_is_carried, few_descriptors),
         fix_test_with(test_turns_are_carried, few_descriptors),
         fix_test_with(test_arrivals_budget, few_bytes),
+        fix_test_with(test_completion_beside_fault, few_bytes),
         fix_test(test_round_robin),
         fix_test(test_endless_supply),
         fix_test_bare(test_command_flood, NULL),

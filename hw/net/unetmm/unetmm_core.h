@@ -1138,6 +1138,9 @@ void unetmm_rel_stop(UnetmmCore *core, UnetmmEp *ep);
 void unetmm_rel_forget(UnetmmCore *core, UnetmmEp *ep);
 /* Writes the completions that are due, as far as there is room. */
 void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep);
+/* Is one due, which there is room for, or a channel over? */
+bool unetmm_rel_completes(UnetmmCore *core, UnetmmEp *ep);
+/* Is there a packet to be sent? */
 bool unetmm_rel_has_work(UnetmmCore *core, UnetmmEp *ep);
 
 /* unetmm_rel_tx.c */

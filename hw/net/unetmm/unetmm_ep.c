@@ -401,6 +401,10 @@ static bool ep_has_work(UnetmmCore *core, UnetmmEp *ep)
         unetmm_ep_cq_spare(ep)) {
         return true;
     }
+    /* The budget may have left some, whatever the next send waits for. */
+    if (ep->rels && unetmm_rel_completes(core, ep)) {
+        return true;
+    }
     if (ep->tx.blocked_on != UNETMM_BLOCKED_NOT) {
         return false;
     }

@@ -357,15 +357,24 @@ void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-bool unetmm_rel_has_work(UnetmmCore *core, UnetmmEp *ep)
+bool unetmm_rel_completes(UnetmmCore *core, UnetmmEp *ep)
 {
     bool room = unetmm_ep_cq_spare(ep);
 
     for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
-        if (unetmm_rel_can_send(rel) || unetmm_rel_can_answer(rel) ||
-            rel_over(core, ep, rel) ||
+        if (rel_over(core, ep, rel) ||
             (room && (rel_send_due(core, ep, rel) ||
                       rel_buffer_due(core, rel)))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool unetmm_rel_has_work(UnetmmCore *core, UnetmmEp *ep)
+{
+    for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
+        if (unetmm_rel_can_send(rel) || unetmm_rel_can_answer(rel)) {
             return true;
         }
     }
