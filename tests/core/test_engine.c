@@ -227,6 +227,51 @@ static void test_completion_beside_fault(void **state)
     assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_FAULT);
 }
 
+/* Frames wait in the card itself, as many bytes as a turn's and more. */
+static void fill_queue(Fix *f)
+{
+    fake_insert(f->s2, PAGE(0), 5, NULL);
+    f->h.stuck = true;
+    for (unsigned i = 0; i < 4; i++) {
+        fake_send_at(&f->b, FIX_LOCAL, PAGE(0), 20000, i);
+    }
+    fake_ring_bell(&f->b);
+    assert_int_equal(f->h.core.port.fifo_used, 4);
+    assert_int_equal(f->h.core.budget.bytes, 0);
+}
+
+/* They are delivered in one turn, for nobody else wants to have it. */
+static void test_queue_in_one_turn(void **state)
+{
+    Fix *f = *state;
+
+    fill_queue(f);
+    f->h.later = 0;
+    unetmm_core_run(&f->h.core);
+    assert_int_equal(f->h.core.port.fifo_used, 0);
+}
+
+/* The wire fills the queue up again and again: an endpoint sends all the same. */
+static void test_flood_beside_send(void **state)
+{
+    Fix *f = *state;
+    FakeFrame *frame = fake_datagram(&f->a, 60, 11, 9000, 0);
+
+    fill_queue(f);
+    for (unsigned i = 0; i < 10; i++) {
+        fake_send_inline(&f->a, FIX_WIRE, i, 8, i, UNETMM_SQE_F_QUIET);
+        fake_ring_bell(&f->a);
+        assert_int_equal(f->h.wire->len, i);
+        while (fake_receive(&f->h, frame)) {
+        }
+        assert_true(f->h.core.port.fifo_used);
+        f->h.later = 0;
+        unetmm_core_run(&f->h.core);
+        assert_int_equal(f->h.wire->len, i + 1);
+    }
+    g_free(frame);
+}
+
 /* Queues of very different depth: nobody waits for another's queue. */
 static void test_round_robin(void **state)
 {
@@ -623,6 +668,8 @@ int main(void)
         fix_test_with(test_turns_are_carried, few_descriptors),
         fix_test_with(test_arrivals_budget, few_bytes),
         fix_test_with(test_completion_beside_fault, few_bytes),
+        fix_test_with(test_queue_in_one_turn, few_bytes),
+        fix_test_with(test_flood_beside_send, few_bytes),
         fix_test(test_round_robin),
         fix_test(test_endless_supply),
         fix_test_bare(test_command_flood, NULL),

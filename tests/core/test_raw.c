@@ -781,14 +781,23 @@ static void test_copies_budget(void **state)
         });
     }
     fake_ring_bell(&r->e[0]);
+    /* A frame and its completion are charged to the sender. */
+    assert_int_equal(r->h.core.port.fifo_used, 7);
     assert_int_equal(*received, 0);
     r->h.later = 0;
     unetmm_core_run(&r->h.core);
-    /* Each frame is charged for itself, one copy, and completions. */
-    assert_int_equal(*received, 2 * 4);
+    /*
+     * Each frame is charged for itself, one copy, and completions: two are half
+     * of the budget.  Then the sender has its turn, which takes the other half
+     * for three frames more.
+     */
+    assert_int_equal(*received, 2 * 2);
+    assert_int_equal(r->h.core.port.fifo_used, 7 - 2 + 3);
     r->h.later = 0;
     unetmm_core_run(&r->h.core);
-    assert_int_equal(*received, 2 * 7);
+    /* The sender had but two left, so one more could be delivered. */
+    assert_int_equal(*received, 2 * (2 + 3));
+    assert_int_equal(r->h.core.port.fifo_used, 8 - 3 + 2);
     fake_run_later(&r->h);
     assert_int_equal(*received, 2 * 12);
 }

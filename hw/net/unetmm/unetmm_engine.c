@@ -16,7 +16,10 @@
  *
  * Frames from the wire, with all that is done for them at once, have a part of
  * their own, and are not taken from the net layer without: who sends all the
- * time keeps nobody from receiving, nor the other way round.
+ * time keeps nobody from receiving, nor the other way round.  Those that have
+ * waited in the local queue are paid for by the common part, like sends; before
+ * each endpoint's turn they get a share of it, so that a full queue leaves
+ * something for the endpoint.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -131,18 +134,24 @@ bool unetmm_engine_may_run(const UnetmmCore *core)
            !core->paused && !(core->status & UNETMM_STATUS_FATAL);
 }
 
+/* Are there frames in the local queue that may be delivered now? */
+static bool engine_frames_wait(const UnetmmCore *core)
+{
+    return core->port.fifo_used && !core->rx.active;
+}
+
 /* True: there may be frames in the local queue now, which make work. */
 static bool engine_acks(UnetmmCore *core)
 {
     unetmm_rel_flush_acks(core);
-    return core->port.fifo_used && !core->rx.active;
+    return engine_frames_wait(core);
 }
 
 /* Is there something that only the budget keeps from being done? */
 static bool engine_work_left(const UnetmmCore *core)
 {
     return unetmm_engine_may_run(core) &&
-           (core->ready_used || (core->port.fifo_used && !core->rx.active));
+           (core->ready_used || engine_frames_wait(core));
 }
 
 static void engine_serve(UnetmmCore *core)
@@ -155,6 +164,10 @@ static void engine_serve(UnetmmCore *core)
         unetmm_cmd_run(core, &commands);
         unetmm_port_drain(core);
         ep = unetmm_budget_left(core) ? engine_pop(core) : NULL;
+        /* Nobody else wants the rest of the budget. */
+        if (!ep && engine_frames_wait(core) && unetmm_budget_left(core)) {
+            continue;
+        }
         /* When all that arrived has been looked at, and no sooner. */
         if (!ep && core->acks_owed && engine_acks(core) &&
             unetmm_budget_left(core)) {

@@ -341,12 +341,17 @@ static void port_deliver_only(UnetmmCore *core, const UnetmmQueued *q)
     }
 }
 
+/* As much as an endpoint may in its turn, and not all that a budget is. */
 void unetmm_port_drain(UnetmmCore *core)
 {
+    const UnetmmBudget *b = &core->budget;
+    uint32_t share = MIN(UNETMM_TURN_BYTES, core->params.budget_bytes / 2);
+    uint32_t rest = b->bytes - MIN(b->bytes, share);
     UnetmmPort *port = &core->port;
     uint32_t n = port->fifo_used;
 
-    while (n-- && !core->rx.active && unetmm_budget_left(core)) {
+    while (n-- && !core->rx.active && unetmm_budget_left(core) &&
+           b->bytes > rest) {
         UnetmmQueued q = port->fifo[port->fifo_first];
 
         port->fifo_first = (port->fifo_first + 1) % core->params.local_queue;
