@@ -341,6 +341,36 @@ static void test_endless_supply(void **state)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
 }
 
+/* The main loop runs inside a call of the card: once more after it, then. */
+static void run_inside(FakeHost *host, const uint8_t *data, size_t bytes)
+{
+    host->later = 0;
+    unetmm_core_run(&host->core);
+}
+
+static void test_run_inside(void **state)
+{
+    Fix *f = *state;
+    unsigned asked;
+
+    fake_insert(f->s1, PAGE(0), 1, NULL);
+    fake_run_later(&f->h);
+    spend_arrivals(f, 0);
+    assert_int_equal(f->h.later, 1);
+    asked = f->h.may_receive;
+    f->h.on_send = run_inside;
+    fix_send(f, &f->a, 0, 100, 1);
+    f->h.on_send = NULL;
+    /* It renewed nothing, and so did not stand for the one that was asked. */
+    assert_int_equal(f->h.wire->len, 1);
+    assert_int_equal(f->h.core.budget.arrivals, 0);
+    assert_int_equal(f->h.later, 1);
+    assert_false(unetmm_core_can_receive(&f->h.core));
+    fake_run_later(&f->h);
+    assert_true(unetmm_core_can_receive(&f->h.core));
+    assert_int_equal(f->h.may_receive, asked + 1);
+}
+
 /* A flood of commands is worked off in several runs, all of it. */
 static void test_command_flood(void **state)
 {
@@ -672,6 +702,7 @@ int main(void)
         fix_test_with(test_flood_beside_send, few_bytes),
         fix_test(test_round_robin),
         fix_test(test_endless_supply),
+        fix_test_with(test_run_inside, few_bytes),
         fix_test_bare(test_command_flood, NULL),
         fix_test(test_armed_once),
         fix_test(test_arm_wraps),

@@ -280,14 +280,17 @@ void unetmm_leave(UnetmmCore *core)
 
 void unetmm_core_run(UnetmmCore *core)
 {
-    /* From inside one of our own calls it is no turn of the main loop. */
-    if (!core->depth) {
-        unetmm_budget_renew(core);
+    /*
+     * From inside one of our own calls it is no turn of the main loop, though
+     * it was to be the one that was asked for: another one is.
+     */
+    if (core->depth) {
+        core->again = true;
+        return;
     }
+    unetmm_budget_renew(core);
     unetmm_enter(core);
-    if (core->depth == 1) {
-        unetmm_heads_go_on(core);
-    }
+    unetmm_heads_go_on(core);
     unetmm_leave(core);
 }
 
