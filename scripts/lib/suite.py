@@ -108,7 +108,11 @@ def plan_problem(output):
         depth = len(line) - len(line.lstrip())
         plan = re.match(r"\s*1\.\.(\d+)", line)
         if plan:
-            planned[depth] += int(plan[1])
+            number = int(plan[1])
+            # GLib's, behind each of several paths, are of all before it.
+            if planned[depth] < number == seen[depth]:
+                planned[depth] = 0
+            planned[depth] += number
         elif TAP_LINE.match(line):
             seen[depth] += 1
     for depth in sorted({*planned, *seen}):

@@ -221,7 +221,7 @@ def info_chooses():
         assert cards[0]["device"] == "/fake/12" and \
             cards[0]["pci"] == "0000:00:0c.0" and cards[0]["link"] is True
         assert cards[0]["sources"] == ["tlb", "ktlb", "pinned"]
-        assert cards[0]["version"] == "1.0" and cards[0]["tlb_sets"] == 1024
+        assert cards[0]["version"] == "2.0" and cards[0]["tlb_sets"] == 1024
 
 
 def info_shows_parameters():
