@@ -515,6 +515,8 @@ static void unetmm_exit(PCIDevice *pdev)
     g_byte_array_unref(s->incoming);
     msix_unuse_all_vectors(pdev);
     msix_uninit(pdev, &s->control, &s->control);
+    /* A region in another holds its owner, which would never be freed. */
+    memory_region_del_subregion(&s->control, &s->regs);
     pcie_cap_exit(pdev);
 }
 
