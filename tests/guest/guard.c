@@ -99,29 +99,6 @@ unsigned huge_kilobytes(const void *at, size_t bytes)
     return kilobytes;
 }
 
-uint8_t *one_huge_page(void)
-{
-    unsigned tries;
-
-    for (tries = 0; tries < 20; tries++) {
-        uint8_t *map = pages(2 * HUGE_BYTES / PAGE);
-        uint8_t *at = map + (HUGE_BYTES - (uintptr_t)map % HUGE_BYTES) % HUGE_BYTES;
-
-        if (madvise(at, HUGE_BYTES, MADV_HUGEPAGE)) {
-            break;
-        }
-        memset(at, 0x77, HUGE_BYTES);
-        /* A small guest's Linux makes none unless it is told to. */
-        if (huge_kilobytes(at, HUGE_BYTES) >= HUGE_BYTES / 1024 ||
-            !madvise(at, HUGE_BYTES, MADV_COLLAPSE)) {
-            return at;
-        }
-        unmap_pages(map, 2 * HUGE_BYTES / PAGE);
-    }
-    test_skip("this kernel gives us no huge page");
-    return NULL;
-}
-
 void check_pattern(const char *file, int line, const void *buffer, size_t len,
                    uint64_t key)
 {

@@ -31,9 +31,6 @@ void guard_check(const struct guard *guard, size_t used);
 /* Whole pages, anonymous and private. */
 uint8_t *pages(unsigned count);
 void unmap_pages(void *at, unsigned count);
-/* One huge page, a mapping of its own.  Ends the test if there is none. */
-#define HUGE_BYTES ((size_t)2 << 20)
-uint8_t *one_huge_page(void);
 /* Kilobytes of huge pages in the mappings that have some of these bytes. */
 unsigned huge_kilobytes(const void *at, size_t bytes);
 

@@ -8,7 +8,7 @@
 
 #include "guard.h"
 
-#define HUGE            HUGE_BYTES
+#define HUGE            ((size_t)2 << 20)
 #define HUGE_PAGES      ((unsigned)(HUGE / PAGE))
 
 /* A transparent one, private and anonymous, a mapping of its own. */

@@ -10,6 +10,7 @@
 #include "card.h"
 #include "disk.h"
 #include "guard.h"
+#include "huge.h"
 #include "link.h"
 #include "swap.h"
 
@@ -243,12 +244,12 @@ static void forked(void)
 
 static void forked_huge(void)
 {
-    uint8_t *at = one_huge_page();
+    uint8_t *at = huge_page();
 
     begin();
     over_fork(at + 100 * PAGE, MOST);
     end();
-    unmap_pages(at, HUGE_BYTES / PAGE);
+    unmap_pages(at, HUGE_PAGES);
 }
 
 static void forked_hugetlb(void)
@@ -256,22 +257,22 @@ static void forked_hugetlb(void)
     uint8_t *at;
 
     CHECK_RET(write_file("/proc/sys/vm/nr_hugepages", "4"), 0);
-    at = mmap(NULL, HUGE_BYTES, RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB,
+    at = mmap(NULL, HUGE, RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB,
               -1, 0);
     if (at == MAP_FAILED) {
         test_skip("this kernel gives us no huge page");
     }
-    memset(at, 0x5a, HUGE_BYTES);
+    memset(at, 0x5a, HUGE);
     begin();
     over_fork(at, MOST);
     /* Given up, it is gone as any other memory. */
     share(at, 4);
-    if (!madvise(at, HUGE_BYTES, MADV_DONTNEED)) {
+    if (!madvise(at, HUGE, MADV_DONTNEED)) {
         is_gone(0, 4);
     }
     share_no_more();
     end();
-    CHECK_SYS(munmap(at, HUGE_BYTES));
+    CHECK_SYS(munmap(at, HUGE));
 }
 
 /* Another program. */
@@ -525,7 +526,7 @@ static void compacted(void)
 /* khugepaged's work, on order; and the opposite. */
 static void collapsed(void)
 {
-    uint8_t *at = one_huge_page();
+    uint8_t *at = huge_page();
     uint64_t repins;
     unsigned i;
     int ret;
@@ -537,7 +538,7 @@ static void collapsed(void)
         CHECK_SYS(madvise(at, PAGE, MADV_DONTNEED));
         all_is_kept();
         at[0] = 1;
-        ret = madvise(at, HUGE_BYTES, MADV_COLLAPSE);
+        ret = madvise(at, HUGE, MADV_COLLAPSE);
         if (ret && errno == EINVAL) {
             test_skip("this kernel collapses nothing on order");
         }
@@ -548,7 +549,7 @@ static void collapsed(void)
     }
     CHECK(driver_counter(scene.ctx, UNETMM_D_repins) - repins >= MOST);
     end();
-    unmap_pages(at, HUGE_BYTES / PAGE);
+    unmap_pages(at, HUGE_PAGES);
 }
 
 #define KSM "/sys/kernel/mm/ksm/"
@@ -689,7 +690,7 @@ static void set_limit(uint64_t npages)
 /* What is pinned is charged once, however often it is looked for. */
 static void limited(void *argument)
 {
-    uint8_t *huge = one_huge_page(), *at;
+    uint8_t *huge = huge_page(), *at;
     int fd = new_memory_file(0);
     const struct unetmm_info *info = argument;
 
@@ -715,7 +716,7 @@ static void limited(void *argument)
     end();
     close(fd);
     unmap_pages(at, MOST);
-    unmap_pages(huge, HUGE_BYTES / PAGE);
+    unmap_pages(huge, HUGE_PAGES);
 }
 
 static void at_the_limit(void)
@@ -757,7 +758,7 @@ static void beside(struct rival *rival, unsigned i)
         CHECK_SYS(madvise(at + i % 100 * PAGE, PAGE, MADV_DONTNEED));
         at[i % 100 * PAGE] = 1;
         if (i % 16 == 0) {
-            (void)madvise(at, HUGE_BYTES, MADV_COLLAPSE);
+            (void)madvise(at, HUGE, MADV_COLLAPSE);
         }
         break;
     default:
@@ -784,7 +785,7 @@ static void *rival_thread(void *argument)
 static void all_at_once(void)
 {
     static struct rival rivals[RIVALS];
-    uint8_t *huge = one_huge_page();
+    uint8_t *huge = huge_page();
     unsigned i, k;
 
     memset(rivals, 0, sizeof(rivals));
@@ -816,7 +817,7 @@ static void all_at_once(void)
          (unsigned long long)driver_counter(scene.ctx, UNETMM_D_repins));
     share_no_more();
     end();
-    unmap_pages(huge, HUGE_BYTES / PAGE);
+    unmap_pages(huge, HUGE_PAGES);
 }
 
 static const struct test tests[] = {

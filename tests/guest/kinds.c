@@ -5,6 +5,7 @@
  */
 #include "disk.h"
 #include "guard.h"
+#include "huge.h"
 #include "kinds.h"
 #include "link.h"
 
@@ -23,7 +24,6 @@
 #include <unistd.h>
 
 #define LEN     1000
-#define HUGE    HUGE_BYTES
 
 /* ---- Memory of each kind: one page, or NULL -------------------------------------- */
 

@@ -1189,7 +1189,7 @@ static void neighbours(void)
     before = driver_counter(s.ctx, UNETMM_D_repins);
     for (i = 0; i < 3; i++) {
         for (k = 0; k < rounds(10); k++) {
-            uint8_t *at = one_huge_page();
+            uint8_t *at = huge_page();
 
             s.mine = at + 200 * PAGE;
             reach(s.ctx, s.mine, SHARE, true);
@@ -1224,7 +1224,7 @@ static void huge_given_up(void)
 
     scene_base(&s);
     for (i = 0; i < rounds(10); i++) {
-        uint8_t *at = one_huge_page();
+        uint8_t *at = huge_page();
 
         share(&s, at);
         there_and_back(&s, 0, SHARE, i);
