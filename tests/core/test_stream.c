@@ -288,27 +288,29 @@ static void test_datagram(void **state)
     TELL(NULL, datagram_waits, needs_no_page, "a page that it does not need");
 }
 
-/* A WRITE lands that would be longer than any message with this packet. */
-static void landing(Fix *f)
+/* Of a WRITE the first packet has landed, and number `n` from it on lands. */
+static void landing_at(Fix *f, uint32_t n)
 {
     peer_open(f);
     give(f, UNETMM_WIRE_WRITE, 0, 0, 500, 0, 1000);
     fake_advance(&f->h, PAGE_NS);
-    give(f, UNETMM_WIRE_WRITE, 1, 1000, 0, LAST, 500);
+    give(f, UNETMM_WIRE_WRITE, n, 1000, 0, LAST, 500);
     assert_true(f->h.core.rx.active);
+    assert_int_equal(f->h.core.rx.head.psn, PEER_YOURS + n);
+    assert_int_equal(f->h.core.eps[1].rels->rx.nxt, PEER_YOURS + 1);
+}
+
+/* The WRITE would be longer than any message with this packet. */
+static void landing(Fix *f)
+{
+    landing_at(f, 1);
     assert_int_equal(f->h.core.eps[1].rels->rx.run, 1000);
 }
 
 /* Of a packet before its turn it is not known yet: one is missing between. */
 static void landing_early(Fix *f)
 {
-    peer_open(f);
-    give(f, UNETMM_WIRE_WRITE, 0, 0, 500, 0, 1000);
-    fake_advance(&f->h, PAGE_NS);
-    give(f, UNETMM_WIRE_WRITE, 2, 1000, 0, LAST, 500);
-    assert_true(f->h.core.rx.active);
-    assert_int_equal(f->h.core.rx.head.psn, PEER_YOURS + 2);
-    assert_int_equal(f->h.core.eps[1].rels->rx.nxt, PEER_YOURS + 1);
+    landing_at(f, 2);
 }
 
 LIE(endless_write, rel->rx.run = UNETMM_MAX_MESSAGE)
