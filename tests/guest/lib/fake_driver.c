@@ -4,7 +4,9 @@
  * One card and one endpoint a process.
  */
 #include "fake_driver.h"
+#include "fake_calls.h"
 #include "fake_card.h"
+#include "fake_export.h"
 #include "sys.h"
 
 #include <pthread.h>
@@ -108,28 +110,13 @@ static unsigned first_unanswered, last_unanswered;
 static struct frame in, out, answer;
 static struct fake_message message;
 
-int __real_open(const char *path, int flags, ...);
-int __real_close(int fd);
-int __real_ioctl(int fd, unsigned long request, void *argument);
-void *__real_mmap(void *address, size_t bytes, int protection, int flags,
-                  int fd, off_t offset);
-int __real_munmap(void *address, size_t bytes);
-int __wrap_open(const char *path, int flags, ...);
-int __wrap_close(int fd);
-int __wrap_ioctl(int fd, unsigned long request, void *argument);
-void *__wrap_mmap(void *address, size_t bytes, int protection, int flags,
-                  int fd, off_t offset);
-int __wrap_munmap(void *address, size_t bytes);
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
                           void *(*run)(void *), void *argument);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
                           void *(*run)(void *), void *argument);
-/* What the C library calls them where file offsets are given 64 bits */
+/* The C library's name for it where file offsets are given 64 bits */
 int __wrap_open64(const char *path, int flags, ...)
     __attribute__((alias("__wrap_open")));
-void *__wrap_mmap64(void *address, size_t bytes, int protection, int flags,
-                    int fd, off_t offset)
-    __attribute__((alias("__wrap_mmap")));
 
 static unsigned env_number(const char *name, unsigned otherwise)
 {
@@ -251,7 +238,10 @@ static void on_user(void)
 
 /* ---- The other side of one-sided operations ----------------------------- */
 
-static struct unetmm_export *find_export(uint64_t id);
+static struct unetmm_export *find_export(uint64_t id)
+{
+    return fake_export_find(exports, FAKE_EXPORTS, id);
+}
 
 static void complete_now(const struct unetmm_cqe *cqe)
 {
@@ -494,12 +484,6 @@ static void *card_thread(void *argument)
 
 /* ---- The calls --------------------------------------------------------- */
 
-static int refuse(int error)
-{
-    errno = error;
-    return -1;
-}
-
 static int open_device(uint32_t number)
 {
     struct sockaddr_un name;
@@ -596,8 +580,7 @@ static int do_endpoint(struct unetmm_endpoint *request)
     if (policy != UNETMM_POLICY_SKIP && policy != UNETMM_POLICY_DROP) {
         return refuse(EINVAL);
     }
-    doorbell = __real_mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    doorbell = new_page();
     if (doorbell == MAP_FAILED) {
         return -1;
     }
@@ -834,22 +817,8 @@ static int do_channel_close(const struct unetmm_channel *request)
 
 /* ---- Exports and imports ------------------------ */
 
-static struct unetmm_export *find_export(uint64_t id)
-{
-    int i;
-
-    for (i = 0; i < FAKE_EXPORTS; i++) {
-        if (exports[i].length && exports[i].id == id) {
-            return &exports[i];
-        }
-    }
-    return NULL;
-}
-
 static int do_export(const struct unetmm_export *request)
 {
-    int i;
-
     if (request->flags & ~(UNETMM_EXPORT_NOTIFY | UNETMM_EXPORT_REDIRECT) ||
         fake.source == UNETMM_SOURCE_KTLB) {
         return refuse(EOPNOTSUPP);
@@ -861,24 +830,12 @@ static int do_export(const struct unetmm_export *request)
     if (find_export(request->id)) {
         return refuse(EEXIST);
     }
-    for (i = 0; i < FAKE_EXPORTS; i++) {
-        if (!exports[i].length) {
-            exports[i] = *request;
-            return 0;
-        }
-    }
-    return refuse(ENOSPC);
+    return fake_export_add(exports, FAKE_EXPORTS, request);
 }
 
 static int do_unexport(const struct unetmm_export_id *request)
 {
-    struct unetmm_export *export = find_export(request->id);
-
-    if (!export) {
-        return refuse(ENOENT);
-    }
-    export->length = 0;
-    return 0;
+    return fake_export_remove(exports, FAKE_EXPORTS, request->id);
 }
 
 bool fake_held(void)

@@ -6,7 +6,9 @@
  * operation, and the calls for as long as they do not wait.
  */
 #include "fake_loop.h"
+#include "fake_calls.h"
 #include "fake_card.h"
+#include "fake_export.h"
 #include "sys.h"
 
 #include <pthread.h>
@@ -64,29 +66,9 @@ void (*loop_hook)(unsigned long request);
 
 static struct fake_message message;
 
-int __real_open(const char *path, int flags, ...);
-int __real_close(int fd);
-int __real_ioctl(int fd, unsigned long request, void *argument);
-void *__real_mmap(void *address, size_t bytes, int protection, int flags,
-                  int fd, off_t offset);
-int __real_munmap(void *address, size_t bytes);
-int __wrap_open(const char *path, int flags, ...);
-int __wrap_close(int fd);
-int __wrap_ioctl(int fd, unsigned long request, void *argument);
-void *__wrap_mmap(void *address, size_t bytes, int protection, int flags,
-                  int fd, off_t offset);
-int __wrap_munmap(void *address, size_t bytes);
+/* The C library's name for it where file offsets are given 64 bits */
 int __wrap_open64(const char *path, int flags, ...)
     __attribute__((alias("__wrap_open")));
-void *__wrap_mmap64(void *address, size_t bytes, int protection, int flags,
-                    int fd, off_t offset)
-    __attribute__((alias("__wrap_mmap")));
-
-static int refuse(int error)
-{
-    errno = error;
-    return -1;
-}
 
 static struct endpoint *endpoint_of(uint32_t id)
 {
@@ -107,14 +89,7 @@ static void complete(struct endpoint *ep, const struct unetmm_cqe *cqe)
 
 static struct unetmm_export *find_export(uint64_t id)
 {
-    unsigned i;
-
-    for (i = 0; i < LOOP_EXPORTS; i++) {
-        if (loop.exports[i].length && loop.exports[i].id == id) {
-            return &loop.exports[i];
-        }
-    }
-    return NULL;
+    return fake_export_find(loop.exports, LOOP_EXPORTS, id);
 }
 
 static void count(const struct unetmm_export *export)
@@ -282,8 +257,7 @@ static int do_endpoint(struct unetmm_endpoint *request)
     if (ep == loop.endpoints + LOOP_ENDPOINTS) {
         return refuse(ENOSPC);
     }
-    doorbell = __real_mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    doorbell = new_page();
     if (doorbell == MAP_FAILED) {
         return -1;
     }
@@ -410,30 +384,6 @@ static int do_channel_close(const struct unetmm_channel *request)
 
 /* ---- Exports, imports, counters ---------------------------------------- */
 
-static int do_export(const struct unetmm_export *request)
-{
-    unsigned i;
-
-    for (i = 0; i < LOOP_EXPORTS && loop.exports[i].length; i++) {
-    }
-    if (i == LOOP_EXPORTS) {
-        return refuse(ENOSPC);
-    }
-    loop.exports[i] = *request;
-    return 0;
-}
-
-static int do_unexport(const struct unetmm_export_id *request)
-{
-    struct unetmm_export *export = find_export(request->id);
-
-    if (!export) {
-        return refuse(ENOENT);
-    }
-    export->length = 0;
-    return 0;
-}
-
 static int do_import(struct unetmm_import *request)
 {
     struct endpoint *ep = endpoint_of(request->endpoint);
@@ -535,8 +485,11 @@ static int dispatch(unsigned long request, void *argument)
     case UNETMM_IOC_ACCEPT: return do_accept(argument);
     case UNETMM_IOC_CONNECT: return do_connect(argument);
     case UNETMM_IOC_CHANNEL_CLOSE: return do_channel_close(argument);
-    case UNETMM_IOC_EXPORT: return do_export(argument);
-    case UNETMM_IOC_UNEXPORT: return do_unexport(argument);
+    case UNETMM_IOC_EXPORT:
+        return fake_export_add(loop.exports, LOOP_EXPORTS, argument);
+    case UNETMM_IOC_UNEXPORT:
+        return fake_export_remove(loop.exports, LOOP_EXPORTS,
+                                  ((struct unetmm_export_id *)argument)->id);
     case UNETMM_IOC_IMPORT: return do_import(argument);
     case UNETMM_IOC_UNIMPORT: return do_unimport(argument);
     case UNETMM_IOC_EVENT: return do_event(argument);
@@ -568,8 +521,7 @@ int __wrap_open(const char *path, int flags, ...)
     if (strcmp(path, "/loop") || loop.open) {
         return __real_open(path, flags);
     }
-    page = __real_mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    page = new_page();
     if (page == MAP_FAILED) {
         return -1;
     }

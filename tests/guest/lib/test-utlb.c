@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "fake_calls.h"
 #include "fake_card.h"
 #include "sys.h"
 #include "utlb.h"
@@ -20,18 +21,6 @@
 #define FAKE_FD         1000
 #define PAGE            4096u
 #define PAGES           64u
-
-int __wrap_ioctl(int fd, unsigned long request, void *argument);
-void *__wrap_mmap(void *address, size_t bytes, int protection, int flags,
-                  int fd, off_t offset);
-void *__wrap_mmap64(void *address, size_t bytes, int protection, int flags,
-                    int fd, off_t offset)
-    __attribute__((alias("__wrap_mmap")));
-int __wrap_munmap(void *address, size_t bytes);
-int __real_ioctl(int fd, unsigned long request, void *argument);
-void *__real_mmap(void *address, size_t bytes, int protection, int flags,
-                  int fd, off_t offset);
-int __real_munmap(void *address, size_t bytes);
 
 static uint8_t memory[PAGES * PAGE] __attribute__((aligned(4096)));
 
@@ -99,12 +88,6 @@ static void lose(unsigned first, unsigned npages)
     range->start = (uintptr_t)memory + first * PAGE;
     range->last = range->start + npages * PAGE - 1;
     drivers_log.seq++;
-}
-
-static int refuse(int error)
-{
-    errno = error;
-    return -1;
 }
 
 static int do_pin(struct unetmm_utlb *a)

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "fake_calls.h"
 #include "fake_card.h"
 #include "sys.h"
 
@@ -17,17 +18,6 @@
 #define MAP             0x30000000ull
 #define PAGES           4u
 #define MOST            8u
-
-int __real_ioctl(int fd, unsigned long request, void *argument);
-int __wrap_ioctl(int fd, unsigned long request, void *argument);
-void *__real_mmap(void *address, size_t bytes, int protection, int flags,
-                  int fd, off_t offset);
-void *__wrap_mmap(void *address, size_t bytes, int protection, int flags,
-                  int fd, off_t offset);
-void *__wrap_mmap64(void *address, size_t bytes, int protection, int flags,
-                    int fd, off_t offset) __attribute__((alias("__wrap_mmap")));
-int __real_munmap(void *address, size_t bytes);
-int __wrap_munmap(void *address, size_t bytes);
 
 static uint32_t alive = 1;
 static struct unetmm_ctx ctx;
