@@ -43,6 +43,8 @@ as() { name=$1; shift; "$@" | while read -r line; do echo "$name $line"; done; }
 %(network)s
 ip link set $dev mtu 1500 up
 ip addr add 10.0.0.2/24 dev $dev
+# On a machine with other work guest a may boot much later than this one.
+reach
 as exchange unetmm-pingpong $peer --service 1 --verify --json \\
     --size 1,40,224,1000,4096,9000,65536 --count 200 --warmup 20
 as exchange unetmm-bw $peer --service 2 --verify --bidir --json \\
