@@ -157,21 +157,32 @@ kernel_dir() {
     fi
 }
 
+# kernel_source: prints the source tree that the debug kernel is made from.
+kernel_source() {
+    echo "$CACHE/kernel/source-$(pinned kernel-debug debug_source_version)"
+}
+
+setup_kernel_source() {
+    local source version
+    kernel_chosen debug || apt_ready
+    source=$(kernel_source)
+    version=$(cat "$CACHE/pin/kernel-debug")
+    product kernel-source "getting Linux $version's source" "$source" \
+        get_kernel_source "$version"
+}
+
 # setup_debug_kernel: its build tree knows its own path, so it is built in place
 # and a stamp, not a new name, says that it is whole.
 setup_debug_kernel() {
-    local dir version source lock
+    local dir lock
     dir=$(kernel_dir debug)
     [ -e "$dir/complete" ] && return
-    version=$(cat "$CACHE/pin/kernel-debug")
-    source="$CACHE/kernel/source-$version"
-    product kernel-source "getting Linux $version's source" "$source" \
-        get_kernel_source "$version"
+    setup_kernel_source
     take_lock kernel-debug lock
     if [ ! -e "$dir/complete" ]; then
         rm -rf "$dir"
         step kernel-config "configuring the debug kernel" \
-            configure_debug_kernel "$source" "$dir"
+            configure_debug_kernel "$(kernel_source)" "$dir"
         step kernel-debug "building the debug kernel" \
             compile_debug_kernel "$dir"
     fi
@@ -191,9 +202,4 @@ setup_kernel() {
     read -r abi version <"$CACHE/pin/kernel-$name"
     product "kernel-$name" "getting Linux $abi" "$dir" \
         get_debian_kernel "$abi" "$version"
-}
-
-# kernel_source: prints the source tree that the debug kernel was made from.
-kernel_source() {
-    echo "$CACHE/kernel/source-$(pinned kernel-debug debug_source_version)"
 }

@@ -589,7 +589,7 @@ def stage_mutate(_options):
 
 
 STAGES = {
-    "style": (stage_style, ["qemu", "kernel-debug"]),
+    "style": (stage_style, ["qemu", "kernel-source"]),
     "unit": (stage_unit, ["unit"]),
     "s390x": (stage_s390x, ["s390x"]),
     "fuzz": (stage_fuzz, ["fuzz"]),
