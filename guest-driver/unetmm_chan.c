@@ -4,11 +4,10 @@
  *
  * All under ctl.lock.  What a peer can make us keep is bounded: channels per
  * endpoint, backlog per listener, of which one card has a share, refusals per
- * second; and what nobody has asked for is found when it is in the way (ghosts,
- * below).
+ * second; and what nobody has asked for is found when it is in the way
+ * (unetmm_ghost.c).
  */
 #include <linux/etherdevice.h>
-#include <linux/jhash.h>
 #include <linux/ktime.h>
 #include <linux/random.h>
 #include <linux/slab.h>
@@ -64,12 +63,11 @@ struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
 	return chan;
 }
 
-static u32 unetmm_chan_key(const u8 *mac, u16 ep, u16 channel)
+/* A peer chooses all of these, but does not know the seed: no list grows long. */
+static u32 unetmm_chan_key(const struct unetmm_ctl *ctl, const u8 *mac, u16 ep,
+			   u16 channel)
 {
-	u64 addr = ether_addr_to_u64(mac);
-
-	return jhash_3words(lower_32_bits(addr), upper_32_bits(addr),
-			    (u32)ep << 16 | channel, 0);
+	return unetmm_mac_key(ctl, mac, (u32)ep << 16 | channel);
 }
 
 static struct unetmm_chan *unetmm_chan_find(struct unetmm_ctl *ctl,
@@ -78,7 +76,7 @@ static struct unetmm_chan *unetmm_chan_find(struct unetmm_ctl *ctl,
 	struct unetmm_chan *chan;
 
 	hash_for_each_possible(ctl->chans, chan, hash,
-			       unetmm_chan_key(mac, ep, channel)) {
+			       unetmm_chan_key(ctl, mac, ep, channel)) {
 		if (chan->peer_ep == ep && chan->peer_channel == channel &&
 		    ether_addr_equal(chan->mac, mac))
 			return chan;
@@ -124,7 +122,8 @@ static int unetmm_chan_open(struct unetmm_chan *chan, u16 peer_ep,
 	chan->mtu = mtu;
 	WRITE_ONCE(chan->state, UNETMM_CHAN_OPEN);
 	hash_add(ep->dev->ctl.chans, &chan->hash,
-		 unetmm_chan_key(chan->mac, peer_ep, peer_channel));
+		 unetmm_chan_key(&ep->dev->ctl, chan->mac, peer_ep,
+				 peer_channel));
 	trace_unetmm_channel(ep->id, chan->number, chan->mac, peer_ep,
 			     peer_channel, mtu, true);
 	return 0;
@@ -171,7 +170,7 @@ static void unetmm_chan_unaccept(struct unetmm_chan *chan)
 }
 
 /* The peer's half is gone; our number stays until the process gives it back. */
-static void unetmm_chan_hangup(struct unetmm_chan *chan)
+void unetmm_chan_hangup(struct unetmm_chan *chan)
 {
 	bool waits = !list_empty(&chan->accept_node);
 
@@ -180,8 +179,7 @@ static void unetmm_chan_hangup(struct unetmm_chan *chan)
 		unetmm_chan_end(chan, false);
 }
 
-static void unetmm_tell_close(struct unetmm_dev *dev,
-			      const struct unetmm_chan *chan)
+void unetmm_tell_close(struct unetmm_dev *dev, const struct unetmm_chan *chan)
 {
 	struct unetmm_control msg = {
 		.type = UNETMM_CTL_CLOSE,
@@ -241,6 +239,7 @@ void unetmm_chan_close_all(struct unetmm_ep *ep)
 	mutex_lock(&ctl->lock);
 	WRITE_ONCE(ep->closed, true);
 	hash_del(&ep->service_node);
+	unetmm_ghost_forget(ep);
 	list_for_each_entry_safe(chan, next, &ep->chans, node)
 		unetmm_chan_end(chan, true);
 	mutex_unlock(&ctl->lock);
@@ -248,7 +247,7 @@ void unetmm_chan_close_all(struct unetmm_ep *ep)
 }
 
 /* An endpoint that is neither closed nor ours; stays while ctl.lock is held. */
-static struct unetmm_ep *unetmm_chan_ep(struct unetmm_dev *dev, u16 id)
+struct unetmm_ep *unetmm_chan_ep(struct unetmm_dev *dev, u16 id)
 {
 	struct unetmm_ep *ep = NULL;
 	unsigned long flags;
@@ -315,101 +314,7 @@ static bool unetmm_takes(const struct unetmm_ep *ep, u8 type)
 	}
 }
 
-/* ---- Who asks, and is there? ------------------------------------------------- */
-
-/*
- * Anybody on the wire can ask in the name of a card that there is not.  When somebody
- * is refused for want of room, each channel that another card has asked for, and that
- * has not been confirmed yet, has a PROBE sent to that card: it is confirmed for good
- * by the answer, which names the channel and a key, and ended after so many without.
- * As long as there is room nobody is asked.
- */
-#define UNETMM_GHOST_PROBES	8
-#define UNETMM_GHOST_PATIENCE	(50 * NSEC_PER_MSEC)	/* for each of these */
-#define UNETMM_GHOST_PAUSE_MS	10
-#define UNETMM_GHOST_TURN	16	/* channels that are asked or ended at once */
-
-/* Another card has asked for it, and has not been heard of since. */
-static bool unetmm_chan_doubtful(const struct unetmm_chan *chan)
-{
-	return chan->passive && !chan->confirmed;
-}
-
-static void unetmm_chan_probe(struct unetmm_chan *chan, u64 now)
-{
-	struct unetmm_dev *dev = chan->ep->dev;
-	struct unetmm_control msg = {
-		.type = UNETMM_CTL_PROBE,
-		.mtu = cpu_to_le32(dev->hw.user_mtu),
-		.nonce = cpu_to_le64((u64)chan->probe_key << 32 |
-				     (u32)chan->ep->id << 16 | chan->number),
-	};
-
-	chan->probes++;
-	chan->probed_ns = now;
-	unetmm_kep_send(dev, chan->mac, &msg);
-}
-
-/* The answer to that, if it is one. */
-static void unetmm_chan_confirm(struct unetmm_dev *dev, const u8 *mac, u64 nonce)
-{
-	struct unetmm_ep *ep = unetmm_chan_ep(dev, nonce >> 16 & U16_MAX);
-	struct unetmm_chan *chan;
-
-	if (!ep)
-		return;
-	list_for_each_entry(chan, &ep->chans, node) {
-		if (chan->number == (nonce & U16_MAX) && chan->probes &&
-		    chan->probe_key == nonce >> 32 &&
-		    ether_addr_equal(chan->mac, mac)) {
-			chan->confirmed = true;
-			return;
-		}
-	}
-}
-
-/* A peer that is there all the same, and was not heard, learns of it. */
-static void unetmm_chan_exorcise(struct unetmm_chan *chan)
-{
-	unetmm_count(chan->ep->dev, ghosts);
-	unetmm_tell_close(chan->ep->dev, chan);
-	unetmm_chan_hangup(chan);
-}
-
-void unetmm_ghost_work(struct work_struct *work)
-{
-	struct unetmm_dev *dev = container_of(to_delayed_work(work),
-					      struct unetmm_dev, ctl.ghosts);
-	struct unetmm_ctl *ctl = &dev->ctl;
-	u32 turn = UNETMM_GHOST_TURN;
-	u64 now = ktime_get_ns();
-	struct unetmm_chan *chan;
-	struct hlist_node *next;
-	bool left = false;
-	int bucket;
-
-	mutex_lock(&ctl->lock);
-	if (!ctl->ep || !unetmm_reachable(dev))
-		goto unlock;
-	hash_for_each_safe(ctl->chans, bucket, next, chan, hash) {
-		if (!unetmm_chan_doubtful(chan))
-			continue;
-		left = true;
-		if (!turn || (chan->probes &&
-			      now - chan->probed_ns < UNETMM_GHOST_PATIENCE))
-			continue;
-		turn--;
-		if (chan->probes < UNETMM_GHOST_PROBES)
-			unetmm_chan_probe(chan, now);
-		else
-			unetmm_chan_exorcise(chan);
-	}
-	if (left)
-		queue_delayed_work(unetmm_wq, &ctl->ghosts,
-				   msecs_to_jiffies(UNETMM_GHOST_PAUSE_MS));
-unlock:
-	mutex_unlock(&ctl->lock);
-}
+/* ---- Questions and answers -------------------------------------------------- */
 
 /*
  * One card has half of a backlog, so that another one's question finds a place.  Who
@@ -428,14 +333,22 @@ static bool unetmm_has_share(const struct unetmm_ep *ep, const u8 *mac)
 }
 
 /* NULL: there is no room, which ghosts may have. */
-static struct unetmm_chan *unetmm_refuse(struct unetmm_dev *dev, bool share)
+static struct unetmm_chan *unetmm_refuse(struct unetmm_ep *ep, bool share,
+					 enum unetmm_want want)
 {
 	if (share)
-		unetmm_count(dev, refused_share);
+		unetmm_count(ep->dev, refused_share);
 	else
-		unetmm_count(dev, refused_full);
-	queue_delayed_work(unetmm_wq, &dev->ctl.ghosts, 0);
+		unetmm_count(ep->dev, refused_full);
+	unetmm_ghost_hunt(ep, want);
 	return NULL;
+}
+
+/* Of a channel that could not be made. */
+static enum unetmm_want unetmm_chan_wants(const struct unetmm_ep *ep)
+{
+	return bitmap_full(ep->chan_map, ep->dev->hw.channels) ?
+	       UNETMM_WANT_NUMBER : UNETMM_WANT_CARD;
 }
 
 static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
@@ -448,15 +361,15 @@ static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
 	int ret;
 
 	if (unetmm_has_share(ep, mac))
-		return unetmm_refuse(ep->dev, true);
+		return unetmm_refuse(ep, true, UNETMM_WANT_PLACE);
 	if (ep->nbacklog >= ep->backlog)
-		return unetmm_refuse(ep->dev, false);
+		return unetmm_refuse(ep, false, UNETMM_WANT_PLACE);
 	if (how.type == UNETMM_CHANNEL_RELIABLE)
 		how = ep->how;
 	how.tell = ep->how.tell;
 	chan = unetmm_chan_new(ep, mac, &how);
 	if (IS_ERR(chan))
-		return unetmm_refuse(ep->dev, false);
+		return unetmm_refuse(ep, false, unetmm_chan_wants(ep));
 	chan->passive = true;
 	chan->confirmed = ether_addr_equal(mac, ep->dev->hw.mac);
 	chan->probe_key = get_random_u32();
@@ -467,7 +380,7 @@ static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
 			       le16_to_cpu(msg->src_channel), mtu);
 	if (ret) {
 		unetmm_chan_end(chan, false);
-		return unetmm_refuse(ep->dev, false);
+		return unetmm_refuse(ep, false, UNETMM_WANT_CARD);
 	}
 	list_add_tail(&chan->accept_node, &ep->accepts);
 	ep->nbacklog++;
@@ -653,7 +566,8 @@ static void unetmm_got_probe(struct unetmm_dev *dev, const u8 *mac,
 		.nonce = msg->nonce,
 	};
 
-	if (__ratelimit(&dev->ctl.refusals))
+	/* A channel may depend on it: refusals do not use that up, nor others. */
+	if (unetmm_may_now(&dev->ctl.probe_acks, unetmm_mac_key(&dev->ctl, mac, 0)))
 		unetmm_kep_send(dev, mac, &ack);
 }
 

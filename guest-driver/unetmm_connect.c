@@ -199,6 +199,7 @@ static bool unetmm_accept_one(struct unetmm_ep *ep, struct unetmm_connect *a)
 	if (chan) {
 		list_del_init(&chan->accept_node);
 		ep->nbacklog--;
+		unetmm_ghost_accepted(chan);
 		unetmm_connect_result(a, chan);
 	}
 	mutex_unlock(&ctl->lock);
@@ -458,6 +459,25 @@ void unetmm_undo_connect(struct unetmm_file *file, const void *arg)
 	unetmm_op_channel_close(file, &channel);
 }
 
+/*
+ * A question that its user may not ask now is like one that got lost: it is repeated.
+ * For who answers has a limit, too, and live channels depend on its answers.
+ */
+static void unetmm_probe_send(struct unetmm_dev *dev,
+			      const struct unetmm_probe_wait *wait,
+			      const struct unetmm_control *msg)
+{
+	struct unetmm_ctl *ctl = &dev->ctl;
+
+	mutex_lock(&ctl->lock);
+	if (unetmm_may_now(&ctl->probes_sent,
+			 unetmm_uid_key(ctl, current_uid())))
+		unetmm_kep_send(dev, wait->mac, msg);
+	else
+		unetmm_count(dev, user_limited);
+	mutex_unlock(&ctl->lock);
+}
+
 static int unetmm_probe_wait(struct unetmm_dev *dev,
 			     struct unetmm_probe_wait *wait, u64 deadline_ns)
 {
@@ -474,9 +494,7 @@ static int unetmm_probe_wait(struct unetmm_dev *dev,
 		ret = unetmm_check_link(dev, wait->mac);
 		if (ret)
 			return ret;
-		mutex_lock(&dev->ctl.lock);
-		unetmm_kep_send(dev, wait->mac, &msg);
-		mutex_unlock(&dev->ctl.lock);
+		unetmm_probe_send(dev, wait, &msg);
 		left = unetmm_time_left(deadline_ns, attempt);
 		if (!left)
 			return -EHOSTUNREACH;

@@ -540,6 +540,8 @@ struct unetmm_ep {
 	struct list_head accepts;	/* channels nobody accepted yet */
 	struct list_head chans;
 	unsigned long *chan_map;
+	struct list_head hunt_node;	/* ctl.hunts: it has refused somebody ... */
+	bool hunt_all;			/* ... and not for its backlog alone */
 	unsigned long *import_map;	/* numbers in use; NULL: the card has none */
 	wait_queue_head_t wait;
 };
@@ -590,6 +592,19 @@ struct unetmm_probe_wait {
 #define UNETMM_SERVICE_BITS	6
 #define UNETMM_CHAN_BITS	10
 
+/*
+ * Limits of a second.  Of a user, or a card, which shares them with those whose hash is
+ * the same; a card asks as often as all users of a peer and its hunt for ghosts do, and
+ * that is answered.
+ */
+#define UNETMM_LIMIT_GROUPS	16
+#define UNETMM_USER_PROBES	64
+#define UNETMM_PEER_PROBES	4000
+
+struct unetmm_rates {
+	struct ratelimit_state groups[UNETMM_LIMIT_GROUPS];
+};
+
 /* The control protocol over the driver's own endpoint. */
 struct unetmm_ctl {
 	struct mutex lock;		/* all of this structure */
@@ -603,11 +618,17 @@ struct unetmm_ctl {
 	DECLARE_HASHTABLE(services, UNETMM_SERVICE_BITS);
 	DECLARE_HASHTABLE(chans, UNETMM_CHAN_BITS);
 	struct list_head probes;
-	struct delayed_work ghosts;	/* looks for channels of nobody */
+	struct delayed_work ghosts;	/* looks for channels of nobody: */
+	struct list_head hunts;		/* of these listeners */
+	u32 hunt_left;			/* of all: buckets left to look at */
+	u32 hunt_bucket;		/* ... and which is next */
+	u32 seed;			/* of what `chans` and limits are found by */
 	struct list_head imports;	/* who waits for one */
 	unsigned long *region_map;	/* numbers in use */
 	wait_queue_head_t probe_wait;
 	struct ratelimit_state refusals;
+	struct unetmm_rates probes_sent;	/* by IOC_PROBE, of a user */
+	struct unetmm_rates probe_acks;	/* to a card */
 };
 
 /* The system buffer: what a packet is put into whose page is absent. */
@@ -1153,7 +1174,7 @@ void unetmm_kqueues_free(struct unetmm_kqueues *kq);
 /* unetmm_kep.c */
 int unetmm_kep_init(struct unetmm_dev *dev);
 void unetmm_kep_exit(struct unetmm_dev *dev);
-void unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
+bool unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
 		     const struct unetmm_control *msg);
 void unetmm_kep_work(struct work_struct *work);
 
@@ -1177,10 +1198,12 @@ void unetmm_net_interrupt(struct unetmm_dev *dev);
 void unetmm_chan_put(struct unetmm_chan *chan);
 struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
 				    const struct unetmm_chan_how *how);
-void unetmm_ghost_work(struct work_struct *work);
 void unetmm_chan_end(struct unetmm_chan *chan, bool tell);
 void unetmm_chan_unclaim(struct unetmm_ep *ep, u32 number);
 void unetmm_chan_close_all(struct unetmm_ep *ep);
+void unetmm_chan_hangup(struct unetmm_chan *chan);
+void unetmm_tell_close(struct unetmm_dev *dev, const struct unetmm_chan *chan);
+struct unetmm_ep *unetmm_chan_ep(struct unetmm_dev *dev, u16 id);
 struct unetmm_chan *unetmm_chan_of_peer(struct unetmm_dev *dev, const u8 *mac,
 					const struct unetmm_control *msg);
 void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
@@ -1299,6 +1322,23 @@ void unetmm_got_import(struct unetmm_dev *dev, const u8 *mac,
 		       const struct unetmm_control *msg);
 void unetmm_got_import_ack(struct unetmm_dev *dev, const u8 *mac,
 			   const struct unetmm_control *msg);
+
+/* unetmm_ghost.c */
+enum unetmm_want {
+	UNETMM_WANT_PLACE,		/* in a backlog */
+	UNETMM_WANT_NUMBER,		/* of the endpoint's channels */
+	UNETMM_WANT_CARD,		/* what all endpoints share */
+};
+
+u32 unetmm_mac_key(const struct unetmm_ctl *ctl, const u8 *mac, u32 more);
+u32 unetmm_uid_key(const struct unetmm_ctl *ctl, kuid_t uid);
+void unetmm_rates_init(struct unetmm_rates *rates, int burst);
+bool unetmm_may_now(struct unetmm_rates *rates, u32 key);
+void unetmm_chan_confirm(struct unetmm_dev *dev, const u8 *mac, u64 nonce);
+void unetmm_ghost_accepted(struct unetmm_chan *chan);
+void unetmm_ghost_hunt(struct unetmm_ep *ep, enum unetmm_want want);
+void unetmm_ghost_forget(struct unetmm_ep *ep);
+void unetmm_ghost_work(struct work_struct *work);
 
 /* unetmm_connect.c */
 u64 unetmm_time_left(u64 deadline_ns, u32 attempt);

@@ -56,10 +56,10 @@ static void *unetmm_kep_slot(const struct unetmm_ctl *ctl, u32 index)
 }
 
 /*
- * Sends a control message, or drops it if the card is slow to send: whoever
+ * Sends a control message, or drops it if the card is slow to send (false): whoever
  * asks repeats its question.
  */
-void unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
+bool unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
 		     const struct unetmm_control *msg)
 {
 	struct unetmm_ctl *ctl = &dev->ctl;
@@ -71,7 +71,7 @@ void unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
 	lockdep_assert_held(&ctl->lock);
 	if (!ep || ctl->sq_prod - le32_to_cpu(READ_ONCE(ep->index->card.sq_cons)) >
 	    BIT(UNETMM_KEP_SQ_LOG2) - UNETMM_KEP_SLOTS)
-		return;
+		return false;
 	for (i = ETH_ALEN - 1; i >= 0; i--)
 		remote = remote << 8 | mac[i];
 	sqe = unetmm_kep_slot(ctl, ctl->sq_prod);
@@ -94,6 +94,7 @@ void unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
 			     le16_to_cpu(msg->dst_channel),
 			     le64_to_cpu(msg->nonce));
 	unetmm_kep_ring(dev);
+	return true;
 }
 
 static void unetmm_kep_message(struct unetmm_dev *dev,

@@ -311,6 +311,7 @@ static void unetmm_dev_init(struct unetmm_dev *dev)
 	mutex_init(&dev->ctl.lock);
 	INIT_WORK(&dev->ctl.work, unetmm_kep_work);
 	INIT_DELAYED_WORK(&dev->ctl.ghosts, unetmm_ghost_work);
+	INIT_LIST_HEAD(&dev->ctl.hunts);
 	INIT_LIST_HEAD(&dev->ctl.probes);
 	INIT_LIST_HEAD(&dev->ctl.imports);
 	init_waitqueue_head(&dev->ctl.probe_wait);
@@ -318,6 +319,9 @@ static void unetmm_dev_init(struct unetmm_dev *dev)
 	hash_init(dev->ctl.chans);
 	ratelimit_state_init(&dev->ctl.refusals, HZ, 1000);
 	ratelimit_set_flags(&dev->ctl.refusals, RATELIMIT_MSG_ON_RELEASE);
+	unetmm_rates_init(&dev->ctl.probes_sent, UNETMM_USER_PROBES);
+	unetmm_rates_init(&dev->ctl.probe_acks, UNETMM_PEER_PROBES);
+	dev->ctl.seed = get_random_u32();
 }
 
 static struct unetmm_dev *unetmm_dev_alloc(struct pci_dev *pdev)

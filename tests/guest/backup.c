@@ -14,6 +14,7 @@
 #include "guard.h"
 #include "inject.h"
 #include "late.h"
+#include "process.h"
 #include "swap.h"
 #include "traffic.h"
 
@@ -973,12 +974,6 @@ static void group_is_high(void)
     CHECK(worst < HELD_UP_NS);
     scene_close_in(&s);
     CHECK_RET(unetmm_close(s.ctx), 0);
-}
-
-static void be_user(unsigned uid)
-{
-    CHECK_SYS(setresgid(uid, uid, uid));
-    CHECK_SYS(setresuid(uid, uid, uid));
 }
 
 struct user {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * CONNECTs that the host forges (tests/e2e/forge.py), in the names of stations that
- * there are not, or that answer: they do not keep others from a listener.
+ * there are not, or that answer: they do not keep others from a listener, nor lose
+ * their own places.
  */
 #include "ask.h"
 #include "link.h"
+#include "process.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -15,6 +17,9 @@
 #define SERVICE         (SERVICE_FIRST - 11)
 #define BACKLOG         8
 #define PATIENCE_NS     ((int64_t)(10 * NS_PER_S * run.slow))
+/* Channels that somebody has accepted are not given up sooner, and not much later. */
+#define IN_USE_NS       ((uint64_t)10 * NS_PER_S)
+#define GIVEN_UP_NS     ((int64_t)(30 * NS_PER_S * run.slow))
 
 struct scene {
     struct unetmm_ctx *ctx;
@@ -162,22 +167,24 @@ static void *serve(void *argument)
     return NULL;
 }
 
-static void accepted_of(unsigned types, unsigned type)
+/*
+ * Such channels may be in use: those that nobody answers for are given up, but not
+ * soon.
+ */
+static void accepted(void)
 {
-    const struct unetmm_channel_attr attr = {
-        .size = sizeof(attr), .types = types,
-    };
     struct scene s;
     pthread_t thread;
-    int channel;
+    uint64_t refused;
 
-    scene_open(&s, types | UNETMM_TELL_CLOSED);
+    scene_open(&s, UNETMM_DATAGRAM | UNETMM_RELIABLE | UNETMM_TELL_CLOSED);
     CHECK_EQ(pthread_create(&thread, NULL, serve, &s), 0);
-    forge("", 600, 1, type);
+    forge("", 300, 1, 0);
+    forge("", 300, 1, 1);
     EVENTUALLY(FULL(&s) > 0);
-    channel = unetmm_connect_as(s.newcomer.ep, s.mac, SERVICE, PATIENCE_NS,
-                                &attr, NULL);
-    CHECK_RET(channel, 0);
+    refused = now_ns();
+    CHECK_RET(newcomer_comes(&s, GIVEN_UP_NS), 0);
+    CHECK(now_ns() - refused > IN_USE_NS);
     EVENTUALLY(GHOSTS(&s) == ACCEPTS(&s) - 1);
     atomic_store(&s.stop, true);
     CHECK_EQ(pthread_join(thread, NULL), 0);
@@ -185,10 +192,269 @@ static void accepted_of(unsigned types, unsigned type)
     scene_close(&s);
 }
 
-static void accepted(void)
+/* ---- More than one listener --------------------------------------------------- */
+
+#define HALLS           16
+
+struct crowd {
+    struct scene s;
+    struct station halls[HALLS];
+    unsigned n;
+    uint8_t mac[6];             /* of the last one accepted */
+    uint64_t confirmed;         /* counter at first */
+};
+
+#define CONFIRMED(c)    (SINCE(&(c)->s, confirmed) - (c)->confirmed)
+#define HALL(i)         (SERVICE_FIRST - 40 + (i))
+
+static void crowd_open(struct crowd *c, uint32_t types)
 {
-    accepted_of(UNETMM_DATAGRAM, 0);
-    accepted_of(UNETMM_RELIABLE, 1);
+    memset(c, 0, sizeof(*c));
+    scene_open(&c->s, types);
+    c->confirmed = SINCE(&c->s, confirmed);
+}
+
+static void crowd_close(struct crowd *c)
+{
+    while (c->n) {
+        station_close(&c->halls[--c->n]);
+    }
+    scene_close(&c->s);
+}
+
+static void accept_all(struct crowd *c, struct unetmm_ep *ep)
+{
+    struct unetmm_peer peer;
+
+    while (unetmm_accept(ep, &peer, 0) >= 0) {
+        memcpy(c->mac, peer.mac, sizeof(c->mac));
+    }
+}
+
+/*
+ * One more listener, with so many channels: of one station (`how` it is), accepted; or
+ * each of another station, not accepted.  Messages get lost, so it asks again.
+ */
+static void fill(struct crowd *c, unsigned channels, const char *how,
+                 unsigned type, bool one)
+{
+    const struct unetmm_channel_attr attr = {
+        .size = sizeof(attr), .types = 1u << type,
+    };
+    uint64_t before = ACCEPTS(&c->s), end = deadline_in(20);
+    struct station *hall = &c->halls[c->n];
+    unsigned n, step;
+    uint64_t soon;
+
+    station_open(hall, c->s.ctx, NULL);
+    CHECK_RET(unetmm_listen_as(hall->ep, HALL(c->n), 64, &attr), 0);
+    while ((n = ACCEPTS(&c->s) - before) < channels) {
+        if (now_ns() > end) {
+            FAIL("a listener has %u of %u channels", n, channels);
+        }
+        step = channels - n < 16 ? channels - n : 16;
+        soon = deadline_in(0.2);
+        ask_host("far %s%s %u %u %u %u", how, one ? "again" : "connect",
+                 one ? 1 : step, one ? step : 1, (unsigned)HALL(c->n), type);
+        while (ACCEPTS(&c->s) - before < n + step && now_ns() < soon) {
+            breathe();
+        }
+        if (one) {
+            accept_all(c, hall->ep);
+        }
+    }
+    c->n++;
+}
+
+/* One station's channels, all accepted; and it is asked whether it is there. */
+static void fill_halls(struct crowd *c, unsigned halls, const char *how)
+{
+    struct unetmm_info info = { .size = sizeof(info) };
+    unsigned i;
+
+    CHECK_RET(unetmm_info(c->s.ctx, &info), 0);
+    ask_host("far %sconnect 1 0 0 0", how);
+    for (i = 0; i < halls; i++) {
+        fill(c, info.channels, how, 0, true);
+    }
+    CHECK_EQ(CONFIRMED(c), 0);
+}
+
+/* Another question for each, for which there is no room. */
+static void press(struct crowd *c)
+{
+    uint64_t full, soon;
+    unsigned i;
+
+    for (i = 0; i < c->n; i++) {
+        full = FULL(&c->s);
+        do {
+            soon = deadline_in(0.2);
+            ask_host("far connect 1 1 %u 0", (unsigned)HALL(i));
+            while (FULL(&c->s) == full && now_ns() < soon) {
+                breathe();
+            }
+        } while (FULL(&c->s) == full);
+    }
+}
+
+/* A driver that is silent for some seconds loses no channel that is in use. */
+static void busy(void)
+{
+    struct unetmm_info info = { .size = sizeof(info) };
+    struct crowd c;
+
+    crowd_open(&c, UNETMM_DATAGRAM);
+    CHECK_RET(unetmm_info(c.s.ctx, &info), 0);
+    fill_halls(&c, 1, "busy ");
+    press(&c);
+    EVENTUALLY(CONFIRMED(&c) + GHOSTS(&c.s) == info.channels);
+    CHECK_EQ(GHOSTS(&c.s), 0);
+    crowd_close(&c);
+}
+
+struct prober {
+    struct unetmm_ctx *ctx;
+    const uint8_t *mac;
+    atomic_bool *stop;
+    uint64_t answers;
+    pthread_t thread;
+};
+
+static void *probe_always(void *argument)
+{
+    struct prober *p = argument;
+
+    while (!atomic_load(p->stop)) {
+        p->answers += !unetmm_probe(p->ctx, p->mac, 5 * NS_PER_MS, NULL);
+    }
+    return NULL;
+}
+
+static void probers_start(struct prober *p, unsigned n, struct scene *s,
+                          const uint8_t *mac)
+{
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        p[i] = (struct prober){ .ctx = s->ctx, .mac = mac, .stop = &s->stop };
+        CHECK_EQ(pthread_create(&p[i].thread, NULL, probe_always, &p[i]), 0);
+    }
+}
+
+static uint64_t probers_stop(struct prober *p, unsigned n)
+{
+    uint64_t answers = 0;
+    unsigned i;
+
+    atomic_store(p->stop, true);
+    for (i = 0; i < n; i++) {
+        CHECK_EQ(pthread_join(p[i].thread, NULL), 0);
+        answers += p[i].answers;
+    }
+    return answers;
+}
+
+/*
+ * Nor does one that answers so often in a second, and no more, to whatever is asked: it
+ * has more channels than that, and a process here asks it all the time.
+ */
+static void live_ones(void)
+{
+    struct unetmm_info info = { .size = sizeof(info) };
+    struct prober probers[4];
+    struct crowd c;
+
+    crowd_open(&c, UNETMM_DATAGRAM);
+    CHECK_RET(unetmm_info(c.s.ctx, &info), 0);
+    fill_halls(&c, HALLS, "alive ");
+    probers_start(probers, 4, &c.s, c.mac);
+    press(&c);
+    EVENTUALLY(CONFIRMED(&c) + GHOSTS(&c.s) == HALLS * info.channels);
+    note("%u channels, %u answers to others", HALLS * info.channels,
+         (unsigned)probers_stop(probers, 4));
+    CHECK_EQ(GHOSTS(&c.s), 0);
+    crowd_close(&c);
+}
+
+/* Reliable channels are the card's: who has none asks for those of all listeners. */
+static void card_is_full(void)
+{
+    const struct unetmm_channel_attr attr = {
+        .size = sizeof(attr), .types = UNETMM_RELIABLE,
+    };
+    struct unetmm_info info = { .size = sizeof(info) };
+    struct crowd c;
+    unsigned left;
+
+    crowd_open(&c, UNETMM_RELIABLE);
+    CHECK_RET(unetmm_info(c.s.ctx, &info), 0);
+    for (left = info.reliable; left && c.n < HALLS;) {
+        unsigned n = left < 48 ? left : 48;
+
+        fill(&c, n, "", 1, false);
+        left -= n;
+    }
+    CHECK_EQ(left, 0);
+    CHECK_EQ(GHOSTS(&c.s), 0);
+    CHECK_RET(unetmm_connect_as(c.s.newcomer.ep, c.s.mac, SERVICE, PATIENCE_NS,
+                                &attr, NULL), 0);
+    EVENTUALLY(GHOSTS(&c.s) == info.reliable);
+    crowd_close(&c);
+}
+
+/* ---- Who answers, and how often ------------------------------------------------ */
+
+/* Whatever it has refused in that second, the driver says that it is there. */
+static void refusals_apart(void)
+{
+    struct scene s;
+
+    scene_open(&s, UNETMM_DATAGRAM);
+    ask_host("far refused %u", (unsigned)HALL(HALLS));
+    scene_close(&s);
+}
+
+#define OTHERS          8       /* of whom not all have the same limit by chance */
+
+static void asks_once(void *argument)
+{
+    atomic_uint *answers = argument;
+    unsigned uid = 4243 + atomic_fetch_add(answers + 1, 1);
+    struct unetmm_ctx *ctx;
+    uint8_t mac[6];
+
+    be_user(uid);
+    card_mac(mac);
+    ctx = open_card();
+    if (!unetmm_probe(ctx, mac, 30 * NS_PER_MS * run.slow, NULL)) {
+        atomic_fetch_add(answers, 1);
+    }
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* Of one user not many questions are sent in a second; others ask meanwhile. */
+static void probes_have_a_limit(void)
+{
+    atomic_uint *others = shared_memory(4096);
+    uint64_t start = now_ns(), answers, seconds;
+    struct prober probers[2];
+    struct scene s;
+    unsigned i;
+
+    scene_open(&s, UNETMM_DATAGRAM);
+    probers_start(probers, 2, &s, s.mac);
+    for (i = 0; i < OTHERS || now_ns() - start < NS_PER_S; i++) {
+        end_process(start_process(asks_once, others));
+    }
+    answers = probers_stop(probers, 2);
+    seconds = (now_ns() - start) / NS_PER_S + 2;
+    note("%u answers in less than %u s, %u of %u to others", (unsigned)answers,
+         (unsigned)seconds, atomic_load(others), i);
+    CHECK(answers > 0);
+    CHECK(answers <= 64 * seconds);
+    CHECK(atomic_load(others) > 0);
+    scene_close(&s);
 }
 
 static const struct test tests[] = {
@@ -197,6 +463,11 @@ static const struct test tests[] = {
     { "some-of-them", some_of_them, TEST_TLB, 0 },
     { "one-has-a-share", one_has_a_share, TEST_TLB, 0 },
     { "accepted", accepted, TEST_TLB, 0 },
+    { "busy", busy, TEST_TLB, 0 },
+    { "live-ones", live_ones, TEST_TLB, 0 },
+    { "card-is-full", card_is_full, TEST_TLB, 0 },
+    { "refusals-apart", refusals_apart, TEST_TLB, 0 },
+    { "probes-have-a-limit", probes_have_a_limit, TEST_TLB, 0 },
 };
 
 int main(int argc, char **argv)

@@ -118,3 +118,9 @@ void drop_capability(unsigned number)
     data[number / 32].permitted &= ~(1u << number % 32);
     CHECK_SYS(syscall(SYS_capset, &head, data));
 }
+
+void be_user(unsigned uid)
+{
+    CHECK_SYS(setresgid(uid, uid, uid));
+    CHECK_SYS(setresuid(uid, uid, uid));
+}

@@ -38,4 +38,7 @@ const char *source_word(void);
  */
 void drop_capability(unsigned number);
 
+/* The calling process is that user's from here on. */
+void be_user(unsigned uid);
+
 #endif /* TEST_PROCESS_H */

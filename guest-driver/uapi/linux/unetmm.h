@@ -918,7 +918,8 @@ struct unetmm_flow_id {
 	X(refused_full, "CONNECTs refused: no place in the backlog, or no channel") \
 	X(refused_share, "CONNECTs refused: their card has its share of the backlog") \
 	X(ghosts, "channels ended: who had asked for them did not answer") \
-	X(user_limited, "what a user was refused, for it has all that it may have")
+	X(user_limited, "what a user was refused, for it has all that it may have") \
+	X(confirmed, "channels whose card has answered that it is there")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {
