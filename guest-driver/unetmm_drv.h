@@ -1369,6 +1369,8 @@ enum unetmm_use {
 	UNETMM_USE_BACKUP,		/* bits of endpoints */
 	UNETMM_USE_SLOTS,		/* credits of channels */
 	UNETMM_USE_THREADS,
+	UNETMM_USE_SPACES,
+	UNETMM_USE_ENDPOINTS,
 	UNETMM_NUM_USES
 };
 

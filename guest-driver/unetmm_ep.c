@@ -306,6 +306,25 @@ static void unetmm_ep_result(const struct unetmm_ep *ep,
 	a->backup = ep->backup;
 }
 
+/* A number for it, one of those that its user may have. */
+static int unetmm_ep_take(struct unetmm_ep *ep)
+{
+	int ret;
+
+	if (!unetmm_user_take(ep->space, UNETMM_USE_ENDPOINTS, 1))
+		return -EDQUOT;
+	ret = unetmm_ep_publish(ep->dev, ep, 1);
+	if (ret)
+		unetmm_user_give(ep->space, UNETMM_USE_ENDPOINTS, 1);
+	return ret;
+}
+
+static void unetmm_ep_give(struct unetmm_ep *ep)
+{
+	unetmm_ep_unpublish(ep);
+	unetmm_user_give(ep->space, UNETMM_USE_ENDPOINTS, 1);
+}
+
 static int unetmm_ep_create(struct unetmm_file *file,
 			    struct unetmm_endpoint *a)
 {
@@ -331,7 +350,7 @@ static int unetmm_ep_create(struct unetmm_file *file,
 		goto put;
 	ep->first_fault = unetmm_read(dev, UNETMM_REG_RING(UNETMM_RING_FAULT) +
 				      UNETMM_RING_PROD);
-	ret = unetmm_ep_publish(dev, ep, 1);
+	ret = unetmm_ep_take(ep);
 	if (ret)
 		goto put;
 	if (ep->space->source == UNETMM_SOURCE_KTLB)
@@ -356,7 +375,7 @@ unpublish:
 		unetmm_sysq_close(ep);
 	if (ep->backq)
 		unetmm_backq_close(ep);
-	unetmm_ep_unpublish(ep);
+	unetmm_ep_give(ep);
 put:
 	unetmm_ep_put(ep);
 	return ret;
@@ -422,7 +441,7 @@ void unetmm_ep_close(struct unetmm_ep *ep)
 		unetmm_sysq_close(ep);
 	if (ep->backq)
 		unetmm_backq_close(ep);
-	unetmm_ep_unpublish(ep);
+	unetmm_ep_give(ep);
 	/* From here on the buffers are the process's: who gives one up has. */
 	mutex_lock(&space->zero_lock);
 	mutex_unlock(&space->zero_lock);

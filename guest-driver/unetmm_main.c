@@ -9,6 +9,7 @@
 #include <linux/dma-mapping.h>
 #include <linux/etherdevice.h>
 #include <linux/module.h>
+#include <linux/random.h>
 #include <linux/slab.h>
 
 #include "unetmm_drv.h"

@@ -526,7 +526,21 @@ void unetmm_space_close(struct unetmm_aspace *space)
 	unetmm_space_destroy(space);
 	unetmm_ecs_close(space);
 	xa_erase(&space->dev->spaces, space->id);
+	unetmm_user_give(space, UNETMM_USE_SPACES, 1);
 	unetmm_table_free(space);
+}
+
+/* One of those that its user may have.  unetmm_space_close() gives it back. */
+static int unetmm_space_take(struct unetmm_aspace *space)
+{
+	int ret;
+
+	if (!unetmm_user_take(space, UNETMM_USE_SPACES, 1))
+		return -EDQUOT;
+	ret = unetmm_space_create(space);
+	if (ret)
+		unetmm_user_give(space, UNETMM_USE_SPACES, 1);
+	return ret;
 }
 
 /* The space becomes the file's, if the file has none. */
@@ -539,7 +553,7 @@ static int unetmm_space_bind(struct unetmm_file *file,
 	if (!unetmm_running(file->dev) || file->dead)
 		return -ENODEV;
 	mutex_lock(&file->lock);
-	ret = file->space ? -EBUSY : unetmm_space_create(space);
+	ret = file->space ? -EBUSY : unetmm_space_take(space);
 	if (!ret)
 		/* Pairs with the readers that compare its mm without file->lock. */
 		smp_store_release(&file->space, space);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: what the driver has on behalf of a user: threads, slots of the system
- * buffer, places in the backup ring; and whose memory group pays for it.
+ * unetmm: what the driver has on behalf of a user: spaces, endpoints, threads, slots
+ * of the system buffer, places in the backup ring; and whose memory group pays for it.
  *
  * A USER is a uid on one card, there while it has a space (space->user).  What is
  * taken for a space is counted with its user, under dev->users_lock, and given back
@@ -26,11 +26,16 @@ struct unetmm_user {
 	u32 used[UNETMM_NUM_USES];
 };
 
-/* Half of what a card has by default, so that another user comes to the other half. */
+/*
+ * Half of what a card has by default, so that another user comes to the other half.  Of
+ * spaces and endpoints cards have as many as they say: 0 is half of these.
+ */
 static unsigned int unetmm_user_limits[UNETMM_NUM_USES] = {
 	[UNETMM_USE_BACKUP] = 1024,
 	[UNETMM_USE_SLOTS] = 128,
 	[UNETMM_USE_THREADS] = 256,
+	[UNETMM_USE_SPACES] = 0,
+	[UNETMM_USE_ENDPOINTS] = 0,
 };
 
 module_param_named(user_backup_buffers,
@@ -45,6 +50,14 @@ module_param_named(user_threads,
 		   unetmm_user_limits[UNETMM_USE_THREADS], uint, 0644);
 MODULE_PARM_DESC(user_threads,
 		 "threads of one user's endpoints; then each has one for misses at a time");
+module_param_named(user_spaces,
+		   unetmm_user_limits[UNETMM_USE_SPACES], uint, 0644);
+MODULE_PARM_DESC(user_spaces,
+		 "of a card's spaces: most that one user may have; 0: half of them");
+module_param_named(user_endpoints,
+		   unetmm_user_limits[UNETMM_USE_ENDPOINTS], uint, 0644);
+MODULE_PARM_DESC(user_endpoints,
+		 "of a card's endpoints: most that one user may have; 0: half of them");
 
 void unetmm_users_init(struct unetmm_dev *dev)
 {
@@ -107,11 +120,25 @@ void unetmm_user_put(struct unetmm_aspace *space)
 		kfree(user);
 }
 
+static u32 unetmm_user_most(const struct unetmm_dev *dev, enum unetmm_use use)
+{
+	u32 most = READ_ONCE(unetmm_user_limits[use]);
+
+	switch (use) {
+	case UNETMM_USE_SPACES:
+		return most ?: max(dev->hw.spaces / 2, 1u);
+	case UNETMM_USE_ENDPOINTS:
+		return most ?: max(dev->hw.endpoints / 2, 1u);
+	default:
+		return most;
+	}
+}
+
 /* Takes up to n; returns how many, 0: the user has all that it may have. */
 u32 unetmm_user_take(struct unetmm_aspace *space, enum unetmm_use use, u32 n)
 {
-	u32 most = READ_ONCE(unetmm_user_limits[use]);
 	struct unetmm_dev *dev = space->dev;
+	u32 most = unetmm_user_most(dev, use);
 	u32 *used = &space->user->used[use];
 
 	spin_lock(&dev->users_lock);

@@ -26,6 +26,9 @@ static const struct advice advices[] = {
     { UNETMM_CALL_OPEN, ENOSPC,
       "the card has no address space left: end another program that uses it, "
       "or give the card more of them" },
+    { UNETMM_CALL_OPEN, EDQUOT,
+      "this user has all address spaces of the card that it may have: end "
+      "another program of this user, or raise the driver's user_spaces" },
     { UNETMM_CALL_OPEN, EINVAL,
       "the card does not know this source of translations: use tlb, ktlb, "
       "shadow, odp, utlb or pinned" },
@@ -46,8 +49,9 @@ static const struct advice advices[] = {
       "CAP_NET_RAW, which root has" },
     { UNETMM_CALL_EP_CREATE, EDQUOT,
       "the queues exceed this user's quota: make them smaller or raise "
-      "ulimit -l; with policy redirect or backup, also end endpoints of this "
-      "user, or raise the driver's user_threads or user_backup_buffers" },
+      "ulimit -l; or end endpoints of this user, or raise the driver's "
+      "user_endpoints, and for policy redirect or backup also user_threads or "
+      "user_backup_buffers" },
     { UNETMM_CALL_EP_CREATE, ENOMEM,
       "there is no memory for the queues: make them smaller or raise "
       "ulimit -l" },

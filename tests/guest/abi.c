@@ -3,6 +3,7 @@
  * The calls of the driver: lengths, reserved fields, pointers, who may make
  * them, and what may be mapped.
  */
+#include "card.h"
 #include "link.h"
 #include "process.h"
 #include "raw.h"
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -1348,6 +1350,176 @@ static void poll_on_file(void)
     raw_close(&raw);
 }
 
+/* ---- What a user may have ----------------------------------------------------- */
+
+#define PARAMETERS      "/sys/module/unetmm/parameters/"
+#define MOST_SPACES     4
+
+struct user {
+    unsigned uid, spaces, endpoints;    /* who, and how many of each it gets */
+    atomic_uint *state;                 /* 1: it has all, and holds it until 2 */
+};
+
+/* So many, and then none, and that is said and counted. */
+static void has_spaces(struct unetmm_ctx **ctx, unsigned n)
+{
+    struct unetmm_ctx *observer = NULL, *more = NULL;
+    uint64_t limited;
+    unsigned i;
+
+    CHECK_RET(unetmm_open(NULL, UNETMM_OBSERVE, &observer), 0);
+    for (i = 0; i < n; i++) {
+        ctx[i] = open_card();
+    }
+    limited = driver_counter(observer, UNETMM_D_user_limited);
+    CHECK_RET(unetmm_open(NULL, UNETMM_SOURCE_TLB, &more), -EDQUOT);
+    CHECK_EQ(driver_counter(observer, UNETMM_D_user_limited), limited + 1);
+    CHECK_RET(unetmm_close(observer), 0);
+}
+
+/* It does not matter which of its spaces they are in. */
+static void has_endpoints(struct unetmm_ctx **ctx, unsigned spaces, unsigned n)
+{
+    struct unetmm_ep_attr attr = default_attr();
+    struct unetmm_ep *eps[8], *more;
+    uint64_t limited;
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        CHECK_RET(unetmm_ep_create(ctx[i % spaces], &attr, &eps[i]), 0);
+    }
+    limited = driver_counter(ctx[0], UNETMM_D_user_limited);
+    CHECK_RET(unetmm_ep_create(ctx[n % spaces], &attr, &more), -EDQUOT);
+    CHECK_EQ(driver_counter(ctx[0], UNETMM_D_user_limited), limited + 1);
+    for (i = 0; i < n; i++) {
+        CHECK_RET(unetmm_ep_destroy(eps[i]), 0);
+    }
+}
+
+/* What has ended makes room. */
+static void is_limited(void *argument)
+{
+    const struct user *user = argument;
+    struct unetmm_ctx *ctx[MOST_SPACES];
+    unsigned i, round;
+
+    be_user(user->uid);
+    for (round = 0; round < 2; round++) {
+        has_spaces(ctx, user->spaces);
+        if (user->endpoints) {
+            has_endpoints(ctx, user->spaces, user->endpoints);
+            has_endpoints(ctx, user->spaces, user->endpoints);
+        }
+        if (user->state) {
+            atomic_store(user->state, 1);
+            EVENTUALLY(atomic_load(user->state) == 2);
+            return;
+        }
+        for (i = 0; i < user->spaces; i++) {
+            CHECK_RET(unetmm_close(ctx[i]), 0);
+        }
+    }
+}
+
+/* Of one user's processes; another has as many, and root is not limited. */
+static void two_users(void *argument)
+{
+    struct user one = *(const struct user *)argument;
+    struct user other = { 4243, one.spaces, one.endpoints, NULL };
+    struct unetmm_ctx *ctx[4];
+    unsigned i;
+    pid_t pid;
+
+    one.state = shared_memory(4096);
+    pid = start_process(is_limited, &one);
+    EVENTUALLY(atomic_load(one.state) == 1);
+    end_process(start_process(is_limited, &(struct user){ 4242, 0, 0, NULL }));
+    end_process(start_process(is_limited, &other));
+    for (i = 0; i < 4; i++) {
+        ctx[i] = open_card();
+    }
+    while (i) {
+        CHECK_RET(unetmm_close(ctx[--i]), 0);
+    }
+    atomic_store(one.state, 2);
+    end_process(pid);
+    /* What it had has ended with it. */
+    one.state = NULL;
+    end_process(start_process(is_limited, &one));
+}
+
+static void shares_of_users(void)
+{
+    struct user user = { 4242, 3, 5, NULL };
+    int result;
+
+    CHECK_RET(write_file(PARAMETERS "user_spaces", "3"), 0);
+    CHECK_RET(write_file(PARAMETERS "user_endpoints", "5"), 0);
+    result = await_process(start_process(two_users, &user));
+    CHECK_RET(write_file(PARAMETERS "user_spaces", "0"), 0);
+    CHECK_RET(write_file(PARAMETERS "user_endpoints", "0"), 0);
+    CHECK_EQ(result, 0);
+}
+
+/* As many as it gets, until it is told to end. */
+static void takes_all(void *argument)
+{
+    struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
+    struct unetmm_ep_attr attr = default_attr();
+    struct unetmm_ctx *ctx, *more;
+    atomic_uint *state = argument;
+    unsigned spaces = 1, eps = 0;
+    struct unetmm_ep *ep;
+    int ret;
+
+    CHECK_SYS(setrlimit(RLIMIT_MEMLOCK, &all));
+    be_user(4242);
+    ctx = open_card();
+    while (!(ret = unetmm_open(NULL, UNETMM_SOURCE_TLB, &more))) {
+        spaces++;
+    }
+    CHECK_RET(ret, -EDQUOT);
+    while (!(ret = unetmm_ep_create(ctx, &attr, &ep))) {
+        eps++;
+    }
+    CHECK_RET(ret, -EDQUOT);
+    CHECK_EQ(driver_counter(ctx, UNETMM_D_user_limited) - state[1], 2);
+    note("%u spaces, %u endpoints", spaces, eps);
+    atomic_store(state, 1);
+    EVENTUALLY(atomic_load(state) == 2);
+    /* What it has ends with it. */
+}
+
+static void has_one(void *unused)
+{
+    struct unetmm_ep_attr attr = default_attr();
+    struct unetmm_ctx *ctx;
+    struct unetmm_ep *ep;
+
+    (void)unused;
+    be_user(4243);
+    ctx = open_card();
+    CHECK_RET(unetmm_ep_create(ctx, &attr, &ep), 0);
+    CHECK_RET(unetmm_ep_destroy(ep), 0);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* Unless the administrator says how many, there are some for others, too. */
+static void all_of_a_user(void)
+{
+    atomic_uint *state = shared_memory(4096);
+    struct unetmm_ctx *ctx = open_card();
+    pid_t pid;
+
+    state[1] = driver_counter(ctx, UNETMM_D_user_limited);
+    CHECK_RET(unetmm_close(ctx), 0);
+    pid = start_process(takes_all, state);
+    EVENTUALLY(atomic_load(state) == 1);
+    end_process(start_process(has_one, NULL));
+    atomic_store(state, 2);
+    end_process(pid);
+}
+
 static const struct test tests[] = {
     { "lengths", lengths, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
     { "pointers", pointers, TEST_ALL | TEST_UTLB, 0 },
@@ -1367,6 +1539,8 @@ static const struct test tests[] = {
     { "counters-of-others", counters_of_others, TEST_ALL, 0 },
     { "child-of-the-library", child_of_the_library, TEST_BOTH | TEST_UTLB, 0 },
     { "poll-on-file", poll_on_file, TEST_TLB, 0 },
+    { "shares-of-users", shares_of_users, TEST_TLB, 0 },
+    { "all-of-a-user", all_of_a_user, TEST_TLB, 0 },
 };
 
 int main(int argc, char **argv)

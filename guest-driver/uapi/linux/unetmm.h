@@ -105,8 +105,9 @@ struct unetmm_info {
  * @log_bytes: out: source utlb: length of struct unetmm_utlb_log; else zero
  * @log_map: out: offset to give to mmap() for it (shared, read only)
  *
- * EBUSY: the file has a space already.  ENOSPC: the card has no more.  EFAULT: the
- * file may have its space all the same; close it.
+ * EBUSY: the file has a space already.  ENOSPC: the card has no more.  EDQUOT: the
+ * user has all that it may have.  EFAULT: the file may have its space all the same;
+ * close it.
  */
 struct unetmm_space {
 	__u32 size;
@@ -149,7 +150,8 @@ struct unetmm_space {
  *
  * ENOSPC: the card has no more endpoints, or others have all of the backup ring.
  * ENOMEM, EDQUOT: queue memory, or that of the backup ring; EDQUOT: also, the
- * user has all places in it, or threads of the driver, that it may have.  EPERM: a raw one, without the right.
+ * user has all endpoints, places in that ring or threads of the driver that it may
+ * have.  EPERM: a raw one, without the right.
  * EOPNOTSUPP: the card does not have the policy, or not with this source; a raw
  * endpoint has policy drop or backup, and not source ktlb.
  */
