@@ -13,6 +13,7 @@
 #include "guard.h"
 #include "late.h"
 #include "link.h"
+#include "process.h"
 #include "swap.h"
 #include "traffic.h"
 
@@ -1218,6 +1219,94 @@ static void movable(void)
     scene_close(&s);
 }
 
+/* ---- What a user may have --------------------------------------------------------- */
+
+struct user {
+    unsigned uid, channels;     /* who, and how many channels it gets */
+    atomic_uint *state;         /* 1: it has them, and holds them until 2 */
+};
+
+static int connect_more(struct station *station)
+{
+    uint8_t mac[6];
+
+    card_mac(mac);
+    return unetmm_connect_as(station->ep, mac, SERVICE_TOO, PATIENCE_NS, &usual,
+                             NULL);
+}
+
+/* So many channels with slots, and then none; one that ends makes room. */
+static void has_slots(void *argument)
+{
+    const struct user *user = argument;
+    struct unetmm_ep_attr attr = redirecting();
+    struct station station;
+    struct unetmm_ctx *ctx;
+    uint64_t limited;
+    unsigned i;
+    int first = -1;
+
+    be_user(user->uid);
+    ctx = open_card();
+    station_open(&station, ctx, &attr);
+    for (i = 0; i < user->channels; i++) {
+        int channel = connect_more(&station);
+
+        CHECK(channel >= 0);
+        first = i ? first : channel;
+    }
+    limited = driver_counter(ctx, UNETMM_D_user_limited);
+    CHECK_RET(connect_more(&station), -ENOSPC);
+    CHECK_EQ(driver_counter(ctx, UNETMM_D_user_limited), limited + 1);
+    if (user->channels) {
+        CHECK_RET(unetmm_disconnect(station.ep, first), 0);
+        CHECK(connect_more(&station) >= 0);
+    }
+    if (user->state) {
+        atomic_store(user->state, 1);
+        EVENTUALLY(atomic_load(user->state) == 2);
+    }
+    station_close(&station);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+static void users_have_slots(void *argument)
+{
+    struct user one = { 4242, 2, argument }, other = { 4243, 2, NULL };
+    struct station listener;
+    struct unetmm_ctx *ctx = open_card();
+    pid_t pid;
+
+    station_open(&listener, ctx, NULL);
+    CHECK_RET(unetmm_listen_as(listener.ep, SERVICE_TOO, 16, &usual), 0);
+    pid = start_process(has_slots, &one);
+    EVENTUALLY(atomic_load(one.state) == 1);
+    CHECK_EQ(buffer_has("reserved"), 8);
+    end_process(start_process(has_slots, &(struct user){ 4242, 0, NULL }));
+    end_process(start_process(has_slots, &other));
+    atomic_store(one.state, 2);
+    end_process(pid);
+    one.state = NULL;
+    end_process(start_process(has_slots, &one));
+    station_close(&listener);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* A user's processes share what it may have of the slots; others have theirs. */
+static void shares(void)
+{
+    int result;
+
+    usual_parameters();
+    parameter("redirect_credits", 4);
+    parameter("user_redirect_slots", 8);
+    result = await_process(start_process(users_have_slots,
+                                         shared_memory(PAGE)));
+    parameter("user_redirect_slots", 128);
+    usual_parameters();
+    CHECK_EQ(result, 0);
+}
+
 /* ---- What does not go together ---------------------------------------------------- */
 
 static void refused_source(unsigned source)
@@ -1288,6 +1377,7 @@ static const struct test tests[] = {
     { "killed", killed, TEST_ASKS, 0 },
     { "no-leak", no_leak, TEST_ASKS, 0 },
     { "refused", refused, TEST_ASKS, 0 },
+    { "shares", shares, TEST_TLB, 0 },
     { "moved", moved, TEST_SHADOW | TEST_ODP, 0 },
     { "far-away", far_away, TEST_TLB | TEST_ONLY_REMOTE, 0 },
     { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 0 },
