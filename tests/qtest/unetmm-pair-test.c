@@ -1573,6 +1573,39 @@ static void test_option_limits(void)
     qtest_quit(qts);
 }
 
+/* A block of memory that a card made for its windows, and has not freed. */
+static bool has_windows(QTestState *qts)
+{
+    g_autofree char *blocks = qtest_hmp(qts, "info ramblock");
+
+    g_assert_nonnull(strstr(blocks, "pc.ram"));
+    return strstr(blocks, "unetmm-windows");
+}
+
+/*
+ * A machine without an APIC has no MSI-X, which the card finds out when it has
+ * its BARs: nothing is left of it, and the next one in its place is told the
+ * same.
+ */
+static void test_no_msix(void)
+{
+    QTestState *qts = qtest_init("-machine pc -nodefaults -cpu qemu64,-apic");
+
+    for (unsigned i = 0; i < 2; i++) {
+        QDict *answer = qtest_qmp(qts, "{ 'execute': 'device_add', "
+                                  "'arguments': { 'driver': 'unetmm', "
+                                  "'id': 'a' } }");
+        const char *said;
+
+        g_assert_true(qdict_haskey(answer, "error"));
+        said = qdict_get_str(qdict_get_qdict(answer, "error"), "desc");
+        g_assert_nonnull(strstr(said, "MSI-X"));
+        qobject_unref(answer);
+        g_assert_false(has_windows(qts));
+    }
+    qtest_quit(qts);
+}
+
 /* What is just in range makes a card, each by itself. */
 static void test_option_within(void)
 {
@@ -1623,6 +1656,7 @@ int main(int argc, char **argv)
     qtest_add_func("/unetmm/plug/root-port", test_root_port);
     qtest_add_func("/unetmm/plug/unplug-busy", test_unplug_busy);
     qtest_add_func("/unetmm/plug/unplug-wire-full", test_unplug_wire_full);
+    qtest_add_func("/unetmm/plug/no-msix", test_no_msix);
     qtest_add_func("/unetmm/options/nic", test_nic_option);
     qtest_add_func("/unetmm/options/errors", test_option_errors);
     qtest_add_func("/unetmm/options/registers", test_option_registers);

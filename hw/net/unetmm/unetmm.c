@@ -418,12 +418,16 @@ static void unetmm_realize_proxies(UnetmmState *s)
     }
 }
 
-static bool unetmm_realize_pci(UnetmmState *s, Error **errp)
+/* The one that can fail comes first, so that it leaves nothing behind. */
+static bool unetmm_realize_regions(UnetmmState *s, Error **errp)
 {
     PCIDevice *pdev = PCI_DEVICE(s);
     uint64_t doorbell_bytes = pow2ceil((uint64_t)s->params.endpoints *
                                        UNETMM_PAGE_BYTES);
 
+    if (!unetmm_realize_windows(s, errp)) {
+        return false;
+    }
     memory_region_init(&s->control, OBJECT(s), "unetmm-control",
                        UNETMM_BAR_REGS_BYTES);
     memory_region_init_io(&s->regs, OBJECT(s), &unetmm_regs_ops, s,
@@ -438,9 +442,24 @@ static bool unetmm_realize_pci(UnetmmState *s, Error **errp)
                      PCI_BASE_ADDRESS_SPACE_MEMORY |
                      PCI_BASE_ADDRESS_MEM_TYPE_64 |
                      PCI_BASE_ADDRESS_MEM_PREFETCH, &s->doorbells);
-    if (!unetmm_realize_windows(s, errp)) {
-        return false;
+    return true;
+}
+
+/* The regions themselves are freed with the card, whose reference this drops. */
+static void unetmm_release_regions(UnetmmState *s)
+{
+    if (s->params.window_pages) {
+        /* Else a card in the same place later would have the name of this. */
+        vmstate_unregister_ram(&s->windows, DEVICE(s));
     }
+    /* A region in another holds its owner, which would never be freed. */
+    memory_region_del_subregion(&s->control, &s->regs);
+}
+
+static bool unetmm_realize_caps(UnetmmState *s, Error **errp)
+{
+    PCIDevice *pdev = PCI_DEVICE(s);
+
     if (pcie_endpoint_cap_init(pdev, UNETMM_PCIE_CAP_OFFSET) < 0) {
         error_setg(errp, "unetmm: no room for the PCI Express capability");
         return false;
@@ -449,6 +468,7 @@ static bool unetmm_realize_pci(UnetmmState *s, Error **errp)
     if (msix_init(pdev, UNETMM_NUM_VECTORS, &s->control, UNETMM_BAR_REGS,
                   UNETMM_MSIX_TABLE, &s->control, UNETMM_BAR_REGS,
                   UNETMM_MSIX_PBA, 0, errp) < 0) {
+        pcie_cap_exit(pdev);
         return false;
     }
     for (unsigned i = 0; i < UNETMM_NUM_VECTORS; i++) {
@@ -463,7 +483,12 @@ static void unetmm_realize(PCIDevice *pdev, Error **errp)
     DeviceState *dev = DEVICE(pdev);
 
     qemu_macaddr_default_if_unset(&s->conf.macaddr);
-    if (!unetmm_properties_check(s, errp) || !unetmm_realize_pci(s, errp)) {
+    if (!unetmm_properties_check(s, errp) ||
+        !unetmm_realize_regions(s, errp)) {
+        return;
+    }
+    if (!unetmm_realize_caps(s, errp)) {
+        unetmm_release_regions(s);
         return;
     }
     s->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, unetmm_timer_cb, s);
@@ -502,10 +527,6 @@ static void unetmm_exit(PCIDevice *pdev)
 
     qemu_del_vm_change_state_handler(s->vm_change);
     unetmm_stop(s);
-    if (s->params.window_pages) {
-        /* Else a card in the same place later would have the name of this. */
-        vmstate_unregister_ram(&s->windows, DEVICE(s));
-    }
     qemu_del_nic(s->nic);
     timer_free(s->timer);
     timer_free(s->later_timer);
@@ -515,9 +536,8 @@ static void unetmm_exit(PCIDevice *pdev)
     g_byte_array_unref(s->incoming);
     msix_unuse_all_vectors(pdev);
     msix_uninit(pdev, &s->control, &s->control);
-    /* A region in another holds its owner, which would never be freed. */
-    memory_region_del_subregion(&s->control, &s->regs);
     pcie_cap_exit(pdev);
+    unetmm_release_regions(s);
 }
 
 static void unetmm_config_write(PCIDevice *pdev, uint32_t addr, uint32_t val,
