@@ -191,8 +191,8 @@ class Tree:
             programs = [self._relative(word) for word in test["cmd"][:1]
                         if word.startswith(self.dir + os.sep)]
             if not programs:
-                programs = ["/".join((self._folder(test["cmd"][1:]),
-                                      name.split("@@")[1].split("@")[0]))
+                programs = [self._program(test["cmd"][1:],
+                                          name.split("@@")[1].split("@")[0])
                             for name in test["depends"]
                             if name.endswith("@exe")]
             if LEFT_OUT.match(test["name"]) or not programs:
@@ -205,11 +205,17 @@ class Tree:
     def _relative(self, path):
         return os.path.relpath(path, self.dir)
 
-    def _folder(self, words):
+    def _program(self, words, name):
+        """A program that a script is given: by its path, which is relative to
+        the build directory, or by the directory that has it."""
+        for word in words:
+            if word.endswith("/" + name):
+                return self._relative(os.path.join(self.dir, word))
         for word in words:
             if word.startswith(self.dir + os.sep) and os.path.isdir(word):
-                return self._relative(word)
-        return ""
+                return os.path.join(self._relative(word), name)
+        raise BuildError(f"no argument of a test leads to its program {name}: "
+                         f"{shlex.join(words)}")
 
     def build(self, programs):
         """All programs as they are, and how each is made."""
