@@ -307,7 +307,7 @@ def meson_tests(build, limit, env):
             test = json.loads(line)
             outcome = {"OK": PASS, "SKIP": SKIP}.get(test["result"], FAIL)
             own = {name: value for name, value in test.get("env", {}).items()
-                   if name.startswith("UNETMM_")}
+                   if name.startswith(("UNETMM_", "MESON_EXE_WRAPPER"))}
             repeat = shown(test["command"], {**env, **own})
             subtests = tap_results(f"{test['name']}: ",
                                    test.get("stdout", ""), repeat, 0,

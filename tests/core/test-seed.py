@@ -11,15 +11,18 @@ import subprocess
 import sys
 
 PROGRAM = sys.argv[1]
+# meson has an emulator for programs of another machine.
+WRAPPED = " ".join(filter(None, [os.environ.get("MESON_EXE_WRAPPER"), PROGRAM]))
 
 
 def run(command, **env):
     """(exit status, both outputs) of a shell's command line."""
     bare = {name: value for name, value in os.environ.items()
             if not name.startswith("UNETMM_")}
-    done = subprocess.run(["sh", "-c", command], env={**bare, **env},
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, timeout=100, check=False)
+    done = subprocess.run(["sh", "-c", command.replace(PROGRAM, WRAPPED)],
+                          env={**bare, **env}, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=100,
+                          check=False)
     return done.returncode, done.stdout
 
 

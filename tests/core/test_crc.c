@@ -50,9 +50,6 @@ static void test_table_is_instruction(void **state)
     uint64_t random = fake_seed();
     uint8_t buf[600];
 
-    if (!crc_have_instruction()) {
-        skip();
-    }
     for (unsigned n = 0; n < 2000; n++) {
         size_t at = fake_random(&random) % 16;
         size_t bytes = fake_random(&random) % (sizeof(buf) - 16);
@@ -74,5 +71,7 @@ int main(void)
         cmocka_unit_test(test_table_is_instruction),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    /* The last compares the table with the instruction, if there is one. */
+    return _cmocka_run_group_tests("tests", tests, G_N_ELEMENTS(tests) -
+                                   !crc_have_instruction(), NULL, NULL);
 }
