@@ -123,9 +123,8 @@ static UnetmmXlat shadow_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
     }
     if (result == UNETMM_XLAT_OK) {
         unetmm_count(core, ep, UNETMM_C_shadow_hits, 1);
-        *page = (UnetmmPage) {
-            .dma = pte & UNETMM_PTE_ADDR, .entry = entry, .pte = pte,
-        };
+        /* Where it is, the lock says. */
+        *page = (UnetmmPage) { .entry = entry, .pte = pte };
     } else {
         unetmm_count(core, ep, UNETMM_C_shadow_misses, 1);
         trace_unetmm_shadow_miss(ep->id, ep->space, vpn, write, result);
