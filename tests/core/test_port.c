@@ -594,6 +594,21 @@ static void test_reorder_swaps_neighbours(void **state)
     fake_check_frame(fake_wire_at(&f->h, 2), 8, 3);
 }
 
+/* The timer is for others too: a frame held back goes at its own time. */
+static void test_held_until_its_time(void **state)
+{
+    Fix *f = *state;
+
+    f->h.core.knobs.reorder = 1000000;
+    fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
+    fake_ring_bell(&f->a);
+    fake_advance(&f->h, 500000);
+    unetmm_core_timer(&f->h.core);
+    assert_int_equal(f->h.wire->len, 0);
+    fake_advance(&f->h, 500000);
+    assert_int_equal(f->h.wire->len, 1);
+}
+
 /* A frame held back whose time comes while the wire is blocked: its timer must
  * not fire for ever, and it goes when the wire does. */
 static void test_held_while_blocked(void **state)
@@ -989,6 +1004,7 @@ int main(void)
         fix_test(test_knobs_off),
         cmocka_unit_test_teardown(test_seed_repeats, fix_teardown),
         fix_test(test_reorder_swaps_neighbours),
+        fix_test(test_held_until_its_time),
         fix_test(test_held_while_blocked),
         fix_test(test_held_at_reset),
         cmocka_unit_test_teardown(test_delay, fix_teardown),

@@ -277,6 +277,24 @@ static void test_promiscuous(void **state)
     for_whom(r, &f, 1);
 }
 
+/* The address of nobody, which flows without an address have: no one's own. */
+static void test_nobody(void **state)
+{
+    static const uint8_t nobody[6];
+    Raw *r = *state;
+    Plain f;
+
+    plain(&f, nobody, peer, 0x0800, 60);
+    assert_int_equal(flow(&r->e[0], 5, UNETMM_FLOW_GROUP, 0, NULL, 0),
+                     UNETMM_CS_OK);
+    expect_count(&r->h, drop_no_flow, 1, for_whom(r, &f, 0));
+    for (unsigned i = 1; i < RAWS; i++) {
+        assert_int_equal(flow(&r->e[i], 5 + i, UNETMM_FLOW_ANY, 0, NULL, 0),
+                         UNETMM_CS_OK);
+    }
+    for_whom(r, &f, 6);
+}
+
 static void test_ports(void **state)
 {
     Raw *r = *state;
@@ -982,6 +1000,7 @@ int main(void)
         T(test_groups),
         T(test_group_of_all),
         T(test_promiscuous),
+        T(test_nobody),
         T(test_ports),
         T(test_ipv6_ports),
         T(test_ethertypes),

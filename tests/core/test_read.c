@@ -440,6 +440,30 @@ static void test_revoked(void **state)
     peer_silence(f);
 }
 
+/* It goes before the answer's turn: nothing of it is read any more. */
+static void test_revoked_owed(void **state)
+{
+    Fix *f = *state;
+
+    open_filled(f, 5);
+    f->h.answer = UNETMM_SENT_QUEUED;
+    fake_send_inline(&f->a, PEER_CH, 1, 20, 1, 0);
+    fake_ring_bell(&f->a);
+    peer_expect(f, UNETMM_WIRE_SEND, PEER_MY);
+    give_request(f, PEER_YOURS, 0, 100);
+    give_request(f, PEER_YOURS + 1, 0, 100);
+    peer_silence(f);
+    fake_region_clear(&f->d, PEER_REGION);
+    f->h.answer = UNETMM_SENT_DONE;
+    unetmm_core_sent(&f->h.core, true);
+    /* The first was read before, and had to wait for the wire alone. */
+    expect_answer(f, PEER_YOURS, 0, 100, 5);
+    peer_expect_ack(f, PEER_YOURS + 1, 0, UNETMM_ACK_REJECTED,
+                    UNETMM_WHY_REGION);
+    peer_expect_ack(f, PEER_YOURS + 2, 0, UNETMM_ACK_OK, 0);
+    peer_silence(f);
+}
+
 /* The region goes while its pages move out. */
 static void test_revoked_moving(void **state)
 {
@@ -565,6 +589,7 @@ int main(void)
         fix_test(test_early),
         fix_test(test_rejects),
         fix_test(test_revoked),
+        fix_test(test_revoked_owed),
         fix_test_with(test_revoked_moving, slow),
         fix_test(test_page_missing),
         fix_test_with(test_page_goes, slow),

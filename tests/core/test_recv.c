@@ -116,6 +116,9 @@ static void test_longer_than_buffer(void **state)
     deliver(f, 1000, 2);
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
     fake_check(f->s1, FIX_VA + 5, 1000, 2);
+    /* The last byte of the memory is a buffer like others. */
+    one_buffer(f, FIX_PAGE(FIX_PAGES) - 1, 1, 3);
+    expect_count(&f->h, drop_too_long, 1, deliver(f, 41, 3));
 }
 
 static void test_longer_than_mtu(void **state)

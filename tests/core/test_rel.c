@@ -1593,7 +1593,7 @@ static void test_told_of_all(void **state)
     for (unsigned i = 0; i < G_N_ELEMENTS(numbers); i++) {
         struct unetmm_cmd cmd = {
             .opcode = UNETMM_CMD_CHANNEL_CLEAR, .ep = 1,
-            .channel = { .channel = cpu_to_le16(numbers[i]),
+            .channel = { .channel = numbers[i],
                          .flags = UNETMM_CHANNEL_F_TELL },
         };
 
@@ -1636,6 +1636,36 @@ static void test_told_later(void **state)
             expect_told(f, UNETMM_ST_BAD_CHANNEL);
         }
     }
+}
+
+/* What the budget leaves is told when it is renewed, without a doorbell. */
+static void test_told_without_budget(void **state)
+{
+    struct unetmm_cmd_channel how = usual;
+    struct unetmm_cqe cqe;
+    Fix *f = *state;
+
+    how.flags = UNETMM_CHANNEL_F_TELL;
+    open_channel(f, &how);
+    for (unsigned i = 0; i < 16; i++) {
+        give_whole(f, YOURS + i, 20, i);
+    }
+    clear_as(f, UNETMM_CHANNEL_F_TELL);
+    for (unsigned i = 0; i < 16; i++) {
+        assert_true(fake_poll(&f->a, &cqe));
+        assert_int_equal(cqe.opcode, UNETMM_CQE_RECEIVED);
+    }
+    /* Who rings all the time has all of it but the last turn. */
+    f->h.stuck = true;
+    assert_true(f->h.core.budget.turns > 1);
+    for (unsigned n = f->h.core.budget.turns; n > 1; n--) {
+        fake_ring_bell(&f->b);
+    }
+    fake_ring_bell(&f->a);
+    fake_expect_none(&f->a);
+    f->h.stuck = false;
+    fake_run_later(&f->h);
+    expect_told(f, UNETMM_ST_BAD_CHANNEL);
 }
 
 /* ---- On the card itself ---- */
@@ -1772,6 +1802,7 @@ static const struct CMUnitTest tests[] = {
     fix_test(test_told),
     fix_test(test_told_of_all),
     fix_test(test_told_later),
+    fix_test(test_told_without_budget),
     fix_test(test_local),
     fix_test_with(test_local, short_queue),
     fix_test(test_local_misbehaving),

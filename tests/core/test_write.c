@@ -332,9 +332,12 @@ static void test_notify_length(void **state)
     write_at(f, PEER_YOURS, 0, 100, 1, 0);
     write_at(f, PEER_YOURS + 1, 500, 100, 1, LAST | NOTIFY);
     assert_int_equal(expect_notify(f, 100).offset, 500);
-    write_at(f, PEER_YOURS + 2, 600, 100, 1, 0);
-    peer_void(f, PEER_YOURS + 3, 0);
-    write_at(f, PEER_YOURS + 4, 700, 100, 1, LAST | NOTIFY);
+    /* It is over, though the next goes on where it was. */
+    write_at(f, PEER_YOURS + 2, 100, 100, 1, LAST | NOTIFY);
+    assert_int_equal(expect_notify(f, 100).offset, 100);
+    write_at(f, PEER_YOURS + 3, 600, 100, 1, 0);
+    peer_void(f, PEER_YOURS + 4, 0);
+    write_at(f, PEER_YOURS + 5, 700, 100, 1, LAST | NOTIFY);
     assert_int_equal(expect_notify(f, 100).offset, 700);
 }
 

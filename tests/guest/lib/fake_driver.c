@@ -577,7 +577,8 @@ static int do_endpoint(struct unetmm_endpoint *request)
     if (fake.endpoint) {
         return refuse(ENOSPC);
     }
-    if (policy != UNETMM_POLICY_SKIP && policy != UNETMM_POLICY_DROP) {
+    if (policy != UNETMM_POLICY_SKIP && policy != UNETMM_POLICY_DROP &&
+        policy != UNETMM_POLICY_BACKUP) {
         return refuse(EINVAL);
     }
     doorbell = new_page();

@@ -143,6 +143,35 @@ static void attributes_are_checked(void **state)
     }
 }
 
+/* These have the card look at a buffer when a message comes for it. */
+static void buffers_are_looked_at_when_used(void **state)
+{
+    static const struct {
+        uint32_t policy, flags;
+        bool slots;
+    } kinds[] = {
+        { UNETMM_POLICY_SKIP, 0, false },
+        { UNETMM_POLICY_BACKUP, 0, true },
+        { UNETMM_POLICY_DROP, UNETMM_EP_RAW, true },
+    };
+    size_t i;
+
+    (void)state;
+    assert_int_equal(unetmm_open("/fake/1", UNETMM_SOURCE_TLB, &ctx), 0);
+    for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
+        struct unetmm_ep *other;
+
+        attr.policy = kinds[i].policy;
+        attr.flags = kinds[i].flags;
+        assert_int_equal(unetmm_ep_create(ctx, &attr, &other), 0);
+        assert_int_equal(other->slots, kinds[i].slots);
+        assert_int_equal(unetmm_ep_destroy(other), 0);
+    }
+    assert_int_equal(unetmm_close(ctx), 0);
+    assert_int_equal(fake_driver_leaks(), 0);
+}
+
 static void context_outlives_its_endpoints(void **state)
 {
     (void)state;
@@ -776,6 +805,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failed_open_leaves_nothing),
         cmocka_unit_test(failed_create_leaves_nothing),
+        cmocka_unit_test(buffers_are_looked_at_when_used),
         cmocka_unit_test(observer_has_no_endpoints),
         cmocka_unit_test(prefetch_goes_on),
         cmocka_unit_test(no_call_is_a_cancellation_point),

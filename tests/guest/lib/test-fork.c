@@ -61,6 +61,12 @@ static void make_every_call(void)
     expect_dead(unetmm_write_sync(ep, 1, 0, &fake, 8, 0, 0, 0));
     expect_dead(unetmm_read_sync(ep, 1, 0, &fake, 8, 0));
     expect_dead(unetmm_set_notify_handler(ep, 1, NULL, NULL));
+    expect_dead(unetmm_set_handler(ep, 1, NULL, NULL));
+    expect_dead(unetmm_dispatch(ep, 1, 0));
+    expect_dead(unetmm_handlers_start(ep, NULL, NULL));
+    expect_dead(unetmm_handlers_block(ep));
+    expect_dead(unetmm_handlers_unblock(ep));
+    expect_dead(unetmm_handlers_stop(ep));
     expect_dead(unetmm_ep_destroy(ep));
 }
 

@@ -574,6 +574,19 @@ static void rings_before_it_sleeps(void **state)
     assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
 }
 
+/* Who spins may not sleep for long: it rings before it looks again. */
+static void rings_before_it_spins(void **state)
+{
+    (void)state;
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+    fake.private->spin_ns = UNETMM_SPIN_FOREVER;
+    seen.act = send_more;
+    assert_int_equal(unetmm_handlers_start(fake.ep, NULL, NULL), 0);
+    complete(0);
+    EVENTUALLY(fake_endpoint_rung(&fake));
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+}
+
 /* ---- Setting while it runs ------------------------------------------------- */
 
 static void count(struct unetmm_ep *ep, const struct unetmm_completion *c,
@@ -634,6 +647,7 @@ int main(void)
         TEST(takes_no_signal),
         TEST(has_a_name),
         TEST(rings_before_it_sleeps),
+        TEST(rings_before_it_spins),
         TEST(handlers_are_replaced),
     };
 
