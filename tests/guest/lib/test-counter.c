@@ -379,6 +379,40 @@ static void test_leaves(void **state)
     assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), 0);
 }
 
+static bool asleep(void)
+{
+    struct unetmm_handlers *h = &fake.private->handlers;
+    bool yes;
+
+    pthread_mutex_lock(&h->lock);
+    yes = h->asleep;
+    pthread_mutex_unlock(&h->lock);
+    return yes;
+}
+
+/* What was there before is told to a thread that sleeps as well. */
+static void test_wakes_the_thread(void **state)
+{
+    uint64_t deadline = sys_now_ns() + 20000 * MS;
+
+    (void)state;
+    page[FIRST] = 7;
+    assert_int_equal(unetmm_set_handler(fake.ep, UNETMM_EVERY_CHANNEL,
+                                        on_completion, NULL), 0);
+    assert_int_equal(unetmm_handlers_start(fake.ep, NULL, NULL), 0);
+    while (!asleep()) {
+        assert_true(sys_now_ns() < deadline);
+        sched_yield();
+    }
+    listen_to(0, 6);
+    while (__atomic_load_n(&heard.calls, __ATOMIC_ACQUIRE) < 1) {
+        assert_true(sys_now_ns() < deadline);
+        sched_yield();
+    }
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+    assert_int_equal(heard.now, 7);
+}
+
 static void test_mistakes(void **state)
 {
     struct unetmm_ctx other = ctx;
@@ -406,6 +440,7 @@ int main(void)
         TEST(test_seen),
         TEST(test_fair),
         TEST(test_leaves),
+        TEST(test_wakes_the_thread),
         TEST(test_mistakes),
     };
 

@@ -507,6 +507,27 @@ static void no_room(void **state)
     end();
 }
 
+/* The first piece of what cannot be sent is in no use any more. */
+static void no_room_for_all(void **state)
+{
+    struct iovec iov[2];
+
+    (void)state;
+    begin("lru", 4, 4);
+    iov[0] = (struct iovec){ at(3), 300 };
+    iov[1] = (struct iovec){ at(5), 300 };
+    assert_int_equal(unetmm_post(t.ep, at(0), 2 * PAGE, 70, 0), 0);
+    assert_int_equal(send_flags(2, 300, 71, 0), 0);
+    assert_int_equal(unetmm_sendv(t.ep, 1, iov, 2, 72, 0), -EAGAIN);
+    assert_int_equal(send_flags(6, 300, 73, 0), 0);
+    expect_pinned("0 1 2 6");
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 71, 0);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 73, 0);
+    end();
+}
+
 static void others_limits(void **state)
 {
     unsigned i;
@@ -1271,6 +1292,7 @@ int main(void)
         cmocka_unit_test(each_policy_has_its_victim),
         cmocka_unit_test(what_is_used_stays),
         cmocka_unit_test(no_room),
+        cmocka_unit_test(no_room_for_all),
         cmocka_unit_test(others_limits),
         cmocka_unit_test(users_policy),
         cmocka_unit_test(the_log_is_read),
