@@ -13,6 +13,8 @@
  *   unetmm_aspace one process's memory on the card (kref: its file, whoever
  *                 serves a miss of it, and the queue memory charged to it).
  *                 Holds mm_count, never mm_users but for the time of a pin.
+ *                 dirty_work holds a reference, and one to the module, while it has
+ *                 pins: they may outlive file, process and card.
  *   unetmm_ep     an endpoint (kref: its file until it is closed, calls under
  *                 way).
  *   unetmm_block  queue memory of an endpoint (kref: the endpoint and each
@@ -23,7 +25,9 @@
  *                 UNEXPORT or the end of its file; see unetmm_export.c.
  *   unetmm_ecs    event counters of a space (kref: the space, who sleeps for one);
  *                 each of them, unetmm_ec, until EVENT_CLOSE (kref: likewise).
- *   unetmm_pin    one page that the card may reach, in the space's tree.
+ *   unetmm_pin    one page that the card may reach, in the space's tree; then on
+ *                 its way back to the process: on drop_list, or on dirty_list for as
+ *                 long as somebody keeps the page locked.
  *   unetmm_win    pages of the card that an endpoint's process maps; part of it.
  *   unetmm_sysq   what waits to be copied for an endpoint with policy redirect
  *                 (kref: the endpoint, its thread); see unetmm_sysq.c.
@@ -56,6 +60,12 @@
  *   [mmap_lock, reclaim's locks] > space->lock > cmdq.lock, reg_lock
  *   [all of these but hard interrupts'] > users_lock
  *   dev->ep_lock > wait queues (hard interrupt)
+ *   [a page's lock] > space->lock
+ *
+ * The lock of a page is held by callers of the notifier, for as long as the page's
+ * file system likes, which may be a process's.  So the driver only tries it
+ * (trylock_page()), and nothing waits for a page that is locked; see "PAGES THAT STAY
+ * LOCKED" in unetmm_pin.c.
  *
  * dev->rwsem is held for reading by each call from user space and for writing
  * by unetmm_stop().  How long a process keeps its own mmap_lock, and how long a page
@@ -65,7 +75,8 @@
  *   - who holds rwsem, or what unetmm_stop() waits for, does not wait for mmap_lock: it
  *     tries (mmap_read_trylock()), and if it must have the lock it lets go of rwsem,
  *     waits for mmap_lock, lets go of that, and tries again;
- *   - no user memory is touched and no page is faulted in under rwsem;
+ *   - no user memory is touched, no page is faulted in, and no page's lock is waited
+ *     for under rwsem;
  *   - who waits for mmap_lock or for a page without rwsem can be killed, and threads
  *     of ours are, when their space is closed.
  *
@@ -440,6 +451,8 @@ struct unetmm_aspace {
 	unsigned long inv_start;	/* range of those in progress */
 	unsigned long inv_last;
 	struct list_head drop_list;	/* pins that drop_work unpins */
+	struct list_head dirty_list;	/* ... that dirty_work does */
+	bool dirty_waits;		/* dirty_work is queued, or runs */
 	struct list_head again;		/* ... that again_work looks for */
 	struct list_head deferred;
 	struct list_head deferred_later;	/* no thread has them yet */
@@ -449,6 +462,7 @@ struct unetmm_aspace {
 	struct unetmm_ktlb ktlb;
 
 	struct work_struct drop_work;
+	struct delayed_work dirty_work;	/* has a reference while it waits */
 	struct work_struct again_work;
 	wait_queue_head_t idle;		/* ndeferred, or snappers, became 0 */
 	struct mutex zero_lock;		/* giving up contents; ends of endpoints */
@@ -1017,6 +1031,8 @@ int unetmm_page_in(struct unetmm_aspace *space, u64 vaddr, u32 npages,
 		   bool write);
 int unetmm_pin_make(struct unetmm_aspace *space, unsigned long vpn,
 		    struct page *page, bool write, struct unetmm_pin **result);
+void unetmm_dirty_work(struct work_struct *work);
+void unetmm_pins_flush(struct unetmm_aspace *space);
 bool unetmm_pin_copies(const struct unetmm_aspace *space,
 		       const struct vm_area_struct *vma);
 int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,

@@ -578,27 +578,6 @@ static void unetmm_miss(struct unetmm_dev *dev, const struct unetmm_fault *rec,
 		unetmm_miss_serve(space, &miss);
 }
 
-/* A file's page may stay locked for I/O, which must not hold up misses. */
-static void unetmm_evict_pin(struct unetmm_aspace *space,
-			     struct unetmm_pin *pin, bool dirty)
-{
-	pin->dirty = dirty;
-	if (!dirty || PageAnon(pin->page)) {
-		unetmm_pin_free(space, pin);
-		return;
-	}
-	spin_lock(&space->lock);
-	/* unetmm_space_close() flushes drop_work once, after it sets this. */
-	if (!space->closing) {
-		list_add_tail(&pin->drop, &space->drop_list);
-		queue_work(unetmm_drop_wq, &space->drop_work);
-		pin = NULL;
-	}
-	spin_unlock(&space->lock);
-	if (pin)
-		unetmm_pin_free(space, pin);
-}
-
 /* The card has dropped an entry; DMA through it has ended. */
 static void unetmm_evict(struct unetmm_dev *dev, const struct unetmm_fault *rec)
 {
@@ -621,10 +600,12 @@ static void unetmm_evict(struct unetmm_dev *dev, const struct unetmm_fault *rec)
 	trace_unetmm_evict(le16_to_cpu(rec->space), le64_to_cpu(rec->vaddr),
 			   tag, dirty, !pin);
 	unetmm_count(dev, evictions);
-	if (pin)
-		unetmm_evict_pin(space, pin, dirty);
-	else
+	if (pin) {
+		pin->dirty = dirty;
+		unetmm_pin_free(space, pin);
+	} else {
 		unetmm_count(dev, stale_evictions);
+	}
 	if (space)
 		unetmm_space_put(space);
 }

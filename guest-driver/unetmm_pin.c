@@ -20,6 +20,7 @@
  */
 #include <linux/dma-mapping.h>
 #include <linux/iommu.h>
+#include <linux/module.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/userfaultfd_k.h>
@@ -240,25 +241,135 @@ void unetmm_unmap_page(struct unetmm_dev *dev, dma_addr_t dma, bool write)
 			     unetmm_direction(write), UNETMM_DMA_ATTRS);
 }
 
-/* Unmaps, unpins, uncharges.  The card has dropped it.  Sleeps. */
-void unetmm_pin_free(struct unetmm_aspace *space, struct unetmm_pin *pin)
+/*
+ * File systems want their pages locked when they are made dirty; anonymous pages have
+ * no file that could be truncated.  False: the page is locked by somebody else.
+ */
+static bool unetmm_pin_set_dirty(struct unetmm_aspace *space,
+				 struct unetmm_pin *pin)
 {
-	unetmm_unmap_page(space->dev, pin->dma, pin->write);
-	trace_unetmm_unpin(space->id, pin->vpn, page_to_pfn(pin->page),
-			   pin->write);
-	if (pin->dirty) {
-		/* Anonymous pages have no file that could be truncated. */
-		if (PageAnon(pin->page))
-			set_page_dirty(pin->page);
-		else
-			set_page_dirty_lock(pin->page);
-		unetmm_count(space->dev, pages_dirtied);
-	}
+	bool anon = PageAnon(pin->page);
+
+	if (!anon && !trylock_page(pin->page))
+		return false;
+	set_page_dirty(pin->page);
+	if (!anon)
+		unlock_page(pin->page);
+	pin->dirty = false;
+	unetmm_count(space->dev, pages_dirtied);
+	return true;
+}
+
+/* The card and the DMA API are through with it. */
+static void unetmm_pin_end(struct unetmm_aspace *space, struct unetmm_pin *pin)
+{
 	unpin_user_page(pin->page);
 	unetmm_pinned_sub(space->dev, 1);
 	if (pin->charged)
 		unetmm_uncharge(space, 1);
 	kmem_cache_free(unetmm_pin_cache, pin);
+}
+
+/*
+ * PAGES THAT STAY LOCKED
+ *
+ * How long a page of a file stays locked is the business of its file system, which
+ * may be a process that does not answer (FUSE).  So nobody waits for the lock: a pin
+ * whose page is to be made dirty, and is locked, goes to space->dirty_list, and stays
+ * pinned and charged, until dirty_work, which looks from time to time, finds the page
+ * unlocked.  The work needs neither the card nor the process: while the list is not
+ * empty, the work has a reference to the space and one to the module.  So the card
+ * can go, and the process end, before that; the module cannot.  The list has no more
+ * pins than the process may have.  The work tries and never waits: it may be
+ * flushed.
+ */
+#define UNETMM_DIRTY_PAUSE	(HZ / 20)
+
+/* False: the module is being unloaded. */
+static bool unetmm_dirty_later(struct unetmm_aspace *space,
+			       struct unetmm_pin *pin)
+{
+	bool first;
+
+	if (!try_module_get(THIS_MODULE))
+		return false;
+	spin_lock(&space->lock);
+	first = !space->dirty_waits;
+	space->dirty_waits = true;
+	list_add_tail(&pin->drop, &space->dirty_list);
+	if (first) {
+		kref_get(&space->ref);
+		queue_delayed_work(unetmm_drop_wq, &space->dirty_work,
+				   UNETMM_DIRTY_PAUSE);
+	}
+	spin_unlock(&space->lock);
+	if (!first)
+		module_put(THIS_MODULE);
+	return true;
+}
+
+void unetmm_dirty_work(struct work_struct *work)
+{
+	struct unetmm_aspace *space = container_of(to_delayed_work(work),
+						   struct unetmm_aspace,
+						   dirty_work);
+	struct unetmm_pin *pin, *next;
+	LIST_HEAD(pins);
+	bool more;
+
+	spin_lock(&space->lock);
+	list_splice_init(&space->dirty_list, &pins);
+	spin_unlock(&space->lock);
+	list_for_each_entry_safe(pin, next, &pins, drop) {
+		if (unetmm_pin_set_dirty(space, pin)) {
+			list_del(&pin->drop);
+			unetmm_pin_end(space, pin);
+		}
+		cond_resched();
+	}
+	spin_lock(&space->lock);
+	list_splice(&pins, &space->dirty_list);
+	more = !list_empty(&space->dirty_list);
+	space->dirty_waits = more;
+	if (more)
+		queue_delayed_work(unetmm_drop_wq, &space->dirty_work,
+				   UNETMM_DIRTY_PAUSE);
+	spin_unlock(&space->lock);
+	if (more)
+		return;
+	unetmm_space_put(space);
+	/* unetmm_exit() waits for this work to return. */
+	module_put(THIS_MODULE);
+}
+
+/*
+ * What has been dropped so far is unpinned when this returns, and its charge is free,
+ * but for pages that somebody else keeps locked.
+ */
+void unetmm_pins_flush(struct unetmm_aspace *space)
+{
+	flush_work(&space->drop_work);
+	flush_delayed_work(&space->dirty_work);
+}
+
+/*
+ * Unmaps, unpins, uncharges, at once or, if the page is locked, later.  The card has
+ * dropped it.  The caller has a reference to the space.  Sleeps, but for no page.
+ */
+void unetmm_pin_free(struct unetmm_aspace *space, struct unetmm_pin *pin)
+{
+	might_sleep();
+	unetmm_unmap_page(space->dev, pin->dma, pin->write);
+	trace_unetmm_unpin(space->id, pin->vpn, page_to_pfn(pin->page),
+			   pin->write);
+	if (pin->dirty && !unetmm_pin_set_dirty(space, pin)) {
+		if (unetmm_dirty_later(space, pin))
+			return;
+		/* Nobody has a file open: who unloads the module waits alone. */
+		set_page_dirty_lock(pin->page);
+		unetmm_count(space->dev, pages_dirtied);
+	}
+	unetmm_pin_end(space, pin);
 }
 
 void unetmm_unpin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
@@ -430,7 +541,7 @@ int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,
 	charged = unetmm_charge_some(space, npages);
 	if (!charged) {
 		/* Pins that only wait to be undone should not count. */
-		flush_work(&space->drop_work);
+		unetmm_pins_flush(space);
 		charged = unetmm_charge_some(space, npages);
 	}
 	if (!charged) {
@@ -491,32 +602,15 @@ void unetmm_pin_take(struct unetmm_aspace *space, struct unetmm_pin *pin)
 }
 
 /*
- * The dirty bit is set when a pin is dropped, for the caller may write the page
- * back or out next.  File systems want their pages locked for it, and the
- * notifier's caller may have done that: then drop_work is to do it.
+ * Hands a pin to drop_work.  The page is made dirty now, for the notifier's caller
+ * may write it back or out next; if that caller has locked it, unetmm_pin_free() or
+ * dirty_work makes it dirty.
  */
-static void unetmm_pin_dirty(struct unetmm_aspace *space,
-			     struct unetmm_pin *pin)
-{
-	bool anon = PageAnon(pin->page);
-
-	if (!anon && !trylock_page(pin->page)) {
-		pin->dirty = true;
-		return;
-	}
-	set_page_dirty(pin->page);
-	if (!anon)
-		unlock_page(pin->page);
-	unetmm_count(space->dev, pages_dirtied);
-}
-
-/* Hands a pin to drop_work. */
 void unetmm_pin_drop(struct unetmm_aspace *space, struct unetmm_pin *pin)
 {
 	unetmm_pin_take(space, pin);
 	pin->lost = false;
 	list_del_init(&pin->again);
-	if (pin->write)
-		unetmm_pin_dirty(space, pin);
+	pin->dirty = pin->write && !unetmm_pin_set_dirty(space, pin);
 	list_add_tail(&pin->drop, &space->drop_list);
 }

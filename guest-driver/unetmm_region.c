@@ -149,14 +149,14 @@ static int unetmm_region_pin(struct unetmm_file *file,
 	return 0;
 }
 
-/* Takes the range from table, card and tree; what it was charged is free. */
+/* Takes the range from table, card and tree; as unetmm_pins_flush() says. */
 static void unetmm_region_drop(struct unetmm_file *file,
 			       const struct unetmm_registration *reg)
 {
 	down_read(&file->dev->rwsem);
 	if (!file->dead) {
 		unetmm_space_drop(file->space, reg->start, reg->last);
-		flush_work(&file->space->drop_work);
+		unetmm_pins_flush(file->space);
 	}
 	up_read(&file->dev->rwsem);
 }

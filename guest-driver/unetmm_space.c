@@ -387,6 +387,7 @@ static struct unetmm_aspace *unetmm_space_alloc(struct unetmm_dev *dev,
 	mutex_init(&space->zero_lock);
 	INIT_LIST_HEAD(&space->regions);
 	INIT_LIST_HEAD(&space->drop_list);
+	INIT_LIST_HEAD(&space->dirty_list);
 	INIT_LIST_HEAD(&space->again);
 	INIT_LIST_HEAD(&space->deferred);
 	INIT_LIST_HEAD(&space->deferred_later);
@@ -396,6 +397,7 @@ static struct unetmm_aspace *unetmm_space_alloc(struct unetmm_dev *dev,
 	INIT_LIST_HEAD(&space->sysqs);
 	INIT_LIST_HEAD(&space->backqs);
 	INIT_WORK(&space->drop_work, unetmm_drop_work);
+	INIT_DELAYED_WORK(&space->dirty_work, unetmm_dirty_work);
 	INIT_WORK(&space->again_work, unetmm_again_work);
 	init_waitqueue_head(&space->idle);
 	space->pins = RB_ROOT;
@@ -505,7 +507,7 @@ free_table:
 }
 
 /*
- * Takes the space off the card and undoes all its pins.  Its endpoints are
+ * Takes the space off the card and undoes its pins.  Its endpoints are
  * closed.  Whoever still holds a reference finds it closing and empty.
  */
 void unetmm_space_close(struct unetmm_aspace *space)
@@ -522,7 +524,8 @@ void unetmm_space_close(struct unetmm_aspace *space)
 	/* Nothing is lost any more, and what looks for it finds nothing. */
 	flush_work(&space->drop_work);
 	cancel_work_sync(&space->again_work);
-	flush_work(&space->drop_work);
+	/* Pages that are locked still have their pins left; see unetmm_pin.c. */
+	unetmm_pins_flush(space);
 	unetmm_space_destroy(space);
 	unetmm_ecs_close(space);
 	xa_erase(&space->dev->spaces, space->id);

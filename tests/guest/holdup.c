@@ -8,19 +8,27 @@
  * READ and leaves the second unanswered, which Linux waits for with mmap_lock held
  * for reading.  A mmap() behind that waits for the lock, and whoever else wants it
  * waits behind the mmap().
+ *
+ * A page that the card has written is kept locked by the same file system: asked to
+ * invalidate it, Linux locks it, unmaps it, writes it back, and waits for the answer.
  */
 #include "ask.h"
 #include "card.h"
 #include "guard.h"
 #include "late.h"
+#include "link.h"
+#include "process.h"
 #include "raw.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/fuse.h>
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +36,10 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define KEPT_FILE       "/tmp/kept"
@@ -40,7 +51,10 @@
 struct stage {
     atomic_bool mounted, keep, kept, let_go, keeps_ended;
     atomic_bool waits, behind, go, went;
-    atomic_int result;
+    /* Of a page that is kept locked: */
+    bool writes;                /* the file system answers READ; WRITEs are kept */
+    pid_t parent;
+    atomic_bool invalidate, first_kept, pinned, not_lent;
 };
 
 static void fuse_answer(int fd, const struct fuse_in_header *in, int error,
@@ -62,6 +76,10 @@ static void fuse_read(int fd, const struct fuse_in_header *in,
 {
     static const uint8_t zeros[4096];
 
+    if (stage->writes) {
+        fuse_answer(fd, in, 0, zeros, sizeof(zeros));
+        return;
+    }
     if (!(*reads)++) {
         fuse_answer(fd, in, -EIO, NULL, 0);
         return;
@@ -71,6 +89,22 @@ static void fuse_read(int fd, const struct fuse_in_header *in,
         breathe();
     }
     fuse_answer(fd, in, 0, zeros, sizeof(zeros));
+}
+
+/* The first page is kept until the card has the second again. */
+static void fuse_write(int fd, const struct fuse_in_header *in,
+                       struct stage *stage)
+{
+    const struct fuse_write_in *body = (const void *)(in + 1);
+    struct fuse_write_out out = { .size = body->size };
+    bool first = !body->offset;
+
+    atomic_store(first ? &stage->first_kept : &stage->kept, true);
+    while (!atomic_load(first ? &stage->pinned : &stage->let_go) &&
+           getppid() == stage->parent) {
+        breathe();
+    }
+    fuse_answer(fd, in, 0, &out, sizeof(out));
 }
 
 static void fuse_serve(int fd, const struct fuse_in_header *in,
@@ -99,6 +133,9 @@ static void fuse_serve(int fd, const struct fuse_in_header *in,
     case FUSE_READ:
         fuse_read(fd, in, stage, reads);
         break;
+    case FUSE_WRITE:
+        fuse_write(fd, in, stage);
+        break;
     case FUSE_RELEASE:
     case FUSE_FLUSH:
         fuse_answer(fd, in, 0, NULL, 0);
@@ -112,12 +149,55 @@ static void fuse_serve(int fd, const struct fuse_in_header *in,
     }
 }
 
+struct invalidation {
+    struct stage *stage;
+    int fd;
+};
+
+/* Linux does it before it returns: in a thread of its own. */
+static void *invalidate_file(void *argument)
+{
+    struct invalidation *v = argument;
+    struct {
+        struct fuse_out_header head;
+        struct fuse_notify_inval_inode_out body;
+    } notice = {
+        { sizeof(notice), FUSE_NOTIFY_INVAL_INODE, 0 }, { 1, 0, 0 },
+    };
+
+    while (!atomic_load(&v->stage->invalidate)) {
+        breathe();
+    }
+    CHECK_EQ(write(v->fd, &notice, sizeof(notice)), sizeof(notice));
+    return NULL;
+}
+
+/*
+ * A process that invalidates a file waits for its own answer, and cannot be killed
+ * meanwhile: it is not killed with a test that fails, and sees that it is alone.
+ */
+static bool fuse_wanted(int fd, const struct stage *stage)
+{
+    struct pollfd entry = { .fd = fd, .events = POLLIN };
+
+    if (stage->writes) {
+        while (!CHECK_SYS(poll(&entry, 1, 100))) {
+            if (getppid() != stage->parent) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static void fuse_main(void *argument)
 {
     static uint8_t buffer[FUSE_BYTES] __attribute__((aligned(8)));
     struct stage *stage = argument;
+    struct invalidation invalidation;
     unsigned reads = 0;
     char options[80];
+    pthread_t thread;
     int fd;
 
     fd = CHECK_SYS(open("/dev/fuse", O_RDWR | O_CLOEXEC));
@@ -127,10 +207,22 @@ static void fuse_main(void *argument)
     snprintf(options, sizeof(options),
              "fd=%d,rootmode=100000,user_id=0,group_id=0", fd);
     CHECK_SYS(mount("kept", KEPT_FILE, "fuse", MS_NOSUID | MS_NODEV, options));
+    invalidation = (struct invalidation) { stage, fd };
+    if (stage->writes) {
+        CHECK_SYS(prctl(PR_SET_PDEATHSIG, 0));
+        CHECK_SYS(setsid());
+        CHECK_EQ(pthread_create(&thread, NULL, invalidate_file,
+                                &invalidation), 0);
+    }
     atomic_store(&stage->mounted, true);
     /* It ends when it is unmounted. */
-    while (read(fd, buffer, sizeof(buffer)) > 0) {
+    while (fuse_wanted(fd, stage) && read(fd, buffer, sizeof(buffer)) > 0) {
         fuse_serve(fd, (void *)buffer, stage, &reads);
+    }
+    if (stage->writes) {
+        /* It may never have been asked for. */
+        atomic_store(&stage->invalidate, true);
+        CHECK_EQ(pthread_join(thread, NULL), 0);
     }
     close(fd);
 }
@@ -313,6 +405,7 @@ struct removal {
     void (*go)(void);
     void (*come)(void);
     unsigned seconds;           /* that it takes by itself, at most */
+    void (*check)(void);        /* while all is kept still, or NULL */
     atomic_bool done;
     uint64_t took_ns;
 };
@@ -371,6 +464,9 @@ static void remove_card(struct stage *stage, struct removal *r)
         breathe();
     }
     in_time = atomic_load(&r->done);
+    if (in_time && r->check) {
+        r->check();
+    }
     atomic_store(&stage->let_go, true);
     CHECK_EQ(pthread_join(thread, NULL), 0);
     if (!in_time) {
@@ -423,8 +519,8 @@ static void hold_up_once(void (*victim)(void *argument), bool keeps,
 
 static void hold_up(void (*victim)(void *argument), bool keeps)
 {
-    struct removal reset = { do_reset, nothing, 2, false, 0 };
-    struct removal unbind = { do_unbind, do_bind, 2, false, 0 };
+    struct removal reset = { .go = do_reset, .come = nothing, .seconds = 2 };
+    struct removal unbind = { .go = do_unbind, .come = do_bind, .seconds = 2 };
 
     if (keeps) {
         need_fuse();
@@ -433,15 +529,284 @@ static void hold_up(void (*victim)(void *argument), bool keeps)
     hold_up_once(victim, keeps, &unbind);
 }
 
-/* One kind of waiting each: a process's mmap_lock, and a page that does not come. */
+/* ---- A page that is kept locked -------------------------------------------------- */
+
+#define LIMIT_PAGES     64
+
+/* One message from `from`; the statuses of it and of the buffer, 0: none came back. */
+struct fate {
+    unsigned sent, buffer;
+    bool received;
+};
+
+static struct fate send_from(struct raw *raw, unsigned channel,
+                             const uint8_t *from)
+{
+    struct unetmm_sqe *sqe = raw_sqe(raw, raw->sq_prod++);
+    struct fate fate = { .buffer = UNETMM_ST_OK };
+    struct unetmm_cqe cqe;
+
+    memset(sqe, 0, sizeof(*sqe));
+    sqe->opcode = UNETMM_OP_SEND;
+    sqe->nsegs = 1;
+    sqe->channel = (uint16_t)channel;
+    sqe->seg[0].addr = (uintptr_t)from;
+    sqe->seg[0].len = 1000;
+    raw_submit(raw);
+    do {
+        raw_await(raw, &cqe);
+        if (cqe.opcode == UNETMM_CQE_SENT) {
+            fate.sent = cqe.status;
+        } else if (cqe.opcode == UNETMM_CQE_BUFFER) {
+            fate.buffer = cqe.status;
+        } else {
+            CHECK_EQ(cqe.opcode, UNETMM_CQE_RECEIVED);
+            fate.received = true;
+        }
+    } while (cqe.opcode != UNETMM_CQE_SENT);
+    while (!fate.received && raw_take(raw, &cqe)) {
+        CHECK(cqe.opcode != UNETMM_CQE_SENT);
+        fate.received = cqe.opcode == UNETMM_CQE_RECEIVED;
+        fate.buffer = fate.received ? UNETMM_ST_OK : cqe.status;
+    }
+    return fate;
+}
+
+/* The card writes to the page: it is pinned to be written. */
+static bool have_written(struct raw *raw, unsigned channel, uint8_t *to,
+                         uint8_t *from)
+{
+    struct unetmm_fqe *fqe = raw_fqe(raw, raw->fq_prod++);
+    uint64_t end = deadline_in(10);
+    struct fate fate;
+
+    memset(fqe, 0, sizeof(*fqe));
+    fqe->addr = (uintptr_t)to;
+    fqe->len = PAGE;
+    memset(from, 0x77, PAGE);
+    do {
+        fate = send_from(raw, channel, from);
+        CHECK_EQ(fate.sent, UNETMM_ST_OK);
+        if (fate.buffer == UNETMM_ST_UNSUPPORTED) {
+            return false;
+        }
+        CHECK_EQ(fate.buffer, UNETMM_ST_OK);
+        CHECK(now_ns() < end);
+    } while (!fate.received);
+    CHECK_BYTES(to, 1000, 0x77);
+    return true;
+}
+
+/* Two pages of the file, of which the first is dirty, and invalidated. */
+static uint8_t *kept_pages(void)
+{
+    int fd = CHECK_SYS(open(KEPT_FILE, O_RDWR | O_CLOEXEC));
+    uint8_t *at;
+
+    /* Its length comes with its attributes. */
+    CHECK_EQ(lseek(fd, 0, SEEK_END), 1 << 20);
+    at = CHECK_SYS(mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED,
+                        fd, 0));
+    /* Who closes it later waits for what is being written back. */
+    close(fd);
+    return at;
+}
+
+static void first_page_goes(struct stage *stage, uint8_t *at)
+{
+    at[0] = at[PAGE] = 1;
+    atomic_store(&stage->invalidate, true);
+    while (!atomic_load(&stage->first_kept)) {
+        breathe();
+    }
+    /* All is unmapped; it is the first that is locked now. */
+    at[PAGE] = 2;
+}
+
+static void await_end(struct stage *stage)
+{
+    atomic_store(&stage->went, true);
+    while (!atomic_load(&stage->let_go)) {
+        breathe();
+    }
+}
+
+/* Misses beyond the limit are answered, though a page waits to be given back. */
+static void keep_page_tlb(struct stage *stage)
+{
+    struct rlimit limit = { LIMIT_PAGES * PAGE, LIMIT_PAGES * PAGE };
+    uint8_t *at = kept_pages(), *from = pages(2 * LIMIT_PAGES);
+    unsigned i, out, in;
+    struct fate fate = { 0 };
+    struct raw raw;
+
+    drop_capability(CAP_IPC_LOCK);
+    CHECK_SYS(setrlimit(RLIMIT_MEMLOCK, &limit));
+    raw_open(&raw);
+    raw_join_itself(&raw, &out, &in);
+    first_page_goes(stage, at);
+    if (have_written(&raw, out, at + PAGE, from)) {
+        atomic_store(&stage->pinned, true);
+        while (!atomic_load(&stage->kept)) {
+            breathe();
+        }
+        for (i = 0; i < 2 * LIMIT_PAGES && fate.sent != UNETMM_ST_LIMIT; i++) {
+            fate = send_from(&raw, out, from + i * PAGE);
+        }
+        CHECK_EQ(fate.sent, UNETMM_ST_LIMIT);
+    } else {
+        atomic_store(&stage->not_lent, true);
+        atomic_store(&stage->pinned, true);
+    }
+    await_end(stage);
+    raw_unmap(&raw);
+    close(raw.fd);
+}
+
+/* Who deregisters the page does not wait for it. */
+static void keep_page_pinned(struct stage *stage)
+{
+    uint8_t *at = kept_pages();
+    struct unetmm_region region = {
+        .size = sizeof(region), .flags = UNETMM_REGION_WRITE,
+        .addr = (uintptr_t)at, .length = 2 * PAGE,
+    };
+    int fd = raw_open_space(), ret;
+
+    ret = raw_ioctl(fd, UNETMM_IOC_REGISTER, &region);
+    if (ret) {
+        CHECK_RET(ret, -EOPNOTSUPP);
+        atomic_store(&stage->not_lent, true);
+    } else {
+        first_page_goes(stage, at);
+        atomic_store(&stage->pinned, true);
+        while (!atomic_load(&stage->kept)) {
+            breathe();
+        }
+        region.flags = 0;
+        CHECK_RET(raw_ioctl(fd, UNETMM_IOC_DEREGISTER, &region), 0);
+    }
+    await_end(stage);
+    close(fd);
+}
+
+static void keep_page_main(void *argument)
+{
+    if (run.source == UNETMM_SOURCE_PINNED) {
+        keep_page_pinned(argument);
+    } else {
+        keep_page_tlb(argument);
+    }
+}
+
+static uint64_t pinned_now(void)
+{
+    struct unetmm_ctx *ctx;
+    uint64_t n;
+
+    CHECK_RET(unetmm_open(NULL, UNETMM_OBSERVE, &ctx), 0);
+    n = driver_counter(ctx, UNETMM_D_pinned_now);
+    unetmm_close(ctx);
+    return n;
+}
+
+static unsigned module_users(void)
+{
+    char text[16] = { 0 };
+    int fd = CHECK_SYS(open("/sys/module/unetmm/refcnt", O_RDONLY | O_CLOEXEC));
+
+    CHECK(read(fd, text, sizeof(text) - 1) > 0);
+    close(fd);
+    return (unsigned)strtoul(text, NULL, 10);
+}
+
+/* It has a page that is to be given back: the module cannot be had. */
+static void check_module_stays(void)
+{
+    CHECK_RET(module_unload(), -EAGAIN);
+}
+
+static void check_still_pinned(void)
+{
+    CHECK_EQ(pinned_now(), 1);
+}
+
+static void kill_process(pid_t pid)
+{
+    CHECK_SYS(kill(pid, SIGKILL));
+    CHECK_EQ(await_process(pid), SIGKILL);
+}
+
+/* The process is killed before the card goes, or lives on without it. */
+static void keep_page_once(struct removal *r, bool killed)
+{
+    struct stage *stage = shared_memory(sizeof(*stage));
+    bool lent;
+    pid_t fuse, pid;
+
+    card_find();
+    CHECK_EQ(pinned_now(), 0);
+    stage->writes = true;
+    stage->parent = getpid();
+    fuse = start_process(fuse_main, stage);
+    EVENTUALLY(atomic_load(&stage->mounted));
+    pid = start_process(keep_page_main, stage);
+    EVENTUALLY(atomic_load(&stage->went));
+    lent = !atomic_load(&stage->not_lent);
+    if (lent) {
+        CHECK(atomic_load(&stage->kept));
+        card_check_works();
+        if (killed) {
+            kill_process(pid);
+            EVENTUALLY(pinned_now() == 1);
+        }
+        remove_card(stage, r);
+    }
+    atomic_store(&stage->let_go, true);
+    if (!lent || !killed) {
+        end_process(pid);
+    }
+    EVENTUALLY(!module_users());
+    CHECK_SYS(umount(KEPT_FILE));
+    end_process(fuse);
+    if (lent) {
+        r->come();
+    }
+    card_check_works();
+    EVENTUALLY(pinned_now() == 0);
+    if (!lent) {
+        note("this kernel lends no page of such a file to be written");
+    }
+}
+
+/* Others, and who takes the card away, do not wait for a page's lock. */
+static void page_lock(void)
+{
+    struct removal reset = { .go = do_reset, .come = nothing, .seconds = 2,
+                             .check = check_still_pinned };
+    struct removal unbind = { .go = do_unbind, .come = do_bind, .seconds = 2,
+                              .check = check_module_stays };
+
+    need_fuse();
+    keep_page_once(&reset, false);
+    keep_page_once(&unbind, true);
+}
+
+/*
+ * One kind of waiting each: a process's mmap_lock, a page that does not come, and one
+ * that is kept locked.
+ */
 static void unplug(void)
 {
-    struct removal first = { do_unplug, do_plug, 8, false, 0 };
-    struct removal second = { do_unplug, do_plug, 8, false, 0 };
+    struct removal first = { .go = do_unplug, .come = do_plug, .seconds = 8 };
+    struct removal second = { .go = do_unplug, .come = do_plug, .seconds = 8 };
+    struct removal third = { .go = do_unplug, .come = do_plug, .seconds = 8,
+                             .check = check_module_stays };
 
     need_fuse();
     hold_up_once(bind_main, true, &first);
     hold_up_once(asleep_main, false, &second);
+    keep_page_once(&third, false);
 }
 
 static void bind(void)
@@ -449,7 +814,7 @@ static void bind(void)
     hold_up(bind_main, true);
 }
 
-static void post(void)
+static void posting(void)
 {
     hold_up(post_main, true);
 }
@@ -466,9 +831,10 @@ static void asleep(void)
 
 static const struct test tests[] = {
     { "bind", bind, TEST_TLB | TEST_PINNED | TEST_SHADOW | TEST_ODP | TEST_NO_CARD, 0 },
-    { "post", post, TEST_KTLB | TEST_NO_CARD, 0 },
+    { "post", posting, TEST_KTLB | TEST_NO_CARD, 0 },
     { "page-in", page_in, TEST_TLB | TEST_ODP | TEST_NO_CARD, 0 },
     { "asleep", asleep, TEST_TLB | TEST_ODP | TEST_NO_CARD, 0 },
+    { "page-lock", page_lock, TEST_TLB | TEST_PINNED | TEST_NO_CARD, 0 },
     { "unplug", unplug, TEST_TLB | TEST_NO_CARD, 60 },
 };
 
