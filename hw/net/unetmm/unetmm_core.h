@@ -1425,10 +1425,15 @@ void unetmm_port_reset(UnetmmCore *core);
 uint8_t *unetmm_port_buffer(UnetmmCore *core);
 /*
  * Where bytes [at, + n) of a buffer of unetmm_port_buffer() are, to be written:
- * it has them, or the program ends here.  Whoever writes a number of bytes that
- * is not a constant into such a buffer takes the place from here.
+ * it has them, or the program ends here, in every build: behind a buffer is
+ * somebody else's memory.  Whoever writes a number of bytes that is not a
+ * constant into such a buffer takes the place from here.
  */
-uint8_t *unetmm_frame_at(uint8_t *frame, uint32_t at, uint32_t n);
+static inline uint8_t *unetmm_frame_at(uint8_t *frame, uint32_t at, uint32_t n)
+{
+    assert(at <= UNETMM_MAX_FRAME && n <= UNETMM_MAX_FRAME - at);
+    return frame + at;
+}
 void unetmm_port_release(UnetmmCore *core, uint8_t *frame);
 bool unetmm_port_ready(const UnetmmCore *core);
 /* Has this frame's way out room now: the wire, or the card's own queue? */
@@ -1473,7 +1478,19 @@ void unetmm_engine_queue(UnetmmCore *core, UnetmmEp *ep);
 #define UNETMM_TURN_DESCRIPTORS 16
 #define UNETMM_TURN_BYTES       131072
 void unetmm_budget_renew(UnetmmCore *core);
-void unetmm_charge(UnetmmCore *core, uint32_t descriptors, uint32_t bytes);
+static inline void unetmm_charge(UnetmmCore *core, uint32_t descriptors,
+                                 uint32_t bytes)
+{
+    UnetmmBudget *b = &core->budget;
+
+    if (b->arriving) {
+        bytes += descriptors * UNETMM_LEAST_BYTES;
+        b->arrivals -= MIN(b->arrivals, bytes);
+        return;
+    }
+    b->descriptors -= MIN(b->descriptors, descriptors);
+    b->bytes -= MIN(b->bytes, bytes);
+}
 static inline bool unetmm_budget_left(const UnetmmCore *core)
 {
     const UnetmmBudget *b = &core->budget;

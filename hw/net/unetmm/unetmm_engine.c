@@ -38,19 +38,6 @@ void unetmm_budget_renew(UnetmmCore *core)
     };
 }
 
-void unetmm_charge(UnetmmCore *core, uint32_t descriptors, uint32_t bytes)
-{
-    UnetmmBudget *b = &core->budget;
-
-    if (b->arriving) {
-        bytes += descriptors * UNETMM_LEAST_BYTES;
-        b->arrivals -= MIN(b->arrivals, bytes);
-        return;
-    }
-    b->descriptors -= MIN(b->descriptors, descriptors);
-    b->bytes -= MIN(b->bytes, bytes);
-}
-
 static bool engine_half_spent(const UnetmmCore *core)
 {
     const UnetmmBudget *b = &core->budget;
@@ -150,8 +137,8 @@ static bool engine_acks(UnetmmCore *core)
 /* Is there something that only the budget keeps from being done? */
 static bool engine_work_left(const UnetmmCore *core)
 {
-    return unetmm_engine_may_run(core) &&
-           (core->ready_used || engine_frames_wait(core));
+    return (core->ready_used || engine_frames_wait(core)) &&
+           unetmm_engine_may_run(core);
 }
 
 static void engine_serve(UnetmmCore *core)
@@ -186,8 +173,8 @@ static void engine_serve(UnetmmCore *core)
 static void engine_work(UnetmmCore *core)
 {
     engine_serve(core);
-    if (engine_work_left(core) && !unetmm_budget_left(core) &&
-        !core->budget.stopped) {
+    if (!unetmm_budget_left(core) && !core->budget.stopped &&
+        engine_work_left(core)) {
         core->budget.stopped = true;
         core->counters[UNETMM_C_budget_stops]++;
     }

@@ -308,6 +308,17 @@ static uint32_t head_ahead(UnetmmCore *core, UnetmmEp *ep)
     return ep->nheads;
 }
 
+/* Is there a head whose pages have not all been looked at? */
+static bool heads_unseen(UnetmmEp *ep, uint32_t ahead)
+{
+    for (uint32_t i = ep->landing; i < ahead; i++) {
+        if (unetmm_head_at(ep, i)->state == UNETMM_HEAD_CHECK) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Those that may ask, or those that may not. */
 static void heads_check_if(UnetmmCore *core, UnetmmEp *ep, uint32_t ahead,
                            bool may_ask, uint32_t *most)
@@ -331,6 +342,9 @@ static void heads_check(UnetmmCore *core, UnetmmEp *ep, uint32_t *most)
 {
     uint32_t ahead = head_ahead(core, ep);
 
+    if (!heads_unseen(ep, ahead)) {
+        return;
+    }
     heads_check_if(core, ep, ahead, true, most);
     for (uint32_t i = ep->landing; !*most && i < ahead; i++) {
         UnetmmHead *head = unetmm_head_at(ep, i);
@@ -339,7 +353,9 @@ static void heads_check(UnetmmCore *core, UnetmmEp *ep, uint32_t *most)
             ep->heads_behind = core->heads_behind = true;
         }
     }
-    heads_check_if(core, ep, ahead, false, most);
+    if (heads_unseen(ep, ahead)) {
+        heads_check_if(core, ep, ahead, false, most);
+    }
 }
 
 /*

@@ -37,16 +37,20 @@ UNETMM_SWAPS(32)
 UNETMM_SWAPS(64)
 #undef UNETMM_SWAPS
 /*
- * QEMU's barriers, by the compiler's.  A program that defines unetmm_barrier()
- * is told of each, by the letter of its name.
+ * QEMU's barriers, by the compiler's.  Built for tests, a program that defines
+ * unetmm_barrier() is told of each, by the letter of its name.
  */
+#ifdef UNETMM_TELL_BARRIERS
 void unetmm_barrier(char which) __attribute__((weak));
+#endif
 
 static inline void unetmm_barrier_seen(char which)
 {
+#ifdef UNETMM_TELL_BARRIERS
     if (unetmm_barrier) {
         unetmm_barrier(which);
     }
+#endif
 }
 
 #define smp_mb() (__atomic_thread_fence(__ATOMIC_SEQ_CST), \

@@ -54,13 +54,6 @@ uint8_t *unetmm_port_buffer(UnetmmCore *core)
     return g_malloc(UNETMM_MAX_FRAME);
 }
 
-/* Checked in every build: behind a buffer is somebody else's memory. */
-uint8_t *unetmm_frame_at(uint8_t *frame, uint32_t at, uint32_t n)
-{
-    assert(at <= UNETMM_MAX_FRAME && n <= UNETMM_MAX_FRAME - at);
-    return frame + at;
-}
-
 void unetmm_port_release(UnetmmCore *core, uint8_t *frame)
 {
     GPtrArray *pool = core->port.pool;
@@ -345,11 +338,15 @@ static void port_deliver_only(UnetmmCore *core, const UnetmmQueued *q)
 void unetmm_port_drain(UnetmmCore *core)
 {
     const UnetmmBudget *b = &core->budget;
-    uint32_t share = MIN(UNETMM_TURN_BYTES, core->params.budget_bytes / 2);
-    uint32_t rest = b->bytes - MIN(b->bytes, share);
     UnetmmPort *port = &core->port;
     uint32_t n = port->fifo_used;
+    uint32_t share, rest;
 
+    if (!n) {
+        return;
+    }
+    share = MIN(UNETMM_TURN_BYTES, core->params.budget_bytes / 2);
+    rest = b->bytes - MIN(b->bytes, share);
     while (n-- && !core->rx.active && unetmm_budget_left(core) &&
            b->bytes > rest) {
         UnetmmQueued q = port->fifo[port->fifo_first];
