@@ -45,7 +45,19 @@ static void test_in_pieces(void **state)
     }
 }
 
-static void test_table_is_instruction(void **state)
+/* Bit by bit, as the polynomial is defined. */
+static uint32_t crc_by_bits(uint32_t crc, const uint8_t *p, size_t bytes)
+{
+    for (size_t i = 0; i < 8 * bytes; i++) {
+        uint32_t bit = (crc ^ p[i / 8] >> i % 8) & 1;
+
+        crc = crc >> 1 ^ (bit ? 0x82f63b78u : 0);
+    }
+    return crc;
+}
+
+/* The table and, where there is one, the processor's instruction. */
+static void test_table_and_instruction(void **state)
 {
     uint64_t random = fake_seed();
     uint8_t buf[600];
@@ -54,12 +66,16 @@ static void test_table_is_instruction(void **state)
         size_t at = fake_random(&random) % 16;
         size_t bytes = fake_random(&random) % (sizeof(buf) - 16);
         uint32_t start = fake_random(&random);
+        uint32_t crc;
 
         for (size_t i = 0; i < bytes; i++) {
             buf[at + i] = fake_random(&random);
         }
-        assert_int_equal(crc_by_table(start, buf + at, bytes),
-                         crc_by_instruction(start, buf + at, bytes));
+        crc = crc_by_bits(start, buf + at, bytes);
+        assert_int_equal(crc_by_table(start, buf + at, bytes), crc);
+        if (crc_have_instruction()) {
+            assert_int_equal(crc_by_instruction(start, buf + at, bytes), crc);
+        }
     }
 }
 
@@ -68,10 +84,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_answers),
         cmocka_unit_test(test_in_pieces),
-        cmocka_unit_test(test_table_is_instruction),
+        cmocka_unit_test(test_table_and_instruction),
     };
 
-    /* The last compares the table with the instruction, if there is one. */
-    return _cmocka_run_group_tests("tests", tests, G_N_ELEMENTS(tests) -
-                                   !crc_have_instruction(), NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
