@@ -1208,6 +1208,22 @@ static void test_acked_beside(void **state)
     assert_int_equal(fake_header(frame)->psn, cpu_to_le32(MY + 1000));
 }
 
+/* A card like this one refuses what this one saves, for that reason. */
+static void expect_no_load(Fix *f, const char *reason)
+{
+    GByteArray *saved = unetmm_core_save(&f->h.core);
+    g_autofree char *why = NULL;
+    FakeHost other;
+
+    fake_host_init(&other, &f->h.core.params);
+    assert_false(unetmm_core_load(&other.core, saved->data, saved->len, &why));
+    if (!strstr(why, reason)) {
+        fail_msg("\"%s\" is not in: %s", reason, why);
+    }
+    fake_host_free(&other);
+    g_byte_array_unref(saved);
+}
+
 /* What is restored of a packet on its way ends where addresses end, or before. */
 static void test_saved_wraps(void **state)
 {
@@ -1226,20 +1242,30 @@ static void test_saved_wraps(void **state)
     assert_true(f->h.core.eps[1].tx.moving);
     f->h.spoilt = true;
     for (unsigned i = 0; i < G_N_ELEMENTS(lies); i++) {
-        g_autofree char *why = NULL;
-        GByteArray *saved;
-        FakeHost other;
-
         f->h.core.eps[1].tx.segs[0].addr = lies[i].addr;
-        saved = unetmm_core_save(&f->h.core);
-        fake_host_init(&other, &f->h.core.params);
-        assert_false(unetmm_core_load(&other.core, saved->data, saved->len,
-                                      &why));
-        if (!strstr(why, lies[i].why)) {
-            fail_msg("\"%s\" is not in: %s", lies[i].why, why);
-        }
-        fake_host_free(&other);
-        g_byte_array_unref(saved);
+        expect_no_load(f, lies[i].why);
+    }
+}
+
+/* A send that has begun ends between two packets, and not before or behind. */
+static void test_saved_beyond(void **state)
+{
+    static const uint32_t lies[] = { 0, 1, MTU + 1, 3 * MTU, 4 * MTU };
+    Fix *f = *state;
+    UnetmmRelMsg *m;
+
+    open_channel(f, &usual);
+    fake_insert(f->s1, PAGE(0), 1, NULL);
+    f->h.answer = UNETMM_SENT_QUEUED;
+    send_bytes(f, 3 * MTU, 1);
+    f->h.spoilt = true;
+    m = unetmm_rel_msg(f->h.core.eps[1].rels,
+                       f->h.core.eps[1].rels->tx.msg_first);
+    assert_true(m->started);
+    assert_int_equal(m->sent, MTU);
+    for (unsigned i = 0; i < G_N_ELEMENTS(lies); i++) {
+        m->sent = lies[i];
+        expect_no_load(f, "a send");
     }
 }
 
@@ -1787,6 +1813,7 @@ static const struct CMUnitTest tests[] = {
     fix_test_with(test_acked_beside, slow),
     fix_test_with(test_saved_closed, slow),
     fix_test_with(test_saved_wraps, slow),
+    fix_test(test_saved_beyond),
     fix_test_with(test_lands_slowly, slow),
     fix_test_with(test_invalidated_landing, slow),
     fix_test(test_clear),
