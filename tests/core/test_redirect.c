@@ -687,6 +687,7 @@ static void test_cleared(void **state)
         assert_true(fake_done(&f->d, &done));
         assert_int_equal(done.opcode, UNETMM_CMD_REGION_CLEAR);
         assert_int_equal(done.tag, tag);
+        assert_int_equal(done.result, 0);
         assert_int_equal(f->h.core.closing, 0);
         assert_int_equal(f->h.core.redirects_waiting, 0);
         fake_region(f->s1, PEER_REGION, PEER_KEY, PEER_AT, PEER_LENGTH, 7, 2);
