@@ -283,12 +283,15 @@ static void fill_halls(struct crowd *c, unsigned halls, const char *how)
 /* Another question for each, for which there is no room. */
 static void press(struct crowd *c)
 {
-    uint64_t full, soon;
+    uint64_t full, soon, end = deadline_in(20);
     unsigned i;
 
     for (i = 0; i < c->n; i++) {
         full = FULL(&c->s);
         do {
+            if (now_ns() > end) {
+                FAIL("listener %u refuses nobody", i);
+            }
             soon = deadline_in(0.2);
             ask_host("far connect 1 1 %u 0", (unsigned)HALL(i));
             while (FULL(&c->s) == full && now_ns() < soon) {
