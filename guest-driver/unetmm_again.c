@@ -41,16 +41,18 @@
  * ends it.  A pin that is shut is lost, and on no list.  One that is going
  * (unetmm_visit()) is left alone: its entry is 0 for good.
  *
- * WHAT IS LOOKED AT is what the mapping and the page tables say between two changes:
- * pin->changed is set by each invalidation of the page that makes it LOST, and by
- * each that changes its rights, so that a step with rights of before it is refused;
- * and while one is in progress its range is left alone.  Invalidations of other
- * pages spoil nothing.
+ * A LOOK AGAINST INVALIDATE: the work reads the mapping's rights and the page tables
+ * without space->lock, and applies the result later, under it.  pin->changed tells
+ * whether the result is out of date: the work clears it before the look, each
+ * invalidation of the page that makes the pin lost or changes its rights sets it, and
+ * a step that finds it set does nothing.  While an invalidation of the page is in
+ * progress the work does not look at all.  Invalidations of other pages do not matter.
  *
- * WHAT IS TAKEN is what is mapped (FOLL_NOFAULT): the work must not wait for what
- * the process has given up, nor give it memory in its place.  Only a page of a file
- * that the file still has is mapped again, if that needs no waiting: Linux unmaps
- * such pages, pinned or not.
+ * THE WORK DOES NOT FAULT PAGES IN: it pins only pages that are mapped (FOLL_NOFAULT).
+ * A fault could wait for memory that the process has given up, or allocate a new page
+ * in its place.  The exception is a page of a file that is still in the page cache:
+ * Linux unmaps such pages even if they are pinned, so the work maps the page again
+ * if that needs no waiting.
  */
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -97,7 +99,7 @@ static void unetmm_pin_lose(struct unetmm_aspace *space, struct unetmm_pin *pin)
 	unetmm_table_set(space->table, pin->vpn, UNETMM_PTE_CHANGING);
 }
 
-/* The mapping's rights have changed, or may have. */
+/* The mapping's rights have changed, or may have: they become the entry's. */
 static void unetmm_pin_protect(struct unetmm_aspace *space,
 			       struct unetmm_pin *pin, u8 rights)
 {
@@ -137,13 +139,38 @@ static void unetmm_again_inv(struct unetmm_aspace *space, unsigned long vpn,
 			  (u64)last << PAGE_SHIFT | ~PAGE_MASK);
 }
 
-/* inv_count is up: no pin is added, and no entry is valid again. */
-void unetmm_again_lose(struct unetmm_aspace *space, unsigned long vpn,
-		       unsigned long last)
+/* What an invalidation does to the pins in its range. */
+struct unetmm_change {
+	bool protect;			/* other rights; else the pins are lost */
+	struct vm_area_struct *vma;	/* of the last pin; protect */
+	bool any;			/* the card is to be told */
+	unsigned long less;		/* entries that give less than before */
+};
+
+static void unetmm_change_pin(struct unetmm_aspace *space,
+			      struct unetmm_pin *pin,
+			      struct unetmm_change *change)
+{
+	u64 before = unetmm_pte(pin);
+
+	if (!change->protect) {
+		unetmm_pin_lose(space, pin);
+		change->any = true;
+		return;
+	}
+	unetmm_pin_protect(space, pin,
+			   unetmm_rights_at(space, pin->vpn, &change->vma));
+	change->any = change->any || before != unetmm_pte(pin);
+	change->less += (before & ~unetmm_pte(pin)) != 0;
+}
+
+/* In portions, so that space->lock is not held for long. */
+static void unetmm_change_range(struct unetmm_aspace *space, unsigned long vpn,
+				unsigned long last,
+				struct unetmm_change *change)
 {
 	unsigned long at = vpn;
 	struct unetmm_pin *pin;
-	bool any = false;
 	int i;
 
 	do {
@@ -153,47 +180,35 @@ void unetmm_again_lose(struct unetmm_aspace *space, unsigned long vpn,
 					   NULL;
 			if (!pin)
 				break;
-			unetmm_pin_lose(space, pin);
-			any = true;
+			unetmm_change_pin(space, pin, change);
 			at = pin->vpn + 1;
 		}
 		spin_unlock(&space->lock);
 	} while (i == UNETMM_AGAIN_CHUNK);
-	if (any)
+	if (change->any)
 		unetmm_again_inv(space, vpn, last);
 }
 
-/* The same, but that they stay.  Returns how many give less than before. */
+/* inv_count is up: no pin is added, and no entry becomes valid meanwhile. */
+void unetmm_again_lose(struct unetmm_aspace *space, unsigned long vpn,
+		       unsigned long last)
+{
+	struct unetmm_change change = { .protect = false };
+
+	unetmm_change_range(space, vpn, last, &change);
+}
+
+/*
+ * The pins stay, with the rights of the mapping.  Returns how many entries give less
+ * than before.
+ */
 unsigned long unetmm_again_protect(struct unetmm_aspace *space,
 				   unsigned long vpn, unsigned long last)
 {
-	struct vm_area_struct *vma = NULL;
-	unsigned long at = vpn, less = 0;
-	struct unetmm_pin *pin;
-	bool any = false;
-	u64 before;
-	int i;
+	struct unetmm_change change = { .protect = true };
 
-	do {
-		spin_lock(&space->lock);
-		for (i = 0; i < UNETMM_AGAIN_CHUNK; i++) {
-			pin = at <= last ? unetmm_again_from(space, at, last) :
-					   NULL;
-			if (!pin)
-				break;
-			before = unetmm_pte(pin);
-			unetmm_pin_protect(space, pin,
-					   unetmm_rights_at(space, pin->vpn,
-							    &vma));
-			any = any || before != unetmm_pte(pin);
-			less += (before & ~unetmm_pte(pin)) != 0;
-			at = pin->vpn + 1;
-		}
-		spin_unlock(&space->lock);
-	} while (i == UNETMM_AGAIN_CHUNK);
-	if (any)
-		unetmm_again_inv(space, vpn, last);
-	return less;
+	unetmm_change_range(space, vpn, last, &change);
+	return change.less;
 }
 
 /* ---- The work ------------------------------------------------------------ */
@@ -294,7 +309,10 @@ static int unetmm_look_flags(struct unetmm_aspace *space,
 	return 0;
 }
 
-/* How many pages are there, a prefix; 0: perhaps later; or -errno, of the first. */
+/*
+ * Pins what is mapped of the run, a prefix.  Returns how many pages; 0: to be looked at
+ * once more; or -errno, of the first.
+ */
 static long unetmm_look(struct unetmm_aspace *space, struct unetmm_run *run,
 			struct page **pages, bool fresh)
 {
@@ -317,7 +335,10 @@ static long unetmm_look(struct unetmm_aspace *space, struct unetmm_run *run,
 	return ret == -EAGAIN || ret == -ENOMEM || ret == -EBUSY ? 0 : ret;
 }
 
-/* What is the same page is what it was, with the rights that the mapping has. */
+/*
+ * Where the mapping has the same page as before, the pin is lost no more: its entry
+ * becomes valid again, with the rights that the mapping has now.
+ */
 static void unetmm_again_same(struct unetmm_aspace *space,
 			      const struct unetmm_run *run,
 			      struct page **pages, u32 npages)
@@ -344,7 +365,7 @@ static void unetmm_again_same(struct unetmm_aspace *space,
 	unpin_user_pages(pages, npages);
 }
 
-/* Another page than before.  It takes over what the old one was charged. */
+/* The mapping has another page than before: a new pin, with the old one's charge. */
 static void unetmm_again_insert(struct unetmm_aspace *space,
 				struct unetmm_pin *new, u8 rights)
 {
@@ -368,7 +389,7 @@ static void unetmm_again_insert(struct unetmm_aspace *space,
 		unetmm_pin_free(space, new);
 }
 
-/* The process has them no more, or they may not be pinned any more. */
+/* The process does not have the pages any more, or they may not be pinned now. */
 static void unetmm_again_give_up(struct unetmm_aspace *space,
 				 const struct unetmm_run *run, u32 npages)
 {
@@ -394,7 +415,10 @@ static void unetmm_again_give_up(struct unetmm_aspace *space,
 				 (u64)last << PAGE_SHIFT | ~PAGE_MASK, lost);
 }
 
-/* Nobody may use them, and what is there cannot be seen: until it may be. */
+/*
+ * The mapping gives no right, so the page tables do not tell which page is there: the
+ * pins have no entry until the mapping gives a right again.
+ */
 static void unetmm_again_shut(struct unetmm_aspace *space,
 			      const struct unetmm_run *run)
 {
@@ -419,7 +443,7 @@ static void unetmm_again_shut(struct unetmm_aspace *space,
 				 (u64)last << PAGE_SHIFT | ~PAGE_MASK, shut);
 }
 
-/* A page that is not what it was.  False: perhaps later. */
+/* The mapping has not the page that was pinned.  False: to be looked at once more. */
 static bool unetmm_again_other(struct unetmm_aspace *space, unsigned long vpn,
 			       bool write)
 {
@@ -447,7 +471,7 @@ static bool unetmm_again_other(struct unetmm_aspace *space, unsigned long vpn,
 	return true;
 }
 
-/* The first page is gone; how many of the run are. */
+/* The run's first page is gone.  Returns how many pages in a row are. */
 static u32 unetmm_again_gone(struct unetmm_aspace *space,
 			     const struct unetmm_run *run)
 {
@@ -468,7 +492,7 @@ static u32 unetmm_again_gone(struct unetmm_aspace *space,
 	return gone;
 }
 
-/* False: all of it, or a part, perhaps later. */
+/* False: all of it, or a part, is to be looked at once more. */
 static bool unetmm_again_run(struct unetmm_aspace *space,
 			     struct unetmm_run *run, struct page **pages)
 {

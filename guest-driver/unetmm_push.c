@@ -224,8 +224,10 @@ static unsigned long unetmm_push_next_vma(struct unetmm_aspace *space,
 }
 
 /*
- * Who changes memory may stop in the middle of that: it is waited for now and then,
- * and what has been noted meanwhile waits as well.
+ * An invalidation of the range makes the look fail with -EAGAIN, and may stay in
+ * progress for long, for the thread that changes the memory can be preempted or sleep.
+ * After some tries at once the look is repeated once a tick, as often as *patience
+ * allows for the whole turn; ranges that were noted meanwhile wait behind this one.
  */
 static void unetmm_push_snap(struct unetmm_shadow *s, unsigned long first,
 			     unsigned long last, unsigned long vpn,
