@@ -445,7 +445,7 @@ static bool unetmm_realize_regions(UnetmmState *s, Error **errp)
     return true;
 }
 
-/* The regions themselves are freed with the card, whose reference this drops. */
+/* The regions are freed with the card, whose reference to itself this drops. */
 static void unetmm_release_regions(UnetmmState *s)
 {
     if (s->params.window_pages) {
