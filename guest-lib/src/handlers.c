@@ -145,7 +145,10 @@ static void set_runner(struct unetmm_handlers *h, uintptr_t runner)
     atomic_store_explicit(&h->runner, runner, memory_order_relaxed);
 }
 
-/* Who is cancelled in a handler would be in it for ever.  What upcall_ends() takes. */
+/*
+ * A thread that is cancelled in a handler would be in it for ever.  Returns the
+ * argument of upcall_ends().
+ */
 static int upcall_begins(struct unetmm_ep_private *ep)
 {
     ep->handlers.inner = 0;

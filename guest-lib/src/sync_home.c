@@ -351,7 +351,7 @@ static void greet(struct unetmm_sync_home *h, const struct unetmm_completion *c)
     struct sync_hello hello = { 0 };
     int slot = -EPROTO;
 
-    /* Who is refused is told so on its channel, too. */
+    /* A member that is refused learns so on its channel, too. */
     if (unetmm_channel_mtu(h->ep, c->channel) < 0) {
         accept_all(h);
     }

@@ -230,7 +230,7 @@ int unetmm_handlers_start(struct unetmm_ep *pub, unetmm_end end, void *arg)
     ret = start_locked(ep, end, arg);
     /*
      * From here on the thread runs, and its handlers may destroy the endpoint:
-     * neither is touched any more.
+     * no line below touches them.
      */
     pthread_mutex_unlock(&ep->handlers.lock);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -665,7 +665,7 @@ def run_stage(name, options):
 
 
 def known_unsteady():
-    """{test: what is known of the cause}, as UNSTEADY_LIST has it."""
+    """{test: its cause, as far as it is known}, as UNSTEADY_LIST has it."""
     known = {}
     with open(UNSTEADY_LIST, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):

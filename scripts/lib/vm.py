@@ -241,7 +241,7 @@ def derive_mac(options, card):
 def wire_value(spec, ident):
     """One end of a wire that never has the machine wait for its other end.
 
-    (QEMU's `stream` does: it writes to who has connected, and waits.)
+    (QEMU's `stream` does: it writes to the peer that connected, and waits.)
     """
     path, _, end = spec[len("wire:"):].rpartition(",")
     if end not in ("1", "2") or not path or len(path) > 105:

@@ -458,7 +458,7 @@ static void check_misses(const UnetmmCore *core)
     assert_int_equal(core->misses_late, late);
 }
 
-/* Of endpoints, channels and what they use. */
+/* Of endpoints, channels and their resources. */
 static void check_endpoints(const UnetmmCore *core)
 {
     uint32_t rels = 0, kept = 0, acks = 0, updates = 0;
@@ -491,7 +491,7 @@ static void check_endpoints(const UnetmmCore *core)
     assert_int_equal(core->updates, updates);
 }
 
-/* Of what waits for a page to land. */
+/* Of transfers that wait for a page to land. */
 static void check_landings(const UnetmmCore *core)
 {
     uint32_t closing = 0, clearing = 0, moving = 0;
@@ -590,7 +590,7 @@ void fake_migrate(FakeHost *host)
     core->timer_ns = timer_ns;
     core->was_closed = was_closed;
     core->budget = budget;
-    /* Who is migrated at each step would never see the end of a buffer. */
+    /* A card that is migrated at each step would never see a buffer's end. */
     core->heads_behind = heads_behind;
     for (uint32_t i = 0; i < n; i++) {
         core->eps[i].heads_behind = eps[i].heads_behind;

@@ -125,7 +125,7 @@ void fake_migrate(FakeHost *host);
  * UNETMM_MIGRATE=n in the environment: fake_migrate() at each n-th of them.
  */
 void fake_may_migrate(FakeHost *host);
-/* What the card counts, for not having to look, is what is there. */
+/* The numbers that the card keeps of its objects are right. */
 void fake_check_counts(const UnetmmCore *core);
 
 uint32_t fake_reg(FakeHost *host, uint32_t offset);

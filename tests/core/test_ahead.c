@@ -299,7 +299,7 @@ static void test_answer_middle(void **state)
     expect_miss(f, PAGE(2), 2, RW);
 }
 
-/* In the second segment: what is in the first is not counted. */
+/* In the second segment: bytes of the first are not counted. */
 static void test_answer_second(void **state)
 {
     Fix *f = *state;

@@ -1,5 +1,5 @@
 /*
- * unetmm: what the card counts of its own work, against what can be seen of it
+ * unetmm: the card's counters of its own work, against the work that can be seen
  *
  * Drops have their counters in the tests that provoke them.
  *
@@ -29,7 +29,7 @@ static void test_sent(void **state)
     assert_int_equal(f->h.wire->len, 4);
     assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_tx_bytes), 708 + 2520);
     assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_rel_packets), 4);
-    /* Again, and in place of what was rejected. */
+    /* Again, and in place of the rejected packet. */
     fake_wire_clear(&f->h);
     expect_count(&f->h, rel_voids, 3,
         expect_count(&f->h, rel_packets, 3,
@@ -111,8 +111,8 @@ static void control(FakeEp *e, uint64_t at, struct unetmm_cqe *cqe)
 }
 
 /*
- * x-lie: a completion of the driver's endpoint has one bit that is wrong, any
- * of what says how it ended, but never its phase; a process's is true.
+ * x-lie: a completion of the driver's endpoint has one bit that is wrong, one
+ * of those that say how it ended, but never its phase; a process's is true.
  */
 static void test_lies(void **state)
 {

@@ -114,7 +114,7 @@ static void test_budget_is_carried(void **state)
     f->h.stuck = true;
     send_some(&e, 4);
     assert_int_equal(f->h.wire->len, 4);
-    /* Who does little asks for nothing. */
+    /* A card that does little asks for no turn. */
     assert_int_equal(f->h.later, 0);
     send_some(&e, 2);
     assert_int_equal(f->h.later, 1);

@@ -549,7 +549,7 @@ static void test_closing_ends_pretranslation(void **state)
     assert_int_equal(f->h.core.in_flight_used, 0);
 }
 
-/* ---- Buffers that are far longer than what comes ---- */
+/* ---- Buffers that are far longer than their messages ---- */
 
 #define LONG_PAGES  200
 
@@ -700,7 +700,7 @@ static void test_given_up_heads_end(void **state)
     }
     assert_int_equal(head_state(f, 0), UNETMM_HEAD_CHECK);
     assert_int_equal(f->h.later, 0);
-    /* To a message that needs none of what is missing it is as good as any. */
+    /* To a message that needs no missing page it is as good as any. */
     deliver(f, 100, 1);
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 0);
 }
@@ -711,7 +711,7 @@ static void slow_and_large(UnetmmParams *p)
     p->dma_page_ns = 1000;
 }
 
-/* Only what the message touches is busy while it lands. */
+/* Only pages that the message touches are busy while it lands. */
 static void test_only_touched_pages_are_held(void **state)
 {
     Fix *f = *state;

@@ -1,7 +1,7 @@
 /*
  * unetmm: two cards on a hub of QEMU's, in one main loop
  *
- * A hub hands a frame on at once, on the sender's stack, and what had to wait
+ * A hub hands a frame on at once, on the sender's stack, and a frame that had to wait
  * is delivered, and its sender told, by whoever can receive again: all of that
  * is one turn of the main loop.  Whatever two cards have to say to each other,
  * one turn must not move more than their budgets.
@@ -223,7 +223,7 @@ static uint64_t counted(Hub *hub, enum unetmm_counter which)
 }
 
 /*
- * One turn of the main loop runs what each card has left for later.  Of each
+ * One turn of the main loop runs the work that each card has left for later.  Of each
  * budget the last frame may go beyond; a completion is not as much as it is
  * charged for.
  */

@@ -953,7 +953,7 @@ static void crowd(Fix *f)
     assert_int_equal(f->h.core.port.fifo_used, CROWD);
 }
 
-/* What was needed for a moment is not kept; what is kept is used again. */
+/* Buffers of a moment's need are not kept; those that are kept are used again. */
 static void test_pool(void **state)
 {
     Fix *f = *state;

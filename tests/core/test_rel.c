@@ -1167,7 +1167,7 @@ static void test_acked_while_moving(void **state)
     expect_silence(f);
 }
 
-/* An acknowledgement of something else does not delay what is on its way. */
+/* An acknowledgement of something else does not delay packets on their way. */
 static void test_acked_beside(void **state)
 {
     struct unetmm_cmd_channel other = usual;

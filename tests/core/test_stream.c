@@ -1,11 +1,11 @@
 /*
- * unetmm: values of a stream that no card has saved, and what they could do
+ * unetmm: values of a stream that no card has saved, and the harm they could do
  *
  * Each lie is told to a card of its own, by a core that has been changed before
  * it saves itself; test_migrate.c and test_ops_state.c have more of them.  A
  * stream is as hostile as a peer: none may write beyond a frame, leave a
- * channel waiting for what is not there, or have a timer come back at the same
- * moment for ever.
+ * channel waiting for an event that never comes, or have a timer come back at
+ * the same moment for ever.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -2,7 +2,7 @@
 """The other end of a card's wire, as a program that forges frames.
 
 The card sends no frame with another station's address and none of its own
-EtherType that a process has made, so what a hostile station sends comes from
+EtherType that a process has made, so a hostile station's frames come from
 here.  The frames are made as docs/specs/unetmm.rst has them, not by the card's code.
 """
 

@@ -291,7 +291,7 @@ static void process_op(FuzzCard *c, FuzzIn *in, FakeEp *ep, uint8_t what)
     fake_ring_bell(ep);
 }
 
-/* The first endpoint reads what the giver has. */
+/* The first endpoint reads the giver's memory. */
 static void read_op(FuzzCard *c, FuzzIn *in)
 {
     FakeEp *ep = &c->ep[0];

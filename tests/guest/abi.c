@@ -1250,7 +1250,7 @@ static void curious_main(void *argument)
     close(fd);
 }
 
-/* Without CAP_NET_ADMIN a process sees what its own endpoints count, and no others'. */
+/* Without CAP_NET_ADMIN a process sees the counters of its own endpoints alone. */
 static void counters_of_others(void)
 {
     struct raw raw;

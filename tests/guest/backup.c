@@ -1049,7 +1049,7 @@ static void limit_users(const char *parameter, const char *few,
     CHECK_EQ(result[2], 0);
 }
 
-/* A user's processes share what it may have; others have theirs. */
+/* A user's processes share its limit; other users have limits of their own. */
 static void shares(void)
 {
     limit_users(PARAMETERS "user_backup_buffers", "16", "1024");

@@ -241,7 +241,7 @@ static void accepting_is_polled(void)
     CHECK_EQ(accept_polled(&t, 0), POLLPRI);
     CHECK_RET(unetmm_accept(t.two.ep, NULL, 0), 1);
     CHECK_EQ(accept_polled(&t, 0), 0);
-    /* Completions are not what was asked for. */
+    /* A completion is not the event that was asked for. */
     CHECK_EQ(unetmm_send(t.one.ep, 0, "x", 1, 0, UNETMM_QUIET), 0);
     CHECK_EQ(accept_polled(&t, 20), 0);
     two_close(&t);

@@ -14,7 +14,7 @@ int new_file_on_ext4(void);
 /* A memfd. */
 int new_memory_file(unsigned flags);
 
-/* All that is clean leaves the page cache, but for what is in use. */
+/* Clean pages leave the page cache, but for those in use. */
 void drop_caches(void);
 
 #endif /* TEST_DISK_H */

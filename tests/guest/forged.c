@@ -150,7 +150,7 @@ static void one_has_a_share(void)
     scene_close(&s);
 }
 
-/* Accepts all, and closes what is told to have ended. */
+/* Accepts all, and closes channels that are told to have ended. */
 static void *serve(void *argument)
 {
     struct scene *s = argument;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Huge pages.  Who asks for one has it, and not ordinary pages in its place: where
- * there is none the test is skipped, and tests/e2e/skips.txt says where it may be.
+ * Huge pages.  A test that asks for one has it, and not ordinary pages in its
+ * place: where there is none the test is skipped, and tests/e2e/skips.txt says where
+ * it may be.
  */
 #ifndef TEST_HUGE_H
 #define TEST_HUGE_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Memory that is pinned once (source `pinned`: registered; both: exported) stays in
- * use through all that Linux does with it for itself, and through all that leaves
- * it the process's; what the process gives up, and rights that it gives up, are gone
- * at once.
+ * use through every change that Linux makes for itself, and through every change that
+ * leaves it the process's; memory that the process gives up, and rights that it gives
+ * up, are gone at once.
  *
  * Exported memory is pinned once with both sources: nobody asks for it again.
  */
@@ -39,12 +39,12 @@
 
 static const struct unetmm_channel_attr usual = UNETMM_CHANNEL_ATTR_INIT;
 
-/* `one` imports what is exported by `two`. */
+/* `one` imports the export of `two`. */
 static struct scene {
     struct unetmm_ctx *ctx;
     struct station one, two;
     uint8_t *mine;              /* MOST pages, to write from and read to */
-    uint8_t *at;                /* what is exported */
+    uint8_t *at;                /* the export */
     unsigned npages;
     unsigned import;
     uint64_t key;
@@ -125,7 +125,7 @@ static unsigned read_page(unsigned page)
         } \
     } while (0)
 
-/* What the process has there is what the card reads. */
+/* The card reads the bytes that the process has there. */
 static void is_read(unsigned first, unsigned n)
 {
     unsigned i;
@@ -613,7 +613,7 @@ static void soft_offlined(void)
     unmap_pages(at, MOST);
 }
 
-/* Who says that contents are not needed has the memory still, and what comes. */
+/* After MADV_FREE the process has the memory still, and data that comes. */
 static void freed_lazily(void)
 {
     uint8_t *at = filled_pages(MOST);

@@ -2,8 +2,8 @@
 /*
  * A CPU runs the code that is there, not what another has replaced.
  *
- * QEMU 10.0's TCG dropped its translation of code before it stored what replaces
- * it; another CPU that came by in between translated the old code again, and ran
+ * QEMU 10.0's TCG dropped its translation of code before it stored the new
+ * code; another CPU that came by in between translated the old code again, and ran
  * that for ever (the patch `tcg-code-is-dropped-behind-the-store-too` says how).
  * Linux replaces code with a breakpoint, then with other code: a CPU that goes on
  * with the breakpoint hits it, finds none, returns to it and hits it again, with
@@ -123,7 +123,7 @@ static void by_another(void)
         end = deadline_in(10);
         for (looks = 1; atomic_load(&code.seen) != i; looks++) {
             if (looks % 4096 == 0 && now_ns() > end) {
-                FAIL("change %u: the other CPU runs what was there before", i);
+                FAIL("change %u: the other CPU runs the old code", i);
             }
         }
     }

@@ -147,7 +147,7 @@ static void after(void)
 }
 
 /*
- * Several writes of all of it (s->writes), of which only the last one is what must be
+ * Several writes of all of it (s->writes), of which the last one's bytes must be
  * there in the end.  They have been posted when it returns, and most are under way.
  */
 #define WRITES          8u

@@ -252,8 +252,8 @@ static void await_inventory(struct inventory *inventory)
 }
 
 /*
- * Says what is left; what a dead process had goes at once or a little later.
- * What cannot be read may be anything.
+ * Says what is left; a dead process's objects go at once or a little later.
+ * A counter that cannot be read may be anything.
  */
 static bool inventory_same(const struct inventory *before)
 {

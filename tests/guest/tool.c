@@ -245,7 +245,7 @@ static void counters(void)
     expect(&tool, run_tool(&tool, "/usr/bin/unetmm-stat --endpoint 86400"), 1);
     expect(&tool, run_tool(&tool, "/usr/bin/unetmm-stat --json --all"), 0);
     expect_word(tool.text, "\"ktlb_posts\":");
-    /* The driver's own endpoint, to who may not see it; and the rest all the same. */
+    /* The driver's own endpoint, without the right to see it; and the rest all the same. */
     drop_capability(CAP_NET_ADMIN);
     expect(&tool, run_tool(&tool, "/usr/bin/unetmm-stat --endpoint 0"), 1);
     expect_word(tool.errors, "another process's");

@@ -428,7 +428,7 @@ static void *rival_thread(void *argument)
     return NULL;
 }
 
-/* Until it has met what is used, once at least; but for forks. */
+/* Until it has met pages in use, once at least; but for forks. */
 static void race_with(struct rival *rival, struct unetmm_ctx *ctx,
                       struct set *set)
 {

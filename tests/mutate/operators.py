@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The mutants of a C file: each is one small change of one statement.
 
-A file is cut into tokens, not parsed: what a token's neighbours cannot tell
-(a declaration of a pointer looks like a product) the compiler refuses, and the
+A file is cut into tokens, not parsed: where a token's neighbours do not
+tell (a declaration of a pointer looks like a product) the compiler refuses it, and the
 runner draws another mutant.
 """
 
@@ -164,7 +164,7 @@ class Source:
             yield self.make(i + 1, end - 1, "0", "return")
 
     def statement_end(self, i):
-        """The index of the semicolon that ends what starts at i."""
+        """The index of the semicolon that ends the statement at i."""
         while i < len(self.tokens):
             text = self.tokens[i].text
             if text == ";":

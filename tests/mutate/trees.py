@@ -44,7 +44,7 @@ class BuildError(Exception):
 
 
 def shell(function, *arguments):
-    """Calls a function of scripts/lib; returns what it prints."""
+    """Calls a function of scripts/lib; returns its output."""
     done = subprocess.run(
         ["bash", "-c", '. "$0/scripts/lib/all.sh"; "$@"', REPO, function,
          *arguments], stdout=subprocess.PIPE, text=True, check=False)

@@ -78,8 +78,8 @@ static void test_bars(void *obj, void *data, QGuestAllocator *alloc)
 }
 
 /*
- * A bridge or a processor may load of a prefetchable BAR what nobody has asked
- * for, and twice: such loads have no effect, whatever is at the place.
+ * A bridge or a processor may load from a prefetchable BAR without being asked
+ * to, and twice: such loads have no effect, whatever is at the place.
  */
 static void test_prefetch(void *obj, void *data, QGuestAllocator *alloc)
 {

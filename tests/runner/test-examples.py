@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Every example of every --help and manual page: its options exist and take the
-values that it gives them, the card's properties that it names exist, and what is
-C compiles.  Nothing is started: behind an example's options stands one that no
+values that it gives them, the card's properties that it names exist, and the
+C code compiles.  Nothing is started: behind an example's options stands one that no
 program has, and that one must be the first to be complained of.
 
 usage: test-examples.py SOURCE-ROOT BUILD-DIRECTORY
@@ -58,14 +58,14 @@ def help_of(program):
 
 
 def examples_in(text):
-    """The part that begins with 'Example', less what follows at the margin."""
+    """The part that begins with 'Example', up to the next line at the margin."""
     found = re.search(r"^(?:Examples?|EXAMPLES?)\b.*", text,
                       flags=re.M | re.S | re.I)
     return re.split(r"\n(?=options:|Options)", found[0])[0] if found else ""
 
 
 def rendered(text):
-    """A manual's source without what a formatter takes out."""
+    """A manual's source without its formatter's words."""
     text = re.sub(r"^\.[A-Za-z]+ ?", "", text, flags=re.M)
     for escape, plain in ((r"\-", "-"), (r"\(aq", "'"), (r"\e", "\\"),
                           (r"\&", "")):

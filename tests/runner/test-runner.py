@@ -43,12 +43,12 @@ ok 2 - vm.two.tlb # 0.2 s
 
 
 def outcomes(text):
-    """{name: outcome} of what a guest's script has written."""
+    """{name: outcome} of the output of a guest's script."""
     return {r.name: r.outcome for r in run.read_results("one", text)}
 
 
 def failures(text):
-    """The names of what has failed."""
+    """The names of the tests that have failed."""
     return sorted(name for name, outcome in outcomes(text).items()
                   if outcome == "failed")
 
@@ -109,7 +109,7 @@ def what_is_left_out_is_counted():
 SKIPS = """\
 # kernels  tests          why
 6.1        one/vm.two.*   # it is not there
-6.1,debug  one/vm.t*      # likewise
+6.1,debug  one/vm.t*      # the same
 """
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What scripts ask for is what scripts/setup makes; with programs in apt-get's
-place, so that nothing is installed.
+"""scripts/setup makes each thing that the scripts ask for; with programs in
+apt-get's place, so that nothing is installed.
 
 usage: test-setup.py SOURCE-ROOT
 """
@@ -15,7 +15,7 @@ import tempfile
 ROOT = os.path.realpath(sys.argv[1])
 SCRIPTS = os.path.join(ROOT, "scripts")
 
-# Everything is installed but what a file `absent` names.
+# Everything is installed but the packages that a file `absent` names.
 DPKG_QUERY = """#!/bin/sh
 for word; do
     case "$word" in -*|\\$*) continue ;; esac

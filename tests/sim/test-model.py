@@ -3,12 +3,12 @@
 """The simulation of Figure 3 against a TLB that was written from its description
 alone: direct-mapped sets, and behind them a FIFO of victims.
 
-golden.tsv is what the simulation has said itself.  Here a model of forty lines
+golden.tsv was written by the simulation itself.  Here a model of forty lines
 takes the references of each program and must come to the same counts; it must agree
 with the card's own TLB on references by chance, one by one; and where the numbers
 of misses can be told without any TLB they must be those.
 
-usage: test-model.py SIMULATION REPLAY GOLDEN    (UNETMM_SEED: of what is by chance)
+usage: test-model.py SIMULATION REPLAY GOLDEN    (UNETMM_SEED: of all random choices)
 """
 import collections
 import os

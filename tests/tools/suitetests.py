@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tests of how scripts/test counts what its stages say: scripts/lib/suite.py.
+"""Tests of how scripts/test counts its stages' results: scripts/lib/suite.py.
 
-The stages are made up; all else is what scripts/test runs.
+The stages are made up; all else is the code of scripts/test.
 """
 
 import contextlib

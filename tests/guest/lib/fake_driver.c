@@ -984,7 +984,7 @@ int __wrap_ioctl(int fd, unsigned long request, void *argument)
         fake_failures.error = 0;
         return ret;
     }
-    /* ioctl() is no cancellation point, though what stands for it here sleeps. */
+    /* ioctl() is no cancellation point, though this one sleeps. */
     state = sys_cancel_disable();
     pthread_mutex_lock(&fake.lock);
     ret = dispatch(request, argument);

@@ -278,7 +278,7 @@ static int do_endpoint(struct unetmm_endpoint *request)
 
 static void free_queues(struct endpoint *ep)
 {
-    ep->mapped = false;         /* first: what frees them comes here again */
+    ep->mapped = false;         /* first: fake_card_free() comes here again */
     fake_card_free(&ep->card);
     __real_munmap(ep->doorbell, 4096);
 }

@@ -4,7 +4,7 @@
  * objects of the library that have peers.  It takes over the system calls on files
  * named /loop.  All endpoints have the same address; a service leads to one.
  *
- * A thread carries what they post, one operation at a time and in order, so that a
+ * A thread carries their posts, one operation at a time and in order, so that a
  * test can stop an endpoint behind any of its operations.
  */
 #ifndef FAKE_LOOP_H

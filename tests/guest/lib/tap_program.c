@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A program of tests as those that run in guests, for test-tap.py: what its tests
- * do, and what the driver says of itself, is in the environment.
+ * A program of tests as those that run in guests, for test-tap.py: the acts of its
+ * tests, and the driver's words of itself, are in the environment.
  *
  * TAP_COUNTERS  "none": the driver cannot be asked; "leak": a page more is pinned
  *               each time; "later": it can be asked from the third time on

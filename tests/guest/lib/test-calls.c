@@ -759,7 +759,7 @@ static __attribute__((noinline)) int use_context_cancelled(void)
 
 /*
  * With a cancellation that is pending all the time.  No variable here: those of a
- * function that does not return stay poisoned for what runs on the stack next.
+ * function that does not return stay poisoned for the stack's next user.
  */
 static void *use_cancelled(void *argument)
 {

@@ -50,7 +50,7 @@ static void what_json_reads_is_escaped(void **state)
     expect("\x01\n\x1f \x7f", "\"\\u0001\\u000a\\u001f \\u007f\"");
 }
 
-/* Each byte by itself: what follows is not swallowed. */
+/* Each byte alone: the bytes behind it are not swallowed. */
 static void what_is_no_character_is_marked(void **state)
 {
     static const char *const wrong[] = {
@@ -65,7 +65,7 @@ static void what_is_no_character_is_marked(void **state)
     expect("\xc3z", "\"\\ufffdz\"");
     expect("\xe2\x82", "\"\\ufffd\\ufffd\"");
     expect("\xf0\x9f\x90\"", "\"\\ufffd\\ufffd\\ufffd\\u0022\"");
-    /* Detours, surrogates, what is beyond all characters */
+    /* Detours, surrogates, numbers beyond all characters */
     expect("\xe0\x9f\xbf", "\"\\ufffd\\ufffd\\ufffd\"");
     expect("\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\"");
     expect("\xf0\x8f\xbf\xbf", "\"\\ufffd\\ufffd\\ufffd\\ufffd\"");

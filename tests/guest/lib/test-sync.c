@@ -2,7 +2,7 @@
 /*
  * Semaphores and wait-queues: units, order, who gives up, who dies between any two of
  * its operations, and a home that does not answer.  Home and members are in one
- * process, on a card that carries what they post.
+ * process, on a card that carries their posts.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -441,7 +441,7 @@ static void wakes_who_waits(void **state)
     assert_int_equal(unetmm_sem_post(members[0].sync), -EPROTOTYPE);
 }
 
-/* A wake-up that comes at home later is not for who has come since. */
+/* A wake-up that comes at home later is not for members that came since. */
 static void wake_up_is_for_who_waited(void **state)
 {
     uint64_t before;
@@ -584,7 +584,7 @@ static void units_that_are_not_there_are_not_given(void **state)
     slot = (unsigned)greet_with(channel, SYNC_MAGIC,
                                 sizeof(struct sync_hello));
     import = -1;
-    /* The home's export is random: what it answers with says which. */
+    /* The home's export is random: its answer says which. */
     EVENTUALLY(slot == MEMBERS);
     import = unetmm_import(stranger, channel, stranger_export, 0, 0, NULL);
     assert_in_range(import, 0, LOOP_IMPORTS - 1);

@@ -16,7 +16,7 @@ VARIANTS = 2 * SOURCES
 
 
 def run(*options, counters="", endpoints="endpoint 0: the driver's\n"):
-    """(exit status, {test: (ok, what is behind it)}, all lines)"""
+    """(exit status, {test: (ok, the words behind it)}, all lines)"""
     path = os.path.join(DIRECTORY, "tap-endpoints")
     if os.path.exists(path):
         os.unlink(path)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Windows, user-level DMA start and flows: what is asked of the driver, what is
- * refused before, and what is left when a step fails.
+ * Windows, user-level DMA start and flows: the calls of the driver, the refusals
+ * before them, and the state after a step that failed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -165,7 +165,7 @@ static void windows_open_and_close(void **state)
     assert_int_equal(driver.window.combine_bytes, 64);
     assert_int_equal(driver.window.combine_ns, 777);
     assert_int_equal(unetmm_window_open(fake.ep, 5, 0, 1, &attr, &three), 0);
-    /* In the middle of the list, at its end, and what is in none */
+    /* In the middle of the list, at its end, and one that is in none */
     assert_int_equal(unetmm_window_close(fake.ep, two), 0);
     assert_false(driver.open[1]);
     assert_true(driver.open[0] && driver.open[2]);
