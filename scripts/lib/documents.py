@@ -101,8 +101,8 @@ def functions_of(path):
 
 
 def is_function(name):
-    """FILE.c: FUNCTION()"""
-    match = re.fullmatch(r"(\w+\.c): (\w+)\(\)", name)
+    """[ROOM/]FILE.c: FUNCTION()"""
+    match = re.fullmatch(r"((?:\w+/)?\w+\.c): (\w+)\(\)", name)
     if not match:
         return None
     return any(match[2] in functions_of(f"{place}/{match[1]}")
@@ -127,12 +127,12 @@ def check_names(page):
 def check_assertions(page="docs/security.rst"):
     """The card's assertions against the page's table."""
     listed = collections.Counter()
-    for name, count in re.findall(r"\* - ``(\w+\.c: \w+)\(\)``\n\s+- (\d+)",
+    for name, count in re.findall(r"\* - ``(\w+/\w+\.c: \w+)\(\)``\n\s+- (\d+)",
                                   read(page)):
         listed[name] = int(count)
     found = collections.Counter()
-    for path in sorted(glob.glob(os.path.join(REPO, "hw/net/unetmm/*.c"))):
-        name = os.path.basename(path)
+    for path in sorted(glob.glob(os.path.join(REPO, "hw/net/unetmm/*/*.c"))):
+        name = "/".join(path.split("/")[-2:])
         inside = 0
         for function, text in functions_of(f"hw/net/unetmm/{name}").items():
             count = len(ASSERTION.findall(text))

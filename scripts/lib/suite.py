@@ -289,8 +289,8 @@ def stage_style(_options):
                            ("C++17", ["g++", "-std=c++17", "-x", "c++"])):
         yield one(f"the shared headers are {name}",
                   [*compiler, "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
-                   "-Iguest-driver/uapi", "-Ihw/net/unetmm", "-include",
-                   "linux/unetmm.h", "hw/net/unetmm/unetmm_wire.h"])
+                   "-Iguest-driver/uapi", "-Ihw/net/unetmm/abi", "-include",
+                   "linux/unetmm.h", "hw/net/unetmm/abi/unetmm_wire.h"])
 
 
 def meson_tests(build, limit, env):

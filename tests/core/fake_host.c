@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include "fake_host.h"
-#include "unetmm_rel.h"
+#include "rel/rel.h"
 
 int unetmm_trace;
 

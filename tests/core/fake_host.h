@@ -15,9 +15,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include "unetmm_host.h"
-#include "unetmm_core.h"
-#include "unetmm_le.h"
+#include "abi/unetmm_host.h"
+#include "card/core.h"
+#include "abi/unetmm_le.h"
 #include <cmocka.h>
 
 #define FAKE_RAM_BASE   0x7000000000ull

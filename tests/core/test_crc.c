@@ -5,7 +5,7 @@
  */
 #include "fake_host.h"
 /* The two ways are static: this program has its own copy of them. */
-#include "unetmm_crc.c"
+#include "base/crc.c"
 
 /* RFC 3720, B.4, and the usual check value. */
 static void test_known_answers(void **state)

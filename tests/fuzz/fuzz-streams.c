@@ -18,7 +18,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "fuzz_ops.h"
-#include "unetmm_state.h"
+#include "card/state.h"
 
 #define STREAM_MOST 200000
 #define FIELDS_MOST 16384

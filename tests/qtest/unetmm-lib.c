@@ -9,7 +9,7 @@
 #include "hw/pci/pci_regs.h"
 #include "qobject/qdict.h"
 #include "qobject/qnum.h"
-#include "hw/net/unetmm/unetmm_le.h"
+#include "hw/net/unetmm/abi/unetmm_le.h"
 #include "unetmm-lib.h"
 
 #define WATCHDOG_US (30 * G_TIME_SPAN_SECOND)

@@ -13,8 +13,8 @@
 #include "libqos/libqos-malloc.h"
 #include "libqos/pci.h"
 #include "libqos/qgraph.h"
-#include "hw/net/unetmm/unetmm_hw.h"
-#include "hw/net/unetmm/unetmm_wire.h"
+#include "hw/net/unetmm/abi/unetmm_hw.h"
+#include "hw/net/unetmm/abi/unetmm_wire.h"
 
 /* Where tests like to have their virtual addresses: below one table page. */
 #define QUNETMM_VA          0x40000ull

@@ -12,7 +12,7 @@
 #include "qemu/module.h"
 #include "hw/pci/pci_regs.h"
 #include "unetmm-lib.h"
-#include "hw/net/unetmm/unetmm_le.h"
+#include "hw/net/unetmm/abi/unetmm_le.h"
 
 #define CHANNEL     3
 #define REGION      7

@@ -185,7 +185,7 @@ def documents_commands_are_taken():
 def properties():
     """The names in the card's table of explanations (a qtest compares that
     with what QEMU lists), and in that of its knobs."""
-    with open(os.path.join(ROOT, "hw", "net", "unetmm", "unetmm_qom.c"),
+    with open(os.path.join(ROOT, "hw", "net", "unetmm", "shell/qom.c"),
               encoding="utf-8") as file:
         names = set(re.findall(r'(?:^    \{ |KNOB\w*\()"([a-z][a-z-]+)"',
                                file.read(), flags=re.M))

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
 --
--- Wireshark dissector for unetmm's frames (hw/net/unetmm/unetmm_wire.h).
+-- Wireshark dissector for unetmm's frames (hw/net/unetmm/abi/unetmm_wire.h).
 --
 --   wireshark -X lua_script:tools/wireshark/unetmm.lua capture.pcap
 --   tshark -X lua_script:tools/wireshark/unetmm.lua -V -r capture.pcap
@@ -225,7 +225,7 @@ local function add_all(tree, tvb, fields, places, base)
     return items
 end
 
--- The same checks as in recv_header() and recv_members_ok(), unetmm_recv.c.
+-- The same checks as in recv_header() and recv_members_ok(), ep/recv.c.
 -- Returns what is wrong.
 local function complaint(tvb, len)
     local flags = at(tvb, FRAME.flags, ETHERNET):le_uint()

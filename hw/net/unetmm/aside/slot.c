@@ -1,0 +1,215 @@
+/*
+ * unetmm: free queues whose buffers are looked at when they are used
+ *
+ * Raw endpoints, and datagrams with policy `backup`, ask for nothing ahead.
+ * The next slot is fq_cons + head_offset: its descriptor is read once for each
+ * packet that is for it, and only the pages that the packet touches have to be
+ * there.  What is absent costs the packet, and is asked for (policy drop); or
+ * the packet goes to the backup ring, and those behind it go on to the next
+ * slots, but are not shown before it (aside/backup.c).
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "../card/core.h"
+
+#define SLOT_MISS       1       /* its UnetmmMiss in the endpoint */
+#define SLOT_TRIES      16      /* buffers that one packet may send back */
+
+static uint32_t slot_next(const UnetmmEp *ep)
+{
+    return ep->fq_cons + ep->head_offset;
+}
+
+static bool slot_posted(const UnetmmEp *ep)
+{
+    return ep->fq_prod - ep->fq_cons > ep->head_offset;
+}
+
+/*
+ * The next slot has something to say: now, or when its turn comes.  False: it
+ * cannot be said, and the slot stays.
+ */
+static bool slot_take(UnetmmCore *core, UnetmmEp *ep, const UnetmmTaken *taken)
+{
+    bool asked = ep->slot_asked == slot_next(ep);
+
+    if (ep->head_offset) {
+        trace_unetmm_backup_held(ep->id, slot_next(ep), ep->head_offset);
+        unetmm_backup_take(ep, taken);
+    } else if (!unetmm_backup_complete(core, ep, taken)) {
+        return false;
+    }
+    /* With policy backup it may be of one that waits, and is wanted yet. */
+    if (asked) {
+        unetmm_miss_cancel(core, ep, SLOT_MISS);
+        ep->slot_status = UNETMM_ST_OK;
+    }
+    return true;
+}
+
+/* The next slot's buffer goes back unfilled. */
+static bool slot_return(UnetmmCore *core, UnetmmEp *ep, uint64_t cookie,
+                        uint8_t status)
+{
+    UnetmmTaken taken = { .cookie = cookie, .status = status };
+
+    if (!slot_take(core, ep, &taken)) {
+        return false;
+    }
+    unetmm_charge(core, 1, 0);
+    unetmm_count(core, ep, UNETMM_C_bufs_failed, 1);
+    return true;
+}
+
+void unetmm_slot_landed(UnetmmCore *core, UnetmmEp *ep, bool landed,
+                        enum unetmm_counter why)
+{
+    const struct unetmm_cqe *cqe = &core->rx.cqe;
+    UnetmmTaken taken = {
+        .cookie = cqe->cookie, .len = cqe->len, .channel = cqe->channel,
+        .flags = cqe->flags,
+    };
+    bool held = ep->head_offset;
+
+    if (!landed) {
+        unetmm_recv_drop(core, ep, why);
+        if (why == UNETMM_C_drop_dma) {
+            slot_return(core, ep, cqe->cookie, UNETMM_ST_DMA);
+        }
+    } else if (slot_take(core, ep, &taken)) {
+        unetmm_count(core, ep, UNETMM_C_backup_held, held);
+        unetmm_recv_done(core, ep, taken.len);
+    } else {
+        unetmm_recv_drop(core, ep, ep->error ? UNETMM_C_drop_stopped :
+                         UNETMM_C_drop_cq_full);
+    }
+}
+
+void unetmm_slot_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
+                        uint8_t status)
+{
+    if (reply == UNETMM_REPLY_DEFERRED) {
+        unetmm_count(core, ep, UNETMM_C_faults_deferred, 1);
+    } else if (reply == UNETMM_REPLY_ERROR) {
+        /* The next packet finds it so; nobody waits for the buffer before. */
+        ep->slot_status = status;
+        unetmm_count(core, ep, UNETMM_C_faults_error, 1);
+    }
+}
+
+/* Asks for the buffer's pages from vpn on, if nothing is asked for. */
+static void slot_ask(UnetmmCore *core, UnetmmEp *ep,
+                     const struct unetmm_fqe *fqe, uint64_t vpn)
+{
+    uint64_t end = (fqe->addr + (fqe->len - 1)) >> UNETMM_PAGE_SHIFT;
+
+    if (ep->misses[SLOT_MISS].state != UNETMM_MISS_NONE) {
+        return;
+    }
+    ep->slot_asked = slot_next(ep);
+    ep->slot_status = UNETMM_ST_OK;
+    unetmm_miss_want(core, ep, SLOT_MISS, vpn,
+                     unetmm_space_missing(core, ep, vpn, true, end - vpn + 1,
+                                          UNETMM_REPLY_MAX_PAGES),
+                     true, false);
+}
+
+/* The packet's memory is absent (fqe), or it has none at all. */
+static void slot_absent(UnetmmCore *core, UnetmmEp *ep,
+                        const struct unetmm_fqe *fqe, uint64_t vpn,
+                        const struct unetmm_cqe *cqe, const uint8_t *data)
+{
+    enum unetmm_counter why = fqe ? UNETMM_C_drop_absent :
+                              UNETMM_C_drop_no_buffer;
+
+    /*
+     * With policy backup the driver enters the page into its table unasked;
+     * what it has to give to the card it gives only when asked.
+     */
+    if (fqe && (!ep->policy->backup ||
+                core->spaces[ep->space].source->insert)) {
+        slot_ask(core, ep, fqe, vpn);
+    }
+    if (!ep->policy->backup ||
+        !unetmm_backup_store(core, ep, cqe, data, &why)) {
+        unetmm_recv_drop(core, ep, why);
+    }
+}
+
+/* What is wrong with the next slot for any packet; UNETMM_ST_OK: nothing. */
+static uint8_t slot_wrong(UnetmmCore *core, UnetmmEp *ep,
+                          const struct unetmm_fqe *fqe)
+{
+    if (ep->slot_status != UNETMM_ST_OK && ep->slot_asked == slot_next(ep)) {
+        return ep->slot_status;
+    }
+    return unetmm_head_status(core, ep, fqe);
+}
+
+/*
+ * Tries the next slot, which is posted.  False: its buffer has gone back, and
+ * the packet is for the one behind.
+ */
+static bool slot_try(UnetmmCore *core, UnetmmEp *ep,
+                     const struct unetmm_cqe *cqe, const uint8_t *data)
+{
+    struct unetmm_cqe full = *cqe;
+    struct unetmm_fqe fqe;
+    uint32_t npages;
+    uint8_t status;
+    uint64_t vpn;
+
+    if (!unetmm_head_read(core, ep, slot_next(ep), &fqe)) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_stopped);
+        return true;
+    }
+    status = slot_wrong(core, ep, &fqe);
+    if (status == UNETMM_ST_OK && cqe->len > fqe.len) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_too_long);
+        return true;
+    }
+    if (status == UNETMM_ST_OK) {
+        unetmm_recv_whole(core, fqe.addr, cqe->len);
+        switch (unetmm_recv_hold(core, ep, &vpn, &npages)) {
+        case UNETMM_XLAT_OK:
+            full.cookie = fqe.cookie;
+            unetmm_recv_slot(core, ep, &full, data);
+            return true;
+        case UNETMM_XLAT_MISS:
+            slot_absent(core, ep, &fqe, vpn, cqe, data);
+            return true;
+        default:
+            status = UNETMM_ST_PROTECTION;
+        }
+    }
+    if (!slot_return(core, ep, fqe.cookie, status)) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_stopped);
+        return true;
+    }
+    return false;
+}
+
+/*
+ * A packet needs a place of its own in the completion queue, besides those of
+ * all who wait before it.
+ */
+void unetmm_slot_receive(UnetmmCore *core, UnetmmEp *ep,
+                         const struct unetmm_cqe *cqe, const uint8_t *data)
+{
+    for (unsigned i = 0; i < SLOT_TRIES; i++) {
+        if (unetmm_ep_cq_spare(ep) <= ep->head_offset) {
+            unetmm_recv_drop(core, ep, UNETMM_C_drop_cq_full);
+            ep->publish = true;
+            return;
+        }
+        if (!slot_posted(ep)) {
+            slot_absent(core, ep, NULL, 0, cqe, data);
+            return;
+        }
+        if (slot_try(core, ep, cqe, data)) {
+            return;
+        }
+    }
+    unetmm_recv_drop(core, ep, UNETMM_C_drop_no_buffer);
+}

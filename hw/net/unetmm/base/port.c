@@ -1,0 +1,386 @@
+/*
+ * unetmm: the Ethernet port: frames out, frames in, and misbehaviour on request
+ *
+ * A frame for the card's own address never reaches the wire: it waits in a
+ * bounded queue for the receive side and passes the same checks there, never by
+ * recursion.  Checksums are written here, so that a frame damaged on request
+ * was right before.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "../ether/eth.h"
+#include "../abi/unetmm_le.h"
+
+void unetmm_port_init(UnetmmCore *core)
+{
+    core->port.fifo = g_new0(UnetmmQueued, core->params.local_queue);
+    core->port.pool = g_ptr_array_new_with_free_func(g_free);
+}
+
+/* Ends all frames inside the card; the net layer's own is the host's. */
+void unetmm_port_reset(UnetmmCore *core)
+{
+    UnetmmPort *port = &core->port;
+
+    core->counters[UNETMM_C_drop_reset] += port->fifo_used + !!port->held;
+    while (port->fifo_used) {
+        unetmm_port_release(core, port->fifo[port->fifo_first].frame);
+        port->fifo_first = (port->fifo_first + 1) % core->params.local_queue;
+        port->fifo_used--;
+    }
+    unetmm_port_release(core, g_steal_pointer(&port->held));
+    unetmm_delay_reset(core);
+}
+
+void unetmm_port_free(UnetmmCore *core)
+{
+    unetmm_port_reset(core);
+    g_clear_pointer(&core->port.fifo, g_free);
+    g_clear_pointer(&core->port.pool, g_ptr_array_unref);
+}
+
+/*
+ * The queues can hold thousands of frames for a moment.  The pool is for those
+ * that are used all the time; what is beyond it is the host's again at once.
+ */
+uint8_t *unetmm_port_buffer(UnetmmCore *core)
+{
+    GPtrArray *pool = core->port.pool;
+
+    if (pool->len) {
+        return g_ptr_array_steal_index_fast(pool, pool->len - 1);
+    }
+    return g_malloc(UNETMM_MAX_FRAME);
+}
+
+void unetmm_port_release(UnetmmCore *core, uint8_t *frame)
+{
+    GPtrArray *pool = core->port.pool;
+
+    if (!frame) {
+        return;
+    }
+    if (pool->len < UNETMM_POOL_FRAMES) {
+        g_ptr_array_add(pool, frame);
+    } else {
+        g_free(frame);
+    }
+}
+
+/* Can a frame be given to the wire now? */
+bool unetmm_port_ready(const UnetmmCore *core)
+{
+    return !core->port.busy && !core->paused && unetmm_delay_room(core);
+}
+
+bool unetmm_port_local(const UnetmmCore *core, const uint8_t *frame)
+{
+    return !memcmp(frame, core->params.mac, sizeof(core->params.mac));
+}
+
+bool unetmm_port_open(const UnetmmCore *core, const uint8_t *frame)
+{
+    return !core->paused && (unetmm_port_local(core, frame) ?
+                             core->port.fifo_used < core->params.local_queue :
+                             !core->port.busy);
+}
+
+void unetmm_port_keep(UnetmmCore *core, uint8_t *frame, uint32_t bytes,
+                      uint16_t from, uint16_t only)
+{
+    UnetmmPort *port = &core->port;
+    uint32_t n = core->params.local_queue;
+
+    if (port->fifo_used == n) {
+        core->counters[UNETMM_C_drop_local_full]++;
+        unetmm_port_release(core, frame);
+        return;
+    }
+    port->fifo[(port->fifo_first + port->fifo_used++) % n] =
+        (UnetmmQueued) { frame, bytes, from, only };
+}
+
+void unetmm_port_forget(UnetmmCore *core, const UnetmmEp *ep)
+{
+    UnetmmPort *port = &core->port;
+
+    for (uint32_t i = 0; i < port->fifo_used; i++) {
+        UnetmmQueued *q = &port->fifo[(port->fifo_first + i) %
+                                      core->params.local_queue];
+
+        if (q->only == ep->id) {
+            q->only = UNETMM_EP_GONE;
+        }
+        if (q->from == ep->id) {
+            q->from = UNETMM_EP_GONE;
+        }
+    }
+}
+
+UnetmmSent unetmm_port_emit(UnetmmCore *core, uint8_t *frame, uint32_t bytes)
+{
+    UnetmmSent sent;
+
+    /* What a raw endpoint sends has been kept already if it is to stay. */
+    if (unetmm_eth_ours(frame) && unetmm_port_local(core, frame)) {
+        core->counters[UNETMM_C_local_frames]++;
+        unetmm_port_keep(core, frame, bytes, UNETMM_NO_EP, UNETMM_NO_EP);
+        return UNETMM_SENT_DONE;
+    }
+    sent = core->ops->send(core->host, frame, bytes);
+    if (sent == UNETMM_SENT_QUEUED) {
+        core->port.busy++;
+    } else if (sent == UNETMM_SENT_REFUSED) {
+        core->counters[UNETMM_C_drop_refused]++;
+    }
+    trace_unetmm_wire_out(bytes, sent);
+    unetmm_port_release(core, frame);
+    return sent;
+}
+
+/* Sends one frame now, or in its turn behind those that are late; takes it. */
+static UnetmmSent port_out(UnetmmCore *core, uint8_t *frame, uint32_t bytes)
+{
+    if (unetmm_delay_take(core, frame, bytes)) {
+        return UNETMM_SENT_DONE;
+    }
+    return unetmm_port_emit(core, frame, bytes);
+}
+
+/* Checksums and byte order: the frame as it goes out. */
+static void port_seal(UnetmmCore *core, uint8_t *frame)
+{
+    struct unetmm_frame *f = (struct unetmm_frame *)frame;
+
+    if (core->knobs.corrupt) {
+        f->flags |= UNETMM_WIRE_F_PAYLOAD_CRC;
+        f->payload_crc = unetmm_crc32c(0, frame + sizeof(*f), f->len);
+    }
+    unetmm_le_frame(f);
+    f->header_crc = unetmm_crc32c(0, f, offsetof(struct unetmm_frame,
+                                                 header_crc));
+    unetmm_le_u32(&f->header_crc);
+}
+
+/* x-reorder: a frame that was held back goes now.  due: only if its time is. */
+void unetmm_port_flush_held(UnetmmCore *core, bool due)
+{
+    UnetmmPort *port = &core->port;
+
+    if (!port->held || !unetmm_port_ready(core) ||
+        (due && core->ops->now_ns(core->host) < port->held_until_ns)) {
+        return;
+    }
+    port_out(core, g_steal_pointer(&port->held), port->held_bytes);
+}
+
+static void port_hold(UnetmmCore *core, uint8_t *frame, uint32_t bytes)
+{
+    core->port.held = frame;
+    core->port.held_bytes = bytes;
+    core->port.held_until_ns = core->ops->now_ns(core->host) + UNETMM_HOLD_NS;
+    core->counters[UNETMM_C_inj_reorder]++;
+}
+
+/* Whatever happens to a frame on request; takes it. */
+static UnetmmSent port_misbehave(UnetmmCore *core, uint8_t *frame,
+                                 uint32_t bytes)
+{
+    UnetmmSent sent;
+
+    if (unetmm_chance(core, core->knobs.loss)) {
+        core->counters[UNETMM_C_inj_loss]++;
+        unetmm_port_release(core, frame);
+        return UNETMM_SENT_DONE;
+    }
+    if (bytes > UNETMM_ETH_HEADER &&
+        unetmm_chance(core, core->knobs.corrupt)) {
+        uint32_t bit = unetmm_random(core) % (8 * (bytes - UNETMM_ETH_HEADER));
+
+        frame[UNETMM_ETH_HEADER + bit / 8] ^= 1 << bit % 8;
+        core->counters[UNETMM_C_inj_corrupt]++;
+    }
+    if (!core->port.held && unetmm_chance(core, core->knobs.reorder)) {
+        port_hold(core, frame, bytes);
+        return UNETMM_SENT_DONE;
+    }
+    if (unetmm_chance(core, core->knobs.dup)) {
+        uint8_t *copy = unetmm_port_buffer(core);
+
+        memcpy(unetmm_frame_at(copy, 0, bytes), frame, bytes);
+        sent = port_out(core, frame, bytes);
+        if (unetmm_port_ready(core)) {
+            core->counters[UNETMM_C_inj_dup]++;
+            return port_out(core, copy, bytes);
+        }
+        unetmm_port_release(core, copy);
+        return sent;
+    }
+    return port_out(core, frame, bytes);
+}
+
+UnetmmSent unetmm_port_forward(UnetmmCore *core, uint8_t *frame,
+                               uint32_t bytes)
+{
+    bool was_held = core->port.held;
+    UnetmmSent sent = port_misbehave(core, frame, bytes);
+
+    if (was_held) {
+        unetmm_port_flush_held(core, false);
+    }
+    return sent;
+}
+
+UnetmmSent unetmm_port_transmit(UnetmmCore *core, uint8_t *frame,
+                                uint32_t bytes)
+{
+    port_seal(core, frame);
+    return unetmm_port_forward(core, frame, bytes);
+}
+
+/* Ethernet's part of the checks.  False: dropped. */
+static bool port_for_us(UnetmmCore *core, const uint8_t *frame, size_t bytes)
+{
+    const uint8_t *mac = core->params.mac;
+    enum unetmm_counter why;
+
+    if (!unetmm_engine_may_run(core)) {
+        why = UNETMM_C_drop_disabled;
+    } else if (bytes < UNETMM_ETH_HEADER) {
+        why = UNETMM_C_drop_runt;
+    } else if (bytes > UNETMM_MAX_FRAME) {
+        why = UNETMM_C_drop_malformed;
+    } else if (!memcmp(frame + 6, mac, 6)) {
+        why = UNETMM_C_drop_self;
+        if (!core->port.warned_self) {
+            core->port.warned_self = true;
+            core->ops->warn_self(core->host);
+        }
+    } else if (!unetmm_eth_ours(frame)) {
+        if (bytes > UNETMM_MAX_PAYLOAD) {
+            why = UNETMM_C_drop_malformed;
+        } else if (core->flows_end) {
+            return true;
+        } else {
+            why = UNETMM_C_drop_ethertype;
+        }
+    } else if (memcmp(frame, mac, 6)) {
+        why = UNETMM_C_drop_other_mac;
+    } else {
+        return true;
+    }
+    core->counters[why]++;
+    trace_unetmm_drop(UINT32_MAX, why);
+    return false;
+}
+
+bool unetmm_core_can_receive(UnetmmCore *core)
+{
+    /* A card that does not run drops all: it must not block the wire. */
+    bool can = core->depth == 0 && !core->paused &&
+               ((core->port.fifo_used < core->params.local_queue &&
+                 core->budget.arrivals) || !unetmm_engine_may_run(core));
+
+    core->was_closed |= !can;
+    return can;
+}
+
+/* A frame that has come to its turn. */
+static void port_deliver(UnetmmCore *core, const uint8_t *frame, size_t bytes,
+                         uint16_t from)
+{
+    if (unetmm_eth_ours(frame)) {
+        unetmm_recv_frame(core, frame, bytes);
+    } else {
+        unetmm_flow_receive(core, frame, bytes, from);
+    }
+}
+
+bool unetmm_core_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes)
+{
+    if (!unetmm_core_can_receive(core)) {
+        return false;
+    }
+    unetmm_enter(core);
+    trace_unetmm_wire_in(bytes);
+    if (port_for_us(core, frame, bytes)) {
+        core->budget.arriving = true;
+        unetmm_charge(core, 0, MAX(bytes, UNETMM_LEAST_BYTES));
+        if (core->rx.active || core->port.fifo_used) {
+            uint8_t *copy = unetmm_port_buffer(core);
+
+            memcpy(unetmm_frame_at(copy, 0, bytes), frame, bytes);
+            unetmm_port_keep(core, copy, bytes, UNETMM_NO_EP, UNETMM_NO_EP);
+        } else {
+            port_deliver(core, frame, bytes, UNETMM_NO_EP);
+        }
+        core->budget.arriving = false;
+    }
+    unetmm_leave(core);
+    return true;
+}
+
+/* One that is for one endpoint alone, which has had to wait for it. */
+static void port_deliver_only(UnetmmCore *core, const UnetmmQueued *q)
+{
+    UnetmmEp *ep = unetmm_ep_live(core, q->only);
+    UnetmmSums sums = UNETMM_SUMS_UNKNOWN;
+
+    if (ep) {
+        unetmm_raw_receive(core, ep, q->frame, q->bytes, &sums);
+    } else {
+        core->counters[UNETMM_C_drop_stopped]++;
+    }
+}
+
+/* As much as an endpoint may in its turn, and not all that a budget is. */
+void unetmm_port_drain(UnetmmCore *core)
+{
+    const UnetmmBudget *b = &core->budget;
+    UnetmmPort *port = &core->port;
+    uint32_t n = port->fifo_used;
+    uint32_t share, rest;
+
+    if (!n) {
+        return;
+    }
+    share = MIN(UNETMM_TURN_BYTES, core->params.budget_bytes / 2);
+    rest = b->bytes - MIN(b->bytes, share);
+    while (n-- && !core->rx.active && unetmm_budget_left(core) &&
+           b->bytes > rest) {
+        UnetmmQueued q = port->fifo[port->fifo_first];
+
+        port->fifo_first = (port->fifo_first + 1) % core->params.local_queue;
+        port->fifo_used--;
+        unetmm_charge(core, 0, MAX(q.bytes, UNETMM_LEAST_BYTES));
+        if (q.only == UNETMM_NO_EP) {
+            port_deliver(core, q.frame, q.bytes, q.from);
+        } else {
+            port_deliver_only(core, &q);
+        }
+        unetmm_port_release(core, q.frame);
+        unetmm_engine_wire_room(core);
+    }
+}
+
+void unetmm_core_sent(UnetmmCore *core, bool sent)
+{
+    unetmm_enter(core);
+    core->port.busy -= core->port.busy > 0;
+    core->counters[UNETMM_C_drop_purged] += !sent;
+    unetmm_port_flush_held(core, true);
+    unetmm_engine_wire_room(core);
+    unetmm_leave(core);
+}
+
+void unetmm_core_set_link(UnetmmCore *core, bool up)
+{
+    unetmm_enter(core);
+    if (core->port.link != up) {
+        core->port.link = up;
+        unetmm_event(core, UNETMM_EVENT_LINK);
+        unetmm_engine_wire_room(core);
+    }
+    unetmm_leave(core);
+}

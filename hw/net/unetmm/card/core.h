@@ -1,0 +1,1506 @@
+/*
+ * unetmm: the card's core, as its own files and its hosts see it.
+ *
+ * All of it runs under the host's one lock.  Every unetmm_core_*() function is
+ * an entry point and may be called at any time, also from inside a host
+ * operation that the core itself called: it then only leaves a note, which the
+ * outer call works off (see card/engine.c).
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef UNETMM_CORE_H
+#define UNETMM_CORE_H
+
+#include "../abi/unetmm_hw.h"
+#include "../abi/unetmm_wire.h"
+#include "../xlat/tlb.h"
+
+#define UNETMM_MAX_ENDPOINTS    1024
+#define UNETMM_MAX_SPACES       1024
+#define UNETMM_MAX_CHANNELS     1024
+#define UNETMM_MAX_HEADS        16
+#define UNETMM_MAX_LOCAL        4096
+#define UNETMM_MAX_BUF_PAGES    1024    /* of a free buffer */
+#define UNETMM_HEAD_ASKS        4       /* of the first head in one activity */
+#define UNETMM_POOL_FRAMES      64      /* frame buffers that nobody uses */
+#define UNETMM_HEAD_STEP        16      /* pages looked at ahead at a time */
+#define UNETMM_HOLD_NS          1000000 /* x-reorder: at most so long */
+#define UNETMM_MAX_DELAYED      64      /* x-delay: frames at a time */
+#define UNETMM_MAX_LATE_NS      1000000000 /* x-delay-ns, x-fault-delay-ns */
+#define UNETMM_MAX_RELIABLE     4096    /* channels of the card */
+#define UNETMM_MAX_KEPT         4096    /* packets before their turn */
+#define UNETMM_MAX_REGIONS      65536
+#define UNETMM_MAX_IMPORTS      1024    /* of an endpoint */
+#define UNETMM_MAX_WINDOW_PAGES 65536
+#define UNETMM_MAX_UPDATES      1048576 /* packets of stores */
+#define UNETMM_MAX_COMBINE_NS   1000000000
+#define UNETMM_MAX_PROXY_PAGES  65536
+#define UNETMM_MAX_SYSBUF_SLOTS 4096
+/* An endpoint's misses: its send, its heads.  Channels have their own. */
+#define UNETMM_EP_MISSES        (1 + UNETMM_MAX_HEADS)
+#define UNETMM_NO_EP            UINT16_MAX
+#define UNETMM_EP_GONE          (UINT16_MAX - 1)
+#define UNETMM_MAX_UTLB_FETCH   32      /* entries of one fetch */
+#define UNETMM_NUM_SOURCES      7
+#define UNETMM_NUM_POLICIES     5
+#define UNETMM_MAX_FLOWS        4096
+#define UNETMM_MAX_BACKUP_BITS  4096
+
+typedef struct UnetmmCore UnetmmCore;
+typedef struct UnetmmEp UnetmmEp;
+typedef struct UnetmmRel UnetmmRel;
+
+/* What is fixed when the card is made; unetmm_params_check() has limits. */
+typedef struct UnetmmParams {
+    uint8_t mac[6];
+    uint32_t endpoints;
+    uint32_t spaces;
+    uint32_t channels;
+    uint32_t tlb_sets;
+    uint32_t tlb_ways;
+    uint32_t tlb_victims;
+    uint32_t tlb_index;         /* UnetmmTlbIndex */
+    uint32_t tlb_replace;       /* UnetmmTlbReplace */
+    uint32_t cache_entries;     /* of the host-memory tables */
+    uint32_t utlb_fetch;        /* entries that a miss of utlb fetches */
+    uint32_t pretranslate;
+    uint32_t fault_batch;       /* pages asked for in one miss of a send */
+    uint32_t max_faults;        /* misses reported and not answered */
+    uint32_t user_mtu;
+    uint32_t local_queue;       /* frames */
+    uint32_t reliable;          /* channels of that type */
+    uint32_t reliable_keep;     /* packets kept before their turn */
+    uint32_t regions;
+    uint32_t imports;           /* of each endpoint */
+    uint32_t window_pages;      /* of automatic update */
+    uint32_t window_queue;      /* packets of stores that wait */
+    uint32_t proxy_pages;       /* of user-level DMA start */
+    uint32_t sysbuf_slots;      /* that the driver may give */
+    uint32_t flows;
+    uint32_t backup_bits;       /* that an endpoint may have */
+    uint32_t budget_descriptors;
+    uint32_t budget_bytes;
+    uint64_t dma_page_ns;
+} UnetmmParams;
+
+/* What may be changed while the card runs.  Rates are parts per million. */
+typedef struct UnetmmKnobs {
+    uint32_t loss;
+    uint32_t dup;
+    uint32_t reorder;
+    uint32_t corrupt;
+    uint32_t force_miss;
+    uint32_t force_evict;
+    uint32_t delay;
+    uint32_t delay_ns;          /* at most; so is the next */
+    uint32_t fault_delay;
+    uint32_t fault_delay_ns;
+    uint32_t fault_fail;
+    uint32_t fault_refuse;
+    uint32_t lie;
+    uint64_t seed;
+} UnetmmKnobs;
+
+/* ---- Rings that the card shares with the driver ------------------------- */
+
+typedef struct UnetmmRing {
+    uint64_t base;
+    uint32_t log2;
+    uint32_t entry_bytes;
+    uint32_t prod;              /* both run freely over 32 bits */
+    uint32_t cons;
+    uint32_t moderate_ns;
+    bool enabled;
+} UnetmmRing;
+
+/* An interrupt: wanted, and when it may be sent next. */
+typedef struct UnetmmVector {
+    bool pending;
+    int64_t not_before_ns;
+} UnetmmVector;
+
+/* ---- Address spaces and translation ------------------------------------- */
+
+typedef struct UnetmmSourceOps UnetmmSourceOps;
+
+/* What somebody sleeps for; the count is in memory.  remote/eventcount.c. */
+typedef enum UnetmmCounterState {
+    UNETMM_COUNTER_IDLE,
+    UNETMM_COUNTER_ARMED,
+    UNETMM_COUNTER_DUE,         /* reached; it has not been told yet */
+} UnetmmCounterState;
+
+typedef struct UnetmmCounter {
+    UnetmmCounterState state;
+    uint64_t value;             /* ARMED and DUE: with what */
+} UnetmmCounter;
+
+typedef struct UnetmmSpace {
+    bool live;
+    const UnetmmSourceOps *source;
+    uint8_t levels;
+    uint64_t table;
+    uint32_t regions;
+    uint32_t endpoints;         /* that use it, by number, from ... */
+    uint16_t first_ep;          /* ... here on, by next_in_space */
+    uint64_t counter_page;
+    UnetmmCounter *counters;    /* UNETMM_EVENT_COUNTERS, or NULL */
+    uint32_t counters_due;
+    bool telling;               /* in the list of those that owe wake-ups */
+} UnetmmSpace;
+
+typedef enum UnetmmXlat {
+    UNETMM_XLAT_OK,
+    UNETMM_XLAT_MISS,           /* ask the driver */
+    UNETMM_XLAT_ERROR,          /* protection */
+} UnetmmXlat;
+
+/*
+ * A translation in use.  tlb is NULL where nothing has to be held.  Where it
+ * has to be locked for each DMA, `entry` is what does that, and dma a guess
+ * before.
+ */
+typedef struct UnetmmPage {
+    uint64_t dma;               /* address of the page's first byte */
+    UnetmmTlb *tlb;
+    uint32_t id;
+    uint64_t entry;             /* where it is, in the table */
+    uint64_t pte;               /* what it was when it was looked at last */
+} UnetmmPage;
+
+/*
+ * Entries of a table of source shadow as they were when they were read, in
+ * this run of the engine: where a lock begins to try, and no more than that.
+ */
+#define UNETMM_SHADOW_LINES     4
+#define UNETMM_SHADOW_LINE      8       /* entries: 64 bytes of a table */
+
+typedef struct UnetmmShadowLine {
+    uint64_t run;               /* of another run: nothing */
+    uint64_t at;
+    uint64_t ptes[UNETMM_SHADOW_LINE];
+} UnetmmShadowLine;
+
+/* A source: where translations come from.  One file fills one. */
+struct UnetmmSourceOps {
+    const char *name;
+    uint8_t levels_min, levels_max;     /* what SPACE_CREATE must say */
+    bool only_space_0;
+    bool asks;                  /* the driver brings absent pages */
+    bool asks_ahead;            /* of all that follows, there or not */
+    bool posts;                 /* producer indices are the driver's */
+    /* Looks up one page; counts; no other effect the caller could see. */
+    UnetmmXlat (*lookup)(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                         bool write, UnetmmPage *page);
+    /* Takes one translation from the driver; NULL: the source takes none. */
+    UnetmmTlbInsert (*insert)(UnetmmCore *core, uint16_t space, uint64_t vpn,
+                              uint64_t pte, uint32_t tag);
+    /* The TLB or cache that holds its entries; NULL: none. */
+    UnetmmTlb *(*tlb)(UnetmmCore *core);
+    uint8_t tlb_shift;          /* an entry there is of 2^n pages */
+    /*
+     * One page's DMA begins, ends; NULL: a lookup is all it takes.  False: it
+     * is not there any more, or not with that right.
+     */
+    bool (*lock)(UnetmmCore *core, UnetmmEp *ep, UnetmmPage *page, bool write);
+    void (*unlock)(UnetmmCore *core, UnetmmEp *ep, const UnetmmPage *page);
+    /* The most pages that a free buffer may span. */
+    uint32_t (*max_pages)(const UnetmmCore *core);
+};
+
+extern const UnetmmSourceOps unetmm_source_direct;
+extern const UnetmmSourceOps unetmm_source_pinned;
+extern const UnetmmSourceOps unetmm_source_tlb;
+extern const UnetmmSourceOps unetmm_source_ktlb;
+extern const UnetmmSourceOps unetmm_source_utlb;
+extern const UnetmmSourceOps unetmm_source_shadow;
+extern const UnetmmSourceOps unetmm_source_odp;
+const UnetmmSourceOps *unetmm_source_by_id(unsigned id);
+
+/* Of a table in host memory: the entry cache, then the table. */
+UnetmmXlat unetmm_table_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                               bool write, UnetmmPage *page, bool *absent);
+/* The two halves of it.  First: is the page in the entry cache? */
+bool unetmm_table_cached(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                         bool write, UnetmmPage *page);
+/*
+ * The table of level 0 that has the page's entry.  MISS: there is none; ERROR:
+ * the bus refused the walk.
+ */
+UnetmmXlat unetmm_table_leaf(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                             uint64_t *leaf);
+/*
+ * Reads the aligned group of `group` (a power of two) entries that has the
+ * page's, in one access.  False: the table does not reach so far, or the bus
+ * refused it; else each entry is what it was, valid or not.
+ */
+bool unetmm_table_read(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                       unsigned group, uint64_t *ptes);
+/* Puts a valid entry into the cache and uses it. */
+UnetmmXlat unetmm_table_use(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                            bool write, uint64_t pte, UnetmmPage *page);
+/* What an entry means that is not valid, where nobody can be asked for it. */
+UnetmmXlat unetmm_table_absent(uint64_t pte);
+/* Has the driver the page in hand? */
+bool unetmm_table_changing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn);
+UnetmmTlb *unetmm_table_cache(UnetmmCore *core);
+uint32_t unetmm_table_max_pages(const UnetmmCore *core);
+
+/* ---- Regions and imports ------------------------------------------------ */
+
+/* Bytes first..last of a region. */
+typedef struct UnetmmSpan {
+    uint64_t first, last;
+} UnetmmSpan;
+
+/* In order, with gaps between them; the last place is for a moment only. */
+typedef struct UnetmmSpans {
+    uint32_t n;
+    UnetmmSpan at[UNETMM_REDIRECT_LANDED + 1];
+} UnetmmSpans;
+
+typedef enum UnetmmMovedState {
+    UNETMM_MOVED_NOT,           /* there is none */
+    UNETMM_MOVED_BEGUN,         /* held until GO; `spans` are copied */
+    UNETMM_MOVED_GOING,         /* `spans` are there, and what has landed */
+    UNETMM_MOVED_BACK,          /* held until END */
+} UnetmmMovedState;
+
+/* A part of a region that is somewhere else; remote/redirect.c. */
+typedef struct UnetmmRedirect {
+    UnetmmMovedState state;
+    uint8_t waits;              /* this command, for a page; then it is held */
+    uint16_t tag;
+    uint64_t first, last;
+    uint64_t to;
+    uint64_t list;
+    uint64_t from;              /* BACK: where what is copied begins */
+    UnetmmSpans spans;
+} UnetmmRedirect;
+
+typedef struct UnetmmMoved {
+    UnetmmRedirect redirects[UNETMM_REDIRECTS];
+    UnetmmSpans landed;         /* where REGION_SET said, and not taken */
+} UnetmmMoved;
+
+/* What the driver has exported; see remote/region.c. */
+typedef struct UnetmmRegion {
+    bool live;
+    bool clearing;              /* REGION_CLEAR waits for a page to land */
+    uint8_t rights, flags;
+    uint16_t space;
+    uint16_t clear_tag;
+    uint32_t key;
+    uint16_t counter, ncounters;    /* that its users may name */
+    uint64_t addr, length, cookie;
+    UnetmmMoved *moved;         /* F_REDIRECT; else NULL */
+} UnetmmRegion;
+
+typedef struct UnetmmImport {
+    bool live;
+    uint8_t rights;
+    uint16_t channel;
+    bool said;                  /* that its windows' stores were rejected */
+    uint32_t region, key;
+    uint64_t length;
+} UnetmmImport;
+
+/* A part of a region, as a peer names it. */
+typedef struct UnetmmTarget {
+    uint32_t region, key;
+    uint32_t len;
+    uint64_t offset;
+} UnetmmTarget;
+
+/* ---- Policies: a message meets a head that is not resident -------------- */
+
+typedef enum UnetmmVerdict {
+    UNETMM_VERDICT_DROP,        /* the message; the buffer stays */
+    UNETMM_VERDICT_NEXT,        /* return the buffer unfilled, try the next */
+} UnetmmVerdict;
+
+typedef struct UnetmmPolicyOps {
+    const char *name;
+    UnetmmVerdict (*absent)(UnetmmCore *core, UnetmmEp *ep);
+    /*
+     * For sources that bring absent pages only, and for channels on which
+     * somebody waits for that.
+     */
+    bool waits;
+    /* What finds its memory absent goes to the system buffer. */
+    bool slots;
+    /* What finds its buffer absent, or none, goes to the backup ring. */
+    bool backup;
+} UnetmmPolicyOps;
+
+extern const UnetmmPolicyOps unetmm_policy_drop;
+extern const UnetmmPolicyOps unetmm_policy_skip;
+extern const UnetmmPolicyOps unetmm_policy_redirect;
+extern const UnetmmPolicyOps unetmm_policy_rnr;
+extern const UnetmmPolicyOps unetmm_policy_backup;
+const UnetmmPolicyOps *unetmm_policy_by_id(unsigned id);
+
+/* ---- Misses ------------------------------------------------------------- */
+
+typedef enum UnetmmMissState {
+    UNETMM_MISS_NONE,
+    UNETMM_MISS_WANTED,         /* to be reported when there is room */
+    UNETMM_MISS_ASKED,
+    UNETMM_MISS_DEFERRED,
+    UNETMM_MISS_JOINED,         /* another's report covers it */
+    UNETMM_MISS_REFUSED,        /* no room for the answer; asked at release */
+    UNETMM_MISS_CHANGING,       /* the table says so; looked at after INV */
+} UnetmmMissState;
+
+/*
+ * What a reliable channel has a miss for, one of each kind.  The fourth kind,
+ * initiator and read, is of the send in progress, which is its endpoint's.
+ */
+typedef enum UnetmmRelFault {
+    UNETMM_REL_FAULT_ANSWER,    /* initiator, write: where an answer goes */
+    UNETMM_REL_FAULT_SERVE,     /* responder, read: what is asked for */
+    UNETMM_REL_FAULT_ARRIVE,    /* responder, write: where a packet goes */
+    UNETMM_REL_FAULTS,
+} UnetmmRelFault;
+
+/*
+ * Each endpoint owns one for its send and one for each head, and each reliable
+ * channel one for each kind of fault.
+ */
+typedef struct UnetmmMiss {
+    UnetmmMissState state;
+    bool write;
+    bool zero;                  /* the old contents need not be kept */
+    bool queued;                /* in core->wanted, whatever its state */
+    uint16_t generation;        /* makes fault ids of old misses stale */
+    uint16_t leader;            /* JOINED: number of the miss in flight */
+    uint32_t npages;
+    uint64_t vpn;
+    int64_t found_ns;           /* WANTED: since when */
+    bool late;                  /* x-fault-delay: answered, but not yet told */
+    uint8_t late_reply, late_status;
+    int64_t due_ns;
+} UnetmmMiss;
+
+/* ---- Endpoints ---------------------------------------------------------- */
+
+typedef struct UnetmmChannelOps UnetmmChannelOps;
+
+typedef struct UnetmmChannel {
+    bool live;
+    bool tell;                  /* the process wants to know of its end */
+    uint8_t ended;              /* UNETMM_ST_*: owed to it; OK: nothing is */
+    uint8_t mac[6];
+    uint16_t peer_ep;
+    uint16_t peer_channel;
+    uint32_t mtu;
+    uint32_t longest;           /* message */
+    const UnetmmChannelOps *ops;
+    UnetmmRel *rel;             /* RELIABLE: its connection */
+} UnetmmChannel;
+
+typedef enum UnetmmPosted {
+    UNETMM_POSTED,              /* taken over, the descriptor is free */
+    UNETMM_POST_FULL,           /* ask again when a send has completed */
+    UNETMM_POST_FAILED,         /* complete it with ST_FLUSHED */
+} UnetmmPosted;
+
+/* A channel type.  One file fills one. */
+struct UnetmmChannelOps {
+    const char *name;
+    uint32_t wire;              /* bit n: it speaks UNETMM_WIRE_n */
+    bool waits;                 /* for what is not in its place yet */
+    /* Looks at the type's own part of CHANNEL_SET; UNETMM_CS_*, or NULL. */
+    uint8_t (*set)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
+                   const struct unetmm_cmd_channel *cmd);
+    /* The channel is no more; its number may be used again.  May be NULL. */
+    void (*clear)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel);
+    /*
+     * Takes the message that has been loaded into ep->tx, its inline bytes at
+     * `data`.  NULL: a message is one frame, gathered and sent at once.
+     */
+    UnetmmPosted (*post)(UnetmmCore *core, UnetmmEp *ep,
+                         UnetmmChannel *channel, const uint8_t *data);
+    /* A frame that is the channel's, checked as far as all types have it. */
+    void (*receive)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
+                    const struct unetmm_frame *f, const uint8_t *payload);
+};
+
+extern const UnetmmChannelOps unetmm_channel_datagram;
+extern const UnetmmChannelOps unetmm_channel_reliable;
+
+typedef enum UnetmmHeadState {
+    UNETMM_HEAD_CHECK,          /* look whether its pages are there */
+    UNETMM_HEAD_READY,
+    UNETMM_HEAD_ASKED,
+    UNETMM_HEAD_DEFERRED,
+    UNETMM_HEAD_FAILED,         /* comes back with `status` in its turn */
+} UnetmmHeadState;
+
+typedef struct UnetmmHead {
+    UnetmmHeadState state;
+    uint8_t status;
+    bool zero;                  /* UNETMM_FQE_F_ZERO */
+    uint32_t asked_in;          /* activity in which it was asked last ... */
+    uint32_t asks;              /* ... and how often in that one */
+    uint32_t checked;           /* CHECK: pages from its first, found there */
+    uint32_t len;
+    uint64_t addr;
+    uint64_t cookie;
+} UnetmmHead;
+
+typedef enum UnetmmBlocked {
+    UNETMM_BLOCKED_NOT,
+    UNETMM_BLOCKED_FAULT,       /* a translation */
+    UNETMM_BLOCKED_TIME,        /* a page's DMA */
+    UNETMM_BLOCKED_WIRE,        /* the net layer or the local queue */
+    UNETMM_BLOCKED_CQ,          /* room for the completion */
+} UnetmmBlocked;
+
+typedef enum UnetmmTxState {
+    UNETMM_TX_IDLE,
+    UNETMM_TX_GATHER,           /* segments into the frame */
+    UNETMM_TX_TRANSMIT,         /* frame complete */
+    UNETMM_TX_COMPLETE,         /* status known, completion to be written */
+} UnetmmTxState;
+
+/*
+ * A send in progress: everything needed to go on after any wait.  It holds
+ * indices and copies, no pointers into guest memory, and no translation unless
+ * a page is moving this moment (then `page`, until `deadline_ns`).
+ */
+typedef struct UnetmmTransfer {
+    UnetmmTxState state;
+    UnetmmBlocked blocked_on;
+    uint8_t opcode;
+    uint8_t flags;
+    uint8_t status;
+    uint8_t nsegs;
+    uint8_t slots;              /* of the send queue */
+    uint8_t operands;           /* of an atomic, bytes */
+    uint8_t seg;                /* current segment, and ... */
+    uint32_t seg_off;           /* ... how far it has been gathered */
+    uint16_t channel;
+    uint64_t cookie;
+    uint64_t remote;
+    uint32_t handle, imm;
+    uint32_t len;               /* of the message */
+    uint32_t done;              /* gathered */
+    struct unetmm_seg segs[UNETMM_MAX_SEGS];    /* host byte order */
+    uint8_t *frame;             /* from the pool; header room, then data */
+    bool moving;
+    UnetmmPage page;
+    uint32_t chunk;             /* bytes that are moving */
+    int64_t deadline_ns;
+    UnetmmRel *rel;             /* not NULL: one packet of its messages ... */
+    uint32_t psn;
+    bool needless;              /* ... which has ended meanwhile, */
+    bool answer;                /* or an answer: `target` for request psn */
+    UnetmmTarget target;
+} UnetmmTransfer;
+
+/*
+ * A slot of the free queue that is taken, and waits for those before it: what
+ * its completion will say.
+ */
+typedef struct UnetmmTaken {
+    uint64_t cookie;
+    uint32_t len;
+    uint16_t channel;
+    uint8_t status;             /* UNETMM_ST_*; not OK: CQE_BUFFER */
+    uint8_t flags;              /* UNETMM_CQE_F_* */
+} UnetmmTaken;
+
+struct UnetmmEp {
+    bool live;
+    bool error;                 /* stopped by UNETMM_EP_ERROR */
+    bool closing;               /* EP_DESTROY waits for a page to land */
+    bool queued;                /* in the list of endpoints to serve */
+    bool notify_cq;             /* a notification has to be written */
+    bool notify_error;
+    bool notify_tail;
+    bool telling;               /* in the list of those to be notified */
+    bool publish;               /* the card's index words have changed */
+    bool landing;               /* a message is landing in the first head */
+    uint32_t state_shown;       /* UNETMM_EP_* as last published */
+    bool failed_cqe;            /* CQE_FAILED still to be written */
+    uint8_t fail_status;
+    uint16_t id;
+    uint16_t space;
+    uint16_t next_in_space;     /* UNETMM_NO_EP: the last */
+    uint16_t close_tag;
+    uint32_t generation;
+    const UnetmmPolicyOps *policy;
+    bool raw;                   /* EP_F_RAW */
+    bool vector;                /* EP_F_VECTOR */
+    uint64_t flow_turn;         /* of the frame that it had a copy of last */
+    uint64_t sq_base, fq_base, cq_base, index;
+    uint64_t posts;             /* 0: the producers are in `index` too */
+    uint32_t sq_log2, fq_log2, cq_log2;
+    uint32_t sq_prod, sq_cons;
+    uint32_t fq_prod, fq_cons;
+    uint32_t cq_prod, cq_cons;
+    uint32_t arm, arm_done;
+    uint32_t activity;          /* doorbells and datagrams */
+    uint32_t max_heads;
+    uint32_t nheads;            /* fetched; see unetmm_head_at() */
+    uint32_t first_head;
+    bool heads_behind;          /* their pages have not all been looked at */
+    UnetmmHead heads[UNETMM_MAX_HEADS];
+    UnetmmMiss *misses;         /* 0: send; 1 + n: head n, or 1: slot */
+    /*
+     * Endpoints without heads (unetmm_ep_slotted()): the next slot is fq_cons +
+     * head_offset.  With policy backup that can be beyond 0, also beyond what
+     * is posted, and there are a bitmap (1: the packet is in the backup ring)
+     * and what those slots wait to say, by slot & taken_mask.
+     */
+    uint32_t head_offset;
+    uint32_t bm_size, bm_index; /* bits; that of slot fq_cons */
+    uint64_t *bitmap;
+    UnetmmTaken *taken;
+    uint32_t taken_mask;
+    uint32_t slot_asked;        /* slot of the last miss, and ... */
+    uint8_t slot_status;        /* ... if that has been answered with ERROR */
+    bool tail_armed;            /* TAIL_ARM: of slot tail_slot */
+    uint32_t tail_slot;
+    UnetmmTransfer tx;
+    UnetmmChannel *channels;
+    uint32_t ends_owed;         /* channels that have `ended` */
+    UnetmmImport *imports;
+    UnetmmRel *rels;            /* list of its reliable channels */
+    bool sq_waits;              /* no room in the next message's channel */
+    bool rel_turn;              /* descriptors and packets alternate */
+    uint64_t counters[UNETMM_NUM_COUNTERS];
+};
+
+/* ---- Frames and the receive side ---------------------------------------- */
+
+/* Which frames are a raw endpoint's; ether/flow.c. */
+typedef struct UnetmmFlow {
+    bool live;
+    uint8_t kind, flags;
+    uint16_t value;
+    uint16_t ep;
+    uint8_t mac[6];
+} UnetmmFlow;
+
+/* A frame that waits for its turn on the receive side. */
+typedef struct UnetmmQueued {
+    uint8_t *frame;
+    uint32_t bytes;
+    uint16_t from;              /* the raw endpoint it comes from, or NO_EP */
+    uint16_t only;              /* the one endpoint it is for, or NO_EP */
+} UnetmmQueued;
+
+/* Where some of a message's bytes go. */
+typedef struct UnetmmPiece {
+    uint64_t addr;
+    uint32_t len;
+    uint32_t from;              /* in the message, or the packet */
+} UnetmmPiece;
+
+/*
+ * A packet can have a hole for each packet that came before its turn, and be
+ * cut at both ends of each part of the region that has moved.
+ */
+#define UNETMM_MAX_PIECES       (UNETMM_REL_WINDOW + 1 + 2 * UNETMM_REDIRECTS)
+
+/* A message that is landing page by page, with x-dma-page-ns. */
+typedef struct UnetmmLanding {
+    bool active;
+    bool moving;
+    UnetmmRel *rel;             /* not NULL: one packet of a channel: ... */
+    struct unetmm_frame head;   /* ... this one */
+    uint16_t ep;
+    uint32_t generation;
+    uint8_t *frame;
+    uint32_t len;
+    uint32_t npieces;
+    uint32_t piece, off;        /* where it has got to */
+    UnetmmPiece pieces[UNETMM_MAX_PIECES];
+    struct unetmm_cqe cqe;      /* to be written when all has landed */
+    uint32_t npages;            /* that it touches, piece by piece */
+    uint32_t page;              /* that is moving */
+    UnetmmPage *pages;          /* UNETMM_MAX_BUF_PAGES of them */
+    int64_t deadline_ns;
+} UnetmmLanding;
+
+/* ---- The system buffer; aside/sysbuf.c --------------------------------- */
+
+typedef enum UnetmmSlotState {
+    UNETMM_SLOT_FREE,
+    UNETMM_SLOT_FULL,           /* to be reported */
+    UNETMM_SLOT_TOLD,           /* the driver has it */
+} UnetmmSlotState;
+
+typedef struct UnetmmSlot {
+    UnetmmSlotState state;
+    uint64_t addr;              /* DMA address */
+    UnetmmRel *rel;             /* whose packet it is; NULL: that is gone */
+    uint32_t psn;
+    uint16_t ep, space;
+    uint32_t npieces;
+    UnetmmPiece pieces[UNETMM_SLOT_PIECES];
+} UnetmmSlot;
+
+typedef struct UnetmmSysbuf {
+    UnetmmSlot *slots;          /* params.sysbuf_slots of them */
+    uint32_t n;                 /* that the driver has given */
+    uint32_t bytes;             /* of each */
+    uint32_t promised;          /* to channels, or used by those gone */
+    uint16_t *free;             /* numbers: a stack */
+    uint32_t nfree;
+    uint16_t *full;             /* numbers, in order: circular */
+    uint32_t full_first, full_used;
+    bool held_up;               /* a channel goes on after the landing */
+} UnetmmSysbuf;
+
+/* x-delay: a frame and the moment at which it goes. */
+typedef struct UnetmmDelayed {
+    uint8_t *frame;
+    uint32_t bytes;
+    int64_t due_ns;
+} UnetmmDelayed;
+
+typedef struct UnetmmPort {
+    bool link;
+    uint32_t busy;              /* frames that the net layer owns */
+    bool wanted;                /* an endpoint is BLOCKED_WIRE */
+    bool warned_self;
+    UnetmmQueued *fifo;         /* local_queue of them */
+    uint32_t fifo_first, fifo_used;
+    uint8_t *held;              /* x-reorder: goes after the next frame */
+    uint32_t held_bytes;
+    int64_t held_until_ns;
+    UnetmmDelayed delayed[UNETMM_MAX_DELAYED];  /* circular, in order */
+    uint32_t delayed_first, delayed_used;
+    GPtrArray *pool;            /* UNETMM_POOL_FRAMES buffers at most */
+} UnetmmPort;
+
+/* A page of the windows' BAR; remote/window.c. */
+typedef struct UnetmmWindow {
+    bool live;
+    uint16_t ep;
+    uint16_t import;            /* of that endpoint */
+    uint16_t combine_bytes;
+    uint32_t combine_ns;
+    uint64_t offset;            /* in the import, of its first byte */
+} UnetmmWindow;
+
+/* A proxy page; remote/proxy.c. */
+typedef struct UnetmmProxy {
+    uint8_t kind;               /* 0: none */
+    uint16_t ep;
+    uint16_t import;
+    uint64_t at;
+} UnetmmProxy;
+
+/* Half a start: where to, and how much.  The card has one, as SHRIMP's. */
+typedef struct UnetmmStart {
+    bool live;
+    uint16_t ep;
+    uint16_t import;
+    uint64_t offset;
+    uint64_t len;
+} UnetmmStart;
+
+/*
+ * What may be done before the host's main loop has been round: all entry points
+ * spend of it together, and unetmm_core_run() alone renews it.  See
+ * card/engine.c.
+ */
+typedef struct UnetmmBudget {
+    uint32_t descriptors;
+    uint32_t bytes;
+    uint32_t turns;             /* of endpoints */
+    uint32_t arrivals;          /* bytes, for what comes from the wire */
+    bool arriving;              /* that is being paid for now */
+    bool asked;                 /* run_later was called since it was renewed */
+    bool stopped;               /* counted: work was left for want of it */
+} UnetmmBudget;
+
+struct UnetmmCore {
+    const UnetmmHostOps *ops;
+    void *host;
+    UnetmmParams params;
+    UnetmmKnobs knobs;
+    uint64_t random;
+
+    /* registers */
+    uint32_t ctrl, events, event_mask, status;
+    uint32_t test, test_dma_len, test_dma_res, ep_sel, latch_hi;
+    uint64_t test_dma;
+    uint32_t inv_space;
+    uint64_t inv_start, inv_last;
+    uint16_t inv_going_space;   /* what the last go was for */
+    uint64_t inv_going_first, inv_going_last;
+    bool inv_busy;
+    UnetmmRing rings[UNETMM_NUM_RINGS];
+    UnetmmVector vectors[UNETMM_NUM_VECTORS];
+
+    UnetmmTlb tlb;              /* source tlb */
+    UnetmmTlb cache;            /* sources with a table */
+    UnetmmSpace *spaces;
+    UnetmmEp *eps;
+    UnetmmMiss *misses;         /* unetmm_misses() of them */
+    uint16_t *in_flight;        /* numbers of misses ASKED or DEFERRED */
+    uint32_t in_flight_used;
+    uint32_t misses_asked;      /* of these: ASKED, at most max_faults */
+    uint16_t *wanted;           /* circular: numbers of misses to report */
+    uint32_t wanted_first, wanted_used;
+    uint32_t misses_joined;
+    uint32_t misses_refused;
+    uint32_t misses_changing;
+    uint32_t misses_late;
+    bool evict_waits;           /* an entry could not leave: ring full */
+    uint32_t closing;           /* endpoints and regions that will need one */
+    UnetmmRegion *regions;
+    uint32_t regions_clearing;
+    uint32_t redirects_waiting;
+    uint16_t *tell;             /* circular list of endpoints to notify */
+    uint32_t tell_first, tell_used;
+    uint16_t *due;              /* likewise of spaces, for their counters */
+    uint32_t due_first, due_used;
+    uint32_t wire_turn;         /* who is looked at first for the wire */
+    bool heads_behind;          /* of some endpoint, they are */
+
+    uint16_t *ready;            /* circular list of endpoints to serve */
+    uint32_t ready_first, ready_used;
+    uint32_t depth;             /* entry points on the stack */
+    uint64_t run;               /* how often the engine was entered */
+    UnetmmShadowLine shadow_lines[UNETMM_SHADOW_LINES];
+    bool again;                 /* work was left for run_later */
+    UnetmmBudget budget;
+    bool reset_wanted;          /* asked for while the engine was running */
+    bool paused;                /* unetmm_core_pause() */
+    bool was_closed;            /* may_receive owed to the host */
+    int64_t timer_ns;
+
+    UnetmmRel **rels;           /* params.reliable of them, or NULL each */
+    uint32_t rels_used;
+    uint32_t kept;              /* packets before their turn, in all */
+    uint64_t *acks;             /* bit n: rels[n] owes an acknowledgement */
+    uint32_t acks_owed;
+    int64_t rel_due_ns;         /* no reliable channel's time ends before */
+
+    UnetmmWindow *windows;      /* params.window_pages of them */
+    uint32_t updates;           /* packets of stores that wait */
+    int64_t window_due_ns;      /* no packet of stores has to go before */
+    UnetmmProxy *proxies;       /* params.proxy_pages of them */
+    UnetmmStart start;
+    UnetmmSysbuf sysbuf;
+    UnetmmFlow *flows;          /* params.flows of them */
+    uint32_t flows_end;         /* none is live from here on */
+    uint64_t flow_turn;         /* frames that were copied */
+
+    UnetmmPort port;
+    UnetmmLanding rx;
+    uint64_t counters[UNETMM_NUM_COUNTERS];
+};
+
+/* ---- Entry points (card/card.c, card/regs.c, base/port.c) --------- */
+
+/* Returns NULL if all is in range, or one sentence for the user. */
+const char *unetmm_params_check(const UnetmmParams *params);
+/* Params must have passed unetmm_params_check(). */
+void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
+                      const UnetmmHostOps *ops, void *host);
+void unetmm_core_free(UnetmmCore *core);
+/* Power-on, FLR: everything but params, knobs and link. */
+void unetmm_core_reset(UnetmmCore *core);
+void unetmm_core_set_seed(UnetmmCore *core, uint64_t seed);
+
+uint32_t unetmm_core_read(UnetmmCore *core, uint32_t offset, unsigned bytes);
+void unetmm_core_write(UnetmmCore *core, uint32_t offset, uint32_t value,
+                       unsigned bytes);
+void unetmm_core_doorbell(UnetmmCore *core, uint32_t page);
+/* A store to a proxy page, its first byte at `offset` of them, and a load. */
+void unetmm_core_proxy_store(UnetmmCore *core, uint64_t offset,
+                             uint64_t value);
+uint32_t unetmm_core_proxy_load(UnetmmCore *core, uint64_t offset);
+/* 1..8 bytes have been stored in the windows, from this byte of theirs on. */
+void unetmm_core_store(UnetmmCore *core, uint32_t offset, const uint8_t *data,
+                       unsigned bytes);
+void unetmm_core_run(UnetmmCore *core);
+void unetmm_core_timer(UnetmmCore *core);
+void unetmm_core_set_link(UnetmmCore *core, bool up);
+bool unetmm_core_can_receive(UnetmmCore *core);
+/* False: not taken, offer it again after may_receive(). */
+bool unetmm_core_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes);
+/* The queued frame has gone (or was purged: sent false). */
+void unetmm_core_sent(UnetmmCore *core, bool sent);
+/* The machine stands still: no work, no frame either way, until it goes on. */
+void unetmm_core_pause(UnetmmCore *core, bool pause);
+
+/*
+ * All that the card is, in one stream, and back (card/save.c).  Not from
+ * inside another call.  Params must be the same in both places; paused and the
+ * link stay those of the place.  Load believes nothing: false leaves the card
+ * as after a reset, and *why is one sentence, to be freed.
+ */
+GByteArray *unetmm_core_save(UnetmmCore *core);
+bool unetmm_core_load(UnetmmCore *core, const void *buf, size_t bytes,
+                      char **why);
+/* No card with these params saves more bytes. */
+uint64_t unetmm_core_save_limit(const UnetmmCore *core);
+
+/* ---- Inside the core ---------------------------------------------------- */
+
+static inline void unetmm_count(UnetmmCore *core, UnetmmEp *ep,
+                                enum unetmm_counter counter, uint64_t n)
+{
+    core->counters[counter] += n;
+    if (ep) {
+        ep->counters[counter] += n;
+    }
+}
+
+/* All misses that there can be: those of endpoints, then of channels. */
+static inline uint32_t unetmm_misses(const UnetmmCore *core)
+{
+    return core->params.endpoints * UNETMM_EP_MISSES +
+           core->params.reliable * UNETMM_REL_FAULTS;
+}
+
+static inline uint64_t unetmm_mac_to_u64(const uint8_t *mac)
+{
+    uint64_t v = 0;
+
+    for (int i = 5; i >= 0; i--) {
+        v = v << 8 | mac[i];
+    }
+    return v;
+}
+
+static inline void unetmm_mac_from_u64(uint8_t *mac, uint64_t v)
+{
+    for (int i = 0; i < 6; i++) {
+        mac[i] = v >> (8 * i);
+    }
+}
+
+/* card/card.c */
+uint32_t unetmm_random(UnetmmCore *core);
+bool unetmm_chance(UnetmmCore *core, uint32_t ppm);
+int64_t unetmm_some_time(UnetmmCore *core, uint32_t most_ns);
+void unetmm_core_fatal(UnetmmCore *core);
+
+/* base/dma.c: the only caller of the host's memory operations */
+bool unetmm_dma_read(UnetmmCore *core, UnetmmEp *ep, uint64_t addr, void *buf,
+                     size_t bytes);
+bool unetmm_dma_write(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
+                      const void *buf, size_t bytes);
+/* Of UnetmmHostOps; false: the bus refused it. */
+bool unetmm_dma_cmpxchg(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
+                        uint64_t *old, uint64_t value);
+/* Writes an entry whose last word has the phase: that word goes last. */
+bool unetmm_dma_post(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
+                     const void *entry, size_t bytes);
+uint32_t unetmm_dma_test(UnetmmCore *core, uint32_t op);
+
+/* base/ring.c */
+void unetmm_rings_init(UnetmmCore *core);
+bool unetmm_ring_configure(UnetmmCore *core, unsigned ring, uint32_t reg,
+                           uint32_t value);
+uint32_t unetmm_ring_register(UnetmmCore *core, unsigned ring, uint32_t reg);
+uint32_t unetmm_ring_room(const UnetmmRing *ring);
+bool unetmm_ring_fetch_cmd(UnetmmCore *core, struct unetmm_cmd *cmd);
+/* Leaves it there; rings[UNETMM_RING_BACKUP].cons is the caller's to move. */
+bool unetmm_ring_peek_backup(UnetmmCore *core, struct unetmm_backup *buffer);
+bool unetmm_ring_post_done(UnetmmCore *core, struct unetmm_cmd_done done);
+bool unetmm_ring_post_fault(UnetmmCore *core, struct unetmm_fault fault);
+bool unetmm_ring_post_notify(UnetmmCore *core, struct unetmm_notify notify);
+
+/* base/irq.c */
+void unetmm_event(UnetmmCore *core, uint32_t events);
+void unetmm_irq_want(UnetmmCore *core, unsigned vector);
+void unetmm_irq_flush(UnetmmCore *core);
+int64_t unetmm_irq_deadline(const UnetmmCore *core);
+
+/* card/cmd.c */
+void unetmm_cmd_run(UnetmmCore *core, uint32_t *budget);
+void unetmm_cmd_close_done(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_cmd_clear_done(UnetmmCore *core, uint16_t tag);
+void unetmm_cmd_redirect_done(UnetmmCore *core, uint16_t tag, uint8_t status,
+                              uint32_t result);
+
+/* xlat/space.c */
+uint8_t unetmm_space_create(UnetmmCore *core, uint16_t id,
+                            const struct unetmm_cmd_space *cmd);
+uint8_t unetmm_space_destroy(UnetmmCore *core, uint16_t id);
+void unetmm_space_drop(UnetmmCore *core, uint16_t id);
+/* An endpoint is, or is no longer, among those of its space. */
+void unetmm_space_join(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_space_part(UnetmmCore *core, UnetmmEp *ep);
+UnetmmXlat unetmm_space_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                               bool write, UnetmmPage *page);
+/*
+ * How many pages to ask for, from vpn on, which is missing: of `limit`, those
+ * that are missing without a gap, up to `most`; or as the source says.
+ */
+uint32_t unetmm_space_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                              bool write, uint64_t limit, uint32_t most);
+void unetmm_page_hold(const UnetmmPage *page);
+void unetmm_pages_release(UnetmmCore *core, const UnetmmPage *pages,
+                          uint32_t first, uint32_t end);
+void unetmm_page_release(UnetmmCore *core, const UnetmmPage *page);
+void unetmm_page_move(const UnetmmPage *page, bool start);
+/* Round each page's DMA.  False: look it up again. */
+bool unetmm_page_lock(UnetmmCore *core, UnetmmEp *ep, UnetmmPage *page,
+                      bool write);
+void unetmm_page_unlock(UnetmmCore *core, UnetmmEp *ep,
+                        const UnetmmPage *page);
+bool unetmm_page_gone(const UnetmmPage *page);
+void unetmm_page_dirty(const UnetmmPage *page);
+void unetmm_page_head(const UnetmmPage *page);
+void unetmm_invalidate(UnetmmCore *core);
+bool unetmm_invalidate_busy(UnetmmCore *core);
+uint64_t unetmm_pte_pages(uint64_t addr, uint64_t len);
+
+/* remote/region.c */
+void unetmm_regions_reset(UnetmmCore *core);
+uint8_t unetmm_region_set(UnetmmCore *core, uint16_t space,
+                          const struct unetmm_cmd_region *cmd);
+/* *wait: a page is moving; unetmm_cmd_clear_done() will follow. */
+uint8_t unetmm_region_clear(UnetmmCore *core, uint32_t number, uint16_t tag,
+                            bool *wait);
+/* The region, if it is one of this space and not being cleared; or NULL. */
+const UnetmmRegion *unetmm_region_find(const UnetmmCore *core, uint16_t space,
+                                       uint32_t number, uint32_t key);
+/*
+ * May a peer of the endpoint use this part of a region for `right`?  0, and
+ * *region is which; or UNETMM_WHY_*.
+ */
+uint32_t unetmm_region_check(const UnetmmCore *core, const UnetmmEp *ep,
+                             const UnetmmTarget *target, uint8_t right,
+                             const UnetmmRegion **region);
+/* Does a page of it move now?  Between two pages nothing is done through it. */
+bool unetmm_region_moving(const UnetmmCore *core, uint32_t number);
+/* The same for a packet that is about any of these bytes. */
+bool unetmm_region_moving_in(const UnetmmCore *core, uint32_t number,
+                             uint64_t first, uint64_t last);
+/* A page has landed: is it what a command waits for? */
+void unetmm_region_landed(UnetmmCore *core);
+
+/* remote/redirect.c */
+uint8_t unetmm_redirect(UnetmmCore *core,
+                        const struct unetmm_cmd_redirect *cmd, uint16_t tag,
+                        uint32_t *result, bool *wait);
+/*
+ * Bytes from `offset` on that are in one place, from *addr of the space on:
+ * `len` at most.  All of them are the region's.
+ */
+uint32_t unetmm_region_run(const UnetmmRegion *region, uint64_t offset,
+                           uint32_t len, uint64_t *addr);
+/* They are about to be written. */
+void unetmm_region_note(const UnetmmRegion *region, uint64_t offset,
+                        uint32_t len);
+/* May none be read or written now, though there is nothing wrong with it? */
+bool unetmm_region_held(const UnetmmRegion *region, uint64_t offset,
+                        uint32_t len);
+/* A page has landed, which a command may have waited for. */
+void unetmm_redirect_landed(UnetmmCore *core, uint32_t number);
+/* The region goes. */
+void unetmm_redirect_forget(UnetmmCore *core, UnetmmRegion *region);
+/* All of BEGIN that does not ask what has landed. */
+uint8_t unetmm_redirect_add(UnetmmRegion *region,
+                            const struct unetmm_cmd_redirect *cmd,
+                            UnetmmRedirect **added);
+/* Are they as they must be, and all in first..last? */
+bool unetmm_spans_ok(const UnetmmSpans *s, uint64_t first, uint64_t last);
+
+/* remote/import.c */
+uint8_t unetmm_import_set(UnetmmCore *core, uint16_t id,
+                          const struct unetmm_cmd_import *cmd);
+uint8_t unetmm_import_clear(UnetmmCore *core, uint16_t id, uint32_t number);
+/* The channel is no more, or another one. */
+void unetmm_import_drop(UnetmmCore *core, UnetmmEp *ep, uint16_t channel);
+/* May ep->tx, whose len is known, use what its handle names? */
+bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep);
+/* NULL: there is none with this number. */
+const UnetmmImport *unetmm_import_at(const UnetmmCore *core,
+                                     const UnetmmEp *ep, uint32_t number);
+
+/* Pages that a transfer is going to need, besides those that it misses. */
+typedef struct UnetmmAhead {
+    uint64_t vpn;
+    uint32_t npages;
+} UnetmmAhead;
+
+/* xlat/ahead.c */
+/*
+ * Pages from vpn on, npages of which are needed now, up to the end of
+ * [addr, + len) if it is in there and the source asks ahead.
+ */
+uint32_t unetmm_space_ahead(const UnetmmCore *core, const UnetmmEp *ep,
+                            uint64_t vpn, uint32_t npages, uint64_t addr,
+                            uint64_t len);
+/*
+ * The segments that a miss of the endpoint's send, or of a channel, has behind
+ * it: up to UNETMM_MAX_SEGS - 1.
+ */
+uint32_t unetmm_send_ahead(const UnetmmEp *ep, UnetmmAhead *ahead);
+uint32_t unetmm_rel_ahead(UnetmmRel *rel, UnetmmRelFault kind, uint64_t vpn,
+                          UnetmmAhead *ahead);
+
+/* xlat/miss.c */
+bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry);
+void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
+                      uint64_t vpn, uint32_t npages, bool write, bool zero);
+void unetmm_miss_cancel(UnetmmCore *core, UnetmmEp *ep, unsigned number);
+/* The same for those of a reliable channel. */
+UnetmmMiss *unetmm_rel_miss(const UnetmmCore *core, const UnetmmRel *rel,
+                            UnetmmRelFault kind);
+void unetmm_rel_miss_want(UnetmmCore *core, UnetmmRel *rel,
+                          UnetmmRelFault kind, uint64_t vpn, uint32_t npages);
+void unetmm_rel_miss_cancel(UnetmmCore *core, UnetmmRel *rel,
+                            UnetmmRelFault kind);
+/* Whose it is, by its number; NULL: of a channel that there is not. */
+UnetmmEp *unetmm_miss_ep(const UnetmmCore *core, uint32_t number);
+/* Is there room in the fault ring for what may wait?  If not, it is said. */
+bool unetmm_fault_room(UnetmmCore *core);
+/* The same, of what will not wait. */
+bool unetmm_fault_spare(const UnetmmCore *core);
+void unetmm_miss_room(UnetmmCore *core);
+/* The driver has changed entries of a space's table. */
+void unetmm_miss_changed(UnetmmCore *core, uint16_t space);
+void unetmm_miss_flush(UnetmmCore *core);
+int64_t unetmm_miss_deadline(const UnetmmCore *core);
+void unetmm_miss_due(UnetmmCore *core);
+uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
+                           const struct unetmm_cmd_reply *reply,
+                           uint32_t *taken);
+
+/* ep/notify.c */
+void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error);
+void unetmm_notify_tail(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_notify_flush(UnetmmCore *core);
+
+/* remote/eventcount.c */
+uint8_t unetmm_counters_set(UnetmmCore *core, uint16_t id,
+                            const struct unetmm_cmd_counters *cmd);
+/* *result: it has been reached already. */
+uint8_t unetmm_counter_arm(UnetmmCore *core, uint16_t id,
+                           const struct unetmm_cmd_arm *cmd, uint32_t *result);
+/* The space is no more, or is a new one. */
+void unetmm_counters_drop(UnetmmSpace *space);
+void unetmm_counters_reset(UnetmmCore *core);
+/*
+ * May who uses the region name counter `imm` of it?  0, and *id is the space's
+ * number of it; or UNETMM_WHY_*.
+ */
+uint32_t unetmm_counter_check(const UnetmmCore *core,
+                              const UnetmmRegion *region, uint32_t imm,
+                              uint32_t *id);
+/* Adds 1 to a counter of the endpoint's space.  False: the bus refused it. */
+bool unetmm_counter_add(UnetmmCore *core, UnetmmEp *ep, uint32_t id);
+/* A counter of the space is DUE. */
+void unetmm_counters_list(UnetmmCore *core, uint16_t id);
+/* False: the notification ring is full. */
+bool unetmm_counters_flush(UnetmmCore *core);
+
+/* ep/ep.c */
+/* All of EP_CREATE that does not touch memory. */
+uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
+                        const struct unetmm_cmd_ep *cmd);
+uint8_t unetmm_ep_create(UnetmmCore *core, uint16_t id, uint16_t space,
+                         const struct unetmm_cmd_ep *cmd);
+/* *wait: a page is moving; unetmm_cmd_close_done() will follow. */
+uint8_t unetmm_ep_destroy(UnetmmCore *core, uint16_t id, uint16_t tag,
+                          bool *wait);
+void unetmm_ep_close_check(UnetmmCore *core, UnetmmEp *ep);
+UnetmmEp *unetmm_ep_live(UnetmmCore *core, uint32_t id);
+void unetmm_ep_fail(UnetmmCore *core, UnetmmEp *ep, uint8_t status);
+uint32_t unetmm_ep_cq_room(const UnetmmEp *ep);
+uint32_t unetmm_ep_cq_spare(const UnetmmEp *ep);
+bool unetmm_ep_complete(UnetmmCore *core, UnetmmEp *ep,
+                        struct unetmm_cqe *cqe);
+void unetmm_ep_sync(UnetmmCore *core, UnetmmEp *ep);
+bool unetmm_ep_read_user(UnetmmCore *core, UnetmmEp *ep);
+
+/* ep/channel.c */
+uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
+                           const struct unetmm_cmd_channel *cmd);
+uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id,
+                             const struct unetmm_cmd_channel *cmd);
+/* Not by its process: that is told once, as soon as there is room for it. */
+void unetmm_channel_ended(UnetmmCore *core, UnetmmEp *ep, uint16_t number,
+                          uint8_t status);
+void unetmm_channel_tell(UnetmmCore *core, UnetmmEp *ep);
+uint8_t unetmm_channel_type(const UnetmmChannel *channel);
+
+/* rel/rel.c */
+void unetmm_rel_init(UnetmmCore *core);
+void unetmm_rel_free(UnetmmCore *core);
+/* The endpoint is stopped: nothing of its channels happens any more. */
+void unetmm_rel_stop(UnetmmCore *core, UnetmmEp *ep);
+/* The endpoint is no more. */
+void unetmm_rel_forget(UnetmmCore *core, UnetmmEp *ep);
+/* Writes the completions that are due, as far as there is room. */
+void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep);
+/* Is one due, which there is room for, or a channel over? */
+bool unetmm_rel_completes(UnetmmCore *core, UnetmmEp *ep);
+/* Is there a packet to be sent? */
+bool unetmm_rel_has_work(UnetmmCore *core, UnetmmEp *ep);
+
+/* rel/tx.c */
+/* Makes ep->tx the next packet.  False: there is none to be sent now. */
+bool unetmm_rel_next(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_rel_transmit(UnetmmCore *core, UnetmmEp *ep);
+/* The packet in ep->tx has gone, or (its status) never will. */
+void unetmm_rel_packet_done(UnetmmCore *core, UnetmmEp *ep);
+
+/* rel/answer.c */
+/* May the next page of the answer in ep->tx be read? */
+bool unetmm_rel_answer_may_read(const UnetmmCore *core, const UnetmmEp *ep);
+
+/* rel/rx.c */
+/* core->rx.head has landed, or (why) has not. */
+void unetmm_rel_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                       bool landed, enum unetmm_counter why);
+void unetmm_rel_answer(UnetmmCore *core, UnetmmRel *rel, UnetmmRelFault kind,
+                       uint8_t reply, uint8_t status);
+/* What was in a slot has been copied, or (UNETMM_SLOT_*) never will be. */
+void unetmm_rel_slot_done(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
+                          uint8_t status);
+/*
+ * Goes on where slots were waited for, and tells peers that were refused when
+ * their packets can be taken now.
+ */
+void unetmm_rel_look_again(UnetmmCore *core, UnetmmEp *ep);
+/* A part of a region of this space is not where it was, or not held. */
+void unetmm_rel_moved(UnetmmCore *core, uint16_t space);
+
+/* rel/ack.c */
+void unetmm_rel_flush_acks(UnetmmCore *core);
+
+/* rel/timer.c */
+void unetmm_rel_timer(UnetmmCore *core, int64_t now);
+
+/* aside/sysbuf.c */
+void unetmm_sysbuf_init(UnetmmCore *core);
+void unetmm_sysbuf_free(UnetmmCore *core);
+void unetmm_sysbuf_reset(UnetmmCore *core);
+uint8_t unetmm_sysbuf_set(UnetmmCore *core,
+                          const struct unetmm_cmd_sysbuf *cmd);
+/* All of SYSBUF_SET that neither waits nor touches memory.  False: BAD_ARG. */
+bool unetmm_sysbuf_give(UnetmmCore *core, const uint64_t *addrs, uint32_t n,
+                        uint32_t bytes);
+/* False: so many are not there. */
+bool unetmm_sysbuf_promise(UnetmmCore *core, uint32_t n);
+/* The channel is no more: its slots are others', when the driver has none. */
+void unetmm_sysbuf_forget(UnetmmCore *core, UnetmmRel *rel);
+/* Has core->rx.pieces a page for which the channel has something in a slot? */
+bool unetmm_sysbuf_follows(const UnetmmCore *core, const UnetmmRel *rel);
+/*
+ * Puts a packet, which belongs to core->rx.pieces, into a slot, and keeps its
+ * head.  False: the policy is another one, or it cannot be.
+ */
+bool unetmm_sysbuf_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                        const struct unetmm_frame *f, const uint8_t *payload);
+void unetmm_sysbuf_flush(UnetmmCore *core);
+uint8_t unetmm_sysbuf_done(UnetmmCore *core,
+                           const struct unetmm_cmd_slot *cmd);
+void unetmm_sysbuf_go_on(UnetmmCore *core);
+
+/* remote/window.c */
+void unetmm_window_init(UnetmmCore *core);
+void unetmm_window_free(UnetmmCore *core);
+void unetmm_window_reset(UnetmmCore *core);
+/* All of WINDOW_SET but that the pages and the import are free. */
+uint8_t unetmm_window_check(UnetmmCore *core, uint16_t id,
+                            const struct unetmm_cmd_window *cmd);
+uint8_t unetmm_window_set(UnetmmCore *core, uint16_t id,
+                          const struct unetmm_cmd_window *cmd);
+uint8_t unetmm_window_clear(UnetmmCore *core,
+                            const struct unetmm_cmd_window *cmd);
+/* True: there were some. */
+bool unetmm_window_drop_import(UnetmmCore *core, const UnetmmEp *ep,
+                               uint16_t import);
+void unetmm_window_drop_ep(UnetmmCore *core, const UnetmmEp *ep);
+void unetmm_window_timer(UnetmmCore *core, int64_t now);
+
+/* remote/proxy.c */
+void unetmm_proxy_init(UnetmmCore *core);
+void unetmm_proxy_free(UnetmmCore *core);
+void unetmm_proxy_reset(UnetmmCore *core);
+/* All of PROXY_SET but that the pages are free. */
+uint8_t unetmm_proxy_check(UnetmmCore *core, uint16_t id,
+                           const struct unetmm_cmd_proxy *cmd);
+uint8_t unetmm_proxy_set(UnetmmCore *core, uint16_t id,
+                         const struct unetmm_cmd_proxy *cmd);
+/* Posts what they have started. */
+UnetmmPosted unetmm_rel_post_start(UnetmmCore *core, UnetmmEp *ep,
+                                   const UnetmmStart *start, uint64_t addr);
+uint8_t unetmm_proxy_clear(UnetmmCore *core,
+                           const struct unetmm_cmd_proxy *cmd);
+void unetmm_proxy_drop_import(UnetmmCore *core, const UnetmmEp *ep,
+                              uint16_t import);
+void unetmm_proxy_drop_ep(UnetmmCore *core, const UnetmmEp *ep);
+
+/* ep/head.c: the pre-translated heads of the free queues */
+void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep);
+UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n);
+bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
+                          uint32_t len);
+/* What is behind goes on, in the main loop. */
+void unetmm_heads_go_on(UnetmmCore *core);
+/* The free descriptor of a slot.  False: the bus refused it; it is stopped. */
+bool unetmm_head_read(UnetmmCore *core, UnetmmEp *ep, uint32_t slot,
+                      struct unetmm_fqe *fqe);
+/* UNETMM_ST_OK; or why it is returned. */
+uint8_t unetmm_head_status(UnetmmCore *core, UnetmmEp *ep,
+                           const struct unetmm_fqe *fqe);
+/*
+ * For a message of `len` bytes: are the pages that it touches there?  Then they
+ * are held, for the caller to release.
+ */
+bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                       uint32_t len, UnetmmPage *pages, uint32_t *npages);
+bool unetmm_head_begins(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                        uint32_t len);
+void unetmm_head_pop(UnetmmCore *core, UnetmmEp *ep);
+bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status);
+void unetmm_head_lost_page(UnetmmCore *core, uint16_t space, uint64_t first,
+                           uint64_t last);
+void unetmm_head_answer(UnetmmCore *core, UnetmmEp *ep, unsigned number,
+                        uint8_t reply, uint8_t status);
+void unetmm_head_cancel_all(UnetmmCore *core, UnetmmEp *ep);
+
+/* ep/send.c */
+void unetmm_send_turn(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_send_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
+                        uint8_t status);
+void unetmm_send_abort(UnetmmCore *core, UnetmmEp *ep);
+/* Of a message on a channel: may it have these flags?  Bytes of operands. */
+bool unetmm_send_flags_ok(uint8_t op, uint8_t flags);
+uint32_t unetmm_send_operands(uint8_t op);
+void unetmm_send_landed(UnetmmCore *core, UnetmmEp *ep);
+/*
+ * Is there room for a frame to this address, its first bytes?  If not, the
+ * endpoint's sends wait for it.
+ */
+bool unetmm_send_room(UnetmmCore *core, UnetmmEp *ep, const uint8_t *to);
+/* Where the data of this opcode begins in a frame's buffer. */
+static inline uint32_t unetmm_send_headroom(uint8_t op)
+{
+    return op == UNETMM_OP_FRAME ? 0 : sizeof(struct unetmm_frame);
+}
+/* The endpoint's sends wait for the wire, or the local queue. */
+void unetmm_send_wait(UnetmmCore *core, UnetmmEp *ep);
+
+/* ep/recv.c */
+void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes);
+void unetmm_recv_landed(UnetmmCore *core);
+void unetmm_recv_reset(UnetmmCore *core);
+void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why);
+/* Is what must be zero in a header of this opcode zero? */
+bool unetmm_recv_members_ok(const struct unetmm_frame *f);
+static inline uint32_t unetmm_read_bytes(const struct unetmm_frame *f)
+{
+    return UNETMM_GET(UNETMM_READ_BYTES, f->imm);
+}
+/*
+ * The first head that can take a message, its pages held in core->rx; NULL:
+ * *why says for what the message would be dropped.  `begins` not 0: the pages
+ * of the head's first so many bytes will do, and none is held.
+ */
+UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len,
+                                  uint32_t begins, enum unetmm_counter *why);
+void unetmm_recv_inline(UnetmmCore *core, UnetmmEp *ep,
+                        struct unetmm_cqe *cqe, const uint8_t *payload);
+typedef enum UnetmmPlaced {
+    UNETMM_PLACED,
+    UNETMM_PLACED_NOT,          /* the bus refused it */
+    UNETMM_PLACED_GONE,         /* a page went before its DMA began */
+    UNETMM_PLACED_LATER,        /* unetmm_rel_landed() will say */
+} UnetmmPlaced;
+
+/* Makes [addr, + len) all of where the next packet goes. */
+void unetmm_recv_whole(UnetmmCore *core, uint64_t addr, uint32_t len);
+/*
+ * Holds the pages of core->rx.pieces; or holds none, and *vpn is the first that
+ * is missing, *npages how many are from there on.
+ */
+UnetmmXlat unetmm_recv_hold(UnetmmCore *core, UnetmmEp *ep, uint64_t *vpn,
+                            uint32_t *npages);
+/* Writes one packet to core->rx.pieces, whose pages are held; lets them go. */
+UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               const struct unetmm_frame *f,
+                               const uint8_t *payload);
+/*
+ * Lands a whole message in core->rx.pieces, whose pages are held, and of which
+ * unetmm_slot_landed() is told.  cqe: with the cookie.
+ */
+void unetmm_recv_slot(UnetmmCore *core, UnetmmEp *ep,
+                      const struct unetmm_cqe *cqe, const uint8_t *payload);
+/* Counts what is in its place. */
+void unetmm_recv_done(UnetmmCore *core, UnetmmEp *ep, uint32_t len);
+
+/* aside/slot.c: free queues whose buffers are looked at when they are used */
+/*
+ * Gives a frame or message (cqe: opcode RECEIVED, len, flags, channel) to the
+ * endpoint's next slot, or to the backup ring, or drops and counts it.
+ */
+void unetmm_slot_receive(UnetmmCore *core, UnetmmEp *ep,
+                         const struct unetmm_cqe *cqe, const uint8_t *data);
+/* core->rx.cqe's message has landed, or (why) has not. */
+void unetmm_slot_landed(UnetmmCore *core, UnetmmEp *ep, bool landed,
+                        enum unetmm_counter why);
+/* The driver answered for the slot that was asked for. */
+void unetmm_slot_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
+                        uint8_t status);
+static inline bool unetmm_ep_slotted(const UnetmmEp *ep)
+{
+    return ep->raw || ep->policy->backup;
+}
+
+/* aside/backup.c: slots that wait for others, and the backup ring */
+/* All that an endpoint with `bits` needs for it, and the end of that. */
+void unetmm_backup_init(UnetmmEp *ep, uint32_t bits);
+void unetmm_backup_free(UnetmmEp *ep);
+/* Forgets all that waits; how many packets of these were in the ring. */
+uint32_t unetmm_backup_forget(UnetmmEp *ep);
+/*
+ * Puts the packet of the next slot into the ring.  False: *why says for what it
+ * is to be dropped.
+ */
+bool unetmm_backup_store(UnetmmCore *core, UnetmmEp *ep,
+                         const struct unetmm_cqe *cqe, const uint8_t *data,
+                         enum unetmm_counter *why);
+/* The next slot is taken: it has something to say when its turn comes. */
+void unetmm_backup_take(UnetmmEp *ep, const UnetmmTaken *taken);
+/* Completes a slot whose turn it is.  False: no room, or the bus refused it. */
+bool unetmm_backup_complete(UnetmmCore *core, UnetmmEp *ep,
+                            const UnetmmTaken *taken);
+/* Is it the turn of one that has something to say? */
+bool unetmm_backup_waits(const UnetmmEp *ep);
+/* Is the packet of slot fq_cons + offset in the ring?  It is now. */
+bool unetmm_backup_pending(const UnetmmEp *ep, uint32_t offset);
+void unetmm_backup_mark(UnetmmEp *ep, uint32_t offset);
+/* Completes those whose turn it is, as far as there is room. */
+void unetmm_backup_walk(UnetmmCore *core, UnetmmEp *ep);
+uint8_t unetmm_backup_done(UnetmmCore *core, uint16_t id,
+                           const struct unetmm_cmd_backup *cmd);
+/* *result: it is posted already. */
+uint8_t unetmm_tail_arm(UnetmmCore *core, uint16_t id,
+                        const struct unetmm_cmd_tail *cmd, uint32_t *result);
+/* The endpoint's words have been read: has the armed slot been posted? */
+void unetmm_tail_look(UnetmmCore *core, UnetmmEp *ep);
+
+/* ether/flow.c; more in ether/eth.h */
+void unetmm_flow_init(UnetmmCore *core);
+void unetmm_flow_free(UnetmmCore *core);
+void unetmm_flow_reset(UnetmmCore *core);
+void unetmm_flow_drop_ep(UnetmmCore *core, const UnetmmEp *ep);
+uint8_t unetmm_flow_set(UnetmmCore *core, uint16_t id,
+                        const struct unetmm_cmd_flow *cmd);
+uint8_t unetmm_flow_clear(UnetmmCore *core,
+                          const struct unetmm_cmd_flow *cmd);
+
+/* ether/raw.c */
+/* May a frame's descriptor have this `imm`?  How long may the frame be? */
+bool unetmm_raw_imm_ok(uint32_t imm);
+uint32_t unetmm_raw_longest(uint32_t imm);
+/*
+ * Sends the frame in ep->tx, UNETMM_ST_* in *status.  False: it waits for room.
+ */
+bool unetmm_raw_transmit(UnetmmCore *core, UnetmmEp *ep, uint8_t *status);
+/*
+ * A frame of one of its flows, UNETMM_ETH_HEADER bytes long at least.  *sums:
+ * of this frame; looked at when the first endpoint wants to know.
+ */
+typedef enum UnetmmSums {
+    UNETMM_SUMS_UNKNOWN,
+    UNETMM_SUMS_RIGHT,
+    UNETMM_SUMS_NOT,
+} UnetmmSums;
+void unetmm_raw_receive(UnetmmCore *core, UnetmmEp *ep, const uint8_t *frame,
+                        size_t bytes, UnetmmSums *sums);
+
+/* base/port.c */
+void unetmm_port_init(UnetmmCore *core);
+void unetmm_port_free(UnetmmCore *core);
+void unetmm_port_reset(UnetmmCore *core);
+uint8_t *unetmm_port_buffer(UnetmmCore *core);
+/*
+ * Where bytes [at, + n) of a buffer of unetmm_port_buffer() are, to be written:
+ * it has them, or the program ends here, in every build: behind a buffer is
+ * somebody else's memory.  Whoever writes a number of bytes that is not a
+ * constant into such a buffer takes the place from here.
+ */
+static inline uint8_t *unetmm_frame_at(uint8_t *frame, uint32_t at, uint32_t n)
+{
+    assert(at <= UNETMM_MAX_FRAME && n <= UNETMM_MAX_FRAME - at);
+    return frame + at;
+}
+void unetmm_port_release(UnetmmCore *core, uint8_t *frame);
+bool unetmm_port_ready(const UnetmmCore *core);
+/* Has this frame's way out room now: the wire, or the card's own queue? */
+bool unetmm_port_open(const UnetmmCore *core, const uint8_t *frame);
+/* Takes the frame: where it belongs, without more ado. */
+UnetmmSent unetmm_port_emit(UnetmmCore *core, uint8_t *frame, uint32_t bytes);
+/* Takes the frame; it must have come from unetmm_port_buffer(). */
+UnetmmSent unetmm_port_transmit(UnetmmCore *core, uint8_t *frame,
+                                uint32_t bytes);
+/* The same for a frame that is not of the card's own protocol: to the wire. */
+UnetmmSent unetmm_port_forward(UnetmmCore *core, uint8_t *frame,
+                               uint32_t bytes);
+/* Queues a frame for the receive side (UnetmmQueued); takes it. */
+void unetmm_port_keep(UnetmmCore *core, uint8_t *frame, uint32_t bytes,
+                      uint16_t from, uint16_t only);
+/* An endpoint is no more: what was for it alone is nobody's. */
+void unetmm_port_forget(UnetmmCore *core, const UnetmmEp *ep);
+bool unetmm_port_local(const UnetmmCore *core, const uint8_t *frame);
+/* Gives the queued frames to the receive side, as far as the budget goes. */
+void unetmm_port_drain(UnetmmCore *core);
+void unetmm_port_flush_held(UnetmmCore *core, bool due);
+
+/* base/delay.c */
+bool unetmm_delay_room(const UnetmmCore *core);
+bool unetmm_delay_take(UnetmmCore *core, uint8_t *frame, uint32_t bytes);
+int64_t unetmm_delay_deadline(const UnetmmCore *core);
+void unetmm_delay_flush(UnetmmCore *core);
+void unetmm_delay_reset(UnetmmCore *core);
+
+/* card/engine.c */
+/* Enabled, not fatal, and no reset to come first. */
+bool unetmm_engine_may_run(const UnetmmCore *core);
+void unetmm_enter(UnetmmCore *core);
+void unetmm_leave(UnetmmCore *core);
+void unetmm_engine_queue(UnetmmCore *core, UnetmmEp *ep);
+/*
+ * The budget.  A little DMA and an index (a completion, a short frame, a buffer
+ * that goes back) take as much as so many bytes.
+ */
+#define UNETMM_LEAST_BYTES      1024
+/* An endpoint's share in one turn. */
+#define UNETMM_TURN_DESCRIPTORS 16
+#define UNETMM_TURN_BYTES       131072
+void unetmm_budget_renew(UnetmmCore *core);
+static inline void unetmm_charge(UnetmmCore *core, uint32_t descriptors,
+                                 uint32_t bytes)
+{
+    UnetmmBudget *b = &core->budget;
+
+    if (b->arriving) {
+        bytes += descriptors * UNETMM_LEAST_BYTES;
+        b->arrivals -= MIN(b->arrivals, bytes);
+        return;
+    }
+    b->descriptors -= MIN(b->descriptors, descriptors);
+    b->bytes -= MIN(b->bytes, bytes);
+}
+static inline bool unetmm_budget_left(const UnetmmCore *core)
+{
+    const UnetmmBudget *b = &core->budget;
+
+    return b->arriving ? b->arrivals : b->descriptors && b->bytes && b->turns;
+}
+void unetmm_engine_wire_room(UnetmmCore *core);
+void unetmm_engine_reset(UnetmmCore *core);
+
+/* base/crc.c: CRC32C (Castagnoli), start with 0 */
+uint32_t unetmm_crc32c(uint32_t crc, const void *data, size_t bytes);
+
+#endif /* UNETMM_CORE_H */

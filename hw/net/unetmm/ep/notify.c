@@ -1,0 +1,89 @@
+/*
+ * unetmm: wake-ups for processes, by way of the notification ring
+ *
+ * An endpoint remembers that it owes a wake-up; a full ring delays it and is
+ * reported by a sticky event, never loses it.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "../card/core.h"
+
+static void notify_list(UnetmmCore *core, UnetmmEp *ep)
+{
+    if (!ep->telling) {
+        ep->telling = true;
+        core->tell[(core->tell_first + core->tell_used++) %
+                   core->params.endpoints] = ep->id;
+    }
+}
+
+void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error)
+{
+    bool *flag = error ? &ep->notify_error : &ep->notify_cq;
+
+    if (ep->vector) {
+        unetmm_irq_want(core, UNETMM_VEC_NET);
+        unetmm_count(core, ep, UNETMM_C_notifications, 1);
+        return;
+    }
+    *flag = true;
+    notify_list(core, ep);
+}
+
+void unetmm_notify_tail(UnetmmCore *core, UnetmmEp *ep)
+{
+    ep->notify_tail = true;
+    notify_list(core, ep);
+}
+
+static bool notify_post(UnetmmCore *core, UnetmmEp *ep, bool *flag,
+                        uint8_t type)
+{
+    struct unetmm_notify n = {
+        .type = type, .ep = ep->id,
+        .data = type == UNETMM_NOTIFY_TAIL ? ep->tail_slot : ep->cq_prod,
+    };
+
+    if (!*flag) {
+        return true;
+    }
+    if (!unetmm_ring_post_notify(core, n)) {
+        return false;
+    }
+    *flag = false;
+    unetmm_count(core, ep, UNETMM_C_notifications, 1);
+    unetmm_count(core, ep, UNETMM_C_tail_wakeups, type == UNETMM_NOTIFY_TAIL);
+    trace_unetmm_notify(ep->id, type, n.data);
+    return true;
+}
+
+/* An endpoint that has been closed since owes nothing, and leaves the list. */
+static void notify_full(UnetmmCore *core)
+{
+    if (!(core->events & UNETMM_EVENT_NOTIFY_FULL)) {
+        core->counters[UNETMM_C_notify_waited]++;
+        unetmm_event(core, UNETMM_EVENT_NOTIFY_FULL);
+    }
+}
+
+void unetmm_notify_flush(UnetmmCore *core)
+{
+    while (core->tell_used) {
+        UnetmmEp *ep = &core->eps[core->tell[core->tell_first]];
+
+        if (!notify_post(core, ep, &ep->notify_error,
+                         UNETMM_NOTIFY_EP_ERROR) ||
+            !notify_post(core, ep, &ep->notify_cq, UNETMM_NOTIFY_CQ) ||
+            !notify_post(core, ep, &ep->notify_tail, UNETMM_NOTIFY_TAIL)) {
+            notify_full(core);
+            return;
+        }
+        ep->telling = false;
+        core->tell_first = (core->tell_first + 1) % core->params.endpoints;
+        core->tell_used--;
+    }
+    if (!unetmm_counters_flush(core)) {
+        notify_full(core);
+    }
+}

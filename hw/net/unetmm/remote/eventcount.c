@@ -1,0 +1,203 @@
+/*
+ * unetmm: event counters: control transferred by what is written
+ *
+ * A counter is a word in a page of host memory that its process can read; the
+ * card alone changes it, and keeps no copy.  So who spins asks nobody, and all
+ * that is state of the card's is what somebody sleeps for: one value for each
+ * counter.  An increment and the look at that value are one step to the driver,
+ * as is arming with the look at the counter: so no wake-up is lost between.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "../card/core.h"
+#include "../abi/unetmm_le.h"
+
+#define COUNT_TRIES     64              /* against whom there should not be */
+
+uint8_t unetmm_counters_set(UnetmmCore *core, uint16_t id,
+                            const struct unetmm_cmd_counters *cmd)
+{
+    UnetmmSpace *space;
+
+    if (!id || id >= core->params.spaces || !core->spaces[id].live) {
+        return UNETMM_CS_BAD_ID;
+    }
+    space = &core->spaces[id];
+    if (space->counters) {
+        return UNETMM_CS_EXISTS;
+    }
+    if (!cmd->page || cmd->page % UNETMM_PAGE_BYTES) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    space->counter_page = cmd->page;
+    space->counters = g_new0(UnetmmCounter, UNETMM_EVENT_COUNTERS);
+    return UNETMM_CS_OK;
+}
+
+/* The list may still have the space: it owes nothing then. */
+void unetmm_counters_drop(UnetmmSpace *space)
+{
+    g_clear_pointer(&space->counters, g_free);
+    space->counter_page = 0;
+    space->counters_due = 0;
+}
+
+void unetmm_counters_reset(UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.spaces; i++) {
+        unetmm_counters_drop(&core->spaces[i]);
+    }
+    core->due_first = core->due_used = 0;
+}
+
+static uint64_t counter_address(const UnetmmSpace *space, uint32_t id)
+{
+    return space->counter_page + id * sizeof(uint64_t);
+}
+
+/* As the specification compares them: modulo 2^64. */
+static bool counter_reached(uint64_t now, uint64_t value)
+{
+    return now - value <= INT64_MAX;
+}
+
+/* Of the whole list a space is in once, whatever it owes. */
+void unetmm_counters_list(UnetmmCore *core, uint16_t id)
+{
+    UnetmmSpace *space = &core->spaces[id];
+
+    if (!space->telling) {
+        space->telling = true;
+        core->due[(core->due_first + core->due_used++) %
+                  core->params.spaces] = id;
+    }
+}
+
+static bool arm_rsvd_ok(const struct unetmm_cmd_arm *cmd)
+{
+    for (unsigned i = 0; i < sizeof(cmd->rsvd); i++) {
+        if (cmd->rsvd[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void counter_disarm(UnetmmSpace *space, UnetmmCounter *c)
+{
+    space->counters_due -= c->state == UNETMM_COUNTER_DUE;
+    c->state = UNETMM_COUNTER_IDLE;
+}
+
+uint8_t unetmm_counter_arm(UnetmmCore *core, uint16_t id,
+                           const struct unetmm_cmd_arm *cmd, uint32_t *result)
+{
+    UnetmmSpace *space;
+    UnetmmCounter *c;
+    uint64_t now;
+
+    if (id >= core->params.spaces || !core->spaces[id].live ||
+        !core->spaces[id].counters || cmd->counter >= UNETMM_EVENT_COUNTERS) {
+        return UNETMM_CS_BAD_ID;
+    }
+    if (cmd->arm > 1 || !arm_rsvd_ok(cmd)) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    space = &core->spaces[id];
+    c = &space->counters[cmd->counter];
+    counter_disarm(space, c);
+    if (!cmd->arm) {
+        return UNETMM_CS_OK;
+    }
+    if (!unetmm_dma_read(core, NULL, counter_address(space, cmd->counter),
+                         &now, sizeof(now))) {
+        return UNETMM_CS_DMA;
+    }
+    unetmm_le_u64(&now);
+    *result = counter_reached(now, cmd->value);
+    if (!*result) {
+        c->state = UNETMM_COUNTER_ARMED;
+        c->value = cmd->value;
+        core->counters[UNETMM_C_counter_arms]++;
+    }
+    trace_unetmm_counter_arm(id, cmd->counter, cmd->value, now);
+    return UNETMM_CS_OK;
+}
+
+uint32_t unetmm_counter_check(const UnetmmCore *core,
+                              const UnetmmRegion *region, uint32_t imm,
+                              uint32_t *id)
+{
+    if (imm >= region->ncounters ||
+        !core->spaces[region->space].counters) {
+        return UNETMM_WHY_COUNTER;
+    }
+    *id = region->counter + imm;
+    return 0;
+}
+
+bool unetmm_counter_add(UnetmmCore *core, UnetmmEp *ep, uint32_t id)
+{
+    UnetmmSpace *space = &core->spaces[ep->space];
+    UnetmmCounter *c = &space->counters[id];
+    uint64_t at = counter_address(space, id);
+    uint64_t old = 0, expected;
+    unsigned tries = 0;
+
+    /* One access, with all barriers: what was placed before is seen first. */
+    do {
+        expected = old;
+        if (tries++ == COUNT_TRIES ||
+            !unetmm_dma_cmpxchg(core, ep, at, &old, old + 1)) {
+            return false;
+        }
+    } while (old != expected);
+    unetmm_count(core, ep, UNETMM_C_rel_counts, 1);
+    if (c->state == UNETMM_COUNTER_ARMED &&
+        counter_reached(old + 1, c->value)) {
+        c->state = UNETMM_COUNTER_DUE;
+        space->counters_due++;
+        unetmm_counters_list(core, ep->space);
+    }
+    trace_unetmm_counter_add(ep->space, id, old + 1);
+    return true;
+}
+
+/* False: the notification ring is full. */
+static bool counters_tell(UnetmmCore *core, uint16_t id)
+{
+    UnetmmSpace *space = &core->spaces[id];
+
+    for (uint32_t i = 0; space->counters_due; i++) {
+        UnetmmCounter *c = &space->counters[i];
+        struct unetmm_notify n = { .type = UNETMM_NOTIFY_COUNTER, .ep = id,
+                                   .data = i, .value = c->value };
+
+        if (c->state != UNETMM_COUNTER_DUE) {
+            continue;
+        }
+        if (!unetmm_ring_post_notify(core, n)) {
+            return false;
+        }
+        counter_disarm(space, c);
+        core->counters[UNETMM_C_counter_wakeups]++;
+        trace_unetmm_notify(id, UNETMM_NOTIFY_COUNTER, i);
+    }
+    return true;
+}
+
+bool unetmm_counters_flush(UnetmmCore *core)
+{
+    while (core->due_used) {
+        uint16_t id = core->due[core->due_first];
+
+        if (!counters_tell(core, id)) {
+            return false;
+        }
+        core->spaces[id].telling = false;
+        core->due_first = (core->due_first + 1) % core->params.spaces;
+        core->due_used--;
+    }
+    return true;
+}

@@ -1,0 +1,103 @@
+/*
+ * unetmm: imports: what an endpoint may use of a peer's memory
+ *
+ * A process names a small number; which region of which peer that is, and the
+ * key to it, only the driver has ever said.  The peer checks all of it again.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "../card/core.h"
+
+static UnetmmImport *import_at(UnetmmCore *core, uint16_t id, uint32_t number)
+{
+    UnetmmEp *ep = unetmm_ep_live(core, id);
+
+    if (!ep || id == 0 || ep->closing || number >= core->params.imports) {
+        return NULL;
+    }
+    return &ep->imports[number];
+}
+
+uint8_t unetmm_import_set(UnetmmCore *core, uint16_t id,
+                          const struct unetmm_cmd_import *cmd)
+{
+    UnetmmImport *import = import_at(core, id, cmd->import);
+    const UnetmmChannel *channel;
+
+    if (!import || cmd->channel >= core->params.channels ||
+        !core->eps[id].channels[cmd->channel].live) {
+        return UNETMM_CS_BAD_ID;
+    }
+    if (import->live) {
+        return UNETMM_CS_EXISTS;
+    }
+    channel = &core->eps[id].channels[cmd->channel];
+    if (!channel->ops->post || !cmd->length || !cmd->rights ||
+        cmd->rights & ~UNETMM_RIGHT_ALL) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    *import = (UnetmmImport) {
+        .live = true, .rights = cmd->rights, .channel = cmd->channel,
+        .region = cmd->region, .key = cmd->key, .length = cmd->length,
+    };
+    trace_unetmm_import(id, cmd->import, true, cmd->channel, cmd->region);
+    return UNETMM_CS_OK;
+}
+
+/* What was stored in its windows goes on, as all that has been taken does. */
+static void import_end(UnetmmCore *core, UnetmmEp *ep, uint32_t number)
+{
+    ep->imports[number].live = false;
+    unetmm_window_drop_import(core, ep, number);
+    unetmm_proxy_drop_import(core, ep, number);
+}
+
+uint8_t unetmm_import_clear(UnetmmCore *core, uint16_t id, uint32_t number)
+{
+    UnetmmImport *import = import_at(core, id, number);
+
+    if (!import || !import->live) {
+        return UNETMM_CS_BAD_ID;
+    }
+    import_end(core, &core->eps[id], number);
+    trace_unetmm_import(id, number, false, import->channel, import->region);
+    return UNETMM_CS_OK;
+}
+
+void unetmm_import_drop(UnetmmCore *core, UnetmmEp *ep, uint16_t channel)
+{
+    for (uint32_t i = 0; i < core->params.imports; i++) {
+        if (ep->imports[i].live && ep->imports[i].channel == channel) {
+            import_end(core, ep, i);
+        }
+    }
+}
+
+const UnetmmImport *unetmm_import_at(const UnetmmCore *core,
+                                     const UnetmmEp *ep, uint32_t number)
+{
+    return number < core->params.imports && ep->imports[number].live ?
+           &ep->imports[number] : NULL;
+}
+
+bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep)
+{
+    static const uint8_t rights[] = {
+        [UNETMM_OP_WRITE] = UNETMM_RIGHT_WRITE,
+        [UNETMM_OP_READ] = UNETMM_RIGHT_READ,
+        [UNETMM_OP_FETCH_ADD] = UNETMM_RIGHT_ATOMIC,
+        [UNETMM_OP_CMP_SWAP] = UNETMM_RIGHT_ATOMIC,
+    };
+    const UnetmmTransfer *tx = &ep->tx;
+    const UnetmmImport *import;
+
+    if (tx->handle >= core->params.imports) {
+        return false;
+    }
+    import = &ep->imports[tx->handle];
+    return import->live && import->channel == tx->channel &&
+           (import->rights & rights[tx->opcode]) &&
+           tx->remote <= import->length &&
+           tx->len <= import->length - tx->remote;
+}

@@ -1,0 +1,439 @@
+/*
+ * unetmm: parts of regions that are somewhere else (transfer redirection)
+ *
+ * Where a byte of a region is, is looked up for each packet when it is placed,
+ * so nothing has to follow when a part moves.  What has landed before is copied
+ * by the driver's process; the part is held meanwhile, so that no copy can be
+ * later than what it would overwrite.  What must be copied is kept as few
+ * intervals, in each place; they may cover too much, never too little.
+ *
+ * A packet or an answer that is moving through the part when a command comes is
+ * waited for, one page at most: the part is held by then, so it goes no further
+ * and comes again.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "../card/core.h"
+#include "../abi/unetmm_le.h"
+
+/* ---- Intervals ---------------------------------------------------------- */
+
+/* The two that are nearest become one, if there are too many. */
+static void spans_fit(UnetmmSpans *s)
+{
+    uint32_t near = 0;
+
+    if (s->n <= UNETMM_REDIRECT_LANDED) {
+        return;
+    }
+    for (uint32_t i = 1; i + 1 < s->n; i++) {
+        if (s->at[i + 1].first - s->at[i].last <
+            s->at[near + 1].first - s->at[near].last) {
+            near = i;
+        }
+    }
+    s->at[near].last = s->at[near + 1].last;
+    s->n--;
+    memmove(&s->at[near + 1], &s->at[near + 2],
+            (s->n - near - 1) * sizeof(s->at[0]));
+}
+
+static void spans_add(UnetmmSpans *s, uint64_t first, uint64_t last)
+{
+    uint32_t i = 0, end;
+
+    while (i < s->n && s->at[i].last < first && first - s->at[i].last > 1) {
+        i++;
+    }
+    end = i;
+    while (end < s->n &&
+           (s->at[end].first <= last || s->at[end].first - last == 1)) {
+        first = MIN(first, s->at[end].first);
+        last = MAX(last, s->at[end].last);
+        end++;
+    }
+    memmove(&s->at[i + 1], &s->at[end], (s->n - end) * sizeof(s->at[0]));
+    s->n = s->n - (end - i) + 1;
+    s->at[i] = (UnetmmSpan) { .first = first, .last = last };
+    spans_fit(s);
+}
+
+/* Moves what is in [first, last] from one to another. */
+static void spans_take(UnetmmSpans *s, uint64_t first, uint64_t last,
+                       UnetmmSpans *taken)
+{
+    UnetmmSpans left = { 0 };
+
+    taken->n = 0;
+    for (uint32_t i = 0; i < s->n; i++) {
+        UnetmmSpan at = s->at[i];
+
+        if (at.last < first || at.first > last) {
+            left.at[left.n++] = at;
+            continue;
+        }
+        if (at.first < first) {
+            left.at[left.n++] = (UnetmmSpan) { at.first, first - 1 };
+        }
+        taken->at[taken->n++] = (UnetmmSpan) { MAX(at.first, first),
+                                               MIN(at.last, last) };
+        if (at.last > last) {
+            left.at[left.n++] = (UnetmmSpan) { last + 1, at.last };
+        }
+    }
+    spans_fit(&left);
+    *s = left;
+}
+
+/* What is at `from` or behind it goes from one to the other as well. */
+static void spans_join(UnetmmSpans *to, const UnetmmSpans *s, uint64_t from)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (s->at[i].last >= from) {
+            spans_add(to, MAX(s->at[i].first, from), s->at[i].last);
+        }
+    }
+}
+
+bool unetmm_spans_ok(const UnetmmSpans *s, uint64_t first, uint64_t last)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (s->at[i].first < first || s->at[i].first > s->at[i].last ||
+            s->at[i].last > last ||
+            (i && (s->at[i].first <= s->at[i - 1].last ||
+                   s->at[i].first - s->at[i - 1].last == 1))) {
+            return false;
+        }
+    }
+    return s->n <= UNETMM_REDIRECT_LANDED;
+}
+
+/* ---- Where a byte is ---------------------------------------------------- */
+
+/* The part that has it, or NULL; *last: up to where that is so. */
+static UnetmmRedirect *redirect_at(UnetmmMoved *m, uint64_t offset,
+                                   uint64_t *last)
+{
+    *last = UINT64_MAX;
+    for (unsigned i = 0; i < UNETMM_REDIRECTS; i++) {
+        UnetmmRedirect *r = &m->redirects[i];
+
+        if (!r->state || r->last < offset) {
+            continue;
+        }
+        if (r->first <= offset) {
+            *last = r->last;
+            return r;
+        }
+        *last = MIN(*last, r->first - 1);
+    }
+    return NULL;
+}
+
+/* Has its part moved, not only begun to? */
+static bool redirect_moved(const UnetmmRedirect *r)
+{
+    return r && r->state != UNETMM_MOVED_BEGUN;
+}
+
+uint32_t unetmm_region_run(const UnetmmRegion *region, uint64_t offset,
+                           uint32_t len, uint64_t *addr)
+{
+    const UnetmmRedirect *r;
+    uint64_t last;
+
+    *addr = region->addr + offset;
+    if (!region->moved || !len) {
+        return len;
+    }
+    r = redirect_at(region->moved, offset, &last);
+    if (redirect_moved(r)) {
+        *addr = r->to + (offset - r->first);
+    }
+    return last - offset < len ? last - offset + 1 : len;
+}
+
+void unetmm_region_note(const UnetmmRegion *region, uint64_t offset,
+                        uint32_t len)
+{
+    while (region->moved && len) {
+        uint64_t last;
+        UnetmmRedirect *r = redirect_at(region->moved, offset, &last);
+        uint32_t n = last - offset < len ? last - offset + 1 : len;
+
+        spans_add(redirect_moved(r) ? &r->spans : &region->moved->landed,
+                  offset, offset + (n - 1));
+        offset += n;
+        len -= n;
+    }
+}
+
+static bool redirect_meets(const UnetmmRedirect *r, uint64_t first,
+                           uint64_t last)
+{
+    return r->state && r->first <= last && first <= r->last;
+}
+
+bool unetmm_region_held(const UnetmmRegion *region, uint64_t offset,
+                        uint32_t len)
+{
+    for (unsigned i = 0; region->moved && len && i < UNETMM_REDIRECTS; i++) {
+        const UnetmmRedirect *r = &region->moved->redirects[i];
+
+        if (redirect_meets(r, offset, offset + (len - 1)) &&
+            (r->state != UNETMM_MOVED_GOING || r->waits)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- Commands ----------------------------------------------------------- */
+
+/* Lists for the driver what is in r->spans from `from` on. */
+static bool redirect_tell(UnetmmCore *core, const UnetmmRedirect *r,
+                          uint64_t from, uint32_t *result)
+{
+    struct unetmm_landed list[UNETMM_REDIRECT_LANDED];
+    UnetmmSpans told = { 0 };
+
+    spans_join(&told, &r->spans, from);
+    for (uint32_t i = 0; i < told.n; i++) {
+        list[i].offset = told.at[i].first;
+        list[i].length = told.at[i].last - told.at[i].first + 1;
+        unetmm_le_landed(&list[i]);
+    }
+    *result = told.n;
+    return !told.n || unetmm_dma_write(core, NULL, r->list, list,
+                                       told.n * sizeof(list[0]));
+}
+
+static uint8_t begin_done(UnetmmCore *core, UnetmmMoved *m, UnetmmRedirect *r,
+                          uint32_t *result)
+{
+    spans_take(&m->landed, r->first, r->last, &r->spans);
+    if (!redirect_tell(core, r, r->first, result)) {
+        spans_join(&m->landed, &r->spans, r->first);
+        r->state = UNETMM_MOVED_NOT;
+        *result = 0;
+        return UNETMM_CS_DMA;
+    }
+    if (!r->spans.n) {
+        r->state = UNETMM_MOVED_GOING;
+    }
+    core->counters[UNETMM_C_redirects]++;
+    return UNETMM_CS_OK;
+}
+
+static uint8_t back_done(UnetmmCore *core, UnetmmRedirect *r,
+                         uint32_t *result)
+{
+    if (!redirect_tell(core, r, r->from, result)) {
+        *result = 0;
+        return UNETMM_CS_DMA;
+    }
+    r->state = UNETMM_MOVED_BACK;
+    return UNETMM_CS_OK;
+}
+
+/* What has not been copied, or has been copied back, is in the old place. */
+static void end_done(UnetmmMoved *m, UnetmmRedirect *r)
+{
+    if (r->state == UNETMM_MOVED_BEGUN) {
+        spans_join(&m->landed, &r->spans, r->first);
+    } else if (r->state == UNETMM_MOVED_BACK) {
+        spans_join(&m->landed, &r->spans, r->from);
+    }
+    r->state = UNETMM_MOVED_NOT;
+}
+
+static uint8_t redirect_done(UnetmmCore *core, UnetmmRegion *region,
+                             UnetmmRedirect *r, uint8_t what,
+                             uint32_t *result)
+{
+    uint8_t status = UNETMM_CS_OK;
+
+    switch (what) {
+    case UNETMM_REDIRECT_BEGIN:
+        status = begin_done(core, region->moved, r, result);
+        break;
+    case UNETMM_REDIRECT_BACK:
+        status = back_done(core, r, result);
+        break;
+    case UNETMM_REDIRECT_END:
+        end_done(region->moved, r);
+        break;
+    }
+    trace_unetmm_redirect(region - core->regions, what, r->first,
+                          r->last - r->first, r->to, status, *result);
+    unetmm_rel_moved(core, region->space);
+    return status;
+}
+
+/* At once, or when nothing moves through the part any more. */
+static uint8_t redirect_await(UnetmmCore *core, UnetmmRegion *region,
+                              UnetmmRedirect *r, uint8_t what, uint16_t tag,
+                              uint32_t *result, bool *wait)
+{
+    if (!unetmm_region_moving_in(core, region - core->regions, r->first,
+                                 r->last)) {
+        return redirect_done(core, region, r, what, result);
+    }
+    r->waits = what;
+    r->tag = tag;
+    core->closing++;
+    core->redirects_waiting++;
+    *wait = true;
+    return UNETMM_CS_OK;
+}
+
+uint8_t unetmm_redirect_add(UnetmmRegion *region,
+                            const struct unetmm_cmd_redirect *cmd,
+                            UnetmmRedirect **added)
+{
+    UnetmmRedirect *r = NULL;
+
+    if (!cmd->length || cmd->offset >= region->length ||
+        cmd->length > region->length - cmd->offset ||
+        cmd->to > UINT64_MAX - (cmd->length - 1) ||
+        cmd->list % sizeof(uint64_t)) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    for (unsigned i = 0; i < UNETMM_REDIRECTS; i++) {
+        UnetmmRedirect *other = &region->moved->redirects[i];
+
+        if (redirect_meets(other, cmd->offset,
+                           cmd->offset + (cmd->length - 1))) {
+            return UNETMM_CS_EXISTS;
+        }
+        r = r || other->state ? r : other;
+    }
+    if (!r) {
+        return UNETMM_CS_FULL;
+    }
+    *r = (UnetmmRedirect) {
+        .state = UNETMM_MOVED_BEGUN, .first = cmd->offset,
+        .last = cmd->offset + (cmd->length - 1), .to = cmd->to,
+        .list = cmd->list,
+    };
+    *added = r;
+    return UNETMM_CS_OK;
+}
+
+static uint8_t redirect_go(UnetmmCore *core, UnetmmRegion *region,
+                           UnetmmRedirect *r, uint32_t *result)
+{
+    if (r->state == UNETMM_MOVED_GOING) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    /* What has been copied is in the new place as if it had landed there. */
+    r->state = UNETMM_MOVED_GOING;
+    return redirect_done(core, region, r, UNETMM_REDIRECT_GO, result);
+}
+
+static uint8_t redirect_back(UnetmmCore *core, UnetmmRegion *region,
+                             UnetmmRedirect *r,
+                             const struct unetmm_cmd_redirect *cmd,
+                             uint16_t tag, uint32_t *result, bool *wait)
+{
+    if (r->state != UNETMM_MOVED_GOING || cmd->list % sizeof(uint64_t) ||
+        (cmd->length && cmd->length - 1 > r->last - r->first)) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    r->from = r->first + cmd->length;
+    r->list = cmd->list;
+    return redirect_await(core, region, r, UNETMM_REDIRECT_BACK, tag, result,
+                          wait);
+}
+
+/* The part that begins there and is not about to change; or NULL. */
+static UnetmmRedirect *redirect_find(const UnetmmRegion *region,
+                                     uint64_t offset, uint8_t *status)
+{
+    uint64_t last;
+    UnetmmRedirect *r = redirect_at(region->moved, offset, &last);
+
+    *status = !r || r->first != offset ? UNETMM_CS_BAD_ID :
+              r->waits ? UNETMM_CS_BUSY : UNETMM_CS_OK;
+    return *status == UNETMM_CS_OK ? r : NULL;
+}
+
+uint8_t unetmm_redirect(UnetmmCore *core,
+                        const struct unetmm_cmd_redirect *cmd, uint16_t tag,
+                        uint32_t *result, bool *wait)
+{
+    UnetmmRegion *region;
+    UnetmmRedirect *r;
+    uint8_t status;
+
+    if (cmd->region >= core->params.regions ||
+        !core->regions[cmd->region].live ||
+        core->regions[cmd->region].clearing) {
+        return UNETMM_CS_BAD_ID;
+    }
+    region = &core->regions[cmd->region];
+    if (!region->moved) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    if (cmd->what == UNETMM_REDIRECT_BEGIN) {
+        status = unetmm_redirect_add(region, cmd, &r);
+        return status != UNETMM_CS_OK ? status :
+               redirect_await(core, region, r, cmd->what, tag, result, wait);
+    }
+    r = redirect_find(region, cmd->offset, &status);
+    if (!r) {
+        return status;
+    }
+    switch (cmd->what) {
+    case UNETMM_REDIRECT_GO:
+        return redirect_go(core, region, r, result);
+    case UNETMM_REDIRECT_BACK:
+        return redirect_back(core, region, r, cmd, tag, result, wait);
+    case UNETMM_REDIRECT_END:
+        return redirect_await(core, region, r, cmd->what, tag, result, wait);
+    default:
+        return UNETMM_CS_BAD_ARG;
+    }
+}
+
+/* ---- What was waited for ------------------------------------------------ */
+
+static void redirect_answer(UnetmmCore *core, UnetmmRedirect *r,
+                            uint8_t status, uint32_t result)
+{
+    r->waits = 0;
+    core->redirects_waiting--;
+    unetmm_cmd_redirect_done(core, r->tag, status, result);
+}
+
+void unetmm_redirect_landed(UnetmmCore *core, uint32_t number)
+{
+    UnetmmRegion *region = &core->regions[number];
+
+    for (unsigned i = 0; region->moved && i < UNETMM_REDIRECTS; i++) {
+        UnetmmRedirect *r = &region->moved->redirects[i];
+        uint32_t result = 0;
+        uint8_t status;
+
+        if (r->waits && !unetmm_region_moving_in(core, number, r->first,
+                                                 r->last)) {
+            status = redirect_done(core, region, r, r->waits, &result);
+            redirect_answer(core, r, status, result);
+        }
+    }
+}
+
+void unetmm_redirect_forget(UnetmmCore *core, UnetmmRegion *region)
+{
+    for (unsigned i = 0; region->moved && i < UNETMM_REDIRECTS; i++) {
+        if (region->moved->redirects[i].waits) {
+            redirect_answer(core, &region->moved->redirects[i],
+                            UNETMM_CS_BAD_ID, 0);
+        }
+    }
+    if (region->moved) {
+        g_clear_pointer(&region->moved, g_free);
+        unetmm_rel_moved(core, region->space);
+    }
+}

@@ -1,0 +1,187 @@
+/*
+ * unetmm: regions: memory that peers may use without being asked
+ *
+ * A region is a range of an address space, not memory: each packet that uses
+ * it is checked against the table, and its pages are looked up like any other.
+ * So nothing has to be undone when a region goes.  What is moving through it at
+ * that moment ends first, page by page; REGION_CLEAR waits for that, and until
+ * then nothing new begins.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "../card/core.h"
+
+/* Counters are named beforehand: a peer cannot make its own right to one. */
+static bool region_counters_ok(const UnetmmSpace *space,
+                               const struct unetmm_cmd_region *cmd)
+{
+    return !cmd->ncounters ||
+           (space->counters && cmd->counter < UNETMM_EVENT_COUNTERS &&
+            cmd->ncounters <= UNETMM_EVENT_COUNTERS - cmd->counter);
+}
+
+static bool region_args_ok(const struct unetmm_cmd_region *cmd)
+{
+    return cmd->length && cmd->addr <= UINT64_MAX - (cmd->length - 1) &&
+           cmd->rights && !(cmd->rights & ~UNETMM_RIGHT_ALL) &&
+           !(cmd->flags & ~UNETMM_REGION_F_ALL);
+}
+
+uint8_t unetmm_region_set(UnetmmCore *core, uint16_t space,
+                          const struct unetmm_cmd_region *cmd)
+{
+    UnetmmRegion *region;
+
+    /* Space 0 is the driver's: no peer has business there. */
+    if (cmd->region >= core->params.regions || !space ||
+        space >= core->params.spaces || !core->spaces[space].live) {
+        return UNETMM_CS_BAD_ID;
+    }
+    region = &core->regions[cmd->region];
+    if (region->live) {
+        return UNETMM_CS_EXISTS;
+    }
+    if (!region_args_ok(cmd) ||
+        !region_counters_ok(&core->spaces[space], cmd)) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    *region = (UnetmmRegion) {
+        .live = true, .space = space, .key = cmd->key, .addr = cmd->addr,
+        .length = cmd->length, .cookie = cmd->cookie, .rights = cmd->rights,
+        .flags = cmd->flags, .counter = cmd->counter,
+        .ncounters = cmd->ncounters,
+        .moved = cmd->flags & UNETMM_REGION_F_REDIRECT ?
+                 g_new0(UnetmmMoved, 1) : NULL,
+    };
+    core->spaces[space].regions++;
+    trace_unetmm_region_set(cmd->region, space, cmd->addr, cmd->length,
+                            cmd->rights);
+    return UNETMM_CS_OK;
+}
+
+static void region_end(UnetmmCore *core, uint32_t number)
+{
+    UnetmmRegion *region = &core->regions[number];
+
+    region->live = region->clearing = false;
+    core->spaces[region->space].regions--;
+    unetmm_redirect_forget(core, region);
+    trace_unetmm_region_clear(number);
+}
+
+void unetmm_regions_reset(UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.regions; i++) {
+        g_free(core->regions[i].moved);
+    }
+    memset(core->regions, 0, core->params.regions * sizeof(*core->regions));
+    core->regions_clearing = core->redirects_waiting = 0;
+}
+
+/* Do `len` bytes from `at` on, one at least, meet these? */
+static bool region_meets(uint64_t at, uint32_t len, uint64_t first,
+                         uint64_t last)
+{
+    return at <= last && at + (len - 1) >= first;
+}
+
+bool unetmm_region_moving_in(const UnetmmCore *core, uint32_t number,
+                             uint64_t first, uint64_t last)
+{
+    const UnetmmLanding *rx = &core->rx;
+
+    if (rx->active && rx->rel && rx->head.opcode == UNETMM_WIRE_WRITE &&
+        rx->head.handle == number &&
+        region_meets(rx->head.remote, rx->head.len, first, last)) {
+        return true;
+    }
+    for (uint32_t i = 0; core->params.dma_page_ns &&
+         i < core->params.endpoints; i++) {
+        const UnetmmTransfer *tx = &core->eps[i].tx;
+
+        if (core->eps[i].live && tx->moving && tx->answer &&
+            tx->target.region == number &&
+            region_meets(tx->target.offset, tx->target.len, first, last)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool unetmm_region_moving(const UnetmmCore *core, uint32_t number)
+{
+    return unetmm_region_moving_in(core, number, 0, UINT64_MAX);
+}
+
+uint8_t unetmm_region_clear(UnetmmCore *core, uint32_t number, uint16_t tag,
+                            bool *wait)
+{
+    UnetmmRegion *region;
+
+    if (number >= core->params.regions || !core->regions[number].live ||
+        core->regions[number].clearing) {
+        return UNETMM_CS_BAD_ID;
+    }
+    region = &core->regions[number];
+    if (unetmm_region_moving(core, number)) {
+        region->clearing = true;
+        region->clear_tag = tag;
+        core->closing++;
+        core->regions_clearing++;
+        *wait = true;
+        return UNETMM_CS_OK;
+    }
+    region_end(core, number);
+    return UNETMM_CS_OK;
+}
+
+void unetmm_region_landed(UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.regions &&
+         (core->regions_clearing || core->redirects_waiting); i++) {
+        UnetmmRegion *region = &core->regions[i];
+
+        unetmm_redirect_landed(core, i);
+
+        if (region->clearing && !unetmm_region_moving(core, i)) {
+            region_end(core, i);
+            core->regions_clearing--;
+            unetmm_cmd_clear_done(core, region->clear_tag);
+        }
+    }
+}
+
+const UnetmmRegion *unetmm_region_find(const UnetmmCore *core, uint16_t space,
+                                       uint32_t number, uint32_t key)
+{
+    const UnetmmRegion *region;
+
+    if (number >= core->params.regions) {
+        return NULL;
+    }
+    region = &core->regions[number];
+    return region->live && !region->clearing && region->space == space &&
+           region->key == key ? region : NULL;
+}
+
+uint32_t unetmm_region_check(const UnetmmCore *core, const UnetmmEp *ep,
+                             const UnetmmTarget *target, uint8_t right,
+                             const UnetmmRegion **region)
+{
+    const UnetmmRegion *r = unetmm_region_find(core, ep->space, target->region,
+                                               target->key);
+
+    if (!r) {
+        return UNETMM_WHY_REGION;
+    }
+    if (!(r->rights & right)) {
+        return UNETMM_WHY_RIGHT;
+    }
+    if (target->offset > r->length ||
+        target->len > r->length - target->offset) {
+        return UNETMM_WHY_RANGE;
+    }
+    *region = r;
+    return 0;
+}

@@ -1,0 +1,351 @@
+/*
+ * unetmm: windows: automatic update (SHRIMP)
+ *
+ * A page of the windows' BAR belongs to one import.  The host has stored what
+ * the processor stored before it tells us, so that a load gives it back; here
+ * it becomes part of a WRITE behind all that the channel was given before.
+ * Nobody can be made to wait for a store.  So what the channel cannot take now
+ * is queued, in the order of the stores, and when the card has no more room for
+ * it (`window-queue`) the channel fails: memory that has some of the stores but
+ * not those before them would be worse than none.
+ *
+ * Lifetimes: a window is its endpoint's, an update its channel's.  Clearing a
+ * window, or the import below it, lets what was stored before go on; the end of
+ * a channel drops it, counted.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "../rel/rel.h"
+
+void unetmm_window_init(UnetmmCore *core)
+{
+    core->windows = g_new0(UnetmmWindow, core->params.window_pages + 1);
+    core->window_due_ns = INT64_MAX;
+}
+
+void unetmm_window_free(UnetmmCore *core)
+{
+    g_clear_pointer(&core->windows, g_free);
+}
+
+void unetmm_window_reset(UnetmmCore *core)
+{
+    memset(core->windows, 0,
+           core->params.window_pages * sizeof(*core->windows));
+    core->window_due_ns = INT64_MAX;
+}
+
+/* ---- Commands ----------------------------------------------------------- */
+
+static bool window_pages_ok(const UnetmmCore *core, uint32_t page, uint32_t n)
+{
+    return n && page < core->params.window_pages &&
+           n <= core->params.window_pages - page;
+}
+
+static bool window_cmd_ok(const struct unetmm_cmd_window *cmd)
+{
+    bool combines = cmd->combine_bytes;
+
+    return cmd->combine_bytes <= UNETMM_MAX_INLINE &&
+           cmd->combine_ns <= UNETMM_MAX_COMBINE_NS &&
+           combines == !!cmd->combine_ns &&
+           !(cmd->rsvd[0] | cmd->rsvd[1] | cmd->rsvd[2] | cmd->rsvd[3]);
+}
+
+/* Does the import have these bytes, and may they be written? */
+static bool window_fits(const UnetmmImport *import,
+                        const struct unetmm_cmd_window *cmd)
+{
+    uint64_t bytes = (uint64_t)cmd->npages * UNETMM_PAGE_BYTES;
+
+    return (import->rights & UNETMM_RIGHT_WRITE) &&
+           bytes <= import->length && cmd->offset <= import->length - bytes;
+}
+
+static bool window_of(const UnetmmWindow *w, const UnetmmEp *ep,
+                      uint16_t import)
+{
+    return w->live && w->ep == ep->id && w->import == import;
+}
+
+static bool window_has(const UnetmmCore *core, const UnetmmEp *ep,
+                       uint16_t import)
+{
+    for (uint32_t i = 0; i < core->params.window_pages; i++) {
+        if (window_of(&core->windows[i], ep, import)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint8_t unetmm_window_check(UnetmmCore *core, uint16_t id,
+                            const struct unetmm_cmd_window *cmd)
+{
+    UnetmmEp *ep = unetmm_ep_live(core, id);
+    const UnetmmImport *import = ep && !ep->closing ?
+                                 unetmm_import_at(core, ep, cmd->import) :
+                                 NULL;
+
+    if (!import) {
+        return UNETMM_CS_BAD_ID;
+    }
+    if (!window_pages_ok(core, cmd->page, cmd->npages) ||
+        !window_cmd_ok(cmd) || !window_fits(import, cmd)) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    return UNETMM_CS_OK;
+}
+
+static bool window_taken(const UnetmmCore *core, uint16_t id,
+                         const struct unetmm_cmd_window *cmd)
+{
+    for (uint32_t i = 0; i < cmd->npages; i++) {
+        if (core->windows[cmd->page + i].live) {
+            return true;
+        }
+    }
+    return window_has(core, &core->eps[id], cmd->import);
+}
+
+uint8_t unetmm_window_set(UnetmmCore *core, uint16_t id,
+                          const struct unetmm_cmd_window *cmd)
+{
+    uint8_t status = unetmm_window_check(core, id, cmd);
+
+    if (status != UNETMM_CS_OK) {
+        return status;
+    }
+    if (window_taken(core, id, cmd)) {
+        return UNETMM_CS_EXISTS;
+    }
+    /* What one process left there is not the next one's to read. */
+    core->ops->clear_windows(core->host, cmd->page, cmd->npages);
+    for (uint32_t i = 0; i < cmd->npages; i++) {
+        core->windows[cmd->page + i] = (UnetmmWindow) {
+            .live = true, .ep = id, .import = cmd->import,
+            .offset = cmd->offset + (uint64_t)i * UNETMM_PAGE_BYTES,
+            .combine_bytes = cmd->combine_bytes,
+            .combine_ns = cmd->combine_ns,
+        };
+    }
+    trace_unetmm_window(id, cmd->import, cmd->page, cmd->npages);
+    return UNETMM_CS_OK;
+}
+
+uint8_t unetmm_window_clear(UnetmmCore *core,
+                            const struct unetmm_cmd_window *cmd)
+{
+    if (!window_pages_ok(core, cmd->page, cmd->npages)) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    memset(&core->windows[cmd->page], 0, cmd->npages * sizeof(UnetmmWindow));
+    trace_unetmm_window_clear(cmd->page, cmd->npages);
+    return UNETMM_CS_OK;
+}
+
+bool unetmm_window_drop_import(UnetmmCore *core, const UnetmmEp *ep,
+                               uint16_t import)
+{
+    bool had = false;
+
+    for (uint32_t i = 0; i < core->params.window_pages; i++) {
+        if (window_of(&core->windows[i], ep, import)) {
+            memset(&core->windows[i], 0, sizeof(UnetmmWindow));
+            had = true;
+        }
+    }
+    return had;
+}
+
+void unetmm_window_drop_ep(UnetmmCore *core, const UnetmmEp *ep)
+{
+    for (uint32_t i = 0; i < core->params.window_pages; i++) {
+        if (core->windows[i].live && core->windows[i].ep == ep->id) {
+            memset(&core->windows[i], 0, sizeof(UnetmmWindow));
+        }
+    }
+}
+
+/* ---- What was stored and has not been taken over ------------------------ */
+
+static void window_close(UnetmmRel *rel)
+{
+    rel->stores.open = false;
+    rel->stores.due_ns = INT64_MAX;
+}
+
+/* Hands over what need not wait for more, as far as the channel takes it. */
+static void window_hand_over(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+{
+    UnetmmStores *s = &rel->stores;
+
+    while (s->first && !(s->open && s->first == s->last) &&
+           unetmm_rel_update(core, ep, rel, s->first)) {
+        UnetmmUpdate *u = s->first;
+
+        s->first = u->next;
+        core->updates--;
+        g_free(u);
+    }
+    if (!s->first) {
+        s->last = NULL;
+    }
+}
+
+bool unetmm_window_flush(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+{
+    window_close(rel);
+    window_hand_over(core, ep, rel);
+    return !rel->stores.first;
+}
+
+void unetmm_window_go_on(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+{
+    window_hand_over(core, ep, rel);
+}
+
+void unetmm_window_forget(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+{
+    while (rel->stores.first) {
+        UnetmmUpdate *u = rel->stores.first;
+
+        rel->stores.first = u->next;
+        core->updates--;
+        unetmm_count(core, ep, UNETMM_C_drop_window, 1);
+        g_free(u);
+    }
+    rel->stores.last = NULL;
+    window_close(rel);
+}
+
+/* ---- Stores ------------------------------------------------------------- */
+
+/* A place for bytes that do not belong to the last update; NULL: no room. */
+static UnetmmUpdate *window_new(UnetmmCore *core, UnetmmRel *rel,
+                                const UnetmmWindow *w, uint64_t remote)
+{
+    const UnetmmImport *import = unetmm_import_at(core, &core->eps[w->ep],
+                                                  w->import);
+    UnetmmStores *s = &rel->stores;
+    UnetmmUpdate *u;
+
+    if (core->updates >= core->params.window_queue) {
+        return NULL;
+    }
+    u = g_new(UnetmmUpdate, 1);
+    u->next = NULL;
+    u->import = w->import;
+    u->region = import->region;
+    u->key = import->key;
+    u->remote = remote;
+    u->len = 0;
+    core->updates++;
+    if (s->last) {
+        s->last->next = u;
+    } else {
+        s->first = u;
+    }
+    s->last = u;
+    if (w->combine_bytes) {
+        s->open = true;
+        s->due_ns = core->ops->now_ns(core->host) + w->combine_ns;
+        core->window_due_ns = MIN(core->window_due_ns, s->due_ns);
+    }
+    return u;
+}
+
+/* The last update, if these bytes go behind it and it has room for them. */
+static UnetmmUpdate *window_tail(UnetmmRel *rel, const UnetmmWindow *w,
+                                 uint64_t remote, unsigned bytes)
+{
+    UnetmmUpdate *u = rel->stores.open ? rel->stores.last : NULL;
+
+    return u && u->import == w->import && u->remote + u->len == remote &&
+           (uint32_t)u->len + bytes <= w->combine_bytes ? u : NULL;
+}
+
+/* The channel that a page's stores go to; NULL: they go nowhere. */
+static UnetmmRel *window_rel(UnetmmCore *core, const UnetmmWindow *w)
+{
+    UnetmmEp *ep = &core->eps[w->ep];
+    const UnetmmImport *import = unetmm_import_at(core, ep, w->import);
+    UnetmmRel *rel = import ? ep->channels[import->channel].rel : NULL;
+
+    return rel && rel->state == UNETMM_REL_OPEN && !ep->error ? rel : NULL;
+}
+
+/* Bytes of one page. */
+static void window_store(UnetmmCore *core, const UnetmmWindow *w,
+                         uint32_t at, const uint8_t *data, unsigned bytes)
+{
+    UnetmmRel *rel = w->live ? window_rel(core, w) : NULL;
+    UnetmmEp *ep = rel ? &core->eps[w->ep] : NULL;
+    uint64_t remote = w->offset + at;
+    UnetmmUpdate *u;
+
+    if (!rel) {
+        core->counters[UNETMM_C_drop_window]++;
+        return;
+    }
+    unetmm_count(core, ep, UNETMM_C_window_stores, 1);
+    u = window_tail(rel, w, remote, bytes);
+    if (!u) {
+        window_close(rel);
+        u = window_new(core, rel, w, remote);
+    }
+    if (!u) {
+        unetmm_count(core, ep, UNETMM_C_drop_window, 1);
+        unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_OVERRUN,
+                        UNETMM_WHY_CHANNEL);
+        return;
+    }
+    memcpy(u->data + u->len, data, bytes);
+    u->len += bytes;
+    if (u->len >= w->combine_bytes) {
+        window_close(rel);
+    }
+    window_hand_over(core, ep, rel);
+}
+
+void unetmm_core_store(UnetmmCore *core, uint32_t offset, const uint8_t *data,
+                       unsigned bytes)
+{
+    unetmm_enter(core);
+    trace_unetmm_store(offset, bytes);
+    while (bytes) {
+        uint32_t at = offset % UNETMM_PAGE_BYTES;
+        uint32_t page = offset / UNETMM_PAGE_BYTES;
+        unsigned n = MIN(bytes, UNETMM_PAGE_BYTES - at);
+
+        if (page >= core->params.window_pages) {
+            core->counters[UNETMM_C_drop_window]++;
+            break;
+        }
+        window_store(core, &core->windows[page], at, data, n);
+        offset += n;
+        data += n;
+        bytes -= n;
+    }
+    unetmm_leave(core);
+}
+
+/* ---- Time --------------------------------------------------------------- */
+
+void unetmm_window_timer(UnetmmCore *core, int64_t now)
+{
+    core->window_due_ns = INT64_MAX;
+    for (uint32_t i = 0; core->updates && i < core->params.reliable; i++) {
+        UnetmmRel *rel = core->rels[i];
+
+        if (rel && rel->stores.open && rel->stores.due_ns <= now) {
+            unetmm_window_flush(core, &core->eps[rel->ep], rel);
+        }
+        if (rel && rel->stores.open) {
+            core->window_due_ns = MIN(core->window_due_ns,
+                                      rel->stores.due_ns);
+        }
+    }
+}

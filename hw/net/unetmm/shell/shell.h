@@ -1,0 +1,63 @@
+/*
+ * unetmm: the device as QEMU sees it
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef UNETMM_QDEV_H
+#define UNETMM_QDEV_H
+
+#include "hw/pci/pci_device.h"
+#include "net/net.h"
+#include "qom/object.h"
+#include "system/runstate.h"
+#include "../card/core.h"
+
+#define TYPE_UNETMM "unetmm"
+OBJECT_DECLARE_SIMPLE_TYPE(UnetmmState, UNETMM)
+
+struct UnetmmState {
+    PCIDevice parent_obj;
+
+    /* properties */
+    NICConf conf;
+    UnetmmParams params;
+    UnetmmKnobs knobs;
+    char *tlb_index;
+    char *tlb_replace;
+
+    /* run time */
+    NICState *nic;
+    MemoryRegion control;       /* BAR 0: regs, and MSI-X */
+    MemoryRegion regs;
+    MemoryRegion proxies;
+    MemoryRegion doorbells;
+    MemoryRegion windows;       /* their memory; params.window_pages of it */
+    QEMUTimer *timer;
+    QEMUTimer *later_timer;     /* stands in for the bottom half with icount */
+    QEMUBH *later_bh;
+    VMChangeStateEntry *vm_change;
+    GByteArray *incoming;       /* the saved card, until all has been read */
+    struct NetTxPkt *tx_pkt;    /* of one frame at a time */
+    struct NetRxPkt *rx_pkt;
+    UnetmmCore core;
+};
+
+/* shell/offload.c; two of UnetmmHostOps */
+void unetmm_offload_init(UnetmmState *s);
+void unetmm_offload_exit(UnetmmState *s);
+bool unetmm_offload(void *host, uint8_t *frame, size_t bytes, uint32_t mss,
+                    void (*out)(void *opaque, const uint8_t *frame,
+                                size_t bytes), void *opaque);
+bool unetmm_offload_checksum_ok(void *host, const uint8_t *frame,
+                                size_t bytes);
+
+/* shell/vmstate.c */
+extern const VMStateDescription unetmm_vmstate;
+
+/* shell/qom.c: every property, its help text, and what QOM can show. */
+void unetmm_class_properties(ObjectClass *class);
+void unetmm_knobs_init(UnetmmKnobs *knobs);
+/* Params from properties.  False: errp has one sentence for the user. */
+bool unetmm_properties_check(UnetmmState *s, Error **errp);
+
+#endif /* UNETMM_QDEV_H */

@@ -1,0 +1,738 @@
+/*
+ * unetmm: misses and evictions, by way of the fault ring
+ *
+ * Each endpoint owns one UnetmmMiss for its send and one for each head, and
+ * each reliable channel one for each other kind of fault, so that none can use
+ * up another's; what is missed while one of its kind is under way is not
+ * reported.
+ * A miss is NONE, then
+ *
+ *   WANTED    in a FIFO of all endpoints, until the ring has room and fewer
+ *             than max_faults are ASKED;
+ *   ASKED     reported; the driver's answer names its id and comes at once,
+ *             DEFERRED if nothing else can be said yet;
+ *   JOINED    not reported: a report in flight covers the same pages;
+ *   DEFERRED  the driver pages in; the answer follows;
+ *   REFUSED   the answer found no room (all held, or the ring was full): it
+ *             is WANTED again as soon as something is released.
+ *
+ * With x-fault-delay an answer may come late: its pages are in the TLB and the
+ * driver has its completion, but the miss stays what it was until due_ns, and
+ * so does everybody who waits for it or joins it.
+ *
+ * What falls out of the TLB needs a place in the fault ring first: without one
+ * the insert that would push it out is refused.  A quarter of the ring is kept
+ * free of misses for that.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "../rel/rel.h"
+#include "../abi/unetmm_le.h"
+
+/* The first of those of channels. */
+static uint32_t miss_of_rels(const UnetmmCore *core)
+{
+    return core->params.endpoints * UNETMM_EP_MISSES;
+}
+
+static UnetmmRel *miss_rel(const UnetmmCore *core, uint32_t number)
+{
+    return core->rels[(number - miss_of_rels(core)) / UNETMM_REL_FAULTS];
+}
+
+UnetmmEp *unetmm_miss_ep(const UnetmmCore *core, uint32_t number)
+{
+    const UnetmmRel *rel;
+
+    if (number < miss_of_rels(core)) {
+        return &core->eps[number / UNETMM_EP_MISSES];
+    }
+    rel = miss_rel(core, number);
+    return rel ? &core->eps[rel->ep] : NULL;
+}
+
+UnetmmMiss *unetmm_rel_miss(const UnetmmCore *core, const UnetmmRel *rel,
+                            UnetmmRelFault kind)
+{
+    return &core->misses[miss_of_rels(core) +
+                         rel->slot * UNETMM_REL_FAULTS + kind];
+}
+
+static uint32_t miss_number(const UnetmmCore *core, const UnetmmMiss *miss)
+{
+    return miss - core->misses;
+}
+
+static uint32_t miss_id(const UnetmmCore *core, const UnetmmMiss *miss)
+{
+    return (uint32_t)miss->generation << 16 | miss_number(core, miss);
+}
+
+static void miss_full(UnetmmCore *core)
+{
+    if (!(core->events & UNETMM_EVENT_FAULT_FULL)) {
+        core->counters[UNETMM_C_faults_waited]++;
+        unetmm_event(core, UNETMM_EVENT_FAULT_FULL);
+    }
+}
+
+static void miss_enqueue(UnetmmCore *core, UnetmmMiss *miss)
+{
+    uint32_t n = unetmm_misses(core);
+
+    miss->state = UNETMM_MISS_WANTED;
+    miss->found_ns = core->ops->now_ns(core->host);
+    if (!miss->queued) {
+        miss->queued = true;
+        core->wanted[(core->wanted_first + core->wanted_used++) % n] =
+            miss_number(core, miss);
+    }
+}
+
+static void miss_leave_flight(UnetmmCore *core, const UnetmmMiss *miss)
+{
+    uint32_t number = miss_number(core, miss);
+
+    for (uint32_t i = 0; i < core->in_flight_used; i++) {
+        if (core->in_flight[i] == number) {
+            core->in_flight[i] = core->in_flight[--core->in_flight_used];
+            return;
+        }
+    }
+}
+
+/* Takes a miss out of whatever it is in. */
+static void miss_clear(UnetmmCore *core, UnetmmMiss *miss)
+{
+    switch (miss->state) {
+    case UNETMM_MISS_ASKED:
+        core->misses_asked--;
+        miss_leave_flight(core, miss);
+        break;
+    case UNETMM_MISS_DEFERRED:
+        miss_leave_flight(core, miss);
+        break;
+    case UNETMM_MISS_JOINED:
+        core->misses_joined--;
+        break;
+    case UNETMM_MISS_REFUSED:
+        core->misses_refused--;
+        break;
+    case UNETMM_MISS_CHANGING:
+        core->misses_changing--;
+        break;
+    default:
+        break;
+    }
+    core->misses_late -= miss->late;
+    miss->late = false;
+    miss->state = UNETMM_MISS_NONE;
+}
+
+static void miss_refuse(UnetmmCore *core, UnetmmMiss *miss)
+{
+    miss_clear(core, miss);
+    miss->state = UNETMM_MISS_REFUSED;
+    core->misses_refused++;
+}
+
+/*
+ * Nobody to ask: the entry is changing, or the cache was full of held entries.
+ * The two are waited for apart: what is released now and then, by others who
+ * wait as well, says nothing of an entry.  The driver may have been through
+ * with it between the two looks; then its INV is still to come, and ends both.
+ */
+static void miss_wait(UnetmmCore *core, UnetmmEp *ep, UnetmmMiss *miss)
+{
+    if (!unetmm_table_changing(core, ep, miss->vpn)) {
+        miss_refuse(core, miss);
+        return;
+    }
+    miss_clear(core, miss);
+    miss->state = UNETMM_MISS_CHANGING;
+    core->misses_changing++;
+    unetmm_count(core, ep, UNETMM_C_changing_waits, 1);
+}
+
+/* A report in flight, of the same kind, that covers the pages; or NULL. */
+static UnetmmMiss *miss_find_leader(UnetmmCore *core, const UnetmmEp *ep,
+                                    const UnetmmMiss *miss)
+{
+    for (uint32_t i = 0; i < core->in_flight_used; i++) {
+        UnetmmMiss *other = &core->misses[core->in_flight[i]];
+
+        if (unetmm_miss_ep(core, core->in_flight[i])->space == ep->space &&
+            other->write == miss->write && other->zero == miss->zero &&
+            miss->vpn >= other->vpn &&
+            (other->state == UNETMM_MISS_ASKED || miss->vpn == other->vpn) &&
+            miss->vpn - other->vpn < other->npages &&
+            miss->npages <= other->npages - (miss->vpn - other->vpn)) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+/* Passes an answer on to whoever waits for this miss. */
+static void miss_tell(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                      uint8_t status)
+{
+    uint32_t number = miss_number(core, miss);
+    UnetmmEp *ep = unetmm_miss_ep(core, number);
+
+    if (reply == UNETMM_REPLY_DEFERRED) {
+        /* The buffer may go back before the answer: no page of it is lost. */
+        miss->zero = false;
+    }
+    if (number >= miss_of_rels(core)) {
+        unetmm_rel_answer(core, miss_rel(core, number),
+                          (number - miss_of_rels(core)) % UNETMM_REL_FAULTS,
+                          reply, status);
+    } else if (number % UNETMM_EP_MISSES == 0) {
+        unetmm_send_answer(core, ep, reply, status);
+    } else {
+        unetmm_head_answer(core, ep, number % UNETMM_EP_MISSES - 1, reply,
+                           status);
+    }
+}
+
+typedef void MissJoined(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                        uint8_t status);
+
+static void miss_for_joined(UnetmmCore *core, uint32_t leader, MissJoined *fn,
+                            uint8_t reply, uint8_t status)
+{
+    uint32_t n = unetmm_misses(core);
+
+    for (uint32_t i = 0; core->misses_joined && i < n; i++) {
+        UnetmmMiss *miss = &core->misses[i];
+
+        if (miss->state == UNETMM_MISS_JOINED && miss->leader == leader) {
+            fn(core, miss, reply, status);
+        }
+    }
+}
+
+static void miss_finish(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                        uint8_t status)
+{
+    miss_clear(core, miss);
+    miss_tell(core, miss, reply, status);
+}
+
+static void miss_on_its_own(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                            uint8_t status)
+{
+    miss_clear(core, miss);
+    miss_enqueue(core, miss);
+}
+
+/* Joins a report in flight; false: there is none that covers this miss. */
+static bool miss_join(UnetmmCore *core, const UnetmmEp *ep, UnetmmMiss *miss)
+{
+    UnetmmMiss *leader = miss_find_leader(core, ep, miss);
+
+    if (!leader) {
+        return false;
+    }
+    /* After a RETRY it may have followers: no chains, they join again. */
+    miss_for_joined(core, miss_number(core, miss), miss_on_its_own, 0, 0);
+    miss->state = UNETMM_MISS_JOINED;
+    miss->leader = miss_number(core, leader);
+    core->misses_joined++;
+    core->counters[UNETMM_C_faults_joined]++;
+    if (leader->state == UNETMM_MISS_DEFERRED) {
+        miss_tell(core, miss, UNETMM_REPLY_DEFERRED, 0);
+    }
+    return true;
+}
+
+static void miss_begin(UnetmmCore *core, UnetmmEp *ep, UnetmmMiss *miss,
+                       uint64_t vpn, uint32_t npages, bool write, bool zero)
+{
+    miss_clear(core, miss);
+    miss->generation++;
+    miss->vpn = vpn;
+    miss->npages = npages;
+    miss->write = write;
+    miss->zero = zero;
+    if (!core->spaces[ep->space].source->asks) {
+        miss_wait(core, ep, miss);
+        return;
+    }
+    if (!miss_join(core, ep, miss)) {
+        miss_enqueue(core, miss);
+    }
+}
+
+void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
+                      uint64_t vpn, uint32_t npages, bool write, bool zero)
+{
+    miss_begin(core, ep, &ep->misses[number], vpn, npages, write, zero);
+}
+
+void unetmm_rel_miss_want(UnetmmCore *core, UnetmmRel *rel,
+                          UnetmmRelFault kind, uint64_t vpn, uint32_t npages)
+{
+    miss_begin(core, &core->eps[rel->ep], unetmm_rel_miss(core, rel, kind),
+               vpn, npages, kind != UNETMM_REL_FAULT_SERVE, false);
+}
+
+static void miss_end(UnetmmCore *core, UnetmmMiss *miss)
+{
+    miss_clear(core, miss);
+    miss->generation++;
+    /* Whatever state it was in: after a RETRY it waits with its followers. */
+    miss_for_joined(core, miss_number(core, miss), miss_on_its_own, 0, 0);
+}
+
+void unetmm_miss_cancel(UnetmmCore *core, UnetmmEp *ep, unsigned number)
+{
+    miss_end(core, &ep->misses[number]);
+}
+
+void unetmm_rel_miss_cancel(UnetmmCore *core, UnetmmRel *rel,
+                            UnetmmRelFault kind)
+{
+    miss_end(core, unetmm_rel_miss(core, rel, kind));
+}
+
+/* Something was released or the ring has room: ask again for what had none. */
+void unetmm_miss_room(UnetmmCore *core)
+{
+    uint32_t n = unetmm_misses(core);
+
+    for (uint32_t i = 0; core->misses_refused && i < n; i++) {
+        UnetmmMiss *miss = &core->misses[i];
+
+        if (miss->state != UNETMM_MISS_REFUSED) {
+            continue;
+        }
+        miss_clear(core, miss);
+        if (core->spaces[unetmm_miss_ep(core, i)->space].source->asks) {
+            miss_enqueue(core, miss);
+        } else {
+            miss_tell(core, miss, UNETMM_REPLY_RESOLVED, 0);
+        }
+    }
+}
+
+void unetmm_miss_changed(UnetmmCore *core, uint16_t space)
+{
+    uint32_t n = unetmm_misses(core);
+
+    for (uint32_t i = 0; core->misses_changing && i < n; i++) {
+        UnetmmMiss *miss = &core->misses[i];
+
+        if (miss->state == UNETMM_MISS_CHANGING &&
+            unetmm_miss_ep(core, i)->space == space) {
+            miss_finish(core, miss, UNETMM_REPLY_RESOLVED, 0);
+        }
+    }
+}
+
+/* Some of the ring is kept for evictions. */
+static bool fault_room_for(const UnetmmCore *core, uint32_t n)
+{
+    const UnetmmRing *ring = &core->rings[UNETMM_RING_FAULT];
+
+    /* Only what is enabled has a depth that was checked. */
+    return ring->enabled &&
+           unetmm_ring_room(ring) >= (1u << ring->log2) / 4 + n;
+}
+
+/* What the transfer is going to need behind the pages that it misses. */
+static uint32_t miss_ahead(UnetmmCore *core, const UnetmmMiss *miss,
+                           UnetmmAhead *ahead)
+{
+    uint32_t number = miss_number(core, miss);
+    const UnetmmEp *ep = unetmm_miss_ep(core, number);
+
+    if (!core->spaces[ep->space].source->asks_ahead) {
+        return 0;
+    }
+    if (number >= miss_of_rels(core)) {
+        return unetmm_rel_ahead(miss_rel(core, number),
+                                (number - miss_of_rels(core)) %
+                                UNETMM_REL_FAULTS, miss->vpn, ahead);
+    }
+    return number % UNETMM_EP_MISSES ? 0 : unetmm_send_ahead(ep, ahead);
+}
+
+/* Says so, if there is room for all of it; f is the report of the miss. */
+static bool miss_report_ahead(UnetmmCore *core, UnetmmMiss *miss,
+                              struct unetmm_fault f)
+{
+    UnetmmAhead ahead[UNETMM_MAX_SEGS];
+    uint32_t n = miss_ahead(core, miss, ahead);
+
+    if (!fault_room_for(core, 1 + n)) {
+        return true;
+    }
+    f.type = UNETMM_FAULT_AHEAD;
+    f.found_ns = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        f.vaddr = ahead[i].vpn << UNETMM_PAGE_SHIFT;
+        f.npages = ahead[i].npages;
+        if (!unetmm_ring_post_fault(core, f)) {
+            return false;
+        }
+    }
+    unetmm_count(core, &core->eps[f.ep], UNETMM_C_faults_ahead, n);
+    return true;
+}
+
+static bool miss_report(UnetmmCore *core, UnetmmMiss *miss)
+{
+    uint32_t number = miss_number(core, miss);
+    UnetmmEp *ep = unetmm_miss_ep(core, number);
+    /* A buffer in use is no head: what it has received must not be lost. */
+    bool head = number < miss_of_rels(core) && number % UNETMM_EP_MISSES;
+    struct unetmm_fault f = {
+        .type = UNETMM_FAULT_MISS,
+        .flags = (miss->write ? UNETMM_FAULT_F_WRITE : 0) |
+                 (head ? UNETMM_FAULT_F_HEAD : 0) |
+                 (miss->zero ? UNETMM_FAULT_F_ZERO : 0),
+        .space = ep->space,
+        .ep = ep->id,
+        .fault_id = miss_id(core, miss),
+        .npages = miss->npages,
+        .vaddr = miss->vpn << UNETMM_PAGE_SHIFT,
+        .found_ns = miss->found_ns,
+    };
+
+    if (!miss_report_ahead(core, miss, f) ||
+        !unetmm_ring_post_fault(core, f)) {
+        return false;
+    }
+    miss->state = UNETMM_MISS_ASKED;
+    core->misses_asked++;
+    core->in_flight[core->in_flight_used++] = number;
+    unetmm_count(core, ep, miss->write ? UNETMM_C_faults_head :
+                 UNETMM_C_faults_send, 1);
+    trace_unetmm_miss(ep->id, f.fault_id, f.vaddr, f.npages, f.flags);
+    return true;
+}
+
+bool unetmm_fault_spare(const UnetmmCore *core)
+{
+    return fault_room_for(core, 1);
+}
+
+bool unetmm_fault_room(UnetmmCore *core)
+{
+    if (fault_room_for(core, 1)) {
+        return true;
+    }
+    miss_full(core);
+    return false;
+}
+
+/* Reports what waits, as far as the ring and the limit allow. */
+void unetmm_miss_flush(UnetmmCore *core)
+{
+    uint32_t n = unetmm_misses(core);
+
+    while (core->wanted_used && core->misses_asked < core->params.max_faults) {
+        uint32_t number = core->wanted[core->wanted_first];
+        UnetmmMiss *miss = &core->misses[number];
+
+        /* Of those that missed in one run the first reports, the rest join. */
+        if (miss->state == UNETMM_MISS_WANTED &&
+            !miss_join(core, unetmm_miss_ep(core, number), miss)) {
+            if (!unetmm_fault_room(core) || !miss_report(core, miss)) {
+                return;
+            }
+        }
+        miss->queued = false;
+        core->wanted_first = (core->wanted_first + 1) % n;
+        core->wanted_used--;
+    }
+}
+
+/* UnetmmTlbEvict: an entry leaves the TLB.  False: the ring has no room. */
+bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry)
+{
+    UnetmmCore *core = opaque;
+    struct unetmm_fault f = {
+        .type = UNETMM_FAULT_EVICT,
+        .flags = entry->dirty ? UNETMM_FAULT_F_DIRTY : 0,
+        .space = entry->space,
+        .vaddr = entry->vpn << UNETMM_PAGE_SHIFT,
+        .pte = entry->pte,
+        .tag = entry->tag,
+    };
+
+    if (!unetmm_ring_post_fault(core, f)) {
+        miss_full(core);
+        core->evict_waits = true;
+        return false;
+    }
+    core->counters[UNETMM_C_tlb_evictions]++;
+    trace_unetmm_tlb_evict(f.space, f.vaddr, f.tag, entry->dirty);
+    if (entry->head) {
+        unetmm_head_lost_page(core, entry->space, entry->vpn, entry->vpn);
+    }
+    return true;
+}
+
+/* The miss that a reply names, or NULL if nobody waits for it. */
+static UnetmmMiss *reply_miss(UnetmmCore *core, uint16_t space, uint32_t id)
+{
+    uint32_t number = id & 0xffff;
+    const UnetmmEp *ep;
+    UnetmmMiss *miss;
+
+    if (number >= unetmm_misses(core)) {
+        return NULL;
+    }
+    miss = &core->misses[number];
+    ep = unetmm_miss_ep(core, number);
+    if (miss->generation != id >> 16 || !ep || ep->space != space ||
+        miss->late || (miss->state != UNETMM_MISS_ASKED &&
+                       miss->state != UNETMM_MISS_DEFERRED)) {
+        return NULL;
+    }
+    return miss;
+}
+
+/* Inserts the first `most` of the list, up to one that finds no room. */
+static uint8_t reply_insert(UnetmmCore *core, uint16_t space,
+                            const struct unetmm_cmd_reply *reply,
+                            uint32_t most, uint32_t *taken)
+{
+    const UnetmmSourceOps *source = core->spaces[space].source;
+    uint64_t list[UNETMM_REPLY_MAX_PAGES];
+    uint64_t vpn = reply->vaddr >> UNETMM_PAGE_SHIFT;
+    uint8_t status = UNETMM_CS_OK;
+
+    if (reply->npages &&
+        !unetmm_dma_read(core, NULL, reply->list, list,
+                         reply->npages * sizeof(list[0]))) {
+        return UNETMM_CS_DMA;
+    }
+    unetmm_tlb_new_batch(source->tlb(core));
+    for (*taken = 0; *taken < reply->npages; (*taken)++) {
+        if (*taken == most) {
+            status = UNETMM_CS_PARTIAL;
+            break;
+        }
+        unetmm_le_u64(&list[*taken]);
+        if (!(list[*taken] & UNETMM_PTE_VALID)) {
+            status = UNETMM_CS_BAD_ARG;
+            break;
+        }
+        if (source->insert(core, space, vpn + *taken, list[*taken],
+                           reply->tag) == UNETMM_TLB_REFUSED) {
+            status = UNETMM_CS_PARTIAL;
+            break;
+        }
+    }
+    unetmm_tlb_new_batch(source->tlb(core));
+    return status;
+}
+
+/*
+ * DEFERRED and ERROR speak of the first page of the report: they hold for those
+ * who joined it with that page; the others ask for themselves.
+ */
+static bool miss_same_page(const UnetmmCore *core, const UnetmmMiss *miss)
+{
+    return core->misses[miss->leader].vpn == miss->vpn;
+}
+
+static void miss_same_error(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                            uint8_t status)
+{
+    if (miss_same_page(core, miss)) {
+        miss_finish(core, miss, reply, status);
+    } else {
+        miss_on_its_own(core, miss, reply, status);
+    }
+}
+
+static void miss_same_defer(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                            uint8_t status)
+{
+    if (miss_same_page(core, miss)) {
+        miss_tell(core, miss, reply, status);
+    } else {
+        miss_on_its_own(core, miss, reply, status);
+    }
+}
+
+/* RESOLVED or ERROR, for the miss and for those who joined it. */
+static void miss_settle(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                        uint8_t status)
+{
+    uint16_t generation = miss->generation;
+
+    miss_for_joined(core, miss_number(core, miss),
+                    reply == UNETMM_REPLY_ERROR ? miss_same_error :
+                    miss_finish, reply, status);
+    /* One of them may have ended a channel, and with it this miss. */
+    if (miss->generation == generation) {
+        miss_finish(core, miss, reply, status);
+    }
+}
+
+/* The same, unless x-fault-delay has it come late. */
+static void miss_answer(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                        uint8_t status)
+{
+    if (!unetmm_chance(core, core->knobs.fault_delay)) {
+        miss_settle(core, miss, reply, status);
+        return;
+    }
+    miss->late = true;
+    miss->late_reply = reply;
+    miss->late_status = status;
+    miss->due_ns = core->ops->now_ns(core->host) +
+                   unetmm_some_time(core, core->knobs.fault_delay_ns);
+    core->misses_late++;
+    core->counters[UNETMM_C_inj_fault_late]++;
+}
+
+/* When the next late answer counts; INT64_MAX: there is none. */
+int64_t unetmm_miss_deadline(const UnetmmCore *core)
+{
+    uint32_t n = unetmm_misses(core);
+    int64_t when = INT64_MAX;
+
+    for (uint32_t i = 0; core->misses_late && i < n; i++) {
+        if (core->misses[i].late) {
+            when = MIN(when, core->misses[i].due_ns);
+        }
+    }
+    return when;
+}
+
+/* Late answers whose time has come. */
+void unetmm_miss_due(UnetmmCore *core)
+{
+    uint32_t n = unetmm_misses(core);
+
+    for (uint32_t i = 0; core->misses_late && i < n; i++) {
+        UnetmmMiss *miss = &core->misses[i];
+
+        if (miss->late && miss->due_ns <= core->ops->now_ns(core->host)) {
+            miss_settle(core, miss, miss->late_reply, miss->late_status);
+        }
+    }
+}
+
+/*
+ * x-fault-fail: none of the pages is taken, which the driver is told, and who
+ * waits is told what it would be if the driver had given that as its answer.
+ */
+static uint8_t reply_failed(UnetmmCore *core, UnetmmMiss *miss,
+                            const struct unetmm_cmd_reply *reply)
+{
+    core->counters[UNETMM_C_inj_fault_fail]++;
+    miss_answer(core, miss, UNETMM_REPLY_ERROR, UNETMM_ST_LIMIT);
+    return reply->npages ? UNETMM_CS_PARTIAL : UNETMM_CS_OK;
+}
+
+/* x-fault-refuse: how many of the pages are taken; all if nothing happens. */
+static uint32_t reply_most(UnetmmCore *core, const UnetmmMiss *miss,
+                           const struct unetmm_cmd_reply *reply)
+{
+    if (!miss || !unetmm_chance(core, core->knobs.fault_refuse)) {
+        return UINT32_MAX;
+    }
+    core->counters[UNETMM_C_inj_fault_refuse]++;
+    return reply->npages ? unetmm_random(core) % reply->npages : 0;
+}
+
+static uint8_t reply_resolved(UnetmmCore *core, uint16_t space,
+                              UnetmmMiss *miss,
+                              const struct unetmm_cmd_reply *reply,
+                              uint32_t *taken)
+{
+    uint32_t most = reply_most(core, miss, reply);
+    uint8_t status = UNETMM_CS_OK;
+    bool found = most;          /* what the waiting may go on with */
+
+    if (core->spaces[space].source->insert) {
+        status = reply_insert(core, space, reply, most, taken);
+        found = *taken;
+    }
+    /* An eviction on the way may have put the miss into another state. */
+    if (!miss || (miss->state != UNETMM_MISS_ASKED &&
+                  miss->state != UNETMM_MISS_DEFERRED)) {
+        return status;
+    }
+    if (found) {
+        miss_answer(core, miss, UNETMM_REPLY_RESOLVED, 0);
+        return status;
+    }
+    miss_for_joined(core, miss_number(core, miss), miss_finish,
+                    UNETMM_REPLY_RESOLVED, 0);
+    if (status == UNETMM_CS_PARTIAL && most) {
+        miss_refuse(core, miss);
+    } else {
+        miss_on_its_own(core, miss, 0, 0);
+    }
+    return status;
+}
+
+static void reply_deferred(UnetmmCore *core, UnetmmMiss *miss)
+{
+    if (miss->state == UNETMM_MISS_ASKED) {
+        core->misses_asked--;
+        miss->state = UNETMM_MISS_DEFERRED;
+    }
+    miss_tell(core, miss, UNETMM_REPLY_DEFERRED, 0);
+    miss_for_joined(core, miss_number(core, miss), miss_same_defer,
+                    UNETMM_REPLY_DEFERRED, 0);
+}
+
+uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
+                           const struct unetmm_cmd_reply *reply,
+                           uint32_t *taken)
+{
+    UnetmmMiss *miss = NULL;
+
+    *taken = 0;
+    if (space >= core->params.spaces || !core->spaces[space].live) {
+        return UNETMM_CS_BAD_ID;
+    }
+    if (!core->spaces[space].source->asks ||
+        reply->status > UNETMM_REPLY_RETRY ||
+        reply->npages > (core->spaces[space].source->insert ?
+                         UNETMM_REPLY_MAX_PAGES : 0) ||
+        reply->vaddr % UNETMM_PAGE_BYTES ||
+        (reply->npages && reply->vaddr > UINT64_MAX -
+         ((uint64_t)reply->npages * UNETMM_PAGE_BYTES - 1)) ||
+        (reply->status == UNETMM_REPLY_ERROR &&
+         (reply->error == UNETMM_ST_OK || reply->error >= UNETMM_NUM_ST))) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    if (reply->fault_id != UNETMM_FAULT_NONE) {
+        miss = reply_miss(core, space, reply->fault_id);
+        if (!miss) {
+            return UNETMM_CS_STALE;
+        }
+    }
+    trace_unetmm_reply(reply->fault_id, reply->status, reply->vaddr,
+                       reply->npages);
+    if (reply->status == UNETMM_REPLY_RESOLVED && miss &&
+        unetmm_chance(core, core->knobs.fault_fail)) {
+        return reply_failed(core, miss, reply);
+    }
+    if (reply->status == UNETMM_REPLY_RESOLVED) {
+        return reply_resolved(core, space, miss, reply, taken);
+    }
+    if (!miss) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    if (reply->status == UNETMM_REPLY_RETRY) {
+        miss_on_its_own(core, miss, 0, 0);
+    } else if (reply->status == UNETMM_REPLY_DEFERRED) {
+        reply_deferred(core, miss);
+    } else {
+        miss_answer(core, miss, reply->status, reply->error);
+    }
+    return UNETMM_CS_OK;
+}

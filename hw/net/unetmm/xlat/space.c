@@ -1,0 +1,306 @@
+/*
+ * unetmm: address spaces, translations in use, and invalidation
+ *
+ * A space names its source; everything that differs between sources is in the
+ * source's table of operations.  Whoever uses a translation over time holds its
+ * entry; what is invalidated meanwhile stays in place, is found by nobody else,
+ * and is not used for another page.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "../card/core.h"
+
+static const UnetmmSourceOps *const sources[UNETMM_NUM_SOURCES] = {
+    [UNETMM_SOURCE_DIRECT] = &unetmm_source_direct,
+    [UNETMM_SOURCE_PINNED] = &unetmm_source_pinned,
+    [UNETMM_SOURCE_TLB] = &unetmm_source_tlb,
+    [UNETMM_SOURCE_KTLB] = &unetmm_source_ktlb,
+    [UNETMM_SOURCE_UTLB] = &unetmm_source_utlb,
+    [UNETMM_SOURCE_SHADOW] = &unetmm_source_shadow,
+    [UNETMM_SOURCE_ODP] = &unetmm_source_odp,
+};
+
+const UnetmmSourceOps *unetmm_source_by_id(unsigned id)
+{
+    return id < UNETMM_NUM_SOURCES ? sources[id] : NULL;
+}
+
+uint8_t unetmm_space_create(UnetmmCore *core, uint16_t id,
+                            const struct unetmm_cmd_space *cmd)
+{
+    const UnetmmSourceOps *source = unetmm_source_by_id(cmd->source);
+    UnetmmSpace *space;
+
+    if (id >= core->params.spaces) {
+        return UNETMM_CS_BAD_ID;
+    }
+    space = &core->spaces[id];
+    if (space->live) {
+        return UNETMM_CS_EXISTS;
+    }
+    if (!source || source->only_space_0 != (id == 0) ||
+        cmd->levels < source->levels_min ||
+        cmd->levels > source->levels_max ||
+        cmd->table % UNETMM_PAGE_BYTES || (!cmd->levels && cmd->table)) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    *space = (UnetmmSpace) {
+        .live = true, .source = source, .levels = cmd->levels,
+        .table = cmd->table, .first_ep = UNETMM_NO_EP,
+        /* The list may still have the old one. */
+        .telling = space->telling,
+    };
+    trace_unetmm_space_create(id, source->name);
+    return UNETMM_CS_OK;
+}
+
+/* Drops all translations of a space, without a word to the driver. */
+void unetmm_space_drop(UnetmmCore *core, uint16_t id)
+{
+    const UnetmmSourceOps *source = core->spaces[id].source;
+
+    if (source->tlb) {
+        unetmm_tlb_invalidate(source->tlb(core), id, 0, UINT64_MAX >>
+                              UNETMM_PAGE_SHIFT);
+    }
+}
+
+/*
+ * The link that names the endpoint, or that it has to be entered at: they stand
+ * in the order of their numbers, so that the list follows from the endpoints.
+ */
+static uint16_t *space_link(UnetmmCore *core, const UnetmmEp *ep)
+{
+    uint16_t *link = &core->spaces[ep->space].first_ep;
+
+    while (*link < ep->id) {
+        link = &core->eps[*link].next_in_space;
+    }
+    return link;
+}
+
+void unetmm_space_join(UnetmmCore *core, UnetmmEp *ep)
+{
+    uint16_t *link = space_link(core, ep);
+
+    ep->next_in_space = *link;
+    *link = ep->id;
+    core->spaces[ep->space].endpoints++;
+}
+
+void unetmm_space_part(UnetmmCore *core, UnetmmEp *ep)
+{
+    *space_link(core, ep) = ep->next_in_space;
+    if (--core->spaces[ep->space].endpoints == 0) {
+        unetmm_space_drop(core, ep->space);
+    }
+}
+
+uint8_t unetmm_space_destroy(UnetmmCore *core, uint16_t id)
+{
+    UnetmmSpace *space;
+
+    if (id >= core->params.spaces || !core->spaces[id].live) {
+        return UNETMM_CS_BAD_ID;
+    }
+    space = &core->spaces[id];
+    if (space->endpoints || space->regions) {
+        return UNETMM_CS_BUSY;
+    }
+    unetmm_space_drop(core, id);
+    unetmm_counters_drop(space);
+    space->live = false;
+    trace_unetmm_space_destroy(id);
+    return UNETMM_CS_OK;
+}
+
+/* x-force-miss and x-force-evict: the entry goes the way of any eviction. */
+static bool space_misbehave(UnetmmCore *core, UnetmmTlb *tlb, uint32_t id)
+{
+    if (core->knobs.force_evict &&
+        unetmm_chance(core, core->knobs.force_evict)) {
+        uint32_t any = unetmm_random(core) % unetmm_tlb_capacity(tlb);
+
+        if (any != id && unetmm_tlb_evict_one(tlb, any)) {
+            core->counters[UNETMM_C_inj_evict]++;
+        }
+    }
+    if (core->knobs.force_miss &&
+        unetmm_chance(core, core->knobs.force_miss) &&
+        unetmm_tlb_evict_one(tlb, id)) {
+        core->counters[UNETMM_C_inj_miss]++;
+        return true;
+    }
+    return false;
+}
+
+UnetmmXlat unetmm_space_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                               bool write, UnetmmPage *page)
+{
+    const UnetmmSourceOps *source = core->spaces[ep->space].source;
+    UnetmmXlat result = source->lookup(core, ep, vpn, write, page);
+
+    if (result == UNETMM_XLAT_OK && page->tlb &&
+        (core->knobs.force_evict || core->knobs.force_miss) &&
+        space_misbehave(core, page->tlb, page->id)) {
+        result = source->lookup(core, ep, vpn, write, page);
+    }
+    return result;
+}
+
+uint32_t unetmm_space_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                              bool write, uint64_t limit, uint32_t most)
+{
+    UnetmmPage page;
+    uint32_t n = 1;
+
+    if (core->spaces[ep->space].source->asks_ahead) {
+        return MIN(limit, UNETMM_MISS_MAX_PAGES);
+    }
+    while (n < limit && n < most &&
+           unetmm_space_lookup(core, ep, vpn + n, write, &page) ==
+           UNETMM_XLAT_MISS) {
+        n++;
+    }
+    return n;
+}
+
+void unetmm_page_hold(const UnetmmPage *page)
+{
+    if (page->tlb) {
+        unetmm_tlb_hold(page->tlb, page->id);
+    }
+}
+
+void unetmm_page_release(UnetmmCore *core, const UnetmmPage *page)
+{
+    if (page->tlb) {
+        unetmm_tlb_release(page->tlb, page->id);
+        unetmm_miss_room(core);
+    }
+}
+
+/* Lets go of pages[first .. end - 1]. */
+void unetmm_pages_release(UnetmmCore *core, const UnetmmPage *pages,
+                          uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++) {
+        unetmm_page_release(core, &pages[i]);
+    }
+}
+
+/* Marks the start and the end of one page's DMA through a held entry. */
+void unetmm_page_move(const UnetmmPage *page, bool start)
+{
+    if (!page->tlb) {
+        return;
+    }
+    if (start) {
+        unetmm_tlb_dma_begin(page->tlb, page->id);
+    } else {
+        unetmm_tlb_dma_end(page->tlb, page->id);
+    }
+}
+
+bool unetmm_page_lock(UnetmmCore *core, UnetmmEp *ep, UnetmmPage *page,
+                      bool write)
+{
+    const UnetmmSourceOps *source = core->spaces[ep->space].source;
+
+    return !source->lock || source->lock(core, ep, page, write);
+}
+
+void unetmm_page_unlock(UnetmmCore *core, UnetmmEp *ep, const UnetmmPage *page)
+{
+    const UnetmmSourceOps *source = core->spaces[ep->space].source;
+
+    if (source->unlock) {
+        source->unlock(core, ep, page);
+    }
+}
+
+/* Was the held entry invalidated?  Then it may not be used any more. */
+bool unetmm_page_gone(const UnetmmPage *page)
+{
+    return page->tlb && page->tlb->entries[page->id].dying;
+}
+
+/* A free buffer relies on the entry: its end has to be known there. */
+void unetmm_page_head(const UnetmmPage *page)
+{
+    if (page->tlb) {
+        page->tlb->entries[page->id].head = true;
+    }
+}
+
+void unetmm_page_dirty(const UnetmmPage *page)
+{
+    if (page->tlb) {
+        page->tlb->entries[page->id].dirty = true;
+    }
+}
+
+/* Pages touched by [addr, addr + len); len > 0 and the range does not wrap. */
+uint64_t unetmm_pte_pages(uint64_t addr, uint64_t len)
+{
+    return ((addr + len - 1) >> UNETMM_PAGE_SHIFT) -
+           (addr >> UNETMM_PAGE_SHIFT) + 1;
+}
+
+/*
+ * INV_CTRL: drop [inv_start, inv_last] of inv_space now; pages in flight make
+ * unetmm_invalidate_busy() true until they have landed.  A transfer that waits
+ * for a translation holds none, so it never delays this.  What was asked is
+ * kept apart from the registers, which may be written meanwhile.
+ */
+void unetmm_invalidate(UnetmmCore *core)
+{
+    uint64_t first = core->inv_start >> UNETMM_PAGE_SHIFT;
+    uint64_t last = core->inv_last >> UNETMM_PAGE_SHIFT;
+    const UnetmmSourceOps *source;
+    uint32_t dropped = 0;
+
+    core->inv_busy = false;
+    core->counters[UNETMM_C_invalidations]++;
+    if (core->inv_space >= core->params.spaces ||
+        !core->spaces[core->inv_space].live || last < first) {
+        return;
+    }
+    source = core->spaces[core->inv_space].source;
+    if (source->tlb) {
+        UnetmmTlb *tlb = source->tlb(core);
+
+        tlb->lost_head = false;
+        dropped = unetmm_tlb_invalidate(tlb, core->inv_space,
+                                        first >> source->tlb_shift,
+                                        last >> source->tlb_shift);
+        core->counters[UNETMM_C_tlb_invalidated] += dropped;
+        /* A table's entry leaves the cache unsaid, and its head stays ready. */
+        if (tlb->lost_head || !source->insert) {
+            unetmm_head_lost_page(core, core->inv_space, first, last);
+        }
+        unetmm_miss_room(core);
+        unetmm_miss_changed(core, core->inv_space);
+        core->inv_going_space = core->inv_space;
+        core->inv_going_first = first;
+        core->inv_going_last = last;
+        core->inv_busy = true;
+    }
+    core->counters[UNETMM_C_inv_waits] += unetmm_invalidate_busy(core);
+    trace_unetmm_invalidate(core->inv_space, core->inv_start, core->inv_last,
+                            dropped, core->inv_busy);
+}
+
+/* A space that is gone has no page in flight: its endpoints went before it. */
+bool unetmm_invalidate_busy(UnetmmCore *core)
+{
+    const UnetmmSpace *space = &core->spaces[core->inv_going_space];
+
+    core->inv_busy = core->inv_busy && space->live && space->source->tlb &&
+                     unetmm_tlb_in_dma(space->source->tlb(core),
+                                       core->inv_going_space,
+                                       core->inv_going_first,
+                                       core->inv_going_last);
+    return core->inv_busy;
+}

@@ -1,0 +1,67 @@
+/*
+ * unetmm: source `tlb` (U-Net/MM on the PCA-200): the card's TLB is the only
+ * copy; a miss goes to the driver, and so does what falls out of the victims.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "../card/core.h"
+
+static UnetmmXlat tlb_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                             bool write, UnetmmPage *page)
+{
+    uint32_t id = UNETMM_TLB_NONE;
+
+    switch (unetmm_tlb_lookup(&core->tlb, ep->space, vpn, write, &id)) {
+    case UNETMM_TLB_HIT_SET:
+        unetmm_count(core, ep, UNETMM_C_tlb_hits, 1);
+        break;
+    case UNETMM_TLB_HIT_VICTIM:
+        unetmm_count(core, ep, UNETMM_C_tlb_victim_hits, 1);
+        break;
+    case UNETMM_TLB_MISS:
+        unetmm_count(core, ep, UNETMM_C_tlb_misses, 1);
+        trace_unetmm_tlb_miss(ep->id, ep->space, vpn, write);
+        return UNETMM_XLAT_MISS;
+    }
+    *page = (UnetmmPage) {
+        .dma = core->tlb.entries[id].pte & UNETMM_PTE_ADDR,
+        .tlb = &core->tlb,
+        .id = id,
+    };
+    return UNETMM_XLAT_OK;
+}
+
+static UnetmmTlbInsert tlb_insert(UnetmmCore *core, uint16_t space,
+                                  uint64_t vpn, uint64_t pte, uint32_t tag)
+{
+    UnetmmTlbInsert result = unetmm_tlb_insert(&core->tlb, space, vpn, pte,
+                                               tag);
+
+    trace_unetmm_tlb_insert(space, vpn, pte, tag, result);
+    if (result == UNETMM_TLB_REFUSED) {
+        core->counters[UNETMM_C_tlb_refused]++;
+    } else {
+        core->counters[UNETMM_C_tlb_inserts]++;
+    }
+    return result;
+}
+
+static UnetmmTlb *tlb_tlb(UnetmmCore *core)
+{
+    return &core->tlb;
+}
+
+static uint32_t tlb_max_pages(const UnetmmCore *core)
+{
+    return MIN(unetmm_tlb_capacity(&core->tlb), UNETMM_MAX_BUF_PAGES);
+}
+
+const UnetmmSourceOps unetmm_source_tlb = {
+    .name = "tlb",
+    .asks = true,
+    .lookup = tlb_lookup,
+    .insert = tlb_insert,
+    .tlb = tlb_tlb,
+    .max_pages = tlb_max_pages,
+};
