@@ -5,7 +5,7 @@
 #ifdef __KERNEL__
 #include <linux/stddef.h>
 #else
-#include <stddef.h>		/* tests/core/test_ktlb_place.c */
+#include <stddef.h>		/* tests/core/xlat/test_ktlb_place.c */
 #endif
 
 #include "unetmm_ktlb.h"

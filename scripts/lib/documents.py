@@ -5,7 +5,7 @@
 Prints what is wrong, one line each; nothing if all is right.  In
 docs/security.rst and docs/papers.md the names of tests are
 
-    test_FILE.TEST         TEST() in tests/core/test_FILE.c, in its table
+    test_FILE.TEST         TEST() in tests/core/ROOM/test_FILE.c, in its table
     /unetmm/GROUP/TEST     in a program of tests/qtest
     unetmm-FILE.TEST       in a part of qos-test, tests/qtest/unetmm-FILE.c
     PROGRAM.TEST           in the table of tests/guest/PROGRAM.c
@@ -55,7 +55,9 @@ def is_core_test(name):
     match = re.fullmatch(r"(test_\w+)\.(\w{3,})", name)
     if not match:
         return None
-    text = read(f"tests/core/{match[1]}.c")
+    text = "".join(read(os.path.relpath(path, REPO)) for path in
+                   glob.glob(os.path.join(REPO, "tests/core/*",
+                                          match[1] + ".c")))
     # In the table of tests: behind a parenthesis, not at a line's start.
     return has(rf"(?m)^\s+\w+\(\s*{match[2]}\b", text)
 

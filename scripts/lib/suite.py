@@ -206,7 +206,8 @@ def papers_missing():
         if name.endswith("()"):
             good = re.search(rf"\b{re.escape(name[:-2])}\(", source)
         elif "/" in name or re.search(r"\.(c|h|rst|md)$", name):
-            good = any(os.path.exists(os.path.join(REPO, place, name))
+            good = any(os.path.exists(os.path.join(REPO, place, name)) or
+                       glob.glob(os.path.join(REPO, place, "*", name))
                        for place in places)
         else:
             continue
