@@ -43,76 +43,6 @@ static PCIDevice *pci_of(void *host)
     return &unetmm_of(host)->parent_obj;
 }
 
-/*
- * `memory`: RAM only, so that a DMA never lands in a BAR, our own or
- * another's, whatever address the guest or a peer makes us use.
- */
-static MemTxAttrs unetmm_attrs(PCIDevice *pdev)
-{
-    return (MemTxAttrs) { .memory = 1, .requester_id = pci_requester_id(pdev) };
-}
-
-static bool host_mem_read(void *host, uint64_t addr, void *buf, size_t bytes)
-{
-    PCIDevice *pdev = pci_of(host);
-
-    return address_space_read(pci_get_address_space(pdev), addr,
-                              unetmm_attrs(pdev), buf, bytes) == MEMTX_OK;
-}
-
-static bool host_mem_write(void *host, uint64_t addr, const void *buf,
-                           size_t bytes)
-{
-    PCIDevice *pdev = pci_of(host);
-
-    return address_space_write(pci_get_address_space(pdev), addr,
-                               unetmm_attrs(pdev), buf, bytes) == MEMTX_OK;
-}
-
-/*
- * An aligned write of 4 bytes to RAM is one store in every libc that QEMU runs
- * on; address_space_stl_le() would be one by contract but goes to MMIO too.
- */
-static bool host_mem_store32(void *host, uint64_t addr, uint32_t value)
-{
-    value = cpu_to_le32(value);
-    return host_mem_write(host, addr, &value, sizeof(value));
-}
-
-/*
- * On the memory itself, as the processors do it: RAM alone can be had like
- * that, and is checked for, since a mapping of anything else is a copy.
- */
-static bool host_mem_cmpxchg64(void *host, uint64_t addr, uint64_t *old,
-                               uint64_t value)
-{
-    PCIDevice *pdev = pci_of(host);
-    AddressSpace *as = pci_get_address_space(pdev);
-    MemTxAttrs attrs = unetmm_attrs(pdev);
-    hwaddr len = sizeof(value), at;
-    uint64_t expected = cpu_to_le64(*old);
-    MemoryRegion *mr;
-    uint64_t *word;
-
-    RCU_READ_LOCK_GUARD();
-    mr = address_space_translate(as, addr, &at, &len, true, attrs);
-    if (len < sizeof(value) || !memory_access_is_direct(mr, true, attrs)) {
-        return false;
-    }
-    word = address_space_map(as, addr, &len, true, attrs);
-    if (!word) {
-        return false;
-    }
-    if (len < sizeof(value)) {
-        address_space_unmap(as, word, len, true, 0);
-        return false;
-    }
-    *old = le64_to_cpu(qatomic_cmpxchg__nocheck(word, expected,
-                                                cpu_to_le64(value)));
-    address_space_unmap(as, word, len, true, sizeof(value));
-    return true;
-}
-
 static void host_interrupt(void *host, unsigned vector)
 {
     PCIDevice *pdev = pci_of(host);
@@ -211,10 +141,10 @@ static void host_clear_windows(void *host, uint32_t page, uint32_t npages)
 }
 
 static const UnetmmHostOps unetmm_host_ops = {
-    .mem_read = host_mem_read,
-    .mem_write = host_mem_write,
-    .mem_store32 = host_mem_store32,
-    .mem_cmpxchg64 = host_mem_cmpxchg64,
+    .mem_read = unetmm_memory_read,
+    .mem_write = unetmm_memory_write,
+    .mem_store32 = unetmm_memory_store32,
+    .mem_cmpxchg64 = unetmm_memory_cmpxchg64,
     .interrupt = host_interrupt,
     .now_ns = host_now_ns,
     .timer_at = host_timer_at,
@@ -497,6 +427,7 @@ static void unetmm_realize(PCIDevice *pdev, Error **errp)
                                       &dev->mem_reentrancy_guard);
     s->incoming = g_byte_array_new();
     unetmm_offload_init(s);
+    unetmm_memory_init(s);
     unetmm_core_init(&s->core, &s->params, &unetmm_host_ops, s);
     s->core.knobs = s->knobs;
     unetmm_core_set_seed(&s->core, s->knobs.seed);
@@ -533,6 +464,7 @@ static void unetmm_exit(PCIDevice *pdev)
     qemu_bh_delete(s->later_bh);
     unetmm_core_free(&s->core);
     unetmm_offload_exit(s);
+    unetmm_memory_exit(s);
     g_byte_array_unref(s->incoming);
     msix_unuse_all_vectors(pdev);
     msix_uninit(pdev, &s->control, &s->control);

@@ -12,6 +12,20 @@
 #include "system/runstate.h"
 #include "../card/core.h"
 
+#define UNETMM_CACHED_PAGES     64
+
+/* A page of RAM that has been found in the address space; shell/memory.c. */
+typedef struct UnetmmCachedPage {
+    bool live;
+    uint64_t page;              /* its DMA address in pages */
+    MemoryRegionCache cache;
+} UnetmmCachedPage;
+
+typedef struct UnetmmMemory {
+    MemoryListener listener;    /* drops all of them when memory changes */
+    UnetmmCachedPage lines[UNETMM_CACHED_PAGES];
+} UnetmmMemory;
+
 #define TYPE_UNETMM "unetmm"
 OBJECT_DECLARE_SIMPLE_TYPE(UnetmmState, UNETMM)
 
@@ -37,10 +51,21 @@ struct UnetmmState {
     QEMUBH *later_bh;
     VMChangeStateEntry *vm_change;
     GByteArray *incoming;       /* the saved card, until all has been read */
+    UnetmmMemory memory;
     struct NetTxPkt *tx_pkt;    /* of one frame at a time */
     struct NetRxPkt *rx_pkt;
     UnetmmCore core;
 };
+
+/* shell/memory.c; after the PCI function is there.  Four of UnetmmHostOps. */
+void unetmm_memory_init(UnetmmState *s);
+void unetmm_memory_exit(UnetmmState *s);
+bool unetmm_memory_read(void *host, uint64_t addr, void *buf, size_t bytes);
+bool unetmm_memory_write(void *host, uint64_t addr, const void *buf,
+                         size_t bytes);
+bool unetmm_memory_store32(void *host, uint64_t addr, uint32_t value);
+bool unetmm_memory_cmpxchg64(void *host, uint64_t addr, uint64_t *old,
+                             uint64_t value);
 
 /* shell/offload.c; two of UnetmmHostOps */
 void unetmm_offload_init(UnetmmState *s);
