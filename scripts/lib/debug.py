@@ -53,7 +53,7 @@ def parse():
         "docs/debugging.rst walks through one miss with them.",
         epilog="examples:\n"
         "  The first miss of a send:\n"
-        "    scripts/debug --at tlb-miss --if 'number == 0'\n\n"
+        "    scripts/debug --at tlb-miss --if '!miss->owner->write'\n\n"
         "  The same without a terminal:\n"
         "    scripts/debug --at tlb-miss --batch -e bt -e unetmm-tlb\n\n"
         "  A guest that runs already (started by scripts/vm), by QEMU's "

@@ -340,7 +340,7 @@ class Ring(gdb.Command):
 class Break(gdb.Command):
     """Stops the card at a moment, given by a name or any function.
 
-    unetmm-break NAME [CONDITION]   e.g. unetmm-break tlb-miss number == 0
+    unetmm-break NAME [CONDITION]   e.g. unetmm-break tlb-miss !miss->owner->write
     unetmm-break                    lists the names
     """
 

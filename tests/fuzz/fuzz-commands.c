@@ -72,7 +72,7 @@ static void shape_reply(FuzzCard *c, FuzzIn *in, struct unetmm_cmd *cmd)
     }
     if (core->in_flight_used && fuzz_u8(in) & 3) {
         number = core->in_flight[fuzz_below(in, core->in_flight_used)];
-        cmd->space = unetmm_miss_ep(core, number)->space;
+        cmd->space = core->misses[number].ep->space;
         cmd->reply.fault_id = (uint32_t)core->misses[number].generation << 16 |
                               number;
         cmd->reply.vaddr = core->misses[number].vpn << 12;

@@ -331,7 +331,7 @@ static void answer(FuzzCard *c, FuzzIn *in)
                              UNETMM_PTE_WRITE);
     }
     fake_write(&c->h, c->d.list, pte, sizeof(pte));
-    cmd.space = unetmm_miss_ep(core, number)->space;
+    cmd.space = core->misses[number].ep->space;
     cmd.reply.fault_id = (uint32_t)miss->generation << 16 | number;
     cmd.reply.status = how & 3;
     cmd.reply.error = how >> 2 & 15;

@@ -999,7 +999,7 @@ static void answer_all(UnetmmCore *core, uint64_t list)
         uint32_t taken;
 
         unetmm_enter(core);
-        unetmm_fault_reply(core, unetmm_miss_ep(core, number)->space,
+        unetmm_fault_reply(core, core->misses[number].ep->space,
                            &reply, &taken);
         unetmm_leave(core);
     }

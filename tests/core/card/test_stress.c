@@ -547,7 +547,7 @@ static void answer_something(Stress *s, struct unetmm_cmd *cmd)
         return;
     }
     number = core->in_flight[rnd(s, core->in_flight_used)];
-    cmd->space = unetmm_miss_ep(core, number)->space;
+    cmd->space = core->misses[number].ep->space;
     cmd->reply.fault_id = (uint32_t)core->misses[number].generation << 16 |
                           number;
     cmd->reply.vaddr = core->misses[number].vpn << 12;

@@ -1330,9 +1330,9 @@ static void busy_channel(Fix *f)
     fake_invalidate(f->s1, PAGE(8), FAKE_PAGE);
     give(f, YOURS + 1, MTU, MTU, 5000, 2, 0);
     assert_int_equal(f->h.core.kept, 1);
-    assert_int_not_equal(unetmm_rel_miss(&f->h.core, f->h.core.eps[1].rels,
-                                         UNETMM_REL_FAULT_ARRIVE)->state,
-                         UNETMM_MISS_NONE);
+    assert_int_not_equal(
+        f->h.core.eps[1].rels->misses[UNETMM_REL_FAULT_ARRIVE].state,
+        UNETMM_MISS_NONE);
 }
 
 static void expect_no_trace(Fix *f)

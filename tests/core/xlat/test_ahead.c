@@ -205,20 +205,22 @@ static void test_no_segment(void **state)
     Fix *f = *state;
     UnetmmAhead ahead[UNETMM_MAX_SEGS];
     UnetmmEp *ep = &f->h.core.eps[1];
+    const UnetmmMiss *miss = &ep->misses[0];
 
     ep->tx.blocked_on = UNETMM_BLOCKED_FAULT;
     for (unsigned seg = 0; seg < UNETMM_MAX_SEGS; seg++) {
         for (unsigned nsegs = 0; nsegs <= UNETMM_MAX_SEGS; nsegs++) {
             ep->tx.seg = seg;
             ep->tx.nsegs = nsegs;
-            assert_int_equal(unetmm_send_ahead(ep, ahead), 0);
+            assert_int_equal(miss->owner->ahead(&f->h.core, miss, ahead), 0);
         }
     }
     for (unsigned i = 0; i < UNETMM_MAX_SEGS; i++) {
         ep->tx.segs[i] = (struct unetmm_seg) { .addr = PAGE(i), .len = 1 };
     }
     ep->tx.seg = 0;
-    assert_int_equal(unetmm_send_ahead(ep, ahead), UNETMM_MAX_SEGS - 1);
+    assert_int_equal(miss->owner->ahead(&f->h.core, miss, ahead),
+                     UNETMM_MAX_SEGS - 1);
     memset(&ep->tx, 0, sizeof(ep->tx));
 }
 

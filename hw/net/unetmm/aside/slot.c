@@ -42,7 +42,7 @@ static bool slot_take(UnetmmCore *core, UnetmmEp *ep, const UnetmmTaken *taken)
     }
     /* With policy backup it may be of one that waits, and is wanted yet. */
     if (asked) {
-        unetmm_miss_cancel(core, ep, SLOT_MISS);
+        unetmm_miss_cancel(core, &ep->misses[SLOT_MISS]);
         ep->slot_status = UNETMM_ST_OK;
     }
     return true;
@@ -86,9 +86,12 @@ void unetmm_slot_landed(UnetmmCore *core, UnetmmEp *ep, bool landed,
     }
 }
 
-void unetmm_slot_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
-                        uint8_t status)
+/* The driver has replied for the slot that was asked for. */
+static void slot_reply(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                       uint8_t status)
 {
+    UnetmmEp *ep = miss->ep;
+
     if (reply == UNETMM_REPLY_DEFERRED) {
         unetmm_count(core, ep, UNETMM_C_faults_deferred, 1);
     } else if (reply == UNETMM_REPLY_ERROR) {
@@ -96,6 +99,15 @@ void unetmm_slot_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
         ep->slot_status = status;
         unetmm_count(core, ep, UNETMM_C_faults_error, 1);
     }
+}
+
+static const UnetmmMissOwner slot_owner = {
+    .name = "slot", .write = true, .head = true, .reply = slot_reply,
+};
+
+void unetmm_slot_own_miss(UnetmmEp *ep)
+{
+    unetmm_miss_own(&ep->misses[SLOT_MISS], &slot_owner, ep, NULL);
 }
 
 /* Asks for the buffer's pages from vpn on, if nothing is asked for. */
@@ -109,10 +121,9 @@ static void slot_ask(UnetmmCore *core, UnetmmEp *ep,
     }
     ep->slot_asked = slot_next(ep);
     ep->slot_status = UNETMM_ST_OK;
-    unetmm_miss_want(core, ep, SLOT_MISS, vpn,
+    unetmm_miss_want(core, &ep->misses[SLOT_MISS], vpn,
                      unetmm_space_missing(core, ep, vpn, true, end - vpn + 1,
-                                          UNETMM_REPLY_MAX_PAGES),
-                     true, false);
+                                          UNETMM_REPLY_MAX_PAGES), false);
 }
 
 /* The packet's memory is absent (fqe), or it has none at all. */

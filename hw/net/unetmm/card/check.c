@@ -54,11 +54,10 @@ static bool joined_ok(const UnetmmCore *core, const UnetmmEp *ep,
                       const UnetmmMiss *miss)
 {
     const UnetmmMiss *leader = &core->misses[miss->leader];
-    const UnetmmEp *other = unetmm_miss_ep(core, miss->leader);
 
     return leader->state != UNETMM_MISS_NONE &&
-           leader->state != UNETMM_MISS_JOINED && other && other->live &&
-           other->space == ep->space && leader->write == miss->write &&
+           leader->state != UNETMM_MISS_JOINED && leader->owner &&
+           leader->ep->live && leader->ep->space == ep->space && leader->write == miss->write &&
            leader->zero == miss->zero;
 }
 
@@ -77,24 +76,15 @@ static const UnetmmHead *miss_head(const UnetmmCore *core, const UnetmmEp *ep,
            &ep->heads[number % UNETMM_EP_MISSES - 1] : NULL;
 }
 
-/* Does whoever has this miss read what it misses? */
-static bool miss_reads(const UnetmmCore *core, uint32_t number)
-{
-    uint32_t first = core->params.endpoints * UNETMM_EP_MISSES;
-
-    return number < first ? number % UNETMM_EP_MISSES == 0 :
-           (number - first) % UNETMM_REL_FAULTS == UNETMM_REL_FAULT_SERVE;
-}
-
 /* Nobody else than a channel that goes on has misses of its own. */
 static bool miss_owner_ok(const UnetmmCore *core, uint32_t number)
 {
     uint32_t first = core->params.endpoints * UNETMM_EP_MISSES;
-    const UnetmmEp *ep = unetmm_miss_ep(core, number);
+    const UnetmmEp *ep = core->misses[number].ep;
 
     return ep && ep->live &&
            (number < first || (!ep->error &&
-            core->rels[(number - first) / UNETMM_REL_FAULTS]->state ==
+            core->rels[(number - first) / UNETMM_REL_MISSES]->state ==
             UNETMM_REL_OPEN));
 }
 
@@ -114,11 +104,11 @@ static void check_miss(UnetmmStream *st, const UnetmmCore *core,
                              number);
         return;
     }
-    ep = unetmm_miss_ep(core, number);
+    ep = miss->ep;
     head = miss_head(core, ep, number);
     /* Only a source that takes answers can be waiting for one. */
     asks = core->spaces[ep->space].source->asks;
-    if (miss->write == miss_reads(core, number) ||
+    if (miss->write != miss->owner->write ||
         (miss->zero && !(head && zero_ok(head))) ||
         (!asks && miss->state != UNETMM_MISS_REFUSED &&
          miss->state != UNETMM_MISS_CHANGING) ||

@@ -38,6 +38,7 @@
 #define UNETMM_MAX_SYSBUF_SLOTS 4096
 /* An endpoint's misses: its send, its heads.  Channels have their own. */
 #define UNETMM_EP_MISSES        (1 + UNETMM_MAX_HEADS)
+#define UNETMM_REL_MISSES       3
 #define UNETMM_NO_EP            UINT16_MAX
 #define UNETMM_EP_GONE          (UINT16_MAX - 1)
 #define UNETMM_MAX_UTLB_FETCH   32      /* entries of one fetch */
@@ -352,22 +353,42 @@ typedef enum UnetmmMissState {
     UNETMM_MISS_CHANGING,       /* the table says so; looked at after INV */
 } UnetmmMissState;
 
-/*
- * What a reliable channel has a miss for, one of each kind.  The fourth kind,
- * initiator and read, is of the send in progress, which is its endpoint's.
- */
-typedef enum UnetmmRelFault {
-    UNETMM_REL_FAULT_ANSWER,    /* initiator, write: where an answer goes */
-    UNETMM_REL_FAULT_SERVE,     /* responder, read: what is asked for */
-    UNETMM_REL_FAULT_ARRIVE,    /* responder, write: where a packet goes */
-    UNETMM_REL_FAULTS,
-} UnetmmRelFault;
+/* Pages that a transfer is going to need, besides those that it misses. */
+typedef struct UnetmmAhead {
+    uint64_t vpn;
+    uint32_t npages;
+} UnetmmAhead;
+
+typedef struct UnetmmMiss UnetmmMiss;
+
+/* What a miss is for.  Each room that has misses fills one for each kind. */
+typedef struct UnetmmMissOwner {
+    const char *name;
+    bool write;                 /* the pages are to be written, else read */
+    bool head;                  /* of a buffer that has received nothing yet */
+    /*
+     * The driver has replied: UNETMM_REPLY_DEFERRED, RESOLVED, or ERROR with
+     * this status.  After the last two the miss is over.
+     */
+    void (*reply)(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                  uint8_t status);
+    /*
+     * Lists what the transfer has behind the pages that it misses: up to
+     * UNETMM_MAX_SEGS - 1.  NULL: nothing.
+     */
+    uint32_t (*ahead)(const UnetmmCore *core, const UnetmmMiss *miss,
+                      UnetmmAhead *ahead);
+} UnetmmMissOwner;
 
 /*
- * Each endpoint owns one for its send and one for each head, and each reliable
- * channel one for each kind of fault.
+ * Each endpoint has one for its send and one for each head, and each reliable
+ * channel one for each kind of fault.  Their places in core->misses are fixed:
+ * a fault id and the saved state name them by number.
  */
-typedef struct UnetmmMiss {
+struct UnetmmMiss {
+    const UnetmmMissOwner *owner;   /* NULL: what owned it is no more */
+    UnetmmEp *ep;               /* whose space the pages are in */
+    void *of;                   /* the owner's: a head, a channel */
     UnetmmMissState state;
     bool write;
     bool zero;                  /* the old contents need not be kept */
@@ -377,10 +398,10 @@ typedef struct UnetmmMiss {
     uint32_t npages;
     uint64_t vpn;
     int64_t found_ns;           /* WANTED: since when */
-    bool late;                  /* x-fault-delay: answered, but not yet told */
+    bool late;                  /* x-fault-delay: a reply that is not told */
     uint8_t late_reply, late_status;
     int64_t due_ns;
-} UnetmmMiss;
+};
 
 /* ---- Endpoints ---------------------------------------------------------- */
 
@@ -859,7 +880,7 @@ static inline void unetmm_count(UnetmmCore *core, UnetmmEp *ep,
 static inline uint32_t unetmm_misses(const UnetmmCore *core)
 {
     return core->params.endpoints * UNETMM_EP_MISSES +
-           core->params.reliable * UNETMM_REL_FAULTS;
+           core->params.reliable * UNETMM_REL_MISSES;
 }
 
 static inline uint64_t unetmm_mac_to_u64(const uint8_t *mac)
@@ -1021,12 +1042,6 @@ bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep);
 const UnetmmImport *unetmm_import_at(const UnetmmCore *core,
                                      const UnetmmEp *ep, uint32_t number);
 
-/* Pages that a transfer is going to need, besides those that it misses. */
-typedef struct UnetmmAhead {
-    uint64_t vpn;
-    uint32_t npages;
-} UnetmmAhead;
-
 /* xlat/ahead.c */
 /*
  * Pages from vpn on, npages of which are needed now, up to the end of
@@ -1035,28 +1050,19 @@ typedef struct UnetmmAhead {
 uint32_t unetmm_space_ahead(const UnetmmCore *core, const UnetmmEp *ep,
                             uint64_t vpn, uint32_t npages, uint64_t addr,
                             uint64_t len);
-/*
- * The segments that a miss of the endpoint's send, or of a channel, has behind
- * it: up to UNETMM_MAX_SEGS - 1.
- */
-uint32_t unetmm_send_ahead(const UnetmmEp *ep, UnetmmAhead *ahead);
-uint32_t unetmm_rel_ahead(UnetmmRel *rel, UnetmmRelFault kind, uint64_t vpn,
-                          UnetmmAhead *ahead);
+/* Lists segs[first .. nsegs - 1], but for those that are empty. */
+uint32_t unetmm_segments_ahead(const struct unetmm_seg *segs, uint32_t first,
+                               uint32_t nsegs, UnetmmAhead *ahead);
 
 /* xlat/miss.c */
 bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry);
-void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
-                      uint64_t vpn, uint32_t npages, bool write, bool zero);
-void unetmm_miss_cancel(UnetmmCore *core, UnetmmEp *ep, unsigned number);
-/* The same for those of a reliable channel. */
-UnetmmMiss *unetmm_rel_miss(const UnetmmCore *core, const UnetmmRel *rel,
-                            UnetmmRelFault kind);
-void unetmm_rel_miss_want(UnetmmCore *core, UnetmmRel *rel,
-                          UnetmmRelFault kind, uint64_t vpn, uint32_t npages);
-void unetmm_rel_miss_cancel(UnetmmCore *core, UnetmmRel *rel,
-                            UnetmmRelFault kind);
-/* Whose it is, by its number; NULL: of a channel that there is not. */
-UnetmmEp *unetmm_miss_ep(const UnetmmCore *core, uint32_t number);
+/* Gives an unused miss to its owner, or (NULL) takes it back. */
+void unetmm_miss_own(UnetmmMiss *miss, const UnetmmMissOwner *owner,
+                     UnetmmEp *ep, void *of);
+/* Asks for pages, in place of what was asked for before. */
+void unetmm_miss_want(UnetmmCore *core, UnetmmMiss *miss, uint64_t vpn,
+                      uint32_t npages, bool zero);
+void unetmm_miss_cancel(UnetmmCore *core, UnetmmMiss *miss);
 /* Is there room in the fault ring for what may wait?  If not, it is said. */
 bool unetmm_fault_room(UnetmmCore *core);
 /* The same, of what will not wait. */
@@ -1158,8 +1164,6 @@ bool unetmm_rel_answer_may_read(const UnetmmCore *core, const UnetmmEp *ep);
 /* core->rx.head has landed, or (why) has not. */
 void unetmm_rel_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                        bool landed, enum unetmm_counter why);
-void unetmm_rel_answer(UnetmmCore *core, UnetmmRel *rel, UnetmmRelFault kind,
-                       uint8_t reply, uint8_t status);
 /* What was in a slot has been copied, or (UNETMM_SLOT_*) never will be. */
 void unetmm_rel_slot_done(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
                           uint8_t status);
@@ -1239,6 +1243,7 @@ void unetmm_proxy_drop_import(UnetmmCore *core, const UnetmmEp *ep,
 void unetmm_proxy_drop_ep(UnetmmCore *core, const UnetmmEp *ep);
 
 /* ep/head.c: the pre-translated heads of the free queues */
+void unetmm_head_own_misses(UnetmmEp *ep);
 void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep);
 UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n);
 bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
@@ -1263,14 +1268,12 @@ void unetmm_head_pop(UnetmmCore *core, UnetmmEp *ep);
 bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status);
 void unetmm_head_lost_page(UnetmmCore *core, uint16_t space, uint64_t first,
                            uint64_t last);
-void unetmm_head_answer(UnetmmCore *core, UnetmmEp *ep, unsigned number,
-                        uint8_t reply, uint8_t status);
 void unetmm_head_cancel_all(UnetmmCore *core, UnetmmEp *ep);
 
 /* ep/send.c */
 void unetmm_send_turn(UnetmmCore *core, UnetmmEp *ep);
-void unetmm_send_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
-                        uint8_t status);
+/* The endpoint gets its misses: the send's, the heads'. */
+void unetmm_send_own_misses(UnetmmEp *ep);
 void unetmm_send_abort(UnetmmCore *core, UnetmmEp *ep);
 /* Of a message on a channel: may it have these flags?  Bytes of operands. */
 bool unetmm_send_flags_ok(uint8_t op, uint8_t flags);
@@ -1347,9 +1350,8 @@ void unetmm_slot_receive(UnetmmCore *core, UnetmmEp *ep,
 /* core->rx.cqe's message has landed, or (why) has not. */
 void unetmm_slot_landed(UnetmmCore *core, UnetmmEp *ep, bool landed,
                         enum unetmm_counter why);
-/* The driver answered for the slot that was asked for. */
-void unetmm_slot_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
-                        uint8_t status);
+/* The endpoint has slots, and one miss, in place of heads. */
+void unetmm_slot_own_miss(UnetmmEp *ep);
 static inline bool unetmm_ep_slotted(const UnetmmEp *ep)
 {
     return ep->raw || ep->policy->backup;

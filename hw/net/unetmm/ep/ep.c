@@ -117,6 +117,11 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     /* Slots are looked at when they are used, and no sooner. */
     ep->max_heads = unetmm_ep_slotted(ep) ? 0 :
                     cmd->pretranslate ?: core->params.pretranslate;
+    unetmm_send_own_misses(ep);
+    unetmm_head_own_misses(ep);
+    if (unetmm_ep_slotted(ep)) {
+        unetmm_slot_own_miss(ep);
+    }
     unetmm_backup_init(ep, cmd->backup);
     ep->channels = g_new0(UnetmmChannel, core->params.channels);
     ep->imports = g_new0(UnetmmImport, core->params.imports + 1);
@@ -175,7 +180,7 @@ uint8_t unetmm_ep_destroy(UnetmmCore *core, uint16_t id, uint16_t tag,
     ep->error = true;
     ep_forget_slots(core, ep);
     unetmm_head_cancel_all(core, ep);
-    unetmm_miss_cancel(core, ep, 0);
+    unetmm_miss_cancel(core, &ep->misses[0]);
     unetmm_rel_stop(core, ep);
     unetmm_window_drop_ep(core, ep);
     unetmm_proxy_drop_ep(core, ep);
@@ -215,7 +220,7 @@ void unetmm_ep_fail(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
     ep->publish = true;
     ep_forget_slots(core, ep);
     unetmm_head_cancel_all(core, ep);
-    unetmm_miss_cancel(core, ep, 0);
+    unetmm_miss_cancel(core, &ep->misses[0]);
     unetmm_rel_stop(core, ep);
     unetmm_send_abort(core, ep);
     unetmm_notify_want(core, ep, true);

@@ -30,10 +30,9 @@ UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n)
     return &ep->heads[(ep->first_head + n) % UNETMM_MAX_HEADS];
 }
 
-/* The number of a head's UnetmmMiss in its endpoint. */
-static unsigned head_miss(const UnetmmEp *ep, const UnetmmHead *head)
+static UnetmmMiss *head_miss(UnetmmEp *ep, const UnetmmHead *head)
 {
-    return 1 + (head - ep->heads);
+    return &ep->misses[1 + (head - ep->heads)];
 }
 
 /* Only a whole page can lose its contents, and only where it may be absent. */
@@ -134,8 +133,8 @@ static void head_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
     head->asks++;
     head->state = UNETMM_HEAD_ASKED;
     head->checked = 0;
-    unetmm_miss_want(core, ep, head_miss(ep, head), vpn,
-                     head_missing(core, ep, vpn, limit), true, head->zero);
+    unetmm_miss_want(core, head_miss(ep, head), vpn,
+                     head_missing(core, ep, vpn, limit), head->zero);
 }
 
 /*
@@ -245,16 +244,15 @@ bool unetmm_head_begins(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
         head->status = UNETMM_ST_PROTECTION;
     } else if (result == UNETMM_XLAT_MISS && head->state != UNETMM_HEAD_ASKED) {
         head->state = UNETMM_HEAD_ASKED;
-        unetmm_miss_want(core, ep, head_miss(ep, head), vpn + i,
-                         head_missing(core, ep, vpn + i, n - i), true,
-                         head->zero);
+        unetmm_miss_want(core, head_miss(ep, head), vpn + i,
+                         head_missing(core, ep, vpn + i, n - i), head->zero);
     }
     return result == UNETMM_XLAT_OK;
 }
 
 void unetmm_head_pop(UnetmmCore *core, UnetmmEp *ep)
 {
-    unetmm_miss_cancel(core, ep, head_miss(ep, unetmm_head_at(ep, 0)));
+    unetmm_miss_cancel(core, head_miss(ep, unetmm_head_at(ep, 0)));
     ep->first_head = (ep->first_head + 1) % UNETMM_MAX_HEADS;
     ep->nheads--;
     ep->fq_cons++;
@@ -441,16 +439,12 @@ void unetmm_head_lost_page(UnetmmCore *core, uint16_t space, uint64_t first,
     }
 }
 
-/* The driver answered for the head in slot `number`. */
-void unetmm_head_answer(UnetmmCore *core, UnetmmEp *ep, unsigned number,
-                        uint8_t reply, uint8_t status)
+static void head_reply(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                       uint8_t status)
 {
-    UnetmmHead *head = &ep->heads[number];
+    UnetmmHead *head = miss->of;
+    UnetmmEp *ep = miss->ep;
 
-    if (unetmm_ep_slotted(ep)) {
-        unetmm_slot_answer(core, ep, reply, status);
-        return;
-    }
     switch (reply) {
     case UNETMM_REPLY_DEFERRED:
         head->state = UNETMM_HEAD_DEFERRED;
@@ -469,10 +463,21 @@ void unetmm_head_answer(UnetmmCore *core, UnetmmEp *ep, unsigned number,
     unetmm_engine_queue(core, ep);
 }
 
+static const UnetmmMissOwner head_owner = {
+    .name = "head", .write = true, .head = true, .reply = head_reply,
+};
+
+void unetmm_head_own_misses(UnetmmEp *ep)
+{
+    for (unsigned i = 0; i < UNETMM_MAX_HEADS; i++) {
+        unetmm_miss_own(&ep->misses[1 + i], &head_owner, ep, &ep->heads[i]);
+    }
+}
+
 void unetmm_head_cancel_all(UnetmmCore *core, UnetmmEp *ep)
 {
     for (unsigned i = 0; i < UNETMM_MAX_HEADS; i++) {
-        unetmm_miss_cancel(core, ep, 1 + i);
+        unetmm_miss_cancel(core, &ep->misses[1 + i]);
     }
     ep->nheads = 0;
 }

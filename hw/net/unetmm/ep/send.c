@@ -356,7 +356,7 @@ static void tx_miss(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn)
     }
     tx->blocked_on = UNETMM_BLOCKED_FAULT;
     unetmm_count(core, ep, UNETMM_C_send_waits, 1);
-    unetmm_miss_want(core, ep, 0, vpn, tx_missing(core, ep, vpn), false,
+    unetmm_miss_want(core, &ep->misses[0], vpn, tx_missing(core, ep, vpn),
                      false);
 }
 
@@ -636,10 +636,13 @@ void unetmm_send_turn(UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-/* The driver answered the miss of a send. */
-void unetmm_send_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
-                        uint8_t status)
+/* ---- The miss of the send in progress ----------------------------------- */
+
+static void send_reply(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                       uint8_t status)
 {
+    UnetmmEp *ep = miss->ep;
+
     if (reply == UNETMM_REPLY_DEFERRED) {
         unetmm_count(core, ep, UNETMM_C_faults_deferred, 1);
         return;
@@ -650,6 +653,28 @@ void unetmm_send_answer(UnetmmCore *core, UnetmmEp *ep, uint8_t reply,
     }
     ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
     unetmm_engine_queue(core, ep);
+}
+
+/* The segments behind the one that the transfer waits in. */
+static uint32_t send_ahead(const UnetmmCore *core, const UnetmmMiss *miss,
+                           UnetmmAhead *ahead)
+{
+    const UnetmmTransfer *tx = &miss->ep->tx;
+
+    if (tx->blocked_on != UNETMM_BLOCKED_FAULT) {
+        return 0;
+    }
+    /* What was restored may wait for a page and have no segment. */
+    return unetmm_segments_ahead(tx->segs, tx->seg + 1, tx->nsegs, ahead);
+}
+
+static const UnetmmMissOwner send_owner = {
+    .name = "send", .reply = send_reply, .ahead = send_ahead,
+};
+
+void unetmm_send_own_misses(UnetmmEp *ep)
+{
+    unetmm_miss_own(&ep->misses[0], &send_owner, ep, NULL);
 }
 
 /* Ends the transfer unless a page is moving; then the page's end does. */

@@ -28,6 +28,21 @@ void unetmm_rel_free(UnetmmCore *core)
     g_clear_pointer(&core->acks, g_free);
 }
 
+void unetmm_rel_attach(UnetmmCore *core, UnetmmRel *rel, uint16_t slot)
+{
+    core->rels[slot] = rel;
+    rel->slot = slot;
+    rel->misses = &core->misses[core->params.endpoints * UNETMM_EP_MISSES +
+                                slot * UNETMM_REL_MISSES];
+    unetmm_rel_own_misses(core, rel, true);
+}
+
+void unetmm_rel_detach(UnetmmCore *core, UnetmmRel *rel)
+{
+    core->rels[rel->slot] = NULL;
+    unetmm_rel_own_misses(core, rel, false);
+}
+
 /* A connection in `slot`, which is free, as the last of its endpoint's. */
 UnetmmRel *unetmm_rel_new(UnetmmCore *core, UnetmmEp *ep, uint16_t slot)
 {
@@ -38,10 +53,9 @@ UnetmmRel *unetmm_rel_new(UnetmmCore *core, UnetmmEp *ep, uint16_t slot)
         link = &(*link)->next;
     }
     *link = rel;
-    rel->slot = slot;
     rel->ep = ep->id;
     rel->tx.deadline_ns = rel->stores.due_ns = INT64_MAX;
-    core->rels[slot] = rel;
+    unetmm_rel_attach(core, rel, slot);
     core->rels_used++;
     return rel;
 }
@@ -130,7 +144,7 @@ void unetmm_rel_abort_tx(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel)
         ep->tx.needless = true;
         return;
     }
-    unetmm_miss_cancel(core, ep, 0);
+    unetmm_miss_cancel(core, &ep->misses[0]);
     unetmm_send_abort(core, ep);
 }
 
@@ -220,7 +234,7 @@ static void rel_delete(UnetmmCore *core, UnetmmRel *rel)
     unetmm_rel_drop_kept(core, rel);
     unetmm_rel_no_ack(core, rel);
     unetmm_sysbuf_forget(core, rel);
-    core->rels[rel->slot] = NULL;
+    unetmm_rel_detach(core, rel);
     core->rels_used--;
     g_free(rel);
 }

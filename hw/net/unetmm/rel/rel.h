@@ -11,6 +11,7 @@
  * rel/read.c   requests to read a region
  * rel/atomic.c requests to change a word of one
  * rel/answer.c answers to requests, both ways
+ * rel/ahead.c  pages that a packet does not need yet
  * rel/unasked.c messages that no descriptor asked for
  * rel/credit.c how many packets may be sent, both ways
  *
@@ -178,6 +179,16 @@ typedef struct UnetmmStores {
     int64_t due_ns;
 } UnetmmStores;
 
+/*
+ * What a reliable channel has a miss for, one of each kind.  The fourth kind,
+ * initiator and read, is of the send in progress, which is its endpoint's.
+ */
+typedef enum UnetmmRelFault {
+    UNETMM_REL_FAULT_ANSWER,    /* initiator, write: where an answer goes */
+    UNETMM_REL_FAULT_SERVE,     /* responder, read: what is asked for */
+    UNETMM_REL_FAULT_ARRIVE,    /* responder, write: where a packet goes */
+} UnetmmRelFault;
+
 /* What one of its misses is for. */
 typedef struct UnetmmRelMissed {
     bool buffer;                /* ARRIVE: of the message's; else a region's */
@@ -203,7 +214,8 @@ struct UnetmmRel {
     UnetmmRelTx tx;
     UnetmmRelRx rx;
     UnetmmStores stores;
-    UnetmmRelMissed missed[UNETMM_REL_FAULTS];
+    UnetmmMiss *misses;         /* one for each UnetmmRelFault */
+    UnetmmRelMissed missed[UNETMM_REL_MISSES];
 };
 
 /* What became of a packet at its turn. */
@@ -276,6 +288,9 @@ bool unetmm_rel_write_fits(const UnetmmRel *rel, const struct unetmm_frame *f);
 
 /* rel/rel.c */
 UnetmmRel *unetmm_rel_new(UnetmmCore *core, UnetmmEp *ep, uint16_t slot);
+/* It gets a place in core->rels, and what goes with that; and loses it. */
+void unetmm_rel_attach(UnetmmCore *core, UnetmmRel *rel, uint16_t slot);
+void unetmm_rel_detach(UnetmmCore *core, UnetmmRel *rel);
 /*
  * Ends the channel: `status` for the send that is to blame (NULL: the oldest),
  * FLUSHED for all others.
@@ -333,6 +348,8 @@ void unetmm_rel_keep_head(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 void unetmm_rel_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                     UnetmmRelFault kind, UnetmmRelMissed what, uint64_t vpn,
                     uint32_t npages);
+/* Its misses are its own, or nobody's. */
+void unetmm_rel_own_misses(UnetmmCore *core, UnetmmRel *rel, bool own);
 /* Nothing is asked for any more. */
 void unetmm_rel_ask_no_more(UnetmmCore *core, UnetmmRel *rel);
 /*
@@ -389,7 +406,10 @@ void unetmm_rel_rewind_check(UnetmmRel *rel);
 void unetmm_rel_answer_page(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             uint8_t status);
 
-/* xlat/ahead.c */
+/* rel/ahead.c */
+/* The segments that a READ has behind the one in which a page is missing. */
+uint32_t unetmm_rel_ahead(const UnetmmCore *core, const UnetmmMiss *miss,
+                          UnetmmAhead *ahead);
 /*
  * Pages from vpn on, which answer psn has no place for, npages of them in this
  * packet, up to the end of the segment.

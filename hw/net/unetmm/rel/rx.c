@@ -360,29 +360,28 @@ static void rel_slots_go_on(UnetmmCore *core, UnetmmEp *ep)
 
 /* ---- Pages -------------------------------------------------------------- */
 
-static bool rel_asks(const UnetmmCore *core, const UnetmmRel *rel,
-                     UnetmmRelFault kind)
+static bool rel_asks(const UnetmmRel *rel, UnetmmRelFault kind)
 {
-    return unetmm_rel_miss(core, rel, kind)->state != UNETMM_MISS_NONE;
+    return rel->misses[kind].state != UNETMM_MISS_NONE;
 }
 
 void unetmm_rel_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                     UnetmmRelFault kind, UnetmmRelMissed what, uint64_t vpn,
                     uint32_t npages)
 {
-    if (rel_asks(core, rel, kind)) {
+    if (rel_asks(rel, kind)) {
         unetmm_count(core, ep, UNETMM_C_faults_behind, 1);
         return;
     }
     rel->missed[kind] = what;
-    unetmm_rel_miss_want(core, rel, kind, vpn, npages);
+    unetmm_miss_want(core, &rel->misses[kind], vpn, npages, false);
 }
 
 void unetmm_rel_ask_no_more(UnetmmCore *core, UnetmmRel *rel)
 {
-    for (unsigned kind = 0; kind < UNETMM_REL_FAULTS; kind++) {
-        if (rel_asks(core, rel, kind)) {
-            unetmm_rel_miss_cancel(core, rel, kind);
+    for (unsigned kind = 0; kind < UNETMM_REL_MISSES; kind++) {
+        if (rel_asks(rel, kind)) {
+            unetmm_miss_cancel(core, &rel->misses[kind]);
         }
     }
 }
@@ -439,12 +438,30 @@ static void rel_region_error(UnetmmCore *core, UnetmmRel *rel, uint32_t psn)
     /* Else it is early: it asks again at its turn. */
 }
 
-/* The driver answered for a page that a channel needs. */
-void unetmm_rel_answer(UnetmmCore *core, UnetmmRel *rel, UnetmmRelFault kind,
-                       uint8_t reply, uint8_t status)
+/* The page of a buffer in which a message arrives will never be there. */
+static void rel_buffer_error(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                             uint32_t psn, uint8_t status)
 {
-    UnetmmEp *ep = &core->eps[rel->ep];
+    /*
+     * If it is not that packet's turn any more, its page has come in another
+     * way: the buffer that may be there is another message's.
+     */
+    if (psn == rel->rx.nxt) {
+        unetmm_rel_give_back(rel, status);
+        unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_FLUSHED,
+                        UNETMM_WHY_CHANNEL);
+    }
+}
+
+/* The driver has replied for a page that a channel needs. */
+static void rel_reply(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                      uint8_t status)
+{
+    UnetmmRel *rel = miss->of;
+    UnetmmRelFault kind = miss - rel->misses;
+    const UnetmmRelMissed *what = &rel->missed[kind];
     bool error = reply == UNETMM_REPLY_ERROR;
+    UnetmmEp *ep = miss->ep;
 
     if (reply == UNETMM_REPLY_DEFERRED) {
         unetmm_count(core, ep, UNETMM_C_faults_deferred, 1);
@@ -453,26 +470,34 @@ void unetmm_rel_answer(UnetmmCore *core, UnetmmRel *rel, UnetmmRelFault kind,
     unetmm_count(core, ep, UNETMM_C_faults_error, error);
     if (kind == UNETMM_REL_FAULT_ANSWER) {
         unetmm_rel_answer_page(core, ep, rel, error ? status : UNETMM_ST_OK);
-    } else if (error && rel->missed[kind].buffer) {
-        /*
-         * If it is not that packet's turn any more, its page has come in
-         * another way: the buffer that may be there is another message's.
-         */
-        if (rel->missed[kind].psn != rel->rx.nxt) {
-            unetmm_engine_queue(core, ep);
-            return;
-        }
-        unetmm_rel_give_back(rel, status);
-        unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_FLUSHED,
-                        UNETMM_WHY_CHANNEL);
+    } else if (error && what->buffer) {
+        rel_buffer_error(core, ep, rel, what->psn, status);
     } else if (error) {
-        rel_region_error(core, rel, rel->missed[kind].psn);
+        rel_region_error(core, rel, what->psn);
     }
     unetmm_engine_queue(core, ep);
 }
 
-static bool rel_ready(const UnetmmCore *core, UnetmmEp *ep,
-                      const UnetmmRel *rel)
+static const UnetmmMissOwner rel_owners[UNETMM_REL_MISSES] = {
+    [UNETMM_REL_FAULT_ANSWER] = {
+        .name = "answer", .write = true, .reply = rel_reply,
+        .ahead = unetmm_rel_ahead,
+    },
+    [UNETMM_REL_FAULT_SERVE] = { .name = "serve", .reply = rel_reply },
+    [UNETMM_REL_FAULT_ARRIVE] = {
+        .name = "arrive", .write = true, .reply = rel_reply,
+    },
+};
+
+void unetmm_rel_own_misses(UnetmmCore *core, UnetmmRel *rel, bool own)
+{
+    for (unsigned kind = 0; kind < UNETMM_REL_MISSES; kind++) {
+        unetmm_miss_own(&rel->misses[kind], own ? &rel_owners[kind] : NULL,
+                        own ? &core->eps[rel->ep] : NULL, own ? rel : NULL);
+    }
+}
+
+static bool rel_ready(UnetmmEp *ep, const UnetmmRel *rel)
 {
     const UnetmmHead *head = unetmm_head_at(ep, 0);
 
@@ -482,9 +507,9 @@ static bool rel_ready(const UnetmmCore *core, UnetmmEp *ep,
         return ep->nheads && (head->state == UNETMM_HEAD_READY ||
                               head->state == UNETMM_HEAD_CHECK);
     case UNETMM_REL_WANT_PAGE:
-        return !rel_asks(core, rel, UNETMM_REL_FAULT_ARRIVE);
+        return !rel_asks(rel, UNETMM_REL_FAULT_ARRIVE);
     case UNETMM_REL_WANT_READ:
-        return !rel_asks(core, rel, UNETMM_REL_FAULT_SERVE);
+        return !rel_asks(rel, UNETMM_REL_FAULT_SERVE);
     case UNETMM_REL_WANT_PART:
         return false;
     default:
@@ -502,7 +527,7 @@ void unetmm_rel_look_again(UnetmmCore *core, UnetmmEp *ep)
          rel = rel->next) {
         /* What is still to be refused has not been said yet. */
         if (rel->state == UNETMM_REL_OPEN && rel->rx.refused &&
-            !rel->rx.refuse && rel_ready(core, ep, rel)) {
+            !rel->rx.refuse && rel_ready(ep, rel)) {
             rel->rx.refused = UNETMM_REL_WANT_NOTHING;
             unetmm_rel_owe_ack(core, rel);
         }
@@ -512,12 +537,12 @@ void unetmm_rel_look_again(UnetmmCore *core, UnetmmEp *ep)
 /* A question about a region may be no packet's any more. */
 static void rel_ask_otherwise(UnetmmCore *core, UnetmmRel *rel)
 {
-    if (rel_asks(core, rel, UNETMM_REL_FAULT_SERVE)) {
-        unetmm_rel_miss_cancel(core, rel, UNETMM_REL_FAULT_SERVE);
+    if (rel_asks(rel, UNETMM_REL_FAULT_SERVE)) {
+        unetmm_miss_cancel(core, &rel->misses[UNETMM_REL_FAULT_SERVE]);
     }
-    if (rel_asks(core, rel, UNETMM_REL_FAULT_ARRIVE) &&
+    if (rel_asks(rel, UNETMM_REL_FAULT_ARRIVE) &&
         !rel->missed[UNETMM_REL_FAULT_ARRIVE].buffer) {
-        unetmm_rel_miss_cancel(core, rel, UNETMM_REL_FAULT_ARRIVE);
+        unetmm_miss_cancel(core, &rel->misses[UNETMM_REL_FAULT_ARRIVE]);
     }
 }
 

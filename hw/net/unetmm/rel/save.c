@@ -435,7 +435,7 @@ uint64_t unetmm_state_rel_limit(void)
 {
     uint64_t msg = 128 + UNETMM_MAX_SEGS * 12 + UNETMM_MAX_INLINE;
 
-    return 1024 + UNETMM_REL_FAULTS * 128 + UNETMM_REL_MSGS * msg +
+    return 1024 + UNETMM_REL_MISSES * 128 + UNETMM_REL_MSGS * msg +
            UNETMM_REL_WINDOW * (4 + 32 + sizeof(UnetmmRelEarly) +
                                 sizeof(UnetmmRelAsk));
 }
@@ -496,9 +496,8 @@ static UnetmmRel *rel_restored(UnetmmStream *st, UnetmmCore *core,
         end = &(*end)->next;
     }
     *end = rel;
-    rel->slot = slot;
     rel->state = state;
-    core->rels[slot] = rel;
+    unetmm_rel_attach(core, rel, slot);
     return rel;
 }
 
@@ -523,7 +522,7 @@ static void state_promise(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 /* What its misses are for, if there are any. */
 static void state_missed(UnetmmStream *st, UnetmmRel *rel)
 {
-    for (unsigned kind = 0; kind < UNETMM_REL_FAULTS; kind++) {
+    for (unsigned kind = 0; kind < UNETMM_REL_MISSES; kind++) {
         unetmm_stream_u32(st, &rel->missed[kind].psn);
     }
     unetmm_stream_bool(st, &rel->missed[UNETMM_REL_FAULT_ARRIVE].buffer,
@@ -594,7 +593,7 @@ static void load_rels(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
     UnetmmRel *made = g_steal_pointer(&ep->rels);
 
     for (UnetmmRel *rel = made; rel; rel = rel->next) {
-        core->rels[rel->slot] = NULL;
+        unetmm_rel_detach(core, rel);
     }
     for (uint32_t i = 0; i < n && !st->wrong; i++) {
         uint16_t slot = u16_below(st, core->params.reliable,

@@ -1,22 +1,23 @@
 /*
  * unetmm: misses and evictions, by way of the fault ring
  *
- * Each endpoint owns one UnetmmMiss for its send and one for each head, and
- * each reliable channel one for each other kind of fault, so that none can use
- * up another's; what is missed while one of its kind is under way is not
- * reported.
+ * Each endpoint has one UnetmmMiss for its send and one for each head, and each
+ * reliable channel one for each other kind of fault, so that none can use up
+ * another's; what is missed while one of its kind is under way is not reported.
+ * What a miss is for, its owner alone knows (UnetmmMissOwner): the owner is
+ * told of the driver's reply, and says what its transfer is going to need next.
  * A miss is NONE, then
  *
  *   WANTED    in a FIFO of all endpoints, until the ring has room and fewer
  *             than max_faults are ASKED;
- *   ASKED     reported; the driver's answer names its id and comes at once,
+ *   ASKED     reported; the driver's reply names its id and comes at once,
  *             DEFERRED if nothing else can be said yet;
  *   JOINED    not reported: a report in flight covers the same pages;
- *   DEFERRED  the driver pages in; the answer follows;
- *   REFUSED   the answer found no room (all held, or the ring was full): it
- *             is WANTED again as soon as something is released.
+ *   DEFERRED  the driver pages in; another reply follows;
+ *   REFUSED   the reply found no room (all held, or the ring was full): it is
+ *             WANTED again as soon as something is released.
  *
- * With x-fault-delay an answer may come late: its pages are in the TLB and the
+ * With x-fault-delay a reply may come late: its pages are in the TLB and the
  * driver has its completion, but the miss stays what it was until due_ns, and
  * so does everybody who waits for it or joins it.
  *
@@ -27,36 +28,15 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../rel/rel.h"
+#include "../card/core.h"
 #include "../abi/unetmm_le.h"
 
-/* The first of those of channels. */
-static uint32_t miss_of_rels(const UnetmmCore *core)
+void unetmm_miss_own(UnetmmMiss *miss, const UnetmmMissOwner *owner,
+                     UnetmmEp *ep, void *of)
 {
-    return core->params.endpoints * UNETMM_EP_MISSES;
-}
-
-static UnetmmRel *miss_rel(const UnetmmCore *core, uint32_t number)
-{
-    return core->rels[(number - miss_of_rels(core)) / UNETMM_REL_FAULTS];
-}
-
-UnetmmEp *unetmm_miss_ep(const UnetmmCore *core, uint32_t number)
-{
-    const UnetmmRel *rel;
-
-    if (number < miss_of_rels(core)) {
-        return &core->eps[number / UNETMM_EP_MISSES];
-    }
-    rel = miss_rel(core, number);
-    return rel ? &core->eps[rel->ep] : NULL;
-}
-
-UnetmmMiss *unetmm_rel_miss(const UnetmmCore *core, const UnetmmRel *rel,
-                            UnetmmRelFault kind)
-{
-    return &core->misses[miss_of_rels(core) +
-                         rel->slot * UNETMM_REL_FAULTS + kind];
+    miss->owner = owner;
+    miss->ep = ep;
+    miss->of = of;
 }
 
 static uint32_t miss_number(const UnetmmCore *core, const UnetmmMiss *miss)
@@ -143,26 +123,25 @@ static void miss_refuse(UnetmmCore *core, UnetmmMiss *miss)
  * wait as well, says nothing of an entry.  The driver may have been through
  * with it between the two looks; then its INV is still to come, and ends both.
  */
-static void miss_wait(UnetmmCore *core, UnetmmEp *ep, UnetmmMiss *miss)
+static void miss_wait(UnetmmCore *core, UnetmmMiss *miss)
 {
-    if (!unetmm_table_changing(core, ep, miss->vpn)) {
+    if (!unetmm_table_changing(core, miss->ep, miss->vpn)) {
         miss_refuse(core, miss);
         return;
     }
     miss_clear(core, miss);
     miss->state = UNETMM_MISS_CHANGING;
     core->misses_changing++;
-    unetmm_count(core, ep, UNETMM_C_changing_waits, 1);
+    unetmm_count(core, miss->ep, UNETMM_C_changing_waits, 1);
 }
 
 /* A report in flight, of the same kind, that covers the pages; or NULL. */
-static UnetmmMiss *miss_find_leader(UnetmmCore *core, const UnetmmEp *ep,
-                                    const UnetmmMiss *miss)
+static UnetmmMiss *miss_find_leader(UnetmmCore *core, const UnetmmMiss *miss)
 {
     for (uint32_t i = 0; i < core->in_flight_used; i++) {
         UnetmmMiss *other = &core->misses[core->in_flight[i]];
 
-        if (unetmm_miss_ep(core, core->in_flight[i])->space == ep->space &&
+        if (other->ep->space == miss->ep->space &&
             other->write == miss->write && other->zero == miss->zero &&
             miss->vpn >= other->vpn &&
             (other->state == UNETMM_MISS_ASKED || miss->vpn == other->vpn) &&
@@ -174,27 +153,15 @@ static UnetmmMiss *miss_find_leader(UnetmmCore *core, const UnetmmEp *ep,
     return NULL;
 }
 
-/* Passes an answer on to whoever waits for this miss. */
+/* Passes a reply on to the owner of this miss. */
 static void miss_tell(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
                       uint8_t status)
 {
-    uint32_t number = miss_number(core, miss);
-    UnetmmEp *ep = unetmm_miss_ep(core, number);
-
     if (reply == UNETMM_REPLY_DEFERRED) {
-        /* The buffer may go back before the answer: no page of it is lost. */
+        /* The buffer may go back before it: no page of it is lost. */
         miss->zero = false;
     }
-    if (number >= miss_of_rels(core)) {
-        unetmm_rel_answer(core, miss_rel(core, number),
-                          (number - miss_of_rels(core)) % UNETMM_REL_FAULTS,
-                          reply, status);
-    } else if (number % UNETMM_EP_MISSES == 0) {
-        unetmm_send_answer(core, ep, reply, status);
-    } else {
-        unetmm_head_answer(core, ep, number % UNETMM_EP_MISSES - 1, reply,
-                           status);
-    }
+    miss->owner->reply(core, miss, reply, status);
 }
 
 typedef void MissJoined(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
@@ -229,9 +196,9 @@ static void miss_on_its_own(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
 }
 
 /* Joins a report in flight; false: there is none that covers this miss. */
-static bool miss_join(UnetmmCore *core, const UnetmmEp *ep, UnetmmMiss *miss)
+static bool miss_join(UnetmmCore *core, UnetmmMiss *miss)
 {
-    UnetmmMiss *leader = miss_find_leader(core, ep, miss);
+    UnetmmMiss *leader = miss_find_leader(core, miss);
 
     if (!leader) {
         return false;
@@ -248,54 +215,30 @@ static bool miss_join(UnetmmCore *core, const UnetmmEp *ep, UnetmmMiss *miss)
     return true;
 }
 
-static void miss_begin(UnetmmCore *core, UnetmmEp *ep, UnetmmMiss *miss,
-                       uint64_t vpn, uint32_t npages, bool write, bool zero)
+void unetmm_miss_want(UnetmmCore *core, UnetmmMiss *miss, uint64_t vpn,
+                      uint32_t npages, bool zero)
 {
     miss_clear(core, miss);
     miss->generation++;
     miss->vpn = vpn;
     miss->npages = npages;
-    miss->write = write;
+    miss->write = miss->owner->write;
     miss->zero = zero;
-    if (!core->spaces[ep->space].source->asks) {
-        miss_wait(core, ep, miss);
+    if (!core->spaces[miss->ep->space].source->asks) {
+        miss_wait(core, miss);
         return;
     }
-    if (!miss_join(core, ep, miss)) {
+    if (!miss_join(core, miss)) {
         miss_enqueue(core, miss);
     }
 }
 
-void unetmm_miss_want(UnetmmCore *core, UnetmmEp *ep, unsigned number,
-                      uint64_t vpn, uint32_t npages, bool write, bool zero)
-{
-    miss_begin(core, ep, &ep->misses[number], vpn, npages, write, zero);
-}
-
-void unetmm_rel_miss_want(UnetmmCore *core, UnetmmRel *rel,
-                          UnetmmRelFault kind, uint64_t vpn, uint32_t npages)
-{
-    miss_begin(core, &core->eps[rel->ep], unetmm_rel_miss(core, rel, kind),
-               vpn, npages, kind != UNETMM_REL_FAULT_SERVE, false);
-}
-
-static void miss_end(UnetmmCore *core, UnetmmMiss *miss)
+void unetmm_miss_cancel(UnetmmCore *core, UnetmmMiss *miss)
 {
     miss_clear(core, miss);
     miss->generation++;
     /* Whatever state it was in: after a RETRY it waits with its followers. */
     miss_for_joined(core, miss_number(core, miss), miss_on_its_own, 0, 0);
-}
-
-void unetmm_miss_cancel(UnetmmCore *core, UnetmmEp *ep, unsigned number)
-{
-    miss_end(core, &ep->misses[number]);
-}
-
-void unetmm_rel_miss_cancel(UnetmmCore *core, UnetmmRel *rel,
-                            UnetmmRelFault kind)
-{
-    miss_end(core, unetmm_rel_miss(core, rel, kind));
 }
 
 /* Something was released or the ring has room: ask again for what had none. */
@@ -310,7 +253,7 @@ void unetmm_miss_room(UnetmmCore *core)
             continue;
         }
         miss_clear(core, miss);
-        if (core->spaces[unetmm_miss_ep(core, i)->space].source->asks) {
+        if (core->spaces[miss->ep->space].source->asks) {
             miss_enqueue(core, miss);
         } else {
             miss_tell(core, miss, UNETMM_REPLY_RESOLVED, 0);
@@ -325,8 +268,7 @@ void unetmm_miss_changed(UnetmmCore *core, uint16_t space)
     for (uint32_t i = 0; core->misses_changing && i < n; i++) {
         UnetmmMiss *miss = &core->misses[i];
 
-        if (miss->state == UNETMM_MISS_CHANGING &&
-            unetmm_miss_ep(core, i)->space == space) {
+        if (miss->state == UNETMM_MISS_CHANGING && miss->ep->space == space) {
             miss_finish(core, miss, UNETMM_REPLY_RESOLVED, 0);
         }
     }
@@ -346,18 +288,8 @@ static bool fault_room_for(const UnetmmCore *core, uint32_t n)
 static uint32_t miss_ahead(UnetmmCore *core, const UnetmmMiss *miss,
                            UnetmmAhead *ahead)
 {
-    uint32_t number = miss_number(core, miss);
-    const UnetmmEp *ep = unetmm_miss_ep(core, number);
-
-    if (!core->spaces[ep->space].source->asks_ahead) {
-        return 0;
-    }
-    if (number >= miss_of_rels(core)) {
-        return unetmm_rel_ahead(miss_rel(core, number),
-                                (number - miss_of_rels(core)) %
-                                UNETMM_REL_FAULTS, miss->vpn, ahead);
-    }
-    return number % UNETMM_EP_MISSES ? 0 : unetmm_send_ahead(ep, ahead);
+    return core->spaces[miss->ep->space].source->asks_ahead &&
+           miss->owner->ahead ? miss->owner->ahead(core, miss, ahead) : 0;
 }
 
 /* Says so, if there is room for all of it; f is the report of the miss. */
@@ -385,14 +317,11 @@ static bool miss_report_ahead(UnetmmCore *core, UnetmmMiss *miss,
 
 static bool miss_report(UnetmmCore *core, UnetmmMiss *miss)
 {
-    uint32_t number = miss_number(core, miss);
-    UnetmmEp *ep = unetmm_miss_ep(core, number);
-    /* A buffer in use is no head: what it has received must not be lost. */
-    bool head = number < miss_of_rels(core) && number % UNETMM_EP_MISSES;
+    UnetmmEp *ep = miss->ep;
     struct unetmm_fault f = {
         .type = UNETMM_FAULT_MISS,
         .flags = (miss->write ? UNETMM_FAULT_F_WRITE : 0) |
-                 (head ? UNETMM_FAULT_F_HEAD : 0) |
+                 (miss->owner->head ? UNETMM_FAULT_F_HEAD : 0) |
                  (miss->zero ? UNETMM_FAULT_F_ZERO : 0),
         .space = ep->space,
         .ep = ep->id,
@@ -408,7 +337,7 @@ static bool miss_report(UnetmmCore *core, UnetmmMiss *miss)
     }
     miss->state = UNETMM_MISS_ASKED;
     core->misses_asked++;
-    core->in_flight[core->in_flight_used++] = number;
+    core->in_flight[core->in_flight_used++] = miss_number(core, miss);
     unetmm_count(core, ep, miss->write ? UNETMM_C_faults_head :
                  UNETMM_C_faults_send, 1);
     trace_unetmm_miss(ep->id, f.fault_id, f.vaddr, f.npages, f.flags);
@@ -435,12 +364,11 @@ void unetmm_miss_flush(UnetmmCore *core)
     uint32_t n = unetmm_misses(core);
 
     while (core->wanted_used && core->misses_asked < core->params.max_faults) {
-        uint32_t number = core->wanted[core->wanted_first];
-        UnetmmMiss *miss = &core->misses[number];
+        UnetmmMiss *miss = &core->misses[core->wanted[core->wanted_first]];
 
         /* Of those that missed in one run the first reports, the rest join. */
         if (miss->state == UNETMM_MISS_WANTED &&
-            !miss_join(core, unetmm_miss_ep(core, number), miss)) {
+            !miss_join(core, miss)) {
             if (!unetmm_fault_room(core) || !miss_report(core, miss)) {
                 return;
             }
@@ -481,17 +409,15 @@ bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry)
 static UnetmmMiss *reply_miss(UnetmmCore *core, uint16_t space, uint32_t id)
 {
     uint32_t number = id & 0xffff;
-    const UnetmmEp *ep;
     UnetmmMiss *miss;
 
     if (number >= unetmm_misses(core)) {
         return NULL;
     }
     miss = &core->misses[number];
-    ep = unetmm_miss_ep(core, number);
-    if (miss->generation != id >> 16 || !ep || ep->space != space ||
-        miss->late || (miss->state != UNETMM_MISS_ASKED &&
-                       miss->state != UNETMM_MISS_DEFERRED)) {
+    if (miss->generation != id >> 16 || miss->late ||
+        (miss->state != UNETMM_MISS_ASKED &&
+         miss->state != UNETMM_MISS_DEFERRED) || miss->ep->space != space) {
         return NULL;
     }
     return miss;
@@ -578,8 +504,8 @@ static void miss_settle(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
 }
 
 /* The same, unless x-fault-delay has it come late. */
-static void miss_answer(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
-                        uint8_t status)
+static void miss_reply(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                       uint8_t status)
 {
     if (!unetmm_chance(core, core->knobs.fault_delay)) {
         miss_settle(core, miss, reply, status);
@@ -594,7 +520,7 @@ static void miss_answer(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
     core->counters[UNETMM_C_inj_fault_late]++;
 }
 
-/* When the next late answer counts; INT64_MAX: there is none. */
+/* When the next late reply counts; INT64_MAX: there is none. */
 int64_t unetmm_miss_deadline(const UnetmmCore *core)
 {
     uint32_t n = unetmm_misses(core);
@@ -608,7 +534,7 @@ int64_t unetmm_miss_deadline(const UnetmmCore *core)
     return when;
 }
 
-/* Late answers whose time has come. */
+/* Late replies whose time has come. */
 void unetmm_miss_due(UnetmmCore *core)
 {
     uint32_t n = unetmm_misses(core);
@@ -624,13 +550,13 @@ void unetmm_miss_due(UnetmmCore *core)
 
 /*
  * x-fault-fail: none of the pages is taken, which the driver is told, and who
- * waits is told what it would be if the driver had given that as its answer.
+ * waits is told what it would be if the driver had replied with that.
  */
 static uint8_t reply_failed(UnetmmCore *core, UnetmmMiss *miss,
                             const struct unetmm_cmd_reply *reply)
 {
     core->counters[UNETMM_C_inj_fault_fail]++;
-    miss_answer(core, miss, UNETMM_REPLY_ERROR, UNETMM_ST_LIMIT);
+    miss_reply(core, miss, UNETMM_REPLY_ERROR, UNETMM_ST_LIMIT);
     return reply->npages ? UNETMM_CS_PARTIAL : UNETMM_CS_OK;
 }
 
@@ -664,7 +590,7 @@ static uint8_t reply_resolved(UnetmmCore *core, uint16_t space,
         return status;
     }
     if (found) {
-        miss_answer(core, miss, UNETMM_REPLY_RESOLVED, 0);
+        miss_reply(core, miss, UNETMM_REPLY_RESOLVED, 0);
         return status;
     }
     miss_for_joined(core, miss_number(core, miss), miss_finish,
@@ -732,7 +658,7 @@ uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
     } else if (reply->status == UNETMM_REPLY_DEFERRED) {
         reply_deferred(core, miss);
     } else {
-        miss_answer(core, miss, reply->status, reply->error);
+        miss_reply(core, miss, reply->status, reply->error);
     }
     return UNETMM_CS_OK;
 }
