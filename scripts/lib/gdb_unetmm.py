@@ -11,7 +11,7 @@ import gdb
 PAGE_SHIFT = 12
 RINGS = ("commands", "command completions", "faults", "notifications")
 QUEUES = ("sq", "fq", "cq")
-EP_MISSES = 18
+EP_MISSES = 17
 PTE_WRITE = 0x4         # UNETMM_PTE_WRITE, unetmm_hw.h
 
 # What a user calls a moment, and where the card comes by at it.
@@ -183,6 +183,7 @@ def show_miss(ep, number, miss):
 def show_transfer(ep):
     """The send in work, in one or two lines."""
     tx = ep["tx"]
+    desc = tx["desc"]
     state, blocked = word(tx["state"]), word(tx["blocked_on"])
     if state == "idle":
         say("  send in work: none")
@@ -192,11 +193,11 @@ def show_transfer(ep):
     why = {"not": "", "fault": ", waits for a translation",
            "time": ", waits for a page to move", "wire": ", waits for the wire",
            "cq": ", waits for room in the completion queue"}[blocked]
-    say(f"  send in work: cookie {int(tx['cookie']):#x}, "
-        f"{int(tx['done'])} of {count(int(tx['len']), 'byte')}, "
-        f"channel {int(tx['channel'])}; {doing}{why}")
-    for i in range(min(int(tx["nsegs"]), 16)):
-        seg = tx["segs"][i]
+    say(f"  send in work: cookie {int(desc['cookie']):#x}, "
+        f"{int(tx['done'])} of {count(int(desc['len']), 'byte')}, "
+        f"channel {int(desc['channel'])}; {doing}{why}")
+    for i in range(min(int(desc["nsegs"]), 16)):
+        seg = desc["segs"][i]
         here = (f", {int(tx['seg_off'])} gathered"
                 if i == int(tx["seg"]) else "")
         say(f"    segment {i}: {count(int(seg['len']), 'byte')} at "

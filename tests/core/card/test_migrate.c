@@ -611,10 +611,10 @@ static void test_truncated(void **state)
     X(c->eps[2].tx.blocked_on = UNETMM_BLOCKED_CQ, "waits for nothing") \
     X(c->eps[1].tx.seg_off++, "do not agree") \
     X(c->eps[1].tx.done++, "do not agree") \
-    X(c->eps[1].tx.segs[0].addr += FAKE_PAGE, "of something else") \
-    X(c->eps[1].tx.segs[0].addr = -1, "wraps round") \
+    X(c->eps[1].tx.desc.segs[0].addr += FAKE_PAGE, "of something else") \
+    X(c->eps[1].tx.desc.segs[0].addr = -1, "wraps round") \
     X(c->eps[1].tx.slots = 0, "fits no queue") \
-    X(c->eps[1].tx.opcode = UNETMM_OP_CONTROL, "may not send this") \
+    X(c->eps[1].tx.desc.opcode = UNETMM_OP_CONTROL, "may not send this") \
     X(c->eps[1].tx.deadline_ns += 5 * PAGE_NS, "too far ahead") \
     X(c->eps[1].tx.page.id = 7, "of something else") \
     X(c->eps[2].error = true, "stopped and goes on") \

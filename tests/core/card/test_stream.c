@@ -131,13 +131,13 @@ LIE(longer_than_a_frame, t->target.len = 1 << 20)
 LIE(longer_by_one, t->target.len++)
 LIE(shorter, t->target.len--)
 LIE(of_nothing, t->target.len = 0)
-LIE(no_segments, t->nsegs = 0; t->blocked_on = UNETMM_BLOCKED_NOT;
-    t->done = t->len; t->state = UNETMM_TX_TRANSMIT)
-LIE(longer_than_the_mtu, t->target.len = t->len = PEER_MTU + 1;
-    t->segs[0].len = t->len)
+LIE(no_segments, t->desc.nsegs = 0; t->blocked_on = UNETMM_BLOCKED_NOT;
+    t->done = t->desc.len; t->state = UNETMM_TX_TRANSMIT)
+LIE(longer_than_the_mtu, t->target.len = t->desc.len = PEER_MTU + 1;
+    t->desc.segs[0].len = t->desc.len)
 LIE(waits_for_a_page, t->blocked_on = UNETMM_BLOCKED_FAULT)
 LIE(with_a_target, t->target.len = 8)
-LIE(atomic_of_seven, t->len = t->done = 7)
+LIE(atomic_of_seven, t->desc.len = t->done = 7)
 
 static void test_answer(void **state)
 {
@@ -182,8 +182,9 @@ static void test_answer_overflow(void **state)
     t = &f->h.core.eps[1].tx;
     *t = (UnetmmTransfer) {
         .state = UNETMM_TX_GATHER, .rel = f->h.core.eps[1].rels,
-        .answer = true, .opcode = UNETMM_OP_SEND, .channel = 3, .psn = 99,
-        .len = 4096, .nsegs = 1, .segs = { { .addr = FIX_VA, .len = 4096 } },
+        .answer = true, .psn = 99,
+        .desc = { .opcode = UNETMM_OP_SEND, .channel = 3, .len = 4096,
+                  .nsegs = 1, .segs = { { .addr = FIX_VA, .len = 4096 } } },
         .target = { .region = 3, .key = BIG_KEY,
                     .len = BIG_PAGES * FAKE_PAGE },
         .frame = unetmm_port_buffer(&f->h.core),
@@ -265,7 +266,7 @@ static void voids_follow(Fix *f, UnetmmCore *c, UnetmmRel *rel)
     c->eps[1].tx.psn = rel->tx.una;
 }
 
-LIE(all_gathered, t->done = t->len)
+LIE(all_gathered, t->done = t->desc.len)
 
 static void test_sends(void **state)
 {
@@ -280,7 +281,7 @@ static void datagram_waits(Fix *f)
     assert_int_equal(f->h.core.eps[1].tx.blocked_on, UNETMM_BLOCKED_FAULT);
 }
 
-LIE(needs_no_page, t->done = t->seg_off = t->len)
+LIE(needs_no_page, t->done = t->seg_off = t->desc.len)
 
 static void test_datagram(void **state)
 {

@@ -62,7 +62,7 @@ static uint64_t hash_tx(uint64_t h, const UnetmmTransfer *tx, int64_t now)
     if (tx->state == UNETMM_TX_IDLE) {
         return h;
     }
-    h = mix(h, tx->cookie << 32 | tx->done);
+    h = mix(h, tx->desc.cookie << 32 | tx->done);
     h = mix(h, (uint64_t)tx->seg_off << 32 | tx->moving);
     if (tx->moving) {
         h = mix(h, tx->page.id | (tx->deadline_ns - now) << 8);

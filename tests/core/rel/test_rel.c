@@ -1242,7 +1242,7 @@ static void test_saved_wraps(void **state)
     assert_true(f->h.core.eps[1].tx.moving);
     f->h.spoilt = true;
     for (unsigned i = 0; i < G_N_ELEMENTS(lies); i++) {
-        f->h.core.eps[1].tx.segs[0].addr = lies[i].addr;
+        f->h.core.eps[1].tx.desc.segs[0].addr = lies[i].addr;
         expect_no_load(f, lies[i].why);
     }
 }

@@ -211,12 +211,12 @@ static void test_no_segment(void **state)
     for (unsigned seg = 0; seg < UNETMM_MAX_SEGS; seg++) {
         for (unsigned nsegs = 0; nsegs <= UNETMM_MAX_SEGS; nsegs++) {
             ep->tx.seg = seg;
-            ep->tx.nsegs = nsegs;
+            ep->tx.desc.nsegs = nsegs;
             assert_int_equal(miss->owner->ahead(&f->h.core, miss, ahead), 0);
         }
     }
     for (unsigned i = 0; i < UNETMM_MAX_SEGS; i++) {
-        ep->tx.segs[i] = (struct unetmm_seg) { .addr = PAGE(i), .len = 1 };
+        ep->tx.desc.segs[i] = (struct unetmm_seg) { .addr = PAGE(i), .len = 1 };
     }
     ep->tx.seg = 0;
     assert_int_equal(miss->owner->ahead(&f->h.core, miss, ahead),

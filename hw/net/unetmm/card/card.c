@@ -111,10 +111,15 @@ const char *unetmm_params_check(const UnetmmParams *p)
     return check_tlb(p) ?: check_reliable(p);
 }
 
+static const UnetmmTables card_tables = {
+    .frames = &unetmm_raw_frames,
+};
+
 void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
                       const UnetmmHostOps *ops, void *host)
 {
     memset(core, 0, sizeof(*core));
+    core->tables = &card_tables;
     core->params = *params;
     core->ops = ops;
     core->host = host;

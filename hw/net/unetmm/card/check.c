@@ -57,8 +57,8 @@ static bool joined_ok(const UnetmmCore *core, const UnetmmEp *ep,
 
     return leader->state != UNETMM_MISS_NONE &&
            leader->state != UNETMM_MISS_JOINED && leader->owner &&
-           leader->ep->live && leader->ep->space == ep->space && leader->write == miss->write &&
-           leader->zero == miss->zero;
+           leader->ep->live && leader->ep->space == ep->space &&
+           leader->write == miss->write && leader->zero == miss->zero;
 }
 
 /* Nothing may be lost of a buffer that can go back meanwhile. */

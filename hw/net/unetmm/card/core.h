@@ -406,6 +406,8 @@ struct UnetmmMiss {
 /* ---- Endpoints ---------------------------------------------------------- */
 
 typedef struct UnetmmChannelOps UnetmmChannelOps;
+typedef struct UnetmmDescriptor UnetmmDescriptor;
+typedef struct UnetmmTransfer UnetmmTransfer;
 
 typedef struct UnetmmChannel {
     bool live;
@@ -434,17 +436,33 @@ struct UnetmmChannelOps {
     /* Looks at the type's own part of CHANNEL_SET; UNETMM_CS_*, or NULL. */
     uint8_t (*set)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
                    const struct unetmm_cmd_channel *cmd);
-    /* The channel is no more; its number may be used again.  May be NULL. */
+    /*
+     * The channel is no more; its number may be used again, so nothing that
+     * names it may be left, imports among it.  May be NULL.
+     */
     void (*clear)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel);
     /*
-     * Takes the message that has been loaded into ep->tx, its inline bytes at
-     * `data`.  NULL: a message is one frame, gathered and sent at once.
+     * Takes a message over, its inline bytes at `data`.  NULL: a message is one
+     * frame, gathered and sent at once.
      */
     UnetmmPosted (*post)(UnetmmCore *core, UnetmmEp *ep,
-                         UnetmmChannel *channel, const uint8_t *data);
+                         UnetmmChannel *channel, const UnetmmDescriptor *d,
+                         const uint8_t *data);
     /* A frame that is the channel's, checked as far as all types have it. */
     void (*receive)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
                     const struct unetmm_frame *f, const uint8_t *payload);
+
+    /* With `post` there are all of these, without it none. */
+    /* May the one-sided operation, whose length is known, be? */
+    bool (*allows)(const UnetmmCore *core, const UnetmmEp *ep,
+                   const UnetmmDescriptor *d);
+    /* Of all channels of this type that the endpoint has (UnetmmEp.rels): */
+    /* makes *tx the next packet; false: there is none to be sent now. */
+    bool (*next)(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx);
+    /* Is there a packet to be sent? */
+    bool (*has_work)(UnetmmCore *core, UnetmmEp *ep);
+    /* Is a completion due, which there is room for, or a channel over? */
+    bool (*completes)(UnetmmCore *core, UnetmmEp *ep);
 };
 
 extern const UnetmmChannelOps unetmm_channel_datagram;
@@ -486,28 +504,63 @@ typedef enum UnetmmTxState {
 } UnetmmTxState;
 
 /*
+ * What is to be sent, and where: a descriptor of the send queue as it was read,
+ * once and for all; or what stands for it of a packet that a channel sends.
+ */
+struct UnetmmDescriptor {
+    uint8_t opcode;
+    uint8_t flags;
+    uint8_t nsegs;
+    uint8_t operands;           /* of an atomic, bytes */
+    uint16_t channel;
+    uint32_t handle, imm;
+    uint32_t len;               /* of the message */
+    uint64_t cookie;
+    uint64_t remote;
+    struct unetmm_seg segs[UNETMM_MAX_SEGS];    /* host byte order */
+};
+
+/*
+ * What transfers of one kind do once their frame has been gathered: messages of
+ * the send queue, packets of a channel, frames of a raw endpoint.
+ */
+typedef struct UnetmmTransferOps {
+    /* A page that is absent is not asked for: it ends with ST_NOT_READY. */
+    bool never_waits;
+    /* May the next page be read?  Else it ends with ST_REVOKED.  NULL: yes. */
+    bool (*may_read)(const UnetmmCore *core, const UnetmmEp *ep,
+                     const UnetmmTransfer *tx);
+    /* A page has moved, and its translation is let go.  May be NULL. */
+    void (*landed)(UnetmmCore *core);
+    /* The frame is whole: sends it and finishes, or waits for room. */
+    void (*transmit)(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx);
+    /* Its status is known: TX_IDLE then, or it waits for room. */
+    void (*complete)(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx);
+} UnetmmTransferOps;
+
+/* The frames that raw endpoints send; ether/raw.c. */
+typedef struct UnetmmFrameOps {
+    UnetmmTransferOps transfer;
+    /* May a frame's descriptor have this `imm`?  How long may it be? */
+    bool (*imm_ok)(uint32_t imm);
+    uint32_t (*longest)(uint32_t imm);
+} UnetmmFrameOps;
+
+/*
  * A send in progress: everything needed to go on after any wait.  It holds
  * indices and copies, no pointers into guest memory, and no translation unless
  * a page is moving this moment (then `page`, until `deadline_ns`).
  */
-typedef struct UnetmmTransfer {
+struct UnetmmTransfer {
+    const UnetmmTransferOps *ops;       /* unless it is TX_IDLE */
     UnetmmTxState state;
     UnetmmBlocked blocked_on;
-    uint8_t opcode;
-    uint8_t flags;
     uint8_t status;
-    uint8_t nsegs;
     uint8_t slots;              /* of the send queue */
-    uint8_t operands;           /* of an atomic, bytes */
     uint8_t seg;                /* current segment, and ... */
     uint32_t seg_off;           /* ... how far it has been gathered */
-    uint16_t channel;
-    uint64_t cookie;
-    uint64_t remote;
-    uint32_t handle, imm;
-    uint32_t len;               /* of the message */
+    UnetmmDescriptor desc;
     uint32_t done;              /* gathered */
-    struct unetmm_seg segs[UNETMM_MAX_SEGS];    /* host byte order */
     uint8_t *frame;             /* from the pool; header room, then data */
     bool moving;
     UnetmmPage page;
@@ -518,7 +571,7 @@ typedef struct UnetmmTransfer {
     bool needless;              /* ... which has ended meanwhile, */
     bool answer;                /* or an answer: `target` for request psn */
     UnetmmTarget target;
-} UnetmmTransfer;
+};
 
 /*
  * A slot of the free queue that is taken, and waits for those before it: what
@@ -589,6 +642,7 @@ struct UnetmmEp {
     uint32_t ends_owed;         /* channels that have `ended` */
     UnetmmImport *imports;
     UnetmmRel *rels;            /* list of its reliable channels */
+    const UnetmmChannelOps *rel_ops;    /* their type, if there are any */
     bool sq_waits;              /* no room in the next message's channel */
     bool rel_turn;              /* descriptors and packets alternate */
     uint64_t counters[UNETMM_NUM_COUNTERS];
@@ -740,7 +794,13 @@ typedef struct UnetmmBudget {
     bool stopped;               /* counted: work was left for want of it */
 } UnetmmBudget;
 
+/* The tables of the card, which lower rooms reach through core->tables. */
+typedef struct UnetmmTables {
+    const UnetmmFrameOps *frames;
+} UnetmmTables;
+
 struct UnetmmCore {
+    const UnetmmTables *tables;
     const UnetmmHostOps *ops;
     void *host;
     UnetmmParams params;
@@ -1036,8 +1096,9 @@ uint8_t unetmm_import_set(UnetmmCore *core, uint16_t id,
 uint8_t unetmm_import_clear(UnetmmCore *core, uint16_t id, uint32_t number);
 /* The channel is no more, or another one. */
 void unetmm_import_drop(UnetmmCore *core, UnetmmEp *ep, uint16_t channel);
-/* May ep->tx, whose len is known, use what its handle names? */
-bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep);
+/* May the operation, whose length is known, use what its handle names? */
+bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep,
+                          const UnetmmDescriptor *d);
 /* NULL: there is none with this number. */
 const UnetmmImport *unetmm_import_at(const UnetmmCore *core,
                                      const UnetmmEp *ep, uint32_t number);
@@ -1144,21 +1205,6 @@ void unetmm_rel_stop(UnetmmCore *core, UnetmmEp *ep);
 void unetmm_rel_forget(UnetmmCore *core, UnetmmEp *ep);
 /* Writes the completions that are due, as far as there is room. */
 void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep);
-/* Is one due, which there is room for, or a channel over? */
-bool unetmm_rel_completes(UnetmmCore *core, UnetmmEp *ep);
-/* Is there a packet to be sent? */
-bool unetmm_rel_has_work(UnetmmCore *core, UnetmmEp *ep);
-
-/* rel/tx.c */
-/* Makes ep->tx the next packet.  False: there is none to be sent now. */
-bool unetmm_rel_next(UnetmmCore *core, UnetmmEp *ep);
-void unetmm_rel_transmit(UnetmmCore *core, UnetmmEp *ep);
-/* The packet in ep->tx has gone, or (its status) never will. */
-void unetmm_rel_packet_done(UnetmmCore *core, UnetmmEp *ep);
-
-/* rel/answer.c */
-/* May the next page of the answer in ep->tx be read? */
-bool unetmm_rel_answer_may_read(const UnetmmCore *core, const UnetmmEp *ep);
 
 /* rel/rx.c */
 /* core->rx.head has landed, or (why) has not. */
@@ -1281,16 +1327,26 @@ uint32_t unetmm_send_operands(uint8_t op);
 void unetmm_send_landed(UnetmmCore *core, UnetmmEp *ep);
 /*
  * Is there room for a frame to this address, its first bytes?  If not, the
- * endpoint's sends wait for it.
+ * transfer waits for it.
  */
-bool unetmm_send_room(UnetmmCore *core, UnetmmEp *ep, const uint8_t *to);
+bool unetmm_send_room(UnetmmCore *core, UnetmmTransfer *tx, const uint8_t *to);
 /* Where the data of this opcode begins in a frame's buffer. */
 static inline uint32_t unetmm_send_headroom(uint8_t op)
 {
     return op == UNETMM_OP_FRAME ? 0 : sizeof(struct unetmm_frame);
 }
-/* The endpoint's sends wait for the wire, or the local queue. */
-void unetmm_send_wait(UnetmmCore *core, UnetmmEp *ep);
+/* The transfer waits for the wire, or the local queue. */
+void unetmm_send_wait(UnetmmCore *core, UnetmmTransfer *tx);
+/* What the messages of the endpoint's send queue do. */
+const UnetmmTransferOps *unetmm_send_ops(const UnetmmCore *core,
+                                         const UnetmmEp *ep);
+/* UnetmmTransferOps.complete of what comes from the send queue. */
+void unetmm_send_complete(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx);
+static inline void unetmm_send_finish(UnetmmTransfer *tx, uint8_t status)
+{
+    tx->status = status;
+    tx->state = UNETMM_TX_COMPLETE;
+}
 
 /* ep/recv.c */
 void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes);
@@ -1401,13 +1457,7 @@ uint8_t unetmm_flow_clear(UnetmmCore *core,
                           const struct unetmm_cmd_flow *cmd);
 
 /* ether/raw.c */
-/* May a frame's descriptor have this `imm`?  How long may the frame be? */
-bool unetmm_raw_imm_ok(uint32_t imm);
-uint32_t unetmm_raw_longest(uint32_t imm);
-/*
- * Sends the frame in ep->tx, UNETMM_ST_* in *status.  False: it waits for room.
- */
-bool unetmm_raw_transmit(UnetmmCore *core, UnetmmEp *ep, uint8_t *status);
+extern const UnetmmFrameOps unetmm_raw_frames;
 /*
  * A frame of one of its flows, UNETMM_ETH_HEADER bytes long at least.  *sums:
  * of this frame; looked at when the first endpoint wants to know.

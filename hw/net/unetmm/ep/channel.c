@@ -84,8 +84,6 @@ static void channel_end(UnetmmCore *core, UnetmmEp *ep,
     if (channel->live && channel->ops->clear) {
         channel->ops->clear(core, ep, channel);
     }
-    /* Keys of one peer's memory must not be said to another. */
-    unetmm_import_drop(core, ep, channel - ep->channels);
     channel->live = false;
 }
 

@@ -407,7 +407,7 @@ static bool ep_has_work(UnetmmCore *core, UnetmmEp *ep)
         return true;
     }
     /* The budget may have left some, whatever the next send waits for. */
-    if (ep->rels && unetmm_rel_completes(core, ep)) {
+    if (ep->rels && ep->rel_ops->completes(core, ep)) {
         return true;
     }
     if (ep->tx.blocked_on != UNETMM_BLOCKED_NOT) {
@@ -415,7 +415,7 @@ static bool ep_has_work(UnetmmCore *core, UnetmmEp *ep)
     }
     return ep->tx.state != UNETMM_TX_IDLE ||
            (ep->sq_prod != ep->sq_cons && !ep->sq_waits) ||
-           (ep->rels && unetmm_rel_has_work(core, ep));
+           (ep->rels && ep->rel_ops->has_work(core, ep));
 }
 
 /* Of a stopped endpoint's words only the completions taken still count. */

@@ -15,12 +15,13 @@
 
 static void state_segments(UnetmmStream *st, UnetmmTransfer *tx)
 {
+    UnetmmDescriptor *d = &tx->desc;
     uint64_t before = 0, total = 0;
 
-    tx->nsegs = unetmm_stream_choice(st, tx->nsegs, UNETMM_MAX_SEGS + 1,
-                                     "the number of segments");
-    for (unsigned i = 0; i < tx->nsegs; i++) {
-        struct unetmm_seg *seg = &tx->segs[i];
+    d->nsegs = unetmm_stream_choice(st, d->nsegs, UNETMM_MAX_SEGS + 1,
+                                    "the number of segments");
+    for (unsigned i = 0; i < d->nsegs; i++) {
+        struct unetmm_seg *seg = &d->segs[i];
 
         unetmm_stream_u64(st, &seg->addr);
         unetmm_stream_u32(st, &seg->len);
@@ -30,13 +31,13 @@ static void state_segments(UnetmmStream *st, UnetmmTransfer *tx)
         before += i < tx->seg ? seg->len : 0;
         total += seg->len;
     }
-    if (tx->flags & UNETMM_SQE_F_INLINE) {
-        if (tx->nsegs || tx->seg || tx->seg_off || tx->done != tx->len ||
-            tx->len > UNETMM_MAX_INLINE) {
+    if (d->flags & UNETMM_SQE_F_INLINE) {
+        if (d->nsegs || tx->seg || tx->seg_off || tx->done != d->len ||
+            d->len > UNETMM_MAX_INLINE) {
             unetmm_stream_refuse(st, "an inline message has segments");
         }
-    } else if (tx->seg > tx->nsegs || (tx->nsegs && tx->seg == tx->nsegs) ||
-               tx->seg_off > tx->segs[tx->seg].len || total != tx->len ||
+    } else if (tx->seg > d->nsegs || (d->nsegs && tx->seg == d->nsegs) ||
+               tx->seg_off > d->segs[tx->seg].len || total != d->len ||
                before + tx->seg_off != tx->done) {
         unetmm_stream_refuse(st, "a message and its segments do not agree");
     }
@@ -46,17 +47,17 @@ static void state_segments(UnetmmStream *st, UnetmmTransfer *tx)
 static void state_moving(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
-    const struct unetmm_seg *seg = &tx->segs[tx->seg];
+    const struct unetmm_seg *seg = &tx->desc.segs[tx->seg];
     uint64_t at = seg->addr + tx->seg_off;
 
-    if (!core->params.dma_page_ns || tx->done == tx->len ||
+    if (!core->params.dma_page_ns || tx->done == tx->desc.len ||
         tx->seg_off == seg->len) {
         unetmm_stream_refuse(st, "endpoint %u moves a page that it does not "
                              "need", ep->id);
         return;
     }
     tx->chunk = MIN(UNETMM_PAGE_BYTES - at % UNETMM_PAGE_BYTES,
-                    MIN(seg->len - tx->seg_off, tx->len - tx->done));
+                    MIN(seg->len - tx->seg_off, tx->desc.len - tx->done));
     unetmm_state_page(st, core, ep, &tx->page, at >> UNETMM_PAGE_SHIFT, false);
     unetmm_stream_time(st, &tx->deadline_ns, core->ops->now_ns(core->host),
                        core->params.dma_page_ns, "the end of a page");
@@ -71,25 +72,25 @@ static void state_gather(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
 
-    unetmm_stream_u64(st, &tx->remote);
-    tx->done = unetmm_stream_choice(st, tx->done, tx->len + 1,
+    unetmm_stream_u64(st, &tx->desc.remote);
+    tx->done = unetmm_stream_choice(st, tx->done, tx->desc.len + 1,
                                     "what has been gathered");
     tx->seg = unetmm_stream_choice(st, tx->seg, UNETMM_MAX_SEGS, "a segment");
     unetmm_stream_u32(st, &tx->seg_off);
     state_segments(st, tx);
-    unetmm_stream_u32(st, &tx->imm);
-    if (ep->raw ? tx->opcode != UNETMM_OP_FRAME || tx->channel ||
-        !unetmm_raw_imm_ok(tx->imm) ||
-        tx->len > unetmm_raw_longest(tx->imm) :
-        tx->opcode == UNETMM_OP_CONTROL ? ep->id || tx->channel :
-        tx->opcode != UNETMM_OP_SEND) {
+    unetmm_stream_u32(st, &tx->desc.imm);
+    if (ep->raw ? tx->desc.opcode != UNETMM_OP_FRAME || tx->desc.channel ||
+        !core->tables->frames->imm_ok(tx->desc.imm) ||
+        tx->desc.len > core->tables->frames->longest(tx->desc.imm) :
+        tx->desc.opcode == UNETMM_OP_CONTROL ? ep->id || tx->desc.channel :
+        tx->desc.opcode != UNETMM_OP_SEND) {
         unetmm_stream_refuse(st, "endpoint %u may not send this", ep->id);
     }
-    if (tx->state == UNETMM_TX_TRANSMIT && tx->done != tx->len) {
+    if (tx->state == UNETMM_TX_TRANSMIT && tx->done != tx->desc.len) {
         unetmm_stream_refuse(st, "endpoint %u sends a part of a message",
                              ep->id);
     }
-    if (tx->blocked_on == UNETMM_BLOCKED_FAULT && tx->done == tx->len) {
+    if (tx->blocked_on == UNETMM_BLOCKED_FAULT && tx->done == tx->desc.len) {
         unetmm_stream_refuse(st, "endpoint %u waits for a page that it does "
                              "not need", ep->id);
     }
@@ -102,7 +103,7 @@ void unetmm_state_gathered(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
 
-    uint32_t head = unetmm_send_headroom(tx->rel ? 0 : tx->opcode);
+    uint32_t head = unetmm_send_headroom(tx->rel ? 0 : tx->desc.opcode);
 
     unetmm_state_frame(st, core, &tx->frame, head, head + tx->done);
     if (tx->blocked_on == UNETMM_BLOCKED_TIME) {
@@ -143,15 +144,16 @@ static void state_transfer(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
         unetmm_state_packet(st, core, ep);
         return;
     }
-    unetmm_stream_u8(st, &tx->opcode);
-    unetmm_stream_u8(st, &tx->flags);
+    tx->ops = unetmm_send_ops(core, ep);
+    unetmm_stream_u8(st, &tx->desc.opcode);
+    unetmm_stream_u8(st, &tx->desc.flags);
     tx->status = unetmm_stream_choice(st, tx->status, UNETMM_NUM_ST,
                                       "the status of a send");
     tx->slots = unetmm_stream_choice(st, tx->slots, UNETMM_MAX_SLOTS + 1,
                                      "the slots of a send");
-    unetmm_stream_u16(st, &tx->channel);
-    unetmm_stream_u64(st, &tx->cookie);
-    tx->len = unetmm_stream_choice(st, tx->len, (tx->state ==
+    unetmm_stream_u16(st, &tx->desc.channel);
+    unetmm_stream_u64(st, &tx->desc.cookie);
+    tx->desc.len = unetmm_stream_choice(st, tx->desc.len, (tx->state ==
                                    UNETMM_TX_COMPLETE ? UNETMM_MAX_MESSAGE :
                                    UNETMM_MAX_PAYLOAD) + 1,
                                    "the length of a send");

@@ -5,6 +5,9 @@
  * frame, transmit, complete.  Each step may stop (blocked_on) and is entered
  * again from where it stopped; only what a step must have is kept.
  *
+ * A channel's packets and a raw endpoint's frames are gathered in the same way;
+ * what differs is in UnetmmTransferOps, which rel/ and ether/ fill.
+ *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
@@ -17,14 +20,8 @@
  */
 static uint8_t *tx_payload(UnetmmTransfer *tx, uint32_t at, uint32_t n)
 {
-    return unetmm_frame_at(tx->frame, unetmm_send_headroom(tx->opcode) + at,
-                           n);
-}
-
-static void tx_finish(UnetmmTransfer *tx, uint8_t status)
-{
-    tx->status = status;
-    tx->state = UNETMM_TX_COMPLETE;
+    return unetmm_frame_at(tx->frame,
+                           unetmm_send_headroom(tx->desc.opcode) + at, n);
 }
 
 /* Slots beyond the first that a descriptor takes; 0 if it says nonsense. */
@@ -108,7 +105,8 @@ uint32_t unetmm_send_operands(uint8_t op)
     return tx_ops[op].operands;
 }
 
-static bool tx_fields_ok(const UnetmmEp *ep, const struct unetmm_sqe *sqe)
+static bool tx_fields_ok(const UnetmmCore *core, const UnetmmEp *ep,
+                         const struct unetmm_sqe *sqe)
 {
     bool is_inline = sqe->flags & UNETMM_SQE_F_INLINE;
     uint8_t op = sqe->opcode;
@@ -117,7 +115,7 @@ static bool tx_fields_ok(const UnetmmEp *ep, const struct unetmm_sqe *sqe)
         (tx_ops[op].bare && sqe->nsegs) ||
         sqe->flags & ~tx_ops[op].flags || tx_ops[op].must & ~sqe->flags ||
         tx_ops[op].raw != ep->raw || sqe->rsvd0 ||
-        !(ep->raw ? unetmm_raw_imm_ok(sqe->imm) :
+        !(ep->raw ? core->tables->frames->imm_ok(sqe->imm) :
           tx_imm_ok(sqe->flags, sqe->imm)) ||
         (sqe->handle && !tx_ops[op].one_sided) ||
         sqe->nsegs > UNETMM_MAX_SEGS ||
@@ -136,13 +134,13 @@ static bool tx_fields_ok(const UnetmmEp *ep, const struct unetmm_sqe *sqe)
 }
 
 /* Takes the segments over and adds them up.  UNETMM_ST_*. */
-static uint8_t tx_take_segments(UnetmmTransfer *tx, const uint8_t *slots,
+static uint8_t tx_take_segments(UnetmmDescriptor *d, const uint8_t *slots,
                                 uint32_t longest)
 {
     uint64_t total = 0;
 
-    for (unsigned i = 0; i < tx->nsegs; i++) {
-        struct unetmm_seg *seg = &tx->segs[i];
+    for (unsigned i = 0; i < d->nsegs; i++) {
+        struct unetmm_seg *seg = &d->segs[i];
 
         memcpy(seg, slots + offsetof(struct unetmm_sqe, seg) +
                i * sizeof(*seg), sizeof(*seg));
@@ -158,103 +156,99 @@ static uint8_t tx_take_segments(UnetmmTransfer *tx, const uint8_t *slots,
     if (total > MAX(longest, UNETMM_MAX_PAYLOAD)) {
         return UNETMM_ST_TOO_LONG;
     }
-    tx->len = total;
+    d->len = total;
     return UNETMM_ST_OK;
 }
 
 /* The longest message for this descriptor's destination; 0: there is none. */
-static uint32_t tx_limit(UnetmmCore *core, UnetmmEp *ep)
+static uint32_t tx_limit(const UnetmmCore *core, const UnetmmEp *ep,
+                         const UnetmmDescriptor *d)
 {
-    UnetmmTransfer *tx = &ep->tx;
-
-    if (tx->opcode == UNETMM_OP_CONTROL) {
+    if (d->opcode == UNETMM_OP_CONTROL) {
         return UNETMM_MIN_MTU;
     }
     if (ep->raw) {
-        return unetmm_raw_longest(tx->imm);
+        return core->tables->frames->longest(d->imm);
     }
-    if (tx->channel >= core->params.channels ||
-        !ep->channels[tx->channel].live) {
+    if (d->channel >= core->params.channels ||
+        !ep->channels[d->channel].live) {
         return 0;
     }
-    return ep->channels[tx->channel].longest;
+    return ep->channels[d->channel].longest;
 }
 
-/* The channel, if its type takes messages over; or NULL. */
-static UnetmmChannel *tx_poster(const UnetmmEp *ep)
+/* The descriptor's channel, if its type takes messages over; or NULL. */
+static UnetmmChannel *tx_poster(const UnetmmEp *ep, const UnetmmDescriptor *d)
 {
-    UnetmmChannel *channel = &ep->channels[ep->tx.channel];
+    UnetmmChannel *channel = &ep->channels[d->channel];
 
-    return ep->tx.opcode != UNETMM_OP_CONTROL && !ep->raw &&
+    return d->opcode != UNETMM_OP_CONTROL && !ep->raw &&
            channel->ops->post ? channel : NULL;
 }
 
 /* May a one-sided operation, whose length is known, be?  UNETMM_ST_*. */
-static uint8_t tx_one_sided(UnetmmCore *core, UnetmmEp *ep)
+static uint8_t tx_one_sided(UnetmmCore *core, UnetmmEp *ep,
+                            UnetmmDescriptor *d)
 {
-    UnetmmTransfer *tx = &ep->tx;
+    const UnetmmChannel *channel = tx_poster(ep, d);
 
-    if (!tx_poster(ep)) {
+    if (!channel) {
         return UNETMM_ST_BAD_CHANNEL;
     }
-    tx->operands = tx_ops[tx->opcode].operands;
-    if (tx->operands) {
+    d->operands = tx_ops[d->opcode].operands;
+    if (d->operands) {
         /* What comes back, and what it is that changes. */
-        tx->len = sizeof(uint64_t);
+        d->len = sizeof(uint64_t);
     }
-    if (tx->opcode == UNETMM_OP_READ && !tx->len) {
+    if (d->opcode == UNETMM_OP_READ && !d->len) {
         return UNETMM_ST_BAD_DESC;
     }
-    return unetmm_import_allows(core, ep) ? UNETMM_ST_OK :
+    return channel->ops->allows(core, ep, d) ? UNETMM_ST_OK :
            UNETMM_ST_BAD_IMPORT;
 }
 
-/* Fills the transfer from the slots.  UNETMM_ST_*. */
-static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep,
+/* Checks the descriptor, and fills in what its slots say.  UNETMM_ST_*. */
+static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep, UnetmmDescriptor *d,
                        const struct unetmm_sqe *sqe, const uint8_t *slots)
 {
-    UnetmmTransfer *tx = &ep->tx;
     uint32_t longest;
     uint8_t status;
 
-    if (!tx_fields_ok(ep, sqe)) {
+    if (!tx_fields_ok(core, ep, sqe)) {
         return UNETMM_ST_BAD_DESC;
     }
-    longest = tx_limit(core, ep);
+    longest = tx_limit(core, ep, d);
     if (!longest) {
         return UNETMM_ST_BAD_CHANNEL;
     }
     if (sqe->flags & UNETMM_SQE_F_INLINE) {
-        tx->len = sqe->inline_len;
+        d->len = sqe->inline_len;
     } else {
-        tx->nsegs = sqe->nsegs;
-        status = tx_take_segments(tx, slots, longest);
+        d->nsegs = sqe->nsegs;
+        status = tx_take_segments(d, slots, longest);
         if (status != UNETMM_ST_OK) {
             return status;
         }
     }
-    if (tx->len > longest) {
+    if (d->len > longest) {
         return UNETMM_ST_TOO_LONG;
     }
-    if (tx_ops[tx->opcode].bare && !tx_poster(ep)) {
+    if (tx_ops[d->opcode].bare && !tx_poster(ep, d)) {
         return UNETMM_ST_BAD_CHANNEL;
     }
-    if (tx_ops[tx->opcode].one_sided) {
-        status = tx_one_sided(core, ep);
-        if (status != UNETMM_ST_OK) {
-            return status;
-        }
-    }
-    if (tx_poster(ep)) {
-        return UNETMM_ST_OK;
-    }
+    return tx_ops[d->opcode].one_sided ? tx_one_sided(core, ep, d) :
+           UNETMM_ST_OK;
+}
+
+/* A frame for the message; what is inline is gathered at once. */
+static void tx_begin_frame(UnetmmCore *core, UnetmmTransfer *tx,
+                           const uint8_t *data)
+{
     tx->frame = unetmm_port_buffer(core);
-    if (sqe->flags & UNETMM_SQE_F_INLINE) {
-        memcpy(tx_payload(tx, 0, tx->len),
-               slots + offsetof(struct unetmm_sqe, data), tx->len);
-        tx->done = tx->len;
+    if (tx->desc.flags & UNETMM_SQE_F_INLINE) {
+        memcpy(tx_payload(tx, 0, tx->desc.len), data, tx->desc.len);
+        tx->done = tx->desc.len;
     }
-    return UNETMM_ST_OK;
 }
 
 /* Gives the message to its channel.  False: that has no room now. */
@@ -263,23 +257,32 @@ static bool tx_post(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
 {
     UnetmmTransfer *tx = &ep->tx;
 
-    switch (channel->ops->post(core, ep, channel, data)) {
+    switch (channel->ops->post(core, ep, channel, &tx->desc, data)) {
     case UNETMM_POSTED:
         ep->sq_cons += tx->slots;
         ep->publish = true;
         /* Its packets take their bytes of the budget, each when it goes. */
-        tx->len = 0;
+        tx->desc.len = 0;
         break;
     case UNETMM_POST_FULL:
         /* Its descriptor is read again then. */
         ep->sq_waits = true;
         break;
     case UNETMM_POST_FAILED:
-        tx_finish(tx, UNETMM_ST_FLUSHED);
+        unetmm_send_finish(tx, UNETMM_ST_FLUSHED);
         return true;
     }
     tx->state = UNETMM_TX_IDLE;
     return !ep->sq_waits;
+}
+
+/* The descriptor is refused: it completes with this status. */
+static void tx_refuse(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
+{
+    unetmm_count(core, ep, UNETMM_C_err_descriptor, 1);
+    UNETMM_GUEST_ERR(send_descriptor, "endpoint %u: send descriptor "
+                     "refused, status %u", ep->id, status);
+    unetmm_send_finish(&ep->tx, status);
 }
 
 /*
@@ -289,8 +292,11 @@ static bool tx_post(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
 static bool tx_fetch(UnetmmCore *core, UnetmmEp *ep)
 {
     uint8_t slots[UNETMM_MAX_SLOTS * UNETMM_SLOT_BYTES];
+    const uint8_t *data = slots + offsetof(struct unetmm_sqe, data);
     uint32_t filled = ep->sq_prod - ep->sq_cons;
     UnetmmTransfer *tx = &ep->tx;
+    UnetmmDescriptor *d = &tx->desc;
+    UnetmmChannel *channel;
     struct unetmm_sqe sqe;
     uint32_t extra;
     uint8_t status;
@@ -303,13 +309,14 @@ static bool tx_fetch(UnetmmCore *core, UnetmmEp *ep)
     extra = tx_extra_slots(&sqe);
     memset(tx, 0, sizeof(*tx));
     tx->state = UNETMM_TX_GATHER;
-    tx->opcode = sqe.opcode;
-    tx->flags = sqe.flags;
-    tx->channel = sqe.channel;
-    tx->cookie = sqe.cookie;
-    tx->remote = sqe.remote;
-    tx->handle = sqe.handle;
-    tx->imm = sqe.imm;
+    tx->ops = unetmm_send_ops(core, ep);
+    d->opcode = sqe.opcode;
+    d->flags = sqe.flags;
+    d->channel = sqe.channel;
+    d->cookie = sqe.cookie;
+    d->remote = sqe.remote;
+    d->handle = sqe.handle;
+    d->imm = sqe.imm;
     tx->slots = MIN(1 + extra, filled);
     if (tx->slots < 1 + extra) {
         status = UNETMM_ST_BAD_DESC;
@@ -317,18 +324,18 @@ static bool tx_fetch(UnetmmCore *core, UnetmmEp *ep)
                               slots + UNETMM_SLOT_BYTES)) {
         return false;
     } else {
-        status = tx_load(core, ep, &sqe, slots);
+        status = tx_load(core, ep, d, &sqe, slots);
     }
-    trace_unetmm_send(ep->id, tx->channel, tx->cookie, tx->len, status);
+    trace_unetmm_send(ep->id, d->channel, d->cookie, d->len, status);
     if (status != UNETMM_ST_OK) {
-        unetmm_count(core, ep, UNETMM_C_err_descriptor, 1);
-        UNETMM_GUEST_ERR(send_descriptor, "endpoint %u: send descriptor "
-                         "refused, status %u", ep->id, status);
-        tx_finish(tx, status);
-    } else if (!tx->frame) {
-        return tx_post(core, ep, tx_poster(ep),
-                       slots + offsetof(struct unetmm_sqe, data));
+        tx_refuse(core, ep, status);
+        return true;
     }
+    channel = tx_poster(ep, d);
+    if (channel) {
+        return tx_post(core, ep, channel, data);
+    }
+    tx_begin_frame(core, tx, data);
     return true;
 }
 
@@ -336,7 +343,7 @@ static bool tx_fetch(UnetmmCore *core, UnetmmEp *ep)
 static uint32_t tx_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn)
 {
     UnetmmTransfer *tx = &ep->tx;
-    const struct unetmm_seg *seg = &tx->segs[tx->seg];
+    const struct unetmm_seg *seg = &tx->desc.segs[tx->seg];
     uint64_t limit = unetmm_pte_pages(seg->addr + tx->seg_off,
                                       seg->len - tx->seg_off);
 
@@ -349,9 +356,9 @@ static void tx_miss(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn)
 {
     UnetmmTransfer *tx = &ep->tx;
 
-    if (tx->answer) {
+    if (tx->ops->never_waits) {
         /* The peer asks again; our own sends do not wait for it. */
-        tx_finish(tx, UNETMM_ST_NOT_READY);
+        unetmm_send_finish(tx, UNETMM_ST_NOT_READY);
         return;
     }
     tx->blocked_on = UNETMM_BLOCKED_FAULT;
@@ -364,11 +371,11 @@ static void tx_miss(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn)
 static void tx_land_chunk(UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
-    uint64_t at = tx->segs[tx->seg].addr + tx->seg_off;
+    uint64_t at = tx->desc.segs[tx->seg].addr + tx->seg_off;
 
     if (!unetmm_dma_read(core, ep, tx->page.dma + at % UNETMM_PAGE_BYTES,
                          tx_payload(tx, tx->done, tx->chunk), tx->chunk)) {
-        tx_finish(tx, UNETMM_ST_DMA);
+        unetmm_send_finish(tx, UNETMM_ST_DMA);
         return;
     }
     tx->done += tx->chunk;
@@ -379,12 +386,12 @@ static void tx_land_chunk(UnetmmCore *core, UnetmmEp *ep)
 static void tx_start_chunk(UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
-    const struct unetmm_seg *seg = &tx->segs[tx->seg];
+    const struct unetmm_seg *seg = &tx->desc.segs[tx->seg];
     uint64_t at = seg->addr + tx->seg_off;
     uint64_t vpn = at >> UNETMM_PAGE_SHIFT;
 
-    if (tx->answer && !unetmm_rel_answer_may_read(core, ep)) {
-        tx_finish(tx, UNETMM_ST_REVOKED);
+    if (tx->ops->may_read && !tx->ops->may_read(core, ep, tx)) {
+        unetmm_send_finish(tx, UNETMM_ST_REVOKED);
         return;
     }
     switch (unetmm_space_lookup(core, ep, vpn, false, &tx->page)) {
@@ -397,11 +404,11 @@ static void tx_start_chunk(UnetmmCore *core, UnetmmEp *ep)
         tx_miss(core, ep, vpn);
         return;
     case UNETMM_XLAT_ERROR:
-        tx_finish(tx, UNETMM_ST_PROTECTION);
+        unetmm_send_finish(tx, UNETMM_ST_PROTECTION);
         return;
     }
     tx->chunk = MIN(UNETMM_PAGE_BYTES - at % UNETMM_PAGE_BYTES,
-                    MIN(seg->len - tx->seg_off, tx->len - tx->done));
+                    MIN(seg->len - tx->seg_off, tx->desc.len - tx->done));
     if (!core->params.dma_page_ns) {
         tx_land_chunk(core, ep);
         unetmm_page_unlock(core, ep, &tx->page);
@@ -426,13 +433,15 @@ void unetmm_send_landed(UnetmmCore *core, UnetmmEp *ep)
         tx_land_chunk(core, ep);
         if (tx->needless) {
             /* No further page: the memory is the process's again. */
-            tx_finish(tx, UNETMM_ST_OK);
+            unetmm_send_finish(tx, UNETMM_ST_OK);
         }
         unetmm_engine_queue(core, ep);
     }
     unetmm_page_unlock(core, ep, &tx->page);
     unetmm_page_release(core, &tx->page);
-    unetmm_region_landed(core);
+    if (tx->ops->landed) {
+        tx->ops->landed(core);
+    }
     if (ep->error) {
         unetmm_send_abort(core, ep);
         unetmm_ep_close_check(core, ep);
@@ -444,8 +453,8 @@ static void tx_gather(UnetmmCore *core, UnetmmEp *ep)
     UnetmmTransfer *tx = &ep->tx;
 
     while (tx->state == UNETMM_TX_GATHER &&
-           tx->blocked_on == UNETMM_BLOCKED_NOT && tx->done < tx->len) {
-        if (tx->seg_off == tx->segs[tx->seg].len) {
+           tx->blocked_on == UNETMM_BLOCKED_NOT && tx->done < tx->desc.len) {
+        if (tx->seg_off == tx->desc.segs[tx->seg].len) {
             tx->seg++;
             tx->seg_off = 0;
             continue;
@@ -459,11 +468,11 @@ static void tx_gather(UnetmmCore *core, UnetmmEp *ep)
 }
 
 /* Writes the header.  Checksums are the port's, which may be told to lie. */
-static void tx_header(UnetmmCore *core, UnetmmEp *ep)
+static void tx_header(const UnetmmCore *core, const UnetmmEp *ep,
+                      const UnetmmTransfer *tx)
 {
-    UnetmmTransfer *tx = &ep->tx;
     struct unetmm_frame *f = (struct unetmm_frame *)tx->frame;
-    UnetmmChannel *channel = &ep->channels[tx->channel];
+    const UnetmmChannel *channel = &ep->channels[tx->desc.channel];
 
     memset(f, 0, sizeof(*f));
     memcpy(f->src, core->params.mac, sizeof(f->src));
@@ -471,89 +480,80 @@ static void tx_header(UnetmmCore *core, UnetmmEp *ep)
     f->ethertype[1] = UNETMM_ETHERTYPE & 0xff;
     f->version = UNETMM_WIRE_VERSION;
     f->src_ep = ep->id;
-    f->len = tx->len;
-    if (tx->opcode == UNETMM_OP_CONTROL) {
+    f->len = tx->desc.len;
+    if (tx->desc.opcode == UNETMM_OP_CONTROL) {
         f->opcode = UNETMM_WIRE_CONTROL;
-        unetmm_mac_from_u64(f->dst, tx->remote);
+        unetmm_mac_from_u64(f->dst, tx->desc.remote);
     } else {
         f->opcode = UNETMM_WIRE_DATAGRAM;
         memcpy(f->dst, channel->mac, sizeof(f->dst));
         f->dst_ep = channel->peer_ep;
         f->dst_channel = channel->peer_channel;
-        f->src_channel = tx->channel;
+        f->src_channel = tx->desc.channel;
     }
 }
 
-void unetmm_send_wait(UnetmmCore *core, UnetmmEp *ep)
+void unetmm_send_wait(UnetmmCore *core, UnetmmTransfer *tx)
 {
     core->counters[UNETMM_C_wire_waits]++;
-    ep->tx.blocked_on = UNETMM_BLOCKED_WIRE;
+    tx->blocked_on = UNETMM_BLOCKED_WIRE;
     core->port.wanted = true;
 }
 
-bool unetmm_send_room(UnetmmCore *core, UnetmmEp *ep, const uint8_t *to)
+bool unetmm_send_room(UnetmmCore *core, UnetmmTransfer *tx, const uint8_t *to)
 {
     if (unetmm_port_open(core, to) && unetmm_delay_room(core)) {
         return true;
     }
-    unetmm_send_wait(core, ep);
+    unetmm_send_wait(core, tx);
     return false;
 }
 
-static void tx_transmit_raw(UnetmmCore *core, UnetmmEp *ep)
+static void tx_transmit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx)
 {
-    uint8_t status;
-
-    if (unetmm_raw_transmit(core, ep, &status)) {
-        tx_finish(&ep->tx, status);
-    }
-}
-
-static void tx_transmit(UnetmmCore *core, UnetmmEp *ep)
-{
-    UnetmmTransfer *tx = &ep->tx;
-    uint32_t limit = tx_limit(core, ep);
+    uint32_t limit = tx_limit(core, ep, &tx->desc);
     bool local;
 
     /* The channel may have changed while the segments were gathered. */
-    if (!limit || tx->len > limit) {
-        tx_finish(tx, limit ? UNETMM_ST_TOO_LONG : UNETMM_ST_BAD_CHANNEL);
+    if (!limit || tx->desc.len > limit) {
+        unetmm_send_finish(tx, limit ? UNETMM_ST_TOO_LONG :
+                           UNETMM_ST_BAD_CHANNEL);
         return;
     }
-    tx_header(core, ep);
+    tx_header(core, ep, tx);
     local = unetmm_port_local(core, tx->frame);
     if (!local && !core->port.link) {
         unetmm_count(core, ep, UNETMM_C_drop_link, 1);
-        tx_finish(tx, UNETMM_ST_LINK_DOWN);
+        unetmm_send_finish(tx, UNETMM_ST_LINK_DOWN);
         return;
     }
-    if (!unetmm_send_room(core, ep, tx->frame)) {
+    if (!unetmm_send_room(core, tx, tx->frame)) {
         return;
     }
     core->wire_turn = (ep->id + 1) % core->params.endpoints;
     unetmm_count(core, ep, UNETMM_C_tx_frames, 1);
-    unetmm_count(core, ep, UNETMM_C_tx_bytes, tx->len);
+    unetmm_count(core, ep, UNETMM_C_tx_bytes, tx->desc.len);
     switch (unetmm_port_transmit(core, g_steal_pointer(&tx->frame),
-                                 sizeof(struct unetmm_frame) + tx->len)) {
+                                 sizeof(struct unetmm_frame) + tx->desc.len)) {
     case UNETMM_SENT_DONE:
     case UNETMM_SENT_QUEUED:
-        tx_finish(tx, UNETMM_ST_OK);
+        unetmm_send_finish(tx, UNETMM_ST_OK);
         break;
     case UNETMM_SENT_REFUSED:
-        tx_finish(tx, UNETMM_ST_REFUSED);
+        unetmm_send_finish(tx, UNETMM_ST_REFUSED);
         break;
     }
 }
 
-static void tx_complete(UnetmmCore *core, UnetmmEp *ep)
+void unetmm_send_complete(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx)
 {
-    UnetmmTransfer *tx = &ep->tx;
     struct unetmm_cqe cqe = {
         .opcode = UNETMM_CQE_SENT, .status = tx->status,
-        .cookie = tx->cookie, .channel = tx->channel, .len = tx->len,
+        .cookie = tx->desc.cookie, .channel = tx->desc.channel,
+        .len = tx->desc.len,
     };
 
-    if (tx->status != UNETMM_ST_OK || !(tx->flags & UNETMM_SQE_F_QUIET)) {
+    if (tx->status != UNETMM_ST_OK || !(tx->desc.flags & UNETMM_SQE_F_QUIET)) {
         /* The last place may be a landing message's. */
         if (unetmm_ep_cq_room(ep) <= ep->landing ||
             !unetmm_ep_complete(core, ep, &cqe)) {
@@ -573,44 +573,47 @@ static void tx_complete(UnetmmCore *core, UnetmmEp *ep)
     tx->state = UNETMM_TX_IDLE;
 }
 
-/* Descriptors and packets of reliable channels alternate, if there are both. */
+static const UnetmmTransferOps tx_message = {
+    .transmit = tx_transmit,
+    .complete = unetmm_send_complete,
+};
+
+const UnetmmTransferOps *unetmm_send_ops(const UnetmmCore *core,
+                                         const UnetmmEp *ep)
+{
+    return ep->raw ? &core->tables->frames->transfer : &tx_message;
+}
+
+/* Descriptors and packets of the channels alternate, if there are both. */
 static bool tx_begin(UnetmmCore *core, UnetmmEp *ep)
 {
     if (!ep->rels) {
         return tx_fetch(core, ep);
     }
     ep->rel_turn = !ep->rel_turn;
-    return (ep->rel_turn && unetmm_rel_next(core, ep)) ||
+    return (ep->rel_turn && ep->rel_ops->next(core, ep, &ep->tx)) ||
            (!ep->sq_waits && tx_fetch(core, ep)) ||
-           (!ep->rel_turn && unetmm_rel_next(core, ep));
+           (!ep->rel_turn && ep->rel_ops->next(core, ep, &ep->tx));
 }
 
 static bool tx_step(UnetmmCore *core, UnetmmEp *ep)
 {
-    switch (ep->tx.state) {
+    UnetmmTransfer *tx = &ep->tx;
+
+    switch (tx->state) {
     case UNETMM_TX_IDLE:
         return tx_begin(core, ep);
     case UNETMM_TX_GATHER:
         tx_gather(core, ep);
         break;
     case UNETMM_TX_TRANSMIT:
-        if (ep->tx.rel) {
-            unetmm_rel_transmit(core, ep);
-        } else if (ep->raw) {
-            tx_transmit_raw(core, ep);
-        } else {
-            tx_transmit(core, ep);
-        }
+        tx->ops->transmit(core, ep, tx);
         break;
     case UNETMM_TX_COMPLETE:
-        if (ep->tx.rel) {
-            unetmm_rel_packet_done(core, ep);
-        } else {
-            tx_complete(core, ep);
-        }
+        tx->ops->complete(core, ep, tx);
         break;
     }
-    return ep->tx.blocked_on == UNETMM_BLOCKED_NOT;
+    return tx->blocked_on == UNETMM_BLOCKED_NOT;
 }
 
 /*
@@ -631,7 +634,7 @@ void unetmm_send_turn(UnetmmCore *core, UnetmmEp *ep)
     while (!ep->error && left->descriptors > descriptors &&
            left->bytes > bytes && tx_step(core, ep)) {
         if (tx->state == UNETMM_TX_IDLE) {
-            unetmm_charge(core, 1, tx->len);
+            unetmm_charge(core, 1, tx->desc.len);
         }
     }
 }
@@ -649,7 +652,7 @@ static void send_reply(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
     }
     if (reply == UNETMM_REPLY_ERROR) {
         unetmm_count(core, ep, UNETMM_C_faults_error, 1);
-        tx_finish(&ep->tx, status);
+        unetmm_send_finish(&ep->tx, status);
     }
     ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
     unetmm_engine_queue(core, ep);
@@ -665,7 +668,8 @@ static uint32_t send_ahead(const UnetmmCore *core, const UnetmmMiss *miss,
         return 0;
     }
     /* What was restored may wait for a page and have no segment. */
-    return unetmm_segments_ahead(tx->segs, tx->seg + 1, tx->nsegs, ahead);
+    return unetmm_segments_ahead(tx->desc.segs, tx->seg + 1, tx->desc.nsegs,
+                                 ahead);
 }
 
 static const UnetmmMissOwner send_owner = {

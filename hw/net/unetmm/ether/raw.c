@@ -15,7 +15,7 @@
 #include "eth.h"
 
 /* What may be in the descriptor of a frame. */
-bool unetmm_raw_imm_ok(uint32_t imm)
+static bool raw_imm_ok(uint32_t imm)
 {
     uint32_t mss = UNETMM_GET(UNETMM_TX_MSS, imm);
 
@@ -24,20 +24,19 @@ bool unetmm_raw_imm_ok(uint32_t imm)
             mss >= UNETMM_ETH_MIN_MSS && mss <= UNETMM_ETH_MAX : !mss);
 }
 
-uint32_t unetmm_raw_longest(uint32_t imm)
+static uint32_t raw_longest(uint32_t imm)
 {
     return imm & UNETMM_TX_SEGMENT ? UNETMM_MAX_PAYLOAD : UNETMM_ETH_MAX;
 }
 
 /* UNETMM_ST_*; the counter of why not. */
 static uint8_t raw_check(const UnetmmCore *core, const UnetmmEp *ep,
-                         enum unetmm_counter *why)
+                         const UnetmmTransfer *tx, enum unetmm_counter *why)
 {
-    const UnetmmTransfer *tx = &ep->tx;
-    uint32_t offload = tx->imm & (UNETMM_TX_CSUM | UNETMM_TX_SEGMENT);
+    uint32_t offload = tx->desc.imm & (UNETMM_TX_CSUM | UNETMM_TX_SEGMENT);
     UnetmmEth eth;
 
-    if (tx->len < UNETMM_ETH_HEADER) {
+    if (tx->desc.len < UNETMM_ETH_HEADER) {
         *why = UNETMM_C_drop_runt;
         return UNETMM_ST_BAD_DESC;
     }
@@ -50,7 +49,7 @@ static uint8_t raw_check(const UnetmmCore *core, const UnetmmEp *ep,
         return UNETMM_ST_PROTECTION;
     }
     if (offload) {
-        unetmm_eth_parse(tx->frame, tx->len, &eth);
+        unetmm_eth_parse(tx->frame, tx->desc.len, &eth);
         *why = UNETMM_C_drop_offload;
         if (offload & UNETMM_TX_SEGMENT ? eth.proto != UNETMM_IP_TCP :
             !eth.proto) {
@@ -119,19 +118,19 @@ static bool raw_offload(UnetmmCore *core, UnetmmTransfer *tx, uint32_t mss,
 {
     UnetmmEth eth;
 
-    unetmm_eth_parse(tx->frame, tx->len, &eth);
-    return core->ops->offload(core->host, tx->frame, tx->len - eth.padding,
+    unetmm_eth_parse(tx->frame, tx->desc.len, &eth);
+    return core->ops->offload(core->host, tx->frame, tx->desc.len - eth.padding,
                               mss, raw_piece, pieces);
 }
 
-static uint8_t raw_emit(UnetmmCore *core, UnetmmEp *ep)
+static uint8_t raw_emit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx)
 {
     RawPieces pieces = { .core = core, .ep = ep, .sent = UNETMM_SENT_DONE };
-    UnetmmTransfer *tx = &ep->tx;
-    uint32_t mss = UNETMM_GET(UNETMM_TX_MSS, tx->imm);
+    uint32_t mss = UNETMM_GET(UNETMM_TX_MSS, tx->desc.imm);
 
-    if (!(tx->imm & UNETMM_TX_CSUM)) {
-        pieces.sent = raw_out(core, ep, g_steal_pointer(&tx->frame), tx->len);
+    if (!(tx->desc.imm & UNETMM_TX_CSUM)) {
+        pieces.sent = raw_out(core, ep, g_steal_pointer(&tx->frame),
+                              tx->desc.len);
     } else if (raw_offload(core, tx, mss, &pieces)) {
         unetmm_count(core, ep, mss ? UNETMM_C_eth_segmented :
                      UNETMM_C_eth_csums, 1);
@@ -140,7 +139,7 @@ static uint8_t raw_emit(UnetmmCore *core, UnetmmEp *ep)
         return UNETMM_ST_BAD_DESC;
     }
     unetmm_count(core, ep, UNETMM_C_eth_tx_frames, 1);
-    unetmm_count(core, ep, UNETMM_C_eth_tx_bytes, tx->len);
+    unetmm_count(core, ep, UNETMM_C_eth_tx_bytes, tx->desc.len);
     return pieces.sent == UNETMM_SENT_REFUSED ? UNETMM_ST_REFUSED :
            UNETMM_ST_OK;
 }
@@ -149,11 +148,10 @@ static uint8_t raw_emit(UnetmmCore *core, UnetmmEp *ep)
  * Has the way that the frame goes room for all that is made of it?  If there
  * are more pieces than the local queue holds, its being empty will do.
  */
-static bool raw_room(UnetmmCore *core, UnetmmEp *ep, bool local)
+static bool raw_room(UnetmmCore *core, UnetmmTransfer *tx, bool local)
 {
-    const UnetmmTransfer *tx = &ep->tx;
-    uint32_t mss = UNETMM_GET(UNETMM_TX_MSS, tx->imm);
-    uint32_t pieces = mss ? (tx->len + mss - 1) / mss : 1;
+    uint32_t mss = UNETMM_GET(UNETMM_TX_MSS, tx->desc.imm);
+    uint32_t pieces = mss ? (tx->desc.len + mss - 1) / mss : 1;
     uint32_t room = core->params.local_queue - core->port.fifo_used;
 
     if (local ? !core->paused &&
@@ -161,37 +159,39 @@ static bool raw_room(UnetmmCore *core, UnetmmEp *ep, bool local)
                 unetmm_port_ready(core)) {
         return true;
     }
-    unetmm_send_wait(core, ep);
+    unetmm_send_wait(core, tx);
     return false;
 }
 
-/* UNETMM_ST_* in *status.  False: it waits for the wire. */
-bool unetmm_raw_transmit(UnetmmCore *core, UnetmmEp *ep, uint8_t *status)
+static void raw_transmit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx)
 {
-    UnetmmTransfer *tx = &ep->tx;
     enum unetmm_counter why;
+    uint8_t status = raw_check(core, ep, tx, &why);
     bool local;
 
-    *status = raw_check(core, ep, &why);
-    if (*status != UNETMM_ST_OK) {
+    if (status != UNETMM_ST_OK) {
         unetmm_count(core, ep, why, 1);
         trace_unetmm_drop(ep->id, why);
-        return true;
+        unetmm_send_finish(tx, status);
+        return;
     }
     local = !unetmm_eth_group(tx->frame) &&
             unetmm_flow_local(core, tx->frame);
     if (!local && !core->port.link) {
         unetmm_count(core, ep, UNETMM_C_drop_link, 1);
-        *status = UNETMM_ST_LINK_DOWN;
-        return true;
+        unetmm_send_finish(tx, UNETMM_ST_LINK_DOWN);
+    } else if (raw_room(core, tx, local)) {
+        core->wire_turn = (ep->id + 1) % core->params.endpoints;
+        unetmm_send_finish(tx, raw_emit(core, ep, tx));
     }
-    if (!raw_room(core, ep, local)) {
-        return false;
-    }
-    core->wire_turn = (ep->id + 1) % core->params.endpoints;
-    *status = raw_emit(core, ep);
-    return true;
 }
+
+const UnetmmFrameOps unetmm_raw_frames = {
+    .transfer = { .transmit = raw_transmit,
+                  .complete = unetmm_send_complete },
+    .imm_ok = raw_imm_ok,
+    .longest = raw_longest,
+};
 
 /*
  * Two messages cannot land at the same time: what comes for a second endpoint

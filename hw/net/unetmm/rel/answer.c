@@ -67,77 +67,91 @@ static uint8_t answer_segs(const UnetmmCore *core, const UnetmmEp *ep,
     return n;
 }
 
-void unetmm_rel_load_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+void unetmm_rel_load_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                            UnetmmTransfer *t)
 {
     const UnetmmRelAsk *ask = answer_pick(rel);
     const UnetmmRelResult *result = ask->atomic ?
                                     unetmm_rel_result(rel, ask->psn) : NULL;
-    UnetmmTransfer *t = &ep->tx;
 
     rel->rx.owed &= ~unetmm_rel_bit(ask->psn);
     rel->rx.answered = true;
     memset(t, 0, sizeof(*t));
+    t->ops = &unetmm_rel_answer;
     t->state = UNETMM_TX_GATHER;
-    t->opcode = UNETMM_OP_SEND;
-    t->channel = rel->channel;
+    t->desc.opcode = UNETMM_OP_SEND;
+    t->desc.channel = rel->channel;
     t->rel = rel;
     t->psn = ask->psn;
     t->answer = true;
     t->frame = unetmm_port_buffer(core);
     if (ask->atomic) {
-        t->len = t->done = sizeof(result->old);
+        t->desc.len = t->done = sizeof(result->old);
         if (!result) {
             t->needless = true;
             unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_stale);
         } else {
             memcpy(unetmm_frame_at(t->frame, sizeof(struct unetmm_frame),
-                                   t->len), result->old, t->len);
+                                   t->desc.len), result->old, t->desc.len);
         }
         return;
     }
     t->target = ask->target;
-    t->len = ask->target.len;
-    t->nsegs = answer_segs(core, ep, &t->target, t->segs);
-    if (!t->nsegs) {
+    t->desc.len = ask->target.len;
+    t->desc.nsegs = answer_segs(core, ep, &t->target, t->desc.segs);
+    if (!t->desc.nsegs) {
         /* This is found out before the first page. */
-        t->nsegs = 1;
-        t->segs[0].len = t->len;
+        t->desc.nsegs = 1;
+        t->desc.segs[0].len = t->desc.len;
     }
 }
 
-/* Nothing has changed since it was looked at first. */
-bool unetmm_rel_answer_may_read(const UnetmmCore *core, const UnetmmEp *ep)
+/* Has nothing changed since it was looked at first? */
+static bool answer_may_read(const UnetmmCore *core, const UnetmmEp *ep,
+                            const UnetmmTransfer *t)
 {
-    const UnetmmTransfer *t = &ep->tx;
+    const UnetmmDescriptor *d = &t->desc;
     struct unetmm_seg segs[UNETMM_MAX_SEGS];
     uint8_t n = answer_segs(core, ep, &t->target, segs);
 
-    for (unsigned i = 0; i < MIN(n, t->nsegs); i++) {
-        if (segs[i].addr != t->segs[i].addr || segs[i].len != t->segs[i].len) {
+    for (unsigned i = 0; i < MIN(n, d->nsegs); i++) {
+        if (segs[i].addr != d->segs[i].addr || segs[i].len != d->segs[i].len) {
             return false;
         }
     }
-    return n && n == t->nsegs;
+    return n && n == d->nsegs;
 }
 
-void unetmm_rel_account_answer(UnetmmCore *core, UnetmmEp *ep)
+static void answer_transmit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
 {
-    UnetmmTransfer *t = &ep->tx;
     struct unetmm_frame *f = (struct unetmm_frame *)t->frame;
+    UnetmmRel *rel = t->rel;
 
-    unetmm_rel_header(core, t->rel, f, UNETMM_WIRE_ANSWER);
-    f->len = t->len;
+    if (t->needless || rel->state != UNETMM_REL_OPEN) {
+        unetmm_send_finish(t, UNETMM_ST_OK);
+        return;
+    }
+    if (!unetmm_send_room(core, t, rel->mac)) {
+        return;
+    }
+    unetmm_rel_header(core, rel, f, UNETMM_WIRE_ANSWER);
+    f->len = t->desc.len;
     f->psn = t->psn;
     unetmm_count(core, ep, UNETMM_C_rel_answers_sent, 1);
-    trace_unetmm_rel_answer_sent(ep->id, t->rel->channel, t->psn, t->len);
+    trace_unetmm_rel_answer_sent(ep->id, rel->channel, t->psn, t->desc.len);
+    unetmm_send_finish(t, UNETMM_ST_OK);
+    unetmm_rel_emit(core, ep, t);
 }
 
-void unetmm_rel_answer_done(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                            uint8_t status)
+/* It has gone, or (its status) could not be gathered. */
+static void answer_complete(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
 {
-    UnetmmTarget target = ep->tx.target;
-    uint32_t psn = ep->tx.psn;
+    uint8_t status = t->needless ? UNETMM_ST_OK : t->status;
+    UnetmmTarget target = t->target;
+    UnetmmRel *rel = t->rel;
+    uint32_t psn = t->psn;
 
+    unetmm_rel_let_go(core, t);
     if (status == UNETMM_ST_OK || rel->state != UNETMM_REL_OPEN) {
         return;
     }
@@ -148,6 +162,15 @@ void unetmm_rel_answer_done(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         unetmm_rel_read_again(core, ep, rel, psn, &target, 0);
     }
 }
+
+/* The peer asks again for what is absent: our own sends do not wait for it. */
+const UnetmmTransferOps unetmm_rel_answer = {
+    .never_waits = true,
+    .may_read = answer_may_read,
+    .landed = unetmm_region_landed,
+    .transmit = answer_transmit,
+    .complete = answer_complete,
+};
 
 /* ---- Received ----------------------------------------------------------- */
 

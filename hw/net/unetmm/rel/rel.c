@@ -53,6 +53,7 @@ UnetmmRel *unetmm_rel_new(UnetmmCore *core, UnetmmEp *ep, uint16_t slot)
         link = &(*link)->next;
     }
     *link = rel;
+    ep->rel_ops = &unetmm_channel_reliable;
     rel->ep = ep->id;
     rel->tx.deadline_ns = rel->stores.due_ns = INT64_MAX;
     unetmm_rel_attach(core, rel, slot);
@@ -215,6 +216,8 @@ static void rel_clear(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel)
     unetmm_rel_no_ack(core, rel);
     rel_leave(core, ep, rel);
     ep->sq_waits = false;
+    /* Keys of one peer's memory must not be said to another. */
+    unetmm_import_drop(core, ep, channel - ep->channels);
 }
 
 void unetmm_rel_stop(UnetmmCore *core, UnetmmEp *ep)
@@ -371,7 +374,7 @@ void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-bool unetmm_rel_completes(UnetmmCore *core, UnetmmEp *ep)
+static bool rel_completes(UnetmmCore *core, UnetmmEp *ep)
 {
     bool room = unetmm_ep_cq_spare(ep);
 
@@ -385,7 +388,7 @@ bool unetmm_rel_completes(UnetmmCore *core, UnetmmEp *ep)
     return false;
 }
 
-bool unetmm_rel_has_work(UnetmmCore *core, UnetmmEp *ep)
+static bool rel_has_work(UnetmmCore *core, UnetmmEp *ep)
 {
     for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
         if (unetmm_rel_can_send(rel) || unetmm_rel_can_answer(rel)) {
@@ -425,4 +428,8 @@ const UnetmmChannelOps unetmm_channel_reliable = {
     .clear = rel_clear,
     .post = unetmm_rel_post,
     .receive = unetmm_rel_receive,
+    .allows = unetmm_import_allows,
+    .next = unetmm_rel_next,
+    .has_work = rel_has_work,
+    .completes = rel_completes,
 };

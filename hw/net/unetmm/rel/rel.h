@@ -306,6 +306,13 @@ void unetmm_rel_header(UnetmmCore *core, const UnetmmRel *rel,
                        struct unetmm_frame *f, uint8_t opcode);
 
 /* rel/tx.c */
+extern const UnetmmTransferOps unetmm_rel_packet;
+/* UnetmmChannelOps.next */
+bool unetmm_rel_next(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t);
+/* The frame of a packet or an answer goes its way. */
+void unetmm_rel_emit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t);
+/* The transfer is over: it is nobody's. */
+void unetmm_rel_let_go(UnetmmCore *core, UnetmmTransfer *t);
 bool unetmm_rel_can_send(const UnetmmRel *rel);
 /* Is the packet in ep->tx still to be sent?  And is it as long as it says? */
 bool unetmm_rel_wanted(const UnetmmRel *rel, uint32_t psn);
@@ -323,7 +330,8 @@ bool unetmm_rel_request(const UnetmmRelMsg *m);
 void unetmm_rel_end_message(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             UnetmmRelMsg *m, uint8_t status);
 UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
-                             UnetmmChannel *channel, const uint8_t *data);
+                             UnetmmChannel *channel, const UnetmmDescriptor *d,
+                             const uint8_t *data);
 
 /* rel/rx.c */
 void unetmm_rel_receive(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
@@ -385,13 +393,10 @@ void unetmm_rel_owe_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                            uint32_t psn, bool atomic,
                            const UnetmmTarget *target);
 bool unetmm_rel_can_answer(const UnetmmRel *rel);
-/* Makes ep->tx the next answer. */
-void unetmm_rel_load_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
-/* It goes out now: header, counts. */
-void unetmm_rel_account_answer(UnetmmCore *core, UnetmmEp *ep);
-/* It was in ep->tx and has gone, or (status) could not be gathered. */
-void unetmm_rel_answer_done(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                            uint8_t status);
+extern const UnetmmTransferOps unetmm_rel_answer;
+/* Makes *t the next answer. */
+void unetmm_rel_load_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                            UnetmmTransfer *t);
 /* An answer came. */
 void unetmm_rel_answered(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          const struct unetmm_frame *f, const uint8_t *payload);

@@ -653,18 +653,19 @@ void unetmm_state_rels(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 /* From where it is on, its segments have what is left of it. */
 static bool packet_segments_ok(const UnetmmTransfer *tx)
 {
+    const UnetmmDescriptor *d = &tx->desc;
     uint64_t left = 0;
 
-    if (tx->done == tx->len) {
+    if (tx->done == d->len) {
         return true;
     }
-    if (tx->seg >= tx->nsegs || tx->seg_off > tx->segs[tx->seg].len) {
+    if (tx->seg >= d->nsegs || tx->seg_off > d->segs[tx->seg].len) {
         return false;
     }
-    for (unsigned i = tx->seg; i < tx->nsegs; i++) {
-        left += tx->segs[i].len;
+    for (unsigned i = tx->seg; i < d->nsegs; i++) {
+        left += d->segs[i].len;
     }
-    return left - tx->seg_off >= tx->len - tx->done;
+    return left - tx->seg_off >= d->len - tx->done;
 }
 
 /*
@@ -675,13 +676,13 @@ static bool packet_answer_ok(const UnetmmTransfer *tx)
 {
     const UnetmmTarget *target = &tx->target;
 
-    if (!tx->nsegs) {
-        return tx->len == sizeof(uint64_t) && tx->done == tx->len &&
+    if (!tx->desc.nsegs) {
+        return tx->desc.len == sizeof(uint64_t) && tx->done == tx->desc.len &&
                !target->len;
     }
     /* A channel that is closed has no MTU any more; nor is it asked again. */
-    return tx->len && target->len == tx->len &&
-           (tx->rel->state != UNETMM_REL_OPEN || tx->len <= tx->rel->mtu);
+    return tx->desc.len && target->len == tx->desc.len &&
+           (tx->rel->state != UNETMM_REL_OPEN || tx->desc.len <= tx->rel->mtu);
 }
 
 static bool packet_ok(const UnetmmTransfer *tx)
@@ -690,50 +691,52 @@ static bool packet_ok(const UnetmmTransfer *tx)
 
     if (!unetmm_state_blocked_ok(tx) || !packet_segments_ok(tx) ||
         (tx->state != UNETMM_TX_GATHER && tx->state != UNETMM_TX_COMPLETE &&
-         tx->done != tx->len) || tx->blocked_on == UNETMM_BLOCKED_CQ) {
+         tx->done != tx->desc.len) || tx->blocked_on == UNETMM_BLOCKED_CQ) {
         return false;
     }
     if (tx->answer) {
         return tx->blocked_on != UNETMM_BLOCKED_FAULT &&
                packet_answer_ok(tx);
     }
-    if (tx->blocked_on == UNETMM_BLOCKED_FAULT && tx->done == tx->len) {
+    if (tx->blocked_on == UNETMM_BLOCKED_FAULT && tx->done == tx->desc.len) {
         return false;
     }
     if (tx->needless || !unetmm_rel_wanted(rel, tx->psn)) {
         return true;
     }
     return (tx->psn != rel->tx.nxt || rel->tx.msg_next != rel->tx.msg_end) &&
-           tx->len == unetmm_rel_packet_len(rel, tx->psn);
+           tx->desc.len == unetmm_rel_packet_len(rel, tx->psn);
 }
 
 void unetmm_state_packet(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
+    UnetmmDescriptor *d = &tx->desc;
 
-    tx->opcode = UNETMM_OP_SEND;
-    tx->channel = tx->rel->channel;
+    d->opcode = UNETMM_OP_SEND;
+    d->channel = tx->rel->channel;
     unetmm_stream_u32(st, &tx->psn);
     unetmm_stream_bool(st, &tx->needless, "whether a packet is needed");
     unetmm_stream_bool(st, &tx->answer, "whether a packet is an answer");
+    tx->ops = tx->answer ? &unetmm_rel_answer : &unetmm_rel_packet;
     if (tx->answer) {
         unetmm_state_target(st, &tx->target);
     }
     tx->status = unetmm_stream_choice(st, tx->status, UNETMM_NUM_ST,
                                       "the status of a packet");
-    tx->len = unetmm_stream_choice(st, tx->len, UNETMM_MAX_PAYLOAD + 1,
-                                   "the length of a packet");
-    tx->done = unetmm_stream_choice(st, tx->done, tx->len + 1,
+    d->len = unetmm_stream_choice(st, d->len, UNETMM_MAX_PAYLOAD + 1,
+                                  "the length of a packet");
+    tx->done = unetmm_stream_choice(st, tx->done, d->len + 1,
                                     "what has been gathered");
     unetmm_stream_u32(st, &tx->seg_off);
     tx->seg = unetmm_stream_choice(st, tx->seg, UNETMM_MAX_SEGS, "a segment");
-    tx->nsegs = unetmm_stream_choice(st, tx->nsegs, UNETMM_MAX_SEGS + 1,
-                                     "the number of segments");
-    for (unsigned i = 0; i < tx->nsegs; i++) {
-        unetmm_stream_u64(st, &tx->segs[i].addr);
-        unetmm_stream_u32(st, &tx->segs[i].len);
-        if (tx->segs[i].len &&
-            tx->segs[i].addr > UINT64_MAX - (tx->segs[i].len - 1)) {
+    d->nsegs = unetmm_stream_choice(st, d->nsegs, UNETMM_MAX_SEGS + 1,
+                                    "the number of segments");
+    for (unsigned i = 0; i < d->nsegs; i++) {
+        unetmm_stream_u64(st, &d->segs[i].addr);
+        unetmm_stream_u32(st, &d->segs[i].len);
+        if (d->segs[i].len &&
+            d->segs[i].addr > UINT64_MAX - (d->segs[i].len - 1)) {
             unetmm_stream_refuse(st, "a segment wraps round");
         }
     }

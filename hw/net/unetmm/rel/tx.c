@@ -111,21 +111,21 @@ bool unetmm_rel_request(const UnetmmRelMsg *m)
 /* ---- Messages ----------------------------------------------------------- */
 
 /* What the import says now is what the message goes by from here on. */
-static void rel_post_target(const UnetmmEp *ep, UnetmmRelMsg *m)
+static void rel_post_target(const UnetmmEp *ep, UnetmmRelMsg *m,
+                            const UnetmmDescriptor *d)
 {
-    const UnetmmTransfer *t = &ep->tx;
-    const UnetmmImport *import = &ep->imports[t->handle];
+    const UnetmmImport *import = &ep->imports[d->handle];
 
     m->region = import->region;
     m->key = import->key;
-    m->imm = t->imm;
-    m->remote = t->remote;
+    m->imm = d->imm;
+    m->remote = d->remote;
 }
 
 UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
-                             UnetmmChannel *channel, const uint8_t *data)
+                             UnetmmChannel *channel, const UnetmmDescriptor *d,
+                             const uint8_t *data)
 {
-    const UnetmmTransfer *t = &ep->tx;
     UnetmmRel *rel = channel->rel;
     UnetmmRelTx *tx = &rel->tx;
     UnetmmRelMsg *m;
@@ -141,19 +141,19 @@ UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
     }
     m = unetmm_rel_msg(rel, tx->msg_end++);
     memset(m, 0, sizeof(*m));
-    m->op = t->opcode;
-    m->cookie = t->cookie;
-    m->len = t->len;
-    m->flags = t->flags;
-    m->nsegs = t->nsegs;
-    m->operands = t->operands;
+    m->op = d->opcode;
+    m->cookie = d->cookie;
+    m->len = d->len;
+    m->flags = d->flags;
+    m->nsegs = d->nsegs;
+    m->operands = d->operands;
     if (kinds[m->op].one_sided) {
-        rel_post_target(ep, m);
+        rel_post_target(ep, m, d);
     }
-    if (t->flags & UNETMM_SQE_F_INLINE) {
-        memcpy(m->data, data, MAX(t->len, t->operands));
+    if (d->flags & UNETMM_SQE_F_INLINE) {
+        memcpy(m->data, data, MAX(d->len, d->operands));
     } else {
-        memcpy(m->segs, t->segs, t->nsegs * sizeof(m->segs[0]));
+        memcpy(m->segs, d->segs, d->nsegs * sizeof(m->segs[0]));
     }
     unetmm_rel_starve(core, ep, rel);
     return UNETMM_POSTED;
@@ -257,42 +257,42 @@ uint32_t unetmm_rel_packet_len(UnetmmRel *rel, uint32_t psn)
            m->operands;
 }
 
-/* Makes ep->tx the packet, nothing of which has been gathered. */
-static void rel_load(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                     uint32_t psn)
+/* Makes *t the packet, nothing of which has been gathered. */
+static void rel_load(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
+                     UnetmmTransfer *t)
 {
     const UnetmmRelMsg *m;
-    UnetmmTransfer *t = &ep->tx;
     uint32_t at;
 
     memset(t, 0, sizeof(*t));
+    t->ops = &unetmm_rel_packet;
     t->state = UNETMM_TX_GATHER;
-    t->opcode = UNETMM_OP_SEND;
-    t->channel = rel->channel;
+    t->desc.opcode = UNETMM_OP_SEND;
+    t->desc.channel = rel->channel;
     t->rel = rel;
     t->psn = psn;
-    t->len = unetmm_rel_packet_len(rel, psn);
+    t->desc.len = unetmm_rel_packet_len(rel, psn);
     t->frame = unetmm_port_buffer(core);
-    if (!t->len) {
+    if (!t->desc.len) {
         return;
     }
     m = unetmm_rel_msg_of(rel, psn);
     if (m->flags & UNETMM_SQE_F_INLINE) {
-        memcpy(unetmm_frame_at(t->frame, sizeof(struct unetmm_frame), t->len),
-               m->data, t->len);
-        t->done = t->len;
+        memcpy(unetmm_frame_at(t->frame, sizeof(struct unetmm_frame),
+                               t->desc.len), m->data, t->desc.len);
+        t->done = t->desc.len;
         return;
     }
     at = rel_offset_of(rel, m, psn);
-    t->nsegs = m->nsegs;
-    memcpy(t->segs, m->segs, m->nsegs * sizeof(m->segs[0]));
-    while (t->seg + 1 < t->nsegs && at >= t->segs[t->seg].len) {
-        at -= t->segs[t->seg++].len;
+    t->desc.nsegs = m->nsegs;
+    memcpy(t->desc.segs, m->segs, m->nsegs * sizeof(m->segs[0]));
+    while (t->seg + 1 < t->desc.nsegs && at >= t->desc.segs[t->seg].len) {
+        at -= t->desc.segs[t->seg++].len;
     }
     t->seg_off = at;
 }
 
-bool unetmm_rel_next(UnetmmCore *core, UnetmmEp *ep)
+bool unetmm_rel_next(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
 {
     UnetmmRel **link = &ep->rels;
     UnetmmRel *rel;
@@ -307,9 +307,9 @@ bool unetmm_rel_next(UnetmmCore *core, UnetmmEp *ep)
     }
     if (unetmm_rel_can_answer(rel) &&
         !(rel->rx.answered && unetmm_rel_can_send(rel))) {
-        unetmm_rel_load_answer(core, ep, rel);
+        unetmm_rel_load_answer(core, ep, rel, t);
     } else {
-        rel_load(core, ep, rel, rel_pick(&rel->tx));
+        rel_load(core, rel, rel_pick(&rel->tx), t);
         rel->rx.answered = false;
     }
     /* The others are before it the next time. */
@@ -372,15 +372,16 @@ static bool rel_should_ask(const UnetmmEp *ep, const UnetmmRelTx *tx,
 }
 
 /* m NULL: the packet is void. */
-static void rel_packet_header(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                              const UnetmmRelMsg *m, bool again)
+static void rel_packet_header(UnetmmCore *core, UnetmmEp *ep,
+                              const UnetmmTransfer *t, const UnetmmRelMsg *m,
+                              bool again)
 {
-    const UnetmmTransfer *t = &ep->tx;
     struct unetmm_frame *f = (struct unetmm_frame *)t->frame;
+    UnetmmRel *rel = t->rel;
 
     unetmm_rel_header(core, rel, f, m ? kinds[m->op].opcode :
                       UNETMM_WIRE_VOID);
-    f->len = t->len;
+    f->len = t->desc.len;
     f->psn = t->psn;
     if (m) {
         uint32_t bytes, at;
@@ -395,9 +396,10 @@ static void rel_packet_header(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 }
 
 /* The packet goes out now: what has to be known of it is noted. */
-static void rel_account(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+static void rel_account(UnetmmCore *core, UnetmmEp *ep,
+                        const UnetmmTransfer *t)
 {
-    UnetmmTransfer *t = &ep->tx;
+    UnetmmRel *rel = t->rel;
     UnetmmRelTx *tx = &rel->tx;
     bool again = t->psn != tx->nxt;
     bool empty = rel_void(tx, t->psn);
@@ -412,7 +414,7 @@ static void rel_account(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     if (tx->deadline_ns == INT64_MAX) {
         unetmm_rel_arm(core, rel);
     }
-    rel_packet_header(core, ep, rel, m, again);
+    rel_packet_header(core, ep, t, m, again);
     unetmm_rel_starve(core, ep, rel);
     unetmm_count(core, ep, UNETMM_C_rel_packets, 1);
     unetmm_count(core, ep, UNETMM_C_rel_resent, again);
@@ -420,10 +422,9 @@ static void rel_account(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     trace_unetmm_rel_sent(ep->id, rel->channel, t->psn, again);
 }
 
-/* The frame in ep->tx goes its way. */
-static void rel_emit(UnetmmCore *core, UnetmmEp *ep, bool local)
+void unetmm_rel_emit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
 {
-    UnetmmTransfer *t = &ep->tx;
+    bool local = unetmm_port_local(core, t->rel->mac);
 
     /* What does not get away is lost on its way, like anything else. */
     if (!local && !core->port.link) {
@@ -431,52 +432,44 @@ static void rel_emit(UnetmmCore *core, UnetmmEp *ep, bool local)
         return;
     }
     unetmm_count(core, ep, UNETMM_C_tx_frames, 1);
-    unetmm_count(core, ep, UNETMM_C_tx_bytes, t->len);
+    unetmm_count(core, ep, UNETMM_C_tx_bytes, t->desc.len);
     unetmm_port_transmit(core, g_steal_pointer(&t->frame),
-                         sizeof(struct unetmm_frame) + t->len);
+                         sizeof(struct unetmm_frame) + t->desc.len);
 }
 
-void unetmm_rel_transmit(UnetmmCore *core, UnetmmEp *ep)
+static void rel_transmit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
 {
-    UnetmmTransfer *t = &ep->tx;
     UnetmmRel *rel = t->rel;
 
-    t->status = UNETMM_ST_OK;
-    if (t->needless || (t->answer ? rel->state != UNETMM_REL_OPEN :
-                        !unetmm_rel_wanted(rel, t->psn))) {
-        t->state = UNETMM_TX_COMPLETE;
+    if (t->needless || !unetmm_rel_wanted(rel, t->psn)) {
+        unetmm_send_finish(t, UNETMM_ST_OK);
         return;
     }
-    if (!unetmm_send_room(core, ep, rel->mac)) {
+    if (!unetmm_send_room(core, t, rel->mac)) {
         return;
     }
-    if (t->answer) {
-        unetmm_rel_account_answer(core, ep);
-    } else {
-        rel_account(core, ep, rel);
-    }
-    t->state = UNETMM_TX_COMPLETE;
-    rel_emit(core, ep, unetmm_port_local(core, rel->mac));
+    rel_account(core, ep, t);
+    unetmm_send_finish(t, UNETMM_ST_OK);
+    unetmm_rel_emit(core, ep, t);
 }
 
-void unetmm_rel_packet_done(UnetmmCore *core, UnetmmEp *ep)
+void unetmm_rel_let_go(UnetmmCore *core, UnetmmTransfer *t)
 {
-    UnetmmTransfer *t = &ep->tx;
-    UnetmmRel *rel = t->rel;
-    uint8_t status = t->status;
-    uint32_t psn = t->psn;
-    bool over = status == UNETMM_ST_OK || t->needless;
-    bool answer = t->answer;
-    UnetmmRelMsg *m;
-
     unetmm_port_release(core, g_steal_pointer(&t->frame));
     t->state = UNETMM_TX_IDLE;
     t->rel = NULL;
     t->answer = t->needless = false;
-    if (answer) {
-        unetmm_rel_answer_done(core, ep, rel, over ? UNETMM_ST_OK : status);
-        return;
-    }
+}
+
+static void rel_complete(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
+{
+    UnetmmRel *rel = t->rel;
+    uint8_t status = t->status;
+    uint32_t psn = t->psn;
+    bool over = status == UNETMM_ST_OK || t->needless;
+    UnetmmRelMsg *m;
+
+    unetmm_rel_let_go(core, t);
     if (over || !unetmm_rel_wanted(rel, psn) || rel_void(&rel->tx, psn)) {
         return;
     }
@@ -494,6 +487,11 @@ void unetmm_rel_packet_done(UnetmmCore *core, UnetmmEp *ep)
         unetmm_rel_fail(core, ep, rel, m, status, UNETMM_WHY_CHANNEL);
     }
 }
+
+const UnetmmTransferOps unetmm_rel_packet = {
+    .transmit = rel_transmit,
+    .complete = rel_complete,
+};
 
 /* ---- The end of one message --------------------------------------------- */
 

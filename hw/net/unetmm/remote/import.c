@@ -81,7 +81,8 @@ const UnetmmImport *unetmm_import_at(const UnetmmCore *core,
            &ep->imports[number] : NULL;
 }
 
-bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep)
+bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep,
+                          const UnetmmDescriptor *d)
 {
     static const uint8_t rights[] = {
         [UNETMM_OP_WRITE] = UNETMM_RIGHT_WRITE,
@@ -89,15 +90,14 @@ bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep)
         [UNETMM_OP_FETCH_ADD] = UNETMM_RIGHT_ATOMIC,
         [UNETMM_OP_CMP_SWAP] = UNETMM_RIGHT_ATOMIC,
     };
-    const UnetmmTransfer *tx = &ep->tx;
     const UnetmmImport *import;
 
-    if (tx->handle >= core->params.imports) {
+    if (d->handle >= core->params.imports) {
         return false;
     }
-    import = &ep->imports[tx->handle];
-    return import->live && import->channel == tx->channel &&
-           (import->rights & rights[tx->opcode]) &&
-           tx->remote <= import->length &&
-           tx->len <= import->length - tx->remote;
+    import = &ep->imports[d->handle];
+    return import->live && import->channel == d->channel &&
+           (import->rights & rights[d->opcode]) &&
+           d->remote <= import->length &&
+           d->len <= import->length - d->remote;
 }
