@@ -408,6 +408,9 @@ struct UnetmmMiss {
 typedef struct UnetmmChannelOps UnetmmChannelOps;
 typedef struct UnetmmDescriptor UnetmmDescriptor;
 typedef struct UnetmmTransfer UnetmmTransfer;
+typedef struct UnetmmStores UnetmmStores;
+typedef struct UnetmmUpdate UnetmmUpdate;
+typedef struct UnetmmStart UnetmmStart;
 
 typedef struct UnetmmChannel {
     bool live;
@@ -463,6 +466,19 @@ struct UnetmmChannelOps {
     bool (*has_work)(UnetmmCore *core, UnetmmEp *ep);
     /* Is a completion due, which there is room for, or a channel over? */
     bool (*completes)(UnetmmCore *core, UnetmmEp *ep);
+    /* A part of a region of its space is not where it was, or not held. */
+    void (*moved)(UnetmmCore *core, UnetmmEp *ep);
+    /* Of one: where what is stored for it waits; NULL: it takes none. */
+    UnetmmStores *(*stores)(const UnetmmChannel *channel);
+    /* Takes stores over.  False: no room for another message now. */
+    bool (*update)(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                   const UnetmmUpdate *u);
+    /* There is no room for another store: the channel fails. */
+    void (*overrun)(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
+    /* Takes over what proxy pages have started, from this address on. */
+    UnetmmPosted (*start)(UnetmmCore *core, UnetmmEp *ep,
+                          UnetmmChannel *channel, const UnetmmStart *start,
+                          uint64_t addr);
 };
 
 extern const UnetmmChannelOps unetmm_channel_datagram;
@@ -752,6 +768,25 @@ typedef struct UnetmmPort {
     GPtrArray *pool;            /* UNETMM_POOL_FRAMES buffers at most */
 } UnetmmPort;
 
+/* Stores that go together: a packet to be; remote/window.c. */
+struct UnetmmUpdate {
+    UnetmmUpdate *next;
+    uint32_t region, key;       /* what the import was at that time */
+    uint64_t remote;
+    uint16_t import;
+    uint16_t len;
+    uint8_t data[UNETMM_MAX_INLINE];
+};
+
+/* What was stored in windows and its channel has not taken over. */
+struct UnetmmStores {
+    UnetmmRel *rel;             /* the channel that they go to */
+    uint16_t ep;                /* whose that is */
+    bool open;                  /* the last one may get more, until ... */
+    int64_t due_ns;
+    UnetmmUpdate *first, *last;
+};
+
 /* A page of the windows' BAR; remote/window.c. */
 typedef struct UnetmmWindow {
     bool live;
@@ -771,13 +806,13 @@ typedef struct UnetmmProxy {
 } UnetmmProxy;
 
 /* Half a start: where to, and how much.  The card has one, as SHRIMP's. */
-typedef struct UnetmmStart {
+struct UnetmmStart {
     bool live;
     uint16_t ep;
     uint16_t import;
     uint64_t offset;
     uint64_t len;
-} UnetmmStart;
+};
 
 /*
  * What may be done before the host's main loop has been round: all entry points
@@ -865,6 +900,7 @@ struct UnetmmCore {
     int64_t rel_due_ns;         /* no reliable channel's time ends before */
 
     UnetmmWindow *windows;      /* params.window_pages of them */
+    UnetmmStores **stores;      /* as `rels`: what is stored for each */
     uint32_t updates;           /* packets of stores that wait */
     int64_t window_due_ns;      /* no packet of stores has to go before */
     UnetmmProxy *proxies;       /* params.proxy_pages of them */
@@ -1218,8 +1254,6 @@ void unetmm_rel_slot_done(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
  * their packets can be taken now.
  */
 void unetmm_rel_look_again(UnetmmCore *core, UnetmmEp *ep);
-/* A part of a region of this space is not where it was, or not held. */
-void unetmm_rel_moved(UnetmmCore *core, uint16_t space);
 
 /* rel/ack.c */
 void unetmm_rel_flush_acks(UnetmmCore *core);
@@ -1269,6 +1303,14 @@ bool unetmm_window_drop_import(UnetmmCore *core, const UnetmmEp *ep,
                                uint16_t import);
 void unetmm_window_drop_ep(UnetmmCore *core, const UnetmmEp *ep);
 void unetmm_window_timer(UnetmmCore *core, int64_t now);
+/*
+ * All that was stored goes before what comes next.  False: the channel has no
+ * room for all of it now.
+ */
+bool unetmm_window_flush(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s);
+/* There is room for messages. */
+void unetmm_window_go_on(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s);
+void unetmm_window_forget(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s);
 
 /* remote/proxy.c */
 void unetmm_proxy_init(UnetmmCore *core);
@@ -1279,9 +1321,6 @@ uint8_t unetmm_proxy_check(UnetmmCore *core, uint16_t id,
                            const struct unetmm_cmd_proxy *cmd);
 uint8_t unetmm_proxy_set(UnetmmCore *core, uint16_t id,
                          const struct unetmm_cmd_proxy *cmd);
-/* Posts what they have started. */
-UnetmmPosted unetmm_rel_post_start(UnetmmCore *core, UnetmmEp *ep,
-                                   const UnetmmStart *start, uint64_t addr);
 uint8_t unetmm_proxy_clear(UnetmmCore *core,
                            const struct unetmm_cmd_proxy *cmd);
 void unetmm_proxy_drop_import(UnetmmCore *core, const UnetmmEp *ep,

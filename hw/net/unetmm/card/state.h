@@ -72,7 +72,7 @@ uint64_t unetmm_state_waiting_limit(const UnetmmCore *core);
 bool unetmm_state_slot_ok(const UnetmmEp *ep);
 void unetmm_state_proxies(UnetmmStream *st, UnetmmCore *core);
 /* Of one channel. */
-void unetmm_state_stores(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel);
+void unetmm_state_stores(UnetmmStream *st, UnetmmCore *core, UnetmmStores *s);
 void unetmm_state_port(UnetmmStream *st, UnetmmCore *core);
 void unetmm_state_landing(UnetmmStream *st, UnetmmCore *core);
 /* A frame or a part of one; allocates when it is read. */

@@ -35,12 +35,14 @@ void unetmm_rel_attach(UnetmmCore *core, UnetmmRel *rel, uint16_t slot)
     rel->misses = &core->misses[core->params.endpoints * UNETMM_EP_MISSES +
                                 slot * UNETMM_REL_MISSES];
     unetmm_rel_own_misses(core, rel, true);
+    core->stores[slot] = &rel->stores;
 }
 
 void unetmm_rel_detach(UnetmmCore *core, UnetmmRel *rel)
 {
     core->rels[rel->slot] = NULL;
     unetmm_rel_own_misses(core, rel, false);
+    core->stores[rel->slot] = NULL;
 }
 
 /* A connection in `slot`, which is free, as the last of its endpoint's. */
@@ -55,7 +57,9 @@ UnetmmRel *unetmm_rel_new(UnetmmCore *core, UnetmmEp *ep, uint16_t slot)
     *link = rel;
     ep->rel_ops = &unetmm_channel_reliable;
     rel->ep = ep->id;
-    rel->tx.deadline_ns = rel->stores.due_ns = INT64_MAX;
+    rel->tx.deadline_ns = INT64_MAX;
+    rel->stores = (UnetmmStores) { .rel = rel, .ep = ep->id,
+                                   .due_ns = INT64_MAX };
     unetmm_rel_attach(core, rel, slot);
     core->rels_used++;
     return rel;
@@ -195,7 +199,7 @@ void unetmm_rel_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     unetmm_count(core, ep, UNETMM_C_rel_failed, 1);
     trace_unetmm_rel_failed(ep->id, rel->channel, status, why);
     rel_end_sends(rel, blame, status, UNETMM_ST_FLUSHED);
-    unetmm_window_forget(core, ep, rel);
+    unetmm_window_forget(core, ep, &rel->stores);
     unetmm_rel_give_back(rel, UNETMM_ST_FLUSHED);
     rel_leave(core, ep, rel);
     unetmm_channel_ended(core, ep, rel->channel, status);
@@ -211,7 +215,7 @@ static void rel_clear(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel)
 
     rel->state = UNETMM_REL_CLOSED;
     rel_end_sends(rel, NULL, UNETMM_ST_BAD_CHANNEL, UNETMM_ST_BAD_CHANNEL);
-    unetmm_window_forget(core, ep, rel);
+    unetmm_window_forget(core, ep, &rel->stores);
     unetmm_rel_give_back(rel, UNETMM_ST_BAD_CHANNEL);
     unetmm_rel_no_ack(core, rel);
     rel_leave(core, ep, rel);
@@ -226,14 +230,14 @@ void unetmm_rel_stop(UnetmmCore *core, UnetmmEp *ep)
         rel->tx.deadline_ns = INT64_MAX;
         unetmm_rel_drop_kept(core, rel);
         unetmm_rel_no_ack(core, rel);
-        unetmm_window_forget(core, ep, rel);
+        unetmm_window_forget(core, ep, &rel->stores);
         unetmm_rel_ask_no_more(core, rel);
     }
 }
 
 static void rel_delete(UnetmmCore *core, UnetmmRel *rel)
 {
-    unetmm_window_forget(core, &core->eps[rel->ep], rel);
+    unetmm_window_forget(core, &core->eps[rel->ep], &rel->stores);
     unetmm_rel_drop_kept(core, rel);
     unetmm_rel_no_ack(core, rel);
     unetmm_sysbuf_forget(core, rel);
@@ -345,7 +349,7 @@ static bool rel_complete_one(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
         if (!rel_complete_send(core, ep, rel)) {
             return false;
         }
-        unetmm_window_go_on(core, ep, rel);
+        unetmm_window_go_on(core, ep, &rel->stores);
         return true;
     }
     return rel_buffer_due(core, rel) && rel_complete_buffer(core, ep, rel);
@@ -432,4 +436,9 @@ const UnetmmChannelOps unetmm_channel_reliable = {
     .next = unetmm_rel_next,
     .has_work = rel_has_work,
     .completes = rel_completes,
+    .moved = unetmm_rel_moved,
+    .stores = unetmm_rel_stores,
+    .update = unetmm_rel_update,
+    .overrun = unetmm_rel_overrun,
+    .start = unetmm_rel_start,
 };

@@ -162,23 +162,6 @@ typedef struct UnetmmRelRx {
     uint64_t buf_cookie;
 } UnetmmRelRx;
 
-/* Stores that go together: a packet to be. */
-typedef struct UnetmmUpdate {
-    struct UnetmmUpdate *next;
-    uint32_t region, key;       /* what the import was at that time */
-    uint64_t remote;
-    uint16_t import;
-    uint16_t len;
-    uint8_t data[UNETMM_MAX_INLINE];
-} UnetmmUpdate;
-
-/* What was stored in windows and the channel has not taken over. */
-typedef struct UnetmmStores {
-    UnetmmUpdate *first, *last;
-    bool open;                  /* the last one may get more, until ... */
-    int64_t due_ns;
-} UnetmmStores;
-
 /*
  * What a reliable channel has a miss for, one of each kind.  The fourth kind,
  * initiator and read, is of the send in progress, which is its endpoint's.
@@ -334,6 +317,8 @@ UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
                              const uint8_t *data);
 
 /* rel/rx.c */
+/* UnetmmChannelOps.moved */
+void unetmm_rel_moved(UnetmmCore *core, UnetmmEp *ep);
 void unetmm_rel_receive(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
                         const struct unetmm_frame *f, const uint8_t *payload);
 UnetmmRelTake unetmm_rel_refuse(UnetmmRel *rel, UnetmmRelWant want);
@@ -450,10 +435,14 @@ void unetmm_rel_ack(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 void unetmm_rel_progress(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          uint32_t cum, uint64_t bits, bool news);
 
-/* rel/unasked.c */
-/* Takes stores over.  False: there is no room for another message now. */
+/* rel/unasked.c: UnetmmChannelOps */
+UnetmmStores *unetmm_rel_stores(const UnetmmChannel *channel);
 bool unetmm_rel_update(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                        const UnetmmUpdate *u);
+void unetmm_rel_overrun(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
+UnetmmPosted unetmm_rel_start(UnetmmCore *core, UnetmmEp *ep,
+                              UnetmmChannel *channel, const UnetmmStart *start,
+                              uint64_t addr);
 /*
  * What is to be said of one that has failed: of updates once for each import,
  * and of none what the end of the channel says anyway.  False: nothing.
@@ -463,16 +452,6 @@ bool unetmm_rel_unasked_cqe(const UnetmmCore *core, UnetmmEp *ep,
 /* It has been said: the windows of the import go. */
 void unetmm_rel_unasked_said(UnetmmCore *core, UnetmmEp *ep,
                              const UnetmmRelMsg *m);
-
-/* remote/window.c */
-/*
- * All that was stored goes before what comes next.  False: the channel has no
- * room for all of it now.
- */
-bool unetmm_window_flush(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
-/* There is room for messages. */
-void unetmm_window_go_on(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
-void unetmm_window_forget(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
 
 /* rel/timer.c */
 /* The answer to what has been sent is waited for, from now on. */

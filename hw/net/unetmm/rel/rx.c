@@ -548,26 +548,16 @@ static void rel_ask_otherwise(UnetmmCore *core, UnetmmRel *rel)
 
 /*
  * What was held is not, and a page that was missed may be no packet's any more:
- * whoever waits for either looks again.  An answer that comes all the same says
+ * whoever waits for either looks again.  A reply that comes all the same says
  * nothing about where the packet goes now.
  */
-void unetmm_rel_moved(UnetmmCore *core, uint16_t space)
+void unetmm_rel_moved(UnetmmCore *core, UnetmmEp *ep)
 {
-    uint32_t e = core->spaces[space].first_ep;
-
-    for (uint32_t i = 0; i < core->spaces[space].endpoints; i++) {
-        UnetmmEp *ep = &core->eps[e];
-
-        e = ep->next_in_space;
-        if (!ep->rels || ep->error) {
-            continue;
+    for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
+        if (rel->rx.refused == UNETMM_REL_WANT_PART) {
+            rel->rx.refused = UNETMM_REL_WANT_PAGE;
         }
-        for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
-            if (rel->rx.refused == UNETMM_REL_WANT_PART) {
-                rel->rx.refused = UNETMM_REL_WANT_PAGE;
-            }
-            rel_ask_otherwise(core, rel);
-        }
-        unetmm_engine_queue(core, ep);
+        rel_ask_otherwise(core, rel);
     }
+    unetmm_engine_queue(core, ep);
 }

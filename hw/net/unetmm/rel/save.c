@@ -559,7 +559,10 @@ static void state_rel_numbers(UnetmmStream *st, UnetmmCore *core,
     state_tx(st, core, rel);
     state_rx(st, core, rel);
     state_missed(st, rel);
-    unetmm_state_stores(st, core, rel);
+    unetmm_state_stores(st, core, &rel->stores);
+    if (rel->stores.first && rel->state != UNETMM_REL_OPEN) {
+        unetmm_stream_refuse(st, "a channel that has ended has stores");
+    }
 }
 
 static void save_rels(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)

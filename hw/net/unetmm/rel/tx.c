@@ -135,7 +135,7 @@ UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
         return tx->msg_first == tx->msg_end ? UNETMM_POST_FAILED :
                UNETMM_POST_FULL;
     }
-    if (!unetmm_window_flush(core, ep, rel) ||
+    if (!unetmm_window_flush(core, ep, &rel->stores) ||
         tx->msg_end - tx->msg_first == UNETMM_REL_MSGS) {
         return UNETMM_POST_FULL;
     }

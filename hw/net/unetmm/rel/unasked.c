@@ -51,20 +51,31 @@ bool unetmm_rel_update(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     return true;
 }
 
-UnetmmPosted unetmm_rel_post_start(UnetmmCore *core, UnetmmEp *ep,
-                                   const UnetmmStart *start, uint64_t addr)
+void unetmm_rel_overrun(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 {
-    const UnetmmImport *import = unetmm_import_at(core, ep, start->import);
-    UnetmmRel *rel = import ? ep->channels[import->channel].rel : NULL;
+    unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_OVERRUN,
+                    UNETMM_WHY_CHANNEL);
+}
+
+UnetmmStores *unetmm_rel_stores(const UnetmmChannel *channel)
+{
+    UnetmmRel *rel = channel->rel;
+
+    return rel->state == UNETMM_REL_OPEN ? &rel->stores : NULL;
+}
+
+UnetmmPosted unetmm_rel_start(UnetmmCore *core, UnetmmEp *ep,
+                              UnetmmChannel *channel, const UnetmmStart *start,
+                              uint64_t addr)
+{
+    const UnetmmImport *import = &ep->imports[start->import];
+    UnetmmRel *rel = channel->rel;
     UnetmmRelMsg *m;
 
-    if (!rel || rel->state != UNETMM_REL_OPEN || ep->error ||
-        !(import->rights & UNETMM_RIGHT_WRITE) ||
-        start->offset > import->length ||
-        start->len > import->length - start->offset) {
+    if (rel->state != UNETMM_REL_OPEN) {
         return UNETMM_POST_FAILED;
     }
-    m = unetmm_window_flush(core, ep, rel) ?
+    m = unetmm_window_flush(core, ep, &rel->stores) ?
         unasked_new(rel, UNETMM_REL_START, start->import) : NULL;
     if (!m) {
         return UNETMM_POST_FULL;

@@ -14,7 +14,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../rel/rel.h"
+#include "../card/core.h"
 
 void unetmm_proxy_init(UnetmmCore *core)
 {
@@ -184,6 +184,22 @@ static bool start_len_ok(const UnetmmStart *start, uint64_t from)
     return start->len && start->len <= here && start->len <= there;
 }
 
+/* Gives the start to its import's channel, if the import allows it. */
+static UnetmmPosted proxy_post(UnetmmCore *core, UnetmmEp *ep,
+                               const UnetmmStart *start, uint64_t addr)
+{
+    const UnetmmImport *import = unetmm_import_at(core, ep, start->import);
+    UnetmmChannel *channel;
+
+    if (!import || ep->error || !(import->rights & UNETMM_RIGHT_WRITE) ||
+        start->offset > import->length ||
+        start->len > import->length - start->offset) {
+        return UNETMM_POST_FAILED;
+    }
+    channel = &ep->channels[import->channel];
+    return channel->ops->start(core, ep, channel, start, addr);
+}
+
 static uint32_t proxy_start(UnetmmCore *core, const UnetmmStart *start,
                             const UnetmmProxy *from, uint64_t addr)
 {
@@ -198,7 +214,7 @@ static uint32_t proxy_start(UnetmmCore *core, const UnetmmStart *start,
         unetmm_count(core, ep, UNETMM_C_proxy_refusals, 1);
         return UNETMM_START_REFUSED;
     }
-    switch (unetmm_rel_post_start(core, ep, start, addr)) {
+    switch (proxy_post(core, ep, start, addr)) {
     case UNETMM_POSTED:
         unetmm_count(core, ep, UNETMM_C_proxy_starts, 1);
         unetmm_engine_queue(core, ep);

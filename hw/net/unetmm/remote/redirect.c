@@ -189,6 +189,19 @@ bool unetmm_region_held(const UnetmmRegion *region, uint64_t offset,
     return false;
 }
 
+/* What waits for a part, or for a page of it, has to look again. */
+static void redirect_tell_channels(UnetmmCore *core, uint16_t space)
+{
+    for (uint16_t e = core->spaces[space].first_ep; e != UNETMM_NO_EP;
+         e = core->eps[e].next_in_space) {
+        UnetmmEp *ep = &core->eps[e];
+
+        if (ep->rels && !ep->error) {
+            ep->rel_ops->moved(core, ep);
+        }
+    }
+}
+
 /* ---- Commands ----------------------------------------------------------- */
 
 /* Lists for the driver what is in r->spans from `from` on. */
@@ -267,7 +280,7 @@ static uint8_t redirect_done(UnetmmCore *core, UnetmmRegion *region,
     }
     trace_unetmm_redirect(region - core->regions, what, r->first,
                           r->last - r->first, r->to, status, *result);
-    unetmm_rel_moved(core, region->space);
+    redirect_tell_channels(core, region->space);
     return status;
 }
 
@@ -434,6 +447,6 @@ void unetmm_redirect_forget(UnetmmCore *core, UnetmmRegion *region)
     }
     if (region->moved) {
         g_clear_pointer(&region->moved, g_free);
-        unetmm_rel_moved(core, region->space);
+        redirect_tell_channels(core, region->space);
     }
 }

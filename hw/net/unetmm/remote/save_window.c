@@ -6,7 +6,6 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../rel/rel.h"
 #include "../card/state.h"
 
 static void state_window(UnetmmStream *st, UnetmmCore *core, UnetmmWindow *w)
@@ -102,9 +101,8 @@ static void load_updates(UnetmmStream *st, UnetmmCore *core, UnetmmStores *s,
     }
 }
 
-void unetmm_state_stores(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
+void unetmm_state_stores(UnetmmStream *st, UnetmmCore *core, UnetmmStores *s)
 {
-    UnetmmStores *s = &rel->stores;
     uint32_t n = 0;
 
     for (UnetmmUpdate *u = s->first; u; u = u->next) {
@@ -132,8 +130,5 @@ void unetmm_state_stores(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
     }
     if (unetmm_stream_reads(st)) {
         core->window_due_ns = MIN(core->window_due_ns, s->due_ns);
-    }
-    if (n && rel->state != UNETMM_REL_OPEN) {
-        unetmm_stream_refuse(st, "a channel that has ended has stores");
     }
 }

@@ -16,17 +16,19 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../rel/rel.h"
+#include "../card/core.h"
 
 void unetmm_window_init(UnetmmCore *core)
 {
     core->windows = g_new0(UnetmmWindow, core->params.window_pages + 1);
+    core->stores = g_new0(UnetmmStores *, core->params.reliable + 1);
     core->window_due_ns = INT64_MAX;
 }
 
 void unetmm_window_free(UnetmmCore *core)
 {
     g_clear_pointer(&core->windows, g_free);
+    g_clear_pointer(&core->stores, g_free);
 }
 
 void unetmm_window_reset(UnetmmCore *core)
@@ -171,19 +173,17 @@ void unetmm_window_drop_ep(UnetmmCore *core, const UnetmmEp *ep)
 
 /* ---- What was stored and has not been taken over ------------------------ */
 
-static void window_close(UnetmmRel *rel)
+static void window_close(UnetmmStores *s)
 {
-    rel->stores.open = false;
-    rel->stores.due_ns = INT64_MAX;
+    s->open = false;
+    s->due_ns = INT64_MAX;
 }
 
 /* Hands over what need not wait for more, as far as the channel takes it. */
-static void window_hand_over(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+static void window_hand_over(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s)
 {
-    UnetmmStores *s = &rel->stores;
-
     while (s->first && !(s->open && s->first == s->last) &&
-           unetmm_rel_update(core, ep, rel, s->first)) {
+           ep->rel_ops->update(core, ep, s->rel, s->first)) {
         UnetmmUpdate *u = s->first;
 
         s->first = u->next;
@@ -195,41 +195,40 @@ static void window_hand_over(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     }
 }
 
-bool unetmm_window_flush(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+bool unetmm_window_flush(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s)
 {
-    window_close(rel);
-    window_hand_over(core, ep, rel);
-    return !rel->stores.first;
+    window_close(s);
+    window_hand_over(core, ep, s);
+    return !s->first;
 }
 
-void unetmm_window_go_on(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+void unetmm_window_go_on(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s)
 {
-    window_hand_over(core, ep, rel);
+    window_hand_over(core, ep, s);
 }
 
-void unetmm_window_forget(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+void unetmm_window_forget(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s)
 {
-    while (rel->stores.first) {
-        UnetmmUpdate *u = rel->stores.first;
+    while (s->first) {
+        UnetmmUpdate *u = s->first;
 
-        rel->stores.first = u->next;
+        s->first = u->next;
         core->updates--;
         unetmm_count(core, ep, UNETMM_C_drop_window, 1);
         g_free(u);
     }
-    rel->stores.last = NULL;
-    window_close(rel);
+    s->last = NULL;
+    window_close(s);
 }
 
 /* ---- Stores ------------------------------------------------------------- */
 
 /* A place for bytes that do not belong to the last update; NULL: no room. */
-static UnetmmUpdate *window_new(UnetmmCore *core, UnetmmRel *rel,
+static UnetmmUpdate *window_new(UnetmmCore *core, UnetmmStores *s,
                                 const UnetmmWindow *w, uint64_t remote)
 {
     const UnetmmImport *import = unetmm_import_at(core, &core->eps[w->ep],
                                                   w->import);
-    UnetmmStores *s = &rel->stores;
     UnetmmUpdate *u;
 
     if (core->updates >= core->params.window_queue) {
@@ -258,56 +257,59 @@ static UnetmmUpdate *window_new(UnetmmCore *core, UnetmmRel *rel,
 }
 
 /* The last update, if these bytes go behind it and it has room for them. */
-static UnetmmUpdate *window_tail(UnetmmRel *rel, const UnetmmWindow *w,
+static UnetmmUpdate *window_tail(const UnetmmStores *s, const UnetmmWindow *w,
                                  uint64_t remote, unsigned bytes)
 {
-    UnetmmUpdate *u = rel->stores.open ? rel->stores.last : NULL;
+    UnetmmUpdate *u = s->open ? s->last : NULL;
 
     return u && u->import == w->import && u->remote + u->len == remote &&
            (uint32_t)u->len + bytes <= w->combine_bytes ? u : NULL;
 }
 
-/* The channel that a page's stores go to; NULL: they go nowhere. */
-static UnetmmRel *window_rel(UnetmmCore *core, const UnetmmWindow *w)
+/* Where a page's stores wait for their channel; NULL: they go nowhere. */
+static UnetmmStores *window_stores(UnetmmCore *core, const UnetmmWindow *w)
 {
     UnetmmEp *ep = &core->eps[w->ep];
     const UnetmmImport *import = unetmm_import_at(core, ep, w->import);
-    UnetmmRel *rel = import ? ep->channels[import->channel].rel : NULL;
+    const UnetmmChannel *channel;
 
-    return rel && rel->state == UNETMM_REL_OPEN && !ep->error ? rel : NULL;
+    if (!import || ep->error) {
+        return NULL;
+    }
+    channel = &ep->channels[import->channel];
+    return channel->ops->stores(channel);
 }
 
 /* Bytes of one page. */
 static void window_store(UnetmmCore *core, const UnetmmWindow *w,
                          uint32_t at, const uint8_t *data, unsigned bytes)
 {
-    UnetmmRel *rel = w->live ? window_rel(core, w) : NULL;
-    UnetmmEp *ep = rel ? &core->eps[w->ep] : NULL;
+    UnetmmStores *s = w->live ? window_stores(core, w) : NULL;
+    UnetmmEp *ep = s ? &core->eps[w->ep] : NULL;
     uint64_t remote = w->offset + at;
     UnetmmUpdate *u;
 
-    if (!rel) {
+    if (!s) {
         core->counters[UNETMM_C_drop_window]++;
         return;
     }
     unetmm_count(core, ep, UNETMM_C_window_stores, 1);
-    u = window_tail(rel, w, remote, bytes);
+    u = window_tail(s, w, remote, bytes);
     if (!u) {
-        window_close(rel);
-        u = window_new(core, rel, w, remote);
+        window_close(s);
+        u = window_new(core, s, w, remote);
     }
     if (!u) {
         unetmm_count(core, ep, UNETMM_C_drop_window, 1);
-        unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_OVERRUN,
-                        UNETMM_WHY_CHANNEL);
+        ep->rel_ops->overrun(core, ep, s->rel);
         return;
     }
     memcpy(u->data + u->len, data, bytes);
     u->len += bytes;
     if (u->len >= w->combine_bytes) {
-        window_close(rel);
+        window_close(s);
     }
-    window_hand_over(core, ep, rel);
+    window_hand_over(core, ep, s);
 }
 
 void unetmm_core_store(UnetmmCore *core, uint32_t offset, const uint8_t *data,
@@ -338,14 +340,13 @@ void unetmm_window_timer(UnetmmCore *core, int64_t now)
 {
     core->window_due_ns = INT64_MAX;
     for (uint32_t i = 0; core->updates && i < core->params.reliable; i++) {
-        UnetmmRel *rel = core->rels[i];
+        UnetmmStores *s = core->stores[i];
 
-        if (rel && rel->stores.open && rel->stores.due_ns <= now) {
-            unetmm_window_flush(core, &core->eps[rel->ep], rel);
+        if (s && s->open && s->due_ns <= now) {
+            unetmm_window_flush(core, &core->eps[s->ep], s);
         }
-        if (rel && rel->stores.open) {
-            core->window_due_ns = MIN(core->window_due_ns,
-                                      rel->stores.due_ns);
+        if (s && s->open) {
+            core->window_due_ns = MIN(core->window_due_ns, s->due_ns);
         }
     }
 }
