@@ -845,10 +845,12 @@ static void test_absent_buffer(void **state)
     fake_post(&f->a, PAGE(0), 4096, 50);
     fake_post(&f->a, PAGE(4), 4096, 51);
     fix_settle(f);
-    f->h.core.eps[1].policy = &unetmm_policy_drop;
+    f->h.core.eps[1].policy = unetmm_policy_by_id(&f->h.core,
+                                                  UNETMM_POLICY_DROP);
     give_whole(f, YOURS, 500, 1);
     expect_ack(f, YOURS, 0, UNETMM_ACK_NOT_READY, 100);
-    f->h.core.eps[1].policy = &unetmm_policy_skip;
+    f->h.core.eps[1].policy = unetmm_policy_by_id(&f->h.core,
+                                                  UNETMM_POLICY_SKIP);
     give_whole(f, YOURS, 500, 1);
     expect_ack(f, YOURS + 1, 0, UNETMM_ACK_OK, 0);
     fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_SKIPPED, 50);

@@ -321,3 +321,20 @@ uint8_t unetmm_tail_arm(UnetmmCore *core, uint16_t id,
     }
     return UNETMM_CS_OK;
 }
+
+static void backup_reset(UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.endpoints; i++) {
+        UnetmmEp *ep = &core->eps[i];
+
+        if (ep->live) {
+            core->counters[UNETMM_C_drop_reset] += unetmm_backup_forget(ep);
+            unetmm_backup_free(ep);
+        }
+    }
+}
+
+const UnetmmModule unetmm_module_backup = {
+    .name = "backup",
+    .reset = backup_reset,
+};

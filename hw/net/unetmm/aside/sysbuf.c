@@ -20,21 +20,21 @@
 #include "../rel/rel.h"
 #include "../abi/unetmm_le.h"
 
-void unetmm_sysbuf_init(UnetmmCore *core)
+static void sysbuf_create(UnetmmCore *core)
 {
     core->sysbuf.slots = g_new0(UnetmmSlot, core->params.sysbuf_slots + 1);
     core->sysbuf.free = g_new0(uint16_t, core->params.sysbuf_slots + 1);
     core->sysbuf.full = g_new0(uint16_t, core->params.sysbuf_slots + 1);
 }
 
-void unetmm_sysbuf_free(UnetmmCore *core)
+static void sysbuf_free(UnetmmCore *core)
 {
     g_clear_pointer(&core->sysbuf.slots, g_free);
     g_clear_pointer(&core->sysbuf.free, g_free);
     g_clear_pointer(&core->sysbuf.full, g_free);
 }
 
-void unetmm_sysbuf_reset(UnetmmCore *core)
+static void sysbuf_reset(UnetmmCore *core)
 {
     UnetmmSysbuf *sb = &core->sysbuf;
 
@@ -316,3 +316,10 @@ void unetmm_sysbuf_go_on(UnetmmCore *core)
     }
     core->sysbuf.held_up = false;
 }
+
+const UnetmmModule unetmm_module_sysbuf = {
+    .name = "sysbuf",
+    .create = sysbuf_create,
+    .reset = sysbuf_reset,
+    .free = sysbuf_free,
+};

@@ -1,5 +1,5 @@
 /*
- * unetmm: x-delay: frames that are late on their way out
+ * unetmm: frames that are late on their way out: x-delay, x-reorder
  *
  * A queue behind the port that keeps the order: a frame that is late makes
  * those behind it late, too, as in a switch's queue (x-reorder is for order).
@@ -81,13 +81,19 @@ void unetmm_delay_flush(UnetmmCore *core)
     }
 }
 
-void unetmm_delay_reset(UnetmmCore *core)
+static void delay_reset(UnetmmCore *core)
 {
     UnetmmPort *port = &core->port;
 
-    core->counters[UNETMM_C_drop_reset] += port->delayed_used;
+    core->counters[UNETMM_C_drop_reset] += port->delayed_used + !!port->held;
+    unetmm_port_release(core, g_steal_pointer(&port->held));
     for (uint32_t i = 0; i < port->delayed_used; i++) {
         unetmm_port_release(core, g_steal_pointer(&delay_at(port, i)->frame));
     }
     port->delayed_first = port->delayed_used = 0;
 }
+
+const UnetmmModule unetmm_module_delay = {
+    .name = "delay",
+    .reset = delay_reset,
+};

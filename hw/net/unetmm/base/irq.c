@@ -73,3 +73,13 @@ int64_t unetmm_irq_deadline(const UnetmmCore *core)
     }
     return when;
 }
+
+static void irq_reset(UnetmmCore *core)
+{
+    memset(core->vectors, 0, sizeof(core->vectors));
+}
+
+const UnetmmModule unetmm_module_irq = {
+    .name = "irq",
+    .reset = irq_reset,
+};

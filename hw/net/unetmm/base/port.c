@@ -12,30 +12,28 @@
 #include "../ether/eth.h"
 #include "../abi/unetmm_le.h"
 
-void unetmm_port_init(UnetmmCore *core)
+static void port_create(UnetmmCore *core)
 {
     core->port.fifo = g_new0(UnetmmQueued, core->params.local_queue);
     core->port.pool = g_ptr_array_new_with_free_func(g_free);
 }
 
-/* Ends all frames inside the card; the net layer's own is the host's. */
-void unetmm_port_reset(UnetmmCore *core)
+/* Ends the frames of the local queue; the net layer's own is the host's. */
+static void port_reset(UnetmmCore *core)
 {
     UnetmmPort *port = &core->port;
 
-    core->counters[UNETMM_C_drop_reset] += port->fifo_used + !!port->held;
+    core->counters[UNETMM_C_drop_reset] += port->fifo_used;
     while (port->fifo_used) {
         unetmm_port_release(core, port->fifo[port->fifo_first].frame);
         port->fifo_first = (port->fifo_first + 1) % core->params.local_queue;
         port->fifo_used--;
     }
-    unetmm_port_release(core, g_steal_pointer(&port->held));
-    unetmm_delay_reset(core);
+    core->wire_turn = 0;
 }
 
-void unetmm_port_free(UnetmmCore *core)
+static void port_free(UnetmmCore *core)
 {
-    unetmm_port_reset(core);
     g_clear_pointer(&core->port.fifo, g_free);
     g_clear_pointer(&core->port.pool, g_ptr_array_unref);
 }
@@ -384,3 +382,10 @@ void unetmm_core_set_link(UnetmmCore *core, bool up)
     }
     unetmm_leave(core);
 }
+
+const UnetmmModule unetmm_module_port = {
+    .name = "port",
+    .create = port_create,
+    .reset = port_reset,
+    .free = port_free,
+};

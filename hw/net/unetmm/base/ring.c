@@ -12,7 +12,7 @@
 #include "../card/core.h"
 #include "../abi/unetmm_le.h"
 
-void unetmm_rings_init(UnetmmCore *core)
+static void ring_reset(UnetmmCore *core)
 {
     static const uint32_t bytes[UNETMM_NUM_RINGS] = {
         [UNETMM_RING_CMD] = sizeof(struct unetmm_cmd),
@@ -244,3 +244,9 @@ bool unetmm_ring_post_notify(UnetmmCore *core, struct unetmm_notify notify)
     unetmm_irq_want(core, UNETMM_VEC_NOTIFY);
     return true;
 }
+
+const UnetmmModule unetmm_module_ring = {
+    .name = "ring",
+    .create = ring_reset,
+    .reset = ring_reset,
+};

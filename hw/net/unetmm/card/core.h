@@ -44,6 +44,7 @@
 #define UNETMM_MAX_UTLB_FETCH   32      /* entries of one fetch */
 #define UNETMM_NUM_SOURCES      7
 #define UNETMM_NUM_POLICIES     5
+#define UNETMM_NUM_CHANNEL_TYPES 2
 #define UNETMM_MAX_FLOWS        4096
 #define UNETMM_MAX_BACKUP_BITS  4096
 
@@ -102,6 +103,37 @@ typedef struct UnetmmKnobs {
     uint64_t seed;
 } UnetmmKnobs;
 
+/* ---- Modules and tables; base/module.c, card/tables.c ------------------- */
+
+typedef struct UnetmmStream UnetmmStream;
+typedef struct UnetmmSourceOps UnetmmSourceOps;
+typedef struct UnetmmPolicyOps UnetmmPolicyOps;
+typedef struct UnetmmChannelOps UnetmmChannelOps;
+typedef struct UnetmmFrameOps UnetmmFrameOps;
+
+/*
+ * A part of the card: what it does in the life of the card, of an endpoint and
+ * of an address space.  One file defines one; any operation may be NULL.
+ */
+typedef struct UnetmmModule {
+    const char *name;
+    /* Allocates what the module needs, from core->params. */
+    void (*create)(UnetmmCore *core);
+    /* Makes everything as after create; counters are the card's to reset. */
+    void (*reset)(UnetmmCore *core);
+    void (*free)(UnetmmCore *core);
+} UnetmmModule;
+
+/* The tables of the card, which lower rooms reach through core->tables. */
+typedef struct UnetmmTables {
+    const UnetmmModule *const *modules;         /* ends with NULL */
+    /* By their number in the ABI; NULL: there is none with it. */
+    const UnetmmSourceOps *const *sources;      /* UNETMM_NUM_SOURCES */
+    const UnetmmPolicyOps *const *policies;     /* UNETMM_NUM_POLICIES */
+    const UnetmmChannelOps *const *channels;    /* UNETMM_NUM_CHANNEL_TYPES */
+    const UnetmmFrameOps *frames;
+} UnetmmTables;
+
 /* ---- Rings that the card shares with the driver ------------------------- */
 
 typedef struct UnetmmRing {
@@ -121,8 +153,6 @@ typedef struct UnetmmVector {
 } UnetmmVector;
 
 /* ---- Address spaces and translation ------------------------------------- */
-
-typedef struct UnetmmSourceOps UnetmmSourceOps;
 
 /* What somebody sleeps for; the count is in memory.  remote/eventcount.c. */
 typedef enum UnetmmCounterState {
@@ -209,14 +239,9 @@ struct UnetmmSourceOps {
     uint32_t (*max_pages)(const UnetmmCore *core);
 };
 
-extern const UnetmmSourceOps unetmm_source_direct;
-extern const UnetmmSourceOps unetmm_source_pinned;
-extern const UnetmmSourceOps unetmm_source_tlb;
-extern const UnetmmSourceOps unetmm_source_ktlb;
-extern const UnetmmSourceOps unetmm_source_utlb;
-extern const UnetmmSourceOps unetmm_source_shadow;
-extern const UnetmmSourceOps unetmm_source_odp;
-const UnetmmSourceOps *unetmm_source_by_id(unsigned id);
+/* NULL: there is none with this number. */
+const UnetmmSourceOps *unetmm_source_by_id(const UnetmmCore *core,
+                                           unsigned id);
 
 /* Of a table in host memory: the entry cache, then the table. */
 UnetmmXlat unetmm_table_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
@@ -320,7 +345,7 @@ typedef enum UnetmmVerdict {
     UNETMM_VERDICT_NEXT,        /* return the buffer unfilled, try the next */
 } UnetmmVerdict;
 
-typedef struct UnetmmPolicyOps {
+struct UnetmmPolicyOps {
     const char *name;
     UnetmmVerdict (*absent)(UnetmmCore *core, UnetmmEp *ep);
     /*
@@ -332,14 +357,11 @@ typedef struct UnetmmPolicyOps {
     bool slots;
     /* What finds its buffer absent, or none, goes to the backup ring. */
     bool backup;
-} UnetmmPolicyOps;
+};
 
-extern const UnetmmPolicyOps unetmm_policy_drop;
-extern const UnetmmPolicyOps unetmm_policy_skip;
-extern const UnetmmPolicyOps unetmm_policy_redirect;
-extern const UnetmmPolicyOps unetmm_policy_rnr;
-extern const UnetmmPolicyOps unetmm_policy_backup;
-const UnetmmPolicyOps *unetmm_policy_by_id(unsigned id);
+/* NULL: there is none with this number. */
+const UnetmmPolicyOps *unetmm_policy_by_id(const UnetmmCore *core,
+                                           unsigned id);
 
 /* ---- Misses ------------------------------------------------------------- */
 
@@ -405,7 +427,6 @@ struct UnetmmMiss {
 
 /* ---- Endpoints ---------------------------------------------------------- */
 
-typedef struct UnetmmChannelOps UnetmmChannelOps;
 typedef struct UnetmmDescriptor UnetmmDescriptor;
 typedef struct UnetmmTransfer UnetmmTransfer;
 typedef struct UnetmmStores UnetmmStores;
@@ -481,9 +502,6 @@ struct UnetmmChannelOps {
                           uint64_t addr);
 };
 
-extern const UnetmmChannelOps unetmm_channel_datagram;
-extern const UnetmmChannelOps unetmm_channel_reliable;
-
 typedef enum UnetmmHeadState {
     UNETMM_HEAD_CHECK,          /* look whether its pages are there */
     UNETMM_HEAD_READY,
@@ -555,12 +573,12 @@ typedef struct UnetmmTransferOps {
 } UnetmmTransferOps;
 
 /* The frames that raw endpoints send; ether/raw.c. */
-typedef struct UnetmmFrameOps {
+struct UnetmmFrameOps {
     UnetmmTransferOps transfer;
     /* May a frame's descriptor have this `imm`?  How long may it be? */
     bool (*imm_ok)(uint32_t imm);
     uint32_t (*longest)(uint32_t imm);
-} UnetmmFrameOps;
+};
 
 /*
  * A send in progress: everything needed to go on after any wait.  It holds
@@ -829,14 +847,9 @@ typedef struct UnetmmBudget {
     bool stopped;               /* counted: work was left for want of it */
 } UnetmmBudget;
 
-/* The tables of the card, which lower rooms reach through core->tables. */
-typedef struct UnetmmTables {
-    const UnetmmFrameOps *frames;
-} UnetmmTables;
-
 struct UnetmmCore {
-    const UnetmmTables *tables;
     const UnetmmHostOps *ops;
+    const UnetmmTables *tables;
     void *host;
     UnetmmParams params;
     UnetmmKnobs knobs;
@@ -997,10 +1010,22 @@ static inline void unetmm_mac_from_u64(uint8_t *mac, uint64_t v)
 }
 
 /* card/card.c */
+void unetmm_engine_reset(UnetmmCore *core);
+void unetmm_core_fatal(UnetmmCore *core);
+
+/* card/tables.c */
+extern const UnetmmTables unetmm_tables;
+
+/* base/module.c */
+void unetmm_modules_create(UnetmmCore *core);
+void unetmm_modules_reset(UnetmmCore *core);
+void unetmm_modules_free(UnetmmCore *core);
+
+/* base/random.c */
 uint32_t unetmm_random(UnetmmCore *core);
+void unetmm_random_seed(UnetmmCore *core, uint64_t seed);
 bool unetmm_chance(UnetmmCore *core, uint32_t ppm);
 int64_t unetmm_some_time(UnetmmCore *core, uint32_t most_ns);
-void unetmm_core_fatal(UnetmmCore *core);
 
 /* base/dma.c: the only caller of the host's memory operations */
 bool unetmm_dma_read(UnetmmCore *core, UnetmmEp *ep, uint64_t addr, void *buf,
@@ -1016,7 +1041,6 @@ bool unetmm_dma_post(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
 uint32_t unetmm_dma_test(UnetmmCore *core, uint32_t op);
 
 /* base/ring.c */
-void unetmm_rings_init(UnetmmCore *core);
 bool unetmm_ring_configure(UnetmmCore *core, unsigned ring, uint32_t reg,
                            uint32_t value);
 uint32_t unetmm_ring_register(UnetmmCore *core, unsigned ring, uint32_t reg);
@@ -1075,7 +1099,6 @@ bool unetmm_invalidate_busy(UnetmmCore *core);
 uint64_t unetmm_pte_pages(uint64_t addr, uint64_t len);
 
 /* remote/region.c */
-void unetmm_regions_reset(UnetmmCore *core);
 uint8_t unetmm_region_set(UnetmmCore *core, uint16_t space,
                           const struct unetmm_cmd_region *cmd);
 /* *wait: a page is moving; unetmm_cmd_clear_done() will follow. */
@@ -1187,7 +1210,6 @@ uint8_t unetmm_counter_arm(UnetmmCore *core, uint16_t id,
                            const struct unetmm_cmd_arm *cmd, uint32_t *result);
 /* The space is no more, or is a new one. */
 void unetmm_counters_drop(UnetmmSpace *space);
-void unetmm_counters_reset(UnetmmCore *core);
 /*
  * May who uses the region name counter `imm` of it?  0, and *id is the space's
  * number of it; or UNETMM_WHY_*.
@@ -1230,11 +1252,10 @@ uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id,
 void unetmm_channel_ended(UnetmmCore *core, UnetmmEp *ep, uint16_t number,
                           uint8_t status);
 void unetmm_channel_tell(UnetmmCore *core, UnetmmEp *ep);
-uint8_t unetmm_channel_type(const UnetmmChannel *channel);
+uint8_t unetmm_channel_type(const UnetmmCore *core,
+                            const UnetmmChannel *channel);
 
 /* rel/rel.c */
-void unetmm_rel_init(UnetmmCore *core);
-void unetmm_rel_free(UnetmmCore *core);
 /* The endpoint is stopped: nothing of its channels happens any more. */
 void unetmm_rel_stop(UnetmmCore *core, UnetmmEp *ep);
 /* The endpoint is no more. */
@@ -1262,9 +1283,6 @@ void unetmm_rel_flush_acks(UnetmmCore *core);
 void unetmm_rel_timer(UnetmmCore *core, int64_t now);
 
 /* aside/sysbuf.c */
-void unetmm_sysbuf_init(UnetmmCore *core);
-void unetmm_sysbuf_free(UnetmmCore *core);
-void unetmm_sysbuf_reset(UnetmmCore *core);
 uint8_t unetmm_sysbuf_set(UnetmmCore *core,
                           const struct unetmm_cmd_sysbuf *cmd);
 /* All of SYSBUF_SET that neither waits nor touches memory.  False: BAD_ARG. */
@@ -1288,9 +1306,6 @@ uint8_t unetmm_sysbuf_done(UnetmmCore *core,
 void unetmm_sysbuf_go_on(UnetmmCore *core);
 
 /* remote/window.c */
-void unetmm_window_init(UnetmmCore *core);
-void unetmm_window_free(UnetmmCore *core);
-void unetmm_window_reset(UnetmmCore *core);
 /* All of WINDOW_SET but that the pages and the import are free. */
 uint8_t unetmm_window_check(UnetmmCore *core, uint16_t id,
                             const struct unetmm_cmd_window *cmd);
@@ -1313,9 +1328,6 @@ void unetmm_window_go_on(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s);
 void unetmm_window_forget(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s);
 
 /* remote/proxy.c */
-void unetmm_proxy_init(UnetmmCore *core);
-void unetmm_proxy_free(UnetmmCore *core);
-void unetmm_proxy_reset(UnetmmCore *core);
 /* All of PROXY_SET but that the pages are free. */
 uint8_t unetmm_proxy_check(UnetmmCore *core, uint16_t id,
                            const struct unetmm_cmd_proxy *cmd);
@@ -1390,7 +1402,6 @@ static inline void unetmm_send_finish(UnetmmTransfer *tx, uint8_t status)
 /* ep/recv.c */
 void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes);
 void unetmm_recv_landed(UnetmmCore *core);
-void unetmm_recv_reset(UnetmmCore *core);
 void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why);
 /* Is what must be zero in a header of this opcode zero? */
 bool unetmm_recv_members_ok(const struct unetmm_frame *f);
@@ -1486,9 +1497,6 @@ uint8_t unetmm_tail_arm(UnetmmCore *core, uint16_t id,
 void unetmm_tail_look(UnetmmCore *core, UnetmmEp *ep);
 
 /* ether/flow.c; more in ether/eth.h */
-void unetmm_flow_init(UnetmmCore *core);
-void unetmm_flow_free(UnetmmCore *core);
-void unetmm_flow_reset(UnetmmCore *core);
 void unetmm_flow_drop_ep(UnetmmCore *core, const UnetmmEp *ep);
 uint8_t unetmm_flow_set(UnetmmCore *core, uint16_t id,
                         const struct unetmm_cmd_flow *cmd);
@@ -1496,7 +1504,6 @@ uint8_t unetmm_flow_clear(UnetmmCore *core,
                           const struct unetmm_cmd_flow *cmd);
 
 /* ether/raw.c */
-extern const UnetmmFrameOps unetmm_raw_frames;
 /*
  * A frame of one of its flows, UNETMM_ETH_HEADER bytes long at least.  *sums:
  * of this frame; looked at when the first endpoint wants to know.
@@ -1510,9 +1517,6 @@ void unetmm_raw_receive(UnetmmCore *core, UnetmmEp *ep, const uint8_t *frame,
                         size_t bytes, UnetmmSums *sums);
 
 /* base/port.c */
-void unetmm_port_init(UnetmmCore *core);
-void unetmm_port_free(UnetmmCore *core);
-void unetmm_port_reset(UnetmmCore *core);
 uint8_t *unetmm_port_buffer(UnetmmCore *core);
 /*
  * Where bytes [at, + n) of a buffer of unetmm_port_buffer() are, to be written:
@@ -1552,7 +1556,6 @@ bool unetmm_delay_room(const UnetmmCore *core);
 bool unetmm_delay_take(UnetmmCore *core, uint8_t *frame, uint32_t bytes);
 int64_t unetmm_delay_deadline(const UnetmmCore *core);
 void unetmm_delay_flush(UnetmmCore *core);
-void unetmm_delay_reset(UnetmmCore *core);
 
 /* card/engine.c */
 /* Enabled, not fatal, and no reset to come first. */
@@ -1589,8 +1592,6 @@ static inline bool unetmm_budget_left(const UnetmmCore *core)
     return b->arriving ? b->arrivals : b->descriptors && b->bytes && b->turns;
 }
 void unetmm_engine_wire_room(UnetmmCore *core);
-void unetmm_engine_reset(UnetmmCore *core);
-
 /* base/crc.c: CRC32C (Castagnoli), start with 0 */
 uint32_t unetmm_crc32c(uint32_t crc, const void *data, size_t bytes);
 

@@ -28,16 +28,6 @@
 
 #define UNETMM_RUN_COMMANDS     64
 
-void unetmm_budget_renew(UnetmmCore *core)
-{
-    core->budget = (UnetmmBudget) {
-        .descriptors = core->params.budget_descriptors,
-        .bytes = core->params.budget_bytes,
-        .turns = 2 * core->params.budget_descriptors,
-        .arrivals = core->params.budget_bytes,
-    };
-}
-
 static bool engine_half_spent(const UnetmmCore *core)
 {
     const UnetmmBudget *b = &core->budget;
@@ -46,16 +36,6 @@ static bool engine_half_spent(const UnetmmCore *core)
            b->bytes <= core->params.budget_bytes / 2 ||
            b->arrivals <= core->params.budget_bytes / 2 ||
            b->turns <= core->params.budget_descriptors;
-}
-
-void unetmm_engine_queue(UnetmmCore *core, UnetmmEp *ep)
-{
-    uint32_t n = core->params.endpoints;
-
-    if (!ep->queued && ep->live) {
-        ep->queued = true;
-        core->ready[(core->ready_first + core->ready_used++) % n] = ep->id;
-    }
 }
 
 static UnetmmEp *engine_pop(UnetmmCore *core)

@@ -16,22 +16,22 @@ static uint32_t reg_status(const UnetmmCore *core)
            (core->ctrl & UNETMM_CTRL_ENABLE ? UNETMM_STATUS_ENABLED : 0);
 }
 
-static uint32_t reg_sources(void)
+static uint32_t reg_sources(const UnetmmCore *core)
 {
     uint32_t bits = 0;
 
     for (unsigned i = 0; i < 32; i++) {
-        bits |= unetmm_source_by_id(i) ? 1u << i : 0;
+        bits |= unetmm_source_by_id(core, i) ? 1u << i : 0;
     }
     return bits;
 }
 
-static uint32_t reg_policies(void)
+static uint32_t reg_policies(const UnetmmCore *core)
 {
     uint32_t bits = 0;
 
     for (unsigned i = 0; i < 32; i++) {
-        bits |= unetmm_policy_by_id(i) ? 1u << i : 0;
+        bits |= unetmm_policy_by_id(core, i) ? 1u << i : 0;
     }
     return bits;
 }
@@ -82,8 +82,8 @@ static bool reg_read_identity(const UnetmmCore *core, uint32_t offset,
         { UNETMM_REG_MAC_HI, mac >> 32 },
         { UNETMM_REG_DB_STRIDE, UNETMM_PAGE_BYTES },
         { UNETMM_REG_MAX_LOG2, UNETMM_MAX_RING_LOG2 },
-        { UNETMM_REG_SOURCES, reg_sources() },
-        { UNETMM_REG_POLICIES, reg_policies() },
+        { UNETMM_REG_SOURCES, reg_sources(core) },
+        { UNETMM_REG_POLICIES, reg_policies(core) },
         { UNETMM_REG_RELIABLE, core->params.reliable },
         { UNETMM_REG_WINDOW_PAGES, core->params.window_pages },
         { UNETMM_REG_PROXY_PAGES, core->params.proxy_pages },
@@ -370,3 +370,18 @@ void unetmm_core_write(UnetmmCore *core, uint32_t offset, uint32_t value,
     }
     unetmm_leave(core);
 }
+
+static void regs_reset(UnetmmCore *core)
+{
+    core->ctrl = core->events = core->event_mask = core->status = 0;
+    core->test = core->test_dma_len = core->test_dma_res = 0;
+    core->test_dma = core->inv_start = core->inv_last = 0;
+    core->ep_sel = core->inv_space = core->latch_hi = 0;
+    core->inv_busy = false;
+    core->closing = 0;
+}
+
+const UnetmmModule unetmm_module_regs = {
+    .name = "regs",
+    .reset = regs_reset,
+};

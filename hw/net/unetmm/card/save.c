@@ -186,7 +186,8 @@ static void state_space(UnetmmStream *st, UnetmmCore *core, uint16_t id)
     if (!live) {
         return;
     }
-    while (space->live && unetmm_source_by_id(cmd.source) != space->source) {
+    while (space->live &&
+           unetmm_source_by_id(core, cmd.source) != space->source) {
         cmd.source++;
     }
     unetmm_stream_u8(st, &cmd.source);

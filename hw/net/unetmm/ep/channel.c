@@ -9,16 +9,12 @@
 #include "../abi/unetmm_host.h"
 #include "../card/core.h"
 
-static const UnetmmChannelOps *const types[] = {
-    [UNETMM_CHANNEL_DATAGRAM] = &unetmm_channel_datagram,
-    [UNETMM_CHANNEL_RELIABLE] = &unetmm_channel_reliable,
-};
-
-uint8_t unetmm_channel_type(const UnetmmChannel *channel)
+uint8_t unetmm_channel_type(const UnetmmCore *core,
+                            const UnetmmChannel *channel)
 {
     uint8_t type = 0;
 
-    while (types[type] != channel->ops) {
+    while (core->tables->channels[type] != channel->ops) {
         type++;
     }
     return type;
@@ -123,11 +119,11 @@ uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
         return UNETMM_CS_BAD_ID;
     }
     if (cmd->mtu < UNETMM_MIN_MTU || cmd->mtu > UNETMM_MAX_PAYLOAD ||
-        (cmd->peer_mac[0] & 1) || cmd->type >= G_N_ELEMENTS(types) ||
+        (cmd->peer_mac[0] & 1) || cmd->type >= UNETMM_NUM_CHANNEL_TYPES ||
         cmd->flags & ~(UNETMM_CHANNEL_F_TELL | UNETMM_CHANNEL_F_REWIND)) {
         return UNETMM_CS_BAD_ARG;
     }
-    wanted.ops = types[cmd->type];
+    wanted.ops = core->tables->channels[cmd->type];
     if (core->eps[id].raw ||
         (core->eps[id].policy->waits && !wanted.ops->waits) ||
         (core->eps[id].policy->backup && wanted.ops->waits)) {

@@ -29,7 +29,8 @@ static bool ep_log2_ok(uint8_t log2)
 static bool ep_args_ok(const UnetmmCore *core, const struct unetmm_cmd_ep *cmd)
 {
     return ep_log2_ok(cmd->sq_log2) && ep_log2_ok(cmd->fq_log2) &&
-           ep_log2_ok(cmd->cq_log2) && unetmm_policy_by_id(cmd->policy) &&
+           ep_log2_ok(cmd->cq_log2) &&
+           unetmm_policy_by_id(core, cmd->policy) &&
            cmd->pretranslate <= core->params.pretranslate &&
            cmd->sq_base % UNETMM_SLOT_BYTES == 0 &&
            cmd->fq_base % sizeof(struct unetmm_fqe) == 0 &&
@@ -61,7 +62,7 @@ static bool ep_place_ok(const UnetmmCore *core, uint16_t id, uint16_t space,
 static bool ep_policy_ok(const UnetmmCore *core, uint16_t space,
                          const struct unetmm_cmd_ep *cmd)
 {
-    const UnetmmPolicyOps *policy = unetmm_policy_by_id(cmd->policy);
+    const UnetmmPolicyOps *policy = unetmm_policy_by_id(core, cmd->policy);
     bool asks = core->spaces[space].source->asks;
 
     if (policy->backup ? !cmd->backup || !asks ||
@@ -103,7 +104,7 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     ep->space = space;
     ep->generation = generation + 1;
     ep->misses = &core->misses[id * UNETMM_EP_MISSES];
-    ep->policy = unetmm_policy_by_id(cmd->policy);
+    ep->policy = unetmm_policy_by_id(core, cmd->policy);
     ep->raw = cmd->flags & UNETMM_EP_F_RAW;
     ep->vector = cmd->flags & UNETMM_EP_F_VECTOR;
     ep->sq_base = cmd->sq_base;
@@ -478,3 +479,41 @@ void unetmm_ep_sync(UnetmmCore *core, UnetmmEp *ep)
         unetmm_engine_queue(core, ep);
     }
 }
+
+static void ep_create(UnetmmCore *core)
+{
+    core->eps = g_new0(UnetmmEp, core->params.endpoints);
+}
+
+/* What other modules have of an endpoint they have freed already. */
+static void ep_reset(UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.endpoints; i++) {
+        UnetmmEp *ep = &core->eps[i];
+        uint32_t generation = ep->generation;
+
+        if (!ep->live) {
+            continue;
+        }
+        if (ep->tx.state != UNETMM_TX_IDLE) {
+            core->counters[UNETMM_C_drop_reset]++;
+        }
+        unetmm_port_release(core, ep->tx.frame);
+        g_free(ep->channels);
+        g_free(ep->imports);
+        memset(ep, 0, sizeof(*ep));
+        ep->generation = generation;
+    }
+}
+
+static void ep_free(UnetmmCore *core)
+{
+    g_clear_pointer(&core->eps, g_free);
+}
+
+const UnetmmModule unetmm_module_ep = {
+    .name = "ep",
+    .create = ep_create,
+    .reset = ep_reset,
+    .free = ep_free,
+};

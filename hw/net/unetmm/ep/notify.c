@@ -87,3 +87,28 @@ void unetmm_notify_flush(UnetmmCore *core)
         notify_full(core);
     }
 }
+
+static void notify_create(UnetmmCore *core)
+{
+    core->tell = g_new0(uint16_t, core->params.endpoints);
+}
+
+static void notify_reset(UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.endpoints; i++) {
+        core->eps[i].telling = false;
+    }
+    core->tell_first = core->tell_used = 0;
+}
+
+static void notify_free(UnetmmCore *core)
+{
+    g_clear_pointer(&core->tell, g_free);
+}
+
+const UnetmmModule unetmm_module_notify = {
+    .name = "notify",
+    .create = notify_create,
+    .reset = notify_reset,
+    .free = notify_free,
+};

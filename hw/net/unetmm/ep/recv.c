@@ -567,7 +567,7 @@ void unetmm_recv_landed(UnetmmCore *core)
     }
 }
 
-void unetmm_recv_reset(UnetmmCore *core)
+static void recv_reset(UnetmmCore *core)
 {
     if (core->rx.active) {
         core->counters[UNETMM_C_drop_reset]++;
@@ -657,3 +657,20 @@ void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes)
     }
     unetmm_ep_sync(core, ep);
 }
+
+static void recv_create(UnetmmCore *core)
+{
+    core->rx.pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
+}
+
+static void recv_free(UnetmmCore *core)
+{
+    g_clear_pointer(&core->rx.pages, g_free);
+}
+
+const UnetmmModule unetmm_module_recv = {
+    .name = "recv",
+    .create = recv_create,
+    .reset = recv_reset,
+    .free = recv_free,
+};

@@ -232,7 +232,7 @@ static void state_channel(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
     struct unetmm_cmd_channel cmd = {
         .channel = number, .peer_ep = channel->peer_ep,
         .peer_channel = channel->peer_channel, .mtu = channel->mtu,
-        .type = channel->live ? unetmm_channel_type(channel) : 0,
+        .type = channel->live ? unetmm_channel_type(core, channel) : 0,
         .recv_credits = channel->rel ? channel->rel->credits : 0,
     };
     bool live = channel->live;
@@ -274,7 +274,7 @@ static bool state_ep_create(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
     };
     uint16_t space = ep->space;
 
-    while (ep->live && unetmm_policy_by_id(cmd.policy) != ep->policy) {
+    while (ep->live && unetmm_policy_by_id(core, cmd.policy) != ep->policy) {
         cmd.policy++;
     }
     unetmm_stream_u16(st, &space);

@@ -13,17 +13,17 @@
 static const uint8_t broadcast[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
 static const uint8_t none[6];
 
-void unetmm_flow_init(UnetmmCore *core)
+static void flow_create(UnetmmCore *core)
 {
     core->flows = g_new0(UnetmmFlow, core->params.flows + 1);
 }
 
-void unetmm_flow_free(UnetmmCore *core)
+static void flow_free(UnetmmCore *core)
 {
     g_clear_pointer(&core->flows, g_free);
 }
 
-void unetmm_flow_reset(UnetmmCore *core)
+static void flow_reset(UnetmmCore *core)
 {
     memset(core->flows, 0, core->params.flows * sizeof(*core->flows));
     core->flows_end = 0;
@@ -256,3 +256,10 @@ void unetmm_flow_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes,
         trace_unetmm_drop(UINT32_MAX, UNETMM_C_drop_no_flow);
     }
 }
+
+const UnetmmModule unetmm_module_flow = {
+    .name = "flow",
+    .create = flow_create,
+    .reset = flow_reset,
+    .free = flow_free,
+};

@@ -15,14 +15,14 @@
 #include "../abi/unetmm_host.h"
 #include "rel.h"
 
-void unetmm_rel_init(UnetmmCore *core)
+static void rel_create(UnetmmCore *core)
 {
     core->rels = g_new0(UnetmmRel *, core->params.reliable + 1);
     core->acks = g_new0(uint64_t, core->params.reliable / 64 + 1);
     core->rel_due_ns = INT64_MAX;
 }
 
-void unetmm_rel_free(UnetmmCore *core)
+static void rel_free(UnetmmCore *core)
 {
     g_clear_pointer(&core->rels, g_free);
     g_clear_pointer(&core->acks, g_free);
@@ -441,4 +441,21 @@ const UnetmmChannelOps unetmm_channel_reliable = {
     .update = unetmm_rel_update,
     .overrun = unetmm_rel_overrun,
     .start = unetmm_rel_start,
+};
+
+static void rel_reset(UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.endpoints; i++) {
+        if (core->eps[i].live) {
+            unetmm_rel_forget(core, &core->eps[i]);
+        }
+    }
+    core->rel_due_ns = INT64_MAX;
+}
+
+const UnetmmModule unetmm_module_rel = {
+    .name = "rel",
+    .create = rel_create,
+    .reset = rel_reset,
+    .free = rel_free,
 };

@@ -43,7 +43,7 @@ void unetmm_counters_drop(UnetmmSpace *space)
     space->counters_due = 0;
 }
 
-void unetmm_counters_reset(UnetmmCore *core)
+static void eventcount_reset(UnetmmCore *core)
 {
     for (uint32_t i = 0; i < core->params.spaces; i++) {
         unetmm_counters_drop(&core->spaces[i]);
@@ -201,3 +201,20 @@ bool unetmm_counters_flush(UnetmmCore *core)
     }
     return true;
 }
+
+static void eventcount_create(UnetmmCore *core)
+{
+    core->due = g_new0(uint16_t, core->params.spaces);
+}
+
+static void eventcount_free(UnetmmCore *core)
+{
+    g_clear_pointer(&core->due, g_free);
+}
+
+const UnetmmModule unetmm_module_eventcount = {
+    .name = "eventcount",
+    .create = eventcount_create,
+    .reset = eventcount_reset,
+    .free = eventcount_free,
+};

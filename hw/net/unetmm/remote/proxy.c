@@ -16,17 +16,17 @@
 #include "../abi/unetmm_host.h"
 #include "../card/core.h"
 
-void unetmm_proxy_init(UnetmmCore *core)
+static void proxy_create(UnetmmCore *core)
 {
     core->proxies = g_new0(UnetmmProxy, core->params.proxy_pages + 1);
 }
 
-void unetmm_proxy_free(UnetmmCore *core)
+static void proxy_free(UnetmmCore *core)
 {
     g_clear_pointer(&core->proxies, g_free);
 }
 
-void unetmm_proxy_reset(UnetmmCore *core)
+static void proxy_reset(UnetmmCore *core)
 {
     memset(core->proxies, 0,
            core->params.proxy_pages * sizeof(*core->proxies));
@@ -243,3 +243,10 @@ uint32_t unetmm_core_proxy_load(UnetmmCore *core, uint64_t offset)
     unetmm_leave(core);
     return result;
 }
+
+const UnetmmModule unetmm_module_proxy = {
+    .name = "proxy",
+    .create = proxy_create,
+    .reset = proxy_reset,
+    .free = proxy_free,
+};

@@ -70,7 +70,7 @@ static void region_end(UnetmmCore *core, uint32_t number)
     trace_unetmm_region_clear(number);
 }
 
-void unetmm_regions_reset(UnetmmCore *core)
+static void region_reset(UnetmmCore *core)
 {
     for (uint32_t i = 0; i < core->params.regions; i++) {
         g_free(core->regions[i].moved);
@@ -185,3 +185,20 @@ uint32_t unetmm_region_check(const UnetmmCore *core, const UnetmmEp *ep,
     *region = r;
     return 0;
 }
+
+static void region_create(UnetmmCore *core)
+{
+    core->regions = g_new0(UnetmmRegion, core->params.regions + 1);
+}
+
+static void region_free(UnetmmCore *core)
+{
+    g_clear_pointer(&core->regions, g_free);
+}
+
+const UnetmmModule unetmm_module_region = {
+    .name = "region",
+    .create = region_create,
+    .reset = region_reset,
+    .free = region_free,
+};

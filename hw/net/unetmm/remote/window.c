@@ -18,20 +18,20 @@
 #include "../abi/unetmm_host.h"
 #include "../card/core.h"
 
-void unetmm_window_init(UnetmmCore *core)
+static void window_create(UnetmmCore *core)
 {
     core->windows = g_new0(UnetmmWindow, core->params.window_pages + 1);
     core->stores = g_new0(UnetmmStores *, core->params.reliable + 1);
     core->window_due_ns = INT64_MAX;
 }
 
-void unetmm_window_free(UnetmmCore *core)
+static void window_free(UnetmmCore *core)
 {
     g_clear_pointer(&core->windows, g_free);
     g_clear_pointer(&core->stores, g_free);
 }
 
-void unetmm_window_reset(UnetmmCore *core)
+static void window_reset(UnetmmCore *core)
 {
     memset(core->windows, 0,
            core->params.window_pages * sizeof(*core->windows));
@@ -350,3 +350,10 @@ void unetmm_window_timer(UnetmmCore *core, int64_t now)
         }
     }
 }
+
+const UnetmmModule unetmm_module_window = {
+    .name = "window",
+    .create = window_create,
+    .reset = window_reset,
+    .free = window_free,
+};

@@ -662,3 +662,41 @@ uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
     }
     return UNETMM_CS_OK;
 }
+
+static void miss_create(UnetmmCore *core)
+{
+    core->misses = g_new0(UnetmmMiss, unetmm_misses(core));
+    core->wanted = g_new0(uint16_t, unetmm_misses(core));
+    core->in_flight = g_new0(uint16_t, unetmm_misses(core));
+}
+
+static void miss_reset(UnetmmCore *core)
+{
+    /* Generations go on, so that late answers of the old driver are stale. */
+    for (uint32_t i = 0; i < unetmm_misses(core); i++) {
+        core->misses[i].state = UNETMM_MISS_NONE;
+        core->misses[i].queued = false;
+        core->misses[i].late = false;
+        core->misses[i].generation++;
+    }
+    core->wanted_first = core->wanted_used = 0;
+    core->in_flight_used = core->misses_asked = 0;
+    core->misses_joined = core->misses_refused = 0;
+    core->misses_changing = 0;
+    core->misses_late = 0;
+    core->evict_waits = false;
+}
+
+static void miss_free(UnetmmCore *core)
+{
+    g_clear_pointer(&core->misses, g_free);
+    g_clear_pointer(&core->wanted, g_free);
+    g_clear_pointer(&core->in_flight, g_free);
+}
+
+const UnetmmModule unetmm_module_miss = {
+    .name = "miss",
+    .create = miss_create,
+    .reset = miss_reset,
+    .free = miss_free,
+};

@@ -11,25 +11,16 @@
 #include "../abi/unetmm_host.h"
 #include "../card/core.h"
 
-static const UnetmmSourceOps *const sources[UNETMM_NUM_SOURCES] = {
-    [UNETMM_SOURCE_DIRECT] = &unetmm_source_direct,
-    [UNETMM_SOURCE_PINNED] = &unetmm_source_pinned,
-    [UNETMM_SOURCE_TLB] = &unetmm_source_tlb,
-    [UNETMM_SOURCE_KTLB] = &unetmm_source_ktlb,
-    [UNETMM_SOURCE_UTLB] = &unetmm_source_utlb,
-    [UNETMM_SOURCE_SHADOW] = &unetmm_source_shadow,
-    [UNETMM_SOURCE_ODP] = &unetmm_source_odp,
-};
-
-const UnetmmSourceOps *unetmm_source_by_id(unsigned id)
+const UnetmmSourceOps *unetmm_source_by_id(const UnetmmCore *core,
+                                           unsigned id)
 {
-    return id < UNETMM_NUM_SOURCES ? sources[id] : NULL;
+    return id < UNETMM_NUM_SOURCES ? core->tables->sources[id] : NULL;
 }
 
 uint8_t unetmm_space_create(UnetmmCore *core, uint16_t id,
                             const struct unetmm_cmd_space *cmd)
 {
-    const UnetmmSourceOps *source = unetmm_source_by_id(cmd->source);
+    const UnetmmSourceOps *source = unetmm_source_by_id(core, cmd->source);
     UnetmmSpace *space;
 
     if (id >= core->params.spaces) {
@@ -304,3 +295,25 @@ bool unetmm_invalidate_busy(UnetmmCore *core)
                                        core->inv_going_last);
     return core->inv_busy;
 }
+
+static void space_create(UnetmmCore *core)
+{
+    core->spaces = g_new0(UnetmmSpace, core->params.spaces);
+}
+
+static void space_reset(UnetmmCore *core)
+{
+    memset(core->spaces, 0, core->params.spaces * sizeof(*core->spaces));
+}
+
+static void space_free(UnetmmCore *core)
+{
+    g_clear_pointer(&core->spaces, g_free);
+}
+
+const UnetmmModule unetmm_module_space = {
+    .name = "space",
+    .create = space_create,
+    .reset = space_reset,
+    .free = space_free,
+};

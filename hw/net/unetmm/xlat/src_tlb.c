@@ -65,3 +65,32 @@ const UnetmmSourceOps unetmm_source_tlb = {
     .tlb = tlb_tlb,
     .max_pages = tlb_max_pages,
 };
+
+static void tlb_create(UnetmmCore *core)
+{
+    const UnetmmParams *params = &core->params;
+
+    unetmm_tlb_init(&core->tlb, params->tlb_sets, params->tlb_ways,
+                    params->tlb_victims);
+    core->tlb.index = params->tlb_index;
+    core->tlb.replace = params->tlb_replace;
+    core->tlb.evict = unetmm_tlb_evicted;
+    core->tlb.opaque = core;
+}
+
+static void tlb_reset(UnetmmCore *core)
+{
+    unetmm_tlb_reset(&core->tlb);
+}
+
+static void tlb_free(UnetmmCore *core)
+{
+    unetmm_tlb_free(&core->tlb);
+}
+
+const UnetmmModule unetmm_module_tlb = {
+    .name = "tlb",
+    .create = tlb_create,
+    .reset = tlb_reset,
+    .free = tlb_free,
+};

@@ -150,3 +150,27 @@ uint32_t unetmm_table_max_pages(const UnetmmCore *core)
 {
     return MIN(unetmm_tlb_capacity(&core->cache), UNETMM_MAX_BUF_PAGES);
 }
+
+static void table_create(UnetmmCore *core)
+{
+    /* LRU, so that filling one page of a buffer spares the pages before it. */
+    unetmm_tlb_init(&core->cache, core->params.cache_entries / 4, 4, 0);
+    core->cache.replace = UNETMM_TLB_REPLACE_LRU;
+}
+
+static void table_reset(UnetmmCore *core)
+{
+    unetmm_tlb_reset(&core->cache);
+}
+
+static void table_free(UnetmmCore *core)
+{
+    unetmm_tlb_free(&core->cache);
+}
+
+const UnetmmModule unetmm_module_table = {
+    .name = "table",
+    .create = table_create,
+    .reset = table_reset,
+    .free = table_free,
+};
