@@ -642,8 +642,8 @@ static void test_truncated(void **state)
     X(idle(c)->vpn += 1, "cannot be found") \
     X(idle(c)->space = 5, "of a space that has none") \
     X(idle(c)->pte = 0, "of a space that has none") \
-    X(c->rx.off += 5, "lands where it cannot") \
-    X(c->rx.pieces[0].addr += FAKE_PAGE, "lands where it cannot") \
+    X(c->rx.place.off += 5, "lands where it cannot") \
+    X(c->rx.place.pieces[0].addr += FAKE_PAGE, "lands where it cannot") \
     X(c->rx.len = 0, "lands where it cannot") \
     X(c->rx.ep = 1, "lands where it cannot") \
     X(c->rx.cqe.cookie = 3, "lands where it cannot") \
@@ -877,7 +877,7 @@ static void waiting_scene(Slots *t)
     X(e->raw = true, "could not have been") \
     X(c->rx.cqe.flags = UNETMM_CQE_F_INLINE, "lands in its completion") \
     X(c->rx.cqe.opcode = UNETMM_CQE_CONTROL, "lands where it cannot") \
-    X(c->rx.pieces[0].len--, "lands where it cannot") \
+    X(c->rx.place.pieces[0].len--, "lands where it cannot") \
     X(e->misses[2].state = UNETMM_MISS_WANTED; e->misses[2].npages = 1, \
       "the reverse") \
     X(c->rings[UNETMM_RING_BACKUP].prod += 70, "no driver could have set")

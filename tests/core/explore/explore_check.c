@@ -225,8 +225,8 @@ void check_world(World *w)
         check_pins(w, w->x[i].ep.space);
     }
     if (core->rx.active) {
-        check_moving(w, &core->rx.pages[core->rx.page]);
-        busy += core->rx.npages - core->rx.page;
+        check_moving(w, &core->rx.place.pages[core->rx.place.page]);
+        busy += core->rx.place.npages - core->rx.place.page;
     }
     for (uint32_t i = 0; i < unetmm_tlb_capacity(&core->tlb); i++) {
         busy -= core->tlb.entries[i].busy;

@@ -145,10 +145,11 @@ static uint64_t hash_frames(uint64_t h, World *w)
     h = mix(h, core->port.fifo_used << 8 | core->port.wanted << 1 |
                rx->active);
     if (rx->active) {
-        h = mix(h, (uint64_t)rx->ep << 32 | rx->page << 16 | rx->off);
+        h = mix(h, (uint64_t)rx->ep << 32 | rx->place.page << 16 |
+                   rx->place.off);
         h = mix(h, rx->cqe.cookie << 32 | (rx->deadline_ns - w->h.now));
-        for (uint32_t i = rx->page; i < rx->npages; i++) {
-            h = mix(h, rx->pages[i].id);
+        for (uint32_t i = rx->place.page; i < rx->place.npages; i++) {
+            h = mix(h, rx->place.pages[i].id);
         }
         /* rx->frame starts with the payload. */
         h = mix_bytes(h, rx->frame, 4);

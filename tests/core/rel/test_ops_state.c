@@ -99,10 +99,10 @@ static void scene(Fix *f)
     X(c->rx.head.remote++, "lands where it cannot") \
     X(c->rx.head.opcode = UNETMM_WIRE_READ, "a header that none has") \
     X(c->rx.head.opcode = UNETMM_WIRE_SEND, "a header that none has") \
-    X(c->rx.pieces[0].from++, "lands where it cannot") \
-    X(c->rx.pieces[1].len += 2000, "lands where it cannot") \
-    X(c->rx.npieces = 0, "lands where it cannot") \
-    X(c->rx.piece = 2, "lands where it cannot") \
+    X(c->rx.place.pieces[0].from++, "lands where it cannot") \
+    X(c->rx.place.pieces[1].len += 2000, "lands where it cannot") \
+    X(c->rx.place.npieces = 0, "lands where it cannot") \
+    X(c->rx.place.piece = 2, "lands where it cannot") \
     X(rel->tx.pending = 0, "is on its way and is not") \
     X(rel->tx.pending |= rel->tx.voids, "is on its way and is not") \
     X(rel->tx.unplaced = rel->tx.voids, "is on its way and is not") \

@@ -62,10 +62,11 @@ static bool slot_return(UnetmmCore *core, UnetmmEp *ep, uint64_t cookie,
     return true;
 }
 
-void unetmm_slot_landed(UnetmmCore *core, UnetmmEp *ep, bool landed,
+/* The next slot's message has landed, or (why) has not. */
+static void slot_landed(UnetmmCore *core, UnetmmEp *ep,
+                        const struct unetmm_cqe *cqe, bool landed,
                         enum unetmm_counter why)
 {
-    const struct unetmm_cqe *cqe = &core->rx.cqe;
     UnetmmTaken taken = {
         .cookie = cqe->cookie, .len = cqe->len, .channel = cqe->channel,
         .flags = cqe->flags,
@@ -83,6 +84,34 @@ void unetmm_slot_landed(UnetmmCore *core, UnetmmEp *ep, bool landed,
     } else {
         unetmm_recv_drop(core, ep, ep->error ? UNETMM_C_drop_stopped :
                          UNETMM_C_drop_cq_full);
+    }
+}
+
+static void slot_landed_late(UnetmmCore *core, UnetmmEp *ep,
+                             UnetmmLanding *landing, bool landed,
+                             enum unetmm_counter why)
+{
+    slot_landed(core, ep, &landing->cqe, landed, why);
+}
+
+const UnetmmLandingOps unetmm_landing_slot = {
+    .name = "slot",
+    .landed = slot_landed_late,
+};
+
+/* Lands a message in the next slot; its pages are held.  cqe: its cookie. */
+static void slot_land(UnetmmCore *core, UnetmmEp *ep, UnetmmPlacement *place,
+                      const struct unetmm_cqe *cqe, const uint8_t *data)
+{
+    UnetmmPlaced placed = unetmm_recv_place(core, ep, place,
+                                            &unetmm_landing_slot, cqe->len,
+                                            data);
+
+    if (placed == UNETMM_PLACED_LATER) {
+        core->rx.cqe = *cqe;
+    } else {
+        slot_landed(core, ep, cqe, placed == UNETMM_PLACED,
+                    unetmm_recv_why(placed));
     }
 }
 
@@ -165,6 +194,7 @@ static uint8_t slot_wrong(UnetmmCore *core, UnetmmEp *ep,
 static bool slot_try(UnetmmCore *core, UnetmmEp *ep,
                      const struct unetmm_cqe *cqe, const uint8_t *data)
 {
+    UnetmmPlacement *place = &core->place;
     struct unetmm_cqe full = *cqe;
     struct unetmm_fqe fqe;
     uint32_t npages;
@@ -181,11 +211,11 @@ static bool slot_try(UnetmmCore *core, UnetmmEp *ep,
         return true;
     }
     if (status == UNETMM_ST_OK) {
-        unetmm_recv_whole(core, fqe.addr, cqe->len);
-        switch (unetmm_recv_hold(core, ep, &vpn, &npages)) {
+        unetmm_recv_whole(place, fqe.addr, cqe->len);
+        switch (unetmm_recv_hold(core, ep, place, &vpn, &npages)) {
         case UNETMM_XLAT_OK:
             full.cookie = fqe.cookie;
-            unetmm_recv_slot(core, ep, &full, data);
+            slot_land(core, ep, place, &full, data);
             return true;
         case UNETMM_XLAT_MISS:
             slot_absent(core, ep, &fqe, vpn, cqe, data);

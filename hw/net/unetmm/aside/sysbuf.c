@@ -131,11 +131,11 @@ static bool pages_meet(const UnetmmPiece *a, const UnetmmPiece *b)
            ((a->addr + (a->len - 1)) >> UNETMM_PAGE_SHIFT);
 }
 
-static bool slot_meets(const UnetmmSlot *slot, const UnetmmLanding *rx)
+static bool slot_meets(const UnetmmSlot *slot, const UnetmmPlacement *place)
 {
     for (unsigned i = 0; i < slot->npieces; i++) {
-        for (uint32_t p = 0; p < rx->npieces; p++) {
-            if (pages_meet(&slot->pieces[i], &rx->pieces[p])) {
+        for (uint32_t p = 0; p < place->npieces; p++) {
+            if (pages_meet(&slot->pieces[i], &place->pieces[p])) {
                 return true;
             }
         }
@@ -143,13 +143,14 @@ static bool slot_meets(const UnetmmSlot *slot, const UnetmmLanding *rx)
     return false;
 }
 
-bool unetmm_sysbuf_follows(const UnetmmCore *core, const UnetmmRel *rel)
+bool unetmm_sysbuf_follows(const UnetmmCore *core, const UnetmmRel *rel,
+                           const UnetmmPlacement *place)
 {
     const UnetmmRelRx *rx = &rel->rx;
 
     for (unsigned i = 0; rx->slots && i < UNETMM_REL_WINDOW; i++) {
         if ((rx->unlanded & unetmm_rel_bit(i)) &&
-            slot_meets(&core->sysbuf.slots[rx->slot_of[i]], &core->rx)) {
+            slot_meets(&core->sysbuf.slots[rx->slot_of[i]], place)) {
             return true;
         }
     }
@@ -200,24 +201,25 @@ static void slot_is_full(UnetmmCore *core, UnetmmRel *rel, uint16_t number,
 }
 
 bool unetmm_sysbuf_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                        const struct unetmm_frame *f, const uint8_t *payload)
+                        const struct unetmm_frame *f,
+                        const UnetmmPlacement *place, const uint8_t *payload)
 {
     UnetmmSysbuf *sb = &core->sysbuf;
-    const UnetmmLanding *rx = &core->rx;
     uint16_t number;
     UnetmmSlot *slot;
 
     if (!ep->policy->slots || rel->rx.slots >= rel->credits || !sb->nfree) {
         return false;
     }
-    if (!rx->npieces || rx->npieces > UNETMM_SLOT_PIECES) {
+    if (!place->npieces || place->npieces > UNETMM_SLOT_PIECES) {
         unetmm_count(core, ep, UNETMM_C_sysbuf_refused, 1);
         return false;
     }
     number = sb->free[sb->nfree - 1];
     slot = &sb->slots[number];
-    slot->npieces = rx->npieces;
-    memcpy(slot->pieces, rx->pieces, rx->npieces * sizeof(slot->pieces[0]));
+    slot->npieces = place->npieces;
+    memcpy(slot->pieces, place->pieces,
+           place->npieces * sizeof(slot->pieces[0]));
     if (!slot_write(core, ep, rel, slot, f, payload)) {
         return false;
     }

@@ -142,11 +142,11 @@ static bool landing_ep_ok(UnetmmCore *core, UnetmmEp *ep)
     const UnetmmLanding *rx = &core->rx;
     const UnetmmHead *head = unetmm_head_at(ep, 0);
 
-    if (rx->rel) {
-        return unetmm_state_landing_ok(core, rx->rel);
+    if (rx->of) {
+        return unetmm_state_landing_ok(core, rx->of);
     }
     if (unetmm_ep_slotted(ep)) {
-        return rx->npieces == 1 && rx->pieces[0].len == rx->len &&
+        return rx->place.npieces == 1 && rx->place.pieces[0].len == rx->len &&
                rx->cqe.opcode == UNETMM_CQE_RECEIVED &&
                unetmm_state_slot_ok(ep);
     }
@@ -154,8 +154,8 @@ static bool landing_ep_ok(UnetmmCore *core, UnetmmEp *ep)
     return ep->error ||
            (ep->nheads && (head->state == UNETMM_HEAD_CHECK ||
                            head->state == UNETMM_HEAD_READY) &&
-            rx->npieces == 1 && head->addr == rx->pieces[0].addr &&
-            rx->pieces[0].len == rx->len && head->len >= rx->len &&
+            rx->place.npieces == 1 && head->addr == rx->place.pieces[0].addr &&
+            rx->place.pieces[0].len == rx->len && head->len >= rx->len &&
             head->cookie == rx->cqe.cookie);
 }
 
@@ -163,11 +163,11 @@ static bool landing_ep_ok(UnetmmCore *core, UnetmmEp *ep)
 static bool landing_pieces_ok(const UnetmmCore *core)
 {
     const UnetmmLanding *rx = &core->rx;
-    const UnetmmPiece *now = &rx->pieces[rx->piece];
+    const UnetmmPiece *now = &rx->place.pieces[rx->place.piece];
     uint64_t pages = 0;
 
-    for (uint32_t i = 0; i < rx->npieces; i++) {
-        const UnetmmPiece *p = &rx->pieces[i];
+    for (uint32_t i = 0; i < rx->place.npieces; i++) {
+        const UnetmmPiece *p = &rx->place.pieces[i];
 
         if (!p->len || p->addr > UINT64_MAX - (p->len - 1) ||
             p->from > rx->len || p->len > rx->len - p->from) {
@@ -175,26 +175,29 @@ static bool landing_pieces_ok(const UnetmmCore *core)
         }
         pages += unetmm_pte_pages(p->addr, p->len);
     }
-    return core->params.dma_page_ns && rx->piece < rx->npieces &&
-           rx->off < now->len && pages <= UNETMM_MAX_BUF_PAGES &&
-           (!rx->off || (now->addr + rx->off) % UNETMM_PAGE_BYTES == 0);
+    return core->params.dma_page_ns && rx->place.piece < rx->place.npieces &&
+           rx->place.off < now->len && pages <= UNETMM_MAX_BUF_PAGES &&
+           (!rx->place.off ||
+            (now->addr + rx->place.off) % UNETMM_PAGE_BYTES == 0);
 }
 
 static void landing_pieces(UnetmmStream *st, UnetmmCore *core)
 {
     UnetmmLanding *rx = &core->rx;
 
-    rx->npieces = unetmm_stream_choice(st, rx->npieces, UNETMM_MAX_PIECES + 1,
-                                       "the pieces of a message");
-    for (uint32_t i = 0; i < rx->npieces; i++) {
-        unetmm_stream_u64(st, &rx->pieces[i].addr);
-        unetmm_stream_u32(st, &rx->pieces[i].len);
-        unetmm_stream_u32(st, &rx->pieces[i].from);
+    rx->place.npieces = unetmm_stream_choice(st, rx->place.npieces,
+                                             UNETMM_MAX_PIECES + 1,
+                                             "the pieces of a message");
+    for (uint32_t i = 0; i < rx->place.npieces; i++) {
+        unetmm_stream_u64(st, &rx->place.pieces[i].addr);
+        unetmm_stream_u32(st, &rx->place.pieces[i].len);
+        unetmm_stream_u32(st, &rx->place.pieces[i].from);
     }
-    rx->piece = unetmm_stream_choice(st, rx->piece, UNETMM_MAX_PIECES,
-                                     "the piece that lands");
-    rx->off = unetmm_stream_choice(st, rx->off, UNETMM_MAX_PAYLOAD,
-                                   "what has landed of a piece");
+    rx->place.piece = unetmm_stream_choice(st, rx->place.piece,
+                                           UNETMM_MAX_PIECES,
+                                           "the piece that lands");
+    rx->place.off = unetmm_stream_choice(st, rx->place.off, UNETMM_MAX_PAYLOAD,
+                                         "what has landed of a piece");
     if (!st->wrong && !landing_pieces_ok(core)) {
         unetmm_stream_refuse(st, "a message lands where it cannot");
     }
@@ -207,25 +210,25 @@ static void landing_pages(UnetmmStream *st, UnetmmCore *core,
     UnetmmLanding *rx = &core->rx;
     uint32_t at = 0;
 
-    for (uint32_t i = 0; i < rx->npieces && !st->wrong; i++) {
-        const UnetmmPiece *p = &rx->pieces[i];
+    for (uint32_t i = 0; i < rx->place.npieces && !st->wrong; i++) {
+        const UnetmmPiece *p = &rx->place.pieces[i];
         uint64_t vpn = p->addr >> UNETMM_PAGE_SHIFT;
-        uint64_t now = (p->addr + rx->off) >> UNETMM_PAGE_SHIFT;
+        uint64_t now = (p->addr + rx->place.off) >> UNETMM_PAGE_SHIFT;
 
         for (uint32_t n = unetmm_pte_pages(p->addr, p->len); n && !st->wrong;
              n--, vpn++, at++) {
-            if (i < rx->piece || (i == rx->piece && vpn < now)) {
+            if (i < rx->place.piece || (i == rx->place.piece && vpn < now)) {
                 continue;
             }
-            if (i == rx->piece && vpn == now) {
-                rx->page = at;
+            if (i == rx->place.piece && vpn == now) {
+                rx->place.page = at;
             }
-            unetmm_state_page(st, core, ep, &rx->pages[at], vpn, true);
+            unetmm_state_page(st, core, ep, &rx->place.pages[at], vpn, true);
         }
     }
-    rx->npages = at;
+    rx->place.npages = at;
     if (unetmm_stream_reads(st) && !st->wrong) {
-        unetmm_page_move(&rx->pages[rx->page], true);
+        unetmm_page_move(&rx->place.pages[rx->place.page], true);
     }
 }
 
@@ -269,8 +272,8 @@ void unetmm_state_landing(UnetmmStream *st, UnetmmCore *core)
     }
     landing_fields(st, core);
     ep = &core->eps[rx->ep];
-    rx->rel = unetmm_state_rel(st, core, ep, rx->rel);
-    if (rx->rel) {
+    rx->of = unetmm_state_rel(st, core, ep, rx->of);
+    if (rx->of) {
         unetmm_stream_u32(st, &rx->head.psn);
         rx->head.len = rx->len;
         unetmm_state_head(st, &rx->head);
@@ -288,6 +291,9 @@ void unetmm_state_landing(UnetmmStream *st, UnetmmCore *core)
                        core->params.dma_page_ns, "the end of a page");
     unetmm_state_frame(st, core, &rx->frame, 0, rx->len);
     if (unetmm_stream_reads(st)) {
+        rx->owner = rx->of ? &unetmm_landing_packet :
+                    unetmm_ep_slotted(ep) ? &unetmm_landing_slot :
+                    &unetmm_landing_head;
         rx->generation = ep->generation;
         rx->active = rx->moving = true;
         ep->landing = true;

@@ -714,25 +714,54 @@ typedef struct UnetmmPiece {
  */
 #define UNETMM_MAX_PIECES       (UNETMM_REL_WINDOW + 1 + 2 * UNETMM_REDIRECTS)
 
+/*
+ * Where a message, or a packet of one, goes.  Pages are held from the lookup
+ * until they have been written.
+ */
+typedef struct UnetmmPlacement {
+    uint32_t npieces;
+    uint32_t npages;            /* that they touch, piece by piece */
+    uint32_t piece, off;        /* how far it has been written */
+    uint32_t page;              /* likewise */
+    UnetmmPage *pages;          /* UNETMM_MAX_BUF_PAGES of them */
+    UnetmmPiece pieces[UNETMM_MAX_PIECES];
+} UnetmmPlacement;
+
+typedef struct UnetmmLanding UnetmmLanding;
+
+/* Whose message is landing: a head's, a slot's, a channel's packet. */
+typedef struct UnetmmLandingOps {
+    const char *name;
+    /* May the next page move?  If not, *why.  NULL: always. */
+    bool (*may_go_on)(const UnetmmCore *core, const UnetmmLanding *landing,
+                      enum unetmm_counter *why);
+    /*
+     * All its pages have moved, or (why) have not.  The landing is over: the
+     * next may begin in the same place.
+     */
+    void (*landed)(UnetmmCore *core, UnetmmEp *ep, UnetmmLanding *landing,
+                   bool landed, enum unetmm_counter why);
+} UnetmmLandingOps;
+
+extern const UnetmmLandingOps unetmm_landing_head;
+extern const UnetmmLandingOps unetmm_landing_slot;
+extern const UnetmmLandingOps unetmm_landing_packet;
+
 /* A message that is landing page by page, with x-dma-page-ns. */
-typedef struct UnetmmLanding {
+struct UnetmmLanding {
     bool active;
     bool moving;
-    UnetmmRel *rel;             /* not NULL: one packet of a channel: ... */
-    struct unetmm_frame head;   /* ... this one */
+    const UnetmmLandingOps *owner;
+    void *of;                   /* a packet's: its UnetmmRel; else NULL */
+    struct unetmm_frame head;   /* a packet's; else zeros */
     uint16_t ep;
     uint32_t generation;
     uint8_t *frame;
     uint32_t len;
-    uint32_t npieces;
-    uint32_t piece, off;        /* where it has got to */
-    UnetmmPiece pieces[UNETMM_MAX_PIECES];
+    UnetmmPlacement place;
     struct unetmm_cqe cqe;      /* to be written when all has landed */
-    uint32_t npages;            /* that it touches, piece by piece */
-    uint32_t page;              /* that is moving */
-    UnetmmPage *pages;          /* UNETMM_MAX_BUF_PAGES of them */
     int64_t deadline_ns;
-} UnetmmLanding;
+};
 
 /* ---- The system buffer; aside/sysbuf.c --------------------------------- */
 
@@ -924,6 +953,7 @@ struct UnetmmCore {
     uint64_t flow_turn;         /* frames that were copied */
 
     UnetmmPort port;
+    UnetmmPlacement place;      /* of what is being taken; it is passed on */
     UnetmmLanding rx;
     uint64_t counters[UNETMM_NUM_COUNTERS];
 };
@@ -1264,9 +1294,6 @@ void unetmm_rel_forget(UnetmmCore *core, UnetmmEp *ep);
 void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep);
 
 /* rel/rx.c */
-/* core->rx.head has landed, or (why) has not. */
-void unetmm_rel_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                       bool landed, enum unetmm_counter why);
 /* What was in a slot has been copied, or (UNETMM_SLOT_*) never will be. */
 void unetmm_rel_slot_done(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
                           uint8_t status);
@@ -1292,14 +1319,16 @@ bool unetmm_sysbuf_give(UnetmmCore *core, const uint64_t *addrs, uint32_t n,
 bool unetmm_sysbuf_promise(UnetmmCore *core, uint32_t n);
 /* The channel is no more: its slots are others', when the driver has none. */
 void unetmm_sysbuf_forget(UnetmmCore *core, UnetmmRel *rel);
-/* Has core->rx.pieces a page for which the channel has something in a slot? */
-bool unetmm_sysbuf_follows(const UnetmmCore *core, const UnetmmRel *rel);
+/* Has the placement a page for which the channel has something in a slot? */
+bool unetmm_sysbuf_follows(const UnetmmCore *core, const UnetmmRel *rel,
+                           const UnetmmPlacement *place);
 /*
- * Puts a packet, which belongs to core->rx.pieces, into a slot, and keeps its
- * head.  False: the policy is another one, or it cannot be.
+ * Puts a packet into a slot, with where it belongs, and keeps its head.  False:
+ * the policy is another one, or it cannot be.
  */
 bool unetmm_sysbuf_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                        const struct unetmm_frame *f, const uint8_t *payload);
+                        const struct unetmm_frame *f,
+                        const UnetmmPlacement *place, const uint8_t *payload);
 void unetmm_sysbuf_flush(UnetmmCore *core);
 uint8_t unetmm_sysbuf_done(UnetmmCore *core,
                            const struct unetmm_cmd_slot *cmd);
@@ -1409,40 +1438,52 @@ static inline uint32_t unetmm_read_bytes(const struct unetmm_frame *f)
 {
     return UNETMM_GET(UNETMM_READ_BYTES, f->imm);
 }
+/* What a message needs of a head. */
+typedef struct UnetmmNeed {
+    uint32_t len;               /* it must be as long as that */
+    uint32_t begins;            /* not 0: its first bytes will do, not held */
+    bool as_it_is;              /* and they may be absent */
+} UnetmmNeed;
+
 /*
- * The first head that can take a message, its pages held in core->rx; NULL:
- * *why says for what the message would be dropped.  `begins` not 0: the pages
- * of the head's first so many bytes will do, and none is held.
+ * The first head that can take a message, its pages held in `place` unless the
+ * need is less; NULL: *why says for what the message would be dropped.
  */
-UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len,
-                                  uint32_t begins, enum unetmm_counter *why);
+UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep,
+                                  const UnetmmNeed *need,
+                                  UnetmmPlacement *place,
+                                  enum unetmm_counter *why);
 void unetmm_recv_inline(UnetmmCore *core, UnetmmEp *ep,
                         struct unetmm_cqe *cqe, const uint8_t *payload);
 typedef enum UnetmmPlaced {
     UNETMM_PLACED,
     UNETMM_PLACED_NOT,          /* the bus refused it */
     UNETMM_PLACED_GONE,         /* a page went before its DMA began */
-    UNETMM_PLACED_LATER,        /* unetmm_rel_landed() will say */
+    UNETMM_PLACED_LATER,        /* its owner will be told */
 } UnetmmPlaced;
 
-/* Makes [addr, + len) all of where the next packet goes. */
-void unetmm_recv_whole(UnetmmCore *core, uint64_t addr, uint32_t len);
+/* Makes [addr, + len) all of a placement. */
+void unetmm_recv_whole(UnetmmPlacement *place, uint64_t addr, uint32_t len);
 /*
- * Holds the pages of core->rx.pieces; or holds none, and *vpn is the first that
- * is missing, *npages how many are from there on.
+ * Holds the pages of the pieces; or holds none, and *vpn is the first that is
+ * missing, *npages how many are from there on.
  */
-UnetmmXlat unetmm_recv_hold(UnetmmCore *core, UnetmmEp *ep, uint64_t *vpn,
+UnetmmXlat unetmm_recv_hold(UnetmmCore *core, UnetmmEp *ep,
+                            UnetmmPlacement *place, uint64_t *vpn,
                             uint32_t *npages);
-/* Writes one packet to core->rx.pieces, whose pages are held; lets them go. */
-UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                               const struct unetmm_frame *f,
-                               const uint8_t *payload);
 /*
- * Lands a whole message in core->rx.pieces, whose pages are held, and of which
- * unetmm_slot_landed() is told.  cqe: with the cookie.
+ * Writes `len` bytes to the pieces, whose pages are held; lets them go.  LATER:
+ * core->rx is this landing, and `owner` adds to it what it needs to know.
  */
-void unetmm_recv_slot(UnetmmCore *core, UnetmmEp *ep,
-                      const struct unetmm_cqe *cqe, const uint8_t *payload);
+UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep,
+                               UnetmmPlacement *place,
+                               const UnetmmLandingOps *owner, uint32_t len,
+                               const uint8_t *payload);
+static inline enum unetmm_counter unetmm_recv_why(UnetmmPlaced placed)
+{
+    return placed == UNETMM_PLACED_GONE ? UNETMM_C_drop_invalidated :
+           UNETMM_C_drop_dma;
+}
 /* Counts what is in its place. */
 void unetmm_recv_done(UnetmmCore *core, UnetmmEp *ep, uint32_t len);
 
@@ -1453,9 +1494,6 @@ void unetmm_recv_done(UnetmmCore *core, UnetmmEp *ep, uint32_t len);
  */
 void unetmm_slot_receive(UnetmmCore *core, UnetmmEp *ep,
                          const struct unetmm_cqe *cqe, const uint8_t *data);
-/* core->rx.cqe's message has landed, or (why) has not. */
-void unetmm_slot_landed(UnetmmCore *core, UnetmmEp *ep, bool landed,
-                        enum unetmm_counter why);
 /* The endpoint has slots, and one miss, in place of heads. */
 void unetmm_slot_own_miss(UnetmmEp *ep);
 static inline bool unetmm_ep_slotted(const UnetmmEp *ep)

@@ -204,32 +204,33 @@ void unetmm_recv_inline(UnetmmCore *core, UnetmmEp *ep,
 
 /* Are the pages there that the message needs now?  A datagram's are held. */
 static bool recv_head_ready(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
-                            uint32_t len, uint32_t begins, uint32_t *npages)
+                            const UnetmmNeed *need, UnetmmPlacement *place)
 {
     bool known = head->state == UNETMM_HEAD_CHECK ||
                  head->state == UNETMM_HEAD_READY;
 
-    *npages = 0;
-    if (begins && ep->policy->slots) {
+    place->npages = 0;
+    if (need->as_it_is) {
         return head->state != UNETMM_HEAD_FAILED;
     }
-    if (begins) {
+    if (need->begins) {
         return (known || head->state == UNETMM_HEAD_ASKED) &&
-               unetmm_head_begins(core, ep, head, begins);
+               unetmm_head_begins(core, ep, head, need->begins);
     }
-    return known && unetmm_head_pages(core, ep, head, len, core->rx.pages,
-                                      npages);
+    return known && unetmm_head_pages(core, ep, head, need->len, place->pages,
+                                      &place->npages);
 }
 
 /*
  * Heads that failed or that the policy gives up go back on the way, never more
  * than were in the window when the message came.
  */
-UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len,
-                                  uint32_t begins, enum unetmm_counter *why)
+UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep,
+                                  const UnetmmNeed *need,
+                                  UnetmmPlacement *place,
+                                  enum unetmm_counter *why)
 {
     uint32_t window = ep->nheads;
-    uint32_t npages;
 
     for (uint32_t i = 0; i < window; i++) {
         UnetmmHead *head = unetmm_head_at(ep, 0);
@@ -240,12 +241,11 @@ UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len,
             *why = UNETMM_C_drop_cq_full;
             return NULL;
         }
-        if (recv_head_ready(core, ep, head, len, begins, &npages)) {
-            if (len <= head->len) {
-                core->rx.npages = npages;
+        if (recv_head_ready(core, ep, head, need, place)) {
+            if (need->len <= head->len) {
                 return head;
             }
-            unetmm_pages_release(core, core->rx.pages, 0, npages);
+            unetmm_pages_release(core, place->pages, 0, place->npages);
             *why = UNETMM_C_drop_too_long;
             return NULL;
         }
@@ -268,171 +268,12 @@ UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep, uint32_t len,
     return NULL;
 }
 
-/* Writes the current page's part.  False: the bus refused it. */
-static bool landing_write(UnetmmCore *core, UnetmmEp *ep,
-                          const uint8_t *payload)
+/* ---- Placing ------------------------------------------------------------ */
+
+void unetmm_recv_whole(UnetmmPlacement *place, uint64_t addr, uint32_t len)
 {
-    UnetmmLanding *rx = &core->rx;
-    const UnetmmPage *page = &rx->pages[rx->page];
-    const UnetmmPiece *piece = &rx->pieces[rx->piece];
-    uint64_t offset = (piece->addr + rx->off) % UNETMM_PAGE_BYTES;
-    uint32_t n = MIN(UNETMM_PAGE_BYTES - offset, piece->len - rx->off);
-
-    if (!unetmm_dma_write(core, ep, page->dma + offset,
-                          payload + piece->from + rx->off, n)) {
-        return false;
-    }
-    unetmm_page_dirty(page);
-    rx->off += n;
-    if (rx->off == piece->len) {
-        rx->piece++;
-        rx->off = 0;
-    }
-    return true;
-}
-
-/* The message has landed, or (why) has not: what its endpoint is told. */
-static void landing_report(UnetmmCore *core, UnetmmEp *ep, bool landed,
-                           enum unetmm_counter why)
-{
-    UnetmmLanding *rx = &core->rx;
-
-    if (rx->rel) {
-        unetmm_rel_landed(core, ep, g_steal_pointer(&rx->rel), landed, why);
-    } else if (unetmm_ep_slotted(ep)) {
-        unetmm_slot_landed(core, ep, landed, why);
-    } else if (!landed) {
-        unetmm_recv_drop(core, ep, why);
-        if (why == UNETMM_C_drop_dma) {
-            unetmm_head_return(core, ep, UNETMM_ST_DMA);
-        }
-    } else if (unetmm_ep_complete(core, ep, &rx->cqe)) {
-        unetmm_head_pop(core, ep);
-        unetmm_recv_done(core, ep, rx->len);
-    } else {
-        unetmm_recv_drop(core, ep, ep->error ? UNETMM_C_drop_stopped :
-                  UNETMM_C_drop_cq_full);
-    }
-}
-
-/* False: the page has gone. */
-static bool landing_start_page(UnetmmCore *core, UnetmmEp *ep)
-{
-    UnetmmLanding *rx = &core->rx;
-
-    if (!unetmm_page_lock(core, ep, &rx->pages[rx->page], true)) {
-        return false;
-    }
-    unetmm_page_move(&rx->pages[rx->page], true);
-    rx->moving = true;
-    rx->deadline_ns = core->ops->now_ns(core->host) + core->params.dma_page_ns;
-    return true;
-}
-
-/* All pages of the message, now. */
-static UnetmmPlaced landing_at_once(UnetmmCore *core, UnetmmEp *ep,
-                                    const uint8_t *payload)
-{
-    UnetmmLanding *rx = &core->rx;
-    UnetmmPlaced placed = UNETMM_PLACED;
-
-    for (; placed == UNETMM_PLACED && rx->page < rx->npages; rx->page++) {
-        UnetmmPage *page = &rx->pages[rx->page];
-
-        if (!unetmm_page_lock(core, ep, page, true)) {
-            placed = UNETMM_PLACED_GONE;
-            break;
-        }
-        if (!landing_write(core, ep, payload)) {
-            placed = UNETMM_PLACED_NOT;
-        }
-        unetmm_page_unlock(core, ep, page);
-    }
-    unetmm_pages_release(core, rx->pages, 0, rx->npages);
-    return placed;
-}
-
-/* With the first page, which has to be there. */
-static UnetmmPlaced landing_start(UnetmmCore *core, UnetmmEp *ep,
-                                  const uint8_t *payload)
-{
-    UnetmmLanding *rx = &core->rx;
-
-    if (!landing_start_page(core, ep)) {
-        unetmm_pages_release(core, rx->pages, 0, rx->npages);
-        return UNETMM_PLACED_GONE;
-    }
-    rx->frame = unetmm_port_buffer(core);
-    memcpy(unetmm_frame_at(rx->frame, 0, rx->len), payload, rx->len);
-    rx->active = true;
-    ep->landing = true;
-    return UNETMM_PLACED_LATER;
-}
-
-static UnetmmPlaced landing_begin(UnetmmCore *core, UnetmmEp *ep,
-                                  const uint8_t *payload)
-{
-    return core->params.dma_page_ns && core->rx.npages ?
-           landing_start(core, ep, payload) :
-           landing_at_once(core, ep, payload);
-}
-
-void unetmm_recv_whole(UnetmmCore *core, uint64_t addr, uint32_t len)
-{
-    core->rx.npieces = len ? 1 : 0;
-    core->rx.pieces[0] = (UnetmmPiece) { .addr = addr, .len = len };
-}
-
-/* The pieces' pages are held, or are those of a head that is. */
-static void landing_set(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                        uint32_t len)
-{
-    UnetmmLanding *rx = &core->rx;
-
-    rx->rel = rel;
-    rx->ep = ep->id;
-    rx->generation = ep->generation;
-    rx->len = len;
-    rx->piece = rx->off = rx->page = rx->npages = 0;
-    for (uint32_t i = 0; i < rx->npieces; i++) {
-        rx->npages += unetmm_pte_pages(rx->pieces[i].addr, rx->pieces[i].len);
-    }
-}
-
-/* Lands a whole message; then its endpoint is told. */
-static void landing_whole(UnetmmCore *core, UnetmmEp *ep,
-                          const uint8_t *payload)
-{
-    UnetmmPlaced placed = landing_begin(core, ep, payload);
-
-    if (placed != UNETMM_PLACED_LATER) {
-        landing_report(core, ep, placed == UNETMM_PLACED,
-                       placed == UNETMM_PLACED_GONE ?
-                       UNETMM_C_drop_invalidated : UNETMM_C_drop_dma);
-    }
-}
-
-void unetmm_recv_slot(UnetmmCore *core, UnetmmEp *ep,
-                      const struct unetmm_cqe *cqe, const uint8_t *payload)
-{
-    landing_set(core, ep, NULL, cqe->len);
-    core->rx.cqe = *cqe;
-    landing_whole(core, ep, payload);
-}
-
-/* Lands a message in a head, of which the pages are held that it touches. */
-static void recv_land(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
-                      const struct unetmm_cqe *cqe, const uint8_t *payload)
-{
-    UnetmmLanding *rx = &core->rx;
-    uint32_t held = rx->npages;
-
-    unetmm_recv_whole(core, head->addr, cqe->len);
-    landing_set(core, ep, NULL, cqe->len);
-    rx->cqe = *cqe;
-    rx->cqe.cookie = head->cookie;
-    unetmm_pages_release(core, rx->pages, rx->npages, held);
-    landing_whole(core, ep, payload);
+    place->npieces = len ? 1 : 0;
+    place->pieces[0] = (UnetmmPiece) { .addr = addr, .len = len };
 }
 
 /* Pages from vpn on, up to `limit`, that are not translated. */
@@ -449,47 +290,143 @@ static uint32_t recv_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
     return n;
 }
 
-UnetmmXlat unetmm_recv_hold(UnetmmCore *core, UnetmmEp *ep, uint64_t *vpn,
+UnetmmXlat unetmm_recv_hold(UnetmmCore *core, UnetmmEp *ep,
+                            UnetmmPlacement *place, uint64_t *vpn,
                             uint32_t *npages)
 {
-    const UnetmmLanding *rx = &core->rx;
     uint32_t held = 0;
 
-    for (uint32_t p = 0; p < rx->npieces; p++) {
-        uint32_t n = unetmm_pte_pages(rx->pieces[p].addr, rx->pieces[p].len);
+    for (uint32_t p = 0; p < place->npieces; p++) {
+        const UnetmmPiece *piece = &place->pieces[p];
+        uint32_t n = unetmm_pte_pages(piece->addr, piece->len);
 
         for (uint32_t i = 0; i < n; i++, held++) {
             UnetmmXlat result;
 
-            *vpn = (rx->pieces[p].addr >> UNETMM_PAGE_SHIFT) + i;
+            *vpn = (piece->addr >> UNETMM_PAGE_SHIFT) + i;
             result = unetmm_space_lookup(core, ep, *vpn, true,
-                                         &rx->pages[held]);
+                                         &place->pages[held]);
             if (result != UNETMM_XLAT_OK) {
-                unetmm_pages_release(core, rx->pages, 0, held);
+                unetmm_pages_release(core, place->pages, 0, held);
                 *npages = result == UNETMM_XLAT_MISS ?
                           recv_missing(core, ep, *vpn, n - i) : 0;
                 return result;
             }
-            unetmm_page_hold(&rx->pages[held]);
+            unetmm_page_hold(&place->pages[held]);
         }
     }
+    place->npages = held;
     return UNETMM_XLAT_OK;
 }
 
-UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                               const struct unetmm_frame *f,
+/* Writes the current page's part.  False: the bus refused it. */
+static bool place_write(UnetmmCore *core, UnetmmEp *ep, UnetmmPlacement *place,
+                        const uint8_t *payload)
+{
+    const UnetmmPage *page = &place->pages[place->page];
+    const UnetmmPiece *piece = &place->pieces[place->piece];
+    uint64_t offset = (piece->addr + place->off) % UNETMM_PAGE_BYTES;
+    uint32_t n = MIN(UNETMM_PAGE_BYTES - offset, piece->len - place->off);
+
+    if (!unetmm_dma_write(core, ep, page->dma + offset,
+                          payload + piece->from + place->off, n)) {
+        return false;
+    }
+    unetmm_page_dirty(page);
+    place->off += n;
+    if (place->off == piece->len) {
+        place->piece++;
+        place->off = 0;
+    }
+    return true;
+}
+
+/* All pages of the message, now. */
+static UnetmmPlaced place_at_once(UnetmmCore *core, UnetmmEp *ep,
+                                  UnetmmPlacement *place,
+                                  const uint8_t *payload)
+{
+    UnetmmPlaced placed = UNETMM_PLACED;
+
+    for (; placed == UNETMM_PLACED && place->page < place->npages;
+         place->page++) {
+        UnetmmPage *page = &place->pages[place->page];
+
+        if (!unetmm_page_lock(core, ep, page, true)) {
+            placed = UNETMM_PLACED_GONE;
+            break;
+        }
+        if (!place_write(core, ep, place, payload)) {
+            placed = UNETMM_PLACED_NOT;
+        }
+        unetmm_page_unlock(core, ep, page);
+    }
+    unetmm_pages_release(core, place->pages, 0, place->npages);
+    return placed;
+}
+
+/* ---- Landing: placing that takes time ----------------------------------- */
+
+/* False: the page has gone. */
+static bool landing_start_page(UnetmmCore *core, UnetmmEp *ep,
+                               UnetmmPlacement *place)
+{
+    UnetmmLanding *rx = &core->rx;
+
+    if (!unetmm_page_lock(core, ep, &place->pages[place->page], true)) {
+        return false;
+    }
+    unetmm_page_move(&place->pages[place->page], true);
+    rx->moving = true;
+    rx->deadline_ns = core->ops->now_ns(core->host) + core->params.dma_page_ns;
+    return true;
+}
+
+/* The landing has the placement from now on. */
+static void landing_keep(UnetmmLanding *rx, UnetmmPlacement *place)
+{
+    UnetmmPage *pages = rx->place.pages;
+
+    rx->place = *place;
+    place->pages = pages;
+}
+
+/* With the first page, which has to be there. */
+static UnetmmPlaced landing_start(UnetmmCore *core, UnetmmEp *ep,
+                                  UnetmmPlacement *place,
+                                  const UnetmmLandingOps *owner, uint32_t len,
+                                  const uint8_t *payload)
+{
+    UnetmmLanding *rx = &core->rx;
+
+    if (!landing_start_page(core, ep, place)) {
+        unetmm_pages_release(core, place->pages, 0, place->npages);
+        return UNETMM_PLACED_GONE;
+    }
+    landing_keep(rx, place);
+    rx->owner = owner;
+    rx->of = NULL;
+    memset(&rx->head, 0, sizeof(rx->head));
+    rx->cqe = (struct unetmm_cqe) { .opcode = UNETMM_CQE_RECEIVED };
+    rx->ep = ep->id;
+    rx->generation = ep->generation;
+    rx->len = len;
+    rx->frame = unetmm_port_buffer(core);
+    memcpy(unetmm_frame_at(rx->frame, 0, len), payload, len);
+    rx->active = true;
+    ep->landing = true;
+    return UNETMM_PLACED_LATER;
+}
+
+UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep,
+                               UnetmmPlacement *place,
+                               const UnetmmLandingOps *owner, uint32_t len,
                                const uint8_t *payload)
 {
-    UnetmmPlaced placed;
-
-    landing_set(core, ep, rel, f->len);
-    core->rx.head = *f;
-    core->rx.cqe = (struct unetmm_cqe) { .opcode = UNETMM_CQE_RECEIVED };
-    placed = landing_begin(core, ep, payload);
-    if (placed != UNETMM_PLACED_LATER) {
-        core->rx.rel = NULL;
-    }
-    return placed;
+    place->piece = place->off = place->page = 0;
+    return core->params.dma_page_ns && place->npages ?
+           landing_start(core, ep, place, owner, len, payload) :
+           place_at_once(core, ep, place, payload);
 }
 
 /* Lets go of what the landing message still holds. */
@@ -498,7 +435,8 @@ static void landing_end(UnetmmCore *core)
     UnetmmLanding *rx = &core->rx;
 
     core->eps[rx->ep].landing = false;
-    unetmm_pages_release(core, rx->pages, rx->page, rx->npages);
+    unetmm_pages_release(core, rx->place.pages, rx->place.page,
+                         rx->place.npages);
     unetmm_port_release(core, g_steal_pointer(&rx->frame));
     rx->active = false;
     unetmm_sysbuf_go_on(core);
@@ -509,60 +447,49 @@ static void landing_finish(UnetmmCore *core, UnetmmEp *ep, bool landed,
 {
     landing_end(core);
     unetmm_region_landed(core);
-    landing_report(core, ep, landed, why);
+    core->rx.owner->landed(core, ep, &core->rx, landed, why);
     if (!ep->error) {
         unetmm_head_fetch(core, ep);
     }
     unetmm_ep_sync(core, ep);
 }
 
-/*
- * May the packet go on through its region?  If not, that has been cleared
- * meanwhile, or the packet's part of it is being moved.
- */
 static bool landing_may_go_on(const UnetmmCore *core,
                               enum unetmm_counter *why)
 {
     const UnetmmLanding *rx = &core->rx;
-    const UnetmmRegion *region;
 
-    if (!rx->rel || rx->head.opcode != UNETMM_WIRE_WRITE) {
-        return true;
-    }
-    region = unetmm_region_find(core, core->eps[rx->ep].space,
-                                rx->head.handle, rx->head.offset);
-    *why = region ? UNETMM_C_drop_moved : UNETMM_C_drop_revoked;
-    return region && !unetmm_region_held(region, rx->head.remote,
-                                         rx->head.len);
+    return !rx->owner->may_go_on || rx->owner->may_go_on(core, rx, why);
 }
 
 /* A page's time is over: the data is there; on to the next page, if any. */
 void unetmm_recv_landed(UnetmmCore *core)
 {
     UnetmmLanding *rx = &core->rx;
+    UnetmmPlacement *place = &rx->place;
     UnetmmEp *ep = &core->eps[rx->ep];
-    bool written = !ep->error && landing_write(core, ep, rx->frame);
+    bool written = !ep->error && place_write(core, ep, place, rx->frame);
     enum unetmm_counter why;
 
     rx->moving = false;
-    unetmm_page_move(&rx->pages[rx->page], false);
-    unetmm_page_unlock(core, ep, &rx->pages[rx->page]);
-    unetmm_page_release(core, &rx->pages[rx->page]);
-    rx->page++;
+    unetmm_page_move(&place->pages[place->page], false);
+    unetmm_page_unlock(core, ep, &place->pages[place->page]);
+    unetmm_page_release(core, &place->pages[place->page]);
+    place->page++;
     if (ep->error) {
         landing_end(core);
-        rx->rel = NULL;
+        rx->of = NULL;
         unetmm_region_landed(core);
         unetmm_recv_drop(core, ep, UNETMM_C_drop_stopped);
         unetmm_ep_close_check(core, ep);
     } else if (!written) {
         landing_finish(core, ep, false, UNETMM_C_drop_dma);
-    } else if (rx->page == rx->npages) {
+    } else if (place->page == place->npages) {
         landing_finish(core, ep, true, 0);
     } else if (!landing_may_go_on(core, &why)) {
         landing_finish(core, ep, false, why);
-    } else if (unetmm_page_gone(&rx->pages[rx->page]) ||
-               !landing_start_page(core, ep)) {
+    } else if (unetmm_page_gone(&place->pages[place->page]) ||
+               !landing_start_page(core, ep, place)) {
         landing_finish(core, ep, false, UNETMM_C_drop_invalidated);
     }
 }
@@ -575,7 +502,64 @@ static void recv_reset(UnetmmCore *core)
         core->rx.active = core->rx.moving = false;
     }
     /* Also of one that was never complete: its stream was refused. */
-    core->rx.rel = NULL;
+    core->rx.of = NULL;
+}
+
+/* ---- Messages into heads ------------------------------------------------ */
+
+/* The first head's message has landed, or (why) has not. */
+static void head_landed(UnetmmCore *core, UnetmmEp *ep, struct unetmm_cqe *cqe,
+                        bool landed, enum unetmm_counter why)
+{
+    uint32_t len = cqe->len;
+
+    if (!landed) {
+        unetmm_recv_drop(core, ep, why);
+        if (why == UNETMM_C_drop_dma) {
+            unetmm_head_return(core, ep, UNETMM_ST_DMA);
+        }
+    } else if (unetmm_ep_complete(core, ep, cqe)) {
+        unetmm_head_pop(core, ep);
+        unetmm_recv_done(core, ep, len);
+    } else {
+        unetmm_recv_drop(core, ep, ep->error ? UNETMM_C_drop_stopped :
+                         UNETMM_C_drop_cq_full);
+    }
+}
+
+static void head_landed_late(UnetmmCore *core, UnetmmEp *ep,
+                             UnetmmLanding *landing, bool landed,
+                             enum unetmm_counter why)
+{
+    head_landed(core, ep, &landing->cqe, landed, why);
+}
+
+const UnetmmLandingOps unetmm_landing_head = {
+    .name = "head",
+    .landed = head_landed_late,
+};
+
+/* Lands a message in a head, of which the pages are held that it touches. */
+static void recv_land(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                      UnetmmPlacement *place, struct unetmm_cqe *cqe,
+                      const uint8_t *payload)
+{
+    uint32_t held = place->npages;
+    UnetmmPlaced placed;
+
+    unetmm_recv_whole(place, head->addr, cqe->len);
+    /* A message of no bytes touches none. */
+    place->npages = cqe->len ? unetmm_pte_pages(head->addr, cqe->len) : 0;
+    unetmm_pages_release(core, place->pages, place->npages, held);
+    cqe->cookie = head->cookie;
+    placed = unetmm_recv_place(core, ep, place, &unetmm_landing_head, cqe->len,
+                               payload);
+    if (placed == UNETMM_PLACED_LATER) {
+        core->rx.cqe = *cqe;
+    } else {
+        head_landed(core, ep, cqe, placed == UNETMM_PLACED,
+                    unetmm_recv_why(placed));
+    }
 }
 
 static void recv_message(UnetmmCore *core, UnetmmEp *ep,
@@ -585,6 +569,7 @@ static void recv_message(UnetmmCore *core, UnetmmEp *ep,
         .opcode = UNETMM_CQE_RECEIVED, .len = f->len,
         .channel = f->dst_channel,
     };
+    UnetmmPlacement *place = &core->place;
     enum unetmm_counter why;
     UnetmmHead *head;
 
@@ -606,9 +591,10 @@ static void recv_message(UnetmmCore *core, UnetmmEp *ep,
         unetmm_recv_inline(core, ep, &cqe, payload);
         return;
     }
-    head = unetmm_recv_find_head(core, ep, f->len, 0, &why);
+    head = unetmm_recv_find_head(core, ep, &(UnetmmNeed) { .len = f->len },
+                                 place, &why);
     if (head) {
-        recv_land(core, ep, head, &cqe, payload);
+        recv_land(core, ep, head, place, &cqe, payload);
     } else {
         unetmm_recv_drop(core, ep, why);
     }
@@ -660,12 +646,14 @@ void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes)
 
 static void recv_create(UnetmmCore *core)
 {
-    core->rx.pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
+    core->place.pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
+    core->rx.place.pages = g_new0(UnetmmPage, UNETMM_MAX_BUF_PAGES);
 }
 
 static void recv_free(UnetmmCore *core)
 {
-    g_clear_pointer(&core->rx.pages, g_free);
+    g_clear_pointer(&core->place.pages, g_free);
+    g_clear_pointer(&core->rx.place.pages, g_free);
 }
 
 const UnetmmModule unetmm_module_recv = {

@@ -175,13 +175,12 @@ const UnetmmTransferOps unetmm_rel_answer = {
 /* ---- Received ----------------------------------------------------------- */
 
 /* Where in the message's segments bytes [at, + len) of it are. */
-static void answer_pieces(UnetmmCore *core, const UnetmmRelMsg *m, uint32_t at,
-                          uint32_t len)
+static void answer_pieces(const UnetmmRelMsg *m, uint32_t at, uint32_t len,
+                          UnetmmPlacement *place)
 {
-    UnetmmLanding *rx = &core->rx;
     uint32_t from = 0;
 
-    rx->npieces = 0;
+    place->npieces = 0;
     for (unsigned i = 0; i < m->nsegs && from < len; i++) {
         const struct unetmm_seg *seg = &m->segs[i];
         uint32_t n;
@@ -191,22 +190,23 @@ static void answer_pieces(UnetmmCore *core, const UnetmmRelMsg *m, uint32_t at,
             continue;
         }
         n = MIN(seg->len - at, len - from);
-        rx->pieces[rx->npieces++] = (UnetmmPiece) { .addr = seg->addr + at,
-                                                    .len = n, .from = from };
+        place->pieces[place->npieces++] = (UnetmmPiece) {
+            .addr = seg->addr + at, .len = n, .from = from,
+        };
         from += n;
         at = 0;
     }
 }
 
-bool unetmm_rel_answer_aim(UnetmmCore *core, UnetmmRel *rel,
-                           const struct unetmm_frame *f)
+bool unetmm_rel_answer_aim(UnetmmRel *rel, const struct unetmm_frame *f,
+                           UnetmmPlacement *place)
 {
     uint32_t at;
 
     if (unetmm_rel_packet_bytes(rel, f->psn, &at) != f->len) {
         return false;
     }
-    answer_pieces(core, unetmm_rel_msg_of(rel, f->psn), at, f->len);
+    answer_pieces(unetmm_rel_msg_of(rel, f->psn), at, f->len, place);
     return true;
 }
 
@@ -316,7 +316,8 @@ static void answer_lost(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 }
 
 static void answer_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                         const struct unetmm_frame *f, const uint8_t *payload)
+                         const struct unetmm_frame *f, UnetmmPlacement *place,
+                         const uint8_t *payload)
 {
     UnetmmRelMsg *m = unetmm_rel_msg_of(rel, f->psn);
     uint32_t npages;
@@ -327,7 +328,7 @@ static void answer_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         answer_accept(core, ep, rel, f);
         return;
     }
-    switch (unetmm_recv_hold(core, ep, &vpn, &npages)) {
+    switch (unetmm_recv_hold(core, ep, place, &vpn, &npages)) {
     case UNETMM_XLAT_OK:
         break;
     case UNETMM_XLAT_MISS:
@@ -342,7 +343,7 @@ static void answer_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         answer_end(core, ep, rel, f->psn, UNETMM_ST_PROTECTION);
         return;
     }
-    switch (unetmm_recv_place(core, ep, rel, f, payload)) {
+    switch (unetmm_rel_place(core, ep, rel, place, f, payload)) {
     case UNETMM_PLACED:
         answer_accept(core, ep, rel, f);
         break;
@@ -366,12 +367,14 @@ bool unetmm_rel_answer_open(const UnetmmRel *rel, uint32_t psn)
 void unetmm_rel_answered(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          const struct unetmm_frame *f, const uint8_t *payload)
 {
+    UnetmmPlacement *place = &core->place;
+
     if (rel->state != UNETMM_REL_OPEN) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_failed);
         return;
     }
     if (!unetmm_rel_answer_open(rel, f->psn) ||
-        !unetmm_rel_answer_aim(core, rel, f)) {
+        !unetmm_rel_answer_aim(rel, f, place)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_answer);
         return;
     }
@@ -379,7 +382,7 @@ void unetmm_rel_answered(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         answer_unplaced(core, ep, rel, f, UNETMM_C_drop_rel_rewind);
         return;
     }
-    answer_place(core, ep, rel, f, payload);
+    answer_place(core, ep, rel, f, place, payload);
 }
 
 static void answer_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,

@@ -53,9 +53,12 @@ static UnetmmRelTake rel_take_inline(UnetmmCore *core, UnetmmEp *ep,
 static UnetmmRelTake rel_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const struct unetmm_frame *f)
 {
-    uint32_t len = f->remote;
+    UnetmmNeed need = {
+        .len = f->remote, .begins = f->len, .as_it_is = ep->policy->slots,
+    };
     enum unetmm_counter why;
-    UnetmmHead *head = unetmm_recv_find_head(core, ep, len, f->len, &why);
+    UnetmmHead *head = unetmm_recv_find_head(core, ep, &need, &core->place,
+                                             &why);
 
     if (ep->error) {
         return UNETMM_REL_ENDED;
@@ -71,7 +74,7 @@ static UnetmmRelTake rel_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
     rel->rx.claimed = true;
     rel->rx.in_message = true;
-    rel->rx.len = len;
+    rel->rx.len = need.len;
     rel->rx.done = 0;
     rel->rx.buf_addr = head->addr;
     rel->rx.buf_cookie = head->cookie;
@@ -94,14 +97,14 @@ static void rel_ask_buffer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                       rx->len - rx->done));
 }
 
-/* All pages of core->rx.pieces are held; or why not. */
+/* All pages of the placement are held; or why not. */
 static UnetmmRelTake rel_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                               uint32_t psn)
+                               UnetmmPlacement *place, uint32_t psn)
 {
     uint32_t npages;
     uint64_t vpn;
 
-    switch (unetmm_recv_hold(core, ep, &vpn, &npages)) {
+    switch (unetmm_recv_hold(core, ep, place, &vpn, &npages)) {
     case UNETMM_XLAT_OK:
         return UNETMM_REL_TAKEN;
     case UNETMM_XLAT_ERROR:
@@ -151,6 +154,7 @@ static UnetmmRelTake rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const struct unetmm_frame *f,
                                const uint8_t *payload)
 {
+    UnetmmPlacement *place = &core->place;
     UnetmmRelRx *rx = &rel->rx;
     UnetmmRelTake take;
 
@@ -158,17 +162,17 @@ static UnetmmRelTake rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         ep->publish = true;
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_CQ);
     }
-    unetmm_recv_whole(core, rx->buf_addr + rx->done, f->len);
-    take = rel_pages(core, ep, rel, f->psn);
+    unetmm_recv_whole(place, rx->buf_addr + rx->done, f->len);
+    take = rel_pages(core, ep, rel, place, f->psn);
     if (take == UNETMM_REL_REFUSED &&
-        unetmm_sysbuf_take(core, ep, rel, f, payload)) {
+        unetmm_sysbuf_take(core, ep, rel, f, place, payload)) {
         rx->refused = UNETMM_REL_WANT_NOTHING;
         return UNETMM_REL_ASIDE;
     }
     if (take != UNETMM_REL_TAKEN) {
         return take;
     }
-    switch (unetmm_recv_place(core, ep, rel, f, payload)) {
+    switch (unetmm_rel_place(core, ep, rel, place, f, payload)) {
     case UNETMM_PLACED:
         return rel_placed(core, ep, rel, f->len) ? UNETMM_REL_TAKEN :
                UNETMM_REL_ENDED;

@@ -263,7 +263,7 @@ static bool rel_send_moving(const UnetmmCore *core, const UnetmmEp *ep,
                             const UnetmmRel *rel)
 {
     return (ep->tx.rel == rel && ep->tx.moving && !ep->tx.answer) ||
-           (core->rx.active && core->rx.rel == rel &&
+           (core->rx.active && core->rx.of == rel &&
             core->rx.head.opcode == UNETMM_WIRE_ANSWER);
 }
 
@@ -277,7 +277,7 @@ static bool rel_send_due(const UnetmmCore *core, const UnetmmEp *ep,
 
 static bool rel_buffer_due(const UnetmmCore *core, const UnetmmRel *rel)
 {
-    return rel->rx.giving_back && core->rx.rel != rel && !rel->rx.slots;
+    return rel->rx.giving_back && core->rx.of != rel && !rel->rx.slots;
 }
 
 static bool rel_over(const UnetmmCore *core, const UnetmmEp *ep,
@@ -285,7 +285,7 @@ static bool rel_over(const UnetmmCore *core, const UnetmmEp *ep,
 {
     return rel->state == UNETMM_REL_CLOSED &&
            rel->tx.msg_first == rel->tx.msg_end && !rel->rx.giving_back &&
-           ep->tx.rel != rel && core->rx.rel != rel && !rel->rx.slots;
+           ep->tx.rel != rel && core->rx.of != rel && !rel->rx.slots;
 }
 
 /* False: no room, or the endpoint was stopped. */

@@ -331,6 +331,11 @@ void unetmm_rel_taken(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
 /* Packet nxt has not: the peer is to come again. */
 void unetmm_rel_not_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                            enum unetmm_counter why);
+/* unetmm_recv_place() of a packet; LATER: `landed` of its opcode is called. */
+UnetmmPlaced unetmm_rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                              UnetmmPlacement *place,
+                              const struct unetmm_frame *f,
+                              const uint8_t *payload);
 /* Is it a packet of which the header may be kept? */
 bool unetmm_rel_early_ok(const UnetmmRelEarly *e);
 /* Keeps the header, until the packet's turn. */
@@ -387,9 +392,9 @@ void unetmm_rel_answered(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          const struct unetmm_frame *f, const uint8_t *payload);
 /* Does the request wait for its answer? */
 bool unetmm_rel_answer_open(const UnetmmRel *rel, uint32_t psn);
-/* Aims core->rx at where it goes.  False: it is not as long as was asked. */
-bool unetmm_rel_answer_aim(UnetmmCore *core, UnetmmRel *rel,
-                           const struct unetmm_frame *f);
+/* Where the answer goes.  False: it is not as long as was asked. */
+bool unetmm_rel_answer_aim(UnetmmRel *rel, const struct unetmm_frame *f,
+                           UnetmmPlacement *place);
 /* Some requests have ended: is what others wait behind among them? */
 void unetmm_rel_rewind_check(UnetmmRel *rel);
 /* A page for an answer is there, or (status) never will be. */

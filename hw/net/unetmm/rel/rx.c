@@ -296,17 +296,61 @@ void unetmm_rel_not_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     unetmm_rel_owe_ack(core, rel);
 }
 
-/* The pages of a packet have moved, or (why) have not. */
-void unetmm_rel_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                       bool landed, enum unetmm_counter why)
+/*
+ * May the packet go on through its region?  If not, that has been cleared
+ * meanwhile, or the packet's part of it is being moved.
+ */
+static bool packet_may_go_on(const UnetmmCore *core,
+                             const UnetmmLanding *landing,
+                             enum unetmm_counter *why)
 {
-    struct unetmm_frame f = core->rx.head;
+    const struct unetmm_frame *f = &landing->head;
+    const UnetmmRegion *region;
+
+    if (f->opcode != UNETMM_WIRE_WRITE) {
+        return true;
+    }
+    region = unetmm_region_find(core, core->eps[landing->ep].space, f->handle,
+                                f->offset);
+    *why = region ? UNETMM_C_drop_moved : UNETMM_C_drop_revoked;
+    return region && !unetmm_region_held(region, f->remote, f->len);
+}
+
+/* The pages of a packet have moved, or (why) have not. */
+static void packet_landed(UnetmmCore *core, UnetmmEp *ep,
+                          UnetmmLanding *landing, bool landed,
+                          enum unetmm_counter why)
+{
+    UnetmmRel *rel = g_steal_pointer(&landing->of);
+    struct unetmm_frame f = landing->head;
 
     if (rel->state != UNETMM_REL_OPEN) {
         unetmm_engine_queue(core, ep);
         return;
     }
     ops[f.opcode]->landed(core, ep, rel, &f, landed, why);
+}
+
+const UnetmmLandingOps unetmm_landing_packet = {
+    .name = "packet",
+    .may_go_on = packet_may_go_on,
+    .landed = packet_landed,
+};
+
+UnetmmPlaced unetmm_rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                              UnetmmPlacement *place,
+                              const struct unetmm_frame *f,
+                              const uint8_t *payload)
+{
+    UnetmmPlaced placed = unetmm_recv_place(core, ep, place,
+                                            &unetmm_landing_packet, f->len,
+                                            payload);
+
+    if (placed == UNETMM_PLACED_LATER) {
+        core->rx.of = rel;
+        core->rx.head = *f;
+    }
+    return placed;
 }
 
 /* ---- Slots of the system buffer ----------------------------------------- */

@@ -118,8 +118,10 @@ void unetmm_state_one_sided(UnetmmStream *st, UnetmmRel *rel)
 /* All of it at one place? */
 static bool landing_whole(const UnetmmLanding *rx, uint64_t addr)
 {
-    return rx->npieces == 1 && rx->pieces[0].addr == addr &&
-           rx->pieces[0].len == rx->len;
+    const UnetmmPlacement *place = &rx->place;
+
+    return place->npieces == 1 && place->pieces[0].addr == addr &&
+           place->pieces[0].len == rx->len;
 }
 
 static bool landing_send_ok(const UnetmmLanding *rx, const UnetmmRel *rel)
@@ -172,8 +174,8 @@ static bool landing_write_ok(const UnetmmCore *core, const UnetmmRel *rel)
         !(region->rights & UNETMM_RIGHT_WRITE)) {
         return false;
     }
-    for (uint32_t i = 0; i < rx->npieces; i++) {
-        if (!landing_piece_ok(region, &rx->pieces[i], rx->head.remote)) {
+    for (uint32_t i = 0; i < rx->place.npieces; i++) {
+        if (!landing_piece_ok(region, &rx->place.pieces[i], rx->head.remote)) {
             return false;
         }
     }
@@ -183,20 +185,14 @@ static bool landing_write_ok(const UnetmmCore *core, const UnetmmRel *rel)
 /* The pieces follow from the request; if that has ended they only land. */
 static bool landing_answer_ok(UnetmmCore *core, UnetmmRel *rel)
 {
-    g_autofree UnetmmPiece *was = g_memdup2(core->rx.pieces,
-                                            sizeof(core->rx.pieces));
-    uint32_t n = core->rx.npieces;
-    bool same;
+    const UnetmmPlacement *was = &core->rx.place;
+    UnetmmPlacement *now = &core->place;
 
-    if (!unetmm_rel_answer_open(rel, core->rx.head.psn)) {
-        return true;
-    }
-    same = unetmm_rel_answer_aim(core, rel, &core->rx.head) &&
-           core->rx.npieces == n &&
-           !memcmp(was, core->rx.pieces, n * sizeof(*was));
-    memcpy(core->rx.pieces, was, sizeof(core->rx.pieces));
-    core->rx.npieces = n;
-    return same;
+    return !unetmm_rel_answer_open(rel, core->rx.head.psn) ||
+           (unetmm_rel_answer_aim(rel, &core->rx.head, now) &&
+            now->npieces == was->npieces &&
+            !memcmp(now->pieces, was->pieces,
+                    was->npieces * sizeof(was->pieces[0])));
 }
 
 bool unetmm_state_landing_ok(UnetmmCore *core, UnetmmRel *rel)

@@ -15,26 +15,26 @@
 /* ---- Where it goes ------------------------------------------------------ */
 
 /*
- * Leaves out of core->rx.pieces what is in [addr, + len), len > 0.  All of
+ * Leaves out of the placement what is in [addr, + len), len > 0.  All of
  * these are offsets in the region still: what is early may have moved since.
  */
-static void write_cut(UnetmmLanding *rx, uint64_t addr, uint32_t len)
+static void write_cut(UnetmmPlacement *place, uint64_t addr, uint32_t len)
 {
     uint64_t last = addr + (len - 1);
-    uint32_t n = rx->npieces;
+    uint32_t n = place->npieces;
 
     for (uint32_t i = 0; i < n; i++) {
-        UnetmmPiece old = rx->pieces[i];
+        UnetmmPiece old = place->pieces[i];
         uint64_t old_last = old.addr + (old.len - 1);
 
         if (last < old.addr || addr > old_last) {
             continue;
         }
-        rx->pieces[i].len = addr > old.addr ? addr - old.addr : 0;
+        place->pieces[i].len = addr > old.addr ? addr - old.addr : 0;
         if (last < old_last) {
             uint32_t skip = last + 1 - old.addr;
-            UnetmmPiece *rest = rx->pieces[i].len ?
-                                &rx->pieces[rx->npieces++] : &rx->pieces[i];
+            UnetmmPiece *rest = place->pieces[i].len ?
+                                &place->pieces[place->npieces++] : &place->pieces[i];
 
             *rest = (UnetmmPiece) { .addr = old.addr + skip,
                                     .len = old.len - skip,
@@ -43,25 +43,25 @@ static void write_cut(UnetmmLanding *rx, uint64_t addr, uint32_t len)
     }
     /* Those of which nothing is left. */
     n = 0;
-    for (uint32_t i = 0; i < rx->npieces; i++) {
-        if (rx->pieces[i].len) {
-            rx->pieces[n++] = rx->pieces[i];
+    for (uint32_t i = 0; i < place->npieces; i++) {
+        if (place->pieces[i].len) {
+            place->pieces[n++] = place->pieces[i];
         }
     }
-    rx->npieces = n;
+    place->npieces = n;
 }
 
 /* From offsets to where they are now. */
-static void write_aim(UnetmmLanding *rx, const UnetmmRegion *region)
+static void write_aim(UnetmmPlacement *place, const UnetmmRegion *region)
 {
-    for (uint32_t i = 0; i < rx->npieces; i++) {
-        UnetmmPiece all = rx->pieces[i];
-        UnetmmPiece *p = &rx->pieces[i];
+    for (uint32_t i = 0; i < place->npieces; i++) {
+        UnetmmPiece all = place->pieces[i];
+        UnetmmPiece *p = &place->pieces[i];
 
         p->len = unetmm_region_run(region, all.addr, all.len, &p->addr);
         if (p->len < all.len) {
             /* Its turn will come. */
-            rx->pieces[rx->npieces++] = (UnetmmPiece) {
+            place->pieces[place->npieces++] = (UnetmmPiece) {
                 .addr = all.addr + p->len, .len = all.len - p->len,
                 .from = all.from + p->len,
             };
@@ -72,12 +72,12 @@ static void write_aim(UnetmmLanding *rx, const UnetmmRegion *region)
 /* All of the packet but what later ones have written. */
 static void write_pieces(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel,
                          const struct unetmm_frame *f,
-                         const UnetmmRegion *region)
+                         const UnetmmRegion *region, UnetmmPlacement *place)
 {
     const UnetmmRelRx *rx = &rel->rx;
     bool whole;
 
-    unetmm_recv_whole(core, f->remote, f->len);
+    unetmm_recv_whole(place, f->remote, f->len);
     for (uint32_t psn = f->psn + 1; rx->have &&
          psn - rx->nxt < UNETMM_REL_WINDOW; psn++) {
         const UnetmmRelEarly *e = &rx->early[psn % UNETMM_REL_WINDOW];
@@ -86,24 +86,23 @@ static void write_pieces(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel,
             !rx->kept[psn % UNETMM_REL_WINDOW].frame &&
             e->head.opcode == UNETMM_WIRE_WRITE && e->head.len &&
             e->head.handle == f->handle && e->head.offset == f->offset) {
-            write_cut(&core->rx, e->head.remote, e->head.len);
+            write_cut(place, e->head.remote, e->head.len);
         }
     }
-    whole = !f->len || (core->rx.npieces == 1 &&
-                        core->rx.pieces[0].len == f->len);
+    whole = !f->len || (place->npieces == 1 &&
+                        place->pieces[0].len == f->len);
     unetmm_count(core, ep, UNETMM_C_rel_trimmed, !whole);
-    write_aim(&core->rx, region);
+    write_aim(place, region);
 }
 
 /* For whoever moves the part of the region later. */
-static void write_note(const UnetmmCore *core, const struct unetmm_frame *f,
+static void write_note(const UnetmmPlacement *place,
+                       const struct unetmm_frame *f,
                        const UnetmmRegion *region)
 {
-    const UnetmmLanding *rx = &core->rx;
-
-    for (uint32_t i = 0; region->moved && i < rx->npieces; i++) {
-        unetmm_region_note(region, f->remote + rx->pieces[i].from,
-                           rx->pieces[i].len);
+    for (uint32_t i = 0; region->moved && i < place->npieces; i++) {
+        unetmm_region_note(region, f->remote + place->pieces[i].from,
+                           place->pieces[i].len);
     }
 }
 
@@ -139,9 +138,11 @@ static void write_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 static WritePlace write_aside(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                               const struct unetmm_frame *f,
                               const UnetmmRegion *region,
+                              const UnetmmPlacement *place,
                               const uint8_t *payload)
 {
-    return !region->moved && unetmm_sysbuf_take(core, ep, rel, f, payload) ?
+    return !region->moved &&
+           unetmm_sysbuf_take(core, ep, rel, f, place, payload) ?
            WRITE_ASIDE : WRITE_MISSING;
 }
 
@@ -150,6 +151,8 @@ static WritePlace write_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                               const UnetmmRegion *region,
                               const uint8_t *payload)
 {
+    UnetmmPlacement *place = &core->place;
+    WritePlace where;
     uint32_t npages;
     uint64_t vpn;
 
@@ -157,30 +160,29 @@ static WritePlace write_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         unetmm_count(core, ep, UNETMM_C_rel_held, 1);
         return WRITE_HELD;
     }
-    write_pieces(core, ep, rel, f, region);
-    if (unetmm_sysbuf_follows(core, rel)) {
-        WritePlace place = write_aside(core, ep, rel, f, region, payload);
-
-        unetmm_count(core, ep, UNETMM_C_sysbuf_follow, place == WRITE_ASIDE);
-        return place;
+    write_pieces(core, ep, rel, f, region, place);
+    if (unetmm_sysbuf_follows(core, rel, place)) {
+        where = write_aside(core, ep, rel, f, region, place, payload);
+        unetmm_count(core, ep, UNETMM_C_sysbuf_follow, where == WRITE_ASIDE);
+        return where;
     }
-    switch (unetmm_recv_hold(core, ep, &vpn, &npages)) {
+    switch (unetmm_recv_hold(core, ep, place, &vpn, &npages)) {
     case UNETMM_XLAT_OK:
         break;
     case UNETMM_XLAT_MISS:
         write_ask(core, ep, rel, f, region, vpn, npages);
-        return write_aside(core, ep, rel, f, region, payload);
+        return write_aside(core, ep, rel, f, region, place, payload);
     case UNETMM_XLAT_ERROR:
         return WRITE_NEVER;
     }
-    write_note(core, f, region);
-    switch (unetmm_recv_place(core, ep, rel, f, payload)) {
+    write_note(place, f, region);
+    switch (unetmm_rel_place(core, ep, rel, place, f, payload)) {
     case UNETMM_PLACED:
         return WRITE_PLACED;
     case UNETMM_PLACED_LATER:
         return WRITE_LATER;
     case UNETMM_PLACED_GONE:
-        return write_aside(core, ep, rel, f, region, payload);
+        return write_aside(core, ep, rel, f, region, place, payload);
     case UNETMM_PLACED_NOT:
         break;
     }

@@ -91,7 +91,7 @@ bool unetmm_region_moving_in(const UnetmmCore *core, uint32_t number,
 {
     const UnetmmLanding *rx = &core->rx;
 
-    if (rx->active && rx->rel && rx->head.opcode == UNETMM_WIRE_WRITE &&
+    if (rx->active && rx->head.opcode == UNETMM_WIRE_WRITE &&
         rx->head.handle == number &&
         region_meets(rx->head.remote, rx->head.len, first, last)) {
         return true;
