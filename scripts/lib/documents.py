@@ -12,8 +12,9 @@ docs/security.rst and docs/papers.md the names of tests are
     fuzz-NAME              tests/fuzz/fuzz-NAME.c
 
 and FILE.c: FUNCTION() is a function defined there.  Besides: the card's
-assertions are those that docs/security.rst lists, and tests/guest/abi.c knows
-each member of the driver's structures that is to be zero.
+assertions are those that docs/security.rst lists, tests/guest/abi.c knows each
+member of the driver's structures that is to be zero, and the card's table of
+policies is that of the specification.
 """
 
 import collections
@@ -27,6 +28,9 @@ REPO = os.path.dirname(os.path.dirname(os.path.dirname(
 PAGES = ("docs/security.rst", "docs/papers.md")
 UAPI = "guest-driver/uapi/linux/unetmm.h"
 ABI = "tests/guest/abi.c"
+TABLES = "hw/net/unetmm/card/tables.c"
+SPEC = "docs/specs/unetmm.rst"
+WITH = ("FIXED", "BROUGHT", "RAW", "DATAGRAM", "RELIABLE")
 
 LITERAL = re.compile(r"``?([^`]+)``?")
 DEFINITION = re.compile(r"^[A-Za-z][^;{}()=]*?[\s*](\w+)\([^;{}]*\)\n\{",
@@ -169,10 +173,60 @@ def check_abi():
             yield f"{ABI}: does not try {name}.{member}"
 
 
+def policies_of_card():
+    """With what each policy may be, in the card: {name: [bool, ...]}."""
+    found = {}
+    for name, flags in re.findall(r"\bP\(\w+, (\w+), ([\w |]+)\)",
+                                  read(TABLES)):
+        words = flags.split(" | ")
+        found[name] = [word in words for word in WITH]
+        if set(words) - set(WITH):
+            found[name] = None
+    return found
+
+
+def policies_of_spec():
+    """The same, in the specification."""
+    found = {}
+    table = re.search(r"^policy +fixed sources +brought sources +raw +"
+                      r"datagram +reliable\n=[= ]+\n(.*?)\n=", read(SPEC),
+                      re.MULTILINE | re.DOTALL)
+    for line in table[1].split("\n") if table else ():
+        name, *cells = line.split()
+        found[name.strip("`")] = [cell == "yes" for cell in cells]
+    return found
+
+
+def sources_of_card():
+    """The fixed sources, those that the driver brings pages for."""
+    found = (set(), set())
+    for name in re.findall(r"\bS\(\w+, (\w+)\)", read(TABLES)):
+        text = read(f"hw/net/unetmm/xlat/src_{name}.c")
+        found[has(r"\.driver_brings = true", text)].add(name)
+    return found
+
+
+def check_policies():
+    """Are the tables the same?"""
+    card, spec = policies_of_card(), policies_of_spec()
+    if len(card) < 5 or None in card.values():
+        yield f"{TABLES}: the table of policies is not understood"
+    for name in sorted(card | spec):
+        if card.get(name) != spec.get(name):
+            yield (f"{SPEC}: policy {name} is not allowed with the same as in "
+                   f"{TABLES}")
+    for kind, names in zip(("Fixed", "Brought"), sources_of_card()):
+        listed = re.search(rf"^{kind} sources: ([^.]*)\.", read(SPEC),
+                           re.MULTILINE)
+        if not listed or set(re.findall(r"``(\w+)``", listed[1])) != names:
+            yield (f"{SPEC}: the {kind.lower()} sources are "
+                   f"{', '.join(sorted(names))}")
+
+
 def main():
     """1 if something is wrong."""
     wrong = [*(line for page in PAGES for line in check_names(page)),
-             *check_assertions(), *check_abi()]
+             *check_assertions(), *check_abi(), *check_policies()]
     for line in wrong:
         print(line)
     return 1 if wrong else 0

@@ -282,9 +282,13 @@ class Transfer(gdb.Command):
             say("no send is in work")
         rx = core["rx"]
         if int(rx["active"]):
-            say(f"endpoint {int(rx['ep'])} receives: {int(rx['done'])} of "
-                f"{count(int(rx['len']), 'byte')} have landed at "
-                f"{int(rx['addr']):#x}")
+            place = rx["place"]
+            piece = place["pieces"][int(place["piece"])]
+            say(f"endpoint {int(rx['ep'])} receives "
+                f"{count(int(rx['len']), 'byte')}, a "
+                f"{rx['owner']['name'].string()}'s: page "
+                f"{int(place['page']) + 1} of {int(place['npages'])} moves, "
+                f"at {int(piece['addr']) + int(place['off']):#x}")
 
 
 # ---- Rings ------------------------------------------------------------------

@@ -553,8 +553,62 @@ void fake_check_counts(const UnetmmCore *core)
     assert_int_equal(core->flows_end, flows);
 }
 
+/* ---- The names of what is saved ---- */
+
+#define NAMES_EVERY 16          /* migrations: each name is text of its own */
+
+typedef struct Names {
+    GHashTable *paths;
+    size_t at;                  /* the next value's first byte */
+    uint64_t sum;               /* of all paths and numbers, in order */
+} Names;
+
+/* The values follow each other without a gap, each with a path of its own. */
+static void names_value(void *opaque, const UnetmmValue *value)
+{
+    Names *names = opaque;
+
+    assert_int_equal(value->at, names->at);
+    assert_true(strlen(value->path) < UNETMM_STREAM_PATH - 1);
+    if (!g_hash_table_add(names->paths, g_strdup(value->path))) {
+        fail_msg("two values are %s", value->path);
+    }
+    names->at += value->bytes;
+    names->sum = names->sum * 31 + g_str_hash(value->path);
+    names->sum = names->sum * 31 + value->number;
+}
+
+/* What is shown of a card that is saved, and of one that is restored. */
+static void check_names(UnetmmCore *core, const GByteArray *saved)
+{
+    UnetmmObserver observer = { .value = names_value };
+    g_autofree char *why = NULL;
+    GByteArray *again;
+    Names names[2];
+
+    for (unsigned i = 0; i < 2; i++) {
+        names[i] = (Names) {
+            .paths = g_hash_table_new_full(g_str_hash, g_str_equal, g_free,
+                                           NULL),
+        };
+    }
+    observer.opaque = &names[0];
+    unetmm_core_observe(core, &observer);
+    again = unetmm_core_save(core);
+    observer.opaque = &names[1];
+    assert_true(unetmm_core_load(core, again->data, again->len, &why));
+    unetmm_core_observe(core, NULL);
+    assert_int_equal(names[0].at, saved->len);
+    assert_int_equal(names[1].at, saved->len);
+    assert_true(names[0].sum == names[1].sum);
+    g_hash_table_unref(names[0].paths);
+    g_hash_table_unref(names[1].paths);
+    g_byte_array_unref(again);
+}
+
 void fake_migrate(FakeHost *host)
 {
+    static unsigned migrations;
     UnetmmCore *core = &host->core;
     UnetmmParams params = core->params;
     const UnetmmHostOps *ops = core->ops;
@@ -584,6 +638,9 @@ void fake_migrate(FakeHost *host)
     again = unetmm_core_save(core);
     assert_int_equal(saved->len, again->len);
     assert_memory_equal(saved->data, again->data, saved->len);
+    if (migrations++ % NAMES_EVERY == 0) {
+        check_names(core, saved);
+    }
     g_byte_array_unref(saved);
     g_byte_array_unref(again);
     /* What the host owes the card, and the card the host, goes on too. */

@@ -123,7 +123,7 @@ static void shaped_command(FuzzCard *c, FuzzIn *in)
     cmd.ep = fuzz_below(in, 9);
     switch (cmd.opcode) {
     case UNETMM_CMD_SPACE_CREATE:
-        cmd.space_create.source = fuzz_below(in, UNETMM_NUM_SOURCES);
+        cmd.space_create.source = fuzz_below(in, unetmm_tables.nsources);
         cmd.space_create.levels = fuzz_below(in, 8);
         cmd.space_create.table = cmd.space_create.levels ?
                                  dma_addr(c, in) & ~4095ull : 0;

@@ -18,7 +18,6 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "fuzz_ops.h"
-#include "card/state.h"
 
 #define STREAM_MOST 200000
 #define FIELDS_MOST 16384
@@ -40,80 +39,24 @@ static FakeEp giver;
 
 /* ---- Where the values of a stream are ---- */
 
-/*
- * Most bytes of a stream are payload, of which nothing depends.  So the linker
- * puts these functions before the ones that write a value (see meson.build).
- */
+/* Most bytes of a stream are payload, on which nothing depends. */
 static uint32_t fields[FIELDS_MOST];    /* offsets in the stream */
 static unsigned nfields;
 static unsigned packet;                 /* the first of one on its way, or 0 */
 
-static void note_field(const UnetmmStream *st)
+static void note_field(void *opaque, const UnetmmValue *value)
 {
-    if (!unetmm_stream_reads(st) && nfields < FIELDS_MOST) {
-        fields[nfields++] = st->out->len;
+    if (value->kind == UNETMM_VALUE_BYTES || nfields == FIELDS_MOST) {
+        return;
     }
-}
-
-#define NOTE_PLAIN(name, type) \
-    void __real_unetmm_stream_##name(UnetmmStream *st, type *v); \
-    void __wrap_unetmm_stream_##name(UnetmmStream *st, type *v); \
-    void __wrap_unetmm_stream_##name(UnetmmStream *st, type *v) \
-    { \
-        note_field(st); \
-        __real_unetmm_stream_##name(st, v); \
-    }
-
-NOTE_PLAIN(u8, uint8_t)
-NOTE_PLAIN(u16, uint16_t)
-NOTE_PLAIN(u32, uint32_t)
-NOTE_PLAIN(u64, uint64_t)
-
-void __real_unetmm_stream_bool(UnetmmStream *st, bool *v, const char *what);
-void __wrap_unetmm_stream_bool(UnetmmStream *st, bool *v, const char *what);
-uint32_t __real_unetmm_stream_choice(UnetmmStream *st, uint32_t value,
-                                     uint32_t limit, const char *what);
-uint32_t __wrap_unetmm_stream_choice(UnetmmStream *st, uint32_t value,
-                                     uint32_t limit, const char *what);
-void __real_unetmm_stream_time(UnetmmStream *st, int64_t *when, int64_t now,
-                               uint64_t most, const char *what);
-void __wrap_unetmm_stream_time(UnetmmStream *st, int64_t *when, int64_t now,
-                               uint64_t most, const char *what);
-
-void __wrap_unetmm_stream_bool(UnetmmStream *st, bool *v, const char *what)
-{
-    note_field(st);
-    __real_unetmm_stream_bool(st, v, what);
-}
-
-uint32_t __wrap_unetmm_stream_choice(UnetmmStream *st, uint32_t value,
-                                     uint32_t limit, const char *what)
-{
-    note_field(st);
-    return __real_unetmm_stream_choice(st, value, limit, what);
-}
-
-void __wrap_unetmm_stream_time(UnetmmStream *st, int64_t *when, int64_t now,
-                               uint64_t most, const char *what)
-{
-    note_field(st);
-    __real_unetmm_stream_time(st, when, now, most, what);
-}
-
-void __real_unetmm_state_packet(UnetmmStream *st, UnetmmCore *core,
-                                UnetmmEp *ep);
-void __wrap_unetmm_state_packet(UnetmmStream *st, UnetmmCore *core,
-                                UnetmmEp *ep);
-
-/* The values of one packet among thousands: chance would not meet them. */
-void __wrap_unetmm_state_packet(UnetmmStream *st, UnetmmCore *core,
-                                UnetmmEp *ep)
-{
-    if (!unetmm_stream_reads(st)) {
+    /* The values of one packet among thousands: chance would not meet them. */
+    if (g_str_has_suffix(value->path, ".send.psn")) {
         packet = nfields;
     }
-    __real_unetmm_state_packet(st, core, ep);
+    fields[nfields++] = value->at;
 }
+
+static const UnetmmObserver fields_observer = { .value = note_field };
 
 /* A byte of the stream: mostly the first of a value. */
 static uint32_t where(const GByteArray *s, FuzzIn *in, uint8_t how)
@@ -208,8 +151,13 @@ static void change(GByteArray *s, FuzzIn *in)
 
 static GByteArray *save(FuzzCard *c)
 {
+    GByteArray *saved;
+
     nfields = packet = 0;
-    return unetmm_core_save(&c->h.core);
+    unetmm_core_observe(&c->h.core, &fields_observer);
+    saved = unetmm_core_save(&c->h.core);
+    unetmm_core_observe(&c->h.core, NULL);
+    return saved;
 }
 
 static void load_true(FuzzCard *c, const GByteArray *s)

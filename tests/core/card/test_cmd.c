@@ -54,7 +54,7 @@ static void test_space_create(void **state)
         { 3, UNETMM_SOURCE_ODP, 0, 0, UNETMM_CS_BAD_ARG },
         { 3, UNETMM_SOURCE_ODP, 7, 0x1000, UNETMM_CS_BAD_ARG },
         { 0, UNETMM_SOURCE_ODP, 1, 0x1000, UNETMM_CS_BAD_ARG },
-        { 3, UNETMM_NUM_SOURCES, 0, 0, UNETMM_CS_BAD_ARG },
+        { 3, 0xff, 0, 0, UNETMM_CS_BAD_ARG },
         { 3, 255, 0, 0, UNETMM_CS_BAD_ARG },
         { 3, UNETMM_SOURCE_DIRECT, 0, 0, UNETMM_CS_BAD_ARG },
         { 0, UNETMM_SOURCE_TLB, 0, 0, UNETMM_CS_BAD_ARG },
@@ -126,10 +126,12 @@ static void test_ep_create_bad(void **state)
         BAD(p->fq_log2 = bad, UNETMM_CS_BAD_ARG);
         BAD(p->cq_log2 = bad, UNETMM_CS_BAD_ARG);
     }
-    /* There is no system buffer; 3 would do. */
-    for (unsigned bad = 2; bad < 256; bad += bad == 2 ? 2 : 1) {
+    for (unsigned bad = unetmm_tables.npolicies; bad < 256; bad++) {
         BAD(p->policy = bad, UNETMM_CS_BAD_ARG);
     }
+    /* There is no system buffer, and there are no bits. */
+    BAD(p->policy = UNETMM_POLICY_REDIRECT, UNETMM_CS_BAD_ARG);
+    BAD(p->policy = UNETMM_POLICY_BACKUP, UNETMM_CS_BAD_ARG);
     BAD(p->pretranslate = 5, UNETMM_CS_BAD_ARG);
     BAD(p->pretranslate = 255, UNETMM_CS_BAD_ARG);
     for (unsigned bit = 1; bit < 64; bit <<= 1) {
@@ -318,6 +320,82 @@ static void test_reply_to_table_source(void **state)
  * in its queues each time: the list of endpoints to serve holds it once, and
  * nobody else falls out of the list.
  */
+/* With what a policy is allowed, as the specification has it. */
+static const struct {
+    bool fixed, brought, raw, type[2];
+} allowed[] = {
+    [UNETMM_POLICY_DROP] = { 1, 1, 1, { 1, 1 } },
+    [UNETMM_POLICY_SKIP] = { 1, 1, 0, { 1, 1 } },
+    [UNETMM_POLICY_REDIRECT] = { 0, 1, 0, { 0, 1 } },
+    [UNETMM_POLICY_RNR] = { 0, 1, 0, { 0, 1 } },
+    [UNETMM_POLICY_BACKUP] = { 0, 1, 1, { 1, 0 } },
+};
+
+static void try_types(Fix *f, const FakeEp *e)
+{
+    for (unsigned type = 0; type < 2; type++) {
+        struct unetmm_cmd c = {
+            .opcode = UNETMM_CMD_CHANNEL_SET, .ep = e->id,
+            .channel = {
+                .channel = type, .type = type, .mtu = 1500,
+                .recv_credits = e->policy == UNETMM_POLICY_REDIRECT,
+            },
+        };
+        bool ok = allowed[e->policy].type[type] &&
+                  !(e->flags & UNETMM_EP_F_RAW);
+
+        assert_int_equal(cmd(f, c), ok ? UNETMM_CS_OK : UNETMM_CS_BAD_ARG);
+    }
+}
+
+static void try_policies(Fix *f, FakeSpace *s, bool brought, uint8_t flags)
+{
+    for (unsigned policy = 0; policy < G_N_ELEMENTS(allowed); policy++) {
+        bool ok = (brought ? allowed[policy].brought :
+                             allowed[policy].fixed) &&
+                  (!flags || allowed[policy].raw);
+        FakeEp e;
+
+        fake_ep_init(&e, &f->d, 3, s);
+        fake_ep_alloc(&e);
+        e.policy = policy;
+        e.flags = flags;
+        e.backup = policy == UNETMM_POLICY_BACKUP ? 8 : 0;
+        assert_int_equal(cmd(f, fake_ep_cmd(&e)),
+                         ok ? UNETMM_CS_OK : UNETMM_CS_BAD_ARG);
+        if (ok) {
+            try_types(f, &e);
+            assert_int_equal(fake_ep_destroy(&e), UNETMM_CS_OK);
+        }
+    }
+}
+
+static void test_policies(void **state)
+{
+    static const struct {
+        uint8_t source, levels;
+        bool brought;
+    } sources[] = {
+        { UNETMM_SOURCE_PINNED, 1, false }, { UNETMM_SOURCE_UTLB, 1, false },
+        { UNETMM_SOURCE_TLB, 0, true }, { UNETMM_SOURCE_KTLB, 1, true },
+        { UNETMM_SOURCE_SHADOW, 1, true }, { UNETMM_SOURCE_ODP, 1, true },
+    };
+    struct unetmm_cmd gone = { .opcode = UNETMM_CMD_SPACE_DESTROY,
+                               .space = 3 };
+    Fix *f = *state;
+
+    assert_int_equal(fake_sysbuf(&f->d, 4, 9000), UNETMM_CS_OK);
+    for (unsigned i = 0; i < G_N_ELEMENTS(sources); i++) {
+        FakeSpace *s = fake_space(&f->d, 3, sources[i].source,
+                                  sources[i].levels);
+
+        try_policies(f, s, sources[i].brought, 0);
+        try_policies(f, s, sources[i].brought, UNETMM_EP_F_RAW);
+        assert_int_equal(cmd(f, gone), UNETMM_CS_OK);
+        fake_space_gone(s);
+    }
+}
+
 static void test_create_destroy_storm(void **state)
 {
     Fix *f = *state;
@@ -363,6 +441,7 @@ int main(void)
         fix_test(test_channel_bad),
         fix_test(test_reply_bad),
         fix_test(test_reply_to_table_source),
+        fix_test(test_policies),
         fix_test(test_create_destroy_storm),
     };
 

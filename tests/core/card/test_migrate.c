@@ -605,8 +605,8 @@ static void test_truncated(void **state)
     X(c->eps[2].heads[1].addr = -5, "a free buffer that it would have") \
     X(c->eps[2].heads[1].len = 1 << 30, "a free buffer that it would have") \
     X(c->eps[2].heads[1].state = UNETMM_HEAD_READY, "the reverse") \
-    X(c->eps[2].heads[1].state = 77, "the state of a free buffer is 77") \
-    X(c->eps[2].nheads = 9, "the number of free buffers") \
+    X(c->eps[2].heads[1].state = 77, "head[1].state is 77") \
+    X(c->eps[2].nheads = 9, "nheads is 9") \
     X(c->eps[2].tx.blocked_on = UNETMM_BLOCKED_NOT, "the reverse") \
     X(c->eps[2].tx.blocked_on = UNETMM_BLOCKED_CQ, "waits for nothing") \
     X(c->eps[1].tx.seg_off++, "do not agree") \
@@ -652,19 +652,19 @@ static void test_truncated(void **state)
     X(c->rings[UNETMM_RING_NOTIFY].enabled = false; \
       c->rings[UNETMM_RING_NOTIFY].prod = 1, "off has indices") \
     X(c->random = 0, "have no state") \
-    X(c->knobs.loss = 2000000, "a rate of misbehaviour") \
-    X(c->knobs.delay_ns = 2000000000, "a time of misbehaviour") \
+    X(c->knobs.loss = 2000000, "knobs.x-loss is 2000000") \
+    X(c->knobs.delay_ns = 2000000000, "knobs.x-delay-ns is") \
     X(late_miss(c, UNETMM_REPLY_DEFERRED, 0, 1), "says nothing") \
     X(late_miss(c, UNETMM_REPLY_RESOLVED, 1, 1), "says nothing") \
     X(late_miss(c, UNETMM_REPLY_ERROR, 0, 1), "says nothing") \
-    X(late_miss(c, UNETMM_REPLY_RETRY, 0, 1), "a late answer is 3") \
+    X(late_miss(c, UNETMM_REPLY_RETRY, 0, 1), "late_reply is 3") \
     X(late_miss(c, UNETMM_REPLY_RESOLVED, 0, INT64_MAX / 2), "too far ahead") \
     X(late_frames(c, 500, 499), "before its turn") \
     X(late_frames(c, 500, INT64_MAX / 2), "too far ahead") \
-    X(c->port.delayed_used = 65, "the queue of late frames is 65") \
-    X(c->ctrl = UNETMM_CTRL_RESET, "CTRL is 2") \
+    X(c->port.delayed_used = 65, "port.delayed_used is 65") \
+    X(c->ctrl = UNETMM_CTRL_RESET, "registers.ctrl is 2") \
     X(c->status = UNETMM_STATUS_LINK, "STATUS has bits") \
-    X(c->inv_going_space = 8, "the space invalidated") \
+    X(c->inv_going_space = 8, "inv_going_space is 8") \
     X(c->vectors[0].not_before_ns = INT64_MAX, "too far ahead")
 
 /* A translation that nothing uses. */
@@ -858,18 +858,18 @@ static void waiting_scene(Slots *t)
 }
 
 #define WAITING_LIES(X) \
-    X(e->head_offset = 17, "the slots that wait is 17") \
-    X(e->bm_index = 6, "the first bit of a bitmap is 6") \
+    X(e->head_offset = 17, "head_offset is 17") \
+    X(e->bm_index = 6, "bm_index is 6") \
     X(e->bm_size = 65, "could not have been created") \
     X(e->bm_size = 0, "could not have been created") \
     X(e->taken[0].cookie = 5, "cannot wait so") \
     X(e->taken[2].status = UNETMM_ST_LIMIT, "cannot wait so") \
-    X(e->taken[1].status = UNETMM_NUM_ST, "the status of a slot that waits") \
+    X(e->taken[1].status = UNETMM_NUM_ST, "taken[1].status is") \
     X(e->taken[1].flags = UNETMM_CQE_F_INLINE, "cannot wait so") \
-    X(e->taken[1].flags = 8, "the flags of a packet that waits") \
-    X(e->taken[1].len = 65537, "the length of a packet that waits") \
-    X(e->taken[1].channel = 1024, "the channel of a packet that waits") \
-    X(e->slot_status = UNETMM_NUM_ST, "the status of a slot is") \
+    X(e->taken[1].flags = 8, "taken[1].flags is 8") \
+    X(e->taken[1].len = 65537, "taken[1].len is 65537") \
+    X(e->taken[1].channel = 1024, "taken[1].channel is 1024") \
+    X(e->slot_status = UNETMM_NUM_ST, "slot_status is") \
     X(e->fq_log2 = 1; e->fq_prod = 2; e->bitmap[0] = 1, "cannot wait so") \
     X(e->error = true, "stopped and has slots that wait") \
     X(e->error = true; e->head_offset = 0, "somebody waits for a slot") \

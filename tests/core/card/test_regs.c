@@ -115,8 +115,10 @@ static void test_identity(void **state)
     assert_int_equal(fake_reg(h, UNETMM_REG_TLB_VICTIMS), 9);
     assert_int_equal(fake_reg(h, UNETMM_REG_PRETRANSLATE), 11);
     assert_int_equal(fake_reg(h, UNETMM_REG_MAX_FAULTS), 13);
-    assert_int_equal(fake_reg(h, UNETMM_REG_SOURCES), 127);
-    assert_int_equal(fake_reg(h, UNETMM_REG_POLICIES), 31);
+    assert_int_equal(fake_reg(h, UNETMM_REG_SOURCES),
+                     (1u << unetmm_tables.nsources) - 1);
+    assert_int_equal(fake_reg(h, UNETMM_REG_POLICIES),
+                     (1u << unetmm_tables.npolicies) - 1);
     assert_int_equal(fake_reg(h, UNETMM_REG_SYSBUF_SLOTS), FAKE_SLOTS);
     assert_int_equal(fake_reg(h, UNETMM_REG_RELIABLE), 16);
     assert_int_equal(fake_reg(h, UNETMM_REG_REGIONS), 1234);

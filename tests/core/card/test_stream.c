@@ -416,13 +416,13 @@ static UnetmmSlot *slot_of(UnetmmCore *c, unsigned n)
 {
     UnetmmRel *rel = c->eps[1].rels;
 
-    return &c->sysbuf.slots[rel->rx.slot_of[(PEER_YOURS + n) %
-                                            UNETMM_REL_WINDOW]];
+    return &c->sysbuf.slots[rel->share.slot_of[(PEER_YOURS + n) %
+                                               UNETMM_REL_WINDOW]];
 }
 
 LIE(two_of_one_packet, slot_of(c, 1)->psn = PEER_YOURS)
 LIE(of_nobody, slot_of(c, 1)->psn = PEER_YOURS + 9)
-LIE(one_too_few, slot_of(c, 1)->rel = NULL)
+LIE(one_too_few, slot_of(c, 1)->share = NULL)
 
 static void test_slots(void **state)
 {

@@ -629,7 +629,7 @@ static struct unetmm_cmd random_command(Stress *s)
     cmd.ep = rnd(s, 20) ? rnd(s, 8) : rnd(s, 65536);
     switch (cmd.opcode) {
     case UNETMM_CMD_SPACE_CREATE:
-        cmd.space_create.source = rnd(s, UNETMM_NUM_SOURCES);
+        cmd.space_create.source = rnd(s, unetmm_tables.nsources);
         cmd.space_create.source = cmd.space ? cmd.space_create.source : 0;
         cmd.space_create.levels =
             cmd.space_create.source == UNETMM_SOURCE_PINNED ||

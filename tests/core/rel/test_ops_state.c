@@ -107,7 +107,7 @@ static void scene(Fix *f)
     X(rel->tx.pending |= rel->tx.voids, "is on its way and is not") \
     X(rel->tx.unplaced = rel->tx.voids, "is on its way and is not") \
     X(rel->tx.cum--, "is on its way and is not") \
-    X(rel->tx.cum += 20, "the packets that have been taken") \
+    X(rel->tx.cum += 20, "tx.taken is") \
     X(rel->tx.voids = 0, "of no message") \
     X(rel->tx.voids |= unetmm_rel_bit(PEER_MY + 4), "is on its way") \
     X(rel->tx.voids |= unetmm_rel_bit(PEER_MY + 4); \
@@ -120,11 +120,11 @@ static void scene(Fix *f)
     X(msg(rel, 0)->flags = UNETMM_SQE_F_NOTIFY, "of no kind that there is") \
     X(rel->rx.why = 8, "for no reason") \
     X(rel->rx.late_why = 8, "for no reason") \
-    X(rel->rx.run = UNETMM_MAX_MESSAGE + 1, "the length of a WRITE") \
-    X(rel->rx.nresults = 32, "the results of atomics is 32") \
+    X(rel->rx.run = UNETMM_MAX_MESSAGE + 1, "rx.run is") \
+    X(rel->rx.nresults = 32, "rx.nresults is 32") \
     X(ask(rel)->atomic = false; ask(rel)->target.len = 0, "too long") \
     X(ask(rel)->atomic = false; ask(rel)->target.len = 1001, "too long") \
-    X(early(rel, 4)->head.len = 1001, "the length of a packet is 1001") \
+    X(early(rel, 4)->head.len = 1001, "len is 1001") \
     X(early(rel, 5)->head.imm = 0, "a header that none has") \
     X(early(rel, 6)->head.imm = 3, "a header that none has") \
     X(early(rel, 7)->head.opcode = UNETMM_WIRE_ACK, "kept that cannot be") \
@@ -133,7 +133,7 @@ static void scene(Fix *f)
     X(c->spaces[1].counters[4].state = 3, "a state that none has") \
     X(c->spaces[1].counters[4].state = UNETMM_COUNTER_DUE, "nobody is to") \
     X(c->due_used = 2, "to be told of twice") \
-    X(c->due_used = c->params.spaces + 1, "the list of counters to tell of") \
+    X(c->due_used = c->params.spaces + 1, "due_used is") \
     X(c->regions[1].ncounters = 513, "region 1 could not have been set")
 
 static UnetmmRelMsg *msg(UnetmmRel *rel, uint32_t n)

@@ -368,7 +368,7 @@ static void test_queue_saved(void **state)
         fake_host_init(&other, &f->h.core.params);
         assert_int_equal(unetmm_core_load(&other.core, saved->data, saved->len,
                                           &why), !i);
-        assert_true(!i || strstr(why, "the packets of stores is 65"));
+        assert_true(!i || strstr(why, "stores.updates is 65"));
         fake_host_free(&other);
         g_byte_array_unref(saved);
         if (!i) {

@@ -23,9 +23,10 @@
 #define BITS            64
 #define BACKUP_LEAST    64      /* bytes of a buffer */
 
-void unetmm_backup_init(UnetmmEp *ep, uint32_t bits)
+/* All that the endpoint needs for it, by bm_size. */
+static void backup_ep_begin(UnetmmCore *core, UnetmmEp *ep)
 {
-    uint32_t n = 1u << ep->fq_log2;
+    uint32_t n = 1u << ep->fq_log2, bits = ep->bm_size;
 
     if (!bits) {
         return;
@@ -34,13 +35,12 @@ void unetmm_backup_init(UnetmmEp *ep, uint32_t bits)
     while (n < bits) {
         n *= 2;
     }
-    ep->bm_size = bits;
     ep->bitmap = g_new0(uint64_t, bits / BITS + 1);
     ep->taken = g_new0(UnetmmTaken, n);
     ep->taken_mask = n - 1;
 }
 
-void unetmm_backup_free(UnetmmEp *ep)
+static void backup_ep_end(UnetmmCore *core, UnetmmEp *ep)
 {
     g_clear_pointer(&ep->bitmap, g_free);
     g_clear_pointer(&ep->taken, g_free);
@@ -76,7 +76,8 @@ void unetmm_backup_mark(UnetmmEp *ep, uint32_t offset)
     backup_set(ep, backup_bit_at(ep, offset), true);
 }
 
-uint32_t unetmm_backup_forget(UnetmmEp *ep)
+/* Forgets all that waits; how many packets of these were in the ring. */
+static uint32_t backup_forget(UnetmmEp *ep)
 {
     uint32_t n = 0;
 
@@ -285,7 +286,8 @@ static bool tail_posted(const UnetmmEp *ep, uint32_t slot)
     return ep->fq_prod - slot - 1 <= INT32_MAX;
 }
 
-void unetmm_tail_look(UnetmmCore *core, UnetmmEp *ep)
+/* Has the armed slot been posted? */
+static void backup_posted(UnetmmCore *core, UnetmmEp *ep)
 {
     if (ep->tail_armed && tail_posted(ep, ep->tail_slot)) {
         ep->tail_armed = false;
@@ -322,19 +324,116 @@ uint8_t unetmm_tail_arm(UnetmmCore *core, uint16_t id,
     return UNETMM_CS_OK;
 }
 
+/* ---- Saved state -------------------------------------------------------- */
+
+/* What a slot is going to say; a packet in the ring has nothing to say yet. */
+static void taken_save(UnetmmStream *st, UnetmmEp *ep, uint32_t offset)
+{
+    uint32_t at = (ep->fq_cons + offset) & ep->taken_mask;
+    UnetmmTaken *taken = &ep->taken[at];
+    bool bit = unetmm_backup_pending(ep, offset);
+
+    unetmm_stream_bool(st, &bit, "in_backup_ring");
+    taken->len = unetmm_stream_choice(st, taken->len, UNETMM_MAX_PAYLOAD + 1,
+                                      "len");
+    taken->channel = unetmm_stream_choice(st, taken->channel,
+                                          UNETMM_MAX_CHANNELS, "channel");
+    taken->flags = unetmm_stream_choice(st, taken->flags,
+                                        UNETMM_CQE_F_CSUM_OK + 1, "flags");
+    taken->status = unetmm_stream_choice(st, taken->status, UNETMM_NUM_ST,
+                                         "status");
+    unetmm_stream_u64(st, &taken->cookie, "cookie");
+    if (taken->flags & ~UNETMM_CQE_F_CSUM_OK ||
+        (bit && (offset >= ep->bm_size || taken->status || taken->cookie)) ||
+        (!bit && offset >= 1u << ep->fq_log2)) {
+        unetmm_stream_refuse(st, "endpoint %u has a slot that cannot wait so",
+                             ep->id);
+    } else if (unetmm_stream_reads(st) && bit) {
+        unetmm_backup_mark(ep, offset);
+    }
+}
+
+static void waiting_save(UnetmmStream *st, UnetmmEp *ep)
+{
+    uint32_t n = unetmm_stream_choice(st, ep->head_offset, ep->taken_mask + 2,
+                                      "head_offset");
+
+    if (ep->error && n) {
+        unetmm_stream_refuse(st, "endpoint %u is stopped and has slots that "
+                             "wait", ep->id);
+    }
+    ep->bm_index = unetmm_stream_choice(st, ep->bm_index, ep->bm_size,
+                                        "bm_index");
+    for (uint32_t i = 0; i < n && !st->wrong; i++) {
+        unetmm_stream_enter(st, "taken", i);
+        taken_save(st, ep, i);
+        unetmm_stream_leave(st);
+    }
+    ep->head_offset = n;
+    unetmm_stream_bool(st, &ep->tail_armed, "tail_armed");
+    unetmm_stream_bool(st, &ep->notify_tail, "notify_tail");
+    unetmm_stream_u32(st, &ep->tail_slot, "tail_slot");
+    if (ep->error && (ep->tail_armed || ep->notify_tail)) {
+        unetmm_stream_refuse(st, "endpoint %u is stopped and somebody waits "
+                             "for a slot of it", ep->id);
+    }
+}
+
+void unetmm_waiting_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
+{
+    if (!unetmm_ep_slotted(ep)) {
+        return;
+    }
+    unetmm_stream_u32(st, &ep->slot_asked, "slot_asked");
+    ep->slot_status = unetmm_stream_choice(st, ep->slot_status, UNETMM_NUM_ST,
+                                           "slot_status");
+    if (ep->bm_size) {
+        waiting_save(st, ep);
+    }
+}
+
+/* A message of a stopped endpoint ends here; another needs a place to wait. */
+bool unetmm_slot_landing_ok(const UnetmmEp *ep)
+{
+    const uint32_t most = ep->bm_size ? ep->taken_mask : 0;
+
+    return ep->error || ep->head_offset <= most;
+}
+
+static uint64_t waiting_save_limit(const UnetmmCore *core)
+{
+    uint64_t ep = 32 + (core->params.backup_bits ?
+                        (1u << UNETMM_MAX_RING_LOG2) * 32ull : 0);
+
+    return core->params.endpoints * ep;
+}
+
 static void backup_reset(UnetmmCore *core)
 {
     for (uint32_t i = 0; i < core->params.endpoints; i++) {
         UnetmmEp *ep = &core->eps[i];
 
         if (ep->live) {
-            core->counters[UNETMM_C_drop_reset] += unetmm_backup_forget(ep);
-            unetmm_backup_free(ep);
+            core->counters[UNETMM_C_drop_reset] += backup_forget(ep);
+            backup_ep_end(core, ep);
         }
     }
+}
+
+/* What waits for its turn is not going to be shown any more. */
+static void backup_ep_stop(UnetmmCore *core, UnetmmEp *ep)
+{
+    unetmm_count(core, ep, UNETMM_C_drop_stopped, backup_forget(ep));
 }
 
 const UnetmmModule unetmm_module_backup = {
     .name = "backup",
     .reset = backup_reset,
+    .ep_begin = backup_ep_begin,
+    .ep_stop = backup_ep_stop,
+    .ep_end = backup_ep_end,
+    .turn = unetmm_backup_walk,
+    .completes = unetmm_backup_waits,
+    .posted = backup_posted,
+    .save_limit = waiting_save_limit,
 };

@@ -94,9 +94,18 @@ static void slot_landed_late(UnetmmCore *core, UnetmmEp *ep,
     slot_landed(core, ep, &landing->cqe, landed, why);
 }
 
-const UnetmmLandingOps unetmm_landing_slot = {
+static bool slot_place_ok(UnetmmCore *core, const UnetmmEp *ep)
+{
+    const UnetmmLanding *rx = &core->rx;
+
+    return rx->place.npieces == 1 && rx->place.pieces[0].len == rx->len &&
+           rx->cqe.opcode == UNETMM_CQE_RECEIVED && unetmm_slot_landing_ok(ep);
+}
+
+static const UnetmmLandingOps slot_landing = {
     .name = "slot",
     .landed = slot_landed_late,
+    .place_ok = slot_place_ok,
 };
 
 /* Lands a message in the next slot; its pages are held.  cqe: its cookie. */
@@ -104,7 +113,7 @@ static void slot_land(UnetmmCore *core, UnetmmEp *ep, UnetmmPlacement *place,
                       const struct unetmm_cqe *cqe, const uint8_t *data)
 {
     UnetmmPlaced placed = unetmm_recv_place(core, ep, place,
-                                            &unetmm_landing_slot, cqe->len,
+                                            &slot_landing, cqe->len,
                                             data);
 
     if (placed == UNETMM_PLACED_LATER) {
@@ -134,7 +143,7 @@ static const UnetmmMissOwner slot_owner = {
     .name = "slot", .write = true, .head = true, .reply = slot_reply,
 };
 
-void unetmm_slot_own_miss(UnetmmEp *ep)
+static void slot_begin(UnetmmEp *ep)
 {
     unetmm_miss_own(&ep->misses[SLOT_MISS], &slot_owner, ep, NULL);
 }
@@ -160,19 +169,23 @@ static void slot_absent(UnetmmCore *core, UnetmmEp *ep,
                         const struct unetmm_fqe *fqe, uint64_t vpn,
                         const struct unetmm_cqe *cqe, const uint8_t *data)
 {
+    const UnetmmSourceOps *source = core->spaces[ep->space].source;
     enum unetmm_counter why = fqe ? UNETMM_C_drop_absent :
                               UNETMM_C_drop_no_buffer;
+    const UnetmmAbsent ctx = {
+        .ep = ep, .at = UNETMM_ABSENT_SLOT, .len = cqe->len,
+    };
+    bool store = ep->policy->absent(core, &ctx) == UNETMM_VERDICT_STORE &&
+                 ep->bm_size;
 
     /*
-     * With policy backup the driver enters the page into its table unasked;
+     * For what is stored the driver enters the page into its table unasked;
      * what it has to give to the card it gives only when asked.
      */
-    if (fqe && (!ep->policy->backup ||
-                core->spaces[ep->space].source->insert)) {
+    if (fqe && (!store || source->only_copy_is_the_tlb)) {
         slot_ask(core, ep, fqe, vpn);
     }
-    if (!ep->policy->backup ||
-        !unetmm_backup_store(core, ep, cqe, data, &why)) {
+    if (!store || !unetmm_backup_store(core, ep, cqe, data, &why)) {
         unetmm_recv_drop(core, ep, why);
     }
 }
@@ -254,3 +267,9 @@ void unetmm_slot_receive(UnetmmCore *core, UnetmmEp *ep,
     }
     unetmm_recv_drop(core, ep, UNETMM_C_drop_no_buffer);
 }
+
+const UnetmmSlotOps unetmm_slots = {
+    .begin = slot_begin,
+    .receive = unetmm_slot_receive,
+    .landing = &slot_landing,
+};

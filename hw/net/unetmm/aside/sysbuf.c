@@ -17,7 +17,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../rel/rel.h"
+#include "../card/core.h"
 #include "../abi/unetmm_le.h"
 
 static void sysbuf_create(UnetmmCore *core)
@@ -41,7 +41,6 @@ static void sysbuf_reset(UnetmmCore *core)
     memset(sb->slots, 0, core->params.sysbuf_slots * sizeof(*sb->slots));
     sb->n = sb->bytes = sb->promised = sb->nfree = 0;
     sb->full_first = sb->full_used = 0;
-    sb->held_up = false;
 }
 
 /* ---- Given and promised ------------------------------------------------- */
@@ -105,20 +104,20 @@ bool unetmm_sysbuf_promise(UnetmmCore *core, uint32_t n)
     return true;
 }
 
-void unetmm_sysbuf_forget(UnetmmCore *core, UnetmmRel *rel)
+void unetmm_sysbuf_forget(UnetmmCore *core, UnetmmShare *share)
 {
     UnetmmSysbuf *sb = &core->sysbuf;
 
-    for (uint32_t i = 0; rel->rx.slots && i < sb->n; i++) {
+    for (uint32_t i = 0; share->used && i < sb->n; i++) {
         if (sb->slots[i].state != UNETMM_SLOT_FREE &&
-            sb->slots[i].rel == rel) {
-            sb->slots[i].rel = NULL;
-            rel->rx.slots--;
-            rel->credits--;
+            sb->slots[i].share == share) {
+            sb->slots[i].share = NULL;
+            share->used--;
+            share->credits--;
         }
     }
-    sb->promised -= rel->credits;
-    rel->credits = 0;
+    sb->promised -= share->credits;
+    share->credits = 0;
 }
 
 /* ---- Filled ------------------------------------------------------------- */
@@ -143,14 +142,12 @@ static bool slot_meets(const UnetmmSlot *slot, const UnetmmPlacement *place)
     return false;
 }
 
-bool unetmm_sysbuf_follows(const UnetmmCore *core, const UnetmmRel *rel,
+bool unetmm_sysbuf_follows(const UnetmmCore *core, const UnetmmShare *share,
                            const UnetmmPlacement *place)
 {
-    const UnetmmRelRx *rx = &rel->rx;
-
-    for (unsigned i = 0; rx->slots && i < UNETMM_REL_WINDOW; i++) {
-        if ((rx->unlanded & unetmm_rel_bit(i)) &&
-            slot_meets(&core->sysbuf.slots[rx->slot_of[i]], place)) {
+    for (unsigned i = 0; share->used && i < UNETMM_REL_WINDOW; i++) {
+        if ((share->unlanded >> i & 1) &&
+            slot_meets(&core->sysbuf.slots[share->slot_of[i]], place)) {
             return true;
         }
     }
@@ -158,13 +155,13 @@ bool unetmm_sysbuf_follows(const UnetmmCore *core, const UnetmmRel *rel,
 }
 
 /* False: the bus refused it. */
-static bool slot_write(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel,
-                       const UnetmmSlot *slot, const struct unetmm_frame *f,
-                       const uint8_t *payload)
+static bool slot_write(UnetmmCore *core, UnetmmEp *ep,
+                       const UnetmmShare *share, const UnetmmSlot *slot,
+                       const struct unetmm_frame *f, const uint8_t *payload)
 {
     bool write = f->opcode == UNETMM_WIRE_WRITE;
     struct unetmm_slot head = {
-        .space = ep->space, .ep = ep->id, .channel = rel->channel,
+        .space = ep->space, .ep = ep->id, .channel = share->channel,
         .opcode = write ? UNETMM_OP_WRITE : UNETMM_OP_SEND,
         .npieces = slot->npieces, .region = write ? f->handle : 0,
         .len = f->len, .time_ns = core->ops->now_ns(core->host),
@@ -182,25 +179,25 @@ static bool slot_write(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel,
            unetmm_dma_write(core, ep, slot->addr, &head, sizeof(head));
 }
 
-static void slot_is_full(UnetmmCore *core, UnetmmRel *rel, uint16_t number,
+static void slot_is_full(UnetmmCore *core, UnetmmShare *share, uint16_t number,
                          uint32_t psn)
 {
     UnetmmSysbuf *sb = &core->sysbuf;
     UnetmmSlot *slot = &sb->slots[number];
 
     slot->state = UNETMM_SLOT_FULL;
-    slot->rel = rel;
+    slot->share = share;
     slot->psn = psn;
-    slot->ep = rel->ep;
-    slot->space = core->eps[rel->ep].space;
+    slot->ep = share->ep;
+    slot->space = core->eps[share->ep].space;
     sb->full[(sb->full_first + sb->full_used++) %
              core->params.sysbuf_slots] = number;
-    rel->rx.slots++;
-    rel->rx.slot_of[psn % UNETMM_REL_WINDOW] = number;
-    rel->rx.unlanded |= unetmm_rel_bit(psn);
+    share->used++;
+    share->slot_of[psn % UNETMM_REL_WINDOW] = number;
+    share->unlanded |= 1ull << psn % UNETMM_REL_WINDOW;
 }
 
-bool unetmm_sysbuf_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+bool unetmm_sysbuf_take(UnetmmCore *core, UnetmmEp *ep, UnetmmShare *share,
                         const struct unetmm_frame *f,
                         const UnetmmPlacement *place, const uint8_t *payload)
 {
@@ -208,7 +205,7 @@ bool unetmm_sysbuf_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     uint16_t number;
     UnetmmSlot *slot;
 
-    if (!ep->policy->slots || rel->rx.slots >= rel->credits || !sb->nfree) {
+    if (share->used >= share->credits || !sb->nfree) {
         return false;
     }
     if (!place->npieces || place->npieces > UNETMM_SLOT_PIECES) {
@@ -220,15 +217,15 @@ bool unetmm_sysbuf_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     slot->npieces = place->npieces;
     memcpy(slot->pieces, place->pieces,
            place->npieces * sizeof(slot->pieces[0]));
-    if (!slot_write(core, ep, rel, slot, f, payload)) {
+    if (!slot_write(core, ep, share, slot, f, payload)) {
         return false;
     }
     sb->nfree--;
-    slot_is_full(core, rel, number, f->psn);
-    unetmm_rel_keep_head(core, ep, rel, f, NULL);
+    slot_is_full(core, share, number, f->psn);
+    share->ops->keep(core, share, f);
     unetmm_count(core, ep, UNETMM_C_sysbuf_packets, 1);
     unetmm_count(core, ep, UNETMM_C_sysbuf_bytes, f->len);
-    trace_unetmm_sysbuf_take(ep->id, rel->channel, f->psn, number, f->len);
+    trace_unetmm_sysbuf_take(ep->id, share->channel, f->psn, number, f->len);
     return true;
 }
 
@@ -239,7 +236,7 @@ static void slot_free(UnetmmCore *core, uint16_t number)
     UnetmmSysbuf *sb = &core->sysbuf;
 
     sb->slots[number].state = UNETMM_SLOT_FREE;
-    sb->slots[number].rel = NULL;
+    sb->slots[number].share = NULL;
     sb->free[sb->nfree++] = number;
 }
 
@@ -259,14 +256,14 @@ static bool slot_report(UnetmmCore *core, uint16_t number)
     return true;
 }
 
-void unetmm_sysbuf_flush(UnetmmCore *core)
+static void sysbuf_flush(UnetmmCore *core)
 {
     UnetmmSysbuf *sb = &core->sysbuf;
 
     while (sb->full_used) {
         uint16_t number = sb->full[sb->full_first];
 
-        if (!sb->slots[number].rel) {
+        if (!sb->slots[number].share) {
             /* Nobody knows of it, and nobody wants it. */
             slot_free(core, number);
             sb->promised--;
@@ -281,7 +278,7 @@ void unetmm_sysbuf_flush(UnetmmCore *core)
 uint8_t unetmm_sysbuf_done(UnetmmCore *core, const struct unetmm_cmd_slot *cmd)
 {
     UnetmmSysbuf *sb = &core->sysbuf;
-    UnetmmRel *rel;
+    UnetmmShare *share;
     uint32_t psn;
 
     if (cmd->slot >= sb->n ||
@@ -292,31 +289,158 @@ uint8_t unetmm_sysbuf_done(UnetmmCore *core, const struct unetmm_cmd_slot *cmd)
         cmd->rsvd[2]) {
         return UNETMM_CS_BAD_ARG;
     }
-    rel = sb->slots[cmd->slot].rel;
+    share = sb->slots[cmd->slot].share;
     psn = sb->slots[cmd->slot].psn;
     trace_unetmm_sysbuf_done(cmd->slot, cmd->status);
     slot_free(core, cmd->slot);
-    if (rel) {
-        rel->rx.slots--;
-        unetmm_rel_slot_done(core, rel, psn, cmd->status);
+    if (share) {
+        share->used--;
+        share->ops->done(core, share, psn, cmd->status);
     } else {
         sb->promised--;
     }
     return UNETMM_CS_OK;
 }
 
-/* A landing is over, for which channels may have had to wait. */
-void unetmm_sysbuf_go_on(UnetmmCore *core)
+/* ---- Saved state -------------------------------------------------------- */
+
+/*
+ * The slots come before the channels, which are promised some; which packet is
+ * in which comes behind them.  The packet's bytes are in guest memory and are
+ * not saved here; nor is what follows from the rest: how many are free or
+ * promised, and whether a channel waits for a landing to end.
+ */
+static void sysbuf_save(UnetmmStream *st, UnetmmCore *core)
 {
-    for (uint32_t i = 0; core->sysbuf.held_up && i < core->params.endpoints;
-         i++) {
-        for (UnetmmRel *rel = core->eps[i].rels; rel; rel = rel->next) {
-            if (rel->rx.landed) {
-                unetmm_engine_queue(core, &core->eps[i]);
+    g_autofree uint64_t *addrs = NULL;
+    UnetmmSysbuf *sb = &core->sysbuf;
+    uint32_t bytes = sb->bytes;
+    uint32_t n;
+
+    unetmm_stream_enter(st, "sysbuf", UNETMM_STREAM_ONE);
+    n = unetmm_stream_choice(st, sb->n, core->params.sysbuf_slots + 1, "n");
+    addrs = g_new0(uint64_t, n + 1);
+    unetmm_stream_u32(st, &bytes, "bytes");
+    for (uint32_t i = 0; i < n && !st->wrong; i++) {
+        addrs[i] = sb->slots[i].addr;
+        unetmm_stream_enter(st, "slot", i);
+        unetmm_stream_u64(st, &addrs[i], "addr");
+        unetmm_stream_leave(st);
+    }
+    unetmm_stream_leave(st);
+    if (unetmm_stream_reads(st) && !st->wrong &&
+        !unetmm_sysbuf_give(core, addrs, n, bytes)) {
+        unetmm_stream_refuse(st, "the system buffer could not have been "
+                             "given");
+    }
+}
+
+static void pieces_save(UnetmmStream *st, UnetmmSlot *slot)
+{
+    slot->npieces = unetmm_stream_choice(st, slot->npieces,
+                                         UNETMM_SLOT_PIECES + 1, "npieces");
+    for (unsigned i = 0; i < slot->npieces; i++) {
+        UnetmmPiece *piece = &slot->pieces[i];
+
+        unetmm_stream_enter(st, "piece", i);
+        unetmm_stream_u64(st, &piece->addr, "addr");
+        unetmm_stream_u32(st, &piece->len, "len");
+        unetmm_stream_u32(st, &piece->from, "from");
+        unetmm_stream_leave(st);
+        if (!piece->len || piece->addr > UINT64_MAX - (piece->len - 1)) {
+            unetmm_stream_refuse(st, "a piece of a packet wraps round");
+        }
+    }
+}
+
+static void slot_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
+{
+    UnetmmSlot *slot = &core->sysbuf.slots[number];
+
+    slot->state = unetmm_stream_choice(st, slot->state, UNETMM_SLOT_TOLD + 1,
+                                       "state");
+    if (slot->state == UNETMM_SLOT_FREE) {
+        return;
+    }
+    slot->share = core->tables->shares->save(st, core, slot->share);
+    unetmm_stream_u32(st, &slot->psn, "psn");
+    slot->ep = unetmm_stream_choice(st, slot->ep, core->params.endpoints, "ep");
+    slot->space = unetmm_stream_choice(st, slot->space, core->params.spaces,
+                                       "space");
+    pieces_save(st, slot);
+    if (!unetmm_stream_reads(st) || st->wrong) {
+        return;
+    }
+    if (slot->share) {
+        slot->share->ops->restored(st, core, slot->share, number);
+    } else if (!unetmm_sysbuf_promise(core, 1)) {
+        unetmm_stream_refuse(st, "more slots are promised than there are");
+    }
+}
+
+/* In which order they are to be reported. */
+static void full_save(UnetmmStream *st, UnetmmCore *core)
+{
+    UnetmmSysbuf *sb = &core->sysbuf;
+    uint32_t used = unetmm_stream_choice(st, sb->full_used, sb->n + 1,
+                                         "full_used");
+    uint32_t full = 0;
+
+    for (uint32_t i = 0; i < used && !st->wrong; i++) {
+        uint16_t *number = &sb->full[(sb->full_first + i) %
+                                     core->params.sysbuf_slots];
+
+        *number = unetmm_stream_member(st, *number, sb->n, "full", i);
+        /* Each of them once, if there are as many. */
+        for (uint32_t j = 0; unetmm_stream_reads(st) && j < i; j++) {
+            if (sb->full[j] == *number) {
+                unetmm_stream_refuse(st, "a slot is to be reported twice");
             }
         }
     }
-    core->sysbuf.held_up = false;
+    if (!unetmm_stream_reads(st) || st->wrong) {
+        return;
+    }
+    sb->full_used = used;
+    for (uint32_t i = 0; i < sb->n; i++) {
+        full += sb->slots[i].state == UNETMM_SLOT_FULL;
+    }
+    for (uint32_t i = 0; i < used; i++) {
+        if (sb->slots[sb->full[i]].state != UNETMM_SLOT_FULL) {
+            unetmm_stream_refuse(st, "a slot that is not full is reported");
+        }
+    }
+    if (full != used) {
+        unetmm_stream_refuse(st, "a slot is full, and is not reported");
+    }
+}
+
+static void slots_save(UnetmmStream *st, UnetmmCore *core)
+{
+    UnetmmSysbuf *sb = &core->sysbuf;
+
+    unetmm_stream_enter(st, "sysbuf", UNETMM_STREAM_ONE);
+    for (uint32_t i = 0; i < sb->n && !st->wrong; i++) {
+        unetmm_stream_enter(st, "slot", i);
+        slot_save(st, core, i);
+        unetmm_stream_leave(st);
+    }
+    full_save(st, core);
+    unetmm_stream_leave(st);
+    if (!unetmm_stream_reads(st) || st->wrong) {
+        return;
+    }
+    sb->nfree = 0;
+    for (uint32_t i = sb->n; i-- > 0;) {
+        if (sb->slots[i].state == UNETMM_SLOT_FREE) {
+            sb->free[sb->nfree++] = i;
+        }
+    }
+}
+
+static uint64_t sysbuf_save_limit(const UnetmmCore *core)
+{
+    return core->params.sysbuf_slots * (32ull + UNETMM_SLOT_PIECES * 16);
 }
 
 const UnetmmModule unetmm_module_sysbuf = {
@@ -324,4 +448,13 @@ const UnetmmModule unetmm_module_sysbuf = {
     .create = sysbuf_create,
     .reset = sysbuf_reset,
     .free = sysbuf_free,
+    .flush = sysbuf_flush,
+    .save = sysbuf_save,
+    .save_limit = sysbuf_save_limit,
+};
+
+/* The packets in the slots: they are saved behind the channels. */
+const UnetmmModule unetmm_module_slots = {
+    .name = "slots",
+    .save = slots_save,
 };

@@ -18,19 +18,6 @@ void unetmm_budget_renew(UnetmmCore *core)
     };
 }
 
-void unetmm_charge(UnetmmCore *core, uint32_t descriptors, uint32_t bytes)
-{
-    UnetmmBudget *b = &core->budget;
-
-    if (b->arriving) {
-        bytes += descriptors * UNETMM_LEAST_BYTES;
-        b->arrivals -= MIN(b->arrivals, bytes);
-        return;
-    }
-    b->descriptors -= MIN(b->descriptors, descriptors);
-    b->bytes -= MIN(b->bytes, bytes);
-}
-
 void unetmm_engine_queue(UnetmmCore *core, UnetmmEp *ep)
 {
     uint32_t n = core->params.endpoints;
@@ -39,6 +26,20 @@ void unetmm_engine_queue(UnetmmCore *core, UnetmmEp *ep)
         ep->queued = true;
         core->ready[(core->ready_first + core->ready_used++) % n] = ep->id;
     }
+}
+
+UnetmmEp *unetmm_ready_pop(UnetmmCore *core)
+{
+    UnetmmEp *ep;
+
+    if (!core->ready_used) {
+        return NULL;
+    }
+    ep = &core->eps[core->ready[core->ready_first]];
+    core->ready_first = (core->ready_first + 1) % core->params.endpoints;
+    core->ready_used--;
+    ep->queued = false;
+    return ep;
 }
 
 static void ready_create(UnetmmCore *core)
@@ -60,9 +61,34 @@ static void ready_free(UnetmmCore *core)
     g_clear_pointer(&core->ready, g_free);
 }
 
+/* Whose turn it is: the order is state of its own. */
+static void ready_save(UnetmmStream *st, UnetmmCore *core)
+{
+    uint32_t n = core->params.endpoints;
+    uint32_t used = unetmm_stream_choice(st, core->ready_used, n + 1,
+                                         "ready_used");
+
+    for (uint32_t i = 0; i < used && !st->wrong; i++) {
+        uint16_t *slot = &core->ready[(core->ready_first + i) % n];
+
+        *slot = unetmm_stream_member(st, *slot, n, "ready", i);
+        if (!unetmm_stream_reads(st)) {
+            continue;
+        }
+        if (core->eps[*slot].queued) {
+            unetmm_stream_refuse(st, "endpoint %u is to be served twice",
+                                 *slot);
+            return;
+        }
+        core->eps[*slot].queued = true;
+        core->ready_used++;
+    }
+}
+
 const UnetmmModule unetmm_module_ready = {
     .name = "ready",
     .create = ready_create,
     .reset = ready_reset,
     .free = ready_free,
+    .save = ready_save,
 };

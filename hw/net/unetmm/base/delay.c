@@ -54,7 +54,7 @@ bool unetmm_delay_take(UnetmmCore *core, uint8_t *frame, uint32_t bytes)
 }
 
 /* When the first of the queue goes; INT64_MAX: not by itself. */
-int64_t unetmm_delay_deadline(const UnetmmCore *core)
+static int64_t delay_next(const UnetmmCore *core)
 {
     const UnetmmPort *port = &core->port;
     const UnetmmDelayed *first = &port->delayed[port->delayed_first];
@@ -64,11 +64,11 @@ int64_t unetmm_delay_deadline(const UnetmmCore *core)
 }
 
 /* Sends what is due, as far as there is room where it goes. */
-void unetmm_delay_flush(UnetmmCore *core)
+static void delay_late(UnetmmCore *core)
 {
     UnetmmPort *port = &core->port;
 
-    while (port->delayed_used && unetmm_delay_deadline(core) <=
+    while (port->delayed_used && delay_next(core) <=
            core->ops->now_ns(core->host)) {
         UnetmmDelayed *first = delay_at(port, 0);
         uint8_t *frame = g_steal_pointer(&first->frame);
@@ -77,7 +77,7 @@ void unetmm_delay_flush(UnetmmCore *core)
         port->delayed_first = (port->delayed_first + 1) % UNETMM_MAX_DELAYED;
         port->delayed_used--;
         unetmm_port_emit(core, frame, bytes);
-        unetmm_engine_wire_room(core);
+        unetmm_port_room(core);
     }
 }
 
@@ -93,7 +93,49 @@ static void delay_reset(UnetmmCore *core)
     port->delayed_first = port->delayed_used = 0;
 }
 
+void unetmm_delay_save(UnetmmStream *st, UnetmmCore *core)
+{
+    UnetmmPort *port = &core->port;
+    uint32_t used = unetmm_stream_choice(st, port->delayed_used,
+                                         UNETMM_MAX_DELAYED + 1,
+                                         "delayed_used");
+    int64_t now = core->ops->now_ns(core->host), before = now;
+
+    for (uint32_t i = 0; i < used && !st->wrong; i++) {
+        UnetmmDelayed *d = delay_at(port, i);
+
+        unetmm_stream_enter(st, "delayed", i);
+        unetmm_port_save_sealed(st, core, &d->frame, &d->bytes);
+        if (unetmm_stream_reads(st)) {
+            port->delayed_used++;
+        }
+        unetmm_stream_time(st, &d->due_ns, now, UNETMM_MAX_LATE_NS, "due_ns");
+        unetmm_stream_leave(st);
+        if (unetmm_stream_reads(st) && d->due_ns < before) {
+            unetmm_stream_refuse(st, "a late frame goes before its turn");
+        }
+        before = d->due_ns;
+    }
+}
+
+static int64_t delay_deadline(const UnetmmCore *core)
+{
+    int64_t when = delay_next(core);
+
+    /* While the wire is blocked unetmm_core_sent() sees to it. */
+    return core->port.held && unetmm_port_ready(core) ?
+           MIN(when, core->port.held_until_ns) : when;
+}
+
+static void delay_due(UnetmmCore *core, int64_t now)
+{
+    unetmm_port_flush_held(core, true);
+}
+
 const UnetmmModule unetmm_module_delay = {
     .name = "delay",
     .reset = delay_reset,
+    .deadline = delay_deadline,
+    .due = delay_due,
+    .late = delay_late,
 };

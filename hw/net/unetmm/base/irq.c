@@ -19,6 +19,14 @@ void unetmm_event(UnetmmCore *core, uint32_t events)
     }
 }
 
+void unetmm_core_fatal(UnetmmCore *core)
+{
+    if (!(core->status & UNETMM_STATUS_FATAL)) {
+        core->status |= UNETMM_STATUS_FATAL;
+        unetmm_event(core, UNETMM_EVENT_FATAL);
+    }
+}
+
 void unetmm_irq_want(UnetmmCore *core, unsigned vector)
 {
     core->vectors[vector].pending = true;
@@ -62,7 +70,7 @@ void unetmm_irq_flush(UnetmmCore *core)
 }
 
 /* When the next moderated interrupt is due; INT64_MAX: none waits. */
-int64_t unetmm_irq_deadline(const UnetmmCore *core)
+static int64_t irq_deadline(const UnetmmCore *core)
 {
     int64_t when = INT64_MAX;
 
@@ -74,6 +82,21 @@ int64_t unetmm_irq_deadline(const UnetmmCore *core)
     return when;
 }
 
+static void irq_save(UnetmmStream *st, UnetmmCore *core)
+{
+    int64_t now = core->ops->now_ns(core->host);
+
+    for (unsigned i = 0; i < UNETMM_NUM_VECTORS; i++) {
+        UnetmmVector *v = &core->vectors[i];
+
+        unetmm_stream_enter(st, "vector", i);
+        unetmm_stream_bool(st, &v->pending, "pending");
+        unetmm_stream_time(st, &v->not_before_ns, now, UINT32_MAX,
+                           "not_before_ns");
+        unetmm_stream_leave(st);
+    }
+}
+
 static void irq_reset(UnetmmCore *core)
 {
     memset(core->vectors, 0, sizeof(core->vectors));
@@ -82,4 +105,6 @@ static void irq_reset(UnetmmCore *core)
 const UnetmmModule unetmm_module_irq = {
     .name = "irq",
     .reset = irq_reset,
+    .deadline = irq_deadline,
+    .save = irq_save,
 };

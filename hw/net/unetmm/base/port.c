@@ -9,7 +9,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../ether/eth.h"
+#include "../card/core.h"
 #include "../abi/unetmm_le.h"
 
 static void port_create(UnetmmCore *core)
@@ -99,7 +99,8 @@ void unetmm_port_keep(UnetmmCore *core, uint8_t *frame, uint32_t bytes,
         (UnetmmQueued) { frame, bytes, from, only };
 }
 
-void unetmm_port_forget(UnetmmCore *core, const UnetmmEp *ep)
+/* What is for this endpoint alone is for none any more. */
+static void port_ep_close(UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmPort *port = &core->port;
 
@@ -237,99 +238,17 @@ UnetmmSent unetmm_port_transmit(UnetmmCore *core, uint8_t *frame,
     return unetmm_port_forward(core, frame, bytes);
 }
 
-/* Ethernet's part of the checks.  False: dropped. */
-static bool port_for_us(UnetmmCore *core, const uint8_t *frame, size_t bytes)
+void unetmm_port_room(UnetmmCore *core)
 {
-    const uint8_t *mac = core->params.mac;
-    enum unetmm_counter why;
-
-    if (!unetmm_engine_may_run(core)) {
-        why = UNETMM_C_drop_disabled;
-    } else if (bytes < UNETMM_ETH_HEADER) {
-        why = UNETMM_C_drop_runt;
-    } else if (bytes > UNETMM_MAX_FRAME) {
-        why = UNETMM_C_drop_malformed;
-    } else if (!memcmp(frame + 6, mac, 6)) {
-        why = UNETMM_C_drop_self;
-        if (!core->port.warned_self) {
-            core->port.warned_self = true;
-            core->ops->warn_self(core->host);
-        }
-    } else if (!unetmm_eth_ours(frame)) {
-        if (bytes > UNETMM_MAX_PAYLOAD) {
-            why = UNETMM_C_drop_malformed;
-        } else if (core->flows_end) {
-            return true;
-        } else {
-            why = UNETMM_C_drop_ethertype;
-        }
-    } else if (memcmp(frame, mac, 6)) {
-        why = UNETMM_C_drop_other_mac;
-    } else {
-        return true;
-    }
-    core->counters[why]++;
-    trace_unetmm_drop(UINT32_MAX, why);
-    return false;
-}
-
-bool unetmm_core_can_receive(UnetmmCore *core)
-{
-    /* A card that does not run drops all: it must not block the wire. */
-    bool can = core->depth == 0 && !core->paused &&
-               ((core->port.fifo_used < core->params.local_queue &&
-                 core->budget.arrivals) || !unetmm_engine_may_run(core));
-
-    core->was_closed |= !can;
-    return can;
-}
-
-/* A frame that has come to its turn. */
-static void port_deliver(UnetmmCore *core, const uint8_t *frame, size_t bytes,
-                         uint16_t from)
-{
-    if (unetmm_eth_ours(frame)) {
-        unetmm_recv_frame(core, frame, bytes);
-    } else {
-        unetmm_flow_receive(core, frame, bytes, from);
+    if (core->port.wanted) {
+        core->port.wanted = false;
+        core->tables->port->room(core);
     }
 }
 
-bool unetmm_core_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes)
+bool unetmm_port_waits(const UnetmmCore *core)
 {
-    if (!unetmm_core_can_receive(core)) {
-        return false;
-    }
-    unetmm_enter(core);
-    trace_unetmm_wire_in(bytes);
-    if (port_for_us(core, frame, bytes)) {
-        core->budget.arriving = true;
-        unetmm_charge(core, 0, MAX(bytes, UNETMM_LEAST_BYTES));
-        if (core->rx.active || core->port.fifo_used) {
-            uint8_t *copy = unetmm_port_buffer(core);
-
-            memcpy(unetmm_frame_at(copy, 0, bytes), frame, bytes);
-            unetmm_port_keep(core, copy, bytes, UNETMM_NO_EP, UNETMM_NO_EP);
-        } else {
-            port_deliver(core, frame, bytes, UNETMM_NO_EP);
-        }
-        core->budget.arriving = false;
-    }
-    unetmm_leave(core);
-    return true;
-}
-
-/* One that is for one endpoint alone, which has had to wait for it. */
-static void port_deliver_only(UnetmmCore *core, const UnetmmQueued *q)
-{
-    UnetmmEp *ep = unetmm_ep_live(core, q->only);
-    UnetmmSums sums = UNETMM_SUMS_UNKNOWN;
-
-    if (ep) {
-        unetmm_raw_receive(core, ep, q->frame, q->bytes, &sums);
-    } else {
-        core->counters[UNETMM_C_drop_stopped]++;
-    }
+    return core->port.fifo_used && !core->tables->port->busy(core);
 }
 
 /* As much as an endpoint may in its turn, and not all that a budget is. */
@@ -345,42 +264,105 @@ void unetmm_port_drain(UnetmmCore *core)
     }
     share = MIN(UNETMM_TURN_BYTES, core->params.budget_bytes / 2);
     rest = b->bytes - MIN(b->bytes, share);
-    while (n-- && !core->rx.active && unetmm_budget_left(core) &&
-           b->bytes > rest) {
+    while (n-- && !core->tables->port->busy(core) &&
+           unetmm_budget_left(core) && b->bytes > rest) {
         UnetmmQueued q = port->fifo[port->fifo_first];
 
         port->fifo_first = (port->fifo_first + 1) % core->params.local_queue;
         port->fifo_used--;
         unetmm_charge(core, 0, MAX(q.bytes, UNETMM_LEAST_BYTES));
-        if (q.only == UNETMM_NO_EP) {
-            port_deliver(core, q.frame, q.bytes, q.from);
-        } else {
-            port_deliver_only(core, &q);
-        }
+        core->tables->port->frame(core, &q);
         unetmm_port_release(core, q.frame);
-        unetmm_engine_wire_room(core);
+        unetmm_port_room(core);
     }
 }
 
-void unetmm_core_sent(UnetmmCore *core, bool sent)
+/* ---- Saved state -------------------------------------------------------- */
+
+void unetmm_port_save_frame(UnetmmStream *st, UnetmmCore *core,
+                            uint8_t **frame, uint32_t from, uint32_t to)
 {
-    unetmm_enter(core);
-    core->port.busy -= core->port.busy > 0;
-    core->counters[UNETMM_C_drop_purged] += !sent;
-    unetmm_port_flush_held(core, true);
-    unetmm_engine_wire_room(core);
-    unetmm_leave(core);
+    if (unetmm_stream_reads(st)) {
+        *frame = unetmm_port_buffer(core);
+    }
+    unetmm_stream_bytes(st, unetmm_frame_at(*frame, from, to - from),
+                        to - from, "frame");
 }
 
-void unetmm_core_set_link(UnetmmCore *core, bool up)
+void unetmm_port_save_sealed(UnetmmStream *st, UnetmmCore *core,
+                             uint8_t **frame, uint32_t *bytes)
 {
-    unetmm_enter(core);
-    if (core->port.link != up) {
-        core->port.link = up;
-        unetmm_event(core, UNETMM_EVENT_LINK);
-        unetmm_engine_wire_room(core);
+    *bytes = unetmm_stream_choice(st, *bytes, UNETMM_MAX_FRAME + 1, "bytes");
+    if (*bytes < UNETMM_ETH_HEADER) {
+        unetmm_stream_refuse(st, "a frame is shorter than its header");
     }
-    unetmm_leave(core);
+    unetmm_port_save_frame(st, core, frame, 0, *bytes);
+}
+
+static void port_save_fifo(UnetmmStream *st, UnetmmCore *core)
+{
+    UnetmmPort *port = &core->port;
+    uint32_t n = core->params.local_queue;
+    uint32_t used = unetmm_stream_choice(st, port->fifo_used, n + 1,
+                                         "fifo_used");
+
+    for (uint32_t i = 0; i < used && !st->wrong; i++) {
+        UnetmmQueued *q = &port->fifo[(port->fifo_first + i) % n];
+
+        unetmm_stream_enter(st, "fifo", i);
+        unetmm_port_save_sealed(st, core, &q->frame, &q->bytes);
+        if (unetmm_stream_reads(st)) {
+            port->fifo_used++;
+        }
+        unetmm_stream_u16(st, &q->from, "from");
+        unetmm_stream_u16(st, &q->only, "only");
+        unetmm_stream_leave(st);
+    }
+}
+
+static void port_save_held(UnetmmStream *st, UnetmmCore *core)
+{
+    UnetmmPort *port = &core->port;
+    bool held = port->held;
+
+    unetmm_stream_bool(st, &held, "is_held");
+    if (!held) {
+        return;
+    }
+    unetmm_stream_enter(st, "held", UNETMM_STREAM_ONE);
+    unetmm_port_save_sealed(st, core, &port->held, &port->held_bytes);
+    unetmm_stream_time(st, &port->held_until_ns,
+                       core->ops->now_ns(core->host), UNETMM_HOLD_NS,
+                       "until_ns");
+    unetmm_stream_leave(st);
+}
+
+/*
+ * A frame that the net layer had taken and not yet sent stays behind: it is a
+ * datagram lost, and counted where the card goes on.
+ */
+static void port_save(UnetmmStream *st, UnetmmCore *core)
+{
+    bool behind = core->port.busy;
+
+    core->wire_turn = unetmm_stream_choice(st, core->wire_turn,
+                                           core->params.endpoints, "wire_turn");
+    unetmm_stream_enter(st, "port", UNETMM_STREAM_ONE);
+    port_save_fifo(st, core);
+    port_save_held(st, core);
+    unetmm_delay_save(st, core);
+    unetmm_stream_bool(st, &behind, "busy");
+    unetmm_stream_leave(st);
+    if (unetmm_stream_reads(st) && !st->wrong && behind) {
+        core->counters[UNETMM_C_drop_purged]++;
+        unetmm_port_room(core);
+    }
+}
+
+static uint64_t port_save_limit(const UnetmmCore *core)
+{
+    return (core->params.local_queue + UNETMM_MAX_DELAYED + 1ull) *
+           UNETMM_SAVED_FRAME;
 }
 
 const UnetmmModule unetmm_module_port = {
@@ -388,4 +370,7 @@ const UnetmmModule unetmm_module_port = {
     .create = port_create,
     .reset = port_reset,
     .free = port_free,
+    .ep_close = port_ep_close,
+    .save = port_save,
+    .save_limit = port_save_limit,
 };

@@ -245,8 +245,42 @@ bool unetmm_ring_post_notify(UnetmmCore *core, struct unetmm_notify notify)
     return true;
 }
 
+/* ---- Saved state -------------------------------------------------------- */
+
+static void ring_save(UnetmmStream *st, UnetmmRing *ring)
+{
+    unetmm_stream_u64(st, &ring->base, "base");
+    unetmm_stream_u32(st, &ring->log2, "log2");
+    unetmm_stream_u32(st, &ring->prod, "prod");
+    unetmm_stream_u32(st, &ring->cons, "cons");
+    unetmm_stream_u32(st, &ring->moderate_ns, "moderate_ns");
+    unetmm_stream_bool(st, &ring->enabled, "enabled");
+    if (!ring->enabled) {
+        if (ring->prod || ring->cons) {
+            unetmm_stream_refuse(st, "a ring that is off has indices");
+        }
+    } else if (ring->log2 < UNETMM_MIN_RING_LOG2 ||
+               ring->log2 > UNETMM_MAX_RING_LOG2 ||
+               ring->base % ring->entry_bytes ||
+               ring->prod - ring->cons > 1u << ring->log2) {
+        unetmm_stream_refuse(st, "a ring has a base, size or index that no "
+                             "driver could have set");
+        ring->enabled = false;
+    }
+}
+
+static void rings_save(UnetmmStream *st, UnetmmCore *core)
+{
+    for (unsigned i = 0; i < UNETMM_NUM_RINGS; i++) {
+        unetmm_stream_enter(st, "ring", i);
+        ring_save(st, &core->rings[i]);
+        unetmm_stream_leave(st);
+    }
+}
+
 const UnetmmModule unetmm_module_ring = {
     .name = "ring",
     .create = ring_reset,
     .reset = ring_reset,
+    .save = rings_save,
 };

@@ -1,11 +1,64 @@
 /*
- * unetmm: a stream of numbers, to be written or to be read
+ * unetmm: a stream of values that have names, to be written or to be read
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../abi/unetmm_le.h"
+#include "../abi/unetmm_hw.h"
 #include "stream.h"
+
+/* ---- Names -------------------------------------------------------------- */
+
+void unetmm_stream_enter(UnetmmStream *st, const char *name, uint32_t index)
+{
+    assert(st->depth < UNETMM_STREAM_DEPTH);
+    st->scopes[st->depth++] = (UnetmmScope) { .name = name, .index = index };
+}
+
+void unetmm_stream_leave(UnetmmStream *st)
+{
+    assert(st->depth);
+    st->depth--;
+}
+
+static void stream_path(const UnetmmStream *st, const char *name,
+                        char path[UNETMM_STREAM_PATH])
+{
+    size_t n = 0;
+
+    path[0] = '\0';
+    for (uint32_t i = 0; i < st->depth && n < UNETMM_STREAM_PATH; i++) {
+        const UnetmmScope *scope = &st->scopes[i];
+
+        n += g_snprintf(path + n, UNETMM_STREAM_PATH - n, "%s%s",
+                        i ? "." : "", scope->name);
+        if (scope->index != UNETMM_STREAM_ONE && n < UNETMM_STREAM_PATH) {
+            n += g_snprintf(path + n, UNETMM_STREAM_PATH - n, "[%u]",
+                            scope->index);
+        }
+    }
+    if (name && n < UNETMM_STREAM_PATH) {
+        g_snprintf(path + n, UNETMM_STREAM_PATH - n, "%s%s", n ? "." : "",
+                   name);
+    }
+}
+
+/* The value that ends here has been read or written. */
+static void stream_observe(UnetmmStream *st, const char *name,
+                           UnetmmValue value)
+{
+    char path[UNETMM_STREAM_PATH];
+
+    if (!st->observer || st->wrong) {
+        return;
+    }
+    stream_path(st, name, path);
+    value.path = path;
+    value.at = st->at - value.bytes;
+    st->observer->value(st->observer->opaque, &value);
+}
+
+/* ---- Values ------------------------------------------------------------- */
 
 /* Only a stream that is read can be wrong; the first reason is the one. */
 void unetmm_stream_refuse(UnetmmStream *st, const char *format, ...)
@@ -21,10 +74,11 @@ void unetmm_stream_refuse(UnetmmStream *st, const char *format, ...)
     va_end(ap);
 }
 
-void unetmm_stream_bytes(UnetmmStream *st, void *data, size_t bytes)
+static void stream_raw(UnetmmStream *st, void *data, size_t bytes)
 {
     if (!unetmm_stream_reads(st)) {
         g_byte_array_append(st->out, data, bytes);
+        st->at += bytes;
         return;
     }
     if (st->left < bytes) {
@@ -37,70 +91,128 @@ void unetmm_stream_bytes(UnetmmStream *st, void *data, size_t bytes)
     memcpy(data, st->in, bytes);
     st->in += bytes;
     st->left -= bytes;
+    st->at += bytes;
 }
 
-void unetmm_stream_u8(UnetmmStream *st, uint8_t *v)
+static uint64_t stream_number(UnetmmStream *st, uint64_t v, unsigned bytes,
+                              UnetmmValueKind kind, const char *name)
 {
-    unetmm_stream_bytes(st, v, sizeof(*v));
+    uint8_t le[sizeof(v)];
+
+    for (unsigned i = 0; i < bytes; i++) {
+        le[i] = v >> (8 * i);
+    }
+    stream_raw(st, le, bytes);
+    v = 0;
+    for (unsigned i = bytes; i-- > 0;) {
+        v = v << 8 | le[i];
+    }
+    stream_observe(st, name, (UnetmmValue) {
+        .kind = kind, .bytes = bytes, .number = v,
+    });
+    return v;
 }
 
-void unetmm_stream_u16(UnetmmStream *st, uint16_t *v)
+void unetmm_stream_bytes(UnetmmStream *st, void *data, size_t bytes,
+                         const char *name)
 {
-    uint16_t le = *v;
-
-    unetmm_le_u16(&le);
-    unetmm_stream_bytes(st, &le, sizeof(le));
-    unetmm_le_u16(&le);
-    *v = le;
+    stream_raw(st, data, bytes);
+    stream_observe(st, name, (UnetmmValue) {
+        .kind = UNETMM_VALUE_BYTES, .bytes = bytes, .data = data,
+    });
 }
 
-void unetmm_stream_u32(UnetmmStream *st, uint32_t *v)
+void unetmm_stream_u8(UnetmmStream *st, uint8_t *v, const char *name)
 {
-    uint32_t le = *v;
-
-    unetmm_le_u32(&le);
-    unetmm_stream_bytes(st, &le, sizeof(le));
-    unetmm_le_u32(&le);
-    *v = le;
+    *v = stream_number(st, *v, sizeof(*v), UNETMM_VALUE_NUMBER, name);
 }
 
-void unetmm_stream_u64(UnetmmStream *st, uint64_t *v)
+void unetmm_stream_u16(UnetmmStream *st, uint16_t *v, const char *name)
 {
-    uint64_t le = *v;
-
-    unetmm_le_u64(&le);
-    unetmm_stream_bytes(st, &le, sizeof(le));
-    unetmm_le_u64(&le);
-    *v = le;
+    *v = stream_number(st, *v, sizeof(*v), UNETMM_VALUE_NUMBER, name);
 }
 
-void unetmm_stream_bool(UnetmmStream *st, bool *v, const char *what)
+void unetmm_stream_u32(UnetmmStream *st, uint32_t *v, const char *name)
 {
-    *v = unetmm_stream_choice(st, *v, 2, what);
+    *v = stream_number(st, *v, sizeof(*v), UNETMM_VALUE_NUMBER, name);
 }
 
-uint32_t unetmm_stream_choice(UnetmmStream *st, uint32_t value, uint32_t limit,
-                              const char *what)
+void unetmm_stream_u64(UnetmmStream *st, uint64_t *v, const char *name)
 {
-    unetmm_stream_u32(st, &value);
-    if (value >= limit) {
-        unetmm_stream_refuse(st, "%s is %u, which is out of range", what,
+    *v = stream_number(st, *v, sizeof(*v), UNETMM_VALUE_NUMBER, name);
+}
+
+/* A number of 0 .. limit - 1. */
+static uint32_t stream_below(UnetmmStream *st, uint32_t value, unsigned bytes,
+                             uint32_t limit, UnetmmValueKind kind,
+                             const char *name)
+{
+    value = stream_number(st, value, bytes, kind, name);
+    if (value >= limit && unetmm_stream_reads(st)) {
+        char path[UNETMM_STREAM_PATH];
+
+        stream_path(st, name, path);
+        unetmm_stream_refuse(st, "%s is %u, which is out of range", path,
                              value);
     }
     return st->wrong ? 0 : value;
 }
 
+void unetmm_stream_bool(UnetmmStream *st, bool *v, const char *name)
+{
+    *v = stream_below(st, *v, sizeof(uint32_t), 2, UNETMM_VALUE_BOOL, name);
+}
+
+uint32_t unetmm_stream_choice(UnetmmStream *st, uint32_t value, uint32_t limit,
+                              const char *name)
+{
+    return stream_below(st, value, sizeof(value), limit, UNETMM_VALUE_NUMBER,
+                        name);
+}
+
+uint16_t unetmm_stream_choice16(UnetmmStream *st, uint16_t value,
+                                uint32_t limit, const char *name)
+{
+    return stream_below(st, value, sizeof(value), limit, UNETMM_VALUE_NUMBER,
+                        name);
+}
+
+uint32_t unetmm_stream_member(UnetmmStream *st, uint32_t value, uint32_t limit,
+                              const char *name, uint32_t index)
+{
+    unetmm_stream_enter(st, name, index);
+    value = unetmm_stream_choice(st, value, limit, NULL);
+    unetmm_stream_leave(st);
+    return value;
+}
+
 void unetmm_stream_time(UnetmmStream *st, int64_t *when, int64_t now,
-                        uint64_t most, const char *what)
+                        uint64_t most, const char *name)
 {
     uint64_t ahead = *when > now ? *when - now : 0;
 
-    unetmm_stream_u64(st, &ahead);
+    ahead = stream_number(st, ahead, sizeof(ahead), UNETMM_VALUE_TIME, name);
     if (ahead > most) {
-        unetmm_stream_refuse(st, "%s is too far ahead", what);
+        char path[UNETMM_STREAM_PATH];
+
+        stream_path(st, name, path);
+        unetmm_stream_refuse(st, "%s is too far ahead", path);
         ahead = 0;
     }
     if (unetmm_stream_reads(st)) {
         *when = now + ahead;
     }
+}
+
+void unetmm_stream_counters(UnetmmStream *st, uint64_t *counters)
+{
+#define COUNTER_NAME(name, scope, help) #name,
+    static const char *const names[] = { UNETMM_COUNTERS(COUNTER_NAME) };
+#undef COUNTER_NAME
+
+    unetmm_stream_enter(st, "counters", UNETMM_STREAM_ONE);
+    for (unsigned i = 0; i < UNETMM_NUM_COUNTERS; i++) {
+        unetmm_stream_u64(st, &counters[i], names[i]);
+    }
+    unetmm_stream_leave(st);
 }

@@ -155,15 +155,6 @@ void unetmm_core_reset(UnetmmCore *core)
     unetmm_leave(core);
 }
 
-/* Ring memory that the bus refuses: nothing more can be said to the driver. */
-void unetmm_core_fatal(UnetmmCore *core)
-{
-    if (!(core->status & UNETMM_STATUS_FATAL)) {
-        core->status |= UNETMM_STATUS_FATAL;
-        unetmm_event(core, UNETMM_EVENT_FATAL);
-    }
-}
-
 void unetmm_core_set_seed(UnetmmCore *core, uint64_t seed)
 {
     unetmm_random_seed(core, seed);

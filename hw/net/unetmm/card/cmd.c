@@ -70,23 +70,6 @@ static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
     }
 }
 
-static void cmd_answer(UnetmmCore *core, uint16_t tag, uint8_t opcode,
-                       uint8_t status, uint32_t result)
-{
-    struct unetmm_cmd_done done = {
-        .tag = tag, .opcode = opcode, .status = status, .result = result,
-    };
-
-    trace_unetmm_cmd_done(tag, opcode, status, result);
-    if (status != UNETMM_CS_OK && status != UNETMM_CS_STALE &&
-        status != UNETMM_CS_PARTIAL) {
-        core->counters[UNETMM_C_err_command]++;
-        UNETMM_GUEST_ERR(command, "command %u refused, status %u", opcode,
-                         status);
-    }
-    unetmm_ring_post_done(core, done);
-}
-
 void unetmm_cmd_run(UnetmmCore *core, uint32_t *budget)
 {
     const UnetmmRing *done = &core->rings[UNETMM_RING_CMDC];
@@ -102,29 +85,7 @@ void unetmm_cmd_run(UnetmmCore *core, uint32_t *budget)
         trace_unetmm_cmd(cmd.tag, cmd.opcode, cmd.space, cmd.ep);
         status = cmd_execute(core, &cmd, &result, &wait);
         if (!wait) {
-            cmd_answer(core, cmd.tag, cmd.opcode, status, result);
+            unetmm_cmd_done(core, cmd.tag, cmd.opcode, status, result);
         }
     }
-}
-
-/* The endpoint that EP_DESTROY had to wait for is gone. */
-void unetmm_cmd_close_done(UnetmmCore *core, UnetmmEp *ep)
-{
-    core->closing--;
-    cmd_answer(core, ep->close_tag, UNETMM_CMD_EP_DESTROY, UNETMM_CS_OK, 0);
-}
-
-/* No page moves any more through the region that REGION_CLEAR named. */
-void unetmm_cmd_clear_done(UnetmmCore *core, uint16_t tag)
-{
-    core->closing--;
-    cmd_answer(core, tag, UNETMM_CMD_REGION_CLEAR, UNETMM_CS_OK, 0);
-}
-
-/* No page moves any more through the part that REGION_REDIRECT named. */
-void unetmm_cmd_redirect_done(UnetmmCore *core, uint16_t tag, uint8_t status,
-                              uint32_t result)
-{
-    core->closing--;
-    cmd_answer(core, tag, UNETMM_CMD_REGION_REDIRECT, status, result);
 }

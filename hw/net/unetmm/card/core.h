@@ -13,6 +13,7 @@
 
 #include "../abi/unetmm_hw.h"
 #include "../abi/unetmm_wire.h"
+#include "../base/stream.h"
 #include "../xlat/tlb.h"
 
 #define UNETMM_MAX_ENDPOINTS    1024
@@ -42,8 +43,6 @@
 #define UNETMM_NO_EP            UINT16_MAX
 #define UNETMM_EP_GONE          (UINT16_MAX - 1)
 #define UNETMM_MAX_UTLB_FETCH   32      /* entries of one fetch */
-#define UNETMM_NUM_SOURCES      7
-#define UNETMM_NUM_POLICIES     5
 #define UNETMM_NUM_CHANNEL_TYPES 2
 #define UNETMM_MAX_FLOWS        4096
 #define UNETMM_MAX_BACKUP_BITS  4096
@@ -67,7 +66,7 @@ typedef struct UnetmmParams {
     uint32_t utlb_fetch;        /* entries that a miss of utlb fetches */
     uint32_t pretranslate;
     uint32_t fault_batch;       /* pages asked for in one miss of a send */
-    uint32_t max_faults;        /* misses reported and not answered */
+    uint32_t max_faults;        /* misses reported and not replied to */
     uint32_t user_mtu;
     uint32_t local_queue;       /* frames */
     uint32_t reliable;          /* channels of that type */
@@ -105,11 +104,16 @@ typedef struct UnetmmKnobs {
 
 /* ---- Modules and tables; base/module.c, card/tables.c ------------------- */
 
-typedef struct UnetmmStream UnetmmStream;
 typedef struct UnetmmSourceOps UnetmmSourceOps;
 typedef struct UnetmmPolicyOps UnetmmPolicyOps;
+typedef struct UnetmmPolicyRow UnetmmPolicyRow;
+typedef struct UnetmmSlotOps UnetmmSlotOps;
+typedef struct UnetmmShareOps UnetmmShareOps;
+typedef struct UnetmmSavedParts UnetmmSavedParts;
+typedef struct UnetmmLandingOps UnetmmLandingOps;
 typedef struct UnetmmChannelOps UnetmmChannelOps;
 typedef struct UnetmmFrameOps UnetmmFrameOps;
+typedef struct UnetmmPortOps UnetmmPortOps;
 
 /*
  * A part of the card: what it does in the life of the card, of an endpoint and
@@ -122,17 +126,111 @@ typedef struct UnetmmModule {
     /* Makes everything as after create; counters are the card's to reset. */
     void (*reset)(UnetmmCore *core);
     void (*free)(UnetmmCore *core);
+
+    /* The life of an endpoint.  It has been set up by EP_CREATE. */
+    void (*ep_begin)(UnetmmCore *core, UnetmmEp *ep);
+    /* It is stopped: nothing of it happens any more.  May come twice. */
+    void (*ep_stop)(UnetmmCore *core, UnetmmEp *ep);
+    /* EP_DESTROY has begun: nothing names the endpoint any more. */
+    void (*ep_close)(UnetmmCore *core, UnetmmEp *ep);
+    /* It is no more: no page of it moves. */
+    void (*ep_end)(UnetmmCore *core, UnetmmEp *ep);
+    /* The address space is no more. */
+    void (*space_end)(UnetmmCore *core, uint16_t space);
+
+    /*
+     * Those below are called often: UnetmmHooks lists the modules that have
+     * one.  The endpoint, which runs, has its turn: what it owes goes out.
+     */
+    void (*turn)(UnetmmCore *core, UnetmmEp *ep);
+    /* Has the endpoint a completion that waits for room and its turn only? */
+    bool (*completes)(const UnetmmEp *ep);
+    /* The process has posted buffers to a free queue that is watched. */
+    void (*posted)(UnetmmCore *core, UnetmmEp *ep);
+    /* Pages of the space on which a head relied are not translated any more. */
+    void (*pages_lost)(UnetmmCore *core, uint16_t space, uint64_t first,
+                       uint64_t last);
+    /* No endpoint waits for a turn: what was put off until then. */
+    void (*idle)(UnetmmCore *core);
+    /* The engine is about to be left: reports to the driver what is owed. */
+    void (*flush)(UnetmmCore *core);
+    /* When something ends by itself; INT64_MAX: nothing does. */
+    int64_t (*deadline)(const UnetmmCore *core);
+    /* A deadline has passed, maybe another module's. */
+    void (*due)(UnetmmCore *core, int64_t now);
+    /* The engine was entered: x-delay and x-fault-delay may be over. */
+    void (*late)(UnetmmCore *core);
+
+    /* A message has landed that took time: what it held up goes on. */
+    void (*landed)(UnetmmCore *core);
+    /*
+     * Writes or reads what the module has to save.  A part of the saved state
+     * belongs to each module, in the order of the table.
+     */
+    void (*save)(UnetmmStream *st, UnetmmCore *core);
+    /* All has been read: does it agree with what others have read? */
+    void (*check)(UnetmmStream *st, UnetmmCore *core);
+    /* It never saves more bytes. */
+    uint64_t (*save_limit)(const UnetmmCore *core);
 } UnetmmModule;
+
+/*
+ * The operations of all modules that are called often, so that a module that
+ * has none costs nothing.  Each list ends with NULL.  They are in the order of
+ * the table; `due` and `late` in the reverse order.
+ */
+#define UNETMM_MAX_HOOKS        8
+
+typedef struct UnetmmHooks {
+    void (*turn[UNETMM_MAX_HOOKS])(UnetmmCore *core, UnetmmEp *ep);
+    bool (*completes[UNETMM_MAX_HOOKS])(const UnetmmEp *ep);
+    void (*posted[UNETMM_MAX_HOOKS])(UnetmmCore *core, UnetmmEp *ep);
+    void (*pages_lost[UNETMM_MAX_HOOKS])(UnetmmCore *core, uint16_t space,
+                                         uint64_t first, uint64_t last);
+    void (*idle[UNETMM_MAX_HOOKS])(UnetmmCore *core);
+    void (*flush[UNETMM_MAX_HOOKS])(UnetmmCore *core);
+    int64_t (*deadline[UNETMM_MAX_HOOKS])(const UnetmmCore *core);
+    void (*due[UNETMM_MAX_HOOKS])(UnetmmCore *core, int64_t now);
+    void (*late[UNETMM_MAX_HOOKS])(UnetmmCore *core);
+} UnetmmHooks;
 
 /* The tables of the card, which lower rooms reach through core->tables. */
 typedef struct UnetmmTables {
     const UnetmmModule *const *modules;         /* ends with NULL */
     /* By their number in the ABI; NULL: there is none with it. */
-    const UnetmmSourceOps *const *sources;      /* UNETMM_NUM_SOURCES */
-    const UnetmmPolicyOps *const *policies;     /* UNETMM_NUM_POLICIES */
+    const UnetmmSourceOps *const *sources;
+    uint32_t nsources;
+    const UnetmmPolicyRow *policies;            /* and with what they may be */
+    uint32_t npolicies;
     const UnetmmChannelOps *const *channels;    /* UNETMM_NUM_CHANNEL_TYPES */
+    const UnetmmPortOps *port;
     const UnetmmFrameOps *frames;
+    const UnetmmSlotOps *slots;
+    const UnetmmShareOps *shares;               /* of the system buffer */
+    const UnetmmSavedParts *saved;
 } UnetmmTables;
+
+/*
+ * What stands inside of a lower room's part of the saved state, and belongs to
+ * a higher room.
+ */
+struct UnetmmSavedParts {
+    /* Behind a space: its event counters. */
+    void (*counters)(UnetmmStream *st, UnetmmCore *core, uint16_t space);
+    /*
+     * Of an endpoint: behind its channels, its imports; behind its queues, its
+     * slots that wait; behind its counters, its connections.
+     */
+    void (*imports)(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
+    void (*waiting)(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
+    void (*connections)(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
+    /* Which one of the endpoint's (NULL: of any endpoint's), or none. */
+    UnetmmRel *(*connection)(UnetmmStream *st, UnetmmCore *core,
+                             const UnetmmEp *ep, UnetmmRel *rel);
+    uint32_t (*credits)(const UnetmmRel *rel);
+    /* The packet of one that is in ep->tx. */
+    void (*packet)(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
+};
 
 /* ---- Rings that the card shares with the driver ------------------------- */
 
@@ -217,21 +315,25 @@ struct UnetmmSourceOps {
     const char *name;
     uint8_t levels_min, levels_max;     /* what SPACE_CREATE must say */
     bool only_space_0;
-    bool asks;                  /* the driver brings absent pages */
-    bool asks_ahead;            /* of all that follows, there or not */
-    bool posts;                 /* producer indices are the driver's */
+    /* Traits.  What differs between sources and is no operation. */
+    bool driver_brings;         /* absent pages, when it is asked for them */
+    bool asks_ahead;            /* for all that follows, there or not */
+    bool driver_posts;          /* producer indices are the driver's */
+    bool only_copy_is_the_tlb;  /* no table has what the driver inserts */
+    bool named_by_address;      /* a page in use: its entry's; no TLB's */
+    bool address_is_dma;        /* there are no translations */
     /* Looks up one page; counts; no other effect the caller could see. */
     UnetmmXlat (*lookup)(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                          bool write, UnetmmPage *page);
-    /* Takes one translation from the driver; NULL: the source takes none. */
+    /* only_copy_is_the_tlb: takes one translation from the driver. */
     UnetmmTlbInsert (*insert)(UnetmmCore *core, uint16_t space, uint64_t vpn,
                               uint64_t pte, uint32_t tag);
     /* The TLB or cache that holds its entries; NULL: none. */
     UnetmmTlb *(*tlb)(UnetmmCore *core);
     uint8_t tlb_shift;          /* an entry there is of 2^n pages */
     /*
-     * One page's DMA begins, ends; NULL: a lookup is all it takes.  False: it
-     * is not there any more, or not with that right.
+     * One page's DMA begins, ends; NULL: a lookup is all that it takes.
+     * False: it is not there any more, or not with that right.
      */
     bool (*lock)(UnetmmCore *core, UnetmmEp *ep, UnetmmPage *page, bool write);
     void (*unlock)(UnetmmCore *core, UnetmmEp *ep, const UnetmmPage *page);
@@ -338,30 +440,73 @@ typedef struct UnetmmTarget {
     uint64_t offset;
 } UnetmmTarget;
 
-/* ---- Policies: a message meets a head that is not resident -------------- */
+/* ---- Policies: something finds its memory absent ------------------------ */
 
 typedef enum UnetmmVerdict {
-    UNETMM_VERDICT_DROP,        /* the message; the buffer stays */
+    UNETMM_VERDICT_DROP,        /* the message or packet; the buffer stays */
     UNETMM_VERDICT_NEXT,        /* return the buffer unfilled, try the next */
+    UNETMM_VERDICT_REFUSE,      /* the sender is to come again: RNR NACK */
+    UNETMM_VERDICT_ASIDE,       /* to the system buffer */
+    UNETMM_VERDICT_STORE,       /* to the backup ring */
 } UnetmmVerdict;
 
+/*
+ * Where, and which verdicts can be followed there.  A packet of a reliable
+ * channel's message that finds no head is refused, or tries the next.
+ */
+typedef enum UnetmmAbsentAt {
+    UNETMM_ABSENT_MESSAGE,      /* a datagram, at a head: DROP, NEXT */
+    UNETMM_ABSENT_SEND,         /* a packet of a message: REFUSE, ASIDE */
+    UNETMM_ABSENT_WRITE,        /* a packet of a WRITE: REFUSE, ASIDE */
+    UNETMM_ABSENT_SLOT,         /* a message, at a slot: DROP, STORE */
+} UnetmmAbsentAt;
+
+typedef struct UnetmmAbsent {
+    const UnetmmEp *ep;
+    UnetmmAbsentAt at;
+    bool next;                  /* at a head: it may be another buffer's */
+    uint32_t len;               /* of the message; of the packet */
+} UnetmmAbsent;
+
+/* A policy.  One file fills one; card/tables.c says with what it may be. */
 struct UnetmmPolicyOps {
     const char *name;
-    UnetmmVerdict (*absent)(UnetmmCore *core, UnetmmEp *ep);
     /*
-     * For sources that bring absent pages only, and for channels on which
-     * somebody waits for that.
+     * What becomes of something whose memory is absent.  A verdict that cannot
+     * be followed is taken as DROP; on a reliable channel, as REFUSE.
      */
-    bool waits;
-    /* What finds its memory absent goes to the system buffer. */
-    bool slots;
-    /* What finds its buffer absent, or none, goes to the backup ring. */
-    bool backup;
+    UnetmmVerdict (*absent)(UnetmmCore *core, const UnetmmAbsent *ctx);
+    /*
+     * Does the command give an endpoint, a reliable channel what it needs with
+     * this policy?  NULL: nothing, that is no bits and no credits.
+     */
+    bool (*ep_ok)(const UnetmmCore *core, const struct unetmm_cmd_ep *cmd);
+    bool (*channel_ok)(const UnetmmCore *core,
+                       const struct unetmm_cmd_channel *cmd);
+};
+
+/*
+ * With what a policy may be.  FIXED: sources where absence is an error of the
+ * program; BROUGHT: sources of which the driver brings absent pages.
+ */
+#define UNETMM_WITH_FIXED       (1u << 0)
+#define UNETMM_WITH_BROUGHT     (1u << 1)
+#define UNETMM_WITH_RAW         (1u << 2)   /* raw endpoints */
+#define UNETMM_WITH_DATAGRAM    (1u << 3)   /* datagram channels */
+#define UNETMM_WITH_RELIABLE    (1u << 4)   /* reliable channels */
+
+/* A policy, and with what it may be. */
+struct UnetmmPolicyRow {
+    const UnetmmPolicyOps *ops;
+    uint32_t with;
 };
 
 /* NULL: there is none with this number. */
 const UnetmmPolicyOps *unetmm_policy_by_id(const UnetmmCore *core,
                                            unsigned id);
+/* May it be with all of these (UNETMM_WITH_*)? */
+bool unetmm_policy_allows(const UnetmmCore *core,
+                          const UnetmmPolicyOps *policy, uint32_t with);
 
 /* ---- Misses ------------------------------------------------------------- */
 
@@ -371,7 +516,7 @@ typedef enum UnetmmMissState {
     UNETMM_MISS_ASKED,
     UNETMM_MISS_DEFERRED,
     UNETMM_MISS_JOINED,         /* another's report covers it */
-    UNETMM_MISS_REFUSED,        /* no room for the answer; asked at release */
+    UNETMM_MISS_REFUSED,        /* no room for the reply; asked at release */
     UNETMM_MISS_CHANGING,       /* the table says so; looked at after INV */
 } UnetmmMissState;
 
@@ -456,7 +601,7 @@ typedef enum UnetmmPosted {
 struct UnetmmChannelOps {
     const char *name;
     uint32_t wire;              /* bit n: it speaks UNETMM_WIRE_n */
-    bool waits;                 /* for what is not in its place yet */
+    uint32_t with;              /* UNETMM_WITH_*: what policies know of it */
     /* Looks at the type's own part of CHANNEL_SET; UNETMM_CS_*, or NULL. */
     uint8_t (*set)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
                    const struct unetmm_cmd_channel *cmd);
@@ -500,6 +645,7 @@ struct UnetmmChannelOps {
     UnetmmPosted (*start)(UnetmmCore *core, UnetmmEp *ep,
                           UnetmmChannel *channel, const UnetmmStart *start,
                           uint64_t addr);
+    const UnetmmLandingOps *landing;    /* its packets'; NULL: none land */
 };
 
 typedef enum UnetmmHeadState {
@@ -555,8 +701,8 @@ struct UnetmmDescriptor {
 };
 
 /*
- * What transfers of one kind do once their frame has been gathered: messages of
- * the send queue, packets of a channel, frames of a raw endpoint.
+ * What is different with a transfer that is no message of its own: a channel's
+ * packets, its answers, and the frames of a raw endpoint.
  */
 typedef struct UnetmmTransferOps {
     /* A page that is absent is not asked for: it ends with ST_NOT_READY. */
@@ -568,7 +714,10 @@ typedef struct UnetmmTransferOps {
     void (*landed)(UnetmmCore *core);
     /* The frame is whole: sends it and finishes, or waits for room. */
     void (*transmit)(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx);
-    /* Its status is known: TX_IDLE then, or it waits for room. */
+    /*
+     * Its status is known: TX_IDLE then, or it waits for room.  NULL: it comes
+     * from the send queue, and completes there.
+     */
     void (*complete)(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx);
 } UnetmmTransferOps;
 
@@ -586,7 +735,7 @@ struct UnetmmFrameOps {
  * a page is moving this moment (then `page`, until `deadline_ns`).
  */
 struct UnetmmTransfer {
-    const UnetmmTransferOps *ops;       /* unless it is TX_IDLE */
+    const UnetmmTransferOps *ops;       /* NULL: a datagram, or CONTROL */
     UnetmmTxState state;
     UnetmmBlocked blocked_on;
     uint8_t status;
@@ -640,6 +789,7 @@ struct UnetmmEp {
     uint32_t generation;
     const UnetmmPolicyOps *policy;
     bool raw;                   /* EP_F_RAW */
+    bool slotted;               /* its free queue has slots, and no heads */
     bool vector;                /* EP_F_VECTOR */
     uint64_t flow_turn;         /* of the frame that it had a copy of last */
     uint64_t sq_base, fq_base, cq_base, index;
@@ -701,6 +851,16 @@ typedef struct UnetmmQueued {
     uint16_t only;              /* the one endpoint it is for, or NO_EP */
 } UnetmmQueued;
 
+/* What is above the port. */
+struct UnetmmPortOps {
+    /* Takes a frame that has come to its turn; the buffer stays the port's. */
+    void (*frame)(UnetmmCore *core, const UnetmmQueued *q);
+    /* Is a message landing, so that no frame can be taken? */
+    bool (*busy)(const UnetmmCore *core);
+    /* There is room for frames, which somebody waits for (port.wanted). */
+    void (*room)(UnetmmCore *core);
+};
+
 /* Where some of a message's bytes go. */
 typedef struct UnetmmPiece {
     uint64_t addr;
@@ -730,7 +890,7 @@ typedef struct UnetmmPlacement {
 typedef struct UnetmmLanding UnetmmLanding;
 
 /* Whose message is landing: a head's, a slot's, a channel's packet. */
-typedef struct UnetmmLandingOps {
+struct UnetmmLandingOps {
     const char *name;
     /* May the next page move?  If not, *why.  NULL: always. */
     bool (*may_go_on)(const UnetmmCore *core, const UnetmmLanding *landing,
@@ -741,11 +901,12 @@ typedef struct UnetmmLandingOps {
      */
     void (*landed)(UnetmmCore *core, UnetmmEp *ep, UnetmmLanding *landing,
                    bool landed, enum unetmm_counter why);
-} UnetmmLandingOps;
+    /* core->rx has been restored: may it be where it is? */
+    bool (*place_ok)(UnetmmCore *core, const UnetmmEp *ep);
+};
 
+/* The others are reached by UnetmmSlotOps and UnetmmChannelOps. */
 extern const UnetmmLandingOps unetmm_landing_head;
-extern const UnetmmLandingOps unetmm_landing_slot;
-extern const UnetmmLandingOps unetmm_landing_packet;
 
 /* A message that is landing page by page, with x-dma-page-ns. */
 struct UnetmmLanding {
@@ -771,10 +932,37 @@ typedef enum UnetmmSlotState {
     UNETMM_SLOT_TOLD,           /* the driver has it */
 } UnetmmSlotState;
 
+typedef struct UnetmmShare UnetmmShare;
+
+/* What has a share of the slots: a reliable channel. */
+struct UnetmmShareOps {
+    /* The packet is in a slot: its head is kept until its turn. */
+    void (*keep)(UnetmmCore *core, UnetmmShare *share,
+                 const struct unetmm_frame *f);
+    /* It has been copied, or (UNETMM_SLOT_*) never will be. */
+    void (*done)(UnetmmCore *core, UnetmmShare *share, uint32_t psn,
+                 uint8_t status);
+    /* The saved state: which share it is, or NULL; a slot of it is back. */
+    UnetmmShare *(*save)(UnetmmStream *st, UnetmmCore *core,
+                         UnetmmShare *share);
+    void (*restored)(UnetmmStream *st, UnetmmCore *core, UnetmmShare *share,
+                     uint16_t number);
+};
+
+struct UnetmmShare {
+    const UnetmmShareOps *ops;
+    uint16_t ep;
+    uint16_t channel;           /* local number */
+    uint32_t credits;           /* slots of its own; 0: it needs none */
+    uint32_t used;              /* and not answered */
+    uint64_t unlanded;          /* bit: the packet is in slot_of[] */
+    uint16_t slot_of[UNETMM_REL_WINDOW];
+};
+
 typedef struct UnetmmSlot {
     UnetmmSlotState state;
     uint64_t addr;              /* DMA address */
-    UnetmmRel *rel;             /* whose packet it is; NULL: that is gone */
+    UnetmmShare *share;         /* whose packet it is; NULL: that is gone */
     uint32_t psn;
     uint16_t ep, space;
     uint32_t npieces;
@@ -790,7 +978,6 @@ typedef struct UnetmmSysbuf {
     uint32_t nfree;
     uint16_t *full;             /* numbers, in order: circular */
     uint32_t full_first, full_used;
-    bool held_up;               /* a channel goes on after the landing */
 } UnetmmSysbuf;
 
 /* x-delay: a frame and the moment at which it goes. */
@@ -883,6 +1070,7 @@ struct UnetmmCore {
     UnetmmParams params;
     UnetmmKnobs knobs;
     uint64_t random;
+    const UnetmmObserver *observer;     /* of saving and restoring, or NULL */
 
     /* registers */
     uint32_t ctrl, events, event_mask, status;
@@ -937,6 +1125,7 @@ struct UnetmmCore {
     UnetmmRel **rels;           /* params.reliable of them, or NULL each */
     uint32_t rels_used;
     uint32_t kept;              /* packets before their turn, in all */
+    bool rels_held_up;          /* one goes on after the landing */
     uint64_t *acks;             /* bit n: rels[n] owes an acknowledgement */
     uint32_t acks_owed;
     int64_t rel_due_ns;         /* no reliable channel's time ends before */
@@ -956,6 +1145,7 @@ struct UnetmmCore {
     UnetmmPlacement place;      /* of what is being taken; it is passed on */
     UnetmmLanding rx;
     uint64_t counters[UNETMM_NUM_COUNTERS];
+    UnetmmHooks hooks;
 };
 
 /* ---- Entry points (card/card.c, card/regs.c, base/port.c) --------- */
@@ -1003,6 +1193,14 @@ bool unetmm_core_load(UnetmmCore *core, const void *buf, size_t bytes,
                       char **why);
 /* No card with these params saves more bytes. */
 uint64_t unetmm_core_save_limit(const UnetmmCore *core);
+/*
+ * What a card was made with that saved these bytes: all params but the budgets.
+ * NULL; or one sentence if the bytes are of no card.
+ */
+const char *unetmm_core_saved_params(const void *buf, size_t bytes,
+                                     UnetmmParams *params);
+/* Each save and load from now on is shown to it; NULL: to none. */
+void unetmm_core_observe(UnetmmCore *core, const UnetmmObserver *observer);
 
 /* ---- Inside the core ---------------------------------------------------- */
 
@@ -1041,7 +1239,6 @@ static inline void unetmm_mac_from_u64(uint8_t *mac, uint64_t v)
 
 /* card/card.c */
 void unetmm_engine_reset(UnetmmCore *core);
-void unetmm_core_fatal(UnetmmCore *core);
 
 /* card/tables.c */
 extern const UnetmmTables unetmm_tables;
@@ -1050,6 +1247,14 @@ extern const UnetmmTables unetmm_tables;
 void unetmm_modules_create(UnetmmCore *core);
 void unetmm_modules_reset(UnetmmCore *core);
 void unetmm_modules_free(UnetmmCore *core);
+void unetmm_modules_ep_begin(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_modules_ep_stop(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_modules_ep_close(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_modules_ep_end(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_modules_space_end(UnetmmCore *core, uint16_t space);
+void unetmm_modules_pages_lost(UnetmmCore *core, uint16_t space,
+                               uint64_t first, uint64_t last);
+void unetmm_modules_landed(UnetmmCore *core);
 
 /* base/random.c */
 uint32_t unetmm_random(UnetmmCore *core);
@@ -1083,17 +1288,21 @@ bool unetmm_ring_post_fault(UnetmmCore *core, struct unetmm_fault fault);
 bool unetmm_ring_post_notify(UnetmmCore *core, struct unetmm_notify notify);
 
 /* base/irq.c */
+/* Ring memory is refused by the bus: the driver can be told nothing more. */
+void unetmm_core_fatal(UnetmmCore *core);
 void unetmm_event(UnetmmCore *core, uint32_t events);
 void unetmm_irq_want(UnetmmCore *core, unsigned vector);
 void unetmm_irq_flush(UnetmmCore *core);
-int64_t unetmm_irq_deadline(const UnetmmCore *core);
+
+/* base/done.c */
+/* Completes a command; and one that has had to wait (UnetmmCore.closing). */
+void unetmm_cmd_done(UnetmmCore *core, uint16_t tag, uint8_t opcode,
+                     uint8_t status, uint32_t result);
+void unetmm_cmd_done_late(UnetmmCore *core, uint16_t tag, uint8_t opcode,
+                          uint8_t status, uint32_t result);
 
 /* card/cmd.c */
 void unetmm_cmd_run(UnetmmCore *core, uint32_t *budget);
-void unetmm_cmd_close_done(UnetmmCore *core, UnetmmEp *ep);
-void unetmm_cmd_clear_done(UnetmmCore *core, uint16_t tag);
-void unetmm_cmd_redirect_done(UnetmmCore *core, uint16_t tag, uint8_t status,
-                              uint32_t result);
 
 /* xlat/space.c */
 uint8_t unetmm_space_create(UnetmmCore *core, uint16_t id,
@@ -1127,11 +1336,22 @@ void unetmm_page_head(const UnetmmPage *page);
 void unetmm_invalidate(UnetmmCore *core);
 bool unetmm_invalidate_busy(UnetmmCore *core);
 uint64_t unetmm_pte_pages(uint64_t addr, uint64_t len);
+/* A TLB or cache of the card's: `name`, and bytes that it takes. */
+void unetmm_space_save_tlb(UnetmmStream *st, UnetmmCore *core, UnetmmTlb *tlb,
+                           const char *name);
+void unetmm_space_check_tlb(UnetmmStream *st, const UnetmmTlb *tlb);
+uint64_t unetmm_tlb_save_limit(const UnetmmTlb *tlb);
+/*
+ * One page of a transfer: when it is restored its entry is held.  `write`: the
+ * right that the transfer needs.
+ */
+void unetmm_page_save(UnetmmStream *st, UnetmmCore *core, const UnetmmEp *ep,
+                      UnetmmPage *page, uint64_t vpn, bool write);
 
 /* remote/region.c */
 uint8_t unetmm_region_set(UnetmmCore *core, uint16_t space,
                           const struct unetmm_cmd_region *cmd);
-/* *wait: a page is moving; unetmm_cmd_clear_done() will follow. */
+/* *wait: a page is moving; unetmm_cmd_done_late() will follow. */
 uint8_t unetmm_region_clear(UnetmmCore *core, uint32_t number, uint16_t tag,
                             bool *wait);
 /* The region, if it is one of this space and not being cleared; or NULL. */
@@ -1151,6 +1371,8 @@ bool unetmm_region_moving_in(const UnetmmCore *core, uint32_t number,
                              uint64_t first, uint64_t last);
 /* A page has landed: is it what a command waits for? */
 void unetmm_region_landed(UnetmmCore *core);
+void unetmm_target_save(UnetmmStream *st, UnetmmTarget *target,
+                        const char *name);
 
 /* remote/redirect.c */
 uint8_t unetmm_redirect(UnetmmCore *core,
@@ -1178,6 +1400,10 @@ uint8_t unetmm_redirect_add(UnetmmRegion *region,
                             UnetmmRedirect **added);
 /* Are they as they must be, and all in first..last? */
 bool unetmm_spans_ok(const UnetmmSpans *s, uint64_t first, uint64_t last);
+/* The parts of one region that are somewhere else. */
+void unetmm_redirects_save(UnetmmStream *st, UnetmmCore *core,
+                           UnetmmRegion *region);
+bool unetmm_redirects_ok(const UnetmmCore *core, uint32_t number);
 
 /* remote/import.c */
 uint8_t unetmm_import_set(UnetmmCore *core, uint16_t id,
@@ -1191,6 +1417,8 @@ bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep,
 /* NULL: there is none with this number. */
 const UnetmmImport *unetmm_import_at(const UnetmmCore *core,
                                      const UnetmmEp *ep, uint32_t number);
+/* UnetmmSavedParts.imports */
+void unetmm_imports_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
 
 /* xlat/ahead.c */
 /*
@@ -1220,17 +1448,20 @@ bool unetmm_fault_spare(const UnetmmCore *core);
 void unetmm_miss_room(UnetmmCore *core);
 /* The driver has changed entries of a space's table. */
 void unetmm_miss_changed(UnetmmCore *core, uint16_t space);
-void unetmm_miss_flush(UnetmmCore *core);
-int64_t unetmm_miss_deadline(const UnetmmCore *core);
-void unetmm_miss_due(UnetmmCore *core);
 uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
                            const struct unetmm_cmd_reply *reply,
                            uint32_t *taken);
 
+/* xlat/save.c */
+/* Of module miss. */
+void unetmm_misses_save(UnetmmStream *st, UnetmmCore *core);
+void unetmm_misses_check(UnetmmStream *st, UnetmmCore *core);
+
 /* ep/notify.c */
 void unetmm_notify_want(UnetmmCore *core, UnetmmEp *ep, bool error);
 void unetmm_notify_tail(UnetmmCore *core, UnetmmEp *ep);
-void unetmm_notify_flush(UnetmmCore *core);
+/* The notification ring has no room: says so, once. */
+void unetmm_notify_full(UnetmmCore *core);
 
 /* remote/eventcount.c */
 uint8_t unetmm_counters_set(UnetmmCore *core, uint16_t id,
@@ -1238,8 +1469,6 @@ uint8_t unetmm_counters_set(UnetmmCore *core, uint16_t id,
 /* *result: it has been reached already. */
 uint8_t unetmm_counter_arm(UnetmmCore *core, uint16_t id,
                            const struct unetmm_cmd_arm *cmd, uint32_t *result);
-/* The space is no more, or is a new one. */
-void unetmm_counters_drop(UnetmmSpace *space);
 /*
  * May who uses the region name counter `imm` of it?  0, and *id is the space's
  * number of it; or UNETMM_WHY_*.
@@ -1251,8 +1480,8 @@ uint32_t unetmm_counter_check(const UnetmmCore *core,
 bool unetmm_counter_add(UnetmmCore *core, UnetmmEp *ep, uint32_t id);
 /* A counter of the space is DUE. */
 void unetmm_counters_list(UnetmmCore *core, uint16_t id);
-/* False: the notification ring is full. */
-bool unetmm_counters_flush(UnetmmCore *core);
+/* UnetmmSavedParts.counters */
+void unetmm_counters_save(UnetmmStream *st, UnetmmCore *core, uint16_t id);
 
 /* ep/ep.c */
 /* All of EP_CREATE that does not touch memory. */
@@ -1260,7 +1489,7 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
                         const struct unetmm_cmd_ep *cmd);
 uint8_t unetmm_ep_create(UnetmmCore *core, uint16_t id, uint16_t space,
                          const struct unetmm_cmd_ep *cmd);
-/* *wait: a page is moving; unetmm_cmd_close_done() will follow. */
+/* *wait: a page is moving; unetmm_cmd_done_late() will follow. */
 uint8_t unetmm_ep_destroy(UnetmmCore *core, uint16_t id, uint16_t tag,
                           bool *wait);
 void unetmm_ep_close_check(UnetmmCore *core, UnetmmEp *ep);
@@ -1272,6 +1501,22 @@ bool unetmm_ep_complete(UnetmmCore *core, UnetmmEp *ep,
                         struct unetmm_cqe *cqe);
 void unetmm_ep_sync(UnetmmCore *core, UnetmmEp *ep);
 bool unetmm_ep_read_user(UnetmmCore *core, UnetmmEp *ep);
+/* Serves the endpoint: all that it owes, and its share of its sends. */
+void unetmm_ep_turn(UnetmmCore *core, UnetmmEp *ep);
+/* There is room for frames: endpoints whose sends wait for it go on. */
+void unetmm_ep_wire_room(UnetmmCore *core);
+
+/* ep/save.c: of modules ep and recv */
+void unetmm_eps_save(UnetmmStream *st, UnetmmCore *core);
+void unetmm_eps_check(UnetmmStream *st, UnetmmCore *core);
+/* Bytes of a send's frame, the page that moves; for both kinds of sends. */
+void unetmm_send_save_gathered(UnetmmStream *st, UnetmmCore *core,
+                               UnetmmEp *ep);
+/* Could it have stopped in its state for what it waits for? */
+bool unetmm_send_blocked_ok(const UnetmmTransfer *tx);
+/* The header of a packet that is not kept whole; its psn and len are known. */
+void unetmm_recv_save_head(UnetmmStream *st, struct unetmm_frame *f);
+void unetmm_landing_save(UnetmmStream *st, UnetmmCore *core);
 
 /* ep/channel.c */
 uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
@@ -1286,17 +1531,10 @@ uint8_t unetmm_channel_type(const UnetmmCore *core,
                             const UnetmmChannel *channel);
 
 /* rel/rel.c */
-/* The endpoint is stopped: nothing of its channels happens any more. */
-void unetmm_rel_stop(UnetmmCore *core, UnetmmEp *ep);
-/* The endpoint is no more. */
-void unetmm_rel_forget(UnetmmCore *core, UnetmmEp *ep);
 /* Writes the completions that are due, as far as there is room. */
 void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep);
 
 /* rel/rx.c */
-/* What was in a slot has been copied, or (UNETMM_SLOT_*) never will be. */
-void unetmm_rel_slot_done(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
-                          uint8_t status);
 /*
  * Goes on where slots were waited for, and tells peers that were refused when
  * their packets can be taken now.
@@ -1318,21 +1556,19 @@ bool unetmm_sysbuf_give(UnetmmCore *core, const uint64_t *addrs, uint32_t n,
 /* False: so many are not there. */
 bool unetmm_sysbuf_promise(UnetmmCore *core, uint32_t n);
 /* The channel is no more: its slots are others', when the driver has none. */
-void unetmm_sysbuf_forget(UnetmmCore *core, UnetmmRel *rel);
+void unetmm_sysbuf_forget(UnetmmCore *core, UnetmmShare *share);
 /* Has the placement a page for which the channel has something in a slot? */
-bool unetmm_sysbuf_follows(const UnetmmCore *core, const UnetmmRel *rel,
+bool unetmm_sysbuf_follows(const UnetmmCore *core, const UnetmmShare *share,
                            const UnetmmPlacement *place);
 /*
- * Puts a packet into a slot, with where it belongs, and keeps its head.  False:
- * the policy is another one, or it cannot be.
+ * Puts a packet into a slot, with where it belongs, and has its head kept.
+ * False: it cannot be.
  */
-bool unetmm_sysbuf_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+bool unetmm_sysbuf_take(UnetmmCore *core, UnetmmEp *ep, UnetmmShare *share,
                         const struct unetmm_frame *f,
                         const UnetmmPlacement *place, const uint8_t *payload);
-void unetmm_sysbuf_flush(UnetmmCore *core);
 uint8_t unetmm_sysbuf_done(UnetmmCore *core,
                            const struct unetmm_cmd_slot *cmd);
-void unetmm_sysbuf_go_on(UnetmmCore *core);
 
 /* remote/window.c */
 /* All of WINDOW_SET but that the pages and the import are free. */
@@ -1345,8 +1581,9 @@ uint8_t unetmm_window_clear(UnetmmCore *core,
 /* True: there were some. */
 bool unetmm_window_drop_import(UnetmmCore *core, const UnetmmEp *ep,
                                uint16_t import);
-void unetmm_window_drop_ep(UnetmmCore *core, const UnetmmEp *ep);
-void unetmm_window_timer(UnetmmCore *core, int64_t now);
+/* 1..8 bytes have been stored in the windows, from this byte of theirs on. */
+void unetmm_window_store(UnetmmCore *core, uint32_t offset,
+                         const uint8_t *data, unsigned bytes);
 /*
  * All that was stored goes before what comes next.  False: the channel has no
  * room for all of it now.
@@ -1355,6 +1592,8 @@ bool unetmm_window_flush(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s);
 /* There is room for messages. */
 void unetmm_window_go_on(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s);
 void unetmm_window_forget(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s);
+/* The stores of one channel that wait. */
+void unetmm_stores_save(UnetmmStream *st, UnetmmCore *core, UnetmmStores *s);
 
 /* remote/proxy.c */
 /* All of PROXY_SET but that the pages are free. */
@@ -1366,7 +1605,9 @@ uint8_t unetmm_proxy_clear(UnetmmCore *core,
                            const struct unetmm_cmd_proxy *cmd);
 void unetmm_proxy_drop_import(UnetmmCore *core, const UnetmmEp *ep,
                               uint16_t import);
-void unetmm_proxy_drop_ep(UnetmmCore *core, const UnetmmEp *ep);
+/* A store to a proxy page, its first byte at `offset` of them, and a load. */
+void unetmm_proxy_store(UnetmmCore *core, uint64_t offset, uint64_t value);
+uint32_t unetmm_proxy_load(UnetmmCore *core, uint64_t offset);
 
 /* ep/head.c: the pre-translated heads of the free queues */
 void unetmm_head_own_misses(UnetmmEp *ep);
@@ -1392,6 +1633,7 @@ bool unetmm_head_begins(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                         uint32_t len);
 void unetmm_head_pop(UnetmmCore *core, UnetmmEp *ep);
 bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status);
+/* UnetmmModule.pages_lost */
 void unetmm_head_lost_page(UnetmmCore *core, uint16_t space, uint64_t first,
                            uint64_t last);
 void unetmm_head_cancel_all(UnetmmCore *core, UnetmmEp *ep);
@@ -1417,11 +1659,12 @@ static inline uint32_t unetmm_send_headroom(uint8_t op)
 }
 /* The transfer waits for the wire, or the local queue. */
 void unetmm_send_wait(UnetmmCore *core, UnetmmTransfer *tx);
-/* What the messages of the endpoint's send queue do. */
-const UnetmmTransferOps *unetmm_send_ops(const UnetmmCore *core,
-                                         const UnetmmEp *ep);
-/* UnetmmTransferOps.complete of what comes from the send queue. */
-void unetmm_send_complete(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx);
+/* Of what comes from the endpoint's send queue. */
+static inline const UnetmmTransferOps *unetmm_send_ops(const UnetmmCore *core,
+                                                       const UnetmmEp *ep)
+{
+    return ep->raw ? &core->tables->frames->transfer : NULL;
+}
 static inline void unetmm_send_finish(UnetmmTransfer *tx, uint8_t status)
 {
     tx->status = status;
@@ -1430,7 +1673,6 @@ static inline void unetmm_send_finish(UnetmmTransfer *tx, uint8_t status)
 
 /* ep/recv.c */
 void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes);
-void unetmm_recv_landed(UnetmmCore *core);
 void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why);
 /* Is what must be zero in a header of this opcode zero? */
 bool unetmm_recv_members_ok(const struct unetmm_frame *f);
@@ -1494,19 +1736,22 @@ void unetmm_recv_done(UnetmmCore *core, UnetmmEp *ep, uint32_t len);
  */
 void unetmm_slot_receive(UnetmmCore *core, UnetmmEp *ep,
                          const struct unetmm_cqe *cqe, const uint8_t *data);
-/* The endpoint has slots, and one miss, in place of heads. */
-void unetmm_slot_own_miss(UnetmmEp *ep);
+/* What ep/ does with them, by core->tables. */
+struct UnetmmSlotOps {
+    /* The endpoint has slots, and one miss, in place of heads. */
+    void (*begin)(UnetmmEp *ep);
+    void (*receive)(UnetmmCore *core, UnetmmEp *ep,
+                    const struct unetmm_cqe *cqe, const uint8_t *data);
+    const UnetmmLandingOps *landing;
+};
+
+/* Has its free queue slots, that is: no heads? */
 static inline bool unetmm_ep_slotted(const UnetmmEp *ep)
 {
-    return ep->raw || ep->policy->backup;
+    return ep->slotted;
 }
 
 /* aside/backup.c: slots that wait for others, and the backup ring */
-/* All that an endpoint with `bits` needs for it, and the end of that. */
-void unetmm_backup_init(UnetmmEp *ep, uint32_t bits);
-void unetmm_backup_free(UnetmmEp *ep);
-/* Forgets all that waits; how many packets of these were in the ring. */
-uint32_t unetmm_backup_forget(UnetmmEp *ep);
 /*
  * Puts the packet of the next slot into the ring.  False: *why says for what it
  * is to be dropped.
@@ -1531,11 +1776,12 @@ uint8_t unetmm_backup_done(UnetmmCore *core, uint16_t id,
 /* *result: it is posted already. */
 uint8_t unetmm_tail_arm(UnetmmCore *core, uint16_t id,
                         const struct unetmm_cmd_tail *cmd, uint32_t *result);
-/* The endpoint's words have been read: has the armed slot been posted? */
-void unetmm_tail_look(UnetmmCore *core, UnetmmEp *ep);
+/* UnetmmSavedParts.waiting */
+void unetmm_waiting_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
+/* May a message land in the next slot? */
+bool unetmm_slot_landing_ok(const UnetmmEp *ep);
 
 /* ether/flow.c; more in ether/eth.h */
-void unetmm_flow_drop_ep(UnetmmCore *core, const UnetmmEp *ep);
 uint8_t unetmm_flow_set(UnetmmCore *core, uint16_t id,
                         const struct unetmm_cmd_flow *cmd);
 uint8_t unetmm_flow_clear(UnetmmCore *core,
@@ -1553,6 +1799,7 @@ typedef enum UnetmmSums {
 } UnetmmSums;
 void unetmm_raw_receive(UnetmmCore *core, UnetmmEp *ep, const uint8_t *frame,
                         size_t bytes, UnetmmSums *sums);
+void unetmm_raw_check(UnetmmStream *st, UnetmmCore *core);
 
 /* base/port.c */
 uint8_t *unetmm_port_buffer(UnetmmCore *core);
@@ -1582,25 +1829,46 @@ UnetmmSent unetmm_port_forward(UnetmmCore *core, uint8_t *frame,
 /* Queues a frame for the receive side (UnetmmQueued); takes it. */
 void unetmm_port_keep(UnetmmCore *core, uint8_t *frame, uint32_t bytes,
                       uint16_t from, uint16_t only);
-/* An endpoint is no more: what was for it alone is nobody's. */
-void unetmm_port_forget(UnetmmCore *core, const UnetmmEp *ep);
 bool unetmm_port_local(const UnetmmCore *core, const uint8_t *frame);
+/* Is the frame of the card's own protocol? */
+static inline bool unetmm_eth_ours(const uint8_t *frame)
+{
+    const uint8_t *type = frame + 2 * sizeof(((UnetmmParams *)NULL)->mac);
+
+    return type[0] == UNETMM_ETHERTYPE >> 8 &&
+           type[1] == (UNETMM_ETHERTYPE & 0xff);
+}
+/* Are there frames that could be given to the receive side now? */
+bool unetmm_port_waits(const UnetmmCore *core);
 /* Gives the queued frames to the receive side, as far as the budget goes. */
 void unetmm_port_drain(UnetmmCore *core);
+/* The wire or the local queue has room. */
+void unetmm_port_room(UnetmmCore *core);
 void unetmm_port_flush_held(UnetmmCore *core, bool due);
+/* A frame that is saved takes so many bytes at most. */
+#define UNETMM_SAVED_FRAME      (UNETMM_MAX_FRAME + 64)
+/* Bytes [from, to) of a frame; allocates when it is read. */
+void unetmm_port_save_frame(UnetmmStream *st, UnetmmCore *core,
+                            uint8_t **frame, uint32_t from, uint32_t to);
+/* A frame that is complete, and is sent as it is. */
+void unetmm_port_save_sealed(UnetmmStream *st, UnetmmCore *core,
+                             uint8_t **frame, uint32_t *bytes);
 
 /* base/delay.c */
 bool unetmm_delay_room(const UnetmmCore *core);
 bool unetmm_delay_take(UnetmmCore *core, uint8_t *frame, uint32_t bytes);
-int64_t unetmm_delay_deadline(const UnetmmCore *core);
-void unetmm_delay_flush(UnetmmCore *core);
+void unetmm_delay_save(UnetmmStream *st, UnetmmCore *core);
 
-/* card/engine.c */
+/* base/budget.c */
 /* Enabled, not fatal, and no reset to come first. */
-bool unetmm_engine_may_run(const UnetmmCore *core);
-void unetmm_enter(UnetmmCore *core);
-void unetmm_leave(UnetmmCore *core);
+static inline bool unetmm_may_run(const UnetmmCore *core)
+{
+    return (core->ctrl & UNETMM_CTRL_ENABLE) && !core->reset_wanted &&
+           !core->paused && !(core->status & UNETMM_STATUS_FATAL);
+}
+/* Queues the endpoint for a turn, and takes the first of the queue, or NULL. */
 void unetmm_engine_queue(UnetmmCore *core, UnetmmEp *ep);
+UnetmmEp *unetmm_ready_pop(UnetmmCore *core);
 /*
  * The budget.  A little DMA and an index (a completion, a short frame, a buffer
  * that goes back) take as much as so many bytes.
@@ -1629,7 +1897,11 @@ static inline bool unetmm_budget_left(const UnetmmCore *core)
 
     return b->arriving ? b->arrivals : b->descriptors && b->bytes && b->turns;
 }
-void unetmm_engine_wire_room(UnetmmCore *core);
+
+/* card/engine.c */
+void unetmm_enter(UnetmmCore *core);
+void unetmm_leave(UnetmmCore *core);
+
 /* base/crc.c: CRC32C (Castagnoli), start with 0 */
 uint32_t unetmm_crc32c(uint32_t crc, const void *data, size_t bytes);
 

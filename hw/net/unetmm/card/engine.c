@@ -38,114 +38,48 @@ static bool engine_half_spent(const UnetmmCore *core)
            b->turns <= core->params.budget_descriptors;
 }
 
-static UnetmmEp *engine_pop(UnetmmCore *core)
-{
-    UnetmmEp *ep;
-
-    if (!core->ready_used) {
-        return NULL;
-    }
-    ep = &core->eps[core->ready[core->ready_first]];
-    core->ready_first = (core->ready_first + 1) % core->params.endpoints;
-    core->ready_used--;
-    ep->queued = false;
-    return ep;
-}
-
-/*
- * The wire or the local queue has room: who waited for it goes on.  This is
- * called for each frame, so it looks at the endpoints only if one waits.  There
- * may be room for one frame only: whoever sent the last one comes last.
- */
-void unetmm_engine_wire_room(UnetmmCore *core)
-{
-    uint32_t n = core->params.endpoints;
-
-    if (!core->port.wanted) {
-        return;
-    }
-    core->port.wanted = false;
-    for (uint32_t i = 0; i < n; i++) {
-        UnetmmEp *ep = &core->eps[(core->wire_turn + i) % n];
-
-        if (ep->live && ep->tx.blocked_on == UNETMM_BLOCKED_WIRE) {
-            ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
-            unetmm_engine_queue(core, ep);
-        }
-    }
-}
-
-static void engine_turn(UnetmmCore *core, UnetmmEp *ep)
-{
-    if (!ep->live) {
-        return;
-    }
-    if (!ep->error && unetmm_ep_read_user(core, ep)) {
-        unetmm_head_fetch(core, ep);
-        unetmm_backup_walk(core, ep);
-        if (ep->rels) {
-            unetmm_rel_complete(core, ep);
-            unetmm_rel_look_again(core, ep);
-        }
-        if (ep->ends_owed) {
-            unetmm_channel_tell(core, ep);
-        }
-        unetmm_send_turn(core, ep);
-    }
-    unetmm_ep_sync(core, ep);
-}
-
-bool unetmm_engine_may_run(const UnetmmCore *core)
-{
-    return (core->ctrl & UNETMM_CTRL_ENABLE) && !core->reset_wanted &&
-           !core->paused && !(core->status & UNETMM_STATUS_FATAL);
-}
-
-/* Are there frames in the local queue that may be delivered now? */
-static bool engine_frames_wait(const UnetmmCore *core)
-{
-    return core->port.fifo_used && !core->rx.active;
-}
-
-/* True: there may be frames in the local queue now, which make work. */
-static bool engine_acks(UnetmmCore *core)
-{
-    unetmm_rel_flush_acks(core);
-    return engine_frames_wait(core);
-}
-
 /* Is there something that only the budget keeps from being done? */
 static bool engine_work_left(const UnetmmCore *core)
 {
-    return (core->ready_used || engine_frames_wait(core)) &&
-           unetmm_engine_may_run(core);
+    return (core->ready_used || unetmm_port_waits(core)) &&
+           unetmm_may_run(core);
+}
+
+static bool engine_frames_go(const UnetmmCore *core)
+{
+    return unetmm_port_waits(core) && unetmm_budget_left(core);
+}
+
+static void engine_idle(UnetmmCore *core)
+{
+    for (unsigned i = 0; core->hooks.idle[i]; i++) {
+        core->hooks.idle[i](core);
+    }
 }
 
 static void engine_serve(UnetmmCore *core)
 {
     uint32_t commands = UNETMM_RUN_COMMANDS;
 
-    while (unetmm_engine_may_run(core)) {
+    while (unetmm_may_run(core)) {
         UnetmmEp *ep;
 
         unetmm_cmd_run(core, &commands);
         unetmm_port_drain(core);
-        ep = unetmm_budget_left(core) ? engine_pop(core) : NULL;
-        /* Nobody else wants the rest of the budget. */
-        if (!ep && engine_frames_wait(core) && unetmm_budget_left(core)) {
-            continue;
-        }
-        /* When all that arrived has been looked at, and no sooner. */
-        if (!ep && core->acks_owed && engine_acks(core) &&
-            unetmm_budget_left(core)) {
-            continue;
+        ep = unetmm_budget_left(core) ? unetmm_ready_pop(core) : NULL;
+        /* Then frames have the rest of it, and after them what was put off. */
+        if (!ep && !engine_frames_go(core)) {
+            engine_idle(core);
+            if (!engine_frames_go(core)) {
+                break;
+            }
         }
         if (!ep) {
-            break;
+            continue;
         }
         core->counters[UNETMM_C_turns]++;
         core->budget.turns--;
-        engine_turn(core, ep);
+        unetmm_ep_turn(core, ep);
     }
     core->again |= !commands;
 }
@@ -158,39 +92,26 @@ static void engine_work(UnetmmCore *core)
         core->budget.stopped = true;
         core->counters[UNETMM_C_budget_stops]++;
     }
-    if (unetmm_engine_may_run(core)) {
-        unetmm_sysbuf_flush(core);
-        unetmm_miss_flush(core);
-        unetmm_notify_flush(core);
+    if (unetmm_may_run(core)) {
+        for (unsigned i = 0; core->hooks.flush[i]; i++) {
+            core->hooks.flush[i](core);
+        }
     }
 }
 
 /* The next moment at which something ends by itself. */
 static int64_t engine_deadline(const UnetmmCore *core)
 {
-    int64_t when = MIN(unetmm_irq_deadline(core),
-                       MIN(core->rel_due_ns, core->window_due_ns));
+    int64_t when = INT64_MAX;
 
     /* Time stands still, too; what is due by then is looked at after it. */
     if (core->paused) {
         return INT64_MAX;
     }
-    /* While the wire is blocked unetmm_core_sent() sees to it. */
-    if (core->port.held && unetmm_port_ready(core)) {
-        when = MIN(when, core->port.held_until_ns);
-    }
-    if (core->rx.active) {
-        when = MIN(when, core->rx.deadline_ns);
-    }
-    when = MIN(when, unetmm_delay_deadline(core));
-    when = MIN(when, unetmm_miss_deadline(core));
-    for (uint32_t i = 0; core->params.dma_page_ns &&
-         i < core->params.endpoints; i++) {
-        const UnetmmEp *ep = &core->eps[i];
+    for (unsigned i = 0; core->hooks.deadline[i]; i++) {
+        int64_t next = core->hooks.deadline[i](core);
 
-        if (ep->live && ep->tx.moving) {
-            when = MIN(when, ep->tx.deadline_ns);
-        }
+        when = MIN(when, next);
     }
     return when;
 }
@@ -217,8 +138,9 @@ void unetmm_leave(UnetmmCore *core)
         return;
     }
     if (!core->reset_wanted && !core->paused) {
-        unetmm_delay_flush(core);
-        unetmm_miss_due(core);
+        for (unsigned i = 0; core->hooks.late[i]; i++) {
+            core->hooks.late[i](core);
+        }
     }
     engine_work(core);
     if (core->reset_wanted) {
@@ -230,7 +152,7 @@ void unetmm_leave(UnetmmCore *core)
     }
     /* The address of an interrupt is the guest's choice: it may be ours. */
     core->again |= core->reset_wanted || engine_work_left(core) ||
-                   (core->heads_behind && unetmm_engine_may_run(core)) ||
+                   (core->heads_behind && unetmm_may_run(core)) ||
                    (engine_half_spent(core) && !core->budget.asked);
     engine_set_timer(core);
     if (core->again) {
@@ -271,23 +193,8 @@ void unetmm_core_timer(UnetmmCore *core)
         return;
     }
     unetmm_enter(core);
-    unetmm_port_flush_held(core, true);
-    if (core->rx.active && core->rx.deadline_ns <= now) {
-        unetmm_recv_landed(core);
-    }
-    if (core->rel_due_ns <= now) {
-        unetmm_rel_timer(core, now);
-    }
-    if (core->window_due_ns <= now) {
-        unetmm_window_timer(core, now);
-    }
-    for (uint32_t i = 0; core->params.dma_page_ns &&
-         i < core->params.endpoints; i++) {
-        UnetmmEp *ep = &core->eps[i];
-
-        if (ep->live && ep->tx.moving && ep->tx.deadline_ns <= now) {
-            unetmm_send_landed(core, ep);
-        }
+    for (unsigned i = 0; core->hooks.due[i]; i++) {
+        core->hooks.due[i](core, now);
     }
     unetmm_leave(core);
 }
@@ -304,26 +211,4 @@ void unetmm_core_pause(UnetmmCore *core, bool pause)
     if (!pause) {
         core->ops->run_later(core->host);
     }
-}
-
-/* The value is ignored: the indices in memory say what there is to do. */
-void unetmm_core_doorbell(UnetmmCore *core, uint32_t page)
-{
-    UnetmmEp *ep = unetmm_ep_live(core, page);
-
-    unetmm_enter(core);
-    if (!ep || ep->closing) {
-        core->counters[UNETMM_C_err_doorbell]++;
-        UNETMM_GUEST_ERR(doorbell, "doorbell of endpoint %u, which is not "
-                         "there", page);
-    } else {
-        unetmm_count(core, ep, UNETMM_C_doorbells, 1);
-        trace_unetmm_doorbell(page);
-        ep->activity++;
-        if (ep->tx.blocked_on == UNETMM_BLOCKED_CQ) {
-            ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
-        }
-        unetmm_engine_queue(core, ep);
-    }
-    unetmm_leave(core);
 }

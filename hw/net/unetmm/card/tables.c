@@ -1,11 +1,12 @@
 /*
- * unetmm: all modules, sources, policies and channel types
+ * unetmm: all modules, sources, policies, channel types, frames
  *
  * A new one is one file and one line here.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
+#include "../rel/rel.h"
 #include "core.h"
 
 extern const UnetmmModule unetmm_module_random;
@@ -18,6 +19,8 @@ extern const UnetmmModule unetmm_module_tlb;
 extern const UnetmmModule unetmm_module_table;
 extern const UnetmmModule unetmm_module_sysbuf;
 extern const UnetmmModule unetmm_module_ep;
+extern const UnetmmModule unetmm_module_slots;
+extern const UnetmmModule unetmm_module_import;
 extern const UnetmmModule unetmm_module_flow;
 extern const UnetmmModule unetmm_module_window;
 extern const UnetmmModule unetmm_module_proxy;
@@ -46,6 +49,8 @@ static const UnetmmModule *const modules[] = {
     &unetmm_module_table,
     &unetmm_module_sysbuf,
     &unetmm_module_ep,
+    &unetmm_module_slots,
+    &unetmm_module_import,
     &unetmm_module_flow,
     &unetmm_module_window,
     &unetmm_module_proxy,
@@ -61,37 +66,59 @@ static const UnetmmModule *const modules[] = {
     NULL,
 };
 
-extern const UnetmmSourceOps unetmm_source_direct;
-extern const UnetmmSourceOps unetmm_source_pinned;
-extern const UnetmmSourceOps unetmm_source_tlb;
-extern const UnetmmSourceOps unetmm_source_ktlb;
-extern const UnetmmSourceOps unetmm_source_utlb;
-extern const UnetmmSourceOps unetmm_source_shadow;
-extern const UnetmmSourceOps unetmm_source_odp;
+/* Number in the ABI, name. */
+#define SOURCES(S) \
+    S(DIRECT, direct) \
+    S(PINNED, pinned) \
+    S(TLB, tlb) \
+    S(KTLB, ktlb) \
+    S(UTLB, utlb) \
+    S(SHADOW, shadow) \
+    S(ODP, odp) \
+    /* and so on */
 
-static const UnetmmSourceOps *const sources[UNETMM_NUM_SOURCES] = {
-    [UNETMM_SOURCE_DIRECT] = &unetmm_source_direct,
-    [UNETMM_SOURCE_PINNED] = &unetmm_source_pinned,
-    [UNETMM_SOURCE_TLB] = &unetmm_source_tlb,
-    [UNETMM_SOURCE_KTLB] = &unetmm_source_ktlb,
-    [UNETMM_SOURCE_UTLB] = &unetmm_source_utlb,
-    [UNETMM_SOURCE_SHADOW] = &unetmm_source_shadow,
-    [UNETMM_SOURCE_ODP] = &unetmm_source_odp,
-};
+/*
+ * Number in the ABI, name, and with what it may be: sources where absence is an
+ * error of the program (FIXED) or of which the driver brings absent pages
+ * (BROUGHT); raw endpoints; channels by their types.  What is not here is
+ * refused by EP_CREATE and CHANNEL_SET.  docs/specs/unetmm.rst has the same
+ * table; a style check compares them.
+ *
+ * On a reliable channel nothing is lost for good: `drop` is there what `rnr`
+ * is.  It is allowed because it is the one policy for an endpoint with channels
+ * of both types and because a source of the first kind has no `rnr`.
+ */
+#define POLICIES(P) \
+    P(DROP, drop, FIXED | BROUGHT | RAW | DATAGRAM | RELIABLE) \
+    P(SKIP, skip, FIXED | BROUGHT | DATAGRAM | RELIABLE) \
+    P(REDIRECT, redirect, BROUGHT | RELIABLE) \
+    P(RNR, rnr, BROUGHT | RELIABLE) \
+    P(BACKUP, backup, BROUGHT | RAW | DATAGRAM) \
+    /* and so on */
 
-extern const UnetmmPolicyOps unetmm_policy_drop;
-extern const UnetmmPolicyOps unetmm_policy_skip;
-extern const UnetmmPolicyOps unetmm_policy_redirect;
-extern const UnetmmPolicyOps unetmm_policy_rnr;
-extern const UnetmmPolicyOps unetmm_policy_backup;
+#define FIXED       UNETMM_WITH_FIXED
+#define BROUGHT     UNETMM_WITH_BROUGHT
+#define RAW         UNETMM_WITH_RAW
+#define DATAGRAM    UNETMM_WITH_DATAGRAM
+#define RELIABLE    UNETMM_WITH_RELIABLE
 
-static const UnetmmPolicyOps *const policies[UNETMM_NUM_POLICIES] = {
-    [UNETMM_POLICY_DROP] = &unetmm_policy_drop,
-    [UNETMM_POLICY_SKIP] = &unetmm_policy_skip,
-    [UNETMM_POLICY_REDIRECT] = &unetmm_policy_redirect,
-    [UNETMM_POLICY_RNR] = &unetmm_policy_rnr,
-    [UNETMM_POLICY_BACKUP] = &unetmm_policy_backup,
-};
+#define DECLARE(number, source) \
+    extern const UnetmmSourceOps unetmm_source_##source;
+#define ENTRY(number, source) \
+    [UNETMM_SOURCE_##number] = &unetmm_source_##source,
+SOURCES(DECLARE)
+static const UnetmmSourceOps *const sources[] = { SOURCES(ENTRY) };
+#undef DECLARE
+#undef ENTRY
+
+#define DECLARE(number, policy, with) \
+    extern const UnetmmPolicyOps unetmm_policy_##policy;
+#define ENTRY(number, policy, with) \
+    [UNETMM_POLICY_##number] = { &unetmm_policy_##policy, with },
+POLICIES(DECLARE)
+static const UnetmmPolicyRow policies[] = { POLICIES(ENTRY) };
+#undef DECLARE
+#undef ENTRY
 
 extern const UnetmmChannelOps unetmm_channel_datagram;
 extern const UnetmmChannelOps unetmm_channel_reliable;
@@ -101,9 +128,31 @@ static const UnetmmChannelOps *const channels[UNETMM_NUM_CHANNEL_TYPES] = {
     [UNETMM_CHANNEL_RELIABLE] = &unetmm_channel_reliable,
 };
 
+extern const UnetmmFrameOps unetmm_raw_frames;
+extern const UnetmmSlotOps unetmm_slots;
+
+static const UnetmmSavedParts saved = {
+    .counters = unetmm_counters_save,
+    .imports = unetmm_imports_save,
+    .waiting = unetmm_waiting_save,
+    .connections = unetmm_rels_save,
+    .connection = unetmm_rel_save_number,
+    .credits = unetmm_rel_credits,
+    .packet = unetmm_rel_save_packet,
+};
+
+extern const UnetmmPortOps unetmm_entry_port;
+
 const UnetmmTables unetmm_tables = {
     .modules = modules,
     .sources = sources,
+    .nsources = G_N_ELEMENTS(sources),
     .policies = policies,
+    .npolicies = G_N_ELEMENTS(policies),
     .channels = channels,
+    .port = &unetmm_entry_port,
+    .frames = &unetmm_raw_frames,
+    .slots = &unetmm_slots,
+    .shares = &unetmm_rel_share,
+    .saved = &saved,
 };

@@ -125,8 +125,8 @@ uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
     }
     wanted.ops = core->tables->channels[cmd->type];
     if (core->eps[id].raw ||
-        (core->eps[id].policy->waits && !wanted.ops->waits) ||
-        (core->eps[id].policy->backup && wanted.ops->waits)) {
+        !unetmm_policy_allows(core, core->eps[id].policy,
+                              wanted.ops->with)) {
         return UNETMM_CS_BAD_ARG;
     }
     memcpy(wanted.mac, cmd->peer_mac, sizeof(wanted.mac));

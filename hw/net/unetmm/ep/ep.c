@@ -55,21 +55,18 @@ static bool ep_place_ok(const UnetmmCore *core, uint16_t id, uint16_t space,
     return raw ? id != 0 : (id == 0) == (space == 0);
 }
 
-/*
- * What is waited for must come, and so must what is in the backup ring; the
- * system buffer must be there.
- */
+/* May it be with this source, or on a raw endpoint; has it what it needs? */
 static bool ep_policy_ok(const UnetmmCore *core, uint16_t space,
                          const struct unetmm_cmd_ep *cmd)
 {
     const UnetmmPolicyOps *policy = unetmm_policy_by_id(core, cmd->policy);
-    bool asks = core->spaces[space].source->asks;
+    const UnetmmSourceOps *source = core->spaces[space].source;
+    uint32_t with = source->driver_brings ? UNETMM_WITH_BROUGHT :
+                    UNETMM_WITH_FIXED;
 
-    if (policy->backup ? !cmd->backup || !asks ||
-        cmd->backup > core->params.backup_bits : cmd->backup != 0) {
-        return false;
-    }
-    return (!policy->waits || asks) && (!policy->slots || core->sysbuf.n);
+    with |= cmd->flags & UNETMM_EP_F_RAW ? UNETMM_WITH_RAW : 0;
+    return unetmm_policy_allows(core, policy, with) &&
+           (policy->ep_ok ? policy->ep_ok(core, cmd) : !cmd->backup);
 }
 
 uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
@@ -89,7 +86,7 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     }
     if (!ep_place_ok(core, id, space, cmd) || !ep_args_ok(core, cmd) ||
         !ep_policy_ok(core, space, cmd) ||
-        core->spaces[space].source->posts != !!cmd->posts) {
+        core->spaces[space].source->driver_posts != !!cmd->posts) {
         return UNETMM_CS_BAD_ARG;
     }
     generation = ep->generation;
@@ -107,6 +104,7 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     ep->policy = unetmm_policy_by_id(core, cmd->policy);
     ep->raw = cmd->flags & UNETMM_EP_F_RAW;
     ep->vector = cmd->flags & UNETMM_EP_F_VECTOR;
+    ep->slotted = ep->raw || cmd->backup;
     ep->sq_base = cmd->sq_base;
     ep->fq_base = cmd->fq_base;
     ep->cq_base = cmd->cq_base;
@@ -121,11 +119,11 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     unetmm_send_own_misses(ep);
     unetmm_head_own_misses(ep);
     if (unetmm_ep_slotted(ep)) {
-        unetmm_slot_own_miss(ep);
+        core->tables->slots->begin(ep);
     }
-    unetmm_backup_init(ep, cmd->backup);
+    ep->bm_size = cmd->backup;
     ep->channels = g_new0(UnetmmChannel, core->params.channels);
-    ep->imports = g_new0(UnetmmImport, core->params.imports + 1);
+    unetmm_modules_ep_begin(core, ep);
     unetmm_space_join(core, ep);
     trace_unetmm_ep_create(id, space, ep->policy->name);
     return UNETMM_CS_OK;
@@ -147,10 +145,8 @@ static void ep_finish(UnetmmCore *core, UnetmmEp *ep)
 {
     ep->live = false;
     ep->closing = false;
-    unetmm_rel_forget(core, ep);
+    unetmm_modules_ep_end(core, ep);
     g_clear_pointer(&ep->channels, g_free);
-    g_clear_pointer(&ep->imports, g_free);
-    unetmm_backup_free(ep);
     unetmm_space_part(core, ep);
     trace_unetmm_ep_destroy(ep->id);
 }
@@ -162,10 +158,13 @@ static bool ep_page_moving(const UnetmmCore *core, const UnetmmEp *ep)
             core->rx.generation == ep->generation);
 }
 
-/* What waits for its turn is not going to be shown any more. */
-static void ep_forget_slots(UnetmmCore *core, UnetmmEp *ep)
+/* Nothing of it happens any more, but for a page that is moving. */
+static void ep_stop(UnetmmCore *core, UnetmmEp *ep)
 {
-    unetmm_count(core, ep, UNETMM_C_drop_stopped, unetmm_backup_forget(ep));
+    ep->error = true;
+    unetmm_head_cancel_all(core, ep);
+    unetmm_miss_cancel(core, &ep->misses[0]);
+    unetmm_modules_ep_stop(core, ep);
 }
 
 uint8_t unetmm_ep_destroy(UnetmmCore *core, uint16_t id, uint16_t tag,
@@ -178,15 +177,8 @@ uint8_t unetmm_ep_destroy(UnetmmCore *core, uint16_t id, uint16_t tag,
         return UNETMM_CS_BAD_ID;
     }
     ep->closing = true;
-    ep->error = true;
-    ep_forget_slots(core, ep);
-    unetmm_head_cancel_all(core, ep);
-    unetmm_miss_cancel(core, &ep->misses[0]);
-    unetmm_rel_stop(core, ep);
-    unetmm_window_drop_ep(core, ep);
-    unetmm_proxy_drop_ep(core, ep);
-    unetmm_flow_drop_ep(core, ep);
-    unetmm_port_forget(core, ep);
+    ep_stop(core, ep);
+    unetmm_modules_ep_close(core, ep);
     ep->notify_cq = ep->notify_error = ep->notify_tail = false;
     unetmm_send_abort(core, ep);
     if (ep_page_moving(core, ep)) {
@@ -205,7 +197,8 @@ void unetmm_ep_close_check(UnetmmCore *core, UnetmmEp *ep)
     if (ep->closing && !ep_page_moving(core, ep)) {
         unetmm_send_abort(core, ep);
         ep_finish(core, ep);
-        unetmm_cmd_close_done(core, ep);
+        unetmm_cmd_done_late(core, ep->close_tag, UNETMM_CMD_EP_DESTROY,
+                             UNETMM_CS_OK, 0);
     }
 }
 
@@ -215,14 +208,10 @@ void unetmm_ep_fail(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
     if (ep->error) {
         return;
     }
-    ep->error = true;
     ep->failed_cqe = true;
     ep->fail_status = status;
     ep->publish = true;
-    ep_forget_slots(core, ep);
-    unetmm_head_cancel_all(core, ep);
-    unetmm_miss_cancel(core, &ep->misses[0]);
-    unetmm_rel_stop(core, ep);
+    ep_stop(core, ep);
     unetmm_send_abort(core, ep);
     unetmm_notify_want(core, ep, true);
     unetmm_event(core, UNETMM_EVENT_EP_ERROR);
@@ -336,18 +325,31 @@ bool unetmm_ep_read_user(UnetmmCore *core, UnetmmEp *ep)
     ep->fq_prod = user.fq_prod;
     ep->cq_cons = user.cq_cons;
     ep->arm = user.cq_arm;
-    unetmm_tail_look(core, ep);
+    for (unsigned i = 0; ep->tail_armed && core->hooks.posted[i]; i++) {
+        core->hooks.posted[i](core, ep);
+    }
     return true;
 }
 
-static uint32_t ep_state(const UnetmmEp *ep)
+/* Do other modules' completions wait for room? */
+static bool ep_completes(const UnetmmCore *core, const UnetmmEp *ep)
+{
+    for (unsigned i = 0; core->hooks.completes[i]; i++) {
+        if (core->hooks.completes[i](ep)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t ep_state(const UnetmmCore *core, const UnetmmEp *ep)
 {
     if (ep->error) {
         return UNETMM_EP_ERROR;
     }
     /* The one place that there is may be kept for a send. */
     return UNETMM_EP_RUNNING |
-           (!unetmm_ep_cq_room(ep) || unetmm_backup_waits(ep) ?
+           (!unetmm_ep_cq_room(ep) || ep_completes(core, ep) ?
             UNETMM_EP_CQ_BLOCKED : 0) |
            (ep->tail_armed ? UNETMM_EP_FQ_AWAITED : 0);
 }
@@ -364,7 +366,7 @@ static void ep_publish(UnetmmCore *core, UnetmmEp *ep)
 {
     struct unetmm_ep_card card = {
         .sq_cons = ep->sq_cons, .fq_cons = ep->fq_cons,
-        .cq_prod = ep->cq_prod, .state = ep_state(ep),
+        .cq_prod = ep->cq_prod, .state = ep_state(core, ep),
     };
 
     ep->publish = false;
@@ -403,7 +405,7 @@ static bool ep_has_work(UnetmmCore *core, UnetmmEp *ep)
         ep->fq_cons + ep->nheads != ep->fq_prod) {
         return true;
     }
-    if ((ep->ends_owed || unetmm_backup_waits(ep)) &&
+    if ((ep->ends_owed || ep_completes(core, ep)) &&
         unetmm_ep_cq_spare(ep)) {
         return true;
     }
@@ -467,7 +469,7 @@ void unetmm_ep_sync(UnetmmCore *core, UnetmmEp *ep)
         return;
     }
     ep_check_arm(core, ep);
-    if (ep_state(ep) != ep->state_shown) {
+    if (ep_state(core, ep) != ep->state_shown) {
         ep_publish(core, ep);
     }
     /* A landing message's place is not room; it is given back by its end. */
@@ -477,6 +479,70 @@ void unetmm_ep_sync(UnetmmCore *core, UnetmmEp *ep)
     }
     if (ep_has_work(core, ep)) {
         unetmm_engine_queue(core, ep);
+    }
+}
+
+void unetmm_ep_turn(UnetmmCore *core, UnetmmEp *ep)
+{
+    if (!ep->live) {
+        return;
+    }
+    if (!ep->error && unetmm_ep_read_user(core, ep)) {
+        unetmm_head_fetch(core, ep);
+        for (unsigned i = 0; core->hooks.turn[i]; i++) {
+            core->hooks.turn[i](core, ep);
+        }
+        if (ep->ends_owed) {
+            unetmm_channel_tell(core, ep);
+        }
+        unetmm_send_turn(core, ep);
+    }
+    unetmm_ep_sync(core, ep);
+}
+
+/*
+ * There may be room for one frame only: the endpoint that sent the last one
+ * comes last.
+ */
+void unetmm_ep_wire_room(UnetmmCore *core)
+{
+    uint32_t n = core->params.endpoints;
+
+    for (uint32_t i = 0; i < n; i++) {
+        UnetmmEp *ep = &core->eps[(core->wire_turn + i) % n];
+
+        if (ep->live && ep->tx.blocked_on == UNETMM_BLOCKED_WIRE) {
+            ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
+            unetmm_engine_queue(core, ep);
+        }
+    }
+}
+
+/* x-dma-page-ns: the pages that sends move. */
+static int64_t ep_deadline(const UnetmmCore *core)
+{
+    int64_t when = INT64_MAX;
+
+    for (uint32_t i = 0; core->params.dma_page_ns &&
+         i < core->params.endpoints; i++) {
+        const UnetmmEp *ep = &core->eps[i];
+
+        if (ep->live && ep->tx.moving) {
+            when = MIN(when, ep->tx.deadline_ns);
+        }
+    }
+    return when;
+}
+
+static void ep_due(UnetmmCore *core, int64_t now)
+{
+    for (uint32_t i = 0; core->params.dma_page_ns &&
+         i < core->params.endpoints; i++) {
+        UnetmmEp *ep = &core->eps[i];
+
+        if (ep->live && ep->tx.moving && ep->tx.deadline_ns <= now) {
+            unetmm_send_landed(core, ep);
+        }
     }
 }
 
@@ -500,7 +566,6 @@ static void ep_reset(UnetmmCore *core)
         }
         unetmm_port_release(core, ep->tx.frame);
         g_free(ep->channels);
-        g_free(ep->imports);
         memset(ep, 0, sizeof(*ep));
         ep->generation = generation;
     }
@@ -511,9 +576,23 @@ static void ep_free(UnetmmCore *core)
     g_clear_pointer(&core->eps, g_free);
 }
 
+static uint64_t eps_save_limit(const UnetmmCore *core)
+{
+    const UnetmmParams *p = &core->params;
+
+    return p->endpoints * (UNETMM_SAVED_FRAME + 4096 +
+                           UNETMM_NUM_COUNTERS * 8 + p->channels * 32ull);
+}
+
 const UnetmmModule unetmm_module_ep = {
     .name = "ep",
     .create = ep_create,
     .reset = ep_reset,
     .free = ep_free,
+    .pages_lost = unetmm_head_lost_page,
+    .deadline = ep_deadline,
+    .due = ep_due,
+    .save = unetmm_eps_save,
+    .check = unetmm_eps_check,
+    .save_limit = eps_save_limit,
 };

@@ -39,7 +39,7 @@ static UnetmmMiss *head_miss(UnetmmEp *ep, const UnetmmHead *head)
 bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
                           uint32_t len)
 {
-    return source->asks && len == UNETMM_PAGE_BYTES &&
+    return source->driver_brings && len == UNETMM_PAGE_BYTES &&
            addr % UNETMM_PAGE_BYTES == 0;
 }
 
@@ -105,7 +105,7 @@ static uint32_t head_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
 }
 
 /*
- * May the head ask now?  Large ones need several answers.  The first may ask
+ * May the head ask now?  Large ones need several replies.  The first may ask
  * more often than those behind it: where they do not fit together it is the one
  * that stays, and messages get through.
  */
@@ -289,7 +289,7 @@ static uint32_t head_ahead(UnetmmCore *core, UnetmmEp *ep)
     const UnetmmSourceOps *source = core->spaces[ep->space].source;
     uint64_t room, pages = 0;
 
-    if (!ep->rels || !source->insert) {
+    if (!ep->rels || !source->only_copy_is_the_tlb) {
         return ep->nheads;
     }
     room = unetmm_tlb_capacity(source->tlb(core));

@@ -58,8 +58,7 @@ static bool notify_post(UnetmmCore *core, UnetmmEp *ep, bool *flag,
     return true;
 }
 
-/* An endpoint that has been closed since owes nothing, and leaves the list. */
-static void notify_full(UnetmmCore *core)
+void unetmm_notify_full(UnetmmCore *core)
 {
     if (!(core->events & UNETMM_EVENT_NOTIFY_FULL)) {
         core->counters[UNETMM_C_notify_waited]++;
@@ -67,7 +66,8 @@ static void notify_full(UnetmmCore *core)
     }
 }
 
-void unetmm_notify_flush(UnetmmCore *core)
+/* An endpoint that has been closed since owes nothing, and leaves the list. */
+static void notify_flush(UnetmmCore *core)
 {
     while (core->tell_used) {
         UnetmmEp *ep = &core->eps[core->tell[core->tell_first]];
@@ -76,15 +76,51 @@ void unetmm_notify_flush(UnetmmCore *core)
                          UNETMM_NOTIFY_EP_ERROR) ||
             !notify_post(core, ep, &ep->notify_cq, UNETMM_NOTIFY_CQ) ||
             !notify_post(core, ep, &ep->notify_tail, UNETMM_NOTIFY_TAIL)) {
-            notify_full(core);
+            unetmm_notify_full(core);
             return;
         }
         ep->telling = false;
         core->tell_first = (core->tell_first + 1) % core->params.endpoints;
         core->tell_used--;
     }
-    if (!unetmm_counters_flush(core)) {
-        notify_full(core);
+}
+
+/* ---- Saved state -------------------------------------------------------- */
+
+/* First come, first served; some owe nothing any more. */
+static void notify_save(UnetmmStream *st, UnetmmCore *core)
+{
+    uint32_t n = core->params.endpoints;
+    uint32_t used = unetmm_stream_choice(st, core->tell_used, n + 1,
+                                         "tell_used");
+
+    for (uint32_t i = 0; i < used && !st->wrong; i++) {
+        uint16_t *slot = &core->tell[(core->tell_first + i) % n];
+
+        *slot = unetmm_stream_member(st, *slot, n, "tell", i);
+        if (!unetmm_stream_reads(st)) {
+            continue;
+        }
+        if (core->eps[*slot].telling) {
+            unetmm_stream_refuse(st, "endpoint %u is to be notified twice",
+                                 *slot);
+            return;
+        }
+        core->eps[*slot].telling = true;
+        core->tell_used++;
+    }
+}
+
+static void notify_check(UnetmmStream *st, UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.endpoints; i++) {
+        const UnetmmEp *ep = &core->eps[i];
+
+        if (ep->live && !ep->telling &&
+            (ep->notify_cq || ep->notify_error || ep->notify_tail)) {
+            unetmm_stream_refuse(st, "endpoint %u is owed a notification that "
+                                 "will not come", ep->id);
+        }
     }
 }
 
@@ -111,4 +147,7 @@ const UnetmmModule unetmm_module_notify = {
     .create = notify_create,
     .reset = notify_reset,
     .free = notify_free,
+    .flush = notify_flush,
+    .save = notify_save,
+    .check = notify_check,
 };

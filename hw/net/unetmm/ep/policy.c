@@ -9,5 +9,18 @@
 const UnetmmPolicyOps *unetmm_policy_by_id(const UnetmmCore *core,
                                            unsigned id)
 {
-    return id < UNETMM_NUM_POLICIES ? core->tables->policies[id] : NULL;
+    const UnetmmTables *tables = core->tables;
+
+    return id < tables->npolicies ? tables->policies[id].ops : NULL;
+}
+
+bool unetmm_policy_allows(const UnetmmCore *core,
+                          const UnetmmPolicyOps *policy, uint32_t with)
+{
+    const UnetmmPolicyRow *row = core->tables->policies;
+
+    while (row->ops != policy) {
+        row++;
+    }
+    return !(with & ~row->with);
 }

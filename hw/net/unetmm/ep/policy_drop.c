@@ -1,15 +1,18 @@
 /*
- * unetmm: policy `drop`: a message that meets a head which is not resident is
- * lost; the buffer keeps its place and waits for its page.
+ * unetmm: policy `drop`: a message that meets a buffer which is not resident is
+ * lost; the buffer keeps its place and waits for its page.  On a reliable
+ * channel nothing is lost for good: there it is what `rnr` is, for an endpoint
+ * that has both types of channels, or whose source brings no pages.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
 #include "../card/core.h"
 
-static UnetmmVerdict drop_absent(UnetmmCore *core, UnetmmEp *ep)
+static UnetmmVerdict drop_absent(UnetmmCore *core, const UnetmmAbsent *ctx)
 {
-    return UNETMM_VERDICT_DROP;
+    return ctx->at == UNETMM_ABSENT_SEND || ctx->at == UNETMM_ABSENT_WRITE ?
+           UNETMM_VERDICT_REFUSE : UNETMM_VERDICT_DROP;
 }
 
 const UnetmmPolicyOps unetmm_policy_drop = {

@@ -221,6 +221,18 @@ static bool recv_head_ready(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                                       &place->npages);
 }
 
+/* The head is absent: what becomes of the message? */
+static UnetmmVerdict recv_absent(UnetmmCore *core, UnetmmEp *ep,
+                                 const UnetmmNeed *need)
+{
+    const UnetmmAbsent ctx = {
+        .ep = ep, .next = true, .len = need->len,
+        .at = need->begins ? UNETMM_ABSENT_SEND : UNETMM_ABSENT_MESSAGE,
+    };
+
+    return ep->policy->absent(core, &ctx);
+}
+
 /*
  * Heads that failed or that the policy gives up go back on the way, never more
  * than were in the window when the message came.
@@ -254,7 +266,7 @@ UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep,
         } else if (head->state != UNETMM_HEAD_DEFERRED) {
             *why = UNETMM_C_drop_asked;
             return NULL;
-        } else if (ep->policy->absent(core, ep) == UNETMM_VERDICT_DROP) {
+        } else if (recv_absent(core, ep, need) != UNETMM_VERDICT_NEXT) {
             *why = UNETMM_C_drop_absent;
             return NULL;
         }
@@ -439,14 +451,13 @@ static void landing_end(UnetmmCore *core)
                          rx->place.npages);
     unetmm_port_release(core, g_steal_pointer(&rx->frame));
     rx->active = false;
-    unetmm_sysbuf_go_on(core);
 }
 
 static void landing_finish(UnetmmCore *core, UnetmmEp *ep, bool landed,
                            enum unetmm_counter why)
 {
     landing_end(core);
-    unetmm_region_landed(core);
+    unetmm_modules_landed(core);
     core->rx.owner->landed(core, ep, &core->rx, landed, why);
     if (!ep->error) {
         unetmm_head_fetch(core, ep);
@@ -463,7 +474,7 @@ static bool landing_may_go_on(const UnetmmCore *core,
 }
 
 /* A page's time is over: the data is there; on to the next page, if any. */
-void unetmm_recv_landed(UnetmmCore *core)
+static void recv_landed(UnetmmCore *core)
 {
     UnetmmLanding *rx = &core->rx;
     UnetmmPlacement *place = &rx->place;
@@ -479,7 +490,7 @@ void unetmm_recv_landed(UnetmmCore *core)
     if (ep->error) {
         landing_end(core);
         rx->of = NULL;
-        unetmm_region_landed(core);
+        unetmm_modules_landed(core);
         unetmm_recv_drop(core, ep, UNETMM_C_drop_stopped);
         unetmm_ep_close_check(core, ep);
     } else if (!written) {
@@ -534,9 +545,25 @@ static void head_landed_late(UnetmmCore *core, UnetmmEp *ep,
     head_landed(core, ep, &landing->cqe, landed, why);
 }
 
+/* A stopped endpoint has no buffers any more; its message ends here. */
+static bool head_place_ok(UnetmmCore *core, const UnetmmEp *ep)
+{
+    const UnetmmLanding *rx = &core->rx;
+    const UnetmmPiece *piece = &rx->place.pieces[0];
+    const UnetmmHead *head = &ep->heads[ep->first_head];
+
+    return ep->error ||
+           (ep->nheads && (head->state == UNETMM_HEAD_CHECK ||
+                           head->state == UNETMM_HEAD_READY) &&
+            rx->place.npieces == 1 && head->addr == piece->addr &&
+            piece->len == rx->len && head->len >= rx->len &&
+            head->cookie == rx->cqe.cookie);
+}
+
 const UnetmmLandingOps unetmm_landing_head = {
     .name = "head",
     .landed = head_landed_late,
+    .place_ok = head_place_ok,
 };
 
 /* Lands a message in a head, of which the pages are held that it touches. */
@@ -574,7 +601,7 @@ static void recv_message(UnetmmCore *core, UnetmmEp *ep,
     UnetmmHead *head;
 
     if (unetmm_ep_slotted(ep)) {
-        unetmm_slot_receive(core, ep, &cqe, payload);
+        core->tables->slots->receive(core, ep, &cqe, payload);
         return;
     }
     ep->activity++;
@@ -609,6 +636,7 @@ static void recv_datagram(UnetmmCore *core, UnetmmEp *ep,
 
 const UnetmmChannelOps unetmm_channel_datagram = {
     .name = "datagram",
+    .with = UNETMM_WITH_DATAGRAM,
     .wire = 1u << UNETMM_WIRE_DATAGRAM,
     .receive = recv_datagram,
 };
@@ -656,9 +684,30 @@ static void recv_free(UnetmmCore *core)
     g_clear_pointer(&core->rx.place.pages, g_free);
 }
 
+static uint64_t landing_save_limit(const UnetmmCore *core)
+{
+    return UNETMM_SAVED_FRAME;
+}
+
+static int64_t recv_deadline(const UnetmmCore *core)
+{
+    return core->rx.active ? core->rx.deadline_ns : INT64_MAX;
+}
+
+static void recv_due(UnetmmCore *core, int64_t now)
+{
+    if (core->rx.active && core->rx.deadline_ns <= now) {
+        recv_landed(core);
+    }
+}
+
 const UnetmmModule unetmm_module_recv = {
     .name = "recv",
     .create = recv_create,
     .reset = recv_reset,
     .free = recv_free,
+    .deadline = recv_deadline,
+    .due = recv_due,
+    .save = unetmm_landing_save,
+    .save_limit = landing_save_limit,
 };

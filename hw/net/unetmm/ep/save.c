@@ -1,5 +1,5 @@
 /*
- * unetmm: saving and restoring endpoints, their sends, and misses
+ * unetmm: saving and restoring endpoints, their sends, and a landing
  *
  * What EP_CREATE and CHANNEL_SET check is checked by the same functions when it
  * is restored.  A transfer is restored only in a form in which it could have
@@ -8,23 +8,24 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../rel/rel.h"
-#include "../card/state.h"
+#include "../card/core.h"
 
 /* ---- The send in progress ----------------------------------------------- */
 
-static void state_segments(UnetmmStream *st, UnetmmTransfer *tx)
+static void segments_save(UnetmmStream *st, UnetmmTransfer *tx)
 {
     UnetmmDescriptor *d = &tx->desc;
     uint64_t before = 0, total = 0;
 
     d->nsegs = unetmm_stream_choice(st, d->nsegs, UNETMM_MAX_SEGS + 1,
-                                    "the number of segments");
+                                     "nsegs");
     for (unsigned i = 0; i < d->nsegs; i++) {
         struct unetmm_seg *seg = &d->segs[i];
 
-        unetmm_stream_u64(st, &seg->addr);
-        unetmm_stream_u32(st, &seg->len);
+        unetmm_stream_enter(st, "segs", i);
+        unetmm_stream_u64(st, &seg->addr, "addr");
+        unetmm_stream_u32(st, &seg->len, "len");
+        unetmm_stream_leave(st);
         if (seg->len && seg->addr > UINT64_MAX - (seg->len - 1)) {
             unetmm_stream_refuse(st, "a segment wraps round");
         }
@@ -44,7 +45,7 @@ static void state_segments(UnetmmStream *st, UnetmmTransfer *tx)
 }
 
 /* The page that is moving: which, how much of it, and until when. */
-static void state_moving(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
+static void moving_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
     const struct unetmm_seg *seg = &tx->desc.segs[tx->seg];
@@ -58,9 +59,9 @@ static void state_moving(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     }
     tx->chunk = MIN(UNETMM_PAGE_BYTES - at % UNETMM_PAGE_BYTES,
                     MIN(seg->len - tx->seg_off, tx->desc.len - tx->done));
-    unetmm_state_page(st, core, ep, &tx->page, at >> UNETMM_PAGE_SHIFT, false);
+    unetmm_page_save(st, core, ep, &tx->page, at >> UNETMM_PAGE_SHIFT, false);
     unetmm_stream_time(st, &tx->deadline_ns, core->ops->now_ns(core->host),
-                       core->params.dma_page_ns, "the end of a page");
+                       core->params.dma_page_ns, "deadline_ns");
     if (unetmm_stream_reads(st) && !st->wrong) {
         unetmm_page_move(&tx->page, true);
         tx->moving = true;
@@ -68,17 +69,16 @@ static void state_moving(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 }
 
 /* A message that is not yet gone: all that is needed to go on with it. */
-static void state_gather(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
+static void gather_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
 
-    unetmm_stream_u64(st, &tx->desc.remote);
-    tx->done = unetmm_stream_choice(st, tx->done, tx->desc.len + 1,
-                                    "what has been gathered");
-    tx->seg = unetmm_stream_choice(st, tx->seg, UNETMM_MAX_SEGS, "a segment");
-    unetmm_stream_u32(st, &tx->seg_off);
-    state_segments(st, tx);
-    unetmm_stream_u32(st, &tx->desc.imm);
+    unetmm_stream_u64(st, &tx->desc.remote, "remote");
+    tx->done = unetmm_stream_choice(st, tx->done, tx->desc.len + 1, "done");
+    tx->seg = unetmm_stream_choice(st, tx->seg, UNETMM_MAX_SEGS, "seg");
+    unetmm_stream_u32(st, &tx->seg_off, "seg_off");
+    segments_save(st, tx);
+    unetmm_stream_u32(st, &tx->desc.imm, "imm");
     if (ep->raw ? tx->desc.opcode != UNETMM_OP_FRAME || tx->desc.channel ||
         !core->tables->frames->imm_ok(tx->desc.imm) ||
         tx->desc.len > core->tables->frames->longest(tx->desc.imm) :
@@ -95,23 +95,23 @@ static void state_gather(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
                              "not need", ep->id);
     }
     if (!st->wrong) {
-        unetmm_state_gathered(st, core, ep);
+        unetmm_send_save_gathered(st, core, ep);
     }
 }
 
-void unetmm_state_gathered(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
+void unetmm_send_save_gathered(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
 
     uint32_t head = unetmm_send_headroom(tx->rel ? 0 : tx->desc.opcode);
 
-    unetmm_state_frame(st, core, &tx->frame, head, head + tx->done);
+    unetmm_port_save_frame(st, core, &tx->frame, head, head + tx->done);
     if (tx->blocked_on == UNETMM_BLOCKED_TIME) {
-        state_moving(st, core, ep);
+        moving_save(st, core, ep);
     }
 }
 
-bool unetmm_state_blocked_ok(const UnetmmTransfer *tx)
+bool unetmm_send_blocked_ok(const UnetmmTransfer *tx)
 {
     switch (tx->state) {
     case UNETMM_TX_GATHER:
@@ -127,44 +127,45 @@ bool unetmm_state_blocked_ok(const UnetmmTransfer *tx)
     }
 }
 
-static void state_transfer(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
+static void transfer_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
 
     tx->state = unetmm_stream_choice(st, tx->state, UNETMM_TX_COMPLETE + 1,
-                                     "the state of a send");
+                                     "state");
     if (tx->state == UNETMM_TX_IDLE) {
         return;
     }
     tx->blocked_on = unetmm_stream_choice(st, tx->blocked_on,
-                                          UNETMM_BLOCKED_CQ + 1,
-                                          "what a send waits for");
-    tx->rel = unetmm_state_rel(st, core, ep, tx->rel);
+                                          UNETMM_BLOCKED_CQ + 1, "blocked_on");
+    if (unetmm_stream_reads(st) && tx->blocked_on == UNETMM_BLOCKED_WIRE) {
+        core->port.wanted = true;
+    }
+    tx->rel = core->tables->saved->connection(st, core, ep, tx->rel);
     if (tx->rel) {
-        unetmm_state_packet(st, core, ep);
+        core->tables->saved->packet(st, core, ep);
         return;
     }
     tx->ops = unetmm_send_ops(core, ep);
-    unetmm_stream_u8(st, &tx->desc.opcode);
-    unetmm_stream_u8(st, &tx->desc.flags);
-    tx->status = unetmm_stream_choice(st, tx->status, UNETMM_NUM_ST,
-                                      "the status of a send");
+    unetmm_stream_u8(st, &tx->desc.opcode, "opcode");
+    unetmm_stream_u8(st, &tx->desc.flags, "flags");
+    tx->status = unetmm_stream_choice(st, tx->status, UNETMM_NUM_ST, "status");
     tx->slots = unetmm_stream_choice(st, tx->slots, UNETMM_MAX_SLOTS + 1,
-                                     "the slots of a send");
-    unetmm_stream_u16(st, &tx->desc.channel);
-    unetmm_stream_u64(st, &tx->desc.cookie);
-    tx->desc.len = unetmm_stream_choice(st, tx->desc.len, (tx->state ==
-                                   UNETMM_TX_COMPLETE ? UNETMM_MAX_MESSAGE :
-                                   UNETMM_MAX_PAYLOAD) + 1,
-                                   "the length of a send");
+                                     "slots");
+    unetmm_stream_u16(st, &tx->desc.channel, "channel");
+    unetmm_stream_u64(st, &tx->desc.cookie, "cookie");
+    tx->desc.len = unetmm_stream_choice(st, tx->desc.len,
+                                   (tx->state == UNETMM_TX_COMPLETE ?
+                                    UNETMM_MAX_MESSAGE :
+                                    UNETMM_MAX_PAYLOAD) + 1, "len");
     /* The process may have moved its index back since: not to be relied on. */
     if (!tx->slots || tx->slots > 1u << ep->sq_log2 ||
-        !unetmm_state_blocked_ok(tx)) {
+        !unetmm_send_blocked_ok(tx)) {
         unetmm_stream_refuse(st, "endpoint %u has a send that fits no queue, "
                              "or waits for nothing", ep->id);
     }
     if (tx->state != UNETMM_TX_COMPLETE && !st->wrong) {
-        state_gather(st, core, ep);
+        gather_save(st, core, ep);
     }
 }
 
@@ -182,26 +183,27 @@ static bool head_ok(UnetmmCore *core, const UnetmmEp *ep,
             unetmm_pte_pages(head->addr, head->len) <= source->max_pages(core));
 }
 
-static void state_heads(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
+static void heads_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     ep->first_head = unetmm_stream_choice(st, ep->first_head, UNETMM_MAX_HEADS,
-                                          "the first free buffer");
+                                          "first_head");
     ep->nheads = unetmm_stream_choice(st, ep->nheads, ep->max_heads + 1,
-                                      "the number of free buffers");
+                                      "nheads");
     for (uint32_t i = 0; i < ep->nheads && !st->wrong; i++) {
         UnetmmHead *head = unetmm_head_at(ep, i);
 
+        unetmm_stream_enter(st, "head", i);
         head->state = unetmm_stream_choice(st, head->state,
-                                           UNETMM_HEAD_FAILED + 1,
-                                           "the state of a free buffer");
+                                           UNETMM_HEAD_FAILED + 1, "state");
         head->status = unetmm_stream_choice(st, head->status, UNETMM_NUM_ST,
-                                            "the status of a free buffer");
-        unetmm_stream_bool(st, &head->zero, "what a free buffer may lose");
-        unetmm_stream_u32(st, &head->asked_in);
-        unetmm_stream_u32(st, &head->asks);
-        unetmm_stream_u32(st, &head->len);
-        unetmm_stream_u64(st, &head->addr);
-        unetmm_stream_u64(st, &head->cookie);
+                                            "status");
+        unetmm_stream_bool(st, &head->zero, "zero");
+        unetmm_stream_u32(st, &head->asked_in, "asked_in");
+        unetmm_stream_u32(st, &head->asks, "asks");
+        unetmm_stream_u32(st, &head->len, "len");
+        unetmm_stream_u64(st, &head->addr, "addr");
+        unetmm_stream_u64(st, &head->cookie, "cookie");
+        unetmm_stream_leave(st);
         if (!head_ok(core, ep, head)) {
             unetmm_stream_refuse(st, "endpoint %u has a free buffer that it "
                                  "would have refused", ep->id);
@@ -210,12 +212,12 @@ static void state_heads(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 }
 
 /* Of a channel that there is, or was: is its end to be told? */
-static void state_channel_end(UnetmmStream *st, UnetmmEp *ep,
-                              UnetmmChannel *channel)
+static void channel_end_save(UnetmmStream *st, UnetmmEp *ep,
+                             UnetmmChannel *channel)
 {
-    unetmm_stream_bool(st, &channel->tell, "whether an end is told");
+    unetmm_stream_bool(st, &channel->tell, "tell");
     channel->ended = unetmm_stream_choice(st, channel->ended, UNETMM_NUM_ST,
-                                          "why a channel has ended");
+                                          "ended");
     if (channel->tell && (channel->ended || !channel->live)) {
         unetmm_stream_refuse(st, "a channel of endpoint %u ends twice",
                              ep->id);
@@ -225,43 +227,44 @@ static void state_channel_end(UnetmmStream *st, UnetmmEp *ep,
     }
 }
 
-static void state_channel(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
-                          uint16_t number)
+static void channel_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
+                         uint16_t number)
 {
     UnetmmChannel *channel = &ep->channels[number];
     struct unetmm_cmd_channel cmd = {
         .channel = number, .peer_ep = channel->peer_ep,
         .peer_channel = channel->peer_channel, .mtu = channel->mtu,
         .type = channel->live ? unetmm_channel_type(core, channel) : 0,
-        .recv_credits = channel->rel ? channel->rel->credits : 0,
+        .recv_credits = channel->rel ?
+                        core->tables->saved->credits(channel->rel) : 0,
     };
     bool live = channel->live;
 
-    unetmm_stream_bool(st, &live, "a channel's state");
+    unetmm_stream_bool(st, &live, "live");
     if (!live) {
-        state_channel_end(st, ep, channel);
+        channel_end_save(st, ep, channel);
         return;
     }
     memcpy(cmd.peer_mac, channel->mac, sizeof(cmd.peer_mac));
-    unetmm_stream_bytes(st, cmd.peer_mac, sizeof(cmd.peer_mac));
-    unetmm_stream_u16(st, &cmd.peer_ep);
-    unetmm_stream_u16(st, &cmd.peer_channel);
-    unetmm_stream_u32(st, &cmd.mtu);
-    unetmm_stream_u8(st, &cmd.type);
-    unetmm_stream_u32(st, &cmd.recv_credits);
+    unetmm_stream_bytes(st, cmd.peer_mac, sizeof(cmd.peer_mac), "peer_mac");
+    unetmm_stream_u16(st, &cmd.peer_ep, "peer_ep");
+    unetmm_stream_u16(st, &cmd.peer_channel, "peer_channel");
+    unetmm_stream_u32(st, &cmd.mtu, "mtu");
+    unetmm_stream_u8(st, &cmd.type, "type");
+    unetmm_stream_u32(st, &cmd.recv_credits, "recv_credits");
     if (unetmm_stream_reads(st) && !st->wrong &&
         unetmm_channel_set(core, ep->id, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "channel %u of endpoint %u could not have "
                              "been set", number, ep->id);
     }
-    state_channel_end(st, ep, channel);
+    channel_end_save(st, ep, channel);
 }
 
 /* ---- Endpoints ---------------------------------------------------------- */
 
 /* What EP_CREATE was given.  False: there is no endpoint to go on with. */
-static bool state_ep_create(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
-                            uint16_t id)
+static bool ep_create_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
+                           uint16_t id)
 {
     struct unetmm_cmd_ep cmd = {
         .sq_base = ep->sq_base, .fq_base = ep->fq_base,
@@ -277,19 +280,19 @@ static bool state_ep_create(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
     while (ep->live && unetmm_policy_by_id(core, cmd.policy) != ep->policy) {
         cmd.policy++;
     }
-    unetmm_stream_u16(st, &space);
-    unetmm_stream_u64(st, &cmd.sq_base);
-    unetmm_stream_u64(st, &cmd.fq_base);
-    unetmm_stream_u64(st, &cmd.cq_base);
-    unetmm_stream_u64(st, &cmd.index);
-    unetmm_stream_u64(st, &cmd.posts);
-    unetmm_stream_u8(st, &cmd.sq_log2);
-    unetmm_stream_u8(st, &cmd.fq_log2);
-    unetmm_stream_u8(st, &cmd.cq_log2);
-    unetmm_stream_u8(st, &cmd.policy);
-    unetmm_stream_u8(st, &cmd.pretranslate);
-    unetmm_stream_u8(st, &cmd.flags);
-    unetmm_stream_u16(st, &cmd.backup);
+    unetmm_stream_u16(st, &space, "space");
+    unetmm_stream_u64(st, &cmd.sq_base, "sq_base");
+    unetmm_stream_u64(st, &cmd.fq_base, "fq_base");
+    unetmm_stream_u64(st, &cmd.cq_base, "cq_base");
+    unetmm_stream_u64(st, &cmd.index, "index");
+    unetmm_stream_u64(st, &cmd.posts, "posts");
+    unetmm_stream_u8(st, &cmd.sq_log2, "sq_log2");
+    unetmm_stream_u8(st, &cmd.fq_log2, "fq_log2");
+    unetmm_stream_u8(st, &cmd.cq_log2, "cq_log2");
+    unetmm_stream_u8(st, &cmd.policy, "policy");
+    unetmm_stream_u8(st, &cmd.pretranslate, "pretranslate");
+    unetmm_stream_u8(st, &cmd.flags, "flags");
+    unetmm_stream_u16(st, &cmd.backup, "backup");
     if (unetmm_stream_reads(st) && !st->wrong &&
         unetmm_ep_setup(core, id, space, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "endpoint %u could not have been created",
@@ -298,17 +301,18 @@ static bool state_ep_create(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
     return !st->wrong;
 }
 
-static void state_ep_queues(UnetmmStream *st, UnetmmEp *ep)
+static void ep_queues_save(UnetmmStream *st, UnetmmEp *ep)
 {
-    uint32_t *const words[] = {
-        &ep->sq_prod, &ep->sq_cons, &ep->fq_prod, &ep->fq_cons, &ep->cq_prod,
-        &ep->cq_cons, &ep->arm, &ep->arm_done, &ep->activity,
-        &ep->state_shown,
-    };
-
-    for (unsigned i = 0; i < G_N_ELEMENTS(words); i++) {
-        unetmm_stream_u32(st, words[i]);
-    }
+    unetmm_stream_u32(st, &ep->sq_prod, "sq_prod");
+    unetmm_stream_u32(st, &ep->sq_cons, "sq_cons");
+    unetmm_stream_u32(st, &ep->fq_prod, "fq_prod");
+    unetmm_stream_u32(st, &ep->fq_cons, "fq_cons");
+    unetmm_stream_u32(st, &ep->cq_prod, "cq_prod");
+    unetmm_stream_u32(st, &ep->cq_cons, "cq_cons");
+    unetmm_stream_u32(st, &ep->arm, "arm");
+    unetmm_stream_u32(st, &ep->arm_done, "arm_done");
+    unetmm_stream_u32(st, &ep->activity, "activity");
+    unetmm_stream_u32(st, &ep->state_shown, "state_shown");
     /* A stopped endpoint may have been stopped for its indices. */
     if ((!ep->error && (ep->sq_prod - ep->sq_cons > 1u << ep->sq_log2 ||
                         ep->fq_prod - ep->fq_cons > 1u << ep->fq_log2)) ||
@@ -318,19 +322,19 @@ static void state_ep_queues(UnetmmStream *st, UnetmmEp *ep)
     }
 }
 
-static void state_ep_flags(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
+static void ep_flags_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
-    bool *const flags[] = {
-        &ep->error, &ep->closing, &ep->notify_cq, &ep->notify_error,
-        &ep->publish, &ep->failed_cqe, &ep->sq_waits, &ep->rel_turn,
-    };
-
-    for (unsigned i = 0; i < G_N_ELEMENTS(flags); i++) {
-        unetmm_stream_bool(st, flags[i], "the state of an endpoint");
-    }
+    unetmm_stream_bool(st, &ep->error, "error");
+    unetmm_stream_bool(st, &ep->closing, "closing");
+    unetmm_stream_bool(st, &ep->notify_cq, "notify_cq");
+    unetmm_stream_bool(st, &ep->notify_error, "notify_error");
+    unetmm_stream_bool(st, &ep->publish, "publish");
+    unetmm_stream_bool(st, &ep->failed_cqe, "failed_cqe");
+    unetmm_stream_bool(st, &ep->sq_waits, "sq_waits");
+    unetmm_stream_bool(st, &ep->rel_turn, "rel_turn");
     ep->fail_status = unetmm_stream_choice(st, ep->fail_status, UNETMM_NUM_ST,
-                                           "why an endpoint was stopped");
-    unetmm_stream_u16(st, &ep->close_tag);
+                                           "fail_status");
+    unetmm_stream_u16(st, &ep->close_tag, "close_tag");
     if ((ep->closing && (!ep->error || ep->notify_cq || ep->notify_error)) ||
         (ep->failed_cqe && !ep->error)) {
         unetmm_stream_refuse(st, "endpoint %u is stopped and not stopped",
@@ -341,177 +345,295 @@ static void state_ep_flags(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-static void state_ep(UnetmmStream *st, UnetmmCore *core, uint16_t id)
+static void ep_save(UnetmmStream *st, UnetmmCore *core, uint16_t id)
 {
     UnetmmEp *ep = &core->eps[id];
     uint32_t generation = ep->generation;
     bool live = ep->live;
 
-    unetmm_stream_u32(st, &generation);
-    unetmm_stream_bool(st, &live, "whether an endpoint exists");
+    unetmm_stream_u32(st, &generation, "generation");
+    unetmm_stream_bool(st, &live, "live");
     ep->generation = generation;
-    if (!live || !state_ep_create(st, core, ep, id)) {
+    if (!live || !ep_create_save(st, core, ep, id)) {
         return;
     }
     ep->generation = generation;
     /* Before it may be closing: then no channel can be set any more. */
     for (uint32_t i = 0; i < core->params.channels; i++) {
-        state_channel(st, core, ep, i);
+        unetmm_stream_enter(st, "channel", i);
+        channel_save(st, core, ep, i);
+        unetmm_stream_leave(st);
     }
-    unetmm_state_imports(st, core, ep);
-    state_ep_flags(st, core, ep);
-    state_ep_queues(st, ep);
-    state_heads(st, core, ep);
+    core->tables->saved->imports(st, core, ep);
+    ep_flags_save(st, core, ep);
+    ep_queues_save(st, ep);
+    heads_save(st, core, ep);
     /* How far they have been looked at is not saved. */
     if (unetmm_stream_reads(st) && ep->nheads) {
         ep->heads_behind = core->heads_behind = true;
     }
-    unetmm_state_waiting(st, ep);
-    for (unsigned i = 0; i < UNETMM_NUM_COUNTERS; i++) {
-        unetmm_stream_u64(st, &ep->counters[i]);
-    }
-    unetmm_state_rels(st, core, ep);
-    state_transfer(st, core, ep);
+    core->tables->saved->waiting(st, core, ep);
+    unetmm_stream_counters(st, ep->counters);
+    core->tables->saved->connections(st, core, ep);
+    unetmm_stream_enter(st, "send", UNETMM_STREAM_ONE);
+    transfer_save(st, core, ep);
+    unetmm_stream_leave(st);
 }
 
-void unetmm_state_eps(UnetmmStream *st, UnetmmCore *core)
+void unetmm_eps_save(UnetmmStream *st, UnetmmCore *core)
 {
     for (uint32_t i = 0; i < core->params.endpoints && !st->wrong; i++) {
-        state_ep(st, core, i);
+        unetmm_stream_enter(st, "ep", i);
+        ep_save(st, core, i);
+        unetmm_stream_leave(st);
     }
 }
 
-/* ---- Misses ------------------------------------------------------------- */
+/* ---- The message that is landing ---------------------------------------- */
 
-/* x-fault-delay: the answer that has come and does not count yet. */
-static void state_late(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
+/* The header of a packet that is not kept whole; its psn and len are known. */
+void unetmm_recv_save_head(UnetmmStream *st, struct unetmm_frame *f)
 {
-    unetmm_stream_bool(st, &miss->late, "whether an answer is late");
-    if (!miss->late) {
-        return;
-    }
-    miss->late_reply = unetmm_stream_choice(st, miss->late_reply,
-                                            UNETMM_REPLY_ERROR + 1,
-                                            "a late answer");
-    miss->late_status = unetmm_stream_choice(st, miss->late_status,
-                                             UNETMM_NUM_ST,
-                                             "the status of a late answer");
-    if (miss->late_reply == UNETMM_REPLY_DEFERRED ||
-        (miss->late_reply == UNETMM_REPLY_ERROR) !=
-        (miss->late_status != UNETMM_ST_OK)) {
-        unetmm_stream_refuse(st, "a late answer says nothing");
-    }
-    unetmm_stream_time(st, &miss->due_ns, core->ops->now_ns(core->host),
-                       UNETMM_MAX_LATE_NS, "the time of a late answer");
-}
-
-/* For how long it has waited to be reported, whatever clock goes on. */
-static void state_found(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
-{
-    int64_t now = core->ops->now_ns(core->host);
-    uint64_t age = now - miss->found_ns;
-
-    unetmm_stream_u64(st, &age);
-    if (unetmm_stream_reads(st)) {
-        miss->found_ns = age < (uint64_t)now ? now - (int64_t)age : 0;
+    unetmm_stream_u8(st, &f->opcode, "opcode");
+    unetmm_stream_u32(st, &f->flags, "flags");
+    unetmm_stream_u32(st, &f->offset, "offset");
+    unetmm_stream_u64(st, &f->remote, "remote");
+    unetmm_stream_u32(st, &f->handle, "handle");
+    unetmm_stream_u32(st, &f->imm, "imm");
+    if (!st->wrong && !unetmm_recv_members_ok(f)) {
+        unetmm_stream_refuse(st, "a packet has a header that none has");
     }
 }
 
-static void state_miss(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
+static const UnetmmLandingOps *landing_owner(const UnetmmCore *core,
+                                             const UnetmmEp *ep)
 {
-    uint32_t n = unetmm_misses(core);
+    return core->rx.of ? ep->rel_ops->landing :
+           unetmm_ep_slotted(ep) ? core->tables->slots->landing :
+           &unetmm_landing_head;
+}
 
-    miss->state = unetmm_stream_choice(st, miss->state,
-                                       UNETMM_MISS_CHANGING + 1,
-                                       "the state of a miss");
-    unetmm_stream_u16(st, &miss->generation);
-    if (miss->state == UNETMM_MISS_NONE) {
-        return;
+/* Is each of the pieces a part of the message, and the current one one? */
+static bool landing_pieces_ok(const UnetmmCore *core)
+{
+    const UnetmmLanding *rx = &core->rx;
+    const UnetmmPiece *now = &rx->place.pieces[rx->place.piece];
+    uint64_t pages = 0;
+
+    for (uint32_t i = 0; i < rx->place.npieces; i++) {
+        const UnetmmPiece *p = &rx->place.pieces[i];
+
+        if (!p->len || p->addr > UINT64_MAX - (p->len - 1) ||
+            p->from > rx->len || p->len > rx->len - p->from) {
+            return false;
+        }
+        pages += unetmm_pte_pages(p->addr, p->len);
     }
-    unetmm_stream_bool(st, &miss->write, "the right that a miss wants");
-    unetmm_stream_bool(st, &miss->zero, "what a miss may lose");
-    if (miss->state == UNETMM_MISS_JOINED) {
-        miss->leader = unetmm_stream_choice(st, miss->leader, n,
-                                            "the miss that another joined");
+    return core->params.dma_page_ns && rx->place.piece < rx->place.npieces &&
+           rx->place.off < now->len && pages <= UNETMM_MAX_BUF_PAGES &&
+           (!rx->place.off ||
+            (now->addr + rx->place.off) % UNETMM_PAGE_BYTES == 0);
+}
+
+static void landing_pieces(UnetmmStream *st, UnetmmCore *core)
+{
+    UnetmmLanding *rx = &core->rx;
+
+    rx->place.npieces = unetmm_stream_choice(st, rx->place.npieces,
+                                             UNETMM_MAX_PIECES + 1, "npieces");
+    for (uint32_t i = 0; i < rx->place.npieces; i++) {
+        unetmm_stream_enter(st, "piece", i);
+        unetmm_stream_u64(st, &rx->place.pieces[i].addr, "addr");
+        unetmm_stream_u32(st, &rx->place.pieces[i].len, "len");
+        unetmm_stream_u32(st, &rx->place.pieces[i].from, "from");
+        unetmm_stream_leave(st);
     }
-    unetmm_stream_u64(st, &miss->vpn);
-    miss->npages = unetmm_stream_choice(st, miss->npages,
-                                        UNETMM_MISS_MAX_PAGES + 1,
-                                        "the pages of a miss");
-    if (!miss->npages || miss->vpn > (UINT64_MAX >> UNETMM_PAGE_SHIFT) -
-        (miss->npages - 1)) {
-        unetmm_stream_refuse(st, "a miss has pages that there cannot be");
+    rx->place.piece = unetmm_stream_choice(st, rx->place.piece,
+                                           UNETMM_MAX_PIECES, "piece");
+    rx->place.off = unetmm_stream_choice(st, rx->place.off, UNETMM_MAX_PAYLOAD,
+                                         "off");
+    if (!st->wrong && !landing_pieces_ok(core)) {
+        unetmm_stream_refuse(st, "a message lands where it cannot");
     }
-    if (miss->state == UNETMM_MISS_WANTED) {
-        state_found(st, core, miss);
+}
+
+/* Where it has got to follows from its pieces. */
+static void landing_pages(UnetmmStream *st, UnetmmCore *core,
+                          const UnetmmEp *ep)
+{
+    UnetmmLanding *rx = &core->rx;
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; i < rx->place.npieces && !st->wrong; i++) {
+        const UnetmmPiece *p = &rx->place.pieces[i];
+        uint64_t vpn = p->addr >> UNETMM_PAGE_SHIFT;
+        uint64_t now = (p->addr + rx->place.off) >> UNETMM_PAGE_SHIFT;
+
+        for (uint32_t n = unetmm_pte_pages(p->addr, p->len); n && !st->wrong;
+             n--, vpn++, at++) {
+            if (i < rx->place.piece || (i == rx->place.piece && vpn < now)) {
+                continue;
+            }
+            if (i == rx->place.piece && vpn == now) {
+                rx->place.page = at;
+            }
+            unetmm_stream_enter(st, "page", at);
+            unetmm_page_save(st, core, ep, &rx->place.pages[at], vpn, true);
+            unetmm_stream_leave(st);
+        }
     }
-    if (miss->state == UNETMM_MISS_ASKED ||
-        miss->state == UNETMM_MISS_DEFERRED) {
-        state_late(st, core, miss);
-    }
+    rx->place.npages = at;
     if (unetmm_stream_reads(st) && !st->wrong) {
-        core->misses_asked += miss->state == UNETMM_MISS_ASKED;
-        core->misses_joined += miss->state == UNETMM_MISS_JOINED;
-        core->misses_refused += miss->state == UNETMM_MISS_REFUSED;
-        core->misses_changing += miss->state == UNETMM_MISS_CHANGING;
-        core->misses_late += miss->late;
+        unetmm_page_move(&rx->place.pages[rx->place.page], true);
     }
 }
 
-/* Those in flight, in the order in which others look for one to join. */
-static void state_flight(UnetmmStream *st, UnetmmCore *core)
+static void landing_fields(UnetmmStream *st, UnetmmCore *core)
 {
-    uint32_t n = unetmm_misses(core);
-    g_autofree bool *seen = g_new0(bool, n);
-    uint32_t used = unetmm_stream_choice(st, core->in_flight_used, n + 1,
-                                         "the misses in flight");
+    UnetmmLanding *rx = &core->rx;
 
-    for (uint32_t i = 0; i < used && !st->wrong; i++) {
-        uint32_t number = unetmm_stream_choice(st, core->in_flight[i], n,
-                                               "a miss in flight");
-        UnetmmMissState state = core->misses[number].state;
+    rx->ep = unetmm_stream_choice(st, rx->ep, core->params.endpoints, "ep");
+    rx->len = unetmm_stream_choice(st, rx->len, UNETMM_MAX_PAYLOAD + 1, "len");
+    landing_pieces(st, core);
+    unetmm_stream_enter(st, "cqe", UNETMM_STREAM_ONE);
+    unetmm_stream_u64(st, &rx->cqe.cookie, "cookie");
+    unetmm_stream_u16(st, &rx->cqe.channel, "channel");
+    rx->cqe.flags = unetmm_stream_choice(st, rx->cqe.flags,
+                                         UNETMM_CQE_F_CSUM_OK + 1, "flags");
+    if (rx->cqe.flags & ~UNETMM_CQE_F_CSUM_OK) {
+        unetmm_stream_refuse(st, "a message lands in its completion");
+    }
+    rx->cqe.opcode = unetmm_stream_choice(st, rx->cqe.opcode,
+                                          UNETMM_CQE_CONTROL + 1, "opcode");
+    unetmm_stream_u64(st, &rx->cqe.source, "source");
+    unetmm_stream_leave(st);
+    rx->cqe.len = rx->len;
+}
 
-        if (seen[number] || (state != UNETMM_MISS_ASKED &&
-                             state != UNETMM_MISS_DEFERRED)) {
-            unetmm_stream_refuse(st, "miss %u is not in flight", number);
-        }
-        seen[number] = true;
-        if (unetmm_stream_reads(st)) {
-            core->in_flight[core->in_flight_used++] = number;
+static void landing_save(UnetmmStream *st, UnetmmCore *core)
+{
+    UnetmmLanding *rx = &core->rx;
+    bool active = rx->active;
+    UnetmmEp *ep;
+
+    unetmm_stream_bool(st, &active, "active");
+    if (!active) {
+        return;
+    }
+    if (unetmm_stream_reads(st)) {
+        memset(&rx->cqe, 0, sizeof(rx->cqe));
+        memset(&rx->head, 0, sizeof(rx->head));
+    }
+    landing_fields(st, core);
+    ep = &core->eps[rx->ep];
+    rx->of = core->tables->saved->connection(st, core, ep, rx->of);
+    if (rx->of) {
+        unetmm_stream_enter(st, "head", UNETMM_STREAM_ONE);
+        unetmm_stream_u32(st, &rx->head.psn, "psn");
+        rx->head.len = rx->len;
+        unetmm_recv_save_head(st, &rx->head);
+        unetmm_stream_leave(st);
+    }
+    if ((rx->cqe.opcode != UNETMM_CQE_RECEIVED &&
+         rx->cqe.opcode != UNETMM_CQE_CONTROL) || !ep->live || st->wrong ||
+        !landing_owner(core, ep)->place_ok(core, ep)) {
+        unetmm_stream_refuse(st, "a message lands where it cannot");
+    }
+    if (st->wrong) {
+        return;
+    }
+    landing_pages(st, core, ep);
+    unetmm_stream_time(st, &rx->deadline_ns, core->ops->now_ns(core->host),
+                       core->params.dma_page_ns, "deadline_ns");
+    unetmm_port_save_frame(st, core, &rx->frame, 0, rx->len);
+    if (unetmm_stream_reads(st)) {
+        rx->owner = landing_owner(core, ep);
+        rx->generation = ep->generation;
+        rx->active = rx->moving = true;
+        ep->landing = true;
+        /* Channels that are not held up are not touched by its end. */
+        core->rels_held_up = true;
+    }
+}
+
+void unetmm_landing_save(UnetmmStream *st, UnetmmCore *core)
+{
+    unetmm_stream_enter(st, "landing", UNETMM_STREAM_ONE);
+    landing_save(st, core);
+    unetmm_stream_leave(st);
+}
+
+/* ---- Checks ------------------------------------------------------------- */
+
+/* A stopped endpoint has let go of all but a page that is moving. */
+static void stopped_check(UnetmmStream *st, const UnetmmEp *ep)
+{
+    bool moves = ep->tx.moving || ep->landing;
+
+    if (ep->nheads || (ep->tx.state != UNETMM_TX_IDLE && !ep->tx.moving) ||
+        (ep->closing && !moves)) {
+        unetmm_stream_refuse(st, "endpoint %u is stopped and goes on", ep->id);
+    }
+}
+
+/* Each wait for a translation has a miss, and each miss has a wait. */
+static void waiting_check(UnetmmStream *st, UnetmmEp *ep)
+{
+    bool waits[UNETMM_EP_MISSES] = {
+        ep->tx.blocked_on == UNETMM_BLOCKED_FAULT,
+    };
+
+    for (uint32_t i = 0; i < ep->nheads; i++) {
+        const UnetmmHead *head = unetmm_head_at(ep, i);
+
+        waits[1 + (head - ep->heads)] = head->state == UNETMM_HEAD_ASKED ||
+                                        head->state == UNETMM_HEAD_DEFERRED;
+    }
+    /* A slot may have one or none: only the next packet asks. */
+    if (unetmm_ep_slotted(ep) && !ep->error) {
+        waits[1] = ep->misses[1].state != UNETMM_MISS_NONE;
+    }
+    for (unsigned i = 0; i < UNETMM_EP_MISSES; i++) {
+        if (waits[i] != (ep->misses[i].state != UNETMM_MISS_NONE)) {
+            unetmm_stream_refuse(st, "endpoint %u waits for a translation "
+                                 "that it did not miss, or the reverse",
+                                 ep->id);
         }
     }
 }
 
-/* Those to be reported, first come first served; some are not any more. */
-static void state_wanted(UnetmmStream *st, UnetmmCore *core)
+/* Nothing may be lost of a buffer that can go back meanwhile. */
+static bool zero_ok(const UnetmmHead *head)
 {
-    uint32_t n = unetmm_misses(core);
-    uint32_t used = unetmm_stream_choice(st, core->wanted_used, n + 1,
-                                         "the misses to report");
+    return head->zero && head->state == UNETMM_HEAD_ASKED;
+}
 
-    for (uint32_t i = 0; i < used && !st->wrong; i++) {
-        uint16_t *slot = &core->wanted[(core->wanted_first + i) % n];
+/* Only a buffer that has received nothing has old contents to spare. */
+static void misses_check(UnetmmStream *st, const UnetmmEp *ep)
+{
+    for (unsigned i = 0; i < UNETMM_EP_MISSES; i++) {
+        const UnetmmMiss *miss = &ep->misses[i];
 
-        *slot = unetmm_stream_choice(st, *slot, n, "a miss to report");
-        if (!unetmm_stream_reads(st)) {
+        if (miss->state != UNETMM_MISS_NONE && miss->zero &&
+            !(i && zero_ok(&ep->heads[i - 1]))) {
+            unetmm_stream_refuse(st, "a miss of endpoint %u waits for what "
+                                 "cannot come", ep->id);
+        }
+    }
+}
+
+void unetmm_eps_check(UnetmmStream *st, UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.endpoints; i++) {
+        UnetmmEp *ep = &core->eps[i];
+
+        if (!ep->live) {
             continue;
         }
-        if (core->misses[*slot].queued) {
-            unetmm_stream_refuse(st, "miss %u is to be reported twice", *slot);
-            return;
+        if (ep->error) {
+            stopped_check(st, ep);
         }
-        core->misses[*slot].queued = true;
-        core->wanted_used++;
+        waiting_check(st, ep);
+        misses_check(st, ep);
     }
-}
-
-void unetmm_state_misses(UnetmmStream *st, UnetmmCore *core)
-{
-    uint32_t n = unetmm_misses(core);
-
-    for (uint32_t i = 0; i < n && !st->wrong; i++) {
-        state_miss(st, core, &core->misses[i]);
-    }
-    state_flight(st, core);
-    state_wanted(st, core);
 }

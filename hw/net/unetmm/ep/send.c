@@ -160,15 +160,12 @@ static uint8_t tx_take_segments(UnetmmDescriptor *d, const uint8_t *slots,
     return UNETMM_ST_OK;
 }
 
-/* The longest message for this descriptor's destination; 0: there is none. */
+/* The longest message for the destination, if no frame; 0: there is none. */
 static uint32_t tx_limit(const UnetmmCore *core, const UnetmmEp *ep,
                          const UnetmmDescriptor *d)
 {
     if (d->opcode == UNETMM_OP_CONTROL) {
         return UNETMM_MIN_MTU;
-    }
-    if (ep->raw) {
-        return core->tables->frames->longest(d->imm);
     }
     if (d->channel >= core->params.channels ||
         !ep->channels[d->channel].live) {
@@ -217,7 +214,8 @@ static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep, UnetmmDescriptor *d,
     if (!tx_fields_ok(core, ep, sqe)) {
         return UNETMM_ST_BAD_DESC;
     }
-    longest = tx_limit(core, ep, d);
+    longest = ep->raw ? core->tables->frames->longest(d->imm) :
+              tx_limit(core, ep, d);
     if (!longest) {
         return UNETMM_ST_BAD_CHANNEL;
     }
@@ -356,7 +354,7 @@ static void tx_miss(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn)
 {
     UnetmmTransfer *tx = &ep->tx;
 
-    if (tx->ops->never_waits) {
+    if (tx->ops && tx->ops->never_waits) {
         /* The peer asks again; our own sends do not wait for it. */
         unetmm_send_finish(tx, UNETMM_ST_NOT_READY);
         return;
@@ -390,7 +388,7 @@ static void tx_start_chunk(UnetmmCore *core, UnetmmEp *ep)
     uint64_t at = seg->addr + tx->seg_off;
     uint64_t vpn = at >> UNETMM_PAGE_SHIFT;
 
-    if (tx->ops->may_read && !tx->ops->may_read(core, ep, tx)) {
+    if (tx->ops && tx->ops->may_read && !tx->ops->may_read(core, ep, tx)) {
         unetmm_send_finish(tx, UNETMM_ST_REVOKED);
         return;
     }
@@ -439,7 +437,7 @@ void unetmm_send_landed(UnetmmCore *core, UnetmmEp *ep)
     }
     unetmm_page_unlock(core, ep, &tx->page);
     unetmm_page_release(core, &tx->page);
-    if (tx->ops->landed) {
+    if (tx->ops && tx->ops->landed) {
         tx->ops->landed(core);
     }
     if (ep->error) {
@@ -545,7 +543,7 @@ static void tx_transmit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx)
     }
 }
 
-void unetmm_send_complete(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx)
+static void tx_complete(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx)
 {
     struct unetmm_cqe cqe = {
         .opcode = UNETMM_CQE_SENT, .status = tx->status,
@@ -573,17 +571,6 @@ void unetmm_send_complete(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx)
     tx->state = UNETMM_TX_IDLE;
 }
 
-static const UnetmmTransferOps tx_message = {
-    .transmit = tx_transmit,
-    .complete = unetmm_send_complete,
-};
-
-const UnetmmTransferOps *unetmm_send_ops(const UnetmmCore *core,
-                                         const UnetmmEp *ep)
-{
-    return ep->raw ? &core->tables->frames->transfer : &tx_message;
-}
-
 /* Descriptors and packets of the channels alternate, if there are both. */
 static bool tx_begin(UnetmmCore *core, UnetmmEp *ep)
 {
@@ -607,10 +594,18 @@ static bool tx_step(UnetmmCore *core, UnetmmEp *ep)
         tx_gather(core, ep);
         break;
     case UNETMM_TX_TRANSMIT:
-        tx->ops->transmit(core, ep, tx);
+        if (tx->ops) {
+            tx->ops->transmit(core, ep, tx);
+        } else {
+            tx_transmit(core, ep, tx);
+        }
         break;
     case UNETMM_TX_COMPLETE:
-        tx->ops->complete(core, ep, tx);
+        if (tx->ops && tx->ops->complete) {
+            tx->ops->complete(core, ep, tx);
+        } else {
+            tx_complete(core, ep, tx);
+        }
         break;
     }
     return tx->blocked_on == UNETMM_BLOCKED_NOT;

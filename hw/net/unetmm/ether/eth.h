@@ -4,7 +4,6 @@
  * ether/eth.c         what is in a frame
  * ether/flow.c        whose it is
  * ether/raw.c         raw endpoints: frames out, frames in
- * ether/save_flow.c  saving and restoring
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -35,13 +34,6 @@ void unetmm_eth_parse(const uint8_t *frame, size_t bytes, UnetmmEth *eth);
 static inline bool unetmm_eth_group(const uint8_t *mac)
 {
     return mac[0] & 1;
-}
-
-/* Is the frame of the card's own protocol? */
-static inline bool unetmm_eth_ours(const uint8_t *frame)
-{
-    return frame[UNETMM_ETH_TYPE_OFFSET] == UNETMM_ETHERTYPE >> 8 &&
-           frame[UNETMM_ETH_TYPE_OFFSET + 1] == (UNETMM_ETHERTYPE & 0xff);
 }
 
 /* Does a frame for this address, none of a group's, stay on the card? */

@@ -37,7 +37,7 @@ static void flow_drop(UnetmmCore *core, UnetmmFlow *flow)
     }
 }
 
-void unetmm_flow_drop_ep(UnetmmCore *core, const UnetmmEp *ep)
+static void flow_ep_close(UnetmmCore *core, UnetmmEp *ep)
 {
     for (uint32_t i = core->flows_end; ep->raw && i-- > 0;) {
         if (core->flows[i].live && core->flows[i].ep == ep->id) {
@@ -257,9 +257,56 @@ void unetmm_flow_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes,
     }
 }
 
+/* ---- Saved state -------------------------------------------------------- */
+
+/* FLOW_SET checks it again. */
+static void flow_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
+{
+    UnetmmFlow *flow = &core->flows[number];
+    struct unetmm_cmd_flow cmd = {
+        .flow = number, .kind = flow->kind, .flags = flow->flags,
+        .value = flow->value,
+    };
+    uint16_t ep = flow->ep;
+    bool live = flow->live;
+
+    unetmm_stream_bool(st, &live, "live");
+    if (!live) {
+        return;
+    }
+    memcpy(cmd.mac, flow->mac, sizeof(cmd.mac));
+    unetmm_stream_u8(st, &cmd.kind, "kind");
+    unetmm_stream_u8(st, &cmd.flags, "flags");
+    unetmm_stream_u16(st, &cmd.value, "value");
+    unetmm_stream_u16(st, &ep, "ep");
+    unetmm_stream_bytes(st, cmd.mac, sizeof(cmd.mac), "mac");
+    if (unetmm_stream_reads(st) && !st->wrong &&
+        unetmm_flow_set(core, ep, &cmd) != UNETMM_CS_OK) {
+        unetmm_stream_refuse(st, "flow %u could not have been set", number);
+    }
+}
+
+static void flows_save(UnetmmStream *st, UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.flows && !st->wrong; i++) {
+        unetmm_stream_enter(st, "flow", i);
+        flow_save(st, core, i);
+        unetmm_stream_leave(st);
+    }
+}
+
+static uint64_t flows_save_limit(const UnetmmCore *core)
+{
+    return core->params.flows * 16ull;
+}
+
 const UnetmmModule unetmm_module_flow = {
     .name = "flow",
     .create = flow_create,
     .reset = flow_reset,
     .free = flow_free,
+    .ep_close = flow_ep_close,
+    .save = flows_save,
+    .check = unetmm_raw_check,
+    .save_limit = flows_save_limit,
 };

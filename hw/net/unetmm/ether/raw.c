@@ -187,8 +187,7 @@ static void raw_transmit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx)
 }
 
 const UnetmmFrameOps unetmm_raw_frames = {
-    .transfer = { .transmit = raw_transmit,
-                  .complete = unetmm_send_complete },
+    .transfer = { .transmit = raw_transmit },
     .imm_ok = raw_imm_ok,
     .longest = raw_longest,
 };
@@ -225,4 +224,34 @@ void unetmm_raw_receive(UnetmmCore *core, UnetmmEp *ep, const uint8_t *frame,
     ep->activity++;
     unetmm_slot_receive(core, ep, &cqe, frame);
     unetmm_ep_sync(core, ep);
+}
+
+/* ---- Saved state -------------------------------------------------------- */
+
+/* A raw one, or none. */
+static bool queued_ep_ok(const UnetmmCore *core, uint16_t id)
+{
+    return id == UNETMM_NO_EP || id == UNETMM_EP_GONE ||
+           (id < core->params.endpoints && core->eps[id].live &&
+            core->eps[id].raw);
+}
+
+/* Could each frame of the local queue have been put there? */
+void unetmm_raw_check(UnetmmStream *st, UnetmmCore *core)
+{
+    const UnetmmPort *port = &core->port;
+
+    for (uint32_t i = 0; i < port->fifo_used; i++) {
+        const UnetmmQueued *q = &port->fifo[(port->fifo_first + i) %
+                                            core->params.local_queue];
+
+        if (q->bytes > UNETMM_MAX_PAYLOAD && !unetmm_eth_ours(q->frame)) {
+            unetmm_stream_refuse(st, "a frame is longer than any that is "
+                                 "taken");
+        }
+        if (!queued_ep_ok(core, q->from) || !queued_ep_ok(core, q->only)) {
+            unetmm_stream_refuse(st, "a frame is of an endpoint that there "
+                                 "is not");
+        }
+    }
 }

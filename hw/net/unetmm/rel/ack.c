@@ -82,7 +82,7 @@ static void ack_fill(UnetmmCore *core, UnetmmRel *rel, struct unetmm_frame *f)
         f->imm = UNETMM_ACK_NOT_READY;
         f->offset = rel->not_ready_us;
         unetmm_count(core, &core->eps[rel->ep], UNETMM_C_rel_nacks_sent, 1);
-    } else if (rx->unlanded & unetmm_rel_bit(rx->nxt)) {
+    } else if (rel->share.unlanded & unetmm_rel_bit(rx->nxt)) {
         f->imm = UNETMM_ACK_PENDING;
     }
     rx->refuse = false;

@@ -20,15 +20,15 @@
 
 void unetmm_rel_grant(const UnetmmRel *rel, struct unetmm_frame *f)
 {
-    if (rel->credits && rel->state == UNETMM_REL_OPEN) {
+    if (rel->share.credits && rel->state == UNETMM_REL_OPEN) {
         f->flags |= UNETMM_WIRE_F_CREDIT;
-        f->handle = rel->rx.nxt + rel->credits;
+        f->handle = rel->rx.nxt + rel->share.credits;
     }
 }
 
 bool unetmm_rel_granted(const UnetmmRel *rel, uint32_t psn)
 {
-    return !rel->credits || psn - rel->rx.nxt < rel->credits;
+    return !rel->share.credits || psn - rel->rx.nxt < rel->share.credits;
 }
 
 /* ---- Used --------------------------------------------------------------- */

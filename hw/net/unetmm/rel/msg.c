@@ -54,7 +54,7 @@ static UnetmmRelTake rel_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const struct unetmm_frame *f)
 {
     UnetmmNeed need = {
-        .len = f->remote, .begins = f->len, .as_it_is = ep->policy->slots,
+        .len = f->remote, .begins = f->len, .as_it_is = rel->share.credits,
     };
     enum unetmm_counter why;
     UnetmmHead *head = unetmm_recv_find_head(core, ep, &need, &core->place,
@@ -165,7 +165,8 @@ static UnetmmRelTake rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     unetmm_recv_whole(place, rx->buf_addr + rx->done, f->len);
     take = rel_pages(core, ep, rel, place, f->psn);
     if (take == UNETMM_REL_REFUSED &&
-        unetmm_sysbuf_take(core, ep, rel, f, place, payload)) {
+        unetmm_rel_aside(core, ep, rel, UNETMM_ABSENT_SEND, f, place,
+                         payload)) {
         rx->refused = UNETMM_REL_WANT_NOTHING;
         return UNETMM_REL_ASIDE;
     }

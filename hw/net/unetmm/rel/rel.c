@@ -56,7 +56,8 @@ UnetmmRel *unetmm_rel_new(UnetmmCore *core, UnetmmEp *ep, uint16_t slot)
     }
     *link = rel;
     ep->rel_ops = &unetmm_channel_reliable;
-    rel->ep = ep->id;
+    rel->ep = rel->share.ep = ep->id;
+    rel->share.ops = &unetmm_rel_share;
     rel->tx.deadline_ns = INT64_MAX;
     rel->stores = (UnetmmStores) { .rel = rel, .ep = ep->id,
                                    .due_ns = INT64_MAX };
@@ -65,17 +66,12 @@ UnetmmRel *unetmm_rel_new(UnetmmCore *core, UnetmmEp *ep, uint16_t slot)
     return rel;
 }
 
-/* A slot for each packet that the peer may send; it has to fit. */
 static bool rel_credits_ok(const UnetmmCore *core, const UnetmmEp *ep,
                            const struct unetmm_cmd_channel *cmd)
 {
-    if (cmd->send_credits > UNETMM_REL_WINDOW ||
-        cmd->recv_credits > UNETMM_REL_WINDOW) {
-        return false;
-    }
-    return ep->policy->slots ? cmd->recv_credits &&
-           cmd->mtu <= core->sysbuf.bytes - UNETMM_SLOT_HEAD :
-           !cmd->recv_credits;
+    return cmd->send_credits <= UNETMM_REL_WINDOW &&
+           (ep->policy->channel_ok ? ep->policy->channel_ok(core, cmd) :
+            !cmd->recv_credits);
 }
 
 static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
@@ -99,11 +95,11 @@ static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
         slot++;
     }
     rel = unetmm_rel_new(core, ep, slot);
-    rel->credits = cmd->recv_credits;
+    rel->share.credits = cmd->recv_credits;
     rel->rewinds = cmd->flags & UNETMM_CHANNEL_F_REWIND;
     rel->tx.limited = cmd->send_credits;
     rel->tx.limit = cmd->send_psn + cmd->send_credits;
-    rel->channel = cmd->channel;
+    rel->channel = rel->share.channel = cmd->channel;
     rel->peer_ep = cmd->peer_ep;
     rel->peer_channel = cmd->peer_channel;
     rel->mtu = cmd->mtu;
@@ -128,7 +124,7 @@ void unetmm_rel_drop_kept(UnetmmCore *core, UnetmmRel *rel)
             core->kept--;
         }
     }
-    rel->rx.have = rel->rx.unlanded = rel->rx.spoilt = 0;
+    rel->rx.have = rel->rx.spoilt = rel->share.unlanded = 0;
     rel->rx.landed = false;
 }
 
@@ -224,7 +220,7 @@ static void rel_clear(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel)
     unetmm_import_drop(core, ep, channel - ep->channels);
 }
 
-void unetmm_rel_stop(UnetmmCore *core, UnetmmEp *ep)
+static void rel_stop(UnetmmCore *core, UnetmmEp *ep)
 {
     for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
         rel->tx.deadline_ns = INT64_MAX;
@@ -240,13 +236,13 @@ static void rel_delete(UnetmmCore *core, UnetmmRel *rel)
     unetmm_window_forget(core, &core->eps[rel->ep], &rel->stores);
     unetmm_rel_drop_kept(core, rel);
     unetmm_rel_no_ack(core, rel);
-    unetmm_sysbuf_forget(core, rel);
+    unetmm_sysbuf_forget(core, &rel->share);
     unetmm_rel_detach(core, rel);
     core->rels_used--;
     g_free(rel);
 }
 
-void unetmm_rel_forget(UnetmmCore *core, UnetmmEp *ep)
+static void rel_forget(UnetmmCore *core, UnetmmEp *ep)
 {
     while (ep->rels) {
         UnetmmRel *rel = ep->rels;
@@ -277,7 +273,7 @@ static bool rel_send_due(const UnetmmCore *core, const UnetmmEp *ep,
 
 static bool rel_buffer_due(const UnetmmCore *core, const UnetmmRel *rel)
 {
-    return rel->rx.giving_back && core->rx.of != rel && !rel->rx.slots;
+    return rel->rx.giving_back && core->rx.of != rel && !rel->share.used;
 }
 
 static bool rel_over(const UnetmmCore *core, const UnetmmEp *ep,
@@ -285,7 +281,7 @@ static bool rel_over(const UnetmmCore *core, const UnetmmEp *ep,
 {
     return rel->state == UNETMM_REL_CLOSED &&
            rel->tx.msg_first == rel->tx.msg_end && !rel->rx.giving_back &&
-           ep->tx.rel != rel && core->rx.of != rel && !rel->rx.slots;
+           ep->tx.rel != rel && core->rx.of != rel && !rel->share.used;
 }
 
 /* False: no room, or the endpoint was stopped. */
@@ -423,7 +419,7 @@ void unetmm_rel_header(UnetmmCore *core, const UnetmmRel *rel,
 
 const UnetmmChannelOps unetmm_channel_reliable = {
     .name = "reliable",
-    .waits = true,
+    .with = UNETMM_WITH_RELIABLE,
     .wire = 1u << UNETMM_WIRE_SEND | 1u << UNETMM_WIRE_ACK |
             1u << UNETMM_WIRE_WRITE | 1u << UNETMM_WIRE_READ |
             1u << UNETMM_WIRE_ATOMIC | 1u << UNETMM_WIRE_ANSWER |
@@ -441,16 +437,38 @@ const UnetmmChannelOps unetmm_channel_reliable = {
     .update = unetmm_rel_update,
     .overrun = unetmm_rel_overrun,
     .start = unetmm_rel_start,
+    .landing = &unetmm_landing_packet,
 };
 
 static void rel_reset(UnetmmCore *core)
 {
     for (uint32_t i = 0; i < core->params.endpoints; i++) {
         if (core->eps[i].live) {
-            unetmm_rel_forget(core, &core->eps[i]);
+            rel_forget(core, &core->eps[i]);
         }
     }
     core->rel_due_ns = INT64_MAX;
+    core->rels_held_up = false;
+}
+
+static void rel_turn(UnetmmCore *core, UnetmmEp *ep)
+{
+    if (ep->rels) {
+        unetmm_rel_complete(core, ep);
+        unetmm_rel_look_again(core, ep);
+    }
+}
+
+static int64_t rel_deadline(const UnetmmCore *core)
+{
+    return core->rel_due_ns;
+}
+
+static void rel_due(UnetmmCore *core, int64_t now)
+{
+    if (core->rel_due_ns <= now) {
+        unetmm_rel_timer(core, now);
+    }
 }
 
 const UnetmmModule unetmm_module_rel = {
@@ -458,4 +476,13 @@ const UnetmmModule unetmm_module_rel = {
     .create = rel_create,
     .reset = rel_reset,
     .free = rel_free,
+    .ep_stop = rel_stop,
+    .ep_end = rel_forget,
+    .turn = rel_turn,
+    .idle = unetmm_rel_flush_acks,
+    .deadline = rel_deadline,
+    .due = rel_due,
+    .landed = unetmm_rel_landing_over,
+    .check = unetmm_rels_check,
+    .save_limit = unetmm_rels_save_limit,
 };

@@ -133,11 +133,8 @@ typedef struct UnetmmRelResult {
 typedef struct UnetmmRelRx {
     uint32_t nxt;               /* the next packet to be taken */
     uint64_t have;              /* bit: nxt.., kept whole or `early` */
-    uint64_t unlanded;          /* bit: of `have`, in slot_of[] */
     uint64_t spoilt;            /* bit: of `have`, never to be in its place */
     bool landed;                /* a slot has been answered: go on */
-    uint32_t slots;             /* of the system buffer, not answered */
-    uint16_t slot_of[UNETMM_REL_WINDOW];
     UnetmmQueued kept[UNETMM_REL_WINDOW];
     UnetmmRelEarly early[UNETMM_REL_WINDOW];
     uint8_t why;                /* UNETMM_WHY_*: packet nxt is rejected */
@@ -193,7 +190,7 @@ struct UnetmmRel {
     uint8_t why;                /* FAILED: UNETMM_WHY_* */
     uint32_t timeout_us;
     uint32_t not_ready_us;      /* the peer is to wait, at first */
-    uint32_t credits;           /* slots of its own; 0: it needs none */
+    UnetmmShare share;          /* of the system buffer */
     UnetmmRelTx tx;
     UnetmmRelRx rx;
     UnetmmStores stores;
@@ -236,6 +233,11 @@ extern const UnetmmRelOp unetmm_rel_op_read;
 extern const UnetmmRelOp unetmm_rel_op_atomic;
 extern const UnetmmRelOp unetmm_rel_op_answer;
 
+static inline UnetmmRel *unetmm_rel_of_share(UnetmmShare *share)
+{
+    return container_of(share, UnetmmRel, share);
+}
+
 static inline uint64_t unetmm_rel_bit(uint32_t psn)
 {
     return 1ull << psn % UNETMM_REL_WINDOW;
@@ -270,6 +272,7 @@ static inline uint32_t unetmm_rel_packets(uint32_t len, uint32_t mtu)
 bool unetmm_rel_write_fits(const UnetmmRel *rel, const struct unetmm_frame *f);
 
 /* rel/rel.c */
+extern const UnetmmChannelOps unetmm_channel_reliable;
 UnetmmRel *unetmm_rel_new(UnetmmCore *core, UnetmmEp *ep, uint16_t slot);
 /* It gets a place in core->rels, and what goes with that; and loses it. */
 void unetmm_rel_attach(UnetmmCore *core, UnetmmRel *rel, uint16_t slot);
@@ -331,6 +334,7 @@ void unetmm_rel_taken(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
 /* Packet nxt has not: the peer is to come again. */
 void unetmm_rel_not_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                            enum unetmm_counter why);
+extern const UnetmmLandingOps unetmm_landing_packet;
 /* unetmm_recv_place() of a packet; LATER: `landed` of its opcode is called. */
 UnetmmPlaced unetmm_rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                               UnetmmPlacement *place,
@@ -338,6 +342,19 @@ UnetmmPlaced unetmm_rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                               const uint8_t *payload);
 /* Is it a packet of which the header may be kept? */
 bool unetmm_rel_early_ok(const UnetmmRelEarly *e);
+/* UnetmmModule.landed */
+void unetmm_rel_landing_over(UnetmmCore *core);
+/* The packet's memory is absent.  True: it is in the system buffer. */
+bool unetmm_rel_aside(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                      UnetmmAbsentAt at, const struct unetmm_frame *f,
+                      const UnetmmPlacement *place, const uint8_t *payload);
+/* UnetmmShareOps; rel/save.c. */
+UnetmmShare *unetmm_rel_share_save(UnetmmStream *st, UnetmmCore *core,
+                                   UnetmmShare *share);
+void unetmm_rel_share_restored(UnetmmStream *st, UnetmmCore *core,
+                               UnetmmShare *share, uint16_t number);
+/* What the system buffer says to its channels. */
+extern const UnetmmShareOps unetmm_rel_share;
 /* Keeps the header, until the packet's turn. */
 void unetmm_rel_keep_head(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                           const struct unetmm_frame *f,
@@ -462,5 +479,26 @@ void unetmm_rel_unasked_said(UnetmmCore *core, UnetmmEp *ep,
 /* The answer to what has been sent is waited for, from now on. */
 void unetmm_rel_arm(UnetmmCore *core, UnetmmRel *rel);
 void unetmm_rel_arm_at(UnetmmCore *core, UnetmmRel *rel, int64_t when);
+
+/* rel/save.c: UnetmmSavedParts.connections and .connection */
+void unetmm_rels_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
+UnetmmRel *unetmm_rel_save_number(UnetmmStream *st, UnetmmCore *core,
+                                  const UnetmmEp *ep, UnetmmRel *rel);
+uint32_t unetmm_rel_credits(const UnetmmRel *rel);
+/* Of module rel. */
+void unetmm_rels_check(UnetmmStream *st, UnetmmCore *core);
+uint64_t unetmm_rels_save_limit(const UnetmmCore *core);
+
+/* rel/save_ops.c */
+/* UnetmmSavedParts.packet */
+void unetmm_rel_save_packet(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
+/* May core->rx.head, one of its packets, go where core->rx has it go? */
+bool unetmm_rel_landing_ok(UnetmmCore *core, UnetmmRel *rel);
+/* The number of the packet that is kept in this place. */
+uint32_t unetmm_rel_kept_psn(const UnetmmRel *rel, uint32_t slot);
+/* What is left of a packet before its turn. */
+void unetmm_rel_save_early(UnetmmStream *st, UnetmmRel *rel, uint32_t slot);
+/* What is rejected, the WRITE that arrives, answers, results. */
+void unetmm_rel_save_one_sided(UnetmmStream *st, UnetmmRel *rel);
 
 #endif /* UNETMM_REL_H */

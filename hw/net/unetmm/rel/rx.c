@@ -168,7 +168,8 @@ static UnetmmRelTake rel_turn_early(UnetmmCore *core, UnetmmEp *ep,
 static void rel_go_on(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 {
     while (!ep->error && rel->state == UNETMM_REL_OPEN && !core->rx.active &&
-           (rel->rx.have & ~rel->rx.unlanded & unetmm_rel_bit(rel->rx.nxt))) {
+           (rel->rx.have & ~rel->share.unlanded &
+            unetmm_rel_bit(rel->rx.nxt))) {
         UnetmmQueued *q = &rel->rx.kept[rel->rx.nxt % UNETMM_REL_WINDOW];
         uint64_t bit = unetmm_rel_bit(rel->rx.nxt);
         UnetmmRelTake take;
@@ -331,10 +332,16 @@ static void packet_landed(UnetmmCore *core, UnetmmEp *ep,
     ops[f.opcode]->landed(core, ep, rel, &f, landed, why);
 }
 
+static bool packet_place_ok(UnetmmCore *core, const UnetmmEp *ep)
+{
+    return unetmm_rel_landing_ok(core, core->rx.of);
+}
+
 const UnetmmLandingOps unetmm_landing_packet = {
     .name = "packet",
     .may_go_on = packet_may_go_on,
     .landed = packet_landed,
+    .place_ok = packet_place_ok,
 };
 
 UnetmmPlaced unetmm_rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
@@ -355,9 +362,17 @@ UnetmmPlaced unetmm_rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 
 /* ---- Slots of the system buffer ----------------------------------------- */
 
-void unetmm_rel_slot_done(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
-                          uint8_t status)
+static void share_keep(UnetmmCore *core, UnetmmShare *share,
+                       const struct unetmm_frame *f)
 {
+    unetmm_rel_keep_head(core, &core->eps[share->ep],
+                         unetmm_rel_of_share(share), f, NULL);
+}
+
+static void share_done(UnetmmCore *core, UnetmmShare *share, uint32_t psn,
+                       uint8_t status)
+{
+    UnetmmRel *rel = unetmm_rel_of_share(share);
     UnetmmEp *ep = &core->eps[rel->ep];
     UnetmmRelRx *rx = &rel->rx;
     uint64_t bit = unetmm_rel_bit(psn);
@@ -372,9 +387,40 @@ void unetmm_rel_slot_done(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
     }
     unetmm_count(core, ep, UNETMM_C_rel_writes,
                  landed && opcode == UNETMM_WIRE_WRITE);
-    rx->unlanded &= ~bit;
+    share->unlanded &= ~bit;
     rx->spoilt |= landed ? 0 : bit;
     rx->landed = true;
+}
+
+const UnetmmShareOps unetmm_rel_share = {
+    .keep = share_keep,
+    .done = share_done,
+    .save = unetmm_rel_share_save,
+    .restored = unetmm_rel_share_restored,
+};
+
+bool unetmm_rel_aside(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                      UnetmmAbsentAt at, const struct unetmm_frame *f,
+                      const UnetmmPlacement *place, const uint8_t *payload)
+{
+    const UnetmmAbsent ctx = { .ep = ep, .at = at, .len = f->len };
+
+    return ep->policy->absent(core, &ctx) == UNETMM_VERDICT_ASIDE &&
+           unetmm_sysbuf_take(core, ep, &rel->share, f, place, payload);
+}
+
+/* A landing is over, for which channels may have had to wait. */
+void unetmm_rel_landing_over(UnetmmCore *core)
+{
+    for (uint32_t i = 0; core->rels_held_up && i < core->params.endpoints;
+         i++) {
+        for (UnetmmRel *rel = core->eps[i].rels; rel; rel = rel->next) {
+            if (rel->rx.landed) {
+                unetmm_engine_queue(core, &core->eps[i]);
+            }
+        }
+    }
+    core->rels_held_up = false;
 }
 
 static void rel_slots_go_on(UnetmmCore *core, UnetmmEp *ep)
@@ -384,7 +430,7 @@ static void rel_slots_go_on(UnetmmCore *core, UnetmmEp *ep)
             continue;
         }
         if (core->rx.active) {
-            core->sysbuf.held_up = true;
+            core->rels_held_up = true;
             return;
         }
         if (!unetmm_budget_left(core)) {
@@ -467,7 +513,7 @@ UnetmmXlat unetmm_rel_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 static void rel_region_error(UnetmmCore *core, UnetmmRel *rel, uint32_t psn)
 {
     if (psn == rel->rx.nxt && (rel->rx.landed ||
-                               (rel->rx.unlanded & unetmm_rel_bit(psn)))) {
+                               (rel->share.unlanded & unetmm_rel_bit(psn)))) {
         /* It is in a slot, of which the driver will say the same. */
         return;
     }

@@ -9,11 +9,10 @@
  */
 #include "../abi/unetmm_host.h"
 #include "rel.h"
-#include "../card/state.h"
 
 /* ---- Messages ----------------------------------------------------------- */
 
-static void state_msg_data(UnetmmStream *st, UnetmmRelMsg *m)
+static void msg_data_save(UnetmmStream *st, UnetmmRelMsg *m)
 {
     uint64_t total = 0;
 
@@ -22,14 +21,15 @@ static void state_msg_data(UnetmmStream *st, UnetmmRelMsg *m)
             unetmm_stream_refuse(st, "an inline message is too long");
             return;
         }
-        unetmm_stream_bytes(st, m->data, MAX(m->len, m->operands));
+        unetmm_stream_bytes(st, m->data, MAX(m->len, m->operands), "data");
         return;
     }
-    m->nsegs = unetmm_stream_choice(st, m->nsegs, UNETMM_MAX_SEGS + 1,
-                                    "the number of segments");
+    m->nsegs = unetmm_stream_choice(st, m->nsegs, UNETMM_MAX_SEGS + 1, "nsegs");
     for (unsigned i = 0; i < m->nsegs; i++) {
-        unetmm_stream_u64(st, &m->segs[i].addr);
-        unetmm_stream_u32(st, &m->segs[i].len);
+        unetmm_stream_enter(st, "segs", i);
+        unetmm_stream_u64(st, &m->segs[i].addr, "addr");
+        unetmm_stream_u32(st, &m->segs[i].len, "len");
+        unetmm_stream_leave(st);
         total += m->segs[i].len;
         if (m->segs[i].len &&
             m->segs[i].addr > UINT64_MAX - (m->segs[i].len - 1)) {
@@ -60,48 +60,46 @@ static bool msg_op_ok(const UnetmmRelMsg *m)
            m->op != UNETMM_OP_READ || m->len;
 }
 
-static void state_msg_target(UnetmmStream *st, UnetmmRelMsg *m)
+static void msg_target_save(UnetmmStream *st, UnetmmRelMsg *m)
 {
-    unetmm_stream_u32(st, &m->region);
-    unetmm_stream_u32(st, &m->key);
-    unetmm_stream_u32(st, &m->imm);
-    unetmm_stream_u64(st, &m->remote);
+    unetmm_stream_u32(st, &m->region, "region");
+    unetmm_stream_u32(st, &m->key, "key");
+    unetmm_stream_u32(st, &m->imm, "imm");
+    unetmm_stream_u64(st, &m->remote, "remote");
 }
 
-static void state_msg(UnetmmStream *st, UnetmmRelMsg *m)
+static void msg_save(UnetmmStream *st, UnetmmRelMsg *m)
 {
-    unetmm_stream_u8(st, &m->op);
-    unetmm_stream_u8(st, &m->operands);
-    unetmm_stream_bytes(st, m->old, sizeof(m->old));
-    unetmm_stream_u64(st, &m->cookie);
-    m->len = unetmm_stream_choice(st, m->len, UNETMM_MAX_MESSAGE + 1,
-                                  "the length of a message");
-    m->status = unetmm_stream_choice(st, m->status, UNETMM_NUM_ST,
-                                     "the status of a send");
+    unetmm_stream_u8(st, &m->op, "op");
+    unetmm_stream_u8(st, &m->operands, "operands");
+    unetmm_stream_bytes(st, m->old, sizeof(m->old), "old");
+    unetmm_stream_u64(st, &m->cookie, "cookie");
+    m->len = unetmm_stream_choice(st, m->len, UNETMM_MAX_MESSAGE + 1, "len");
+    m->status = unetmm_stream_choice(st, m->status, UNETMM_NUM_ST, "status");
     m->flags = unetmm_stream_choice(st, m->flags, UNETMM_SQE_F_ALL + 1,
-                                    "the flags of a send");
-    unetmm_stream_bool(st, &m->ended, "whether a send has ended");
+                                    "flags");
+    unetmm_stream_bool(st, &m->ended, "ended");
     m->unasked = unetmm_stream_choice(st, m->unasked, UNETMM_REL_START + 1,
-                                      "who asked for a send");
+                                      "unasked");
     if (!st->wrong && !msg_op_ok(m)) {
         unetmm_stream_refuse(st, "a send is of no kind that there is");
     }
     if (m->unasked) {
-        unetmm_stream_u16(st, &m->import);
+        unetmm_stream_u16(st, &m->import, "import");
         if (m->ended) {
-            state_msg_target(st, m);
+            msg_target_save(st, m);
         }
     }
     if (m->ended || st->wrong) {
         return;
     }
     if (unetmm_rel_one_sided(m)) {
-        state_msg_target(st, m);
+        msg_target_save(st, m);
     }
-    unetmm_stream_bool(st, &m->started, "whether a send has begun");
-    unetmm_stream_u32(st, &m->first_psn);
-    unetmm_stream_u32(st, &m->sent);
-    state_msg_data(st, m);
+    unetmm_stream_bool(st, &m->started, "started");
+    unetmm_stream_u32(st, &m->first_psn, "first_psn");
+    unetmm_stream_u32(st, &m->sent, "sent");
+    msg_data_save(st, m);
 }
 
 /* How far it has been sent agrees with its place among the others. */
@@ -187,7 +185,7 @@ static bool msgs_tile(UnetmmRel *rel)
     return msgs_gap(tx, psn, tx->nxt);
 }
 
-static void check_msgs(UnetmmStream *st, UnetmmRel *rel)
+static void msgs_check(UnetmmStream *st, UnetmmRel *rel)
 {
     UnetmmRelTx *tx = &rel->tx;
 
@@ -204,24 +202,25 @@ static void check_msgs(UnetmmStream *st, UnetmmRel *rel)
     }
 }
 
-static void state_msgs(UnetmmStream *st, UnetmmRel *rel)
+static void msgs_save(UnetmmStream *st, UnetmmRel *rel)
 {
     UnetmmRelTx *tx = &rel->tx;
     uint32_t used = tx->msg_end - tx->msg_first;
     uint32_t next = tx->msg_next - tx->msg_first;
 
-    used = unetmm_stream_choice(st, used, UNETMM_REL_MSGS + 1,
-                                "the sends of a channel");
-    next = unetmm_stream_choice(st, next, used + 1, "the sends begun");
+    used = unetmm_stream_choice(st, used, UNETMM_REL_MSGS + 1, "msgs");
+    next = unetmm_stream_choice(st, next, used + 1, "msgs_begun");
     if (unetmm_stream_reads(st)) {
         tx->msg_end = used;
         tx->msg_next = next;
     }
     for (uint32_t i = 0; i < used && !st->wrong; i++) {
-        state_msg(st, unetmm_rel_msg(rel, tx->msg_first + i));
+        unetmm_stream_enter(st, "msg", i);
+        msg_save(st, unetmm_rel_msg(rel, tx->msg_first + i));
+        unetmm_stream_leave(st);
     }
     if (unetmm_stream_reads(st) && !st->wrong) {
-        check_msgs(st, rel);
+        msgs_check(st, rel);
     }
 }
 
@@ -257,18 +256,18 @@ static bool tx_bits_ok(const UnetmmRel *rel)
            (tx->una == tx->cum || (tx->pending & unetmm_rel_bit(tx->una)));
 }
 
-static void state_deadline(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
+static void deadline_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 {
     UnetmmRelTx *tx = &rel->tx;
     int64_t now = core->ops->now_ns(core->host);
     int64_t when = tx->deadline_ns;
     bool armed = when != INT64_MAX;
 
-    unetmm_stream_bool(st, &armed, "a channel's time");
-    unetmm_stream_bool(st, &tx->paused, "a channel's pause");
+    unetmm_stream_bool(st, &armed, "armed");
+    unetmm_stream_bool(st, &tx->paused, "paused");
     if (armed) {
         unetmm_stream_time(st, &when, now, UNETMM_REL_MAX_TIMEOUT_US * 1000ull,
-                           "the end of a channel's time");
+                           "when");
         if (unetmm_stream_reads(st)) {
             unetmm_rel_arm_at(core, rel, when);
         }
@@ -281,53 +280,52 @@ static void state_deadline(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
     }
 }
 
-static void state_tx(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
+static void tx_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 {
     UnetmmRelTx *tx = &rel->tx;
     uint32_t flying = tx->nxt - tx->una;
     uint32_t taken = tx->cum - tx->una;
 
-    unetmm_stream_u32(st, &tx->una);
-    flying = unetmm_stream_choice(st, flying, UNETMM_REL_WINDOW + 1,
-                                  "the packets on their way");
+    unetmm_stream_u32(st, &tx->una, "una");
+    flying = unetmm_stream_choice(st, flying, UNETMM_REL_WINDOW + 1, "flying");
     tx->nxt = tx->una + flying;
-    taken = unetmm_stream_choice(st, taken, flying + 1,
-                                 "the packets that have been taken");
+    taken = unetmm_stream_choice(st, taken, flying + 1, "taken");
     tx->cum = tx->una + taken;
-    unetmm_stream_u32(st, &tx->asked);
-    unetmm_stream_u32(st, &tx->stamp);
-    unetmm_stream_u32(st, &tx->acked_stamp);
-    unetmm_stream_u64(st, &tx->acked);
-    unetmm_stream_u64(st, &tx->lost);
-    unetmm_stream_u32(st, &tx->answered_stamp);
-    unetmm_stream_u64(st, &tx->pending);
-    unetmm_stream_u64(st, &tx->unplaced);
-    unetmm_stream_u64(st, &tx->voids);
+    unetmm_stream_u32(st, &tx->asked, "asked");
+    unetmm_stream_u32(st, &tx->stamp, "stamp");
+    unetmm_stream_u32(st, &tx->acked_stamp, "acked_stamp");
+    unetmm_stream_u64(st, &tx->acked, "acked");
+    unetmm_stream_u64(st, &tx->lost, "lost");
+    unetmm_stream_u32(st, &tx->answered_stamp, "answered_stamp");
+    unetmm_stream_u64(st, &tx->pending, "pending");
+    unetmm_stream_u64(st, &tx->unplaced, "unplaced");
+    unetmm_stream_u64(st, &tx->voids, "voids");
     for (uint32_t psn = tx->una; psn != tx->nxt; psn++) {
-        unetmm_stream_u32(st, &tx->stamps[psn % UNETMM_REL_WINDOW]);
+        unetmm_stream_enter(st, "stamps", psn - tx->una);
+        unetmm_stream_u32(st, &tx->stamps[psn % UNETMM_REL_WINDOW], NULL);
+        unetmm_stream_leave(st);
     }
-    tx->retries = unetmm_stream_choice(st, tx->retries, 256,
-                                       "the timeouts of a channel");
-    unetmm_stream_u32(st, &tx->refusals);
-    unetmm_stream_bool(st, &tx->again, "whether requests went again");
-    unetmm_stream_bool(st, &tx->rewinding, "whether answers are dropped");
-    unetmm_stream_u32(st, &tx->rewind_psn);
-    unetmm_stream_bool(st, &tx->limited, "whether there are credits");
-    unetmm_stream_u32(st, &tx->limit);
-    unetmm_stream_bool(st, &tx->starves, "whether a credit is waited for");
-    unetmm_stream_bool(st, &tx->probe, "whether a peer is asked");
-    unetmm_stream_bool(st, &tx->aside, "whether a packet has its place");
+    tx->retries = unetmm_stream_choice(st, tx->retries, 256, "retries");
+    unetmm_stream_u32(st, &tx->refusals, "refusals");
+    unetmm_stream_bool(st, &tx->again, "again");
+    unetmm_stream_bool(st, &tx->rewinding, "rewinding");
+    unetmm_stream_u32(st, &tx->rewind_psn, "rewind_psn");
+    unetmm_stream_bool(st, &tx->limited, "limited");
+    unetmm_stream_u32(st, &tx->limit, "limit");
+    unetmm_stream_bool(st, &tx->starves, "starves");
+    unetmm_stream_bool(st, &tx->probe, "probe");
+    unetmm_stream_bool(st, &tx->aside, "aside");
     if (!tx_bits_ok(rel)) {
         unetmm_stream_refuse(st, "a packet is on its way and is not");
     }
-    state_msgs(st, rel);
-    state_deadline(st, core, rel);
+    msgs_save(st, rel);
+    deadline_save(st, core, rel);
 }
 
 /* ---- Receiving ---------------------------------------------------------- */
 
-static void state_kept(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
-                       uint32_t slot)
+static void kept_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
+                      uint32_t slot)
 {
     UnetmmQueued *q = &rel->rx.kept[slot];
     struct unetmm_frame *f;
@@ -341,35 +339,34 @@ static void state_kept(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
         }
     }
     f = (struct unetmm_frame *)q->frame;
-    f->len = unetmm_stream_choice(st, f->len, rel->mtu + 1,
-                                  "the length of a packet");
-    unetmm_stream_u32(st, &f->psn);
-    unetmm_stream_u32(st, &f->offset);
-    unetmm_stream_u64(st, &f->remote);
-    unetmm_stream_u32(st, &f->flags);
+    f->len = unetmm_stream_choice(st, f->len, rel->mtu + 1, "len");
+    unetmm_stream_u32(st, &f->psn, "psn");
+    unetmm_stream_u32(st, &f->offset, "offset");
+    unetmm_stream_u64(st, &f->remote, "remote");
+    unetmm_stream_u32(st, &f->flags, "flags");
     unetmm_stream_bytes(st, unetmm_frame_at(q->frame, sizeof(*f), f->len),
-                        f->len);
+                        f->len, "XXX");
     if (unetmm_stream_reads(st)) {
         /* All that is looked at of it, and was not saved. */
         f->opcode = UNETMM_WIRE_SEND;
         q->bytes = sizeof(*f) + f->len;
     }
-    if (!st->wrong && (f->psn != unetmm_state_psn(rel, slot) ||
+    if (!st->wrong && (f->psn != unetmm_rel_kept_psn(rel, slot) ||
                        !unetmm_recv_members_ok(f))) {
         unetmm_stream_refuse(st, "a packet is kept that cannot be");
     }
 }
 
-static void state_have(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
-                       uint32_t slot)
+static void have_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
+                      uint32_t slot)
 {
     bool whole = rel->rx.kept[slot].frame;
 
-    unetmm_stream_bool(st, &whole, "how a packet is kept");
+    unetmm_stream_bool(st, &whole, "whole");
     if (whole) {
-        state_kept(st, core, rel, slot);
+        kept_save(st, core, rel, slot);
     } else {
-        unetmm_state_early(st, rel, slot);
+        unetmm_rel_save_early(st, rel, slot);
     }
 }
 
@@ -390,68 +387,77 @@ static bool rx_message_ok(const UnetmmRel *rel)
             rx->buf_addr <= UINT64_MAX - (rx->len - 1));
 }
 
-static void state_rx(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
+static void rx_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 {
     UnetmmRelRx *rx = &rel->rx;
 
-    unetmm_stream_u32(st, &rx->nxt);
-    unetmm_stream_u64(st, &rx->have);
-    unetmm_stream_u64(st, &rx->unlanded);
-    unetmm_stream_u64(st, &rx->spoilt);
-    unetmm_stream_bool(st, &rx->landed, "whether a slot was answered");
-    if ((rx->unlanded | rx->spoilt) & ~rx->have ||
-        rx->unlanded & rx->spoilt) {
+    unetmm_stream_u32(st, &rx->nxt, "nxt");
+    unetmm_stream_u64(st, &rx->have, "have");
+    unetmm_stream_u64(st, &rel->share.unlanded, "unlanded");
+    unetmm_stream_u64(st, &rx->spoilt, "spoilt");
+    unetmm_stream_bool(st, &rx->landed, "landed");
+    if ((rel->share.unlanded | rx->spoilt) & ~rx->have ||
+        rel->share.unlanded & rx->spoilt) {
         unetmm_stream_refuse(st, "a packet is in a slot that is not here");
     }
     rx->refused = unetmm_stream_choice(st, rx->refused,
-                                       UNETMM_REL_WANT_READ + 1,
-                                       "what a packet is refused for");
-    unetmm_stream_bool(st, &rx->refuse, "whether a packet is refused");
-    unetmm_stream_bool(st, &rx->in_message, "whether a message arrives");
-    unetmm_stream_bool(st, &rx->claimed, "whether a message has a buffer");
-    unetmm_stream_bool(st, &rx->giving_back, "whether a buffer goes back");
+                                       UNETMM_REL_WANT_READ + 1, "refused");
+    unetmm_stream_bool(st, &rx->refuse, "refuse");
+    unetmm_stream_bool(st, &rx->in_message, "in_message");
+    unetmm_stream_bool(st, &rx->claimed, "claimed");
+    unetmm_stream_bool(st, &rx->giving_back, "giving_back");
     rx->buf_status = unetmm_stream_choice(st, rx->buf_status, UNETMM_NUM_ST,
-                                          "the status of a buffer");
-    rx->len = unetmm_stream_choice(st, rx->len, UNETMM_MAX_MESSAGE + 1,
-                                   "the length of a message");
-    unetmm_stream_u32(st, &rx->done);
-    unetmm_stream_u64(st, &rx->buf_addr);
-    unetmm_stream_u64(st, &rx->buf_cookie);
+                                          "buf_status");
+    rx->len = unetmm_stream_choice(st, rx->len, UNETMM_MAX_MESSAGE + 1, "len");
+    unetmm_stream_u32(st, &rx->done, "done");
+    unetmm_stream_u64(st, &rx->buf_addr, "buf_addr");
+    unetmm_stream_u64(st, &rx->buf_cookie, "buf_cookie");
     if (!rx_message_ok(rel)) {
         unetmm_stream_refuse(st, "channel %u of endpoint %u receives what it "
                              "cannot", rel->channel, rel->ep);
     }
     for (uint32_t i = 0; i < UNETMM_REL_WINDOW && !st->wrong; i++) {
         if (rx->have & unetmm_rel_bit(i)) {
-            state_have(st, core, rel, i);
+            unetmm_stream_enter(st, "kept", i);
+            have_save(st, core, rel, i);
+            unetmm_stream_leave(st);
         }
     }
-    unetmm_state_one_sided(st, rel);
+    unetmm_rel_save_one_sided(st, rel);
 }
 
 /* ---- Channels ----------------------------------------------------------- */
 
-uint64_t unetmm_state_rel_limit(void)
+uint64_t unetmm_rels_save_limit(const UnetmmCore *core)
 {
     uint64_t msg = 128 + UNETMM_MAX_SEGS * 12 + UNETMM_MAX_INLINE;
 
-    return 1024 + UNETMM_REL_MISSES * 128 + UNETMM_REL_MSGS * msg +
-           UNETMM_REL_WINDOW * (4 + 32 + sizeof(UnetmmRelEarly) +
-                                sizeof(UnetmmRelAsk));
+    uint64_t rel = 1024 + UNETMM_REL_MISSES * 128 + UNETMM_REL_MSGS * msg +
+                   UNETMM_REL_WINDOW * (4 + 32 + sizeof(UnetmmRelEarly) +
+                                        sizeof(UnetmmRelAsk));
+
+    return core->params.reliable * rel +
+           (uint64_t)core->params.reliable_keep * UNETMM_SAVED_FRAME;
 }
 
-UnetmmRel *unetmm_state_rel(UnetmmStream *st, UnetmmCore *core,
-                            const UnetmmEp *ep, UnetmmRel *rel)
+uint32_t unetmm_rel_credits(const UnetmmRel *rel)
+{
+    return rel->share.credits;
+}
+
+UnetmmRel *unetmm_rel_save_number(UnetmmStream *st, UnetmmCore *core,
+                                  const UnetmmEp *ep, UnetmmRel *rel)
 {
     uint32_t n = unetmm_stream_choice(st, rel ? rel->slot + 1 : 0,
-                                      core->params.reliable + 1,
-                                      "a reliable channel");
+                                      core->params.reliable + 1, "rel");
 
     if (!unetmm_stream_reads(st)) {
         return rel;
     }
     rel = n ? core->rels[n - 1] : NULL;
-    if (n && (!rel || rel->ep != ep->id)) {
+    if (n && !rel) {
+        unetmm_stream_refuse(st, "there is no reliable channel %u", n - 1);
+    } else if (n && ep && rel->ep != ep->id) {
         unetmm_stream_refuse(st, "endpoint %u has no such reliable channel",
                              ep->id);
         rel = NULL;
@@ -502,44 +508,45 @@ static UnetmmRel *rel_restored(UnetmmStream *st, UnetmmCore *core,
 }
 
 /* A channel that there is was promised its slots when it was set. */
-static void state_promise(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
+static void promise_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 {
-    uint32_t credits = unetmm_stream_choice(st, rel->credits,
-                                            UNETMM_REL_WINDOW + 1,
-                                            "the credits of a channel");
+    uint32_t credits = unetmm_stream_choice(st, rel->share.credits,
+                                            UNETMM_REL_WINDOW + 1, "credits");
 
     if (!unetmm_stream_reads(st) || st->wrong) {
         return;
     }
-    if (rel->state != UNETMM_REL_CLOSED ? credits != rel->credits :
+    if (rel->state != UNETMM_REL_CLOSED ? credits != rel->share.credits :
         !unetmm_sysbuf_promise(core, credits)) {
         unetmm_stream_refuse(st, "a channel has credits that nobody gave");
         return;
     }
-    rel->credits = credits;
+    rel->share.credits = credits;
 }
 
 /* What its misses are for, if there are any. */
-static void state_missed(UnetmmStream *st, UnetmmRel *rel)
+static void missed_save(UnetmmStream *st, UnetmmRel *rel)
 {
     for (unsigned kind = 0; kind < UNETMM_REL_MISSES; kind++) {
-        unetmm_stream_u32(st, &rel->missed[kind].psn);
+        unetmm_stream_enter(st, "missed", kind);
+        unetmm_stream_u32(st, &rel->missed[kind].psn, "psn");
+        unetmm_stream_leave(st);
     }
     unetmm_stream_bool(st, &rel->missed[UNETMM_REL_FAULT_ARRIVE].buffer,
-                       "what a page is for");
+                       "missed_buffer");
 }
 
-static void state_rel_numbers(UnetmmStream *st, UnetmmCore *core,
-                              UnetmmRel *rel)
+static void rel_numbers_save(UnetmmStream *st, UnetmmCore *core,
+                             UnetmmRel *rel)
 {
     bool owes = core->acks[rel->slot / 64] & 1ull << rel->slot % 64;
 
-    unetmm_stream_u8(st, &rel->retries);
-    unetmm_stream_u8(st, &rel->not_ready_retries);
-    unetmm_stream_bool(st, &rel->rewinds, "what a fault of an answer does");
-    unetmm_stream_u8(st, &rel->why);
-    unetmm_stream_u32(st, &rel->timeout_us);
-    unetmm_stream_u32(st, &rel->not_ready_us);
+    unetmm_stream_u8(st, &rel->retries, "retries");
+    unetmm_stream_u8(st, &rel->not_ready_retries, "not_ready_retries");
+    unetmm_stream_bool(st, &rel->rewinds, "rewinds");
+    unetmm_stream_u8(st, &rel->why, "why");
+    unetmm_stream_u32(st, &rel->timeout_us, "timeout_us");
+    unetmm_stream_u32(st, &rel->not_ready_us, "not_ready_us");
     /* Zero is the default's name in a command: no channel has it. */
     if (rel->timeout_us - 1 >= UNETMM_REL_MAX_TIMEOUT_US ||
         rel->not_ready_us - 1 >= UNETMM_REL_MAX_TIMEOUT_US) {
@@ -549,48 +556,67 @@ static void state_rel_numbers(UnetmmStream *st, UnetmmCore *core,
         unetmm_stream_refuse(st, "a channel has no retries, or ended for no "
                              "reason that there is");
     }
-    state_promise(st, core, rel);
-    unetmm_stream_bool(st, &owes, "whether an acknowledgement is owed");
+    promise_save(st, core, rel);
+    unetmm_stream_bool(st, &owes, "owes_ack");
     if (owes && rel->state == UNETMM_REL_CLOSED) {
         unetmm_stream_refuse(st, "a channel that is closed owes an answer");
     } else if (owes && unetmm_stream_reads(st)) {
         unetmm_rel_owe_ack(core, rel);
     }
-    state_tx(st, core, rel);
-    state_rx(st, core, rel);
-    state_missed(st, rel);
-    unetmm_state_stores(st, core, &rel->stores);
+    unetmm_stream_enter(st, "tx", UNETMM_STREAM_ONE);
+    tx_save(st, core, rel);
+    unetmm_stream_leave(st);
+    unetmm_stream_enter(st, "rx", UNETMM_STREAM_ONE);
+    rx_save(st, core, rel);
+    unetmm_stream_leave(st);
+    missed_save(st, rel);
+    unetmm_stores_save(st, core, &rel->stores);
     if (rel->stores.first && rel->state != UNETMM_REL_OPEN) {
         unetmm_stream_refuse(st, "a channel that has ended has stores");
     }
 }
 
-static void save_rels(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
+static void rels_write(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
+    uint32_t i = 0;
+
     for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
         uint16_t slot = rel->slot;
         uint8_t state = rel->state;
 
-        unetmm_stream_u16(st, &slot);
-        unetmm_stream_u16(st, &rel->channel);
-        unetmm_stream_u8(st, &state);
-        state_rel_numbers(st, core, rel);
+        unetmm_stream_enter(st, "rel", i++);
+        unetmm_stream_u16(st, &slot, "slot");
+        unetmm_stream_u16(st, &rel->channel, "channel");
+        unetmm_stream_u8(st, &state, "state");
+        rel_numbers_save(st, core, rel);
+        unetmm_stream_leave(st);
     }
 }
 
-static uint16_t u16_below(UnetmmStream *st, uint32_t limit, const char *what)
+/* One of the endpoint's; *made: those that CHANNEL_SET made, and are left. */
+static void rel_read(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
+                     UnetmmRel **made)
 {
-    uint16_t v = 0;
+    uint16_t slot = unetmm_stream_choice16(st, 0, core->params.reliable,
+                                           "slot");
+    uint16_t channel = unetmm_stream_choice16(st, 0, core->params.channels,
+                                              "channel");
+    UnetmmRel *rel = NULL;
+    uint8_t state = 0;
 
-    unetmm_stream_u16(st, &v);
-    if (v >= limit) {
-        unetmm_stream_refuse(st, "%s is %u, which is out of range", what, v);
-        v = 0;
+    unetmm_stream_u8(st, &state, "state");
+    if (state > UNETMM_REL_CLOSED) {
+        unetmm_stream_refuse(st, "a reliable channel has no such state");
     }
-    return v;
+    if (!st->wrong) {
+        rel = rel_restored(st, core, ep, made, slot, channel, state);
+    }
+    if (rel) {
+        rel_numbers_save(st, core, rel);
+    }
 }
 
-static void load_rels(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
+static void rels_read(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
                       uint32_t n)
 {
     UnetmmRel *made = g_steal_pointer(&ep->rels);
@@ -599,23 +625,9 @@ static void load_rels(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
         unetmm_rel_detach(core, rel);
     }
     for (uint32_t i = 0; i < n && !st->wrong; i++) {
-        uint16_t slot = u16_below(st, core->params.reliable,
-                                  "a reliable channel's place");
-        uint16_t channel = u16_below(st, core->params.channels, "a channel");
-        uint8_t state = 0;
-        UnetmmRel *rel;
-
-        unetmm_stream_u8(st, &state);
-        if (state > UNETMM_REL_CLOSED) {
-            unetmm_stream_refuse(st, "a reliable channel has no such state");
-        }
-        if (st->wrong) {
-            break;
-        }
-        rel = rel_restored(st, core, ep, &made, slot, channel, state);
-        if (rel) {
-            state_rel_numbers(st, core, rel);
-        }
+        unetmm_stream_enter(st, "rel", i);
+        rel_read(st, core, ep, &made);
+        unetmm_stream_leave(st);
     }
     if (made) {
         /* They end with the endpoint, as all does that is refused. */
@@ -630,7 +642,7 @@ static void load_rels(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
     }
 }
 
-void unetmm_state_rels(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
+void unetmm_rels_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     uint32_t n = 0;
 
@@ -638,12 +650,11 @@ void unetmm_state_rels(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
          rel = rel->next) {
         n++;
     }
-    n = unetmm_stream_choice(st, n, core->params.reliable + 1,
-                             "the number of reliable channels");
+    n = unetmm_stream_choice(st, n, core->params.reliable + 1, "rels");
     if (unetmm_stream_reads(st)) {
-        load_rels(st, core, ep, n);
+        rels_read(st, core, ep, n);
     } else {
-        save_rels(st, core, ep);
+        rels_write(st, core, ep);
     }
     if (ep->sq_waits && !ep->rels) {
         unetmm_stream_refuse(st, "endpoint %u waits for a channel that is not "
@@ -651,103 +662,86 @@ void unetmm_state_rels(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-/* ---- A packet on its way out -------------------------------------------- */
+/* ---- Between the rooms -------------------------------------------------- */
 
-/* From where it is on, its segments have what is left of it. */
-static bool packet_segments_ok(const UnetmmTransfer *tx)
+UnetmmShare *unetmm_rel_share_save(UnetmmStream *st, UnetmmCore *core,
+                                   UnetmmShare *share)
 {
-    const UnetmmDescriptor *d = &tx->desc;
-    uint64_t left = 0;
+    UnetmmRel *rel = share ? unetmm_rel_of_share(share) : NULL;
 
-    if (tx->done == d->len) {
-        return true;
-    }
-    if (tx->seg >= d->nsegs || tx->seg_off > d->segs[tx->seg].len) {
-        return false;
-    }
-    for (unsigned i = tx->seg; i < d->nsegs; i++) {
-        left += d->segs[i].len;
-    }
-    return left - tx->seg_off >= d->len - tx->done;
+    rel = unetmm_rel_save_number(st, core, NULL, rel);
+    return rel ? &rel->share : NULL;
 }
 
-/*
- * An answer is as long as what was asked for: what is not sent this time is
- * looked at again by `target` alone.  An atomic's is in the frame: it has none.
- */
-static bool packet_answer_ok(const UnetmmTransfer *tx)
+void unetmm_rel_share_restored(UnetmmStream *st, UnetmmCore *core,
+                               UnetmmShare *share, uint16_t number)
 {
-    const UnetmmTarget *target = &tx->target;
+    const UnetmmSlot *slot = &core->sysbuf.slots[number];
+    const UnetmmRel *rel = unetmm_rel_of_share(share);
 
-    if (!tx->desc.nsegs) {
-        return tx->desc.len == sizeof(uint64_t) && tx->done == tx->desc.len &&
-               !target->len;
+    if (++share->used > share->credits) {
+        unetmm_stream_refuse(st, "a channel uses more slots than it has");
     }
-    /* A channel that is closed has no MTU any more; nor is it asked again. */
-    return tx->desc.len && target->len == tx->desc.len &&
-           (tx->rel->state != UNETMM_REL_OPEN || tx->desc.len <= tx->rel->mtu);
+    if (rel->state == UNETMM_REL_OPEN && !core->eps[rel->ep].error) {
+        if (slot->psn - rel->rx.nxt >= UNETMM_REL_WINDOW ||
+            !(share->unlanded & unetmm_rel_bit(slot->psn))) {
+            unetmm_stream_refuse(st, "a slot has what nobody waits for");
+        }
+        share->slot_of[slot->psn % UNETMM_REL_WINDOW] = number;
+    }
 }
 
-static bool packet_ok(const UnetmmTransfer *tx)
+/* Each packet that waits is in a slot of its own, and no slot has another. */
+static bool unlanded_ok(const UnetmmCore *core, const UnetmmRel *rel)
 {
-    UnetmmRel *rel = tx->rel;
+    const UnetmmShare *share = &rel->share;
+    uint32_t n = 0;
 
-    if (!unetmm_state_blocked_ok(tx) || !packet_segments_ok(tx) ||
-        (tx->state != UNETMM_TX_GATHER && tx->state != UNETMM_TX_COMPLETE &&
-         tx->done != tx->desc.len) || tx->blocked_on == UNETMM_BLOCKED_CQ) {
-        return false;
+    for (uint32_t i = 0; i < UNETMM_REL_WINDOW; i++) {
+        const UnetmmSlot *slot = &core->sysbuf.slots[share->slot_of[i]];
+
+        if (!(share->unlanded & unetmm_rel_bit(i))) {
+            continue;
+        }
+        if (slot->share != share || slot->psn % UNETMM_REL_WINDOW != i) {
+            return false;
+        }
+        n++;
     }
-    if (tx->answer) {
-        return tx->blocked_on != UNETMM_BLOCKED_FAULT &&
-               packet_answer_ok(tx);
-    }
-    if (tx->blocked_on == UNETMM_BLOCKED_FAULT && tx->done == tx->desc.len) {
-        return false;
-    }
-    if (tx->needless || !unetmm_rel_wanted(rel, tx->psn)) {
-        return true;
-    }
-    return (tx->psn != rel->tx.nxt || rel->tx.msg_next != rel->tx.msg_end) &&
-           tx->desc.len == unetmm_rel_packet_len(rel, tx->psn);
+    return n == share->used;
 }
 
-void unetmm_state_packet(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
+/* Only a channel that goes on has misses. */
+static bool misses_ok(const UnetmmRel *rel, bool goes)
 {
-    UnetmmTransfer *tx = &ep->tx;
-    UnetmmDescriptor *d = &tx->desc;
+    for (unsigned kind = 0; kind < UNETMM_REL_MISSES; kind++) {
+        const UnetmmMiss *miss = &rel->misses[kind];
 
-    d->opcode = UNETMM_OP_SEND;
-    d->channel = tx->rel->channel;
-    unetmm_stream_u32(st, &tx->psn);
-    unetmm_stream_bool(st, &tx->needless, "whether a packet is needed");
-    unetmm_stream_bool(st, &tx->answer, "whether a packet is an answer");
-    tx->ops = tx->answer ? &unetmm_rel_answer : &unetmm_rel_packet;
-    if (tx->answer) {
-        unetmm_state_target(st, &tx->target);
-    }
-    tx->status = unetmm_stream_choice(st, tx->status, UNETMM_NUM_ST,
-                                      "the status of a packet");
-    d->len = unetmm_stream_choice(st, d->len, UNETMM_MAX_PAYLOAD + 1,
-                                  "the length of a packet");
-    tx->done = unetmm_stream_choice(st, tx->done, d->len + 1,
-                                    "what has been gathered");
-    unetmm_stream_u32(st, &tx->seg_off);
-    tx->seg = unetmm_stream_choice(st, tx->seg, UNETMM_MAX_SEGS, "a segment");
-    d->nsegs = unetmm_stream_choice(st, d->nsegs, UNETMM_MAX_SEGS + 1,
-                                    "the number of segments");
-    for (unsigned i = 0; i < d->nsegs; i++) {
-        unetmm_stream_u64(st, &d->segs[i].addr);
-        unetmm_stream_u32(st, &d->segs[i].len);
-        if (d->segs[i].len &&
-            d->segs[i].addr > UINT64_MAX - (d->segs[i].len - 1)) {
-            unetmm_stream_refuse(st, "a segment wraps round");
+        if (miss->state != UNETMM_MISS_NONE && (!goes || miss->zero)) {
+            return false;
         }
     }
-    if (!st->wrong && !packet_ok(tx)) {
-        unetmm_stream_refuse(st, "endpoint %u sends a packet that it cannot",
-                             ep->id);
-    }
-    if (!st->wrong) {
-        unetmm_state_gathered(st, core, ep);
+    return true;
+}
+
+void unetmm_rels_check(UnetmmStream *st, UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.reliable && !st->wrong; i++) {
+        const UnetmmRel *rel = core->rels[i];
+        bool goes;
+
+        if (!rel) {
+            continue;
+        }
+        goes = rel->state == UNETMM_REL_OPEN && !core->eps[rel->ep].error;
+        if (goes && !unlanded_ok(core, rel)) {
+            unetmm_stream_refuse(st, "a channel waits for a slot that it has "
+                                 "not");
+        }
+        if (!misses_ok(rel, goes)) {
+            unetmm_stream_refuse(st, "a miss of channel %u of endpoint %u "
+                                 "waits for what cannot come", rel->channel,
+                                 rel->ep);
+        }
     }
 }

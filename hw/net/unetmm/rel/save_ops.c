@@ -1,29 +1,15 @@
 /*
- * unetmm: saving and restoring what arrives of one-sided operations
+ * unetmm: saving and restoring single packets of reliable channels
  *
  * Headers of packets before their turn, answers that are owed, results of
- * atomics; and whether a packet may land where it is said to.
+ * atomics; a packet that lands, and one that is on its way out.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
 #include "rel.h"
-#include "../card/state.h"
 
-void unetmm_state_head(UnetmmStream *st, struct unetmm_frame *f)
-{
-    unetmm_stream_u8(st, &f->opcode);
-    unetmm_stream_u32(st, &f->flags);
-    unetmm_stream_u32(st, &f->offset);
-    unetmm_stream_u64(st, &f->remote);
-    unetmm_stream_u32(st, &f->handle);
-    unetmm_stream_u32(st, &f->imm);
-    if (!st->wrong && !unetmm_recv_members_ok(f)) {
-        unetmm_stream_refuse(st, "a packet has a header that none has");
-    }
-}
-
-uint32_t unetmm_state_psn(const UnetmmRel *rel, uint32_t slot)
+uint32_t unetmm_rel_kept_psn(const UnetmmRel *rel, uint32_t slot)
 {
     return rel->rx.nxt + (slot - rel->rx.nxt) % UNETMM_REL_WINDOW;
 }
@@ -35,15 +21,14 @@ static bool early_range_ok(const struct unetmm_frame *f)
            f->remote <= UINT64_MAX - (f->len - 1);
 }
 
-void unetmm_state_early(UnetmmStream *st, UnetmmRel *rel, uint32_t slot)
+void unetmm_rel_save_early(UnetmmStream *st, UnetmmRel *rel, uint32_t slot)
 {
     UnetmmRelEarly *e = &rel->rx.early[slot];
 
-    e->head.psn = unetmm_state_psn(rel, slot);
-    e->head.len = unetmm_stream_choice(st, e->head.len, rel->mtu + 1,
-                                       "the length of a packet");
-    unetmm_state_head(st, &e->head);
-    unetmm_stream_bytes(st, e->operands, sizeof(e->operands));
+    e->head.psn = unetmm_rel_kept_psn(rel, slot);
+    e->head.len = unetmm_stream_choice(st, e->head.len, rel->mtu + 1, "len");
+    unetmm_recv_save_head(st, &e->head);
+    unetmm_stream_bytes(st, e->operands, sizeof(e->operands), "operands");
     if ((!unetmm_rel_early_ok(e) &&
          (e->head.opcode != UNETMM_WIRE_SEND ||
           e->head.psn != rel->rx.nxt)) || !early_range_ok(&e->head)) {
@@ -51,22 +36,14 @@ void unetmm_state_early(UnetmmStream *st, UnetmmRel *rel, uint32_t slot)
     }
 }
 
-void unetmm_state_target(UnetmmStream *st, UnetmmTarget *target)
-{
-    unetmm_stream_u32(st, &target->region);
-    unetmm_stream_u32(st, &target->key);
-    unetmm_stream_u32(st, &target->len);
-    unetmm_stream_u64(st, &target->offset);
-}
-
 /* Answers that are owed, and what atomics found. */
-static void state_asks(UnetmmStream *st, UnetmmRel *rel)
+static void asks_save(UnetmmStream *st, UnetmmRel *rel)
 {
     UnetmmRelRx *rx = &rel->rx;
     uint32_t kept;
 
-    unetmm_stream_u64(st, &rx->owed);
-    unetmm_stream_bool(st, &rx->answered, "whose turn it is");
+    unetmm_stream_u64(st, &rx->owed, "owed");
+    unetmm_stream_bool(st, &rx->answered, "answered");
     for (uint32_t i = 0; i < UNETMM_REL_WINDOW && !st->wrong; i++) {
         UnetmmRelAsk *ask = &rx->asks[i];
 
@@ -74,39 +51,41 @@ static void state_asks(UnetmmStream *st, UnetmmRel *rel)
             continue;
         }
         ask->psn = rx->nxt - 1 - (rx->nxt - 1 - i) % UNETMM_REL_WINDOW;
-        unetmm_stream_bool(st, &ask->atomic, "what an answer is to");
-        unetmm_state_target(st, &ask->target);
+        unetmm_stream_enter(st, "ask", i);
+        unetmm_stream_bool(st, &ask->atomic, "atomic");
+        unetmm_target_save(st, &ask->target, "target");
+        unetmm_stream_leave(st);
         if (!ask->atomic && (!ask->target.len ||
                              ask->target.len > rel->mtu)) {
             unetmm_stream_refuse(st, "an answer is too long");
         }
     }
     rx->nresults = unetmm_stream_choice(st, rx->nresults,
-                                        2 * UNETMM_REL_ATOMICS,
-                                        "the results of atomics");
+                                        2 * UNETMM_REL_ATOMICS, "nresults");
     kept = MIN(rx->nresults, UNETMM_REL_ATOMICS);
     for (uint32_t i = 0; i < kept; i++) {
-        unetmm_stream_u32(st, &rx->results[i].psn);
-        unetmm_stream_bytes(st, rx->results[i].old,
-                            sizeof(rx->results[i].old));
+        unetmm_stream_enter(st, "results", i);
+        unetmm_stream_u32(st, &rx->results[i].psn, "psn");
+        unetmm_stream_bytes(st, rx->results[i].old, sizeof(rx->results[i].old),
+                            "old");
+        unetmm_stream_leave(st);
     }
 }
 
-void unetmm_state_one_sided(UnetmmStream *st, UnetmmRel *rel)
+void unetmm_rel_save_one_sided(UnetmmStream *st, UnetmmRel *rel)
 {
     UnetmmRelRx *rx = &rel->rx;
 
-    unetmm_stream_u8(st, &rx->why);
-    unetmm_stream_u8(st, &rx->late_why);
-    unetmm_stream_u32(st, &rx->late_psn);
-    rx->run = unetmm_stream_choice(st, rx->run, UNETMM_MAX_MESSAGE + 1,
-                                   "the length of a WRITE");
-    unetmm_state_target(st, &rx->run_next);
+    unetmm_stream_u8(st, &rx->why, "why");
+    unetmm_stream_u8(st, &rx->late_why, "late_why");
+    unetmm_stream_u32(st, &rx->late_psn, "late_psn");
+    rx->run = unetmm_stream_choice(st, rx->run, UNETMM_MAX_MESSAGE + 1, "run");
+    unetmm_target_save(st, &rx->run_next, "run_next");
     if (rx->why > UNETMM_WHY_COUNTER || rx->late_why > UNETMM_WHY_COUNTER ||
         (rx->why && (rx->have & unetmm_rel_bit(rx->nxt)))) {
         unetmm_stream_refuse(st, "a packet is rejected for no reason");
     }
-    state_asks(st, rel);
+    asks_save(st, rel);
     if (rel->state != UNETMM_REL_OPEN &&
         (rx->why || rx->late_why || rx->owed)) {
         unetmm_stream_refuse(st, "a channel that has ended goes on");
@@ -195,7 +174,7 @@ static bool landing_answer_ok(UnetmmCore *core, UnetmmRel *rel)
                     was->npieces * sizeof(was->pieces[0])));
 }
 
-bool unetmm_state_landing_ok(UnetmmCore *core, UnetmmRel *rel)
+bool unetmm_rel_landing_ok(UnetmmCore *core, UnetmmRel *rel)
 {
     const UnetmmLanding *rx = &core->rx;
 
@@ -212,5 +191,105 @@ bool unetmm_state_landing_ok(UnetmmCore *core, UnetmmRel *rel)
         return landing_answer_ok(core, rel);
     default:
         return false;
+    }
+}
+
+/* ---- A packet on its way out -------------------------------------------- */
+
+/* From where it is on, its segments have what is left of it. */
+static bool packet_segments_ok(const UnetmmTransfer *tx)
+{
+    const UnetmmDescriptor *d = &tx->desc;
+    uint64_t left = 0;
+
+    if (tx->done == d->len) {
+        return true;
+    }
+    if (tx->seg >= d->nsegs || tx->seg_off > d->segs[tx->seg].len) {
+        return false;
+    }
+    for (unsigned i = tx->seg; i < d->nsegs; i++) {
+        left += d->segs[i].len;
+    }
+    return left - tx->seg_off >= d->len - tx->done;
+}
+
+/*
+ * An answer is as long as what was asked for: what is not sent this time is
+ * looked at again by `target` alone.  An atomic's is in the frame: it has none.
+ */
+static bool packet_answer_ok(const UnetmmTransfer *tx)
+{
+    const UnetmmTarget *target = &tx->target;
+
+    if (!tx->desc.nsegs) {
+        return tx->desc.len == sizeof(uint64_t) && tx->done == tx->desc.len &&
+               !target->len;
+    }
+    /* A channel that is closed has no MTU any more; nor is it asked again. */
+    return tx->desc.len && target->len == tx->desc.len &&
+           (tx->rel->state != UNETMM_REL_OPEN || tx->desc.len <= tx->rel->mtu);
+}
+
+static bool packet_ok(const UnetmmTransfer *tx)
+{
+    UnetmmRel *rel = tx->rel;
+
+    if (!unetmm_send_blocked_ok(tx) || !packet_segments_ok(tx) ||
+        (tx->state != UNETMM_TX_GATHER && tx->state != UNETMM_TX_COMPLETE &&
+         tx->done != tx->desc.len) || tx->blocked_on == UNETMM_BLOCKED_CQ) {
+        return false;
+    }
+    if (tx->answer) {
+        return tx->blocked_on != UNETMM_BLOCKED_FAULT &&
+               packet_answer_ok(tx);
+    }
+    if (tx->blocked_on == UNETMM_BLOCKED_FAULT && tx->done == tx->desc.len) {
+        return false;
+    }
+    if (tx->needless || !unetmm_rel_wanted(rel, tx->psn)) {
+        return true;
+    }
+    return (tx->psn != rel->tx.nxt || rel->tx.msg_next != rel->tx.msg_end) &&
+           tx->desc.len == unetmm_rel_packet_len(rel, tx->psn);
+}
+
+void unetmm_rel_save_packet(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmTransfer *tx = &ep->tx;
+    UnetmmDescriptor *d = &tx->desc;
+
+    d->opcode = UNETMM_OP_SEND;
+    d->channel = tx->rel->channel;
+    unetmm_stream_u32(st, &tx->psn, "psn");
+    unetmm_stream_bool(st, &tx->needless, "needless");
+    unetmm_stream_bool(st, &tx->answer, "answer");
+    tx->ops = tx->answer ? &unetmm_rel_answer : &unetmm_rel_packet;
+    if (tx->answer) {
+        unetmm_target_save(st, &tx->target, "target");
+    }
+    tx->status = unetmm_stream_choice(st, tx->status, UNETMM_NUM_ST, "status");
+    d->len = unetmm_stream_choice(st, d->len, UNETMM_MAX_PAYLOAD + 1, "len");
+    tx->done = unetmm_stream_choice(st, tx->done, d->len + 1, "done");
+    unetmm_stream_u32(st, &tx->seg_off, "seg_off");
+    tx->seg = unetmm_stream_choice(st, tx->seg, UNETMM_MAX_SEGS, "seg");
+    d->nsegs = unetmm_stream_choice(st, d->nsegs, UNETMM_MAX_SEGS + 1,
+                                     "nsegs");
+    for (unsigned i = 0; i < d->nsegs; i++) {
+        unetmm_stream_enter(st, "segs", i);
+        unetmm_stream_u64(st, &d->segs[i].addr, "addr");
+        unetmm_stream_u32(st, &d->segs[i].len, "len");
+        unetmm_stream_leave(st);
+        if (d->segs[i].len &&
+            d->segs[i].addr > UINT64_MAX - (d->segs[i].len - 1)) {
+            unetmm_stream_refuse(st, "a segment wraps round");
+        }
+    }
+    if (!st->wrong && !packet_ok(tx)) {
+        unetmm_stream_refuse(st, "endpoint %u sends a packet that it cannot",
+                             ep->id);
+    }
+    if (!st->wrong) {
+        unetmm_send_save_gathered(st, core, ep);
     }
 }

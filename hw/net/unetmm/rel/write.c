@@ -33,8 +33,8 @@ static void write_cut(UnetmmPlacement *place, uint64_t addr, uint32_t len)
         place->pieces[i].len = addr > old.addr ? addr - old.addr : 0;
         if (last < old_last) {
             uint32_t skip = last + 1 - old.addr;
-            UnetmmPiece *rest = place->pieces[i].len ?
-                                &place->pieces[place->npieces++] : &place->pieces[i];
+            bool both = place->pieces[i].len;
+            UnetmmPiece *rest = &place->pieces[both ? place->npieces++ : i];
 
             *rest = (UnetmmPiece) { .addr = old.addr + skip,
                                     .len = old.len - skip,
@@ -131,18 +131,33 @@ static void write_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                    unetmm_space_ahead(core, ep, vpn, npages, addr, run));
 }
 
+/* Something is to be copied there before it: it goes the same way. */
+static WritePlace write_follow(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               const struct unetmm_frame *f,
+                               const UnetmmRegion *region,
+                               const UnetmmPlacement *place,
+                               const uint8_t *payload)
+{
+    bool aside = !region->moved &&
+                 unetmm_sysbuf_take(core, ep, &rel->share, f, place, payload);
+
+    unetmm_count(core, ep, UNETMM_C_sysbuf_follow, aside);
+    return aside ? WRITE_ASIDE : WRITE_MISSING;
+}
+
 /*
- * Its memory is absent, or something is to be copied there before it.  A part
- * of a region that may move is not the driver's to look for.
+ * Its memory is absent.  A part of a region that may move is not the driver's
+ * to look for.
  */
-static WritePlace write_aside(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                              const struct unetmm_frame *f,
-                              const UnetmmRegion *region,
-                              const UnetmmPlacement *place,
-                              const uint8_t *payload)
+static WritePlace write_absent(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               const struct unetmm_frame *f,
+                               const UnetmmRegion *region,
+                               const UnetmmPlacement *place,
+                               const uint8_t *payload)
 {
     return !region->moved &&
-           unetmm_sysbuf_take(core, ep, rel, f, place, payload) ?
+           unetmm_rel_aside(core, ep, rel, UNETMM_ABSENT_WRITE, f, place,
+                            payload) ?
            WRITE_ASIDE : WRITE_MISSING;
 }
 
@@ -152,7 +167,6 @@ static WritePlace write_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                               const uint8_t *payload)
 {
     UnetmmPlacement *place = &core->place;
-    WritePlace where;
     uint32_t npages;
     uint64_t vpn;
 
@@ -161,17 +175,15 @@ static WritePlace write_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         return WRITE_HELD;
     }
     write_pieces(core, ep, rel, f, region, place);
-    if (unetmm_sysbuf_follows(core, rel, place)) {
-        where = write_aside(core, ep, rel, f, region, place, payload);
-        unetmm_count(core, ep, UNETMM_C_sysbuf_follow, where == WRITE_ASIDE);
-        return where;
+    if (unetmm_sysbuf_follows(core, &rel->share, place)) {
+        return write_follow(core, ep, rel, f, region, place, payload);
     }
     switch (unetmm_recv_hold(core, ep, place, &vpn, &npages)) {
     case UNETMM_XLAT_OK:
         break;
     case UNETMM_XLAT_MISS:
         write_ask(core, ep, rel, f, region, vpn, npages);
-        return write_aside(core, ep, rel, f, region, place, payload);
+        return write_absent(core, ep, rel, f, region, place, payload);
     case UNETMM_XLAT_ERROR:
         return WRITE_NEVER;
     }
@@ -182,7 +194,7 @@ static WritePlace write_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     case UNETMM_PLACED_LATER:
         return WRITE_LATER;
     case UNETMM_PLACED_GONE:
-        return write_aside(core, ep, rel, f, region, place, payload);
+        return write_absent(core, ep, rel, f, region, place, payload);
     case UNETMM_PLACED_NOT:
         break;
     }

@@ -36,7 +36,7 @@ uint8_t unetmm_counters_set(UnetmmCore *core, uint16_t id,
 }
 
 /* The list may still have the space: it owes nothing then. */
-void unetmm_counters_drop(UnetmmSpace *space)
+static void counters_drop(UnetmmSpace *space)
 {
     g_clear_pointer(&space->counters, g_free);
     space->counter_page = 0;
@@ -46,7 +46,7 @@ void unetmm_counters_drop(UnetmmSpace *space)
 static void eventcount_reset(UnetmmCore *core)
 {
     for (uint32_t i = 0; i < core->params.spaces; i++) {
-        unetmm_counters_drop(&core->spaces[i]);
+        counters_drop(&core->spaces[i]);
     }
     core->due_first = core->due_used = 0;
 }
@@ -187,19 +187,100 @@ static bool counters_tell(UnetmmCore *core, uint16_t id)
     return true;
 }
 
-bool unetmm_counters_flush(UnetmmCore *core)
+/* Endpoints come first. */
+static void eventcount_flush(UnetmmCore *core)
 {
-    while (core->due_used) {
+    while (core->due_used && !core->tell_used) {
         uint16_t id = core->due[core->due_first];
 
         if (!counters_tell(core, id)) {
-            return false;
+            unetmm_notify_full(core);
+            return;
         }
         core->spaces[id].telling = false;
         core->due_first = (core->due_first + 1) % core->params.spaces;
         core->due_used--;
     }
-    return true;
+}
+
+static void eventcount_space_end(UnetmmCore *core, uint16_t space)
+{
+    counters_drop(&core->spaces[space]);
+}
+
+/* ---- Saved state -------------------------------------------------------- */
+
+/*
+ * The counts are in the guest's memory.  The card's part is where they are,
+ * what each is armed with, and which wake-ups are still to be reported.
+ */
+static void counter_save(UnetmmStream *st, UnetmmSpace *space,
+                          UnetmmCounter *c)
+{
+    uint8_t state = c->state;
+
+    unetmm_stream_u8(st, &state, "state");
+    if (state > UNETMM_COUNTER_DUE) {
+        unetmm_stream_refuse(st, "an event counter has a state that none has");
+        return;
+    }
+    c->state = state;
+    if (state == UNETMM_COUNTER_IDLE) {
+        return;
+    }
+    unetmm_stream_u64(st, &c->value, "value");
+    if (unetmm_stream_reads(st) && c->state == UNETMM_COUNTER_DUE) {
+        space->counters_due++;
+    }
+}
+
+void unetmm_counters_save(UnetmmStream *st, UnetmmCore *core, uint16_t id)
+{
+    UnetmmSpace *space = &core->spaces[id];
+    struct unetmm_cmd_counters cmd = { .page = space->counter_page };
+
+    unetmm_stream_u64(st, &cmd.page, "counter_page");
+    if (st->wrong || !cmd.page) {
+        return;
+    }
+    if (unetmm_stream_reads(st) &&
+        unetmm_counters_set(core, id, &cmd) != UNETMM_CS_OK) {
+        unetmm_stream_refuse(st, "space %u could not have event counters", id);
+        return;
+    }
+    for (unsigned i = 0; i < UNETMM_EVENT_COUNTERS && !st->wrong; i++) {
+        unetmm_stream_enter(st, "counter", i);
+        counter_save(st, space, &space->counters[i]);
+        unetmm_stream_leave(st);
+    }
+}
+
+/* Who owes is in the list; who owes nothing any more may be. */
+static void counters_due_save(UnetmmStream *st, UnetmmCore *core)
+{
+    uint32_t n = core->params.spaces;
+    uint32_t used = unetmm_stream_choice(st, core->due_used, n + 1, "due_used");
+
+    for (uint32_t i = 0; i < used && !st->wrong; i++) {
+        uint16_t *slot = &core->due[(core->due_first + i) % n];
+
+        *slot = unetmm_stream_member(st, *slot, n, "due", i);
+        if (!unetmm_stream_reads(st)) {
+            continue;
+        }
+        if (core->spaces[*slot].telling) {
+            unetmm_stream_refuse(st, "counters of space %u are to be told of "
+                                 "twice", *slot);
+            return;
+        }
+        unetmm_counters_list(core, *slot);
+    }
+    for (uint32_t i = 0; i < n && !st->wrong; i++) {
+        if (core->spaces[i].counters_due && !core->spaces[i].telling) {
+            unetmm_stream_refuse(st, "nobody is to tell of counters of space "
+                                 "%u", i);
+        }
+    }
 }
 
 static void eventcount_create(UnetmmCore *core)
@@ -212,9 +293,18 @@ static void eventcount_free(UnetmmCore *core)
     g_clear_pointer(&core->due, g_free);
 }
 
+static uint64_t counters_save_limit(const UnetmmCore *core)
+{
+    return core->params.spaces * UNETMM_EVENT_COUNTERS * 9ull;
+}
+
 const UnetmmModule unetmm_module_eventcount = {
     .name = "eventcount",
     .create = eventcount_create,
     .reset = eventcount_reset,
     .free = eventcount_free,
+    .space_end = eventcount_space_end,
+    .flush = eventcount_flush,
+    .save = counters_due_save,
+    .save_limit = counters_save_limit,
 };

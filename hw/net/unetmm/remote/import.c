@@ -101,3 +101,68 @@ bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep,
            d->remote <= import->length &&
            d->len <= import->length - d->remote;
 }
+
+/* ---- Saved state -------------------------------------------------------- */
+
+/* IMPORT_SET checks it again. */
+static void import_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
+                        uint32_t number)
+{
+    UnetmmImport *import = &ep->imports[number];
+    struct unetmm_cmd_import cmd = {
+        .import = number, .region = import->region, .key = import->key,
+        .channel = import->channel, .rights = import->rights,
+        .length = import->length,
+    };
+    bool live = import->live;
+
+    unetmm_stream_bool(st, &live, "live");
+    if (!live) {
+        return;
+    }
+    unetmm_stream_u32(st, &cmd.region, "region");
+    unetmm_stream_u32(st, &cmd.key, "key");
+    unetmm_stream_u16(st, &cmd.channel, "channel");
+    unetmm_stream_u8(st, &cmd.rights, "rights");
+    unetmm_stream_u64(st, &cmd.length, "length");
+    if (unetmm_stream_reads(st) && !st->wrong &&
+        unetmm_import_set(core, ep->id, &cmd) != UNETMM_CS_OK) {
+        unetmm_stream_refuse(st, "import %u of endpoint %u could not have "
+                             "been set", number, ep->id);
+        return;
+    }
+    unetmm_stream_bool(st, &import->said, "said");
+}
+
+void unetmm_imports_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
+{
+    for (uint32_t i = 0; i < core->params.imports && !st->wrong; i++) {
+        unetmm_stream_enter(st, "import", i);
+        import_save(st, core, ep, i);
+        unetmm_stream_leave(st);
+    }
+}
+
+static void import_ep_begin(UnetmmCore *core, UnetmmEp *ep)
+{
+    ep->imports = g_new0(UnetmmImport, core->params.imports + 1);
+}
+
+static void import_ep_end(UnetmmCore *core, UnetmmEp *ep)
+{
+    g_clear_pointer(&ep->imports, g_free);
+}
+
+static void import_reset(UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.endpoints; i++) {
+        import_ep_end(core, &core->eps[i]);
+    }
+}
+
+const UnetmmModule unetmm_module_import = {
+    .name = "import",
+    .reset = import_reset,
+    .ep_begin = import_ep_begin,
+    .ep_end = import_ep_end,
+};

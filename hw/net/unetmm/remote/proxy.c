@@ -136,7 +136,7 @@ void unetmm_proxy_drop_import(UnetmmCore *core, const UnetmmEp *ep,
     core->start.live = false;
 }
 
-void unetmm_proxy_drop_ep(UnetmmCore *core, const UnetmmEp *ep)
+static void proxy_ep_close(UnetmmCore *core, UnetmmEp *ep)
 {
     for (uint32_t i = 0; i < core->params.proxy_pages; i++) {
         if (core->proxies[i].kind && core->proxies[i].ep == ep->id) {
@@ -157,8 +157,7 @@ static const UnetmmProxy *proxy_at(const UnetmmCore *core, uint64_t offset,
            core->proxies[page].kind == kind ? &core->proxies[page] : NULL;
 }
 
-void unetmm_core_proxy_store(UnetmmCore *core, uint64_t offset,
-                             uint64_t value)
+void unetmm_proxy_store(UnetmmCore *core, uint64_t offset, uint64_t value)
 {
     const UnetmmProxy *to = proxy_at(core, offset, UNETMM_PROXY_TO);
 
@@ -229,19 +228,54 @@ static uint32_t proxy_start(UnetmmCore *core, const UnetmmStart *start,
     return UNETMM_START_REFUSED;
 }
 
-uint32_t unetmm_core_proxy_load(UnetmmCore *core, uint64_t offset)
+uint32_t unetmm_proxy_load(UnetmmCore *core, uint64_t offset)
 {
     const UnetmmProxy *from = proxy_at(core, offset, UNETMM_PROXY_FROM);
     UnetmmStart start = core->start;
     uint32_t result;
 
-    unetmm_enter(core);
     core->start.live = false;
     result = proxy_start(core, &start, from,
                          from ? from->at + offset % UNETMM_PAGE_BYTES : 0);
     trace_unetmm_proxy_load(offset, result);
-    unetmm_leave(core);
     return result;
+}
+
+/* ---- Saved state -------------------------------------------------------- */
+
+/* PROXY_SET checks it again. */
+static void proxy_save(UnetmmStream *st, UnetmmCore *core, UnetmmProxy *p)
+{
+    struct unetmm_cmd_proxy cmd = { .npages = 1 };
+
+    p->kind = unetmm_stream_choice(st, p->kind, UNETMM_PROXY_FROM + 1, "kind");
+    if (!p->kind) {
+        return;
+    }
+    p->ep = unetmm_stream_choice(st, p->ep, core->params.endpoints, "ep");
+    unetmm_stream_u16(st, &p->import, "import");
+    unetmm_stream_u64(st, &p->at, "at");
+    cmd.kind = p->kind;
+    cmd.import = p->import;
+    cmd.at = p->at;
+    if (!st->wrong && unetmm_proxy_check(core, p->ep, &cmd) != UNETMM_CS_OK) {
+        unetmm_stream_refuse(st, "a proxy page could not have been set");
+    }
+}
+
+/* Half of a start is not saved: the process starts again. */
+static void proxies_save(UnetmmStream *st, UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.proxy_pages && !st->wrong; i++) {
+        unetmm_stream_enter(st, "proxy", i);
+        proxy_save(st, core, &core->proxies[i]);
+        unetmm_stream_leave(st);
+    }
+}
+
+static uint64_t proxies_save_limit(const UnetmmCore *core)
+{
+    return core->params.proxy_pages * 16ull;
 }
 
 const UnetmmModule unetmm_module_proxy = {
@@ -249,4 +283,7 @@ const UnetmmModule unetmm_module_proxy = {
     .create = proxy_create,
     .reset = proxy_reset,
     .free = proxy_free,
+    .ep_close = proxy_ep_close,
+    .save = proxies_save,
+    .save_limit = proxies_save_limit,
 };

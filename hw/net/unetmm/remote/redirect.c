@@ -412,12 +412,13 @@ uint8_t unetmm_redirect(UnetmmCore *core,
 
 /* ---- What was waited for ------------------------------------------------ */
 
-static void redirect_answer(UnetmmCore *core, UnetmmRedirect *r,
-                            uint8_t status, uint32_t result)
+static void redirect_done_late(UnetmmCore *core, UnetmmRedirect *r,
+                               uint8_t status, uint32_t result)
 {
     r->waits = 0;
     core->redirects_waiting--;
-    unetmm_cmd_redirect_done(core, r->tag, status, result);
+    unetmm_cmd_done_late(core, r->tag, UNETMM_CMD_REGION_REDIRECT, status,
+                         result);
 }
 
 void unetmm_redirect_landed(UnetmmCore *core, uint32_t number)
@@ -432,7 +433,7 @@ void unetmm_redirect_landed(UnetmmCore *core, uint32_t number)
         if (r->waits && !unetmm_region_moving_in(core, number, r->first,
                                                  r->last)) {
             status = redirect_done(core, region, r, r->waits, &result);
-            redirect_answer(core, r, status, result);
+            redirect_done_late(core, r, status, result);
         }
     }
 }
@@ -441,12 +442,126 @@ void unetmm_redirect_forget(UnetmmCore *core, UnetmmRegion *region)
 {
     for (unsigned i = 0; region->moved && i < UNETMM_REDIRECTS; i++) {
         if (region->moved->redirects[i].waits) {
-            redirect_answer(core, &region->moved->redirects[i],
-                            UNETMM_CS_BAD_ID, 0);
+            redirect_done_late(core, &region->moved->redirects[i],
+                               UNETMM_CS_BAD_ID, 0);
         }
     }
     if (region->moved) {
         g_clear_pointer(&region->moved, g_free);
         redirect_tell_channels(core, region->space);
     }
+}
+
+/* ---- Saved state -------------------------------------------------------- */
+
+static void spans_save(UnetmmStream *st, UnetmmSpans *s, uint64_t first,
+                       uint64_t last, const char *name)
+{
+    unetmm_stream_enter(st, name, UNETMM_STREAM_ONE);
+    s->n = unetmm_stream_choice(st, s->n, UNETMM_REDIRECT_LANDED + 1, "n");
+    for (uint32_t i = 0; i < s->n; i++) {
+        unetmm_stream_enter(st, "at", i);
+        unetmm_stream_u64(st, &s->at[i].first, "first");
+        unetmm_stream_u64(st, &s->at[i].last, "last");
+        unetmm_stream_leave(st);
+    }
+    unetmm_stream_leave(st);
+    if (!st->wrong && !unetmm_spans_ok(s, first, last)) {
+        unetmm_stream_refuse(st, "what has landed in a region cannot have");
+    }
+}
+
+/* Can a part that is in this state wait for this command? */
+static bool redirect_waits_ok(const UnetmmRedirect *r)
+{
+    switch (r->waits) {
+    case 0:
+        return true;
+    case UNETMM_REDIRECT_BEGIN:
+        return r->state == UNETMM_MOVED_BEGUN && !r->spans.n;
+    case UNETMM_REDIRECT_BACK:
+    case UNETMM_REDIRECT_END:
+        return r->state == UNETMM_MOVED_GOING;
+    default:
+        return false;
+    }
+}
+
+static void redirect_save(UnetmmStream *st, UnetmmCore *core,
+                          UnetmmRegion *region, UnetmmRedirect *r)
+{
+    struct unetmm_cmd_redirect cmd = {
+        .offset = r->first, .length = r->last - r->first + 1, .to = r->to,
+        .list = r->list,
+    };
+    uint8_t state = r->state;
+    UnetmmRedirect *made = r;
+
+    unetmm_stream_u8(st, &state, "state");
+    unetmm_stream_u64(st, &cmd.offset, "offset");
+    unetmm_stream_u64(st, &cmd.length, "length");
+    unetmm_stream_u64(st, &cmd.to, "to");
+    unetmm_stream_u64(st, &cmd.list, "list");
+    if (unetmm_stream_reads(st) &&
+        (st->wrong || state > UNETMM_MOVED_BACK || !state ||
+         unetmm_redirect_add(region, &cmd, &made) != UNETMM_CS_OK)) {
+        unetmm_stream_refuse(st, "a part of a region could not have moved");
+        return;
+    }
+    made->state = state;
+    unetmm_stream_u8(st, &made->waits, "waits");
+    unetmm_stream_u16(st, &made->tag, "tag");
+    unetmm_stream_u64(st, &made->from, "from");
+    spans_save(st, &made->spans, made->first, made->last, "spans");
+    if (!redirect_waits_ok(made) || made->from > made->last + 1 ||
+        (made->from && made->from < made->first)) {
+        unetmm_stream_refuse(st, "a part of a region waits for nothing");
+    }
+    if (st->wrong) {
+        made->waits = 0;
+    } else if (made->waits && unetmm_stream_reads(st)) {
+        core->redirects_waiting++;
+        core->closing++;
+    }
+}
+
+/* REGION_REDIRECT checks each of them again. */
+void unetmm_redirects_save(UnetmmStream *st, UnetmmCore *core,
+                           UnetmmRegion *region)
+{
+    uint32_t n = 0;
+
+    if (!region->moved || st->wrong) {
+        return;
+    }
+    for (unsigned i = 0; i < UNETMM_REDIRECTS; i++) {
+        n += region->moved->redirects[i].state != UNETMM_MOVED_NOT;
+    }
+    n = unetmm_stream_choice(st, n, UNETMM_REDIRECTS + 1, "redirects");
+    for (unsigned i = 0; n && i < UNETMM_REDIRECTS && !st->wrong; i++) {
+        UnetmmRedirect *r = &region->moved->redirects[i];
+
+        if (unetmm_stream_reads(st) ? i < n : r->state != UNETMM_MOVED_NOT) {
+            unetmm_stream_enter(st, "redirect", i);
+            redirect_save(st, core, region, r);
+            unetmm_stream_leave(st);
+        }
+    }
+    spans_save(st, &region->moved->landed, 0, region->length - 1, "landed");
+}
+
+/* Does each of its parts that is to move wait for a page that moves? */
+bool unetmm_redirects_ok(const UnetmmCore *core, uint32_t number)
+{
+    const UnetmmMoved *m = core->regions[number].moved;
+
+    for (unsigned i = 0; m && i < UNETMM_REDIRECTS; i++) {
+        const UnetmmRedirect *r = &m->redirects[i];
+
+        if (r->waits && !unetmm_region_moving_in(core, number, r->first,
+                                                 r->last)) {
+            return false;
+        }
+    }
+    return true;
 }

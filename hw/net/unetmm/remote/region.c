@@ -147,7 +147,8 @@ void unetmm_region_landed(UnetmmCore *core)
         if (region->clearing && !unetmm_region_moving(core, i)) {
             region_end(core, i);
             core->regions_clearing--;
-            unetmm_cmd_clear_done(core, region->clear_tag);
+            unetmm_cmd_done_late(core, region->clear_tag,
+                                 UNETMM_CMD_REGION_CLEAR, UNETMM_CS_OK, 0);
         }
     }
 }
@@ -186,6 +187,93 @@ uint32_t unetmm_region_check(const UnetmmCore *core, const UnetmmEp *ep,
     return 0;
 }
 
+/* ---- Saved state -------------------------------------------------------- */
+
+static void clearing_save(UnetmmStream *st, UnetmmCore *core,
+                          UnetmmRegion *region)
+{
+    bool clearing = region->clearing;
+    uint16_t tag = region->clear_tag;
+
+    unetmm_stream_bool(st, &clearing, "clearing");
+    if (!clearing) {
+        return;
+    }
+    unetmm_stream_u16(st, &tag, "clear_tag");
+    if (unetmm_stream_reads(st) && !st->wrong) {
+        region->clearing = true;
+        region->clear_tag = tag;
+        core->regions_clearing++;
+        core->closing++;
+    }
+}
+
+void unetmm_target_save(UnetmmStream *st, UnetmmTarget *target,
+                        const char *name)
+{
+    unetmm_stream_enter(st, name, UNETMM_STREAM_ONE);
+    unetmm_stream_u32(st, &target->region, "region");
+    unetmm_stream_u32(st, &target->key, "key");
+    unetmm_stream_u32(st, &target->len, "len");
+    unetmm_stream_u64(st, &target->offset, "offset");
+    unetmm_stream_leave(st);
+}
+
+/* REGION_SET checks it again. */
+static void region_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
+{
+    UnetmmRegion *region = &core->regions[number];
+    struct unetmm_cmd_region cmd = {
+        .region = number, .key = region->key, .addr = region->addr,
+        .length = region->length, .cookie = region->cookie,
+        .rights = region->rights, .flags = region->flags,
+        .counter = region->counter, .ncounters = region->ncounters,
+    };
+    uint16_t space = region->space;
+
+    unetmm_stream_u16(st, &space, "space");
+    unetmm_stream_u32(st, &cmd.key, "key");
+    unetmm_stream_u64(st, &cmd.addr, "addr");
+    unetmm_stream_u64(st, &cmd.length, "length");
+    unetmm_stream_u64(st, &cmd.cookie, "cookie");
+    unetmm_stream_u8(st, &cmd.rights, "rights");
+    unetmm_stream_u8(st, &cmd.flags, "flags");
+    unetmm_stream_u16(st, &cmd.counter, "counter");
+    unetmm_stream_u16(st, &cmd.ncounters, "ncounters");
+    if (unetmm_stream_reads(st) && !st->wrong &&
+        unetmm_region_set(core, space, &cmd) != UNETMM_CS_OK) {
+        unetmm_stream_refuse(st, "region %u could not have been set", number);
+    }
+    unetmm_redirects_save(st, core, region);
+    clearing_save(st, core, region);
+}
+
+static void regions_save(UnetmmStream *st, UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.regions && !st->wrong; i++) {
+        bool live = core->regions[i].live;
+
+        unetmm_stream_enter(st, "region", i);
+        unetmm_stream_bool(st, &live, "live");
+        if (live) {
+            region_save(st, core, i);
+        }
+        unetmm_stream_leave(st);
+    }
+}
+
+/* A region that is being cleared waits for a page, and that for its end. */
+static void regions_check(UnetmmStream *st, UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.regions; i++) {
+        if ((core->regions[i].clearing && !unetmm_region_moving(core, i)) ||
+            !unetmm_redirects_ok(core, i)) {
+            unetmm_stream_refuse(st, "region %u waits for a page that does "
+                                 "not move", i);
+        }
+    }
+}
+
 static void region_create(UnetmmCore *core)
 {
     core->regions = g_new0(UnetmmRegion, core->params.regions + 1);
@@ -196,9 +284,20 @@ static void region_free(UnetmmCore *core)
     g_clear_pointer(&core->regions, g_free);
 }
 
+static uint64_t regions_save_limit(const UnetmmCore *core)
+{
+    const UnetmmParams *p = &core->params;
+
+    return p->regions * 1024ull + (uint64_t)p->endpoints * p->imports * 32;
+}
+
 const UnetmmModule unetmm_module_region = {
     .name = "region",
     .create = region_create,
     .reset = region_reset,
     .free = region_free,
+    .landed = unetmm_region_landed,
+    .save = regions_save,
+    .check = regions_check,
+    .save_limit = regions_save_limit,
 };

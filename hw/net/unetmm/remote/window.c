@@ -162,7 +162,7 @@ bool unetmm_window_drop_import(UnetmmCore *core, const UnetmmEp *ep,
     return had;
 }
 
-void unetmm_window_drop_ep(UnetmmCore *core, const UnetmmEp *ep)
+static void window_ep_close(UnetmmCore *core, UnetmmEp *ep)
 {
     for (uint32_t i = 0; i < core->params.window_pages; i++) {
         if (core->windows[i].live && core->windows[i].ep == ep->id) {
@@ -312,10 +312,9 @@ static void window_store(UnetmmCore *core, const UnetmmWindow *w,
     window_hand_over(core, ep, s);
 }
 
-void unetmm_core_store(UnetmmCore *core, uint32_t offset, const uint8_t *data,
-                       unsigned bytes)
+void unetmm_window_store(UnetmmCore *core, uint32_t offset,
+                         const uint8_t *data, unsigned bytes)
 {
-    unetmm_enter(core);
     trace_unetmm_store(offset, bytes);
     while (bytes) {
         uint32_t at = offset % UNETMM_PAGE_BYTES;
@@ -331,13 +330,20 @@ void unetmm_core_store(UnetmmCore *core, uint32_t offset, const uint8_t *data,
         data += n;
         bytes -= n;
     }
-    unetmm_leave(core);
 }
 
 /* ---- Time --------------------------------------------------------------- */
 
-void unetmm_window_timer(UnetmmCore *core, int64_t now)
+static int64_t window_deadline(const UnetmmCore *core)
 {
+    return core->window_due_ns;
+}
+
+static void window_due(UnetmmCore *core, int64_t now)
+{
+    if (core->window_due_ns > now) {
+        return;
+    }
     core->window_due_ns = INT64_MAX;
     for (uint32_t i = 0; core->updates && i < core->params.reliable; i++) {
         UnetmmStores *s = core->stores[i];
@@ -351,9 +357,126 @@ void unetmm_window_timer(UnetmmCore *core, int64_t now)
     }
 }
 
+/* ---- Saved state -------------------------------------------------------- */
+
+/* The windows' memory is the host's to save.  WINDOW_SET checks it again. */
+static void window_save(UnetmmStream *st, UnetmmCore *core, UnetmmWindow *w)
+{
+    struct unetmm_cmd_window cmd = { .npages = 1 };
+
+    unetmm_stream_bool(st, &w->live, "live");
+    if (!w->live) {
+        return;
+    }
+    w->ep = unetmm_stream_choice(st, w->ep, core->params.endpoints, "ep");
+    unetmm_stream_u16(st, &w->import, "import");
+    unetmm_stream_u16(st, &w->combine_bytes, "combine_bytes");
+    unetmm_stream_u32(st, &w->combine_ns, "combine_ns");
+    unetmm_stream_u64(st, &w->offset, "offset");
+    cmd.import = w->import;
+    cmd.combine_bytes = w->combine_bytes;
+    cmd.combine_ns = w->combine_ns;
+    cmd.offset = w->offset;
+    if (!st->wrong && unetmm_window_check(core, w->ep, &cmd) != UNETMM_CS_OK) {
+        unetmm_stream_refuse(st, "a window could not have been set");
+    }
+}
+
+static void windows_save(UnetmmStream *st, UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.window_pages && !st->wrong; i++) {
+        unetmm_stream_enter(st, "window", i);
+        window_save(st, core, &core->windows[i]);
+        unetmm_stream_leave(st);
+    }
+}
+
+static void update_save(UnetmmStream *st, UnetmmUpdate *u)
+{
+    unetmm_stream_u32(st, &u->region, "region");
+    unetmm_stream_u32(st, &u->key, "key");
+    unetmm_stream_u64(st, &u->remote, "remote");
+    unetmm_stream_u16(st, &u->import, "import");
+    unetmm_stream_u16(st, &u->len, "len");
+    if (!u->len || u->len > UNETMM_MAX_INLINE) {
+        unetmm_stream_refuse(st, "a packet of stores has no store, or too "
+                             "many");
+        u->len = 0;
+    }
+    unetmm_stream_bytes(st, u->data, u->len, "data");
+}
+
+/* As many as there were, one after the other. */
+static void updates_load(UnetmmStream *st, UnetmmCore *core, UnetmmStores *s,
+                         uint32_t n)
+{
+    for (uint32_t i = 0; i < n && !st->wrong; i++) {
+        UnetmmUpdate *u = g_new0(UnetmmUpdate, 1);
+
+        core->updates++;
+        if (s->last) {
+            s->last->next = u;
+        } else {
+            s->first = u;
+        }
+        s->last = u;
+        unetmm_stream_enter(st, "update", i);
+        update_save(st, u);
+        unetmm_stream_leave(st);
+    }
+}
+
+void unetmm_stores_save(UnetmmStream *st, UnetmmCore *core, UnetmmStores *s)
+{
+    uint32_t n = 0;
+
+    unetmm_stream_enter(st, "stores", UNETMM_STREAM_ONE);
+    for (UnetmmUpdate *u = s->first; u; u = u->next) {
+        n++;
+    }
+    n = unetmm_stream_choice(st, n,
+                             core->params.window_queue - core->updates + 1 +
+                             (unetmm_stream_reads(st) ? 0 : n), "updates");
+    if (unetmm_stream_reads(st)) {
+        s->due_ns = INT64_MAX;
+        updates_load(st, core, s, n);
+    } else {
+        uint32_t i = 0;
+
+        for (UnetmmUpdate *u = s->first; u; u = u->next) {
+            unetmm_stream_enter(st, "update", i++);
+            update_save(st, u);
+            unetmm_stream_leave(st);
+        }
+    }
+    unetmm_stream_bool(st, &s->open, "open");
+    if (s->open) {
+        unetmm_stream_time(st, &s->due_ns, core->ops->now_ns(core->host),
+                           UNETMM_MAX_COMBINE_NS, "due_ns");
+    }
+    unetmm_stream_leave(st);
+    if (s->open && !s->last) {
+        unetmm_stream_refuse(st, "stores follow what was not stored");
+    }
+    if (unetmm_stream_reads(st)) {
+        core->window_due_ns = MIN(core->window_due_ns, s->due_ns);
+    }
+}
+
+static uint64_t windows_save_limit(const UnetmmCore *core)
+{
+    return core->params.window_pages * 32ull +
+           core->params.window_queue * (UNETMM_MAX_INLINE + 32ull);
+}
+
 const UnetmmModule unetmm_module_window = {
     .name = "window",
     .create = window_create,
     .reset = window_reset,
     .free = window_free,
+    .ep_close = window_ep_close,
+    .deadline = window_deadline,
+    .due = window_due,
+    .save = windows_save,
+    .save_limit = windows_save_limit,
 };

@@ -224,7 +224,7 @@ void unetmm_miss_want(UnetmmCore *core, UnetmmMiss *miss, uint64_t vpn,
     miss->npages = npages;
     miss->write = miss->owner->write;
     miss->zero = zero;
-    if (!core->spaces[miss->ep->space].source->asks) {
+    if (!core->spaces[miss->ep->space].source->driver_brings) {
         miss_wait(core, miss);
         return;
     }
@@ -253,7 +253,7 @@ void unetmm_miss_room(UnetmmCore *core)
             continue;
         }
         miss_clear(core, miss);
-        if (core->spaces[miss->ep->space].source->asks) {
+        if (core->spaces[miss->ep->space].source->driver_brings) {
             miss_enqueue(core, miss);
         } else {
             miss_tell(core, miss, UNETMM_REPLY_RESOLVED, 0);
@@ -359,7 +359,7 @@ bool unetmm_fault_room(UnetmmCore *core)
 }
 
 /* Reports what waits, as far as the ring and the limit allow. */
-void unetmm_miss_flush(UnetmmCore *core)
+static void miss_flush(UnetmmCore *core)
 {
     uint32_t n = unetmm_misses(core);
 
@@ -400,7 +400,7 @@ bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry)
     core->counters[UNETMM_C_tlb_evictions]++;
     trace_unetmm_tlb_evict(f.space, f.vaddr, f.tag, entry->dirty);
     if (entry->head) {
-        unetmm_head_lost_page(core, entry->space, entry->vpn, entry->vpn);
+        unetmm_modules_pages_lost(core, entry->space, entry->vpn, entry->vpn);
     }
     return true;
 }
@@ -521,7 +521,7 @@ static void miss_reply(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
 }
 
 /* When the next late reply counts; INT64_MAX: there is none. */
-int64_t unetmm_miss_deadline(const UnetmmCore *core)
+static int64_t miss_deadline(const UnetmmCore *core)
 {
     uint32_t n = unetmm_misses(core);
     int64_t when = INT64_MAX;
@@ -535,7 +535,7 @@ int64_t unetmm_miss_deadline(const UnetmmCore *core)
 }
 
 /* Late replies whose time has come. */
-void unetmm_miss_due(UnetmmCore *core)
+static void miss_late(UnetmmCore *core)
 {
     uint32_t n = unetmm_misses(core);
 
@@ -580,7 +580,7 @@ static uint8_t reply_resolved(UnetmmCore *core, uint16_t space,
     uint8_t status = UNETMM_CS_OK;
     bool found = most;          /* what the waiting may go on with */
 
-    if (core->spaces[space].source->insert) {
+    if (core->spaces[space].source->only_copy_is_the_tlb) {
         status = reply_insert(core, space, reply, most, taken);
         found = *taken;
     }
@@ -624,9 +624,9 @@ uint8_t unetmm_fault_reply(UnetmmCore *core, uint16_t space,
     if (space >= core->params.spaces || !core->spaces[space].live) {
         return UNETMM_CS_BAD_ID;
     }
-    if (!core->spaces[space].source->asks ||
+    if (!core->spaces[space].source->driver_brings ||
         reply->status > UNETMM_REPLY_RETRY ||
-        reply->npages > (core->spaces[space].source->insert ?
+        reply->npages > (core->spaces[space].source->only_copy_is_the_tlb ?
                          UNETMM_REPLY_MAX_PAGES : 0) ||
         reply->vaddr % UNETMM_PAGE_BYTES ||
         (reply->npages && reply->vaddr > UINT64_MAX -
@@ -672,7 +672,7 @@ static void miss_create(UnetmmCore *core)
 
 static void miss_reset(UnetmmCore *core)
 {
-    /* Generations go on, so that late answers of the old driver are stale. */
+    /* Generations go on, so that late replies of the old driver are stale. */
     for (uint32_t i = 0; i < unetmm_misses(core); i++) {
         core->misses[i].state = UNETMM_MISS_NONE;
         core->misses[i].queued = false;
@@ -694,9 +694,20 @@ static void miss_free(UnetmmCore *core)
     g_clear_pointer(&core->in_flight, g_free);
 }
 
+static uint64_t misses_save_limit(const UnetmmCore *core)
+{
+    return core->params.endpoints * UNETMM_EP_MISSES * 64ull;
+}
+
 const UnetmmModule unetmm_module_miss = {
     .name = "miss",
     .create = miss_create,
     .reset = miss_reset,
     .free = miss_free,
+    .flush = miss_flush,
+    .deadline = miss_deadline,
+    .late = miss_late,
+    .save = unetmm_misses_save,
+    .check = unetmm_misses_check,
+    .save_limit = misses_save_limit,
 };

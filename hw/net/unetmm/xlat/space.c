@@ -14,7 +14,7 @@
 const UnetmmSourceOps *unetmm_source_by_id(const UnetmmCore *core,
                                            unsigned id)
 {
-    return id < UNETMM_NUM_SOURCES ? core->tables->sources[id] : NULL;
+    return id < core->tables->nsources ? core->tables->sources[id] : NULL;
 }
 
 uint8_t unetmm_space_create(UnetmmCore *core, uint16_t id,
@@ -100,7 +100,7 @@ uint8_t unetmm_space_destroy(UnetmmCore *core, uint16_t id)
         return UNETMM_CS_BUSY;
     }
     unetmm_space_drop(core, id);
-    unetmm_counters_drop(space);
+    unetmm_modules_space_end(core, id);
     space->live = false;
     trace_unetmm_space_destroy(id);
     return UNETMM_CS_OK;
@@ -268,8 +268,8 @@ void unetmm_invalidate(UnetmmCore *core)
                                         last >> source->tlb_shift);
         core->counters[UNETMM_C_tlb_invalidated] += dropped;
         /* A table's entry leaves the cache unsaid, and its head stays ready. */
-        if (tlb->lost_head || !source->insert) {
-            unetmm_head_lost_page(core, core->inv_space, first, last);
+        if (tlb->lost_head || !source->only_copy_is_the_tlb) {
+            unetmm_modules_pages_lost(core, core->inv_space, first, last);
         }
         unetmm_miss_room(core);
         unetmm_miss_changed(core, core->inv_space);
@@ -296,6 +296,139 @@ bool unetmm_invalidate_busy(UnetmmCore *core)
     return core->inv_busy;
 }
 
+/* ---- Saved state -------------------------------------------------------- */
+
+/* SPACE_CREATE checks it again. */
+static void space_save(UnetmmStream *st, UnetmmCore *core, uint16_t id)
+{
+    UnetmmSpace *space = &core->spaces[id];
+    struct unetmm_cmd_space cmd = { .levels = space->levels,
+                                    .table = space->table };
+    bool live = space->live;
+
+    unetmm_stream_bool(st, &live, "live");
+    if (!live) {
+        return;
+    }
+    while (space->live &&
+           unetmm_source_by_id(core, cmd.source) != space->source) {
+        cmd.source++;
+    }
+    unetmm_stream_u8(st, &cmd.source, "source");
+    unetmm_stream_u8(st, &cmd.levels, "levels");
+    unetmm_stream_u64(st, &cmd.table, "table");
+    if (unetmm_stream_reads(st) && !st->wrong &&
+        unetmm_space_create(core, id, &cmd) != UNETMM_CS_OK) {
+        unetmm_stream_refuse(st, "space %u could not have been created", id);
+    }
+    core->tables->saved->counters(st, core, id);
+}
+
+static void spaces_save(UnetmmStream *st, UnetmmCore *core)
+{
+    for (uint32_t i = 0; i < core->params.spaces; i++) {
+        unetmm_stream_enter(st, "space", i);
+        space_save(st, core, i);
+        unetmm_stream_leave(st);
+    }
+}
+
+/* The space that an entry names must exist and use this TLB. */
+static bool entry_ok(void *opaque, const UnetmmTlb *tlb,
+                     const UnetmmTlbEntry *e)
+{
+    UnetmmCore *core = opaque;
+    const UnetmmSpace *space;
+
+    if (e->space >= core->params.spaces) {
+        return false;
+    }
+    space = &core->spaces[e->space];
+    return space->live && space->source->tlb &&
+           space->source->tlb(core) == tlb && (e->pte & UNETMM_PTE_VALID) &&
+           e->vpn <= UINT64_MAX >> UNETMM_PAGE_SHIFT;
+}
+
+void unetmm_space_save_tlb(UnetmmStream *st, UnetmmCore *core, UnetmmTlb *tlb,
+                           const char *name)
+{
+    unetmm_stream_enter(st, name, UNETMM_STREAM_ONE);
+    unetmm_tlb_save(st, tlb, entry_ok, core);
+    unetmm_stream_leave(st);
+}
+
+void unetmm_space_check_tlb(UnetmmStream *st, const UnetmmTlb *tlb)
+{
+    if (!unetmm_tlb_consistent(tlb)) {
+        unetmm_stream_refuse(st, "a translation is where it cannot be found, "
+                             "there twice, or kept for nobody");
+    }
+}
+
+uint64_t unetmm_tlb_save_limit(const UnetmmTlb *tlb)
+{
+    return unetmm_tlb_capacity(tlb) * 64ull;
+}
+
+static uint64_t spaces_save_limit(const UnetmmCore *core)
+{
+    return core->params.spaces * 48ull;
+}
+
+/* A page that is locked for each DMA is named by its entry's place. */
+static void page_save_entry(UnetmmStream *st, const UnetmmEp *ep,
+                            UnetmmPage *page, uint64_t right)
+{
+    unetmm_stream_u64(st, &page->entry, "entry");
+    unetmm_stream_u64(st, &page->pte, "pte");
+    if (page->entry % sizeof(page->pte) || !(page->pte & UNETMM_PTE_VALID) ||
+        !(page->pte & right)) {
+        unetmm_stream_refuse(st, "endpoint %u uses an entry that it could not "
+                             "have found", ep->id);
+    }
+    page->tlb = NULL;
+    page->dma = page->pte & UNETMM_PTE_ADDR;
+}
+
+/*
+ * The entry must be the page's, whether it is still valid or not, and the
+ * address is the entry's: nothing else is believed.
+ */
+void unetmm_page_save(UnetmmStream *st, UnetmmCore *core, const UnetmmEp *ep,
+                      UnetmmPage *page, uint64_t vpn, bool write)
+{
+    const UnetmmSourceOps *source = core->spaces[ep->space].source;
+    uint64_t right = write ? UNETMM_PTE_WRITE : UNETMM_PTE_READ;
+    const UnetmmTlbEntry *e;
+    UnetmmTlb *tlb;
+
+    if (source->named_by_address) {
+        page_save_entry(st, ep, page, right);
+        return;
+    }
+    if (source->address_is_dma) {
+        page->tlb = NULL;
+        page->dma = vpn << UNETMM_PAGE_SHIFT;
+        return;
+    }
+    tlb = source->tlb(core);
+    page->id = unetmm_stream_choice(st, page->id, unetmm_tlb_capacity(tlb),
+                                    "tlb_entry");
+    if (!unetmm_stream_reads(st) || st->wrong) {
+        return;
+    }
+    e = &tlb->entries[page->id];
+    if ((!e->valid && !e->dying) || e->space != ep->space || e->vpn != vpn ||
+        !(e->pte & right)) {
+        unetmm_stream_refuse(st, "endpoint %u uses a translation of something "
+                             "else", ep->id);
+        return;
+    }
+    page->tlb = tlb;
+    page->dma = e->pte & UNETMM_PTE_ADDR;
+    unetmm_page_hold(page);
+}
+
 static void space_create(UnetmmCore *core)
 {
     core->spaces = g_new0(UnetmmSpace, core->params.spaces);
@@ -316,4 +449,6 @@ const UnetmmModule unetmm_module_space = {
     .create = space_create,
     .reset = space_reset,
     .free = space_free,
+    .save = spaces_save,
+    .save_limit = spaces_save_limit,
 };

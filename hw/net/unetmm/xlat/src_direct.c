@@ -22,6 +22,7 @@ static uint32_t direct_max_pages(const UnetmmCore *core)
 const UnetmmSourceOps unetmm_source_direct = {
     .name = "direct",
     .only_space_0 = true,
+    .address_is_dma = true,
     .lookup = direct_lookup,
     .max_pages = direct_max_pages,
 };

@@ -59,7 +59,8 @@ static uint32_t tlb_max_pages(const UnetmmCore *core)
 
 const UnetmmSourceOps unetmm_source_tlb = {
     .name = "tlb",
-    .asks = true,
+    .driver_brings = true,
+    .only_copy_is_the_tlb = true,
     .lookup = tlb_lookup,
     .insert = tlb_insert,
     .tlb = tlb_tlb,
@@ -88,9 +89,27 @@ static void tlb_free(UnetmmCore *core)
     unetmm_tlb_free(&core->tlb);
 }
 
+static void tlb_save(UnetmmStream *st, UnetmmCore *core)
+{
+    unetmm_space_save_tlb(st, core, &core->tlb, "tlb");
+}
+
+static void tlb_check(UnetmmStream *st, UnetmmCore *core)
+{
+    unetmm_space_check_tlb(st, &core->tlb);
+}
+
+static uint64_t tlb_save_limit(const UnetmmCore *core)
+{
+    return unetmm_tlb_save_limit(&core->tlb);
+}
+
 const UnetmmModule unetmm_module_tlb = {
     .name = "tlb",
     .create = tlb_create,
     .reset = tlb_reset,
     .free = tlb_free,
+    .save = tlb_save,
+    .check = tlb_check,
+    .save_limit = tlb_save_limit,
 };

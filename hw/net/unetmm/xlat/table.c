@@ -168,9 +168,27 @@ static void table_free(UnetmmCore *core)
     unetmm_tlb_free(&core->cache);
 }
 
+static void table_save(UnetmmStream *st, UnetmmCore *core)
+{
+    unetmm_space_save_tlb(st, core, &core->cache, "cache");
+}
+
+static void table_check(UnetmmStream *st, UnetmmCore *core)
+{
+    unetmm_space_check_tlb(st, &core->cache);
+}
+
+static uint64_t table_save_limit(const UnetmmCore *core)
+{
+    return unetmm_tlb_save_limit(&core->cache);
+}
+
 const UnetmmModule unetmm_module_table = {
     .name = "table",
     .create = table_create,
     .reset = table_reset,
     .free = table_free,
+    .save = table_save,
+    .check = table_check,
+    .save_limit = table_save_limit,
 };

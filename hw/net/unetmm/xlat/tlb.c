@@ -10,6 +10,7 @@
  */
 #include "../abi/unetmm_host.h"
 #include "../abi/unetmm_hw.h"
+#include "../base/stream.h"
 #include "tlb.h"
 
 /* Odd, so that it permutes the sets; spreads spaces far from each other. */
@@ -389,4 +390,103 @@ bool unetmm_tlb_evict_one(UnetmmTlb *tlb, uint32_t id)
     }
     tlb_clear(tlb, e);
     return true;
+}
+
+/* ---- Saved state -------------------------------------------------------- */
+
+static void entry_save(UnetmmStream *st, UnetmmTlbEntry *e)
+{
+    unetmm_stream_u16(st, &e->space, "space");
+    unetmm_stream_u64(st, &e->vpn, "vpn");
+    unetmm_stream_u64(st, &e->pte, "pte");
+    unetmm_stream_u64(st, &e->stamp, "stamp");
+    unetmm_stream_u32(st, &e->tag, "tag");
+    unetmm_stream_u32(st, &e->epoch, "epoch");
+    unetmm_stream_bool(st, &e->valid, "valid");
+    unetmm_stream_bool(st, &e->dirty, "dirty");
+}
+
+/* Every entry is in one slot. */
+static void slots_save(UnetmmStream *st, UnetmmTlb *tlb)
+{
+    uint32_t n = unetmm_tlb_capacity(tlb);
+    g_autofree bool *seen = g_new0(bool, n);
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t id = unetmm_stream_member(st, tlb->slot[i], n, "slot", i);
+
+        if (seen[id]) {
+            unetmm_stream_refuse(st, "an entry of the TLB is in two slots");
+        }
+        if (st->wrong) {
+            return;
+        }
+        seen[id] = true;
+        tlb->slot[i] = id;
+    }
+}
+
+static void entries_load(UnetmmStream *st, UnetmmTlb *tlb, uint32_t used,
+                         UnetmmTlbEntryOk *ok, void *opaque)
+{
+    uint32_t n = unetmm_tlb_capacity(tlb);
+    uint32_t next = 0;
+
+    while (tlb->used < used && !st->wrong) {
+        UnetmmTlbEntry *e;
+        uint32_t id;
+
+        unetmm_stream_enter(st, "entry", tlb->used);
+        id = unetmm_stream_choice(st, 0, n, "id");
+        e = &tlb->entries[id];
+        if (id < next) {
+            unetmm_stream_refuse(st, "translations are not in order");
+        }
+        entry_save(st, e);
+        unetmm_stream_leave(st);
+        if (!st->wrong && (e->stamp > tlb->clock || !ok(opaque, tlb, e))) {
+            unetmm_stream_refuse(st, "translation %u is of a space that has "
+                                 "none, or malformed", id);
+        }
+        e->dying = !e->valid;
+        /* Perhaps nothing does; then its end costs a look that is in vain. */
+        e->head = true;
+        next = id + 1;
+        tlb->used++;
+    }
+}
+
+static void entries_save(UnetmmStream *st, UnetmmTlb *tlb)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < unetmm_tlb_capacity(tlb); i++) {
+        UnetmmTlbEntry *e = &tlb->entries[i];
+        uint32_t id = i;
+
+        if (e->valid || e->dying) {
+            unetmm_stream_enter(st, "entry", n++);
+            unetmm_stream_u32(st, &id, "id");
+            entry_save(st, e);
+            unetmm_stream_leave(st);
+        }
+    }
+}
+
+void unetmm_tlb_save(UnetmmStream *st, UnetmmTlb *tlb, UnetmmTlbEntryOk *ok,
+                     void *opaque)
+{
+    uint32_t used;
+
+    unetmm_stream_u64(st, &tlb->clock, "clock");
+    unetmm_stream_u32(st, &tlb->epoch, "epoch");
+    unetmm_stream_u32(st, &tlb->random, "random");
+    slots_save(st, tlb);
+    used = unetmm_stream_choice(st, tlb->used, unetmm_tlb_capacity(tlb) + 1,
+                                "used");
+    if (unetmm_stream_reads(st)) {
+        entries_load(st, tlb, used, ok, opaque);
+    } else {
+        entries_save(st, tlb);
+    }
 }

@@ -10,6 +10,8 @@
 #ifndef UNETMM_TLB_H
 #define UNETMM_TLB_H
 
+#include "../base/stream.h"
+
 #define UNETMM_TLB_NONE UINT32_MAX
 
 typedef enum UnetmmTlbIndex {
@@ -116,7 +118,17 @@ bool unetmm_tlb_in_dma(const UnetmmTlb *tlb, uint16_t space, uint64_t first,
                        uint64_t last);
 
 /*
- * Of a TLB that was put together from outside: is each entry where a lookup
+ * Saves or restores which entry is in which slot: a transfer knows its entry by
+ * name.  Who holds an entry follows from the transfers, and is not saved.  An
+ * entry that is restored must be one that `ok` says could be in this TLB.
+ */
+typedef bool UnetmmTlbEntryOk(void *opaque, const UnetmmTlb *tlb,
+                              const UnetmmTlbEntry *entry);
+void unetmm_tlb_save(UnetmmStream *st, UnetmmTlb *tlb, UnetmmTlbEntryOk *ok,
+                     void *opaque);
+
+/*
+ * Of a TLB that was restored: is each entry where a lookup
  * finds it, once, and is what is no longer valid held by somebody?
  */
 bool unetmm_tlb_consistent(const UnetmmTlb *tlb);

@@ -1,0 +1,201 @@
+/*
+ * unetmm: saving and restoring misses
+ *
+ * Every place for a miss is saved, used or not: generations go on.  Numbers
+ * that follow from the states are not saved.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "../card/core.h"
+
+/* x-fault-delay: the answer that has come and does not count yet. */
+static void miss_save_late(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
+{
+    unetmm_stream_bool(st, &miss->late, "late");
+    if (!miss->late) {
+        return;
+    }
+    miss->late_reply = unetmm_stream_choice(st, miss->late_reply,
+                                            UNETMM_REPLY_ERROR + 1,
+                                            "late_reply");
+    miss->late_status = unetmm_stream_choice(st, miss->late_status,
+                                             UNETMM_NUM_ST, "late_status");
+    if (miss->late_reply == UNETMM_REPLY_DEFERRED ||
+        (miss->late_reply == UNETMM_REPLY_ERROR) !=
+        (miss->late_status != UNETMM_ST_OK)) {
+        unetmm_stream_refuse(st, "a late answer says nothing");
+    }
+    unetmm_stream_time(st, &miss->due_ns, core->ops->now_ns(core->host),
+                       UNETMM_MAX_LATE_NS, "due_ns");
+}
+
+/* For how long it has waited to be reported, whatever clock goes on. */
+static void miss_save_found(UnetmmStream *st, UnetmmCore *core,
+                            UnetmmMiss *miss)
+{
+    int64_t now = core->ops->now_ns(core->host);
+    uint64_t age = now - miss->found_ns;
+
+    unetmm_stream_u64(st, &age, "age");
+    if (unetmm_stream_reads(st)) {
+        miss->found_ns = age < (uint64_t)now ? now - (int64_t)age : 0;
+    }
+}
+
+static void miss_save(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
+{
+    uint32_t n = unetmm_misses(core);
+
+    miss->state = unetmm_stream_choice(st, miss->state,
+                                       UNETMM_MISS_CHANGING + 1, "state");
+    unetmm_stream_u16(st, &miss->generation, "generation");
+    if (miss->state == UNETMM_MISS_NONE) {
+        return;
+    }
+    unetmm_stream_bool(st, &miss->write, "write");
+    unetmm_stream_bool(st, &miss->zero, "zero");
+    if (miss->state == UNETMM_MISS_JOINED) {
+        miss->leader = unetmm_stream_choice(st, miss->leader, n, "leader");
+    }
+    unetmm_stream_u64(st, &miss->vpn, "vpn");
+    miss->npages = unetmm_stream_choice(st, miss->npages,
+                                        UNETMM_MISS_MAX_PAGES + 1, "npages");
+    if (!miss->npages || miss->vpn > (UINT64_MAX >> UNETMM_PAGE_SHIFT) -
+        (miss->npages - 1)) {
+        unetmm_stream_refuse(st, "a miss has pages that there cannot be");
+    }
+    if (miss->state == UNETMM_MISS_WANTED) {
+        miss_save_found(st, core, miss);
+    }
+    if (miss->state == UNETMM_MISS_ASKED ||
+        miss->state == UNETMM_MISS_DEFERRED) {
+        miss_save_late(st, core, miss);
+    }
+    if (unetmm_stream_reads(st) && !st->wrong) {
+        core->misses_asked += miss->state == UNETMM_MISS_ASKED;
+        core->misses_joined += miss->state == UNETMM_MISS_JOINED;
+        core->misses_refused += miss->state == UNETMM_MISS_REFUSED;
+        core->misses_changing += miss->state == UNETMM_MISS_CHANGING;
+        core->misses_late += miss->late;
+    }
+}
+
+/* Those in flight, in the order in which others look for one to join. */
+static void flight_save(UnetmmStream *st, UnetmmCore *core)
+{
+    uint32_t n = unetmm_misses(core);
+    g_autofree bool *seen = g_new0(bool, n);
+    uint32_t used = unetmm_stream_choice(st, core->in_flight_used, n + 1,
+                                         "in_flight_used");
+
+    for (uint32_t i = 0; i < used && !st->wrong; i++) {
+        uint32_t number = unetmm_stream_member(st, core->in_flight[i], n,
+                                               "in_flight", i);
+        UnetmmMissState state = core->misses[number].state;
+
+        if (seen[number] || (state != UNETMM_MISS_ASKED &&
+                             state != UNETMM_MISS_DEFERRED)) {
+            unetmm_stream_refuse(st, "miss %u is not in flight", number);
+        }
+        seen[number] = true;
+        if (unetmm_stream_reads(st)) {
+            core->in_flight[core->in_flight_used++] = number;
+        }
+    }
+}
+
+/* Those to be reported, first come first served; some are not any more. */
+static void wanted_save(UnetmmStream *st, UnetmmCore *core)
+{
+    uint32_t n = unetmm_misses(core);
+    uint32_t used = unetmm_stream_choice(st, core->wanted_used, n + 1,
+                                         "wanted_used");
+
+    for (uint32_t i = 0; i < used && !st->wrong; i++) {
+        uint16_t *slot = &core->wanted[(core->wanted_first + i) % n];
+
+        *slot = unetmm_stream_member(st, *slot, n, "wanted", i);
+        if (!unetmm_stream_reads(st)) {
+            continue;
+        }
+        if (core->misses[*slot].queued) {
+            unetmm_stream_refuse(st, "miss %u is to be reported twice", *slot);
+            return;
+        }
+        core->misses[*slot].queued = true;
+        core->wanted_used++;
+    }
+}
+
+void unetmm_misses_save(UnetmmStream *st, UnetmmCore *core)
+{
+    uint32_t n = unetmm_misses(core);
+
+    for (uint32_t i = 0; i < n && !st->wrong; i++) {
+        unetmm_stream_enter(st, "miss", i);
+        miss_save(st, core, &core->misses[i]);
+        unetmm_stream_leave(st);
+    }
+    flight_save(st, core);
+    wanted_save(st, core);
+}
+
+/* ---- Checks ------------------------------------------------------------- */
+
+static bool joined_ok(const UnetmmCore *core, const UnetmmEp *ep,
+                      const UnetmmMiss *miss)
+{
+    const UnetmmMiss *leader = &core->misses[miss->leader];
+
+    return leader->state != UNETMM_MISS_NONE &&
+           leader->state != UNETMM_MISS_JOINED && leader->owner &&
+           leader->ep->live && leader->ep->space == ep->space &&
+           leader->write == miss->write && leader->zero == miss->zero;
+}
+
+/* The room that owns it checks what it is for. */
+static void miss_check(UnetmmStream *st, const UnetmmCore *core,
+                       uint32_t number)
+{
+    const UnetmmMiss *miss = &core->misses[number];
+    const UnetmmEp *ep = miss->ep;
+    bool asks;
+
+    if (miss->state == UNETMM_MISS_NONE) {
+        return;
+    }
+    if (!miss->owner || !ep->live) {
+        unetmm_stream_refuse(st, "miss %u is of no endpoint, or no channel",
+                             number);
+        return;
+    }
+    /* Only a source that takes answers can be waiting for one. */
+    asks = core->spaces[ep->space].source->driver_brings;
+    if (miss->write != miss->owner->write ||
+        (!asks && miss->state != UNETMM_MISS_REFUSED &&
+         miss->state != UNETMM_MISS_CHANGING) ||
+        (asks && miss->state == UNETMM_MISS_CHANGING) ||
+        (miss->state == UNETMM_MISS_WANTED && !miss->queued) ||
+        (miss->state == UNETMM_MISS_JOINED && !joined_ok(core, ep, miss))) {
+        unetmm_stream_refuse(st, "miss %u waits for what cannot come", number);
+    }
+}
+
+void unetmm_misses_check(UnetmmStream *st, UnetmmCore *core)
+{
+    uint32_t n = unetmm_misses(core);
+    uint32_t flying = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        UnetmmMissState state = core->misses[i].state;
+
+        miss_check(st, core, i);
+        flying += state == UNETMM_MISS_ASKED || state == UNETMM_MISS_DEFERRED;
+    }
+    /* Each of the list is in flight, and none twice: so all are in it. */
+    if (flying != core->in_flight_used ||
+        core->misses_asked > core->params.max_faults) {
+        unetmm_stream_refuse(st, "the misses in flight are not those asked");
+    }
+}
