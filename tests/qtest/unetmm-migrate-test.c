@@ -442,7 +442,7 @@ static void test_damaged(void)
     expect_refused(path, "", "unetmm: the state of the card ends too early");
     data[at + 4] ^= 1;
     g_assert_true(g_file_set_contents(path, data, bytes, NULL));
-    expect_refused(path, "", "the mark of what was saved is");
+    expect_refused(path, "", "mark is");
     memset(data + at, 0xff, 4);
     g_assert_true(g_file_set_contents(path, data, bytes, NULL));
     expect_refused(path, "", "unetmm: 4294967295 bytes are more than");
