@@ -47,6 +47,7 @@ static uint32_t irq_moderation(const UnetmmCore *core, unsigned vector)
 
 void unetmm_irq_flush(UnetmmCore *core)
 {
+    core->vectors_wait = false;
     for (unsigned i = 0; i < UNETMM_NUM_VECTORS; i++) {
         UnetmmVector *v = &core->vectors[i];
         uint32_t least = irq_moderation(core, i);
@@ -58,6 +59,7 @@ void unetmm_irq_flush(UnetmmCore *core)
             int64_t now = core->ops->now_ns(core->host);
 
             if (now < v->not_before_ns) {
+                core->vectors_wait = true;
                 continue;
             }
             v->not_before_ns = now + least;
@@ -69,12 +71,12 @@ void unetmm_irq_flush(UnetmmCore *core)
     }
 }
 
-/* When the next moderated interrupt is due; INT64_MAX: none waits. */
+/* Looked at behind a flush: when the next moderated interrupt is due. */
 static int64_t irq_deadline(const UnetmmCore *core)
 {
     int64_t when = INT64_MAX;
 
-    for (unsigned i = 0; i < UNETMM_NUM_VECTORS; i++) {
+    for (unsigned i = 0; core->vectors_wait && i < UNETMM_NUM_VECTORS; i++) {
         if (core->vectors[i].pending) {
             when = MIN(when, core->vectors[i].not_before_ns);
         }

@@ -32,6 +32,23 @@ static unsigned modules_count(const UnetmmCore *core)
         (hooks)->op[n_] = (m)->op; \
     } while (0)
 
+static void modules_hook_deadline(UnetmmCore *core, const UnetmmModule *m)
+{
+    unsigned n = 0;
+
+    if (!m->deadline_of_pages || core->params.dma_page_ns) {
+        HOOK(&core->hooks, m, deadline);
+    }
+    while (core->hooks.deadline_at[n]) {
+        n++;
+    }
+    if (m->deadline_at) {
+        assert(n < UNETMM_MAX_HOOKS - 1);
+        core->hooks.deadline_at[n] =
+            (const int64_t *)((const char *)core + m->deadline_at);
+    }
+}
+
 static void modules_hook(UnetmmCore *core)
 {
     const UnetmmModule *const *table = core->tables->modules;
@@ -46,7 +63,7 @@ static void modules_hook(UnetmmCore *core)
         HOOK(hooks, table[i], pages_lost);
         HOOK(hooks, table[i], idle);
         HOOK(hooks, table[i], flush);
-        HOOK(hooks, table[i], deadline);
+        modules_hook_deadline(core, table[i]);
         HOOK(hooks, table[n - 1 - i], due);
         HOOK(hooks, table[n - 1 - i], late);
     }

@@ -246,11 +246,6 @@ void unetmm_port_room(UnetmmCore *core)
     }
 }
 
-bool unetmm_port_waits(const UnetmmCore *core)
-{
-    return core->port.fifo_used && !core->tables->port->busy(core);
-}
-
 /* As much as an endpoint may in its turn, and not all that a budget is. */
 void unetmm_port_drain(UnetmmCore *core)
 {

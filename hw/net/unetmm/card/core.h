@@ -143,19 +143,27 @@ typedef struct UnetmmModule {
      * one.  The endpoint, which runs, has its turn: what it owes goes out.
      */
     void (*turn)(UnetmmCore *core, UnetmmEp *ep);
-    /* Has the endpoint a completion that waits for room and its turn only? */
+    /*
+     * Has the endpoint, which has slots that wait for others (head_offset), a
+     * completion that waits only for room and for a turn?
+     */
     bool (*completes)(const UnetmmEp *ep);
     /* The process has posted buffers to a free queue that is watched. */
     void (*posted)(UnetmmCore *core, UnetmmEp *ep);
     /* Pages of the space on which a head relied are not translated any more. */
     void (*pages_lost)(UnetmmCore *core, uint16_t space, uint64_t first,
                        uint64_t last);
-    /* No endpoint waits for a turn: what was put off until then. */
-    void (*idle)(UnetmmCore *core);
+    /* No endpoint waits for a turn: what was put off.  False: nothing was. */
+    bool (*idle)(UnetmmCore *core);
     /* The engine is about to be left: reports to the driver what is owed. */
     void (*flush)(UnetmmCore *core);
-    /* When something ends by itself; INT64_MAX: nothing does. */
+    /*
+     * When something ends by itself; INT64_MAX: nothing does.  Or where in
+     * UnetmmCore that moment is kept, not 0.
+     */
     int64_t (*deadline)(const UnetmmCore *core);
+    size_t deadline_at;
+    bool deadline_of_pages;     /* there is none without x-dma-page-ns */
     /* A deadline has passed, maybe another module's. */
     void (*due)(UnetmmCore *core, int64_t now);
     /* The engine was entered: x-delay and x-fault-delay may be over. */
@@ -187,9 +195,10 @@ typedef struct UnetmmHooks {
     void (*posted[UNETMM_MAX_HOOKS])(UnetmmCore *core, UnetmmEp *ep);
     void (*pages_lost[UNETMM_MAX_HOOKS])(UnetmmCore *core, uint16_t space,
                                          uint64_t first, uint64_t last);
-    void (*idle[UNETMM_MAX_HOOKS])(UnetmmCore *core);
+    bool (*idle[UNETMM_MAX_HOOKS])(UnetmmCore *core);
     void (*flush[UNETMM_MAX_HOOKS])(UnetmmCore *core);
     int64_t (*deadline[UNETMM_MAX_HOOKS])(const UnetmmCore *core);
+    const int64_t *deadline_at[UNETMM_MAX_HOOKS];
     void (*due[UNETMM_MAX_HOOKS])(UnetmmCore *core, int64_t now);
     void (*late[UNETMM_MAX_HOOKS])(UnetmmCore *core);
 } UnetmmHooks;
@@ -1083,6 +1092,7 @@ struct UnetmmCore {
     bool inv_busy;
     UnetmmRing rings[UNETMM_NUM_RINGS];
     UnetmmVector vectors[UNETMM_NUM_VECTORS];
+    bool vectors_wait;          /* one does, since the last flush */
 
     UnetmmTlb tlb;              /* source tlb */
     UnetmmTlb cache;            /* sources with a table */
@@ -1839,7 +1849,10 @@ static inline bool unetmm_eth_ours(const uint8_t *frame)
            type[1] == (UNETMM_ETHERTYPE & 0xff);
 }
 /* Are there frames that could be given to the receive side now? */
-bool unetmm_port_waits(const UnetmmCore *core);
+static inline bool unetmm_port_waits(const UnetmmCore *core)
+{
+    return core->port.fifo_used && !core->tables->port->busy(core);
+}
 /* Gives the queued frames to the receive side, as far as the budget goes. */
 void unetmm_port_drain(UnetmmCore *core);
 /* The wire or the local queue has room. */

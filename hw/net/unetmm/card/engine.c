@@ -45,16 +45,15 @@ static bool engine_work_left(const UnetmmCore *core)
            unetmm_may_run(core);
 }
 
-static bool engine_frames_go(const UnetmmCore *core)
+/* False: nothing was put off, so there is still nothing to do. */
+static bool engine_idle(UnetmmCore *core)
 {
-    return unetmm_port_waits(core) && unetmm_budget_left(core);
-}
+    bool some = false;
 
-static void engine_idle(UnetmmCore *core)
-{
     for (unsigned i = 0; core->hooks.idle[i]; i++) {
-        core->hooks.idle[i](core);
+        some |= core->hooks.idle[i](core);
     }
+    return some;
 }
 
 static void engine_serve(UnetmmCore *core)
@@ -67,15 +66,17 @@ static void engine_serve(UnetmmCore *core)
         unetmm_cmd_run(core, &commands);
         unetmm_port_drain(core);
         ep = unetmm_budget_left(core) ? unetmm_ready_pop(core) : NULL;
-        /* Then frames have the rest of it, and after them what was put off. */
-        if (!ep && !engine_frames_go(core)) {
-            engine_idle(core);
-            if (!engine_frames_go(core)) {
-                break;
-            }
+        /* Nobody else wants the rest of the budget. */
+        if (!ep && unetmm_port_waits(core) && unetmm_budget_left(core)) {
+            continue;
+        }
+        /* When all that arrived has been looked at, and no sooner. */
+        if (!ep && engine_idle(core) && unetmm_port_waits(core) &&
+            unetmm_budget_left(core)) {
+            continue;
         }
         if (!ep) {
-            continue;
+            break;
         }
         core->counters[UNETMM_C_turns]++;
         core->budget.turns--;
@@ -112,6 +113,9 @@ static int64_t engine_deadline(const UnetmmCore *core)
         int64_t next = core->hooks.deadline[i](core);
 
         when = MIN(when, next);
+    }
+    for (unsigned i = 0; core->hooks.deadline_at[i]; i++) {
+        when = MIN(when, *core->hooks.deadline_at[i]);
     }
     return when;
 }

@@ -331,8 +331,8 @@ bool unetmm_ep_read_user(UnetmmCore *core, UnetmmEp *ep)
     return true;
 }
 
-/* Do other modules' completions wait for room? */
-static bool ep_completes(const UnetmmCore *core, const UnetmmEp *ep)
+/* Do completions of slots that have waited for others wait for room? */
+static bool ep_slot_completes(const UnetmmCore *core, const UnetmmEp *ep)
 {
     for (unsigned i = 0; core->hooks.completes[i]; i++) {
         if (core->hooks.completes[i](ep)) {
@@ -340,6 +340,11 @@ static bool ep_completes(const UnetmmCore *core, const UnetmmEp *ep)
         }
     }
     return false;
+}
+
+static inline bool ep_completes(const UnetmmCore *core, const UnetmmEp *ep)
+{
+    return ep->head_offset && ep_slot_completes(core, ep);
 }
 
 static uint32_t ep_state(const UnetmmCore *core, const UnetmmEp *ep)
@@ -591,6 +596,7 @@ const UnetmmModule unetmm_module_ep = {
     .free = ep_free,
     .pages_lost = unetmm_head_lost_page,
     .deadline = ep_deadline,
+    .deadline_of_pages = true,
     .due = ep_due,
     .save = unetmm_eps_save,
     .check = unetmm_eps_check,

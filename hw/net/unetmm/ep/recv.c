@@ -707,6 +707,7 @@ const UnetmmModule unetmm_module_recv = {
     .reset = recv_reset,
     .free = recv_free,
     .deadline = recv_deadline,
+    .deadline_of_pages = true,
     .due = recv_due,
     .save = unetmm_landing_save,
     .save_limit = landing_save_limit,

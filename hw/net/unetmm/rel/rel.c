@@ -459,9 +459,13 @@ static void rel_turn(UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-static int64_t rel_deadline(const UnetmmCore *core)
+static bool rel_idle(UnetmmCore *core)
 {
-    return core->rel_due_ns;
+    if (!core->acks_owed) {
+        return false;
+    }
+    unetmm_rel_flush_acks(core);
+    return true;
 }
 
 static void rel_due(UnetmmCore *core, int64_t now)
@@ -479,8 +483,8 @@ const UnetmmModule unetmm_module_rel = {
     .ep_stop = rel_stop,
     .ep_end = rel_forget,
     .turn = rel_turn,
-    .idle = unetmm_rel_flush_acks,
-    .deadline = rel_deadline,
+    .idle = rel_idle,
+    .deadline_at = offsetof(UnetmmCore, rel_due_ns),
     .due = rel_due,
     .landed = unetmm_rel_landing_over,
     .check = unetmm_rels_check,

@@ -334,11 +334,6 @@ void unetmm_window_store(UnetmmCore *core, uint32_t offset,
 
 /* ---- Time --------------------------------------------------------------- */
 
-static int64_t window_deadline(const UnetmmCore *core)
-{
-    return core->window_due_ns;
-}
-
 static void window_due(UnetmmCore *core, int64_t now)
 {
     if (core->window_due_ns > now) {
@@ -475,7 +470,7 @@ const UnetmmModule unetmm_module_window = {
     .reset = window_reset,
     .free = window_free,
     .ep_close = window_ep_close,
-    .deadline = window_deadline,
+    .deadline_at = offsetof(UnetmmCore, window_due_ns),
     .due = window_due,
     .save = windows_save,
     .save_limit = windows_save_limit,

@@ -523,9 +523,13 @@ static void miss_reply(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
 /* When the next late reply counts; INT64_MAX: there is none. */
 static int64_t miss_deadline(const UnetmmCore *core)
 {
-    uint32_t n = unetmm_misses(core);
+    uint32_t n;
     int64_t when = INT64_MAX;
 
+    if (!core->misses_late) {
+        return INT64_MAX;
+    }
+    n = unetmm_misses(core);
     for (uint32_t i = 0; core->misses_late && i < n; i++) {
         if (core->misses[i].late) {
             when = MIN(when, core->misses[i].due_ns);
@@ -537,8 +541,12 @@ static int64_t miss_deadline(const UnetmmCore *core)
 /* Late replies whose time has come. */
 static void miss_late(UnetmmCore *core)
 {
-    uint32_t n = unetmm_misses(core);
+    uint32_t n;
 
+    if (!core->misses_late) {
+        return;
+    }
+    n = unetmm_misses(core);
     for (uint32_t i = 0; core->misses_late && i < n; i++) {
         UnetmmMiss *miss = &core->misses[i];
 
