@@ -122,7 +122,7 @@ static int64_t delay_deadline(const UnetmmCore *core)
 {
     int64_t when = delay_next(core);
 
-    /* While the wire is blocked unetmm_core_sent() sees to it. */
+    /* While the wire is blocked there is no time: the wire says when. */
     return core->port.held && unetmm_port_ready(core) ?
            MIN(when, core->port.held_until_ns) : when;
 }

@@ -22,14 +22,21 @@ static unsigned modules_count(const UnetmmCore *core)
     return n;
 }
 
+static unsigned modules_place(unsigned n)
+{
+    assert(n < UNETMM_MAX_HOOKS - 1);
+    return n;
+}
+
 /* Appends an operation, if the module has it, to the list of its name. */
 #define HOOK(hooks, m, op) do { \
         unsigned n_ = 0; \
         while ((hooks)->op[n_]) { \
             n_++; \
         } \
-        assert(n_ < UNETMM_MAX_HOOKS - 1 || !(m)->op); \
-        (hooks)->op[n_] = (m)->op; \
+        if ((m)->op) { \
+            (hooks)->op[modules_place(n_)] = (m)->op; \
+        } \
     } while (0)
 
 static void modules_hook_deadline(UnetmmCore *core, const UnetmmModule *m)
@@ -43,8 +50,7 @@ static void modules_hook_deadline(UnetmmCore *core, const UnetmmModule *m)
         n++;
     }
     if (m->deadline_at) {
-        assert(n < UNETMM_MAX_HOOKS - 1);
-        core->hooks.deadline_at[n] =
+        core->hooks.deadline_at[modules_place(n)] =
             (const int64_t *)((const char *)core + m->deadline_at);
     }
 }
