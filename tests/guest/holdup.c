@@ -39,6 +39,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -597,12 +598,34 @@ static bool have_written(struct raw *raw, unsigned channel, uint8_t *to,
     return true;
 }
 
+/*
+ * A process that makes pages of the file dirty must not wait until some have been
+ * written: that would be for ever, since the test keeps a WRITE.  Linux gives a
+ * file system its part of the memory for dirty pages by how much it has written
+ * before, and FUSE at most 1 percent; a fresh one gets nothing when others have
+ * written much.
+ */
+static void allow_dirty_pages(int fd)
+{
+    char path[80];
+    struct stat st;
+
+    CHECK_SYS(fstat(fd, &st));
+    snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/max_ratio",
+             major(st.st_dev), minor(st.st_dev));
+    CHECK_RET(write_file(path, "100"), 0);
+    snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/min_ratio",
+             major(st.st_dev), minor(st.st_dev));
+    CHECK_RET(write_file(path, "50"), 0);
+}
+
 /* Two pages of the file, of which the first is dirty, and invalidated. */
 static uint8_t *kept_pages(void)
 {
     int fd = CHECK_SYS(open(KEPT_FILE, O_RDWR | O_CLOEXEC));
     uint8_t *at;
 
+    allow_dirty_pages(fd);
     /* Its length comes with its attributes. */
     CHECK_EQ(lseek(fd, 0, SEEK_END), 1 << 20);
     at = CHECK_SYS(mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED,
