@@ -264,7 +264,8 @@ def c_examples_compile():
                  "-Wno-missing-field-initializers",
                  "-fsyntax-only", "-I" + os.path.join(ROOT, "guest-lib",
                                                       "include"),
-                 "-I" + os.path.join(ROOT, "hw", "net", "unetmm"),
+                 "-I" + os.path.join(ROOT, "hw", "net", "unetmm",
+                                     "abi"),
                  "-I" + os.path.join(ROOT, "guest-driver", "uapi"),
                  "-x", "c", "-"], input=source, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
