@@ -40,7 +40,7 @@ static bool slot_take(UnetmmCore *core, UnetmmEp *ep, const UnetmmTaken *taken)
     } else if (!unetmm_backup_complete(core, ep, taken)) {
         return false;
     }
-    /* With policy backup it may be of one that waits, and is wanted yet. */
+    /* With policy backup the miss may be of an earlier slot, which waits. */
     if (asked) {
         unetmm_miss_cancel(core, &ep->misses[SLOT_MISS]);
         ep->slot_status = UNETMM_ST_OK;

@@ -1,5 +1,5 @@
 /*
- * unetmm: the DMA engine's access to guest memory, the only one there is
+ * unetmm: the DMA engine's access to guest memory: all but MSI-X messages
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1109,7 +1109,7 @@ struct UnetmmCore {
     uint32_t misses_changing;
     uint32_t misses_late;
     bool evict_waits;           /* an entry could not leave: ring full */
-    uint32_t closing;           /* endpoints and regions that will need one */
+    uint32_t closing;           /* commands that wait for a page to land */
     UnetmmRegion *regions;
     uint32_t regions_clearing;
     uint32_t redirects_waiting;
@@ -1158,7 +1158,11 @@ struct UnetmmCore {
     UnetmmHooks hooks;
 };
 
-/* ---- Entry points (card/card.c, card/regs.c, base/port.c) --------- */
+/*
+ * Entry points: card/card.c (life), card/entry.c (frames, doorbells, windows,
+ * proxy pages), card/engine.c (run, timer, pause), card/regs.c (registers),
+ * card/save.c (saved state)
+ */
 
 /* Returns NULL if all is in range, or one sentence for the user. */
 const char *unetmm_params_check(const UnetmmParams *params);

@@ -641,7 +641,7 @@ const UnetmmChannelOps unetmm_channel_datagram = {
     .receive = recv_datagram,
 };
 
-/* The Ethernet addresses have been checked by the port. */
+/* card/entry.c has checked the frame's Ethernet addresses and length. */
 void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes)
 {
     struct unetmm_frame f;

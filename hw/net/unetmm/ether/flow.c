@@ -259,7 +259,7 @@ void unetmm_flow_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes,
 
 /* ---- Saved state -------------------------------------------------------- */
 
-/* FLOW_SET checks it again. */
+/* The saved flow is checked as by FLOW_SET. */
 static void flow_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
 {
     UnetmmFlow *flow = &core->flows[number];

@@ -59,7 +59,10 @@ static void ack_fill(UnetmmCore *core, UnetmmRel *rel, struct unetmm_frame *f)
 
     unetmm_rel_header(core, rel, f, UNETMM_WIRE_ACK);
     if (rel->state == UNETMM_REL_OPEN && rx->late_why) {
-        /* All before a request has been taken, as it was itself. */
+        /*
+         * The receiver has taken request late_psn, and so all packets before
+         * it: the packet may be acknowledged up to there.
+         */
         f->psn = rx->late_psn;
         ack_reject(core, rel, f, rx->late_why);
         rx->late_why = 0;

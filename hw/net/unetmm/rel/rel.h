@@ -268,7 +268,10 @@ static inline uint32_t unetmm_rel_packets(uint32_t len, uint32_t mtu)
     return len ? (len - 1) / mtu + 1 : 1;
 }
 
-/* rel/write.c: no WRITE is longer than any may be with this packet. */
+/*
+ * rel/write.c: would the WRITE that arrives have at most UNETMM_MAX_MESSAGE bytes
+ * with this packet?
+ */
 bool unetmm_rel_write_fits(const UnetmmRel *rel, const struct unetmm_frame *f);
 
 /* rel/rel.c */

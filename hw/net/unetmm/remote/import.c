@@ -104,7 +104,7 @@ bool unetmm_import_allows(const UnetmmCore *core, const UnetmmEp *ep,
 
 /* ---- Saved state -------------------------------------------------------- */
 
-/* IMPORT_SET checks it again. */
+/* The saved import is checked as by IMPORT_SET. */
 static void import_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
                         uint32_t number)
 {

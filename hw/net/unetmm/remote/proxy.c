@@ -243,7 +243,7 @@ uint32_t unetmm_proxy_load(UnetmmCore *core, uint64_t offset)
 
 /* ---- Saved state -------------------------------------------------------- */
 
-/* PROXY_SET checks it again. */
+/* The saved proxy page is checked as by PROXY_SET. */
 static void proxy_save(UnetmmStream *st, UnetmmCore *core, UnetmmProxy *p)
 {
     struct unetmm_cmd_proxy cmd = { .npages = 1 };

@@ -525,7 +525,7 @@ static void redirect_save(UnetmmStream *st, UnetmmCore *core,
     }
 }
 
-/* REGION_REDIRECT checks each of them again. */
+/* Each saved redirect is checked as by REGION_REDIRECT. */
 void unetmm_redirects_save(UnetmmStream *st, UnetmmCore *core,
                            UnetmmRegion *region)
 {

@@ -219,7 +219,7 @@ void unetmm_target_save(UnetmmStream *st, UnetmmTarget *target,
     unetmm_stream_leave(st);
 }
 
-/* REGION_SET checks it again. */
+/* The saved region is checked as by REGION_SET. */
 static void region_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
 {
     UnetmmRegion *region = &core->regions[number];

@@ -15,7 +15,10 @@
  *   JOINED    not reported: a report in flight covers the same pages;
  *   DEFERRED  the driver pages in; another reply follows;
  *   REFUSED   the reply found no room (all held, or the ring was full): it is
- *             WANTED again as soon as something is released.
+ *             WANTED again as soon as something is released;
+ *   CHANGING  the driver is changing the page's table entry: the card looks at
+ *             the entry again after the next INV of the space.  Only with
+ *             sources whose driver brings no pages.
  *
  * With x-fault-delay a reply may come late: its pages are in the TLB and the
  * driver has its completion, but the miss stays what it was until due_ns, and

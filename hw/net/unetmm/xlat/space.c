@@ -298,7 +298,7 @@ bool unetmm_invalidate_busy(UnetmmCore *core)
 
 /* ---- Saved state -------------------------------------------------------- */
 
-/* SPACE_CREATE checks it again. */
+/* The saved space is checked as by SPACE_CREATE. */
 static void space_save(UnetmmStream *st, UnetmmCore *core, uint16_t id)
 {
     UnetmmSpace *space = &core->spaces[id];

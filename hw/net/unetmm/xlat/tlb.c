@@ -1,10 +1,10 @@
 /*
  * unetmm: the card's TLB
  *
- * Slots 0 .. sets*ways-1 are the sets, the rest are the victims.  Entries are
- * named by slots and change places by swapping names, so that whoever holds an
- * entry keeps a name that stays right.  Victims are FIFO by the time at which
- * they fell out of their set.
+ * slot[] holds numbers of entries: slots 0 .. sets*ways-1 are the sets, the rest
+ * are the victims.  To move an entry, the TLB swaps two numbers in slot[]; the
+ * entry stays in entries[] and keeps its number, so a holder's number stays
+ * valid.  Victims are FIFO by the time at which they fell out of their set.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -449,7 +449,7 @@ static void entries_load(UnetmmStream *st, UnetmmTlb *tlb, uint32_t used,
                                  "none, or malformed", id);
         }
         e->dying = !e->valid;
-        /* Perhaps nothing does; then its end costs a look that is in vain. */
+        /* If no head relies on it, its end costs one look for nothing. */
         e->head = true;
         next = id + 1;
         tlb->used++;
