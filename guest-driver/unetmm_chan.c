@@ -222,6 +222,7 @@ void unetmm_chan_unclaim(struct unetmm_ep *ep, u32 number)
 		    !list_empty(&chan->accept_node))
 			continue;
 		if (chan->state == UNETMM_CHAN_OPEN) {
+			unetmm_ghost_accepted(chan);
 			list_add(&chan->accept_node, &ep->accepts);
 			ep->nbacklog++;
 		} else {

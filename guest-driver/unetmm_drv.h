@@ -64,8 +64,8 @@
  *
  * The lock of a page is held by callers of the notifier, for as long as the page's
  * file system likes, which may be a process's.  So the driver only tries it
- * (trylock_page()), and nothing waits for a page that is locked; see "PAGES THAT STAY
- * LOCKED" in unetmm_pin.c.
+ * (trylock_page()), and nothing waits for a page that is locked, but for 20 ms when a
+ * process gives its own pages back; see "PAGES THAT STAY LOCKED" in unetmm_pin.c.
  *
  * dev->rwsem is held for reading by each call from user space and for writing
  * by unetmm_stop().  How long a process keeps its own mmap_lock, and how long a page
@@ -453,6 +453,8 @@ struct unetmm_aspace {
 	struct list_head drop_list;	/* pins that drop_work unpins */
 	struct list_head dirty_list;	/* ... that dirty_work does */
 	bool dirty_waits;		/* dirty_work is queued, or runs */
+	bool placed;			/* one of those that its user may have */
+	bool closed;			/* that is to be given back */
 	struct list_head again;		/* ... that again_work looks for */
 	struct list_head deferred;
 	struct list_head deferred_later;	/* no thread has them yet */
@@ -635,6 +637,7 @@ struct unetmm_ctl {
 	struct delayed_work ghosts;	/* looks for channels of nobody: */
 	struct list_head hunts;		/* of these listeners */
 	u32 hunt_left;			/* of all: buckets left to look at */
+	bool hunt_link;			/* there was a link in this run */
 	u32 hunt_bucket;		/* ... and which is next */
 	u32 seed;			/* of what `chans` and limits are found by */
 	struct list_head imports;	/* who waits for one */
@@ -1033,6 +1036,8 @@ int unetmm_pin_make(struct unetmm_aspace *space, unsigned long vpn,
 		    struct page *page, bool write, struct unetmm_pin **result);
 void unetmm_dirty_work(struct work_struct *work);
 void unetmm_pins_flush(struct unetmm_aspace *space);
+void unetmm_pins_settle(struct unetmm_aspace *space);
+void unetmm_space_unplace(struct unetmm_aspace *space);
 bool unetmm_pin_copies(const struct unetmm_aspace *space,
 		       const struct vm_area_struct *vma);
 int unetmm_pin_batch(struct unetmm_aspace *space, struct unetmm_batch *batch,

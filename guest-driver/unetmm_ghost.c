@@ -13,7 +13,8 @@
  * what the card has, and those of the listener that refuses before others.  A channel
  * that nobody has accepted is given 0.4 s.  One that has been may be in use: its card
  * is given twice as long after each question, 12.75 s in all, so that a link or a
- * driver that is busy for some seconds ends none.
+ * driver that is busy for some seconds ends none.  While the link is down nobody can
+ * answer: what has been asked before does not count, and nobody is asked.
  *
  * All under ctl.lock.
  */
@@ -26,6 +27,7 @@
 #define UNETMM_GHOST_PROBES	8
 #define UNETMM_GHOST_PATIENCE	(50 * NSEC_PER_MSEC)	/* after the first */
 #define UNETMM_GHOST_PAUSE_MS	10
+#define UNETMM_GHOST_LINK_MS	100	/* without a link */
 /* In one run: what is asked or ended, of listeners and of all; what is looked at. */
 #define UNETMM_GHOST_TURN	16
 #define UNETMM_GHOST_CARD_TURN	8
@@ -140,6 +142,11 @@ static bool unetmm_hunt_one(struct unetmm_chan *chan, u64 now, u32 *turn)
 {
 	if (!unetmm_chan_doubtful(chan))
 		return false;
+	if (!chan->ep->dev->ctl.hunt_link) {
+		chan->probes = min_t(u8, chan->probes, 1);
+		chan->probed_ns = now;
+		return true;
+	}
 	if (!*turn || (chan->probes &&
 		       now - chan->probed_ns < unetmm_chan_patience(chan)))
 		return true;
@@ -231,16 +238,21 @@ void unetmm_ghost_work(struct work_struct *work)
 	struct unetmm_dev *dev = container_of(to_delayed_work(work),
 					      struct unetmm_dev, ctl.ghosts);
 	struct unetmm_ctl *ctl = &dev->ctl;
-	u64 now = ktime_get_ns();
+	u64 now;
 
 	mutex_lock(&ctl->lock);
 	if (!ctl->ep || !unetmm_reachable(dev))
 		goto unlock;
+	/* Not before: whoever had the lock may have had it for long. */
+	now = ktime_get_ns();
+	ctl->hunt_link = unetmm_link_up(dev);
 	unetmm_hunt_listeners(ctl, now);
 	unetmm_hunt_card(ctl, now);
 	if (!list_empty(&ctl->hunts) || ctl->hunt_left)
 		queue_delayed_work(unetmm_wq, &ctl->ghosts,
-				   msecs_to_jiffies(UNETMM_GHOST_PAUSE_MS));
+				   msecs_to_jiffies(ctl->hunt_link ?
+						    UNETMM_GHOST_PAUSE_MS :
+						    UNETMM_GHOST_LINK_MS));
 unlock:
 	mutex_unlock(&ctl->lock);
 }

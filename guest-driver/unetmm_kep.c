@@ -205,6 +205,7 @@ static void unetmm_kep_free(struct unetmm_dev *dev)
 		unetmm_ep_put(ctl->ep);
 	}
 	ctl->ep = NULL;
+	ctl->hunt_left = 0;
 }
 
 int unetmm_kep_init(struct unetmm_dev *dev)

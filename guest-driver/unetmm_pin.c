@@ -18,6 +18,7 @@
  * what is mapped (FOLL_NOFAULT), and the rest is paged in by single faults
  * between which mmap_lock is free.
  */
+#include <linux/delay.h>
 #include <linux/dma-mapping.h>
 #include <linux/iommu.h>
 #include <linux/module.h>
@@ -284,6 +285,7 @@ static void unetmm_pin_end(struct unetmm_aspace *space, struct unetmm_pin *pin)
  * flushed.
  */
 #define UNETMM_DIRTY_PAUSE	(HZ / 20)
+#define UNETMM_DIRTY_GRACE_MS	20
 
 /* False: the module is being unloaded. */
 static bool unetmm_dirty_later(struct unetmm_aspace *space,
@@ -331,6 +333,7 @@ void unetmm_dirty_work(struct work_struct *work)
 	list_splice(&pins, &space->dirty_list);
 	more = !list_empty(&space->dirty_list);
 	space->dirty_waits = more;
+	unetmm_space_unplace(space);
 	if (more)
 		queue_delayed_work(unetmm_drop_wq, &space->dirty_work,
 				   UNETMM_DIRTY_PAUSE);
@@ -350,6 +353,25 @@ void unetmm_pins_flush(struct unetmm_aspace *space)
 {
 	flush_work(&space->drop_work);
 	flush_delayed_work(&space->dirty_work);
+}
+
+/*
+ * The same for callers whose process may write the pages back next: Linux locks most
+ * pages for a moment only, and one that is not dirty yet would be taken for written.
+ * Not for those that others wait for.
+ */
+void unetmm_pins_settle(struct unetmm_aspace *space)
+{
+	int i;
+
+	unetmm_pins_flush(space);
+	for (i = 0; i < UNETMM_DIRTY_GRACE_MS; i++) {
+		if (!READ_ONCE(space->dirty_waits) ||
+		    !unetmm_reachable(space->dev))
+			break;
+		msleep(1);
+		flush_delayed_work(&space->dirty_work);
+	}
 }
 
 /*

@@ -149,14 +149,14 @@ static int unetmm_region_pin(struct unetmm_file *file,
 	return 0;
 }
 
-/* Takes the range from table, card and tree; as unetmm_pins_flush() says. */
+/* Takes the range from table, card and tree; as unetmm_pins_settle() says. */
 static void unetmm_region_drop(struct unetmm_file *file,
 			       const struct unetmm_registration *reg)
 {
 	down_read(&file->dev->rwsem);
 	if (!file->dead) {
 		unetmm_space_drop(file->space, reg->start, reg->last);
-		unetmm_pins_flush(file->space);
+		unetmm_pins_settle(file->space);
 	}
 	up_read(&file->dev->rwsem);
 }

@@ -507,6 +507,19 @@ free_table:
 }
 
 /*
+ * The place among the spaces of its user is free when the space is closed and has no
+ * pins left: else a user could have the pins of any number of processes that are gone.
+ */
+void unetmm_space_unplace(struct unetmm_aspace *space)
+{
+	lockdep_assert_held(&space->lock);
+	if (!space->placed || !space->closed || space->dirty_waits)
+		return;
+	space->placed = false;
+	unetmm_user_give(space, UNETMM_USE_SPACES, 1);
+}
+
+/*
  * Takes the space off the card and undoes its pins.  Its endpoints are
  * closed.  Whoever still holds a reference finds it closing and empty.
  */
@@ -525,15 +538,18 @@ void unetmm_space_close(struct unetmm_aspace *space)
 	flush_work(&space->drop_work);
 	cancel_work_sync(&space->again_work);
 	/* Pages that are locked still have their pins left; see unetmm_pin.c. */
-	unetmm_pins_flush(space);
+	unetmm_pins_settle(space);
 	unetmm_space_destroy(space);
 	unetmm_ecs_close(space);
 	xa_erase(&space->dev->spaces, space->id);
-	unetmm_user_give(space, UNETMM_USE_SPACES, 1);
+	spin_lock(&space->lock);
+	space->closed = true;
+	unetmm_space_unplace(space);
+	spin_unlock(&space->lock);
 	unetmm_table_free(space);
 }
 
-/* One of those that its user may have.  unetmm_space_close() gives it back. */
+/* One of those that its user may have.  unetmm_space_unplace() gives it back. */
 static int unetmm_space_take(struct unetmm_aspace *space)
 {
 	int ret;
@@ -543,6 +559,8 @@ static int unetmm_space_take(struct unetmm_aspace *space)
 	ret = unetmm_space_create(space);
 	if (ret)
 		unetmm_user_give(space, UNETMM_USE_SPACES, 1);
+	else
+		space->placed = true;
 	return ret;
 }
 

@@ -267,7 +267,7 @@ int unetmm_op_utlb_unpin(struct unetmm_file *file, void *arg)
 	if (!ret) {
 		a->done = unetmm_space_drop(space, a->addr, a->addr +
 					    ((u64)a->npages << PAGE_SHIFT) - 1);
-		unetmm_pins_flush(space);
+		unetmm_pins_settle(space);
 	}
 	up_read(&file->dev->rwsem);
 	mutex_unlock(&space->region_lock);

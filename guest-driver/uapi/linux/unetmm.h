@@ -400,7 +400,7 @@ struct unetmm_post {
  * but counts; a right that is missing is added.  UNPIN does not mind pages that
  * are not pinned; when it returns, the card uses none of the range and what it
  * was charged is free, but for pages of files that somebody keeps locked: these are
- * unpinned when they are unlocked.  What the process unmaps, remaps or gives up is unpinned
+ * unpinned, and made dirty, when they are unlocked.  What the process unmaps, remaps or gives up is unpinned
  * without having been asked for, and told in the log; what it protects may be used
  * with the rights that are left, and is told there, too.  What is only shared by
  * fork(), or changed by Linux for itself, stays pinned.
