@@ -316,11 +316,23 @@ static void landing_early(Fix *f)
 
 LIE(endless_write, rel->rx.run = UNETMM_MAX_MESSAGE)
 
+static void refused_miss(UnetmmMiss *miss)
+{
+    miss->state = UNETMM_MISS_REFUSED;
+    miss->npages = 1;
+}
+
+/* Endpoint 3 does not exist, nor does the last reliable channel. */
+LIE(miss_of_nobody, refused_miss(&c->misses[3 * UNETMM_EP_MISSES]))
+LIE(miss_of_no_channel, refused_miss(&c->misses[unetmm_misses(c) - 1]))
+
 static void test_landing(void **state)
 {
     TELL(slow, landing, the_truth, NULL);
     TELL(slow, landing, endless_write, "lands where it cannot");
     /* What is missing may be the end of the long one, and this one the next. */
+    TELL(slow, landing, miss_of_nobody, "is of no endpoint");
+    TELL(slow, landing, miss_of_no_channel, "is of no endpoint");
     TELL(slow, landing_early, the_truth, NULL);
     TELL(slow, landing_early, endless_write, NULL);
 }

@@ -30,6 +30,8 @@ void unetmm_core_fatal(UnetmmCore *core)
 void unetmm_irq_want(UnetmmCore *core, unsigned vector)
 {
     core->vectors[vector].pending = true;
+    /* Also from inside of unetmm_irq_flush(), behind this vector's turn. */
+    core->vectors_wait = true;
 }
 
 static uint32_t irq_moderation(const UnetmmCore *core, unsigned vector)

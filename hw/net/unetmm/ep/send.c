@@ -423,6 +423,7 @@ static void tx_start_chunk(UnetmmCore *core, UnetmmEp *ep)
 void unetmm_send_landed(UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmTransfer *tx = &ep->tx;
+    const UnetmmTransferOps *ops = tx->ops;
 
     tx->moving = false;
     tx->blocked_on = UNETMM_BLOCKED_NOT;
@@ -437,8 +438,8 @@ void unetmm_send_landed(UnetmmCore *core, UnetmmEp *ep)
     }
     unetmm_page_unlock(core, ep, &tx->page);
     unetmm_page_release(core, &tx->page);
-    if (tx->ops && tx->ops->landed) {
-        tx->ops->landed(core);
+    if (ops && ops->landed) {
+        ops->landed(core);
     }
     if (ep->error) {
         unetmm_send_abort(core, ep);

@@ -345,7 +345,7 @@ static void kept_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
     unetmm_stream_u64(st, &f->remote, "remote");
     unetmm_stream_u32(st, &f->flags, "flags");
     unetmm_stream_bytes(st, unetmm_frame_at(q->frame, sizeof(*f), f->len),
-                        f->len, "XXX");
+                        f->len, "payload");
     if (unetmm_stream_reads(st)) {
         /* All that is looked at of it, and was not saved. */
         f->opcode = UNETMM_WIRE_SEND;

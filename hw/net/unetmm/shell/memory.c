@@ -7,7 +7,7 @@
  * space.  The caches are in a table with one place for each hash of the page
  * number.  All of them are dropped when the address space changes: hotplug, the
  * bus master bit, an IOMMU that is switched on.  Pages behind an IOMMU, and all
- * that is not RAM, have no cache and are looked up each time.
+ * that is not RAM, are looked up each time; the table says so.
  *
  * Locking: the BQL, held by every caller.  Between a change of the address
  * space and the listener's commit the BQL is not released, so no access sees
@@ -77,19 +77,16 @@ static MemoryRegionCache *memory_cache(UnetmmState *s, uint64_t addr,
         return NULL;
     }
     if (line->live && line->page == page) {
-        return &line->cache;
+        return line->direct ? &line->cache : NULL;
     }
     memory_forget(line);
     address_space_cache_init(&line->cache, memory_space(s),
                              page * UNETMM_PAGE_BYTES, UNETMM_PAGE_BYTES,
                              true);
-    if (!line->cache.ptr || line->cache.len < UNETMM_PAGE_BYTES) {
-        address_space_cache_destroy(&line->cache);
-        return NULL;
-    }
     line->live = true;
     line->page = page;
-    return &line->cache;
+    line->direct = line->cache.ptr && line->cache.len >= UNETMM_PAGE_BYTES;
+    return line->direct ? &line->cache : NULL;
 }
 
 void unetmm_memory_init(UnetmmState *s)

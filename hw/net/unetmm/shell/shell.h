@@ -17,6 +17,7 @@
 /* A page of RAM that has been found in the address space; shell/memory.c. */
 typedef struct UnetmmCachedPage {
     bool live;
+    bool direct;                /* RAM that `cache` reaches */
     uint64_t page;              /* its DMA address in pages */
     MemoryRegionCache cache;
 } UnetmmCachedPage;

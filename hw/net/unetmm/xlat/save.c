@@ -53,6 +53,13 @@ static void miss_save(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
     if (miss->state == UNETMM_MISS_NONE) {
         return;
     }
+    /* Not counted: releasing a page would look for its space. */
+    if (unetmm_stream_reads(st) && (!miss->owner || !miss->ep->live)) {
+        unetmm_stream_refuse(st, "miss %u is of no endpoint, or no channel",
+                             (unsigned)(miss - core->misses));
+        miss->state = UNETMM_MISS_NONE;
+        return;
+    }
     unetmm_stream_bool(st, &miss->write, "write");
     unetmm_stream_bool(st, &miss->zero, "zero");
     if (miss->state == UNETMM_MISS_JOINED) {
