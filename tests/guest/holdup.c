@@ -55,7 +55,7 @@ struct stage {
     /* Of a page that is kept locked: */
     bool writes;                /* the file system answers READ; WRITEs are kept */
     pid_t parent;
-    atomic_bool invalidate, first_kept, pinned, not_lent;
+    atomic_bool invalidate, over, first_kept, pinned, not_lent;
 };
 
 static void fuse_answer(int fd, const struct fuse_in_header *in, int error,
@@ -69,7 +69,10 @@ static void fuse_answer(int fd, const struct fuse_in_header *in, int error,
 
     memcpy(buffer, &out, sizeof(out));
     memcpy(buffer + sizeof(out), body, bytes);
-    CHECK_EQ(write(fd, buffer, out.len), out.len);
+    /* A request whose process has been killed is gone. */
+    if (write(fd, buffer, out.len) != (ssize_t)out.len) {
+        CHECK_EQ(errno, ENOENT);
+    }
 }
 
 static void fuse_read(int fd, const struct fuse_in_header *in,
@@ -167,6 +170,9 @@ static void *invalidate_file(void *argument)
     };
 
     while (!atomic_load(&v->stage->invalidate)) {
+        if (atomic_load(&v->stage->over)) {
+            return NULL;
+        }
         breathe();
     }
     CHECK_EQ(write(v->fd, &notice, sizeof(notice)), sizeof(notice));
@@ -221,8 +227,8 @@ static void fuse_main(void *argument)
         fuse_serve(fd, (void *)buffer, stage, &reads);
     }
     if (stage->writes) {
-        /* It may never have been asked for. */
-        atomic_store(&stage->invalidate, true);
+        /* The invalidation may never have been asked for. */
+        atomic_store(&stage->over, true);
         CHECK_EQ(pthread_join(thread, NULL), 0);
     }
     close(fd);
@@ -700,6 +706,8 @@ static void keep_page_pinned(struct stage *stage)
     if (ret) {
         CHECK_RET(ret, -EOPNOTSUPP);
         atomic_store(&stage->not_lent, true);
+        /* The attempt has made the page dirty: its WRITE is answered. */
+        atomic_store(&stage->pinned, true);
     } else {
         first_page_goes(stage, at);
         atomic_store(&stage->pinned, true);
