@@ -369,7 +369,7 @@ void unetmm_pins_settle(struct unetmm_aspace *space)
 		if (!READ_ONCE(space->dirty_waits) ||
 		    !unetmm_reachable(space->dev))
 			break;
-		msleep(1);
+		usleep_range(1000, 2000);
 		flush_delayed_work(&space->dirty_work);
 	}
 }

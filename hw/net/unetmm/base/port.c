@@ -1,5 +1,6 @@
 /*
- * unetmm: the Ethernet port: frames out, the local queue, misbehaviour on request
+ * unetmm: the Ethernet port: frames out, the local queue, and misbehaviour on
+ * request
  *
  * A frame for the card's own address never reaches the wire: it waits in a
  * bounded queue for the receive side and passes the same checks there, never by

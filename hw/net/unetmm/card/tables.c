@@ -2,9 +2,9 @@
  * unetmm: all modules, sources, policies, channel types, frames
  *
  * A new source or policy needs its file, a row here, its number in
- * abi/unetmm_hw.h, its path in two lists of source files (meson.build here and in
- * tests/core), and its name in the tables of docs/specs/unetmm.rst.  A new module
- * needs its file and its path there, and two lines here.
+ * abi/unetmm_hw.h, its path in two lists of source files (meson.build here and
+ * in tests/core), and its name in the tables of docs/specs/unetmm.rst.  A new
+ * module needs its file and its path there, and two lines here.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

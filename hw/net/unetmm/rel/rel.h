@@ -269,8 +269,8 @@ static inline uint32_t unetmm_rel_packets(uint32_t len, uint32_t mtu)
 }
 
 /*
- * rel/write.c: would the WRITE that arrives have at most UNETMM_MAX_MESSAGE bytes
- * with this packet?
+ * rel/write.c: would the WRITE that arrives have at most UNETMM_MAX_MESSAGE
+ * bytes with this packet?
  */
 bool unetmm_rel_write_fits(const UnetmmRel *rel, const struct unetmm_frame *f);
 

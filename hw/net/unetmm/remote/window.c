@@ -355,8 +355,8 @@ static void window_due(UnetmmCore *core, int64_t now)
 /* ---- Saved state -------------------------------------------------------- */
 
 /*
- * The bytes of the windows' BAR are a RAM block of the host's and migrate with the
- * guest's RAM.  The saved window is checked as by WINDOW_SET.
+ * The bytes of the windows' BAR are a RAM block of the host's and migrate with
+ * the guest's RAM.  The saved window is checked as by WINDOW_SET.
  */
 static void window_save(UnetmmStream *st, UnetmmCore *core, UnetmmWindow *w)
 {

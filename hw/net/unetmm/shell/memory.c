@@ -31,10 +31,10 @@ static AddressSpace *memory_space(UnetmmState *s)
 }
 
 /*
- * With attribute `memory` QEMU refuses every access to a region that is not RAM,
- * so a DMA never enters the MMIO handler of a device, our own or another's,
- * whatever address the guest or a peer makes us use.  A BAR that is RAM itself
- * (a display's frame buffer) can be read and written.
+ * With attribute `memory` QEMU refuses every access to a region that is not
+ * RAM, so a DMA never enters the MMIO handler of a device, our own or
+ * another's, whatever address the guest or a peer makes us use.  A BAR that is
+ * RAM itself (a display's frame buffer) can be read and written.
  */
 static MemTxAttrs memory_attrs(UnetmmState *s)
 {

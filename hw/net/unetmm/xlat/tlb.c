@@ -1,9 +1,9 @@
 /*
  * unetmm: the card's TLB
  *
- * slot[] holds numbers of entries: slots 0 .. sets*ways-1 are the sets, the rest
- * are the victims.  To move an entry, the TLB swaps two numbers in slot[]; the
- * entry stays in entries[] and keeps its number, so a holder's number stays
+ * slot[] holds numbers of entries: slots 0 .. sets*ways-1 are the sets, the
+ * rest are the victims.  To move an entry, the TLB swaps two numbers in slot[];
+ * the entry stays in entries[] and keeps its number, so a holder's number stays
  * valid.  Victims are FIFO by the time at which they fell out of their set.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
