@@ -90,11 +90,11 @@ int main(int argc, char **argv)
     check(unetmm_export(ctx, ID, &mine, sizeof(mine), UNETMM_RIGHT_WRITE, 0, 0),
           UNETMM_CALL_EXPORT);
     if (argc > 1) {
-        check(unetmm_parse_mac(argv[1], mac), UNETMM_CALL_CONNECT);
-        channel = check(unetmm_connect_as(ep, mac, SERVICE, 5 * SECOND, NULL,
+        check(unetmm_resolve(argv[1], mac), UNETMM_CALL_CONNECT);
+        channel = check(unetmm_connect_ex(ep, mac, SERVICE, 5 * SECOND, NULL,
                                           NULL), UNETMM_CALL_CONNECT);
     } else {
-        check(unetmm_listen_as(ep, SERVICE, 1, NULL), UNETMM_CALL_LISTEN);
+        check(unetmm_listen_ex(ep, SERVICE, 1, NULL), UNETMM_CALL_LISTEN);
         channel = check(unetmm_accept(ep, NULL, -1), UNETMM_CALL_ACCEPT);
     }
     import = check(unetmm_import(ep, channel, ID, UNETMM_RIGHT_WRITE,

@@ -17,13 +17,13 @@ static int on_completion(struct unetmm_ep *ep, struct unetmm_completion *c)
 {
     if (c->type == UNETMM_CQE_RECEIVED && c->is_inline) {
         return unetmm_send(ep, c->channel, c->data, c->len, 0,
-                           UNETMM_INLINE | UNETMM_QUIET);
+                           UNETMM_INLINE | UNETMM_UNSIGNALED);
     }
     if (c->type == UNETMM_CQE_RECEIVED) {
-        return unetmm_send(ep, c->channel, buffers[c->cookie], c->len,
-                           c->cookie, 0);
+        return unetmm_send(ep, c->channel, buffers[c->user_data], c->len,
+                           c->user_data, 0);
     }
-    return unetmm_post(ep, buffers[c->cookie], 16384, c->cookie, 0);
+    return unetmm_post_recv(ep, buffers[c->user_data], 16384, c->user_data, 0);
 }
 
 int main(void)
@@ -41,7 +41,7 @@ int main(void)
         return 1;
     }
     for (i = 0; i < BUFFERS && !ret; i++) {
-        ret = unetmm_post(ep, buffers[i], sizeof(buffers[i]), i, 0);
+        ret = unetmm_post_recv(ep, buffers[i], sizeof(buffers[i]), i, 0);
     }
     ret = ret ? ret : unetmm_accept(ep, NULL, -1);
     fds[1] = (struct pollfd) { .fd = unetmm_fd(ep), .events = POLLIN };

@@ -19,8 +19,8 @@ static unsigned answered[65536];        /* by channel */
 /* A buffer that a completion has brought back is posted again. */
 static void post_again(struct unetmm_ep *ep, const struct unetmm_completion *c)
 {
-    unetmm_post(ep, buffers[c->cookie], sizeof(buffers[0]), c->cookie,
-                UNETMM_MORE);
+    unetmm_post_recv(ep, buffers[c->user_data], sizeof(buffers[0]), c->user_data,
+                     UNETMM_MORE);
 }
 
 static void on_message(struct unetmm_ep *ep, const struct unetmm_completion *c,
@@ -33,7 +33,7 @@ static void on_message(struct unetmm_ep *ep, const struct unetmm_completion *c,
     if (c->type == UNETMM_CQE_RECEIVED) {
         n = snprintf(answer, sizeof(answer), "that was number %u", ++*count);
         unetmm_send(ep, c->channel, answer, (size_t)n, 0,
-                    UNETMM_QUIET | UNETMM_MORE);
+                    UNETMM_UNSIGNALED | UNETMM_MORE);
         if (!c->is_inline) {
             post_again(ep, c);
         }
@@ -84,7 +84,7 @@ int main(void)
         return EXIT_FAILURE;
     }
     for (i = 0; i < BUFFERS; i++) {
-        unetmm_post(ep, buffers[i], sizeof(buffers[i]), (uint64_t)i, 0);
+        unetmm_post_recv(ep, buffers[i], sizeof(buffers[i]), (uint64_t)i, 0);
     }
     ret = unetmm_handlers_start(ep, on_end, NULL);
     while (!ret && getchar() != EOF) {

@@ -33,12 +33,12 @@ int main(int argc, char **argv)
 
     check(unetmm_open(NULL, UNETMM_SOURCE_TLB, &ctx), UNETMM_CALL_OPEN);
     check(unetmm_ep_create(ctx, NULL, &ep), UNETMM_CALL_EP_CREATE);
-    check(unetmm_post(ep, answer, sizeof(answer), 0, 0), UNETMM_CALL_POST);
+    check(unetmm_post_recv(ep, answer, sizeof(answer), 0, 0), UNETMM_CALL_POST);
     if (argc > 1) {
-        check(unetmm_parse_mac(argv[1], mac), UNETMM_CALL_CONNECT);
+        check(unetmm_resolve(argv[1], mac), UNETMM_CALL_CONNECT);
         channel = check(unetmm_connect(ep, mac, SERVICE, 5 * SECOND, NULL),
                         UNETMM_CALL_CONNECT);
-        check(unetmm_send(ep, channel, line, sizeof(line), 0, UNETMM_QUIET),
+        check(unetmm_send(ep, channel, line, sizeof(line), 0, UNETMM_UNSIGNALED),
               UNETMM_CALL_SEND);
     } else {
         check(unetmm_listen(ep, SERVICE, 1), UNETMM_CALL_LISTEN);

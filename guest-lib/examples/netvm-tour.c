@@ -103,7 +103,7 @@ static void answer_echo(struct host *h)
     uint64_t word = 1;
 
     check(unetmm_write(h->ep, h->echo, 0, &word, sizeof(word), 0, 0,
-                       UNETMM_COUNT | UNETMM_QUIET), UNETMM_CALL_ONE_SIDED);
+                       UNETMM_COUNT | UNETMM_UNSIGNALED), UNETMM_CALL_ONE_SIDED);
 }
 
 static void on_count(struct unetmm_ep *ep, struct unetmm_event_counter *counter,
@@ -137,16 +137,16 @@ static void echo(struct host *h, enum order order, uint64_t n)
 
     if (order == ECHO_HANDLER) {
         atomic_store(&h->handled, 0);
-        check(unetmm_counter_set_handler(h->listener, h->counters[i], 0,
-                                         on_count, h), UNETMM_CALL_HANDLERS);
-        check(unetmm_counter_wait(h->counters[i], n, UNETMM_COUNTER_BLOCK,
-                                  60 * SECOND), UNETMM_CALL_ANY);
+        check(unetmm_event_set_handler(h->listener, h->counters[i], 0,
+                                       on_count, h), UNETMM_CALL_HANDLERS);
+        check(unetmm_event_wait(h->counters[i], n, UNETMM_EVENT_BLOCK,
+                                60 * SECOND), UNETMM_CALL_ANY);
         /* The endpoint is its thread's until it has answered them all. */
         while (atomic_load(&h->handled) < n) {
             sched_yield();
         }
-        check(unetmm_counter_set_handler(h->listener, h->counters[i], 0, NULL,
-                                         NULL), UNETMM_CALL_HANDLERS);
+        check(unetmm_event_set_handler(h->listener, h->counters[i], 0, NULL,
+                                       NULL), UNETMM_CALL_HANDLERS);
         return;
     }
     for (uint64_t k = 1; k <= n; k++) {
@@ -154,9 +154,9 @@ static void echo(struct host *h, enum order order, uint64_t n)
             while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != k) {
             }
         } else {
-            check(unetmm_counter_wait(h->counters[i], k, order == ECHO_SPIN ?
-                                      UNETMM_COUNTER_SPIN :
-                                      UNETMM_COUNTER_BLOCK, 60 * SECOND),
+            check(unetmm_event_wait(h->counters[i], k, order == ECHO_SPIN ?
+                                    UNETMM_EVENT_SPIN :
+                                    UNETMM_EVENT_BLOCK, 60 * SECOND),
                   UNETMM_CALL_ANY);
         }
         answer_echo(h);
@@ -187,7 +187,7 @@ static void wake(struct host *h, uint64_t n)
         while (card(h->ctx, UNETMM_C_rel_atomics) <= h->atomics + i) {
             sched_yield();
         }
-        check(unetmm_queue_wake(h->my_queue, 1), UNETMM_CALL_ANY);
+        check(unetmm_waitq_wake(h->my_queue, 1), UNETMM_CALL_ANY);
     }
 }
 
@@ -198,7 +198,7 @@ static void open_shared(struct host *h)
     check(unetmm_info(h->ctx, &info), UNETMM_CALL_ANY);
     check(unetmm_sem_home(h->ctx, SERVICE + 1, 1, &h->sem),
           UNETMM_CALL_LISTEN);
-    check(unetmm_queue_home(h->ctx, SERVICE + 2, &h->queue),
+    check(unetmm_waitq_home(h->ctx, SERVICE + 2, &h->queue),
           UNETMM_CALL_LISTEN);
     check(unetmm_sync_open(h->ctx, info.mac, SERVICE + 1, 10 * SECOND,
                            &h->my_sem), UNETMM_CALL_CONNECT);
@@ -212,9 +212,9 @@ static uint64_t obey(struct host *h, const struct message *m)
 {
     switch (m->order) {
     case EXPORT:
-        check(unetmm_export_counters(h->ctx, BOX, h->box, BOX_BYTES,
-                                     UNETMM_RIGHT_ALL, 0, 0, h->counters[0],
-                                     COUNTERS), UNETMM_CALL_EXPORT);
+        check(unetmm_export_events(h->ctx, BOX, h->box, BOX_BYTES,
+                                   UNETMM_RIGHT_ALL, 0, 0, h->counters[0],
+                                   COUNTERS), UNETMM_CALL_EXPORT);
         h->echo = (unsigned)check(unetmm_import(h->ep, h->channel, ECHO,
                                                 UNETMM_RIGHT_WRITE,
                                                 10 * SECOND, NULL),
@@ -265,7 +265,7 @@ static void serve(struct host *h)
         }
         memcpy(&m, c.data, sizeof(m));
         m.answer = obey(h, &m);
-        check(unetmm_send(h->ep, c.channel, &m, sizeof(m), 0, UNETMM_QUIET),
+        check(unetmm_send(h->ep, c.channel, &m, sizeof(m), 0, UNETMM_UNSIGNALED),
               UNETMM_CALL_SEND);
         go_on(h, &m);
     } while (m.order != LEAVE);
@@ -281,11 +281,11 @@ static void host(struct unetmm_ctx *ctx)
     h.ep = endpoint(ctx);
     attr.spin_ns = 0;
     check(unetmm_ep_create(ctx, &attr, &h.listener), UNETMM_CALL_EP_CREATE);
-    check(unetmm_counter_create(ctx, COUNTERS, h.counters), UNETMM_CALL_ANY);
+    check(unetmm_event_create(ctx, COUNTERS, h.counters), UNETMM_CALL_ANY);
     check(unetmm_set_handler(h.listener, UNETMM_EVERY_CHANNEL, on_other, NULL),
           UNETMM_CALL_HANDLERS);
     open_shared(&h);
-    check(unetmm_listen_as(h.ep, SERVICE, 1, NULL), UNETMM_CALL_LISTEN);
+    check(unetmm_listen_ex(h.ep, SERVICE, 1, NULL), UNETMM_CALL_LISTEN);
     h.channel = (unsigned)check(unetmm_accept(h.ep, NULL, -1),
                                 UNETMM_CALL_ACCEPT);
     check(unetmm_handlers_start(h.listener, NULL, NULL), UNETMM_CALL_HANDLERS);
@@ -298,7 +298,7 @@ static void host(struct unetmm_ctx *ctx)
     check(unetmm_ep_destroy(h.listener), UNETMM_CALL_ANY);
     check(unetmm_ep_destroy(h.ep), UNETMM_CALL_ANY);
     for (unsigned i = 0; i < COUNTERS; i++) {
-        check(unetmm_counter_destroy(h.counters[i]), UNETMM_CALL_ANY);
+        check(unetmm_event_destroy(h.counters[i]), UNETMM_CALL_ANY);
     }
 }
 
@@ -319,7 +319,7 @@ static uint64_t ask(struct visit *v, enum order order, uint32_t key,
     struct message m = { (uint32_t)order, key, offset, length, 0 };
     struct unetmm_completion c;
 
-    check(unetmm_send(v->ep, v->channel, &m, sizeof(m), 0, UNETMM_QUIET),
+    check(unetmm_send(v->ep, v->channel, &m, sizeof(m), 0, UNETMM_UNSIGNALED),
           UNETMM_CALL_SEND);
     do {
         c = next(v->ep, UNETMM_CQE_RECEIVED);
@@ -340,8 +340,9 @@ static double write_box(struct visit *v, uint32_t key, size_t offset,
 
     fill(v->mine, key, 0, length);
     start = now_us();
-    check_status(unetmm_write_sync(v->ep, v->box, offset, v->mine, length, 0,
-                                   0, 60 * SECOND), "write");
+    check(unetmm_write_sync(v->ep, v->box, offset, v->mine, length, 0,
+                            0, 60 * SECOND),
+          UNETMM_CALL_ONE_SIDED);
     return now_us() - start;
 }
 
@@ -398,18 +399,19 @@ static void echoes(struct visit *v, enum order order, const char *how)
     static double took[ECHOES];
     const uint64_t none = 0;
 
-    check_status(unetmm_write_sync(v->ep, v->box, 0, &none, sizeof(none), 0, 0,
-                                   10 * SECOND), "write");
+    check(unetmm_write_sync(v->ep, v->box, 0, &none, sizeof(none), 0, 0,
+                            10 * SECOND),
+          UNETMM_CALL_ONE_SIDED);
     ask(v, order, 0, 0, ECHOES);
     for (uint64_t i = 1; i <= ECHOES; i++) {
         double start = now_us();
 
         check(unetmm_write(v->ep, v->box, 0, &i, sizeof(i), order == ECHO_BARE ?
-                           0 : order - ECHO_SPIN, 0, UNETMM_QUIET |
+                           0 : order - ECHO_SPIN, 0, UNETMM_UNSIGNALED |
                            (order == ECHO_BARE ? 0 : UNETMM_COUNT)),
               UNETMM_CALL_ONE_SIDED);
-        if (!check(unetmm_counter_wait(v->counter, ++v->told,
-                                       UNETMM_COUNTER_SPIN, 60 * SECOND),
+        if (!check(unetmm_event_wait(v->counter, ++v->told,
+                                     UNETMM_EVENT_SPIN, 60 * SECOND),
                    UNETMM_CALL_ANY)) {
             fail("no echo came for a minute");
         }
@@ -431,12 +433,14 @@ static void semaphore(struct visit *v, struct unetmm_sync *sem)
         double start = now_us();
 
         check(unetmm_sem_wait(sem, 60 * SECOND), UNETMM_CALL_ANY);
-        check_status(unetmm_read_sync(v->ep, v->box, 0, v->mine, sizeof(word),
-                                      10 * SECOND), "read");
+        check(unetmm_read_sync(v->ep, v->box, 0, v->mine, sizeof(word),
+                               10 * SECOND),
+              UNETMM_CALL_ONE_SIDED);
         memcpy(&word, v->mine, sizeof(word));
         word++;
-        check_status(unetmm_write_sync(v->ep, v->box, 0, &word, sizeof(word),
-                                       0, 0, 10 * SECOND), "write");
+        check(unetmm_write_sync(v->ep, v->box, 0, &word, sizeof(word),
+                                0, 0, 10 * SECOND),
+              UNETMM_CALL_ONE_SIDED);
         check(unetmm_sem_post(sem), UNETMM_CALL_ANY);
         took[i] = now_us() - start;
     }
@@ -455,7 +459,7 @@ static void queue(struct visit *v, struct unetmm_sync *sync)
     for (unsigned i = 0; i < TURNS; i++) {
         double start = now_us();
 
-        missed += check(unetmm_queue_wait(sync, 60 * SECOND),
+        missed += check(unetmm_waitq_wait(sync, 60 * SECOND),
                         UNETMM_CALL_ANY) != 1;
         took[i] = now_us() - start;
     }
@@ -467,11 +471,11 @@ static void queue(struct visit *v, struct unetmm_sync *sync)
 static void meet(struct visit *v, const uint8_t mac[6])
 {
     v->ep = endpoint(v->ctx);
-    check(unetmm_counter_create(v->ctx, 1, &v->counter), UNETMM_CALL_ANY);
-    check(unetmm_export_counters(v->ctx, ECHO, v->mine, PAGE,
-                                 UNETMM_RIGHT_WRITE, 0, 0, v->counter, 1),
+    check(unetmm_event_create(v->ctx, 1, &v->counter), UNETMM_CALL_ANY);
+    check(unetmm_export_events(v->ctx, ECHO, v->mine, PAGE,
+                               UNETMM_RIGHT_WRITE, 0, 0, v->counter, 1),
           UNETMM_CALL_EXPORT);
-    v->channel = (unsigned)check(unetmm_connect_as(v->ep, mac, SERVICE,
+    v->channel = (unsigned)check(unetmm_connect_ex(v->ep, mac, SERVICE,
                                                    60 * SECOND, NULL, NULL),
                                  UNETMM_CALL_CONNECT);
     ask(v, EXPORT, 0, 0, 0);
@@ -506,7 +510,7 @@ static void visit(struct unetmm_ctx *ctx, const char *where)
     ask(&v, LEAVE, 0, 0, 0);
     check(unetmm_unexport(ctx, ECHO), UNETMM_CALL_EXPORT);
     check(unetmm_ep_destroy(v.ep), UNETMM_CALL_ANY);
-    check(unetmm_counter_destroy(v.counter), UNETMM_CALL_ANY);
+    check(unetmm_event_destroy(v.counter), UNETMM_CALL_ANY);
 }
 
 int main(int argc, char **argv)

@@ -99,7 +99,7 @@ static void host(struct unetmm_ctx *ctx)
 
     check(unetmm_export(ctx, BOX, box, BOX_BYTES, UNETMM_RIGHT_ALL, 0, 0),
           UNETMM_CALL_EXPORT);
-    check(unetmm_listen_as(ep, SERVICE, 2, &attr), UNETMM_CALL_LISTEN);
+    check(unetmm_listen_ex(ep, SERVICE, 2, &attr), UNETMM_CALL_LISTEN);
     for (unsigned i = 0; i < 2; i++) {
         check(unetmm_accept(ep, NULL, -1), UNETMM_CALL_ACCEPT);
     }
@@ -107,7 +107,7 @@ static void host(struct unetmm_ctx *ctx)
         c = next(ep, UNETMM_CQE_RECEIVED);
         memcpy(&m, c.data, sizeof(m));
         m.answer = obey(ctx, box, &m);
-        check(unetmm_send(ep, c.channel, &m, sizeof(m), 0, UNETMM_QUIET),
+        check(unetmm_send(ep, c.channel, &m, sizeof(m), 0, UNETMM_UNSIGNALED),
               UNETMM_CALL_SEND);
     } while (m.order != LEAVE);
     while (unetmm_send_pending(ep)) {
@@ -137,7 +137,7 @@ static uint64_t ask(struct visit *v, enum order order, uint32_t key)
     struct message m = { (uint32_t)order, key, 0 };
     struct unetmm_completion c;
 
-    check(unetmm_send(v->ep, v->channel, &m, sizeof(m), 0, UNETMM_QUIET),
+    check(unetmm_send(v->ep, v->channel, &m, sizeof(m), 0, UNETMM_UNSIGNALED),
           UNETMM_CALL_SEND);
     c = next(v->ep, UNETMM_CQE_RECEIVED);
     memcpy(&m, c.data, sizeof(m));
@@ -178,11 +178,13 @@ static void stop(struct visit *v, const struct stop *s, uint32_t key)
     costs_now(v, &was);
     us = now_us();
     if (s->writes) {
-        check_status(unetmm_write_sync(v->ep, box, 0, v->mine, BOX_BYTES, 0, 0,
-                                       60 * SECOND), s->name);
+        check(unetmm_write_sync(v->ep, box, 0, v->mine, BOX_BYTES, 0, 0,
+                                60 * SECOND),
+              UNETMM_CALL_ONE_SIDED);
     } else {
-        check_status(unetmm_read_sync(v->ep, box, 0, v->mine, BOX_BYTES,
-                                      60 * SECOND), s->name);
+        check(unetmm_read_sync(v->ep, box, 0, v->mine, BOX_BYTES,
+                               60 * SECOND),
+              UNETMM_CALL_ONE_SIDED);
     }
     us = now_us() - us;
     costs_now(v, &is);
@@ -204,8 +206,8 @@ static unsigned join(struct visit *v, const uint8_t mac[6], unsigned more,
     struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
     unsigned channel;
 
-    attr.types |= more;
-    channel = (unsigned)check(unetmm_connect_as(v->ep, mac, SERVICE,
+    attr.flags |= more;
+    channel = (unsigned)check(unetmm_connect_ex(v->ep, mac, SERVICE,
                                                 60 * SECOND, &attr, NULL),
                               UNETMM_CALL_CONNECT);
     *box = (unsigned)check(unetmm_import(v->ep, channel, BOX, 0, 10 * SECOND,
@@ -230,7 +232,7 @@ static void visit(struct unetmm_ctx *ctx, const char *where)
 
     check(unetmm_parse_mac(where, mac), UNETMM_CALL_CONNECT);
     v.channel = join(&v, mac, 0, &v.box);
-    join(&v, mac, UNETMM_REWIND, &v.rewinding);
+    join(&v, mac, UNETMM_GO_BACK_N, &v.rewinding);
     for (uint32_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
         stop(&v, &stops[i], 41 + i);
     }

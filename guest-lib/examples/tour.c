@@ -24,12 +24,11 @@ void fail(const char *what)
     exit(EXIT_FAILURE);
 }
 
-void check_status(int status, const char *what)
+void check_status(unsigned status, const char *what)
 {
-    check(status, UNETMM_CALL_ONE_SIDED);
     if (status) {
         fprintf(stderr, "%s: %s: %s\n", tour_name, what,
-                unetmm_status_str((unsigned)status));
+                unetmm_status_str(status));
         exit(EXIT_FAILURE);
     }
 }
@@ -101,8 +100,8 @@ uint64_t card(struct unetmm_ctx *ctx, enum unetmm_counter n)
 {
     uint64_t values[UNETMM_NUM_COUNTERS];
 
-    check(unetmm_counters(ctx, UNETMM_SCOPE_CARD, 0, values,
-                          UNETMM_NUM_COUNTERS), UNETMM_CALL_COUNTERS);
+    check(unetmm_stats_read(ctx, UNETMM_SCOPE_CARD, 0, values,
+                            UNETMM_NUM_COUNTERS), UNETMM_CALL_STATS);
     return values[n];
 }
 
@@ -110,8 +109,8 @@ uint64_t driver(struct unetmm_ctx *ctx, enum unetmm_driver_counter n)
 {
     uint64_t values[UNETMM_NUM_DRIVER_COUNTERS];
 
-    check(unetmm_counters(ctx, UNETMM_SCOPE_DRIVER, 0, values,
-                          UNETMM_NUM_DRIVER_COUNTERS), UNETMM_CALL_COUNTERS);
+    check(unetmm_stats_read(ctx, UNETMM_SCOPE_DRIVER, 0, values,
+                            UNETMM_NUM_DRIVER_COUNTERS), UNETMM_CALL_STATS);
     return values[n];
 }
 

@@ -21,7 +21,7 @@ extern const char *tour_name;
 int check(int ret, enum unetmm_call call);
 void fail(const char *what) __attribute__((noreturn));
 /* Of a call that returns a status, or -errno. */
-void check_status(int status, const char *what);
+void check_status(unsigned status, const char *what);
 
 /* Of pages that come and go one by one, all of them there. */
 void *memory(size_t bytes);

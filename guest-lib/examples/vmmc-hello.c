@@ -37,8 +37,8 @@ int main(int argc, char **argv)
     check(unetmm_open(NULL, UNETMM_SOURCE_TLB, &ctx), UNETMM_CALL_OPEN);
     check(unetmm_ep_create(ctx, NULL, &ep), UNETMM_CALL_EP_CREATE);
     if (argc > 1) {
-        check(unetmm_parse_mac(argv[1], mac), UNETMM_CALL_CONNECT);
-        channel = check(unetmm_connect_as(ep, mac, SERVICE, 5 * SECOND, NULL,
+        check(unetmm_resolve(argv[1], mac), UNETMM_CALL_CONNECT);
+        channel = check(unetmm_connect_ex(ep, mac, SERVICE, 5 * SECOND, NULL,
                                           NULL), UNETMM_CALL_CONNECT);
         import = check(unetmm_import(ep, channel, ID, UNETMM_RIGHT_WRITE,
                                      5 * SECOND, NULL), UNETMM_CALL_IMPORT);
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     } else {
         check(unetmm_export(ctx, ID, page, sizeof(page), UNETMM_RIGHT_WRITE,
                             UNETMM_EXPORT_NOTIFY, 0), UNETMM_CALL_EXPORT);
-        check(unetmm_listen_as(ep, SERVICE, 1, NULL), UNETMM_CALL_LISTEN);
+        check(unetmm_listen_ex(ep, SERVICE, 1, NULL), UNETMM_CALL_LISTEN);
     }
     check(unetmm_wait(ep, &c, 1, 10 * SECOND), UNETMM_CALL_POLL);
     if (c.type == UNETMM_CQE_NOTIFY) {

@@ -126,7 +126,7 @@ static void serve(struct host *h)
         }
         m.answer = obey(h, &m);
         check(unetmm_send(h->orders, c.channel, &m, sizeof(m), 0,
-                          UNETMM_QUIET), UNETMM_CALL_SEND);
+                          UNETMM_UNSIGNALED), UNETMM_CALL_SEND);
         if (m.order == WATCH) {
             watch(h);
         }
@@ -149,9 +149,9 @@ static void host(struct unetmm_ctx *ctx)
           UNETMM_CALL_HANDLERS);
     check(unetmm_set_notify_handler(h.letters, 7, on_letter, &h),
           UNETMM_CALL_HANDLERS);
-    check(unetmm_listen_as(h.letters, SERVICE + 1, 1, NULL),
+    check(unetmm_listen_ex(h.letters, SERVICE + 1, 1, NULL),
           UNETMM_CALL_LISTEN);
-    check(unetmm_listen_as(h.orders, SERVICE, 1, NULL), UNETMM_CALL_LISTEN);
+    check(unetmm_listen_ex(h.orders, SERVICE, 1, NULL), UNETMM_CALL_LISTEN);
     check(unetmm_accept(h.orders, NULL, -1), UNETMM_CALL_ACCEPT);
     check(unetmm_accept(h.letters, NULL, 60 * SECOND), UNETMM_CALL_ACCEPT);
     check(unetmm_handlers_start(h.letters, NULL, NULL), UNETMM_CALL_HANDLERS);
@@ -174,7 +174,7 @@ static uint64_t ask(struct visit *v, enum order order, uint32_t key,
     struct message m = { (uint32_t)order, key, offset, length, 0 };
     struct unetmm_completion c;
 
-    check(unetmm_send(v->ep, v->orders, &m, sizeof(m), 0, UNETMM_QUIET),
+    check(unetmm_send(v->ep, v->orders, &m, sizeof(m), 0, UNETMM_UNSIGNALED),
           UNETMM_CALL_SEND);
     do {
         c = next(v->ep, UNETMM_CQE_RECEIVED);
@@ -211,12 +211,14 @@ static void meet(struct visit *v)
 static void deliberate(struct visit *v)
 {
     fill(v->mine, 11, 0, BOX_BYTES);
-    check_status(unetmm_write_sync(v->ep, v->box, 0, v->mine, BOX_BYTES, 0, 0,
-                                   60 * SECOND), "write");
+    check(unetmm_write_sync(v->ep, v->box, 0, v->mine, BOX_BYTES, 0, 0,
+                            60 * SECOND),
+          UNETMM_CALL_ONE_SIDED);
     say_step("deliberate", BOX_BYTES, ask(v, CHECK_BOX, 11, 0, BOX_BYTES));
     memset(v->mine, 0, BOX_BYTES);
-    check_status(unetmm_read_sync(v->ep, v->box, 0, v->mine, BOX_BYTES,
-                                  60 * SECOND), "read");
+    check(unetmm_read_sync(v->ep, v->box, 0, v->mine, BOX_BYTES,
+                           60 * SECOND),
+          UNETMM_CALL_ONE_SIDED);
     say_step("read", BOX_BYTES, wrong(v->mine, 11, 0, BOX_BYTES));
 }
 
@@ -240,15 +242,15 @@ static void user_level_dma(struct visit *v)
     void *to, *from;
     int ret;
 
-    check(unetmm_start_to(v->ep, v->box, 0, 4 * PAGE, &to),
+    check(unetmm_udma_to(v->ep, v->box, 0, 4 * PAGE, &to),
           UNETMM_CALL_IMPORT);
-    check(unetmm_start_from(v->ep, v->mine, 4 * PAGE, &from),
+    check(unetmm_udma_from(v->ep, v->mine, 4 * PAGE, &from),
           UNETMM_CALL_ANY);
     fill(v->mine, 13, 0, 4 * PAGE);
     for (unsigned i = 0; i < 4; i++) {
         do {
-            ret = unetmm_start((char *)to + i * PAGE, (char *)from + i * PAGE,
-                               (uint32_t)PAGE);
+            ret = unetmm_udma_start((char *)to + i * PAGE, (char *)from + i * PAGE,
+                                    (uint32_t)PAGE);
         } while (ret == -EAGAIN);
         check(ret, UNETMM_CALL_ONE_SIDED);
     }
@@ -285,10 +287,10 @@ static void notifications(struct visit *v)
     ask(v, BLOCK, 0, 0, 0);
     for (unsigned i = 0; i < WAVES; i++) {
         fill(text, i, 0, sizeof(text));
-        check_status(unetmm_write_sync(v->letters, v->letter,
-                                       i * sizeof(text), text, sizeof(text),
-                                       i, UNETMM_NOTIFY, 10 * SECOND),
-                     "letter");
+        check(unetmm_write_sync(v->letters, v->letter,
+                                i * sizeof(text), text, sizeof(text),
+                                i, UNETMM_NOTIFY, 10 * SECOND),
+              UNETMM_CALL_ONE_SIDED);
     }
     check(unetmm_fence(v->letters, v->data, 0, 0), UNETMM_CALL_ONE_SIDED);
     check_status(next(v->letters, UNETMM_CQE_SENT).status, "fence");
@@ -304,8 +306,9 @@ static void redirection(struct visit *v)
 
     ask(v, WATCH, 0, 0, 0);
     fill(v->mine, 14, 0, BOX_BYTES);
-    check_status(unetmm_write_sync(v->ep, v->box, 0, v->mine, BOX_BYTES, 0, 0,
-                                   60 * SECOND), "write");
+    check(unetmm_write_sync(v->ep, v->box, 0, v->mine, BOX_BYTES, 0, 0,
+                            60 * SECOND),
+          UNETMM_CALL_ONE_SIDED);
     bad = ask(v, CHECK_SPARE, 14, 0, BOX_BYTES);
     printf("{\"step\":\"redirection\",\"bytes\":%zu,\"copied\":%" PRIu64
            ",\"bad\":%" PRIu64 "}\n", BOX_BYTES, ask(v, REDIRECTED, 0, 0, 0),
@@ -319,7 +322,7 @@ static void revocation(struct visit *v)
     struct unetmm_completion c;
     unsigned sent = 0, revoked = 0;
 
-    check(unetmm_send(v->ep, v->orders, &m, sizeof(m), 0, UNETMM_QUIET),
+    check(unetmm_send(v->ep, v->orders, &m, sizeof(m), 0, UNETMM_UNSIGNALED),
           UNETMM_CALL_SEND);
     while (!revoked && sent++ < 10000) {
         check(unetmm_write(v->ep, v->box, 0, v->mine, BOX_BYTES / 4, 0, 9, 0),
@@ -343,10 +346,10 @@ static void visit(struct unetmm_ctx *ctx, const char *where)
     check(unetmm_parse_mac(where, mac), UNETMM_CALL_CONNECT);
     check(unetmm_ep_create(ctx, NULL, &v.ep), UNETMM_CALL_EP_CREATE);
     check(unetmm_ep_create(ctx, NULL, &v.letters), UNETMM_CALL_EP_CREATE);
-    v.orders = (unsigned)check(unetmm_connect_as(v.ep, mac, SERVICE,
+    v.orders = (unsigned)check(unetmm_connect_ex(v.ep, mac, SERVICE,
                                                  60 * SECOND, NULL, NULL),
                                UNETMM_CALL_CONNECT);
-    v.data = (unsigned)check(unetmm_connect_as(v.letters, mac, SERVICE + 1,
+    v.data = (unsigned)check(unetmm_connect_ex(v.letters, mac, SERVICE + 1,
                                                60 * SECOND, NULL, NULL),
                              UNETMM_CALL_CONNECT);
     meet(&v);

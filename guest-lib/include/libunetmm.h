@@ -11,14 +11,14 @@
  *   channel   a small number that stands for "that endpoint of that card";
  *             connect() or accept() makes one
  *
- * A program posts free buffers, sends messages, and takes completions.  A
- * message is a datagram of at most one frame (the channel's MTU): it arrives
- * whole, once, or not at all.  Received data is in the buffer that the
- * completion names or, if it is short, in the completion itself.
+ * A program posts free buffers, sends messages, and takes completions.  A message
+ * of up to 4 MiB arrives once and in order; a send completes when the peer's card
+ * has all of it, and if the channel fails, its completion says why.  Received data
+ * is in the buffer that the completion names or, if it is short, in the completion
+ * itself.
  *
- * On a reliable channel (unetmm_connect_as()) messages are of up to 4 MiB, and
- * arrive once and in order; a send completes when the peer's card has all of it,
- * and if the channel fails, its completion says why.
+ * On a channel for datagrams (UNETMM_CHANNEL_ATTR_DATAGRAM) a message is of at most
+ * one frame (the channel's MTU), and arrives whole, once, or not at all.
  *
  * Conventions:
  *
@@ -32,12 +32,21 @@
  *   the queues, and what is said at unetmm_handlers_start().
  * - In a forked child every call on a handle of its parent returns
  *   -EOWNERDEAD.  A child that wants to send opens the card itself.
- * - Times are in nanoseconds; a negative timeout means "as long as it takes".
+ * - Times are in nanoseconds.  A timeout of 0 does not wait, a negative one has no
+ *   end.
+ * - A structure with a member `size` may be of an older or a newer library.  The
+ *   caller sets it.  Members that an older structure lacks have their defaults, or
+ *   are not returned.  Of a newer one, the members that this library does not know
+ *   must be 0 (-E2BIG), and are returned as 0.
  *
- * unetmm_send(), unetmm_sendv(), unetmm_post(), unetmm_ring() and unetmm_poll()
- * are inline and make no system call, but for source ktlb: there the system call
- * UNETMM_IOC_POST takes the place of the doorbell; and for source utlb, where
- * pages are used that are not pinned.
+ * unetmm_send(), unetmm_sendv(), unetmm_post_recv(), unetmm_ring() and unetmm_poll()
+ * make no system call, with two exceptions.  With source ktlb, the system call
+ * UNETMM_IOC_POST takes the place of the doorbell.  With source utlb, a page that
+ * is not pinned yet is pinned.
+ *
+ * Every function is a symbol of the library.  A program that includes
+ * <libunetmm/inline.h> has the same functions inline, and then depends on the
+ * layout of struct unetmm_ep, which is otherwise opaque.
  */
 #ifndef LIBUNETMM_H
 #define LIBUNETMM_H
@@ -50,10 +59,6 @@
 
 #include <linux/unetmm.h>
 #include <unetmm_hw.h>
-
-#include <libunetmm/barrier.h>
-#include <libunetmm/byteorder.h>
-#include <libunetmm/mmio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -100,7 +105,8 @@ int unetmm_info(struct unetmm_ctx *ctx, struct unetmm_info *info);
 /*
  * Asks whether the driver of the card `mac` answers.  If so, `mtu` (may be
  * NULL) is the largest message that both cards can carry.
- * -EHOSTUNREACH: no answer in time.  -ENETDOWN: no link.
+ * -EHOSTUNREACH: no answer in time.  -EAGAIN: nor was the question sent, since the
+ * user has sent too many.  -ENETDOWN: no link.
  */
 int unetmm_probe(struct unetmm_ctx *ctx, const uint8_t mac[6],
                  int64_t timeout_ns, uint32_t *mtu);
@@ -143,8 +149,7 @@ struct unetmm_ep_attr {
       UNETMM_MAX_INLINE, UNETMM_SPIN_DEFAULT_NS, 0, 0 }
 
 /*
- * Creates an endpoint; `attr` NULL stands for UNETMM_EP_ATTR_INIT.  A structure
- * that ends before `flags` is taken as if what it lacks were 0.
+ * Creates an endpoint; `attr` NULL stands for UNETMM_EP_ATTR_INIT.
  */
 int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
                      struct unetmm_ep **ep);
@@ -155,7 +160,7 @@ int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
  */
 int unetmm_ep_destroy(struct unetmm_ep *ep);
 
-/* The endpoint's number on the card, as unetmm_counters() takes it. */
+/* The endpoint's number on the card, as unetmm_stats_read() takes it. */
 int unetmm_ep_id(const struct unetmm_ep *ep);
 
 /* ---- Channels ---------------------------------------------------------- */
@@ -169,8 +174,8 @@ struct unetmm_peer {
 };
 
 /*
- * Lets others connect to this endpoint under the number `service` (not 0;
- * 0 ends listening).  -EADDRINUSE: another endpoint of the card has it.
+ * Lets others connect to this endpoint, by reliable channels, under the number
+ * `service` (not 0; 0 ends listening).  -EADDRINUSE: another endpoint of the card has it.
  */
 int unetmm_listen(struct unetmm_ep *ep, uint64_t service, unsigned backlog);
 
@@ -188,8 +193,8 @@ int unetmm_accept(struct unetmm_ep *ep, struct unetmm_peer *peer,
 int unetmm_ctx_fd(const struct unetmm_ctx *ctx);
 
 /*
- * Connects to whoever listens on `service` at the card `mac`, asking again
- * until the timeout.  Returns the channel's number.  -ETIMEDOUT: the card's
+ * Connects, by a reliable channel, to the endpoint that listens on `service` at the
+ * card `mac`, asking again until the timeout.  Returns the channel's number.  -ETIMEDOUT: the card's
  * driver answered, but nobody listened.  -EHOSTUNREACH: no answer at all.
  */
 int unetmm_connect(struct unetmm_ep *ep, const uint8_t mac[6],
@@ -205,35 +210,38 @@ int unetmm_connect(struct unetmm_ep *ep, const uint8_t mac[6],
  * behind all that it has received.  It comes once and is not lost, and not for
  * unetmm_disconnect(), after which one may still be in the queue.
  */
-#define UNETMM_TELL_CLOSED      UNETMM_LISTEN_TELL
+#define UNETMM_NOTIFY_CLOSE      UNETMM_LISTEN_TELL
 /*
  * Beside RELIABLE: while data of a read has no place, what comes behind it is dropped
  * and asked for again with it (drop and rewind); else only what has none itself.
  */
-#define UNETMM_REWIND           UNETMM_LISTEN_REWIND
+#define UNETMM_GO_BACK_N        UNETMM_LISTEN_REWIND
 
-/* What a channel is to be.  All but the types is for reliable ones; 0: usual. */
+/* What a channel is to be.  All but the flags are for reliable ones; 0: usual. */
 struct unetmm_channel_attr {
     uint32_t size;              /* sizeof(struct unetmm_channel_attr) */
-    uint32_t types;             /* to connect: one; to listen: any of them;
-                                 * and UNETMM_TELL_CLOSED, _REWIND */
+    uint32_t flags;             /* to connect: one; to listen: any of them;
+                                 * and UNETMM_NOTIFY_CLOSE, _GO_BACK_N */
     uint32_t timeout_us;        /* first wait for an answer (4000) */
     uint32_t retries;           /* such waits in a row before it fails (12) */
-    uint32_t not_ready_retries; /* refusals in a row: the peer has no buffer */
-    uint32_t not_ready_us;      /* the peer is to wait when we have none (100) */
+    uint32_t rnr_retries;       /* refusals in a row: the peer has no buffer */
+    uint32_t rnr_us;            /* the peer is to wait when we have none (100) */
 };
 
 #define UNETMM_CHANNEL_ATTR_INIT \
     { sizeof(struct unetmm_channel_attr), UNETMM_RELIABLE, 0, 0, 0, 0 }
+/* A channel for datagrams: each message is one frame, and may be lost. */
+#define UNETMM_CHANNEL_ATTR_DATAGRAM \
+    { sizeof(struct unetmm_channel_attr), UNETMM_DATAGRAM, 0, 0, 0, 0 }
 
 /*
- * As unetmm_listen() and unetmm_connect(), which are for datagrams; `attr` NULL
- * stands for UNETMM_CHANNEL_ATTR_INIT.  -EPROTOTYPE: who listens takes no such
+ * As unetmm_listen() and unetmm_connect(), with attributes; `attr` NULL stands for
+ * UNETMM_CHANNEL_ATTR_INIT, as there.  -EPROTOTYPE: who listens takes no such
  * channels.  -EOPNOTSUPP: the card has no reliable channels, or source ktlb.
  */
-int unetmm_listen_as(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
+int unetmm_listen_ex(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
                      const struct unetmm_channel_attr *attr);
-int unetmm_connect_as(struct unetmm_ep *ep, const uint8_t mac[6],
+int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6],
                       uint64_t service, int64_t timeout_ns,
                       const struct unetmm_channel_attr *attr,
                       struct unetmm_peer *peer);
@@ -251,6 +259,17 @@ struct unetmm_channel_info {
 /* What a channel is.  The caller sets info->size first. */
 int unetmm_channel_info(struct unetmm_ep *ep, unsigned channel,
                         struct unetmm_channel_info *info);
+
+/*
+ * Waits until the peer's card has all that was sent, written and stored on a reliable
+ * channel, then closes it.  A peer that asked for UNETMM_NOTIFY_CLOSE takes the
+ * completion of type UNETMM_CQE_CLOSED with status UNETMM_ST_BAD_CHANNEL when it has
+ * taken all of that: the other side has finished.  Completions that come meanwhile
+ * are kept.  -ETIMEDOUT, -EINTR, -ENOMEM: the channel is still open.  Other errors,
+ * those of unetmm_status_errno() among them: it is closed, and the peer may not have
+ * all.  -ENOENT: no such channel.  -EPROTOTYPE: it is one for datagrams.
+ */
+int unetmm_shutdown(struct unetmm_ep *ep, unsigned channel, int64_t timeout_ns);
 
 /*
  * Closes a channel.  Messages still queued on it complete with an error, and
@@ -363,21 +382,21 @@ struct unetmm_utlb_stats {
 /* The caller sets stats->size first.  -EINVAL: another source. */
 int unetmm_utlb_stats(struct unetmm_ctx *ctx, struct unetmm_utlb_stats *stats);
 
-/* ---- Counters ---------------------------------------------------------- */
+/* ---- Statistics -------------------------------------------------------- */
 
 /*
  * Reads counters: `scope` is UNETMM_SCOPE_CARD, _ENDPOINT or _DRIVER.  At most
  * `count` values are stored.  Returns how many counters the scope has.
  */
-int unetmm_counters(struct unetmm_ctx *ctx, unsigned scope, unsigned endpoint,
-                    uint64_t *values, unsigned count);
+int unetmm_stats_read(struct unetmm_ctx *ctx, unsigned scope, unsigned endpoint,
+                      uint64_t *values, unsigned count);
 
 /*
  * The name of counter n of a scope, or NULL if there is none; a counter of the
  * card that is not kept per endpoint has no name in UNETMM_SCOPE_ENDPOINT.
  * `help` (may be NULL) gets a phrase that says what it counts.
  */
-const char *unetmm_counter_name(unsigned scope, unsigned n, const char **help);
+const char *unetmm_stats_name(unsigned scope, unsigned n, const char **help);
 
 /* ---- Words for people -------------------------------------------------- */
 
@@ -394,14 +413,14 @@ enum unetmm_call {
     UNETMM_CALL_SEND,
     UNETMM_CALL_POST,
     UNETMM_CALL_POLL,
-    UNETMM_CALL_COUNTERS,
+    UNETMM_CALL_STATS,
     UNETMM_CALL_HANDLERS,       /* dispatch, and unetmm_handlers_*() */
     UNETMM_CALL_EXPORT,
     UNETMM_CALL_IMPORT,
     UNETMM_CALL_ONE_SIDED,      /* write, read, atomics */
     UNETMM_CALL_REDIRECT,
-    UNETMM_CALL_COUNTER,        /* event counters: unetmm_counter_*() */
-    UNETMM_CALL_SYNC,           /* unetmm_sem_*(), _queue_*(), _sync_*() */
+    UNETMM_CALL_EVENT,        /* event counters: unetmm_event_*() */
+    UNETMM_CALL_SYNC,           /* unetmm_sem_*(), _waitq_*(), _sync_*() */
     UNETMM_CALL_PREFETCH,
     UNETMM_CALL_FLOW,
 };
@@ -416,468 +435,83 @@ const char *unetmm_strerror(int error, enum unetmm_call call);
 const char *unetmm_status_str(unsigned status);
 
 /*
+ * The `status` of a completion as -errno, 0 for UNETMM_ST_OK: the result of a call
+ * that waits for the completion itself.  Several can have the same one.  -EIO: also a
+ * status that this library does not know.
+ */
+int unetmm_status_errno(unsigned status);
+
+/*
  * "52:54:00:12:34:56" to bytes.  -EINVAL if it is not six hexadecimal bytes
  * with colons or dashes, or names no single station.
  */
 int unetmm_parse_mac(const char *text, uint8_t mac[6]);
+
+/*
+ * The address of a card by name: what unetmm_parse_mac() takes, or the name of a
+ * host in ethers(5).  -ENOENT: there is no such name.  -EINVAL: the address that it
+ * has there names no single station.
+ */
+int unetmm_resolve(const char *name, uint8_t mac[6]);
 
 #define UNETMM_MAC_CHARS        18
 
 /* The reverse; returns `text`. */
 char *unetmm_format_mac(const uint8_t mac[6], char text[UNETMM_MAC_CHARS]);
 
-/* ---- The endpoint from inside ------------------------------------------ */
-
-/*
- * What the inline functions below need.  All members are private.  The library
- * allocates it in pages of its own that the kernel wipes in a forked child:
- * there `alive` is 0, which is how a child is told from the owner without a
- * system call, and before a queue is touched (the child has none mapped).
- */
-struct unetmm_import_record {
-    uint64_t length;            /* 0: no such import */
-    uint16_t channel;
-    uint8_t rights;
-};
-
-struct unetmm_ep {
-    uint32_t alive;
-    uint32_t unrung;            /* something was queued since the doorbell */
-    uint32_t sq_mask;
-    uint32_t sq_prod;
-    uint32_t sq_cons;           /* the card's, as last read */
-    uint32_t fq_mask;
-    uint32_t fq_prod;
-    uint32_t fq_cons;           /* the card's, as last read */
-    uint32_t cq_mask;
-    uint32_t cq_log2;
-    uint32_t cq_cons;
-    uint32_t blocked_rung;      /* cq_cons when we rang for CQ_BLOCKED */
-    uint32_t inline_max;
-    uint32_t max_buffer_pages;
-    uint32_t channels;
-    struct unetmm_ep_index *index;
-    unetmm_u8 *sq;
-    struct unetmm_fqe *fq;
-    struct unetmm_cqe *cq;
-    volatile uint32_t *doorbell;
-    const uint32_t *channel_mtu; /* by channel; 0: not open */
-    uint32_t trap;              /* source ktlb: a call instead of a doorbell */
-    uint32_t may_zero;          /* UNETMM_ZERO means something */
-    void *utlb;                 /* source utlb: what its descriptors use */
-    uint32_t stashed;           /* completions were taken for somebody else */
-    uint32_t nimports;
-    const struct unetmm_import_record *imports;     /* by number */
-    uint32_t raw;               /* frames, and no channels */
-    uint32_t slots;             /* buffers are looked at when they are used */
-    uint32_t unlooked;          /* posted since we saw whether anybody waits */
-};
-
-/*
- * Source utlb, private.  Before something is queued: its pages are pinned, and
- * the cookie becomes the library's.  0, or -errno: it must not be queued.
- */
-int unetmm_utlb_send_(struct unetmm_ep *ep, unsigned channel,
-                      const struct iovec *iov, unsigned n, uint64_t *cookie,
-                      unsigned *flags);
-int unetmm_utlb_post_(struct unetmm_ep *ep, void *buf, size_t len,
-                      uint64_t *cookie);
-struct unetmm_completion;
-/* A completion is taken.  0: nobody is to see it. */
-int unetmm_utlb_taken_(struct unetmm_ep *ep, struct unetmm_completion *c);
-/* Messages that have still to be queued again. */
-int unetmm_utlb_pending_(struct unetmm_ep *ep);
-
-/* 0 if the channel is not open.  Another thread may open or close it. */
-static inline uint32_t unetmm_mtu_(const struct unetmm_ep *ep,
-                                   unsigned channel)
-{
-    return channel >= ep->channels ? 0 :
-        __atomic_load_n(&ep->channel_mtu[channel], __ATOMIC_RELAXED);
-}
-
-/* The longest message of a channel; -ENOENT if it is not open. */
-static inline int64_t unetmm_channel_mtu(const struct unetmm_ep *ep,
-                                         unsigned channel)
-{
-    uint32_t mtu;
-
-    if (!ep->alive) {
-        return -EOWNERDEAD;
-    }
-    mtu = unetmm_mtu_(ep, channel);
-    return mtu ? (int64_t)mtu : -ENOENT;
-}
-
 /* ---- Fast path: the doorbell ------------------------------------------- */
 
-/* Has the driver look at the queues: 0, or -errno.  Private. */
-int unetmm_trap_(struct unetmm_ep *ep);
+/* The longest message of a channel; -ENOENT if it is not open. */
+int64_t unetmm_channel_mtu(const struct unetmm_ep *ep,
+                           unsigned channel);
 
 /*
  * Tells the card to look at the queues.  Needed only after calls that were
  * given UNETMM_MORE.
  */
-static inline int unetmm_ring(struct unetmm_ep *ep)
-{
-    if (!ep->alive) {
-        return -EOWNERDEAD;
-    }
-    ep->unrung = 0;
-    if (ep->trap) {
-        return unetmm_trap_(ep);
-    }
-    unetmm_write_doorbell(ep->doorbell);
-    return 0;
-}
-
-/* After queueing: ring, or remember that somebody has to. */
-static inline void unetmm_ring_unless_more_(struct unetmm_ep *ep, int more)
-{
-    if (more) {
-        ep->unrung = 1;
-    } else {
-        unetmm_ring(ep);
-    }
-}
-
-/*
- * A queue is full.  What was queued with UNETMM_MORE is made known to the card
- * here: a caller that tries again must not wait for itself.
- */
-static inline int unetmm_full_(struct unetmm_ep *ep)
-{
-    if (unetmm_read_word(&ep->index->card.state) & UNETMM_EP_ERROR) {
-        return -EIO;
-    }
-    if (ep->unrung) {
-        unetmm_ring(ep);
-    }
-    if (ep->utlb) {
-        unetmm_utlb_pending_(ep);
-    }
-    return -EAGAIN;
-}
+int unetmm_ring(struct unetmm_ep *ep);
 
 /* ---- Fast path: sending ------------------------------------------------ */
 
-/* Flags of unetmm_send(), unetmm_sendv() and unetmm_post() */
+/* Flags of unetmm_send(), unetmm_sendv() and unetmm_post_recv() */
 #define UNETMM_MORE             0x01u   /* more follows: do not ring yet */
 /* Flags of unetmm_send() and unetmm_sendv() */
-#define UNETMM_QUIET            0x02u   /* a completion only if it fails */
+#define UNETMM_UNSIGNALED            0x02u   /* a completion only if it fails */
 #define UNETMM_INLINE           0x04u   /* copy it now; 224 bytes at most */
 #define UNETMM_SEND_FLAGS       0x07u
-/* Flag of unetmm_post(): what the page holds now need not be kept */
+/* Flag of unetmm_post_recv(): what the page holds now need not be kept */
 #define UNETMM_ZERO             0x08u
-
-static inline unetmm_u8 *unetmm_slot_(const struct unetmm_ep *ep,
-                                      uint32_t index)
-{
-    return ep->sq + (size_t)(index & ep->sq_mask) * UNETMM_SLOT_BYTES;
-}
-
-/* True if the send queue has room for so many slots more. */
-static inline int unetmm_sq_has_room_(struct unetmm_ep *ep, uint32_t slots)
-{
-    if (ep->sq_mask + 1 - (ep->sq_prod - ep->sq_cons) >= slots) {
-        return 1;
-    }
-    ep->sq_cons = unetmm_read_word(&ep->index->card.sq_cons);
-    /* The card has read a slot before we overwrite it. */
-    unetmm_from_card_barrier();
-    return ep->sq_mask + 1 - (ep->sq_prod - ep->sq_cons) >= slots;
-}
-
-/* Slots behind the descriptor's first one. */
-static inline uint32_t unetmm_inline_slots_(size_t len)
-{
-    return len <= UNETMM_SQE_INLINE ? 0 :
-        (uint32_t)((len - UNETMM_SQE_INLINE + UNETMM_SLOT_BYTES - 1) /
-                   UNETMM_SLOT_BYTES);
-}
-
-static inline uint32_t unetmm_seg_slots_(unsigned n)
-{
-    return n <= UNETMM_SQE_SEGS ? 0 :
-        (n - UNETMM_SQE_SEGS + UNETMM_SLOT_SEGS - 1) / UNETMM_SLOT_SEGS;
-}
-
-/*
- * Copies a message into the slots from `index` on: the first 32 bytes into the
- * descriptor, the rest into raw slots.  A slot never wraps, a descriptor may.
- */
-static inline void unetmm_put_inline_(struct unetmm_ep *ep, uint32_t index,
-                                      const struct iovec *iov, unsigned n)
-{
-    unetmm_u8 *to = unetmm_slot_(ep, index) + offsetof(struct unetmm_sqe, data);
-    size_t room = UNETMM_SQE_INLINE;
-    unsigned i;
-
-    for (i = 0; i < n; i++) {
-        const unetmm_u8 *from = (const unetmm_u8 *)iov[i].iov_base;
-        size_t left = iov[i].iov_len;
-
-        while (left) {
-            size_t now;
-
-            if (!room) {
-                to = unetmm_slot_(ep, ++index);
-                room = UNETMM_SLOT_BYTES;
-            }
-            now = left < room ? left : room;
-            memcpy(to, from, now);
-            to += now;
-            from += now;
-            room -= now;
-            left -= now;
-        }
-    }
-}
-
-static inline void unetmm_put_segs_(struct unetmm_ep *ep, uint32_t index,
-                                    const struct iovec *iov, unsigned n)
-{
-    struct unetmm_seg *seg = (struct unetmm_seg *)(void *)
-        (unetmm_slot_(ep, index) + offsetof(struct unetmm_sqe, seg));
-    unsigned room = UNETMM_SQE_SEGS;
-    unsigned i;
-
-    for (i = 0; i < n; i++) {
-        if (!room) {
-            seg = (struct unetmm_seg *)(void *)unetmm_slot_(ep, ++index);
-            room = UNETMM_SLOT_SEGS;
-        }
-        seg->addr = unetmm_swap64((uintptr_t)iov[i].iov_base);
-        seg->len = unetmm_swap32((uint32_t)iov[i].iov_len);
-        seg->rsvd = 0;
-        seg++;
-        room--;
-    }
-}
-
-/* The first half of a descriptor; the second is data or segments. */
-static inline void unetmm_put_sqe_(struct unetmm_ep *ep, uint32_t index,
-                                   unsigned channel, uint64_t cookie,
-                                   unsigned flags)
-{
-    struct unetmm_sqe *sqe = (struct unetmm_sqe *)(void *)
-        unetmm_slot_(ep, index);
-
-    sqe->opcode = UNETMM_OP_SEND;
-    sqe->flags = flags & UNETMM_QUIET ? UNETMM_SQE_F_QUIET : 0;
-    sqe->nsegs = 0;
-    sqe->inline_len = 0;
-    sqe->channel = unetmm_swap16((uint16_t)channel);
-    sqe->rsvd0 = 0;
-    sqe->cookie = unetmm_swap64(cookie);
-    sqe->imm = 0;
-    sqe->handle = 0;
-    sqe->remote = 0;
-}
-
-/* The length of a message, or more than `max` if it is longer than that. */
-static inline size_t unetmm_iov_length_(const struct iovec *iov, unsigned n,
-                                        size_t max)
-{
-    size_t total = 0;
-    unsigned i;
-
-    for (i = 0; i < n; i++) {
-        if (iov[i].iov_len > max - total) {
-            return max + 1;
-        }
-        total += iov[i].iov_len;
-    }
-    return total;
-}
-
-/*
- * Source utlb: has the pages of a message pinned.  It gives away copies, so that what
- * it is told of can stay in registers where it is not called.  Private.
- */
-static inline __attribute__((always_inline))
-int unetmm_pin_(struct unetmm_ep *ep, unsigned channel,
-                const struct iovec *iov, unsigned n, uint64_t *cookie,
-                unsigned *flags)
-{
-    struct iovec pieces[UNETMM_MAX_SEGS];
-    uint64_t new_cookie = *cookie;
-    unsigned new_flags = *flags;
-    int ret;
-
-    /* Some compilers warn of an array that none is copied to. */
-    pieces[0].iov_len = 0;
-    memcpy(pieces, iov, n * sizeof(*iov));
-    ret = unetmm_utlb_send_(ep, channel, pieces, n, &new_cookie, &new_flags);
-    *cookie = new_cookie;
-    *flags = new_flags;
-    return ret;
-}
 
 /*
  * Sends one message gathered from `n` pieces of memory, 0..UNETMM_MAX_SEGS.
  * The pieces must stay as they are until the completion (type
- * UNETMM_CQE_SENT, with `cookie`) says that the message was sent, unless the
+ * UNETMM_CQE_SENT, with `user_data`) says that the message was sent, unless the
  * message is not longer than the endpoint's inline_max or UNETMM_INLINE is set.
  *
  * -EAGAIN: the queue is full; take completions and try again.
  * -EMSGSIZE: longer than the channel's MTU.  -ENOENT: no such channel.
  * -EINVAL: too many pieces, unknown flag.  -EIO: the endpoint was stopped.
  */
-static inline int unetmm_sendv(struct unetmm_ep *ep, unsigned channel,
-                               const struct iovec *iov, unsigned n,
-                               uint64_t cookie, unsigned flags)
-{
-    size_t limit = flags & UNETMM_INLINE ? UNETMM_MAX_INLINE : 0;
-    struct unetmm_sqe *sqe;
-    uint32_t slots, mtu;
-    size_t len;
-
-    if (!ep->alive) {
-        return -EOWNERDEAD;
-    }
-    if (n > UNETMM_MAX_SEGS || flags & ~UNETMM_SEND_FLAGS) {
-        return -EINVAL;
-    }
-    mtu = unetmm_mtu_(ep, channel);
-    if (!mtu) {
-        return -ENOENT;
-    }
-    len = unetmm_iov_length_(iov, n, mtu);
-    if (len > mtu || (limit && len > limit)) {
-        return -EMSGSIZE;
-    }
-    if (!limit) {
-        limit = ep->inline_max;
-    }
-    slots = 1 + (len <= limit ? unetmm_inline_slots_(len) :
-                                unetmm_seg_slots_(n));
-    if (!unetmm_sq_has_room_(ep, slots)) {
-        return unetmm_full_(ep);
-    }
-    if (ep->utlb) {
-        int ret = unetmm_pin_(ep, channel, iov, len <= limit ? 0 : n, &cookie,
-                              &flags);
-
-        if (ret) {
-            return ret == -EAGAIN ? unetmm_full_(ep) : ret;
-        }
-    }
-    unetmm_put_sqe_(ep, ep->sq_prod, channel, cookie, flags);
-    sqe = (struct unetmm_sqe *)(void *)unetmm_slot_(ep, ep->sq_prod);
-    if (len <= limit) {
-        sqe->flags |= UNETMM_SQE_F_INLINE;
-        sqe->inline_len = (unetmm_u8)len;
-        unetmm_put_inline_(ep, ep->sq_prod, iov, n);
-    } else {
-        sqe->nsegs = (unetmm_u8)n;
-        unetmm_put_segs_(ep, ep->sq_prod, iov, n);
-    }
-    ep->sq_prod += slots;
-    unetmm_write_index(&ep->index->user.sq_prod, ep->sq_prod);
-    unetmm_ring_unless_more_(ep, flags & UNETMM_MORE);
-    return 0;
-}
+int unetmm_sendv(struct unetmm_ep *ep, unsigned channel,
+                 const struct iovec *iov, unsigned n,
+                 uint64_t user_data, unsigned flags);
 
 /* Sends one message from one piece of memory. */
-static inline int unetmm_send(struct unetmm_ep *ep, unsigned channel,
-                              const void *buf, size_t len, uint64_t cookie,
-                              unsigned flags)
-{
-    struct iovec iov;
-
-    iov.iov_base = (void *)(uintptr_t)buf;
-    iov.iov_len = len;
-    return unetmm_sendv(ep, channel, &iov, 1, cookie, flags);
-}
+int unetmm_send(struct unetmm_ep *ep, unsigned channel,
+                const void *buf, size_t len, uint64_t user_data,
+                unsigned flags);
 
 /*
  * Slots of the send queue that the card has not done with.  0 means that all
- * messages have been sent or have failed, those sent with UNETMM_QUIET too.
+ * messages have been sent or have failed, those sent with UNETMM_UNSIGNALED too.
  */
-static inline int unetmm_send_pending(struct unetmm_ep *ep)
-{
-    if (!ep->alive) {
-        return -EOWNERDEAD;
-    }
-    ep->sq_cons = unetmm_read_word(&ep->index->card.sq_cons);
-    unetmm_from_card_barrier();
-    if (ep->utlb) {
-        int again = unetmm_utlb_pending_(ep);
-
-        return (int)(ep->sq_prod - ep->sq_cons) + again;
-    }
-    return (int)(ep->sq_prod - ep->sq_cons);
-}
+int unetmm_send_pending(struct unetmm_ep *ep);
 
 /* ---- Fast path: free buffers ------------------------------------------- */
 
-/* Private: there is none yet; will there be, for completions that were taken? */
-int unetmm_fq_settles_(struct unetmm_ep *ep);
-
-static inline int unetmm_fq_has_room_(struct unetmm_ep *ep)
-{
-    if (ep->fq_prod - ep->fq_cons > ep->fq_mask) {
-        ep->fq_cons = unetmm_read_word(&ep->index->card.fq_cons);
-        unetmm_from_card_barrier();
-    }
-    return ep->fq_prod - ep->fq_cons <= ep->fq_mask || unetmm_fq_settles_(ep);
-}
-
-static inline void unetmm_put_fqe_(struct unetmm_ep *ep, void *buf, size_t len,
-                                   uint64_t cookie, unsigned flags)
-{
-    struct unetmm_fqe *fqe = &ep->fq[ep->fq_prod & ep->fq_mask];
-
-    fqe->addr = unetmm_swap64((uintptr_t)buf);
-    fqe->len = unetmm_swap32((uint32_t)len);
-    fqe->flags = unetmm_swap32(flags & UNETMM_ZERO ? UNETMM_FQE_F_ZERO : 0);
-    fqe->cookie = unetmm_swap64(cookie);
-    fqe->rsvd = 0;
-    ep->fq_prod++;
-    unetmm_write_index(&ep->index->user.fq_prod, ep->fq_prod);
-}
-
-/*
- * A buffer is in the queue.  Where the card looks only when a message comes there is
- * nothing to be said to it, unless the driver waits for buffers.
- */
-static inline void unetmm_offer_(struct unetmm_ep *ep, int more)
-{
-    if (!ep->slots) {
-        unetmm_ring_unless_more_(ep, more);
-        return;
-    }
-    ep->unlooked = 1;
-    if (more) {
-        return;
-    }
-    if (ep->unrung) {
-        unetmm_ring(ep);
-    } else {
-        /* The index before the state. */
-        unetmm_arm_barrier();
-        if (unetmm_read_word(&ep->index->card.state) & UNETMM_EP_FQ_AWAITED) {
-            unetmm_ring(ep);
-        }
-    }
-    ep->unlooked = 0;
-}
-
-/* The driver may refuse the last buffer, and then has not taken it. */
-static inline int unetmm_post_checked_(struct unetmm_ep *ep)
-{
-    if (unetmm_ring(ep) == -EINVAL) {
-        ep->fq_prod--;
-        unetmm_write_index(&ep->index->user.fq_prod, ep->fq_prod);
-        return -EINVAL;
-    }
-    return 0;
-}
-
 /*
  * Posts a free buffer; messages fill them in the order of posting.  It belongs
- * to the card until a completion with `cookie` gives it back, filled
+ * to the card until a completion with `user_data` gives it back, filled
  * (UNETMM_CQE_RECEIVED) or not (UNETMM_CQE_BUFFER).  `flags`: UNETMM_MORE and
  * UNETMM_ZERO.
  *
@@ -895,48 +529,13 @@ static inline int unetmm_post_checked_(struct unetmm_ep *ep)
  * whole page, source pinned or utlb, or (source ktlb) memory that may not be
  * used so.
  */
-static inline int unetmm_post(struct unetmm_ep *ep, void *buf, size_t len,
-                              uint64_t cookie, unsigned flags)
-{
-    uintptr_t in_page = (uintptr_t)buf & (UNETMM_PAGE_BYTES - 1);
-
-    if (!ep->alive) {
-        return -EOWNERDEAD;
-    }
-    if (!len || flags & ~(UNETMM_MORE | UNETMM_ZERO) ||
-        (flags & UNETMM_ZERO &&
-         (in_page || len != UNETMM_PAGE_BYTES || !ep->may_zero))) {
-        return -EINVAL;
-    }
-    if (len > UINT32_MAX - UNETMM_PAGE_BYTES ||
-        (in_page + len + UNETMM_PAGE_BYTES - 1) / UNETMM_PAGE_BYTES >
-        ep->max_buffer_pages) {
-        return -EMSGSIZE;
-    }
-    if (!unetmm_fq_has_room_(ep)) {
-        return unetmm_full_(ep);
-    }
-    if (ep->utlb) {
-        uint64_t new_cookie = cookie;
-        int ret = unetmm_utlb_post_(ep, buf, len, &new_cookie);
-
-        if (ret) {
-            return ret == -EAGAIN ? unetmm_full_(ep) : ret;
-        }
-        cookie = new_cookie;
-    }
-    unetmm_put_fqe_(ep, buf, len, cookie, flags);
-    if (flags & UNETMM_ZERO && ep->trap) {
-        return unetmm_post_checked_(ep);
-    }
-    unetmm_offer_(ep, flags & UNETMM_MORE);
-    return 0;
-}
+int unetmm_post_recv(struct unetmm_ep *ep, void *buf, size_t len,
+                     uint64_t user_data, unsigned flags);
 
 /* ---- Fast path: completions -------------------------------------------- */
 
 struct unetmm_completion {
-    uint64_t cookie;            /* of the send, buffer or export; else 0 */
+    uint64_t user_data;         /* of the send, buffer or export; else 0 */
     uint32_t len;               /* message bytes */
     uint16_t channel;           /* our number for the channel */
     uint8_t type;               /* UNETMM_CQE_* */
@@ -946,95 +545,14 @@ struct unetmm_completion {
     uint32_t flags;             /* UNETMM_CQE_F_CSUM_OK, of frames; others */
 };
 
-static inline void unetmm_take_(const struct unetmm_cqe *cqe, uint32_t flags,
-                                struct unetmm_completion *c)
-{
-    c->cookie = unetmm_swap64(cqe->cookie);
-    c->len = unetmm_swap32(cqe->len);
-    c->channel = unetmm_swap16(cqe->channel);
-    c->type = cqe->opcode;
-    c->status = cqe->status;
-    c->flags = flags & ~UNETMM_PHASE;
-    c->is_inline = !!(flags & UNETMM_CQE_F_INLINE);
-    if (c->is_inline || c->type == UNETMM_CQE_NOTIFY) {
-        memcpy(c->data, cqe->data, sizeof(c->data));
-    }
-}
-
-/* The flags of the next completion; its phase says whether it is there. */
-static inline uint32_t unetmm_next_flags_(const struct unetmm_ep *ep,
-                                          uint32_t index, int *there)
-{
-    uint32_t flags = unetmm_read_word(&ep->cq[index & ep->cq_mask].flags);
-
-    *there = (flags & UNETMM_PHASE) == UNETMM_PHASE_OF(index, ep->cq_log2);
-    return flags;
-}
-
-/* Takes what was kept by calls that waited for another completion.  Private. */
-int unetmm_unstash_(struct unetmm_ep *ep, struct unetmm_completion *c,
-                    unsigned n);
-
 /*
  * Takes up to `n` completions, oldest first.  Returns how many, 0 if there are
  * none.  -EIO: the endpoint was stopped and all its completions are taken.
  *
  * The message of an inline completion is in data[] and no buffer was used.
  */
-static inline int unetmm_poll(struct unetmm_ep *ep,
-                              struct unetmm_completion *c, unsigned n)
-{
-    uint32_t index = ep->cq_cons;
-    uint32_t state;
-    unsigned taken;
-
-    if (!ep->alive) {
-        return -EOWNERDEAD;
-    }
-    if (ep->stashed && n) {
-        return unetmm_unstash_(ep, c, n);
-    }
-    for (taken = 0; taken < n; index++) {
-        int there;
-        uint32_t flags = unetmm_next_flags_(ep, index, &there);
-
-        if (!there) {
-            break;
-        }
-        unetmm_from_card_barrier();
-        unetmm_take_(&ep->cq[index & ep->cq_mask], flags, &c[taken]);
-        if (!ep->utlb || unetmm_utlb_taken_(ep, &c[taken])) {
-            taken++;
-        }
-    }
-    if (index != ep->cq_cons) {
-        ep->cq_cons = index;
-        /* What was read of an entry is read before the card overwrites it. */
-        unetmm_write_index(&ep->index->user.cq_cons, index);
-    }
-    state = unetmm_read_word(&ep->index->card.state);
-    if (state & UNETMM_EP_ERROR && !taken && n) {
-        int there;
-
-        /* What the card wrote before it stopped comes first. */
-        unetmm_from_card_barrier();
-        unetmm_next_flags_(ep, index, &there);
-        return there ? 0 : -EIO;
-    }
-    if (state & UNETMM_EP_FQ_AWAITED && ep->unlooked) {
-        ep->unlooked = 0;
-        unetmm_ring(ep);
-    }
-    if (state & UNETMM_EP_CQ_BLOCKED && ep->blocked_rung != index) {
-        /*
-         * Once for what has been taken.  A card that blocks just after we have
-         * read the state is seen by the next poll, if only that finds nothing.
-         */
-        ep->blocked_rung = index;
-        unetmm_ring(ep);
-    }
-    return (int)taken;
-}
+int unetmm_poll(struct unetmm_ep *ep,
+                struct unetmm_completion *c, unsigned n);
 
 /* ---- Waiting ----------------------------------------------------------- */
 

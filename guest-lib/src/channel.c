@@ -5,38 +5,48 @@
  * refused at once, and what a program may ask for.
  */
 #include "internal.h"
+#include "sized.h"
 #include "sys.h"
 
 static const struct unetmm_channel_attr reliable_attr =
     UNETMM_CHANNEL_ATTR_INIT;
-static const struct unetmm_channel_attr datagram_attr = {
-    .size = sizeof(datagram_attr),
-    .types = UNETMM_DATAGRAM,
-};
+/* To end listening: it needs no reliable channels. */
+static const struct unetmm_channel_attr datagram_attr =
+    UNETMM_CHANNEL_ATTR_DATAGRAM;
 
-/* What a reliable channel has and others have not is not to be asked for. */
-static int check_attr(const struct unetmm_channel_attr *attr)
+/* The program's attributes, or those of a reliable channel; and checks them. */
+static int take_attr(struct unetmm_channel_attr *attr,
+                     const struct unetmm_channel_attr *given)
 {
-    if (attr->size != sizeof(*attr) ||
-        !(attr->types & (UNETMM_DATAGRAM | UNETMM_RELIABLE)) ||
-        attr->types & ~(UNETMM_DATAGRAM | UNETMM_RELIABLE |
-                        UNETMM_TELL_CLOSED | UNETMM_REWIND)) {
+    int ret = 0;
+
+    *attr = reliable_attr;
+    if (given) {
+        ret = sized_read(attr, sizeof(*attr),
+                         SIZED_UP_TO(struct unetmm_channel_attr, flags), given);
+    }
+    if (ret) {
+        return ret;
+    }
+    if (!(attr->flags & (UNETMM_DATAGRAM | UNETMM_RELIABLE)) ||
+        attr->flags & ~(UNETMM_DATAGRAM | UNETMM_RELIABLE |
+                        UNETMM_NOTIFY_CLOSE | UNETMM_GO_BACK_N)) {
         return -EINVAL;
     }
     return 0;
 }
 
-int unetmm_listen_as(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
-                     const struct unetmm_channel_attr *attr)
+int unetmm_listen_ex(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
+                     const struct unetmm_channel_attr *given)
 {
+    struct unetmm_channel_attr attr;
     struct unetmm_listen listen;
     int ret;
 
     if (!ep->alive) {
         return -EOWNERDEAD;
     }
-    attr = attr ? attr : &reliable_attr;
-    ret = check_attr(attr);
+    ret = take_attr(&attr, given);
     if (ret) {
         return ret;
     }
@@ -45,11 +55,11 @@ int unetmm_listen_as(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
         .endpoint = unetmm_ep_private(ep)->id,
         .service = service,
         .backlog = backlog,
-        .flags = attr->types,
-        .timeout_us = attr->timeout_us,
-        .retries = attr->retries,
-        .not_ready_retries = attr->not_ready_retries,
-        .not_ready_us = attr->not_ready_us,
+        .flags = attr.flags,
+        .timeout_us = attr.timeout_us,
+        .retries = attr.retries,
+        .not_ready_retries = attr.rnr_retries,
+        .not_ready_us = attr.rnr_us,
     };
     ret = sys_ioctl(unetmm_ep_private(ep)->ctx->fd, UNETMM_IOC_LISTEN,
                     &listen);
@@ -58,7 +68,8 @@ int unetmm_listen_as(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
 
 int unetmm_listen(struct unetmm_ep *ep, uint64_t service, unsigned backlog)
 {
-    return unetmm_listen_as(ep, service, backlog, &datagram_attr);
+    return unetmm_listen_ex(ep, service, backlog,
+                            service ? NULL : &datagram_attr);
 }
 
 /* CONNECT and ACCEPT take and give the same things. */
@@ -111,11 +122,12 @@ int unetmm_accept(struct unetmm_ep *ep, struct unetmm_peer *peer,
                         peer);
 }
 
-int unetmm_connect_as(struct unetmm_ep *ep, const uint8_t mac[6],
+int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6],
                       uint64_t service, int64_t timeout_ns,
-                      const struct unetmm_channel_attr *attr,
+                      const struct unetmm_channel_attr *given,
                       struct unetmm_peer *peer)
 {
+    struct unetmm_channel_attr attr;
     struct unetmm_connect connect = {
         .service = service,
         .deadline_ns = unetmm_deadline(timeout_ns),
@@ -125,23 +137,22 @@ int unetmm_connect_as(struct unetmm_ep *ep, const uint8_t mac[6],
     if (!ep->alive) {
         return -EOWNERDEAD;
     }
-    attr = attr ? attr : &reliable_attr;
-    ret = check_attr(attr);
+    ret = take_attr(&attr, given);
     if (ret) {
         return ret;
     }
-    if (attr->types & UNETMM_DATAGRAM && attr->types & UNETMM_RELIABLE) {
+    if (attr.flags & UNETMM_DATAGRAM && attr.flags & UNETMM_RELIABLE) {
         return -EINVAL;
     }
-    connect.flags = attr->types & UNETMM_RELIABLE ? UNETMM_CONNECT_RELIABLE :
+    connect.flags = attr.flags & UNETMM_RELIABLE ? UNETMM_CONNECT_RELIABLE :
         0;
-    connect.flags |= attr->types & UNETMM_TELL_CLOSED ? UNETMM_CONNECT_TELL :
+    connect.flags |= attr.flags & UNETMM_NOTIFY_CLOSE ? UNETMM_CONNECT_TELL :
         0;
-    connect.flags |= attr->types & UNETMM_REWIND ? UNETMM_CONNECT_REWIND : 0;
-    connect.timeout_us = attr->timeout_us;
-    connect.retries = attr->retries;
-    connect.not_ready_retries = attr->not_ready_retries;
-    connect.not_ready_us = attr->not_ready_us;
+    connect.flags |= attr.flags & UNETMM_GO_BACK_N ? UNETMM_CONNECT_REWIND : 0;
+    connect.timeout_us = attr.timeout_us;
+    connect.retries = attr.retries;
+    connect.not_ready_retries = attr.rnr_retries;
+    connect.not_ready_us = attr.rnr_us;
     memcpy(connect.mac, mac, sizeof(connect.mac));
     return open_channel(unetmm_ep_private(ep), UNETMM_IOC_CONNECT, &connect,
                         peer);
@@ -151,8 +162,7 @@ int unetmm_connect(struct unetmm_ep *ep, const uint8_t mac[6],
                    uint64_t service, int64_t timeout_ns,
                    struct unetmm_peer *peer)
 {
-    return unetmm_connect_as(ep, mac, service, timeout_ns, &datagram_attr,
-                             peer);
+    return unetmm_connect_ex(ep, mac, service, timeout_ns, NULL, peer);
 }
 
 int unetmm_channel_info(struct unetmm_ep *pub, unsigned channel,
@@ -160,13 +170,11 @@ int unetmm_channel_info(struct unetmm_ep *pub, unsigned channel,
 {
     const struct unetmm_ep_private *ep = unetmm_ep_private(pub);
     const struct unetmm_channel_record *record;
+    struct unetmm_channel_info result;
     uint32_t longest;
 
     if (!pub->alive) {
         return -EOWNERDEAD;
-    }
-    if (info->size != sizeof(*info)) {
-        return -EINVAL;
     }
     longest = channel < pub->channels ?
         __atomic_load_n(&ep->mtu[channel], __ATOMIC_ACQUIRE) : 0;
@@ -174,15 +182,15 @@ int unetmm_channel_info(struct unetmm_ep *pub, unsigned channel,
         return -ENOENT;
     }
     record = &ep->records[channel];
-    *info = (struct unetmm_channel_info) {
-        .size = sizeof(*info),
+    result = (struct unetmm_channel_info) {
         .type = record->type,
         .longest = longest,
         .frame = record->frame,
         .endpoint = record->endpoint,
     };
-    memcpy(info->mac, record->mac, sizeof(info->mac));
-    return 0;
+    memcpy(result.mac, record->mac, sizeof(result.mac));
+    return sized_write(info, &result, sizeof(result),
+                       SIZED_UP_TO(struct unetmm_channel_info, frame));
 }
 
 int unetmm_disconnect(struct unetmm_ep *ep, unsigned channel)

@@ -136,7 +136,7 @@ int unetmm_close(struct unetmm_ctx *ctx)
                  atomic_load(&ctx->counters))) {
         return -EBUSY;
     }
-    unetmm_counters_unmap(ctx, ret);
+    unetmm_events_unmap(ctx, ret);
     unetmm_utlb_close(ctx, ret);
     sys_close(ctx->fd);
     unetmm_free_wiped((void *)(uintptr_t)ctx->alive, sizeof(*ctx->alive));
@@ -154,10 +154,14 @@ int unetmm_ctx_fd(const struct unetmm_ctx *ctx)
 int unetmm_info(struct unetmm_ctx *ctx, struct unetmm_info *info)
 {
     int ret = unetmm_ctx_check(ctx);
+    uint32_t size = info->size;
 
     if (ret) {
         return ret;
     }
+    /* All but `size` is the driver's to write, and what it finds is checked. */
+    memset(info, 0, size < sizeof(*info) ? size : sizeof(*info));
+    info->size = size;
     ret = sys_ioctl(ctx->fd, UNETMM_IOC_INFO, info);
     return ret < 0 ? ret : 0;
 }

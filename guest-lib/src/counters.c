@@ -23,7 +23,7 @@ static const struct counter driver_counters[] = {
     UNETMM_DRIVER_COUNTERS(DRIVER_COUNTER)
 };
 
-const char *unetmm_counter_name(unsigned scope, unsigned n, const char **help)
+const char *unetmm_stats_name(unsigned scope, unsigned n, const char **help)
 {
     const struct counter *counter;
 
@@ -47,8 +47,8 @@ const char *unetmm_counter_name(unsigned scope, unsigned n, const char **help)
     return counter->name;
 }
 
-int unetmm_counters(struct unetmm_ctx *ctx, unsigned scope, unsigned endpoint,
-                    uint64_t *values, unsigned count)
+int unetmm_stats_read(struct unetmm_ctx *ctx, unsigned scope, unsigned endpoint,
+                      uint64_t *values, unsigned count)
 {
     struct unetmm_counters request = {
         .size = sizeof(request),

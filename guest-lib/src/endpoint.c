@@ -3,6 +3,7 @@
  * Endpoints: their queues and doorbell, mapped into the process.
  */
 #include "internal.h"
+#include "sized.h"
 #include "sys.h"
 #include "utlb.h"
 
@@ -10,8 +11,8 @@
 
 static const struct unetmm_ep_attr default_attr = UNETMM_EP_ATTR_INIT;
 
-/* What programs have that were compiled before there were raw endpoints. */
-#define FIRST_ATTR_BYTES    offsetof(struct unetmm_ep_attr, flags)
+/* The shortest attributes: without raw endpoints. */
+#define LEAST_ATTR_BYTES    SIZED_UP_TO(struct unetmm_ep_attr, spin_ns)
 
 /* The longest descriptor must fit, with room for another behind it. */
 #define MIN_SEND_SLOTS  8
@@ -65,7 +66,7 @@ static int fill_request(const struct unetmm_ctx *ctx,
  * taken before its place in the queue is free.  The card is in the middle of a turn
  * then, which has its bounds; so does this, whatever the card may be.
  */
-int unetmm_fq_settles_(struct unetmm_ep *ep)
+static int fq_settles(struct unetmm_ep *ep)
 {
     const struct unetmm_ep_card *card = &ep->index->card;
     unsigned tries;
@@ -90,6 +91,12 @@ int unetmm_fq_settles_(struct unetmm_ep *ep)
     return 0;
 }
 
+static const struct unetmm_rare_ops_ rare_ops = {
+    .trap = unetmm_trap,
+    .settle = fq_settles,
+    .unstash = unetmm_unstash,
+};
+
 int unetmm_ep_alloc(uint32_t channels, uint32_t imports,
                     struct unetmm_ep_private **result)
 {
@@ -112,6 +119,7 @@ int unetmm_ep_alloc(uint32_t channels, uint32_t imports,
         unetmm_free_wiped(ep, sizeof(*ep));
         return -ENOMEM;
     }
+    ep->pub.rare = &rare_ops;
     ep->pub.channels = channels;
     ep->pub.channel_mtu = ep->mtu;
     ep->pub.nimports = imports;
@@ -182,7 +190,7 @@ static int map_endpoint(struct unetmm_ep_private *ep,
     return 0;
 }
 
-int unetmm_trap_(struct unetmm_ep *pub)
+int unetmm_trap(struct unetmm_ep *pub)
 {
     const struct unetmm_ep_private *ep = unetmm_ep_private(pub);
     struct unetmm_post post = { .size = sizeof(post), .endpoint = ep->id };
@@ -237,33 +245,21 @@ static int open_endpoint(struct unetmm_ep_private *ep,
     return 0;
 }
 
-/* The program's, or an older one's with what it has not. */
-static int whole_attr(const struct unetmm_ep_attr *attr,
-                      struct unetmm_ep_attr *whole)
-{
-    *whole = default_attr;
-    if (!attr) {
-        return 0;
-    }
-    if (attr->size != sizeof(*attr) && attr->size != FIRST_ATTR_BYTES) {
-        return -EINVAL;
-    }
-    memcpy(whole, attr, attr->size);
-    return 0;
-}
-
 int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *given,
                      struct unetmm_ep **result)
 {
     struct unetmm_ep_private *ep;
-    struct unetmm_ep_attr attr;
+    struct unetmm_ep_attr attr = default_attr;
     int ret = unetmm_ctx_check(ctx);
 
     if (ret) {
         return ret;
     }
-    if (whole_attr(given, &attr) || ctx->source == UNETMM_OBSERVE) {
-        return -EINVAL;
+    if (given) {
+        ret = sized_read(&attr, sizeof(attr), LEAST_ATTR_BYTES, given);
+    }
+    if (ret || ctx->source == UNETMM_OBSERVE) {
+        return ret ? ret : -EINVAL;
     }
     ret = unetmm_ep_alloc(ctx->info.channels, ctx->info.imports, &ep);
     if (ret) {
@@ -305,7 +301,7 @@ int unetmm_ep_destroy(struct unetmm_ep *pub)
         return -EOWNERDEAD;
     }
     unetmm_thread_leave(ep);
-    unetmm_counters_detach(ep);
+    unetmm_events_detach(ep);
     unetmm_windows_end(ep);
     /* The card first: nothing may be unmapped under it. */
     ret = close_endpoint(ep->ctx, ep->id);

@@ -3,6 +3,9 @@
  * Words for people: one sentence for what went wrong, and what to do about it.
  */
 #include "internal.h"
+#include "sys.h"
+
+#include <netinet/ether.h>
 
 struct advice {
     enum unetmm_call call;
@@ -50,8 +53,7 @@ static const struct advice advices[] = {
     { UNETMM_CALL_EP_CREATE, EDQUOT,
       "the queues exceed this user's quota: make them smaller or raise "
       "ulimit -l; or end endpoints of this user, or raise the driver's "
-      "user_endpoints, and for policy redirect or backup also user_threads or "
-      "user_backup_buffers" },
+      "user_endpoints, and for policy backup also user_backup_buffers" },
     { UNETMM_CALL_EP_CREATE, ENOMEM,
       "there is no memory for the queues: make them smaller or raise "
       "ulimit -l" },
@@ -88,6 +90,8 @@ static const struct advice advices[] = {
     { UNETMM_CALL_PROBE, EHOSTUNREACH,
       "no unetmm driver answers at that MAC address: check the address, that "
       "the peer's driver is loaded and that the two cards share a network" },
+    { UNETMM_CALL_PROBE, EAGAIN,
+      "this user has asked too many cards in this second: try again in the next" },
     { UNETMM_CALL_CONNECT, ENOSPC,
       "the channels of the endpoint, or the card's reliable ones, or the slots "
       "for policy redirect, are used up: disconnect one" },
@@ -125,11 +129,11 @@ static const struct advice advices[] = {
     { UNETMM_CALL_POST, EINVAL,
       "a buffer has a length above 0, and only the flags UNETMM_MORE and "
       "UNETMM_ZERO, which needs a page and a source that can: see "
-      "unetmm_post(3)" },
-    { UNETMM_CALL_COUNTERS, EPERM,
+      "unetmm_post_recv(3)" },
+    { UNETMM_CALL_STATS, EPERM,
       "the endpoint is another process's: its counters need CAP_NET_ADMIN, so "
       "ask as root" },
-    { UNETMM_CALL_COUNTERS, ENOENT,
+    { UNETMM_CALL_STATS, ENOENT,
       "there is no such endpoint now: ask for the counters of the card" },
     { UNETMM_CALL_HANDLERS, ENOENT,
       "the endpoint has no handler, or no such channel: set one with "
@@ -191,7 +195,7 @@ static const struct advice advices[] = {
     { UNETMM_CALL_IMPORT, EACCES,
       "the peer has not exported it for that: ask for fewer rights" },
     { UNETMM_CALL_IMPORT, EPROTOTYPE,
-      "the channel is for datagrams: connect with unetmm_connect_as()" },
+      "the channel is for datagrams: connect with unetmm_connect()" },
     { UNETMM_CALL_IMPORT, ENOTCONN,
       "the channel has ended: disconnect it and connect again" },
     { UNETMM_CALL_IMPORT, ENOSPC,
@@ -208,18 +212,31 @@ static const struct advice advices[] = {
       "copied: split it" },
     { UNETMM_CALL_ONE_SIDED, EINVAL,
       "an operation has at most 16 pieces, and only the flags of its page" },
-    { UNETMM_CALL_COUNTER, ENOSPC,
+    { UNETMM_CALL_ONE_SIDED, ETIMEDOUT,
+      "it has not completed in time; the memory is in use until the endpoint is "
+      "destroyed: wait longer" },
+    { UNETMM_CALL_ONE_SIDED, EHOSTUNREACH, "the peer does not answer" },
+    { UNETMM_CALL_ONE_SIDED, ESTALE, "the peer exports this memory no more" },
+    { UNETMM_CALL_ONE_SIDED, EREMOTEIO, "the peer's memory cannot be used" },
+    { UNETMM_CALL_ONE_SIDED, ENXIO, "the peer gives no such event counter" },
+    { UNETMM_CALL_ONE_SIDED, ECANCELED,
+      "the channel had failed before: disconnect it and connect again" },
+    { UNETMM_CALL_ONE_SIDED, ECONNRESET,
+      "the channel has failed at the peer: disconnect it and connect again" },
+    { UNETMM_CALL_ONE_SIDED, ENOTCONN,
+      "the channel has ended: disconnect it and connect again" },
+    { UNETMM_CALL_EVENT, ENOSPC,
       "there are not so many counters left in a row: destroy some" },
-    { UNETMM_CALL_COUNTER, EDQUOT,
+    { UNETMM_CALL_EVENT, EDQUOT,
       "the page of the counters exceeds this user's quota: raise ulimit -l" },
-    { UNETMM_CALL_COUNTER, EINVAL,
+    { UNETMM_CALL_EVENT, EINVAL,
       "make 1 to 512 counters, wait by spinning, blocking or both, and give "
       "handlers to endpoints of the same context" },
-    { UNETMM_CALL_COUNTER, EOPNOTSUPP, "this card has no event counters" },
-    { UNETMM_CALL_COUNTER, EBUSY,
+    { UNETMM_CALL_EVENT, EOPNOTSUPP, "this card has no event counters" },
+    { UNETMM_CALL_EVENT, EBUSY,
       "an export gives the counter, or an endpoint has its handler: end that "
       "first" },
-    { UNETMM_CALL_COUNTER, ENOENT, "the counter has been destroyed" },
+    { UNETMM_CALL_EVENT, ENOENT, "the counter has been destroyed" },
     { UNETMM_CALL_SYNC, ENOTCONN,
       "the home has gone, or cannot be reached: open it again" },
     { UNETMM_CALL_SYNC, EPERM,
@@ -334,6 +351,40 @@ const char *unetmm_status_str(unsigned status)
     return status < UNETMM_NUM_ST ? sentences[status] : "unknown status";
 }
 
+int unetmm_status_errno(unsigned status)
+{
+    static const int errors[UNETMM_NUM_ST] = {
+        [UNETMM_ST_OK] = 0,
+        [UNETMM_ST_PROTECTION] = EFAULT,
+        [UNETMM_ST_BAD_DESC] = EINVAL,
+        [UNETMM_ST_BAD_CHANNEL] = ENOTCONN,
+        [UNETMM_ST_TOO_LONG] = EMSGSIZE,
+        [UNETMM_ST_SKIPPED] = ENOBUFS,
+        [UNETMM_ST_TOO_LARGE] = EMSGSIZE,
+        [UNETMM_ST_LIMIT] = EDQUOT,
+        [UNETMM_ST_UNSUPPORTED] = EOPNOTSUPP,
+        [UNETMM_ST_LINK_DOWN] = ENETDOWN,
+        [UNETMM_ST_BAD_INDEX] = EIO,
+        [UNETMM_ST_DMA] = EIO,
+        [UNETMM_ST_REFUSED] = ECOMM,
+        /* Not ETIMEDOUT: that is the end of the call's own timeout. */
+        [UNETMM_ST_TIMEOUT] = EHOSTUNREACH,
+        [UNETMM_ST_NOT_READY] = ENOBUFS,
+        [UNETMM_ST_PEER_BUFFER] = EMSGSIZE,
+        [UNETMM_ST_PEER_FAILED] = ECONNRESET,
+        [UNETMM_ST_FLUSHED] = ECANCELED,
+        [UNETMM_ST_BAD_IMPORT] = ENOENT,
+        [UNETMM_ST_REVOKED] = ESTALE,
+        [UNETMM_ST_REMOTE_RANGE] = ERANGE,
+        [UNETMM_ST_REMOTE_RIGHT] = EACCES,
+        [UNETMM_ST_REMOTE_MEMORY] = EREMOTEIO,
+        [UNETMM_ST_OVERRUN] = EOVERFLOW,
+        [UNETMM_ST_REMOTE_COUNTER] = ENXIO,
+    };
+
+    return status < UNETMM_NUM_ST ? -errors[status] : -EIO;
+}
+
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9') {
@@ -367,6 +418,30 @@ int unetmm_parse_mac(const char *text, uint8_t mac[6])
         return -EINVAL;
     }
     memcpy(mac, bytes, sizeof(bytes));
+    return 0;
+}
+
+int unetmm_resolve(const char *name, uint8_t mac[6])
+{
+    static const uint8_t none[6];
+    int saved = errno, state, missing;
+    struct ether_addr address;
+
+    if (!unetmm_parse_mac(name, mac)) {
+        return 0;
+    }
+    state = sys_cancel_disable();
+    missing = ether_hostton(name, &address);
+    sys_cancel_restore(state);
+    errno = saved;
+    if (missing) {
+        return -ENOENT;
+    }
+    if (address.ether_addr_octet[0] & 1 ||
+        !memcmp(address.ether_addr_octet, none, sizeof(none))) {
+        return -EINVAL;
+    }
+    memcpy(mac, address.ether_addr_octet, sizeof(none));
     return 0;
 }
 

@@ -23,7 +23,7 @@ struct counter {
     struct unetmm_ep_private *ep;
     struct counter *next;
     uint64_t seen;
-    unetmm_counter_handler handler;
+    unetmm_event_handler handler;
     void *arg;
 };
 
@@ -79,8 +79,8 @@ static int make_handles(struct unetmm_ctx *ctx, uint32_t id, unsigned n,
     return 0;
 }
 
-int unetmm_counter_create(struct unetmm_ctx *ctx, unsigned n,
-                          struct unetmm_event_counter **counters)
+int unetmm_event_create(struct unetmm_ctx *ctx, unsigned n,
+                        struct unetmm_event_counter **counters)
 {
     struct unetmm_event request = { .size = sizeof(request), .count = n };
     int ret = unetmm_ctx_check(ctx);
@@ -110,7 +110,7 @@ int unetmm_counter_create(struct unetmm_ctx *ctx, unsigned n,
     return 0;
 }
 
-int unetmm_counter_destroy(struct unetmm_event_counter *counter)
+int unetmm_event_destroy(struct unetmm_event_counter *counter)
 {
     struct counter *c = priv(counter);
     struct unetmm_event_id request = { .size = sizeof(request), .id = c->id,
@@ -134,7 +134,7 @@ int unetmm_counter_destroy(struct unetmm_event_counter *counter)
     return 0;
 }
 
-void unetmm_counters_unmap(struct unetmm_ctx *ctx, bool child)
+void unetmm_events_unmap(struct unetmm_ctx *ctx, bool child)
 {
     /* A child has no such mapping. */
     if (ctx->counter_page && !child) {
@@ -143,10 +143,10 @@ void unetmm_counters_unmap(struct unetmm_ctx *ctx, bool child)
     pthread_mutex_destroy(&ctx->counter_lock);
 }
 
-int unetmm_export_counters(struct unetmm_ctx *ctx, uint64_t id, void *addr,
-                           size_t length, unsigned rights, unsigned flags,
-                           uint64_t cookie, const struct unetmm_event_counter *first,
-                           unsigned n)
+int unetmm_export_events(struct unetmm_ctx *ctx, uint64_t id, void *addr,
+                         size_t length, unsigned rights, unsigned flags,
+                         uint64_t user_data, const struct unetmm_event_counter *first,
+                         unsigned n)
 {
     struct unetmm_export export = {
         .size = sizeof(export),
@@ -154,7 +154,7 @@ int unetmm_export_counters(struct unetmm_ctx *ctx, uint64_t id, void *addr,
         .id = id,
         .addr = (uintptr_t)addr,
         .length = length,
-        .cookie = cookie,
+        .cookie = user_data,
         .rights = rights,
         .counter = (uint16_t)priv(first)->id,
         .ncounters = (uint16_t)n,
@@ -163,7 +163,7 @@ int unetmm_export_counters(struct unetmm_ctx *ctx, uint64_t id, void *addr,
     if (!n || n > UNETMM_EVENT_COUNTERS || priv(first)->ctx != ctx) {
         return -EINVAL;
     }
-    return unetmm_export_as(ctx, &export);
+    return unetmm_export_ex(ctx, &export);
 }
 
 /* ---- Waiting ----------------------------------------------------------- */
@@ -178,7 +178,7 @@ static int spin(const struct unetmm_event_counter *counter, uint64_t value,
         unsigned i;
 
         for (i = 0; i < READS_PER_LOOK; i++) {
-            if (unetmm_counter_reached(unetmm_counter_read(counter), value)) {
+            if (unetmm_event_reached(unetmm_event_read(counter), value)) {
                 return 1;
             }
             unetmm_relax();
@@ -207,13 +207,13 @@ static int block(const struct counter *c, uint64_t value, uint64_t deadline)
     if (ret == -ETIMEDOUT || ret == -EAGAIN) {
         return 0;
     }
-    /* What it has counted is read behind it: as unetmm_counter_read() has it. */
+    /* What it has counted is read behind it: as unetmm_event_read() has it. */
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return ret < 0 ? ret : 1;
 }
 
-int unetmm_counter_wait(struct unetmm_event_counter *counter, uint64_t value,
-                        unsigned how, int64_t timeout_ns)
+int unetmm_event_wait(struct unetmm_event_counter *counter, uint64_t value,
+                      unsigned how, int64_t timeout_ns)
 {
     struct counter *c = priv(counter);
     uint64_t deadline, end;
@@ -222,22 +222,22 @@ int unetmm_counter_wait(struct unetmm_event_counter *counter, uint64_t value,
     if (ret) {
         return ret;
     }
-    if (!how || how & ~(UNETMM_COUNTER_SPIN | UNETMM_COUNTER_BLOCK)) {
+    if (!how || how & ~(UNETMM_EVENT_SPIN | UNETMM_EVENT_BLOCK)) {
         return -EINVAL;
     }
-    if (unetmm_counter_reached(unetmm_counter_read(counter), value)) {
+    if (unetmm_event_reached(unetmm_event_read(counter), value)) {
         return 1;
     }
     if (!timeout_ns) {
         return 0;
     }
     deadline = unetmm_time_of(timeout_ns);
-    if (how & UNETMM_COUNTER_SPIN) {
-        end = how & UNETMM_COUNTER_BLOCK ? sys_now_ns() + SPIN_NS : deadline;
+    if (how & UNETMM_EVENT_SPIN) {
+        end = how & UNETMM_EVENT_BLOCK ? sys_now_ns() + SPIN_NS : deadline;
         if (spin(counter, value, end < deadline ? end : deadline)) {
             return 1;
         }
-        if (!(how & UNETMM_COUNTER_BLOCK)) {
+        if (!(how & UNETMM_EVENT_BLOCK)) {
             return 0;
         }
     }
@@ -260,19 +260,19 @@ static int arm(const struct counter *c, int event_fd, uint64_t *now)
     return ret < 0 ? ret : 0;
 }
 
-bool unetmm_counters_due(const struct unetmm_ep_private *ep)
+bool unetmm_events_due(const struct unetmm_ep_private *ep)
 {
     const struct counter *c;
 
     for (c = ep->counters; c; c = c->next) {
-        if (unetmm_counter_read(&c->pub) != c->seen) {
+        if (unetmm_event_read(&c->pub) != c->seen) {
             return true;
         }
     }
     return false;
 }
 
-int unetmm_counters_arm(struct unetmm_ep_private *ep)
+int unetmm_events_arm(struct unetmm_ep_private *ep)
 {
     const struct counter *c;
     uint64_t now;
@@ -284,19 +284,19 @@ int unetmm_counters_arm(struct unetmm_ep_private *ep)
             return ret ? ret : 1;
         }
     }
-    return unetmm_counters_due(ep);
+    return unetmm_events_due(ep);
 }
 
 /* The first that is due, from this one on. */
 static struct counter *next_due(struct counter *c)
 {
-    while (c && unetmm_counter_read(&c->pub) == c->seen) {
+    while (c && unetmm_event_read(&c->pub) == c->seen) {
         c = c->next;
     }
     return c;
 }
 
-int unetmm_counters_call(struct unetmm_ep_private *ep, unsigned most)
+int unetmm_events_call(struct unetmm_ep_private *ep, unsigned most)
 {
     struct counter *c = next_due(ep->counters);
     unsigned done = 0;
@@ -306,8 +306,8 @@ int unetmm_counters_call(struct unetmm_ep_private *ep, unsigned most)
         struct counter *last = c;
         int ret;
 
-        c->seen = unetmm_counter_read(&c->pub);
-        ret = unetmm_upcall_counter(ep, c->handler, &c->pub, c->seen, c->arg);
+        c->seen = unetmm_event_read(&c->pub);
+        ret = unetmm_upcall_event(ep, c->handler, &c->pub, c->seen, c->arg);
         if (ret) {
             return ret;
         }
@@ -334,7 +334,7 @@ static void detach(struct counter *c)
 }
 
 static int attach(struct unetmm_ep_private *ep, struct counter *c,
-                  uint64_t seen, unetmm_counter_handler handler, void *arg)
+                  uint64_t seen, unetmm_event_handler handler, void *arg)
 {
     if (!handler) {
         if (c->ep) {
@@ -353,9 +353,9 @@ static int attach(struct unetmm_ep_private *ep, struct counter *c,
     return 0;
 }
 
-int unetmm_counter_set_handler(struct unetmm_ep *pub,
-                               struct unetmm_event_counter *counter, uint64_t seen,
-                               unetmm_counter_handler handler, void *arg)
+int unetmm_event_set_handler(struct unetmm_ep *pub,
+                             struct unetmm_event_counter *counter, uint64_t seen,
+                             unetmm_event_handler handler, void *arg)
 {
     struct unetmm_ep_private *ep = unetmm_ep_private(pub);
     struct counter *c = priv(counter);
@@ -380,7 +380,7 @@ int unetmm_counter_set_handler(struct unetmm_ep *pub,
     return ret;
 }
 
-void unetmm_counters_detach(struct unetmm_ep_private *ep)
+void unetmm_events_detach(struct unetmm_ep_private *ep)
 {
     while (ep->counters) {
         detach(ep->counters);

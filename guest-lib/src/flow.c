@@ -4,25 +4,30 @@
  * driver's to say.
  */
 #include "internal.h"
+#include "sized.h"
 #include "sys.h"
 
-int unetmm_flow_add(struct unetmm_ep *pub, const struct unetmm_flow_attr *attr)
+int unetmm_flow_add(struct unetmm_ep *pub, const struct unetmm_flow_attr *given)
 {
     const struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    struct unetmm_flow_attr attr = UNETMM_FLOW_ATTR_INIT;
     struct unetmm_flow request;
     int ret;
 
     if (!pub->alive) {
         return -EOWNERDEAD;
     }
-    if (!attr || attr->size != sizeof(*attr)) {
-        return -EINVAL;
+    ret = given ? sized_read(&attr, sizeof(attr),
+                             SIZED_UP_TO(struct unetmm_flow_attr, mac), given) :
+        -EINVAL;
+    if (ret) {
+        return ret;
     }
     request = (struct unetmm_flow) {
-        .size = sizeof(request), .endpoint = ep->id, .kind = attr->kind,
-        .flags = attr->flags, .value = attr->value,
+        .size = sizeof(request), .endpoint = ep->id, .kind = attr.kind,
+        .flags = attr.flags, .value = attr.value,
     };
-    memcpy(request.mac, attr->mac, sizeof(request.mac));
+    memcpy(request.mac, attr.mac, sizeof(request.mac));
     ret = sys_ioctl(ep->ctx->fd, UNETMM_IOC_FLOW, &request);
     if (ret < 0) {
         return ret;

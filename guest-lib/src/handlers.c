@@ -40,22 +40,22 @@ static int set_every(struct unetmm_handlers *h, struct unetmm_upcall upcall)
 }
 
 static struct unetmm_notify_upcall *find_notify(
-    const struct unetmm_handlers *h, uint64_t cookie)
+    const struct unetmm_handlers *h, uint64_t user_data)
 {
     size_t i;
 
     for (i = 0; i < h->nnotify; i++) {
-        if (h->notify[i].cookie == cookie) {
+        if (h->notify[i].user_data == user_data) {
             return &h->notify[i];
         }
     }
     return NULL;
 }
 
-static int set_notify(struct unetmm_handlers *h, uint64_t cookie,
+static int set_notify(struct unetmm_handlers *h, uint64_t user_data,
                       struct unetmm_upcall upcall)
 {
-    struct unetmm_notify_upcall *entry = find_notify(h, cookie);
+    struct unetmm_notify_upcall *entry = find_notify(h, user_data);
     struct unetmm_notify_upcall *all;
 
     if (entry && upcall.handler) {
@@ -76,13 +76,13 @@ static int set_notify(struct unetmm_handlers *h, uint64_t cookie,
     if (h->nnotify) {
         memcpy(all, h->notify, h->nnotify * sizeof(*all));
     }
-    all[h->nnotify++] = (struct unetmm_notify_upcall) { cookie, upcall };
+    all[h->nnotify++] = (struct unetmm_notify_upcall) { user_data, upcall };
     free(h->notify);
     h->notify = all;
     return 0;
 }
 
-int unetmm_set_notify_handler(struct unetmm_ep *pub, uint64_t cookie,
+int unetmm_set_notify_handler(struct unetmm_ep *pub, uint64_t user_data,
                               unetmm_handler handler, void *arg)
 {
     struct unetmm_upcall upcall = { handler, arg };
@@ -92,7 +92,7 @@ int unetmm_set_notify_handler(struct unetmm_ep *pub, uint64_t cookie,
         return -EOWNERDEAD;
     }
     unetmm_handlers_block(pub);
-    ret = set_notify(&unetmm_ep_private(pub)->handlers, cookie, upcall);
+    ret = set_notify(&unetmm_ep_private(pub)->handlers, user_data, upcall);
     unetmm_handlers_unblock(pub);
     return ret;
 }
@@ -127,7 +127,7 @@ static const struct unetmm_upcall *find(const struct unetmm_ep_private *ep,
 {
     const struct unetmm_handlers *h = &ep->handlers;
     const struct unetmm_notify_upcall *notify =
-        c->type == UNETMM_CQE_NOTIFY ? find_notify(h, c->cookie) : NULL;
+        c->type == UNETMM_CQE_NOTIFY ? find_notify(h, c->user_data) : NULL;
 
     if (notify) {
         return &notify->upcall;
@@ -189,10 +189,10 @@ int unetmm_upcall(struct unetmm_ep_private *ep,
     return upcall_ends(ep, state);
 }
 
-int unetmm_upcall_counter(struct unetmm_ep_private *ep,
-                          unetmm_counter_handler handler,
-                          struct unetmm_event_counter *counter, uint64_t now,
-                          void *arg)
+int unetmm_upcall_event(struct unetmm_ep_private *ep,
+                        unetmm_event_handler handler,
+                        struct unetmm_event_counter *counter, uint64_t now,
+                        void *arg)
 {
     int state = upcall_begins(ep);
 
@@ -227,14 +227,14 @@ static int next_event(struct unetmm_ep_private *ep,
     int ret;
 
     do {
-        ret = unetmm_counters_call(ep, most);
+        ret = unetmm_events_call(ep, most);
         if (ret) {
             *done = ret > 0 ? (unsigned)ret : 0;
             return ret < 0 ? ret : 0;
         }
         ret = unetmm_wait_any(&ep->pub, c, 1, unetmm_time_until(deadline),
                               true);
-    } while (!ret && unetmm_counters_due(ep));
+    } while (!ret && unetmm_events_due(ep));
     return ret;
 }
 

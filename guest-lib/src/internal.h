@@ -6,7 +6,7 @@
 #ifndef UNETMM_INTERNAL_H
 #define UNETMM_INTERNAL_H
 
-#include <libunetmm.h>
+#include <libunetmm/inline.h>
 
 #include <pthread.h>
 #include <signal.h>
@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 struct unetmm_utlb_ctx;
+struct unetmm_utlb_ep;
 struct unetmm_utlb_exported;
 struct counter;
 
@@ -41,13 +42,13 @@ struct unetmm_upcall {
  * is one, the library's.  thread.c says what the lock is for.
  */
 struct unetmm_notify_upcall {
-    uint64_t cookie;
+    uint64_t user_data;
     struct unetmm_upcall upcall;
 };
 
 struct unetmm_handlers {
     struct unetmm_upcall every;
-    struct unetmm_notify_upcall *notify;    /* by cookie; few */
+    struct unetmm_notify_upcall *notify;    /* by user_data; few */
     size_t nnotify;
     struct unetmm_upcall *channel;  /* by number; NULL: none was ever set */
     atomic_uint blocked;        /* by the program; running blocks, too */
@@ -86,6 +87,7 @@ struct unetmm_stash {
 struct unetmm_ep_private {
     struct unetmm_ep pub;       /* first: the handle points here */
     struct unetmm_ctx *ctx;
+    struct unetmm_utlb_ep *utlb; /* source utlb */
     uint32_t id;
     int event_fd;
     uint32_t spin_ns;
@@ -137,6 +139,11 @@ void unetmm_ep_bind(struct unetmm_ep_private *ep,
                     const struct unetmm_endpoint *layout, void *queues,
                     void *doorbell);
 
+/* The rare cases of the fast path: struct unetmm_rare_ops_ of inline.h. */
+int unetmm_trap(struct unetmm_ep *ep);
+int unetmm_unstash(struct unetmm_ep *ep, struct unetmm_completion *c,
+                   unsigned n);
+
 /* A spin without end lets others run after each stretch of this length. */
 #define UNETMM_YIELD_NS 50000u
 
@@ -145,7 +152,7 @@ int unetmm_spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
                 uint64_t end);
 
 /* As unetmm_export(), with more in it. */
-int unetmm_export_as(struct unetmm_ctx *ctx, struct unetmm_export *export);
+int unetmm_export_ex(struct unetmm_ctx *ctx, struct unetmm_export *export);
 
 /* Closes what unetmm_window_open() and the like have mapped. */
 void unetmm_windows_end(struct unetmm_ep_private *ep);
@@ -171,22 +178,22 @@ int unetmm_upcall(struct unetmm_ep_private *ep,
                   const struct unetmm_completion *c);
 
 /* The same for a handler of an event counter. */
-int unetmm_upcall_counter(struct unetmm_ep_private *ep,
-                          unetmm_counter_handler handler,
-                          struct unetmm_event_counter *counter, uint64_t now,
-                          void *arg);
+int unetmm_upcall_event(struct unetmm_ep_private *ep,
+                        unetmm_event_handler handler,
+                        struct unetmm_event_counter *counter, uint64_t now,
+                        void *arg);
 
 /* Has any of the endpoint's counters changed since its handler was called? */
-bool unetmm_counters_due(const struct unetmm_ep_private *ep);
+bool unetmm_events_due(const struct unetmm_ep_private *ep);
 /* Has the event_fd signalled when one does.  1: one has; -errno. */
-int unetmm_counters_arm(struct unetmm_ep_private *ep);
+int unetmm_events_arm(struct unetmm_ep_private *ep);
 /*
  * Calls the handlers of those that have, each once, while handlers are not
  * blocked.  How many, or what unetmm_upcall() returns.
  */
-int unetmm_counters_call(struct unetmm_ep_private *ep, unsigned most);
-void unetmm_counters_detach(struct unetmm_ep_private *ep);
-void unetmm_counters_unmap(struct unetmm_ctx *ctx, bool child);
+int unetmm_events_call(struct unetmm_ep_private *ep, unsigned most);
+void unetmm_events_detach(struct unetmm_ep_private *ep);
+void unetmm_events_unmap(struct unetmm_ctx *ctx, bool child);
 
 /*
  * unetmm_wait(); `counters`: returns 0, too, when one of the endpoint's counters

@@ -41,7 +41,7 @@ static void take(struct unetmm_sync *s, const struct unetmm_completion *c)
     if (c->type == UNETMM_CQE_CLOSED || c->type == UNETMM_CQE_FAILED ||
         c->status) {
         s->broken = true;
-    } else if (c->type == UNETMM_CQE_SENT && c->cookie) {
+    } else if (c->type == UNETMM_CQE_SENT && c->user_data) {
         s->open_ops--;
         if (c->is_inline) {
             s->old = unetmm_old_value(c);
@@ -74,7 +74,7 @@ static int pause_until(struct unetmm_sync *s, uint64_t deadline)
     } else if (ret < 0) {
         return ret;
     }
-    unetmm_counters_call(unetmm_ep_private(s->ep), UINT32_MAX);
+    unetmm_events_call(unetmm_ep_private(s->ep), UINT32_MAX);
     return take_all(s);
 }
 
@@ -108,7 +108,7 @@ static int put(struct unetmm_sync *s, size_t member, uint64_t value, bool count)
 
     do {
         ret = again(s, unetmm_write(s->ep, s->import, s->record + member,
-                                    &word, sizeof(word), 0, 0, UNETMM_QUIET |
+                                    &word, sizeof(word), 0, 0, UNETMM_UNSIGNALED |
                                     UNETMM_INLINE |
                                     (count ? UNETMM_COUNT : 0)), &end);
     } while (ret > 0);
@@ -314,14 +314,14 @@ int unetmm_sem_post(struct unetmm_sync *s)
     return PUT(s, given, ++s->given, true);
 }
 
-int unetmm_queue_wait(struct unetmm_sync *s, int64_t timeout_ns)
+int unetmm_waitq_wait(struct unetmm_sync *s, int64_t timeout_ns)
 {
     int ret = check(s, false);
 
     return ret ? ret : wait_turn(s, unetmm_time_of(timeout_ns));
 }
 
-int unetmm_queue_wake(struct unetmm_sync *s, uint32_t n)
+int unetmm_waitq_wake(struct unetmm_sync *s, uint32_t n)
 {
     int ret = check(s, false);
     uint64_t tail, waiting;
@@ -391,21 +391,21 @@ static int join(struct unetmm_sync *s, const uint8_t mac[6], uint64_t service,
                 uint64_t deadline)
 {
     const struct unetmm_channel_attr attr = {
-        .size = sizeof(attr), .types = UNETMM_RELIABLE | UNETMM_TELL_CLOSED,
+        .size = sizeof(attr), .flags = UNETMM_RELIABLE | UNETMM_NOTIFY_CLOSE,
     };
     struct sync_hello hello = { .magic = unetmm_swap64(SYNC_MAGIC),
                                 .export = unetmm_swap64(s->export) };
     uint32_t slot;
     int ret;
 
-    ret = unetmm_connect_as(s->ep, mac, service, unetmm_time_until(deadline),
+    ret = unetmm_connect_ex(s->ep, mac, service, unetmm_time_until(deadline),
                             &attr, NULL);
     if (ret < 0) {
         return ret;
     }
     s->channel = (unsigned)ret;
     ret = unetmm_send(s->ep, s->channel, &hello, sizeof(hello), 0,
-                      UNETMM_QUIET | UNETMM_INLINE);
+                      UNETMM_UNSIGNALED | UNETMM_INLINE);
     if (!ret) {
         ret = receive_hello(s, deadline, &hello);
     }
@@ -434,8 +434,8 @@ static void undo(struct unetmm_sync *s, unsigned steps)
         unetmm_unexport(s->ctx, s->export);
     }
     if (steps > 2) {
-        unetmm_counter_set_handler(s->ep, s->told, 0, NULL, NULL);
-        unetmm_counter_destroy(s->told);
+        unetmm_event_set_handler(s->ep, s->told, 0, NULL, NULL);
+        unetmm_event_destroy(s->told);
     }
     if (steps > 1) {
         unetmm_ep_destroy(s->ep);
@@ -461,10 +461,10 @@ static int open_steps(struct unetmm_sync *s, unsigned *steps)
         return ret;
     }
     *steps = 2;
-    ret = unetmm_counter_create(s->ctx, 1, &s->told);
+    ret = unetmm_event_create(s->ctx, 1, &s->told);
     if (!ret) {
         *steps = 3;
-        ret = unetmm_counter_set_handler(s->ep, s->told, 0, on_told, NULL);
+        ret = unetmm_event_set_handler(s->ep, s->told, 0, on_told, NULL);
     }
     if (ret) {
         return ret;
@@ -472,9 +472,9 @@ static int open_steps(struct unetmm_sync *s, unsigned *steps)
     if (!sys_random(&s->export)) {
         return -EIO;
     }
-    ret = unetmm_export_counters(s->ctx, s->export, s->answer,
-                                 UNETMM_PAGE_BYTES, UNETMM_RIGHT_WRITE, 0, 0,
-                                 s->told, 1);
+    ret = unetmm_export_events(s->ctx, s->export, s->answer,
+                               UNETMM_PAGE_BYTES, UNETMM_RIGHT_WRITE, 0, 0,
+                               s->told, 1);
     *steps += !ret;
     return ret;
 }

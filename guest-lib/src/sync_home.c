@@ -210,7 +210,7 @@ static void tell(struct unetmm_sync_home *h, struct member *m)
 
     if ((turn || m->owes_ack) &&
         !unetmm_write(h->ep, m->import, offsetof(struct sync_answer, limit),
-                      words, sizeof(words), 0, 0, UNETMM_QUIET |
+                      words, sizeof(words), 0, 0, UNETMM_UNSIGNALED |
                       UNETMM_INLINE | UNETMM_COUNT)) {
         m->owes_ack = false;
         if (turn) {
@@ -370,7 +370,7 @@ static void greet(struct unetmm_sync_home *h, const struct unetmm_completion *c)
         .semaphore = unetmm_swap64(h->semaphore),
     };
     while (unetmm_send(h->ep, c->channel, &hello, sizeof(hello), 0,
-                       UNETMM_QUIET | UNETMM_INLINE) == -EAGAIN &&
+                       UNETMM_UNSIGNALED | UNETMM_INLINE) == -EAGAIN &&
            sys_now_ns() < end) {
         sched_yield();
     }
@@ -440,7 +440,7 @@ static void ask_all(struct unetmm_sync_home *h)
         if (m->live) {
             unetmm_write(h->ep, m->import, offsetof(struct sync_answer, alive),
                          &word, sizeof(word), 0, 0,
-                         UNETMM_QUIET | UNETMM_INLINE);
+                         UNETMM_UNSIGNALED | UNETMM_INLINE);
         }
     }
 }
@@ -462,7 +462,7 @@ static void *home_thread(void *argument)
     int ret = 0;
 
     while (!atomic_load(&h->stop) && ret >= 0) {
-        unetmm_counters_call(unetmm_ep_private(h->ep), UINT32_MAX);
+        unetmm_events_call(unetmm_ep_private(h->ep), UINT32_MAX);
         if (!work(h)) {
             break;
         }
@@ -499,8 +499,8 @@ static void undo(struct unetmm_sync_home *h, unsigned steps)
         unetmm_unexport(h->ctx, h->export);
     }
     if (steps > 2) {
-        unetmm_counter_set_handler(h->ep, h->bell, 0, NULL, NULL);
-        unetmm_counter_destroy(h->bell);
+        unetmm_event_set_handler(h->ep, h->bell, 0, NULL, NULL);
+        unetmm_event_destroy(h->bell);
     }
     if (steps > 1) {
         unetmm_ep_destroy(h->ep);
@@ -538,7 +538,7 @@ static int make_steps(struct unetmm_sync_home *h, uint64_t service,
                       uint32_t units, unsigned *steps)
 {
     const struct unetmm_channel_attr attr = {
-        .size = sizeof(attr), .types = UNETMM_RELIABLE | UNETMM_TELL_CLOSED,
+        .size = sizeof(attr), .flags = UNETMM_RELIABLE | UNETMM_NOTIFY_CLOSE,
     };
     int ret = make_words(h, units);
 
@@ -551,21 +551,21 @@ static int make_steps(struct unetmm_sync_home *h, uint64_t service,
         return ret;
     }
     *steps = 2;
-    ret = unetmm_counter_create(h->ctx, 1, &h->bell);
+    ret = unetmm_event_create(h->ctx, 1, &h->bell);
     if (ret) {
         return ret;
     }
     *steps = 3;
-    ret = unetmm_counter_set_handler(h->ep, h->bell, 0, on_bell, NULL);
+    ret = unetmm_event_set_handler(h->ep, h->bell, 0, on_bell, NULL);
     if (!ret) {
-        ret = unetmm_export_counters(h->ctx, h->export, h->words, h->bytes,
-                                     UNETMM_RIGHT_ALL, 0, 0, h->bell, 1);
+        ret = unetmm_export_events(h->ctx, h->export, h->words, h->bytes,
+                                   UNETMM_RIGHT_ALL, 0, 0, h->bell, 1);
     }
     if (ret) {
         return ret;
     }
     *steps = 4;
-    ret = unetmm_listen_as(h->ep, service, 16, &attr);
+    ret = unetmm_listen_ex(h->ep, service, 16, &attr);
     return ret ? ret : start(h);
 }
 
@@ -600,7 +600,7 @@ int unetmm_sem_home(struct unetmm_ctx *ctx, uint64_t service, uint32_t units,
     return make_home(ctx, service, true, units, home);
 }
 
-int unetmm_queue_home(struct unetmm_ctx *ctx, uint64_t service,
+int unetmm_waitq_home(struct unetmm_ctx *ctx, uint64_t service,
                       struct unetmm_sync_home **home)
 {
     return make_home(ctx, service, false, 0, home);

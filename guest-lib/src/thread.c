@@ -38,7 +38,7 @@ static int spin(struct unetmm_ep_private *ep, struct unetmm_completion *c)
     }
     now = sys_now_ns();
     end = now + ep->spin_ns;
-    while (!ret && !wanted(&ep->handlers) && !unetmm_counters_due(ep) &&
+    while (!ret && !wanted(&ep->handlers) && !unetmm_events_due(ep) &&
            (now < end || ep->spin_ns == UNETMM_SPIN_FOREVER)) {
         uint64_t slice = now + UNETMM_YIELD_NS;
 
@@ -60,7 +60,7 @@ static int serve(struct unetmm_ep_private *ep)
     struct unetmm_completion c;
 
     while (!wanted(&ep->handlers)) {
-        int ret = unetmm_counters_call(ep, UINT_MAX);
+        int ret = unetmm_events_call(ep, UINT_MAX);
 
         if (ret >= 0) {
             ret = unetmm_poll(&ep->pub, &c, 1);

@@ -13,6 +13,7 @@
  * finds no entry (utlb_ep.c).
  */
 #include "utlb.h"
+#include "sized.h"
 #include "sys.h"
 
 #define LEVELS          5
@@ -763,16 +764,16 @@ void unetmm_utlb_close(struct unetmm_ctx *ctx, bool child)
 
 static bool is_policy(const struct unetmm_utlb_policy *policy)
 {
-    return policy->size == sizeof(*policy) && policy->create &&
+    return policy->size >= sizeof(*policy) && policy->create &&
         policy->destroy && policy->pinned && policy->unpinned &&
         policy->choose;
 }
 
 int unetmm_utlb_configure(struct unetmm_ctx *ctx,
-                          const struct unetmm_utlb_config *config)
+                          const struct unetmm_utlb_config *given)
 {
-    const struct unetmm_utlb_policy *policy = config->policy ?
-        config->policy : unetmm_utlb_policy("lru");
+    struct unetmm_utlb_config config = { sizeof(config) };
+    const struct unetmm_utlb_policy *policy;
     struct unetmm_utlb_ctx *u = ctx->utlb;
     int ret = unetmm_ctx_check(ctx);
     uint32_t quota;
@@ -780,11 +781,16 @@ int unetmm_utlb_configure(struct unetmm_ctx *ctx,
     if (ret) {
         return ret;
     }
-    if (!u || config->size != sizeof(*config) || !is_policy(policy) ||
-        config->prepin > MOST_AT_ONCE) {
+    ret = sized_read(&config, sizeof(config),
+                     SIZED_UP_TO(struct unetmm_utlb_config, policy), given);
+    if (ret) {
+        return ret;
+    }
+    policy = config.policy ? config.policy : unetmm_utlb_policy("lru");
+    if (!u || !is_policy(policy) || config.prepin > MOST_AT_ONCE) {
         return -EINVAL;
     }
-    quota = config->quota_pages ? config->quota_pages : DEFAULT_QUOTA;
+    quota = config.quota_pages ? config.quota_pages : DEFAULT_QUOTA;
     quota = quota > u->driver_quota ? u->driver_quota : quota;
     if (!quota) {
         return -EDQUOT;
@@ -795,7 +801,7 @@ int unetmm_utlb_configure(struct unetmm_ctx *ctx,
     pthread_mutex_lock(&u->lock);
     read_log(u);
     unpin_all(u);
-    ret = set_up(u, quota, config->prepin ? config->prepin : DEFAULT_PREPIN,
+    ret = set_up(u, quota, config.prepin ? config.prepin : DEFAULT_PREPIN,
                  policy);
     pthread_mutex_unlock(&u->lock);
     return ret;
@@ -809,14 +815,14 @@ int unetmm_utlb_stats(struct unetmm_ctx *ctx, struct unetmm_utlb_stats *stats)
     if (ret) {
         return ret;
     }
-    if (!u || stats->size != sizeof(*stats)) {
+    if (!u) {
         return -EINVAL;
     }
     pthread_mutex_lock(&u->lock);
-    u->stats.size = sizeof(*stats);
     u->stats.pinned_now = u->used;
     u->stats.quota_pages = u->quota;
-    *stats = u->stats;
+    ret = sized_write(stats, &u->stats, sizeof(u->stats),
+                      SIZED_UP_TO(struct unetmm_utlb_stats, repeated));
     pthread_mutex_unlock(&u->lock);
-    return 0;
+    return ret;
 }

@@ -4,8 +4,8 @@
  *
  * A page that a descriptor names must stay pinned until the card has done with
  * it, and only the completion says when that is.  So each descriptor has a
- * record, and the record's number goes to the card in the cookie's place; also
- * that of a message sent with UNETMM_QUIET, whose completion nobody sees.
+ * record, and the record's number goes to the card in the user_data's place; also
+ * that of a message sent with UNETMM_UNSIGNALED, whose completion nobody sees.
  *
  * A descriptor that the card could not use although its pages had been pinned
  * met a change of the process's memory on its way.  It is posted again, as what it
@@ -21,7 +21,7 @@
 #define MOST_AGAIN      64u
 
 struct record {
-    uint64_t cookie;            /* the user's */
+    uint64_t user_data;            /* the user's */
     uint64_t order;             /* when it was posted */
     uint64_t offset;            /* one-sided: in the import */
     uint32_t import, generation;
@@ -29,7 +29,7 @@ struct record {
     uint32_t next;              /* free ones; those to be posted again */
     uint16_t channel;
     uint8_t op;                 /* UNETMM_OP_* */
-    uint8_t flags;              /* UNETMM_QUIET, _NOTIFY, _COUNT */
+    uint8_t flags;              /* UNETMM_UNSIGNALED, _NOTIFY, _COUNT */
     uint8_t n;                  /* pieces; 0: the message was copied */
     uint8_t again;
     uint8_t why;                /* UNETMM_ST_*: they could not be pinned */
@@ -52,6 +52,32 @@ struct unetmm_utlb_ep {
     uint32_t *generation;       /* of an import's number */
 };
 
+static struct unetmm_utlb_ep *utlb_of(const struct unetmm_ep *ep)
+{
+    return unetmm_ep_private(ep)->utlb;
+}
+
+/* Does it name an import? */
+static bool is_one_sided(uint8_t op)
+{
+    return op == UNETMM_OP_WRITE || op == UNETMM_OP_READ ||
+           op == UNETMM_OP_FETCH_ADD || op == UNETMM_OP_CMP_SWAP;
+}
+
+static int utlb_queue(struct unetmm_ep *ep, struct unetmm_request_ *request,
+                      const struct iovec *iov, unsigned n);
+static int utlb_post(struct unetmm_ep *ep, void *buf, size_t len,
+                     uint64_t *user_data);
+static int utlb_taken(struct unetmm_ep *ep, struct unetmm_completion *c);
+static int utlb_pending(struct unetmm_ep *ep);
+
+static const struct unetmm_source_ops_ utlb_ops = {
+    .queue = utlb_queue,
+    .post = utlb_post,
+    .taken = utlb_taken,
+    .pending = utlb_pending,
+};
+
 int unetmm_utlb_ep_open(struct unetmm_ep_private *ep)
 {
     struct unetmm_utlb_ep *e = sys_calloc(1, sizeof(*e));
@@ -70,7 +96,8 @@ int unetmm_utlb_ep_open(struct unetmm_ep_private *ep)
     }
     e->ctx = ep->ctx->utlb;
     e->first_free = e->first_again[0] = e->first_again[1] = NONE;
-    ep->pub.utlb = e;
+    ep->utlb = e;
+    ep->pub.source = &utlb_ops;
     return 0;
 }
 
@@ -98,7 +125,7 @@ static int grow(struct unetmm_utlb_ep *e)
 }
 
 /* NULL: no memory. */
-static struct record *make_record(struct unetmm_utlb_ep *e, uint64_t cookie,
+static struct record *make_record(struct unetmm_utlb_ep *e, uint64_t user_data,
                                   const struct iovec *iov, unsigned n)
 {
     struct record *r;
@@ -108,7 +135,7 @@ static struct record *make_record(struct unetmm_utlb_ep *e, uint64_t cookie,
     }
     r = &e->records[e->first_free];
     e->first_free = r->next;
-    r->cookie = cookie;
+    r->user_data = user_data;
     r->next = NONE;
     r->channel = 0;
     r->op = UNETMM_OP_SEND;
@@ -122,21 +149,21 @@ static struct record *make_record(struct unetmm_utlb_ep *e, uint64_t cookie,
     return r;
 }
 
-static void let_go(struct unetmm_utlb_ep *e, struct record *r)
+/* The record ends. */
+static void let_go(struct unetmm_utlb_ep *e, const struct record *r)
 {
     if (r->held) {
         unetmm_utlb_let_go(e->ctx, r->iov, r->n);
         if (!r->post) {
             unetmm_utlb_sending(e->ctx, -1);
         }
-        r->held = false;
     }
 }
 
 static void free_record(struct unetmm_utlb_ep *e, struct record *r)
 {
     let_go(e, r);
-    if (r->flags & UNETMM_QUIET) {
+    if (r->flags & UNETMM_UNSIGNALED) {
         e->quiet--;
     }
     r->live = false;
@@ -146,7 +173,7 @@ static void free_record(struct unetmm_utlb_ep *e, struct record *r)
 
 void unetmm_utlb_ep_close(struct unetmm_ep_private *ep)
 {
-    struct unetmm_utlb_ep *e = ep->pub.utlb;
+    struct unetmm_utlb_ep *e = ep->utlb;
     uint32_t i;
 
     if (!e) {
@@ -161,13 +188,14 @@ void unetmm_utlb_ep_close(struct unetmm_ep_private *ep)
     free(e->generation);
     free(e->last);
     free(e);
-    ep->pub.utlb = NULL;
+    ep->pub.source = NULL;
+    ep->utlb = NULL;
 }
 
 /* What was posted with the number must not mean another import. */
 void unetmm_utlb_unimport(struct unetmm_ep_private *ep, unsigned import)
 {
-    struct unetmm_utlb_ep *e = ep->pub.utlb;
+    struct unetmm_utlb_ep *e = ep->utlb;
 
     if (e) {
         e->generation[import]++;
@@ -218,10 +246,13 @@ static bool is_reliable(const struct unetmm_ep *ep, unsigned channel)
     return unetmm_ep_private(ep)->records[channel].type == UNETMM_RELIABLE;
 }
 
-/* It goes into the queue.  Writes that say nothing have no order. */
+/*
+ * It goes into the queue.  Writes that say nothing have no order.  What is posted
+ * again keeps its place: nothing that has an order is behind it.
+ */
 static void in_order(struct unetmm_ep *ep, struct record *r)
 {
-    struct unetmm_utlb_ep *e = ep->utlb;
+    struct unetmm_utlb_ep *e = utlb_of(ep);
 
     r->order = ++e->order;
     if ((r->op != UNETMM_OP_WRITE ||
@@ -234,7 +265,7 @@ static void in_order(struct unetmm_ep *ep, struct record *r)
 /* May it come behind all that has been posted after it?  A read may. */
 static bool may_be_late(const struct unetmm_ep *ep, const struct record *r)
 {
-    const struct unetmm_utlb_ep *e = ep->utlb;
+    const struct unetmm_utlb_ep *e = utlb_of(ep);
 
     return r->post || r->op == UNETMM_OP_READ ||
            !is_reliable(ep, r->channel) || e->last[r->channel] <= r->order;
@@ -246,10 +277,10 @@ static void post_again(struct unetmm_ep *ep);
 static void take_quiet(struct unetmm_ep *ep);
 
 /* Of a send or an operation: what is left when the record says what it is. */
-static int begin(struct unetmm_ep *ep, struct record *r, uint64_t *cookie,
+static int begin(struct unetmm_ep *ep, struct record *r, uint64_t *user_data,
                  unsigned *flags)
 {
-    struct unetmm_utlb_ep *e = ep->utlb;
+    struct unetmm_utlb_ep *e = utlb_of(ep);
     int ret;
 
     /* Nothing overtakes what waits for room to be posted again. */
@@ -258,76 +289,47 @@ static int begin(struct unetmm_ep *ep, struct record *r, uint64_t *cookie,
         free_record(e, r);
         return ret;
     }
-    r->flags = (uint8_t)(*flags & (UNETMM_QUIET | UNETMM_NOTIFY |
+    r->flags = (uint8_t)(*flags & (UNETMM_UNSIGNALED | UNETMM_NOTIFY |
                                    UNETMM_COUNT));
-    if (r->flags & UNETMM_QUIET) {
+    if (r->flags & UNETMM_UNSIGNALED) {
         e->quiet++;
-        *flags &= ~UNETMM_QUIET;
+        *flags &= ~UNETMM_UNSIGNALED;
     }
     in_order(ep, r);
-    *cookie = (uint64_t)(r - e->records);
+    *user_data = (uint64_t)(r - e->records);
     return 0;
 }
 
-int unetmm_utlb_send_(struct unetmm_ep *ep, unsigned channel,
-                      const struct iovec *iov, unsigned n, uint64_t *cookie,
-                      unsigned *flags)
+/* Operation queue() of the source. */
+static int utlb_queue(struct unetmm_ep *ep, struct unetmm_request_ *request,
+                      const struct iovec *iov, unsigned n)
 {
+    struct unetmm_utlb_ep *e = utlb_of(ep);
     struct record *r;
 
     take_quiet(ep);
-    r = make_record(ep->utlb, *cookie, iov, n);
+    r = make_record(e, request->user_data, iov, n);
     if (!r) {
         return -ENOMEM;
     }
-    r->channel = (uint16_t)channel;
-    return begin(ep, r, cookie, flags);
-}
-
-int unetmm_utlb_op_(struct unetmm_ep *ep, const struct unetmm_op_ *op,
-                    const struct iovec *iov, unsigned n, uint64_t *cookie,
-                    unsigned *flags)
-{
-    struct unetmm_utlb_ep *e = ep->utlb;
-    struct record *r;
-
-    take_quiet(ep);
-    r = make_record(e, *cookie, iov, n);
-    if (!r) {
-        return -ENOMEM;
+    r->channel = request->channel;
+    r->op = request->opcode;
+    r->write = request->opcode == UNETMM_OP_READ;
+    r->imm = request->imm;
+    if (is_one_sided(r->op)) {
+        r->import = request->import;
+        r->generation = e->generation[r->import];
+        r->offset = request->offset;
     }
-    r->channel = ep->imports[op->import].channel;
-    r->op = op->opcode;
-    r->write = op->opcode == UNETMM_OP_READ;
-    r->import = op->import;
-    r->generation = e->generation[op->import];
-    r->offset = op->offset;
-    r->imm = op->imm;
-    return begin(ep, r, cookie, flags);
+    return begin(ep, r, &request->user_data, &request->flags);
 }
 
-int unetmm_utlb_frame_(struct unetmm_ep *ep, uint32_t offload,
-                       const struct iovec *iov, unsigned n, uint64_t *cookie,
-                       unsigned *flags)
-{
-    struct record *r;
-
-    take_quiet(ep);
-    r = make_record(ep->utlb, *cookie, iov, n);
-    if (!r) {
-        return -ENOMEM;
-    }
-    r->op = UNETMM_OP_FRAME;
-    r->imm = offload;
-    return begin(ep, r, cookie, flags);
-}
-
-int unetmm_utlb_post_(struct unetmm_ep *ep, void *buf, size_t len,
-                      uint64_t *cookie)
+static int utlb_post(struct unetmm_ep *ep, void *buf, size_t len,
+                     uint64_t *user_data)
 {
     struct iovec iov = { buf, len };
-    struct unetmm_utlb_ep *e = ep->utlb;
-    struct record *r = make_record(e, *cookie, &iov, 1);
+    struct unetmm_utlb_ep *e = utlb_of(ep);
+    struct record *r = make_record(e, *user_data, &iov, 1);
     int ret;
 
     if (!r) {
@@ -339,7 +341,7 @@ int unetmm_utlb_post_(struct unetmm_ep *ep, void *buf, size_t len,
         free_record(e, r);
         return ret;
     }
-    *cookie = (uint64_t)(r - e->records);
+    *user_data = (uint64_t)(r - e->records);
     return 0;
 }
 
@@ -352,18 +354,18 @@ static struct record *record_of(const struct unetmm_utlb_ep *e,
     bool post = c->type == UNETMM_CQE_BUFFER ||
         (c->type == UNETMM_CQE_RECEIVED && !c->is_inline);
 
-    if ((!post && c->type != UNETMM_CQE_SENT) || c->cookie >= e->count ||
-        !e->records[c->cookie].live || e->records[c->cookie].post != post) {
+    if ((!post && c->type != UNETMM_CQE_SENT) || c->user_data >= e->count ||
+        !e->records[c->user_data].live || e->records[c->user_data].post != post) {
         return NULL;
     }
-    return &e->records[c->cookie];
+    return &e->records[c->user_data];
 }
 
 /* Was it refused for what has changed since, and can it be posted again? */
 static bool is_worth_it(struct unetmm_ep *ep, struct record *r,
                         const struct unetmm_completion *c)
 {
-    struct unetmm_utlb_ep *e = ep->utlb;
+    struct unetmm_utlb_ep *e = utlb_of(ep);
     int ret;
 
     if (c->status != UNETMM_ST_PROTECTION || !r->held ||
@@ -383,16 +385,13 @@ static bool is_worth_it(struct unetmm_ep *ep, struct record *r,
     }
     r->next = NONE;
     e->last_again[r->post] = (uint32_t)(r - e->records);
-    if (!r->post) {
-        in_order(ep, r);
-    }
     return true;
 }
 
 /* Is the user to see it?  Puts nothing into the queues. */
 static bool take_one(struct unetmm_ep *ep, struct unetmm_completion *c)
 {
-    struct unetmm_utlb_ep *e = ep->utlb;
+    struct unetmm_utlb_ep *e = utlb_of(ep);
     struct record *r = record_of(e, c);
     bool seen;
 
@@ -405,13 +404,13 @@ static bool take_one(struct unetmm_ep *ep, struct unetmm_completion *c)
     if (c->status == UNETMM_ST_PROTECTION && r->why) {
         c->status = r->why;
     }
-    c->cookie = r->cookie;
-    seen = !(r->flags & UNETMM_QUIET) || c->status;
+    c->user_data = r->user_data;
+    seen = !(r->flags & UNETMM_UNSIGNALED) || c->status;
     free_record(e, r);
     return seen;
 }
 
-int unetmm_utlb_taken_(struct unetmm_ep *ep, struct unetmm_completion *c)
+static int utlb_taken(struct unetmm_ep *ep, struct unetmm_completion *c)
 {
     bool seen = take_one(ep, c);
 
@@ -425,7 +424,7 @@ int unetmm_utlb_taken_(struct unetmm_ep *ep, struct unetmm_completion *c)
  */
 static void take_quiet(struct unetmm_ep *ep)
 {
-    const struct unetmm_utlb_ep *e = ep->utlb;
+    const struct unetmm_utlb_ep *e = utlb_of(ep);
     uint32_t index = ep->cq_cons;
 
     while (e->quiet) {
@@ -441,7 +440,7 @@ static void take_quiet(struct unetmm_ep *ep)
         unetmm_from_card_barrier();
         unetmm_take_(&ep->cq[index & ep->cq_mask], flags, &c);
         r = record_of(e, &c);
-        if (!r || !(r->flags & UNETMM_QUIET) || c.status) {
+        if (!r || !(r->flags & UNETMM_UNSIGNALED) || c.status) {
             break;
         }
         take_one(ep, &c);
@@ -456,9 +455,9 @@ static void take_quiet(struct unetmm_ep *ep)
     }
 }
 
-int unetmm_utlb_pending_(struct unetmm_ep *ep)
+static int utlb_pending(struct unetmm_ep *ep)
 {
-    const struct unetmm_utlb_ep *e = ep->utlb;
+    const struct unetmm_utlb_ep *e = utlb_of(ep);
     uint32_t i;
     int n = 0;
 
@@ -473,40 +472,38 @@ int unetmm_utlb_pending_(struct unetmm_ep *ep)
 /* ---- Posting again ----------------------------------------------------- */
 
 /* An import that was given up meanwhile is none, whatever has its number now. */
-static void put_target(const struct unetmm_ep *ep, struct unetmm_sqe *sqe,
-                       const struct record *r)
+static struct unetmm_request_ request_of(const struct unetmm_utlb_ep *e,
+                                         const struct record *r,
+                                         uint32_t number)
 {
-    const struct unetmm_utlb_ep *e = ep->utlb;
-    bool same = e->generation[r->import] == r->generation;
+    struct unetmm_request_ request = {
+        .user_data = number,
+        .flags = r->flags & (UNETMM_NOTIFY | UNETMM_COUNT),
+        .imm = r->imm,
+        .channel = r->channel,
+        .opcode = r->op,
+    };
 
-    sqe->handle = unetmm_swap32(same ? r->import : UINT32_MAX);
-    sqe->remote = unetmm_swap64(r->offset);
-    if (r->flags & UNETMM_NOTIFY) {
-        sqe->flags |= UNETMM_SQE_F_NOTIFY;
-        sqe->imm = unetmm_swap32(r->imm);
-    } else if (r->flags & UNETMM_COUNT) {
-        sqe->flags |= UNETMM_SQE_F_COUNT;
-        sqe->imm = unetmm_swap32(r->imm);
+    if (is_one_sided(r->op)) {
+        request.import = e->generation[r->import] == r->generation ?
+            r->import : UINT32_MAX;
+        request.offset = r->offset;
     }
+    return request;
 }
 
-static bool send_again(struct unetmm_ep *ep, struct record *r, uint32_t number)
+static bool send_again(struct unetmm_ep *ep, const struct record *r,
+                       uint32_t number)
 {
+    const struct unetmm_request_ request = request_of(utlb_of(ep), r, number);
     uint32_t slots = 1 + unetmm_seg_slots_(r->n);
     struct unetmm_sqe *sqe;
 
     if (!unetmm_sq_has_room_(ep, slots)) {
         return false;
     }
-    unetmm_put_sqe_(ep, ep->sq_prod, r->channel, number, 0);
-    sqe = (struct unetmm_sqe *)(void *)unetmm_slot_(ep, ep->sq_prod);
-    sqe->opcode = r->op;
+    sqe = unetmm_put_sqe_(ep, ep->sq_prod, &request);
     sqe->nsegs = r->n;
-    if (r->op == UNETMM_OP_FRAME) {
-        sqe->imm = unetmm_swap32(r->imm);
-    } else if (r->op != UNETMM_OP_SEND) {
-        put_target(ep, sqe, r);
-    }
     unetmm_put_segs_(ep, ep->sq_prod, r->iov, r->n);
     ep->sq_prod += slots;
     unetmm_write_index(&ep->index->user.sq_prod, ep->sq_prod);
@@ -524,7 +521,7 @@ static bool offer_again(struct unetmm_ep *ep, struct record *r, uint32_t number)
 
 static void post_again(struct unetmm_ep *ep)
 {
-    struct unetmm_utlb_ep *e = ep->utlb;
+    struct unetmm_utlb_ep *e = utlb_of(ep);
     bool any = false;
     unsigned post;
 

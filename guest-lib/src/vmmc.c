@@ -12,7 +12,7 @@
 
 /* ---- Export ------------------------------------------------------------ */
 
-int unetmm_export_as(struct unetmm_ctx *ctx, struct unetmm_export *export)
+int unetmm_export_ex(struct unetmm_ctx *ctx, struct unetmm_export *export)
 {
     int ret = unetmm_ctx_check(ctx);
 
@@ -28,7 +28,7 @@ int unetmm_export_as(struct unetmm_ctx *ctx, struct unetmm_export *export)
 
 int unetmm_export(struct unetmm_ctx *ctx, uint64_t id, void *addr,
                   size_t length, unsigned rights, unsigned flags,
-                  uint64_t cookie)
+                  uint64_t user_data)
 {
     struct unetmm_export export = {
         .size = sizeof(export),
@@ -36,11 +36,11 @@ int unetmm_export(struct unetmm_ctx *ctx, uint64_t id, void *addr,
         .id = id,
         .addr = (uintptr_t)addr,
         .length = length,
-        .cookie = cookie,
+        .cookie = user_data,
         .rights = rights,
     };
 
-    return unetmm_export_as(ctx, &export);
+    return unetmm_export_ex(ctx, &export);
 }
 
 int unetmm_unexport(struct unetmm_ctx *ctx, uint64_t id)
@@ -248,8 +248,8 @@ static bool stash_has_room(struct unetmm_stash *stash)
     return true;
 }
 
-int unetmm_unstash_(struct unetmm_ep *pub, struct unetmm_completion *c,
-                    unsigned n)
+int unetmm_unstash(struct unetmm_ep *pub, struct unetmm_completion *c,
+                   unsigned n)
 {
     struct unetmm_stash *stash = &unetmm_ep_private(pub)->stash;
     unsigned taken = n < stash->count ? n : (unsigned)stash->count;
@@ -265,10 +265,10 @@ int unetmm_unstash_(struct unetmm_ep *pub, struct unetmm_completion *c,
 }
 
 /*
- * Takes completions until that of `cookie` comes; 1: it is in `c`.  What else
- * comes goes behind what is stashed, which is older.  cookie 0: any completion.
+ * Takes completions until that of `user_data` comes; 1: it is in `c`.  What else
+ * comes goes behind what is stashed, which is older.  user_data 0: any completion.
  */
-static int take_until(struct unetmm_ep_private *ep, uint64_t cookie,
+static int take_until(struct unetmm_ep_private *ep, uint64_t user_data,
                       struct unetmm_completion *c, uint64_t deadline)
 {
     struct unetmm_stash *stash = &ep->stash;
@@ -286,11 +286,11 @@ static int take_until(struct unetmm_ep_private *ep, uint64_t cookie,
             ret = ret ? ret : -ETIMEDOUT;
             break;
         }
-        if (cookie && c->type == UNETMM_CQE_SENT && c->cookie == cookie) {
+        if (user_data && c->type == UNETMM_CQE_SENT && c->user_data == user_data) {
             break;
         }
         stash->all[stash->first + stash->count++] = *c;
-    } while (cookie);
+    } while (user_data);
     ep->pub.stashed = stash->count != 0;
     return ret;
 }
@@ -308,25 +308,25 @@ struct sync {
 };
 
 static int sync_post(struct unetmm_ep *ep, const struct sync *op,
-                     uint64_t cookie)
+                     uint64_t user_data)
 {
     return op->read ?
-        unetmm_read(ep, op->import, op->offset, op->buf, op->len, cookie,
+        unetmm_read(ep, op->import, op->offset, op->buf, op->len, user_data,
                     op->flags) :
         unetmm_write(ep, op->import, op->offset, op->buf, op->len, op->imm,
-                     cookie, op->flags);
+                     user_data, op->flags);
 }
 
 static int sync_do(struct unetmm_ep *pub, const struct sync *op, bool wait,
                    int64_t timeout_ns)
 {
     struct unetmm_ep_private *ep = unetmm_ep_private(pub);
-    uint64_t cookie = UNETMM_SYNC_COOKIE | ++ep->sync_number;
+    uint64_t user_data = UNETMM_SYNC_USER_DATA | ++ep->sync_number;
     uint64_t deadline = unetmm_time_of(timeout_ns);
     struct unetmm_completion c;
     int ret;
 
-    while ((ret = sync_post(pub, op, cookie)) == -EAGAIN) {
+    while ((ret = sync_post(pub, op, user_data)) == -EAGAIN) {
         ret = take_until(ep, 0, &c, deadline);
         if (ret < 0) {
             return ret;
@@ -335,8 +335,8 @@ static int sync_do(struct unetmm_ep *pub, const struct sync *op, bool wait,
     if (ret || !wait) {
         return ret;
     }
-    ret = take_until(ep, cookie, &c, deadline);
-    return ret < 0 ? ret : c.status;
+    ret = take_until(ep, user_data, &c, deadline);
+    return ret < 0 ? ret : unetmm_status_errno(c.status);
 }
 
 int unetmm_write_sync(struct unetmm_ep *ep, unsigned import, uint64_t offset,
@@ -357,9 +357,44 @@ int unetmm_write_sync(struct unetmm_ep *ep, unsigned import, uint64_t offset,
     }
     copied = len <= ep->inline_max;
     if (copied) {
-        op.flags |= UNETMM_QUIET;
+        op.flags |= UNETMM_UNSIGNALED;
     }
     return sync_do(ep, &op, !copied, timeout_ns);
+}
+
+/* The fence is behind all that is on the channel, so its completion is the last. */
+int unetmm_shutdown(struct unetmm_ep *pub, unsigned channel, int64_t timeout_ns)
+{
+    struct unetmm_ep_private *ep = unetmm_ep_private(pub);
+    uint64_t user_data, deadline = unetmm_time_of(timeout_ns);
+    struct unetmm_completion c;
+    int ret, closed;
+
+    if (!pub->alive) {
+        return -EOWNERDEAD;
+    }
+    if (!unetmm_mtu_(pub, channel)) {
+        return -ENOENT;
+    }
+    if (ep->records[channel].type != UNETMM_RELIABLE) {
+        return -EPROTOTYPE;
+    }
+    user_data = UNETMM_SYNC_USER_DATA | ++ep->sync_number;
+    while ((ret = unetmm_fence(pub, channel, user_data, 0)) == -EAGAIN) {
+        ret = take_until(ep, 0, &c, deadline);
+        if (ret < 0) {
+            return ret;
+        }
+    }
+    if (!ret) {
+        ret = take_until(ep, user_data, &c, deadline);
+        if (ret == -ETIMEDOUT || ret == -EINTR || ret == -ENOMEM) {
+            return ret;
+        }
+        ret = ret < 0 ? ret : unetmm_status_errno(c.status);
+    }
+    closed = unetmm_disconnect(pub, channel);
+    return ret ? ret : closed;
 }
 
 int unetmm_read_sync(struct unetmm_ep *ep, unsigned import, uint64_t offset,

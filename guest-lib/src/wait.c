@@ -44,7 +44,7 @@ int unetmm_spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
         for (i = 0; i < POLLS_PER_LOOK; i++) {
             int ret = unetmm_poll(ep, c, n);
 
-            if (ret || unetmm_counters_due(unetmm_ep_private(ep))) {
+            if (ret || unetmm_events_due(unetmm_ep_private(ep))) {
                 return ret;
             }
         }
@@ -56,7 +56,7 @@ int unetmm_spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
 /* Has what the caller waits for, besides completions, come? */
 static bool is_due(const struct unetmm_ep *ep, bool counters)
 {
-    return counters && unetmm_counters_due(unetmm_ep_private(ep));
+    return counters && unetmm_events_due(unetmm_ep_private(ep));
 }
 
 static int spin_forever(struct unetmm_ep *ep, struct unetmm_completion *c,
@@ -107,7 +107,7 @@ static int arm(struct unetmm_ep *ep, bool counters)
     if (state & UNETMM_EP_ERROR) {
         return 1;
     }
-    return counters ? unetmm_counters_arm(unetmm_ep_private(ep)) : 0;
+    return counters ? unetmm_events_arm(unetmm_ep_private(ep)) : 0;
 }
 
 int unetmm_arm(struct unetmm_ep *ep)

@@ -7,6 +7,7 @@
  * that a window can be closed by its address, and with its endpoint.
  */
 #include "internal.h"
+#include "sized.h"
 #include "sys.h"
 
 #include <stdlib.h>
@@ -17,8 +18,6 @@ struct unetmm_mapped {
     size_t bytes;
     uint32_t id;
 };
-
-static const struct unetmm_window_attr default_attr = UNETMM_WINDOW_ATTR_INIT;
 
 static int window_close(const struct unetmm_ep_private *ep, uint32_t id)
 {
@@ -73,29 +72,35 @@ static int window_length(size_t bytes, __u64 *length)
 }
 
 int unetmm_window_open(struct unetmm_ep *pub, unsigned import, uint64_t offset,
-                       size_t bytes, const struct unetmm_window_attr *attr,
+                       size_t bytes, const struct unetmm_window_attr *given,
                        void **window)
 {
+    struct unetmm_window_attr attr = UNETMM_WINDOW_ATTR_INIT;
     struct unetmm_window request;
+    int ret = 0;
 
     if (!pub->alive) {
         return -EOWNERDEAD;
     }
-    attr = attr ? attr : &default_attr;
-    if (attr->size != sizeof(*attr) || attr->combine_bytes > UINT16_MAX) {
-        return -EINVAL;
+    if (given) {
+        ret = sized_read(&attr, sizeof(attr),
+                         SIZED_UP_TO(struct unetmm_window_attr, combine_ns),
+                         given);
+    }
+    if (ret || attr.combine_bytes > UINT16_MAX) {
+        return ret ? ret : -EINVAL;
     }
     request = (struct unetmm_window) {
         .kind = UNETMM_WINDOW_UPDATE, .import = import, .at = offset,
-        .length = bytes, .combine_bytes = (uint16_t)attr->combine_bytes,
-        .combine_ns = attr->combine_ns,
+        .length = bytes, .combine_bytes = (uint16_t)attr.combine_bytes,
+        .combine_ns = attr.combine_ns,
     };
     return window_open(unetmm_ep_private(pub), PROT_READ | PROT_WRITE,
                        &request, window);
 }
 
-int unetmm_start_to(struct unetmm_ep *pub, unsigned import, uint64_t offset,
-                    size_t bytes, void **to)
+int unetmm_udma_to(struct unetmm_ep *pub, unsigned import, uint64_t offset,
+                   size_t bytes, void **to)
 {
     struct unetmm_window request = {
         .kind = UNETMM_WINDOW_TO, .import = import, .at = offset,
@@ -106,7 +111,7 @@ int unetmm_start_to(struct unetmm_ep *pub, unsigned import, uint64_t offset,
         return -EOWNERDEAD;
     }
     /* What a store and a load start is not ours to pin ahead. */
-    if (pub->utlb) {
+    if (unetmm_ep_private(pub)->utlb) {
         return -EOPNOTSUPP;
     }
     ret = window_length(bytes, &request.length);
@@ -114,8 +119,8 @@ int unetmm_start_to(struct unetmm_ep *pub, unsigned import, uint64_t offset,
                                    &request, to);
 }
 
-int unetmm_start_from(struct unetmm_ep *pub, void *memory, size_t bytes,
-                      void **from)
+int unetmm_udma_from(struct unetmm_ep *pub, void *memory, size_t bytes,
+                     void **from)
 {
     struct unetmm_window request = {
         .kind = UNETMM_WINDOW_FROM, .at = (uintptr_t)memory,
@@ -126,7 +131,7 @@ int unetmm_start_from(struct unetmm_ep *pub, void *memory, size_t bytes,
         return -EOWNERDEAD;
     }
     /* What a store and a load start is not ours to pin ahead. */
-    if (pub->utlb) {
+    if (unetmm_ep_private(pub)->utlb) {
         return -EOPNOTSUPP;
     }
     ret = window_length(bytes, &request.length);

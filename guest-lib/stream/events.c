@@ -31,12 +31,12 @@ int64_t stream_deadline(int64_t timeout_ns)
            now + timeout_ns;
 }
 
-int stream_check(const struct ustream *s)
+int stream_check(const struct unetmm_stream *s)
 {
     return unetmm_fd(s->ep) == -EOWNERDEAD ? -EOWNERDEAD : 0;
 }
 
-void stream_fail(struct ustream *s, int error)
+void stream_fail(struct unetmm_stream *s, int error)
 {
     if (!s->error) {
         s->error = error;
@@ -47,7 +47,7 @@ void stream_fail(struct ustream *s, int error)
  * Who has said that it sends no more, and has had all our bytes, may go before a
  * credit or a question of ours has reached it: -EPIPE, see error_of().
  */
-int stream_error(const struct ustream *s)
+int stream_error(const struct unetmm_stream *s)
 {
     return s->error == -EPIPE && s->failed > s->last_data ? 0 : s->error;
 }
@@ -55,7 +55,7 @@ int stream_error(const struct ustream *s)
 /* ---- Completions ------------------------------------------------------- */
 
 /* Why an operation on the peer's memory failed, in a word of POSIX. */
-static int error_of(const struct ustream *s, unsigned status)
+static int error_of(const struct unetmm_stream *s, unsigned status)
 {
     switch (status) {
     case UNETMM_ST_TIMEOUT:
@@ -76,21 +76,21 @@ static int error_of(const struct ustream *s, unsigned status)
     }
 }
 
-static void on_sent(struct ustream *s, const struct unetmm_completion *c)
+static void on_sent(struct unetmm_stream *s, const struct unetmm_completion *c)
 {
     /* Operations end in their order. */
-    if (c->cookie > s->done && c->cookie <= s->posted) {
-        s->done = c->cookie;
+    if (c->user_data > s->done && c->user_data <= s->posted) {
+        s->done = c->user_data;
     }
     if (c->status) {
         if (!s->failed) {
-            s->failed = c->cookie;
+            s->failed = c->user_data;
         }
         stream_fail(s, error_of(s, c->status));
     }
 }
 
-static void on_notify(struct ustream *s, const struct unetmm_completion *c)
+static void on_notify(struct unetmm_stream *s, const struct unetmm_completion *c)
 {
     if (!flow_take(&s->flow, unetmm_notify_imm(c), unetmm_notify_offset(c),
                    c->len)) {
@@ -102,7 +102,7 @@ static void on_notify(struct ustream *s, const struct unetmm_completion *c)
  * An endpoint that was made for whoever came first may have had another caller; its
  * channel was closed at once.
  */
-static void on_completion(struct ustream *s, const struct unetmm_completion *c)
+static void on_completion(struct unetmm_stream *s, const struct unetmm_completion *c)
 {
     if (c->type == UNETMM_CQE_FAILED) {
         stream_fail(s, -EIO);
@@ -120,7 +120,7 @@ static void on_completion(struct ustream *s, const struct unetmm_completion *c)
     }
 }
 
-static int take(struct ustream *s, const struct unetmm_completion *c, int n)
+static int take(struct unetmm_stream *s, const struct unetmm_completion *c, int n)
 {
     int i;
 
@@ -134,7 +134,7 @@ static int take(struct ustream *s, const struct unetmm_completion *c, int n)
     return n < 0 ? n : 0;
 }
 
-int stream_look(struct ustream *s)
+int stream_look(struct unetmm_stream *s)
 {
     struct unetmm_completion c[BATCH];
     int n;
@@ -155,7 +155,7 @@ int stream_look(struct ustream *s)
  * A write of nothing is acknowledged by a card that still has the ring; before we
  * know the ring, a message of one byte.
  */
-static int ask(struct ustream *s)
+static int ask(struct unetmm_stream *s)
 {
     return s->import < 0 ?
         unetmm_send(s->ep, (unsigned)s->channel, "?", 1, s->posted + 1, 0) :
@@ -163,7 +163,7 @@ static int ask(struct ustream *s)
                      s->posted + 1, 0);
 }
 
-static void probe(struct ustream *s, int64_t now)
+static void probe(struct unetmm_stream *s, int64_t now)
 {
     if (s->channel < 0 || s->error || s->last_probe > s->done ||
         now - s->probed_ns < PROBE_NS) {
@@ -176,7 +176,7 @@ static void probe(struct ustream *s, int64_t now)
     }
 }
 
-int stream_wait(struct ustream *s, int64_t deadline_ns)
+int stream_wait(struct unetmm_stream *s, int64_t deadline_ns)
 {
     struct unetmm_completion c[BATCH];
     int64_t now = stream_now(), left = deadline_ns - now;
@@ -204,7 +204,7 @@ static bool add_to_poll(int poll_fd, int fd)
 }
 
 /* One descriptor for both: something has come; it is time to ask the peer. */
-int ustream_fd(struct ustream *s)
+int unetmm_stream_fd(struct unetmm_stream *s)
 {
     int ret = stream_check(s), saved = errno;
 
@@ -225,12 +225,12 @@ int ustream_fd(struct ustream *s)
     return ret ? ret : s->poll_fd;
 }
 
-static bool stage_free(const struct ustream *s)
+static bool stage_free(const struct unetmm_stream *s)
 {
     return s->stage_used[s->next_stage] <= s->done;
 }
 
-static int ready(const struct ustream *s, short events)
+static int ready(const struct unetmm_stream *s, short events)
 {
     int ready = stream_error(s) ? POLLERR : 0;
 
@@ -246,12 +246,12 @@ static int ready(const struct ustream *s, short events)
     return ready;
 }
 
-int ustream_arm(struct ustream *s, short events)
+int unetmm_stream_arm(struct unetmm_stream *s, short events)
 {
     const struct itimerspec soon = { .it_value = { 0, PROBE_NS } };
     int ret = stream_check(s), saved = errno;
 
-    if (ret || (ret = ustream_fd(s)) < 0) {
+    if (ret || (ret = unetmm_stream_fd(s)) < 0) {
         return ret;
     }
     do {

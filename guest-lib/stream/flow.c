@@ -10,7 +10,7 @@
 
 static bool is_size(uint64_t size)
 {
-    return size >= USTREAM_RING_LEAST && size <= USTREAM_RING_MOST &&
+    return size >= UNETMM_STREAM_RING_LEAST && size <= UNETMM_STREAM_RING_MOST &&
            !(size & (size - 1));
 }
 

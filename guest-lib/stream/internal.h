@@ -13,6 +13,7 @@
 
 #include "flow.h"
 
+#include <libunetmm/byteorder.h>
 #include <libunetmm/stream.h>
 
 /*
@@ -31,12 +32,12 @@
  */
 #define PROBE_NS        200000000ll
 
-struct ustream {
+struct unetmm_stream {
     struct unetmm_ctx *ctx;
     struct unetmm_ep *ep;
-    struct ustream_attr attr;
+    struct unetmm_stream_attr attr;
     struct flow flow;
-    struct ustream_stats stats;
+    struct unetmm_stream_stats stats;
     uint8_t *ring;              /* exported as ring_id */
     uint64_t ring_id;
     bool exported;
@@ -63,22 +64,22 @@ struct ustream {
 /* ---- events.c ---------------------------------------------------------- */
 
 /* Nothing can be done any more: 0, or -EOWNERDEAD in a forked child. */
-int stream_check(const struct ustream *s);
+int stream_check(const struct unetmm_stream *s);
 
 /* The stream fails; the first reason stays. */
-void stream_fail(struct ustream *s, int error);
+void stream_fail(struct unetmm_stream *s, int error);
 
 /* Why the stream has failed, -errno; 0: it has not, or has only ended. */
-int stream_error(const struct ustream *s);
+int stream_error(const struct unetmm_stream *s);
 
 /* Takes what is there.  0, or -errno that is not the stream's but ours. */
-int stream_look(struct ustream *s);
+int stream_look(struct unetmm_stream *s);
 
 /*
  * Waits for something to come, looks at it.  0: something may have.
  * -EAGAIN: the time has passed.  -EINTR.
  */
-int stream_wait(struct ustream *s, int64_t deadline_ns);
+int stream_wait(struct unetmm_stream *s, int64_t deadline_ns);
 
 int64_t stream_now(void);
 /* Now and a timeout; INT64_MAX if it is negative. */
@@ -90,33 +91,33 @@ int64_t stream_deadline(int64_t timeout_ns);
  * Posts a word, with bytes or without, to the peer's ring.  0 or -errno; -EAGAIN:
  * the queue is full.  `loud`: it has a completion when it is done.
  */
-int stream_write(struct ustream *s, uint64_t offset, const void *bytes,
+int stream_write(struct unetmm_stream *s, uint64_t offset, const void *bytes,
                  uint32_t len, uint32_t word, bool loud);
 
 /* Tells the peer how far we are, if that is worth it and can be done now. */
-void stream_credit(struct ustream *s);
+void stream_credit(struct unetmm_stream *s);
 
 /* Waits until `op` is done, whatever comes; then its memory is ours again. */
-void stream_flush(struct ustream *s, uint64_t op);
+void stream_flush(struct unetmm_stream *s, uint64_t op);
 
-/* ustream_shutdown() with a time. */
-int stream_finish(struct ustream *s, int64_t deadline_ns);
+/* unetmm_stream_shutdown() with a time. */
+int stream_finish(struct unetmm_stream *s, int64_t deadline_ns);
 
 /* ---- stream.c ---------------------------------------------------------- */
 
 /* A message of the peer has come: its greeting. */
-void stream_greeting(struct ustream *s, const struct unetmm_completion *c);
+void stream_greeting(struct unetmm_stream *s, const struct unetmm_completion *c);
 
 /* ---- redirect.c -------------------------------------------------------- */
 
 /* Flags that a ring is exported with. */
-unsigned redirect_export_flags(const struct ustream *s);
+unsigned redirect_export_flags(const struct unetmm_stream *s);
 
 /*
  * Receives up to `len` bytes that are on their way without a copy.  How many; 0:
  * it is not worth it, or cannot be done; -errno as stream_wait().
  */
-int64_t redirect_receive(struct ustream *s, void *to, size_t len,
+int64_t redirect_receive(struct unetmm_stream *s, void *to, size_t len,
                          int64_t deadline_ns);
 
 #endif /* UNETMM_STREAM_INTERNAL_H */

@@ -21,7 +21,7 @@ struct part {
 };
 
 struct redirection {
-    struct ustream *s;
+    struct unetmm_stream *s;
     uint8_t *to;                /* what is at position `base` goes here */
     size_t len;
     uint64_t base, end;         /* parts have been made up to there */
@@ -29,7 +29,7 @@ struct redirection {
     unsigned first, count;
 };
 
-unsigned redirect_export_flags(const struct ustream *s)
+unsigned redirect_export_flags(const struct unetmm_stream *s)
 {
     return s->attr.redirect_least ? UNETMM_EXPORT_REDIRECT : 0;
 }
@@ -40,7 +40,7 @@ static uint64_t least_of(uint64_t a, uint64_t b)
 }
 
 /* What was copied had landed already, or was near what had. */
-static void count_part(struct ustream *s, uint32_t len,
+static void count_part(struct unetmm_stream *s, uint32_t len,
                        const struct unetmm_redirected *what)
 {
     uint64_t copied = least_of(what->copied, len);
@@ -54,7 +54,7 @@ static void count_part(struct ustream *s, uint32_t len,
  * Where memory is pinned by name two parts cannot share a page: what the first has
  * registered would be gone with it.
  */
-static unsigned most_parts(const struct ustream *s)
+static unsigned most_parts(const struct unetmm_stream *s)
 {
     return s->stage_needed ? 1 : PARTS;
 }
@@ -62,7 +62,7 @@ static unsigned most_parts(const struct ustream *s)
 /* False: there is nothing more to move, or it cannot be moved now. */
 static bool part_add(struct redirection *r)
 {
-    struct ustream *s = r->s;
+    struct unetmm_stream *s = r->s;
     uint64_t offset = r->end & (s->flow.in_size - 1), len;
     struct unetmm_redirected what;
     struct part *part;
@@ -92,7 +92,7 @@ static uint64_t offset_of(const struct redirection *r, const struct part *part)
 static void part_done(struct redirection *r)
 {
     struct part *part = &r->parts[r->first];
-    struct ustream *s = r->s;
+    struct unetmm_stream *s = r->s;
     int ret = unetmm_redirect_end(s->ctx, s->ring_id, offset_of(r, part));
 
     if (ret) {
@@ -107,7 +107,7 @@ static void part_done(struct redirection *r)
 /* What the words have told of stays; what else has landed is the ring's again. */
 static void parts_back(struct redirection *r)
 {
-    struct ustream *s = r->s;
+    struct unetmm_stream *s = r->s;
 
     for (; r->count; r->count--, r->first = (r->first + 1) % PARTS) {
         struct part *part = &r->parts[r->first];
@@ -125,7 +125,7 @@ static void parts_back(struct redirection *r)
     }
 }
 
-int64_t redirect_receive(struct ustream *s, void *to, size_t len,
+int64_t redirect_receive(struct unetmm_stream *s, void *to, size_t len,
                          int64_t deadline_ns)
 {
     struct redirection r = {

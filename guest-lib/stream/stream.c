@@ -10,6 +10,7 @@
  * of the process could import it, and tells it to the other in a message.
  */
 #include "internal.h"
+#include "../src/sized.h"
 #include "../src/sys.h"
 
 #define BACKLOG         1
@@ -30,29 +31,41 @@ struct greeting {
     uint32_t rsvd;
 };
 
-struct ustream_listener {
+struct unetmm_stream_listener {
     struct unetmm_ctx *ctx;
     struct unetmm_ep *ep;
-    struct ustream_attr attr;
+    struct unetmm_stream_attr attr;
     uint64_t service;
 };
 
-static const struct ustream_attr default_attr = USTREAM_ATTR_INIT;
+static const struct unetmm_stream_attr default_attr = UNETMM_STREAM_ATTR_INIT;
 
 static const struct unetmm_channel_attr channel_attr = {
     sizeof(channel_attr), UNETMM_RELIABLE, 0, 0, REFUSALS, 0,
 };
 
-static int check_attr(const struct ustream_attr *attr)
+/* The program's attributes, or the default ones; and checks them. */
+static int take_attr(struct unetmm_stream_attr *attr,
+                     const struct unetmm_stream_attr *given)
 {
-    return attr->size != sizeof(*attr) ||
-           attr->ring_bytes < USTREAM_RING_LEAST ||
-           attr->ring_bytes > USTREAM_RING_MOST ||
+    int ret = 0;
+
+    *attr = default_attr;
+    if (given) {
+        ret = sized_read(attr, sizeof(*attr),
+                         SIZED_UP_TO(struct unetmm_stream_attr, timeout_ns),
+                         given);
+    }
+    if (ret) {
+        return ret;
+    }
+    return attr->ring_bytes < UNETMM_STREAM_RING_LEAST ||
+           attr->ring_bytes > UNETMM_STREAM_RING_MOST ||
            attr->ring_bytes & (attr->ring_bytes - 1) ? -EINVAL : 0;
 }
 
 static int endpoint_create(struct unetmm_ctx *ctx,
-                           const struct ustream_attr *attr,
+                           const struct unetmm_stream_attr *attr,
                            struct unetmm_ep **ep)
 {
     struct unetmm_ep_attr wanted = UNETMM_EP_ATTR_INIT;
@@ -93,7 +106,7 @@ static void memory_unmap(uint8_t *memory, size_t bytes)
     errno = saved;
 }
 
-static int ring_export(struct ustream *s)
+static int ring_export(struct unetmm_stream *s)
 {
     int ret;
 
@@ -117,7 +130,7 @@ static int ring_export(struct ustream *s)
 }
 
 /* Source pinned takes registration, the others refuse it. */
-static int stage_make(struct ustream *s)
+static int stage_make(struct unetmm_stream *s)
 {
     size_t bytes = STAGES * STAGE_BYTES;
     int ret = memory_map(bytes, &s->stage);
@@ -132,7 +145,7 @@ static int stage_make(struct ustream *s)
 
 /* ---- The stream's life ------------------------------------------------- */
 
-static void close_fds(struct ustream *s)
+static void close_fds(struct unetmm_stream *s)
 {
     if (s->poll_fd >= 0) {
         sys_close(s->poll_fd);
@@ -141,7 +154,7 @@ static void close_fds(struct ustream *s)
 }
 
 /* In a child nothing of this is the child's but memory and descriptors. */
-static void stream_free(struct ustream *s)
+static void stream_free(struct unetmm_stream *s)
 {
     bool owner = !s->ep || !stream_check(s);
 
@@ -166,11 +179,11 @@ static void stream_free(struct ustream *s)
 }
 
 /* A stream around an endpoint, which is its own from here on, also on error. */
-static int stream_new(struct unetmm_ctx *ctx, const struct ustream_attr *attr,
-                      struct unetmm_ep *ep, struct ustream **stream)
+static int stream_new(struct unetmm_ctx *ctx, const struct unetmm_stream_attr *attr,
+                      struct unetmm_ep *ep, struct unetmm_stream **stream)
 {
     int saved = errno, ret;
-    struct ustream *s = calloc(1, sizeof(*s));
+    struct unetmm_stream *s = calloc(1, sizeof(*s));
 
     errno = saved;
     if (!s) {
@@ -200,7 +213,7 @@ static int stream_new(struct unetmm_ctx *ctx, const struct ustream_attr *attr,
     return 0;
 }
 
-static void set_channel(struct ustream *s, int channel,
+static void set_channel(struct unetmm_stream *s, int channel,
                         const struct unetmm_peer *peer)
 {
     s->channel = channel;
@@ -209,7 +222,7 @@ static void set_channel(struct ustream *s, int channel,
 
 /* ---- Greetings --------------------------------------------------------- */
 
-static int greet(struct ustream *s)
+static int greet(struct unetmm_stream *s)
 {
     struct greeting hello = {
         .magic = unetmm_swap64(GREETING_MAGIC),
@@ -220,7 +233,7 @@ static int greet(struct ustream *s)
             redirect_export_flags(s) ? s->attr.redirect_least : 0),
     };
     int ret = unetmm_send(s->ep, (unsigned)s->channel, &hello, sizeof(hello),
-                          s->posted + 1, UNETMM_QUIET | UNETMM_INLINE);
+                          s->posted + 1, UNETMM_UNSIGNALED | UNETMM_INLINE);
 
     if (!ret) {
         s->posted++;
@@ -228,7 +241,7 @@ static int greet(struct ustream *s)
     return ret;
 }
 
-static int import_ring(struct ustream *s, uint64_t id, uint64_t bytes)
+static int import_ring(struct unetmm_stream *s, uint64_t id, uint64_t bytes)
 {
     uint64_t length = 0;
     /* Whoever tells of a ring has it: there is nothing to wait for. */
@@ -246,7 +259,7 @@ static int import_ring(struct ustream *s, uint64_t id, uint64_t bytes)
     return 0;
 }
 
-void stream_greeting(struct ustream *s, const struct unetmm_completion *c)
+void stream_greeting(struct unetmm_stream *s, const struct unetmm_completion *c)
 {
     struct greeting hello;
     int ret;
@@ -286,11 +299,11 @@ static int64_t time_left(int64_t deadline_ns)
     return left > 0 ? left : 0;
 }
 
-static int connect_once(struct ustream *s, const uint8_t mac[6],
+static int connect_once(struct unetmm_stream *s, const uint8_t mac[6],
                         uint64_t service, int64_t deadline)
 {
     struct unetmm_peer peer;
-    int ret = unetmm_connect_as(s->ep, mac, service, time_left(deadline),
+    int ret = unetmm_connect_ex(s->ep, mac, service, time_left(deadline),
                                 &channel_attr, &peer);
 
     if (ret < 0) {
@@ -304,20 +317,20 @@ static int connect_once(struct ustream *s, const uint8_t mac[6],
     return ret == -EAGAIN ? -ETIMEDOUT : ret ? ret : s->error;
 }
 
-int ustream_connect(struct unetmm_ctx *ctx, const uint8_t mac[6],
-                    uint64_t service, const struct ustream_attr *attr,
-                    int64_t timeout_ns, struct ustream **stream)
+int unetmm_stream_connect(struct unetmm_ctx *ctx, const uint8_t mac[6],
+                          uint64_t service, const struct unetmm_stream_attr *given,
+                          int64_t timeout_ns, struct unetmm_stream **stream)
 {
     int64_t deadline = stream_deadline(timeout_ns);
+    struct unetmm_stream_attr attr;
     struct unetmm_ep *ep;
-    struct ustream *s;
+    struct unetmm_stream *s;
     int ret;
 
-    attr = attr ? attr : &default_attr;
-    ret = check_attr(attr);
+    ret = take_attr(&attr, given);
     while (!ret) {
-        ret = endpoint_create(ctx, attr, &ep);
-        ret = ret ? ret : stream_new(ctx, attr, ep, &s);
+        ret = endpoint_create(ctx, &attr, &ep);
+        ret = ret ? ret : stream_new(ctx, &attr, ep, &s);
         if (ret) {
             break;
         }
@@ -337,7 +350,7 @@ int ustream_connect(struct unetmm_ctx *ctx, const uint8_t mac[6],
 
 /* ---- Accepting --------------------------------------------------------- */
 
-static int listener_endpoint(struct ustream_listener *l)
+static int listener_endpoint(struct unetmm_stream_listener *l)
 {
     int ret;
 
@@ -348,7 +361,7 @@ static int listener_endpoint(struct ustream_listener *l)
     if (ret) {
         return ret;
     }
-    ret = unetmm_listen_as(l->ep, l->service, BACKLOG, &channel_attr);
+    ret = unetmm_listen_ex(l->ep, l->service, BACKLOG, &channel_attr);
     if (ret) {
         unetmm_ep_destroy(l->ep);
         l->ep = NULL;
@@ -356,15 +369,15 @@ static int listener_endpoint(struct ustream_listener *l)
     return ret;
 }
 
-int ustream_listen(struct unetmm_ctx *ctx, uint64_t service,
-                   const struct ustream_attr *attr,
-                   struct ustream_listener **listener)
+int unetmm_stream_listen(struct unetmm_ctx *ctx, uint64_t service,
+                         const struct unetmm_stream_attr *given,
+                         struct unetmm_stream_listener **listener)
 {
-    struct ustream_listener *l;
+    struct unetmm_stream_attr attr;
+    struct unetmm_stream_listener *l;
     int saved = errno, ret;
 
-    attr = attr ? attr : &default_attr;
-    ret = check_attr(attr);
+    ret = take_attr(&attr, given);
     if (ret || !service) {
         return ret ? ret : -EINVAL;
     }
@@ -374,7 +387,7 @@ int ustream_listen(struct unetmm_ctx *ctx, uint64_t service,
         return -ENOMEM;
     }
     l->ctx = ctx;
-    l->attr = *attr;
+    l->attr = attr;
     l->service = service;
     ret = listener_endpoint(l);
     if (ret) {
@@ -386,7 +399,7 @@ int ustream_listen(struct unetmm_ctx *ctx, uint64_t service,
 }
 
 /* The endpoint is the stream's now; nobody else is to have a channel to it. */
-static void take_alone(struct ustream_listener *l, struct unetmm_ep *ep)
+static void take_alone(struct unetmm_stream_listener *l, struct unetmm_ep *ep)
 {
     int other;
 
@@ -397,12 +410,12 @@ static void take_alone(struct ustream_listener *l, struct unetmm_ep *ep)
     l->ep = NULL;
 }
 
-int ustream_accept(struct ustream_listener *l, int64_t timeout_ns,
-                   struct ustream **stream)
+int unetmm_stream_accept(struct unetmm_stream_listener *l, int64_t timeout_ns,
+                         struct unetmm_stream **stream)
 {
     struct unetmm_peer peer;
     struct unetmm_ep *ep;
-    struct ustream *s;
+    struct unetmm_stream *s;
     int channel, ret = listener_endpoint(l);
 
     if (ret) {
@@ -430,7 +443,7 @@ int ustream_accept(struct ustream_listener *l, int64_t timeout_ns,
     return 0;
 }
 
-int ustream_listener_fd(struct ustream_listener *l)
+int unetmm_stream_listener_fd(struct unetmm_stream_listener *l)
 {
     int ret = unetmm_ctx_fd(l->ctx);
 
@@ -443,7 +456,7 @@ int ustream_listener_fd(struct ustream_listener *l)
     return ret;
 }
 
-int ustream_listener_close(struct ustream_listener *l)
+int unetmm_stream_listener_close(struct unetmm_stream_listener *l)
 {
     int ret = l->ep ? unetmm_ep_destroy(l->ep) : 0;
 
@@ -453,12 +466,12 @@ int ustream_listener_close(struct ustream_listener *l)
 
 /* ---- The rest ---------------------------------------------------------- */
 
-static int error_at_end(const struct ustream *s)
+static int error_at_end(const struct unetmm_stream *s)
 {
     return !s->error && s->done < s->posted ? -ETIMEDOUT : stream_error(s);
 }
 
-int ustream_close(struct ustream *s)
+int unetmm_stream_close(struct unetmm_stream *s)
 {
     int64_t deadline = stream_deadline(LINGER_NS);
     int ret = stream_check(s);
@@ -474,29 +487,27 @@ int ustream_close(struct ustream *s)
     return ret;
 }
 
-int ustream_set_nonblocking(struct ustream *s, int on)
+int unetmm_stream_set_nonblocking(struct unetmm_stream *s, int on)
 {
     s->nonblocking = on;
     return stream_check(s);
 }
 
-int ustream_peer(const struct ustream *s, uint8_t mac[6])
+int unetmm_stream_peer(const struct unetmm_stream *s, uint8_t mac[6])
 {
     memcpy(mac, s->peer_mac, sizeof(s->peer_mac));
     return stream_check(s);
 }
 
-int ustream_stats(const struct ustream *s, struct ustream_stats *stats)
+int unetmm_stream_stats(const struct unetmm_stream *s, struct unetmm_stream_stats *stats)
 {
-    if (stats->size != sizeof(*stats)) {
-        return -EINVAL;
-    }
-    *stats = s->stats;
-    stats->size = sizeof(*stats);
-    return stream_check(s);
+    int ret = sized_write(stats, &s->stats, sizeof(s->stats),
+                          SIZED_UP_TO(struct unetmm_stream_stats, probes));
+
+    return ret ? ret : stream_check(s);
 }
 
-const char *ustream_strerror(int error)
+const char *unetmm_stream_strerror(int error)
 {
     switch (error < 0 ? -error : error) {
     case EPIPE:

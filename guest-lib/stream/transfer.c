@@ -17,13 +17,13 @@
 /* One of so many operations has a completion, so that a full queue is noticed. */
 #define LOUD_EACH   32u
 
-int stream_write(struct ustream *s, uint64_t offset, const void *bytes,
+int stream_write(struct unetmm_stream *s, uint64_t offset, const void *bytes,
                  uint32_t len, uint32_t word, bool loud)
 {
     uint64_t op = s->posted + 1;
     int ret = unetmm_write(s->ep, (unsigned)s->import, offset, bytes, len,
                            word, op, UNETMM_NOTIFY |
-                           (loud || op % LOUD_EACH == 0 ? 0 : UNETMM_QUIET));
+                           (loud || op % LOUD_EACH == 0 ? 0 : UNETMM_UNSIGNALED));
 
     if (!ret) {
         s->posted = op;
@@ -31,7 +31,7 @@ int stream_write(struct ustream *s, uint64_t offset, const void *bytes,
     return ret;
 }
 
-void stream_credit(struct ustream *s)
+void stream_credit(struct unetmm_stream *s)
 {
     uint32_t word = flow_word(FLOW_CREDIT, s->flow.consumed);
 
@@ -45,7 +45,7 @@ void stream_credit(struct ustream *s)
 /* ---- Out --------------------------------------------------------------- */
 
 /* What of `len` bytes fits in one piece, and where. */
-static uint32_t piece_of(const struct ustream *s, size_t len, uint32_t most,
+static uint32_t piece_of(const struct unetmm_stream *s, size_t len, uint32_t most,
                          uint64_t *offset)
 {
     uint32_t piece = flow_piece(&s->flow, offset);
@@ -55,7 +55,7 @@ static uint32_t piece_of(const struct ustream *s, size_t len, uint32_t most,
 }
 
 /* 0, or -errno: it is not on its way. */
-static int send_piece(struct ustream *s, uint64_t offset, const void *bytes,
+static int send_piece(struct unetmm_stream *s, uint64_t offset, const void *bytes,
                       uint32_t len, bool loud)
 {
     uint32_t word = flow_word(FLOW_DATA, s->flow.sent + len);
@@ -71,7 +71,7 @@ static int send_piece(struct ustream *s, uint64_t offset, const void *bytes,
 }
 
 /* A piece that is copied before: how many bytes of it, or -errno. */
-static int64_t send_copied(struct ustream *s, const uint8_t *bytes, size_t len)
+static int64_t send_copied(struct unetmm_stream *s, const uint8_t *bytes, size_t len)
 {
     uint8_t *stage = s->stage + s->next_stage * STAGE_BYTES;
     uint64_t offset;
@@ -93,7 +93,7 @@ static int64_t send_copied(struct ustream *s, const uint8_t *bytes, size_t len)
 }
 
 /* What can be written now, in pieces of `most`, with the words that are left. */
-static uint64_t run_of(const struct ustream *s, size_t len, uint32_t most)
+static uint64_t run_of(const struct unetmm_stream *s, size_t len, uint32_t most)
 {
     uint32_t words = FLOW_WORDS - s->flow.words_out.count;
     uint64_t room = flow_room(&s->flow), offset;
@@ -109,7 +109,7 @@ static uint64_t run_of(const struct ustream *s, size_t len, uint32_t most)
 }
 
 /* The next piece of a run: how many bytes, or -errno. */
-static int64_t send_next(struct ustream *s, const uint8_t *bytes, size_t len)
+static int64_t send_next(struct unetmm_stream *s, const uint8_t *bytes, size_t len)
 {
     uint64_t offset;
     uint32_t piece;
@@ -131,7 +131,7 @@ static int64_t send_next(struct ustream *s, const uint8_t *bytes, size_t len)
  * As much as there is room for.  What has been announced is then sent whatever
  * comes: the peer waits for it.
  */
-static int64_t send_run(struct ustream *s, const uint8_t *bytes, size_t len)
+static int64_t send_run(struct unetmm_stream *s, const uint8_t *bytes, size_t len)
 {
     uint64_t run = run_of(s, len, s->stage_needed ? STAGE_BYTES : PIECE_BYTES);
     uint64_t done = 0;
@@ -162,7 +162,7 @@ static int64_t send_run(struct ustream *s, const uint8_t *bytes, size_t len)
     return done ? (int64_t)done : s->error;
 }
 
-static int64_t send_some(struct ustream *s, const uint8_t *bytes, size_t len,
+static int64_t send_some(struct unetmm_stream *s, const uint8_t *bytes, size_t len,
                          bool nowait)
 {
     uint64_t offset;
@@ -181,7 +181,7 @@ static int64_t send_some(struct ustream *s, const uint8_t *bytes, size_t len,
 }
 
 /* Its memory is the card's until then, so neither a signal nor an error ends it. */
-void stream_flush(struct ustream *s, uint64_t op)
+void stream_flush(struct unetmm_stream *s, uint64_t op)
 {
     while (s->done < op && s->error != -EIO && !stream_check(s)) {
         stream_wait(s, INT64_MAX);
@@ -189,20 +189,20 @@ void stream_flush(struct ustream *s, uint64_t op)
 }
 
 /* Some bytes have not arrived, or nobody knows; not: what came after them. */
-static bool data_failed(const struct ustream *s)
+static bool data_failed(const struct unetmm_stream *s)
 {
     return s->error && s->failed <= s->last_data;
 }
 
-ssize_t ustream_send(struct ustream *s, const void *bytes, size_t len,
-                     unsigned flags)
+ssize_t unetmm_stream_send(struct unetmm_stream *s, const void *bytes, size_t len,
+                           unsigned flags)
 {
-    bool nowait = s->nonblocking || flags & USTREAM_DONTWAIT;
+    bool nowait = s->nonblocking || flags & UNETMM_STREAM_DONTWAIT;
     int64_t deadline, n;
     size_t sent = 0;
     int ret = stream_check(s);
 
-    if (ret || flags & ~USTREAM_DONTWAIT) {
+    if (ret || flags & ~UNETMM_STREAM_DONTWAIT) {
         return ret ? ret : -EINVAL;
     }
     len = len > SSIZE_MAX ? SSIZE_MAX : len;
@@ -229,7 +229,7 @@ ssize_t ustream_send(struct ustream *s, const void *bytes, size_t len,
            (ssize_t)sent;
 }
 
-int stream_finish(struct ustream *s, int64_t deadline_ns)
+int stream_finish(struct unetmm_stream *s, int64_t deadline_ns)
 {
     int ret = 0;
 
@@ -250,7 +250,7 @@ int stream_finish(struct ustream *s, int64_t deadline_ns)
     return ret ? ret : stream_error(s);
 }
 
-int ustream_shutdown(struct ustream *s)
+int unetmm_stream_shutdown(struct unetmm_stream *s)
 {
     int ret = stream_check(s);
 
@@ -262,7 +262,7 @@ int ustream_shutdown(struct ustream *s)
 
 /* ---- In ---------------------------------------------------------------- */
 
-static size_t copy_out(struct ustream *s, uint8_t *to, size_t len)
+static size_t copy_out(struct unetmm_stream *s, uint8_t *to, size_t len)
 {
     size_t copied = 0;
 
@@ -280,7 +280,7 @@ static size_t copy_out(struct ustream *s, uint8_t *to, size_t len)
 }
 
 /* What can be had without waiting for what nobody has promised. */
-static int64_t receive_some(struct ustream *s, uint8_t *to, size_t len,
+static int64_t receive_some(struct unetmm_stream *s, uint8_t *to, size_t len,
                             bool nowait, int64_t deadline)
 {
     int64_t n = (int64_t)copy_out(s, to, len);
@@ -295,14 +295,14 @@ static int64_t receive_some(struct ustream *s, uint8_t *to, size_t len,
     return n;
 }
 
-ssize_t ustream_recv(struct ustream *s, void *bytes, size_t len, unsigned flags)
+ssize_t unetmm_stream_recv(struct unetmm_stream *s, void *bytes, size_t len, unsigned flags)
 {
-    bool nowait = s->nonblocking || flags & USTREAM_DONTWAIT;
+    bool nowait = s->nonblocking || flags & UNETMM_STREAM_DONTWAIT;
     int64_t deadline, n;
     size_t got = 0;
     int ret = stream_check(s);
 
-    if (ret || flags & ~(USTREAM_DONTWAIT | USTREAM_WAITALL)) {
+    if (ret || flags & ~(UNETMM_STREAM_DONTWAIT | UNETMM_STREAM_WAITALL)) {
         return ret ? ret : -EINVAL;
     }
     len = len > SSIZE_MAX ? SSIZE_MAX : len;
@@ -313,7 +313,7 @@ ssize_t ustream_recv(struct ustream *s, void *bytes, size_t len, unsigned flags)
             break;
         }
         n = receive_some(s, (uint8_t *)bytes + got, len - got,
-                         nowait || (got && !(flags & USTREAM_WAITALL)),
+                         nowait || (got && !(flags & UNETMM_STREAM_WAITALL)),
                          deadline);
         if (n > 0) {
             got += (size_t)n;
@@ -322,7 +322,7 @@ ssize_t ustream_recv(struct ustream *s, void *bytes, size_t len, unsigned flags)
         } else if (s->flow.fin_in || s->error) {
             ret = s->flow.fin_in ? 0 : s->error;
             break;
-        } else if (got && !(flags & USTREAM_WAITALL)) {
+        } else if (got && !(flags & UNETMM_STREAM_WAITALL)) {
             break;
         } else {
             ret = nowait ? -EAGAIN : stream_wait(s, deadline);

@@ -174,7 +174,7 @@ static void check_options(struct block_options *opt, int argc, char **argv)
         usage_error("name the server by one MAC address, or --listen and "
                     "--file");
     }
-    if (unetmm_parse_mac(argv[optind], opt->mac)) {
+    if (unetmm_resolve(argv[optind], opt->mac)) {
         usage_error("'%s' is not the MAC address of a card, such as "
                     "52:54:00:12:34:56", argv[optind]);
     }

@@ -14,6 +14,8 @@
 
 #include "common.h"
 
+#include <libunetmm/inline.h>
+
 #define BLOCK_SERVICE   120
 #define BLOCK_UNIT      512u            /* offsets and lengths */
 #define BLOCK_DEPTH     16u             /* requests of a session at a time */

@@ -76,7 +76,7 @@ static void ask(struct client *c, unsigned session, enum block_op op,
         .tag = tag,
     };
     int ret = unetmm_send(c->ep, c->channels[session], &r, sizeof(r), 0,
-                          UNETMM_INLINE | UNETMM_QUIET);
+                          UNETMM_INLINE | UNETMM_UNSIGNALED);
 
     if (ret) {
         fail_call(ret, UNETMM_CALL_SEND, "a request cannot be sent");
@@ -250,9 +250,9 @@ static void connect_all(struct client *c)
     unsigned i;
     int ret;
 
-    attr.types |= UNETMM_TELL_CLOSED;
+    attr.flags |= UNETMM_NOTIFY_CLOSE;
     for (i = 0; i < c->opt->sessions; i++) {
-        ret = unetmm_connect_as(c->ep, c->opt->mac, c->opt->service,
+        ret = unetmm_connect_ex(c->ep, c->opt->mac, c->opt->service,
                                 c->opt->timeout_ns, &attr, NULL);
         if (ret < 0) {
             fail_call(ret, UNETMM_CALL_CONNECT, "no session");

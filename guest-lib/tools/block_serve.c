@@ -342,13 +342,13 @@ static void on_request(struct server *s, const struct unetmm_completion *c)
 
 static void on_sent(struct server *s, const struct unetmm_completion *c)
 {
-    unsigned channel = c->cookie & 0xffff;
+    unsigned channel = c->user_data & 0xffff;
     struct session *session = &s->sessions[channel];
 
-    if (!(c->cookie & REPLY_COOKIE)) {
-        job_moved(s, (unsigned)c->cookie, c->status);
+    if (!(c->user_data & REPLY_COOKIE)) {
+        job_moved(s, (unsigned)c->user_data, c->status);
         start_waiting(s);
-    } else if ((c->cookie >> 16 & 0xffff) == (session->generation & 0xffff)) {
+    } else if ((c->user_data >> 16 & 0xffff) == (session->generation & 0xffff)) {
         session->outstanding--;
     }
 }
@@ -445,10 +445,10 @@ static void start(struct server *s)
     if (ret) {
         fail_call(ret, UNETMM_CALL_EP_CREATE, "no endpoint");
     }
-    attr.types |= UNETMM_TELL_CLOSED;
+    attr.flags |= UNETMM_NOTIFY_CLOSE;
     /* Else whose memory never comes would keep its chunks. */
-    attr.not_ready_retries = NOT_READY;
-    ret = unetmm_listen_as(s->ep, s->opt->service, 16, &attr);
+    attr.rnr_retries = NOT_READY;
+    ret = unetmm_listen_ex(s->ep, s->opt->service, 16, &attr);
     if (ret) {
         fail_call(ret, UNETMM_CALL_LISTEN, "cannot listen");
     }

@@ -47,7 +47,7 @@ static const struct {
 } option_words[] = {
     { UNETMM_CALL_LISTEN, -EADDRINUSE, "see --service" },
     { UNETMM_CALL_CONNECT, -EPROTOTYPE, "see --reliable" },
-    { UNETMM_CALL_COUNTERS, -ENOENT, "without --endpoint it is the card's" },
+    { UNETMM_CALL_STATS, -ENOENT, "without --endpoint it is the card's" },
 };
 
 void fail_call(int error, enum unetmm_call call, const char *what)
@@ -190,7 +190,7 @@ enum {
     OPT_POLL = 256, OPT_BLOCK, OPT_SPIN, OPT_BUFFERS, OPT_MEMORY, OPT_VERIFY,
     OPT_JSON, OPT_SEED, OPT_FRAME, OPT_FOREVER, OPT_TIMEOUT, OPT_BIDIR,
     OPT_WARMUP, OPT_SOURCE, OPT_POLICY, OPT_RELIABLE, OPT_OP, OPT_COMBINE,
-    OPT_REWIND, OPT_NOT_READY,
+    OPT_GO_BACK_N, OPT_RNR,
 };
 
 static const struct option long_options[] = {
@@ -206,12 +206,12 @@ static const struct option long_options[] = {
     { "json", no_argument, NULL, OPT_JSON },
     { "listen", no_argument, NULL, 'l' },
     { "memory", required_argument, NULL, OPT_MEMORY },
-    { "not-ready-us", required_argument, NULL, OPT_NOT_READY },
+    { "rnr-us", required_argument, NULL, OPT_RNR },
     { "op", required_argument, NULL, OPT_OP },
     { "policy", required_argument, NULL, OPT_POLICY },
     { "poll", no_argument, NULL, OPT_POLL },
     { "reliable", no_argument, NULL, OPT_RELIABLE },
-    { "rewind", no_argument, NULL, OPT_REWIND },
+    { "go-back-n", no_argument, NULL, OPT_GO_BACK_N },
     { "seed", required_argument, NULL, OPT_SEED },
     { "service", required_argument, NULL, 'p' },
     { "size", required_argument, NULL, 's' },
@@ -255,9 +255,9 @@ static void set_number(struct options *opt, int c, const char *text)
     case OPT_MEMORY:
         opt->memory = number_option("memory", text, 1, 1ull << 40);
         break;
-    case OPT_NOT_READY:
-        opt->not_ready_us = (uint32_t)number_option("not-ready-us", text, 1,
-                                                    UNETMM_REL_MAX_TIMEOUT_US);
+    case OPT_RNR:
+        opt->rnr_us = (uint32_t)number_option("rnr-us", text, 1,
+                                              UNETMM_REL_MAX_TIMEOUT_US);
         break;
     case OPT_SEED:
         opt->seed = number_option("seed", text, 0, UINT64_MAX);
@@ -280,7 +280,7 @@ static void set_option(struct options *opt, int c, const char *text,
     case 's': parse_sizes(opt, text); break;
     case OPT_BIDIR: opt->bidir = true; break;
     case OPT_RELIABLE: opt->reliable = true; break;
-    case OPT_REWIND: opt->rewind = true; break;
+    case OPT_GO_BACK_N: opt->go_back_n = true; break;
     case OPT_BLOCK: opt->spin_ns = 0; break;
     case OPT_FOREVER: opt->forever = true; break;
     case OPT_JSON: opt->json = true; break;
@@ -321,7 +321,7 @@ void parse_options(struct options *opt, int argc, char **argv,
     if (optind + 1 != argc) {
         usage_error("name the peer by one MAC address, or --listen");
     }
-    if (unetmm_parse_mac(argv[optind], opt->mac)) {
+    if (unetmm_resolve(argv[optind], opt->mac)) {
         usage_error("'%s' is not the MAC address of a card, such as "
                     "52:54:00:12:34:56", argv[optind]);
     }

@@ -31,14 +31,14 @@ struct options {
     bool forever;
     bool bidir;
     bool reliable;
-    bool rewind;
+    bool go_back_n;
     bool verify;
     bool json;
     uint8_t mac[6];
     uint64_t service;
     unsigned source;
     unsigned policy;
-    uint32_t not_ready_us;      /* 0: the card's */
+    uint32_t rnr_us;            /* 0: the card's */
     uint32_t spin_ns;
     uint32_t buffers;           /* 0: as many as suit the card's TLB */
     uint32_t frame;             /* 0: the channel's, or RELIABLE_FRAME */

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <libunetmm/byteorder.h>
 #include <libunetmm/stream.h>
 
 #define MAGIC           0x70632d6d6d74656eull   /* "netmm-cp" */
@@ -71,7 +72,7 @@ enum answer { ANSWER_GO = 1, ANSWER_DONE, ANSWER_NAME, ANSWER_EXISTS,
 
 struct transfer {
     const struct cp_options *opt;
-    struct ustream *stream;
+    struct unetmm_stream *stream;
     uint8_t *buffer;
     const char *name;
     uint64_t length, done, sum;
@@ -171,7 +172,7 @@ static void parse_cp_options(struct cp_options *opt, int argc, char **argv)
         usage_end("name a file and the MAC address of a card, or --listen",
                   NULL);
     }
-    if (unetmm_parse_mac(argv[argc - 1], opt->mac)) {
+    if (unetmm_resolve(argv[argc - 1], opt->mac)) {
         usage_end("the last word is the MAC address of a card", argv[argc - 1]);
     }
     opt->files = argv + optind;
@@ -185,14 +186,14 @@ static bool lost(const struct transfer *t, int error)
 {
     complain("%s%s%s", t->name ? t->name : "", t->name ? ": " : "",
              error == -EAGAIN ? "the peer was silent for too long" :
-             error ? ustream_strerror(error) :
+             error ? unetmm_stream_strerror(error) :
              "the peer has ended in the middle");
     return false;
 }
 
 static bool put(const struct transfer *t, const void *bytes, size_t length)
 {
-    ssize_t n = ustream_send(t->stream, bytes, length, 0);
+    ssize_t n = unetmm_stream_send(t->stream, bytes, length, 0);
 
     return n == (ssize_t)length || lost(t, n < 0 ? (int)n : -EAGAIN);
 }
@@ -200,7 +201,7 @@ static bool put(const struct transfer *t, const void *bytes, size_t length)
 /* 1, or 0: the stream ends here; -1: said why not. */
 static int take(const struct transfer *t, void *bytes, size_t length)
 {
-    ssize_t n = ustream_recv(t->stream, bytes, length, USTREAM_WAITALL);
+    ssize_t n = unetmm_stream_recv(t->stream, bytes, length, UNETMM_STREAM_WAITALL);
     char more;
 
     if (n == (ssize_t)length) {
@@ -210,7 +211,7 @@ static int take(const struct transfer *t, void *bytes, size_t length)
         return 0;
     }
     /* Part of it: why was there no more? */
-    n = n < 0 ? n : ustream_recv(t->stream, &more, 1, USTREAM_DONTWAIT);
+    n = n < 0 ? n : unetmm_stream_recv(t->stream, &more, 1, UNETMM_STREAM_DONTWAIT);
     lost(t, n < 0 ? (int)n : 0);
     return -1;
 }
@@ -242,14 +243,14 @@ static void show_result(const struct transfer *t)
 {
     double seconds = (double)(now_ns() - t->start_ns) / (double)NS_PER_S;
     double rate = seconds > 0 ? (double)t->done / seconds / 1e6 : 0;
-    struct ustream_stats stats = { .size = sizeof(stats) };
+    struct unetmm_stream_stats stats = { .size = sizeof(stats) };
 
     if (!t->opt->json) {
         printf("%s: %" PRIu64 " bytes, %.3f s, %.1f MB/s\n", t->name, t->done,
                seconds, rate);
         return;
     }
-    ustream_stats(t->stream, &stats);
+    unetmm_stream_stats(t->stream, &stats);
     printf("{\"file\":");
     json_string(t->name);
     printf(",\"bytes\":%" PRIu64 ",\"seconds\":%.6f,\"mb_per_s\":%.1f,"
@@ -260,9 +261,9 @@ static void show_result(const struct transfer *t)
     fflush(stdout);
 }
 
-static struct ustream_attr stream_attr(const struct cp_options *opt)
+static struct unetmm_stream_attr stream_attr(const struct cp_options *opt)
 {
-    struct ustream_attr attr = USTREAM_ATTR_INIT;
+    struct unetmm_stream_attr attr = UNETMM_STREAM_ATTR_INIT;
 
     attr.ring_bytes = RING_BYTES;
     attr.timeout_ns = (int64_t)opt->timeout_ns;
@@ -388,10 +389,10 @@ static bool send_file(struct transfer *t, const char *path)
 static bool send_files(struct transfer *t, struct unetmm_ctx *ctx)
 {
     const struct cp_options *opt = t->opt;
-    struct ustream_attr attr = stream_attr(opt);
+    struct unetmm_stream_attr attr = stream_attr(opt);
     bool good = true;
-    int i, ret = ustream_connect(ctx, opt->mac, opt->service, &attr,
-                                 (int64_t)opt->timeout_ns, &t->stream);
+    int i, ret = unetmm_stream_connect(ctx, opt->mac, opt->service, &attr,
+                                       (int64_t)opt->timeout_ns, &t->stream);
 
     if (ret) {
         fail_call(ret, UNETMM_CALL_CONNECT, "cannot connect");
@@ -400,7 +401,7 @@ static bool send_files(struct transfer *t, struct unetmm_ctx *ctx)
     for (i = 0; i < opt->nfiles && good; i++) {
         good = send_file(t, opt->files[i]);
     }
-    ret = ustream_close(t->stream);
+    ret = unetmm_stream_close(t->stream);
     return good && (!ret || lost(t, ret));
 }
 
@@ -527,8 +528,8 @@ static bool receive_files(struct transfer *t, int directory)
 static bool serve(struct transfer *t, struct unetmm_ctx *ctx)
 {
     const struct cp_options *opt = t->opt;
-    struct ustream_attr attr = stream_attr(opt);
-    struct ustream_listener *listener;
+    struct unetmm_stream_attr attr = stream_attr(opt);
+    struct unetmm_stream_listener *listener;
     bool good;
     int directory = open(opt->directory, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
     int ret;
@@ -536,19 +537,19 @@ static bool serve(struct transfer *t, struct unetmm_ctx *ctx)
     if (directory < 0) {
         fail("%s: %s", opt->directory, strerror(errno));
     }
-    ret = ustream_listen(ctx, opt->service, &attr, &listener);
+    ret = unetmm_stream_listen(ctx, opt->service, &attr, &listener);
     if (ret) {
         fail_call(ret, UNETMM_CALL_LISTEN, "cannot listen");
     }
     do {
         t->name = NULL;
-        ret = ustream_accept(listener, -1, &t->stream);
+        ret = unetmm_stream_accept(listener, -1, &t->stream);
         good = ret ? lost(t, ret) : receive_files(t, directory);
         if (!ret) {
-            ustream_close(t->stream);
+            unetmm_stream_close(t->stream);
         }
     } while (opt->forever && (!ret || ret == -ECONNRESET));
-    ustream_listener_close(listener);
+    unetmm_stream_listener_close(listener);
     close(directory);
     return good;
 }

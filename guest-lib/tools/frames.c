@@ -9,6 +9,8 @@
  */
 #include "common.h"
 
+#include <libunetmm/inline.h>
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
@@ -146,7 +148,7 @@ static uint8_t *buffers(void)
 
 static void raw_post(struct unetmm_ep *ep, uint8_t *own, uint64_t i)
 {
-    int ret = unetmm_post(ep, own + i * ROOM, ROOM, i, UNETMM_MORE);
+    int ret = unetmm_post_recv(ep, own + i * ROOM, ROOM, i, UNETMM_MORE);
 
     if (ret) {
         fail_call(ret, UNETMM_CALL_POST, "cannot post");
@@ -181,9 +183,9 @@ static void raw_listen(const struct frames *f, struct tally *tally)
         now = n > 0 ? now_ns() : 0;
         for (k = 0; k < n; k++) {
             if (c[k].type == UNETMM_CQE_RECEIVED) {
-                count_frame(tally, own + c[k].cookie * ROOM, c[k].len, now);
+                count_frame(tally, own + c[k].user_data * ROOM, c[k].len, now);
             }
-            raw_post(ep, own, c[k].cookie);
+            raw_post(ep, own, c[k].user_data);
         }
     } while (n > 0 || !is_over(f, tally, began));
     unetmm_ep_destroy(ep);
@@ -209,7 +211,7 @@ static uint64_t raw_send(const struct frames *f)
         int ret;
 
         in_batch = (in_batch + 1) % BATCH;
-        ret = unetmm_post_frame(ep, &iov, 1, 0, 0, UNETMM_QUIET |
+        ret = unetmm_send_frame(ep, &iov, 1, 0, 0, UNETMM_UNSIGNALED |
                                 (in_batch ? UNETMM_MORE : 0));
         if (!ret) {
             sent++;

@@ -112,7 +112,7 @@ static enum kv_policy parse_policy(const char *text)
 
 static void set_mac(struct kv_options *opt, const char *text)
 {
-    if (unetmm_parse_mac(text, opt->mac) || opt->mac[0] & 1) {
+    if (unetmm_resolve(text, opt->mac) || opt->mac[0] & 1) {
         usage_error("--mac is a station's address, such as "
                     "02:00:00:12:34:56, not '%s'", text);
     }

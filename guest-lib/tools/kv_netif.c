@@ -25,7 +25,7 @@
 #define SEND_SLOTS      256u
 #define SLOT_BYTES      2048u
 #define BATCH           32u
-#define FROM_SLOT       (1ull << 32)    /* cookies of frames from slots */
+#define FROM_SLOT       (1ull << 32)    /* user_data of frames from slots */
 
 static struct {
     struct unetmm_ctx *ctx;
@@ -60,8 +60,8 @@ static err_t send_frame(struct netif *netif, struct pbuf *p)
     if (p->tot_len <= sizeof(small)) {
         copy_out(p, small);
         iov.iov_base = small;
-        ret = unetmm_post_frame(port.ep, &iov, 1, 0, 0, UNETMM_INLINE |
-                                UNETMM_QUIET | UNETMM_MORE);
+        ret = unetmm_send_frame(port.ep, &iov, 1, 0, 0, UNETMM_INLINE |
+                                UNETMM_UNSIGNALED | UNETMM_MORE);
         port.sent += !ret;
         return ret ? ERR_MEM : ERR_OK;
     }
@@ -72,7 +72,7 @@ static err_t send_frame(struct netif *netif, struct pbuf *p)
     slot = port.unused[port.nunused - 1];
     iov.iov_base = port.slots + (size_t)slot * SLOT_BYTES;
     copy_out(p, iov.iov_base);
-    ret = unetmm_post_frame(port.ep, &iov, 1, 0, FROM_SLOT | slot,
+    ret = unetmm_send_frame(port.ep, &iov, 1, 0, FROM_SLOT | slot,
                             UNETMM_MORE);
     if (ret) {
         return ERR_MEM;
@@ -102,8 +102,8 @@ err_t kv_port_netif(struct netif *netif)
 static void post(uint32_t n)
 {
     /* There is room: the queue is as long as the ring. */
-    int ret = unetmm_post(port.ep, port.ring + (size_t)n * UNETMM_PAGE_BYTES,
-                          UNETMM_PAGE_BYTES, n, UNETMM_MORE);
+    int ret = unetmm_post_recv(port.ep, port.ring + (size_t)n * UNETMM_PAGE_BYTES,
+                               UNETMM_PAGE_BYTES, n, UNETMM_MORE);
 
     if (ret) {
         fail_call(ret, UNETMM_CALL_POST, "no buffer can be posted");
@@ -133,7 +133,7 @@ static void give(const void *frame, uint32_t length)
 
 static void on_completion(const struct unetmm_completion *c)
 {
-    uint32_t n = (uint32_t)c->cookie;
+    uint32_t n = (uint32_t)c->user_data;
 
     if (c->type == UNETMM_CQE_RECEIVED && c->is_inline) {
         if (c->len <= sizeof(c->data)) {
@@ -148,7 +148,7 @@ static void on_completion(const struct unetmm_completion *c)
         /* It came back empty: the page could not be had. */
         port.returned++;
         post(n);
-    } else if (c->type == UNETMM_CQE_SENT && c->cookie & FROM_SLOT &&
+    } else if (c->type == UNETMM_CQE_SENT && c->user_data & FROM_SLOT &&
                n < SEND_SLOTS && port.nunused < SEND_SLOTS) {
         port.unused[port.nunused++] = n;
     }
@@ -301,13 +301,13 @@ size_t kv_port_counter(unsigned n, char *line, size_t size)
     if (n >= sizeof(wanted) / sizeof(wanted[0])) {
         return 0;
     }
-    if (!n && unetmm_counters(port.ctx, UNETMM_SCOPE_ENDPOINT,
-                              (unsigned)unetmm_ep_id(port.ep), values,
-                              UNETMM_NUM_COUNTERS) < 0) {
+    if (!n && unetmm_stats_read(port.ctx, UNETMM_SCOPE_ENDPOINT,
+                                (unsigned)unetmm_ep_id(port.ep), values,
+                                UNETMM_NUM_COUNTERS) < 0) {
         return 0;
     }
     for (i = 0; i < UNETMM_NUM_COUNTERS; i++) {
-        name = unetmm_counter_name(UNETMM_SCOPE_ENDPOINT, i, NULL);
+        name = unetmm_stats_name(UNETMM_SCOPE_ENDPOINT, i, NULL);
         if (name && !strcmp(name, wanted[n])) {
             return (size_t)snprintf(line, size, "%s %" PRIu64, name,
                                     values[i]);

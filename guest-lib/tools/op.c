@@ -76,8 +76,8 @@ void op_check_options(struct options *opt)
         usage_error("--policy %s needs --reliable: nobody waits for what a "
                     "datagram finds absent", policy_name(opt->policy));
     }
-    if ((opt->rewind || opt->not_ready_us) && !op->rights && !opt->reliable) {
-        usage_error("--rewind and --not-ready-us need --reliable");
+    if ((opt->go_back_n || opt->rnr_us) && !op->rights && !opt->reliable) {
+        usage_error("--go-back-n and --rnr-us need --reliable");
     }
     if (!op->rights) {
         return;

@@ -10,6 +10,8 @@
 
 #include "common.h"
 
+#include <libunetmm/inline.h>
+
 struct one_sided;
 
 struct op {

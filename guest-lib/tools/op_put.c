@@ -11,7 +11,7 @@ bool op_put(struct one_sided *o, uint32_t seq, bool more)
     /* Who measures bandwidth counts completions; who answers has an answer. */
     bool quiet = copied && !o->s->opt->is_bw;
     bool notify = o->plan.notify && !o->s->opt->is_bw;
-    unsigned flags = (more ? UNETMM_MORE : 0) | (quiet ? UNETMM_QUIET : 0) |
+    unsigned flags = (more ? UNETMM_MORE : 0) | (quiet ? UNETMM_UNSIGNALED : 0) |
                      (notify ? UNETMM_NOTIFY : 0);
     size_t at = one_sided_at(o, seq);
     int ret = unetmm_write(o->s->ep, (unsigned)o->import, at, o->local + at,

@@ -34,17 +34,17 @@ bool op_store(struct one_sided *o, uint32_t seq, bool more)
 int op_proxy_open(struct one_sided *o)
 {
     size_t bytes = o->places * o->stride;
-    int ret = unetmm_start_to(o->s->ep, (unsigned)o->import, 0, bytes,
-                              &o->window);
+    int ret = unetmm_udma_to(o->s->ep, (unsigned)o->import, 0, bytes,
+                             &o->window);
 
-    return ret ? ret : unetmm_start_from(o->s->ep, o->local, bytes, &o->proxy);
+    return ret ? ret : unetmm_udma_from(o->s->ep, o->local, bytes, &o->proxy);
 }
 
 bool op_dma_start(struct one_sided *o, uint32_t seq, bool more)
 {
     size_t at = one_sided_at(o, seq);
-    int ret = unetmm_start((uint8_t *)o->window + at, (uint8_t *)o->proxy + at,
-                           o->plan.size);
+    int ret = unetmm_udma_start((uint8_t *)o->window + at, (uint8_t *)o->proxy + at,
+                                o->plan.size);
 
     (void)more;
     if (ret && ret != -EAGAIN) {

@@ -127,8 +127,8 @@ static void post_buffer(struct session *s)
     int ret;
 
     do {
-        ret = unetmm_post(s->ep, s->rx + slot * s->stride, s->frame, slot,
-                          UNETMM_MORE);
+        ret = unetmm_post_recv(s->ep, s->rx + slot * s->stride, s->frame, slot,
+                               UNETMM_MORE);
     } while (ret == -EAGAIN && now_ns() - start < 10 * NS_PER_S);
     if (ret) {
         fail_call(ret, UNETMM_CALL_POST, "cannot post a buffer");
@@ -237,13 +237,18 @@ void session_close(struct session *s)
     free(s->outstanding);
 }
 
-/* A reliable channel, as the options say. */
+/* A channel, as the options say. */
 static struct unetmm_channel_attr session_channel(const struct options *opt)
 {
+    static const struct unetmm_channel_attr datagrams =
+        UNETMM_CHANNEL_ATTR_DATAGRAM;
     struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
 
-    attr.types |= opt->rewind ? UNETMM_REWIND : 0;
-    attr.not_ready_us = opt->not_ready_us;
+    if (!opt->reliable) {
+        return datagrams;
+    }
+    attr.flags |= opt->go_back_n ? UNETMM_GO_BACK_N : 0;
+    attr.rnr_us = opt->rnr_us;
     return attr;
 }
 
@@ -259,13 +264,8 @@ void session_connect(struct session *s)
     if (ret) {
         fail_call(ret, UNETMM_CALL_PROBE, what);
     }
-    if (s->opt->reliable) {
-        ret = unetmm_connect_as(s->ep, s->opt->mac, s->opt->service,
-                                (int64_t)s->opt->timeout_ns, &attr, &s->peer);
-    } else {
-        ret = unetmm_connect(s->ep, s->opt->mac, s->opt->service,
-                             (int64_t)s->opt->timeout_ns, &s->peer);
-    }
+    ret = unetmm_connect_ex(s->ep, s->opt->mac, s->opt->service,
+                            (int64_t)s->opt->timeout_ns, &attr, &s->peer);
     if (ret < 0) {
         fail_call(ret, UNETMM_CALL_CONNECT, what);
     }
@@ -275,9 +275,7 @@ int session_listen(struct session *s)
 {
     struct unetmm_channel_attr attr = session_channel(s->opt);
 
-    return s->opt->reliable ?
-        unetmm_listen_as(s->ep, s->opt->service, 16, &attr) :
-        unetmm_listen(s->ep, s->opt->service, 16);
+    return unetmm_listen_ex(s->ep, s->opt->service, 16, &attr);
 }
 
 void session_silent(const struct session *s)
@@ -311,7 +309,7 @@ static void on_received(struct session *s, const struct unetmm_completion *c,
                         struct event *event)
 {
     event->buffer = !c->is_inline;
-    event->bytes = c->is_inline ? c->data : s->rx + c->cookie * s->stride;
+    event->bytes = c->is_inline ? c->data : s->rx + c->user_data * s->stride;
     event->len = c->len;
     event->type = EVENT_FRAME;
     if (c->channel != s->peer.channel) {
@@ -345,11 +343,11 @@ static bool is_op_loss(const struct session *s)
 static void on_sent(struct session *s, const struct unetmm_completion *c,
                     struct event *event)
 {
-    if (c->cookie & TX_COOKIE) {
-        s->outstanding[(uint32_t)c->cookie]--;
-    } else if (c->cookie & OP_COOKIE) {
+    if (c->user_data & TX_COOKIE) {
+        s->outstanding[(uint32_t)c->user_data]--;
+    } else if (c->user_data & OP_COOKIE) {
         event->type = EVENT_DONE;
-        event->number = (uint32_t)c->cookie;
+        event->number = (uint32_t)c->user_data;
         event->old = c->is_inline ? unetmm_old_value(c) : 0;
     }
     if (c->status && event->type == EVENT_DONE && !is_op_loss(s)) {
@@ -460,7 +458,7 @@ void session_control(struct session *s, const struct control *control)
         put_number(bytes + 24 + 8 * i, control->q[i], 8);
     }
     ret = unetmm_send(s->ep, s->peer.channel, bytes, sizeof(bytes), 0,
-                      UNETMM_INLINE | UNETMM_QUIET);
+                      UNETMM_INLINE | UNETMM_UNSIGNALED);
     /* A full queue is as good as a lost datagram: it will be asked again. */
     if (ret && ret != -EAGAIN) {
         fail_call(ret, UNETMM_CALL_SEND, "cannot send");
@@ -659,7 +657,7 @@ bool session_send(struct session *s, const struct plan *plan, uint32_t seq,
     uint32_t slot = tx_slot(s, plan, seq, frame);
     uint32_t len = plan_frame_length(plan, frame);
     bool copied = len <= UNETMM_MAX_INLINE;
-    unsigned flags = (more ? UNETMM_MORE : 0) | (copied ? UNETMM_QUIET : 0);
+    unsigned flags = (more ? UNETMM_MORE : 0) | (copied ? UNETMM_UNSIGNALED : 0);
     int ret = unetmm_send(s->ep, s->peer.channel, s->tx + slot * s->stride,
                           len, TX_COOKIE | slot, flags);
 

@@ -16,9 +16,11 @@
 
 #include "common.h"
 
+#include <libunetmm/inline.h>
+
 #define HEADER_BYTES    8
 
-/* The cookie of a one-sided operation, with a number in its lower half */
+/* The user_data of a one-sided operation, with a number in its lower half */
 #define OP_COOKIE       0x4000000000000000ull
 
 /* What is sent and how, agreed before a run */
@@ -70,7 +72,7 @@ struct event {
     const uint8_t *bytes;       /* FRAME */
     uint32_t len;
     bool buffer;                /* FRAME: in a buffer, to be given back */
-    uint32_t number;            /* DONE: its cookie's; NOTIFIED: the writer's */
+    uint32_t number;            /* DONE: its user_data's; NOTIFIED: the writer's */
     uint64_t old;               /* DONE, of an atomic: what was there */
     struct control control;
 };

@@ -120,10 +120,10 @@ static void read_scope(struct unetmm_ctx *ctx, const struct stat_options *opt,
                        struct scope *scope)
 {
     memcpy(scope->before, scope->now, sizeof(scope->before));
-    scope->count = unetmm_counters(ctx, scope->scope, opt->endpoint,
-                                   scope->now, MOST_COUNTERS);
+    scope->count = unetmm_stats_read(ctx, scope->scope, opt->endpoint,
+                                     scope->now, MOST_COUNTERS);
     if (scope->count < 0) {
-        fail_call(scope->count, UNETMM_CALL_COUNTERS, "cannot read counters");
+        fail_call(scope->count, UNETMM_CALL_STATS, "cannot read counters");
     }
     if (scope->count > MOST_COUNTERS) {
         scope->count = MOST_COUNTERS;
@@ -176,8 +176,8 @@ static void print_scope_text(const struct stat_options *opt,
     for (i = 0; i < scope->count; i++) {
         uint64_t value = scope->now[i] - (added ? scope->before[i] : 0);
         const char *help = "";
-        const char *name = unetmm_counter_name(scope->scope, (unsigned)i,
-                                               &help);
+        const char *name = unetmm_stats_name(scope->scope, (unsigned)i,
+                                             &help);
 
         if (name && (value || opt->all)) {
             printf("  %-20s %14" PRIu64 "  %s\n", name, value, help);
@@ -194,8 +194,8 @@ static void print_scope_json(const struct stat_options *opt,
     printf(",\"%s\":{", scope->name);
     for (i = 0; i < scope->count; i++) {
         uint64_t value = scope->now[i] - (added ? scope->before[i] : 0);
-        const char *name = unetmm_counter_name(scope->scope, (unsigned)i,
-                                               NULL);
+        const char *name = unetmm_stats_name(scope->scope, (unsigned)i,
+                                             NULL);
 
         if (name && (value || opt->all)) {
             printf("%s\"%s\":%" PRIu64, comma, name, value);

@@ -3,7 +3,7 @@
 #
 # A private apt: it reads the mirrors that this machine already trusts, but has
 # its own source list, state and cache, so that it needs no root and changes
-# nothing. What it downloads is extracted into our cache, never installed.
+# nothing. Downloaded packages are extracted into our cache, never installed.
 
 APT_DIR="$CACHE/apt"
 
@@ -34,7 +34,7 @@ host_codename() {
     (. /etc/os-release && echo "${VERSION_CODENAME:-sid}")
 }
 
-# list_targets OPTIONS...: what apt knows of each configured repository.
+# list_targets OPTIONS...: apt's fields of each configured repository.
 list_targets() {
     # shellcheck disable=SC2016 # apt's own placeholders
     apt-get indextargets "$@" "Created-By: Packages" \
@@ -110,7 +110,7 @@ candidate() {
     private_apt_cache policy "$1" | sed -n 's/^ *Candidate: //p'
 }
 
-# forget_versions: what was chosen is chosen anew from freshly read lists.
+# forget_versions: versions are chosen again, from freshly read lists.
 forget_versions() {
     rm -rf "$CACHE/pin" "$APT_DIR/updated"
     apt_ready

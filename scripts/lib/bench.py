@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""scripts/bench: the card beside what one would use instead, and its limits.
+"""scripts/bench: the card beside its alternatives, and its limits.
 
-Each part boots what it needs and returns rows, one dict for each figure, with
-the keys that sockets.row() has.  All figures of a table come from one run on one machine;
-what is compared is ratios.
+Each part boots its guests and returns rows, one dict for each figure, with the
+keys of sockets.row().  All figures of a table come from one run on one machine;
+compare their ratios only.
 """
 
 import argparse
@@ -28,7 +28,7 @@ PARTS = ("host", "core", "count", "local", "memory", "sockets", "unetmm",
          "frames", "matrix", "storage", "coldring", "overcommit", "rxe",
          "netdev")
 SMOKE_PARTS = ("core", "local")
-# What is no part of a quick run unless it is asked for
+# No parts of a quick run unless they are named
 LONG_PARTS = ("matrix", "storage", "coldring", "overcommit")
 NICS = {"e1000e": 1, "igb": 2, "virtio_net": 3}
 # Linux's Ethernet on the card, and on those that it is to be as good as
@@ -78,7 +78,7 @@ def part_host(options):
 
 
 def part_core(options):
-    """What a message costs the in-process card."""
+    """The cost of a message on the in-process card."""
     return native("bench-core", sized(options, "20", "400", "4000"))
 
 
@@ -100,8 +100,8 @@ def part_count(options):
     """Instructions: exact, and the same on every machine."""
     rows = []
     ends = "2,512" if options.quick else "2,8,64,512"
-    for what in ("endpoints", "wake-ups"):
-        rows += native("bench-count", what, ends)
+    for name in ("endpoints", "wake-ups"):
+        rows += native("bench-count", name, ends)
     rows += native("bench-count", "misses",
                    "2,128" if options.quick else ends)
     rows += native("bench-count", "memory",
@@ -109,7 +109,7 @@ def part_count(options):
     # Longer ones are copied by instructions that count by the byte.
     rows += native("bench-sources", "64")
     script = "#!/bin/sh\nset -e\nulimit -l unlimited\n"
-    # What is compared, and in a full run the others
+    # The compared sources; in a full run the others, too
     for source in (("tlb", "pinned", "shadow", "odp") if options.quick else
                    SOURCES):
         script += (f"bench-local {source} count "
@@ -126,7 +126,7 @@ def part_count(options):
 
 
 def single(options, script, *words, limit=300):
-    """Runs a script in one guest; returns what it wrote."""
+    """Runs a script in one guest; returns its output."""
     with tempfile.TemporaryDirectory(prefix="unetmm-") as directory:
         guest = guests.Guest("a", directory, script, [
             "--kernel", options.kernel, "--netdev", "none", "--id", "1",
@@ -169,7 +169,7 @@ done
 
 
 def quietest(rows):
-    """Of repetitions the one with the least median: what else the machine does
+    """The repetition with the least median: other load of the machine
     only adds.  `spread` is the largest over the least."""
     groups = {}
     for found in rows:
@@ -179,7 +179,7 @@ def quietest(rows):
     best = []
     for group in groups.values():
         values = [found["median"] for found in group]
-        # Of what happens by chance, the run in which it happened most
+        # Waits happen by chance: the run with most of them
         pick_one = max if group[0]["metric"] == "waits" else min
         least = dict(pick_one(group, key=lambda found: found["median"]))
         if "missed" in least:
@@ -304,8 +304,8 @@ def part_overcommit(options):
 
 
 def source_mode(found):
-    """A tool's mode: what is done, if it is no datagram; how it is waited for;
-    and the source where it is not the card's TLB."""
+    """A tool's mode: its operation, unless that is a datagram; its way of
+    waiting; and its source, unless that is the card's TLB."""
     words = []
     if found["op"] != "send":
         words.append(found["op"])
@@ -499,7 +499,7 @@ def vmmc_runs(count, many, quick):
     return runs
 
 
-# Both guests' drivers are there: who connects first may have to wait for that.
+# A client may have to wait until the driver of the other guest is loaded.
 HELLO = f"""
 tries=0
 until unetmm-pingpong {MAC_A} --service 90 --count 1 --warmup 0 >/dev/null 2>&1
@@ -563,7 +563,7 @@ def part_unetmm(options):
                        for found in rows], len(lossy))
 
 
-# Two guests meet before each run: who listens is there first.
+# The guests synchronise before each run, so that the listener is ready first.
 FRAMES_KINDS = ("--source odp --policy drop", "--source tlb --policy drop",
                 "--source pinned --policy drop", "--source odp", "packet")
 SERVE_FRAMES = NETWORK + """
@@ -661,9 +661,9 @@ def rxe_rows(text):
 
 SERVE_NETDEV = NETWORK + """
 me=1
-# It ends by itself when connections have failed a few times.
+# iperf3 ends when connections have failed a few times.
 while :; do iperf3 -s >/dev/null 2>&1; done &
-# Who can ping is to be served.
+# A client that can ping expects an answer: wait until iperf3 listens.
 until grep -q ':1451 .* 0A ' /proc/net/tcp6; do :; done
 %(each_nic)s
 unetmm-pingpong --listen --service 99 --timeout %(limit)d
@@ -727,13 +727,13 @@ def medians(rows):
 
 def part_netdev(options):
     """Linux's network over the card, e1000e and igb, in turn."""
-    # What else the machine does comes and goes: many short rounds, and their medians
+    # Other load of the machine comes and goes: many short rounds, and their medians
     words = {"seconds": 1, "pings": 200 if options.quick else 400}
     rounds = 1 if options.quick else 7
     mtus = [1500] if options.quick else [1500, 9000]
     each = "\n".join(f"set_up {net} $(of {driver}) 1500"
                      for driver, net in NETDEVS.items())
-    # The other guest's cards take what comes.
+    # The other guest's cards take frames of any size.
     serve = "\n".join(f"ip link set $(of {driver}) mtu {max(mtus)}"
                       for driver in NETDEVS)
     measure = "".join(
@@ -754,7 +754,7 @@ def part_netdev(options):
     return medians(rows)
 
 
-# ---- What it comes to --------------------------------------------------------------------
+# ---- Aims and ratios --------------------------------------------------------------------
 
 
 def pick(rows, metric, size, *peers, mode=None, frame=None):
@@ -769,7 +769,7 @@ def pick(rows, metric, size, *peers, mode=None, frame=None):
 
 
 def goals(rows):
-    """(what, measured, wanted, reached) of each aim in docs/performance.md."""
+    """(name, measured, wanted, reached) of each aim in docs/performance.md."""
     table = []
 
     def add(what, value, wanted, more):
@@ -950,7 +950,7 @@ def goals_redirect(rows, add):
 
 def goals_pins(rows, add):
     """Where a TLB's pins begin to cost less than a shadow table's locks, and
-    what the table costs where pages come and go."""
+    the cost of the table for page faults and unmaps."""
     for metric, unit in (("instructions", "instr."), ("translation", "us")):
         rates = {(r["rate_source"], r["rate"]): r["median"] for r in rows
                  if r["metric"] == metric and "rate" in r}
@@ -1215,7 +1215,8 @@ def write_rows(options, rows):
 
 
 def main():
-    """Part by part; what fails is said and fails the run, the rest is shown."""
+    """Part by part; a part that fails is named and fails the run, the results
+    of the others are shown."""
     options = parse()
     rows, failed, start = [], [], time.monotonic()
     if options.json:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=bash
 #
-# What scripts/bench adds to a guest's file system: rdma_rxe with its modules,
+# Additions of scripts/bench to a guest's file system: rdma_rxe with its modules,
 # Debian's perftest, and `rdma` to make the device. Downloaded, not installed.
 
 BENCH_PACKAGES=(perftest ibverbs-providers libibverbs1 librdmacm1 libibumad3
@@ -25,14 +25,14 @@ renamed() {
     die "Debian's archive has no $1: run scripts/setup --update, or bench with --skip rxe"
 }
 
-# module_order KERNEL_DIR: the files of BENCH_MODULES and of what they need, in
+# module_order KERNEL_DIR: the files of BENCH_MODULES and their dependencies, in
 # an order in which insmod can take them.
 module_order() {
     local dir=$1 base name line
     base="lib/modules/$(cat "$dir/release")"
     for name in "${BENCH_MODULES[@]}"; do
         line=$(grep -E "/$name\.ko[^:]*:" "$dir/$base/modules.dep")
-        # What is needed last stands first.
+        # modules.dep lists the deepest dependency last.
         echo "${line#*:} " | tr ' ' '\n' | grep . | tac || true
         echo "${line%%:*}"
     done | awk '!seen[$0]++'

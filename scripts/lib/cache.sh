@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=bash
 #
-# The cache: where products live, and how one comes to be there whole or not
-# at all, whoever else is building and wherever a build is killed.
+# The cache: the place of products. A product appears in it whole or not at all,
+# also beside other builds and when a build is killed.
 
 CACHE="${XDG_CACHE_HOME:-$HOME/.cache}/unetmm"
 # shellcheck disable=SC2034 # the other files use it
@@ -17,7 +17,7 @@ export CCACHE_BASEDIR="$CACHE" CCACHE_NOHASHDIR=1
 # Saves a run of the preprocessor on every miss, and most first builds miss.
 export CCACHE_DEPEND=1
 
-# check_machine: what nothing here can do without.
+# check_machine: requirements of all scripts.
 check_machine() {
     [ "$(uname -sm)" = "Linux x86_64" ] ||
         die "this needs Linux on x86-64: run it on such a machine"
@@ -85,7 +85,7 @@ product() {
     [ -d "$dir" ] && return
     take_lock "$name" lock
     if [ ! -d "$dir" ]; then
-        # Under the lock, what is left here is the remains of a killed build.
+        # Under the lock, an old directory is the rest of a killed build.
         rm -rf "$dir.part"
         mkdir -p "$dir.part"
         step "$name" "$text" "$@" "$dir.part"
@@ -101,13 +101,13 @@ prune() {
         -exec rm -rf {} +
 }
 
-# use_product KIND DIR: what is in use is not old.
+# use_product KIND DIR: a product in use is not old.
 use_product() {
     touch "$2"
     prune "$1"
 }
 
-# pinned NAME FUNCTION...: prints what FUNCTION printed the first time; a choice
+# pinned NAME FUNCTION...: prints FUNCTION's output of the first call; a choice
 # of version stays until `setup --update`, so that a second run needs no network.
 pinned() {
     local file="$CACHE/pin/$1" value

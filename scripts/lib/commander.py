@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A guest that does what the host says, line by line, while the host measures it.
+"""A guest that executes the host's orders, line by line, while the host measures.
 
 The host's words go by a serial port of their own, the guest's answers by the one for
-results.  What a command prints is in lines that begin with a name.
+results.  The output of a command is lines that begin with a name.
 """
 
 import json
@@ -14,7 +14,7 @@ import pair as guests
 
 # `as NAME command`: its lines, each behind the name.  An order is executed by a shell of
 # its own, whose children are not the reader's: busybox's `read` begins anew when a child
-# ends, and forgets what it had of the line.
+# ends, and forgets the beginning of the line.
 BEGIN = """
 as() { name=$1; shift; "$@" 2>&1 | while read -r line; do echo "$name $line"; done; }
 if [ $# -gt 0 ]; then

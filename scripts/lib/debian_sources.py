@@ -19,7 +19,7 @@ import sys
 
 CONFIG = os.environ.get("UNETMM_APT_CONFIG", "/etc/apt")
 
-# Fields that choose what to read; all others (keyring, options) are kept.
+# Fields that select repositories; all others (keyring, options) are kept.
 SELECTING = {"types", "uris", "suites", "components", "enabled",
              "architectures", "arch", "lang", "target", "description", "x-repolib-name", "targets",
              "pdiffs", "languages"}

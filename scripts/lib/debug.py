@@ -41,15 +41,15 @@ class Parser(argparse.ArgumentParser):
 
 
 def parse():
-    """The options of scripts/debug; what follows `--` is scripts/vm's."""
+    """The options of scripts/debug; scripts/vm gets those behind `--`."""
     parser = Parser(
         prog="scripts/debug", allow_abbrev=False,
         usage="scripts/debug [options] [-- ARGUMENTS OF scripts/vm]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Starts a guest under gdb that sends messages to itself "
         "through its card, and\nstops the card at a moment of your choice. "
-        "In gdb, unetmm-tlb, unetmm-ep,\nunetmm-ring and unetmm-transfer say "
-        "what the card holds; unetmm-break lists\nthe moments.  "
+        "In gdb, unetmm-tlb, unetmm-ep,\nunetmm-ring and unetmm-transfer print "
+        "the card's state; unetmm-break lists\nthe moments.  "
         "docs/debugging.rst walks through one miss with them.",
         epilog="examples:\n"
         "  The first miss of a send:\n"
@@ -72,7 +72,7 @@ def parse():
                         help="end after these commands instead of asking for "
                              "more")
     parser.add_argument("--run", metavar="SCRIPT",
-                        help="what the guest runs, instead of messages to "
+                        help="the guest's script, instead of messages to "
                              "itself")
     parser.add_argument("--attach", type=int, metavar="PID",
                         help="go to a QEMU that runs; it goes on when gdb "
@@ -85,12 +85,12 @@ def parse():
     options.extra = extra
     if options.attach and (options.run or extra):
         parser.error("--attach takes a guest as it is: leave out --run and "
-                     "what follows --")
+                     "the options behind --")
     return options
 
 
 def gdb_command(options):
-    """gdb, its settings and what it does; the program comes behind."""
+    """gdb with its settings and commands; the program comes behind."""
     stop = " ".join(word for word in (options.at or "tlb-miss",
                                       options.condition) if word)
     if not options.attach:
@@ -122,7 +122,7 @@ def guest_command(options, directory):
                               "--console", console, "--results", results,
                               "--run", script, *options.extra])
     if not options.batch:
-        print(f"The guest's console is in {console}, what it runs writes to "
+        print(f"The guest's console is in {console}, its script writes to "
               f"{results}.", file=sys.stderr)
     return vm.prepare(guest)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """scripts/demo: boots guests, has them do a tour, and shows the screen.
 
-What there is to see is in the tours' modules; tour.py says what these have.
+Each tour is a module; tour.py defines its members.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Do the tests and functions exist that the documents name?
 
-Prints what is wrong, one line each; nothing if all is right.  In
-docs/security.rst and docs/papers.md the names of tests are
+Prints one line for each error, and nothing if there is none.  In
+docs/security.rst, docs/papers.md and docs/driver.rst the names of tests are
 
     test_FILE.TEST         TEST() in tests/core/ROOM/test_FILE.c, in its table
     /unetmm/GROUP/TEST     in a program of tests/qtest
@@ -25,7 +25,7 @@ import sys
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.realpath(__file__))))
-PAGES = ("docs/security.rst", "docs/papers.md")
+PAGES = ("docs/security.rst", "docs/papers.md", "docs/driver.rst")
 UAPI = "guest-driver/uapi/linux/unetmm.h"
 ABI = "tests/guest/abi.c"
 TABLES = "hw/net/unetmm/card/tables.c"
@@ -157,8 +157,8 @@ def zero_members():
     """(structure, member) of the driver's interface that are to be zero."""
     for name, text in re.findall(r"struct (unetmm_\w+) - (.*?)\*/",
                                  read(UAPI), re.DOTALL):
-        for member, what in re.findall(r"@(\w+): ([^\n]*)", text):
-            if what == "zero" or what.startswith("REGISTER: UNETMM_"):
+        for member, about in re.findall(r"@(\w+): ([^\n]*)", text):
+            if re.match("zero$|in: zero;|REGISTER: UNETMM_", about):
                 yield name, member
 
 
@@ -174,7 +174,7 @@ def check_abi():
 
 
 def policies_of_card():
-    """With what each policy may be, in the card: {name: [bool, ...]}."""
+    """Where the card allows each policy: {name: [bool, ...]}, as in WITH."""
     found = {}
     for name, flags in re.findall(r"\bP\(\w+, (\w+), ([\w |]+)\)",
                                   read(TABLES)):
@@ -201,7 +201,7 @@ def sources_of_card():
     """The fixed sources, those that the driver brings pages for."""
     found = (set(), set())
     for name in re.findall(r"\bS\(\w+, (\w+)\)", read(TABLES)):
-        text = read(f"hw/net/unetmm/xlat/src_{name}.c")
+        text = read(f"hw/net/unetmm/source/{name}.c")
         found[has(r"\.driver_brings = true", text)].add(name)
     return found
 

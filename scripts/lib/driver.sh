@@ -41,8 +41,8 @@ setup_driver() {
     use_product driver "$dir"
 }
 
-# check_driver KERNEL: sparse over the driver; prints what it says about our
-# files and fails if that is anything. The kernel's own headers are not ours.
+# check_driver KERNEL: sparse over the driver; prints its messages about our files
+# and fails if there is one. Messages about the kernel's headers are ignored.
 check_driver() {
     local kernel dir found
     setup_kernel "$1"

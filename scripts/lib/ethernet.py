@@ -4,7 +4,7 @@
 unetmm-kv in a guest, its TCP lwIP's, is loaded from the host by way of libslirp, as
 NPF's authors loaded memcached.  Each server is a station of its own: MAC, address,
 and a port of the host that leads there.  A run never shares a station with an
-earlier one, whose peers may still repeat what was lost.
+earlier one, whose peers may still repeat lost segments.
 
   cold ring    a server that has just been started, with policy drop, backup, and
                pinned: answers over time from the start; the time of the first
@@ -13,7 +13,7 @@ earlier one, whose peers may still repeat what was lost.
                UNITS_IN_ALL may be pinned, or be in memory: so in the paper
   working sets two servers in one memory cgroup, whose hot keys change sizes
 
-Guest and host share this machine's processors: what is compared is ratios.
+Guest and host share this machine's processors: compare ratios only.
 """
 
 import socket
@@ -122,7 +122,7 @@ class Stations:
         return name, address
 
     def stop_server(self, name):
-        """Ends it; what it has counted."""
+        """Ends a server; returns its counters."""
         self.guest.order(f"stop {name}")
         return self.guest.wait_for(name, count=2)
 
@@ -187,7 +187,7 @@ def longest_silence(run):
 def measure_warm(stations, each, rounds, seconds=0.5):
     """Answers a second of servers that are warm, loaded in turn.
 
-    In turn, and more than once: what else the machine does meets all of them.  Of
+    In turn, and more than once: other load of the machine affects all of them.  Of
     each kind several: two processes that do the same can be a tenth apart, as long
     as they live.
     """
@@ -222,7 +222,7 @@ def cold(kernel="6.1", quick=False):
 
 
 def bars(times, interval, width):
-    """What was done in each stretch of time, in eighths of the most."""
+    """The work of each stretch of time, in eighths of the largest."""
     marks = " ▁▂▃▄▅▆▇█"
     step = max(1, -(-len(times) // width))
     sums = [sum(times[i:i + step]) / (step * interval)
@@ -274,14 +274,14 @@ Answers over {seconds:.0f} s:""")
 
 
 def limit_pins(stations, unit):
-    """What the driver pins in all, beside the rings and slots of the servers."""
+    """The driver's limit on pins, beside the rings and slots of the servers."""
     pages = UNITS_IN_ALL * unit // 4096 + SERVERS * 256
     stations.guest.order(
         f"echo {pages} >/sys/module/unetmm/parameters/pin_limit_pages")
 
 
 def servers_together(stations, policy, count, unit, seconds, name):
-    """`count` servers in a cgroup of all units; their throughput, or who failed."""
+    """`count` servers in a cgroup of all units; their throughput or failures."""
     stations.guest.order(
         f"make_group {name} {UNITS_IN_ALL * unit + count * OWN_BYTES}")
     started, failed = [], None
@@ -343,7 +343,7 @@ def overcommit(kernel="6.1", quick=False):
 def working_sets(stations, policy, memory, seconds):
     """One tenth and nine tenths of the memory are hot; then the other way round.
 
-    What is pinned has to be divided beforehand, so each has half.
+    Pinned memory has to be divided beforehand, so each has half.
     """
     name = f"sets-{policy}"
     stations.guest.order(f"make_group {name} {memory + 2 * OWN_BYTES}")
@@ -366,7 +366,7 @@ def working_sets(stations, policy, memory, seconds):
     reports = kvload.run(loads, 2 * seconds, turn=turn)
     for server, _ in servers:
         stations.stop_server(server)
-    # What moves takes a while: of each half, the second one.
+    # A change of working sets takes a while: measure the end of each half.
     halves = []
     for report in reports:
         cut = int(seconds / report["interval"])

@@ -30,7 +30,7 @@ def payload(image):
 
 
 def decompress(data):
-    """By the magic number; what follows the compressed stream is a length."""
+    """By the magic number; a length follows the compressed stream."""
     if data.startswith(b"\xfd7zXZ\0"):
         return lzma.LZMADecompressor().decompress(data)
     if data.startswith(b"\x1f\x8b"):
@@ -43,7 +43,7 @@ def decompress(data):
 
 
 def main():
-    """Extracts, and checks that the result is what QEMU can start."""
+    """Extracts, and checks that QEMU can start the result."""
     with open(sys.argv[1], "rb") as file:
         kernel = decompress(payload(file.read()))
     if not kernel.startswith(b"\x7fELF"):

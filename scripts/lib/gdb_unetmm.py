@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""gdb's commands for the card: what it holds, in plain words.
+"""gdb's commands for the card: its state, in plain words.
 
 scripts/debug loads this into Debian's gdb; `source scripts/lib/gdb_unetmm.py`
 does it by hand.  The commands read the card's memory and change nothing.
@@ -14,7 +14,7 @@ QUEUES = ("sq", "fq", "cq")
 EP_MISSES = 17
 PTE_WRITE = 0x4         # UNETMM_PTE_WRITE, unetmm_hw.h
 
-# What a user calls a moment, and where the card comes by at it.
+# The user's name of a moment, and the function that the card calls then.
 PLACES = {
     "doorbell": "unetmm_core_doorbell",
     "send": "unetmm_send_turn",
@@ -105,7 +105,7 @@ def show_entry(tlb, slot, entry):
 
 
 class Tlb(gdb.Command):
-    """The card's TLB: what is in it, by set.
+    """The entries of the card's TLB, by set.
 
     unetmm-tlb [SPACE]   all entries, or those of one address space
     """
@@ -206,7 +206,7 @@ def show_transfer(ep):
 
 def show_heads(ep):
     """The free buffers that the card has fetched."""
-    most = ep["heads"].type.range()[1] + 1
+    most = int(gdb.parse_and_eval("UNETMM_MAX_HEADS"))
     for n in range(int(ep["nheads"])):
         head = ep["heads"][(int(ep["first_head"]) + n) % most]
         state = {"check": "to be looked up", "ready": "translated",
@@ -261,7 +261,7 @@ class Endpoint(gdb.Command):
 
 
 class Transfer(gdb.Command):
-    """What moves: the sends in work, and the message that is landing.
+    """The transfers in progress: sends, and the message that is landing.
 
     unetmm-transfer [N]   of all endpoints, or of endpoint N
     """
@@ -326,7 +326,7 @@ class Ring(gdb.Command):
 
     @staticmethod
     def show(core, number):
-        """One of the card's."""
+        """One ring of the card."""
         ring = core["rings"][number]
         if not int(ring["enabled"]):
             say(f"ring of {RINGS[number]}: off")

@@ -13,8 +13,8 @@ configure_guest() {
     touch "$build/configured"
 }
 
-# setup_guest [PROGRAM...]: what goes into guests, or is installed; and of what runs
-# here, and takes as long to build, the programs that are named.
+# setup_guest [PROGRAM...]: the files for guests and for installation; and the named
+# programs that run here, which take as long to build.
 setup_guest() {
     local build lock
     [ -e "$REPO/meson.build" ] ||
@@ -35,7 +35,7 @@ setup_guest() {
     drop_lock "$lock"
 }
 
-# The unit tests and what measures or simulates the card's core.
+# The unit tests, the benchmarks and the simulation of the card's core.
 setup_unit() { setup_guest meson-test-prereq measures; }
 
 # guest_programs: prints "SOURCE TARGET" for each file of ours that goes into
@@ -52,19 +52,21 @@ guest_programs() {
         -printf '%p tests/%f\n' 2>/dev/null || true
 }
 
-# installed_headers DIR: each by itself, as C and as C++.
+# installed_headers DIR: each on its own, as C and as C++.
 installed_headers() {
     local header
     (cd "$1" && find . -name '*.h' -printf '%P\n') | while read -r header; do
-        echo "#include <$header>" | gcc -std=c11 -Wall -Wextra -Werror \
+        echo "#include <$header>" | gcc -std=c11 -Wall -Wextra -Wpedantic \
+            -Wconversion -Wsign-conversion -Werror \
             -fsyntax-only -I"$1" -x c - || return 1
-        echo "#include <$header>" | g++ -std=c++17 -Wall -Wextra -Werror \
+        echo "#include <$header>" | g++ -std=c++17 -Wall -Wextra -Wpedantic \
+            -Wconversion -Wsign-conversion -Werror \
             -fsyntax-only -I"$1" -x c++ - || return 1
     done
 }
 
 # check_install: installs below an empty directory and builds and starts a
-# program against what is there, by pkg-config, shared and static.
+# program against the installed files, by pkg-config, shared and static.
 check_install() (
     set -e
     root=$(mktemp -d)
@@ -94,7 +96,7 @@ check_install() (
         -o "$root/static" $(pkg-config --static --cflags --libs libunetmm)
     # shellcheck disable=SC2046
     echo '#include <libunetmm/stream.h>
-        int main(void) { return !ustream_strerror(0); }' |
+        int main(void) { return !unetmm_stream_strerror(0); }' |
         gcc -x c - -o "$root/stream" $(pkg-config --cflags --libs libunetmm-stream)
     export LD_LIBRARY_PATH="${pc%/pkgconfig/*}"
     "$root/stream"

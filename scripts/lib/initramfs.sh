@@ -4,12 +4,12 @@
 # The guests' whole file system: busybox, our programs and module, the drivers
 # of the cards that we compare with, and tests/guest/init.
 
-# Debian's modules that a guest may load, and what they depend on.
+# Debian's modules that a guest may load, with their dependencies.
 GUEST_MODULES=(e1000e igb virtio_pci virtio_net virtio_blk zram lzo-rle
     crc32c_generic ext4 8021q fuse)
 
 # Programs of the host's packages.
-GUEST_TOOLS=(iperf3 sockperf ethtool)
+GUEST_TOOLS=(iperf3 sockperf ethtool devlink)
 
 initramfs_inputs() {
     local source target tool
@@ -33,7 +33,7 @@ initramfs_file() {
 }
 
 # add_program ROOT SOURCE TARGET: the file and the libraries it needs. Those go
-# where the loader looks by itself; programs find them without an rpath.
+# where the loader looks by default; programs find them without an rpath.
 add_program() {
     local root=$1 source=$2 target=$3 library
     install -D -m 755 "$source" "$root/$target"

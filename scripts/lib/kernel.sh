@@ -4,9 +4,9 @@
 # The guests' kernels: Debian's 6.1 and 6.12, extracted, and a 6.1 with all the
 # kernel's own checkers, built from Debian's source. Each becomes a directory:
 #
-#   vmlinux     what QEMU boots
-#   release     what uname -r will say
-#   headers/    what a module is built against (KDIR)
+#   vmlinux     the kernel that QEMU boots
+#   release     the output of uname -r
+#   headers/    for building modules (KDIR)
 #   lib/modules/RELEASE/   Debian's modules; absent for the debug kernel
 
 FRAGMENT="$REPO/tests/guest/debug-kernel.fragment"
@@ -105,7 +105,7 @@ get_kernel_source() {
     rm -rf "$dir/deb"
 }
 
-# check_fragment CONFIG: Kconfig drops what it cannot satisfy without a word; a
+# check_fragment CONFIG: Kconfig silently drops options that it cannot satisfy; a
 # kernel that silently lacks its checkers would make every test pass.
 check_fragment() {
     local line missing=()

@@ -3,9 +3,9 @@
 """A load for key-value servers that speak memcached's text protocol.
 
 As memaslap's in NPF's measurement: some connections, each with one request at a
-time, 90 per cent of them get, values of 1 KB.  Every value that comes is compared
-with what its key must have.  Counts what is answered in each interval from the
-first connection on, so a start can be looked at.
+time, 90 per cent of them get, values of 1 KB.  Every value received is compared
+with the one that belongs to its key.  The answers in each interval are counted
+from the first connection on, so the curve shows the server's start.
 
     kvload.py 127.0.0.1:11211 --seconds 5
     kvload.py 127.0.0.1:11211 --operations 10000 --limit 60 --json
@@ -28,7 +28,7 @@ class LoadError(Exception):
 
 
 def value_of(key, size):
-    """What a key has: any piece of it says which key it is."""
+    """The value of a key: any piece of it identifies the key."""
     word = f"{key}."
     return (word * (size // len(word) + 1))[:size].encode()
 
@@ -93,7 +93,7 @@ class Connection:
 
     @property
     def events(self):
-        """What it waits for."""
+        """The events that the connection waits for."""
         if self.idle:
             return 0
         if self._parked:
@@ -102,7 +102,7 @@ class Connection:
                                        if self._request else 0)
 
     def write(self):
-        """Sends what it can."""
+        """Sends as much of the request as the socket takes."""
         try:
             sent = self.socket.send(self._request)
         except BlockingIOError:
@@ -110,7 +110,7 @@ class Connection:
         self._request = self._request[sent:]
 
     def read(self):
-        """Takes what has come; the next request, if that is the whole answer."""
+        """Reads from the socket; sends the next request if the answer is whole."""
         try:
             data = self.socket.recv(65536)
         except BlockingIOError:
@@ -137,7 +137,7 @@ class Connection:
             return
         if answer == b"END\r\n":
             self._load.count(True, False, False)
-            # As a cache is used: what was not there is fetched and stored.
+            # As a cache is used: the client stores a value that was absent.
             self._load.missed(self._key)
             return
         value = self._load.value(self._key)
@@ -147,7 +147,7 @@ class Connection:
 
 
 class Load:
-    """Some connections to one server, and what was answered when."""
+    """Some connections to one server, and the times of its answers."""
 
     def __init__(self, address, choice, connections=8, size=VALUE,
                  interval=0.1, fill=True):
@@ -177,7 +177,7 @@ class Load:
 
     @property
     def done(self):
-        """Nobody has anything to say; or it is enough, whoever still waits."""
+        """No connection is busy, or there are enough answers."""
         return not self.connections or (self.most is not None and
                                         self.operations >= self.most)
 
@@ -187,7 +187,7 @@ class Load:
         return self._choice.keys - self.filled
 
     def forget(self):
-        """All keys are stored: from now on what counts begins."""
+        """All keys are stored: the measurement begins."""
         self.fill_only = False
         self.operations = self.wrong = self.resets = 0
         self.times = []
@@ -238,7 +238,7 @@ class Load:
                           (self, connection))
 
     def on_event(self, selector, connection, events):
-        """What select() says of one of them."""
+        """An event of select() for one connection."""
         try:
             if events & selectors.EVENT_WRITE:
                 connection.write()
@@ -267,7 +267,7 @@ class Load:
         self.connections.clear()
 
     def rest(self):
-        """What is under way is answered; then its connections stay silent."""
+        """Awaits the answers in flight; then the connections stay idle."""
         self.resting = True
 
     def go_on(self, selector):
@@ -330,7 +330,7 @@ def serve_events(selector, until, limit=60):
     deadline = time.monotonic() + limit
     while not until():
         if time.monotonic() > deadline:
-            raise LoadError(f"what was asked is not answered within {limit} s")
+            raise LoadError(f"the server has not answered within {limit} s")
         for key, events in selector.select(0.02):
             load, connection = key.data
             if connection in load.connections:
@@ -340,8 +340,8 @@ def serve_events(selector, until, limit=60):
 def alternate(loads, rounds, seconds, settle=0.2):
     """Loads one after the other, again and again, by connections that stay.
 
-    What else the machine does meets all of them alike.  Of each turn the first
-    `settle` seconds do not count, and nor does the first round.  Returns answers a
+    Other load of the machine affects all of them alike.  Neither the first
+    `settle` seconds of each turn nor the first round count.  Returns answers a
     second, a list for each load.
     """
     rates = [[] for _ in loads]
@@ -370,7 +370,7 @@ def alternate(loads, rounds, seconds, settle=0.2):
 
 
 def talk(address, text, timeout=5):
-    """One request by itself, until the answer's last line; returns it."""
+    """One request on its own connection; returns the whole answer."""
     with socket.create_connection(address, timeout) as sock:
         sock.sendall(text.encode())
         answer = b""
@@ -383,7 +383,7 @@ def talk(address, text, timeout=5):
 
 
 def stats(address):
-    """What a server says of itself."""
+    """The statistics of a server."""
     found = {}
     for line in talk(address, "stats\r\n").splitlines():
         words = line.split()

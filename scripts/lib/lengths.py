@@ -17,7 +17,7 @@ REPO = os.path.dirname(os.path.dirname(os.path.dirname(
 PLACES = ("hw", "guest-driver", "guest-lib", "tests")
 MOST = 60
 
-# What a head cannot begin behind: an end, a directive, or a comment.
+# A line before a head: an end, a directive, or a comment.
 ENDS = re.compile(r"^$|^[}#/]|^ \*|[;}]$|\*/$")
 
 

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # The one list of the Debian packages that must be installed on the host.
-# What else is needed (QEMU's source, kernels, newer build tools) is downloaded
+# Other inputs (QEMU's source, kernels, newer build tools) are downloaded
 # into the cache and never installed.
 
 PACKAGES=(
@@ -20,14 +20,14 @@ PACKAGES=(
     # firmware that QEMU loads
     seabios ipxe-qemu qemu-system-data
     # programs that run in the guests
-    busybox-static iperf3 sockperf ethtool
+    busybox-static iperf3 sockperf ethtool iproute2
     # second builds are quick with it
     ccache
     # to read the archive, or upstream's
     ca-certificates curl
 )
 
-# Only what draws needs these: scripts/bench --plots, scripts/tlb-sim --svg.
+# Needed only for plots: scripts/bench --plots, scripts/tlb-sim --svg.
 PACKAGES_PLOTS=(gnuplot-nox)
 
 # Only scripts/debug, the dissector and their tests need these.
@@ -39,8 +39,9 @@ PACKAGES_TOOLS=(gdb tshark "${PACKAGES_PLOTS[@]}")
 PACKAGES_SINCE_13=(meson python3-pycotap)
 
 # Only for those who test (TESTING is set): libFuzzer, for the card's core;
-# spin, for the model of its protocol; git, which knows what belongs to the project.
-PACKAGES_TESTING=(clang libclang-rt-dev spin git)
+# spin, for the model of its protocol; git, which lists the project's files;
+# codespell, for spelling; abidiff, for the library's binary interface.
+PACKAGES_TESTING=(clang libclang-rt-dev spin git codespell abigail-tools)
 
 # debian_version: the major number of the host's Debian; sid has none.
 debian_version() {
@@ -70,7 +71,7 @@ packages_missing() {
           sed -n 's/ installed$//p' | LC_ALL=C sort -u)
 }
 
-# setup_plots: what draws, once, when it is asked for by name.
+# setup_plots: the packages for plots, installed only on request.
 setup_plots() {
     local PACKAGES=("${PACKAGES_PLOTS[@]}") PACKAGES_SINCE_13=() TESTING=""
     setup_packages

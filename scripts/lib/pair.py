@@ -8,7 +8,7 @@
 
 Scripts are texts; each becomes /run in its guest.  A guest runs its script,
 writes the script's output to a file on the host, and powers off.  Called as
-a program, it runs two script files and prints what they said.
+a program, it runs two script files and prints their output.
 """
 
 import argparse
@@ -35,7 +35,7 @@ LIBC = ctypes.CDLL(None)
 
 
 class GuestError(Exception):
-    """A guest did not do what it should; the text says which and why."""
+    """A guest failed; the text names the guest and the reason."""
 
 
 def die_with_parent():
@@ -139,7 +139,7 @@ class Guest:
     def move(self, seconds=60):
         """Saves the machine to a file, and goes on with it in another QEMU.
 
-        What is written from then on has files of its own: QEMU begins a file
+        Later output goes to files of its own: QEMU begins a file
         when it opens it.
         """
         with self._moving:
@@ -208,7 +208,7 @@ class Guest:
         return self._process is not None and self._process.poll() is None
 
     def results(self):
-        """What the script has written so far, without the status line."""
+        """The script's output so far, without the status line."""
         lines = self._read_parts(self.results_path).splitlines(keepends=True)
         return "".join(line for line in lines
                        if not line.startswith(STATUS_WORD))
@@ -222,7 +222,7 @@ class Guest:
         return None
 
     def console(self):
-        """What the kernel and /init have written so far."""
+        """The output of the kernel and /init so far."""
         return self._read_parts(self.console_path)
 
     def qmp(self, name, /, **arguments):
@@ -282,7 +282,7 @@ class Guest:
                                            for name in ("alt", "sysrq", key)])
                 self._await_quiet()
         except (GuestError, OSError):
-            pass    # what is there has to do
+            pass    # the results so far have to do
 
     def _await_quiet(self, quiet=1.0, limit=10.0):
         """Waits until the console has said nothing for a while."""
@@ -316,7 +316,7 @@ class Guest:
 
 
 def stream_ends(path):
-    """A UNIX socket; what is --netdev of scripts/vm for its two ends."""
+    """The values of --netdev of scripts/vm for the two ends of a UNIX socket."""
     return f"unix:{path},server", f"unix:{path}"
 
 
@@ -410,7 +410,7 @@ class Pair:
         return tuple(status for _, status in sorted(statuses))
 
     def close(self):
-        """Ends what still runs and removes the files."""
+        """Ends the running guests and removes the files."""
         self.a.kill()
         self.b.kill()
         shutil.rmtree(self._sockets, ignore_errors=True)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=bash
 #
-# QEMU with the card in it: Debian's QEMU 10.0 source (or upstream's, or a tree of
-# the user's), our few patches, and the card's sources laid over it. One build tree serves every checkout; a finished
-# binary is copied to a directory named by what it was made of, so that no build
+# QEMU with the card in it: Debian's QEMU 10.0 source (or upstream's, or the
+# user's tree), our few patches, and the card's sources laid over it. One build
+# tree serves every checkout; a finished binary is copied to a directory named by
+# the hash of its sources, so that no build
 # replaces the binary of a running guest.
 
 # The one place that says how QEMU is configured.
@@ -49,8 +50,8 @@ qemu_patches() {
     [ "$1" != fuzz ] || printf '%s\n' "$REPO"/scripts/patches/fuzz/*.patch
 }
 
-# apply_patches TREE [OPTION]...: those of $QEMU_VARIANT, and what mends QEMU itself where that is as
-# the patch knows it.
+# apply_patches TREE [OPTION]...: those of $QEMU_VARIANT, and those that mend QEMU
+# itself if they apply.
 apply_patches() {
     local tree=$1 patch patches
     shift
@@ -192,7 +193,7 @@ write_list() {
 }
 
 # sync_overlay SOURCE: makes the tree's copy of the card equal to ours. Without
-# --times, what is unchanged keeps its time and what is changed gets a new one.
+# --times, unchanged files keep their time and changed ones get a new one.
 sync_overlay() {
     local source=$1 file qos=() programs=()
     mkdir -p "$source/hw/net/unetmm"
@@ -317,7 +318,7 @@ setup_qemu() {
             configure_qemu "$tree" "$variant"
     step qemu-build "building QEMU with the card${variant:+ ($variant)}" \
         compile_qemu "$tree/build" "$variant"
-    # Our sources may have been edited meanwhile; what counts is what was built.
+    # Our sources may have been edited meanwhile: take the hash of the built ones.
     out="$CACHE/qemu-out/$(hash_text "$tree" "$(overlay_hash "$tree/source")")"
     mkdir -p "$CACHE/qemu-out"
     [ -d "$out" ] || copy_qemu "$tree/build" "$out" "$variant"
@@ -327,7 +328,7 @@ setup_qemu() {
     drop_lock "$lock"
 }
 
-# release_sample DIR: a tarball of what our patches change, as it was before.
+# release_sample DIR: a tarball of the files that our patches change, unpatched.
 release_sample() {
     local dir=$1 source files=() file patch
     source="$(qemu_tree)/source"

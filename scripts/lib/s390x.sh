@@ -25,7 +25,7 @@ s390x_apt() {
         -o APT::Architecture=s390x -o APT::Architectures=s390x "$@"
 }
 
-# make_s390x_root DIR: glib and cmocka, with what they need.
+# make_s390x_root DIR: glib and cmocka, with their dependencies.
 make_s390x_root() {
     local dir=$1 apt="$1.apt" runtime deb
     mkdir -p "$dir" "$apt/debs" "$apt/state/lists/partial" \
@@ -48,7 +48,7 @@ make_s390x_root() {
     rm -rf "$apt"
 }
 
-# s390x_cross ROOT: prints what meson has to know of the other machine.
+# s390x_cross ROOT: prints meson's description of the other machine.
 s390x_cross() {
     local root=$1 libraries=$1/usr/lib/$S390X_TRIPLET
     cat <<END

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What sockperf and iperf3 print, as rows: for scripts/demo and scripts/bench."""
+"""The figures of sockperf and iperf3, as rows for scripts/demo and scripts/bench."""
 
 import json
 import re
 
 
 class SocketsError(Exception):
-    """A tool did not print a figure; the text is what it printed."""
+    """A tool did not print a figure; the text is the tool's output."""
 
 
 def row(peer, mode, metric, size, frame, median, p99, count, unit, **more):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A block server whose memory is limited: what a pinned buffer costs its cache.
+"""A block server with limited memory: a pinned buffer's cost to the page cache.
 
 As in NPF's measurement the disk has four times the size of the server's static
-communication buffer, which is used in part only.  The server lives in a memory
-cgroup; of what the cgroup may have, the page cache of the disk gets what the buffer
-leaves.  The disk is made DISK_SHARE times slower than the cache by QEMU's throttle,
+communication buffer, which is used in part only.  The server runs in a memory
+cgroup; its buffer and the page cache of the disk share the memory of the cgroup.
+QEMU's throttle makes the disk DISK_SHARE times slower than the cache,
 whatever the speed of this machine: that decides how large the ratios can be.
 
 Clients and server are in one guest, on channels of one card.
@@ -23,7 +23,7 @@ SOURCES = ("pinned", "odp")
 # In fourths of the disk, so in buffers
 SIZES = (1, 3, 3.5, 4, 4.5, 5)
 QUICK_SIZES = (1, 3, 4, 5)
-# What the paper has, of the whole machine's memory: a disk of 4 GB, a buffer of 1 GB
+# The paper's ratios, by the whole machine's memory: a disk of 4 GB, a buffer of 1 GB
 PAPER = {"5 GB": 1.4, "5.5 GB": 1.5, "6 GB": 1.9}
 
 BEGIN = """#!/bin/sh
@@ -86,7 +86,7 @@ def need(found, name):
 
 
 def fill_script(buffer):
-    """Writes the disk, and measures it cached; then what is resident."""
+    """Writes the disk, measures it cached, and measures resident memory."""
     most = 16 * buffer
     script = (f"serve cached odp {most} --buffer {buffer}\n"
               "load cached --fill --verify --count 150\n")

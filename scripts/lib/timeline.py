@@ -2,7 +2,7 @@
 """Two traces of one run, the card's and its driver's, as one timeline.
 
 The card's is QEMU's (-trace 'unetmm_*' -msg timestamp=on), the driver's is
-the text of the guest's tracefs.  What comes out is the JSON of Chrome's trace
+the text of the guest's tracefs.  The output is the JSON of Chrome's trace
 viewer, which Perfetto opens as well.  scripts/timeline runs main().
 
 The clocks.  The card's events have the host's time of day, the driver's the
@@ -10,8 +10,8 @@ guest's time since boot.  Each miss is seen on both sides, by its id: the card
 reports it before the driver handles it, the driver handles it before the card
 gets the answer, and the card gets an answer with pages before the driver says
 so.  Each of these is a bound on the difference of the clocks.  The middle of
-what all bounds leave is taken; if they leave nothing, the guest's clock runs
-at a slightly other rate, and the line that leaves most is taken.
+the interval that satisfies all bounds is taken; if there is none, the guest's
+clock runs at a slightly other rate, and the rate with the widest interval is taken.
 """
 
 import argparse
@@ -26,7 +26,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import pair  # noqa: E402  (beside this file)
 import vm  # noqa: E402
 
-# What a timeline needs; registers and commands would be most of the trace.
+# The events of a timeline; registers and commands would be most of the trace.
 CARD_EVENTS = ("doorbell", "send", "receive", "complete", "buffer_returned",
                "drop", "notify", "miss", "reply", "invalidate", "tlb_evict",
                "wire_*", "interrupt", "reset", "ep_*", "err_*")
@@ -196,7 +196,7 @@ def receives(events, ep):
 
 
 def bounds(card, driver):
-    """What orders the two sides: [(driver time, least, most), ...].
+    """The bounds that order the two sides: [(driver time, least, most), ...].
 
     least and most bound the card's time minus the driver's at that moment.
     """
@@ -227,7 +227,7 @@ def room(found, drift, pivot):
 
 
 def align(card, driver):
-    """The driver's clock in terms of the card's."""
+    """Maps the driver's clock to the card's clock."""
     found = bounds(card, driver)
     if not any(low is not None for _, low, _ in found) or \
             not any(high is not None for _, _, high in found):
@@ -344,7 +344,7 @@ def build(card, driver):
 
 
 def problems(document):
-    """What is wrong with the structure of a document, as sentences."""
+    """Errors in the structure of a document, as sentences."""
     found, last, depth = [], {}, collections.Counter()
     for event in document["traceEvents"]:
         if event["ph"] == "M":
@@ -396,7 +396,7 @@ def run_workload(kernel, directory):
 
 
 def lines_of(path):
-    """A file's lines; what is no UTF-8 in a log does not matter."""
+    """A file's lines; bytes that are not UTF-8 are replaced."""
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read().splitlines()
 

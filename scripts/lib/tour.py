@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the tours of scripts/demo share: reading what the guests have printed.
+"""The common part of the tours of scripts/demo: parsing the guests' output.
 
 A tour is a module with
 

@@ -18,7 +18,7 @@ import ethernet
 from tour import DemoError
 
 DOWNLOAD = 24 << 20
-# Short: what never comes, never comes
+# Short: an answer that has not come by then never comes
 SECONDS = 3
 RINGS = (16, 256)
 OPERATIONS = 300
@@ -53,7 +53,7 @@ net() {
 
 
 class File(http.server.BaseHTTPRequestHandler):
-    """Gives one file to whoever asks."""
+    """Serves one file."""
 
     def __init__(self, data, *arguments):
         self._data = data
@@ -129,7 +129,7 @@ One guest, Linux {report['kernel']}; its only NIC: -device unetmm on -netdev use
 
 
 def is_good(report):
-    """What came was right."""
+    """All data received was right."""
     cold = report["cold"]
     return report["net"]["right"] and not any(
         run["wrong"] for run in cold["curve"] + cold["first"])

@@ -92,7 +92,7 @@ def tcp_figure(found, mtu):
 
 
 def exchange(rows):
-    """What was exchanged with every byte verified."""
+    """The messages exchanged, with every byte verified."""
     rows = [row for row in rows if isinstance(row, dict)]
     if not rows:
         raise DemoError("the guests exchanged nothing")
@@ -189,5 +189,5 @@ MTU,
 
 
 def is_good(report):
-    """Every byte was what it should be."""
+    """Every byte was right."""
     return report["exchange"]["verified"]

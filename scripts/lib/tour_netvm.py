@@ -66,7 +66,7 @@ def build_report(found, kernel, seconds):
 
 
 def verdict(row):
-    """What was checked at a stop."""
+    """The result of a stop's checks."""
     return f"WRONG: {row['bad']}" if row["bad"] else "every byte right"
 
 
@@ -122,6 +122,6 @@ Guest b writes into a's memory, which is pinned on neither side:
 
 
 def is_good(report):
-    """All bytes came, once, and nobody was let in or woken who should not be."""
+    """All bytes came once; no semaphore or wait-queue let a wrong member go on."""
     return not any(row["bad"] for rows in (report["stops"], report["syncs"])
                    for row in rows.values())

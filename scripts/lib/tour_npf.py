@@ -13,13 +13,13 @@ DEVICE_OPTIONS = "user-mtu=9000"
 E1000E = False
 
 STOPS = (
-    ("first-write", "WRITE, the first: the cards know nothing"),
+    ("first-write", "WRITE, first: no entries on either card"),
     ("write", "WRITE, again"),
-    ("write-out-there", "WRITE into what was paged out"),
-    ("write-out-here", "WRITE from what was paged out"),
-    ("read-out-there", "READ of what was paged out"),
-    ("read-out-here", "READ into what was paged out"),
-    ("read-out-here-rewind", "the same by drop and rewind"),
+    ("write-out-there", "WRITE into pages that were paged out"),
+    ("write-out-here", "WRITE from pages that were paged out"),
+    ("read-out-there", "READ of pages that were paged out"),
+    ("read-out-here", "READ into pages that were paged out"),
+    ("read-out-here-rewind", "the same READ with go-back-N"),
 )
 STAGES = ("card", "interrupt", "wait", "find", "table", "resume")
 
@@ -70,7 +70,7 @@ def build_report(found, kernel, seconds):
 
 
 def show_stops(stops):
-    """What was written and read."""
+    """The transfers, one line each."""
     print("  2 MiB each                                 pages out      ms  "
           "faults  RNR  page-ins  dropped")
     for name, label in STOPS:
@@ -91,11 +91,11 @@ def show_faults(faults):
             for stage in ("table", "card", "free")))
     own = faults["cpu, 4096"]
     one = faults["unknown, 4096"]
-    print(f"  one page {one:.0f}, {one / own:.1f} of the processor's own "
-          f"({own:.0f}); where it has to be faulted in, too: "
+    print(f"  one page {one:.0f}, {one / own:.1f} times a fault of the "
+          f"processor ({own:.0f}); absent in the process, too: "
           f"{faults['absent, 4096']:.0f}")
-    for name, label in (("unknown", "that the process has"),
-                        ("absent", "that it has to fault in, too")):
+    for name, label in (("unknown", "resident in the process"),
+                        ("absent", "absent in the process, too")):
         batch = faults[f"{name}, {4 << 20}"]
         single = faults[f"{name}, page by page, {4 << 20}"]
         print(f"  4 MiB {label:29} at once {batch / 1000:8.2f} ms, page by "
@@ -116,5 +116,5 @@ registered or pinned.  Guest b writes to and reads from guest a's memory:
 
 
 def is_good(report):
-    """All bytes were right, and what was to start has started."""
+    """All bytes were right."""
     return not any(row["bad"] for row in report["stops"].values())

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The tour of VMMC: writing into a peer's memory, and what it takes.
+"""The tour of VMMC: writing into a peer's memory.
 
-The example vmmc-tour makes the round; unetmm-pingpong measures the ways of
-writing; bench-local counts what the same accesses cost with the sources tlb and
-utlb.
+The example vmmc-tour does each operation once; unetmm-pingpong measures the ways
+of writing; bench-local measures a miss with the sources tlb and utlb.
 """
 
 from tour import DemoError, need
@@ -12,9 +11,9 @@ DEVICE_OPTIONS = "user-mtu=9000"
 E1000E = False
 
 STOPS = (
-    ("import", "export, import (before the export: there is none)"),
+    ("import", "export, import (refused before the export)"),
     ("deliberate", "deliberate update: WRITE"),
-    ("read", "the same, read back"),
+    ("read", "READ of the same bytes"),
     ("automatic", "automatic update: plain stores, a fence"),
     ("udma", "user-level DMA start: a store and a load"),
     ("fetch-add", "FETCH_ADD, each once"),
@@ -22,7 +21,7 @@ STOPS = (
     ("redirection", "redirection in the middle of a write"),
     ("revocation", "revocation under writes"),
 )
-# Name of unetmm-pingpong's operation, and what it is called here.
+# Name of unetmm-pingpong's operation, and its name on the screen.
 WAYS = (
     ("send", "SEND"), ("write", "deliberate update"),
     ("au", "automatic update"), ("udma", "user-level DMA start"),
@@ -71,16 +70,16 @@ def build_report(found, kernel, seconds):
 
 
 def stop_result(row):
-    """What the last column of a stop's line says."""
+    """The last column of a stop's line."""
     if row["bad"]:
         return f"WRONG: {row['bad']}"
     if row["step"] == "notifications":
         return "none lost, in order, after their data"
     if row["step"] == "redirection":
         return (f"{row['copied']} bytes had landed and were copied, the rest "
-                "came straight")
+                "went to the new place")
     if row["step"] == "revocation":
-        return f"write {row['writes']} was refused; not a byte afterwards"
+        return f"write {row['writes']} was refused; no byte changed afterwards"
     return "right"
 
 
@@ -94,20 +93,20 @@ b writes into a's memory:
         print(f"  {label:51} {row['bytes']:8}  {stop_result(row)}")
     print("\n8 bytes, microseconds               median     p99      n")
     for row in report["ways"]:
-        what = ("there and back" if row["name"] in ("read", "atomic")
-                else "one way")
-        print(f"  {row['label']:21} {what:14}{row['median']:7.1f}"
+        way = ("there and back" if row["name"] in ("read", "atomic")
+               else "one way")
+        print(f"  {row['label']:21} {way:14}{row['median']:7.1f}"
               f" {row['p99']:7.1f} {row['n']:6}")
-    print("\nMessages from pages that the card no longer knows, microseconds"
-          " each:")
+    print("\nMessages from pages that are in the card's TLB or cache (hit) and "
+          "that are not (miss),\nmicroseconds each:")
     for mode, row in report["misses"].items():
         served = "fetched by the card" if row["fetches"] else \
             "served by the kernel"
-        print(f"  {mode:5} {row['hit']:8.2f} known {row['missed']:8.2f}"
-              f" unknown   {row['misses']} misses, {served}")
+        print(f"  {mode:5} hit {row['hit']:8.2f}   miss {row['missed']:8.2f}"
+              f"   {row['misses']} misses, {served}")
     print(f"\n({report['clocks']}; {report['seconds']} s in all)")
 
 
 def is_good(report):
-    """Nothing came that should not, and all came that should."""
+    """All operations did their part, and no byte changed that must not."""
     return not any(row["bad"] for row in report["stops"])

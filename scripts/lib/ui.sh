@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=bash
 #
-# What the user sees: steps with elapsed time, and errors of one sentence.
+# Output for the user: steps with elapsed time, and errors of one sentence.
 # Everything goes to stderr, so that a script's stdout stays machine-readable.
 
 STEP_PID=""
 
-# die SENTENCE: the sentence says what went wrong and what to do about it.
+# die SENTENCE: the sentence names the error and its remedy.
 die() {
     printf 'error: %s\n' "$*" >&2
     exit 1

@@ -68,7 +68,7 @@ def build_parser():
         usage="scripts/vm [options] [-- QEMU ARGUMENTS]", allow_abbrev=False)
     add_machine_options(parser.add_argument_group("the machine"))
     add_card_options(parser.add_argument_group("the card and its wire"))
-    add_run_options(parser.add_argument_group("what it runs"))
+    add_run_options(parser.add_argument_group("the guest's script"))
     return parser
 
 
@@ -125,7 +125,7 @@ def add_card_options(group):
 
 
 def add_run_options(group):
-    """The script, where output goes, and what is printed instead."""
+    """The script, the places of its output, and --dry-run."""
     group.add_argument("--run", metavar="SCRIPT",
                        help="an executable that the guest runs; then it "
                             "powers off")
@@ -150,7 +150,7 @@ def add_run_options(group):
 
 
 def parse_options(arguments):
-    """Parses scripts/vm's arguments; what follows `--` is kept for QEMU."""
+    """Parses scripts/vm's arguments; those behind `--` are kept for QEMU."""
     arguments, extra = list(arguments), []
     if "--" in arguments:
         cut = arguments.index("--")
@@ -162,7 +162,7 @@ def parse_options(arguments):
 
 
 def check_options(options):
-    """What argparse cannot check."""
+    """Checks beyond those of argparse."""
     if options.id is not None and not 0 <= options.id <= 255:
         raise VmError(f"--id {options.id} is out of range: use 0 to 255")
     if options.root_port and options.machine != "q35":
@@ -179,7 +179,7 @@ def check_options(options):
 
 @functools.lru_cache(maxsize=None)
 def setup_paths(*targets):
-    """Makes the targets and returns {name: path} of what was made."""
+    """Makes the targets and returns {name: path} of the files made."""
     done = subprocess.run([os.path.join(SCRIPTS, "setup"), "--paths",
                            *targets], stdout=subprocess.PIPE, text=True,
                           check=False)

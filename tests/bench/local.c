@@ -104,8 +104,8 @@ int join(struct unetmm_ep *tx, struct unetmm_ep *rx)
 {
     int channel;
 
-    check(unetmm_listen(rx, SERVICE, 2), UNETMM_CALL_LISTEN);
-    channel = check(unetmm_connect(tx, info.mac, SERVICE, 10 * SECOND, NULL),
+    check(unetmm_listen_ex(rx, SERVICE, 2, &datagram_attr), UNETMM_CALL_LISTEN);
+    channel = check(unetmm_connect_ex(tx, info.mac, SERVICE, 10 * SECOND, &datagram_attr, NULL),
                     UNETMM_CALL_CONNECT);
     check(unetmm_accept(rx, NULL, 10 * SECOND), UNETMM_CALL_ACCEPT);
     check(unetmm_listen(rx, 0, 0), UNETMM_CALL_LISTEN);
@@ -116,8 +116,8 @@ int join_reliably(struct unetmm_ep *tx, struct unetmm_ep *rx)
 {
     int channel;
 
-    check(unetmm_listen_as(rx, SERVICE, 2, NULL), UNETMM_CALL_LISTEN);
-    channel = check(unetmm_connect_as(tx, info.mac, SERVICE, 10 * SECOND, NULL,
+    check(unetmm_listen_ex(rx, SERVICE, 2, NULL), UNETMM_CALL_LISTEN);
+    channel = check(unetmm_connect_ex(tx, info.mac, SERVICE, 10 * SECOND, NULL,
                                       NULL), UNETMM_CALL_CONNECT);
     check(unetmm_accept(rx, NULL, 10 * SECOND), UNETMM_CALL_ACCEPT);
     check(unetmm_listen(rx, 0, 0), UNETMM_CALL_LISTEN);
@@ -144,8 +144,8 @@ uint64_t card(enum unetmm_counter n)
 {
     uint64_t values[UNETMM_NUM_COUNTERS];
 
-    check(unetmm_counters(ctx, UNETMM_SCOPE_CARD, 0, values,
-                          UNETMM_NUM_COUNTERS), UNETMM_CALL_COUNTERS);
+    check(unetmm_stats_read(ctx, UNETMM_SCOPE_CARD, 0, values,
+                            UNETMM_NUM_COUNTERS), UNETMM_CALL_STATS);
     return values[n];
 }
 
@@ -153,8 +153,8 @@ uint64_t driver(enum unetmm_driver_counter n)
 {
     uint64_t values[UNETMM_NUM_DRIVER_COUNTERS];
 
-    check(unetmm_counters(ctx, UNETMM_SCOPE_DRIVER, 0, values,
-                          UNETMM_NUM_DRIVER_COUNTERS), UNETMM_CALL_COUNTERS);
+    check(unetmm_stats_read(ctx, UNETMM_SCOPE_DRIVER, 0, values,
+                            UNETMM_NUM_DRIVER_COUNTERS), UNETMM_CALL_STATS);
     return values[n];
 }
 
@@ -298,7 +298,7 @@ static void memory(unsigned mib)
         if (i == half) {
             before = misses();
         }
-        check(unetmm_post(rx, at + (half + page) * PAGE, PAGE, 0, 0),
+        check(unetmm_post_recv(rx, at + (half + page) * PAGE, PAGE, 0, 0),
               UNETMM_CALL_POST);
         start = now_ns();
         send_one(tx, rx, channel, at + page * PAGE, PAGE);

@@ -5,7 +5,10 @@
 #ifndef BENCH_LOCAL_H
 #define BENCH_LOCAL_H
 
-#include <libunetmm.h>
+#include <libunetmm/inline.h>
+
+static const struct unetmm_channel_attr datagram_attr __attribute__((unused)) =
+    UNETMM_CHANNEL_ATTR_DATAGRAM;
 
 #include <stdbool.h>
 #include <stddef.h>

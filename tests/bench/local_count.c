@@ -97,7 +97,7 @@ static void one(struct unetmm_ep *ep[2], unsigned channel, uint8_t *at,
 
     if (posts(bytes)) {
         start = ticks();
-        ret = unetmm_post(ep[1], from + (size_t)bytes * BUFFERS, bytes, i, 0);
+        ret = unetmm_post_recv(ep[1], from + (size_t)bytes * BUFFERS, bytes, i, 0);
         took[POST] = ticks() - start;
         check(ret, UNETMM_CALL_POST);
     }

@@ -67,13 +67,13 @@ static int cell_open(struct cell *c, unsigned policy)
     if (ret) {
         return ret;
     }
-    ret = unetmm_listen_as(c->rx, SERVICE, 2, NULL);
+    ret = unetmm_listen_ex(c->rx, SERVICE, 2, NULL);
     if (ret) {
         check(unetmm_ep_destroy(c->rx), UNETMM_CALL_ANY);
         return ret;
     }
     check(unetmm_ep_create(ctx, NULL, &c->tx), UNETMM_CALL_EP_CREATE);
-    c->channel = (unsigned)check(unetmm_connect_as(c->tx, info.mac, SERVICE,
+    c->channel = (unsigned)check(unetmm_connect_ex(c->tx, info.mac, SERVICE,
                                                    10 * SECOND, NULL, NULL),
                                  UNETMM_CALL_CONNECT);
     check(unetmm_accept(c->rx, NULL, 10 * SECOND), UNETMM_CALL_ACCEPT);
@@ -110,7 +110,7 @@ static void prepare(struct cell *c, enum way way, unsigned i)
         c->here : NULL;
 
     if (way == SEND) {
-        check(unetmm_post(c->rx, c->buffer, PAGE, i, 0), UNETMM_CALL_POST);
+        check(unetmm_post_recv(c->rx, c->buffer, PAGE, i, 0), UNETMM_CALL_POST);
     }
     memset(way == READ || way == READ_ABSENT ? c->there : c->here,
            (int)(i % 251 + 1), PAGE);

@@ -58,7 +58,7 @@ static int64_t one(struct scene *s)
         die("madvise() fails");
     }
     memset(page, (int)(i % 251), BYTES);
-    check(unetmm_post(s->rx, buffer, PAGE, i, 0), UNETMM_CALL_POST);
+    check(unetmm_post_recv(s->rx, buffer, PAGE, i, 0), UNETMM_CALL_POST);
     start = now_ns();
     check(unetmm_send(s->tx, s->channel, page, BYTES, i, 0),
           UNETMM_CALL_SEND);

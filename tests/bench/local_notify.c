@@ -48,9 +48,9 @@ static void look(struct scene *s, enum way way, uint64_t value)
     if (way == BARE) {
         while (__atomic_load_n(s->there, __ATOMIC_ACQUIRE) != value) {
         }
-    } else if (check(unetmm_counter_wait(s->counters[way], value, way == SPIN ?
-                                         UNETMM_COUNTER_SPIN :
-                                         UNETMM_COUNTER_BLOCK, 10 * SECOND),
+    } else if (check(unetmm_event_wait(s->counters[way], value, way == SPIN ?
+                                       UNETMM_EVENT_SPIN :
+                                       UNETMM_EVENT_BLOCK, 10 * SECOND),
                      UNETMM_CALL_ANY) == 0) {
         die("a counter did not come within ten seconds");
     }
@@ -150,9 +150,9 @@ static void join_and_import(struct scene *s)
 {
     int channel = join_reliably(s->tx, s->rx);
 
-    check(unetmm_export_counters(ctx, EXPORT, s->there, PAGE,
-                                 UNETMM_RIGHT_WRITE, 0, 0, s->counters[0],
-                                 WAYS), UNETMM_CALL_EXPORT);
+    check(unetmm_export_events(ctx, EXPORT, s->there, PAGE,
+                               UNETMM_RIGHT_WRITE, 0, 0, s->counters[0],
+                               WAYS), UNETMM_CALL_EXPORT);
     s->import = (unsigned)check(unetmm_import(s->tx, (unsigned)channel, EXPORT,
                                               UNETMM_RIGHT_WRITE, 10 * SECOND,
                                               NULL), UNETMM_CALL_IMPORT);
@@ -173,12 +173,12 @@ static void scene_open(struct scene *s, bool counted)
     check(unetmm_ep_create(ctx, NULL, &s->tx), UNETMM_CALL_EP_CREATE);
     check(unetmm_ep_create(ctx, NULL, &s->rx), UNETMM_CALL_EP_CREATE);
     check(unetmm_ep_create(ctx, &attr, &s->listener), UNETMM_CALL_EP_CREATE);
-    check(unetmm_counter_create(ctx, WAYS, s->counters), UNETMM_CALL_ANY);
+    check(unetmm_event_create(ctx, WAYS, s->counters), UNETMM_CALL_ANY);
     join_and_import(s);
     check(unetmm_set_handler(s->listener, UNETMM_EVERY_CHANNEL, on_other,
                              NULL), UNETMM_CALL_HANDLERS);
-    check(unetmm_counter_set_handler(s->listener, s->counters[HANDLER], 0,
-                                     on_count, s), UNETMM_CALL_HANDLERS);
+    check(unetmm_event_set_handler(s->listener, s->counters[HANDLER], 0,
+                                   on_count, s), UNETMM_CALL_HANDLERS);
     check(unetmm_handlers_start(s->listener, NULL, NULL),
           UNETMM_CALL_HANDLERS);
     await_arm(arms);
@@ -187,11 +187,11 @@ static void scene_open(struct scene *s, bool counted)
 static void scene_close(struct scene *s)
 {
     check(unetmm_handlers_stop(s->listener), UNETMM_CALL_HANDLERS);
-    check(unetmm_counter_set_handler(s->listener, s->counters[HANDLER], 0,
-                                     NULL, NULL), UNETMM_CALL_HANDLERS);
+    check(unetmm_event_set_handler(s->listener, s->counters[HANDLER], 0,
+                                   NULL, NULL), UNETMM_CALL_HANDLERS);
     check(unetmm_unexport(ctx, EXPORT), UNETMM_CALL_EXPORT);
     for (unsigned i = 0; i < WAYS; i++) {
-        check(unetmm_counter_destroy(s->counters[i]), UNETMM_CALL_ANY);
+        check(unetmm_event_destroy(s->counters[i]), UNETMM_CALL_ANY);
     }
     check(unetmm_ep_destroy(s->listener), UNETMM_CALL_ANY);
     check(unetmm_ep_destroy(s->tx), UNETMM_CALL_ANY);

@@ -69,8 +69,8 @@ static void go(struct scene *s, enum way way, unsigned i)
                            s->bytes);
         break;
     default:
-        ret = unetmm_start((uint8_t *)s->to + at(s),
-                           (uint8_t *)s->from + at(s), s->bytes);
+        ret = unetmm_udma_start((uint8_t *)s->to + at(s),
+                                (uint8_t *)s->from + at(s), s->bytes);
         break;
     }
     check(ret, UNETMM_CALL_ONE_SIDED);
@@ -111,7 +111,7 @@ static struct taken one(struct scene *s, enum way way, unsigned i)
 
     memcpy(s->here + PAGE - sizeof(value), &value, sizeof(value));
     if (way <= SEND && s->bytes > UNETMM_CQE_INLINE) {
-        check(unetmm_post(s->rx, s->there, PAGE, 0, 0), UNETMM_CALL_POST);
+        check(unetmm_post_recv(s->rx, s->there, PAGE, 0, 0), UNETMM_CALL_POST);
     }
     start = now_ns();
     begun = ticks();
@@ -155,9 +155,9 @@ static void open_windows(struct scene *s)
     attr.combine_ns = COMBINE_NS;
     check(unetmm_window_open(s->tx, s->import[2], 0, PAGE, &attr,
                              &s->combining), UNETMM_CALL_ONE_SIDED);
-    check(unetmm_start_to(s->tx, s->import[0], 0, PAGE, &s->to),
+    check(unetmm_udma_to(s->tx, s->import[0], 0, PAGE, &s->to),
           UNETMM_CALL_ONE_SIDED);
-    check(unetmm_start_from(s->tx, s->here, PAGE, &s->from),
+    check(unetmm_udma_from(s->tx, s->here, PAGE, &s->from),
           UNETMM_CALL_ONE_SIDED);
 }
 

@@ -113,7 +113,7 @@ static void *waiter(void *argument)
 
     while (sem_wait(&s->ask) == 0 && !atomic_load(&s->stop)) {
         if (atomic_load(&s->way) == QUEUE) {
-            if (check(unetmm_queue_wait(s->waiter.queue, 10 * SECOND),
+            if (check(unetmm_waitq_wait(s->waiter.queue, 10 * SECOND),
                       UNETMM_CALL_ANY) == 0) {
                 die("nobody was woken within ten seconds");
             }
@@ -152,7 +152,7 @@ static int64_t wake(struct scene *s, enum way way)
     let_wait(s, way);
     start = stamp(s);
     if (way == QUEUE) {
-        check(unetmm_queue_wake(s->me.queue, 1), UNETMM_CALL_ANY);
+        check(unetmm_waitq_wake(s->me.queue, 1), UNETMM_CALL_ANY);
     } else {
         add(&s->me, SERVED, 1);
     }
@@ -185,8 +185,8 @@ static void member_open(struct scene *s, struct member *m)
     int channel;
 
     check(unetmm_ep_create(ctx, NULL, &m->ep), UNETMM_CALL_EP_CREATE);
-    check(unetmm_listen_as(s->home, SERVICE, 2, NULL), UNETMM_CALL_LISTEN);
-    channel = check(unetmm_connect_as(m->ep, info.mac, SERVICE, 10 * SECOND,
+    check(unetmm_listen_ex(s->home, SERVICE, 2, NULL), UNETMM_CALL_LISTEN);
+    channel = check(unetmm_connect_ex(m->ep, info.mac, SERVICE, 10 * SECOND,
                                       NULL, NULL), UNETMM_CALL_CONNECT);
     check(unetmm_accept(s->home, NULL, 10 * SECOND), UNETMM_CALL_ACCEPT);
     m->import = (unsigned)check(unetmm_import(m->ep, (unsigned)channel, EXPORT,
@@ -228,7 +228,7 @@ static void homes_open(struct scene *s)
     }
     check(unetmm_sem_home(s->home_ctx, SERVICE + 1, UNITS_ENOUGH, &s->sem),
           UNETMM_CALL_LISTEN);
-    check(unetmm_queue_home(s->home_ctx, SERVICE + 2, &s->queue),
+    check(unetmm_waitq_home(s->home_ctx, SERVICE + 2, &s->queue),
           UNETMM_CALL_LISTEN);
     schedule(SCHED_OTHER);
 }

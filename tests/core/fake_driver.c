@@ -130,6 +130,7 @@ uint16_t fake_issue(FakeDriver *d, struct unetmm_cmd cmd)
     uint32_t slot = r->index & ((1u << r->log2) - 1);
     uint16_t tag = d->tag++;
 
+    d->asked[tag] = cmd.opcode + 1;
     cmd.tag = tag;
     unetmm_le_cmd(&cmd);
     fake_write(d->host, r->base + slot * sizeof(cmd), &cmd, sizeof(cmd));
@@ -171,6 +172,9 @@ bool fake_done(FakeDriver *d, struct unetmm_cmd_done *done)
     }
     unetmm_le_done(done);
     fake_taken(d, UNETMM_RING_CMDC);
+    /* Each command is answered once, by its own tag. */
+    assert_int_equal(d->asked[done->tag], done->opcode + 1);
+    d->asked[done->tag] = 0;
     return true;
 }
 
@@ -904,6 +908,8 @@ struct unetmm_cmd fake_ep_cmd(const FakeEp *ep)
 
 void fake_ep_create(FakeEp *ep)
 {
+    uint32_t generation;
+
     if (!ep->index) {
         fake_ep_alloc(ep);
     }
@@ -911,8 +917,11 @@ void fake_ep_create(FakeEp *ep)
         assert_true(ep->id < FAKE_EPS);
         ep->driver->eps[ep->id] = ep;
     }
+    /* What is left of an endpoint that had its number is not the new one's. */
+    generation = ep->host->core.eps[ep->id].generation;
     assert_int_equal(fake_command(ep->driver, fake_ep_cmd(ep), NULL),
                      UNETMM_CS_OK);
+    assert_int_equal(ep->host->core.eps[ep->id].generation, generation + 1);
 }
 
 void fake_ep_open(FakeEp *ep, FakeDriver *d, uint16_t id, FakeSpace *s)

@@ -60,6 +60,7 @@ struct FakeDriver {
     FakeHost *host;
     FakeRing ring[UNETMM_NUM_RINGS];
     uint16_t tag;
+    uint16_t asked[1 << 16];    /* by tag: the opcode of a command, and 1 */
     uint64_t list;              /* one page for FAULT_REPLY lists */
     FakeSpace *spaces[FAKE_SPACES];
     GArray *waiting;            /* of struct unetmm_fault: not answered yet */

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include "bounds.h"
 #include "fake_host.h"
 #include "rel/rel.h"
 
@@ -43,12 +44,15 @@ static bool access_ok(FakeHost *host, uint64_t addr, size_t bytes,
     if (!in_ram(addr, bytes) || refused(host, addr, bytes)) {
         return false;
     }
+    if (host->may_access && !host->may_access(host, addr)) {
+        return false;
+    }
     if (host->unchecked) {
         return true;
     }
     rights = host->rights + (addr - FAKE_RAM_BASE);
     for (size_t i = 0; i < bytes; i++) {
-        if (rights[i] & right) {
+        if ((rights[i] & right) == right) {
             continue;
         }
         if (host->lenient) {
@@ -121,8 +125,7 @@ static bool host_mem_cmpxchg64(void *opaque, uint64_t addr, uint64_t *old,
     if (addr % 8) {
         fail_msg("an atomic at 0x%" PRIx64, addr);
     }
-    if (!access_ok(host, addr, 8, FAKE_R, "atomic") ||
-        (!host->unchecked && !access_ok(host, addr, 8, FAKE_W, "atomic"))) {
+    if (!access_ok(host, addr, 8, FAKE_RW, "atomic")) {
         return false;
     }
     if (host->on_atomic) {
@@ -458,6 +461,22 @@ static void check_misses(const UnetmmCore *core)
     assert_int_equal(core->misses_late, late);
 }
 
+/* A channel that is over sends nothing, and waits for no packet. */
+static void check_over(const UnetmmRel *rel)
+{
+    const UnetmmRelTx *tx = rel ? &rel->tx : NULL;
+
+    if (!rel || rel->state == UNETMM_REL_OPEN) {
+        return;
+    }
+    assert_int_equal(tx->msg_next, tx->msg_end);
+    assert_false(tx->lost || tx->pending || tx->unplaced || tx->voids);
+    assert_false(tx->paused || tx->again || tx->rewinding);
+    assert_int_equal(tx->deadline_ns, INT64_MAX);
+    assert_false(rel->rx.have || rel->rx.owed || rel->rx.refuse);
+    assert_int_equal(rel->rx.refused, UNETMM_REL_WANT_NOTHING);
+}
+
 /* Of endpoints, channels and their resources. */
 static void check_endpoints(const UnetmmCore *core)
 {
@@ -476,6 +495,7 @@ static void check_endpoints(const UnetmmCore *core)
         const UnetmmRel *rel = core->rels[i];
 
         rels += rel != NULL;
+        check_over(rel);
         acks += core->acks[i / 64] >> i % 64 & 1;
         for (unsigned k = 0; rel && k < UNETMM_REL_WINDOW; k++) {
             kept += rel->rx.kept[k].frame != NULL;
@@ -505,12 +525,12 @@ static void check_landings(const UnetmmCore *core)
         clearing += region->live && region->clearing;
         for (unsigned k = 0; region->live && region->moved &&
              k < UNETMM_REDIRECTS; k++) {
-            moving += region->moved->redirects[k].waits != 0;
+            moving += region->moved->moves[k].waits != 0;
         }
     }
     assert_int_equal(core->closing, closing + clearing + moving);
     assert_int_equal(core->regions_clearing, clearing);
-    assert_int_equal(core->redirects_waiting, moving);
+    assert_int_equal(core->moves_waiting, moving);
 }
 
 static void check_spaces(const UnetmmCore *core)
@@ -532,11 +552,31 @@ static void check_spaces(const UnetmmCore *core)
     }
 }
 
+/* An endpoint that is marked as being in a list is in it once. */
+static void check_lists(const UnetmmCore *core)
+{
+    uint32_t n = core->params.endpoints;
+    g_autofree uint8_t *ready = g_new0(uint8_t, n);
+    g_autofree uint8_t *told = g_new0(uint8_t, n);
+
+    for (uint32_t i = 0; i < core->ready_used; i++) {
+        ready[core->ready[(core->ready_first + i) % n]]++;
+    }
+    for (uint32_t i = 0; i < core->tell_used; i++) {
+        told[core->tell[(core->tell_first + i) % n]]++;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        assert_int_equal(ready[i], core->eps[i].queued);
+        assert_int_equal(told[i], core->eps[i].telling);
+    }
+}
+
 void fake_check_counts(const UnetmmCore *core)
 {
-    const UnetmmSysbuf *sb = &core->sysbuf;
+    const UnetmmSysbuf *sb = core->sysbuf;
     uint32_t nfree = 0, full = 0, flows = 0;
 
+    check_lists(core);
     check_misses(core);
     check_endpoints(core);
     check_landings(core);
@@ -556,6 +596,7 @@ void fake_check_counts(const UnetmmCore *core)
 /* ---- The names of what is saved ---- */
 
 #define NAMES_EVERY 16          /* migrations: each name is text of its own */
+#define BOUNDS_EVERY 12        /* likewise; the explorers migrate often */
 
 typedef struct Names {
     GHashTable *paths;
@@ -606,13 +647,53 @@ static void check_names(UnetmmCore *core, const GByteArray *saved)
     g_byte_array_unref(again);
 }
 
+/* ---- Reset ---- */
+
+typedef struct Differs {
+    const GByteArray *was;
+    const uint8_t *now;
+    char path[UNETMM_STREAM_PATH];
+} Differs;
+
+/* Numbers that tell old from new, and those of an invalidation that is over. */
+static bool outlives_reset(const char *path)
+{
+    return g_str_has_suffix(path, ".generation") ||
+           g_str_has_prefix(path, "registers.inv_going_");
+}
+
+static void differs_value(void *opaque, const UnetmmValue *value)
+{
+    Differs *d = opaque;
+
+    if (!d->path[0] && !outlives_reset(value->path) && (value->at + value->bytes > d->was->len ||
+        memcmp(d->was->data + value->at, d->now + value->at, value->bytes))) {
+        g_strlcpy(d->path, value->path, sizeof(d->path));
+    }
+}
+
+static void check_same(UnetmmCore *core, const GByteArray *was,
+                       const GByteArray *now)
+{
+    Differs d = { .was = was, .now = now->data };
+    UnetmmObserver observer = { .value = differs_value, .opaque = &d };
+
+    unetmm_core_observe(core, &observer);
+    g_byte_array_unref(unetmm_core_save(core));
+    unetmm_core_observe(core, NULL);
+    if (d.path[0]) {
+        fail_msg("after a reset %s is not as in a new card", d.path);
+    }
+    assert_int_equal(was->len, now->len);
+}
+
 void fake_migrate(FakeHost *host)
 {
     static unsigned migrations;
     UnetmmCore *core = &host->core;
     UnetmmParams params = core->params;
     const UnetmmHostOps *ops = core->ops;
-    UnetmmPort port = core->port;
+    UnetmmPort port = *core->port;
     bool paused = core->paused;
     int64_t timer_ns = core->timer_ns;
     bool was_closed = core->was_closed;
@@ -620,7 +701,10 @@ void fake_migrate(FakeHost *host)
     uint32_t n = params.endpoints;
     bool heads_behind = core->heads_behind;
     g_autofree UnetmmEp *eps = g_memdup2(core->eps, n * sizeof(*eps));
+    g_autofree UnetmmHead *heads =
+        g_memdup2(core->heads, n * UNETMM_MAX_HEADS * sizeof(*heads));
     unsigned later = host->later, later_total = host->later_total;
+    unsigned may_receive = host->may_receive;
     g_autofree char *why = NULL;
     GByteArray *saved = unetmm_core_save(core);
     GByteArray *again;
@@ -629,8 +713,12 @@ void fake_migrate(FakeHost *host)
     fake_check_counts(core);
     unetmm_core_free(core);
     unetmm_core_init(core, &params, ops, host);
-    core->port.link = port.link;
+    core->port->link = port.link;
     core->paused = paused;
+    if (migrations % BOUNDS_EVERY == 0) {
+        bounds_check(core, saved);
+        host->may_receive = may_receive;
+    }
     if (!unetmm_core_load(core, saved->data, saved->len, &why)) {
         fail_msg("not restored: %s", why);
     }
@@ -651,11 +739,11 @@ void fake_migrate(FakeHost *host)
     core->heads_behind = heads_behind;
     for (uint32_t i = 0; i < n; i++) {
         core->eps[i].heads_behind = eps[i].heads_behind;
-        for (unsigned j = 0; j < UNETMM_MAX_HEADS; j++) {
-            core->eps[i].heads[j].checked = eps[i].heads[j].checked;
-        }
     }
-    core->port.warned_self = port.warned_self;
+    for (uint32_t i = 0; i < n * UNETMM_MAX_HEADS; i++) {
+        core->heads[i].checked = heads[i].checked;
+    }
+    core->port->warned_self = port.warned_self;
     host->later = later;
     host->later_total = later_total;
 }
@@ -663,7 +751,52 @@ void fake_migrate(FakeHost *host)
 /* Is a new budget all that the card has asked for? */
 static bool only_renewal(const UnetmmCore *core)
 {
-    return !core->ready_used && !core->port.fifo_used;
+    return !core->ready_used && !core->port->fifo_used;
+}
+
+void fake_check_reset(FakeHost *host)
+{
+    UnetmmCore *core = &host->core, fresh;
+    GByteArray *was, *now;
+
+    core->paused = false;
+    unetmm_core_reset(core);
+    fake_check_counts(core);
+    unetmm_core_init(&fresh, &core->params, core->ops, host);
+    fresh.knobs = core->knobs;
+    fresh.random = core->random;
+    fresh.port->link = core->port->link;
+    fresh.port->busy = core->port->busy;
+    memcpy(fresh.counters, core->counters, sizeof(fresh.counters));
+    was = unetmm_core_save(&fresh);
+    now = unetmm_core_save(core);
+    check_same(core, was, now);
+    g_byte_array_unref(was);
+    g_byte_array_unref(now);
+    unetmm_core_free(&fresh);
+}
+
+/* The process has posted something, and has perhaps not rung its bell yet. */
+static bool bell_to_come(const UnetmmEp *ep)
+{
+    return ep->sq_prod != ep->sq_cons ||
+           (ep->nheads < ep->max_heads &&
+            ep->fq_cons + ep->nheads != ep->fq_prod);
+}
+
+void fake_check_work(FakeHost *host)
+{
+    UnetmmCore *core = &host->core;
+
+    /* What a damaged stream leaves waiting is its own endpoint's. */
+    for (uint32_t i = 0; i < core->params.endpoints && !host->lenient; i++) {
+        UnetmmEp *ep = &core->eps[i];
+
+        if (ep->live && !ep->error && !ep->queued && !bell_to_come(ep) &&
+            core->tables->ep->has_work(core, ep)) {
+            fail_msg("endpoint %u has work and gets no turn", i);
+        }
+    }
 }
 
 void fake_may_migrate(FakeHost *host)
@@ -675,9 +808,12 @@ void fake_may_migrate(FakeHost *host)
         host->later = 0;
         unetmm_core_run(&host->core);
     }
+    if (host->made && !host->core.depth && !host->unchecked && !host->spoilt) {
+        fake_check_work(host);
+    }
     /* A frame with the net layer would count as lost. */
     if (migrate_every && host->made && host->core.depth == 0 &&
-        !host->core.port.busy && accesses++ % migrate_every == 0) {
+        !host->core.port->busy && accesses++ % migrate_every == 0) {
         fake_migrate(host);
     }
 }

@@ -17,6 +17,11 @@
 #include <stdio.h>
 #include "abi/unetmm_host.h"
 #include "card/core.h"
+#include "ether/ether.h"
+#include "port/port.h"
+#include "rel/rel.h"
+#include "ring/ring.h"
+#include "source/source.h"
 #include "abi/unetmm_le.h"
 #include <cmocka.h>
 
@@ -75,6 +80,7 @@ struct FakeHost {
     UnetmmSent answer;          /* to the next frames */
     bool keep_refused;          /* record refused frames too */
     /* Called inside the core's own accesses, on its stack. */
+    bool (*may_access)(FakeHost *host, uint64_t addr);  /* false: refused */
     void (*on_send)(FakeHost *host, const uint8_t *frame, size_t bytes);
     void (*on_store)(FakeHost *host, uint64_t addr);
     void (*on_read)(FakeHost *host, uint64_t addr, size_t bytes);
@@ -125,8 +131,15 @@ void fake_migrate(FakeHost *host);
  * UNETMM_MIGRATE=n in the environment: fake_migrate() at each n-th of them.
  */
 void fake_may_migrate(FakeHost *host);
+/* Resets the card: then it is saved like a new one, but for its counters. */
+void fake_check_reset(FakeHost *host);
 /* The numbers that the card keeps of its objects are right. */
 void fake_check_counts(const UnetmmCore *core);
+/*
+ * Whoever has something to do is in the queue of those who get a turn: nobody
+ * waits for an event that does not come.  fake_may_migrate() asks each time.
+ */
+void fake_check_work(FakeHost *host);
 
 uint32_t fake_reg(FakeHost *host, uint32_t offset);
 void fake_set_reg(FakeHost *host, uint32_t offset, uint32_t value);

@@ -47,10 +47,12 @@ int fix_teardown(void **state)
 
     if (f->h.made && !f->h.spoilt) {
         fake_check_counts(&f->h.core);
+        fake_check_work(&f->h);
         /* None goes backwards; of a restored card all may be wrong. */
         for (unsigned i = 0; i < UNETMM_NUM_COUNTERS; i++) {
             assert_true((int64_t)f->h.core.counters[i] >= 0);
         }
+        fake_check_reset(&f->h);
     }
     fake_driver_free(&f->d);
     fake_host_free(&f->h);

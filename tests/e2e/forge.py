@@ -23,6 +23,10 @@ MTU = 1024
 MOST_ANSWERS = 1000
 # How long stations are silent whose host is busy.
 BUSY = 3.0
+# A station that takes in whoever asks it, and its half of such a channel.
+LISTENER, LISTENS_AT = 0xfffff0, (7, 9)
+# The endpoint that stations ask for.
+ASKS_AT = 1
 
 
 def crc32c(data):
@@ -58,6 +62,7 @@ class Forger:
         self._card = bytes.fromhex(card.replace(":", ""))
         self._alive = {}        # and when each has heard the first question
         self._busy = set()
+        self._halves = set()    # (station, its number) of channels it asked for
         self._second, self._answers = 0.0, 0
         self._heard = threading.Condition()
         self._refusals, self._acks = 0, set()
@@ -87,13 +92,19 @@ class Forger:
     def obey(self, words):
         """connect STATIONS NUMBER SERVICE TYPE: each of so many new stations asks
         so often; with `alive` before it they answer when they are asked, with
-        `busy` some seconds later.  `again` instead: the last station asks.
+        `busy` some seconds later; with `other` they have not asked for these
+        channels, and say so by silence.  `again` instead: the last station asks.
         refused SERVICE: asks until the driver refuses no more in this second,
-        and whether it is there."""
+        and whether it is there.
+        named EP CHANNEL: asks whether the driver has these halves of channels to
+        the station that listens, and some that it does not have."""
         if words[0] == "refused":
             self._use_up(int(words[1]))
             return
-        how = words[0] if words[0] in ("alive", "busy") else ""
+        if words[0] == "named":
+            self._name(int(words[1]), int(words[2]))
+            return
+        how = words[0] if words[0] in ("alive", "busy", "other") else ""
         name, stations, number, service, kind = words[bool(how):]
         if name not in ("connect", "again"):
             raise ValueError(f"what is {name}?")
@@ -105,6 +116,8 @@ class Forger:
                 self._busy.add(station(self._next))
             for _ in range(int(number)):
                 self._channel = (self._channel + 1) % (1 << 16)
+                if how != "other":
+                    self._halves.add((station(self._next), self._channel))
                 self._connect(station(self._next), self._channel, int(service),
                               int(kind))
 
@@ -118,18 +131,44 @@ class Forger:
                 if not self._heard.wait_for(lambda: self._refusals > before,
                                             0.05):
                     break
+        if not self._is_answered(source):
+            raise ValueError("after its refusals the driver does not answer")
+
+    def _ask(self, source, ours=(0, 0), theirs=(0, 0)):
+        """Sends a PROBE, for a channel if both halves are named."""
         nonce = self._nonce.getrandbits(64) | 1
-        probe = MESSAGE.pack(PROBE, 0, 0, 0, 0, 0, 0, 0, MTU, 0, nonce, 0, 0)
+        probe = MESSAGE.pack(PROBE, 0, *ours, *theirs, 0, 0, MTU, 0, nonce, 0, 0)
+        self._socket.sendto(frame(self._card, source, probe), self._ends[0])
+        return nonce
+
+    def _is_answered(self, source, ours=(0, 0), theirs=(0, 0)):
+        """Frames keep their order: with the answer to a later PROBE there is
+        none to the one before."""
         with self._heard:
-            for _ in range(5):
-                self._socket.sendto(frame(self._card, source, probe),
-                                    self._ends[0])
-                if self._heard.wait_for(lambda: nonce in self._acks, 0.02):
-                    return
-        raise ValueError("after its refusals the driver does not answer")
+            for _ in range(20):
+                nonce = self._ask(source, ours, theirs)
+                later = self._ask(source)
+                if self._heard.wait_for(lambda: nonce in self._acks or
+                                        later in self._acks, 0.1):
+                    return nonce in self._acks
+        raise ValueError("the driver does not answer at all")
+
+    def _name(self, endpoint, channel):
+        """Only the half that the driver has asked for is there for its peer."""
+        peer, half = station(LISTENER), (endpoint, channel)
+        other = (LISTENS_AT[0], LISTENS_AT[1] + 1)
+        for good, source, ours, theirs in (
+                (True, peer, LISTENS_AT, half),
+                (False, peer, other, half),
+                (False, peer, LISTENS_AT, (endpoint, channel + 1)),
+                (False, peer, LISTENS_AT, (0, 0)),
+                (False, station(LISTENER + 1), LISTENS_AT, half)):
+            if self._is_answered(source, ours, theirs) != good:
+                raise ValueError(f"{source.hex()} names {ours} and {theirs}: "
+                                 f"{'no' if good else 'an'} answer")
 
     def _connect(self, source, channel, service, kind):
-        message = MESSAGE.pack(CONNECT, 0, 1, channel, 0, 0, kind, 0, MTU,
+        message = MESSAGE.pack(CONNECT, 0, ASKS_AT, channel, 0, 0, kind, 0, MTU,
                                service, self._nonce.getrandbits(64) | 1, 0, 0)
         self._socket.sendto(frame(self._card, source, message), self._ends[0])
 
@@ -156,10 +195,20 @@ class Forger:
             if said[0] == PROBE_ACK:
                 self._acks.add(said[10])
             self._heard.notify_all()
-        if said[0] == PROBE and to in self._alive and self._may_answer(to):
+        if said[0] == CONNECT and to == station(LISTENER):
+            answer = MESSAGE.pack(CONNECT_ACK, 0, *LISTENS_AT, said[2], said[3],
+                                  said[6], 0, MTU, *said[9:11], 0, 0)
+            self._socket.sendto(frame(self._card, to, answer), self._ends[0])
+        if said[0] == PROBE and to in self._alive and self._has(to, said) and \
+                self._may_answer(to):
             answer = MESSAGE.pack(PROBE_ACK, 0, 0, 0, 0, 0, 0, 0, MTU, 0,
                                   said[10], 0, 0)
             self._socket.sendto(frame(self._card, to, answer), self._ends[0])
+
+    def _has(self, to, said):
+        """If a PROBE names a channel: the half that the station has asked for."""
+        return not said[2] or (said[4] == ASKS_AT and
+                               (to, said[5]) in self._halves)
 
     def _may_answer(self, to):
         """As a driver with one limit for all, or not yet."""

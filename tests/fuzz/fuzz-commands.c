@@ -97,6 +97,10 @@ static void shape_counters_or_slots(FuzzCard *c, FuzzIn *in,
         cmd->backup.bit = fuzz_below(in, 66);
         cmd->backup.status = fuzz_below(in, UNETMM_NUM_ST + 1);
         break;
+    case UNETMM_CMD_INVALIDATE:
+        cmd->inv.start = dma_addr(c, in);
+        cmd->inv.last = cmd->inv.start + fuzz_below(in, 1 << 16) - 4096;
+        break;
     case UNETMM_CMD_TAIL_ARM:
         cmd->tail.slot = fuzz_u8(in);
         cmd->tail.arm = fuzz_below(in, 3);

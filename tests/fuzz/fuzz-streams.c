@@ -172,7 +172,7 @@ static void load_true(FuzzCard *c, const GByteArray *s)
 /* A frame in the net layer stays behind, and is counted: not the same again. */
 static void move_as_it_is(FuzzCard *c)
 {
-    if (!c->h.core.port.busy) {
+    if (!c->h.core.port->busy) {
         fake_migrate(&c->h);
     }
 }
@@ -192,7 +192,7 @@ static void load_changed(FuzzCard *c, FuzzIn *in)
         fuzz_be_lenient(c);
         loaded = true;
     }
-    c->h.core.port.busy = false;        /* the new place's wire is free */
+    c->h.core.port->busy = false;        /* the new place's wire is free */
     /* Memory of just that size, so that the sanitizer sees one too far. */
     exact = g_memdup2(s->data, s->len);
     if (unetmm_core_load(&c->h.core, exact, s->len, &why)) {
@@ -201,7 +201,7 @@ static void load_changed(FuzzCard *c, FuzzIn *in)
         assert_true(strlen(why) > 10);
         assert_int_equal(c->h.core.ctrl, 0);
         assert_int_equal(c->h.core.tlb.used + c->h.core.cache.used, 0);
-        assert_int_equal(c->h.core.port.fifo_used, 0);
+        assert_int_equal(c->h.core.port->fifo_used, 0);
         load_true(c, saved);
     }
     g_byte_array_unref(s);

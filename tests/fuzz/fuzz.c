@@ -363,7 +363,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unetmm_core_reset(&c->h.core);
     assert_int_equal(c->h.core.tlb.used + c->h.core.cache.used, 0);
     assert_int_equal(c->h.core.tlb.moving + c->h.core.cache.moving, 0);
-    assert_int_equal(c->h.core.port.fifo_used, 0);
+    assert_int_equal(c->h.core.port->fifo_used, 0);
     fake_wire_clear(&c->h);
     return 0;
 }

@@ -16,7 +16,7 @@ import sys
 CORPUS = os.path.join(os.path.dirname(os.path.realpath(__file__)), "corpus")
 
 # The first byte (fuzz_params()): sets, ways, victims, LRU or random, page time
-CARDS = {"roomy": 0x00, "cramped": 0x05, "two-ways": 0x13, "slow": 0x40,
+CARDS = {"roomy": 0x00, "direct": 0x01, "cramped": 0x05, "two-ways": 0x13, "slow": 0x40,
          "slow-tiny": 0x41, "slow-cramped": 0x47, "starved": 0xc5, "random": 0x27}
 
 
@@ -514,6 +514,11 @@ def streams():
     yield "last", "slow-cramped", (
         work + b"".join(stream_load(stream_last(n, 1)) for n in range(2, 14)) +
         after)
+    # Found: the answer to a READ, into two pages of a set of one way.
+    yield "pages-of-one-set", "direct", bytes.fromhex(
+        "007ffff22f8f9dfa07000000404100000000200808000064007017080200"
+        "0010282383000000b80b0bc000002001f40501820801010c0003bc0244a0"
+        "0f09010c00030b4a060000000000bc02")
 
 
 # ---- fuzz-slots.c -----------------------------------------------------------

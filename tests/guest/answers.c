@@ -82,7 +82,7 @@ static void through(struct link *link, uint8_t *from, uint8_t *to, size_t len,
         }
         posted = true;
         if (offer(link, from, len, &c)) {
-            CHECK_EQ(c.cookie, key);
+            CHECK_EQ(c.user_data, key);
             CHECK_EQ(c.len, len);
             CHECK_PATTERN(to, len, key);
             return;
@@ -94,8 +94,8 @@ static void through(struct link *link, uint8_t *from, uint8_t *to, size_t len,
 static void read_counters(struct link *link,
                           uint64_t values[UNETMM_NUM_COUNTERS])
 {
-    CHECK(unetmm_counters(link->ctx, UNETMM_SCOPE_CARD, 0, values,
-                          UNETMM_NUM_COUNTERS) > 0);
+    CHECK(unetmm_stats_read(link->ctx, UNETMM_SCOPE_CARD, 0, values,
+                            UNETMM_NUM_COUNTERS) > 0);
 }
 
 static bool all_seen(struct link *link, const struct wish *wishes, unsigned n,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Policy backup: what finds no memory waits in the driver's ring, is copied when
- * the memory is there, and is shown in its order; and what comes of processes
- * that do not do their part.
+ * Policy backup: a packet that finds no memory waits in the driver's ring, is
+ * copied when the memory is there, and is shown in its order; and the effects of
+ * processes that do not do their part.
  *
  * `one` sends to `two`, whose policy it is: frames, between raw endpoints, or
  * messages on a datagram channel.  Each packet has its number in it.
@@ -17,6 +17,8 @@
 #include "process.h"
 #include "swap.h"
 #include "traffic.h"
+
+#include <libunetmm/inline.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +41,7 @@
 #define ROOM            2048            /* bytes of a buffer */
 #define WINDOW          32              /* packets on their way */
 
-/* A number of the driver's: how the backup ring is. */
+/* A counter of the driver about the backup ring. */
 static unsigned ring_has(const char *what)
 {
     FILE *file = fopen(BACKUP_FILE, "r");
@@ -140,7 +142,7 @@ static uint8_t *buffer(const struct scene *s, uint64_t i)
 
 static void post_buffer(struct scene *s, uint64_t i, unsigned flags)
 {
-    CHECK_RET(unetmm_post(s->two.ep, buffer(s, i), ROOM, i, flags), 0);
+    CHECK_RET(unetmm_post_recv(s->two.ep, buffer(s, i), ROOM, i, flags), 0);
 }
 
 static void post_all(struct scene *s)
@@ -161,7 +163,7 @@ static unsigned try_one(struct scene *s, uint32_t number)
 
     frame_fill(frame, iov.iov_len, s->name + 1, s->name, number);
     if (s->raw) {
-        CHECK_RET(unetmm_post_frame(s->one.ep, &iov, 1, 0, number, 0), 0);
+        CHECK_RET(unetmm_send_frame(s->one.ep, &iov, 1, 0, number, 0), 0);
     } else {
         send_pieces(&s->one, &iov, 1, number, 0);
     }
@@ -181,7 +183,7 @@ static void check_one(struct scene *s, const struct unetmm_completion *c,
     CHECK_EQ(c->type, UNETMM_CQE_RECEIVED);
     CHECK(!c->is_inline);
     CHECK_EQ(c->len, length_of(number));
-    frame_check(buffer(s, c->cookie), c->len, s->name + 1, s->name, number);
+    frame_check(buffer(s, c->user_data), c->len, s->name + 1, s->name, number);
     s->received++;
 }
 
@@ -191,11 +193,11 @@ static void take_one(struct scene *s, uint32_t number)
     struct unetmm_completion c;
 
     take(&s->two, UNETMM_CQE_RECEIVED, &c);
-    CHECK_EQ(c.cookie % DEPTH, number % DEPTH);
+    CHECK_EQ(c.user_data % DEPTH, number % DEPTH);
     check_one(s, &c, number);
 }
 
-/* What was sent has been received, or dropped for a reason. */
+/* Each packet has been received, or dropped for a reason. */
 static void adds_up(const struct scene *s)
 {
     CHECK_EQ(s->sent, s->received + station_drops(&s->two));
@@ -229,7 +231,7 @@ static void to_swap(struct scene *s, struct chance *chance)
     madvise(s->own, DEPTH * ROOM, MADV_PAGEOUT);
 }
 
-/* A child has all of it for a moment: what is written next is copied first. */
+/* A child has all of it for a moment: a page is copied before it is written next. */
 static void to_child(struct scene *s, struct chance *chance)
 {
     pid_t pid = fork();
@@ -263,8 +265,8 @@ static void rights(struct scene *s, struct chance *chance)
 
 /*
  * Packets in windows, all buffers posted, and before each window the memory is
- * taken away: every byte and the order are right, and none is lost.  What the
- * disturbance may change of a packet that has landed is looked at before it.
+ * taken away: every byte and the order are right, and none is lost.  A
+ * packet that has landed is compared before the disturbance may change it.
  */
 static void under(bool raw, disturb_fn disturb, unsigned windows)
 {
@@ -340,7 +342,7 @@ static void protected(void)
     under(true, rights, rounds(20));
 }
 
-/* With what is posted behind made present as well. */
+/* The buffers that are posted behind are made present as well. */
 static void prefetched(void)
 {
     struct unetmm_ctx *ctx = open_card();
@@ -382,7 +384,7 @@ static void gets_warm(void)
 
 /* ---- Policy drop, beside it -------------------------------------------------------- */
 
-/* What finds its memory absent is lost and asks for it; the rest is in order. */
+/* A packet whose memory is absent is lost and asks for it; the rest is in order. */
 static void cold_drops(void)
 {
     struct unetmm_completion c;
@@ -395,18 +397,18 @@ static void cold_drops(void)
         CHECK(number < 100000);
         send_one(&s, number);
         while (take_now(&s.two, UNETMM_CQE_RECEIVED, &c)) {
-            uint32_t got = frame_number(buffer(&s, c.cookie));
+            uint32_t got = frame_number(buffer(&s, c.user_data));
 
             CHECK(got > last && got <= number);
             check_one(&s, &c, got);
             last = got;
-            post_buffer(&s, c.cookie + DEPTH, 0);
+            post_buffer(&s, c.user_data + DEPTH, 0);
         }
     }
     EVENTUALLY(s.sent == ep_counter(&s.two, UNETMM_C_rx_frames) +
                station_drops(&s.two));
     while (take_now(&s.two, UNETMM_CQE_RECEIVED, &c)) {
-        check_one(&s, &c, frame_number(buffer(&s, c.cookie)));
+        check_one(&s, &c, frame_number(buffer(&s, c.user_data)));
     }
     note("%u of %u frames were received", s.received, s.sent);
     CHECK_EQ(ep_counter(&s.two, UNETMM_C_eth_rx_frames), s.sent);
@@ -435,11 +437,11 @@ static void pinned_frames(void)
     scene_close(&s);
 }
 
-/* ---- Who does not do his part ------------------------------------------------------ */
+/* ---- Processes that misbehave ------------------------------------------------ */
 
 /*
  * Nothing is posted: as many wait as there are bits, the rest is dropped, and
- * others are not disturbed.  What waits is delivered once buffers come.
+ * others are not disturbed.  Waiting packets are delivered once buffers come.
  */
 static void never_posts(void)
 {
@@ -537,7 +539,7 @@ static void posts_garbage(void)
     post_buffer(&s, n, 0);
     for (i = 0; i < n; i++) {
         take(&s.two, UNETMM_CQE_BUFFER, &c);
-        CHECK_EQ(c.cookie, i);
+        CHECK_EQ(c.user_data, i);
         CHECK_EQ(c.status, wrong[i].status);
     }
     take_one(&s, n);
@@ -551,7 +553,7 @@ static void posts_garbage(void)
     scene_close(&s);
 }
 
-/* Indices that are none: the endpoint is stopped, and what waits is given up. */
+/* Invalid indices: the endpoint is stopped, and waiting packets are given up. */
 static void forges(void)
 {
     struct scene s, t;
@@ -591,7 +593,7 @@ static void *flood(void *argument)
 
     frame_fill(s->out, 64, s->name + 1, s->name, 0);
     while (!atomic_load(&enough)) {
-        ret = unetmm_post_frame(s->one.ep, &iov, 1, 0, 0, UNETMM_QUIET);
+        ret = unetmm_send_frame(s->one.ep, &iov, 1, 0, 0, UNETMM_UNSIGNALED);
         CHECK(!ret || ret == -EAGAIN);
         CHECK_RET(unetmm_poll(s->one.ep, &c, 1), 0);
     }
@@ -600,7 +602,7 @@ static void *flood(void *argument)
 
 /*
  * The queue is as long as there are buffers, and frames come as fast as they can:
- * who has a completion in his hands has room for a buffer.
+ * a process that has taken a completion has room for a buffer.
  */
 static void room_for_all(void)
 {
@@ -620,7 +622,7 @@ static void room_for_all(void)
         n = unetmm_wait(s.two.ep, c, 16, NS_PER_S);
         CHECK(n >= 0);
         for (k = 0; k < n; k++) {
-            post_buffer(&s, c[k].cookie, UNETMM_MORE);
+            post_buffer(&s, c[k].user_data, UNETMM_MORE);
         }
         i += (unsigned)n;
         if (i % 64 < (unsigned)n) {
@@ -647,7 +649,7 @@ static void held_back(void)
     scene_open_in(&t, s.ctx, true, UNETMM_POLICY_BACKUP, 0, 2);
     memset(s.own, 1, DEPTH * ROOM);
     kept = s.own;
-    CHECK_RET(unetmm_post(s.two.ep, late.at, ROOM, 0, UNETMM_MORE), 0);
+    CHECK_RET(unetmm_post_recv(s.two.ep, late.at, ROOM, 0, UNETMM_MORE), 0);
     for (i = 1; i < 8; i++) {
         post_buffer(&s, i, 0);
     }
@@ -664,7 +666,7 @@ static void held_back(void)
     CHECK(!take_now(&s.two, UNETMM_CQE_RECEIVED, &c));
     late_give(&late, 0, 3);
     take(&s.two, UNETMM_CQE_RECEIVED, &c);
-    CHECK_EQ(c.cookie, 0);
+    CHECK_EQ(c.user_data, 0);
     frame_check(late.at, length_of(0), 1, 0, 0);
     s.received++;
     for (i = 1; i < 8; i++) {
@@ -697,7 +699,7 @@ static void doomed_main(void *argument)
     late_make(&late, 2);
     scene_open(&s, true, UNETMM_POLICY_BACKUP, 0);
     if (atomic_load(&doomed->how)) {
-        CHECK_RET(unetmm_post(s.two.ep, late.at, ROOM, 0, 0), 0);
+        CHECK_RET(unetmm_post_recv(s.two.ep, late.at, ROOM, 0, 0), 0);
     }
     for (i = 0; i < 20; i++) {
         send_one(&s, i);
@@ -828,7 +830,7 @@ static void out_of_memory(void)
     for (i = 0; i < 40; i++) {
         numbers[s.sent] = i;
         status = try_one(&s, i);
-        /* What it sends may be out of luck as well. */
+        /* A send may also fail for want of memory. */
         if (status != UNETMM_ST_OK && status != UNETMM_ST_LIMIT) {
             inject_stop();
             FAIL("%s", unetmm_status_str(status));
@@ -838,7 +840,7 @@ static void out_of_memory(void)
     post_all(&s);
     for (i = 0; i < s.sent; i++) {
         CHECK_EQ(unetmm_wait(s.two.ep, &c, 1, 10 * NS_PER_S * run.slow), 1);
-        CHECK_EQ(c.cookie, i);
+        CHECK_EQ(c.user_data, i);
         if (c.type == UNETMM_CQE_BUFFER) {
             CHECK_EQ(c.status, UNETMM_ST_LIMIT);
             failed++;
@@ -892,14 +894,14 @@ static void refused(void)
     attr.policy = UNETMM_POLICY_BACKUP;
     attr.flags = 0;
     station_open(&two, ctx, &attr);
-    CHECK_RET(unetmm_listen_as(two.ep, 0x77, 1, &usual), -EPROTOTYPE);
-    CHECK_RET(unetmm_connect_as(two.ep, mac, 0x77, NS_PER_S, &usual, NULL),
+    CHECK_RET(unetmm_listen_ex(two.ep, 0x77, 1, &usual), -EPROTOTYPE);
+    CHECK_RET(unetmm_connect_ex(two.ep, mac, 0x77, NS_PER_S, &usual, NULL),
               -EPROTOTYPE);
     station_close(&two);
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-/* ---- Who pays ----------------------------------------------------------------------------- */
+/* ---- Accounting -------------------------------------------------------------- */
 
 /* The ring's buffers are the group's that has caused them, as long as they are there. */
 static void charged(void)
@@ -922,7 +924,7 @@ static void charged(void)
 
 #define HELD_UP_NS      (NS_PER_S / 2 * run.slow)
 
-/* Its group may have no more memory: who charges it is to sleep. */
+/* Its group may have no more memory: a thread that charges it sleeps. */
 static void above_its_high(void *argument)
 {
     struct scene s;
@@ -949,7 +951,7 @@ static bool has_ended(pid_t pid)
     return info.si_pid == pid;
 }
 
-/* What one group is not given holds up nobody else's misses. */
+/* A group's missing memory delays no other process's misses. */
 static void group_is_high(void)
 {
     struct scene s;
@@ -977,7 +979,7 @@ static void group_is_high(void)
 }
 
 struct user {
-    unsigned uid, eps;          /* who, and how many endpoints it gets */
+    unsigned uid, eps;          /* its id, and how many endpoints it gets */
 };
 
 /* So many endpoints, and then none; those that end make room. */
@@ -1022,7 +1024,7 @@ static void holds_its_share(void *argument)
     end_process(start_process(has_a_share, &(struct user){ 4242, 0 }));
     atomic_store(state, 1);
     EVENTUALLY(atomic_load(state) == 2);
-    /* What it has ends with it. */
+    /* Its endpoints end with it. */
 }
 
 #define PARAMETERS "/sys/module/unetmm/parameters/"
@@ -1053,7 +1055,6 @@ static void limit_users(const char *parameter, const char *few,
 static void shares(void)
 {
     limit_users(PARAMETERS "user_backup_buffers", "16", "1024");
-    limit_users(PARAMETERS "user_threads", "2", "256");
 }
 
 static const struct test tests[] = {

@@ -94,10 +94,10 @@ static void visit(struct visitor *v, struct unetmm_ctx *ctx)
     uint8_t mac[6];
     int channel;
 
-    attr.types |= UNETMM_TELL_CLOSED;
+    attr.flags |= UNETMM_NOTIFY_CLOSE;
     card_mac(mac);
     station_open(&v->station, ctx, NULL);
-    channel = unetmm_connect_as(v->station.ep, mac, BLOCK_SERVICE,
+    channel = unetmm_connect_ex(v->station.ep, mac, BLOCK_SERVICE,
                                 20 * NS_PER_S * run.slow, &attr, NULL);
     CHECK(channel >= 0);
     v->station.channel = (unsigned)channel;
@@ -106,7 +106,7 @@ static void visit(struct visitor *v, struct unetmm_ctx *ctx)
 static void say(struct visitor *v, const void *words, size_t len)
 {
     CHECK_RET(unetmm_send(v->station.ep, v->station.channel, words, len, 0,
-                          UNETMM_INLINE | UNETMM_QUIET), 0);
+                          UNETMM_INLINE | UNETMM_UNSIGNALED), 0);
 }
 
 static void ask(struct visitor *v, uint32_t op, uint64_t offset,

@@ -99,6 +99,14 @@ void card_write(const char *file, const char *text)
     CHECK_RET(write_file(path, text), 0);
 }
 
+int card_config(void)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/config", card);
+    return (int)CHECK_SYS(open(path, O_RDWR | O_CLOEXEC));
+}
+
 bool card_opens(void)
 {
     struct unetmm_ctx *ctx;
@@ -171,4 +179,27 @@ int module_load(void)
 
     close(fd);
     return ret;
+}
+
+#define PCI_COMMAND         4
+#define PCI_COMMAND_MEMORY  2u
+
+void card_memory_space(bool on)
+{
+    uint16_t command;
+    int fd = card_config();
+
+    CHECK_EQ(pread(fd, &command, 2, PCI_COMMAND), 2);
+    command = (uint16_t)(on ? command | PCI_COMMAND_MEMORY :
+                         command & ~PCI_COMMAND_MEMORY);
+    CHECK_EQ(pwrite(fd, &command, 2, PCI_COMMAND), 2);
+    close(fd);
+}
+
+void expect_complaint(const char *text)
+{
+    char line[128];
+
+    snprintf(line, sizeof(line), "<4>unetmm-test expects: %s", text);
+    CHECK_RET(write_file("/dev/kmsg", line), 0);
 }

@@ -19,6 +19,12 @@ bool card_present(void);
 void card_find(void);
 /* Writes to one of its files in sysfs. */
 void card_write(const char *file, const char *text);
+/* Its configuration space, to be read and written. */
+int card_config(void);
+/* It answers no access to its registers, or does again. */
+void card_memory_space(bool on);
+/* tests/e2e/run takes it that the kernel complains so, once. */
+void expect_complaint(const char *text);
 /* Its driver lets go of it, or takes it; 0 or -errno. */
 int card_unbind(void);
 int card_bind(void);

@@ -50,8 +50,8 @@ static unsigned channel_of(int result)
 static unsigned connect_to(struct two *t, struct station *from,
                            uint64_t service)
 {
-    return channel_of(unetmm_connect(from->ep, t->mac, service,
-                                     PATIENCE_NS, NULL));
+    return channel_of(unetmm_connect_ex(from->ep, t->mac, service,
+                                     PATIENCE_NS, &datagram_attr, NULL));
 }
 
 /*
@@ -63,7 +63,7 @@ static int connect_in_vain(struct two *t, uint64_t wait_ns)
     int ret;
 
     do {
-        ret = unetmm_connect(t->one.ep, t->mac, SERVICE, wait_ns, NULL);
+        ret = unetmm_connect_ex(t->one.ep, t->mac, SERVICE, wait_ns, &datagram_attr, NULL);
         wait_ns *= 4;
     } while (ret == -EHOSTUNREACH && wait_ns < PATIENCE_NS);
     return ret;
@@ -102,7 +102,7 @@ static void *listen_late(void *argument)
     struct late_listener *late = argument;
 
     idle_ns(late->pause_ns);
-    CHECK_RET(unetmm_listen(late->t->two.ep, SERVICE, 1), 0);
+    CHECK_RET(unetmm_listen_ex(late->t->two.ep, SERVICE, 1, &datagram_attr), 0);
     return NULL;
 }
 
@@ -132,15 +132,15 @@ static void connect_times_out(void)
     start = now_ns();
     CHECK_RET(connect_in_vain(&t, 60 * NS_PER_MS), -ETIMEDOUT);
     CHECK(now_ns() >= start + 60 * NS_PER_MS);
-    CHECK_RET(unetmm_connect(t.one.ep, nobody, SERVICE, 60 * NS_PER_MS, NULL),
+    CHECK_RET(unetmm_connect_ex(t.one.ep, nobody, SERVICE, 60 * NS_PER_MS, &datagram_attr, NULL),
               -EHOSTUNREACH);
-    CHECK_RET(unetmm_connect(t.one.ep, t.mac, 0, NS_PER_S, NULL), -EINVAL);
-    CHECK_RET(unetmm_connect(t.one.ep, (uint8_t[6]) { 1, 2, 3, 4, 5, 6 },
-                             SERVICE, NS_PER_S, NULL), -EINVAL);
-    CHECK_RET(unetmm_connect(t.one.ep, (uint8_t[6]) { 0 }, SERVICE, NS_PER_S,
+    CHECK_RET(unetmm_connect_ex(t.one.ep, t.mac, 0, NS_PER_S, &datagram_attr, NULL), -EINVAL);
+    CHECK_RET(unetmm_connect_ex(t.one.ep, (uint8_t[6]) { 1, 2, 3, 4, 5, 6 },
+                             SERVICE, NS_PER_S, &datagram_attr, NULL), -EINVAL);
+    CHECK_RET(unetmm_connect_ex(t.one.ep, (uint8_t[6]) { 0 }, SERVICE, NS_PER_S, &datagram_attr,
                              NULL), -EINVAL);
     /* An attempt that failed leaves no channel behind. */
-    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 1), 0);
+    CHECK_RET(unetmm_listen_ex(t.two.ep, SERVICE, 1, &datagram_attr), 0);
     CHECK_EQ(connect_to(&t, &t.one, SERVICE), 0);
     two_close(&t);
 }
@@ -166,17 +166,17 @@ static void addresses_in_use(void)
     struct two t;
 
     two_open(&t);
-    CHECK_RET(unetmm_listen(t.one.ep, SERVICE, 1), 0);
-    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 1), -EADDRINUSE);
-    CHECK_RET(unetmm_listen(t.one.ep, SERVICE, 5), 0);
-    CHECK_RET(unetmm_listen(t.two.ep, SERVICE + 1000, 0), -EINVAL);
-    CHECK_RET(unetmm_listen(t.two.ep, SERVICE + 1000, 65), -EINVAL);
+    CHECK_RET(unetmm_listen_ex(t.one.ep, SERVICE, 1, &datagram_attr), 0);
+    CHECK_RET(unetmm_listen_ex(t.two.ep, SERVICE, 1, &datagram_attr), -EADDRINUSE);
+    CHECK_RET(unetmm_listen_ex(t.one.ep, SERVICE, 5, &datagram_attr), 0);
+    CHECK_RET(unetmm_listen_ex(t.two.ep, SERVICE + 1000, 0, &datagram_attr), -EINVAL);
+    CHECK_RET(unetmm_listen_ex(t.two.ep, SERVICE + 1000, 65, &datagram_attr), -EINVAL);
     CHECK_RET(unetmm_listen(t.one.ep, 0, 0), 0);
-    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 1), 0);
-    CHECK_RET(unetmm_connect(t.one.ep, t.mac, SERVICE, PATIENCE_NS, NULL), 0);
+    CHECK_RET(unetmm_listen_ex(t.two.ep, SERVICE, 1, &datagram_attr), 0);
+    CHECK_RET(unetmm_connect_ex(t.one.ep, t.mac, SERVICE, PATIENCE_NS, &datagram_attr, NULL), 0);
     /* Who closes stops listening. */
     station_close(&t.two);
-    CHECK_RET(unetmm_listen(t.one.ep, SERVICE, 1), 0);
+    CHECK_RET(unetmm_listen_ex(t.one.ep, SERVICE, 1, &datagram_attr), 0);
     station_open(&t.two, t.ctx, NULL);
     two_close(&t);
 }
@@ -188,7 +188,7 @@ static void backlog_full(void)
 
     two_open(&t);
     CHECK_RET(unetmm_accept(t.two.ep, NULL, 0), -EAGAIN);
-    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 3), 0);
+    CHECK_RET(unetmm_listen_ex(t.two.ep, SERVICE, 3, &datagram_attr), 0);
     CHECK_RET(unetmm_accept(t.two.ep, NULL, 0), -EAGAIN);
     CHECK_RET(unetmm_accept(t.two.ep, NULL, 20 * NS_PER_MS), -ETIMEDOUT);
     for (i = 0; i < 3; i++) {
@@ -202,7 +202,7 @@ static void backlog_full(void)
     CHECK_RET(unetmm_accept(t.two.ep, NULL, 0), -EAGAIN);
     CHECK_EQ(connect_to(&t, &t.one, SERVICE), 3);
     /* A message may come before accept does. */
-    CHECK_EQ(unetmm_send(t.one.ep, 3, "x", 1, 0, UNETMM_QUIET), 0);
+    CHECK_EQ(unetmm_send(t.one.ep, 3, "x", 1, 0, UNETMM_UNSIGNALED), 0);
     CHECK_RET(unetmm_accept(t.two.ep, NULL, 0), 3);
     two_close(&t);
 }
@@ -229,7 +229,7 @@ static void accepting_is_polled(void)
 
     two_open(&t);
     CHECK_EQ(accept_polled(&t, 0), 0);
-    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 3), 0);
+    CHECK_RET(unetmm_listen_ex(t.two.ep, SERVICE, 3, &datagram_attr), 0);
     CHECK_EQ(accept_polled(&t, 20), 0);
     /* It is asleep in poll() when somebody comes, most times. */
     CHECK_EQ(pthread_create(&thread, NULL, connect_later, &t), 0);
@@ -242,7 +242,7 @@ static void accepting_is_polled(void)
     CHECK_RET(unetmm_accept(t.two.ep, NULL, 0), 1);
     CHECK_EQ(accept_polled(&t, 0), 0);
     /* A completion is not the event that was asked for. */
-    CHECK_EQ(unetmm_send(t.one.ep, 0, "x", 1, 0, UNETMM_QUIET), 0);
+    CHECK_EQ(unetmm_send(t.one.ep, 0, "x", 1, 0, UNETMM_UNSIGNALED), 0);
     CHECK_EQ(accept_polled(&t, 20), 0);
     two_close(&t);
 }
@@ -253,7 +253,7 @@ static void to_oneself(void)
     unsigned out, in;
 
     two_open(&t);
-    CHECK_RET(unetmm_listen(t.one.ep, SERVICE, 1), 0);
+    CHECK_RET(unetmm_listen_ex(t.one.ep, SERVICE, 1, &datagram_attr), 0);
     out = connect_to(&t, &t.one, SERVICE);
     in = accept_from(&t.one);
     CHECK(out != in);
@@ -273,7 +273,7 @@ static void closed_by_peer(void)
     uint64_t value = 1;
 
     two_open(&t);
-    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 1), 0);
+    CHECK_RET(unetmm_listen_ex(t.two.ep, SERVICE, 1, &datagram_attr), 0);
     out = connect_to(&t, &t.one, SERVICE);
     in = accept_from(&t.two);
     passes(&t.one, out, &t.two, in);
@@ -300,7 +300,7 @@ static void endpoint_gone(void)
     struct two t;
 
     two_open(&t);
-    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 1), 0);
+    CHECK_RET(unetmm_listen_ex(t.two.ep, SERVICE, 1, &datagram_attr), 0);
     out = connect_to(&t, &t.one, SERVICE);
     in = accept_from(&t.two);
     passes(&t.one, out, &t.two, in);
@@ -309,7 +309,7 @@ static void endpoint_gone(void)
     t.one.channel = out;
     EVENTUALLY(send_status(&t.one, "x", 1) == UNETMM_ST_BAD_CHANNEL);
     station_open(&t.two, t.ctx, NULL);
-    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 1), 0);
+    CHECK_RET(unetmm_listen_ex(t.two.ep, SERVICE, 1, &datagram_attr), 0);
     out = connect_to(&t, &t.one, SERVICE);
     in = accept_from(&t.two);
     passes(&t.one, out, &t.two, in);
@@ -325,7 +325,7 @@ static void closed_with_messages(void)
     uint8_t byte = 0;
 
     two_open(&t);
-    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 1), 0);
+    CHECK_RET(unetmm_listen_ex(t.two.ep, SERVICE, 1, &datagram_attr), 0);
     out = connect_to(&t, &t.one, SERVICE);
     accept_from(&t.two);
     for (i = 0; i < 10; i++) {
@@ -335,7 +335,7 @@ static void closed_with_messages(void)
     unetmm_ring(t.one.ep);
     for (i = 0; i < 10; i++) {
         take(&t.one, UNETMM_CQE_SENT, &c);
-        CHECK_EQ(c.cookie, i);
+        CHECK_EQ(c.user_data, i);
         bad += c.status == UNETMM_ST_BAD_CHANNEL;
     }
     CHECK_EQ(bad, 10);
@@ -353,7 +353,7 @@ static void small_server(void *argument)
     struct unetmm_completion c;
 
     station_open(&s, ctx, NULL);
-    CHECK_RET(unetmm_listen(s.ep, SERVICE, 8), 0);
+    CHECK_RET(unetmm_listen_ex(s.ep, SERVICE, 8, &datagram_attr), 0);
     for (;;) {
         s.channel = accept_from(&s);
         take(&s, UNETMM_CQE_RECEIVED, &c);
@@ -433,12 +433,12 @@ static void all_channels(void)
 
     two_open(&t);
     card_info(&info);
-    CHECK_RET(unetmm_listen(t.two.ep, SERVICE, 64), 0);
+    CHECK_RET(unetmm_listen_ex(t.two.ep, SERVICE, 64, &datagram_attr), 0);
     for (i = 0; i < info.channels; i++) {
         CHECK_EQ(connect_to(&t, &t.one, SERVICE), i);
         CHECK_EQ(accept_from(&t.two), i);
     }
-    CHECK_RET(unetmm_connect(t.one.ep, t.mac, SERVICE, NS_PER_S, NULL),
+    CHECK_RET(unetmm_connect_ex(t.one.ep, t.mac, SERVICE, NS_PER_S, &datagram_attr, NULL),
               -ENOSPC);
     for (i = 0; i < info.channels; i += 7) {
         passes(&t.one, i, &t.two, i);

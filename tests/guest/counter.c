@@ -11,6 +11,8 @@
 #include "link.h"
 #include "raw.h"
 
+#include <libunetmm/inline.h>
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -25,7 +27,7 @@
 #define ID              COUNTED_EXPORT
 #define TEST_EXPORT     (TEST_BOTH | TEST_UTLB)
 #define PATIENCE_NS     ((int64_t)(20 * NS_PER_S * run.slow))
-#define BOTH            (UNETMM_COUNTER_SPIN | UNETMM_COUNTER_BLOCK)
+#define BOTH            (UNETMM_EVENT_SPIN | UNETMM_EVENT_BLOCK)
 
 /* The counters are ours, and so is what is exported, by `two` if it is local. */
 struct scene {
@@ -46,12 +48,12 @@ static void scene_open(struct scene *s)
     s->ctx = open_card();
     station_open(&s->one, s->ctx, NULL);
     s->slots = (uint64_t *)(void *)pages(1);
-    CHECK_RET(unetmm_counter_create(s->ctx, 3, s->counter), 0);
-    CHECK_RET(unetmm_export_counters(s->ctx, ID, s->slots, PAGE,
-                                     UNETMM_RIGHT_ALL, 0, 0, s->counter[0],
-                                     2), 0);
+    CHECK_RET(unetmm_event_create(s->ctx, 3, s->counter), 0);
+    CHECK_RET(unetmm_export_events(s->ctx, ID, s->slots, PAGE,
+                                   UNETMM_RIGHT_ALL, 0, 0, s->counter[0],
+                                   2), 0);
     if (run.remote) {
-        ret = unetmm_connect_as(s->one.ep, run.peer, SERVICE_MIRROR,
+        ret = unetmm_connect_ex(s->one.ep, run.peer, SERVICE_MIRROR,
                                 PATIENCE_NS, &usual, NULL);
         CHECK(ret >= 0);
         s->one.channel = (unsigned)ret;
@@ -71,7 +73,7 @@ static void scene_close(struct scene *s)
 
     CHECK_RET(unetmm_unexport(s->ctx, ID), 0);
     for (i = 0; i < 3; i++) {
-        CHECK_RET(unetmm_counter_destroy(s->counter[i]), 0);
+        CHECK_RET(unetmm_event_destroy(s->counter[i]), 0);
     }
     station_close(&s->one);
     if (!run.remote) {
@@ -105,7 +107,7 @@ static void writer_start(struct writer *w, struct scene *s, uint64_t from,
     *w = (struct writer) { .s = s, .from = from, .n = n };
     if (run.remote) {
         CHECK_RET(unetmm_send(s->one.ep, s->one.channel, &order, sizeof(order),
-                              0, UNETMM_QUIET | UNETMM_INLINE), 0);
+                              0, UNETMM_UNSIGNALED | UNETMM_INLINE), 0);
     } else {
         CHECK_EQ(pthread_create(&w->thread, NULL, write_numbers, w), 0);
     }
@@ -186,13 +188,13 @@ static void wait_as(struct scene *s, unsigned how)
 
     writer_start(&w, s, 0, n);
     for (i = 1; i <= n; i = now + 1) {
-        CHECK_RET(unetmm_counter_wait(s->counter[0], i, how, PATIENCE_NS), 1);
-        now = unetmm_counter_read(s->counter[0]);
+        CHECK_RET(unetmm_event_wait(s->counter[0], i, how, PATIENCE_NS), 1);
+        now = unetmm_event_read(s->counter[0]);
         CHECK(now >= i);
         check_seen(s, now);
     }
-    CHECK_EQ(unetmm_counter_read(s->counter[0]), n);
-    CHECK_EQ(unetmm_counter_read(s->counter[1]), 0);
+    CHECK_EQ(unetmm_event_read(s->counter[0]), n);
+    CHECK_EQ(unetmm_event_read(s->counter[1]), 0);
     writer_end(&w);
 }
 
@@ -201,7 +203,7 @@ static void spin(void)
     struct scene s;
 
     scene_open(&s);
-    wait_as(&s, UNETMM_COUNTER_SPIN);
+    wait_as(&s, UNETMM_EVENT_SPIN);
     scene_close(&s);
 }
 
@@ -210,7 +212,7 @@ static void block(void)
     struct scene s;
 
     scene_open(&s);
-    wait_as(&s, UNETMM_COUNTER_BLOCK);
+    wait_as(&s, UNETMM_EVENT_BLOCK);
     scene_close(&s);
 }
 
@@ -234,8 +236,8 @@ static void dispatched(void)
     scene_open(&s);
     heard.s = &s;
     listener_open(&s, &listener, 0);
-    CHECK_RET(unetmm_counter_set_handler(listener.ep, s.counter[0], 0,
-                                         on_count, &heard), 0);
+    CHECK_RET(unetmm_event_set_handler(listener.ep, s.counter[0], 0,
+                                       on_count, &heard), 0);
     CHECK_RET(unetmm_dispatch(listener.ep, 1, 0), 0);
     CHECK_RET(unetmm_dispatch(listener.ep, 1, NS_PER_MS), 0);
     writer_start(&w, &s, 0, n);
@@ -244,13 +246,13 @@ static void dispatched(void)
     }
     writer_end(&w);
     CHECK_RET(unetmm_dispatch(listener.ep, 16, 0), 0);
-    CHECK_RET(unetmm_counter_destroy(s.counter[0]), -EBUSY);
+    CHECK_RET(unetmm_event_destroy(s.counter[0]), -EBUSY);
     /* What it has not been told of is told at once. */
-    CHECK_RET(unetmm_counter_set_handler(listener.ep, s.counter[0], 0, NULL,
-                                         NULL), 0);
+    CHECK_RET(unetmm_event_set_handler(listener.ep, s.counter[0], 0, NULL,
+                                       NULL), 0);
     atomic_store(&heard.now, 0);
-    CHECK_RET(unetmm_counter_set_handler(listener.ep, s.counter[0], n - 1,
-                                         on_count, &heard), 0);
+    CHECK_RET(unetmm_event_set_handler(listener.ep, s.counter[0], n - 1,
+                                       on_count, &heard), 0);
     CHECK_RET(unetmm_dispatch(listener.ep, 16, PATIENCE_NS), 1);
     CHECK_EQ(atomic_load(&heard.now), n);
     station_close(&listener);
@@ -270,8 +272,8 @@ static void threaded_with(uint32_t spin_ns)
     listener_open(&s, &listener, spin_ns);
     CHECK_RET(unetmm_handlers_start(listener.ep, NULL, NULL), 0);
     /* The thread sleeps, maybe, and learns of it. */
-    CHECK_RET(unetmm_counter_set_handler(listener.ep, s.counter[0], 0,
-                                         on_count, &heard), 0);
+    CHECK_RET(unetmm_event_set_handler(listener.ep, s.counter[0], 0,
+                                       on_count, &heard), 0);
     writer_start(&w, &s, 0, n);
     EVENTUALLY(atomic_load(&heard.now) == n);
     writer_end(&w);
@@ -280,7 +282,7 @@ static void threaded_with(uint32_t spin_ns)
     CHECK_RET(unetmm_handlers_block(listener.ep), 0);
     writer_start(&w, &s, n, 10);
     writer_end(&w);
-    CHECK_RET(unetmm_counter_wait(s.counter[0], n + 10, BOTH, PATIENCE_NS), 1);
+    CHECK_RET(unetmm_event_wait(s.counter[0], n + 10, BOTH, PATIENCE_NS), 1);
     CHECK_EQ(atomic_load(&heard.now), n);
     CHECK_RET(unetmm_handlers_unblock(listener.ep), 1);
     EVENTUALLY(atomic_load(&heard.now) == n + 10);
@@ -297,7 +299,7 @@ static void threaded(void)
 /* Each time another way, a handler coming and going besides. */
 static void switching(void)
 {
-    static const unsigned ways[] = { UNETMM_COUNTER_SPIN, UNETMM_COUNTER_BLOCK,
+    static const unsigned ways[] = { UNETMM_EVENT_SPIN, UNETMM_EVENT_BLOCK,
                                      BOTH };
     uint64_t i = 0, n = rounds(300);
     struct heard heard = { 0 };
@@ -317,22 +319,22 @@ static void switching(void)
 
         to = to < n ? to : n;
         if (chance_below(&chance, 2)) {
-            CHECK_RET(unetmm_counter_wait(s.counter[0], to,
-                                          ways[chance_below(&chance, 3)],
-                                          PATIENCE_NS), 1);
+            CHECK_RET(unetmm_event_wait(s.counter[0], to,
+                                        ways[chance_below(&chance, 3)],
+                                        PATIENCE_NS), 1);
             i = to;
             check_seen(&s, i);
             continue;
         }
-        CHECK_RET(unetmm_counter_set_handler(listener.ep, s.counter[0], i,
-                                             on_count, &heard), 0);
+        CHECK_RET(unetmm_event_set_handler(listener.ep, s.counter[0], i,
+                                           on_count, &heard), 0);
         EVENTUALLY(atomic_load(&heard.now) >= to);
-        CHECK_RET(unetmm_counter_set_handler(listener.ep, s.counter[0], 0,
-                                             NULL, NULL), 0);
+        CHECK_RET(unetmm_event_set_handler(listener.ep, s.counter[0], 0,
+                                           NULL, NULL), 0);
         i = atomic_load(&heard.now);
     }
     writer_end(&w);
-    CHECK_EQ(unetmm_counter_read(s.counter[0]), n);
+    CHECK_EQ(unetmm_event_read(s.counter[0]), n);
     station_close(&listener);
     scene_close(&s);
 }
@@ -355,9 +357,9 @@ static void *sleep_often(void *argument)
     uint64_t i;
 
     for (i = z->number + 1; i <= z->n; i += 1 + z->number) {
-        CHECK_RET(unetmm_counter_wait(z->s->counter[0], i,
-                                      UNETMM_COUNTER_BLOCK, PATIENCE_NS), 1);
-        CHECK(unetmm_counter_read(z->s->counter[0]) >= i);
+        CHECK_RET(unetmm_event_wait(z->s->counter[0], i,
+                                    UNETMM_EVENT_BLOCK, PATIENCE_NS), 1);
+        CHECK(unetmm_event_read(z->s->counter[0]) >= i);
     }
     return NULL;
 }
@@ -395,11 +397,11 @@ static void late_and_early(void)
     z.s = &s;
     CHECK_EQ(pthread_create(&z.thread, NULL, sleep_often, &z), 0);
     for (i = 1; i <= 10; i++) {
-        CHECK_RET(unetmm_counter_wait(s.counter[0], i, UNETMM_COUNTER_BLOCK,
-                                      (int64_t)NS_PER_MS), 0);
+        CHECK_RET(unetmm_event_wait(s.counter[0], i, UNETMM_EVENT_BLOCK,
+                                    (int64_t)NS_PER_MS), 0);
         writer_start(&w, &s, i - 1, 1);
-        CHECK_RET(unetmm_counter_wait(s.counter[0], i, UNETMM_COUNTER_BLOCK,
-                                      PATIENCE_NS), 1);
+        CHECK_RET(unetmm_event_wait(s.counter[0], i, UNETMM_EVENT_BLOCK,
+                                    PATIENCE_NS), 1);
         writer_end(&w);
     }
     CHECK_EQ(pthread_join(z.thread, NULL), 0);
@@ -440,7 +442,7 @@ static void far_behind(void)
     scene_open(&s);
     fd = card_descriptor();
     writer_start(&w, &s, 0, n);
-    while ((value = unetmm_counter_read(s.counter[0]) + 2) < n) {
+    while ((value = unetmm_event_read(s.counter[0]) + 2) < n) {
         struct unetmm_event_arm arm = {
             .size = sizeof(arm), .value = value - 1 - INT64_MAX,
             .event_fd = unetmm_fd(s.one.ep),
@@ -461,7 +463,7 @@ static void far_behind(void)
     writer_end(&w);
     note("%llu steps", (unsigned long long)steps);
     CHECK(steps > 0);
-    CHECK_EQ(unetmm_counter_read(s.counter[0]), n);
+    CHECK_EQ(unetmm_event_read(s.counter[0]), n);
     scene_close(&s);
 }
 
@@ -474,43 +476,43 @@ static void limits(void)
     uint8_t *memory = pages(1);
     unsigned i;
 
-    CHECK_RET(unetmm_counter_create(ctx, 0, all), -EINVAL);
-    CHECK_RET(unetmm_counter_create(ctx, UNETMM_EVENT_COUNTERS + 1, all),
+    CHECK_RET(unetmm_event_create(ctx, 0, all), -EINVAL);
+    CHECK_RET(unetmm_event_create(ctx, UNETMM_EVENT_COUNTERS + 1, all),
               -EINVAL);
-    CHECK_RET(unetmm_counter_create(ctx, UNETMM_EVENT_COUNTERS, all), 0);
-    CHECK_RET(unetmm_counter_create(ctx, 1, &more), -ENOSPC);
+    CHECK_RET(unetmm_event_create(ctx, UNETMM_EVENT_COUNTERS, all), 0);
+    CHECK_RET(unetmm_event_create(ctx, 1, &more), -ENOSPC);
     for (i = 0; i < UNETMM_EVENT_COUNTERS; i++) {
-        CHECK_EQ(unetmm_counter_read(all[i]), 0);
+        CHECK_EQ(unetmm_event_read(all[i]), 0);
     }
-    CHECK_RET(unetmm_counter_wait(all[7], 0, BOTH, 0), 1);
-    CHECK_RET(unetmm_counter_wait(all[7], UINT64_MAX, BOTH, 0), 1);
-    CHECK_RET(unetmm_counter_wait(all[7], 1, BOTH, 0), 0);
-    CHECK_RET(unetmm_counter_wait(all[7], 1, 0, 0), -EINVAL);
-    CHECK_RET(unetmm_counter_wait(all[7], 1, 4, 0), -EINVAL);
-    CHECK_RET(unetmm_counter_wait(all[7], 1, UNETMM_COUNTER_SPIN, 1000), 0);
-    CHECK_RET(unetmm_counter_wait(all[7], 1, UNETMM_COUNTER_BLOCK, 1000), 0);
-    CHECK_RET(unetmm_counter_wait(all[7], 1, BOTH, 100000), 0);
-    CHECK_RET(unetmm_export_counters(ctx, 1, memory, PAGE, 1, 0, 0, all[0],
-                                     0), -EINVAL);
-    CHECK_RET(unetmm_export_counters(other, 1, memory, PAGE, 1, 0, 0, all[0],
-                                     1), -EINVAL);
+    CHECK_RET(unetmm_event_wait(all[7], 0, BOTH, 0), 1);
+    CHECK_RET(unetmm_event_wait(all[7], UINT64_MAX, BOTH, 0), 1);
+    CHECK_RET(unetmm_event_wait(all[7], 1, BOTH, 0), 0);
+    CHECK_RET(unetmm_event_wait(all[7], 1, 0, 0), -EINVAL);
+    CHECK_RET(unetmm_event_wait(all[7], 1, 4, 0), -EINVAL);
+    CHECK_RET(unetmm_event_wait(all[7], 1, UNETMM_EVENT_SPIN, 1000), 0);
+    CHECK_RET(unetmm_event_wait(all[7], 1, UNETMM_EVENT_BLOCK, 1000), 0);
+    CHECK_RET(unetmm_event_wait(all[7], 1, BOTH, 100000), 0);
+    CHECK_RET(unetmm_export_events(ctx, 1, memory, PAGE, 1, 0, 0, all[0],
+                                   0), -EINVAL);
+    CHECK_RET(unetmm_export_events(other, 1, memory, PAGE, 1, 0, 0, all[0],
+                                   1), -EINVAL);
     CHECK_RET(unetmm_close(ctx), -EBUSY);
     if (run.source != UNETMM_SOURCE_KTLB) {
-        CHECK_RET(unetmm_export_counters(ctx, 1, memory, PAGE, 1, 0, 0,
-                                         all[511], 2), -ENOENT);
-        CHECK_RET(unetmm_export_counters(ctx, 1, memory, PAGE, 1, 0, 0,
-                                         all[510], 2), 0);
-        CHECK_RET(unetmm_counter_destroy(all[510]), -EBUSY);
+        CHECK_RET(unetmm_export_events(ctx, 1, memory, PAGE, 1, 0, 0,
+                                       all[511], 2), -ENOENT);
+        CHECK_RET(unetmm_export_events(ctx, 1, memory, PAGE, 1, 0, 0,
+                                       all[510], 2), 0);
+        CHECK_RET(unetmm_event_destroy(all[510]), -EBUSY);
         CHECK_RET(unetmm_unexport(ctx, 1), 0);
     }
     /* Two of which one is between others make no two in a row. */
-    CHECK_RET(unetmm_counter_destroy(all[3]), 0);
-    CHECK_RET(unetmm_counter_destroy(all[5]), 0);
-    CHECK_RET(unetmm_counter_create(ctx, 2, all), -ENOSPC);
-    CHECK_RET(unetmm_counter_create(ctx, 1, &all[3]), 0);
-    CHECK_RET(unetmm_counter_create(ctx, 1, &all[5]), 0);
+    CHECK_RET(unetmm_event_destroy(all[3]), 0);
+    CHECK_RET(unetmm_event_destroy(all[5]), 0);
+    CHECK_RET(unetmm_event_create(ctx, 2, all), -ENOSPC);
+    CHECK_RET(unetmm_event_create(ctx, 1, &all[3]), 0);
+    CHECK_RET(unetmm_event_create(ctx, 1, &all[5]), 0);
     for (i = 0; i < UNETMM_EVENT_COUNTERS; i++) {
-        CHECK_RET(unetmm_counter_destroy(all[i]), 0);
+        CHECK_RET(unetmm_event_destroy(all[i]), 0);
     }
     CHECK_RET(unetmm_close(ctx), 0);
     CHECK_RET(unetmm_close(other), 0);
@@ -529,32 +531,32 @@ static void not_given(void)
         CHECK_RET(unetmm_write(s.one.ep, s.import, 0, "x", 1, bad[i], i,
                                UNETMM_COUNT), 0);
         take(&s.one, UNETMM_CQE_SENT, &c);
-        CHECK_EQ(c.cookie, i);
+        CHECK_EQ(c.user_data, i);
         CHECK_EQ(c.status, UNETMM_ST_REMOTE_COUNTER);
     }
     CHECK_RET(unetmm_write(s.one.ep, s.import, 0, "x", 1, 0, 0,
                            UNETMM_COUNT | UNETMM_NOTIFY), -EINVAL);
     CHECK_EQ(s.slots[0], 0);
     for (i = 0; i < 3; i++) {
-        CHECK_EQ(unetmm_counter_read(s.counter[i]), 0);
+        CHECK_EQ(unetmm_event_read(s.counter[i]), 0);
     }
     CHECK_RET(unetmm_write_sync(s.one.ep, s.import, 0, "x", 1, 1, UNETMM_COUNT,
                                 PATIENCE_NS), 0);
-    CHECK_RET(unetmm_counter_wait(s.counter[1], 1, BOTH, PATIENCE_NS), 1);
-    CHECK_EQ(unetmm_counter_read(s.counter[0]), 0);
+    CHECK_RET(unetmm_event_wait(s.counter[1], 1, BOTH, PATIENCE_NS), 1);
+    CHECK_EQ(unetmm_event_read(s.counter[0]), 0);
     /* A number that was another's begins with nothing. */
     CHECK_RET(unetmm_unexport(s.ctx, ID), 0);
-    CHECK_RET(unetmm_counter_destroy(s.counter[1]), 0);
-    CHECK_RET(unetmm_counter_create(s.ctx, 1, &s.counter[1]), 0);
-    CHECK_EQ(unetmm_counter_read(s.counter[1]), 0);
+    CHECK_RET(unetmm_event_destroy(s.counter[1]), 0);
+    CHECK_RET(unetmm_event_create(s.ctx, 1, &s.counter[1]), 0);
+    CHECK_EQ(unetmm_event_read(s.counter[1]), 0);
     CHECK_RET(unetmm_write(s.one.ep, s.import, 0, "x", 1, 1, 8, UNETMM_COUNT),
               0);
     take(&s.one, UNETMM_CQE_SENT, &c);
     CHECK_EQ(c.status, UNETMM_ST_REVOKED);
-    CHECK_EQ(unetmm_counter_read(s.counter[1]), 0);
-    CHECK_RET(unetmm_export_counters(s.ctx, ID, s.slots, PAGE,
-                                     UNETMM_RIGHT_ALL, 0, 0, s.counter[0],
-                                     2), 0);
+    CHECK_EQ(unetmm_event_read(s.counter[1]), 0);
+    CHECK_RET(unetmm_export_events(s.ctx, ID, s.slots, PAGE,
+                                   UNETMM_RIGHT_ALL, 0, 0, s.counter[0],
+                                   2), 0);
     scene_close(&s);
 }
 
@@ -602,9 +604,9 @@ static void sleep_for_ever(void *argument)
     struct unetmm_ctx *ctx = open_card();
     atomic_uint *ready = argument;
 
-    CHECK_RET(unetmm_counter_create(ctx, 1, &counter), 0);
+    CHECK_RET(unetmm_event_create(ctx, 1, &counter), 0);
     atomic_store(ready, 1);
-    unetmm_counter_wait(counter, 1, UNETMM_COUNTER_BLOCK, -1);
+    unetmm_event_wait(counter, 1, UNETMM_EVENT_BLOCK, -1);
     FAIL("it has been woken");
 }
 
@@ -638,16 +640,16 @@ static void forked(void)
     pid = fork();
     CHECK(pid >= 0);
     if (!pid) {
-        CHECK_EQ(unetmm_counter_read(s.counter[0]), 0);
-        CHECK_RET(unetmm_counter_wait(s.counter[0], 1, BOTH, 0), -EOWNERDEAD);
-        CHECK_RET(unetmm_counter_create(s.ctx, 1, &more), -EOWNERDEAD);
-        CHECK_RET(unetmm_counter_destroy(s.counter[2]), -EOWNERDEAD);
+        CHECK_EQ(unetmm_event_read(s.counter[0]), 0);
+        CHECK_RET(unetmm_event_wait(s.counter[0], 1, BOTH, 0), -EOWNERDEAD);
+        CHECK_RET(unetmm_event_create(s.ctx, 1, &more), -EOWNERDEAD);
+        CHECK_RET(unetmm_event_destroy(s.counter[2]), -EOWNERDEAD);
         CHECK_RET(unetmm_close(s.ctx), -EOWNERDEAD);
         _exit(0);
     }
     CHECK_EQ(await_process(pid), 0);
     writer_start(&w, &s, 0, 5);
-    CHECK_RET(unetmm_counter_wait(s.counter[0], 5, BOTH, PATIENCE_NS), 1);
+    CHECK_RET(unetmm_event_wait(s.counter[0], 5, BOTH, PATIENCE_NS), 1);
     writer_end(&w);
     scene_close(&s);
 }
@@ -659,11 +661,11 @@ static void read_only(void)
     struct unetmm_event_counter *counter;
     uintptr_t page;
 
-    CHECK_RET(unetmm_counter_create(ctx, 1, &counter), 0);
+    CHECK_RET(unetmm_event_create(ctx, 1, &counter), 0);
     page = (uintptr_t)counter->word & ~(uintptr_t)(PAGE - 1);
     CHECK(mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE) < 0);
     CHECK(mprotect((void *)page, PAGE, PROT_READ | PROT_EXEC) < 0);
-    CHECK_RET(unetmm_counter_destroy(counter), 0);
+    CHECK_RET(unetmm_event_destroy(counter), 0);
     CHECK_RET(unetmm_close(ctx), 0);
 }
 

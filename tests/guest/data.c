@@ -7,6 +7,8 @@
 #include "huge.h"
 #include "link.h"
 
+#include <libunetmm/inline.h>
+
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,10 +113,10 @@ static void too_long(void)
     CHECK_RET(unetmm_send(link.tx->ep, link.tx->channel, from.at, 1, 1, 0x80),
               -EINVAL);
     CHECK_RET(unetmm_send(link.tx->ep, 1000, from.at, 1, 1, 0), -ENOENT);
-    CHECK_RET(unetmm_post(link.rx->ep, from.at, 0, 1, 0), -EINVAL);
-    CHECK_RET(unetmm_post(link.rx->ep, from.at, 1, 1, UNETMM_QUIET), -EINVAL);
+    CHECK_RET(unetmm_post_recv(link.rx->ep, from.at, 0, 1, 0), -EINVAL);
+    CHECK_RET(unetmm_post_recv(link.rx->ep, from.at, 1, 1, UNETMM_UNSIGNALED), -EINVAL);
     if (run.source != UNETMM_SOURCE_PINNED) {
-        CHECK_RET(unetmm_post(link.rx->ep, from.at, UINT32_MAX, 1, 0),
+        CHECK_RET(unetmm_post_recv(link.rx->ep, from.at, UINT32_MAX, 1, 0),
                   -EMSGSIZE);
     }
     CHECK_EQ(unetmm_send_pending(link.tx->ep), 0);
@@ -146,7 +148,7 @@ static void longer_than_buffer(void)
     CHECK_EQ(ep_counter(link.rx, UNETMM_C_bufs_failed), 0);
     iov.iov_len = 1000;
     CHECK(deliver(&link, &iov, 1, &c));
-    CHECK_EQ(c.cookie, 9);
+    CHECK_EQ(c.user_data, 9);
     CHECK_PATTERN(to.at, 1000, 1);
     guard_check(&to, 1000);
     link_close(&link);
@@ -293,7 +295,7 @@ static void more_and_quiet(void)
     for (i = 0; i < 20; i++) {
         byte = (uint8_t)i;
         CHECK_RET(unetmm_send(link.tx->ep, link.tx->channel, &byte, 1, i,
-                              UNETMM_MORE | UNETMM_QUIET), 0);
+                              UNETMM_MORE | UNETMM_UNSIGNALED), 0);
     }
     CHECK(!take_now(link.rx, UNETMM_CQE_RECEIVED, &c));
     CHECK_EQ(unetmm_send_pending(link.tx->ep), 20);
@@ -305,10 +307,10 @@ static void more_and_quiet(void)
     EVENTUALLY(unetmm_send_pending(link.tx->ep) == 0);
     CHECK(!take_now(link.tx, UNETMM_CQE_SENT, &c));
     CHECK_RET(unetmm_send(link.tx->ep, link.tx->channel, NULL, 300, 77,
-                          UNETMM_QUIET), 0);
+                          UNETMM_UNSIGNALED), 0);
     take(link.tx, UNETMM_CQE_SENT, &c);
     CHECK_EQ(c.status, UNETMM_ST_PROTECTION);
-    CHECK_EQ(c.cookie, 77);
+    CHECK_EQ(c.user_data, 77);
     link_close(&link);
 }
 
@@ -329,7 +331,7 @@ static void completions_full(void)
     CHECK(ep_counter(link.tx, UNETMM_C_cq_waits) > 0);
     for (i = 0; i < 40; i++) {
         take(link.tx, UNETMM_CQE_SENT, &c);
-        CHECK_EQ(c.cookie, i);
+        CHECK_EQ(c.user_data, i);
         CHECK_EQ(c.status, UNETMM_ST_OK);
     }
     EVENTUALLY(ep_handled(link.rx) == 40);
@@ -670,7 +672,7 @@ static void soak_take(struct soak *s, uint64_t *last)
     struct unetmm_completion c;
 
     while (take_now(s->link.rx, UNETMM_CQE_RECEIVED, &c)) {
-        const uint8_t *got = c.is_inline ? c.data : s->to[c.cookie];
+        const uint8_t *got = c.is_inline ? c.data : s->to[c.user_data];
         uint64_t seq;
 
         CHECK(c.len >= sizeof(seq));
@@ -689,12 +691,12 @@ static void soak_take(struct soak *s, uint64_t *last)
             FAIL("message %llu is damaged", (unsigned long long)seq);
         }
         if (!c.is_inline) {
-            post(s->link.rx, s->to[c.cookie], SOAK_PAGES * PAGE, c.cookie);
+            post(s->link.rx, s->to[c.user_data], SOAK_PAGES * PAGE, c.user_data);
         }
     }
     while (take_now(s->link.rx, UNETMM_CQE_BUFFER, &c)) {
         CHECK_EQ(c.status, UNETMM_ST_SKIPPED);
-        post(s->link.rx, s->to[c.cookie], SOAK_PAGES * PAGE, c.cookie);
+        post(s->link.rx, s->to[c.user_data], SOAK_PAGES * PAGE, c.user_data);
     }
 }
 
@@ -715,7 +717,7 @@ static void soak_send(struct soak *s, struct chance *chance)
     send_pieces(s->link.tx, iov, n, seq, 0);
     take(s->link.tx, UNETMM_CQE_SENT, &c);
     CHECK_EQ(c.status, UNETMM_ST_OK);
-    CHECK_EQ(c.cookie, seq);
+    CHECK_EQ(c.user_data, seq);
 }
 
 static void soak(void)

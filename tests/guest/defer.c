@@ -79,11 +79,11 @@ static void send_waits_alone(void)
     late_give(&bench.late, 0, 5);
     for (i = 10; i < 12; i++) {
         take(bench.link.tx, UNETMM_CQE_SENT, &c);
-        CHECK_EQ(c.cookie, i);
+        CHECK_EQ(c.user_data, i);
         CHECK_EQ(c.status, UNETMM_ST_OK);
     }
     take(bench.link.rx, UNETMM_CQE_RECEIVED, &c);
-    CHECK_EQ(c.cookie, 1);
+    CHECK_EQ(c.user_data, 1);
     CHECK_PATTERN(bench.memory, PAGE, 5);
     take(bench.link.rx, UNETMM_CQE_RECEIVED, &c);
     CHECK(c.is_inline && !memcmp(c.data, brief, 5));
@@ -179,10 +179,10 @@ static void receive_absent(void)
     EVENTUALLY(ep_counter(l->rx, UNETMM_C_faults_deferred) == 1);
     CHECK_EQ(deliver(l, &iov, 1, &c), skip);
     if (skip) {
-        CHECK_EQ(c.cookie, 2);
+        CHECK_EQ(c.user_data, 2);
         CHECK_PATTERN(bench.memory, PAGE, 8);
         take(l->rx, UNETMM_CQE_BUFFER, &c);
-        CHECK_EQ(c.cookie, 1);
+        CHECK_EQ(c.user_data, 1);
         CHECK_EQ(c.status, UNETMM_ST_SKIPPED);
         CHECK_EQ(ep_counter(l->rx, UNETMM_C_bufs_skipped), 1);
         post(l->rx, bench.late.at, PAGE, 1);
@@ -199,7 +199,7 @@ static void receive_absent(void)
         while (!deliver(l, &iov, 1, &c)) {
             CHECK(now_ns() < end);
         }
-        CHECK_EQ(c.cookie, 1);
+        CHECK_EQ(c.user_data, 1);
         CHECK_PATTERN(bench.late.at, PAGE, 8);
     }
     bench_close(&bench);
@@ -227,12 +227,12 @@ static void skip_within_window(void)
     CHECK(!deliver(l, &iov, 1, &c));
     for (i = 0; i < 2; i++) {
         take(l->rx, UNETMM_CQE_BUFFER, &c);
-        CHECK_EQ(c.cookie, i);
+        CHECK_EQ(c.user_data, i);
         CHECK_EQ(c.status, UNETMM_ST_SKIPPED);
     }
     CHECK_EQ(ep_counter(l->rx, UNETMM_C_drop_asked), 1);
     EVENTUALLY(deliver(l, &iov, 1, &c));
-    CHECK_EQ(c.cookie, 2);
+    CHECK_EQ(c.user_data, 2);
     CHECK_PATTERN(bench.memory, PAGE, 8);
     bench_close(&bench);
 }
@@ -334,7 +334,7 @@ static void swap_receive(void)
                 post(link.rx, at, SWAP_PAGES * PAGE, i);
             }
         }
-        CHECK_EQ(c.cookie, i);
+        CHECK_EQ(c.user_data, i);
         CHECK_PATTERN(at, iov.iov_len, i);
         CHECK_EQ(pattern_check(at + iov.iov_len, 100, ~(uint64_t)i,
                                iov.iov_len), 100);

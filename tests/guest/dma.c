@@ -107,7 +107,7 @@ static void bounced_completions(void)
     post(link.rx, at + PAGE, PAGE, 7);
     take(link.rx, UNETMM_CQE_BUFFER, &c);
     CHECK_EQ(c.status, UNETMM_ST_UNSUPPORTED);
-    CHECK_EQ(c.cookie, 7);
+    CHECK_EQ(c.user_data, 7);
     CHECK(driver_counter(link.ctx, UNETMM_D_bounce_refused) >= before + 2);
     /* What is not read by DMA goes on. */
     CHECK_EQ(send_status(link.tx, at, 8), UNETMM_ST_OK);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The far side of tests with two guests: sends back what it receives, straight
- * from the buffers that it received it in, or counts and checks it.  What it
- * may be asked is in link.h.
+ * from the buffers that it received it in, or counts and checks it.  link.h
+ * has its requests.
  *
  * The work is done by children: for datagrams, for reliable channels, for those
  * with policy redirect, and for streams.  A test may have one killed; another takes
@@ -23,7 +23,7 @@
 
 #define BUFFERS         32
 
-/* What one of the two serves, and in what. */
+/* The endpoint that one of the two serves, and its memory. */
 struct way {
     unsigned source;
     uint64_t service;
@@ -71,7 +71,7 @@ static void post_buffer(struct server *s, uint64_t number)
     }
 }
 
-/* Takes all who wait; a message may come on a channel before that. */
+/* Takes all waiting ones; a message may come on a channel before that. */
 static void accept_all(struct server *s)
 {
     int got;
@@ -82,7 +82,7 @@ static void accept_all(struct server *s)
     CHECK_RET(got, -EAGAIN);
 }
 
-/* Sends, without stashing what completes meanwhile; false: it cannot be. */
+/* Sends, without stashing completions that come meanwhile; false: it cannot be. */
 static bool send_back(struct server *s, unsigned channel, const void *data,
                       size_t len, uint64_t cookie, unsigned flags)
 {
@@ -100,7 +100,7 @@ static bool send_back(struct server *s, unsigned channel, const void *data,
     return ret == 0;
 }
 
-/* ---- Members of what the other guest has ------------------------------------------- */
+/* ---- Members of the other guest's homes -------------------------------------- */
 
 struct guest_member {
     pid_t pid;
@@ -146,9 +146,9 @@ static void be_member(void *argument)
     ctx = open_card();
     CHECK_RET(unetmm_sync_open(ctx, mac, queue ? QUEUE_AT_HOME :
                                SERVICE_AT_HOME, patience, &sync), 0);
-    /* What it was told when it stood still it finds when it goes on. */
+    /* It finds messages that came while it stood still when it goes on. */
     do {
-        ret = queue ? unetmm_queue_wait(sync, patience) :
+        ret = queue ? unetmm_waitq_wait(sync, patience) :
             keep_one(m, sync, patience);
     } while (ret == 1);
     CHECK_RET(ret, -ENOTCONN);
@@ -203,8 +203,8 @@ static uint64_t frames_in(struct server *s)
 {
     uint64_t values[UNETMM_NUM_COUNTERS];
 
-    CHECK(unetmm_counters(s->station.ctx, UNETMM_SCOPE_CARD, 0, values,
-                          UNETMM_NUM_COUNTERS) > 0);
+    CHECK(unetmm_stats_read(s->station.ctx, UNETMM_SCOPE_CARD, 0, values,
+                            UNETMM_NUM_COUNTERS) > 0);
     return frames_from_wire(values);
 }
 
@@ -212,8 +212,8 @@ static uint64_t drops(struct server *s)
 {
     uint64_t values[UNETMM_NUM_COUNTERS];
 
-    CHECK(unetmm_counters(s->station.ctx, UNETMM_SCOPE_CARD, 0, values,
-                          UNETMM_NUM_COUNTERS) > 0);
+    CHECK(unetmm_stats_read(s->station.ctx, UNETMM_SCOPE_CARD, 0, values,
+                            UNETMM_NUM_COUNTERS) > 0);
     return sum_of_drops(values);
 }
 
@@ -289,7 +289,7 @@ static void check_message(struct server *s, const uint8_t *data, size_t len)
     }
 }
 
-/* Who asks has exported it, or has gone. */
+/* The asking peer has exported it, or has gone. */
 static void count_here(struct server *s, unsigned channel,
                        const struct peer_message *order)
 {
@@ -310,7 +310,7 @@ static void count_here(struct server *s, unsigned channel,
 /* False: told to end. */
 static bool received(struct server *s, const struct unetmm_completion *c)
 {
-    const uint8_t *data = c->is_inline ? c->data : s->buffers[c->cookie];
+    const uint8_t *data = c->is_inline ? c->data : s->buffers[c->user_data];
     struct peer_message order;
 
     if (is_order(c, &order)) {
@@ -319,20 +319,20 @@ static bool received(struct server *s, const struct unetmm_completion *c)
         }
         order.value = obey(s, &order);
         send_back(s, c->channel, &order, sizeof(order), BUFFERS,
-                  UNETMM_QUIET | UNETMM_INLINE);
+                  UNETMM_UNSIGNALED | UNETMM_INLINE);
         return order.op != PEER_QUIT;
     }
     if (s->sink) {
         check_message(s, data, c->len);
     } else if (c->is_inline) {
         send_back(s, c->channel, data, c->len, BUFFERS,
-                  UNETMM_QUIET | UNETMM_INLINE);
+                  UNETMM_UNSIGNALED | UNETMM_INLINE);
         return true;
-    } else if (send_back(s, c->channel, data, c->len, c->cookie, 0)) {
+    } else if (send_back(s, c->channel, data, c->len, c->user_data, 0)) {
         return true;
     }
     if (!c->is_inline) {
-        post_buffer(s, c->cookie);
+        post_buffer(s, c->user_data);
     }
     return true;
 }
@@ -373,7 +373,7 @@ static void notified(struct server *s, const struct unetmm_completion *c)
     uint64_t *seen = (void *)(s->exported + MIRROR_SEEN);
     uint64_t next = seen[0];
 
-    if (c->cookie == MOVING_COOKIE) {
+    if (c->user_data == MOVING_COOKIE) {
         move_on(s);
         return;
     }
@@ -395,8 +395,8 @@ static bool handle(struct server *s, const struct unetmm_completion *c)
             FAIL("a buffer came back: %s", unetmm_status_str(c->status));
         }
         /* A quiet send that failed had none: its channel has closed. */
-        if (c->cookie < BUFFERS) {
-            post_buffer(s, c->cookie);
+        if (c->user_data < BUFFERS) {
+            post_buffer(s, c->user_data);
         }
         return true;
     default:
@@ -404,7 +404,7 @@ static bool handle(struct server *s, const struct unetmm_completion *c)
     }
 }
 
-/* What peers may import, and open. */
+/* Exports that peers may import, and homes that they may open. */
 static void publish(struct server *s)
 {
     if (s->way == &reliable) {
@@ -420,7 +420,7 @@ static void publish(struct server *s)
                                 UNETMM_EXPORT_REDIRECT, MOVING_COOKIE), 0);
         CHECK_RET(unetmm_sem_home(s->station.ctx, SERVICE_SEM, SEM_UNITS,
                                   &s->sem), 0);
-        CHECK_RET(unetmm_queue_home(s->station.ctx, SERVICE_QUEUE, &s->queue),
+        CHECK_RET(unetmm_waitq_home(s->station.ctx, SERVICE_QUEUE, &s->queue),
                   0);
     }
     if (s->way == &absent) {
@@ -453,7 +453,7 @@ static void serve(void *argument)
     }
     publish(&s);
     /* One that was killed may not be quite dead. */
-    EVENTUALLY((ret = unetmm_listen_as(s.station.ep, s.way->service, 16,
+    EVENTUALLY((ret = unetmm_listen_ex(s.station.ep, s.way->service, 16,
                                        &s.way->attr)) != -EADDRINUSE);
     CHECK_RET(ret, 0);
     while (more) {

@@ -14,6 +14,8 @@
 #include "link.h"
 #include "raw.h"
 
+#include <libunetmm/inline.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -30,7 +32,7 @@
 #define SERVICE         (SERVICE_FIRST - 8)
 #define MEMORY_PAGES    3
 
-/* What the calls need; `base` is there throughout. */
+/* The calls' objects; `base` is there throughout. */
 struct scene {
     struct raw base;
     struct raw other;
@@ -49,15 +51,15 @@ struct attempt {
     void (*before)(struct scene *scene);
     int (*call)(struct scene *scene);
     void (*after)(struct scene *scene);
-    int right;                  /* what it returns if nothing fails */
+    int right;                  /* its result if nothing fails */
     unsigned sources;           /* TEST_* */
-    bool foreign;               /* says what others' errnos say */
+    bool foreign;               /* passes on others' errnos */
     unsigned most;              /* chances to take in an ordinary run; 0: all */
 };
 
-/* ---- What is left behind ------------------------------------------------------------ */
+/* ---- Objects left behind ----------------------------------------------------- */
 
-/* What the driver has for its users, from its files for developers. */
+/* The driver's objects of its users, from its files for developers. */
 struct holdings {
     unsigned spaces, endpoints, channels;
     long long pinned, charged;
@@ -104,7 +106,7 @@ static bool same(const struct holdings *a, const struct holdings *b)
 
 /*
  * Some things are let go of a little later, by work of the kernel that nobody can
- * wait for.  Who looks too early has a test that fails, never one that passes.
+ * wait for.  A look too early makes a test fail, never pass.
  */
 static struct holdings stock_at_rest(void)
 {
@@ -150,7 +152,7 @@ static bool is_clean(int error)
     return error == -ENOMEM || error == -EFAULT || error == -EAGAIN;
 }
 
-/* Returns what inject_end() does. */
+/* Returns inject_end()'s result. */
 static unsigned one_chance(const struct attempt *attempt, struct scene *scene,
                            unsigned n)
 {
@@ -597,7 +599,7 @@ static int do_post(struct scene *s)
     return raw_ioctl(s->base.fd, UNETMM_IOC_POST, &post);
 }
 
-/* Sent, or refused for want of memory; what came is right. */
+/* Sent, or refused for want of memory; a message that came is right. */
 static void await_sent(struct scene *s)
 {
     struct unetmm_cqe cqe;
@@ -615,7 +617,7 @@ static void await_sent(struct scene *s)
     end_memory(s);
 }
 
-/* ---- And what is not an ioctl ------------------------------------------------------------ */
+/* ---- Calls that are no ioctls ------------------------------------------------ */
 
 static int do_open(struct scene *s)
 {
@@ -623,7 +625,7 @@ static int do_open(struct scene *s)
     return s->other.fd < 0 ? -errno : 0;
 }
 
-/* Maps, touches what is mapped, and unmaps. */
+/* Maps, touches the mapping, and unmaps. */
 static int map_and_touch(int fd, size_t bytes, uint64_t offset)
 {
     volatile uint8_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -639,7 +641,7 @@ static int map_and_touch(int fd, size_t bytes, uint64_t offset)
     if (munmap((void *)(uintptr_t)at, bytes)) {
         int ret = -errno;
 
-        /* Who calls again would map it twice. */
+        /* A second call would map it twice. */
         CHECK_SYS(munmap((void *)(uintptr_t)at, bytes));
         return ret;
     }
@@ -1023,7 +1025,7 @@ struct pressure {
     unsigned refused;           /* sends and buffers */
 };
 
-/* Who holds mmap_lock makes the driver take a thread for the miss. */
+/* A holder of mmap_lock makes the driver take a thread for the miss. */
 static void *churn_thread(void *argument)
 {
     struct pressure *p = argument;

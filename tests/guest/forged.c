@@ -6,6 +6,7 @@
  */
 #include "ask.h"
 #include "link.h"
+#include "pair.h"
 #include "process.h"
 
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SERVICE         (SERVICE_FIRST - 11)
 #define BACKLOG         8
@@ -26,6 +28,7 @@ struct scene {
     struct station listener, newcomer;
     uint8_t mac[6];
     atomic_bool stop;
+    atomic_uint served;
     uint64_t accepts, ghosts, full, share;      /* counters at first */
 };
 
@@ -38,7 +41,7 @@ struct scene {
 static void scene_open(struct scene *s, uint32_t types)
 {
     const struct unetmm_channel_attr attr = {
-        .size = sizeof(attr), .types = types,
+        .size = sizeof(attr), .flags = types,
     };
     const char *wire = getenv("UNETMM_WIRE");
 
@@ -50,7 +53,7 @@ static void scene_open(struct scene *s, uint32_t types)
     s->ctx = open_card();
     station_open(&s->listener, s->ctx, NULL);
     station_open(&s->newcomer, s->ctx, NULL);
-    CHECK_RET(unetmm_listen_as(s->listener.ep, SERVICE, BACKLOG, &attr), 0);
+    CHECK_RET(unetmm_listen_ex(s->listener.ep, SERVICE, BACKLOG, &attr), 0);
     s->accepts = SINCE(s, accepts);
     s->ghosts = SINCE(s, ghosts);
     s->full = SINCE(s, refused_full);
@@ -74,7 +77,7 @@ static void forge(const char *how, unsigned stations, unsigned each,
 
 static int newcomer_comes(struct scene *s, int64_t patience_ns)
 {
-    return unetmm_connect(s->newcomer.ep, s->mac, SERVICE, patience_ns, NULL);
+    return unetmm_connect_ex(s->newcomer.ep, s->mac, SERVICE, patience_ns, &datagram_attr, NULL);
 }
 
 /* Nobody has accepted them; they are gone when somebody else wants their place. */
@@ -111,6 +114,38 @@ static void who_answers(void)
     }
     CHECK_RET(newcomer_comes(&s, PATIENCE_NS), 0);
     CHECK_EQ(GHOSTS(&s), 0);
+    scene_close(&s);
+}
+
+/*
+ * In the names of stations that are there, and have not asked: their drivers answer,
+ * but not for channels that they do not have.
+ */
+static void in_others_names(void)
+{
+    struct scene s;
+
+    scene_open(&s, UNETMM_DATAGRAM);
+    forge("other ", BACKLOG, 1, 0);
+    EVENTUALLY(ACCEPTS(&s) == BACKLOG);
+    CHECK_RET(newcomer_comes(&s, PATIENCE_NS), 0);
+    CHECK(FULL(&s) > 0);
+    EVENTUALLY(GHOSTS(&s) == BACKLOG);
+    scene_close(&s);
+}
+
+/* This driver does so, too. */
+static void for_what_it_has(void)
+{
+    static const uint8_t mac[] = { 0x02, 0xf0, 0x0d, 0xff, 0xff, 0xf0 };
+    struct scene s;
+    int channel;
+
+    scene_open(&s, UNETMM_DATAGRAM);
+    channel = unetmm_connect_ex(s.newcomer.ep, mac, SERVICE, PATIENCE_NS, &datagram_attr, NULL);
+    CHECK(channel >= 0);
+    ask_host("far named %u %u", (unsigned)unetmm_ep_id(s.newcomer.ep),
+             (unsigned)channel);
     scene_close(&s);
 }
 
@@ -158,6 +193,7 @@ static void *serve(void *argument)
 
     while (!atomic_load(&s->stop)) {
         while (unetmm_accept(s->listener.ep, NULL, 0) >= 0) {
+            atomic_fetch_add(&s->served, 1);
         }
         if (unetmm_wait(s->listener.ep, &c, 1, NS_PER_MS) > 0 &&
             c.type == UNETMM_CQE_CLOSED) {
@@ -165,6 +201,31 @@ static void *serve(void *argument)
         }
     }
     return NULL;
+}
+
+/*
+ * Takes all channels of the listener, in portions that have room in its backlog:
+ * nobody is refused.  Messages get lost, so more may be asked for.
+ */
+static void fill_listener(struct scene *s)
+{
+    struct unetmm_info info = { .size = sizeof(info) };
+    uint64_t soon, end = deadline_in(60);
+    unsigned n, step;
+
+    CHECK_RET(unetmm_info(s->ctx, &info), 0);
+    CHECK(info.reliable >= info.channels / 2);
+    while ((n = atomic_load(&s->served)) < info.channels) {
+        CHECK(now_ns() < end);
+        step = info.channels - n < BACKLOG / 2 ? info.channels - n :
+            BACKLOG / 2;
+        soon = deadline_in(0.2);
+        forge("", step, 1, n < info.channels / 2);
+        while (atomic_load(&s->served) < n + step && now_ns() < soon) {
+            breathe();
+        }
+    }
+    CHECK_EQ(GHOSTS(s), 0);
 }
 
 /*
@@ -177,18 +238,17 @@ static void accepted(void)
     pthread_t thread;
     uint64_t refused;
 
-    scene_open(&s, UNETMM_DATAGRAM | UNETMM_RELIABLE | UNETMM_TELL_CLOSED);
+    scene_open(&s, UNETMM_DATAGRAM | UNETMM_RELIABLE | UNETMM_NOTIFY_CLOSE);
     CHECK_EQ(pthread_create(&thread, NULL, serve, &s), 0);
-    forge("", 300, 1, 0);
-    forge("", 300, 1, 1);
-    EVENTUALLY(FULL(&s) > 0);
+    fill_listener(&s);
     refused = now_ns();
     CHECK_RET(newcomer_comes(&s, GIVEN_UP_NS), 0);
+    CHECK(FULL(&s) > 0);
     CHECK(now_ns() - refused > IN_USE_NS);
     EVENTUALLY(GHOSTS(&s) == ACCEPTS(&s) - 1);
     atomic_store(&s.stop, true);
     CHECK_EQ(pthread_join(thread, NULL), 0);
-    note("%u of 600 were taken in", (unsigned)ACCEPTS(&s) - 1);
+    note("%u were taken in", (unsigned)ACCEPTS(&s) - 1);
     scene_close(&s);
 }
 
@@ -239,7 +299,7 @@ static void fill(struct crowd *c, unsigned channels, const char *how,
                  unsigned type, bool one)
 {
     const struct unetmm_channel_attr attr = {
-        .size = sizeof(attr), .types = 1u << type,
+        .size = sizeof(attr), .flags = 1u << type,
     };
     uint64_t before = ACCEPTS(&c->s), end = deadline_in(20);
     struct station *hall = &c->halls[c->n];
@@ -247,7 +307,7 @@ static void fill(struct crowd *c, unsigned channels, const char *how,
     uint64_t soon;
 
     station_open(hall, c->s.ctx, NULL);
-    CHECK_RET(unetmm_listen_as(hall->ep, HALL(c->n), 64, &attr), 0);
+    CHECK_RET(unetmm_listen_ex(hall->ep, HALL(c->n), 64, &attr), 0);
     while ((n = ACCEPTS(&c->s) - before) < channels) {
         if (now_ns() > end) {
             FAIL("a listener has %u of %u channels", n, channels);
@@ -320,16 +380,19 @@ struct prober {
     struct unetmm_ctx *ctx;
     const uint8_t *mac;
     atomic_bool *stop;
-    uint64_t answers;
+    uint64_t answers, limited;
     pthread_t thread;
 };
 
 static void *probe_always(void *argument)
 {
     struct prober *p = argument;
+    int ret;
 
     while (!atomic_load(p->stop)) {
-        p->answers += !unetmm_probe(p->ctx, p->mac, 5 * NS_PER_MS, NULL);
+        ret = unetmm_probe(p->ctx, p->mac, 5 * NS_PER_MS, NULL);
+        p->answers += !ret;
+        p->limited += ret == -EAGAIN;
     }
     return NULL;
 }
@@ -384,7 +447,7 @@ static void live_ones(void)
 static void card_is_full(void)
 {
     const struct unetmm_channel_attr attr = {
-        .size = sizeof(attr), .types = UNETMM_RELIABLE,
+        .size = sizeof(attr), .flags = UNETMM_RELIABLE,
     };
     struct unetmm_info info = { .size = sizeof(info) };
     struct crowd c;
@@ -400,10 +463,83 @@ static void card_is_full(void)
     }
     CHECK_EQ(left, 0);
     CHECK_EQ(GHOSTS(&c.s), 0);
-    CHECK_RET(unetmm_connect_as(c.s.newcomer.ep, c.s.mac, SERVICE, PATIENCE_NS,
+    CHECK_RET(unetmm_connect_ex(c.s.newcomer.ep, c.s.mac, SERVICE, PATIENCE_NS,
                                 &attr, NULL), 0);
     EVENTUALLY(GHOSTS(&c.s) == info.reliable);
     crowd_close(&c);
+}
+
+/* ---- A user's own limit ---------------------------------------------------------- */
+
+#define USER_SLOTS      128     /* the parameter's default */
+
+struct user_hall {
+    atomic_bool open, stop;
+};
+
+/* Each channel of it has slots of the system buffer. */
+static void user_listens(void *argument)
+{
+    const struct unetmm_channel_attr attr = {
+        .size = sizeof(attr), .flags = UNETMM_RELIABLE,
+    };
+    struct unetmm_ep_attr redirect = default_attr();
+    struct user_hall *hall = argument;
+    struct unetmm_ctx *ctx;
+    struct station station;
+
+    be_user(4242);
+    ctx = open_card();
+    redirect.policy = UNETMM_POLICY_REDIRECT;
+    station_open(&station, ctx, &redirect);
+    CHECK_RET(unetmm_listen_ex(station.ep, HALL(0), BACKLOG, &attr), 0);
+    atomic_store(&hall->open, true);
+    while (!atomic_load(&hall->stop)) {
+        breathe();
+    }
+    station_close(&station);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* New stations ask the user's listener until it has refused one. */
+static void refuse_one(struct scene *s)
+{
+    uint64_t full = FULL(s), soon, end = deadline_in(20);
+
+    while (FULL(s) == full) {
+        CHECK(now_ns() < end);
+        soon = deadline_in(0.2);
+        ask_host("far connect 1 1 %u 1", (unsigned)HALL(0));
+        while (FULL(s) == full && now_ns() < soon) {
+            breathe();
+        }
+    }
+}
+
+/* A user who has all slots that one may have wants no room of other users. */
+static void quota_of_one(void)
+{
+    struct user_hall *hall = shared_memory(sizeof(*hall));
+    struct scene s;
+    unsigned i;
+    pid_t pid;
+
+    scene_open(&s, UNETMM_DATAGRAM);
+    set_parameter("user_redirect_slots", 1);
+    forge("", BACKLOG / 2, 1, 0);
+    EVENTUALLY(ACCEPTS(&s) == BACKLOG / 2);
+    pid = start_process(user_listens, hall);
+    EVENTUALLY(atomic_load(&hall->open));
+    for (i = 1; i <= 3; i++) {
+        refuse_one(&s);
+        EVENTUALLY(GHOSTS(&s) >= i);
+    }
+    atomic_store(&hall->stop, true);
+    end_process(pid);
+    set_parameter("user_redirect_slots", USER_SLOTS);
+    /* Ghosts, too, but those of the other listener: nobody wanted their places. */
+    CHECK_EQ(GHOSTS(&s), 3);
+    scene_close(&s);
 }
 
 /* ---- Who answers, and how often ------------------------------------------------ */
@@ -456,21 +592,100 @@ static void probes_have_a_limit(void)
          (unsigned)seconds, atomic_load(others), i);
     CHECK(answers > 0);
     CHECK(answers <= 64 * seconds);
+    CHECK(probers[0].limited + probers[1].limited > 0);
     CHECK(atomic_load(others) > 0);
+    scene_close(&s);
+}
+
+#define USERS           64      /* of whom some share a limit, in any second */
+#define DRAWS           6
+
+struct draws {
+    atomic_uint asked[USERS], limited[USERS];
+};
+
+/* Ten questions a second, for which no answer is waited. */
+static void asks_for_seconds(void *argument)
+{
+    struct { struct draws *draws; unsigned i; } *user = argument;
+    uint64_t end = now_ns() + DRAWS * NS_PER_S;
+    struct unetmm_ctx *ctx;
+    uint8_t mac[6];
+
+    be_user(5000 + user->i);
+    card_mac(mac);
+    ctx = open_card();
+    while (now_ns() < end) {
+        int ret = unetmm_probe(ctx, mac, 0, NULL);
+
+        CHECK(!ret || ret == -EHOSTUNREACH || ret == -EAGAIN);
+        atomic_fetch_add(&user->draws->asked[user->i], 1);
+        atomic_fetch_add(&user->draws->limited[user->i], ret == -EAGAIN);
+        usleep(100 * 1000);
+    }
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* As many questions as there may be. */
+static void *ask_greedily(void *argument)
+{
+    struct prober *p = argument;
+
+    while (!atomic_load(p->stop)) {
+        p->limited += unetmm_probe(p->ctx, p->mac, 0, NULL) == -EAGAIN;
+    }
+    return NULL;
+}
+
+/* Nobody has to share with a greedy one for more than some seconds. */
+static void limits_are_drawn(void)
+{
+    struct { struct draws *draws; unsigned i; } user;
+    unsigned asked, limited, most = 0;
+    struct prober greedy;
+    pid_t pids[USERS];
+    struct scene s;
+
+    scene_open(&s, UNETMM_DATAGRAM);
+    user.draws = shared_memory(sizeof(*user.draws));
+    greedy = (struct prober){ .ctx = s.ctx, .mac = s.mac, .stop = &s.stop };
+    CHECK_EQ(pthread_create(&greedy.thread, NULL, ask_greedily, &greedy), 0);
+    for (user.i = 0; user.i < USERS; user.i++) {
+        pids[user.i] = start_process(asks_for_seconds, &user);
+    }
+    for (user.i = 0; user.i < USERS; user.i++) {
+        end_process(pids[user.i]);
+    }
+    atomic_store(&s.stop, true);
+    CHECK_EQ(pthread_join(greedy.thread, NULL), 0);
+    CHECK(greedy.limited > 0);
+    for (user.i = 0; user.i < USERS; user.i++) {
+        asked = atomic_load(&user.draws->asked[user.i]);
+        limited = atomic_load(&user.draws->limited[user.i]);
+        most = limited * 100 / asked > most ? limited * 100 / asked : most;
+        if (limited * 4 > asked * 3) {
+            FAIL("%u of %u questions of a user were not sent", limited, asked);
+        }
+    }
+    note("at most %u %% of the questions of a user were not sent", most);
     scene_close(&s);
 }
 
 static const struct test tests[] = {
     { "in-the-backlog", in_the_backlog, TEST_TLB, 0 },
     { "who-answers", who_answers, TEST_TLB, 0 },
+    { "in-others-names", in_others_names, TEST_TLB, 0 },
+    { "for-what-it-has", for_what_it_has, TEST_TLB, 0 },
     { "some-of-them", some_of_them, TEST_TLB, 0 },
     { "one-has-a-share", one_has_a_share, TEST_TLB, 0 },
     { "accepted", accepted, TEST_TLB, 0 },
     { "busy", busy, TEST_TLB, 0 },
     { "live-ones", live_ones, TEST_TLB, 0 },
     { "card-is-full", card_is_full, TEST_TLB, 0 },
+    { "quota-of-one", quota_of_one, TEST_TLB, 0 },
     { "refusals-apart", refusals_apart, TEST_TLB, 0 },
     { "probes-have-a-limit", probes_have_a_limit, TEST_TLB, 0 },
+    { "limits-are-drawn", limits_are_drawn, TEST_TLB, 0 },
 };
 
 int main(int argc, char **argv)

@@ -96,9 +96,9 @@ unsigned frame_send(struct station *station, const void *frame, size_t len,
     struct iovec iov = { (void *)(uintptr_t)frame, len };
     struct unetmm_completion c;
 
-    CHECK_RET(unetmm_post_frame(station->ep, &iov, 1, offload, len, 0), 0);
+    CHECK_RET(unetmm_send_frame(station->ep, &iov, 1, offload, len, 0), 0);
     take(station, UNETMM_CQE_SENT, &c);
-    CHECK_EQ(c.cookie, len);
+    CHECK_EQ(c.user_data, len);
     return c.status;
 }
 
@@ -106,8 +106,8 @@ uint64_t station_drops(const struct station *station)
 {
     uint64_t values[UNETMM_NUM_COUNTERS];
 
-    CHECK_RET(unetmm_counters(station->ctx, UNETMM_SCOPE_ENDPOINT,
-                              (unsigned)unetmm_ep_id(station->ep), values,
-                              UNETMM_NUM_COUNTERS), UNETMM_NUM_COUNTERS);
+    CHECK_RET(unetmm_stats_read(station->ctx, UNETMM_SCOPE_ENDPOINT,
+                                (unsigned)unetmm_ep_id(station->ep), values,
+                                UNETMM_NUM_COUNTERS), UNETMM_NUM_COUNTERS);
     return sum_of_drops(values);
 }

@@ -9,6 +9,8 @@
 #include "pattern.h"
 #include "process.h"
 
+#include <libunetmm/inline.h>
+
 #include <errno.h>
 #include <linux/capability.h>
 #include <string.h>
@@ -75,9 +77,9 @@ static void one_length(struct scene *s, size_t len, uint32_t number)
 
     frame_fill(s->from, len, 1, 0, number);
     memset(s->to, 0xee, len + 1);
-    CHECK_RET(unetmm_post(s->two.ep, s->to, SPAN * PAGE, number, 0), 0);
+    CHECK_RET(unetmm_post_recv(s->two.ep, s->to, SPAN * PAGE, number, 0), 0);
     deliver_frame(s, len, 0, &c);
-    CHECK_EQ(c.cookie, number);
+    CHECK_EQ(c.user_data, number);
     CHECK_EQ(c.len, len);
     CHECK(!c.is_inline);
     frame_check(s->to, len, 1, 0, number);
@@ -128,10 +130,10 @@ static void gathered(void)
         for (i = 0; i < n; i++, at += each) {
             iov[i] = (struct iovec) { s.from + at, each };
         }
-        CHECK_RET(unetmm_post(s.two.ep, s.to, PAGE, n, 0), 0);
+        CHECK_RET(unetmm_post_recv(s.two.ep, s.to, PAGE, n, 0), 0);
         do {
-            CHECK_RET(unetmm_post_frame(s.one.ep, iov, n, 0, n,
-                                        n % 2 ? 0 : UNETMM_QUIET), 0);
+            CHECK_RET(unetmm_send_frame(s.one.ep, iov, n, 0, n,
+                                        n % 2 ? 0 : UNETMM_UNSIGNALED), 0);
             if (n % 2) {
                 take(&s.one, UNETMM_CQE_SENT, &c);
             }
@@ -149,15 +151,16 @@ static void gathered(void)
 static unsigned forged(struct scene *s, size_t len, uint32_t imm,
                        unsigned channel)
 {
+    const struct unetmm_request_ request = {
+        .user_data = 7, .imm = imm, .channel = (uint16_t)channel,
+        .opcode = UNETMM_OP_FRAME,
+    };
     struct unetmm_ep *ep = s->one.ep;
     struct unetmm_completion c;
     struct unetmm_sqe *sqe;
     struct iovec iov = { s->from, len };
 
-    unetmm_put_sqe_(ep, ep->sq_prod, channel, 7, 0);
-    sqe = (struct unetmm_sqe *)(void *)unetmm_slot_(ep, ep->sq_prod);
-    sqe->opcode = UNETMM_OP_FRAME;
-    sqe->imm = unetmm_swap32(imm);
+    sqe = unetmm_put_sqe_(ep, ep->sq_prod, &request);
     sqe->nsegs = len ? 1 : 0;
     unetmm_put_segs_(ep, ep->sq_prod, &iov, len ? 1 : 0);
     ep->sq_prod++;
@@ -177,23 +180,23 @@ static void no_lengths(void)
     frame_fill(s.from, MOST, 1, 0, 1);
     for (len = 0; len < UNETMM_ETH_HEADER; len++) {
         iov = (struct iovec) { s.from, len };
-        CHECK_RET(unetmm_post_frame(s.one.ep, &iov, 1, 0, 1, 0), -EINVAL);
+        CHECK_RET(unetmm_send_frame(s.one.ep, &iov, 1, 0, 1, 0), -EINVAL);
         if (run.source != UNETMM_SOURCE_UTLB) {
             CHECK(forged(&s, len, 0, 0) != UNETMM_ST_OK);
         }
     }
     iov = (struct iovec) { s.from, MOST + 1 };
-    CHECK_RET(unetmm_post_frame(s.one.ep, &iov, 1, 0, 1, 0), -EMSGSIZE);
+    CHECK_RET(unetmm_send_frame(s.one.ep, &iov, 1, 0, 1, 0), -EMSGSIZE);
     iov.iov_len = UNETMM_FRAME_MAX + 1;
-    CHECK_RET(unetmm_post_frame(s.one.ep, &iov, 1, UNETMM_TX_CSUM |
+    CHECK_RET(unetmm_send_frame(s.one.ep, &iov, 1, UNETMM_TX_CSUM |
                                 UNETMM_TX_SEGMENT | 1460, 1, 0), -EMSGSIZE);
     iov.iov_len = 300;
-    CHECK_RET(unetmm_post_frame(s.one.ep, &iov, 1, 0, 1, UNETMM_INLINE),
+    CHECK_RET(unetmm_send_frame(s.one.ep, &iov, 1, 0, 1, UNETMM_INLINE),
               -EMSGSIZE);
-    CHECK_RET(unetmm_post_frame(s.one.ep, &iov, 1, 0x80000000u, 1, 0),
+    CHECK_RET(unetmm_send_frame(s.one.ep, &iov, 1, 0x80000000u, 1, 0),
               -EINVAL);
-    CHECK_RET(unetmm_post_frame(s.one.ep, &iov, 1, 0, 1, 0x100), -EINVAL);
-    CHECK_RET(unetmm_post_frame(s.one.ep, &iov, UNETMM_MAX_SEGS + 1, 0, 1, 0),
+    CHECK_RET(unetmm_send_frame(s.one.ep, &iov, 1, 0, 1, 0x100), -EINVAL);
+    CHECK_RET(unetmm_send_frame(s.one.ep, &iov, UNETMM_MAX_SEGS + 1, 0, 1, 0),
               -EINVAL);
     if (run.source != UNETMM_SOURCE_UTLB) {
         CHECK(forged(&s, MOST + 1, 0, 0) != UNETMM_ST_OK);
@@ -216,13 +219,13 @@ static void too_long(void)
     struct scene s;
 
     scene_open(&s);
-    CHECK_RET(unetmm_post(s.two.ep, s.to, 200, 1, 0), 0);
+    CHECK_RET(unetmm_post_recv(s.two.ep, s.to, 200, 1, 0), 0);
     frame_fill(s.from, 201, 1, 0, 1);
     CHECK_EQ(frame_send(&s.one, s.from, 201, 0), UNETMM_ST_OK);
     EVENTUALLY(ep_counter(&s.two, UNETMM_C_drop_too_long) == 1);
     frame_fill(s.from, 200, 1, 0, 2);
     deliver_frame(&s, 200, 0, &c);
-    CHECK_EQ(c.cookie, 1);
+    CHECK_EQ(c.user_data, 1);
     frame_check(s.to, 200, 1, 0, 2);
     scene_close(&s);
 }
@@ -393,8 +396,8 @@ static void to_all(void)
 
         frame_fill(s.from, 100, 1, 0, i);
         memcpy(s.from, everybody ? all : group, 6);
-        CHECK_RET(unetmm_post(s.two.ep, s.to, PAGE, i, 0), 0);
-        CHECK_RET(unetmm_post(three.ep, s.to + PAGE, PAGE, i, 0), 0);
+        CHECK_RET(unetmm_post_recv(s.two.ep, s.to, PAGE, i, 0), 0);
+        CHECK_RET(unetmm_post_recv(three.ep, s.to + PAGE, PAGE, i, 0), 0);
         do {
             unsigned status = frame_send(&s.one, s.from, 100, 0);
 
@@ -412,7 +415,7 @@ static void to_all(void)
             frame_fill(s.from, 100, 1, 0, i);
             deliver_frame(&s, 100, 0, &c);
         }
-        CHECK_EQ(c.cookie, i);
+        CHECK_EQ(c.user_data, i);
     }
     station_close(&three);
     scene_close(&s);
@@ -477,12 +480,12 @@ static void refused(void)
     CHECK_RET(unetmm_ep_create(ctx, &attr, &ep), -EOPNOTSUPP);
     attr = dropping();
     station_open(&station, ctx, &attr);
-    CHECK_RET(unetmm_listen(station.ep, 0x99, 1), -EPROTOTYPE);
-    CHECK_RET(unetmm_connect(station.ep, mac, 0x99, NS_PER_S, NULL),
+    CHECK_RET(unetmm_listen_ex(station.ep, 0x99, 1, &datagram_attr), -EPROTOTYPE);
+    CHECK_RET(unetmm_connect_ex(station.ep, mac, 0x99, NS_PER_S, &datagram_attr, NULL),
               -EPROTOTYPE);
     CHECK_RET(unetmm_send(station.ep, 0, iov.iov_base, 20, 0, 0), -ENOENT);
     station_open(&plain, ctx, NULL);
-    CHECK_RET(unetmm_post_frame(plain.ep, &iov, 1, 0, 0, 0), -EPROTOTYPE);
+    CHECK_RET(unetmm_send_frame(plain.ep, &iov, 1, 0, 0, 0), -EPROTOTYPE);
     station_close(&plain);
     station_close(&station);
     CHECK_RET(unetmm_close(ctx), 0);
@@ -579,7 +582,7 @@ static void checksums(void)
         size_t n = i * 37 % 1400;
         size_t len = ip_frame(s.from, proto, n, i);
 
-        CHECK_RET(unetmm_post(s.two.ep, s.to, PAGE, i, 0), 0);
+        CHECK_RET(unetmm_post_recv(s.two.ep, s.to, PAGE, i, 0), 0);
         deliver_frame(&s, len, UNETMM_TX_CSUM, &c);
         CHECK_EQ(c.len, len);
         CHECK(sum_is_right(s.to));
@@ -589,7 +592,7 @@ static void checksums(void)
         /* Wrong by one bit. */
         memcpy(s.from, s.to, len);
         s.from[len - 1] ^= 1;
-        CHECK_RET(unetmm_post(s.two.ep, s.to, PAGE, i, 0), 0);
+        CHECK_RET(unetmm_post_recv(s.two.ep, s.to, PAGE, i, 0), 0);
         deliver_frame(&s, len, 0, &c);
         CHECK(!(c.flags & UNETMM_CQE_F_CSUM_OK));
     }
@@ -615,7 +618,7 @@ static void segmented(void)
         len = ip_frame(s.from, TCP, n, (uint32_t)n);
         put16(s.from + 16, (unsigned)(len - 14));
         for (i = 0; i < PIECES; i++) {
-            CHECK_RET(unetmm_post(s.two.ep, to + i * PAGE / 2, PAGE / 2, i, 0),
+            CHECK_RET(unetmm_post_recv(s.two.ep, to + i * PAGE / 2, PAGE / 2, i, 0),
                       0);
         }
         CHECK_EQ(frame_send(&s.one, s.from, len, UNETMM_TX_CSUM |
@@ -624,7 +627,7 @@ static void segmented(void)
             uint8_t *f;
 
             take(&s.two, UNETMM_CQE_RECEIVED, &c);
-            f = to + c.cookie * PAGE / 2;
+            f = to + c.user_data * PAGE / 2;
             CHECK(sum_is_right(f));
             CHECK(c.len > 54);
             CHECK_EQ(pattern_check(f + 54, c.len - 54,
@@ -689,8 +692,8 @@ static void cut_headers(void)
 
 static void post_again(struct scene *s, uint64_t n)
 {
-    CHECK_RET(unetmm_post(s->one.ep, s->to + n * PAGES_EACH * PAGE,
-                          PAGES_EACH * PAGE, n, 0), 0);
+    CHECK_RET(unetmm_post_recv(s->one.ep, s->to + n * PAGES_EACH * PAGE,
+                               PAGES_EACH * PAGE, n, 0), 0);
 }
 
 static void send_arp(struct scene *s, uint8_t *frame)
@@ -698,7 +701,7 @@ static void send_arp(struct scene *s, uint8_t *frame)
     struct iovec iov = { frame, ARP_BYTES };
     struct unetmm_completion c;
 
-    CHECK_RET(unetmm_post_frame(s->one.ep, &iov, 1, 0, 0, UNETMM_INLINE), 0);
+    CHECK_RET(unetmm_send_frame(s->one.ep, &iov, 1, 0, 0, UNETMM_INLINE), 0);
     take(&s->one, UNETMM_CQE_SENT, &c);
     CHECK_EQ(c.status, UNETMM_ST_OK);
 }
@@ -745,7 +748,7 @@ static bool echo_comes(struct scene *s, size_t n, uint32_t number)
     bool came = false;
 
     while (!came && take_until(&s->one, UNETMM_CQE_RECEIVED, &c, end)) {
-        const uint8_t *f = s->to + c.cookie * PAGES_EACH * PAGE;
+        const uint8_t *f = s->to + c.user_data * PAGES_EACH * PAGE;
 
         answer_arp(s, f, c.len);
         /* Short ones are padded. */
@@ -756,7 +759,7 @@ static bool echo_comes(struct scene *s, size_t n, uint32_t number)
             came = pattern_check(f + UDP_HEAD, n, pattern_key(run.seed, number),
                                  0) == n;
         }
-        post_again(s, c.cookie);
+        post_again(s, c.user_data);
     }
     return came;
 }

@@ -22,7 +22,7 @@ unsigned long long kernel_number(const char *path, const char *word)
     char line[200];
 
     while (file && fgets(line, sizeof(line), file)) {
-        if (!strncmp(line, word, n) && line[n] == ' ') {
+        if (!strncmp(line, word, n) && (line[n] == ' ' || line[n] == '\t')) {
             value = strtoull(line + n, NULL, 10);
         }
     }
@@ -65,6 +65,16 @@ void group_limit(const char *file, long long bytes)
 
     snprintf(text, sizeof(text), "%lld", bytes);
     CHECK_RET(write_file(group_path(file), bytes ? text : "max"), 0);
+}
+
+void group_reclaim(long long bytes)
+{
+    char text[40];
+    int ret;
+
+    snprintf(text, sizeof(text), "%lld", bytes);
+    ret = write_file(group_path("memory.reclaim"), text);
+    CHECK(!ret || ret == -EAGAIN);
 }
 
 long long group_now(const char *file)

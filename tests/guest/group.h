@@ -14,6 +14,8 @@ void group_enter(const char *name);
 
 /* One of its limits; 0: none. */
 void group_limit(const char *file, long long bytes);
+/* Has the kernel take that much from it, or less. */
+void group_reclaim(long long bytes);
 /* A file with a number, and one of memory.events. */
 long long group_now(const char *file);
 unsigned long long group_event(const char *word);

@@ -33,7 +33,7 @@ static void refused_for_writing(struct pair *p, uint8_t *at, size_t len)
     post(&p->two, at, len, 9);
     take(&p->two, UNETMM_CQE_BUFFER, &c);
     CHECK_EQ(c.status, UNETMM_ST_PROTECTION);
-    CHECK_EQ(c.cookie, 9);
+    CHECK_EQ(c.user_data, 9);
 }
 
 /* ---- Rights ---------------------------------------------------------------------------- */

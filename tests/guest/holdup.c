@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A process that keeps its mmap_lock for as long as it likes, or a page fault asleep,
- * and uses the card meanwhile: who resets, unbinds or unplugs the card does not wait
- * for it.
+ * and uses the card meanwhile: resetting, unbinding or unplugging the card does not
+ * wait for it.
  *
  * The lock is kept by a page fault of a file in FUSE: the file system fails the first
  * READ and leaves the second unanswered, which Linux waits for with mmap_lock held
- * for reading.  A mmap() behind that waits for the lock, and whoever else wants it
- * waits behind the mmap().
+ * for reading.  A mmap() behind that waits for the lock, and all others that want it
+ * wait behind the mmap().
  *
  * A page that the card has written is kept locked by the same file system: asked to
  * invalidate it, Linux locks it, unmaps it, writes it back, and waits for the answer.
  */
 #include "ask.h"
 #include "card.h"
+#include "fuse.h"
 #include "guard.h"
 #include "late.h"
 #include "link.h"
+#include "pair.h"
 #include "process.h"
 #include "raw.h"
+
+#include <libunetmm/inline.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +48,6 @@
 #include <unistd.h>
 
 #define KEPT_FILE       "/tmp/kept"
-#define FUSE_BYTES      0x21000
 
 /* ---- The file system: a process of its own ------------------------------------ */
 
@@ -58,33 +61,22 @@ struct stage {
     atomic_bool invalidate, over, first_kept, pinned, not_lent;
 };
 
-static void fuse_answer(int fd, const struct fuse_in_header *in, int error,
-                        const void *body, size_t bytes)
-{
-    uint8_t buffer[sizeof(struct fuse_out_header) + PAGE];
-    struct fuse_out_header out = {
-        .len = (uint32_t)(sizeof(out) + bytes), .error = error,
-        .unique = in->unique,
-    };
+struct daemon {
+    struct stage *stage;
+    unsigned reads;
+};
 
-    memcpy(buffer, &out, sizeof(out));
-    memcpy(buffer + sizeof(out), body, bytes);
-    /* A request whose process has been killed is gone. */
-    if (write(fd, buffer, out.len) != (ssize_t)out.len) {
-        CHECK_EQ(errno, ENOENT);
-    }
-}
-
-static void fuse_read(int fd, const struct fuse_in_header *in,
-                      struct stage *stage, unsigned *reads)
+static void fuse_read(int fd, const struct fuse_in_header *in, void *argument)
 {
     static const uint8_t zeros[4096];
+    struct daemon *daemon = argument;
+    struct stage *stage = daemon->stage;
 
     if (stage->writes) {
         fuse_answer(fd, in, 0, zeros, sizeof(zeros));
         return;
     }
-    if (!(*reads)++) {
+    if (!daemon->reads++) {
         fuse_answer(fd, in, -EIO, NULL, 0);
         return;
     }
@@ -96,9 +88,9 @@ static void fuse_read(int fd, const struct fuse_in_header *in,
 }
 
 /* The first page is kept until the card has the second again. */
-static void fuse_write(int fd, const struct fuse_in_header *in,
-                       struct stage *stage)
+static void fuse_write(int fd, const struct fuse_in_header *in, void *argument)
 {
+    struct stage *stage = ((struct daemon *)argument)->stage;
     const struct fuse_write_in *body = (const void *)(in + 1);
     struct fuse_write_out out = { .size = body->size };
     bool first = !body->offset;
@@ -109,48 +101,6 @@ static void fuse_write(int fd, const struct fuse_in_header *in,
         breathe();
     }
     fuse_answer(fd, in, 0, &out, sizeof(out));
-}
-
-static void fuse_serve(int fd, const struct fuse_in_header *in,
-                       struct stage *stage, unsigned *reads)
-{
-    struct fuse_init_out init = {
-        .major = FUSE_KERNEL_VERSION, .minor = 31, .max_write = 4096,
-    };
-    struct fuse_attr_out attr = {
-        .attr_valid = 3600,
-        .attr = { .ino = 1, .size = 1 << 20, .mode = S_IFREG | 0600,
-                  .nlink = 1, .blksize = 4096 },
-    };
-    struct fuse_open_out opened = { .fh = 1 };
-
-    switch (in->opcode) {
-    case FUSE_INIT:
-        fuse_answer(fd, in, 0, &init, sizeof(init));
-        break;
-    case FUSE_GETATTR:
-        fuse_answer(fd, in, 0, &attr, sizeof(attr));
-        break;
-    case FUSE_OPEN:
-        fuse_answer(fd, in, 0, &opened, sizeof(opened));
-        break;
-    case FUSE_READ:
-        fuse_read(fd, in, stage, reads);
-        break;
-    case FUSE_WRITE:
-        fuse_write(fd, in, stage);
-        break;
-    case FUSE_RELEASE:
-    case FUSE_FLUSH:
-        fuse_answer(fd, in, 0, NULL, 0);
-        break;
-    case FUSE_FORGET:
-    case FUSE_INTERRUPT:
-        break;
-    default:
-        fuse_answer(fd, in, -ENOSYS, NULL, 0);
-        break;
-    }
 }
 
 struct invalidation {
@@ -199,21 +149,13 @@ static bool fuse_wanted(int fd, const struct stage *stage)
 
 static void fuse_main(void *argument)
 {
-    static uint8_t buffer[FUSE_BYTES] __attribute__((aligned(8)));
     struct stage *stage = argument;
+    struct daemon daemon = { .stage = stage };
+    struct fuse_hooks hooks = { fuse_read, fuse_write, &daemon };
     struct invalidation invalidation;
-    unsigned reads = 0;
-    char options[80];
+    int fd = fuse_mount(KEPT_FILE);
     pthread_t thread;
-    int fd;
 
-    fd = CHECK_SYS(open("/dev/fuse", O_RDWR | O_CLOEXEC));
-    /* A test that failed may have left it. */
-    umount2(KEPT_FILE, MNT_DETACH);
-    close(CHECK_SYS(open(KEPT_FILE, O_RDWR | O_CREAT | O_CLOEXEC, 0600)));
-    snprintf(options, sizeof(options),
-             "fd=%d,rootmode=100000,user_id=0,group_id=0", fd);
-    CHECK_SYS(mount("kept", KEPT_FILE, "fuse", MS_NOSUID | MS_NODEV, options));
     invalidation = (struct invalidation) { stage, fd };
     if (stage->writes) {
         CHECK_SYS(prctl(PR_SET_PDEATHSIG, 0));
@@ -223,8 +165,7 @@ static void fuse_main(void *argument)
     }
     atomic_store(&stage->mounted, true);
     /* It ends when it is unmounted. */
-    while (fuse_wanted(fd, stage) && read(fd, buffer, sizeof(buffer)) > 0) {
-        fuse_serve(fd, (void *)buffer, stage, &reads);
+    while (fuse_wanted(fd, stage) && fuse_serve(fd, &hooks)) {
     }
     if (stage->writes) {
         /* The invalidation may never have been asked for. */
@@ -297,7 +238,7 @@ static void keeper_end(struct keeper *k)
     CHECK_EQ(pthread_join(k->behind, NULL), 0);
 }
 
-/* ---- What it does meanwhile ------------------------------------------------------ */
+/* ---- Its uses of the card meanwhile ------------------------------------------ */
 
 static void bind_main(void *argument)
 {
@@ -406,12 +347,12 @@ static void asleep_main(void *argument)
     late_unmap(&late);
 }
 
-/* ---- Who takes the card away ------------------------------------------------------ */
+/* ---- Ways to take the card away ---------------------------------------------- */
 
 struct removal {
     void (*go)(void);
     void (*come)(void);
-    unsigned seconds;           /* that it takes by itself, at most */
+    unsigned seconds;           /* that it takes without holders, at most */
     void (*check)(void);        /* while all is kept still, or NULL */
     atomic_bool done;
     uint64_t took_ns;
@@ -459,7 +400,7 @@ static void *removal_thread(void *argument)
     return NULL;
 }
 
-/* Takes the card away; who holds that up is let go after that long. */
+/* Takes the card away; the process that holds it up is let go after that long. */
 static void remove_card(struct stage *stage, struct removal *r)
 {
     uint64_t end = deadline_in(r->seconds + 3);
@@ -481,14 +422,6 @@ static void remove_card(struct stage *stage, struct removal *r)
     }
     note("%llu ms", (unsigned long long)(r->took_ns / NS_PER_MS));
     CHECK(r->took_ns < r->seconds * NS_PER_S * run.slow);
-}
-
-static void need_fuse(void)
-{
-    if (access("/dev/fuse", R_OK) &&
-        (system("modprobe -q fuse") || access("/dev/fuse", R_OK))) {
-        test_skip("this kernel has no FUSE");
-    }
 }
 
 static void hold_up_once(void (*victim)(void *argument), bool keeps,
@@ -530,7 +463,7 @@ static void hold_up(void (*victim)(void *argument), bool keeps)
     struct removal unbind = { .go = do_unbind, .come = do_bind, .seconds = 2 };
 
     if (keeps) {
-        need_fuse();
+        fuse_needed();
     }
     hold_up_once(victim, keeps, &reset);
     hold_up_once(victim, keeps, &unbind);
@@ -636,7 +569,7 @@ static uint8_t *kept_pages(void)
     CHECK_EQ(lseek(fd, 0, SEEK_END), 1 << 20);
     at = CHECK_SYS(mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED,
                         fd, 0));
-    /* Who closes it later waits for what is being written back. */
+    /* A later close() waits for the writeback. */
     close(fd);
     return at;
 }
@@ -692,7 +625,7 @@ static void keep_page_tlb(struct stage *stage)
     close(raw.fd);
 }
 
-/* Who deregisters the page does not wait for it. */
+/* Deregistering the page does not wait for it. */
 static void keep_page_pinned(struct stage *stage)
 {
     uint8_t *at = kept_pages();
@@ -768,6 +701,25 @@ static void kill_process(pid_t pid)
     CHECK_EQ(await_process(pid), SIGKILL);
 }
 
+/* Without the capability that limits of users are not for. */
+static void open_as_user(void *result)
+{
+    struct unetmm_ctx *ctx;
+
+    drop_capability(CAP_SYS_RESOURCE);
+    *(int *)result = unetmm_open(NULL, run.source, &ctx);
+}
+
+static void check_opens(unsigned spaces, int expected)
+{
+    int *result = shared_memory(sizeof(*result));
+
+    set_parameter("user_spaces", spaces);
+    end_process(start_process(open_as_user, result));
+    set_parameter("user_spaces", 0);
+    CHECK_RET(*result, expected);
+}
+
 /* The process is killed before the card goes, or lives on without it. */
 static void keep_page_once(struct removal *r, bool killed)
 {
@@ -790,6 +742,9 @@ static void keep_page_once(struct removal *r, bool killed)
         if (killed) {
             kill_process(pid);
             EVENTUALLY(pinned_now() == 1);
+            /* Its place is its user's until the page is given back. */
+            check_opens(1, -EDQUOT);
+            check_opens(2, 0);
         }
         remove_card(stage, r);
     }
@@ -810,7 +765,7 @@ static void keep_page_once(struct removal *r, bool killed)
     }
 }
 
-/* Others, and who takes the card away, do not wait for a page's lock. */
+/* Others, and the removal of the card, do not wait for a page's lock. */
 static void page_lock(void)
 {
     struct removal reset = { .go = do_reset, .come = nothing, .seconds = 2,
@@ -818,7 +773,7 @@ static void page_lock(void)
     struct removal unbind = { .go = do_unbind, .come = do_bind, .seconds = 2,
                               .check = check_module_stays };
 
-    need_fuse();
+    fuse_needed();
     keep_page_once(&reset, false);
     keep_page_once(&unbind, true);
 }
@@ -834,7 +789,7 @@ static void unplug(void)
     struct removal third = { .go = do_unplug, .come = do_plug, .seconds = 8,
                              .check = check_module_stays };
 
-    need_fuse();
+    fuse_needed();
     hold_up_once(bind_main, true, &first);
     hold_up_once(asleep_main, false, &second);
     keep_page_once(&third, false);

@@ -8,6 +8,8 @@
 #include "raw.h"
 #include "traffic.h"
 
+#include <libunetmm/inline.h>
+
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -179,6 +180,19 @@ static uint8_t *filled_pages(unsigned npages)
 static uint8_t *map_file(int fd, unsigned npages, int protection, int flags)
 {
     return CHECK_SYS(mmap(NULL, npages * PAGE, protection, flags, fd, 0));
+}
+
+/* Has the process anything there? */
+static bool is_mapped(const uint8_t *at)
+{
+    int fd = CHECK_SYS(open("/proc/self/pagemap", O_RDONLY));
+    uint64_t entry;
+
+    CHECK_EQ(pread(fd, &entry, sizeof(entry),
+                   (off_t)((uintptr_t)at / PAGE * sizeof(entry))),
+             sizeof(entry));
+    close(fd);
+    return entry >> 63;
 }
 
 /* ---- Children ------------------------------------------------------------------- */
@@ -457,6 +471,93 @@ static void truncated(void)
     unmap_pages(at, MOST);
 }
 
+#define HOLED   4096u           /* pages of a file, the last MOST of which are exported */
+
+/*
+ * A hole stays one, though the driver looks for pages of a file that Linux has
+ * unmapped: it does so while most of the hole is still to be made.
+ */
+static void punched(void)
+{
+    int fd = new_memory_file(0);
+    struct stat status;
+    unsigned i, k;
+    uint8_t *at;
+
+    CHECK_SYS(ftruncate(fd, HOLED * PAGE));
+    at = map_file(fd, HOLED, RW, MAP_SHARED);
+    begin();
+    for (i = 0; i < rounds(8); i++) {
+        memset(at, 0x5a, HOLED * PAGE);
+        share(at + (HOLED - MOST) * PAGE, MOST);
+        CHECK_SYS(madvise(at, HOLED * PAGE, MADV_REMOVE));
+        is_gone(0, MOST);
+        for (k = 0; k < MOST; k++) {
+            CHECK(!is_mapped(scene.at + k * PAGE));
+        }
+        CHECK_SYS(fstat(fd, &status));
+        CHECK_EQ(status.st_blocks, 0);
+        share_no_more();
+    }
+    end();
+    close(fd);
+    unmap_pages(at, HOLED);
+}
+
+#define WRITERS 3
+
+struct writer {
+    pthread_t threads[WRITERS];
+    atomic_bool stop;
+    int fd;
+};
+
+/* Beside the pages of the export: the lock of the file's inode is hardly ever free. */
+static void *writer_thread(void *argument)
+{
+    static const uint8_t bytes[256 * UNETMM_PAGE_BYTES];
+    struct writer *writer = argument;
+
+    while (!atomic_load(&writer->stop)) {
+        CHECK_EQ(pwrite(writer->fd, bytes, sizeof(bytes), MOST * PAGE),
+                 sizeof(bytes));
+    }
+    return NULL;
+}
+
+/* What a file has is found again, though the file is being written all the time. */
+static void written_beside(void)
+{
+    struct writer writer = { .fd = new_memory_file(0) };
+    uint64_t repins;
+    unsigned i, n = rounds(16);
+    uint8_t *at;
+
+    CHECK_SYS(ftruncate(writer.fd, MOST * PAGE));
+    at = map_file(writer.fd, MOST, RW, MAP_SHARED);
+    memset(at, 0x5a, MOST * PAGE);
+    begin();
+    share(at, MOST);
+    repins = driver_counter(scene.ctx, UNETMM_D_repins);
+    for (i = 0; i < WRITERS; i++) {
+        CHECK_EQ(pthread_create(&writer.threads[i], NULL, writer_thread,
+                                &writer), 0);
+    }
+    for (i = 0; i < n; i++) {
+        CHECK_SYS(madvise(at, MOST * PAGE, MADV_DONTNEED));
+        all_is_kept();
+    }
+    atomic_store(&writer.stop, true);
+    for (i = 0; i < WRITERS; i++) {
+        CHECK_EQ(pthread_join(writer.threads[i], NULL), 0);
+    }
+    CHECK(driver_counter(scene.ctx, UNETMM_D_repins) - repins >= n * MOST);
+    share_no_more();
+    end();
+    close(writer.fd);
+    unmap_pages(at, MOST);
+}
+
 /* A private page of a file is the process's own as soon as it is written. */
 static void copied_on_write(void)
 {
@@ -634,19 +735,6 @@ static void freed_lazily(void)
 }
 
 /* ---- What the process gives up -------------------------------------------------------- */
-
-/* Has the process anything there? */
-static bool is_mapped(const uint8_t *at)
-{
-    int fd = CHECK_SYS(open("/proc/self/pagemap", O_RDONLY));
-    uint64_t entry;
-
-    CHECK_EQ(pread(fd, &entry, sizeof(entry),
-                   (off_t)((uintptr_t)at / PAGE * sizeof(entry))),
-             sizeof(entry));
-    close(fd);
-    return entry >> 63;
-}
 
 static void given_up(void)
 {
@@ -830,6 +918,8 @@ static const struct test tests[] = {
     { "written-back", written_back, TEST_KEPT, 0 },
     { "unmapped-by-linux", unmapped_by_linux, TEST_KEPT, 0 },
     { "truncated", truncated, TEST_KEPT, 0 },
+    { "punched", punched, TEST_KEPT, 0 },
+    { "written-beside", written_beside, TEST_KEPT, 0 },
     { "copied-on-write", copied_on_write, TEST_KEPT, 0 },
     { "soft-dirty", soft_dirty, TEST_KEPT, 0 },
     { "compacted", compacted, TEST_KEPT, 0 },

@@ -9,6 +9,8 @@
 #include "kinds.h"
 #include "link.h"
 
+#include <libunetmm/inline.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -451,7 +453,7 @@ static enum outcome try_receive(uint8_t *at, unsigned flags)
     struct iovec iov = { from, LEN };
     uint64_t end = deadline_in(10);
     struct unetmm_completion c;
-    int ret = unetmm_post(link_.rx->ep, at, PAGE, 5, flags);
+    int ret = unetmm_post_recv(link_.rx->ep, at, PAGE, 5, flags);
 
     if (ret == -EINVAL && flags && run.source == UNETMM_SOURCE_KTLB) {
         return UNSUP;
@@ -468,9 +470,9 @@ static enum outcome try_receive(uint8_t *at, unsigned flags)
             unreach(link_.ctx, from, PAGE);
             return c.status;
         }
-        CHECK_RET(unetmm_post(link_.rx->ep, at, PAGE, 5, flags), 0);
+        CHECK_RET(unetmm_post_recv(link_.rx->ep, at, PAGE, 5, flags), 0);
     }
-    CHECK_EQ(c.cookie, 5);
+    CHECK_EQ(c.user_data, 5);
     CHECK_PATTERN(at, LEN, flags + 1);
     unreach(link_.ctx, from, PAGE);
     return YES;
@@ -531,7 +533,7 @@ static void run_kind(const struct kind *kind)
     if (run.source == UNETMM_SOURCE_PINNED) {
         wrong += compare("read", try_register(at, false), kind->read);
         wrong += compare("write", try_register(at, true), kind->write);
-        CHECK_RET(unetmm_post(link_.rx->ep, at, PAGE, 1, UNETMM_ZERO),
+        CHECK_RET(unetmm_post_recv(link_.rx->ep, at, PAGE, 1, UNETMM_ZERO),
                   -EINVAL);
     } else {
         wrong += compare("send", try_send(at), kind->send);
@@ -539,7 +541,7 @@ static void run_kind(const struct kind *kind)
                          receive_cell(kind));
     }
     if (run.source == UNETMM_SOURCE_UTLB) {
-        CHECK_RET(unetmm_post(link_.rx->ep, at, PAGE, 1, UNETMM_ZERO),
+        CHECK_RET(unetmm_post_recv(link_.rx->ep, at, PAGE, 1, UNETMM_ZERO),
                   -EINVAL);
     } else if (never_pins() && kind->zero != YES) {
         /* What is resident is not asked for, and used as it is. */

@@ -80,8 +80,8 @@ int try_join(struct station *one, struct station *two,
     int ret;
 
     card_mac(mac);
-    CHECK_RET(unetmm_listen_as(two->ep, service, 1, attr), 0);
-    ret = unetmm_connect_as(one->ep, mac, service, timeout_ns, attr, &peer);
+    CHECK_RET(unetmm_listen_ex(two->ep, service, 1, attr), 0);
+    ret = unetmm_connect_ex(one->ep, mac, service, timeout_ns, attr, &peer);
     CHECK_RET(unetmm_listen(two->ep, 0, 0), 0);
     if (ret < 0) {
         return ret;
@@ -107,8 +107,8 @@ void join(struct station *one, struct station *two)
 static void connect_to_echo(struct station *station)
 {
     struct unetmm_peer peer;
-    int ret = unetmm_connect(station->ep, run.peer, SERVICE_ECHO,
-                             20 * NS_PER_S * run.slow, &peer);
+    int ret = unetmm_connect_ex(station->ep, run.peer, SERVICE_ECHO,
+                             20 * NS_PER_S * run.slow, &datagram_attr, &peer);
 
     if (ret < 0) {
         FAIL("cannot reach the other guest's echo: %s",
@@ -267,7 +267,7 @@ void post(struct station *station, void *buffer, size_t len, uint64_t cookie)
     uint64_t end = deadline_in(10);
     int ret;
 
-    while ((ret = unetmm_post(station->ep, buffer, len, cookie, 0)) ==
+    while ((ret = unetmm_post_recv(station->ep, buffer, len, cookie, 0)) ==
            -EAGAIN) {
         CHECK(now_ns() < end);
         stash_one(station);
@@ -294,7 +294,7 @@ void take_sent(struct station *station, struct unetmm_completion *c)
     do {
         take(station, UNETMM_CQE_SENT, c);
         /* A question is quiet, unless it fails: its peer has gone. */
-    } while (c->cookie == QUESTION && c->status);
+    } while (c->user_data == QUESTION && c->status);
 }
 
 unsigned send_status(struct station *station, const void *buffer, size_t len)
@@ -305,7 +305,7 @@ unsigned send_status(struct station *station, const void *buffer, size_t len)
 
     send_pieces(station, &iov, 1, cookie, 0);
     take_sent(station, &c);
-    CHECK_EQ(c.cookie, cookie);
+    CHECK_EQ(c.user_data, cookie);
     CHECK_EQ(c.channel, station->channel);
     return c.status;
 }
@@ -354,7 +354,7 @@ static bool deliver_with(struct link *link, const struct iovec *iov,
     if (c->status != UNETMM_ST_OK) {
         FAIL("a send failed: %s", unetmm_status_str(c->status));
     }
-    CHECK_EQ(c->cookie, cookie);
+    CHECK_EQ(c->user_data, cookie);
     return run.remote ? settle_remote(link, c) :
         settle_local(link, handled, c);
 }
@@ -381,7 +381,7 @@ static void repost_skipped(struct station *station, void *buffer, size_t len,
     struct unetmm_completion c;
 
     while (take_now(station, UNETMM_CQE_BUFFER, &c)) {
-        if (c.status != UNETMM_ST_SKIPPED || c.cookie != cookie) {
+        if (c.status != UNETMM_ST_SKIPPED || c.user_data != cookie) {
             FAIL("a buffer came back: %s", unetmm_status_str(c.status));
         }
         CHECK_EQ(run.policy, UNETMM_POLICY_SKIP);
@@ -400,7 +400,7 @@ static void use_up(struct link *link, void *buffer, size_t len,
         CHECK(now_ns() < end);
         repost_skipped(link->rx, buffer, len, cookie);
     }
-    CHECK_EQ(c.cookie, cookie);
+    CHECK_EQ(c.user_data, cookie);
 }
 
 void exchange(struct link *link, const struct iovec *iov, unsigned n,
@@ -428,7 +428,7 @@ void exchange(struct link *link, const struct iovec *iov, unsigned n,
             memcpy(buffer, saved, sizeof(saved));
         }
     } else {
-        CHECK_EQ(c->cookie, cookie);
+        CHECK_EQ(c->user_data, cookie);
     }
 }
 
@@ -466,7 +466,7 @@ unsigned provoke_return(struct link *link, const struct iovec *message,
                 FAIL("a message landed in a buffer that must not be used");
             }
         }
-        CHECK_EQ(c.cookie, cookie);
+        CHECK_EQ(c.user_data, cookie);
         if (c.status != UNETMM_ST_SKIPPED) {
             return c.status;
         }
@@ -484,7 +484,7 @@ void count_to(struct unetmm_ep *ep, unsigned import, uint64_t from, uint64_t n)
         int ret;
 
         while ((ret = unetmm_write(ep, import, i % COUNTED_SLOTS * sizeof(i),
-                                   &i, sizeof(i), 0, 0, UNETMM_QUIET |
+                                   &i, sizeof(i), 0, 0, UNETMM_UNSIGNALED |
                                    UNETMM_INLINE | UNETMM_COUNT)) == -EAGAIN) {
             CHECK(now_ns() < end);
             breathe();
@@ -503,9 +503,9 @@ uint64_t ep_counter(const struct station *station, enum unetmm_counter n)
 {
     uint64_t values[UNETMM_NUM_COUNTERS];
 
-    CHECK(unetmm_counters(station->ctx, UNETMM_SCOPE_ENDPOINT,
-                          (unsigned)unetmm_ep_id(station->ep), values,
-                          n + 1) > (int)n);
+    CHECK(unetmm_stats_read(station->ctx, UNETMM_SCOPE_ENDPOINT,
+                            (unsigned)unetmm_ep_id(station->ep), values,
+                            n + 1) > (int)n);
     return values[n];
 }
 
@@ -513,7 +513,7 @@ uint64_t card_counter(struct unetmm_ctx *ctx, enum unetmm_counter n)
 {
     uint64_t values[UNETMM_NUM_COUNTERS];
 
-    CHECK(unetmm_counters(ctx, UNETMM_SCOPE_CARD, 0, values, n + 1) > (int)n);
+    CHECK(unetmm_stats_read(ctx, UNETMM_SCOPE_CARD, 0, values, n + 1) > (int)n);
     return values[n];
 }
 
@@ -521,7 +521,7 @@ uint64_t driver_counter(struct unetmm_ctx *ctx, enum unetmm_driver_counter n)
 {
     uint64_t values[UNETMM_NUM_DRIVER_COUNTERS];
 
-    CHECK(unetmm_counters(ctx, UNETMM_SCOPE_DRIVER, 0, values, n + 1) >
+    CHECK(unetmm_stats_read(ctx, UNETMM_SCOPE_DRIVER, 0, values, n + 1) >
           (int)n);
     return values[n];
 }
@@ -558,9 +558,9 @@ uint64_t ep_handled(const struct station *station)
 {
     uint64_t values[UNETMM_NUM_COUNTERS];
 
-    CHECK(unetmm_counters(station->ctx, UNETMM_SCOPE_ENDPOINT,
-                          (unsigned)unetmm_ep_id(station->ep), values,
-                          UNETMM_NUM_COUNTERS) > 0);
+    CHECK(unetmm_stats_read(station->ctx, UNETMM_SCOPE_ENDPOINT,
+                            (unsigned)unetmm_ep_id(station->ep), values,
+                            UNETMM_NUM_COUNTERS) > 0);
     return values[UNETMM_C_rx_frames] + sum_of_drops(values);
 }
 
@@ -607,7 +607,7 @@ static bool peer_call(struct station *station, enum peer_op op,
         uint64_t patience = now_ns() + 500 * NS_PER_MS * run.slow;
 
         if (unetmm_sendv(station->ep, station->channel, &iov, 1, QUESTION,
-                         UNETMM_QUIET | UNETMM_INLINE)) {
+                         UNETMM_UNSIGNALED | UNETMM_INLINE)) {
             return false;
         }
         if (peer_answer(station, &question, &answer,

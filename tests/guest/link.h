@@ -5,8 +5,8 @@
  * message goes out at link.tx and comes in at link.rx.
  *
  * Messages are datagrams: one that meets a buffer whose pages the card has
- * asked for but not got yet is dropped and counted.  deliver() finds out what
- * became of a message without guessing by time; exchange() repeats it.
+ * asked for but not got yet is dropped and counted.  deliver() finds out the fate of
+ * a message without guessing by time; exchange() repeats it.
  */
 #ifndef TEST_LINK_H
 #define TEST_LINK_H
@@ -17,7 +17,7 @@
 
 #define SERVICE_ECHO    0xec40
 #define SERVICE_MIRROR  0xec41  /* the same on reliable channels */
-/* What the mirror exports: zeros at first, for all to use. */
+/* The mirror's export: zeros at first, for all to use. */
 #define MIRROR_EXPORT   0xe4
 #define MIRROR_BYTES    ((size_t)200 * 1024)
 /*
@@ -31,7 +31,7 @@
 #define MOVING_EXPORT   0xe5
 #define MOVING_BYTES    ((size_t)200 * 1024)
 /*
- * What the mirror imports from who asks it to count (PEER_COUNT_HERE): number i goes
+ * The mirror's import from a peer that asks it to count (PEER_COUNT_HERE): number i goes
  * into slot i % COUNTED_SLOTS, 8 bytes, and counts.
  */
 #define COUNTED_EXPORT  0xe6
@@ -54,7 +54,7 @@
 
 #define STASH           256
 
-/* An endpoint and what was taken from it while looking for something else. */
+/* An endpoint, and completions taken from it while looking for another one. */
 struct station {
     struct unetmm_ctx *ctx;
     struct unetmm_ep *ep;
@@ -93,7 +93,7 @@ void link_open(struct link *link, struct unetmm_ctx *ctx,
                const struct unetmm_ep_attr *attr);
 void link_close(struct link *link);
 
-/* Source pinned: registers what messages are to use; tlb: nothing to do. */
+/* Source pinned: registers the messages' memory; tlb: nothing to do. */
 void reach(struct unetmm_ctx *ctx, void *at, size_t len, bool write);
 void unreach(struct unetmm_ctx *ctx, void *at, size_t len);
 
@@ -159,9 +159,9 @@ uint64_t ep_handled(const struct station *station);
 /* Of all counters of drops in receiving that are kept per endpoint. */
 uint64_t sum_of_drops(const uint64_t *values);
 
-/* What came to a card and is accounted for, from all its counters. */
+/* Frames that came to a card, by the sum of its counters. */
 uint64_t frames_from_wire(const uint64_t *values);
-/* What a card gave to the wire. */
+/* Frames that a card gave to the wire. */
 uint64_t frames_to_wire(const uint64_t *values);
 
 /* ---- The echo program ------------------------------------------------------------ */
@@ -186,15 +186,15 @@ enum peer_op {
 };
 
 /*
- * A process that waits at SERVICE_AT_HOME of the card with this address, keeps what
- * it gets, and asks for more when it is told that it may go on.  Or, with a number
+ * A process that waits at SERVICE_AT_HOME of the card with this address, keeps its
+ * units, and asks for more when it is told that it may go on.  Or, with a number
  * from PEER_QUEUE on, one that waits at QUEUE_AT_HOME again and again.  The
  * number tells them apart: an order that comes twice is one.
  */
 #define PEER_MEMBERS_MOST 8
 #define PEER_QUEUE      128
 #define peer_join(mac48, number) ((uint64_t)(mac48) << 8 | (number))
-/* How many hold what they have waited for; to how many there was no home any more. */
+/* The number of members that hold their unit, and of those that lost their home. */
 #define peer_members(holding, cut_off) ((uint64_t)(holding) << 32 | (cut_off))
 
 #define PEER_MAGIC      0x6c7463727473656full
@@ -221,7 +221,7 @@ uint64_t peer_ask(struct station *station, enum peer_op op);
 /* The same with something to go by. */
 uint64_t peer_tell(struct station *station, enum peer_op op, uint64_t value);
 
-/* Imports what the peer of the station's channel exports, or fails. */
+/* Imports the export of the peer of the station's channel, or fails. */
 unsigned import_of(struct station *station, uint64_t id, unsigned rights);
 
 #endif /* TEST_LINK_H */

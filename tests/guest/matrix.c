@@ -115,7 +115,7 @@ static void completed(struct station *station, uint64_t cookie)
     struct unetmm_completion c;
 
     take(station, UNETMM_CQE_SENT, &c);
-    CHECK_EQ(c.cookie, cookie);
+    CHECK_EQ(c.user_data, cookie);
     if (c.status) {
         FAIL("%s", unetmm_status_str(c.status));
     }
@@ -132,7 +132,7 @@ static void received(struct scene *s, struct unetmm_completion *c)
         while (take_now(&s->two, UNETMM_CQE_BUFFER, c)) {
             CHECK_EQ(c->status, UNETMM_ST_SKIPPED);
             CHECK_EQ(run.policy, UNETMM_POLICY_SKIP);
-            post(&s->two, s->to, LENGTH, c->cookie);
+            post(&s->two, s->to, LENGTH, c->user_data);
         }
     }
 }
@@ -149,7 +149,7 @@ static void send_one(struct scene *s, size_t len, uint64_t key)
     away(s->mine);
     send_pieces(&s->one, &iov, 1, key, 0);
     received(s, &c);
-    CHECK_EQ(c.cookie, key);
+    CHECK_EQ(c.user_data, key);
     CHECK_EQ(c.len, len);
     CHECK_PATTERN(s->to, len, key);
     CHECK_BYTES(s->to + len, LENGTH - len, 0x3c);
@@ -239,11 +239,11 @@ static void refused_channel(struct scene *s, uint32_t type, int error)
     struct station station;
     uint8_t mac[6];
 
-    attr.types = type;
+    attr.flags = type;
     card_mac(mac);
     station_open(&station, s->ctx, &s->attr);
-    CHECK_RET(unetmm_listen_as(station.ep, SERVICE_FIRST, 1, &attr), error);
-    CHECK_RET(unetmm_connect_as(station.ep, mac, SERVICE_FIRST, NS_PER_S, &attr,
+    CHECK_RET(unetmm_listen_ex(station.ep, SERVICE_FIRST, 1, &attr), error);
+    CHECK_RET(unetmm_connect_ex(station.ep, mac, SERVICE_FIRST, NS_PER_S, &attr,
                                 NULL), error);
     station_close(&station);
 }

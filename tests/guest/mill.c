@@ -146,11 +146,11 @@ static void carry(struct mill *m, const struct job *job)
     case WRITE:
         CHECK_RET(unetmm_write_sync(ep, import, job->to * PAGE, from,
                                     iov.iov_len, 0, 0, patience),
-                  UNETMM_ST_OK);
+                  0);
         break;
     case READ:
         CHECK_RET(unetmm_read_sync(ep, import, job->from * PAGE, to,
-                                   iov.iov_len, patience), UNETMM_ST_OK);
+                                   iov.iov_len, patience), 0);
         break;
     case STORE:
         mill_fill(m, job->from, job->n);

@@ -11,11 +11,15 @@
 #include "traffic.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 /* ---- The module --------------------------------------------------------------------------- */
@@ -112,7 +116,7 @@ static void *waiter_thread(void *argument)
         w->result = w->in == ACCEPTS ?
             unetmm_accept(w->link.rx->ep, NULL, -1) :
             w->in == WAITS ? unetmm_wait(w->link.rx->ep, &c, 1, -1) :
-            unetmm_counter_wait(w->counter, 1, UNETMM_COUNTER_BLOCK, -1);
+            unetmm_event_wait(w->counter, 1, UNETMM_EVENT_BLOCK, -1);
     } while (w->result == -EINTR);
     return NULL;
 }
@@ -125,7 +129,7 @@ static void waiter_start(struct waiter *w, enum waits_in in)
     w->in = in;
     w->result = 12345;
     link_open(&w->link, NULL, &attr);
-    CHECK_RET(unetmm_counter_create(w->link.ctx, 1, &w->counter), 0);
+    CHECK_RET(unetmm_event_create(w->link.ctx, 1, &w->counter), 0);
     CHECK_EQ(pthread_create(&w->thread, NULL, waiter_thread, w), 0);
 }
 
@@ -138,14 +142,14 @@ static void waiter_end(struct waiter *w)
     if (pthread_timedjoin_np(w->thread, NULL, &end)) {
         FAIL("who waits in %s is not told that the card has gone",
              w->in == ACCEPTS ? "accept" : w->in == WAITS ? "unetmm_wait" :
-             "unetmm_counter_wait");
+             "unetmm_event_wait");
     }
     CHECK(w->result == -ENODEV || w->result == -EIO);
     /* It still shows what it was. */
-    CHECK_EQ(unetmm_counter_read(w->counter), 0);
-    CHECK_RET(unetmm_counter_wait(w->counter, 1, UNETMM_COUNTER_BLOCK, 1000),
+    CHECK_EQ(unetmm_event_read(w->counter), 0);
+    CHECK_RET(unetmm_event_wait(w->counter, 1, UNETMM_EVENT_BLOCK, 1000),
               -ENODEV);
-    CHECK_RET(unetmm_counter_destroy(w->counter), 0);
+    CHECK_RET(unetmm_event_destroy(w->counter), 0);
     unetmm_ep_destroy(w->link.one.ep);
     unetmm_ep_destroy(w->link.two.ep);
     CHECK_RET(unetmm_close(w->link.ctx), 0);
@@ -423,6 +427,107 @@ static void prefetch_meets_the_end(void)
     meet_the_end(prefetch_for_ever);
 }
 
+/* ---- The card is given up --------------------------------------------------------------------- */
+
+#define TRACES              "/sys/kernel/tracing/"
+
+/* One more probe, which is on from now. */
+static void probe(const char *name, const char *rest)
+{
+    char text[200], path[100];
+    int fd = open(TRACES "kprobe_events", O_WRONLY | O_APPEND | O_CLOEXEC);
+
+    if (fd < 0) {
+        test_skip("this kernel has no probes");
+    }
+    snprintf(text, sizeof(text), "p:unetmm_test/%s %s", name, rest);
+    CHECK_EQ(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    CHECK_SYS(close(fd));
+    snprintf(path, sizeof(path), TRACES "events/unetmm_test/%s/enable", name);
+    CHECK_RET(write_file(path, "1"), 0);
+}
+
+static void probes_end(void)
+{
+    (void)write_file(TRACES "events/unetmm_test/enable", "0");
+    CHECK_RET(write_file(TRACES "kprobe_events", ""), 0);
+}
+
+/* What the first hit of a probe has found, or none. */
+static bool probed(const char *name, unsigned long long *value)
+{
+    FILE *file = fopen(TRACES "trace", "r");
+    char line[300], event[40];
+    bool found = false;
+    const char *at;
+
+    CHECK(file);
+    snprintf(event, sizeof(event), ": %s: (", name);
+    while (!found && fgets(line, sizeof(line), file)) {
+        at = strstr(line, event);
+        at = at ? strstr(at, "value=") : NULL;
+        if (at) {
+            *value = strtoull(at + strlen("value="), NULL, 0);
+            found = true;
+        }
+    }
+    fclose(file);
+    return found;
+}
+
+/* Where the driver has what it knows of the card: its state first. */
+static unsigned long long find_device(void)
+{
+    unsigned long long device;
+
+    if (access(TRACES "kprobe_events", F_OK) &&
+        mount("none", TRACES, "tracefs", 0, NULL)) {
+        test_skip("this kernel has no traces");
+    }
+    CHECK_RET(write_file(TRACES "trace", ""), 0);
+    probe("command", "unetmm_cmd value=%di:x64");
+    card_check_works();
+    CHECK(probed("command", &device));
+    probes_end();
+    return device;
+}
+
+/*
+ * Who finds that the card is given up takes pages from it without asking it.  So it
+ * has lost the bus when the driver says that: the state that pci_clear_master() finds
+ * is still the one of before.
+ */
+static void given_up(void)
+{
+    struct unetmm_event event = { .size = sizeof(event), .count = 1 };
+    unsigned long long device, before, then, after;
+    char fetch[100];
+    int fd, ret;
+
+    card_find();
+    device = find_device();
+    fd = raw_open_space();
+    snprintf(fetch, sizeof(fetch), "pci_clear_master value=@%#llx:u32", device);
+    CHECK_RET(write_file(TRACES "trace", ""), 0);
+    probe("fails", "unetmm_fail value=+0(%di):u32");
+    probe("clears", fetch);
+    probe("failed", "unetmm_net_event value=+0(%di):u32");
+    expect_complaint("the card is given up: a command does not complete");
+    card_memory_space(false);
+    ret = raw_ioctl(fd, UNETMM_IOC_EVENT, &event);
+    CHECK(ret == -EIO || ret == -ENODEV);
+    EVENTUALLY(probed("failed", &after));
+    CHECK(probed("fails", &before));
+    CHECK(probed("clears", &then));
+    probes_end();
+    card_memory_space(true);
+    card_write("reset", "1");
+    close(fd);
+    card_check_works();
+    CHECK(before != after);
+    CHECK_EQ(then, before);
+}
+
 static const struct test tests[] = {
     { "busy", busy, TEST_BOTH, 0 },
     { "reload", reload, TEST_TLB | TEST_NO_CARD, 60 },
@@ -435,6 +540,7 @@ static const struct test tests[] = {
     { "callers-meet-the-end", callers_meet_the_end, TEST_TLB | TEST_NO_CARD, 0 },
     { "prefetch-meets-the-end", prefetch_meets_the_end,
       TEST_SHADOW | TEST_ODP | TEST_NO_CARD, 0 },
+    { "given-up", given_up, TEST_TLB | TEST_NO_CARD, 0 },
 };
 
 int main(int argc, char **argv)

@@ -2,8 +2,8 @@
 /*
  * Linux's netdev on the card, between two guests: the other runs `netpeer`.
  *
- * Each test begins by making the interface anew, as whoever came before may have
- * left it in any state.
+ * Each test begins by making the interface anew, as earlier tests may have left
+ * it in any state.
  */
 #include "ask.h"
 #include "card.h"
@@ -125,7 +125,7 @@ static void fill(struct chance *chance, uint8_t *data, size_t n)
     }
 }
 
-/* A datagram comes back as it was; what gets lost is sent again. */
+/* A datagram comes back as it was; a lost one is sent again. */
 static void echo_datagram(int fd, struct chance *chance, size_t n)
 {
     static uint8_t sent[65536], got[65536];
@@ -170,7 +170,7 @@ static void write_stream(void *argument)
     }
 }
 
-/* The same from the other side of the echo: byte by byte what was written. */
+/* The same from the other side of the echo: byte by byte equal to the written data. */
 static void check_stream(const char *to, size_t bytes, uint64_t seed)
 {
     struct stream s = {
@@ -198,7 +198,7 @@ static void check_stream(const char *to, size_t bytes, uint64_t seed)
     close(s.fd);
 }
 
-/* ---- What goes through ----------------------------------------------------------------- */
+/* ---- Transfers --------------------------------------------------------------- */
 
 static void sizes(void)
 {
@@ -358,7 +358,7 @@ static int unsent(int fd)
 
 /*
  * All that is to be sent waits for the wire when the rings are made anew.  Nobody
- * sends anything afterwards: it has to go by itself.
+ * sends anything afterwards: the driver alone has to send it.
  */
 static void backlog(void)
 {
@@ -373,7 +373,7 @@ static void backlog(void)
     }
     begin(1500);
     DO("echo 1 >/proc/sys/net/ipv6/conf/%s/disable_ipv6", dev);
-    /* Who answered or asked would have us send something. */
+    /* An ARP reply or request would have us send something. */
     DO("echo 8 >/proc/sys/net/ipv4/conf/%s/arp_ignore", dev);
     DO("arp -s " NET_NOBODY " " NET_NOBODY_MAC " && "
        "arp -s " NET_PEER " " NET_PEER_MAC);
@@ -399,7 +399,7 @@ static void backlog(void)
     CHECK_EQ(counter("tx_timeouts"), 0);
 }
 
-/* ---- What is received --------------------------------------------------------------------- */
+/* ---- Reception --------------------------------------------------------------- */
 
 /* Sees every frame that the card gives the interface. */
 static int frames_open(void)
@@ -440,7 +440,7 @@ static bool answers(int ask, uint32_t number)
     return false;
 }
 
-/* Has the peer send some; what it answers comes behind them. */
+/* Has the peer send some; its answer comes behind them. */
 static unsigned frames_of(int fd, const uint8_t *mac, uint16_t count)
 {
     struct net_request request = { .count = count, .bytes = 100 };
@@ -580,7 +580,7 @@ static void second_address(void)
     CHECK_EQ(counter("flows_failed"), 0);
 }
 
-/* ---- What is done to it under traffic ------------------------------------------------------ */
+/* ---- Changes under traffic --------------------------------------------------- */
 
 struct traffic {
     atomic_ulong bytes;
@@ -735,7 +735,7 @@ static void unbind(void)
     under_traffic(do_unbind, 4);
 }
 
-/* The interface stays, with its addresses, and goes on by itself. */
+/* The interface stays, with its addresses, and goes on without an administrator. */
 static void do_reset(unsigned round)
 {
     (void)round;
@@ -860,7 +860,7 @@ static void out_of_memory(void)
     check_stream(NET_PEER, 1 << 18, 1);
 }
 
-/* NAPI has no memory for what it receives: that is dropped, and no more. */
+/* NAPI has no memory for received frames: they are dropped, and no more. */
 static void short_of_memory(unsigned round)
 {
     uint64_t before = counter("rx_no_memory");
@@ -929,7 +929,7 @@ static void looks(void)
     CHECK(counter("eth_rx_frames") > 0);
     CHECK(file_number("/sys/class/net/%s/statistics/rx_bytes", dev) > 0);
     CHECK(file_number("/sys/class/net/%s/statistics/tx_packets", dev) > 0);
-    /* What is left over from the tests goes. */
+    /* Restores the state before the tests. */
     DO("ip link set %s down", dev);
 }
 

@@ -7,6 +7,8 @@
 #include "link.h"
 #include "raw.h"
 
+#include <libunetmm/inline.h>
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

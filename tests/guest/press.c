@@ -4,8 +4,8 @@
  * so that everything succeeds, under traffic, and no byte is lost.
  *
  * Each test does one family of things to the mill's field (mill.h) until they are
- * seen to have happened, by what the kernel says or by the pages' frames, however
- * fast the machine is: the number of tries is what bounds it.
+ * seen to have happened, by the kernel's numbers or by the pages' frames, however
+ * fast the machine is: the number of tries bounds it.
  */
 #include "card.h"
 #include "group.h"
@@ -39,7 +39,7 @@ static struct mill mill;
 /*
  * Does something, as often as `n` in an ordinary run, and goes on until `proof`
  * holds, which has to be after eight times as many. The proof is asked for once a try:
- * what it says of huge pages, say, khugepaged can change at any time.
+ * its answer about huge pages, say, khugepaged can change at any time.
  */
 #define PROVOKE(n, act, proof) \
     do { \
@@ -71,7 +71,7 @@ static unsigned in_swap(unsigned first, unsigned n)
     return count;
 }
 
-/* Whoever uses the pages at that moment: they come back as they were. */
+/* Users of the pages at that moment do not matter: they come back as they were. */
 static unsigned send_away(struct chance *chance)
 {
     unsigned n = 1 + chance_below(chance, MOST);
@@ -163,7 +163,7 @@ static void limit(void)
     swap_off();
 }
 
-/* ---- What the process does itself ----------------------------------------------- */
+/* ---- The process's own calls ------------------------------------------------- */
 
 static void throw_away(struct chance *chance)
 {
@@ -188,8 +188,8 @@ static struct {
 } freed;
 
 /*
- * What the process has given up and the card has written then must survive being
- * reclaimed; what it has not written is dropped, which shows that it was tried.
+ * Pages that the process has given up and the card has written then must survive
+ * reclaim; the other pages are dropped, which shows that reclaim ran.
  */
 static void give_up(struct chance *chance)
 {
@@ -198,7 +198,7 @@ static void give_up(struct chance *chance)
 
     mill_fill(&mill, first, n);
     CHECK_SYS(madvise(at, n * PAGE, MADV_FREE));
-    /* The kernel knows of it when it has ended what this processor began. */
+    /* The second call makes this processor's batch of the first one take effect. */
     CHECK_SYS(madvise(at, n * PAGE, MADV_FREE));
     mill_fill_by_card(&mill, first, half);
     /* At first it is found out that they are wanted, then they are sent away. */
@@ -319,7 +319,7 @@ static void own_doing(void)
     swap_off();
 }
 
-/* ---- What the process asks for ahead ------------------------------------------------- */
+/* ---- Prefetches -------------------------------------------------------------- */
 
 /* Of pages that are in use, and that others take away meanwhile. */
 static unsigned ahead(struct chance *chance)
@@ -580,7 +580,7 @@ struct answerer {
     atomic_uint brought, allowed;
 };
 
-/* What is missing is as the mill remembers it. */
+/* Answers with the contents that the mill remembers. */
 static void *answer(void *argument)
 {
     static uint8_t bytes[UNETMM_PAGE_BYTES] __attribute__((aligned(4096)));

@@ -2,6 +2,8 @@
 #include "raw.h"
 #include "link.h"
 
+#include <libunetmm/inline.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

@@ -39,7 +39,7 @@ static void post_forever(struct link *l)
 
     reach(l->ctx, at, 64 * PAGE, true);
     for (i = 0; ; i++) {
-        unetmm_post(l->rx->ep, at + i % 63 * PAGE, PAGE + 5, i, 0);
+        unetmm_post_recv(l->rx->ep, at + i % 63 * PAGE, PAGE + 5, i, 0);
         unetmm_send(l->tx->ep, l->tx->channel, at + i % 62 * PAGE, 2 * PAGE,
                     i, 0);
         while (unetmm_poll(l->tx->ep, &c, 1) > 0) {
@@ -73,7 +73,7 @@ static void wait_forever(struct link *l)
 
 static void accept_forever(struct link *l)
 {
-    CHECK_RET(unetmm_listen(l->rx->ep, 0x4ea1, 1), 0);
+    CHECK_RET(unetmm_listen_ex(l->rx->ep, 0x4ea1, 1, &datagram_attr), 0);
     atomic_store(ready, 1);
     unetmm_accept(l->rx->ep, NULL, -1);
 }
@@ -81,7 +81,7 @@ static void accept_forever(struct link *l)
 static void connect_forever(struct link *l)
 {
     atomic_store(ready, 1);
-    unetmm_connect(l->tx->ep, nobody, 77, -1, NULL);
+    unetmm_connect_ex(l->tx->ep, nobody, 77, -1, &datagram_attr, NULL);
 }
 
 static void probe_forever(struct link *l)
@@ -153,7 +153,7 @@ static void remap_forever(struct link *l)
     struct unetmm_completion c;
 
     for (;;) {
-        unetmm_post(l->rx->ep, at + 100, 2 * PAGE, 0, 0);
+        unetmm_post_recv(l->rx->ep, at + 100, 2 * PAGE, 0, 0);
         unetmm_send(l->tx->ep, l->tx->channel, at, 2 * PAGE, 0, 0);
         CHECK_SYS(mmap(at, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE |
                        MAP_ANONYMOUS | MAP_FIXED, -1, 0));

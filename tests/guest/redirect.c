@@ -408,7 +408,7 @@ static void mover(void *argument)
 
     station_open(&s, ctx, NULL);
     CHECK_RET(unetmm_export(ctx, ID, at, 64 * PAGE, ALL, REDIRECT, 0), 0);
-    CHECK_RET(unetmm_listen_as(s.ep, SERVICE, 4, NULL), 0);
+    CHECK_RET(unetmm_listen_ex(s.ep, SERVICE, 4, NULL), 0);
     for (;;) {
         int ret = unetmm_accept(s.ep, &(struct unetmm_peer) { 0 }, 0);
 
@@ -441,7 +441,7 @@ static void killed(void)
         int ret;
 
         pid = start_process(mover, moves);
-        ret = unetmm_connect_as(s.ep, mac, SERVICE, 20 * NS_PER_S * run.slow,
+        ret = unetmm_connect_ex(s.ep, mac, SERVICE, 20 * NS_PER_S * run.slow,
                                 NULL, NULL);
         CHECK(ret >= 0);
         s.channel = (unsigned)ret;
@@ -457,7 +457,7 @@ static void killed(void)
         }
         for (n = 0; n < 20; n++) {
             take(&s, UNETMM_CQE_SENT, &c);
-            CHECK_EQ(c.cookie, n);
+            CHECK_EQ(c.user_data, n);
         }
         CHECK(WIFSIGNALED(await_process(pid)));
         CHECK_RET(unetmm_unimport(s.ep, import), 0);
@@ -519,7 +519,7 @@ static void far(void)
 
     chance_init(&chance, 0);
     station_open(&s.one, s.ctx, NULL);
-    ret = unetmm_connect_as(s.one.ep, run.peer, SERVICE_MIRROR,
+    ret = unetmm_connect_ex(s.one.ep, run.peer, SERVICE_MIRROR,
                             20 * NS_PER_S * run.slow, &usual, NULL);
     CHECK(ret >= 0);
     s.one.channel = (unsigned)ret;
@@ -532,7 +532,7 @@ static void far(void)
     write_whole(&s, 0, model, MOVING_BYTES);
     CHECK_RET(unetmm_write_sync(s.one.ep, mirror, MIRROR_MOVED, moved,
                                 sizeof(moved), 0, 0, 10 * NS_PER_S * run.slow),
-              UNETMM_ST_OK);
+              0);
     ask_host("set x-seed %llu", (unsigned long long)(run.seed & INT64_MAX));
     for (i = 0; i < KNOBS; i++) {
         ask_host("set %s 20000", knobs[i]);

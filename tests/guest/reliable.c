@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Reliable channels: all of what is sent arrives, once and in order, whatever
+ * Reliable channels: all messages arrive, once and in order, whatever
  * the wire does; and if it does not, the completion says why.
  *
  * Local: two endpoints on one card.  Remote: the other guest's echo sends back
- * what it gets, so that what is checked has been through both directions.
+ * what it gets, so that the compared bytes have been through both directions.
  */
 #include "ask.h"
 #include "guard.h"
@@ -45,7 +45,7 @@ static void connect_to_mirror(struct pipe *p,
                               const struct unetmm_channel_attr *attr)
 {
     struct unetmm_peer peer;
-    int ret = unetmm_connect_as(p->one.ep, run.peer, SERVICE_MIRROR,
+    int ret = unetmm_connect_ex(p->one.ep, run.peer, SERVICE_MIRROR,
                                 20 * NS_PER_S * run.slow, attr, &peer);
 
     if (ret < 0) {
@@ -142,7 +142,7 @@ static void repost(struct pipe *p)
         if (c.status != UNETMM_ST_SKIPPED) {
             FAIL("a buffer came back: %s", unetmm_status_str(c.status));
         }
-        post_place(p, (unsigned)c.cookie);
+        post_place(p, (unsigned)c.user_data);
     }
 }
 
@@ -165,7 +165,7 @@ static void receive_next(struct pipe *p)
     }
     CHECK_EQ(c.channel, p->rx->channel);
     CHECK_EQ(c.len, p->lengths[place]);
-    data = c.is_inline ? c.data : p->to[c.cookie];
+    data = c.is_inline ? c.data : p->to[c.user_data];
     at = pattern_check(data, c.len, pattern_key(run.seed, p->received), 0);
     if (at < c.len) {
         FAIL("message %llu of %u bytes is wrong at %zu",
@@ -173,7 +173,7 @@ static void receive_next(struct pipe *p)
     }
     p->received++;
     if (!c.is_inline) {
-        post_place(p, (unsigned)c.cookie);
+        post_place(p, (unsigned)c.user_data);
     }
 }
 
@@ -187,7 +187,7 @@ static void complete_next(struct pipe *p)
         FAIL("send %llu failed: %s", (unsigned long long)p->completed,
              unetmm_status_str(c.status));
     }
-    CHECK_EQ(c.cookie, 0x5e0000 + p->completed);
+    CHECK_EQ(c.user_data, 0x5e0000 + p->completed);
     p->completed++;
 }
 
@@ -217,7 +217,7 @@ static void drain(struct pipe *p)
     CHECK(!take_until(p->rx, UNETMM_CQE_RECEIVED, &c, now_ns() + NS_PER_MS));
 }
 
-/* ---- What arrives ---------------------------------------------------------------- */
+/* ---- Arrival ----------------------------------------------------------------- */
 
 static void lengths(void)
 {
@@ -284,8 +284,8 @@ static uint64_t misses_of(struct pipe *p)
 }
 
 /*
- * Each of them is as long as the card's TLB, and so is what is sent: what goes
- * through is a packet's pages at a time, and asked for a few times at most.
+ * Each of them is as long as the card's TLB, and the messages are, too: a packet's pages
+ * go through at a time, and are asked for a few times at most.
  */
 static void long_buffers(void)
 {
@@ -429,7 +429,7 @@ static void everything(void)
 
 /* ---- How it ends ------------------------------------------------------------------- */
 
-/* What the end of a channel by the other side may be called. */
+/* The statuses of a channel's end by the other side. */
 static bool is_end(unsigned status)
 {
     return status == UNETMM_ST_BAD_CHANNEL || status == UNETMM_ST_FLUSHED ||
@@ -451,7 +451,7 @@ static void await_end(struct pipe *p)
     /* Each send completes, in order, and none well after one that did not. */
     for (unsigned k = 0; k < 7; k++) {
         take(p->tx, UNETMM_CQE_SENT, &c);
-        CHECK_EQ(c.cookie, k ? 0x5e0000 + p->completed++ : 0xd1e);
+        CHECK_EQ(c.user_data, k ? 0x5e0000 + p->completed++ : 0xd1e);
         CHECK(c.status ? is_end(c.status) : !status);
         status = c.status;
     }
@@ -545,7 +545,7 @@ static void link_blinks(void)
     pipe_close(&p);
 }
 
-/* Closed here: what was not acknowledged says so. */
+/* Closed here: unacknowledged messages complete with BAD_CHANNEL. */
 static void closed_with_messages(void)
 {
     struct unetmm_completion c;
@@ -559,7 +559,7 @@ static void closed_with_messages(void)
     CHECK_RET(unetmm_disconnect(p.tx->ep, p.tx->channel), 0);
     for (i = 0; i < WINDOW; i++) {
         take(p.tx, UNETMM_CQE_SENT, &c);
-        CHECK_EQ(c.cookie, 0x5e0000 + i);
+        CHECK_EQ(c.user_data, 0x5e0000 + i);
         CHECK_EQ(c.status, UNETMM_ST_BAD_CHANNEL);
     }
     CHECK_RET(unetmm_send(p.tx->ep, p.tx->channel, "x", 1, 0, 0), -ENOENT);
@@ -584,7 +584,7 @@ static void closed_by_peer(void)
     pipe_close(&p);
 }
 
-/* Who only receives is woken, once, by the end of the channel. */
+/* A process that only receives is woken, once, by the end of the channel. */
 static void told_of_the_end(void)
 {
     struct unetmm_channel_attr attr = usual;
@@ -592,7 +592,7 @@ static void told_of_the_end(void)
     struct pipe p;
     unsigned i;
 
-    attr.types |= UNETMM_TELL_CLOSED;
+    attr.flags |= UNETMM_NOTIFY_CLOSE;
     pipe_open(&p, 60000, &attr);
     for (i = 0; i < 2; i++) {
         post_all(&p);
@@ -634,7 +634,7 @@ static void not_ready(void)
     drain(&p);
     pipe_close(&p);
 
-    attr.not_ready_retries = 2;
+    attr.rnr_retries = 2;
     pipe_open(&p, 60000, &attr);
     send_next(&p, 60000);
     send_next(&p, 60000);
@@ -668,7 +668,7 @@ static void too_long_for_the_buffer(void)
     p.received = p.completed = p.sent;
     send_next(&p, 50000);
     take(p.rx, UNETMM_CQE_RECEIVED, &c);
-    CHECK_EQ(c.cookie, 7);
+    CHECK_EQ(c.user_data, 7);
     CHECK_EQ(c.len, 50000);
     CHECK_EQ(pattern_check(p.to[0], 50000, pattern_key(run.seed, 2), 0),
              50000);
@@ -689,7 +689,7 @@ static void flood(void *argument)
     card_mac(mac);
     station_open(&s, ctx, NULL);
     reach(ctx, at, 15 * PAGE, false);
-    channel = unetmm_connect_as(s.ep, mac, SERVICE, 10 * NS_PER_S * run.slow, NULL, NULL);
+    channel = unetmm_connect_ex(s.ep, mac, SERVICE, 10 * NS_PER_S * run.slow, NULL, NULL);
     CHECK(channel >= 0);
     s.channel = (unsigned)channel;
     pattern_fill(at, 15 * PAGE, 5, 0);
@@ -712,11 +712,11 @@ static void sender_killed(void)
     unsigned i, n;
     pid_t pid;
 
-    /* What a fork makes copy-on-write is registered no more. */
+    /* Memory that a fork makes copy-on-write is registered no more. */
     CHECK_SYS(madvise(at, 15 * PAGE, MADV_DONTFORK));
     reach(ctx, at, 15 * PAGE, true);
     station_open(&s, ctx, NULL);
-    CHECK_RET(unetmm_listen_as(s.ep, SERVICE, 4, NULL), 0);
+    CHECK_RET(unetmm_listen_ex(s.ep, SERVICE, 4, NULL), 0);
     post(&s, at, 15 * PAGE, 1);
     for (i = 0; i < rounds(5); i++) {
         pid = start_process(flood, count);
@@ -769,15 +769,15 @@ static void types(void)
 
     card_mac(mac);
     station_open(&s, ctx, NULL);
-    CHECK_RET(unetmm_listen(s.ep, SERVICE, 4), 0);
-    CHECK_RET(unetmm_connect_as(s.ep, mac, SERVICE, 10 * NS_PER_S * run.slow, NULL,
+    CHECK_RET(unetmm_listen_ex(s.ep, SERVICE, 4, &datagram_attr), 0);
+    CHECK_RET(unetmm_connect_ex(s.ep, mac, SERVICE, 10 * NS_PER_S * run.slow, NULL,
                                 NULL), -EPROTOTYPE);
-    CHECK_RET(unetmm_listen_as(s.ep, SERVICE, 4, NULL), 0);
-    CHECK_RET(unetmm_connect(s.ep, mac, SERVICE, 10 * NS_PER_S * run.slow, NULL),
+    CHECK_RET(unetmm_listen_ex(s.ep, SERVICE, 4, NULL), 0);
+    CHECK_RET(unetmm_connect_ex(s.ep, mac, SERVICE, 10 * NS_PER_S * run.slow, &datagram_attr, NULL),
               -EPROTOTYPE);
-    attr.types = UNETMM_DATAGRAM | UNETMM_RELIABLE;
-    CHECK_RET(unetmm_listen_as(s.ep, SERVICE, 4, &attr), 0);
-    CHECK((ret = unetmm_connect(s.ep, mac, SERVICE, 10 * NS_PER_S,
+    attr.flags = UNETMM_DATAGRAM | UNETMM_RELIABLE;
+    CHECK_RET(unetmm_listen_ex(s.ep, SERVICE, 4, &attr), 0);
+    CHECK((ret = unetmm_connect_ex(s.ep, mac, SERVICE, 10 * NS_PER_S, &datagram_attr,
                                 NULL)) >= 0);
     CHECK_RET(unetmm_channel_info(s.ep, (unsigned)ret, &info), 0);
     CHECK_EQ(info.type, UNETMM_DATAGRAM);
@@ -785,7 +785,7 @@ static void types(void)
     CHECK((ret = unetmm_accept(s.ep, NULL, 0)) >= 0);
     CHECK_RET(unetmm_channel_info(s.ep, (unsigned)ret, &info), 0);
     CHECK_EQ(info.type, UNETMM_DATAGRAM);
-    CHECK((ret = unetmm_connect_as(s.ep, mac, SERVICE, 10 * NS_PER_S * run.slow, NULL,
+    CHECK((ret = unetmm_connect_ex(s.ep, mac, SERVICE, 10 * NS_PER_S * run.slow, NULL,
                                    NULL)) >= 0);
     CHECK_RET(unetmm_channel_info(s.ep, (unsigned)ret, &info), 0);
     CHECK_EQ(info.type, UNETMM_RELIABLE);
@@ -797,7 +797,7 @@ static void types(void)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-/* Source ktlb has none: what it posted would have to stay translated. */
+/* Source ktlb has none: its posted buffers would have to stay translated. */
 static void not_with_ktlb(void)
 {
     struct unetmm_ctx *ctx = open_card();
@@ -806,14 +806,14 @@ static void not_with_ktlb(void)
 
     card_mac(mac);
     station_open(&s, ctx, NULL);
-    CHECK_RET(unetmm_listen_as(s.ep, SERVICE, 4, NULL), -EOPNOTSUPP);
-    CHECK_RET(unetmm_connect_as(s.ep, mac, SERVICE, 10 * NS_PER_S * run.slow, NULL,
+    CHECK_RET(unetmm_listen_ex(s.ep, SERVICE, 4, NULL), -EOPNOTSUPP);
+    CHECK_RET(unetmm_connect_ex(s.ep, mac, SERVICE, 10 * NS_PER_S * run.slow, NULL,
                                 NULL), -EOPNOTSUPP);
     station_close(&s);
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-/* All that the card has, and what is given back can be had again. */
+/* All that the card has; one that is given back can be had again. */
 static void all_there_are(void)
 {
     struct unetmm_ctx *ctx = open_card();
@@ -832,13 +832,13 @@ static void all_there_are(void)
     }
     for (i = 0; i < n; i++) {
         station_open(&s[i], ctx, NULL);
-        CHECK_RET(unetmm_listen_as(s[i].ep, SERVICE + 0x100 + i, 64, NULL),
+        CHECK_RET(unetmm_listen_ex(s[i].ep, SERVICE + 0x100 + i, 64, NULL),
                   0);
     }
     /* Each is two halves on this card. */
     for (i = 0; i < n && ret >= 0; i++) {
         for (;;) {
-            ret = unetmm_connect_as(s[i].ep, mac, SERVICE + 0x100 + i,
+            ret = unetmm_connect_ex(s[i].ep, mac, SERVICE + 0x100 + i,
                                     (count < info.reliable ? 20 : 1) *
                                     NS_PER_S * run.slow, NULL, NULL);
             if (ret < 0) {
@@ -852,11 +852,11 @@ static void all_there_are(void)
         }
     }
     CHECK_EQ(count, info.reliable);
-    /* Who was asked has none: it may have one later. */
+    /* The peer has none: it may have one later. */
     CHECK_RET(ret, -ETIMEDOUT);
     CHECK_RET(unetmm_disconnect(s[0].ep, 0), 0);
     CHECK_RET(unetmm_disconnect(s[0].ep, 1), 0);
-    EVENTUALLY(unetmm_connect_as(s[0].ep, mac, SERVICE + 0x100,
+    EVENTUALLY(unetmm_connect_ex(s[0].ep, mac, SERVICE + 0x100,
                                  500 * NS_PER_MS * run.slow, NULL,
                                  NULL) >= 0);
     for (i = 0; i < n; i++) {

@@ -62,7 +62,7 @@ static void reads(struct bench *b, unsigned import, uint64_t key)
 {
     memset(b->mine, 0, BYTES);
     CHECK_RET(unetmm_read_sync(b->one.ep, import, 0, b->mine, BYTES,
-                               PATIENCE_NS), UNETMM_ST_OK);
+                               PATIENCE_NS), 0);
     CHECK_PATTERN(b->mine, BYTES, key);
 }
 
@@ -71,7 +71,7 @@ static void writes(struct bench *b, unsigned import, const uint8_t *at,
 {
     pattern_fill(b->mine, BYTES, key, 0);
     CHECK_RET(unetmm_write_sync(b->one.ep, import, 0, b->mine, BYTES, 0, 0,
-                                PATIENCE_NS), UNETMM_ST_OK);
+                                PATIENCE_NS), 0);
     CHECK_PATTERN(at, BYTES, key);
 }
 
@@ -93,7 +93,7 @@ static void read_only_mapping(void)
     CHECK(unetmm_export(b.ctx, ID, at, BYTES, UNETMM_RIGHT_ALL, 0, 0) < 0);
     import = export_at(&b, to, UNETMM_RIGHT_ALL);
     CHECK_RET(unetmm_write_sync(b.one.ep, import, 0, at, BYTES, 0, 0,
-                                PATIENCE_NS), UNETMM_ST_OK);
+                                PATIENCE_NS), 0);
     CHECK_PATTERN(to, BYTES, 1);
     unexport(&b, import);
     unmap_pages(at, NPAGES);
@@ -228,7 +228,7 @@ static void mapped_again(void)
         CHECK_SYS(munmap(at, BYTES));
         if (i % 2) {
             CHECK_RET(unetmm_read_sync(b.one.ep, import, 0, b.mine, BYTES,
-                                       PATIENCE_NS), UNETMM_ST_REMOTE_MEMORY);
+                                       PATIENCE_NS), -EREMOTEIO);
         }
         again = CHECK_SYS(mmap(at, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE |
                                MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));

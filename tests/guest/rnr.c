@@ -7,6 +7,7 @@
 #include "guard.h"
 #include "late.h"
 #include "link.h"
+#include "pair.h"
 #include "swap.h"
 
 #include <pthread.h>
@@ -93,7 +94,7 @@ static unsigned taken_status(struct scene *s, uint64_t cookie)
     struct unetmm_completion c;
 
     take(&s->one, UNETMM_CQE_SENT, &c);
-    CHECK_EQ(c.cookie, cookie);
+    CHECK_EQ(c.user_data, cookie);
     return c.status;
 }
 
@@ -189,14 +190,14 @@ static void sends(void)
         away(s.own, SPAN);
         send_pieces(&s.one, &iov, 1, i, 0);
         take(&s.two, UNETMM_CQE_RECEIVED, &c);
-        CHECK_EQ(c.cookie, i);
+        CHECK_EQ(c.user_data, i);
         CHECK_EQ(c.len, len);
         CHECK_PATTERN(s.own, len, i);
         CHECK_EQ(taken_status(&s, i), UNETMM_ST_OK);
         /* The other one is used up. */
         send_pieces(&s.one, &iov, 1, i, 0);
         take(&s.two, UNETMM_CQE_RECEIVED, &c);
-        CHECK_EQ(c.cookie, ~0ull);
+        CHECK_EQ(c.user_data, ~0ull);
         CHECK_EQ(taken_status(&s, i), UNETMM_ST_OK);
     }
     note("%u messages, %llu times told to come again", i,
@@ -248,7 +249,7 @@ static void atomics(void)
         CHECK_RET(unetmm_fetch_add(s.one.ep, s.import, 8, 3, i, 0), 0);
         take(&s.one, UNETMM_CQE_SENT, &c);
         CHECK_EQ(c.status, UNETMM_ST_OK);
-        CHECK_EQ(c.cookie, i);
+        CHECK_EQ(c.user_data, i);
         CHECK_EQ(unetmm_old_value(&c), 3ull * i);
     }
     CHECK_EQ(((uint64_t *)s.own)[1], 3ull * i);
@@ -333,16 +334,16 @@ static void limit(void)
     struct scene s;
 
     late_make(&late, SPAN);
-    attr.not_ready_retries = 2;
-    attr.not_ready_us = 1000;
+    attr.rnr_retries = 2;
+    attr.rnr_us = 1000;
     scene_open(&s, late.at, &attr);
     CHECK_RET(unetmm_write(s.one.ep, s.import, 0, s.mine, 100, 0, 1, 0), 0);
     CHECK_RET(unetmm_write(s.one.ep, s.import, PAGE, s.mine, 100, 0, 2, 0), 0);
     take(&s.one, UNETMM_CQE_SENT, &c);
-    CHECK_EQ(c.cookie, 1);
+    CHECK_EQ(c.user_data, 1);
     CHECK_EQ(c.status, UNETMM_ST_NOT_READY);
     take(&s.one, UNETMM_CQE_SENT, &c);
-    CHECK_EQ(c.cookie, 2);
+    CHECK_EQ(c.user_data, 2);
     CHECK_EQ(c.status, UNETMM_ST_FLUSHED);
     CHECK(refusals(&s) >= 3);
     /* What waits for the page is not in the way of another channel. */
@@ -372,8 +373,8 @@ static void told_early(void)
     struct scene s;
 
     late_make(&late, SPAN);
-    attr.not_ready_us = UNETMM_REL_MAX_TIMEOUT_US;
-    attr.not_ready_retries = 20;
+    attr.rnr_us = UNETMM_REL_MAX_TIMEOUT_US;
+    attr.rnr_retries = 20;
     scene_open(&s, late.at, &attr);
     pattern_fill(s.mine, 100, 4, 0);
     /* A machine that stands still in between shows nothing: then once more. */
@@ -408,7 +409,7 @@ static struct way read_by(bool rewind)
     struct scene s;
     struct way way;
 
-    attr.types |= rewind ? UNETMM_REWIND : 0;
+    attr.flags |= rewind ? UNETMM_GO_BACK_N : 0;
     scene_open(&s, NULL, &attr);
     for (i = 0; i < n; i++) {
         pattern_fill(s.own, LENGTH, i, 0);
@@ -487,7 +488,16 @@ static void by_stages(void)
     unsigned i;
 
     chance_init(&chance, 5);
+    set_parameter("stages", 0);
     scene_open(&s, NULL, &usual);
+    look_at_stages(before, ns_before);
+    for (i = 0; i < rounds(5); i++) {
+        write_once(&s, &chance, i, away);
+    }
+    look_at_stages(n, ns);
+    /* Nobody has asked for it. */
+    CHECK(!memcmp(n, before, sizeof(n)) && !memcmp(ns, ns_before, sizeof(ns)));
+    set_parameter("stages", 1);
     faults = driver_counter(s.ctx, UNETMM_D_faults);
     look_at_stages(before, ns_before);
     start = now_ns();
@@ -497,6 +507,7 @@ static void by_stages(void)
     scene_close(&s);
     took = now_ns() - start;
     look_at_stages(n, ns);
+    set_parameter("stages", 0);
     s.ctx = open_card();
     faults = driver_counter(s.ctx, UNETMM_D_faults) - faults;
     CHECK_RET(unetmm_close(s.ctx), 0);
@@ -527,18 +538,18 @@ static void wrong(void)
 
     station_open(&one, ctx, &how);
     station_open(&two, ctx, NULL);
-    attr.types = UNETMM_DATAGRAM;
-    CHECK_RET(unetmm_listen_as(one.ep, SERVICE_FIRST, 1, &attr), -EPROTOTYPE);
-    attr.types = UNETMM_DATAGRAM | UNETMM_REWIND;
-    CHECK_RET(unetmm_listen_as(two.ep, SERVICE_FIRST, 1, &attr), -EINVAL);
-    attr.types = UNETMM_DATAGRAM;
-    attr.not_ready_us = 1;
-    CHECK_RET(unetmm_listen_as(two.ep, SERVICE_FIRST, 1, &attr), -EINVAL);
-    attr.types = UNETMM_RELIABLE;
-    attr.not_ready_us = 1000001;
-    CHECK_RET(unetmm_listen_as(two.ep, SERVICE_FIRST, 1, &attr), -EINVAL);
-    attr.not_ready_us = 1000000;
-    CHECK_RET(unetmm_listen_as(two.ep, SERVICE_FIRST, 1, &attr), 0);
+    attr.flags = UNETMM_DATAGRAM;
+    CHECK_RET(unetmm_listen_ex(one.ep, SERVICE_FIRST, 1, &attr), -EPROTOTYPE);
+    attr.flags = UNETMM_DATAGRAM | UNETMM_GO_BACK_N;
+    CHECK_RET(unetmm_listen_ex(two.ep, SERVICE_FIRST, 1, &attr), -EINVAL);
+    attr.flags = UNETMM_DATAGRAM;
+    attr.rnr_us = 1;
+    CHECK_RET(unetmm_listen_ex(two.ep, SERVICE_FIRST, 1, &attr), -EINVAL);
+    attr.flags = UNETMM_RELIABLE;
+    attr.rnr_us = 1000001;
+    CHECK_RET(unetmm_listen_ex(two.ep, SERVICE_FIRST, 1, &attr), -EINVAL);
+    attr.rnr_us = 1000000;
+    CHECK_RET(unetmm_listen_ex(two.ep, SERVICE_FIRST, 1, &attr), 0);
     station_close(&one);
     station_close(&two);
     CHECK_RET(unetmm_close(ctx), 0);

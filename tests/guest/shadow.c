@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Source shadow: what the table has is resident (always), and what is resident the
- * table has (as far as Linux says so).
+ * Source shadow: the pages of the table are resident (always), and the table has the
+ * resident pages (as far as Linux reports them).
  *
  * Both are looked at from outside: the table by the driver's debugfs, residency
- * by /proc/self/pagemap.  What was the same before and after a look, with no
- * invalidation begun or ended meanwhile, was so during the look.
+ * by /proc/self/pagemap.  A state that is equal before and after a look, with
+ * no invalidation begun or ended meanwhile, held during the look.
  */
 #include "card.h"
 #include "guard.h"
@@ -32,7 +32,7 @@
 
 #define AREA            LOOK_PAGES      /* that the stress is about */
 
-/* ---- What is there, and what is not ------------------------------------------------ */
+/* ---- Presence and absence ---------------------------------------------------- */
 
 static void do_nothing(void *argument)
 {
@@ -60,7 +60,7 @@ static void pushed(void)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-/* So is what was resident before. */
+/* Pages that were resident before are entered, too. */
 static void at_first(void)
 {
     uint8_t *at = pages(AREA), *huge = pages(1024);
@@ -81,7 +81,7 @@ static void at_first(void)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-/* What is only read has no right to be written, until it has been. */
+/* A page that is only read has no right to write until it is written. */
 static void rights(void)
 {
     struct look look;
@@ -102,7 +102,7 @@ static void rights(void)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-/* What a fork or mprotect() has taken away and left is looked at again. */
+/* Pages that a fork or mprotect() has taken out and left resident are entered again. */
 static void comes_back(void)
 {
     struct look look;
@@ -161,7 +161,7 @@ static void taken_at_once(void)
     unsigned i;
 
     for (i = 0; i < rounds(20); i++) {
-        /* What mremap() has brought back has come without a fault. */
+        /* Pages that mremap() has brought back have come without a fault. */
         CHECK_SYS(madvise(at, 2 * PAGE, MADV_DONTNEED));
         touch(at, 2, true);
         EVENTUALLY(count_entries(&look, at, 2) == 2);
@@ -203,7 +203,7 @@ static void not_pinned(void)
         EVENTUALLY(page_out(at, 1) && page_out(to, 1));
         CHECK_EQ(entry_at(&look, at), 0);
         CHECK_EQ(entry_at(&look, to), 0);
-        /* What the card has written is what comes back. */
+        /* The card's bytes come back. */
         CHECK_PATTERN(to, 4096, i);
     }
     link_close(&link);
@@ -391,13 +391,13 @@ static void *change_for_ever(void *argument)
         change(c->s, c->number, &chance);
         pthread_rwlock_unlock(&c->s->gate);
         atomic_fetch_add(&c->s->steps, 1);
-        /* Who waits to write must get its turn. */
+        /* A thread that waits to write must get its turn. */
         idle_ns(chance_below(&chance, 100) * NS_PER_US);
     }
     return NULL;
 }
 
-/* The gate is shut: what has been touched comes into the table. */
+/* The gate is shut: touched pages come into the table. */
 static void look_at_rest(const struct look *look, struct stress *s,
                          struct tally *running, struct tally *rest)
 {

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Peers that write into memory which vanishes again and again: faults without end.
- * Who owns that memory waits for himself; a neighbour, another process on the card,
- * has its faults served in turn, and all of its messages arrive.
+ * Peers that write into memory which is discarded again and again: faults without end.
+ * Only the owner of that memory waits; a neighbour, another process on the card, has
+ * its faults served in turn, and all of its messages arrive.
  */
 #include "pair.h"
+#include "process.h"
 #include "watch.h"
 
-#include <dirent.h>
+#include <linux/capability.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -24,10 +26,13 @@
 #define SPACES          "/sys/kernel/debug/unetmm/unetmm0/spaces"
 #define PATIENCE_NS     ((int64_t)(20 * NS_PER_S * run.slow))
 
-/* What the driver says of a space's misses (unetmm_turns.c), and of how many spaces. */
+/*
+ * The driver's counters of one space's misses (pager/pager.h), the number of spaces, and
+ * the sum over all spaces.
+ */
 struct turns {
-    unsigned spaces, most, deferred;
-    unsigned long long passed;
+    unsigned spaces, most, deferred, asleep;
+    unsigned long long passed, most_passed;
 };
 
 static struct turns turns_of(uint64_t space)
@@ -39,18 +44,26 @@ static struct turns turns_of(uint64_t space)
     CHECK(file);
     while (fgets(line, sizeof(line), file)) {
         const char *deferred = strstr(line, "deferred "), *most;
+        unsigned long long passed;
         unsigned id;
 
         if (sscanf(line, "space %u ", &id) != 1) {
             continue;
         }
         turns.spaces++;
+        most = strstr(line, "passed ");
+        CHECK(most);
+        CHECK_EQ(sscanf(most, "passed %llu", &passed), 1);
+        if (passed > turns.most_passed) {
+            turns.most_passed = passed;
+        }
         if (id != space) {
             continue;
         }
         most = strstr(line, "most ");
         CHECK(deferred && most);
-        CHECK_EQ(sscanf(deferred, "deferred %u", &turns.deferred), 1);
+        CHECK_EQ(sscanf(deferred, "deferred %u asleep %u", &turns.deferred,
+                        &turns.asleep), 2);
         CHECK_EQ(sscanf(most, "most %u passed %llu", &turns.most,
                         &turns.passed), 2);
     }
@@ -79,7 +92,7 @@ struct storm {
     pthread_t thread;
 };
 
-/* What the peers write to is never there for long. */
+/* Discards the peers' target again and again. */
 static void *vanish(void *argument)
 {
     struct storm *s = argument;
@@ -208,32 +221,117 @@ static void neighbour(void)
     pair_close(&p);
 }
 
+/* ---- Users ------------------------------------------------------------------------------ */
+
+#define CROWD           8u      /* spaces of one user */
+#define OTHER_USER      1000u
+#define MOST_CPUS       8
+
+static atomic_bool cpus_free;
+
+/* Gives the caller a higher priority than all threads of the driver. */
+static void be_first(int cpu)
+{
+    struct sched_param param = { .sched_priority = 1 };
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    CHECK_SYS(sched_setaffinity(0, sizeof(set), &set));
+    CHECK_SYS(sched_setscheduler(0, SCHED_FIFO, &param));
+}
+
+static void *occupy(void *argument)
+{
+    be_first((int)(intptr_t)argument);
+    while (!atomic_load(&cpus_free)) {
+    }
+    return NULL;
+}
+
+static void send_absent(struct link *link)
+{
+    struct iovec iov = { small_pages(1), PAGE };
+
+    send_pieces(link->tx, &iov, 1, 1, 0);
+}
+
+/* All have a miss before the driver sees the first; ours is the last. */
+static void send_all(struct link *links, unsigned n)
+{
+    struct sched_param other = { 0 };
+    pthread_t threads[MOST_CPUS];
+    cpu_set_t set;
+    int cpu, cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t end;
+    unsigned i;
+
+    CHECK(cpus <= MOST_CPUS);
+    atomic_store(&cpus_free, false);
+    for (cpu = 1; cpu < cpus; cpu++) {
+        CHECK_EQ(pthread_create(&threads[cpu], NULL, occupy,
+                                (void *)(intptr_t)cpu), 0);
+    }
+    CHECK_SYS(sched_getaffinity(0, sizeof(set), &set));
+    be_first(0);
+    for (i = 0; i < n; i++) {
+        send_absent(&links[i]);
+    }
+    end = now_ns() + 50 * NS_PER_MS * run.slow;
+    while (now_ns() < end) {
+    }
+    atomic_store(&cpus_free, true);
+    CHECK_SYS(sched_setscheduler(0, SCHED_OTHER, &other));
+    CHECK_SYS(sched_setaffinity(0, sizeof(set), &set));
+    for (cpu = 1; cpu < cpus; cpu++) {
+        CHECK_EQ(pthread_join(threads[cpu], NULL), 0);
+    }
+}
+
+/* However many spaces another user has, our miss is next but for one of them. */
+static void users(void)
+{
+    struct link links[CROWD + 1];
+    struct turns ours = { 0 };
+    struct unetmm_ctx *ctx;
+    struct look look;
+    unsigned i, tries;
+
+    /* The real user is the one that counts; the other rights stay. */
+    CHECK_SYS(setresuid(OTHER_USER, 0, 0));
+    ctx = look_open(&look);
+    CHECK_SYS(setresuid(0, 0, 0));
+    for (i = 0; i < CROWD; i++) {
+        link_open(&links[i], NULL, NULL);
+    }
+    link_open(&links[CROWD], ctx, NULL);
+    for (tries = 0; tries < 20 && ours.most_passed < CROWD - 1; tries++) {
+        uint64_t before = driver_counter(ctx, UNETMM_D_faults);
+
+        send_all(links, CROWD + 1);
+        EVENTUALLY(driver_counter(ctx, UNETMM_D_faults) - before > CROWD);
+        ours = turns_of(look.space);
+    }
+    note("%llu were served before one of ours, and %llu before another's",
+         ours.passed, ours.most_passed);
+    CHECK(ours.most_passed >= CROWD - 1);
+    CHECK(ours.passed < 2);
+    for (i = 0; i < CROWD; i++) {
+        link_close(&links[i]);
+    }
+    link_close(&links[CROWD]);
+    look_close(&look);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
 /* ---- Pages that do not come ------------------------------------------------------------- */
 
 #define MOST_THREADS    6u
 
-/* Threads of the driver's that page in */
-static unsigned page_in_threads(void)
+/* Threads of the driver's that page in for the storm */
+static unsigned asleep(void)
 {
-    DIR *proc = opendir("/proc");
-    struct dirent *entry;
-    unsigned n = 0;
-
-    CHECK(proc);
-    while ((entry = readdir(proc))) {
-        char path[300], name[40] = "";
-        FILE *file;
-
-        snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
-        file = fopen(path, "r");
-        if (file) {
-            n += fgets(name, sizeof(name), file) &&
-                !strncmp(name, "unetmm-pagein", 13);
-            fclose(file);
-        }
-    }
-    closedir(proc);
-    return n;
+    return turns_of(atomic_load(&state->space)).asleep;
 }
 
 /* All peers write to memory that somebody else brings, when he is told to. */
@@ -270,7 +368,7 @@ static void held_main(void *argument)
 }
 
 /*
- * An endpoint has so many threads that wait for pages, and no more; the rest of its
+ * So many threads wait for pages of a process, and no more; the rest of its
  * misses wait, and are all served in the end.  The neighbour goes on meanwhile.
  */
 static void page_ins(void)
@@ -288,18 +386,19 @@ static void page_ins(void)
     EVENTUALLY(driver_counter(p.ctx, UNETMM_D_faults_over) - before >=
                CHANNELS - MOST_THREADS);
     CHECK_EQ(turns_of(atomic_load(&state->space)).deferred, CHANNELS);
-    CHECK_EQ(page_in_threads(), MOST_THREADS);
+    /* Threads are made as they are wanted. */
+    EVENTUALLY(asleep() == MOST_THREADS);
     neighbour_goes_on(&p, rounds(20));
     /* The neighbour may have had one of its own. */
-    EVENTUALLY(page_in_threads() == MOST_THREADS);
+    EVENTUALLY(asleep() == MOST_THREADS);
     atomic_store(&state->answer, true);
     end_process(pid);
-    EVENTUALLY(!page_in_threads());
+    EVENTUALLY(!asleep());
     set_parameter("page_ins", 16);
     pair_close(&p);
 }
 
-/* Who is killed with many waiting leaves none behind. */
+/* A process that is killed with many requests waiting leaves none behind. */
 static void killed_with_many(void)
 {
     struct pair p;
@@ -316,16 +415,49 @@ static void killed_with_many(void)
                CHANNELS - MOST_THREADS);
     CHECK_SYS(kill(pid, SIGKILL));
     await_process(pid);
-    EVENTUALLY(!page_in_threads());
+    EVENTUALLY(!asleep());
     neighbour_goes_on(&p, 3);
     set_parameter("page_ins", 16);
     pair_close(&p);
 }
 
+static void limited_main(void *argument)
+{
+    drop_capability(CAP_SYS_RESOURCE);
+    held_main(argument);
+}
+
+/* So many threads wait for pages of all of a user's processes. */
+static void user_threads(void)
+{
+    struct pair p;
+    uint64_t before;
+    pid_t pid;
+
+    pair_open(&p);
+    set_parameter("user_threads", 2);
+    before = driver_counter(p.ctx, UNETMM_D_faults_over);
+    state = shared_memory(sizeof(*state));
+    memset(state, 0, sizeof(*state));
+    pid = start_process(limited_main, NULL);
+    EVENTUALLY(driver_counter(p.ctx, UNETMM_D_faults_over) - before >=
+               CHANNELS - 2);
+    CHECK_EQ(turns_of(atomic_load(&state->space)).deferred, CHANNELS);
+    EVENTUALLY(asleep() == 2);
+    neighbour_goes_on(&p, rounds(20));
+    atomic_store(&state->answer, true);
+    end_process(pid);
+    EVENTUALLY(!asleep());
+    set_parameter("user_threads", 256);
+    pair_close(&p);
+}
+
 static const struct test tests[] = {
     { "neighbour", neighbour, TEST_ODP, 60 },
+    { "users", users, TEST_ODP, 0 },
     { "page-ins", page_ins, TEST_ODP, 0 },
     { "killed-with-many", killed_with_many, TEST_ODP, 0 },
+    { "user-threads", user_threads, TEST_ODP, 0 },
 };
 
 int main(int argc, char **argv)

@@ -26,9 +26,9 @@
 /* Of streams of this process; the server's is the usual. */
 static bool never_redirect;
 
-static struct ustream_attr attr_of(uint32_t ring)
+static struct unetmm_stream_attr attr_of(uint32_t ring)
 {
-    struct ustream_attr attr = USTREAM_ATTR_INIT;
+    struct unetmm_stream_attr attr = UNETMM_STREAM_ATTR_INIT;
 
     if (never_redirect) {
         attr.redirect_least = 0;
@@ -55,7 +55,7 @@ struct scene {
 static void server(void *argument)
 {
     const struct scene *s = argument;
-    struct ustream_attr attr = attr_of(RING);
+    struct unetmm_stream_attr attr = attr_of(RING);
 
     streams_serve(open_card(), s->service, &attr);
 }
@@ -82,55 +82,55 @@ static void scene_close(struct scene *s)
     CHECK_RET(unetmm_close(s->ctx), 0);
 }
 
-static struct ustream *stream_to(struct scene *s, uint32_t ring, uint64_t op,
-                                 uint64_t bytes, uint64_t key, uint64_t most)
+static struct unetmm_stream *stream_to(struct scene *s, uint32_t ring, uint64_t op,
+                                       uint64_t bytes, uint64_t key, uint64_t most)
 {
     struct stream_order order = { op, bytes, key, most };
-    struct ustream_attr attr = attr_of(ring);
-    struct ustream *stream;
-    int ret = ustream_connect(s->ctx, s->mac, s->service, &attr, SECONDS(20),
-                              &stream);
+    struct unetmm_stream_attr attr = attr_of(ring);
+    struct unetmm_stream *stream;
+    int ret = unetmm_stream_connect(s->ctx, s->mac, s->service, &attr, SECONDS(20),
+                                    &stream);
 
     if (ret) {
-        FAIL("cannot connect: %s", ustream_strerror(ret));
+        FAIL("cannot connect: %s", unetmm_stream_strerror(ret));
     }
-    CHECK_RET(ustream_send(stream, &order, sizeof(order), 0), sizeof(order));
+    CHECK_RET(unetmm_stream_send(stream, &order, sizeof(order), 0), sizeof(order));
     return stream;
 }
 
 static void send_one_way(struct scene *s, uint32_t ring, uint64_t bytes,
                          uint64_t key, uint64_t most, struct chance *chance)
 {
-    struct ustream *stream = stream_to(s, ring, STREAM_SINK, bytes, key, most);
+    struct unetmm_stream *stream = stream_to(s, ring, STREAM_SINK, bytes, key, most);
     uint64_t bad = 1;
 
     CHECK(stream_send_pattern(stream, key, bytes, most, chance));
-    CHECK_RET(ustream_recv(stream, &bad, sizeof(bad), USTREAM_WAITALL),
+    CHECK_RET(unetmm_stream_recv(stream, &bad, sizeof(bad), UNETMM_STREAM_WAITALL),
               sizeof(bad));
     CHECK_EQ(bad, 0);
-    CHECK_RET(ustream_close(stream), 0);
+    CHECK_RET(unetmm_stream_close(stream), 0);
 }
 
 static void receive_one_way(struct scene *s, uint32_t ring, uint64_t bytes,
                             uint64_t key, uint64_t most, struct chance *chance)
 {
-    struct ustream *stream = stream_to(s, ring, STREAM_SOURCE, bytes, key,
-                                       most);
+    struct unetmm_stream *stream = stream_to(s, ring, STREAM_SOURCE, bytes, key,
+                                             most);
     uint64_t got;
     char more;
 
     CHECK_EQ(stream_take_pattern(stream, key, bytes, most, chance, &got), 0);
     CHECK_EQ(got, bytes);
-    CHECK_RET(ustream_recv(stream, &more, 1, 0), 0);
-    CHECK_RET(ustream_recv(stream, &more, 1, 0), 0);
-    CHECK_RET(ustream_close(stream), 0);
+    CHECK_RET(unetmm_stream_recv(stream, &more, 1, 0), 0);
+    CHECK_RET(unetmm_stream_recv(stream, &more, 1, 0), 0);
+    CHECK_RET(unetmm_stream_close(stream), 0);
 }
 
 /* Calls of all sizes, rings smaller and larger than they are. */
 static void both_ways(void)
 {
     static const struct { uint32_t ring; uint64_t most; } kinds[] = {
-        { USTREAM_RING_LEAST, 1000 }, { 8192, 100000 }, { RING, 40 },
+        { UNETMM_STREAM_RING_LEAST, 1000 }, { 8192, 100000 }, { RING, 40 },
         { RING, 200000 }, { 4 * RING, 250000 },
     };
     struct chance chance;
@@ -151,14 +151,14 @@ static void both_ways(void)
     scene_close(&s);
 }
 
-/* What is asked for in large pieces is not copied, unless that is not wanted. */
+/* Large reads are not copied, unless that is not wanted. */
 static void redirected(void)
 {
-    struct ustream_stats stats = { .size = sizeof(stats) };
+    struct unetmm_stream_stats stats = { .size = sizeof(stats) };
     uint64_t bytes = 1000000ull * rounds(1), at, i;
     size_t most = 200000;
     uint8_t *to = pages((unsigned)(most / PAGE) + 2);
-    struct ustream *stream;
+    struct unetmm_stream *stream;
     struct scene s;
 
     scene_open(&s);
@@ -168,12 +168,12 @@ static void redirected(void)
         /* At the beginning of a page, and not. */
         for (at = 0; at < bytes; at += most) {
             memset(to, 0, most);
-            CHECK_RET(ustream_recv(stream, to + 123 * i, most, USTREAM_WAITALL),
+            CHECK_RET(unetmm_stream_recv(stream, to + 123 * i, most, UNETMM_STREAM_WAITALL),
                       most);
             CHECK_EQ(pattern_check(to + 123 * i, most, i, at), most);
         }
-        CHECK_RET(ustream_recv(stream, to, 1, 0), 0);
-        CHECK_RET(ustream_stats(stream, &stats), 0);
+        CHECK_RET(unetmm_stream_recv(stream, to, 1, 0), 0);
+        CHECK_RET(unetmm_stream_stats(stream, &stats), 0);
         note("%llu redirected in %llu parts, %llu copied",
              (unsigned long long)stats.redirected,
              (unsigned long long)stats.redirections,
@@ -181,18 +181,18 @@ static void redirected(void)
         CHECK_EQ(stats.received, bytes);
         CHECK_EQ(stats.redirected + stats.copied, bytes);
         CHECK(!never_redirect || (!stats.redirected && !stats.redirections));
-        CHECK_RET(ustream_close(stream), 0);
+        CHECK_RET(unetmm_stream_close(stream), 0);
     }
     scene_close(&s);
 }
 
 /* All that comes until an error. */
-static void take_rest(struct ustream *stream, uint64_t key, uint64_t at)
+static void take_rest(struct unetmm_stream *stream, uint64_t key, uint64_t at)
 {
     static uint8_t to[100000];
     ssize_t n;
 
-    while ((n = ustream_recv(stream, to, sizeof(to), USTREAM_WAITALL)) > 0) {
+    while ((n = unetmm_stream_recv(stream, to, sizeof(to), UNETMM_STREAM_WAITALL)) > 0) {
         CHECK_EQ(pattern_check(to, (size_t)n, key, at), n);
         at += (uint64_t)n;
     }
@@ -202,7 +202,7 @@ static void take_rest(struct ustream *stream, uint64_t key, uint64_t at)
 /* The sender is killed while it writes to where we have it write. */
 static void killed_redirected(void)
 {
-    struct ustream *stream;
+    struct unetmm_stream *stream;
     struct chance chance;
     uint64_t got;
     struct scene s;
@@ -218,13 +218,13 @@ static void killed_redirected(void)
     CHECK_SYS(kill(pid, SIGKILL));
     take_rest(stream, 5, 300000);
     await_process(pid);
-    ustream_close(stream);
+    unetmm_stream_close(stream);
     scene_close(&s);
 }
 
-/* Both directions of one stream at once, by poll(); then each end by itself. */
+/* Both directions of one stream at once, by poll(); then each end alone. */
 struct duplex {
-    struct ustream *stream;
+    struct unetmm_stream *stream;
     uint64_t key, bytes, out, in;
 };
 
@@ -235,7 +235,7 @@ static void duplex_send(struct duplex *d, size_t most)
     ssize_t sent;
 
     pattern_fill(bytes, n, d->key, d->out);
-    sent = ustream_send(d->stream, bytes, n, 0);
+    sent = unetmm_stream_send(d->stream, bytes, n, 0);
     memset(bytes, 0xdd, n);
     if (sent == -EAGAIN) {
         return;
@@ -243,15 +243,15 @@ static void duplex_send(struct duplex *d, size_t most)
     CHECK(sent > 0 && (size_t)sent <= n);
     d->out += (uint64_t)sent;
     if (d->out == d->bytes) {
-        CHECK_RET(ustream_shutdown(d->stream), 0);
-        CHECK_RET(ustream_send(d->stream, bytes, 1, 0), -EPIPE);
+        CHECK_RET(unetmm_stream_shutdown(d->stream), 0);
+        CHECK_RET(unetmm_stream_send(d->stream, bytes, 1, 0), -EPIPE);
     }
 }
 
 static bool duplex_take(struct duplex *d, size_t most)
 {
     uint8_t bytes[20000];
-    ssize_t got = ustream_recv(d->stream, bytes, most, 0);
+    ssize_t got = unetmm_stream_recv(d->stream, bytes, most, 0);
 
     if (got == -EAGAIN) {
         return true;
@@ -272,11 +272,11 @@ static void duplex(void)
     chance_init(&chance, 0);
     scene_open(&s);
     d.stream = stream_to(&s, RING, STREAM_ECHO, 0, 0, 0);
-    CHECK_RET(ustream_set_nonblocking(d.stream, 1), 0);
+    CHECK_RET(unetmm_stream_set_nonblocking(d.stream, 1), 0);
     while (more) {
         short wanted = d.out < d.bytes ? POLLIN | POLLOUT : POLLIN;
-        struct pollfd fd = { .fd = ustream_fd(d.stream), .events = POLLIN };
-        int ready = ustream_arm(d.stream, wanted);
+        struct pollfd fd = { .fd = unetmm_stream_fd(d.stream), .events = POLLIN };
+        int ready = unetmm_stream_arm(d.stream, wanted);
 
         CHECK(ready >= 0 && !(ready & POLLERR));
         if (!ready) {
@@ -290,14 +290,14 @@ static void duplex(void)
         }
     }
     CHECK_EQ(d.in, d.bytes);
-    CHECK_RET(ustream_close(d.stream), 0);
+    CHECK_RET(unetmm_stream_close(d.stream), 0);
     scene_close(&s);
 }
 
 /* It had all our bytes, and has gone before it had our last word: no error. */
 static void peer_ended(void)
 {
-    struct ustream *stream, *next;
+    struct unetmm_stream *stream, *next;
     struct chance chance;
     struct scene s;
     unsigned i;
@@ -306,21 +306,21 @@ static void peer_ended(void)
     scene_open(&s);
     stream = stream_to(&s, RING, STREAM_SOURCE, 1000, 7, 0);
     CHECK_EQ(stream_take_pattern(stream, 7, 1000, 0, &chance, NULL), 0);
-    CHECK_RET(ustream_recv(stream, &i, 1, USTREAM_WAITALL), 0);
+    CHECK_RET(unetmm_stream_recv(stream, &i, 1, UNETMM_STREAM_WAITALL), 0);
     /* The server has one after the other. */
     next = stream_to(&s, RING, STREAM_SOURCE, 0, 8, 0);
-    CHECK_RET(ustream_shutdown(stream), 0);
+    CHECK_RET(unetmm_stream_shutdown(stream), 0);
     for (i = 0; i < 5; i++) {
-        struct pollfd fd = { .fd = ustream_fd(stream), .events = POLLIN };
+        struct pollfd fd = { .fd = unetmm_stream_fd(stream), .events = POLLIN };
 
-        CHECK_EQ(ustream_arm(stream, 0), 0);
+        CHECK_EQ(unetmm_stream_arm(stream, 0), 0);
         CHECK(CHECK_SYS(poll(&fd, 1, (int)(30000 * run.slow))) == 1);
-        CHECK(ustream_arm(stream, POLLIN | POLLOUT) == (POLLIN | POLLOUT));
+        CHECK(unetmm_stream_arm(stream, POLLIN | POLLOUT) == (POLLIN | POLLOUT));
     }
-    CHECK_RET(ustream_shutdown(stream), 0);
-    CHECK_RET(ustream_recv(stream, &i, 1, 0), 0);
-    CHECK_RET(ustream_close(stream), 0);
-    CHECK_RET(ustream_close(next), 0);
+    CHECK_RET(unetmm_stream_shutdown(stream), 0);
+    CHECK_RET(unetmm_stream_recv(stream, &i, 1, 0), 0);
+    CHECK_RET(unetmm_stream_close(stream), 0);
+    CHECK_RET(unetmm_stream_close(next), 0);
     scene_close(&s);
 }
 
@@ -328,7 +328,7 @@ static void peer_ended(void)
 static void peer_killed(void)
 {
     uint8_t *bytes = pages(16);
-    struct ustream *stream;
+    struct unetmm_stream *stream;
     struct scene s;
     ssize_t ret;
     unsigned i;
@@ -339,13 +339,13 @@ static void peer_killed(void)
         pattern_fill(bytes, 16 * PAGE, 3, 0);
         stream = stream_to(&s, RING, STREAM_DIE, i ? 10 * PAGE : 0, 3, 0);
         do {
-            ret = i ? ustream_send(stream, bytes, 16 * PAGE, 0) :
-                ustream_recv(stream, bytes, 16 * PAGE, 0);
+            ret = i ? unetmm_stream_send(stream, bytes, 16 * PAGE, 0) :
+                unetmm_stream_recv(stream, bytes, 16 * PAGE, 0);
         } while (ret > 0);
         CHECK(ret == -ECONNRESET || ret == -ETIMEDOUT);
-        CHECK_RET(ustream_send(stream, bytes, 1, 0), ret);
-        CHECK_RET(ustream_recv(stream, bytes, 1, 0), ret);
-        CHECK_RET(ustream_close(stream), ret);
+        CHECK_RET(unetmm_stream_send(stream, bytes, 1, 0), ret);
+        CHECK_RET(unetmm_stream_recv(stream, bytes, 1, 0), ret);
+        CHECK_RET(unetmm_stream_close(stream), ret);
         unreach(s.ctx, bytes, 16 * PAGE);
         scene_close(&s);
     }
@@ -355,7 +355,7 @@ static void peer_killed(void)
 static void peer_closes(void)
 {
     uint8_t *bytes = pages(16);
-    struct ustream *stream;
+    struct unetmm_stream *stream;
     struct scene s;
     ssize_t ret;
 
@@ -363,11 +363,11 @@ static void peer_closes(void)
     stream = stream_to(&s, RING, STREAM_ABANDON, 100, 3, 0);
     pattern_fill(bytes, 16 * PAGE, 3, 0);
     do {
-        ret = ustream_send(stream, bytes, 16 * PAGE, 0);
+        ret = unetmm_stream_send(stream, bytes, 16 * PAGE, 0);
     } while (ret > 0);
     CHECK_RET(ret, -EPIPE);
-    CHECK_RET(ustream_recv(stream, bytes, PAGE, 0), 0);
-    ustream_close(stream);
+    CHECK_RET(unetmm_stream_recv(stream, bytes, PAGE, 0), 0);
+    unetmm_stream_close(stream);
     scene_close(&s);
 }
 
@@ -429,12 +429,12 @@ static int run_both(struct scene *s, enum stream_program which,
                     const char *const *words, char *said,
                     struct stream_ran *ran)
 {
-    struct ustream *stream = stream_to(s, RING, STREAM_RUN, 0, which, 0);
+    struct unetmm_stream *stream = stream_to(s, RING, STREAM_RUN, 0, which, 0);
     int status = run_here(words, said, sizeof(ran->said));
 
-    CHECK_RET(ustream_recv(stream, ran, sizeof(*ran), USTREAM_WAITALL),
+    CHECK_RET(unetmm_stream_recv(stream, ran, sizeof(*ran), UNETMM_STREAM_WAITALL),
               sizeof(*ran));
-    CHECK_RET(ustream_close(stream), 0);
+    CHECK_RET(unetmm_stream_close(stream), 0);
     return status;
 }
 
@@ -480,7 +480,7 @@ static const char *checksum_in(const char *said)
     return at;
 }
 
-/* What the receiver has got is what the sender has sent; the local one is read. */
+/* The receiver has the sender's bytes; the local one is read. */
 static void copies(void)
 {
     static const size_t sizes[] = { 0, (1 << 20) + 5 };
@@ -516,9 +516,9 @@ static void copies(void)
 
 struct pair {
     struct unetmm_ctx *ctx;
-    struct ustream_listener *listener;
-    struct ustream_attr attr;
-    struct ustream *one, *two;
+    struct unetmm_stream_listener *listener;
+    struct unetmm_stream_attr attr;
+    struct unetmm_stream *one, *two;
     int connected;
 };
 
@@ -528,12 +528,12 @@ static void *connect_one(void *argument)
     uint8_t mac[6];
 
     card_mac(mac);
-    p->connected = ustream_connect(p->ctx, mac, own_service(), &p->attr,
-                                   SECONDS(20), &p->one);
+    p->connected = unetmm_stream_connect(p->ctx, mac, own_service(), &p->attr,
+                                         SECONDS(20), &p->one);
     return NULL;
 }
 
-static void pair_open_as(struct pair *p, const struct ustream_attr *attr)
+static void pair_open_as(struct pair *p, const struct unetmm_stream_attr *attr)
 {
     struct pollfd fd = { .events = POLLPRI };
     pthread_t thread;
@@ -541,14 +541,14 @@ static void pair_open_as(struct pair *p, const struct ustream_attr *attr)
     memset(p, 0, sizeof(*p));
     p->ctx = open_card();
     p->attr = *attr;
-    CHECK_RET(ustream_listen(p->ctx, own_service(), &p->attr, &p->listener), 0);
-    CHECK_RET(ustream_accept(p->listener, 0, &p->two), -EAGAIN);
-    fd.fd = ustream_listener_fd(p->listener);
+    CHECK_RET(unetmm_stream_listen(p->ctx, own_service(), &p->attr, &p->listener), 0);
+    CHECK_RET(unetmm_stream_accept(p->listener, 0, &p->two), -EAGAIN);
+    fd.fd = unetmm_stream_listener_fd(p->listener);
     CHECK_EQ(poll(&fd, 1, 0), 0);
     CHECK_EQ(pthread_create(&thread, NULL, connect_one, p), 0);
     CHECK_EQ(poll(&fd, 1, (int)(SECONDS(20) / 1000000)), 1);
     CHECK_EQ(fd.revents, POLLPRI);
-    CHECK_RET(ustream_accept(p->listener, 0, &p->two), 0);
+    CHECK_RET(unetmm_stream_accept(p->listener, 0, &p->two), 0);
     CHECK_EQ(poll(&fd, 1, 0), 0);
     CHECK_EQ(pthread_join(thread, NULL), 0);
     CHECK_RET(p->connected, 0);
@@ -556,34 +556,34 @@ static void pair_open_as(struct pair *p, const struct ustream_attr *attr)
 
 static void pair_open(struct pair *p, uint32_t ring)
 {
-    struct ustream_attr attr = attr_of(ring);
+    struct unetmm_stream_attr attr = attr_of(ring);
 
     pair_open_as(p, &attr);
 }
 
 static void pair_close(struct pair *p)
 {
-    CHECK_RET(ustream_close(p->one), 0);
-    CHECK_RET(ustream_close(p->two), 0);
-    CHECK_RET(ustream_listener_close(p->listener), 0);
+    CHECK_RET(unetmm_stream_close(p->one), 0);
+    CHECK_RET(unetmm_stream_close(p->two), 0);
+    CHECK_RET(unetmm_stream_listener_close(p->listener), 0);
     CHECK_RET(unetmm_close(p->ctx), 0);
 }
 
-/* Asks until there is what is wanted, by the file descriptor. */
-static int await_ready(struct ustream *s, short events)
+/* Asks until the wanted events are there, by the file descriptor. */
+static int await_ready(struct unetmm_stream *s, short events)
 {
-    struct pollfd fd = { .fd = ustream_fd(s), .events = POLLIN };
+    struct pollfd fd = { .fd = unetmm_stream_fd(s), .events = POLLIN };
     int ready;
 
     CHECK(fd.fd >= 0);
-    while (!(ready = ustream_arm(s, events))) {
+    while (!(ready = unetmm_stream_arm(s, events))) {
         CHECK(CHECK_SYS(poll(&fd, 1, (int)(30000 * run.slow))) == 1);
     }
     return ready;
 }
 
 /* Sends until nothing more goes, `least` bytes at least: how much. */
-static uint64_t fill(struct ustream *s, uint64_t key, size_t most,
+static uint64_t fill(struct unetmm_stream *s, uint64_t key, size_t most,
                      uint64_t least)
 {
     uint8_t bytes[5000];
@@ -593,7 +593,7 @@ static uint64_t fill(struct ustream *s, uint64_t key, size_t most,
         ssize_t n;
 
         pattern_fill(bytes, most, key, at);
-        n = ustream_send(s, bytes, most, USTREAM_DONTWAIT);
+        n = unetmm_stream_send(s, bytes, most, UNETMM_STREAM_DONTWAIT);
         if (n > 0) {
             at += (uint64_t)n;
             continue;
@@ -602,12 +602,12 @@ static uint64_t fill(struct ustream *s, uint64_t key, size_t most,
         if (at >= least) {
             return at;
         }
-        /* What is on its way has to arrive first. */
+        /* Bytes on their way have to arrive first. */
         CHECK_EQ(await_ready(s, POLLOUT), POLLOUT);
     }
 }
 
-static void drain(struct ustream *s, uint64_t key, uint64_t bytes)
+static void drain(struct unetmm_stream *s, uint64_t key, uint64_t bytes)
 {
     uint8_t to[1000];
     uint64_t at = 0;
@@ -616,33 +616,33 @@ static void drain(struct ustream *s, uint64_t key, uint64_t bytes)
         ssize_t n;
 
         CHECK_EQ(await_ready(s, POLLIN), POLLIN);
-        n = ustream_recv(s, to, sizeof(to), USTREAM_DONTWAIT);
+        n = unetmm_stream_recv(s, to, sizeof(to), UNETMM_STREAM_DONTWAIT);
         CHECK(n > 0);
         CHECK_EQ(pattern_check(to, (size_t)n, key, at), n);
         at += (uint64_t)n;
     }
-    CHECK_RET(ustream_recv(s, to, 1, USTREAM_DONTWAIT), -EAGAIN);
+    CHECK_RET(unetmm_stream_recv(s, to, 1, UNETMM_STREAM_DONTWAIT), -EAGAIN);
 }
 
 /*
- * A ring that is full is so to the byte, and words are bounded, too.  Of what has
- * been received the sender may not know the last quarter.
+ * A ring that is full is so to the byte, and words are bounded, too.  The
+ * sender may not know of the last quarter of the received bytes.
  */
 static void full(void)
 {
-    struct ustream_stats stats = { .size = sizeof(stats) };
-    uint32_t least = USTREAM_RING_LEAST;
+    struct unetmm_stream_stats stats = { .size = sizeof(stats) };
+    uint32_t least = UNETMM_STREAM_RING_LEAST;
     uint8_t big[5000] = { 0 };
     uint64_t sum = 0, n;
     struct pair p;
     unsigned i;
 
-    pair_open(&p, USTREAM_RING_LEAST);
+    pair_open(&p, UNETMM_STREAM_RING_LEAST);
     for (i = 0; i < 4; i++) {
         n = fill(p.one, i, 700 + i, least);
-        CHECK(n <= USTREAM_RING_LEAST);
-        if (n == USTREAM_RING_LEAST) {
-            CHECK_RET(ustream_arm(p.one, POLLOUT), 0);
+        CHECK(n <= UNETMM_STREAM_RING_LEAST);
+        if (n == UNETMM_STREAM_RING_LEAST) {
+            CHECK_RET(unetmm_stream_arm(p.one, POLLOUT), 0);
         }
         drain(p.two, i, n);
         sum += n;
@@ -650,34 +650,34 @@ static void full(void)
         CHECK(n <= 256);
         drain(p.two, i, n);
         sum += n;
-        least = USTREAM_RING_LEAST / 4 * 3;
+        least = UNETMM_STREAM_RING_LEAST / 4 * 3;
     }
-    CHECK_RET(ustream_stats(p.one, &stats), 0);
+    CHECK_RET(unetmm_stream_stats(p.one, &stats), 0);
     CHECK_EQ(stats.sent, sum);
     CHECK(stats.staged);
-    CHECK_RET(ustream_send(p.one, big, sizeof(big), 0x80), -EINVAL);
-    CHECK_RET(ustream_recv(p.one, big, sizeof(big), 0x80), -EINVAL);
+    CHECK_RET(unetmm_stream_send(p.one, big, sizeof(big), 0x80), -EINVAL);
+    CHECK_RET(unetmm_stream_recv(p.one, big, sizeof(big), 0x80), -EINVAL);
     pair_close(&p);
 }
 
-/* A time that passes: what went is said, then that nothing goes. */
+/* A time that passes: the sent length is returned, then that nothing goes. */
 static void timeouts(void)
 {
-    struct ustream_attr attr = attr_of(USTREAM_RING_LEAST);
+    struct unetmm_stream_attr attr = attr_of(UNETMM_STREAM_RING_LEAST);
     uint8_t *big = pages(2);
     struct pair p;
 
     attr.timeout_ns = SECONDS(0.5);
     pair_open_as(&p, &attr);
-    CHECK_RET(ustream_recv(p.one, big, PAGE, 0), -EAGAIN);
+    CHECK_RET(unetmm_stream_recv(p.one, big, PAGE, 0), -EAGAIN);
     pattern_fill(big, 2 * PAGE, 4, 0);
-    CHECK_RET(ustream_send(p.one, big, 2 * PAGE, 0), USTREAM_RING_LEAST);
-    CHECK_RET(ustream_send(p.one, big, 2 * PAGE, 0), -EAGAIN);
+    CHECK_RET(unetmm_stream_send(p.one, big, 2 * PAGE, 0), UNETMM_STREAM_RING_LEAST);
+    CHECK_RET(unetmm_stream_send(p.one, big, 2 * PAGE, 0), -EAGAIN);
     memset(big, 0, 2 * PAGE);
-    CHECK_RET(ustream_recv(p.two, big, 2 * PAGE, USTREAM_WAITALL),
-              USTREAM_RING_LEAST);
-    CHECK_PATTERN(big, USTREAM_RING_LEAST, 4);
-    CHECK_RET(ustream_recv(p.two, big, 2 * PAGE, USTREAM_WAITALL), -EAGAIN);
+    CHECK_RET(unetmm_stream_recv(p.two, big, 2 * PAGE, UNETMM_STREAM_WAITALL),
+              UNETMM_STREAM_RING_LEAST);
+    CHECK_PATTERN(big, UNETMM_STREAM_RING_LEAST, 4);
+    CHECK_RET(unetmm_stream_recv(p.two, big, 2 * PAGE, UNETMM_STREAM_WAITALL), -EAGAIN);
     pair_close(&p);
 }
 
@@ -687,11 +687,11 @@ static void fork_of_stream(void *argument)
     struct pair *p = argument;
     char byte = 0;
 
-    CHECK_RET(ustream_send(p->one, &byte, 1, 0), -EOWNERDEAD);
-    CHECK_RET(ustream_recv(p->one, &byte, 1, 0), -EOWNERDEAD);
-    CHECK_RET(ustream_shutdown(p->one), -EOWNERDEAD);
-    CHECK_RET(ustream_arm(p->one, POLLIN), -EOWNERDEAD);
-    ustream_close(p->one);
+    CHECK_RET(unetmm_stream_send(p->one, &byte, 1, 0), -EOWNERDEAD);
+    CHECK_RET(unetmm_stream_recv(p->one, &byte, 1, 0), -EOWNERDEAD);
+    CHECK_RET(unetmm_stream_shutdown(p->one), -EOWNERDEAD);
+    CHECK_RET(unetmm_stream_arm(p->one, POLLIN), -EOWNERDEAD);
+    unetmm_stream_close(p->one);
 }
 
 static void forked(void)
@@ -700,9 +700,9 @@ static void forked(void)
     struct pair p;
 
     pair_open(&p, RING);
-    CHECK_RET(ustream_send(p.two, bytes, 2, 0), 2);
+    CHECK_RET(unetmm_stream_send(p.two, bytes, 2, 0), 2);
     end_process(start_process(fork_of_stream, &p));
-    CHECK_RET(ustream_recv(p.one, bytes, 2, USTREAM_WAITALL), 2);
+    CHECK_RET(unetmm_stream_recv(p.one, bytes, 2, UNETMM_STREAM_WAITALL), 2);
     pair_close(&p);
 }
 
@@ -711,15 +711,15 @@ static void *crowd_one(void *argument)
 {
     struct pair *p = argument;
     uint8_t mac[6], byte = 7;
-    struct ustream *s;
+    struct unetmm_stream *s;
 
     card_mac(mac);
-    CHECK_RET(ustream_connect(p->ctx, mac, own_service(), &p->attr,
-                              SECONDS(60), &s), 0);
-    CHECK_RET(ustream_send(s, &byte, 1, 0), 1);
-    CHECK_RET(ustream_recv(s, &byte, 1, 0), 1);
+    CHECK_RET(unetmm_stream_connect(p->ctx, mac, own_service(), &p->attr,
+                                    SECONDS(60), &s), 0);
+    CHECK_RET(unetmm_stream_send(s, &byte, 1, 0), 1);
+    CHECK_RET(unetmm_stream_recv(s, &byte, 1, 0), 1);
     CHECK_EQ(byte, 8);
-    CHECK_RET(ustream_close(s), 0);
+    CHECK_RET(unetmm_stream_close(s), 0);
     return NULL;
 }
 
@@ -727,28 +727,28 @@ static void crowd(void)
 {
     pthread_t threads[6];
     struct pair p = { .ctx = open_card(), .attr = attr_of(8192) };
-    struct ustream *s;
+    struct unetmm_stream *s;
     uint8_t byte;
     unsigned i;
 
-    CHECK_RET(ustream_listen(p.ctx, own_service(), &p.attr, &p.listener), 0);
+    CHECK_RET(unetmm_stream_listen(p.ctx, own_service(), &p.attr, &p.listener), 0);
     for (i = 0; i < 6; i++) {
         CHECK_EQ(pthread_create(&threads[i], NULL, crowd_one, &p), 0);
     }
     for (i = 0; i < 6;) {
-        CHECK_RET(ustream_accept(p.listener, SECONDS(60), &s), 0);
+        CHECK_RET(unetmm_stream_accept(p.listener, SECONDS(60), &s), 0);
         /* One that came second and was closed may come again. */
-        if (ustream_recv(s, &byte, 1, 0) == 1) {
+        if (unetmm_stream_recv(s, &byte, 1, 0) == 1) {
             byte++;
-            CHECK_RET(ustream_send(s, &byte, 1, 0), 1);
+            CHECK_RET(unetmm_stream_send(s, &byte, 1, 0), 1);
             i++;
         }
-        ustream_close(s);
+        unetmm_stream_close(s);
     }
     for (i = 0; i < 6; i++) {
         CHECK_EQ(pthread_join(threads[i], NULL), 0);
     }
-    CHECK_RET(ustream_listener_close(p.listener), 0);
+    CHECK_RET(unetmm_stream_listener_close(p.listener), 0);
     CHECK_RET(unetmm_close(p.ctx), 0);
 }
 
@@ -760,7 +760,7 @@ static void crowd(void)
 #define WORD(kind, position) ((uint32_t)(kind) << 30 | ((position) & 0x3fffffff))
 enum { DATA, CREDIT, FIN, AHEAD };
 
-/* What a side says at first. */
+/* A side's first message. */
 struct greeting {
     uint64_t magic, ring_id;
     uint32_t version, ring_bytes, redirect_least, rsvd;
@@ -768,8 +768,8 @@ struct greeting {
 
 struct liar {
     struct unetmm_ctx *ctx;
-    struct ustream_listener *listener;
-    struct ustream *victim;
+    struct unetmm_stream_listener *listener;
+    struct unetmm_stream *victim;
     struct station station;
     uint8_t *ring;
     struct greeting theirs;
@@ -777,7 +777,7 @@ struct liar {
 };
 
 /* It has a channel, and a stream is accepted on it; nothing has been said. */
-static void liar_open_as(struct liar *l, const struct ustream_attr *attr)
+static void liar_open_as(struct liar *l, const struct unetmm_stream_attr *attr)
 {
     struct unetmm_completion c;
     uint8_t mac[6];
@@ -786,16 +786,16 @@ static void liar_open_as(struct liar *l, const struct ustream_attr *attr)
     memset(l, 0, sizeof(*l));
     l->ctx = open_card();
     card_mac(mac);
-    CHECK_RET(ustream_listen(l->ctx, own_service(), attr, &l->listener), 0);
+    CHECK_RET(unetmm_stream_listen(l->ctx, own_service(), attr, &l->listener), 0);
     station_open(&l->station, l->ctx, NULL);
     l->ring = pages(LIAR_RING / PAGE);
     CHECK_RET(unetmm_export(l->ctx, LIAR_ID, l->ring, LIAR_RING,
                             UNETMM_RIGHT_ALL, UNETMM_EXPORT_NOTIFY, 0), 0);
-    ret = unetmm_connect_as(l->station.ep, mac, own_service(), SECONDS(20),
+    ret = unetmm_connect_ex(l->station.ep, mac, own_service(), SECONDS(20),
                             NULL, NULL);
     CHECK(ret >= 0);
     l->station.channel = (unsigned)ret;
-    CHECK_RET(ustream_accept(l->listener, SECONDS(20), &l->victim), 0);
+    CHECK_RET(unetmm_stream_accept(l->listener, SECONDS(20), &l->victim), 0);
     take(&l->station, UNETMM_CQE_RECEIVED, &c);
     CHECK(c.is_inline && c.len == sizeof(l->theirs));
     memcpy(&l->theirs, c.data, sizeof(l->theirs));
@@ -808,15 +808,15 @@ static void liar_open_as(struct liar *l, const struct ustream_attr *attr)
 
 static void liar_open(struct liar *l)
 {
-    struct ustream_attr attr = attr_of(RING);
+    struct unetmm_stream_attr attr = attr_of(RING);
 
     liar_open_as(l, &attr);
 }
 
 static void liar_close(struct liar *l)
 {
-    ustream_close(l->victim);
-    CHECK_RET(ustream_listener_close(l->listener), 0);
+    unetmm_stream_close(l->victim);
+    CHECK_RET(unetmm_stream_listener_close(l->listener), 0);
     station_close(&l->station);
     CHECK_RET(unetmm_close(l->ctx), 0);
 }
@@ -856,9 +856,9 @@ static void expect_error(struct liar *l, int error)
     struct guard guard;
 
     guard_make(&guard, 300, 77);
-    CHECK_RET(ustream_recv(l->victim, guard.at, 300, 0), error);
+    CHECK_RET(unetmm_stream_recv(l->victim, guard.at, 300, 0), error);
     guard_check(&guard, 0);
-    CHECK_RET(ustream_send(l->victim, guard.at, 10, 0), error);
+    CHECK_RET(unetmm_stream_send(l->victim, guard.at, 10, 0), error);
     guard_free(&guard);
 }
 
@@ -910,7 +910,7 @@ static void lies(void)
         liar_greets(&l, &good, sizeof(good));
         liar_writes(&l, WORD(DATA, 10), 0, 10);
         liar_writes(&l, lies[i].word, lies[i].offset, lies[i].len);
-        CHECK_RET(ustream_recv(l.victim, bytes, 20, USTREAM_WAITALL), 10);
+        CHECK_RET(unetmm_stream_recv(l.victim, bytes, 20, UNETMM_STREAM_WAITALL), 10);
         CHECK(!memcmp(bytes, "lie", 3));
         expect_error(&l, -EPROTO);
         liar_close(&l);
@@ -929,11 +929,11 @@ static void lies(void)
     }
 }
 
-/* What comes after we have redirected is not copied, by anybody. */
+/* Bytes that come after our redirection are not copied, by anybody. */
 #define STRAIGHT    (PAGE * 4)
 
 struct receiving {
-    struct ustream *stream;
+    struct unetmm_stream *stream;
     uint8_t *to;
     ssize_t got;
 };
@@ -942,7 +942,7 @@ static void *receive(void *argument)
 {
     struct receiving *r = argument;
 
-    r->got = ustream_recv(r->stream, r->to, STRAIGHT, USTREAM_WAITALL);
+    r->got = unetmm_stream_recv(r->stream, r->to, STRAIGHT, UNETMM_STREAM_WAITALL);
     return NULL;
 }
 
@@ -951,7 +951,7 @@ static void straight(void)
     static const struct greeting good = {
         MAGIC, LIAR_ID, 1, LIAR_RING, 0, 0,
     };
-    struct ustream_stats stats = { .size = sizeof(stats) };
+    struct unetmm_stream_stats stats = { .size = sizeof(stats) };
     struct receiving r = { .to = pages(5) };
     uint8_t *from = pages(5);
     struct liar l;
@@ -971,7 +971,7 @@ static void straight(void)
     CHECK_EQ(pthread_join(thread, NULL), 0);
     CHECK_EQ(r.got, STRAIGHT);
     CHECK_PATTERN(r.to, STRAIGHT, 8);
-    CHECK_RET(ustream_stats(l.victim, &stats), 0);
+    CHECK_RET(unetmm_stream_stats(l.victim, &stats), 0);
     CHECK_EQ(stats.redirections, 1);
     CHECK_EQ(stats.redirected, STRAIGHT);
     CHECK_EQ(stats.copied, 0);
@@ -980,7 +980,7 @@ static void straight(void)
 }
 
 /*
- * It announces more than it sends: our time passes, what had come is ours, and
+ * It announces more than it sends: our time passes, the bytes that came are ours, and
  * nothing lands in the buffer later.
  */
 static void promises(void)
@@ -989,7 +989,7 @@ static void promises(void)
         MAGIC, LIAR_ID, 1, LIAR_RING, 0, 0,
     };
     uint8_t *from = pages(5), *to = pages(5), *copy = pages(5);
-    struct ustream_attr attr = attr_of(RING);
+    struct unetmm_stream_attr attr = attr_of(RING);
     struct unetmm_completion c;
     struct liar l;
 
@@ -1001,16 +1001,16 @@ static void promises(void)
     liar_writes(&l, WORD(AHEAD, 20000), 0, 0);
     liar_sends(&l, from, 0, 9000, WORD(DATA, 9000), UNETMM_NOTIFY);
     liar_sends(&l, from, 9000, 3000, 0, 0);
-    CHECK_RET(ustream_recv(l.victim, to, 20000, USTREAM_WAITALL), 9000);
+    CHECK_RET(unetmm_stream_recv(l.victim, to, 20000, UNETMM_STREAM_WAITALL), 9000);
     CHECK_PATTERN(to, 9000, 6);
     memcpy(copy, to, 20000);
     liar_sends(&l, from, 12000, 8000, 0, 0);
     liar_sends(&l, from, 9000, 1, WORD(DATA, 9001), UNETMM_NOTIFY);
     liar_sends(&l, from, 9001, 10999, WORD(DATA, 20000), UNETMM_NOTIFY);
     CHECK(!memcmp(copy, to, 20000));
-    CHECK_RET(ustream_recv(l.victim, to, 11000, USTREAM_WAITALL), 11000);
+    CHECK_RET(unetmm_stream_recv(l.victim, to, 11000, UNETMM_STREAM_WAITALL), 11000);
     CHECK_EQ(pattern_check(to, 11000, 6, 9000), 11000);
-    CHECK_RET(ustream_recv(l.victim, to, 1, 0), -EAGAIN);
+    CHECK_RET(unetmm_stream_recv(l.victim, to, 1, 0), -EAGAIN);
     CHECK(!take_now(&l.station, UNETMM_CQE_SENT, &c));
     unreach(l.ctx, from, 5 * PAGE);
     liar_close(&l);

@@ -34,7 +34,7 @@ static uint8_t *buffer(void)
     return at + 40;
 }
 
-bool stream_send_pattern(struct ustream *s, uint64_t key, uint64_t bytes,
+bool stream_send_pattern(struct unetmm_stream *s, uint64_t key, uint64_t bytes,
                          uint64_t most, struct chance *chance)
 {
     uint8_t *from = buffer();
@@ -45,7 +45,7 @@ bool stream_send_pattern(struct ustream *s, uint64_t key, uint64_t bytes,
         ssize_t sent;
 
         pattern_fill(from, n, key, at);
-        sent = ustream_send(s, from, n, 0);
+        sent = unetmm_stream_send(s, from, n, 0);
         if (sent != (ssize_t)n) {
             note("send of %zu at %llu: %zd", n, (unsigned long long)at, sent);
             return false;
@@ -57,7 +57,7 @@ bool stream_send_pattern(struct ustream *s, uint64_t key, uint64_t bytes,
     return true;
 }
 
-uint64_t stream_take_pattern(struct ustream *s, uint64_t key, uint64_t bytes,
+uint64_t stream_take_pattern(struct unetmm_stream *s, uint64_t key, uint64_t bytes,
                              uint64_t most, struct chance *chance,
                              uint64_t *got)
 {
@@ -66,8 +66,8 @@ uint64_t stream_take_pattern(struct ustream *s, uint64_t key, uint64_t bytes,
 
     while (at < bytes) {
         size_t n = some(chance, most, bytes - at);
-        ssize_t here = ustream_recv(s, to, n, chance_below(chance, 2) ?
-                                    USTREAM_WAITALL : 0);
+        ssize_t here = unetmm_stream_recv(s, to, n, chance_below(chance, 2) ?
+                                          UNETMM_STREAM_WAITALL : 0);
 
         if (here <= 0) {
             note("recv of %zu at %llu: %zd", n, (unsigned long long)at, here);
@@ -86,18 +86,18 @@ uint64_t stream_take_pattern(struct ustream *s, uint64_t key, uint64_t bytes,
 
 /* ---- The server ------------------------------------------------------------ */
 
-static void echo(struct ustream *s)
+static void echo(struct unetmm_stream *s)
 {
     uint8_t *bytes = buffer();
     ssize_t n;
 
-    while ((n = ustream_recv(s, bytes, BUFFER_BYTES, 0)) > 0 &&
-           ustream_send(s, bytes, (size_t)n, 0) == n) {
+    while ((n = unetmm_stream_recv(s, bytes, BUFFER_BYTES, 0)) > 0 &&
+           unetmm_stream_send(s, bytes, (size_t)n, 0) == n) {
     }
-    ustream_shutdown(s);
+    unetmm_stream_shutdown(s);
 }
 
-static void sink(struct ustream *s, const struct stream_order *order,
+static void sink(struct unetmm_stream *s, const struct stream_order *order,
                  struct chance *chance)
 {
     uint64_t got, bad = stream_take_pattern(s, order->key, order->bytes,
@@ -108,11 +108,11 @@ static void sink(struct ustream *s, const struct stream_order *order,
     }
     bad += got != order->bytes;
     if (order->op == STREAM_SINK) {
-        ustream_send(s, &bad, sizeof(bad), 0);
+        unetmm_stream_send(s, &bad, sizeof(bad), 0);
     }
 }
 
-static void run_program(struct ustream *s, uint64_t which)
+static void run_program(struct unetmm_stream *s, uint64_t which)
 {
     static const char *const programs[][8] = {
         { "/usr/bin/vmmc-hello" },
@@ -146,16 +146,16 @@ static void run_program(struct ustream *s, uint64_t which)
     CHECK_SYS(close(out[0]));
     CHECK_SYS(waitpid(pid, &status, 0));
     ran.status = (uint64_t)status;
-    ustream_send(s, &ran, sizeof(ran), 0);
+    unetmm_stream_send(s, &ran, sizeof(ran), 0);
 }
 
 /* A client may do what it likes, end in the middle for one. */
-static void serve(struct ustream *s)
+static void serve(struct unetmm_stream *s)
 {
     struct stream_order order;
     struct chance chance;
 
-    if (ustream_recv(s, &order, sizeof(order), USTREAM_WAITALL) !=
+    if (unetmm_stream_recv(s, &order, sizeof(order), UNETMM_STREAM_WAITALL) !=
         sizeof(order)) {
         return;
     }
@@ -163,7 +163,7 @@ static void serve(struct ustream *s)
     switch (order.op) {
     case STREAM_SOURCE:
         stream_send_pattern(s, order.key, order.bytes, order.most, &chance);
-        ustream_shutdown(s);
+        unetmm_stream_shutdown(s);
         break;
     case STREAM_ECHO:
         echo(s);
@@ -178,23 +178,23 @@ static void serve(struct ustream *s)
 }
 
 void streams_serve(struct unetmm_ctx *ctx, uint64_t service,
-                   const struct ustream_attr *attr)
+                   const struct unetmm_stream_attr *attr)
 {
-    struct ustream_listener *listener;
-    struct ustream *s;
+    struct unetmm_stream_listener *listener;
+    struct unetmm_stream *s;
     int ret;
 
     /* Who had the service before may not be quite dead. */
-    EVENTUALLY((ret = ustream_listen(ctx, service, attr, &listener)) !=
+    EVENTUALLY((ret = unetmm_stream_listen(ctx, service, attr, &listener)) !=
                -EADDRINUSE);
     CHECK_RET(ret, 0);
     for (;;) {
-        ret = ustream_accept(listener, -1, &s);
+        ret = unetmm_stream_accept(listener, -1, &s);
         if (!ret) {
             serve(s);
-            ustream_close(s);
+            unetmm_stream_close(s);
         } else if (ret != -EINTR && ret != -ECONNRESET) {
-            FAIL("accept: %s", ustream_strerror(ret));
+            FAIL("accept: %s", unetmm_stream_strerror(ret));
         }
     }
 }

@@ -40,17 +40,17 @@ struct stream_order {
 
 /* Accepts and serves, one after the other; never returns. */
 void streams_serve(struct unetmm_ctx *ctx, uint64_t service,
-                   const struct ustream_attr *attr)
+                   const struct unetmm_stream_attr *attr)
     __attribute__((noreturn));
 
 /*
  * Sends and receives all, in calls of 1 to `most` bytes, checking every byte of the
  * pattern from `position` on.  false: it ended before.
  */
-bool stream_send_pattern(struct ustream *s, uint64_t key, uint64_t bytes,
+bool stream_send_pattern(struct unetmm_stream *s, uint64_t key, uint64_t bytes,
                          uint64_t most, struct chance *chance);
 /* How many were wrong; `got` (may be NULL) how many there were. */
-uint64_t stream_take_pattern(struct ustream *s, uint64_t key, uint64_t bytes,
+uint64_t stream_take_pattern(struct unetmm_stream *s, uint64_t key, uint64_t bytes,
                              uint64_t most, struct chance *chance,
                              uint64_t *got);
 

@@ -39,7 +39,7 @@ static void scene_open_here(struct scene *s, bool semaphore, uint64_t service)
     if (semaphore) {
         CHECK_RET(unetmm_sem_home(s->ctx, service, UNITS, &s->home), 0);
     } else {
-        CHECK_RET(unetmm_queue_home(s->ctx, service, &s->home), 0);
+        CHECK_RET(unetmm_waitq_home(s->ctx, service, &s->home), 0);
     }
 }
 
@@ -88,7 +88,7 @@ static void member_close(struct member *m)
     CHECK_RET(unetmm_close(m->ctx), 0);
 }
 
-/* All units are there, and no more: what is lost or doubled is seen here. */
+/* All units are there, and no more: none is lost or doubled. */
 static void all_there(struct scene *s)
 {
     struct member m;
@@ -118,13 +118,13 @@ static void basics(void)
     all_there(&s);
     all_there(&s);
     member_open(&m, &s);
-    CHECK_RET(unetmm_queue_wait(m.sync, 0), -EPROTOTYPE);
-    CHECK_RET(unetmm_queue_wake(m.sync, 1), -EPROTOTYPE);
+    CHECK_RET(unetmm_waitq_wait(m.sync, 0), -EPROTOTYPE);
+    CHECK_RET(unetmm_waitq_wake(m.sync, 1), -EPROTOTYPE);
     for (i = 0; i < rounds(200); i++) {
         CHECK_RET(unetmm_sem_wait(m.sync, PATIENCE_NS), 1);
         CHECK_RET(unetmm_sem_post(m.sync), 0);
     }
-    /* What it has goes back with it. */
+    /* Its units go back with it. */
     CHECK_RET(unetmm_sem_wait(m.sync, PATIENCE_NS), 1);
     member_close(&m);
     all_there(&s);
@@ -165,7 +165,7 @@ static void *wait_in_line(void *argument)
     struct member *m = argument;
 
     m->result = m->semaphore ? unetmm_sem_wait(m->sync, PATIENCE_NS) :
-        unetmm_queue_wait(m->sync, PATIENCE_NS);
+        unetmm_waitq_wait(m->sync, PATIENCE_NS);
     m->turn = atomic_fetch_add(m->order, 1);
     if (m->semaphore && m->result == 1) {
         CHECK_RET(unetmm_sem_post(m->sync), 0);
@@ -210,7 +210,7 @@ static void in_order(void)
     }
     for (i = 0; i < WAITERS; i++) {
         line_up(&waiter[i], &s, &order, true);
-        /* Between them is one who has gone: nobody notices. */
+        /* Between them is a member that has gone: nobody notices. */
         CHECK_RET(unetmm_sem_wait(impatient.sync, i * (int64_t)NS_PER_MS), 0);
     }
     CHECK_EQ(atomic_load(&order), 0);
@@ -237,29 +237,29 @@ static void queue(void)
     member_open(&waker, &s);
     CHECK_RET(unetmm_sem_wait(waker.sync, 0), -EPROTOTYPE);
     /* Nobody waits: it wakes nobody, now or later. */
-    CHECK_RET(unetmm_queue_wake(waker.sync, 5), 0);
-    CHECK_RET(unetmm_queue_wake(waker.sync, 0), 0);
-    CHECK_RET(unetmm_queue_wait(waker.sync, 10 * (int64_t)NS_PER_MS), 0);
+    CHECK_RET(unetmm_waitq_wake(waker.sync, 5), 0);
+    CHECK_RET(unetmm_waitq_wake(waker.sync, 0), 0);
+    CHECK_RET(unetmm_waitq_wait(waker.sync, 10 * (int64_t)NS_PER_MS), 0);
     for (i = 0; i < WAITERS; i++) {
         line_up(&waiter[i], &s, &order, false);
     }
     for (i = 0; i < 2; i++) {
-        CHECK_RET(unetmm_queue_wake(waker.sync, 1), 0);
+        CHECK_RET(unetmm_waitq_wake(waker.sync, 1), 0);
         line_end(&waiter[i], i);
         CHECK_EQ(atomic_load(&order), i + 1);
     }
-    CHECK_RET(unetmm_queue_wake(waker.sync, 0), 0);
+    CHECK_RET(unetmm_waitq_wake(waker.sync, 0), 0);
     for (; i < WAITERS; i++) {
         CHECK_EQ(pthread_join(waiter[i].thread, NULL), 0);
         CHECK_EQ(waiter[i].result, 1);
         member_close(&waiter[i]);
     }
-    CHECK_RET(unetmm_queue_wait(waker.sync, NS_PER_MS), 0);
+    CHECK_RET(unetmm_waitq_wait(waker.sync, NS_PER_MS), 0);
     member_close(&waker);
     scene_close(&s);
 }
 
-/* ---- One wake-up among some who give up --------------------------------------- */
+/* ---- One wake-up among some that give up ------------------------------------- */
 
 /* Those who hardly wait: each that is woken all the same wakes the next. */
 struct hasty {
@@ -281,14 +281,14 @@ static void pass_on(void *argument)
     atomic_fetch_add(&hasty->state->there, 1);
     while (!atomic_load(&hasty->state->stop)) {
         /* Some give up as soon as they have a place, some wait for a while. */
-        int got = unetmm_queue_wait(m.sync, chance_below(&chance, 2) ?
+        int got = unetmm_waitq_wait(m.sync, chance_below(&chance, 2) ?
                                     chance_below(&chance, 300000) :
                                     chance_below(&chance, 20 * NS_PER_MS));
 
         CHECK(got >= 0);
         atomic_fetch_add(got ? &hasty->state->woken : &hasty->state->gave_up, 1);
         if (got) {
-            CHECK_RET(unetmm_queue_wake(m.sync, 1), 0);
+            CHECK_RET(unetmm_waitq_wake(m.sync, 1), 0);
         }
     }
     member_close(&m);
@@ -303,8 +303,8 @@ static unsigned look_at_endpoints(struct unetmm_ctx *ctx, bool *seen)
 
     card_info(&info);
     for (i = 0; i < info.endpoints && i <= UINT16_MAX; i++) {
-        if (!seen[i] && unetmm_counters(ctx, UNETMM_SCOPE_ENDPOINT, i, &value,
-                                        1) > 0) {
+        if (!seen[i] && unetmm_stats_read(ctx, UNETMM_SCOPE_ENDPOINT, i, &value,
+                                          1) > 0) {
             seen[i] = true;
             new = i;
         }
@@ -332,8 +332,8 @@ static uint64_t answers_to(const struct member *m, unsigned endpoint)
 {
     uint64_t values[UNETMM_NUM_COUNTERS];
 
-    CHECK(unetmm_counters(m->ctx, UNETMM_SCOPE_ENDPOINT, endpoint, values,
-                          UNETMM_NUM_COUNTERS) > 0);
+    CHECK(unetmm_stats_read(m->ctx, UNETMM_SCOPE_ENDPOINT, endpoint, values,
+                            UNETMM_NUM_COUNTERS) > 0);
     return values[UNETMM_C_rel_answers];
 }
 
@@ -352,7 +352,7 @@ static void one_wake_up(struct member *waker, struct member *patient,
     CHECK_EQ(pthread_create(&patient->thread, NULL, wait_in_line, patient), 0);
     EVENTUALLY(answers_to(patient, endpoint) > before);
     CHECK_EQ(atomic_load(patient->order), turn);
-    CHECK_RET(unetmm_queue_wake(waker->sync, 1), 0);
+    CHECK_RET(unetmm_waitq_wake(waker->sync, 1), 0);
     CHECK_EQ(pthread_join(patient->thread, NULL), 0);
     CHECK_EQ(patient->result, 1);
     CHECK_EQ(patient->turn, turn);
@@ -507,7 +507,7 @@ static void hold_for_ever(void *argument)
     pause();
 }
 
-/* Who waits gets what the one who was killed had. */
+/* A waiting member gets the unit of the one that was killed. */
 static void holder_killed(void)
 {
     struct crew_state *state = shared_memory(sizeof(*state));
@@ -546,7 +546,7 @@ static void stand_in_line(void *argument)
     member_open(&m, crew->s);
     atomic_fetch_add(&crew->state->inside, 1);
     if (crew->last) {
-        unetmm_queue_wait(m.sync, -1);
+        unetmm_waitq_wait(m.sync, -1);
     } else {
         unetmm_sem_wait(m.sync, -1);
     }
@@ -572,7 +572,7 @@ static void killed_in_line(struct scene *s, bool queue)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-/* Who is killed in the line leaves it: the next one's turn comes before its own. */
+/* A member killed in the line leaves it: the next one's turn comes before its own. */
 static void waiter_killed(void)
 {
     struct member holder, waiter;
@@ -608,14 +608,14 @@ static void sleeper_killed(void)
     member_open(&waker, &s);
     killed_in_line(&s, true);
     line_up(&waiter, &s, &order, false);
-    CHECK_RET(unetmm_queue_wake(waker.sync, 1), 0);
+    CHECK_RET(unetmm_waitq_wake(waker.sync, 1), 0);
     line_end(&waiter, 0);
     member_close(&waker);
     scene_close(&s);
 }
 
 /*
- * Who says who it is and is gone before it has been heard: its channel is soon
+ * A member that sends its identity and ends before it is read: its channel is soon
  * another's.
  */
 static void haunt(void *argument)
@@ -631,11 +631,11 @@ static void haunt(void *argument)
         int channel;
 
         CHECK_RET(unetmm_ep_create(ctx, NULL, &ep), 0);
-        channel = unetmm_connect_as(ep, crew->s->mac, crew->s->service,
+        channel = unetmm_connect_ex(ep, crew->s->mac, crew->s->service,
                                     PATIENCE_NS, &usual, NULL);
         CHECK(channel >= 0);
         CHECK_RET(unetmm_send(ep, (unsigned)channel, hello, sizeof(hello), 0,
-                              UNETMM_QUIET | UNETMM_INLINE), 0);
+                              UNETMM_UNSIGNALED | UNETMM_INLINE), 0);
         CHECK_RET(unetmm_ep_destroy(ep), 0);
         atomic_fetch_add(&crew->state->done, 1);
     }
@@ -727,9 +727,9 @@ static void line_goes_on(struct at_home *h, bool semaphore)
     unsigned i;
 
     for (i = 0; i < 2; i++) {
-        /* The second wake-up is for who has gone: it goes on to the next. */
+        /* The second wake-up is for the member that has gone: it goes on to the next. */
         if (!semaphore) {
-            CHECK_RET(unetmm_queue_wake(h->active.sync, 1), 0);
+            CHECK_RET(unetmm_waitq_wake(h->active.sync, 1), 0);
         }
         line_end(&h->waiter[i], i);
     }
@@ -786,9 +786,9 @@ static void come_home(struct abroad *a)
 }
 
 /*
- * The other guest's machine stands still.  One of its processes holds what ours wait
- * for, and one is in the line, behind one of ours and before another; so is one in a
- * wait-queue; and it has what others of ours want.
+ * The other guest's machine stands still.  One of its processes holds the unit
+ * that ours wait for, and one is in the line, behind one of ours and before another, as
+ * is one in a wait-queue; and it is the home that others of ours want.
  */
 static void silent_node(void)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Policy redirect: what comes for memory that is not there goes to the system
+ * Policy redirect: a packet for memory that is not there goes to the system
  * buffer, is copied when the memory is there, once and in order, and has arrived
  * only then.
  *
  * `one` sends to `two`, whose policy it is.  With a userfaultfd the test says when
- * a page comes; all else comes by itself.  Remote: the other guest's echo has the
- * policy, and a wire between that may misbehave.
+ * a page comes; other pages come without the test.  Remote: the other guest's echo has
+ * the policy, and a wire between that may misbehave.
  */
 #include "ask.h"
 #include "card.h"
+#include "fuse.h"
 #include "guard.h"
 #include "late.h"
 #include "link.h"
@@ -26,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -38,7 +40,7 @@
 #define SLOTS_FILE      "/sys/kernel/debug/unetmm/unetmm0/sysbuf"
 #define SPAN            8               /* pages that are exported */
 #define LENGTH          (SPAN * PAGE)
-#define BLOCK           (UNETMM_COUNTER_SPIN | UNETMM_COUNTER_BLOCK)
+#define BLOCK           (UNETMM_EVENT_SPIN | UNETMM_EVENT_BLOCK)
 
 static const struct unetmm_channel_attr usual = UNETMM_CHANNEL_ATTR_INIT;
 
@@ -50,9 +52,9 @@ static struct unetmm_ep_attr redirecting(void)
     return attr;
 }
 
-/* ---- What the administrator sees and says ------------------------------------- */
+/* ---- The administrator's counters and limits --------------------------------- */
 
-/* A number of the driver's: how the system buffer is. */
+/* A counter of the driver about the system buffer. */
 static unsigned buffer_has(const char *what)
 {
     FILE *file = fopen(SLOTS_FILE, "r");
@@ -109,7 +111,7 @@ struct scene {
     struct unetmm_ctx *ctx;
     struct station one, two;
     uint8_t *mine;              /* to write from, LENGTH, resident */
-    uint8_t *own;               /* what is exported */
+    uint8_t *own;               /* exported */
     struct unetmm_event_counter *counter;
     unsigned import;
 };
@@ -129,9 +131,9 @@ static void scene_open_with(struct scene *s, uint8_t *own, unsigned credits)
     s->mine = pages(SPAN);
     memset(s->mine, 1, LENGTH);
     s->own = own ? own : pages(SPAN);
-    CHECK_RET(unetmm_counter_create(s->ctx, 1, &s->counter), 0);
-    CHECK_RET(unetmm_export_counters(s->ctx, ID, s->own, LENGTH,
-                                     UNETMM_RIGHT_ALL, 0, 0, s->counter, 1),
+    CHECK_RET(unetmm_event_create(s->ctx, 1, &s->counter), 0);
+    CHECK_RET(unetmm_export_events(s->ctx, ID, s->own, LENGTH,
+                                   UNETMM_RIGHT_ALL, 0, 0, s->counter, 1),
               0);
     s->import = import_of(&s->one, ID, UNETMM_RIGHT_ALL);
     parameter("redirect_credits", 32);
@@ -142,13 +144,13 @@ static void scene_open(struct scene *s, uint8_t *own)
     scene_open_with(s, own, 32);
 }
 
-/* The endpoints are closed, and what was exported may be so no more. */
+/* Closes the endpoints; the exports may have ended. */
 static void scene_end(struct scene *s)
 {
     int ret = unetmm_unexport(s->ctx, ID);
 
     CHECK(ret == 0 || ret == -ENOENT);
-    CHECK_RET(unetmm_counter_destroy(s->counter), 0);
+    CHECK_RET(unetmm_event_destroy(s->counter), 0);
     CHECK_RET(unetmm_close(s->ctx), 0);
 }
 
@@ -186,13 +188,13 @@ static unsigned taken_status(struct scene *s, uint64_t cookie)
     struct unetmm_completion c;
 
     take(&s->one, UNETMM_CQE_SENT, &c);
-    CHECK_EQ(c.cookie, cookie);
+    CHECK_EQ(c.user_data, cookie);
     return c.status;
 }
 
 static void count_reaches(struct scene *s, uint64_t value)
 {
-    CHECK_RET(unetmm_counter_wait(s->counter, value, BLOCK, PATIENCE_NS), 1);
+    CHECK_RET(unetmm_event_wait(s->counter, value, BLOCK, PATIENCE_NS), 1);
 }
 
 /* ---- Each kind of absence -------------------------------------------------------- */
@@ -253,10 +255,12 @@ static void dropped(void)
     unsigned long long before[4], ns_before[4], ns, n;
     unsigned i;
 
+    parameter("stages", 1);
     for (i = 0; i < 4; i++) {
         before[i] = stage(names[i], &ns_before[i]);
     }
     writes_into(NULL, out_at_once, false);
+    parameter("stages", 0);
     for (i = 0; i < 4; i++) {
         n = stage(names[i], &ns) - before[i];
         ns -= ns_before[i];
@@ -300,8 +304,8 @@ static void of_a_file(void)
 }
 
 /*
- * What Linux does not lend to a device can be copied into all the same: as with a
- * system call, it is the process's memory.
+ * Memory that Linux does not lend to a device can be copied into, as by a system call: it
+ * is the process's memory.
  */
 static void not_lent(void)
 {
@@ -319,12 +323,12 @@ static void not_lent(void)
         CHECK_EQ(taken_status(&s, i), UNETMM_ST_OK);
         CHECK_PATTERN(s.own, LENGTH, i);
     }
-    CHECK_EQ(unetmm_counter_read(s.counter), n);
+    CHECK_EQ(unetmm_event_read(s.counter), n);
     CHECK(redirected(&s) >= n);
     scene_close(&s);
 }
 
-/* ---- Arrived is what has landed ----------------------------------------------------- */
+/* ---- Arrival counts after landing -------------------------------------------- */
 
 /* The page is held back, and with it all that was sent behind. */
 static void held_back(void)
@@ -361,14 +365,14 @@ static void held_back(void)
         post(&two, to, 2 * PAGE, i);
         send_pieces(&one, &iov, 1, i, 0);
         take(&two, UNETMM_CQE_RECEIVED, &c);
-        CHECK_EQ(c.cookie, i);
+        CHECK_EQ(c.user_data, i);
         CHECK_PATTERN(to, 2 * PAGE, i);
         take(&one, UNETMM_CQE_SENT, &c);
         CHECK_EQ(c.status, UNETMM_ST_OK);
     }
     traffic_stop(&traffic);
     CHECK(!take_now(&s.one, UNETMM_CQE_SENT, &c));
-    CHECK_EQ(unetmm_counter_read(s.counter), 0);
+    CHECK_EQ(unetmm_event_read(s.counter), 0);
     CHECK_EQ(ep_counter(&s.two, UNETMM_C_sysbuf_landed), 0);
     CHECK(buffer_has("pending") >= 1);
     late_give(&late, 0, 6);
@@ -383,7 +387,7 @@ static void held_back(void)
     close(late.fd);
 }
 
-/* A counted write is behind what waits, though nothing of it is. */
+/* A counted write is behind waiting ones, though its own memory is there. */
 static void counts_wait(void)
 {
     struct unetmm_completion c;
@@ -399,7 +403,7 @@ static void counts_wait(void)
     CHECK_RET(unetmm_fetch_add(s.one.ep, s.import, 3 * PAGE + 8, 5, 3, 0), 0);
     EVENTUALLY(redirected(&s) >= 1);
     CHECK(!take_now(&s.one, UNETMM_CQE_SENT, &c));
-    CHECK_EQ(unetmm_counter_read(s.counter), 0);
+    CHECK_EQ(unetmm_event_read(s.counter), 0);
     late_give(&late, 0, 2);
     count_reaches(&s, 1);
     CHECK_BYTES(late.at, 100, 1);
@@ -412,8 +416,8 @@ static void counts_wait(void)
 }
 
 /*
- * Several writes of the same bytes, while their pages go and come: what was
- * written last is what is there.
+ * Several writes of the same bytes, while their pages go and come: the
+ * last write's bytes are there in the end.
  */
 static void in_order(void)
 {
@@ -485,7 +489,7 @@ static void messages(void)
             CHECK_BYTES(s.own, at, 0);
             CHECK_BYTES(s.own + at + len, LENGTH - at - len, 0);
         }
-        CHECK_EQ(c.cookie, i);
+        CHECK_EQ(c.user_data, i);
         CHECK_EQ(taken_status(&s, i), UNETMM_ST_OK);
     }
     note("%u messages, %llu packets redirected", i,
@@ -516,7 +520,7 @@ static void message_waits(void)
     CHECK(!take_now(&s.two, UNETMM_CQE_RECEIVED, &c));
     late_give(&late, 1, 1);
     take(&s.two, UNETMM_CQE_RECEIVED, &c);
-    CHECK_EQ(c.cookie, 1);
+    CHECK_EQ(c.user_data, 1);
     CHECK_PATTERN(late.at, 2 * PAGE, 5);
     CHECK_EQ(taken_status(&s, 2), UNETMM_ST_OK);
     scene_close(&s);
@@ -569,7 +573,7 @@ static void sender_main(void *argument)
         int ret;
 
         station_open(&st[e], ctx, NULL);
-        ret = unetmm_connect_as(st[e].ep, mac, SERVICE, PATIENCE_NS, &usual,
+        ret = unetmm_connect_ex(st[e].ep, mac, SERVICE, PATIENCE_NS, &usual,
                                 NULL);
         CHECK_RET(ret < 0 ? ret : 0, 0);
         st[e].channel = (unsigned)ret;
@@ -610,7 +614,7 @@ static void fork_once(void)
     CHECK_EQ(await_process(pid), 0);
 }
 
-/* What the card has counted since it was noted. */
+/* The card's counters, less their values at the start. */
 struct tally {
     struct unetmm_ctx *ctx;
     uint64_t drops, waits, packets;
@@ -632,7 +636,7 @@ static void senders_start(pid_t pids[SENDERS], struct station *two)
     unsigned i;
     int ret;
 
-    CHECK_RET(unetmm_listen_as(two->ep, SERVICE, SENDERS * ENDS, &usual), 0);
+    CHECK_RET(unetmm_listen_ex(two->ep, SERVICE, SENDERS * ENDS, &usual), 0);
     for (i = 0; i < SENDERS; i++) {
         numbers[i] = i;
         pids[i] = start_process(sender_main, &numbers[i]);
@@ -687,7 +691,7 @@ static void crowded(void)
            tally_now(ctx).packets < before.packets + 20) {
         CHECK(now_ns() < end);
         page_out(own, npages);
-        /* What is pinned for the card stays, and leaves it all the same. */
+        /* Pages that are pinned for the card stay, and the card still loses them. */
         fork_once();
         breathe();
     }
@@ -698,7 +702,7 @@ static void crowded(void)
     swap_off();
 }
 
-/* More is sent than there are credits, and nothing of it can land for now. */
+/* More packets are sent than there are credits; none can land while the page is absent. */
 static void out_of_credits(void)
 {
     unsigned i, n = 24;
@@ -715,7 +719,7 @@ static void out_of_credits(void)
     late_wanted(&late);
     EVENTUALLY(ep_counter(&s.one, UNETMM_C_credit_waits) > 0);
     CHECK(buffer_has("pending") <= 2);
-    CHECK_EQ(unetmm_counter_read(s.counter), 0);
+    CHECK_EQ(unetmm_event_read(s.counter), 0);
     for (i = 0; i < SPAN; i++) {
         late_give(&late, i, 77);
     }
@@ -750,25 +754,25 @@ static void no_slots(void)
     CHECK_EQ(buffer_has("slots"), FEW);
     station_open(&two, ctx, NULL);
     station_open(&three, ctx, NULL);
-    CHECK_RET(unetmm_listen_as(two.ep, SERVICE, 8, &usual), 0);
+    CHECK_RET(unetmm_listen_ex(two.ep, SERVICE, 8, &usual), 0);
     for (i = 0; i < FEW; i++) {
-        ret = unetmm_connect_as(one.ep, mac, SERVICE, PATIENCE_NS, &usual,
+        ret = unetmm_connect_ex(one.ep, mac, SERVICE, PATIENCE_NS, &usual,
                                 NULL);
         CHECK_RET(ret < 0 ? ret : 0, 0);
         channels[i] = (unsigned)ret;
     }
-    CHECK_RET(unetmm_connect_as(one.ep, mac, SERVICE, PATIENCE_NS, &usual,
+    CHECK_RET(unetmm_connect_ex(one.ep, mac, SERVICE, PATIENCE_NS, &usual,
                                 NULL), -ENOSPC);
-    /* Who listens with the policy has no room, either. */
-    CHECK_RET(unetmm_listen_as(one.ep, SERVICE_TOO, 8, &usual), 0);
-    CHECK_RET(unetmm_connect_as(three.ep, mac, SERVICE_TOO,
+    /* A listener with the policy has no room, either. */
+    CHECK_RET(unetmm_listen_ex(one.ep, SERVICE_TOO, 8, &usual), 0);
+    CHECK_RET(unetmm_connect_ex(three.ep, mac, SERVICE_TOO,
                                 200 * NS_PER_MS, &usual, NULL), -ETIMEDOUT);
     CHECK_RET(unetmm_disconnect(one.ep, channels[1]), 0);
-    ret = unetmm_connect_as(three.ep, mac, SERVICE_TOO, PATIENCE_NS,
+    ret = unetmm_connect_ex(three.ep, mac, SERVICE_TOO, PATIENCE_NS,
                             &usual, NULL);
     CHECK_RET(ret < 0 ? ret : 0, 0);
     CHECK_RET(unetmm_disconnect(one.ep, channels[0]), 0);
-    ret = unetmm_connect_as(one.ep, mac, SERVICE, PATIENCE_NS, &usual, NULL);
+    ret = unetmm_connect_ex(one.ep, mac, SERVICE, PATIENCE_NS, &usual, NULL);
     CHECK_RET(ret < 0 ? ret : 0, 0);
     CHECK_EQ(buffer_has("reserved"), FEW);
     CHECK_EQ(buffer_has("pending"), 0);
@@ -795,10 +799,10 @@ static void pending_open(struct scene *s, struct late *late)
     EVENTUALLY(redirected(s) == 4 && buffer_has("pending") == 4);
 }
 
-/* Is there a thread of the driver that copies? */
+/* Is a thread of the driver asleep for a page of somebody's? */
 static bool copiers(void)
 {
-    return !system("grep -qsx unetmm-sysbuf /proc/[0-9]*/comm");
+    return !system("grep -qs 'asleep [1-9]' /sys/kernel/debug/unetmm/*/spaces");
 }
 
 /* The page comes at last, and nobody writes to it. */
@@ -809,7 +813,7 @@ static void pending_untouched(struct late *late)
     CHECK_PATTERN(late->at, PAGE, 3);
 }
 
-/* Who could have has gone by now. */
+/* No thread that could still copy is left. */
 static void still_untouched(struct late *late)
 {
     EVENTUALLY(!copiers());
@@ -833,12 +837,12 @@ static void unexported(void)
     for (i = 0; i < 4; i++) {
         CHECK(taken_status(&s, i) != UNETMM_ST_OK);
     }
-    CHECK_EQ(unetmm_counter_read(s.counter), 0);
+    CHECK_EQ(unetmm_event_read(s.counter), 0);
     scene_close(&s);
     still_untouched(&late);
 }
 
-/* What waited behind it for another reason goes on. */
+/* Packets that waited behind it for another reason go on. */
 static void unexported_before(void)
 {
     struct unetmm_completion c;
@@ -888,7 +892,7 @@ static void closed(void)
     still_untouched(&late);
 }
 
-/* A channel's end takes nothing back: what came by it still lands. */
+/* A channel's end takes nothing back: its packets still land. */
 static void disconnected(void)
 {
     struct late late;
@@ -1017,6 +1021,104 @@ static void removed(void)
     dropped();
 }
 
+/* ---- A page that no signal brings -------------------------------------------------------- */
+
+#define FUSE_FILE       "/tmp/unanswered"
+
+struct unanswered {
+    atomic_bool mounted;
+    atomic_uint reads;
+};
+
+static void keep_read(int fd, const struct fuse_in_header *in, void *argument)
+{
+    struct unanswered *u = argument;
+
+    (void)fd;
+    (void)in;
+    atomic_fetch_add(&u->reads, 1);
+}
+
+static void refuse_write(int fd, const struct fuse_in_header *in, void *argument)
+{
+    (void)argument;
+    fuse_answer(fd, in, -EIO, NULL, 0);
+}
+
+static void daemon_main(void *argument)
+{
+    struct unanswered *u = argument;
+    struct fuse_hooks hooks = { keep_read, refuse_write, u };
+    int fd = fuse_mount(FUSE_FILE);
+
+    atomic_store(&u->mounted, true);
+    while (fuse_serve(fd, &hooks)) {
+    }
+    close(fd);
+}
+
+/* Four packets wait for a page that the daemon has been asked for. */
+static pid_t unanswered_open(struct scene *s)
+{
+    struct unanswered *u = shared_memory(sizeof(*u));
+    unsigned i;
+    pid_t pid;
+    int fd;
+
+    fuse_needed();
+    pid = start_process(daemon_main, u);
+    EVENTUALLY(atomic_load(&u->mounted));
+    fd = CHECK_SYS(open(FUSE_FILE, O_RDWR | O_CLOEXEC));
+    CHECK_EQ(lseek(fd, 0, SEEK_END), FUSE_FILE_BYTES);
+    scene_open(s, CHECK_SYS(mmap(NULL, SPAN * PAGE, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE, fd, 0)));
+    for (i = 0; i < 4; i++) {
+        write_to(s, i * 100, s->mine, 100, i);
+    }
+    EVENTUALLY(atomic_load(&u->reads));
+    EVENTUALLY(redirected(s) == 4 && buffer_has("pending") == 4);
+    return pid;
+}
+
+/* Its end answers; until then somebody is asleep. */
+static void unanswered_close(pid_t pid)
+{
+    CHECK(copiers());
+    CHECK_SYS(kill(pid, SIGKILL));
+    CHECK_EQ(await_process(pid), SIGKILL);
+    CHECK_SYS(umount2(FUSE_FILE, MNT_DETACH));
+    EVENTUALLY(!copiers());
+}
+
+/* The end of an export, or of an endpoint, does not wait for the daemon. */
+static void unanswered(void)
+{
+    uint64_t start;
+    struct scene s;
+    unsigned i;
+    pid_t pid;
+
+    pid = unanswered_open(&s);
+    start = now_ns();
+    CHECK_RET(unetmm_unexport(s.ctx, ID), 0);
+    CHECK(now_ns() < start + NS_PER_S * run.slow);
+    CHECK_EQ(buffer_has("pending"), 0);
+    for (i = 0; i < 4; i++) {
+        CHECK(taken_status(&s, i) != UNETMM_ST_OK);
+    }
+    unanswered_close(pid);
+    scene_close(&s);
+    pid = unanswered_open(&s);
+    start = now_ns();
+    station_close(&s.two);
+    CHECK(now_ns() < start + NS_PER_S * run.slow);
+    EVENTUALLY(buffer_has("slots") == 0);
+    CHECK(taken_status(&s, 0) != UNETMM_ST_OK);
+    unanswered_close(pid);
+    station_close(&s.one);
+    scene_end(&s);
+}
+
 /* ---- Guards ------------------------------------------------------------------------------- */
 
 /* Long packets, which leave all that they were in their slots. */
@@ -1046,7 +1148,7 @@ static void no_leak(void)
     struct station keeper;
     struct scene s;
 
-    /* The buffer stays what it is between the two. */
+    /* The buffer does not change between the two. */
     station_open(&keeper, ctx, &attr);
     end_process(start_process(secret_main, NULL));
     scene_open(&s, NULL);
@@ -1104,7 +1206,7 @@ static void far_open(struct far *f)
 
     f->ctx = open_card();
     station_open(&f->station, f->ctx, NULL);
-    ret = unetmm_connect_as(f->station.ep, run.peer, SERVICE_ABSENT,
+    ret = unetmm_connect_ex(f->station.ep, run.peer, SERVICE_ABSENT,
                             PATIENCE_NS, &usual, NULL);
     CHECK_RET(ret < 0 ? ret : 0, 0);
     f->station.channel = (unsigned)ret;
@@ -1113,7 +1215,7 @@ static void far_open(struct far *f)
     f->back = pages(ABSENT_BYTES / PAGE);
 }
 
-/* A write into what has gone, read back, and a message that comes back. */
+/* A write into absent memory, read back, and a message that comes back. */
 static void far_once(struct far *f, size_t at, size_t len, uint64_t key)
 {
     struct unetmm_completion c;
@@ -1219,10 +1321,10 @@ static void movable(void)
     scene_close(&s);
 }
 
-/* ---- What a user may have --------------------------------------------------------- */
+/* ---- A user's share of slots ------------------------------------------------- */
 
 struct user {
-    unsigned uid, channels;     /* who, and how many channels it gets */
+    unsigned uid, channels;     /* its id, and how many channels it gets */
     atomic_uint *state;         /* 1: it has them, and holds them until 2 */
 };
 
@@ -1231,7 +1333,7 @@ static int connect_more(struct station *station)
     uint8_t mac[6];
 
     card_mac(mac);
-    return unetmm_connect_as(station->ep, mac, SERVICE_TOO, PATIENCE_NS, &usual,
+    return unetmm_connect_ex(station->ep, mac, SERVICE_TOO, PATIENCE_NS, &usual,
                              NULL);
 }
 
@@ -1278,7 +1380,7 @@ static void users_have_slots(void *argument)
     pid_t pid;
 
     station_open(&listener, ctx, NULL);
-    CHECK_RET(unetmm_listen_as(listener.ep, SERVICE_TOO, 16, &usual), 0);
+    CHECK_RET(unetmm_listen_ex(listener.ep, SERVICE_TOO, 16, &usual), 0);
     pid = start_process(has_slots, &one);
     EVENTUALLY(atomic_load(one.state) == 1);
     CHECK_EQ(buffer_has("reserved"), 8);
@@ -1292,7 +1394,7 @@ static void users_have_slots(void *argument)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
-/* A user's processes share what it may have of the slots; others have theirs. */
+/* A user's processes share its part of the slots; other users have theirs. */
 static void shares(void)
 {
     int result;
@@ -1307,7 +1409,7 @@ static void shares(void)
     CHECK_EQ(result, 0);
 }
 
-/* ---- What does not go together ---------------------------------------------------- */
+/* ---- Combinations that are refused ------------------------------------------- */
 
 static void refused_source(unsigned source)
 {
@@ -1340,13 +1442,13 @@ static void refused(void)
     ctx = open_card();
     station_open(&two, ctx, &attr);
     station_open(&three, ctx, NULL);
-    CHECK_RET(unetmm_listen(two.ep, SERVICE, 1), -EPROTOTYPE);
-    CHECK_RET(unetmm_listen_as(two.ep, SERVICE, 1, &either), -EPROTOTYPE);
-    CHECK_RET(unetmm_listen(three.ep, SERVICE, 1), 0);
-    CHECK_RET(unetmm_connect_as(two.ep, mac, SERVICE, PATIENCE_NS, &datagram,
+    CHECK_RET(unetmm_listen_ex(two.ep, SERVICE, 1, &datagram_attr), -EPROTOTYPE);
+    CHECK_RET(unetmm_listen_ex(two.ep, SERVICE, 1, &either), -EPROTOTYPE);
+    CHECK_RET(unetmm_listen_ex(three.ep, SERVICE, 1, &datagram_attr), 0);
+    CHECK_RET(unetmm_connect_ex(two.ep, mac, SERVICE, PATIENCE_NS, &datagram,
                                 NULL), -EPROTOTYPE);
-    CHECK_RET(unetmm_listen_as(two.ep, SERVICE_TOO, 1, &usual), 0);
-    CHECK_RET(unetmm_connect_as(three.ep, mac, SERVICE_TOO, PATIENCE_NS,
+    CHECK_RET(unetmm_listen_ex(two.ep, SERVICE_TOO, 1, &usual), 0);
+    CHECK_RET(unetmm_connect_ex(three.ep, mac, SERVICE_TOO, PATIENCE_NS,
                                 &datagram, NULL), -EPROTOTYPE);
     CHECK_EQ(buffer_has("reserved"), 0);
     station_close(&three);
@@ -1382,6 +1484,7 @@ static const struct test tests[] = {
     { "far-away", far_away, TEST_TLB | TEST_ONLY_REMOTE, 0 },
     { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 0 },
     { "movable", movable, TEST_ASKS, 0 },
+    { "unanswered", unanswered, TEST_ASKS, 0 },
     { "reset", reset, TEST_ASKS | TEST_NO_CARD, 0 },
     { "removed", removed, TEST_TLB | TEST_NO_CARD, 0 },
 };

@@ -230,8 +230,8 @@ static void take_inventory(struct inventory *inventory)
     if (unetmm_open(NULL, UNETMM_OBSERVE, &ctx)) {
         return;
     }
-    if (unetmm_counters(ctx, UNETMM_SCOPE_DRIVER, 0, values,
-                        UNETMM_NUM_DRIVER_COUNTERS) > 0) {
+    if (unetmm_stats_read(ctx, UNETMM_SCOPE_DRIVER, 0, values,
+                          UNETMM_NUM_DRIVER_COUNTERS) > 0) {
         inventory->pinned = values[UNETMM_D_pinned_now];
         inventory->unknown = count_endpoints(&inventory->endpoints) ? NULL :
             TEST_ENDPOINTS;

@@ -4,10 +4,10 @@
  *
  * Each test runs in a process of its own with a limit on its time, so that a
  * crash or a hang is one failure and not the end.  After each the driver must
- * have what it had before: no endpoint and no pinned page may be left.
+ * have the same objects as before: no endpoint and no pinned page may be left.
  *
  * A test is named PROGRAM.TEST, with .SOURCE and .POLICY behind it if it runs
- * for several.  What it draws at random depends on --seed and on its name, so
+ * for several.  Its random numbers depend on --seed and on its name, so
  * it does the same whether it runs alone or among others.
  */
 #ifndef TEST_TAP_H
@@ -50,12 +50,16 @@ struct test {
 };
 
 /*
- * What is hung costs so long, and what is not costs nothing by it: a busy machine
+ * A hung test costs so long, others cost nothing by it: a busy machine
  * takes ten times as long as usual for a test that takes some seconds.
  */
 #define LEAST_SECONDS 120
 
-/* What the command line and the variant say; the same in all processes. */
+/* Datagrams: for the tests of channels as such. */
+static const struct unetmm_channel_attr datagram_attr __attribute__((unused)) =
+    UNETMM_CHANNEL_ATTR_DATAGRAM;
+
+/* Values of the command line and the variant; the same in all processes. */
 struct run {
     const char *program;
     uint64_t seed;
@@ -71,14 +75,14 @@ extern struct run run;
 int test_main(int argc, char **argv, const char *program,
               const struct test *tests, size_t count);
 
-/* How often to repeat what is to be done `n` times in an ordinary run. */
+/* How often to repeat an action that an ordinary run does `n` times. */
 unsigned rounds(unsigned n);
 
 /* ---- Checks: a failed one ends the process ---------------------------------- */
 
 void test_fail(const char *file, int line, const char *format, ...)
     __attribute__((noreturn, format(printf, 3, 4)));
-/* Ends the test: what it needs is not there. */
+/* Ends the test: its requirements are not met. */
 void test_skip(const char *format, ...)
     __attribute__((noreturn, format(printf, 1, 2)));
 /* A line for people. */
@@ -134,7 +138,7 @@ uint64_t now_ns(void);
 /* So many seconds from now, as a point in time; more on a slow machine. */
 uint64_t deadline_in(double seconds);
 
-/* Between two looks at what cannot be waited for otherwise. */
+/* A pause between two looks at a state that cannot be waited for otherwise. */
 void breathe(void);
 
 /* Loops until the condition holds, bounded. */
@@ -166,7 +170,7 @@ void idle_ns(uint64_t ns);
 pid_t start_process(void (*fn)(void *argument), void *argument);
 /* Waits for its end, bounded; fails unless it ended well. */
 void end_process(pid_t pid);
-/* The same, returning what waitpid() says. */
+/* The same; returns waitpid()'s status. */
 int await_process(pid_t pid);
 
 /* A page that all processes of the test share, zeroed. */

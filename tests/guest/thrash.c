@@ -7,6 +7,8 @@
 #include "guard.h"
 #include "link.h"
 
+#include <libunetmm/inline.h>
+
 #include <string.h>
 #include <sys/mman.h>
 
@@ -80,13 +82,13 @@ static void many_buffers(void)
         iov = (struct iovec) { from + next * PAGE, PAGE };
         pattern_fill(iov.iov_base, PAGE, next, 0);
         if (deliver(&link, &iov, 1, &c)) {
-            CHECK_PATTERN(to + c.cookie * PAGE, PAGE, next);
+            CHECK_PATTERN(to + c.user_data * PAGE, PAGE, next);
             next++;
         }
         while (take_now(link.rx, UNETMM_CQE_BUFFER, &c)) {
             CHECK_EQ(c.status, UNETMM_ST_SKIPPED);
             skipped++;
-            post(link.rx, to + c.cookie * PAGE, PAGE, c.cookie);
+            post(link.rx, to + c.user_data * PAGE, PAGE, c.user_data);
         }
     }
     note("%u skipped", skipped);
@@ -106,14 +108,14 @@ static void large_buffers(void)
     link_open(&link, NULL, NULL);
     from = pages(3);
     to = pages(info.max_buffer_pages + 1);
-    CHECK_RET(unetmm_post(link.rx->ep, to, most + 1, 1, 0), -EMSGSIZE);
-    CHECK_RET(unetmm_post(link.rx->ep, to + 1, most, 1, 0), -EMSGSIZE);
+    CHECK_RET(unetmm_post_recv(link.rx->ep, to, most + 1, 1, 0), -EMSGSIZE);
+    CHECK_RET(unetmm_post_recv(link.rx->ep, to + 1, most, 1, 0), -EMSGSIZE);
     /* What the library lets through unasked, the card gives back. */
     link.rx->ep->max_buffer_pages = UINT32_MAX;
     post(link.rx, to, most + 1, 7);
     link.rx->ep->max_buffer_pages = info.max_buffer_pages;
     take(link.rx, UNETMM_CQE_BUFFER, &c);
-    CHECK_EQ(c.cookie, 7);
+    CHECK_EQ(c.user_data, 7);
     CHECK_EQ(c.status, UNETMM_ST_TOO_LARGE);
     /* Two pages fit any TLB; as many as it holds fit if they do not clash. */
     exchange_pattern(&link, from, to, 2 * PAGE, 1);

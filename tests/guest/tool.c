@@ -164,10 +164,10 @@ static void one_is_killed(void)
 
 /* ---- The examples -------------------------------------------------------------- */
 
-/* A server by handlers, and clients; its input is a pipe that ends. */
-static void examples(void)
+/* A server, and clients; its input is a pipe that ends. */
+static void example(const char *program, const char *answer, struct tool *server)
 {
-    struct tool server, client;
+    struct tool client;
     char command[80];
     int input[2], own, i;
 
@@ -175,16 +175,25 @@ static void examples(void)
     CHECK_SYS(pipe(input));
     CHECK_SYS(fcntl(input[1], F_SETFD, FD_CLOEXEC));
     CHECK_SYS(dup2(input[0], STDIN_FILENO));
-    start(&server, "/usr/bin/handlers");
+    start(server, program);
     CHECK_SYS(dup2(own, STDIN_FILENO));
     CHECK_SYS(close(input[0]));
     snprintf(command, sizeof(command), "/usr/bin/hello %s", own_mac());
     for (i = 0; i < 3; i++) {
         expect(&client, run_tool(&client, command), 0);
-        expect_word(client.text, "that was number 1\n");
+        expect_word(client.text, answer);
     }
     CHECK_SYS(close(input[1]));
-    expect(&server, await(&server), 0);
+    expect(server, await(server), 0);
+}
+
+static void examples(void)
+{
+    struct tool server;
+
+    example("/usr/bin/epoll", "hello, out of ordinary memory", &server);
+    CHECK_EQ(occurrences(server.text, ": connected\n"), 3);
+    example("/usr/bin/handlers", "that was number 1\n", &server);
     CHECK_EQ(occurrences(server.text, "channel "), 3);
     CHECK_EQ(occurrences(server.text, ": 1 messages\n"), 3);
 }

@@ -62,9 +62,9 @@ static bool is_settled(struct link *link, uint64_t n)
 {
     uint64_t values[UNETMM_NUM_COUNTERS];
 
-    if (unetmm_counters(link->ctx, UNETMM_SCOPE_ENDPOINT,
-                        (unsigned)unetmm_ep_id(link->rx->ep), values,
-                        UNETMM_NUM_COUNTERS) <= 0) {
+    if (unetmm_stats_read(link->ctx, UNETMM_SCOPE_ENDPOINT,
+                          (unsigned)unetmm_ep_id(link->rx->ep), values,
+                          UNETMM_NUM_COUNTERS) <= 0) {
         return false;
     }
     return values[UNETMM_C_rx_frames] + sum_of_drops(values) >= n;
@@ -116,7 +116,7 @@ static bool one_round(struct link *link, uint8_t *from, uint8_t *to,
     int ret;
 
     pattern_fill(from, PAGE, key, 0);
-    ret = unetmm_post(link->rx->ep, to, PAGE, 1, 0);
+    ret = unetmm_post_recv(link->rx->ep, to, PAGE, 1, 0);
     if (!ret || ret == -EAGAIN) {
         ret = unetmm_send(link->tx->ep, link->tx->channel, from, PAGE, 2, 0);
     }

@@ -114,8 +114,8 @@ static void link_down(void)
         CHECK_EQ(send_status(link.tx, "x", 1), UNETMM_ST_LINK_DOWN);
         CHECK_EQ(send_status(link.tx, at, 2 * PAGE), UNETMM_ST_LINK_DOWN);
         CHECK(ep_counter(link.tx, UNETMM_C_drop_link) >= 2);
-        CHECK_RET(unetmm_connect(link.tx->ep, run.peer, SERVICE_ECHO,
-                                 NS_PER_S, NULL), -ENETDOWN);
+        CHECK_RET(unetmm_connect_ex(link.tx->ep, run.peer, SERVICE_ECHO,
+                                 NS_PER_S, &datagram_attr, NULL), -ENETDOWN);
         CHECK_RET(unetmm_probe(link.ctx, run.peer, NS_PER_S, NULL),
                   -ENETDOWN);
         ask_host("link on");
@@ -154,8 +154,8 @@ static uint64_t frames_out(struct link *link, struct books *books)
     uint64_t v[UNETMM_NUM_COUNTERS];
     unsigned i;
 
-    CHECK(unetmm_counters(link->ctx, UNETMM_SCOPE_CARD, 0, v,
-                          UNETMM_NUM_COUNTERS) > 0);
+    CHECK(unetmm_stats_read(link->ctx, UNETMM_SCOPE_CARD, 0, v,
+                            UNETMM_NUM_COUNTERS) > 0);
     for (i = 0; i < KNOBS; i++) {
         books->faults[i] = v[knobs[i].counter];
     }

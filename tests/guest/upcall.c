@@ -5,6 +5,8 @@
  */
 #include "link.h"
 
+#include <libunetmm/inline.h>
+
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -39,7 +41,7 @@ static void on_number(struct unetmm_ep *ep, const struct unetmm_completion *c,
         CHECK(count->answer->ep == ep);
         number++;
         CHECK_RET(unetmm_send(ep, c->channel, &number, sizeof(number), 0,
-                              UNETMM_QUIET | UNETMM_MORE), 0);
+                              UNETMM_UNSIGNALED | UNETMM_MORE), 0);
         next++;
     }
     atomic_store(&count->next, next + 1);
@@ -54,7 +56,7 @@ static void handle(struct station *s, struct count *count)
 static void send_number(struct station *s, uint64_t number)
 {
     send_pieces(s, &(struct iovec) { &number, sizeof(number) }, 1, number,
-                UNETMM_QUIET);
+                UNETMM_UNSIGNALED);
 }
 
 static struct unetmm_ep_attr spinning(uint32_t spin_ns)

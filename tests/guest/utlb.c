@@ -257,7 +257,7 @@ static void too_much(void)
 
         deliver(&link, &iov, 1, &c);
     }
-    CHECK_EQ(c.cookie, 8);
+    CHECK_EQ(c.user_data, 8);
     CHECK_EQ(c.status, UNETMM_ST_LIMIT);
     unmap_pages(at, 8);
     link_close(&link);
@@ -359,7 +359,7 @@ static void changes_under_posted(void)
         while (!deliver(&link, &iov, 1, &c)) {
             CHECK(++tries < 1000);
         }
-        CHECK_EQ(c.cookie, way);
+        CHECK_EQ(c.user_data, way);
         CHECK_PATTERN(to + 10, 2 * PAGE, way);
         CHECK(!take_now(link.rx, UNETMM_CQE_BUFFER, &c));
     }

@@ -131,7 +131,7 @@ static void lands(struct side *side, uint8_t *at, size_t len, uint64_t key,
             post(side->link.rx, at, len, cookie);
         }
     }
-    CHECK_EQ(c.cookie, cookie);
+    CHECK_EQ(c.user_data, cookie);
     CHECK_PATTERN(at, len, key);
 }
 

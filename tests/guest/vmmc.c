@@ -10,6 +10,8 @@
 #include "huge.h"
 #include "link.h"
 
+#include <libunetmm/inline.h>
+
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -25,11 +27,11 @@
 #define ALL             UNETMM_RIGHT_ALL
 #define TEST_EXPORT     (TEST_BOTH | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 
-/* `one` imports what `two`, or the other guest, exports. */
+/* `one` imports a region of `two`, or of the other guest. */
 struct scene {
     struct unetmm_ctx *ctx;
     struct station one, two;
-    struct guard guard;         /* local: what is exported */
+    struct guard guard;         /* local: the exported memory */
     uint8_t *mine;              /* as many bytes, to write from and read to */
     size_t length;
     unsigned import;
@@ -45,7 +47,7 @@ static void scene_connect(struct scene *s)
         CHECK_RET(try_join(&s->one, &s->two, &usual, 10 * NS_PER_S * run.slow), 0);
         return;
     }
-    ret = unetmm_connect_as(s->one.ep, run.peer, SERVICE_MIRROR,
+    ret = unetmm_connect_ex(s->one.ep, run.peer, SERVICE_MIRROR,
                             20 * NS_PER_S * run.slow, &usual, NULL);
     if (ret < 0) {
         FAIL("cannot reach the other guest: %s",
@@ -98,7 +100,7 @@ static unsigned status_of(struct station *station, int posted, uint64_t cookie)
 
     CHECK_RET(posted, 0);
     take(station, UNETMM_CQE_SENT, &c);
-    CHECK_EQ(c.cookie, cookie);
+    CHECK_EQ(c.user_data, cookie);
     return c.status;
 }
 
@@ -122,7 +124,7 @@ static unsigned read_status(struct scene *s, uint64_t offset, void *to,
                                           len, cookie, 0), cookie);
 }
 
-/* Writes, reads back, and looks at what is there. */
+/* Writes, reads back, and compares the exported memory. */
 static void there_and_back(struct scene *s, uint64_t offset, size_t len,
                            uint64_t key)
 {
@@ -174,7 +176,7 @@ static void write_and_read(void)
     scene_close(&s);
 }
 
-/* All of what is written is there, whatever the wire does. */
+/* All written bytes are there, whatever the wire does. */
 static void bad_wire(void)
 {
     static const char *const knobs[] = { "x-loss", "x-dup", "x-reorder",
@@ -201,7 +203,7 @@ static void bad_wire(void)
     scene_close(&s);
 }
 
-/* Returns when the source may be used again; what comes meanwhile is kept. */
+/* Returns when the source may be used again; completions that come meanwhile are kept. */
 static void synchronous(void)
 {
     struct unetmm_completion c;
@@ -215,23 +217,23 @@ static void synchronous(void)
                   0);
         pattern_fill(s.mine, 50000, i, 0);
         CHECK_RET(unetmm_write_sync(s.one.ep, s.import, 100, s.mine, 50000, 0,
-                                    0, 10 * NS_PER_S * run.slow), UNETMM_ST_OK);
+                                    0, 10 * NS_PER_S * run.slow), 0);
         memset(s.mine, 0xee, 50000);
         CHECK_RET(unetmm_read_sync(s.one.ep, s.import, 100, s.mine, 50000,
-                                   10 * NS_PER_S * run.slow), UNETMM_ST_OK);
+                                   10 * NS_PER_S * run.slow), 0);
         CHECK_PATTERN(s.mine, 50000, i);
         pattern_fill(small, sizeof(small), i, 0);
         CHECK_RET(unetmm_write_sync(s.one.ep, s.import, 0, small,
                                     sizeof(small), 0, 0, 10 * NS_PER_S * run.slow),
-                  UNETMM_ST_OK);
+                  0);
         memset(small, 0, sizeof(small));
     }
     for (i = 0; i < 20; i++) {
         take(&s.one, UNETMM_CQE_SENT, &c);
-        CHECK_EQ(c.cookie, 1000 + i);
+        CHECK_EQ(c.user_data, 1000 + i);
     }
     CHECK_RET(unetmm_read_sync(s.one.ep, s.import, 0, s.mine, 100,
-                               10 * NS_PER_S * run.slow), UNETMM_ST_OK);
+                               10 * NS_PER_S * run.slow), 0);
     CHECK_PATTERN(s.mine, 100, 19);
     CHECK_RET(unetmm_write_sync(s.one.ep, s.import, s.length, "x", 1, 0, 0,
                                 NS_PER_S), -ERANGE);
@@ -263,7 +265,7 @@ static void what_can_be_exported(void)
     EXPORT(1, at, 2 * PAGE, ALL, 0);
     CHECK_RET(unetmm_unexport(ctx, 1), 0);
     CHECK_RET(unetmm_unexport(ctx, 2), 0);
-    /* What the process may not do itself, it cannot allow. */
+    /* The process cannot grant rights that it does not have. */
     CHECK_SYS(mprotect(at + PAGE, PAGE, PROT_READ));
     EXPORT(1, at, 3 * PAGE, UNETMM_RIGHT_WRITE, -EFAULT);
     EXPORT(1, at, 3 * PAGE, UNETMM_RIGHT_ATOMIC, -EFAULT);
@@ -434,26 +436,27 @@ static void imports(void)
     scene_close(&s);
 }
 
-/* A number that was taken over by hand, past what the library checks. */
+/* A number that was taken over by hand, past the library's checks. */
 static unsigned forged_status(struct scene *s, unsigned handle,
                               uint64_t offset, size_t len, uint8_t opcode)
 {
-    const struct unetmm_op_ op = { s->import, offset, 0xf0, 0, 0, opcode, 0 };
+    const struct unetmm_request_ request = {
+        .user_data = 0xf0, .offset = offset, .flags = UNETMM_MORE,
+        .import = s->import, .opcode = opcode,
+        .channel = s->one.ep->imports[s->import].channel,
+    };
     struct iovec iov = { s->mine, len };
     struct unetmm_sqe *sqe;
     uint32_t at = s->one.ep->sq_prod;
     struct unetmm_completion c;
 
     /* Posted with the right number, and changed before the doorbell. */
-    struct unetmm_op_ quiet = op;
-
-    quiet.flags = UNETMM_MORE;
-    CHECK_RET(unetmm_op_post_(s->one.ep, &quiet, &iov, 1, len, 0), 0);
+    CHECK_RET(unetmm_queue_(s->one.ep, request, &iov, 1, len, 0), 0);
     sqe = (void *)unetmm_slot_(s->one.ep, at);
     sqe->handle = unetmm_swap32(handle);
     unetmm_ring(s->one.ep);
     take(&s->one, UNETMM_CQE_SENT, &c);
-    CHECK_EQ(c.cookie, 0xf0);
+    CHECK_EQ(c.user_data, 0xf0);
     return c.status;
 }
 
@@ -508,7 +511,7 @@ static void revoked(void)
         memset(s.guard.at, 0x5a, LENGTH);
         for (k = 0; k < 4; k++) {
             take(&s.one, UNETMM_CQE_SENT, &c);
-            CHECK_EQ(c.cookie, k);
+            CHECK_EQ(c.user_data, k);
             CHECK(c.status == UNETMM_ST_OK || c.status == UNETMM_ST_REVOKED);
             *(c.status ? &bad : &good) += 1;
         }
@@ -528,7 +531,7 @@ static void revoked(void)
     scene_close(&s);
 }
 
-/* Memory that is unmapped is written no more, nor what takes its place. */
+/* Memory that is unmapped is written no more, nor is the memory that takes its place. */
 static void unmapped(void)
 {
     struct scene s;
@@ -578,7 +581,7 @@ static void exporter(void *argument)
 
     station_open(&s, ctx, NULL);
     CHECK_RET(unetmm_export(ctx, ID, at, 64 * PAGE, ALL, 0, 0), 0);
-    CHECK_RET(unetmm_listen_as(s.ep, SERVICE, 4, NULL), 0);
+    CHECK_RET(unetmm_listen_ex(s.ep, SERVICE, 4, NULL), 0);
     atomic_fetch_add(&shared->ready, 1);
     for (;;) {
         pause();
@@ -600,7 +603,7 @@ static void exporter_killed(void)
     station_open(&s, ctx, NULL);
     for (i = 0; i < rounds(4); i++) {
         pid = start_process(exporter, shared);
-        k = (unsigned)unetmm_connect_as(s.ep, mac, SERVICE,
+        k = (unsigned)unetmm_connect_ex(s.ep, mac, SERVICE,
                                         20 * NS_PER_S * run.slow, NULL, NULL);
         CHECK(k < 1u << 16);
         s.channel = k;
@@ -614,7 +617,7 @@ static void exporter_killed(void)
         }
         for (n = 0; n < 30; n++) {
             take(&s, UNETMM_CQE_SENT, &c);
-            CHECK_EQ(c.cookie, n);
+            CHECK_EQ(c.user_data, n);
         }
         CHECK(WIFSIGNALED(await_process(pid)));
         EVENTUALLY(send_status(&s, "x", 1) == UNETMM_ST_BAD_CHANNEL);
@@ -645,7 +648,7 @@ static void importer(void *argument)
     reach(ctx, at, 16 * PAGE, false);
     memset(at, 1, 16 * PAGE);
     station_open(&s, ctx, NULL);
-    ret = unetmm_connect_as(s.ep, mac, SERVICE, 20 * NS_PER_S * run.slow, NULL, NULL);
+    ret = unetmm_connect_ex(s.ep, mac, SERVICE, 20 * NS_PER_S * run.slow, NULL, NULL);
     CHECK(ret >= 0);
     s.channel = (unsigned)ret;
     import = import_of(&s, ID, ALL);
@@ -670,7 +673,7 @@ static void importer_killed(void)
     guard_make(&guard, 16 * PAGE, 0);
     ctx = open_card();
     station_open(&s, ctx, NULL);
-    CHECK_RET(unetmm_listen_as(s.ep, SERVICE, 4, NULL), 0);
+    CHECK_RET(unetmm_listen_ex(s.ep, SERVICE, 4, NULL), 0);
     for (i = 0; i < rounds(4); i++) {
         CHECK_RET(unetmm_export(ctx, ID, guard.at, 16 * PAGE, ALL, 0, 0), 0);
         count = atomic_load(&shared->count);
@@ -782,7 +785,7 @@ static void adder(void *argument)
     (void)argument;
     card_mac(mac);
     station_open(&s.one, ctx, NULL);
-    ret = unetmm_connect_as(s.one.ep, mac, SERVICE, 20 * NS_PER_S * run.slow, NULL, NULL);
+    ret = unetmm_connect_ex(s.one.ep, mac, SERVICE, 20 * NS_PER_S * run.slow, NULL, NULL);
     CHECK(ret >= 0);
     s.one.channel = (unsigned)ret;
     s.import = import_of(&s.one, ID, UNETMM_RIGHT_ATOMIC);
@@ -805,7 +808,7 @@ static void atomics_of_two(void)
     CHECK_SYS(madvise(word, PAGE, MADV_DONTFORK));
     station_open(&s, ctx, NULL);
     CHECK_RET(unetmm_export(ctx, ID, word, 8, UNETMM_RIGHT_ATOMIC, 0, 0), 0);
-    CHECK_RET(unetmm_listen_as(s.ep, SERVICE, 4, NULL), 0);
+    CHECK_RET(unetmm_listen_ex(s.ep, SERVICE, 4, NULL), 0);
     for (i = 0; i < 2; i++) {
         pids[i] = start_process(adder, NULL);
     }
@@ -822,7 +825,7 @@ static void atomics_of_two(void)
 
 /* ---- Notifications --------------------------------------------------------------- */
 
-/* They come in order, each after what it speaks of, and only if asked for. */
+/* They come in order, each after its data, and only if asked for. */
 static void notifications(void)
 {
     struct unetmm_completion c;
@@ -835,11 +838,11 @@ static void notifications(void)
         CHECK_RET(unetmm_write_sync(s.one.ep, s.import, i * 1000, s.mine,
                                     1000, i % 2 ? i : 0,
                                     i % 2 ? UNETMM_NOTIFY : 0,
-                                    10 * NS_PER_S * run.slow), UNETMM_ST_OK);
+                                    10 * NS_PER_S * run.slow), 0);
     }
     for (i = 1; i < 100; i += 2) {
         take(&s.two, UNETMM_CQE_NOTIFY, &c);
-        CHECK_EQ(c.cookie, COOKIE);
+        CHECK_EQ(c.user_data, COOKIE);
         CHECK_EQ(c.channel, s.two.channel);
         CHECK_EQ(c.len, 1000);
         CHECK_EQ(unetmm_notify_imm(&c), i);
@@ -901,9 +904,9 @@ static void hear(struct unetmm_ep *ep, const struct unetmm_completion *c,
     struct heard *heard = argument;
     unsigned n = atomic_load(&heard->count);
 
-    atomic_fetch_add(&heard->wrong, c->cookie != COOKIE ||
+    atomic_fetch_add(&heard->wrong, c->user_data != COOKIE ||
                      unetmm_notify_imm(c) != n);
-    /* Blocked while it runs, and not to be unblocked by itself */
+    /* Blocked while it runs, and not to be unblocked by the handler */
     atomic_fetch_add(&heard->wrong, unetmm_handlers_unblock(ep) != -EPERM);
     atomic_fetch_add(&heard->count, 1);
 }
@@ -960,7 +963,7 @@ static void handlers(void)
     scene_close(&s);
 }
 
-/* ---- Source utlb: what is used is pinned, under a quota -------------------------- */
+/* ---- Source utlb: used pages are pinned, under a quota ----------------------- */
 
 static struct unetmm_utlb_stats stats_of(const struct scene *s)
 {
@@ -971,7 +974,7 @@ static struct unetmm_utlb_stats stats_of(const struct scene *s)
     return stats;
 }
 
-/* Exported memory has its pages; all else shares what is left. */
+/* Exported memory has its pages; all other memory shares the rest. */
 static void limited(void)
 {
     enum { QUOTA = 40, EXPORTED = 16, PLACES = 96 };
@@ -1033,7 +1036,7 @@ static void take_pins(uint8_t *at, unsigned n)
                  at) == at);
 }
 
-/* Between the library's look and the card's: done again, as what it was. */
+/* Between the library's look and the card's: posted again, unchanged. */
 static void memory_changes(void)
 {
     struct unetmm_completion c;
@@ -1051,7 +1054,7 @@ static void memory_changes(void)
         take_pins(s.mine + PAGE, 2);
         unetmm_ring(s.one.ep);
         take(&s.one, UNETMM_CQE_SENT, &c);
-        CHECK_EQ(c.cookie, 50 + i);
+        CHECK_EQ(c.user_data, 50 + i);
         CHECK_EQ(c.status, UNETMM_ST_OK);
         CHECK_PATTERN(s.guard.at + 77, 5 * PAGE, i);
         if (i & 2) {
@@ -1066,7 +1069,7 @@ static void memory_changes(void)
         take_pins(s.mine + 3 * PAGE, 1);
         unetmm_ring(s.one.ep);
         take(&s.one, UNETMM_CQE_SENT, &c);
-        CHECK_EQ(c.cookie, 60 + i);
+        CHECK_EQ(c.user_data, 60 + i);
         CHECK_EQ(c.status, UNETMM_ST_OK);
         CHECK_PATTERN(s.mine, 5 * PAGE, i);
     }
@@ -1080,10 +1083,10 @@ static void memory_changes(void)
     take_pins(s.mine, 1);
     unetmm_ring(s.one.ep);
     take(&s.one, UNETMM_CQE_SENT, &c);
-    CHECK_EQ(c.cookie, 70);
+    CHECK_EQ(c.user_data, 70);
     CHECK_EQ(c.status, UNETMM_ST_PROTECTION);
     take(&s.one, UNETMM_CQE_SENT, &c);
-    CHECK_EQ(c.cookie, 71);
+    CHECK_EQ(c.user_data, 71);
     CHECK_EQ(c.status, UNETMM_ST_OK);
     guard_check(&s.guard, LENGTH);
     scene_close(&s);
@@ -1174,7 +1177,7 @@ static void share_no_more(struct scene *s)
 
 /*
  * Memory that is exported, and memory that is sent from, are the process's in
- * spite of what becomes of other pages of the same huge one.
+ * spite of changes of other pages of the same huge one.
  */
 static void neighbours(void)
 {

@@ -55,7 +55,7 @@ static void *flow_thread(void *argument)
                     NS_PER_US);
         }
         send_pieces(flow->tx, &(struct iovec) { &i, sizeof(i) }, 1, i,
-                    UNETMM_QUIET);
+                    UNETMM_UNSIGNALED);
     }
     return NULL;
 }
@@ -308,7 +308,7 @@ static void volley(struct station *s, uint64_t count, bool first)
     for (i = 0; i < count; i++) {
         if (first) {
             send_pieces(s, &(struct iovec) { &i, sizeof(i) }, 1, i,
-                        UNETMM_QUIET);
+                        UNETMM_UNSIGNALED);
         }
         if (unetmm_wait(s->ep, &c, 1, PATIENCE_NS) != 1) {
             FAIL("volley %llu was slept through", (unsigned long long)i);
@@ -316,7 +316,7 @@ static void volley(struct station *s, uint64_t count, bool first)
         check_number(&c, i);
         if (!first) {
             send_pieces(s, &(struct iovec) { &i, sizeof(i) }, 1, i,
-                        UNETMM_QUIET);
+                        UNETMM_UNSIGNALED);
         }
     }
 }
@@ -329,7 +329,7 @@ static void volley_server(void *argument)
     int channel;
 
     station_open(&s, ctx, &attr);
-    CHECK_RET(unetmm_listen(s.ep, PING_SERVICE, 1), 0);
+    CHECK_RET(unetmm_listen_ex(s.ep, PING_SERVICE, 1, &datagram_attr), 0);
     channel = unetmm_accept(s.ep, NULL, PATIENCE_NS);
     CHECK(channel >= 0);
     s.channel = (unsigned)channel;
@@ -351,7 +351,7 @@ static void two_processes(void)
 
     card_mac(mac);
     station_open(&s, ctx, &attr);
-    channel = unetmm_connect(s.ep, mac, PING_SERVICE, PATIENCE_NS, NULL);
+    channel = unetmm_connect_ex(s.ep, mac, PING_SERVICE, PATIENCE_NS, &datagram_attr, NULL);
     CHECK(channel >= 0);
     s.channel = (unsigned)channel;
     volley(&s, count, true);

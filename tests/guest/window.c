@@ -44,7 +44,7 @@ static void scene_connect(struct scene *s)
                   0);
         return;
     }
-    ret = unetmm_connect_as(s->one.ep, run.peer, SERVICE_MIRROR,
+    ret = unetmm_connect_ex(s->one.ep, run.peer, SERVICE_MIRROR,
                             20 * NS_PER_S * run.slow, &usual, NULL);
     if (ret < 0) {
         FAIL("cannot reach the other guest: %s",
@@ -96,7 +96,7 @@ static void fence(struct scene *s)
 
     CHECK_RET(unetmm_fence(s->one.ep, s->one.channel, 0xfe, 0), 0);
     take(&s->one, UNETMM_CQE_SENT, &c);
-    CHECK_EQ(c.cookie, 0xfe);
+    CHECK_EQ(c.user_data, 0xfe);
     CHECK_EQ(c.status, UNETMM_ST_OK);
 }
 
@@ -106,7 +106,7 @@ static const uint8_t *there(struct scene *s)
         return s->exported;
     }
     CHECK_RET(unetmm_read_sync(s->one.ep, s->import, 0, s->read, WINDOW,
-                               10 * NS_PER_S * run.slow), UNETMM_ST_OK);
+                               10 * NS_PER_S * run.slow), 0);
     return s->read;
 }
 
@@ -423,13 +423,13 @@ static void refused(void)
     attr.combine_bytes = 0;
     BAD(s.import, 0, PAGE, -EINVAL);
 #undef BAD
-    CHECK_RET(unetmm_start_to(s.one.ep, s.import, 1, PAGE, &at), -EINVAL);
-    CHECK_RET(unetmm_start_to(s.one.ep, s.import, 0, 0, &at), -EINVAL);
-    CHECK_RET(unetmm_start_to(s.one.ep, s.import, WINDOW, PAGE, &at), -EINVAL);
-    CHECK_RET(unetmm_start_to(s.one.ep, s.import + 1, 0, PAGE, &at), -ENOENT);
-    CHECK_RET(unetmm_start_from(s.one.ep, s.model + 1, PAGE, &at), -EINVAL);
-    CHECK_RET(unetmm_start_from(s.one.ep, s.model, 0, &at), -EINVAL);
-    CHECK_RET(unetmm_start_from(s.one.ep, s.model, 1ull << 40, &at), -ENOSPC);
+    CHECK_RET(unetmm_udma_to(s.one.ep, s.import, 1, PAGE, &at), -EINVAL);
+    CHECK_RET(unetmm_udma_to(s.one.ep, s.import, 0, 0, &at), -EINVAL);
+    CHECK_RET(unetmm_udma_to(s.one.ep, s.import, WINDOW, PAGE, &at), -EINVAL);
+    CHECK_RET(unetmm_udma_to(s.one.ep, s.import + 1, 0, PAGE, &at), -ENOENT);
+    CHECK_RET(unetmm_udma_from(s.one.ep, s.model + 1, PAGE, &at), -EINVAL);
+    CHECK_RET(unetmm_udma_from(s.one.ep, s.model, 0, &at), -EINVAL);
+    CHECK_RET(unetmm_udma_from(s.one.ep, s.model, 1ull << 40, &at), -ENOSPC);
     CHECK_RET(unetmm_fence(s.one.ep, s.one.channel + 1, 0, 0), -ENOENT);
     scene_close(&s);
 }
@@ -442,7 +442,7 @@ static void start_one(void *to, const void *from, uint32_t bytes)
     int ret;
 
     do {
-        ret = unetmm_start(to, from, bytes);
+        ret = unetmm_udma_start(to, from, bytes);
         CHECK(now_ns() < end);
     } while (ret == -EAGAIN);
     CHECK_RET(ret, 0);
@@ -460,9 +460,9 @@ static void starts(void)
     scene_open(&s);
     reach(s.ctx, source, WINDOW, false);
     pattern_fill(source, WINDOW, 5, 0);
-    CHECK_RET(unetmm_start_to(s.one.ep, s.import, 0, WINDOW, &at), 0);
+    CHECK_RET(unetmm_udma_to(s.one.ep, s.import, 0, WINDOW, &at), 0);
     to = at;
-    CHECK_RET(unetmm_start_from(s.one.ep, source, WINDOW, &at), 0);
+    CHECK_RET(unetmm_udma_from(s.one.ep, source, WINDOW, &at), 0);
     from = at;
     memset(s.model, 0, WINDOW);
     for (i = 0; i < WINDOW / PAGE; i++) {
@@ -478,7 +478,7 @@ static void starts(void)
 
         start_one(to + a, from + b, len);
         memcpy(s.model + a, source + b, len);
-        CHECK_RET(unetmm_start(to + a, from + b, most + 1), -EINVAL);
+        CHECK_RET(unetmm_udma_start(to + a, from + b, most + 1), -EINVAL);
     }
     fence(&s);
     check_there(&s);
@@ -519,8 +519,8 @@ static void starts_of_two(void)
     reach(s.ctx, source, 2 * PAGE, false);
     memset(source, 0xa1, PAGE);
     memset(source + PAGE, 0xb2, PAGE);
-    CHECK_RET(unetmm_start_to(s.one.ep, s.import, 0, 2 * PAGE, &to), 0);
-    CHECK_RET(unetmm_start_from(s.one.ep, source, 2 * PAGE, &from), 0);
+    CHECK_RET(unetmm_udma_to(s.one.ep, s.import, 0, 2 * PAGE, &to), 0);
+    CHECK_RET(unetmm_udma_from(s.one.ep, source, 2 * PAGE, &from), 0);
     for (i = 0; i < 2; i++) {
         starter[i] = (struct starter) {
             (uint8_t *)to + i * PAGE, (uint8_t *)from + i * PAGE,
@@ -547,8 +547,8 @@ static void no_starts_with_utlb(void)
     void *at;
 
     scene_open(&s);
-    CHECK_RET(unetmm_start_to(s.one.ep, s.import, 0, PAGE, &at), -EOPNOTSUPP);
-    CHECK_RET(unetmm_start_from(s.one.ep, s.read, PAGE, &at), -EOPNOTSUPP);
+    CHECK_RET(unetmm_udma_to(s.one.ep, s.import, 0, PAGE, &at), -EOPNOTSUPP);
+    CHECK_RET(unetmm_udma_from(s.one.ep, s.read, PAGE, &at), -EOPNOTSUPP);
     scene_close(&s);
 }
 
@@ -561,9 +561,9 @@ static void starts_without_right(void *argument)
 
     scene_open(&s);
     drop_capability(CAP_SYS_ADMIN);
-    CHECK_RET(unetmm_start_to(s.one.ep, s.import, 0, PAGE, &at),
+    CHECK_RET(unetmm_udma_to(s.one.ep, s.import, 0, PAGE, &at),
               allowed ? 0 : -EPERM);
-    CHECK_RET(unetmm_start_from(s.one.ep, s.read, PAGE, &at),
+    CHECK_RET(unetmm_udma_from(s.one.ep, s.read, PAGE, &at),
               allowed ? 0 : -EPERM);
     scene_close(&s);
 }

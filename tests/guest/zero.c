@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Buffers whose contents need not be kept: what is not resident is not read back
- * from swap, what is resident is used, and nothing else is ever lost.
+ * Buffers whose contents need not be kept: absent pages are not read back
+ * from swap, resident ones are used, and no other contents are ever lost.
  *
  * Which memory may be used so is in the table of kinds.c.
  */
@@ -43,7 +43,7 @@ static uint64_t zero_maps(struct zero *z)
 
 static void post_zero(struct zero *z, uint8_t *at, uint64_t cookie)
 {
-    CHECK_RET(unetmm_post(z->link.rx->ep, at, PAGE, cookie, UNETMM_ZERO), 0);
+    CHECK_RET(unetmm_post_recv(z->link.rx->ep, at, PAGE, cookie, UNETMM_ZERO), 0);
 }
 
 /* Delivers message `key` into the page that is posted. */
@@ -61,7 +61,7 @@ static void land(struct zero *z, uint8_t *at, uint64_t key)
             post_zero(z, at, 3);
         }
     }
-    CHECK_EQ(c.cookie, 3);
+    CHECK_EQ(c.user_data, 3);
     CHECK_EQ(c.len, LEN);
     CHECK_PATTERN(at, LEN, key);
 }
@@ -81,7 +81,7 @@ static bool tail_has(const uint8_t *at, uint64_t key)
     return pattern_check(at + LEN, PAGE - LEN, key, LEN) == PAGE - LEN;
 }
 
-/* ---- What becomes of the page ----------------------------------------------------- */
+/* ---- The page's contents ----------------------------------------------------- */
 
 static void warm_up(struct zero *z)
 {
@@ -182,7 +182,7 @@ static void never_touched(void)
     zero_close(&z);
 }
 
-/* A child that has the page by fork keeps what was in it. */
+/* A child that has the page by fork keeps its contents. */
 struct child {
     atomic_int go;
     uint8_t *at;
@@ -237,7 +237,7 @@ static void shared_with_child(void)
     zero_close(&z);
 }
 
-/* What is pinned by somebody else, too, stays one page for all. */
+/* A page that is pinned by somebody else, too, stays one page for all. */
 static void pinned_elsewhere(void)
 {
     struct unetmm_completion c;
@@ -260,7 +260,7 @@ static void pinned_elsewhere(void)
     land(&z, at, 2);
     CHECK(tail_has(at, 1));
     CHECK_EQ(zero_maps(&z), before);
-    /* The region still is what the process sees. */
+    /* The region still is the process's memory. */
     pattern_fill(at, PAGE, 9, 0);
     iov = (struct iovec) { at, PAGE };
     exchange(&far, &iov, 1, to, PAGE, &c);
@@ -278,7 +278,7 @@ static void pinned_elsewhere(void)
 
 /*
  * The endpoint is closed while the card's questions are under way.  From then on
- * the pages are the process's, and what it puts there stays, in swap too.
+ * the pages are the process's, and its stores there stay, in swap too.
  */
 static void closed_meanwhile(void)
 {
@@ -296,9 +296,9 @@ static void closed_meanwhile(void)
         page_out(at, MANY);
         station_open(&brief, z.link.ctx, NULL);
         for (k = 0; k < MANY; k++) {
-            CHECK_RET(unetmm_post(brief.ep, at + k * PAGE, PAGE, k,
-                                  UNETMM_ZERO |
-                                  (k + 1 < MANY ? UNETMM_MORE : 0)), 0);
+            CHECK_RET(unetmm_post_recv(brief.ep, at + k * PAGE, PAGE, k,
+                                       UNETMM_ZERO |
+                                       (k + 1 < MANY ? UNETMM_MORE : 0)), 0);
         }
         station_close(&brief);
         /* Another with the same number asks for the same pages. */
@@ -313,7 +313,7 @@ static void closed_meanwhile(void)
     zero_close(&z);
 }
 
-/* A buffer that goes back unfilled: what is put there then stays. */
+/* A buffer that goes back unfilled: later stores there stay. */
 static void given_back(void)
 {
     struct unetmm_completion c;
@@ -359,19 +359,19 @@ static void refused_among_good(void)
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     memset(bad, 0x77, PAGE);
     pattern_fill(z.from, LEN, 4, 0);
-    CHECK_RET(unetmm_post(z.link.rx->ep, good, PAGE, 1, UNETMM_MORE), 0);
-    CHECK_RET(unetmm_post(z.link.rx->ep, bad, PAGE, 2,
-                          UNETMM_ZERO | UNETMM_MORE), trap ? -EINVAL : 0);
-    CHECK_RET(unetmm_post(z.link.rx->ep, good + PAGE, PAGE, 3, UNETMM_ZERO),
+    CHECK_RET(unetmm_post_recv(z.link.rx->ep, good, PAGE, 1, UNETMM_MORE), 0);
+    CHECK_RET(unetmm_post_recv(z.link.rx->ep, bad, PAGE, 2,
+                               UNETMM_ZERO | UNETMM_MORE), trap ? -EINVAL : 0);
+    CHECK_RET(unetmm_post_recv(z.link.rx->ep, good + PAGE, PAGE, 3, UNETMM_ZERO),
               0);
     for (k = 1; k <= 3; k += 2) {
         EVENTUALLY(deliver(&z.link, &iov, 1, &c));
-        CHECK_EQ(c.cookie, k);
+        CHECK_EQ(c.user_data, k);
         CHECK_PATTERN(good + k / 2 * PAGE, LEN, 4);
     }
     if (!trap) {
         take(z.link.rx, UNETMM_CQE_BUFFER, &c);
-        CHECK_EQ(c.cookie, 2);
+        CHECK_EQ(c.user_data, 2);
         CHECK_EQ(c.status, UNETMM_ST_UNSUPPORTED);
     }
     CHECK(!take_now(z.link.rx, UNETMM_CQE_BUFFER, &c));
@@ -387,7 +387,7 @@ static void refused_among_good(void)
 struct race {
     struct zero z;
     uint8_t *pool;
-    bool remaps;                /* what is in the pool may be lost */
+    bool remaps;                /* the pool's contents may be lost */
     atomic_bool stop;
     atomic_ullong steps;
 };
@@ -458,7 +458,7 @@ static void race_round(struct race *race, uint8_t *at, uint64_t key)
         CHECK(now_ns() < end);
         while (take_now(race->z.link.rx, UNETMM_CQE_BUFFER, &c)) {
             CHECK_EQ(c.status, UNETMM_ST_SKIPPED);
-            /* Ours again: what is put there must stay. */
+            /* Ours again: stores there must stay. */
             pattern_fill(at, PAGE, ~key, 0);
             if (!race->remaps) {
                 CHECK_PATTERN(at, PAGE, ~key);
@@ -466,7 +466,7 @@ static void race_round(struct race *race, uint8_t *at, uint64_t key)
             post_zero(&race->z, at, key);
         }
     }
-    CHECK_EQ(c.cookie, key);
+    CHECK_EQ(c.user_data, key);
     check_landed(race, at, key);
 }
 
@@ -481,7 +481,7 @@ static void run_race(bool remaps)
     zero_open(&race.z);
     race.pool = pages(POOL);
     CHECK_EQ(pthread_create(&thread, NULL, disturb, &race), 0);
-    /* Who disturbs has to have had his turns, too. */
+    /* The disturbing thread has to have had its turns, too. */
     for (i = 0; i < rounds(200) ||
          (i < MOST_ROUNDS && atomic_load(&race.steps) < 20); i++) {
         race_round(&race, race.pool + chance_below(&chance, POOL) * PAGE,

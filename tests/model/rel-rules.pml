@@ -21,22 +21,29 @@
 short una, nxt;
 bool acked[SEQ], may[SEQ];
 bool paused, probing;
+/*
+ * A packet is chosen before its bytes are gathered.  The one that was being
+ * gathered when a refusal came still goes out, before any other.
+ */
+bool chosen;
 
 #define FLYING(p) (DIFF(p, una) < DIFF(nxt, una))
-#define CAN_SEND (!paused && !probing && DIFF(nxt, una) < WINDOW)
-#define CAN_AGAIN(p) (!paused && FLYING(p) && may[p] && !acked[p] && \
-                      (!probing || (p) == una))
+#define CAN_SEND (((!paused && !probing) || chosen) && DIFF(nxt, una) < WINDOW)
+#define CAN_AGAIN(p) (FLYING(p) && may[p] && !acked[p] && \
+                      ((!paused && (!probing || (p) == una)) || chosen))
 #define CAN_TIME_OUT (!paused && una != nxt)
 
 inline tx_first()
 {
     acked[nxt] = false;
     may[nxt] = false;
+    chosen = false;
     nxt = NEXT(nxt)
 }
 
 inline tx_again(p)
 {
+    chosen = false;
     may[p] = false
 }
 
@@ -90,7 +97,7 @@ inline tx_believe(cum, kind)
 {
     news = una != cum;
     if
-    :: news -> probing = false; paused = false
+    :: news -> probing = false; paused = false; chosen = false
     :: else -> skip
     fi;
     do
@@ -119,7 +126,10 @@ inline tx_believe(cum, kind)
     od;
     if
     :: kind == ACK_NOT_READY && una != nxt && !paused &&
-       !(probing && may[una]) -> paused = true; probing = true
+       !(probing && may[una]) ->
+        chosen = chosen || !probing;
+        paused = true;
+        probing = true
     :: kind == ACK_OK && paused -> tx_resume()
     :: else -> skip
     fi

@@ -19,10 +19,11 @@ import tempfile
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 SEQ = 256
-EVENT = re.compile(r"^unetmm_rel_(sent|turn|kept|ack_sent|ack|timeout) "
+EVENT = re.compile(r"^unetmm_rel_(sent|turn|kept|ack_sent|ack|timeout|"
+                   r"resumed) "
                    r"ep (\d+) channel (\d+) psn (\d+)(?: (\w+) (\w+))?"
                    r"(?: what (\d+))?")
-SENDER = ("sent", "ack", "timeout")
+SENDER = ("sent", "ack", "timeout", "resumed")
 TAKEN, LATER, REFUSED, DROPPED = 0, 1, 2, 3
 
 HEADER = """#define WINDOW 64
@@ -33,8 +34,8 @@ short r_j;
 
 inline e_first(p) { assert(CAN_SEND && p == nxt); tx_first() }
 inline e_again(p) { assert(CAN_AGAIN(p)); tx_again(p) }
+inline e_resumed(p) { assert(paused && p == una); tx_resume() }
 inline e_timeout(p) { assert(CAN_TIME_OUT && p == una); tx_timeout() }
-inline e_resume() { if :: paused -> tx_resume() :: else -> skip fi }
 inline e_take(p) { assert(IS_EXPECTED(p)); rx_take() }
 inline e_refuse(p) { assert(IS_EXPECTED(p)); refusing = true }
 inline e_keep(p) { assert(IS_EARLY(p) && !have[p] && !refusing); rx_keep(p) }
@@ -85,11 +86,9 @@ def step(event):
     kind, _, psn, _, value, what = event
     number = psn % SEQ
     if kind == "sent":
-        # What ended a pause is not an event of its own.
-        return (f"e_resume(); e_again({number})" if value else
-                f"e_resume(); e_first({number})")
-    if kind == "timeout":
-        return f"e_timeout({number})"
+        return f"e_again({number})" if value else f"e_first({number})"
+    if kind in ("timeout", "resumed"):
+        return f"e_{kind}({number})"
     if kind == "kept":
         return f"e_keep({number})"
     if kind == "turn":
@@ -130,13 +129,39 @@ def follow(steps, first):
 
 def broken(steps, kind, change):
     """The steps with one event of a kind changed, and some after it."""
-    at = [i for i, e in enumerate(steps[:200]) if e[0] == kind and i > 20 and
+    at = [i for i, e in enumerate(steps) if e[0] == kind and i > 20 and
           (kind != "turn" or e[4] == TAKEN)]
     if not at:
         return None
     where = random.Random(1).choice(at)
     changed = change(steps[where])
     return steps[:where] + changed + steps[where + 1:where + 40]
+
+
+def found(known, make):
+    """What can be made of the longest half of which it can, and that half's
+    first number."""
+    for steps, first in known:
+        made = make(steps)
+        if made:
+            return made, first
+    return None, 0
+
+
+def beside(steps):
+    """Behind a refusal two packets go out that were not refused: one can have
+    been chosen before."""
+    end = None
+    for i, event in enumerate(steps):
+        if event[0] == "sent" and not event[4]:
+            end = event[2] + 1
+        if i > 20 and event[0] == "ack" and 2 < (end - event[2]) % 2**32 < 60:
+            refusal = event[:5] + (1,)
+            sent = [("sent", event[1], (end + n) % 2**32, "again", 0, 0)
+                    for n in range(2)]
+            return steps[:i + 1] + [refusal] + sent[:1], \
+                steps[:i + 1] + [refusal] + sent
+    return None
 
 
 BROKEN = (
@@ -164,22 +189,29 @@ def main():
         bad = bad or not good
         print(f"{'ok' if good else 'not ok'} {count} - {name}")
 
-    longest = []
+    known = []
     for number, run in enumerate(runs):
         for half, steps in enumerate(halves(run)):
             first = 0xffffffc0 if half == 0 else 0x7fffffd0
             good, said = follow(steps, first)
             say(good, f"run {number} half {half}: {len(steps)} steps are "
                       "steps of the model")
-            if not good:
+            if good:
+                known.append((steps, first))
+            else:
                 print("\n".join("# " + line for line in
                                 said.splitlines()[:12]))
-            if half == 0 and len(steps) > len(longest):
-                longest = steps
+    known.sort(key=lambda half: -len(half[0]))
     for name, kind, change in BROKEN:
-        steps = broken(longest, kind, change)
-        say(steps is not None and not follow(steps, 0xffffffc0)[0],
+        steps, first = found(known, lambda steps, kind=kind, change=change:
+                             broken(steps, kind, change))
+        say(steps is not None and not follow(steps, first)[0],
             f"the model sees that {name}")
+    both, first = found(known, beside)
+    say(both and follow(both[0], first)[0],
+        "the model lets a packet go out that was chosen before a refusal")
+    say(both and not follow(both[1], first)[0],
+        "the model sees that two packets go out beside a refused one")
     print(f"1..{count}")
     return 1 if bad or not runs else 0
 

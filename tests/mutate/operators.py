@@ -40,8 +40,9 @@ KEYWORDS = {"if", "else", "for", "while", "do", "switch", "case", "default",
             "volatile", "register", "inline", "unsigned", "signed",
             "_Static_assert"}
 # Statements that change nothing in a card or library that is right
-SILENT = re.compile(r"(trace_\w+|g_assert\w*|assert|g_autoptr|g_autofree"
-                    r"|QEMU_BUILD_BUG_ON|G_STATIC_ASSERT|_Static_assert)$")
+SILENT = re.compile(r"(trace_\w+|UNETMM_GUEST_ERR|g_assert\w*|assert"
+                    r"|g_autoptr|g_autofree|QEMU_BUILD_BUG_ON|G_STATIC_ASSERT"
+                    r"|_Static_assert)$")
 OPENING, CLOSING = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 
 

@@ -32,6 +32,7 @@ FLAGS = {"fast": "-O2 -g0 -w -fno-sanitize=all",
 LEFT_OUT = re.compile(r"cost-|model-|fuzz-seeds|lib man|lib kv$|lib pattern$"
                       r"|driver-ktlb")
 LONG = 4.0              # seconds from which a program's lines are not counted
+SUITE = 3.0             # seconds of tests that a survivor has sanitized
 MEMORY = 6 << 30        # bytes of addresses, where no sanitizer needs more
 SEED = "1"              # of the tests; the sample has a seed of its own
 

@@ -1,7 +1,7 @@
 /*
  * unetmm qtests: cards on wires: two on a hub, one against a socket that the
- * test holds, behind a root port, and what the command line and the monitor
- * say about them
+ * test holds, behind a root port, and their answers on the command line and the
+ * monitor
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -149,7 +149,7 @@ static void wire_up(Machine *m, const char *options)
     wire_up_log2(m, options, 3, 3);
 }
 
-/* Lines with a word in what a QEMU said. */
+/* Lines with a word in the output of a QEMU. */
 static unsigned lines_with(const char *said, const char *word)
 {
     g_auto(GStrv) lines = g_strsplit(said, "\n", -1);
@@ -213,7 +213,7 @@ static char *ram_save(Machine *m)
     return ram;
 }
 
-/* Forgets what may have changed. */
+/* Forgets the bytes that may have changed. */
 static void ram_allow(char *before, const char *after, uint64_t addr, size_t n)
 {
     memcpy(before + addr, after + addr, n);
@@ -427,7 +427,7 @@ static void test_wire_in(void)
     g_assert_cmpuint(cqe.len, ==, UNETMM_MAX_PAYLOAD);
     qunetmm_buf_expect(&m.a.dst, 1234, src_data(&m.a), UNETMM_MAX_PAYLOAD);
     qunetmm_buf_check(&m.a.dst);
-    /* What follows the payload is padding. */
+    /* The bytes behind the payload are padding. */
     f.len = 10;
     qunetmm_frame(frame, &f, "0123456789");
     wire_write(&m, frame, 64 + 50);
@@ -462,7 +462,7 @@ static void check_wire_drop(Machine *m, const struct unetmm_frame *f,
 
     fit.len = 8;
     n = qunetmm_frame(frame, &fit, "payload");
-    /* What qunetmm_frame() fills in itself can be wrong too. */
+    /* Members that qunetmm_frame() fills in can be wrong too. */
     memcpy(frame + offsetof(struct unetmm_frame, len), &len, sizeof(len));
     if (f->version) {
         frame[offsetof(struct unetmm_frame, version)] = f->version;
@@ -585,7 +585,7 @@ static void test_wire_self(void)
 #define MANY        900
 #define SHORTEST    2000        /* bytes of the first, one more in each next */
 
-/* More than any socket takes.  Returns what was sent until it pushed back. */
+/* More than any socket takes.  Returns how many were sent. */
 static unsigned fill_wire(Machine *m)
 {
     QUnetmm *u = &m->a.u;
@@ -641,7 +641,7 @@ static int bind_dgram(const char *path)
 
 /*
  * The wire that scripts/vm makes of `wire:PATH,1`, and a peer that does not
- * read: the machine goes on, and so does the wire when somebody reads.  (A
+ * read: the machine goes on, and the wire does when somebody reads.  (A
  * `stream` that listens has the whole machine wait in its write.)
  */
 static void test_wire_still(void)
@@ -808,7 +808,7 @@ static void test_link(void)
         qunetmm_expect(&m.a.ep, UNETMM_CQE_SENT, UNETMM_ST_LINK_DOWN, 1);
         g_assert_cmpuint(qunetmm_counter(&m.a.u, UNETMM_C_drop_link), ==,
                          i + 1);
-        /* What stays on the card needs no link. */
+        /* A message on the same card needs no link. */
         qunetmm_send_inline(&local, 0, 2, "y", 1);
         g_assert_true(qunetmm_cqe(&local, &cqe));
         g_assert_cmpuint(cqe.status, ==, UNETMM_ST_OK);
@@ -836,7 +836,7 @@ static void test_netdev_del(void)
     qtest_qmp_assert_success(m.qts, "{ 'execute': 'netdev_del', "
                              "'arguments': { 'id': 'n0' } }");
     check_link(&m, false);
-    /* What waited for the wire is told so. */
+    /* Messages that waited for the wire fail and are counted. */
     qunetmm_wait_counter(&m.a.u, UNETMM_C_drop_link, MANY - sent);
     for (unsigned i = 0; i < MANY; i++) {
         qunetmm_expect(&m.a.ep, UNETMM_CQE_SENT, i < sent ? UNETMM_ST_OK :
@@ -990,7 +990,7 @@ static void test_seed(void)
     machine_down(&m);
 }
 
-/* ---- What the monitor shows --------------------------------------------- */
+/* ---- The monitor's output ------------------------------------------------ */
 
 static void check_counters(Machine *m)
 {
@@ -1067,7 +1067,7 @@ static void test_qom(void)
     machine_down(&m);
 }
 
-/* What prints all devices prints this one. */
+/* A command that prints all devices prints this one. */
 static void test_info(void)
 {
     static const char *const commands[] = {
@@ -1334,7 +1334,7 @@ static void test_knob_errors(void)
     machine_down(&m);
 }
 
-/* What is just in range starts, and the registers say it. */
+/* A card with a value just in range starts, and the registers have it. */
 static void test_option_registers(void)
 {
     Machine m;
@@ -1368,7 +1368,7 @@ static void test_option_registers(void)
 
 /* ---- Every property that QEMU says the card has ------------------------- */
 
-/* The numbers; what QEMU lists besides has no limits of its own. */
+/* The numbers; the other listed properties have no limits of their own. */
 static const struct OptionLimit {
     const char *name;
     uint64_t least, most;
@@ -1564,7 +1564,7 @@ static void beyond_refused(QTestState *qts, const char *name, const char *type,
     refused(qts, name, "-1x");
 }
 
-/* Whatever QEMU lists as a number: what is just out of range is refused. */
+/* Each property that QEMU lists as a number: values just out of range fail. */
 static void test_option_limits(void)
 {
     QTestState *qts = socket_up();
@@ -1606,7 +1606,7 @@ static void test_no_msix(void)
     qtest_quit(qts);
 }
 
-/* What is just in range makes a card, each by itself. */
+/* Values just in range make a card, one at a time. */
 static void test_option_within(void)
 {
     const unsigned slots = 20;

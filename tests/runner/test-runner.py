@@ -6,8 +6,10 @@ is made up: whatever a program says or leaves out must not look like success.
 usage: test-runner.py SOURCE-ROOT
 """
 import argparse
+import contextlib
 import importlib.machinery
 import importlib.util
+import io
 import os
 import sys
 import tempfile
@@ -132,6 +134,19 @@ def a_skip_must_be_allowed_on_its_kernel():
     assert judged("6.12", "vm.one.tlb", "left out") == "left out"
 
 
+def an_expected_complaint_is_expected_once():
+    """What a test announces may be said once, and must be."""
+    says = "unetmm: the card is given up: a command does not complete"
+    announced = "unetmm-test expects: the card is given up: a command"
+    assert run.complaints([says]) == [says]
+    assert not run.complaints([announced, says], True)
+    assert run.complaints([says, announced]) == [says]
+    assert len(run.complaints([announced, says, says])) == 1
+    assert not run.complaints([announced])
+    assert len(run.complaints([announced], True)) == 1
+    assert len(run.complaints([announced, "WARNING: CPU: 0"])) == 1
+
+
 def the_list_of_skips_can_be_read():
     """Kernels that there are, programs that there are, a reason for each."""
     path = os.path.join(ROOT, "tests", "e2e", "skips.txt")
@@ -190,6 +205,25 @@ def scripts_test_tells_skips_apart():
                                         "passed"], tap(text)
 
 
+def the_list_of_unsteady_tests_may_be_empty():
+    """With nothing but comments each test that is unsteady is unknown."""
+    unsteady = suite.Result("one/keep.truncated", "unsteady", 0, "", "")
+    where = suite.UNSTEADY_LIST
+    with tempfile.NamedTemporaryFile("w") as listed:
+        suite.UNSTEADY_LIST = listed.name
+        for text, unknown in (("# none\n\n", 1), ("one/other: x\n", 1),
+                              (f"{unsteady.name}: found\n", 0)):
+            listed.seek(0)
+            listed.truncate()
+            listed.write(text)
+            listed.flush()
+            known = suite.known_unsteady()
+            with contextlib.redirect_stdout(io.StringIO()):
+                found = suite.show_unsteady([("e2e", unsteady)], known)
+            assert found == unknown, (text, found)
+        suite.UNSTEADY_LIST = where
+
+
 def a_fuzzer_that_is_not_there_is_skipped():
     suite.lib_shell = lambda *_: ["no"]
     found = list(suite.fuzz_qemu(argparse.Namespace(long=False)))
@@ -223,8 +257,10 @@ def a_wire_has_two_ends():
 TESTS = [a_wire_has_two_ends, a_good_program_passes, a_program_must_end_as_its_tests_say,
          a_program_must_keep_to_its_plan, the_script_asks_for_each_status,
          what_is_left_out_is_counted, a_skip_must_be_allowed_on_its_kernel,
+         an_expected_complaint_is_expected_once,
          the_list_of_skips_can_be_read, scripts_test_checks_the_plan,
          subtests_have_plans_of_their_own, scripts_test_tells_skips_apart,
+         the_list_of_unsteady_tests_may_be_empty,
          a_fuzzer_that_is_not_there_is_skipped]
 
 

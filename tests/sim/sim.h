@@ -5,7 +5,7 @@
  * A program runs as one or more processes; what a process sends and receives is
  * really copied, out of its memory and into its receive buffers.  Each page that
  * a transfer touches is one reference to the TLB of the process's computer, by
- * the card's own xlat/tlb.c; after a miss the page is inserted.
+ * the card's own tlb/tlb.c; after a miss the page is inserted.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -14,7 +14,7 @@
 
 #include "abi/unetmm_host.h"
 #include "abi/unetmm_hw.h"
-#include "xlat/tlb.h"
+#include "tlb/tlb.h"
 
 #define SIM_MAX_NODES   64
 #define SIM_SIZES       2               /* TLBs that see the same references */

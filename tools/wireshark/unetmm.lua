@@ -225,7 +225,7 @@ local function add_all(tree, tvb, fields, places, base)
     return items
 end
 
--- The same checks as in recv_header() and recv_members_ok(), ep/recv.c.
+-- The same checks as in recv_header() and recv_members_ok(), recv/recv.c.
 -- Returns what is wrong.
 local function complaint(tvb, len)
     local flags = at(tvb, FRAME.flags, ETHERNET):le_uint()

@@ -33,12 +33,162 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define UNETMM_IOC_MAGIC	0xb8
+#define UNETMM_IOC_MAGIC	0xd5	/* 00-3f; no other driver's */
+
+/*
+ * Numbers of the card that processes use.  unetmm_hw.h has them with the same names
+ * and in the same words, so that a compiler refuses them where they differ.
+ */
+
+/* Where translations come from (SPACE) */
+#define UNETMM_SOURCE_PINNED	1
+#define UNETMM_SOURCE_TLB	2
+#define UNETMM_SOURCE_KTLB	3
+#define UNETMM_SOURCE_UTLB	4
+#define UNETMM_SOURCE_SHADOW	5
+#define UNETMM_SOURCE_ODP	6
+
+/* A receive whose page is absent (ENDPOINT) */
+#define UNETMM_POLICY_DROP	0
+#define UNETMM_POLICY_SKIP	1
+#define UNETMM_POLICY_REDIRECT	2
+#define UNETMM_POLICY_RNR	3
+#define UNETMM_POLICY_BACKUP	4
+
+/* INFO: version and caps */
+#define UNETMM_VERSION_MAJOR	0xffff0000u
+#define UNETMM_VERSION_MINOR	0x0000ffffu
+#define UNETMM_VERSION_VALUE	0x00020000u
+#define UNETMM_CAP_LOCAL	0x00000001u
+#define UNETMM_CAP_INLINE_RECV	0x00000002u
+#define UNETMM_CAP_RELIABLE	0x00000004u
+#define UNETMM_CAP_ONE_SIDED	0x00000008u
+#define UNETMM_CAP_WINDOWS	0x00000010u
+#define UNETMM_CAP_PROXIES	0x00000020u
+#define UNETMM_CAP_EVENT_COUNTERS	0x00000040u
+#define UNETMM_CAP_SYSBUF	0x00000080u
+#define UNETMM_CAP_ETHERNET	0x00000100u
+#define UNETMM_CAP_BACKUP	0x00000200u
+
+/* EXPORT, IMPORT */
+#define UNETMM_RIGHT_WRITE	0x01
+#define UNETMM_RIGHT_READ	0x02
+#define UNETMM_RIGHT_ATOMIC	0x04
+#define UNETMM_RIGHT_ALL	0x07
+
+/* REDIRECT, REDIRECT_GO */
+#define UNETMM_REDIRECT_BEGIN	1
+#define UNETMM_REDIRECT_GO	2
+#define UNETMM_REDIRECT_BACK	3
+#define UNETMM_REDIRECT_END	4
+
+/* FLOW; which frames are whose: unetmm_hw.h */
+#define UNETMM_FLOW_MAC		1
+#define UNETMM_FLOW_ETHERTYPE	2
+#define UNETMM_FLOW_UDP		3
+#define UNETMM_FLOW_TCP		4
+#define UNETMM_FLOW_GROUP	5
+#define UNETMM_FLOW_ANY		6
+#define UNETMM_FLOW_F_BROADCAST	0x01
+#define UNETMM_FLOW_F_SOURCE	0x02
+
+/* Limits */
+#define UNETMM_PAGE_BYTES	4096
+#define UNETMM_MAX_MESSAGE	(4u << 20)
+#define UNETMM_REL_MAX_TIMEOUT_US	1000000
+#define UNETMM_EVENT_COUNTERS	512
+#define UNETMM_MIN_RING_LOG2	1
+#define UNETMM_MAX_RING_LOG2	14
+#define UNETMM_ETH_HEADER	14
+#define UNETMM_ETH_MAX		9022
+#define UNETMM_ETH_MIN_MSS	64
+
+/* Index block of an endpoint */
+#define UNETMM_ARM		0x80000000u
+#define UNETMM_ARM_COUNT	0x7fffffffu
+#define UNETMM_EP_RUNNING	0x00000001u
+#define UNETMM_EP_ERROR		0x00000002u
+#define UNETMM_EP_CQ_BLOCKED	0x00000004u
+#define UNETMM_EP_FQ_AWAITED	0x00000008u
+#define UNETMM_PHASE		0x00000001u
+
+/* Send queue */
+#define UNETMM_SQE_SEGS		2
+#define UNETMM_SQE_INLINE	32
+#define UNETMM_SQE_F_INLINE	0x01
+#define UNETMM_SQE_F_QUIET	0x02
+#define UNETMM_SQE_F_NOTIFY	0x04
+#define UNETMM_SQE_F_COUNT	0x08
+#define UNETMM_SLOT_BYTES	64
+#define UNETMM_SLOT_SEGS	4
+#define UNETMM_MAX_SEGS		16
+#define UNETMM_MAX_INLINE	224
+#define UNETMM_MAX_SLOTS	5
+#define UNETMM_OP_SEND		1
+#define UNETMM_OP_WRITE		3
+#define UNETMM_OP_READ		4
+#define UNETMM_OP_FETCH_ADD	5
+#define UNETMM_OP_CMP_SWAP	6
+#define UNETMM_OP_FENCE		7
+#define UNETMM_OP_FRAME		8
+#define UNETMM_TX_MSS		0x0000ffffu
+#define UNETMM_TX_CSUM		0x00010000u
+#define UNETMM_TX_SEGMENT	0x00020000u
+#define UNETMM_TX_ALL		0x0003ffffu
+
+/* Free queue */
+#define UNETMM_FQE_F_ZERO	0x00000001u
+
+/* Completion queue */
+#define UNETMM_CQE_INLINE	40
+#define UNETMM_CQE_SENT		1
+#define UNETMM_CQE_RECEIVED	2
+#define UNETMM_CQE_BUFFER	3
+#define UNETMM_CQE_FAILED	5
+#define UNETMM_CQE_NOTIFY	6
+#define UNETMM_CQE_UPDATE	7
+#define UNETMM_CQE_CLOSED	8
+#define UNETMM_CQE_F_INLINE	0x00000002u
+#define UNETMM_CQE_F_CSUM_OK	0x00000004u
+
+/* Status of a completion */
+#define UNETMM_ST_OK		0
+#define UNETMM_ST_PROTECTION	1
+#define UNETMM_ST_BAD_DESC	2
+#define UNETMM_ST_BAD_CHANNEL	3
+#define UNETMM_ST_TOO_LONG	4
+#define UNETMM_ST_SKIPPED	5
+#define UNETMM_ST_TOO_LARGE	6
+#define UNETMM_ST_LIMIT		7
+#define UNETMM_ST_UNSUPPORTED	8
+#define UNETMM_ST_LINK_DOWN	9
+#define UNETMM_ST_BAD_INDEX	10
+#define UNETMM_ST_DMA		11
+#define UNETMM_ST_REFUSED	12
+#define UNETMM_ST_TIMEOUT	13
+#define UNETMM_ST_NOT_READY	14
+#define UNETMM_ST_PEER_BUFFER	15
+#define UNETMM_ST_PEER_FAILED	16
+#define UNETMM_ST_FLUSHED	17
+#define UNETMM_ST_BAD_IMPORT	18
+#define UNETMM_ST_REVOKED	19
+#define UNETMM_ST_REMOTE_RANGE	20
+#define UNETMM_ST_REMOTE_RIGHT	21
+#define UNETMM_ST_REMOTE_MEMORY	22
+#define UNETMM_ST_OVERRUN	23
+#define UNETMM_ST_REMOTE_COUNTER	24
+#define UNETMM_NUM_ST		25
+
+/* A load from a WINDOW_FROM gives */
+#define UNETMM_START_SPLIT	1
+#define UNETMM_START_BUSY	2
+#define UNETMM_START_REFUSED	3
+#define UNETMM_START_DONE	4
 
 /**
  * struct unetmm_info - what the card is and where its limits are
  * @size: sizeof(struct unetmm_info)
- * @flags: out: UNETMM_INFO_LINK if the link is up
+ * @flags: in: zero; out: UNETMM_INFO_LINK if the link is up
  * @mac: out: the card's MAC address
  * @rsvd0: zero
  * @user_mtu: out: largest payload of a frame, bytes
@@ -106,8 +256,9 @@ struct unetmm_info {
  * @log_map: out: offset to give to mmap() for it (shared, read only)
  *
  * EBUSY: the file has a space already.  ENOSPC: the card has no more.  EDQUOT: the
- * user has all that it may have.  EFAULT: the file may have its space all the same;
- * close it.
+ * user has all that it may have; one that is closed counts until its last pin is
+ * gone (of a page of a file that the file system keeps locked).  EFAULT: the file
+ * may have its space all the same; close it.
  */
 struct unetmm_space {
 	__u32 size;
@@ -305,7 +456,8 @@ struct unetmm_channel {
  * @mtu: out: the smaller of both cards' user MTU
  * @rsvd1: zero
  *
- * EHOSTUNREACH: no answer by the deadline.  ENETDOWN: no link.
+ * EHOSTUNREACH: no answer by the deadline.  EAGAIN: nor was the question sent, for
+ * the user's limit.  ENETDOWN: no link.
  */
 struct unetmm_probe {
 	__u32 size;
@@ -483,7 +635,7 @@ struct unetmm_prefetch {
  * @addr: first byte, of any alignment; all of it is mapped
  * @length: bytes
  * @cookie: returned in notifications
- * @rights: UNETMM_RIGHT_* (unetmm_hw.h), one at least
+ * @rights: UNETMM_RIGHT_*, one at least
  * @counter: the first event counter that its peers may name
  * @ncounters: how many, from that one on; 0: none
  *
@@ -543,7 +695,7 @@ struct unetmm_span {
 /**
  * struct unetmm_redirect - move where a part of an export is, or prepare its end
  * @size: sizeof(struct unetmm_redirect)
- * @what: UNETMM_REDIRECT_BEGIN or _BACK (unetmm_hw.h)
+ * @what: UNETMM_REDIRECT_BEGIN or _BACK
  * @id: the export, one with UNETMM_EXPORT_REDIRECT
  * @offset: the part's first byte in the export, by which it is known later
  * @length: BEGIN: bytes of the part; BACK: of these, how many at its beginning are
@@ -584,7 +736,7 @@ struct unetmm_redirect {
 /**
  * struct unetmm_redirect_id - what was to be copied has been; or end it
  * @size: sizeof(struct unetmm_redirect_id)
- * @what: UNETMM_REDIRECT_GO or _END (unetmm_hw.h)
+ * @what: UNETMM_REDIRECT_GO or _END
  * @id: the export
  * @offset: the part's first byte
  *
@@ -903,7 +1055,7 @@ struct unetmm_flow_id {
 	X(odp_faulted, "pages that misses of source odp were given") \
 	X(odp_ahead, "pages of further segments, likewise, before their miss") \
 	X(faults_ahead, "reports of further segments") \
-	X(faults_over, "misses that waited for others of their endpoint") \
+	X(faults_over, "misses and copies that waited for others of their process") \
 	X(prefetches, "prefetching calls (sources shadow and odp)") \
 	X(prefetched_pages, "pages that these have gone through") \
 	X(repins, "pinned pages that Linux took and that were still there") \

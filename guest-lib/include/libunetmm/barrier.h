@@ -14,6 +14,8 @@
 #ifndef LIBUNETMM_BARRIER_H
 #define LIBUNETMM_BARRIER_H
 
+#include <libunetmm/helper.h>
+
 #ifndef __x86_64__
 #error "libunetmm is for x86-64: build it there, or write barriers towards a device for this processor in barrier.h"
 #endif
@@ -22,7 +24,7 @@
  * Between filling descriptors and storing the producer index that covers them.
  * Pairs with the card reading the index before the descriptors.
  */
-static inline void unetmm_to_card_barrier(void)
+UNETMM_HELPER_ void unetmm_to_card_barrier(void)
 {
     __atomic_thread_fence(__ATOMIC_RELEASE);
 }
@@ -31,7 +33,7 @@ static inline void unetmm_to_card_barrier(void)
  * Between seeing the phase bit (or a consumer index) and reading what it
  * covers.  Pairs with the card writing the word with the phase last.
  */
-static inline void unetmm_from_card_barrier(void)
+UNETMM_HELPER_ void unetmm_from_card_barrier(void)
 {
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
 }
@@ -43,7 +45,7 @@ static inline void unetmm_from_card_barrier(void)
  * reading cq_arm: at least one of the two sees the other's store, so that no
  * wake-up is lost.
  */
-static inline void unetmm_arm_barrier(void)
+UNETMM_HELPER_ void unetmm_arm_barrier(void)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
@@ -53,13 +55,13 @@ static inline void unetmm_arm_barrier(void)
  * stores to cacheable memory before a later store to uncached memory in order by
  * itself; the compiler has to be told.
  */
-static inline void unetmm_doorbell_barrier(void)
+UNETMM_HELPER_ void unetmm_doorbell_barrier(void)
 {
     __asm__ volatile("" ::: "memory");
 }
 
 /* In a loop that spins: leaves execution units to the other hardware thread. */
-static inline void unetmm_relax(void)
+UNETMM_HELPER_ void unetmm_relax(void)
 {
     __builtin_ia32_pause();
 }

@@ -8,23 +8,25 @@
 
 #include <stdint.h>
 
+#include <libunetmm/helper.h>
+
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 
-static inline uint16_t unetmm_swap16(uint16_t v) { return v; }
-static inline uint32_t unetmm_swap32(uint32_t v) { return v; }
-static inline uint64_t unetmm_swap64(uint64_t v) { return v; }
+UNETMM_HELPER_ uint16_t unetmm_swap16(uint16_t v) { return v; }
+UNETMM_HELPER_ uint32_t unetmm_swap32(uint32_t v) { return v; }
+UNETMM_HELPER_ uint64_t unetmm_swap64(uint64_t v) { return v; }
 
 #else
 
-static inline uint16_t unetmm_swap16(uint16_t v)
+UNETMM_HELPER_ uint16_t unetmm_swap16(uint16_t v)
 {
     return __builtin_bswap16(v);
 }
-static inline uint32_t unetmm_swap32(uint32_t v)
+UNETMM_HELPER_ uint32_t unetmm_swap32(uint32_t v)
 {
     return __builtin_bswap32(v);
 }
-static inline uint64_t unetmm_swap64(uint64_t v)
+UNETMM_HELPER_ uint64_t unetmm_swap64(uint64_t v)
 {
     return __builtin_bswap64(v);
 }

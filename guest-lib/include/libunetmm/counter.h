@@ -17,11 +17,7 @@
 extern "C" {
 #endif
 
-/* The members are private: for the functions below that are inline. */
-struct unetmm_event_counter {
-    const uint32_t *alive;
-    const uint64_t *word;
-};
+struct unetmm_event_counter;
 
 /*
  * Makes `n` counters, 1..512, and fills `counters` with them.  They are zero, and
@@ -31,47 +27,35 @@ struct unetmm_event_counter {
  * -ENOSPC: there are not so many in a row.  -ENOMEM, -EDQUOT: memory.  -EINVAL: n;
  * or the context observes.  -EOPNOTSUPP: the card can't.
  */
-int unetmm_counter_create(struct unetmm_ctx *ctx, unsigned n,
-                          struct unetmm_event_counter **counters);
+int unetmm_event_create(struct unetmm_ctx *ctx, unsigned n,
+                        struct unetmm_event_counter **counters);
 
 /*
  * Ends one, which no other thread may be using.  -EBUSY: an export gives it, or it
  * has a handler.
  */
-int unetmm_counter_destroy(struct unetmm_event_counter *counter);
+int unetmm_event_destroy(struct unetmm_event_counter *counter);
 
 /*
  * unetmm_export() whose peers may name `n` counters, from `first` on: the first is
  * their number 0.  -ENOENT: there are not so many behind each other.
  */
-int unetmm_export_counters(struct unetmm_ctx *ctx, uint64_t id, void *addr,
-                           size_t length, unsigned rights, unsigned flags,
-                           uint64_t cookie, const struct unetmm_event_counter *first,
-                           unsigned n);
+int unetmm_export_events(struct unetmm_ctx *ctx, uint64_t id, void *addr,
+                         size_t length, unsigned rights, unsigned flags,
+                         uint64_t user_data, const struct unetmm_event_counter *first,
+                         unsigned n);
 
 /*
  * How often it has been named, modulo 2^64.  What the writes that are counted have
  * written can be seen.  No system call.  In a forked child, 0.
  */
-static inline uint64_t unetmm_counter_read(const struct unetmm_event_counter *counter)
-{
-    uint64_t now;
-
-    if (!*counter->alive) {
-        return 0;
-    }
-    now = __atomic_load_n(counter->word, __ATOMIC_ACQUIRE);
-    return unetmm_swap64(now);
-}
+uint64_t unetmm_event_read(const struct unetmm_event_counter *counter);
 
 /* Is a counter that is `now` at `value`, or by up to 2^63 - 1 behind it? */
-static inline int unetmm_counter_reached(uint64_t now, uint64_t value)
-{
-    return now - value <= INT64_MAX;
-}
+int unetmm_event_reached(uint64_t now, uint64_t value);
 
-#define UNETMM_COUNTER_SPIN     0x01u   /* without a system call */
-#define UNETMM_COUNTER_BLOCK    0x02u   /* with one, and asleep */
+#define UNETMM_EVENT_SPIN     0x01u   /* without a system call */
+#define UNETMM_EVENT_BLOCK    0x02u   /* with one, and asleep */
 
 /*
  * Waits until the counter has reached `value`.  `how`: one of the two above, or
@@ -80,13 +64,13 @@ static inline int unetmm_counter_reached(uint64_t now, uint64_t value)
  *
  * -EINTR: a signal handler ran (BLOCK).  -ENODEV: the card is gone.  -EINVAL: how.
  */
-int unetmm_counter_wait(struct unetmm_event_counter *counter, uint64_t value,
-                        unsigned how, int64_t timeout_ns);
+int unetmm_event_wait(struct unetmm_event_counter *counter, uint64_t value,
+                      unsigned how, int64_t timeout_ns);
 
 /* `now` is what was read before the call; several increments make one call. */
-typedef void (*unetmm_counter_handler)(struct unetmm_ep *ep,
-                                       struct unetmm_event_counter *counter,
-                                       uint64_t now, void *arg);
+typedef void (*unetmm_event_handler)(struct unetmm_ep *ep,
+                                     struct unetmm_event_counter *counter,
+                                     uint64_t now, void *arg);
 
 /*
  * From now on unetmm_dispatch() on the endpoint, or its thread
@@ -96,9 +80,9 @@ typedef void (*unetmm_counter_handler)(struct unetmm_ep *ep,
  *
  * -EBUSY: another endpoint has it.  -EINVAL: not of the same context.  -ENOMEM.
  */
-int unetmm_counter_set_handler(struct unetmm_ep *ep,
-                               struct unetmm_event_counter *counter, uint64_t seen,
-                               unetmm_counter_handler handler, void *arg);
+int unetmm_event_set_handler(struct unetmm_ep *ep,
+                             struct unetmm_event_counter *counter, uint64_t seen,
+                             unetmm_event_handler handler, void *arg);
 
 #ifdef __cplusplus
 }

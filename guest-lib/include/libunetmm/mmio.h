@@ -12,19 +12,19 @@
 #include <unetmm_hw.h>
 
 /* One 32-bit read of a word that the card writes; never torn or repeated. */
-static inline uint32_t unetmm_read_word(const unetmm_le32 *word)
+UNETMM_HELPER_ uint32_t unetmm_read_word(const unetmm_le32 *word)
 {
     return unetmm_swap32(__atomic_load_n(word, __ATOMIC_RELAXED));
 }
 
 /* One 32-bit write of a word that the card reads. */
-static inline void unetmm_write_word(unetmm_le32 *word, uint32_t value)
+UNETMM_HELPER_ void unetmm_write_word(unetmm_le32 *word, uint32_t value)
 {
     __atomic_store_n(word, unetmm_swap32(value), __ATOMIC_RELAXED);
 }
 
 /* A producer or consumer index: what it covers is visible before it. */
-static inline void unetmm_write_index(unetmm_le32 *word, uint32_t value)
+UNETMM_HELPER_ void unetmm_write_index(unetmm_le32 *word, uint32_t value)
 {
     unetmm_to_card_barrier();
     unetmm_write_word(word, value);
@@ -34,7 +34,7 @@ static inline void unetmm_write_index(unetmm_le32 *word, uint32_t value)
  * The doorbell: exactly one 32-bit store to the bus.  The card ignores the
  * value.
  */
-static inline void unetmm_write_doorbell(volatile uint32_t *doorbell)
+UNETMM_HELPER_ void unetmm_write_doorbell(volatile uint32_t *doorbell)
 {
     unetmm_doorbell_barrier();
     *doorbell = 1;

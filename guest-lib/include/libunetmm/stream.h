@@ -23,67 +23,67 @@
 extern "C" {
 #endif
 
-struct ustream;
-struct ustream_listener;
+struct unetmm_stream;
+struct unetmm_stream_listener;
 
-#define USTREAM_RING_DEFAULT    (256u << 10)
-#define USTREAM_RING_LEAST      4096u
-#define USTREAM_RING_MOST       (64u << 20)
+#define UNETMM_STREAM_RING_DEFAULT    (256u << 10)
+#define UNETMM_STREAM_RING_LEAST      4096u
+#define UNETMM_STREAM_RING_MOST       (64u << 20)
 
 /*
  * redirect_least counts as an eighth of the ring at most, and as 0 where that is less
  * than a page.
  */
-struct ustream_attr {
-    uint32_t size;              /* sizeof(struct ustream_attr) */
+struct unetmm_stream_attr {
+    uint32_t size;              /* sizeof(struct unetmm_stream_attr) */
     uint32_t ring_bytes;        /* a power of two; for what comes in */
     uint32_t redirect_least;    /* bytes worth redirecting; 0: none */
     uint32_t spin_ns;           /* as unetmm_ep_attr */
     int64_t timeout_ns;         /* of send and recv; negative: none */
 };
 
-#define USTREAM_ATTR_INIT \
-    { sizeof(struct ustream_attr), USTREAM_RING_DEFAULT, 32768, \
+#define UNETMM_STREAM_ATTR_INIT \
+    { sizeof(struct unetmm_stream_attr), UNETMM_STREAM_RING_DEFAULT, 32768, \
       UNETMM_SPIN_DEFAULT_NS, -1 }
 
 /* ---- Making streams ---------------------------------------------------- */
 
 /*
  * Connects to whoever listens on `service` at the card `mac`.  When it returns 0
- * the other side has accepted.  `attr` NULL stands for USTREAM_ATTR_INIT.
- * Errors: those of unetmm_connect_as() and unetmm_export(); -EPROTO: something
+ * the other side has accepted.  `attr` NULL stands for UNETMM_STREAM_ATTR_INIT.
+ * Errors: those of unetmm_connect_ex() and unetmm_export(); -EPROTO: something
  * else than this library listens there.
  */
-int ustream_connect(struct unetmm_ctx *ctx, const uint8_t mac[6],
-                    uint64_t service, const struct ustream_attr *attr,
-                    int64_t timeout_ns, struct ustream **stream);
+int unetmm_stream_connect(struct unetmm_ctx *ctx, const uint8_t mac[6],
+                          uint64_t service, const struct unetmm_stream_attr *attr,
+                          int64_t timeout_ns, struct unetmm_stream **stream);
 
-/* Streams that come get `attr`.  Errors: those of unetmm_listen_as(). */
-int ustream_listen(struct unetmm_ctx *ctx, uint64_t service,
-                   const struct ustream_attr *attr,
-                   struct ustream_listener **listener);
+/* Streams that come get `attr`.  Errors: those of unetmm_listen_ex(). */
+int unetmm_stream_listen(struct unetmm_ctx *ctx, uint64_t service,
+                         const struct unetmm_stream_attr *attr,
+                         struct unetmm_stream_listener **listener);
 
 /*
  * Takes the next stream.  -EAGAIN: nobody waits (timeout 0).  -ETIMEDOUT.  A peer
  * that does not speak as it should is found out by the stream's first use.
  */
-int ustream_accept(struct ustream_listener *listener, int64_t timeout_ns,
-                   struct ustream **stream);
+int unetmm_stream_accept(struct unetmm_stream_listener *listener, int64_t timeout_ns,
+                         struct unetmm_stream **stream);
 
 /*
  * The context's descriptor (unetmm_ctx_fd()), to be polled for POLLPRI: somebody
  * waits to be accepted, by this listener or another of the context.
  */
-int ustream_listener_fd(struct ustream_listener *listener);
-int ustream_listener_close(struct ustream_listener *listener);
+int unetmm_stream_listener_fd(struct unetmm_stream_listener *listener);
+int unetmm_stream_listener_close(struct unetmm_stream_listener *listener);
 
 /* The card at the other end. */
-int ustream_peer(const struct ustream *stream, uint8_t mac[6]);
+int unetmm_stream_peer(const struct unetmm_stream *stream, uint8_t mac[6]);
 
 /* ---- Bytes ------------------------------------------------------------- */
 
-#define USTREAM_DONTWAIT        0x01u   /* as if non-blocking, this time */
-#define USTREAM_WAITALL         0x02u   /* recv: all that was asked for */
+#define UNETMM_STREAM_DONTWAIT        0x01u   /* as if non-blocking, this time */
+#define UNETMM_STREAM_WAITALL         0x02u   /* recv: all that was asked for */
 
 /*
  * Sends up to `len` bytes: all of them, unless the stream is non-blocking or the
@@ -95,48 +95,48 @@ int ustream_peer(const struct ustream *stream, uint8_t mac[6]);
  * cannot be used.  -EINTR: a signal came before anything was sent.  After an error
  * other than -EAGAIN and -EINTR there is nothing more to send.
  */
-ssize_t ustream_send(struct ustream *stream, const void *bytes, size_t len,
-                     unsigned flags);
+ssize_t unetmm_stream_send(struct unetmm_stream *stream, const void *bytes, size_t len,
+                           unsigned flags);
 
 /*
  * Receives what is there, `len` bytes at most, waiting for some; with
- * USTREAM_WAITALL for all, unless the stream ends or an error comes first.
+ * UNETMM_STREAM_WAITALL for all, unless the stream ends or an error comes first.
  * Returns how many; 0: the peer has shut down its side and all is received.
- * Errors as ustream_send(), when all that came before has been received.
+ * Errors as unetmm_stream_send(), when all that came before has been received.
  */
-ssize_t ustream_recv(struct ustream *stream, void *bytes, size_t len,
-                     unsigned flags);
+ssize_t unetmm_stream_recv(struct unetmm_stream *stream, void *bytes, size_t len,
+                           unsigned flags);
 
 /* Nothing more will be sent: the peer receives the rest, then 0. */
-int ustream_shutdown(struct ustream *stream);
+int unetmm_stream_shutdown(struct unetmm_stream *stream);
 
 /*
  * Ends the stream when the peer's card has what was sent, or after five seconds.
  * 0, or the error that the stream had: the peer may not have all.  The stream is
  * gone in any case.
  */
-int ustream_close(struct ustream *stream);
+int unetmm_stream_close(struct unetmm_stream *stream);
 
 /* ---- Waiting ----------------------------------------------------------- */
 
 /*
  * Calls do not wait any more (1), or do again (0).  What a non-blocking
- * ustream_send() takes is copied first, for its way takes time.
+ * unetmm_stream_send() takes is copied first, for its way takes time.
  */
-int ustream_set_nonblocking(struct ustream *stream, int on);
+int unetmm_stream_set_nonblocking(struct unetmm_stream *stream, int on);
 
 /*
  * Which of POLLIN, POLLOUT (from <poll.h>) there is, and POLLERR; of `events` and
  * POLLERR only.  0: none, and the file descriptor becomes readable when this may
  * have changed; then ask again.  It is only to be polled.
  */
-int ustream_fd(struct ustream *stream);
-int ustream_arm(struct ustream *stream, short events);
+int unetmm_stream_fd(struct unetmm_stream *stream);
+int unetmm_stream_arm(struct unetmm_stream *stream, short events);
 
 /* ---- What was done ----------------------------------------------------- */
 
-struct ustream_stats {
-    uint32_t size;              /* sizeof(struct ustream_stats) */
+struct unetmm_stream_stats {
+    uint32_t size;              /* sizeof(struct unetmm_stream_stats) */
     uint32_t rsvd;
     uint64_t sent;              /* bytes */
     uint64_t staged;            /* of these: copied by the sender */
@@ -150,10 +150,10 @@ struct ustream_stats {
 };
 
 /* The caller sets stats->size first. */
-int ustream_stats(const struct ustream *stream, struct ustream_stats *stats);
+int unetmm_stream_stats(const struct unetmm_stream *stream, struct unetmm_stream_stats *stats);
 
 /* One sentence for an error of these calls.  Never NULL, never freed. */
-const char *ustream_strerror(int error);
+const char *unetmm_stream_strerror(int error);
 
 #ifdef __cplusplus
 }

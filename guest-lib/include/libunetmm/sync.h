@@ -27,12 +27,12 @@ struct unetmm_sync;
  * `service` (as unetmm_listen()).  A thread of the library and an endpoint serve it
  * until unetmm_sync_home_close(), after which members get -ENOTCONN.
  *
- * As unetmm_ep_create(), unetmm_listen() and unetmm_counter_create(); -EAGAIN: the
+ * As unetmm_ep_create(), unetmm_listen() and unetmm_event_create(); -EAGAIN: the
  * system has no thread left.
  */
 int unetmm_sem_home(struct unetmm_ctx *ctx, uint64_t service, uint32_t units,
                     struct unetmm_sync_home **home);
-int unetmm_queue_home(struct unetmm_ctx *ctx, uint64_t service,
+int unetmm_waitq_home(struct unetmm_ctx *ctx, uint64_t service,
                       struct unetmm_sync_home **home);
 int unetmm_sync_home_close(struct unetmm_sync_home *home);
 
@@ -59,13 +59,13 @@ int unetmm_sem_wait(struct unetmm_sync *sync, int64_t timeout_ns);
 int unetmm_sem_post(struct unetmm_sync *sync);
 
 /* 1: woken; 0: the timeout has passed.  Else as unetmm_sem_wait(). */
-int unetmm_queue_wait(struct unetmm_sync *sync, int64_t timeout_ns);
+int unetmm_waitq_wait(struct unetmm_sync *sync, int64_t timeout_ns);
 
 /*
  * Wakes those who have waited longest, `n` at most, or all that wait (0).  Who comes
  * later is not woken by it.
  */
-int unetmm_queue_wake(struct unetmm_sync *sync, uint32_t n);
+int unetmm_waitq_wake(struct unetmm_sync *sync, uint32_t n);
 
 #ifdef __cplusplus
 }

@@ -35,7 +35,7 @@ int unetmm_window_open(struct unetmm_ep *ep, unsigned import, uint64_t offset,
                        void **window);
 
 /*
- * Unmaps what unetmm_window_open(), _start_to() or _start_from() has mapped.  A
+ * Unmaps what unetmm_window_open(), _udma_to() or _udma_from() has mapped.  A
  * thread that still stores there has a fault; all that it stored before goes.
  */
 int unetmm_window_close(struct unetmm_ep *ep, void *window);
@@ -46,41 +46,11 @@ void unetmm_window_copy(void *window, const void *from, size_t bytes);
 /*
  * Posts a mark behind all that was stored in windows of the channel, started or
  * posted on it.  Its completion (UNETMM_CQE_SENT) says that the peer has all of it.
- * Flags: UNETMM_MORE, _QUIET.  -EAGAIN: the queue is full.  -ENOENT: no such
+ * Flags: UNETMM_MORE, _UNSIGNALED.  -EAGAIN: the queue is full.  -ENOENT: no such
  * channel.
  */
-static inline int unetmm_fence(struct unetmm_ep *ep, unsigned channel,
-                               uint64_t cookie, unsigned flags)
-{
-    struct unetmm_sqe *sqe;
-
-    if (!ep->alive) {
-        return -EOWNERDEAD;
-    }
-    if (flags & ~(UNETMM_MORE | UNETMM_QUIET)) {
-        return -EINVAL;
-    }
-    if (!unetmm_mtu_(ep, channel)) {
-        return -ENOENT;
-    }
-    if (!unetmm_sq_has_room_(ep, 1)) {
-        return unetmm_full_(ep);
-    }
-    if (ep->utlb) {
-        int ret = unetmm_utlb_send_(ep, channel, 0, 0, &cookie, &flags);
-
-        if (ret) {
-            return ret == -EAGAIN ? unetmm_full_(ep) : ret;
-        }
-    }
-    unetmm_put_sqe_(ep, ep->sq_prod, channel, cookie, flags);
-    sqe = (struct unetmm_sqe *)(void *)unetmm_slot_(ep, ep->sq_prod);
-    sqe->opcode = UNETMM_OP_FENCE;
-    ep->sq_prod++;
-    unetmm_write_index(&ep->index->user.sq_prod, ep->sq_prod);
-    unetmm_ring_unless_more_(ep, flags & UNETMM_MORE);
-    return 0;
-}
+int unetmm_fence(struct unetmm_ep *ep, unsigned channel,
+                 uint64_t user_data, unsigned flags);
 
 /* ---- Proxy pages: user-level DMA start --------------------------------- */
 
@@ -89,10 +59,10 @@ static inline int unetmm_fence(struct unetmm_ep *ep, unsigned channel,
  * memory (SHRIMP's proxy spaces); both begin at a page.  -EOPNOTSUPP: source utlb,
  * where nobody would pin what is started.
  */
-int unetmm_start_to(struct unetmm_ep *ep, unsigned import, uint64_t offset,
-                    size_t bytes, void **to);
-int unetmm_start_from(struct unetmm_ep *ep, void *memory, size_t bytes,
-                      void **from);
+int unetmm_udma_to(struct unetmm_ep *ep, unsigned import, uint64_t offset,
+                   size_t bytes, void **to);
+int unetmm_udma_from(struct unetmm_ep *ep, void *memory, size_t bytes,
+                     void **from);
 
 /*
  * Writes from what `from` stands for to what `to` stands for, by one store and
@@ -100,22 +70,7 @@ int unetmm_start_from(struct unetmm_ep *ep, void *memory, size_t bytes,
  * is repeated.  -EAGAIN: the channel has as many messages as it can, or pairs
  * were split all the time.  -EINVAL: length, or the channel has failed.
  */
-static inline int unetmm_start(void *to, const void *from, uint32_t bytes)
-{
-    volatile uint32_t *store = (volatile uint32_t *)to;
-    const volatile uint32_t *load = (const volatile uint32_t *)from;
-    uint32_t result = UNETMM_START_SPLIT;
-    unsigned tries;
-
-    for (tries = 0; result == UNETMM_START_SPLIT && tries < 1000; tries++) {
-        *store = unetmm_swap32(bytes);
-        unetmm_doorbell_barrier();
-        result = unetmm_swap32(*load);
-    }
-    return result == UNETMM_START_DONE ? 0 :
-           result == UNETMM_START_BUSY || result == UNETMM_START_SPLIT ?
-           -EAGAIN : -EINVAL;
-}
+int unetmm_udma_start(void *to, const void *from, uint32_t bytes);
 
 #ifdef __cplusplus
 }

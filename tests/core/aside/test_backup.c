@@ -96,7 +96,7 @@ static void test_shown_in_parts(void **state)
     assert_int_equal(got, 1 + BEHIND);
 }
 
-/* What comes behind it lands, and is shown behind it. */
+/* Packets behind it land, and are shown behind it. */
 static void test_order_is_kept(void **state)
 {
     Slots *t = *state;
@@ -242,7 +242,7 @@ static void test_failed(void **state)
 
 /*
  * Source tlb is asked for the page as well: it can be given in no other way.
- * Who lands behind it does not take that back.
+ * A packet that lands behind it does not take that back.
  */
 static void test_tlb_is_asked_too(void **state)
 {
@@ -282,7 +282,7 @@ static void test_bitmap_full(void **state)
     slots_present(t, 2, 1);
     slots_give(t, 100, 0);
     slots_give(t, 100, 1);
-    /* Two bits are used: what is present is taken all the same. */
+    /* Two bits are used: a present buffer is taken all the same. */
     slots_give(t, 100, 2);
     expect_count(&t->h, drop_backup_bits, 1, slots_give(t, 100, 3));
     f = slots_record(t);
@@ -330,7 +330,7 @@ static void test_ring_off(void **state)
     expect_count(&t->h, drop_backup_ring, 1, slots_give(t, 100, 0));
 }
 
-/* What is no buffer is passed over, once. */
+/* An invalid buffer is passed over, once. */
 static void test_ring_garbage(void **state)
 {
     Slots *t = *state;
@@ -502,7 +502,7 @@ static void test_beyond_the_tail(void **state)
     assert_int_equal(fake_counter(&t->h, UNETMM_C_tail_wakeups), 1);
 }
 
-/* A frame is a look at the tail, too; what is armed anew is armed once. */
+/* A frame is a look at the tail, too; one armed anew is armed once. */
 static void test_tail_by_frame(void **state)
 {
     Slots *t = *state;
@@ -693,7 +693,7 @@ static void test_stopped_with_packets(void **state)
     expect_count(&t->h, drop_stopped, 1, slots_give(t, 100, 2));
 }
 
-/* A process takes its buffers back: what had none has none. */
+/* A process takes its buffers back: a packet that had none has none. */
 static void test_index_moved_back(void **state)
 {
     Slots *t = *state;
@@ -729,7 +729,7 @@ static void test_reset_with_packets(void **state)
                               UNETMM_RING_ENABLE), 0);
 }
 
-/* What EP_CREATE refuses. */
+/* Values that EP_CREATE refuses. */
 static void test_create(void **state)
 {
     Slots *t = *state;
@@ -764,7 +764,7 @@ static void test_create(void **state)
                      UNETMM_CS_BAD_ARG);
 }
 
-/* ---- Time: what lands, and what waits ---- */
+/* ---- Time: packets that land, and packets that wait ---- */
 
 /* The older one is resolved while the younger lands. */
 static void test_resolved_during_landing(void **state)
@@ -873,8 +873,8 @@ static void random_step(Slots *t, Random *r)
 }
 
 /*
- * Packets come; pages come and go; the driver answers when it likes.  What is
- * shown are numbers that go up, and each is shown, dropped, or waits.
+ * Packets come; pages come and go; the driver answers when it likes.  The
+ * numbers shown go up, and each packet is shown, dropped, or waits.
  */
 static void random_with(Slots *t, uint8_t source)
 {

@@ -311,7 +311,7 @@ static void slow_with(Slots *t, uint8_t source)
     }
     fake_post(&t->e, SLOTS_PAGE(0) + 4000, 3 * FAKE_PAGE - 4000, 9);
     slots_give(t, 8000, 4);
-    assert_true(t->h.core.rx.active);
+    assert_true(t->h.core.rx->active);
     for (unsigned i = 0; i < 3; i++) {
         fake_expect_none(&t->e);
         if (source == UNETMM_SOURCE_SHADOW) {
@@ -322,7 +322,7 @@ static void slow_with(Slots *t, uint8_t source)
     }
     fake_expect(&t->e, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 9);
     fake_check(t->s, SLOTS_PAGE(0) + 4000, 8000, 4);
-    assert_false(t->h.core.rx.active);
+    assert_false(t->h.core.rx->active);
 }
 
 static void test_slow_pinned(void **state)
@@ -403,6 +403,32 @@ static void test_destroyed_meanwhile(void **state)
     assert_false(fake_invalidate(t->s, SLOTS_PAGE(0), 2 * FAKE_PAGE));
 }
 
+/*
+ * A card is restored whose completion queue has no place for the message that
+ * lands: the message is lost, and nothing is written over the others.
+ */
+static void test_lands_without_a_place(void **state)
+{
+    Slots *t = *state;
+    UnetmmEp *ep;
+
+    open_slow(t, UNETMM_SOURCE_TLB);
+    slots_present(t, 0, 2);
+    fake_post(&t->e, SLOTS_PAGE(0), 2 * FAKE_PAGE, 9);
+    slots_give(t, 100, 4);
+    ep = &t->h.core.eps[1];
+    assert_true(ep->landing);
+    ep->cq_prod += 1u << ep->cq_log2;
+    fake_migrate(&t->h);
+    fake_snapshot(&t->h);
+    expect_count(&t->h, drop_cq_full, 1, fake_advance(&t->h, 1000));
+    assert_int_equal(fake_counter(&t->h, UNETMM_C_rx_frames), 0);
+    assert_memory_equal(fake_ptr(&t->h, t->e.cq, 64u << t->e.cq_log2),
+                        t->h.before + (t->e.cq - FAKE_RAM_BASE),
+                        64u << t->e.cq_log2);
+    assert_int_equal(t->h.core.eps[1].fq_cons, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,6 +454,7 @@ int main(void)
         slots_test(test_gone_meanwhile),
         slots_test(test_gone_before_lock),
         slots_test(test_destroyed_meanwhile),
+        slots_test(test_lands_without_a_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

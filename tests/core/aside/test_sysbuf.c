@@ -117,7 +117,7 @@ static void answer_oldest(Fix *f, uint8_t status)
 
 static UnetmmSysbuf *sysbuf(Fix *f)
 {
-    return &f->h.core.sysbuf;
+    return f->h.core.sysbuf;
 }
 
 /* ---- Commands ----------------------------------------------------------- */
@@ -500,6 +500,8 @@ static void test_ring_full(void **state)
     assert_int_equal(f->d.full->len, 0);
     assert_int_equal(sysbuf(f)->full_used, 2);
     first = sysbuf(f)->full[sysbuf(f)->full_first];
+    fake_migrate(&f->h);
+    assert_int_equal(sysbuf(f)->full_used, 2);
     f->d.ring[UNETMM_RING_FAULT].index = 0;
     fake_set_reg(&f->h, UNETMM_REG_RING(UNETMM_RING_FAULT) +
                  UNETMM_RING_ENABLE, 1);
@@ -548,6 +550,43 @@ static void test_send(void **state)
     assert_int_equal(fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK,
                                  9).len, PEER_MTU + 500);
     expect_ack_of(f, 2, 0, UNETMM_ACK_OK);
+}
+
+/* It has been copied, and cannot be told of yet: it is told of later, once. */
+static void test_send_behind_cq_full(void **state)
+{
+    uint8_t data[700];
+    Fix *f = *state;
+
+    open_all(f);
+    fake_post(&f->a, PEER_PAGE(8), 4096, 9);
+    fake_ring_bell(&f->a);
+    give_send(f, 0, 0, 700, 700, 0x71);
+    expect_ack_of(f, 0, 0, UNETMM_ACK_PENDING);
+    for (unsigned i = 0; i < 16; i++) {
+        fake_send_inline(&f->a, PEER_CH, i, 8, 100 + i, 0);
+        fake_ring_bell(&f->a);
+        peer_ack(f, PEER_MY + 1 + i, 0);
+    }
+    fake_wire_clear(&f->h);
+    fake_slot_serve(&f->d, 0);
+    expect_ack_of(f, 0, 0, UNETMM_ACK_NOT_READY);
+    for (unsigned i = 0; i < 16; i++) {
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 100 + i);
+    }
+    fake_expect_none(&f->a);
+    fake_ring_bell(&f->a);
+    expect_ack_of(f, 0, 0, UNETMM_ACK_OK);
+    /* The packet comes again, and is not taken for what is there. */
+    give_send(f, 0, 0, 700, 700, 0x72);
+    assert_int_equal(fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK,
+                                 9).len, 700);
+    expect_ack_of(f, 1, 0, UNETMM_ACK_OK);
+    fake_expect_none(&f->a);
+    fake_load(f->s1, PEER_PAGE(8), data, sizeof(data));
+    for (unsigned i = 0; i < sizeof(data); i++) {
+        assert_int_equal(data[i], 0x71);
+    }
 }
 
 /* A buffer is not given back while somebody may still copy to it. */
@@ -666,10 +705,38 @@ static void test_probe(void **state)
     fake_advance(&f->h, 2000000);
     assert_int_equal(peer_expect(f, UNETMM_WIRE_ACK, PEER_YOURS).h.flags, ASK);
     assert_int_equal(fake_counter(&f->h, UNETMM_C_credit_probes), 2);
+    /* No more than before: it goes on to wait, and does not begin to. */
+    expect_count(&f->h, credit_waits, 0, grant(f, PEER_MY + 1, PEER_MY + 1));
+    peer_silence(f);
+    fake_advance(&f->h, 8000000);
+    assert_int_equal(peer_expect(f, UNETMM_WIRE_ACK, PEER_YOURS).h.flags, ASK);
+    fake_wire_clear(&f->h);
     grant(f, PEER_MY + 1, PEER_MY + 2);
     peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY + 1);
     grant(f, PEER_MY + 2, PEER_MY + 3);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+}
+
+/* What is on its way has its time, though the next packet can have a credit. */
+static void test_granted_and_lost(void **state)
+{
+    struct unetmm_sqe write = peer_sqe(UNETMM_OP_WRITE, 0, PEER_MTU, 0, 1);
+    Fix *f = *state;
+
+    open_limited(f, 1);
+    write.nsegs = 2;
+    write.seg[1] = (struct unetmm_seg) { .addr = PEER_PAGE(12), .len = 100 };
+    peer_post(f, write);
+    peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY);
+    peer_silence(f);
+    grant(f, PEER_MY, PEER_MY + 2);
+    /* The next one has no page yet, and nobody answers for that. */
+    assert_int_equal(f->h.core.misses_asked, 1);
+    fake_advance(&f->h, 1000000);
+    fake_serve(&f->d);
+    peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY + 1);
+    peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY);
+    peer_silence(f);
 }
 
 /* Nobody answers: the channel ends as any other does. */
@@ -729,6 +796,9 @@ static void test_pending(void **state)
     /* Of what was never sent it cannot be said, nor limits from far away. */
     expect_count(&f->h, drop_rel_ack, 1,
                  peer_ack_as(f, PEER_MY + 1, 0, UNETMM_ACK_PENDING, 0));
+    expect_count(&f->h, drop_rel_ack, 0,
+                 grant(f, PEER_MY + 1, PEER_MY + 65));
+    assert_int_equal(f->h.core.eps[1].rels->tx.limit, PEER_MY + 65);
     expect_count(&f->h, drop_rel_ack, 1,
                  grant(f, PEER_MY + 1, PEER_MY + 66));
     expect_count(&f->h, drop_rel_ack, 1, grant(f, PEER_MY + 1, PEER_MY));
@@ -835,11 +905,13 @@ int main(void)
         fix_test(test_reset),
         fix_test(test_ring_full),
         fix_test(test_send),
+        fix_test(test_send_behind_cq_full),
         fix_test(test_send_failed),
         fix_test(test_send_nowhere),
         fix_test(test_overdrawn),
         fix_test(test_limited),
         fix_test(test_probe),
+        fix_test(test_granted_and_lost),
         fix_test(test_probe_in_vain),
         fix_test(test_limited_read),
         fix_test(test_pending),

@@ -3,7 +3,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "fixture.h"
+#include "peer.h"
 
 static uint8_t cmd(Fix *f, struct unetmm_cmd c)
 {
@@ -428,6 +428,95 @@ static void test_create_destroy_storm(void **state)
     fake_expect(&f->b, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
 }
 
+/* ---- Endpoints of which nothing can be asked any more ------------------- */
+
+#define WINDOW_PAGE 1
+
+/* What can be asked of an endpoint with an import and a reliable channel. */
+static const struct unetmm_cmd asked[] = {
+    { .opcode = UNETMM_CMD_CHANNEL_SET,
+      .channel = { .channel = 7, .peer_mac = { 2, 0, 0, 0, 0, 9 },
+                   .peer_ep = 3, .peer_channel = 7, .mtu = 1000 } },
+    { .opcode = UNETMM_CMD_CHANNEL_CLEAR, .channel = { .channel = 7 } },
+    { .opcode = UNETMM_CMD_IMPORT_SET,
+      .import = { .import = 3, .channel = PEER_CH, .region = PEER_FAR,
+                  .key = PEER_FAR_KEY, .length = PEER_FAR_LENGTH,
+                  .rights = UNETMM_RIGHT_ALL } },
+    { .opcode = UNETMM_CMD_IMPORT_CLEAR, .import = { .import = 3 } },
+    { .opcode = UNETMM_CMD_WINDOW_SET,
+      .window = { .page = WINDOW_PAGE, .npages = 1, .import = PEER_IMPORT } },
+    { .opcode = UNETMM_CMD_WINDOW_CLEAR,
+      .window = { .page = WINDOW_PAGE, .npages = 1 } },
+    { .opcode = UNETMM_CMD_PROXY_SET,
+      .proxy = { .npages = 1, .kind = UNETMM_PROXY_TO,
+                 .import = PEER_IMPORT } },
+    { .opcode = UNETMM_CMD_PROXY_CLEAR, .proxy = { .npages = 1 } },
+};
+
+static void ask_all(Fix *f, uint16_t ep, bool answered)
+{
+    for (unsigned i = 0; i < G_N_ELEMENTS(asked); i++) {
+        struct unetmm_cmd c = asked[i];
+        uint8_t status;
+
+        c.ep = ep;
+        status = cmd(f, c);
+        /* Pages are cleared by their numbers, whoever had them. */
+        if (answered ? status != UNETMM_CS_OK :
+            status != UNETMM_CS_BAD_ID && c.opcode != UNETMM_CMD_WINDOW_CLEAR &&
+            c.opcode != UNETMM_CMD_PROXY_CLEAR) {
+            fail_msg("command %u of endpoint %u: status %u", c.opcode, ep,
+                     status);
+        }
+    }
+}
+
+static void slow(UnetmmParams *p)
+{
+    p->dma_page_ns = 1000;
+}
+
+static void test_closing(void **state)
+{
+    struct unetmm_cmd gone = { .opcode = UNETMM_CMD_EP_DESTROY, .ep = 1 };
+    struct unetmm_cmd_done done;
+    Fix *f = *state;
+
+    peer_open(f);
+    ask_all(f, 1, true);
+    fake_insert(f->s1, PEER_PAGE(0), 1, NULL);
+    fake_send_at(&f->a, FIX_WIRE, PEER_PAGE(0), 500, 1);
+    fake_ring_bell(&f->a);
+    fake_issue(&f->d, gone);
+    assert_true(f->h.core.eps[1].closing);
+    fake_migrate(&f->h);
+    ask_all(f, 1, false);
+    assert_int_equal(cmd(f, gone), UNETMM_CS_BAD_ID);
+    fake_advance(&f->h, 1000);
+    assert_true(fake_done(&f->d, &done));
+    assert_int_equal(done.opcode, UNETMM_CMD_EP_DESTROY);
+    assert_int_equal(done.status, UNETMM_CS_OK);
+}
+
+/* The control endpoint has no channels, and nothing that is reached by one. */
+static void test_control_endpoint(void **state)
+{
+    Fix *f = *state;
+    FakeSpace *s = fake_space(&f->d, 0, UNETMM_SOURCE_DIRECT, 0);
+    FakeEp control;
+
+    peer_open(f);
+    fake_ep_init(&control, &f->d, 0, s);
+    control.policy = UNETMM_POLICY_DROP;
+    fake_ep_create(&control);
+    ask_all(f, 0, false);
+    /* Nor have those that there are not. */
+    ask_all(f, 6, false);
+    ask_all(f, f->h.core.params.endpoints, false);
+    ask_all(f, 0xffff, false);
+    ask_all(f, 1, true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -443,6 +532,8 @@ int main(void)
         fix_test(test_reply_to_table_source),
         fix_test(test_policies),
         fix_test(test_create_destroy_storm),
+        fix_test_with(test_closing, slow),
+        fix_test(test_control_endpoint),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

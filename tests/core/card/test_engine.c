@@ -236,7 +236,7 @@ static void fill_queue(Fix *f)
         fake_send_at(&f->b, FIX_LOCAL, PAGE(0), 20000, i);
     }
     fake_ring_bell(&f->b);
-    assert_int_equal(f->h.core.port.fifo_used, 4);
+    assert_int_equal(f->h.core.port->fifo_used, 4);
     assert_int_equal(f->h.core.budget.bytes, 0);
 }
 
@@ -248,7 +248,7 @@ static void test_queue_in_one_turn(void **state)
     fill_queue(f);
     f->h.later = 0;
     unetmm_core_run(&f->h.core);
-    assert_int_equal(f->h.core.port.fifo_used, 0);
+    assert_int_equal(f->h.core.port->fifo_used, 0);
 }
 
 /* The wire fills the queue up again and again: an endpoint sends all the same. */
@@ -264,7 +264,7 @@ static void test_flood_beside_send(void **state)
         assert_int_equal(f->h.wire->len, i);
         while (fake_receive(&f->h, frame)) {
         }
-        assert_true(f->h.core.port.fifo_used);
+        assert_true(f->h.core.port->fifo_used);
         f->h.later = 0;
         unetmm_core_run(&f->h.core);
         assert_int_equal(f->h.wire->len, i + 1);

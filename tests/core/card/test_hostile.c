@@ -1,8 +1,8 @@
 /*
- * unetmm: what other devices have been caught by (docs/security.rst)
+ * unetmm: faults that other devices have had (docs/security.rst)
  *
- * Only what no other test has: each rule has its place beside the code that it
- * is about.
+ * Only cases that no other test has: each rule has its place beside the code
+ * that it is about.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -11,7 +11,7 @@
 
 #define PAGE(n) (FIX_VA + (uint64_t)(n) * FAKE_PAGE)
 #define LAST    UNETMM_WIRE_F_LAST
-#define OLD     0xea                    /* what must never be seen again */
+#define OLD     0xea                    /* must never be seen again */
 
 /* ---- Memory that changes behind the card's back ---------------------------------- */
 
@@ -20,7 +20,7 @@ static bool within(uint64_t addr, uint64_t base, size_t bytes)
     return addr >= base && addr - base < bytes;
 }
 
-/* What the card has read of a queue, a ring or a list is nonsense from now on. */
+/* Overwrites bytes of a queue, a ring or a list that the card has read. */
 static void forget(FakeHost *host, uint64_t addr, size_t bytes)
 {
     Fix *f = container_of(host, Fix, h);
@@ -304,10 +304,10 @@ static void test_short_in_the_queue(void **state)
 
         long_one = fake_datagram(&f->a, FIX_WIRE, 11, 100, bytes);
         fake_deliver(&f->h, long_one);
-        assert_true(f->h.core.rx.active);
+        assert_true(f->h.core.rx->active);
         cut->bytes = bytes;
         fake_deliver(&f->h, cut);
-        assert_int_equal(f->h.core.port.fifo_used, 1);
+        assert_int_equal(f->h.core.port->fifo_used, 1);
         expect_count(&f->h, drop_malformed, 1, fake_advance(&f->h, 2000));
         fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 1);
         fake_expect_none(&f->a);
@@ -334,7 +334,7 @@ static void soil(Fix *f, uint64_t addr, size_t bytes)
     memset(fake_ptr(&f->h, addr, bytes), OLD, bytes);
 }
 
-/* All but what the specification gives a meaning for this completion. */
+/* All bytes without a meaning in this completion are zero. */
 static void check_cqe(Fix *f, uint64_t at)
 {
     struct unetmm_cqe cqe;
@@ -353,7 +353,7 @@ static void check_cqe(Fix *f, uint64_t at)
 
 /*
  * Where the card writes lies a secret, and its frames have carried one: none of
- * it is in what processes, the driver or the wire get to see.
+ * it reaches processes, the driver or the wire.
  */
 static void test_nothing_old_is_written(void **state)
 {
@@ -396,7 +396,7 @@ static void test_nothing_old_is_written(void **state)
         assert_true(!h->remote);
     }
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 7);
-    /* What comes in has no more bytes of an inline message than it has. */
+    /* The completion has no more inline bytes than the message. */
     for (unsigned len = 0; len <= UNETMM_CQE_INLINE; len++) {
         uint64_t at = f->a.cq + (f->a.cq_cons & 15) * sizeof(struct unetmm_cqe);
 
@@ -422,7 +422,7 @@ static void few_faults(UnetmmParams *p)
 
 /*
  * All misses that may be out are one process's, and the driver does not answer:
- * who needs no translation, or has them, goes on as if nothing were.
+ * endpoints that need no translation, or have theirs, go on as before.
  */
 static void test_faults_of_one_stop_nobody(void **state)
 {
@@ -464,7 +464,7 @@ static void test_faults_of_one_stop_nobody(void **state)
 
 #define LIES        4000
 #define ASKED       4                   /* operations at a time */
-#define PLACE       (PAGE(2) + 50)      /* where what was asked for goes */
+#define PLACE       (PAGE(2) + 50)      /* where the answers go */
 #define PLACE_BYTES 3000
 
 typedef struct Liar {
@@ -473,7 +473,7 @@ typedef struct Liar {
     unsigned failed;            /* channels */
 } Liar;
 
-/* What a peer may make the card write: the region, and what was asked for. */
+/* A peer may have this memory written: the region, and the answers' place. */
 static void only_what_is_open(FakeHost *host, uint64_t addr, size_t bytes)
 {
     Fix *f = container_of(host, Fix, h);
@@ -610,7 +610,7 @@ static void ask(Fix *f, Liar *l)
     peer_post(f, sqe);
 }
 
-/* What was asked completes once, in order; nothing else does. */
+/* Each request completes once, in order; nothing else does. */
 static void listen(Fix *f, Liar *l)
 {
     struct unetmm_cqe cqe;
@@ -628,9 +628,9 @@ static void listen(Fix *f, Liar *l)
 }
 
 /*
- * Packets with one or two members that are not true, acknowledgements of what
- * was not sent, answers that nobody asked for, or twice: of the memory that is
- * open is written what may be, and of the rest nothing.
+ * Packets with one or two members that are not true, acknowledgements of
+ * packets that were not sent, answers without a request, or twice: only the
+ * memory that is open is written.
  */
 static void test_liar(void **state)
 {
@@ -688,9 +688,9 @@ static void all_under_way(Fix *f)
     fake_send_at(&f->b, FIX_WIRE, PAGE(20), 100, 4);
     fake_ring_bell(&f->a);
     fake_ring_bell(&f->b);
-    assert_true(f->h.core.rx.moving);
+    assert_true(f->h.core.rx->moving);
     assert_true(f->a.sq_prod && f->h.core.eps[1].tx.moving);
-    assert_true(f->h.core.port.fifo_used >= 3);
+    assert_true(f->h.core.port->fifo_used >= 3);
     assert_true(f->h.core.in_flight_used > 0);
     assert_true(f->h.timer != INT64_MAX);
 }
@@ -708,10 +708,10 @@ static void test_reset_cancels_all(void **state)
     assert_int_equal(fake_advance(&f->h, 1000000000), 0);
     fake_run_later(&f->h);
     assert_int_equal(f->h.reads + f->h.writes, accesses);
-    assert_int_equal(f->h.core.port.fifo_used, 0);
+    assert_int_equal(f->h.core.port->fifo_used, 0);
 }
 
-/* The card is unplugged just then: what the sanitizer finds is the test. */
+/* The card is unplugged just then: the sanitizer's findings are the test. */
 static void test_free_with_all_pending(void **state)
 {
     all_under_way(*state);

@@ -254,7 +254,7 @@ static void busy_scene(Fix *f)
     fake_send_at(&f->a, FIX_LOCAL, PAGE(0), 2 * FAKE_PAGE, 1);
     fake_ring_bell(&f->a);
     fake_advance(&f->h, 2 * PAGE_NS);
-    assert_true(f->h.core.rx.active);
+    assert_true(f->h.core.rx->active);
     fake_send_at(&f->a, FIX_LOCAL, PAGE(1), FAKE_PAGE + 5, 2);
     fake_send_inline(&f->a, FIX_WIRE, 3, 30, 3, 0);
     fake_ring_bell(&f->a);
@@ -264,7 +264,7 @@ static void busy_scene(Fix *f)
     assert_int_equal(f->h.core.eps[2].tx.blocked_on, UNETMM_BLOCKED_FAULT);
     /* A datagram waits behind the one that lands. */
     fake_deliver(&f->h, fake_datagram(&f->b, FIX_WIRE, 12, 20, 6));
-    assert_int_equal(f->h.core.port.fifo_used, 1);
+    assert_int_equal(f->h.core.port->fifo_used, 1);
 }
 
 static void test_busy(void **state)
@@ -333,7 +333,7 @@ static void test_left_behind(void **state)
         GByteArray *saved = unetmm_core_save(&f->h.core);
         g_autofree char *why = NULL;
 
-        f->h.core.port.busy = false;    /* the new place's wire is free */
+        f->h.core.port->busy = false;    /* the new place's wire is free */
         assert_true(unetmm_core_load(&f->h.core, saved->data, saved->len,
                                      &why));
         g_byte_array_unref(saved);
@@ -382,7 +382,7 @@ static void move_to_paused(Fix *f)
 
     unetmm_core_free(core);
     unetmm_core_init(core, &params, ops, &f->h);
-    core->port.link = core->paused = true;
+    core->port->link = core->paused = true;
     f->h.timer = INT64_MAX;
     f->h.later = 0;
     assert_true(unetmm_core_load(core, saved->data, saved->len, &why));
@@ -457,7 +457,7 @@ static void test_paused_timer(void **state)
     reads = f->h.reads;
     unetmm_core_timer(&f->h.core);
     assert_int_equal(f->h.reads, reads);
-    assert_true(f->h.core.rx.moving && f->h.core.eps[1].tx.moving);
+    assert_true(f->h.core.rx->moving && f->h.core.eps[1].tx.moving);
     unetmm_core_pause(&f->h.core, false);
     fake_run_later(&f->h);
     assert_true(f->h.timer <= f->h.now);
@@ -472,7 +472,7 @@ static void test_link(void **state)
     GByteArray *saved = unetmm_core_save(&f->h.core);
     g_autofree char *why = NULL;
 
-    f->h.core.port.link = false;
+    f->h.core.port->link = false;
     assert_true(unetmm_core_load(&f->h.core, saved->data, saved->len, &why));
     assert_false(fake_reg(&f->h, UNETMM_REG_STATUS) & UNETMM_STATUS_LINK);
     assert_true(fake_reg(&f->h, UNETMM_REG_EVENTS) & UNETMM_EVENT_LINK);
@@ -597,6 +597,77 @@ static void test_truncated(void **state)
     g_byte_array_unref(saved);
 }
 
+/* The number at this place of the stream, in numbers of eight bytes. */
+static void put_u64(GByteArray *saved, unsigned at, uint64_t value)
+{
+    value = cpu_to_le64(value);
+    memcpy(saved->data + at * sizeof(value), &value, sizeof(value));
+}
+
+/* A card of the parameters that a stream begins with takes it. */
+static void test_saved_params(void **state)
+{
+    Fix *f = *state;
+    const UnetmmParams *mine = &f->h.core.params;
+    UnetmmParams p = { .budget_descriptors = 77, .budget_bytes = 1 << 17 };
+    g_autofree char *why = NULL;
+    GByteArray *saved;
+    FakeHost other;
+
+    busy_scene(f);
+    saved = unetmm_core_save(&f->h.core);
+    assert_null(unetmm_core_saved_params(saved->data, saved->len, &p));
+    assert_int_equal(p.budget_descriptors, 77);
+    assert_int_equal(p.budget_bytes, 1 << 17);
+    assert_int_equal(p.endpoints, mine->endpoints);
+    assert_int_equal(p.backup_bits, mine->backup_bits);
+    assert_int_equal(p.dma_page_ns, mine->dma_page_ns);
+    assert_memory_equal(p.mac, mine->mac, sizeof(p.mac));
+    fake_host_init(&other, &p);
+    assert_true(unetmm_core_load(&other.core, saved->data, saved->len, &why));
+    fake_host_free(&other);
+    g_byte_array_unref(saved);
+}
+
+static void expect_params(GByteArray *saved, size_t bytes, const char *part)
+{
+    UnetmmParams p = { .budget_descriptors = 77, .budget_bytes = 1 << 17 };
+    /* Memory of just that size, so that the sanitizer sees one too far. */
+    g_autofree uint8_t *cut = g_memdup2(saved->data, bytes);
+    const char *wrong = unetmm_core_saved_params(cut, bytes, &p);
+
+    if (!wrong || !strstr(wrong, part)) {
+        fail_msg("%zu bytes: \"%s\" is not in: %s", bytes, part,
+                 wrong ?: "nothing");
+    }
+}
+
+static void test_saved_params_wrong(void **state)
+{
+    enum { MARK, VERSION, ENDPOINTS };
+    Fix *f = *state;
+    GByteArray *saved = unetmm_core_save(&f->h.core);
+    UnetmmParams p = f->h.core.params;
+    size_t bytes = 0;
+
+    while (unetmm_core_saved_params(saved->data, bytes, &p)) {
+        bytes++;
+    }
+    assert_in_range(bytes, 20 * 8, 40 * 8);
+    for (size_t n = 0; n < bytes; n++) {
+        expect_params(saved, n, n < 8 ? "that a card has saved" :
+                      n < 16 ? "another version" : "ends too early");
+    }
+    /* As a number of 32 bits, that would be the one before. */
+    put_u64(saved, ENDPOINTS, (1ull << 32) + p.endpoints);
+    expect_params(saved, bytes, "endpoints");
+    put_u64(saved, VERSION, 1);
+    expect_params(saved, bytes, "another version");
+    put_u64(saved, MARK, 1);
+    expect_params(saved, bytes, "that a card has saved");
+    g_byte_array_unref(saved);
+}
+
 /* ---- Streams that somebody has changed ---------------------------------- */
 
 /* What no card can be, each with a part of the sentence that says so. */
@@ -642,11 +713,11 @@ static void test_truncated(void **state)
     X(idle(c)->vpn += 1, "cannot be found") \
     X(idle(c)->space = 5, "of a space that has none") \
     X(idle(c)->pte = 0, "of a space that has none") \
-    X(c->rx.place.off += 5, "lands where it cannot") \
-    X(c->rx.place.pieces[0].addr += FAKE_PAGE, "lands where it cannot") \
-    X(c->rx.len = 0, "lands where it cannot") \
-    X(c->rx.ep = 1, "lands where it cannot") \
-    X(c->rx.cqe.cookie = 3, "lands where it cannot") \
+    X(c->rx->place.off += 5, "lands where it cannot") \
+    X(c->rx->place.pieces[0].addr += FAKE_PAGE, "lands where it cannot") \
+    X(c->rx->len = 0, "lands where it cannot") \
+    X(c->rx->ep = 1, "lands where it cannot") \
+    X(c->rx->cqe.cookie = 3, "lands where it cannot") \
     X(c->rings[UNETMM_RING_FAULT].log2 = 40, "no driver could have set") \
     X(c->rings[UNETMM_RING_CMD].prod += 70, "no driver could have set") \
     X(c->rings[UNETMM_RING_NOTIFY].enabled = false; \
@@ -661,7 +732,7 @@ static void test_truncated(void **state)
     X(late_miss(c, UNETMM_REPLY_RESOLVED, 0, INT64_MAX / 2), "too far ahead") \
     X(late_frames(c, 500, 499), "before its turn") \
     X(late_frames(c, 500, INT64_MAX / 2), "too far ahead") \
-    X(c->port.delayed_used = 65, "port.delayed_used is 65") \
+    X(c->port->delayed_used = 65, "port.delayed_used is 65") \
     X(c->ctrl = UNETMM_CTRL_RESET, "registers.ctrl is 2") \
     X(c->status = UNETMM_STATUS_LINK, "STATUS has bits") \
     X(c->inv_going_space = 8, "inv_going_space is 8") \
@@ -704,7 +775,7 @@ static void late_frames(UnetmmCore *core, int64_t first, int64_t second)
     int64_t after[] = { first, second };
 
     for (unsigned i = 0; i < 2; i++) {
-        UnetmmDelayed *d = &core->port.delayed[core->port.delayed_used++];
+        UnetmmDelayed *d = &core->port->delayed[core->port->delayed_used++];
 
         d->frame = unetmm_port_buffer(core);
         d->bytes = sizeof(struct unetmm_frame);
@@ -853,7 +924,7 @@ static void waiting_scene(Slots *t)
     slots_give(t, 102, 2);
     assert_int_equal(fake_tail_arm(&t->e, 4, true, &posted), UNETMM_CS_OK);
     slots_give(t, 103, 3);
-    assert_true(t->h.core.rx.active);
+    assert_true(t->h.core.rx->active);
     assert_int_equal(t->h.core.eps[1].head_offset, 3);
 }
 
@@ -875,9 +946,9 @@ static void waiting_scene(Slots *t)
     X(e->error = true; e->head_offset = 0, "somebody waits for a slot") \
     X(e->notify_tail = true, "a notification that will not come") \
     X(e->raw = true, "could not have been") \
-    X(c->rx.cqe.flags = UNETMM_CQE_F_INLINE, "lands in its completion") \
-    X(c->rx.cqe.opcode = UNETMM_CQE_CONTROL, "lands where it cannot") \
-    X(c->rx.place.pieces[0].len--, "lands where it cannot") \
+    X(c->rx->cqe.flags = UNETMM_CQE_F_INLINE, "lands in its completion") \
+    X(c->rx->cqe.opcode = UNETMM_CQE_CONTROL, "lands where it cannot") \
+    X(c->rx->place.pieces[0].len--, "lands where it cannot") \
     X(e->misses[2].state = UNETMM_MISS_WANTED; e->misses[2].npages = 1, \
       "the reverse") \
     X(c->rings[UNETMM_RING_BACKUP].prod += 70, "no driver could have set")
@@ -1151,6 +1222,8 @@ int main(void)
         fix_test_with(test_snapshot, paged),
         fix_test_with(test_mismatch, paged),
         fix_test_with(test_truncated, paged),
+        fix_test_with(test_saved_params, paged),
+        fix_test(test_saved_params_wrong),
         cmocka_unit_test(test_lies),
         fix_test(test_joined_anew),
         fix_test(test_joined_lies),

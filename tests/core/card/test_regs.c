@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "fixture.h"
+#include "rel/rel.h"
 
 #define NOP ((struct unetmm_cmd) { .opcode = UNETMM_CMD_NOP })
 
@@ -554,6 +555,9 @@ static void test_bad_fault_ring_is_fatal(void **state)
     fake_send_at(&f->a, FIX_WIRE, FIX_VA, 100, 1);
     fake_ring_bell(&f->a);
     assert_true(fake_reg(&f->h, UNETMM_REG_STATUS) & UNETMM_STATUS_FATAL);
+    /* What was not written has not been asked, and is not counted. */
+    assert_int_equal(f->h.core.misses_asked, 0);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_faults_send), 0);
 }
 
 static void test_bad_notify_ring_is_fatal(void **state)
@@ -806,6 +810,64 @@ static void test_extreme_cards(void **state)
     unetmm_core_free(&h.core);
 }
 
+typedef struct Grows {
+    const char *name;
+    size_t at;
+    uint64_t least;             /* bytes, of one that is in use */
+} Grows;
+
+/* What a host believes that a card can have saved, and no more. */
+static void test_save_limit(void **state)
+{
+#define GROWS(name, least) { #name, offsetof(UnetmmParams, name), least }
+    static const Grows grows[] = {
+        GROWS(endpoints, UNETMM_SAVED_FRAME + UNETMM_EP_MISSES * 40 +
+              UNETMM_NUM_COUNTERS * 8),
+        GROWS(spaces, UNETMM_EVENT_COUNTERS * 9 + 24),
+        GROWS(tlb_sets, 44),
+        GROWS(cache_entries, 44),
+        GROWS(regions, 64 + UNETMM_REDIRECT_LANDED * 16),
+        GROWS(reliable, UNETMM_REL_MSGS * 80),
+        GROWS(window_pages, 20),
+        GROWS(window_queue, UNETMM_MAX_INLINE),
+        GROWS(proxy_pages, 12),
+        GROWS(flows, 12),
+        GROWS(sysbuf_slots, UNETMM_SLOT_PIECES * 16 + 20),
+        GROWS(local_queue, UNETMM_SAVED_FRAME),
+    };
+#undef GROWS
+    FakeHost host;
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(grows); i++) {
+        UnetmmParams p;
+        uint32_t *count = (void *)((char *)&p + grows[i].at);
+        uint64_t limits[2];
+        uint32_t n;
+
+        fake_params(&p);
+        p.reliable = p.window_pages = p.proxy_pages = p.flows = 4;
+        p.sysbuf_slots = 4;
+        n = *count;
+        for (unsigned j = 0; j < 2; j++) {
+            GByteArray *saved;
+
+            *count = n << j;
+            fake_host_init(&host, &p);
+            limits[j] = unetmm_core_save_limit(&host.core);
+            saved = unetmm_core_save(&host.core);
+            assert_true(saved->len <= limits[j]);
+            g_byte_array_unref(saved);
+            fake_host_free(&host);
+        }
+        if (limits[1] < limits[0] + n * grows[i].least ||
+            limits[1] > limits[0] + n * grows[i].least * 10) {
+            fail_msg("%s: one more adds %" PRIu64 " bytes, not %" PRIu64,
+                     grows[i].name, (limits[1] - limits[0]) / n,
+                     grows[i].least);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -837,6 +899,7 @@ int main(void)
         fix_test(test_reset_is_power_on),
         fix_test_with(test_reset_stops_at_once, one_descriptor),
         cmocka_unit_test(test_params_check),
+        cmocka_unit_test(test_save_limit),
         cmocka_unit_test(test_extreme_cards),
     };
 

@@ -324,6 +324,64 @@ static void test_invalidate_registers_change(void **state)
     assert_false(inv_busy(f));
 }
 
+static uint8_t inv_command(Fix *f, uint32_t space, uint64_t start,
+                           uint64_t last, uint32_t *busy)
+{
+    struct unetmm_cmd cmd = {
+        .opcode = UNETMM_CMD_INVALIDATE, .space = space,
+        .inv = { .start = start, .last = last },
+    };
+
+    return fake_command(&f->d, cmd, busy);
+}
+
+/* INVALIDATE: at once, or INV_CTRL says when; the registers keep values. */
+static void test_invalidate_command(void **state)
+{
+    Fix *f = *state;
+    uint32_t busy;
+
+    fake_set_reg(&f->h, UNETMM_REG_INV_SPACE, 77);
+    fake_set_reg(&f->h, UNETMM_REG_INV_LAST_HI, 78);
+    fake_insert(f->s1, PAGE(0), 4, NULL);
+    assert_int_equal(inv_command(f, 1, PAGE(1), PAGE(2) + 1, &busy),
+                     UNETMM_CS_OK);
+    assert_int_equal(busy, 0);
+    assert_int_equal(f->h.core.tlb.used, 2);
+    fake_send_at(&f->a, FIX_WIRE, PAGE(0), 4096, 1);
+    fake_ring_bell(&f->a);
+    assert_int_equal(inv_command(f, 1, PAGE(0), PAGE(1) - 1, &busy),
+                     UNETMM_CS_OK);
+    assert_int_equal(busy, 1);
+    assert_true(inv_busy(f));
+    fake_advance(&f->h, NS);
+    assert_false(inv_busy(f));
+    assert_int_equal(f->h.core.tlb.used, 1);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    assert_int_equal(fake_reg(&f->h, UNETMM_REG_INV_SPACE), 77);
+    assert_int_equal(fake_reg(&f->h, UNETMM_REG_INV_LAST_HI), 78);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_invalidations), 2);
+}
+
+static void test_invalidate_command_bad(void **state)
+{
+    static const uint32_t spaces[] = { 0, 2, 3, 7, 8, 0xffff };
+    Fix *f = *state;
+    uint32_t busy;
+
+    fake_insert(f->s1, PAGE(0), 4, NULL);
+    for (unsigned i = 0; i < G_N_ELEMENTS(spaces); i++) {
+        assert_int_equal(inv_command(f, spaces[i], 0, UINT64_MAX, &busy),
+                         UNETMM_CS_OK);
+        assert_int_equal(busy, 0);
+    }
+    assert_int_equal(inv_command(f, 1, PAGE(2), PAGE(1), &busy),
+                     UNETMM_CS_OK);
+    assert_int_equal(f->h.core.tlb.used, 4);
+    assert_int_equal(inv_command(f, 1, 0, UINT64_MAX, &busy), UNETMM_CS_OK);
+    assert_int_equal(f->h.core.tlb.used, 0);
+}
+
 static void test_invalidate_bad_arguments(void **state)
 {
     Fix *f = *state;
@@ -694,6 +752,8 @@ int main(void)
         fix_test_with(test_place_for_landing_message, slow),
         fix_test_with(test_invalidate_waits_for_the_page, slow),
         fix_test_with(test_invalidate_registers_change, slow),
+        fix_test_with(test_invalidate_command, slow),
+        fix_test_with(test_invalidate_command_bad, slow),
         fix_test(test_invalidate_bad_arguments),
         fix_test_with(test_waiting_transfer_holds_nothing, slow),
         fix_test_with(test_receive_invalidated, slow),

@@ -1,5 +1,5 @@
 /*
- * unetmm: raw endpoints and flows: whose a frame is, and what may be sent
+ * unetmm: raw endpoints and flows: the owners of frames, and the rights to send
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -166,7 +166,7 @@ static void got(FakeEp *ep, const Plain *f)
     fake_ring_bell(ep);
 }
 
-/* `who`: bit n: endpoint n gets it. */
+/* Bit n of the last argument: endpoint n gets it. */
 static void for_whom(Raw *r, const Plain *f, unsigned who)
 {
     arrive(r, f);
@@ -254,7 +254,7 @@ static void test_group_of_all(void **state)
     assert_int_equal(flow(&r->e[1], 5, UNETMM_FLOW_MAC, 0, to_all, 0),
                      UNETMM_CS_OK);
     for_whom(r, &f, 7);
-    /* All groups, but not what everybody is told. */
+    /* All groups, but no broadcasts. */
     assert_int_equal(flow_clear(&r->d, 5), UNETMM_CS_OK);
     assert_int_equal(flow(&r->e[1], 5, UNETMM_FLOW_GROUP, 0, NULL, 0),
                      UNETMM_CS_OK);
@@ -272,7 +272,7 @@ static void test_promiscuous(void **state)
     for_whom(r, &f, 4);
     plain(&f, group, peer, 0x0800, 99);
     for_whom(r, &f, 4);
-    /* What is somebody else's is not its. */
+    /* A frame to another station is not its. */
     plain(&f, macs[0], peer, 0x0800, 99);
     for_whom(r, &f, 1);
 }
@@ -374,7 +374,7 @@ static void test_ethertypes(void **state)
     for_whom(r, &f, 4);
 }
 
-/* However short it was cut: it goes to who has its address, or to nobody. */
+/* A frame cut anywhere goes to the owner of its address, or to nobody. */
 static void test_cut(void **state)
 {
     Raw *r = *state;
@@ -442,7 +442,7 @@ static void test_checksum_flag(void **state)
     assert_false(cqe.flags & UNETMM_CQE_F_CSUM_OK);
 }
 
-/* ---- What may be claimed ---- */
+/* ---- Claims of flows ---- */
 
 static void test_flow_refused(void **state)
 {
@@ -666,7 +666,7 @@ static void test_offload(void **state)
                  refused(r, &f, imm, UNETMM_ST_BAD_DESC));
 }
 
-/* The host is never asked for what has no whole header. */
+/* The host is never asked about a frame without a whole header. */
 static void test_offload_cut(void **state)
 {
     Raw *r = *state;
@@ -688,6 +688,35 @@ static void test_offload_cut(void **state)
     expect_count(&r->h, drop_offload, 1,
                  refused(r, &f, UNETMM_TX_CSUM, UNETMM_ST_BAD_DESC));
     assert_int_equal(r->h.offloads, 0);
+}
+
+/* A frame behind a tag, whatever that says, is treated as without one. */
+static void test_offload_tagged(void **state)
+{
+    static const uint16_t tags[] = { 0, 1, 0x0008, 0x0800, 0x86dd, 0xffff };
+    Raw *r = *state;
+    Plain f, tagged;
+
+    for (unsigned i = 0; i < 2 * G_N_ELEMENTS(tags); i++) {
+        ip(&f, peer, macs[0], 6, 80, 100);
+        if (i & 1) {
+            put16(f.b + 12, 0x0806);
+        }
+        tagged = f;
+        put16(tagged.b + 12, 0x8100);
+        put16(tagged.b + 14, tags[i / 2]);
+        memcpy(tagged.b + 16, f.b + 12, f.bytes - 12);
+        tagged.bytes = f.bytes + 4;
+        if (i & 1) {
+            expect_count(&r->h, drop_offload, 1,
+                         refused(r, &tagged, UNETMM_TX_CSUM,
+                                 UNETMM_ST_BAD_DESC));
+            continue;
+        }
+        post_frame(&r->e[0], &tagged, UNETMM_TX_CSUM, i);
+        fake_expect(&r->e[0], UNETMM_CQE_SENT, UNETMM_ST_OK, i);
+        sent(r, &tagged);
+    }
 }
 
 /* The wire takes one: the next sends wait until all pieces have gone. */
@@ -715,7 +744,7 @@ static void test_wire_busy(void **state)
     sent(r, &g);
 }
 
-/* Whoever waits for the wire gets it in turn. */
+/* Endpoints that wait for the wire get it in turn. */
 static void test_wire_in_turn(void **state)
 {
     unsigned sent[RAWS] = { 0 };
@@ -782,7 +811,7 @@ static void frugal(UnetmmParams *p)
     p->budget_bytes = 65536;
 }
 
-/* What a group is sent is work for each of its endpoints, and has its budget. */
+/* A frame to a group is work for each of its endpoints, and has its budget. */
 static void test_copies_budget(void **state)
 {
     Raw *r = *state;
@@ -800,7 +829,7 @@ static void test_copies_budget(void **state)
     }
     fake_ring_bell(&r->e[0]);
     /* A frame and its completion are charged to the sender. */
-    assert_int_equal(r->h.core.port.fifo_used, 7);
+    assert_int_equal(r->h.core.port->fifo_used, 7);
     assert_int_equal(*received, 0);
     r->h.later = 0;
     unetmm_core_run(&r->h.core);
@@ -810,17 +839,17 @@ static void test_copies_budget(void **state)
      * for three frames more.
      */
     assert_int_equal(*received, 2 * 2);
-    assert_int_equal(r->h.core.port.fifo_used, 7 - 2 + 3);
+    assert_int_equal(r->h.core.port->fifo_used, 7 - 2 + 3);
     r->h.later = 0;
     unetmm_core_run(&r->h.core);
     /* The sender had but two left, so one more could be delivered. */
     assert_int_equal(*received, 2 * (2 + 3));
-    assert_int_equal(r->h.core.port.fifo_used, 8 - 3 + 2);
+    assert_int_equal(r->h.core.port->fifo_used, 8 - 3 + 2);
     fake_run_later(&r->h);
     assert_int_equal(*received, 2 * 12);
 }
 
-/* What is cut small is as much work as there are pieces. */
+/* A frame that is cut is as much work as it has pieces. */
 static void test_pieces_budget(void **state)
 {
     enum { PIECES = 65536 / UNETMM_LEAST_BYTES, MSS = UNETMM_ETH_MIN_MSS };
@@ -1016,6 +1045,7 @@ int main(void)
         T(test_create_refused),
         T(test_offload),
         T(test_offload_cut),
+        T(test_offload_tagged),
         T(test_wire_busy),
         T(test_wire_in_turn),
         T(test_local),

@@ -135,14 +135,14 @@ static uint64_t hash_misses(uint64_t h, const UnetmmCore *core)
 static uint64_t hash_frames(uint64_t h, World *w)
 {
     const UnetmmCore *core = &w->h.core;
-    const UnetmmLanding *rx = &core->rx;
+    const UnetmmLanding *rx = core->rx;
 
-    for (uint32_t i = 0; i < core->port.fifo_used; i++) {
-        uint32_t at = (core->port.fifo_first + i) % core->params.local_queue;
+    for (uint32_t i = 0; i < core->port->fifo_used; i++) {
+        uint32_t at = (core->port->fifo_first + i) % core->params.local_queue;
 
-        h = mix_frame(h, core->port.fifo[at].frame);
+        h = mix_frame(h, core->port->fifo[at].frame);
     }
-    h = mix(h, core->port.fifo_used << 8 | core->port.wanted << 1 |
+    h = mix(h, core->port->fifo_used << 8 | core->port->wanted << 1 |
                rx->active);
     if (rx->active) {
         h = mix(h, (uint64_t)rx->ep << 32 | rx->place.page << 16 |

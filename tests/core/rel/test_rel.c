@@ -173,7 +173,7 @@ static void test_set(void **state)
     }
     assert_int_equal(fake_channel_rel(&f->a, 0, mac, PEER, CH, &how),
                      UNETMM_CS_FULL);
-    /* Refused: what it would have replaced is still there. */
+    /* Refused: the channel that it would have replaced is still there. */
     assert_int_equal(fake_channel_rel(&f->a, 3, mac, PEER, CH, &how),
                      UNETMM_CS_FULL);
     assert_non_null(f->h.core.eps[1].channels[3].rel);
@@ -421,7 +421,7 @@ static void test_selective(void **state)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
 }
 
-/* What overtakes a little is not lost. */
+/* Packets that overtake a little are not lost. */
 static void test_a_little_reordered(void **state)
 {
     Fix *f = *state;
@@ -514,7 +514,7 @@ static void test_no_link(void **state)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
 }
 
-/* The net layer pushes back: no retry is counted for what did not go out. */
+/* The net layer pushes back: no retry is counted for an unsent packet. */
 static void test_wire_blocked(void **state)
 {
     Fix *f = *state;
@@ -579,7 +579,7 @@ static void test_forged_acks(void **state)
     expect_no_belief(f, MY + 6, 0, UNETMM_ACK_OK);
 }
 
-/* It says that it kept what it now expects: then it gets it again. */
+/* It says that it kept the packet that it expects: then it gets it again. */
 static void test_kept_and_expected(void **state)
 {
     Fix *f = *state;
@@ -791,7 +791,7 @@ static void test_no_buffer(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_no_buffer), 0);
 }
 
-/* What was kept and is refused at its turn stays, and is taken when it can. */
+/* A kept packet that is refused at its turn stays, and is taken later. */
 static void test_kept_and_refused(void **state)
 {
     Fix *f = *state;
@@ -1169,6 +1169,38 @@ static void test_acked_while_moving(void **state)
     expect_silence(f);
 }
 
+/*
+ * The packet that was being gathered when a refusal came goes out; nothing else
+ * does, but the packet that was refused.
+ */
+static void test_refused_while_gathering(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    send_bytes(f, MTU, 1);
+    fake_advance(&f->h, PAGE_NS);
+    expect_packet(f, MY, 0, MTU, MTU);
+    send_bytes(f, 2 * MTU, 2);
+    fake_advance(&f->h, PAGE_NS / 2);
+    give_ack(f, MY, 0, UNETMM_ACK_NOT_READY, 100);
+    expect_silence(f);
+    fake_advance(&f->h, PAGE_NS / 2);
+    expect_packet(f, MY + 1, 0, MTU, 2 * MTU);
+    fake_advance(&f->h, 100 * US - PAGE_NS / 2 - 1);
+    expect_silence(f);
+    fake_advance(&f->h, 1 + PAGE_NS);
+    expect_packet(f, MY, 0, MTU, MTU);
+    fake_advance(&f->h, 2 * PAGE_NS);
+    expect_silence(f);
+    ack(f, MY + 1, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_advance(&f->h, 2 * PAGE_NS);
+    /* Probably lost with the one before it. */
+    expect_packet(f, MY + 1, 0, MTU, 2 * MTU);
+    expect_packet(f, MY + 2, MTU, MTU, 2 * MTU);
+}
+
 /* An acknowledgement of something else does not delay packets on their way. */
 static void test_acked_beside(void **state)
 {
@@ -1210,7 +1242,7 @@ static void test_acked_beside(void **state)
     assert_int_equal(fake_header(frame)->psn, cpu_to_le32(MY + 1000));
 }
 
-/* A card like this one refuses what this one saves, for that reason. */
+/* An equal card refuses this one's saved state, for that reason. */
 static void expect_no_load(Fix *f, const char *reason)
 {
     GByteArray *saved = unetmm_core_save(&f->h.core);
@@ -1226,7 +1258,7 @@ static void expect_no_load(Fix *f, const char *reason)
     g_byte_array_unref(saved);
 }
 
-/* What is restored of a packet on its way ends where addresses end, or before. */
+/* A restored packet on its way ends where addresses end, or before. */
 static void test_saved_wraps(void **state)
 {
     static const struct {
@@ -1418,8 +1450,8 @@ static void test_clear(void **state)
 }
 
 /*
- * Set again: what was taken goes back; a page is still moving, so that the
- * second send was not, and goes over the new one.
+ * Set again: the send that was taken goes back; a page is still moving, so
+ * that the second one was not taken, and goes over the new channel.
  */
 static void test_replace(void **state)
 {
@@ -1578,13 +1610,13 @@ static void expect_told(Fix *f, uint8_t status)
     fake_expect_none(&f->a);
 }
 
-/* Once, if it was asked for, and not who ended it himself. */
+/* Once, if it was asked for, and not on the side that ended it. */
 static void test_told(void **state)
 {
     struct unetmm_cmd_channel how = usual;
     Fix *f = *state;
 
-    how.flags = 4;
+    how.flags = UNETMM_CHANNEL_F_ALL + 1;
     assert_int_equal(fake_channel_rel(&f->a, CH, fake_peer_mac, PEER, CH,
                                       &how), UNETMM_CS_BAD_ARG);
     open_channel(f, &usual);
@@ -1602,7 +1634,7 @@ static void test_told(void **state)
     expect_told(f, UNETMM_ST_BAD_CHANNEL);
     clear_as(f, UNETMM_CHANNEL_F_TELL);
     fake_expect_none(&f->a);
-    /* Failed: who only receives would not know. */
+    /* Failed: a process that only receives would not know. */
     open_channel(f, &how);
     give_ack(f, MY, 0, UNETMM_ACK_FAILED, UNETMM_WHY_CHANNEL);
     expect_told(f, UNETMM_ST_PEER_FAILED);
@@ -1635,7 +1667,7 @@ static void test_told_of_all(void **state)
     }
 }
 
-/* Not lost for want of room; and forgotten with what it was about. */
+/* Not lost for want of room; and forgotten with its channel. */
 static void test_told_later(void **state)
 {
     struct unetmm_cmd_channel how = usual;
@@ -1666,7 +1698,7 @@ static void test_told_later(void **state)
     }
 }
 
-/* What the budget leaves is told when it is renewed, without a doorbell. */
+/* Beyond the budget: told when that is renewed, without a doorbell. */
 static void test_told_without_budget(void **state)
 {
     struct unetmm_cmd_channel how = usual;
@@ -1683,7 +1715,7 @@ static void test_told_without_budget(void **state)
         assert_true(fake_poll(&f->a, &cqe));
         assert_int_equal(cqe.opcode, UNETMM_CQE_RECEIVED);
     }
-    /* Who rings all the time has all of it but the last turn. */
+    /* An endpoint that rings all the time has all of it but the last turn. */
     f->h.stuck = true;
     assert_true(f->h.core.budget.turns > 1);
     for (unsigned n = f->h.core.budget.turns; n > 1; n--) {
@@ -1812,6 +1844,7 @@ static const struct CMUnitTest tests[] = {
     fix_test(test_needless_while_waiting),
     fix_test(test_source_lost),
     fix_test_with(test_acked_while_moving, slow),
+    fix_test_with(test_refused_while_gathering, slow),
     fix_test_with(test_acked_beside, slow),
     fix_test_with(test_saved_closed, slow),
     fix_test_with(test_saved_wraps, slow),

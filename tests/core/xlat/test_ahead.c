@@ -319,6 +319,60 @@ static void test_answer_second(void **state)
     expect_miss(f, PAGE(20), 4, RW);
 }
 
+/* Of each packet: what comes behind its own segment, and no other. */
+static void test_answer_behind(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_sqe sqe = peer_sqe(UNETMM_OP_READ, 0, 1000, 500, 1);
+    struct unetmm_seg segs[5];
+    uint8_t data[PEER_MTU] = { 0 };
+    FakeSpace *s = open_peer(f, 1000);
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(segs); i++) {
+        segs[i] = (struct unetmm_seg) { .addr = PAGE(3 * i), .len = 1000 };
+    }
+    sqe.nsegs = 2;
+    for (unsigned i = 0; i + 1 < G_N_ELEMENTS(segs); i++) {
+        struct unetmm_fault m;
+
+        sqe.seg[0] = segs[i];
+        sqe.seg[1] = segs[i + 1];
+        fake_send_sqe(&f->a, sqe);
+        fake_ring_bell(&f->a);
+        for (unsigned k = 0; k < 2; k++) {
+            PeerFrame p = peer_take(f);
+
+            assert_int_equal(p.h.psn, PEER_MY + 2 * i + k);
+        }
+        g_array_set_size(f->d.ahead, 0);
+        for (unsigned k = 0; k < 2; k++) {
+            uint32_t psn = PEER_MY + 2 * i + (i & 1 ? k : 1 - k);
+            bool first = psn == PEER_MY + 2 * i;
+
+            fake_take_away(s, PAGE(0), 16 * FAKE_PAGE);
+            peer_give(f, (struct unetmm_frame) {
+                .opcode = UNETMM_WIRE_ANSWER, .psn = psn }, data, 1000);
+            m = expect_miss(f, segs[first ? i : i + 1].addr, 1, RW);
+            assert_int_equal(f->d.ahead->len, first);
+            if (first) {
+                expect_ahead(f, &m, 0, segs[i + 1].addr, 1);
+            }
+            g_array_set_size(f->d.ahead, 0);
+            assert_int_equal(fake_resolve(&f->d, &m, 1, NULL), UNETMM_CS_OK);
+            fake_wire_clear(&f->h);
+        }
+        fake_insert(s, segs[i].addr, 1, NULL);
+        fake_insert(s, segs[i + 1].addr, 1, NULL);
+        for (unsigned k = 0; k < 2; k++) {
+            peer_give(f, (struct unetmm_frame) {
+                .opcode = UNETMM_WIRE_ANSWER, .psn = PEER_MY + 2 * i + k },
+                data, 1000);
+        }
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+        fake_wire_clear(&f->h);
+    }
+}
+
 /* The READ has ended before the miss could be reported. */
 static void test_answer_ended(void **state)
 {
@@ -474,6 +528,7 @@ int main(void)
         fix_test(test_answer),
         fix_test(test_answer_middle),
         fix_test(test_answer_second),
+        fix_test(test_answer_behind),
         fix_test(test_answer_ended),
         fix_test(test_write),
         fix_test(test_read),

@@ -480,6 +480,42 @@ static void test_eviction_record(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_tlb_evictions), 20);
 }
 
+/*
+ * An eviction interrupts only if the driver has given back all entries before
+ * it; and a driver that gives back some of the entries is told of the others.
+ */
+static void test_eviction_is_quiet(void **state)
+{
+    Fix *f = *state;
+    unsigned *interrupts = &f->h.interrupts[UNETMM_VEC_FAULT];
+    uint32_t first = f->h.core.rings[UNETMM_RING_FAULT].prod;
+    struct unetmm_fault m;
+
+    fake_insert(f->s1, PAGE(0), 1, NULL);
+    fake_insert(f->s1, PAGE(1), 1, NULL);
+    *interrupts = 0;
+    fake_insert(f->s1, PAGE(2), 1, NULL);
+    assert_int_equal(*interrupts, 1);
+    fake_insert(f->s1, PAGE(3), 1, NULL);
+    fake_insert(f->s1, PAGE(4), 1, NULL);
+    assert_int_equal(*interrupts, 1);
+    /* A miss does at any time. */
+    fix_send(f, &f->a, 9, 64, 1);
+    assert_int_equal(*interrupts, 2);
+    fake_set_reg(&f->h, FAULT_REG(CONS), first + 1);
+    assert_int_equal(*interrupts, 3);
+    fake_set_reg(&f->h, FAULT_REG(CONS), first + 4);
+    assert_int_equal(*interrupts, 3);
+    /* An index that is not taken gives nothing back. */
+    fake_set_reg(&f->h, FAULT_REG(CONS), first);
+    assert_int_equal(*interrupts, 3);
+    fake_insert(f->s1, PAGE(5), 1, NULL);
+    assert_int_equal(*interrupts, 4);
+    while (fake_fault(&f->d, &m)) {
+        assert_in_range(m.type, UNETMM_FAULT_MISS, UNETMM_FAULT_EVICT);
+    }
+}
+
 /* More pages than the TLB holds in one reply: as many as fit, no trading. */
 static void test_reply_too_long_for_tlb(void **state)
 {
@@ -634,6 +670,7 @@ int main(void)
         fix_test(test_fault_ring_wraps),
         fix_test_with(test_eviction_needs_room, one_set),
         fix_test_with(test_eviction_record, one_set),
+        fix_test_with(test_eviction_is_quiet, one_set),
         fix_test_with(test_reply_too_long_for_tlb, one_set),
         fix_test_with(test_send_larger_than_tlb, one_set),
         fix_test(test_right_upgrade),

@@ -122,12 +122,14 @@ static void take_segs(struct fake_card *card, const struct unetmm_sqe *sqe,
 static void check_operation(const struct unetmm_sqe *sqe)
 {
     bool notify = sqe->flags & UNETMM_SQE_F_NOTIFY;
+    bool count = sqe->flags & UNETMM_SQE_F_COUNT;
     bool is_inline = sqe->flags & UNETMM_SQE_F_INLINE;
 
     CARD_CHECK(!(sqe->flags & ~UNETMM_SQE_F_ALL));
-    CARD_CHECK(!sqe->rsvd0 && (!sqe->imm || notify ||
+    CARD_CHECK(!sqe->rsvd0 && (!sqe->imm || notify || count ||
                                sqe->opcode == UNETMM_OP_FRAME));
-    CARD_CHECK(!notify || sqe->opcode == UNETMM_OP_WRITE);
+    CARD_CHECK(!(notify && count));
+    CARD_CHECK(!(notify || count) || sqe->opcode == UNETMM_OP_WRITE);
     switch (sqe->opcode) {
     case UNETMM_OP_SEND:
         CARD_CHECK(!sqe->handle && !sqe->remote);
@@ -137,6 +139,10 @@ static void check_operation(const struct unetmm_sqe *sqe)
         CARD_CHECK(!(sqe->imm & ~UNETMM_TX_ALL));
         break;
     case UNETMM_OP_WRITE:
+        break;
+    case UNETMM_OP_FENCE:
+        CARD_CHECK(!sqe->handle && !sqe->remote && !sqe->nsegs &&
+                   !sqe->inline_len);
         break;
     case UNETMM_OP_READ:
         CARD_CHECK(!is_inline);

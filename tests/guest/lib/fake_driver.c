@@ -75,9 +75,13 @@ static struct {
     unsigned loss, dup;
     uint64_t sent, received, dropped;
 } fake = {
-    .lock = PTHREAD_MUTEX_INITIALIZER,
     .changed = PTHREAD_COND_INITIALIZER,
 };
+
+static void __attribute__((constructor)) init_lock(void)
+{
+    pthread_mutex_init(&fake.lock, NULL);
+}
 
 struct fake_failures fake_failures;
 
@@ -425,16 +429,17 @@ static void transmit_message(void)
     out.dst_channel = channel->channel;
     out.len = message.len;
     memcpy(out.data, message.data, message.len);
-    if (message.opcode != UNETMM_OP_SEND) {
+    if (message.opcode != UNETMM_OP_SEND && message.opcode != UNETMM_OP_FENCE) {
         done = make_operation();
     }
-    while (!transmit(channel->card, &out)) {
+    /* A fence goes nowhere: what was sent before it is with the peer. */
+    while (message.opcode != UNETMM_OP_FENCE && !transmit(channel->card, &out)) {
         /* The peer's socket is full, and perhaps it waits for ours. */
         if (!receive()) {
             sched_yield();
         }
     }
-    fake.sent++;
+    fake.sent += message.opcode != UNETMM_OP_FENCE;
     while (done && !fake_card_sent(&fake.card, &message)) {
         pthread_mutex_unlock(&fake.lock);
         sched_yield();
@@ -508,6 +513,9 @@ static int open_device(uint32_t number)
 
 int __wrap_open(const char *path, int flags, ...)
 {
+    if (!strcmp(path, UNETMM_DEFAULT_DEVICE)) {
+        path = "/fake/1";
+    }
     if (strncmp(path, "/fake/", 6)) {
         return __real_open(path, flags);
     }
@@ -542,6 +550,9 @@ static int do_info(struct unetmm_info *info)
 {
     if (info->size < sizeof(*info)) {
         return refuse(EINVAL);
+    }
+    if (info->flags || info->rsvd0 || info->rsvd1) {
+        return refuse(EOPNOTSUPP);
     }
     *info = (struct unetmm_info) {
         .size = sizeof(*info),

@@ -42,6 +42,7 @@ struct endpoint {
     struct channel channels[LOOP_CHANNELS];
     struct import imports[LOOP_IMPORTS];
     unsigned backlog[LOOP_CHANNELS], waiting;
+    struct loop_operation log[LOOP_LOG];
 };
 
 static struct {
@@ -60,7 +61,12 @@ static struct {
     unsigned page_maps, calls_left;
     int error;
     bool failed;
-} loop = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} loop;
+
+static void __attribute__((constructor)) init_lock(void)
+{
+    pthread_mutex_init(&loop.lock, NULL);
+}
 
 void (*loop_hook)(unsigned long request);
 
@@ -175,6 +181,12 @@ static bool carry_next(struct endpoint *ep)
         if (done) {
             ep->allowed -= ep->allowed != UINT64_MAX;
             carry(ep);
+            ep->log[ep->carried % LOOP_LOG] = (struct loop_operation) {
+                .opcode = message.opcode, .quiet = message.quiet,
+                .is_inline = message.is_inline, .count = message.count,
+                .slots = message.slots, .len = message.len,
+                .offset = message.offset,
+            };
             ep->carried++;
         } else if (ep->allowed) {
             ep->rung = false;
@@ -333,6 +345,9 @@ static int do_connect(struct unetmm_connect *request)
     }
     if (to == loop.endpoints + LOOP_ENDPOINTS) {
         return refuse(ETIMEDOUT);
+    }
+    if (to->waiting == LOOP_CHANNELS) {
+        return refuse(ECONNREFUSED);
     }
     own = new_channel(ep);
     theirs = new_channel(to);
@@ -622,6 +637,28 @@ uint64_t loop_carried(unsigned endpoint)
     carried = loop.endpoints[endpoint].carried;
     pthread_mutex_unlock(&loop.lock);
     return carried;
+}
+
+struct loop_operation loop_operation(unsigned endpoint, uint64_t number)
+{
+    struct loop_operation operation;
+
+    pthread_mutex_lock(&loop.lock);
+    operation = loop.endpoints[endpoint].log[number % LOOP_LOG];
+    pthread_mutex_unlock(&loop.lock);
+    return operation;
+}
+
+uint32_t loop_room(unsigned endpoint)
+{
+    const struct fake_card *card = &loop.endpoints[endpoint].card;
+    uint32_t room;
+
+    pthread_mutex_lock(&loop.lock);
+    room = (1u << card->layout.sq_log2) + card->sq_cons -
+        unetmm_read_word(&card->index->user.sq_prod);
+    pthread_mutex_unlock(&loop.lock);
+    return room;
 }
 
 void loop_kill(unsigned endpoint)

@@ -28,6 +28,19 @@ unsigned loop_newest(void);
 void loop_allow(unsigned endpoint, uint64_t operations);
 uint64_t loop_carried(unsigned endpoint);
 
+/* What was carried, by its number from 0 on: the last LOOP_LOG are known. */
+#define LOOP_LOG        64u
+struct loop_operation {
+    uint8_t opcode;
+    bool quiet, is_inline, count;
+    uint32_t slots, len;
+    uint64_t offset;            /* of one-sided ones */
+};
+struct loop_operation loop_operation(unsigned endpoint, uint64_t number);
+
+/* Slots of its send queue that hold nothing which is still to be carried */
+uint32_t loop_room(unsigned endpoint);
+
 /* The endpoint's process dies: its channels end, and nothing of it goes out. */
 void loop_kill(unsigned endpoint);
 

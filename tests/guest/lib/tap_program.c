@@ -41,8 +41,8 @@ int unetmm_close(struct unetmm_ctx *ctx)
     return 0;
 }
 
-int unetmm_counters(struct unetmm_ctx *ctx, unsigned scope, unsigned endpoint,
-                    uint64_t *values, unsigned count)
+int unetmm_stats_read(struct unetmm_ctx *ctx, unsigned scope, unsigned endpoint,
+                      uint64_t *values, unsigned count)
 {
     static uint64_t pinned;
 

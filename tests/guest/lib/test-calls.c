@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The calls that go to the driver: what they ask, what they do with its
+ * The calls that go to the driver: their arguments, their handling of its
  * refusals, and that a failure leaves nothing behind.
  */
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 
 #include "fake_driver.h"
 
-#include <libunetmm.h>
+#include "internal.h"
 
 static struct unetmm_ctx *ctx;
 static struct unetmm_ep *ep;
@@ -62,14 +62,16 @@ static int stop(void **state)
 #define SECOND 1000000000ll
 
 static const uint8_t own_mac[6] = { 0x52, 0x54, 0, 0, 0, 1 };
+static const struct unetmm_channel_attr datagram_attr =
+    UNETMM_CHANNEL_ATTR_DATAGRAM;
 
 /* A channel of the endpoint to itself; both its numbers. */
 static void loop_back(unsigned *from, unsigned *to)
 {
     int ret;
 
-    assert_int_equal(unetmm_listen(ep, 5, 1), 0);
-    ret = unetmm_connect(ep, own_mac, 5, SECOND, NULL);
+    assert_int_equal(unetmm_listen_ex(ep, 5, 1, &datagram_attr), 0);
+    ret = unetmm_connect_ex(ep, own_mac, 5, SECOND, &datagram_attr, NULL);
     assert_in_range(ret, 0, 15);
     *from = (unsigned)ret;
     ret = unetmm_accept(ep, NULL, SECOND);
@@ -182,7 +184,7 @@ static void context_outlives_its_endpoints(void **state)
 
 static void observer_has_no_endpoints(void **state)
 {
-    struct unetmm_info info = { .size = sizeof(info) };
+    struct unetmm_info info;
     struct unetmm_ep *other;
     uint64_t values[4];
 
@@ -192,14 +194,17 @@ static void observer_has_no_endpoints(void **state)
     assert_int_equal(unetmm_open("/fake/7", UNETMM_OBSERVE, &ctx), 0);
     fake_failures.error = 0;
     assert_int_equal(unetmm_ep_create(ctx, NULL, &other), -EINVAL);
+    /* The caller has to set nothing but the size. */
+    memset(&info, 0xa5, sizeof(info));
+    info.size = sizeof(info);
     assert_int_equal(unetmm_info(ctx, &info), 0);
     assert_int_equal(info.mac[5], 7);
     info.size = 0;
     assert_int_equal(unetmm_info(ctx, &info), -EINVAL);
-    assert_int_equal(unetmm_counters(ctx, UNETMM_SCOPE_CARD, 0, values, 4),
+    assert_int_equal(unetmm_stats_read(ctx, UNETMM_SCOPE_CARD, 0, values, 4),
                      UNETMM_NUM_COUNTERS);
-    assert_int_equal(unetmm_counters(ctx, UNETMM_SCOPE_ENDPOINT, 9, values,
-                                     4), -ENOENT);
+    assert_int_equal(unetmm_stats_read(ctx, UNETMM_SCOPE_ENDPOINT, 9, values,
+                                       4), -ENOENT);
     assert_int_equal(unetmm_close(ctx), 0);
 }
 
@@ -211,7 +216,7 @@ static void refusals_come_through(void **state)
     (void)state;
     assert_int_equal(unetmm_probe(ctx, nobody, 1000000, &mtu), -EHOSTUNREACH);
     assert_int_equal(mtu, 7);
-    assert_int_equal(unetmm_connect(ep, nobody, 1, 1000000, NULL),
+    assert_int_equal(unetmm_connect_ex(ep, nobody, 1, 1000000, &datagram_attr, NULL),
                      -ETIMEDOUT);
     assert_int_equal(unetmm_accept(ep, NULL, 0), -EAGAIN);
     assert_int_equal(unetmm_accept(ep, NULL, 1000000), -ETIMEDOUT);
@@ -243,30 +248,51 @@ static void prefetch_goes_on(void **state)
 }
 
 /* The card talks to itself: connect and accept in one thread. */
+/* All of it is said, and the same as of the channel later. */
+static void check_peer(const struct unetmm_peer *peer, int channel)
+{
+    struct unetmm_channel_info info = { .size = sizeof(info) };
+
+    assert_int_equal(unetmm_channel_info(ep, (unsigned)channel, &info), 0);
+    assert_int_equal(peer->channel, channel);
+    assert_int_equal(peer->endpoint, info.endpoint);
+    assert_int_not_equal(peer->endpoint, UINT32_MAX);
+    assert_memory_equal(peer->mac, info.mac, sizeof(peer->mac));
+    assert_int_equal(peer->type, info.type);
+    assert_int_equal(peer->mtu, unetmm_channel_mtu(ep, (unsigned)channel));
+}
+
 static void message_goes_round(void **state)
 {
     const uint8_t self[6] = { 0x52, 0x54, 0, 0, 0, 1 };
     struct unetmm_completion c = { 0 };
     struct unetmm_peer peer;
     char text[300] = "straight from memory", buffer[512];
+    uint32_t mtu = 7;
     int from, to;
 
     (void)state;
-    assert_int_equal(unetmm_listen(ep, 5, 1), 0);
+    assert_int_equal(unetmm_listen_ex(ep, 5, 1, &datagram_attr), 0);
     assert_int_equal(unetmm_probe(ctx, self, 1000000000, NULL), 0);
-    from = unetmm_connect(ep, self, 5, 1000000000, &peer);
+    assert_int_equal(unetmm_probe(ctx, self, 1000000000, &mtu), 0);
+    assert_int_equal(mtu, 9000);
+    memset(&peer, 0xff, sizeof(peer));
+    from = unetmm_connect_ex(ep, self, 5, 1000000000, &datagram_attr, &peer);
     assert_in_range(from, 0, 15);
+    check_peer(&peer, from);
     assert_int_equal(peer.mtu, 9000);
+    memset(&peer, 0xff, sizeof(peer));
     to = unetmm_accept(ep, &peer, 1000000000);
     assert_in_range(to, 0, 15);
+    check_peer(&peer, to);
     assert_memory_equal(peer.mac, self, 6);
     assert_int_equal(unetmm_channel_mtu(ep, (unsigned)to), 9000);
-    assert_int_equal(unetmm_post(ep, buffer, sizeof(buffer), 77, 0), 0);
+    assert_int_equal(unetmm_post_recv(ep, buffer, sizeof(buffer), 77, 0), 0);
     assert_int_equal(unetmm_send(ep, (unsigned)from, text, sizeof(text), 0,
-                                 UNETMM_QUIET), 0);
+                                 UNETMM_UNSIGNALED), 0);
     assert_int_equal(unetmm_wait(ep, &c, 1, 1000000000), 1);
     assert_int_equal(c.type, UNETMM_CQE_RECEIVED);
-    assert_int_equal(c.cookie, 77);
+    assert_int_equal(c.user_data, 77);
     assert_int_equal(c.channel, to);
     assert_memory_equal(buffer, text, sizeof(text));
     assert_int_equal(unetmm_disconnect(ep, (unsigned)from), 0);
@@ -274,7 +300,30 @@ static void message_goes_round(void **state)
                      -ENOENT);
 }
 
-/* What a channel is, is what both sides wanted. */
+/* Closes when the peer has all; other completions stay to be taken. */
+static void shutdown_waits_for_the_peer(void **state)
+{
+    struct unetmm_completion c;
+    unsigned from, to;
+    int channel;
+
+    (void)state;
+    loop_back(&from, &to);
+    assert_int_equal(unetmm_shutdown(ep, from, SECOND), -EPROTOTYPE);
+    assert_int_equal(unetmm_shutdown(ep, 15, SECOND), -ENOENT);
+    assert_int_equal(unetmm_listen(ep, 6, 1), 0);
+    channel = unetmm_connect(ep, own_mac, 6, SECOND, NULL);
+    assert_in_range(channel, 0, 15);
+    assert_int_equal(unetmm_send(ep, from, "datagram", 8, 1, 0), 0);
+    /* The fence is the last of both; the message's completion is kept. */
+    assert_int_equal(unetmm_shutdown(ep, (unsigned)channel, 10 * SECOND), 0);
+    assert_int_equal(unetmm_shutdown(ep, (unsigned)channel, SECOND), -ENOENT);
+    assert_int_equal(unetmm_wait(ep, &c, 1, 10 * SECOND), 1);
+    assert_int_equal(c.type, UNETMM_CQE_SENT);
+    assert_int_equal(c.user_data, 1);
+}
+
+/* A channel has the type that both sides wanted. */
 static void types_have_to_agree(void **state)
 {
     const uint8_t self[6] = { 0x52, 0x54, 0, 0, 0, 1 };
@@ -284,12 +333,14 @@ static void types_have_to_agree(void **state)
     int from, to;
 
     (void)state;
-    assert_int_equal(unetmm_listen(ep, 5, 1), 0);
-    assert_int_equal(unetmm_connect_as(ep, self, 5, SECOND, NULL, NULL),
+    assert_int_equal(unetmm_listen_ex(ep, 5, 1, &datagram_attr), 0);
+    assert_int_equal(unetmm_connect_ex(ep, self, 5, SECOND, NULL, NULL),
                      -EPROTOTYPE);
-    assert_int_equal(unetmm_listen_as(ep, 5, 1, NULL), 0);
-    assert_int_equal(unetmm_connect(ep, self, 5, SECOND, NULL), -EPROTOTYPE);
-    from = unetmm_connect_as(ep, self, 5, SECOND, NULL, &peer);
+    assert_int_equal(unetmm_listen_ex(ep, 5, 1, NULL), 0);
+    assert_int_equal(unetmm_connect_ex(ep, self, 5, SECOND, &datagram_attr, NULL), -EPROTOTYPE);
+    /* The first one found is reliable. */
+    assert_int_equal(unetmm_listen(ep, 5, 1), 0);
+    from = unetmm_connect(ep, self, 5, SECOND, &peer);
     assert_in_range(from, 0, 15);
     assert_int_equal(peer.type, UNETMM_RELIABLE);
     assert_int_equal(peer.mtu, FAKE_MESSAGE);
@@ -302,13 +353,13 @@ static void types_have_to_agree(void **state)
     assert_int_equal(info.frame, 9000);
     assert_int_equal(info.endpoint, 1);
     assert_memory_equal(info.mac, self, 6);
-    /* Both are taken by who says so. */
-    attr.types = UNETMM_DATAGRAM | UNETMM_RELIABLE;
-    assert_int_equal(unetmm_connect_as(ep, self, 5, SECOND, &attr, NULL),
+    /* Both are taken if the attributes say so. */
+    attr.flags = UNETMM_DATAGRAM | UNETMM_RELIABLE;
+    assert_int_equal(unetmm_connect_ex(ep, self, 5, SECOND, &attr, NULL),
                      -EINVAL);
-    assert_int_equal(unetmm_listen_as(ep, 5, 2, &attr), 0);
-    attr.types = UNETMM_DATAGRAM;
-    from = unetmm_connect_as(ep, self, 5, SECOND, &attr, &peer);
+    assert_int_equal(unetmm_listen_ex(ep, 5, 2, &attr), 0);
+    attr.flags = UNETMM_DATAGRAM;
+    from = unetmm_connect_ex(ep, self, 5, SECOND, &attr, &peer);
     assert_in_range(from, 0, 15);
     assert_int_equal(peer.type, UNETMM_DATAGRAM);
     assert_int_equal(unetmm_channel_info(ep, (unsigned)from, &info), 0);
@@ -318,8 +369,82 @@ static void types_have_to_agree(void **state)
     assert_int_equal(unetmm_channel_info(ep, (unsigned)from, &info), -ENOENT);
     assert_int_equal(unetmm_channel_info(ep, 16, &info), -ENOENT);
     assert_int_equal(unetmm_channel_info(ep, 1u << 20, &info), -ENOENT);
-    info.size--;
+    info.size = 15;
     assert_int_equal(unetmm_channel_info(ep, (unsigned)to, &info), -EINVAL);
+}
+
+/* A structure of another version: `size` bytes of it are the program's. */
+union sized {
+    uint32_t size;
+    struct unetmm_ep_attr ep;
+    struct unetmm_channel_attr channel;
+    struct unetmm_channel_info info;
+    uint8_t bytes[256];
+};
+
+static int create_and_destroy(const struct unetmm_ep_attr *attr)
+{
+    struct unetmm_ep *other;
+    int ret = unetmm_ep_create(ctx, attr, &other);
+
+    return ret ? ret : unetmm_ep_destroy(other);
+}
+
+/* Programs of older and of newer libraries: shorter and longer structures. */
+static void sizes_may_differ(void **state)
+{
+    const struct unetmm_ep_attr ep_attr = UNETMM_EP_ATTR_INIT;
+    const struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
+    union sized u = { .ep = ep_attr };
+    uint32_t i;
+
+    (void)state;
+    /* The fake driver has one endpoint. */
+    assert_int_equal(unetmm_ep_destroy(ep), 0);
+    for (i = 0; i < sizeof(u); i++) {
+        u.size = i;
+        assert_int_equal(create_and_destroy(&u.ep), i < 32 ? -EINVAL : 0);
+    }
+    /* A longer one must not ask for features that this library does not know. */
+    u.bytes[sizeof(ep_attr)] = 1;
+    assert_int_equal(create_and_destroy(&u.ep), -E2BIG);
+    u.size = sizeof(ep_attr);
+    assert_int_equal(create_and_destroy(&u.ep), 0);
+    assert_int_equal(unetmm_ep_create(ctx, NULL, &ep), 0);
+    u.channel = attr;
+    for (i = 0; i < sizeof(u); i++) {
+        u.size = i;
+        memset(u.bytes + sizeof(attr), 0, sizeof(u) - sizeof(attr));
+        assert_int_equal(unetmm_listen_ex(ep, 5, 1, &u.channel),
+                         i < 8 ? -EINVAL : 0);
+    }
+    u.bytes[sizeof(u) - 1] = 1;
+    assert_int_equal(unetmm_listen_ex(ep, 5, 1, &u.channel), 0);
+    u.size = sizeof(u);
+    assert_int_equal(unetmm_listen_ex(ep, 5, 1, &u.channel), -E2BIG);
+}
+
+static void sizes_of_answers_may_differ(void **state)
+{
+    struct unetmm_channel_info whole = { .size = sizeof(whole) };
+    union sized u;
+    unsigned from, to;
+    uint32_t i, j;
+
+    (void)state;
+    loop_back(&from, &to);
+    assert_int_equal(unetmm_channel_info(ep, from, &whole), 0);
+    for (i = 4; i < sizeof(u); i++) {
+        memset(&u, 0xee, sizeof(u));
+        u.size = i;
+        assert_int_equal(unetmm_channel_info(ep, from, &u.info),
+                         i < 16 ? -EINVAL : 0);
+        assert_int_equal(u.size, i);
+        for (j = 4; j < sizeof(u); j++) {
+            assert_int_equal(u.bytes[j], i < 16 || j >= i ? 0xee :
+                             j < sizeof(whole) ? ((uint8_t *)&whole)[j] : 0);
+        }
+    }
 }
 
 static void wrong_attributes_are_refused(void **state)
@@ -329,21 +454,21 @@ static void wrong_attributes_are_refused(void **state)
         { 3, UNETMM_RELIABLE, 0, 0, 0, 0 },
         { sizeof(wrong[0]), 0, 0, 0, 0, 0 },
         { sizeof(wrong[0]), 16 | UNETMM_RELIABLE, 0, 0, 0, 0 },
-        { sizeof(wrong[0]), UNETMM_TELL_CLOSED, 0, 0, 0, 0 },
+        { sizeof(wrong[0]), UNETMM_NOTIFY_CLOSE, 0, 0, 0, 0 },
         { sizeof(wrong[0]), UNETMM_RELIABLE, 1000001, 0, 0, 0 },
         { sizeof(wrong[0]), UNETMM_RELIABLE, 0, 256, 0, 0 },
         { sizeof(wrong[0]), UNETMM_RELIABLE, 0, 0, 256, 0 },
         { sizeof(wrong[0]), UNETMM_RELIABLE, 0, 0, 0, 1000001 },
         { sizeof(wrong[0]), UNETMM_DATAGRAM, 0, 0, 0, 1 },
-        { sizeof(wrong[0]), UNETMM_DATAGRAM | UNETMM_REWIND, 0, 0, 0, 0 },
+        { sizeof(wrong[0]), UNETMM_DATAGRAM | UNETMM_GO_BACK_N, 0, 0, 0, 0 },
         { sizeof(wrong[0]), UNETMM_DATAGRAM, 1, 0, 0, 0 },
     };
     size_t i;
 
     (void)state;
     for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        assert_int_equal(unetmm_listen_as(ep, 5, 1, &wrong[i]), -EINVAL);
-        assert_int_equal(unetmm_connect_as(ep, self, 5, SECOND, &wrong[i],
+        assert_int_equal(unetmm_listen_ex(ep, 5, 1, &wrong[i]), -EINVAL);
+        assert_int_equal(unetmm_connect_ex(ep, self, 5, SECOND, &wrong[i],
                                            NULL), -EINVAL);
     }
 }
@@ -361,8 +486,8 @@ static void exports_and_imports(void **state)
                                    UNETMM_RIGHT_READ, 0, 0), 0);
     assert_int_equal(unetmm_export(ctx, 7, memory, sizeof(memory), 7, 0, 0),
                      -EEXIST);
-    assert_int_equal(unetmm_listen_as(ep, 5, 1, NULL), 0);
-    channel = unetmm_connect_as(ep, self, 5, SECOND, NULL, NULL);
+    assert_int_equal(unetmm_listen_ex(ep, 5, 1, NULL), 0);
+    channel = unetmm_connect_ex(ep, self, 5, SECOND, NULL, NULL);
     assert_in_range(channel, 0, 15);
     assert_int_equal(unetmm_import(ep, 15, 7, 0, 0, NULL), -ENOENT);
     assert_int_equal(unetmm_import(ep, (unsigned)channel, 8, 0, 0, NULL),
@@ -389,7 +514,7 @@ static void exports_and_imports(void **state)
     assert_int_equal(unetmm_unexport(ctx, 7), -ENOENT);
 }
 
-/* What the driver lists is copied, and nothing else; and it is told so. */
+/* The bytes that the driver lists are copied, and no others; and it is told so. */
 static void redirects(void **state)
 {
     struct unetmm_redirected what = { 9, 9 };
@@ -435,7 +560,7 @@ static void child_lets_go(void **state)
         _exit(unetmm_info(ctx, &info) != -EOWNERDEAD ||
               unetmm_ctx_fd(ctx) != -EOWNERDEAD ||
               unetmm_ep_create(ctx, NULL, &ep) != -EOWNERDEAD ||
-              unetmm_counters(ctx, 0, 0, NULL, 0) != -EOWNERDEAD ||
+              unetmm_stats_read(ctx, 0, 0, NULL, 0) != -EOWNERDEAD ||
               unetmm_register(ctx, &info, 1, 0) != -EOWNERDEAD ||
               unetmm_deregister(ctx, &info, 1) != -EOWNERDEAD ||
               unetmm_prefetch(ctx, &info, 1, 0) != -EOWNERDEAD ||
@@ -455,10 +580,10 @@ static void child_lets_go(void **state)
 static void send_one(unsigned channel, unsigned flags)
 {
     assert_int_equal(unetmm_send(ep, channel, "ktlb", 5, 0,
-                                 flags | UNETMM_QUIET), 0);
+                                 flags | UNETMM_UNSIGNALED), 0);
 }
 
-/* What is received in the end is `n` messages. */
+/* Receives `n` messages in the end. */
 static void receive(unsigned n)
 {
     struct unetmm_completion c = { 0 };
@@ -480,8 +605,8 @@ static void posts_once_for_what_is_queued(void **state)
     (void)state;
     loop_back(&from, &to);
     posts = fake_driver_posts();
-    assert_int_equal(unetmm_post(ep, buffers[0], 512, 0, UNETMM_MORE), 0);
-    assert_int_equal(unetmm_post(ep, buffers[1], 512, 0, UNETMM_MORE), 0);
+    assert_int_equal(unetmm_post_recv(ep, buffers[0], 512, 0, UNETMM_MORE), 0);
+    assert_int_equal(unetmm_post_recv(ep, buffers[1], 512, 0, UNETMM_MORE), 0);
     send_one(from, UNETMM_MORE);
     assert_int_equal(fake_driver_posts(), posts);
     send_one(from, 0);
@@ -491,7 +616,7 @@ static void posts_once_for_what_is_queued(void **state)
     assert_int_equal(fake_driver_posts(), posts + 2);
 }
 
-/* What a refused call has left in the queues goes with the next. */
+/* Entries that a refused call has left in the queues go with the next. */
 static void refused_post_is_made_good(void **state)
 {
     static const int errors[] = { EINVAL, EIO, ENODEV, EINTR };
@@ -532,7 +657,7 @@ static void full_queue_is_posted(void **state)
     (void)state;
     loop_back(&from, &to);
     while ((ret = unetmm_send(ep, from, "ktlb", 5, 0, UNETMM_MORE |
-                              UNETMM_QUIET)) == 0) {
+                              UNETMM_UNSIGNALED)) == 0) {
         n++;
     }
     assert_int_equal(ret, -EAGAIN);
@@ -555,7 +680,7 @@ static void only_ktlb_posts(void **state)
     send_one(from, 0);
     receive(1);
     assert_int_equal(fake_driver_posts(), posts);
-    assert_int_equal(unetmm_trap_(ep), -EOPNOTSUPP);
+    assert_int_equal(unetmm_trap(ep), -EOPNOTSUPP);
 }
 
 /* ---- Handlers -------------------------------------------------------------- */
@@ -606,7 +731,7 @@ static void disconnect_takes_the_handler(void **state)
     assert_int_equal(unetmm_disconnect(ep, to), 0);
     /* The card may have joined one channel to itself. */
     assert_int_equal(unetmm_disconnect(ep, from), from == to ? -ENOENT : 0);
-    again = unetmm_connect(ep, own_mac, 5, SECOND, NULL);
+    again = unetmm_connect_ex(ep, own_mac, 5, SECOND, &datagram_attr, NULL);
     assert_in_range(again, 0, 15);
     assert_int_equal(unetmm_accept(ep, NULL, SECOND), to);
     send_one((unsigned)again, 0);
@@ -665,7 +790,7 @@ static void thread_destroys_its_endpoint(void **state)
     assert_int_equal(atomic_load(&handled.result), 0);
 }
 
-/* What is called between the thread's first step and unetmm_handlers_start()'s end. */
+/* Called between the thread's first step and unetmm_handlers_start()'s end. */
 int __real_pthread_sigmask(int how, const sigset_t *set, sigset_t *before);
 int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *before);
 
@@ -735,10 +860,10 @@ static int use_endpoint_cancelled(struct unetmm_ctx *mine)
     if (unetmm_ep_create(mine, NULL, &other)) {
         return 1;
     }
-    wrong = unetmm_listen(other, 5, 1) || unetmm_arm(other) ||
+    wrong = unetmm_listen_ex(other, 5, 1, &datagram_attr) || unetmm_arm(other) ||
         unetmm_wait(other, &c, 1, 1000000) ||
         unetmm_accept(other, NULL, 1000000) != -ETIMEDOUT;
-    from = unetmm_connect(other, own_mac, 5, SECOND, NULL);
+    from = unetmm_connect_ex(other, own_mac, 5, SECOND, &datagram_attr, NULL);
     wrong |= from < 0 || unetmm_set_handler(other, UNETMM_EVERY_CHANNEL,
                                             sleep_in_handler, NULL) ||
         unetmm_dispatch(other, 1, 1000000) ||
@@ -813,7 +938,10 @@ int main(void)
         TEST(context_outlives_its_endpoints),
         TEST(refusals_come_through),
         TEST(message_goes_round),
+        TEST(shutdown_waits_for_the_peer),
         TEST(types_have_to_agree),
+        TEST(sizes_may_differ),
+        TEST(sizes_of_answers_may_differ),
         TEST(wrong_attributes_are_refused),
         TEST(exports_and_imports),
         TEST(redirects),

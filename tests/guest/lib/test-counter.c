@@ -144,7 +144,7 @@ static int begin(void **state)
     fake_endpoint_init(&fake, 4, 4, 4, 0x7fffffe0);
     fake.private->ctx = &ctx;
     fake.private->spin_ns = 0;
-    return unetmm_counter_create(&ctx, 3, counter);
+    return unetmm_event_create(&ctx, 3, counter);
 }
 
 static int stop(void **state)
@@ -152,12 +152,12 @@ static int stop(void **state)
     unsigned i;
 
     (void)state;
-    unetmm_counters_detach(fake.private);
+    unetmm_events_detach(fake.private);
     for (i = 0; i < 3; i++) {
-        assert_int_equal(unetmm_counter_destroy(counter[i]), 0);
+        assert_int_equal(unetmm_event_destroy(counter[i]), 0);
     }
     assert_int_equal(driver.closed, 3);
-    unetmm_counters_unmap(&ctx, false);
+    unetmm_events_unmap(&ctx, false);
     assert_int_equal(driver.maps, 0);
     fake_endpoint_free(&fake);
     return 0;
@@ -172,13 +172,13 @@ static void test_numbers(void **state)
     (void)state;
     for (i = 0; i < 3; i++) {
         add(FIRST + i, i + 5);
-        assert_int_equal(unetmm_counter_read(counter[i]), i + 5);
+        assert_int_equal(unetmm_event_read(counter[i]), i + 5);
     }
     assert_int_equal(atomic_load(&ctx.counters), 3);
     assert_int_equal(driver.maps, 1);
     alive = 0;
-    assert_int_equal(unetmm_counter_read(counter[0]), 0);
-    assert_int_equal(unetmm_counter_wait(counter[0], 0, 3, 0), -EOWNERDEAD);
+    assert_int_equal(unetmm_event_read(counter[0]), 0);
+    assert_int_equal(unetmm_event_wait(counter[0], 0, 3, 0), -EOWNERDEAD);
     alive = 1;
 }
 
@@ -189,33 +189,33 @@ static void test_cannot_be_made(void **state)
 
     (void)state;
     driver.fail = ENOSPC;
-    assert_int_equal(unetmm_counter_create(&ctx, 2, more), -ENOSPC);
+    assert_int_equal(unetmm_event_create(&ctx, 2, more), -ENOSPC);
     assert_int_equal(driver.closed, closed);
-    unetmm_counters_unmap(&ctx, false);
+    unetmm_events_unmap(&ctx, false);
     pthread_mutex_init(&ctx.counter_lock, NULL);
     ctx.counter_page = NULL;
     driver.fail_map = true;
-    assert_int_equal(unetmm_counter_create(&ctx, 2, more), -ENOMEM);
+    assert_int_equal(unetmm_event_create(&ctx, 2, more), -ENOMEM);
     assert_int_equal(driver.closed, closed + 2);
     assert_int_equal(atomic_load(&ctx.counters), 3);
     ctx.counter_page = page;
     driver.maps = 1;
     driver.closed = closed;
     ctx.source = UNETMM_OBSERVE;
-    assert_int_equal(unetmm_counter_create(&ctx, 2, more), -EINVAL);
+    assert_int_equal(unetmm_event_create(&ctx, 2, more), -EINVAL);
 }
 
 static void test_export(void **state)
 {
     (void)state;
-    assert_int_equal(unetmm_export_counters(&ctx, 9, page, 100, 3, 1, 77,
-                                            counter[1], 2), 0);
+    assert_int_equal(unetmm_export_events(&ctx, 9, page, 100, 3, 1, 77,
+                                          counter[1], 2), 0);
     assert_int_equal(driver.export.counter, FIRST + 1);
     assert_int_equal(driver.export.ncounters, 2);
     assert_int_equal(driver.export.id, 9);
     assert_int_equal(driver.export.cookie, 77);
-    assert_int_equal(unetmm_export_counters(&ctx, 9, page, 100, 3, 1, 77,
-                                            counter[1], 513), -EINVAL);
+    assert_int_equal(unetmm_export_events(&ctx, 9, page, 100, 3, 1, 77,
+                                          counter[1], 513), -EINVAL);
     assert_int_equal(driver.exports, 1);
 }
 
@@ -224,14 +224,14 @@ static void test_export(void **state)
 static void test_spin_calls_nobody(void **state)
 {
     (void)state;
-    assert_int_equal(unetmm_counter_wait(counter[0], 1, UNETMM_COUNTER_SPIN,
-                                         MS), 0);
+    assert_int_equal(unetmm_event_wait(counter[0], 1, UNETMM_EVENT_SPIN,
+                                       MS), 0);
     add(FIRST, 1);
-    assert_int_equal(unetmm_counter_wait(counter[0], 1, UNETMM_COUNTER_SPIN,
-                                         -1), 1);
-    assert_int_equal(unetmm_counter_wait(counter[0], 1, UNETMM_COUNTER_BLOCK,
-                                         -1), 1);
-    assert_int_equal(unetmm_counter_wait(counter[0], 2, 3, 0), 0);
+    assert_int_equal(unetmm_event_wait(counter[0], 1, UNETMM_EVENT_SPIN,
+                                       -1), 1);
+    assert_int_equal(unetmm_event_wait(counter[0], 1, UNETMM_EVENT_BLOCK,
+                                       -1), 1);
+    assert_int_equal(unetmm_event_wait(counter[0], 2, 3, 0), 0);
     assert_int_equal(driver.waits + driver.arms, 0);
 }
 
@@ -239,33 +239,33 @@ static void test_block_calls_once(void **state)
 {
     (void)state;
     driver.arrive = 1;
-    assert_int_equal(unetmm_counter_wait(counter[2], 1, UNETMM_COUNTER_BLOCK,
-                                         -1), 1);
+    assert_int_equal(unetmm_event_wait(counter[2], 1, UNETMM_EVENT_BLOCK,
+                                       -1), 1);
     assert_int_equal(driver.waits, 1);
     assert_int_equal(driver.wait.id, FIRST + 2);
     assert_int_equal(driver.wait.value, 1);
     assert_int_equal(driver.wait.deadline_ns, INT64_MAX);
     driver.arrive = 0;
-    assert_int_equal(unetmm_counter_wait(counter[2], 2, 3, MS), 0);
+    assert_int_equal(unetmm_event_wait(counter[2], 2, 3, MS), 0);
     assert_int_equal(driver.waits, 2);
     assert_true(driver.wait.deadline_ns < INT64_MAX);
     driver.fail = EINTR;
-    assert_int_equal(unetmm_counter_wait(counter[2], 2, 2, MS), -EINTR);
-    assert_int_equal(unetmm_counter_wait(counter[2], 2, 4, MS), -EINVAL);
-    assert_int_equal(unetmm_counter_wait(counter[2], 2, 0, MS), -EINVAL);
+    assert_int_equal(unetmm_event_wait(counter[2], 2, 2, MS), -EINTR);
+    assert_int_equal(unetmm_event_wait(counter[2], 2, 4, MS), -EINVAL);
+    assert_int_equal(unetmm_event_wait(counter[2], 2, 0, MS), -EINVAL);
 }
 
 static void test_goes_round(void **state)
 {
     (void)state;
     page[FIRST] = UINT64_MAX;
-    assert_int_equal(unetmm_counter_wait(counter[0], 1, 1, 0), 0);
-    assert_int_equal(unetmm_counter_wait(counter[0], UINT64_MAX, 1, 0), 1);
+    assert_int_equal(unetmm_event_wait(counter[0], 1, 1, 0), 0);
+    assert_int_equal(unetmm_event_wait(counter[0], UINT64_MAX, 1, 0), 1);
     add(FIRST, 2);
-    assert_int_equal(unetmm_counter_wait(counter[0], 1, 1, 0), 1);
-    assert_int_equal(unetmm_counter_wait(counter[0], UINT64_MAX, 1, 0), 1);
-    assert_true(unetmm_counter_reached(INT64_MAX, 0));
-    assert_false(unetmm_counter_reached((uint64_t)INT64_MAX + 1, 0));
+    assert_int_equal(unetmm_event_wait(counter[0], 1, 1, 0), 1);
+    assert_int_equal(unetmm_event_wait(counter[0], UINT64_MAX, 1, 0), 1);
+    assert_true(unetmm_event_reached(INT64_MAX, 0));
+    assert_false(unetmm_event_reached((uint64_t)INT64_MAX + 1, 0));
 }
 
 /* ---- Handlers ---------------------------------------------------------- */
@@ -284,7 +284,7 @@ static void on_count(struct unetmm_ep *ep, struct unetmm_event_counter *c,
     heard.by[(uintptr_t)arg]++;
     heard.now = now;
     if (heard.leave) {
-        assert_int_equal(unetmm_counter_set_handler(ep, c, 0, NULL, NULL), 0);
+        assert_int_equal(unetmm_event_set_handler(ep, c, 0, NULL, NULL), 0);
     }
 }
 
@@ -301,9 +301,9 @@ static void listen_to(unsigned i, uint64_t seen)
     memset(&heard, 0, sizeof(heard));
     assert_int_equal(unetmm_set_handler(fake.ep, UNETMM_EVERY_CHANNEL,
                                         on_completion, NULL), 0);
-    assert_int_equal(unetmm_counter_set_handler(fake.ep, counter[i], seen,
-                                                on_count,
-                                                (void *)(uintptr_t)i), 0);
+    assert_int_equal(unetmm_event_set_handler(fake.ep, counter[i], seen,
+                                              on_count,
+                                              (void *)(uintptr_t)i), 0);
 }
 
 static void test_dispatched(void **state)
@@ -419,10 +419,10 @@ static void test_mistakes(void **state)
 
     (void)state;
     listen_to(0, 0);
-    assert_int_equal(unetmm_counter_destroy(counter[0]), -EBUSY);
+    assert_int_equal(unetmm_event_destroy(counter[0]), -EBUSY);
     fake.private->ctx = &other;
-    assert_int_equal(unetmm_counter_set_handler(fake.ep, counter[1], 0,
-                                                on_count, NULL), -EINVAL);
+    assert_int_equal(unetmm_event_set_handler(fake.ep, counter[1], 0,
+                                              on_count, NULL), -EINVAL);
     fake.private->ctx = &ctx;
 }
 

@@ -125,7 +125,7 @@ static void inline_is_a_choice(void **state)
     expect_message(data, 8);
     assert_false(message.is_inline);
     assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 224, 0,
-                                 UNETMM_INLINE | UNETMM_QUIET), 0);
+                                 UNETMM_INLINE | UNETMM_UNSIGNALED), 0);
     expect_message(data, 224);
     assert_true(message.is_inline);
     assert_true(message.quiet);
@@ -157,8 +157,8 @@ static void refuses_what_is_wrong(void **state)
                      -ENOENT);
     assert_int_equal(unetmm_channel_mtu(fake.ep, CHANNEL), 255);
     assert_int_equal(unetmm_channel_mtu(fake.ep, 99), -ENOENT);
-    assert_int_equal(unetmm_post(fake.ep, data, 0, 0, 0), -EINVAL);
-    assert_int_equal(unetmm_post(fake.ep, data, 8, 0, UNETMM_QUIET), -EINVAL);
+    assert_int_equal(unetmm_post_recv(fake.ep, data, 0, 0, 0), -EINVAL);
+    assert_int_equal(unetmm_post_recv(fake.ep, data, 8, 0, UNETMM_UNSIGNALED), -EINVAL);
     assert_false(fake_card_take(&fake.card, &message));
     assert_false(fake_endpoint_rung(&fake));
     assert_int_equal(errno, 12345);
@@ -170,23 +170,23 @@ static void only_whole_pages_are_zeroed(void **state)
     const struct unetmm_fqe *fqe = fake.ep->fq;
 
     (void)state;
-    assert_int_equal(unetmm_post(fake.ep, area, 4096, 1, UNETMM_ZERO),
+    assert_int_equal(unetmm_post_recv(fake.ep, area, 4096, 1, UNETMM_ZERO),
                      -EINVAL);      /* the source is not one that may */
     fake.ep->may_zero = 1;
-    assert_int_equal(unetmm_post(fake.ep, area, 4095, 1, UNETMM_ZERO),
+    assert_int_equal(unetmm_post_recv(fake.ep, area, 4095, 1, UNETMM_ZERO),
                      -EINVAL);
-    assert_int_equal(unetmm_post(fake.ep, area, 8192, 1, UNETMM_ZERO),
+    assert_int_equal(unetmm_post_recv(fake.ep, area, 8192, 1, UNETMM_ZERO),
                      -EINVAL);
-    assert_int_equal(unetmm_post(fake.ep, area + 1, 4096, 1, UNETMM_ZERO),
+    assert_int_equal(unetmm_post_recv(fake.ep, area + 1, 4096, 1, UNETMM_ZERO),
                      -EINVAL);
     assert_false(fake_endpoint_rung(&fake));
-    assert_int_equal(unetmm_post(fake.ep, area, 4096, 1, UNETMM_ZERO), 0);
+    assert_int_equal(unetmm_post_recv(fake.ep, area, 4096, 1, UNETMM_ZERO), 0);
     assert_true(fake_endpoint_rung(&fake));
     assert_int_equal(fqe[0].flags, UNETMM_FQE_F_ZERO);
-    assert_int_equal(unetmm_post(fake.ep, area, 4096, 1, 0), 0);
+    assert_int_equal(unetmm_post_recv(fake.ep, area, 4096, 1, 0), 0);
     assert_int_equal(fqe[1].flags, 0);
-    assert_int_equal(unetmm_post(fake.ep, area, 4096, 1,
-                                 UNETMM_ZERO | UNETMM_MORE), 0);
+    assert_int_equal(unetmm_post_recv(fake.ep, area, 4096, 1,
+                                      UNETMM_ZERO | UNETMM_MORE), 0);
     assert_int_equal(fqe[2].flags, UNETMM_FQE_F_ZERO);
 }
 
@@ -228,7 +228,7 @@ static void more_defers_the_doorbell(void **state)
     (void)state;
     assert_int_equal(unetmm_send(fake.ep, CHANNEL, data, 8, 0, UNETMM_MORE),
                      0);
-    assert_int_equal(unetmm_post(fake.ep, data, 8, 0, UNETMM_MORE), 0);
+    assert_int_equal(unetmm_post_recv(fake.ep, data, 8, 0, UNETMM_MORE), 0);
     assert_false(fake_endpoint_rung(&fake));
     assert_int_equal(unetmm_ring(fake.ep), 0);
     assert_true(fake_endpoint_rung(&fake));
@@ -254,18 +254,18 @@ static void free_queue_fills_and_empties(void **state)
 
     (void)state;
     for (i = 0; i < 16; i++) {
-        assert_int_equal(unetmm_post(fake.ep, buffers[i], 64, i, 0), 0);
+        assert_int_equal(unetmm_post_recv(fake.ep, buffers[i], 64, i, 0), 0);
     }
-    assert_int_equal(unetmm_post(fake.ep, data, 64, 0, 0), -EAGAIN);
+    assert_int_equal(unetmm_post_recv(fake.ep, data, 64, 0, 0), -EAGAIN);
     for (i = 0; i < 100; i++) {
         pattern_fill(data, sizeof(data), pattern_key(4, i), 0);
         assert_true(fake_card_deliver(&fake.card, CHANNEL, data, 64, true));
         assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
         assert_int_equal(c.type, UNETMM_CQE_RECEIVED);
-        assert_int_equal(c.cookie, i % 16);
-        assert_memory_equal(buffers[c.cookie], data, 64);
-        assert_int_equal(unetmm_post(fake.ep, buffers[c.cookie], 64, c.cookie,
-                                     0), 0);
+        assert_int_equal(c.user_data, i % 16);
+        assert_memory_equal(buffers[c.user_data], data, 64);
+        assert_int_equal(unetmm_post_recv(fake.ep, buffers[c.user_data], 64, c.user_data,
+                                          0), 0);
     }
     assert_true(fake_card_return(&fake.card, UNETMM_ST_SKIPPED));
     assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
@@ -279,13 +279,13 @@ static void refuses_buffers_that_never_fit(void **state)
 
     (void)state;
     /* 20 pages are the limit: what counts is the pages that are touched. */
-    assert_int_equal(unetmm_post(fake.ep, page, 20 * 4096, 0, 0), 0);
-    assert_int_equal(unetmm_post(fake.ep, page + 1, 20 * 4096, 0, 0),
+    assert_int_equal(unetmm_post_recv(fake.ep, page, 20 * 4096, 0, 0), 0);
+    assert_int_equal(unetmm_post_recv(fake.ep, page + 1, 20 * 4096, 0, 0),
                      -EMSGSIZE);
-    assert_int_equal(unetmm_post(fake.ep, page + 1, 20 * 4096 - 1, 0, 0), 0);
-    assert_int_equal(unetmm_post(fake.ep, page, SIZE_MAX, 0, 0), -EMSGSIZE);
+    assert_int_equal(unetmm_post_recv(fake.ep, page + 1, 20 * 4096 - 1, 0, 0), 0);
+    assert_int_equal(unetmm_post_recv(fake.ep, page, SIZE_MAX, 0, 0), -EMSGSIZE);
     fake.ep->max_buffer_pages = UINT32_MAX;
-    assert_int_equal(unetmm_post(fake.ep, page, 1ull << 32, 0, 0),
+    assert_int_equal(unetmm_post_recv(fake.ep, page, 1ull << 32, 0, 0),
                      -EMSGSIZE);
 }
 
@@ -315,12 +315,12 @@ static void takes_completions_over_many_wraps(void **state)
         n = unetmm_poll(fake.ep, c, batch);
         assert_in_range(n, 1, batch);
         for (i = 0; i < n; i++) {
-            assert_int_equal(c[i].cookie, taken++);
+            assert_int_equal(c[i].user_data, taken++);
         }
     }
     while (taken < written) {
         assert_int_equal(unetmm_poll(fake.ep, c, 1), 1);
-        assert_int_equal(c[0].cookie, taken++);
+        assert_int_equal(c[0].user_data, taken++);
     }
     assert_int_equal(unetmm_poll(fake.ep, c, 5), 0);
     assert_int_equal(unetmm_poll(fake.ep, c, 0), 0);
@@ -400,7 +400,7 @@ static void frames_of_every_kind(void **state)
     size_t len;
 
     (void)state;
-    assert_int_equal(unetmm_post_frame(fake.ep, &iov, 1, 0, 0, 0), -EPROTOTYPE);
+    assert_int_equal(unetmm_send_frame(fake.ep, &iov, 1, 0, 0, 0), -EPROTOTYPE);
     fake.ep->raw = 1;
     for (len = 0; len <= sizeof(data); len = len < 400 ? len + 1 : len + 97) {
         uint32_t offload = len % 3 ? 0 : UNETMM_TX_CSUM;
@@ -409,7 +409,7 @@ static void frames_of_every_kind(void **state)
 
         iov.iov_len = len;
         pattern_fill(data, len, pattern_key(9, len), 0);
-        assert_int_equal(unetmm_post_frame(fake.ep, &iov, 1, offload, len, 0),
+        assert_int_equal(unetmm_send_frame(fake.ep, &iov, 1, offload, len, 0),
                          wanted);
         assert_int_equal(fake_card_take(&fake.card, &message), !wanted);
         if (!wanted) {
@@ -422,9 +422,9 @@ static void frames_of_every_kind(void **state)
         }
     }
     iov.iov_len = sizeof(data);
-    assert_int_equal(unetmm_post_frame(fake.ep, &iov, 1, UNETMM_TX_CSUM |
+    assert_int_equal(unetmm_send_frame(fake.ep, &iov, 1, UNETMM_TX_CSUM |
                                        UNETMM_TX_SEGMENT | 1460, 0, 0), 0);
-    assert_int_equal(unetmm_post_frame(fake.ep, &iov, 1, UNETMM_TX_ALL + 1, 0,
+    assert_int_equal(unetmm_send_frame(fake.ep, &iov, 1, UNETMM_TX_ALL + 1, 0,
                                        0), -EINVAL);
 }
 
@@ -437,19 +437,19 @@ static void buffers_are_looked_at_later(void **state)
     (void)state;
     fake.ep->slots = 1;
     fake_endpoint_rung(&fake);
-    assert_int_equal(unetmm_post(fake.ep, data, 64, 0, 0), 0);
+    assert_int_equal(unetmm_post_recv(fake.ep, data, 64, 0, 0), 0);
     assert_false(fake_endpoint_rung(&fake));
     fake_card_state(&fake.card, UNETMM_EP_RUNNING | UNETMM_EP_FQ_AWAITED);
-    assert_int_equal(unetmm_post(fake.ep, data, 64, 1, 0), 0);
+    assert_int_equal(unetmm_post_recv(fake.ep, data, 64, 1, 0), 0);
     assert_true(fake_endpoint_rung(&fake));
     /* With MORE it is who looks next. */
-    assert_int_equal(unetmm_post(fake.ep, data, 64, 2, UNETMM_MORE), 0);
+    assert_int_equal(unetmm_post_recv(fake.ep, data, 64, 2, UNETMM_MORE), 0);
     assert_false(fake_endpoint_rung(&fake));
     assert_int_equal(unetmm_poll(fake.ep, &c, 1), 0);
     assert_true(fake_endpoint_rung(&fake));
     assert_int_equal(unetmm_poll(fake.ep, &c, 1), 0);
     assert_false(fake_endpoint_rung(&fake));
-    assert_int_equal(unetmm_post(fake.ep, data, 64, 3, UNETMM_MORE), 0);
+    assert_int_equal(unetmm_post_recv(fake.ep, data, 64, 3, UNETMM_MORE), 0);
     assert_true(unetmm_arm(fake.ep) >= 0);
     assert_true(fake_endpoint_rung(&fake));
 }

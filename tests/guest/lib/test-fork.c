@@ -37,7 +37,7 @@ static void make_every_call(void)
     expect_dead(unetmm_send(ep, 1, &fake, 8, 0, 0));
     expect_dead(unetmm_sendv(ep, 1, &iov, 1, 0, 0));
     expect_dead(unetmm_send_pending(ep));
-    expect_dead(unetmm_post(ep, &fake, 8, 0, 0));
+    expect_dead(unetmm_post_recv(ep, &fake, 8, 0, 0));
     expect_dead(unetmm_ring(ep));
     expect_dead(unetmm_poll(ep, &c, 1));
     expect_dead(unetmm_wait(ep, &c, 1, -1));
@@ -48,8 +48,9 @@ static void make_every_call(void)
     expect_dead(unetmm_listen(ep, 1, 1));
     expect_dead(unetmm_accept(ep, NULL, 0));
     expect_dead(unetmm_connect(ep, mac, 1, 0, NULL));
-    expect_dead(unetmm_listen_as(ep, 1, 1, NULL));
-    expect_dead(unetmm_connect_as(ep, mac, 1, 0, NULL, NULL));
+    expect_dead(unetmm_shutdown(ep, 1, 0));
+    expect_dead(unetmm_listen_ex(ep, 1, 1, NULL));
+    expect_dead(unetmm_connect_ex(ep, mac, 1, 0, NULL, NULL));
     expect_dead(unetmm_channel_info(ep, 1, NULL));
     expect_dead(unetmm_disconnect(ep, 1));
     expect_dead(unetmm_import(ep, 1, 1, 0, 0, NULL));

@@ -36,7 +36,7 @@ static void record(struct unetmm_ep *ep, const struct unetmm_completion *c,
     struct log *log = arg;
 
     assert_ptr_equal(ep, fake.ep);
-    log->cookies[log->calls] = c->cookie;
+    log->cookies[log->calls] = c->user_data;
     log->types[log->calls++] = c->type;
     if (log->act) {
         log->act(ep);
@@ -135,7 +135,7 @@ static void without_a_handler_nothing_is_taken(void **state)
     assert_int_equal(unetmm_dispatch(fake.ep, 1, -1), -ENOENT);
     assert_int_equal(unetmm_handlers_start(fake.ep, NULL, NULL), -ENOENT);
     assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
-    assert_int_equal(c.cookie, 7);
+    assert_int_equal(c.user_data, 7);
     assert_int_equal(unetmm_set_handler(fake.ep, 3, record, &channel),
                      -ENOENT);
     assert_int_equal(unetmm_set_handler(fake.ep, FAKE_CHANNELS, record,
@@ -282,8 +282,8 @@ static void take_two(struct unetmm_ep *ep)
     struct unetmm_completion c[2] = { 0 };
 
     assert_int_equal(unetmm_wait(ep, c, 2, -1), 2);
-    assert_int_equal(c[0].cookie, every.cookies[every.calls - 1] + 1);
-    assert_int_equal(c[1].cookie, c[0].cookie + 1);
+    assert_int_equal(c[0].user_data, every.cookies[every.calls - 1] + 1);
+    assert_int_equal(c[1].user_data, c[0].user_data + 1);
 }
 
 static void a_handler_takes_the_next(void **state)

@@ -20,20 +20,20 @@ def read(*path):
 
 
 def functions():
-    """The public functions of the header: exported ones, inline ones."""
-    text = read("guest-lib", "include", "libunetmm.h") + \
-        read("guest-lib", "include", "libunetmm", "vmmc.h") + \
-        read("guest-lib", "include", "libunetmm", "window.h") + \
-        read("guest-lib", "include", "libunetmm", "counter.h") + \
-        read("guest-lib", "include", "libunetmm", "sync.h") + \
-        read("guest-lib", "include", "libunetmm", "frame.h")
-    header = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
-    exported, inline = set(), set()
-    for match in re.finditer(r"^(static inline )?[a-z][\w ]*?[ *]+"
-                             r"(unetmm_\w+)\(", header, flags=re.M):
-        if not match[2].endswith("_"):
-            (inline if match[1] else exported).add(match[2])
-    return exported, inline
+    """The public functions, and those of them that inline.h has too."""
+    headers = ["libunetmm.h"] + ["libunetmm/" + name + ".h" for name in
+                                 ("vmmc", "window", "counter", "sync", "frame")]
+    text = "".join(read("guest-lib", "include", name) for name in headers)
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    public = set(re.findall(r"^[a-z][\w ]*?[ *]+(unetmm_\w+)\(", text,
+                            flags=re.M))
+    assert "{" not in re.sub(r"(struct|enum|extern)[^;{]*\{|"
+                             r"#define.*(\\\n.*)*|\{ sizeof.*", "", text)
+    inline = "".join(read("guest-lib", "include", "libunetmm", name)
+                     for name in ("inline.h", "inline_remote.h",
+                                  "inline_frame.h"))
+    return public, set(re.findall(r"^UNETMM_FAST_ [\w ]+?[ *]+(unetmm_\w+)\(",
+                                  inline, flags=re.M))
 
 
 def find_page(name, section="3"):
@@ -45,9 +45,11 @@ def find_page(name, section="3"):
 
 
 def every_function_has_a_page():
-    exported, inline = functions()
-    assert len(exported) > 15 and len(inline) >= 6, (exported, inline)
-    for name in exported | inline:
+    public, inline = functions()
+    assert len(public) > 80 and len(inline) > 20, (public, inline)
+    assert inline <= public, inline - public
+    for name in public:
+        assert not name.endswith("_"), f"{name} is private"
         path = find_page(name)
         assert path, f"no page for {name}"
         with open(path, encoding="utf-8") as file:
@@ -62,22 +64,27 @@ def every_function_has_a_page():
             assert f".SH {section}\n" in text, f"{path}: no {section}"
 
 
+def map_nodes():
+    """Of each version node of the symbol map, its names."""
+    return {node: set(re.findall(r"^    (unetmm_\w+);", text, flags=re.M))
+            for node, text in
+            re.findall(r"^(UNETMM_[\w.]+) \{(.*?)^\}",
+                       read("guest-lib", "src", "libunetmm.map"),
+                       flags=re.M | re.S)}
+
+
 def map_is_what_the_header_exports():
-    text = read("guest-lib", "src", "libunetmm.map")
-    in_map = set(re.findall(r"^    (unetmm_\w+);", text, flags=re.M))
-    # What ends in an underscore is for the header's inline functions.
-    in_map = {name for name in in_map if not name.endswith("_")}
-    exported, _ = functions()
-    assert in_map == exported, in_map ^ exported
+    nodes = map_nodes()
+    inline = nodes.pop("UNETMM_INLINE_1")
+    assert inline == {"unetmm_inline_1_"}, inline
+    in_map = set().union(*nodes.values())
+    public, _ = functions()
+    assert in_map == public, in_map ^ public
 
 
 def library_exports_what_the_map_says():
-    nodes = re.findall(r"^(UNETMM_[\w.]+) \{(.*?)^\}",
-                       read("guest-lib", "src", "libunetmm.map"),
-                       flags=re.M | re.S)
-    wanted = {f"{name}@@{node}" for node, text in nodes
-              for name in re.findall(r"^    (unetmm_\w+);", text,
-                                     flags=re.M)}
+    wanted = {f"{name}@@{node}" for node, names in map_nodes().items()
+              for name in names}
     run = subprocess.run(["nm", "-D", "--defined-only", LIBRARY],
                          capture_output=True, text=True, check=True)
     found = {line.split()[2] for line in run.stdout.splitlines()
@@ -133,12 +140,12 @@ def pages_are_well_formed():
 def streams_have_their_page_and_map():
     header = re.sub(r"/\*.*?\*/", "", read("guest-lib", "include", "libunetmm",
                                            "stream.h"), flags=re.S)
-    declared = set(re.findall(r"\b(ustream_\w+)\(", header))
-    in_map = set(re.findall(r"^    (ustream_\w+);",
+    declared = set(re.findall(r"\b(unetmm_stream_\w+)\(", header))
+    in_map = set(re.findall(r"^    (unetmm_stream_\w+);",
                             read("guest-lib", "stream",
                                  "libunetmm-stream.map"), flags=re.M))
     page = read("guest-lib", "man", "unetmm_stream.3")
-    on_page = set(re.findall(r"(ustream_\w+)\(", page))
+    on_page = set(re.findall(r"(unetmm_stream_\w+)\(", page))
     assert len(declared) > 10 and declared == in_map == on_page, \
         (declared ^ in_map, declared ^ on_page)
     for name in declared:
@@ -148,8 +155,9 @@ def streams_have_their_page_and_map():
 def other_processors_are_refused():
     """Barriers towards a device are right on x86-64 only: elsewhere nothing builds."""
     compiler = [*os.environ.get("CC", "cc").split(), "-fsyntax-only", "-x", "c"]
-    header = os.path.join(ROOT, "guest-lib", "include", "libunetmm",
-                          "barrier.h")
+    include = os.path.join(ROOT, "guest-lib", "include")
+    compiler.append("-I" + include)
+    header = os.path.join(include, "libunetmm", "barrier.h")
     for options, builds in ([], True), (["-U__x86_64__"], False):
         run = subprocess.run([*compiler, *options, header], text=True,
                              capture_output=True, check=False)

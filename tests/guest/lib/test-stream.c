@@ -23,7 +23,7 @@
 
 #include <libunetmm/stream.h>
 
-#define RING    USTREAM_RING_LEAST
+#define RING    UNETMM_STREAM_RING_LEAST
 
 /* ---- Two that keep to the rules ---------------------------------------- */
 
@@ -263,8 +263,8 @@ static void rings_have_sizes(void **state)
     for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_false(flow_peer(&flow, wrong[i]));
     }
-    assert_true(flow_peer(&flow, USTREAM_RING_MOST));
-    assert_int_equal(flow_room(&flow), USTREAM_RING_MOST);
+    assert_true(flow_peer(&flow, UNETMM_STREAM_RING_MOST));
+    assert_int_equal(flow_room(&flow), UNETMM_STREAM_RING_MOST);
 }
 
 /* ---- Names and files of unetmm-cp -------------------------------------- */
@@ -382,7 +382,7 @@ static void every_error_has_a_sentence(void **state)
 
     (void)state;
     for (error = -200; error < 200; error++) {
-        assert_non_null(ustream_strerror(error));
+        assert_non_null(unetmm_stream_strerror(error));
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Semaphores and wait-queues: units, order, who gives up, who dies between any two of
- * its operations, and a home that does not answer.  Home and members are in one
+ * Semaphores and wait-queues: units, order, members that give up or die between any two
+ * of their operations, and a home that does not answer.  Home and members are in one
  * process, on a card that carries their posts.
  */
 #include <setjmp.h>
@@ -13,7 +13,11 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "eventually.h"
 #include "fake_loop.h"
 #include "internal.h"
 #include "sync.h"
@@ -25,7 +29,7 @@
 #define MEMBERS         3u
 #define ALL             UINT64_MAX
 
-/* What a wait posts until it knows its place, and then if it has to wait */
+/* Operations of a wait until it knows its place, and then if it has to wait */
 #define OPS_TO_TICKET   2u
 #define OPS_TO_WAIT     4u
 
@@ -46,19 +50,61 @@ static struct member_test {
 
 #define BUSY    1000
 
-/* Fails instead of waiting for ever. */
-#define EVENTUALLY(condition) \
-    do { \
-        uint64_t end_ = sys_now_ns() + 20 * SECOND; \
-        while (!(condition)) { \
-            assert_true(sys_now_ns() < end_); \
-            sched_yield(); \
-        } \
-    } while (0)
+/* ---- The clock, the scheduler and the heap ------------------------------- */
+
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __real_sched_yield(void);
+int __wrap_sched_yield(void);
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+
+static _Thread_local bool is_test;      /* the thread that runs the tests */
+static _Thread_local bool yields_jump;  /* 20 seconds pass when it gives way */
+static atomic_int seconds_ahead;
+static atomic_bool stands_still;        /* for the threads of the library */
+static struct timespec stood_at;
+static atomic_uint others_yields;
+static const void *watched;
+static bool watched_is_free;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+    if (!is_test && atomic_load(&stands_still)) {
+        *now = stood_at;
+        return 0;
+    }
+    if (__real_clock_gettime(clock, now)) {
+        return -1;
+    }
+    now->tv_sec += atomic_load(&seconds_ahead);
+    return 0;
+}
+
+int __wrap_sched_yield(void)
+{
+    if (yields_jump) {
+        atomic_fetch_add(&seconds_ahead, 20);
+    }
+    if (!is_test) {
+        atomic_fetch_add(&others_yields, 1);
+    }
+    return __real_sched_yield();
+}
+
+void __wrap_free(void *memory)
+{
+    if (memory && memory == watched) {
+        watched_is_free = true;
+    }
+    __real_free(memory);
+}
+
+/* ---- Members ------------------------------------------------------------- */
 
 static void join(unsigned i)
 {
-    assert_int_equal(unetmm_sync_open(ctx, mac, SERVICE, SECOND,
+    assert_int_equal(unetmm_sync_open(ctx, mac, SERVICE, 20 * SECOND,
                                       &members[i].sync), 0);
     members[i].endpoint = loop_newest();
 }
@@ -73,7 +119,7 @@ static int begin(bool semaphore, uint32_t units)
     assert_int_equal(unetmm_open("/loop", UNETMM_SOURCE_TLB, &ctx), 0);
     assert_int_equal(semaphore ?
                      unetmm_sem_home(ctx, SERVICE, units, &home) :
-                     unetmm_queue_home(ctx, SERVICE, &home), 0);
+                     unetmm_waitq_home(ctx, SERVICE, &home), 0);
     home_endpoint = loop_newest();
     for (i = 0; i < MEMBERS; i++) {
         join(i);
@@ -86,6 +132,14 @@ static int begin_sem(void **state)
 {
     (void)state;
     return begin(true, 2);
+}
+
+#define MANY    600u
+
+static int begin_many(void **state)
+{
+    (void)state;
+    return begin(true, MANY);
 }
 
 static int begin_queue(void **state)
@@ -132,7 +186,7 @@ static void *wait_thread(void *argument)
     struct member_test *m = argument;
 
     atomic_store(&m->result, m->queue ?
-                 unetmm_queue_wait(m->sync, m->timeout) :
+                 unetmm_waitq_wait(m->sync, m->timeout) :
                  unetmm_sem_wait(m->sync, m->timeout));
     return NULL;
 }
@@ -188,8 +242,8 @@ static void units_are_taken_and_given(void **state)
     assert_int_equal(take(0, 20 * SECOND), 1);
     assert_int_equal(take(0, 20 * SECOND), 1);
     assert_int_equal(take(0, 5 * MS), 0);
-    assert_int_equal(unetmm_queue_wait(members[0].sync, 0), -EPROTOTYPE);
-    assert_int_equal(unetmm_queue_wake(members[0].sync, 1), -EPROTOTYPE);
+    assert_int_equal(unetmm_waitq_wait(members[0].sync, 0), -EPROTOTYPE);
+    assert_int_equal(unetmm_waitq_wake(members[0].sync, 1), -EPROTOTYPE);
 }
 
 /* Many rounds, so that each word is used again and again. */
@@ -240,7 +294,7 @@ static void who_gives_up_is_passed_over(void **state)
     assert_int_equal(end_wait(1), 1);
 }
 
-/* The unit was on its way to whoever has given up: it goes on to the next. */
+/* The unit was on its way to a member that has given up: it goes on to the next. */
 static void unit_of_who_gave_up_goes_on(void **state)
 {
     (void)state;
@@ -291,7 +345,7 @@ static void who_dies_gives_back(void **state)
             loop_kill(members[1].endpoint);
             unetmm_sync_close(members[1].sync);
             join(1);
-            /* What it had, and its place, are free again: but member 0's unit. */
+            /* Its units and its place are free again: but member 0's unit. */
             assert_int_equal(take(2, 20 * SECOND), 1);
             assert_int_equal(take(2, 5 * MS), 0);
             assert_int_equal(give(2), 0);
@@ -329,6 +383,205 @@ static void home_that_ends_is_told(void **state)
     assert_int_equal(take(1, 0), -ENOTCONN);
     assert_int_equal(take(2, 0), -ENOTCONN);
     EVENTUALLY(give(0) == -ENOTCONN || give(0) == -EPERM);
+}
+
+/* ---- Posted operations ------------------------------------------------------- */
+
+#define RECORD(member)  offsetof(struct sync_record, member)
+
+/* The operation of this number is a write to this word of the member's record. */
+static void expect_put(unsigned endpoint, uint64_t number, size_t member,
+                       bool count)
+{
+    struct loop_operation op;
+
+    EVENTUALLY(loop_carried(endpoint) > number);
+    op = loop_operation(endpoint, number);
+    assert_int_equal(op.opcode, UNETMM_OP_WRITE);
+    assert_int_equal((op.offset - offsetof(struct sync_words, records)) %
+                     sizeof(struct sync_record), member);
+    assert_int_equal(op.len, 8);
+    assert_true(op.quiet && op.is_inline);
+    assert_int_equal(op.count, count);
+}
+
+/* A wait takes a ticket and reads how far has been served: from this number on. */
+static void expect_ticket(unsigned endpoint, uint64_t number)
+{
+    expect_put(endpoint, number, RECORD(taking), false);
+    EVENTUALLY(loop_carried(endpoint) > number + 2);
+    assert_int_equal(loop_operation(endpoint, number + 1).opcode,
+                     UNETMM_OP_FETCH_ADD);
+    assert_int_equal(loop_operation(endpoint, number + 1).offset,
+                     offsetof(struct sync_words, tail));
+    assert_int_equal(loop_operation(endpoint, number + 2).opcode,
+                     UNETMM_OP_READ);
+    assert_int_equal(loop_operation(endpoint, number + 2).len, 16);
+}
+
+/* The first number from this on that is no question whether the home is there. */
+static uint64_t behind_questions(unsigned endpoint, uint64_t number)
+{
+    for (;; number++) {
+        EVENTUALLY(loop_carried(endpoint) > number);
+        if ((loop_operation(endpoint, number).offset -
+             offsetof(struct sync_words, records)) %
+            sizeof(struct sync_record) != RECORD(alive)) {
+            return number;
+        }
+        expect_put(endpoint, number, RECORD(alive), false);
+    }
+}
+
+/* Only writes that the other side has to act on count, and wake it. */
+static void writes_that_count(void **state)
+{
+    unsigned m = members[0].endpoint, tells = 0, asks = 0;
+    uint64_t n = loop_carried(m), at = loop_carried(home_endpoint);
+
+    (void)state;
+    assert_int_equal(take(0, 0), 1);
+    expect_ticket(m, n);
+    expect_put(m, n + 3, RECORD(status), false);
+    assert_int_equal(give(0), 0);
+    expect_put(m, n + 4, RECORD(given), true);
+    assert_int_equal(take(1, 20 * SECOND), 1);
+    assert_int_equal(take(1, 20 * SECOND), 1);
+    /* It says that it waits, asks whether the home is there, and is served. */
+    start_waiting(0, -1);
+    expect_ticket(m, n + 5);
+    expect_put(m, n + 8, RECORD(status), true);
+    expect_put(m, n + 9, RECORD(alive), false);
+    assert_int_equal(give(1), 0);
+    assert_int_equal(end_wait(0), 1);
+    n = behind_questions(m, n + 9);
+    expect_put(m, n, RECORD(status), false);
+    /* It says that it waits, and that it has given up. */
+    assert_int_equal(take(0, 300 * MS), 0);
+    expect_ticket(m, n + 1);
+    expect_put(m, n + 4, RECORD(status), true);
+    expect_put(m, behind_questions(m, n + 5), RECORD(status), true);
+    /* The home answers that, and asks as well. */
+    while (!tells || !asks) {
+        struct loop_operation op;
+
+        EVENTUALLY(loop_carried(home_endpoint) > at);
+        op = loop_operation(home_endpoint, at++);
+        if (op.opcode != UNETMM_OP_WRITE) {
+            continue;
+        }
+        assert_true(op.quiet && op.is_inline);
+        tells += op.count;
+        asks += !op.count;
+        assert_int_equal(op.offset, op.count ?
+                         offsetof(struct sync_answer, limit) :
+                         offsetof(struct sync_answer, alive));
+        assert_int_equal(op.len, op.count ? 16 : 8);
+    }
+}
+
+static void take_many(unsigned i, unsigned n)
+{
+    while (n--) {
+        assert_int_equal(take(i, 20 * SECOND), 1);
+    }
+}
+
+/* It has failed, and does not try again although it could. */
+static void expect_broken(unsigned i)
+{
+    unsigned n = loop_room(members[i].endpoint);
+
+    assert_int_equal(take(i, 0), -ENOTCONN);
+    assert_int_equal(take(i, -1), -ENOTCONN);
+    assert_int_equal(give(i), -ENOTCONN);
+    assert_in_range(loop_room(members[i].endpoint), n, UINT32_MAX);
+    loop_allow(members[i].endpoint, ALL);
+    assert_int_equal(take(i, 20 * SECOND), -ENOTCONN);
+    assert_int_equal(unetmm_sync_close(members[i].sync), 0);
+    join(i);
+}
+
+/* How many units a member can give back before its queue is full and stays so. */
+static unsigned give_until_full(unsigned i)
+{
+    unsigned n = 0;
+    int ret;
+
+    EVENTUALLY(loop_room(members[i].endpoint) == 256);
+    loop_allow(members[i].endpoint, 0);
+    yields_jump = true;
+    while (!(ret = give(i))) {
+        n++;
+    }
+    yields_jump = false;
+    assert_int_equal(ret, -ENOTCONN);
+    return n;
+}
+
+static void give_some(unsigned i, unsigned n)
+{
+    EVENTUALLY(loop_room(members[i].endpoint) == 256);
+    loop_allow(members[i].endpoint, 0);
+    while (n--) {
+        assert_int_equal(give(i), 0);
+    }
+}
+
+/* Each post of a wait in turn finds no room, for longer than a queue stays full. */
+static void posts_fail_in_turn(void **state)
+{
+    unsigned full, room;
+    int ret;
+
+    (void)state;
+    take_many(0, 300);
+    full = give_until_full(0);
+    assert_in_range(full, 100, 299);
+    expect_broken(0);
+    for (room = 0; room < 20; room++) {
+        take_many(0, full);
+        give_some(0, full - room);
+        yields_jump = true;
+        ret = take(0, 0);
+        yields_jump = false;
+        if (!ret) {
+            break;
+        }
+        assert_int_equal(ret, -ENOTCONN);
+        expect_broken(0);
+    }
+    /* There is room for all three: it goes on when they are answered. */
+    assert_in_range(room, 3, 6);
+    loop_allow(members[0].endpoint, ALL);
+    assert_int_equal(take(0, 20 * SECOND), 1);
+    assert_int_equal(give(0), 0);
+    assert_int_equal(unetmm_sync_close(members[0].sync), 0);
+    members[0].sync = NULL;
+    /* Whatever it had come to, its units are there again. */
+    take_many(2, MANY);
+    assert_int_equal(take(2, 5 * MS), 0);
+}
+
+/* It asks whether the home is there, which has not yet let it give up. */
+static void question_finds_no_room(void **state)
+{
+    unsigned full;
+
+    (void)state;
+    take_many(0, 300);
+    full = give_until_full(0);
+    expect_broken(0);
+    take_many(1, full);
+    take_many(0, MANY - full);
+    loop_allow(home_endpoint, 0);
+    assert_int_equal(take(1, 5 * MS), 0);
+    give_some(1, full);
+    yields_jump = true;
+    assert_int_equal(take(1, -1), -ENOTCONN);
+    yields_jump = false;
+    loop_allow(home_endpoint, ALL);
+    expect_broken(1);
 }
 
 /* ---- Time and signals ------------------------------------------------------ */
@@ -412,7 +665,7 @@ static void interrupted_member_leaves_nothing(void **state)
 
 static int wake(unsigned i, uint32_t n)
 {
-    return unetmm_queue_wake(members[i].sync, n);
+    return unetmm_waitq_wake(members[i].sync, n);
 }
 
 static void wakes_who_waits(void **state)
@@ -421,7 +674,7 @@ static void wakes_who_waits(void **state)
     assert_int_equal(wake(0, 0), 0);
     assert_int_equal(wake(0, 5), 0);
     /* Nobody has waited: they wake nobody later. */
-    assert_int_equal(unetmm_queue_wait(members[1].sync, 5 * MS), 0);
+    assert_int_equal(unetmm_waitq_wait(members[1].sync, 5 * MS), 0);
     start_waiting(1, -1);
     start_waiting(2, -1);
     assert_int_equal(wake(0, 1), 0);
@@ -436,7 +689,7 @@ static void wakes_who_waits(void **state)
     assert_int_equal(wake(0, 2), 0);
     assert_int_equal(end_wait(2), 1);
     assert_int_equal(end_wait(1), 1);
-    assert_int_equal(unetmm_queue_wait(members[0].sync, 5 * MS), 0);
+    assert_int_equal(unetmm_waitq_wait(members[0].sync, 5 * MS), 0);
     assert_int_equal(unetmm_sem_wait(members[0].sync, 0), -EPROTOTYPE);
     assert_int_equal(unetmm_sem_post(members[0].sync), -EPROTOTYPE);
 }
@@ -462,7 +715,7 @@ static void wake_up_is_for_who_waited(void **state)
     assert_int_equal(end_wait(2), 1);
 }
 
-/* Who was meant has given up meanwhile: it is still not for who came since. */
+/* Its member has given up meanwhile: the wake-up is still not for a later one. */
 static void wake_up_is_for_nobody_else(void **state)
 {
     (void)state;
@@ -495,15 +748,15 @@ static uint8_t stranger_page[4096] __attribute__((aligned(4096)));
 static unsigned stranger_connects(void)
 {
     const struct unetmm_channel_attr attr = {
-        .size = sizeof(attr), .types = UNETMM_RELIABLE | UNETMM_TELL_CLOSED,
+        .size = sizeof(attr), .flags = UNETMM_RELIABLE | UNETMM_NOTIFY_CLOSE,
     };
-    int ret = unetmm_connect_as(stranger, mac, SERVICE, SECOND, &attr, NULL);
+    int ret = unetmm_connect_ex(stranger, mac, SERVICE, SECOND, &attr, NULL);
 
     assert_in_range(ret, 0, LOOP_CHANNELS - 1);
     return (unsigned)ret;
 }
 
-/* What the home says to these words. */
+/* The home's answer to these words. */
 static int greet_with(unsigned channel, uint64_t magic, size_t length)
 {
     struct sync_hello hello = {
@@ -513,7 +766,7 @@ static int greet_with(unsigned channel, uint64_t magic, size_t length)
     struct unetmm_completion c = { 0 };
 
     assert_int_equal(unetmm_send(stranger, channel, &hello, length, 0,
-                                 UNETMM_QUIET | UNETMM_INLINE), 0);
+                                 UNETMM_UNSIGNALED | UNETMM_INLINE), 0);
     assert_int_equal(unetmm_wait(stranger, &c, 1, 20 * SECOND), 1);
     assert_int_equal(c.type, UNETMM_CQE_RECEIVED);
     assert_int_equal(c.channel, channel);
@@ -571,6 +824,77 @@ static void strangers_are_refused(void **state)
     assert_int_equal(take(0, 20 * SECOND), 1);
 }
 
+static void say_nonsense(unsigned channel)
+{
+    const struct sync_hello hello = { .magic = 5 };
+    int ret;
+
+    while ((ret = unetmm_send(stranger, channel, &hello, sizeof(hello), 0,
+                              UNETMM_UNSIGNALED | UNETMM_INLINE)) == -EAGAIN) {
+        sched_yield();
+    }
+    assert_int_equal(ret, 0);
+}
+
+/* The home's queue is full: each answer waits for room, and none is left out. */
+static void answers_wait_for_room(void **state)
+{
+    unsigned channel, sent = 0, slots;
+    struct unetmm_completion c;
+    uint32_t room;
+
+    (void)state;
+    stranger_comes();
+    channel = stranger_connects();
+    assert_int_equal(greet_with(channel, 5, sizeof(struct sync_hello)),
+                     -EPROTO);
+    slots = loop_operation(loop_newest(), 0).slots;
+    assert_in_range(slots, 1, 8);
+    loop_allow(home_endpoint, 0);
+    while ((room = loop_room(home_endpoint)) >= slots) {
+        say_nonsense(channel);
+        sent++;
+        EVENTUALLY(loop_room(home_endpoint) <= room - slots);
+    }
+    __real_clock_gettime(CLOCK_MONOTONIC, &stood_at);
+    stood_at.tv_sec += atomic_load(&seconds_ahead);
+    atomic_store(&stands_still, true);
+    atomic_store(&others_yields, 0);
+    say_nonsense(channel);
+    sent++;
+    EVENTUALLY(atomic_load(&others_yields) >= 3);
+    loop_allow(home_endpoint, ALL);
+    while (sent) {
+        assert_int_equal(unetmm_wait(stranger, &c, 1, 20 * SECOND), 1);
+        assert_int_equal(c.type, UNETMM_CQE_RECEIVED);
+        sent--;
+    }
+    atomic_store(&stands_still, false);
+    stranger_goes();
+}
+
+/* A member that comes and goes without a word takes nothing with it, however often. */
+static void silent_ones_leave_nothing(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    stranger_comes();
+    for (i = 0; i < 3 * LOOP_CHANNELS; i++) {
+        const struct unetmm_channel_attr attr = {
+            .size = sizeof(attr),
+            .flags = UNETMM_RELIABLE | UNETMM_NOTIFY_CLOSE,
+        };
+        int ret;
+
+        EVENTUALLY((ret = unetmm_connect_ex(stranger, mac, SERVICE, SECOND,
+                                            &attr, NULL)) >= 0);
+        assert_int_equal(unetmm_disconnect(stranger, (unsigned)ret), 0);
+    }
+    stranger_goes();
+    assert_int_equal(take(0, 20 * SECOND), 1);
+}
+
 /* It claims a unit that it has not: nobody loses or gets one for that. */
 static void units_that_are_not_there_are_not_given(void **state)
 {
@@ -589,7 +913,7 @@ static void units_that_are_not_there_are_not_given(void **state)
     import = unetmm_import(stranger, channel, stranger_export, 0, 0, NULL);
     assert_in_range(import, 0, LOOP_IMPORTS - 1);
     assert_int_equal(unetmm_write(stranger, (unsigned)import, 0, &claim,
-                                  sizeof(claim), 0, 0, UNETMM_QUIET), 0);
+                                  sizeof(claim), 0, 0, UNETMM_UNSIGNALED), 0);
     assert_int_equal(take(0, 20 * SECOND), 1);
     assert_int_equal(take(0, 20 * SECOND), 1);
     assert_int_equal(take(1, 5 * MS), 0);
@@ -622,7 +946,7 @@ static void look_at_mask(unsigned long request)
     atomic_fetch_add(wrong ? &wrong_masks : &right_masks, 1);
 }
 
-/* What the program does wrong itself is told to it, in whatever thread. */
+/* The program's own faults are reported to it, in each thread. */
 static void thread_blocks_no_fault(void **state)
 {
     (void)state;
@@ -661,7 +985,7 @@ static void failures_leave_nothing(void **state)
         loop_fail(i, ENOMEM);
         ret = unetmm_sem_home(ctx, SERVICE, 1, &home);
         if (!ret) {
-            ret = unetmm_sync_open(ctx, mac, SERVICE, SECOND,
+            ret = unetmm_sync_open(ctx, mac, SERVICE, 20 * SECOND,
                                    &members[0].sync);
             if (!ret) {
                 assert_int_equal(unetmm_sync_close(members[0].sync), 0);
@@ -679,6 +1003,28 @@ static void failures_leave_nothing(void **state)
     assert_in_range(failed, 7, 19);
 }
 
+/* A child has only memory of its own to give back. */
+static void child_lets_go(void **state)
+{
+    int status;
+    pid_t pid;
+
+    (void)state;
+    watched = members[0].sync;
+    pid = fork();
+    assert_true(pid >= 0);
+    if (!pid) {
+        _exit(take(0, 0) != -EOWNERDEAD || give(0) != -EOWNERDEAD ||
+              unetmm_sync_home_close(home) != -EOWNERDEAD || watched_is_free ||
+              unetmm_sync_close(members[0].sync) != -EOWNERDEAD ||
+              !watched_is_free);
+    }
+    watched = NULL;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(take(0, 20 * SECOND), 1);
+}
+
 static void nobody_is_home(void **state)
 {
     struct unetmm_sync *sync;
@@ -692,6 +1038,8 @@ static void nobody_is_home(void **state)
 }
 
 #define SEM(name) cmocka_unit_test_setup_teardown(name, begin_sem, end)
+#define MANY_UNITS(name) \
+    cmocka_unit_test_setup_teardown(name, begin_many, end)
 #define QUEUE(name) cmocka_unit_test_setup_teardown(name, begin_queue, end)
 
 int main(void)
@@ -710,7 +1058,13 @@ int main(void)
         SEM(home_that_ends_is_told),
         SEM(strangers_are_refused),
         SEM(units_that_are_not_there_are_not_given),
+        SEM(answers_wait_for_room),
+        SEM(silent_ones_leave_nothing),
         SEM(member_is_accepted_late),
+        SEM(child_lets_go),
+        SEM(writes_that_count),
+        MANY_UNITS(posts_fail_in_turn),
+        MANY_UNITS(question_finds_no_room),
         SEM(thread_blocks_no_fault),
         QUEUE(wakes_who_waits),
         QUEUE(wake_up_is_for_who_waited),
@@ -721,5 +1075,6 @@ int main(void)
         SEM(interrupted_member_leaves_nothing),
     };
 
+    is_test = true;
     return cmocka_run_group_tests_name("sync", tests, NULL, NULL);
 }

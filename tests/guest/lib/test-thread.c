@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <signal.h>
 
+#include "eventually.h"
 #include "fake_card.h"
 #include "sys.h"
 
@@ -34,7 +35,7 @@ static struct {
 
 static void take(const struct unetmm_completion *c)
 {
-    if (c->cookie != atomic_fetch_add(&seen.next, 1)) {
+    if (c->user_data != atomic_fetch_add(&seen.next, 1)) {
         atomic_fetch_add(&seen.out_of_order, 1);
     }
 }
@@ -61,16 +62,22 @@ static void on_end(struct unetmm_ep *ep, int error, void *arg)
     atomic_store(&seen.ended, error);
 }
 
-static int begin(void **state)
+static int begin_at(uint32_t start, uint32_t id)
 {
-    (void)state;
-    fake_endpoint_init(&fake, 4, 4, 4, 0x7fffffe0);
+    fake_endpoint_init(&fake, 4, 4, 4, start);
     fake.private->spin_ns = 0;
+    fake.private->id = id;
     memset(&seen, 0, sizeof(seen));
     assert_int_equal(unetmm_set_handler(fake.ep, UNETMM_EVERY_CHANNEL,
                                         on_completion, NULL), 0);
     assert_int_equal(unetmm_handlers_start(fake.ep, on_end, &seen), 0);
     return 0;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    return begin_at(0x7fffffe0, 1);
 }
 
 static int end(void **state)
@@ -86,16 +93,6 @@ static void complete(uint64_t cookie)
 {
     fake_card_send_done(&fake.card, cookie);
 }
-
-/* Fails instead of waiting for ever. */
-#define EVENTUALLY(condition) \
-    do { \
-        uint64_t end_ = sys_now_ns() + 20000 * MS; \
-        while (!(condition)) { \
-            assert_true(sys_now_ns() < end_); \
-            sched_yield(); \
-        } \
-    } while (0)
 
 /* A different, repeatable while before each completion; few under way. */
 static void *produce(void *argument)
@@ -144,10 +141,14 @@ static void loses_nothing_spinning(void **state)
     race();
 }
 
+/* It never arms, as it never sleeps. */
 static void spins_for_ever_and_stops(void **state)
 {
+    uint32_t armed;
+
     (void)state;
     assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+    armed = unetmm_read_word(&fake.card.index->user.cq_arm);
     fake.private->spin_ns = UNETMM_SPIN_FOREVER;
     assert_int_equal(unetmm_handlers_start(fake.ep, NULL, NULL), 0);
     complete(0);
@@ -157,6 +158,7 @@ static void spins_for_ever_and_stops(void **state)
     complete(1);
     EVENTUALLY(atomic_load(&seen.next) == 2);
     assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+    assert_int_equal(unetmm_read_word(&fake.card.index->user.cq_arm), armed);
 }
 
 /* ---- Blocking -------------------------------------------------------------- */
@@ -262,6 +264,34 @@ static void used_wake_up_is_made_good(void **state)
     complete_unseen(2);
     assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
     EVENTUALLY(atomic_load(&seen.next) == 3);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+}
+
+/* The same at each count of completions, 0 among them. */
+static void used_wake_up_at_any_count(void **state)
+{
+    struct unetmm_completion c = { 0 };
+    uint64_t next;
+    bool at_zero = false;
+
+    /* Its thread may not even have begun. */
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+    end(state);
+    begin_at(-(uint32_t)32, 1);
+    complete(0);
+    EVENTUALLY(atomic_load(&seen.next) == 1);
+    for (next = 1; next < 40; next += 2) {
+        EVENTUALLY(asleep());
+        assert_int_equal(unetmm_handlers_block(fake.ep), 0);
+        complete_unseen(next);
+        assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
+        at_zero |= !fake.ep->cq_cons;
+        take(&c);
+        assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
+        complete(next + 1);
+        EVENTUALLY(atomic_load(&seen.next) == next + 2);
+    }
+    assert_true(at_zero);
     assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
 }
 
@@ -533,22 +563,42 @@ static void takes_no_signal(void **state)
     assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
 }
 
+static const char *expected_name;
+
 static int look_at_name(struct unetmm_ep *ep)
 {
     char name[16] = "";
 
     (void)ep;
     return pthread_getname_np(pthread_self(), name, sizeof(name)) ||
-           strcmp(name, "unetmm-ep1");
+           strcmp(name, expected_name);
 }
 
+/* A thread's name has 15 characters at most: a longer one is cut off. */
 static void has_a_name(void **state)
 {
-    (void)state;
-    seen.act = look_at_name;
-    complete(0);
-    EVENTUALLY(atomic_load(&seen.next) == 1);
+    static const struct {
+        uint32_t id;
+        const char *name;
+    } names[] = {
+        { 1, "unetmm-ep1" },
+        { 12345, "unetmm-ep12345" },
+        { 123456, "unetmm-ep123456" },
+        { 1234567, "unetmm-ep123456" },
+        { UINT32_MAX, "unetmm-ep429496" },
+    };
+    unsigned i;
+
     assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        end(state);
+        begin_at(0, names[i].id);
+        expected_name = names[i].name;
+        seen.act = look_at_name;
+        complete(0);
+        EVENTUALLY(atomic_load(&seen.next) == 1);
+        assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+    }
 }
 
 /* ---- What handlers send ---------------------------------------------------- */
@@ -635,6 +685,7 @@ int main(void)
         TEST(spins_for_ever_and_stops),
         TEST(blocked_endpoint_is_ours),
         TEST(used_wake_up_is_made_good),
+        TEST(used_wake_up_at_any_count),
         TEST(blocking_waits_for_the_handler),
         TEST(blocking_is_not_cancelled),
         TEST(handler_leaves_them_blocked),

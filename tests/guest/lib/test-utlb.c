@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Source utlb in the library: what is pinned when, what goes first, what stays
- * because it is in use, and what happens when memory changes under it.  The
- * driver is an array that says which pages are pinned.
+ * Source utlb in the library: when pages are pinned, which is unpinned
+ * first, which stay because they are in use, and the effects of changes of memory.
+ * The driver is an array that says which pages are pinned.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,11 +10,14 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/time.h>
 
 #include "fake_calls.h"
 #include "fake_card.h"
+#include "fake_memory.h"
 #include "sys.h"
 #include "utlb.h"
 
@@ -129,7 +132,7 @@ static int do_unpin(struct unetmm_utlb *a)
     driver.unpins++;
     a->done = 0;
     for (i = first; i < first + a->npages; i++) {
-        /* Nobody unpins what is not pinned: the record would be wrong. */
+        /* Only pinned pages are unpinned: else the record would be wrong. */
         assert_true(i < PAGES && driver.pinned[i]);
         driver.pinned[i] = driver.write[i] = false;
         a->done++;
@@ -273,6 +276,10 @@ static struct unetmm_utlb_stats stats(void)
     assert_int_equal(unetmm_utlb_stats(&t.ctx, &s), 0);
     assert_int_equal(s.pinned_now, count_pinned());
     assert_true(s.pinned_now <= s.quota_pages);
+    /* Each page that was pinned is there, was evicted, or was lost. */
+    assert_int_equal(s.pinned_pages, s.pinned_now + s.evicted + s.lost);
+    assert_int_equal(s.pin_calls, driver.pins);
+    assert_int_equal(s.unpin_calls, driver.unpins);
     return s;
 }
 
@@ -310,7 +317,7 @@ static void expect(unsigned type, uint64_t cookie, unsigned status)
 
     assert_int_equal(unetmm_poll(t.ep, &c, 1), 1);
     assert_int_equal(c.type, type);
-    assert_int_equal(c.cookie, cookie);
+    assert_int_equal(c.user_data, cookie);
     assert_int_equal(c.status, status);
 }
 
@@ -347,12 +354,12 @@ static void pins_ahead_and_once(void **state)
     use(11);
     use(10);
     assert_int_equal(driver.pins, 1);
-    /* Up to what is pinned already. */
+    /* Up to the page that is pinned already. */
     use(6);
     expect_pinned("6 7 8 9 10 11");
     assert_int_equal(driver.pins, 2);
     assert_int_equal(stats().pin_calls, 2);
-    /* A message that is longer than what is pinned at a time. */
+    /* A message with more pages than are pinned at a time. */
     assert_int_equal(send_flags(20, 7 * PAGE, 1, 0), 0);
     assert_int_equal(driver.pins, 3);
     expect_pinned("6 7 8 9 10 11 20 21 22 23 24 25 26");
@@ -386,7 +393,7 @@ static void rights_are_added(void **state)
     (void)state;
     begin("lru", 20, 2);
     use(3);
-    assert_int_equal(unetmm_post(t.ep, at(3) + 10, PAGE, 7, 0), 0);
+    assert_int_equal(unetmm_post_recv(t.ep, at(3) + 10, PAGE, 7, 0), 0);
     assert_int_equal(driver.pins, 2);
     assert_true(driver.write[3] && driver.write[4]);
     use(3);
@@ -404,10 +411,10 @@ static void refused_memory_is_the_cards_to_refuse(void **state)
     assert_int_equal(send_flags(4, 2 * PAGE, 9, 0), 0);
     card_sends(UNETMM_ST_PROTECTION);
     expect(UNETMM_CQE_SENT, 9, UNETMM_ST_PROTECTION);
-    assert_int_equal(unetmm_post(t.ep, at(5), 100, 3, 0), 0);
+    assert_int_equal(unetmm_post_recv(t.ep, at(5), 100, 3, 0), 0);
     assert_true(fake_card_return(&t.fake.card, UNETMM_ST_PROTECTION));
     expect(UNETMM_CQE_BUFFER, 3, UNETMM_ST_PROTECTION);
-    /* What the driver keeps saying is not asked for ever. */
+    /* A driver that is always busy is asked a bounded number of times. */
     driver.busy = 1000;
     assert_int_equal(send_flags(8, 300, 10, 0), 0);
     assert_true(driver.busy > 800);
@@ -419,6 +426,31 @@ static void refused_memory_is_the_cards_to_refuse(void **state)
                                  0), 0);
     assert_int_equal(unetmm_send(t.ep, 1, (void *)(1ull << 60), 300, 3, 0), 0);
     assert_int_equal(unetmm_send_pending(t.ep), 2);
+    assert_int_equal(unetmm_post_recv(t.ep, (void *)(1ull << 60), 100, 4, 0), 0);
+    assert_true(fake_card_return(&t.fake.card, UNETMM_ST_PROTECTION));
+    expect(UNETMM_CQE_BUFFER, 4, UNETMM_ST_PROTECTION);
+    end();
+}
+
+/* There is no memory to remember that a page far from all others is pinned. */
+static void memory_without_a_record(void **state)
+{
+    unsigned i, pins;
+
+    (void)state;
+    begin("lru", 20, 2);
+    use(1);
+    pins = driver.pins;
+    for (i = 0; i < 3; i++) {
+        memory_ends = 1;
+        assert_int_equal(unetmm_post_recv(t.ep, (void *)(1ull << 45), 300, 20 + i,
+                                     0), 0);
+        assert_int_equal(memory_ends, 0);
+        assert_int_equal(driver.pins, pins);
+        assert_true(fake_card_return(&t.fake.card, UNETMM_ST_PROTECTION));
+        expect(UNETMM_CQE_BUFFER, 20 + i, UNETMM_ST_LIMIT);
+    }
+    use(2);
     end();
 }
 
@@ -464,7 +496,7 @@ static void what_is_used_stays(void **state)
 
     (void)state;
     begin("lru", 4, 1);
-    assert_int_equal(unetmm_post(t.ep, at(0), 2 * PAGE, 70, 0), 0);
+    assert_int_equal(unetmm_post_recv(t.ep, at(0), 2 * PAGE, 70, 0), 0);
     assert_int_equal(send_flags(2, 300, 71, 0), 0);
     for (i = 10; i < 20; i++) {
         /* Only one of the four is free to go. */
@@ -486,9 +518,18 @@ static void what_is_used_stays(void **state)
 /* All that could be unpinned is in use: by messages, or by buffers alone. */
 static void no_room(void **state)
 {
+    unsigned i;
+
     (void)state;
     begin("lru", 3, 4);
-    assert_int_equal(unetmm_post(t.ep, at(0), 2 * PAGE, 70, 0), 0);
+    /* A message without pages is not counted. */
+    assert_int_equal(send_flags(1, 0, 69, 0), 0);
+    assert_int_equal(send_flags(1, 3, 70, UNETMM_INLINE), 0);
+    for (i = 0; i < 2; i++) {
+        card_sends(0);
+        expect(UNETMM_CQE_SENT, 69 + i, 0);
+    }
+    assert_int_equal(unetmm_post_recv(t.ep, at(0), 2 * PAGE, 70, 0), 0);
     assert_int_equal(send_flags(2, 300, 71, 0), 0);
     assert_int_equal(send_flags(5, 300, 72, 0), -EAGAIN);
     assert_int_equal(send_flags(5, 300, 72, 0), -EAGAIN);
@@ -507,7 +548,7 @@ static void no_room(void **state)
     end();
 }
 
-/* The first piece of what cannot be sent is in no use any more. */
+/* The first piece of a message that cannot be sent is not in use any more. */
 static void no_room_for_all(void **state)
 {
     struct iovec iov[2];
@@ -516,7 +557,7 @@ static void no_room_for_all(void **state)
     begin("lru", 4, 4);
     iov[0] = (struct iovec){ at(3), 300 };
     iov[1] = (struct iovec){ at(5), 300 };
-    assert_int_equal(unetmm_post(t.ep, at(0), 2 * PAGE, 70, 0), 0);
+    assert_int_equal(unetmm_post_recv(t.ep, at(0), 2 * PAGE, 70, 0), 0);
     assert_int_equal(send_flags(2, 300, 71, 0), 0);
     assert_int_equal(unetmm_sendv(t.ep, 1, iov, 2, 72, 0), -EAGAIN);
     assert_int_equal(send_flags(6, 300, 73, 0), 0);
@@ -525,6 +566,190 @@ static void no_room_for_all(void **state)
     expect(UNETMM_CQE_SENT, 71, 0);
     card_sends(0);
     expect(UNETMM_CQE_SENT, 73, 0);
+    end();
+}
+
+/* No more goes than has to. */
+static void only_what_is_needed_goes(void **state)
+{
+    (void)state;
+    begin("lru", 4, 1);
+    use(10);
+    use(11);
+    use(12);
+    assert_int_equal(send_flags(1, 2 * PAGE, 1, 0), 0);
+    expect_pinned("1 2 11 12");
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 1, 0);
+    assert_int_equal(stats().evicted, 1);
+    end();
+}
+
+/* The driver has a lower limit, and all that is pinned is in use. */
+static void others_limit_is_reached(void **state)
+{
+    (void)state;
+    begin("lru", 20, 1);
+    driver.limit = 1;
+    assert_int_equal(send_flags(1, 300, 1, 0), 0);
+    assert_int_equal(send_flags(2, 300, 2, 0), -EAGAIN);
+    driver.limit_error = ENOMEM;
+    assert_int_equal(send_flags(2, 300, 2, 0), -EAGAIN);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 1, 0);
+    assert_int_equal(send_flags(2, 300, 2, 0), 0);
+    expect_pinned("2");
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 2, 0);
+    end();
+}
+
+#define IMPORT  3
+
+/* One-sided operations of an endpoint that has no record yet */
+static void operations_need_records(struct unetmm_ep *ep)
+{
+    unetmm_ep_private(ep)->imports[IMPORT] = (struct unetmm_import_record) {
+        100000, 1, UNETMM_RIGHT_ALL,
+    };
+    memory_ends = 1;
+    assert_int_equal(unetmm_write(ep, IMPORT, 0, at(1), 300, 0, 7, 0), -ENOMEM);
+    memory_ends = 1;
+    assert_int_equal(unetmm_read(ep, IMPORT, 0, at(1), 300, 7, 0), -ENOMEM);
+    memory_ends = 1;
+    assert_int_equal(unetmm_fetch_add(ep, IMPORT, 0, 1, 7, 0), -ENOMEM);
+    assert_int_equal(memory_ends, 0);
+    /* None has been queued. */
+    assert_int_equal(ep->sq_prod, 0);
+}
+
+#define INTERRUPTIONS   3000
+
+static const struct iovec shared_piece = { memory + PAGE, 300 };
+static volatile sig_atomic_t interruptions, not_held;
+
+/* Another user of the page, between any two steps of the first: it comes, it goes. */
+static void use_between(int number)
+{
+    (void)number;
+    if (interruptions++ % 2) {
+        unetmm_utlb_let_go(t.ctx.utlb, &shared_piece, 1);
+    } else {
+        not_held |= unetmm_utlb_hold(t.ctx.utlb, &shared_piece, 1, false) != 0;
+    }
+}
+
+static void interrupt_each_us(suseconds_t period)
+{
+    const struct itimerval timer = { { 0, period }, { 0, period } };
+
+    assert_int_equal(setitimer(ITIMER_REAL, &timer, NULL), 0);
+}
+
+/* Each use of a page is counted, in any order, and the last one ends it. */
+static void two_use_a_page(void **state)
+{
+    const struct sigaction action = { .sa_handler = use_between };
+    const uint64_t end_by = sys_now_ns() + 20000000000ull;
+
+    (void)state;
+    begin("lru", 1, 1);
+    use(1);
+    interruptions = 0;
+    sigaction(SIGALRM, &action, NULL);
+    interrupt_each_us(30);
+    while (interruptions < INTERRUPTIONS && sys_now_ns() < end_by) {
+        unsigned i;
+
+        for (i = 0; i < 100; i++) {
+            not_held |= unetmm_utlb_hold(t.ctx.utlb, &shared_piece, 1, false);
+            unetmm_utlb_let_go(t.ctx.utlb, &shared_piece, 1);
+        }
+    }
+    interrupt_each_us(0);
+    assert_true(interruptions >= INTERRUPTIONS);
+    if (interruptions % 2) {
+        unetmm_utlb_let_go(t.ctx.utlb, &shared_piece, 1);
+    }
+    assert_false(not_held);
+    assert_int_equal(stats().pinned_pages, 1);
+    expect_pinned("1");
+    /* Nobody uses it any more: it may go. */
+    use(2);
+    expect_pinned("2");
+    end();
+}
+
+/* The same of a context; nothing of it stays, which the sanitizer sees. */
+static void out_of_memory_at_first(void **state)
+{
+    struct unetmm_space space = {
+        .quota_pages = 1000, .log_bytes = sizeof(drivers_log),
+        .log_map = 0x1234000,
+    };
+    unsigned i;
+
+    (void)state;
+    begin("lru", 8, 1);
+    end();
+    for (i = 1; memory_ends = i, unetmm_utlb_open(&t.ctx, &space); i++) {
+        assert_int_equal(memory_ends, 0);
+        assert_in_range(i, 1, 10);
+    }
+    memory_ends = 0;
+    assert_in_range(i, 4, 10);
+    assert_true(driver.log_mapped);
+    unetmm_utlb_close(&t.ctx, false);
+    /* A log of another size is another driver's. */
+    space.log_bytes++;
+    assert_int_equal(unetmm_utlb_open(&t.ctx, &space), -EPROTO);
+    assert_false(driver.log_mapped);
+}
+
+/* Whatever allocation fails: an error, nothing that stays, and then it works. */
+static void out_of_memory(void **state)
+{
+    const struct iovec iov = { at(3), 300 };
+    struct unetmm_request_ frame = { .user_data = 5, .opcode = UNETMM_OP_FRAME };
+    unsigned i;
+    int ret;
+
+    (void)state;
+    begin("lru", 8, 1);
+    use(1);
+    for (i = 1; i < 100; i++) {
+        struct fake_endpoint other;
+
+        fake_endpoint_init(&other, 3, 3, 4, 0);
+        other.private->ctx = &t.ctx;
+        memory_ends = i;
+        ret = unetmm_utlb_ep_open(other.private);
+        if (!ret) {
+            /* Its first message needs a record. */
+            memory_ends = 1;
+            assert_int_equal(unetmm_send(other.ep, 1, at(1), 300, 7, 0),
+                             -ENOMEM);
+            memory_ends = 1;
+            assert_int_equal(unetmm_post_recv(other.ep, at(1), 300, 7, 0), -ENOMEM);
+            memory_ends = 1;
+            assert_int_equal(other.ep->source->queue(other.ep, &frame, &iov,
+                                                     1), -ENOMEM);
+            assert_int_equal(memory_ends, 0);
+            operations_need_records(other.ep);
+            assert_int_equal(other.ep->source->queue(other.ep, &frame, &iov,
+                                                     1), 0);
+            unetmm_utlb_ep_close(other.private);
+        } else {
+            assert_int_equal(ret, -ENOMEM);
+            memory_ends = 0;
+        }
+        fake_endpoint_free(&other);
+        if (!ret) {
+            break;
+        }
+    }
+    assert_int_equal(i, 4);
+    use(2);
     end();
 }
 
@@ -610,7 +835,7 @@ static uint32_t my_choose(void *state, unetmm_utlb_take take, void *arg)
     for (i = 0; i < mine.quota; i++) {
         if (take(arg, i)) {
             assert_true(mine.pinned[i]);
-            /* One a time, and what is returned is not relied on. */
+            /* One at a time, and its result is not relied on. */
             assert_false(take(arg, (i + 1) % mine.quota));
             return mine.asked % 2 ? i : mine.quota + 5;
         }
@@ -626,7 +851,7 @@ static uint32_t my_choose_none(void *state, unetmm_utlb_take take, void *arg)
     return 0;
 }
 
-/* What cannot be, and what cannot be now; `config` is left as it was. */
+/* Values that are invalid always, or now; `config` is left as it was. */
 static void refused_configurations(struct unetmm_utlb_config *config,
                                    const struct unetmm_utlb_policy *policy)
 {
@@ -665,7 +890,7 @@ static void users_policy(void **state)
     begin("lru", 4, 1);
     use(0);
     assert_int_equal(unetmm_utlb_configure(&t.ctx, &config), 0);
-    /* What was pinned by the policy before is not forgotten. */
+    /* Pages that the former policy has pinned are not forgotten. */
     assert_int_equal(count_pinned(), 0);
     for (i = 0; i < 20; i++) {
         use(i * 3 % 17);
@@ -733,6 +958,28 @@ static void the_log_is_read(void **state)
     end();
 }
 
+/* Those at the ends of a range are lost, and those beside it are not. */
+static void lost_at_the_ends(void **state)
+{
+    static const unsigned lengths[] = { 3, 30 };
+    unsigned i, n;
+
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        n = lengths[i];
+        begin("lru", 20, 1);
+        use(10);
+        use(11);
+        use(10 + n);
+        use(11 + n);
+        lose(11, n);
+        use(50);
+        assert_int_equal(stats().lost, 2);
+        assert_true(driver.pinned[10] && driver.pinned[11 + n]);
+        end();
+    }
+}
+
 /* The log of something from before PIN is read after it. */
 static void lost_meanwhile(void **state)
 {
@@ -772,7 +1019,7 @@ static void sent_again(void **state)
     assert_int_equal(t.message.data[PAGE + 299], 0x55);
     expect(UNETMM_CQE_SENT, 5, 0);
     assert_int_equal(stats().repeated, 1);
-    /* It is gone for good. */
+    /* This time its page stays absent. */
     assert_int_equal(send_flags(8, PAGE + 300, 6, 0), 0);
     lose(9, 1);
     driver.absent[9] = true;
@@ -809,8 +1056,8 @@ static void offered_again(void **state)
 {
     (void)state;
     begin("lru", 20, 4);
-    assert_int_equal(unetmm_post(t.ep, at(8), 2 * PAGE, 5, 0), 0);
-    assert_int_equal(unetmm_post(t.ep, at(12), PAGE, 6, 0), 0);
+    assert_int_equal(unetmm_post_recv(t.ep, at(8), 2 * PAGE, 5, 0), 0);
+    assert_int_equal(unetmm_post_recv(t.ep, at(12), PAGE, 6, 0), 0);
     lose(9, 1);
     assert_true(fake_card_return(&t.fake.card, UNETMM_ST_PROTECTION));
     expect_none();
@@ -821,7 +1068,7 @@ static void offered_again(void **state)
     assert_true(fake_card_deliver(&t.fake.card, 1, at(60), 500, false));
     expect(UNETMM_CQE_RECEIVED, 5, 0);
     /* Unfilled for another reason */
-    assert_int_equal(unetmm_post(t.ep, at(8), 2 * PAGE, 7, 0), 0);
+    assert_int_equal(unetmm_post_recv(t.ep, at(8), 2 * PAGE, 7, 0), 0);
     assert_true(fake_card_return(&t.fake.card, UNETMM_ST_SKIPPED));
     expect(UNETMM_CQE_BUFFER, 7, UNETMM_ST_SKIPPED);
     end();
@@ -867,29 +1114,50 @@ static void quiet_ones_are_not_seen(void **state)
 {
     (void)state;
     begin("lru", 2, 1);
-    assert_int_equal(send_flags(1, 300, 5, UNETMM_QUIET), 0);
-    assert_int_equal(send_flags(2, 300, 6, UNETMM_QUIET), 0);
+    assert_int_equal(send_flags(1, 300, 5, UNETMM_UNSIGNALED), 0);
+    assert_int_equal(send_flags(2, 300, 6, UNETMM_UNSIGNALED), 0);
     assert_int_equal(send_flags(3, 300, 7, 0), -EAGAIN);
     card_sends(0);
     card_sends(0);
     assert_int_equal(send_flags(3, 300, 7, 0), 0);
     card_sends(0);
     expect(UNETMM_CQE_SENT, 7, 0);
-    assert_int_equal(send_flags(1, 300, 8, UNETMM_QUIET), 0);
+    assert_int_equal(send_flags(1, 300, 8, UNETMM_UNSIGNALED), 0);
     card_sends(0);
     expect_none();
-    assert_int_equal(send_flags(1, 300, 9, UNETMM_QUIET), 0);
+    assert_int_equal(send_flags(1, 300, 9, UNETMM_UNSIGNALED), 0);
     card_sends(UNETMM_ST_LINK_DOWN);
     expect(UNETMM_CQE_SENT, 9, UNETMM_ST_LINK_DOWN);
     /* Copied ones as well */
-    assert_int_equal(send_flags(1, 3, 10, UNETMM_QUIET), 0);
+    assert_int_equal(send_flags(1, 3, 10, UNETMM_UNSIGNALED), 0);
     card_sends(0);
     expect_none();
     assert_int_equal(unetmm_send_pending(t.ep), 0);
     end();
 }
 
-/* Who sends quietly and takes nothing goes on for ever. */
+/* A card that waits for room is told when they have been taken. */
+static void quiet_ones_give_room(void **state)
+{
+    unsigned blocked;
+
+    (void)state;
+    begin("lru", 20, 4);
+    for (blocked = 0; blocked < 2; blocked++) {
+        assert_int_equal(send_flags(1, 300, 5, UNETMM_UNSIGNALED), 0);
+        assert_int_equal(send_flags(2, 300, 6, UNETMM_UNSIGNALED), 0);
+        card_sends(0);
+        card_sends(0);
+        fake_endpoint_rung(&t.fake);
+        fake_card_state(&t.fake.card, UNETMM_EP_RUNNING |
+                        (blocked ? UNETMM_EP_CQ_BLOCKED : 0));
+        assert_int_equal(unetmm_send_pending(t.ep), 0);
+        assert_int_equal(fake_endpoint_rung(&t.fake), blocked);
+    }
+    end();
+}
+
+/* A process can send unsignaled and never take a completion. */
 static void quiet_ones_alone(void **state)
 {
     unsigned i;
@@ -897,10 +1165,38 @@ static void quiet_ones_alone(void **state)
     (void)state;
     begin("lru", 20, 4);
     for (i = 0; i < 100; i++) {
-        assert_int_equal(send_flags(i % 10, 300, i, UNETMM_QUIET), 0);
+        assert_int_equal(send_flags(i % 10, 300, i, UNETMM_UNSIGNALED), 0);
         card_sends(0);
     }
     assert_int_equal(unetmm_send_pending(t.ep), 0);
+    end();
+}
+
+/*
+ * The place of the next completion has held that of a record which is in use again:
+ * it does not say that the new message is done.
+ */
+static void old_completions_say_nothing(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    begin("lru", 1, 1);
+    /* Once round the completion queue, with one record */
+    for (i = 0; i < 16; i++) {
+        assert_int_equal(send_flags(1, 300, i, UNETMM_UNSIGNALED), 0);
+        card_sends(0);
+    }
+    assert_int_equal(send_flags(1, 300, i, UNETMM_UNSIGNALED), 0);
+    assert_int_equal(t.ep->cq_cons, 16);
+    for (i = 0; i < 3; i++) {
+        assert_int_equal(unetmm_send_pending(t.ep), 1);
+        assert_int_equal(send_flags(2, 300, 100, 0), -EAGAIN);
+        expect_pinned("1");
+    }
+    assert_int_equal(t.ep->cq_cons, 16);
+    card_sends(0);
+    use(2);
     end();
 }
 
@@ -912,18 +1208,16 @@ static void many_at_a_time(void **state)
     (void)state;
     begin_deep("lru", 20, 4, 8);
     for (i = 0; i < 200; i++) {
-        assert_int_equal(send_flags(i % 10, 300, i, 0), 0);
+        assert_int_equal(send_flags(i % 10, 300, 5000 - i, 0), 0);
     }
     for (i = 0; i < 200; i++) {
         card_sends(0);
-        expect(UNETMM_CQE_SENT, i, 0);
+        expect(UNETMM_CQE_SENT, 5000 - i, 0);
     }
     end();
 }
 
 /* ---- One-sided operations ---------------------------------------------- */
-
-#define IMPORT  3
 
 static void import(void)
 {
@@ -951,12 +1245,12 @@ static void operations_hold_their_pages(void **state)
     import();
     assert_int_equal(unetmm_write(t.ep, IMPORT, 7, at(1), 5000, 0, 1, 0), 0);
     assert_int_equal(unetmm_read(t.ep, IMPORT, 8, at(4), 5000, 2, 0), 0);
-    /* What the card writes to is pinned for that. */
+    /* Pages that the card writes to are pinned for writing. */
     assert_true(driver.pinned[1] && driver.pinned[2] && !driver.write[1]);
     assert_true(driver.write[4] && driver.write[5]);
     assert_int_equal(unetmm_fetch_add(t.ep, IMPORT, 16, 1, 3, 0), 0);
     assert_int_equal(unetmm_write(t.ep, IMPORT, 0, at(9), 20, 0, 4,
-                                  UNETMM_QUIET), 0);
+                                  UNETMM_UNSIGNALED), 0);
     expect_pinned("1 2 4 5");
     card_sends(0);
     expect_op(UNETMM_OP_WRITE, 7, false, 0);
@@ -973,7 +1267,7 @@ static void operations_hold_their_pages(void **state)
     end();
 }
 
-/* What met a change of memory comes again as what it was. */
+/* An operation that met a change of memory is posted again unchanged. */
 static void operations_again(void **state)
 {
     (void)state;
@@ -990,7 +1284,7 @@ static void operations_again(void **state)
     assert_int_equal(t.message.len, 5000);
     expect(UNETMM_CQE_SENT, 1, 0);
     assert_int_equal(unetmm_read(t.ep, IMPORT, 8, at(4), 5000, 2,
-                                 UNETMM_QUIET), 0);
+                                 UNETMM_UNSIGNALED), 0);
     lose(5, 1);
     card_sends(UNETMM_ST_PROTECTION);
     expect_none();
@@ -1003,7 +1297,7 @@ static void operations_again(void **state)
     end();
 }
 
-/* Not behind what promises to come after it. */
+/* Not behind an operation that has to come after it. */
 static void operations_in_order(void **state)
 {
     (void)state;
@@ -1051,7 +1345,46 @@ static void operations_in_order(void **state)
     end();
 }
 
-/* What waits to be posted again never means another import. */
+/* A message that is posted again promises nothing to the writes behind it. */
+static void writes_behind_a_message_again(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    begin_deep("lru", 20, 1, 5);
+    import();
+    assert_int_equal(send_flags(1, 300, 1, 0), 0);
+    assert_int_equal(unetmm_write(t.ep, IMPORT, 0, at(3), 300, 0, 2, 0), 0);
+    for (i = 0; i < 3; i++) {
+        lose(1, 1);
+        lose(3, 1);
+        card_sends(UNETMM_ST_PROTECTION);
+        expect_none();
+        card_sends(UNETMM_ST_PROTECTION);
+        expect_none();
+    }
+    card_sends(0);
+    assert_int_equal(t.message.opcode, UNETMM_OP_SEND);
+    expect(UNETMM_CQE_SENT, 1, 0);
+    card_sends(0);
+    expect_op(UNETMM_OP_WRITE, 0, false, 0);
+    expect(UNETMM_CQE_SENT, 2, 0);
+    /* A later message is still behind it. */
+    assert_int_equal(send_flags(1, 300, 3, 0), 0);
+    lose(1, 1);
+    card_sends(UNETMM_ST_PROTECTION);
+    expect_none();
+    assert_int_equal(send_flags(3, 300, 4, 0), 0);
+    lose(1, 1);
+    card_sends(UNETMM_ST_PROTECTION);
+    expect(UNETMM_CQE_SENT, 3, UNETMM_ST_PROTECTION);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 4, 0);
+    use(1);
+    end();
+}
+
+/* An operation that waits to be posted again never uses another import. */
 static void import_given_up(void **state)
 {
     unsigned i;
@@ -1106,7 +1439,7 @@ static void exports_stay(void **state)
                                    0), 0);
     expect_pinned("2 3 4 5 8");
     assert_true(driver.write[2] && driver.write[5] && !driver.write[8]);
-    /* No policy takes them; what there is otherwise is one page. */
+    /* No policy evicts them; besides them there is one page. */
     use(20);
     use(21);
     use(22);
@@ -1166,7 +1499,7 @@ static void exports_refused(void **state)
     use(10);
     use(11);
     assert_true(driver.pinned[2] && driver.pinned[3]);
-    /* What the process has unmapped stays unmapped, and nothing is confused. */
+    /* Pages that the process has unmapped stay unmapped. */
     lose(2, 1);
     assert_int_equal(unetmm_unexport(&t.ctx, 1), 0);
     use(2);
@@ -1238,7 +1571,7 @@ static void parts_stay(void **state)
 
 /* ---- The end ----------------------------------------------------------- */
 
-/* What an endpoint leaves behind in its queues is not in use any more. */
+/* Pages of an ended endpoint's queues are not in use any more. */
 static void endpoint_goes(void **state)
 {
     struct fake_endpoint other = t.fake;
@@ -1246,7 +1579,7 @@ static void endpoint_goes(void **state)
     (void)state;
     begin("lru", 2, 1);
     assert_int_equal(send_flags(1, 300, 5, 0), 0);
-    assert_int_equal(unetmm_post(t.ep, at(2), PAGE, 6, 0), 0);
+    assert_int_equal(unetmm_post_recv(t.ep, at(2), PAGE, 6, 0), 0);
     fake_endpoint_init(&other, 3, 3, 4, 0);
     other.private->ctx = &t.ctx;
     assert_int_equal(unetmm_utlb_ep_open(other.private), 0);
@@ -1275,7 +1608,7 @@ static void other_sources(void **state)
     assert_int_equal(unetmm_utlb_configure(&ctx, &config), -EOWNERDEAD);
     assert_int_equal(unetmm_utlb_stats(&ctx, &s), -EOWNERDEAD);
     open_ctx("lru", 4, 1);
-    s.size++;
+    s.size--;
     assert_int_equal(unetmm_utlb_stats(&t.ctx, &s), -EINVAL);
     /* A child has no log to unmap. */
     unetmm_utlb_close(&t.ctx, true);
@@ -1289,10 +1622,16 @@ int main(void)
         cmocka_unit_test(inline_pins_nothing),
         cmocka_unit_test(rights_are_added),
         cmocka_unit_test(refused_memory_is_the_cards_to_refuse),
+        cmocka_unit_test(memory_without_a_record),
         cmocka_unit_test(each_policy_has_its_victim),
         cmocka_unit_test(what_is_used_stays),
         cmocka_unit_test(no_room),
         cmocka_unit_test(no_room_for_all),
+        cmocka_unit_test(only_what_is_needed_goes),
+        cmocka_unit_test(others_limit_is_reached),
+        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(out_of_memory_at_first),
+        cmocka_unit_test(lost_at_the_ends),
         cmocka_unit_test(others_limits),
         cmocka_unit_test(users_policy),
         cmocka_unit_test(the_log_is_read),
@@ -1302,7 +1641,11 @@ int main(void)
         cmocka_unit_test(offered_again),
         cmocka_unit_test(again_when_there_is_room),
         cmocka_unit_test(quiet_ones_are_not_seen),
+        cmocka_unit_test(quiet_ones_give_room),
         cmocka_unit_test(quiet_ones_alone),
+        cmocka_unit_test(old_completions_say_nothing),
+        cmocka_unit_test(two_use_a_page),
+        cmocka_unit_test(writes_behind_a_message_again),
         cmocka_unit_test(many_at_a_time),
         cmocka_unit_test(operations_hold_their_pages),
         cmocka_unit_test(operations_again),

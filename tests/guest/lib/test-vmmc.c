@@ -87,7 +87,7 @@ static void queues_each_operation(void **state)
     assert_memory_equal(message.data, data, 100);
     assert_int_equal(unetmm_writev(fake.ep, IMPORT, LENGTH - 900, iov, 3,
                                    0xabcdef01, 2, UNETMM_NOTIFY |
-                                   UNETMM_QUIET), 0);
+                                   UNETMM_UNSIGNALED), 0);
     expect(UNETMM_OP_WRITE, LENGTH - 900, 2);
     assert_true(!message.is_inline && message.notify && message.quiet);
     assert_int_equal(message.imm, 0xabcdef01);
@@ -214,7 +214,7 @@ static void expect_cookies(uint64_t from, unsigned n)
         got = unetmm_wait(fake.ep, c, n % 3 + 1 < n ? n % 3 + 1 : n, SECOND);
         assert_in_range(got, 1, 3);
         for (i = 0; i < got; i++, n--) {
-            assert_int_equal(c[i].cookie, from++);
+            assert_int_equal(c[i].user_data, from++);
         }
     }
     assert_int_equal(unetmm_poll(fake.ep, c, 1), 0);
@@ -237,7 +237,7 @@ static void others_are_kept_in_order(void **state)
         assert_int_equal(pthread_create(&card, NULL, answer_one, &answer), 0);
         assert_int_equal(unetmm_write_sync(fake.ep, IMPORT, 0, data,
                                            sizeof(data), 0, 0, 10 * SECOND),
-                         answer.status);
+                         answer.status ? -ESTALE : 0);
         if (answer.before) {
             /* Whoever would sleep is told that there is something. */
             assert_int_equal(unetmm_arm(fake.ep), 1);
@@ -245,6 +245,40 @@ static void others_are_kept_in_order(void **state)
         assert_int_equal(pthread_join(card, NULL), 0);
         expect_cookies(0, answer.before + answer.after);
     }
+}
+
+/* What has been taken leaves its room to what is kept next: none is made. */
+static void room_is_used_again(void **state)
+{
+    struct answer answer = { 60, 0, UNETMM_ST_OK };
+    static uint8_t data[1000];
+    struct unetmm_completion c;
+    pthread_t card;
+    unsigned i, round;
+
+    (void)state;
+    for (round = 0; round < 3; round++) {
+        no_memory = round != 0;
+        assert_int_equal(pthread_create(&card, NULL, answer_one, &answer), 0);
+        assert_int_equal(unetmm_read_sync(fake.ep, IMPORT, 0, data,
+                                          sizeof(data), 10 * SECOND), 0);
+        no_memory = false;
+        assert_int_equal(pthread_join(card, NULL), 0);
+        /* Of the first ones 40 are taken, then those behind them. */
+        for (i = 0; i < answer.before - (round ? 0 : 20); i++) {
+            assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
+            assert_int_equal(c.user_data, round == 1 ? (i < 20 ? 40 + i : i - 20) :
+                             i);
+        }
+        answer.before = 40;
+        if (round == 1) {
+            for (; i < 60; i++) {
+                assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
+                assert_int_equal(c.user_data, i - 20);
+            }
+        }
+    }
+    assert_int_equal(unetmm_poll(fake.ep, &c, 1), 0);
 }
 
 /* Twice in a row: what was kept by the first is older than all of the second. */
@@ -265,7 +299,7 @@ static void kept_ones_stay_older(void **state)
     }
     for (i = 0; i < 140; i++) {
         assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
-        assert_int_equal(c.cookie, i % 70);
+        assert_int_equal(c.user_data, i % 70);
     }
     assert_int_equal(unetmm_poll(fake.ep, &c, 1), 0);
 }
@@ -283,7 +317,7 @@ static void nothing_is_taken_without_memory(void **state)
                      -ENOMEM);
     no_memory = false;
     assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
-    assert_int_equal(c.cookie, 1);
+    assert_int_equal(c.user_data, 1);
 }
 
 static void short_writes_do_not_wait(void **state)
@@ -293,7 +327,7 @@ static void short_writes_do_not_wait(void **state)
                                        UNETMM_NOTIFY, 0), 0);
     assert_true(fake_card_take(&fake.card, &message));
     assert_true(message.is_inline && message.quiet && message.notify);
-    assert_true(message.cookie >= UNETMM_SYNC_COOKIE);
+    assert_true(message.cookie >= UNETMM_SYNC_USER_DATA);
     assert_int_equal(message.imm, 9);
     assert_memory_equal(message.data, "abc", 3);
 }
@@ -308,7 +342,7 @@ static void waiting_ends_in_time(void **state)
     assert_int_equal(unetmm_read_sync(fake.ep, IMPORT, 0, data, 1000,
                                       1000000), -ETIMEDOUT);
     assert_int_equal(unetmm_poll(fake.ep, &c, 1), 1);
-    assert_int_equal(c.cookie, 1);
+    assert_int_equal(c.user_data, 1);
     assert_int_equal(unetmm_poll(fake.ep, &c, 1), 0);
 }
 
@@ -381,6 +415,7 @@ int main(void)
         TEST(refuses_what_is_wrong),
         TEST(full_queue_is_refused),
         TEST(others_are_kept_in_order),
+        TEST(room_is_used_again),
         TEST(kept_ones_stay_older),
         TEST(nothing_is_taken_without_memory),
         TEST(short_writes_do_not_wait),

@@ -77,7 +77,7 @@ static void takes_what_is_there(void **state)
     complete(1);
     complete(2);
     assert_int_equal(unetmm_wait(fake.ep, c, 4, -1), 2);
-    assert_int_equal(c[1].cookie, 2);
+    assert_int_equal(c[1].user_data, 2);
     assert_int_equal(unetmm_wait(fake.ep, c, 0, -1), -EINVAL);
 }
 
@@ -145,6 +145,29 @@ static void rings_before_it_blocks(void **state)
     assert_int_equal(unetmm_send(fake.ep, 1, &c, 8, 0, UNETMM_MORE), 0);
     assert_int_equal(unetmm_arm(fake.ep), 0);
     assert_true(fake_endpoint_rung(&fake));
+}
+
+/*
+ * Who blocks rings for a card that has stopped for want of room, or that waits for
+ * free buffers of which some were posted without a doorbell; and for no other.
+ */
+static void rings_a_card_that_waits(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i < 8; i++) {
+        bool blocked = i & 1, awaited = i & 2, unlooked = i & 4;
+        bool rings = blocked || (awaited && unlooked);
+
+        fake_card_state(&fake.card, (blocked ? UNETMM_EP_CQ_BLOCKED : 0) |
+                        (awaited ? UNETMM_EP_FQ_AWAITED : 0));
+        fake.ep->unlooked = unlooked ? 3 : 0;
+        fake_endpoint_rung(&fake);
+        assert_int_equal(unetmm_arm(fake.ep), 0);
+        assert_int_equal(fake_endpoint_rung(&fake), rings);
+        assert_int_equal(fake.ep->unlooked, unlooked && !rings ? 3 : 0);
+    }
 }
 
 static void stopped_endpoint_ends_the_wait(void **state)
@@ -231,7 +254,7 @@ static void race(uint32_t spin_ns)
 
         assert_in_range(n, 1, 3);
         for (i = 0; i < n; i++) {
-            assert_int_equal(c[i].cookie, next++);
+            assert_int_equal(c[i].user_data, next++);
         }
     }
     pthread_join(thread, NULL);
@@ -262,6 +285,7 @@ int main(void)
         TEST(arms_over_the_wrap_of_the_count),
         TEST(old_wake_up_is_harmless),
         TEST(rings_before_it_blocks),
+        TEST(rings_a_card_that_waits),
         TEST(stopped_endpoint_ends_the_wait),
         TEST(signal_ends_the_wait),
         TEST(loses_no_wake_up_blocking),

@@ -12,6 +12,7 @@
 
 #include "fake_calls.h"
 #include "fake_card.h"
+#include "fake_memory.h"
 #include "sys.h"
 
 #define FD              779
@@ -214,15 +215,15 @@ static void lengths_are_rounded_up(void **state)
     (void)state;
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         driver.opened = 0;
-        assert_int_equal(unetmm_start_to(fake.ep, 7, 8192, cases[i].bytes,
-                                         &to), 0);
+        assert_int_equal(unetmm_udma_to(fake.ep, 7, 8192, cases[i].bytes,
+                                        &to), 0);
         assert_int_equal(driver.window.kind, UNETMM_WINDOW_TO);
         assert_int_equal(driver.window.import, 7);
         assert_int_equal(driver.window.at, 8192);
         assert_int_equal(driver.window.length, cases[i].length);
         assert_int_equal(driver.protection, PROT_WRITE);
-        assert_int_equal(unetmm_start_from(fake.ep, memory[7], cases[i].bytes,
-                                           &from), 0);
+        assert_int_equal(unetmm_udma_from(fake.ep, memory[7], cases[i].bytes,
+                                          &from), 0);
         assert_int_equal(driver.window.kind, UNETMM_WINDOW_FROM);
         assert_int_equal(driver.window.at, (uintptr_t)memory[7]);
         assert_int_equal(driver.window.length, cases[i].length);
@@ -230,15 +231,15 @@ static void lengths_are_rounded_up(void **state)
         assert_int_equal(unetmm_window_close(fake.ep, to), 0);
         assert_int_equal(unetmm_window_close(fake.ep, from), 0);
     }
-    assert_int_equal(unetmm_start_to(fake.ep, 7, 0, 0, &to), -EINVAL);
-    assert_int_equal(unetmm_start_from(fake.ep, memory, 0, &from), -EINVAL);
-    assert_int_equal(unetmm_start_to(fake.ep, 7, 0, SIZE_MAX - 4094, &to),
+    assert_int_equal(unetmm_udma_to(fake.ep, 7, 0, 0, &to), -EINVAL);
+    assert_int_equal(unetmm_udma_from(fake.ep, memory, 0, &from), -EINVAL);
+    assert_int_equal(unetmm_udma_to(fake.ep, 7, 0, SIZE_MAX - 4094, &to),
                      -EINVAL);
-    fake.ep->utlb = (void *)&fake;
-    assert_int_equal(unetmm_start_to(fake.ep, 7, 0, 1, &to), -EOPNOTSUPP);
-    assert_int_equal(unetmm_start_from(fake.ep, memory, 1, &from),
+    fake.private->utlb = (void *)&fake;
+    assert_int_equal(unetmm_udma_to(fake.ep, 7, 0, 1, &to), -EOPNOTSUPP);
+    assert_int_equal(unetmm_udma_from(fake.ep, memory, 1, &from),
                      -EOPNOTSUPP);
-    fake.ep->utlb = NULL;
+    fake.private->utlb = NULL;
 }
 
 static void failures_leave_nothing(void **state)
@@ -246,19 +247,24 @@ static void failures_leave_nothing(void **state)
     void *window;
 
     (void)state;
+    memory_ends = 1;
+    assert_int_equal(unetmm_window_open(fake.ep, 3, 0, 1, NULL, &window),
+                     -ENOMEM);
+    assert_null(fake.private->windows);
+    assert_false(driver.open[0]);
     driver.fail = ENOSPC;
     assert_int_equal(unetmm_window_open(fake.ep, 3, 0, 1, NULL, &window),
                      -ENOSPC);
     assert_null(fake.private->windows);
     driver.fail_map = true;
-    assert_int_equal(unetmm_start_to(fake.ep, 3, 0, 1, &window), -ENOMEM);
+    assert_int_equal(unetmm_udma_to(fake.ep, 3, 0, 1, &window), -ENOMEM);
     assert_null(fake.private->windows);
     assert_false(driver.open[0]);
     fake.ep->alive = 0;
     assert_int_equal(unetmm_window_open(fake.ep, 3, 0, 1, NULL, &window),
                      -EOWNERDEAD);
-    assert_int_equal(unetmm_start_to(fake.ep, 3, 0, 1, &window), -EOWNERDEAD);
-    assert_int_equal(unetmm_start_from(fake.ep, memory, 1, &window),
+    assert_int_equal(unetmm_udma_to(fake.ep, 3, 0, 1, &window), -EOWNERDEAD);
+    assert_int_equal(unetmm_udma_from(fake.ep, memory, 1, &window),
                      -EOWNERDEAD);
     assert_int_equal(unetmm_window_close(fake.ep, memory[0]), -EOWNERDEAD);
     assert_int_equal(unetmm_flow_add(fake.ep, NULL), -EOWNERDEAD);

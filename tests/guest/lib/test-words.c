@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <libunetmm.h>
+#include <netinet/ether.h>
 #include <string.h>
 
 static void reads_addresses(void **state)
@@ -43,10 +44,15 @@ static void every_status_has_a_sentence(void **state)
     (void)state;
     for (i = 0; i < UNETMM_NUM_ST; i++) {
         assert_non_null(unetmm_status_str(i));
+        assert_in_range(-unetmm_status_errno(i), i != UNETMM_ST_OK, 4095);
         assert_string_not_equal(unetmm_status_str(i), "unknown status");
     }
     assert_string_equal(unetmm_status_str(UNETMM_NUM_ST), "unknown status");
     assert_string_equal(unetmm_status_str(~0u), "unknown status");
+    assert_int_equal(unetmm_status_errno(UNETMM_ST_OK), 0);
+    assert_int_equal(unetmm_status_errno(UNETMM_ST_REMOTE_RIGHT), -EACCES);
+    assert_int_equal(unetmm_status_errno(UNETMM_NUM_ST), -EIO);
+    assert_int_equal(unetmm_status_errno(~0u), -EIO);
 }
 
 static void every_error_has_a_sentence(void **state)
@@ -72,6 +78,41 @@ static void every_error_has_a_sentence(void **state)
     assert_string_equal(unetmm_strerror(0, UNETMM_CALL_ANY), "no error");
 }
 
+/* What ether_hostton() says, in ethers(5)'s place. */
+static int hostton_result;
+static uint8_t hostton_address[6];
+
+int ether_hostton(const char *name, struct ether_addr *address)
+{
+    assert_string_equal(name, "box");
+    errno = ENOENT;
+    memcpy(address, hostton_address, sizeof(hostton_address));
+    return hostton_result;
+}
+
+static void resolves_names(void **state)
+{
+    static const uint8_t good[6] = { 2, 0, 0, 0, 0, 7 };
+    uint8_t mac[6] = { 0 };
+
+    (void)state;
+    errno = 12345;
+    memcpy(hostton_address, good, sizeof(good));
+    assert_int_equal(unetmm_resolve("box", mac), 0);
+    assert_memory_equal(mac, good, sizeof(mac));
+    assert_int_equal(unetmm_resolve("52:54:00:12:34:56", mac), 0);
+    assert_int_equal(mac[5], 0x56);
+    hostton_result = -1;
+    assert_int_equal(unetmm_resolve("box", mac), -ENOENT);
+    hostton_result = 0;
+    hostton_address[0] = 1;
+    assert_int_equal(unetmm_resolve("box", mac), -EINVAL);
+    memset(hostton_address, 0, sizeof(hostton_address));
+    assert_int_equal(unetmm_resolve("box", mac), -EINVAL);
+    assert_int_equal(mac[5], 0x56);
+    assert_int_equal(errno, 12345);
+}
+
 static void counters_have_names(void **state)
 {
     const char *help = NULL;
@@ -79,26 +120,27 @@ static void counters_have_names(void **state)
 
     (void)state;
     for (i = 0; i < UNETMM_NUM_COUNTERS; i++) {
-        assert_non_null(unetmm_counter_name(UNETMM_SCOPE_CARD, i, &help));
+        assert_non_null(unetmm_stats_name(UNETMM_SCOPE_CARD, i, &help));
         assert_non_null(help);
     }
-    assert_null(unetmm_counter_name(UNETMM_SCOPE_CARD, i, &help));
+    assert_null(unetmm_stats_name(UNETMM_SCOPE_CARD, i, &help));
     for (i = 0; i < UNETMM_NUM_DRIVER_COUNTERS; i++) {
-        assert_non_null(unetmm_counter_name(UNETMM_SCOPE_DRIVER, i, NULL));
+        assert_non_null(unetmm_stats_name(UNETMM_SCOPE_DRIVER, i, NULL));
     }
-    assert_null(unetmm_counter_name(UNETMM_SCOPE_DRIVER, i, NULL));
-    assert_null(unetmm_counter_name(3, 0, NULL));
-    assert_string_equal(unetmm_counter_name(UNETMM_SCOPE_ENDPOINT,
-                                            UNETMM_C_tlb_hits, NULL),
+    assert_null(unetmm_stats_name(UNETMM_SCOPE_DRIVER, i, NULL));
+    assert_null(unetmm_stats_name(3, 0, NULL));
+    assert_string_equal(unetmm_stats_name(UNETMM_SCOPE_ENDPOINT,
+                                          UNETMM_C_tlb_hits, NULL),
                         "tlb_hits");
-    assert_null(unetmm_counter_name(UNETMM_SCOPE_ENDPOINT, UNETMM_C_turns,
-                                    NULL));
+    assert_null(unetmm_stats_name(UNETMM_SCOPE_ENDPOINT, UNETMM_C_turns,
+                                  NULL));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_addresses),
+        cmocka_unit_test(resolves_names),
         cmocka_unit_test(every_status_has_a_sentence),
         cmocka_unit_test(every_error_has_a_sentence),
         cmocka_unit_test(counters_have_names),

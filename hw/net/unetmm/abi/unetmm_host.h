@@ -1,5 +1,5 @@
 /*
- * unetmm: what the core needs of the program it lives in.
+ * unetmm: the core's interface to the program around it.
  *
  * The core knows neither PCI nor QOM.  QEMU is one host (shell/pci.c); the unit
  * tests, the state explorer and the fuzzers are another, built with
@@ -83,7 +83,7 @@ static inline void unetmm_barrier_seen(char which)
         unetmm_log_guest_error(fmt "\n", __VA_ARGS__); \
     } while (0)
 
-/* What the wire said to a frame. */
+/* The wire's answer to a frame. */
 typedef enum UnetmmSent {
     UNETMM_SENT_DONE,       /* gone */
     UNETMM_SENT_QUEUED,     /* copied; no more until unetmm_core_sent() */
@@ -91,10 +91,41 @@ typedef enum UnetmmSent {
 } UnetmmSent;
 
 /*
+ * Steps of the card that take time in hardware, with the meaning of `n`.  An
+ * action that the host sees is no step: an entry of the card, a DMA, an
+ * interrupt, a frame that is sent.  docs/specs/unetmm.rst has the same list, in
+ * "Time".
+ */
+#define UNETMM_STEPS(X) \
+    X(FETCH, "fetch")           /* a descriptor was read: slots */ \
+    X(GATHER, "gather")         /* a part of a message was read: bytes */ \
+    X(PLACE, "place")           /* a part of a message was written: bytes */ \
+    X(PACKET, "packet")         /* a reliable packet goes out: bytes */ \
+    X(ACK, "ack")               /* an acknowledgement goes out: 0 */ \
+    X(LOCAL, "local")           /* a frame for the card itself: bytes */ \
+    X(HEAD, "head")             /* the next look-up is of a head: 0 */ \
+    X(HIT, "hit")               /* a translation was found: 1 to write */ \
+    X(MISS, "miss")             /* one was not found: 1 to write */ \
+    X(ENTRY, "entry")           /* entries of a table were read: how many */ \
+    X(LOCK, "lock")             /* an entry was locked: 1, or unlocked: 0 */ \
+    X(INSERT, "insert")         /* pages entered the TLB: how many */ \
+    X(EVICT, "evict")           /* a page left it: 1 */ \
+    X(REPORT, "report")         /* a record for the driver: its type */ \
+    X(COMMAND, "command")       /* a command was read: its opcode */ \
+    X(COMPLETE, "complete")     /* a completion goes out: its len */
+
+typedef enum UnetmmStep {
+#define UNETMM_STEP(name, text) UNETMM_STEP_##name,
+    UNETMM_STEPS(UNETMM_STEP)
+#undef UNETMM_STEP
+    UNETMM_NUM_STEPS
+} UnetmmStep;
+
+/*
  * All are called with the host's one lock held (QEMU: the BQL) and may be
  * called from inside any unetmm_core_*() call.  Addresses are the device's DMA
  * addresses.  Memory operations return false if the bus refuses any part; they
- * reach RAM only, never a device.
+ * reach RAM only, never a device's registers.
  */
 typedef struct UnetmmHostOps {
     bool (*mem_read)(void *host, uint64_t addr, void *buf, size_t bytes);
@@ -104,8 +135,8 @@ typedef struct UnetmmHostOps {
     bool (*mem_store32)(void *host, uint64_t addr, uint32_t value);
     /*
      * If the aligned 64-bit word is *old, makes it `value`, at once for every
-     * processor; *old becomes what was there.  The word is little-endian in
-     * memory.
+     * processor; *old becomes the word that was there.  The word is little-
+     * endian in memory.
      */
     bool (*mem_cmpxchg64)(void *host, uint64_t addr, uint64_t *old,
                           uint64_t value);
@@ -132,6 +163,12 @@ typedef struct UnetmmHostOps {
     void (*clear_windows)(void *host, uint32_t page, uint32_t npages);
     /* The wire carries our own source address: said once to the user. */
     void (*warn_self)(void *host);
+    /*
+     * NULL: no step takes time.  Else the card is at this step now, and the
+     * host may let its clock, which now_ns() shows, go on.  It must not call
+     * the card.  QEMU has none; tests/paper has one.
+     */
+    void (*spend)(void *host, UnetmmStep step, uint32_t n);
 } UnetmmHostOps;
 
 #endif /* UNETMM_HOST_H */

@@ -471,7 +471,8 @@ struct unetmm_cqe {
 #define UNETMM_CMD_FLOW_CLEAR   22
 #define UNETMM_CMD_BACKUP_DONE  23
 #define UNETMM_CMD_TAIL_ARM     24
-#define UNETMM_NUM_CMD          25
+#define UNETMM_CMD_INVALIDATE   25      /* as INV_CTRL */
+#define UNETMM_NUM_CMD          26
 
 struct unetmm_cmd_space {
     unetmm_u8 source;           /* UNETMM_SOURCE_* */
@@ -531,6 +532,12 @@ struct unetmm_cmd_channel {
  * asked for again with it.  Else only those that have none themselves.
  */
 #define UNETMM_CHANNEL_F_REWIND 0x02
+/*
+ * SET, reliable: a refused sender waits as long as it was told, no longer, and
+ * is not told that the page is there: RNR NACKs as in NPF's paper.
+ */
+#define UNETMM_CHANNEL_F_PLAIN_RNR 0x04
+#define UNETMM_CHANNEL_F_ALL    0x07
 
 #define UNETMM_REL_RETRIES      12
 #define UNETMM_REL_TIMEOUT_US   4000
@@ -829,6 +836,11 @@ struct unetmm_cmd_tail {
 #define UNETMM_START_REFUSED    3       /* length, channel or import wrong */
 #define UNETMM_START_DONE       4       /* posted */
 
+struct unetmm_cmd_inv {
+    unetmm_le64 start;          /* first byte */
+    unetmm_le64 last;           /* last byte, inclusive */
+};
+
 struct unetmm_cmd {
     unetmm_u8 opcode;
     unetmm_u8 rsvd;
@@ -852,6 +864,7 @@ struct unetmm_cmd {
         struct unetmm_cmd_flow flow;
         struct unetmm_cmd_backup backup;
         struct unetmm_cmd_tail tail;
+        struct unetmm_cmd_inv inv;
         unetmm_u8 raw[56];
     };
 };
@@ -860,7 +873,7 @@ struct unetmm_cmd_done {
     unetmm_le16 tag;
     unetmm_u8 opcode;
     unetmm_u8 status;           /* UNETMM_CS_* */
-    unetmm_le32 result;         /* FAULT_REPLY, REDIRECT, COUNTER_, TAIL_ARM */
+    unetmm_le32 result;         /* of some commands */
     unetmm_le32 rsvd;
     unetmm_le32 flags;          /* UNETMM_PHASE */
 };
@@ -1105,7 +1118,8 @@ struct unetmm_notify {
     X(drop_backup_bits, E, "packets dropped: bitmap of the ring used up") \
     X(drop_backup_ring, E, "packets dropped: no buffer in the backup ring") \
     X(drop_backup_size, E, "packets dropped: longer than that buffer") \
-    X(drop_backup_report, E, "packets dropped: fault ring full")
+    X(drop_backup_report, E, "packets dropped: fault ring full") \
+    X(tlb_too_small,    E, "transfers ended: more pages than the TLB has room")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

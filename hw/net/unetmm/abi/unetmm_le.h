@@ -76,7 +76,7 @@ static inline void unetmm_le_fqe(struct unetmm_fqe *f)
     f->rsvd = le64_to_cpu(f->rsvd);
 }
 
-/* data[] stays as it is, and so does an atomic's old value, as in memory. */
+/* data[] and an atomic's old value stay as they are, as in memory. */
 static inline void unetmm_le_cqe(struct unetmm_cqe *c)
 {
     c->cookie = le64_to_cpu(c->cookie);
@@ -280,6 +280,10 @@ static inline void unetmm_le_cmd(struct unetmm_cmd *c)
         c->reply.vaddr = le64_to_cpu(c->reply.vaddr);
         c->reply.list = le64_to_cpu(c->reply.list);
         c->reply.tag = le32_to_cpu(c->reply.tag);
+        break;
+    case UNETMM_CMD_INVALIDATE:
+        c->inv.start = le64_to_cpu(c->inv.start);
+        c->inv.last = le64_to_cpu(c->inv.last);
         break;
     case UNETMM_CMD_SYSBUF_SET:
     case UNETMM_CMD_SYSBUF_DONE:

@@ -136,7 +136,7 @@ struct unetmm_control {
     unetmm_u8 status;           /* UNETMM_CTL_ST_*, in answers */
     unetmm_le16 src_ep;         /* the sender's endpoint for the channel */
     unetmm_le16 src_channel;
-    unetmm_le16 dst_ep;         /* known in answers and CLOSE, else 0 */
+    unetmm_le16 dst_ep;         /* answers, CLOSE, PROBE of a channel; else 0 */
     unetmm_le16 dst_channel;
     unetmm_u8 channel_type;     /* CONNECT, _ACK: UNETMM_CHANNEL_*; else 0 */
     unetmm_u8 rights;           /* IMPORT, _ACK: UNETMM_RIGHT_*; else 0 */
@@ -149,7 +149,7 @@ struct unetmm_control {
 
 static_assert(sizeof(struct unetmm_control) == 40, "control message");
 
-#define UNETMM_CTL_PROBE        1       /* is there a driver? */
+#define UNETMM_CTL_PROBE        1       /* is there a driver, or a channel? */
 #define UNETMM_CTL_PROBE_ACK    2
 #define UNETMM_CTL_CONNECT      3
 #define UNETMM_CTL_CONNECT_ACK  4

@@ -18,7 +18,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../card/core.h"
+#include "../ring/ring.h"
+#include "aside.h"
 
 #define BITS            64
 #define BACKUP_LEAST    64      /* bytes of a buffer */
@@ -35,7 +36,7 @@ static void backup_ep_begin(UnetmmCore *core, UnetmmEp *ep)
     while (n < bits) {
         n *= 2;
     }
-    ep->bitmap = g_new0(uint64_t, bits / BITS + 1);
+    ep->bitmap = g_new0(uint64_t, (bits + BITS - 1) / BITS);
     ep->taken = g_new0(UnetmmTaken, n);
     ep->taken_mask = n - 1;
 }
@@ -65,7 +66,7 @@ static uint32_t backup_bit_at(const UnetmmEp *ep, uint32_t offset)
     return (ep->bm_index + offset) % ep->bm_size;
 }
 
-/* What is further off than the bitmap reaches has its bit to come. */
+/* A slot beyond the bitmap has no bit yet. */
 bool unetmm_backup_pending(const UnetmmEp *ep, uint32_t offset)
 {
     return offset < ep->bm_size && backup_bit(ep, backup_bit_at(ep, offset));
@@ -280,7 +281,7 @@ uint8_t unetmm_backup_done(UnetmmCore *core, uint16_t id,
 
 /* ---- The tail ----------------------------------------------------------- */
 
-/* Modulo 2^32: what lies behind is posted, or was. */
+/* Modulo 2^32: slots behind it are posted, or were. */
 static bool tail_posted(const UnetmmEp *ep, uint32_t slot)
 {
     return ep->fq_prod - slot - 1 <= INT32_MAX;
@@ -311,7 +312,7 @@ uint8_t unetmm_tail_arm(UnetmmCore *core, uint16_t id,
     /* It is shown, and then the process's words are looked at once more. */
     ep->publish = true;
     unetmm_ep_sync(core, ep);
-    /* What is owed, of an earlier one or of this one by now, is no more. */
+    /* A notification owed, of an earlier one or of this one, is no more. */
     ep->notify_tail = false;
     if (ep->error) {
         return UNETMM_CS_BAD_ID;
@@ -326,7 +327,7 @@ uint8_t unetmm_tail_arm(UnetmmCore *core, uint16_t id,
 
 /* ---- Saved state -------------------------------------------------------- */
 
-/* What a slot is going to say; a packet in the ring has nothing to say yet. */
+/* A slot's future completion; a packet in the ring has nothing to say yet. */
 static void taken_save(UnetmmStream *st, UnetmmEp *ep, uint32_t offset)
 {
     uint32_t at = (ep->fq_cons + offset) & ep->taken_mask;
@@ -420,7 +421,7 @@ static void backup_reset(UnetmmCore *core)
     }
 }
 
-/* What waits for its turn is not going to be shown any more. */
+/* The completions that wait for their turn will not be written any more. */
 static void backup_ep_stop(UnetmmCore *core, UnetmmEp *ep)
 {
     unetmm_count(core, ep, UNETMM_C_drop_stopped, backup_forget(ep));

@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../card/core.h"
+#include "aside.h"
 
 static UnetmmVerdict backup_absent(UnetmmCore *core, const UnetmmAbsent *ctx)
 {

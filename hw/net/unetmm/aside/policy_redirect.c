@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../card/core.h"
+#include "aside.h"
 
 static UnetmmVerdict redirect_absent(UnetmmCore *core, const UnetmmAbsent *ctx)
 {
@@ -17,7 +17,7 @@ static UnetmmVerdict redirect_absent(UnetmmCore *core, const UnetmmAbsent *ctx)
 static bool redirect_ep_ok(const UnetmmCore *core,
                            const struct unetmm_cmd_ep *cmd)
 {
-    return core->sysbuf.n && !cmd->backup;
+    return core->sysbuf->n && !cmd->backup;
 }
 
 /* A slot for each packet that the peer may send; it has to fit. */
@@ -25,7 +25,7 @@ static bool redirect_channel_ok(const UnetmmCore *core,
                                 const struct unetmm_cmd_channel *cmd)
 {
     return cmd->recv_credits && cmd->recv_credits <= UNETMM_REL_WINDOW &&
-           cmd->mtu <= core->sysbuf.bytes - UNETMM_SLOT_HEAD;
+           cmd->mtu <= core->sysbuf->bytes - UNETMM_SLOT_HEAD;
 }
 
 const UnetmmPolicyOps unetmm_policy_redirect = {

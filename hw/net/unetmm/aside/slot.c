@@ -11,7 +11,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../card/core.h"
+#include "aside.h"
 
 #define SLOT_MISS       1       /* its UnetmmMiss in the endpoint */
 #define SLOT_TRIES      16      /* buffers that one packet may send back */
@@ -96,7 +96,7 @@ static void slot_landed_late(UnetmmCore *core, UnetmmEp *ep,
 
 static bool slot_place_ok(UnetmmCore *core, const UnetmmEp *ep)
 {
-    const UnetmmLanding *rx = &core->rx;
+    const UnetmmLanding *rx = core->rx;
 
     return rx->place.npieces == 1 && rx->place.pieces[0].len == rx->len &&
            rx->cqe.opcode == UNETMM_CQE_RECEIVED && unetmm_slot_landing_ok(ep);
@@ -117,7 +117,7 @@ static void slot_land(UnetmmCore *core, UnetmmEp *ep, UnetmmPlacement *place,
                                             data);
 
     if (placed == UNETMM_PLACED_LATER) {
-        core->rx.cqe = *cqe;
+        core->rx->cqe = *cqe;
     } else {
         slot_landed(core, ep, cqe, placed == UNETMM_PLACED,
                     unetmm_recv_why(placed));
@@ -179,8 +179,8 @@ static void slot_absent(UnetmmCore *core, UnetmmEp *ep,
                  ep->bm_size;
 
     /*
-     * For what is stored the driver enters the page into its table unasked;
-     * what it has to give to the card it gives only when asked.
+     * When the packet is stored, the driver enters the page into the table
+     * unasked.  A translation that only the TLB has is asked for.
      */
     if (fqe && (!store || source->only_copy_is_the_tlb)) {
         slot_ask(core, ep, fqe, vpn);
@@ -190,7 +190,7 @@ static void slot_absent(UnetmmCore *core, UnetmmEp *ep,
     }
 }
 
-/* What is wrong with the next slot for any packet; UNETMM_ST_OK: nothing. */
+/* The error of the next slot for any packet; UNETMM_ST_OK: none. */
 static uint8_t slot_wrong(UnetmmCore *core, UnetmmEp *ep,
                           const struct unetmm_fqe *fqe)
 {
@@ -207,7 +207,7 @@ static uint8_t slot_wrong(UnetmmCore *core, UnetmmEp *ep,
 static bool slot_try(UnetmmCore *core, UnetmmEp *ep,
                      const struct unetmm_cqe *cqe, const uint8_t *data)
 {
-    UnetmmPlacement *place = &core->place;
+    UnetmmPlacement *place = core->place;
     struct unetmm_cqe full = *cqe;
     struct unetmm_fqe fqe;
     uint32_t npages;
@@ -246,7 +246,7 @@ static bool slot_try(UnetmmCore *core, UnetmmEp *ep,
 
 /*
  * A packet needs a place of its own in the completion queue, besides those of
- * all who wait before it.
+ * all that wait before it.
  */
 void unetmm_slot_receive(UnetmmCore *core, UnetmmEp *ep,
                          const struct unetmm_cqe *cqe, const uint8_t *data)

@@ -3,12 +3,12 @@
  *
  * The driver gives slots.  Each channel of an endpoint with policy `redirect`
  * is promised some, and grants its peer so many packets beyond the next one
- * expected (credits): a packet that may be sent has a slot, whoever else sends
- * what, and a slot is never looked for in vain.
+ * expected (credits): a packet that may be sent has a slot, whatever others
+ * send, so the card always finds one.
  *
  * A packet in a slot is here, but not in its place: it keeps its turn until the
- * driver has copied it, once, and so do all behind it.  What comes later for a
- * page of a slot goes to a slot as well, and they are copied in that order.
+ * driver has copied it, once, as do all behind it.  A later packet for a
+ * page of a slot goes to a slot as well; the driver copies them in that order.
  * Putting it there takes no simulated time (x-dma-page-ns).
  *
  * A slot outlives its channel if the endpoint goes first; it is the card's
@@ -17,26 +17,30 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../card/core.h"
+#include "../ring/ring.h"
+#include "aside.h"
 #include "../abi/unetmm_le.h"
 
 static void sysbuf_create(UnetmmCore *core)
 {
-    core->sysbuf.slots = g_new0(UnetmmSlot, core->params.sysbuf_slots + 1);
-    core->sysbuf.free = g_new0(uint16_t, core->params.sysbuf_slots + 1);
-    core->sysbuf.full = g_new0(uint16_t, core->params.sysbuf_slots + 1);
+    core->sysbuf = g_new0(UnetmmSysbuf, 1);
+    core->sysbuf->slots = g_new0(UnetmmSysbufSlot,
+                                 MAX(core->params.sysbuf_slots, 1));
+    core->sysbuf->free = g_new0(uint16_t, MAX(core->params.sysbuf_slots, 1));
+    core->sysbuf->full = g_new0(uint16_t, MAX(core->params.sysbuf_slots, 1));
 }
 
 static void sysbuf_free(UnetmmCore *core)
 {
-    g_clear_pointer(&core->sysbuf.slots, g_free);
-    g_clear_pointer(&core->sysbuf.free, g_free);
-    g_clear_pointer(&core->sysbuf.full, g_free);
+    g_free(core->sysbuf->slots);
+    g_free(core->sysbuf->free);
+    g_free(core->sysbuf->full);
+    g_clear_pointer(&core->sysbuf, g_free);
 }
 
 static void sysbuf_reset(UnetmmCore *core)
 {
-    UnetmmSysbuf *sb = &core->sysbuf;
+    UnetmmSysbuf *sb = core->sysbuf;
 
     memset(sb->slots, 0, core->params.sysbuf_slots * sizeof(*sb->slots));
     sb->n = sb->bytes = sb->promised = sb->nfree = 0;
@@ -48,7 +52,7 @@ static void sysbuf_reset(UnetmmCore *core)
 bool unetmm_sysbuf_give(UnetmmCore *core, const uint64_t *addrs, uint32_t n,
                         uint32_t bytes)
 {
-    UnetmmSysbuf *sb = &core->sysbuf;
+    UnetmmSysbuf *sb = core->sysbuf;
 
     if (n > core->params.sysbuf_slots ||
         (n && bytes < UNETMM_SLOT_HEAD + core->params.user_mtu)) {
@@ -62,7 +66,7 @@ bool unetmm_sysbuf_give(UnetmmCore *core, const uint64_t *addrs, uint32_t n,
     sb->n = sb->nfree = n;
     sb->bytes = bytes;
     for (uint32_t i = 0; i < n; i++) {
-        sb->slots[i] = (UnetmmSlot) { .addr = addrs[i] };
+        sb->slots[i] = (UnetmmSysbufSlot) { .addr = addrs[i] };
         /* The first one is the first to be used. */
         sb->free[i] = n - 1 - i;
     }
@@ -77,10 +81,10 @@ uint8_t unetmm_sysbuf_set(UnetmmCore *core,
     if (cmd->slots > core->params.sysbuf_slots || cmd->list % 8) {
         return UNETMM_CS_BAD_ARG;
     }
-    if (core->sysbuf.promised || core->sysbuf.nfree != core->sysbuf.n) {
+    if (core->sysbuf->promised || core->sysbuf->nfree != core->sysbuf->n) {
         return UNETMM_CS_BUSY;
     }
-    addrs = g_new0(uint64_t, cmd->slots + 1);
+    addrs = g_new0(uint64_t, MAX(cmd->slots, 1));
     if (cmd->slots && !unetmm_dma_read(core, NULL, cmd->list, addrs,
                                        cmd->slots * sizeof(*addrs))) {
         return UNETMM_CS_DMA;
@@ -97,16 +101,16 @@ uint8_t unetmm_sysbuf_set(UnetmmCore *core,
 
 bool unetmm_sysbuf_promise(UnetmmCore *core, uint32_t n)
 {
-    if (n > core->sysbuf.n - core->sysbuf.promised) {
+    if (n > core->sysbuf->n - core->sysbuf->promised) {
         return false;
     }
-    core->sysbuf.promised += n;
+    core->sysbuf->promised += n;
     return true;
 }
 
 void unetmm_sysbuf_forget(UnetmmCore *core, UnetmmShare *share)
 {
-    UnetmmSysbuf *sb = &core->sysbuf;
+    UnetmmSysbuf *sb = core->sysbuf;
 
     for (uint32_t i = 0; share->used && i < sb->n; i++) {
         if (sb->slots[i].state != UNETMM_SLOT_FREE &&
@@ -130,7 +134,8 @@ static bool pages_meet(const UnetmmPiece *a, const UnetmmPiece *b)
            ((a->addr + (a->len - 1)) >> UNETMM_PAGE_SHIFT);
 }
 
-static bool slot_meets(const UnetmmSlot *slot, const UnetmmPlacement *place)
+static bool slot_meets(const UnetmmSysbufSlot *slot,
+                       const UnetmmPlacement *place)
 {
     for (unsigned i = 0; i < slot->npieces; i++) {
         for (uint32_t p = 0; p < place->npieces; p++) {
@@ -147,7 +152,7 @@ bool unetmm_sysbuf_follows(const UnetmmCore *core, const UnetmmShare *share,
 {
     for (unsigned i = 0; share->used && i < UNETMM_REL_WINDOW; i++) {
         if ((share->unlanded >> i & 1) &&
-            slot_meets(&core->sysbuf.slots[share->slot_of[i]], place)) {
+            slot_meets(&core->sysbuf->slots[share->slot_of[i]], place)) {
             return true;
         }
     }
@@ -156,7 +161,7 @@ bool unetmm_sysbuf_follows(const UnetmmCore *core, const UnetmmShare *share,
 
 /* False: the bus refused it. */
 static bool slot_write(UnetmmCore *core, UnetmmEp *ep,
-                       const UnetmmShare *share, const UnetmmSlot *slot,
+                       const UnetmmShare *share, const UnetmmSysbufSlot *slot,
                        const struct unetmm_frame *f, const uint8_t *payload)
 {
     bool write = f->opcode == UNETMM_WIRE_WRITE;
@@ -182,8 +187,8 @@ static bool slot_write(UnetmmCore *core, UnetmmEp *ep,
 static void slot_is_full(UnetmmCore *core, UnetmmShare *share, uint16_t number,
                          uint32_t psn)
 {
-    UnetmmSysbuf *sb = &core->sysbuf;
-    UnetmmSlot *slot = &sb->slots[number];
+    UnetmmSysbuf *sb = core->sysbuf;
+    UnetmmSysbufSlot *slot = &sb->slots[number];
 
     slot->state = UNETMM_SLOT_FULL;
     slot->share = share;
@@ -201,9 +206,9 @@ bool unetmm_sysbuf_take(UnetmmCore *core, UnetmmEp *ep, UnetmmShare *share,
                         const struct unetmm_frame *f,
                         const UnetmmPlacement *place, const uint8_t *payload)
 {
-    UnetmmSysbuf *sb = &core->sysbuf;
+    UnetmmSysbuf *sb = core->sysbuf;
     uint16_t number;
-    UnetmmSlot *slot;
+    UnetmmSysbufSlot *slot;
 
     if (share->used >= share->credits || !sb->nfree) {
         return false;
@@ -233,7 +238,7 @@ bool unetmm_sysbuf_take(UnetmmCore *core, UnetmmEp *ep, UnetmmShare *share,
 
 static void slot_free(UnetmmCore *core, uint16_t number)
 {
-    UnetmmSysbuf *sb = &core->sysbuf;
+    UnetmmSysbuf *sb = core->sysbuf;
 
     sb->slots[number].state = UNETMM_SLOT_FREE;
     sb->slots[number].share = NULL;
@@ -243,7 +248,7 @@ static void slot_free(UnetmmCore *core, uint16_t number)
 /* False: the ring has no room now. */
 static bool slot_report(UnetmmCore *core, uint16_t number)
 {
-    UnetmmSlot *slot = &core->sysbuf.slots[number];
+    UnetmmSysbufSlot *slot = &core->sysbuf->slots[number];
     struct unetmm_fault fault = {
         .type = UNETMM_FAULT_SLOT, .space = slot->space, .ep = slot->ep,
         .fault_id = number,
@@ -256,9 +261,9 @@ static bool slot_report(UnetmmCore *core, uint16_t number)
     return true;
 }
 
-static void sysbuf_flush(UnetmmCore *core)
+static void sysbuf_report(UnetmmCore *core)
 {
-    UnetmmSysbuf *sb = &core->sysbuf;
+    UnetmmSysbuf *sb = core->sysbuf;
 
     while (sb->full_used) {
         uint16_t number = sb->full[sb->full_first];
@@ -275,9 +280,16 @@ static void sysbuf_flush(UnetmmCore *core)
     }
 }
 
+static void sysbuf_flush(UnetmmCore *core)
+{
+    if (core->sysbuf->full_used) {
+        sysbuf_report(core);
+    }
+}
+
 uint8_t unetmm_sysbuf_done(UnetmmCore *core, const struct unetmm_cmd_slot *cmd)
 {
-    UnetmmSysbuf *sb = &core->sysbuf;
+    UnetmmSysbuf *sb = core->sysbuf;
     UnetmmShare *share;
     uint32_t psn;
 
@@ -307,19 +319,19 @@ uint8_t unetmm_sysbuf_done(UnetmmCore *core, const struct unetmm_cmd_slot *cmd)
 /*
  * The slots come before the channels, which are promised some; which packet is
  * in which comes behind them.  The packet's bytes are in guest memory and are
- * not saved here; nor is what follows from the rest: how many are free or
- * promised, and whether a channel waits for a landing to end.
+ * not saved here.  Derived values are not saved either: how many slots are free
+ * or promised, and whether a channel waits for a landing to end.
  */
 static void sysbuf_save(UnetmmStream *st, UnetmmCore *core)
 {
     g_autofree uint64_t *addrs = NULL;
-    UnetmmSysbuf *sb = &core->sysbuf;
+    UnetmmSysbuf *sb = core->sysbuf;
     uint32_t bytes = sb->bytes;
     uint32_t n;
 
     unetmm_stream_enter(st, "sysbuf", UNETMM_STREAM_ONE);
     n = unetmm_stream_choice(st, sb->n, core->params.sysbuf_slots + 1, "n");
-    addrs = g_new0(uint64_t, n + 1);
+    addrs = g_new0(uint64_t, MAX(n, 1));
     unetmm_stream_u32(st, &bytes, "bytes");
     for (uint32_t i = 0; i < n && !st->wrong; i++) {
         addrs[i] = sb->slots[i].addr;
@@ -335,7 +347,7 @@ static void sysbuf_save(UnetmmStream *st, UnetmmCore *core)
     }
 }
 
-static void pieces_save(UnetmmStream *st, UnetmmSlot *slot)
+static void pieces_save(UnetmmStream *st, UnetmmSysbufSlot *slot)
 {
     slot->npieces = unetmm_stream_choice(st, slot->npieces,
                                          UNETMM_SLOT_PIECES + 1, "npieces");
@@ -355,7 +367,7 @@ static void pieces_save(UnetmmStream *st, UnetmmSlot *slot)
 
 static void slot_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
 {
-    UnetmmSlot *slot = &core->sysbuf.slots[number];
+    UnetmmSysbufSlot *slot = &core->sysbuf->slots[number];
 
     slot->state = unetmm_stream_choice(st, slot->state, UNETMM_SLOT_TOLD + 1,
                                        "state");
@@ -381,7 +393,7 @@ static void slot_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
 /* In which order they are to be reported. */
 static void full_save(UnetmmStream *st, UnetmmCore *core)
 {
-    UnetmmSysbuf *sb = &core->sysbuf;
+    UnetmmSysbuf *sb = core->sysbuf;
     uint32_t used = unetmm_stream_choice(st, sb->full_used, sb->n + 1,
                                          "full_used");
     uint32_t full = 0;
@@ -417,7 +429,7 @@ static void full_save(UnetmmStream *st, UnetmmCore *core)
 
 static void slots_save(UnetmmStream *st, UnetmmCore *core)
 {
-    UnetmmSysbuf *sb = &core->sysbuf;
+    UnetmmSysbuf *sb = core->sysbuf;
 
     unetmm_stream_enter(st, "sysbuf", UNETMM_STREAM_ONE);
     for (uint32_t i = 0; i < sb->n && !st->wrong; i++) {

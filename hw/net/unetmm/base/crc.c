@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../card/core.h"
+#include "base.h"
 
 #define CRC32C_POLY 0x82f63b78u         /* Castagnoli, reflected */
 

@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../card/core.h"
+#include "base.h"
 #include "../abi/unetmm_le.h"
 
 static void dma_refused(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,

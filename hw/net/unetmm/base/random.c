@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../card/core.h"
+#include "base.h"
 
 /* xorshift64*: the same numbers for the same seed, on every host. */
 uint32_t unetmm_random(UnetmmCore *core)

@@ -62,7 +62,7 @@ static const char *check_tlb(const UnetmmParams *p)
     return NULL;
 }
 
-/* Says what is wrong, or NULL. */
+/* The error as a text, or NULL. */
 const char *unetmm_params_check(const UnetmmParams *p)
 {
     if (!IN(p->endpoints, 2, UNETMM_MAX_ENDPOINTS)) {
@@ -120,7 +120,9 @@ void unetmm_core_init(UnetmmCore *core, const UnetmmParams *params,
     core->ops = ops;
     core->host = host;
     core->timer_ns = INT64_MAX;
-    unetmm_modules_create(core);
+    unetmm_modules_create(&core->modules, core, core->tables->modules,
+                          params->dma_page_ns);
+    unetmm_budget_renew(core);
 }
 
 void unetmm_core_free(UnetmmCore *core)
@@ -129,18 +131,18 @@ void unetmm_core_free(UnetmmCore *core)
         return;
     }
     unetmm_engine_reset(core);
-    unetmm_modules_free(core);
+    unetmm_modules_free(&core->modules, core);
 }
 
 /*
  * DMA stops first; then everything is as after power-on, counters included, but
- * for the one that says what resets have ended.
+ * for the one of frames and transfers ended by resets.
  */
 void unetmm_engine_reset(UnetmmCore *core)
 {
     uint64_t ended;
 
-    unetmm_modules_reset(core);
+    unetmm_modules_reset(&core->modules, core);
     core->again = false;
     ended = core->counters[UNETMM_C_drop_reset];
     memset(core->counters, 0, sizeof(core->counters));

@@ -9,7 +9,20 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
+#include "../aside/aside.h"
+#include "../ether/ether.h"
+#include "../ring/ring.h"
+#include "../store/store.h"
 #include "core.h"
+
+/* The same as by the registers, which keep their values. */
+static uint8_t cmd_invalidate(UnetmmCore *core, const struct unetmm_cmd *cmd,
+                              uint32_t *result)
+{
+    unetmm_invalidate(core, cmd->space, cmd->inv.start, cmd->inv.last);
+    *result = unetmm_invalidate_busy(core);
+    return UNETMM_CS_OK;
+}
 
 static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
                            uint32_t *result, bool *wait)
@@ -36,7 +49,7 @@ static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
     case UNETMM_CMD_REGION_CLEAR:
         return unetmm_region_clear(core, cmd->region.region, cmd->tag, wait);
     case UNETMM_CMD_REGION_REDIRECT:
-        return unetmm_redirect(core, &cmd->redirect, cmd->tag, result, wait);
+        return unetmm_move(core, &cmd->redirect, cmd->tag, result, wait);
     case UNETMM_CMD_IMPORT_SET:
         return unetmm_import_set(core, cmd->ep, &cmd->import);
     case UNETMM_CMD_IMPORT_CLEAR:
@@ -50,9 +63,9 @@ static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
     case UNETMM_CMD_PROXY_CLEAR:
         return unetmm_proxy_clear(core, &cmd->proxy);
     case UNETMM_CMD_COUNTERS_SET:
-        return unetmm_counters_set(core, cmd->space, &cmd->counters);
+        return unetmm_event_counters_set(core, cmd->space, &cmd->counters);
     case UNETMM_CMD_COUNTER_ARM:
-        return unetmm_counter_arm(core, cmd->space, &cmd->arm, result);
+        return unetmm_event_counter_arm(core, cmd->space, &cmd->arm, result);
     case UNETMM_CMD_SYSBUF_SET:
         return unetmm_sysbuf_set(core, &cmd->sysbuf);
     case UNETMM_CMD_SYSBUF_DONE:
@@ -65,6 +78,8 @@ static uint8_t cmd_execute(UnetmmCore *core, const struct unetmm_cmd *cmd,
         return unetmm_backup_done(core, cmd->ep, &cmd->backup);
     case UNETMM_CMD_TAIL_ARM:
         return unetmm_tail_arm(core, cmd->ep, &cmd->tail, result);
+    case UNETMM_CMD_INVALIDATE:
+        return cmd_invalidate(core, cmd, result);
     default:
         return UNETMM_CS_BAD_OPCODE;
     }
@@ -82,6 +97,7 @@ void unetmm_cmd_run(UnetmmCore *core, uint32_t *budget)
         uint8_t status;
 
         --*budget;
+        unetmm_spend(core, UNETMM_STEP_COMMAND, cmd.opcode);
         trace_unetmm_cmd(cmd.tag, cmd.opcode, cmd.space, cmd.ep);
         status = cmd_execute(core, &cmd, &result, &wait);
         if (!wait) {

@@ -1,11 +1,13 @@
 /*
- * unetmm: the engine: who is served, for how long, and when
+ * unetmm: the engine: which endpoint is served, for how long, and when
  *
  * The engine runs inside the access that gave it work (a doorbell, a frame),
  * within a budget; what is left runs later.  While it is on the stack every
  * other entry only adds to the lists it works off, and no frame is taken from
  * the net layer: a host operation may well call back (slirp answers inside our
- * own send).  Endpoints are served in turn, each with a share of the budget.
+ * own send).  Endpoints are served in turn (ep/ready.c), each with a share
+ * of the budget: unetmm_send_turn() ends a turn after UNETMM_TURN_DESCRIPTORS
+ * descriptors or UNETMM_TURN_BYTES bytes.
  *
  * The budget is the card's, not an entry's: the net layer enters again and
  * again before it lets the main loop go on (two cards on a hub), and all that
@@ -24,6 +26,9 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
+#include "../port/port.h"
+#include "../recv/recv.h"
+#include "../ring/ring.h"
 #include "core.h"
 
 #define UNETMM_RUN_COMMANDS     64
@@ -50,8 +55,8 @@ static bool engine_idle(UnetmmCore *core)
 {
     bool some = false;
 
-    for (unsigned i = 0; core->hooks.idle[i]; i++) {
-        some |= core->hooks.idle[i](core);
+    for (unsigned i = 0; core->modules.idle[i]; i++) {
+        some |= core->modules.idle[i](core);
     }
     return some;
 }
@@ -94,8 +99,8 @@ static void engine_work(UnetmmCore *core)
         core->counters[UNETMM_C_budget_stops]++;
     }
     if (unetmm_may_run(core)) {
-        for (unsigned i = 0; core->hooks.flush[i]; i++) {
-            core->hooks.flush[i](core);
+        for (unsigned i = 0; core->modules.flush[i]; i++) {
+            core->modules.flush[i](core);
         }
     }
 }
@@ -109,13 +114,13 @@ static int64_t engine_deadline(const UnetmmCore *core)
     if (core->paused) {
         return INT64_MAX;
     }
-    for (unsigned i = 0; core->hooks.deadline[i]; i++) {
-        int64_t next = core->hooks.deadline[i](core);
+    for (unsigned i = 0; core->modules.deadline[i]; i++) {
+        int64_t next = core->modules.deadline[i](core);
 
         when = MIN(when, next);
     }
-    for (unsigned i = 0; core->hooks.deadline_at[i]; i++) {
-        when = MIN(when, *core->hooks.deadline_at[i]);
+    for (unsigned i = 0; core->modules.deadline_at[i]; i++) {
+        when = MIN(when, *core->modules.deadline_at[i]);
     }
     return when;
 }
@@ -142,8 +147,8 @@ void unetmm_leave(UnetmmCore *core)
         return;
     }
     if (!core->reset_wanted && !core->paused) {
-        for (unsigned i = 0; core->hooks.late[i]; i++) {
-            core->hooks.late[i](core);
+        for (unsigned i = 0; core->modules.late[i]; i++) {
+            core->modules.late[i](core);
         }
     }
     engine_work(core);
@@ -197,8 +202,8 @@ void unetmm_core_timer(UnetmmCore *core)
         return;
     }
     unetmm_enter(core);
-    for (unsigned i = 0; core->hooks.due[i]; i++) {
-        core->hooks.due[i](core, now);
+    for (unsigned i = 0; core->modules.due[i]; i++) {
+        core->modules.due[i](core, now);
     }
     unetmm_leave(core);
 }

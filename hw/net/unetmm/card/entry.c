@@ -8,7 +8,11 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../ether/eth.h"
+#include "../ether/ether.h"
+#include "../port/port.h"
+#include "../ring/ring.h"
+#include "../store/store.h"
+#include "core.h"
 
 /* ---- Frames ------------------------------------------------------------- */
 
@@ -26,8 +30,8 @@ static bool entry_takes(UnetmmCore *core, const uint8_t *frame, size_t bytes)
         why = UNETMM_C_drop_malformed;
     } else if (!memcmp(frame + 6, mac, 6)) {
         why = UNETMM_C_drop_self;
-        if (!core->port.warned_self) {
-            core->port.warned_self = true;
+        if (!core->port->warned_self) {
+            core->port->warned_self = true;
             core->ops->warn_self(core->host);
         }
     } else if (!unetmm_eth_ours(frame)) {
@@ -52,7 +56,7 @@ bool unetmm_core_can_receive(UnetmmCore *core)
 {
     /* A card that does not run drops all: it must not block the wire. */
     bool can = core->depth == 0 && !core->paused &&
-               ((core->port.fifo_used < core->params.local_queue &&
+               ((core->port->fifo_used < core->params.local_queue &&
                  core->budget.arrivals) || !unetmm_may_run(core));
 
     core->was_closed |= !can;
@@ -93,7 +97,7 @@ static void entry_queued(UnetmmCore *core, const UnetmmQueued *q)
 
 static bool entry_busy(const UnetmmCore *core)
 {
-    return core->rx.active;
+    return core->rx->active;
 }
 
 const UnetmmPortOps unetmm_entry_port = {
@@ -112,7 +116,7 @@ bool unetmm_core_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes)
     if (entry_takes(core, frame, bytes)) {
         core->budget.arriving = true;
         unetmm_charge(core, 0, MAX(bytes, UNETMM_LEAST_BYTES));
-        if (core->rx.active || core->port.fifo_used) {
+        if (core->rx->active || core->port->fifo_used) {
             uint8_t *copy = unetmm_port_buffer(core);
 
             memcpy(unetmm_frame_at(copy, 0, bytes), frame, bytes);
@@ -129,9 +133,9 @@ bool unetmm_core_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes)
 void unetmm_core_sent(UnetmmCore *core, bool sent)
 {
     unetmm_enter(core);
-    core->port.busy -= core->port.busy > 0;
+    core->port->busy -= core->port->busy > 0;
     core->counters[UNETMM_C_drop_purged] += !sent;
-    unetmm_port_flush_held(core, true);
+    unetmm_port_flush_reordered(core, true);
     unetmm_port_room(core);
     unetmm_leave(core);
 }
@@ -139,8 +143,8 @@ void unetmm_core_sent(UnetmmCore *core, bool sent)
 void unetmm_core_set_link(UnetmmCore *core, bool up)
 {
     unetmm_enter(core);
-    if (core->port.link != up) {
-        core->port.link = up;
+    if (core->port->link != up) {
+        core->port->link = up;
         unetmm_event(core, UNETMM_EVENT_LINK);
         unetmm_port_room(core);
     }

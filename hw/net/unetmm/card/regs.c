@@ -8,11 +8,14 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
+#include "../port/port.h"
+#include "../ring/ring.h"
+#include "../store/store.h"
 #include "core.h"
 
 static uint32_t reg_status(const UnetmmCore *core)
 {
-    return core->status | (core->port.link ? UNETMM_STATUS_LINK : 0) |
+    return core->status | (core->port->link ? UNETMM_STATUS_LINK : 0) |
            (core->ctrl & UNETMM_CTRL_ENABLE ? UNETMM_STATUS_ENABLED : 0);
 }
 
@@ -322,11 +325,12 @@ static bool reg_write_state(UnetmmCore *core, uint32_t offset, uint32_t value)
         core->test_dma_res = unetmm_dma_test(core, value);
         return true;
     case UNETMM_REG_PROXY_ABORT:
-        core->start.live = false;
+        core->start->live = false;
         return true;
     case UNETMM_REG_INV_CTRL:
         if (value & 1) {
-            unetmm_invalidate(core);
+            unetmm_invalidate(core, core->inv_space, core->inv_start,
+                              core->inv_last);
         }
         return true;
     default:

@@ -1,16 +1,18 @@
 /*
- * unetmm: saving and restoring the card: the head of what is saved, the modules
- * in the order of their table (card/tables.c), and the entry points
+ * unetmm: saving and restoring the card: the head of the stream, the modules in
+ * the order of their table (card/tables.c), and the entry points
  *
- * What the card was made with (UnetmmParams) comes first and must be the same
- * in both places.  A stream that is refused leaves the card as after a reset.
+ * The card's parameters (UnetmmParams) come first and must be the same in both
+ * places.  A stream that is refused leaves the card as after a reset.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
+#include "../port/port.h"
+#include "../ring/ring.h"
 #include "core.h"
 
-#define STATE_VERSION   9
+#define STATE_VERSION   10
 
 /* ---- What must be the same ---------------------------------------------- */
 
@@ -110,10 +112,10 @@ static void params_read(UnetmmStream *st, UnetmmParams *params)
 /* The link is the new place's; if it is another one the driver is told. */
 static void link_save(UnetmmStream *st, UnetmmCore *core)
 {
-    bool link = core->port.link;
+    bool link = core->port->link;
 
     unetmm_stream_bool(st, &link, "link");
-    if (link != core->port.link) {
+    if (link != core->port->link) {
         unetmm_event(core, UNETMM_EVENT_LINK);
     }
 }

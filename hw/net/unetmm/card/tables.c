@@ -22,6 +22,8 @@ extern const UnetmmModule unetmm_module_tlb;
 extern const UnetmmModule unetmm_module_table;
 extern const UnetmmModule unetmm_module_sysbuf;
 extern const UnetmmModule unetmm_module_ep;
+extern const UnetmmModule unetmm_module_head;
+extern const UnetmmModule unetmm_module_send;
 extern const UnetmmModule unetmm_module_slots;
 extern const UnetmmModule unetmm_module_import;
 extern const UnetmmModule unetmm_module_flow;
@@ -52,6 +54,8 @@ static const UnetmmModule *const modules[] = {
     &unetmm_module_table,
     &unetmm_module_sysbuf,
     &unetmm_module_ep,
+    &unetmm_module_head,
+    &unetmm_module_send,
     &unetmm_module_slots,
     &unetmm_module_import,
     &unetmm_module_flow,
@@ -78,13 +82,13 @@ static const UnetmmModule *const modules[] = {
     S(UTLB, utlb) \
     S(SHADOW, shadow) \
     S(ODP, odp) \
-    /* and so on */
+    /* a new one goes here */
 
 /*
- * Number in the ABI, name, and with what it may be: sources where absence is an
+ * Number in the ABI, name, and where it is allowed: sources where absence is an
  * error of the program (FIXED) or of which the driver brings absent pages
- * (BROUGHT); raw endpoints; channels by their types.  What is not here is
- * refused by EP_CREATE and CHANNEL_SET.  docs/specs/unetmm.rst has the same
+ * (BROUGHT); raw endpoints; channels by their types.  EP_CREATE and CHANNEL_SET
+ * refuse all else.  docs/specs/unetmm.rst has the same
  * table; a style check compares them.
  *
  * On a reliable channel nothing is lost for good: `drop` is there what `rnr`
@@ -97,7 +101,7 @@ static const UnetmmModule *const modules[] = {
     P(REDIRECT, redirect, BROUGHT | RELIABLE) \
     P(RNR, rnr, BROUGHT | RELIABLE) \
     P(BACKUP, backup, BROUGHT | RAW | DATAGRAM) \
-    /* and so on */
+    /* a new one goes here */
 
 #define FIXED       UNETMM_WITH_FIXED
 #define BROUGHT     UNETMM_WITH_BROUGHT
@@ -135,7 +139,7 @@ extern const UnetmmFrameOps unetmm_raw_frames;
 extern const UnetmmSlotOps unetmm_slots;
 
 static const UnetmmSavedParts saved = {
-    .counters = unetmm_counters_save,
+    .counters = unetmm_event_counters_save,
     .imports = unetmm_imports_save,
     .waiting = unetmm_waiting_save,
     .connections = unetmm_rels_save,
@@ -145,6 +149,7 @@ static const UnetmmSavedParts saved = {
 };
 
 extern const UnetmmPortOps unetmm_entry_port;
+extern const UnetmmEpOps unetmm_ep_ops;
 
 const UnetmmTables unetmm_tables = {
     .modules = modules,
@@ -154,6 +159,7 @@ const UnetmmTables unetmm_tables = {
     .npolicies = G_N_ELEMENTS(policies),
     .channels = channels,
     .port = &unetmm_entry_port,
+    .ep = &unetmm_ep_ops,
     .frames = &unetmm_raw_frames,
     .slots = &unetmm_slots,
     .shares = &unetmm_rel_share,

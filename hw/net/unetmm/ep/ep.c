@@ -1,5 +1,5 @@
 /*
- * unetmm: endpoints: creation, indices, completions, arming, the end
+ * unetmm: endpoints: indices, completions, arming, failure
  *
  * What a process writes (struct unetmm_ep_user) is read once a turn into a copy
  * that is checked; a forged index stops that endpoint alone.  What the card
@@ -10,196 +10,46 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../card/core.h"
+#include "../ring/ring.h"
+#include "ep.h"
 #include "../abi/unetmm_le.h"
 
-UnetmmEp *unetmm_ep_live(UnetmmCore *core, uint32_t id)
-{
-    if (id >= core->params.endpoints || !core->eps[id].live) {
-        return NULL;
-    }
-    return &core->eps[id];
-}
-
-static bool ep_log2_ok(uint8_t log2)
-{
-    return log2 >= UNETMM_MIN_RING_LOG2 && log2 <= UNETMM_MAX_RING_LOG2;
-}
-
-static bool ep_args_ok(const UnetmmCore *core, const struct unetmm_cmd_ep *cmd)
-{
-    return ep_log2_ok(cmd->sq_log2) && ep_log2_ok(cmd->fq_log2) &&
-           ep_log2_ok(cmd->cq_log2) &&
-           unetmm_policy_by_id(core, cmd->policy) &&
-           cmd->pretranslate <= core->params.pretranslate &&
-           cmd->sq_base % UNETMM_SLOT_BYTES == 0 &&
-           cmd->fq_base % sizeof(struct unetmm_fqe) == 0 &&
-           cmd->cq_base % sizeof(struct unetmm_cqe) == 0 &&
-           cmd->index % sizeof(struct unetmm_ep_index) == 0 &&
-           cmd->posts % sizeof(struct unetmm_ep_index) == 0;
-}
-
 /*
- * Endpoint 0 and space 0 are the driver's and go together; in space 0 there are
- * raw ones besides, which alone may have a vector.
+ * The link that names the endpoint, or that it has to be entered at: they stand
+ * in the order of their numbers, so that the list follows from the endpoints.
  */
-static bool ep_place_ok(const UnetmmCore *core, uint16_t id, uint16_t space,
-                        const struct unetmm_cmd_ep *cmd)
+static uint16_t *space_link(UnetmmCore *core, const UnetmmEp *ep)
 {
-    bool raw = cmd->flags & UNETMM_EP_F_RAW;
+    uint16_t *link = &core->spaces[ep->space].first_ep;
 
-    if (cmd->flags & ~UNETMM_EP_F_ALL || (raw && !core->params.flows) ||
-        (cmd->flags & UNETMM_EP_F_VECTOR && (!raw || space))) {
-        return false;
+    while (*link < ep->id) {
+        link = &core->eps[*link].next_in_space;
     }
-    return raw ? id != 0 : (id == 0) == (space == 0);
+    return link;
 }
 
-/* May it be with this source, or on a raw endpoint; has it what it needs? */
-static bool ep_policy_ok(const UnetmmCore *core, uint16_t space,
-                         const struct unetmm_cmd_ep *cmd)
+void unetmm_ep_join(UnetmmCore *core, UnetmmEp *ep)
 {
-    const UnetmmPolicyOps *policy = unetmm_policy_by_id(core, cmd->policy);
-    const UnetmmSourceOps *source = core->spaces[space].source;
-    uint32_t with = source->driver_brings ? UNETMM_WITH_BROUGHT :
-                    UNETMM_WITH_FIXED;
+    uint16_t *link = space_link(core, ep);
 
-    with |= cmd->flags & UNETMM_EP_F_RAW ? UNETMM_WITH_RAW : 0;
-    return unetmm_policy_allows(core, policy, with) &&
-           (policy->ep_ok ? policy->ep_ok(core, cmd) : !cmd->backup);
+    ep->next_in_space = *link;
+    *link = ep->id;
+    core->spaces[ep->space].endpoints++;
 }
 
-uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
-                        const struct unetmm_cmd_ep *cmd)
+void unetmm_ep_part(UnetmmCore *core, UnetmmEp *ep)
 {
-    uint32_t generation;
-    bool queued, telling;
-    UnetmmEp *ep;
-
-    if (id >= core->params.endpoints || space >= core->params.spaces ||
-        !core->spaces[space].live) {
-        return UNETMM_CS_BAD_ID;
+    *space_link(core, ep) = ep->next_in_space;
+    if (--core->spaces[ep->space].endpoints == 0) {
+        unetmm_space_drop(core, ep->space);
     }
-    ep = &core->eps[id];
-    if (ep->live) {
-        return UNETMM_CS_EXISTS;
-    }
-    if (!ep_place_ok(core, id, space, cmd) || !ep_args_ok(core, cmd) ||
-        !ep_policy_ok(core, space, cmd) ||
-        core->spaces[space].source->driver_posts != !!cmd->posts) {
-        return UNETMM_CS_BAD_ARG;
-    }
-    generation = ep->generation;
-    /* The lists may still have the old one. */
-    queued = ep->queued;
-    telling = ep->telling;
-    memset(ep, 0, sizeof(*ep));
-    ep->queued = queued;
-    ep->telling = telling;
-    ep->live = true;
-    ep->id = id;
-    ep->space = space;
-    ep->generation = generation + 1;
-    ep->misses = &core->misses[id * UNETMM_EP_MISSES];
-    ep->policy = unetmm_policy_by_id(core, cmd->policy);
-    ep->raw = cmd->flags & UNETMM_EP_F_RAW;
-    ep->vector = cmd->flags & UNETMM_EP_F_VECTOR;
-    ep->slotted = ep->raw || cmd->backup;
-    ep->sq_base = cmd->sq_base;
-    ep->fq_base = cmd->fq_base;
-    ep->cq_base = cmd->cq_base;
-    ep->index = cmd->index;
-    ep->posts = cmd->posts;
-    ep->sq_log2 = cmd->sq_log2;
-    ep->fq_log2 = cmd->fq_log2;
-    ep->cq_log2 = cmd->cq_log2;
-    /* Slots are looked at when they are used, and no sooner. */
-    ep->max_heads = unetmm_ep_slotted(ep) ? 0 :
-                    cmd->pretranslate ?: core->params.pretranslate;
-    unetmm_send_own_misses(ep);
-    unetmm_head_own_misses(ep);
-    if (unetmm_ep_slotted(ep)) {
-        core->tables->slots->begin(ep);
-    }
-    ep->bm_size = cmd->backup;
-    ep->channels = g_new0(UnetmmChannel, core->params.channels);
-    unetmm_modules_ep_begin(core, ep);
-    unetmm_space_join(core, ep);
-    trace_unetmm_ep_create(id, space, ep->policy->name);
-    return UNETMM_CS_OK;
-}
-
-uint8_t unetmm_ep_create(UnetmmCore *core, uint16_t id, uint16_t space,
-                         const struct unetmm_cmd_ep *cmd)
-{
-    uint8_t status = unetmm_ep_setup(core, id, space, cmd);
-
-    if (status == UNETMM_CS_OK) {
-        core->eps[id].publish = true;
-        unetmm_ep_sync(core, &core->eps[id]);
-    }
-    return status;
-}
-
-static void ep_finish(UnetmmCore *core, UnetmmEp *ep)
-{
-    ep->live = false;
-    ep->closing = false;
-    unetmm_modules_ep_end(core, ep);
-    g_clear_pointer(&ep->channels, g_free);
-    unetmm_space_part(core, ep);
-    trace_unetmm_ep_destroy(ep->id);
-}
-
-static bool ep_page_moving(const UnetmmCore *core, const UnetmmEp *ep)
-{
-    return ep->tx.moving ||
-           (core->rx.active && core->rx.moving && core->rx.ep == ep->id &&
-            core->rx.generation == ep->generation);
 }
 
 /* Nothing of it happens any more, but for a page that is moving. */
-static void ep_stop(UnetmmCore *core, UnetmmEp *ep)
+void unetmm_ep_stop(UnetmmCore *core, UnetmmEp *ep)
 {
     ep->error = true;
-    unetmm_head_cancel_all(core, ep);
-    unetmm_miss_cancel(core, &ep->misses[0]);
-    unetmm_modules_ep_stop(core, ep);
-}
-
-uint8_t unetmm_ep_destroy(UnetmmCore *core, uint16_t id, uint16_t tag,
-                          bool *wait)
-{
-    UnetmmEp *ep = unetmm_ep_live(core, id);
-
-    *wait = false;
-    if (!ep || ep->closing) {
-        return UNETMM_CS_BAD_ID;
-    }
-    ep->closing = true;
-    ep_stop(core, ep);
-    unetmm_modules_ep_close(core, ep);
-    ep->notify_cq = ep->notify_error = ep->notify_tail = false;
-    unetmm_send_abort(core, ep);
-    if (ep_page_moving(core, ep)) {
-        ep->close_tag = tag;
-        core->closing++;
-        *wait = true;
-        return UNETMM_CS_OK;
-    }
-    ep_finish(core, ep);
-    return UNETMM_CS_OK;
-}
-
-/* A page has landed: is this the end that EP_DESTROY waits for? */
-void unetmm_ep_close_check(UnetmmCore *core, UnetmmEp *ep)
-{
-    if (ep->closing && !ep_page_moving(core, ep)) {
-        unetmm_send_abort(core, ep);
-        ep_finish(core, ep);
-        unetmm_cmd_done_late(core, ep->close_tag, UNETMM_CMD_EP_DESTROY,
-                             UNETMM_CS_OK, 0);
-    }
+    unetmm_modules_ep_stop(&core->modules, core, ep);
 }
 
 /* Stops an endpoint for good; only its owner is told, and the driver. */
@@ -211,31 +61,12 @@ void unetmm_ep_fail(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
     ep->failed_cqe = true;
     ep->fail_status = status;
     ep->publish = true;
-    ep_stop(core, ep);
-    unetmm_send_abort(core, ep);
+    unetmm_ep_stop(core, ep);
     unetmm_notify_want(core, ep, true);
     unetmm_event(core, UNETMM_EVENT_EP_ERROR);
     UNETMM_GUEST_ERR(endpoint, "endpoint %u stopped, status %u", ep->id,
                      status);
     unetmm_engine_queue(core, ep);
-}
-
-uint32_t unetmm_ep_cq_room(const UnetmmEp *ep)
-{
-    return (1u << ep->cq_log2) - (ep->cq_prod - ep->cq_cons);
-}
-
-/*
- * Places that are nobody's yet: a send in progress and a message that is
- * landing have a right to one each.
- */
-uint32_t unetmm_ep_cq_spare(const UnetmmEp *ep)
-{
-    bool sends = ep->tx.state != UNETMM_TX_IDLE && !ep->tx.rel;
-    uint32_t kept = sends + ep->landing;
-    uint32_t room = unetmm_ep_cq_room(ep);
-
-    return room > kept ? room - kept : 0;
 }
 
 /*
@@ -272,6 +103,7 @@ bool unetmm_ep_complete(UnetmmCore *core, UnetmmEp *ep,
     cqe->flags |= UNETMM_PHASE_OF(ep->cq_prod, ep->cq_log2);
     trace_unetmm_complete(ep->id, cqe->opcode, cqe->status, cqe->cookie,
                           cqe->len);
+    unetmm_spend(core, UNETMM_STEP_COMPLETE, cqe->len);
     unetmm_le_cqe(cqe);
     ep_lie(core, ep, cqe);
     if (!unetmm_dma_post(core, ep, ep->cq_base + slot * sizeof(*cqe), cqe,
@@ -325,26 +157,20 @@ bool unetmm_ep_read_user(UnetmmCore *core, UnetmmEp *ep)
     ep->fq_prod = user.fq_prod;
     ep->cq_cons = user.cq_cons;
     ep->arm = user.cq_arm;
-    for (unsigned i = 0; ep->tail_armed && core->hooks.posted[i]; i++) {
-        core->hooks.posted[i](core, ep);
+    for (unsigned i = 0; ep->tail_armed && core->modules.posted[i]; i++) {
+        core->modules.posted[i](core, ep);
     }
     return true;
 }
 
-/* Do completions of slots that have waited for others wait for room? */
-static bool ep_slot_completes(const UnetmmCore *core, const UnetmmEp *ep)
+bool unetmm_ep_slot_completes(const UnetmmCore *core, const UnetmmEp *ep)
 {
-    for (unsigned i = 0; core->hooks.completes[i]; i++) {
-        if (core->hooks.completes[i](ep)) {
+    for (unsigned i = 0; core->modules.completes[i]; i++) {
+        if (core->modules.completes[i](ep)) {
             return true;
         }
     }
     return false;
-}
-
-static inline bool ep_completes(const UnetmmCore *core, const UnetmmEp *ep)
-{
-    return ep->head_offset && ep_slot_completes(core, ep);
 }
 
 static uint32_t ep_state(const UnetmmCore *core, const UnetmmEp *ep)
@@ -354,7 +180,7 @@ static uint32_t ep_state(const UnetmmCore *core, const UnetmmEp *ep)
     }
     /* The one place that there is may be kept for a send. */
     return UNETMM_EP_RUNNING |
-           (!unetmm_ep_cq_room(ep) || ep_completes(core, ep) ?
+           (!unetmm_ep_cq_room(ep) || unetmm_ep_completes(core, ep) ?
             UNETMM_EP_CQ_BLOCKED : 0) |
            (ep->tail_armed ? UNETMM_EP_FQ_AWAITED : 0);
 }
@@ -397,33 +223,6 @@ static void ep_check_arm(UnetmmCore *core, UnetmmEp *ep)
         ep->arm_done = ep->arm;
         unetmm_notify_want(core, ep, false);
     }
-}
-
-static bool ep_has_work(UnetmmCore *core, UnetmmEp *ep)
-{
-    /* It could not be returned before the completion queue had room. */
-    if (ep->nheads && unetmm_ep_cq_spare(ep) &&
-        unetmm_head_at(ep, 0)->state == UNETMM_HEAD_FAILED && !ep->landing) {
-        return true;
-    }
-    if (ep->nheads < ep->max_heads &&
-        ep->fq_cons + ep->nheads != ep->fq_prod) {
-        return true;
-    }
-    if ((ep->ends_owed || ep_completes(core, ep)) &&
-        unetmm_ep_cq_spare(ep)) {
-        return true;
-    }
-    /* The budget may have left some, whatever the next send waits for. */
-    if (ep->rels && ep->rel_ops->completes(core, ep)) {
-        return true;
-    }
-    if (ep->tx.blocked_on != UNETMM_BLOCKED_NOT) {
-        return false;
-    }
-    return ep->tx.state != UNETMM_TX_IDLE ||
-           (ep->sq_prod != ep->sq_cons && !ep->sq_waits) ||
-           (ep->rels && ep->rel_ops->has_work(core, ep));
 }
 
 /* Of a stopped endpoint's words only the completions taken still count. */
@@ -482,123 +281,8 @@ void unetmm_ep_sync(UnetmmCore *core, UnetmmEp *ep)
         unetmm_ep_cq_room(ep) > ep->landing) {
         ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
     }
-    if (ep_has_work(core, ep)) {
+    if (core->tables->ep->has_work(core, ep)) {
         unetmm_engine_queue(core, ep);
     }
 }
 
-void unetmm_ep_turn(UnetmmCore *core, UnetmmEp *ep)
-{
-    if (!ep->live) {
-        return;
-    }
-    if (!ep->error && unetmm_ep_read_user(core, ep)) {
-        unetmm_head_fetch(core, ep);
-        for (unsigned i = 0; core->hooks.turn[i]; i++) {
-            core->hooks.turn[i](core, ep);
-        }
-        if (ep->ends_owed) {
-            unetmm_channel_tell(core, ep);
-        }
-        unetmm_send_turn(core, ep);
-    }
-    unetmm_ep_sync(core, ep);
-}
-
-/*
- * There may be room for one frame only: the endpoint that sent the last one
- * comes last.
- */
-void unetmm_ep_wire_room(UnetmmCore *core)
-{
-    uint32_t n = core->params.endpoints;
-
-    for (uint32_t i = 0; i < n; i++) {
-        UnetmmEp *ep = &core->eps[(core->wire_turn + i) % n];
-
-        if (ep->live && ep->tx.blocked_on == UNETMM_BLOCKED_WIRE) {
-            ep->tx.blocked_on = UNETMM_BLOCKED_NOT;
-            unetmm_engine_queue(core, ep);
-        }
-    }
-}
-
-/* x-dma-page-ns: the pages that sends move. */
-static int64_t ep_deadline(const UnetmmCore *core)
-{
-    int64_t when = INT64_MAX;
-
-    for (uint32_t i = 0; core->params.dma_page_ns &&
-         i < core->params.endpoints; i++) {
-        const UnetmmEp *ep = &core->eps[i];
-
-        if (ep->live && ep->tx.moving) {
-            when = MIN(when, ep->tx.deadline_ns);
-        }
-    }
-    return when;
-}
-
-static void ep_due(UnetmmCore *core, int64_t now)
-{
-    for (uint32_t i = 0; core->params.dma_page_ns &&
-         i < core->params.endpoints; i++) {
-        UnetmmEp *ep = &core->eps[i];
-
-        if (ep->live && ep->tx.moving && ep->tx.deadline_ns <= now) {
-            unetmm_send_landed(core, ep);
-        }
-    }
-}
-
-static void ep_create(UnetmmCore *core)
-{
-    core->eps = g_new0(UnetmmEp, core->params.endpoints);
-}
-
-/* What other modules have of an endpoint they have freed already. */
-static void ep_reset(UnetmmCore *core)
-{
-    for (uint32_t i = 0; i < core->params.endpoints; i++) {
-        UnetmmEp *ep = &core->eps[i];
-        uint32_t generation = ep->generation;
-
-        if (!ep->live) {
-            continue;
-        }
-        if (ep->tx.state != UNETMM_TX_IDLE) {
-            core->counters[UNETMM_C_drop_reset]++;
-        }
-        unetmm_port_release(core, ep->tx.frame);
-        g_free(ep->channels);
-        memset(ep, 0, sizeof(*ep));
-        ep->generation = generation;
-    }
-}
-
-static void ep_free(UnetmmCore *core)
-{
-    g_clear_pointer(&core->eps, g_free);
-}
-
-static uint64_t eps_save_limit(const UnetmmCore *core)
-{
-    const UnetmmParams *p = &core->params;
-
-    return p->endpoints * (UNETMM_SAVED_FRAME + 4096 +
-                           UNETMM_NUM_COUNTERS * 8 + p->channels * 32ull);
-}
-
-const UnetmmModule unetmm_module_ep = {
-    .name = "ep",
-    .create = ep_create,
-    .reset = ep_reset,
-    .free = ep_free,
-    .pages_lost = unetmm_head_lost_page,
-    .deadline = ep_deadline,
-    .deadline_of_pages = true,
-    .due = ep_due,
-    .save = unetmm_eps_save,
-    .check = unetmm_eps_check,
-    .save_limit = eps_save_limit,
-};

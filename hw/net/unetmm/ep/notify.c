@@ -7,7 +7,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../card/core.h"
+#include "../ring/ring.h"
+#include "ep.h"
 
 static void notify_list(UnetmmCore *core, UnetmmEp *ep)
 {

@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "eth.h"
+#include "ether.h"
 
 #define VLAN_BYTES      4
 #define IP_BYTES        20      /* without options */

@@ -8,14 +8,15 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "eth.h"
+#include "../port/port.h"
+#include "ether.h"
 
 static const uint8_t broadcast[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
 static const uint8_t none[6];
 
 static void flow_create(UnetmmCore *core)
 {
-    core->flows = g_new0(UnetmmFlow, core->params.flows + 1);
+    core->flows = g_new0(UnetmmFlow, MAX(core->params.flows, 1));
 }
 
 static void flow_free(UnetmmCore *core)

@@ -12,7 +12,10 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "eth.h"
+#include "../aside/aside.h"
+#include "../port/port.h"
+#include "../send/send.h"
+#include "ether.h"
 
 /* What may be in the descriptor of a frame. */
 static bool raw_imm_ok(uint32_t imm)
@@ -152,7 +155,7 @@ static bool raw_room(UnetmmCore *core, UnetmmTransfer *tx, bool local)
 {
     uint32_t mss = UNETMM_GET(UNETMM_TX_MSS, tx->desc.imm);
     uint32_t pieces = mss ? (tx->desc.len + mss - 1) / mss : 1;
-    uint32_t room = core->params.local_queue - core->port.fifo_used;
+    uint32_t room = core->params.local_queue - core->port->fifo_used;
 
     if (local ? !core->paused &&
                 room >= MIN(pieces, core->params.local_queue) :
@@ -177,7 +180,7 @@ static void raw_transmit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx)
     }
     local = !unetmm_eth_group(tx->frame) &&
             unetmm_flow_local(core, tx->frame);
-    if (!local && !core->port.link) {
+    if (!local && !core->port->link) {
         unetmm_count(core, ep, UNETMM_C_drop_link, 1);
         unetmm_send_finish(tx, UNETMM_ST_LINK_DOWN);
     } else if (raw_room(core, tx, local)) {
@@ -203,7 +206,7 @@ void unetmm_raw_receive(UnetmmCore *core, UnetmmEp *ep, const uint8_t *frame,
         .opcode = UNETMM_CQE_RECEIVED, .len = bytes,
     };
 
-    if (core->rx.active) {
+    if (core->rx->active) {
         unetmm_port_keep(core, raw_copy(core, frame, bytes), bytes,
                          UNETMM_NO_EP, ep->id);
         return;
@@ -239,7 +242,7 @@ static bool queued_ep_ok(const UnetmmCore *core, uint16_t id)
 /* Could each frame of the local queue have been put there? */
 void unetmm_raw_check(UnetmmStream *st, UnetmmCore *core)
 {
-    const UnetmmPort *port = &core->port;
+    const UnetmmPort *port = core->port;
 
     for (uint32_t i = 0; i < port->fifo_used; i++) {
         const UnetmmQueued *q = &port->fifo[(port->fifo_first + i) %

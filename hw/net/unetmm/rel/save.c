@@ -448,7 +448,7 @@ uint32_t unetmm_rel_credits(const UnetmmRel *rel)
 UnetmmRel *unetmm_rel_save_number(UnetmmStream *st, UnetmmCore *core,
                                   const UnetmmEp *ep, UnetmmRel *rel)
 {
-    uint32_t n = unetmm_stream_choice(st, rel ? rel->slot + 1 : 0,
+    uint32_t n = unetmm_stream_choice(st, rel ? rel->number + 1 : 0,
                                       core->params.reliable + 1, "rel");
 
     if (!unetmm_stream_reads(st)) {
@@ -539,11 +539,12 @@ static void missed_save(UnetmmStream *st, UnetmmRel *rel)
 static void rel_numbers_save(UnetmmStream *st, UnetmmCore *core,
                              UnetmmRel *rel)
 {
-    bool owes = core->acks[rel->slot / 64] & 1ull << rel->slot % 64;
+    bool owes = core->acks[rel->number / 64] & 1ull << rel->number % 64;
 
     unetmm_stream_u8(st, &rel->retries, "retries");
     unetmm_stream_u8(st, &rel->not_ready_retries, "not_ready_retries");
     unetmm_stream_bool(st, &rel->rewinds, "rewinds");
+    unetmm_stream_bool(st, &rel->plain_rnr, "plain_rnr");
     unetmm_stream_u8(st, &rel->why, "why");
     unetmm_stream_u32(st, &rel->timeout_us, "timeout_us");
     unetmm_stream_u32(st, &rel->not_ready_us, "not_ready_us");
@@ -581,7 +582,7 @@ static void rels_write(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     uint32_t i = 0;
 
     for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
-        uint16_t slot = rel->slot;
+        uint16_t slot = rel->number;
         uint8_t state = rel->state;
 
         unetmm_stream_enter(st, "rel", i++);
@@ -662,35 +663,6 @@ void unetmm_rels_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-/* ---- Between the rooms -------------------------------------------------- */
-
-UnetmmShare *unetmm_rel_share_save(UnetmmStream *st, UnetmmCore *core,
-                                   UnetmmShare *share)
-{
-    UnetmmRel *rel = share ? unetmm_rel_of_share(share) : NULL;
-
-    rel = unetmm_rel_save_number(st, core, NULL, rel);
-    return rel ? &rel->share : NULL;
-}
-
-void unetmm_rel_share_restored(UnetmmStream *st, UnetmmCore *core,
-                               UnetmmShare *share, uint16_t number)
-{
-    const UnetmmSlot *slot = &core->sysbuf.slots[number];
-    const UnetmmRel *rel = unetmm_rel_of_share(share);
-
-    if (++share->used > share->credits) {
-        unetmm_stream_refuse(st, "a channel uses more slots than it has");
-    }
-    if (rel->state == UNETMM_REL_OPEN && !core->eps[rel->ep].error) {
-        if (slot->psn - rel->rx.nxt >= UNETMM_REL_WINDOW ||
-            !(share->unlanded & unetmm_rel_bit(slot->psn))) {
-            unetmm_stream_refuse(st, "a slot has what nobody waits for");
-        }
-        share->slot_of[slot->psn % UNETMM_REL_WINDOW] = number;
-    }
-}
-
 /* Each packet that waits is in a slot of its own, and no slot has another. */
 static bool unlanded_ok(const UnetmmCore *core, const UnetmmRel *rel)
 {
@@ -698,7 +670,7 @@ static bool unlanded_ok(const UnetmmCore *core, const UnetmmRel *rel)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < UNETMM_REL_WINDOW; i++) {
-        const UnetmmSlot *slot = &core->sysbuf.slots[share->slot_of[i]];
+        const UnetmmSysbufSlot *slot = &core->sysbuf->slots[share->slot_of[i]];
 
         if (!(share->unlanded & unetmm_rel_bit(i))) {
             continue;

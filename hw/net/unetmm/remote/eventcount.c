@@ -10,12 +10,13 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../card/core.h"
+#include "../ring/ring.h"
+#include "remote.h"
 #include "../abi/unetmm_le.h"
 
 #define COUNT_TRIES     64              /* against whom there should not be */
 
-uint8_t unetmm_counters_set(UnetmmCore *core, uint16_t id,
+uint8_t unetmm_event_counters_set(UnetmmCore *core, uint16_t id,
                             const struct unetmm_cmd_counters *cmd)
 {
     UnetmmSpace *space;
@@ -31,7 +32,7 @@ uint8_t unetmm_counters_set(UnetmmCore *core, uint16_t id,
         return UNETMM_CS_BAD_ARG;
     }
     space->counter_page = cmd->page;
-    space->counters = g_new0(UnetmmCounter, UNETMM_EVENT_COUNTERS);
+    space->counters = g_new0(UnetmmEventCounter, UNETMM_EVENT_COUNTERS);
     return UNETMM_CS_OK;
 }
 
@@ -63,7 +64,7 @@ static bool counter_reached(uint64_t now, uint64_t value)
 }
 
 /* Of the whole list a space is in once, whatever it owes. */
-void unetmm_counters_list(UnetmmCore *core, uint16_t id)
+void unetmm_event_counters_list(UnetmmCore *core, uint16_t id)
 {
     UnetmmSpace *space = &core->spaces[id];
 
@@ -84,17 +85,17 @@ static bool arm_rsvd_ok(const struct unetmm_cmd_arm *cmd)
     return true;
 }
 
-static void counter_disarm(UnetmmSpace *space, UnetmmCounter *c)
+static void counter_disarm(UnetmmSpace *space, UnetmmEventCounter *c)
 {
     space->counters_due -= c->state == UNETMM_COUNTER_DUE;
     c->state = UNETMM_COUNTER_IDLE;
 }
 
-uint8_t unetmm_counter_arm(UnetmmCore *core, uint16_t id,
+uint8_t unetmm_event_counter_arm(UnetmmCore *core, uint16_t id,
                            const struct unetmm_cmd_arm *cmd, uint32_t *result)
 {
     UnetmmSpace *space;
-    UnetmmCounter *c;
+    UnetmmEventCounter *c;
     uint64_t now;
 
     if (id >= core->params.spaces || !core->spaces[id].live ||
@@ -125,7 +126,7 @@ uint8_t unetmm_counter_arm(UnetmmCore *core, uint16_t id,
     return UNETMM_CS_OK;
 }
 
-uint32_t unetmm_counter_check(const UnetmmCore *core,
+uint32_t unetmm_event_counter_check(const UnetmmCore *core,
                               const UnetmmRegion *region, uint32_t imm,
                               uint32_t *id)
 {
@@ -137,10 +138,10 @@ uint32_t unetmm_counter_check(const UnetmmCore *core,
     return 0;
 }
 
-bool unetmm_counter_add(UnetmmCore *core, UnetmmEp *ep, uint32_t id)
+bool unetmm_event_counter_add(UnetmmCore *core, UnetmmEp *ep, uint32_t id)
 {
     UnetmmSpace *space = &core->spaces[ep->space];
-    UnetmmCounter *c = &space->counters[id];
+    UnetmmEventCounter *c = &space->counters[id];
     uint64_t at = counter_address(space, id);
     uint64_t old = 0, expected;
     unsigned tries = 0;
@@ -158,7 +159,7 @@ bool unetmm_counter_add(UnetmmCore *core, UnetmmEp *ep, uint32_t id)
         counter_reached(old + 1, c->value)) {
         c->state = UNETMM_COUNTER_DUE;
         space->counters_due++;
-        unetmm_counters_list(core, ep->space);
+        unetmm_event_counters_list(core, ep->space);
     }
     trace_unetmm_counter_add(ep->space, id, old + 1);
     return true;
@@ -170,7 +171,7 @@ static bool counters_tell(UnetmmCore *core, uint16_t id)
     UnetmmSpace *space = &core->spaces[id];
 
     for (uint32_t i = 0; space->counters_due; i++) {
-        UnetmmCounter *c = &space->counters[i];
+        UnetmmEventCounter *c = &space->counters[i];
         struct unetmm_notify n = { .type = UNETMM_NOTIFY_COUNTER, .ep = id,
                                    .data = i, .value = c->value };
 
@@ -211,11 +212,11 @@ static void eventcount_space_end(UnetmmCore *core, uint16_t space)
 /* ---- Saved state -------------------------------------------------------- */
 
 /*
- * The counts are in the guest's memory.  The card's part is where they are,
- * what each is armed with, and which wake-ups are still to be reported.
+ * The counts are in the guest's memory.  The card saves their address, the
+ * value with which each is armed, and the wake-ups still to be reported.
  */
 static void counter_save(UnetmmStream *st, UnetmmSpace *space,
-                          UnetmmCounter *c)
+                          UnetmmEventCounter *c)
 {
     uint8_t state = c->state;
 
@@ -234,7 +235,7 @@ static void counter_save(UnetmmStream *st, UnetmmSpace *space,
     }
 }
 
-void unetmm_counters_save(UnetmmStream *st, UnetmmCore *core, uint16_t id)
+void unetmm_event_counters_save(UnetmmStream *st, UnetmmCore *core, uint16_t id)
 {
     UnetmmSpace *space = &core->spaces[id];
     struct unetmm_cmd_counters cmd = { .page = space->counter_page };
@@ -244,7 +245,7 @@ void unetmm_counters_save(UnetmmStream *st, UnetmmCore *core, uint16_t id)
         return;
     }
     if (unetmm_stream_reads(st) &&
-        unetmm_counters_set(core, id, &cmd) != UNETMM_CS_OK) {
+        unetmm_event_counters_set(core, id, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "space %u could not have event counters", id);
         return;
     }
@@ -273,7 +274,7 @@ static void counters_due_save(UnetmmStream *st, UnetmmCore *core)
                                  "twice", *slot);
             return;
         }
-        unetmm_counters_list(core, *slot);
+        unetmm_event_counters_list(core, *slot);
     }
     for (uint32_t i = 0; i < n && !st->wrong; i++) {
         if (core->spaces[i].counters_due && !core->spaces[i].telling) {

@@ -7,7 +7,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../card/core.h"
+#include "../channel/channel.h"
+#include "remote.h"
 
 static UnetmmImport *import_at(UnetmmCore *core, uint16_t id, uint32_t number)
 {
@@ -49,8 +50,7 @@ uint8_t unetmm_import_set(UnetmmCore *core, uint16_t id,
 static void import_end(UnetmmCore *core, UnetmmEp *ep, uint32_t number)
 {
     ep->imports[number].live = false;
-    unetmm_window_drop_import(core, ep, number);
-    unetmm_proxy_drop_import(core, ep, number);
+    unetmm_modules_import_end(&core->modules, core, ep, number);
 }
 
 uint8_t unetmm_import_clear(UnetmmCore *core, uint16_t id, uint32_t number)
@@ -145,7 +145,7 @@ void unetmm_imports_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 
 static void import_ep_begin(UnetmmCore *core, UnetmmEp *ep)
 {
-    ep->imports = g_new0(UnetmmImport, core->params.imports + 1);
+    ep->imports = g_new0(UnetmmImport, MAX(core->params.imports, 1));
 }
 
 static void import_ep_end(UnetmmCore *core, UnetmmEp *ep)

@@ -10,7 +10,9 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../card/core.h"
+#include "../recv/recv.h"
+#include "../ring/ring.h"
+#include "remote.h"
 
 /* Counters are named beforehand: a peer cannot make its own right to one. */
 static bool region_counters_ok(const UnetmmSpace *space,
@@ -66,7 +68,7 @@ static void region_end(UnetmmCore *core, uint32_t number)
 
     region->live = region->clearing = false;
     core->spaces[region->space].regions--;
-    unetmm_redirect_forget(core, region);
+    unetmm_moves_forget(core, region);
     trace_unetmm_region_clear(number);
 }
 
@@ -76,7 +78,7 @@ static void region_reset(UnetmmCore *core)
         g_free(core->regions[i].moved);
     }
     memset(core->regions, 0, core->params.regions * sizeof(*core->regions));
-    core->regions_clearing = core->redirects_waiting = 0;
+    core->regions_clearing = core->moves_waiting = 0;
 }
 
 /* Do `len` bytes from `at` on, one at least, meet these? */
@@ -89,11 +91,11 @@ static bool region_meets(uint64_t at, uint32_t len, uint64_t first,
 bool unetmm_region_moving_in(const UnetmmCore *core, uint32_t number,
                              uint64_t first, uint64_t last)
 {
-    const UnetmmLanding *rx = &core->rx;
+    const UnetmmLanding *rx = core->rx;
 
-    if (rx->active && rx->head.opcode == UNETMM_WIRE_WRITE &&
-        rx->head.handle == number &&
-        region_meets(rx->head.remote, rx->head.len, first, last)) {
+    if (rx->active && rx->header.opcode == UNETMM_WIRE_WRITE &&
+        rx->header.handle == number &&
+        region_meets(rx->header.remote, rx->header.len, first, last)) {
         return true;
     }
     for (uint32_t i = 0; core->params.dma_page_ns &&
@@ -139,10 +141,10 @@ uint8_t unetmm_region_clear(UnetmmCore *core, uint32_t number, uint16_t tag,
 void unetmm_region_landed(UnetmmCore *core)
 {
     for (uint32_t i = 0; i < core->params.regions &&
-         (core->regions_clearing || core->redirects_waiting); i++) {
+         (core->regions_clearing || core->moves_waiting); i++) {
         UnetmmRegion *region = &core->regions[i];
 
-        unetmm_redirect_landed(core, i);
+        unetmm_move_landed(core, i);
 
         if (region->clearing && !unetmm_region_moving(core, i)) {
             region_end(core, i);
@@ -244,7 +246,7 @@ static void region_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
         unetmm_region_set(core, space, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "region %u could not have been set", number);
     }
-    unetmm_redirects_save(st, core, region);
+    unetmm_moves_save(st, core, region);
     clearing_save(st, core, region);
 }
 
@@ -267,7 +269,7 @@ static void regions_check(UnetmmStream *st, UnetmmCore *core)
 {
     for (uint32_t i = 0; i < core->params.regions; i++) {
         if ((core->regions[i].clearing && !unetmm_region_moving(core, i)) ||
-            !unetmm_redirects_ok(core, i)) {
+            !unetmm_moves_ok(core, i)) {
             unetmm_stream_refuse(st, "region %u waits for a page that does "
                                  "not move", i);
         }
@@ -276,7 +278,7 @@ static void regions_check(UnetmmStream *st, UnetmmCore *core)
 
 static void region_create(UnetmmCore *core)
 {
-    core->regions = g_new0(UnetmmRegion, core->params.regions + 1);
+    core->regions = g_new0(UnetmmRegion, MAX(core->params.regions, 1));
 }
 
 static void region_free(UnetmmCore *core)

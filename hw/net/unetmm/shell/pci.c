@@ -26,6 +26,7 @@
 #include "qemu/module.h"
 #include "qemu/timer.h"
 #include "system/cpu-timers.h"
+#include "../port/port.h"
 #include "shell.h"
 
 #define UNETMM_PCIE_CAP_OFFSET 0x80
@@ -435,7 +436,7 @@ static void unetmm_realize(PCIDevice *pdev, Error **errp)
                           object_get_typename(OBJECT(s)), dev->id,
                           &dev->mem_reentrancy_guard, s);
     qemu_format_nic_info_str(qemu_get_queue(s->nic), s->conf.macaddr.a);
-    s->core.port.link = !qemu_get_queue(s->nic)->link_down;
+    s->core.port->link = !qemu_get_queue(s->nic)->link_down;
     s->core.paused = !runstate_is_running();
     s->vm_change = qdev_add_vm_change_state_handler(dev, unetmm_vm_change, s);
 }

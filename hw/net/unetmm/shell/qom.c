@@ -11,6 +11,7 @@
 #include "hw/qdev-properties.h"
 #include "qapi/error.h"
 #include "qapi/visitor.h"
+#include "../ep/ep.h"
 #include "shell.h"
 
 static const char *const index_names[] = {

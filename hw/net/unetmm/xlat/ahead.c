@@ -1,5 +1,5 @@
 /*
- * unetmm: what a transfer that misses a page is going to need besides it
+ * unetmm: the pages that a transfer will need besides the page that it misses
  *
  * For sources that bring a work request's memory at once (odp).  Nothing of
  * this is kept: it follows from the transfer, at the moment at which the miss
@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../card/core.h"
+#include "xlat.h"
 
 uint32_t unetmm_space_ahead(const UnetmmCore *core, const UnetmmEp *ep,
                             uint64_t vpn, uint32_t npages, uint64_t addr,
@@ -17,7 +17,7 @@ uint32_t unetmm_space_ahead(const UnetmmCore *core, const UnetmmEp *ep,
     uint64_t first = addr >> UNETMM_PAGE_SHIFT;
     uint64_t n;
 
-    if (!core->spaces[ep->space].source->asks_ahead || !len) {
+    if (!unetmm_space_of(core, ep)->source->asks_ahead || !len) {
         return npages;
     }
     n = unetmm_pte_pages(addr, len);

@@ -3,9 +3,9 @@
  *
  * Each endpoint has one UnetmmMiss for its send and one for each head, and each
  * reliable channel one for each other kind of fault, so that none can use up
- * another's; what is missed while one of its kind is under way is not reported.
- * What a miss is for, its owner alone knows (UnetmmMissOwner): the owner is
- * told of the driver's reply, and says what its transfer is going to need next.
+ * another's; a further miss while one of its kind is under way is not reported.
+ * A miss belongs to an owner (UnetmmMissOwner): the owner gets the driver's
+ * reply, and lists the pages that its transfer will need next.
  * A miss is NONE, then
  *
  *   WANTED    in a FIFO of all endpoints, until the ring has room and fewer
@@ -20,6 +20,10 @@
  *             the entry again after the next INV of the space.  Only with
  *             sources whose driver brings no pages.
  *
+ * When an endpoint or a channel ends, its modules call unetmm_miss_cancel():
+ * the miss is NONE at once and its id is stale, so that the driver's late reply
+ * gets CS_STALE and inserts nothing.  Nobody waits for the driver.
+ *
  * With x-fault-delay a reply may come late: its pages are in the TLB and the
  * driver has its completion, but the miss stays what it was until due_ns, and
  * so does everybody who waits for it or joins it.
@@ -31,7 +35,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../card/core.h"
+#include "../ring/ring.h"
+#include "xlat.h"
 #include "../abi/unetmm_le.h"
 
 void unetmm_miss_own(UnetmmMiss *miss, const UnetmmMissOwner *owner,
@@ -128,7 +133,9 @@ static void miss_refuse(UnetmmCore *core, UnetmmMiss *miss)
  */
 static void miss_wait(UnetmmCore *core, UnetmmMiss *miss)
 {
-    if (!unetmm_table_changing(core, miss->ep, miss->vpn)) {
+    const UnetmmSourceOps *source = unetmm_space_of(core, miss->ep)->source;
+
+    if (!source->changing || !source->changing(core, miss->ep, miss->vpn)) {
         miss_refuse(core, miss);
         return;
     }
@@ -144,7 +151,7 @@ static UnetmmMiss *miss_find_leader(UnetmmCore *core, const UnetmmMiss *miss)
     for (uint32_t i = 0; i < core->in_flight_used; i++) {
         UnetmmMiss *other = &core->misses[core->in_flight[i]];
 
-        if (other->ep->space == miss->ep->space &&
+        if (unetmm_user(other->ep)->space == unetmm_user(miss->ep)->space &&
             other->write == miss->write && other->zero == miss->zero &&
             miss->vpn >= other->vpn &&
             (other->state == UNETMM_MISS_ASKED || miss->vpn == other->vpn) &&
@@ -227,7 +234,7 @@ void unetmm_miss_want(UnetmmCore *core, UnetmmMiss *miss, uint64_t vpn,
     miss->npages = npages;
     miss->write = miss->owner->write;
     miss->zero = zero;
-    if (!core->spaces[miss->ep->space].source->driver_brings) {
+    if (!unetmm_space_of(core, miss->ep)->source->driver_brings) {
         miss_wait(core, miss);
         return;
     }
@@ -256,7 +263,7 @@ void unetmm_miss_room(UnetmmCore *core)
             continue;
         }
         miss_clear(core, miss);
-        if (core->spaces[miss->ep->space].source->driver_brings) {
+        if (unetmm_space_of(core, miss->ep)->source->driver_brings) {
             miss_enqueue(core, miss);
         } else {
             miss_tell(core, miss, UNETMM_REPLY_RESOLVED, 0);
@@ -271,7 +278,8 @@ void unetmm_miss_changed(UnetmmCore *core, uint16_t space)
     for (uint32_t i = 0; core->misses_changing && i < n; i++) {
         UnetmmMiss *miss = &core->misses[i];
 
-        if (miss->state == UNETMM_MISS_CHANGING && miss->ep->space == space) {
+        if (miss->state == UNETMM_MISS_CHANGING &&
+            unetmm_user(miss->ep)->space == space) {
             miss_finish(core, miss, UNETMM_REPLY_RESOLVED, 0);
         }
     }
@@ -291,7 +299,7 @@ static bool fault_room_for(const UnetmmCore *core, uint32_t n)
 static uint32_t miss_ahead(UnetmmCore *core, const UnetmmMiss *miss,
                            UnetmmAhead *ahead)
 {
-    return core->spaces[miss->ep->space].source->asks_ahead &&
+    return unetmm_space_of(core, miss->ep)->source->asks_ahead &&
            miss->owner->ahead ? miss->owner->ahead(core, miss, ahead) : 0;
 }
 
@@ -314,7 +322,7 @@ static bool miss_report_ahead(UnetmmCore *core, UnetmmMiss *miss,
             return false;
         }
     }
-    unetmm_count(core, &core->eps[f.ep], UNETMM_C_faults_ahead, n);
+    unetmm_count(core, miss->ep, UNETMM_C_faults_ahead, n);
     return true;
 }
 
@@ -326,8 +334,8 @@ static bool miss_report(UnetmmCore *core, UnetmmMiss *miss)
         .flags = (miss->write ? UNETMM_FAULT_F_WRITE : 0) |
                  (miss->owner->head ? UNETMM_FAULT_F_HEAD : 0) |
                  (miss->zero ? UNETMM_FAULT_F_ZERO : 0),
-        .space = ep->space,
-        .ep = ep->id,
+        .space = unetmm_user(ep)->space,
+        .ep = unetmm_user(ep)->id,
         .fault_id = miss_id(core, miss),
         .npages = miss->npages,
         .vaddr = miss->vpn << UNETMM_PAGE_SHIFT,
@@ -343,7 +351,7 @@ static bool miss_report(UnetmmCore *core, UnetmmMiss *miss)
     core->in_flight[core->in_flight_used++] = miss_number(core, miss);
     unetmm_count(core, ep, miss->write ? UNETMM_C_faults_head :
                  UNETMM_C_faults_send, 1);
-    trace_unetmm_miss(ep->id, f.fault_id, f.vaddr, f.npages, f.flags);
+    trace_unetmm_miss(f.ep, f.fault_id, f.vaddr, f.npages, f.flags);
     return true;
 }
 
@@ -400,10 +408,12 @@ bool unetmm_tlb_evicted(void *opaque, const UnetmmTlbEntry *entry)
         core->evict_waits = true;
         return false;
     }
+    unetmm_spend(core, UNETMM_STEP_EVICT, 1);
     core->counters[UNETMM_C_tlb_evictions]++;
     trace_unetmm_tlb_evict(f.space, f.vaddr, f.tag, entry->dirty);
     if (entry->head) {
-        unetmm_modules_pages_lost(core, entry->space, entry->vpn, entry->vpn);
+        unetmm_modules_pages_lost(&core->modules, core, entry->space,
+                                  entry->vpn, entry->vpn);
     }
     return true;
 }
@@ -420,7 +430,8 @@ static UnetmmMiss *reply_miss(UnetmmCore *core, uint16_t space, uint32_t id)
     miss = &core->misses[number];
     if (miss->generation != id >> 16 || miss->late ||
         (miss->state != UNETMM_MISS_ASKED &&
-         miss->state != UNETMM_MISS_DEFERRED) || miss->ep->space != space) {
+         miss->state != UNETMM_MISS_DEFERRED) ||
+        unetmm_user(miss->ep)->space != space) {
         return NULL;
     }
     return miss;
@@ -459,6 +470,7 @@ static uint8_t reply_insert(UnetmmCore *core, uint16_t space,
         }
     }
     unetmm_tlb_new_batch(source->tlb(core));
+    unetmm_spend(core, UNETMM_STEP_INSERT, *taken);
     return status;
 }
 
@@ -560,8 +572,8 @@ static void miss_late(UnetmmCore *core)
 }
 
 /*
- * x-fault-fail: none of the pages is taken, which the driver is told, and who
- * waits is told what it would be if the driver had replied with that.
+ * x-fault-fail: the card takes none of the pages and reports that to the
+ * driver; the owner gets the same reply as if the driver had failed.
  */
 static uint8_t reply_failed(UnetmmCore *core, UnetmmMiss *miss,
                             const struct unetmm_cmd_reply *reply)

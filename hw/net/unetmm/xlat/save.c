@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../card/core.h"
+#include "xlat.h"
 
 /* x-fault-delay: the answer that has come and does not count yet. */
 static void miss_save_late(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
@@ -54,7 +54,8 @@ static void miss_save(UnetmmStream *st, UnetmmCore *core, UnetmmMiss *miss)
         return;
     }
     /* Not counted: releasing a page would look for its space. */
-    if (unetmm_stream_reads(st) && (!miss->owner || !miss->ep->live)) {
+    if (unetmm_stream_reads(st) &&
+        (!miss->owner || !unetmm_user(miss->ep)->live)) {
         unetmm_stream_refuse(st, "miss %u is of no endpoint, or no channel",
                              (unsigned)(miss - core->misses));
         miss->state = UNETMM_MISS_NONE;
@@ -157,7 +158,8 @@ static bool joined_ok(const UnetmmCore *core, const UnetmmEp *ep,
 
     return leader->state != UNETMM_MISS_NONE &&
            leader->state != UNETMM_MISS_JOINED && leader->owner &&
-           leader->ep->live && leader->ep->space == ep->space &&
+           unetmm_user(leader->ep)->live &&
+           unetmm_user(leader->ep)->space == unetmm_user(ep)->space &&
            leader->write == miss->write && leader->zero == miss->zero;
 }
 
@@ -172,13 +174,13 @@ static void miss_check(UnetmmStream *st, const UnetmmCore *core,
     if (miss->state == UNETMM_MISS_NONE) {
         return;
     }
-    if (!miss->owner || !ep->live) {
+    if (!miss->owner || !unetmm_user(ep)->live) {
         unetmm_stream_refuse(st, "miss %u is of no endpoint, or no channel",
                              number);
         return;
     }
     /* Only a source that takes answers can be waiting for one. */
-    asks = core->spaces[ep->space].source->driver_brings;
+    asks = unetmm_space_of(core, ep)->source->driver_brings;
     if (miss->write != miss->owner->write ||
         (!asks && miss->state != UNETMM_MISS_REFUSED &&
          miss->state != UNETMM_MISS_CHANGING) ||

@@ -9,7 +9,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
-#include "../card/core.h"
+#include "xlat.h"
 
 const UnetmmSourceOps *unetmm_source_by_id(const UnetmmCore *core,
                                            unsigned id)
@@ -57,37 +57,6 @@ void unetmm_space_drop(UnetmmCore *core, uint16_t id)
     }
 }
 
-/*
- * The link that names the endpoint, or that it has to be entered at: they stand
- * in the order of their numbers, so that the list follows from the endpoints.
- */
-static uint16_t *space_link(UnetmmCore *core, const UnetmmEp *ep)
-{
-    uint16_t *link = &core->spaces[ep->space].first_ep;
-
-    while (*link < ep->id) {
-        link = &core->eps[*link].next_in_space;
-    }
-    return link;
-}
-
-void unetmm_space_join(UnetmmCore *core, UnetmmEp *ep)
-{
-    uint16_t *link = space_link(core, ep);
-
-    ep->next_in_space = *link;
-    *link = ep->id;
-    core->spaces[ep->space].endpoints++;
-}
-
-void unetmm_space_part(UnetmmCore *core, UnetmmEp *ep)
-{
-    *space_link(core, ep) = ep->next_in_space;
-    if (--core->spaces[ep->space].endpoints == 0) {
-        unetmm_space_drop(core, ep->space);
-    }
-}
-
 uint8_t unetmm_space_destroy(UnetmmCore *core, uint16_t id)
 {
     UnetmmSpace *space;
@@ -100,7 +69,7 @@ uint8_t unetmm_space_destroy(UnetmmCore *core, uint16_t id)
         return UNETMM_CS_BUSY;
     }
     unetmm_space_drop(core, id);
-    unetmm_modules_space_end(core, id);
+    unetmm_modules_space_end(&core->modules, core, id);
     space->live = false;
     trace_unetmm_space_destroy(id);
     return UNETMM_CS_OK;
@@ -129,7 +98,7 @@ static bool space_misbehave(UnetmmCore *core, UnetmmTlb *tlb, uint32_t id)
 UnetmmXlat unetmm_space_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                                bool write, UnetmmPage *page)
 {
-    const UnetmmSourceOps *source = core->spaces[ep->space].source;
+    const UnetmmSourceOps *source = unetmm_space_of(core, ep)->source;
     UnetmmXlat result = source->lookup(core, ep, vpn, write, page);
 
     if (result == UNETMM_XLAT_OK && page->tlb &&
@@ -137,6 +106,8 @@ UnetmmXlat unetmm_space_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
         space_misbehave(core, page->tlb, page->id)) {
         result = source->lookup(core, ep, vpn, write, page);
     }
+    unetmm_spend(core, result == UNETMM_XLAT_OK ? UNETMM_STEP_HIT :
+                 UNETMM_STEP_MISS, write);
     return result;
 }
 
@@ -146,7 +117,7 @@ uint32_t unetmm_space_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
     UnetmmPage page;
     uint32_t n = 1;
 
-    if (core->spaces[ep->space].source->asks_ahead) {
+    if (unetmm_space_of(core, ep)->source->asks_ahead) {
         return MIN(limit, UNETMM_MISS_MAX_PAGES);
     }
     while (n < limit && n < most &&
@@ -197,16 +168,21 @@ void unetmm_page_move(const UnetmmPage *page, bool start)
 bool unetmm_page_lock(UnetmmCore *core, UnetmmEp *ep, UnetmmPage *page,
                       bool write)
 {
-    const UnetmmSourceOps *source = core->spaces[ep->space].source;
+    const UnetmmSourceOps *source = unetmm_space_of(core, ep)->source;
 
-    return !source->lock || source->lock(core, ep, page, write);
+    if (!source->lock) {
+        return true;
+    }
+    unetmm_spend(core, UNETMM_STEP_LOCK, 1);
+    return source->lock(core, ep, page, write);
 }
 
 void unetmm_page_unlock(UnetmmCore *core, UnetmmEp *ep, const UnetmmPage *page)
 {
-    const UnetmmSourceOps *source = core->spaces[ep->space].source;
+    const UnetmmSourceOps *source = unetmm_space_of(core, ep)->source;
 
     if (source->unlock) {
+        unetmm_spend(core, UNETMM_STEP_LOCK, 0);
         source->unlock(core, ep, page);
     }
 }
@@ -240,47 +216,47 @@ uint64_t unetmm_pte_pages(uint64_t addr, uint64_t len)
 }
 
 /*
- * INV_CTRL: drop [inv_start, inv_last] of inv_space now; pages in flight make
- * unetmm_invalidate_busy() true until they have landed.  A transfer that waits
- * for a translation holds none, so it never delays this.  What was asked is
- * kept apart from the registers, which may be written meanwhile.
+ * INV_CTRL and INVALIDATE: drop all pages of [start, last_byte] of a space now;
+ * pages in flight make unetmm_invalidate_busy() true until they have landed.  A
+ * transfer that waits for a translation holds none, so it never delays this.
+ * The range is kept apart from the registers, which may be written meanwhile.
  */
-void unetmm_invalidate(UnetmmCore *core)
+void unetmm_invalidate(UnetmmCore *core, uint32_t space, uint64_t start,
+                       uint64_t last_byte)
 {
-    uint64_t first = core->inv_start >> UNETMM_PAGE_SHIFT;
-    uint64_t last = core->inv_last >> UNETMM_PAGE_SHIFT;
+    uint64_t first = start >> UNETMM_PAGE_SHIFT;
+    uint64_t last = last_byte >> UNETMM_PAGE_SHIFT;
     const UnetmmSourceOps *source;
     uint32_t dropped = 0;
 
     core->inv_busy = false;
     core->counters[UNETMM_C_invalidations]++;
-    if (core->inv_space >= core->params.spaces ||
-        !core->spaces[core->inv_space].live || last < first) {
+    if (space >= core->params.spaces || !core->spaces[space].live ||
+        last < first) {
         return;
     }
-    source = core->spaces[core->inv_space].source;
+    source = core->spaces[space].source;
     if (source->tlb) {
         UnetmmTlb *tlb = source->tlb(core);
 
         tlb->lost_head = false;
-        dropped = unetmm_tlb_invalidate(tlb, core->inv_space,
-                                        first >> source->tlb_shift,
+        dropped = unetmm_tlb_invalidate(tlb, space, first >> source->tlb_shift,
                                         last >> source->tlb_shift);
         core->counters[UNETMM_C_tlb_invalidated] += dropped;
         /* A table's entry leaves the cache unsaid, and its head stays ready. */
         if (tlb->lost_head || !source->only_copy_is_the_tlb) {
-            unetmm_modules_pages_lost(core, core->inv_space, first, last);
+            unetmm_modules_pages_lost(&core->modules, core, space, first,
+                                      last);
         }
         unetmm_miss_room(core);
-        unetmm_miss_changed(core, core->inv_space);
-        core->inv_going_space = core->inv_space;
+        unetmm_miss_changed(core, space);
+        core->inv_going_space = space;
         core->inv_going_first = first;
         core->inv_going_last = last;
         core->inv_busy = true;
     }
     core->counters[UNETMM_C_inv_waits] += unetmm_invalidate_busy(core);
-    trace_unetmm_invalidate(core->inv_space, core->inv_start, core->inv_last,
-                            dropped, core->inv_busy);
+    trace_unetmm_invalidate(space, start, last_byte, dropped, core->inv_busy);
 }
 
 /* A space that is gone has no page in flight: its endpoints went before it. */
@@ -384,7 +360,7 @@ static void page_save_entry(UnetmmStream *st, const UnetmmEp *ep,
     if (page->entry % sizeof(page->pte) || !(page->pte & UNETMM_PTE_VALID) ||
         !(page->pte & right)) {
         unetmm_stream_refuse(st, "endpoint %u uses an entry that it could not "
-                             "have found", ep->id);
+                             "have found", unetmm_user(ep)->id);
     }
     page->tlb = NULL;
     page->dma = page->pte & UNETMM_PTE_ADDR;
@@ -397,7 +373,7 @@ static void page_save_entry(UnetmmStream *st, const UnetmmEp *ep,
 void unetmm_page_save(UnetmmStream *st, UnetmmCore *core, const UnetmmEp *ep,
                       UnetmmPage *page, uint64_t vpn, bool write)
 {
-    const UnetmmSourceOps *source = core->spaces[ep->space].source;
+    const UnetmmSourceOps *source = unetmm_space_of(core, ep)->source;
     uint64_t right = write ? UNETMM_PTE_WRITE : UNETMM_PTE_READ;
     const UnetmmTlbEntry *e;
     UnetmmTlb *tlb;
@@ -418,10 +394,11 @@ void unetmm_page_save(UnetmmStream *st, UnetmmCore *core, const UnetmmEp *ep,
         return;
     }
     e = &tlb->entries[page->id];
-    if ((!e->valid && !e->dying) || e->space != ep->space || e->vpn != vpn ||
+    if ((!e->valid && !e->dying) ||
+        e->space != unetmm_user(ep)->space || e->vpn != vpn ||
         !(e->pte & right)) {
         unetmm_stream_refuse(st, "endpoint %u uses a translation of something "
-                             "else", ep->id);
+                             "else", unetmm_user(ep)->id);
         return;
     }
     page->tlb = tlb;

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: the system buffer of policy redirect: its slots, who has how many of
+ * them, and the card's reports of what it has put there.
+ *
+ * THE BUFFER is there while an endpoint of the card has the policy: the first
+ * one makes it and gives it to the card, and after the last one it is taken back
+ * as soon as no slot waits for an answer.  It is the card's and not a process's:
+ * a slot has this process's data now and that one's then, so its memory is never
+ * mapped by anybody; what is copied is what the card has said that it has written.
+ *
+ * A SLOT is the card's, until it is reported (job->busy), and again from its
+ * answer on.  Each report is answered once: by the queue of its endpoint
+ * (aside/sysq.c), or here and at once if that is gone, or its region is, or if it
+ * makes no sense.  The card never completes SYSBUF_DONE late.
+ *
+ * WHO IS MEANT: numbers of endpoints and regions are used again, and a report may
+ * be looked at when its endpoint or region has long been another's.  So reports
+ * are counted, in 64 bits; an endpoint's queue knows the first one that can be its
+ * own, and sysbuf->cleared[] the first one that can be of a region's export; there
+ * is none while it is not exported.
+ *
+ * LOCKS: sysbuf->lock has the buffer, its users, queues[] and cleared[].  The
+ * slots that channels have reserved are under ctl.lock, as channels are.
+ */
+#include <linux/dma-mapping.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "aside/aside.h"
+#include "ep/ep.h"
+#include "map/map.h"
+#include "space/space.h"
+#include "ring/ring.h"
+#include "base/base.h"
+#include "param/param.h"
+#include "trace/trace.h"
+
+void unetmm_sysbuf_init(struct unetmm_dev *dev)
+{
+	mutex_init(&dev->sysbuf->lock);
+}
+
+/* ---- The buffer ------------------------------------------------------------ */
+
+static int unetmm_sysbuf_set(struct unetmm_dev *dev, dma_addr_t list, u32 slots)
+{
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_SYSBUF_SET,
+		.sysbuf = {
+			.list = cpu_to_le64(list),
+			.slots = cpu_to_le32(slots),
+			.slot_bytes = cpu_to_le32(dev->sysbuf->slot_bytes),
+		},
+	};
+
+	return unetmm_cmd(dev, &cmd, NULL);
+}
+
+/* Mapped for the card's writes; never by way of a copy. */
+static int unetmm_slot_init(struct unetmm_dev *dev, struct unetmm_sysjob *job)
+{
+	size_t bytes = dev->sysbuf->slot_bytes;
+	int ret;
+
+	/* The first user pays for it. */
+	job->mem = alloc_pages_exact(bytes, GFP_KERNEL_ACCOUNT | __GFP_NOWARN |
+				     __GFP_RETRY_MAYFAIL);
+	if (!job->mem)
+		return -ENOMEM;
+	ret = unetmm_map_kernel(dev, job->mem, bytes, &job->dma);
+	if (ret) {
+		free_pages_exact(job->mem, bytes);
+		job->mem = NULL;
+	}
+	return ret;
+}
+
+static void unetmm_sysbuf_free(struct unetmm_dev *dev)
+{
+	struct unetmm_sysbuf *sb = dev->sysbuf;
+	u32 i;
+
+	for (i = 0; i < sb->nslots; i++) {
+		unetmm_unmap_kernel(dev, sb->jobs[i].dma, sb->slot_bytes);
+		free_pages_exact(sb->jobs[i].mem, sb->slot_bytes);
+	}
+	sb->nslots = 0;
+	kvfree(sb->jobs);
+	sb->jobs = NULL;
+	kvfree(sb->queues);
+	sb->queues = NULL;
+	kvfree(sb->cleared);
+	sb->cleared = NULL;
+}
+
+/* As many slots as there is memory for; one is enough to go on. */
+static int unetmm_sysbuf_fill(struct unetmm_dev *dev, u32 slots)
+{
+	struct unetmm_sysbuf *sb = dev->sysbuf;
+	int ret = 0;
+	u32 i;
+
+	sb->jobs = kvcalloc(slots, sizeof(*sb->jobs), GFP_KERNEL_ACCOUNT);
+	sb->queues = kvcalloc(dev->hw.endpoints, sizeof(*sb->queues),
+			      GFP_KERNEL);
+	sb->cleared = kvcalloc(max(dev->hw.regions, 1u), sizeof(*sb->cleared),
+			       GFP_KERNEL);
+	if (!sb->jobs || !sb->queues || !sb->cleared)
+		return -ENOMEM;
+	for (i = 0; i < slots; i++) {
+		ret = unetmm_slot_init(dev, &sb->jobs[i]);
+		if (ret)
+			break;
+		sb->jobs[i].slot = i;
+		sb->nslots++;
+	}
+	return sb->nslots ? 0 : ret;
+}
+
+static int unetmm_sysbuf_give(struct unetmm_dev *dev)
+{
+	struct unetmm_sysbuf *sb = dev->sysbuf;
+	size_t bytes = sb->nslots * sizeof(__le64);
+	dma_addr_t dma;
+	__le64 *list;
+	int ret;
+	u32 i;
+
+	list = dma_alloc_coherent(&dev->pdev->dev, bytes, &dma, GFP_KERNEL);
+	if (!list)
+		return -ENOMEM;
+	for (i = 0; i < sb->nslots; i++)
+		list[i] = cpu_to_le64(sb->jobs[i].dma);
+	ret = unetmm_sysbuf_set(dev, dma, sb->nslots);
+	dma_free_coherent(&dev->pdev->dev, bytes, list, dma);
+	return ret;
+}
+
+static int unetmm_sysbuf_make(struct unetmm_dev *dev)
+{
+	u32 slots = clamp(unetmm_param(dev, UNETMM_P_redirect_slots), 1u,
+			  dev->hw.sysbuf_slots);
+	struct unetmm_sysbuf *sb = dev->sysbuf;
+	int ret;
+
+	lockdep_assert_held(&sb->lock);
+	sb->slot_bytes = PAGE_ALIGN(UNETMM_SLOT_HEAD + dev->hw.user_mtu);
+	ret = unetmm_sysbuf_fill(dev, slots);
+	if (!ret)
+		ret = unetmm_sysbuf_give(dev);
+	if (ret)
+		unetmm_sysbuf_free(dev);
+	return ret;
+}
+
+/*
+ * Takes it from the card if nobody uses it.  BUSY: reports are on their way, and
+ * the answer to the last one comes back here.  A card that is given up does no DMA, and
+ * unetmm_sysbuf_stop() is to come.
+ */
+static void unetmm_sysbuf_reap(struct unetmm_dev *dev)
+{
+	struct unetmm_sysbuf *sb = dev->sysbuf;
+
+	lockdep_assert_held(&sb->lock);
+	if (!sb->users && sb->jobs && !unetmm_sysbuf_set(dev, 0, 0))
+		unetmm_sysbuf_free(dev);
+}
+
+/* For an endpoint, before the card knows of it. */
+int unetmm_sysbuf_get(struct unetmm_dev *dev)
+{
+	struct unetmm_sysbuf *sb = dev->sysbuf;
+	int ret = 0;
+
+	lockdep_assert_held(&sb->lock);
+	if (!sb->jobs)
+		ret = unetmm_sysbuf_make(dev);
+	if (!ret)
+		sb->users++;
+	return ret;
+}
+
+void unetmm_sysbuf_put(struct unetmm_dev *dev)
+{
+	lockdep_assert_held(&dev->sysbuf->lock);
+	dev->sysbuf->users--;
+	unetmm_sysbuf_reap(dev);
+}
+
+/* The card has been reset, or is gone; the endpoints are closed. */
+void unetmm_sysbuf_stop(struct unetmm_dev *dev)
+{
+	struct unetmm_sysbuf *sb = dev->sysbuf;
+
+	mutex_lock(&sb->lock);
+	WARN_ON_ONCE(sb->users);
+	if (sb->jobs)
+		unetmm_sysbuf_free(dev);
+	mutex_unlock(&sb->lock);
+}
+
+/* ---- Credits; ctl.lock ------------------------------------------------------ */
+
+/*
+ * Slots for a new channel of the endpoint: as the parameter says, but not more
+ * than a quarter of those that are left, so that many come to their turn.  0: there
+ * is none left, for this user or at all, or the policy needs none.  The caller has
+ * ctl.lock, and asserts it: this room does not know of channels.
+ */
+int unetmm_sysbuf_reserve(struct unetmm_ep *ep)
+{
+	struct unetmm_dev *dev = ep->dev;
+	struct unetmm_sysbuf *sb = dev->sysbuf;
+	u32 left, most, n;
+
+	if (!ep->sysq)
+		return 0;
+	/* It stays while the endpoint is open. */
+	left = sb->nslots - min(sb->reserved, sb->nslots);
+	if (!left) {
+		unetmm_count(dev, sysbuf_no_credits);
+		return -ENOSPC;
+	}
+	most = clamp(unetmm_param(dev, UNETMM_P_redirect_credits), 1u,
+		     UNETMM_MOST_CREDITS);
+	n = unetmm_user_take(ep->space, UNETMM_USE_SLOTS,
+			     clamp(left / 4, 1u, most));
+	sb->reserved += n;
+	return n ? n : -EDQUOT;
+}
+
+void unetmm_sysbuf_unreserve(struct unetmm_ep *ep, u32 slots)
+{
+	if (!slots)
+		return;
+	ep->dev->sysbuf->reserved -= slots;
+	unetmm_user_give(ep->space, UNETMM_USE_SLOTS, slots);
+}
+
+/* ---- Reports ---------------------------------------------------------------- */
+
+u64 unetmm_sysbuf_now(struct unetmm_dev *dev)
+{
+	u64 taken = atomic64_read(&dev->misses->total);
+	u32 prod = unetmm_read(dev, UNETMM_REG_RING(UNETMM_RING_FAULT) +
+			       UNETMM_RING_PROD);
+
+	/* The ring is short: its end is not far ahead of the reports taken. */
+	return taken + (u32)(prod - lower_32_bits(taken));
+}
+
+/*
+ * Before a region is on the card: reports so far were for an earlier one.  While
+ * the ring is so full that the card may have slots of such a one still to report,
+ * that cannot be said: -EAGAIN, when some have been taken.
+ */
+int unetmm_sysbuf_set_region(struct unetmm_dev *dev, u32 region)
+{
+	struct unetmm_sysbuf *sb = dev->sysbuf;
+	u64 taken, now;
+	int ret = 0;
+
+	mutex_lock(&sb->lock);
+	if (sb->cleared) {
+		taken = atomic64_read(&dev->misses->total);
+		now = unetmm_sysbuf_now(dev);
+		if (now - taken > BIT(dev->rings->fault.log2) / 2)
+			ret = -EAGAIN;
+		else
+			sb->cleared[region] = now;
+	}
+	mutex_unlock(&sb->lock);
+	return ret;
+}
+
+/* From here on the slot is the card's: it may report it at once. */
+void unetmm_sysbuf_answer(struct unetmm_dev *dev, struct unetmm_sysjob *job,
+			  u8 status)
+{
+	u32 slot = job->slot;
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_SYSBUF_DONE,
+		.slot.slot = cpu_to_le32(slot),
+		.slot.status = status,
+	};
+
+	dma_sync_single_for_device(&dev->pdev->dev, job->dma,
+				   dev->sysbuf->slot_bytes, DMA_FROM_DEVICE);
+	/* Pairs with unetmm_sysbuf_report(). */
+	smp_store_release(&job->busy, false);
+	trace_unetmm_sysbuf(slot, status);
+	unetmm_cmd(dev, &cmd, NULL);
+}
+
+static bool unetmm_span_fits(struct unetmm_sysspan *span, u32 len, u64 task_size)
+{
+	u64 last;
+
+	return span->len && span->from <= len && span->len <= len - span->from &&
+	       !check_add_overflow(span->addr, span->len - 1, &last) &&
+	       last < task_size;
+}
+
+/* Copies the head once, and checks the copy. */
+static bool unetmm_slot_head(struct unetmm_dev *dev, struct unetmm_sysjob *job,
+			     const struct unetmm_fault *rec)
+{
+	struct unetmm_slot head;
+	u32 len, i;
+
+	memcpy(&head, job->mem, sizeof(head));
+	len = le32_to_cpu(head.len);
+	if (head.space != rec->space || head.ep != rec->ep ||
+	    len > dev->sysbuf->slot_bytes - UNETMM_SLOT_HEAD ||
+	    !head.npieces || head.npieces > UNETMM_SLOT_PIECES ||
+	    (head.opcode != UNETMM_OP_SEND && head.opcode != UNETMM_OP_WRITE))
+		return false;
+	job->write = head.opcode == UNETMM_OP_WRITE;
+	job->region = le32_to_cpu(head.region);
+	if (job->write && job->region >= dev->hw.regions)
+		return false;
+	job->nspans = head.npieces;
+	job->span = 0;
+	job->done = 0;
+	job->copied = 0;
+	for (i = 0; i < job->nspans; i++) {
+		job->spans[i].addr = le64_to_cpu(head.piece[i].addr);
+		job->spans[i].len = le32_to_cpu(head.piece[i].len);
+		job->spans[i].from = le32_to_cpu(head.piece[i].from);
+		if (!unetmm_span_fits(&job->spans[i], len, TASK_SIZE_MAX))
+			return false;
+	}
+	return true;
+}
+
+/* The answer to give at once, or -1: a queue has taken it. */
+static int unetmm_sysbuf_pass(struct unetmm_dev *dev, struct unetmm_sysjob *job,
+			      const struct unetmm_fault *rec)
+{
+	struct unetmm_sysbuf *sb = dev->sysbuf;
+	u16 ep = le16_to_cpu(rec->ep);
+	struct unetmm_sysq *q;
+
+	if (!unetmm_slot_head(dev, job, rec) || ep >= dev->hw.endpoints) {
+		unetmm_count(dev, sysbuf_bad);
+		return UNETMM_SLOT_FAILED;
+	}
+	q = sb->queues[ep];
+	if (q && (!job->write || job->index >= sb->cleared[job->region]) &&
+	    unetmm_sysq_add(q, le16_to_cpu(rec->space), job))
+		return -1;
+	unetmm_count(dev, sysbuf_cancelled);
+	return UNETMM_SLOT_GONE;
+}
+
+/* From the fault ring; `index` counts its records. */
+void unetmm_sysbuf_report(struct unetmm_dev *dev,
+			  const struct unetmm_fault *rec, u64 index,
+			  u64 seen_ns)
+{
+	struct unetmm_sysbuf *sb = dev->sysbuf;
+	u32 slot = le32_to_cpu(rec->fault_id);
+	struct unetmm_sysjob *job;
+	int status;
+
+	mutex_lock(&sb->lock);
+	/* Pairs with unetmm_sysbuf_answer(). */
+	if (slot >= sb->nslots || smp_load_acquire(&sb->jobs[slot].busy)) {
+		unetmm_count(dev, sysbuf_bad);
+		mutex_unlock(&sb->lock);
+		return;
+	}
+	job = &sb->jobs[slot];
+	job->busy = true;
+	job->index = index;
+	job->seen_ns = seen_ns;
+	dma_sync_single_for_cpu(&dev->pdev->dev, job->dma, sb->slot_bytes,
+				DMA_FROM_DEVICE);
+	status = unetmm_sysbuf_pass(dev, job, rec);
+	if (status >= 0) {
+		unetmm_sysbuf_answer(dev, job, status);
+		unetmm_sysbuf_reap(dev);
+	}
+	mutex_unlock(&sb->lock);
+}

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: /dev/unetmmN: open, close, ioctl, poll.
+ *
+ * The dispatcher is iommufd's: a table, sizes checked when it is compiled, the
+ * argument copied in once and out once, neither under a lock.
+ */
+#include <linux/fs.h>
+#include <linux/module.h>
+#include <linux/poll.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "compat/compat.h"
+#include "card/card.h"
+#include "remote/remote.h"
+#include "conn/conn.h"
+#include "ep/ep.h"
+#include "source/source.h"
+#include "mm/mm.h"
+#include "pager/pager.h"
+#include "space/space.h"
+#include "base/base.h"
+#include "param/param.h"
+
+static int unetmm_open(struct inode *inode, struct file *filp)
+{
+	struct unetmm_dev *dev = container_of(filp->private_data,
+					      struct unetmm_dev, misc);
+	struct unetmm_file *file;
+	int ret = -ENODEV;
+
+	file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
+	if (!file)
+		return -ENOMEM;
+	file->dev = dev;
+	file->filp = filp;
+	mutex_init(&file->lock);
+	INIT_LIST_HEAD(&file->eps);
+	INIT_LIST_HEAD(&file->exports);
+	init_waitqueue_head(&file->wait);
+	down_read(&dev->rwsem);
+	if (unetmm_running(dev)) {
+		kref_get(&dev->ref);
+		mutex_lock(&dev->files_lock);
+		list_add_tail(&file->node, &dev->files);
+		mutex_unlock(&dev->files_lock);
+		filp->private_data = file;
+		ret = 0;
+	}
+	up_read(&dev->rwsem);
+	if (ret)
+		kfree(file);
+	return ret;
+}
+
+/* Takes all that the file has off the card.  rwsem is held. */
+void unetmm_file_shutdown(struct unetmm_file *file)
+{
+	struct unetmm_ep *ep, *next;
+
+	lockdep_assert_held(&file->dev->rwsem);
+	if (file->dead)
+		return;
+	mutex_lock(&file->lock);
+	file->dead = true;
+	list_for_each_entry_safe(ep, next, &file->eps, node)
+		unetmm_ep_close(ep);
+	unetmm_exports_close(file);
+	if (file->space)
+		unetmm_space_close(file->space);
+	mutex_unlock(&file->lock);
+	wake_up_all(&file->wait);
+}
+
+static int unetmm_release(struct inode *inode, struct file *filp)
+{
+	struct unetmm_file *file = filp->private_data;
+	struct unetmm_dev *dev = file->dev;
+
+	down_read(&dev->rwsem);
+	unetmm_file_shutdown(file);
+	mutex_lock(&dev->files_lock);
+	list_del(&file->node);
+	mutex_unlock(&dev->files_lock);
+	up_read(&dev->rwsem);
+	if (file->space)
+		unetmm_space_put(file->space);
+	if (file->scratch)
+		__free_page(file->scratch);
+	kfree(file);
+	unetmm_dev_put(dev);
+	return 0;
+}
+
+/*
+ * Each close of a descriptor, before any file is released.  A process that
+ * exits or executes another program has lost its memory by then.
+ */
+static int unetmm_flush(struct file *filp, fl_owner_t id)
+{
+	struct unetmm_file *file = filp->private_data;
+	struct unetmm_aspace *space;
+
+	/* Pairs with unetmm_op_space(). */
+	space = smp_load_acquire(&file->space);
+	if (space && space->owner == task_tgid(current) &&
+	    space->mm != current->mm)
+		unetmm_pager_orphan(space);
+	return 0;
+}
+
+/*
+ * Level-triggered.  EPOLLIN: an endpoint of the file has completions that were
+ * not taken, or was stopped; EPOLLPRI: somebody waits to be accepted.  As with
+ * the eventfd, a sleeper is woken only for armed completion queues.
+ */
+static __poll_t unetmm_ep_poll(const struct unetmm_ep *ep)
+{
+	__poll_t mask = 0;
+
+	if (READ_ONCE(ep->index->card.cq_prod) !=
+	    READ_ONCE(ep->index->user.cq_cons))
+		mask |= EPOLLIN | EPOLLRDNORM;
+	if (READ_ONCE(ep->failed))
+		mask |= EPOLLIN | EPOLLERR;
+	if (READ_ONCE(ep->nbacklog))
+		mask |= EPOLLPRI;
+	return mask;
+}
+
+static __poll_t unetmm_poll(struct file *filp, poll_table *wait)
+{
+	struct unetmm_file *file = filp->private_data;
+	struct unetmm_dev *dev = file->dev;
+	struct unetmm_ep *ep;
+	__poll_t mask = 0;
+
+	poll_wait(filp, &file->wait, wait);
+	if (!unetmm_running(dev) || READ_ONCE(file->dead))
+		return EPOLLHUP | EPOLLERR;
+	/* Queue memory of a listed endpoint stays while map_lock is held. */
+	mutex_lock(&dev->map_lock);
+	list_for_each_entry(ep, &file->eps, node)
+		mask |= unetmm_ep_poll(ep);
+	mutex_unlock(&dev->map_lock);
+	return mask;
+}
+
+static int unetmm_op_info(struct unetmm_file *file, void *arg)
+{
+	struct unetmm_dev *dev = file->dev;
+	const struct unetmm_limits *hw = &dev->hw;
+	struct unetmm_info *a = arg;
+
+	if (a->flags || a->rsvd0 || a->rsvd1)
+		return -EOPNOTSUPP;
+	a->flags = unetmm_link_up(dev) ? UNETMM_INFO_LINK : 0;
+	memcpy(a->mac, hw->mac, ETH_ALEN);
+	a->user_mtu = hw->user_mtu;
+	a->version = hw->version;
+	a->caps = hw->caps;
+	/* Source direct is the driver's own. */
+	a->sources = hw->sources & (BIT(UNETMM_SOURCE_PINNED) |
+				    BIT(UNETMM_SOURCE_TLB) |
+				    BIT(UNETMM_SOURCE_KTLB) |
+				    BIT(UNETMM_SOURCE_UTLB) |
+				    BIT(UNETMM_SOURCE_SHADOW) |
+				    BIT(UNETMM_SOURCE_ODP));
+	a->policies = hw->policies;
+	a->endpoints = hw->endpoints;
+	a->channels = hw->channels;
+	a->max_ring_log2 = hw->max_log2;
+	a->max_pretranslate = hw->pretranslate;
+	a->tlb_sets = hw->tlb_sets;
+	a->tlb_ways = hw->tlb_ways;
+	a->tlb_victims = hw->tlb_victims;
+	/* As many as the card's TLB can have at once at best. */
+	a->max_buffer_pages = hw->tlb_sets * hw->tlb_ways + hw->tlb_victims;
+	a->pin_limit_pages = unetmm_param(dev, UNETMM_P_pin_limit_pages);
+	a->reliable = hw->reliable;
+	a->max_message = hw->reliable ? UNETMM_MAX_MESSAGE : 0;
+	a->regions = hw->regions;
+	a->imports = hw->imports;
+	a->flows = hw->flows;
+	a->backup = hw->policies & BIT(UNETMM_POLICY_BACKUP) ?
+		    min(hw->backup_bits,
+			unetmm_param(dev, UNETMM_P_backup_buffers)) : 0;
+	return 0;
+}
+
+union unetmm_arg {
+	struct unetmm_info info;
+	struct unetmm_space space;
+	struct unetmm_endpoint endpoint;
+	struct unetmm_endpoint_id endpoint_id;
+	struct unetmm_listen listen;
+	struct unetmm_connect connect;
+	struct unetmm_channel channel;
+	struct unetmm_probe probe;
+	struct unetmm_region region;
+	struct unetmm_counters counters;
+	struct unetmm_post post;
+	struct unetmm_utlb utlb;
+	struct unetmm_prefetch prefetch;
+	struct unetmm_export export;
+	struct unetmm_export_id export_id;
+	struct unetmm_redirect redirect;
+	struct unetmm_redirect_id redirect_id;
+	struct unetmm_import import;
+	struct unetmm_import_id import_id;
+	struct unetmm_window window;
+	struct unetmm_window_id window_id;
+	struct unetmm_event event;
+	struct unetmm_event_id event_id;
+	struct unetmm_event_wait event_wait;
+	struct unetmm_event_arm event_arm;
+	struct unetmm_flow flow;
+	struct unetmm_flow_id flow_id;
+};
+
+#define UNETMM_OP_ANYONE	BIT(0)	/* not only the owner's mm */
+#define UNETMM_OP_UNLOCKED	BIT(1)	/* takes rwsem itself */
+#define UNETMM_OP_SILENT	BIT(2)	/* has nothing to write back */
+
+struct unetmm_op {
+	unsigned int ioctl;
+	u32 size;
+	u32 min_size;			/* the first published size */
+	u32 flags;
+	int (*execute)(struct unetmm_file *file, void *arg);
+	/* The result cannot be returned: takes the new objects away again. */
+	void (*undo)(struct unetmm_file *file, const void *arg);
+};
+
+#define IOCTL_OP(_ioctl, _fn, _struct, _last, _flags, ...)		\
+	[_IOC_NR(_ioctl)] = {						\
+		.ioctl = _ioctl,					\
+		.size = sizeof(_struct) +				\
+			BUILD_BUG_ON_ZERO(sizeof(union unetmm_arg) <	\
+					  sizeof(_struct)),		\
+		.min_size = offsetofend(_struct, _last),		\
+		.flags = _flags,					\
+		.execute = _fn,						\
+		__VA_ARGS__						\
+	}
+
+static const struct unetmm_op unetmm_ops[] = {
+	IOCTL_OP(UNETMM_IOC_INFO, unetmm_op_info, struct unetmm_info,
+		 pin_limit_pages, UNETMM_OP_ANYONE),
+	IOCTL_OP(UNETMM_IOC_SPACE, unetmm_op_space, struct unetmm_space,
+		 log_map, UNETMM_OP_UNLOCKED),
+	IOCTL_OP(UNETMM_IOC_ENDPOINT, unetmm_op_endpoint,
+		 struct unetmm_endpoint, doorbell_map, 0,
+		 .undo = unetmm_undo_endpoint),
+	IOCTL_OP(UNETMM_IOC_ENDPOINT_CLOSE, unetmm_op_endpoint_close,
+		 struct unetmm_endpoint_id, id, UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_LISTEN, unetmm_op_listen, struct unetmm_listen,
+		 flags, UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_ACCEPT, unetmm_op_accept, struct unetmm_connect,
+		 flags, 0, .undo = unetmm_undo_accept),
+	IOCTL_OP(UNETMM_IOC_CONNECT, unetmm_op_connect, struct unetmm_connect,
+		 flags, 0, .undo = unetmm_undo_connect),
+	IOCTL_OP(UNETMM_IOC_CHANNEL_CLOSE, unetmm_op_channel_close,
+		 struct unetmm_channel, rsvd, UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_PROBE, unetmm_op_probe, struct unetmm_probe,
+		 rsvd1, 0),
+	IOCTL_OP(UNETMM_IOC_REGISTER, unetmm_op_register,
+		 struct unetmm_region, length,
+		 UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_DEREGISTER, unetmm_op_deregister,
+		 struct unetmm_region, length,
+		 UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_COUNTERS, unetmm_op_counters,
+		 struct unetmm_counters, values,
+		 UNETMM_OP_ANYONE | UNETMM_OP_UNLOCKED),
+	IOCTL_OP(UNETMM_IOC_POST, unetmm_op_post, struct unetmm_post,
+		 rsvd, UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_UTLB_PIN, unetmm_op_utlb_pin, struct unetmm_utlb,
+		 rsvd, UNETMM_OP_UNLOCKED),
+	IOCTL_OP(UNETMM_IOC_UTLB_UNPIN, unetmm_op_utlb_unpin,
+		 struct unetmm_utlb, rsvd, UNETMM_OP_UNLOCKED),
+	IOCTL_OP(UNETMM_IOC_PREFETCH, unetmm_op_prefetch,
+		 struct unetmm_prefetch, done, UNETMM_OP_UNLOCKED),
+	IOCTL_OP(UNETMM_IOC_EXPORT, unetmm_op_export, struct unetmm_export,
+		 ncounters, UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_UNEXPORT, unetmm_op_unexport,
+		 struct unetmm_export_id, id,
+		 UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_REDIRECT, unetmm_op_redirect,
+		 struct unetmm_redirect, spans, UNETMM_OP_UNLOCKED,
+		 .undo = unetmm_undo_redirect),
+	IOCTL_OP(UNETMM_IOC_REDIRECT_GO, unetmm_op_redirect_go,
+		 struct unetmm_redirect_id, offset,
+		 UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_IMPORT, unetmm_op_import, struct unetmm_import,
+		 length, 0, .undo = unetmm_undo_import),
+	IOCTL_OP(UNETMM_IOC_UNIMPORT, unetmm_op_unimport,
+		 struct unetmm_import_id, rsvd, UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_WINDOW, unetmm_op_window, struct unetmm_window,
+		 map_bytes, 0, .undo = unetmm_undo_window),
+	IOCTL_OP(UNETMM_IOC_WINDOW_CLOSE, unetmm_op_window_close,
+		 struct unetmm_window_id, rsvd, UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_EVENT, unetmm_op_event, struct unetmm_event,
+		 map, 0, .undo = unetmm_undo_event),
+	IOCTL_OP(UNETMM_IOC_EVENT_CLOSE, unetmm_op_event_close,
+		 struct unetmm_event_id, rsvd, UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_EVENT_WAIT, unetmm_op_event_wait,
+		 struct unetmm_event_wait, now, UNETMM_OP_UNLOCKED),
+	IOCTL_OP(UNETMM_IOC_EVENT_ARM, unetmm_op_event_arm,
+		 struct unetmm_event_arm, now, 0),
+	IOCTL_OP(UNETMM_IOC_FLOW, unetmm_op_flow, struct unetmm_flow, rsvd, 0,
+		 .undo = unetmm_undo_flow),
+	IOCTL_OP(UNETMM_IOC_FLOW_END, unetmm_op_flow_end,
+		 struct unetmm_flow_id, rsvd, UNETMM_OP_SILENT),
+};
+
+static int unetmm_execute(struct unetmm_file *file, const struct unetmm_op *op,
+			  void *arg)
+{
+	struct unetmm_aspace *space;
+	int ret;
+
+	/* Pairs with unetmm_op_space(). */
+	space = smp_load_acquire(&file->space);
+	if (!(op->flags & UNETMM_OP_ANYONE) && space &&
+	    space->mm != current->mm)
+		return -EPERM;
+	if (READ_ONCE(file->dead))
+		return -ENODEV;
+	if (op->flags & UNETMM_OP_UNLOCKED)
+		return op->execute(file, arg);
+	ret = down_read_killable(&file->dev->rwsem);
+	if (ret)
+		return ret;
+	ret = -ENODEV;
+	if (unetmm_running(file->dev) && !file->dead)
+		ret = op->execute(file, arg);
+	/* A command without room or without an answer is the card's failure. */
+	if (!unetmm_running(file->dev))
+		ret = -ENODEV;
+	up_read(&file->dev->rwsem);
+	return ret;
+}
+
+static void unetmm_undo(struct unetmm_file *file, const struct unetmm_op *op,
+			const void *arg)
+{
+	if (!op->undo)
+		return;
+	if (op->flags & UNETMM_OP_UNLOCKED) {
+		op->undo(file, arg);
+		return;
+	}
+	down_read(&file->dev->rwsem);
+	/* Else it went with the file, or will. */
+	if (!file->dead)
+		op->undo(file, arg);
+	up_read(&file->dev->rwsem);
+}
+
+static long unetmm_ioctl(struct file *filp, unsigned int cmd,
+			 unsigned long uarg)
+{
+	void __user *user = (void __user *)uarg;
+	const struct unetmm_op *op;
+	union unetmm_arg arg;
+	u32 size;
+	int ret;
+
+	if (_IOC_TYPE(cmd) != UNETMM_IOC_MAGIC ||
+	    _IOC_NR(cmd) >= ARRAY_SIZE(unetmm_ops))
+		return -ENOTTY;
+	op = &unetmm_ops[_IOC_NR(cmd)];
+	if (op->ioctl != cmd)
+		return -ENOTTY;
+	if (get_user(size, (u32 __user *)user))
+		return -EFAULT;
+	if (size < op->min_size)
+		return -EINVAL;
+	if (size > PAGE_SIZE)
+		return -E2BIG;
+	ret = copy_struct_from_user(&arg, op->size, user, size);
+	if (ret)
+		return ret;
+	ret = unetmm_execute(filp->private_data, op, &arg);
+	if (ret)
+		return ret == -ERESTARTSYS ? -EINTR : ret;
+	if (op->flags & UNETMM_OP_SILENT)
+		return 0;
+	/* `size` is the caller's: it may have changed it since we read it. */
+	if (copy_to_user(user + sizeof(u32), (char *)&arg + sizeof(u32),
+			 min(size, op->size) - sizeof(u32))) {
+		unetmm_undo(filp->private_data, op, &arg);
+		return -EFAULT;
+	}
+	return 0;
+}
+
+const struct file_operations unetmm_fops = {
+	.owner = THIS_MODULE,
+	.open = unetmm_open,
+	.flush = unetmm_flush,
+	.release = unetmm_release,
+	.unlocked_ioctl = unetmm_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.mmap = unetmm_mmap,
+	.poll = unetmm_poll,
+	.llseek = unetmm_no_llseek,
+};

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: the tables by which lower rooms reach higher ones: sources of translations,
+ * policies, and calls upward.  A new source or policy is a file that fills one, a line
+ * here, and its number in the card's header.
+ */
+#include "card/card.h"
+#include "remote/remote.h"
+#include "conn/conn.h"
+#include "aside/aside.h"
+#include "ep/ep.h"
+#include "source/source.h"
+#include "mm/mm.h"
+#include "pager/pager.h"
+#include "space/space.h"
+#include "base/base.h"
+
+static const struct unetmm_source *const unetmm_sources[UNETMM_NUM_SOURCES] = {
+	[UNETMM_SOURCE_PINNED] = &unetmm_pinned_source,
+	[UNETMM_SOURCE_TLB] = &unetmm_tlb_source,
+	[UNETMM_SOURCE_KTLB] = &unetmm_ktlb_source,
+	[UNETMM_SOURCE_UTLB] = &unetmm_utlb_source,
+	[UNETMM_SOURCE_SHADOW] = &unetmm_shadow_source,
+	[UNETMM_SOURCE_ODP] = &unetmm_odp_source,
+};
+
+/* Those of which the driver knows no more than that the card has them. */
+static const struct unetmm_policy unetmm_drop_policy = {
+	.raw = true,
+};
+
+static const struct unetmm_policy unetmm_skip_policy = {
+};
+
+static const struct unetmm_policy unetmm_rnr_policy = {
+	.waits = true,
+	.absent = true,
+};
+
+static const struct unetmm_policy *const unetmm_policies[UNETMM_NUM_POLICIES] = {
+	[UNETMM_POLICY_DROP] = &unetmm_drop_policy,
+	[UNETMM_POLICY_SKIP] = &unetmm_skip_policy,
+	[UNETMM_POLICY_REDIRECT] = &unetmm_redirect_policy,
+	[UNETMM_POLICY_RNR] = &unetmm_rnr_policy,
+	[UNETMM_POLICY_BACKUP] = &unetmm_backup_policy,
+};
+
+static void unetmm_space_unused(struct unetmm_aspace *space)
+{
+	unetmm_ecs_free(space);
+	unetmm_space_free(space);
+}
+
+static void unetmm_ep_closing(struct unetmm_ep *ep)
+{
+	unetmm_windows_close(ep);
+	unetmm_chan_close_all(ep);
+}
+
+static const struct unetmm_upcalls unetmm_upcalls = {
+	.dev_unused = unetmm_pager_free,
+	.sort = unetmm_fault_sort,
+	.slot_report = unetmm_sysbuf_report,
+	.backup_report = unetmm_backup_report,
+	.ep_reported = unetmm_ep_reported,
+	.ep_closing = unetmm_ep_closing,
+	.space_closed = unetmm_ecs_close,
+	.space_unused = unetmm_space_unused,
+	.got_import = unetmm_got_import,
+	.got_import_ack = unetmm_got_import_ack,
+};
+
+void unetmm_tables_set(struct unetmm_dev *dev)
+{
+	dev->up = &unetmm_upcalls;
+	dev->sources = unetmm_sources;
+	dev->policies = unetmm_policies;
+}

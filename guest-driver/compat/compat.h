@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The differences between Linux 6.1 and 6.12, and nothing else.
+ */
+#ifndef UNETMM_COMPAT_H
+#define UNETMM_COMPAT_H
+
+#include <linux/eventfd.h>
+#include <linux/hugetlb.h>
+#include <linux/mm.h>
+#include <linux/version.h>
+#include <net/devlink.h>
+
+/* 6.3 made vm_flags read-only but for these helpers. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+static inline void unetmm_vm_flags_mod(struct vm_area_struct *vma,
+				       vm_flags_t set, vm_flags_t clear)
+{
+	vma->vm_flags = (vma->vm_flags | set) & ~clear;
+}
+#else
+static inline void unetmm_vm_flags_mod(struct vm_area_struct *vma,
+				       vm_flags_t set, vm_flags_t clear)
+{
+	vm_flags_mod(vma, set, clear);
+}
+#endif
+
+/* 6.3 has one function for one range, and 6.4 a lock for each VMA. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+#define unetmm_zap_page(vma, addr) zap_page_range(vma, addr, PAGE_SIZE)
+#else
+#define unetmm_zap_page(vma, addr) \
+	zap_page_range_single(vma, addr, PAGE_SIZE, NULL)
+#endif
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
+#define unetmm_vma_start_write(vma) do { } while (0)
+#else
+#define unetmm_vma_start_write(vma) vma_start_write(vma)
+#endif
+
+/*
+ * 6.1 has mmap_write_trylock(), which does this; 6.12 has none.  From 6.13 on
+ * mmap_write_lock() does more, which nobody has tried here.
+ */
+static inline bool unetmm_mmap_write_trylock(struct mm_struct *mm)
+{
+	return down_write_trylock(&mm->mmap_lock);
+}
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+#undef UNETMM_HAVE_ZAP
+#endif
+
+/* 6.6 has them. */
+#ifndef VM_SHADOW_STACK
+#define VM_SHADOW_STACK	VM_NONE
+#endif
+
+/* 6.5 took the vmas argument away. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
+#define unetmm_pin_remote(mm, start, n, flags, pages) \
+	pin_user_pages_remote(mm, start, n, flags, pages, NULL, NULL)
+#define unetmm_get_remote(mm, start, n, flags, pages, locked) \
+	get_user_pages_remote(mm, start, n, flags, pages, NULL, locked)
+#else
+#define unetmm_pin_remote(mm, start, n, flags, pages) \
+	pin_user_pages_remote(mm, start, n, flags, pages, NULL)
+#define unetmm_get_remote(mm, start, n, flags, pages, locked) \
+	get_user_pages_remote(mm, start, n, flags, pages, locked)
+#endif
+
+/* Up to 6.5 GUP had a loop of its own for hugetlb, without FOLL_NOFAULT. */
+static inline bool unetmm_gup_faults_always(struct vm_area_struct *vma)
+{
+	return LINUX_VERSION_CODE < KERNEL_VERSION(6, 6, 0) &&
+	       is_vm_hugetlb_page(vma);
+}
+
+/* 6.8 took the count away. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
+#define unetmm_eventfd_signal(ctx) eventfd_signal(ctx, 1)
+#else
+#define unetmm_eventfd_signal(ctx) eventfd_signal(ctx)
+#endif
+
+/* 6.12 took it away: NULL means the same. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
+#define unetmm_no_llseek no_llseek
+#else
+#define unetmm_no_llseek NULL
+#endif
+
+/* 6.2 puts the driver's name itself. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+#define unetmm_devlink_name(req, name) devlink_info_driver_name_put(req, name)
+#else
+#define unetmm_devlink_name(req, name) 0
+#endif
+
+/* 6.7: errors are kept in the message. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 7, 0)
+#define unetmm_fmsg(call) (call)
+#else
+#define unetmm_fmsg(call) ({ call; 0; })
+#endif
+
+/* 6.11 has one argument more. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 11, 0)
+#define UNETMM_DEVLINK_SET(name) \
+	int name(struct devlink *devlink, u32 id, \
+		 struct devlink_param_gset_ctx *ctx)
+#else
+#define UNETMM_DEVLINK_SET(name) \
+	int name(struct devlink *devlink, u32 id, \
+		 struct devlink_param_gset_ctx *ctx, \
+		 struct netlink_ext_ack *extack)
+#endif
+
+#endif /* UNETMM_COMPAT_H */

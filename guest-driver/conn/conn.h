@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * unetmm: channels: how they begin and end, and the protocol between drivers.
+ */
+#ifndef UNETMM_CONN_H
+#define UNETMM_CONN_H
+
+#include <linux/hashtable.h>
+#include <linux/ratelimit.h>
+
+#include "unetmm_wire.h"
+#include "ep/ep.h"
+
+enum unetmm_chan_state {
+	UNETMM_CHAN_CONNECTING,
+	UNETMM_CHAN_OPEN,
+	UNETMM_CHAN_FAILED,	/* its answer came, and was no or of no use */
+	UNETMM_CHAN_CLOSED,	/* the peer's half is gone; number still ours */
+};
+
+/* All of it: ctl.lock */
+struct unetmm_chan {
+	struct kref ref;
+	struct unetmm_ep *ep;		/* NULL once the endpoint is closed */
+	struct list_head node;		/* ep->chans */
+	struct list_head accept_node;	/* ep->accepts */
+	struct hlist_node hash;		/* ctl.chans, by peer */
+	enum unetmm_chan_state state;
+	bool passive;			/* the peer asked for it */
+	bool confirmed;			/* ... and its card has a driver */
+	u8 probes;			/* asked so often whether it has */
+	u32 probe_key;			/* its answers have to name it */
+	u64 probed_ns;
+	u8 mac[ETH_ALEN];
+	bool answered;
+	u16 number;
+	u16 peer_ep;
+	u16 peer_channel;
+	u32 mtu;
+	u64 nonce;
+	struct unetmm_chan_how how;
+	u32 send_psn;
+	u32 recv_psn;
+	u32 send_credits;		/* slots that the peer has for us; 0: no limit */
+	u32 recv_credits;		/* slots of the system buffer, reserved */
+	int error;			/* FAILED: why */
+};
+
+struct unetmm_probe_wait {
+	struct list_head node;		/* ctl.probes; ctl.lock */
+	u64 nonce;
+	u8 mac[ETH_ALEN];
+	bool answered;
+	u32 mtu;
+};
+
+#define UNETMM_SERVICE_BITS	6
+#define UNETMM_CHAN_BITS	10
+
+/*
+ * Limits of a second.  Of a user, or a card, which shares them with those whose hash is
+ * the same in that second; a card asks as often as all users of a peer and its hunt for ghosts do, and
+ * that is answered.
+ */
+#define UNETMM_LIMIT_GROUPS	16
+#define UNETMM_USER_PROBES	64
+#define UNETMM_PEER_PROBES	4000
+
+struct unetmm_rates {
+	unsigned long begin;		/* of this second, in jiffies */
+	u32 salt;			/* of its hash */
+	u32 burst;
+	u32 left[UNETMM_LIMIT_GROUPS];
+};
+
+/* The control protocol over the driver's own endpoint. */
+struct unetmm_ctl {
+	struct mutex lock;		/* all of this structure */
+	struct unetmm_dev *dev;
+	struct unetmm_ep *ep;
+	struct work_struct work;
+	void *bufs;
+	dma_addr_t bufs_dma;
+	u32 sq_prod;
+	u32 fq_prod;
+	u32 cq_cons;
+	DECLARE_HASHTABLE(services, UNETMM_SERVICE_BITS);
+	DECLARE_HASHTABLE(chans, UNETMM_CHAN_BITS);
+	struct list_head probes;
+	struct delayed_work ghosts;	/* looks for channels of nobody: */
+	struct list_head hunts;		/* of these listeners */
+	u32 hunt_left;			/* of all: buckets left to look at */
+	bool hunt_link;			/* there was a link in this run */
+	u32 hunt_bucket;		/* ... and which is next */
+	u32 seed;			/* of the hashes of `chans` and of the limits */
+	struct list_head imports;	/* threads that wait for one */
+	unsigned long *region_map;	/* numbers in use */
+	wait_queue_head_t probe_wait;
+	struct ratelimit_state refusals;
+	struct unetmm_rates probes_sent;	/* by IOC_PROBE, of a user */
+	struct unetmm_rates probe_acks;	/* to a card */
+};
+
+/* conn/kep.c */
+void unetmm_ctl_init(struct unetmm_dev *dev);
+int unetmm_kep_init(struct unetmm_dev *dev);
+void unetmm_kep_exit(struct unetmm_dev *dev);
+bool unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
+		     const struct unetmm_control *msg);
+
+/* conn/chan.c */
+void unetmm_chan_put(struct unetmm_chan *chan);
+struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
+				    const struct unetmm_chan_how *how);
+void unetmm_chan_end(struct unetmm_chan *chan, bool tell);
+void unetmm_chan_unclaim(struct unetmm_ep *ep, u32 number);
+void unetmm_chan_close_all(struct unetmm_ep *ep);
+void unetmm_chan_hangup(struct unetmm_chan *chan);
+void unetmm_tell_close(struct unetmm_dev *dev, const struct unetmm_chan *chan);
+struct unetmm_ep *unetmm_chan_ep(struct unetmm_dev *dev, u16 id);
+struct unetmm_chan *unetmm_chan_of_peer(struct unetmm_dev *dev, const u8 *mac,
+					const struct unetmm_control *msg);
+void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
+		    const struct unetmm_control *msg);
+
+/* conn/ghost.c */
+enum unetmm_want {
+	UNETMM_WANT_PLACE,		/* in a backlog */
+	UNETMM_WANT_NUMBER,		/* of the endpoint's channels */
+	UNETMM_WANT_USER,		/* shared by the user's endpoints */
+	UNETMM_WANT_CARD,		/* shared by all endpoints */
+};
+
+u32 unetmm_mac_key(const struct unetmm_ctl *ctl, const u8 *mac, u32 more);
+u32 unetmm_uid_key(const struct unetmm_ctl *ctl, kuid_t uid);
+void unetmm_rates_init(struct unetmm_rates *rates, u32 burst);
+bool unetmm_may_now(struct unetmm_rates *rates, u32 key);
+void unetmm_chan_confirm(struct unetmm_dev *dev, const u8 *mac, u64 nonce);
+void unetmm_ghost_accepted(struct unetmm_chan *chan);
+void unetmm_ghost_hunt(struct unetmm_ep *ep, enum unetmm_want want);
+void unetmm_ghost_forget(struct unetmm_ep *ep);
+void unetmm_ghost_work(struct work_struct *work);
+
+/* conn/connect.c */
+u64 unetmm_time_left(u64 deadline_ns, u32 attempt);
+int unetmm_pause(u64 ns);
+int unetmm_op_listen(struct unetmm_file *file, void *arg);
+int unetmm_op_accept(struct unetmm_file *file, void *arg);
+void unetmm_undo_accept(struct unetmm_file *file, const void *arg);
+int unetmm_op_connect(struct unetmm_file *file, void *arg);
+void unetmm_undo_connect(struct unetmm_file *file, const void *arg);
+int unetmm_op_channel_close(struct unetmm_file *file, void *arg);
+int unetmm_op_probe(struct unetmm_file *file, void *arg);
+
+#endif /* UNETMM_CONN_H */

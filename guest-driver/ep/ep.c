@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: endpoints.
+ */
+#include <linux/eventfd.h>
+#include <linux/slab.h>
+
+#include "compat/compat.h"
+#include "ep/ep.h"
+#include "mm/mm.h"
+#include "map/map.h"
+#include "space/space.h"
+#include "ring/ring.h"
+#include "base/base.h"
+
+struct unetmm_ep *unetmm_ep_alloc(struct unetmm_dev *dev)
+{
+	struct unetmm_ep *ep = kzalloc(sizeof(*ep), GFP_KERNEL_ACCOUNT);
+
+	if (!ep)
+		return NULL;
+	ep->chan_map = bitmap_zalloc(dev->hw.channels, GFP_KERNEL_ACCOUNT);
+	if (!ep->chan_map) {
+		kfree(ep);
+		return NULL;
+	}
+	if (dev->hw.imports) {
+		ep->import_map = bitmap_zalloc(dev->hw.imports,
+					       GFP_KERNEL_ACCOUNT);
+		if (!ep->import_map) {
+			bitmap_free(ep->chan_map);
+			kfree(ep);
+			return NULL;
+		}
+	}
+	kref_init(&ep->ref);
+	INIT_LIST_HEAD(&ep->node);
+	INIT_LIST_HEAD(&ep->accepts);
+	INIT_LIST_HEAD(&ep->chans);
+	INIT_LIST_HEAD(&ep->hunt_node);
+	INIT_LIST_HEAD(&ep->windows);
+	INIT_LIST_HEAD(&ep->flows);
+	INIT_HLIST_NODE(&ep->service_node);
+	init_waitqueue_head(&ep->wait);
+	ep->dev = dev;
+	return ep;
+}
+
+static void unetmm_ep_free(struct kref *ref)
+{
+	struct unetmm_ep *ep = container_of(ref, struct unetmm_ep, ref);
+
+	if (ep->eventfd)
+		eventfd_ctx_put(ep->eventfd);
+	if (ep->block)
+		unetmm_block_put(ep->block);
+	if (ep->kq)
+		unetmm_kqueues_free(ep->kq);
+	bitmap_free(ep->import_map);
+	bitmap_free(ep->chan_map);
+	kfree(ep);
+}
+
+void unetmm_ep_put(struct unetmm_ep *ep)
+{
+	kref_put(&ep->ref, unetmm_ep_free);
+}
+
+struct unetmm_ep *unetmm_ep_find_locked(struct unetmm_file *file, u32 id)
+{
+	struct unetmm_ep *ep;
+
+	lockdep_assert_held(&file->lock);
+	if (!unetmm_owns(file))
+		return NULL;
+	list_for_each_entry(ep, &file->eps, node) {
+		if (ep->id == id)
+			return ep;
+	}
+	return NULL;
+}
+
+struct unetmm_ep *unetmm_ep_find(struct unetmm_file *file, u32 id)
+{
+	struct unetmm_ep *ep;
+
+	mutex_lock(&file->lock);
+	ep = unetmm_ep_find_locked(file, id);
+	if (ep)
+		kref_get(&ep->ref);
+	mutex_unlock(&file->lock);
+	return ep;
+}
+
+/*
+ * Is the endpoint that has the number the one that a record of the fault ring
+ * speaks of?  While it is open, the card's request is valid.
+ */
+bool unetmm_ep_reported(struct unetmm_aspace *space, u32 id, u32 index)
+{
+	struct unetmm_dev *dev = space->dev;
+	const struct unetmm_ep *ep = NULL;
+	unsigned long flags;
+	bool is;
+
+	spin_lock_irqsave(&dev->ep_lock, flags);
+	if (id < dev->hw.endpoints)
+		ep = dev->eps[id];
+	is = ep && ep->space == space && (s32)(index - ep->first_fault) >= 0;
+	spin_unlock_irqrestore(&dev->ep_lock, flags);
+	return is;
+}
+
+/* Gives the endpoint the first free number from `from` on. */
+int unetmm_ep_publish(struct unetmm_dev *dev, struct unetmm_ep *ep, u32 from)
+{
+	unsigned long flags;
+	int ret = -ENOSPC;
+	u32 id;
+
+	spin_lock_irqsave(&dev->ep_lock, flags);
+	for (id = from; id < dev->hw.endpoints; id++) {
+		if (!dev->eps[id]) {
+			dev->eps[id] = ep;
+			ep->id = id;
+			ret = 0;
+			break;
+		}
+	}
+	spin_unlock_irqrestore(&dev->ep_lock, flags);
+	return ret;
+}
+
+void unetmm_ep_unpublish(struct unetmm_ep *ep)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&ep->dev->ep_lock, flags);
+	ep->dev->eps[ep->id] = NULL;
+	spin_unlock_irqrestore(&ep->dev->ep_lock, flags);
+}
+
+/* [index page | send queue | free queue | completion queue], each in pages. */
+int unetmm_ep_layout(struct unetmm_ep *ep)
+{
+	size_t sq = PAGE_ALIGN(sizeof(struct unetmm_sqe) << ep->sq_log2);
+	size_t fq = PAGE_ALIGN(sizeof(struct unetmm_fqe) << ep->fq_log2);
+	size_t cq = PAGE_ALIGN(sizeof(struct unetmm_cqe) << ep->cq_log2);
+
+	ep->sq_offset = PAGE_SIZE;
+	ep->fq_offset = ep->sq_offset + sq;
+	ep->cq_offset = ep->fq_offset + fq;
+	ep->block = unetmm_block_alloc(ep->dev, ep->space, ep->cq_offset + cq);
+	if (IS_ERR(ep->block)) {
+		int ret = PTR_ERR(ep->block);
+
+		ep->block = NULL;
+		return ret;
+	}
+	ep->index = ep->block->cpu;
+	return 0;
+}
+
+int unetmm_ep_command(struct unetmm_ep *ep, u32 policy, u32 pretranslate)
+{
+	dma_addr_t dma = ep->block->dma;
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_EP_CREATE,
+		.space = cpu_to_le16(ep->space ? ep->space->id : 0),
+		.ep = cpu_to_le16(ep->id),
+		.ep_create = {
+			.sq_base = cpu_to_le64(dma + ep->sq_offset),
+			.fq_base = cpu_to_le64(dma + ep->fq_offset),
+			.cq_base = cpu_to_le64(dma + ep->cq_offset),
+			.index = cpu_to_le64(dma),
+			.sq_log2 = ep->sq_log2,
+			.fq_log2 = ep->fq_log2,
+			.cq_log2 = ep->cq_log2,
+			.policy = policy,
+			.pretranslate = pretranslate,
+			.flags = ep->flags,
+			.backup = cpu_to_le16(ep->backup),
+		},
+	};
+
+	if (ep->kq) {
+		dma = ep->kq->block->dma;
+		cmd.ep_create.sq_base = cpu_to_le64(dma + ep->kq->sq_offset);
+		cmd.ep_create.fq_base = cpu_to_le64(dma + ep->kq->fq_offset);
+		cmd.ep_create.posts = cpu_to_le64(dma);
+	}
+	return unetmm_cmd(ep->dev, &cmd, NULL);
+}
+
+int unetmm_ep_destroy(struct unetmm_ep *ep)
+{
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_EP_DESTROY,
+		.ep = cpu_to_le16(ep->id),
+	};
+
+	return unetmm_cmd(ep->dev, &cmd, NULL);
+}
+
+/* The next completion of an endpoint of the driver's own, or NULL. */
+const struct unetmm_cqe *unetmm_ep_peek(const struct unetmm_ep *ep, u32 cons)
+{
+	const struct unetmm_cqe *cqe = ep->block->cpu + ep->cq_offset;
+	u32 phase = UNETMM_PHASE_OF(cons, ep->cq_log2);
+
+	cqe += cons & (BIT(ep->cq_log2) - 1);
+	if ((le32_to_cpu(READ_ONCE(cqe->flags)) & UNETMM_PHASE) != phase)
+		return NULL;
+	/* Pairs with the card's order: it writes the phase last. */
+	dma_rmb();
+	return cqe;
+}
+
+/* Register, arm, look again.  True: there is something already. */
+bool unetmm_ep_arm(const struct unetmm_ep *ep, u32 cons)
+{
+	u32 seen = cons & UNETMM_ARM_COUNT;
+
+	WRITE_ONCE(ep->index->user.cq_arm, cpu_to_le32(UNETMM_ARM | seen));
+	/* Pairs with the card: completion, full barrier, cq_arm. */
+	mb();
+	return unetmm_ep_peek(ep, cons);
+}
+
+static int unetmm_ep_check(const struct unetmm_dev *dev,
+			   const struct unetmm_endpoint *a)
+{
+	const struct unetmm_policy *policy;
+	u32 max = dev->hw.max_log2;
+
+	if (a->flags & ~UNETMM_ENDPOINT_RAW || a->rsvd)
+		return -EOPNOTSUPP;
+	if (a->sq_log2 < UNETMM_MIN_RING_LOG2 || a->sq_log2 > max ||
+	    a->fq_log2 < UNETMM_MIN_RING_LOG2 || a->fq_log2 > max ||
+	    a->cq_log2 < UNETMM_MIN_RING_LOG2 || a->cq_log2 > max)
+		return -EINVAL;
+	if (a->policy >= BITS_PER_TYPE(u32) ||
+	    a->pretranslate > dev->hw.pretranslate)
+		return -EINVAL;
+	if (a->policy >= UNETMM_NUM_POLICIES ||
+	    !(dev->hw.policies & BIT(a->policy)))
+		return -EOPNOTSUPP;
+	policy = dev->policies[a->policy];
+	if ((a->backup && !policy->bits) || a->backup > dev->hw.backup_bits)
+		return -EINVAL;
+	if (a->pretranslate && (a->flags & UNETMM_ENDPOINT_RAW || policy->late))
+		return -EINVAL;
+	return unetmm_raw_check(dev, a);
+}
+
+/*
+ * A policy that waits for absent memory wants a source with misses: with the others,
+ * absence is an error of the process.  Source ktlb has misses, but no reliable channels,
+ * and its descriptors are the driver's, which are for messages only.
+ */
+static bool unetmm_ep_suits(const struct unetmm_aspace *space,
+			    const struct unetmm_endpoint *a)
+{
+	bool absent = space->dev->policies[a->policy]->absent;
+
+	if (space->ops->lists)
+		return !absent && !(a->flags & UNETMM_ENDPOINT_RAW);
+	return space->ops->resolve || !absent;
+}
+
+static int unetmm_ep_eventfd(struct unetmm_ep *ep, int fd)
+{
+	struct eventfd_ctx *ctx;
+
+	if (fd == -1)
+		return 0;
+	ctx = eventfd_ctx_fdget(fd);
+	if (IS_ERR(ctx))
+		return PTR_ERR(ctx) == -EBADF ? -EINVAL : PTR_ERR(ctx);
+	ep->eventfd = ctx;
+	return 0;
+}
+
+static void unetmm_ep_list(struct unetmm_file *file, struct unetmm_ep *ep,
+			   bool add)
+{
+	lockdep_assert_held(&file->lock);
+	mutex_lock(&file->dev->map_lock);
+	if (add)
+		list_add_tail(&ep->node, &file->eps);
+	else
+		list_del_init(&ep->node);
+	mutex_unlock(&file->dev->map_lock);
+}
+
+static void unetmm_ep_result(const struct unetmm_ep *ep,
+			     struct unetmm_endpoint *a)
+{
+	a->id = ep->id;
+	a->sq_offset = ep->sq_offset;
+	a->fq_offset = ep->fq_offset;
+	a->cq_offset = ep->cq_offset;
+	a->index_offset = 0;
+	a->queue_map = unetmm_map_offset(ep->id, false);
+	a->queue_bytes = ep->block->bytes;
+	a->doorbell_map = unetmm_map_offset(ep->id, true);
+	a->doorbell_bytes = PAGE_SIZE;
+	a->backup = ep->backup;
+}
+
+/* A number for it, one of those that its user may have. */
+static int unetmm_ep_take(struct unetmm_ep *ep)
+{
+	int ret;
+
+	if (!unetmm_user_take(ep->space, UNETMM_USE_ENDPOINTS, 1))
+		return -EDQUOT;
+	ret = unetmm_ep_publish(ep->dev, ep, 1);
+	if (ret)
+		unetmm_user_give(ep->space, UNETMM_USE_ENDPOINTS, 1);
+	return ret;
+}
+
+static void unetmm_ep_give(struct unetmm_ep *ep)
+{
+	unetmm_ep_unpublish(ep);
+	unetmm_user_give(ep->space, UNETMM_USE_ENDPOINTS, 1);
+}
+
+static int unetmm_ep_create(struct unetmm_file *file,
+			    struct unetmm_endpoint *a)
+{
+	struct unetmm_dev *dev = file->dev;
+	struct unetmm_ep *ep = unetmm_ep_alloc(dev);
+	int ret;
+
+	lockdep_assert_held(&file->lock);
+	if (!ep)
+		return -ENOMEM;
+	ep->file = file;
+	ep->space = file->space;
+	ep->sq_log2 = a->sq_log2;
+	ep->fq_log2 = a->fq_log2;
+	ep->cq_log2 = a->cq_log2;
+	ep->policy = dev->policies[a->policy];
+	ep->flags = a->flags & UNETMM_ENDPOINT_RAW ? UNETMM_EP_F_RAW : 0;
+	ret = unetmm_ep_eventfd(ep, a->event_fd);
+	if (ret)
+		goto put;
+	ret = unetmm_ep_layout(ep);
+	if (ret)
+		goto put;
+	ep->first_fault = unetmm_read(dev, UNETMM_REG_RING(UNETMM_RING_FAULT) +
+				      UNETMM_RING_PROD);
+	ret = unetmm_ep_take(ep);
+	if (ret)
+		goto put;
+	if (ep->space->ops->lists)
+		ret = unetmm_kqueues_create(ep);
+	else if (ep->policy->open)
+		ret = ep->policy->open(ep, a);
+	if (!ret)
+		ret = unetmm_ep_command(ep, a->policy, a->pretranslate);
+	if (ret)
+		goto unpublish;
+	ep->space->endpoints++;
+	unetmm_ep_list(file, ep, true);
+	unetmm_ep_result(ep, a);
+	return 0;
+
+unpublish:
+	if (ep->kq)
+		unetmm_kqueues_drop(ep);
+	if (ep->policy->close)
+		ep->policy->close(ep);
+	unetmm_ep_give(ep);
+put:
+	unetmm_ep_put(ep);
+	return ret;
+}
+
+int unetmm_op_endpoint(struct unetmm_file *file, void *arg)
+{
+	struct unetmm_endpoint *a = arg;
+	int ret;
+
+	ret = unetmm_ep_check(file->dev, a);
+	if (ret)
+		return ret;
+	mutex_lock(&file->lock);
+	if (!file->space)
+		ret = -EINVAL;
+	else if (!unetmm_owns(file))
+		ret = -EPERM;	/* bound by another while we waited */
+	else if (!unetmm_ep_suits(file->space, a))
+		ret = -EOPNOTSUPP;
+	else
+		ret = unetmm_ep_create(file, a);
+	mutex_unlock(&file->lock);
+	return ret;
+}
+
+/*
+ * The card has gone, and has no bus to write by: each look at the endpoint
+ * finds it stopped, and sleeping threads are woken to look.  The caller holds map_lock.
+ */
+void unetmm_ep_gone(struct unetmm_ep *ep)
+{
+	lockdep_assert_held(&ep->dev->map_lock);
+	WRITE_ONCE(ep->index->card.state, cpu_to_le32(UNETMM_EP_ERROR));
+	if (ep->eventfd)
+		unetmm_eventfd_signal(ep->eventfd);
+	wake_up_all(&ep->wait);
+}
+
+/*
+ * Off the wire, off the process, off the card, in this order.  With the space's
+ * last endpoint the card drops its translations without a word, so we drop the
+ * pins; unasked as the card is, our own invalidation makes it certain.
+ */
+void unetmm_ep_close(struct unetmm_ep *ep)
+{
+	struct unetmm_aspace *space = ep->space;
+	struct unetmm_file *file = ep->file;
+	unsigned long dropped;
+
+	lockdep_assert_held(&file->lock);
+	unetmm_ep_list(file, ep, false);
+	unetmm_doorbell_zap(file, ep->id);
+	ep->dev->up->ep_closing(ep);
+	unetmm_raw_close(ep);
+	if (ep->kq)
+		unetmm_kqueues_close(ep);
+	unetmm_ep_destroy(ep);
+	if (ep->kq)
+		unetmm_kqueues_drop(ep);
+	if (ep->policy->close)
+		ep->policy->close(ep);
+	unetmm_ep_give(ep);
+	/* From here on the buffers are the process's: threads that gave one up have ended that. */
+	mutex_lock(&space->zero_lock);
+	mutex_unlock(&space->zero_lock);
+	if (!--space->endpoints && !space->ops->stays) {
+		dropped = unetmm_space_drop(space, 0, ULONG_MAX);
+		/* Its library goes on with the next endpoint. */
+		unetmm_space_lost(space, 0, ULONG_MAX, dropped);
+	}
+	unetmm_ep_put(ep);
+}
+
+int unetmm_op_endpoint_close(struct unetmm_file *file, void *arg)
+{
+	const struct unetmm_endpoint_id *a = arg;
+	struct unetmm_ep *ep;
+
+	mutex_lock(&file->lock);
+	ep = unetmm_ep_find_locked(file, a->id);
+	if (ep)
+		unetmm_ep_close(ep);
+	mutex_unlock(&file->lock);
+	return ep ? 0 : -ENOENT;
+}
+
+void unetmm_undo_endpoint(struct unetmm_file *file, const void *arg)
+{
+	const struct unetmm_endpoint *a = arg;
+	struct unetmm_endpoint_id id = { .id = a->id };
+
+	unetmm_op_endpoint_close(file, &id);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * unetmm: endpoints, their policies, posts by the kernel, raw frames.
+ */
+#ifndef UNETMM_EP_H
+#define UNETMM_EP_H
+
+#include <linux/eventfd.h>
+
+#include "mm/mm.h"
+#include "source/source.h"
+
+struct unetmm_backq;
+struct unetmm_sysq;
+
+/* How a channel is to be; zero: a datagram channel, or the card's defaults. */
+struct unetmm_chan_how {
+	u8 type;			/* UNETMM_CHANNEL_* */
+	bool tell;			/* the process, when the peer closes it */
+	bool rewind;			/* UNETMM_CHANNEL_F_REWIND */
+	u8 retries;
+	u8 not_ready_retries;
+	u32 timeout_us;
+	u32 not_ready_us;
+};
+
+/* The differences between the policies of endpoints.  One file fills one. */
+struct unetmm_policy {
+	bool waits;			/* the peer waits, too: reliable channels only */
+	bool absent;			/* absent memory is waited for */
+	bool late;			/* buffers are looked at when they are used */
+	bool bits;			/* an endpoint has some in the backup ring */
+	bool raw;			/* raw endpoints may have it */
+	/* For an endpoint that has its number, before the card knows of it. */
+	int (*open)(struct unetmm_ep *ep, const struct unetmm_endpoint *a);
+	/* The card does not know of it any more; also if `open` has failed. */
+	void (*close)(struct unetmm_ep *ep);
+};
+
+#define UNETMM_NUM_POLICIES	(UNETMM_POLICY_BACKUP + 1)
+
+struct unetmm_ep {
+	struct kref ref;
+	const struct unetmm_policy *policy;	/* NULL: the driver's own */
+	struct unetmm_dev *dev;
+	struct unetmm_file *file;	/* NULL: the driver's own */
+	struct unetmm_aspace *space;
+	struct list_head node;		/* file->eps: file->lock and map_lock */
+	struct unetmm_block *block;
+	struct unetmm_ep_index *index;	/* in the block */
+	struct eventfd_ctx *eventfd;
+	u32 id;
+	u8 flags;			/* UNETMM_EP_F_* */
+	u32 sq_log2;
+	u32 fq_log2;
+	u32 cq_log2;
+	u32 sq_offset;
+	u32 fq_offset;
+	u32 cq_offset;
+	bool failed;			/* the card stopped it */
+	u32 first_fault;		/* fault records before are another's */
+	struct unetmm_kqueues *kq;	/* source ktlb */
+	struct unetmm_sysq *sysq;	/* policy redirect */
+	struct unetmm_backq *backq;	/* policy backup; ep_lock */
+	u32 backup;			/* policy backup: bits */
+	struct list_head flows;		/* raw: file->lock */
+	struct list_head windows;	/* file->lock and map_lock */
+
+	/* channels: ctl.lock */
+	bool closed;
+	u64 service;			/* 0: does not listen */
+	struct hlist_node service_node;
+	u32 takes;			/* UNETMM_LISTEN_* */
+	struct unetmm_chan_how how;	/* the reliable ones of these */
+	u32 backlog;
+	u32 nbacklog;
+	struct list_head accepts;	/* channels nobody accepted yet */
+	struct list_head chans;
+	unsigned long *chan_map;
+	struct list_head hunt_node;	/* ctl.hunts: it has refused somebody ... */
+	bool hunt_all;			/* ... and not for its backlog alone */
+	unsigned long *import_map;	/* numbers in use; NULL: the card has none */
+	wait_queue_head_t wait;
+};
+
+/* ep/ep.c */
+/* Of the caller's own endpoints: NULL, or a reference; file->lock: none. */
+struct unetmm_ep *unetmm_ep_find(struct unetmm_file *file, u32 id);
+struct unetmm_ep *unetmm_ep_find_locked(struct unetmm_file *file, u32 id);
+struct unetmm_ep *unetmm_ep_alloc(struct unetmm_dev *dev);
+bool unetmm_ep_reported(struct unetmm_aspace *space, u32 id, u32 index);
+int unetmm_ep_publish(struct unetmm_dev *dev, struct unetmm_ep *ep, u32 from);
+void unetmm_ep_unpublish(struct unetmm_ep *ep);
+int unetmm_ep_command(struct unetmm_ep *ep, u32 policy, u32 pretranslate);
+int unetmm_ep_layout(struct unetmm_ep *ep);
+int unetmm_ep_destroy(struct unetmm_ep *ep);
+const struct unetmm_cqe *unetmm_ep_peek(const struct unetmm_ep *ep, u32 cons);
+bool unetmm_ep_arm(const struct unetmm_ep *ep, u32 cons);
+void unetmm_ep_put(struct unetmm_ep *ep);
+void unetmm_ep_close(struct unetmm_ep *ep);
+void unetmm_ep_gone(struct unetmm_ep *ep);
+int unetmm_op_endpoint(struct unetmm_file *file, void *arg);
+int unetmm_op_endpoint_close(struct unetmm_file *file, void *arg);
+void unetmm_undo_endpoint(struct unetmm_file *file, const void *arg);
+
+/* ep/kpost.c */
+int unetmm_op_post(struct unetmm_file *file, void *arg);
+int unetmm_kqueues_create(struct unetmm_ep *ep);
+void unetmm_kqueues_close(struct unetmm_ep *ep);
+void unetmm_kqueues_drop(struct unetmm_ep *ep);
+void unetmm_kqueues_free(struct unetmm_kqueues *kq);
+
+/* ep/flow.c */
+/* The flow's number, or -errno. */
+int unetmm_flow_set(struct unetmm_ep *ep, u8 kind, u8 flags, u16 value,
+		    const u8 *mac);
+void unetmm_flow_clear(struct unetmm_dev *dev, u32 number);
+
+/* ep/raw.c */
+int unetmm_raw_check(const struct unetmm_dev *dev,
+		     const struct unetmm_endpoint *a);
+int unetmm_op_flow(struct unetmm_file *file, void *arg);
+int unetmm_op_flow_end(struct unetmm_file *file, void *arg);
+void unetmm_undo_flow(struct unetmm_file *file, const void *arg);
+void unetmm_raw_close(struct unetmm_ep *ep);
+
+#endif /* UNETMM_EP_H */

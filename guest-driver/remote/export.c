@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: exports: memory that a process lets its peers use.
+ *
+ * An export is a region on the card: a range of the process's addresses and a
+ * key that only drivers know.  A peer's driver is told both if it has a reliable
+ * channel to an endpoint of the process, and asks by the export's number.
+ *
+ * The list of a file's exports, the numbers of regions and REGION_SET and _CLEAR
+ * are under ctl.lock, so that whoever finds an export finds its region on the
+ * card.  An export ends with UNEXPORT or with its file; the pages behind it are
+ * the address space's business as ever: with source tlb they come by misses, with
+ * source pinned they are registered for as long as the export lasts, with source
+ * utlb the process has pinned them before and keeps them (what it unpins is
+ * refused to its peers).  When REGION_CLEAR has completed, nothing moves through
+ * the region any more, and what the system buffer has for it is not copied any
+ * more a moment later (policy redirect); only then are its pages unpinned.
+ */
+#include <linux/etherdevice.h>
+#include <linux/mm.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+
+#include "remote/remote.h"
+#include "conn/conn.h"
+#include "aside/aside.h"
+#include "mm/mm.h"
+#include "pager/pager.h"
+#include "space/space.h"
+#include "ring/ring.h"
+#include "base/base.h"
+
+#define UNETMM_FILE_EXPORTS	256	/* of one process */
+#define UNETMM_EXPORT_TRIES	16	/* with a fault ring that is too full */
+
+/* ---- The card's side; ctl.lock ------------------------------------------- */
+
+static int unetmm_region_set(struct unetmm_file *file,
+			     const struct unetmm_exported *export,
+			     const struct unetmm_export *a)
+{
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_REGION_SET,
+		.space = cpu_to_le16(file->space->id),
+		.region = {
+			.region = cpu_to_le32(export->region),
+			.key = cpu_to_le32(export->key),
+			.addr = cpu_to_le64(export->addr),
+			.length = cpu_to_le64(export->length),
+			.cookie = cpu_to_le64(a->cookie),
+			.rights = export->rights,
+			.flags = (a->flags & UNETMM_EXPORT_NOTIFY ?
+				  UNETMM_REGION_F_NOTIFY : 0) |
+				 (a->flags & UNETMM_EXPORT_REDIRECT ?
+				  UNETMM_REGION_F_REDIRECT : 0),
+			.counter = cpu_to_le16(export->counter),
+			.ncounters = cpu_to_le16(export->ncounters),
+		},
+	};
+
+	return unetmm_cmd(file->dev, &cmd, NULL);
+}
+
+/*
+ * Takes it off the card, and waits until nothing moves through it; `parts`: what of
+ * it was somewhere else.
+ */
+static void unetmm_exported_end(struct unetmm_file *file,
+				struct unetmm_exported *export,
+				struct list_head *parts)
+{
+	struct unetmm_dev *dev = file->dev;
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_REGION_CLEAR,
+		.region.region = cpu_to_le32(export->region),
+	};
+
+	lockdep_assert_held(&dev->ctl->lock);
+	list_del(&export->node);
+	file->nexports--;
+	unetmm_cmd(dev, &cmd, NULL);
+	unetmm_sysq_clear_region(file->space, export->region);
+	unetmm_ecs_take_back(file->space, export->counter, export->ncounters);
+	__clear_bit(export->region, dev->ctl->region_map);
+	unetmm_parts_take(export, parts);
+	kfree(export);
+}
+
+/* With the file; its endpoints are closed, its space is not. */
+void unetmm_exports_close(struct unetmm_file *file)
+{
+	struct unetmm_exported *export, *next;
+	LIST_HEAD(parts);
+
+	mutex_lock(&file->dev->ctl->lock);
+	list_for_each_entry_safe(export, next, &file->exports, node)
+		unetmm_exported_end(file, export, &parts);
+	mutex_unlock(&file->dev->ctl->lock);
+	unetmm_parts_close(&parts);
+}
+
+struct unetmm_exported *unetmm_exported_find(struct unetmm_file *file, u64 id)
+{
+	struct unetmm_exported *export;
+
+	lockdep_assert_held(&file->dev->ctl->lock);
+	list_for_each_entry(export, &file->exports, node) {
+		if (export->id == id)
+			return export;
+	}
+	return NULL;
+}
+
+/* Neither its number nor any of its bytes may be exported already. */
+static bool unetmm_exported_collides(struct unetmm_file *file,
+				     const struct unetmm_exported *new)
+{
+	struct unetmm_exported *export;
+
+	list_for_each_entry(export, &file->exports, node) {
+		if (export->id == new->id ||
+		    (new->addr <= export->last && new->last >= export->addr))
+			return true;
+	}
+	return unetmm_parts_collide(file, new->addr, new->last);
+}
+
+static int unetmm_exported_add(struct unetmm_file *file,
+			       struct unetmm_exported *new,
+			       const struct unetmm_export *a)
+{
+	struct unetmm_dev *dev = file->dev;
+	struct unetmm_ctl *ctl = dev->ctl;
+	int ret;
+
+	lockdep_assert_held(&ctl->lock);
+	if (unetmm_exported_collides(file, new))
+		return -EEXIST;
+	if (file->nexports >= UNETMM_FILE_EXPORTS)
+		return -ENOSPC;
+	new->region = find_first_zero_bit(ctl->region_map, dev->hw.regions);
+	if (new->region >= dev->hw.regions)
+		return -ENOSPC;
+	/* A key that was given away before must not fit. */
+	new->key = get_random_u32();
+	ret = unetmm_ecs_give(file->space, new->counter, new->ncounters);
+	if (ret)
+		return ret;
+	ret = unetmm_sysbuf_set_region(dev, new->region);
+	if (!ret)
+		ret = unetmm_region_set(file, new, a);
+	if (ret) {
+		unetmm_ecs_take_back(file->space, new->counter, new->ncounters);
+		return ret;
+	}
+	__set_bit(new->region, ctl->region_map);
+	list_add(&new->node, &file->exports);
+	file->nexports++;
+	unetmm_count(dev, exports);
+	return 0;
+}
+
+/* ---- The process's side -------------------------------------------------- */
+
+/* Only memory that is there, and that the process itself may use so. */
+int unetmm_export_memory(u64 addr, u64 last, u8 rights)
+{
+	struct mm_struct *mm = current->mm;
+	vm_flags_t needed = 0;
+	struct vm_area_struct *vma;
+	int ret = 0;
+
+	if (rights & (UNETMM_RIGHT_READ | UNETMM_RIGHT_ATOMIC))
+		needed |= VM_READ;
+	if (rights & (UNETMM_RIGHT_WRITE | UNETMM_RIGHT_ATOMIC))
+		needed |= VM_WRITE;
+	/* The callers hold no lock of ours. */
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
+	while (!ret && addr <= last) {
+		vma = find_vma(mm, addr);
+		if (!vma || vma->vm_start > addr ||
+		    (vma->vm_flags & needed) != needed)
+			ret = -EFAULT;
+		else if (vma->vm_flags & (VM_IO | VM_PFNMAP))
+			ret = -EOPNOTSUPP;
+		else
+			addr = vma->vm_end;
+	}
+	mmap_read_unlock(mm);
+	return ret;
+}
+
+static int unetmm_export_check(struct unetmm_file *file,
+			       const struct unetmm_export *a, u64 *last)
+{
+	struct unetmm_aspace *space;
+
+	/* Pairs with unetmm_op_space(). */
+	space = smp_load_acquire(&file->space);
+	if (a->flags & ~(UNETMM_EXPORT_NOTIFY | UNETMM_EXPORT_REDIRECT))
+		return -EOPNOTSUPP;
+	if (!space)
+		return -EINVAL;
+	/* It may have been bound by another process since the first look. */
+	if (space->mm != current->mm)
+		return -EPERM;
+	if (!file->dev->hw.regions ||
+	    space->ops->lists)
+		return -EOPNOTSUPP;
+	if (!a->rights || a->rights & ~UNETMM_RIGHT_ALL)
+		return -EINVAL;
+	if (!a->length || check_add_overflow(a->addr, a->length - 1, last) ||
+	    *last >= current->mm->task_size)
+		return -EINVAL;
+	return 0;
+}
+
+/* Source pinned: its pages are pinned for as long as it is exported. */
+static int unetmm_export_pin(struct unetmm_file *file, u64 addr, u64 length,
+			     bool write)
+{
+	struct unetmm_region region = {
+		.flags = write ? UNETMM_REGION_WRITE : 0,
+		.addr = addr,
+		.length = length,
+	};
+
+	if (!file->space->ops->registers)
+		return 0;
+	return unetmm_op_register(file, &region);
+}
+
+static void unetmm_export_unpin(struct unetmm_file *file, u64 addr, u64 length)
+{
+	struct unetmm_region region = {
+		.addr = addr,
+		.length = length,
+	};
+
+	/* Who has deregistered it already has not harmed anybody else. */
+	if (file->space->ops->registers)
+		unetmm_op_deregister(file, &region);
+}
+
+static int unetmm_export_try(struct unetmm_file *file,
+			     struct unetmm_exported *export,
+			     const struct unetmm_export *a)
+{
+	struct unetmm_dev *dev = file->dev;
+	int ret = -ENODEV;
+
+	down_read(&dev->rwsem);
+	if (unetmm_running(dev) && !file->dead) {
+		mutex_lock(&dev->ctl->lock);
+		ret = unetmm_exported_add(file, export, a);
+		mutex_unlock(&dev->ctl->lock);
+	}
+	up_read(&dev->rwsem);
+	return ret;
+}
+
+static int unetmm_export_publish(struct unetmm_file *file,
+				 struct unetmm_exported *export,
+				 const struct unetmm_export *a)
+{
+	struct unetmm_dev *dev = file->dev;
+	int tries, ret;
+
+	for (tries = 0; ; tries++) {
+		ret = unetmm_export_try(file, export, a);
+		if (ret != -EAGAIN || tries == UNETMM_EXPORT_TRIES)
+			return ret;
+		/* Without a lock: the card's fault ring is to be emptied. */
+		unetmm_pager_drain(dev);
+	}
+}
+
+/* Takes rwsem itself: pages are faulted in without it. */
+int unetmm_op_export(struct unetmm_file *file, void *arg)
+{
+	const struct unetmm_export *a = arg;
+	struct unetmm_exported *export;
+	u64 last;
+	int ret;
+
+	ret = unetmm_export_check(file, a, &last);
+	if (!ret)
+		ret = unetmm_export_memory(a->addr, last, a->rights);
+	if (ret)
+		return ret;
+	export = kzalloc(sizeof(*export), GFP_KERNEL_ACCOUNT);
+	if (!export)
+		return -ENOMEM;
+	export->id = a->id;
+	export->addr = a->addr;
+	export->last = last;
+	export->length = a->length;
+	export->rights = a->rights;
+	export->counter = a->counter;
+	export->ncounters = a->ncounters;
+	export->redirect = a->flags & UNETMM_EXPORT_REDIRECT;
+	INIT_LIST_HEAD(&export->parts);
+	ret = unetmm_export_pin(file, a->addr, a->length,
+				a->rights != UNETMM_RIGHT_READ);
+	if (!ret) {
+		ret = unetmm_export_publish(file, export, a);
+		if (ret)
+			unetmm_export_unpin(file, a->addr, a->length);
+	}
+	if (ret)
+		kfree(export);
+	return ret;
+}
+
+int unetmm_op_unexport(struct unetmm_file *file, void *arg)
+{
+	const struct unetmm_export_id *a = arg;
+	struct unetmm_dev *dev = file->dev;
+	struct unetmm_exported *export = NULL;
+	u64 addr = 0, length = 0;
+	LIST_HEAD(parts);
+
+	if (a->rsvd)
+		return -EOPNOTSUPP;
+	down_read(&dev->rwsem);
+	if (!unetmm_running(dev) || file->dead) {
+		up_read(&dev->rwsem);
+		return -ENODEV;
+	}
+	mutex_lock(&dev->ctl->lock);
+	if (unetmm_owns(file))
+		export = unetmm_exported_find(file, a->id);
+	if (export) {
+		addr = export->addr;
+		length = export->length;
+		unetmm_exported_end(file, export, &parts);
+	}
+	mutex_unlock(&dev->ctl->lock);
+	up_read(&dev->rwsem);
+	if (!length)
+		return -ENOENT;
+	unetmm_parts_free(file, &parts);
+	unetmm_export_unpin(file, addr, length);
+	return 0;
+}
+
+/* ---- The peer's driver asks; ctl.lock ------------------------------------ */
+
+/*
+ * `chan` is the channel that the question came by, and was checked.  Fills the
+ * answer; only a peer that gets it may use the region.
+ */
+void unetmm_export_answer(struct unetmm_chan *chan,
+			  const struct unetmm_control *msg,
+			  struct unetmm_control *ack)
+{
+	struct unetmm_file *file = chan->ep->file;
+	const struct unetmm_exported *export;
+
+	lockdep_assert_held(&file->dev->ctl->lock);
+	export = unetmm_exported_find(file, le64_to_cpu(msg->service));
+	if (!export) {
+		ack->status = UNETMM_CTL_ST_NO_EXPORT;
+		return;
+	}
+	if (msg->rights & ~export->rights) {
+		ack->status = UNETMM_CTL_ST_RIGHTS;
+		return;
+	}
+	ack->rights = msg->rights ? msg->rights : export->rights;
+	ack->mtu = cpu_to_le32(export->region);
+	ack->psn = cpu_to_le32(export->key);
+	ack->service = cpu_to_le64(export->length);
+}

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * unetmm: parts of exports that are somewhere else (transfer redirection).
+ *
+ * The card keeps what has landed and holds a part while it is copied; the process
+ * copies, since both places are its own.  Here are the checks of the new place,
+ * which are those of an export, and the pages behind it, which are pinned, with
+ * source pinned, for as long as the part is there.
+ *
+ * A part belongs to its export and goes with it.  If the process never learns
+ * what it has to copy, the redirection has never been: the card has kept that,
+ * too.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "remote/remote.h"
+#include "mm/mm.h"
+#include "space/space.h"
+#include "ring/ring.h"
+#include "base/base.h"
+
+/* A part that has moved; export->parts, ctl.lock. */
+struct unetmm_part {
+	struct list_head node;
+	u64 offset;
+	u64 length;
+	u64 to;
+	bool pinned;			/* by us */
+};
+
+int unetmm_redirect_start(struct unetmm_dev *dev)
+{
+	dev->landed_list = dma_alloc_coherent(&dev->pdev->dev,
+					      UNETMM_REDIRECT_LANDED *
+					      sizeof(*dev->landed_list),
+					      &dev->landed_list_dma,
+					      GFP_KERNEL);
+	return dev->landed_list ? 0 : -ENOMEM;
+}
+
+void unetmm_redirect_stop(struct unetmm_dev *dev)
+{
+	if (dev->landed_list)
+		dma_free_coherent(&dev->pdev->dev, UNETMM_REDIRECT_LANDED *
+				  sizeof(*dev->landed_list), dev->landed_list,
+				  dev->landed_list_dma);
+	dev->landed_list = NULL;
+}
+
+/* ---- ctl.lock ------------------------------------------------------------ */
+
+bool unetmm_parts_collide(struct unetmm_file *file, u64 addr, u64 last)
+{
+	struct unetmm_exported *export;
+	struct unetmm_part *part;
+
+	lockdep_assert_held(&file->dev->ctl->lock);
+	list_for_each_entry(export, &file->exports, node) {
+		list_for_each_entry(part, &export->parts, node) {
+			if (addr <= part->to + part->length - 1 &&
+			    last >= part->to)
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool unetmm_exports_collide(struct unetmm_file *file, u64 addr, u64 last)
+{
+	struct unetmm_exported *export;
+
+	list_for_each_entry(export, &file->exports, node) {
+		if (addr <= export->last && last >= export->addr)
+			return true;
+	}
+	return false;
+}
+
+static struct unetmm_part *unetmm_part_find(struct unetmm_exported *export,
+					    u64 offset)
+{
+	struct unetmm_part *part;
+
+	list_for_each_entry(part, &export->parts, node) {
+		if (part->offset == offset)
+			return part;
+	}
+	return NULL;
+}
+
+static int unetmm_redirect_cmd(struct unetmm_dev *dev,
+			       const struct unetmm_exported *export, u8 what,
+			       const struct unetmm_redirect *a, u32 *count)
+{
+	struct unetmm_cmd cmd = {
+		.opcode = UNETMM_CMD_REGION_REDIRECT,
+		.redirect = {
+			.region = cpu_to_le32(export->region),
+			.what = what,
+			.offset = cpu_to_le64(a->offset),
+			.length = cpu_to_le64(a->length),
+			.to = cpu_to_le64(a->to),
+			.list = cpu_to_le64(dev->landed_list_dma),
+		},
+	};
+
+	lockdep_assert_held(&dev->ctl->lock);
+	return unetmm_cmd(dev, &cmd, count);
+}
+
+/* What the process has to copy, and between which places. */
+static void unetmm_redirect_tell(struct unetmm_dev *dev,
+				 const struct unetmm_exported *export,
+				 const struct unetmm_part *part,
+				 struct unetmm_redirect *a, u32 count)
+{
+	u32 i;
+
+	BUILD_BUG_ON(UNETMM_REDIRECT_SPANS != UNETMM_REDIRECT_LANDED);
+	a->count = min_t(u32, count, UNETMM_REDIRECT_SPANS);
+	a->from = export->addr + a->offset;
+	a->to = part->to;
+	for (i = 0; i < a->count; i++) {
+		const struct unetmm_landed *landed = &dev->landed_list[i];
+
+		a->spans[i].offset = le64_to_cpu(landed->offset);
+		a->spans[i].length = le64_to_cpu(landed->length);
+	}
+}
+
+/* Those of an export that ends are the caller's to let go. */
+void unetmm_parts_take(struct unetmm_exported *export, struct list_head *parts)
+{
+	list_splice_init(&export->parts, parts);
+}
+
+/* ---- The process's side -------------------------------------------------- */
+
+static int unetmm_part_pin(struct unetmm_file *file, struct unetmm_part *part,
+			   bool write)
+{
+	struct unetmm_aspace *space = file->space;
+	struct unetmm_region region = {
+		.flags = write ? UNETMM_REGION_WRITE : 0,
+		.addr = part->to,
+		.length = part->length,
+	};
+	int ret;
+
+	if (!space->ops->registers)
+		return 0;
+	ret = unetmm_op_register(file, &region);
+	part->pinned = !ret;
+	/* Registered already is as good. */
+	if (ret == -EEXIST &&
+	    unetmm_region_covers(space, part->to,
+				 part->to + part->length - 1, write))
+		ret = 0;
+	return ret;
+}
+
+/* Without locks: nothing is written there any more. */
+void unetmm_parts_free(struct unetmm_file *file, struct list_head *parts)
+{
+	struct unetmm_part *part, *next;
+
+	list_for_each_entry_safe(part, next, parts, node) {
+		struct unetmm_region region = {
+			.addr = part->to,
+			.length = part->length,
+		};
+
+		list_del(&part->node);
+		/* Who has deregistered it already has not harmed anybody. */
+		if (part->pinned)
+			unetmm_op_deregister(file, &region);
+		kfree(part);
+	}
+}
+
+/* With the file, and before its space, which has the pins. */
+void unetmm_parts_close(struct list_head *parts)
+{
+	struct unetmm_part *part, *next;
+
+	list_for_each_entry_safe(part, next, parts, node) {
+		list_del(&part->node);
+		kfree(part);
+	}
+}
+
+/*
+ * Calls something under ctl.lock with the export, which may have changed since it
+ * was looked at.
+ */
+static int unetmm_with_export(struct unetmm_file *file, u64 id,
+			      int (*act)(struct unetmm_file *file,
+					 struct unetmm_exported *export,
+					 void *opaque), void *opaque)
+{
+	struct unetmm_dev *dev = file->dev;
+	struct unetmm_exported *export;
+	int ret = -ENODEV;
+
+	down_read(&dev->rwsem);
+	if (unetmm_running(dev) && !file->dead) {
+		mutex_lock(&dev->ctl->lock);
+		export = unetmm_owns(file) ? unetmm_exported_find(file, id) :
+					     NULL;
+		ret = export ? act(file, export, opaque) : -ENOENT;
+		mutex_unlock(&dev->ctl->lock);
+	}
+	up_read(&dev->rwsem);
+	return ret;
+}
+
+struct unetmm_begin {
+	struct unetmm_redirect *a;
+	struct unetmm_part *part;
+	u8 rights;
+};
+
+static int unetmm_begin_look(struct unetmm_file *file,
+			     struct unetmm_exported *export, void *opaque)
+{
+	struct unetmm_begin *begin = opaque;
+	const struct unetmm_redirect *a = begin->a;
+
+	if (!export->redirect)
+		return -EOPNOTSUPP;
+	if (a->offset >= export->length ||
+	    a->length > export->length - a->offset)
+		return -EINVAL;
+	begin->rights = export->rights;
+	return 0;
+}
+
+static int unetmm_begin_act(struct unetmm_file *file,
+			    struct unetmm_exported *export, void *opaque)
+{
+	struct unetmm_begin *begin = opaque;
+	struct unetmm_part *part = begin->part;
+	u64 last = part->to + part->length - 1;
+	u8 rights = begin->rights;
+	u32 count = 0;
+	int ret;
+
+	ret = unetmm_begin_look(file, export, begin);
+	if (ret)
+		return ret;
+	/* Another export by now, for which the memory was not looked at. */
+	if (begin->rights != rights)
+		return -ENOENT;
+	if (unetmm_exports_collide(file, part->to, last) ||
+	    unetmm_parts_collide(file, part->to, last))
+		return -EEXIST;
+	ret = unetmm_redirect_cmd(file->dev, export, UNETMM_REDIRECT_BEGIN,
+				  begin->a, &count);
+	if (ret)
+		return ret;
+	list_add(&part->node, &export->parts);
+	unetmm_redirect_tell(file->dev, export, part, begin->a, count);
+	unetmm_count(file->dev, redirects);
+	return 0;
+}
+
+static int unetmm_begin_check(struct unetmm_file *file,
+			      const struct unetmm_redirect *a, u64 *last)
+{
+	struct unetmm_aspace *space;
+
+	/* Pairs with unetmm_op_space(). */
+	space = smp_load_acquire(&file->space);
+	if (!space)
+		return -EINVAL;
+	/* It may have been bound by another process since the first look. */
+	if (space->mm != current->mm)
+		return -EPERM;
+	if (space->ops->lists)
+		return -EOPNOTSUPP;
+	if (!a->length || check_add_overflow(a->to, a->length - 1, last) ||
+	    *last >= current->mm->task_size)
+		return -EINVAL;
+	return 0;
+}
+
+static int unetmm_redirect_begin(struct unetmm_file *file,
+				 struct unetmm_redirect *a)
+{
+	struct unetmm_begin begin = { .a = a };
+	LIST_HEAD(parts);
+	u64 last;
+	int ret;
+
+	ret = unetmm_begin_check(file, a, &last);
+	if (!ret)
+		ret = unetmm_with_export(file, a->id, unetmm_begin_look,
+					 &begin);
+	if (!ret)
+		ret = unetmm_export_memory(a->to, last, begin.rights);
+	if (ret)
+		return ret;
+	begin.part = kzalloc(sizeof(*begin.part), GFP_KERNEL_ACCOUNT);
+	if (!begin.part)
+		return -ENOMEM;
+	begin.part->offset = a->offset;
+	begin.part->length = a->length;
+	begin.part->to = a->to;
+	ret = unetmm_part_pin(file, begin.part,
+			      begin.rights != UNETMM_RIGHT_READ);
+	if (!ret)
+		ret = unetmm_with_export(file, a->id, unetmm_begin_act,
+					 &begin);
+	if (ret) {
+		list_add(&begin.part->node, &parts);
+		unetmm_parts_free(file, &parts);
+	}
+	return ret;
+}
+
+static int unetmm_back_act(struct unetmm_file *file,
+			   struct unetmm_exported *export, void *opaque)
+{
+	struct unetmm_redirect *a = opaque;
+	struct unetmm_part *part = unetmm_part_find(export, a->offset);
+	u32 count = 0;
+	int ret;
+
+	if (!part)
+		return -ENOENT;
+	ret = unetmm_redirect_cmd(file->dev, export, UNETMM_REDIRECT_BACK, a,
+				  &count);
+	if (!ret)
+		unetmm_redirect_tell(file->dev, export, part, a, count);
+	return ret;
+}
+
+/* Takes rwsem itself: pages are faulted in without it. */
+int unetmm_op_redirect(struct unetmm_file *file, void *arg)
+{
+	struct unetmm_redirect *a = arg;
+
+	if (a->rsvd || a->count || a->from)
+		return -EOPNOTSUPP;
+	if (a->what == UNETMM_REDIRECT_BEGIN)
+		return unetmm_redirect_begin(file, a);
+	if (a->what == UNETMM_REDIRECT_BACK)
+		return a->to ? -EINVAL :
+			unetmm_with_export(file, a->id, unetmm_back_act, a);
+	return -EINVAL;
+}
+
+struct unetmm_go {
+	const struct unetmm_redirect_id *a;
+	struct list_head ended;
+};
+
+static int unetmm_go_act(struct unetmm_file *file,
+			 struct unetmm_exported *export, void *opaque)
+{
+	struct unetmm_go *go = opaque;
+	const struct unetmm_redirect a = { .offset = go->a->offset };
+	struct unetmm_part *part = unetmm_part_find(export, a.offset);
+	int ret;
+
+	if (!part)
+		return -ENOENT;
+	ret = unetmm_redirect_cmd(file->dev, export, go->a->what, &a, NULL);
+	if (!ret && go->a->what == UNETMM_REDIRECT_END)
+		list_move(&part->node, &go->ended);
+	return ret;
+}
+
+int unetmm_op_redirect_go(struct unetmm_file *file, void *arg)
+{
+	struct unetmm_go go = { .a = arg };
+	int ret;
+
+	INIT_LIST_HEAD(&go.ended);
+	if (go.a->what != UNETMM_REDIRECT_GO &&
+	    go.a->what != UNETMM_REDIRECT_END)
+		return -EINVAL;
+	ret = unetmm_with_export(file, go.a->id, unetmm_go_act, &go);
+	unetmm_parts_free(file, &go.ended);
+	return ret;
+}
+
+/* What was to be copied never arrived: the part stays as it was before. */
+void unetmm_undo_redirect(struct unetmm_file *file, const void *arg)
+{
+	const struct unetmm_redirect *a = arg;
+	struct unetmm_redirect_id id = {
+		.what = a->what == UNETMM_REDIRECT_BEGIN ?
+			UNETMM_REDIRECT_END : UNETMM_REDIRECT_GO,
+		.id = a->id,
+		.offset = a->offset,
+	};
+
+	unetmm_op_redirect_go(file, &id);
+}

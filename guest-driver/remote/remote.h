@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * unetmm: memory of peers: exports, imports, windows, event counters.
+ */
+#ifndef UNETMM_REMOTE_H
+#define UNETMM_REMOTE_H
+
+#include "conn/conn.h"
+#include "map/map.h"
+
+/* remote/export.c */
+struct unetmm_exported {
+	struct list_head node;		/* file->exports; ctl.lock */
+	struct list_head parts;		/* that have moved; likewise */
+	u64 id;
+	u64 addr;
+	u64 last;
+	u64 length;
+	u32 region;
+	u32 key;
+	u16 counter;			/* event counters that it gives */
+	u16 ncounters;
+	u8 rights;
+	bool redirect;			/* its parts may move */
+};
+
+/* ctl.lock; NULL: the file has no such export. */
+struct unetmm_exported *unetmm_exported_find(struct unetmm_file *file, u64 id);
+int unetmm_export_memory(u64 addr, u64 last, u8 rights);
+int unetmm_op_export(struct unetmm_file *file, void *arg);
+int unetmm_op_unexport(struct unetmm_file *file, void *arg);
+void unetmm_exports_close(struct unetmm_file *file);
+void unetmm_export_answer(struct unetmm_chan *chan,
+			  const struct unetmm_control *msg,
+			  struct unetmm_control *ack);
+
+/* remote/redirect.c */
+int unetmm_redirect_start(struct unetmm_dev *dev);
+void unetmm_redirect_stop(struct unetmm_dev *dev);
+/* ctl.lock: is any of it the place of a part? */
+bool unetmm_parts_collide(struct unetmm_file *file, u64 addr, u64 last);
+void unetmm_parts_take(struct unetmm_exported *export, struct list_head *parts);
+void unetmm_parts_free(struct unetmm_file *file, struct list_head *parts);
+void unetmm_parts_close(struct list_head *parts);
+int unetmm_op_redirect(struct unetmm_file *file, void *arg);
+int unetmm_op_redirect_go(struct unetmm_file *file, void *arg);
+void unetmm_undo_redirect(struct unetmm_file *file, const void *arg);
+
+/* remote/import.c */
+int unetmm_op_import(struct unetmm_file *file, void *arg);
+int unetmm_op_unimport(struct unetmm_file *file, void *arg);
+void unetmm_undo_import(struct unetmm_file *file, const void *arg);
+void unetmm_got_import(struct unetmm_dev *dev, const u8 *mac,
+		       const struct unetmm_control *msg);
+void unetmm_got_import_ack(struct unetmm_dev *dev, const u8 *mac,
+			   const struct unetmm_control *msg);
+
+/* remote/window.c */
+int unetmm_windows_init(struct unetmm_dev *dev);
+void unetmm_windows_exit(struct unetmm_dev *dev);
+void unetmm_windows_close(struct unetmm_ep *ep);
+phys_addr_t unetmm_window_phys(struct unetmm_ep *ep, bool proxy, u32 page);
+bool unetmm_window_covers(struct unetmm_ep *ep, bool proxy, u32 page,
+			  unsigned long npages);
+int unetmm_op_window(struct unetmm_file *file, void *arg);
+int unetmm_op_window_close(struct unetmm_file *file, void *arg);
+void unetmm_undo_window(struct unetmm_file *file, const void *arg);
+
+/* remote/switch.c */
+int unetmm_switch_watch(struct unetmm_aspace *space);
+void unetmm_switch_forget(struct unetmm_aspace *space);
+
+/* remote/eventcount.c */
+void unetmm_ec_notified(struct unetmm_dev *dev, u32 space, u32 id);
+void unetmm_ecs_close(struct unetmm_aspace *space);
+void unetmm_ecs_free(struct unetmm_aspace *space);
+struct unetmm_block *unetmm_ecs_block(struct unetmm_aspace *space);
+int unetmm_ecs_give(struct unetmm_aspace *space, u32 first, u32 n);
+void unetmm_ecs_take_back(struct unetmm_aspace *space, u32 first, u32 n);
+int unetmm_op_event(struct unetmm_file *file, void *arg);
+void unetmm_undo_event(struct unetmm_file *file, const void *arg);
+int unetmm_op_event_close(struct unetmm_file *file, void *arg);
+int unetmm_op_event_wait(struct unetmm_file *file, void *arg);
+int unetmm_op_event_arm(struct unetmm_file *file, void *arg);
+
+#endif /* UNETMM_REMOTE_H */

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * unetmm: address spaces of processes, the sources of their translations, their
+ * users and limits.
+ */
+#ifndef UNETMM_SPACE_H
+#define UNETMM_SPACE_H
+
+#include <linux/mmu_notifier.h>
+#include <linux/mutex.h>
+#include <linux/poll.h>
+#include <linux/rbtree.h>
+#include <linux/wait.h>
+
+#include "base/base.h"
+#include "tlb/tlb.h"
+
+struct mem_cgroup;
+struct unetmm_batch;
+struct unetmm_ecs;
+struct unetmm_lane;
+struct unetmm_lost;
+struct unetmm_miss;
+struct unetmm_pin;
+struct unetmm_shadow;
+struct unetmm_table;
+struct unetmm_user;
+
+/* The properties and operations of a source.  One file in source/ fills one. */
+struct unetmm_source {
+	bool table;			/* the card reads a table of translations */
+	bool pins;			/* pages that the card may reach are pinned ... */
+	bool keeps;			/* ... until the process says otherwise */
+	bool registers;			/* the process registers regions */
+	bool lists;			/* the driver posts, with lists of pages */
+	bool stays;			/* when the last endpoint goes */
+	bool asked_only;		/* only pages that a miss names are entered */
+	bool odp_batch;			/* that many; else REPLY_MAX_PAGES */
+	/* Before the card knows of it; `free` undoes it, also if it has failed. */
+	int (*open)(struct unetmm_aspace *space);
+	/* With the space's last reference. */
+	void (*free)(struct unetmm_aspace *space);
+	/* Fills the fields of the answer that are the source's; they are 0. */
+	void (*answer)(const struct unetmm_aspace *space,
+		       struct unetmm_space *a);
+	/* Translations may come from now on, and do not any more. */
+	void (*start)(struct unetmm_aspace *space);
+	void (*stop)(struct unetmm_aspace *space);
+	/*
+	 * Takes [vpn, last] from the card and waits until DMA has ended; the
+	 * rules are those of the notifier.  Returns how many pages it were.
+	 */
+	unsigned long (*drop)(struct unetmm_aspace *space, unsigned long vpn,
+			      unsigned long last);
+	/*
+	 * Enters the pages of a snapshot: batch->pfns[i], 0 or a page with
+	 * UNETMM_LEAF_WRITE, all in one leaf, which exists.  A page is mapped
+	 * for the card (unetmm_snap_map()) only with space->lock held, and
+	 * nothing invalidated since seq.  A mapped page that is not entered
+	 * is unmapped.
+	 * -EAGAIN: something was invalidated; -ESTALE.  NULL: the source pins.
+	 */
+	int (*enter)(struct unetmm_aspace *space, struct unetmm_batch *batch,
+		     unsigned long vpn, u32 npages, unsigned long seq);
+	/* So many pages of [start, last] have gone.  As the notifier. */
+	void (*lost)(struct unetmm_aspace *space, unsigned long start,
+		     unsigned long last, unsigned long npages);
+	/* A pin leaves the tree.  space->lock. */
+	void (*forget)(struct unetmm_aspace *space, struct unetmm_pin *pin);
+	/*
+	 * Fills miss->user, and clips the miss; false: nobody waits any more.
+	 * NULL: the card knows addresses of the process.
+	 */
+	bool (*find)(struct unetmm_aspace *space, struct unetmm_miss *miss);
+	/* The dropped pages are still mapped, with other rights.  As the notifier. */
+	void (*again)(struct unetmm_aspace *space, unsigned long vpn,
+		      unsigned long last);
+	/*
+	 * One attempt at a miss.  1: answered, or nobody waits any more; 0: needs
+	 * to be paged in; -errno: to be refused, -EAGAIN meaning that it is to be
+	 * asked again.  NULL: there are none.
+	 */
+	int (*resolve)(struct unetmm_aspace *space,
+		       const struct unetmm_miss *miss,
+		       struct unetmm_batch *batch, int most);
+	/*
+	 * Pages that a miss is going to have behind it, as far as nobody has to
+	 * wait for them.  NULL: nothing is done with them.
+	 */
+	void (*ahead)(struct unetmm_aspace *space,
+		      const struct unetmm_miss *miss,
+		      struct unetmm_batch *batch);
+};
+
+#define UNETMM_NUM_SOURCES	(UNETMM_SOURCE_ODP + 1)
+
+struct unetmm_aspace {
+	struct kref ref;
+	struct unetmm_dev *dev;
+	struct mm_struct *mm;		/* mm_count held */
+	struct pid *owner;		/* the process; a reference held */
+	struct mmu_notifier notifier;
+	u32 id;
+	u32 source;
+	const struct unetmm_source *ops;
+	u32 endpoints;			/* file->lock */
+	u32 backup_bits;		/* that these have; dev->backup.lock */
+	struct unetmm_user *user;	/* set once; see space/limits.c */
+	bool unlimited;			/* likewise */
+	unsigned long pin_limit;	/* pages; ULONG_MAX with CAP_IPC_LOCK */
+
+	spinlock_t lock;		/* to the end of this group */
+	bool live;			/* set once: the card may have some */
+	bool closing;			/* takes no more translations */
+	struct rb_root pins;
+	unsigned long npins;
+	unsigned long inv_count;	/* invalidations in progress */
+	unsigned long inv_seq;		/* invalidations that have ended */
+	unsigned long inv_start;	/* range of those in progress */
+	unsigned long inv_last;
+	struct list_head drop_list;	/* pins that drop_work unpins */
+	struct list_head dirty_list;	/* ... that dirty_work does */
+	bool dirty_waits;		/* dirty_work is queued, or runs */
+	bool placed;			/* one of those that its user may have */
+	bool closed;			/* that is to be given back */
+	struct list_head again;		/* ... that the job of `lost` looks for */
+	bool again_rests;		/* ... and is to be kicked for */
+	u32 snappers;			/* threads that serve misses from page tables */
+	struct list_head kqueues;	/* source ktlb, and its TLB */
+	struct unetmm_ktlb ktlb;
+
+	struct work_struct drop_work;
+	struct delayed_work dirty_work;	/* has a reference while it waits */
+	struct unetmm_lost *lost;	/* mm/again.c */
+	wait_queue_head_t idle;		/* snappers became 0 */
+	struct mutex zero_lock;		/* giving up contents; ends of endpoints */
+	struct unetmm_ecs *ecs;		/* event counters; set once */
+	struct list_head sysqs;		/* of its endpoints; sysbuf.lock */
+	struct unetmm_lane *lane;	/* pager/pager.h; set once */
+
+	/* sources with a table */
+	struct mutex region_lock;	/* regions, posts */
+	struct list_head regions;
+	struct unetmm_table *table;	/* entries change under `lock` */
+	struct unetmm_utlb_log *utlb_log; /* changes under `lock` */
+	struct unetmm_shadow *shadow;	/* source shadow; source/push.c */
+};
+
+struct unetmm_file {
+	struct unetmm_dev *dev;
+	struct file *filp;
+	struct list_head node;		/* dev->files; dev->files_lock */
+	struct mutex lock;		/* space and endpoints come and go */
+	struct unetmm_aspace *space;	/* set once; READ_ONCE without lock */
+	struct list_head eps;
+	struct list_head exports;	/* ctl.lock */
+	u32 nexports;			/* likewise */
+	bool dead;			/* shut down; dev->rwsem */
+	struct page *scratch;		/* behind dead doorbells; map_lock */
+	wait_queue_head_t wait;		/* poll() */
+};
+
+/*
+ * Is the space of the file the caller's own?  A file that had none when a call began
+ * may have another process's by now: whatever a call looks up in the file, and
+ * whatever it uses of its space, it asks this when it does, and not before.
+ */
+static inline bool unetmm_owns(const struct unetmm_file *file)
+{
+	/* Pairs with unetmm_op_space(). */
+	const struct unetmm_aspace *space = smp_load_acquire(&file->space);
+
+	return space && space->mm == current->mm;
+}
+
+/* So many pages of [start, last] are no longer the card's. */
+static inline void unetmm_space_lost(struct unetmm_aspace *space,
+				     unsigned long start, unsigned long last,
+				     unsigned long npages)
+{
+	if (npages && space->ops->lost)
+		space->ops->lost(space, start, last, npages);
+}
+
+/* space/space.c */
+struct unetmm_aspace *unetmm_space_lookup(struct unetmm_dev *dev, u32 id);
+void unetmm_space_put(struct unetmm_aspace *space);
+
+/* space/limits.c */
+/* A user's part of a card's pager; part of the user, under the pager's lock. */
+struct unetmm_turns {
+	struct list_head lanes;		/* ready, and nothing active, in turn */
+	struct list_head node;		/* pager->turns, if there are such lanes */
+	u32 active;			/* workers in serve or cancel */
+	u32 asleep;			/* workers, with and without a job */
+};
+
+enum unetmm_use {
+	UNETMM_USE_BACKUP,		/* bits of endpoints */
+	UNETMM_USE_SLOTS,		/* credits of channels */
+	UNETMM_USE_THREADS,
+	UNETMM_USE_SPACES,
+	UNETMM_USE_ENDPOINTS,
+	UNETMM_NUM_USES
+};
+
+struct unetmm_group {
+	struct mem_cgroup *memcg;
+	struct mem_cgroup *before;
+};
+
+void unetmm_users_init(struct unetmm_dev *dev);
+int unetmm_user_get(struct unetmm_aspace *space);
+void unetmm_user_put(struct unetmm_aspace *space);
+u32 unetmm_user_take(struct unetmm_aspace *space, enum unetmm_use use, u32 n);
+void unetmm_user_give(struct unetmm_aspace *space, enum unetmm_use use, u32 n);
+struct unetmm_turns *unetmm_user_turns(const struct unetmm_aspace *space);
+u32 unetmm_user_most_asleep(const struct unetmm_aspace *space);
+void unetmm_group_enter(struct unetmm_aspace *space,
+			struct unetmm_group *group);
+void unetmm_group_leave(struct unetmm_group *group);
+bool unetmm_charge_all(struct unetmm_aspace *space, u32 npages);
+u32 unetmm_charge_some(struct unetmm_aspace *space, u32 npages);
+void unetmm_uncharge(struct unetmm_aspace *space, u32 npages);
+
+#endif /* UNETMM_SPACE_H */

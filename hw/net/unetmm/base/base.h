@@ -1,0 +1,250 @@
+/*
+ * unetmm: the card's state, and the base of every room
+ *
+ * UnetmmCore has the state of the whole card.  Members whose types belong to a
+ * higher room are pointers: that room's module allocates and frees them.
+ *
+ * Guest memory is reached through base/dma.c alone.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef UNETMM_BASE_H
+#define UNETMM_BASE_H
+
+#include "../abi/unetmm_hw.h"
+#include "../abi/unetmm_params.h"
+#include "../abi/unetmm_wire.h"
+#include "../module/module.h"
+#include "../tlb/tlb.h"
+
+typedef struct UnetmmRing UnetmmRing;
+typedef struct UnetmmSpace UnetmmSpace;
+typedef struct UnetmmShadowLine UnetmmShadowLine;
+typedef struct UnetmmMiss UnetmmMiss;
+typedef struct UnetmmPort UnetmmPort;
+typedef struct UnetmmHead UnetmmHead;
+typedef struct UnetmmPlacement UnetmmPlacement;
+typedef struct UnetmmLanding UnetmmLanding;
+typedef struct UnetmmRegion UnetmmRegion;
+typedef struct UnetmmStores UnetmmStores;
+typedef struct UnetmmWindow UnetmmWindow;
+typedef struct UnetmmProxy UnetmmProxy;
+typedef struct UnetmmStart UnetmmStart;
+typedef struct UnetmmSysbuf UnetmmSysbuf;
+typedef struct UnetmmFlow UnetmmFlow;
+
+#define UNETMM_NO_EP            UINT16_MAX
+#define UNETMM_EP_GONE          (UINT16_MAX - 1)
+#define UNETMM_NUM_CHANNEL_TYPES 2
+
+/*
+ * An endpoint as all rooms know it: a user of memory, with its counters.
+ * UnetmmEp, whose rest belongs to the rooms from ep/ on, begins with it.
+ */
+#define UNETMM_USER_MEMBERS \
+    bool live; \
+    uint16_t id; \
+    uint16_t space; \
+    uint64_t counters[UNETMM_NUM_COUNTERS];
+
+typedef struct UnetmmUser {
+    UNETMM_USER_MEMBERS
+} UnetmmUser;
+
+static inline UnetmmUser *unetmm_user(const UnetmmEp *ep)
+{
+    return (UnetmmUser *)ep;
+}
+
+/* An interrupt: wanted, and when it may be sent next. */
+typedef struct UnetmmVector {
+    bool pending;
+    int64_t not_before_ns;
+} UnetmmVector;
+
+/*
+ * The work allowed before the host's main loop has been round: all entry points
+ * spend of it together, and unetmm_core_run() alone renews it.  See
+ * card/engine.c.
+ */
+typedef struct UnetmmBudget {
+    uint32_t descriptors;
+    uint32_t bytes;
+    uint32_t turns;             /* of endpoints */
+    uint32_t arrivals;          /* bytes, for frames from the wire */
+    bool arriving;              /* work is charged to `arrivals` */
+    bool asked;                 /* run_later was called since it was renewed */
+    bool stopped;               /* counted: work was left for want of it */
+} UnetmmBudget;
+
+struct UnetmmCore {
+    const UnetmmHostOps *ops;
+    const UnetmmTables *tables;
+    void *host;
+    UnetmmParams params;
+    UnetmmKnobs knobs;
+    uint64_t random;
+    const UnetmmObserver *observer;     /* of saving and restoring, or NULL */
+
+    /* registers */
+    uint32_t ctrl, events, event_mask, status;
+    uint32_t test, test_dma_len, test_dma_res, ep_sel, latch_hi;
+    uint64_t test_dma;
+    uint32_t inv_space;
+    uint64_t inv_start, inv_last;
+    uint16_t inv_going_space;   /* the last go was for these */
+    uint64_t inv_going_first, inv_going_last;
+    bool inv_busy;
+    UnetmmRing *rings;          /* UNETMM_NUM_RINGS of them */
+    UnetmmVector vectors[UNETMM_NUM_VECTORS];
+    bool vectors_wait;          /* one does, since the last flush */
+
+    UnetmmTlb tlb;              /* source tlb */
+    UnetmmTlb cache;            /* sources with a table */
+    UnetmmSpace *spaces;
+    UnetmmEp *eps;
+    UnetmmHead *heads;          /* of all endpoints */
+    UnetmmMiss *misses;         /* unetmm_misses() of them */
+    uint16_t *in_flight;        /* numbers of misses ASKED or DEFERRED */
+    uint32_t in_flight_used;
+    uint32_t misses_asked;      /* of these: ASKED, at most max_faults */
+    uint16_t *wanted;           /* circular: numbers of misses to report */
+    uint32_t wanted_first, wanted_used;
+    uint32_t misses_joined;
+    uint32_t misses_refused;
+    uint32_t misses_changing;
+    uint32_t misses_late;
+    bool evict_waits;           /* an entry could not leave: ring full */
+    uint32_t closing;           /* commands that wait for a page to land */
+    UnetmmRegion *regions;
+    uint32_t regions_clearing;
+    uint32_t moves_waiting;
+    uint16_t *tell;             /* circular list of endpoints to notify */
+    uint32_t tell_first, tell_used;
+    uint16_t *due;              /* likewise of spaces, for their counters */
+    uint32_t due_first, due_used;
+    uint32_t wire_turn;         /* the first to be looked at for the wire */
+    bool heads_behind;          /* some endpoint has heads to look at */
+
+    uint16_t *ready;            /* circular list of endpoints to serve */
+    uint32_t ready_first, ready_used;
+    uint32_t depth;             /* entry points on the stack */
+    uint64_t run;               /* how often the engine was entered */
+    UnetmmShadowLine *shadow_lines;     /* UNETMM_SHADOW_LINES */
+    bool again;                 /* work was left for run_later */
+    UnetmmBudget budget;
+    bool reset_wanted;          /* asked for while the engine was running */
+    bool paused;                /* unetmm_core_pause() */
+    bool was_closed;            /* may_receive owed to the host */
+    int64_t timer_ns;
+
+    UnetmmRel **rels;           /* params.reliable of them, or NULL each */
+    uint32_t rels_used;
+    uint32_t kept;              /* packets before their turn, in all */
+    bool rels_waiting;          /* one goes on after the landing */
+    uint64_t *acks;             /* bit n: rels[n] owes an acknowledgement */
+    uint32_t acks_owed;
+    int64_t rel_due_ns;         /* no reliable channel's time ends before */
+
+    UnetmmWindow *windows;      /* params.window_pages of them */
+    UnetmmStores **stores;      /* as `rels`: the stores for each */
+    uint32_t updates;           /* packets of stores that wait */
+    int64_t window_due_ns;      /* no packet of stores has to go before */
+    UnetmmProxy *proxies;       /* params.proxy_pages of them */
+    UnetmmStart *start;
+    UnetmmSysbuf *sysbuf;
+    UnetmmFlow *flows;          /* params.flows of them */
+    uint32_t flows_end;         /* none is live from here on */
+    uint64_t flow_turn;         /* frames that were copied */
+
+    UnetmmPort *port;
+    UnetmmPlacement *place;     /* of the packet in hand; passed on */
+    UnetmmLanding *rx;
+    uint64_t counters[UNETMM_NUM_COUNTERS];
+    UnetmmModules modules;
+};
+
+static inline void unetmm_count(UnetmmCore *core, UnetmmEp *ep,
+                                enum unetmm_counter counter, uint64_t n)
+{
+    core->counters[counter] += n;
+    if (ep) {
+        unetmm_user(ep)->counters[counter] += n;
+    }
+}
+
+/* The card takes a step that costs time, if the host counts it. */
+void unetmm_spend_now(UnetmmCore *core, UnetmmStep step, uint32_t n)
+    __attribute__((cold));      /* base/budget.c */
+
+static inline void unetmm_spend(UnetmmCore *core, UnetmmStep step, uint32_t n)
+{
+    if (__builtin_expect(core->ops->spend != NULL, false)) {
+        unetmm_spend_now(core, step, n);
+    }
+}
+
+/* Enabled, not fatal, and no reset to come first. */
+static inline bool unetmm_may_run(const UnetmmCore *core)
+{
+    return (core->ctrl & UNETMM_CTRL_ENABLE) && !core->reset_wanted &&
+           !core->paused && !(core->status & UNETMM_STATUS_FATAL);
+}
+
+/*
+ * The budget.  A little DMA and an index (a completion, a short frame, a buffer
+ * that goes back) take as much as so many bytes.
+ */
+#define UNETMM_LEAST_BYTES      1024
+
+/* An endpoint's share in one turn. */
+#define UNETMM_TURN_DESCRIPTORS 16
+#define UNETMM_TURN_BYTES       131072
+
+static inline void unetmm_charge(UnetmmCore *core, uint32_t descriptors,
+                                 uint32_t bytes)
+{
+    UnetmmBudget *b = &core->budget;
+
+    if (b->arriving) {
+        bytes += descriptors * UNETMM_LEAST_BYTES;
+        b->arrivals -= MIN(b->arrivals, bytes);
+        return;
+    }
+    b->descriptors -= MIN(b->descriptors, descriptors);
+    b->bytes -= MIN(b->bytes, bytes);
+}
+
+static inline bool unetmm_budget_left(const UnetmmCore *core)
+{
+    const UnetmmBudget *b = &core->budget;
+
+    return b->arriving ? b->arrivals : b->descriptors && b->bytes && b->turns;
+}
+
+/* base/budget.c */
+void unetmm_budget_renew(UnetmmCore *core);
+
+/* base/crc.c: CRC32C (Castagnoli), start with 0 */
+uint32_t unetmm_crc32c(uint32_t crc, const void *data, size_t bytes);
+
+/* base/dma.c: the only caller of the host's memory operations */
+bool unetmm_dma_read(UnetmmCore *core, UnetmmEp *ep, uint64_t addr, void *buf,
+                     size_t bytes);
+bool unetmm_dma_write(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
+                      const void *buf, size_t bytes);
+/* Of UnetmmHostOps; false: the bus refused it. */
+bool unetmm_dma_cmpxchg(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
+                        uint64_t *old, uint64_t value);
+/* Writes an entry whose last word has the phase: that word goes last. */
+bool unetmm_dma_post(UnetmmCore *core, UnetmmEp *ep, uint64_t addr,
+                     const void *entry, size_t bytes);
+uint32_t unetmm_dma_test(UnetmmCore *core, uint32_t op);
+
+/* base/random.c */
+uint32_t unetmm_random(UnetmmCore *core);
+void unetmm_random_seed(UnetmmCore *core, uint64_t seed);
+bool unetmm_chance(UnetmmCore *core, uint32_t ppm);
+int64_t unetmm_some_time(UnetmmCore *core, uint32_t most_ns);
+
+#endif /* UNETMM_BASE_H */

@@ -1,0 +1,144 @@
+/*
+ * unetmm: channels: who may talk to whom, and by which type
+ *
+ * A type is a table of operations; everything that differs between types is in
+ * its own files.  Only the driver sets channels.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "channel.h"
+
+uint8_t unetmm_channel_type(const UnetmmCore *core,
+                            const UnetmmChannel *channel)
+{
+    uint8_t type = 0;
+
+    while (core->tables->channels[type] != channel->ops) {
+        type++;
+    }
+    return type;
+}
+
+static UnetmmChannel *channel_at(UnetmmCore *core, uint16_t id,
+                                 uint16_t number)
+{
+    UnetmmEp *ep = unetmm_ep_live(core, id);
+
+    if (!ep || id == 0 || ep->closing || number >= core->params.channels) {
+        return NULL;
+    }
+    return &ep->channels[number];
+}
+
+/* Who gives its number back, or to another, need not be told. */
+static void channel_forget_end(UnetmmEp *ep, UnetmmChannel *channel)
+{
+    ep->ends_owed -= channel->ended != UNETMM_ST_OK;
+    channel->ended = UNETMM_ST_OK;
+    channel->tell = false;
+}
+
+void unetmm_channel_ended(UnetmmCore *core, UnetmmEp *ep, uint16_t number,
+                          uint8_t status)
+{
+    UnetmmChannel *channel = &ep->channels[number];
+
+    if (channel->tell) {
+        channel->tell = false;
+        channel->ended = status;
+        ep->ends_owed++;
+        unetmm_engine_queue(core, ep);
+    }
+}
+
+/* Says what is owed, as far as there are room and budget. */
+void unetmm_channel_tell(UnetmmCore *core, UnetmmEp *ep)
+{
+    for (uint32_t i = 0; i < core->params.channels && ep->ends_owed &&
+         unetmm_ep_cq_spare(ep) && unetmm_budget_left(core); i++) {
+        UnetmmChannel *channel = &ep->channels[i];
+        struct unetmm_cqe cqe = {
+            .opcode = UNETMM_CQE_CLOSED, .status = channel->ended,
+            .channel = i,
+        };
+
+        if (channel->ended == UNETMM_ST_OK) {
+            continue;
+        }
+        if (!unetmm_ep_complete(core, ep, &cqe)) {
+            return;
+        }
+        channel->ended = UNETMM_ST_OK;
+        ep->ends_owed--;
+    }
+}
+
+static void channel_end(UnetmmCore *core, UnetmmEp *ep,
+                        UnetmmChannel *channel)
+{
+    if (channel->live && channel->ops->clear) {
+        channel->ops->clear(core, ep, channel);
+    }
+    channel->live = false;
+}
+
+uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id,
+                             const struct unetmm_cmd_channel *cmd)
+{
+    UnetmmChannel *channel = channel_at(core, id, cmd->channel);
+    UnetmmEp *ep;
+
+    if (!channel) {
+        return UNETMM_CS_BAD_ID;
+    }
+    ep = &core->eps[id];
+    channel_end(core, ep, channel);
+    if (cmd->flags & UNETMM_CHANNEL_F_TELL) {
+        unetmm_channel_ended(core, ep, cmd->channel, UNETMM_ST_BAD_CHANNEL);
+    } else {
+        channel_forget_end(ep, channel);
+    }
+    trace_unetmm_channel(id, cmd->channel, false, 0, 0);
+    return UNETMM_CS_OK;
+}
+
+uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
+                           const struct unetmm_cmd_channel *cmd)
+{
+    UnetmmChannel *channel = channel_at(core, id, cmd->channel);
+    UnetmmChannel wanted = {
+        .live = true, .peer_ep = cmd->peer_ep,
+        .peer_channel = cmd->peer_channel, .mtu = cmd->mtu,
+        .longest = cmd->mtu,
+        .tell = cmd->flags & UNETMM_CHANNEL_F_TELL,
+    };
+    uint8_t status;
+
+    if (!channel) {
+        return UNETMM_CS_BAD_ID;
+    }
+    if (cmd->mtu < UNETMM_MIN_MTU || cmd->mtu > UNETMM_MAX_PAYLOAD ||
+        (cmd->peer_mac[0] & 1) || cmd->type >= UNETMM_NUM_CHANNEL_TYPES ||
+        cmd->flags & ~UNETMM_CHANNEL_F_ALL) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    wanted.ops = core->tables->channels[cmd->type];
+    if (core->eps[id].raw ||
+        !unetmm_policy_allows(core, core->eps[id].policy,
+                              wanted.ops->with)) {
+        return UNETMM_CS_BAD_ARG;
+    }
+    memcpy(wanted.mac, cmd->peer_mac, sizeof(wanted.mac));
+    if (wanted.ops->set) {
+        status = wanted.ops->set(core, &core->eps[id], &wanted, cmd);
+        if (status != UNETMM_CS_OK) {
+            return status;
+        }
+    }
+    channel_end(core, &core->eps[id], channel);
+    channel_forget_end(&core->eps[id], channel);
+    *channel = wanted;
+    trace_unetmm_channel(id, cmd->channel, true, cmd->peer_ep, cmd->mtu);
+    return UNETMM_CS_OK;
+}

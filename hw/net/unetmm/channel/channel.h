@@ -1,0 +1,104 @@
+/*
+ * unetmm: channels, and what a type of channel does
+ *
+ * One file fills one UnetmmChannelOps; card/tables.c lists the types.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef UNETMM_CHANNEL_H
+#define UNETMM_CHANNEL_H
+
+#include "../ep/ep.h"
+
+typedef struct UnetmmUpdate UnetmmUpdate;
+typedef struct UnetmmLandingOps UnetmmLandingOps;
+
+typedef struct UnetmmChannel {
+    bool live;
+    bool tell;                  /* the process wants to know of its end */
+    uint8_t ended;              /* UNETMM_ST_*: owed to it; OK: nothing is */
+    uint8_t mac[6];
+    uint16_t peer_ep;
+    uint16_t peer_channel;
+    uint32_t mtu;
+    uint32_t longest;           /* message */
+    const UnetmmChannelOps *ops;
+    UnetmmRel *rel;             /* RELIABLE: its connection */
+} UnetmmChannel;
+
+typedef enum UnetmmPosted {
+    UNETMM_POSTED,              /* taken over, the descriptor is free */
+    UNETMM_POST_FULL,           /* ask again when a send has completed */
+    UNETMM_POST_FAILED,         /* complete it with ST_FLUSHED */
+} UnetmmPosted;
+
+/* A channel type.  One file fills one. */
+struct UnetmmChannelOps {
+    const char *name;
+    uint32_t wire;              /* bit n: it speaks UNETMM_WIRE_n */
+    uint32_t with;              /* UNETMM_WITH_*: what policies know of it */
+    /*
+     * Looks at the type's own part of CHANNEL_SET.  Returns UNETMM_CS_*; may be
+     * NULL.
+     */
+    uint8_t (*set)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
+                   const struct unetmm_cmd_channel *cmd);
+    /*
+     * The channel is no more; its number may be used again, so nothing that
+     * names it may be left, imports among it.  May be NULL.
+     */
+    void (*clear)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel);
+    /*
+     * Takes a message over, its inline bytes at `data`.  NULL: a message is one
+     * frame, gathered and sent at once.
+     */
+    UnetmmPosted (*post)(UnetmmCore *core, UnetmmEp *ep,
+                         UnetmmChannel *channel, const UnetmmDescriptor *d,
+                         const uint8_t *data);
+    /* A frame that is the channel's, checked as far as all types have it. */
+    void (*receive)(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
+                    const struct unetmm_frame *f, const uint8_t *payload);
+
+    /* With `post` there are all of these, without it none. */
+    /* May the one-sided operation, whose length is known, be? */
+    bool (*allows)(const UnetmmCore *core, const UnetmmEp *ep,
+                   const UnetmmDescriptor *d);
+    /* Of all channels of this type that the endpoint has (UnetmmEp.rels): */
+    /* makes *tx the next packet; false: there is none to be sent now. */
+    bool (*next)(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx);
+    /* Is there a packet to be sent? */
+    bool (*has_work)(UnetmmCore *core, UnetmmEp *ep);
+    /* Is a completion due, which there is room for, or a channel over? */
+    bool (*completes)(UnetmmCore *core, UnetmmEp *ep);
+    /* A part of a region of its space is not where it was, or not held. */
+    void (*moved)(UnetmmCore *core, UnetmmEp *ep);
+    /* The channel's queue of window stores; NULL: it takes none. */
+    UnetmmStores *(*stores)(const UnetmmChannel *channel);
+    /* Takes stores over.  False: no room for another message now. */
+    bool (*update)(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                   const UnetmmUpdate *u);
+    /* There is no room for another store: the channel fails. */
+    void (*overrun)(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
+    /* Takes over what proxy pages have started, from this address on. */
+    UnetmmPosted (*start)(UnetmmCore *core, UnetmmEp *ep,
+                          UnetmmChannel *channel, const UnetmmStart *start,
+                          uint64_t addr);
+    const UnetmmLandingOps *landing;    /* its packets'; NULL: none land */
+};
+
+/* channel/channel.c */
+uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
+                           const struct unetmm_cmd_channel *cmd);
+uint8_t unetmm_channel_clear(UnetmmCore *core, uint16_t id,
+                             const struct unetmm_cmd_channel *cmd);
+/*
+ * Ends a channel that its process has not ended: it gets one completion, when
+ * there is room.
+ */
+void unetmm_channel_ended(UnetmmCore *core, UnetmmEp *ep, uint16_t number,
+                          uint8_t status);
+void unetmm_channel_tell(UnetmmCore *core, UnetmmEp *ep);
+uint8_t unetmm_channel_type(const UnetmmCore *core,
+                            const UnetmmChannel *channel);
+
+#endif /* UNETMM_CHANNEL_H */

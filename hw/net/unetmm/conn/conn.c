@@ -1,0 +1,57 @@
+/*
+ * unetmm: reliable channels: what is done with a connection alone
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "conn.h"
+
+void unetmm_rel_arm_at(UnetmmCore *core, UnetmmRel *rel, int64_t when)
+{
+    rel->tx.deadline_ns = when;
+    core->rel_due_ns = MIN(core->rel_due_ns, when);
+}
+
+/* Each timeout in a row doubles the time. */
+void unetmm_rel_arm(UnetmmCore *core, UnetmmRel *rel)
+{
+    uint64_t us = (uint64_t)rel->timeout_us << MIN(rel->tx.retries, 20);
+
+    us = MIN(us, UNETMM_REL_MAX_TIMEOUT_US);
+    unetmm_rel_arm_at(core, rel, core->ops->now_ns(core->host) + us * 1000);
+}
+
+void unetmm_rel_owe_ack(UnetmmCore *core, UnetmmRel *rel)
+{
+    uint64_t *word = &core->acks[rel->number / 64];
+    uint64_t bit = 1ull << rel->number % 64;
+
+    core->acks_owed += !(*word & bit);
+    *word |= bit;
+}
+
+void unetmm_rel_no_ack(UnetmmCore *core, UnetmmRel *rel)
+{
+    uint64_t *word = &core->acks[rel->number / 64];
+    uint64_t bit = 1ull << rel->number % 64;
+
+    core->acks_owed -= !!(*word & bit);
+    *word &= ~bit;
+}
+
+/* All of a header but what the opcode is about.  Host byte order. */
+void unetmm_rel_header(UnetmmCore *core, const UnetmmRel *rel,
+                       struct unetmm_frame *f, uint8_t opcode)
+{
+    memset(f, 0, sizeof(*f));
+    memcpy(f->dst, rel->mac, sizeof(f->dst));
+    memcpy(f->src, core->params.mac, sizeof(f->src));
+    f->ethertype[0] = UNETMM_ETHERTYPE >> 8;
+    f->ethertype[1] = UNETMM_ETHERTYPE & 0xff;
+    f->version = UNETMM_WIRE_VERSION;
+    f->opcode = opcode;
+    f->dst_ep = rel->peer_ep;
+    f->src_ep = rel->ep;
+    f->dst_channel = rel->peer_channel;
+    f->src_channel = rel->channel;
+}

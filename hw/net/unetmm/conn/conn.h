@@ -1,0 +1,234 @@
+/*
+ * unetmm: reliable channels: the state of one connection
+ *
+ * Packet numbers run freely over 32 bits.  Of two numbers of one window the
+ * difference is looked at, never the order; a number that the peer says is
+ * compared with what it can be before anything is done with it.  Slots and bits
+ * of a packet are those of its number modulo UNETMM_REL_WINDOW.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef UNETMM_CONN_H
+#define UNETMM_CONN_H
+
+#include "../aside/aside.h"
+#include "../port/port.h"
+#include "../store/store.h"
+
+#define UNETMM_REL_MSGS         64      /* sends not completed, of a channel */
+#define UNETMM_REL_ASK_EVERY    16      /* packets without a question */
+#define UNETMM_REL_OVERTAKEN    3       /* later ones arrived: it is lost */
+#define UNETMM_REL_MAX_BACKOFF  7       /* a wait doubles so often */
+
+typedef enum UnetmmRelState {
+    UNETMM_REL_OPEN,
+    UNETMM_REL_FAILED,          /* completes what it had; answers FAILED */
+    UNETMM_REL_CLOSED,          /* not the channel's any more; completes */
+} UnetmmRelState;
+
+typedef enum UnetmmRelUnasked {
+    UNETMM_REL_ASKED,
+    UNETMM_REL_UPDATE,          /* stores in a window */
+    UNETMM_REL_START,           /* by proxy pages */
+} UnetmmRelUnasked;
+
+/* A send that has been taken from the queue. */
+typedef struct UnetmmRelMsg {
+    uint8_t op;                 /* UNETMM_OP_* */
+    UnetmmRelUnasked unasked;   /* no descriptor has asked for it */
+    uint16_t import;            /* if so, by which import */
+    uint8_t operands;           /* atomics: bytes of them, in data[] */
+    uint32_t region, key, imm;  /* one-sided: where, as it was when taken */
+    uint64_t remote;
+    uint8_t old[8];             /* atomics: what was there, as in memory */
+    uint64_t cookie;
+    uint32_t len;
+    uint32_t sent;              /* bytes that have been in a packet */
+    uint32_t first_psn;         /* once `started` */
+    bool started;
+    bool ended;                 /* with `status`, sent or not */
+    uint8_t status;
+    uint8_t flags;              /* UNETMM_SQE_F_* */
+    uint8_t nsegs;
+    union {
+        struct unetmm_seg segs[UNETMM_MAX_SEGS];    /* host byte order */
+        uint8_t data[UNETMM_MAX_INLINE];
+    };
+} UnetmmRelMsg;
+
+/* What this side sends. */
+typedef struct UnetmmRelTx {
+    uint32_t una;               /* the oldest packet that is not over */
+    uint32_t cum;               /* the peer has taken all before it */
+    uint32_t nxt;               /* the next one that was never sent */
+    uint32_t asked;             /* the last one that asked for an answer */
+    uint32_t stamp;             /* transmissions so far ... */
+    uint32_t acked_stamp;       /* ... of the latest one acknowledged */
+    uint32_t answered_stamp;    /* ... of the latest request answered */
+    uint64_t acked;             /* bit: una..nxt, the peer has it */
+    uint64_t lost;              /* bit: to be sent again */
+    uint64_t pending;           /* bit: a request without its answer */
+    uint64_t unplaced;          /* bit: that came, and had no place */
+    uint64_t voids;             /* bit: only its number is sent any more */
+    uint32_t stamps[UNETMM_REL_WINDOW];     /* of the last transmission */
+    uint8_t msg[UNETMM_REL_WINDOW];         /* slot of its message */
+    /* Free-running; all between first and next are sent, but not completed. */
+    uint32_t msg_first, msg_next, msg_end;
+    UnetmmRelMsg msgs[UNETMM_REL_MSGS];
+    uint32_t retries;           /* timeouts since the last progress */
+    uint32_t refusals;          /* not ready, since the last progress */
+    bool again;                 /* requests went again since then */
+    bool rewinding;             /* no answer behind ... */
+    uint32_t rewind_psn;        /* ... this one's is taken */
+    bool paused;                /* not before deadline_ns */
+    bool limited;               /* new packets only up to ... */
+    uint32_t limit;             /* ... this number, without it */
+    bool starves;               /* that is what it waits for */
+    bool probe;                 /* the peer is to say what it has */
+    bool aside;                 /* the peer has cum, but not in its place */
+    int64_t deadline_ns;        /* INT64_MAX: nothing is waited for */
+} UnetmmRelTx;
+
+/* What a packet that was refused is waiting for. */
+typedef enum UnetmmRelWant {
+    UNETMM_REL_WANT_NOTHING,
+    UNETMM_REL_WANT_CQ,         /* room for its completion */
+    UNETMM_REL_WANT_HEAD,       /* a buffer */
+    UNETMM_REL_WANT_PAGE,       /* where it goes */
+    UNETMM_REL_WANT_PART,       /* of a region, which is held */
+    UNETMM_REL_WANT_READ,       /* a page of what it asks for */
+} UnetmmRelWant;
+
+/* A packet before its turn of which the header is enough. */
+typedef struct UnetmmRelEarly {
+    struct unetmm_frame header;
+    uint8_t operands[16];       /* of an atomic */
+} UnetmmRelEarly;
+
+/* A request whose answer is to be sent. */
+typedef struct UnetmmRelAsk {
+    uint32_t psn;
+    bool atomic;                /* from `results` */
+    UnetmmTarget target;        /* a READ's */
+} UnetmmRelAsk;
+
+typedef struct UnetmmRelResult {
+    uint32_t psn;
+    uint8_t old[8];
+} UnetmmRelResult;
+
+/* What this side receives. */
+typedef struct UnetmmRelRx {
+    uint32_t nxt;               /* the next packet to be taken */
+    uint64_t have;              /* bit: nxt.., kept whole or `early` */
+    uint64_t spoilt;            /* bit: of `have`, never to be in its place */
+    bool landed;                /* a slot has been answered: go on */
+    UnetmmQueued kept[UNETMM_REL_WINDOW];
+    UnetmmRelEarly early[UNETMM_REL_WINDOW];
+    uint8_t why;                /* UNETMM_WHY_*: packet nxt is rejected */
+    uint8_t late_why;           /* and, to be said once, request late_psn */
+    uint32_t late_psn;
+    uint32_t run;               /* bytes of the WRITE that arrives, ... */
+    UnetmmTarget run_next;      /* ... and where it goes on */
+    uint64_t owed;              /* bit: the answer of asks[] */
+    bool answered;              /* answers and packets alternate */
+    UnetmmRelAsk asks[UNETMM_REL_WINDOW];
+    uint32_t nresults;          /* of atomics, ever */
+    UnetmmRelResult results[UNETMM_REL_ATOMICS];
+    UnetmmRelWant refused;      /* why packet nxt could not be taken */
+    bool refuse;                /* the peer has to be told so */
+    bool in_message;            /* its first packet has been taken */
+    bool claimed;               /* it has the buffer below */
+    bool giving_back;           /* which is to go back with buf_status */
+    uint8_t buf_status;
+    uint32_t len;               /* of the message */
+    uint32_t done;
+    uint64_t buf_addr;
+    uint64_t buf_cookie;
+} UnetmmRelRx;
+
+/*
+ * What a reliable channel has a miss for, one of each kind.  The fourth kind,
+ * initiator and read, is of the send in progress, which is its endpoint's.
+ */
+typedef enum UnetmmRelFault {
+    UNETMM_REL_FAULT_ANSWER,    /* initiator, write: where an answer goes */
+    UNETMM_REL_FAULT_SERVE,     /* responder, read: what is asked for */
+    UNETMM_REL_FAULT_ARRIVE,    /* responder, write: where a packet goes */
+} UnetmmRelFault;
+
+/* What one of its misses is for. */
+typedef struct UnetmmRelMissed {
+    bool buffer;                /* ARRIVE: of the message's; else a region's */
+    uint32_t psn;               /* which packet */
+} UnetmmRelMissed;
+
+struct UnetmmRel {
+    UnetmmRel *next;            /* of the endpoint's */
+    UnetmmRelState state;
+    uint16_t number;            /* its place in core->rels */
+    uint16_t ep;
+    uint16_t channel;           /* local number */
+    uint16_t peer_ep, peer_channel;
+    uint8_t mac[6];
+    uint32_t mtu;
+    uint8_t retries;
+    uint8_t not_ready_retries;  /* 0: without limit */
+    bool rewinds;               /* UNETMM_CHANNEL_F_REWIND */
+    bool plain_rnr;             /* UNETMM_CHANNEL_F_PLAIN_RNR */
+    uint8_t why;                /* FAILED: UNETMM_WHY_* */
+    uint32_t timeout_us;
+    uint32_t not_ready_us;      /* the peer is to wait, at first */
+    UnetmmShare share;          /* of the system buffer */
+    UnetmmRelTx tx;
+    UnetmmRelRx rx;
+    UnetmmStores stores;
+    UnetmmMiss *misses;         /* one for each UnetmmRelFault */
+    UnetmmRelMissed missed[UNETMM_REL_MISSES];
+};
+
+static inline UnetmmRel *unetmm_rel_of_share(UnetmmShare *share)
+{
+    return container_of(share, UnetmmRel, share);
+}
+
+static inline uint64_t unetmm_rel_bit(uint32_t psn)
+{
+    return 1ull << psn % UNETMM_REL_WINDOW;
+}
+
+static inline UnetmmRelMsg *unetmm_rel_msg(UnetmmRel *rel, uint32_t index)
+{
+    return &rel->tx.msgs[index % UNETMM_REL_MSGS];
+}
+
+/* Is the packet on its way? */
+static inline bool unetmm_rel_flying(const UnetmmRelTx *tx, uint32_t psn)
+{
+    return psn - tx->una < tx->nxt - tx->una;
+}
+
+/* What of a region a packet is about; its length differs by opcode. */
+static inline UnetmmTarget unetmm_rel_target(const struct unetmm_frame *f,
+                                             uint32_t len)
+{
+    return (UnetmmTarget) { .region = f->handle, .key = f->offset,
+                            .len = len, .offset = f->remote };
+}
+
+/* Packets of a message: one at least. */
+static inline uint32_t unetmm_rel_packets(uint32_t len, uint32_t mtu)
+{
+    return len ? (len - 1) / mtu + 1 : 1;
+}
+
+/* conn/conn.c */
+void unetmm_rel_header(UnetmmCore *core, const UnetmmRel *rel,
+                       struct unetmm_frame *f, uint8_t opcode);
+void unetmm_rel_owe_ack(UnetmmCore *core, UnetmmRel *rel);
+void unetmm_rel_no_ack(UnetmmCore *core, UnetmmRel *rel);
+/* The answer to what has been sent is waited for, from now on. */
+void unetmm_rel_arm(UnetmmCore *core, UnetmmRel *rel);
+void unetmm_rel_arm_at(UnetmmCore *core, UnetmmRel *rel, int64_t when);
+
+#endif /* UNETMM_CONN_H */

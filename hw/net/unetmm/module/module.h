@@ -1,0 +1,187 @@
+/*
+ * unetmm: modules: the parts of the card, and the tables that list them
+ *
+ * A part of the card is one file that fills a UnetmmModule.  card/tables.c
+ * lists all modules, sources, policies and channel types.  Lower rooms reach
+ * higher rooms through these tables alone.
+ *
+ * All of it runs under the host's one lock, as everything in the core does.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef UNETMM_MODULE_H
+#define UNETMM_MODULE_H
+
+#include "../stream/stream.h"
+
+typedef struct UnetmmCore UnetmmCore;
+typedef struct UnetmmEp UnetmmEp;
+typedef struct UnetmmRel UnetmmRel;
+typedef struct UnetmmSourceOps UnetmmSourceOps;
+typedef struct UnetmmPolicyRow UnetmmPolicyRow;
+typedef struct UnetmmChannelOps UnetmmChannelOps;
+typedef struct UnetmmPortOps UnetmmPortOps;
+typedef struct UnetmmEpOps UnetmmEpOps;
+typedef struct UnetmmFrameOps UnetmmFrameOps;
+typedef struct UnetmmSlotOps UnetmmSlotOps;
+typedef struct UnetmmShareOps UnetmmShareOps;
+typedef struct UnetmmSavedParts UnetmmSavedParts;
+
+/*
+ * A part of the card: its operations in the life of the card, of an endpoint
+ * and of an address space.  One file defines one; any operation may be NULL.
+ */
+typedef struct UnetmmModule {
+    const char *name;
+    /* Allocates the module's memory, as core->params say. */
+    void (*create)(UnetmmCore *core);
+    /* Makes everything as after create; counters are the card's to reset. */
+    void (*reset)(UnetmmCore *core);
+    void (*free)(UnetmmCore *core);
+
+    /* The life of an endpoint.  It has been set up by EP_CREATE. */
+    void (*ep_begin)(UnetmmCore *core, UnetmmEp *ep);
+    /*
+     * It is stopped: nothing of it happens any more, its misses are cancelled.
+     * May come twice.
+     */
+    void (*ep_stop)(UnetmmCore *core, UnetmmEp *ep);
+    /* EP_DESTROY has begun: nothing names the endpoint any more. */
+    void (*ep_close)(UnetmmCore *core, UnetmmEp *ep);
+    /* It is no more: no page of it moves. */
+    void (*ep_end)(UnetmmCore *core, UnetmmEp *ep);
+    /* An import of it is no more; nothing may name it. */
+    void (*import_end)(UnetmmCore *core, UnetmmEp *ep, uint16_t import);
+    /* The address space is no more. */
+    void (*space_end)(UnetmmCore *core, uint16_t space);
+
+    /*
+     * Those below are called often: UnetmmModules lists the modules that have
+     * one.  The endpoint, which runs, has its turn: the module writes the
+     * completions that it owes.
+     */
+    void (*turn)(UnetmmCore *core, UnetmmEp *ep);
+    /*
+     * Called if head_offset is not 0.  True if a slot's completion waits only
+     * for room in the completion queue and for the endpoint's turn.
+     */
+    bool (*completes)(const UnetmmEp *ep);
+    /* The process has posted buffers to a free queue that is watched. */
+    void (*posted)(UnetmmCore *core, UnetmmEp *ep);
+    /* Pages of the space on which a head relied are not translated any more. */
+    void (*pages_lost)(UnetmmCore *core, uint16_t space, uint64_t first,
+                       uint64_t last);
+    /* The ready list is empty: does work that was put off.  False: none. */
+    bool (*idle)(UnetmmCore *core);
+    /* The engine is about to be left: writes reports for the driver. */
+    void (*flush)(UnetmmCore *core);
+    /*
+     * When something ends by itself; INT64_MAX: nothing does.  Or where in
+     * UnetmmCore that moment is kept, not 0.
+     */
+    int64_t (*deadline)(const UnetmmCore *core);
+    size_t deadline_at;
+    bool deadline_of_pages;     /* there is none without x-dma-page-ns */
+    /* A deadline has passed, maybe another module's. */
+    void (*due)(UnetmmCore *core, int64_t now);
+    /* The engine was entered: x-delay and x-fault-delay may be over. */
+    void (*late)(UnetmmCore *core);
+
+    /* A message has landed that took time: transfers that waited go on. */
+    void (*landed)(UnetmmCore *core);
+    /*
+     * Writes or reads the module's part of the saved state.  The parts are in
+     * the order of the table.
+     */
+    void (*save)(UnetmmStream *st, UnetmmCore *core);
+    /* All has been read: does it agree with what others have read? */
+    void (*check)(UnetmmStream *st, UnetmmCore *core);
+    /* It never saves more bytes. */
+    uint64_t (*save_limit)(const UnetmmCore *core);
+} UnetmmModule;
+
+#define UNETMM_MAX_HOOKS        8
+
+/*
+ * A card's modules, and those of their operations that are called often, so
+ * that a module that has none costs nothing.  Each list ends with NULL.  They
+ * are in the order of the table; `due` and `late` in the reverse order.
+ */
+typedef struct UnetmmModules {
+    const UnetmmModule *const *table;
+    bool pages_take_time;       /* x-dma-page-ns */
+    void (*turn[UNETMM_MAX_HOOKS])(UnetmmCore *core, UnetmmEp *ep);
+    bool (*completes[UNETMM_MAX_HOOKS])(const UnetmmEp *ep);
+    void (*posted[UNETMM_MAX_HOOKS])(UnetmmCore *core, UnetmmEp *ep);
+    void (*pages_lost[UNETMM_MAX_HOOKS])(UnetmmCore *core, uint16_t space,
+                                         uint64_t first, uint64_t last);
+    bool (*idle[UNETMM_MAX_HOOKS])(UnetmmCore *core);
+    void (*flush[UNETMM_MAX_HOOKS])(UnetmmCore *core);
+    int64_t (*deadline[UNETMM_MAX_HOOKS])(const UnetmmCore *core);
+    const int64_t *deadline_at[UNETMM_MAX_HOOKS];
+    void (*due[UNETMM_MAX_HOOKS])(UnetmmCore *core, int64_t now);
+    void (*late[UNETMM_MAX_HOOKS])(UnetmmCore *core);
+} UnetmmModules;
+
+/*
+ * What stands inside of a lower room's part of the saved state, and belongs to
+ * a higher room.
+ */
+struct UnetmmSavedParts {
+    /* Behind a space: its event counters. */
+    void (*counters)(UnetmmStream *st, UnetmmCore *core, uint16_t space);
+    /*
+     * Of an endpoint: behind its channels, its imports; behind its queues, its
+     * slots that wait; behind its counters, its connections.
+     */
+    void (*imports)(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
+    void (*waiting)(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
+    void (*connections)(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
+    /* Which one of the endpoint's (NULL: of any endpoint's), or none. */
+    UnetmmRel *(*connection)(UnetmmStream *st, UnetmmCore *core,
+                             const UnetmmEp *ep, UnetmmRel *rel);
+    uint32_t (*credits)(const UnetmmRel *rel);
+    /* The packet of one that is in ep->tx. */
+    void (*packet)(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
+};
+
+/* The tables of the card, which lower rooms reach through core->tables. */
+typedef struct UnetmmTables {
+    const UnetmmModule *const *modules;         /* ends with NULL */
+    /* By their number in the ABI; NULL: there is none with it. */
+    const UnetmmSourceOps *const *sources;
+    uint32_t nsources;
+    const UnetmmPolicyRow *policies;            /* and where they are allowed */
+    uint32_t npolicies;
+    const UnetmmChannelOps *const *channels;    /* UNETMM_NUM_CHANNEL_TYPES */
+    const UnetmmPortOps *port;
+    const UnetmmEpOps *ep;
+    const UnetmmFrameOps *frames;
+    const UnetmmSlotOps *slots;
+    const UnetmmShareOps *shares;               /* of the system buffer */
+    const UnetmmSavedParts *saved;
+} UnetmmTables;
+
+/* module/module.c */
+void unetmm_modules_create(UnetmmModules *modules, UnetmmCore *core,
+                           const UnetmmModule *const *table,
+                           bool pages_take_time);
+void unetmm_modules_reset(UnetmmModules *modules, UnetmmCore *core);
+void unetmm_modules_free(UnetmmModules *modules, UnetmmCore *core);
+void unetmm_modules_ep_begin(UnetmmModules *modules, UnetmmCore *core,
+                             UnetmmEp *ep);
+void unetmm_modules_ep_stop(UnetmmModules *modules, UnetmmCore *core,
+                            UnetmmEp *ep);
+void unetmm_modules_ep_close(UnetmmModules *modules, UnetmmCore *core,
+                             UnetmmEp *ep);
+void unetmm_modules_ep_end(UnetmmModules *modules, UnetmmCore *core,
+                           UnetmmEp *ep);
+void unetmm_modules_import_end(UnetmmModules *modules, UnetmmCore *core,
+                               UnetmmEp *ep, uint16_t import);
+void unetmm_modules_space_end(UnetmmModules *modules, UnetmmCore *core,
+                              uint16_t space);
+void unetmm_modules_pages_lost(UnetmmModules *modules, UnetmmCore *core,
+                               uint16_t space, uint64_t first, uint64_t last);
+void unetmm_modules_landed(UnetmmModules *modules, UnetmmCore *core);
+
+#endif /* UNETMM_MODULE_H */

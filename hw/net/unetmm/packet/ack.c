@@ -1,0 +1,410 @@
+/*
+ * unetmm: reliable channels: acknowledgements, both ways
+ *
+ * An acknowledgement says what has been taken (all before its psn) and what
+ * has been kept (its bits); neither is ever taken back, so that
+ * acknowledgements may be lost, doubled and overtaken.  It is sent when it is
+ * asked for, and when a packet was not the one expected; what is owed is
+ * written at the end of a run, so that many packets need one.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "packet.h"
+
+/* ---- Sent --------------------------------------------------------------- */
+
+/* Bit i: packet nxt + 1 + i is kept. */
+static uint64_t ack_bits(const UnetmmRelRx *rx)
+{
+    uint64_t bits = 0;
+
+    for (uint32_t i = 0; rx->have && i < UNETMM_REL_WINDOW - 1; i++) {
+        if (rx->have & unetmm_rel_bit(rx->nxt + 1 + i)) {
+            bits |= 1ull << i;
+        }
+    }
+    return bits;
+}
+
+static void ack_reject(UnetmmCore *core, UnetmmRel *rel,
+                       struct unetmm_frame *f, uint8_t why)
+{
+    f->imm = UNETMM_ACK_REJECTED;
+    f->offset = why;
+    unetmm_count(core, &core->eps[rel->ep], UNETMM_C_rel_rejects_sent, 1);
+}
+
+static void ack_fill(UnetmmCore *core, UnetmmRel *rel, struct unetmm_frame *f)
+{
+    UnetmmRelRx *rx = &rel->rx;
+
+    unetmm_rel_header(core, rel, f, UNETMM_WIRE_ACK);
+    if (rel->state == UNETMM_REL_OPEN && rx->late_why) {
+        /*
+         * The receiver has taken request late_psn, and so all packets before
+         * it: the packet may be acknowledged up to there.
+         */
+        f->psn = rx->late_psn;
+        ack_reject(core, rel, f, rx->late_why);
+        rx->late_why = 0;
+        return;
+    }
+    unetmm_rel_no_ack(core, rel);
+    f->psn = rx->nxt;
+    f->remote = ack_bits(rx);
+    unetmm_rel_grant(rel, f);
+    if (rel->tx.probe) {
+        f->flags |= UNETMM_WIRE_F_ASK;
+        rel->tx.probe = false;
+    }
+    if (rel->state == UNETMM_REL_FAILED) {
+        f->imm = UNETMM_ACK_FAILED;
+        f->offset = rel->why;
+    } else if (rx->why) {
+        ack_reject(core, rel, f, rx->why);
+    } else if (rx->refuse) {
+        f->imm = UNETMM_ACK_NOT_READY;
+        f->offset = rel->not_ready_us;
+        unetmm_count(core, &core->eps[rel->ep], UNETMM_C_rel_nacks_sent, 1);
+    } else if (rel->share.unlanded & unetmm_rel_bit(rx->nxt)) {
+        f->imm = UNETMM_ACK_PENDING;
+    }
+    rx->refuse = false;
+}
+
+/* False: there is no room now. */
+static bool ack_send(UnetmmCore *core, UnetmmRel *rel)
+{
+    bool local = unetmm_port_local(core, rel->mac);
+    struct unetmm_frame *f;
+
+    if (!unetmm_port_open(core, rel->mac) || !unetmm_delay_room(core)) {
+        return false;
+    }
+    f = (struct unetmm_frame *)unetmm_port_buffer(core);
+    ack_fill(core, rel, f);
+    unetmm_spend(core, UNETMM_STEP_ACK, 0);
+    unetmm_count(core, &core->eps[rel->ep], UNETMM_C_rel_acks_sent, 1);
+    trace_unetmm_rel_ack_sent(rel->ep, rel->channel, f->psn, f->remote,
+                              f->imm);
+    if (!local && !core->port->link) {
+        core->counters[UNETMM_C_drop_link]++;
+        unetmm_port_release(core, (uint8_t *)f);
+        return true;
+    }
+    unetmm_port_transmit(core, (uint8_t *)f, sizeof(*f));
+    return true;
+}
+
+static bool ack_owed(const UnetmmCore *core, uint32_t slot)
+{
+    return core->acks[slot / 64] & 1ull << slot % 64;
+}
+
+/* Those for which there is no room now are still owed. */
+void unetmm_rel_flush_acks(UnetmmCore *core)
+{
+    for (uint32_t i = 0; core->acks_owed && i < core->params.reliable; i++) {
+        /* A late rejection is a frame of its own, before the usual one. */
+        while (ack_owed(core, i) && ack_send(core, core->rels[i])) {
+            continue;
+        }
+    }
+}
+
+/* ---- Received ----------------------------------------------------------- */
+
+/* Does it speak of packets that were sent, and only of these? */
+static bool ack_possible(const UnetmmRelTx *tx, const struct unetmm_frame *f)
+{
+    uint32_t taken = f->psn - tx->cum;
+    uint32_t beyond = tx->nxt - f->psn;     /* sent and not taken */
+
+    if (taken > tx->nxt - tx->cum) {
+        return false;
+    }
+    /* The first of those beyond has no bit: it is the one that is missing. */
+    return beyond > 1 ? f->remote < 1ull << (beyond - 1) : !f->remote;
+}
+
+/* The peer has the packet.  False: it had said so before. */
+static bool ack_one(UnetmmRelTx *tx, uint32_t psn)
+{
+    uint32_t stamp = tx->stamps[psn % UNETMM_REL_WINDOW];
+    uint64_t bit = unetmm_rel_bit(psn);
+
+    if (tx->acked & bit) {
+        return false;
+    }
+    if ((int32_t)(stamp - tx->acked_stamp) > 0) {
+        tx->acked_stamp = stamp;
+    }
+    tx->acked |= bit;
+    tx->lost &= ~bit;
+    return true;
+}
+
+/* Over are those that the peer has taken, if no answer is missing. */
+static void ack_step_on(UnetmmRelTx *tx)
+{
+    while (tx->una != tx->cum && !(tx->pending & unetmm_rel_bit(tx->una))) {
+        uint64_t over = ~unetmm_rel_bit(tx->una);
+
+        tx->acked &= over;
+        tx->lost &= over;
+        tx->voids &= over;
+        tx->una++;
+    }
+}
+
+/* Takes over what is new in it.  True: something is. */
+static bool ack_news(UnetmmRelTx *tx, uint32_t cum, uint64_t bits)
+{
+    bool news = cum != tx->cum;
+
+    for (; tx->cum != cum; tx->cum++) {
+        ack_one(tx, tx->cum);
+    }
+    for (uint32_t i = 0; bits >> i && i < UNETMM_REL_WINDOW - 1; i++) {
+        if (bits >> i & 1) {
+            news |= ack_one(tx, cum + 1 + i);
+        }
+    }
+    /* It is what the peer expects, whatever was said of it before. */
+    tx->aside = false;
+    if (tx->cum != tx->nxt) {
+        tx->acked &= ~unetmm_rel_bit(tx->cum);
+    }
+    return news;
+}
+
+/*
+ * A packet after which enough others were sent that arrived is lost: some, as
+ * frames may overtake each other a little; but one, when all before it were
+ * probably lost, by a silence or a refusal, or a fault took its time.  Of a
+ * request that the peer has the answer is lost, if enough others have theirs.
+ */
+static void ack_find_lost(UnetmmRelTx *tx)
+{
+    int32_t enough = tx->retries || tx->refusals || tx->again ? 1 :
+                     UNETMM_REL_OVERTAKEN;
+
+    for (uint32_t psn = tx->una; psn != tx->nxt; psn++) {
+        uint64_t bit = unetmm_rel_bit(psn);
+        uint32_t stamp = tx->acked & bit ? tx->answered_stamp :
+                         tx->acked_stamp;
+        int32_t later = stamp - tx->stamps[psn % UNETMM_REL_WINDOW];
+
+        if ((!(tx->acked & bit) || (tx->pending & bit & ~tx->unplaced)) &&
+            later >= enough) {
+            tx->lost |= bit;
+        }
+    }
+}
+
+/* Sends all of whose packets have been taken. */
+static void ack_end_sends(UnetmmRel *rel)
+{
+    UnetmmRelTx *tx = &rel->tx;
+
+    for (uint32_t i = tx->msg_first; i != tx->msg_next; i++) {
+        UnetmmRelMsg *m = unetmm_rel_msg(rel, i);
+
+        if (m->ended) {
+            continue;
+        }
+        if ((int32_t)(tx->una - m->first_psn -
+                      unetmm_rel_packets(m->len, rel->mtu)) < 0) {
+            return;
+        }
+        m->ended = true;
+    }
+}
+
+/* What is on its way to be sent again may have become needless. */
+static void ack_abort_tx(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel)
+{
+    uint32_t psn = ep->tx.psn;
+
+    if (ep->tx.rel == rel && !ep->tx.answer && psn != rel->tx.nxt &&
+        !unetmm_rel_wanted(rel, psn)) {
+        unetmm_rel_abort_tx(core, ep, rel);
+    }
+}
+
+static void ack_not_ready(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                          uint32_t us)
+{
+    UnetmmRelTx *tx = &rel->tx;
+
+    /* Of one pause, or of what is not on its way: it says nothing new. */
+    if (tx->paused || tx->una == tx->nxt ||
+        (tx->refusals && (tx->lost & unetmm_rel_bit(tx->una)))) {
+        return;
+    }
+    if (rel->not_ready_retries && tx->refusals >= rel->not_ready_retries) {
+        unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_NOT_READY,
+                        UNETMM_WHY_CHANNEL);
+        return;
+    }
+    /* None at all would have both ask and refuse at one moment for ever. */
+    us = MAX(1, MIN(us, UNETMM_REL_MAX_TIMEOUT_US)) <<
+         (rel->plain_rnr ? 0 : MIN(tx->refusals, UNETMM_REL_MAX_BACKOFF));
+    tx->refusals++;
+    tx->paused = true;
+    unetmm_rel_arm_at(core, rel, core->ops->now_ns(core->host) +
+                      MIN(us, UNETMM_REL_MAX_TIMEOUT_US) * 1000ll);
+}
+
+/* The peer is there, and takes packets: no more waiting for what is over. */
+static void ack_ready(UnetmmCore *core, UnetmmRel *rel)
+{
+    UnetmmRelTx *tx = &rel->tx;
+
+    if (tx->paused) {
+        tx->paused = false;
+        tx->lost |= unetmm_rel_bit(tx->una);
+        unetmm_rel_arm(core, rel);
+    }
+}
+
+void unetmm_rel_progress(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                         uint32_t cum, uint64_t bits, bool news)
+{
+    UnetmmRelTx *tx = &rel->tx;
+    uint32_t una = tx->una;
+
+    if (!ack_news(tx, cum, bits) && !news) {
+        return;
+    }
+    ack_step_on(tx);
+    ack_find_lost(tx);
+    tx->retries = 0;
+    if (tx->una != una) {
+        tx->refusals = 0;
+        tx->again = false;
+        tx->paused = false;
+    }
+    ack_end_sends(rel);
+    ack_abort_tx(core, ep, rel);
+    if (tx->una == tx->nxt) {
+        tx->deadline_ns = INT64_MAX;
+        unetmm_rel_starve(core, ep, rel);
+    } else if (!tx->paused) {
+        unetmm_rel_arm(core, rel);
+    }
+}
+
+static const uint8_t reject_status[] = {
+    [UNETMM_WHY_REGION] = UNETMM_ST_REVOKED,
+    [UNETMM_WHY_RANGE] = UNETMM_ST_REMOTE_RANGE,
+    [UNETMM_WHY_RIGHT] = UNETMM_ST_REMOTE_RIGHT,
+    [UNETMM_WHY_MEMORY] = UNETMM_ST_REMOTE_MEMORY,
+    [UNETMM_WHY_COUNTER] = UNETMM_ST_REMOTE_COUNTER,
+};
+
+/* Only what is one-sided can be rejected, if it is on its way. */
+static bool ack_may_reject(UnetmmRel *rel, const struct unetmm_frame *f)
+{
+    const UnetmmRelTx *tx = &rel->tx;
+    uint64_t bit = unetmm_rel_bit(f->psn);
+
+    return f->offset < G_N_ELEMENTS(reject_status) &&
+           reject_status[f->offset] && unetmm_rel_flying(tx, f->psn) &&
+           ((tx->voids & bit) ||
+            unetmm_rel_one_sided(unetmm_rel_msg_of(rel, f->psn)));
+}
+
+/* The peer will never take this packet; it waits for the number alone. */
+static void ack_rejected(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                         const struct unetmm_frame *f)
+{
+    UnetmmRelTx *tx = &rel->tx;
+    uint64_t bit = unetmm_rel_bit(f->psn);
+
+    /* A request may be rejected after it was taken; nothing else may. */
+    if (f->psn - tx->una < tx->cum - tx->una && !(tx->pending & bit)) {
+        return;
+    }
+    if (!(tx->voids & bit)) {
+        UnetmmRelMsg *m = unetmm_rel_msg_of(rel, f->psn);
+
+        unetmm_count(core, ep, UNETMM_C_rel_rejects, 1);
+        trace_unetmm_rel_rejected(ep->id, rel->channel, f->psn, f->offset);
+        unetmm_rel_end_message(core, ep, rel, m, reject_status[f->offset]);
+    }
+    if (unetmm_rel_flying(tx, f->psn) && f->psn == tx->cum) {
+        tx->acked &= ~bit;
+        tx->lost |= bit;
+        unetmm_engine_queue(core, ep);
+    }
+}
+
+/* Is it older than what has been heard already? */
+static bool ack_overtaken(const UnetmmRelTx *tx, const struct unetmm_frame *f)
+{
+    return f->imm == UNETMM_ACK_REJECTED ?
+           tx->una - f->psn - 1 < UNETMM_REL_WINDOW :
+           tx->cum - f->psn - 1 < UNETMM_REL_WINDOW;
+}
+
+static bool ack_believable(UnetmmRel *rel, const struct unetmm_frame *f)
+{
+    if (!unetmm_rel_limit_ok(f)) {
+        return false;
+    }
+    if (f->imm == UNETMM_ACK_PENDING) {
+        return ack_possible(&rel->tx, f) && f->psn != rel->tx.nxt;
+    }
+    if (f->imm != UNETMM_ACK_REJECTED) {
+        return f->imm <= UNETMM_ACK_FAILED && ack_possible(&rel->tx, f);
+    }
+    return ack_may_reject(rel, f) &&
+           (rel->tx.cum - f->psn - 1 < UNETMM_REL_WINDOW ||
+            ack_possible(&rel->tx, f));
+}
+
+void unetmm_rel_ack(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                    const struct unetmm_frame *f)
+{
+    UnetmmRelTx *tx = &rel->tx;
+
+    if (rel->state != UNETMM_REL_OPEN) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_failed);
+        return;
+    }
+    if (ack_overtaken(tx, f)) {
+        return;
+    }
+    if (!ack_believable(rel, f)) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_ack);
+        return;
+    }
+    unetmm_count(core, ep, UNETMM_C_rel_acks, 1);
+    trace_unetmm_rel_ack(ep->id, rel->channel, f->psn, f->remote, f->imm);
+    if (f->flags & UNETMM_WIRE_F_ASK) {
+        unetmm_rel_owe_ack(core, rel);
+    }
+    unetmm_rel_credit(core, ep, rel, f);
+    if (!(tx->cum - f->psn - 1 < UNETMM_REL_WINDOW)) {
+        unetmm_rel_progress(core, ep, rel, f->psn, f->remote, false);
+    }
+    if (f->imm == UNETMM_ACK_REJECTED) {
+        ack_rejected(core, ep, rel, f);
+        ack_ready(core, rel);
+    } else if (f->imm == UNETMM_ACK_NOT_READY) {
+        unetmm_count(core, ep, UNETMM_C_rel_nacks, 1);
+        ack_not_ready(core, ep, rel, f->offset);
+    } else if (f->imm == UNETMM_ACK_PENDING) {
+        unetmm_rel_pending(core, rel);
+    } else if (f->imm == UNETMM_ACK_FAILED) {
+        unetmm_rel_fail(core, ep, rel, NULL,
+                        f->offset == UNETMM_WHY_BUFFER ?
+                        UNETMM_ST_PEER_BUFFER : UNETMM_ST_PEER_FAILED,
+                        UNETMM_WHY_CHANNEL);
+    } else {
+        ack_ready(core, rel);
+    }
+    unetmm_rel_complete(core, ep);
+}

@@ -1,0 +1,177 @@
+/*
+ * unetmm: reliable channels: requests to change one word of a region
+ *
+ * An atomic is executed at its turn, which comes once, by a compare-and-swap of
+ * the host on the word as the processors see it.  What was there before is kept
+ * for as long as it may be asked for: the peer has no more atomics without an
+ * answer than there are results kept.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "packet.h"
+#include "../abi/unetmm_le.h"
+
+#define ATOMIC_TRIES    64              /* against the processors */
+
+const UnetmmRelResult *unetmm_rel_result(const UnetmmRel *rel, uint32_t psn)
+{
+    uint32_t kept = MIN(rel->rx.nresults, UNETMM_REL_ATOMICS);
+
+    for (uint32_t i = 0; i < kept; i++) {
+        if (rel->rx.results[i].psn == psn) {
+            return &rel->rx.results[i];
+        }
+    }
+    return NULL;
+}
+
+static uint64_t operand(const uint8_t *payload, unsigned n)
+{
+    uint64_t v;
+
+    memcpy(&v, payload + n * sizeof(v), sizeof(v));
+    unetmm_le_u64(&v);
+    return v;
+}
+
+/*
+ * Executes it on one word; *old is what was there.  MISS: the processors were
+ * faster each time; ERROR: the bus refuses the address.
+ */
+static UnetmmXlat atomic_execute(UnetmmCore *core, UnetmmEp *ep,
+                                 const struct unetmm_frame *f,
+                                 const uint8_t *payload, uint64_t dma,
+                                 uint64_t *old)
+{
+    bool add = f->imm == UNETMM_ATOMIC_ADD;
+    uint64_t expected = add ? 0 : operand(payload, 0);
+
+    for (unsigned i = 0; i < ATOMIC_TRIES; i++) {
+        uint64_t value = add ? expected + operand(payload, 0) :
+                         operand(payload, 1);
+
+        *old = expected;
+        if (!unetmm_dma_cmpxchg(core, ep, dma, old, value)) {
+            return UNETMM_XLAT_ERROR;
+        }
+        if (*old == expected || !add) {
+            return UNETMM_XLAT_OK;
+        }
+        expected = *old;
+    }
+    return UNETMM_XLAT_MISS;
+}
+
+/* The same on a page that has been looked up; MISS: also, it has gone. */
+static UnetmmXlat atomic_on_page(UnetmmCore *core, UnetmmEp *ep,
+                                 const struct unetmm_frame *f,
+                                 const uint8_t *payload, UnetmmPage *page,
+                                 uint64_t addr, uint64_t *old)
+{
+    UnetmmXlat result;
+
+    if (!unetmm_page_lock(core, ep, page, true)) {
+        return UNETMM_XLAT_MISS;
+    }
+    result = atomic_execute(core, ep, f, payload,
+                            page->dma + addr % UNETMM_PAGE_BYTES, old);
+    unetmm_page_unlock(core, ep, page);
+    return result;
+}
+
+static void atomic_done(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                        const struct unetmm_frame *f, uint64_t old)
+{
+    UnetmmRelResult *result;
+
+    result = &rel->rx.results[rel->rx.nresults++ % UNETMM_REL_ATOMICS];
+    if (rel->rx.nresults == 2 * UNETMM_REL_ATOMICS) {
+        rel->rx.nresults = UNETMM_REL_ATOMICS;
+    }
+    result->psn = f->psn;
+    unetmm_le_u64(&old);
+    memcpy(result->old, &old, sizeof(old));
+    unetmm_count(core, ep, UNETMM_C_rel_atomics, 1);
+    trace_unetmm_rel_atomic(ep->id, rel->channel, f->psn, f->imm);
+    unetmm_rel_owe_answer(core, ep, rel, f->psn, true, NULL);
+}
+
+/* The word is at *addr now.  UNETMM_WHY_*, or 0; *held: not now. */
+static uint32_t atomic_aim(UnetmmCore *core, const UnetmmEp *ep,
+                           const UnetmmTarget *target, uint64_t *addr,
+                           bool *held)
+{
+    const UnetmmRegion *region;
+    uint32_t why = unetmm_region_check(core, ep, target, UNETMM_RIGHT_ATOMIC,
+                                       &region);
+
+    *held = !why && unetmm_region_held(region, target->offset, target->len);
+    if (why || *held) {
+        return why;
+    }
+    /* In one piece, and at a multiple of 8, where it is now. */
+    if (unetmm_region_run(region, target->offset, target->len, addr) <
+        target->len || *addr % sizeof(uint64_t)) {
+        return UNETMM_WHY_RANGE;
+    }
+    unetmm_region_note(region, target->offset, target->len);
+    return 0;
+}
+
+static UnetmmRelTake atomic_take(UnetmmCore *core, UnetmmEp *ep,
+                                 UnetmmRel *rel, const struct unetmm_frame *f,
+                                 const uint8_t *payload)
+{
+    UnetmmTarget target = unetmm_rel_target(f, sizeof(uint64_t));
+    UnetmmXlat result;
+    uint64_t addr, old;
+    UnetmmPage page;
+    bool held;
+    uint32_t why = atomic_aim(core, ep, &target, &addr, &held);
+
+    if (why) {
+        return unetmm_rel_reject(rel, why);
+    }
+    if (held) {
+        unetmm_count(core, ep, UNETMM_C_rel_held, 1);
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PART);
+    }
+    result = unetmm_space_lookup(core, ep, addr >> UNETMM_PAGE_SHIFT, true,
+                                 &page);
+    if (result == UNETMM_XLAT_MISS) {
+        unetmm_rel_ask(core, ep, rel, UNETMM_REL_FAULT_ARRIVE,
+                       (UnetmmRelMissed) { .psn = f->psn },
+                       addr >> UNETMM_PAGE_SHIFT, 1);
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
+    }
+    if (result == UNETMM_XLAT_OK) {
+        result = atomic_on_page(core, ep, f, payload, &page, addr, &old);
+    }
+    if (result == UNETMM_XLAT_ERROR) {
+        return unetmm_rel_reject(rel, UNETMM_WHY_MEMORY);
+    }
+    if (result == UNETMM_XLAT_MISS) {
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
+    }
+    unetmm_page_dirty(&page);
+    atomic_done(core, ep, rel, f, old);
+    return UNETMM_REL_TAKEN;
+}
+
+/* Never executed again: what was there is told once more. */
+static void atomic_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                         const struct unetmm_frame *f)
+{
+    if (unetmm_rel_result(rel, f->psn)) {
+        unetmm_rel_owe_answer(core, ep, rel, f->psn, true, NULL);
+    } else {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_stale);
+    }
+}
+
+const UnetmmRelOp unetmm_rel_op_atomic = {
+    .take = atomic_take,
+    .early = unetmm_rel_keep_header,
+    .again = atomic_again,
+};

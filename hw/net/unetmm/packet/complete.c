@@ -1,0 +1,189 @@
+/*
+ * unetmm: reliable channels: completions of sends, and buffers that go back
+ *
+ * A send leaves its queue when the channel has taken its descriptor, and has
+ * its completion when the peer has acknowledged all of it; until then its
+ * memory is read as often as it takes.  So the sends of one channel complete
+ * in order, and those of two channels of an endpoint do not wait for each
+ * other.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "packet.h"
+
+/* The memory of a send is the process's again only when no page of it moves. */
+static bool rel_send_moving(const UnetmmCore *core, const UnetmmEp *ep,
+                            const UnetmmRel *rel)
+{
+    return (ep->tx.rel == rel && ep->tx.moving && !ep->tx.answer) ||
+           (core->rx->active && core->rx->of == rel &&
+            core->rx->header.opcode == UNETMM_WIRE_ANSWER);
+}
+
+static bool rel_send_due(const UnetmmCore *core, const UnetmmEp *ep,
+                         UnetmmRel *rel)
+{
+    return rel->tx.msg_first != rel->tx.msg_end &&
+           unetmm_rel_msg(rel, rel->tx.msg_first)->ended &&
+           !rel_send_moving(core, ep, rel);
+}
+
+static bool rel_buffer_due(const UnetmmCore *core, const UnetmmRel *rel)
+{
+    return rel->rx.giving_back && core->rx->of != rel && !rel->share.used;
+}
+
+static bool rel_over(const UnetmmCore *core, const UnetmmEp *ep,
+                     const UnetmmRel *rel)
+{
+    return rel->state == UNETMM_REL_CLOSED &&
+           rel->tx.msg_first == rel->tx.msg_end && !rel->rx.giving_back &&
+           ep->tx.rel != rel && core->rx->of != rel && !rel->share.used;
+}
+
+/* False: no room, or the endpoint was stopped. */
+static bool rel_post_cqe(UnetmmCore *core, UnetmmEp *ep,
+                         struct unetmm_cqe *cqe)
+{
+    if (!unetmm_ep_cq_spare(ep)) {
+        ep->publish = true;
+        return false;
+    }
+    return unetmm_ep_complete(core, ep, cqe);
+}
+
+/* The import that an update was for, if that is what it was. */
+static UnetmmImport *unasked_import(const UnetmmCore *core, UnetmmEp *ep,
+                                    const UnetmmRelMsg *m)
+{
+    UnetmmImport *import = m->import < core->params.imports ?
+                           &ep->imports[m->import] : NULL;
+
+    return import && import->live && import->region == m->region &&
+           import->key == m->key ? import : NULL;
+}
+
+/*
+ * Says of one that has failed: of updates once for each import, and of none
+ * what the end of the channel says anyway.  False: there is nothing to say.
+ */
+static bool unasked_cqe(const UnetmmCore *core, UnetmmEp *ep,
+                        const UnetmmRelMsg *m, struct unetmm_cqe *cqe)
+{
+    const UnetmmImport *import = unasked_import(core, ep, m);
+
+    if (m->status == UNETMM_ST_OK || m->status == UNETMM_ST_FLUSHED ||
+        m->status == UNETMM_ST_BAD_CHANNEL ||
+        (m->unasked == UNETMM_REL_UPDATE && import && import->said)) {
+        return false;
+    }
+    cqe->opcode = UNETMM_CQE_UPDATE;
+    cqe->notify.offset = m->remote;
+    cqe->notify.region = m->import;
+    return true;
+}
+
+/* It has been said: the windows of the import go. */
+static void unasked_said(UnetmmCore *core, UnetmmEp *ep, const UnetmmRelMsg *m)
+{
+    UnetmmImport *import = unasked_import(core, ep, m);
+
+    if (m->unasked == UNETMM_REL_UPDATE && import) {
+        import->said = true;
+        unetmm_window_drop_import(core, ep, m->import);
+    }
+}
+
+static bool rel_complete_send(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+{
+    UnetmmRelMsg *m = unetmm_rel_msg(rel, rel->tx.msg_first);
+    struct unetmm_cqe cqe = {
+        .opcode = UNETMM_CQE_SENT, .status = m->status, .cookie = m->cookie,
+        .channel = rel->channel, .len = m->len,
+    };
+    bool good = m->status == UNETMM_ST_OK, said;
+
+    if (good && m->operands) {
+        cqe.flags = UNETMM_CQE_F_INLINE;
+        memcpy(cqe.data, m->old, sizeof(m->old));
+    }
+    said = m->unasked ? unasked_cqe(core, ep, m, &cqe) :
+           !(good && (m->flags & UNETMM_SQE_F_QUIET));
+    if (said && !rel_post_cqe(core, ep, &cqe)) {
+        return false;
+    }
+    if (said && m->unasked) {
+        unasked_said(core, ep, m);
+    }
+    unetmm_count(core, ep, good ? UNETMM_C_sends_done : UNETMM_C_sends_failed,
+                 1);
+    rel->tx.msg_first++;
+    ep->sq_waits = false;
+    return true;
+}
+
+static bool rel_complete_buffer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+{
+    struct unetmm_cqe cqe = {
+        .opcode = UNETMM_CQE_BUFFER, .status = rel->rx.buf_status,
+        .cookie = rel->rx.buf_cookie,
+    };
+
+    if (!rel_post_cqe(core, ep, &cqe)) {
+        return false;
+    }
+    unetmm_count(core, ep, UNETMM_C_bufs_failed, 1);
+    rel->rx.claimed = rel->rx.giving_back = rel->rx.in_message = false;
+    return true;
+}
+
+/* The next completion of this channel, if one is due and there is room. */
+static bool rel_complete_one(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+{
+    if (rel_send_due(core, ep, rel)) {
+        if (!rel_complete_send(core, ep, rel)) {
+            return false;
+        }
+        unetmm_window_go_on(core, ep, &rel->stores);
+        return true;
+    }
+    return rel_buffer_due(core, rel) && rel_complete_buffer(core, ep, rel);
+}
+
+/*
+ * Behind one that waits for room there may be others that are over.  What the
+ * budget leaves is work for another turn.
+ */
+void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmRel **link = &ep->rels;
+
+    while (!ep->error && *link && unetmm_budget_left(core)) {
+        UnetmmRel *rel = *link;
+
+        if (rel_complete_one(core, ep, rel)) {
+            continue;
+        }
+        if (rel_over(core, ep, rel)) {
+            *link = rel->next;
+            unetmm_rel_delete(core, rel);
+        } else {
+            link = &rel->next;
+        }
+    }
+}
+
+bool unetmm_rel_completes(UnetmmCore *core, UnetmmEp *ep)
+{
+    bool room = unetmm_ep_cq_spare(ep);
+
+    for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
+        if (rel_over(core, ep, rel) ||
+            (room && (rel_send_due(core, ep, rel) ||
+                      rel_buffer_due(core, rel)))) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,138 @@
+/*
+ * unetmm: reliable channels: the end of a connection, in error or in peace
+ *
+ * A connection whose channel was cleared lives on (CLOSED) until the sends that
+ * it took have been completed.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "packet.h"
+
+void unetmm_rel_drop_kept(UnetmmCore *core, UnetmmRel *rel)
+{
+    for (unsigned i = 0; i < UNETMM_REL_WINDOW; i++) {
+        if (rel->rx.kept[i].frame) {
+            unetmm_port_release(core, g_steal_pointer(&rel->rx.kept[i].frame));
+            core->kept--;
+        }
+    }
+    rel->rx.have = rel->rx.spoilt = rel->share.unlanded = 0;
+    rel->rx.landed = false;
+}
+
+void unetmm_rel_give_back(UnetmmRel *rel, uint8_t status)
+{
+    if (rel->rx.claimed && !rel->rx.giving_back) {
+        rel->rx.giving_back = true;
+        rel->rx.buf_status = status;
+    }
+}
+
+void unetmm_rel_abort_tx(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel)
+{
+    if (ep->tx.rel != rel) {
+        return;
+    }
+    if (ep->tx.moving) {
+        ep->tx.needless = true;
+        return;
+    }
+    unetmm_miss_cancel(core, &ep->misses[0]);
+    unetmm_send_abort(core, ep);
+}
+
+/* Ends all sends that have not ended; see unetmm_rel_fail(). */
+static void rel_end_sends(UnetmmRel *rel, const UnetmmRelMsg *blame,
+                          uint8_t status, uint8_t others)
+{
+    UnetmmRelTx *tx = &rel->tx;
+
+    for (uint32_t i = tx->msg_first; i != tx->msg_end; i++) {
+        UnetmmRelMsg *m = unetmm_rel_msg(rel, i);
+
+        if (m->ended) {
+            continue;
+        }
+        blame = blame ?: m;
+        m->ended = true;
+        m->status = m == blame ? status : others;
+    }
+    tx->msg_next = tx->msg_end;
+    tx->lost = tx->pending = tx->unplaced = tx->voids = 0;
+    tx->paused = tx->again = tx->rewinding = false;
+    tx->deadline_ns = INT64_MAX;
+}
+
+/* What both ends of a channel, in error or in peace, have in common. */
+static void rel_leave(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+{
+    unetmm_rel_drop_kept(core, rel);
+    unetmm_rel_abort_tx(core, ep, rel);
+    unetmm_rel_ask_no_more(core, rel);
+    rel->rx.refused = UNETMM_REL_WANT_NOTHING;
+    rel->rx.refuse = false;
+    rel->rx.owed = 0;
+    rel->rx.why = rel->rx.late_why = 0;
+    unetmm_engine_queue(core, ep);
+}
+
+void unetmm_rel_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                     const UnetmmRelMsg *blame, uint8_t status, uint8_t why)
+{
+    if (rel->state != UNETMM_REL_OPEN) {
+        return;
+    }
+    rel->state = UNETMM_REL_FAILED;
+    rel->why = why;
+    unetmm_count(core, ep, UNETMM_C_rel_failed, 1);
+    trace_unetmm_rel_failed(ep->id, rel->channel, status, why);
+    rel_end_sends(rel, blame, status, UNETMM_ST_FLUSHED);
+    unetmm_window_forget(core, ep, &rel->stores);
+    unetmm_rel_give_back(rel, UNETMM_ST_FLUSHED);
+    rel_leave(core, ep, rel);
+    unetmm_channel_ended(core, ep, rel->channel, status);
+    /* The other half is told, unless it was it that told us. */
+    if (status != UNETMM_ST_PEER_FAILED && status != UNETMM_ST_PEER_BUFFER) {
+        unetmm_rel_owe_ack(core, rel);
+    }
+}
+
+void unetmm_rel_close(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+{
+    rel->state = UNETMM_REL_CLOSED;
+    rel_end_sends(rel, NULL, UNETMM_ST_BAD_CHANNEL, UNETMM_ST_BAD_CHANNEL);
+    unetmm_window_forget(core, ep, &rel->stores);
+    unetmm_rel_give_back(rel, UNETMM_ST_BAD_CHANNEL);
+    unetmm_rel_no_ack(core, rel);
+    rel_leave(core, ep, rel);
+    ep->sq_waits = false;
+}
+
+void unetmm_rel_attach(UnetmmCore *core, UnetmmRel *rel, uint16_t slot)
+{
+    core->rels[slot] = rel;
+    rel->number = slot;
+    rel->misses = &core->misses[core->params.endpoints * UNETMM_EP_MISSES +
+                                slot * UNETMM_REL_MISSES];
+    unetmm_rel_own_misses(core, rel, true);
+    core->stores[slot] = &rel->stores;
+}
+
+void unetmm_rel_detach(UnetmmCore *core, UnetmmRel *rel)
+{
+    core->rels[rel->number] = NULL;
+    unetmm_rel_own_misses(core, rel, false);
+    core->stores[rel->number] = NULL;
+}
+
+void unetmm_rel_delete(UnetmmCore *core, UnetmmRel *rel)
+{
+    unetmm_window_forget(core, &core->eps[rel->ep], &rel->stores);
+    unetmm_rel_drop_kept(core, rel);
+    unetmm_rel_no_ack(core, rel);
+    unetmm_sysbuf_forget(core, &rel->share);
+    unetmm_rel_detach(core, rel);
+    core->rels_used--;
+    g_free(rel);
+}

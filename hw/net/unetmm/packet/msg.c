@@ -1,0 +1,279 @@
+/*
+ * unetmm: reliable channels: packets of SENDs into buffers
+ *
+ * A message takes its buffer out of the free queue with its first packet, so
+ * that a message that never ends is in nobody's way.  What the packet needs
+ * and cannot have now (a buffer, a page, room in the completion queue) makes
+ * the peer come again later: nothing waits in the card, and no frame waits for
+ * an endpoint.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "packet.h"
+
+/* Is it the packet that the message needs next? */
+static bool rel_fits(const UnetmmRel *rel, const struct unetmm_frame *f)
+{
+    const UnetmmRelRx *rx = &rel->rx;
+    bool last = f->flags & UNETMM_WIRE_F_LAST;
+
+    if (f->remote > UNETMM_MAX_MESSAGE ||
+        f->offset != (rx->in_message ? rx->done : 0) ||
+        f->offset > f->remote || f->len > f->remote - f->offset ||
+        (rx->in_message && f->remote != rx->len)) {
+        return false;
+    }
+    return last == (f->offset + f->len == f->remote) &&
+           (last || f->len == rel->mtu);
+}
+
+static UnetmmRelTake rel_take_inline(UnetmmCore *core, UnetmmEp *ep,
+                                     UnetmmRel *rel,
+                                     const struct unetmm_frame *f,
+                                     const uint8_t *payload)
+{
+    struct unetmm_cqe cqe = {
+        .opcode = UNETMM_CQE_RECEIVED, .len = f->len, .channel = rel->channel,
+    };
+
+    if (!unetmm_ep_cq_spare(ep)) {
+        ep->publish = true;
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_CQ);
+    }
+    unetmm_recv_inline(core, ep, &cqe, payload);
+    return ep->error ? UNETMM_REL_ENDED : UNETMM_REL_TAKEN;
+}
+
+/*
+ * A message begins: it takes the next buffer, for good, if that is ready for
+ * the packet.  The other pages are looked up in their turn: not all of a long
+ * buffer need ever be translated at the same time.
+ */
+static UnetmmRelTake rel_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               const struct unetmm_frame *f)
+{
+    UnetmmNeed need = {
+        .len = f->remote, .begins = f->len, .as_it_is = rel->share.credits,
+    };
+    enum unetmm_counter why;
+    UnetmmHead *head = unetmm_recv_find_head(core, ep, &need, core->place,
+                                             &why);
+
+    if (ep->error) {
+        return UNETMM_REL_ENDED;
+    }
+    if (!head && why == UNETMM_C_drop_too_long) {
+        unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_FLUSHED,
+                        UNETMM_WHY_BUFFER);
+        return UNETMM_REL_ENDED;
+    }
+    if (!head) {
+        return unetmm_rel_refuse(rel, why == UNETMM_C_drop_cq_full ?
+                                 UNETMM_REL_WANT_CQ : UNETMM_REL_WANT_HEAD);
+    }
+    rel->rx.claimed = true;
+    rel->rx.in_message = true;
+    rel->rx.len = need.len;
+    rel->rx.done = 0;
+    rel->rx.buf_addr = head->addr;
+    rel->rx.buf_cookie = head->cookie;
+    unetmm_head_pop(core, ep);
+    return UNETMM_REL_TAKEN;
+}
+
+/*
+ * Asks for pages of the message's buffer, as far as the message is to reach.
+ */
+static void rel_ask_buffer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                           uint32_t psn, uint64_t vpn, uint32_t npages)
+{
+    const UnetmmRelRx *rx = &rel->rx;
+
+    unetmm_rel_ask(core, ep, rel, UNETMM_REL_FAULT_ARRIVE,
+                   (UnetmmRelMissed) { .buffer = true, .psn = psn }, vpn,
+                   unetmm_space_ahead(core, ep, vpn, npages,
+                                      rx->buf_addr + rx->done,
+                                      rx->len - rx->done));
+}
+
+/* All pages of the placement are held; or why not. */
+static UnetmmRelTake rel_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               UnetmmPlacement *place, uint32_t psn)
+{
+    uint32_t npages;
+    uint64_t vpn;
+
+    switch (unetmm_recv_hold(core, ep, place, &vpn, &npages)) {
+    case UNETMM_XLAT_OK:
+        return UNETMM_REL_TAKEN;
+    case UNETMM_XLAT_ERROR:
+        unetmm_rel_give_back(rel, UNETMM_ST_PROTECTION);
+        unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_FLUSHED,
+                        UNETMM_WHY_CHANNEL);
+        return UNETMM_REL_ENDED;
+    case UNETMM_XLAT_MISS:
+        rel_ask_buffer(core, ep, rel, psn, vpn, npages);
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
+    }
+    return UNETMM_REL_ENDED;
+}
+
+/* The packet has been written: is the message complete?  False: not told. */
+static bool rel_placed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                       uint32_t len)
+{
+    UnetmmRelRx *rx = &rel->rx;
+    struct unetmm_cqe cqe = {
+        .opcode = UNETMM_CQE_RECEIVED, .cookie = rx->buf_cookie,
+        .channel = rel->channel, .len = rx->len,
+    };
+
+    if (rx->done + len == rx->len) {
+        if (!unetmm_ep_complete(core, ep, &cqe)) {
+            return false;
+        }
+        rx->claimed = rx->in_message = false;
+        trace_unetmm_receive(ep->id, rx->len);
+    }
+    rx->done += len;
+    unetmm_count(core, ep, UNETMM_C_rx_frames, 1);
+    unetmm_count(core, ep, UNETMM_C_rx_bytes, len);
+    return true;
+}
+
+static void rel_bus_refused(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+{
+    unetmm_recv_drop(core, ep, UNETMM_C_drop_dma);
+    unetmm_rel_give_back(rel, UNETMM_ST_DMA);
+    unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_FLUSHED,
+                    UNETMM_WHY_CHANNEL);
+}
+
+static UnetmmRelTake rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               const struct unetmm_frame *f,
+                               const uint8_t *payload)
+{
+    UnetmmPlacement *place = core->place;
+    UnetmmRelRx *rx = &rel->rx;
+    UnetmmRelTake take;
+
+    if (rx->done + f->len == rx->len && !unetmm_ep_cq_spare(ep)) {
+        ep->publish = true;
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_CQ);
+    }
+    unetmm_recv_whole(place, rx->buf_addr + rx->done, f->len);
+    take = rel_pages(core, ep, rel, place, f->psn);
+    if (take == UNETMM_REL_REFUSED &&
+        unetmm_rel_aside(core, ep, rel, UNETMM_ABSENT_SEND, f, place,
+                         payload)) {
+        rx->refused = UNETMM_REL_WANT_NOTHING;
+        return UNETMM_REL_ASIDE;
+    }
+    if (take != UNETMM_REL_TAKEN) {
+        return take;
+    }
+    switch (unetmm_rel_place(core, ep, rel, place, f, payload)) {
+    case UNETMM_PLACED:
+        return rel_placed(core, ep, rel, f->len) ? UNETMM_REL_TAKEN :
+               UNETMM_REL_ENDED;
+    case UNETMM_PLACED_NOT:
+        rel_bus_refused(core, ep, rel);
+        return UNETMM_REL_ENDED;
+    case UNETMM_PLACED_GONE:
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
+    case UNETMM_PLACED_LATER:
+        return UNETMM_REL_LATER;
+    }
+    return UNETMM_REL_ENDED;
+}
+
+/* It was in a slot of the system buffer: has it been copied? */
+static UnetmmRelTake rel_copied(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                                const struct unetmm_frame *f)
+{
+    UnetmmRelRx *rx = &rel->rx;
+
+    if (!rx->in_message) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
+        return UNETMM_REL_DROPPED;
+    }
+    if (rx->spoilt & unetmm_rel_bit(f->psn)) {
+        unetmm_rel_give_back(rel, UNETMM_ST_PROTECTION);
+        unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_FLUSHED,
+                        UNETMM_WHY_CHANNEL);
+        return UNETMM_REL_ENDED;
+    }
+    if (rx->done + f->len == rx->len && !unetmm_ep_cq_spare(ep)) {
+        ep->publish = true;
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_CQ);
+    }
+    return rel_placed(core, ep, rel, f->len) ? UNETMM_REL_TAKEN :
+           UNETMM_REL_ENDED;
+}
+
+static UnetmmRelTake send_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               const struct unetmm_frame *f,
+                               const uint8_t *payload)
+{
+    UnetmmRelTake take;
+
+    if (!rel_fits(rel, f)) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
+        return UNETMM_REL_DROPPED;
+    }
+    if (!payload) {
+        return rel_copied(core, ep, rel, f);
+    }
+    if (!rel->rx.in_message) {
+        if (f->remote <= UNETMM_CQE_INLINE) {
+            return rel_take_inline(core, ep, rel, f, payload);
+        }
+        take = rel_claim(core, ep, rel, f);
+        if (take != UNETMM_REL_TAKEN) {
+            return take;
+        }
+    }
+    return rel_place(core, ep, rel, f, payload);
+}
+
+/* Its data has no place yet: kept as it came, if the card has room for it. */
+static void send_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                       const struct unetmm_frame *f, const uint8_t *payload)
+{
+    UnetmmQueued *q = &rel->rx.kept[f->psn % UNETMM_REL_WINDOW];
+
+    if (core->kept >= core->params.reliable_keep) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_room);
+        return;
+    }
+    q->frame = unetmm_port_buffer(core);
+    q->bytes = sizeof(*f) + f->len;
+    memcpy(q->frame, f, sizeof(*f));
+    memcpy(unetmm_frame_at(q->frame, sizeof(*f), f->len), payload, f->len);
+    rel->rx.have |= unetmm_rel_bit(f->psn);
+    core->kept++;
+    unetmm_count(core, ep, UNETMM_C_rel_kept, 1);
+    trace_unetmm_rel_kept(ep->id, rel->channel, f->psn);
+}
+
+static void send_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                        const struct unetmm_frame *f, bool landed,
+                        enum unetmm_counter why)
+{
+    if (landed) {
+        if (rel_placed(core, ep, rel, f->len)) {
+            unetmm_rel_taken(core, ep, rel);
+        }
+    } else if (why == UNETMM_C_drop_dma) {
+        rel_bus_refused(core, ep, rel);
+    } else {
+        unetmm_rel_not_landed(core, ep, rel, why);
+    }
+}
+
+const UnetmmRelOp unetmm_rel_op_send = {
+    .take = send_take,
+    .early = send_early,
+    .landed = send_landed,
+};

@@ -1,0 +1,129 @@
+/*
+ * unetmm: reliable channels: requests to read a region
+ *
+ * A request is looked at in its turn, so that what was written before it is
+ * there, and again whenever it is repeated; the answer is gathered when it goes
+ * out, and may be older or newer than another one to the same request.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "packet.h"
+
+/* Is all of it there, wherever that is?  `more` bytes are said to follow. */
+static UnetmmXlat read_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               uint32_t psn, const UnetmmRegion *region,
+                               const UnetmmTarget *target, uint64_t more)
+{
+    UnetmmXlat result = UNETMM_XLAT_OK;
+    uint32_t n;
+
+    for (uint32_t at = 0; result == UNETMM_XLAT_OK && at < target->len;
+         at += n) {
+        uint64_t addr;
+        uint32_t run = unetmm_region_run_ahead(region, target->offset + at,
+                                            target->len - at, more, &addr);
+
+        n = MIN(run, target->len - at);
+        result = unetmm_rel_present(core, ep, rel, psn, addr, n, run);
+    }
+    return result;
+}
+
+/* May it be answered (*why: never), and can it now (*want: for what not)? */
+static UnetmmXlat read_look(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                            uint32_t psn, const UnetmmTarget *target,
+                            uint64_t more, uint32_t *why, UnetmmRelWant *want)
+{
+    const UnetmmRegion *region;
+    UnetmmXlat result;
+
+    *want = UNETMM_REL_WANT_READ;
+    *why = unetmm_region_check(core, ep, target, UNETMM_RIGHT_READ, &region);
+    if (*why) {
+        return UNETMM_XLAT_ERROR;
+    }
+    if (unetmm_region_held(region, target->offset, target->len)) {
+        unetmm_count(core, ep, UNETMM_C_rel_held, 1);
+        *want = UNETMM_REL_WANT_PART;
+        return UNETMM_XLAT_MISS;
+    }
+    result = read_present(core, ep, rel, psn, region, target, more);
+    *why = result == UNETMM_XLAT_ERROR ? UNETMM_WHY_MEMORY : 0;
+    return result;
+}
+
+/* What the READ has behind this request, at most. */
+static uint64_t read_more(const UnetmmRel *rel, const struct unetmm_frame *f)
+{
+    return (uint64_t)UNETMM_GET(UNETMM_READ_MORE, f->imm) * rel->mtu;
+}
+
+static UnetmmRelTake read_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               const struct unetmm_frame *f,
+                               const uint8_t *payload)
+{
+    UnetmmTarget target = unetmm_rel_target(f, unetmm_read_bytes(f));
+    UnetmmRelWant want;
+    uint32_t why;
+
+    if (target.len > rel->mtu) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
+        return UNETMM_REL_DROPPED;
+    }
+    switch (read_look(core, ep, rel, f->psn, &target, read_more(rel, f), &why,
+                      &want)) {
+    case UNETMM_XLAT_OK:
+        break;
+    case UNETMM_XLAT_MISS:
+        return unetmm_rel_refuse(rel, want);
+    case UNETMM_XLAT_ERROR:
+        return unetmm_rel_reject(rel, why);
+    }
+    unetmm_count(core, ep, UNETMM_C_rel_reads, 1);
+    unetmm_rel_owe_answer(core, ep, rel, f->psn, false, &target);
+    return UNETMM_REL_TAKEN;
+}
+
+/* The peer has no answer to it, or one that it could not use. */
+void unetmm_rel_read_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                           uint32_t psn, const UnetmmTarget *target,
+                           uint64_t more)
+{
+    UnetmmRelWant want;
+    uint32_t why;
+
+    switch (read_look(core, ep, rel, psn, target, more, &why, &want)) {
+    case UNETMM_XLAT_OK:
+        unetmm_rel_owe_answer(core, ep, rel, psn, false, target);
+        break;
+    case UNETMM_XLAT_MISS:
+        /* It comes again when the pause is over. */
+        rel->rx.refuse = true;
+        unetmm_rel_owe_ack(core, rel);
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_stale);
+        break;
+    case UNETMM_XLAT_ERROR:
+        unetmm_rel_reject_late(core, rel, psn, why);
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_rejected);
+        break;
+    }
+}
+
+static void read_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                       const struct unetmm_frame *f)
+{
+    UnetmmTarget target = unetmm_rel_target(f, unetmm_read_bytes(f));
+
+    if (target.len > rel->mtu) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
+        return;
+    }
+    unetmm_rel_read_again(core, ep, rel, f->psn, &target, read_more(rel, f));
+}
+
+const UnetmmRelOp unetmm_rel_op_read = {
+    .take = read_take,
+    .early = unetmm_rel_keep_header,
+    .again = read_again,
+};

@@ -1,0 +1,76 @@
+/*
+ * unetmm: reliable channels: times that end
+ *
+ * A channel has one time: that by which an answer to what it has sent is due,
+ * or, when the peer was not ready, that at which it is asked again.  The card
+ * has one moment before which none of them ends; it may be too early, and is
+ * made right when it comes.
+ *
+ * Without news the time doubles, from timeout_us up to
+ * UNETMM_REL_MAX_TIMEOUT_US.  The expiry after `retries` of them ends the
+ * channel (unetmm_rel_fail()): its oldest send completes with ST_TIMEOUT, the
+ * others with ST_FLUSHED, and one completion more tells the process that the
+ * channel has ended.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "packet.h"
+
+/*
+ * The oldest packet may be a request that the peer has, and whose answer waits
+ * for a page of ours: then the one that it does not have is another.
+ */
+static uint64_t rel_unheard(const UnetmmRelTx *tx)
+{
+    return tx->cum != tx->nxt ? unetmm_rel_bit(tx->cum) & ~tx->acked : 0;
+}
+
+static void rel_expired(UnetmmCore *core, UnetmmRel *rel)
+{
+    UnetmmEp *ep = &core->eps[rel->ep];
+    UnetmmRelTx *tx = &rel->tx;
+    uint64_t oldest = unetmm_rel_bit(tx->una);
+
+    if (tx->una == tx->nxt && !unetmm_rel_starved(tx)) {
+        tx->deadline_ns = INT64_MAX;
+        return;
+    }
+    if (tx->paused) {
+        tx->paused = false;
+        tx->lost |= oldest;
+        trace_unetmm_rel_resumed(ep->id, rel->channel, tx->una);
+    } else if (!(tx->lost & oldest)) {
+        if (tx->retries >= rel->retries) {
+            unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_TIMEOUT,
+                            UNETMM_WHY_CHANNEL);
+            return;
+        }
+        tx->retries++;
+        if (unetmm_rel_probes(tx)) {
+            unetmm_rel_probe(core, ep, rel);
+        } else {
+            tx->lost |= oldest | rel_unheard(tx);
+        }
+        unetmm_count(core, ep, UNETMM_C_rel_timeouts, 1);
+        trace_unetmm_rel_timeout(ep->id, rel->channel, tx->una, tx->retries);
+    }
+    /* Else: it has not been sent again yet, so there is nothing to miss. */
+    unetmm_rel_arm(core, rel);
+    unetmm_engine_queue(core, ep);
+}
+
+void unetmm_rel_timer(UnetmmCore *core, int64_t now)
+{
+    core->rel_due_ns = INT64_MAX;
+    for (uint32_t i = 0; core->rels_used && i < core->params.reliable; i++) {
+        UnetmmRel *rel = core->rels[i];
+
+        if (rel && rel->tx.deadline_ns <= now) {
+            rel_expired(core, rel);
+        }
+        if (rel) {
+            core->rel_due_ns = MIN(core->rel_due_ns, rel->tx.deadline_ns);
+        }
+    }
+}

@@ -1,0 +1,541 @@
+/*
+ * unetmm: reliable channels: messages into packets, and packets again
+ *
+ * The card keeps no copy of what it sends: each packet is gathered from the
+ * process's memory when it goes out, the first time and every other, by the
+ * same resumable transfer as any send (send/send.c), which may therefore
+ * wait for a translation each time.  Only inline data is kept.
+ *
+ * What an operation has of its own is in the table `kinds`; all are packets of
+ * one numbering, and complete in one order.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "packet.h"
+
+/* ---- Operations --------------------------------------------------------- */
+
+typedef struct RelKind {
+    uint8_t opcode;             /* of its packets */
+    bool one_sided;
+    bool request;               /* over when it has been answered */
+    bool gathers;               /* the packet has the message's bytes */
+    /* The rest of the header; `at`: where in the message it begins. */
+    void (*fill)(const UnetmmRelMsg *m, struct unetmm_frame *f, uint32_t at,
+                 uint32_t bytes);
+} RelKind;
+
+static void fill_send(const UnetmmRelMsg *m, struct unetmm_frame *f,
+                      uint32_t at, uint32_t bytes)
+{
+    f->offset = at;
+    f->remote = m->len;
+    if (at + bytes == m->len) {
+        f->flags |= UNETMM_WIRE_F_LAST;
+    }
+}
+
+static void fill_target(const UnetmmRelMsg *m, struct unetmm_frame *f,
+                        uint32_t at)
+{
+    f->handle = m->region;
+    f->offset = m->key;
+    f->remote = m->remote + at;
+}
+
+static void fill_write(const UnetmmRelMsg *m, struct unetmm_frame *f,
+                       uint32_t at, uint32_t bytes)
+{
+    fill_target(m, f, at);
+    if (at + bytes != m->len) {
+        f->imm = m->len - at - bytes;
+        return;
+    }
+    f->flags |= UNETMM_WIRE_F_LAST;
+    if (m->flags & UNETMM_SQE_F_NOTIFY) {
+        f->flags |= UNETMM_WIRE_F_NOTIFY;
+        f->imm = m->imm;
+    } else if (m->flags & UNETMM_SQE_F_COUNT) {
+        f->flags |= UNETMM_WIRE_F_COUNT;
+        f->imm = m->imm;
+    }
+}
+
+static void fill_read(const UnetmmRelMsg *m, struct unetmm_frame *f,
+                      uint32_t at, uint32_t bytes)
+{
+    fill_target(m, f, at);
+    /* This one is as long as the MTU, if there is another. */
+    f->imm = UNETMM_PREP(UNETMM_READ_BYTES, bytes) |
+             UNETMM_PREP(UNETMM_READ_MORE, (m->len - at - 1) / bytes);
+}
+
+static void fill_atomic(const UnetmmRelMsg *m, struct unetmm_frame *f,
+                        uint32_t at, uint32_t bytes)
+{
+    fill_target(m, f, at);
+    f->imm = m->op == UNETMM_OP_FETCH_ADD ? UNETMM_ATOMIC_ADD :
+             UNETMM_ATOMIC_SWAP;
+}
+
+static void fill_nothing(const UnetmmRelMsg *m, struct unetmm_frame *f,
+                         uint32_t at, uint32_t bytes)
+{
+}
+
+static const RelKind kinds[] = {
+    [UNETMM_OP_SEND] = { .opcode = UNETMM_WIRE_SEND, .gathers = true,
+                         .fill = fill_send },
+    [UNETMM_OP_WRITE] = { .opcode = UNETMM_WIRE_WRITE, .one_sided = true,
+                          .gathers = true, .fill = fill_write },
+    [UNETMM_OP_READ] = { .opcode = UNETMM_WIRE_READ, .one_sided = true,
+                         .request = true, .fill = fill_read },
+    [UNETMM_OP_FETCH_ADD] = { .opcode = UNETMM_WIRE_ATOMIC, .one_sided = true,
+                              .request = true, .fill = fill_atomic },
+    [UNETMM_OP_CMP_SWAP] = { .opcode = UNETMM_WIRE_ATOMIC, .one_sided = true,
+                             .request = true, .fill = fill_atomic },
+    [UNETMM_OP_FENCE] = { .opcode = UNETMM_WIRE_VOID, .fill = fill_nothing },
+};
+
+bool unetmm_rel_one_sided(const UnetmmRelMsg *m)
+{
+    return kinds[m->op].one_sided;
+}
+
+bool unetmm_rel_request(const UnetmmRelMsg *m)
+{
+    return kinds[m->op].request;
+}
+
+/* ---- Messages ----------------------------------------------------------- */
+
+/* What the import says now is what the message goes by from here on. */
+static void rel_post_target(const UnetmmEp *ep, UnetmmRelMsg *m,
+                            const UnetmmDescriptor *d)
+{
+    const UnetmmImport *import = &ep->imports[d->handle];
+
+    m->region = import->region;
+    m->key = import->key;
+    m->imm = d->imm;
+    m->remote = d->remote;
+}
+
+UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
+                             UnetmmChannel *channel, const UnetmmDescriptor *d,
+                             const uint8_t *data)
+{
+    UnetmmRel *rel = channel->rel;
+    UnetmmRelTx *tx = &rel->tx;
+    UnetmmRelMsg *m;
+
+    if (rel->state != UNETMM_REL_OPEN) {
+        /* In order, also then. */
+        return tx->msg_first == tx->msg_end ? UNETMM_POST_FAILED :
+               UNETMM_POST_FULL;
+    }
+    if (!unetmm_window_flush(core, ep, &rel->stores) ||
+        tx->msg_end - tx->msg_first == UNETMM_REL_MSGS) {
+        return UNETMM_POST_FULL;
+    }
+    m = unetmm_rel_msg(rel, tx->msg_end++);
+    memset(m, 0, sizeof(*m));
+    m->op = d->opcode;
+    m->cookie = d->cookie;
+    m->len = d->len;
+    m->flags = d->flags;
+    m->nsegs = d->nsegs;
+    m->operands = d->operands;
+    if (kinds[m->op].one_sided) {
+        rel_post_target(ep, m, d);
+    }
+    if (d->flags & UNETMM_SQE_F_INLINE) {
+        memcpy(m->data, data, MAX(d->len, d->operands));
+    } else {
+        memcpy(m->segs, d->segs, d->nsegs * sizeof(m->segs[0]));
+    }
+    unetmm_rel_starve(core, ep, rel);
+    return UNETMM_POSTED;
+}
+
+/*
+ * The peer keeps the results of the last few atomics: another must not push one
+ * out that may still be asked for.
+ */
+static bool rel_atomics_full(const UnetmmRel *rel)
+{
+    const UnetmmRelTx *tx = &rel->tx;
+    uint32_t n = 0;
+
+    for (uint32_t psn = tx->una; tx->pending && psn != tx->nxt; psn++) {
+        uint64_t bit = unetmm_rel_bit(psn);
+        const UnetmmRelMsg *m = &tx->msgs[tx->msg[psn % UNETMM_REL_WINDOW]];
+
+        if (!(tx->voids & bit) && m->operands && (n || tx->pending & bit)) {
+            n++;
+        }
+    }
+    return n >= UNETMM_REL_ATOMICS;
+}
+
+static bool rel_window_open(const UnetmmRel *rel)
+{
+    const UnetmmRelTx *tx = &rel->tx;
+
+    return tx->nxt - tx->una < UNETMM_REL_WINDOW &&
+           tx->msg_next != tx->msg_end && !unetmm_rel_out_of_credits(tx) &&
+           (!tx->msgs[tx->msg_next % UNETMM_REL_MSGS].operands ||
+            !rel_atomics_full(rel));
+}
+
+/*
+ * Behind a refusal only the packet that was refused is chosen.  One whose
+ * gathering had begun before still goes out: it is as if the refusal had come
+ * a little later.
+ */
+bool unetmm_rel_can_send(const UnetmmRel *rel)
+{
+    const UnetmmRelTx *tx = &rel->tx;
+
+    if (rel->state != UNETMM_REL_OPEN || tx->paused) {
+        return false;
+    }
+    if (tx->refusals) {
+        return tx->una != tx->nxt && (tx->lost & unetmm_rel_bit(tx->una));
+    }
+    return tx->lost || rel_window_open(rel);
+}
+
+/* The oldest lost packet, or else the next new one. */
+static uint32_t rel_pick(const UnetmmRelTx *tx)
+{
+    uint32_t psn = tx->una;
+
+    while (psn != tx->nxt && !(tx->lost & unetmm_rel_bit(psn))) {
+        psn++;
+    }
+    return psn;
+}
+
+/* The message of a packet that was sent, or is the next to be. */
+UnetmmRelMsg *unetmm_rel_msg_of(UnetmmRel *rel, uint32_t psn)
+{
+    if (psn == rel->tx.nxt) {
+        return unetmm_rel_msg(rel, rel->tx.msg_next);
+    }
+    return unetmm_rel_msg(rel, rel->tx.msg[psn % UNETMM_REL_WINDOW]);
+}
+
+static uint32_t rel_offset_of(const UnetmmRel *rel, const UnetmmRelMsg *m,
+                              uint32_t psn)
+{
+    return m->started ? (psn - m->first_psn) * rel->mtu : 0;
+}
+
+uint32_t unetmm_rel_packet_bytes(UnetmmRel *rel, uint32_t psn,
+                                 uint32_t *offset)
+{
+    const UnetmmRelMsg *m = unetmm_rel_msg_of(rel, psn);
+
+    *offset = rel_offset_of(rel, m, psn);
+    return MIN(rel->mtu, m->len - *offset);
+}
+
+/* Is it one that goes out as VOID? */
+static bool rel_void(const UnetmmRelTx *tx, uint32_t psn)
+{
+    return psn != tx->nxt && (tx->voids & unetmm_rel_bit(psn));
+}
+
+uint32_t unetmm_rel_packet_len(UnetmmRel *rel, uint32_t psn)
+{
+    const UnetmmRelMsg *m;
+    uint32_t at;
+
+    if (rel_void(&rel->tx, psn)) {
+        return 0;
+    }
+    m = unetmm_rel_msg_of(rel, psn);
+    return kinds[m->op].gathers ? unetmm_rel_packet_bytes(rel, psn, &at) :
+           m->operands;
+}
+
+/* Makes *t the packet, nothing of which has been gathered. */
+static void rel_load(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
+                     UnetmmTransfer *t)
+{
+    const UnetmmRelMsg *m;
+    uint32_t at;
+
+    memset(t, 0, sizeof(*t));
+    t->ops = &unetmm_rel_packet;
+    t->state = UNETMM_TX_GATHER;
+    t->desc.channel = rel->channel;
+    t->rel = rel;
+    t->psn = psn;
+    t->desc.len = unetmm_rel_packet_len(rel, psn);
+    t->frame = unetmm_port_buffer(core);
+    if (!t->desc.len) {
+        return;
+    }
+    m = unetmm_rel_msg_of(rel, psn);
+    if (m->flags & UNETMM_SQE_F_INLINE) {
+        memcpy(unetmm_frame_at(t->frame, sizeof(struct unetmm_frame),
+                               t->desc.len), m->data, t->desc.len);
+        t->done = t->desc.len;
+        return;
+    }
+    at = rel_offset_of(rel, m, psn);
+    t->desc.nsegs = m->nsegs;
+    memcpy(t->desc.segs, m->segs, m->nsegs * sizeof(m->segs[0]));
+    while (t->seg + 1 < t->desc.nsegs && at >= t->desc.segs[t->seg].len) {
+        at -= t->desc.segs[t->seg++].len;
+    }
+    t->seg_off = at;
+}
+
+bool unetmm_rel_next(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
+{
+    UnetmmRel **link = &ep->rels;
+    UnetmmRel *rel;
+
+    while (*link && !unetmm_rel_can_send(*link) &&
+           !unetmm_rel_can_answer(*link)) {
+        link = &(*link)->next;
+    }
+    rel = *link;
+    if (!rel || ep->error) {
+        return false;
+    }
+    if (unetmm_rel_can_answer(rel) &&
+        !(rel->rx.answered && unetmm_rel_can_send(rel))) {
+        unetmm_rel_load_answer(core, ep, rel, t);
+    } else {
+        rel_load(core, rel, rel_pick(&rel->tx), t);
+        rel->rx.answered = false;
+    }
+    /* The others are before it the next time. */
+    *link = rel->next;
+    while (*link) {
+        link = &(*link)->next;
+    }
+    *link = rel;
+    rel->next = NULL;
+    return true;
+}
+
+/* Does the peer still need it?  What happened since it was picked counts. */
+bool unetmm_rel_wanted(const UnetmmRel *rel, uint32_t psn)
+{
+    const UnetmmRelTx *tx = &rel->tx;
+    uint64_t bit = unetmm_rel_bit(psn);
+
+    return rel->state == UNETMM_REL_OPEN &&
+           (psn == tx->nxt ||
+            (unetmm_rel_flying(tx, psn) &&
+             (!(tx->acked & bit) || (tx->pending & bit))));
+}
+
+/* A packet goes out for the first time: its number is given. */
+static void rel_first_time(UnetmmRel *rel, UnetmmRelMsg *m)
+{
+    UnetmmRelTx *tx = &rel->tx;
+    uint64_t bit = unetmm_rel_bit(tx->nxt);
+    uint32_t at;
+
+    m->sent += unetmm_rel_packet_bytes(rel, tx->nxt, &at);
+    if (!m->started) {
+        m->started = true;
+        m->first_psn = tx->nxt;
+    }
+    tx->msg[tx->nxt % UNETMM_REL_WINDOW] = tx->msg_next % UNETMM_REL_MSGS;
+    tx->acked &= ~bit;
+    tx->pending &= ~bit;
+    tx->pending |= kinds[m->op].request ? bit : 0;
+    tx->nxt++;
+    if (m->sent == m->len) {
+        tx->msg_next++;
+    }
+}
+
+/* An answer is asked for when none would come by itself soon. */
+static bool rel_should_ask(const UnetmmEp *ep, const UnetmmRelTx *tx,
+                           uint32_t psn, bool again)
+{
+    if (!again && tx->limited && psn + 1 == tx->limit) {
+        return true;
+    }
+    if (!again && (tx->pending & unetmm_rel_bit(psn))) {
+        return false;
+    }
+    return again || tx->nxt - tx->una == UNETMM_REL_WINDOW ||
+           psn - tx->asked >= UNETMM_REL_ASK_EVERY ||
+           (tx->msg_next == tx->msg_end && ep->sq_prod == ep->sq_cons);
+}
+
+/* m NULL: the packet is void. */
+static void rel_packet_header(UnetmmCore *core, UnetmmEp *ep,
+                              const UnetmmTransfer *t, const UnetmmRelMsg *m,
+                              bool again)
+{
+    struct unetmm_frame *f = (struct unetmm_frame *)t->frame;
+    UnetmmRel *rel = t->rel;
+
+    unetmm_rel_header(core, rel, f, m ? kinds[m->op].opcode :
+                      UNETMM_WIRE_VOID);
+    f->len = t->desc.len;
+    f->psn = t->psn;
+    if (m) {
+        uint32_t bytes, at;
+
+        bytes = unetmm_rel_packet_bytes(rel, t->psn, &at);
+        kinds[m->op].fill(m, f, at, bytes);
+    }
+    if (rel_should_ask(ep, &rel->tx, t->psn, again)) {
+        f->flags |= UNETMM_WIRE_F_ASK;
+        rel->tx.asked = t->psn;
+    }
+}
+
+/* The packet goes out now: what has to be known of it is noted. */
+static void rel_account(UnetmmCore *core, UnetmmEp *ep,
+                        const UnetmmTransfer *t)
+{
+    UnetmmRel *rel = t->rel;
+    UnetmmRelTx *tx = &rel->tx;
+    bool again = t->psn != tx->nxt;
+    bool empty = rel_void(tx, t->psn);
+    UnetmmRelMsg *m = empty ? NULL : unetmm_rel_msg_of(rel, t->psn);
+
+    if (!again) {
+        rel_first_time(rel, m);
+    }
+    tx->stamps[t->psn % UNETMM_REL_WINDOW] = ++tx->stamp;
+    tx->lost &= ~unetmm_rel_bit(t->psn);
+    tx->unplaced &= ~unetmm_rel_bit(t->psn);
+    if (tx->deadline_ns == INT64_MAX) {
+        unetmm_rel_arm(core, rel);
+    }
+    rel_packet_header(core, ep, t, m, again);
+    unetmm_rel_starve(core, ep, rel);
+    unetmm_spend(core, UNETMM_STEP_PACKET, t->desc.len);
+    unetmm_count(core, ep, UNETMM_C_rel_packets, 1);
+    unetmm_count(core, ep, UNETMM_C_rel_resent, again);
+    unetmm_count(core, ep, UNETMM_C_rel_voids, empty);
+    trace_unetmm_rel_sent(ep->id, rel->channel, t->psn, again);
+}
+
+void unetmm_rel_emit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
+{
+    bool local = unetmm_port_local(core, t->rel->mac);
+
+    /* What does not get away is lost on its way, like anything else. */
+    if (!local && !core->port->link) {
+        unetmm_count(core, ep, UNETMM_C_drop_link, 1);
+        return;
+    }
+    unetmm_count(core, ep, UNETMM_C_tx_frames, 1);
+    unetmm_count(core, ep, UNETMM_C_tx_bytes, t->desc.len);
+    unetmm_port_transmit(core, g_steal_pointer(&t->frame),
+                         sizeof(struct unetmm_frame) + t->desc.len);
+}
+
+static void rel_transmit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
+{
+    UnetmmRel *rel = t->rel;
+
+    if (t->needless || !unetmm_rel_wanted(rel, t->psn)) {
+        unetmm_send_finish(t, UNETMM_ST_OK);
+        return;
+    }
+    if (!unetmm_send_room(core, t, rel->mac)) {
+        return;
+    }
+    rel_account(core, ep, t);
+    unetmm_send_finish(t, UNETMM_ST_OK);
+    unetmm_rel_emit(core, ep, t);
+}
+
+void unetmm_rel_let_go(UnetmmCore *core, UnetmmTransfer *t)
+{
+    unetmm_port_release(core, g_steal_pointer(&t->frame));
+    t->state = UNETMM_TX_IDLE;
+    t->rel = NULL;
+    t->answer = t->needless = false;
+}
+
+static void rel_complete(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
+{
+    UnetmmRel *rel = t->rel;
+    uint8_t status = t->status;
+    uint32_t psn = t->psn;
+    bool over = status == UNETMM_ST_OK || t->needless;
+    UnetmmRelMsg *m;
+
+    unetmm_rel_let_go(core, t);
+    if (over || !unetmm_rel_wanted(rel, psn) || rel_void(&rel->tx, psn)) {
+        return;
+    }
+    m = unetmm_rel_msg_of(rel, psn);
+    if (!m->started) {
+        /* The peer has seen nothing of it: only this send fails. */
+        m->ended = true;
+        m->status = status;
+        rel->tx.msg_next++;
+        return;
+    }
+    if (kinds[m->op].one_sided) {
+        unetmm_rel_end_message(core, ep, rel, m, status);
+    } else {
+        unetmm_rel_fail(core, ep, rel, m, status, UNETMM_WHY_CHANNEL);
+    }
+}
+
+const UnetmmTransferOps unetmm_rel_packet = {
+    .transmit = rel_transmit,
+    .complete = rel_complete,
+};
+
+/* ---- The end of one message --------------------------------------------- */
+
+/* What ep->tx has of it is not wanted any more. */
+static void rel_abort_message(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                              const UnetmmRelMsg *m)
+{
+    if (ep->tx.rel == rel && !ep->tx.answer &&
+        (ep->tx.psn == rel->tx.nxt || unetmm_rel_flying(&rel->tx,
+                                                        ep->tx.psn)) &&
+        !rel_void(&rel->tx, ep->tx.psn) &&
+        unetmm_rel_msg_of(rel, ep->tx.psn) == m) {
+        unetmm_rel_abort_tx(core, ep, rel);
+    }
+}
+
+void unetmm_rel_end_message(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                            UnetmmRelMsg *m, uint8_t status)
+{
+    UnetmmRelTx *tx = &rel->tx;
+
+    rel_abort_message(core, ep, rel, m);
+    for (uint32_t psn = tx->una; psn != tx->nxt; psn++) {
+        uint64_t bit = unetmm_rel_bit(psn);
+
+        if (!(tx->voids & bit) && unetmm_rel_msg_of(rel, psn) == m) {
+            tx->voids |= bit;
+            tx->pending &= ~bit;
+            tx->unplaced &= ~bit;
+            /* At once: the peer waits for each of them. */
+            tx->lost = (tx->lost & ~bit) | (tx->acked & bit ? 0 : bit);
+        }
+    }
+    unetmm_rel_rewind_check(rel);
+    m->ended = true;
+    m->status = status;
+    if (tx->msg_next != tx->msg_end &&
+        unetmm_rel_msg(rel, tx->msg_next) == m) {
+        tx->msg_next++;
+    }
+    unetmm_rel_progress(core, ep, rel, tx->cum, 0, true);
+    unetmm_engine_queue(core, ep);
+}

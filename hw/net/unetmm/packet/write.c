@@ -1,0 +1,456 @@
+/*
+ * unetmm: reliable channels: packets of WRITEs into regions
+ *
+ * Each packet says where its data belongs, so it is put there at once, also
+ * before its turn; of an early one only the header is kept, which does at its
+ * turn what must be in order: the notification.  What is placed late leaves out
+ * the bytes that a later packet has written already, so that of two WRITEs of
+ * one channel to the same place the second is what stays.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "packet.h"
+
+/* ---- Where it goes ------------------------------------------------------ */
+
+/*
+ * Leaves out of the placement what is in [addr, + len), len > 0.  All of
+ * these are offsets in the region still: what is early may have moved since.
+ */
+static void write_cut(UnetmmPlacement *place, uint64_t addr, uint32_t len)
+{
+    uint64_t last = addr + (len - 1);
+    uint32_t n = place->npieces;
+
+    for (uint32_t i = 0; i < n; i++) {
+        UnetmmPiece old = place->pieces[i];
+        uint64_t old_last = old.addr + (old.len - 1);
+
+        if (last < old.addr || addr > old_last) {
+            continue;
+        }
+        place->pieces[i].len = addr > old.addr ? addr - old.addr : 0;
+        if (last < old_last) {
+            uint32_t skip = last + 1 - old.addr;
+            bool both = place->pieces[i].len;
+            UnetmmPiece *rest = &place->pieces[both ? place->npieces++ : i];
+
+            *rest = (UnetmmPiece) { .addr = old.addr + skip,
+                                    .len = old.len - skip,
+                                    .from = old.from + skip };
+        }
+    }
+    /* Those of which nothing is left. */
+    n = 0;
+    for (uint32_t i = 0; i < place->npieces; i++) {
+        if (place->pieces[i].len) {
+            place->pieces[n++] = place->pieces[i];
+        }
+    }
+    place->npieces = n;
+}
+
+/* From offsets to where they are now. */
+static void write_aim(UnetmmPlacement *place, const UnetmmRegion *region)
+{
+    for (uint32_t i = 0; i < place->npieces; i++) {
+        UnetmmPiece all = place->pieces[i];
+        UnetmmPiece *p = &place->pieces[i];
+
+        p->len = unetmm_region_run(region, all.addr, all.len, &p->addr);
+        if (p->len < all.len) {
+            /* Its turn will come. */
+            place->pieces[place->npieces++] = (UnetmmPiece) {
+                .addr = all.addr + p->len, .len = all.len - p->len,
+                .from = all.from + p->len,
+            };
+        }
+    }
+}
+
+/* All of the packet but what later ones have written. */
+static void write_pieces(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel,
+                         const struct unetmm_frame *f,
+                         const UnetmmRegion *region, UnetmmPlacement *place)
+{
+    const UnetmmRelRx *rx = &rel->rx;
+    bool whole;
+
+    unetmm_recv_whole(place, f->remote, f->len);
+    for (uint32_t psn = f->psn + 1; rx->have &&
+         psn - rx->nxt < UNETMM_REL_WINDOW; psn++) {
+        const UnetmmRelEarly *e = &rx->early[psn % UNETMM_REL_WINDOW];
+
+        if ((rx->have & unetmm_rel_bit(psn)) &&
+            !rx->kept[psn % UNETMM_REL_WINDOW].frame &&
+            e->header.opcode == UNETMM_WIRE_WRITE && e->header.len &&
+            e->header.handle == f->handle && e->header.offset == f->offset) {
+            write_cut(place, e->header.remote, e->header.len);
+        }
+    }
+    whole = !f->len || (place->npieces == 1 &&
+                        place->pieces[0].len == f->len);
+    unetmm_count(core, ep, UNETMM_C_rel_trimmed, !whole);
+    write_aim(place, region);
+}
+
+/* For whoever moves the part of the region later. */
+static void write_note(const UnetmmPlacement *place,
+                       const struct unetmm_frame *f,
+                       const UnetmmRegion *region)
+{
+    for (uint32_t i = 0; region->moved && i < place->npieces; i++) {
+        unetmm_region_note(region, f->remote + place->pieces[i].from,
+                           place->pieces[i].len);
+    }
+}
+
+typedef enum WritePlace {
+    WRITE_PLACED,
+    WRITE_LATER,
+    WRITE_MISSING,              /* the driver has been asked, or will be */
+    WRITE_HELD,                 /* it is being moved */
+    WRITE_ASIDE,                /* in the system buffer */
+    WRITE_NEVER,
+} WritePlace;
+
+/* Its pages are missing, from vpn on: asks, for what is to follow as well. */
+static void write_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                      const struct unetmm_frame *f,
+                      const UnetmmRegion *region, uint64_t vpn,
+                      uint32_t npages)
+{
+    uint32_t more = f->flags & UNETMM_WIRE_F_LAST ? 0 : f->imm;
+    uint64_t addr;
+    uint32_t run = unetmm_region_run_ahead(region, f->remote, f->len, more,
+                                        &addr);
+
+    unetmm_rel_ask(core, ep, rel, UNETMM_REL_FAULT_ARRIVE,
+                   (UnetmmRelMissed) { .psn = f->psn }, vpn,
+                   unetmm_space_ahead(core, ep, vpn, npages, addr, run));
+}
+
+/* Something is to be copied there before it: it goes the same way. */
+static WritePlace write_follow(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               const struct unetmm_frame *f,
+                               const UnetmmRegion *region,
+                               const UnetmmPlacement *place,
+                               const uint8_t *payload)
+{
+    bool aside = !region->moved &&
+                 unetmm_sysbuf_take(core, ep, &rel->share, f, place, payload);
+
+    unetmm_count(core, ep, UNETMM_C_sysbuf_follow, aside);
+    return aside ? WRITE_ASIDE : WRITE_MISSING;
+}
+
+/*
+ * Its memory is absent.  A part of a region that may move is not the driver's
+ * to look for.
+ */
+static WritePlace write_absent(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               const struct unetmm_frame *f,
+                               const UnetmmRegion *region,
+                               const UnetmmPlacement *place,
+                               const uint8_t *payload)
+{
+    return !region->moved &&
+           unetmm_rel_aside(core, ep, rel, UNETMM_ABSENT_WRITE, f, place,
+                            payload) ?
+           WRITE_ASIDE : WRITE_MISSING;
+}
+
+static WritePlace write_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                              const struct unetmm_frame *f,
+                              const UnetmmRegion *region,
+                              const uint8_t *payload)
+{
+    UnetmmPlacement *place = core->place;
+    uint32_t npages;
+    uint64_t vpn;
+
+    if (unetmm_region_held(region, f->remote, f->len)) {
+        unetmm_count(core, ep, UNETMM_C_rel_held, 1);
+        return WRITE_HELD;
+    }
+    write_pieces(core, ep, rel, f, region, place);
+    if (unetmm_sysbuf_follows(core, &rel->share, place)) {
+        return write_follow(core, ep, rel, f, region, place, payload);
+    }
+    switch (unetmm_recv_hold(core, ep, place, &vpn, &npages)) {
+    case UNETMM_XLAT_OK:
+        break;
+    case UNETMM_XLAT_MISS:
+        write_ask(core, ep, rel, f, region, vpn, npages);
+        return write_absent(core, ep, rel, f, region, place, payload);
+    case UNETMM_XLAT_ERROR:
+        return WRITE_NEVER;
+    }
+    write_note(place, f, region);
+    switch (unetmm_rel_place(core, ep, rel, place, f, payload)) {
+    case UNETMM_PLACED:
+        return WRITE_PLACED;
+    case UNETMM_PLACED_LATER:
+        return WRITE_LATER;
+    case UNETMM_PLACED_GONE:
+        return write_absent(core, ep, rel, f, region, place, payload);
+    case UNETMM_PLACED_NOT:
+        break;
+    }
+    return WRITE_NEVER;
+}
+
+/* ---- At its turn -------------------------------------------------------- */
+
+/* Is it the WRITE that has begun, going on where it was? */
+static uint32_t write_run(const UnetmmRelRx *rx, const struct unetmm_frame *f)
+{
+    bool same = rx->run && f->handle == rx->run_next.region &&
+                f->offset == rx->run_next.key &&
+                f->remote == rx->run_next.offset;
+
+    return same ? rx->run : 0;
+}
+
+bool unetmm_rel_write_fits(const UnetmmRel *rel, const struct unetmm_frame *f)
+{
+    return write_run(&rel->rx, f) <= UNETMM_MAX_MESSAGE - f->len;
+}
+
+/* The region, if this packet is to make a notification. */
+static const UnetmmRegion *write_notifies(const UnetmmCore *core,
+                                          const UnetmmEp *ep,
+                                          const struct unetmm_frame *f)
+{
+    const UnetmmRegion *region;
+
+    if (!(f->flags & UNETMM_WIRE_F_NOTIFY)) {
+        return NULL;
+    }
+    region = unetmm_region_find(core, ep->space, f->handle, f->offset);
+    return region && (region->flags & UNETMM_REGION_F_NOTIFY) ? region : NULL;
+}
+
+/* False: the endpoint was stopped. */
+static bool write_notify(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                         const struct unetmm_frame *f, uint32_t len)
+{
+    const UnetmmRegion *region = write_notifies(core, ep, f);
+    struct unetmm_cqe cqe = {
+        .opcode = UNETMM_CQE_NOTIFY, .channel = rel->channel, .len = len,
+    };
+
+    if (!region) {
+        unetmm_count(core, ep, UNETMM_C_rel_unnotified,
+                     !!(f->flags & UNETMM_WIRE_F_NOTIFY));
+        return true;
+    }
+    cqe.cookie = region->cookie;
+    cqe.notify.offset = f->remote + f->len - len;
+    cqe.notify.imm = f->imm;
+    cqe.notify.region = f->handle;
+    if (!unetmm_ep_complete(core, ep, &cqe)) {
+        return false;
+    }
+    unetmm_count(core, ep, UNETMM_C_rel_notifies, 1);
+    trace_unetmm_rel_notify(ep->id, rel->channel, f->psn, f->handle, f->imm);
+    return true;
+}
+
+/* The event counter that it names, if it does; 0 or UNETMM_WHY_*. */
+static uint32_t write_counts(const UnetmmCore *core, const UnetmmEp *ep,
+                             const struct unetmm_frame *f, uint32_t *id)
+{
+    const UnetmmRegion *region;
+
+    if (!(f->flags & UNETMM_WIRE_F_COUNT)) {
+        return 0;
+    }
+    region = unetmm_region_find(core, ep->space, f->handle, f->offset);
+    return region ? unetmm_event_counter_check(core, region, f->imm, id) :
+           UNETMM_WHY_REGION;
+}
+
+/* All that it is to be counted for can be seen. */
+static uint32_t write_count_it(UnetmmCore *core, UnetmmEp *ep,
+                               const struct unetmm_frame *f)
+{
+    uint32_t id, why = write_counts(core, ep, f, &id);
+
+    if (why || !(f->flags & UNETMM_WIRE_F_COUNT)) {
+        return why;
+    }
+    return unetmm_event_counter_add(core, ep, id) ? 0 : UNETMM_WHY_MEMORY;
+}
+
+/* It is where it belongs, and so is all before it. */
+static UnetmmRelTake write_taken(UnetmmCore *core, UnetmmEp *ep,
+                                 UnetmmRel *rel, const struct unetmm_frame *f)
+{
+    UnetmmRelRx *rx = &rel->rx;
+    uint32_t len = write_run(rx, f) + f->len;
+    uint32_t why = write_count_it(core, ep, f);
+
+    if (why) {
+        return unetmm_rel_reject(rel, why);
+    }
+    unetmm_count(core, ep, UNETMM_C_rx_frames, 1);
+    unetmm_count(core, ep, UNETMM_C_rx_bytes, f->len);
+    if (f->flags & UNETMM_WIRE_F_LAST) {
+        rx->run = 0;
+        return write_notify(core, ep, rel, f, len) ? UNETMM_REL_TAKEN :
+               UNETMM_REL_ENDED;
+    }
+    rx->run = len;
+    rx->run_next = unetmm_rel_target(f, 0);
+    rx->run_next.offset += f->len;
+    return UNETMM_REL_TAKEN;
+}
+
+static void write_count(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                        const struct unetmm_frame *f)
+{
+    unetmm_count(core, ep, UNETMM_C_rel_writes, 1);
+    trace_unetmm_rel_placed(ep->id, rel->channel, f->psn, f->handle,
+                            f->remote, f->len);
+}
+
+/* The data of a packet at its turn, which is not in place yet. */
+static UnetmmRelTake write_now(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               const struct unetmm_frame *f,
+                               const uint8_t *payload)
+{
+    UnetmmTarget target = unetmm_rel_target(f, f->len);
+    const UnetmmRegion *region;
+    uint32_t why = unetmm_region_check(core, ep, &target, UNETMM_RIGHT_WRITE,
+                                       &region);
+
+    if (why) {
+        return unetmm_rel_reject(rel, why);
+    }
+    switch (write_place(core, ep, rel, f, region, payload)) {
+    case WRITE_PLACED:
+        write_count(core, ep, rel, f);
+        return UNETMM_REL_TAKEN;
+    case WRITE_LATER:
+        return UNETMM_REL_LATER;
+    case WRITE_MISSING:
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PAGE);
+    case WRITE_HELD:
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_PART);
+    case WRITE_ASIDE:
+        return UNETMM_REL_ASIDE;
+    case WRITE_NEVER:
+        break;
+    }
+    return unetmm_rel_reject(rel, UNETMM_WHY_MEMORY);
+}
+
+static UnetmmRelTake write_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                                const struct unetmm_frame *f,
+                                const uint8_t *payload)
+{
+    UnetmmRelTake take = UNETMM_REL_TAKEN;
+    uint32_t why, id;
+
+    if (!unetmm_rel_write_fits(rel, f)) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_bad);
+        return UNETMM_REL_DROPPED;
+    }
+    why = write_counts(core, ep, f, &id);
+    if (why) {
+        return unetmm_rel_reject(rel, why);
+    }
+    if (write_notifies(core, ep, f) && !unetmm_ep_cq_spare(ep)) {
+        ep->publish = true;
+        return unetmm_rel_refuse(rel, UNETMM_REL_WANT_CQ);
+    }
+    if (payload) {
+        take = write_now(core, ep, rel, f, payload);
+    } else if (rel->rx.spoilt & unetmm_rel_bit(f->psn)) {
+        take = unetmm_rel_reject(rel, unetmm_region_find(core, ep->space,
+                                 f->handle, f->offset) ? UNETMM_WHY_MEMORY :
+                                 UNETMM_WHY_REGION);
+    }
+    return take == UNETMM_REL_TAKEN ? write_taken(core, ep, rel, f) : take;
+}
+
+/* ---- Before its turn ---------------------------------------------------- */
+
+static void write_keep(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                       const struct unetmm_frame *f)
+{
+    write_count(core, ep, rel, f);
+    unetmm_rel_keep_header(core, ep, rel, f, NULL);
+}
+
+static void write_early(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                        const struct unetmm_frame *f, const uint8_t *payload)
+{
+    UnetmmTarget target = unetmm_rel_target(f, f->len);
+    WritePlace place = WRITE_NEVER;
+    const UnetmmRegion *region;
+    uint32_t id;
+
+    if (!unetmm_region_check(core, ep, &target, UNETMM_RIGHT_WRITE,
+                             &region) &&
+        !write_counts(core, ep, f, &id)) {
+        place = write_place(core, ep, rel, f, region, payload);
+    }
+    if (place == WRITE_PLACED) {
+        write_keep(core, ep, rel, f);
+    } else if (place != WRITE_LATER && place != WRITE_ASIDE) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_early);
+    }
+}
+
+static void write_early_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               const struct unetmm_frame *f, bool landed,
+                               enum unetmm_counter why)
+{
+    UnetmmTarget target = unetmm_rel_target(f, f->len);
+    const UnetmmRegion *region;
+
+    /* With the last page the region may have gone: nobody waits for it. */
+    if (!landed || unetmm_region_check(core, ep, &target, UNETMM_RIGHT_WRITE,
+                                       &region)) {
+        unetmm_recv_drop(core, ep, landed ? UNETMM_C_drop_revoked : why);
+    } else {
+        write_keep(core, ep, rel, f);
+    }
+    unetmm_rel_owe_ack(core, rel);
+}
+
+static void write_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                         const struct unetmm_frame *f, bool landed,
+                         enum unetmm_counter why)
+{
+    UnetmmRelTake take;
+
+    if (f->psn != rel->rx.nxt) {
+        write_early_landed(core, ep, rel, f, landed, why);
+    } else if (landed) {
+        write_count(core, ep, rel, f);
+        take = write_taken(core, ep, rel, f);
+        if (take == UNETMM_REL_TAKEN) {
+            unetmm_rel_taken(core, ep, rel);
+        } else if (take == UNETMM_REL_REJECTED) {
+            unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_rejected);
+            unetmm_rel_owe_ack(core, rel);
+        }
+    } else if (why == UNETMM_C_drop_dma || why == UNETMM_C_drop_revoked) {
+        unetmm_recv_drop(core, ep, why);
+        unetmm_rel_reject(rel, why == UNETMM_C_drop_dma ? UNETMM_WHY_MEMORY :
+                          UNETMM_WHY_REGION);
+        unetmm_rel_owe_ack(core, rel);
+    } else {
+        unetmm_rel_not_landed(core, ep, rel, why);
+    }
+}
+
+const UnetmmRelOp unetmm_rel_op_write = {
+    .take = write_take,
+    .early = write_early,
+    .landed = write_landed,
+};

@@ -1,0 +1,507 @@
+/*
+ * unetmm: the heads of the free queues
+ *
+ * The first few buffers of each free queue are copied into the card and their
+ * pages are asked for ahead, with the right to write, so that a message finds
+ * them translated (U-Net/MM's pre-translation).  The pages are ordinary TLB
+ * entries: evicted or invalidated, they are asked for again, a few times in
+ * each activity of the endpoint (a doorbell, a datagram) and not before the
+ * next one.  (Without that bound two endpoints whose heads do not fit together
+ * would have the driver trade pages between them for ever.)
+ *
+ * A buffer may be far longer than what comes.  So a datagram needs the pages
+ * alone that it touches, and what is looked at ahead is a few pages at a time
+ * (UNETMM_HEAD_STEP), the rest in later turns of the main loop: a buffer that
+ * is used before has cost no more than that.  CHECK is the state until all
+ * pages have been seen; to a message it is as good as READY.
+ *
+ * A message of a reliable channel comes in packets, and again until it is
+ * taken.  So its packets are no activity, and need no more of a head than they
+ * touch: that is asked for however often the head has asked.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "recv.h"
+#include "../abi/unetmm_le.h"
+
+UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n)
+{
+    return &ep->heads[(ep->first_head + n) % UNETMM_MAX_HEADS];
+}
+
+static UnetmmMiss *head_miss(UnetmmEp *ep, const UnetmmHead *head)
+{
+    return &ep->misses[1 + (head - ep->heads)];
+}
+
+/* Only a whole page can lose its contents, and only where it may be absent. */
+bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
+                          uint32_t len)
+{
+    return source->driver_brings && len == UNETMM_PAGE_BYTES &&
+           addr % UNETMM_PAGE_BYTES == 0;
+}
+
+static bool head_malformed(const UnetmmSourceOps *source,
+                           const struct unetmm_fqe *fqe)
+{
+    return fqe->flags & ~UNETMM_FQE_F_ALL || fqe->rsvd || fqe->len == 0 ||
+           fqe->addr > UINT64_MAX - (fqe->len - 1) ||
+           (fqe->flags & UNETMM_FQE_F_ZERO &&
+            !unetmm_head_may_zero(source, fqe->addr, fqe->len));
+}
+
+uint8_t unetmm_head_status(UnetmmCore *core, UnetmmEp *ep,
+                           const struct unetmm_fqe *fqe)
+{
+    const UnetmmSourceOps *source = core->spaces[ep->space].source;
+
+    if (head_malformed(source, fqe)) {
+        unetmm_count(core, ep, UNETMM_C_err_descriptor, 1);
+        UNETMM_GUEST_ERR(free_descriptor,
+                         "endpoint %u: free buffer 0x%" PRIx64 " +%u refused",
+                         ep->id, fqe->addr, fqe->len);
+        return UNETMM_ST_BAD_DESC;
+    }
+    return unetmm_pte_pages(fqe->addr, fqe->len) > source->max_pages(core) ?
+           UNETMM_ST_TOO_LARGE : UNETMM_ST_OK;
+}
+
+bool unetmm_head_read(UnetmmCore *core, UnetmmEp *ep, uint32_t slot,
+                      struct unetmm_fqe *fqe)
+{
+    uint64_t at = slot & ((1u << ep->fq_log2) - 1);
+
+    if (!unetmm_dma_read(core, ep, ep->fq_base + at * sizeof(*fqe), fqe,
+                         sizeof(*fqe))) {
+        unetmm_ep_fail(core, ep, UNETMM_ST_DMA);
+        return false;
+    }
+    unetmm_le_fqe(fqe);
+    return true;
+}
+
+static void head_load(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                      const struct unetmm_fqe *fqe)
+{
+    *head = (UnetmmHead) {
+        .state = UNETMM_HEAD_CHECK,
+        .addr = fqe->addr, .len = fqe->len, .cookie = fqe->cookie,
+        .zero = fqe->flags & UNETMM_FQE_F_ZERO,
+    };
+    head->status = unetmm_head_status(core, ep, fqe);
+    if (head->status != UNETMM_ST_OK) {
+        head->state = UNETMM_HEAD_FAILED;
+    }
+}
+
+/* Pages from vpn on, up to `limit`, that are not translated. */
+static uint32_t head_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                             uint64_t limit)
+{
+    return unetmm_space_missing(core, ep, vpn, true, limit,
+                                UNETMM_REPLY_MAX_PAGES);
+}
+
+/*
+ * May the head ask now?  Large ones need several replies.  The first may ask
+ * more often than those behind it: where they do not fit together it is the one
+ * that stays, and messages get through.
+ */
+static bool head_may_ask(UnetmmEp *ep, const UnetmmHead *head)
+{
+    uint32_t asks = head == unetmm_head_at(ep, 0) ? UNETMM_HEAD_ASKS :
+                    UNETMM_HEAD_ASKS / 2;
+
+    return head->asked_in != ep->activity || head->asks < asks +
+           unetmm_pte_pages(head->addr, head->len) / UNETMM_REPLY_MAX_PAGES;
+}
+
+static void head_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                     uint64_t vpn, uint64_t limit)
+{
+    if (!head_may_ask(ep, head)) {
+        head->state = UNETMM_HEAD_CHECK;
+        head->checked = 0;
+        return;
+    }
+    if (head->asked_in != ep->activity) {
+        head->asked_in = ep->activity;
+        head->asks = 0;
+    }
+    head->asks++;
+    head->state = UNETMM_HEAD_ASKED;
+    head->checked = 0;
+    unetmm_miss_want(core, head_miss(ep, head), vpn,
+                     head_missing(core, ep, vpn, limit), head->zero);
+}
+
+/*
+ * A page of the head could not be had: it becomes ASKED for that and for what
+ * is missing behind it, or FAILED.
+ */
+static void head_lacks(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                       UnetmmXlat result, uint64_t i)
+{
+    if (result == UNETMM_XLAT_MISS) {
+        head_ask(core, ep, head, (head->addr >> UNETMM_PAGE_SHIFT) + i,
+                 unetmm_pte_pages(head->addr, head->len) - i);
+    } else {
+        head->state = UNETMM_HEAD_FAILED;
+        head->status = UNETMM_ST_PROTECTION;
+    }
+}
+
+/* A page that the head relies on from now on. */
+static UnetmmXlat head_lookup(UnetmmCore *core, UnetmmEp *ep,
+                              const UnetmmHead *head, uint64_t i,
+                              UnetmmPage *page)
+{
+    uint64_t first = head->addr >> UNETMM_PAGE_SHIFT;
+    UnetmmXlat result = unetmm_space_lookup(core, ep, first + i, true, page);
+
+    if (result == UNETMM_XLAT_OK) {
+        unetmm_page_head(page);
+    }
+    return result;
+}
+
+/*
+ * Looks at the head's pages from where it was left, *most of them at most; when
+ * all are translated it is READY.
+ */
+static void head_check(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                       uint32_t *most)
+{
+    uint64_t n = unetmm_pte_pages(head->addr, head->len);
+    UnetmmPage page;
+
+    while (head->checked < n && *most) {
+        uint32_t i = head->checked;
+        UnetmmXlat result;
+
+        unetmm_spend(core, UNETMM_STEP_HEAD, 0);
+        result = head_lookup(core, ep, head, i, &page);
+        (*most)--;
+        if (result != UNETMM_XLAT_OK) {
+            head_lacks(core, ep, head, result, i);
+            return;
+        }
+        /* The lookup may have cost one of those before (x-force-evict). */
+        head->checked += head->checked == i;
+    }
+    if (head->checked == n) {
+        head->state = UNETMM_HEAD_READY;
+    }
+}
+
+bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                       uint32_t len, UnetmmPage *pages, uint32_t *npages)
+{
+    /* One page at least: a buffer without any is none, and has to be there. */
+    uint32_t n = unetmm_pte_pages(head->addr, MAX(MIN(len, head->len), 1));
+
+    *npages = n;
+    for (uint32_t i = 0; i < n; i++) {
+        UnetmmXlat result = head_lookup(core, ep, head, i, &pages[i]);
+
+        if (result != UNETMM_XLAT_OK) {
+            head_lacks(core, ep, head, result, i);
+            unetmm_pages_release(core, pages, 0, i);
+            return false;
+        }
+        /* So that looking up one page never costs another. */
+        unetmm_page_hold(&pages[i]);
+    }
+    return true;
+}
+
+/*
+ * For a packet of a reliable channel that begins a message: are the pages of
+ * the head's first `len` bytes there?  If not, the head asks for those alone,
+ * unless it has asked for pages already.
+ */
+bool unetmm_head_begins(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                        uint32_t len)
+{
+    uint64_t vpn = head->addr >> UNETMM_PAGE_SHIFT;
+    uint64_t n = unetmm_pte_pages(head->addr, MIN(len, head->len));
+    UnetmmXlat result = UNETMM_XLAT_OK;
+    UnetmmPage page;
+    uint64_t i;
+
+    /* What the driver may still drop must not get data. */
+    if (head->state == UNETMM_HEAD_ASKED && head->zero) {
+        return false;
+    }
+    for (i = 0; i < n; i++) {
+        result = unetmm_space_lookup(core, ep, vpn + i, true, &page);
+        if (result != UNETMM_XLAT_OK) {
+            break;
+        }
+    }
+    if (result == UNETMM_XLAT_ERROR) {
+        head->state = UNETMM_HEAD_FAILED;
+        head->status = UNETMM_ST_PROTECTION;
+    } else if (result == UNETMM_XLAT_MISS && head->state != UNETMM_HEAD_ASKED) {
+        head->state = UNETMM_HEAD_ASKED;
+        unetmm_miss_want(core, head_miss(ep, head), vpn + i,
+                         head_missing(core, ep, vpn + i, n - i), head->zero);
+    }
+    return result == UNETMM_XLAT_OK;
+}
+
+void unetmm_head_pop(UnetmmCore *core, UnetmmEp *ep)
+{
+    unetmm_miss_cancel(core, head_miss(ep, unetmm_head_at(ep, 0)));
+    ep->first_head = (ep->first_head + 1) % UNETMM_MAX_HEADS;
+    ep->nheads--;
+    ep->fq_cons++;
+    ep->publish = true;
+}
+
+/* Gives the first buffer back unfilled.  False: no room for the completion. */
+bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
+{
+    UnetmmHead *head = unetmm_head_at(ep, 0);
+    struct unetmm_cqe cqe = {
+        .opcode = UNETMM_CQE_BUFFER, .status = status,
+        .cookie = head->cookie,
+    };
+
+    if (!unetmm_ep_cq_spare(ep) || !unetmm_ep_complete(core, ep, &cqe)) {
+        return false;
+    }
+    unetmm_charge(core, 1, 0);
+    unetmm_count(core, ep, status == UNETMM_ST_SKIPPED ?
+                 UNETMM_C_bufs_skipped : UNETMM_C_bufs_failed, 1);
+    trace_unetmm_buffer_returned(ep->id, head->addr, head->len, status);
+    unetmm_head_pop(core, ep);
+    return true;
+}
+
+/*
+ * How many heads are asked for ahead.  With reliable channels buffers may be as
+ * long as the TLB: then those are, from the first on, that fit into it
+ * together.  The others would push out what a message is landing in.
+ */
+static uint32_t head_ahead(UnetmmCore *core, UnetmmEp *ep)
+{
+    const UnetmmSourceOps *source = core->spaces[ep->space].source;
+    uint64_t room, pages = 0;
+
+    if (!ep->rels || !source->only_copy_is_the_tlb) {
+        return ep->nheads;
+    }
+    room = unetmm_tlb_capacity(source->tlb(core));
+    for (uint32_t i = 0; i < ep->nheads; i++) {
+        UnetmmHead *head = unetmm_head_at(ep, i);
+
+        if (head->state != UNETMM_HEAD_FAILED) {
+            pages += unetmm_pte_pages(head->addr, head->len);
+        }
+        if (pages > room) {
+            return i;
+        }
+    }
+    return ep->nheads;
+}
+
+/* Is there a head whose pages have not all been looked at? */
+static bool heads_unseen(UnetmmEp *ep, uint32_t ahead)
+{
+    for (uint32_t i = ep->landing; i < ahead; i++) {
+        if (unetmm_head_at(ep, i)->state == UNETMM_HEAD_CHECK) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Those that may ask, or those that may not. */
+static void heads_check_if(UnetmmCore *core, UnetmmEp *ep, uint32_t ahead,
+                           bool may_ask, uint32_t *most)
+{
+    for (uint32_t i = ep->landing; i < ahead; i++) {
+        UnetmmHead *head = unetmm_head_at(ep, i);
+
+        if (head->state == UNETMM_HEAD_CHECK &&
+            head_may_ask(ep, head) == may_ask) {
+            head_check(core, ep, head, most);
+        }
+    }
+}
+
+/*
+ * Looks at the heads, but for one in which a message is landing.  What may ask
+ * comes first and goes on by itself, since it gets to an end: what may not is
+ * looked at again and again, and could do so for ever.
+ */
+static void heads_check(UnetmmCore *core, UnetmmEp *ep, uint32_t *most)
+{
+    uint32_t ahead = head_ahead(core, ep);
+
+    if (!heads_unseen(ep, ahead)) {
+        return;
+    }
+    heads_check_if(core, ep, ahead, true, most);
+    for (uint32_t i = ep->landing; !*most && i < ahead; i++) {
+        UnetmmHead *head = unetmm_head_at(ep, i);
+
+        if (head->state == UNETMM_HEAD_CHECK && head_may_ask(ep, head)) {
+            ep->heads_behind = core->heads_behind = true;
+        }
+    }
+    if (heads_unseen(ep, ahead)) {
+        heads_check_if(core, ep, ahead, false, most);
+    }
+}
+
+/*
+ * Fills the window of heads, asks for their pages, returns what failed: as many
+ * as an endpoint may send in its turn, if the budget has as many.  The others
+ * are work for another turn (ep_has_work()): a process can post them as fast as
+ * they come back.
+ */
+void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
+{
+    uint32_t most = UNETMM_HEAD_STEP;
+
+    for (unsigned n = 0; ; n++) {
+        while (ep->nheads < ep->max_heads &&
+               ep->fq_cons + ep->nheads != ep->fq_prod) {
+            struct unetmm_fqe fqe;
+
+            if (!unetmm_head_read(core, ep, ep->fq_cons + ep->nheads, &fqe)) {
+                return;
+            }
+            head_load(core, ep, unetmm_head_at(ep, ep->nheads++), &fqe);
+        }
+        heads_check(core, ep, &most);
+        if (!ep->nheads || ep->landing ||
+            unetmm_head_at(ep, 0)->state != UNETMM_HEAD_FAILED ||
+            n == UNETMM_TURN_DESCRIPTORS || !unetmm_budget_left(core) ||
+            !unetmm_head_return(core, ep, unetmm_head_at(ep, 0)->status)) {
+            return;
+        }
+    }
+}
+
+void unetmm_heads_go_on(UnetmmCore *core)
+{
+    if (!core->heads_behind) {
+        return;
+    }
+    core->heads_behind = false;
+    for (uint32_t i = 0; i < core->params.endpoints; i++) {
+        UnetmmEp *ep = &core->eps[i];
+
+        if (ep->heads_behind) {
+            ep->heads_behind = false;
+            unetmm_engine_queue(core, ep);
+        }
+    }
+}
+
+static void head_lost(UnetmmCore *core, UnetmmEp *ep, uint64_t first,
+                      uint64_t last)
+{
+    for (uint32_t i = 0; i < ep->nheads; i++) {
+        UnetmmHead *head = unetmm_head_at(ep, i);
+        uint64_t low = head->addr >> UNETMM_PAGE_SHIFT;
+        uint64_t high = (head->addr + head->len - 1) >> UNETMM_PAGE_SHIFT;
+
+        if (high < first || low > last) {
+            continue;
+        }
+        head->checked = 0;
+        if (head->state != UNETMM_HEAD_READY) {
+            continue;
+        }
+        head->state = UNETMM_HEAD_CHECK;
+        if (head_may_ask(ep, head)) {
+            unetmm_engine_queue(core, ep);
+        }
+    }
+}
+
+/*
+ * Pages on which heads relied were evicted or invalidated: what becomes of
+ * these.  A page on which none did (UnetmmTlbEntry.head) needs no look.
+ */
+static void head_lost_page(UnetmmCore *core, uint16_t space, uint64_t first,
+                           uint64_t last)
+{
+    for (uint16_t e = core->spaces[space].first_ep; e != UNETMM_NO_EP;
+         e = core->eps[e].next_in_space) {
+        if (!core->eps[e].error) {
+            head_lost(core, &core->eps[e], first, last);
+        }
+    }
+}
+
+static void head_reply(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
+                       uint8_t status)
+{
+    UnetmmHead *head = miss->of;
+    UnetmmEp *ep = miss->ep;
+
+    switch (reply) {
+    case UNETMM_REPLY_DEFERRED:
+        head->state = UNETMM_HEAD_DEFERRED;
+        unetmm_count(core, ep, UNETMM_C_faults_deferred, 1);
+        return;
+    case UNETMM_REPLY_ERROR:
+        head->state = UNETMM_HEAD_FAILED;
+        head->status = status;
+        unetmm_count(core, ep, UNETMM_C_faults_error, 1);
+        break;
+    default:
+        head->state = UNETMM_HEAD_CHECK;
+        head->checked = 0;
+        break;
+    }
+    unetmm_engine_queue(core, ep);
+}
+
+static const UnetmmMissOwner head_owner = {
+    .name = "head", .write = true, .head = true, .reply = head_reply,
+};
+
+/* The endpoint, which is new, gets its heads and their misses. */
+void unetmm_head_begin(UnetmmCore *core, UnetmmEp *ep)
+{
+    ep->heads = &core->heads[ep->id * UNETMM_MAX_HEADS];
+    memset(ep->heads, 0, UNETMM_MAX_HEADS * sizeof(*ep->heads));
+    for (unsigned i = 0; i < UNETMM_MAX_HEADS; i++) {
+        unetmm_miss_own(&ep->misses[1 + i], &head_owner, ep, &ep->heads[i]);
+    }
+}
+
+static void head_stop(UnetmmCore *core, UnetmmEp *ep)
+{
+    for (unsigned i = 0; i < UNETMM_MAX_HEADS; i++) {
+        unetmm_miss_cancel(core, &ep->misses[1 + i]);
+    }
+    ep->nheads = 0;
+}
+
+static void head_create(UnetmmCore *core)
+{
+    core->heads = g_new0(UnetmmHead,
+                         core->params.endpoints * UNETMM_MAX_HEADS);
+}
+
+static void head_free(UnetmmCore *core)
+{
+    g_clear_pointer(&core->heads, g_free);
+}
+
+const UnetmmModule unetmm_module_head = {
+    .name = "head",
+    .create = head_create,
+    .free = head_free,
+    .ep_stop = head_stop,
+    .pages_lost = head_lost_page,
+};

@@ -1,0 +1,200 @@
+/*
+ * unetmm: receiving: free buffers, and messages that land in them
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef UNETMM_RECV_H
+#define UNETMM_RECV_H
+
+#include "../ep/ep.h"
+
+typedef struct UnetmmLandingOps UnetmmLandingOps;
+
+#define UNETMM_HEAD_ASKS        4       /* of the first head in one activity */
+#define UNETMM_HEAD_STEP        16      /* pages looked at ahead at a time */
+
+typedef enum UnetmmHeadState {
+    UNETMM_HEAD_CHECK,          /* look whether its pages are there */
+    UNETMM_HEAD_READY,
+    UNETMM_HEAD_ASKED,
+    UNETMM_HEAD_DEFERRED,
+    UNETMM_HEAD_FAILED,         /* comes back with `status` in its turn */
+} UnetmmHeadState;
+
+typedef struct UnetmmHead {
+    UnetmmHeadState state;
+    uint8_t status;
+    bool zero;                  /* UNETMM_FQE_F_ZERO */
+    uint32_t asked_in;          /* activity in which it was asked last ... */
+    uint32_t asks;              /* ... and how often in that one */
+    uint32_t checked;           /* CHECK: pages from its first, found there */
+    uint32_t len;
+    uint64_t addr;
+    uint64_t cookie;
+} UnetmmHead;
+
+/* Where some of a message's bytes go. */
+typedef struct UnetmmPiece {
+    uint64_t addr;
+    uint32_t len;
+    uint32_t from;              /* in the message, or the packet */
+} UnetmmPiece;
+
+/*
+ * A packet can have a hole for each packet that came before its turn, and be
+ * cut at both ends of each part of the region that has moved.
+ */
+#define UNETMM_MAX_PIECES       (UNETMM_REL_WINDOW + 1 + 2 * UNETMM_REDIRECTS)
+
+/*
+ * Where a message, or a packet of one, goes.  Pages are held from the lookup
+ * until they have been written.
+ */
+typedef struct UnetmmPlacement {
+    uint32_t npieces;
+    uint32_t npages;            /* that they touch, piece by piece */
+    uint32_t piece, off;        /* how far it has been written */
+    uint32_t page;              /* likewise */
+    UnetmmPage *pages;          /* UNETMM_MAX_BUF_PAGES of them */
+    UnetmmPiece pieces[UNETMM_MAX_PIECES];
+} UnetmmPlacement;
+
+/* Whose message is landing: a head's, a slot's, a channel's packet. */
+struct UnetmmLandingOps {
+    const char *name;
+    /* May the next page move?  If not, *why.  NULL: always. */
+    bool (*may_go_on)(const UnetmmCore *core, const UnetmmLanding *landing,
+                      enum unetmm_counter *why);
+    /*
+     * All its pages have moved, or (why) have not.  The landing is over: the
+     * next may begin in the same place.
+     */
+    void (*landed)(UnetmmCore *core, UnetmmEp *ep, UnetmmLanding *landing,
+                   bool landed, enum unetmm_counter why);
+    /* core->rx has been restored: may it be where it is? */
+    bool (*place_ok)(UnetmmCore *core, const UnetmmEp *ep);
+};
+
+/* A message that is landing page by page, with x-dma-page-ns. */
+struct UnetmmLanding {
+    bool active;
+    bool moving;
+    const UnetmmLandingOps *owner;
+    void *of;                   /* a packet's: its UnetmmRel; else NULL */
+    struct unetmm_frame header;   /* a packet's; else zeros */
+    uint16_t ep;
+    uint32_t generation;
+    uint8_t *frame;
+    uint32_t len;
+    UnetmmPlacement place;
+    struct unetmm_cqe cqe;      /* to be written when all has landed */
+    int64_t deadline_ns;
+};
+
+static inline uint32_t unetmm_read_bytes(const struct unetmm_frame *f)
+{
+    return UNETMM_GET(UNETMM_READ_BYTES, f->imm);
+}
+
+/* What a message needs of a head. */
+typedef struct UnetmmNeed {
+    uint32_t len;               /* it must be as long as that */
+    uint32_t begins;            /* not 0: its first bytes will do, not held */
+    bool as_it_is;              /* and they may be absent */
+} UnetmmNeed;
+
+typedef enum UnetmmPlaced {
+    UNETMM_PLACED,
+    UNETMM_PLACED_NOT,          /* the bus refused it */
+    UNETMM_PLACED_GONE,         /* a page went before its DMA began */
+    UNETMM_PLACED_LATER,        /* its owner will be told */
+} UnetmmPlaced;
+
+static inline enum unetmm_counter unetmm_recv_why(UnetmmPlaced placed)
+{
+    return placed == UNETMM_PLACED_GONE ? UNETMM_C_drop_invalidated :
+           UNETMM_C_drop_dma;
+}
+
+/*
+ * What recv/ and card/ call in aside/slot.c for endpoints that have slots in
+ * place of heads.
+ */
+struct UnetmmSlotOps {
+    /* The endpoint has slots, and one miss, in place of heads. */
+    void (*begin)(UnetmmEp *ep);
+    void (*receive)(UnetmmCore *core, UnetmmEp *ep,
+                    const struct unetmm_cqe *cqe, const uint8_t *data);
+    const UnetmmLandingOps *landing;
+};
+
+/* recv/head.c: the pre-translated heads of the free queues */
+void unetmm_head_begin(UnetmmCore *core, UnetmmEp *ep);
+void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep);
+UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n);
+bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
+                          uint32_t len);
+/* What is behind goes on, in the main loop. */
+void unetmm_heads_go_on(UnetmmCore *core);
+/* The free descriptor of a slot.  False: the bus refused it; it is stopped. */
+bool unetmm_head_read(UnetmmCore *core, UnetmmEp *ep, uint32_t slot,
+                      struct unetmm_fqe *fqe);
+/* UNETMM_ST_OK; or why it is returned. */
+uint8_t unetmm_head_status(UnetmmCore *core, UnetmmEp *ep,
+                           const struct unetmm_fqe *fqe);
+/*
+ * For a message of `len` bytes: are the pages that it touches there?  Then they
+ * are held, for the caller to release.
+ */
+bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                       uint32_t len, UnetmmPage *pages, uint32_t *npages);
+bool unetmm_head_begins(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                        uint32_t len);
+void unetmm_head_pop(UnetmmCore *core, UnetmmEp *ep);
+bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status);
+
+/* recv/recv.c */
+/* The others are reached by UnetmmSlotOps and UnetmmChannelOps. */
+extern const UnetmmLandingOps unetmm_landing_head;
+void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes);
+void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why);
+/* Is what must be zero in a header of this opcode zero? */
+bool unetmm_recv_members_ok(const struct unetmm_frame *f);
+/*
+ * The first head that can take a message, its pages held in `place` unless the
+ * need is less; NULL: *why is the reason for which the message is dropped.
+ */
+UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep,
+                                  const UnetmmNeed *need,
+                                  UnetmmPlacement *place,
+                                  enum unetmm_counter *why);
+void unetmm_recv_inline(UnetmmCore *core, UnetmmEp *ep,
+                        struct unetmm_cqe *cqe, const uint8_t *payload);
+/* Makes [addr, + len) all of a placement. */
+void unetmm_recv_whole(UnetmmPlacement *place, uint64_t addr, uint32_t len);
+/*
+ * Holds the pages of the pieces; or holds none, and *vpn is the first that is
+ * missing, *npages how many are from there on.  Pages that the TLB cannot have
+ * at the same time are an error.
+ */
+UnetmmXlat unetmm_recv_hold(UnetmmCore *core, UnetmmEp *ep,
+                            UnetmmPlacement *place, uint64_t *vpn,
+                            uint32_t *npages);
+/*
+ * Writes `len` bytes to the pieces, whose pages are held; lets them go.  LATER:
+ * core->rx is this landing, and the caller fills its owner's members.
+ */
+UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep,
+                               UnetmmPlacement *place,
+                               const UnetmmLandingOps *owner, uint32_t len,
+                               const uint8_t *payload);
+/* Counts what is in its place. */
+void unetmm_recv_done(UnetmmCore *core, UnetmmEp *ep, uint32_t len);
+
+/* recv/save.c */
+/* The header of a packet that is not kept whole; its psn and len are known. */
+void unetmm_recv_save_header(UnetmmStream *st, struct unetmm_frame *f);
+void unetmm_landing_save(UnetmmStream *st, UnetmmCore *core);
+void unetmm_heads_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
+
+#endif /* UNETMM_RECV_H */

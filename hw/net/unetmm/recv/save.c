@@ -1,0 +1,225 @@
+/*
+ * unetmm: saving and restoring the heads of a free queue, and a landing
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "../channel/channel.h"
+#include "../port/port.h"
+#include "recv.h"
+
+/* ---- Free buffers ------------------------------------------------------- */
+
+static bool head_ok(UnetmmCore *core, const UnetmmEp *ep,
+                    const UnetmmHead *head)
+{
+    const UnetmmSourceOps *source = core->spaces[ep->space].source;
+
+    return head->state == UNETMM_HEAD_FAILED ||
+           (head->len && head->addr <= UINT64_MAX - (head->len - 1) &&
+            (!head->zero ||
+             unetmm_head_may_zero(source, head->addr, head->len)) &&
+            unetmm_pte_pages(head->addr, head->len) <= source->max_pages(core));
+}
+
+void unetmm_heads_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
+{
+    ep->first_head = unetmm_stream_choice(st, ep->first_head, UNETMM_MAX_HEADS,
+                                          "first_head");
+    ep->nheads = unetmm_stream_choice(st, ep->nheads, ep->max_heads + 1,
+                                      "nheads");
+    for (uint32_t i = 0; i < ep->nheads && !st->wrong; i++) {
+        UnetmmHead *head = unetmm_head_at(ep, i);
+
+        unetmm_stream_enter(st, "head", i);
+        head->state = unetmm_stream_choice(st, head->state,
+                                           UNETMM_HEAD_FAILED + 1, "state");
+        head->status = unetmm_stream_choice(st, head->status, UNETMM_NUM_ST,
+                                            "status");
+        unetmm_stream_bool(st, &head->zero, "zero");
+        unetmm_stream_u32(st, &head->asked_in, "asked_in");
+        unetmm_stream_u32(st, &head->asks, "asks");
+        unetmm_stream_u32(st, &head->len, "len");
+        unetmm_stream_u64(st, &head->addr, "addr");
+        unetmm_stream_u64(st, &head->cookie, "cookie");
+        unetmm_stream_leave(st);
+        if (!head_ok(core, ep, head)) {
+            unetmm_stream_refuse(st, "endpoint %u has a free buffer that it "
+                                 "would have refused", ep->id);
+        }
+    }
+}
+
+/* ---- The message that is landing ---------------------------------------- */
+
+/* The header of a packet that is not kept whole; its psn and len are known. */
+void unetmm_recv_save_header(UnetmmStream *st, struct unetmm_frame *f)
+{
+    unetmm_stream_u8(st, &f->opcode, "opcode");
+    unetmm_stream_u32(st, &f->flags, "flags");
+    unetmm_stream_u32(st, &f->offset, "offset");
+    unetmm_stream_u64(st, &f->remote, "remote");
+    unetmm_stream_u32(st, &f->handle, "handle");
+    unetmm_stream_u32(st, &f->imm, "imm");
+    if (!st->wrong && !unetmm_recv_members_ok(f)) {
+        unetmm_stream_refuse(st, "a packet has a header that none has");
+    }
+}
+
+static const UnetmmLandingOps *landing_owner(const UnetmmCore *core,
+                                             const UnetmmEp *ep)
+{
+    return core->rx->of ? ep->rel_ops->landing :
+           unetmm_ep_slotted(ep) ? core->tables->slots->landing :
+           &unetmm_landing_head;
+}
+
+/* Is each of the pieces a part of the message, and the current one one? */
+static bool landing_pieces_ok(const UnetmmCore *core)
+{
+    const UnetmmLanding *rx = core->rx;
+    const UnetmmPiece *now = &rx->place.pieces[rx->place.piece];
+    uint64_t pages = 0;
+
+    for (uint32_t i = 0; i < rx->place.npieces; i++) {
+        const UnetmmPiece *p = &rx->place.pieces[i];
+
+        if (!p->len || p->addr > UINT64_MAX - (p->len - 1) ||
+            p->from > rx->len || p->len > rx->len - p->from) {
+            return false;
+        }
+        pages += unetmm_pte_pages(p->addr, p->len);
+    }
+    return core->params.dma_page_ns && rx->place.piece < rx->place.npieces &&
+           rx->place.off < now->len && pages <= UNETMM_MAX_BUF_PAGES &&
+           (!rx->place.off ||
+            (now->addr + rx->place.off) % UNETMM_PAGE_BYTES == 0);
+}
+
+static void landing_pieces(UnetmmStream *st, UnetmmCore *core)
+{
+    UnetmmLanding *rx = core->rx;
+
+    rx->place.npieces = unetmm_stream_choice(st, rx->place.npieces,
+                                             UNETMM_MAX_PIECES + 1, "npieces");
+    for (uint32_t i = 0; i < rx->place.npieces; i++) {
+        unetmm_stream_enter(st, "piece", i);
+        unetmm_stream_u64(st, &rx->place.pieces[i].addr, "addr");
+        unetmm_stream_u32(st, &rx->place.pieces[i].len, "len");
+        unetmm_stream_u32(st, &rx->place.pieces[i].from, "from");
+        unetmm_stream_leave(st);
+    }
+    rx->place.piece = unetmm_stream_choice(st, rx->place.piece,
+                                           UNETMM_MAX_PIECES, "piece");
+    rx->place.off = unetmm_stream_choice(st, rx->place.off, UNETMM_MAX_PAYLOAD,
+                                         "off");
+    if (!st->wrong && !landing_pieces_ok(core)) {
+        unetmm_stream_refuse(st, "a message lands where it cannot");
+    }
+}
+
+/* Where it has got to follows from its pieces. */
+static void landing_pages(UnetmmStream *st, UnetmmCore *core,
+                          const UnetmmEp *ep)
+{
+    UnetmmLanding *rx = core->rx;
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; i < rx->place.npieces && !st->wrong; i++) {
+        const UnetmmPiece *p = &rx->place.pieces[i];
+        uint64_t vpn = p->addr >> UNETMM_PAGE_SHIFT;
+        uint64_t now = (p->addr + rx->place.off) >> UNETMM_PAGE_SHIFT;
+
+        for (uint32_t n = unetmm_pte_pages(p->addr, p->len); n && !st->wrong;
+             n--, vpn++, at++) {
+            if (i < rx->place.piece || (i == rx->place.piece && vpn < now)) {
+                continue;
+            }
+            if (i == rx->place.piece && vpn == now) {
+                rx->place.page = at;
+            }
+            unetmm_stream_enter(st, "page", at);
+            unetmm_page_save(st, core, ep, &rx->place.pages[at], vpn, true);
+            unetmm_stream_leave(st);
+        }
+    }
+    rx->place.npages = at;
+    if (unetmm_stream_reads(st) && !st->wrong) {
+        unetmm_page_move(&rx->place.pages[rx->place.page], true);
+    }
+}
+
+static void landing_fields(UnetmmStream *st, UnetmmCore *core)
+{
+    UnetmmLanding *rx = core->rx;
+
+    rx->ep = unetmm_stream_choice(st, rx->ep, core->params.endpoints, "ep");
+    rx->len = unetmm_stream_choice(st, rx->len, UNETMM_MAX_PAYLOAD + 1, "len");
+    landing_pieces(st, core);
+    unetmm_stream_enter(st, "cqe", UNETMM_STREAM_ONE);
+    unetmm_stream_u64(st, &rx->cqe.cookie, "cookie");
+    unetmm_stream_u16(st, &rx->cqe.channel, "channel");
+    rx->cqe.flags = unetmm_stream_choice(st, rx->cqe.flags,
+                                         UNETMM_CQE_F_CSUM_OK + 1, "flags");
+    if (rx->cqe.flags & ~UNETMM_CQE_F_CSUM_OK) {
+        unetmm_stream_refuse(st, "a message lands in its completion");
+    }
+    rx->cqe.opcode = unetmm_stream_choice(st, rx->cqe.opcode,
+                                          UNETMM_CQE_CONTROL + 1, "opcode");
+    unetmm_stream_u64(st, &rx->cqe.source, "source");
+    unetmm_stream_leave(st);
+    rx->cqe.len = rx->len;
+}
+
+static void landing_save(UnetmmStream *st, UnetmmCore *core)
+{
+    UnetmmLanding *rx = core->rx;
+    bool active = rx->active;
+    UnetmmEp *ep;
+
+    unetmm_stream_bool(st, &active, "active");
+    if (!active) {
+        return;
+    }
+    if (unetmm_stream_reads(st)) {
+        memset(&rx->cqe, 0, sizeof(rx->cqe));
+        memset(&rx->header, 0, sizeof(rx->header));
+    }
+    landing_fields(st, core);
+    ep = &core->eps[rx->ep];
+    rx->of = core->tables->saved->connection(st, core, ep, rx->of);
+    if (rx->of) {
+        unetmm_stream_enter(st, "head", UNETMM_STREAM_ONE);
+        unetmm_stream_u32(st, &rx->header.psn, "psn");
+        rx->header.len = rx->len;
+        unetmm_recv_save_header(st, &rx->header);
+        unetmm_stream_leave(st);
+    }
+    if ((rx->cqe.opcode != UNETMM_CQE_RECEIVED &&
+         rx->cqe.opcode != UNETMM_CQE_CONTROL) || !ep->live || st->wrong ||
+        !landing_owner(core, ep)->place_ok(core, ep)) {
+        unetmm_stream_refuse(st, "a message lands where it cannot");
+    }
+    if (st->wrong) {
+        return;
+    }
+    landing_pages(st, core, ep);
+    unetmm_stream_time(st, &rx->deadline_ns, core->ops->now_ns(core->host),
+                       core->params.dma_page_ns, "deadline_ns");
+    unetmm_port_save_frame(st, core, &rx->frame, 0, rx->len);
+    if (unetmm_stream_reads(st)) {
+        rx->owner = landing_owner(core, ep);
+        rx->generation = ep->generation;
+        rx->active = rx->moving = true;
+        ep->landing = true;
+        /* Channels that are not held up are not touched by its end. */
+        core->rels_waiting = true;
+    }
+}
+
+void unetmm_landing_save(UnetmmStream *st, UnetmmCore *core)
+{
+    unetmm_stream_enter(st, "landing", UNETMM_STREAM_ONE);
+    landing_save(st, core);
+    unetmm_stream_leave(st);
+}

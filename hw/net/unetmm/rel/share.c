@@ -1,0 +1,71 @@
+/*
+ * unetmm: reliable channels: packets that the system buffer holds for them
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "rel.h"
+
+static void share_keep(UnetmmCore *core, UnetmmShare *share,
+                       const struct unetmm_frame *f)
+{
+    unetmm_rel_keep_header(core, &core->eps[share->ep],
+                         unetmm_rel_of_share(share), f, NULL);
+}
+
+static void share_done(UnetmmCore *core, UnetmmShare *share, uint32_t psn,
+                       uint8_t status)
+{
+    UnetmmRel *rel = unetmm_rel_of_share(share);
+    UnetmmEp *ep = &core->eps[rel->ep];
+    UnetmmRelRx *rx = &rel->rx;
+    uint64_t bit = unetmm_rel_bit(psn);
+    bool landed = status == UNETMM_SLOT_LANDED;
+    uint8_t opcode = rx->early[psn % UNETMM_REL_WINDOW].header.opcode;
+
+    unetmm_count(core, ep, landed ? UNETMM_C_sysbuf_landed :
+                 UNETMM_C_sysbuf_failed, 1);
+    unetmm_engine_queue(core, ep);
+    if (rel->state != UNETMM_REL_OPEN || ep->error) {
+        return;
+    }
+    unetmm_count(core, ep, UNETMM_C_rel_writes,
+                 landed && opcode == UNETMM_WIRE_WRITE);
+    share->unlanded &= ~bit;
+    rx->spoilt |= landed ? 0 : bit;
+    rx->landed = true;
+}
+
+static UnetmmShare *share_save(UnetmmStream *st, UnetmmCore *core,
+                               UnetmmShare *share)
+{
+    UnetmmRel *rel = share ? unetmm_rel_of_share(share) : NULL;
+
+    rel = unetmm_rel_save_number(st, core, NULL, rel);
+    return rel ? &rel->share : NULL;
+}
+
+static void share_restored(UnetmmStream *st, UnetmmCore *core,
+                           UnetmmShare *share, uint16_t number)
+{
+    const UnetmmSysbufSlot *slot = &core->sysbuf->slots[number];
+    const UnetmmRel *rel = unetmm_rel_of_share(share);
+
+    if (++share->used > share->credits) {
+        unetmm_stream_refuse(st, "a channel uses more slots than it has");
+    }
+    if (rel->state == UNETMM_REL_OPEN && !core->eps[rel->ep].error) {
+        if (slot->psn - rel->rx.nxt >= UNETMM_REL_WINDOW ||
+            !(share->unlanded & unetmm_rel_bit(slot->psn))) {
+            unetmm_stream_refuse(st, "a slot has what nobody waits for");
+        }
+        share->slot_of[slot->psn % UNETMM_REL_WINDOW] = number;
+    }
+}
+
+const UnetmmShareOps unetmm_rel_share = {
+    .keep = share_keep,
+    .done = share_done,
+    .save = share_save,
+    .restored = share_restored,
+};

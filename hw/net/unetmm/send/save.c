@@ -1,0 +1,168 @@
+/*
+ * unetmm: saving and restoring the send in progress of an endpoint
+ *
+ * A transfer is restored only in a form in which it could have stopped; the
+ * assumptions of its steps are checked here, once.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "../port/port.h"
+#include "send.h"
+
+static void segments_save(UnetmmStream *st, UnetmmTransfer *tx)
+{
+    UnetmmDescriptor *d = &tx->desc;
+    uint64_t before = 0, total = 0;
+
+    d->nsegs = unetmm_stream_choice(st, d->nsegs, UNETMM_MAX_SEGS + 1,
+                                     "nsegs");
+    for (unsigned i = 0; i < d->nsegs; i++) {
+        struct unetmm_seg *seg = &d->segs[i];
+
+        unetmm_stream_enter(st, "segs", i);
+        unetmm_stream_u64(st, &seg->addr, "addr");
+        unetmm_stream_u32(st, &seg->len, "len");
+        unetmm_stream_leave(st);
+        if (seg->len && seg->addr > UINT64_MAX - (seg->len - 1)) {
+            unetmm_stream_refuse(st, "a segment wraps round");
+        }
+        before += i < tx->seg ? seg->len : 0;
+        total += seg->len;
+    }
+    if (d->flags & UNETMM_SQE_F_INLINE) {
+        if (d->nsegs || tx->seg || tx->seg_off || tx->done != d->len ||
+            d->len > UNETMM_MAX_INLINE) {
+            unetmm_stream_refuse(st, "an inline message has segments");
+        }
+    } else if (tx->seg > d->nsegs || (d->nsegs && tx->seg == d->nsegs) ||
+               tx->seg_off > d->segs[tx->seg].len || total != d->len ||
+               before + tx->seg_off != tx->done) {
+        unetmm_stream_refuse(st, "a message and its segments do not agree");
+    }
+}
+
+/* The page that is moving: which, how much of it, and until when. */
+static void moving_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmTransfer *tx = &ep->tx;
+    const struct unetmm_seg *seg = &tx->desc.segs[tx->seg];
+    uint64_t at = seg->addr + tx->seg_off;
+
+    if (!core->params.dma_page_ns || tx->done == tx->desc.len ||
+        tx->seg_off == seg->len) {
+        unetmm_stream_refuse(st, "endpoint %u moves a page that it does not "
+                             "need", ep->id);
+        return;
+    }
+    tx->chunk = MIN(UNETMM_PAGE_BYTES - at % UNETMM_PAGE_BYTES,
+                    MIN(seg->len - tx->seg_off, tx->desc.len - tx->done));
+    unetmm_page_save(st, core, ep, &tx->page, at >> UNETMM_PAGE_SHIFT, false);
+    unetmm_stream_time(st, &tx->deadline_ns, core->ops->now_ns(core->host),
+                       core->params.dma_page_ns, "deadline_ns");
+    if (unetmm_stream_reads(st) && !st->wrong) {
+        unetmm_page_move(&tx->page, true);
+        tx->moving = true;
+    }
+}
+
+/* A message that is not yet gone: all that is needed to go on with it. */
+static void gather_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmTransfer *tx = &ep->tx;
+
+    unetmm_stream_u64(st, &tx->desc.remote, "remote");
+    tx->done = unetmm_stream_choice(st, tx->done, tx->desc.len + 1, "done");
+    tx->seg = unetmm_stream_choice(st, tx->seg, UNETMM_MAX_SEGS, "seg");
+    unetmm_stream_u32(st, &tx->seg_off, "seg_off");
+    segments_save(st, tx);
+    unetmm_stream_u32(st, &tx->desc.imm, "imm");
+    if (ep->raw ? tx->desc.opcode != UNETMM_OP_FRAME || tx->desc.channel ||
+        !core->tables->frames->imm_ok(tx->desc.imm) ||
+        tx->desc.len > core->tables->frames->longest(tx->desc.imm) :
+        tx->desc.opcode == UNETMM_OP_CONTROL ? ep->id || tx->desc.channel :
+        tx->desc.opcode != UNETMM_OP_SEND) {
+        unetmm_stream_refuse(st, "endpoint %u may not send this", ep->id);
+    }
+    if (tx->state == UNETMM_TX_TRANSMIT && tx->done != tx->desc.len) {
+        unetmm_stream_refuse(st, "endpoint %u sends a part of a message",
+                             ep->id);
+    }
+    if (tx->blocked_on == UNETMM_BLOCKED_FAULT && tx->done == tx->desc.len) {
+        unetmm_stream_refuse(st, "endpoint %u waits for a page that it does "
+                             "not need", ep->id);
+    }
+    if (!st->wrong) {
+        unetmm_send_save_gathered(st, core, ep);
+    }
+}
+
+void unetmm_send_save_gathered(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmTransfer *tx = &ep->tx;
+
+    uint32_t head = unetmm_send_headroom(tx->desc.opcode);
+
+    unetmm_port_save_frame(st, core, &tx->frame, head, head + tx->done);
+    if (tx->blocked_on == UNETMM_BLOCKED_TIME) {
+        moving_save(st, core, ep);
+    }
+}
+
+bool unetmm_send_blocked_ok(const UnetmmTransfer *tx)
+{
+    switch (tx->state) {
+    case UNETMM_TX_GATHER:
+        return tx->blocked_on <= UNETMM_BLOCKED_TIME;
+    case UNETMM_TX_TRANSMIT:
+        return tx->blocked_on == UNETMM_BLOCKED_NOT ||
+               tx->blocked_on == UNETMM_BLOCKED_WIRE;
+    case UNETMM_TX_COMPLETE:
+        return tx->blocked_on == UNETMM_BLOCKED_NOT ||
+               tx->blocked_on == UNETMM_BLOCKED_CQ;
+    default:
+        return false;
+    }
+}
+
+void unetmm_send_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
+{
+    UnetmmTransfer *tx = &ep->tx;
+
+    tx->state = unetmm_stream_choice(st, tx->state, UNETMM_TX_COMPLETE + 1,
+                                     "state");
+    if (tx->state == UNETMM_TX_IDLE) {
+        return;
+    }
+    tx->blocked_on = unetmm_stream_choice(st, tx->blocked_on,
+                                          UNETMM_BLOCKED_CQ + 1, "blocked_on");
+    if (unetmm_stream_reads(st) && tx->blocked_on == UNETMM_BLOCKED_WIRE) {
+        core->port->wanted = true;
+    }
+    tx->rel = core->tables->saved->connection(st, core, ep, tx->rel);
+    if (tx->rel) {
+        core->tables->saved->packet(st, core, ep);
+        return;
+    }
+    tx->ops = unetmm_send_ops(core, ep);
+    unetmm_stream_u8(st, &tx->desc.opcode, "opcode");
+    unetmm_stream_u8(st, &tx->desc.flags, "flags");
+    tx->status = unetmm_stream_choice(st, tx->status, UNETMM_NUM_ST, "status");
+    tx->slots = unetmm_stream_choice(st, tx->slots, UNETMM_MAX_SLOTS + 1,
+                                     "slots");
+    unetmm_stream_u16(st, &tx->desc.channel, "channel");
+    unetmm_stream_u64(st, &tx->desc.cookie, "cookie");
+    tx->desc.len = unetmm_stream_choice(st, tx->desc.len,
+                                   (tx->state == UNETMM_TX_COMPLETE ?
+                                    UNETMM_MAX_MESSAGE :
+                                    UNETMM_MAX_PAYLOAD) + 1, "len");
+    /* The process may have moved its index back since: not to be relied on. */
+    if (!tx->slots || tx->slots > 1u << ep->sq_log2 ||
+        !unetmm_send_blocked_ok(tx)) {
+        unetmm_stream_refuse(st, "endpoint %u has a send that fits no queue, "
+                             "or waits for nothing", ep->id);
+    }
+    if (tx->state != UNETMM_TX_COMPLETE && !st->wrong) {
+        gather_save(st, core, ep);
+    }
+}

@@ -1,0 +1,83 @@
+/*
+ * unetmm: sending: one resumable transfer for each endpoint
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef UNETMM_SEND_H
+#define UNETMM_SEND_H
+
+#include "../ep/ep.h"
+
+/*
+ * What is different with a transfer that is no message of its own: a channel's
+ * packets, its answers, and the frames of a raw endpoint.
+ */
+typedef struct UnetmmTransferOps {
+    /* A page that is absent is not asked for: it ends with ST_NOT_READY. */
+    bool never_waits;
+    /* May the next page be read?  Else it ends with ST_REVOKED.  NULL: yes. */
+    bool (*may_read)(const UnetmmCore *core, const UnetmmEp *ep,
+                     const UnetmmTransfer *tx);
+    /* A page has moved, and its translation is let go.  May be NULL. */
+    void (*landed)(UnetmmCore *core);
+    /* The frame is whole: sends it and finishes, or waits for room. */
+    void (*transmit)(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx);
+    /*
+     * Its status is known: TX_IDLE then, or it waits for room.  NULL: it comes
+     * from the send queue, and completes there.
+     */
+    void (*complete)(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *tx);
+} UnetmmTransferOps;
+
+/* The frames that raw endpoints send; ether/raw.c. */
+struct UnetmmFrameOps {
+    UnetmmTransferOps transfer;
+    /* May a frame's descriptor have this `imm`?  How long may it be? */
+    bool (*imm_ok)(uint32_t imm);
+    uint32_t (*longest)(uint32_t imm);
+};
+
+/* Where the data of this opcode begins in a frame's buffer. */
+static inline uint32_t unetmm_send_headroom(uint8_t op)
+{
+    return op == UNETMM_OP_FRAME ? 0 : sizeof(struct unetmm_frame);
+}
+
+/* Of a descriptor of the endpoint's send queue. */
+static inline const UnetmmTransferOps *unetmm_send_ops(const UnetmmCore *core,
+                                                       const UnetmmEp *ep)
+{
+    return ep->raw ? &core->tables->frames->transfer : NULL;
+}
+
+static inline void unetmm_send_finish(UnetmmTransfer *tx, uint8_t status)
+{
+    tx->status = status;
+    tx->state = UNETMM_TX_COMPLETE;
+}
+
+/* send/save.c */
+void unetmm_send_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
+/* Bytes of a send's frame, the page that moves; for both kinds of sends. */
+void unetmm_send_save_gathered(UnetmmStream *st, UnetmmCore *core,
+                               UnetmmEp *ep);
+/* Could it have stopped in its state for what it waits for? */
+bool unetmm_send_blocked_ok(const UnetmmTransfer *tx);
+
+/* send/send.c */
+void unetmm_send_turn(UnetmmCore *core, UnetmmEp *ep);
+/* The endpoint gets its misses: the send's, the heads'. */
+void unetmm_send_own_misses(UnetmmEp *ep);
+void unetmm_send_abort(UnetmmCore *core, UnetmmEp *ep);
+/* Of a message on a channel: may it have these flags?  Bytes of operands. */
+bool unetmm_send_flags_ok(uint8_t op, uint8_t flags);
+uint32_t unetmm_send_operands(uint8_t op);
+/*
+ * Is there room for a frame to this address, its first bytes?  If not, the
+ * transfer waits for it.
+ */
+bool unetmm_send_room(UnetmmCore *core, UnetmmTransfer *tx, const uint8_t *to);
+/* The transfer waits for the wire, or the local queue. */
+void unetmm_send_wait(UnetmmCore *core, UnetmmTransfer *tx);
+
+#endif /* UNETMM_SEND_H */

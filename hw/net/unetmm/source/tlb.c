@@ -1,0 +1,116 @@
+/*
+ * unetmm: source `tlb` (U-Net/MM on the PCA-200): the card's TLB is the only
+ * copy; a miss goes to the driver, and so does what falls out of the victims.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "source.h"
+
+static UnetmmXlat tlb_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                             bool write, UnetmmPage *page)
+{
+    const UnetmmUser *user = unetmm_user(ep);
+    uint32_t id = UNETMM_TLB_NONE;
+
+    switch (unetmm_tlb_lookup(&core->tlb, user->space, vpn, write, &id)) {
+    case UNETMM_TLB_HIT_SET:
+        unetmm_count(core, ep, UNETMM_C_tlb_hits, 1);
+        break;
+    case UNETMM_TLB_HIT_VICTIM:
+        unetmm_count(core, ep, UNETMM_C_tlb_victim_hits, 1);
+        break;
+    case UNETMM_TLB_MISS:
+        unetmm_count(core, ep, UNETMM_C_tlb_misses, 1);
+        trace_unetmm_tlb_miss(user->id, user->space, vpn, write);
+        return UNETMM_XLAT_MISS;
+    }
+    *page = (UnetmmPage) {
+        .dma = core->tlb.entries[id].pte & UNETMM_PTE_ADDR,
+        .tlb = &core->tlb,
+        .id = id,
+    };
+    return UNETMM_XLAT_OK;
+}
+
+static UnetmmTlbInsert tlb_insert(UnetmmCore *core, uint16_t space,
+                                  uint64_t vpn, uint64_t pte, uint32_t tag)
+{
+    UnetmmTlbInsert result = unetmm_tlb_insert(&core->tlb, space, vpn, pte,
+                                               tag);
+
+    trace_unetmm_tlb_insert(space, vpn, pte, tag, result);
+    if (result == UNETMM_TLB_REFUSED) {
+        core->counters[UNETMM_C_tlb_refused]++;
+    } else {
+        core->counters[UNETMM_C_tlb_inserts]++;
+    }
+    return result;
+}
+
+static UnetmmTlb *tlb_tlb(UnetmmCore *core)
+{
+    return &core->tlb;
+}
+
+static uint32_t tlb_max_pages(const UnetmmCore *core)
+{
+    return MIN(unetmm_tlb_capacity(&core->tlb), UNETMM_MAX_BUF_PAGES);
+}
+
+const UnetmmSourceOps unetmm_source_tlb = {
+    .name = "tlb",
+    .driver_brings = true,
+    .only_copy_is_the_tlb = true,
+    .lookup = tlb_lookup,
+    .insert = tlb_insert,
+    .tlb = tlb_tlb,
+    .max_pages = tlb_max_pages,
+};
+
+static void tlb_create(UnetmmCore *core)
+{
+    const UnetmmParams *params = &core->params;
+
+    unetmm_tlb_init(&core->tlb, params->tlb_sets, params->tlb_ways,
+                    params->tlb_victims);
+    core->tlb.index = params->tlb_index;
+    core->tlb.replace = params->tlb_replace;
+    core->tlb.evict = unetmm_tlb_evicted;
+    core->tlb.opaque = core;
+}
+
+static void tlb_reset(UnetmmCore *core)
+{
+    unetmm_tlb_reset(&core->tlb);
+}
+
+static void tlb_free(UnetmmCore *core)
+{
+    unetmm_tlb_free(&core->tlb);
+}
+
+static void tlb_save(UnetmmStream *st, UnetmmCore *core)
+{
+    unetmm_space_save_tlb(st, core, &core->tlb, "tlb");
+}
+
+static void tlb_check(UnetmmStream *st, UnetmmCore *core)
+{
+    unetmm_space_check_tlb(st, &core->tlb);
+}
+
+static uint64_t tlb_save_limit(const UnetmmCore *core)
+{
+    return unetmm_tlb_save_limit(&core->tlb);
+}
+
+const UnetmmModule unetmm_module_tlb = {
+    .name = "tlb",
+    .create = tlb_create,
+    .reset = tlb_reset,
+    .free = tlb_free,
+    .save = tlb_save,
+    .check = tlb_check,
+    .save_limit = tlb_save_limit,
+};

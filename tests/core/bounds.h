@@ -1,0 +1,18 @@
+/*
+ * unetmm: the bounds of what is saved
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef BOUNDS_H
+#define BOUNDS_H
+
+#include "fake_host.h"
+
+/*
+ * Each number of the stream that has a bound and was not met before: the card
+ * takes the largest, and refuses the next.  The card, which is as good as new,
+ * is left in any state that it can be restored over.
+ */
+void bounds_check(UnetmmCore *core, GByteArray *saved);
+
+#endif /* BOUNDS_H */

@@ -1,0 +1,515 @@
+/*
+ * unetmm: all operations of reliable channels together, between two cards, over
+ * a wire that is not
+ *
+ * Each side writes, reads, adds and swaps in the memory of the other, and sends,
+ * in an order of chance.  What must hold whatever the wire does: completions in
+ * order; every byte where it belongs and none elsewhere; of two writes to one
+ * place the second one stays; what is read is what is there; an addition counts
+ * once; notifications in their order, the data visible.  UNETMM_SEED chooses the
+ * run.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "pair.h"
+
+#define REGION      5
+#define KEY         0x5eed0000u
+#define IMPORT      1
+#define AREA        (PAIR_VA + 0x20000000)  /* the region: ... */
+#define WRITTEN     40000               /* ... overwritten at random, then ... */
+#define CONSTANT    20000               /* ... only read, then ... */
+#define SLOT        3000                /* ... PAIR_SLOTS, notified, then ... */
+#define WORDS       (WRITTEN + CONSTANT + PAIR_SLOTS * SLOT)
+#define LENGTH      (WORDS + 16)        /* ... what is added to, and swapped */
+#define SOURCE      (AREA + 0x1000000)
+#define SOURCE_STEP 0x8000
+
+typedef enum Kind {
+    K_SEND, K_WRITE, K_NOTIFY, K_READ, K_ADD, K_SWAP, K_NUM,
+} Kind;
+
+typedef struct Op {
+    Kind kind;
+    uint32_t len, at;
+} Op;
+
+typedef struct Side {
+    uint32_t begun, done;
+    uint32_t got;               /* messages of the other side */
+    uint32_t adds, swaps;       /* asked for */
+    uint32_t added, swapped;    /* completed */
+    uint32_t notifies, notified;
+    Op ops[PAIR_SLOTS];
+    uint32_t want[PAIR_SLOTS];  /* of the notifications: which, ... */
+    uint32_t want_len[PAIR_SLOTS];      /* ... and how long */
+    uint8_t shadow[WRITTEN];    /* of the other side's memory */
+} Side;
+
+static Side sides[2];
+
+static uint64_t source(uint32_t n)
+{
+    return SOURCE + (uint64_t)(n % PAIR_SLOTS) * SOURCE_STEP + n % 89;
+}
+
+static struct unetmm_sqe sqe(unsigned side, uint8_t op, uint32_t n,
+                             uint32_t len, uint64_t at)
+{
+    return (struct unetmm_sqe) {
+        .opcode = op, .nsegs = 1, .channel = PAIR_CHANNEL + side, .cookie = n,
+        .handle = IMPORT, .remote = at,
+        .seg = { { .addr = source(n), .len = len } },
+    };
+}
+
+static uint32_t any(Pair *p, uint32_t below)
+{
+    return fake_random(&p->random) % below;
+}
+
+/* ---- Begin -------------------------------------------------------------- */
+
+static void begin_write(Pair *p, unsigned side, uint32_t n, Op *op)
+{
+    PairSide *s = &p->side[side];
+
+    /* Mostly where others go, so that they overlap. */
+    op->len = any(p, 4) ? any(p, 2000) : any(p, 20000);
+    op->at = any(p, 2) ? any(p, 3000) : any(p, WRITTEN - op->len);
+    fake_fill(s->s, source(n), op->len, n);
+    for (uint32_t i = 0; i < op->len; i++) {
+        sides[side].shadow[op->at + i] = fake_pattern(n, i);
+    }
+    fake_send_sqe(&s->ep, sqe(side, UNETMM_OP_WRITE, n, op->len, op->at));
+}
+
+static void begin_notify(Pair *p, unsigned side, uint32_t n, Op *op)
+{
+    PairSide *s = &p->side[side];
+    Side *me = &sides[side];
+    struct unetmm_sqe q;
+    uint32_t slot = n % PAIR_SLOTS;
+
+    op->len = any(p, SLOT + 1);
+    op->at = WRITTEN + CONSTANT + slot * SLOT;
+    fake_fill(s->s, source(n), op->len, n);
+    q = sqe(side, UNETMM_OP_WRITE, n, op->len, op->at);
+    q.flags = UNETMM_SQE_F_NOTIFY;
+    q.imm = n;
+    me->want[me->notifies % PAIR_SLOTS] = n;
+    me->want_len[me->notifies++ % PAIR_SLOTS] = op->len;
+    fake_send_sqe(&s->ep, q);
+}
+
+static void begin_read(Pair *p, unsigned side, uint32_t n, Op *op)
+{
+    PairSide *s = &p->side[side];
+
+    op->len = 1 + any(p, 15000);
+    op->at = any(p, CONSTANT - op->len + 1);
+    fake_fill(s->s, source(n), op->len, ~n);
+    fake_send_sqe(&s->ep, sqe(side, UNETMM_OP_READ, n, op->len,
+                              WRITTEN + op->at));
+}
+
+static void begin_atomic(unsigned side, PairSide *s, uint32_t n, Op *op)
+{
+    Side *me = &sides[side];
+    bool add = op->kind == K_ADD;
+    uint64_t v[2] = { cpu_to_le64(add ? 3 : me->swaps),
+                      cpu_to_le64(me->swaps + 1) };
+    struct unetmm_sqe q = sqe(side, add ? UNETMM_OP_FETCH_ADD :
+                              UNETMM_OP_CMP_SWAP, n, 0,
+                              WORDS + (add ? 0 : 8));
+
+    q.nsegs = 0;
+    q.flags = UNETMM_SQE_F_INLINE;
+    q.inline_len = add ? 8 : 16;
+    unetmm_le_sqe(&q);
+    memcpy(q.data, v, q.inline_len);
+    op->at = add ? me->adds++ : me->swaps++;
+    fake_put_slots(&s->ep, &q, 1);
+    fake_move_sq(&s->ep, 1);
+}
+
+static void begin(Pair *p, unsigned side)
+{
+    PairSide *s = &p->side[side];
+    uint32_t n = sides[side].begun++;
+    Op *op = &sides[side].ops[n % PAIR_SLOTS];
+
+    *op = (Op) { .kind = any(p, K_NUM) };
+    switch (op->kind) {
+    case K_SEND:
+        op->len = any(p, 41);
+        fake_send_inline(&s->ep, PAIR_CHANNEL + side, n, op->len, n, 0);
+        break;
+    case K_WRITE:
+        begin_write(p, side, n, op);
+        break;
+    case K_NOTIFY:
+        begin_notify(p, side, n, op);
+        break;
+    case K_READ:
+        begin_read(p, side, n, op);
+        break;
+    default:
+        begin_atomic(side, s, n, op);
+        break;
+    }
+}
+
+/* ---- End ---------------------------------------------------------------- */
+
+static void expect_read(PairSide *s, uint32_t n, const Op *op)
+{
+    g_autofree uint8_t *got = g_malloc(op->len);
+
+    fake_load(s->s, source(n), got, op->len);
+    for (uint32_t i = 0; i < op->len; i++) {
+        assert_int_equal(got[i], fake_pattern(77, op->at + i));
+    }
+}
+
+static void completed(Pair *p, unsigned side, uint32_t n,
+                      const struct unetmm_cqe *cqe)
+{
+    Side *me = &sides[side];
+    const Op *op = &me->ops[n % PAIR_SLOTS];
+
+    assert_int_equal(cqe->status, UNETMM_ST_OK);
+    assert_int_equal(cqe->cookie, n);
+    if (op->kind == K_READ) {
+        expect_read(&p->side[side], n, op);
+    } else if (op->kind == K_ADD) {
+        assert_int_equal(le64_to_cpu(cqe->old), 3 * op->at);
+    } else if (op->kind == K_SWAP) {
+        assert_int_equal(le64_to_cpu(cqe->old), op->at);
+    }
+    /* Its memory is ours again. */
+    if (op->kind == K_WRITE || op->kind == K_NOTIFY || op->kind == K_READ) {
+        fake_fill(p->side[side].s, source(n), op->len, ~0u);
+    }
+}
+
+/* The other side's n-th notification: its data is here, or newer. */
+static void notified(Pair *p, unsigned side, const struct unetmm_cqe *cqe)
+{
+    Side *from = &sides[!side];
+    uint32_t at = from->notified++ % PAIR_SLOTS;
+    uint32_t n = from->want[at];
+
+    assert_int_equal(cqe->notify.imm, n);
+    assert_int_equal(cqe->len, from->want_len[at]);
+    assert_int_equal(cqe->cookie, REGION + 0x7000);
+    assert_int_equal(cqe->notify.region, REGION);
+    assert_int_equal(cqe->notify.offset, WRITTEN + CONSTANT +
+                     n % PAIR_SLOTS * SLOT);
+    fake_check(p->side[side].s, AREA + cqe->notify.offset, cqe->len, n);
+}
+
+static void take_all(Pair *p, unsigned side)
+{
+    struct unetmm_cqe cqe;
+
+    while (fake_poll(&p->side[side].ep, &cqe)) {
+        if (cqe.opcode == UNETMM_CQE_SENT) {
+            uint32_t n = sides[side].done++;
+
+            /* What it told the other side has been told before. */
+            take_all(p, !side);
+            completed(p, side, n, &cqe);
+        } else if (cqe.opcode == UNETMM_CQE_NOTIFY) {
+            notified(p, side, &cqe);
+        } else {
+            assert_int_equal(cqe.opcode, UNETMM_CQE_RECEIVED);
+            sides[side].got++;
+        }
+    }
+}
+
+/* The driver copies when it comes to it; meanwhile pages come and go. */
+static void redirect(Pair *p, unsigned side)
+{
+    PairSide *s = &p->side[side];
+
+    while (s->d.full->len && any(p, 3)) {
+        fake_slot_serve(&s->d, 0);
+        fake_serve(&s->d);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t at = AREA + (uint64_t)any(p, LENGTH / FAKE_PAGE) * FAKE_PAGE;
+
+        if (s->s->source != UNETMM_SOURCE_SHADOW) {
+            if (!fake_invalidate(s->s, at, FAKE_PAGE)) {
+                continue;
+            }
+            fake_invalidate(s->s, at, 1);
+        } else if (!(fake_table_get(s->s, at) & UNETMM_PTE_LOCKS)) {
+            fake_table_set(s->s, at, 0);
+        }
+    }
+}
+
+static void work(Pair *p, unsigned side, uint32_t n)
+{
+    PairSide *s = &p->side[side];
+    uint32_t before = sides[side].begun;
+
+    if (s->d.hold_slots) {
+        redirect(p, side);
+    }
+    take_all(p, side);
+    while (sides[side].begun < n &&
+           sides[side].begun - sides[side].done < PAIR_SLOTS) {
+        begin(p, side);
+    }
+    if (sides[side].begun != before ||
+        fake_card(&s->ep).state & UNETMM_EP_CQ_BLOCKED) {
+        fake_ring_bell(&s->ep);
+    }
+}
+
+/* ---- Runs --------------------------------------------------------------- */
+
+static void fill_constant(FakeSpace *s)
+{
+    g_autofree uint8_t *bytes = g_malloc(CONSTANT);
+
+    for (uint32_t i = 0; i < CONSTANT; i++) {
+        bytes[i] = fake_pattern(77, i);
+    }
+    fake_store(s, AREA + WRITTEN, bytes, CONSTANT);
+}
+
+static void open_memory(PairSide *s, unsigned i)
+{
+    fake_map(s->s, AREA - FAKE_PAGE, LENGTH + 3 * FAKE_PAGE, FAKE_RW);
+    fake_map(s->s, SOURCE, PAIR_SLOTS * SOURCE_STEP + FAKE_PAGE, FAKE_RW);
+    fill_constant(s->s);
+    assert_int_equal(fake_region(s->s, REGION, KEY + i, AREA, LENGTH,
+                                 UNETMM_RIGHT_ALL, UNETMM_REGION_F_NOTIFY),
+                     UNETMM_CS_OK);
+    assert_int_equal(fake_import(&s->ep, IMPORT, PAIR_CHANNEL + i, REGION,
+                                 KEY + !i, LENGTH, UNETMM_RIGHT_ALL),
+                     UNETMM_CS_OK);
+}
+
+/* The other side's memory is what this side made it, up to the last byte. */
+static void check_memory(Pair *p, unsigned side)
+{
+    FakeSpace *s = p->side[!side].s;
+    g_autofree uint8_t *there = g_malloc(WRITTEN);
+    uint8_t guard[2][64], zero[64] = { 0 };
+    uint64_t words[2];
+
+    fake_load(s, AREA, there, WRITTEN);
+    assert_memory_equal(there, sides[side].shadow, WRITTEN);
+    fake_load(s, AREA + WORDS, words, sizeof(words));
+    assert_int_equal(le64_to_cpu(words[0]), 3 * sides[side].adds);
+    assert_int_equal(le64_to_cpu(words[1]), sides[side].swaps);
+    fake_load(s, AREA - 64, guard[0], 64);
+    fake_load(s, AREA + LENGTH, guard[1], 64);
+    assert_memory_equal(guard[0], zero, 64);
+    assert_memory_equal(guard[1], zero, 64);
+    assert_int_equal(sides[side].notified, sides[side].notifies);
+}
+
+static void run_pair(Pair *p, uint32_t n)
+{
+    unsigned steps = 0;
+
+    memset(sides, 0, sizeof(sides));
+    for (unsigned i = 0; i < 2; i++) {
+        open_memory(&p->side[i], i);
+    }
+    do {
+        work(p, 0, n);
+        work(p, 1, n);
+        assert_true(++steps < 2000000);
+    } while ((sides[0].done < n || sides[1].done < n) && pair_step(p));
+    for (unsigned i = 0; i < 2; i++) {
+        take_all(p, i);
+        assert_int_equal(sides[i].done, n);
+        check_memory(p, i);
+        assert_int_equal(p->side[i].h.core.counters[UNETMM_C_rel_atomics],
+                         sides[!i].adds + sides[!i].swaps);
+    }
+    assert_int_equal(pair_count(p, UNETMM_C_rel_failed), 0);
+    assert_int_equal(pair_count(p, UNETMM_C_rel_rejects), 0);
+    assert_int_equal(pair_count(p, UNETMM_C_drop_rel_bad), 0);
+}
+
+typedef struct Bad {
+    const char *name;
+    PairWire wire;
+} Bad;
+
+#define LATE_NS 200000
+
+static const Bad bad_wires[] = {
+    { "perfect", { .delay_ns = 10000 } },
+    { "loss", { .delay_ns = 10000, .loss = 50000 } },
+    { "much loss", { .delay_ns = 10000, .loss = 300000 } },
+    { "dup", { .delay_ns = 10000, .dup = 300000 } },
+    { "order", { .delay_ns = 10000, .late = 300000, .late_ns = LATE_NS } },
+    { "corrupt", { .delay_ns = 10000, .corrupt = 50000 } },
+    { "all", { .delay_ns = 20000, .ns_per_kb = 1000, .loss = 50000,
+               .dup = 50000, .corrupt = 20000, .late = 100000,
+               .late_ns = LATE_NS } },
+    { "long ago", { .delay_ns = 1000, .loss = 20000, .dup = 200000,
+                    .late = 100000, .late_ns = 8000000 } },
+};
+
+static uint64_t redirected, followed;   /* packets, over all wires */
+
+/* All that went to the buffer was copied, and nobody had to be told to stop. */
+static void expect_redirected(Pair *p, uint32_t credits)
+{
+    redirected += pair_count(p, UNETMM_C_sysbuf_packets);
+    followed += pair_count(p, UNETMM_C_sysbuf_follow);
+    assert_int_equal(pair_count(p, UNETMM_C_sysbuf_packets),
+                     pair_count(p, UNETMM_C_sysbuf_landed));
+    assert_int_equal(pair_count(p, UNETMM_C_drop_rel_credit), 0);
+    for (unsigned i = 0; credits && i < 2; i++) {
+        const UnetmmSysbuf *sb = p->side[i].h.core.sysbuf;
+
+        assert_int_equal(sb->nfree, sb->n);
+        assert_int_equal(sb->promised, credits);
+    }
+}
+
+static void each_wire_with(PairTune *tune, uint8_t source, uint32_t mtu,
+                           uint32_t credits, uint32_t n)
+{
+    struct unetmm_cmd_channel how = {
+        .mtu = mtu, .send_psn = 0xffffffe0, .recv_psn = 0x7fffffe0,
+        .retries = 100, .recv_credits = credits,
+    };
+
+    redirected = followed = 0;
+    for (unsigned i = 0; i < G_N_ELEMENTS(bad_wires); i++) {
+        g_autofree Pair *p = g_new(Pair, 1);
+        uint64_t random;
+
+        print_message("# %s\n", bad_wires[i].name);
+        pair_init(p, tune, source, fake_seed() ^ i ^ n, &how);
+        random = p->wire.random;
+        p->wire = bad_wires[i].wire;
+        p->wire.random = random;
+        for (unsigned j = 0; j < 2; j++) {
+            p->side[j].h.core.knobs.corrupt = !!p->wire.corrupt;
+            p->side[j].d.hold_slots = credits;
+        }
+        run_pair(p, n);
+        assert_int_equal(source == UNETMM_SOURCE_SHADOW,
+                         pair_count(p, UNETMM_C_shadow_raced) > 0);
+        assert_int_equal(source == UNETMM_SOURCE_ODP,
+                         pair_count(p, UNETMM_C_odp_misses) > 0);
+        expect_redirected(p, credits);
+        pair_free(p);
+    }
+    assert_int_equal(!!credits, redirected > 0);
+    assert_int_equal(credits > 1, followed > 0);
+    print_message("# %" PRIu64 " packets redirected, %" PRIu64 " of them "
+                  "behind another\n", redirected, followed);
+}
+
+static void each_wire(PairTune *tune, uint8_t source, uint32_t mtu, uint32_t n)
+{
+    each_wire_with(tune, source, mtu, 0, n);
+}
+
+static void test_each_wire(void **state)
+{
+    each_wire(NULL, UNETMM_SOURCE_PINNED, 1500, 80);
+}
+
+static void test_small_packets(void **state)
+{
+    each_wire(NULL, UNETMM_SOURCE_PINNED, 256, 30);
+}
+
+static void slow_pages(UnetmmParams *p)
+{
+    p->dma_page_ns = 300;
+}
+
+static void test_pages_take_time(void **state)
+{
+    each_wire(slow_pages, UNETMM_SOURCE_PINNED, 4000, 50);
+}
+
+/* Translations go all the time: each placement may have to ask again. */
+static void cramped(UnetmmParams *p)
+{
+    p->tlb_sets = 64;
+    p->tlb_victims = 8;
+    p->fault_batch = 3;
+    p->reliable_keep = 5;
+    p->budget_descriptors = 3;
+}
+
+/* The same of a table's entries. */
+static void cramped_cache(UnetmmParams *p)
+{
+    p->cache_entries = 64;
+    p->reliable_keep = 5;
+    p->budget_descriptors = 3;
+    p->dma_page_ns = 300;
+}
+
+static void test_cramped(void **state)
+{
+    each_wire(cramped, UNETMM_SOURCE_TLB, 1500, 40);
+}
+
+/* Pages go between their lookup and their lock. */
+static void test_shadow(void **state)
+{
+    each_wire(NULL, UNETMM_SOURCE_SHADOW, 1500, 30);
+    each_wire(slow_pages, UNETMM_SOURCE_SHADOW, 4000, 20);
+}
+
+/* The cache is too small for what is in use, and each page may be absent. */
+static void test_odp(void **state)
+{
+    each_wire(cramped_cache, UNETMM_SOURCE_ODP, 1500, 30);
+    each_wire(slow_pages, UNETMM_SOURCE_ODP, 4000, 20);
+}
+
+/* Packets go to the system buffer, in any order, and wait there. */
+static void test_redirect(void **state)
+{
+    each_wire_with(NULL, UNETMM_SOURCE_SHADOW, 1500, 32, 40);
+    each_wire_with(slow_pages, UNETMM_SOURCE_SHADOW, 4000, 7, 20);
+}
+
+static void test_redirect_tlb(void **state)
+{
+    each_wire_with(cramped, UNETMM_SOURCE_TLB, 1500, 3, 30);
+    each_wire_with(NULL, UNETMM_SOURCE_TLB, 256, 1, 10);
+}
+
+static void test_redirect_odp(void **state)
+{
+    each_wire_with(cramped_cache, UNETMM_SOURCE_ODP, 1500, 32, 40);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_wire),
+        cmocka_unit_test(test_small_packets),
+        cmocka_unit_test(test_pages_take_time),
+        cmocka_unit_test(test_cramped),
+        cmocka_unit_test(test_shadow),
+        cmocka_unit_test(test_redirect),
+        cmocka_unit_test(test_redirect_tlb),
+        cmocka_unit_test(test_odp),
+        cmocka_unit_test(test_redirect_odp),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The example of each page of the manual, compiled, and run against a fake driver
+ * with a channel of an endpoint to itself.  man_examples.py writes the functions.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "fake_driver.h"
+
+#include <libunetmm/stream.h>
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND 1000000000ll
+
+/* What an example may use; it leaves its result in `ret`. */
+#define SCENE \
+    __attribute__((unused)) struct unetmm_ctx *ctx, \
+    __attribute__((unused)) struct unetmm_ep *ep, \
+    __attribute__((unused)) unsigned channel, \
+    __attribute__((unused)) const uint8_t mac[6]
+
+struct example {
+    const char *name;
+    int (*run)(SCENE);
+};
+
+static unsigned completions;
+
+static void on_completion(struct unetmm_ep *ep,
+                          const struct unetmm_completion *c, void *arg)
+{
+    (void)ep;
+    (void)c;
+    (void)arg;
+    completions++;
+}
+
+/* Standard output is for the results of the tests. */
+#define printf(...) fprintf(stderr, __VA_ARGS__)
+#include "man-examples.h"
+#undef printf
+
+/* These use what the fake driver does not have; they are compiled only. */
+static const char *const need_a_card[] = {
+    "libunetmm_7", "unetmm_event_create_3", "unetmm_flow_add_3",
+    "unetmm_prefetch_3", "unetmm_register_3", "unetmm_sem_home_3",
+    "unetmm_send_frame_3", "unetmm_stream_3", "unetmm_udma_to_3",
+    "unetmm_utlb_configure_3", "unetmm_window_open_3",
+};
+
+static bool needs_a_card(const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof(need_a_card) / sizeof(need_a_card[0]); i++) {
+        if (!strcmp(name, need_a_card[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The fake driver has one context and one endpoint: these make their own. */
+static bool makes_context(const char *name)
+{
+    return !strcmp(name, "unetmm_open_3");
+}
+
+static bool makes_endpoint(const char *name)
+{
+    return !strcmp(name, "unetmm_ep_create_3");
+}
+
+static void run_one(const struct example *example)
+{
+    const uint8_t mac[6] = { 0x52, 0x54, 0, 0, 0, 1 };
+    struct unetmm_ctx *ctx = NULL;
+    struct unetmm_ep *ep = NULL;
+    int channel = 0;
+
+    if (!makes_context(example->name)) {
+        assert_int_equal(unetmm_open("/fake/1", UNETMM_SOURCE_TLB, &ctx), 0);
+    }
+    if (ctx && !makes_endpoint(example->name)) {
+        assert_int_equal(unetmm_ep_create(ctx, NULL, &ep), 0);
+        assert_int_equal(unetmm_listen(ep, 5, 4), 0);
+        channel = unetmm_connect(ep, mac, 5, 5 * SECOND, NULL);
+        assert_in_range(channel, 0, 15);
+        assert_in_range(unetmm_accept(ep, NULL, 5 * SECOND), 0, 15);
+    }
+    fprintf(stderr, "%s\n", example->name);
+    assert_in_range(example->run(ctx, ep, (unsigned)channel, mac), 0, INT32_MAX);
+    if (ep) {
+        assert_int_equal(unetmm_ep_destroy(ep), 0);
+    }
+    if (ctx) {
+        assert_int_equal(unetmm_close(ctx), 0);
+    }
+    assert_int_equal(fake_driver_leaks(), 0);
+}
+
+static void examples_of_the_manual(void **state)
+{
+    size_t i, run = 0;
+
+    (void)state;
+    for (i = 0; i < sizeof(examples) / sizeof(examples[0]); i++) {
+        if (!needs_a_card(examples[i].name)) {
+            run_one(&examples[i]);
+            run++;
+        }
+    }
+    assert_int_equal(run + sizeof(need_a_card) / sizeof(need_a_card[0]),
+                     sizeof(examples) / sizeof(examples[0]));
+    assert_true(completions >= 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(examples_of_the_manual),
+    };
+
+    return cmocka_run_group_tests_name("examples", tests, NULL, NULL);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * For how long the library spins, and how often it gives way meanwhile.  Its
+ * clock is the test's: each look at it finds it one microsecond later.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <sched.h>
+#include <time.h>
+
+#include "eventually.h"
+#include "fake_card.h"
+#include "sys.h"
+
+#define MS      1000000ll
+#define STEP    1000                    /* ns for each look */
+#define SLICE   (UNETMM_YIELD_NS / STEP)
+
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __real_sched_yield(void);
+int __wrap_sched_yield(void);
+
+static _Thread_local bool real_clock;   /* of the thread that only looks on */
+static atomic_ulong looks, yields;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+    unsigned long n;
+
+    if (real_clock) {
+        return __real_clock_gettime(clock, now);
+    }
+    n = atomic_fetch_add(&looks, 1);
+    *now = (struct timespec) {
+        .tv_sec = 1000 + (time_t)(n * STEP / 1000000000),
+        .tv_nsec = (long)(n * STEP % 1000000000),
+    };
+    return 0;
+}
+
+int __wrap_sched_yield(void)
+{
+    if (!real_clock) {
+        atomic_fetch_add(&yields, 1);
+    }
+    return __real_sched_yield();
+}
+
+static struct fake_endpoint fake;
+
+static int begin(void **state)
+{
+    (void)state;
+    fake_endpoint_init(&fake, 4, 4, 4, 0);
+    real_clock = false;
+    atomic_store(&looks, 0);
+    atomic_store(&yields, 0);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    real_clock = true;
+    fake_endpoint_free(&fake);
+    return 0;
+}
+
+/* Spins for so long, for ever or less, where nothing comes. */
+static void wait_for(uint32_t spin_ns, int64_t timeout)
+{
+    struct unetmm_completion c = { 0 };
+
+    fake.private->spin_ns = spin_ns;
+    assert_int_equal(unetmm_wait(fake.ep, &c, 1, timeout), 0);
+}
+
+static void wait_gives_way(void **state)
+{
+    const unsigned n = 2 * MS / STEP;
+
+    (void)state;
+    wait_for(UNETMM_SPIN_FOREVER, 2 * MS);
+    assert_in_range(atomic_load(&looks), n, n + 10);
+    assert_in_range(atomic_load(&yields), n / SLICE - n / SLICE / 10,
+                    n / SLICE);
+}
+
+static void short_wait_does_not(void **state)
+{
+    (void)state;
+    wait_for(2 * MS, MS);
+    assert_in_range(atomic_load(&looks), MS / STEP, MS / STEP + 10);
+    assert_int_equal(atomic_load(&yields), 0);
+}
+
+/* ---- The thread that calls handlers ---------------------------------------- */
+
+static void on_completion(struct unetmm_ep *ep,
+                          const struct unetmm_completion *c, void *arg)
+{
+    (void)ep;
+    (void)c;
+    (void)arg;
+}
+
+static void start_thread(uint32_t spin_ns)
+{
+    real_clock = true;
+    fake.private->spin_ns = spin_ns;
+    assert_int_equal(unetmm_set_handler(fake.ep, UNETMM_EVERY_CHANNEL,
+                                        on_completion, NULL), 0);
+    assert_int_equal(unetmm_handlers_start(fake.ep, NULL, NULL), 0);
+}
+
+static void thread_gives_way(void **state)
+{
+    unsigned long looked, yielded;
+
+    (void)state;
+    start_thread(UNETMM_SPIN_FOREVER);
+    EVENTUALLY(atomic_load(&yields) >= 100);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+    looked = atomic_load(&looks);
+    yielded = atomic_load(&yields);
+    assert_in_range(looked / yielded, SLICE - SLICE / 10, SLICE + SLICE / 10);
+}
+
+/* Then it arms, and sleeps. */
+static void thread_spins_as_long_as_it_is_told(void **state)
+{
+    (void)state;
+    start_thread(MS);
+    EVENTUALLY(unetmm_read_word(&fake.card.index->user.cq_arm) & UNETMM_ARM);
+    assert_in_range(atomic_load(&looks), MS / STEP, MS / STEP + MS / STEP / 10);
+    assert_int_equal(atomic_load(&yields), 0);
+    assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(wait_gives_way),
+        TEST(short_wait_does_not),
+        TEST(thread_gives_way),
+        TEST(thread_spins_as_long_as_it_is_told),
+    };
+
+    return cmocka_run_group_tests_name("spin", tests, NULL, NULL);
+}

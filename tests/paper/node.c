@@ -1,0 +1,374 @@
+/*
+ * unetmm: cards in virtual time: a card, its host and its wire
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "run.h"
+
+#define SHARED_PAGES    32      /* of the host, for all that is mapped */
+
+const uint8_t node_macs[2][6] = {
+    { 0x52, 0x54, 0x00, 0x4d, 0x4d, 0x01 },
+    { 0x52, 0x54, 0x00, 0x4d, 0x4d, 0x02 },
+};
+
+/* ---- The card's own time ------------------------------------------------ */
+
+static Ps report_cost(const Node *n, uint32_t type)
+{
+    return type == UNETMM_FAULT_MISS ? n->run->c.report : 0;
+}
+
+/* The card's time for a step of the core. */
+static Ps step_cost(const Node *n, UnetmmStep step, uint32_t v)
+{
+    const Costs *c = &n->run->c;
+
+    switch (step) {
+    case UNETMM_STEP_FETCH:
+        return c->fetch;
+    case UNETMM_STEP_GATHER:
+        return per_byte(c->gather_byte, v);
+    case UNETMM_STEP_PLACE:
+        return per_byte(c->place_byte, v);
+    case UNETMM_STEP_PACKET:
+        return c->packet;
+    case UNETMM_STEP_ACK:
+        return c->ack;
+    case UNETMM_STEP_HIT:
+        return n->head ? c->hit_head : v ? c->hit_write : c->hit_read;
+    case UNETMM_STEP_MISS:
+        return c->miss;
+    case UNETMM_STEP_ENTRY:
+        return c->entry;
+    case UNETMM_STEP_LOCK:
+        return c->lock;
+    case UNETMM_STEP_INSERT:
+        return c->insert * v;
+    case UNETMM_STEP_EVICT:
+        return c->evict;
+    case UNETMM_STEP_REPORT:
+        return report_cost(n, v);
+    case UNETMM_STEP_COMMAND:
+        return v == UNETMM_CMD_FAULT_REPLY ? c->resume : 0;
+    case UNETMM_STEP_COMPLETE:
+        return c->complete;
+    default:
+        return 0;
+    }
+}
+
+static void node_spend(void *host, UnetmmStep step, uint32_t v)
+{
+    Node *n = host;
+
+    n->steps[step]++;
+    if (n->timed) {
+        n->now += step_cost(n, step, v);
+        run_note(n->run, (uint64_t)step << 56 ^ n->now);
+    }
+    if (step == UNETMM_STEP_HEAD) {
+        n->head = true;
+    } else if (step == UNETMM_STEP_HIT || step == UNETMM_STEP_MISS) {
+        n->head = false;
+    }
+}
+
+static int64_t node_now_ns(void *host)
+{
+    return ((Node *)host)->now / PS_PER_NS;
+}
+
+/* ---- Entering the card -------------------------------------------------- */
+
+void node_enter(Node *n)
+{
+    n->now = MAX(n->run->now, n->card_free);
+}
+
+static void card_run(Run *r, Node *n, void *arg)
+{
+    node_enter(n);
+    fake_run_later(&n->h);
+    node_leave(n);
+}
+
+void node_leave(Node *n)
+{
+    n->card_free = n->now;
+    if (n->h.later) {
+        run_at(n->run, n->now, card_run, n, NULL);
+    }
+}
+
+static void card_timer(Run *r, Node *n, void *arg)
+{
+    if (n->timer_number != (uintptr_t)arg) {
+        return;
+    }
+    node_enter(n);
+    n->h.timer = INT64_MAX;
+    unetmm_core_timer(&n->h.core);
+    node_leave(n);
+}
+
+static void node_timer_at(void *host, int64_t when_ns)
+{
+    Node *n = host;
+
+    n->h.timer = when_ns;
+    n->timer_number++;
+    if (when_ns != INT64_MAX) {
+        /* The core compares with its clock, which is in whole ns. */
+        run_at(n->run, when_ns * PS_PER_NS, card_timer, n,
+               (void *)(uintptr_t)n->timer_number);
+    }
+}
+
+/* ---- The wire ----------------------------------------------------------- */
+
+Ps node_wire_time(const Costs *c, uint64_t bytes)
+{
+    if (c->cell_bytes) {
+        uint64_t cells = (bytes + c->cell_trailer + c->cell_payload - 1) /
+                         c->cell_payload;
+
+        return per_byte(c->wire_byte, cells * c->cell_bytes);
+    }
+    return per_byte(c->wire_byte,
+                    MAX(bytes + c->frame_header, (uint64_t)c->frame_least) +
+                    c->frame_extra);
+}
+
+/* From the last bit's leaving to the last bit's arrival. */
+static Ps wire_behind(const Costs *c, Ps time)
+{
+    Ps one = c->cell_bytes ? per_byte(c->wire_byte, c->cell_bytes) : time;
+
+    return c->delay + (c->switch_stores ? c->switch_delay + one : 0);
+}
+
+/* Cells are taken one by one, the last one when it is there. */
+static Ps arrival_cost(const Costs *c, uint64_t bytes)
+{
+    Ps cost = c->arrive;
+
+    if (c->cell_bytes && bytes + c->cell_trailer > (uint64_t)c->cell_payload) {
+        cost += c->multi_cell + c->cell_work *
+                ((bytes + c->cell_trailer + c->cell_payload - 1) /
+                 c->cell_payload);
+    }
+    return cost;
+}
+
+static uint64_t message_bytes(const FakeFrame *f)
+{
+    return f->bytes - sizeof(struct unetmm_frame);
+}
+
+static void card_arrives(Run *r, Node *n, void *arg)
+{
+    FakeFrame *f = arg;
+
+    if (n->takes && n->takes(n, f)) {
+        return;
+    }
+    node_enter(n);
+    if (n->timed) {
+        n->now += arrival_cost(&r->c, message_bytes(f));
+    }
+    if (fake_receive(&n->h, f)) {
+        g_free(f);
+    } else {
+        run_at(r, MAX(n->now, r->now + PS_PER_NS), card_arrives, n, f);
+    }
+    node_leave(n);
+}
+
+static UnetmmSent node_send(void *host, const uint8_t *frame, size_t bytes)
+{
+    Node *n = host;
+    Run *r = n->run;
+    FakeFrame *f = g_malloc(sizeof(*f) + bytes);
+    Ps time;
+
+    f->bytes = bytes;
+    memcpy(f->data, frame, bytes);
+    time = node_wire_time(&r->c, message_bytes(f));
+    n->wire_free = MAX(n->wire_free, n->now) + time;
+    run_at(r, n->wire_free + wire_behind(&r->c, time), card_arrives,
+           r->node[!n->number], f);
+    return UNETMM_SENT_DONE;
+}
+
+/* ---- The host ----------------------------------------------------------- */
+
+Ps node_work(Node *n, Ps cost)
+{
+    n->host_free = MAX(n->host_free, n->run->now) + cost;
+    return n->host_free;
+}
+
+static void host_served(Run *r, Node *n, void *arg)
+{
+    node_enter(n);
+    n->d.hold_back = false;
+    fake_paged_in(&n->d);
+    n->d.hold_back = true;
+    node_leave(n);
+}
+
+/* Takes the records, and answers them all when the work for them is done. */
+void node_service(Node *n)
+{
+    const Costs *c = &n->run->c;
+    unsigned evictions = n->d.evictions, had = n->d.waiting->len;
+    Ps cost = c->interrupt;
+
+    node_enter(n);
+    fake_serve(&n->d);
+    node_leave(n);
+    cost += (n->d.evictions - evictions) * c->unpin;
+    for (unsigned i = had; i < n->d.waiting->len; i++) {
+        const struct unetmm_fault *f = &g_array_index(n->d.waiting,
+                                                      struct unetmm_fault, i);
+
+        cost += c->fault + c->fault_page * (f->npages - 1) + c->page_in +
+                c->page_update * (f->npages - 1) + c->reply;
+    }
+    if (n->d.waiting->len == had) {
+        node_work(n, cost);
+        return;
+    }
+    run_at(n->run, node_work(n, cost), host_served, n, NULL);
+    if (c->busy_wait) {
+        n->card_free = n->host_free;
+    }
+}
+
+static void host_interrupted(Run *r, Node *n, void *arg)
+{
+    if (n->service) {
+        n->service(n);
+    } else {
+        node_service(n);
+    }
+}
+
+static void node_interrupt(void *host, unsigned vector)
+{
+    Node *n = host;
+
+    n->h.interrupts[vector]++;
+    if (n->timed && vector == UNETMM_VEC_FAULT) {
+        run_at(n->run, n->now, host_interrupted, n, NULL);
+    }
+}
+
+static void process_looks(Run *r, Node *n, void *arg)
+{
+    if (n->completed) {
+        n->completed(n);
+    }
+}
+
+/* A word is written: if it is a completion's last, the process sees it now. */
+static void node_stored(FakeHost *host, uint64_t addr)
+{
+    Node *n = (Node *)host;
+    FakeEp *ep = &n->ep;
+
+    if (n->timed && addr >= ep->cq &&
+        addr < ep->cq + ((uint64_t)sizeof(struct unetmm_cqe) <<
+                         ep->cq_log2)) {
+        run_at(n->run, n->now, process_looks, n, NULL);
+    }
+}
+
+static void host_bell(Run *r, Node *n, void *arg)
+{
+    node_enter(n);
+    fake_ring_bell(&n->ep);
+    node_leave(n);
+}
+
+void node_bell(Node *n)
+{
+    run_at(n->run, n->host_free, host_bell, n, NULL);
+}
+
+/* ---- Life --------------------------------------------------------------- */
+
+Node *node_new(Run *r, unsigned number, NodeTune *tune, uint8_t source)
+{
+    Node *n = g_new0(Node, 1);
+    UnetmmParams p;
+
+    fake_params(&p);
+    memcpy(p.mac, node_macs[number], 6);
+    p.tlb_sets = 1024;
+    p.cache_entries = 8192;
+    p.budget_bytes = 1 << 26;
+    if (tune) {
+        tune(r, &p);
+    }
+    fake_host_init(&n->h, &p);
+    n->run = r;
+    n->number = number;
+    n->ops = *n->h.core.ops;
+    n->ops.spend = node_spend;
+    n->ops.now_ns = node_now_ns;
+    n->ops.timer_at = node_timer_at;
+    n->ops.send = node_send;
+    n->ops.interrupt = node_interrupt;
+    n->h.core.ops = &n->ops;
+    n->h.unchecked = true;
+    n->now = PS_PER_US;
+    fake_driver_init(&n->d, &n->h);
+    n->d.ring[UNETMM_RING_FAULT].log2 = 12;
+    n->d.ring[UNETMM_RING_BACKUP].log2 = 12;
+    n->d.watch = false;
+    fake_driver_start(&n->d);
+    n->h.on_store = node_stored;
+    n->s = fake_space(&n->d, 1, source,
+                      source == UNETMM_SOURCE_TLB ? 0 : 4);
+    fake_ep_init(&n->ep, &n->d, 1 + number, n->s);
+    n->ep.cq_log2 = 6;
+    r->node[number] = n;
+    return n;
+}
+
+void node_free(Node *n)
+{
+    fake_driver_free(&n->d);
+    fake_host_free(&n->h);
+    g_free(n);
+}
+
+void node_map(Node *n, uint64_t vaddr, uint64_t npages)
+{
+    uint64_t dma[SHARED_PAGES];
+
+    for (unsigned i = 0; i < SHARED_PAGES; i++) {
+        dma[i] = fake_page(&n->h);
+    }
+    for (uint64_t i = 0; i < npages; i++) {
+        FakeVpage *page = g_new0(FakeVpage, 1);
+
+        page->vpn = (vaddr >> UNETMM_PAGE_SHIFT) + i;
+        page->rights = FAKE_RW;
+        page->dma = dma[i % SHARED_PAGES];
+        g_hash_table_replace(n->s->pages, &page->vpn, page);
+        if (n->s->levels) {
+            fake_table_set(n->s, page->vpn << UNETMM_PAGE_SHIFT,
+                           fake_pte(page));
+        }
+    }
+}
+
+void node_start(Node *n, Ps at)
+{
+    n->timed = true;
+    n->card_free = n->host_free = n->wire_free = at;
+    n->d.hold_back = true;
+}

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The papers' figures have not changed, and keep the rules for errors.
+
+test-paper.py PROGRAM [--update]: TAP.  --update writes golden.tsv.
+"""
+
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "scripts", "lib"))
+import paper  # noqa: E402  pylint: disable=wrong-import-position
+
+GOLDEN = os.path.join(HERE, "golden.tsv")
+FITTED = 0.005                  # of a calibration point's error ...
+WHOLE = 0.02                    # ... if the value is a whole number
+
+# One run of each experiment, by the point that it makes.
+PINNED = (("N10i", "2^-12"), ("N10m", "2^-11"), ("N10d", "2^-18"),
+          ("N8n", "5"), ("N8b", "64 KB, 8"), ("N3", "4 MB"), ("N3c", "4 MB"), ("R5", "1500"),
+          ("R6", "1498"), ("T1a", "send miss, one evicted"))
+
+
+def traces(path):
+    """Lines of golden.tsv: a run's arguments, events and their hash."""
+    program = paper.Program(path)
+    lines = []
+    for name, x in PINNED:
+        before = set(program.known)
+        paper.FIGURES[name][1](program, paper.Inputs(), x)
+        program.run()
+        for key in program.known:
+            if key not in before:
+                result = program.known[key]
+                lines.append(f"{name}\t{x}\t{key[0]}\t{result['events']}\t"
+                             f"{result['trace']}\n")
+    return "".join(lines)
+
+
+def refused(path, text):
+    """The program says no to this input."""
+    done = subprocess.run([path, "--batch"], input=text, text=True,
+                          stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, check=False)
+    return done.returncode == 2 and "unetmm-paper: " in done.stderr
+
+
+def formula_refused(text):
+    """A profile's formula may not do this."""
+    try:
+        paper.formula(paper.ast.parse(text, mode="eval"), {"a": 1})
+    except paper.PaperError:
+        return True
+    return False
+
+
+def checks(path):
+    """(name, passed) in turn."""
+    with open(GOLDEN, encoding="utf-8") as file:
+        golden = file.read()
+    yield "the events are those of golden.tsv", traces(path) == golden
+    points = paper.measure(paper.Program(path), paper.Inputs())
+    again = paper.measure(paper.Program(path), paper.Inputs())
+    yield "a second run is the same", points == again
+    yield "every point has a class", all(
+        p["class"] in paper.CLASSES for p in points)
+    yield "a point that an input was fitted to is met", all(
+        abs(p["error"]) < (WHOLE if p["id"] == "N8b" else FITTED)
+        for p in points
+        if p["class"] == "calibration" and p["id"] != "N3p")
+    yield "sums of inputs are met", all(
+        abs(p["error"]) < 0.02 for p in points if p["class"] == "composition")
+    yield "held-out points are near, or explained", not paper.unexplained(
+        points)
+    yield "nothing is explained that is near", not paper.needless(points)
+    yield "a point without a prediction has a reason", all(
+        p["explained"] and p["got"] is None for p in points
+        if p["class"] == "not-predictable")
+    yield "a fitted input serves its own figure alone", not any(
+        p.get("borrowed") for p in points)
+    far = [dict(p, got=2 * p["got"], error=1.0, explained=None)
+           for p in points if p["id"] == "N3a"]
+    yield "a point that is far off is found", len(
+        paper.unexplained(far)) == 2
+    slow = paper.measure(paper.Program(path), paper.Inputs(
+        {("connectib", "not_ready"): 2.0}), ["N10i"])
+    fast = [p for p in points if p["id"] == "N10i"]
+    yield "a cost that is changed moves its figure alone", (
+        slow[0]["got"] < 0.6 * fast[0]["got"])
+    yield "unknown costs and negative ones are refused", (
+        refused(path, "run rnr\nrubbish 1\n") and
+        refused(path, "run rnr\nbytes -1\n") and
+        refused(path, "run rnr\nbytes\n") and
+        refused(path, "run rubbish\n"))
+    yield "formulas only count", (
+        formula_refused("__import__('os')") and formula_refused("a.b") and
+        formula_refused("a ** a") and not formula_refused("(a + 2) / 3"))
+    try:
+        paper.check_page(paper.rst_table(points))
+        same = True
+    except paper.PaperError as error:
+        print(f"# {error}")
+        same = False
+    yield "docs/paper-figures.rst has this table", same
+
+
+def main():
+    """TAP."""
+    path = sys.argv[1]
+    if "--update" in sys.argv:
+        with open(GOLDEN, "w", encoding="utf-8") as file:
+            file.write(traces(path))
+        return 0
+    failed = number = 0
+    for name, passed in checks(path):
+        number += 1
+        failed += not passed
+        print(f"{'ok' if passed else 'not ok'} {number} - {name}", flush=True)
+    print(f"1..{number}")
+    if failed:
+        print(f"# repeat: {sys.executable} {__file__} {path}")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

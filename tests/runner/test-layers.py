@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""scripts/layers: each of its rules, broken once in a small tree of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+LAYERS = os.path.join(HERE, "..", "..", "scripts", "layers")
+
+# Every arrow goes down: rel/ is above ep/, and ep/ above base/.
+CLEAN = {
+    "base/base.h": "int unetmm_low(int a);\n"
+                   "static inline int unetmm_low_twice(int a)\n"
+                   "{\n    return 2 * unetmm_low(a);\n}\n",
+    "base/low.c": '#include "base.h"\n'
+                  "int unetmm_low(int a)\n{\n    return a;\n}\n",
+    "ep/ep.h": "int unetmm_middle(int a);\n"
+               "extern const int unetmm_middle_table[2];\n",
+    "ep/middle.c": '#include "../base/base.h"\n#include "ep.h"\n'
+                   "const int unetmm_middle_table[2] = { 1, 2 };\n"
+                   "int unetmm_middle(int a)\n"
+                   "{\n    return unetmm_low(a) + unetmm_low_twice(a);\n}\n",
+    "rel/rel.h": "int unetmm_high(int a);\n"
+                 "static inline int unetmm_high_twice(int a)\n"
+                 "{\n    return 2 * unetmm_high(a);\n}\n",
+    "rel/high.c": '#include "../ep/ep.h"\n#include "rel.h"\n'
+                  "const int unetmm_high_table[1] = { 3 };\n"
+                  "int unetmm_high(int a)\n"
+                  "{\n    return unetmm_middle(a) + "
+                  "unetmm_middle_table[0];\n}\n",
+    # One header for each contract
+    "abi/one.h": "#define ONE 1\n",
+    "abi/two.h": "#define TWO 2\n",
+}
+
+BELOW = "int unetmm_other(int a)\n{\n    return %s;\n}\n"
+
+# (what is shown, files that are other than in the clean tree, the broken rules)
+CASES = (
+    ("nothing is wrong with a clean tree", {}, []),
+    ("a function of a higher room is called",
+     {"base/other.c": BELOW % "unetmm_high(a)"},
+     [("call", "base/other.c:3")]),
+    ("an inline function of a higher room is called",
+     {"base/other.c": BELOW % "unetmm_high_twice(a)"},
+     [("call", "base/other.c:3")]),
+    ("a table of a higher room is named",
+     {"ep/other.c": BELOW % "unetmm_high_table[a]"},
+     [("call", "ep/other.c:3")]),
+    ("a comment and a string call nothing",
+     {"base/other.c": "/* unetmm_high(1),\n * unetmm_middle(2) */\n" +
+                      BELOW % 'a + !"unetmm_high(3)" // unetmm_high(4)\n'},
+     []),
+    ("a header of a higher room is included",
+     {"base/other.c": '\n#include "../ep/ep.h"\n' + BELOW % "a"},
+     [("include", "base/other.c:2")]),
+    ("a header of a higher room is included by its place in the tree",
+     {"base/other.c": '\n#include "ep/ep.h"\n' + BELOW % "a"},
+     [("include", "base/other.c:2")]),
+    ("the tag of an enumeration may be called like a function",
+     {"base/other.c": BELOW % "(enum unetmm_high)a"}, []),
+    ("a header includes one of a higher room",
+     {"ep/ep.h": '#include "../rel/rel.h"\n' + CLEAN["ep/ep.h"]},
+     [("include", "ep/ep.h:1")]),
+    ("a room has two headers",
+     {"ep/more.h": "#define MORE 1\n"}, [("header", "ep/")]),
+    ("a header has 251 lines",
+     {"ep/ep.h": CLEAN["ep/ep.h"] + "\n" * 249}, [("header", "ep/ep.h")]),
+    ("a header has 250 lines",
+     {"ep/ep.h": CLEAN["ep/ep.h"] + "\n" * 248}, []),
+    ("a source file stands beside the rooms",
+     {"lost.c": BELOW % "a"}, [("stray", "lost.c")]),
+    ("a source file stands in a folder that is no room",
+     {"attic/lost.h": "#define LOST 1\n"}, [("stray", "attic/lost.h")]),
+    ("each place is told",
+     {"base/other.c": '#include "../ep/ep.h"\n' +
+                      BELOW % "unetmm_middle(a) + unetmm_high(a)",
+      "lost.c": BELOW % "a"},
+     [("stray", "lost.c"), ("call", "base/other.c:4"),
+      ("call", "base/other.c:4"), ("include", "base/other.c:1")]),
+)
+
+
+def layers(base, *options):
+    """(exit status, output)"""
+    done = subprocess.run([sys.executable, LAYERS, "--base", base, *options],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False,
+                          env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    return done.returncode, done.stdout
+
+
+def tree(base, files):
+    """Writes them below a folder."""
+    for name, text in files.items():
+        path = os.path.join(base, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def wrong(base, expected):
+    """What is not as expected of a tree, or nothing."""
+    status, output = layers(base, "--json")
+    if status != bool(expected):
+        return f"exit status {status}: {output}"
+    broken = sorted((item["rule"], item["place"])
+                    for item in json.loads(output)["broken"])
+    if broken != sorted(expected):
+        return f"{broken} instead of {sorted(expected)}"
+    status, output = layers(base)
+    lines = output.splitlines()
+    if status != bool(expected) or \
+            lines[-1] != f"{len(expected)} places break a rule":
+        return f"exit status {status}: {output}"
+    missing = [place for _, place in expected if not any(
+        line.startswith(place + ": ") for line in lines)]
+    return f"not printed: {missing}" if missing else None
+
+
+def arrows():
+    """The matrix of the clean tree."""
+    with tempfile.TemporaryDirectory() as base:
+        tree(base, CLEAN)
+        status, output = layers(base, "--json")
+        uses = json.loads(output)["uses"]
+        if status or uses != {"ep base": 2, "rel ep": 2}:
+            return f"the rooms use {uses}"
+        status, output = layers(base, "--calls", "rel", "ep")
+        if status or output != (
+                "rel/high.c:6: unetmm_middle of ep/middle.c\n"
+                "rel/high.c:6: unetmm_middle_table of ep/middle.c\n"):
+            return f"rel/ uses of ep/: {output}"
+    return None
+
+
+def main():
+    """TAP."""
+    print(f"1..{len(CASES) + 1}")
+    bad = False
+    for number, (name, files, expected) in enumerate(CASES, 1):
+        with tempfile.TemporaryDirectory() as base:
+            tree(base, {**CLEAN, **files})
+            said = wrong(base, expected)
+        bad = bad or bool(said)
+        print(f"{'not ok' if said else 'ok'} {number} - {name}")
+        if said:
+            print("# " + said.rstrip().replace("\n", "\n# "))
+    said = arrows()
+    print(f"{'not ok' if said else 'ok'} {len(CASES) + 1} - what a room uses "
+          "of another is counted and listed")
+    if said:
+        print("# " + said.rstrip().replace("\n", "\n# "))
+    return 1 if bad or said else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
