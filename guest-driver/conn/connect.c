@@ -343,8 +343,8 @@ static int unetmm_connect_finish(struct unetmm_chan *chan, int waited,
 		ret = chan->error;
 		break;
 	case UNETMM_CHAN_CLOSED:
-		/* Opened and hung up before we looked. */
-		ret = -ETIMEDOUT;
+		/* The peer accepted and disconnected before this thread ran. */
+		ret = -ECONNRESET;
 		break;
 	case UNETMM_CHAN_CONNECTING:
 		if (!ret)

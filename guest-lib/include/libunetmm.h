@@ -194,8 +194,9 @@ int unetmm_ctx_fd(const struct unetmm_ctx *ctx);
 
 /*
  * Connects, by a reliable channel, to the endpoint that listens on `service` at the
- * card `mac`, asking again until the timeout.  Returns the channel's number.  -ETIMEDOUT: the card's
- * driver answered, but nobody listened.  -EHOSTUNREACH: no answer at all.
+ * card `mac`, asking again until the timeout.  Returns the channel's number.
+ * -ETIMEDOUT: the card's driver answered, but nobody listened.  -ECONNRESET: the peer
+ * accepted and disconnected at once.  -EHOSTUNREACH: no answer at all.
  */
 int unetmm_connect(struct unetmm_ep *ep, const uint8_t mac[6],
                    uint64_t service, int64_t timeout_ns,

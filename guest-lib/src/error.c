@@ -81,6 +81,9 @@ static const struct advice advices[] = {
     { UNETMM_CALL_CONNECT, ETIMEDOUT,
       "the peer's card answers but nobody listens on that service: start the "
       "listening side first and compare the service numbers" },
+    { UNETMM_CALL_CONNECT, ECONNRESET,
+      "the peer accepted the connection and closed it at once: try again, or "
+      "look at the peer" },
     { UNETMM_CALL_CONNECT, EHOSTUNREACH,
       "no unetmm driver answers at that MAC address: check the address, that "
       "the peer's driver is loaded and that the two cards share a network" },

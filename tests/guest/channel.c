@@ -7,6 +7,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -293,6 +294,65 @@ static void closed_by_peer(void)
     two_close(&t);
 }
 
+/* Of this thread, on the first CPU. */
+static void run_as(int policy)
+{
+    struct sched_param param = { .sched_priority = policy == SCHED_FIFO };
+    cpu_set_t first;
+
+    CPU_ZERO(&first);
+    CPU_SET(0, &first);
+    CHECK_SYS(sched_setaffinity(0, sizeof(first), &first));
+    CHECK_SYS(sched_setscheduler(0, policy, &param));
+}
+
+struct late_reader {
+    struct two t;
+    int result;
+};
+
+static void *connect_and_look_late(void *argument)
+{
+    struct late_reader *late = argument;
+
+    run_as(SCHED_IDLE);
+    late->result = unetmm_connect_ex(late->t.one.ep, late->t.mac, SERVICE,
+                                     PATIENCE_NS, &datagram_attr, NULL);
+    return NULL;
+}
+
+/*
+ * The peer accepts and disconnects before the connecting thread runs again: the
+ * channel was reset, and no time was up.
+ */
+static void hung_up_at_once(void)
+{
+    unsigned i, resets = 0;
+    cpu_set_t all;
+    struct late_reader late;
+    pthread_t thread;
+
+    CHECK_SYS(sched_getaffinity(0, sizeof(all), &all));
+    two_open(&late.t);
+    CHECK_RET(unetmm_listen_ex(late.t.two.ep, SERVICE, 1, &datagram_attr), 0);
+    for (i = 0; i < rounds(20); i++) {
+        CHECK_EQ(pthread_create(&thread, NULL, connect_and_look_late, &late), 0);
+        run_as(SCHED_FIFO);
+        CHECK_RET(unetmm_disconnect(late.t.two.ep, accept_from(&late.t.two)), 0);
+        run_as(SCHED_OTHER);
+        CHECK_SYS(sched_setaffinity(0, sizeof(all), &all));
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+        if (late.result >= 0) {
+            CHECK_RET(unetmm_disconnect(late.t.one.ep, (unsigned)late.result), 0);
+        } else {
+            CHECK_RET(late.result, -ECONNRESET);
+            resets++;
+        }
+    }
+    note("%u of %u were reset before the call looked", resets, i);
+    two_close(&late.t);
+}
+
 /* Endpoints may go in any order; the peer's end is told. */
 static void endpoint_gone(void)
 {
@@ -509,6 +569,7 @@ static const struct test tests[] = {
     { "accept-poll", accepting_is_polled, TEST_TLB, 0 },
     { "to-oneself", to_oneself, TEST_BOTH, 0 },
     { "closed-by-peer", closed_by_peer, TEST_BOTH, 0 },
+    { "hung-up-at-once", hung_up_at_once, TEST_TLB, 0 },
     { "endpoint-gone", endpoint_gone, TEST_BOTH, 0 },
     { "closed-with-messages", closed_with_messages, TEST_TLB, 0 },
     { "peer-dies", peer_dies, TEST_BOTH, 0 },

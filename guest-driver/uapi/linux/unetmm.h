@@ -402,8 +402,9 @@ struct unetmm_listen {
  * @rsvd1: zero
  *
  * CONNECT repeats its request until the deadline.  ETIMEDOUT: nobody
- * accepted by then although the peer's driver answered; EHOSTUNREACH: no driver
- * with that MAC answered at all; ENETDOWN: no link; EPROTOTYPE: who listens there
+ * accepted by then although the peer's driver answered; ECONNRESET: the peer
+ * accepted and disconnected at once; EHOSTUNREACH: no driver with that MAC answered
+ * at all; ENETDOWN: no link; EPROTOTYPE: who listens there
  * takes no channels of this type, or the endpoint has none (as LISTEN).  ACCEPT:
  * EAGAIN: nobody has connected (deadline 0), ETIMEDOUT: nobody has by then.
  * ENOSPC: channels, or the card's reliable ones, or the system buffer's slots (an
