@@ -31,3 +31,5 @@ LIB="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 . "$LIB/initramfs.sh"
 # shellcheck source=scripts/lib/bench.sh
 . "$LIB/bench.sh"
+# shellcheck source=scripts/lib/docs.sh
+. "$LIB/docs.sh"

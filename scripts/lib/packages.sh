@@ -34,6 +34,13 @@ PACKAGES_PLOTS=(gnuplot-nox)
 # shellcheck disable=SC2034 # for scripts/test
 PACKAGES_TOOLS=(gdb tshark "${PACKAGES_PLOTS[@]}")
 
+# Needed only for the site: scripts/setup docs.
+PACKAGES_DOCS=(python3-sphinx python3-myst-parser furo mandoc)
+
+# Only the tests of the site need these: they look at it in a browser.
+# shellcheck disable=SC2034 # for scripts/test
+PACKAGES_BROWSER=(chromium chromium-driver python3-selenium fonts-dejavu-core)
+
 # Debian 12's are too old or missing: there they come from backports, by
 # python.sh, and are not installed.
 PACKAGES_SINCE_13=(meson python3-pycotap)

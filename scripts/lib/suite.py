@@ -451,6 +451,15 @@ def stage_tools(_options):
                            time.monotonic() - start, status)
 
 
+def stage_docs(_options):
+    """The site of the documents: links, pages in a browser, search."""
+    command = [os.path.join(REPO, "tests", "docs", "run")]
+    start = time.monotonic()
+    status, output = run(command, 600)
+    yield from tap_results("", output, shown(command),
+                           time.monotonic() - start, status)
+
+
 def stage_demo(_options):
     """scripts/demo, and checks of its reports."""
     for tour, facts in (("messages", message_facts), ("vmmc", vmmc_facts),
@@ -621,6 +630,7 @@ STAGES = {
     "e2e-6.12": (e2e("6.12"), ["qemu", "initramfs-6.12"]),
     "e2e-debug": (e2e("debug"), ["qemu", "initramfs-debug"]),
     "tools": (stage_tools, ["qemu", "initramfs-6.1", "unit"]),
+    "docs": (stage_docs, ["docs"]),
     "demo": (stage_demo, ["qemu", "initramfs-6.1"]),
     "mutate": (stage_mutate, ["unit"]),
 }
