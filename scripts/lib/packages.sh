@@ -35,6 +35,7 @@ PACKAGES_PLOTS=(gnuplot-nox)
 PACKAGES_TOOLS=(gdb tshark "${PACKAGES_PLOTS[@]}")
 
 # Needed only for the site: scripts/setup docs.
+# shellcheck disable=SC2034 # for docs.sh
 PACKAGES_DOCS=(python3-sphinx python3-myst-parser furo mandoc)
 
 # Only the tests of the site need these: they look at it in a browser.
