@@ -15,6 +15,8 @@ PACKAGES=(
     xz-utils zstd
     # to build and test the library
     libcmocka-dev liblwip-dev
+    # to build the Python package
+    python3-cffi python3-dev
     # to check scripts and documents
     shellcheck python3-docutils
     # firmware that QEMU loads
@@ -48,8 +50,10 @@ PACKAGES_SINCE_13=(meson python3-pycotap)
 
 # Only for those who test (TESTING is set): libFuzzer, for the card's core;
 # spin, for the model of its protocol; git, which lists the project's files;
-# codespell, for spelling; abidiff, for the library's binary interface.
-PACKAGES_TESTING=(clang libclang-rt-dev spin git codespell abigail-tools)
+# codespell, for spelling; abidiff, for the library's binary interface; NumPy, whose
+# arrays the Python package takes as buffers.
+PACKAGES_TESTING=(clang libclang-rt-dev spin git codespell abigail-tools
+    python3-numpy)
 
 # debian_version: the major number of the host's Debian; sid has none.
 debian_version() {

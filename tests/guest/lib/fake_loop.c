@@ -14,6 +14,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define LOOP_FD         1001
 #define QUEUE_MAP       0x1000000u      /* and 0x10000 for each endpoint */
@@ -47,11 +49,13 @@ struct endpoint {
 
 static struct {
     pthread_mutex_t lock;
+    pthread_cond_t counted;     /* one of the counters was incremented */
     pthread_t thread;
     bool open, running, hide;
     unsigned newest;
     struct endpoint endpoints[LOOP_ENDPOINTS];
     struct unetmm_export exports[LOOP_EXPORTS];         /* length 0: none */
+    int bell;                   /* a byte out of band there: POLLPRI on LOOP_FD */
     struct {
         bool live;
         int event_fd;           /* 0: not armed */
@@ -66,6 +70,7 @@ static struct {
 static void __attribute__((constructor)) init_lock(void)
 {
     pthread_mutex_init(&loop.lock, NULL);
+    pthread_cond_init(&loop.counted, NULL);
 }
 
 void (*loop_hook)(unsigned long request);
@@ -108,6 +113,7 @@ static void count(const struct unetmm_export *export)
         sys_eventfd_add(loop.counters[id].event_fd);
         loop.counters[id].event_fd = 0;
     }
+    pthread_cond_broadcast(&loop.counted);
 }
 
 /* The other end of an operation; its status. */
@@ -153,15 +159,21 @@ static void carry(struct endpoint *ep)
     struct unetmm_cqe received = { .opcode = UNETMM_CQE_RECEIVED,
                                    .len = message.len };
 
-    if (message.opcode != UNETMM_OP_SEND) {
+    if (message.opcode == UNETMM_OP_FENCE) {
+        cqe.status = channel->open ? UNETMM_ST_OK : UNETMM_ST_BAD_CHANNEL;
+    } else if (message.opcode != UNETMM_OP_SEND) {
         cqe.status = operate(ep, &cqe);
-    } else if (!channel->open || message.len > sizeof(received.data)) {
+    } else if (!channel->open) {
         cqe.status = UNETMM_ST_REVOKED;
-    } else {
+    } else if (message.len <= sizeof(received.data)) {
         received.flags = UNETMM_CQE_F_INLINE;
         received.channel = (uint16_t)channel->peer_channel;
         memcpy(received.data, message.data, message.len);
         complete(&loop.endpoints[channel->peer], &received);
+    } else if (!fake_card_deliver(&loop.endpoints[channel->peer].card,
+                                  channel->peer_channel, message.data,
+                                  message.len, false)) {
+        cqe.status = UNETMM_ST_NOT_READY;
     }
     if (!message.quiet || cqe.status) {
         complete(ep, &cqe);
@@ -335,6 +347,30 @@ static void tell_channel(struct unetmm_connect *request, unsigned number,
     request->flags = UNETMM_CONNECT_RELIABLE;
 }
 
+/* POLLPRI is there while a connection waits to be accepted. */
+static void ring_bell(bool on)
+{
+    char byte = 0;
+
+    if (on) {
+        send(loop.bell, &byte, 1, MSG_OOB);
+    } else {
+        recv(LOOP_FD, &byte, 1, MSG_OOB | MSG_DONTWAIT);
+    }
+}
+
+static bool any_waits(void)
+{
+    unsigned i;
+
+    for (i = 0; i < LOOP_ENDPOINTS; i++) {
+        if (loop.endpoints[i].live && loop.endpoints[i].waiting) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int do_connect(struct unetmm_connect *request)
 {
     struct endpoint *ep = endpoint_of(request->endpoint), *to;
@@ -364,6 +400,7 @@ static int do_connect(struct unetmm_connect *request)
         .peer = (unsigned)(ep - loop.endpoints), .peer_channel = (unsigned)own,
     };
     to->backlog[to->waiting++] = (unsigned)theirs;
+    ring_bell(true);
     tell_channel(request, (unsigned)own, (unsigned)(to - loop.endpoints));
     return 0;
 }
@@ -381,6 +418,9 @@ static int do_accept(struct unetmm_connect *request)
     ep->waiting--;
     memmove(ep->backlog, ep->backlog + 1,
             ep->waiting * sizeof(ep->backlog[0]));
+    if (!any_waits()) {
+        ring_bell(false);
+    }
     tell_channel(request, number, ep->channels[number].peer);
     return 0;
 }
@@ -476,6 +516,28 @@ static int do_event_arm(struct unetmm_event_arm *request)
     return 0;
 }
 
+static int do_event_wait(struct unetmm_event_wait *request)
+{
+    const struct timespec deadline = {
+        .tv_sec = (time_t)(request->deadline_ns / 1000000000u),
+        .tv_nsec = (long)(request->deadline_ns % 1000000000u),
+    };
+    int error = request->deadline_ns ? 0 : EAGAIN;
+
+    for (;;) {
+        request->now = __atomic_load_n(&loop.page[request->id],
+                                       __ATOMIC_SEQ_CST);
+        if (request->now - request->value <= INT64_MAX) {
+            return 0;
+        }
+        if (error) {
+            return refuse(error);
+        }
+        error = pthread_cond_clockwait(&loop.counted, &loop.lock,
+                                       CLOCK_MONOTONIC, &deadline);
+    }
+}
+
 static int do_info(struct unetmm_info *info)
 {
     *info = (struct unetmm_info) {
@@ -510,6 +572,7 @@ static int dispatch(unsigned long request, void *argument)
     case UNETMM_IOC_EVENT: return do_event(argument);
     case UNETMM_IOC_EVENT_CLOSE: return do_event_close(argument);
     case UNETMM_IOC_EVENT_ARM: return do_event_arm(argument);
+    case UNETMM_IOC_EVENT_WAIT: return do_event_wait(argument);
     default: return refuse(ENOTTY);
     }
 }
@@ -529,6 +592,25 @@ static bool fails(unsigned long request)
     return true;
 }
 
+/* LOOP_FD can be polled: it is one end of a pair of sockets. */
+static bool open_bell(void)
+{
+    int pair[2];
+    bool done;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) {
+        return false;
+    }
+    done = dup2(pair[0], LOOP_FD) == LOOP_FD;
+    __real_close(pair[0]);
+    if (!done) {
+        __real_close(pair[1]);
+        return false;
+    }
+    loop.bell = pair[1];
+    return true;
+}
+
 int __wrap_open(const char *path, int flags, ...)
 {
     void *page;
@@ -537,7 +619,7 @@ int __wrap_open(const char *path, int flags, ...)
         return __real_open(path, flags);
     }
     page = new_page();
-    if (page == MAP_FAILED) {
+    if (page == MAP_FAILED || !open_bell()) {
         return -1;
     }
     loop.page = page;
@@ -559,7 +641,8 @@ int __wrap_close(int fd)
     pthread_join(loop.thread, NULL);
     __real_munmap(loop.page, 4096);
     loop.open = false;
-    return 0;
+    __real_close(loop.bell);
+    return __real_close(LOOP_FD);
 }
 
 int __wrap_ioctl(int fd, unsigned long request, void *argument)

@@ -1,0 +1,520 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The Python package against the library, whose driver and card are fake_loop.c.
+
+usage: test-package.py [-k PATTERN]
+"""
+import argparse
+import array
+import asyncio
+import errno
+import fnmatch
+import gc
+import mmap
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+import unittest
+import weakref
+
+import unetmm
+import unetmm.aio
+from _unetmm import lib
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+PEER = "52:54:00:00:00:01"
+SERVICE = 100
+LONG = bytes(range(256)) * 16
+LIMIT = 10
+
+
+class Loop(unittest.TestCase):
+    """A card, two endpoints on it, and a channel between them."""
+
+    def setUp(self):
+        self.card = unetmm.Context("/loop")
+        self.a, self.b = self.card.endpoint(), self.card.endpoint()
+        self.b.listen(SERVICE)
+        self.to_b = self.a.connect(PEER, SERVICE, timeout=1)
+        self.to_a = self.b.accept(timeout=0)
+
+    def tearDown(self):
+        self.card.close()
+        self.assertEqual(lib.loop_leaks(), 0, "the library has leaked")
+
+    def one(self, endpoint):
+        """The next completion, which has to come."""
+        [completion] = endpoint.wait(timeout=LIMIT, most=1)
+        return completion
+
+
+class Messages(Loop):
+    """Sending and receiving."""
+
+    def test_short_message(self):
+        self.to_b.send(b"hello", "context")
+        got = self.one(self.b)
+        self.assertEqual((got.type, got.data, got.length),
+                         (unetmm.Type.RECEIVED, b"hello", 5))
+        self.assertIs(got.channel, self.to_a)
+        sent = self.one(self.a).check()
+        self.assertEqual((sent.type, sent.context),
+                         (unetmm.Type.SENT, "context"))
+        self.assertEqual(sent.buffer, b"hello")
+
+    def test_long_message_is_in_the_buffer_itself(self):
+        buffer = bytearray(8192)
+        self.b.post_recv(buffer, "mine")
+        self.to_b.send(LONG)
+        got = self.one(self.b)
+        self.assertEqual(got.context, "mine")
+        self.assertIs(got.buffer, buffer)
+        self.assertEqual(got.data, LONG)
+        buffer[0] = 99
+        self.assertEqual(got.data[0], 99)
+
+    def test_gather(self):
+        self.to_b.send([b"ab", bytearray(b"cd"), memoryview(b"xefx")[1:3]])
+        self.assertEqual(self.one(self.b).data, b"abcdef")
+
+    def test_buffers_of_other_types(self):
+        buffers = [array.array("I", [0] * 2048), mmap.mmap(-1, 8192)]
+        if numpy:
+            buffers.append(numpy.zeros((4, 512), dtype=numpy.uint32))
+        for buffer in buffers:
+            with self.subTest(type(buffer)):
+                self.b.post_recv(buffer)
+                self.to_b.send(LONG)
+                self.assertEqual(bytes(self.one(self.b).data), LONG)
+                self.assertEqual(bytes(buffer)[:len(LONG)], LONG)
+                self.b.post_recv(bytearray(8192))
+                self.to_b.send(buffer)
+                self.assertEqual(bytes(self.one(self.b).data), bytes(buffer))
+                while self.a.poll():
+                    pass
+
+    @unittest.skipUnless(numpy, "there is no NumPy")
+    def test_numpy_without_copies(self):
+        target = numpy.zeros(1024, dtype=numpy.uint32)
+        self.b.post_recv(target)
+        self.to_b.send(numpy.arange(1024, dtype=numpy.uint32))
+        view = numpy.frombuffer(self.one(self.b).data, dtype=numpy.uint32)
+        self.assertTrue(numpy.shares_memory(view, target))
+        self.assertEqual(int(target.sum()), 1024 * 1023 // 2)
+        with self.assertRaises((ValueError, BufferError)):
+            self.to_b.send(target[::2])
+
+    def test_a_posted_buffer_stays_until_its_completion(self):
+        class Buffer(bytearray):
+            """Can be referred to weakly."""
+        buffer = Buffer(8192)
+        reference = weakref.ref(buffer)
+        self.b.post_recv(buffer)
+        with self.assertRaises(BufferError):
+            buffer.append(0)
+        del buffer
+        gc.collect()
+        self.assertIsNotNone(reference())
+        self.to_b.send(LONG)
+        got = self.one(self.b)
+        self.assertEqual(got.data, LONG)
+        del got
+        gc.collect()
+        self.assertIsNone(reference())
+
+    def test_a_read_only_buffer_is_not_posted(self):
+        with self.assertRaises((TypeError, BufferError)):
+            self.b.post_recv(b"read only")
+        self.assertEqual(self.b.contexts(), [])
+
+    def test_a_full_queue_is_a_blocking_io_error(self):
+        lib.loop_allow(lib.loop_newest() - 1, 0)
+        with self.assertRaises(BlockingIOError) as caught:
+            for _ in range(1000):
+                self.to_b.send(b"x")
+        self.assertEqual(caught.exception.errno, errno.EAGAIN)
+        self.assertEqual(len(self.a.contexts()), 256)
+
+    def test_no_buffer_fails_the_send(self):
+        self.to_b.send(LONG)
+        failed = self.one(self.a)
+        with self.assertRaises(unetmm.CompletionError) as caught:
+            failed.check()
+        self.assertIs(caught.exception.completion, failed)
+        self.assertNotEqual(caught.exception.errno, 0)
+
+    def test_shutdown_waits_for_what_was_sent(self):
+        self.to_b.send(b"last words")
+        self.to_b.shutdown(timeout=LIMIT)
+        got = self.b.wait(timeout=LIMIT)
+        while len(got) < 2:
+            got += self.b.wait(timeout=LIMIT)
+        self.assertEqual([c.type for c in got],
+                         [unetmm.Type.RECEIVED, unetmm.Type.CLOSED])
+        self.assertEqual(self.a.channels, {})
+
+    def test_mtu(self):
+        self.assertEqual(self.to_b.mtu, self.to_b.peer.mtu)
+
+
+class Waits(Loop):
+    """Timeouts, signals, threads."""
+
+    def test_the_timeout_passes(self):
+        start = time.monotonic()
+        self.assertEqual(self.b.wait(timeout=0.05), [])
+        self.assertGreaterEqual(time.monotonic() - start, 0.05)
+        self.assertEqual(self.b.wait(timeout=0), [])
+        with self.assertRaises(ValueError):
+            self.b.wait(timeout=-1)
+
+    def test_a_wait_lets_other_threads_run(self):
+        def send():
+            started.wait()
+            self.to_b.send(b"from a thread")
+        started = threading.Event()
+        # spin=None would never block: the lock is released all the same.
+        with self.card.endpoint(spin=None) as spinning:
+            spinning.listen(SERVICE + 1)
+            self.to_b = self.a.connect(PEER, SERVICE + 1, timeout=1)
+            thread = threading.Thread(target=send)
+            thread.start()
+            started.set()
+            [got] = spinning.wait(timeout=LIMIT)
+            thread.join()
+            self.assertEqual(got.data, b"from a thread")
+
+    def test_a_signal_does_not_end_a_wait(self):
+        seen = []
+        before = signal.signal(signal.SIGALRM,
+                               lambda *_: (seen.append(1),
+                                           self.to_b.send(b"by a signal")))
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        [got] = self.b.wait(timeout=LIMIT)
+        self.assertEqual((got.data, seen), (b"by a signal", [1]))
+
+    def test_a_handler_that_raises_ends_a_wait(self):
+        def handler(*_):
+            raise KeyError("interrupted")
+        before = signal.signal(signal.SIGALRM, handler)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with self.assertRaises(KeyError):
+            self.b.wait(timeout=LIMIT)
+
+    def test_arm_and_descriptor(self):
+        self.assertFalse(self.b.arm())
+        self.to_b.send(b"x")
+        self.one(self.a)
+        self.assertTrue(self.b.arm())
+        self.assertGreaterEqual(self.b.fileno(), 0)
+
+
+class Errors(unittest.TestCase):
+    """Each error is an OSError of its errno's class, with words."""
+
+    def test_no_card(self):
+        with self.assertRaises(FileNotFoundError) as caught:
+            unetmm.Context("/nowhere/unetmm0")
+        self.assertIsInstance(caught.exception, unetmm.Error)
+        self.assertEqual(caught.exception.errno, errno.ENOENT)
+        self.assertTrue(caught.exception.strerror)
+
+    def test_nobody_listens(self):
+        with unetmm.Context("/loop") as card, card.endpoint() as ep:
+            with self.assertRaises(TimeoutError) as caught:
+                ep.connect(PEER, 1, timeout=0.01)
+            self.assertIsInstance(caught.exception, unetmm.Error)
+            with self.assertRaises(BlockingIOError):
+                ep.accept(timeout=0)
+            for wrong in ("nonsense.invalid", b"12345"):
+                with self.assertRaises((ValueError, OSError)):
+                    ep.connect(wrong, 1, timeout=0)
+
+    def test_a_call_that_fails_leaks_nothing(self):
+        for after in range(4):
+            lib.loop_fail(after, errno.ENOMEM)
+            try:
+                with unetmm.Context("/loop") as card, card.endpoint() as a, \
+                        card.endpoint() as b:
+                    b.listen(SERVICE)
+                    a.connect(PEER, SERVICE, timeout=1)
+            except unetmm.Error as error:
+                self.assertEqual(error.errno, errno.ENOMEM)
+            self.assertTrue(lib.loop_has_failed(), after)
+            self.assertEqual(lib.loop_leaks(), 0)
+        lib.loop_fail(0, 0)
+
+    def test_closed_handles(self):
+        card = unetmm.Context("/loop")
+        ep = card.endpoint()
+        card.close()
+        card.close()
+        for call in (card.info, ep.poll, ep.fileno, card.endpoint):
+            with self.assertRaises(ValueError):
+                call()
+
+    def test_one_that_is_not_closed_is_a_warning(self):
+        card = unetmm.Context("/loop")
+        with self.assertWarns(ResourceWarning):
+            card.__del__()
+        card.close()
+
+    def test_a_forked_child_has_nothing(self):
+        with unetmm.Context("/loop") as card, card.endpoint() as ep:
+            child = os.fork()
+            if not child:
+                try:
+                    ep.poll()
+                except unetmm.Error as error:
+                    os._exit(0 if error.errno == errno.EOWNERDEAD else 1)
+                os._exit(2)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_info_and_statistics(self):
+        with unetmm.Context("/loop") as card:
+            info = card.info()
+            self.assertEqual((info.link, info.endpoints), (True, 8))
+            # The fake has no counters: its errno becomes the error.
+            with self.assertRaises(unetmm.Error) as caught:
+                card.statistics()
+            self.assertEqual(caught.exception.errno, errno.ENOTTY)
+
+    def test_channel_ends(self):
+        with unetmm.Context("/loop") as card, card.endpoint() as a, \
+                card.endpoint() as b:
+            b.listen(SERVICE)
+            with a.connect(PEER, SERVICE, timeout=1) as channel:
+                theirs = b.accept(timeout=0)
+                self.assertEqual(channel.peer.mac, PEER)
+            channel.close()
+            [closed] = b.wait(timeout=LIMIT)
+            self.assertEqual(closed.type, unetmm.Type.CLOSED)
+            self.assertIs(closed.channel, theirs)
+            with self.assertRaises(unetmm.Error) as caught:
+                channel.send(b"x")
+            self.assertEqual(caught.exception.errno, errno.ENOENT)
+
+
+class Memory(Loop):
+    """Exports, imports, counters."""
+
+    def test_write_read_atomics(self):
+        memory = bytearray(4096)
+        with self.card.export(7, memory, rights=unetmm.Right.ALL):
+            with self.to_b.import_(7, timeout=1) as peer:
+                self.assertEqual(len(peer), 4096)
+                peer.write(16, LONG[:64])
+                self.one(self.a).check()
+                self.assertEqual(memory[16:80], LONG[:64])
+                target = bytearray(32)
+                peer.read(16, target)
+                self.one(self.a).check()
+                self.assertEqual(target, LONG[:32])
+                for before in (0, 5):
+                    peer.fetch_add(0, 5)
+                    self.assertEqual(self.one(self.a).check().old, before)
+                with self.assertRaises(unetmm.Error) as caught:
+                    peer.write(4096, b"x")
+                self.assertEqual(caught.exception.errno, errno.ERANGE)
+        self.assertEqual(memory[:8], (10).to_bytes(8, "little"))
+
+    def test_there_is_no_such_export(self):
+        with self.assertRaises(BlockingIOError):
+            self.to_b.import_(8, timeout=0)
+        with self.assertRaises(TimeoutError):
+            self.to_b.import_(8, timeout=0.01)
+
+    def test_an_exported_buffer_stays(self):
+        memory = bytearray(64)
+        export = self.card.export(7, memory)
+        with self.assertRaises(BufferError):
+            memory.append(0)
+        export.close()
+        memory.append(0)
+
+    def test_event_counter(self):
+        memory = bytearray(64)
+        [counter] = self.card.counters()
+        with self.card.export(7, memory, counters=[counter]), \
+                self.to_b.import_(7, timeout=1) as peer:
+            self.assertFalse(counter.wait(1, timeout=0))
+            with self.assertRaises(OSError) as caught:
+                counter.close()
+            self.assertEqual(caught.exception.errno, errno.EBUSY)
+            peer.write(0, b"data", count=0)
+            self.assertTrue(counter.wait(1, timeout=LIMIT))
+            self.assertEqual((counter.value, memory[:4]), (1, b"data"))
+            with self.assertRaises(ValueError):
+                peer.write(0, b"x", notify=1, count=0)
+        counter.close()
+
+
+class Asyncio(unittest.TestCase):
+    """All of it in one loop, by descriptors."""
+
+    def run_loop(self, coroutine):
+        async def limited():
+            with unetmm.Context("/loop") as card:
+                await asyncio.wait_for(coroutine(card), LIMIT)
+        asyncio.run(limited())
+        self.assertEqual(lib.loop_leaks(), 0)
+        self.assertEqual(unetmm.aio.Connections._of_context, {})
+
+    def test_echo_and_close(self):
+        async def serve(ep):
+            channel = await ep.accept()
+            buffers = [bytearray(8192) for _ in range(4)]
+            for buffer in buffers:
+                ep.post_recv(buffer)
+            for _ in range(20):
+                got = await ep.receive()
+                await ep.send(channel, got.data)
+                if got.buffer is not None:
+                    ep.post_recv(got.buffer)
+            return await ep.closed(channel)
+
+        async def main(card):
+            async with unetmm.aio.Endpoint(card) as server, \
+                    unetmm.aio.Endpoint(card) as client:
+                server.listen(SERVICE)
+                task = asyncio.create_task(serve(server))
+                await asyncio.sleep(0)      # the accept waits before the connect
+                channel = await client.connect(PEER, SERVICE, timeout=1)
+                for i in range(20):
+                    message = LONG[:20 + i * 100]
+                    client.post_recv(bytearray(8192))
+                    await client.send(channel, message)
+                    self.assertEqual((await client.receive()).data, message)
+                await client.shutdown(channel)
+                self.assertEqual((await task).type, unetmm.Type.CLOSED)
+        self.run_loop(main)
+
+    def test_two_that_accept(self):
+        async def main(card):
+            async with unetmm.aio.Endpoint(card) as one, \
+                    unetmm.aio.Endpoint(card) as two, \
+                    unetmm.aio.Endpoint(card) as client:
+                one.listen(1)
+                two.listen(2)
+                tasks = [asyncio.create_task(one.accept()),
+                         asyncio.create_task(two.accept())]
+                await asyncio.sleep(0)
+                await client.connect(PEER, 2, timeout=1)
+                await tasks[1]
+                self.assertFalse(tasks[0].done())
+                await client.connect(PEER, 1, timeout=1)
+                await tasks[0]
+        self.run_loop(main)
+
+    def test_one_sided(self):
+        async def main(card):
+            memory = bytearray(4096)
+            async with unetmm.aio.Endpoint(card) as a, \
+                    unetmm.aio.Endpoint(card) as b:
+                b.listen(SERVICE)
+                channel = await a.connect(PEER, SERVICE, timeout=1)
+                await b.accept()
+                with self.assertRaises(TimeoutError):
+                    await a.import_(channel, 7, timeout=0.02)
+                waiting = asyncio.create_task(a.import_(channel, 7))
+                await asyncio.sleep(0.02)
+                with card.export(7, memory):
+                    peer = await waiting
+                    await a.write(peer, 8, b"data")
+                    target = bytearray(4)
+                    await a.read(peer, 8, target)
+                    self.assertEqual(target, b"data")
+                    self.assertEqual(await a.fetch_add(peer, 0, 3), 0)
+                    self.assertEqual(await a.fetch_add(peer, 0, 3), 3)
+                with self.assertRaises(unetmm.CompletionError):
+                    await a.write(peer, 8, b"revoked")
+        self.run_loop(main)
+
+    def test_a_full_queue_is_waited_for(self):
+        async def main(card):
+            async with unetmm.aio.Endpoint(card, send_slots=8) as a, \
+                    unetmm.aio.Endpoint(card) as b:
+                b.listen(SERVICE)
+                channel = await a.connect(PEER, SERVICE, timeout=1)
+                lib.loop_allow(lib.loop_newest() - 1, 0)
+                tasks = [asyncio.create_task(a.send(channel, b"%d" % i))
+                         for i in range(40)]
+                await asyncio.sleep(0.01)
+                self.assertFalse(any(task.done() for task in tasks))
+                lib.loop_allow(lib.loop_newest() - 1, 2**64 - 1)
+                await asyncio.gather(*tasks)
+                got = {bytes((await b.receive()).data) for _ in range(40)}
+                self.assertEqual(len(got), 40)
+        self.run_loop(main)
+
+    def test_closing_cancels_what_waits(self):
+        async def main(card):
+            ep = unetmm.aio.Endpoint(card)
+            other = unetmm.aio.Endpoint(card)
+            other.listen(SERVICE)
+            channel = await ep.connect(PEER, SERVICE, timeout=1)
+            task = asyncio.create_task(ep.closed(channel))
+            await asyncio.sleep(0)
+            ep.close()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            other.close()
+        self.run_loop(main)
+
+
+class Tap(unittest.TestResult):
+    """Prints the results as TAP."""
+
+    def _line(self, good, test, more=""):
+        print(f"{'ok' if good else 'not ok'} {self.testsRun} - "
+              f"{test.id().split('.', 1)[1]}{more}", flush=True)
+
+    def addSuccess(self, test):
+        self._line(True, test)
+
+    def addSkip(self, test, reason):
+        self._line(True, test, f" # SKIP {reason}")
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        for line in "".join(traceback.format_exception(*err)).splitlines():
+            print(f"# {line}")
+        self._line(False, test)
+        print(f"# repeat: {sys.argv[0]} -k {test.id().split('.', 1)[1]}")
+
+    addError = addFailure
+
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if err:
+            print("# " + "".join(traceback.format_exception(*err))
+                  .replace("\n", "\n# "))
+
+
+def main():
+    """All tests, or those that -k names."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-k", default="*")
+    pattern = parser.parse_args().k
+    chosen = []
+    for group in unittest.defaultTestLoader.loadTestsFromModule(
+            sys.modules[__name__]):
+        chosen += [test for test in group
+                   if fnmatch.fnmatch(test.id().split(".", 1)[1], pattern)]
+    print(f"1..{len(chosen)}")
+    result = Tap()
+    unittest.TestSuite(chosen).run(result)
+    sys.exit(not result.wasSuccessful())
+
+
+if __name__ == "__main__":
+    main()
