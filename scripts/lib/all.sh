@@ -33,3 +33,5 @@ LIB="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 . "$LIB/bench.sh"
 # shellcheck source=scripts/lib/docs.sh
 . "$LIB/docs.sh"
+# shellcheck source=scripts/lib/python_guest.sh
+. "$LIB/python_guest.sh"

@@ -532,8 +532,7 @@ def lose_frames(couple):
     while couple.a.running() and couple.b.running():
         if LOSS_WORD in couple.b.results():
             for guest in (couple.a, couple.b):
-                guest.qmp("qom-set", path="/machine/peripheral/unetmm0",
-                          property="x-loss", value=LOSS_PER_MILLION)
+                guest.card_set("x-loss", LOSS_PER_MILLION)
             return
         time.sleep(0.05)
 

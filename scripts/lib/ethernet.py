@@ -16,15 +16,19 @@ earlier one, whose peers may still repeat lost segments.
 Guest and host share this machine's processors: compare ratios only.
 """
 
+import os
 import socket
 import statistics
+import sys
 import tempfile
 import time
 
-import commander
 import kvload
 import pair as guests
 import vm
+
+sys.path.append(os.path.join(os.path.dirname(vm.SCRIPTS), "guest-lib/python"))
+from unetmm import lab  # noqa: E402  (of this checkout)
 
 POLICIES = ("pinned", "backup", "drop")
 RINGS = (16, 64, 256, 1024, 2048)
@@ -97,7 +101,7 @@ class Stations:
         forwards = "".join(
             f",hostfwd=tcp:127.0.0.1:{port}-10.0.2.{20 + n}:11211"
             for n, port in enumerate(self._ports))
-        self.guest = commander.Commander(directory, FUNCTIONS + begin, [
+        self.guest = lab.Guest("a", directory, FUNCTIONS + begin, [
             "--kernel", kernel, "--netdev", "user" + forwards, "--id", "1",
             "--memory", str(memory), "--cpus", "2"])
 
@@ -137,6 +141,7 @@ class Guest(Stations):
     def __enter__(self):
         try:
             self.guest.start()
+            self.guest.boot()
         except BaseException:
             self.__exit__(None, None, None)
             raise

@@ -30,6 +30,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import vm  # noqa: E402  (beside this file)
 
 STATUS_WORD = "unetmm-run-status"
+CARD = "unetmm0"
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
 
@@ -236,6 +237,16 @@ class Guest:
                 time.sleep(0.02)
             self._qmp = Qmp(self.qmp_path)
         return self._qmp.command(name, **arguments)
+
+    def card_get(self, name):
+        """A property of the card, e.g. counters: docs/specs/unetmm.rst."""
+        return self.qmp("qom-get", path=f"/machine/peripheral/{CARD}",
+                        property=name)
+
+    def card_set(self, name, value):
+        """Sets one that may be set while the card runs: x-loss and others."""
+        self.qmp("qom-set", path=f"/machine/peripheral/{CARD}", property=name,
+                 value=value)
 
     def wait(self, seconds):
         """Waits for the guest to power off; returns the script's status.

@@ -445,12 +445,13 @@ def e2e(kernel):
 
 
 def stage_tools(_options):
-    """The tools that show the card's state: timeline, gdb commands, dissector."""
-    command = [os.path.join(REPO, "tests", "tools", "run")]
-    start = time.monotonic()
-    status, output = run(command, 600)
-    yield from tap_results("", output, shown(command),
-                           time.monotonic() - start, status)
+    """The tools that show the card's state; guests by unetmm.lab and with Python."""
+    for name in ("tools", "lab"):
+        command = [os.path.join(REPO, "tests", name, "run")]
+        start = time.monotonic()
+        status, output = run(command, 600)
+        yield from tap_results("", output, shown(command),
+                               time.monotonic() - start, status)
 
 
 def stage_docs(_options):
@@ -631,7 +632,7 @@ STAGES = {
     "e2e-6.1": (e2e("6.1"), ["qemu", "initramfs-6.1"]),
     "e2e-6.12": (e2e("6.12"), ["qemu", "initramfs-6.12"]),
     "e2e-debug": (e2e("debug"), ["qemu", "initramfs-debug"]),
-    "tools": (stage_tools, ["qemu", "initramfs-6.1", "unit"]),
+    "tools": (stage_tools, ["qemu", "initramfs-6.1", "unit", "python-guest"]),
     "docs": (stage_docs, ["docs"]),
     "demo": (stage_demo, ["qemu", "initramfs-6.1"]),
     "mutate": (stage_mutate, ["unit"]),

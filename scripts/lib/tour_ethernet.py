@@ -87,7 +87,7 @@ def measure_net(stations):
     lease = stations.guest.said("dhcp")
     if not received or not times or not lease or len(words) < 3:
         raise DemoError("the guest's interface did not work: "
-                        + stations.guest.guest.trouble())
+                        + stations.guest.trouble())
     seconds = float(words[1]) - float(words[0])
     return {"interface": stations.guest.said("interface")[0],
             "lease": lease[0], "pings": int(received[1]),

@@ -134,6 +134,8 @@ def add_run_options(group):
     group.add_argument("--overlay", metavar="FILE",
                        help="a cpio archive of more files for the guest, in "
                             "newc format")
+    group.add_argument("--python", action="store_true",
+                       help="add python3 and the package unetmm to the guest")
     group.add_argument("--append", default="", metavar="WORDS",
                        help="more words for the kernel's command line")
     group.add_argument("--console", metavar="FILE",
@@ -358,14 +360,14 @@ def read_file(path):
         return file.read()
 
 
-def initrd_with_more(initrd, script, overlay):
-    """INITRD with OVERLAY's files and SCRIPT as /run; returns a descriptor.
+def initrd_with_more(initrd, script, overlays):
+    """INITRD with the files of OVERLAYS and SCRIPT as /run; returns a descriptor.
 
     The archive lives in memory and in a descriptor that QEMU inherits, so
     nothing is left to clean up, however the guest ends.
     """
     archive = read_file(initrd)
-    if overlay:
+    for overlay in overlays:
         archive += b"\0" * (-len(archive) % 4) + read_file(overlay)
     if script:
         archive += b"\0" * (-len(archive) % 4)
@@ -381,9 +383,11 @@ def prepare(options):
     """Returns (command, descriptors that it must inherit)."""
     qemu, kernel, initrd = find_images(options)
     descriptors = []
-    if (options.run or options.overlay) and not options.dry_run:
-        descriptors.append(initrd_with_more(initrd, options.run,
-                                            options.overlay))
+    overlays = [options.overlay] if options.overlay else []
+    if options.python:
+        overlays.append(setup_paths("python-guest")["python-guest"])
+    if (options.run or overlays) and not options.dry_run:
+        descriptors.append(initrd_with_more(initrd, options.run, overlays))
         initrd = f"/proc/self/fd/{descriptors[0]}"
     command = [qemu, "-nodefaults", "-no-user-config", "-display", "none",
                "-no-reboot", "-machine", options.machine]

@@ -1,0 +1,25 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Sends a line to a peer (hello.py MAC), or answers one (hello.py)."""
+import sys
+
+import unetmm
+
+SERVICE = 100
+
+with unetmm.Context() as card, card.endpoint() as ep:
+    ep.post_recv(bytearray(4096))
+    if len(sys.argv) > 1:
+        channel = ep.connect(sys.argv[1], SERVICE, timeout=5)
+        channel.send(b"hello, out of ordinary memory")
+    else:
+        ep.listen(SERVICE)
+        channel = ep.accept()
+    for completion in iter(lambda: ep.wait(timeout=10, most=1), []):
+        [message] = completion
+        if message.check().type == unetmm.Type.RECEIVED:
+            print(bytes(message.data).decode())
+            break
+    if len(sys.argv) == 1:
+        channel.send(b"well received")
+        channel.shutdown(timeout=5)
