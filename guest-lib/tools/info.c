@@ -21,6 +21,7 @@ static const char usage[] =
 "  -d, --device FILE    only this card\n"
 "      --json           one JSON object\n"
 "  -h, --help           this text\n"
+"  -V, --version        the version of the tools\n"
 "\n"
 "Example: can the first card be used with source ktlb?\n"
 "    unetmm-info --card 0 --json | grep -q '\"ktlb\"'\n";
@@ -106,6 +107,7 @@ static const struct option info_long_options[] = {
     { "help", no_argument, NULL, 'h' },
     { "json", no_argument, NULL, 'J' },
     { "list", no_argument, NULL, 'l' },
+    { "version", no_argument, NULL, 'V' },
     { NULL, 0, NULL, 0 }
 };
 
@@ -114,7 +116,7 @@ static void parse_info_options(struct info_options *opt, int argc, char **argv)
     int c;
 
     argv[0] = (char *)(uintptr_t)tool_name;
-    while ((c = getopt_long(argc, argv, "c:d:hl", info_long_options,
+    while ((c = getopt_long(argc, argv, "c:d:hlV", info_long_options,
                             NULL)) != -1) {
         if ((c == 'c' || c == 'd') && opt->device) {
             mistake("one --card or --device is enough", NULL);
@@ -126,6 +128,9 @@ static void parse_info_options(struct info_options *opt, int argc, char **argv)
         case 'l': opt->list = true; break;
         case 'h':
             fputs(usage, stdout);
+            exit(EXIT_SUCCESS);
+        case 'V':
+            printf("%s (unetmm) %s\n", tool_name, UNETMM_VERSION);
             exit(EXIT_SUCCESS);
         default:
             fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);

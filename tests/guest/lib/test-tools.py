@@ -369,6 +369,13 @@ def help_teaches():
         assert "Example" in text
 
 
+def info_has_a_version():
+    for option in ("-V", "--version"):
+        status, text, errors = info([option])
+        assert status == 0 and not errors, (status, errors)
+        assert re.fullmatch(r"unetmm-info \(unetmm\) \d+\.\d+\.\d+\n", text), text
+
+
 def examples_of(name):
     """Argument lists in the tool's help and its manual."""
     text = subprocess.run([tool(name), "--help"], capture_output=True,
@@ -435,6 +442,7 @@ TESTS = [
     pingpong_survives_loss, reliable_channels,
     listener_serves_one_after_another, bw_sizes, bw_both_ways, bw_survives_loss, bw_large_frames,
     stat_shows_what_counts, info_shows_all_cards, info_chooses,
+    info_has_a_version,
     info_shows_parameters, info_without_cards, garbage_is_refused,
     mistakes_get_one_sentence, operations, operations_have_bandwidth,
     operations_have_their_limits,
