@@ -35,3 +35,5 @@ LIB="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 . "$LIB/docs.sh"
 # shellcheck source=scripts/lib/python_guest.sh
 . "$LIB/python_guest.sh"
+# shellcheck source=scripts/lib/package.sh
+. "$LIB/package.sh"

@@ -55,6 +55,10 @@ PACKAGES_SINCE_13=(meson python3-pycotap)
 PACKAGES_TESTING=(clang libclang-rt-dev spin git codespell abigail-tools
     python3-numpy)
 
+# Only the stage `package` of scripts/test needs these.
+# shellcheck disable=SC2034 # for scripts/test
+PACKAGES_PACKAGE=(debhelper dh-python dh-dkms lintian mmdebstrap fakeroot)
+
 # debian_version: the major number of the host's Debian; sid has none.
 debian_version() {
     # shellcheck source=/dev/null

@@ -622,6 +622,15 @@ def stage_mutate(_options):
         yield result
 
 
+def stage_package(_options):
+    """Debian's packages in a clean root."""
+    command = ["bash", "-c", '. "$0/lib/all.sh"; check_packages', SCRIPTS]
+    start = time.monotonic()
+    status, output = run(command, 1800)
+    yield from tap_results("package: ", output, "scripts/test --only package",
+                           time.monotonic() - start, status)
+
+
 STAGES = {
     "style": (stage_style, ["qemu", "kernel-source"]),
     "unit": (stage_unit, ["unit"]),
@@ -635,11 +644,12 @@ STAGES = {
     "tools": (stage_tools, ["qemu", "initramfs-6.1", "unit", "python-guest"]),
     "docs": (stage_docs, ["docs"]),
     "demo": (stage_demo, ["qemu", "initramfs-6.1"]),
+    "package": (stage_package, ["guest"]),
     "mutate": (stage_mutate, ["unit"]),
 }
 
 # Those that are run with --long, or when they are named
-STAGES_LONG = {"mutate", "s390x"}
+STAGES_LONG = {"mutate", "package", "s390x"}
 
 
 def chosen(options, named):
