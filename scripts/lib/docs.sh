@@ -10,6 +10,7 @@ docs_dir() {
 
 # The packages for it, installed only on request.
 setup_docs() {
+    # shellcheck disable=SC2034 # for setup_packages
     local PACKAGES=("${PACKAGES_DOCS[@]}") PACKAGES_SINCE_13=() TESTING=""
     setup_packages
     # Sphinx belongs to Debian's Python, which may not be the first one of PATH.
