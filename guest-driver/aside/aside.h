@@ -88,7 +88,7 @@ struct unetmm_backring {
 
 /* aside/sysbuf.c */
 void unetmm_sysbuf_init(struct unetmm_dev *dev);
-int unetmm_sysbuf_get(struct unetmm_dev *dev);
+int unetmm_sysbuf_get_lock(struct unetmm_dev *dev);
 void unetmm_sysbuf_put(struct unetmm_dev *dev);
 void unetmm_sysbuf_stop(struct unetmm_dev *dev);
 int unetmm_sysbuf_reserve(struct unetmm_ep *ep);

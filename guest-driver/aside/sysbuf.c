@@ -58,9 +58,9 @@ static int unetmm_sysbuf_set(struct unetmm_dev *dev, dma_addr_t list, u32 slots)
 }
 
 /* Mapped for the card's writes; never by way of a copy. */
-static int unetmm_slot_init(struct unetmm_dev *dev, struct unetmm_sysjob *job)
+static int unetmm_slot_init(struct unetmm_dev *dev, struct unetmm_sysjob *job,
+			    size_t bytes)
 {
-	size_t bytes = dev->sysbuf->slot_bytes;
 	int ret;
 
 	/* The first user pays for it. */
@@ -76,82 +76,111 @@ static int unetmm_slot_init(struct unetmm_dev *dev, struct unetmm_sysjob *job)
 	return ret;
 }
 
+/* A buffer that the card does not have yet, or no longer. */
+struct unetmm_sysmem {
+	struct unetmm_sysjob *jobs;
+	struct unetmm_sysq **queues;
+	u64 *cleared;
+	__le64 *list;			/* for the command alone */
+	dma_addr_t list_dma;
+	u32 slots;			/* that the list has room for */
+	u32 nslots;
+	u32 slot_bytes;
+};
+
+static void unetmm_sysmem_free(struct unetmm_dev *dev, struct unetmm_sysmem *m)
+{
+	u32 i;
+
+	for (i = 0; i < m->nslots; i++) {
+		unetmm_unmap_kernel(dev, m->jobs[i].dma, m->slot_bytes);
+		free_pages_exact(m->jobs[i].mem, m->slot_bytes);
+	}
+	if (m->list)
+		dma_free_coherent(&dev->pdev->dev, m->slots * sizeof(*m->list),
+				  m->list, m->list_dma);
+	kvfree(m->jobs);
+	kvfree(m->queues);
+	kvfree(m->cleared);
+	memset(m, 0, sizeof(*m));
+}
+
 static void unetmm_sysbuf_free(struct unetmm_dev *dev)
 {
 	struct unetmm_sysbuf *sb = dev->sysbuf;
-	u32 i;
+	struct unetmm_sysmem m = {
+		.jobs = sb->jobs,
+		.queues = sb->queues,
+		.cleared = sb->cleared,
+		.nslots = sb->nslots,
+		.slot_bytes = sb->slot_bytes,
+	};
 
-	for (i = 0; i < sb->nslots; i++) {
-		unetmm_unmap_kernel(dev, sb->jobs[i].dma, sb->slot_bytes);
-		free_pages_exact(sb->jobs[i].mem, sb->slot_bytes);
-	}
 	sb->nslots = 0;
-	kvfree(sb->jobs);
 	sb->jobs = NULL;
-	kvfree(sb->queues);
 	sb->queues = NULL;
-	kvfree(sb->cleared);
 	sb->cleared = NULL;
+	unetmm_sysmem_free(dev, &m);
 }
 
-/* As many slots as there is memory for; one is enough to go on. */
-static int unetmm_sysbuf_fill(struct unetmm_dev *dev, u32 slots)
+/*
+ * As many slots as there is memory for; one is enough to go on.  Without
+ * sysbuf->lock: the memory is charged to the caller, and a caller at its limit
+ * reclaims here for as long as it takes, while other processes' reports go on.
+ */
+static int unetmm_sysmem_fill(struct unetmm_dev *dev, struct unetmm_sysmem *m)
 {
-	struct unetmm_sysbuf *sb = dev->sysbuf;
-	int ret = 0;
+	int ret = -ENOMEM;
 	u32 i;
 
-	sb->jobs = kvcalloc(slots, sizeof(*sb->jobs), GFP_KERNEL_ACCOUNT);
-	sb->queues = kvcalloc(dev->hw.endpoints, sizeof(*sb->queues),
+	m->slots = clamp(unetmm_param(dev, UNETMM_P_redirect_slots), 1u,
+			 dev->hw.sysbuf_slots);
+	m->slot_bytes = PAGE_ALIGN(UNETMM_SLOT_HEAD + dev->hw.user_mtu);
+	m->jobs = kvcalloc(m->slots, sizeof(*m->jobs), GFP_KERNEL_ACCOUNT);
+	m->queues = kvcalloc(dev->hw.endpoints, sizeof(*m->queues), GFP_KERNEL);
+	m->cleared = kvcalloc(max(dev->hw.regions, 1u), sizeof(*m->cleared),
 			      GFP_KERNEL);
-	sb->cleared = kvcalloc(max(dev->hw.regions, 1u), sizeof(*sb->cleared),
-			       GFP_KERNEL);
-	if (!sb->jobs || !sb->queues || !sb->cleared)
-		return -ENOMEM;
-	for (i = 0; i < slots; i++) {
-		ret = unetmm_slot_init(dev, &sb->jobs[i]);
+	m->list = dma_alloc_coherent(&dev->pdev->dev,
+				     m->slots * sizeof(*m->list), &m->list_dma,
+				     GFP_KERNEL);
+	if (!m->jobs || !m->queues || !m->cleared || !m->list)
+		goto fail;
+	for (i = 0; i < m->slots; i++) {
+		ret = unetmm_slot_init(dev, &m->jobs[i], m->slot_bytes);
 		if (ret)
 			break;
-		sb->jobs[i].slot = i;
-		sb->nslots++;
+		m->jobs[i].slot = i;
+		m->list[i] = cpu_to_le64(m->jobs[i].dma);
+		m->nslots++;
 	}
-	return sb->nslots ? 0 : ret;
-}
-
-static int unetmm_sysbuf_give(struct unetmm_dev *dev)
-{
-	struct unetmm_sysbuf *sb = dev->sysbuf;
-	size_t bytes = sb->nslots * sizeof(__le64);
-	dma_addr_t dma;
-	__le64 *list;
-	int ret;
-	u32 i;
-
-	list = dma_alloc_coherent(&dev->pdev->dev, bytes, &dma, GFP_KERNEL);
-	if (!list)
-		return -ENOMEM;
-	for (i = 0; i < sb->nslots; i++)
-		list[i] = cpu_to_le64(sb->jobs[i].dma);
-	ret = unetmm_sysbuf_set(dev, dma, sb->nslots);
-	dma_free_coherent(&dev->pdev->dev, bytes, list, dma);
+	if (m->nslots)
+		return 0;
+fail:
+	unetmm_sysmem_free(dev, m);
 	return ret;
 }
 
-static int unetmm_sysbuf_make(struct unetmm_dev *dev)
+/* Gives it to the card.  The caller frees what is left in @m: the list, or all. */
+static int unetmm_sysbuf_give(struct unetmm_dev *dev, struct unetmm_sysmem *m)
 {
-	u32 slots = clamp(unetmm_param(dev, UNETMM_P_redirect_slots), 1u,
-			  dev->hw.sysbuf_slots);
 	struct unetmm_sysbuf *sb = dev->sysbuf;
 	int ret;
 
 	lockdep_assert_held(&sb->lock);
-	sb->slot_bytes = PAGE_ALIGN(UNETMM_SLOT_HEAD + dev->hw.user_mtu);
-	ret = unetmm_sysbuf_fill(dev, slots);
-	if (!ret)
-		ret = unetmm_sysbuf_give(dev);
+	/* A report can come as soon as the card has the buffer: it waits for the lock. */
+	ret = unetmm_sysbuf_set(dev, m->list_dma, m->nslots);
 	if (ret)
-		unetmm_sysbuf_free(dev);
-	return ret;
+		return ret;
+	sb->jobs = m->jobs;
+	sb->queues = m->queues;
+	sb->cleared = m->cleared;
+	sb->nslots = m->nslots;
+	sb->slot_bytes = m->slot_bytes;
+	m->jobs = NULL;
+	m->queues = NULL;
+	m->cleared = NULL;
+	m->nslots = 0;
+	return 0;
 }
 
 /*
@@ -168,17 +197,32 @@ static void unetmm_sysbuf_reap(struct unetmm_dev *dev)
 		unetmm_sysbuf_free(dev);
 }
 
-/* For an endpoint, before the card knows of it. */
-int unetmm_sysbuf_get(struct unetmm_dev *dev)
+/*
+ * For an endpoint, before the card knows of it.  Takes sysbuf->lock, and leaves it
+ * to the caller to unlock if there is no error.  Another endpoint may make the
+ * buffer meanwhile: then that one is used, and ours is freed.
+ */
+int unetmm_sysbuf_get_lock(struct unetmm_dev *dev)
 {
 	struct unetmm_sysbuf *sb = dev->sysbuf;
+	struct unetmm_sysmem mem = {};
 	int ret = 0;
 
-	lockdep_assert_held(&sb->lock);
-	if (!sb->jobs)
-		ret = unetmm_sysbuf_make(dev);
+	mutex_lock(&sb->lock);
+	while (!ret && !sb->jobs) {
+		if (mem.jobs) {
+			ret = unetmm_sysbuf_give(dev, &mem);
+			continue;
+		}
+		mutex_unlock(&sb->lock);
+		ret = unetmm_sysmem_fill(dev, &mem);
+		mutex_lock(&sb->lock);
+	}
 	if (!ret)
 		sb->users++;
+	unetmm_sysmem_free(dev, &mem);
+	if (ret)
+		mutex_unlock(&sb->lock);
 	return ret;
 }
 

@@ -341,17 +341,16 @@ static int unetmm_sysq_open(struct unetmm_ep *ep,
 	q = unetmm_sysq_new(ep->space);
 	if (!q)
 		return -ENOMEM;
-	mutex_lock(&sb->lock);
-	ret = unetmm_sysbuf_get(ep->dev);
+	ret = unetmm_sysbuf_get_lock(ep->dev);
 	if (!ret) {
 		q->first = unetmm_sysbuf_now(ep->dev);
 		sb->queues[ep->id] = q;
 		list_add(&q->node, &ep->space->sysqs);
 		ep->sysq = q;
-	}
-	mutex_unlock(&sb->lock);
-	if (ret)
+		mutex_unlock(&sb->lock);
+	} else {
 		unetmm_sysq_free(q);
+	}
 	return ret;
 }
 
