@@ -18,7 +18,7 @@
  * the card holds it, and bits are given out up to backup_buffers.  Those in the
  * ring come on top of that, a quarter of it at most.
  *
- * WHO IS MEANT: as with the system buffer (aside/sysbuf.c), reports are counted.
+ * OLD REPORTS: as with the system buffer (aside/sysbuf.c), reports are counted.
  * A queue knows the first one that can be its own, and the ring the first that
  * can be of the ring as it is now.
  *

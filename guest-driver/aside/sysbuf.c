@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: the system buffer of policy redirect: its slots, who has how many of
- * them, and the card's reports of what it has put there.
+ * unetmm: the system buffer of policy redirect: its slots, each channel's share of
+ * them, and the card's reports of filled slots.
  *
- * THE BUFFER is there while an endpoint of the card has the policy: the first
- * one makes it and gives it to the card, and after the last one it is taken back
- * as soon as no slot waits for an answer.  It is the card's and not a process's:
- * a slot has this process's data now and that one's then, so its memory is never
- * mapped by anybody; what is copied is what the card has said that it has written.
+ * THE BUFFER exists while an endpoint of the card has the policy.  The first such
+ * endpoint allocates it and gives it to the card.  After the last one the driver takes
+ * it back as soon as no slot waits for an answer.  No process maps its memory: a slot
+ * holds data of one process now and of another one later.  The driver copies only
+ * the bytes that the card has reported.
  *
- * A SLOT is the card's, until it is reported (job->busy), and again from its
- * answer on.  Each report is answered once: by the queue of its endpoint
- * (aside/sysq.c), or here and at once if that is gone, or its region is, or if it
- * makes no sense.  The card never completes SYSBUF_DONE late.
+ * A SLOT belongs to the card until the card reports it (job->busy), and again from
+ * the driver's answer on.  The driver answers each report once: by the queue of its
+ * endpoint (aside/sysq.c), or at once if the endpoint or the region is gone, or if the
+ * report is invalid.  The card never completes SYSBUF_DONE late.
  *
- * WHO IS MEANT: numbers of endpoints and regions are used again, and a report may
- * be looked at when its endpoint or region has long been another's.  So reports
- * are counted, in 64 bits; an endpoint's queue knows the first one that can be its
- * own, and sysbuf->cleared[] the first one that can be of a region's export; there
- * is none while it is not exported.
+ * OLD REPORTS: numbers of endpoints and regions are used again, and a report may be
+ * handled after its number has passed to another one.  So reports are counted, in 64
+ * bits.  An endpoint's queue has the first count that can be its own, and
+ * sysbuf->cleared[] the first one of a region's export, or none while it is not
+ * exported.
  *
  * LOCKS: sysbuf->lock has the buffer, its users, queues[] and cleared[].  The
  * slots that channels have reserved are under ctl.lock, as channels are.
@@ -160,7 +160,7 @@ fail:
 	return ret;
 }
 
-/* Gives it to the card.  The caller frees what is left in @m: the list, or all. */
+/* Gives the buffer to the card.  The caller frees @m, which keeps the list, or all. */
 static int unetmm_sysbuf_give(struct unetmm_dev *dev, struct unetmm_sysmem *m)
 {
 	struct unetmm_sysbuf *sb = dev->sysbuf;

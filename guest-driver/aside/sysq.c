@@ -8,22 +8,22 @@
  * a byte comes later, and an endpoint that waits for a page (a disk, a userfaultfd)
  * delays no other.
  *
- * A COPY is a store of the process's: it sets the dirty bit, breaks
- * copy-on-write, and goes to whatever the process has at the address.  It never
- * faults: it is done under q->lock with page faults off, page by page.  The
- * pager pages in absent pages, and the copy goes on where it stopped; so
- * each byte is copied once.  A thread of ours has the rights of protection key 0
- * only: memory under another one cannot be had.
+ * A COPY is a store in the name of the process: it sets the dirty bit, breaks
+ * copy-on-write, and goes to the memory that the process has at the address.  It never
+ * faults: it runs under q->lock with page faults off, page by page.  The pager pages
+ * in absent pages, and the copy goes on where it stopped, so each byte is copied
+ * once.  A kernel thread has the rights of protection key 0 only, so a copy to memory
+ * under another key fails.
  *
- * WHO ENDS SOMETHING (an export, an endpoint) takes its packets out of the queue,
- * under q->lock, and answers for them.  When that returns nothing is copied any
- * more, and it has not waited for a page: who sleeps for one has only a copy of the
- * address, and the queue goes on without it (unetmm_job_disturb()).
+ * THE END of an export or an endpoint takes its packets out of the queue, under
+ * q->lock, and answers their reports.  After that nothing is copied any more.  It does
+ * not wait for a page: a worker that sleeps for one has only a copy of the address,
+ * and the queue goes on without the worker (unetmm_job_disturb()).
  *
  * THE OWNER'S DEATH: the pager cancels the job, and from then on all of the queue
  * is gone.
  *
- * Locks: queues of a space, and who has which endpoint's number, are under
+ * Locks: the queues of a space, and the queue of each endpoint number, are under
  * sysbuf->lock; all of a queue but its job and space under q->lock.
  */
 #include <linux/slab.h>
@@ -42,7 +42,7 @@
 
 #define UNETMM_SYSQ_TURN	64	/* pages of one turn */
 
-/* What has to be paged in, for which packet. */
+/* The page that a packet waits for. */
 struct unetmm_absent {
 	u64 index;
 	u64 addr;
@@ -55,7 +55,7 @@ struct unetmm_sysq {
 	struct list_head node;		/* space->sysqs; sysbuf->lock */
 	u64 first;			/* reports before are another's */
 	struct unetmm_absent absent;	/* serve's */
-	bool rested;			/* likewise */
+	bool rested;			/* serve's, too */
 
 	struct mutex lock;		/* all below */
 	struct list_head jobs;
@@ -211,7 +211,7 @@ static void unetmm_sysq_paged(struct unetmm_sysq *q,
 
 static enum unetmm_job_next unetmm_sysq_page_in(struct unetmm_sysq *q)
 {
-	/* It was there, and has gone again: who needs the page so must get on. */
+	/* The page came and went again.  Leave time to the threads that use it. */
 	q->rested = q->absent.tries > UNETMM_SYSQ_QUICK && !q->rested;
 	if (q->rested)
 		return UNETMM_JOB_LATER;
