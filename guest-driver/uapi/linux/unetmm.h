@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: ((GPL-2.0-or-later WITH Linux-syscall-note) OR BSD-2-Clause) */
 /*
- * unetmm: what a process asks of the driver through /dev/unetmmN.
+ * unetmm: the calls of processes to the driver, through /dev/unetmmN.
  *
  * One open file is one address space of one process: SPACE binds it to the
  * caller's mm, and from then on every call and every mmap from another mm
  * (a forked child, a receiver of the descriptor) fails with EPERM, except INFO
  * and COUNTERS.  Data is sent and received without any of these calls: the
- * queues and the doorbell page that ENDPOINT describes are mapped, and
- * unetmm_hw.h says what is in them.  With UNETMM_SOURCE_KTLB alone the queues
- * are not the card's but the driver's to read, in POST; it takes the place of the
- * doorbell.
+ * process maps the queues and the doorbell page that ENDPOINT describes, and
+ * unetmm_hw.h defines their contents.  With UNETMM_SOURCE_KTLB alone the driver
+ * reads the queues, in POST, which takes the place of the doorbell.
  *
  * Each structure starts with its own size.  The kernel accepts a smaller one
- * (what is missing counts as zero) down to the first published size, and a
- * larger one if all that it does not know is zero.  The results that fit are
+ * (missing members count as zero) down to the first published size, and a larger
+ * one if all members that it does not know are zero.  The results that fit are
  * written back.
  *
  * errno, the same for all calls:
@@ -186,7 +185,7 @@
 #define UNETMM_START_DONE	4
 
 /**
- * struct unetmm_info - what the card is and where its limits are
+ * struct unetmm_info - the card's properties and limits
  * @size: sizeof(struct unetmm_info)
  * @flags: in: zero; out: UNETMM_INFO_LINK if the link is up
  * @mac: out: the card's MAC address
@@ -278,7 +277,7 @@ struct unetmm_space {
  * @sq_log2: log2 of the send queue's slots
  * @fq_log2: log2 of the free queue's entries
  * @cq_log2: log2 of the completion queue's entries
- * @policy: UNETMM_POLICY_*: what a receive does when its page is absent;
+ * @policy: UNETMM_POLICY_*: the treatment of a receive whose page is absent;
  *          _REDIRECT, _RNR: sources tlb, shadow and odp, and reliable channels;
  *          _BACKUP: the same sources, and raw endpoints or datagram channels
  * @pretranslate: heads of the free queue asked for ahead; 0: the card's most;
@@ -347,7 +346,7 @@ struct unetmm_endpoint_id {
  * @service: number that connect names; 0 ends listening
  * @backlog: connections that may wait for accept, 1..64; half of these (rounded up)
  *           from any one other card
- * @flags: UNETMM_LISTEN_*: what may be connected; none: datagram channels.  _TELL:
+ * @flags: UNETMM_LISTEN_*: types of channels; none: datagram channels.  _TELL:
  *         each has a completion CQE_CLOSED when it ends otherwise than by
  *         CHANNEL_CLOSE; _REWIND, reliable: behind a READ's data that has no place
  *         all other is dropped, and asked for again with it
@@ -384,7 +383,7 @@ struct unetmm_listen {
  * struct unetmm_connect - connect to, or accept from, a peer
  * @size: sizeof(struct unetmm_connect)
  * @endpoint: the endpoint
- * @service: CONNECT: whom to ask for; ACCEPT: zero
+ * @service: CONNECT: the number that the peer listens on; ACCEPT: zero
  * @deadline_ns: CLOCK_MONOTONIC; 0: do not wait
  * @mac: CONNECT: the peer's card; ACCEPT: out: the same
  * @rsvd0: zero
@@ -404,7 +403,7 @@ struct unetmm_listen {
  * CONNECT repeats its request until the deadline.  ETIMEDOUT: nobody
  * accepted by then although the peer's driver answered; ECONNRESET: the peer
  * accepted and disconnected at once; EHOSTUNREACH: no driver with that MAC answered
- * at all; ENETDOWN: no link; EPROTOTYPE: who listens there
+ * at all; ENETDOWN: no link; EPROTOTYPE: the listening endpoint
  * takes no channels of this type, or the endpoint has none (as LISTEN).  ACCEPT:
  * EAGAIN: nobody has connected (deadline 0), ETIMEDOUT: nobody has by then.
  * ENOSPC: channels, or the card's reliable ones, or the system buffer's slots (an
@@ -514,7 +513,7 @@ struct unetmm_counters {
 };
 
 /**
- * struct unetmm_post - have what is in the queues posted (source ktlb)
+ * struct unetmm_post - post the descriptors in the queues (source ktlb)
  * @size: sizeof(struct unetmm_post)
  * @endpoint: the endpoint
  * @flags: zero
@@ -522,10 +521,10 @@ struct unetmm_counters {
  *
  * Takes all descriptors between the indices that the card has reached and the
  * process's producers, of the send queue and of the free queue, translates them,
- * and hands them to the card.  What is wrong with one of them is said by its
- * completion, as with the other sources; a forged index stops the endpoint.  It
- * never waits for a page that is not resident: the card asks for that.  To be
- * called also when the card's state has UNETMM_EP_CQ_BLOCKED.
+ * and hands them to the card.  A wrong descriptor has a completion with its error,
+ * as with the other sources; a forged index stops the endpoint.  POST
+ * never waits for a page that is not resident: the card asks for that.  Call it
+ * also when the card's state has UNETMM_EP_CQ_BLOCKED.
  *
  * EINVAL: a free buffer has UNETMM_FQE_F_ZERO and may not.  It and those behind it
  * are not taken, all else is; its descriptor or the producer has to be changed.
@@ -549,14 +548,14 @@ struct unetmm_post {
  * @rsvd: zero
  *
  * PIN pins from addr on as far as it gets, at most 512 pages in one call, and
- * succeeds if it got the first one.  What is pinned already is not pinned again,
- * but counts; a right that is missing is added.  UNPIN does not mind pages that
- * are not pinned; when it returns, the card uses none of the range and what it
- * was charged is free, but for pages of files that somebody keeps locked: these are
- * unpinned, and made dirty, when they are unlocked.  What the process unmaps, remaps or gives up is unpinned
- * without having been asked for, and told in the log; what it protects may be used
- * with the rights that are left, and is told there, too.  What is only shared by
- * fork(), or changed by Linux for itself, stays pinned.
+ * succeeds if it got the first one.  A page that is pinned already is not pinned
+ * again, but counts; PIN adds a missing right.  UNPIN passes over pages that are not
+ * pinned.  When it returns, the card uses no page of the range, and their charge is
+ * released; but a page of a file that another task keeps locked is unpinned, and made
+ * dirty, when it is unlocked.  Pages that the process unmaps, remaps or gives up are
+ * unpinned without UNPIN, and the log lists them.  Pages that it protects may be used
+ * with the remaining rights; the log lists them, too.  Pages that fork() shares, or
+ * that Linux changes for itself, stay pinned.
  *
  * EDQUOT: the space's quota, RLIMIT_MEMLOCK or the card's limit; ENOMEM: memory,
  * or one of these limits for the table in which pages are pinned; EAGAIN: the
@@ -583,11 +582,12 @@ struct unetmm_utlb_range {
 #define UNETMM_UTLB_LOG_RANGES	252
 
 /*
- * What was unpinned without UNPIN, for whoever keeps a record of what is pinned.
- * Range n is in ranges[n % UNETMM_UTLB_LOG_RANGES], written before `seq` becomes
- * n + 1.  Who has taken all up to `seen` reads seq, then the ranges from `seen`
- * on, then seq again; if by then seq - seen is UNETMM_UTLB_LOG_RANGES or more,
- * ranges have been overwritten, and any page may have been unpinned.
+ * The pages that were unpinned without UNPIN, for a library that keeps a record of
+ * pinned pages.  Range n is in ranges[n % UNETMM_UTLB_LOG_RANGES], written before
+ * `seq` becomes n + 1.  A reader that has taken all ranges up to `seen` reads seq,
+ * then the ranges from `seen` on, then seq again; if by then seq - seen is
+ * UNETMM_UTLB_LOG_RANGES or more, ranges have been overwritten, and any page may have
+ * been unpinned.
  */
 struct unetmm_utlb_log {
 	__u64 seq;
@@ -605,9 +605,9 @@ struct unetmm_utlb_log {
  *
  * Faults pages in as an access of the process would, for reading or (_WRITE)
  * writing, and enters them into the table that the card reads.  With _NO_FAULT
- * only what is resident and has the right is entered, and the rest is passed
- * over.  It is a hint: nothing is pinned, and pages may be gone again when it
- * returns.  What is entered for writing counts as written.
+ * it enters only resident pages that have the right, and passes over the rest.
+ * It is a hint: nothing is pinned, and pages may be gone again when it
+ * returns.  A page that is entered for writing counts as written.
  *
  * It goes as far as it gets, at most some megabytes in one call, and succeeds if
  * it got through the first page.  EFAULT: also, the process may not access the
@@ -643,13 +643,12 @@ struct unetmm_prefetch {
  * Peers are those with a reliable channel to an endpoint of the file.  With source
  * pinned the pages around it are registered as long as it lasts; with source utlb
  * the process has pinned them before (UTLB_PIN) and leaves them so, or its peers
- * are refused; with source tlb
- * they are translated when they are used, and what is mapped there later is used
- * in place of what is mapped there now.  EEXIST: the id is in use, or part of the
- * memory is exported, or registered, already.  ENOSPC: the card has no more, or
- * the file has too many.  ENOENT: no such event counters.  EFAULT: it is not mapped, or not so that the process
- * itself could use it so.  ENOMEM: as REGISTER.  EOPNOTSUPP: this card, source or
- * memory can't.
+ * are refused; with source tlb the card translates them at each use, so that a later
+ * mapping at these addresses takes the place of the present one.  EEXIST: the id is in
+ * use, or part of the memory is exported, or registered, already.  ENOSPC: the card has
+ * no more, or the file has too many.  ENOENT: no such event counters.  EFAULT: the
+ * memory is not mapped, or the process itself has not these rights.  ENOMEM: as
+ * REGISTER.  EOPNOTSUPP: this card, source or memory can't.
  */
 struct unetmm_export {
 	__u32 size;
@@ -672,8 +671,8 @@ struct unetmm_export {
  * @rsvd: zero
  * @id: which
  *
- * When it returns, nothing is read or written through it any more; what is under
- * way fails at the peer with UNETMM_ST_REVOKED.
+ * When it returns, nothing is read or written through it any more; an operation that
+ * is under way fails at the peer with UNETMM_ST_REVOKED.
  */
 struct unetmm_export_id {
 	__u32 size;
@@ -694,7 +693,7 @@ struct unetmm_span {
 #define UNETMM_REDIRECT_SPANS	8
 
 /**
- * struct unetmm_redirect - move where a part of an export is, or prepare its end
+ * struct unetmm_redirect - move a part of an export, or prepare the end of a move
  * @size: sizeof(struct unetmm_redirect)
  * @what: UNETMM_REDIRECT_BEGIN or _BACK
  * @id: the export, one with UNETMM_EXPORT_REDIRECT
@@ -705,7 +704,7 @@ struct unetmm_span {
  * @from: in: zero; out: the old place of the part
  * @count: in: zero; out: how many spans there are
  * @rsvd: zero
- * @spans: out: what has to be copied, BEGIN: from @from to @to, BACK: back; offsets
+ * @spans: out: the bytes to be copied, BEGIN: from @from to @to, BACK: back; offsets
  *	are those in the export
  *
  * BEGIN: with no spans the part has moved.  Else its peers find nothing ready there
@@ -735,7 +734,7 @@ struct unetmm_redirect {
 };
 
 /**
- * struct unetmm_redirect_id - what was to be copied has been; or end it
+ * struct unetmm_redirect_id - the spans have been copied; or end the move
  * @size: sizeof(struct unetmm_redirect_id)
  * @what: UNETMM_REDIRECT_GO or _END
  * @id: the export
@@ -765,8 +764,8 @@ struct unetmm_redirect_id {
  * @rsvd: zero
  * @length: out: bytes
  *
- * The number is the endpoint's until UNIMPORT; when the channel ends, what is
- * posted on it fails.  EAGAIN: there is no such export (deadline 0); ETIMEDOUT:
+ * The number is the endpoint's until UNIMPORT; when the channel ends, posted
+ * operations on it fail.  EAGAIN: there is no such export (deadline 0); ETIMEDOUT:
  * nor by the deadline; EHOSTUNREACH: the peer's driver has not answered; EACCES:
  * it is not exported for that; EPROTOTYPE: not a reliable channel; ENOTCONN: the
  * channel has ended; ENOSPC: imports are used up.
@@ -790,7 +789,7 @@ struct unetmm_import {
  * @import: its number
  * @rsvd: zero
  *
- * What was posted on it before and has not begun fails.
+ * Operations that were posted on it before and have not begun fail.
  */
 struct unetmm_import_id {
 	__u32 size;
@@ -816,8 +815,8 @@ struct unetmm_import_id {
  * @map: out: offset to give to mmap()
  * @map_bytes: out: length of that mapping
  *
- * WINDOW_UPDATE (automatic update): what is stored there, by stores of 1 to 8
- * bytes, is stored in the import, too; loads give back what was stored.
+ * WINDOW_UPDATE (automatic update): stores of 1 to 8 bytes there are stored in the
+ * import, too; loads give back the stored bytes.
  * WINDOW_TO and WINDOW_FROM (user-level DMA start): a store of a length to the
  * former and a load from the latter post a WRITE; the load gives
  * UNETMM_START_*.
@@ -852,11 +851,11 @@ struct unetmm_window {
  * struct unetmm_window_id - give such pages back
  * @size: sizeof(struct unetmm_window_id)
  * @endpoint: the endpoint
- * @id: what WINDOW said
+ * @id: the number that WINDOW gave
  * @rsvd: zero
  *
- * What was stored before still goes.  A mapping stays, of memory that is
- * nobody's.
+ * Earlier stores are still sent.  A mapping stays, and maps unused memory from then
+ * on.
  */
 struct unetmm_window_id {
 	__u32 size;
@@ -893,7 +892,7 @@ struct unetmm_event {
  * @count: how many
  * @rsvd: zero
  *
- * Who waits for one gets ENOENT.  EBUSY: an export gives one of them.
+ * A process that waits for one gets ENOENT.  EBUSY: an export gives one of them.
  */
 struct unetmm_event_id {
 	__u32 size;
