@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: what ethtool asks of the netdev.  Under rtnl.
+ * unetmm: the netdev's ethtool operations.  Under rtnl.
  */
 #include <linux/ethtool.h>
 #include <linux/pci.h>
@@ -109,7 +109,7 @@ static void unetmm_net_get_rings(struct net_device *netdev,
 	ring->tx_pending = BIT(net->tx_log2);
 }
 
-/* Rings are powers of two: what is asked for is rounded up. */
+/* Rings are powers of two: the wanted sizes are rounded up. */
 static int unetmm_net_set_rings(struct net_device *netdev,
 				struct ethtool_ringparam *ring,
 				struct kernel_ethtool_ringparam *kernel,
@@ -135,8 +135,8 @@ static int unetmm_net_set_rings(struct net_device *netdev,
 }
 
 /*
- * What the card can moderate is the interrupt by which processes are woken that
- * receive; the netdev's own comes once for each time that NAPI has armed it.
+ * The card can moderate the interrupt that wakes receiving processes; the netdev's own
+ * interrupt comes once for each time that NAPI has armed it.
  */
 static int unetmm_net_get_coalesce(struct net_device *netdev,
 				   struct ethtool_coalesce *coalesce,

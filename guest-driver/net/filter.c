@@ -2,9 +2,9 @@
 /*
  * unetmm: which frames the netdev receives: its flows.
  *
- * Under rtnl, while the netdev is up.  What is to be added is added before
- * anything is taken away, so that nothing is missed between the two; but for a
- * second address that becomes the first.
+ * Under rtnl, while the netdev is up.  New flows are added before old ones are removed,
+ * so that no frame is missed between the two, except where a second address becomes
+ * the first.
  */
 #include <linux/etherdevice.h>
 #include <linux/slab.h>
@@ -89,7 +89,7 @@ static int unetmm_net_want(struct unetmm_net *net, u8 kind, u8 flags,
 	return 0;
 }
 
-/* False: not all of them could be had; what is wanted in their place is said. */
+/* False: the card has too few flows; @a says which ones are wanted in their place. */
 static bool unetmm_net_want_all(struct unetmm_net *net,
 				struct unetmm_net_addrs *a)
 {
@@ -104,7 +104,7 @@ static bool unetmm_net_want_all(struct unetmm_net *net,
 	for (i = 0; i < a->n; i++) {
 		bool group = i >= a->nunicast;
 
-		/* The first address's flow has what it needs of broadcast. */
+		/* The flow of the first address includes broadcast, where it is wanted. */
 		if (is_broadcast_ether_addr(a->mac[i]) ||
 		    (group ? a->group : a->any) ||
 		    !unetmm_net_want(net, UNETMM_FLOW_MAC, 0, a->mac[i]))
@@ -130,7 +130,7 @@ static void unetmm_net_drop_unwanted(struct unetmm_net *net)
 	}
 }
 
-/* Makes the flows what the netdev's addresses and flags are. */
+/* Adds and removes flows, until they are those of the netdev's addresses and flags. */
 int unetmm_net_filter(struct unetmm_net *net)
 {
 	struct unetmm_net_addrs *a = kzalloc(sizeof(*a), GFP_KERNEL);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: Linux's netdev on the card: up and down, and what the stack asks.
+ * unetmm: Linux's netdev on the card: up and down, and the stack's operations.
  *
- * See net/net.h for what is protected by what.
+ * net/net.h says which lock protects which members.
  */
 #include <linux/etherdevice.h>
 #include <linux/io.h>
@@ -79,7 +79,7 @@ put:
 	return ERR_PTR(ret);
 }
 
-/* What the card has of the netdev is gone, or never was there. */
+/* The card has no endpoint and no flow of the netdev, or never had. */
 static void unetmm_net_free(struct unetmm_net *net)
 {
 	unetmm_net_rx_free(net);
@@ -155,7 +155,7 @@ int unetmm_net_up(struct unetmm_net *net)
 	local_bh_disable();
 	napi_schedule(&net->napi);
 	local_bh_enable();
-	/* What has been queued meanwhile may be all that there is to send. */
+	/* Without new frames of the stack, nothing else would send the queued ones. */
 	netif_tx_wake_all_queues(net->netdev);
 	unetmm_net_link(net);
 	return 0;
@@ -188,7 +188,7 @@ void unetmm_net_down(struct unetmm_net *net)
 	unetmm_net_free(net);
 }
 
-/* It runs, and could not be started: once more by and by. */
+/* The netdev is up, but could not be started: try again later. */
 void unetmm_net_retry(struct unetmm_net *net)
 {
 	ASSERT_RTNL();
@@ -282,7 +282,7 @@ static int unetmm_net_mac(struct net_device *netdev, void *addr)
 	ret = unetmm_net_filter(net);
 	if (ret) {
 		eth_hw_addr_set(netdev, old);
-		/* What it had may have had to go before. */
+		/* The old flows may have been removed already. */
 		unetmm_net_ask(net, UNETMM_NET_FILTER);
 	}
 	return ret;

@@ -21,9 +21,9 @@
  *                 must sleep, so nobody waits for the work under it.
  *   the queue's lock (__netif_tx_lock)
  *                 all of unetmm_net_tx.  Taken in xmit, by the stack, and by
- *                 NAPI to free what has been sent.
+ *                 NAPI to free sent frames.
  *   NAPI          all of unetmm_net_rx, cq_cons.
- *   stats_lock    `up` against who reads the card's counters; outside reg_lock.
+ *   stats_lock    `up` against readers of the card's counters; outside reg_lock.
  *   test.lock     the frame that the self-test waits for; innermost.
  *
  * unetmm_net_down() first disables the queue (under its lock) and NAPI, and
@@ -99,7 +99,7 @@ struct unetmm_net_stats {
 	u64_stats_t errors;
 };
 
-/* What a descriptor sends; kept where its first slot is. */
+/* The frame of a descriptor; kept at the place of its first slot. */
 struct unetmm_net_sent {
 	struct sk_buff *skb;
 	u32 nsegs;
@@ -115,7 +115,7 @@ struct unetmm_net_tx {
 	struct unetmm_net_sent *sent;
 	struct unetmm_net_seg *segs;	/* UNETMM_SLOT_SEGS of each slot */
 	u32 prod;
-	u32 cons;		/* what is behind is freed */
+	u32 cons;		/* frames before it are freed */
 	u32 rung;		/* prod of the last doorbell */
 	u32 asked;		/* prod behind the last one that is not quiet */
 	struct unetmm_net_stats stats;
@@ -148,7 +148,7 @@ struct unetmm_net_loop {
 	struct completion came;
 };
 
-/* What the work has to do. */
+/* Tasks of the work, as bits. */
 #define UNETMM_NET_LINK		0
 #define UNETMM_NET_RESET	1
 #define UNETMM_NET_FILTER	2

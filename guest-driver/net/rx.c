@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: what the netdev receives; its NAPI.
+ * unetmm: the receive side of the netdev, and its NAPI.
  *
- * All of it is NAPI's while the netdev is up.  A buffer is known to the card by
- * its slot of the free queue; what a completion says is believed only as far as
- * there is such a buffer.
+ * NAPI alone uses it while the netdev is up.  The card names a buffer by its slot of
+ * the free queue; a completion that names a slot without a buffer is refused.
  */
 #include <linux/dma-mapping.h>
 #include <linux/etherdevice.h>
@@ -19,7 +18,7 @@
 /* Memory for buffers is had in chunks of this order, or, if need be, of 0. */
 #define UNETMM_NET_ORDER	3
 
-/* What has been read of a completion. */
+/* The members of a completion, each read once. */
 struct unetmm_net_cqe {
 	u64 cookie;
 	u32 len;
@@ -96,7 +95,7 @@ static struct page *unetmm_net_idle_take(struct unetmm_net *net)
 	return page;
 }
 
-/* As many as the card has, twice, is what there may be. */
+/* At most twice as many chunks as the card's buffers fill. */
 static void unetmm_net_idle_add(struct unetmm_net *net, struct page *page)
 {
 	struct unetmm_net_rx *rx = &net->rx;
@@ -251,7 +250,7 @@ static void unetmm_net_receive(struct unetmm_net *net,
 	napi_gro_receive(&net->napi, skb);
 }
 
-/* A card that says what cannot be: nothing of it is used. */
+/* An impossible completion: none of it is used. */
 static void unetmm_net_rx_bad(struct unetmm_net *net)
 {
 	unetmm_net_count(net, rx_bad);
@@ -298,7 +297,7 @@ static void unetmm_net_complete(struct unetmm_net *net,
 		unetmm_net_buffer(net, cqe);
 		break;
 	case UNETMM_CQE_SENT:
-		/* What has been sent is freed by the index; see there. */
+		/* The index frees sent frames: unetmm_net_reclaim(). */
 		if (cqe->status != UNETMM_ST_OK)
 			unetmm_net_count(net, tx_failed);
 		break;
@@ -353,7 +352,7 @@ int unetmm_net_poll(struct napi_struct *napi, int budget)
 	if (!budget)
 		return 0;
 	work = unetmm_net_take(net, budget);
-	/* Some other time, then: the card says what it drops meanwhile. */
+	/* Without memory, try again later: the card counts the frames that it drops. */
 	if (unetmm_net_rx_fill(net, true) && !timer_pending(&net->timer))
 		mod_timer(&net->timer, jiffies + HZ / 50);
 	if (work < budget && napi_complete_done(napi, work) &&

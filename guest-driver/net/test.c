@@ -16,13 +16,13 @@
 #define UNETMM_NET_TEST_WAIT	(HZ / 2)
 #define UNETMM_NET_TEST_BYTES	512	/* of a frame behind its header */
 
-/* What is behind the header of the test's frame. */
+/* The payload of the test's frame. */
 struct unetmm_net_test_data {
 	__be32 nonce;
 	u8 pattern[UNETMM_NET_TEST_BYTES - sizeof(__be32)];
 };
 
-/* The register reads back twice what was written. */
+/* The register reads back the written value, twice. */
 static u64 unetmm_net_test_registers(struct unetmm_net *net)
 {
 	static const u32 values[] = { 0, 1, 0x55555555, 0x2aaaaaaa, 0x7fffffff };

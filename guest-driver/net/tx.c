@@ -117,7 +117,7 @@ static u32 unetmm_net_offload(const struct sk_buff *skb)
 	return 0;
 }
 
-/* What goes over the wire: each segment has the headers. */
+/* Counts the bytes on the wire: each segment has the headers. */
 static void unetmm_net_account(struct unetmm_net_tx *tx,
 			       const struct sk_buff *skb)
 {
@@ -132,8 +132,8 @@ static void unetmm_net_account(struct unetmm_net_tx *tx,
 }
 
 /*
- * Frees what has been sent.  A card that says what cannot be is started anew;
- * until then it is believed nothing.
+ * Frees sent frames.  After an impossible index the card is reset, and no index of it
+ * is used until then.
  */
 static void unetmm_net_reclaim(struct unetmm_net *net, int budget)
 {
@@ -168,8 +168,8 @@ static void unetmm_net_reclaim(struct unetmm_net *net, int budget)
 }
 
 /*
- * There is something to free.  Even of what a completion has been asked for, that
- * may have come already: the index follows at the end of the card's turn.
+ * Frames remain to be freed.  Even a completion that was asked for may have come
+ * before: the index follows at the end of the card's turn.
  */
 static void unetmm_net_tx_watch(struct unetmm_net *net)
 {
@@ -190,7 +190,7 @@ static bool unetmm_net_tx_asks(const struct unetmm_net *net)
 		tx->prod - tx->asked >= BIT(net->ep->sq_log2) / 4);
 }
 
-/* The segments are there; now what says what they are, and then the index. */
+/* The segments are in the queue; now the descriptor, and then the index. */
 static void unetmm_net_post(struct unetmm_net *net, struct sk_buff *skb,
 			    u32 nsegs)
 {
@@ -308,8 +308,8 @@ static bool unetmm_net_service_tag(const struct sk_buff *skb)
 }
 
 /*
- * The card finds the headers by itself; what it would not find, or would do
- * otherwise than asked, is the stack's to do.
+ * The card finds the headers by itself.  Frames whose headers it would not find, or
+ * whose checksum it would compute differently, are left to the stack.
  */
 static bool unetmm_net_csum_ok(const struct sk_buff *skb)
 {
@@ -360,7 +360,7 @@ int unetmm_net_tx_alloc(struct unetmm_net *net)
 	return tx->sent && tx->segs ? 0 : -ENOMEM;
 }
 
-/* The endpoint is gone: what has not been sent is not going to be. */
+/* The endpoint is gone: queued frames are freed unsent. */
 void unetmm_net_tx_free(struct unetmm_net *net)
 {
 	struct unetmm_net_tx *tx = &net->tx;

@@ -69,8 +69,8 @@ struct unetmm_pager {
 	struct list_head later;		/* jobs */
 	u32 nworkers;
 	u32 nasleep;			/* of these */
-	u32 nbusy;			/* likewise: neither idle nor asleep */
-	u32 nactive;			/* likewise: in serve or cancel */
+	u32 nbusy;			/* of these, neither idle nor asleep */
+	u32 nactive;			/* of these, in serve or cancel */
 	u64 served;
 	bool running;
 	bool ring;			/* the card has written to its ring */
@@ -108,9 +108,9 @@ static void unetmm_pager_arm(struct unetmm_pager *p)
 }
 
 /*
- * There is something to do: a worker that is busy comes to it, or is too slow.  Who sorts
- * says so of each record's job, and looks next: then there is no need for a timer, unless
- * there are more records (unetmm_pager_more_records()).
+ * There is a job: a busy worker comes to it, or is too slow.  The sorting worker calls
+ * this for each record's job, and looks at the jobs next: then there is no need for a
+ * timer, unless there are more records (unetmm_pager_more_records()).
  */
 static void unetmm_pager_call(struct unetmm_pager *p)
 {
@@ -152,7 +152,7 @@ static u32 unetmm_user_share(const struct unetmm_pager *p,
 	lockdep_assert_held(&p->lock);
 	if (space->unlimited)
 		return U32_MAX;
-	/* Of what others leave, a user has half: two of them cannot have all. */
+	/* A user has half of the workers that others leave: two users cannot have all. */
 	left = most - min(most, p->nasleep - min(user, p->nasleep));
 	return clamp_t(u32, unetmm_user_most_asleep(space), 1, max(left / 2, 1U));
 }
@@ -394,7 +394,7 @@ static struct unetmm_job *unetmm_thirsty_next(struct unetmm_pager *p)
 	return job;
 }
 
-/* Its user goes to the end of the line, and so does, with its user, its lane. */
+/* The job's user goes to the end of the line, and so does its lane among the user's. */
 static struct unetmm_job *unetmm_ready_next(struct unetmm_pager *p)
 {
 	struct unetmm_job *job = unetmm_ready_first(p);
@@ -574,7 +574,7 @@ static enum unetmm_job_next unetmm_worker_call(struct unetmm_worker *w,
 	next = ops->serve(job, w->batch);
 	if (ops->copies)
 		kthread_unuse_mm(mm);
-	/* The end of the process's memory is not for who serves others. */
+	/* A worker that serves others does not free a process's memory itself. */
 	mmput_async(mm);
 	return next;
 }
@@ -643,7 +643,7 @@ static int unetmm_worker_main(void *data)
 
 	/* Not by processes: one that comes while it is idle would spoil a job. */
 	allow_kernel_signal(SIGKILL);
-	/* Latency of a miss is what the process waits for. */
+	/* The process waits for this thread. */
 	set_user_nice(current, MIN_NICE);
 	spin_lock_irq(&p->lock);
 	while (!kthread_should_stop()) {
@@ -725,7 +725,7 @@ static void unetmm_grow_work(struct work_struct *work)
 		queue_delayed_work(unetmm_wq, &p->grow_work, HZ / 10);
 }
 
-/* Who does one thing for more than a tick is not waited for by others. */
+/* Jobs do not wait for a worker that has been busy for more than a tick. */
 static void unetmm_pager_watch(struct unetmm_pager *p)
 {
 	struct unetmm_worker *w;
@@ -839,7 +839,7 @@ void unetmm_pager_stop(struct unetmm_dev *dev)
 
 	spin_lock_irq(&p->lock);
 	p->running = false;
-	/* Who drains waits no more. */
+	/* unetmm_pager_drain() waits no more. */
 	p->sorts += 2;
 	wake_up_all(&p->quiet);
 	WARN_ON_ONCE(!list_empty(&p->turns) || !list_empty(&p->thirsty) ||

@@ -30,7 +30,7 @@
  *
  * A SLEEPING WORKER DOES NOT BELONG TO ITS JOB.  It has its own copy of the addresses
  * that it pages in, and references to the space, the process's memory and the module.
- * Whoever ends a job takes the job from the worker, under the pager's lock, sends the
+ * The end of a job takes the job from the worker, under the pager's lock, sends the
  * worker SIGKILL, and goes on at once; the worker finds that it has no job when its page
  * fault returns.
  * Most faults end with the signal.  Some cannot be interrupted (a FUSE daemon has read
@@ -47,20 +47,20 @@
  *   - UNETMM_PAGER_SPARE workers of the pool never sleep for a process: misses that
  *     need no page-in are served whatever others do.
  *   - A space has at most `page_ins` sleepers (module's parameter, 16), and a user at
- *     most `user_threads`, never more than half of those that the pool may have.  What
- *     is beyond is thirsty; thirsty spaces are served in turn, too.
+ *     most `user_threads`, never more than half of those that the pool may have.  Spaces
+ *     with more misses are thirsty, and are served in turn, too.
  *   - Workers are created when none is idle, up to `pager_workers` (128).  The last
  *     worker that is awake never sleeps, whether another can be created or not.
- *   - serve may wait for memory to be allocated, and for nothing else: what may wait for
- *     a file system, for swap, or for a page's lock is paged in.
+ *   - serve may wait for memory to be allocated, and for nothing else: pages that may
+ *     need a file system, swap, or a page's lock are paged in.
  *
  * LOCKS
  *
  *   The pager's lock (pager.c) is a leaf, and taken with interrupts off: kicks and
  *   unetmm_pager_ring() come from interrupts, probes and the notifier.  serve and
- *   cancel are called without it.  Who calls unetmm_job_cancel(), unetmm_pager_close(),
- *   unetmm_pager_hush() or unetmm_pager_stop(), which wait for active jobs, holds
- *   no lock that serve or cancel take: not q->lock of a system buffer's or backup
+ *   cancel are called without it.  unetmm_job_cancel(), unetmm_pager_close(),
+ *   unetmm_pager_hush() and unetmm_pager_stop() wait for active jobs: their callers
+ *   hold no lock that serve or cancel take: not q->lock of a system buffer's or backup
  *   ring's queue, space->zero_lock, dev->reply_lock, sysbuf.lock, backup.lock.
  *   dev->rwsem and file->lock may be held.
  */
@@ -97,7 +97,7 @@ struct unetmm_batch {
 	};
 	union {
 		struct unetmm_pin *pins[UNETMM_REPLY_MAX_PAGES];
-		dma_addr_t dma[UNETMM_REPLY_MAX_PAGES];	/* likewise */
+		dma_addr_t dma[UNETMM_REPLY_MAX_PAGES];	/* a snapshot's */
 	};
 };
 
@@ -115,7 +115,7 @@ struct unetmm_job_ops {
 	 */
 	enum unetmm_job_next (*serve)(struct unetmm_job *job,
 				      struct unetmm_batch *batch);
-	/* From a worker, or from who closes the space. */
+	/* From a worker, or at the end of the space. */
 	void (*cancel)(struct unetmm_job *job);
 	/* serve copies to the process: the worker uses its memory meanwhile. */
 	bool copies;
@@ -197,7 +197,7 @@ void unetmm_pager_orphan(struct unetmm_aspace *space);
  */
 void unetmm_pager_close(struct unetmm_aspace *space);
 
-/* What debugfs says of a space. */
+/* The values that debugfs shows of a space. */
 struct unetmm_lane_stats {
 	u32 ready;
 	u32 most_ready;			/* at one time */
