@@ -29,7 +29,7 @@
  * - An endpoint belongs to one thread at a time: two threads must not be in
  *   calls on one endpoint together.  Different endpoints are independent.
  *   Exceptions are unetmm_listen(), _accept() and _connect(), which do not use
- *   the queues, and what is said at unetmm_handlers_start().
+ *   the queues, and the calls that unetmm_handlers_start() lists.
  * - In a forked child every call on a handle of its parent returns
  *   -EOWNERDEAD.  A child that wants to send opens the card itself.
  * - Times are in nanoseconds.  A timeout of 0 does not wait, a negative one has no
@@ -82,22 +82,22 @@ struct unetmm_ep;
  * the card gets its translations from: UNETMM_SOURCE_TLB (any memory, at any
  * time), UNETMM_SOURCE_KTLB (the same, but posted by system call and translated
  * by the driver), UNETMM_SOURCE_PINNED (registered memory only),
- * UNETMM_SOURCE_UTLB (what the library has pinned ahead, see
+ * UNETMM_SOURCE_UTLB (memory that the library pins before the card uses it, see
  * unetmm_utlb_configure()), UNETMM_SOURCE_SHADOW (any memory, at any time, and
  * nothing is pinned: the card locks a page while it moves its data),
- * UNETMM_SOURCE_ODP (likewise, and the card has absent pages faulted in) or
- * UNETMM_OBSERVE.
+ * UNETMM_SOURCE_ODP (any memory, at any time, and nothing is pinned: the driver
+ * faults in absent pages when the card asks for them) or UNETMM_OBSERVE.
  */
 int unetmm_open(const char *path, unsigned source, struct unetmm_ctx **ctx);
 
 /*
  * Closes the card.  -EBUSY: the context still has endpoints.  In a forked child
- * it lets go of what was inherited and returns -EOWNERDEAD.
+ * it releases the inherited resources and returns -EOWNERDEAD.
  */
 int unetmm_close(struct unetmm_ctx *ctx);
 
 /*
- * What the card is and where its limits are: struct unetmm_info of
+ * Reads the card's identity, features and limits: struct unetmm_info of
  * linux/unetmm.h.  The caller sets info->size to sizeof(*info) first.
  */
 int unetmm_info(struct unetmm_ctx *ctx, struct unetmm_info *info);
@@ -114,9 +114,9 @@ int unetmm_probe(struct unetmm_ctx *ctx, const uint8_t mac[6],
 /* ---- Endpoint ---------------------------------------------------------- */
 
 /*
- * About what it costs to block, and a little above the round trip of a short
- * message between two idle guests: a spin just shorter than that would pay for
- * both.
+ * The default is about the cost of blocking, and a little above the round trip
+ * of a short message between two idle guests.  A spin just shorter than that
+ * round trip would cost the spin and the blocking.
  */
 #define UNETMM_SPIN_DEFAULT_NS  400000u
 #define UNETMM_SPIN_FOREVER     0xffffffffu
@@ -180,8 +180,8 @@ struct unetmm_peer {
 int unetmm_listen(struct unetmm_ep *ep, uint64_t service, unsigned backlog);
 
 /*
- * Takes the next connection.  Returns the channel's number, and `peer` (may be
- * NULL) says who it is.  -EAGAIN: nobody waits (timeout 0).  -ETIMEDOUT.
+ * Takes the next connection.  Returns the channel's number; `peer` (may be NULL)
+ * gets the peer's address.  -EAGAIN: no connection waits (timeout 0).  -ETIMEDOUT.
  */
 int unetmm_accept(struct unetmm_ep *ep, struct unetmm_peer *peer,
                   int64_t timeout_ns);
@@ -213,12 +213,13 @@ int unetmm_connect(struct unetmm_ep *ep, const uint8_t mac[6],
  */
 #define UNETMM_NOTIFY_CLOSE      UNETMM_LISTEN_TELL
 /*
- * Beside RELIABLE: while data of a read has no place, what comes behind it is dropped
- * and asked for again with it (drop and rewind); else only what has none itself.
+ * Only with RELIABLE.  When the page for a read's data is absent, the card drops that
+ * data and all data behind it, and requests both again (go-back-N).  Without this
+ * flag it drops and requests again only the data whose own page is absent.
  */
 #define UNETMM_GO_BACK_N        UNETMM_LISTEN_REWIND
 
-/* What a channel is to be.  All but the flags are for reliable ones; 0: usual. */
+/* Attributes of a new channel.  All but the flags are for reliable ones; 0: usual. */
 struct unetmm_channel_attr {
     uint32_t size;              /* sizeof(struct unetmm_channel_attr) */
     uint32_t flags;             /* to connect: one; to listen: any of them;
@@ -237,8 +238,8 @@ struct unetmm_channel_attr {
 
 /*
  * As unetmm_listen() and unetmm_connect(), with attributes; `attr` NULL stands for
- * UNETMM_CHANNEL_ATTR_INIT, as there.  -EPROTOTYPE: who listens takes no such
- * channels.  -EOPNOTSUPP: the card has no reliable channels, or source ktlb.
+ * UNETMM_CHANNEL_ATTR_INIT, as there.  -EPROTOTYPE: the listener accepts no channels
+ * of this type.  -EOPNOTSUPP: the card has no reliable channels, or source ktlb.
  */
 int unetmm_listen_ex(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
                      const struct unetmm_channel_attr *attr);
@@ -257,7 +258,7 @@ struct unetmm_channel_info {
     uint32_t endpoint;          /* ... and endpoint */
 };
 
-/* What a channel is.  The caller sets info->size first. */
+/* Reads a channel's attributes.  The caller sets info->size first. */
 int unetmm_channel_info(struct unetmm_ep *ep, unsigned channel,
                         struct unetmm_channel_info *info);
 
@@ -273,8 +274,8 @@ int unetmm_channel_info(struct unetmm_ep *ep, unsigned channel,
 int unetmm_shutdown(struct unetmm_ep *ep, unsigned channel, int64_t timeout_ns);
 
 /*
- * Closes a channel.  Messages still queued on it complete with an error, and
- * so do those of a reliable channel that the peer has not acknowledged.
+ * Closes a channel.  Messages still queued on it complete with an error, also
+ * those of a reliable channel that the peer has not acknowledged.
  */
 int unetmm_disconnect(struct unetmm_ep *ep, unsigned channel);
 
@@ -299,8 +300,8 @@ int unetmm_deregister(struct unetmm_ctx *ctx, void *addr, size_t length);
  * how many bytes, from addr on, it has gone through: fewer than length if the next
  * page cannot be had, and perhaps after a signal; -errno if not even the first can.
  * -EFAULT: it is not mapped, or not so.  -EOPNOTSUPP: another source, or memory
- * that Linux does not lend.  `flags`: UNETMM_PREFETCH_WRITE for what messages are
- * to land in; UNETMM_PREFETCH_NO_FAULT passes over what would be a page fault.
+ * that Linux does not lend.  `flags`: UNETMM_PREFETCH_WRITE for receive buffers;
+ * UNETMM_PREFETCH_NO_FAULT skips each page that would need a page fault.
  */
 ssize_t unetmm_prefetch(struct unetmm_ctx *ctx, const void *addr, size_t length,
                         unsigned flags);
@@ -329,7 +330,7 @@ typedef int (*unetmm_utlb_take)(void *arg, uint32_t page);
 struct unetmm_utlb_policy {
     uint32_t size;              /* sizeof(struct unetmm_utlb_policy) */
     const char *name;
-    /* What the policy remembers of up to `quota` pages; NULL: no memory. */
+    /* Allocates the policy's state for up to `quota` pages; NULL: no memory. */
     void *(*create)(uint32_t quota);
     void (*destroy)(void *state);
     /* From now on the page is pinned, or not any more. */
@@ -395,13 +396,13 @@ int unetmm_stats_read(struct unetmm_ctx *ctx, unsigned scope, unsigned endpoint,
 /*
  * The name of counter n of a scope, or NULL if there is none; a counter of the
  * card that is not kept per endpoint has no name in UNETMM_SCOPE_ENDPOINT.
- * `help` (may be NULL) gets a phrase that says what it counts.
+ * `help` (may be NULL) gets a phrase that describes the counted event.
  */
 const char *unetmm_stats_name(unsigned scope, unsigned n, const char **help);
 
 /* ---- Words for people -------------------------------------------------- */
 
-/* What was being done when an error came up, for unetmm_strerror(). */
+/* The call that returned an error, for unetmm_strerror(). */
 enum unetmm_call {
     UNETMM_CALL_ANY,
     UNETMM_CALL_OPEN,
@@ -427,8 +428,8 @@ enum unetmm_call {
 };
 
 /*
- * One sentence that says what is wrong and what to do about it, for an error
- * (negative or positive errno) that `call` returned.  Never NULL, never freed.
+ * One sentence with the cause and the remedy of an error (negative or positive
+ * errno) that `call` returned.  Never NULL, never freed.
  */
 const char *unetmm_strerror(int error, enum unetmm_call call);
 
@@ -449,9 +450,9 @@ int unetmm_status_errno(unsigned status);
 int unetmm_parse_mac(const char *text, uint8_t mac[6]);
 
 /*
- * The address of a card by name: what unetmm_parse_mac() takes, or the name of a
- * host in ethers(5).  -ENOENT: there is no such name.  -EINVAL: the address that it
- * has there names no single station.
+ * The address of a card by name: a text that unetmm_parse_mac() accepts, or the
+ * name of a host in ethers(5).  -ENOENT: there is no such name.  -EINVAL: the host's
+ * address in ethers(5) names no single station.
  */
 int unetmm_resolve(const char *name, uint8_t mac[6]);
 
@@ -480,7 +481,7 @@ int unetmm_ring(struct unetmm_ep *ep);
 #define UNETMM_UNSIGNALED            0x02u   /* a completion only if it fails */
 #define UNETMM_INLINE           0x04u   /* copy it now; 224 bytes at most */
 #define UNETMM_SEND_FLAGS       0x07u
-/* Flag of unetmm_post_recv(): what the page holds now need not be kept */
+/* Flag of unetmm_post_recv(): the page's present content need not be kept */
 #define UNETMM_ZERO             0x08u
 
 /*
@@ -517,8 +518,8 @@ int unetmm_send_pending(struct unetmm_ep *ep);
  * UNETMM_ZERO.
  *
  * With UNETMM_ZERO a page that is not resident when the card needs it is not paged
- * in: it is replaced by one of zeros.  What the message does not cover is then
- * zeros, or what the process had there.  The buffer is exactly one page of
+ * in: it is replaced by one of zeros.  The bytes after the message are then zeros,
+ * or still the process's own.  The buffer is exactly one page of
  * private anonymous memory, writable, neither mlock()ed nor registered with
  * userfaultfd, nor of huge pages that were set aside (MAP_HUGETLB).  Other
  * memory: source ktlb says -EINVAL (and posts at once, UNETMM_MORE or not); with
@@ -606,9 +607,9 @@ int unetmm_set_handler(struct unetmm_ep *ep, unsigned channel,
                        unetmm_handler handler, void *arg);
 
 /*
- * Calls the handlers for what is there, `most` completions at most.  If nothing
- * is, waits as unetmm_wait() does (0: not at all).  What handlers have queued
- * with UNETMM_MORE is rung for in the end.  Returns how many completions were
+ * Calls the handlers for the completions in the queue, `most` at most.  If there is
+ * none, waits as unetmm_wait() does (0: not at all).  Rings the doorbell at the end
+ * if handlers have posted with UNETMM_MORE.  Returns the number of completions
  * handled: 0 when the timeout has passed.
  *
  * -ENOENT: the endpoint has no handler.  -EDEADLK: handlers are blocked, or the
@@ -619,8 +620,8 @@ int unetmm_dispatch(struct unetmm_ep *ep, unsigned most, int64_t timeout_ns);
 
 /*
  * From now on no handler of the endpoint is called; one that the library's
- * thread is running has returned, unless it is the caller.  Nests.  What comes
- * waits in the completion queue.
+ * thread is running has returned, unless it is the caller.  Nests.  New
+ * completions wait in the completion queue.
  */
 int unetmm_handlers_block(struct unetmm_ep *ep);
 
@@ -631,14 +632,14 @@ int unetmm_handlers_block(struct unetmm_ep *ep);
  */
 int unetmm_handlers_unblock(struct unetmm_ep *ep);
 
-/* The thread has ended by itself: -EIO, the card has stopped the endpoint. */
+/* The thread has ended because of an error: -EIO, the card stopped the endpoint. */
 typedef void (*unetmm_end)(struct unetmm_ep *ep, int error, void *arg);
 
 /*
  * Has a thread of the library call the handlers.  The endpoint is that thread's
  * then, and another's between unetmm_handlers_block() and _unblock(), which any
  * thread may call, as well as unetmm_set_handler() and unetmm_disconnect().
- * `end` (may be NULL) is called as a handler if the thread ends by itself.
+ * `end` (may be NULL) is called as a handler if an error ends the thread.
  *
  * -ENOENT: the endpoint has no handler.  -EBUSY: there is a thread already.
  * -EAGAIN: the system has no thread left.

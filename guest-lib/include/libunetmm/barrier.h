@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory barriers of the fast path, named by what they are for.
+ * Memory barriers of the fast path, named by their purpose.
  *
  * The card is another observer of the queues' memory.  Each barrier below says
  * which access of the card it pairs with; unetmm_hw.h has the card's half.
@@ -30,8 +30,8 @@ UNETMM_HELPER_ void unetmm_to_card_barrier(void)
 }
 
 /*
- * Between seeing the phase bit (or a consumer index) and reading what it
- * covers.  Pairs with the card writing the word with the phase last.
+ * Between a read of the phase bit (or a consumer index) and reads of the entries
+ * that it covers.  Pairs with the card, which writes the word with the phase last.
  */
 UNETMM_HELPER_ void unetmm_from_card_barrier(void)
 {
@@ -51,9 +51,9 @@ UNETMM_HELPER_ void unetmm_arm_barrier(void)
 }
 
 /*
- * Between storing a producer index and writing the doorbell.  The processor keeps
- * stores to cacheable memory before a later store to uncached memory in order by
- * itself; the compiler has to be told.
+ * Between storing a producer index and writing the doorbell.  The processor already
+ * orders stores to cacheable memory before a later store to uncached memory; only
+ * the compiler needs a barrier.
  */
 UNETMM_HELPER_ void unetmm_doorbell_barrier(void)
 {

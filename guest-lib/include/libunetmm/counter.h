@@ -46,8 +46,8 @@ int unetmm_export_events(struct unetmm_ctx *ctx, uint64_t id, void *addr,
                          unsigned n);
 
 /*
- * How often it has been named, modulo 2^64.  What the writes that are counted have
- * written can be seen.  No system call.  In a forked child, 0.
+ * The number of writes that named the counter, modulo 2^64.  The data of the counted
+ * writes is visible.  No system call.  In a forked child, 0.
  */
 uint64_t unetmm_event_read(const struct unetmm_event_counter *counter);
 
@@ -67,16 +67,16 @@ int unetmm_event_reached(uint64_t now, uint64_t value);
 int unetmm_event_wait(struct unetmm_event_counter *counter, uint64_t value,
                       unsigned how, int64_t timeout_ns);
 
-/* `now` is what was read before the call; several increments make one call. */
+/* `now` is the value read before the call; several increments make one call. */
 typedef void (*unetmm_event_handler)(struct unetmm_ep *ep,
                                      struct unetmm_event_counter *counter,
                                      uint64_t now, void *arg);
 
 /*
  * From now on unetmm_dispatch() on the endpoint, or its thread
- * (unetmm_handlers_start()), calls the handler whenever the counter is not what it
- * was at the last call; at first: not `seen`.  NULL: no handler any more.  All that
- * is said at unetmm_set_handler() and unetmm_handlers_block() holds for it.
+ * (unetmm_handlers_start()), calls the handler whenever the counter's value differs
+ * from that of the last call; before the first call, from `seen`.  NULL removes the
+ * handler.  The rules of unetmm_set_handler() and unetmm_handlers_block() apply.
  *
  * -EBUSY: another endpoint has it.  -EINVAL: not of the same context.  -ENOMEM.
  */

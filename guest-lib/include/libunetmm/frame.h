@@ -4,21 +4,21 @@
  * process.  Part of libunetmm.h.
  *
  * An endpoint created with UNETMM_EP_RAW (CAP_NET_RAW) has no channels.  It sends
- * frames with unetmm_send_frame(), and receives what its flows say: buffers are
+ * frames with unetmm_send_frame(), and receives the frames of its flows: buffers are
  * posted with unetmm_post_recv(), completions taken with unetmm_poll() and its like.
  * A received frame begins with its destination address; UNETMM_CQE_F_CSUM_OK in
  * its completion's `flags` says that TCP's or UDP's checksum has been found right.
  *
- * What a frame finds absent (the memory of the buffer whose turn it is, or any
- * buffer) has it dropped with UNETMM_POLICY_DROP.  With UNETMM_POLICY_BACKUP it
- * waits in the driver's backup ring until the memory is there, and buffers are
- * filled, and completed, in the order of posting all the same.
+ * With UNETMM_POLICY_DROP the card drops a frame if no buffer is posted, or if the
+ * memory of the next buffer is absent.  With UNETMM_POLICY_BACKUP such a frame waits
+ * in the driver's backup ring until the memory is there.  In both cases buffers are
+ * filled and completed in the order of posting.
  *
- * The card finds new buffers by itself when a frame comes, so unetmm_post_recv() rings
- * the doorbell only if the driver waits for a buffer with a packet in its hands
- * (UNETMM_EP_FQ_AWAITED), for which it looks at a word of the endpoint's.  With
- * UNETMM_MORE it does not look: then the last post, unetmm_poll(), unetmm_wait() or
- * unetmm_arm() does.
+ * The card looks for new buffers when a frame arrives.  Therefore unetmm_post_recv()
+ * rings the doorbell only if the driver holds a packet for which it needs a buffer
+ * (UNETMM_EP_FQ_AWAITED).  To find out, it reads a word of the endpoint.  With
+ * UNETMM_MORE it does not read that word; the last post without the flag,
+ * unetmm_poll(), unetmm_wait() or unetmm_arm() reads it.
  */
 #ifndef LIBUNETMM_FRAME_H
 #define LIBUNETMM_FRAME_H
@@ -31,7 +31,7 @@ extern "C" {
 
 /* ---- Flows ------------------------------------------------------------- */
 
-/* Which frames are to come; unetmm_hw.h says who has one that many want. */
+/* The frames of a flow; unetmm_hw.h has the order of flows that match one frame. */
 struct unetmm_flow_attr {
     uint32_t size;              /* sizeof(struct unetmm_flow_attr) */
     uint32_t kind;              /* UNETMM_FLOW_* */
@@ -45,9 +45,9 @@ struct unetmm_flow_attr {
 /*
  * Has frames given to the endpoint, and returns the flow's number.  MAC of an
  * address that is not the card's: also (UNETMM_FLOW_F_SOURCE) the right to send
- * with it.  -EADDRINUSE: it is somebody's.  -EPERM: it takes what is others' (the
- * card's own address, an EtherType or port, GROUP, ANY) without CAP_NET_ADMIN; or
- * the EtherType is the card's own.  -EPROTOTYPE: not a raw endpoint.  -ENOSPC,
+ * with it.  -EADDRINUSE: the flow exists already.  -EPERM: without CAP_NET_ADMIN it
+ * would take frames of others (the card's own address, an EtherType or port, GROUP,
+ * ANY); or the EtherType is the card's own.  -EPROTOTYPE: not a raw endpoint.  -ENOSPC,
  * -EINVAL, -EOPNOTSUPP: the card has none.
  */
 int unetmm_flow_add(struct unetmm_ep *ep, const struct unetmm_flow_attr *attr);
@@ -62,8 +62,8 @@ int unetmm_flow_remove(struct unetmm_ep *ep, unsigned flow);
 
 /*
  * Sends one frame, without its checksum, gathered from `n` pieces of memory,
- * 1..UNETMM_MAX_SEGS, as unetmm_sendv() does.  `offload` is 0, or what the card
- * does first: UNETMM_TX_CSUM, it makes the checksum of TCP or UDP; beside it
+ * 1..UNETMM_MAX_SEGS, as unetmm_sendv() does.  `offload` is 0, or the card's work
+ * before it sends: UNETMM_TX_CSUM, it makes the checksum of TCP or UDP; beside it
  * UNETMM_TX_SEGMENT and the payload bytes of one in the low 16 bits, it cuts TCP
  * into several frames.  `flags`: UNETMM_MORE, _UNSIGNALED, _INLINE.
  *

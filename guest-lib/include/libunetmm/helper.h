@@ -9,7 +9,7 @@
 #ifndef LIBUNETMM_HELPER_H
 #define LIBUNETMM_HELPER_H
 
-/* A header by itself is to be a translation unit, too. */
+/* Each header alone must compile as a translation unit. */
 struct unetmm_ep;
 
 #ifndef UNETMM_FAST_

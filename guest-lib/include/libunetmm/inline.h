@@ -60,7 +60,7 @@ struct unetmm_request_ {
  * change its user_data and flags: 0, or -errno and the descriptor is not queued
  * (-EAGAIN: the queue counts as full).  taken() is called for each completion, and
  * returns 0 if the program is not to see it.  pending() returns how many messages
- * the source will queue again by itself.
+ * the source will queue again without a call of the program.
  */
 struct unetmm_source_ops_ {
     int (*queue)(struct unetmm_ep *ep, struct unetmm_request_ *request,
@@ -593,14 +593,14 @@ UNETMM_FAST_ int unetmm_poll(struct unetmm_ep *ep,
     }
     if (index != ep->cq_cons) {
         ep->cq_cons = index;
-        /* What was read of an entry is read before the card overwrites it. */
+        /* All reads of an entry come before the card may overwrite it. */
         unetmm_write_index(&ep->index->user.cq_cons, index);
     }
     state = unetmm_read_word(&ep->index->card.state);
     if (state & UNETMM_EP_ERROR && !taken && n) {
         int there;
 
-        /* What the card wrote before it stopped comes first. */
+        /* Completions that the card wrote before it stopped come first. */
         unetmm_from_card_barrier();
         unetmm_next_flags_(ep, index, &there);
         return there ? 0 : -EIO;
@@ -611,8 +611,8 @@ UNETMM_FAST_ int unetmm_poll(struct unetmm_ep *ep,
     }
     if (state & UNETMM_EP_CQ_BLOCKED && ep->blocked_rung != index) {
         /*
-         * Once for what has been taken.  A card that blocks just after we have
-         * read the state is seen by the next poll, if only that finds nothing.
+         * Ring once for the entries taken so far.  If the card blocks just after
+         * the state was read, the next poll that finds no entry rings.
          */
         ep->blocked_rung = index;
         unetmm_ring(ep);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Raw frames, inline.  Part of inline.h,
- * which says what it is for.
+ * Raw frames, inline.  Part of inline.h, which has the
+ * rules for inline functions.
  */
 #ifndef LIBUNETMM_INLINE_FRAME_H
 #define LIBUNETMM_INLINE_FRAME_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Operations on imports, and event counters, inline.  Part of inline.h,
- * which says what it is for.
+ * which has the rules for inline functions.
  */
 #ifndef LIBUNETMM_INLINE_REMOTE_H
 #define LIBUNETMM_INLINE_REMOTE_H
@@ -14,7 +14,7 @@ extern "C" {
 
 /* ---- Write, read, atomics -------------------------------------------------- */
 
-/* Refuses what is wrong by this side's record; the card and the peer check again. */
+/* Checks a request against this side's record; the card and the peer check again. */
 UNETMM_HELPER_ int unetmm_op_check_(const struct unetmm_ep *ep,
                                     const struct unetmm_request_ *r,
                                     unsigned right, size_t len)
@@ -183,7 +183,7 @@ UNETMM_FAST_ int unetmm_cmp_swap(struct unetmm_ep *ep, unsigned import,
     return unetmm_atomic_(ep, request, operands, 2);
 }
 
-/* ---- What completions say -------------------------------------------------- */
+/* ---- Results in completions ------------------------------------------------ */
 
 UNETMM_FAST_ uint64_t unetmm_old_value(const struct unetmm_completion *c)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Accesses that the card sees, and what width each promises.
+ * Accesses that the card sees, each of a guaranteed width.
  */
 #ifndef LIBUNETMM_MMIO_H
 #define LIBUNETMM_MMIO_H
@@ -23,7 +23,7 @@ UNETMM_HELPER_ void unetmm_write_word(unetmm_le32 *word, uint32_t value)
     __atomic_store_n(word, unetmm_swap32(value), __ATOMIC_RELAXED);
 }
 
-/* A producer or consumer index: what it covers is visible before it. */
+/* A producer or consumer index: the entries that it covers are visible before it. */
 UNETMM_HELPER_ void unetmm_write_index(unetmm_le32 *word, uint32_t value)
 {
     unetmm_to_card_barrier();

@@ -4,9 +4,9 @@
  * with a unetmm card.
  *
  * Each side exports a ring of memory that the other writes to, straight from
- * the memory that it was told to send.  What is received is copied out of the
- * ring; or, if much is asked for, moved past it: then the card puts it into the
- * caller's memory by itself.
+ * the memory that it was told to send.  A receive copies data out of the ring.  A
+ * large receive bypasses the ring: the card writes the data into the caller's
+ * memory.
  *
  * Conventions are libunetmm's: 0 or a number, or -errno; errno is left alone; a
  * negative timeout is "as long as it takes".  A stream, and a listener, belongs to
@@ -36,7 +36,7 @@ struct unetmm_stream_listener;
  */
 struct unetmm_stream_attr {
     uint32_t size;              /* sizeof(struct unetmm_stream_attr) */
-    uint32_t ring_bytes;        /* a power of two; for what comes in */
+    uint32_t ring_bytes;        /* of the receive ring; a power of two */
     uint32_t redirect_least;    /* bytes worth redirecting; 0: none */
     uint32_t spin_ns;           /* as unetmm_ep_attr */
     int64_t timeout_ns;         /* of send and recv; negative: none */
@@ -49,7 +49,7 @@ struct unetmm_stream_attr {
 /* ---- Making streams ---------------------------------------------------- */
 
 /*
- * Connects to whoever listens on `service` at the card `mac`.  When it returns 0
+ * Connects to the listener of `service` at the card `mac`.  When it returns 0
  * the other side has accepted.  `attr` NULL stands for UNETMM_STREAM_ATTR_INIT.
  * Errors: those of unetmm_connect_ex() and unetmm_export(); -EPROTO: something
  * else than this library listens there.
@@ -91,7 +91,7 @@ int unetmm_stream_peer(const struct unetmm_stream *stream, uint8_t mac[6]);
  *
  * -EAGAIN: the peer's ring is full.  -EPIPE: our side was shut down, or the
  * peer has closed the stream.  -ECONNRESET: the peer is gone.  -ETIMEDOUT: its
- * card does not answer.  -EPROTO: it does what it should not.  -EFAULT: the memory
+ * card does not answer.  -EPROTO: the peer violates the protocol.  -EFAULT: the memory
  * cannot be used.  -EINTR: a signal came before anything was sent.  After an error
  * other than -EAGAIN and -EINTR there is nothing more to send.
  */
@@ -99,7 +99,7 @@ ssize_t unetmm_stream_send(struct unetmm_stream *stream, const void *bytes, size
                            unsigned flags);
 
 /*
- * Receives what is there, `len` bytes at most, waiting for some; with
+ * Receives up to `len` bytes, and waits for the first of them; with
  * UNETMM_STREAM_WAITALL for all, unless the stream ends or an error comes first.
  * Returns how many; 0: the peer has shut down its side and all is received.
  * Errors as unetmm_stream_send(), when all that came before has been received.
@@ -111,7 +111,7 @@ ssize_t unetmm_stream_recv(struct unetmm_stream *stream, void *bytes, size_t len
 int unetmm_stream_shutdown(struct unetmm_stream *stream);
 
 /*
- * Ends the stream when the peer's card has what was sent, or after five seconds.
+ * Ends the stream when the peer's card has all sent data, or after five seconds.
  * 0, or the error that the stream had: the peer may not have all.  The stream is
  * gone in any case.
  */
@@ -120,8 +120,8 @@ int unetmm_stream_close(struct unetmm_stream *stream);
 /* ---- Waiting ----------------------------------------------------------- */
 
 /*
- * Calls do not wait any more (1), or do again (0).  What a non-blocking
- * unetmm_stream_send() takes is copied first, for its way takes time.
+ * Enables (1) or disables (0) non-blocking mode.  A non-blocking
+ * unetmm_stream_send() copies its data first, since the card sends it later.
  */
 int unetmm_stream_set_nonblocking(struct unetmm_stream *stream, int on);
 
@@ -133,7 +133,7 @@ int unetmm_stream_set_nonblocking(struct unetmm_stream *stream, int on);
 int unetmm_stream_fd(struct unetmm_stream *stream);
 int unetmm_stream_arm(struct unetmm_stream *stream, short events);
 
-/* ---- What was done ----------------------------------------------------- */
+/* ---- Statistics -------------------------------------------------------- */
 
 struct unetmm_stream_stats {
     uint32_t size;              /* sizeof(struct unetmm_stream_stats) */

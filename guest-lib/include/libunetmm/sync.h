@@ -4,9 +4,9 @@
  * includes it.
  *
  * One process, the home, has the words; any, itself included, are members.  Members
- * trust each other and the home.  Who waits is served in the order of asking.  What
- * a member holds when its process or node dies goes back.  docs/library.rst has the
- * protocol.
+ * trust each other and the home.  Waiting members are served in the order of their
+ * requests.  When a member's process or node dies, the units that it holds are
+ * returned.  docs/library.rst has the protocol.
  */
 #ifndef LIBUNETMM_SYNC_H
 #define LIBUNETMM_SYNC_H
@@ -37,15 +37,15 @@ int unetmm_waitq_home(struct unetmm_ctx *ctx, uint64_t service,
 int unetmm_sync_home_close(struct unetmm_sync_home *home);
 
 /*
- * Becomes a member: the home is at the card `mac`.  One thread at a time uses what
- * it gets.  As unetmm_connect() and unetmm_import(); -ENOSPC: it has so many
- * members already.
+ * Becomes a member: the home is at the card `mac`.  One thread at a time uses the
+ * handle.  Errors as unetmm_connect() and unetmm_import(); -ENOSPC: the home has no
+ * place for another member.
  */
 int unetmm_sync_open(struct unetmm_ctx *ctx, const uint8_t mac[6],
                      uint64_t service, int64_t timeout_ns,
                      struct unetmm_sync **sync);
 
-/* What it holds goes back. */
+/* Returns the units that the member holds. */
 int unetmm_sync_close(struct unetmm_sync *sync);
 
 /*
@@ -62,8 +62,8 @@ int unetmm_sem_post(struct unetmm_sync *sync);
 int unetmm_waitq_wait(struct unetmm_sync *sync, int64_t timeout_ns);
 
 /*
- * Wakes those who have waited longest, `n` at most, or all that wait (0).  Who comes
- * later is not woken by it.
+ * Wakes the members that have waited longest, `n` at most, or all that wait (0).  A
+ * member that begins to wait later is not woken by this call.
  */
 int unetmm_waitq_wake(struct unetmm_sync *sync, uint32_t n);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Memory of a peer: export and import, and what can be done with an import.
+ * Memory of a peer: export and import, and operations on an import.
  * Part of libunetmm.h, which includes it.
  *
  * A process exports memory that it has, under a number of its own.  A peer with
@@ -27,8 +27,8 @@ extern "C" {
  * -EEXIST: the id is in use, or part of the memory is exported (source pinned: or
  * registered).  -ENOSPC: too many.  -EFAULT: not mapped, or not with such rights.
  * -ENOMEM: so much may not be pinned.  -EOPNOTSUPP: the card, the source or this
- * kind of memory cannot be exported.  -EAGAIN: it changes all the time, or (source
- * utlb) what messages on their way use has to be let go first.
+ * kind of memory cannot be exported.  -EAGAIN: its mapping changes all the time, or
+ * (source utlb) messages in progress must first release pages that they use.
  */
 int unetmm_export(struct unetmm_ctx *ctx, uint64_t id, void *addr,
                   size_t length, unsigned rights, unsigned flags,
@@ -36,13 +36,13 @@ int unetmm_export(struct unetmm_ctx *ctx, uint64_t id, void *addr,
 
 /*
  * Ends an export.  When it returns nothing is written or read through it any
- * more; what is under way fails at the peer, with UNETMM_ST_REVOKED.
+ * more; operations in progress fail at the peer with UNETMM_ST_REVOKED.
  */
 int unetmm_unexport(struct unetmm_ctx *ctx, uint64_t id);
 
 /* ---- Where an export lands ---------------------------------------------- */
 
-/* What unetmm_redirect() and unetmm_redirect_back() did. */
+/* The result of unetmm_redirect() and unetmm_redirect_back(). */
 struct unetmm_redirected {
     uint64_t copied;            /* bytes */
     unsigned pieces;            /* in so many pieces; 0: nothing had landed */
@@ -50,12 +50,12 @@ struct unetmm_redirected {
 
 /*
  * Moves where [offset, offset + length) of an export with UNETMM_EXPORT_REDIRECT
- * lands: to `to`, any memory of the process, of any alignment.  What had landed in
- * the export's own memory (since it was last moved from there) is in `to` when it
- * returns, and what comes later goes there directly; peers read and change it
- * there, too.  `what` (may be NULL) says what was copied: all that had landed, and
- * possibly some bytes round it, whose contents in `to` are those of the export's
- * memory then.  While it copies, peers wait.
+ * lands: to `to`, any memory of the process, of any alignment.  The call copies to
+ * `to` the data that has landed in the export's own memory since it was last moved
+ * from there.  Later data is written to `to` directly; peers' reads and atomics use
+ * `to`, too.  `what` (may be NULL) gets the size of the copy: all data that had
+ * landed, and possibly some bytes around it, which then have in `to` the contents of
+ * the export's memory.  Peers wait during the copy.
  *
  * A word that peers change atomically must be in one piece, and at a multiple of
  * 8, in the new place, too.
@@ -71,17 +71,17 @@ int unetmm_redirect(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
                     void *to, size_t length, struct unetmm_redirected *what);
 
 /*
- * Ends what began at `offset`.  When it returns nothing lands in its memory any
- * more, which has what has landed until then; what comes later lands in the
- * export's own.  -ENOENT: there is none.
+ * Ends the redirection that began at `offset`.  When it returns nothing lands in the
+ * redirection's memory any more, which keeps the data that landed there.  Later data
+ * lands in the export's own memory.  -ENOENT: there is no such redirection.
  */
 int unetmm_redirect_end(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset);
 
 /*
- * The same for one who cannot know what has landed until then: what has, but for
- * the first `keep` bytes of the part, is copied to the export's own memory, where
- * it is as if it had never been elsewhere.  -ENOENT: there is none.  -EINVAL: keep
- * is more than its length.
+ * The same for a caller that cannot know how much data has landed.  Landed data,
+ * except in the first `keep` bytes of the part, is copied to the export's own memory,
+ * as if it had never been redirected.  -ENOENT: there is no such redirection.
+ * -EINVAL: `keep` is more than its length.
  */
 int unetmm_redirect_back(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
                          size_t keep, struct unetmm_redirected *what);
@@ -89,8 +89,8 @@ int unetmm_redirect_back(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
 /* ---- Import ------------------------------------------------------------- */
 
 /*
- * Imports what the peer at the other end of a reliable channel has exported as
- * `id`, waiting until it has (timeout 0: as long as the peer's driver takes to
+ * Imports the export `id` of the peer at the other end of a reliable channel, and
+ * waits until the peer has made it (timeout 0: as long as the peer's driver takes to
  * answer).  `rights` are those needed; 0: any.  Returns the import's number in the
  * endpoint; `length` (may be NULL) is how many bytes it has.
  *
@@ -113,7 +113,7 @@ int unetmm_unimport(struct unetmm_ep *ep, unsigned import);
 #define UNETMM_COUNT            0x20u
 
 /*
- * Writes, to `offset` in an import, what is gathered from `n` pieces of memory.
+ * Writes, to `offset` in an import, data gathered from `n` pieces of memory.
  * The completion (type UNETMM_CQE_SENT) says that it is in the peer's memory; until
  * then the pieces stay as they are, unless all are short and copied, as with
  * unetmm_send().  Flags: UNETMM_MORE, _UNSIGNALED, _INLINE as there, and one of
@@ -151,8 +151,8 @@ int unetmm_read(struct unetmm_ep *ep, unsigned import,
 
 /*
  * Adds to the 8 bytes at `offset`, which the peer has at a multiple of 8, as one
- * operation that happens exactly once.  They are little-endian.  What was there
- * before is unetmm_old_value() of the completion.  Flags: UNETMM_MORE, _UNSIGNALED.
+ * operation that happens exactly once.  They are little-endian.  unetmm_old_value()
+ * of the completion is the value before.  Flags: UNETMM_MORE, _UNSIGNALED.
  */
 int unetmm_fetch_add(struct unetmm_ep *ep, unsigned import,
                      uint64_t offset, uint64_t add,
@@ -164,12 +164,12 @@ int unetmm_cmp_swap(struct unetmm_ep *ep, unsigned import,
                     uint64_t swap, uint64_t user_data,
                     unsigned flags);
 
-/* Of the completion of an atomic: what was there before. */
+/* Of the completion of an atomic: the value before the operation. */
 uint64_t unetmm_old_value(const struct unetmm_completion *c);
 
 /*
  * Of a completion of type UNETMM_CQE_NOTIFY, with the export's user_data: where in the
- * export c->len bytes were written, and what the writer gave as `imm`.
+ * export c->len bytes were written, and the writer's `imm`.
  */
 uint64_t unetmm_notify_offset(const struct unetmm_completion *c);
 
@@ -181,8 +181,8 @@ uint32_t unetmm_notify_imm(const struct unetmm_completion *c);
 #define UNETMM_SYNC_USER_DATA   0xffffffff00000000ull
 
 /*
- * unetmm_write() whose source may be reused when it returns.  What is short enough
- * is copied, and 0 says that it is on its way; if it then fails, there is a
+ * unetmm_write() whose source may be reused when it returns.  Short data is copied
+ * and sent later, and the call returns 0; if the write then fails, there is a
  * completion with a user_data of the library.  Otherwise its completion is waited
  * for, and 0 returned, or its status as unetmm_status_errno() gives it.
  *

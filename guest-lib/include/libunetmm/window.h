@@ -25,17 +25,17 @@ struct unetmm_window_attr {
 
 /*
  * Maps `bytes` bytes, whole pages, that stand for those of the import from
- * `offset` on (SHRIMP's automatic update): what is stored there, by stores of 1
- * to 8 bytes, appears in the peer's memory, in the order of the stores and
- * behind all that was posted on the import's channel before.  Loads give what
- * was stored here.  `attr` NULL stands for UNETMM_WINDOW_ATTR_INIT.
+ * `offset` on (SHRIMP's automatic update): the card writes each store of 1 to 8
+ * bytes to the peer's memory, in the order of the stores and behind all that was
+ * posted on the import's channel before.  Loads return this side's own stores.
+ * `attr` NULL stands for UNETMM_WINDOW_ATTR_INIT.
  */
 int unetmm_window_open(struct unetmm_ep *ep, unsigned import, uint64_t offset,
                        size_t bytes, const struct unetmm_window_attr *attr,
                        void **window);
 
 /*
- * Unmaps what unetmm_window_open(), _udma_to() or _udma_from() has mapped.  A
+ * Unmaps a mapping of unetmm_window_open(), _udma_to() or _udma_from().  A
  * thread that still stores there has a fault; all that it stored before goes.
  */
 int unetmm_window_close(struct unetmm_ep *ep, void *window);
@@ -57,7 +57,7 @@ int unetmm_fence(struct unetmm_ep *ep, unsigned channel,
 /*
  * Pages that stand for the import from `offset` on, and for the process's own
  * memory (SHRIMP's proxy spaces); both begin at a page.  -EOPNOTSUPP: source utlb,
- * where nobody would pin what is started.
+ * which does not pin memory for transfers that a store and a load start.
  */
 int unetmm_udma_to(struct unetmm_ep *ep, unsigned import, uint64_t offset,
                    size_t bytes, void **to);
@@ -65,10 +65,11 @@ int unetmm_udma_from(struct unetmm_ep *ep, void *memory, size_t bytes,
                      void **from);
 
 /*
- * Writes from what `from` stands for to what `to` stands for, by one store and
- * one load; neither side may cross a page.  A pair that something came between
- * is repeated.  -EAGAIN: the channel has as many messages as it can, or pairs
- * were split all the time.  -EINVAL: length, or the channel has failed.
+ * Writes from the memory that `from` stands for to the import's memory that `to`
+ * stands for, by one store and one load; neither side may cross a page.  A pair with
+ * another access between is repeated.  -EAGAIN: the channel has as many messages as
+ * it can, or other accesses split all pairs.  -EINVAL: length, or the channel has
+ * failed.
  */
 int unetmm_udma_start(void *to, const void *from, uint32_t bytes);
 
