@@ -81,6 +81,23 @@ def show_stops(stops):
               f"  {'WRONG' if row['bad'] else 'every byte right'}")
 
 
+def cost_text(cost, form):
+    """A fault's cost, or a word.
+
+    It is the difference of two medians, of transfers with and without the fault:
+    on a busy machine the difference can be 0 or negative, which is no time.
+    """
+    return form.format(cost) if cost > 0 else "not measurable"
+
+
+def show_one_fault(own, one, absent):
+    """One page, beside a fault of the processor."""
+    times = f", {one / own:.1f} times" if one > 0 else ";"
+    print(f"  one page {cost_text(one, '{:.0f}')}{times} a fault of the "
+          f"processor ({own:.0f}); absent in the process, too: "
+          f"{cost_text(absent, '{:.0f}')}")
+
+
 def show_faults(faults):
     """One fault by stage, and many at once."""
     print("\nA fault, microseconds: " + ", ".join(
@@ -89,17 +106,20 @@ def show_faults(faults):
         print(f"  an invalidation of {name}: " + ", ".join(
             f"{stage} {faults[f'inv-{stage}, {size}']:.0f}"
             for stage in ("table", "card", "free")))
-    own = faults["cpu, 4096"]
-    one = faults["unknown, 4096"]
-    print(f"  one page {one:.0f}, {one / own:.1f} times a fault of the "
-          f"processor ({own:.0f}); absent in the process, too: "
-          f"{faults['absent, 4096']:.0f}")
+    costs = [faults["unknown, 4096"], faults["absent, 4096"]]
+    show_one_fault(faults["cpu, 4096"], *costs)
     for name, label in (("unknown", "resident in the process"),
                         ("absent", "absent in the process, too")):
         batch = faults[f"{name}, {4 << 20}"]
         single = faults[f"{name}, page by page, {4 << 20}"]
-        print(f"  4 MiB {label:29} at once {batch / 1000:8.2f} ms, page by "
-              f"page {single / 1000:8.1f} ms: 1/{single / batch:.0f}")
+        costs += [batch, single]
+        ratio = f": 1/{single / batch:.0f}" if min(batch, single) > 0 else ""
+        print(f"  4 MiB {label:29} at once "
+              f"{cost_text(batch / 1000, '{:8.2f} ms')}, page by page "
+              f"{cost_text(single / 1000, '{:8.1f} ms')}{ratio}")
+    if min(costs) <= 0:
+        print("  (not measurable: with the fault the transfer took no longer than "
+              "without it; the machine was busy)")
 
 
 def show(report):
