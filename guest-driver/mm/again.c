@@ -5,7 +5,7 @@
  *
  * The notifier tells of much that changes nothing for these sources: a page that is
  * pinned for long is not swapped, migrated or merged, and fork() gives the child
- * a copy of it.  But it is also how the driver learns of what the process gives up,
+ * a copy of it.  But it is also how the driver learns that the process gives up memory,
  * and the events do not say which of both it is.  So:
  *
  *   UNMAP             munmap(), mremap(), the OOM reaper: the pins go, at once.
@@ -13,26 +13,26 @@
  *   SOFT_DIRTY        not shared with a child, and the driver says that it is dirty
  *                     when it is unpinned.
  *   PROTECTION_VMA    mprotect(): the pins stay, and their entries in the table give
- *                     the rights that the mapping has now, also when it gets back
- *                     what it has lost.
+ *                     the rights that the mapping has now, also when it regains
+ *                     lost rights.
  *   CLEAR, others     the pins are LOST, and are looked for when the change is over.
  *                     A huge page becomes small ones, or could have become one;
  *                     compaction tried to move the page, KSM to merge it; or
  *                     madvise(MADV_DONTNEED) and truncation have taken it.
  *
  * A PIN THAT IS LOST stays in the tree, and keeps its page pinned: that is why
- * Linux, mostly, puts back what it has taken.  Its entry in the table is
- * PTE_CHANGING, by which who needs the page waits; the card looks again when the
- * page is invalidated once more:
+ * Linux, mostly, maps the same page there again.  Its entry in the table is
+ * PTE_CHANGING: the card waits if it needs the page, and looks again when the page is
+ * invalidated once more:
  *
  *   pinned > lost    unetmm_again_lose(): entry, then INV
  *   lost   > pinned  unetmm_again_same(): the page is mapped there again: entry, INV
- *   lost   > pinned  unetmm_again_insert(), or whoever pins the page himself before
+ *   lost   > pinned  unetmm_again_insert(), or another pin of the page before
  *                    that (unetmm_region_insert()): entry, INV, another pin in its
  *                    place, which has its charge
  *   lost   > shut    unetmm_again_shut(): the mapping gives no right: entry 0, INV
  *   shut   > lost    unetmm_again_protect(): it gives one again: entry, INV
- *   lost   > gone    unetmm_again_give_up(), or whoever unpins or unmaps it
+ *   lost   > gone    unetmm_again_give_up(), or an unpin or unmap of the page
  *                    before that (unetmm_drop_pins()): entry, INV, no pin
  *
  * Each is one step under space->lock, but for the INV of those that hide entries
@@ -157,7 +157,7 @@ static u8 unetmm_vma_rights(const struct vm_area_struct *vma)
 	return vma ? vma->vm_flags & (VM_READ | VM_WRITE) : 0;
 }
 
-/* mmap_lock is held by who protects memory, for the VMA's flags are its. */
+/* mprotect() holds mmap_lock, which protects the VMA's flags. */
 static u8 unetmm_rights_at(struct unetmm_aspace *space, unsigned long vpn,
 			   struct vm_area_struct **vma)
 {
@@ -175,7 +175,7 @@ static void unetmm_again_inv(struct unetmm_aspace *space, unsigned long vpn,
 			  (u64)last << PAGE_SHIFT | ~PAGE_MASK);
 }
 
-/* What an invalidation does to the pins in its range. */
+/* The effect of an invalidation on the pins in its range. */
 struct unetmm_change {
 	bool protect;			/* other rights; else the pins are lost */
 	struct vm_area_struct *vma;	/* of the last pin; protect */
@@ -311,7 +311,7 @@ static bool unetmm_again_next(struct unetmm_aspace *space,
 	return true;
 }
 
-/* The pin there, if what was seen since unetmm_again_next() is still so. */
+/* The pin there, if nothing has changed since unetmm_again_next(). */
 static struct unetmm_pin *unetmm_again_ready(struct unetmm_aspace *space,
 					     unsigned long vpn)
 {
@@ -441,7 +441,7 @@ static long unetmm_look(struct unetmm_aspace *space, struct unetmm_run *run,
 	return ret == -EAGAIN || ret == -ENOMEM || ret == -EBUSY ? 0 : ret;
 }
 
-/* ---- What a look has found ------------------------------------------------ */
+/* ---- The results of a look ------------------------------------------------ */
 
 /*
  * Where the mapping has the same page as before, the pin is lost no more: its entry

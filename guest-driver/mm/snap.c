@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: sources `shadow` and `odp`: what is resident is entered into the table.
+ * unetmm: sources `shadow` and `odp`: resident pages are entered into the table.
  *
  * A snapshot is hmm_range_fault() told not to fault: it reads the page tables
- * under mmap_lock, and what it has seen holds as long as our notifier is not
+ * under mmap_lock, and its result is valid as long as our notifier is not
  * called.  It wants a mmu_interval_notifier for two things, the mm and a sequence
  * to compare; a registered one would be called for each change of the whole
  * address space, as ours is already.  So it gets one that is on our stack and in
  * no list, and the sequence that counts is the space's.
  *
  * A miss takes a snapshot as well: pages come into page tables without a fault
- * (mremap, khugepaged, migration, swapoff, UFFDIO_COPY).  Only what is not there
- * after that is faulted in, like the misses of source `tlb`.
+ * (mremap, khugepaged, migration, swapoff, UFFDIO_COPY).  Only pages that are absent
+ * after that are faulted in, like the misses of source `tlb`.
  */
 #include <linux/dma-mapping.h>
 #include <linux/hmm.h>
@@ -42,7 +42,7 @@ bool unetmm_secret(const struct vm_area_struct *vma)
 
 /*
  * 0, or why the page at vaddr will never be entered.  HMM says ERROR also where
- * there is nothing, or nothing to be read: who faults it in finds that out.
+ * no page is mapped or readable: the page-in finds the reason.
  */
 static int unetmm_snap_lent(struct mm_struct *mm, u64 vaddr, unsigned long pfn)
 {
@@ -54,7 +54,7 @@ static int unetmm_snap_lent(struct mm_struct *mm, u64 vaddr, unsigned long pfn)
 	return unetmm_secret(vma) || pfn & HMM_PFN_ERROR ? -EOPNOTSUPP : 0;
 }
 
-/* Takes out what lies in VMAs that are not lent. */
+/* Takes out the pages of VMAs that are not lent. */
 static void unetmm_snap_filter(struct mm_struct *mm, struct unetmm_batch *batch,
 			       unsigned long start, unsigned long end)
 {
@@ -120,8 +120,8 @@ static bool unetmm_snap_given_up(unsigned long pfn)
 }
 
 /*
- * Source odp: what is asked for, and nothing else.  What is lent for writing counts
- * as written, and what cannot be written is of no use to who wants to.
+ * Source odp: the requested pages, and no others.  A page that is lent for writing
+ * counts as written, and a read-only page does not serve a miss for writing.
  */
 static void unetmm_snap_narrow(struct unetmm_batch *batch, unsigned long vpn,
 			       u32 npages)
@@ -237,8 +237,8 @@ static int unetmm_snap_grow(struct unetmm_aspace *space, unsigned long vpn,
 }
 
 /*
- * What waits here is the space's work, and whoever closes the space waits for
- * that.  How long mmap_lock is taken is the process's business (a file system of
+ * The space's work waits here, and the close of the space waits for the work.
+ * How long mmap_lock is taken is the process's business (a file system of
  * its own may answer its mmap() when it likes): so it is tried again and again,
  * and no more once the space is closing.
  */
@@ -255,8 +255,8 @@ bool unetmm_snap_lock(struct unetmm_aspace *space, bool wait)
 }
 
 /*
- * Snapshot of [vpn, last], in one leaf.  0: what is resident there and may be
- * lent is in the table, or was a moment ago; else why `target` is not, or may
+ * Snapshot of [vpn, last], in one leaf.  0: the resident pages there that may be
+ * lent are in the table, or were a moment ago; else why `target` is not, or may
  * not be: -EAGAIN, memory is changing (or mmap_lock is taken, and `wait` is
  * not set); -EOPNOTSUPP; -EDQUOT; -ENOMEM; -ESTALE.  The caller holds mm_users,
  * and no lock.
@@ -319,7 +319,7 @@ static int unetmm_snap_miss(struct unetmm_aspace *space,
 		unetmm_snap(space, batch,
 			    round_down(target, UNETMM_TABLE_ENTRIES), end,
 			    target, wait);
-	/* What is left is the next leaf's, and another miss's if need be. */
+	/* The rest is in the next leaf; another miss asks for more. */
 	if (!ret && last > end)
 		unetmm_snap(space, batch, end + 1, last, end + 1, wait);
 	return ret;
@@ -371,7 +371,7 @@ static bool unetmm_not_a_page(struct mm_struct *mm, unsigned long addr)
  *   - a file system may be a process's: filemap_fault() reads ahead all the same, with
  *     mmap_lock held;
  *   - tmpfs waits for a page's lock, for swap, and for a hole that is being made;
- *   - who reads from swap waits if the device has no place left in its queue, or if the
+ *   - a read from swap waits if the device has no place left in its queue, or if the
  *     read is synchronous (of one page alone, up to 6.1; of zram, with a disk behind it).
  *
  * A hint: a page may be swapped out in this moment.
@@ -415,7 +415,7 @@ int unetmm_snap_touch(struct unetmm_aspace *space,
 		ret = -EINVAL;
 	if (!ret && unetmm_secret(vma))
 		ret = -EOPNOTSUPP;
-	/* GUP never faults in what a userfaultfd watches (mm/pin.c). */
+	/* GUP never faults in a page that a userfaultfd watches (mm/pin.c). */
 	if (!ret)
 		npages = unetmm_faults_at_once(mm, vma, miss->vaddr, npages);
 	if (!ret && npages)
@@ -484,7 +484,7 @@ void unetmm_snap_settle(struct unetmm_aspace *space)
 	spin_unlock(&space->lock);
 }
 
-/* Whoever serves misses may come when the space has just been closed. */
+/* A worker may come here when the space has just been closed. */
 int unetmm_resolve_snap(struct unetmm_aspace *space,
 			const struct unetmm_miss *miss,
 			struct unetmm_batch *batch, int most)

@@ -189,7 +189,7 @@ static unsigned long unetmm_inv_drop(struct unetmm_aspace *space,
 	return space->ops->drop(space, start >> PAGE_SHIFT, last >> PAGE_SHIFT);
 }
 
-/* Drops what the card may reach in [start, last], for reasons of our own. */
+/* Drops the pages of [start, last] that the card may reach, without an event of Linux. */
 unsigned long unetmm_space_drop(struct unetmm_aspace *space,
 				unsigned long start, unsigned long last)
 {
@@ -244,8 +244,8 @@ static int unetmm_range_start(struct mmu_notifier *mn,
 	if (!smp_load_acquire(&space->live))
 		return 0;
 	/*
-	 * What the papers did: the card keeps what the process gave away.  It is
-	 * pinned; what is not would be somebody else's.
+	 * As in the papers: the card keeps pages that the process gave away.  Only
+	 * pinned ones: another page could belong to another process by now.
 	 */
 	if (space->ops->pins && READ_ONCE(unetmm_hole))
 		return 0;
@@ -473,7 +473,7 @@ void unetmm_space_unplace(struct unetmm_aspace *space)
 
 /*
  * Takes the space off the card and undoes its pins.  Its endpoints are
- * closed.  Whoever still holds a reference finds it closing and empty.
+ * closed.  Holders of a reference find it closing and empty.
  */
 void unetmm_space_close(struct unetmm_aspace *space)
 {
@@ -530,7 +530,7 @@ static int unetmm_space_bind(struct unetmm_file *file,
 		/* Pairs with the readers that compare its mm without file->lock. */
 		smp_store_release(&file->space, space);
 	mutex_unlock(&file->lock);
-	/* What a command found no answer for is the card's failure. */
+	/* Without an answer to a command the card has failed. */
 	return ret && !unetmm_running(file->dev) ? -ENODEV : ret;
 }
 

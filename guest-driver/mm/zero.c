@@ -2,11 +2,10 @@
 /*
  * unetmm: zero-page receive: free buffers whose old contents need not be kept.
  *
- * A page that is not resident is not paged in for such a buffer: what the
- * process had there is given up, and the pin that follows finds nothing and
- * maps a page of zeros, as the U-Net/MM paper does.  A resident page is used as
- * it is.  So what a message does not cover is zeros or the process's own old
- * data, never another's.
+ * A page that is not resident is not paged in for such a buffer: its contents are
+ * given up, and the pin that follows finds no page and maps one of zeros, as the
+ * U-Net/MM paper does.  A resident page is used as it is.  So bytes that a message
+ * does not cover are zeros or old data of the same process, never of another.
  *
  * WHOSE PAGE.  Private, anonymous, writable, in small pages, neither mlock()ed
  * nor watched by userfaultfd: where the process could do the same to itself by
@@ -15,15 +14,15 @@
  * WHEN.  Only while the buffer is the card's for certain, since its owner may
  * put new data there once it has it back: in POST before the card knows of it,
  * and in the pager before the card is answered.  (A miss that was deferred
- * does not ask for it again.)  What makes a buffer the process's behind the
- * card's back is the end of its endpoint, which takes space->zero_lock, and the
+ * does not ask for it again.)  A buffer becomes the process's without the
+ * card at the end of its endpoint, which takes space->zero_lock, and the
  * endpoint's first_fault tells records of another one with the same number.
  *
  * NOT PRESENT MEANS NOT PINNED.  Linux does not unmap an anonymous page that is
- * pinned, by whomever, neither for swap nor for migration, so giving up what is
- * not present parts no pin from the page tables.  Between the look and the zap
+ * pinned, neither for swap nor for migration, so giving up an
+ * absent page parts no pin from the page tables.  Between the look and the zap
  * nobody may bring the page in: mmap_lock is held for writing, and the VMA's own
- * lock where there is one.  Who cannot have the lock at once leaves it: then the
+ * lock where there is one.  Where the lock cannot be had at once, the
  * page is paged in as any other.
  *
  * Our own notifier is called by the zap.  It finds no pin, and no lock of ours
@@ -38,7 +37,7 @@
 #include "base/base.h"
 #include "trace/trace.h"
 
-/* As in Linux's own MADV_DONTNEED, and what is never ours to judge. */
+/* As in Linux's own MADV_DONTNEED, and VMAs that this file never empties. */
 #define UNETMM_ZERO_NEVER	(VM_SHARED | VM_IO | VM_PFNMAP | VM_MIXEDMAP | \
 				 VM_HUGETLB | VM_LOCKED | VM_SHADOW_STACK)
 

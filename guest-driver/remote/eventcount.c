@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: event counters: a page that the process reads, and who sleeps for it.
+ * unetmm: event counters: a page that the process reads, and its sleeping threads.
  *
  * The card alone changes the words of the page; a process that spins on one does
  * not come here.  One that sleeps says for which value.  The card knows one value
@@ -10,15 +10,15 @@
  * the card, and `wakes` is read before it: so no wake-up is lost between.
  *
  * A value is reached while the counter is up to 2^63 - 1 past it.  What has been
- * reached once stays so, whatever the counter does meanwhile: values are the
+ * reached once stays so, even if the counter changes meanwhile: values are the
  * process's choice, and one may be 2^63 - 1 behind when it is asked for.
  *
- * A number is nobody's before the last export that gives it has ended, hence a
- * counter never changes because of what its number was before.
+ * A number is used again only after the end of the last export that gives it, hence
+ * no earlier use of its number changes a counter.
  *
  * Locks: file->lock > ctl.lock > ecs->lock > command slot.  The array, eventfds and
- * `wakes` change under dev->ep_lock too, for the interrupt.  What the page holds is
- * looked at under rwsem alone: the memory moves when the card goes away.
+ * `wakes` change under dev->ep_lock too, for the interrupt.  The page's contents are
+ * read under rwsem alone: the memory moves when the card goes away.
  */
 #include <linux/eventfd.h>
 #include <linux/hrtimer.h>
@@ -32,20 +32,20 @@
 #include "base/base.h"
 
 struct unetmm_ec {
-	struct kref ref;	/* the array, who waits */
+	struct kref ref;	/* the array, each waiting call */
 	u32 id;
 	u32 exports;		/* that give it; ecs->lock */
-	bool closed;		/* likewise */
-	struct list_head sleepers;	/* likewise */
+	bool closed;		/* ecs->lock */
+	struct list_head sleepers;	/* ecs->lock */
 	unsigned long wakes;	/* ep_lock */
 	struct eventfd_ctx *eventfd;	/* ecs->lock and ep_lock */
 	u64 fd_value;		/* ecs->lock */
-	bool fd_reached;	/* likewise */
+	bool fd_reached;	/* ecs->lock */
 	wait_queue_head_t wait;
 };
 
 struct unetmm_ecs {
-	struct kref ref;	/* the space, who waits */
+	struct kref ref;	/* the space, each waiting call */
 	struct unetmm_dev *dev;
 	u32 space;
 	struct unetmm_block *block;	/* map_lock; NULL: the space has ended */
@@ -57,7 +57,7 @@ struct unetmm_ecs {
 struct unetmm_sleeper {
 	struct list_head node;	/* ec->sleepers; ecs->lock */
 	u64 value;
-	bool reached;		/* likewise */
+	bool reached;		/* ecs->lock */
 };
 
 static void unetmm_ec_free(struct kref *ref)
@@ -97,7 +97,7 @@ static bool unetmm_ec_reached(u64 now, u64 value)
 
 /* ---- Waking -------------------------------------------------------------- */
 
-/* ep_lock.  Whoever is woken looks for himself. */
+/* ep_lock.  Each woken thread reads the counter itself. */
 static void unetmm_ec_wake(struct unetmm_ec *ec)
 {
 	WRITE_ONCE(ec->wakes, ec->wakes + 1);
@@ -187,9 +187,9 @@ static void unetmm_ec_wake_now(struct unetmm_ecs *ecs, struct unetmm_ec *ec)
 
 /*
  * Each turn arms a value that has not been reached, or marks it as reached: there
- * are as many turns as values at most, whatever the card says.  What is marked is
+ * are as many turns as values at most, even with a wrong card.  Marked sleepers are
  * woken here: arming another value takes back a notification that the card has not
- * written yet.  *now is what the counter was before the last look of the card at it.
+ * written yet.  *now is the counter's value before the card's last look at it.
  */
 static int unetmm_ec_arm(struct unetmm_ecs *ecs, struct unetmm_ec *ec, u64 *now)
 {
@@ -261,7 +261,7 @@ static int unetmm_ecs_create(struct unetmm_aspace *space)
 	return 0;
 }
 
-/* ecs->lock.  Returns what it signalled. */
+/* ecs->lock.  Returns the counter's eventfd. */
 static struct eventfd_ctx *unetmm_ec_take(struct unetmm_ecs *ecs, u32 id)
 {
 	struct unetmm_ec *ec = ecs->ec[id];
@@ -281,7 +281,7 @@ static struct eventfd_ctx *unetmm_ec_take(struct unetmm_ecs *ecs, u32 id)
 }
 
 /*
- * The space is off the card, and its exports before it.  What is left is empty:
+ * The space is off the card, and its exports before it.  Only an empty table is left:
  * calls that began before that may still come.
  */
 void unetmm_ecs_close(struct unetmm_aspace *space)
@@ -541,7 +541,7 @@ static void unetmm_ec_put(struct unetmm_ecs *ecs, struct unetmm_ec *ec)
 	kref_put(&ecs->ref, unetmm_ecs_release);
 }
 
-/* rwsem.  What whoever waits for it has to know first. */
+/* rwsem.  Checks to be made before each wait. */
 static int unetmm_ec_alive(struct unetmm_file *file, struct unetmm_ecs *ecs,
 			   struct unetmm_ec *ec)
 {
@@ -653,7 +653,7 @@ static struct eventfd_ctx *unetmm_ec_fd(struct unetmm_ecs *ecs,
 	return old;
 }
 
-/* *eventfd is what has to be put afterwards. */
+/* The caller puts *eventfd afterwards. */
 static int unetmm_ec_arm_fd(struct unetmm_file *file, struct unetmm_event_arm *a,
 			    struct eventfd_ctx **eventfd)
 {

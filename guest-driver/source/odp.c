@@ -3,8 +3,8 @@
  * unetmm: source `odp`: a table that faults fill and invalidations empty.
  *
  * No page is pinned, or held in any other way.  The card keeps entries in its own
- * cache; what keeps a page from being freed under it is that the notifier takes
- * the entry away and has the card drop it, which lets the DMA under way end.
+ * cache.  Before a page is freed, the notifier takes its entry away and has the card
+ * drop it, which first lets the DMA under way end.
  *
  * AN ENTRY is one word, which the card only reads:
  *
@@ -18,19 +18,19 @@
  * as written, since the card does not say.  So a page is lent for writing only when
  * the card asks for that.
  *
- * Who finds a word that another invalidation has hidden has the card drop it as
+ * An invalidation that finds a word hidden by another one has the card drop it as
  * well, and may finish it: none returns while the card has the page.
  *
  * SET AGAINST TAKE is INSERT AGAINST INVALIDATE in docs/driver.rst.
  *
  * A MISS names all that its work request has left.  It is served as a whole: one
  * look at the page tables, one update of the table for each 512 pages, one answer.
- * What is absent for the process, too, is faulted in before that, as far as
- * nobody has to wait; a thread of its own does the rest (mm/fault.c), because
+ * Pages that are absent for the process, too, are faulted in before that, as far as
+ * no thread has to wait; a thread of its own does the rest (mm/fault.c), because
  * hmm_range_fault() would wait for I/O with mmap_lock held, and others with it.
  * Further segments of the work request come as reports of their own before the
- * miss: they are served likewise, without an answer, and what needs waiting there
- * is left for a miss of its own.
+ * miss: they are served in the same way, without an answer, and pages that need
+ * waiting are left for a miss of their own.
  */
 #include "source/source.h"
 #include "mm/mm.h"
@@ -130,7 +130,7 @@ static void unetmm_odp_upgrade(struct unetmm_aspace *space,
 		unetmm_odp_finish(space, leaf, base + i);
 }
 
-/* ---- What a snapshot has found, and what the notifier takes -------------- */
+/* ---- Pages of a snapshot, and pages that the notifier takes -------------- */
 
 static int unetmm_odp_enter(struct unetmm_aspace *space,
 			    struct unetmm_batch *batch, unsigned long vpn,
@@ -186,7 +186,7 @@ static unsigned long unetmm_odp_visit(struct unetmm_aspace *space,
 	return n;
 }
 
-/* What was never mapped costs the look, and the card hears nothing of it. */
+/* Pages that were never mapped cost a look at the table, and no command. */
 static unsigned long unetmm_odp_drop(struct unetmm_aspace *space,
 				     unsigned long vpn, unsigned long last)
 {
@@ -241,7 +241,7 @@ static int unetmm_odp_snap(struct unetmm_aspace *space,
 	return first;
 }
 
-/* Faults in what the table lacks, unless that needs waiting. */
+/* Faults in pages that the table lacks, unless that needs waiting. */
 static int unetmm_odp_touch(struct unetmm_aspace *space,
 			    const struct unetmm_miss *miss, u32 have)
 {
@@ -285,7 +285,7 @@ static int unetmm_odp_fill(struct unetmm_aspace *space,
 	return have ? have : ret;
 }
 
-/* Whoever serves misses may come when the space has just been closed. */
+/* A worker may come here when the space has just been closed. */
 static int unetmm_odp_resolve(struct unetmm_aspace *space,
 			      const struct unetmm_miss *miss,
 			      struct unetmm_batch *batch, int most)

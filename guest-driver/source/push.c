@@ -14,13 +14,13 @@
  * fault is not over: nothing can be looked at then.  The job is one for each
  * space, and not of the task that faulted: that one may sleep in a system call
  * for long before it comes to work of its own, it may be another process's
- * (ptrace, our own page-ins), and what it has queued would have to be found and
- * waited for when the space is closed.
+ * (ptrace, our own page-ins), and the close of the space would have to find its queued
+ * work and wait for it.
  *
  * NOTES are slots of a ring, taken by an atomic counter.  A slot that is not 0
  * has not been read yet: the note is lost, and counted, and all of the address
  * space is looked at instead.  One that is still 0 when it is to be read is being
- * written: whoever does that kicks the job again.
+ * written: its writer kicks the job again.
  */
 #include <linux/hashtable.h>
 #include <linux/kprobes.h>
@@ -36,7 +36,7 @@
 
 #define UNETMM_NOTES		1024
 #define UNETMM_NOTE		1UL	/* with a page's address; never 0 */
-#define UNETMM_PUSH_AROUND	16	/* pages; what Linux maps around a fault */
+#define UNETMM_PUSH_AROUND	16	/* pages; Linux maps as many around a fault */
 #define UNETMM_PUSH_NOTES	64	/* for one range; else all is looked at */
 #define UNETMM_PUSH_TRIES	3	/* while memory changes */
 #define UNETMM_PUSH_PATIENCE	8	/* waits for it to end, of one turn */
@@ -53,9 +53,9 @@ struct unetmm_shadow {
 	u32 read;			/* serve's */
 	bool walk;			/* all of the address space is to be */
 	unsigned long walk_at;		/* serve's: pages of it that have been; 0: no walk */
-	u32 walk_leaves;		/* likewise */
-	u32 tries;			/* likewise: of this place */
-	u32 patience;			/* likewise: ticks that are left to wait */
+	u32 walk_leaves;		/* serve's */
+	u32 tries;			/* serve's: of this place */
+	u32 patience;			/* serve's: ticks that are left to wait */
 	bool probed;			/* its page faults are observed */
 	unsigned long notes[UNETMM_NOTES];
 };
@@ -71,8 +71,8 @@ MODULE_PARM_DESC(shadow_maxactive,
 		 "page faults of processes with source shadow that can be observed at a time; others are missed");
 
 /*
- * Each page fault of the machine looks here: by a hash, so that who has many
- * spaces makes few others wait.
+ * Each page fault of the machine looks here: by a hash, so that a process with many
+ * spaces slows few others down.
  */
 static DEFINE_MUTEX(unetmm_push_lock);
 static DEFINE_READ_MOSTLY_HASHTABLE(unetmm_push_spaces, UNETMM_PUSH_BITS);
@@ -259,7 +259,7 @@ static enum unetmm_job_next unetmm_push_when(const struct unetmm_shadow *s)
 	       UNETMM_JOB_LATER;
 }
 
-/* Notes of what has come before the walk need not be read. */
+/* Notes of faults before the walk need not be read. */
 static void unetmm_push_begin_walk(struct unetmm_shadow *s)
 {
 	u32 end = atomic_read(&s->next);
@@ -366,7 +366,7 @@ static enum unetmm_job_next unetmm_push_serve(struct unetmm_job *job,
 	return next;
 }
 
-/* What has not been entered yet will be a miss of nobody. */
+/* Pages that have not been entered yet cannot miss: the space ends. */
 static void unetmm_push_cancel(struct unetmm_job *job)
 {
 }
@@ -400,7 +400,7 @@ void unetmm_push_free(struct unetmm_aspace *space)
 	kvfree(space->shadow);
 }
 
-/* The notifier is registered: what is entered from now on will leave. */
+/* The notifier is registered: it removes each page that is entered from now on. */
 void unetmm_push_start(struct unetmm_aspace *space)
 {
 	struct unetmm_shadow *s = space->shadow;

@@ -2,9 +2,9 @@
 /*
  * unetmm: source `shadow`: the entries of the table, and the card's lock.
  *
- * The table has what is resident and nothing else; no page is pinned, or held in
- * any other way.  What keeps a page from being freed under the card is that the
- * notifier takes its entry away first, and waits for the DMA that has it locked.
+ * The table has the resident pages and no others; no page is pinned, or held in
+ * any other way.  Before a page is freed, the notifier takes its entry away, and waits
+ * for the DMA that has it locked.
  *
  * AN ENTRY is one 64-bit word that both sides change by compare-and-swap:
  *
@@ -15,15 +15,15 @@
  *   address, no DMA       > 0, the page marked dirty      shadow_finish()
  *
  * All but the card's steps are under space->lock.  The driver never waits there:
- * who finds a DMA under way lets go of the lock, and looks again.  A word that is
- * not 0 has its page in leaf->pages[], so that whoever comes first can finish it.
+ * a thread that finds a DMA under way releases the lock, and looks again.  A word that
+ * is not 0 has its page in leaf->pages[], so that the first thread there can finish it.
  *
- * SET AGAINST TAKE is INSERT AGAINST INVALIDATE in docs/driver.rst: what a snapshot
- * has seen is entered only if no invalidation has begun or ended since.  And two
+ * SET AGAINST TAKE is INSERT AGAINST INVALIDATE in docs/driver.rst: the pages of a
+ * snapshot are entered only if no invalidation has begun or ended since.  And two
  * invalidations of one page each wait until its word is 0 or of a later set,
  * hence neither returns while the card has the page.
  *
- * A card that is gone, or was reset, does no DMA: what it had locked counts as
+ * A card that is gone, or was reset, does no DMA: its locked entries count as
  * unlocked (unetmm_reachable()).
  */
 #include <linux/delay.h>
@@ -48,7 +48,7 @@ static unsigned int unetmm_leaf_slot(unsigned long vpn)
 	return vpn & (UNETMM_TABLE_ENTRIES - 1);
 }
 
-/* As cmpxchg(): what was there. */
+/* As cmpxchg(): returns the old word. */
 static u64 unetmm_word_change(struct unetmm_leaf *leaf, unsigned int slot,
 			      u64 old, u64 new)
 {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: source `utlb`: the process says what is pinned.
+ * unetmm: source `utlb`: the process chooses the pinned pages.
  *
- * Its library pins ahead what it will name in descriptors, and unpins what it
- * has not used for long.  The pins are in the table that the card reads, like
- * registered memory, but page by page: there are no regions, and what is pinned
- * is no state of the process's but of the tree.
+ * Its library pins pages before it names them in descriptors, and unpins pages that
+ * it has not used for long.  The pins are in the table that the card reads, like
+ * registered memory, but page by page: there are no regions, and the tree
+ * alone has the set of pinned pages.
  *
- * The notifier takes away what the process gives away, and rights that it has
- * given up; what Linux does for itself takes nothing (mm/again.c).  It writes
- * that into a log that the process maps, so that the library need not ask.  The log is a
- * hint: whoever relies on what it does not say yet is told by the card.
+ * The notifier takes away pages and rights that the process gives up; changes that
+ * Linux makes for itself take none (mm/again.c).  It writes such pages into a log that
+ * the process maps, so that the library need not ask.  The log is a hint: where it is
+ * late, the card's completion tells the library.
  *
- * A page of the log is ordinary memory and belongs to the space and to whoever
- * maps it.
+ * A page of the log is ordinary memory.  The space and each mapping of it have a
+ * reference.
  */
 #include <linux/gfp.h>
 #include <linux/sched/signal.h>
@@ -74,7 +74,7 @@ static void unetmm_utlb_lost(struct unetmm_aspace *space, unsigned long start,
 	spin_lock(&space->lock);
 	seq = log->seq;
 	range = &log->ranges[(u32)(seq % UNETMM_UTLB_LOG_RANGES)];
-	/* Who reads what was there before sees that seq is about to pass it. */
+	/* A reader of the old range sees that seq is about to pass it. */
 	smp_wmb();
 	WRITE_ONCE(range->start, start);
 	WRITE_ONCE(range->last, last);
@@ -133,7 +133,7 @@ static int unetmm_utlb_wanted(struct unetmm_aspace *space, unsigned long vpn,
 	spin_lock(&space->lock);
 	pin = unetmm_pin_first(space, vpn);
 	if (pin && pin->vpn == vpn) {
-		/* It is replaced, and the quota stays what it is. */
+		/* The pin is replaced, and the quota does not change. */
 		spin_unlock(&space->lock);
 		return 1;
 	}
@@ -167,7 +167,7 @@ static int unetmm_utlb_pin_some(struct unetmm_file *file,
 			return -EINTR;
 		if (err)
 			return err;
-		/* Who is changing memory may need our processor to end it. */
+		/* The task that changes memory may need our processor to end it. */
 		if (tries)
 			schedule_timeout_killable(1);
 	}
