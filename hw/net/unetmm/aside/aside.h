@@ -77,8 +77,8 @@ typedef struct UnetmmSysbuf {
 
 /* aside/backup.c */
 /*
- * Puts the packet of the next slot into the ring.  False: *why says for what it
- * is to be dropped.
+ * Puts the packet of the next slot into the ring.  False: it is to be dropped,
+ * and *why is the counter of the reason.
  */
 bool unetmm_backup_store(UnetmmCore *core, UnetmmEp *ep,
                          const struct unetmm_cqe *cqe, const uint8_t *data,

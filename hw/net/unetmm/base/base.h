@@ -121,7 +121,7 @@ struct UnetmmCore {
     uint32_t moves_waiting;
     uint16_t *tell;             /* circular list of endpoints to notify */
     uint32_t tell_first, tell_used;
-    uint16_t *due;              /* likewise of spaces, for their counters */
+    uint16_t *due;              /* circular list of spaces, for counters */
     uint32_t due_first, due_used;
     uint32_t wire_turn;         /* the first to be looked at for the wire */
     bool heads_behind;          /* some endpoint has heads to look at */

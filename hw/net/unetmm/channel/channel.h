@@ -1,5 +1,5 @@
 /*
- * unetmm: channels, and what a type of channel does
+ * unetmm: channels, and the operations of a type of channel
  *
  * One file fills one UnetmmChannelOps; card/tables.c lists the types.
  *
@@ -36,7 +36,7 @@ typedef enum UnetmmPosted {
 struct UnetmmChannelOps {
     const char *name;
     uint32_t wire;              /* bit n: it speaks UNETMM_WIRE_n */
-    uint32_t with;              /* UNETMM_WITH_*: what policies know of it */
+    uint32_t with;              /* UNETMM_WITH_*: its kind for policies */
     /*
      * Looks at the type's own part of CHANNEL_SET.  Returns UNETMM_CS_*; may be
      * NULL.
@@ -79,7 +79,7 @@ struct UnetmmChannelOps {
                    const UnetmmUpdate *u);
     /* There is no room for another store: the channel fails. */
     void (*overrun)(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
-    /* Takes over what proxy pages have started, from this address on. */
+    /* Takes over a DMA start of proxy pages, from this address on. */
     UnetmmPosted (*start)(UnetmmCore *core, UnetmmEp *ep,
                           UnetmmChannel *channel, const UnetmmStart *start,
                           uint64_t addr);

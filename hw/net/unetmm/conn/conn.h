@@ -2,8 +2,8 @@
  * unetmm: reliable channels: the state of one connection
  *
  * Packet numbers run freely over 32 bits.  Of two numbers of one window the
- * difference is looked at, never the order; a number that the peer says is
- * compared with what it can be before anything is done with it.  Slots and bits
+ * difference is looked at, never the order; a number from the peer is checked
+ * against its possible range before it is used.  Slots and bits
  * of a packet are those of its number modulo UNETMM_REL_WINDOW.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -22,7 +22,7 @@
 
 typedef enum UnetmmRelState {
     UNETMM_REL_OPEN,
-    UNETMM_REL_FAILED,          /* completes what it had; answers FAILED */
+    UNETMM_REL_FAILED,          /* completes its messages; answers FAILED */
     UNETMM_REL_CLOSED,          /* not the channel's any more; completes */
 } UnetmmRelState;
 
@@ -40,7 +40,7 @@ typedef struct UnetmmRelMsg {
     uint8_t operands;           /* atomics: bytes of them, in data[] */
     uint32_t region, key, imm;  /* one-sided: where, as it was when taken */
     uint64_t remote;
-    uint8_t old[8];             /* atomics: what was there, as in memory */
+    uint8_t old[8];             /* atomics: the old value, as in memory */
     uint64_t cookie;
     uint32_t len;
     uint32_t sent;              /* bytes that have been in a packet */
@@ -56,7 +56,7 @@ typedef struct UnetmmRelMsg {
     };
 } UnetmmRelMsg;
 
-/* What this side sends. */
+/* The sending side. */
 typedef struct UnetmmRelTx {
     uint32_t una;               /* the oldest packet that is not over */
     uint32_t cum;               /* the peer has taken all before it */
@@ -83,20 +83,20 @@ typedef struct UnetmmRelTx {
     bool paused;                /* not before deadline_ns */
     bool limited;               /* new packets only up to ... */
     uint32_t limit;             /* ... this number, without it */
-    bool starves;               /* that is what it waits for */
-    bool probe;                 /* the peer is to say what it has */
+    bool starves;               /* it waits for that credit */
+    bool probe;                 /* the peer is asked for its state */
     bool aside;                 /* the peer has cum, but not in its place */
     int64_t deadline_ns;        /* INT64_MAX: nothing is waited for */
 } UnetmmRelTx;
 
-/* What a packet that was refused is waiting for. */
+/* The thing that a refused packet waits for. */
 typedef enum UnetmmRelWant {
     UNETMM_REL_WANT_NOTHING,
     UNETMM_REL_WANT_CQ,         /* room for its completion */
     UNETMM_REL_WANT_HEAD,       /* a buffer */
     UNETMM_REL_WANT_PAGE,       /* where it goes */
     UNETMM_REL_WANT_PART,       /* of a region, which is held */
-    UNETMM_REL_WANT_READ,       /* a page of what it asks for */
+    UNETMM_REL_WANT_READ,       /* a page that it reads */
 } UnetmmRelWant;
 
 /* A packet before its turn of which the header is enough. */
@@ -117,7 +117,7 @@ typedef struct UnetmmRelResult {
     uint8_t old[8];
 } UnetmmRelResult;
 
-/* What this side receives. */
+/* The receiving side. */
 typedef struct UnetmmRelRx {
     uint32_t nxt;               /* the next packet to be taken */
     uint64_t have;              /* bit: nxt.., kept whole or `early` */
@@ -148,18 +148,18 @@ typedef struct UnetmmRelRx {
 } UnetmmRelRx;
 
 /*
- * What a reliable channel has a miss for, one of each kind.  The fourth kind,
+ * A reliable channel's misses, one of each kind.  The fourth kind,
  * initiator and read, is of the send in progress, which is its endpoint's.
  */
 typedef enum UnetmmRelFault {
     UNETMM_REL_FAULT_ANSWER,    /* initiator, write: where an answer goes */
-    UNETMM_REL_FAULT_SERVE,     /* responder, read: what is asked for */
+    UNETMM_REL_FAULT_SERVE,     /* responder, read: the bytes to be read */
     UNETMM_REL_FAULT_ARRIVE,    /* responder, write: where a packet goes */
 } UnetmmRelFault;
 
-/* What one of its misses is for. */
+/* The packet of a miss. */
 typedef struct UnetmmRelMissed {
-    bool buffer;                /* ARRIVE: of the message's; else a region's */
+    bool buffer;                /* ARRIVE: for a message; else a region */
     uint32_t psn;               /* which packet */
 } UnetmmRelMissed;
 
@@ -208,7 +208,7 @@ static inline bool unetmm_rel_flying(const UnetmmRelTx *tx, uint32_t psn)
     return psn - tx->una < tx->nxt - tx->una;
 }
 
-/* What of a region a packet is about; its length differs by opcode. */
+/* A packet's part of a region; its length depends on the opcode. */
 static inline UnetmmTarget unetmm_rel_target(const struct unetmm_frame *f,
                                              uint32_t len)
 {
@@ -227,7 +227,7 @@ void unetmm_rel_header(UnetmmCore *core, const UnetmmRel *rel,
                        struct unetmm_frame *f, uint8_t opcode);
 void unetmm_rel_owe_ack(UnetmmCore *core, UnetmmRel *rel);
 void unetmm_rel_no_ack(UnetmmCore *core, UnetmmRel *rel);
-/* The answer to what has been sent is waited for, from now on. */
+/* Starts to wait for the answer to the packets sent. */
 void unetmm_rel_arm(UnetmmCore *core, UnetmmRel *rel);
 void unetmm_rel_arm_at(UnetmmCore *core, UnetmmRel *rel, int64_t when);
 

@@ -128,9 +128,9 @@ struct UnetmmEp {
     UnetmmMiss *misses;         /* 0: send; 1 + n: head n, or 1: slot */
     /*
      * Endpoints without heads (unetmm_ep_slotted()): the next slot is fq_cons +
-     * head_offset.  With policy backup that can be beyond 0, also beyond what
-     * is posted, and there are a bitmap (1: the packet is in the backup ring)
-     * and what those slots wait to say, by slot & taken_mask.
+     * head_offset.  With policy backup that can be beyond 0, also beyond the
+     * posted slots, and there are a bitmap (1: the packet is in the backup
+     * ring) and the pending completions of those slots, by slot & taken_mask.
      */
     uint32_t head_offset;
     uint32_t bm_size, bm_index; /* bits; that of slot fq_cons */
@@ -153,7 +153,7 @@ struct UnetmmEp {
 
 G_STATIC_ASSERT(offsetof(UnetmmEp, user) == 0);
 
-/* What is above an endpoint's queues. */
+/* Operations of the rooms above an endpoint's queues. */
 struct UnetmmEpOps {
     /* Has it work that a turn can do? */
     bool (*has_work)(UnetmmCore *core, UnetmmEp *ep);

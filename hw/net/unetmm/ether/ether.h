@@ -1,8 +1,8 @@
 /*
  * unetmm: raw endpoints and other Ethernet frames than the card's own
  *
- * ether/eth.c         what is in a frame
- * ether/flow.c        whose it is
+ * ether/eth.c         the headers of a frame
+ * ether/flow.c        the endpoints that receive a frame
  * ether/raw.c         raw endpoints: frames out, frames in
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -67,9 +67,9 @@ bool unetmm_flow_local(const UnetmmCore *core, const uint8_t *mac);
 bool unetmm_flow_source(const UnetmmCore *core, const UnetmmEp *ep,
                         const uint8_t *mac);
 /*
- * Delivers a frame of another EtherType to all whose flow it is; `from`, an
- * endpoint of this card or UNETMM_NO_EP, gets no copy of what it sent to a
- * group.
+ * Delivers a frame of another EtherType to all endpoints with a flow for it;
+ * `from`, an endpoint of this card or UNETMM_NO_EP, gets no copy of its own
+ * frame to a group.
  */
 void unetmm_flow_receive(UnetmmCore *core, const uint8_t *frame, size_t bytes,
                          uint16_t from);

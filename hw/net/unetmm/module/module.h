@@ -76,7 +76,7 @@ typedef struct UnetmmModule {
     /* The engine is about to be left: writes reports for the driver. */
     void (*flush)(UnetmmCore *core);
     /*
-     * When something ends by itself; INT64_MAX: nothing does.  Or where in
+     * The next moment of a timer; INT64_MAX: there is none.  Or where in
      * UnetmmCore that moment is kept, not 0.
      */
     int64_t (*deadline)(const UnetmmCore *core);
@@ -124,8 +124,7 @@ typedef struct UnetmmModules {
 } UnetmmModules;
 
 /*
- * What stands inside of a lower room's part of the saved state, and belongs to
- * a higher room.
+ * Saved state of a higher room that stands inside of a lower room's part.
  */
 struct UnetmmSavedParts {
     /* Behind a space: its event counters. */

@@ -2,7 +2,7 @@
  * unetmm: reliable channels: packets, both ways
  *
  * tx.c makes packets of messages; rx.c takes packets in their order, and msg.c,
- * write.c, read.c, atomic.c and answer.c say what each opcode means.
+ * write.c, read.c, atomic.c and answer.c carry out the opcodes.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -12,7 +12,7 @@
 #include "../conn/conn.h"
 #include "../send/send.h"
 
-/* What became of a packet at its turn. */
+/* The result of a packet's turn. */
 typedef enum UnetmmRelTake {
     UNETMM_REL_TAKEN,
     UNETMM_REL_LATER,           /* its pages are moving */
@@ -23,7 +23,7 @@ typedef enum UnetmmRelTake {
     UNETMM_REL_ASIDE,           /* it is in the system buffer */
 } UnetmmRelTake;
 
-/* What a packet of one opcode means to its receiver. */
+/* The receiver's operations for one opcode. */
 typedef struct UnetmmRelOp {
     /* At its turn.  payload NULL: `early` has all that is still needed. */
     UnetmmRelTake (*take)(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
@@ -44,7 +44,7 @@ typedef struct UnetmmRelOp {
 /* packet/ack.c */
 void unetmm_rel_ack(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                     const struct unetmm_frame *f);
-/* All before `cum` is over for the peer, and what the bits say. */
+/* The peer has all packets before `cum`, and those of the bits. */
 void unetmm_rel_progress(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          uint32_t cum, uint64_t bits, bool news);
 void unetmm_rel_flush_acks(UnetmmCore *core);
@@ -87,7 +87,7 @@ void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep);
 bool unetmm_rel_completes(UnetmmCore *core, UnetmmEp *ep);
 
 /* packet/credit.c */
-/* What the peer may send, into an acknowledgement. */
+/* Puts the peer's credit into an acknowledgement. */
 void unetmm_rel_grant(const UnetmmRel *rel, struct unetmm_frame *f);
 /* Has the peer had a credit for the packet, which is not before its turn? */
 bool unetmm_rel_granted(const UnetmmRel *rel, uint32_t psn);
@@ -119,9 +119,9 @@ void unetmm_rel_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 /* The buffer of the message that is arriving goes back. */
 void unetmm_rel_give_back(UnetmmRel *rel, uint8_t status);
 void unetmm_rel_drop_kept(UnetmmCore *core, UnetmmRel *rel);
-/* Lets go of what ep->tx has of this channel, unless a page is moving. */
+/* Ends ep->tx if it is of this channel, unless a page is moving. */
 void unetmm_rel_abort_tx(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel);
-/* The channel was cleared; what it took is still completed. */
+/* The channel was cleared; its messages still complete. */
 void unetmm_rel_close(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
 /* Nothing of it is left. */
 void unetmm_rel_delete(UnetmmCore *core, UnetmmRel *rel);
@@ -180,8 +180,8 @@ void unetmm_rel_own_misses(UnetmmCore *core, UnetmmRel *rel, bool own);
 void unetmm_rel_ask_no_more(UnetmmCore *core, UnetmmRel *rel);
 /*
  * Are all pages of a part of the space there, to be read?  If not, the driver
- * is asked for what is missing, for packet psn; or, if the source asks ahead,
- * for what is behind it up to byte addr + run.
+ * is asked for the missing pages, for packet psn; or, if the source asks ahead,
+ * for all pages behind them up to byte addr + run.
  */
 UnetmmXlat unetmm_rel_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                               uint32_t psn, uint64_t addr, uint32_t len,
@@ -199,9 +199,9 @@ void unetmm_rel_save_packet(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep);
 bool unetmm_rel_landing_ok(UnetmmCore *core, UnetmmRel *rel);
 /* The number of the packet that is kept in this place. */
 uint32_t unetmm_rel_kept_psn(const UnetmmRel *rel, uint32_t slot);
-/* What is left of a packet before its turn. */
+/* The kept part of a packet that came before its turn. */
 void unetmm_rel_save_early(UnetmmStream *st, UnetmmRel *rel, uint32_t slot);
-/* What is rejected, the WRITE that arrives, answers, results. */
+/* Rejections, the WRITE that arrives, answers, results. */
 void unetmm_rel_save_one_sided(UnetmmStream *st, UnetmmRel *rel);
 
 /* packet/timer.c */
@@ -225,8 +225,8 @@ UnetmmRelMsg *unetmm_rel_msg_of(UnetmmRel *rel, uint32_t psn);
 bool unetmm_rel_one_sided(const UnetmmRelMsg *m);
 bool unetmm_rel_request(const UnetmmRelMsg *m);
 /*
- * Ends one one-sided message that has begun: what is left of its packet numbers
- * goes out as VOID, and the channel goes on.
+ * Ends one one-sided message that has begun: its remaining packet numbers go
+ * out as VOID, and the channel goes on.
  */
 void unetmm_rel_end_message(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             UnetmmRelMsg *m, uint8_t status);

@@ -24,7 +24,7 @@ typedef struct UnetmmQueued {
     uint16_t only;              /* the one endpoint it is for, or NO_EP */
 } UnetmmQueued;
 
-/* What is above the port. */
+/* Operations of the rooms above the port. */
 struct UnetmmPortOps {
     /* Takes a frame that has come to its turn; the buffer stays the port's. */
     void (*frame)(UnetmmCore *core, const UnetmmQueued *q);
@@ -76,8 +76,8 @@ static inline void unetmm_mac_from_u64(uint8_t *mac, uint64_t v)
 /*
  * Where bytes [at, + n) of a buffer of unetmm_port_buffer() are, to be written:
  * it has them, or the program ends here, in every build: behind a buffer is
- * somebody else's memory.  Whoever writes a number of bytes that is not a
- * constant into such a buffer takes the place from here.
+ * other memory.  Code that writes a variable number of bytes into such a buffer
+ * takes the place from here.
  */
 static inline uint8_t *unetmm_frame_at(uint8_t *frame, uint32_t at, uint32_t n)
 {

@@ -54,7 +54,7 @@ typedef struct UnetmmPlacement {
     uint32_t npieces;
     uint32_t npages;            /* that they touch, piece by piece */
     uint32_t piece, off;        /* how far it has been written */
-    uint32_t page;              /* likewise */
+    uint32_t page;              /* the next page to be written */
     UnetmmPage *pages;          /* UNETMM_MAX_BUF_PAGES of them */
     UnetmmPiece pieces[UNETMM_MAX_PIECES];
 } UnetmmPlacement;
@@ -96,7 +96,7 @@ static inline uint32_t unetmm_read_bytes(const struct unetmm_frame *f)
     return UNETMM_GET(UNETMM_READ_BYTES, f->imm);
 }
 
-/* What a message needs of a head. */
+/* A message's demands on a head. */
 typedef struct UnetmmNeed {
     uint32_t len;               /* it must be as long as that */
     uint32_t begins;            /* not 0: its first bytes will do, not held */
@@ -117,8 +117,8 @@ static inline enum unetmm_counter unetmm_recv_why(UnetmmPlaced placed)
 }
 
 /*
- * What recv/ and card/ call in aside/slot.c for endpoints that have slots in
- * place of heads.
+ * Operations of aside/slot.c that recv/ and card/ call for endpoints with slots
+ * in place of heads.
  */
 struct UnetmmSlotOps {
     /* The endpoint has slots, and one miss, in place of heads. */
@@ -134,7 +134,7 @@ void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep);
 UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n);
 bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
                           uint32_t len);
-/* What is behind goes on, in the main loop. */
+/* Later messages go on, in the main loop. */
 void unetmm_heads_go_on(UnetmmCore *core);
 /* The free descriptor of a slot.  False: the bus refused it; it is stopped. */
 bool unetmm_head_read(UnetmmCore *core, UnetmmEp *ep, uint32_t slot,
@@ -188,7 +188,7 @@ UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep,
                                UnetmmPlacement *place,
                                const UnetmmLandingOps *owner, uint32_t len,
                                const uint8_t *payload);
-/* Counts what is in its place. */
+/* Counts bytes that are in their place. */
 void unetmm_recv_done(UnetmmCore *core, UnetmmEp *ep, uint32_t len);
 
 /* recv/save.c */

@@ -23,7 +23,7 @@ void unetmm_rels_check(UnetmmStream *st, UnetmmCore *core);
 uint64_t unetmm_rels_save_limit(const UnetmmCore *core);
 
 /* rel/share.c */
-/* What the system buffer says to its channels. */
+/* The system buffer's calls to its channels. */
 extern const UnetmmShareOps unetmm_rel_share;
 
 /* rel/unasked.c */

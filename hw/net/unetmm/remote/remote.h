@@ -1,5 +1,5 @@
 /*
- * unetmm: what a peer may do to memory: exported regions, imports, transfer
+ * unetmm: a peer's access to memory: exported regions, imports, transfer
  * redirection, event counters
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -9,7 +9,7 @@
 
 #include "../ep/ep.h"
 
-/* What somebody sleeps for; the count is in memory.  remote/eventcount.c. */
+/* A value that is waited for; the count is in memory.  remote/eventcount.c. */
 typedef enum UnetmmEventState {
     UNETMM_COUNTER_IDLE,
     UNETMM_COUNTER_ARMED,
@@ -18,7 +18,7 @@ typedef enum UnetmmEventState {
 
 typedef struct UnetmmEventCounter {
     UnetmmEventState state;
-    uint64_t value;             /* ARMED and DUE: with what */
+    uint64_t value;             /* ARMED and DUE: the value */
 } UnetmmEventCounter;
 
 /* Bytes first..last of a region. */
@@ -35,7 +35,7 @@ typedef struct UnetmmSpans {
 typedef enum UnetmmMovedState {
     UNETMM_MOVED_NOT,           /* there is none */
     UNETMM_MOVED_BEGUN,         /* held until GO; `spans` are copied */
-    UNETMM_MOVED_GOING,         /* `spans` are there, and what has landed */
+    UNETMM_MOVED_GOING,         /* `spans` and landed data are there */
     UNETMM_MOVED_BACK,          /* held until END */
 } UnetmmMovedState;
 
@@ -47,7 +47,7 @@ typedef struct UnetmmMove {
     uint64_t first, last;
     uint64_t to;
     uint64_t list;
-    uint64_t from;              /* BACK: where what is copied begins */
+    uint64_t from;              /* BACK: the first byte to be copied */
     UnetmmSpans spans;
 } UnetmmMove;
 
@@ -56,7 +56,7 @@ typedef struct UnetmmMoved {
     UnetmmSpans landed;         /* where REGION_SET said, and not taken */
 } UnetmmMoved;
 
-/* What the driver has exported; see remote/region.c. */
+/* An export of the driver; see remote/region.c. */
 typedef struct UnetmmRegion {
     bool live;
     bool clearing;              /* REGION_CLEAR waits for a page to land */
@@ -126,7 +126,7 @@ uint32_t unetmm_region_run(const UnetmmRegion *region, uint64_t offset,
                            uint32_t len, uint64_t *addr);
 /*
  * The same, of a packet's part of the region, which has been checked, and of
- * what the packet says is to follow, as far as it may be true.
+ * the bytes that the packet announces, as far as the region has them.
  */
 uint32_t unetmm_region_run_ahead(const UnetmmRegion *region, uint64_t offset,
                                  uint32_t len, uint64_t more, uint64_t *addr);
@@ -140,7 +140,7 @@ bool unetmm_region_held(const UnetmmRegion *region, uint64_t offset,
 void unetmm_move_landed(UnetmmCore *core, uint32_t number);
 /* The region goes. */
 void unetmm_moves_forget(UnetmmCore *core, UnetmmRegion *region);
-/* All of BEGIN that does not ask what has landed. */
+/* The part of BEGIN that does not depend on landed data. */
 uint8_t unetmm_move_add(UnetmmRegion *region,
                             const struct unetmm_cmd_redirect *cmd,
                             UnetmmMove **added);

@@ -9,8 +9,8 @@
 #include "../ep/ep.h"
 
 /*
- * What is different with a transfer that is no message of its own: a channel's
- * packets, its answers, and the frames of a raw endpoint.
+ * Operations of a transfer that is no message of its own: a channel's packets,
+ * its answers, and the frames of a raw endpoint.
  */
 typedef struct UnetmmTransferOps {
     /* A page that is absent is not asked for: it ends with ST_NOT_READY. */

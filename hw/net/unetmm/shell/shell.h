@@ -80,7 +80,7 @@ bool unetmm_offload_checksum_ok(void *host, const uint8_t *frame,
 /* shell/vmstate.c */
 extern const VMStateDescription unetmm_vmstate;
 
-/* shell/qom.c: every property, its help text, and what QOM can show. */
+/* shell/qom.c: every property, its help text, and the values that QOM shows. */
 void unetmm_class_properties(ObjectClass *class);
 void unetmm_knobs_init(UnetmmKnobs *knobs);
 /* Params from properties.  False: errp has one sentence for the user. */

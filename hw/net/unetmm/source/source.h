@@ -1,5 +1,5 @@
 /*
- * unetmm: what the sources with tables in host memory have in common
+ * unetmm: the common part of the sources with tables in host memory
  *
  * One file of this room fills one UnetmmSourceOps (xlat/xlat.h); card/tables.c
  * lists them.
@@ -40,14 +40,14 @@ UnetmmXlat unetmm_table_leaf(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
 /*
  * Reads the aligned group of `group` (a power of two) entries that has the
  * page's, in one access.  False: the table does not reach so far, or the bus
- * refused it; else each entry is what it was, valid or not.
+ * refused it; else each entry is as in memory, valid or not.
  */
 bool unetmm_table_read(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                        unsigned group, uint64_t *ptes);
 /* Puts a valid entry into the cache and uses it. */
 UnetmmXlat unetmm_table_use(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                             bool write, uint64_t pte, UnetmmPage *page);
-/* What an entry means that is not valid, where nobody can be asked for it. */
+/* The meaning of an invalid entry, where the driver cannot be asked. */
 UnetmmXlat unetmm_table_absent(uint64_t pte);
 /* UnetmmSourceOps.changing */
 bool unetmm_table_changing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn);

@@ -15,14 +15,14 @@
 /* Stores that go together: a packet to be; store/window.c. */
 struct UnetmmUpdate {
     UnetmmUpdate *next;
-    uint32_t region, key;       /* what the import was at that time */
+    uint32_t region, key;       /* of the import at that time */
     uint64_t remote;
     uint16_t import;
     uint16_t len;
     uint8_t data[UNETMM_MAX_INLINE];
 };
 
-/* What was stored in windows and its channel has not taken over. */
+/* Stores to windows that their channel has not taken over. */
 struct UnetmmStores {
     UnetmmRel *rel;             /* the channel that they go to */
     uint16_t ep;                /* whose that is */

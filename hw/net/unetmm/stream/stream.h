@@ -82,7 +82,7 @@ void unetmm_stream_u32(UnetmmStream *st, uint32_t *v, const char *name);
 void unetmm_stream_u64(UnetmmStream *st, uint64_t *v, const char *name);
 /* 32 bits, 0 or 1. */
 void unetmm_stream_bool(UnetmmStream *st, bool *v, const char *name);
-/* 32 bits, a number of 0 .. limit - 1; `value` is what is written. */
+/* 32 bits, a number of 0 .. limit - 1; `value` is saved. */
 uint32_t unetmm_stream_choice(UnetmmStream *st, uint32_t value, uint32_t limit,
                               const char *name);
 /* The same of 16 bits. */

@@ -42,7 +42,7 @@ typedef struct UnetmmTlbEntry {
 
 /*
  * Called before an entry leaves the TLB for good.  False: it may not leave now
- * (nobody could be told); the insert is refused.
+ * (the driver could not be told); the insert is refused.
  */
 typedef bool UnetmmTlbEvict(void *opaque, const UnetmmTlbEntry *entry);
 
@@ -126,8 +126,8 @@ bool unetmm_tlb_in_dma(const UnetmmTlb *tlb, uint16_t space, uint64_t first,
 
 /*
  * Saves or restores which entry is in which slot: a transfer knows its entry by
- * name.  Who holds an entry follows from the transfers, and is not saved.  An
- * entry that is restored must be one that `ok` says could be in this TLB.
+ * name.  The holders of an entry follow from the transfers and are not saved.
+ * An entry that is restored must be one that `ok` says could be in this TLB.
  */
 typedef bool UnetmmTlbEntryOk(void *opaque, const UnetmmTlb *tlb,
                               const UnetmmTlbEntry *entry);

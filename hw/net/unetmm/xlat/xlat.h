@@ -56,19 +56,19 @@ typedef struct UnetmmPage {
     UnetmmTlb *tlb;
     uint32_t id;
     uint64_t entry;             /* where it is, in the table */
-    uint64_t pte;               /* what it was when it was looked at last */
+    uint64_t pte;               /* its value at the last look */
 } UnetmmPage;
 
 /* A source: where translations come from.  One file fills one. */
 struct UnetmmSourceOps {
     const char *name;
-    uint8_t levels_min, levels_max;     /* what SPACE_CREATE must say */
+    uint8_t levels_min, levels_max;     /* as SPACE_CREATE must have them */
     bool only_space_0;
-    /* Traits.  What differs between sources and is no operation. */
+    /* Traits: differences between sources that are no operations. */
     bool driver_brings;         /* absent pages, when it is asked for them */
     bool asks_ahead;            /* for all that follows, there or not */
     bool driver_posts;          /* producer indices are the driver's */
-    bool only_copy_is_the_tlb;  /* no table has what the driver inserts */
+    bool only_copy_is_the_tlb;  /* no table has the driver's inserts */
     bool named_by_address;      /* saved: by its table entry's address */
     bool address_is_dma;        /* there are no translations */
     /* Looks up one page; counts; no other effect the caller could see. */
@@ -108,7 +108,7 @@ typedef struct UnetmmAhead {
     uint32_t npages;
 } UnetmmAhead;
 
-/* What a miss is for.  Each room that has misses fills one for each kind. */
+/* The purpose of a miss.  Each room with misses fills one for each kind. */
 typedef struct UnetmmMissOwner {
     const char *name;
     bool write;                 /* the pages are to be written, else read */
@@ -178,7 +178,7 @@ void unetmm_miss_own(UnetmmMiss *miss, const UnetmmMissOwner *owner,
 void unetmm_miss_want(UnetmmCore *core, UnetmmMiss *miss, uint64_t vpn,
                       uint32_t npages, bool zero);
 void unetmm_miss_cancel(UnetmmCore *core, UnetmmMiss *miss);
-/* Is there room in the fault ring for what may wait?  If not, it is said. */
+/* Has the fault ring room for a waiting miss?  If not, the driver is told. */
 bool unetmm_fault_room(UnetmmCore *core);
 /* The same, of what will not wait. */
 bool unetmm_fault_spare(const UnetmmCore *core);
