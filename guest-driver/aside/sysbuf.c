@@ -43,14 +43,15 @@ void unetmm_sysbuf_init(struct unetmm_dev *dev)
 
 /* ---- The buffer ------------------------------------------------------------ */
 
-static int unetmm_sysbuf_set(struct unetmm_dev *dev, dma_addr_t list, u32 slots)
+static int unetmm_sysbuf_set(struct unetmm_dev *dev, dma_addr_t list, u32 slots,
+			     u32 slot_bytes)
 {
 	struct unetmm_cmd cmd = {
 		.opcode = UNETMM_CMD_SYSBUF_SET,
 		.sysbuf = {
 			.list = cpu_to_le64(list),
 			.slots = cpu_to_le32(slots),
-			.slot_bytes = cpu_to_le32(dev->sysbuf->slot_bytes),
+			.slot_bytes = cpu_to_le32(slot_bytes),
 		},
 	};
 
@@ -168,7 +169,7 @@ static int unetmm_sysbuf_give(struct unetmm_dev *dev, struct unetmm_sysmem *m)
 
 	lockdep_assert_held(&sb->lock);
 	/* A report can come as soon as the card has the buffer: it waits for the lock. */
-	ret = unetmm_sysbuf_set(dev, m->list_dma, m->nslots);
+	ret = unetmm_sysbuf_set(dev, m->list_dma, m->nslots, m->slot_bytes);
 	if (ret)
 		return ret;
 	sb->jobs = m->jobs;
@@ -193,7 +194,7 @@ static void unetmm_sysbuf_reap(struct unetmm_dev *dev)
 	struct unetmm_sysbuf *sb = dev->sysbuf;
 
 	lockdep_assert_held(&sb->lock);
-	if (!sb->users && sb->jobs && !unetmm_sysbuf_set(dev, 0, 0))
+	if (!sb->users && sb->jobs && !unetmm_sysbuf_set(dev, 0, 0, sb->slot_bytes))
 		unetmm_sysbuf_free(dev);
 }
 
