@@ -77,7 +77,7 @@ static int prepare_info(struct raw *raw, union argument *a)
     return 0;
 }
 
-/* On a file of its own, in place of the endpoint's. */
+/* On its own file, in place of the endpoint's. */
 static int prepare_space(struct raw *raw, union argument *a)
 {
     raw->fd = raw_open_file();
@@ -821,7 +821,7 @@ static void wrong_values(void)
     raw_close(&raw);
 }
 
-/* How a channel is to be, and is not to be; `can`: what a reliable one gets. */
+/* Attributes of a channel that are taken or refused; `can`: a reliable one's result. */
 static void wrong_listens(struct raw *raw, int can)
 {
     struct unetmm_listen listen;

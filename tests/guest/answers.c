@@ -23,7 +23,7 @@ struct wish {
 
 #define DELAY_NS 1000000        /* the default of both */
 
-/* What a buffer or a send came back with although nothing was wrong. */
+/* Statuses of buffers and sends that are no error of the test. */
 static unsigned failed_sends, failed_buffers;
 
 /* False: the buffer is still posted. */

@@ -67,7 +67,7 @@ static void put_to_sleep(struct dormitory *d, unsigned n)
     }
 }
 
-/* Each finds what it has waited for. */
+/* Each thread finds the value that it has waited for. */
 static void wake(struct dormitory *d)
 {
     static uint8_t bytes[UNETMM_PAGE_BYTES] __attribute__((aligned(4096)));
@@ -175,7 +175,7 @@ static void too_many(void)
     unmap_pages(at, 4);
     look_close(&look);
     CHECK_RET(unetmm_close(ctx), 0);
-    /* It does not forget what the probe before has missed. */
+    /* It remembers the notes that the probe before has missed. */
     ctx = look_open(&look);
     CHECK(missed(ctx) >= after);
     look_close(&look);

@@ -81,7 +81,7 @@ static void data(void)
     CHECK_SYS(unlink(DISK));
 }
 
-/* ---- One who speaks for himself -------------------------------------------------- */
+/* ---- A client with a protocol of its own ----------------------------------------- */
 
 struct visitor {
     struct station station;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Channels: who may talk to whom, how that begins, and how it ends.
+ * Channels: connecting, refusals, and the ways in which a channel ends.
  */
 #include "guard.h"
 #include "link.h"
@@ -56,8 +56,8 @@ static unsigned connect_to(struct two *t, struct station *from,
 }
 
 /*
- * Nobody accepts: what says so is the peer's driver, who has to have had the time
- * for that before the caller's is up.
+ * Nobody accepts: the peer's driver says so, and needs time for that before the
+ * caller's time is up.
  */
 static int connect_in_vain(struct two *t, uint64_t wait_ns)
 {
@@ -175,7 +175,7 @@ static void addresses_in_use(void)
     CHECK_RET(unetmm_listen(t.one.ep, 0, 0), 0);
     CHECK_RET(unetmm_listen_ex(t.two.ep, SERVICE, 1, &datagram_attr), 0);
     CHECK_RET(unetmm_connect_ex(t.one.ep, t.mac, SERVICE, PATIENCE_NS, &datagram_attr, NULL), 0);
-    /* Who closes stops listening. */
+    /* A closed endpoint stops listening. */
     station_close(&t.two);
     CHECK_RET(unetmm_listen_ex(t.one.ep, SERVICE, 1, &datagram_attr), 0);
     station_open(&t.two, t.ctx, NULL);
@@ -208,7 +208,7 @@ static void backlog_full(void)
     two_close(&t);
 }
 
-/* What poll() says of the context's descriptor, asked for POLLPRI alone. */
+/* The events of the context's descriptor, asked for POLLPRI alone. */
 static int accept_polled(const struct two *t, int timeout_ms)
 {
     struct pollfd fd = { .fd = unetmm_ctx_fd(t->ctx), .events = POLLPRI };
@@ -376,7 +376,7 @@ static void endpoint_gone(void)
     two_close(&t);
 }
 
-/* What is queued when the channel closes fails, and says so. */
+/* Messages that are queued when the channel closes complete with an error. */
 static void closed_with_messages(void)
 {
     struct two t;

@@ -82,7 +82,7 @@ static void scene_close(struct scene *s)
     CHECK_RET(unetmm_close(s->ctx), 0);
 }
 
-/* ---- Who writes ------------------------------------------------------------- */
+/* ---- Writers ---------------------------------------------------------------- */
 
 struct writer {
     struct scene *s;
@@ -247,7 +247,7 @@ static void dispatched(void)
     writer_end(&w);
     CHECK_RET(unetmm_dispatch(listener.ep, 16, 0), 0);
     CHECK_RET(unetmm_event_destroy(s.counter[0]), -EBUSY);
-    /* What it has not been told of is told at once. */
+    /* A value that was reached before is told at once. */
     CHECK_RET(unetmm_event_set_handler(listener.ep, s.counter[0], 0, NULL,
                                        NULL), 0);
     atomic_store(&heard.now, 0);
@@ -518,7 +518,7 @@ static void limits(void)
     CHECK_RET(unetmm_close(other), 0);
 }
 
-/* What was not given is not touched; the write fails, the channel does not. */
+/* A counter that was not given is not changed; the write fails, the channel does not. */
 static void not_given(void)
 {
     static const uint32_t bad[] = { 2, 3, 511, 512, 0x10000, UINT32_MAX };
@@ -573,7 +573,7 @@ static void *wait_for_end(void *argument)
     return NULL;
 }
 
-/* Who sleeps is told of the end, whenever it comes. */
+/* A sleeping thread is told of the end, whenever it comes. */
 static void destroyed(void)
 {
     struct waiting w = { .fd = raw_open_space() };

@@ -120,7 +120,7 @@ static void send_page_by_page(void)
     bench_close(&bench);
 }
 
-/* What is awaited is unmapped: that is an answer, too. */
+/* The awaited page is unmapped: that is an answer, too. */
 static void unmapped_while_awaited(void)
 {
     struct unetmm_completion c;
@@ -237,7 +237,7 @@ static void skip_within_window(void)
     bench_close(&bench);
 }
 
-/* Registering what is missing waits in the call. */
+/* Registering absent pages waits in the call. */
 static void *register_thread(void *argument)
 {
     struct bench *bench = argument;
@@ -295,7 +295,7 @@ static void swap_send(void)
         out += page_out(at, SWAP_PAGES);
         exchange(&link, &iov, 1, to, SWAP_PAGES * PAGE, &c);
         CHECK_PATTERN(to, SWAP_PAGES * PAGE, key);
-        /* What the card has pinned stays where it is. */
+        /* Pages that the card has pinned stay in their place. */
         page_out(at, SWAP_PAGES);
         CHECK_PATTERN(at, SWAP_PAGES * PAGE, key);
         unmap_pages(at, SWAP_PAGES);
@@ -350,7 +350,7 @@ static void swap_receive(void)
     swap_off();
 }
 
-/* What the card has written is dirty, even if the process gave it up before. */
+/* Pages that the card has written are dirty, even if the process gave them up before. */
 static void lazily_freed(void)
 {
     struct link link;

@@ -109,7 +109,7 @@ static void bounced_completions(void)
     CHECK_EQ(c.status, UNETMM_ST_UNSUPPORTED);
     CHECK_EQ(c.user_data, 7);
     CHECK(driver_counter(link.ctx, UNETMM_D_bounce_refused) >= before + 2);
-    /* What is not read by DMA goes on. */
+    /* Messages that need no DMA go on. */
     CHECK_EQ(send_status(link.tx, at, 8), UNETMM_ST_OK);
     link_close(&link);
 }

@@ -97,7 +97,7 @@ static void in_the_backlog(void)
     scene_close(&s);
 }
 
-/* Who answers stays, whether it says anything or not. */
+/* A station that answers stays, with and without messages. */
 static void who_answers(void)
 {
     struct scene s;
@@ -443,7 +443,7 @@ static void live_ones(void)
     crowd_close(&c);
 }
 
-/* Reliable channels are the card's: who has none asks for those of all listeners. */
+/* Reliable channels are the card's: a user without one asks for those of all listeners. */
 static void card_is_full(void)
 {
     const struct unetmm_channel_attr attr = {
@@ -542,7 +542,7 @@ static void quota_of_one(void)
     scene_close(&s);
 }
 
-/* ---- Who answers, and how often ------------------------------------------------ */
+/* ---- Stations that answer, and how often --------------------------------------- */
 
 /* Whatever it has refused in that second, the driver says that it is there. */
 static void refusals_apart(void)

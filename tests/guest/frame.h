@@ -35,7 +35,7 @@ void frame_check(const uint8_t *frame, size_t len, unsigned to, unsigned from,
 unsigned frame_send(struct station *station, const void *frame, size_t len,
                     uint32_t offload);
 
-/* What the sum of an endpoint's drops in receiving is. */
+/* The sum of an endpoint's drops in receiving. */
 uint64_t station_drops(const struct station *station);
 
 #endif /* TEST_FRAME_H */

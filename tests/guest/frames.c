@@ -57,7 +57,7 @@ static void scene_close(struct scene *s)
     CHECK_RET(unetmm_close(s->ctx), 0);
 }
 
-/* Sends until it is received: what is absent costs some with policy drop. */
+/* Sends until it is received: absent pages cost some frames with policy drop. */
 static void deliver_frame(struct scene *s, size_t len, uint32_t offload,
                           struct unetmm_completion *c)
 {
@@ -69,7 +69,7 @@ static void deliver_frame(struct scene *s, size_t len, uint32_t offload,
     } while (!take_now(&s->two, UNETMM_CQE_RECEIVED, c));
 }
 
-/* ---- What is sent arrives ------------------------------------------------------- */
+/* ---- Frames arrive as they were sent -------------------------------------------- */
 
 static void one_length(struct scene *s, size_t len, uint32_t number)
 {
@@ -230,7 +230,7 @@ static void too_long(void)
     scene_close(&s);
 }
 
-/* ---- What is nobody's to send ---------------------------------------------------- */
+/* ---- Frames that nobody may send ------------------------------------------------- */
 
 static void spoofed(void)
 {
@@ -372,7 +372,7 @@ static void used_up(void)
     scene_close(&s);
 }
 
-/* A frame to all, or to a group, comes to each who wants it, once. */
+/* A frame to all, or to a group, comes once to each endpoint with a flow for it. */
 static void to_all(void)
 {
     uint8_t mac[6], all[6], group[6] = { 1, 0, 0x5e, 1, 2, 3 };

@@ -66,7 +66,7 @@ static void fuse_dispatch(int fd, const struct fuse_in_header *in,
         .attr = { .ino = 1, .size = FUSE_FILE_BYTES, .mode = S_IFREG | 0600,
                   .nlink = 1, .blksize = 4096 },
     };
-    /* Else who opens it drops the pages of those who have. */
+    /* Else another open() drops the pages of earlier ones. */
     struct fuse_open_out opened = {
         .fh = 1, .open_flags = FOPEN_KEEP_CACHE,
     };

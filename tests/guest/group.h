@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A memory control group, and what the kernel counts.
+ * A memory control group, and the kernel's counters of it.
  */
 #ifndef TEST_GROUP_H
 #define TEST_GROUP_H

@@ -118,7 +118,7 @@ struct heir {
     size_t len;
 };
 
-/* Opens the card itself, and has it write to what it has inherited. */
+/* Opens the card itself, and has it write to inherited memory. */
 static void heir_main(void *argument)
 {
     const struct heir *heir = argument;
@@ -261,7 +261,7 @@ static void *tear_down(void *argument)
     return NULL;
 }
 
-/* All of it or the refusal; what arrived of it is what was sent. */
+/* All of it or the refusal; the bytes that arrived are those that were sent. */
 static bool torn_down(uint32_t most_us)
 {
     uint8_t *to = small_pages(NPAGES);
@@ -310,7 +310,7 @@ static void anon_teardown(void)
 
 /* ---- Snapshots ------------------------------------------------------------------------------ */
 
-/* What is resident is entered, with the rights that it has; the rest is not. */
+/* Resident pages are entered, with their rights; others are not. */
 static void snapshot(void)
 {
     uint8_t *at = small_pages(6);

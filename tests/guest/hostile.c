@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- Who must not notice --------------------------------------------------------- */
+/* ---- Others, which must not notice ----------------------------------------------- */
 
 struct bystanders {
     struct traffic traffic;     /* another file */
@@ -126,7 +126,7 @@ static void forged_indices(void)
     close(fd);
 }
 
-/* The consumer index goes back: what was given back cannot be taken again. */
+/* The consumer index goes back: completions cannot be taken again. */
 static void index_goes_back(void)
 {
     struct unetmm_cqe cqe;
@@ -138,7 +138,7 @@ static void index_goes_back(void)
     for (i = 0; i < 5; i++) {
         check_lives(&raw, out, in);
     }
-    /* The card has read what was taken. */
+    /* The card has read the index. */
     raw_ring(&raw);
     unetmm_write_index(&raw.index->user.cq_cons, raw.cq_cons - 1);
     raw_ring(&raw);
@@ -583,7 +583,7 @@ static void queues_unmapped(void)
         }
         raw_unmap(&own);
         if (i % 4 > 1) {
-            /* Mapped again, they are what they were. */
+            /* Mapped again, they have their old contents. */
             raw_map(&own);
             CHECK_EQ(own.index->user.sq_prod, own.sq_prod);
             raw_unmap(&own);

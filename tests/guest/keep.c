@@ -347,7 +347,7 @@ static void protected(void)
     unmap_pages(at, MOST);
 }
 
-/* What is hidden is looked for when it is shown again. */
+/* A hidden page is looked for when it is mapped again. */
 static void protected_and_cleared(void)
 {
     int fd = new_memory_file(0);
@@ -406,7 +406,7 @@ static void written_back(void)
     CHECK_EQ(driver_counter(scene.ctx, UNETMM_D_utlb_lost), scene.lost);
     share_no_more();
     end();
-    /* What the card has written since the last writeback is not lost either. */
+    /* The card's writes since the last writeback are not lost either. */
     memcpy(bytes, at, sizeof(bytes));
     CHECK_SYS(fsync(fd));
     unmap_pages(at, MOST);
@@ -525,7 +525,7 @@ static void *writer_thread(void *argument)
     return NULL;
 }
 
-/* What a file has is found again, though the file is being written all the time. */
+/* A file's pages are found again, though the file is being written all the time. */
 static void written_beside(void)
 {
     struct writer writer = { .fd = new_memory_file(0) };
@@ -578,7 +578,7 @@ static void copied_on_write(void)
     unmap_pages(at, MOST);
 }
 
-/* ---- What Linux does for itself ----------------------------------------------------- */
+/* ---- Changes that Linux makes for itself --------------------------------------------- */
 
 static void soft_dirty(void)
 {
@@ -643,7 +643,7 @@ static void collapsed(void)
         if (ret && errno == EINVAL) {
             test_skip("this kernel collapses nothing on order");
         }
-        /* What is pinned stays where it is. */
+        /* Pinned pages stay in their place. */
         CHECK(ret);
         all_is_kept();
         share_no_more();
@@ -734,7 +734,7 @@ static void freed_lazily(void)
     unmap_pages(at, MOST);
 }
 
-/* ---- What the process gives up -------------------------------------------------------- */
+/* ---- Memory that the process gives up ------------------------------------------------- */
 
 static void given_up(void)
 {
@@ -775,7 +775,7 @@ static void set_limit(uint64_t npages)
     CHECK_RET(write_file(LIMIT, text), 0);
 }
 
-/* What is pinned is charged once, however often it is looked for. */
+/* A pinned page is charged once, however often it is looked for. */
 static void limited(void *argument)
 {
     uint8_t *huge = huge_page(), *at;

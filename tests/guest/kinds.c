@@ -179,7 +179,7 @@ static uint8_t *make_dontfork(void)
     return at;
 }
 
-/* A page of the stack far below what is in use. */
+/* A page of the stack far below the used ones. */
 static uint8_t *make_stack(void)
 {
     volatile uint8_t deep[8 * UNETMM_PAGE_BYTES];
@@ -381,7 +381,7 @@ static uint8_t *make_doorbell(void)
     return (uint8_t *)(uintptr_t)link_.tx->ep->doorbell;
 }
 
-/* Below what may be mapped, so that it stays so. */
+/* Below the lowest address for mmap(), so that it stays unmapped. */
 static uint8_t *make_unmapped(void)
 {
     return (uint8_t *)PAGE;
@@ -507,7 +507,7 @@ static bool never_pins(void)
            run.source == UNETMM_SOURCE_ODP;
 }
 
-/* What is not pinned may be of any file. */
+/* Without pins, memory of any file can be used. */
 static enum outcome receive_cell(const struct kind *kind)
 {
     return never_pins() && kind->receive == OLD ? YES : kind->receive;
@@ -544,10 +544,10 @@ static void run_kind(const struct kind *kind)
         CHECK_RET(unetmm_post_recv(link_.rx->ep, at, PAGE, 1, UNETMM_ZERO),
                   -EINVAL);
     } else if (never_pins() && kind->zero != YES) {
-        /* What is resident is not asked for, and used as it is. */
+        /* A resident page is used as it is, without a miss. */
         note("as it is, or not at all");
     } else if (run.source != UNETMM_SOURCE_PINNED) {
-        /* What the card has translated already it does not ask for. */
+        /* The card does not ask for a translation that it has. */
         link_close(&link_);
         link_open(&link_, NULL, NULL);
         if (kind->make == make_queues || kind->make == make_doorbell) {

@@ -19,7 +19,7 @@ void late_make(struct late *late, unsigned npages);
 unsigned late_wanted(struct late *late);
 /* Brings one page, with its part of the pattern over all of them. */
 void late_give(struct late *late, unsigned page, uint64_t key);
-/* Unmaps all; who waits for a page has to be told to look again. */
+/* Unmaps all; threads that wait for a page have to be told to look again. */
 void late_unmap(struct late *late);
 
 #endif /* TEST_LATE_H */

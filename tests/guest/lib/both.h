@@ -34,7 +34,7 @@ void both_act(uint32_t number);
 /* As if the process had forked: the endpoint is its parent's. */
 void both_fork(bool child);
 
-/* What the card sees of the queues, and the doorbell, as one number. */
+/* The queues and the doorbell as the card sees them, as one number. */
 uint64_t both_look(void);
 
 #endif /* BOTH_H */

@@ -122,7 +122,7 @@ void both_count(uint64_t n)
     word += n;
 }
 
-/* All but the length of what is in the queue: addresses are not the same. */
+/* Of queued addresses only the lengths: the addresses differ. */
 static void take_one(void)
 {
     static struct fake_message message;

@@ -63,7 +63,7 @@ int __wrap_pthread_mutex_init(pthread_mutex_t *lock,
     check(pthread_mutexattr_settype(&checked, PTHREAD_MUTEX_ERRORCHECK),
           "pthread_mutexattr_settype");
     check(__real_pthread_mutex_init(lock, &checked), "pthread_mutex_init");
-    /* Whoever gives its memory back destroys it before. */
+    /* A mutex is destroyed before its memory is freed. */
     if (replace(lock, lock) || !replace(NULL, lock)) {
         fprintf(stderr, "a mutex is initialised that there is, or one of more "
                 "than %u\n", MOST);

@@ -97,7 +97,7 @@ static struct {
     uint64_t id;
 } imports[FAKE_IMPORTS];
 
-/* What the peer says of an export, and what it has not answered yet. */
+/* The peer's answers on an export, and its open questions. */
 static struct {
     bool known;
     uint64_t length;
@@ -281,7 +281,7 @@ static void notify(const struct unetmm_export *export)
     complete_now(&cqe);
 }
 
-/* What the peer's card may ask for: its process has been checked already. */
+/* The peer's card may ask for this: its process has been checked already. */
 static void on_operation(void)
 {
     const struct unetmm_export *export = find_export(in.service);
@@ -432,7 +432,7 @@ static void transmit_message(void)
     if (message.opcode != UNETMM_OP_SEND && message.opcode != UNETMM_OP_FENCE) {
         done = make_operation();
     }
-    /* A fence goes nowhere: what was sent before it is with the peer. */
+    /* A fence sends nothing: the peer has all that was sent before it. */
     while (message.opcode != UNETMM_OP_FENCE && !transmit(channel->card, &out)) {
         /* The peer's socket is full, and perhaps it waits for ours. */
         if (!receive()) {
@@ -447,7 +447,7 @@ static void transmit_message(void)
     }
 }
 
-/* What makes the card look.  With source ktlb nobody rings the doorbell. */
+/* The doorbell's effect on the card.  With source ktlb nobody rings it. */
 static bool told_to_look(void)
 {
     if (fake.source != UNETMM_SOURCE_KTLB) {

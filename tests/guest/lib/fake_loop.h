@@ -28,7 +28,7 @@ unsigned loop_newest(void);
 void loop_allow(unsigned endpoint, uint64_t operations);
 uint64_t loop_carried(unsigned endpoint);
 
-/* What was carried, by its number from 0 on: the last LOOP_LOG are known. */
+/* A carried message, by its number from 0 on: the last LOOP_LOG are known. */
 #define LOOP_LOG        64u
 struct loop_operation {
     uint8_t opcode;

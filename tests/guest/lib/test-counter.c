@@ -24,7 +24,7 @@ static uint32_t alive;
 static struct unetmm_ctx ctx;
 static struct fake_endpoint fake;
 
-/* What has been asked of the driver. */
+/* The calls to the driver. */
 static struct {
     unsigned creates, closes, closed, waits, arms, exports, maps;
     struct unetmm_event_wait wait;
@@ -329,7 +329,7 @@ static void test_dispatched(void **state)
     assert_int_equal(heard.calls, 2);
 }
 
-/* What was there before is told, if it was not seen. */
+/* An earlier value is told, if it was not seen. */
 static void test_seen(void **state)
 {
     (void)state;
@@ -370,7 +370,7 @@ static void test_leaves(void **state)
     heard.leave = true;
     add(FIRST, 1);
     add(FIRST + 1, 1);
-    /* What is behind one that has gone is left for the next time. */
+    /* Values behind one that has gone are left for the next time. */
     assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), 1);
     assert_int_equal(unetmm_dispatch(fake.ep, 9, 0), 1);
     assert_int_equal(driver.arm.event_fd, -1);
@@ -390,7 +390,7 @@ static bool asleep(void)
     return yes;
 }
 
-/* What was there before is told to a thread that sleeps as well. */
+/* An earlier value is told to a sleeping thread as well. */
 static void test_wakes_the_thread(void **state)
 {
     uint64_t deadline = sys_now_ns() + 20000 * MS;

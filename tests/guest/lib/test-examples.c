@@ -20,7 +20,7 @@
 
 #define SECOND 1000000000ll
 
-/* What an example may use; it leaves its result in `ret`. */
+/* Variables of the examples; each leaves its result in `ret`. */
 #define SCENE \
     __attribute__((unused)) struct unetmm_ctx *ctx, \
     __attribute__((unused)) struct unetmm_ep *ep, \
@@ -48,7 +48,7 @@ static void on_completion(struct unetmm_ep *ep,
 #include "man-examples.h"
 #undef printf
 
-/* These use what the fake driver does not have; they are compiled only. */
+/* These need calls that the fake driver lacks; they are compiled only. */
 static const char *const need_a_card[] = {
     "libunetmm_7", "unetmm_event_create_3", "unetmm_flow_add_3",
     "unetmm_prefetch_3", "unetmm_register_3", "unetmm_sem_home_3",

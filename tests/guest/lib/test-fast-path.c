@@ -278,7 +278,7 @@ static void refuses_buffers_that_never_fit(void **state)
     uint8_t *page = (uint8_t *)(uintptr_t)0x10000;
 
     (void)state;
-    /* 20 pages are the limit: what counts is the pages that are touched. */
+    /* 20 pages are the limit: touched pages count. */
     assert_int_equal(unetmm_post_recv(fake.ep, page, 20 * 4096, 0, 0), 0);
     assert_int_equal(unetmm_post_recv(fake.ep, page + 1, 20 * 4096, 0, 0),
                      -EMSGSIZE);
@@ -442,7 +442,7 @@ static void buffers_are_looked_at_later(void **state)
     fake_card_state(&fake.card, UNETMM_EP_RUNNING | UNETMM_EP_FQ_AWAITED);
     assert_int_equal(unetmm_post_recv(fake.ep, data, 64, 1, 0), 0);
     assert_true(fake_endpoint_rung(&fake));
-    /* With MORE it is who looks next. */
+    /* With MORE the next call that looks rings. */
     assert_int_equal(unetmm_post_recv(fake.ep, data, 64, 2, UNETMM_MORE), 0);
     assert_false(fake_endpoint_rung(&fake));
     assert_int_equal(unetmm_poll(fake.ep, &c, 1), 0);

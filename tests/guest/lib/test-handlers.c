@@ -20,7 +20,7 @@
 
 static struct fake_endpoint fake;
 
-/* What a handler has been called with, and what it is to do then. */
+/* A handler's arguments, and the action that it takes. */
 struct log {
     unsigned calls;
     uint64_t cookies[64];
@@ -255,7 +255,7 @@ static void a_handler_blocks_handlers(void **state)
 
 static void stay_blocked(struct unetmm_ep *ep)
 {
-    /* What the last one has left is not this one's. */
+    /* Messages that the last endpoint has left are not this one's. */
     assert_int_equal(unetmm_handlers_unblock(ep), -EPERM);
     assert_int_equal(unetmm_handlers_block(ep), 0);
 }

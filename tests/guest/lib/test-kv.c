@@ -45,7 +45,7 @@ static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
 
-    /* The very size: the sanitizer sees what goes beyond. */
+    /* The very size: the sanitizer sees accesses beyond it. */
     f->memory = malloc(STORE_BYTES);
     f->heard = malloc(HEARD_BYTES);
     assert_true(kv_store_make(&f->server.store, f->memory, STORE_BYTES));
@@ -110,7 +110,7 @@ static size_t make_key(char *key, uint32_t n)
 
 #define KEYS    200
 
-/* Against a table of what each key had last: it has that, or nothing. */
+/* Against a table of each key's last value: it has that value, or none. */
 static void store_keeps_what_it_has(void **state)
 {
     struct kv_store *s = &((struct fixture *)*state)->server.store;
@@ -211,7 +211,7 @@ static void store_has_bounds(void **state)
     all = kv_begin(s, key, 1, STORE_BYTES - 1);
     assert_non_null(all);
     kv_publish(s, all);
-    /* What is in use makes no room. */
+    /* Used memory makes no room. */
     assert_null(kv_begin(s, key, 2, 1));
     assert_ptr_equal(kv_find(s, key, 1, 0), all);
     kv_release(s, all);
@@ -310,7 +310,7 @@ static const struct dialogue dialogues[] = {
       "CLIENT_ERROR bad command line format\r\n"
       "CLIENT_ERROR bad command line format\r\n", false },
     { "version\r\nquit\r\nget a\r\n", "VERSION unetmm-kv\r\n", true },
-    /* What follows may be a value: nobody knows where it ends. */
+    /* A value may follow, of unknown length. */
     { "set a 0 0\r\nget a\r\n", "CLIENT_ERROR bad command line format\r\n",
       true },
     { "set a 0 0 -1\r\n", "CLIENT_ERROR bad command line format\r\n", true },
@@ -416,7 +416,7 @@ static void does_not_answer_into_the_void(void **state)
     taken = kv_talk_input(&f->talk, ask, sizeof(ask) - 1);
     assert_true(taken < sizeof(ask) - 1);
     assert_int_equal(f->nheard, 30000);
-    /* What it is in the midst of stays, though nobody finds it any more. */
+    /* The value that it is sending stays, though no look-up finds it any more. */
     kv_delete_all(&f->server.store);
     assert_true(f->server.store.stats.chunks_used > 0);
     f->credit = SIZE_MAX;

@@ -33,7 +33,7 @@ struct word {
     uint32_t len;
 };
 
-/* One direction, with what is on its way in both. */
+/* One direction, with the messages on their way in both. */
 struct line {
     struct flow from, to;
     struct word data[FLOW_WORDS + 8], credit[64];
@@ -141,7 +141,7 @@ static void nothing_stands_still(void **state)
         while (takes_word(&l) || consumes(&l) || takes_credit(&l)) {
         }
         assert_int_equal(l.to.consumed, l.from.sent);
-        /* What the sender does not know is less than a share. */
+        /* The credit that the sender does not know of is less than a share. */
         assert_true(flow_room(&l.from) > RING - RING / FLOW_SHARE);
     }
 }

@@ -326,7 +326,7 @@ static void blocking_waits_for_the_handler(void **state)
     assert_true(atomic_load(&seen.go));
     assert_int_equal(atomic_load(&seen.next), 1);
     pthread_join(thread, NULL);
-    /* What comes now waits, also over the end of the thread. */
+    /* Messages that come now wait, also over the end of the thread. */
     complete(1);
     complete(2);
     assert_int_equal(unetmm_handlers_block(fake.ep), 0);
@@ -477,7 +477,7 @@ static void *block_and_unblock(void *argument)
     return argument;
 }
 
-/* The thread may end between any two steps of who blocks its handlers. */
+/* The thread may end between any two steps of unetmm_handlers_block(). */
 static void stops_while_another_blocks(void **state)
 {
     pthread_t stopper, blocker;
@@ -601,7 +601,7 @@ static void has_a_name(void **state)
     }
 }
 
-/* ---- What handlers send ---------------------------------------------------- */
+/* ---- Handlers that send ---------------------------------------------------- */
 
 static int send_more(struct unetmm_ep *ep)
 {
@@ -616,7 +616,7 @@ static void rings_before_it_sleeps(void **state)
     EVENTUALLY(fake_endpoint_rung(&fake));
     EVENTUALLY(asleep());
     assert_int_equal(unetmm_handlers_block(fake.ep), 0);
-    /* And for what we have queued, in its place. */
+    /* And for our queued messages, in their place. */
     assert_int_equal(unetmm_send(fake.ep, 1, "x", 1, 0, UNETMM_MORE), 0);
     assert_false(fake_endpoint_rung(&fake));
     assert_int_equal(unetmm_handlers_unblock(fake.ep), 1);
@@ -624,7 +624,7 @@ static void rings_before_it_sleeps(void **state)
     assert_int_equal(unetmm_handlers_stop(fake.ep), 0);
 }
 
-/* Who spins may not sleep for long: it rings before it looks again. */
+/* A spinning thread may not sleep for long: it rings before it looks again. */
 static void rings_before_it_spins(void **state)
 {
     (void)state;
@@ -647,7 +647,7 @@ static void count(struct unetmm_ep *ep, const struct unetmm_completion *c,
     take(c);
 }
 
-/* What belonged to the last handler may go at once. */
+/* Memory of the last handler may be freed at once. */
 static void handlers_are_replaced(void **state)
 {
     unsigned total = 0, i, *calls = NULL;

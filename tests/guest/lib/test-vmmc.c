@@ -239,7 +239,7 @@ static void others_are_kept_in_order(void **state)
                                            sizeof(data), 0, 0, 10 * SECOND),
                          answer.status ? -ESTALE : 0);
         if (answer.before) {
-            /* Whoever would sleep is told that there is something. */
+            /* A thread that would sleep is told that there are completions. */
             assert_int_equal(unetmm_arm(fake.ep), 1);
         }
         assert_int_equal(pthread_join(card, NULL), 0);
@@ -247,7 +247,7 @@ static void others_are_kept_in_order(void **state)
     }
 }
 
-/* What has been taken leaves its room to what is kept next: none is made. */
+/* Taken entries leave their room to the next ones: none is allocated. */
 static void room_is_used_again(void **state)
 {
     struct answer answer = { 60, 0, UNETMM_ST_OK };
