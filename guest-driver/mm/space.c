@@ -150,14 +150,16 @@ static bool unetmm_pins_hide(struct unetmm_aspace *space, unsigned long vpn,
 			     unsigned long last_vpn)
 {
 	struct unetmm_pin *pin;
+	bool any;
 
 	if (space->table)
 		return unetmm_pins_visit(space, vpn, last_vpn, unetmm_pin_hide,
 					 NULL);
 	spin_lock(&space->lock);
 	pin = unetmm_pin_first(space, vpn);
+	any = pin && pin->vpn <= last_vpn;
 	spin_unlock(&space->lock);
-	return pin && pin->vpn <= last_vpn;
+	return any;
 }
 
 static void unetmm_drop_entries(struct unetmm_aspace *space, unsigned long vpn,
