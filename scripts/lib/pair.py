@@ -361,10 +361,12 @@ class Pair:
     options       more arguments of scripts/vm, for both
     options_a, options_b  the same, for one
     e1000e        True adds an e1000e to each, on a wire of its own
-    wire          which of WIRES is between them
+    wire          which of WIRES is between them, or a function like those
     keep_files    a directory in which all files stay; by default they are
                   removed at the end
     """
+
+    GUEST = Guest
 
     def __init__(self, run_a=None, run_b=None, kernel="6.1", options=(),
                  options_a=(), options_b=(), e1000e=False, keep_files=None,
@@ -376,16 +378,18 @@ class Pair:
         # Sockets always lie in a short path.
         self._sockets = tempfile.mkdtemp(prefix="unetmm-wire-")
         path = os.path.join(self._sockets, "wire")
-        wires_a, wires_b = (["--netdev", end] for end in WIRES[wire](path))
+        ends = WIRES.get(wire, wire)
+        wires_a, wires_b = (["--netdev", end] for end in ends(path))
         if e1000e:
-            end_a, end_b = WIRES["stream"](path + "2")
+            end_a, end_b = (ends if callable(wire) else
+                            WIRES["stream"])(path + "2")
             wires_a += ["--with-e1000e", end_a]
             wires_b += ["--with-e1000e", end_b]
         common = ["--kernel", kernel, *options]
         # The later option wins, so a caller may replace a wire or an id.
-        self.a = Guest("a", self.workdir, run_a,
+        self.a = self.GUEST("a", self.workdir, run_a,
                        ["--id", "1", *wires_a, *common, *options_a])
-        self.b = Guest("b", self.workdir, run_b,
+        self.b = self.GUEST("b", self.workdir, run_b,
                        ["--id", "2", *wires_b, *common, *options_b])
 
     def __enter__(self):

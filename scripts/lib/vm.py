@@ -91,6 +91,9 @@ def add_machine_options(group):
                        help="default: 512M")
     group.add_argument("--cpus", type=int, default=1, metavar="N",
                        help="default: 1")
+    group.add_argument("--shift", type=int, default=3, metavar="N",
+                       help="with lockstep: an instruction takes 2^N ns of "
+                       "virtual time (default: 3)")
     group.add_argument("--trust-tsc", action="store_true",
                        help="several CPUs, tcg: Linux reads the time from the "
                        "TSC; see docs/performance.md")
@@ -105,7 +108,9 @@ def add_card_options(group):
              "value of QEMU's without its id (default: user); or "
              "unix:PATH,server and unix:PATH, a UNIX stream: link down without "
              "a peer, but while a peer does not read, all of the guest that is "
-             "the server stands still")
+             "the server stands still; or lockstep:PATH,1 and lockstep:PATH,2, "
+             "a link in virtual time, with properties of -device lockstep "
+             "behind: docs/lockstep.rst")
     group.add_argument(
         "--name", metavar="NAME",
         help="names the guest; its MAC addresses are derived from it "
@@ -174,9 +179,34 @@ def check_options(options):
     if options.kernel not in KERNELS and not os.path.exists(options.kernel):
         raise VmError(f"--kernel {options.kernel}: use 6.1, 6.12, debug, or "
                       "the path of a kernel image")
+    if not 0 <= options.shift <= 10:
+        raise VmError(f"--shift {options.shift} is out of range: use 0 to 10")
+    if is_virtual(options):
+        check_virtual(options)
     for path in (options.run, options.initrd, options.overlay):
         if path and not os.path.isfile(path):
             raise VmError(f"{path} does not exist: name a file")
+
+
+def is_virtual(options):
+    """True if the guest's time is that of a lockstep link."""
+    return any((spec or "").startswith("lockstep:")
+               for spec in (options.netdev, options.with_e1000e))
+
+
+def check_virtual(options):
+    """Refuses the parts of a machine that act at moments of the host's time."""
+    for spec in (options.netdev, options.with_e1000e):
+        if spec and spec != "none" and not spec.startswith("lockstep:"):
+            raise VmError(f"{spec} is not in virtual time: beside a lockstep "
+                          "link use lockstep:PATH,1 or none")
+    if options.accel == "kvm":
+        raise VmError("KVM does not count instructions: lockstep needs "
+                      "--accel tcg")
+    if not options.console:
+        raise VmError("a console on the terminal takes input at moments of "
+                      "the host's time: with lockstep name a file, "
+                      "--console FILE")
 
 
 @functools.lru_cache(maxsize=None)
@@ -208,6 +238,14 @@ def kvm_problem():
                     return None
                 break
     return "the CPU shows neither vmx nor svm"
+
+
+def virtual_arguments(options):
+    """A machine whose clock is its instructions, and whose runs are equal."""
+    return ["-icount", f"shift={options.shift},sleep=off",
+            "-rtc", "base=2026-01-01,clock=vm", "-seed", "1",
+            # After a move QEMU announces the card at moments of the host's time.
+            "-global", "migration.announce-rounds=0"]
 
 
 def accel_arguments(accel, extra=()):
@@ -254,6 +292,33 @@ def wire_value(spec, ident):
             f"remote.type=unix,remote.path={path}.{3 - int(end)}")
 
 
+def lockstep_arguments(spec, ident):
+    """The hub of a card, and the lockstep device on it.
+
+    Of lockstep:PATH,END[,K=V...] END 1 makes the socket.
+    """
+    words = spec[len("lockstep:"):].split(",")
+    if len(words) < 2 or not words[0] or words[1] not in ("1", "2") or \
+            len(words[0]) > 107 or not all("=" in word for word in words[2:]):
+        raise VmError(f"{spec}: use lockstep:PATH,1 and lockstep:PATH,2, with "
+                      "1 to 107 characters without a comma for PATH, and "
+                      "properties of the device as NAME=VALUE behind")
+    number = ident[1:]
+    more = "".join("," + word for word in words[2:])
+    server = "on" if words[1] == "1" else "off"
+    return ["-netdev", f"hubport,id={ident}l,hubid={number}",
+            "-device", f"lockstep,id=lockstep{number},netdev={ident}l,"
+            f"path={words[0]},server={server},port={number}{more}"]
+
+
+def netdev_arguments(spec, ident):
+    """The -netdev of a NIC, and all that belongs to it."""
+    if spec.startswith("lockstep:"):
+        return ["-netdev", f"hubport,id={ident},hubid={ident[1:]}",
+                *lockstep_arguments(spec, ident)]
+    return ["-netdev", netdev_value(spec, ident)]
+
+
 def netdev_value(spec, ident):
     """A -netdev value for SPEC; commas in a path are doubled, as QEMU asks."""
     if spec.startswith("wire:"):
@@ -281,7 +346,7 @@ def card_arguments(options):
             arguments += ["-device", "pcie-root-port,id=rp0,chassis=1,slot=1"]
             bus = ",bus=rp0"
         if options.netdev != "none":
-            arguments += ["-netdev", netdev_value(options.netdev, "n0")]
+            arguments += netdev_arguments(options.netdev, "n0")
             peer = ",netdev=n0"
         mac = options.mac or derive_mac(options, "unetmm")
         more = f",{options.device_opts}" if options.device_opts else ""
@@ -289,7 +354,7 @@ def card_arguments(options):
                       f"unetmm,id=unetmm0{peer},mac={mac}{bus}{more}"]
     if options.with_e1000e:
         mac = derive_mac(options, "e1000e")
-        arguments += ["-netdev", netdev_value(options.with_e1000e, "n1"),
+        arguments += [*netdev_arguments(options.with_e1000e, "n1"),
                       "-device", f"e1000e,netdev=n1,mac={mac},romfile="]
     return arguments
 
@@ -391,11 +456,12 @@ def prepare(options):
         initrd = f"/proc/self/fd/{descriptors[0]}"
     command = [qemu, "-nodefaults", "-no-user-config", "-display", "none",
                "-no-reboot", "-machine", options.machine]
-    accel = accel_arguments(options.accel, options.extra)
+    virtual = virtual_arguments(options) if is_virtual(options) else []
+    accel = accel_arguments(options.accel, [*options.extra, *virtual])
     words = kernel_words(options)
     if options.trust_tsc:
         words += " tsc=reliable"
-    command += [*accel, "-m", options.memory, "-smp", str(options.cpus),
+    command += [*accel, *virtual, "-m", options.memory, "-smp", str(options.cpus),
                 "-kernel", kernel, "-initrd", initrd, "-append", words]
     command += serial_arguments(options) + card_arguments(options)
     if options.qmp:

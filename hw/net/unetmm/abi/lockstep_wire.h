@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later OR BSD-2-Clause */
+/*
+ * The protocol of -device lockstep: docs/lockstep.rst
+ *
+ * Two machines, or a machine and scripts/lockstep-switch, exchange messages over
+ * a UNIX stream socket.  Each message is a header and `bytes` of payload.  All
+ * integers are little-endian; all times are nanoseconds of the virtual clock,
+ * which both sides share.
+ *
+ * Each side sends one HELLO, and then, for each boundary, any number of FRAMEs
+ * and one MARK.  The first boundary is in the HELLO.  The boundary after a MARK
+ * is the smaller of both sides' promises plus the latency.  BYE ends a side's
+ * messages; frames may precede it.
+ */
+#ifndef UNETMM_LOCKSTEP_WIRE_H
+#define UNETMM_LOCKSTEP_WIRE_H
+
+#include <stdint.h>
+
+#define LOCKSTEP_MAGIC          0x3150534cu     /* "LSP1" */
+#define LOCKSTEP_MAX_FRAME      69632u          /* QEMU's NET_BUFSIZE */
+/* Times beyond are refused, so that sums of two do not overflow. */
+#define LOCKSTEP_MAX_TIME       (INT64_MAX / 4)
+
+enum {
+    LOCKSTEP_HELLO = 1,
+    LOCKSTEP_FRAME = 2,
+    LOCKSTEP_MARK = 3,
+    LOCKSTEP_BYE = 4,
+};
+
+/*
+ * time     FRAME: the moment at which its last bit arrives, not before the
+ *          boundary of the next MARK.  MARK: the boundary that it is for.
+ *          HELLO: the first boundary.  BYE: the end of the sender.
+ * promise  MARK: the sender transmits nothing before that moment unless a
+ *          frame reaches it earlier.  At least `time`.
+ */
+typedef struct LockstepHead {
+    uint32_t type;
+    uint32_t bytes;
+    int64_t time;
+    int64_t promise;
+} LockstepHead;
+
+/* The payload of HELLO.  Both sides must have equal values but for `port`. */
+typedef struct LockstepHello {
+    uint32_t magic;
+    uint32_t port;              /* of a switch; 0 to another machine */
+    int64_t latency_ns;         /* at least 1 */
+    int64_t stop_ns;            /* a common last boundary, or 0 */
+} LockstepHello;
+
+#endif
