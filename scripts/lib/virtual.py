@@ -210,19 +210,36 @@ class VirtualGuest(guests.Guest):
     def start(self):
         """Starts it where the snapshot ends."""
         options = copy.copy(self._options)
+        saved = snapshot(self._options)
         options.extra = [*options.extra, "-fw_cfg",
                          f"name={FW_CFG},file={self._script}",
-                         "-incoming", f"file:{snapshot(self._options)}"]
+                         "-incoming", f"file:{saved}"]
         self._start_qemu(options)
         self._await("query-status", ("paused",), "paused", 60)
         self.qmp("cont")
 
 
 class VirtualPair(guests.Pair):
-    """Two guests on a link in virtual time, as pair.Pair else."""
+    """Two guests on a link in virtual time; pair.Pair has the other parameters.
+
+    link  a Link
+    logs  a directory for a file of frames and fingerprints of each guest
+    more  further properties of the lockstep devices: {name: value}
+    """
 
     GUEST = VirtualGuest
 
-    def __init__(self, *scripts, link=Link(), kernel="6.1", **more):
-        super().__init__(*scripts, kernel=kernel, wire=lambda path: tuple(
-            link.spec(path, end, start_ns(kernel)) for end in (1, 2)), **more)
+    def __init__(self, *scripts, link=Link(), kernel="6.1", logs=None,
+                 more=None, **others):
+        def ends(path):
+            return tuple(link.spec(path, end, start_ns(kernel), **self._words(
+                logs, "ab"[end - 1], path), **(more or {})) for end in (1, 2))
+        super().__init__(*scripts, kernel=kernel, wire=ends, **others)
+
+    @staticmethod
+    def _words(logs, name, path):
+        if logs is None:
+            return {}
+        wire = os.path.basename(path)
+        return {"log": os.path.join(logs, f"{name}.{wire}.log"),
+                "print_ns": 100_000_000}

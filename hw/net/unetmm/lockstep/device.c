@@ -12,6 +12,7 @@
 #include "qemu/config-file.h"
 #include "qemu/module.h"
 #include "qapi/error.h"
+#include "qapi/visitor.h"
 #include "hw/qdev-properties.h"
 #include "migration/vmstate.h"
 #include "lockstep.h"
@@ -154,6 +155,14 @@ static void lockstep_reset(DeviceState *dev)
     lockstep_node_again();
 }
 
+static void get_virtual_ns(Object *obj, Visitor *v, const char *name,
+                           void *opaque, Error **errp)
+{
+    int64_t now = lockstep_now();
+
+    visit_type_int64(v, name, &now, errp);
+}
+
 static void lockstep_instance_init(Object *obj)
 {
     LockstepPort *port = LOCKSTEP(obj);
@@ -173,6 +182,8 @@ static void lockstep_instance_init(Object *obj)
         object_property_add_uint64_ptr(obj, counters[i].name,
                                        counters[i].value, OBJ_PROP_FLAG_READ);
     }
+    object_property_add(obj, "virtual-ns", "int", get_virtual_ns, NULL, NULL,
+                        NULL);
 }
 
 static const Property lockstep_properties[] = {

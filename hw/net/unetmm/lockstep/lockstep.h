@@ -10,8 +10,8 @@
  * This is conservative synchronisation as of Chandy, Misra and Bryant, with
  * promises that skip idle time.  docs/lockstep.rst has the rules.
  *
- * Locks: all state is under the BQL.  node_sync() waits for peers without it, in
- * the thread that executes the CPUs; icount_busy is set meanwhile, so that no
+ * Locks: all state is under the BQL.  An exchange waits for peers without it,
+ * in the thread that executes the CPUs; icount_busy is set meanwhile, so that no
  * other thread moves the clock.  The main thread may look at the state, stop the
  * machine, and end it: a wait looks again each time it has the BQL.
  *
@@ -91,6 +91,7 @@ struct LockstepPort {
     LockstepState state;
     LockstepLink link;
     int64_t boundary;           /* the next one of this link */
+    int64_t last;               /* the one before was held at that time */
     int64_t line_free;          /* when the transmitter is ready again */
     int64_t first_sent;         /* arrival of the first frame since the mark */
     int64_t promise;            /* ours, of this boundary */
@@ -118,6 +119,8 @@ typedef struct LockstepNode {
     QEMUTimer *sync;            /* at the first boundary of all ports */
     QEMUTimer *deliver;         /* at the first arrival */
     bool begun;                 /* the machine has run, boundaries are set */
+    int64_t began;
+    bool called;                /* work for the CPUs is queued */
     bool stopped;               /* at stop-ns */
 } LockstepNode;
 

@@ -2,10 +2,11 @@
 /*
  * The node: which boundary comes next, and which frames arrive when.
  *
- * node_sync() is the callback of a timer on the virtual clock, which has the
- * value of the boundary then and stands still until the callback returns.  With
- * icount such callbacks run in the thread that executes the CPUs, between two
- * instructions whose number is the same in every run.
+ * A timer on the virtual clock has the thread that executes the CPUs call
+ * node_exchange() at each boundary, between two instructions whose number is the
+ * same in every run.  The clock stands still meanwhile.  It moves by 2^shift
+ * nanoseconds, so that `now` may be some nanoseconds after the boundary; the
+ * peers count by boundaries.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -235,7 +236,8 @@ static bool node_stops(int64_t now)
     LockstepPort *port;
 
     QTAILQ_FOREACH(port, &node.ports, next) {
-        if (port->stop_ns == now && now && !node.stopped) {
+        if (port->stop_ns && port->stop_ns <= now && !node.stopped &&
+            port->stop_ns >= node.began) {
             node.stopped = true;
             lockstep_stop_machine(RUN_STATE_PAUSED);
             return true;
@@ -259,8 +261,9 @@ static void node_advance(int64_t now)
             continue;
         }
         port->boundaries++;
+        port->last = now;
         next = MIN(port->promise, port->peer_promise) + port->latency_ns;
-        if (port->stop_ns > now) {
+        if (port->stop_ns > port->boundary) {
             next = MIN(next, (int64_t)port->stop_ns);
         }
         trace_lockstep_boundary(port->path, now, port->promise,
@@ -269,12 +272,16 @@ static void node_advance(int64_t now)
     }
 }
 
-static void node_sync(void *opaque)
+static void node_exchange(CPUState *cpu, run_on_cpu_data data)
 {
     int64_t now = lockstep_now();
     LockstepPort *port;
     bool first = false;
 
+    if (!node.called) {
+        return;
+    }
+    node.called = false;
     QTAILQ_FOREACH(port, &node.ports, next) {
         first |= port_is_due(port, now) && port->state == LOCKSTEP_APART;
     }
@@ -291,6 +298,21 @@ static void node_sync(void *opaque)
     node_arm_delivery();
     node_arm();
     node_stops(now);
+}
+
+/*
+ * A timer's callback must not wait: whoever stops the machine waits for the
+ * callback, with the BQL.  Work for a CPU may.  There is some for each CPU, so
+ * that none executes an instruction before.
+ */
+static void node_sync(void *opaque)
+{
+    CPUState *cpu;
+
+    node.called = true;
+    CPU_FOREACH(cpu) {
+        async_run_on_cpu(cpu, node_exchange, RUN_ON_CPU_NULL);
+    }
 }
 
 void lockstep_node_again(void)
@@ -329,6 +351,7 @@ static void node_begin(void)
     int64_t now = lockstep_now();
 
     node.begun = true;
+    node.began = now;
     node_warn();
     QTAILQ_FOREACH(port, &node.ports, next) {
         port->boundary = MAX((int64_t)port->start_ns, now);
@@ -346,7 +369,7 @@ static bool node_is_whole(void)
     QTAILQ_FOREACH(port, &node.ports, next) {
         if (port->state == LOCKSTEP_GREETING || port->mark_sent ||
             (port->state == LOCKSTEP_UP &&
-             (!node.stopped || lockstep_now() != port->stop_ns))) {
+             (!node.stopped || port->last != lockstep_now()))) {
             return false;
         }
     }
