@@ -127,6 +127,8 @@ def add_card_options(group):
                        help="leave the card out")
     group.add_argument("--with-e1000e", metavar="SPEC",
                        help="add an e1000e; SPEC is as for --netdev")
+    group.add_argument("--nic", metavar="MODEL[,K=V...]", default="e1000e",
+                       help="another NIC of QEMU's in place of that e1000e")
 
 
 def add_run_options(group):
@@ -355,7 +357,7 @@ def card_arguments(options):
     if options.with_e1000e:
         mac = derive_mac(options, "e1000e")
         arguments += [*netdev_arguments(options.with_e1000e, "n1"),
-                      "-device", f"e1000e,netdev=n1,mac={mac},romfile="]
+                      "-device", f"{options.nic},netdev=n1,mac={mac},romfile="]
     return arguments
 
 

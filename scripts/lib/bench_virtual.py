@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""scripts/bench --virtual: two guests in one virtual time.
+
+The figures are those of instructions and of the link's parameters: they are equal
+in every run and on every machine with the same guest.  Each row has the part of a
+latency that is the link's; the remainder is the guests' software, since the card
+itself takes no time.  docs/lockstep.rst says how to read them.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+
+import bench
+import pair as guests
+import virtual
+import vm
+from sockets import SocketsError, iperf_row, sockperf_row
+
+MAC_A = bench.MAC_A
+HEAD = "#!/bin/sh\nset -e\nulimit -l unlimited\n"
+# virtio-net sends in a bottom half, which runs at moments of the host's time, or
+# by a timer of the virtual clock.
+NICS = {"e1000e": "e1000e", "igb": "igb",
+        "virtio-net": "virtio-net-pci,tx=timer,x-txtimer=1000"}
+RATES = {"1": 10**9, "10": 10**10, "25": 25 * 10**9, "40": 4 * 10**10,
+         "100": 10**11}
+PINNED = os.path.join(os.path.dirname(vm.SCRIPTS), "tests", "lockstep",
+                      "figures.json")
+# A change of more than that has to be acknowledged, with --update.
+TOLERANCE = 0.01
+LIMIT = 900
+
+SERVE_NIC = HEAD + """
+modprobe -q igb || true
+for dev in /sys/class/net/*; do dev=${dev##*/}; [ $dev = lo ] || break; done
+ip link set $dev mtu 9000 up; ip addr add 10.0.0.1/24 dev $dev
+sockperf server -i 0.0.0.0 -p 7000 >/dev/null 2>&1 &
+sockperf server --tcp -i 0.0.0.0 -p 7001 >/dev/null 2>&1 &
+iperf3 -s -1 >/dev/null 2>&1
+"""
+USE_NIC = HEAD + """
+modprobe -q igb || true
+for dev in /sys/class/net/*; do dev=${dev##*/}; [ $dev = lo ] || break; done
+ip link set $dev mtu 9000 up; ip addr add 10.0.0.2/24 dev $dev
+until ping -c 1 -W 1 10.0.0.1 >/dev/null 2>&1; do :; done
+one() { sockperf ping-pong "$@" -i 10.0.0.1 -t 1 -m 14 2>&1 | tr '\\n' ';'; }
+echo "udp $(one -p 7000)"
+echo "tcp_latency $(one --tcp -p 7001)"
+echo "tcp $(iperf3 -c 10.0.0.1 -n 16M -J | tr -d '\\n')"
+"""
+
+
+def short_runs():
+    """(tool, arguments of both sides, those of the client): what CI compares."""
+    return [("unetmm-pingpong", mode, "--size 8,4k --count 200")
+            for mode in ("", "--block", "--source pinned")] + [
+                ("unetmm-bw", "", "--size 64k --count 100")]
+
+
+def full_runs():
+    """Every source and policy; misses and faults; ways to a peer's memory."""
+    runs = [("unetmm-pingpong", mode,
+             "--size 8,64,256,1k,4k,9000,16k,64k --count 500")
+            for mode in ("", "--poll", "--block")]
+    for source in bench.SOURCES:
+        runs += [("unetmm-pingpong", f"--source {source} --policy {policy}",
+                  "--size 8,4k --count 200")
+                 for policy in bench.POLICIES
+                 if (source, policy) != ("ktlb", "redirect")]
+        runs.append(("unetmm-bw", f"--source {source}",
+                     "--size 64k --count 500"))
+    return runs + bench.vmmc_runs(500, 500, False)
+
+
+def card_rows(options):
+    """The card, by user-level messages."""
+    serve = HEAD + bench.SERVE_HELLO
+    use = HEAD + bench.HELLO
+    for service, (tool, both, mine) in enumerate(
+            short_runs() if options.short else full_runs(), 1):
+        serve += f"{tool} --listen --service {service} {both} >/dev/null\n"
+        use += f"{tool} {MAC_A} --service {service} {both} {mine} --json\n"
+    text = two_guests(options, serve, use, words=[
+        "--device-opts", f"user-mtu={bench.USER_MTU}"])
+    return [{**row, "mode": bench.source_mode(row)}
+            for row in bench.json_rows(text)]
+
+
+def nic_rows(options, name):
+    """UDP and TCP of Linux over a NIC of QEMU's, or over the card's."""
+    if name == "unetmm":
+        words, more = [], {}
+    else:
+        words, more = ["--no-card", "--nic", NICS[name]], {"e1000e": True}
+    text = two_guests(options, SERVE_NIC, USE_NIC, words=words, **more)
+    rows = []
+    for line in text.splitlines():
+        kind, _, rest = line.partition(" ")
+        if kind == "udp":
+            rows.append(sockperf_row(rest, f"udp over {name}"))
+        elif kind == "tcp_latency":
+            rows.append(sockperf_row(rest, f"tcp over {name}"))
+        elif kind == "tcp":
+            rows.append(iperf_row(rest, f"tcp over {name}", 9000))
+    if len(rows) != 3:
+        raise bench.BenchError(f"{name}: {len(rows)} figures of 3")
+    return rows
+
+
+def two_guests(options, serve, use, **more):
+    """Runs both scripts in lockstep; returns b's output."""
+    words = ["--shift", str(options.shift), *more.pop("words")]
+    with virtual.VirtualPair(serve, use, link=options.link, options=words,
+                             kernel=options.kernel, **more) as couple:
+        if couple.b.wait(LIMIT):
+            raise bench.BenchError("the measuring guest's script failed: "
+                                   f"{couple.b.trouble()}; the serving one: "
+                                   f"{couple.a.trouble()}")
+        return couple.b.results()
+
+
+def with_link(row, link):
+    """The row with the link's part, of a latency in one frame."""
+    row = {**row, "clock": "virtual", "link_ns": link.latency_ns,
+           "link_bps": link.bps}
+    if row["metric"] == "latency" and row["bytes"] <= row["frame"]:
+        wire = (max(row["bytes"], 60) + 24) * 8e6 / link.bps if link.bps else 0
+        row["link"] = round(link.latency_ns / 1000 + wire, 3)
+        row["guests"] = round(row["median"] - row["link"], 3)
+    return row
+
+
+def measure(options):
+    """All rows."""
+    jobs = [("unetmm", lambda: card_rows(options))]
+    if not options.short:
+        jobs += [(f"sockets over {name}",
+                  lambda name=name: nic_rows(options, name))
+                 for name in ("unetmm", *NICS)]
+    rows = []
+    for name, job in jobs:
+        if options.only and not any(word in name for word in options.only):
+            continue
+        began = time.monotonic()
+        print(f"  {name} ...", file=sys.stderr, flush=True)
+        rows += [with_link(row, options.link) for row in job()]
+        print(f"  {name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+    return rows
+
+
+def show(rows, options):
+    """The table."""
+    print(f"{'peer':<22}{'mode':<34}{'bytes':>8}{'median':>10}{'p99':>10}"
+          f"{'link':>9}{'guests':>9}  unit")
+    for row in rows:
+        p99 = f"{row['p99']:.2f}" if row.get("p99") is not None else ""
+        part = [f"{row[key]:.2f}" if key in row else ""
+                for key in ("link", "guests")]
+        print(f"{row['peer']:<22}{row['mode']:<34}{row['bytes']:>8}"
+              f"{row['median']:>10.2f}{p99:>10}{part[0]:>9}{part[1]:>9}  "
+              f"{row['unit']}")
+    link = options.link
+    print(f"\n(virtual time: Linux {options.kernel}, {2**options.shift} ns an "
+          f"instruction, link of {link.latency_ns / 1000:g} us and "
+          f"{link.bps / 1e9:g} Gb/s; equal in every run)")
+
+
+def key(row):
+    """A name for a row among the pinned ones."""
+    return f"{row['peer']} {row['mode']} {row['metric']} {row['bytes']}"
+
+
+def check(rows, update):
+    """Compares with the pinned figures; the number of those that differ."""
+    found = {key(row): row["median"] for row in rows}
+    if update:
+        with open(PINNED, "w", encoding="utf-8") as file:
+            json.dump(found, file, indent=1, sort_keys=True)
+            file.write("\n")
+        return 0
+    with open(PINNED, encoding="utf-8") as file:
+        pinned = json.load(file)
+    wrong = 0
+    for name in sorted(pinned.keys() | found.keys()):
+        old, new = pinned.get(name), found.get(name)
+        if old is None or new is None or abs(new - old) > TOLERANCE * old:
+            wrong += 1
+            print(f"{name}: {new}, pinned as {old}: if that is meant, run "
+                  "scripts/bench --virtual --short --update and commit "
+                  "tests/lockstep/figures.json", file=sys.stderr)
+    return wrong
+
+
+def parse():
+    """scripts/bench --virtual."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench --virtual", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--latency", type=float, default=10, metavar="US",
+                        help="of the link, in microseconds (default: 10)")
+    parser.add_argument("--rate", choices=RATES, default="10",
+                        help="of the link, in Gb/s (default: 10)")
+    parser.add_argument("--shift", type=int, default=3, metavar="N",
+                        help="an instruction takes 2^N ns (default: 3)")
+    parser.add_argument("--kernel", default="6.1", choices=("6.1", "6.12"))
+    parser.add_argument("--short", action="store_true",
+                        help="the few figures that CI compares")
+    parser.add_argument("--check", action="store_true",
+                        help="with --short: compare them with the pinned ones")
+    parser.add_argument("--update", action="store_true",
+                        help="with --short: pin them")
+    parser.add_argument("--only", action="append", metavar="WORD",
+                        help="the parts with that word in their names")
+    parser.add_argument("--json", metavar="FILE",
+                        help="one object a line; equal in every run")
+    options = parser.parse_args()
+    if not 0.001 <= options.latency <= 1e6:
+        parser.error(f"--latency {options.latency:g}: use 0.001 to 1000000")
+    if (options.check or options.update) and not options.short:
+        parser.error("--check and --update go with --short")
+    options.link = virtual.Link(round(options.latency * 1000),
+                                RATES[options.rate])
+    return options
+
+
+def main():
+    """Measures, shows, compares."""
+    options = parse()
+    try:
+        rows = measure(options)
+        if options.json:
+            with open(options.json, "w", encoding="utf-8") as file:
+                for row in rows:
+                    file.write(json.dumps(row) + "\n")
+    except KeyboardInterrupt:
+        sys.exit("interrupted")
+    except (bench.BenchError, SocketsError, guests.GuestError, vm.VmError,
+            OSError) as error:
+        sys.exit(f"error: {error}")
+    show(rows, options)
+    if options.check or options.update:
+        sys.exit(1 if check(rows, options.update) else 0)
+
+
+if __name__ == "__main__":
+    main()
