@@ -31,6 +31,17 @@ done
 """
 
 
+def clocks(report):
+    """Which clock a report's times are of, and how long it took."""
+    took = f"; {report['seconds']} s in all" if "seconds" in report else ""
+    return report["clocks"] + took
+
+
+def wire(report):
+    """What joins the cards."""
+    return report.get("wire", "a UNIX socket between their cards")
+
+
 class DemoError(Exception):
     """A figure is missing or a check failed; the text says which."""
 

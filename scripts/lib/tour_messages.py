@@ -6,7 +6,7 @@ the name of its figure.
 """
 
 from sockets import iperf_row, sockperf_row
-from tour import DemoError, need
+from tour import DemoError, clocks, need, wire
 
 USER_MTU = 65536
 DEFAULT_MTU = 9000
@@ -159,7 +159,7 @@ def show(report):
     """The screen."""
     ex, cache, ratio = report["exchange"], report["tlb"], report["ratios"]
     print(f"""
-Two guests, Linux {report['kernel']}, a UNIX socket between their cards.
+Two guests, Linux {report['kernel']}, {wire(report)}.
 
 Exchanged from and into malloc()ed memory that was never registered:
   a <- b  {ex['to']['messages']:6} messages, {ex['to']['bytes'] / 1e6:7.1f} MB\
@@ -185,7 +185,7 @@ One way, microseconds            bytes   frame   median     p99      n""")
 {ratio['unetmm_over_tcp_bandwidth']:.1f} times as fast as TCP at its better \
 MTU,
 {ratio['unetmm_9000_over_tcp_bandwidth']:.1f} times in frames of \
-{DEFAULT_MTU}.  ({report['clocks']}; {report['seconds']} s in all)""")
+{DEFAULT_MTU}.  ({clocks(report)})""")
 
 
 def is_good(report):

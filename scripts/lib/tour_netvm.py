@@ -6,7 +6,7 @@ are paged out, ways to wait for an event counter, a semaphore and a wait-queue
 between the guests.  bench-local runs one workload with the sources tlb and shadow.
 """
 
-from tour import DemoError, need
+from tour import DemoError, clocks, need, wire
 
 DEVICE_OPTIONS = "user-mtu=9000"
 E1000E = False
@@ -94,7 +94,7 @@ def show_writes(report):
 def show(report):
     """The screen."""
     print(f"""
-Two guests, Linux {report['kernel']}, a UNIX socket between their cards; source \
+Two guests, Linux {report['kernel']}, {wire(report)}; source \
 shadow, policy redirect.
 Guest b writes into a's memory, which is pinned on neither side:
 """)
@@ -118,7 +118,7 @@ Guest b writes into a's memory, which is pinned on neither side:
         print(f"  {name:6} {row['median']:7.1f} us, p99 {row['p99']:7.1f}: "
               f"{row['misses']} misses, {row['pins']} pins, {row['pushes']} "
               f"pushes, {row['interrupts']} interrupts{table}")
-    print(f"\n({report['clocks']}; {report['seconds']} s in all)")
+    print(f"\n({clocks(report)})")
 
 
 def is_good(report):

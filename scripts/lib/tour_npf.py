@@ -7,7 +7,7 @@ run with a buffer that is pinned and with one that is not.
 """
 
 import storage
-from tour import DemoError, need
+from tour import DemoError, clocks, need, wire
 
 DEVICE_OPTIONS = "user-mtu=9000"
 E1000E = False
@@ -59,7 +59,9 @@ def build_report(found, kernel, seconds):
     if missing:
         raise DemoError(f"the tour did not come to {missing[0]}")
     try:
-        store = storage.measure(kernel, quick=True)
+        # Its guest has a disk, which has the host's time.
+        store = None if "virtual" in found else storage.measure(kernel,
+                                                                quick=True)
     except storage.StorageError as error:
         raise DemoError(str(error)) from error
     return {"kernel": kernel, "seconds": round(seconds, 1),
@@ -125,14 +127,15 @@ def show_faults(faults):
 def show(report):
     """The screen."""
     print(f"""
-Two guests, Linux {report['kernel']}, a UNIX socket between their cards; source \
+Two guests, Linux {report['kernel']}, {wire(report)}; source \
 odp, policy rnr: nothing is
 registered or pinned.  Guest b writes to and reads from guest a's memory:
 """)
     show_stops(report["stops"])
     show_faults(report["faults"])
-    storage.show(report["storage"])
-    print(f"\n({report['clocks']}; {report['seconds']} s for the two guests)")
+    if report["storage"]:
+        storage.show(report["storage"])
+    print(f"\n({clocks(report)})")
 
 
 def is_good(report):

@@ -5,7 +5,7 @@ The example vmmc-tour does each operation once; unetmm-pingpong measures the way
 of writing; bench-local measures a miss with the sources tlb and utlb.
 """
 
-from tour import DemoError, need
+from tour import DemoError, clocks, need, wire
 
 DEVICE_OPTIONS = "user-mtu=9000"
 E1000E = False
@@ -86,7 +86,7 @@ def stop_result(row):
 def show(report):
     """The screen."""
     print(f"""
-Two guests, Linux {report['kernel']}, a UNIX socket between their cards.  Guest \
+Two guests, Linux {report['kernel']}, {wire(report)}.  Guest \
 b writes into a's memory:
 """)
     for row, (_, label) in zip(report["stops"], STOPS):
@@ -104,7 +104,7 @@ b writes into a's memory:
             "served by the kernel"
         print(f"  {mode:5} hit {row['hit']:8.2f}   miss {row['missed']:8.2f}"
               f"   {row['misses']} misses, {served}")
-    print(f"\n({report['clocks']}; {report['seconds']} s in all)")
+    print(f"\n({clocks(report)})")
 
 
 def is_good(report):
