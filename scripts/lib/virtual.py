@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guests in one virtual time: Link, VirtualGuest, and the snapshots they begin from.
+"""Guests in one virtual time: VirtualPair, VirtualCluster, and their snapshots.
 
 A guest boots once for each configuration, alone, up to START_NS of virtual time, and
 is saved there.  Each run begins from that snapshot, so that it needs seconds, and so
@@ -12,8 +12,10 @@ import copy
 import dataclasses
 import fcntl
 import hashlib
+import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,7 +28,7 @@ import vm
 START_NS = {"debug": 200_000_000_000}
 START_NS_ELSE = 30_000_000_000
 BOOT_LIMIT_SECONDS = 600
-KEPT = 12
+KEPT = 24
 FW_CFG = "opt/unetmm/run"
 NOWHERE = "/nowhere"
 
@@ -207,6 +209,10 @@ class VirtualGuest(guests.Guest):
         with open(self._script, "w", encoding="utf-8") as file:
             file.write(run or "#!/bin/sh\n")
 
+    def prepare(self):
+        """Makes the snapshot, if there is none."""
+        snapshot(self._options)
+
     def start(self):
         """Starts it where the snapshot ends."""
         options = copy.copy(self._options)
@@ -243,3 +249,79 @@ class VirtualPair(guests.Pair):
         wire = os.path.basename(path)
         return {"log": os.path.join(logs, f"{name}.{wire}.log"),
                 "print_ns": 100_000_000}
+
+
+class VirtualCluster:
+    """Two to 64 guests at a switch in virtual time.
+
+    scripts  one text for each guest; guest N (from 1) has --id N
+    link     each guest's Link to the switch
+    switch   further arguments of lockstep-switch
+    logs     as of VirtualPair
+    """
+
+    def __init__(self, scripts, link=Link(), kernel="6.1", options=(),
+                 switch=(), logs=None):
+        self.workdir = tempfile.mkdtemp(prefix="unetmm-cluster-")
+        path = os.path.join(self.workdir, "switch")
+        self._command = [switch_program(), "--ports", str(len(scripts)),
+                         "--latency", str(link.latency_ns), "--bps",
+                         str(link.bps), *switch, path]
+        self._switch = None
+        self._path = path
+        self.guests = []
+        for number, script in enumerate(scripts):
+            name = f"g{number + 1}"
+            words = {"port": number}
+            if logs:
+                words.update(log=os.path.join(logs, f"{name}.log"),
+                             print_ns=100_000_000)
+            self.guests.append(VirtualGuest(name, self.workdir, script, [
+                "--id", str(number + 1), "--kernel", kernel, "--netdev",
+                link.spec(path, 2, start_ns(kernel), **words), *options]))
+
+    def __enter__(self):
+        try:
+            # The switch waits for the guests, and gives up after a while:
+            # snapshots that are missing are made before.
+            for guest in self.guests:
+                guest.prepare()
+            # It has to end with us, and is waited for in close().
+            self._switch = subprocess.Popen(    # pylint: disable=R1732
+                self._command, stdout=subprocess.PIPE, text=True,
+                preexec_fn=guests.die_with_parent)
+            for guest in self.guests:
+                guest.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def wait(self, seconds):
+        """Waits for all guests; their scripts' statuses."""
+        deadline = time.monotonic() + seconds
+        return [guest.wait(max(0, deadline - time.monotonic()))
+                for guest in self.guests]
+
+    def counters(self):
+        """The switch's counters, once all guests have ended."""
+        return json.loads(self._switch.communicate(timeout=20)[0])
+
+    def close(self):
+        """Ends all, and removes the files."""
+        for guest in self.guests:
+            guest.kill()
+        if self._switch:
+            self._switch.kill()
+            self._switch.wait()
+            self._switch.stdout.close()
+        shutil.rmtree(self.workdir, ignore_errors=True)
+
+
+def switch_program():
+    """The path of lockstep-switch."""
+    return os.path.join(vm.setup_paths("unit")["unit"], "tools",
+                        "lockstep-switch")
