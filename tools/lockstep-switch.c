@@ -35,6 +35,7 @@
 #define WIRE_EXTRA	24	/* preamble, FCS, gap */
 #define WIRE_LEAST	60
 #define HEADER_BYTES	14
+#define MOST_STATIONS	4096
 #define NEVER		INT64_MAX
 
 struct frame {
@@ -102,7 +103,7 @@ static int frame_order(const void *a, const void *b, void *user)
 
 static int64_t wire_ns(uint64_t bytes)
 {
-	return opt.bps ? (int64_t)(bytes * 8 * 1000000000 / opt.bps) : 0;
+	return opt.bps ? (int64_t)((unsigned __int128)bytes * 8000000000 / opt.bps) : 0;
 }
 
 static void put(struct port *port, uint32_t type, int64_t time, int64_t promise,
@@ -162,7 +163,10 @@ static int64_t forward(const struct frame *frame)
 		return NEVER;
 	to = address(frame->data);
 	from = address(frame->data + 6);
-	if (!(frame->data[6] & 1))
+	/* Frames to stations that find no room in the table are flooded. */
+	if (!(frame->data[6] & 1) &&
+	    (g_hash_table_size(stations) < MOST_STATIONS ||
+	     g_hash_table_contains(stations, &from)))
 		g_hash_table_insert(stations, g_memdup2(&from, sizeof(from)),
 				    GUINT_TO_POINTER(frame->port + 1));
 	known = frame->data[0] & 1 ? 0 :
@@ -448,7 +452,7 @@ static void usage(FILE *to)
 "  --ports N       machines, 1 to 64 (default: 2)\n"
 "  --latency NS    of each link (default: 10000)\n"
 "  --bps N         of each link, 0 for no limit (default: 10000000000)\n"
-"  --queue BYTES   before each output; what does not fit is dropped (default: 1048576)\n"
+"  --queue BYTES   a frame that finds more before an output is dropped (default: 1048576)\n"
 "  --cut-through   a frame leaves when its header has come, not its end\n"
 "  --stop NS       as stop-ns of the machines\n"
 "  --timeout S     so long a machine may be silent, 0 for ever (default: 300)\n"

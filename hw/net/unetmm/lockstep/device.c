@@ -42,7 +42,13 @@ static int lockstep_pre_save(void *opaque)
     port->saved = lockstep_node_on_the_way(port);
     port->saved_data = port->saved->data;
     port->saved_bytes = port->saved->len;
-    return 0;
+    return port->saved_bytes <= LOCKSTEP_MAX_SAVED ? 0 : -EFBIG;
+}
+
+/* Before as many bytes are allocated */
+static bool lockstep_saved_bytes_fit(void *opaque, int version)
+{
+    return ((LockstepPort *)opaque)->saved_bytes <= LOCKSTEP_MAX_SAVED;
 }
 
 static int lockstep_post_load(void *opaque, int version)
@@ -84,6 +90,7 @@ static const VMStateDescription lockstep_vmstate = {
     .fields = (const VMStateField[]) {
         VMSTATE_INT64(line_free, LockstepPort),
         VMSTATE_UINT32(saved_bytes, LockstepPort),
+        VMSTATE_VALIDATE("saved bytes fit", lockstep_saved_bytes_fit),
         VMSTATE_VBUFFER_ALLOC_UINT32(saved_data, LockstepPort, 0, NULL,
                                      saved_bytes),
         VMSTATE_END_OF_LIST()
