@@ -454,6 +454,17 @@ def stage_tools(_options):
                                time.monotonic() - start, status)
 
 
+def stage_lockstep(options):
+    """Machines in one virtual time: the protocol, equal runs, pinned figures."""
+    command = [os.path.join(REPO, "tests", "lockstep", "run")]
+    if options.long:
+        command.append("--long")
+    start = time.monotonic()
+    status, output = run(command, 3600 if options.long else 900)
+    yield from tap_results("", output, shown(command),
+                           time.monotonic() - start, status)
+
+
 def stage_docs(_options):
     """The site of the documents: links, pages in a browser, search."""
     command = [os.path.join(REPO, "tests", "docs", "run")]
@@ -641,6 +652,7 @@ STAGES = {
     "e2e-6.1": (e2e("6.1"), ["qemu", "initramfs-6.1"]),
     "e2e-6.12": (e2e("6.12"), ["qemu", "initramfs-6.12"]),
     "e2e-debug": (e2e("debug"), ["qemu", "initramfs-debug"]),
+    "lockstep": (stage_lockstep, ["qemu", "initramfs-6.1", "unit"]),
     "tools": (stage_tools, ["qemu", "initramfs-6.1", "unit", "python-guest"]),
     "docs": (stage_docs, ["docs"]),
     "demo": (stage_demo, ["qemu", "initramfs-6.1"]),
