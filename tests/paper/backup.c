@@ -57,7 +57,7 @@ static void packet(Run *r, Node *n, void *arg)
         s->faults++;
         fake_invalidate(n->s, slot_page(n, s->sent), FAKE_PAGE);
     }
-    n->now += r->c.arrive;
+    n->now += r->c.card.arrive;
     s->sent++;
     must(fake_receive(&n->h, s->frame));
     node_leave(n);

@@ -31,7 +31,10 @@ static const struct {
     size_t offset;
 } costs[] = {
 #define PAPER_COST(name) { #name, offsetof(Costs, name) },
+#define CARD_COST(name) { #name, offsetof(Costs, card.name) },
+    UNETMM_COSTS(CARD_COST)
     PAPER_COSTS(PAPER_COST)
+#undef CARD_COST
 #undef PAPER_COST
 };
 

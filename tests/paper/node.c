@@ -14,63 +14,16 @@ const uint8_t node_macs[2][6] = {
 
 /* ---- The card's own time ------------------------------------------------ */
 
-static Ps report_cost(const Node *n, uint32_t type)
-{
-    return type == UNETMM_FAULT_MISS ? n->run->c.report : 0;
-}
-
-/* The card's time for a step of the core. */
-static Ps step_cost(const Node *n, UnetmmStep step, uint32_t v)
-{
-    const Costs *c = &n->run->c;
-
-    switch (step) {
-    case UNETMM_STEP_FETCH:
-        return c->fetch;
-    case UNETMM_STEP_GATHER:
-        return per_byte(c->gather_byte, v);
-    case UNETMM_STEP_PLACE:
-        return per_byte(c->place_byte, v);
-    case UNETMM_STEP_PACKET:
-        return c->packet;
-    case UNETMM_STEP_ACK:
-        return c->ack;
-    case UNETMM_STEP_HIT:
-        return n->head ? c->hit_head : v ? c->hit_write : c->hit_read;
-    case UNETMM_STEP_MISS:
-        return c->miss;
-    case UNETMM_STEP_ENTRY:
-        return c->entry;
-    case UNETMM_STEP_LOCK:
-        return c->lock;
-    case UNETMM_STEP_INSERT:
-        return c->insert * v;
-    case UNETMM_STEP_EVICT:
-        return c->evict;
-    case UNETMM_STEP_REPORT:
-        return report_cost(n, v);
-    case UNETMM_STEP_COMMAND:
-        return v == UNETMM_CMD_FAULT_REPLY ? c->resume : 0;
-    case UNETMM_STEP_COMPLETE:
-        return c->complete;
-    default:
-        return 0;
-    }
-}
-
 static void node_spend(void *host, UnetmmStep step, uint32_t v)
 {
     Node *n = host;
 
+    Ps cost = unetmm_step_cost(&n->run->c.card, &n->head, step, v);
+
     n->steps[step]++;
     if (n->timed) {
-        n->now += step_cost(n, step, v);
+        n->now += cost;
         run_note(n->run, (uint64_t)step << 56 ^ n->now);
-    }
-    if (step == UNETMM_STEP_HEAD) {
-        n->head = true;
-    } else if (step == UNETMM_STEP_HIT || step == UNETMM_STEP_MISS) {
-        n->head = false;
     }
 }
 
@@ -151,7 +104,7 @@ static Ps wire_behind(const Costs *c, Ps time)
 /* Cells are taken one by one, the last one when it is there. */
 static Ps arrival_cost(const Costs *c, uint64_t bytes)
 {
-    Ps cost = c->arrive;
+    Ps cost = c->card.arrive;
 
     if (c->cell_bytes && bytes + c->cell_trailer > (uint64_t)c->cell_payload) {
         cost += c->multi_cell + c->cell_work *

@@ -22,6 +22,7 @@
 #define PAPER_RUN_H
 
 #include "fake_driver.h"
+#include "timing/timing.h"
 
 /* Ends the program if an invariant is violated. */
 #define must(true_) do { \
@@ -44,11 +45,8 @@ typedef int64_t Ps;
  * picoseconds, those of a byte femtoseconds; the rest are numbers.
  */
 #define PAPER_COSTS(X) \
-    /* the card: steps of the core, and the arrival of a frame */ \
-    X(fetch) X(gather_byte) X(place_byte) X(packet) X(ack) X(complete) \
-    X(hit_read) X(hit_write) X(hit_head) X(miss) X(entry) X(lock) \
-    X(insert) X(evict) X(report) X(resume) X(arrive) X(multi_cell) \
-    X(cell_work) X(busy_wait) \
+    /* cells that arrive; a card that waits for its host */ \
+    X(multi_cell) X(cell_work) X(busy_wait) \
     /* the host's processor */ \
     X(post) X(poll) X(interrupt) X(fault) X(fault_page) X(page_in) \
     X(page_update) X(unpin) X(reply) X(service) X(copy_byte) \
@@ -64,6 +62,7 @@ typedef int64_t Ps;
     X(sessions) X(depth)
 
 typedef struct Costs {
+    UnetmmCosts card;           /* the card's steps */
 #define PAPER_COST(name) int64_t name;
     PAPER_COSTS(PAPER_COST)
 #undef PAPER_COST

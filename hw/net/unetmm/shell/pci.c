@@ -81,10 +81,24 @@ static void host_run_later(void *host)
     }
 }
 
+static void host_effects_at(void *host, int64_t when_ns)
+{
+    UnetmmState *s = unetmm_of(host);
+
+    if (when_ns == INT64_MAX) {
+        timer_del(s->effects_timer);
+    } else {
+        timer_mod(s->effects_timer, when_ns);
+    }
+}
+
 static void unetmm_sent_cb(NetClientState *nc, ssize_t ret)
 {
     UnetmmState *s = qemu_get_nic_opaque(nc);
 
+    if (s->timed && unetmm_timing_sent(&s->timing)) {
+        return;
+    }
     unetmm_core_sent(&s->core, ret > 0);
 }
 
@@ -164,6 +178,10 @@ static uint64_t unetmm_regs_read(void *opaque, hwaddr addr, unsigned size)
 {
     UnetmmState *s = opaque;
 
+    /* As on PCI Express, what the card has written comes before its answer. */
+    if (s->timed) {
+        unetmm_timing_write_all(&s->timing);
+    }
     return unetmm_core_read(&s->core, addr, size);
 }
 
@@ -270,6 +288,9 @@ static ssize_t unetmm_nc_receive(NetClientState *nc, const uint8_t *buf,
 {
     UnetmmState *s = qemu_get_nic_opaque(nc);
 
+    if (s->timed) {
+        unetmm_timing_arrives(&s->timing);
+    }
     /* 0 is "not now", and an empty frame would be offered for ever. */
     return unetmm_core_receive(&s->core, buf, size) ? MAX(size, 1) : 0;
 }
@@ -296,6 +317,13 @@ static void unetmm_timer_cb(void *opaque)
     unetmm_core_timer(&s->core);
 }
 
+static void unetmm_effects_cb(void *opaque)
+{
+    UnetmmState *s = opaque;
+
+    unetmm_timing_due(&s->timing);
+}
+
 static void unetmm_later_cb(void *opaque)
 {
     UnetmmState *s = opaque;
@@ -311,6 +339,10 @@ static void unetmm_vm_change(void *opaque, bool running, RunState state)
 {
     UnetmmState *s = opaque;
 
+    /* Effects that wait are in no saved state. */
+    if (s->timed && !running && state != RUN_STATE_PAUSED) {
+        unetmm_timing_catch_up(&s->timing);
+    }
     unetmm_core_pause(&s->core, !running);
 }
 
@@ -408,13 +440,27 @@ static bool unetmm_realize_caps(UnetmmState *s, Error **errp)
     return true;
 }
 
+static void unetmm_realize_core(UnetmmState *s, const UnetmmCosts *costs)
+{
+    s->timed = s->timing_text;
+    s->effects_timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, unetmm_effects_cb, s);
+    unetmm_timing_init(&s->timing, costs, &unetmm_host_ops, s,
+                       host_effects_at);
+    if (s->timed) {
+        unetmm_core_init(&s->core, &s->params, &s->timing.ops, &s->timing);
+    } else {
+        unetmm_core_init(&s->core, &s->params, &unetmm_host_ops, s);
+    }
+}
+
 static void unetmm_realize(PCIDevice *pdev, Error **errp)
 {
     UnetmmState *s = UNETMM(pdev);
     DeviceState *dev = DEVICE(pdev);
+    UnetmmCosts costs;
 
     qemu_macaddr_default_if_unset(&s->conf.macaddr);
-    if (!unetmm_properties_check(s, errp) ||
+    if (!unetmm_properties_check(s, &costs, errp) ||
         !unetmm_realize_regions(s, errp)) {
         return;
     }
@@ -429,7 +475,7 @@ static void unetmm_realize(PCIDevice *pdev, Error **errp)
     s->incoming = g_byte_array_new();
     unetmm_offload_init(s);
     unetmm_memory_init(s);
-    unetmm_core_init(&s->core, &s->params, &unetmm_host_ops, s);
+    unetmm_realize_core(s, &costs);
     s->core.knobs = s->knobs;
     unetmm_core_set_seed(&s->core, s->knobs.seed);
     s->nic = qemu_new_nic(&unetmm_net_info, &s->conf,
@@ -449,8 +495,10 @@ static void unetmm_realize(PCIDevice *pdev, Error **errp)
 static void unetmm_stop(UnetmmState *s)
 {
     unetmm_core_reset(&s->core);
+    unetmm_timing_drop(&s->timing);
     qemu_purge_queued_packets(qemu_get_queue(s->nic));
     unetmm_core_reset(&s->core);
+    unetmm_timing_drop(&s->timing);
 }
 
 static void unetmm_exit(PCIDevice *pdev)
@@ -462,8 +510,10 @@ static void unetmm_exit(PCIDevice *pdev)
     qemu_del_nic(s->nic);
     timer_free(s->timer);
     timer_free(s->later_timer);
+    timer_free(s->effects_timer);
     qemu_bh_delete(s->later_bh);
     unetmm_core_free(&s->core);
+    unetmm_timing_free(&s->timing);
     unetmm_offload_exit(s);
     unetmm_memory_exit(s);
     g_byte_array_unref(s->incoming);

@@ -43,8 +43,9 @@ static bool unetmm_choice(const char *property, const char *value,
     return false;
 }
 
-bool unetmm_properties_check(UnetmmState *s, Error **errp)
+bool unetmm_properties_check(UnetmmState *s, UnetmmCosts *costs, Error **errp)
 {
+    g_autofree char *costs_wrong = NULL;
     const char *wrong;
 
     memcpy(s->params.mac, s->conf.macaddr.a, sizeof(s->params.mac));
@@ -59,6 +60,11 @@ bool unetmm_properties_check(UnetmmState *s, Error **errp)
     wrong = unetmm_params_check(&s->params);
     if (wrong) {
         error_setg(errp, "unetmm: %s", wrong);
+        return false;
+    }
+    costs_wrong = unetmm_costs_parse(costs, s->timing_text ?: "");
+    if (costs_wrong) {
+        error_setg(errp, "unetmm: %s", costs_wrong);
         return false;
     }
     return true;
@@ -97,6 +103,7 @@ static const Property unetmm_properties[] = {
     UNETMM_PROP("budget-descriptors", budget_descriptors, 64),
     UNETMM_PROP("budget-bytes", budget_bytes, 1 << 20),
     DEFINE_PROP_UINT64("x-dma-page-ns", UnetmmState, params.dma_page_ns, 0),
+    DEFINE_PROP_STRING("timing", UnetmmState, timing_text),
 };
 
 static const struct {
@@ -146,6 +153,8 @@ static const struct {
       "65536..1073741824" },
     { "x-dma-page-ns", "time that one page's DMA takes on the virtual clock, "
       "0..1000000000" },
+    { "timing", "costs of the card's steps, NAME=PICOSECONDS:NAME=...; without "
+      "it the card takes no time (docs/specs/unetmm.rst, Time)" },
 };
 
 /* ---- Knobs that may be set while the card runs -------------------------- */
@@ -270,6 +279,19 @@ static void unetmm_counters_get(Object *obj, Visitor *v, const char *name,
     }
 }
 
+static void unetmm_timing_get(Object *obj, Visitor *v, const char *name,
+                              void *opaque, Error **errp)
+{
+    const UnetmmTiming *t = &UNETMM(obj)->timing;
+
+    if (visit_start_struct(v, name, NULL, 0, errp)) {
+        unetmm_visit_u64(v, "waiting", t->effects.length);
+        unetmm_visit_u64(v, "overruns", t->overruns);
+        unetmm_visit_u64(v, "refused", t->refused);
+        visit_end_struct(v, NULL);
+    }
+}
+
 static void unetmm_tlb_get(Object *obj, Visitor *v, const char *name,
                            void *opaque, Error **errp)
 {
@@ -364,6 +386,10 @@ void unetmm_class_properties(ObjectClass *class)
         "seed of all x- rates; the same seed gives the same run");
     unetmm_class_show(class, "counters", "UnetmmCounters", unetmm_counters_get,
                       "read only: everything that the card has counted");
+    unetmm_class_show(class, "timing-state", "UnetmmTiming",
+                      unetmm_timing_get, "read only: effects that wait for "
+                      "their time, times that the card had to catch up, "
+                      "effects that bus or wire refused");
     unetmm_class_show(class, "tlb", "UnetmmTlb", unetmm_tlb_get,
                       "read only: the translations in the TLB");
     unetmm_class_show(class, "active-endpoints", "UnetmmEndpoints",

@@ -11,6 +11,7 @@
 #include "qom/object.h"
 #include "system/runstate.h"
 #include "../card/core.h"
+#include "../timing/timing.h"
 
 #define UNETMM_CACHED_PAGES     64
 
@@ -39,6 +40,7 @@ struct UnetmmState {
     UnetmmKnobs knobs;
     char *tlb_index;
     char *tlb_replace;
+    char *timing_text;
 
     /* run time */
     NICState *nic;
@@ -53,6 +55,9 @@ struct UnetmmState {
     VMChangeStateEntry *vm_change;
     GByteArray *incoming;       /* the saved card, until all has been read */
     UnetmmMemory memory;
+    bool timed;                 /* `timing` is between the core and us */
+    UnetmmTiming timing;
+    QEMUTimer *effects_timer;
     struct NetTxPkt *tx_pkt;    /* of one frame at a time */
     struct NetRxPkt *rx_pkt;
     UnetmmCore core;
@@ -83,7 +88,10 @@ extern const VMStateDescription unetmm_vmstate;
 /* shell/qom.c: every property, its help text, and the values that QOM shows. */
 void unetmm_class_properties(ObjectClass *class);
 void unetmm_knobs_init(UnetmmKnobs *knobs);
-/* Params from properties.  False: errp has one sentence for the user. */
-bool unetmm_properties_check(UnetmmState *s, Error **errp);
+/*
+ * Params and the steps' costs from properties.  False: errp has one sentence for
+ * the user.
+ */
+bool unetmm_properties_check(UnetmmState *s, UnetmmCosts *costs, Error **errp);
 
 #endif /* UNETMM_QDEV_H */

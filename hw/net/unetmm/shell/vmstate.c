@@ -20,8 +20,15 @@ static int unetmm_core_put(QEMUFile *f, void *pv, size_t size,
                            const VMStateField *field, JSONWriter *vmdesc)
 {
     UnetmmState *s = pv;
-    GByteArray *saved = unetmm_core_save(&s->core);
+    GByteArray *saved;
 
+    if (s->timing.effects.length) {
+        error_report("unetmm: %u effects of the card wait for their time "
+                     "(timing=), and are in no saved state: let the machine "
+                     "run a little further", s->timing.effects.length);
+        return -EBUSY;
+    }
+    saved = unetmm_core_save(&s->core);
     qemu_put_be32(f, saved->len);
     qemu_put_buffer(f, saved->data, saved->len);
     g_byte_array_unref(saved);
