@@ -3,8 +3,8 @@
 
 The figures are those of instructions and of the link's parameters: they are equal
 in every run and on every machine with the same guest.  Each row has the part of a
-latency that is the link's; the remainder is the guests' software, since the card
-itself takes no time.  docs/lockstep.rst says how to read them.
+latency that is the link's, with --timing that of the card; the remainder is the guests'
+software.  docs/lockstep.rst says how to read them.
 """
 
 import argparse
@@ -86,7 +86,21 @@ def full_runs():
 
 
 def card_rows(options):
-    """The card, by user-level messages."""
+    """The card, by user-level messages; with --timing its own part as well."""
+    rows = card_run(options, [])
+    if not options.timing:
+        return rows
+    # Runs are exact: the difference is the card's time.
+    slow = card_run(options, ["--timing", options.timing])
+    for row, fast in zip(slow, rows):
+        row["timing"] = options.timing
+        if row["metric"] == "latency":
+            row["card"] = round(row["median"] - fast["median"], 3)
+    return slow
+
+
+def card_run(options, words):
+    """One run of both guests."""
     serve = HEAD + bench.SERVE_HELLO
     use = HEAD + bench.HELLO
     for service, (tool, both, mine) in enumerate(
@@ -94,7 +108,7 @@ def card_rows(options):
         serve += f"{tool} --listen --service {service} {both} >/dev/null\n"
         use += f"{tool} {MAC_A} --service {service} {both} {mine} --json\n"
     text = two_guests(options, serve, use, words=[
-        "--device-opts", f"user-mtu={bench.USER_MTU}"])
+        "--device-opts", f"user-mtu={bench.USER_MTU}", *words])
     return [{**row, "mode": bench.source_mode(row)}
             for row in bench.json_rows(text)]
 
@@ -139,7 +153,8 @@ def with_link(row, link):
     if row["metric"] == "latency" and row["bytes"] <= row["frame"]:
         wire = (max(row["bytes"], 60) + 24) * 8e6 / link.bps if link.bps else 0
         row["link"] = round(link.latency_ns / 1000 + wire, 3)
-        row["guests"] = round(row["median"] - row["link"], 3)
+        row["guests"] = round(row["median"] - row["link"] -
+                              row.get("card", 0), 3)
     return row
 
 
@@ -164,18 +179,19 @@ def measure(options):
 def show(rows, options):
     """The table."""
     print(f"{'peer':<22}{'mode':<34}{'bytes':>8}{'median':>10}{'p99':>10}"
-          f"{'link':>9}{'guests':>9}  unit")
+          f"{'link':>9}{'card':>9}{'guests':>9}  unit")
     for row in rows:
         p99 = f"{row['p99']:.2f}" if row.get("p99") is not None else ""
         part = [f"{row[key]:.2f}" if key in row else ""
-                for key in ("link", "guests")]
+                for key in ("link", "card", "guests")]
         print(f"{row['peer']:<22}{row['mode']:<34}{row['bytes']:>8}"
-              f"{row['median']:>10.2f}{p99:>10}{part[0]:>9}{part[1]:>9}  "
-              f"{row['unit']}")
+              f"{row['median']:>10.2f}{p99:>10}{part[0]:>9}{part[1]:>9}"
+              f"{part[2]:>9}  {row['unit']}")
     link = options.link
     print(f"\n(virtual time: Linux {options.kernel}, {2**options.shift} ns an "
           f"instruction, link of {link.latency_ns / 1000:g} us and "
-          f"{link.bps / 1e9:g} Gb/s; equal in every run)")
+          f"{link.bps / 1e9:g} Gb/s; the card's time: "
+          f"{options.timing or 'none'}; equal in every run)")
 
 
 def key(row):
@@ -231,6 +247,9 @@ def parse():
     parser.add_argument("--shift", type=int, default=3, metavar="N",
                         help="an instruction takes 2^N ns (default: 3)")
     parser.add_argument("--kernel", default="6.1", choices=("6.1", "6.12"))
+    parser.add_argument("--timing", choices=("pca200", "dc21140", "connectib"),
+                        help="the card takes time as that paper's hardware; "
+                        "each row has its part (default: none)")
     parser.add_argument("--short", action="store_true",
                         help="the few figures that CI compares")
     parser.add_argument("--check", action="store_true",
@@ -246,8 +265,9 @@ def parse():
     options = parser.parse_args()
     if not 0.001 <= options.latency <= 1e6:
         parser.error(f"--latency {options.latency:g}: use 0.001 to 1000000")
-    if (options.check or options.update) and not options.short:
-        parser.error("--check and --update go with --short")
+    if (options.check or options.update) and \
+            (not options.short or options.timing):
+        parser.error("--check and --update go with --short, without --timing")
     options.link = virtual.Link(round(options.latency * 1000),
                                 RATES[options.rate])
     return options

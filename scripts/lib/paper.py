@@ -33,6 +33,10 @@ LIMIT = 0.15                    # of a held-out point's error, unexplained
 STEP = 0.2                      # of the sensitivities
 CLASSES = ("calibration", "composition", "held-out", "not-predictable")
 
+# UNETMM_COSTS of hw/net/unetmm/timing/timing.h
+CARD_COSTS = ("fetch", "gather_byte", "place_byte", "packet", "ack", "complete",
+              "hit_read", "hit_write", "hit_head", "miss", "entry", "lock",
+              "insert", "evict", "report", "resume", "arrive")
 PS = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12}
 
 
@@ -319,6 +323,22 @@ def pca200(inputs, rate="oc3", tlb=False):
                              evict="unpin"),
                      source=SOURCE_TLB, busy_wait=1)
     return costs
+
+
+def connectib(inputs):
+    """What the card does of a page fault (NPF, Figure 3)."""
+    return inputs.connectib.costs(report="trigger", resume="restart")
+
+
+def card_timing(name):
+    """The card's part of a profile, as its property timing= takes it."""
+    makers = {"pca200": lambda inputs: pca200(inputs, tlb=True),
+              "dc21140": fast_ethernet, "connectib": connectib}
+    if name not in makers:
+        raise PaperError(f"no timing {name}; there are {', '.join(makers)}")
+    costs = makers[name](Inputs())
+    return ":".join(f"{cost}={costs[cost]}" for cost in CARD_COSTS
+                    if costs.get(cost))
 
 
 SOURCE_PINNED, SOURCE_TLB = 1, 2

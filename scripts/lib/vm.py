@@ -14,6 +14,8 @@ import stat
 import subprocess
 import sys
 
+import paper
+
 SCRIPTS = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 KERNELS = ("6.1", "6.12", "debug")
@@ -121,6 +123,9 @@ def add_card_options(group):
                        help="the card's MAC address, instead of a derived one")
     group.add_argument("--device-opts", metavar="K=V,...", default="",
                        help="more properties of -device unetmm")
+    group.add_argument("--timing", choices=("pca200", "dc21140", "connectib"),
+                       help="the card takes time, as a paper's hardware: the "
+                       "costs of tests/paper/profiles (default: none)")
     group.add_argument("--root-port", action="store_true",
                        help="put the card behind a pcie-root-port")
     group.add_argument("--no-card", action="store_true",
@@ -352,6 +357,8 @@ def card_arguments(options):
             peer = ",netdev=n0"
         mac = options.mac or derive_mac(options, "unetmm")
         more = f",{options.device_opts}" if options.device_opts else ""
+        if options.timing:
+            more += ",timing=" + paper.card_timing(options.timing)
         arguments += ["-device",
                       f"unetmm,id=unetmm0{peer},mac={mac}{bus}{more}"]
     if options.with_e1000e:
