@@ -596,16 +596,20 @@ def part_frames(options):
     return [{**found, "reliable": False} for found in rows]
 
 
-RXE = NETWORK + """
-set -e
-me=%(me)d
-dev=$(of e1000e)
+# With $dev and $me set
+RXE_UP = """
 ip link set $dev mtu 9000 up
 ip addr add 10.0.1.$me/24 dev $dev
 for module in /rxe/*.ko; do insmod $module; done
 mkdir -p /dev/infiniband
 rdma link add rxe0 type rxe netdev $dev
 until rdma link show rxe0/1 | grep -q ACTIVE; do :; done
+"""
+RXE = NETWORK + """
+set -e
+me=%(me)d
+dev=$(of e1000e)
+""" + RXE_UP + """
 %(body)s
 unetmm-pingpong %(end)s --service 99 --count 1 --warmup 0 >/dev/null
 """
@@ -613,11 +617,27 @@ unetmm-pingpong %(end)s --service 99 --count 1 --warmup 0 >/dev/null
 
 def part_rxe(options):
     """rdma_rxe over e1000e with perftest, at e1000e's better MTU."""
-    scale = 1 if options.quick else 4
+    serve, use = rxe_scripts(1 if options.quick else 4, not options.quick)
+    common = rxe_options(options.kernel)
+    text = two_guests(
+        options,
+        RXE % {"me": 1, "body": serve, "end": "--listen --timeout 300"},
+        RXE % {"me": 2, "body": use, "end": MAC_A}, 300, common)
+    return rxe_rows(text)
+
+
+def rxe_options(kernel):
+    """The guests' option with perftest and rdma_rxe for that kernel."""
+    name = f"bench-{kernel}"
+    return ["--overlay", vm.setup_paths(name)[name]]
+
+
+def rxe_scripts(scale, more):
+    """What both sides run once rxe0 is there; 500 messages times scale."""
     runs = [("ib_send_lat", f"-s 8 -n {500 * scale}"),
             ("ib_write_lat", f"-s 8 -n {500 * scale}"),
             ("ib_write_bw", f"-s 65536 -n {400 * scale} -t 8")]
-    if not options.quick:
+    if more:
         runs += [("ib_send_lat", f"-e -s 8 -n {500 * scale}"),
                  ("ib_send_bw", f"-s 65536 -n {400 * scale} -t 8")]
     serve = use = ""
@@ -628,13 +648,7 @@ def part_rxe(options):
                 f">/tmp/out 2>&1; do :; done\n"
                 f"echo \"{tool} {'event' if '-e ' in words else 'poll'} "
                 f"$(grep -E '^ *(8|65536) ' /tmp/out)\"\n")
-    overlay = vm.setup_paths(f"bench-{options.kernel}")
-    common = ["--overlay", overlay[f"bench-{options.kernel}"]]
-    text = two_guests(
-        options,
-        RXE % {"me": 1, "body": serve, "end": "--listen --timeout 300"},
-        RXE % {"me": 2, "body": use, "end": MAC_A}, 300, common)
-    return rxe_rows(text)
+    return serve, use
 
 
 def rxe_rows(text):

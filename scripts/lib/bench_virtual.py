@@ -59,6 +59,10 @@ echo "udp $(one -p 7000)"
 echo "tcp_latency $(one --tcp -p 7001)"
 echo "tcp $(iperf3 -c 10.0.0.1 -n 16M -J | tr -d '\\n')"
 """
+RXE_UP = HEAD + """
+for dev in /sys/class/net/*; do dev=${dev##*/}; [ $dev = lo ] || break; done
+me=%d
+""" + bench.RXE_UP
 
 
 def short_runs():
@@ -134,6 +138,15 @@ def nic_rows(options, name):
     return rows
 
 
+def rxe_rows(options):
+    """rdma_rxe over e1000e, by perftest."""
+    serve, use = bench.rxe_scripts(1, True)
+    text = two_guests(
+        options, RXE_UP % 1 + serve + "exec sleep infinity\n", RXE_UP % 2 + use,
+        words=["--no-card", *bench.rxe_options(options.kernel)], e1000e=True)
+    return bench.rxe_rows(text)
+
+
 def two_guests(options, serve, use, **more):
     """Runs both scripts in lockstep; returns b's output."""
     words = ["--shift", str(options.shift), *more.pop("words")]
@@ -165,6 +178,7 @@ def measure(options):
         jobs += [(f"sockets over {name}",
                   lambda name=name: nic_rows(options, name))
                  for name in ("unetmm", *NICS)]
+        jobs.append(("rxe over e1000e", lambda: rxe_rows(options)))
     rows = []
     for name, job in jobs:
         if options.only and not any(word in name for word in options.only):
