@@ -10,6 +10,7 @@ software.  docs/lockstep.rst says how to read them.
 import argparse
 import json
 import os
+import resource
 import sys
 import time
 
@@ -159,6 +160,44 @@ def two_guests(options, serve, use, **more):
         return couple.b.results()
 
 
+# Both CPUs are busy, so that no boundary is skipped.
+BUSY = """#!/bin/sh
+read -r now rest </proc/uptime; end=$((${now%%%%.*} + 1 + %d))
+while :; do
+    read -r now rest </proc/uptime
+    [ "${now%%%%.*}" -lt $end ] || exit 0
+done
+"""
+
+
+def host_seconds(options, latency_ns, seconds):
+    """Of the host's processors, for a pair that is busy for so long."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with virtual.VirtualPair(BUSY % seconds, BUSY % seconds,
+                             link=virtual.Link(latency_ns, options.link.bps),
+                             options=["--shift", str(options.shift)],
+                             kernel=options.kernel) as couple:
+        if couple.wait(LIMIT) != (0, 0):
+            raise bench.BenchError(couple.b.trouble())
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def show_cost(options):
+    """What a virtual second costs the host, with exchanges and without."""
+    alone = None
+    host_seconds(options, options.link.latency_ns, 0)  # makes the snapshots
+    print("host's CPU seconds, for a virtual second of a busy guest:")
+    for latency_ns in (10_000_000, 100_000, 10_000, 1_000):
+        # The difference has no start and no end in it.
+        cost = (host_seconds(options, latency_ns, 4) -
+                host_seconds(options, latency_ns, 1)) / 3 / 2
+        alone = alone or cost
+        print(f"  link of {latency_ns / 1000:>7g} us: {cost:6.2f}, "
+              f"{cost - alone:6.2f} of them for the exchanges", flush=True)
+    print("\n(figures of this host, unlike all others of --virtual)")
+
+
 def with_link(row, link):
     """The row with the link's part, of a latency in one frame."""
     row = {**row, "clock": "virtual", "link_ns": link.latency_ns,
@@ -274,6 +313,9 @@ def parse():
                         help="with --short: pin them")
     parser.add_argument("--only", action="append", metavar="WORD",
                         help="the parts with that word in their names")
+    parser.add_argument("--cost", action="store_true",
+                        help="only print the host's CPU time that a virtual "
+                        "second takes, by the link's latency")
     parser.add_argument("--json", metavar="FILE",
                         help="one object a line; equal in every run")
     options = parser.parse_args()
@@ -291,6 +333,9 @@ def main():
     """Measures, shows, compares."""
     options = parse()
     try:
+        if options.cost:
+            show_cost(options)
+            return
         rows = measure(options)
         if options.json:
             with open(options.json, "w", encoding="utf-8") as file:
