@@ -303,7 +303,7 @@ static void parse(struct port **slot)
 
 /* ---- Sockets ---- */
 
-/* Receives what there is; fails if the machine has gone without a BYE. */
+/* Receives without waiting; fails if the machine has gone without a BYE. */
 static void receive(struct port **slot)
 {
 	uint8_t bytes[65536];
@@ -422,7 +422,7 @@ static void hold_boundary(void)
 		promise = MIN(promise, arrival);
 		g_tree_remove(frames, frame);
 	}
-	/* What is left is forwarded later, and must not be late then. */
+	/* Frames that are left are forwarded later, and must not be late then. */
 	if (node)
 		promise = MIN(promise, ((struct frame *)g_tree_node_key(node))->arrival);
 	boundaries++;

@@ -633,7 +633,7 @@ def rxe_options(kernel):
 
 
 def rxe_scripts(scale, more):
-    """What both sides run once rxe0 is there; 500 messages times scale."""
+    """The programs of both sides once rxe0 is there; 500 messages times scale."""
     runs = [("ib_send_lat", f"-s 8 -n {500 * scale}"),
             ("ib_write_lat", f"-s 8 -n {500 * scale}"),
             ("ib_write_bw", f"-s 65536 -n {400 * scale} -t 8")]

@@ -67,7 +67,7 @@ me=%d
 
 
 def short_runs():
-    """(tool, arguments of both sides, those of the client): what CI compares."""
+    """(tool, arguments of both sides, those of the client) of the pinned figures."""
     return [("unetmm-pingpong", mode, "--size 8,4k --count 200")
             for mode in ("", "--block", "--source pinned")] + [
                 ("unetmm-bw", "", "--size 64k --count 100")]
@@ -79,7 +79,7 @@ def full_runs():
              "--size 8,64,256,1k,4k,9000,16k,64k --count 500")
             for mode in ("", "--poll", "--block")]
     for source in bench.SOURCES:
-        # Datagrams cannot wait for what is absent.
+        # Datagrams cannot wait for absent memory.
         runs += [("unetmm-pingpong", f"--source {source} --policy {policy}" +
                   (" --reliable" if policy in ("redirect", "rnr") else ""),
                   "--size 8,4k --count 200")
@@ -119,7 +119,7 @@ def card_run(options, words):
 
 
 def nic_rows(options, name):
-    """UDP and TCP of Linux over a NIC of QEMU's, or over the card's."""
+    """UDP and TCP of Linux over the card, or over another NIC."""
     if name == "unetmm":
         words, more = [], {}
     else:
@@ -184,7 +184,7 @@ def host_seconds(options, latency_ns, seconds):
 
 
 def show_cost(options):
-    """What a virtual second costs the host, with exchanges and without."""
+    """The host's time for a virtual second, with exchanges and without."""
     alone = None
     host_seconds(options, options.link.latency_ns, 0)  # makes the snapshots
     print("host's CPU seconds, for a virtual second of a busy guest:")

@@ -326,7 +326,7 @@ def pca200(inputs, rate="oc3", tlb=False):
 
 
 def connectib(inputs):
-    """What the card does of a page fault (NPF, Figure 3)."""
+    """The card's part of a page fault (NPF, Figure 3)."""
     return inputs.connectib.costs(report="trigger", resume="restart")
 
 

@@ -38,7 +38,7 @@ def clocks(report):
 
 
 def wire(report):
-    """What joins the cards."""
+    """The link between the cards."""
     return report.get("wire", "a UNIX socket between their cards")
 
 

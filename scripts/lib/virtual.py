@@ -5,7 +5,7 @@ A guest boots once for each configuration, alone, up to START_NS of virtual time
 is saved there.  Each run begins from that snapshot, so that it needs seconds, and so
 that every run begins from the same state.  A run's script comes by fw_cfg: all else
 that a guest can read would have been read before the snapshot, or would arrive at a
-moment of the host's time.  docs/lockstep.rst says what is exact in such a run.
+moment of the host's time.  docs/lockstep.rst lists the exact parts of a run.
 """
 
 import copy
@@ -32,7 +32,7 @@ KEPT = 24
 FW_CFG = "opt/unetmm/run"
 NOWHERE = "/nowhere"
 
-# What the guest does before and after the snapshot.
+# The guest's script, before and after the snapshot
 BOOT = """#!/bin/sh
 while read -r up rest </proc/uptime && [ "${up%%%%.*}" -lt %d ]; do sleep 1; done
 modprobe qemu_fw_cfg || exit 1
@@ -83,7 +83,7 @@ def neutral(options):
 
     plain.netdev = wire(options.netdev)
     plain.with_e1000e = wire(options.with_e1000e)
-    # What a run adds to QEMU's arguments, its guest does not see.
+    # A guest does not see the arguments that a run adds.
     plain.extra = []
     return plain
 

@@ -1,9 +1,9 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later OR BSD-2-Clause */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The protocol of -device lockstep: docs/lockstep.rst
  *
- * Two machines, or a machine and scripts/lockstep-switch, exchange messages over
- * a UNIX stream socket.  Each message is a header and `bytes` of payload.  All
+ * Two machines, or a machine and lockstep-switch, exchange messages over a UNIX
+ * stream socket.  Each message is a header and `bytes` of payload.  All
  * integers are little-endian; all times are nanoseconds of the virtual clock,
  * which both sides share.
  *

@@ -2,7 +2,7 @@
 /*
  * The socket of a lockstep port: whole messages in and out, never waiting.
  *
- * What the peer sends is checked here as far as one message shows it: its type,
+ * The peer's bytes are checked here as far as one message shows it: its type,
  * its length, its times.  The order of messages is checked in wait.c.
  */
 #include "qemu/osdep.h"
@@ -104,7 +104,7 @@ static void link_greet(LockstepPort *port)
 
     /* The kernel may give less; that costs time only. */
     setsockopt(port->link.fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
-    /* What was put before the connection comes after HELLO. */
+    /* Messages put before the connection come after HELLO. */
     port->link.out = g_byte_array_new();
     lockstep_link_put(port, LOCKSTEP_HELLO, port->boundary, port->boundary,
                       &hello, sizeof(hello));
@@ -184,7 +184,7 @@ static void link_receive(LockstepLink *link)
         link->in_used += n;
         return;
     }
-    /* What has been received is read first: it may end with a BYE. */
+    /* Received bytes are read first: they may end with a BYE. */
     link->over = n == 0 || errno != EAGAIN;
 }
 

@@ -2,18 +2,18 @@
 /*
  * lockstep: links between machines that share one virtual time
  *
- * One node is in each machine, with a port for each -device lockstep.  A port is
- * the end of a link, to a port of another machine or to a switch.  At a boundary
- * of a link both ends exchange the frames sent since the boundary before, and a
+ * One node is in each machine, with a port for each -device lockstep.  A port
+ * is the end of a link, to a port of another machine or to a switch.  At a
+ * boundary of a link both ends exchange the frames sent since the last, and a
  * promise: the earliest moment at which the end may send again if it receives
  * nothing.  Both then know the next boundary, before which no frame can arrive.
  * This is conservative synchronisation as of Chandy, Misra and Bryant, with
  * promises that skip idle time.  docs/lockstep.rst has the rules.
  *
  * Locks: all state is under the BQL.  An exchange waits for peers without it,
- * in the thread that executes the CPUs; icount_busy is set meanwhile, so that no
- * other thread moves the clock.  The main thread may look at the state, stop the
- * machine, and end it: a wait looks again each time it has the BQL.
+ * in the thread that executes the CPUs; icount_busy is set meanwhile, so that
+ * no other thread moves the clock.  The main thread may look at the state, stop
+ * the machine, and end it: a wait looks again each time it has the BQL.
  *
  * Lifetimes: the node is made with the first port and is never freed.  A port
  * is a device that cannot be unplugged.
@@ -141,7 +141,7 @@ void lockstep_link_put(LockstepPort *port, uint32_t type, int64_t time,
  * waiting.  NULL, or a reason why the link is broken.
  */
 const char *lockstep_link_move(LockstepPort *port);
-/* What to poll for; -1: there is no descriptor yet, try again later. */
+/* The events to poll for; -1: there is no descriptor yet, try again later. */
 int lockstep_link_poll(const LockstepPort *port, short *events);
 /*
  * The next whole message, with its payload; NULL if there is none.  Valid until
@@ -177,7 +177,7 @@ void lockstep_fail(LockstepPort *port, const char *format, ...)
 /* Has all CPUs stop at this instruction, and the machine soon after. */
 void lockstep_stop_machine(RunState state);
 
-/* ---- print.c: what happened, to compare runs ---- */
+/* ---- print.c: a log of frames and states, to compare runs ---- */
 
 bool lockstep_print_init(LockstepPort *port, Error **errp);
 void lockstep_print_frame(LockstepPort *port, const char *event, int64_t time,

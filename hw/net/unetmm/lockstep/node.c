@@ -3,9 +3,9 @@
  * The node: which boundary comes next, and which frames arrive when.
  *
  * A timer on the virtual clock has the thread that executes the CPUs call
- * node_exchange() at each boundary, between two instructions whose number is the
- * same in every run.  The clock stands still meanwhile.  It moves by 2^shift
- * nanoseconds, so that `now` may be some nanoseconds after the boundary; the
+ * node_exchange() at each boundary, between two instructions whose number is
+ * the same in every run.  The clock stands still meanwhile.  It moves by
+ * 2^shift nanoseconds, so that `now` may be some nanoseconds after the boundary; the
  * peers count by boundaries.
  */
 #include "qemu/osdep.h"
@@ -20,7 +20,7 @@
 #include "lockstep.h"
 #include "../trace.h"
 
-/* What an Ethernet sends besides a frame: preamble, FCS, gap. */
+/* On the wire beside a frame: preamble, FCS, gap */
 #define WIRE_EXTRA      24
 #define WIRE_LEAST      60
 /* A machine without a timer promises to be silent for so long. */
@@ -301,8 +301,8 @@ static void node_exchange(CPUState *cpu, run_on_cpu_data data)
 }
 
 /*
- * A timer's callback must not wait: whoever stops the machine waits for the
- * callback, with the BQL.  Work for a CPU may.  There is some for each CPU, so
+ * A timer's callback must not wait: a thread that stops the machine waits for
+ * the callback, with the BQL.  Work for a CPU may.  There is some for each CPU, so
  * that none executes an instruction before.
  */
 static void node_sync(void *opaque)

@@ -196,8 +196,9 @@ static void node_complain(LockstepNode *node, int64_t waited, bool *said)
         }
         if (port->timeout_s &&
             waited / NANOSECONDS_PER_SECOND >= port->timeout_s) {
-            lockstep_fail(port, "no word from the peer for %" PRIu32 " s (timeout-s"
-                          " sets that time, 0 is for ever)", port->timeout_s);
+            lockstep_fail(port, "no word from the peer for %" PRIu32 " s "
+                          "(timeout-s sets that time, 0 is for ever)",
+                          port->timeout_s);
         } else if (!*said && waited / SCALE_MS >= port->patience_ms) {
             *said = true;
             warn_report("lockstep: path=%s at %" PRId64 " ns: no word from "

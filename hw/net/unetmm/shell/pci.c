@@ -178,7 +178,7 @@ static uint64_t unetmm_regs_read(void *opaque, hwaddr addr, unsigned size)
 {
     UnetmmState *s = opaque;
 
-    /* As on PCI Express, what the card has written comes before its answer. */
+    /* As on PCI Express, the card's writes come before its answer. */
     if (s->timed) {
         unetmm_timing_write_all(&s->timing);
     }

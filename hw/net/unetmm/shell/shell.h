@@ -89,8 +89,8 @@ extern const VMStateDescription unetmm_vmstate;
 void unetmm_class_properties(ObjectClass *class);
 void unetmm_knobs_init(UnetmmKnobs *knobs);
 /*
- * Params and the steps' costs from properties.  False: errp has one sentence for
- * the user.
+ * Params and the steps' costs from properties.  False: errp has one sentence
+ * for the user.
  */
 bool unetmm_properties_check(UnetmmState *s, UnetmmCosts *costs, Error **errp);
 

@@ -5,12 +5,13 @@
  * happened when the store is over.  With it, each step of the core
  * (UnetmmHostOps.spend) has a cost, and the card is one serial unit: its own
  * clock `now_ps` is ahead of the host's by the work that it has accepted.  The
- * core still does all work at once; the effects that the host could see (writes
- * to memory, interrupts, frames) wait in a queue until the host's clock is there.
+ * core still does all work at once; the effects that the host could see
+ * (writes to memory, interrupts, frames) wait in a queue until the host's clock
+ * is there.
  *
  *   core --ops--> UnetmmTiming --inner--> the host (QEMU, or a test)
  *
- * What is exact, and what is not:
+ * Exact, and approximate:
  *   - effects keep their order and have the time of the step that caused them;
  *   - the core reads memory when it is entered, not when the card would come to
  *     it; a descriptor that is changed in between is not seen;
