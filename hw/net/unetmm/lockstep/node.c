@@ -5,8 +5,8 @@
  * A timer on the virtual clock has the thread that executes the CPUs call
  * node_exchange() at each boundary, between two instructions whose number is
  * the same in every run.  The clock stands still meanwhile.  It moves by
- * 2^shift nanoseconds, so that `now` may be some nanoseconds after the boundary; the
- * peers count by boundaries.
+ * 2^shift nanoseconds, so that `now` may be some nanoseconds after the
+ * boundary; the peers count by boundaries.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -302,8 +302,8 @@ static void node_exchange(CPUState *cpu, run_on_cpu_data data)
 
 /*
  * A timer's callback must not wait: a thread that stops the machine waits for
- * the callback, with the BQL.  Work for a CPU may.  There is some for each CPU, so
- * that none executes an instruction before.
+ * the callback, with the BQL.  Work for a CPU may.  There is some for each
+ * CPU, so that none executes an instruction before.
  */
 static void node_sync(void *opaque)
 {
