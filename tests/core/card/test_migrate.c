@@ -698,7 +698,7 @@ static void test_saved_params_wrong(void **state)
     X(c->misses[UNETMM_EP_MISSES * 2 + 2].state = UNETMM_MISS_NONE, \
       "not in flight") \
     X(c->misses[UNETMM_EP_MISSES * 2 + 2].npages = 0, "there cannot be") \
-    X(c->misses[UNETMM_EP_MISSES * 2 + 2].write = false, "cannot come") \
+    X(c->misses[UNETMM_EP_MISSES * 2 + 2].write = false, "in vain") \
     X(c->misses[UNETMM_EP_MISSES * 3].state = UNETMM_MISS_WANTED; \
       c->misses[UNETMM_EP_MISSES * 3].npages = 1, \
       "of no endpoint") \

@@ -211,16 +211,16 @@ typedef uint8_t unetmm_u8;
  * In a table of source shadow, where both sides change an entry of level 0, by
  * compare-and-swap alone; elsewhere 0.  The card may use the page's address
  * only while it has added PTE_LOCK to an entry that was VALID; it sets DIRTY
- * with that if it is to write.  Whoever takes VALID away leaves LOCKS alone and
- * waits until it is 0.
+ * with that if it is to write.  A driver that clears VALID leaves LOCKS alone
+ * and waits until it is 0.
  */
 #define UNETMM_PTE_DIRTY        0x0000000000000008ull
 #define UNETMM_PTE_LOCKS        0x0000000000000ff0ull /* DMAs under way */
 #define UNETMM_PTE_LOCK         0x0000000000000010ull /* one of them */
 /*
  * All of an entry of level 0 in a table of source pinned or utlb: the driver is
- * finding out where the page is now.  Who needs it waits until the driver has
- * invalidated it once more, and looks again.
+ * finding out where the page is now.  A transfer that needs the entry waits
+ * until the driver has invalidated it once more, and reads it again.
  */
 #define UNETMM_PTE_CHANGING     0x0000000000000008ull
 #define UNETMM_TABLE_BITS       9
@@ -233,14 +233,14 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_SOURCE_PINNED    1       /* table in host memory; miss = error */
 #define UNETMM_SOURCE_TLB       2       /* card TLB; miss goes to the driver */
 #define UNETMM_SOURCE_KTLB      3       /* driver's rings and page lists */
-#define UNETMM_SOURCE_UTLB      4       /* table of what the process pinned */
-#define UNETMM_SOURCE_SHADOW    5       /* table of what is resident */
+#define UNETMM_SOURCE_UTLB      4       /* table of pinned pages */
+#define UNETMM_SOURCE_SHADOW    5       /* table of resident pages */
 #define UNETMM_SOURCE_ODP       6       /* table filled by faults */
 
 #define UNETMM_POLICY_DROP      0
 #define UNETMM_POLICY_SKIP      1
 #define UNETMM_POLICY_REDIRECT  2       /* reliable channels only */
-#define UNETMM_POLICY_RNR       3       /* likewise */
+#define UNETMM_POLICY_RNR       3       /* reliable channels only */
 #define UNETMM_POLICY_BACKUP    4       /* raw endpoints and datagrams */
 
 /* ---- Endpoint memory (written by the process that owns it) -------------- */
@@ -275,7 +275,7 @@ struct unetmm_ep_index {
 /*
  * Arming: a wake-up is sent once as soon as the number of completions written
  * exceeds the number in cq_arm (31 bits, compared modulo 2^31).  Order for the
- * reader: take what is there; store cq_arm; full barrier; look again; block.
+ * reader: take all completions; store cq_arm; full barrier; look again; block.
  * The card: write the completion; full barrier; read cq_arm.  No doorbell.
  */
 #define UNETMM_ARM              0x80000000u
@@ -332,8 +332,8 @@ struct unetmm_sqe {
 #define UNETMM_OP_CONTROL       2       /* endpoint 0 only */
 /*
  * One-sided, on reliable channels: on the memory behind an import.  An atomic
- * has its operands inline (FETCH_ADD: what is added; CMP_SWAP: what is compared
- * with, then what is stored; 8 bytes each) and an offset that makes the address
+ * has its operands inline (FETCH_ADD: the addend; CMP_SWAP: the expected
+ * value, then the new one; 8 bytes each) and an offset that makes the address
  * a multiple of 8; the completion has the old value inline.
  */
 #define UNETMM_OP_WRITE         3       /* from the segments, or inline */
@@ -343,7 +343,7 @@ struct unetmm_sqe {
 #define UNETMM_OP_FENCE         7       /* completes behind all before it */
 /*
  * Of raw endpoints, which have no other: a whole Ethernet frame without its
- * checksum, `imm` says what the card does to it first (UNETMM_TX_*).
+ * checksum, `imm` selects offloads (UNETMM_TX_*).
  */
 #define UNETMM_OP_FRAME         8
 
@@ -365,7 +365,7 @@ struct unetmm_sqe {
 /* Free queue: one buffer an entry */
 struct unetmm_fqe {
     unetmm_le64 addr;
-    unetmm_le32 len;            /* 1..what the TLB can hold at once */
+    unetmm_le32 len;            /* 1..the TLB's reach */
     unetmm_le32 flags;          /* UNETMM_FQE_F_* */
     unetmm_le64 cookie;
     unetmm_le64 rsvd;           /* MBZ */
@@ -382,7 +382,7 @@ struct unetmm_fqe {
 /* Completion queue */
 #define UNETMM_CQE_INLINE       40
 
-/* NOTIFY: what was written.  The data is visible before it. */
+/* NOTIFY: the bytes written.  The data is visible before it. */
 struct unetmm_cqe_notify {
     unetmm_le64 offset;         /* in the region */
     unetmm_le32 imm;
@@ -398,7 +398,7 @@ struct unetmm_cqe {
     union {
         unetmm_u8 data[UNETMM_CQE_INLINE];
         unetmm_le64 source;     /* CONTROL: sender's MAC, byte 0 lowest */
-        unetmm_le64 old;        /* atomics: what was there before */
+        unetmm_le64 old;        /* atomics: the previous value */
         struct unetmm_cqe_notify notify;
     };
     unetmm_le32 rsvd;
@@ -411,7 +411,7 @@ struct unetmm_cqe {
 #define UNETMM_CQE_CONTROL      4       /* a control message (endpoint 0) */
 #define UNETMM_CQE_FAILED       5       /* the endpoint was stopped */
 #define UNETMM_CQE_NOTIFY       6       /* a region was written; its cookie */
-#define UNETMM_CQE_UPDATE       7       /* what had no descriptor has failed */
+#define UNETMM_CQE_UPDATE       7       /* a store or a start has failed */
 #define UNETMM_CQE_CLOSED       8       /* the end of a channel; status: why */
 
 #define UNETMM_CQE_F_INLINE     0x00000002u /* message is in data[] */
@@ -500,7 +500,7 @@ struct unetmm_cmd_ep {
  * Ethernet frames as they are, by flows, and no channels.  In any space.
  */
 #define UNETMM_EP_F_RAW         0x01
-/* What would be a NOTIFY_CQ or _EP_ERROR raises VEC_NET.  Space 0 alone. */
+/* VEC_NET is raised in place of NOTIFY_CQ and _EP_ERROR.  Space 0 alone. */
 #define UNETMM_EP_F_VECTOR      0x02
 #define UNETMM_EP_F_ALL         0x03
 
@@ -519,7 +519,7 @@ struct unetmm_cmd_channel {
     unetmm_le32 recv_psn;       /* ... and of the first one expected */
     unetmm_le32 send_credits;   /* the peer's, at first; 0 = without limit */
     unetmm_le32 recv_credits;   /* with policy redirect 1..64; else 0 */
-    unetmm_le32 not_ready_us;   /* what it says when not ready; 0 = 100 */
+    unetmm_le32 not_ready_us;   /* delay in its RNR NACKs; 0 = 100 */
 };
 
 #define UNETMM_CHANNEL_DATAGRAM 0       /* all but channel, peer, mtu: unused */
@@ -548,8 +548,8 @@ struct unetmm_cmd_channel {
 /*
  * The answer to a miss, or a translation given unasked (fault_id NONE).
  * RESOLVED: `npages` entries at `list` are inserted for consecutive pages from
- * vaddr; the completion's result says how many were taken, and those not taken
- * are the driver's to unpin.  The card asks again for what it still needs.
+ * vaddr; the completion's result says how many were taken, and the driver
+ * unpins those not taken.  The card asks again for pages it still needs.
  * Pages of one reply never push each other out.
  */
 struct unetmm_cmd_reply {
@@ -599,15 +599,15 @@ struct unetmm_cmd_region {
 #define UNETMM_REGION_F_ALL     0x03
 
 /*
- * Moves a part of a region to another place of the space, or back.  BEGIN: what
- * has landed in the part since it was last taken is written to `list`, in
- * order, and how many it is is the result.  0: the part has moved.  Else it is
- * held: no packet finds it ready until GO, and the driver copies meanwhile what
- * is listed; the rest was never written, or is listed all the same.  END: what
- * comes now is for the old place again; before GO: as if BEGIN had never been.
- * BACK: the part is held until END (or GO), and what was copied to the new
- * place or has landed there, from `length` on, is listed, to be copied to the
- * old one, where it has landed then.
+ * Moves a part of a region to another place of the space, or back.  BEGIN: the
+ * ranges of the part that were written since the last list go to `list`, in
+ * order; the result is their number.  0: the part has moved.  Else it is
+ * held: no packet finds it ready until GO, and the driver copies the listed
+ * ranges meanwhile; the rest was never written, or is listed all the same.
+ * END: packets from now on are for the old place again; before GO: as if BEGIN
+ * had never been.  BACK: the part is held until END (or GO), and the ranges
+ * from `length` on that were copied to the new place or written there are
+ * listed, to be copied to the old one, as if they had been written there.
  */
 struct unetmm_cmd_redirect {
     unetmm_le32 region;         /* one with F_REDIRECT */
@@ -634,9 +634,9 @@ struct unetmm_landed {
 };
 
 /*
- * What an endpoint may use of a peer's memory, through one of its channels,
- * which is reliable.  It is no more when the channel is cleared or set anew.
- * What has been taken from the send queue goes on without it.
+ * An endpoint's right to a peer's memory, through one of its reliable
+ * channels.  It is no more when the channel is cleared or set anew.
+ * Descriptors already taken from the send queue go on without it.
  */
 struct unetmm_cmd_import {
     unetmm_le32 import;         /* its number in the endpoint */
@@ -669,8 +669,8 @@ struct unetmm_cmd_window {
 /*
  * Proxy pages (user-level DMA start): a store of a length to a page of an
  * import, then a load from a page of the process's memory, by the same
- * endpoint's pages, post a WRITE from one place to the other.  The load says
- * what became of it, UNETMM_START_*.
+ * endpoint's pages, post a WRITE from one place to the other.  The load
+ * returns the outcome, UNETMM_START_*.
  */
 struct unetmm_cmd_proxy {
     unetmm_le32 page;           /* the first; 0 is the first behind ENDPOINTS */
@@ -697,13 +697,13 @@ struct unetmm_cmd_counters {
 
 /*
  * One NOTIFY_COUNTER as soon as the counter has reached `value`.  The result is
- * 1 if it has already: then none is to come.  A counter has reached what is up
- * to 2^63 - 1 behind it, modulo 2^64.
+ * 1 if it has already: then none is to come.  A counter has reached each value
+ * up to 2^63 - 1 behind it, modulo 2^64.
  */
 struct unetmm_cmd_arm {
     unetmm_le64 value;
     unetmm_le16 counter;
-    unetmm_u8 arm;              /* 1; 0: what was armed is no more */
+    unetmm_u8 arm;              /* 1; 0: disarm */
     unetmm_u8 rsvd[5];          /* MBZ */
 };
 
@@ -712,7 +712,7 @@ struct unetmm_cmd_arm {
  * memory is absent.  Each channel of an endpoint with that policy has
  * `recv_credits` of them for itself, and its peer never has more packets on
  * their way than these: so there always is one.  SET: `slots` addresses at
- * `list`, in place of what was there; 0 takes them back.  BUSY: a channel has
+ * `list` replace the earlier ones; 0 takes them back.  BUSY: a channel has
  * some, or one has not been answered.
  */
 struct unetmm_cmd_sysbuf {
@@ -722,8 +722,9 @@ struct unetmm_cmd_sysbuf {
 };
 
 /*
- * What the card writes at the beginning of a slot: where the data, which is
- * UNETMM_SLOT_HEAD bytes behind it, belongs.  It is written before FAULT_SLOT.
+ * The card writes this header at the beginning of a slot: the destination of
+ * the data, which is UNETMM_SLOT_HEAD bytes behind it.  It is written before
+ * FAULT_SLOT.
  */
 #define UNETMM_SLOT_HEAD        256
 #define UNETMM_SLOT_PIECES      8
@@ -747,7 +748,7 @@ struct unetmm_slot {
 };
 
 /*
- * The answer to a FAULT_SLOT: what has become of the data.  The slot is the
+ * The answer to a FAULT_SLOT: the outcome for the data.  The slot is the
  * card's again.  Slots of one endpoint that have the same byte are answered in
  * the order in which they were reported.
  */
@@ -765,12 +766,12 @@ struct unetmm_cmd_slot {
  * Which frames are a raw endpoint's.  One that comes from the wire, or from
  * another endpoint of this card, goes to the first of these that there is: the
  * UDP or TCP flow of its destination port (not of fragments) with its
- * destination address; the ETHERTYPE flow, likewise; the MAC flow; if it is for
- * nobody, all ANY flows.  One to a group address goes to each endpoint that has
- * a MAC flow of that address, a GROUP flow, or (to all stations) a flow with
- * F_BROADCAST.  Frames of the card's own EtherType are never any flow's.  No
- * two flows are equal in kind, value and address; of GROUP, ANY, and MAC of a
- * group address: and in endpoint.
+ * destination address; the ETHERTYPE flow with its destination address; the
+ * MAC flow; if it is for nobody, all ANY flows.  One to a group address goes
+ * to each endpoint that has a MAC flow of that address, a GROUP flow, or (to
+ * all stations) a flow with F_BROADCAST.  Frames of the card's own EtherType
+ * are never any flow's.  No two flows are equal in kind, value and address; of
+ * GROUP, ANY, and MAC of a group address: and in endpoint.
  */
 struct unetmm_cmd_flow {
     unetmm_le32 flow;           /* its number on the card */
@@ -798,7 +799,8 @@ struct unetmm_cmd_flow {
 
 /*
  * A buffer of the backup ring: memory that stays, for packets whose own is
- * absent.  The card takes them in order; FAULT_BACKUP says what for.
+ * absent.  The card takes them in order; FAULT_BACKUP names the packet in
+ * each.
  */
 struct unetmm_backup {
     unetmm_le64 addr;           /* DMA address */
@@ -826,7 +828,7 @@ struct unetmm_cmd_backup {
  */
 struct unetmm_cmd_tail {
     unetmm_le32 slot;
-    unetmm_u8 arm;              /* 1; 0: what was armed is no more */
+    unetmm_u8 arm;              /* 1; 0: disarm */
     unetmm_u8 rsvd[3];          /* MBZ */
 };
 
@@ -895,7 +897,7 @@ struct unetmm_fault {
     unetmm_u8 type;             /* UNETMM_FAULT_* */
     unetmm_u8 flags;            /* UNETMM_FAULT_F_* */
     unetmm_le16 space;
-    unetmm_le16 ep;             /* MISS: who waits (the first one) */
+    unetmm_le16 ep;             /* MISS: the first that waits */
     unetmm_le16 rsvd0;
     unetmm_le32 fault_id;       /* for FAULT_REPLY; SLOT, BACKUP: number */
     unetmm_le32 npages;         /* consecutive, 1..1025; BACKUP: its bytes */
@@ -913,8 +915,8 @@ struct unetmm_fault {
 #define UNETMM_FAULT_EVICT      2
 #define UNETMM_FAULT_SLOT       3       /* of the system buffer, to be copied */
 /*
- * Source odp: a further segment of what the next MISS is of, which is going to
- * be needed.  It is not answered.
+ * Source odp: a further segment that the work request of the next MISS is
+ * going to need.  It is not answered.
  */
 #define UNETMM_FAULT_AHEAD      4
 /*
@@ -935,7 +937,7 @@ struct unetmm_notify {
     unetmm_u8 rsvd0;
     unetmm_le16 ep;             /* COUNTER: the space */
     unetmm_le32 data;           /* completions written so far; the counter */
-    unetmm_le64 value;          /* COUNTER: what it had been armed with */
+    unetmm_le64 value;          /* COUNTER: its armed value */
     unetmm_le64 time_ns;
     unetmm_le32 rsvd2;
     unetmm_le32 phase;          /* UNETMM_PHASE */
@@ -1041,9 +1043,9 @@ struct unetmm_notify {
     X(drop_rel_window,  E, "packets dropped: number out of the window") \
     X(drop_rel_room,    E, "packets dropped: early, and no room to keep them") \
     X(drop_rel_refused, E, "packets dropped: not ready for them") \
-    X(drop_rel_bad,     E, "packets dropped: not what the message needs") \
+    X(drop_rel_bad,     E, "packets dropped: not a packet of the message") \
     X(drop_rel_failed,  E, "packets dropped: the channel has failed") \
-    X(drop_rel_ack,     E, "acknowledgements dropped: of what was not sent") \
+    X(drop_rel_ack,     E, "acknowledgements dropped: of packets not sent") \
     X(utlb_fetches,     E, "groups of table entries fetched by one DMA read") \
     X(utlb_fetched,     E, "entries taken from those groups") \
     X(utlb_neighbours,  E, "of these: neighbours that were needed later") \
@@ -1054,7 +1056,7 @@ struct unetmm_notify {
     X(rel_answers,      E, "answers to requests accepted") \
     X(rel_rejects_sent, E, "packets rejected") \
     X(rel_rejects,      E, "one-sided messages that the peer rejected") \
-    X(rel_voids,        E, "packets sent without what they were for") \
+    X(rel_voids,        E, "packets sent in place of rejected ones") \
     X(rel_notifies,     E, "notifications delivered") \
     X(rel_unnotified,   E, "notifications not delivered: not wanted") \
     X(rel_trimmed,      E, "packets of WRITEs placed round later ones") \

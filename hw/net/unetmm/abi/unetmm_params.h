@@ -69,7 +69,7 @@ typedef struct UnetmmKnobs {
     uint32_t force_miss;
     uint32_t force_evict;
     uint32_t delay;
-    uint32_t delay_ns;          /* at most; so is the next */
+    uint32_t delay_ns;          /* at most, as the next */
     uint32_t fault_delay;
     uint32_t fault_delay_ns;
     uint32_t fault_fail;

@@ -16,7 +16,7 @@
 /*
  * Every frame starts with these 64 bytes, so that a frame is never below
  * Ethernet's minimum and the payload is aligned.  `len` is the payload's
- * length; what follows it is padding and ignored.
+ * length; bytes behind it are padding and ignored.
  */
 struct unetmm_frame {
     unetmm_u8 dst[6];
@@ -75,9 +75,10 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 #define UNETMM_WIRE_VOID        9
 
 /*
- * What follows, for who wants to fetch ahead: it is not to be relied on.  imm
+ * The bytes to follow, a hint for fetching ahead: do not rely on it.  imm
  * of a WRITE without F_LAST is the number of bytes behind the packet's own, 0:
- * it is not said; with F_LAST what F_NOTIFY or F_COUNT is about, or 0.
+ * it is not said; with F_LAST the immediate of F_NOTIFY or the counter of
+ * F_COUNT, or 0.
  */
 #define UNETMM_READ_BYTES       0x0001ffffu /* wanted, 1..MTU */
 #define UNETMM_READ_MORE        0xfffe0000u /* requests of the READ behind it */
@@ -89,13 +90,13 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 #define UNETMM_WIRE_F_LAST      0x00000002u /* the message ends here */
 #define UNETMM_WIRE_F_ASK       0x00000004u /* acknowledge at once */
 #define UNETMM_WIRE_F_NOTIFY    0x00000008u /* WRITE: only with LAST */
-#define UNETMM_WIRE_F_COUNT     0x00000010u /* likewise; not both of them */
+#define UNETMM_WIRE_F_COUNT     0x00000010u /* as NOTIFY; not both */
 #define UNETMM_WIRE_F_CREDIT    0x00000020u /* ACK: handle is a limit */
 #define UNETMM_WIRE_F_ALL       0x0000003fu
 
 #define UNETMM_ACK_OK           0
 #define UNETMM_ACK_NOT_READY    1       /* psn again after `offset` us */
-#define UNETMM_ACK_FAILED       2       /* for good; offset: UNETMM_WHY_* */
+#define UNETMM_ACK_FAILED       2       /* the end; offset: UNETMM_WHY_* */
 #define UNETMM_ACK_REJECTED     3       /* psn never; offset: UNETMM_WHY_* */
 #define UNETMM_ACK_PENDING      4       /* psn is here, and not in its place */
 

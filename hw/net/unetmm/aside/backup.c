@@ -2,9 +2,9 @@
  * unetmm: slots that wait for others, and the backup ring (NPF)
  *
  * Where nobody can be asked to send again, a packet whose slot is absent, or
- * not posted yet, goes to memory that the driver gives for that, and the driver
- * is told: which buffer, which slot, which bit.  The slot is taken; what comes
- * behind it goes on to the next.  So of the free queue
+ * not posted yet, goes to memory that the driver gives for that, and the
+ * driver is told: which buffer, which slot, which bit.  The slot is taken; the
+ * next packet goes on to the next slot.  So of the free queue
  *
  *   fq_cons                  is the first slot that its process has not seen;
  *   fq_cons + head_offset    the next that a packet is for;

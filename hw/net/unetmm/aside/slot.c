@@ -4,7 +4,7 @@
  * Raw endpoints, and datagrams with policy `backup`, ask for nothing ahead.
  * The next slot is fq_cons + head_offset: its descriptor is read once for each
  * packet that is for it, and only the pages that the packet touches have to be
- * there.  What is absent costs the packet, and is asked for (policy drop); or
+ * there.  An absent page costs the packet, and is asked for (policy drop); or
  * the packet goes to the backup ring, and those behind it go on to the next
  * slots, but are not shown before it (aside/backup.c).
  *

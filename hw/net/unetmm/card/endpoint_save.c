@@ -245,8 +245,8 @@ static void misses_check(UnetmmStream *st, const UnetmmEp *ep)
 
         if (miss->state != UNETMM_MISS_NONE && miss->zero &&
             !(i && zero_ok(&ep->heads[i - 1]))) {
-            unetmm_stream_refuse(st, "a miss of endpoint %u waits for what "
-                                 "cannot come", ep->id);
+            unetmm_stream_refuse(st, "a miss of endpoint %u waits in "
+                                 "vain", ep->id);
         }
     }
 }

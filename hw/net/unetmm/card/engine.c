@@ -2,7 +2,7 @@
  * unetmm: the engine: which endpoint is served, for how long, and when
  *
  * The engine runs inside the access that gave it work (a doorbell, a frame),
- * within a budget; what is left runs later.  While it is on the stack every
+ * within a budget; the rest runs later.  While it is on the stack every
  * other entry only adds to the lists it works off, and no frame is taken from
  * the net layer: a host operation may well call back (slirp answers inside our
  * own send).  Endpoints are served in turn (ep/ready.c), each with a share
@@ -17,11 +17,11 @@
  * as it works never stops.
  *
  * Frames from the wire, with all that is done for them at once, have a part of
- * their own, and are not taken from the net layer without: who sends all the
- * time keeps nobody from receiving, nor the other way round.  Those that have
- * waited in the local queue are paid for by the common part, like sends; before
- * each endpoint's turn they get a share of it, so that a full queue leaves
- * something for the endpoint.
+ * their own, and are not taken from the net layer without: an endpoint that
+ * sends all the time does not stop others from receiving, and vice versa.
+ * Those that have waited in the local queue are paid for by the common part,
+ * like sends; before each endpoint's turn they get a share of it, so that a
+ * full queue leaves something for the endpoint.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -105,12 +105,12 @@ static void engine_work(UnetmmCore *core)
     }
 }
 
-/* The next moment at which something ends by itself. */
+/* The next moment at which a delay or timeout ends. */
 static int64_t engine_deadline(const UnetmmCore *core)
 {
     int64_t when = INT64_MAX;
 
-    /* Time stands still, too; what is due by then is looked at after it. */
+    /* Time stands still, too; deadlines are looked at after it. */
     if (core->paused) {
         return INT64_MAX;
     }
@@ -209,10 +209,10 @@ void unetmm_core_timer(UnetmmCore *core)
 }
 
 /*
- * What has come to rest may be saved.  Going on is left for later, when all of
+ * An engine at rest may be saved.  Going on is left for later, when all of
  * the machine has been told: the engine uses memory, interrupts and the wire.
- * Until then none of these is used, whoever calls: a machine that a stream is
- * being read into has parts that are not there yet.
+ * Until then no caller may use any of these: a machine into which a stream is
+ * read has parts that are not there yet.
  */
 void unetmm_core_pause(UnetmmCore *core, bool pause)
 {

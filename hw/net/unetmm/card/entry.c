@@ -153,7 +153,7 @@ void unetmm_core_set_link(UnetmmCore *core, bool up)
 
 /* ---- Pages that processes write ----------------------------------------- */
 
-/* The value is ignored: the indices in memory say what there is to do. */
+/* The value is ignored: the indices in memory name the work. */
 void unetmm_core_doorbell(UnetmmCore *core, uint32_t page)
 {
     UnetmmEp *ep = unetmm_ep_live(core, page);
@@ -183,7 +183,7 @@ void unetmm_core_store(UnetmmCore *core, uint32_t offset, const uint8_t *data,
     unetmm_leave(core);
 }
 
-/* What is stored makes no work: it is remembered, until the load. */
+/* A store makes no work: its value is kept until the load. */
 void unetmm_core_proxy_store(UnetmmCore *core, uint64_t offset,
                              uint64_t value)
 {

@@ -51,7 +51,7 @@ static uint32_t reg_caps(const UnetmmParams *p)
            (p->backup_bits ? UNETMM_CAP_BACKUP : 0);
 }
 
-/* What the card is and can do.  False: not one of these registers. */
+/* Identity and features.  False: not one of these registers. */
 static bool reg_read_identity(const UnetmmCore *core, uint32_t offset,
                               uint32_t *value)
 {
@@ -270,7 +270,7 @@ uint32_t unetmm_core_read(UnetmmCore *core, uint32_t offset, unsigned bytes)
 static void reg_write_events(UnetmmCore *core, uint32_t value)
 {
     core->events &= ~value;
-    /* What is still there must not wait for the next event to be seen. */
+    /* Events still pending must not wait for the next one. */
     if (core->events & core->event_mask) {
         unetmm_irq_want(core, UNETMM_VEC_EVENT);
     }
@@ -339,9 +339,10 @@ static bool reg_write_state(UnetmmCore *core, uint32_t offset, uint32_t value)
 }
 
 /*
- * A ring has moved: what waited for room may go on.  Not what waits for held
- * entries: two such misses would be asked again at each other's records, as
- * fast as the driver can read, for as long as the entries are held.
+ * A ring has moved: misses that waited for room may go on; not those that wait
+ * for held entries: two such misses would be asked again at each other's
+ * records, as fast as the driver can read, for as long as the entries are
+ * held.
  */
 static void reg_ring_written(UnetmmCore *core, unsigned ring, uint32_t reg)
 {

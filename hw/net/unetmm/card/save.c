@@ -14,7 +14,7 @@
 
 #define STATE_VERSION   10
 
-/* ---- What must be the same ---------------------------------------------- */
+/* ---- Constants that must be equal --------------------------------------- */
 
 static void constant_save(UnetmmStream *st, uint64_t mine, const char *name)
 {
@@ -137,7 +137,7 @@ static void all_save(UnetmmStream *st, UnetmmCore *core)
     link_save(st, core);
     constant_save(st, UNETMM_ID_VALUE, "end");
     if (st->left) {
-        unetmm_stream_refuse(st, "what was saved goes on after its end");
+        unetmm_stream_refuse(st, "the saved state goes on after its end");
     }
 }
 
@@ -185,7 +185,7 @@ const char *unetmm_core_saved_params(const void *buf, size_t bytes,
     if (version != STATE_VERSION) {
         return "a card of another version has saved this";
     }
-    return st.wrong ? "what was saved ends too early" :
+    return st.wrong ? "the saved state ends too early" :
            unetmm_params_check(params);
 }
 

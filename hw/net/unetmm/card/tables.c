@@ -91,8 +91,8 @@ static const UnetmmModule *const modules[] = {
  * refuse all else.  docs/specs/unetmm.rst has the same
  * table; a style check compares them.
  *
- * On a reliable channel nothing is lost for good: `drop` is there what `rnr`
- * is.  It is allowed because it is the one policy for an endpoint with channels
+ * On a reliable channel no message is lost: `drop` acts there as `rnr`.  It is
+ * allowed because it is the one policy for an endpoint with channels
  * of both types and because a source of the first kind has no `rnr`.
  */
 #define POLICIES(P) \

@@ -1,5 +1,5 @@
 /*
- * unetmm: channels: who may talk to whom, and by which type
+ * unetmm: channels: an endpoint's peers, and the type of each channel
  *
  * A type is a table of operations; everything that differs between types is in
  * its own files.  Only the driver sets channels.
@@ -31,7 +31,7 @@ static UnetmmChannel *channel_at(UnetmmCore *core, uint16_t id,
     return &ep->channels[number];
 }
 
-/* Who gives its number back, or to another, need not be told. */
+/* A process that frees or reuses the number need not be told. */
 static void channel_forget_end(UnetmmEp *ep, UnetmmChannel *channel)
 {
     ep->ends_owed -= channel->ended != UNETMM_ST_OK;
@@ -52,7 +52,7 @@ void unetmm_channel_ended(UnetmmCore *core, UnetmmEp *ep, uint16_t number,
     }
 }
 
-/* Says what is owed, as far as there are room and budget. */
+/* Writes the notifications owed, as far as room and budget go. */
 void unetmm_channel_tell(UnetmmCore *core, UnetmmEp *ep)
 {
     for (uint32_t i = 0; i < core->params.channels && ep->ends_owed &&

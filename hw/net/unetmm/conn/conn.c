@@ -1,5 +1,5 @@
 /*
- * unetmm: reliable channels: what is done with a connection alone
+ * unetmm: reliable channels: functions that need a connection alone
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -39,7 +39,7 @@ void unetmm_rel_no_ack(UnetmmCore *core, UnetmmRel *rel)
     *word &= ~bit;
 }
 
-/* All of a header but what the opcode is about.  Host byte order. */
+/* All of a header but the opcode's own members.  Host byte order. */
 void unetmm_rel_header(UnetmmCore *core, const UnetmmRel *rel,
                        struct unetmm_frame *f, uint8_t opcode)
 {

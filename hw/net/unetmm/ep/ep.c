@@ -1,11 +1,11 @@
 /*
  * unetmm: endpoints: indices, completions, arming, failure
  *
- * What a process writes (struct unetmm_ep_user) is read once a turn into a copy
- * that is checked; a forged index stops that endpoint alone.  What the card
- * writes goes out in unetmm_ep_sync(), which then looks at the process's words
- * once more behind a full barrier: that look is what makes arming, and a
- * completion queue that was full, free of lost wake-ups.
+ * The process's words (struct unetmm_ep_user) are read once a turn into a copy
+ * that is checked; a forged index stops that endpoint alone.  The card's own
+ * words go out in unetmm_ep_sync(), which then looks at the process's words
+ * once more behind a full barrier: because of that look, arming, and a
+ * completion queue that was full, lose no wake-up.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -52,7 +52,7 @@ void unetmm_ep_stop(UnetmmCore *core, UnetmmEp *ep)
     unetmm_modules_ep_stop(&core->modules, core, ep);
 }
 
-/* Stops an endpoint for good; only its owner is told, and the driver. */
+/* Stops an endpoint until it is closed; tells its owner and the driver. */
 void unetmm_ep_fail(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
 {
     if (ep->error) {
@@ -70,8 +70,8 @@ void unetmm_ep_fail(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
 }
 
 /*
- * x-lie: the driver is told something else than what has happened.  Not in the
- * phase, without which it would be told nothing.
+ * x-lie: the driver reads a falsified completion.  The phase stays true,
+ * without which it would read none.
  */
 static void ep_lie(UnetmmCore *core, const UnetmmEp *ep,
                    struct unetmm_cqe *cqe)
@@ -118,7 +118,7 @@ bool unetmm_ep_complete(UnetmmCore *core, UnetmmEp *ep,
 }
 
 /*
- * The words of whoever posts, and of whoever takes completions: one process, or
+ * The words of the poster, and of the reader of completions: one process, or
  * the driver on its behalf and the process.
  */
 static bool ep_fetch_user(UnetmmCore *core, UnetmmEp *ep,
@@ -151,7 +151,7 @@ bool unetmm_ep_read_user(UnetmmCore *core, UnetmmEp *ep)
         unetmm_ep_fail(core, ep, UNETMM_ST_BAD_INDEX);
         return false;
     }
-    /* What the indices cover is read after them. */
+    /* The entries are read after the indices that cover them. */
     smp_rmb();
     ep->sq_prod = user.sq_prod;
     ep->fq_prod = user.fq_prod;
@@ -203,7 +203,7 @@ static void ep_publish(UnetmmCore *core, UnetmmEp *ep)
     ep->publish = false;
     ep->state_shown = card.state;
     unetmm_le_card(&card);
-    /* The driver first: what the process sees free it may post again. */
+    /* The driver first: the process may reuse a slot that it sees free. */
     if ((ep->posts && !ep_show(core, ep, ep->posts, &card)) ||
         !ep_show(core, ep, ep->index, &card)) {
         unetmm_ep_fail(core, ep, UNETMM_ST_DMA);

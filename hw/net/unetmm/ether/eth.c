@@ -1,8 +1,8 @@
 /*
- * unetmm: what is in an Ethernet frame, as far as flows and offloads ask
+ * unetmm: the headers of Ethernet frames, as flows and offloads need them
  *
- * Frames come from the wire and from processes: nothing is looked at that is
- * not there, and what is not whole counts as neither TCP nor UDP.
+ * Frames come from the wire and from processes: no byte behind the end is
+ * read, and a header that is not whole counts as neither TCP nor UDP.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -22,8 +22,8 @@ static uint16_t be16(const uint8_t *at)
 }
 
 /*
- * `total` is what the IP header says of the bytes from `at` on, or 0: a packet
- * that is to be cut may be longer than can be said there.
+ * `total` is the IP header's count of the bytes from `at` on, or 0: a packet
+ * that is to be cut may be longer than that field can say.
  */
 static void parse_ports(const uint8_t *at, size_t bytes, uint8_t proto,
                         uint32_t total, UnetmmEth *eth)

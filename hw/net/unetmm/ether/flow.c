@@ -1,9 +1,9 @@
 /*
  * unetmm: flows: which Ethernet frames are whose
  *
- * A frame for one station has one owner, that of its most special flow; one for
- * a group goes to all who want it.  What a flow may claim is the driver's to
- * decide; that no two claim the same is the card's.
+ * A frame for one station has one owner, that of its most special flow; one
+ * for a group goes to all that joined it.  The driver decides which flows an
+ * endpoint may claim; the card sees that no two claim the same.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

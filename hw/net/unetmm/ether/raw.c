@@ -6,8 +6,8 @@
  * endpoint of this card, or, to a group, to both.  A frame that comes in is a
  * message in the endpoint's next slot.
  *
- * An endpoint of a process sends from addresses of its own only, and nobody
- * sends what looks like a frame of the card's own protocol.
+ * An endpoint of a process sends from addresses of its own only, and no
+ * endpoint sends frames with the EtherType of the card's own protocol.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -17,7 +17,7 @@
 #include "../send/send.h"
 #include "ether.h"
 
-/* What may be in the descriptor of a frame. */
+/* Is the immediate of a frame's descriptor valid? */
 static bool raw_imm_ok(uint32_t imm)
 {
     uint32_t mss = UNETMM_GET(UNETMM_TX_MSS, imm);
@@ -115,7 +115,7 @@ static void raw_piece(void *opaque, const uint8_t *frame, size_t bytes)
     }
 }
 
-/* What is summed or cut loses its padding, which would be taken for data. */
+/* A frame to be summed or cut loses its padding, which is no data. */
 static bool raw_offload(UnetmmCore *core, UnetmmTransfer *tx, uint32_t mss,
                         RawPieces *pieces)
 {
@@ -196,8 +196,8 @@ const UnetmmFrameOps unetmm_raw_frames = {
 };
 
 /*
- * Two messages cannot land at the same time: what comes for a second endpoint
- * meanwhile waits its turn.
+ * Two messages cannot land at the same time: one for a second endpoint waits
+ * its turn meanwhile.
  */
 void unetmm_raw_receive(UnetmmCore *core, UnetmmEp *ep, const uint8_t *frame,
                         size_t bytes, UnetmmSums *sums)

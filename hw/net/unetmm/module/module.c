@@ -4,8 +4,8 @@
  * A module creates, resets and frees its own state, and takes part in the life
  * of endpoints and address spaces.  card/tables.c lists all modules.  Creation
  * goes through the table from first to last, reset and free from last to first:
- * a module may rely on those that stand before it.  What is called often is in
- * short lists (UnetmmModules), which are made when the card is made.
+ * a module may rely on those that stand before it.  Operations called often
+ * are in short lists (UnetmmModules), which are made when the card is made.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,11 +1,11 @@
 /*
  * unetmm: reliable channels: acknowledgements, both ways
  *
- * An acknowledgement says what has been taken (all before its psn) and what
- * has been kept (its bits); neither is ever taken back, so that
- * acknowledgements may be lost, doubled and overtaken.  It is sent when it is
- * asked for, and when a packet was not the one expected; what is owed is
- * written at the end of a run, so that many packets need one.
+ * An acknowledgement names the packets taken (all before its psn) and kept
+ * (its bits); both statements stay true, so that acknowledgements may be lost,
+ * doubled and overtaken.  It is sent when it is asked for, and when a packet
+ * was not the one expected; owed acknowledgements are written at the end of a
+ * run, so that many packets need one.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -158,7 +158,7 @@ static void ack_step_on(UnetmmRelTx *tx)
     }
 }
 
-/* Takes over what is new in it.  True: something is. */
+/* Takes over its news.  True: there is some. */
 static bool ack_news(UnetmmRelTx *tx, uint32_t cum, uint64_t bits)
 {
     bool news = cum != tx->cum;
@@ -171,7 +171,7 @@ static bool ack_news(UnetmmRelTx *tx, uint32_t cum, uint64_t bits)
             news |= ack_one(tx, cum + 1 + i);
         }
     }
-    /* It is what the peer expects, whatever was said of it before. */
+    /* The peer expects it, contrary to earlier acknowledgements. */
     tx->aside = false;
     if (tx->cum != tx->nxt) {
         tx->acked &= ~unetmm_rel_bit(tx->cum);
@@ -222,7 +222,7 @@ static void ack_end_sends(UnetmmRel *rel)
     }
 }
 
-/* What is on its way to be sent again may have become needless. */
+/* A packet being sent again may have become needless. */
 static void ack_abort_tx(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel)
 {
     uint32_t psn = ep->tx.psn;
@@ -238,7 +238,7 @@ static void ack_not_ready(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 {
     UnetmmRelTx *tx = &rel->tx;
 
-    /* Of one pause, or of what is not on its way: it says nothing new. */
+    /* Of the same pause, or of packets not on their way: no news. */
     if (tx->paused || tx->una == tx->nxt ||
         (tx->refusals && (tx->lost & unetmm_rel_bit(tx->una)))) {
         return;
@@ -257,7 +257,7 @@ static void ack_not_ready(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                       MIN(us, UNETMM_REL_MAX_TIMEOUT_US) * 1000ll);
 }
 
-/* The peer is there, and takes packets: no more waiting for what is over. */
+/* The peer takes packets again: its pauses and refusals are over. */
 static void ack_ready(UnetmmCore *core, UnetmmRel *rel)
 {
     UnetmmRelTx *tx = &rel->tx;
@@ -304,7 +304,7 @@ static const uint8_t reject_status[] = {
     [UNETMM_WHY_COUNTER] = UNETMM_ST_REMOTE_COUNTER,
 };
 
-/* Only what is one-sided can be rejected, if it is on its way. */
+/* Only a one-sided message on its way can be rejected. */
 static bool ack_may_reject(UnetmmRel *rel, const struct unetmm_frame *f)
 {
     const UnetmmRelTx *tx = &rel->tx;

@@ -2,9 +2,10 @@
  * unetmm: reliable channels: answers to requests, both ways
  *
  * A request is over when it has been answered, and is sent again until then.
- * So an answer may be lost, doubled and overtaken, and may be given up wherever
- * going on would make somebody wait: by who answers, when a page of the region
- * has gone since; by who asked, when a page for it is not there.
+ * So an answer may be lost, doubled and overtaken, and may be given up
+ * wherever going on would make somebody wait: by the answering card, when a
+ * page of the region has gone since; by the asking one, when a page for the
+ * data is not there.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -44,7 +45,7 @@ static UnetmmRelAsk *answer_pick(UnetmmRel *rel)
     return &rel->rx.asks[psn % UNETMM_REL_WINDOW];
 }
 
-/* Where what was asked for is now.  0: it may not be read, or not now. */
+/* Where the requested bytes are.  0: not readable, or not now. */
 static uint8_t answer_segs(const UnetmmCore *core, const UnetmmEp *ep,
                            const UnetmmTarget *target, struct unetmm_seg *segs)
 {
@@ -162,7 +163,7 @@ static void answer_complete(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
     }
 }
 
-/* The peer asks again for what is absent: our own sends do not wait for it. */
+/* The peer asks again for absent pages: our own sends do not wait. */
 const UnetmmTransferOps unetmm_rel_answer = {
     .never_waits = true,
     .may_read = answer_may_read,
@@ -174,8 +175,8 @@ const UnetmmTransferOps unetmm_rel_answer = {
 /* ---- Pages that answers go to -------------------------------------------- */
 
 /*
- * The segment of the message, from byte `at` of it on, that has the page; *addr
- * and *len are what of it is left.  nsegs: none has it.
+ * The segment of the message, from byte `at` of it on, that has the page;
+ * *addr and *len are its remaining bytes.  nsegs: none has it.
  */
 static uint32_t answer_segment(const UnetmmRelMsg *m, uint32_t at,
                                uint64_t vpn, uint64_t *addr, uint32_t *len)
@@ -309,7 +310,7 @@ static void answer_heard(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     unetmm_engine_queue(core, ep);
 }
 
-/* The request is over; so is all before it, for the peer. */
+/* The request is over, and with it all before it, for the peer. */
 static void answer_accept(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                           const struct unetmm_frame *f)
 {

@@ -2,8 +2,8 @@
  * unetmm: reliable channels: requests to change one word of a region
  *
  * An atomic is executed at its turn, which comes once, by a compare-and-swap of
- * the host on the word as the processors see it.  What was there before is kept
- * for as long as it may be asked for: the peer has no more atomics without an
+ * the host on the word as the processors see it.  The old value is kept for as
+ * long as it may be asked for: the peer has no more atomics without an
  * answer than there are results kept.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -36,8 +36,8 @@ static uint64_t operand(const uint8_t *payload, unsigned n)
 }
 
 /*
- * Executes it on one word; *old is what was there.  MISS: the processors were
- * faster each time; ERROR: the bus refuses the address.
+ * Executes it on one word; *old is the previous value.  MISS: the processors
+ * were faster each time; ERROR: the bus refuses the address.
  */
 static UnetmmXlat atomic_execute(UnetmmCore *core, UnetmmEp *ep,
                                  const struct unetmm_frame *f,
@@ -159,7 +159,7 @@ static UnetmmRelTake atomic_take(UnetmmCore *core, UnetmmEp *ep,
     return UNETMM_REL_TAKEN;
 }
 
-/* Never executed again: what was there is told once more. */
+/* Never executed again: the old value is sent once more. */
 static void atomic_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          const struct unetmm_frame *f)
 {

@@ -53,7 +53,7 @@ static bool rel_post_cqe(UnetmmCore *core, UnetmmEp *ep,
     return unetmm_ep_complete(core, ep, cqe);
 }
 
-/* The import that an update was for, if that is what it was. */
+/* The import of an update; NULL: this is not an update. */
 static UnetmmImport *unasked_import(const UnetmmCore *core, UnetmmEp *ep,
                                     const UnetmmRelMsg *m)
 {
@@ -65,8 +65,8 @@ static UnetmmImport *unasked_import(const UnetmmCore *core, UnetmmEp *ep,
 }
 
 /*
- * Says of one that has failed: of updates once for each import, and of none
- * what the end of the channel says anyway.  False: there is nothing to say.
+ * Says of one that has failed: of updates once for each import, and none if
+ * the end of the channel tells of it.  False: there is nothing to say.
  */
 static bool unasked_cqe(const UnetmmCore *core, UnetmmEp *ep,
                         const UnetmmRelMsg *m, struct unetmm_cqe *cqe)
@@ -152,8 +152,8 @@ static bool rel_complete_one(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 }
 
 /*
- * Behind one that waits for room there may be others that are over.  What the
- * budget leaves is work for another turn.
+ * Behind one that waits for room there may be others that are over.  Those
+ * beyond the budget are work for another turn.
  */
 void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep)
 {

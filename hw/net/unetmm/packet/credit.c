@@ -1,10 +1,10 @@
 /*
  * unetmm: reliable channels: credits: how many packets may be sent
  *
- * Who has slots of a system buffer for a channel says up to which number its
- * peer may send: the next one expected and so many more.  It is a limit, not a
- * difference, and never goes back; so it may be lost, doubled and overtaken.
- * A packet that is sent again needs none, nor does an acknowledgement.
+ * An endpoint with slots of a system buffer for a channel tells its peer the
+ * highest number to send: the next one expected and so many more.  It is a
+ * limit, not a difference, and never goes back; so it may be lost, doubled and
+ * overtaken.  Packets that are sent again and acknowledgements need none.
  *
  * The packet that uses the last credit asks for more.  If the answer is lost
  * the channel's time ends, and a probe (an acknowledgement that asks for one)

@@ -1,5 +1,5 @@
 /*
- * unetmm: reliable channels: the end of a connection, in error or in peace
+ * unetmm: reliable channels: the end of a connection, in error or by a clear
  *
  * A connection whose channel was cleared lives on (CLOSED) until the sends that
  * it took have been completed.
@@ -64,7 +64,7 @@ static void rel_end_sends(UnetmmRel *rel, const UnetmmRelMsg *blame,
     tx->deadline_ns = INT64_MAX;
 }
 
-/* What both ends of a channel, in error or in peace, have in common. */
+/* Common to the end of a channel in error and by a clear. */
 static void rel_leave(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 {
     unetmm_rel_drop_kept(core, rel);

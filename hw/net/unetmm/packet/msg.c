@@ -2,10 +2,9 @@
  * unetmm: reliable channels: packets of SENDs into buffers
  *
  * A message takes its buffer out of the free queue with its first packet, so
- * that a message that never ends is in nobody's way.  What the packet needs
- * and cannot have now (a buffer, a page, room in the completion queue) makes
- * the peer come again later: nothing waits in the card, and no frame waits for
- * an endpoint.
+ * that a message that never ends is in nobody's way.  If a buffer, a page or
+ * room in the completion queue is missing now, the peer comes again later:
+ * nothing waits in the card, and no frame waits for an endpoint.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -46,9 +45,9 @@ static UnetmmRelTake rel_take_inline(UnetmmCore *core, UnetmmEp *ep,
 }
 
 /*
- * A message begins: it takes the next buffer, for good, if that is ready for
- * the packet.  The other pages are looked up in their turn: not all of a long
- * buffer need ever be translated at the same time.
+ * A message begins: it takes the next buffer, and keeps it, if that is ready
+ * for the packet.  The other pages are looked up in their turn: not all of a
+ * long buffer need ever be translated at the same time.
  */
 static UnetmmRelTake rel_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                const struct unetmm_frame *f)

@@ -18,7 +18,7 @@ typedef enum UnetmmRelTake {
     UNETMM_REL_LATER,           /* its pages are moving */
     UNETMM_REL_REFUSED,         /* the peer is to come again */
     UNETMM_REL_DROPPED,         /* and counted */
-    UNETMM_REL_ENDED,           /* so has the channel, or the endpoint */
+    UNETMM_REL_ENDED,           /* the channel or endpoint ended */
     UNETMM_REL_REJECTED,        /* the peer is to do without */
     UNETMM_REL_ASIDE,           /* it is in the system buffer */
 } UnetmmRelTake;

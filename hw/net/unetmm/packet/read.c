@@ -1,8 +1,8 @@
 /*
  * unetmm: reliable channels: requests to read a region
  *
- * A request is looked at in its turn, so that what was written before it is
- * there, and again whenever it is repeated; the answer is gathered when it goes
+ * A request is looked at in its turn, so that it reads all earlier writes, and
+ * again whenever it is repeated; the answer is gathered when it goes
  * out, and may be older or newer than another one to the same request.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -53,7 +53,7 @@ static UnetmmXlat read_look(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     return result;
 }
 
-/* What the READ has behind this request, at most. */
+/* The READ's bytes behind this request, at most. */
 static uint64_t read_more(const UnetmmRel *rel, const struct unetmm_frame *f)
 {
     return (uint64_t)UNETMM_GET(UNETMM_READ_MORE, f->imm) * rel->mtu;

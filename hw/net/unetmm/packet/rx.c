@@ -1,15 +1,15 @@
 /*
  * unetmm: reliable channels: packets, in their order
  *
- * Packets may arrive in any order, and are taken in theirs.  What one means is
- * in the table of its opcode.  One that comes before its turn may be kept,
- * whole or its header alone (`early`: the data of a WRITE is where it belongs
- * by then); what is kept is acknowledged and never dropped.
+ * Packets may arrive in any order, and are taken in theirs.  The table of its
+ * opcode gives a packet its meaning.  One that comes before its turn may be
+ * kept, whole or its header alone (`early`: the data of a WRITE is where it
+ * belongs by then); a kept packet is acknowledged and never dropped.
  *
  * A packet at its turn is taken, or refused (the peer is to come again: nothing
  * waits in the card, and no frame waits for an endpoint), or rejected: then
- * only a VOID with its number is taken, so that a rejection is for good
- * whatever comes twice or late.
+ * only a VOID with its number is taken, so that no packet that comes twice or
+ * late undoes a rejection.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -153,7 +153,7 @@ static UnetmmRelTake rel_turn_kept(UnetmmCore *core, UnetmmEp *ep,
     return take;
 }
 
-/* A packet of which the header was kept, and what is left to do of it. */
+/* The rest of a packet of which only the header was kept. */
 static UnetmmRelTake rel_turn_early(UnetmmCore *core, UnetmmEp *ep,
                                     UnetmmRel *rel)
 {
@@ -275,7 +275,7 @@ void unetmm_rel_receive(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     }
 }
 
-/* ---- What was waited for ------------------------------------------------ */
+/* ---- Answers and pages that arrive -------------------------------------- */
 
 void unetmm_rel_taken(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 {
@@ -472,7 +472,7 @@ UnetmmXlat unetmm_rel_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     return UNETMM_XLAT_MISS;
 }
 
-/* A page of a region will never be there: what wanted it is told. */
+/* A page of a region will never be there: tells the packets waiting. */
 static void rel_region_error(UnetmmCore *core, UnetmmRel *rel, uint32_t psn)
 {
     if (psn == rel->rx.nxt && (rel->rx.landed ||
@@ -578,7 +578,7 @@ void unetmm_rel_look_again(UnetmmCore *core, UnetmmEp *ep)
     room = unetmm_ep_cq_spare(ep);
     for (UnetmmRel *rel = ep->rels; rel && room && !ep->error;
          rel = rel->next) {
-        /* What is still to be refused has not been said yet. */
+        /* A refusal that is still owed has not been sent yet. */
         if (rel->state == UNETMM_REL_OPEN && rel->rx.refused &&
             !rel->rx.refuse && rel_ready(ep, rel)) {
             rel->rx.refused = UNETMM_REL_WANT_NOTHING;
@@ -602,8 +602,8 @@ static void rel_ask_otherwise(UnetmmCore *core, UnetmmRel *rel)
 }
 
 /*
- * What was held is not, and a page that was missed may be no packet's any more:
- * whoever waits for either looks again.  A reply that comes all the same says
+ * A held part was released, or a missed page is no packet's any more: channels
+ * that wait for either look again.  A reply that comes all the same says
  * nothing about where the packet goes now.
  */
 void unetmm_rel_moved(UnetmmCore *core, UnetmmEp *ep)

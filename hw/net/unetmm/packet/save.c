@@ -14,7 +14,7 @@ uint32_t unetmm_rel_kept_psn(const UnetmmRel *rel, uint32_t slot)
     return rel->rx.nxt + (slot - rel->rx.nxt) % UNETMM_REL_WINDOW;
 }
 
-/* What is cut out of a later packet of the same region. */
+/* The bytes cut out of a later packet of the same region. */
 static bool early_range_ok(const struct unetmm_frame *f)
 {
     return f->opcode != UNETMM_WIRE_WRITE || !f->len ||
@@ -37,7 +37,7 @@ void unetmm_rel_save_early(UnetmmStream *st, UnetmmRel *rel, uint32_t slot)
     }
 }
 
-/* Answers that are owed, and what atomics found. */
+/* Answers that are owed, and the old values of atomics. */
 static void asks_save(UnetmmStream *st, UnetmmRel *rel)
 {
     UnetmmRelRx *rx = &rel->rx;
@@ -228,7 +228,7 @@ static bool packet_answer_ok(const UnetmmTransfer *tx)
         return tx->desc.len == sizeof(uint64_t) && tx->done == tx->desc.len &&
                !target->len;
     }
-    /* A channel that is closed has no MTU any more; nor is it asked again. */
+    /* A closed channel has no MTU any more, and is not asked again. */
     return tx->desc.len && target->len == tx->desc.len &&
            (tx->rel->state != UNETMM_REL_OPEN || tx->desc.len <= tx->rel->mtu);
 }

@@ -1,8 +1,8 @@
 /*
  * unetmm: reliable channels: times that end
  *
- * A channel has one time: that by which an answer to what it has sent is due,
- * or, when the peer was not ready, that at which it is asked again.  The card
+ * A channel has one time: that by which an answer to its packets is due, or,
+ * when the peer was not ready, that at which it is asked again.  The card
  * has one moment before which none of them ends; it may be too early, and is
  * made right when it comes.
  *

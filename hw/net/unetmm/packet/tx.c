@@ -1,13 +1,13 @@
 /*
  * unetmm: reliable channels: messages into packets, and packets again
  *
- * The card keeps no copy of what it sends: each packet is gathered from the
+ * The card keeps no copy of sent data: each packet is gathered from the
  * process's memory when it goes out, the first time and every other, by the
- * same resumable transfer as any send (send/send.c), which may therefore
- * wait for a translation each time.  Only inline data is kept.
+ * same resumable transfer as any send (send/send.c), which may wait for a
+ * translation each time.  Only inline data is kept.
  *
- * What an operation has of its own is in the table `kinds`; all are packets of
- * one numbering, and complete in one order.
+ * The table `kinds` has the operations' differences; all are packets of one
+ * numbering, and complete in one order.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -110,7 +110,7 @@ bool unetmm_rel_request(const UnetmmRelMsg *m)
 
 /* ---- Messages ----------------------------------------------------------- */
 
-/* What the import says now is what the message goes by from here on. */
+/* The import's present state is copied: the message uses the copy. */
 static void rel_post_target(const UnetmmEp *ep, UnetmmRelMsg *m,
                             const UnetmmDescriptor *d)
 {
@@ -325,7 +325,7 @@ bool unetmm_rel_next(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
     return true;
 }
 
-/* Does the peer still need it?  What happened since it was picked counts. */
+/* Does the peer still need it?  It may have been acknowledged since. */
 bool unetmm_rel_wanted(const UnetmmRel *rel, uint32_t psn)
 {
     const UnetmmRelTx *tx = &rel->tx;
@@ -359,7 +359,7 @@ static void rel_first_time(UnetmmRel *rel, UnetmmRelMsg *m)
     }
 }
 
-/* An answer is asked for when none would come by itself soon. */
+/* An answer is asked for when none would come unasked soon. */
 static bool rel_should_ask(const UnetmmEp *ep, const UnetmmRelTx *tx,
                            uint32_t psn, bool again)
 {
@@ -398,7 +398,7 @@ static void rel_packet_header(UnetmmCore *core, UnetmmEp *ep,
     }
 }
 
-/* The packet goes out now: what has to be known of it is noted. */
+/* The packet goes out now: notes its number and time. */
 static void rel_account(UnetmmCore *core, UnetmmEp *ep,
                         const UnetmmTransfer *t)
 {
@@ -430,7 +430,7 @@ void unetmm_rel_emit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
 {
     bool local = unetmm_port_local(core, t->rel->mac);
 
-    /* What does not get away is lost on its way, like anything else. */
+    /* A packet without a link counts as lost on its way. */
     if (!local && !core->port->link) {
         unetmm_count(core, ep, UNETMM_C_drop_link, 1);
         return;
@@ -499,7 +499,7 @@ const UnetmmTransferOps unetmm_rel_packet = {
 
 /* ---- The end of one message --------------------------------------------- */
 
-/* What ep->tx has of it is not wanted any more. */
+/* Drops the part of it in ep->tx. */
 static void rel_abort_message(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                               const UnetmmRelMsg *m)
 {

@@ -2,10 +2,10 @@
  * unetmm: reliable channels: packets of WRITEs into regions
  *
  * Each packet says where its data belongs, so it is put there at once, also
- * before its turn; of an early one only the header is kept, which does at its
- * turn what must be in order: the notification.  What is placed late leaves out
- * the bytes that a later packet has written already, so that of two WRITEs of
- * one channel to the same place the second is what stays.
+ * before its turn; of an early one only the header is kept, for the
+ * notification, which must come in order.  A packet that is placed late leaves
+ * out the bytes that a later one has written already, so that of two WRITEs of
+ * one channel to the same place the second one stays.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -15,8 +15,8 @@
 /* ---- Where it goes ------------------------------------------------------ */
 
 /*
- * Leaves out of the placement what is in [addr, + len), len > 0.  All of
- * these are offsets in the region still: what is early may have moved since.
+ * Leaves the bytes in [addr, + len), len > 0, out of the placement.  All of
+ * these are offsets in the region still: early data may have moved since.
  */
 static void write_cut(UnetmmPlacement *place, uint64_t addr, uint32_t len)
 {
@@ -69,7 +69,7 @@ static void write_aim(UnetmmPlacement *place, const UnetmmRegion *region)
     }
 }
 
-/* All of the packet but what later ones have written. */
+/* All of the packet but the bytes that later ones have written. */
 static void write_pieces(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel,
                          const struct unetmm_frame *f,
                          const UnetmmRegion *region, UnetmmPlacement *place)
@@ -95,7 +95,7 @@ static void write_pieces(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel,
     write_aim(place, region);
 }
 
-/* For whoever moves the part of the region later. */
+/* For a move of the part of the region later. */
 static void write_note(const UnetmmPlacement *place,
                        const struct unetmm_frame *f,
                        const UnetmmRegion *region)
@@ -115,7 +115,7 @@ typedef enum WritePlace {
     WRITE_NEVER,
 } WritePlace;
 
-/* Its pages are missing, from vpn on: asks, for what is to follow as well. */
+/* Its pages are missing, from vpn on: asks, for the pages to follow as well. */
 static void write_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                       const struct unetmm_frame *f,
                       const UnetmmRegion *region, uint64_t vpn,
@@ -284,7 +284,7 @@ static uint32_t write_count_it(UnetmmCore *core, UnetmmEp *ep,
     return unetmm_event_counter_add(core, ep, id) ? 0 : UNETMM_WHY_MEMORY;
 }
 
-/* It is where it belongs, and so is all before it. */
+/* It is where it belongs, like all before it. */
 static UnetmmRelTake write_taken(UnetmmCore *core, UnetmmEp *ep,
                                  UnetmmRel *rel, const struct unetmm_frame *f)
 {

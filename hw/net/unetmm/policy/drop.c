@@ -1,7 +1,7 @@
 /*
  * unetmm: policy `drop`: a message that meets a buffer which is not resident is
  * lost; the buffer keeps its place and waits for its page.  On a reliable
- * channel nothing is lost for good: there it is what `rnr` is, for an endpoint
+ * channel no message is lost: there it acts as `rnr`, for an endpoint
  * that has both types of channels, or whose source brings no pages.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later

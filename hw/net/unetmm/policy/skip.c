@@ -1,7 +1,7 @@
 /*
  * unetmm: policy `skip` (U-Net/MM): a head that is not resident when its turn
  * comes goes back to the program unfilled, and the message tries the next.
- * What has no next place to try waits, on a reliable channel.
+ * A message without a next place waits, on a reliable channel.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

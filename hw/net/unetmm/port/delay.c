@@ -53,7 +53,7 @@ bool unetmm_delay_take(UnetmmCore *core, uint8_t *frame, uint32_t bytes)
     return true;
 }
 
-/* When the first of the queue goes; INT64_MAX: not by itself. */
+/* When the first of the queue goes; INT64_MAX: none goes by time. */
 static int64_t delay_next(const UnetmmCore *core)
 {
     const UnetmmPort *port = core->port;
@@ -63,7 +63,7 @@ static int64_t delay_next(const UnetmmCore *core)
            first->due_ns : INT64_MAX;
 }
 
-/* Sends what is due, as far as there is room where it goes. */
+/* Sends the frames that are due, as far as there is room. */
 static void delay_go(UnetmmCore *core)
 {
     UnetmmPort *port = core->port;

@@ -43,7 +43,7 @@ static void port_free(UnetmmCore *core)
 
 /*
  * The queues can hold thousands of frames for a moment.  The pool is for those
- * that are used all the time; what is beyond it is the host's again at once.
+ * that are used all the time; buffers beyond it are freed at once.
  */
 uint8_t *unetmm_port_buffer(UnetmmCore *core)
 {
@@ -102,7 +102,7 @@ void unetmm_port_keep(UnetmmCore *core, uint8_t *frame, uint32_t bytes,
         (UnetmmQueued) { frame, bytes, from, only };
 }
 
-/* What is for this endpoint alone is for none any more. */
+/* Frames for this endpoint alone are for none any more. */
 static void port_ep_close(UnetmmCore *core, UnetmmEp *ep)
 {
     UnetmmPort *port = core->port;
@@ -124,7 +124,7 @@ UnetmmSent unetmm_port_emit(UnetmmCore *core, uint8_t *frame, uint32_t bytes)
 {
     UnetmmSent sent;
 
-    /* What a raw endpoint sends has been kept already if it is to stay. */
+    /* A raw endpoint's frame has been kept already if it is to stay. */
     if (unetmm_eth_ours(frame) && unetmm_port_local(core, frame)) {
         core->counters[UNETMM_C_local_frames]++;
         unetmm_spend(core, UNETMM_STEP_LOCAL, bytes);

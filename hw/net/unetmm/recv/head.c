@@ -9,8 +9,8 @@
  * next one.  (Without that bound two endpoints whose heads do not fit together
  * would have the driver trade pages between them for ever.)
  *
- * A buffer may be far longer than what comes.  So a datagram needs the pages
- * alone that it touches, and what is looked at ahead is a few pages at a time
+ * A buffer may be far longer than its message.  So a datagram needs the pages
+ * alone that it touches, and the card looks a few pages ahead at a time
  * (UNETMM_HEAD_STEP), the rest in later turns of the main loop: a buffer that
  * is used before has cost no more than that.  CHECK is the state until all
  * pages have been seen; to a message it is as good as READY.
@@ -138,8 +138,8 @@ static void head_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
 }
 
 /*
- * A page of the head could not be had: it becomes ASKED for that and for what
- * is missing behind it, or FAILED.
+ * A page of the head could not be had: it becomes ASKED for that page and for
+ * absent ones behind it, or FAILED.
  */
 static void head_lacks(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                        UnetmmXlat result, uint64_t i)
@@ -231,7 +231,7 @@ bool unetmm_head_begins(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
     UnetmmPage page;
     uint64_t i;
 
-    /* What the driver may still drop must not get data. */
+    /* A page that the driver may still drop must not get data. */
     if (head->state == UNETMM_HEAD_ASKED && head->zero) {
         return false;
     }
@@ -284,7 +284,7 @@ bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
 /*
  * How many heads are asked for ahead.  With reliable channels buffers may be as
  * long as the TLB: then those are, from the first on, that fit into it
- * together.  The others would push out what a message is landing in.
+ * together.  The others would push out pages in which a message is landing.
  */
 static uint32_t head_ahead(UnetmmCore *core, UnetmmEp *ep)
 {
@@ -334,9 +334,9 @@ static void heads_check_if(UnetmmCore *core, UnetmmEp *ep, uint32_t ahead,
 }
 
 /*
- * Looks at the heads, but for one in which a message is landing.  What may ask
- * comes first and goes on by itself, since it gets to an end: what may not is
- * looked at again and again, and could do so for ever.
+ * Looks at the heads, but for one in which a message is landing.  Heads that
+ * may ask come first and go on without a turn, since they come to an end;
+ * those that may not are looked at again and again, possibly for ever.
  */
 static void heads_check(UnetmmCore *core, UnetmmEp *ep, uint32_t *most)
 {
@@ -359,10 +359,10 @@ static void heads_check(UnetmmCore *core, UnetmmEp *ep, uint32_t *most)
 }
 
 /*
- * Fills the window of heads, asks for their pages, returns what failed: as many
- * as an endpoint may send in its turn, if the budget has as many.  The others
- * are work for another turn (ep_has_work()): a process can post them as fast as
- * they come back.
+ * Fills the window of heads, asks for their pages, returns those that failed:
+ * as many as an endpoint may send in its turn, if the budget has as many.  The
+ * others are work for another turn (ep_has_work()): a process can post them as
+ * fast as they come back.
  */
 void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
 {
@@ -427,8 +427,8 @@ static void head_lost(UnetmmCore *core, UnetmmEp *ep, uint64_t first,
 }
 
 /*
- * Pages on which heads relied were evicted or invalidated: what becomes of
- * these.  A page on which none did (UnetmmTlbEntry.head) needs no look.
+ * Pages on which heads relied were evicted or invalidated: the heads' next
+ * states.  A page on which none did (UnetmmTlbEntry.head) needs no look.
  */
 static void head_lost_page(UnetmmCore *core, uint16_t space, uint64_t first,
                            uint64_t last)

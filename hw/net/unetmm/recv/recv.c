@@ -3,14 +3,15 @@
  *
  * A frame, from the wire or from the card itself, is copied and checked once;
  * then its endpoint and channel, then its buffer.  Nothing here ever makes the
- * wire wait for one endpoint: what cannot be placed is dropped and counted.
+ * wire wait for one endpoint: a frame that cannot be placed is dropped and
+ * counted.
  *
  * With x-dma-page-ns one message at a time lands page by page (the receive DMA
  * engine is one); the others wait in the port's queue.  All its pages are held
  * from the lookup on, so that none is evicted under it; if one is invalidated
  * before its turn the message is dropped and the buffer stays.  A source that
- * locks its entries has one locked at a time, while that page's data moves, and
- * the message is dropped likewise if one has gone by then.
+ * locks its entries has one locked at a time, while that page's data moves,
+ * and the message is dropped, too, if one has gone by then.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -33,7 +34,7 @@ void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why)
 #define COUNT   UNETMM_WIRE_F_COUNT
 #define CREDIT  UNETMM_WIRE_F_CREDIT
 
-/* What of a frame may be other than zero, by its opcode; 0: there is none. */
+/* Members that may be nonzero, by opcode; 0: there is no such opcode. */
 static const struct {
     uint32_t flags;
     bool psn, offset, remote, handle, imm, len;
@@ -59,7 +60,7 @@ static const struct {
 #undef COUNT
 #undef CREDIT
 
-/* The end of a message, and one of the two; or what is to follow. */
+/* The end of a message, and one of the two; or the bytes to follow. */
 static bool recv_write_ok(const struct unetmm_frame *f)
 {
     uint32_t both = UNETMM_WIRE_F_NOTIFY | UNETMM_WIRE_F_COUNT;
@@ -73,7 +74,7 @@ static bool recv_write_ok(const struct unetmm_frame *f)
     return (f->flags & both) != both;
 }
 
-/* What goes beyond zero or not. */
+/* Checks beyond zero or not. */
 static bool recv_opcode_ok(const struct unetmm_frame *f)
 {
     switch (f->opcode) {
@@ -489,7 +490,7 @@ UnetmmPlaced unetmm_recv_place(UnetmmCore *core, UnetmmEp *ep,
            place_at_once(core, ep, place, payload);
 }
 
-/* Lets go of what the landing message still holds. */
+/* Releases the pages that the landing message still holds. */
 static void landing_end(UnetmmCore *core)
 {
     UnetmmLanding *rx = core->rx;

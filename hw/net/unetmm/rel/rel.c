@@ -19,7 +19,7 @@ static void rel_free(UnetmmCore *core)
     g_clear_pointer(&core->acks, g_free);
 }
 
-/* A connection in `slot`, which is free, as the last of its endpoint's. */
+/* A connection in `slot`, which is free, at the end of its endpoint's list. */
 UnetmmRel *unetmm_rel_new(UnetmmCore *core, UnetmmEp *ep, uint16_t slot)
 {
     UnetmmRel *rel = g_new0(UnetmmRel, 1);

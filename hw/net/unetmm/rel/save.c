@@ -41,7 +41,7 @@ static void msg_data_save(UnetmmStream *st, UnetmmRelMsg *m)
     }
 }
 
-/* What its descriptor was checked for. */
+/* The checks of its descriptor. */
 static bool msg_op_ok(const UnetmmRelMsg *m)
 {
     bool is_inline = m->flags & UNETMM_SQE_F_INLINE;
@@ -236,7 +236,7 @@ static uint64_t window_bits(uint32_t first, uint32_t end)
     return bits;
 }
 
-/* What is said of packets on their way does not contradict itself. */
+/* The bits of packets on their way do not contradict each other. */
 static bool tx_bits_ok(const UnetmmRel *rel)
 {
     const UnetmmRelTx *tx = &rel->tx;
@@ -413,8 +413,8 @@ static void rx_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
     unetmm_stream_u64(st, &rx->buf_addr, "buf_addr");
     unetmm_stream_u64(st, &rx->buf_cookie, "buf_cookie");
     if (!rx_message_ok(rel)) {
-        unetmm_stream_refuse(st, "channel %u of endpoint %u receives what it "
-                             "cannot", rel->channel, rel->ep);
+        unetmm_stream_refuse(st, "channel %u of endpoint %u receives an "
+                             "impossible message", rel->channel, rel->ep);
     }
     for (uint32_t i = 0; i < UNETMM_REL_WINDOW && !st->wrong; i++) {
         if (rx->have & unetmm_rel_bit(i)) {
@@ -524,7 +524,7 @@ static void promise_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
     rel->share.credits = credits;
 }
 
-/* What its misses are for, if there are any. */
+/* The purposes of its misses, if there are any. */
 static void missed_save(UnetmmStream *st, UnetmmRel *rel)
 {
     for (unsigned kind = 0; kind < UNETMM_REL_MISSES; kind++) {
@@ -594,7 +594,7 @@ static void rels_write(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-/* One of the endpoint's; *made: those that CHANNEL_SET made, and are left. */
+/* One of an endpoint; *made: those that CHANNEL_SET made, and are left. */
 static void rel_read(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
                      UnetmmRel **made)
 {
@@ -712,7 +712,7 @@ void unetmm_rels_check(UnetmmStream *st, UnetmmCore *core)
         }
         if (!misses_ok(rel, goes)) {
             unetmm_stream_refuse(st, "a miss of channel %u of endpoint %u "
-                                 "waits for what cannot come", rel->channel,
+                                 "waits in vain", rel->channel,
                                  rel->ep);
         }
     }

@@ -57,7 +57,7 @@ static void share_restored(UnetmmStream *st, UnetmmCore *core,
     if (rel->state == UNETMM_REL_OPEN && !core->eps[rel->ep].error) {
         if (slot->psn - rel->rx.nxt >= UNETMM_REL_WINDOW ||
             !(share->unlanded & unetmm_rel_bit(slot->psn))) {
-            unetmm_stream_refuse(st, "a slot has what nobody waits for");
+            unetmm_stream_refuse(st, "a slot has a packet that none waits for");
         }
         share->slot_of[slot->psn % UNETMM_REL_WINDOW] = number;
     }

@@ -1,7 +1,7 @@
 /*
  * unetmm: reliable channels: messages that no descriptor asked for
  *
- * What was stored in windows, and what proxy pages have started, becomes a
+ * Stores in windows, and transfers that proxy pages have started, become a
  * message like any other, in the same order, but one without a cookie: it
  * completes only if it fails.
  *

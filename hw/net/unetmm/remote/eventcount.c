@@ -1,11 +1,12 @@
 /*
- * unetmm: event counters: control transferred by what is written
+ * unetmm: event counters: control transferred by writes
  *
  * A counter is a word in a page of host memory that its process can read; the
- * card alone changes it, and keeps no copy.  So who spins asks nobody, and all
- * that is state of the card's is what somebody sleeps for: one value for each
- * counter.  An increment and the look at that value are one step to the driver,
- * as is arming with the look at the counter: so no wake-up is lost between.
+ * card alone changes it, and keeps no copy.  A process that spins makes no
+ * call, and the card's only state is the value that a sleeper waits for: one
+ * for each counter.  An increment and the look at that value are one step to
+ * the driver, as is arming with the look at the counter: so no wake-up is lost
+ * between.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -14,7 +15,7 @@
 #include "remote.h"
 #include "../abi/unetmm_le.h"
 
-#define COUNT_TRIES     64              /* against whom there should not be */
+#define COUNT_TRIES     64              /* no one should compete */
 
 uint8_t unetmm_event_counters_set(UnetmmCore *core, uint16_t id,
                             const struct unetmm_cmd_counters *cmd)
@@ -146,7 +147,7 @@ bool unetmm_event_counter_add(UnetmmCore *core, UnetmmEp *ep, uint32_t id)
     uint64_t old = 0, expected;
     unsigned tries = 0;
 
-    /* One access, with all barriers: what was placed before is seen first. */
+    /* One access, with all barriers: data placed before is seen first. */
     do {
         expected = old;
         if (tries++ == COUNT_TRIES ||
@@ -256,7 +257,7 @@ void unetmm_event_counters_save(UnetmmStream *st, UnetmmCore *core, uint16_t id)
     }
 }
 
-/* Who owes is in the list; who owes nothing any more may be. */
+/* Each counter that owes a record is in the list; others may be, too. */
 static void counters_due_save(UnetmmStream *st, UnetmmCore *core)
 {
     uint32_t n = core->params.spaces;

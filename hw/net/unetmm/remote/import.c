@@ -1,5 +1,5 @@
 /*
- * unetmm: imports: what an endpoint may use of a peer's memory
+ * unetmm: imports: an endpoint's rights to a peer's memory
  *
  * A process names a small number; which region of which peer that is, and the
  * key to it, only the driver has ever said.  The peer checks all of it again.
@@ -46,7 +46,7 @@ uint8_t unetmm_import_set(UnetmmCore *core, uint16_t id,
     return UNETMM_CS_OK;
 }
 
-/* What was stored in its windows goes on, as all that has been taken does. */
+/* Stores in its windows go on, as all descriptors taken before do. */
 static void import_end(UnetmmCore *core, UnetmmEp *ep, uint32_t number)
 {
     ep->imports[number].live = false;

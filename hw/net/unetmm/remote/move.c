@@ -2,10 +2,10 @@
  * unetmm: parts of regions that are somewhere else (transfer redirection)
  *
  * Where a byte of a region is, is looked up for each packet when it is placed,
- * so nothing has to follow when a part moves.  What has landed before is copied
- * by the driver's process; the part is held meanwhile, so that no copy can be
- * later than what it would overwrite.  What must be copied is kept as few
- * intervals, in each place; they may cover too much, never too little.
+ * so nothing has to follow when a part moves.  Data that landed before is
+ * copied by the driver's process; the part is held meanwhile, so that no copy
+ * can overwrite newer data.  The bytes to copy are kept as few intervals, in
+ * each place; they may cover too much, never too little.
  *
  * A packet or an answer that is moving through the part when a command comes is
  * waited for, one page at most: the part is held by then, so it goes no further
@@ -61,7 +61,7 @@ static void spans_add(UnetmmSpans *s, uint64_t first, uint64_t last)
     spans_fit(s);
 }
 
-/* Moves what is in [first, last] from one to another. */
+/* Moves the intervals in [first, last] from one to another. */
 static void spans_take(UnetmmSpans *s, uint64_t first, uint64_t last,
                        UnetmmSpans *taken)
 {
@@ -88,7 +88,7 @@ static void spans_take(UnetmmSpans *s, uint64_t first, uint64_t last,
     *s = left;
 }
 
-/* What is at `from` or behind it goes from one to the other as well. */
+/* Intervals from `from` on go from one to the other as well. */
 static void spans_join(UnetmmSpans *to, const UnetmmSpans *s, uint64_t from)
 {
     for (uint32_t i = 0; i < s->n; i++) {
@@ -191,7 +191,7 @@ bool unetmm_region_held(const UnetmmRegion *region, uint64_t offset,
     return false;
 }
 
-/* What waits for a part, or for a page of it, has to look again. */
+/* Channels that wait for a part, or a page of it, look again. */
 static void move_tell_channels(UnetmmCore *core, uint16_t space)
 {
     for (uint16_t e = core->spaces[space].first_ep; e != UNETMM_NO_EP;
@@ -206,7 +206,7 @@ static void move_tell_channels(UnetmmCore *core, uint16_t space)
 
 /* ---- Commands ----------------------------------------------------------- */
 
-/* Lists for the driver what is in r->spans from `from` on. */
+/* Lists r->spans from `from` on for the driver. */
 static bool move_tell(UnetmmCore *core, const UnetmmMove *r,
                           uint64_t from, uint32_t *result)
 {
@@ -252,7 +252,7 @@ static uint8_t back_done(UnetmmCore *core, UnetmmMove *r,
     return UNETMM_CS_OK;
 }
 
-/* What has not been copied, or has been copied back, is in the old place. */
+/* Bytes not copied, or copied back, are in the old place. */
 static void end_done(UnetmmMoved *m, UnetmmMove *r)
 {
     if (r->state == UNETMM_MOVED_BEGUN) {
@@ -342,7 +342,7 @@ static uint8_t move_go(UnetmmCore *core, UnetmmRegion *region,
     if (r->state == UNETMM_MOVED_GOING) {
         return UNETMM_CS_BAD_ARG;
     }
-    /* What has been copied is in the new place as if it had landed there. */
+    /* Copied bytes are in the new place as if they had landed there. */
     r->state = UNETMM_MOVED_GOING;
     return move_done(core, region, r, UNETMM_REDIRECT_GO, result);
 }
@@ -412,7 +412,7 @@ uint8_t unetmm_move(UnetmmCore *core,
     }
 }
 
-/* ---- What was waited for ------------------------------------------------ */
+/* ---- The end of transfers ----------------------------------------------- */
 
 static void move_done_late(UnetmmCore *core, UnetmmMove *r,
                                uint8_t status, uint32_t result)
@@ -469,7 +469,7 @@ static void spans_save(UnetmmStream *st, UnetmmSpans *s, uint64_t first,
     }
     unetmm_stream_leave(st);
     if (!st->wrong && !unetmm_spans_ok(s, first, last)) {
-        unetmm_stream_refuse(st, "what has landed in a region cannot have");
+        unetmm_stream_refuse(st, "impossible spans of a region");
     }
 }
 

@@ -3,8 +3,8 @@
  *
  * A region is a range of an address space, not memory: each packet that uses
  * it is checked against the table, and its pages are looked up like any other.
- * So nothing has to be undone when a region goes.  What is moving through it at
- * that moment ends first, page by page; REGION_CLEAR waits for that, and until
+ * So nothing has to be undone when a region goes.  Transfers through it at
+ * that moment end first, page by page; REGION_CLEAR waits for that, and until
  * then nothing new begins.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later

@@ -36,7 +36,7 @@ void unetmm_irq_want(UnetmmCore *core, unsigned vector)
 
 static uint32_t irq_moderation(const UnetmmCore *core, unsigned vector)
 {
-    /* Whoever handles VEC_NET arms it anew: that is moderation enough. */
+    /* VEC_NET's handler arms it anew: that is moderation enough. */
     static const unsigned ring[UNETMM_NUM_VECTORS - 1] = {
         [UNETMM_VEC_EVENT] = UNETMM_RING_CMDC,
         [UNETMM_VEC_FAULT] = UNETMM_RING_FAULT,

@@ -2,8 +2,8 @@
  * unetmm: the rings that the card shares with the driver
  *
  * One type, one fetch, one post.  An index runs freely over 32 bits and is
- * masked at each use; what the guest writes into an index register is checked
- * before it is taken.  A ring whose memory the bus refuses makes the card
+ * masked at each use; a guest's write to an index register is checked before
+ * it is taken.  A ring whose memory the bus refuses makes the card
  * fatal: there is nobody left to tell.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -62,7 +62,7 @@ static bool ring_enable(UnetmmRing *ring, uint32_t value)
     return true;
 }
 
-/* The guest's side of the indices: what it produces, or consumes. */
+/* The guest's side of the indices: producer or consumer. */
 static bool ring_index(UnetmmRing *ring, unsigned number, uint32_t reg,
                        uint32_t value)
 {

@@ -3,7 +3,7 @@
  *
  * Fetch the descriptor, gather its segments page by page into one contiguous
  * frame, transmit, complete.  Each step may stop (blocked_on) and is entered
- * again from where it stopped; only what a step must have is kept.
+ * again from where it stopped; only the state that a step needs is kept.
  *
  * A channel's packets and a raw endpoint's frames are gathered in the same way;
  * UnetmmTransferOps, which rel/ and ether/ fill, has the differences.
@@ -61,7 +61,7 @@ static bool tx_read_slots(UnetmmCore *core, UnetmmEp *ep, uint32_t index,
     return true;
 }
 
-/* What the opcodes differ in; `flags` 0: there is no such opcode. */
+/* The opcodes' differences; `flags` 0: there is no such opcode. */
 static const struct {
     uint8_t flags;              /* UNETMM_SQE_F_* that may be set ... */
     uint8_t must;               /* ... and must be */
@@ -196,7 +196,7 @@ static uint8_t tx_one_sided(UnetmmCore *core, UnetmmEp *ep,
     }
     d->operands = tx_ops[d->opcode].operands;
     if (d->operands) {
-        /* What comes back, and what it is that changes. */
+        /* The old value comes back into it; the new one has its size. */
         d->len = sizeof(uint64_t);
     }
     if (d->opcode == UNETMM_OP_READ && !d->len) {
@@ -206,7 +206,7 @@ static uint8_t tx_one_sided(UnetmmCore *core, UnetmmEp *ep,
            UNETMM_ST_BAD_IMPORT;
 }
 
-/* Checks the descriptor, and fills in what its slots say.  UNETMM_ST_*. */
+/* Checks the descriptor, and fills in the fields of its slots.  UNETMM_ST_*. */
 static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep, UnetmmDescriptor *d,
                        const struct unetmm_sqe *sqe, const uint8_t *slots)
 {
@@ -240,7 +240,7 @@ static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep, UnetmmDescriptor *d,
            UNETMM_ST_OK;
 }
 
-/* A frame for the message; what is inline is gathered at once. */
+/* A frame for the message; inline data is gathered at once. */
 static void tx_begin_frame(UnetmmCore *core, UnetmmTransfer *tx,
                            const uint8_t *data)
 {
@@ -667,7 +667,7 @@ static uint32_t send_ahead(const UnetmmCore *core, const UnetmmMiss *miss,
     if (tx->blocked_on != UNETMM_BLOCKED_FAULT) {
         return 0;
     }
-    /* What was restored may wait for a page and have no segment. */
+    /* A restored transfer may wait for a page and have no segment. */
     return unetmm_segments_ahead(tx->desc.segs, tx->seg + 1, tx->desc.nsegs,
                                  ahead);
 }

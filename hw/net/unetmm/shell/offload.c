@@ -1,9 +1,9 @@
 /*
  * unetmm: offloads of Ethernet frames, by QEMU's own net_tx_pkt and net_rx_pkt
  *
- * They are told of one frame in our memory at a time.  What they assume of it
- * (that there is a TCP or UDP header, TCP's where it is to be cut) the core has
- * looked at before.
+ * They are told of one frame in our memory at a time.  The core has checked
+ * their assumptions before (there is a TCP or UDP header, TCP's where the
+ * frame is to be cut).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -40,8 +40,8 @@ void unetmm_offload_exit(UnetmmState *s)
 }
 
 /*
- * What is cut by net_tx_pkt has lost FIN and PSH, which the last piece has to
- * have: its peer would wait for a FIN until it is sent again.  The checksum
+ * A frame that net_tx_pkt cuts has lost FIN and PSH, which the last piece has
+ * to have: its peer would wait for a FIN until it is sent again.  The checksum
  * follows (RFC 1624).
  */
 static void offload_last(const UnetmmPieces *pieces, uint8_t *frame)

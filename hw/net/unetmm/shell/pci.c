@@ -31,7 +31,7 @@
 
 #define UNETMM_PCIE_CAP_OFFSET 0x80
 
-/* ---- What the core asks of its host ------------------------------------- */
+/* ---- The core's host operations ----------------------------------------- */
 
 static UnetmmState *unetmm_of(void *host)
 {
@@ -172,7 +172,7 @@ static const UnetmmHostOps unetmm_host_ops = {
     .warn_self = host_warn_self,
 };
 
-/* ---- What QEMU asks of the card ----------------------------------------- */
+/* ---- QEMU's calls -------------------------------------------------------- */
 
 static uint64_t unetmm_regs_read(void *opaque, hwaddr addr, unsigned size)
 {
@@ -332,7 +332,7 @@ static void unetmm_later_cb(void *opaque)
 }
 
 /*
- * The net layer gives back what it has queued after this (it is told last), so
+ * The net layer gives back its queued frames after this (it is told last), so
  * that nothing of ours is on its way while the machine stands still.
  */
 static void unetmm_vm_change(void *opaque, bool running, RunState state)

@@ -1,5 +1,5 @@
 /*
- * unetmm: properties, their help texts, and what the monitor can look at
+ * unetmm: properties, their help texts, and the monitor's views
  *
  * Fixed properties become UnetmmParams at realize.  The x- knobs may be set
  * while the card runs (qom-set).  `counters`, `tlb` and `active-endpoints` are
@@ -163,7 +163,7 @@ static const struct UnetmmKnob {
     const char *name;
     size_t offset;
     uint32_t least, most;
-    uint32_t first;             /* what it is if nobody sets it */
+    uint32_t first;             /* its default */
     const char *help;
 } unetmm_knobs[] = {
 #define KNOB(name, field, help) \
@@ -255,7 +255,7 @@ static void unetmm_seed_set(Object *obj, Visitor *v, const char *name,
     }
 }
 
-/* ---- What the monitor can look at --------------------------------------- */
+/* ---- The monitor's views ------------------------------------------------ */
 
 static bool unetmm_visit_u64(Visitor *v, const char *name, uint64_t value)
 {

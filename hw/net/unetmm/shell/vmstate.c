@@ -35,7 +35,7 @@ static int unetmm_core_put(QEMUFile *f, void *pv, size_t size,
     return 0;
 }
 
-/* Memory grows with what has come, not with what was promised. */
+/* Memory grows with the bytes received, not with the length announced. */
 static int unetmm_core_get(QEMUFile *f, void *pv, size_t size,
                            const VMStateField *field)
 {
@@ -80,7 +80,7 @@ static int unetmm_post_load(void *opaque, int version_id)
         error_report("unetmm: the card cannot go on here: %s", why);
         return -EINVAL;
     }
-    /* What qom-get shows is what is in force. */
+    /* qom-get shows the values in force. */
     s->knobs = s->core.knobs;
     return 0;
 }

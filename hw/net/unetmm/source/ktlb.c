@@ -1,7 +1,7 @@
 /*
  * unetmm: source `ktlb` (U-Net/MM on the DC21140): the driver owns the queues
- * and translates before it posts.  What its descriptors call an address names
- * entries of the driver's page lists, which hold bus addresses; the lists are a
+ * and translates before it posts.  An address in its descriptors names entries
+ * of the driver's page lists, which hold bus addresses; the lists are a
  * table in host memory.  An entry that the driver has withdrawn, because the
  * process changed its memory, is asked for like any miss.
  *

@@ -3,9 +3,9 @@
  * invalidations empty.  Nothing is pinned.
  *
  * The card keeps entries in its cache like those of source `pinned`, so that
- * what is warm costs the same.  The driver that takes an entry away says so by
- * INV, and the page is its own when that is done.  What is absent is asked for
- * with all that the work request has behind it, in one report.
+ * warm pages cost the same.  A driver that takes an entry away sends INV, and
+ * owns the page when that is done.  An absent page is asked for with all that
+ * the work request has behind it, in one report.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,13 +1,14 @@
 /*
- * unetmm: source `shadow` (NetVM): a table in host memory of what is resident,
+ * unetmm: source `shadow` (NetVM): a table in host memory of resident pages,
  * kept by the driver.  Nothing is pinned: the card locks an entry for the DMA
- * of one page, in the entry's own word, and the driver, who takes pages away
- * whenever it likes, waits for that lock alone.
+ * of one page, in the entry's own word, and the driver, which takes pages away
+ * at any time, waits for that lock alone.
  *
  * No translation is kept from one use to the next, so that taking a page away
- * needs no word to the card.  What is kept is where the tables of level 0 are;
- * and for as long as the engine runs, what entries were: pages that follow each
- * other cost one read, and what is out of date by then cannot be locked.
+ * needs no word to the card.  The card keeps the addresses of the tables of
+ * level 0, and, while the engine runs, the entries that it has read: pages
+ * that follow each other cost one read, and an outdated entry cannot be
+ * locked.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -24,7 +25,7 @@ static bool shadow_usable(uint64_t pte, bool write)
            (pte & (write ? UNETMM_PTE_WRITE : UNETMM_PTE_READ));
 }
 
-/* Where the page's entry is.  Its table stays what it is, but for a space. */
+/* Where the page's entry is.  Its table changes with the space only. */
 static UnetmmXlat shadow_find(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                               uint64_t *entry)
 {
@@ -74,7 +75,7 @@ static uint64_t *shadow_known(UnetmmCore *core, uint64_t entry)
            &line->ptes[(entry - at) / sizeof(line->ptes[0])] : NULL;
 }
 
-/* What we have made of an entry ourselves. */
+/* Notes a value that we have stored in an entry ourselves. */
 static void shadow_changed(UnetmmCore *core, uint64_t entry, uint64_t pte)
 {
     uint64_t *known = shadow_known(core, entry);
@@ -84,7 +85,7 @@ static void shadow_changed(UnetmmCore *core, uint64_t entry, uint64_t pte)
     }
 }
 
-/* An entry is read anew if what is known of it would not do. */
+/* An entry is read anew if its cached value would not do. */
 static bool shadow_read(UnetmmCore *core, UnetmmEp *ep, uint64_t entry,
                         bool write, uint64_t *pte)
 {
@@ -136,8 +137,8 @@ static UnetmmXlat shadow_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
 }
 
 /*
- * What the entry was when it was looked up is where the trying begins.  If the
- * page is another one by now, that is the one to use.
+ * The first try expects the entry's value at its lookup.  If the page is
+ * another one by now, that is the one to use.
  */
 static bool shadow_lock(UnetmmCore *core, UnetmmEp *ep, UnetmmPage *page,
                         bool write)
@@ -161,7 +162,7 @@ static bool shadow_lock(UnetmmCore *core, UnetmmEp *ep, UnetmmPage *page,
             return true;
         }
     }
-    /* Who looks it up again in this run is not to meet the same. */
+    /* A second lookup in this run must not find the old value. */
     shadow_changed(core, page->entry, pte);
     unetmm_count(core, ep, UNETMM_C_shadow_raced, 1);
     return false;

@@ -25,7 +25,7 @@ static UnetmmXlat table_step(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
     return pte & UNETMM_PTE_VALID ? UNETMM_XLAT_OK : UNETMM_XLAT_MISS;
 }
 
-/* Walks the radix tree.  Each entry is read once; the copy is what counts. */
+/* Walks the radix tree.  Each entry is read once; only the copy is used. */
 UnetmmXlat unetmm_table_leaf(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
                              uint64_t *leaf)
 {

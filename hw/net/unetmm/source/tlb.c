@@ -1,6 +1,6 @@
 /*
  * unetmm: source `tlb` (U-Net/MM on the PCA-200): the card's TLB is the only
- * copy; a miss goes to the driver, and so does what falls out of the victims.
+ * copy; misses and evicted entries go to the driver.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

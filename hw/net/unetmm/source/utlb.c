@@ -20,7 +20,7 @@ static bool utlb_usable(uint64_t pte)
 }
 
 /*
- * Keeps what else was fetched, where the cache has room or something unused.
+ * Keeps the other fetched entries, where the cache has room or unused ones.
  * It comes after the entry that was asked for and in its batch, and so pushes
  * out neither that one nor another of the group.
  */

@@ -1,16 +1,16 @@
 /*
  * unetmm: windows: automatic update (SHRIMP)
  *
- * A page of the windows' BAR belongs to one import.  The host has stored what
- * the processor stored before it tells us, so that a load gives it back; here
+ * A page of the windows' BAR belongs to one import.  The host has stored the
+ * processor's value before it tells us, so that a load gives it back; here
  * it becomes part of a WRITE behind all that the channel was given before.
- * Nobody can be made to wait for a store.  So what the channel cannot take now
- * is queued, in the order of the stores, and when the card has no more room for
- * it (`window-queue`) the channel fails: memory that has some of the stores but
- * not those before them would be worse than none.
+ * Nobody can be made to wait for a store.  So a store that the channel cannot
+ * take now is queued, in the order of the stores, and when the card has no
+ * more room for it (`window-queue`) the channel fails: memory that has some of
+ * the stores but not those before them would be worse than none.
  *
  * Lifetimes: a window is its endpoint's, an update its channel's.  Clearing a
- * window, or the import below it, lets what was stored before go on; the end of
+ * window, or the import below it, lets earlier stores go on; the end of
  * a channel drops it, counted.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -123,7 +123,7 @@ uint8_t unetmm_window_set(UnetmmCore *core, uint16_t id,
     if (window_taken(core, id, cmd)) {
         return UNETMM_CS_EXISTS;
     }
-    /* What one process left there is not the next one's to read. */
+    /* The next process must not read the bytes of the previous one. */
     core->ops->clear_windows(core->host, cmd->page, cmd->npages);
     for (uint32_t i = 0; i < cmd->npages; i++) {
         core->windows[cmd->page + i] = (UnetmmWindow) {
@@ -166,7 +166,7 @@ static void window_ep_close(UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-/* ---- What was stored and has not been taken over ------------------------ */
+/* ---- Stores that the channel has not taken ------------------------------ */
 
 static void window_close(UnetmmStores *s)
 {
@@ -174,7 +174,7 @@ static void window_close(UnetmmStores *s)
     s->due_ns = INT64_MAX;
 }
 
-/* Hands over what need not wait for more, as far as the channel takes it. */
+/* Hands over complete stores, as far as the channel takes them. */
 static void window_hand_over(UnetmmCore *core, UnetmmEp *ep, UnetmmStores *s)
 {
     while (s->first && !(s->open && s->first == s->last) &&
@@ -354,7 +354,7 @@ static void window_due(UnetmmCore *core, int64_t now)
 /* ---- Saved state -------------------------------------------------------- */
 
 /*
- * The bytes of the windows' BAR are a RAM block of the host's and migrate with
+ * The bytes of the windows' BAR are a RAM block of the host and migrate with
  * the guest's RAM.  The saved window is checked as by WINDOW_SET.
  */
 static void window_save(UnetmmStream *st, UnetmmCore *core, UnetmmWindow *w)
@@ -453,7 +453,7 @@ void unetmm_stores_save(UnetmmStream *st, UnetmmCore *core, UnetmmStores *s)
     }
     unetmm_stream_leave(st);
     if (s->open && !s->last) {
-        unetmm_stream_refuse(st, "stores follow what was not stored");
+        unetmm_stream_refuse(st, "stores follow a store that is missing");
     }
     if (unetmm_stream_reads(st)) {
         core->window_due_ns = MIN(core->window_due_ns, s->due_ns);

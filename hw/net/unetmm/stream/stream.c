@@ -82,7 +82,7 @@ static void stream_raw(UnetmmStream *st, void *data, size_t bytes)
         return;
     }
     if (st->left < bytes) {
-        unetmm_stream_refuse(st, "what was saved ends too early");
+        unetmm_stream_refuse(st, "the saved state ends too early");
     }
     if (st->wrong) {
         memset(data, 0, bytes);

@@ -41,7 +41,7 @@ typedef struct UnetmmTlbEntry {
 } UnetmmTlbEntry;
 
 /*
- * Called before an entry leaves the TLB for good.  False: it may not leave now
+ * Called before an entry leaves the TLB.  False: it may not leave now
  * (the driver could not be told); the insert is refused.
  */
 typedef bool UnetmmTlbEvict(void *opaque, const UnetmmTlbEntry *entry);

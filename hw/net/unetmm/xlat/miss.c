@@ -25,12 +25,12 @@
  * gets CS_STALE and inserts nothing.  Nobody waits for the driver.
  *
  * With x-fault-delay a reply may come late: its pages are in the TLB and the
- * driver has its completion, but the miss stays what it was until due_ns, and
- * so does everybody who waits for it or joins it.
+ * driver has its completion, but the miss keeps its state until due_ns, and
+ * all that wait for it or join it go on waiting.
  *
- * What falls out of the TLB needs a place in the fault ring first: without one
- * the insert that would push it out is refused.  A quarter of the ring is kept
- * free of misses for that.
+ * An entry that falls out of the TLB needs a place in the fault ring first:
+ * without one the insert that would push it out is refused.  A quarter of the
+ * ring is kept free of misses for that.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -127,9 +127,9 @@ static void miss_refuse(UnetmmCore *core, UnetmmMiss *miss)
 
 /*
  * Nobody to ask: the entry is changing, or the cache was full of held entries.
- * The two are waited for apart: what is released now and then, by others who
- * wait as well, says nothing of an entry.  The driver may have been through
- * with it between the two looks; then its INV is still to come, and ends both.
+ * The two are waited for apart: holds that others release now and then say
+ * nothing of an entry.  The driver may have been through with it between the
+ * two looks; then its INV is still to come, and ends both.
  */
 static void miss_wait(UnetmmCore *core, UnetmmMiss *miss)
 {
@@ -251,7 +251,10 @@ void unetmm_miss_cancel(UnetmmCore *core, UnetmmMiss *miss)
     miss_for_joined(core, miss_number(core, miss), miss_on_its_own, 0, 0);
 }
 
-/* Something was released or the ring has room: ask again for what had none. */
+/*
+ * Something was released or the ring has room: ask again for the misses
+ * without one.
+ */
 void unetmm_miss_room(UnetmmCore *core)
 {
     uint32_t n = unetmm_misses(core);
@@ -290,12 +293,12 @@ static bool fault_room_for(const UnetmmCore *core, uint32_t n)
 {
     const UnetmmRing *ring = &core->rings[UNETMM_RING_FAULT];
 
-    /* Only what is enabled has a depth that was checked. */
+    /* Only an enabled ring has a depth that was checked. */
     return ring->enabled &&
            unetmm_ring_room(ring) >= (1u << ring->log2) / 4 + n;
 }
 
-/* What the transfer is going to need behind the pages that it misses. */
+/* The pages that the transfer is going to need behind the missing ones. */
 static uint32_t miss_ahead(UnetmmCore *core, const UnetmmMiss *miss,
                            UnetmmAhead *ahead)
 {
@@ -369,7 +372,7 @@ bool unetmm_fault_room(UnetmmCore *core)
     return false;
 }
 
-/* Reports what waits, as far as the ring and the limit allow. */
+/* Reports waiting misses, as far as the ring and the limit allow. */
 static void miss_flush(UnetmmCore *core)
 {
     uint32_t n = unetmm_misses(core);
@@ -601,7 +604,7 @@ static uint8_t reply_resolved(UnetmmCore *core, uint16_t space,
 {
     uint32_t most = reply_most(core, miss, reply);
     uint8_t status = UNETMM_CS_OK;
-    bool found = most;          /* what the waiting may go on with */
+    bool found = most;          /* may the waiting go on? */
 
     if (core->spaces[space].source->only_copy_is_the_tlb) {
         status = reply_insert(core, space, reply, most, taken);

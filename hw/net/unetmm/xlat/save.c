@@ -163,7 +163,7 @@ static bool joined_ok(const UnetmmCore *core, const UnetmmEp *ep,
            leader->write == miss->write && leader->zero == miss->zero;
 }
 
-/* The room that owns it checks what it is for. */
+/* The room that owns it checks its purpose. */
 static void miss_check(UnetmmStream *st, const UnetmmCore *core,
                        uint32_t number)
 {
@@ -187,7 +187,7 @@ static void miss_check(UnetmmStream *st, const UnetmmCore *core,
         (asks && miss->state == UNETMM_MISS_CHANGING) ||
         (miss->state == UNETMM_MISS_WANTED && !miss->queued) ||
         (miss->state == UNETMM_MISS_JOINED && !joined_ok(core, ep, miss))) {
-        unetmm_stream_refuse(st, "miss %u waits for what cannot come", number);
+        unetmm_stream_refuse(st, "miss %u waits in vain", number);
     }
 }
 

@@ -2,8 +2,8 @@
  * unetmm: address spaces, translations in use, and invalidation
  *
  * A space names its source; everything that differs between sources is in the
- * source's table of operations.  Whoever uses a translation over time holds its
- * entry; what is invalidated meanwhile stays in place, is found by nobody else,
+ * source's table of operations.  A user of a translation holds its entry; an
+ * entry that is invalidated meanwhile stays in place, is found by no lookup,
  * and is not used for another page.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later

@@ -180,7 +180,7 @@ void unetmm_miss_want(UnetmmCore *core, UnetmmMiss *miss, uint64_t vpn,
 void unetmm_miss_cancel(UnetmmCore *core, UnetmmMiss *miss);
 /* Has the fault ring room for a waiting miss?  If not, the driver is told. */
 bool unetmm_fault_room(UnetmmCore *core);
-/* The same, of what will not wait. */
+/* The same, for a record that is never deferred. */
 bool unetmm_fault_spare(const UnetmmCore *core);
 void unetmm_miss_room(UnetmmCore *core);
 /* The driver has changed entries of a space's table. */
@@ -227,7 +227,7 @@ void unetmm_invalidate(UnetmmCore *core, uint32_t space, uint64_t start,
                        uint64_t last_byte);
 bool unetmm_invalidate_busy(UnetmmCore *core);
 uint64_t unetmm_pte_pages(uint64_t addr, uint64_t len);
-/* A TLB or cache of the card's: `name`, and bytes that it takes. */
+/* A TLB or cache of the card: `name`, and bytes that it takes. */
 void unetmm_space_save_tlb(UnetmmStream *st, UnetmmCore *core, UnetmmTlb *tlb,
                            const char *name);
 void unetmm_space_check_tlb(UnetmmStream *st, const UnetmmTlb *tlb);
