@@ -8,7 +8,7 @@
  *
  * Each side exports a page and has a window on the other's.  Stores arrive in
  * their order: a word is there before the tail that counts it.  The head comes
- * back the same way, so what is on its way is never more than the ring has.
+ * back the same way, so no more bytes are on their way than the ring has room for.
  */
 #include <libunetmm.h>
 #include <sched.h>

@@ -55,7 +55,7 @@ static int serve(struct unetmm_ep *ep, int set)
     int ret, n, i;
 
     for (;;) {
-        /* 1: completions are there already, so do not sleep. */
+        /* 1: completions are there already: do not sleep. */
         ret = unetmm_arm(ep);
         if (ret < 0) {
             return ret;

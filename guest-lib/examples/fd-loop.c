@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * An event loop: sends back what comes; a line on standard input ends it.
+ * An event loop: echoes each message; a line on standard input ends it.
  */
 #include <libunetmm.h>
 

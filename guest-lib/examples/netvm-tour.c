@@ -2,10 +2,10 @@
 /*
  * A tour of NetVM between two hosts: memory that is pinned on neither side, writes
  * into pages that are not there, credits, event counters, semaphores and
- * wait-queues.  scripts/demo --tour netvm runs it in two guests and shows what it
- * prints.
+ * wait-queues.  scripts/demo --tour netvm runs it in two guests and shows its
+ * output.
  *
- *   netvm-tour                       exports, and does what it is told
+ *   netvm-tour                       exports, and follows the visitor's orders
  *   netvm-tour 52:54:00:00:00:01     visits that host; a JSON object for each stop
  *
  * All bytes that move are checked, by the side that did not write them.
@@ -29,7 +29,7 @@
 #define ECHOES      200
 #define TURNS       50          /* of the semaphore and of the queue */
 
-/* What the visitor asks of its host, and gets back with an answer. */
+/* The visitor's orders to its host, which are answered. */
 enum order { EXPORT, CHECK, OUT, FIGURE, ECHO_BARE, ECHO_SPIN, ECHO_BLOCK,
              ECHO_HANDLER, SHARE, SHARED, WAKE, LEAVE };
 
@@ -40,7 +40,7 @@ struct message {
     uint64_t offset, length, answer;
 };
 
-/* What the host is asked for with FIGURE. */
+/* The figures that FIGURE asks the host for. */
 enum figure { PACKETS, COPIES, PAGE_INS, DROPPED };
 
 struct host {
@@ -165,7 +165,7 @@ static void echo(struct host *h, enum order order, uint64_t n)
 
 /* ---- The host: sharing --------------------------------------------------- */
 
-/* Adds to a word in turn with the visitor, who does it by READ and WRITE. */
+/* Adds to a word in turn with the visitor, which uses READ and WRITE. */
 static void *share(void *argument)
 {
     struct host *h = argument;
@@ -243,7 +243,7 @@ static uint64_t obey(struct host *h, const struct message *m)
     }
 }
 
-/* What goes on after the answer, since the visitor waits for its turn. */
+/* Orders that go on after the answer, since the visitor waits for its turn. */
 static void go_on(struct host *h, const struct message *m)
 {
     if (m->order >= ECHO_BARE && m->order <= ECHO_HANDLER) {
@@ -370,7 +370,7 @@ static void whole(struct visit *v, bool out)
     fflush(stdout);
 }
 
-/* One page at a time: what the sender sees of it. */
+/* One page at a time, as the sender sees it. */
 static void singles(struct visit *v)
 {
     double there[SINGLES], away[SINGLES];

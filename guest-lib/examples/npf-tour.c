@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A tour of NIC page faults between two hosts: memory that nobody registers, pins or
- * keeps resident; what is absent is faulted in by the card, whoever asks for it, and
- * a peer that comes meanwhile is asked to wait.  scripts/demo --tour npf runs it in two
- * guests and shows what it prints.
+ * keeps resident; the card faults absent pages in, for local and remote accesses,
+ * and a peer that comes meanwhile is asked to wait.  scripts/demo --tour npf runs it
+ * in two guests and shows its output.
  *
- *   npf-tour                       exports, and does what it is told
+ *   npf-tour                       exports, and follows the visitor's orders
  *   npf-tour 52:54:00:00:00:01     visits that host; a JSON object for each stop
  *
  * All bytes that move are checked, by the side that did not write them.
@@ -21,9 +21,9 @@
 #define BOX         31          /* the host's export */
 #define BOX_BYTES   ((size_t)2 << 20)
 
-/* What the visitor asks of its host, and gets back with an answer. */
+/* The visitor's orders to its host, which are answered. */
 enum order { FILL, CHECK, OUT, FIGURE, LEAVE };
-/* What the host is asked for with FIGURE. */
+/* The figures that FIGURE asks the host for. */
 enum figure { RNR_SENT, FAULTS, PAGE_INS, FIGURES };
 
 struct message {
@@ -126,7 +126,7 @@ struct visit {
     uint8_t *mine;
 };
 
-/* What one stop has cost, on both sides. */
+/* The costs of one stop, on both sides. */
 struct costs {
     uint64_t theirs[FIGURES], ours[FIGURES];
     uint64_t dropped;           /* answers that had no place, or were behind one */

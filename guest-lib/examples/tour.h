@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the tours have in common: they end with a sentence if something fails, and check
+ * Common to the tours: they end with a sentence if something fails, and check
  * all bytes.
  */
 #ifndef UNETMM_EXAMPLES_TOUR_H

@@ -2,9 +2,9 @@
 /*
  * A tour of VMMC between two hosts: export and import, the ways of writing into
  * the peer's memory, notifications, redirection, revocation.  scripts/demo --tour
- * vmmc runs it in two guests and shows what it prints.
+ * vmmc runs it in two guests and shows its output.
  *
- *   vmmc-tour                       exports and does what it is told
+ *   vmmc-tour                       exports and follows the visitor's orders
  *   vmmc-tour 52:54:00:00:00:01     visits that host; a JSON object for each stop
  *
  * All bytes that move are checked, by the side that did not write them.
@@ -23,7 +23,7 @@
 #define LETTER_BYTES PAGE
 #define WAVES       5           /* notifications */
 
-/* What the visitor asks of its host, and gets back with an answer. */
+/* The visitor's orders to its host, which are answered. */
 enum order { EXPORT, CHECK_BOX, CHECK_SPARE, WATCH, REDIRECTED, BLOCK, UNBLOCK,
              HANDLED, REVOKE, LEAVE };
 

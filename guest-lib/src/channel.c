@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Channels: who may talk to whom is between the two drivers; the library keeps
- * what is known of each: the longest message, so that one that is longer is
- * refused at once, and what a program may ask for.
+ * Channels: the two drivers agree on an endpoint's peers; the library keeps a record
+ * of each channel: the longest message, so that a longer one is refused at once, and
+ * the values that a program may ask for.
  */
 #include "internal.h"
 #include "sized.h"
@@ -95,7 +95,7 @@ static int open_channel(struct unetmm_ep_private *ep, unsigned long request,
     record->frame = connect->mtu;
     record->endpoint = connect->peer_endpoint;
     memcpy(record->mac, connect->mac, sizeof(record->mac));
-    /* Who finds the channel open finds the rest of it. */
+    /* A reader that finds the channel open finds the rest of the record. */
     __atomic_store_n(&ep->mtu[connect->channel], connect->max_message,
                      __ATOMIC_RELEASE);
     if (peer) {

@@ -61,7 +61,7 @@ uint64_t unetmm_deadline(int64_t timeout_ns)
         now + (uint64_t)timeout_ns;
 }
 
-/* Asks the driver what the card is and, unless observing, binds our memory. */
+/* Asks the driver for the card's identity and, unless observing, binds our memory. */
 static int bind_space(struct unetmm_ctx *ctx)
 {
     struct unetmm_space space = {
@@ -159,7 +159,7 @@ int unetmm_info(struct unetmm_ctx *ctx, struct unetmm_info *info)
     if (ret) {
         return ret;
     }
-    /* All but `size` is the driver's to write, and what it finds is checked. */
+    /* The driver writes all but `size`, and checks that for zeros. */
     memset(info, 0, size < sizeof(*info) ? size : sizeof(*info));
     info->size = size;
     ret = sys_ioctl(ctx->fd, UNETMM_IOC_INFO, info);

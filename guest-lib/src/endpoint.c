@@ -34,7 +34,7 @@ static int depth_log2(const struct unetmm_ctx *ctx, uint32_t depth,
     return (uint32_t)log2 > ctx->info.max_ring_log2 ? -EINVAL : log2;
 }
 
-/* What the driver is asked for. */
+/* The request to the driver. */
 static int fill_request(const struct unetmm_ctx *ctx,
                         const struct unetmm_ep_attr *attr, int event_fd,
                         struct unetmm_endpoint *request)
@@ -64,7 +64,7 @@ static int fill_request(const struct unetmm_ctx *ctx,
 /*
  * The card shows its indices behind the completions of a turn, so a buffer's may be
  * taken before its place in the queue is free.  The card is in the middle of a turn
- * then, which has its bounds; so does this, whatever the card may be.
+ * then, which has its bounds; this wait has a bound as well, for a faulty card.
  */
 static int fq_settles(struct unetmm_ep *ep)
 {
@@ -197,7 +197,7 @@ int unetmm_trap(struct unetmm_ep *pub)
     int ret = sys_ioctl(ep->ctx->fd, UNETMM_IOC_POST, &post);
 
     if (ret < 0) {
-        /* What was not taken is still in the queues: the next ring does it. */
+        /* Entries not taken are still in the queues: the next ring sends them. */
         pub->unrung = 1;
         return ret;
     }
@@ -311,7 +311,7 @@ int unetmm_ep_destroy(struct unetmm_ep *pub)
     sys_close(ep->event_fd);
     atomic_fetch_sub(&ep->ctx->endpoints, 1);
     if (unetmm_in_handler(ep)) {
-        /* Whoever has called the handler still needs to look here. */
+        /* The handler's caller still needs to look here. */
         pub->alive = 0;
         ep->handlers.gone = true;
     } else {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Words for people: one sentence for what went wrong, and what to do about it.
+ * Words for people: one sentence for the error, and one for the remedy.
  */
 #include "internal.h"
 #include "sys.h"
@@ -73,7 +73,7 @@ static const struct advice advices[] = {
       "an endpoint with policy redirect or rnr takes reliable channels only, "
       "one with backup datagrams only, a raw one none" },
     { UNETMM_CALL_CONNECT, EPROTOTYPE,
-      "who listens there takes no channels of this type: ask for reliable ones "
+      "the listener takes no channels of this type: ask for reliable ones "
       "on both sides or on none, and on both with policy redirect or rnr" },
     { UNETMM_CALL_ACCEPT, EAGAIN, "nobody has connected yet: try again" },
     { UNETMM_CALL_ACCEPT, ETIMEDOUT,
@@ -164,7 +164,7 @@ static const struct advice advices[] = {
     { UNETMM_CALL_REDIRECT, ENOMEM,
       "so much memory may not be pinned: raise ulimit -l" },
     { UNETMM_CALL_REDIRECT, EINVAL,
-      "the part must be one of the export, and what is kept one of the part" },
+      "the part must lie in the export, and the kept range in the part" },
     { UNETMM_CALL_REDIRECT, EOPNOTSUPP,
       "export it with UNETMM_EXPORT_REDIRECT, with another source than ktlb, "
       "and give a new place that Linux pins" },
@@ -243,7 +243,7 @@ static const struct advice advices[] = {
     { UNETMM_CALL_SYNC, ENOTCONN,
       "the home has gone, or cannot be reached: open it again" },
     { UNETMM_CALL_SYNC, EPERM,
-      "only who has a unit can give one back" },
+      "only a holder of a unit can give one back" },
     { UNETMM_CALL_SYNC, EPROTOTYPE,
       "the home is one of a wait-queue, or of a semaphore: use its calls" },
     { UNETMM_CALL_SYNC, ENOSPC,
@@ -252,7 +252,7 @@ static const struct advice advices[] = {
       "another endpoint has the flow: end that first, or choose another "
       "address, EtherType or port" },
     { UNETMM_CALL_FLOW, EPERM,
-      "the flow takes what is others': that needs CAP_NET_ADMIN; and the "
+      "the flow takes frames of others: that needs CAP_NET_ADMIN; and the "
       "EtherType of the card's own frames is nobody's" },
     { UNETMM_CALL_FLOW, EPROTOTYPE,
       "only raw endpoints have flows: create it with UNETMM_EP_RAW" },

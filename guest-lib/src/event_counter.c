@@ -4,8 +4,8 @@
  *
  * A handler's counter belongs to one endpoint, whose dispatcher or thread looks at
  * it as it looks for completions, and sleeps on the endpoint's own descriptor,
- * which the driver signals for both.  What is armed may have been used up by a
- * wake-up that was for somebody else, so all of them are armed before each sleep.
+ * which the driver signals for both.  A wake-up that was for somebody else may have
+ * used an arming up, so all of them are armed before each sleep.
  */
 #include "internal.h"
 #include "sys.h"
@@ -207,7 +207,7 @@ static int block(const struct counter *c, uint64_t value, uint64_t deadline)
     if (ret == -ETIMEDOUT || ret == -EAGAIN) {
         return 0;
     }
-    /* What it has counted is read behind it: as unetmm_event_read() has it. */
+    /* The counted data is read behind the value: as in unetmm_event_read(). */
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return ret < 0 ? ret : 1;
 }
@@ -373,7 +373,7 @@ int unetmm_event_set_handler(struct unetmm_ep *pub,
     unetmm_handlers_block(pub);
     ret = attach(ep, c, seen, handler, arg);
     unetmm_handlers_unblock(pub);
-    /* A thread that sleeps sleeps for what was there before. */
+    /* A sleeping thread waits only for the counters that it knew. */
     if (ep->handlers.threaded) {
         sys_eventfd_add(ep->event_fd);
     }

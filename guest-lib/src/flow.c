@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Flows: which frames a raw endpoint is given.  Who may have which one is the
- * driver's to say.
+ * Flows: the frames that a raw endpoint receives.  The driver decides which endpoint
+ * may have which flow.
  */
 #include "internal.h"
 #include "sized.h"

@@ -3,7 +3,7 @@
  * Handlers: which one, when, and when not.
  *
  * Completions are taken one at a time: a handler that takes some itself, blocks
- * handlers, or destroys the endpoint leaves none behind in between.  What is
+ * handlers, or destroys the endpoint leaves none behind in between.  A completion
  * not taken is in the completion queue: nothing else queues, so nothing is lost
  * that the card has accepted.
  */
@@ -156,7 +156,7 @@ static int upcall_begins(struct unetmm_ep_private *ep)
     return sys_cancel_disable();
 }
 
-/* It has returned; what the endpoint is now. */
+/* It has returned; returns the endpoint's state now. */
 static int upcall_ends(struct unetmm_ep_private *ep, int state)
 {
     struct unetmm_handlers *h = &ep->handlers;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the objects of the library know of each other.  Nothing here is
- * exported; the unit tests link it statically.
+ * The library's objects, as its files know them.  Nothing here is exported; the unit
+ * tests link it statically.
  */
 #ifndef UNETMM_INTERNAL_H
 #define UNETMM_INTERNAL_H
@@ -25,7 +25,7 @@ struct unetmm_ctx {
     atomic_uint endpoints;
     const uint32_t *alive;      /* in a page that is wiped in a child */
     struct unetmm_utlb_ctx *utlb; /* source utlb */
-    struct unetmm_utlb_exported *exported; /* likewise; utlb_export.c */
+    struct unetmm_utlb_exported *exported; /* source utlb; utlb_export.c */
     pthread_mutex_t exported_lock; /* the list */
     atomic_uint counters;       /* event_counter.c */
     pthread_mutex_t counter_lock; /* the next */
@@ -38,8 +38,8 @@ struct unetmm_upcall {
 };
 
 /*
- * What calls handlers: the program's thread in unetmm_dispatch() or, if there
- * is one, the library's.  thread.c says what the lock is for.
+ * The caller of handlers: the program's thread in unetmm_dispatch() or, if there is
+ * one, the library's.  thread.c explains the lock.
  */
 struct unetmm_notify_upcall {
     uint64_t user_data;
@@ -68,7 +68,7 @@ struct unetmm_handlers {
     void *end_arg;
 };
 
-/* What is known of a channel; its number is open if its MTU is not 0. */
+/* The record of a channel; its number is open if its MTU is not 0. */
 struct unetmm_channel_record {
     uint32_t type;              /* UNETMM_DATAGRAM or UNETMM_RELIABLE */
     uint32_t frame;
@@ -76,7 +76,7 @@ struct unetmm_channel_record {
     uint8_t mac[6];
 };
 
-/* Completions that somebody has taken who waited for another; oldest first. */
+/* Completions taken during a wait for another one; oldest first. */
 struct unetmm_stash {
     struct unetmm_completion *all;
     size_t room;
@@ -91,9 +91,9 @@ struct unetmm_ep_private {
     uint32_t id;
     int event_fd;
     uint32_t spin_ns;
-    uint32_t *mtu;              /* what pub.channel_mtu shows */
+    uint32_t *mtu;              /* shown as pub.channel_mtu */
     struct unetmm_channel_record *records;
-    struct unetmm_import_record *imports;   /* what pub.imports shows */
+    struct unetmm_import_record *imports;   /* shown as pub.imports */
     struct unetmm_stash stash;
     uint32_t sync_number;
     void *queues;
@@ -127,7 +127,7 @@ int unetmm_ctx_check(const struct unetmm_ctx *ctx);
 /* A timeout as the driver's calls want it. */
 uint64_t unetmm_deadline(int64_t timeout_ns);
 
-/* The end of a wait, UINT64_MAX: none; and what is left until then. */
+/* The end of a wait, UINT64_MAX: none; and the time left until then. */
 uint64_t unetmm_time_of(int64_t timeout_ns);
 int64_t unetmm_time_until(uint64_t deadline);
 
@@ -154,7 +154,7 @@ int unetmm_spin(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
 /* As unetmm_export(), with more in it. */
 int unetmm_export_ex(struct unetmm_ctx *ctx, struct unetmm_export *export);
 
-/* Closes what unetmm_window_open() and the like have mapped. */
+/* Closes the mappings of unetmm_window_open() and the like. */
 void unetmm_windows_end(struct unetmm_ep_private *ep);
 
 /* ---- Handlers ---------------------------------------------------------- */
@@ -189,7 +189,7 @@ bool unetmm_events_due(const struct unetmm_ep_private *ep);
 int unetmm_events_arm(struct unetmm_ep_private *ep);
 /*
  * Calls the handlers of those that have, each once, while handlers are not
- * blocked.  How many, or what unetmm_upcall() returns.
+ * blocked.  Returns their number, or the result of unetmm_upcall().
  */
 int unetmm_events_call(struct unetmm_ep_private *ep, unsigned most);
 void unetmm_events_detach(struct unetmm_ep_private *ep);
@@ -209,12 +209,12 @@ int unetmm_wait_any(struct unetmm_ep *ep, struct unetmm_completion *c,
 void unetmm_thread_leave(struct unetmm_ep_private *ep);
 
 /*
- * What a thread of the library begins with: signals are for the program's threads,
+ * A thread of the library begins with this: signals are for the program's threads,
  * except those that are a thread's own fault.
  */
 void unetmm_block_signals(sigset_t *before);
 
-/* Has the thread look again if what it sleeps for may have been overtaken. */
+/* Has the thread look again if it may have missed its wake-up. */
 void unetmm_thread_resume(struct unetmm_ep_private *ep);
 
 #endif /* UNETMM_INTERNAL_H */

@@ -35,7 +35,7 @@ int unetmm_deregister(struct unetmm_ctx *ctx, void *addr, size_t length)
     return region_call(ctx, UNETMM_IOC_DEREGISTER, addr, length, 0);
 }
 
-/* What one call does is bounded; a signal ends it. */
+/* One call does a bounded piece of work; a signal ends it. */
 ssize_t unetmm_prefetch(struct unetmm_ctx *ctx, const void *addr, size_t length,
                         unsigned flags)
 {

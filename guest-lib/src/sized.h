@@ -40,9 +40,9 @@ static inline int sized_read(void *ours, size_t bytes, size_t least,
 }
 
 /*
- * Writes `ours` to a program's structure: as much as that holds.  What this library
- * does not know is set to 0, and `size` stays the program's.  -EINVAL: it is shorter
- * than `least`.
+ * Writes `ours` to a program's structure: as much as that holds.  Members that this
+ * library does not know are set to 0, and the program's `size` stays.  -EINVAL: it
+ * is shorter than `least`.
  */
 static inline int sized_write(void *theirs, const void *ours, size_t bytes,
                               size_t least)

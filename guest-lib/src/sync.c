@@ -118,7 +118,7 @@ static int put(struct unetmm_sync *s, size_t member, uint64_t value, bool count)
 #define PUT(s, member, value, count) \
     put(s, offsetof(struct sync_record, member), value, count)
 
-/* Posts what reads the home's words: `tail` and `limit`. */
+/* Posts the READs of the home's words: `tail` and `limit`. */
 static int read_words(struct unetmm_sync *s)
 {
     uint64_t end = 0;
@@ -335,7 +335,7 @@ int unetmm_waitq_wake(struct unetmm_sync *s, uint32_t n)
     if (ret) {
         return ret;
     }
-    /* Those who wait now: who comes later is not meant. */
+    /* The members that wait now, not those that come later. */
     tail = word_of(&s->answer->tail);
     waiting = tail - word_of(&s->answer->read);
     s->given += n && n < waiting ? n : waiting;
@@ -344,7 +344,7 @@ int unetmm_waitq_wake(struct unetmm_sync *s, uint32_t n)
 
 /* ---- Coming and going -------------------------------------------------- */
 
-/* What is told is looked for by whoever waits: the call is only to be woken. */
+/* The waiting call reads the answers itself: this handler only wakes it. */
 static void on_told(struct unetmm_ep *ep, struct unetmm_event_counter *counter,
                     uint64_t now, void *arg)
 {
@@ -381,7 +381,7 @@ static int receive_hello(struct unetmm_sync *s, uint64_t deadline,
         if (c.type == UNETMM_CQE_RECEIVED && (ret = read_hello(&c, hello)) < 0) {
             return ret;
         }
-        /* Another's, who had this channel before us. */
+        /* Another member's, which had this channel before us. */
     } while (c.type != UNETMM_CQE_RECEIVED ||
              (hello->to && unetmm_swap64(hello->to) != s->export));
     return (int32_t)unetmm_swap32((uint32_t)hello->error);
@@ -515,7 +515,7 @@ int unetmm_sync_close(struct unetmm_sync *s)
         free(s);
         return ret;
     }
-    /* The home takes back what we hold: it learns of the end of the channel. */
+    /* The home takes back our units: it learns of the end of the channel. */
     undo(s, 4);
     return 0;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a home and its members have in common: words in each other's memory.
+ * Common to a home and its members: words in each other's memory.
  *
  * All are little-endian, 8 bytes, and written by one side alone, but for `tail`,
  * which members add to.  Each only ever grows in meaning, so that it does no harm
- * that writes of one channel may be seen in any order: what has to be seen together
- * is in one word.
+ * that writes of one channel may be seen in any order: values that belong together
+ * are in one word.
  */
 #ifndef UNETMM_SYNC_INTERNAL_H
 #define UNETMM_SYNC_INTERNAL_H
@@ -31,7 +31,7 @@ struct sync_words {
     struct sync_record records[];
 };
 
-/* Of a member: what the home tells it. */
+/* Of a member: the home's answers. */
 struct sync_answer {
     uint64_t limit;
     uint64_t acked;             /* the last wait that it has given up */
@@ -39,7 +39,7 @@ struct sync_answer {
     uint64_t tail, read;        /* not the home's: its words as they were read */
 };
 
-/* status: which wait (20 bits), what of it, with which ticket */
+/* status: the wait's number (20 bits), its state, its ticket */
 #define SYNC_GOT        0u
 #define SYNC_WAITING    1u
 #define SYNC_GAVE_UP    2u
@@ -62,12 +62,12 @@ static inline uint64_t sync_wakes(uint64_t wakes, uint64_t end)
 /*
  * The first messages, each way.  A member's may be the last sign of one that was
  * killed, on a channel whose number is another member's when the home reads it: so
- * the answer says whom it is for.
+ * the answer names its member.
  */
 struct sync_hello {
     uint64_t magic;
     uint64_t export;            /* the sender's */
-    uint64_t to;                /* what is answered: its export; or 0 */
+    uint64_t to;                /* an answer: the asker's export; or 0 */
     uint32_t slot;              /* of the member's record */
     int32_t error;              /* -errno: it is none */
     uint64_t semaphore;         /* 1, or 0: a wait-queue */

@@ -3,12 +3,12 @@
  * The home of a semaphore or a wait-queue.
  *
  * Its words are changed by members without its doing anything, so a unit that is
- * free costs a member one round trip and the home nothing.  The home serves those
- * who wait: it moves `limit` on, past tickets that nobody has any more, and tells
- * those that it has passed.  Of a member that has gone it takes back what it held
- * and its place; if it has gone between saying that it takes a ticket and saying
- * which, the ticket is found when no other member is just there: what has been
- * taken and is nobody's.
+ * free costs a member one round trip and the home nothing.  The home serves waiting
+ * members: it moves `limit` on, past tickets that no member has any more, and tells
+ * those that it has passed.  From a member that has gone it takes back its units and
+ * its place.  If that member left between announcing that it takes a ticket and
+ * naming it, the home finds the ticket when no other member is between the two: it
+ * is the one taken that no member has.
  */
 #include "internal.h"
 #include "sync.h"
@@ -65,7 +65,7 @@ static void show_limit(struct unetmm_sync_home *h)
 
 /* ---- Tickets ----------------------------------------------------------- */
 
-/* What is nobody's does not hold anybody up. */
+/* Tickets without a member do not hold others up. */
 static void pass_dead(struct unetmm_sync_home *h)
 {
     size_t i = 0;
@@ -88,7 +88,7 @@ static void serve_one(struct unetmm_sync_home *h)
     show_limit(h);
 }
 
-/* A unit is free; a wake-up is for whoever waits, if anybody does. */
+/* A unit is free; a wake-up is for the next waiting member, if there is one. */
 static void hand_on(struct unetmm_sync_home *h)
 {
     if (h->semaphore || h->limit < load(&h->words->tail)) {
@@ -200,7 +200,7 @@ static void look(struct unetmm_sync_home *h, struct member *m)
     }
 }
 
-/* Tells it how far has been served, and what it need not care for any more. */
+/* Tells it the limit, and the writes that it may forget. */
 static void tell(struct unetmm_sync_home *h, struct member *m)
 {
     bool turn = m->state == SYNC_WAITING && m->ticket < h->limit &&
@@ -399,7 +399,7 @@ static void take(struct unetmm_sync_home *h, const struct unetmm_completion *c)
     } else if (c->type == UNETMM_CQE_CLOSED) {
         part(h, c->channel);
     }
-    /* What has failed belongs to a channel that ends, and says so. */
+    /* A failed write belongs to a channel that ends, which is notified. */
 }
 
 /* ---- The thread -------------------------------------------------------- */
@@ -428,7 +428,7 @@ static bool work(struct unetmm_sync_home *h)
     return ret >= 0;
 }
 
-/* Who holds something, or is told nothing, may have gone without a word. */
+/* Members that hold units, or that we tell nothing, may have gone in silence. */
 static void ask_all(struct unetmm_sync_home *h)
 {
     const uint64_t word = 0;

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Turns what a call returned into its result, and puts `saved` back. */
+/* Turns a call's return value into its result, and puts `saved` back. */
 static inline int sys_result(int result, int saved)
 {
     if (result < 0) {
@@ -123,7 +123,7 @@ static inline int sys_ppoll(struct pollfd *fds, nfds_t count,
     return sys_result(ret, saved);
 }
 
-/* Takes what an eventfd has counted; nothing counted is not an error. */
+/* Takes the eventfd's count; a count of zero is not an error. */
 static inline void sys_eventfd_drain(int fd)
 {
     int saved = errno, state = sys_cancel_disable();

@@ -2,10 +2,10 @@
 /*
  * A thread that calls handlers as completions come.
  *
- * The thread uses the endpoint while it is `busy`.  Whoever blocks handlers
+ * The thread uses the endpoint while it is `busy`.  A thread that blocks handlers
  * waits until it is not, and has the endpoint then; so the thread looks at
- * `blocked` after each completion and each short spin.  It sleeps on the
- * endpoint's own descriptor, and so does everything that wakes it.
+ * `blocked` after each completion and each short spin.  It sleeps on the endpoint's
+ * own descriptor, by which all events wake it.
  *
  * `lock` is taken by everybody, whether there is a thread or not: it may begin or
  * end between any two steps of another.  Under it: threaded (written), busy, asleep,
@@ -66,7 +66,7 @@ static int serve(struct unetmm_ep_private *ep)
             ret = unetmm_poll(&ep->pub, &c, 1);
         }
         if (!ret) {
-            /* What handlers have queued with UNETMM_MORE */
+            /* Descriptors that handlers have queued with UNETMM_MORE */
             if (ep->pub.unrung) {
                 unetmm_ring(&ep->pub);
             }
@@ -92,7 +92,7 @@ static int serve(struct unetmm_ep_private *ep)
     return ASK_AGAIN;
 }
 
-/* Our own signals are blocked; what else may end it early does no harm. */
+/* Our own signals are blocked; an early end for another reason does no harm. */
 static void sleep_armed(struct unetmm_ep_private *ep)
 {
     struct pollfd entry = { .fd = ep->event_fd, .events = POLLIN };

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Source utlb: the record of what is pinned, and keeping it under a quota.
+ * Source utlb: the record of pinned pages, and keeping them under a quota.
  *
  * The record is a tree of arrays, like the card's table, with one word for each
- * page: is it pinned, for what, and how many descriptors use it.  To use a page
- * that is pinned costs an atomic operation on its word and no lock; a page that
+ * page: is it pinned, with which rights, and how many descriptors use it.  To use a
+ * page that is pinned costs an atomic operation on its word and no lock; a page that
  * is used is not evicted.  All else is under `lock`.
  *
- * The record may be wrong in one direction: what the process unmaps, or copies on
- * write, is unpinned by the driver, which says so in its log.  The log is looked
- * at before each use; what it does not say yet is noticed by the card, which
+ * The record may be wrong in one direction: the driver unpins pages that the process
+ * unmaps or copies on write, and says so in its log.  The log is looked
+ * at before each use; the card notices a change that is not yet in the log, since it
  * finds no entry (utlb_ep.c).
  */
 #include "utlb.h"
@@ -227,7 +227,7 @@ static bool log_is_read(const struct unetmm_utlb_ctx *u)
     return log_seq(u) == atomic_load_explicit(&u->seen, memory_order_relaxed);
 }
 
-/* Takes what the driver has unpinned out of the record. */
+/* Takes pages that the driver has unpinned out of the record. */
 static void read_log(struct unetmm_utlb_ctx *u)
 {
     uint64_t seen = atomic_load_explicit(&u->seen, memory_order_relaxed);
@@ -246,7 +246,7 @@ static void read_log(struct unetmm_utlb_ctx *u)
     }
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (log_seq(u) - seen >= UNETMM_UTLB_LOG_RANGES) {
-        /* What we have read may have been overwritten meanwhile. */
+        /* The entries that we have read may have been overwritten meanwhile. */
         lose_range(u, 0, UINT64_MAX >> PAGE_SHIFT);
     }
     atomic_store_explicit(&u->seen, seq, memory_order_relaxed);
@@ -362,7 +362,7 @@ static void unpin_all(struct unetmm_utlb_ctx *u)
     unpin_run(u, &run);
 }
 
-/* What the driver has pinned enters the record. */
+/* Enters pages that the driver has pinned. */
 static void enter(struct unetmm_utlb_ctx *u, uint64_t vpn, uint32_t npages,
                   bool write)
 {
@@ -381,7 +381,7 @@ static void enter(struct unetmm_utlb_ctx *u, uint64_t vpn, uint32_t npages,
     }
 }
 
-/* From vpn on: what is pinned with it, up to what is pinned already. */
+/* From vpn on: the pages to pin with it, up to the first that is pinned. */
 static uint32_t run_length(struct unetmm_utlb_ctx *u, uint64_t vpn,
                            uint64_t last, bool write)
 {
@@ -422,7 +422,7 @@ static uint32_t make_room(struct unetmm_utlb_ctx *u, uint64_t vpn, uint32_t n)
     return free < n ? free : n;
 }
 
-/* What an error means to who wants to use the page. */
+/* The error for the page's user. */
 static int no_room(const struct unetmm_utlb_ctx *u)
 {
     return atomic_load(&u->sending) ? -EAGAIN : -EDQUOT;
@@ -490,8 +490,8 @@ static int pin_run(struct unetmm_utlb_ctx *u, uint64_t vpn, uint64_t last,
         }
         enter(u, vpn, done, write);
         /*
-         * A range from before our call takes out what is pinned again: that is
-         * asked for anew, or it would be pinned and nobody would know.
+         * A range from before our call takes out pages that are pinned again: they
+         * are asked for anew, or they would be pinned without a record.
          */
         read_log(u);
     } while (!all_pinned(u, vpn, done) && ++tries < TRIES);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Source utlb inside the library: what is pinned (utlb.c), what of that is in
- * use by which descriptor (utlb_ep.c) or exported (utlb_export.c), and what goes
- * first (utlb_policy.c).
+ * Source utlb inside the library: pinned pages (utlb.c), their use by descriptors
+ * (utlb_ep.c) and exports (utlb_export.c), and the order in which they are given up
+ * (utlb_policy.c).
  */
 #ifndef UNETMM_UTLB_H
 #define UNETMM_UTLB_H
@@ -12,7 +12,7 @@
 struct unetmm_utlb_ctx;
 struct unetmm_utlb_ep;
 
-/* What the driver said when it made the space.  0, or -errno. */
+/* `space` has the driver's answer.  0, or -errno. */
 int unetmm_utlb_open(struct unetmm_ctx *ctx, const struct unetmm_space *space);
 /* `child`: only memory of our own goes, nothing that is mapped. */
 void unetmm_utlb_close(struct unetmm_ctx *ctx, bool child);
@@ -27,7 +27,7 @@ void unetmm_utlb_unimport(struct unetmm_ep_private *ep, unsigned import);
 int unetmm_utlb_export(struct unetmm_ctx *ctx, struct unetmm_export *export);
 int unetmm_utlb_unexport(struct unetmm_ctx *ctx,
                          struct unetmm_export_id *request);
-/* A part of an export that moves, and one that ends, likewise. */
+/* The same for a part of an export that moves, and for one that ends. */
 int unetmm_utlb_redirect(struct unetmm_ctx *ctx,
                          struct unetmm_redirect *request);
 int unetmm_utlb_redirect_end(struct unetmm_ctx *ctx,
@@ -46,10 +46,10 @@ int unetmm_utlb_hold(struct unetmm_utlb_ctx *u, const struct iovec *iov,
 bool unetmm_utlb_fits(const struct unetmm_utlb_ctx *u, uint64_t npages);
 void unetmm_utlb_let_go(struct unetmm_utlb_ctx *u, const struct iovec *iov,
                         unsigned n);
-/* Asks the driver for what is held, whatever the record says. */
+/* Asks the driver for the held pages, whatever the record says. */
 int unetmm_utlb_renew(struct unetmm_utlb_ctx *u, const struct iovec *iov,
                       unsigned n, bool write);
-/* One message more, or less, that holds pages and will let them go by itself. */
+/* One message more, or less, that holds pages until it completes. */
 void unetmm_utlb_sending(struct unetmm_utlb_ctx *u, int n);
 
 #endif /* UNETMM_UTLB_H */

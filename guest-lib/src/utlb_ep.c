@@ -8,9 +8,9 @@
  * that of a message sent with UNETMM_UNSIGNALED, whose completion nobody sees.
  *
  * A descriptor that the card could not use although its pages had been pinned
- * met a change of the process's memory on its way.  It is posted again, as what it
- * was, when they are pinned again, and its owner does not notice.  It comes behind
- * what was posted meanwhile: if one of those on its reliable channel promises to
+ * met a change of the process's memory on its way.  It is posted again, unchanged,
+ * when they are pinned again, and its owner does not notice.  It comes behind those
+ * posted meanwhile: if one of those on its reliable channel promises to
  * come after it, its owner is told instead.
  */
 #include "utlb.h"
@@ -192,7 +192,7 @@ void unetmm_utlb_ep_close(struct unetmm_ep_private *ep)
     ep->utlb = NULL;
 }
 
-/* What was posted with the number must not mean another import. */
+/* A descriptor posted with the number must not use another import. */
 void unetmm_utlb_unimport(struct unetmm_ep_private *ep, unsigned import)
 {
     struct unetmm_utlb_ep *e = ep->utlb;
@@ -208,7 +208,7 @@ static uint8_t status_of(int error)
 {
     switch (error) {
     case -EFAULT:
-    case -EINVAL:               /* beyond what any process has */
+    case -EINVAL:               /* beyond any process's addresses */
         return UNETMM_ST_PROTECTION;
     case -EOPNOTSUPP:
         return UNETMM_ST_UNSUPPORTED;
@@ -247,8 +247,8 @@ static bool is_reliable(const struct unetmm_ep *ep, unsigned channel)
 }
 
 /*
- * It goes into the queue.  Writes that say nothing have no order.  What is posted
- * again keeps its place: nothing that has an order is behind it.
+ * It goes into the queue.  Writes without a notification have no order.  A record
+ * that is posted again keeps its place: nothing that has an order is behind it.
  */
 static void in_order(struct unetmm_ep *ep, struct record *r)
 {
@@ -276,14 +276,14 @@ static bool may_be_late(const struct unetmm_ep *ep, const struct record *r)
 static void post_again(struct unetmm_ep *ep);
 static void take_quiet(struct unetmm_ep *ep);
 
-/* Of a send or an operation: what is left when the record says what it is. */
+/* The common part of a send and an operation, whose record is filled in. */
 static int begin(struct unetmm_ep *ep, struct record *r, uint64_t *user_data,
                  unsigned *flags)
 {
     struct unetmm_utlb_ep *e = utlb_of(ep);
     int ret;
 
-    /* Nothing overtakes what waits for room to be posted again. */
+    /* Nothing overtakes records that wait for room to be posted again. */
     ret = e->first_again[0] != NONE ? -EAGAIN : hold(e, r);
     if (ret) {
         free_record(e, r);

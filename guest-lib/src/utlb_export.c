@@ -3,14 +3,16 @@
  * Source utlb: memory that is exported, and where parts of it have moved.
  *
  * A peer may come at any time, so the pages are pinned before the export is
- * there, and are in use, by which no policy takes them, until it has ended.  What
- * the process itself unmaps leaves the card's table, as it would with any source.
+ * there, and are in use, by which no policy takes them, until it has ended.  Pages
+ * that the process itself unmaps leave the card's table, as it would with any
+ * source.
  *
- * A part is listed before the driver hears of it, and an export that ends takes
- * its parts along: whoever has taken a record from the list lets its pages go.
+ * A part is listed before the driver hears of it, and an export that ends takes its
+ * parts along: the thread that takes a record from the list releases its pages.
  *
- * exported_lock is the list's, and nothing is called while it is held.  It is the
- * context's: one for all contexts could be held by a thread that a child has not.
+ * exported_lock protects the list, and nothing is called while it is held.  It is
+ * the context's: one for all contexts could be held by a thread that a child has
+ * not.
  */
 #include "utlb.h"
 #include "sys.h"
@@ -111,7 +113,7 @@ static bool take_this(struct unetmm_ctx *ctx,
     return found;
 }
 
-/* What the record says of the export; false: there is none. */
+/* The export's rights, by its record; false: there is none. */
 static bool export_is_written(struct unetmm_ctx *ctx, uint64_t id, bool *write)
 {
     const struct unetmm_utlb_exported *one;
@@ -125,7 +127,7 @@ static bool export_is_written(struct unetmm_ctx *ctx, uint64_t id, bool *write)
     return one;
 }
 
-/* What unetmm_export() says when the memory cannot be pinned. */
+/* The error of unetmm_export() when the memory cannot be pinned. */
 static int pin_error(int ret)
 {
     switch (ret) {
@@ -253,7 +255,7 @@ int unetmm_utlb_redirect_end(struct unetmm_ctx *ctx,
     int ret = sys_ioctl(ctx->fd, UNETMM_IOC_REDIRECT_GO, request);
 
     if (part && ret < 0) {
-        /* Not yet there, perhaps: who is making it will see. */
+        /* Not yet there, perhaps: the thread that makes it will see. */
         remember(ctx, part);
     } else if (part) {
         let_go(ctx, part);

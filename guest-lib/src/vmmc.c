@@ -3,8 +3,8 @@
  * Export and import, and operations that are waited for.
  *
  * Which memory of which peer an import is, only the drivers and the cards know.
- * The library keeps how long it is and what it is for, so that most mistakes are
- * found before anything is posted.
+ * The library keeps its length and its rights, so that most mistakes are found
+ * before anything is posted.
  */
 #include "internal.h"
 #include "sys.h"
@@ -61,11 +61,11 @@ int unetmm_unexport(struct unetmm_ctx *ctx, uint64_t id)
 /* ---- Where an export lands --------------------------------------------- */
 
 /*
- * Between the two places of a part.  Its peers wait; what they have written is
- * there, since the call that said so came after it.
+ * Between the two places of a part.  Its peers wait; their data is there, since the
+ * driver's answer came after it.
  */
 static void redirect_copy(const struct unetmm_redirect *r, bool back,
-                          struct unetmm_redirected *what)
+                          struct unetmm_redirected *copied)
 {
     struct unetmm_redirected done = { 0 };
     unsigned i;
@@ -79,8 +79,8 @@ static void redirect_copy(const struct unetmm_redirect *r, bool back,
         done.copied += r->spans[i].length;
         done.pieces++;
     }
-    if (what) {
-        *what = done;
+    if (copied) {
+        *copied = done;
     }
 }
 
@@ -100,7 +100,7 @@ static int redirect_go(struct unetmm_ctx *ctx, unsigned what, uint64_t id,
 }
 
 int unetmm_redirect(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
-                    void *to, size_t length, struct unetmm_redirected *what)
+                    void *to, size_t length, struct unetmm_redirected *copied)
 {
     struct unetmm_redirect request = {
         .size = sizeof(request),
@@ -120,7 +120,7 @@ int unetmm_redirect(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
     if (ret < 0) {
         return ret;
     }
-    redirect_copy(&request, false, what);
+    redirect_copy(&request, false, copied);
     return request.count ?
         redirect_go(ctx, UNETMM_REDIRECT_GO, id, offset) : 0;
 }
@@ -133,7 +133,7 @@ int unetmm_redirect_end(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset)
 }
 
 int unetmm_redirect_back(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
-                         size_t keep, struct unetmm_redirected *what)
+                         size_t keep, struct unetmm_redirected *copied)
 {
     struct unetmm_redirect request = {
         .size = sizeof(request),
@@ -151,7 +151,7 @@ int unetmm_redirect_back(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
     if (ret < 0) {
         return ret;
     }
-    redirect_copy(&request, true, what);
+    redirect_copy(&request, true, copied);
     return redirect_go(ctx, UNETMM_REDIRECT_END, id, offset);
 }
 
@@ -187,7 +187,7 @@ int unetmm_import(struct unetmm_ep *pub, unsigned channel, uint64_t id,
     record = &ep->imports[import.import];
     record->channel = (uint16_t)channel;
     record->rights = (uint8_t)import.rights;
-    /* Who finds the import there finds the rest of it. */
+    /* A reader that finds the import finds the rest of its record. */
     __atomic_store_n(&record->length, import.length, __ATOMIC_RELEASE);
     if (length) {
         *length = import.length;
@@ -265,8 +265,9 @@ int unetmm_unstash(struct unetmm_ep *pub, struct unetmm_completion *c,
 }
 
 /*
- * Takes completions until that of `user_data` comes; 1: it is in `c`.  What else
- * comes goes behind what is stashed, which is older.  user_data 0: any completion.
+ * Takes completions until that of `user_data` comes; 1: it is in `c`.  Other
+ * completions go behind the stashed ones, which are older.  user_data 0: any
+ * completion.
  */
 static int take_until(struct unetmm_ep_private *ep, uint64_t user_data,
                       struct unetmm_completion *c, uint64_t deadline)
@@ -274,7 +275,7 @@ static int take_until(struct unetmm_ep_private *ep, uint64_t user_data,
     struct unetmm_stash *stash = &ep->stash;
     int ret;
 
-    /* What is stashed is not what is waited for. */
+    /* The awaited completion is not among the stashed ones. */
     ep->pub.stashed = 0;
     do {
         if (!stash_has_room(stash)) {

@@ -3,9 +3,9 @@
  * Waiting: spin for a bounded time, then block.
  *
  * Blocking costs an interrupt, a wake-up and a switch, so it pays to spin as
- * long as that takes before paying it; a longer spin only takes the processor
- * from whoever is to produce the answer, which on a small host includes the
- * thread that emulates the card.
+ * long as that takes before paying it; a longer spin only takes the processor from
+ * the producer of the answer, which on a small host includes the thread that
+ * emulates the card.
  */
 #include "internal.h"
 #include "sys.h"
@@ -76,8 +76,8 @@ static int spin_forever(struct unetmm_ep *ep, struct unetmm_completion *c,
 }
 
 /*
- * Arms without taking what the descriptor has counted.  1: there is something
- * to take, which may have come before or after; do not block.
+ * Arms without draining the descriptor.  1: there is something to take, which may
+ * have come before or after; do not block.
  */
 static int arm(struct unetmm_ep *ep, bool counters)
 {
@@ -87,7 +87,7 @@ static int arm(struct unetmm_ep *ep, bool counters)
     if (ep->stashed) {
         return 1;
     }
-    /* Whoever blocks waits for an answer to what is queued. */
+    /* A caller that blocks waits for answers to the queued messages. */
     if (ep->unrung) {
         unetmm_ring(ep);
     }
@@ -171,7 +171,7 @@ static int wait_blocked(struct unetmm_ep *ep, struct unetmm_completion *c,
             if (ret || !woken || is_due(ep, counters)) {
                 return ret;
             }
-            /* An old wake-up: what it announced was taken by a spin. */
+            /* An old wake-up: a spin took the completion that it announced. */
         } else {
             ret = unetmm_poll(ep, c, n);
             if (ret || is_due(ep, counters)) {

@@ -110,7 +110,7 @@ int unetmm_udma_to(struct unetmm_ep *pub, unsigned import, uint64_t offset,
     if (!pub->alive) {
         return -EOWNERDEAD;
     }
-    /* What a store and a load start is not ours to pin ahead. */
+    /* We cannot pin ahead for a transfer that a store and a load start. */
     if (unetmm_ep_private(pub)->utlb) {
         return -EOPNOTSUPP;
     }
@@ -130,7 +130,7 @@ int unetmm_udma_from(struct unetmm_ep *pub, void *memory, size_t bytes,
     if (!pub->alive) {
         return -EOWNERDEAD;
     }
-    /* What a store and a load start is not ours to pin ahead. */
+    /* We cannot pin ahead for a transfer that a store and a load start. */
     if (unetmm_ep_private(pub)->utlb) {
         return -EOPNOTSUPP;
     }
@@ -140,8 +140,8 @@ int unetmm_udma_from(struct unetmm_ep *pub, void *memory, size_t bytes,
 }
 
 /*
- * The mapping goes first: behind a window that is closed lies a page that nobody
- * reads, and whoever still stores must have a fault, not the belief that it did.
+ * The mapping goes first: behind a closed window lies a page that nobody reads, and
+ * a thread that still stores must get a fault instead.
  */
 static int mapped_end(const struct unetmm_ep_private *ep,
                       struct unetmm_mapped *mapped)

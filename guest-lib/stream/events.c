@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What happens to a stream: completions, the peer's words, its end; and waiting
+ * Events of a stream: completions, the peer's words, its end; and waiting
  * for them.
  */
 #include "internal.h"
@@ -44,8 +44,8 @@ void stream_fail(struct unetmm_stream *s, int error)
 }
 
 /*
- * Who has said that it sends no more, and has had all our bytes, may go before a
- * credit or a question of ours has reached it: -EPIPE, see error_of().
+ * A peer that has announced the end of its data, and has had all our bytes, may go
+ * before a credit or a question of ours has reached it: -EPIPE, see error_of().
  */
 int stream_error(const struct unetmm_stream *s)
 {
@@ -99,8 +99,8 @@ static void on_notify(struct unetmm_stream *s, const struct unetmm_completion *c
 }
 
 /*
- * An endpoint that was made for whoever came first may have had another caller; its
- * channel was closed at once.
+ * An endpoint that was made for the first caller may have had a second one; the
+ * second channel was closed at once.
  */
 static void on_completion(struct unetmm_stream *s, const struct unetmm_completion *c)
 {

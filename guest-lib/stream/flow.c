@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Positions of a stream, and what is believed of the peer's.
+ * Positions of a stream, and the checks of those that the peer reports.
  */
 #include "flow.h"
 
@@ -59,9 +59,9 @@ static uint32_t beyond(uint32_t word, uint64_t position)
     return (word - (uint32_t)position) & FLOW_POSITION;
 }
 
-/* ---- What comes in ----------------------------------------------------- */
+/* ---- Receiving --------------------------------------------------------- */
 
-/* What the peer may write, as far as it knows, and has not. */
+/* The bytes that the peer may still write, by the credit that it knows of. */
 static uint64_t peers_room(const struct flow *flow)
 {
     return flow->in_size - (flow->received - flow->told);
@@ -172,7 +172,7 @@ uint32_t flow_tell(struct flow *flow)
     return flow_word(FLOW_CREDIT, flow->told);
 }
 
-/* ---- What goes out ----------------------------------------------------- */
+/* ---- Sending ----------------------------------------------------------- */
 
 uint64_t flow_room(const struct flow *flow)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * How far both directions of a stream are, and what the peer may say about it.
+ * Positions of both directions of a stream, and the peer's words about them.
  *
  * Positions count the bytes of a direction from its beginning.  A word of 32 bits
- * goes with each notification: what it says, and 30 bits of a position.  All
+ * goes with each notification: its kind, and 30 bits of a position.  All
  * differences are far below that, since no ring is larger than 2^26.
  *
- * Nothing here touches memory: what is believed is what could be true, and an
+ * Nothing here touches memory: a word is accepted only if it is possible, and an
  * offset is always made from our own positions.
  */
 #ifndef UNETMM_STREAM_FLOW_H
@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a word says */
+/* Kinds of words */
 #define FLOW_DATA       0u      /* bytes up to here have been written */
 #define FLOW_CREDIT     1u      /* bytes up to here have been received */
 #define FLOW_FIN        2u      /* there are no more than these */
@@ -40,7 +40,7 @@ struct flow_words {
 };
 
 struct flow {
-    /* What we receive */
+    /* Receiving */
     uint32_t in_size;           /* of our ring; a power of two */
     uint64_t received;          /* written by the peer */
     uint64_t ahead;             /* ... or being written; >= received */
@@ -49,7 +49,7 @@ struct flow {
     struct flow_words words_in; /* of data that is there */
     uint32_t words_done;        /* of data consumed since we told */
     bool fin_in;
-    /* What we send */
+    /* Sending */
     uint32_t out_size;          /* of the peer's ring; 0: not known yet */
     uint64_t sent;
     uint64_t credited;          /* received by the peer's program */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the files of the stream library know of each other.
+ * The stream library's files, and the functions between them.
  *
- *   stream.c    making and ending streams, and what the two sides say at first
+ *   stream.c    making and ending streams, and the first words of both sides
  *   events.c    completions, waiting, errors
  *   transfer.c  bytes in and out
  *   redirect.c  bytes that need not be copied out of the ring
@@ -17,8 +17,8 @@
 #include <libunetmm/stream.h>
 
 /*
- * What is copied before it is sent goes through these.  While one is on its way
- * the next is filled.
+ * Bytes that are copied before they are sent go through these.  While one is on its
+ * way the next is filled.
  */
 #define STAGES          4u
 #define STAGE_BYTES     65536u
@@ -27,8 +27,8 @@
 #define PIECE_BYTES     65536u
 
 /*
- * A peer whose process or host has gone says nothing.  Who waits asks its card so
- * often.
+ * A peer whose process or host has gone says nothing.  A waiting side asks its card
+ * at this interval.
  */
 #define PROBE_NS        200000000ll
 
@@ -72,7 +72,7 @@ void stream_fail(struct unetmm_stream *s, int error);
 /* Why the stream has failed, -errno; 0: it has not, or has only ended. */
 int stream_error(const struct unetmm_stream *s);
 
-/* Takes what is there.  0, or -errno that is not the stream's but ours. */
+/* Takes the events that are there.  0, or -errno of ours, not of the stream. */
 int stream_look(struct unetmm_stream *s);
 
 /*

@@ -3,9 +3,9 @@
  * Bytes that need not be copied out of the ring: while they are on their way, the
  * part of the ring where they are to land is moved to the caller's memory.
  *
- * Only what the peer has said to be sending is moved, so that each part is waited
- * for to its end, and nothing is left to be sorted out.  When the time passes or the
- * stream fails, what has landed beyond the last word goes back into the ring.
+ * Only bytes that the peer has announced are moved, so that each part is waited for
+ * to its end, and nothing is left to be sorted out.  When the time passes or the
+ * stream fails, bytes that landed beyond the last word go back into the ring.
  *
  * Several parts are moved at a time, one behind the other, so that the peer is told
  * of room, and sends on, while the next ones are filled.
@@ -22,7 +22,7 @@ struct part {
 
 struct redirection {
     struct unetmm_stream *s;
-    uint8_t *to;                /* what is at position `base` goes here */
+    uint8_t *to;                /* the byte at position `base` goes here */
     size_t len;
     uint64_t base, end;         /* parts have been made up to there */
     struct part parts[PARTS];
@@ -39,7 +39,7 @@ static uint64_t least_of(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* What was copied had landed already, or was near what had. */
+/* The copied bytes had landed already, or were near some that had. */
 static void count_part(struct unetmm_stream *s, uint32_t len,
                        const struct unetmm_redirected *what)
 {
@@ -51,8 +51,8 @@ static void count_part(struct unetmm_stream *s, uint32_t len,
 }
 
 /*
- * Where memory is pinned by name two parts cannot share a page: what the first has
- * registered would be gone with it.
+ * Where memory is pinned by name two parts cannot share a page: the end of the first
+ * part would unpin it.
  */
 static unsigned most_parts(const struct unetmm_stream *s)
 {
@@ -104,7 +104,7 @@ static void part_done(struct redirection *r)
     r->count--;
 }
 
-/* What the words have told of stays; what else has landed is the ring's again. */
+/* Announced bytes stay; others that have landed go back into the ring. */
 static void parts_back(struct redirection *r)
 {
     struct unetmm_stream *s = r->s;

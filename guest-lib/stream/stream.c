@@ -4,7 +4,8 @@
  *
  * A stream has an endpoint with one reliable channel, and a ring of its own.  A
  * listener's endpoint becomes that of the stream whose channel comes first; another
- * one listens then, and who came second to the first is closed and tries again.
+ * one listens then, and a second channel to the first is closed, and its peer tries
+ * again.
  *
  * Each side exports its ring under a number that is drawn at random, for all peers
  * of the process could import it, and tells it to the other in a message.
@@ -244,12 +245,12 @@ static int greet(struct unetmm_stream *s)
 static int import_ring(struct unetmm_stream *s, uint64_t id, uint64_t bytes)
 {
     uint64_t length = 0;
-    /* Whoever tells of a ring has it: there is nothing to wait for. */
+    /* A peer that names a ring has exported it: no need to wait. */
     int ret = unetmm_import(s->ep, (unsigned)s->channel, id,
                             UNETMM_RIGHT_WRITE, 0, &length);
 
     if (ret < 0) {
-        /* What it has told us of is not there, or its driver is not. */
+        /* The ring that it named is not there, or its driver is not. */
         return ret == -ENOSPC || ret == -EOPNOTSUPP ? ret : -ECONNRESET;
     }
     if (length != bytes || !flow_peer(&s->flow, bytes)) {
@@ -517,7 +518,7 @@ const char *unetmm_stream_strerror(int error)
     case ETIMEDOUT:
         return "the peer does not answer in time";
     case EPROTO:
-        return "the peer does what no stream does: is it another program?";
+        return "the peer breaks the protocol of streams: is it another program?";
     case EFAULT:
         return "the card cannot use the memory that was to be sent";
     case EAGAIN:

@@ -3,9 +3,9 @@
  * Bytes of a stream: into the peer's ring, out of ours.
  *
  * A piece is written to where the peer's ring goes on, with a word that says so
- * when it is there.  What is short is copied into the descriptor.  What is long is
- * taken from the caller's memory, which is the card's until it is done, and so
- * the call waits in the end; there, all its pieces are on their way together.
+ * when it is there.  A short piece is copied into the descriptor.  A long one is
+ * taken from the caller's memory, which the card uses until it is done, and so the
+ * call waits in the end; there, all its pieces are on their way together.
  * Where memory has to be pinned by name, or where nobody may wait, it is
  * copied into stages of our own first.
  */
@@ -44,7 +44,7 @@ void stream_credit(struct unetmm_stream *s)
 
 /* ---- Out --------------------------------------------------------------- */
 
-/* What of `len` bytes fits in one piece, and where. */
+/* How many of `len` bytes fit in one piece, and where. */
 static uint32_t piece_of(const struct unetmm_stream *s, size_t len, uint32_t most,
                          uint64_t *offset)
 {
@@ -92,7 +92,7 @@ static int64_t send_copied(struct unetmm_stream *s, const uint8_t *bytes, size_t
     return piece;
 }
 
-/* What can be written now, in pieces of `most`, with the words that are left. */
+/* The bytes that can be written now, in pieces of `most`, with the words left. */
 static uint64_t run_of(const struct unetmm_stream *s, size_t len, uint32_t most)
 {
     uint32_t words = FLOW_WORDS - s->flow.words_out.count;
@@ -128,8 +128,8 @@ static int64_t send_next(struct unetmm_stream *s, const uint8_t *bytes, size_t l
 }
 
 /*
- * As much as there is room for.  What has been announced is then sent whatever
- * comes: the peer waits for it.
+ * As much as there is room for.  Announced bytes are then sent in any case: the peer
+ * waits for them.
  */
 static int64_t send_run(struct unetmm_stream *s, const uint8_t *bytes, size_t len)
 {
@@ -188,7 +188,7 @@ void stream_flush(struct unetmm_stream *s, uint64_t op)
     }
 }
 
-/* Some bytes have not arrived, or nobody knows; not: what came after them. */
+/* Some bytes have not arrived, or that is unknown; later ones do not count. */
 static bool data_failed(const struct unetmm_stream *s)
 {
     return s->error && s->failed <= s->last_data;
@@ -224,7 +224,7 @@ ssize_t unetmm_stream_send(struct unetmm_stream *s, const void *bytes, size_t le
         }
     }
     stream_flush(s, s->last_direct);
-    /* What has failed was not all received: that is worse than a part. */
+    /* The failed bytes may have left a gap: that is worse than a short count. */
     return data_failed(s) || !sent ? (s->error ? s->error : ret) :
            (ssize_t)sent;
 }
@@ -279,7 +279,7 @@ static size_t copy_out(struct unetmm_stream *s, uint8_t *to, size_t len)
     return copied;
 }
 
-/* What can be had without waiting for what nobody has promised. */
+/* Receives bytes that are there or announced, without waiting for others. */
 static int64_t receive_some(struct unetmm_stream *s, uint8_t *to, size_t len,
                             bool nowait, int64_t deadline)
 {

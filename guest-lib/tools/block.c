@@ -14,11 +14,11 @@ static const char usage[] =
 "A block server, and a load for it. The server reads a file or a disk into a\n"
 "communication buffer and writes it from there into the clients' memory, and\n"
 "the other way round. With source pinned the buffer is pinned, all of it; with\n"
-"the others what of it is in use is in memory, and the rest is left to the\n"
+"the others its parts in use are in memory, and the rest is left to the\n"
 "system, that is to its page cache.\n"
 "\n"
 "  -l, --listen         serve (else: load the server whose card is MAC)\n"
-"  -f, --file FILE      what is served: a file or a disk\n"
+"  -f, --file FILE      the data to serve: a file or a disk\n"
 "      --buffer BYTES   the server's communication buffer (64M)\n"
 "      --chunk BYTES    of which a request gets so much (512k)\n"
 "      --forever        go on serving when all sessions have ended\n"
@@ -31,7 +31,7 @@ static const char usage[] =
 "      --fill           write every block first\n"
 "      --filled         that was done, with this seed and size, and no more\n"
 "      --verify         check every byte that is read; with --fill or --filled\n"
-"      --seed N         of the random requests, and of what is written (1)\n"
+"      --seed N         of the random requests and the written data (1)\n"
 "      --source NAME    tlb, shadow, odp or pinned (odp)\n"
 "  -p, --service N      the server's number (120)\n"
 "  -d, --device FILE    card (" UNETMM_DEFAULT_DEVICE ")\n"
@@ -157,7 +157,7 @@ static void check_options(struct block_options *opt, int argc, char **argv)
                     UNETMM_PAGE_BYTES);
     }
     if (opt->verify && !opt->fill && !opt->filled) {
-        usage_error("--verify needs --fill or --filled: what is there now is "
+        usage_error("--verify needs --fill or --filled: the data there now is "
                     "unknown");
     }
     if (opt->listen) {
@@ -166,7 +166,7 @@ static void check_options(struct block_options *opt, int argc, char **argv)
                         argv[optind]);
         }
         if (!opt->file) {
-            usage_error("name what is served by --file");
+            usage_error("name the file or disk to serve by --file");
         }
         return;
     }

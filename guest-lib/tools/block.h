@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * unetmm-block: a block server on reliable channels, and who loads it.
+ * unetmm-block: a block server on reliable channels, and its load generator.
  *
  * A client exports its buffers and says HELLO.  Its requests are messages; the
  * data is the server's to move: for a READ it goes from the file into a chunk of
@@ -95,7 +95,7 @@ void buffer_make(struct block_buffer *b, struct unetmm_ctx *ctx,
                  const struct block_options *opt);
 void buffer_free(struct block_buffer *b, struct unetmm_ctx *ctx,
                  const struct block_options *opt);
-/* -1: all are in use.  What was given back last comes first. */
+/* -1: all are in use.  The last one given back comes first. */
 int buffer_take(struct block_buffer *b);
 void buffer_give(struct block_buffer *b, unsigned chunk);
 uint8_t *buffer_at(const struct block_buffer *b, unsigned chunk);

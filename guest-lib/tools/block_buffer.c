@@ -3,7 +3,7 @@
  * The block server's communication buffer: chunks of one size.
  *
  * The last chunk that came back is the first to go out again, so a server with
- * little to do touches few of them, and of these what its requests are long.
+ * little to do touches few of them, and of these only the lengths of its requests.
  */
 #include "block.h"
 
@@ -26,7 +26,10 @@ void buffer_make(struct block_buffer *b, struct unetmm_ctx *ctx,
         fail("no memory for a buffer of %zu bytes: use a smaller --buffer",
              b->bytes);
     }
-    /* EINVAL: a kernel without huge pages.  They would blur what is in use. */
+    /*
+     * EINVAL: a kernel without huge pages.  They would blur the count of pages in
+     * use.
+     */
     (void)madvise(b->memory, b->bytes, MADV_NOHUGEPAGE);
     for (i = 0; i < b->chunks; i++) {
         b->stack[i] = b->chunks - 1 - i;
@@ -73,7 +76,7 @@ uint64_t buffer_resident(const struct block_buffer *b)
     uint64_t n = 0;
 
     if (!there || mincore(b->memory, b->bytes, there)) {
-        fail("the kernel does not say what is resident");
+        fail("the kernel does not say which pages are resident");
     }
     for (i = 0; i < pages; i++) {
         n += there[i] & 1;

@@ -2,8 +2,8 @@
 /*
  * The client of unetmm-block: random requests, each byte of which can be checked.
  *
- * What a block holds follows from the seed, from its number and from how often it
- * has been written, which the client knows as long as nobody else writes.  No two
+ * A block's data follows from the seed, from its number and from how often it has
+ * been written, which the client knows as long as nobody else writes.  No two
  * requests under way are for one block.
  */
 #include "block.h"
@@ -177,7 +177,7 @@ static unsigned finish(struct client *c, struct run *run)
     struct slot *slot;
 
     if (tag >= c->nslots || c->slots[tag].state == SLOT_IDLE) {
-        fail("the server answers what nobody has asked");
+        fail("the server answers a request that was not made");
     }
     slot = &c->slots[tag];
     if (slot->state == SLOT_READ) {

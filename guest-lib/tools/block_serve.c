@@ -8,10 +8,10 @@
  *   WRITE   READ from the client                      .. its completion:
  *           chunk -> file, reply
  *
- * A job belongs to a session as it was then: if that has gone, what its operation
- * has moved is nobody's, and the chunk is free.  A session has few requests at a
- * time, so one that does not answer cannot fill the send queue for others; one
- * that has more, or sends what is no request, is ended.
+ * A job belongs to the session that asked for it: if that has gone, the data of its
+ * operation is dropped, and the chunk is free.  A session has few requests at a
+ * time, so one that does not answer cannot fill the send queue for others; one that
+ * has more, or sends an invalid request, is ended.
  */
 #include "block.h"
 
@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define REPLY_COOKIE    0x100000000ull  /* and the channel, and who had it */
+#define REPLY_COOKIE    0x100000000ull  /* and the channel, and its session */
 #define MOST_WAITING    (BLOCK_SESSIONS * BLOCK_DEPTH * 2)
 #define NOT_READY       200             /* refusals in a row: some two seconds */
 #define ACCEPT_NS       ((int64_t)NS_PER_S)
@@ -111,7 +111,7 @@ static struct session *job_session(struct server *s, const struct job *job)
         session : NULL;
 }
 
-/* What a session that has ended was waiting for: else its places would be taken. */
+/* Forgets the requests of a session that has ended: they would keep their places. */
 static void forget_waiting(struct server *s, unsigned channel)
 {
     unsigned i, kept = 0;
@@ -217,7 +217,7 @@ static void job_end(struct server *s, unsigned chunk, uint32_t error)
     buffer_give(&s->buffer, chunk);
 }
 
-/* The operation of a job; what it says is in its completion. */
+/* The operation of a job; its completion has the result. */
 static void job_move(struct server *s, unsigned chunk)
 {
     struct job *job = &s->jobs[chunk];
@@ -377,8 +377,8 @@ static bool accept_one(struct server *s)
 }
 
 /*
- * What comes on a channel may come before we have accepted it, or after we have ended
- * it: false.
+ * A message may come before we have accepted its channel, or after we have ended it:
+ * false.
  */
 static bool accepted(struct server *s, unsigned channel)
 {
@@ -460,7 +460,7 @@ static bool done(const struct server *s)
         s->ended == s->accepted;
 }
 
-/* What comes; who is connected and silent is accepted now and then. */
+/* Takes messages; accepts connected but silent clients now and then. */
 static void serve(struct server *s)
 {
     uint64_t heard_ns = now_ns();

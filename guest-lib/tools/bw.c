@@ -8,7 +8,7 @@
  * window starts small, grows while nothing is lost and is halved when
  * something is, for a buffer whose translation is still on its way takes no
  * message.  A sender that has waited too long for credit says how far it is;
- * what the receiver has not seen by then is lost.
+ * messages that the receiver has not seen by then are lost.
  */
 #include "onesided.h"
 
@@ -28,7 +28,7 @@ static const char usage[] =
 "       unetmm-bw MAC [options]\n"
 "\n"
 "Sends messages as fast as the receiver takes them and prints megabytes\n"
-"(10^6) and messages per second as the receiver saw them, and what was lost.\n"
+"(10^6) and messages per second as the receiver saw them, and the lost ones.\n"
 "Start the listening side first; unetmm-info shows a card's MAC.\n"
 "\n"
 "  -l, --listen         wait for a peer\n"
@@ -54,12 +54,12 @@ static const char usage[] =
 "                       it moves its data;\n"
 "                       odp: nothing is pinned, the card faults pages in\n"
 "      --policy skip|drop|redirect|rnr\n"
-"                       what becomes of memory that is paged out when something\n"
-"                       comes for it: the buffer comes back empty (default), it\n"
-"                       stays, the driver copies into it when it is there, or the\n"
-"                       peer is told to come again (the last two with tlb, shadow\n"
-"                       and odp, --reliable)\n"
-"      --rnr-us N       the peer is told to wait so long before (100)\n"
+"                       action when a message hits a paged-out buffer: skip gives\n"
+"                       the buffer back empty (default), drop keeps it and drops\n"
+"                       the message, redirect has the driver copy the message into\n"
+"                       it later, rnr answers with an RNR NACK (the last two with\n"
+"                       tlb, shadow and odp, --reliable)\n"
+"      --rnr-us N       the delay that an RNR NACK asks for (100)\n"
 "      --go-back-n      data of a read that has no place: all behind it is asked\n"
 "                       for again as well\n"
 "      --poll           never block: wait by looking\n"
@@ -68,7 +68,7 @@ static const char usage[] =
 "      --buffers N      free buffers that are posted (as suits the TLB)\n"
 "      --memory BYTES   spread the buffers over so much memory, so that the\n"
 "                       card's TLB has to work\n"
-"      --frame N        frames of at most N bytes (what the channel carries; 64k\n"
+"      --frame N        frames of at most N bytes (the channel's most; 64k\n"
 "                       if it is reliable)\n"
 "      --verify         fill messages with a pattern and check every byte\n"
 "      --seed N         of the pattern (1)\n"
@@ -440,7 +440,7 @@ static bool finished(const struct bw *bw)
     return bw->tx.done && (!bw->receives || bw->rx.done);
 }
 
-/* What is repeated until it is answered.  False: the peer is silent. */
+/* Repeats unanswered messages.  False: the peer is silent. */
 static bool timers(struct bw *bw, bool heard)
 {
     uint64_t now = now_ns();
@@ -549,7 +549,7 @@ static void print_head(const struct session *s, const struct plan *plan)
            "way", "MB/s", "messages/s", "lost", "doubled");
 }
 
-/* What we received ourselves, in the shape of a report */
+/* Our own counts of received messages, in the shape of a report */
 static void own_report(const struct bw *bw, struct control *report)
 {
     const struct rx *rx = &bw->rx;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What sysfs knows of cards and of the driver.
+ * Cards and the driver as sysfs shows them.
  */
 #include "cards.h"
 

@@ -39,7 +39,7 @@ void fail(const char *format, ...)
     exit(EXIT_FAILURE);
 }
 
-/* What the tools' options have to do with a failure; the library knows of none. */
+/* Failures that the tools' options explain; the library knows no options. */
 static const struct {
     enum unetmm_call call;
     int error;

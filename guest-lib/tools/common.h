@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the tools have in common: options, samples, output.
+ * Common to the tools: options, samples, output.
  */
 #ifndef UNETMM_TOOLS_COMMON_H
 #define UNETMM_TOOLS_COMMON_H
@@ -71,7 +71,7 @@ void fail(const char *format, ...)
 void complain(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
-/* As fail(), for an error of the library: "<what>: <advice>". */
+/* As fail(), for an error of the library: "<call>: <advice>". */
 void fail_call(int error, enum unetmm_call call, const char *what)
     __attribute__((noreturn));
 
@@ -82,7 +82,7 @@ bool parse_number(const char *text, uint64_t most, uint64_t *value);
 uint64_t number_option(const char *name, const char *text, uint64_t least,
                        uint64_t most);
 
-/* In quotes, with what JSON wants escaped. */
+/* In quotes, escaped as JSON requires. */
 void json_string(const char *text);
 
 uint64_t now_ns(void);

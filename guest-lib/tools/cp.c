@@ -3,7 +3,7 @@
  * unetmm-cp: copies files from one host to another through a stream.
  *
  * Of each file the sender says length and name, the receiver whether it takes it;
- * then come the bytes and their checksum, then the receiver says what became of it.
+ * then come the bytes and their checksum, then the receiver reports the outcome.
  */
 #include "common.h"
 #include "cp_file.h"
@@ -29,7 +29,7 @@ static const char usage[] =
 "       unetmm-cp --listen [options]\n"
 "\n"
 "Copies files to the host with the card MAC, on which another unetmm-cp\n"
-"listens, and checks that what is there is what was sent.\n"
+"listens, and checks that the copies are equal.\n"
 "\n"
 "  -l, --listen         receive, from one sender\n"
 "      --forever        ... and then from the next one\n"
@@ -59,7 +59,7 @@ struct cp_options {
     bool listen, forever, replace, copy, json;
 };
 
-/* What goes before a file, little-endian; then its name. */
+/* The header before a file, little-endian; then its name. */
 struct header {
     uint64_t magic;
     uint64_t length;
@@ -181,7 +181,7 @@ static void parse_cp_options(struct cp_options *opt, int argc, char **argv)
 
 /* ---- Both sides -------------------------------------------------------- */
 
-/* A sentence about the stream; the caller decides what to end. */
+/* A sentence about the stream; the caller ends it or the program. */
 static bool lost(const struct transfer *t, int error)
 {
     complain("%s%s%s", t->name ? t->name : "", t->name ? ": " : "",
@@ -283,7 +283,7 @@ static bool refused(const struct transfer *t, uint64_t answer)
                                        "with --replace" :
              answer == ANSWER_STORE ? "could not store it" :
              answer == ANSWER_SUM ? "got something else; try again" :
-             "says what is no answer");
+             "sends an invalid answer");
     return false;
 }
 
@@ -418,7 +418,7 @@ static bool decline(const struct transfer *t, enum answer what, int error)
 {
     complain("%s: %s", t->name, what == ANSWER_NAME ?
              "the sender's name for it is none that we take" :
-             what == ANSWER_SUM ? "not what was sent" : strerror(-error));
+             what == ANSWER_SUM ? "it differs from the sent file" : strerror(-error));
     answer(t, what);
     return false;
 }

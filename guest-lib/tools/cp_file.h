@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A file that is being received: it has its name when all of it is there, and is
- * gone if that never comes.  The name is the peer's choice, and so is looked at.
+ * gone if that never comes.  The peer chooses the name, so it is checked.
  */
 #ifndef UNETMM_TOOLS_CP_FILE_H
 #define UNETMM_TOOLS_CP_FILE_H

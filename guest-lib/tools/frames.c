@@ -3,9 +3,9 @@
  * unetmm-frames: how many Ethernet frames a second go from one host to another, by
  * raw endpoints or by the rings of a packet socket.
  *
- * The side that listens counts: what the other has sent and nobody has received is
- * no rate.  Both kinds send and receive with the same numbers of buffers, and look
- * into every frame as much: at its type.
+ * The listening side counts: sent frames that nobody has received are no rate.  Both
+ * kinds send and receive with the same numbers of buffers, and look into every frame
+ * as much: at its type.
  */
 #include "common.h"
 
@@ -29,7 +29,7 @@
 #define DEPTH           1024            /* buffers of each side */
 #define ROOM            2048            /* bytes of one */
 #define BATCH           64              /* frames told of at once */
-#define SILENCE_NS      (2 * NS_PER_S)  /* the end of what came */
+#define SILENCE_NS      (2 * NS_PER_S)  /* then no more frames come */
 
 static const char usage[] =
 "usage: unetmm-frames [options] --listen\n"
@@ -38,7 +38,7 @@ static const char usage[] =
 "Sends Ethernet frames as fast as it can to the host that listens, and counts\n"
 "there how many come in a second.\n"
 "\n"
-"  -l, --listen          count what comes, until nothing has for 2 s\n"
+"  -l, --listen          count frames, until none has come for 2 s\n"
 "  -i, --interface NAME  packet sockets with rings on this interface, in place\n"
 "                        of raw endpoints\n"
 "  -m, --mac MAC         own address of the raw endpoint (02:00:00:00:f0:01 to\n"
@@ -46,7 +46,7 @@ static const char usage[] =
 "  -d, --device FILE     card of raw endpoints (" UNETMM_DEFAULT_DEVICE ")\n"
 "  -s, --size BYTES      length of a frame, 64 to 1514 (64)\n"
 "  -t, --time SECONDS    how long to send (3)\n"
-"      --policy NAME     drop or backup, of who listens (backup)\n"
+"      --policy NAME     drop or backup, of the listener (backup)\n"
 "      --source NAME     tlb, shadow, odp or pinned (odp)\n"
 "      --timeout SECONDS how long to wait for the first frame (60)\n"
 "      --json            the listener prints a JSON object\n"
@@ -334,7 +334,7 @@ static uint64_t packet_send(struct frames *f)
 
         if (__atomic_load_n(&head->tp_status, __ATOMIC_ACQUIRE) !=
             TP_STATUS_AVAILABLE) {
-            /* Waits for what is on its way. */
+            /* Waits for frames on their way. */
             send(fd, NULL, 0, 0);
             continue;
         }
@@ -351,7 +351,7 @@ static uint64_t packet_send(struct frames *f)
     return sent;
 }
 
-/* ---- What is said -------------------------------------------------------- */
+/* ---- Output -------------------------------------------------------------- */
 
 static void print_tally(const struct frames *f, const struct tally *tally)
 {
@@ -465,7 +465,7 @@ static void parse(struct frames *f, int argc, char **argv)
         parse_option(f, c);
     }
     if (argc - optind != !f->listen) {
-        usage_error("either --listen or the address of who listens");
+        usage_error("either --listen or the address of the listener");
     }
     if (!f->listen) {
         parse_mac(argv[optind], f->to);

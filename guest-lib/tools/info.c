@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * unetmm-info: which cards there are, and what each can do.
+ * unetmm-info: the cards of this machine, and the features of each.
  */
 #include "cards.h"
 #include "common.h"
@@ -12,9 +12,8 @@
 static const char usage[] =
 "usage: unetmm-info [options]\n"
 "\n"
-"Shows the cards of this machine: address, link, version, what each can do and\n"
-"where its limits are; then the driver's parameters.  unetmm-stat shows what\n"
-"a card has counted.\n"
+"Shows the cards of this machine: address, link, version, features and limits;\n"
+"then the driver's parameters.  unetmm-stat shows a card's counters.\n"
 "\n"
 "  -l, --list           one line for each card\n"
 "  -c, --card N         only " UNETMM_DEVICE_PREFIX "N\n"
@@ -202,7 +201,7 @@ static unsigned read_cards(const struct info_options *opt, struct card *cards,
     return bad;
 }
 
-/* ---- What is wrong ----------------------------------------------------- */
+/* ---- Warnings ---------------------------------------------------------- */
 
 static const char *parameter_warning(const struct parameter *parameter)
 {
@@ -241,7 +240,7 @@ static void print_names(const char *title, const struct name *names,
             set &= ~names->bit;
         }
     }
-    /* What this program is too old for */
+    /* Features that this program is too old for */
     if (set) {
         printf("%s0x%x", space, set);
     }

@@ -5,7 +5,7 @@
  *
  *   kv.c           options
  *   kv_serve.c     TCP connections, by lwIP's callbacks
- *   kv_protocol.c  what is said on one: memcached's text protocol
+ *   kv_protocol.c  the dialogue on one: memcached's text protocol
  *   kv_store.c     keys and values in bounded memory
  *   kv_netif.c     Ethernet frames between lwIP and the endpoint
  *

@@ -3,16 +3,16 @@
  * lwIP's network interface: a raw endpoint and a ring of receive buffers.
  *
  * Nothing here was touched before the first frame comes: the ring is cold.  With
- * source odp neither it nor the store is pinned; what absent buffers mean then is
- * the endpoint's policy, drop or backup.  With source pinned all that the process
+ * source odp neither it nor the store is pinned; the endpoint's policy, drop or
+ * backup, decides about absent buffers.  With source pinned all that the process
  * may ever hand to the card is registered, as a hypervisor does for a guest of which
  * it knows no better: ring, sending slots and store.
  *
  * A frame is copied out of its buffer, which goes back at once.  lwIP could refer to
- * the buffer instead, but keeps what comes out of order until the gap is filled: who
- * leaves gaps would hold the ring, and with a small one the segment that fills the
- * gap would find no buffer.  So the ring always has all its buffers but those of one
- * turn of the loop.
+ * the buffer instead, but keeps segments out of order until the gap is filled: a
+ * sender that leaves gaps would hold the ring, and with a small one the segment that
+ * fills the gap would find no buffer.  So the ring always has all its buffers but
+ * those of one turn of the loop.
  */
 #include "kv_port.h"
 
@@ -163,7 +163,7 @@ int kv_port_wait(int64_t timeout_ns)
     for (i = 0; i < n; i++) {
         on_completion(&c[i]);
     }
-    /* One doorbell for what was posted and sent. */
+    /* One doorbell for all posted buffers and frames. */
     return n < 0 && n != -EINTR ? n : unetmm_ring(port.ep);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where the server's frames come from and go to: kv_netif.c, or what a test has in
+ * The source and destination of the server's frames: kv_netif.c, or a test's file in
  * its place.
  */
 #ifndef UNETMM_TOOLS_KV_PORT_H
@@ -13,14 +13,14 @@
 
 #define KV_FRAME        1514u   /* the longest, without its checksum */
 
-/* `store` is what the card is told of beside its buffers, if it has to be told. */
+/* `store`: memory to register beside the buffers, if the source needs that. */
 void kv_port_open(const struct kv_options *opt, void *store, size_t bytes);
 void kv_port_close(void);
 
-/* What netif_add() calls; netif->state is not used. */
+/* netif_add() calls this; netif->state is not used. */
 err_t kv_port_netif(struct netif *netif);
 
-/* Gives lwIP what comes; waits for it up to the timeout.  0, or -errno. */
+/* Gives lwIP the frames that come, up to the timeout.  0, or -errno. */
 int kv_port_wait(int64_t timeout_ns);
 
 /* Counter n: "name value", its length; 0: there are no more. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Commands, and their answers.  All of it comes from the network: a line has a
- * longest length, numbers have bounds, and who gets out of step is hung up on.
+ * longest length, numbers have bounds, and a client that gets out of step is
+ * disconnected.
  */
 #include "kv_protocol.h"
 
@@ -293,7 +294,7 @@ static size_t take_value(struct kv_talk *t, const char *data, size_t length)
         return n;
     }
     if (data[0] != "\r\n"[t->tail]) {
-        /* What follows may be the rest of a value, or commands: who knows. */
+        /* The next bytes may be the rest of a value, or commands: unknown. */
         kv_release(&t->server->store, t->filling);
         t->filling = NULL;
         say_error(t, "CLIENT_ERROR bad data chunk\r\n");

@@ -3,9 +3,9 @@
  * One connection's talk: memcached's text protocol (get, set, add, replace,
  * delete, flush_all, stats, version, quit).
  *
- * What comes may come in pieces of any size, and what goes may go in pieces of
- * any size: input is taken only as far as its answers have found room, so a
- * client that does not read is not read either.
+ * Input may come in pieces of any size, and output may go in pieces of any size:
+ * input is taken only as far as its answers have found room, so a client that does
+ * not read is not read either.
  */
 #ifndef UNETMM_TOOLS_KV_PROTOCOL_H
 #define UNETMM_TOOLS_KV_PROTOCOL_H
@@ -15,12 +15,12 @@
 #define KV_LINE     2048u       /* the longest command, with its end */
 #define KV_OUT      1024u       /* the longest line of an answer is shorter */
 
-/* What all connections of a server share. */
+/* Shared by all connections of a server. */
 struct kv_server {
     struct kv_store store;
     uint64_t now;               /* seconds; the caller keeps it up to date */
     uint64_t gets, hits, sets, deletes, errors;
-    /* Line `n` of what "stats" says beside that; 0: there are no more. */
+    /* Further line `n` of the answer to "stats"; 0: there are no more. */
     size_t (*more_stats)(void *arg, unsigned n, char *line, size_t size);
     void *arg;
 };
@@ -37,8 +37,8 @@ struct kv_talk {
     uint16_t keys;              /* get: where in the line the next key is; or 0 */
     uint16_t stats;             /* stats: the next line's number and 1; or 0 */
     uint16_t out_start, out_end;
-    struct kv_item *filling;    /* set: what the value goes into */
-    struct kv_item *sending;    /* get: what it comes from */
+    struct kv_item *filling;    /* set: the item to fill */
+    struct kv_item *sending;    /* get: the item to send */
     struct kv_place at;         /* in either */
     uint64_t pass;              /* bytes of a value that nobody wants */
     uint8_t tail;               /* bytes of a value's end that have come */
@@ -49,7 +49,7 @@ struct kv_talk {
 void kv_talk_start(struct kv_talk *t, struct kv_server *server,
                    size_t (*write)(void *, const void *, size_t), void *arg);
 
-/* Lets go of what it uses of the store. */
+/* Releases the items of the store that it uses. */
 void kv_talk_stop(struct kv_talk *t);
 
 /* Returns how much was taken: all of it, unless answers wait for room. */

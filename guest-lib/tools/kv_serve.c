@@ -18,7 +18,7 @@
 #include <netif/ethernet.h>
 
 #define IDLE_POLL       4               /* of TCP's slow ticks: two seconds */
-/* Without a timer of lwIP's: a signal is seen in this time at the latest. */
+/* Without a timer of lwIP: a signal is seen in this time at the latest. */
 #define MAX_WAIT_NS     ((int64_t)NS_PER_S)
 
 struct session {

@@ -27,8 +27,8 @@ static void mix(uint64_t v[4])
 }
 
 /*
- * SipHash, with a seed of this process's own: whoever chooses the keys must not
- * be able to choose their buckets.
+ * SipHash, with a seed of this process's own: a client that chooses the keys must
+ * not be able to choose their buckets.
  */
 static uint32_t hash_key(const struct kv_store *s, const uint8_t *key,
                          size_t length)
@@ -199,7 +199,7 @@ static uint32_t find(const struct kv_store *s, const void *key, size_t length,
     return n;
 }
 
-/* The same; what has expired goes. */
+/* The same; frees an item that has expired. */
 static uint32_t find_live(struct kv_store *s, const void *key, size_t length,
                           uint64_t now)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Keys and values in a piece of memory that is given once.  What was not used for
- * the longest time makes room for what is new.
+ * Keys and values in a piece of memory that is given once.  The least recently used
+ * item makes room for a new one.
  *
- * The memory has nothing but keys and values, in chunks; what links them is
- * elsewhere.  So a value that nobody asks for may be paged out and stay there.
+ * The memory has nothing but keys and values, in chunks; their links are elsewhere.
+ * So a value that nobody asks for may be paged out and stay there.
  */
 #ifndef UNETMM_TOOLS_KV_STORE_H
 #define UNETMM_TOOLS_KV_STORE_H
@@ -61,7 +61,7 @@ void kv_release(struct kv_store *s, struct kv_item *item);
 
 /*
  * A new item that nobody finds yet, in use.  Its value is to be filled in, then
- * kv_publish() has it replace what the key had.  NULL: no room can be made.
+ * kv_publish() replaces the key's old item by it.  NULL: no room can be made.
  */
 struct kv_item *kv_begin(struct kv_store *s, const void *key, size_t key_length,
                          uint32_t length);

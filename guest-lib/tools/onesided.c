@@ -22,7 +22,7 @@ void one_sided_init(struct one_sided *o, struct session *s)
     o->import = -1;
 }
 
-/* ---- Places and what is in them ---------------------------------------- */
+/* ---- Places and their contents ----------------------------------------- */
 
 uint32_t one_sided_place(const struct one_sided *o, uint32_t seq)
 {
@@ -72,7 +72,7 @@ bool one_sided_arrived(const struct one_sided *o, uint32_t seq)
     uint32_t bytes = stamp_bytes(o), i;
     uint64_t value = stamp(o, seq);
 
-    /* What was written before it must not be looked at before it. */
+    /* Bytes written before it must not be read before it. */
     if (bytes == STAMP_BYTES) {
         return __atomic_load_n((const uint64_t *)(const void *)(end - bytes),
                                __ATOMIC_ACQUIRE) == unetmm_swap64(value);
@@ -145,7 +145,7 @@ static void allocate(struct one_sided *o)
     }
 }
 
-/* Who is only read or changed by the peer needs nothing of it. */
+/* A side that the peer only reads or changes imports nothing from it. */
 static bool exports(const struct one_sided *o)
 {
     return o->server || o->op->one_way;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Memory of two processes for one-sided operations: exported, imported, filled
- * and looked at.  Part of op.h's other side: what the rows of its table work on.
+ * Memory of two processes for one-sided operations: exported, imported, filled and
+ * looked at.  The rows of op.h's table work on it.
  *
  * Messages have places, which they take in turn; a message ends where its place
  * ends, at a multiple of 8.  Its last bytes, 8 or all if it is shorter, are made
- * of its number and are never zero, so that who waits for it can tell it from
- * what was there.  The others are a pattern when they are to be verified.
+ * of its number and are never zero, so that a waiting process can tell it from the
+ * earlier contents.  The others are a pattern when they are to be verified.
  */
 #ifndef UNETMM_TOOLS_ONESIDED_H
 #define UNETMM_TOOLS_ONESIDED_H
@@ -32,7 +32,7 @@ struct one_sided {
     void *window;               /* the peer's memory; au, udma */
     void *proxy;                /* ours; udma */
     uint32_t outstanding[MOST_PLACES];
-    uint64_t old;               /* what the last atomic found */
+    uint64_t old;               /* the last atomic's old value */
     uint64_t said_ns;           /* when the peer was last told that we live */
 };
 

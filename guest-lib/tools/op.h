@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Ways in which a message gets to the peer: what --op names.
+ * Ways in which a message gets to the peer, named by --op.
  *
- * Each is a row of a table, and those but "send" a few functions; what is
- * measured with them (op_latency.c, op_bandwidth.c) knows none by name.
+ * Each is a row of a table, and those but "send" a few functions; the measurements
+ * (op_latency.c, op_bandwidth.c) know none by name.
  */
 #ifndef UNETMM_TOOLS_OP_H
 #define UNETMM_TOOLS_OP_H
@@ -22,7 +22,7 @@ struct op {
     unsigned rights;            /* of the exports; 0: messages */
     uint64_t most;              /* bytes */
     uint32_t multiple;          /* of so many bytes */
-    /* Maps what it needs beside the import; -errno.  NULL: nothing. */
+    /* Maps all that it needs beside the import; -errno.  NULL: nothing. */
     int (*open)(struct one_sided *o);
     /* Starts message `seq`, from its local place.  False: take events. */
     bool (*start)(struct one_sided *o, uint32_t seq, bool more);

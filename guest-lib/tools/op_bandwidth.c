@@ -4,8 +4,8 @@
  * as there are places.
  *
  * The clock starts when the last message of the warm-up is done and stops when
- * the last one is.  What is written is verified in rounds: all places are
- * written, the peer looks at them and says so; the clock stands meanwhile.
+ * the last one is.  Written data is verified in rounds: all places are written, the
+ * peer looks at them and says so; the clock stands meanwhile.
  */
 #include "onesided.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What brings something back: READ and FETCH_ADD.  The peer's process does
+ * Operations that bring data back: READ and FETCH_ADD.  The peer's process does
  * nothing.
  */
 #include "onesided.h"
@@ -27,7 +27,7 @@ bool op_get(struct one_sided *o, uint32_t seq, bool more)
                                       more ? UNETMM_MORE : 0));
 }
 
-/* What is there stays there; so that it is seen to come, ours is wiped. */
+/* The peer's bytes stay; ours are wiped, so that the next ones are seen to come. */
 bool op_got(struct one_sided *o, uint32_t seq)
 {
     uint32_t place = one_sided_place(o, seq);
@@ -47,7 +47,7 @@ bool op_add(struct one_sided *o, uint32_t seq, bool more)
                                            more ? UNETMM_MORE : 0));
 }
 
-/* Each once: what is found is how many there were before. */
+/* Each once: the old value is the number of earlier ones. */
 bool op_added(struct one_sided *o, uint32_t seq)
 {
     return o->old == seq - o->plan.first;

@@ -2,8 +2,8 @@
 /*
  * Latency of one-sided operations, on the connecting side.
  *
- * What puts something into the peer's memory is answered in the same way by the
- * peer's process (op_serve.c); what brings something back needs nobody there.
+ * The peer's process answers operations that write its memory in the same way
+ * (op_serve.c); those that bring data back need no process there.
  */
 #include "onesided.h"
 #include "op_wait.h"

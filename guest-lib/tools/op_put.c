@@ -8,7 +8,7 @@ bool op_put(struct one_sided *o, uint32_t seq, bool more)
 {
     uint32_t place = one_sided_place(o, seq);
     bool copied = o->plan.size <= UNETMM_MAX_INLINE;
-    /* Who measures bandwidth counts completions; who answers has an answer. */
+    /* A bandwidth run counts completions; in a latency run the answer tells. */
     bool quiet = copied && !o->s->opt->is_bw;
     bool notify = o->plan.notify && !o->s->opt->is_bw;
     unsigned flags = (more ? UNETMM_MORE : 0) | (quiet ? UNETMM_UNSIGNALED : 0) |

@@ -43,7 +43,7 @@ bool op_wait(struct one_sided *o, const struct op_wait *wait, uint32_t seq,
     if (event->type == EVENT_DONE) {
         one_sided_done(o, event);
     }
-    /* Nothing wakes who waits for memory, and the peer may want to run here. */
+    /* Nothing wakes a wait for memory, and the peer may want to run here. */
     if (o->s->opt->spin_ns != UNETMM_SPIN_FOREVER &&
         now_ns() - wait->start_ns > o->s->opt->spin_ns) {
         const struct timespec pause = { .tv_nsec = PAUSE_NS };

@@ -2,8 +2,8 @@
 /*
  * Without a descriptor: automatic update, and user-level DMA start.
  *
- * Neither has completions.  A place in local memory is used again when the peer
- * has answered, so what it held has arrived.
+ * Both are without completions.  A place in local memory is used again when the peer has
+ * answered, so its data has arrived.
  */
 #include "onesided.h"
 

@@ -50,12 +50,12 @@ static const char usage[] =
 "                       it moves its data;\n"
 "                       odp: nothing is pinned, the card faults pages in\n"
 "      --policy skip|drop|redirect|rnr\n"
-"                       what becomes of memory that is paged out when something\n"
-"                       comes for it: the buffer comes back empty (default), it\n"
-"                       stays, the driver copies into it when it is there, or the\n"
-"                       peer is told to come again (the last two with tlb, shadow\n"
-"                       and odp, --reliable)\n"
-"      --rnr-us N       the peer is told to wait so long before (100)\n"
+"                       action when a message hits a paged-out buffer: skip gives\n"
+"                       the buffer back empty (default), drop keeps it and drops\n"
+"                       the message, redirect has the driver copy the message into\n"
+"                       it later, rnr answers with an RNR NACK (the last two with\n"
+"                       tlb, shadow and odp, --reliable)\n"
+"      --rnr-us N       the delay that an RNR NACK asks for (100)\n"
 "      --go-back-n      data of a read that has no place: all behind it is asked\n"
 "                       for again as well\n"
 "      --poll           never block: wait by looking\n"
@@ -64,7 +64,7 @@ static const char usage[] =
 "      --buffers N      free buffers that are posted (as suits the TLB)\n"
 "      --memory BYTES   spread the buffers over so much memory, so that the\n"
 "                       card's TLB has to work\n"
-"      --frame N        frames of at most N bytes (what the channel carries; 64k\n"
+"      --frame N        frames of at most N bytes (the channel's most; 64k\n"
 "                       if it is reliable)\n"
 "      --verify         fill messages with a pattern and check every byte\n"
 "      --seed N         of the pattern (1)\n"
@@ -81,7 +81,7 @@ static const char usage[] =
 "    unetmm-pingpong --listen --verify\n"
 "and on the second, where the first has the MAC 52:54:00:00:00:01\n"
 "    unetmm-pingpong 52:54:00:00:00:01 --size 8,1k,64k --verify\n"
-"or, on both with --op au, what 8 bytes cost that are just stored.\n";
+"or, on both with --op au, the cost of 8 bytes that are just stored.\n";
 
 /* A message that is being put together from its frames */
 struct assembly {
@@ -161,7 +161,7 @@ struct result {
     uint64_t bad;
 };
 
-/* What one message went through */
+/* The times of one message */
 struct turn {
     uint32_t seq;
     uint64_t sent_ns;

@@ -154,8 +154,9 @@ static void open_card(struct session *s)
 }
 
 /*
- * How long a buffer is.  Who connects knows the sizes, and does not make the
- * card translate more than they need; who listens has to be ready for a frame.
+ * How long a buffer is.  The connecting side knows the sizes, and does not make the
+ * card translate more than they need; the listening side has to be ready for a
+ * frame.
  */
 static uint32_t buffer_bytes(const struct session *s)
 {
@@ -325,8 +326,8 @@ static void on_received(struct session *s, const struct unetmm_completion *c,
 }
 
 /*
- * What ends one message only.  The channel may close under an answer to a peer
- * that has left, and who listens outlives a link that comes and goes.
+ * Does the status end one message only?  The channel may close under an answer to a
+ * peer that has left, and the listening side outlives a link that comes and goes.
  */
 static bool is_loss(const struct session *s, uint8_t status)
 {
@@ -334,7 +335,7 @@ static bool is_loss(const struct session *s, uint8_t status)
         (status == UNETMM_ST_LINK_DOWN && s->opt->listen);
 }
 
-/* An answer's place goes with the peer; who listens hears of it by silence. */
+/* An answer's place goes with the peer; the listener hears of it by silence. */
 static bool is_op_loss(const struct session *s)
 {
     return s->opt->listen;
@@ -376,7 +377,7 @@ static void on_completion(struct session *s, const struct unetmm_completion *c,
         if (is_op_loss(s)) {
             break;
         }
-        fail("what was stored or started has not arrived: %s",
+        fail("a store or a started transfer has not arrived: %s",
              unetmm_status_str(c->status));
     case UNETMM_CQE_BUFFER:
         if (c->status != UNETMM_ST_SKIPPED) {
@@ -425,7 +426,7 @@ void session_accept(struct session *s)
     struct event event;
     int ret;
 
-    /* What an earlier peer has sent last must not count as the next one's. */
+    /* The last messages of an earlier peer must not count as the next one's. */
     do {
         session_event(s, &event, 0);
         if (event.type == EVENT_FRAME) {

@@ -8,8 +8,8 @@
  * as fits.  The other bytes are a pattern when they are to be verified.
  *
  * Control messages are 40 bytes and start with a word that is never the number
- * of a message.  They are datagrams like all others: who needs an answer asks
- * again.
+ * of a message.  They are datagrams like all others: a side that needs an answer
+ * asks again.
  */
 #ifndef UNETMM_TOOLS_SESSION_H
 #define UNETMM_TOOLS_SESSION_H
@@ -23,7 +23,7 @@
 /* The user_data of a one-sided operation, with a number in its lower half */
 #define OP_COOKIE       0x4000000000000000ull
 
-/* What is sent and how, agreed before a run */
+/* The messages of a run, agreed before it */
 struct plan {
     uint32_t run;               /* tells runs apart */
     uint32_t size;              /* bytes of a message */
@@ -52,7 +52,7 @@ enum control_type {
     CONTROL_REPORT,             /* w: lost, doubled, bad; q: ns, bytes */
     CONTROL_END,                /* no more runs */
     CONTROL_ENDED,              /* its answer; w[0]: bad frames seen */
-    CONTROL_ALIVE,              /* who does one-sided operations is there */
+    CONTROL_ALIVE,              /* from a side with one-sided operations */
     CONTROL_CHECK,              /* q: first and number of messages written */
     CONTROL_CHECKED,            /* its answer; q[0] again; w[0]: bad ones */
 };
@@ -73,7 +73,7 @@ struct event {
     uint32_t len;
     bool buffer;                /* FRAME: in a buffer, to be given back */
     uint32_t number;            /* DONE: its user_data's; NOTIFIED: the writer's */
-    uint64_t old;               /* DONE, of an atomic: what was there */
+    uint64_t old;               /* DONE, of an atomic: the old value */
     struct control control;
 };
 
@@ -144,7 +144,7 @@ void plan_from_control(struct plan *plan, const struct control *control);
  * is for another operation.
  */
 bool session_started(struct session *s, const struct plan *plan);
-/* Says in a sentence if who answers was started for another operation. */
+/* Ends with a sentence if the listener was started for another operation. */
 void session_check_op(const struct session *s, const struct control *started);
 
 /* Frame `frame` of a message has this length and starts at that position. */

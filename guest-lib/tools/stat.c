@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * unetmm-stat: what a card is and what it has counted.
+ * unetmm-stat: a card's identity and its counters.
  */
 #include "common.h"
 
@@ -14,15 +14,15 @@
 static const char usage[] =
 "usage: unetmm-stat [options]\n"
 "\n"
-"Shows what a card is, and the counters of the card and of its driver that\n"
-"are not zero, each with what it counts.\n"
+"Shows a card's identity, and the counters of the card and of its driver that\n"
+"are not zero, each with its meaning.\n"
 "\n"
 "  -d, --device FILE    card to ask (" UNETMM_DEFAULT_DEVICE ")\n"
 "      --card           the card's counters only\n"
 "      --driver         the driver's counters only\n"
 "      --endpoint N     the counters of one endpoint only; needs CAP_NET_ADMIN\n"
 "  -a, --all            counters that are zero, too\n"
-"  -w, --watch SECS     again every SECS seconds: what was added since\n"
+"  -w, --watch SECS     again every SECS seconds: the increments since\n"
 "      --json           one JSON object\n"
 "  -h, --help           this text\n"
 "\n"
@@ -210,7 +210,7 @@ static void print_all(struct unetmm_ctx *ctx, const struct stat_options *opt,
 {
     size_t i;
 
-    /* First, so that what fails leaves no half of an answer. */
+    /* First, so that a failure leaves no half of an answer. */
     for (i = 0; i < NUM_SCOPES; i++) {
         if (scopes[i].wanted) {
             read_scope(ctx, opt, &scopes[i]);

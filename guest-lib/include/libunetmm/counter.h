@@ -4,9 +4,9 @@
  * includes it.
  *
  * A counter is a number that is read here and that peers add 1 to, by naming it in
- * a write: when it is seen, so are the bytes of that write and of all that were
- * posted before it on its channel.  A reader spins on it, sleeps until it has
- * reached a value, or has a handler called; each at any time.
+ * a write: a reader that sees the new value sees the bytes of that write and of all
+ * that were posted before it on its channel.  A reader spins on it, sleeps until it
+ * has reached a value, or has a handler called; each at any time.
  */
 #ifndef LIBUNETMM_COUNTER_H
 #define LIBUNETMM_COUNTER_H

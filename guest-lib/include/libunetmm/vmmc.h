@@ -53,7 +53,7 @@ struct unetmm_redirected {
  * lands: to `to`, any memory of the process, of any alignment.  The call copies to
  * `to` the data that has landed in the export's own memory since it was last moved
  * from there.  Later data is written to `to` directly; peers' reads and atomics use
- * `to`, too.  `what` (may be NULL) gets the size of the copy: all data that had
+ * `to`, too.  `copied` (may be NULL) gets the size of the copy: all data that had
  * landed, and possibly some bytes around it, which then have in `to` the contents of
  * the export's memory.  Peers wait during the copy.
  *
@@ -68,7 +68,7 @@ struct unetmm_redirected {
  * source, or this kind of memory, can't.
  */
 int unetmm_redirect(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
-                    void *to, size_t length, struct unetmm_redirected *what);
+                    void *to, size_t length, struct unetmm_redirected *copied);
 
 /*
  * Ends the redirection that began at `offset`.  When it returns nothing lands in the
@@ -84,7 +84,7 @@ int unetmm_redirect_end(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset);
  * -EINVAL: `keep` is more than its length.
  */
 int unetmm_redirect_back(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
-                         size_t keep, struct unetmm_redirected *what);
+                         size_t keep, struct unetmm_redirected *copied);
 
 /* ---- Import ------------------------------------------------------------- */
 

@@ -25,7 +25,7 @@ IMPORT_AGAIN = 0.01     # seconds from one question to the peer's driver to the 
 
 
 class Connections:
-    """Wakes up those who wait for a connection, by the card's descriptor.
+    """Wakes up tasks that wait for a connection, by the card's descriptor.
 
     The loop of asyncio knows no POLLPRI: an epoll set is between them.  It is
     edge-triggered, since a connection may be another endpoint's.
