@@ -2,8 +2,8 @@
  * unetmm: prints every value that a card has saved, by its name
  *
  * Reads the card's block of bytes from stdin, makes a card with the properties
- * that the block names, and restores it: the core itself says what each value
- * is.  scripts/migration-dump finds the block in a migration file.
+ * that the block names, and restores it: the core itself names each value.
+ * scripts/migration-dump finds the block in a migration file.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: the backup ring of policy backup (NPF): its buffers, who may have how
- * many packets there, and the card's reports.
+ * unetmm: the backup ring of policy backup (NPF): its buffers, the number of packets
+ * each endpoint may have there, and the card's reports.
  *
  * THE RING is there while an endpoint of the card has the policy: the first one
  * makes it, the last one takes it away.  Its buffers are the driver's: they have
- * this process's data now and that one's then, are never mapped by anybody, and
- * what is copied out of one is what the card has said that it has written.
+ * this process's data now and that one's then, are never mapped by anybody, and only
+ * bytes that the card reports as written are copied out of one.
  *
  * A BUFFER is the card's from when it is posted until it is reported; then its
  * endpoint's queue has it (aside/backq.c), and a fresh one takes its place in the
@@ -65,8 +65,8 @@ static void unetmm_backbuf_free(struct unetmm_dev *dev,
 
 /*
  * The fault work makes some for a process that is not its own: it does not wait for
- * memory.  Else a group above its memory.high, which has whoever charges it sleep,
- * would stop everybody's misses.
+ * memory.  Else a group above its memory.high, where each charge sleeps, would stop
+ * everybody's misses.
  */
 #define UNETMM_BACKBUF_NOWAIT	(GFP_KERNEL_ACCOUNT & ~__GFP_DIRECT_RECLAIM)
 

@@ -61,7 +61,7 @@ void unetmm_fail(struct unetmm_dev *dev, const char *why)
 {
 	if (!unetmm_reachable(dev))
 		return;
-	/* By each caller itself: what follows here or there may take pages. */
+	/* By each caller: the code behind this call may take pages. */
 	pci_clear_master(dev->pdev);
 	if (cmpxchg(&dev->state, UNETMM_RUNNING, UNETMM_FAILED) !=
 	    UNETMM_RUNNING &&

@@ -20,8 +20,8 @@
 
 /*
  * How long the card is waited for before it is given up: above a second, which one
- * page's DMA may take (x-dma-page-ns).  What passes between two looks counts for at
- * most UNETMM_LOOK_NS, so that neither a clock that jumps (a guest that was stopped or
+ * page's DMA may take (x-dma-page-ns).  Time between two looks counts for at most
+ * UNETMM_LOOK_NS, so that neither a clock that jumps (a guest that was stopped or
  * has migrated) nor a virtual CPU that did not run ends the wait alone.
  */
 #define UNETMM_PATIENCE_NS	(5 * NSEC_PER_SEC)

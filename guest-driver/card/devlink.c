@@ -191,7 +191,7 @@ static int unetmm_health_recover(struct devlink_health_reporter *reporter,
 	struct unetmm_health *health = devlink_health_reporter_priv(reporter);
 	int ret;
 
-	/* Not by itself, see above. */
+	/* Not without a request, see above. */
 	if (context)
 		return -EOPNOTSUPP;
 	ret = pci_try_reset_function(health->dev->pdev);

@@ -196,8 +196,8 @@ stop_memory:
 }
 
 /*
- * Takes the card away from everybody.  After the reset it does no DMA, so what
- * it used may be freed in any order; it may also have left the bus already.
+ * Takes the card away from everybody.  After the reset it does no DMA, so its memory
+ * may be freed in any order; it may also have left the bus already.
  */
 static void unetmm_stop(struct unetmm_dev *dev)
 {
@@ -331,9 +331,10 @@ static void unetmm_unmap(struct unetmm_dev *dev)
 }
 
 /*
- * Source shadow: the card changes words of memory by AtomicOps.  What virtual machines
- * show of their PCI Express hardly ever says that these get there (on the root bus
- * there is not even a port to say so), and yet they do: a refusal is a note, once.
+ * Source shadow: the card changes words of memory by AtomicOps.  The PCI Express
+ * ports of virtual machines hardly ever announce that these get there (on the root
+ * bus there is not even a port to say so), and yet they do: a refusal is a note,
+ * once.
  */
 static void unetmm_allow_atomics(struct unetmm_dev *dev)
 {

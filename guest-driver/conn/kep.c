@@ -59,8 +59,8 @@ static void *unetmm_kep_slot(const struct unetmm_ctl *ctl, u32 index)
 }
 
 /*
- * Sends a control message, or drops it if the card is slow to send (false): whoever
- * asks repeats its question.
+ * Sends a control message, or drops it if the card is slow to send (false): the
+ * asking side repeats its question.
  */
 bool unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
 		     const struct unetmm_control *msg)

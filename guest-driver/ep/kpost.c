@@ -263,8 +263,8 @@ static int unetmm_kpost_run(struct unetmm_ep *ep)
 	int ret = 0;
 
 	/*
-	 * What the indices cover is read after them; so is how far the card is,
-	 * which is never behind what the process has seen of it.
+	 * The entries are read after the indices that cover them, and the card's own
+	 * index, which is never behind the process's view of it.
 	 */
 	rmb();
 	sq_ok = unetmm_kpost_reap(ep, sq, sq_prod, &posts->card.sq_cons);

@@ -68,8 +68,8 @@ static int unetmm_raw_flow_mac(const struct unetmm_flow *a)
 }
 
 /*
- * Does it take, or copy, the frames of others?  A frame to a station that has a
- * flow stays on the card, whoever sends it, so that one for the router's address,
+ * Does it take, or copy, the frames of others?  A frame to a station that has a flow
+ * stays on the card, even the kernel's own, so that a flow for the router's address,
  * say, would have all that the kernel sends to it.
  */
 static bool unetmm_raw_flow_takes(const struct unetmm_flow *a)

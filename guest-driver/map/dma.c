@@ -11,7 +11,7 @@
  * A streaming mapping that bounces would show the card a copy.  Behind a
  * translating IOMMU whole pages never bounce (and all are said to need to be
  * synchronized).  Without one, a mapping that needs to be synchronized is a copy, or
- * the card's DMA is not coherent with the processor's cache: neither can be used.
+ * the card's DMA is not coherent with the processor's cache: both are useless here.
  */
 static bool unetmm_bounced(struct device *d, dma_addr_t dma)
 {

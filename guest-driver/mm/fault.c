@@ -125,7 +125,7 @@ static int unetmm_insert_locked(struct unetmm_aspace *space,
 
 /*
  * Sends RESOLVED with the batch's pages.  Pages that the card did not take are
- * unpinned; it asks again for what it still needs.
+ * unpinned; it asks again for those it still needs.
  */
 static int unetmm_insert(struct unetmm_aspace *space,
 			 const struct unetmm_miss *miss,

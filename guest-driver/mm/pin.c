@@ -335,8 +335,8 @@ static long unetmm_pin_pages(struct unetmm_aspace *space,
 }
 
 /*
- * Pins what is resident, or can be made so without waiting, of npages pages
- * from vaddr: a prefix, at least one page.  Returns how many, with a pin for
+ * Pins the resident ones, and those that need no waiting, of npages pages from
+ * vaddr: a prefix, at least one page.  Returns how many, with a pin for
  * each in the batch; 0: must be paged in first; -EFAULT: the process may not;
  * -EOPNOTSUPP: Linux does not lend it; -EINVAL: not memory for batch->zero;
  * -EDQUOT: a limit; -ENOMEM, -EINTR.  The caller has set batch->zero, and holds
@@ -428,7 +428,7 @@ void unetmm_pin_drop(struct unetmm_aspace *space, struct unetmm_pin *pin)
 	list_add_tail(&pin->drop, &space->drop_list);
 }
 
-/* What may be written may be read.  0: the mapping gives no right. */
+/* A right to write implies one to read.  0: the mapping gives no right. */
 u64 unetmm_pte(const struct unetmm_pin *pin)
 {
 	bool write = pin->write && pin->rights & VM_WRITE;

@@ -3,9 +3,9 @@
  * unetmm: PREFETCH: a process has pages entered into its table before the card asks
  * for them (sources shadow and odp).
  *
- * It is the caller who faults them in, as an access of his would, and he waits for
- * I/O or a userfaultfd without any lock of ours.  A call goes through a bounded part
- * of the range, and says how far it came: who wants more calls again.
+ * The calling thread faults them in, as by an access, and waits for I/O or a
+ * userfaultfd without any lock of ours.  A call goes through a bounded part of the
+ * range, and returns how far it came: a caller that wants more calls again.
  */
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -26,7 +26,7 @@ struct unetmm_prefetcher {
 };
 
 /*
- * Enters what is resident of n pages in one leaf.  *have: how many the table has
+ * Enters the resident ones of n pages in one leaf.  *have: how many the table has
  * then, from the first on.
  */
 static int unetmm_prefetch_snap(const struct unetmm_prefetcher *p,
@@ -45,7 +45,10 @@ static int unetmm_prefetch_snap(const struct unetmm_prefetcher *p,
 	return ret == -ESTALE ? -ENODEV : ret;
 }
 
-/* With NO_FAULT: what cannot be entered is passed over, unless there is no room. */
+/*
+ * With NO_FAULT: pages that cannot be entered are passed over, unless there is no
+ * room.
+ */
 static int unetmm_prefetch_resident(const struct unetmm_prefetcher *p,
 				    unsigned long vpn, u32 n)
 {
@@ -81,7 +84,7 @@ static int unetmm_prefetch_some(const struct unetmm_prefetcher *p,
 			ret = -EINTR;
 		if (ret)
 			return have ? have : ret;
-		/* Who is changing memory may need our processor to end it. */
+		/* The thread that changes memory may need our processor to end. */
 		if (tries)
 			schedule_timeout_killable(1);
 	}

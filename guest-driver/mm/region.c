@@ -2,10 +2,10 @@
 /*
  * unetmm: registered memory, for source `pinned`.
  *
- * The pages are pinned for as long as they are registered and the process maps
- * them: what it unmaps or gives up leaves the table as it leaves the card's TLB
- * with the other source, and is not put back.  What Linux does for itself, or by
- * fork(), takes nothing (mm/again.c).
+ * The pages are pinned for as long as they are registered and the process maps them:
+ * pages that it unmaps or gives up leave the table, as they leave the card's TLB
+ * with the other source, and are not put back.  Linux's own moves of pages, and
+ * fork(), take nothing (mm/again.c).
  */
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -95,8 +95,8 @@ static int unetmm_region_insert(struct unetmm_aspace *space,
 }
 
 /*
- * Pins a prefix of the range: how many pages, or -EAGAIN: page in and try again,
- * or what unetmm_pin_batch() said.  Holds rwsem, so that no pin appears behind
+ * Pins a prefix of the range: how many pages, or -EAGAIN: page in and try again, or
+ * the error of unetmm_pin_batch().  Holds rwsem, so that no pin appears behind
  * unetmm_stop(); hence pages are not faulted in here.
  */
 int unetmm_region_try(struct unetmm_file *file, struct unetmm_batch *batch,

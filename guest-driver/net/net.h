@@ -17,8 +17,8 @@
  *
  * LOCKS
  *
- *   rtnl          up and down, `up`, flows, sizes.  The work takes it for what
- *                 must sleep, so nobody waits for the work under it.
+ *   rtnl          up and down, `up`, flows, sizes.  The work takes it for calls
+ *                 that sleep, so nobody waits for the work under it.
  *   the queue's lock (__netif_tx_lock)
  *                 all of unetmm_net_tx.  Taken in xmit, by the stack, and by
  *                 NAPI to free sent frames.

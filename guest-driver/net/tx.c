@@ -308,7 +308,7 @@ static bool unetmm_net_service_tag(const struct sk_buff *skb)
 }
 
 /*
- * The card finds the headers by itself.  Frames whose headers it would not find, or
+ * The card parses the headers.  Frames whose headers it would not find, or
  * whose checksum it would compute differently, are left to the stack.
  */
 static bool unetmm_net_csum_ok(const struct sk_buff *skb)

@@ -394,7 +394,10 @@ static struct unetmm_job *unetmm_thirsty_next(struct unetmm_pager *p)
 	return job;
 }
 
-/* The job's user goes to the end of the line, and so does its lane among the user's. */
+/*
+ * The job's user goes to the end of the line, its lane to the end of the user's
+ * lanes.
+ */
 static struct unetmm_job *unetmm_ready_next(struct unetmm_pager *p)
 {
 	struct unetmm_job *job = unetmm_ready_first(p);

@@ -36,8 +36,8 @@
  * Most faults end with the signal.  Some cannot be interrupted (a FUSE daemon has read
  * the request, or tmpfs waits for swap): that worker stays asleep, its space keeps one of
  * its sleepers, and the card and the process's end do not wait for it.  If the pool is
- * stopped meanwhile, the worker is a STRAY: it ends by itself, and the module cannot be
- * unloaded before.
+ * stopped meanwhile, the worker is a STRAY: it ends when its memory comes, and the
+ * module cannot be unloaded before.
  *
  * FAIRNESS AND LIMITS
  *

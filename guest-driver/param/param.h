@@ -4,7 +4,7 @@
  *
  * A module parameter is the value of each card that has none of its own; devlink
  * gives a card one (card/devlink.c), which it keeps until its driver lets go of it.
- * Both may change at any time: who uses a number reads it once.
+ * Both may change at any time: a user of the number reads it once.
  */
 #ifndef UNETMM_PARAM_H
 #define UNETMM_PARAM_H

@@ -9,8 +9,8 @@
  * first that finds nothing.  Arming and the look at the counter are one step on
  * the card, and `wakes` is read before it: so no wake-up is lost between.
  *
- * A value is reached while the counter is up to 2^63 - 1 past it.  What has been
- * reached once stays so, even if the counter changes meanwhile: values are the
+ * A value is reached while the counter is up to 2^63 - 1 past it.  A value once
+ * reached stays so, even if the counter changes meanwhile: values are the
  * process's choice, and one may be 2^63 - 1 behind when it is asked for.
  *
  * A number is used again only after the end of the last export that gives it, hence

@@ -7,14 +7,14 @@
  * channel to an endpoint of the process, and asks by the export's number.
  *
  * The list of a file's exports, the numbers of regions and REGION_SET and _CLEAR
- * are under ctl.lock, so that whoever finds an export finds its region on the
+ * are under ctl.lock, so that a thread that finds an export finds its region on the
  * card.  An export ends with UNEXPORT or with its file; the pages behind it are
  * the address space's business as ever: with source tlb they come by misses, with
  * source pinned they are registered for as long as the export lasts, with source
- * utlb the process has pinned them before and keeps them (what it unpins is
- * refused to its peers).  When REGION_CLEAR has completed, nothing moves through
- * the region any more, and what the system buffer has for it is not copied any
- * more a moment later (policy redirect); only then are its pages unpinned.
+ * utlb the process has pinned them before and keeps them (peers cannot use pages
+ * that it unpins).  When REGION_CLEAR has completed, nothing moves through
+ * the region any more, and packets for it in the system buffer are dropped a moment
+ * later (policy redirect); only then are its pages unpinned.
  */
 #include <linux/etherdevice.h>
 #include <linux/mm.h>
@@ -62,8 +62,8 @@ static int unetmm_region_set(struct unetmm_file *file,
 }
 
 /*
- * Takes it off the card, and waits until nothing moves through it; `parts`: what of
- * it was somewhere else.
+ * Takes it off the card, and waits until nothing moves through it; `parts`: its
+ * parts that had moved.
  */
 static void unetmm_exported_end(struct unetmm_file *file,
 				struct unetmm_exported *export,
@@ -238,7 +238,7 @@ static void unetmm_export_unpin(struct unetmm_file *file, u64 addr, u64 length)
 		.length = length,
 	};
 
-	/* Who has deregistered it already has not harmed anybody else. */
+	/* A process that has deregistered it already has harmed only itself. */
 	if (file->space->ops->registers)
 		unetmm_op_deregister(file, &region);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: imports: what an endpoint may use of a peer's memory.
+ * unetmm: imports: an endpoint's rights to a peer's memory.
  *
  * The peer's driver is asked, over the channel's two drivers, which region an
  * export is; the card is told, and the process gets a small number.  Region and
  * key never reach a process.  The number stays the endpoint's until UNIMPORT, also
- * when the channel ends and the card forgets the import with it: what is posted
- * on it then fails, and never means another one.
+ * when the channel ends and the card forgets the import with it: descriptors on it
+ * then fail, and never mean another one.
  */
 #include <linux/bitmap.h>
 #include <linux/etherdevice.h>
@@ -21,12 +21,12 @@
 #include "base/base.h"
 
 /*
- * A question without a deadline is asked for so long: of a machine that may stand
- * still, by somebody for whom others may wait.
+ * A question without a deadline is asked for so long: the machine asked may stand
+ * still, and others may wait for the thread that asks.
  */
 #define UNETMM_IMPORT_ONCE_NS	(3 * (u64)NSEC_PER_SEC)
 
-/* Lives on the stack of who waits. */
+/* Lives on the waiting thread's stack. */
 struct unetmm_import_wait {
 	struct list_head node;		/* ctl.imports; ctl.lock */
 	struct unetmm_chan *chan;	/* a reference held */
@@ -212,7 +212,7 @@ static int unetmm_import_wait(struct unetmm_ep *ep,
 	}
 }
 
-/* Tells the card.  The process gets the number, and what it stands for. */
+/* Tells the card.  The process gets the number, the length and the rights. */
 static int unetmm_import_set(struct unetmm_ep *ep,
 			     const struct unetmm_import_wait *wait,
 			     struct unetmm_import *a)

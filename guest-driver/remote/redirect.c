@@ -2,14 +2,13 @@
 /*
  * unetmm: parts of exports that are somewhere else (transfer redirection).
  *
- * The card keeps what has landed and holds a part while it is copied; the process
- * copies, since both places are its own.  Here are the checks of the new place,
- * which are those of an export, and the pages behind it, which are pinned, with
- * source pinned, for as long as the part is there.
+ * The card records the landed ranges and holds a part while it is copied; the
+ * process copies, since both places are its own.  Here are the checks of the new
+ * place, which are those of an export, and the pages behind it, which are pinned,
+ * with source pinned, for as long as the part is there.
  *
- * A part belongs to its export and goes with it.  If the process never learns
- * what it has to copy, the redirection has never been: the card has kept that,
- * too.
+ * A part belongs to its export and goes with it.  If the process never learns the
+ * ranges to copy, the redirection is undone: the card still has its record.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -109,7 +108,7 @@ static int unetmm_redirect_cmd(struct unetmm_dev *dev,
 	return unetmm_cmd(dev, &cmd, count);
 }
 
-/* What the process has to copy, and between which places. */
+/* The ranges that the process has to copy, and their two places. */
 static void unetmm_redirect_tell(struct unetmm_dev *dev,
 				 const struct unetmm_exported *export,
 				 const struct unetmm_part *part,
@@ -172,7 +171,9 @@ void unetmm_parts_free(struct unetmm_file *file, struct list_head *parts)
 		};
 
 		list_del(&part->node);
-		/* Who has deregistered it already has not harmed anybody. */
+		/*
+		 * A process that has deregistered it already has harmed only itself.
+		 */
 		if (part->pinned)
 			unetmm_op_deregister(file, &region);
 		kfree(part);
@@ -386,7 +387,7 @@ int unetmm_op_redirect_go(struct unetmm_file *file, void *arg)
 	return ret;
 }
 
-/* What was to be copied never arrived: the part stays as it was before. */
+/* The list of ranges never arrived: the part stays as it was before. */
 void unetmm_undo_redirect(struct unetmm_file *file, const void *arg)
 {
 	const struct unetmm_redirect *a = arg;

@@ -11,7 +11,7 @@
 /* remote/export.c */
 struct unetmm_exported {
 	struct list_head node;		/* file->exports; ctl.lock */
-	struct list_head parts;		/* that have moved; likewise */
+	struct list_head parts;		/* that have moved; ctl.lock */
 	u64 id;
 	u64 addr;
 	u64 last;

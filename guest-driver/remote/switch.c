@@ -3,10 +3,10 @@
  * unetmm: the one thing that user-level DMA start needs of the scheduler.
  *
  * A start is a store and a load.  If the processor is taken away in between,
- * another thread of the same endpoint could finish what this one has begun.  So
- * the card is made to forget the store when a process that has proxy pages
- * loses a processor.  SHRIMP changed its kernel for that; here it is a probe at
- * the scheduler's tracepoint, which is there only while somebody has proxy
+ * another thread of the same endpoint could finish the start that this one has
+ * begun.  So the card is made to forget the store when a process that has proxy
+ * pages loses a processor.  SHRIMP changed its kernel for that; here it is a probe
+ * at the scheduler's tracepoint, which is there only while somebody has proxy
  * pages.
  *
  * Every context switch of the machine runs the probe, so it looks the process up

@@ -5,9 +5,9 @@
  *
  * A page number belongs to one object from its creation to its end, so that a
  * store can never reach another's.  The end goes off the process, off the card,
- * off the books, in this order; whoever stores later finds a page that nobody
- * reads, as behind a doorbell (card/mmap.c).  What the card drops by itself,
- * with the import below, keeps its numbers until then.
+ * off the books, in this order; a later store finds a page that nobody reads, as
+ * behind a doorbell (card/mmap.c).  A window that the card drops, with the import
+ * below, keeps its numbers until then.
  *
  * ep->windows changes under file->lock and map_lock; either is enough to look.
  * The bitmaps are under map_lock.

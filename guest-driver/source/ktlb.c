@@ -14,7 +14,7 @@
  * pins; a better translation those of the pin that it replaces; the end of a
  * slot its own.  Only a pin without uses is given up by the TLB.  So the card
  * can reach no page but through the entry of a use that has a pin, and a page
- * is not unpinned before its uses are parted from it.
+ * is not unpinned before its uses have ended.
  *
  * A use without a pin is filled when it is posted, if the page is resident;
  * else, or if it was taken away since, when the card asks for it.

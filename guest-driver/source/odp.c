@@ -212,8 +212,8 @@ static unsigned long unetmm_odp_drop(struct unetmm_aspace *space,
 /* ---- Misses -------------------------------------------------------------- */
 
 /*
- * Enters what is resident of a miss, and behind it.  0, or why its first page is
- * not entered.
+ * Enters the resident pages of a miss, and behind it.  0, or the reason why its
+ * first page is not entered.
  */
 static int unetmm_odp_snap(struct unetmm_aspace *space,
 			   struct unetmm_batch *batch,

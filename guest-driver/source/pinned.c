@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: source `pinned`: what the process registers is pinned, and in the card's table,
- * until it says otherwise.  mm/region.c has the regions.
+ * unetmm: source `pinned`: registered memory is pinned, and in the card's table,
+ * until it is deregistered.  mm/region.c has the regions.
  */
 #include "source/source.h"
 #include "mm/mm.h"

@@ -40,7 +40,7 @@ struct unetmm_krange {
 	u32 npages;
 };
 
-/* What one slot of a queue has posted. */
+/* The entries that one slot of a queue has posted. */
 struct unetmm_kslot {
 	u64 entry;			/* its first */
 	u32 npages;

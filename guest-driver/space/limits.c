@@ -4,9 +4,9 @@
  * places in the backup ring; the memory group that is charged for them; and the limits on
  * pinned pages, of a process, of a user and of the card.
  *
- * A USER is a uid on one card, there while it has a space (space->user).  What is
- * taken for a space is counted with its user, under dev->users_lock, and given back
- * by the path that ends it; so a user with many processes has no more than one
+ * A USER is a uid on one card, there while it has a space (space->user).  A space's
+ * charges are counted with its user, under dev->users_lock, and given back by the
+ * path that ends it; so a user with many processes has no more than one
  * with one.  A space whose maker has CAP_SYS_RESOURCE is counted, and not limited.
  *
  * dev->users_lock is innermost.

@@ -106,7 +106,7 @@ struct unetmm_aspace {
 	u32 endpoints;			/* file->lock */
 	u32 backup_bits;		/* that these have; dev->backup.lock */
 	struct unetmm_user *user;	/* set once; see space/limits.c */
-	bool unlimited;			/* likewise */
+	bool unlimited;			/* set once */
 	unsigned long pin_limit;	/* pages; ULONG_MAX with CAP_IPC_LOCK */
 
 	spinlock_t lock;		/* to the end of this group */
@@ -154,7 +154,7 @@ struct unetmm_file {
 	struct unetmm_aspace *space;	/* set once; READ_ONCE without lock */
 	struct list_head eps;
 	struct list_head exports;	/* ctl.lock */
-	u32 nexports;			/* likewise */
+	u32 nexports;			/* ctl.lock */
 	bool dead;			/* shut down; dev->rwsem */
 	struct page *scratch;		/* behind dead doorbells; map_lock */
 	wait_queue_head_t wait;		/* poll() */

@@ -15,14 +15,14 @@
 #include "base/base.h"
 
 struct unetmm_node {
-	struct unetmm_leaf leaf;	/* .entries: what the card sees */
+	struct unetmm_leaf leaf;	/* .entries: the card's view */
 	dma_addr_t dma;
 	struct unetmm_node *child[];	/* none in a leaf */
 };
 
 struct unetmm_table {
 	struct unetmm_node *root;
-	struct mutex lock;		/* who makes it grow */
+	struct mutex lock;		/* to grow the tree */
 };
 
 static struct unetmm_node *unetmm_node_alloc(struct unetmm_aspace *space,
@@ -91,7 +91,7 @@ void unetmm_table_free(struct unetmm_aspace *space)
 {
 	struct unetmm_table *table;
 
-	/* Who only looks at it does so under the lock. */
+	/* A reader looks at it under the lock. */
 	spin_lock(&space->lock);
 	table = space->table;
 	space->table = NULL;
@@ -156,8 +156,8 @@ int unetmm_table_grow(struct unetmm_aspace *space, u64 start, u64 last)
 }
 
 /*
- * The same of one page, for those who serve others, too: who has the lock may be a
- * process that waits for memory, or for a processor.  -EAGAIN: it is taken.
+ * The same of one page, for threads that serve others, too: the lock's holder may be
+ * a process that waits for memory, or for a processor.  -EAGAIN: it is taken.
  */
 int unetmm_table_try_grow(struct unetmm_aspace *space, u64 vaddr)
 {

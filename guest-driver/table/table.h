@@ -13,7 +13,7 @@
 struct unetmm_leaf {
 	__le64 *entries;
 	unsigned long *pages;		/* shadow, odp: UNETMM_LEAF_* */
-	u32 used;			/* likewise: entries that are not 0 */
+	u32 used;			/* shadow, odp: entries that are not 0 */
 };
 
 #define UNETMM_LEAF_WRITE	1UL	/* mapped for writing; else a page */

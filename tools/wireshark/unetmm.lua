@@ -6,7 +6,7 @@
 --   tshark -X lua_script:tools/wireshark/unetmm.lua -V -r capture.pcap
 --
 -- The capture starts at the destination MAC; Ethernet's own dissector takes its
--- 14 bytes, so what is here counts from the version byte. The checksum of the
+-- 14 bytes, so offsets here count from the version byte. The checksum of the
 -- header is over the Ethernet addresses too, which are in the fields eth.*.
 -- tests/tools/run compares the two tables below with the header file.
 
@@ -81,7 +81,7 @@ local OPCODES = { [C.WIRE_DATAGRAM] = "datagram", [C.WIRE_CONTROL] = "control",
                   [C.WIRE_WRITE] = "write", [C.WIRE_READ] = "read request",
                   [C.WIRE_ATOMIC] = "atomic request",
                   [C.WIRE_ANSWER] = "answer", [C.WIRE_VOID] = "void" }
--- What must be zero, by opcode.
+-- Members that must be zero, by opcode.
 local ZERO = { [C.WIRE_SEND] = { "handle", "imm" },
                [C.WIRE_ACK] = { "len" },
                [C.WIRE_WRITE] = {}, [C.WIRE_READ] = { "len" },
@@ -226,7 +226,7 @@ local function add_all(tree, tvb, fields, places, base)
 end
 
 -- The same checks as in recv_header() and recv_members_ok(), recv/recv.c.
--- Returns what is wrong.
+-- Returns the complaint.
 local function complaint(tvb, len)
     local flags = at(tvb, FRAME.flags, ETHERNET):le_uint()
     if at(tvb, FRAME.version, ETHERNET):uint() ~= C.WIRE_VERSION then

@@ -905,9 +905,9 @@ struct unetmm_event_id {
  * struct unetmm_event_wait - sleep until an event counter has reached a value
  * @size: sizeof(struct unetmm_event_wait)
  * @id: the counter
- * @value: it has reached what is up to 2^63 - 1 behind it, modulo 2^64
+ * @value: the counter has reached each value up to 2^63 - 1 behind it, modulo 2^64
  * @deadline_ns: CLOCK_MONOTONIC; 0: do not wait
- * @now: out: what it was when it was looked at last
+ * @now: out: its value at the last look
  *
  * EAGAIN: it has not (deadline 0); ETIMEDOUT: nor by the deadline.
  */
@@ -926,7 +926,7 @@ struct unetmm_event_wait {
  * @value: as EVENT_WAIT has it
  * @event_fd: eventfd, or -1: none any more
  * @rsvd: zero
- * @now: out: what it was before it was armed
+ * @now: out: its value before it was armed
  *
  * A counter has one such eventfd and value; others are forgotten.  It may be
  * signalled when the value has not been reached, and then has to be armed again;
@@ -945,7 +945,7 @@ struct unetmm_event_arm {
  * struct unetmm_flow - have frames given to a raw endpoint
  * @size: sizeof(struct unetmm_flow)
  * @endpoint: the endpoint
- * @kind: UNETMM_FLOW_* (unetmm_hw.h, which says what is whose)
+ * @kind: UNETMM_FLOW_* (unetmm_hw.h has the rules)
  * @flags: UNETMM_FLOW_F_*: MAC, not of a group address; else zero
  * @value: ETHERTYPE: which; UDP, TCP: the destination port; else zero
  * @mac: destination address; GROUP, ANY: zero
@@ -953,9 +953,9 @@ struct unetmm_event_arm {
  * @rsvd: zero
  *
  * It is the endpoint's until FLOW_END, or the endpoint's end.  MAC of a group
- * address needs no right but that to have the endpoint.  All that takes, or copies,
- * what is others' needs CAP_NET_ADMIN: MAC of a station's address, ETHERTYPE, UDP
- * and TCP, GROUP, ANY.
+ * address needs no right but that to have the endpoint.  A flow that takes, or
+ * copies, frames of others needs CAP_NET_ADMIN: MAC of a station's address,
+ * ETHERTYPE, UDP and TCP, GROUP, ANY.
  *
  * EADDRINUSE: another endpoint has it, or this one.  EPERM: a right is missing; or
  * it is the EtherType of the card's own frames, which is nobody's.  EPROTOTYPE: not
@@ -1033,7 +1033,7 @@ struct unetmm_flow_id {
 	X(redirects, "parts of exports moved") \
 	X(shadow_set, "pages entered into tables of source shadow") \
 	X(shadow_cleared, "pages taken out of them") \
-	X(shadow_snaps, "snapshots of what is resident") \
+	X(shadow_snaps, "snapshots of resident pages") \
 	X(shadow_raced, "of these: in vain, memory was changing") \
 	X(shadow_notes, "page faults and changes of rights noted there") \
 	X(shadow_overruns, "of these: lost, the notes were not read in time") \
@@ -1053,7 +1053,7 @@ struct unetmm_flow_id {
 	X(odp_cleared, "pages taken out of them") \
 	X(odp_upgraded, "of these: to be entered again, for writing") \
 	X(odp_faulted, "pages that misses of source odp were given") \
-	X(odp_ahead, "pages of further segments, likewise, before their miss") \
+	X(odp_ahead, "pages of further segments entered before their miss") \
 	X(faults_ahead, "reports of further segments") \
 	X(faults_over, "misses and copies that waited for others of their process") \
 	X(prefetches, "prefetching calls (sources shadow and odp)") \
@@ -1072,8 +1072,8 @@ struct unetmm_flow_id {
 	X(backup_bad, "reports of packets there that make no sense") \
 	X(refused_full, "CONNECTs refused: no place in the backlog, or no channel") \
 	X(refused_share, "CONNECTs refused: their card has its share of the backlog") \
-	X(ghosts, "channels ended: who had asked for them did not answer") \
-	X(user_limited, "what a user was refused, for it has all that it may have") \
+	X(ghosts, "channels ended: their card did not answer") \
+	X(user_limited, "requests refused: the user has its limit") \
 	X(confirmed, "channels whose card has answered that it is there")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
