@@ -93,6 +93,11 @@ static int fq_settles(struct unetmm_ep *ep)
 
 static const struct unetmm_rare_ops_ rare_ops = {
     .trap = unetmm_trap,
+    .kick = unetmm_kick_rare,
+    .queue = unetmm_queue_rare,
+    .post = unetmm_post_rare,
+    .poll = unetmm_poll_rare,
+    .note = unetmm_poll_note,
     .settle = fq_settles,
     .unstash = unetmm_unstash,
 };

@@ -141,6 +141,14 @@ void unetmm_ep_bind(struct unetmm_ep_private *ep,
 
 /* The rare cases of the fast path: struct unetmm_rare_ops_ of inline.h. */
 int unetmm_trap(struct unetmm_ep *ep);
+int unetmm_kick_rare(struct unetmm_ep *ep);
+int unetmm_queue_rare(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
+                      size_t len, int is_inline);
+int unetmm_post_rare(struct unetmm_ep *ep, void *buf, size_t len,
+                     uint64_t user_data, unsigned flags);
+int unetmm_poll_rare(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n);
+int unetmm_poll_note(struct unetmm_ep *ep, uint32_t state, unsigned taken,
+                     unsigned n);
 int unetmm_unstash(struct unetmm_ep *ep, struct unetmm_completion *c,
                    unsigned n);
 

@@ -497,14 +497,13 @@ static bool send_again(struct unetmm_ep *ep, const struct record *r,
 {
     const struct unetmm_request_ request = request_of(utlb_of(ep), r, number);
     uint32_t slots = 1 + unetmm_seg_slots_(r->n);
-    struct unetmm_sqe *sqe;
+    uint8_t *data;
 
     if (!unetmm_sq_has_room_(ep, slots)) {
         return false;
     }
-    sqe = unetmm_put_sqe_(ep, ep->sq_prod, &request);
-    sqe->nsegs = r->n;
-    unetmm_put_segs_(ep, ep->sq_prod, r->iov, r->n);
+    data = unetmm_put_sqe_(ep, ep->sq_prod, &request, false, r->n, 0);
+    unetmm_put_segs_(ep, ep->sq_prod, data, r->iov, r->n);
     ep->sq_prod += slots;
     unetmm_write_index(&ep->index->user.sq_prod, ep->sq_prod);
     return true;
@@ -512,7 +511,7 @@ static bool send_again(struct unetmm_ep *ep, const struct record *r,
 
 static bool offer_again(struct unetmm_ep *ep, struct record *r, uint32_t number)
 {
-    if (!unetmm_fq_has_room_(ep)) {
+    if (!unetmm_fq_has_room_(ep) && !ep->rare->settle(ep)) {
         return false;
     }
     unetmm_put_fqe_(ep, r->iov[0].iov_base, r->iov[0].iov_len, number, 0);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "steps.h"
 
 #include <sched.h>

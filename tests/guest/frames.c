@@ -157,12 +157,11 @@ static unsigned forged(struct scene *s, size_t len, uint32_t imm,
     };
     struct unetmm_ep *ep = s->one.ep;
     struct unetmm_completion c;
-    struct unetmm_sqe *sqe;
     struct iovec iov = { s->from, len };
+    unsigned n = len ? 1 : 0;
 
-    sqe = unetmm_put_sqe_(ep, ep->sq_prod, &request);
-    sqe->nsegs = len ? 1 : 0;
-    unetmm_put_segs_(ep, ep->sq_prod, &iov, len ? 1 : 0);
+    unetmm_put_segs_(ep, ep->sq_prod,
+                     unetmm_put_sqe_(ep, ep->sq_prod, &request, 0, n, 0), &iov, n);
     ep->sq_prod++;
     unetmm_write_index(&ep->index->user.sq_prod, ep->sq_prod);
     unetmm_ring(ep);

@@ -70,10 +70,32 @@ struct unetmm_source_ops_ {
     int (*pending)(struct unetmm_ep *ep);
 };
 
-/* The rare cases of the bodies below, for every source. */
+/*
+ * The rare cases of the bodies below, for every source.  They are calls of the
+ * library so that a body calls nothing on its usual way: it then needs no stack
+ * frame, and the symbol costs little more than the inline function.
+ */
 struct unetmm_rare_ops_ {
     /* Source ktlb: has the driver look at the queues.  0, or -errno. */
     int (*trap)(struct unetmm_ep *ep);
+    /* The same, with result 0: a failure comes as the state of the endpoint. */
+    int (*kick)(struct unetmm_ep *ep);
+    /*
+     * unetmm_queue_(), of ep->request, and unetmm_post_recv() with checked
+     * arguments: the endpoint has struct unetmm_source_ops_, the queue seems full,
+     * or data to be copied are more than the descriptor holds or several pieces.
+     */
+    int (*queue)(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
+                 size_t len, int is_inline);
+    int (*post)(struct unetmm_ep *ep, void *buf, size_t len, uint64_t user_data,
+                unsigned flags);
+    /* unetmm_poll() where completions are stashed, or pass through the source. */
+    int (*poll)(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n);
+    /*
+     * The end of unetmm_poll(), which has taken `taken` of `n` completions, in one
+     * of the states UNETMM_NOTED_: the result.
+     */
+    int (*note)(struct unetmm_ep *ep, uint32_t state, unsigned taken, unsigned n);
     /*
      * The free queue seems full.  Nonzero: the card is about to show that a buffer
      * whose completion was taken has left it, and now it has.
@@ -121,6 +143,9 @@ struct unetmm_ep {
     uint32_t raw;               /* frames, and no channels */
     uint32_t slots;             /* buffers are looked at when they are used */
     uint32_t unlooked;          /* posted since FQ_AWAITED was last read */
+    /* Arguments of rare->queue(); on the stack they would cost each call a frame. */
+    struct unetmm_request_ request;
+    struct iovec piece;
 };
 
 struct unetmm_event_counter {
@@ -150,45 +175,41 @@ UNETMM_FAST_ int64_t unetmm_channel_mtu(const struct unetmm_ep *ep,
     return mtu ? (int64_t)mtu : -ENOENT;
 }
 
-UNETMM_FAST_ int unetmm_ring(struct unetmm_ep *ep)
+/* The endpoint is the process's own. */
+UNETMM_HELPER_ int unetmm_ring_(struct unetmm_ep *ep)
 {
-    if (!ep->alive) {
-        return -EOWNERDEAD;
-    }
     ep->unrung = 0;
-    if (ep->trap) {
+    if (__builtin_expect(ep->trap, 0)) {
         return ep->rare->trap(ep);
     }
     unetmm_write_doorbell(ep->doorbell);
     return 0;
 }
 
-/* After queueing: ring, or remember that it has to be done. */
-UNETMM_HELPER_ void unetmm_ring_unless_more_(struct unetmm_ep *ep, int more)
+UNETMM_FAST_ int unetmm_ring(struct unetmm_ep *ep)
+{
+    return ep->alive ? unetmm_ring_(ep) : -EOWNERDEAD;
+}
+
+/* At the end of a call that has queued something.  Returns 0. */
+UNETMM_HELPER_ int unetmm_kick_(struct unetmm_ep *ep)
+{
+    ep->unrung = 0;
+    if (__builtin_expect(ep->trap, 0)) {
+        return ep->rare->kick(ep);
+    }
+    unetmm_write_doorbell(ep->doorbell);
+    return 0;
+}
+
+/* The same, or remember that it has to be done. */
+UNETMM_HELPER_ int unetmm_kick_unless_more_(struct unetmm_ep *ep, int more)
 {
     if (more) {
         ep->unrung = 1;
-    } else {
-        unetmm_ring(ep);
+        return 0;
     }
-}
-
-/*
- * A queue is full.  The doorbell is rung for descriptors queued with UNETMM_MORE:
- * a caller that tries again would otherwise wait for itself.
- */
-UNETMM_HELPER_ int unetmm_full_(struct unetmm_ep *ep)
-{
-    if (unetmm_read_word(&ep->index->card.state) & UNETMM_EP_ERROR) {
-        return -EIO;
-    }
-    if (ep->unrung) {
-        unetmm_ring(ep);
-    }
-    if (ep->source) {
-        ep->source->pending(ep);
-    }
-    return -EAGAIN;
+    return unetmm_kick_(ep);
 }
 
 /* ---- Sending --------------------------------------------------------------- */
@@ -202,7 +223,8 @@ UNETMM_HELPER_ unetmm_u8 *unetmm_slot_(const struct unetmm_ep *ep,
 /* True if the send queue has room for so many slots more. */
 UNETMM_HELPER_ int unetmm_sq_has_room_(struct unetmm_ep *ep, uint32_t slots)
 {
-    if (ep->sq_mask + 1 - (ep->sq_prod - ep->sq_cons) >= slots) {
+    if (__builtin_expect(ep->sq_mask + 1 - (ep->sq_prod - ep->sq_cons) >= slots,
+                         1)) {
         return 1;
     }
     ep->sq_cons = unetmm_read_word(&ep->index->card.sq_cons);
@@ -212,13 +234,6 @@ UNETMM_HELPER_ int unetmm_sq_has_room_(struct unetmm_ep *ep, uint32_t slots)
 }
 
 /* Slots behind the descriptor's first one. */
-UNETMM_HELPER_ uint32_t unetmm_inline_slots_(size_t len)
-{
-    return len <= UNETMM_SQE_INLINE ? 0 :
-        (uint32_t)((len - UNETMM_SQE_INLINE + UNETMM_SLOT_BYTES - 1) /
-                   UNETMM_SLOT_BYTES);
-}
-
 UNETMM_HELPER_ uint32_t unetmm_seg_slots_(unsigned n)
 {
     return n <= UNETMM_SQE_SEGS ? 0 :
@@ -226,42 +241,34 @@ UNETMM_HELPER_ uint32_t unetmm_seg_slots_(unsigned n)
 }
 
 /*
- * Copies a message into the slots from `index` on: the first 32 bytes into the
- * descriptor, the rest into raw slots.  A slot never wraps, a descriptor may.
+ * Copies up to 32 bytes.  memcpy() is a call where the length is not known, and costs
+ * more than the copy.
  */
-UNETMM_HELPER_ void unetmm_put_inline_(struct unetmm_ep *ep, uint32_t index,
-                                       const struct iovec *iov, unsigned n)
+UNETMM_HELPER_ void unetmm_copy_(unetmm_u8 *to, const unetmm_u8 *from, size_t len)
 {
-    unetmm_u8 *to = unetmm_slot_(ep, index) + offsetof(struct unetmm_sqe, data);
-    size_t room = UNETMM_SQE_INLINE;
-    unsigned i;
-
-    for (i = 0; i < n; i++) {
-        const unetmm_u8 *from = (const unetmm_u8 *)iov[i].iov_base;
-        size_t left = iov[i].iov_len;
-
-        while (left) {
-            size_t now;
-
-            if (!room) {
-                to = unetmm_slot_(ep, ++index);
-                room = UNETMM_SLOT_BYTES;
-            }
-            now = left < room ? left : room;
-            memcpy(to, from, now);
-            to += now;
-            from += now;
-            room -= now;
-            left -= now;
-        }
+    /* The two halves overlap if they have to. */
+    if (len >= 16) {
+        memcpy(to, from, 16);
+        memcpy(to + len - 16, from + len - 16, 16);
+    } else if (len >= 8) {
+        memcpy(to, from, 8);
+        memcpy(to + len - 8, from + len - 8, 8);
+    } else if (len >= 4) {
+        memcpy(to, from, 4);
+        memcpy(to + len - 4, from + len - 4, 4);
+    } else if (len) {
+        to[0] = from[0];
+        to[len / 2] = from[len / 2];
+        to[len - 1] = from[len - 1];
     }
 }
 
+/* Segments from `to` on, in slot `index`.  A slot never wraps, a descriptor may. */
 UNETMM_HELPER_ void unetmm_put_segs_(struct unetmm_ep *ep, uint32_t index,
-                                     const struct iovec *iov, unsigned n)
+                                     unetmm_u8 *to, const struct iovec *iov,
+                                     unsigned n)
 {
-    struct unetmm_seg *seg = (struct unetmm_seg *)(void *)
-        (unetmm_slot_(ep, index) + offsetof(struct unetmm_sqe, seg));
+    struct unetmm_seg *seg = (struct unetmm_seg *)(void *)to;
     unsigned room = UNETMM_SQE_SEGS;
     unsigned i;
 
@@ -278,29 +285,36 @@ UNETMM_HELPER_ void unetmm_put_segs_(struct unetmm_ep *ep, uint32_t index,
     }
 }
 
-/* The first half of a descriptor; the second is data or segments. */
-UNETMM_HELPER_ struct unetmm_sqe *unetmm_put_sqe_(
-    struct unetmm_ep *ep, uint32_t index, const struct unetmm_request_ *r)
+/*
+ * The first half of a descriptor; the second is data or segments: `inline_len` bytes
+ * if is_inline, else nsegs.  Returns where the second half begins.
+ */
+UNETMM_HELPER_ unetmm_u8 *unetmm_put_sqe_(struct unetmm_ep *ep, uint32_t index,
+                                          const struct unetmm_request_ *r,
+                                          int is_inline, unsigned nsegs,
+                                          size_t inline_len)
 {
-    struct unetmm_sqe *sqe = (struct unetmm_sqe *)(void *)
-        unetmm_slot_(ep, index);
-    unsigned flags = r->flags & UNETMM_UNSIGNALED ? UNETMM_SQE_F_QUIET : 0;
+    unetmm_u8 *slot = unetmm_slot_(ep, index);
+    struct unetmm_sqe *sqe = (struct unetmm_sqe *)(void *)slot;
+    unsigned flags = (r->flags & UNETMM_UNSIGNALED ? UNETMM_SQE_F_QUIET : 0) |
+        (is_inline ? UNETMM_SQE_F_INLINE : 0);
+    uint64_t head;
 
     if (r->opcode == UNETMM_OP_WRITE) {
         flags |= r->flags & UNETMM_NOTIFY ? UNETMM_SQE_F_NOTIFY :
                  r->flags & UNETMM_COUNT ? UNETMM_SQE_F_COUNT : 0;
     }
-    sqe->opcode = r->opcode;
-    sqe->flags = (unetmm_u8)flags;
-    sqe->nsegs = 0;
-    sqe->inline_len = 0;
-    sqe->channel = unetmm_swap16(r->channel);
-    sqe->rsvd0 = 0;
+    /* opcode, flags, nsegs, inline_len, channel and rsvd0: one store for six. */
+    head = unetmm_swap64(r->opcode | (uint64_t)flags << 8 |
+                         (is_inline ? (uint64_t)inline_len << 24 :
+                                      (uint64_t)nsegs << 16) |
+                         (uint64_t)r->channel << 32);
+    memcpy(slot, &head, sizeof(head));
     sqe->cookie = unetmm_swap64(r->user_data);
     sqe->imm = unetmm_swap32(r->imm);
     sqe->handle = unetmm_swap32(r->import);
     sqe->remote = unetmm_swap64(r->offset);
-    return sqe;
+    return slot + offsetof(struct unetmm_sqe, data);
 }
 
 /* The length of a message, or more than `max` if it is longer than that. */
@@ -319,25 +333,46 @@ UNETMM_HELPER_ size_t unetmm_iov_length_(const struct iovec *iov, unsigned n,
     return total;
 }
 
-/*
- * Has the source do its work for a descriptor.  It is given copies, so that the
- * caller's variables can stay in registers where there is no such source.
- */
-UNETMM_HELPER_ int unetmm_prepare_(struct unetmm_ep *ep, struct unetmm_request_ *r,
-                                   const struct iovec *iov, unsigned n)
+UNETMM_HELPER_ int unetmm_queue_rare_(struct unetmm_ep *ep,
+                                      const struct unetmm_request_ *r,
+                                      const struct iovec *iov, unsigned n,
+                                      size_t len, int is_inline)
 {
-    struct unetmm_request_ copy = *r;
-    struct iovec one;
-    int ret;
-
+    ep->request = *r;
     if (n == 1) {
-        one = iov[0];
-        iov = &one;
+        ep->piece = iov[0];
+        iov = &ep->piece;
     }
-    ret = ep->source->queue(ep, &copy, n ? iov : NULL, n);
-    r->user_data = copy.user_data;
-    r->flags = copy.flags;
-    return ret;
+    return ep->rare->queue(ep, iov, n, len, is_inline);
+}
+
+/*
+ * Puts a descriptor into the send queue: with data of one piece that it holds if
+ * is_inline, which is a constant here, else with n segments.
+ */
+UNETMM_HELPER_ int unetmm_queue_as_(struct unetmm_ep *ep,
+                                    const struct unetmm_request_ *r,
+                                    const struct iovec *iov, unsigned n,
+                                    size_t len, int is_inline)
+{
+    uint32_t slots = 1 + (is_inline ? 0 : unetmm_seg_slots_(n));
+    uint32_t prod;
+    unetmm_u8 *data;
+
+    if (__builtin_expect(ep->source || !unetmm_sq_has_room_(ep, slots), 0)) {
+        return unetmm_queue_rare_(ep, r, iov, n, len, is_inline);
+    }
+    prod = ep->sq_prod;
+    data = unetmm_put_sqe_(ep, prod, r, is_inline, n, len);
+    if (is_inline) {
+        unetmm_copy_(data, (const unetmm_u8 *)iov[0].iov_base, len);
+    } else {
+        unetmm_put_segs_(ep, prod, data, iov, n);
+    }
+    prod += slots;
+    ep->sq_prod = prod;
+    unetmm_write_index(&ep->index->user.sq_prod, prod);
+    return unetmm_kick_unless_more_(ep, r->flags & UNETMM_MORE);
 }
 
 /*
@@ -348,33 +383,13 @@ UNETMM_HELPER_ int unetmm_queue_(struct unetmm_ep *ep, struct unetmm_request_ r,
                                  const struct iovec *iov, unsigned n, size_t len,
                                  int is_inline)
 {
-    uint32_t slots = 1 + (is_inline ? unetmm_inline_slots_(len) :
-                                      unetmm_seg_slots_(n));
-    struct unetmm_sqe *sqe;
-
-    if (!unetmm_sq_has_room_(ep, slots)) {
-        return unetmm_full_(ep);
+    if (!is_inline) {
+        return unetmm_queue_as_(ep, &r, iov, n, len, 0);
     }
-    if (ep->source) {
-        int ret = unetmm_prepare_(ep, &r, iov, is_inline ? 0 : n);
-
-        if (ret) {
-            return ret == -EAGAIN ? unetmm_full_(ep) : ret;
-        }
+    if (n == 1 && len <= UNETMM_SQE_INLINE) {
+        return unetmm_queue_as_(ep, &r, iov, 1, len, 1);
     }
-    sqe = unetmm_put_sqe_(ep, ep->sq_prod, &r);
-    if (is_inline) {
-        sqe->flags |= UNETMM_SQE_F_INLINE;
-        sqe->inline_len = (unetmm_u8)len;
-        unetmm_put_inline_(ep, ep->sq_prod, iov, n);
-    } else {
-        sqe->nsegs = (unetmm_u8)n;
-        unetmm_put_segs_(ep, ep->sq_prod, iov, n);
-    }
-    ep->sq_prod += slots;
-    unetmm_write_index(&ep->index->user.sq_prod, ep->sq_prod);
-    unetmm_ring_unless_more_(ep, r.flags & UNETMM_MORE);
-    return 0;
+    return unetmm_queue_rare_(ep, &r, iov, n, len, 1);
 }
 
 /* Messages and frames of up to this length are copied into the queue. */
@@ -446,56 +461,45 @@ UNETMM_HELPER_ int unetmm_fq_has_room_(struct unetmm_ep *ep)
         ep->fq_cons = unetmm_read_word(&ep->index->card.fq_cons);
         unetmm_from_card_barrier();
     }
-    return ep->fq_prod - ep->fq_cons <= ep->fq_mask || ep->rare->settle(ep);
+    return ep->fq_prod - ep->fq_cons <= ep->fq_mask;
 }
 
 UNETMM_HELPER_ void unetmm_put_fqe_(struct unetmm_ep *ep, void *buf, size_t len,
                                     uint64_t user_data, unsigned flags)
 {
-    struct unetmm_fqe *fqe = &ep->fq[ep->fq_prod & ep->fq_mask];
+    uint32_t prod = ep->fq_prod;
+    struct unetmm_fqe *fqe = &ep->fq[prod & ep->fq_mask];
 
     fqe->addr = unetmm_swap64((uintptr_t)buf);
     fqe->len = unetmm_swap32((uint32_t)len);
     fqe->flags = unetmm_swap32(flags & UNETMM_ZERO ? UNETMM_FQE_F_ZERO : 0);
     fqe->cookie = unetmm_swap64(user_data);
     fqe->rsvd = 0;
-    ep->fq_prod++;
-    unetmm_write_index(&ep->index->user.fq_prod, ep->fq_prod);
+    prod++;
+    ep->fq_prod = prod;
+    unetmm_write_index(&ep->index->user.fq_prod, prod);
 }
 
 /*
  * A buffer is in the queue.  Where the card looks only when a message comes there is
  * nothing to be said to it, unless the driver waits for buffers.
  */
-UNETMM_HELPER_ void unetmm_offer_(struct unetmm_ep *ep, int more)
+UNETMM_HELPER_ int unetmm_offer_(struct unetmm_ep *ep, int more)
 {
     if (!ep->slots) {
-        unetmm_ring_unless_more_(ep, more);
-        return;
+        return unetmm_kick_unless_more_(ep, more);
     }
-    ep->unlooked = 1;
+    ep->unlooked = !!more;
     if (more) {
-        return;
+        return 0;
     }
     if (ep->unrung) {
-        unetmm_ring(ep);
-    } else {
-        /* The index before the state. */
-        unetmm_arm_barrier();
-        if (unetmm_read_word(&ep->index->card.state) & UNETMM_EP_FQ_AWAITED) {
-            unetmm_ring(ep);
-        }
+        return unetmm_kick_(ep);
     }
-    ep->unlooked = 0;
-}
-
-/* The driver may refuse the last buffer, and then has not taken it. */
-UNETMM_HELPER_ int unetmm_post_checked_(struct unetmm_ep *ep)
-{
-    if (unetmm_ring(ep) == -EINVAL) {
-        ep->fq_prod--;
-        unetmm_write_index(&ep->index->user.fq_prod, ep->fq_prod);
-        return -EINVAL;
+    /* The index before the state. */
+    unetmm_arm_barrier();
+    if (unetmm_read_word(&ep->index->card.state) & UNETMM_EP_FQ_AWAITED) {
+        return unetmm_kick_(ep);
     }
     return 0;
 }
@@ -518,24 +522,12 @@ UNETMM_FAST_ int unetmm_post_recv(struct unetmm_ep *ep, void *buf, size_t len,
         ep->max_buffer_pages) {
         return -EMSGSIZE;
     }
-    if (!unetmm_fq_has_room_(ep)) {
-        return unetmm_full_(ep);
-    }
-    if (ep->source) {
-        uint64_t new_user_data = user_data;
-        int ret = ep->source->post(ep, buf, len, &new_user_data);
-
-        if (ret) {
-            return ret == -EAGAIN ? unetmm_full_(ep) : ret;
-        }
-        user_data = new_user_data;
+    if (__builtin_expect(ep->source || !unetmm_fq_has_room_(ep) ||
+                         (flags & UNETMM_ZERO && ep->trap), 0)) {
+        return ep->rare->post(ep, buf, len, user_data, flags);
     }
     unetmm_put_fqe_(ep, buf, len, user_data, flags);
-    if (flags & UNETMM_ZERO && ep->trap) {
-        return unetmm_post_checked_(ep);
-    }
-    unetmm_offer_(ep, flags & UNETMM_MORE);
-    return 0;
+    return unetmm_offer_(ep, flags & UNETMM_MORE);
 }
 
 /* ---- Completions ----------------------------------------------------------- */
@@ -550,74 +542,91 @@ UNETMM_HELPER_ void unetmm_take_(const struct unetmm_cqe *cqe, uint32_t flags,
     c->status = cqe->status;
     c->flags = flags & ~UNETMM_PHASE;
     c->is_inline = !!(flags & UNETMM_CQE_F_INLINE);
-    if (c->is_inline || c->type == UNETMM_CQE_NOTIFY) {
-        memcpy(c->data, cqe->data, sizeof(c->data));
-    }
+    /* A copy costs less than to find out whether there are data. */
+    memcpy(c->data, cqe->data, sizeof(c->data));
 }
 
-/* The flags of the next completion; its phase says whether it is there. */
-UNETMM_HELPER_ uint32_t unetmm_next_flags_(const struct unetmm_ep *ep,
-                                           uint32_t index, int *there)
+/* The flags of the completion for `index`; their phase says whether it is there. */
+UNETMM_HELPER_ uint32_t unetmm_flags_at_(const struct unetmm_ep *ep, uint32_t index,
+                                         const struct unetmm_cqe *cqe, int *there)
 {
-    uint32_t flags = unetmm_read_word(&ep->cq[index & ep->cq_mask].flags);
+    uint32_t flags = unetmm_read_word(&cqe->flags);
 
     *there = (flags & UNETMM_PHASE) == UNETMM_PHASE_OF(index, ep->cq_log2);
     return flags;
 }
 
-UNETMM_FAST_ int unetmm_poll(struct unetmm_ep *ep,
-                             struct unetmm_completion *c, unsigned n)
+/* The same for the completion at `index`. */
+UNETMM_HELPER_ uint32_t unetmm_next_flags_(const struct unetmm_ep *ep,
+                                           uint32_t index, int *there)
 {
-    uint32_t index = ep->cq_cons;
-    uint32_t state;
-    unsigned taken;
+    return unetmm_flags_at_(ep, index, &ep->cq[index & ep->cq_mask], there);
+}
 
-    if (!ep->alive) {
-        return -EOWNERDEAD;
-    }
-    if (ep->stashed && n) {
-        return ep->rare->unstash(ep, c, n);
-    }
-    for (taken = 0; taken < n; index++) {
-        int there;
-        uint32_t flags = unetmm_next_flags_(ep, index, &there);
+/* Takes the completion at `index`; 0: it is not there yet. */
+UNETMM_HELPER_ int unetmm_take_next_(const struct unetmm_ep *ep, uint32_t index,
+                                     struct unetmm_completion *c)
+{
+    const struct unetmm_cqe *cqe = &ep->cq[index & ep->cq_mask];
+    int there;
+    uint32_t flags = unetmm_flags_at_(ep, index, cqe, &there);
 
-        if (!there) {
-            break;
-        }
-        unetmm_from_card_barrier();
-        unetmm_take_(&ep->cq[index & ep->cq_mask], flags, &c[taken]);
-        if (!ep->source || ep->source->taken(ep, &c[taken])) {
-            taken++;
-        }
+    if (!there) {
+        return 0;
     }
+    unetmm_from_card_barrier();
+    unetmm_take_(cqe, flags, c);
+    return 1;
+}
+
+/* The index up to which completions have been taken. */
+UNETMM_HELPER_ void unetmm_taken_(struct unetmm_ep *ep, uint32_t index)
+{
     if (index != ep->cq_cons) {
         ep->cq_cons = index;
         /* All reads of an entry come before the card may overwrite it. */
         unetmm_write_index(&ep->index->user.cq_cons, index);
     }
-    state = unetmm_read_word(&ep->index->card.state);
-    if (state & UNETMM_EP_ERROR && !taken && n) {
-        int there;
+}
 
-        /* Completions that the card wrote before it stopped come first. */
-        unetmm_from_card_barrier();
-        unetmm_next_flags_(ep, index, &there);
-        return there ? 0 : -EIO;
-    }
-    if (state & UNETMM_EP_FQ_AWAITED && ep->unlooked) {
-        ep->unlooked = 0;
-        unetmm_ring(ep);
-    }
-    if (state & UNETMM_EP_CQ_BLOCKED && ep->blocked_rung != index) {
-        /*
-         * Ring once for the entries taken so far.  If the card blocks just after
-         * the state was read, the next poll that finds no entry rings.
-         */
-        ep->blocked_rung = index;
-        unetmm_ring(ep);
+/* States of the card in which unetmm_poll() may have to do more. */
+#define UNETMM_NOTED_ \
+    (UNETMM_EP_ERROR | UNETMM_EP_FQ_AWAITED | UNETMM_EP_CQ_BLOCKED)
+
+UNETMM_HELPER_ int unetmm_polled_(struct unetmm_ep *ep, unsigned taken, unsigned n)
+{
+    uint32_t state = unetmm_read_word(&ep->index->card.state);
+
+    if (__builtin_expect(state & UNETMM_NOTED_, 0)) {
+        return ep->rare->note(ep, state, taken, n);
     }
     return (int)taken;
+}
+
+UNETMM_HELPER_ int unetmm_poll_(struct unetmm_ep *ep,
+                                struct unetmm_completion *c, unsigned n)
+{
+    uint32_t index = ep->cq_cons;
+    unsigned taken;
+
+    for (taken = 0; taken < n && unetmm_take_next_(ep, index, &c[taken]); taken++) {
+        index++;
+    }
+    unetmm_taken_(ep, index);
+    return unetmm_polled_(ep, taken, n);
+}
+
+UNETMM_FAST_ int unetmm_poll(struct unetmm_ep *ep,
+                             struct unetmm_completion *c, unsigned n)
+{
+    if (!ep->alive) {
+        return -EOWNERDEAD;
+    }
+    if (__builtin_expect(ep->source || ep->stashed, 0)) {
+        return ep->rare->poll(ep, c, n);
+    }
+    /* Most programs take one at a time, which needs no loop. */
+    return n == 1 ? unetmm_poll_(ep, c, 1) : unetmm_poll_(ep, c, n);
 }
 
 #ifdef __cplusplus

@@ -14,10 +14,14 @@ extern "C" {
 
 /* ---- Write, read, atomics -------------------------------------------------- */
 
-/* Checks a request against this side's record; the card and the peer check again. */
+/*
+ * Checks a request against this side's record; the card and the peer check again.
+ * `channel` gets the channel of the import.
+ */
 UNETMM_HELPER_ int unetmm_op_check_(const struct unetmm_ep *ep,
                                     const struct unetmm_request_ *r,
-                                    unsigned right, size_t len)
+                                    unsigned right, size_t len,
+                                    uint16_t *channel)
 {
     const struct unetmm_import_record *record;
     uint64_t length;
@@ -36,6 +40,7 @@ UNETMM_HELPER_ int unetmm_op_check_(const struct unetmm_ep *ep,
     if (r->offset > length || len > length - r->offset) {
         return -ERANGE;
     }
+    *channel = record->channel;
     return 0;
 }
 
@@ -43,29 +48,27 @@ UNETMM_HELPER_ int unetmm_op_check_(const struct unetmm_ep *ep,
 UNETMM_HELPER_ int unetmm_move_(struct unetmm_ep *ep, struct unetmm_request_ r, unsigned right,
                                 const struct iovec *iov, unsigned n)
 {
-    int write = r.opcode == UNETMM_OP_WRITE;
-    size_t limit = r.flags & UNETMM_INLINE ? UNETMM_MAX_INLINE :
-        UNETMM_MAX_MESSAGE;
+    size_t limit = r.opcode == UNETMM_OP_WRITE ?
+        unetmm_inline_limit_(ep, r.flags) : 0;
     size_t len;
     int ret;
 
     if (n > UNETMM_MAX_SEGS) {
         return -EINVAL;
     }
-    len = unetmm_iov_length_(iov, n, limit);
-    if (len > limit) {
+    len = unetmm_iov_length_(iov, n, UNETMM_MAX_MESSAGE);
+    if (len > UNETMM_MAX_MESSAGE || (r.flags & UNETMM_INLINE && len > limit)) {
         return -EMSGSIZE;
     }
-    if (!len && !write) {
+    if (!len && r.opcode != UNETMM_OP_WRITE) {
         return -EINVAL;
     }
-    ret = unetmm_op_check_(ep, &r, right, len);
+    ret = unetmm_op_check_(ep, &r, right, len, &r.channel);
     if (ret) {
         return ret;
     }
-    r.channel = ep->imports[r.import].channel;
     return unetmm_queue_(ep, r, iov, n, len,
-                         write && len <= unetmm_inline_limit_(ep, r.flags));
+                         r.opcode == UNETMM_OP_WRITE && len <= limit);
 }
 
 /* `imm` goes with a notification or with a count, not with both or neither. */
@@ -147,11 +150,11 @@ UNETMM_HELPER_ int unetmm_atomic_(struct unetmm_ep *ep, struct unetmm_request_ r
     if (r.flags & ~(UNETMM_MORE | UNETMM_UNSIGNALED)) {
         return -EINVAL;
     }
-    ret = unetmm_op_check_(ep, &r, UNETMM_RIGHT_ATOMIC, sizeof(*operands));
+    ret = unetmm_op_check_(ep, &r, UNETMM_RIGHT_ATOMIC, sizeof(*operands),
+                           &r.channel);
     if (ret) {
         return ret;
     }
-    r.channel = ep->imports[r.import].channel;
     iov.iov_base = (void *)(uintptr_t)operands;
     iov.iov_len = n * sizeof(*operands);
     return unetmm_queue_(ep, r, &iov, 1, iov.iov_len, 1);

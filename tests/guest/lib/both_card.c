@@ -81,7 +81,16 @@ static int pending(struct unetmm_ep *ep)
     return (int)(calls % 4);
 }
 
-static const struct unetmm_rare_ops_ rare = { trap, settle, unstash };
+static const struct unetmm_rare_ops_ rare = {
+    .trap = trap,
+    .kick = unetmm_kick_rare,
+    .queue = unetmm_queue_rare,
+    .post = unetmm_post_rare,
+    .poll = unetmm_poll_rare,
+    .note = unetmm_poll_note,
+    .settle = settle,
+    .unstash = unstash,
+};
 static const struct unetmm_source_ops_ source = { queue, post, taken, pending };
 
 /* ---- For both.c ---------------------------------------------------------- */
