@@ -27,6 +27,7 @@ REPO = os.path.dirname(os.path.dirname(LIB))
 PAPER = os.path.join(REPO, "tests", "paper")
 GOLDEN = os.path.join(REPO, "tests", "sim", "golden.tsv")
 PAGE = os.path.join(REPO, "docs", "paper-figures.rst")
+CURVES = os.path.join(PAPER, "points.tsv")
 BEGIN, END = ".. made by scripts/bench --paper --update", ".. end of it"
 
 LIMIT = 0.15                    # of a held-out point's error, unexplained
@@ -603,6 +604,11 @@ def table(points):
     rows += [(p["id"], p["x"], number(p["expected"]), number(p["got"]),
               p["unit"], percent(p["error"]), p["class"], p["inputs"])
              for p in points]
+    return columns(rows)
+
+
+def columns(rows):
+    """Lines of text, from rows of cells."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths))
             .rstrip() for row in rows]
@@ -627,8 +633,9 @@ def rst_table(points):
         if p["class"] == "not-predictable" and p["id"] not in seen:
             seen.add(p["id"])
             out += [f"* {p['title']} ({p['id']}): {p['explained']}"]
-    out += ["", "Which of U-Net/MM's ports has the cheaper translation, by the "
-            "costs of their Table 1 (one way, us):", "",
+    out += ["", "Which of U-Net/MM's ports is cheaper, by the costs of their "
+            "Table 1: translation for one way of a message, and the DC21140's "
+            "copy by the receiver's kernel:", "",
             ".. list-table::", "   :header-rows: 1", ""]
     return out + rst_rows(ports_table())
 
@@ -668,35 +675,53 @@ def part_of_line(program, inputs):
     return lambda: get() / inputs.connectib["line"]
 
 
-def port_times(inputs, misses):
-    """Translation's part of one way, us: (in the interface, in the kernel).
+PAGE_BYTES = 4096
+PORT_MISSES = (0, 0.01, 0.1, 0.5, 1)
+PORT_SIZES = (40, 1024, 4096, 16384)
 
-    Both ports have Table 1's costs.  The interface looks a page up to send and
-    to receive; a miss is a handshake, an interrupt, a page that is pinned and
-    one that is unpinned.  The kernel's port looks up twice, too; a miss is a page
-    that is pinned and one that is unpinned.
+
+def port_times(inputs, misses, size=1024):
+    """One way of a message, us: (interface, kernel, kernel that copies).
+
+    All ports have Table 1's costs, for each page of the message.  The interface
+    looks the page up to send and to receive; a miss is a handshake, an interrupt,
+    a page that is pinned and one that is unpinned.  The kernel looks up twice,
+    too; a miss is a page that is pinned and one that is unpinned.  The DC21140's
+    port also copies each received message, since its interface does not know the
+    endpoint.
     """
     p, k = inputs.pca200, inputs.dc21140
-    interface = p["hit_read"] + p["hit_write"] + misses * (
-        p["report"] + p["interrupt"] + p["fault"] + p["unpin"])
-    kernel = 2 * k["ktlb_hit"] + misses * (k["ktlb_pin"] + k["ktlb_unpin"])
-    return interface, kernel
+    pages = -(-size // PAGE_BYTES)
+    interface = pages * (p["hit_read"] + p["hit_write"] + misses * (
+        p["report"] + p["interrupt"] + p["fault"] + p["unpin"]))
+    kernel = pages * (2 * k["ktlb_hit"] +
+                      misses * (k["ktlb_pin"] + k["ktlb_unpin"]))
+    return interface, kernel, kernel + size * k["copy"]
 
 
 def kernel_saves(_program, inputs):
     """At a miss rate of 1 %, us of one way."""
-    interface, kernel = port_times(inputs, 0.01)
+    interface, kernel, _ = port_times(inputs, 0.01)
     return lambda: interface - kernel
 
 
+def copy_costs(_program, inputs):
+    """A page whose send misses, us: the port that copies, less the interface."""
+    interface, _, copied = port_times(inputs, 1, PAGE_BYTES)
+    return lambda: copied - interface
+
+
 def ports_table():
-    """Rows: miss rate, the two ports, and the ratio of their times."""
-    rows = [("Sends that miss", "In the interface, us", "In the kernel, us",
-             "Ratio")]
-    for misses in (0, 0.01, 0.05, 0.2, 1):
-        interface, kernel = port_times(Inputs(), misses)
-        rows.append((f"{100 * misses:.0f} %", f"{interface:.2f}",
-                     f"{kernel:.2f}", f"{interface / kernel:.2f}"))
+    """Rows: size and miss rate, the three ports, and the cheapest with a copy."""
+    rows = [("Bytes", "Sends that miss", "In the interface, us",
+             "In the kernel, us", "In the kernel, which copies, us",
+             "Cheaper of interface and copying kernel")]
+    for size in PORT_SIZES:
+        for misses in PORT_MISSES:
+            times = port_times(Inputs(), misses, size)
+            rows.append((str(size), f"{100 * misses:.0f} %",
+                         *(f"{time:.2f}" for time in times),
+                         "interface" if times[0] < times[2] else "kernel"))
     return rows
 
 
@@ -718,6 +743,8 @@ CONCLUSIONS = (
      point_of("T1a", "send miss"), lambda v: v > 20),
     ("translating in the kernel is cheaper at a miss rate of 1 %, us saved",
      kernel_saves, lambda v: v > 0),
+    ("a page of 4 KB is cheaper in the interface than in a kernel that copies, "
+     "even if each send misses, us saved", copy_costs, lambda v: v > 0),
 )
 
 
@@ -816,6 +843,38 @@ plot '{data.name}' using 1:3:xtic(2) with points pt 7 title 'paper', \
 
 # ---- The documentation's part -----------------------------------------------
 
+def curves_text(points):
+    """points.tsv, from which scripts/figures draws the overlays."""
+    return "# made by scripts/bench --paper --update\nid\tx\tpaper\there\n" + (
+        "".join(f"{p['id']}\t{p['x']}\t{p['expected']}\t{p['got']:.6g}\n"
+                for p in points if p["got"] is not None))
+
+
+def read_curves():
+    """{id: [(x, the paper's value, ours)]} of points.tsv."""
+    found = {}
+    with open(CURVES, encoding="utf-8") as file:
+        for line in file.read().splitlines()[2:]:
+            name, x, paper, here = line.split("\t")
+            found.setdefault(name, []).append((x, float(paper), float(here)))
+    return found
+
+
+def update_curves(points):
+    """Writes points.tsv."""
+    with open(CURVES, "w", encoding="utf-8") as file:
+        file.write(curves_text(points))
+
+
+def check_curves(points):
+    """Does points.tsv have these values?"""
+    with open(CURVES, encoding="utf-8") as file:
+        if file.read() != curves_text(points):
+            raise PaperError("tests/paper/points.tsv has other values (run "
+                             "scripts/bench --paper --update, then "
+                             "scripts/figures)")
+
+
 def update_page(lines):
     """Replaces the text between the two marks."""
     with open(PAGE, encoding="utf-8") as file:
@@ -845,8 +904,8 @@ def report(points, program, options):
     for cost, of in by_cost(points).items():
         print(f"explained: {of}: {cost}")
     print("\ntranslation in U-Net/MM's ports, by Table 1:")
-    for row in ports_table():
-        print("  " + "  ".join(cell.ljust(21) for cell in row).rstrip())
+    for row in columns(ports_table()):
+        print("  " + row)
     print()
     if not options.quick:
         print(f"Each input by {100 * STEP:.0f} % up and down:")
@@ -881,8 +940,10 @@ def main():
         plot(points, options.plots)
     if options.update:
         update_page(rst_table(points))
+        update_curves(points)
     if options.check:
         check_page(rst_table(points))
+        check_curves(points)
     bad = unexplained(points)
     if bad:
         raise PaperError("held out, more than 15 % off, and not explained: " +

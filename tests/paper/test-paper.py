@@ -99,11 +99,12 @@ def checks(path):
         formula_refused("a ** a") and not formula_refused("(a + 2) / 3"))
     try:
         paper.check_page(paper.rst_table(points))
+        paper.check_curves(points)
         same = True
     except paper.PaperError as error:
         print(f"# {error}")
         same = False
-    yield "docs/paper-figures.rst has this table", same
+    yield "docs/paper-figures.rst and points.tsv have these values", same
 
 
 def main():
