@@ -350,7 +350,7 @@ struct unetmm_utlb_policy {
     uint32_t (*choose)(void *state, unetmm_utlb_take take, void *arg);
 };
 
-/* "lru", "mru", "fifo" or "random"; NULL: there is none of that name. */
+/* "lru", "mru", "fifo", "random" or "lfu"; NULL: there is none of that name. */
 const struct unetmm_utlb_policy *unetmm_utlb_policy(const char *name);
 
 struct unetmm_utlb_config {

@@ -116,7 +116,8 @@ static void exchange_some(struct set *set, unsigned n)
 
 static void quota(void)
 {
-    static const char *const names[] = { "lru", "mru", "fifo", "random" };
+    static const char *const names[] = { "lru", "mru", "fifo", "random",
+                                         "lfu" };
     unsigned i;
 
     for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

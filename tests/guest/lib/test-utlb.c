@@ -489,6 +489,41 @@ static void each_policy_has_its_victim(void **state)
     end();
 }
 
+/* Pages 0 and 1 have been used more often than the others. */
+static void lfu_keeps_what_is_used_often(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    begin("lfu", 4, 1);
+    for (i = 0; i < 3; i++) {
+        use(0);
+        use(1);
+    }
+    for (i = 2; i < 12; i++) {
+        use(i);
+        assert_true(driver.pinned[0] && driver.pinned[1]);
+    }
+    expect_pinned("0 1 10 11");
+    /* 11 has two more uses, 10 has one, which is the last of all. */
+    use(11);
+    use(0);
+    use(11);
+    use(10);
+    use(12);
+    expect_pinned("0 1 11 12");
+    end();
+    /* Counts end: of pages that have reached it, the least recently used goes. */
+    begin("lfu", 3, 1);
+    for (i = 0; i < 180; i++) {
+        use(i < 100 ? 0 : 1);
+        use(2);
+    }
+    use(3);
+    expect_pinned("1 2 3");
+    end();
+}
+
 static void what_is_used_stays(void **state)
 {
     struct unetmm_completion c;
@@ -1633,6 +1668,7 @@ int main(void)
         cmocka_unit_test(out_of_memory_at_first),
         cmocka_unit_test(lost_at_the_ends),
         cmocka_unit_test(others_limits),
+        cmocka_unit_test(lfu_keeps_what_is_used_often),
         cmocka_unit_test(users_policy),
         cmocka_unit_test(the_log_is_read),
         cmocka_unit_test(lost_meanwhile),
