@@ -280,6 +280,7 @@ void fake_params(UnetmmParams *p)
         .tlb_ways = 1,
         .tlb_victims = 16,
         .cache_entries = 64,
+        .cache_ways = 4,
         .utlb_fetch = 8,
         .pretranslate = 4,
         .fault_batch = 16,

@@ -1261,6 +1261,7 @@ static void test_option_errors(void)
         "tlb-sets=2097152", "tlb-ways=0", "tlb-ways=65", "tlb-victims=1025",
         "tlb-sets=1048576,tlb-ways=2", "tlb-index=plus", "tlb-replace=oldest",
         "cache-entries=32", "cache-entries=100", "cache-entries=2097152",
+        "cache-ways=0", "cache-ways=3", "cache-ways=32",
         "utlb-fetch=0", "utlb-fetch=12", "utlb-fetch=64",
         "pretranslate=0", "pretranslate=17", "fault-batch=0",
         "fault-batch=513", "max-faults=0", "max-faults=16385", "user-mtu=255",
@@ -1342,13 +1343,14 @@ static void test_option_registers(void)
 
     machine_up(&m, "-device unetmm,addr=04.0,endpoints=1024,spaces=1024,"
                "channels=1024,tlb-sets=1048576,tlb-victims=1024,"
-               "cache-entries=1048576,utlb-fetch=32,"
+               "cache-entries=1048576,cache-ways=1,utlb-fetch=32,"
                "pretranslate=16,fault-batch=512,"
                "max-faults=16384,user-mtu=65536,local-queue=4096,"
                "budget-descriptors=65536,budget-bytes=1073741824,"
                "x-dma-page-ns=1000000000,tlb-index=xor,tlb-replace=random "
                "-device unetmm,addr=05.0,endpoints=2,spaces=2,channels=1,"
                "tlb-sets=1,tlb-ways=64,tlb-victims=0,cache-entries=64,"
+               "cache-ways=16,"
                "utlb-fetch=1,pretranslate=1,fault-batch=1,max-faults=1,"
                "user-mtu=256,"
                "local-queue=1,budget-descriptors=1,budget-bytes=65536");
@@ -1381,6 +1383,7 @@ static const struct OptionLimit {
     { "tlb-ways", 1, 64 },
     { "tlb-victims", 0, 1024 },
     { "cache-entries", 64, 1 << 20 },
+    { "cache-ways", 1, 16 },
     { "utlb-fetch", 1, 32 },
     { "pretranslate", 1, 16 },
     { "fault-batch", 1, 512 },

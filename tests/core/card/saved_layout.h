@@ -256,6 +256,7 @@
 "ncounters 8",
 "params.backup-bits 8",
 "params.cache-entries 8",
+"params.cache-ways 8",
 "params.channels 8",
 "params.endpoints 8",
 "params.fault-batch 8",

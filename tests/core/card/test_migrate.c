@@ -516,6 +516,7 @@ static void test_snapshot(void **state)
     X("tlb-index", tlb_index, 1) \
     X("tlb-replace", tlb_replace, 1) \
     X("cache-entries", cache_entries, 128) \
+    X("cache-ways", cache_ways, 8) \
     X("utlb-fetch", utlb_fetch, 16) \
     X("pretranslate", pretranslate, 5) \
     X("fault-batch", fault_batch, 17) \

@@ -735,6 +735,7 @@ static void test_params_check(void **state)
         LIMIT(tlb_index, 0, 1, 2, 3, 0xffffffff),
         LIMIT(tlb_replace, 0, 2, 3, 4, 0xffffffff),
         LIMIT(cache_entries, 64, 1 << 20, 32, 100, 1 << 21),
+        LIMIT(cache_ways, 1, 16, 0, 3, 32),
         LIMIT(utlb_fetch, 1, 32, 0, 12, 64),
         LIMIT(pretranslate, 1, 16, 0, 17, 0xffffffff),
         LIMIT(fault_batch, 1, 512, 0, 513, 0xffffffff),

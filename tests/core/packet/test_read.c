@@ -159,6 +159,29 @@ static void test_pages_that_do_not_fit(void **state)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_PROTECTION, 2);
 }
 
+static void direct_mapped_cache(UnetmmParams *p)
+{
+    p->cache_ways = 1;
+}
+
+/* The same in the entry cache: the card would wait for an entry of its own. */
+static void test_pages_that_do_not_fit_the_cache(void **state)
+{
+    Fix *f = *state;
+    unsigned sets = f->h.core.params.cache_entries;
+
+    f->s1 = fake_space(&f->d, 1, UNETMM_SOURCE_PINNED, 4);
+    fake_map(f->s1, FIX_VA, (sets + 1) * FAKE_PAGE, FAKE_RW);
+    fake_ep_open(&f->a, &f->d, 1, f->s1);
+    peer_open(f);
+    read_into(f, 0, 1, 1);
+    answer(f, PEER_MY, 0, 196, 1);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    read_into(f, 0, sets, 2);
+    expect_count(&f->h, tlb_too_small, 1, answer(f, PEER_MY + 1, 0, 196, 1));
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_PROTECTION, 2);
+}
+
 /* An acknowledgement does not end it; it is sent again until it is answered. */
 static void test_answer_lost(void **state)
 {
@@ -655,6 +678,8 @@ int main(void)
         fix_test(test_requests),
         fix_test(test_segments),
         fix_test_with(test_pages_that_do_not_fit, direct_mapped),
+        fix_test_bare(test_pages_that_do_not_fit_the_cache,
+                      direct_mapped_cache),
         fix_test(test_answer_lost),
         fix_test(test_never_answered),
         fix_test(test_answer_acknowledges),

@@ -197,6 +197,51 @@ static void test_edges(void **state)
     }
 }
 
+/* ---- Associativity ------------------------------------------------------- */
+
+/* Pages of one set in turn: as many as it has ways stay, one more never. */
+static void check_ways(uint32_t ways)
+{
+    UnetmmParams p;
+    FakeSpace *s;
+    FakeEp e;
+    Fix f = { 0 };
+
+    fake_params(&p);
+    set_fetch(&p, 1);
+    p.cache_ways = ways;
+    fake_host_init(&f.h, &p);
+    fake_driver_init(&f.d, &f.h);
+    fake_driver_start(&f.d);
+    open_utlb(&f, &s, &e, 4);
+    for (uint32_t n = ways; n <= ways + 1; n++) {
+        for (uint32_t i = 0; i < 3 * n; i++) {
+            uint64_t at = PAGE(i % n * (p.cache_entries / ways));
+            bool fetched = n > ways || i < n;
+
+            if (!fake_vpage(s, at)) {
+                fake_map(s, at, FAKE_PAGE, FAKE_RW);
+            }
+            /* Of the first round with one page more, the others are there. */
+            if (n == ways || i >= n) {
+                expect_count(&f.h, utlb_fetches, fetched,
+                             expect_send(&f, &e, at, 100, UNETMM_ST_OK));
+            } else {
+                expect_send(&f, &e, at, 100, UNETMM_ST_OK);
+            }
+        }
+    }
+    fake_driver_free(&f.d);
+    fake_host_free(&f.h);
+}
+
+static void test_ways(void **state)
+{
+    for (uint32_t ways = 1; ways <= UNETMM_MAX_CACHE_WAYS; ways *= 2) {
+        check_ways(ways);
+    }
+}
+
 /* ---- Values of the table ------------------------------------------------- */
 
 /* Each neighbour's value counts for that neighbour alone. */
@@ -851,6 +896,7 @@ int main(void)
         fix_test(test_neighbours),
         fix_test(test_receive),
         cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_ways),
         fix_test(test_forged),
         fix_test(test_bad_tables),
         fix_test(test_read_once),

@@ -21,6 +21,7 @@
 #define UNETMM_MAX_PROXY_PAGES  65536
 #define UNETMM_MAX_SYSBUF_SLOTS 4096
 #define UNETMM_MAX_UTLB_FETCH   32      /* entries of one fetch */
+#define UNETMM_MAX_CACHE_WAYS   16
 #define UNETMM_MAX_FLOWS        4096
 #define UNETMM_MAX_BACKUP_BITS  4096
 
@@ -39,6 +40,7 @@ typedef struct UnetmmParams {
     uint32_t tlb_index;         /* UnetmmTlbIndex */
     uint32_t tlb_replace;       /* UnetmmTlbReplace */
     uint32_t cache_entries;     /* of the host-memory tables */
+    uint32_t cache_ways;        /* of a set of them */
     uint32_t utlb_fetch;        /* entries that a miss of utlb fetches */
     uint32_t pretranslate;
     uint32_t fault_batch;       /* pages asked for in one miss of a send */

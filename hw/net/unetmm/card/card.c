@@ -78,6 +78,10 @@ const char *unetmm_params_check(const UnetmmParams *p)
         !is_power_of_two(p->cache_entries)) {
         return "cache-entries must be a power of two, 64..1048576";
     }
+    if (!IN(p->cache_ways, 1, UNETMM_MAX_CACHE_WAYS) ||
+        !is_power_of_two(p->cache_ways)) {
+        return "cache-ways must be a power of two, 1..16";
+    }
     if (!IN(p->utlb_fetch, 1, UNETMM_MAX_UTLB_FETCH) ||
         !is_power_of_two(p->utlb_fetch)) {
         return "utlb-fetch must be a power of two, 1..32";

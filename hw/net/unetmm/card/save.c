@@ -12,7 +12,7 @@
 #include "../ring/ring.h"
 #include "core.h"
 
-#define STATE_VERSION   10
+#define STATE_VERSION   11
 
 /* ---- Constants that must be equal --------------------------------------- */
 
@@ -41,6 +41,7 @@ static const struct {
     WORD("tlb-index", tlb_index),
     WORD("tlb-replace", tlb_replace),
     WORD("cache-entries", cache_entries),
+    WORD("cache-ways", cache_ways),
     WORD("utlb-fetch", utlb_fetch),
     WORD("pretranslate", pretranslate),
     WORD("fault-batch", fault_batch),

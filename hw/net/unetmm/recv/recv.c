@@ -327,22 +327,23 @@ static uint32_t recv_list_pages(const UnetmmPiece *piece, uint64_t *vpns,
 
 /*
  * Can all pages be translated at the same time?  If not, the miss of each page
- * would push out the others for ever.
+ * would push out the others for ever, or the card would wait for an entry that
+ * it holds itself.  An entry of several pages is not held.
  */
-static bool recv_fits(const UnetmmCore *core, UnetmmEp *ep,
+static bool recv_fits(UnetmmCore *core, UnetmmEp *ep,
                       const UnetmmPlacement *place)
 {
     const UnetmmSourceOps *source = unetmm_space_of(core, ep)->source;
     uint64_t vpns[UNETMM_MAX_BUF_PAGES];
     uint32_t n = 0;
 
-    if (!source->only_copy_is_the_tlb) {
+    if (!source->tlb || source->tlb_shift) {
         return true;
     }
     for (uint32_t p = 0; p < place->npieces; p++) {
         n = recv_list_pages(&place->pieces[p], vpns, n);
     }
-    return unetmm_tlb_fits(&core->tlb, unetmm_user(ep)->space, vpns, n);
+    return unetmm_tlb_fits(source->tlb(core), unetmm_user(ep)->space, vpns, n);
 }
 
 UnetmmXlat unetmm_recv_hold(UnetmmCore *core, UnetmmEp *ep,

@@ -84,6 +84,7 @@ static const Property unetmm_properties[] = {
     DEFINE_PROP_STRING("tlb-index", UnetmmState, tlb_index),
     DEFINE_PROP_STRING("tlb-replace", UnetmmState, tlb_replace),
     UNETMM_PROP("cache-entries", cache_entries, 1024),
+    UNETMM_PROP("cache-ways", cache_ways, 4),
     UNETMM_PROP("utlb-fetch", utlb_fetch, 8),
     UNETMM_PROP("pretranslate", pretranslate, 8),
     UNETMM_PROP("fault-batch", fault_batch, 16),
@@ -124,6 +125,8 @@ static const struct {
       "random" },
     { "cache-entries", "entry cache for tables in host memory, a power of two, "
       "64..1048576" },
+    { "cache-ways", "ways of a set of this cache, least recently used first, a "
+      "power of two, 1..16" },
     { "utlb-fetch", "entries that a miss of source utlb fetches, neighbours "
       "included, a power of two, 1..32" },
     { "pretranslate", "heads of a free queue asked for ahead, 1..16" },

@@ -158,7 +158,9 @@ uint32_t unetmm_table_max_pages(const UnetmmCore *core)
 static void table_create(UnetmmCore *core)
 {
     /* LRU, so that filling one page of a buffer spares the pages before it. */
-    unetmm_tlb_init(&core->cache, core->params.cache_entries / 4, 4, 0);
+    unetmm_tlb_init(&core->cache,
+                    core->params.cache_entries / core->params.cache_ways,
+                    core->params.cache_ways, 0);
     core->cache.replace = UNETMM_TLB_REPLACE_LRU;
     core->shadow_lines = g_new0(UnetmmShadowLine, UNETMM_SHADOW_LINES);
 }
