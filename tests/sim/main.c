@@ -3,15 +3,17 @@
  *
  * Prints one line for each program and size of TLB, tab-separated.  With
  * --golden FILE the same text is compared with a file's, and TAP is printed.
- * With --references each reference comes before that: computer, space, page, and
- * t or r; tests/sim/test-model.py has a TLB of its own that takes them.
+ * With --utlb it prints the misses and pins of source utlb, and of translation by
+ * interrupt, for the same references (utlb.c).  With --references each reference
+ * comes before the counts: computer, space, page, and t or r;
+ * tests/sim/test-model.py has a TLB of its own that takes them.
  * scripts/tlb-sim makes tables of it.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include <stdio.h>
 #include <getopt.h>
-#include "sim.h"
+#include "utlb.h"
 
 static void run_mm_128(Sim *sim)
 {
@@ -37,10 +39,11 @@ static const struct Program {
     const char *name;
     void (*run)(Sim *sim);
     uint32_t procs;                     /* 0: one on each node */
+    bool few_pages;                     /* misses are first ones alone */
 } programs[] = {
     { "mm-128x128", run_mm_128 },
     { "mm-16x16", run_mm_16 },
-    { "ssort-sm", run_sample_small },
+    { "ssort-sm", run_sample_small, .few_pages = true },
     { "ssort-lg", run_sample_large },
     { "rsort-lg", sim_radix_sort },
     { "sockets", sim_sockets, 32 },
@@ -62,8 +65,75 @@ static void print_counts(GString *out, const char *name, const Sim *sim)
     }
 }
 
+/* ---- By the library, and by interrupt ------------------------------------ */
+
+#define PLENTY  8192            /* pages: the library's usual quota, */
+#define PREPIN  16              /* and how many it pins by one call */
+#define FEW     128
+
+typedef struct Way {
+    uint32_t entries, ways, fetch, quota;
+    const char *policy;         /* NULL: by interrupt */
+} Way;
+
+/* Sizes, ways, prefetching, policies; and translation by interrupt. */
+static const Way by_ways[] = {
+    { 256, 1, 1, PLENTY, "lru" }, { 256, 2, 1, PLENTY, "lru" },
+    { 256, 4, 1, PLENTY, "lru" }, { 256, 8, 1, PLENTY, "lru" },
+    { 1024, 1, 1, PLENTY, "lru" }, { 1024, 2, 1, PLENTY, "lru" },
+    { 1024, 4, 1, PLENTY, "lru" }, { 1024, 8, 1, PLENTY, "lru" },
+    { 256, 4, 8, PLENTY, "lru" }, { 256, 4, 32, PLENTY, "lru" },
+    { 1024, 4, 8, PLENTY, "lru" }, { 1024, 4, 32, PLENTY, "lru" },
+    { 1024, 4, 8, FEW, "lru" }, { 1024, 4, 8, FEW, "mru" },
+    { 1024, 4, 8, FEW, "fifo" }, { 1024, 4, 8, FEW, "random" },
+    { 1024, 4, 8, FEW, "lfu" },
+    { 256, 4 }, { 1024, 4 },
+};
+
+static UtlbRun *utlb_run(void)
+{
+    static UtlbConfig configs[G_N_ELEMENTS(by_ways)];
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(by_ways); i++) {
+        const Way *w = &by_ways[i];
+
+        configs[i] = (UtlbConfig) {
+            .entries = w->entries, .ways = w->ways, .fetch = w->fetch,
+            .quota = w->quota, .prepin = PREPIN,
+            .policy = w->policy ? unetmm_utlb_policy(w->policy) : NULL,
+        };
+        SIM_CHECK(!w->policy || configs[i].policy);
+    }
+    return utlb_new(configs, G_N_ELEMENTS(configs));
+}
+
+static void print_ways(GString *out, const char *name, const UtlbRun *run)
+{
+    for (unsigned i = 0; i < G_N_ELEMENTS(by_ways); i++) {
+        const Way *w = &by_ways[i];
+        const UtlbCount *c = utlb_count(run, i);
+
+        g_string_append_printf(out, "%s\t%s\t%u\t%u\t%u\t%u\t%" PRIu64
+                               "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
+                               "\t%" PRIu64 "\n", name,
+                               w->policy ? w->policy : "interrupt", w->entries,
+                               w->ways, w->fetch, w->quota,
+                               c->refs, c->misses, c->calls, c->pins,
+                               c->unpins);
+    }
+}
+
+static void print_names(GString *out, bool utlb)
+{
+    g_string_append(out, utlb ? "program\tpolicy\tentries\tways\tfetch\tquota\t"
+                    "references\tmisses\tcalls\tpins\tunpins\n" :
+                    "program\tentries\ttx\trx\ttx_compulsory\t"
+                    "rx_compulsory\ttx_other\trx_other\tvictim_hits\t"
+                    "messages\n");
+}
+
 static void run(GString *out, const SimConfig *config, const char *only,
-                bool references)
+                bool references, bool utlb)
 {
     bool found = false;
 
@@ -72,22 +142,26 @@ static void run(GString *out, const SimConfig *config, const char *only,
                            config->seed, config->nodes, config->buffers,
                            config->payload, config->header, config->keys,
                            config->active);
-    g_string_append(out, "program\tentries\ttx\trx\ttx_compulsory\t"
-                    "rx_compulsory\ttx_other\trx_other\tvictim_hits\t"
-                    "messages\n");
+    print_names(out, utlb);
     for (unsigned i = 0; i < G_N_ELEMENTS(programs); i++) {
         const struct Program *p = &programs[i];
         Sim sim;
 
-        if (only && strcmp(only, p->name)) {
+        if ((only && strcmp(only, p->name)) || (utlb && p->few_pages)) {
             continue;
         }
         found = true;
         sim_init(&sim, config, p->procs ? 1 : config->nodes,
                  p->procs ? p->procs : config->nodes);
         sim.references = references;
+        sim.utlb = utlb ? utlb_run() : NULL;
         p->run(&sim);
-        print_counts(out, p->name, &sim);
+        if (utlb) {
+            print_ways(out, p->name, sim.utlb);
+            utlb_free(sim.utlb);
+        } else {
+            print_counts(out, p->name, &sim);
+        }
         sim_free(&sim);
     }
     if (!found) {
@@ -150,7 +224,7 @@ static uint64_t number(const char *text, uint64_t low, uint64_t high)
 
 static void read_options(int argc, char **argv, SimConfig *config,
                          const char **only, const char **golden,
-                         bool *references)
+                         bool *references, bool *utlb)
 {
     static const struct option options[] = {
         { "seed", required_argument, NULL, 's' },
@@ -163,6 +237,7 @@ static void read_options(int argc, char **argv, SimConfig *config,
         { "program", required_argument, NULL, 'p' },
         { "golden", required_argument, NULL, 'g' },
         { "references", no_argument, NULL, 'r' },
+        { "utlb", no_argument, NULL, 'u' },
         { 0 },
     };
     int option;
@@ -199,6 +274,9 @@ static void read_options(int argc, char **argv, SimConfig *config,
         case 'r':
             *references = true;
             break;
+        case 'u':
+            *utlb = true;
+            break;
         default:
             exit(2);
         }
@@ -214,11 +292,11 @@ int main(int argc, char **argv)
     };
     const char *only = NULL, *golden = NULL;
     GString *out = g_string_new(NULL);
-    bool references = false;
+    bool references = false, utlb = false;
     int status = 0;
 
-    read_options(argc, argv, &config, &only, &golden, &references);
-    run(out, &config, only, references);
+    read_options(argc, argv, &config, &only, &golden, &references, &utlb);
+    run(out, &config, only, references, utlb);
     if (golden) {
         status = compare(out->str, golden);
     } else {

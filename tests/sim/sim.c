@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include <stdio.h>
-#include "sim.h"
+#include "utlb.h"
 
 #define MEM_BASE    0x08048000ull       /* where i386 Linux put programs */
 #define MEM_BYTES   (8u << 20)
@@ -138,6 +138,11 @@ static void sim_ref(SimProc *p, uint64_t vpn, SimDir dir)
     if (p->sim->references) {
         printf("%zu %u %" PRIu64 " %c\n", p->computer - p->sim->computers,
                p->space, vpn, dir == SIM_TX ? 't' : 'r');
+    }
+    if (p->sim->utlb) {
+        utlb_ref(p->sim->utlb, p->computer - p->sim->computers, p->space, vpn,
+                 (MEM_BASE + p->used + UNETMM_PAGE_BYTES - 1) >>
+                 UNETMM_PAGE_SHIFT);
     }
     for (unsigned k = 0; k < SIM_SIZES; k++) {
         missed[k] = !tlb_ref(&p->computer->tlb[k], &p->sim->count[k],

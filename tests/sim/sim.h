@@ -48,6 +48,7 @@ typedef struct SimComputer {
 } SimComputer;
 
 typedef struct Sim Sim;
+typedef struct UtlbRun UtlbRun;
 
 typedef struct SimProc {
     Sim *sim;
@@ -80,6 +81,7 @@ struct Sim {
     uint64_t messages;
     uint64_t random;
     bool references;            /* print each one */
+    UtlbRun *utlb;              /* gets each one, too; NULL: none */
 };
 
 #define SIM_CHECK(what) \

@@ -8,7 +8,7 @@ takes the references of each program and must come to the same counts; it must a
 with the card's own TLB on references by chance, one by one; and where the numbers
 of misses can be told without any TLB they must be those.
 
-usage: test-model.py SIMULATION REPLAY GOLDEN    (UNETMM_SEED: of all random choices)
+usage: test-model.py SIMULATION REPLAY GOLDEN UTLB    (UNETMM_SEED: of all random choices)
 """
 import collections
 import os
@@ -16,7 +16,7 @@ import random
 import subprocess
 import sys
 
-SIMULATION, REPLAY, GOLDEN = sys.argv[1:]
+SIMULATION, REPLAY, GOLDEN, UTLB = sys.argv[1:]
 SEED = int(os.environ.get("UNETMM_SEED", "1"), 0)
 VICTIMS = 16
 # A space moves its pages by an odd number of sets (the specification has it).
@@ -160,17 +160,21 @@ def counts(references, sets):
     return found
 
 
+def references_of(program):
+    """[(computer, space, page, way)]"""
+    done = subprocess.run([SIMULATION, "--references", "--program", program],
+                          stdout=subprocess.PIPE, text=True, check=True)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    return [(w[0], int(w[1]), int(w[2]), w[3]) for w in lines
+            if len(w) == 4 and w[3] in "tr"]
+
+
 def golden_counts_are_the_models():
     rows = golden_rows()
     programs = list(dict.fromkeys(row["program"] for row in rows))
     assert len(programs) >= 6 and len(rows) == 2 * len(programs), rows
     for program in programs:
-        done = subprocess.run([SIMULATION, "--references", "--program",
-                               program], stdout=subprocess.PIPE, text=True,
-                              check=True)
-        lines = [line.split() for line in done.stdout.splitlines()]
-        references = [(w[0], int(w[1]), int(w[2]), w[3]) for w in lines
-                      if len(w) == 4 and w[3] in "tr"]
+        references = references_of(program)
         for row in (row for row in rows if row["program"] == program):
             found = counts(references, int(row["entries"]))
             for column in ("tx", "rx", "tx_compulsory", "rx_compulsory",
@@ -180,8 +184,51 @@ def golden_counts_are_the_models():
                      row[column])
 
 
+class Cache:
+    """Sets of so many ways, the least recently used page replaced."""
+
+    def __init__(self, entries, ways):
+        self._sets = collections.defaultdict(collections.OrderedDict)
+        self._number = entries // ways
+        self._ways = ways
+
+    def refer(self, space, page):
+        """False: missed, then entered."""
+        pages = self._sets[(page + space * SPREAD) % self._number]
+        found = pages.pop((space, page), False)
+        pages[space, page] = True
+        if len(pages) > self._ways:
+            pages.popitem(last=False)
+        return found
+
+
+def utlb_misses_are_the_models():
+    """Without prefetching the library's misses are those of LRU sets; by interrupt
+    they are the same, each with a page pinned, and a pinned page that is not in the
+    cache was unpinned."""
+    with open(UTLB, encoding="utf-8") as file:
+        lines = [line.split() for line in file if not line.startswith("#")]
+    rows = [dict(zip(lines[0], line)) for line in lines[1:]]
+    rows = [row for row in rows if row["policy"] == "interrupt" or
+            (row["fetch"] == "1" and int(row["quota"]) > 1000)]
+    assert {row["ways"] for row in rows} == {"1", "2", "4", "8"}, rows
+    for program in dict.fromkeys(row["program"] for row in rows):
+        references = references_of(program)
+        for row in (row for row in rows if row["program"] == program):
+            caches = {}
+            entries, ways = int(row["entries"]), int(row["ways"])
+            missed = sum(not caches.setdefault(
+                computer, Cache(entries, ways)).refer(space, page)
+                for computer, space, page, _ in references)
+            assert missed == int(row["misses"]), (program, row, missed)
+            if row["policy"] == "interrupt":
+                assert missed == int(row["pins"]), row
+                assert int(row["unpins"]) >= missed - entries * len(caches)
+
+
 TESTS = [chance_agrees_one_by_one, loops_are_as_computed,
-         without_victims_rivals_always_miss, golden_counts_are_the_models]
+         without_victims_rivals_always_miss, golden_counts_are_the_models,
+         utlb_misses_are_the_models]
 
 FAILED = 0
 print(f"1..{len(TESTS)}\n# repeat: UNETMM_SEED={SEED} {' '.join(sys.argv)}")
