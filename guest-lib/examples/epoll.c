@@ -74,7 +74,7 @@ static int serve(struct unetmm_ep *ep, int set)
                 return error;
             }
         }
-        if (ret != -EAGAIN || n < 0) {
+        if (ret != -ETIMEDOUT || n < 0) {
             return n < 0 ? n : ret;
         }
     }

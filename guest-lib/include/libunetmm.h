@@ -33,7 +33,8 @@
  * - In a forked child every call on a handle of its parent returns
  *   -EOWNERDEAD.  A child that wants to send opens the card itself.
  * - Times are in nanoseconds.  A timeout of 0 does not wait, a negative one has no
- *   end.
+ *   end.  When it has passed, a call that returns a number of things returns 0, and
+ *   every other call -ETIMEDOUT.
  * - A structure with a member `size` may be of an older or a newer library.  The
  *   caller sets it.  Members that an older structure lacks have their defaults, or
  *   are not returned.  Of a newer one, the members that this library does not know
@@ -181,7 +182,7 @@ int unetmm_listen(struct unetmm_ep *ep, uint64_t service, unsigned backlog);
 
 /*
  * Takes the next connection.  Returns the channel's number; `peer` (may be NULL)
- * gets the peer's address.  -EAGAIN: no connection waits (timeout 0).  -ETIMEDOUT.
+ * gets the peer's address.  -ETIMEDOUT: no connection came.
  */
 int unetmm_accept(struct unetmm_ep *ep, struct unetmm_peer *peer,
                   int64_t timeout_ns);

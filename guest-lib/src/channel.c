@@ -118,8 +118,8 @@ int unetmm_accept(struct unetmm_ep *ep, struct unetmm_peer *peer,
     if (!ep->alive) {
         return -EOWNERDEAD;
     }
-    return open_channel(unetmm_ep_private(ep), UNETMM_IOC_ACCEPT, &connect,
-                        peer);
+    return unetmm_timed(open_channel(unetmm_ep_private(ep), UNETMM_IOC_ACCEPT,
+                                     &connect, peer), timeout_ns);
 }
 
 int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6],

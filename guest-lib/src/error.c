@@ -75,7 +75,6 @@ static const struct advice advices[] = {
     { UNETMM_CALL_CONNECT, EPROTOTYPE,
       "the listener takes no channels of this type: ask for reliable ones "
       "on both sides or on none, and on both with policy redirect or rnr" },
-    { UNETMM_CALL_ACCEPT, EAGAIN, "nobody has connected yet: try again" },
     { UNETMM_CALL_ACCEPT, ETIMEDOUT,
       "nobody connected in time: start the peer, or wait longer" },
     { UNETMM_CALL_CONNECT, ETIMEDOUT,
@@ -189,8 +188,6 @@ static const struct advice advices[] = {
       "this memory cannot be exported: the card, its source of translations "
       "or this kind of memory does not allow it" },
     { UNETMM_CALL_EXPORT, ENOENT, "there is no export with this number" },
-    { UNETMM_CALL_IMPORT, EAGAIN,
-      "the peer does not export it yet: try again, or wait for it" },
     { UNETMM_CALL_IMPORT, ETIMEDOUT,
       "the peer has not exported it in time: compare the numbers" },
     { UNETMM_CALL_IMPORT, EHOSTUNREACH,

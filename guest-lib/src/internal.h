@@ -127,6 +127,15 @@ int unetmm_ctx_check(const struct unetmm_ctx *ctx);
 /* A timeout as the driver's calls want it. */
 uint64_t unetmm_deadline(int64_t timeout_ns);
 
+/*
+ * What such a call has returned.  The driver's -EAGAIN says that a timeout of 0 has
+ * passed; here a timeout of 0 is one like any other.
+ */
+static inline int unetmm_timed(int ret, int64_t timeout_ns)
+{
+    return ret == -EAGAIN && !timeout_ns ? -ETIMEDOUT : ret;
+}
+
 /* The end of a wait, UINT64_MAX: none; and the time left until then. */
 uint64_t unetmm_time_of(int64_t timeout_ns);
 int64_t unetmm_time_until(uint64_t deadline);

@@ -178,7 +178,7 @@ int unetmm_import(struct unetmm_ep *pub, unsigned channel, uint64_t id,
     };
     ret = sys_ioctl(ep->ctx->fd, UNETMM_IOC_IMPORT, &import);
     if (ret < 0) {
-        return ret;
+        return unetmm_timed(ret, timeout_ns);
     }
     if (import.import >= pub->nimports || !import.length ||
         channel >= pub->channels) {

@@ -184,7 +184,7 @@ int stream_wait(struct unetmm_stream *s, int64_t deadline_ns)
 
     if (left <= 0) {
         n = stream_look(s);
-        return n ? n : -EAGAIN;
+        return n ? n : -ETIMEDOUT;
     }
     n = unetmm_wait(s->ep, c, BATCH, left < PROBE_NS ? left : PROBE_NS);
     if (!n) {

@@ -77,7 +77,7 @@ int stream_look(struct unetmm_stream *s);
 
 /*
  * Waits for something to come, looks at it.  0: something may have.
- * -EAGAIN: the time has passed.  -EINTR.
+ * -ETIMEDOUT: the time has passed.  -EINTR.
  */
 int stream_wait(struct unetmm_stream *s, int64_t deadline_ns);
 

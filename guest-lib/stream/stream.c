@@ -315,7 +315,7 @@ static int connect_once(struct unetmm_stream *s, const uint8_t mac[6],
     while (!ret && s->import < 0 && !s->error) {
         ret = stream_wait(s, deadline);
     }
-    return ret == -EAGAIN ? -ETIMEDOUT : ret ? ret : s->error;
+    return ret ? ret : s->error;
 }
 
 int unetmm_stream_connect(struct unetmm_ctx *ctx, const uint8_t mac[6],
@@ -480,7 +480,7 @@ int unetmm_stream_close(struct unetmm_stream *s)
     if (!ret && !s->error) {
         stream_finish(s, deadline);
         while (s->done < s->posted && !s->error &&
-               stream_wait(s, deadline) != -EAGAIN) {
+               stream_wait(s, deadline) != -ETIMEDOUT) {
         }
     }
     ret = ret ? ret : error_at_end(s);

@@ -185,7 +185,7 @@ static void parse_cp_options(struct cp_options *opt, int argc, char **argv)
 static bool lost(const struct transfer *t, int error)
 {
     complain("%s%s%s", t->name ? t->name : "", t->name ? ": " : "",
-             error == -EAGAIN ? "the peer was silent for too long" :
+             error == -ETIMEDOUT ? "the peer was silent for too long" :
              error ? unetmm_stream_strerror(error) :
              "the peer has ended in the middle");
     return false;
@@ -195,7 +195,7 @@ static bool put(const struct transfer *t, const void *bytes, size_t length)
 {
     ssize_t n = unetmm_stream_send(t->stream, bytes, length, 0);
 
-    return n == (ssize_t)length || lost(t, n < 0 ? (int)n : -EAGAIN);
+    return n == (ssize_t)length || lost(t, n < 0 ? (int)n : -ETIMEDOUT);
 }
 
 /* 1, or 0: the stream ends here; -1: said why not. */

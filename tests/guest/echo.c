@@ -79,7 +79,7 @@ static void accept_all(struct server *s)
     do {
         got = unetmm_accept(s->station.ep, NULL, 0);
     } while (got >= 0);
-    CHECK_RET(got, -EAGAIN);
+    CHECK_RET(got, -ETIMEDOUT);
 }
 
 /* Sends, without stashing completions that come meanwhile; false: it cannot be. */

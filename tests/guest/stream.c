@@ -542,7 +542,7 @@ static void pair_open_as(struct pair *p, const struct unetmm_stream_attr *attr)
     p->ctx = open_card();
     p->attr = *attr;
     CHECK_RET(unetmm_stream_listen(p->ctx, own_service(), &p->attr, &p->listener), 0);
-    CHECK_RET(unetmm_stream_accept(p->listener, 0, &p->two), -EAGAIN);
+    CHECK_RET(unetmm_stream_accept(p->listener, 0, &p->two), -ETIMEDOUT);
     fd.fd = unetmm_stream_listener_fd(p->listener);
     CHECK_EQ(poll(&fd, 1, 0), 0);
     CHECK_EQ(pthread_create(&thread, NULL, connect_one, p), 0);
@@ -669,15 +669,16 @@ static void timeouts(void)
 
     attr.timeout_ns = SECONDS(0.5);
     pair_open_as(&p, &attr);
-    CHECK_RET(unetmm_stream_recv(p.one, big, PAGE, 0), -EAGAIN);
+    CHECK_RET(unetmm_stream_recv(p.one, big, PAGE, 0), -ETIMEDOUT);
     pattern_fill(big, 2 * PAGE, 4, 0);
     CHECK_RET(unetmm_stream_send(p.one, big, 2 * PAGE, 0), UNETMM_STREAM_RING_LEAST);
-    CHECK_RET(unetmm_stream_send(p.one, big, 2 * PAGE, 0), -EAGAIN);
+    CHECK_RET(unetmm_stream_send(p.one, big, 2 * PAGE, 0), -ETIMEDOUT);
     memset(big, 0, 2 * PAGE);
     CHECK_RET(unetmm_stream_recv(p.two, big, 2 * PAGE, UNETMM_STREAM_WAITALL),
               UNETMM_STREAM_RING_LEAST);
     CHECK_PATTERN(big, UNETMM_STREAM_RING_LEAST, 4);
-    CHECK_RET(unetmm_stream_recv(p.two, big, 2 * PAGE, UNETMM_STREAM_WAITALL), -EAGAIN);
+    CHECK_RET(unetmm_stream_recv(p.two, big, 2 * PAGE, UNETMM_STREAM_WAITALL),
+              -ETIMEDOUT);
     pair_close(&p);
 }
 
@@ -1010,7 +1011,7 @@ static void promises(void)
     CHECK(!memcmp(copy, to, 20000));
     CHECK_RET(unetmm_stream_recv(l.victim, to, 11000, UNETMM_STREAM_WAITALL), 11000);
     CHECK_EQ(pattern_check(to, 11000, 6, 9000), 11000);
-    CHECK_RET(unetmm_stream_recv(l.victim, to, 1, 0), -EAGAIN);
+    CHECK_RET(unetmm_stream_recv(l.victim, to, 1, 0), -ETIMEDOUT);
     CHECK(!take_now(&l.station, UNETMM_CQE_SENT, &c));
     unreach(l.ctx, from, 5 * PAGE);
     liar_close(&l);

@@ -64,7 +64,7 @@ int unetmm_stream_listen(struct unetmm_ctx *ctx, uint64_t service,
                          struct unetmm_stream_listener **listener);
 
 /*
- * Takes the next stream.  -EAGAIN: nobody waits (timeout 0).  -ETIMEDOUT.  A peer
+ * Takes the next stream.  -ETIMEDOUT: nobody waits to be accepted.  A peer
  * that does not speak as it should is found out by the stream's first use.
  */
 int unetmm_stream_accept(struct unetmm_stream_listener *listener, int64_t timeout_ns,
@@ -89,11 +89,12 @@ int unetmm_stream_peer(const struct unetmm_stream *stream, uint8_t mac[6]);
  * Sends up to `len` bytes: all of them, unless the stream is non-blocking or the
  * timeout passes; the source may be reused when it returns.  Returns how many.
  *
- * -EAGAIN: the peer's ring is full.  -EPIPE: our side was shut down, or the
- * peer has closed the stream.  -ECONNRESET: the peer is gone.  -ETIMEDOUT: its
- * card does not answer.  -EPROTO: the peer violates the protocol.  -EFAULT: the memory
- * cannot be used.  -EINTR: a signal came before anything was sent.  After an error
- * other than -EAGAIN and -EINTR there is nothing more to send.
+ * -EAGAIN: the peer's ring is full, and the call does not wait.  -ETIMEDOUT: the
+ * timeout has passed, or the peer's card does not answer; then the stream has failed,
+ * and later calls return it at once.  -EPIPE: our side was shut down, or the
+ * peer has closed the stream.  -ECONNRESET: the peer is gone.  -EPROTO: the peer
+ * violates the protocol.  -EFAULT: the memory cannot be used.  -EINTR: a signal came
+ * before anything was sent.  After other errors there is nothing more to send.
  */
 ssize_t unetmm_stream_send(struct unetmm_stream *stream, const void *bytes, size_t len,
                            unsigned flags);

@@ -94,7 +94,7 @@ int unetmm_redirect_back(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
  * answer).  `rights` are those needed; 0: any.  Returns the import's number in the
  * endpoint; `length` (may be NULL) is how many bytes it has.
  *
- * -EAGAIN: there is no such export (timeout 0).  -ETIMEDOUT: nor by then.
+ * -ETIMEDOUT: there is no such export.
  * -EHOSTUNREACH: no answer.  -EACCES: not exported for that.  -EPROTOTYPE: not a
  * reliable channel.  -ENOTCONN: the channel has ended.  -ENOENT: no such channel.
  * -ENOSPC: imports are used up.  -EOPNOTSUPP: the card can't.

@@ -76,7 +76,7 @@ class Connections:
             try:
                 # After the waiter is there: no connection is missed.
                 return endpoint.accept(timeout=0)
-            except BlockingIOError:
+            except TimeoutError:
                 await waiter
             finally:
                 self._waiters.discard(waiter)
@@ -281,7 +281,7 @@ class Endpoint:
         while True:
             try:
                 return channel.import_(number, rights, timeout=0)
-            except BlockingIOError:
+            except TimeoutError:
                 if deadline is not None and self._loop.time() >= deadline:
                     raise TimeoutError(
                         f"the peer does not export {number}") from None
