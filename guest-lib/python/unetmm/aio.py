@@ -129,7 +129,12 @@ class Endpoint:
 
     def _pump(self):
         """Takes all completions, and asks for a wake-up at the next one."""
-        self._again = None
+        if self._again:
+            self._again.cancel()
+            self._again = None
+        if self.plain is None:
+            # The loop had called this for the descriptor before the close().
+            return
         try:
             found = self.plain.poll()
             for completion in found:

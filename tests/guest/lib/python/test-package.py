@@ -362,10 +362,15 @@ class Asyncio(unittest.TestCase):
     """All of it in one loop, by descriptors."""
 
     def run_loop(self, coroutine):
+        troubles = []
+
         async def limited():
+            asyncio.get_running_loop().set_exception_handler(
+                lambda _loop, trouble: troubles.append(trouble))
             with unetmm.Context("/loop") as card:
                 await asyncio.wait_for(coroutine(card), LIMIT)
         asyncio.run(limited())
+        self.assertEqual(troubles, [])
         self.assertEqual(lib.loop_leaks(), 0)
         self.assertEqual(unetmm.aio.Connections._of_context, {})
 
