@@ -128,7 +128,7 @@ int unetmm_ctx_check(const struct unetmm_ctx *ctx);
 uint64_t unetmm_deadline(int64_t timeout_ns);
 
 /*
- * What such a call has returned.  The driver's -EAGAIN says that a timeout of 0 has
+ * The result of such a call.  The driver's -EAGAIN says that a timeout of 0 has
  * passed; here a timeout of 0 is one like any other.
  */
 static inline int unetmm_timed(int ret, int64_t timeout_ns)

@@ -37,6 +37,7 @@ static const char usage[] =
 "  -d, --device FILE    card (" UNETMM_DEFAULT_DEVICE ")\n"
 "      --timeout SECS   give up when nothing happens for so long (10)\n"
 "      --json           results as a JSON object\n"
+"  -V, --version        the version\n"
 "  -h, --help           this text\n"
 "\n"
 "Numbers of bytes may end in k, M or G.\n"
@@ -73,6 +74,7 @@ static const struct option long_options[] = {
     { "verify", no_argument, NULL, OPT_VERIFY },
     { "warmup", required_argument, NULL, OPT_WARMUP },
     { "writes", required_argument, NULL, OPT_WRITES },
+    { "version", no_argument, NULL, 'V' },
     { NULL, 0, NULL, 0 }
 };
 
@@ -134,6 +136,7 @@ static void set_option(struct block_options *opt, int c, const char *text)
     case 'h':
         fputs(usage, stdout);
         exit(EXIT_SUCCESS);
+    case 'V': print_version();
     case 'd': opt->device = text; break;
     case 'f': opt->file = text; break;
     case 'l': opt->listen = true; break;
@@ -199,7 +202,7 @@ int main(int argc, char **argv)
     tool_name = "unetmm-block";
     /* getopt's own complaint is one sentence and names the program. */
     argv[0] = (char *)(uintptr_t)tool_name;
-    while ((c = getopt_long(argc, argv, "d:f:hln:p:s:", long_options,
+    while ((c = getopt_long(argc, argv, "Vd:f:hln:p:s:", long_options,
                             NULL)) != -1) {
         if (c == '?') {
             fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);

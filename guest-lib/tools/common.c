@@ -75,6 +75,12 @@ void usage_error(const char *format, ...)
     exit(EXIT_USAGE);
 }
 
+void print_version(void)
+{
+    printf("%s (unetmm) %s\n", tool_name, UNETMM_VERSION);
+    exit(EXIT_SUCCESS);
+}
+
 bool parse_number(const char *text, uint64_t most, uint64_t *value)
 {
     unsigned shift = 0;
@@ -135,6 +141,17 @@ static void parse_sizes(struct options *opt, const char *text)
     }
 }
 
+/* --all: the sizes that both tools can send in one frame. */
+static void all_sizes(struct options *opt)
+{
+    uint64_t size;
+
+    opt->nsizes = 0;
+    for (size = 8; size <= 65536; size *= 2) {
+        opt->sizes[opt->nsizes++] = size;
+    }
+}
+
 static unsigned parse_name(const char *option, const char *text,
                            const char *all, const char *const names[],
                            const unsigned values[], int n)
@@ -190,10 +207,11 @@ enum {
     OPT_POLL = 256, OPT_BLOCK, OPT_SPIN, OPT_BUFFERS, OPT_MEMORY, OPT_VERIFY,
     OPT_JSON, OPT_SEED, OPT_FRAME, OPT_FOREVER, OPT_TIMEOUT, OPT_BIDIR,
     OPT_WARMUP, OPT_SOURCE, OPT_POLICY, OPT_RELIABLE, OPT_OP, OPT_COMBINE,
-    OPT_GO_BACK_N, OPT_RNR,
+    OPT_GO_BACK_N, OPT_RNR, OPT_HISTOGRAM, OPT_SAMPLES,
 };
 
 static const struct option long_options[] = {
+    { "all", no_argument, NULL, 'a' },
     { "bidir", no_argument, NULL, OPT_BIDIR },
     { "block", no_argument, NULL, OPT_BLOCK },
     { "buffers", required_argument, NULL, OPT_BUFFERS },
@@ -203,6 +221,7 @@ static const struct option long_options[] = {
     { "forever", no_argument, NULL, OPT_FOREVER },
     { "frame", required_argument, NULL, OPT_FRAME },
     { "help", no_argument, NULL, 'h' },
+    { "histogram", no_argument, NULL, OPT_HISTOGRAM },
     { "json", no_argument, NULL, OPT_JSON },
     { "listen", no_argument, NULL, 'l' },
     { "memory", required_argument, NULL, OPT_MEMORY },
@@ -212,6 +231,7 @@ static const struct option long_options[] = {
     { "poll", no_argument, NULL, OPT_POLL },
     { "reliable", no_argument, NULL, OPT_RELIABLE },
     { "go-back-n", no_argument, NULL, OPT_GO_BACK_N },
+    { "samples", required_argument, NULL, OPT_SAMPLES },
     { "seed", required_argument, NULL, OPT_SEED },
     { "service", required_argument, NULL, 'p' },
     { "size", required_argument, NULL, 's' },
@@ -219,6 +239,7 @@ static const struct option long_options[] = {
     { "spin-ns", required_argument, NULL, OPT_SPIN },
     { "timeout", required_argument, NULL, OPT_TIMEOUT },
     { "verify", no_argument, NULL, OPT_VERIFY },
+    { "version", no_argument, NULL, 'V' },
     { "warmup", required_argument, NULL, OPT_WARMUP },
     { NULL, 0, NULL, 0 }
 };
@@ -275,6 +296,8 @@ static void set_option(struct options *opt, int c, const char *text,
     case 'h':
         fputs(usage, stdout);
         exit(EXIT_SUCCESS);
+    case 'V': print_version();
+    case 'a': all_sizes(opt); break;
     case 'd': opt->device = text; break;
     case 'l': opt->listen = true; break;
     case 's': parse_sizes(opt, text); break;
@@ -283,10 +306,12 @@ static void set_option(struct options *opt, int c, const char *text,
     case OPT_GO_BACK_N: opt->go_back_n = true; break;
     case OPT_BLOCK: opt->spin_ns = 0; break;
     case OPT_FOREVER: opt->forever = true; break;
+    case OPT_HISTOGRAM: opt->histogram = true; break;
     case OPT_JSON: opt->json = true; break;
     case OPT_OP: opt->op = parse_op(text); break;
     case OPT_POLICY: opt->policy = parse_policy(text); break;
     case OPT_POLL: opt->spin_ns = UNETMM_SPIN_FOREVER; break;
+    case OPT_SAMPLES: opt->samples = text; break;
     case OPT_SOURCE: opt->source = parse_source(text); break;
     case OPT_VERIFY: opt->verify = true; break;
     default: set_number(opt, c, text); break;
@@ -302,7 +327,7 @@ void parse_options(struct options *opt, int argc, char **argv,
     opt->op = op_named("send");
     /* getopt's own complaint is one sentence and names the program. */
     argv[0] = (char *)(uintptr_t)tool_name;
-    while ((c = getopt_long(argc, argv, "d:hln:p:s:", long_options,
+    while ((c = getopt_long(argc, argv, "Vad:hln:p:s:", long_options,
                             NULL)) != -1) {
         if (c == '?') {
             fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);
@@ -311,6 +336,10 @@ void parse_options(struct options *opt, int argc, char **argv,
         set_option(opt, c, optarg, usage);
     }
     op_check_options(opt);
+    if ((opt->histogram || opt->samples) && (opt->is_bw || opt->listen)) {
+        usage_error("--histogram and --samples are for unetmm-pingpong where it "
+                    "connects");
+    }
     if (opt->listen) {
         if (optind != argc) {
             usage_error("--listen takes no address: '%s' is too much",
@@ -319,7 +348,7 @@ void parse_options(struct options *opt, int argc, char **argv,
         return;
     }
     if (optind + 1 != argc) {
-        usage_error("name the peer by one MAC address, or --listen");
+        usage_error("name the peer by one address, or --listen");
     }
     if (unetmm_resolve(argv[optind], opt->mac)) {
         usage_error("'%s' is not the MAC address of a card, such as "

@@ -34,6 +34,8 @@ struct options {
     bool go_back_n;
     bool verify;
     bool json;
+    bool histogram;
+    const char *samples;        /* NULL: samples are not written */
     uint8_t mac[6];
     uint64_t service;
     unsigned source;
@@ -58,6 +60,9 @@ struct options {
  */
 void parse_options(struct options *opt, int argc, char **argv,
                    const char *usage);
+
+/* The line of --version, then the end. */
+void print_version(void) __attribute__((noreturn));
 
 /* One sentence on stderr, then the end with EXIT_USAGE. */
 void usage_error(const char *format, ...)

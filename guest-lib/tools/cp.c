@@ -41,6 +41,7 @@ static const char usage[] =
 "      --copy           out of the ring, never straight into the buffer\n"
 "      --timeout SECS   give up on a peer that is silent for so long (10)\n"
 "      --json           one JSON object for each file\n"
+"  -V, --version        the version\n"
 "  -h, --help           this text\n"
 "\n"
 "Example, on one host and then on the other:\n"
@@ -96,6 +97,7 @@ static const struct option cp_long_options[] = {
     { "service", required_argument, NULL, 'p' },
     { "source", required_argument, NULL, OPT_SOURCE },
     { "timeout", required_argument, NULL, OPT_TIMEOUT },
+    { "version", no_argument, NULL, 'V' },
     { NULL, 0, NULL, 0 }
 };
 
@@ -147,6 +149,7 @@ static void set_cp_option(struct cp_options *opt, int c)
     case 'h':
         fputs(usage, stdout);
         exit(EXIT_SUCCESS);
+    case 'V': print_version();
     default:
         fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);
         exit(EXIT_USAGE);
@@ -158,7 +161,7 @@ static void parse_cp_options(struct cp_options *opt, int argc, char **argv)
     int c;
 
     argv[0] = (char *)(uintptr_t)tool_name;
-    while ((c = getopt_long(argc, argv, "d:hlp:", cp_long_options,
+    while ((c = getopt_long(argc, argv, "Vd:hlp:", cp_long_options,
                             NULL)) != -1) {
         set_cp_option(opt, c);
     }

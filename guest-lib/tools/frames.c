@@ -50,6 +50,7 @@ static const char usage[] =
 "      --source NAME     tlb, shadow, odp or pinned (odp)\n"
 "      --timeout SECONDS how long to wait for the first frame (60)\n"
 "      --json            the listener prints a JSON object\n"
+"  -V, --version         the version\n"
 "  -h, --help            this text\n"
 "\n"
 "Raw endpoints need CAP_NET_RAW, as packet sockets do.\n"
@@ -390,13 +391,15 @@ static const struct option long_options[] = {
     { "source", required_argument, NULL, 'S' },
     { "time", required_argument, NULL, 't' },
     { "timeout", required_argument, NULL, 'T' },
+    { "version", no_argument, NULL, 'V' },
     { NULL, 0, NULL, 0 }
 };
 
 static void parse_mac(const char *text, uint8_t mac[6])
 {
-    if (unetmm_parse_mac(text, mac)) {
-        usage_error("'%s' is no address of a station", text);
+    if (unetmm_resolve(text, mac)) {
+        usage_error("'%s' is neither the address of a station nor a name of "
+                    "ethers(5)", text);
     }
 }
 
@@ -449,6 +452,7 @@ static void parse_option(struct frames *f, int c)
     case 'h':
         fputs(usage, stdout);
         exit(EXIT_SUCCESS);
+    case 'V': print_version();
     default:
         fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);
         exit(EXIT_USAGE);
@@ -460,7 +464,7 @@ static void parse(struct frames *f, int argc, char **argv)
     int c;
 
     argv[0] = (char *)(uintptr_t)tool_name;
-    while ((c = getopt_long(argc, argv, "d:hi:lm:s:t:", long_options,
+    while ((c = getopt_long(argc, argv, "Vd:hi:lm:s:t:", long_options,
                             NULL)) != -1) {
         parse_option(f, c);
     }

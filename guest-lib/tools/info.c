@@ -128,9 +128,7 @@ static void parse_info_options(struct info_options *opt, int argc, char **argv)
         case 'h':
             fputs(usage, stdout);
             exit(EXIT_SUCCESS);
-        case 'V':
-            printf("%s (unetmm) %s\n", tool_name, UNETMM_VERSION);
-            exit(EXIT_SUCCESS);
+        case 'V': print_version();
         default:
             fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);
             exit(EXIT_USAGE);

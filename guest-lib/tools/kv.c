@@ -35,6 +35,7 @@ static const char usage[] =
 "      --spin US          wait so long without sleeping (0)\n"
 "  -d, --device FILE      card (" UNETMM_DEFAULT_DEVICE ")\n"
 "      --json             first and last words as JSON objects\n"
+"  -V, --version          the version\n"
 "  -h, --help             this text\n"
 "\n"
 "Numbers of bytes may end in k, M or G. SIGTERM and SIGINT end it; it then says\n"
@@ -64,6 +65,7 @@ static const struct option long_options[] = {
     { "port", required_argument, NULL, 'p' },
     { "ring", required_argument, NULL, OPT_RING },
     { "spin", required_argument, NULL, OPT_SPIN },
+    { "version", no_argument, NULL, 'V' },
     { NULL, 0, NULL, 0 }
 };
 
@@ -124,6 +126,7 @@ static void set_option(struct kv_options *opt, int c, const char *text)
     case 'h':
         fputs(usage, stdout);
         exit(EXIT_SUCCESS);
+    case 'V': print_version();
     case 'a': set_address(opt, text); break;
     case 'd': opt->device = text; break;
     case 'm': set_mac(opt, text); break;
@@ -180,7 +183,7 @@ int main(int argc, char **argv)
     argv[0] = (char *)(uintptr_t)tool_name;
     set_address(&opt, "10.0.2.100/24");
     opt.gateway = parse_address("gateway", "10.0.2.2");
-    while ((c = getopt_long(argc, argv, "a:d:hm:p:", long_options,
+    while ((c = getopt_long(argc, argv, "Va:d:hm:p:", long_options,
                             NULL)) != -1) {
         if (c == '?') {
             fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);

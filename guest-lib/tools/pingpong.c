@@ -8,6 +8,7 @@
  * side answers a message that it has answered before with the same answer.
  */
 #include "onesided.h"
+#include "samples.h"
 
 #include <stdlib.h>
 
@@ -29,6 +30,7 @@ static const char usage[] =
 "  -p, --service N      number under which the two meet (1)\n"
 "  -d, --device FILE    card to use (" UNETMM_DEFAULT_DEVICE ")\n"
 "  -s, --size LIST      message sizes in bytes, as 8,1k,64k (8)\n"
+"  -a, --all            sizes 8, 16, 32 and so on up to 64k\n"
 "  -n, --count N        messages that are measured, of each size (1000)\n"
 "      --warmup N       messages before them that are not (100)\n"
 "      --op send|write|au|read|atomic|udma  (both sides)\n"
@@ -69,7 +71,10 @@ static const char usage[] =
 "      --verify         fill messages with a pattern and check every byte\n"
 "      --seed N         of the pattern (1)\n"
 "      --timeout SECS   give up when nothing comes for so long (10)\n"
+"      --histogram      the distribution of the times, too\n"
+"      --samples FILE   write each time to this file, as it was measured\n"
 "      --json           one JSON object for each size\n"
+"  -V, --version        the version\n"
 "  -h, --help           this text\n"
 "\n"
 "A message longer than a frame is split; all frames of it are sent before the\n"
@@ -286,11 +291,17 @@ static void run_op(struct one_sided *o, const struct plan *plan,
     one_sided_end(o);
 }
 
+/* Nanoseconds of a sample for a microsecond that is printed. */
+static double divisor(const struct session *s)
+{
+    return s->opt->op->one_way ? 2000.0 : 1000.0;
+}
+
 static double figure_us(const struct session *s, const struct result *result,
                         double share)
 {
     return (double)percentile(result->samples, result->nsamples, share) /
-        (s->opt->op->one_way ? 2000.0 : 1000.0);
+        divisor(s);
 }
 
 static const char *way_name(const struct session *s)
@@ -308,7 +319,7 @@ static void print_json(const struct session *s, const struct plan *plan,
            "\"resent\":%llu,\"skipped\":%llu,\"source\":\"%s\","
            "\"policy\":\"%s\",\"memory\":%llu,\"buffers\":%u,"
            "\"verified\":%s,\"bad\":%llu,\"seed\":%llu,\"op\":\"%s\","
-           "\"way\":\"%s\",\"combine\":%u,\"reliable\":%s}\n",
+           "\"way\":\"%s\",\"combine\":%u,\"reliable\":%s",
            mode_name(s->opt), plan->size, plan->frame, plan->nframes,
            figure_us(s, r, 0.5), figure_us(s, r, 0.99), r->nsamples,
            figure_us(s, r, 0), figure_us(s, r, 0.9), figure_us(s, r, 0.999),
@@ -320,6 +331,10 @@ static void print_json(const struct session *s, const struct plan *plan,
            (unsigned long long)r->bad, (unsigned long long)plan->seed,
            s->opt->op->name, way_name(s), plan->combine,
            s->opt->reliable ? "true" : "false");
+    if (s->opt->histogram) {
+        histogram_print(r->samples, r->nsamples, divisor(s), true);
+    }
+    printf("}\n");
 }
 
 static void print_head(const struct session *s, const struct plan *plan)
@@ -354,9 +369,13 @@ static void print_row(const struct session *s, const struct plan *plan,
         printf("%9s (each message split into %u frames)\n", "",
                plan->nframes);
     }
+    if (s->opt->histogram) {
+        histogram_print(r->samples, r->nsamples, divisor(s), false);
+    }
 }
 
-static void measure(struct one_sided *o, const struct plan *plan)
+static void measure(struct one_sided *o, const struct plan *plan,
+                    FILE *samples)
 {
     struct result result = { .patience = RESEND_NS };
     struct session *s = o->s;
@@ -374,6 +393,10 @@ static void measure(struct one_sided *o, const struct plan *plan)
     if (!result.nsamples) {
         fail("every message of %u bytes was lost at least once", plan->size);
     }
+    if (samples) {
+        samples_write(samples, plan->size, result.samples, result.nsamples,
+                      divisor(s));
+    }
     sort_samples(result.samples, result.nsamples);
     if (s->opt->json) {
         print_json(s, plan, &result);
@@ -388,6 +411,7 @@ static int run_client(struct session *s)
 {
     const struct control end = { .type = CONTROL_END };
     struct control ended = { 0 };
+    FILE *samples = s->opt->samples ? samples_open(s->opt->samples) : NULL;
     struct one_sided o;
     struct plan plan;
     uint32_t first = 0;
@@ -400,8 +424,11 @@ static int run_client(struct session *s)
         if (!i && !s->opt->json) {
             print_head(s, &plan);
         }
-        measure(&o, &plan);
+        measure(&o, &plan, samples);
         first += plan.warmup + plan.count;
+    }
+    if (samples) {
+        samples_close(samples, s->opt->samples);
     }
     /* Nothing is lost if the peer is gone before it has answered this. */
     session_request(s, &end, CONTROL_ENDED, &ended, NS_PER_S);

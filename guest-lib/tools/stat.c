@@ -24,6 +24,7 @@ static const char usage[] =
 "  -a, --all            counters that are zero, too\n"
 "  -w, --watch SECS     again every SECS seconds: the increments since\n"
 "      --json           one JSON object\n"
+"  -V, --version        the version\n"
 "  -h, --help           this text\n"
 "\n"
 "unetmm-info shows all that a card can do.\n"
@@ -77,6 +78,7 @@ static const struct option stat_long_options[] = {
     { "help", no_argument, NULL, 'h' },
     { "json", no_argument, NULL, 'J' },
     { "watch", required_argument, NULL, 'w' },
+    { "version", no_argument, NULL, 'V' },
     { NULL, 0, NULL, 0 }
 };
 
@@ -85,7 +87,7 @@ static void parse_stat_options(struct stat_options *opt, int argc, char **argv)
     int c;
 
     argv[0] = (char *)(uintptr_t)tool_name;
-    while ((c = getopt_long(argc, argv, "ad:hw:", stat_long_options,
+    while ((c = getopt_long(argc, argv, "Vad:hw:", stat_long_options,
                             NULL)) != -1) {
         switch (c) {
         case 'a': opt->all = true; break;
@@ -101,6 +103,7 @@ static void parse_stat_options(struct stat_options *opt, int argc, char **argv)
         case 'h':
             fputs(usage, stdout);
             exit(EXIT_SUCCESS);
+        case 'V': print_version();
         default:
             fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);
             exit(EXIT_USAGE);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The tools end to end over a fake card: results, losses, and words.
 
-usage: test-tools.py DIRECTORY-OF-THE-FAKE-TOOLS MANUALS
+usage: test-tools.py DIRECTORY-OF-THE-FAKE-TOOLS MANUALS SCHEMA OTHER-TOOL...
 """
 import json
 import os
@@ -11,7 +11,11 @@ import subprocess
 import sys
 import tempfile
 
-TOOLS, MANUALS = sys.argv[1:]
+import jsonschema
+
+TOOLS, MANUALS, SCHEMA, *OTHERS = sys.argv[1:]
+with open(SCHEMA, encoding="utf-8") as schema_file:
+    ROWS = jsonschema.Draft7Validator(json.load(schema_file))
 PEER = "52:54:00:00:00:01"
 # On a busy machine the other end may be long in coming.
 COMMON = ["--timeout", "60", "--json", "--verify", "--buffers", "16"]
@@ -38,7 +42,10 @@ def pair(name, options, both=(), env=None):
             errors = listener.communicate()[1] + "the listener did not end"
     assert run.returncode == 0, run.stderr
     assert listener.returncode == 0, errors
-    return [json.loads(line) for line in run.stdout.splitlines()]
+    rows = [json.loads(line) for line in run.stdout.splitlines()]
+    for row in rows:
+        ROWS.validate(row)
+    return rows
 
 
 def sentence(command, code, *words):
@@ -369,11 +376,58 @@ def help_teaches():
         assert "Example" in text
 
 
-def info_has_a_version():
-    for option in ("-V", "--version"):
-        status, text, errors = info([option])
-        assert status == 0 and not errors, (status, errors)
-        assert re.fullmatch(r"unetmm-info \(unetmm\) \d+\.\d+\.\d+\n", text), text
+def every_tool_has_a_version():
+    programs = OTHERS + [tool(name) for name in ("pingpong", "bw", "stat", "info")]
+    for program in programs:
+        name = os.path.basename(program).removeprefix("fake-")
+        for option in ("-V", "--version"):
+            run = subprocess.run([program, option], capture_output=True,
+                                 text=True, check=True)
+            assert not run.stderr, (program, run.stderr)
+            assert re.fullmatch(
+                rf"{name} \(unetmm\) \d+\.\d+\.\d+\n", run.stdout), run.stdout
+
+
+def all_sizes_are_one_option():
+    for name in ("pingpong", "bw"):
+        rows = pair(name, ["-a", "--count", "5", "--warmup", "0"])
+        assert [r["bytes"] for r in rows] == [8 << i for i in range(14)], rows
+
+
+def samples_and_histogram_agree():
+    with tempfile.TemporaryDirectory() as place:
+        path = os.path.join(place, "samples")
+        rows = pair("pingpong", ["--count", "200", "--size", "8,1k",
+                                 "--histogram", "--samples", path])
+        with open(path, encoding="utf-8") as file:
+            head, *lines = file.read().splitlines()
+    assert head == "# bytes microseconds", head
+    for row in rows:
+        samples = sorted(float(us) for size, us in map(str.split, lines)
+                         if int(size) == row["bytes"])
+        assert len(samples) == row["n"], (row, len(samples))
+        assert samples[0] == row["min"] and samples[-1] == row["max"], row
+        begins = [us for us, _ in row["histogram"]] + [float("inf")]
+        assert begins == sorted(set(begins)), row
+        # Microseconds have three digits.
+        for (begin, count), end in zip(row["histogram"], begins[1:]):
+            inside = [us for us in samples if begin <= us + 0.0005 and us < end]
+            assert abs(len(inside) - count) <= 2, (begin, end, count, inside)
+        assert sum(count for _, count in row["histogram"]) == row["n"], row
+    sentence([tool("pingpong"), PEER, "--samples", "/nowhere/at/all"], 1,
+             "/nowhere/at/all", "No such file")
+    sentence([tool("bw"), PEER, "--histogram"], 2, "unetmm-pingpong")
+
+
+def rows_of_other_shapes_are_no_rows():
+    """The schema can say no."""
+    good = pair("pingpong", ["--count", "5"])[0]
+    for name, value in (("median", None), ("metric", "speed"), ("n", 0),
+                        ("histogram", [[1.0]]), ("unit", "ms")):
+        assert not ROWS.is_valid({**good, name: value}), name
+    for name in ROWS.schema["required"]:
+        assert not ROWS.is_valid({key: good[key] for key in good
+                                  if key != name}), name
 
 
 def examples_of(name):
@@ -442,7 +496,8 @@ TESTS = [
     pingpong_survives_loss, reliable_channels,
     listener_serves_one_after_another, bw_sizes, bw_both_ways, bw_survives_loss, bw_large_frames,
     stat_shows_what_counts, info_shows_all_cards, info_chooses,
-    info_has_a_version,
+    every_tool_has_a_version, all_sizes_are_one_option,
+    samples_and_histogram_agree, rows_of_other_shapes_are_no_rows,
     info_shows_parameters, info_without_cards, garbage_is_refused,
     mistakes_get_one_sentence, operations, operations_have_bandwidth,
     operations_have_their_limits,
@@ -458,6 +513,7 @@ def main():
             test()
             print(f"ok {number} - {test.__name__}", flush=True)
         except (AssertionError, OSError, ValueError, KeyError,
+                jsonschema.ValidationError,
                 subprocess.SubprocessError) as error:
             failed += 1
             print(f"not ok {number} - {test.__name__}")
