@@ -354,6 +354,13 @@ def stage_unit(options):
                            7200 if options.long else 1800, env)
     yield shell_test("programs build against the installed library",
                      "check_install")
+    command = [os.path.join(REPO, "docs", "labs", "run"), "--check"]
+    if options.long:
+        command.append("--long")
+    start = time.monotonic()
+    status, output = run(command, 1800)
+    yield from tap_results("labs: ", output, shown(command),
+                           time.monotonic() - start, status)
 
 
 def stage_s390x(_options):

@@ -222,48 +222,57 @@ static uint64_t number(const char *text, uint64_t low, uint64_t high)
     return v;
 }
 
+/* The names of UnetmmTlbReplace, in its order. */
+static const char *const replacements[] = { "fifo", "lru", "random" };
+
+static UnetmmTlbReplace replacement(const char *name)
+{
+    for (unsigned i = 0; i < G_N_ELEMENTS(replacements); i++) {
+        if (!strcmp(name, replacements[i])) {
+            return i;
+        }
+    }
+    fprintf(stderr, "error: there is no replacement %s\n", name);
+    exit(2);
+}
+
+/* Options with a number: their names, bounds and places. */
+static const struct {
+    const char *name;
+    uint32_t low, high;
+    size_t place;
+} numbers[] = {
+    { "nodes", 4, SIM_MAX_NODES, offsetof(SimConfig, nodes) },
+    { "buffers", 1, 1024, offsetof(SimConfig, buffers) },
+    { "payload", 64, 4096, offsetof(SimConfig, payload) },
+    { "header", 0, 1, offsetof(SimConfig, header) },
+    { "keys", 1024, 256 << 10, offsetof(SimConfig, keys) },
+    { "active", 1, 32, offsetof(SimConfig, active) },
+    { "ways", 1, 16, offsetof(SimConfig, ways) },
+};
+
 static void read_options(int argc, char **argv, SimConfig *config,
                          const char **only, const char **golden,
                          bool *references, bool *utlb)
 {
-    static const struct option options[] = {
+    struct option options[G_N_ELEMENTS(numbers) + 7] = {
         { "seed", required_argument, NULL, 's' },
-        { "nodes", required_argument, NULL, 'n' },
-        { "buffers", required_argument, NULL, 'b' },
-        { "payload", required_argument, NULL, 'l' },
-        { "header", required_argument, NULL, 'h' },
-        { "keys", required_argument, NULL, 'k' },
-        { "active", required_argument, NULL, 'a' },
         { "program", required_argument, NULL, 'p' },
         { "golden", required_argument, NULL, 'g' },
         { "references", no_argument, NULL, 'r' },
+        { "replace", required_argument, NULL, 'e' },
         { "utlb", no_argument, NULL, 'u' },
-        { 0 },
     };
     int option;
 
+    for (unsigned i = 0; i < G_N_ELEMENTS(numbers); i++) {
+        options[6 + i] = (struct option) { numbers[i].name, required_argument,
+                                           NULL, 256 + i };
+    }
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (option) {
         case 's':
             config->seed = number(optarg, 0, UINT64_MAX);
-            break;
-        case 'n':
-            config->nodes = number(optarg, 4, SIM_MAX_NODES);
-            break;
-        case 'b':
-            config->buffers = number(optarg, 1, 1024);
-            break;
-        case 'l':
-            config->payload = number(optarg, 64, 4096);
-            break;
-        case 'h':
-            config->header = number(optarg, 0, 1);
-            break;
-        case 'k':
-            config->keys = number(optarg, 1024, 256 << 10);
-            break;
-        case 'a':
-            config->active = number(optarg, 1, 32);
             break;
         case 'p':
             *only = optarg;
@@ -274,12 +283,23 @@ static void read_options(int argc, char **argv, SimConfig *config,
         case 'r':
             *references = true;
             break;
+        case 'e':
+            config->replace = replacement(optarg);
+            break;
         case 'u':
             *utlb = true;
             break;
-        default:
+        case '?':
             exit(2);
+        default:
+            *(uint32_t *)((char *)config + numbers[option - 256].place) =
+                number(optarg, numbers[option - 256].low,
+                       numbers[option - 256].high);
         }
+    }
+    if (config->ways & (config->ways - 1)) {
+        fprintf(stderr, "error: --ways wants a power of two\n");
+        exit(2);
     }
 }
 
@@ -287,8 +307,8 @@ int main(int argc, char **argv)
 {
     SimConfig config = {
         .seed = 1997, .entries = { 1024, 256 }, .victims = 16, .nodes = 8,
-        .buffers = 64, .payload = 4032, .header = 1, .keys = 256 << 10,
-        .active = 4,
+        .ways = 1, .buffers = 64, .payload = 4032, .header = 1,
+        .keys = 256 << 10, .active = 4,
     };
     const char *only = NULL, *golden = NULL;
     GString *out = g_string_new(NULL);

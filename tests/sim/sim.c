@@ -56,7 +56,9 @@ void sim_proc_init(Sim *sim, SimProc *p, SimComputer *computer,
 static void computer_init(SimComputer *c, const SimConfig *config)
 {
     for (unsigned i = 0; i < SIM_SIZES; i++) {
-        unetmm_tlb_init(&c->tlb[i], config->entries[i], 1, config->victims);
+        unetmm_tlb_init(&c->tlb[i], config->entries[i] / config->ways,
+                        config->ways, config->victims);
+        c->tlb[i].replace = config->replace;
     }
     c->seen = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free,
                                     NULL);

@@ -24,7 +24,9 @@ typedef enum SimDir { SIM_TX, SIM_RX, SIM_DIRS } SimDir;
 
 typedef struct SimConfig {
     uint64_t seed;
-    uint32_t entries[SIM_SIZES];        /* sets, direct-mapped */
+    uint32_t entries[SIM_SIZES];        /* without the victims */
+    uint32_t ways;                      /* of a set */
+    UnetmmTlbReplace replace;
     uint32_t victims;
     uint32_t nodes;                     /* computers of a parallel program */
     uint32_t buffers;                   /* a process's receive buffers */
