@@ -164,7 +164,7 @@ void unetmm_blocks_bury(struct unetmm_dev *dev)
 
 /*
  * The page at an offset, or 0.  That of coherent memory is asked of the DMA API.  Why
- * not dma_mmap_coherent(): docs/design-notes.md.
+ * not dma_mmap_coherent(): docs/design-memory.md.
  */
 unsigned long unetmm_block_pfn(struct unetmm_block *block, size_t offset)
 {

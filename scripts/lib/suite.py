@@ -297,7 +297,7 @@ def stage_style(_options):
          [os.path.join(SCRIPTS, "figures"), "--check"]),
         (one, "the libraries' binary interface is that of guest-lib/abi",
          [os.path.join(SCRIPTS, "abi")]),
-        (one, "docs/performance.md agrees with the TLB simulation",
+        (one, "docs/tlb-simulation.md agrees with the TLB simulation",
          [os.path.join(SCRIPTS, "tlb-sim"), "--check"]),
         (shell_test, "upstream's tarball is taken if its SHA-256 is right",
          "check_qemu_release"),
