@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a message costs the card itself: host time in the in-process core, for
- * sources tlb and pinned; then a SEND and a WRITE (with and without its
+ * The cost of a message on the card itself: host time in the in-process core,
+ * for sources tlb and pinned; then a SEND and a WRITE (with and without its
  * notification) on a reliable channel.
  *
  * Pairs of endpoints stand on one core, one for each mode.  Rounds of all
@@ -205,7 +205,7 @@ int main(int argc, char **argv)
 
     if (argc > 2 || !rounds) {
         fprintf(stderr, "usage: bench-core [ROUNDS]\n"
-                "Prints what a message costs the in-process card, in host "
+                "Prints the cost of a message on the in-process card, in host "
                 "nanoseconds, for sources tlb\nand pinned, and on reliable "
                 "channels, as one JSON object a line.\n");
         return argc > 1 && !strcmp(argv[1], "--help") ? 0 : 2;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What grows: instructions that the in-process card executes for a message, with
+ * Scaling: instructions that the in-process card executes for a message, with
  * more and more endpoints and with more and more memory in its TLB.
  *
  *   bench-count endpoints LIST   a message of 8 bytes, endpoints in turn
@@ -53,7 +53,7 @@ typedef struct Scene {
     uint64_t pages;             /* mapped from AT on */
 } Scene;
 
-/* So many pages, on a few of the host's: what is counted does not read them. */
+/* So many pages, on a few of the host: counted code does not read them. */
 static void map_pages(Scene *s)
 {
     uint64_t dma[64];

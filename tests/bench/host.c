@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What this host can do at best: copying memory, and a UNIX socket between two
- * processes of the same pattern as two QEMUs, with nothing of them but the
+ * The best that this host can do: copying memory, and a UNIX socket between
+ * two processes of the same pattern as two QEMUs, with nothing of them but the
  * pattern.
  *
  * The floor of a latency: in each process one thread waits for the answer as a
  * guest's processor does (it spins, or sleeps on a condition), another sleeps
  * in poll() on the socket, as QEMU's event loop does, and hands over.  It is
- * measured until five runs agree within 20 %, and what they disagreed by is
- * printed.
+ * measured until five runs agree within 20 %, and their spread is printed.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One guest, one card, one thread that owns all endpoints: what a message costs
- * when nobody else has to run.
+ * One guest, one card, one thread that owns all endpoints: the cost of a
+ * message when nobody else has to run.
  *
  *   bench-local SOURCE endpoints LIST    that many endpoints in turn, 8 bytes
  *   bench-local SOURCE memory LIST       4096 bytes from and to that many MiB
@@ -165,7 +165,7 @@ uint64_t misses(void)
 }
 
 /*
- * A message that comes before its page is in the table is a miss; who sends from
+ * A message that comes before its page is in the table is a miss; a send from
  * a page waits until it is.
  */
 static void send_from_all(const uint8_t *at, size_t bytes)
@@ -186,8 +186,8 @@ static void send_from_all(const uint8_t *at, size_t bytes)
 }
 
 /*
- * `pinned` wants to be told of memory; `shadow` finds it by itself, and so does `odp`,
- * but page by page, and for reading where it is read.
+ * `pinned` wants to be told of memory; `shadow` and `odp` find it unasked,
+ * `odp` page by page, and for reading where it is read.
  */
 void give(void *at, size_t bytes)
 {

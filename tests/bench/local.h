@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the parts of bench-local share.
+ * Shared by the parts of bench-local.
  */
 #ifndef BENCH_LOCAL_H
 #define BENCH_LOCAL_H
@@ -43,12 +43,12 @@ int by_value(const void *a, const void *b);
 /* CLOCK_MONOTONIC */
 int64_t now_ns(void);
 
-/* local_miss.c: what a miss costs, with so many MiB of memory. */
+/* local_miss.c: the cost of a miss, with so many MiB of memory. */
 void miss(unsigned mib);
 
 /* local_count.c: the guest instructions of messages of so many bytes. */
 void count(unsigned bytes);
-/* The guest's instructions so far; what two readings with none between differ by. */
+/* The guest's instructions so far; the difference of two readings in a row. */
 uint64_t ticks(void);
 uint64_t calibrate(void);
 /* Does ticks() count them, or what else? */
@@ -74,7 +74,7 @@ void pin(unsigned n);
 void push(unsigned pages);
 void waits(unsigned n);
 
-/* local_mix.c: messages from everywhere, and what the source had to do for them. */
+/* local_mix.c: messages from everywhere, and the source's work for them. */
 void mix(unsigned n);
 
 /* local_sysbuf.c: policy redirect by stage. */

@@ -3,8 +3,8 @@
  * Guest instructions of a message: exact, and the same on every machine.
  *
  * With -icount shift=0 the guest's time stamp counter is the number of
- * instructions that its processor has executed, the kernel's included, and so
- * are system calls (source ktlb).  The card works inside the doorbell's store,
+ * instructions that its processor has executed, including the kernel and
+ * system calls (source ktlb).  The card works inside the doorbell's store,
  * which is one instruction.  An interrupt in between only adds, and the median
  * has none.
  */
@@ -34,7 +34,7 @@ uint64_t ticks(void)
     return (uint64_t)high << 32 | low;
 }
 
-/* What a loop of LOOPS turns takes at least, and two readings with none. */
+/* The least time of a loop of LOOPS turns, and of two readings in a row. */
 static uint64_t time_loop(uint64_t *nothing)
 {
     uint64_t loop = UINT64_MAX;
@@ -115,7 +115,7 @@ static void one(struct unetmm_ep *ep[2], unsigned channel, uint8_t *at,
     if (received == 1 && sent == 1) {
         return;
     }
-    /* Only what waits for a miss is not done when the doorbell is. */
+    /* Only a message that waits for a miss is not done with the doorbell. */
     if (received < 1) {
         await(ep[1], 1u << UNETMM_CQE_RECEIVED);
     }

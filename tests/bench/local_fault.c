@@ -5,7 +5,7 @@
  * request in one fault, and page by page.  Beside them the processor's own faults in
  * the same memory, and, from the driver's histograms, where the time of a fault went.
  *
- * A fault's cost is what the message takes longer than the same one without a fault.
+ * A fault's cost is the additional time over the same message without a fault.
  * It is the sender's: nobody waits for a refusal's time.
  */
 #include "local.h"
@@ -58,7 +58,7 @@ static int64_t stamp(void)
     return counts_instructions() ? (int64_t)ticks() : now_ns();
 }
 
-/* Shared memory: what is taken from the page tables is there all the same. */
+/* Shared memory: a page taken from the page tables is there all the same. */
 static uint8_t *shared(size_t bytes)
 {
     int fd = memfd_create("bench", 0);
@@ -196,7 +196,7 @@ static void faults_of(struct scene *s, size_t bytes, unsigned n, bool batched)
         int64_t cold = many(s, state, bytes, n, &faults);
 
         if (faults < n) {
-            die("the card had what it was not to have");
+            die("the card had entries that it should not have");
         }
         snprintf(mode, sizeof(mode), "fault%s, %s",
                  batched ? "" : " page by page", state_names[state]);
@@ -239,7 +239,7 @@ static void own(const struct scene *s)
     own_faults(s->here, "the processor's fault, shared", "cpu, shared");
 }
 
-/* What happened between two looks, each time and on average. */
+/* The events between two looks, each time and on average. */
 static void report_stages(const struct stage *names, unsigned n, size_t bytes,
                           const char *key, const struct stage_sum *was,
                           const struct stage_sum *is)
@@ -255,7 +255,7 @@ static void report_stages(const struct stage *names, unsigned n, size_t bytes,
     }
 }
 
-/* Of faults of pages that the process has, and of what takes them from the card. */
+/* Faults of pages that the process has, and invalidations of them. */
 static void by_stage(struct scene *s, size_t bytes, unsigned n)
 {
     struct stage_sum was[STAGES], is[STAGES];

@@ -2,7 +2,7 @@
 /*
  * One source with every policy, the same messages for all: one page, on a reliable
  * channel, to memory that the card knows and to memory that the process has given up
- * just before.  What does not go together is a row that says so.
+ * just before.  A pair that is not allowed is a row that says so.
  */
 #include "local.h"
 
@@ -49,7 +49,7 @@ static void no_page(uint8_t *page)
     munmap(page, PAGE);
 }
 
-/* Who is not asked by the card needs what it names to stay. */
+/* A source without misses needs its memory to stay. */
 static bool may_be_absent(void)
 {
     return !strcmp(source_name, "tlb") || !strcmp(source_name, "shadow") ||
@@ -142,7 +142,7 @@ static int64_t one(struct cell *c, enum way way, unsigned i)
     from = way == READ || way == READ_ABSENT ? c->there : c->here;
     to = way == SEND ? c->buffer : from == c->here ? c->there : c->here;
     if (memcmp(from, to, PAGE)) {
-        die("what was said to have moved has not");
+        die("a completed message has not moved its bytes");
     }
     return start;
 }

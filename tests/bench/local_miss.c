@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a translation that the card does not have costs: a message from one page,
- * always the same, and messages from pages in turn, so far apart that each needs
- * an entry of its own and so many that it is out again before its turn comes.
+ * The cost of a translation that the card does not have: a message from one
+ * page, always the same, and messages from pages in turn, so far apart that
+ * each needs an entry of its own and so many that it is out again before its
+ * turn comes.
  */
 #include "local.h"
 
@@ -88,7 +89,7 @@ void miss(unsigned mib)
     median_us(ep, channel, at, STRIDE);
     before = all_misses();
     fetched = card(UNETMM_C_utlb_fetches);
-    /* What else the machine does only adds. */
+    /* Other work of the machine only adds. */
     for (unsigned i = 0; i < PASSES; i++) {
         double us = median_us(ep, channel, at, 0);
 
@@ -99,7 +100,7 @@ void miss(unsigned mib)
     report(hit, missed, all_misses() - before,
            card(UNETMM_C_utlb_fetches) - fetched);
     if (all_misses() - before < PASSES * (COUNT - 1)) {
-        die("the card had what it was not to have");
+        die("the card had entries that it should not have");
     }
     check(unetmm_ep_destroy(ep), UNETMM_CALL_ANY);
     take_back(at, pages * PAGE);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A workload that says what a source is good for: every other message comes from
+ * A workload that compares sources: every other message comes from
  * one of a few pages, the rest from here and there in more memory than the TLB
  * knows; one page in ten has just been given back to the system and written anew.
- * With `shadow`, also how much of what is
- * resident is in the table in the end.
+ * With `shadow`, also the share of resident pages in the table at the end.
  */
 #include "local.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What it takes to learn of a write: looking at the bytes themselves, and an event
+ * Ways to learn of a write: looking at the bytes themselves, and an event
  * counter that is spun on, slept for, or has a handler called.
  *
  * Times: from before the write until the reader, a thread of its own, has seen it.
@@ -33,7 +33,7 @@ struct scene {
     uint64_t *there;            /* a page that is exported */
     unsigned import;
     bool counted;               /* instructions instead of times */
-    /* What the reader is to wait for: how, and the how manieth; ~0: the end. */
+    /* The reader's next wait: its kind and number; ~0: the end. */
     _Atomic uint64_t turn;
     _Atomic int64_t seen;       /* when; 0: not yet */
 };
@@ -93,7 +93,7 @@ static void *reader(void *argument)
     return NULL;
 }
 
-/* Who is to be woken sleeps: the card has been told so. */
+/* The thread to be woken sleeps: the card has been told so. */
 static void await_arm(uint64_t arms)
 {
     int64_t end = now_ns() + 10 * SECOND;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What source shadow adds to page faults and to unmapping: in a process that uses
- * it, in one that does not while another one does, and where nobody does.  And how
- * long whoever unmaps pages waited for the card's lock.
+ * Costs that source shadow adds to page faults and to unmapping: in a process
+ * that uses it, in one that does not while another one does, and where nobody
+ * does.  And how long a thread that unmaps pages waited for the card's lock.
  *
  * A fault's page comes into the table by a work of the driver's afterwards, which
  * is no part of the fault's time; of instructions it is a row of its own.
@@ -63,7 +63,7 @@ static void await_push(uint64_t was, unsigned pages)
     while (driver(UNETMM_D_shadow_set) - was < pages) {
         sched_yield();
         if (now_ns() > end) {
-            die("what was touched is not in the table after ten seconds");
+            die("a touched page is not in the table after ten seconds");
         }
     }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What translation costs where so many messages in a hundred come from a page that
- * the card has used just now, and the others from pages in turn, which a TLB has
- * lost by then and a shadow table has not: pins against locks.  And what pinning
- * costs alone, with no interrupt and no command for each page.
+ * The cost of translation where so many messages in a hundred come from a page
+ * that the card has used just now, and the others from pages in turn, which a
+ * TLB has lost by then and a shadow table has not: pins against locks.  And
+ * the cost of pinning alone, with no interrupt and no command for each page.
  */
 #include "local.h"
 

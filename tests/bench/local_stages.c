@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Histograms of the driver's, as debugfs has them: of each stage a line with its name,
- * how often, and how long in all.
+ * The driver's histograms, as debugfs has them: of each stage a line with its
+ * name, how often, and how long in all.
  */
 #include "local.h"
 

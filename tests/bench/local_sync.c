@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The library's semaphores and wait-queues beside what one would make of bare remote
- * atomics: a semaphore whose units are one word, and a queue of tickets whose last
- * served is one, asked for until it has come.  These know no order among those
- * who find no unit, no timeout, and no end of a member.
+ * The library's semaphores and wait-queues beside the same built of bare
+ * remote atomics: a semaphore whose units are one word, and a queue of tickets
+ * whose last served is one, asked for until it has come.  These know no order
+ * among waiting threads, no timeout, and no end of a member.
  *
  * A semaphore that is free is taken and given back by one thread.  A thread that
  * waits in a queue is woken by another.  Home and members are in one guest.
  *
  * To count instructions there is one processor, which the home's thread gets when
- * nobody else wants it: what it does when its spinning finds nothing is not counted.
+ * nobody else wants it: its fruitless spinning is not counted.
  */
 #include "local.h"
 

@@ -22,7 +22,7 @@
 
 enum { WAIT, PAGE_IN, COPY, TELL, STAGES };
 
-/* The file's words, and what they mean. */
+/* The file's words, and their meanings. */
 static const struct stage stages[STAGES] = {
     { "wait", "report to worker" }, { "page", "until the page was there" },
     { "copy", "the copy" }, { "tell", "telling the card" },
@@ -149,7 +149,7 @@ void redirect(unsigned n)
         if (!count && i == WAIT) {
             die("nothing was redirected");
         }
-        /* The page may have come by itself, or with another. */
+        /* The page may have come unasked, or with another. */
         if (!count) {
             continue;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What translation costs where all is there: instructions that the in-process
+ * The cost of translation where all is there: instructions that the in-process
  * card executes for a message, by source.
  *
  *   bench-sources LIST      messages of so many bytes, into buffers of as many
@@ -8,8 +8,8 @@
  *
  * Counted as in count.c, which is exact but for copies of many bytes: those may be
  * done by an instruction that repeats itself, which counts each time.  The entry
- * lock's compare-and-swap is one instruction here; what it takes on a processor is
- * core.c's to say.
+ * lock's compare-and-swap is one instruction here; core.c measures its time on
+ * a processor.
  */
 #include "fixture.h"
 #include "steps.h"

@@ -1,11 +1,11 @@
 /*
- * unetmm: the bounds of what is saved
+ * unetmm: the bounds of saved values
  *
- * What a number in a stream may be follows from the specification and from the
- * card's parameters: the table has both.  Each value that is met in a stream is
- * replaced by the largest number that it may be, and by the next one.  The card
- * must refuse the latter, and not the former: that may contradict other values,
- * but is in range.
+ * The range of a number in a stream follows from the specification and from
+ * the card's parameters: the table has both.  Each value that is met in a
+ * stream is replaced by the largest number that it may be, and by the next
+ * one.  The card must refuse the latter, and not the former: that may
+ * contradict other values, but is in range.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -26,7 +26,7 @@ typedef struct Field {
     bool time;
 } Field;
 
-/* What the card's parameters bound. */
+/* Bounds by the card's parameters. */
 static uint64_t most_of_params(const UnetmmCore *core, const char *path)
 {
     const UnetmmParams *p = &core->params;
@@ -164,7 +164,7 @@ typedef struct Fields {
     GArray *found;
 } Fields;
 
-/* The path without what is in brackets. */
+/* The path without its numbers in brackets. */
 static char *bare(const char *path)
 {
     char *text = g_strdup(path), *to = text;

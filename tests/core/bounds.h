@@ -1,5 +1,5 @@
 /*
- * unetmm: the bounds of what is saved
+ * unetmm: the bounds of saved values
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

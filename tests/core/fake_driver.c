@@ -290,7 +290,7 @@ uint64_t fake_pte(const FakeVpage *page)
            (page->rights & FAKE_W ? UNETMM_PTE_WRITE : 0);
 }
 
-/* The table gets what is resident; the reply only says so. */
+/* The table gets the resident pages; the reply only says so. */
 static uint8_t give_entries(FakeSpace *s, uint32_t fault_id, uint64_t vaddr,
                            uint32_t npages, uint32_t *taken)
 {
@@ -378,7 +378,7 @@ static uint8_t page_error(const FakeVpage *page, const struct unetmm_fault *f)
     return page->error;
 }
 
-/* True: answered for good. */
+/* True: answered finally. */
 static bool answer(FakeDriver *d, const struct unetmm_fault *f)
 {
     FakeSpace *s = d->spaces[f->space];
@@ -628,7 +628,7 @@ void fake_paged_in(FakeDriver *d)
     fake_serve(d);
 }
 
-/* Source odp: the driver's table is what the card would find them in again. */
+/* Source odp: the card would find them again in the driver's table. */
 static void take_entries(FakeSpace *s, uint64_t vaddr, uint64_t last)
 {
     GHashTableIter iter;
@@ -917,7 +917,7 @@ void fake_ep_create(FakeEp *ep)
         assert_true(ep->id < FAKE_EPS);
         ep->driver->eps[ep->id] = ep;
     }
-    /* What is left of an endpoint that had its number is not the new one's. */
+    /* Records of an older endpoint with its number are not the new one's. */
     generation = ep->host->core.eps[ep->id].generation;
     assert_int_equal(fake_command(ep->driver, fake_ep_cmd(ep), NULL),
                      UNETMM_CS_OK);

@@ -25,7 +25,7 @@ typedef struct FakeRing {
     uint32_t index;             /* entries written, or taken */
 } FakeRing;
 
-/* What the driver's model knows of one virtual page. */
+/* One virtual page in the driver's model. */
 typedef struct FakeVpage {
     uint64_t vpn;
     uint64_t dma;
@@ -64,7 +64,7 @@ struct FakeDriver {
     uint64_t list;              /* one page for FAULT_REPLY lists */
     FakeSpace *spaces[FAKE_SPACES];
     GArray *waiting;            /* of struct unetmm_fault: not answered yet */
-    GArray *ahead;              /* likewise: AHEAD, since it was emptied */
+    GArray *ahead;              /* of AHEAD, since it was emptied */
     unsigned misses, evictions; /* records taken */
     bool hold_back;             /* fake_serve() takes but does not answer */
     GArray *slots;              /* uint64_t: the system buffer */
@@ -125,22 +125,22 @@ uint8_t fake_insert(FakeSpace *s, uint64_t vaddr, uint32_t npages,
                     uint32_t *taken);
 /* Empties the fault ring and answers all from the model, until it is quiet. */
 void fake_serve(FakeDriver *d);
-/* Answers what was deferred and has become resident. */
+/* Answers deferred misses whose pages have become resident. */
 void fake_paged_in(FakeDriver *d);
 /* Gives a system buffer of n slots, for packets of up to `mtu` bytes. */
 uint8_t fake_sysbuf(FakeDriver *d, uint32_t n, uint32_t mtu);
 /* The head of a slot. */
 struct unetmm_slot fake_slot(FakeDriver *d, uint32_t slot);
-/* Copies what is in a slot to where it belongs, all of which is mapped. */
+/* Copies a slot's data to its place, all of which is mapped. */
 void fake_slot_copy(FakeDriver *d, uint32_t slot);
 uint8_t fake_slot_done(FakeDriver *d, uint32_t slot, uint8_t status);
 /* Copies and answers the n-th of those that were reported, as it can be. */
 void fake_slot_serve(FakeDriver *d, unsigned n);
 /* Posts n more buffers to the backup ring. */
 void fake_buffers(FakeDriver *d, unsigned n, uint32_t len);
-/* Posts this memory, with all rights: a used buffer again, or what is not one. */
+/* Posts this memory, with all rights: a used buffer again, or none. */
 void fake_buffer_at(FakeDriver *d, uint64_t addr, uint32_t len, uint32_t rsvd);
-/* What a record's buffer has; message n from `from` on. */
+/* Checks the contents of a record's buffer: message n. */
 void fake_backup_check(FakeDriver *d, const struct unetmm_fault *f,
                        uint32_t n);
 uint8_t fake_backup_done(FakeDriver *d, const struct unetmm_fault *f,
@@ -153,7 +153,7 @@ void fake_backup_serve(FakeDriver *d, unsigned n);
 uint8_t fake_tail_arm(FakeEp *ep, uint32_t slot, bool arm, uint32_t *result);
 /* The free descriptor of a slot, and the buffers posted. */
 struct unetmm_fqe fake_fqe(FakeEp *ep, uint32_t slot);
-/* Takes the pages away from the card: what is next finds them absent. */
+/* Takes the pages away from the card: the next lookup misses. */
 void fake_take_away(FakeSpace *s, uint64_t vaddr, uint64_t bytes);
 /* Makes them present, unasked. */
 void fake_make_present(FakeSpace *s, uint64_t vaddr, uint64_t bytes);
@@ -189,7 +189,7 @@ void fake_ep_open(FakeEp *ep, FakeDriver *d, uint16_t id, FakeSpace *s);
 uint8_t fake_ep_destroy(FakeEp *ep);
 uint8_t fake_channel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
                      uint16_t peer_ep, uint16_t peer_channel, uint32_t mtu);
-/* One of type RELIABLE; what is zero in `how` is the card's default. */
+/* One of type RELIABLE; zeros in `how` mean the card's defaults. */
 uint8_t fake_channel_rel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
                          uint16_t peer_ep, uint16_t peer_channel,
                          const struct unetmm_cmd_channel *how);

@@ -113,7 +113,7 @@ static bool host_mem_store32(void *opaque, uint64_t addr, uint32_t value)
     return true;
 }
 
-/* A processor's own, as in QEMU: what it costs is to be seen in tests/bench. */
+/* A processor's own, as in QEMU: tests/bench measures its cost. */
 static bool host_mem_cmpxchg64(void *opaque, uint64_t addr, uint64_t *old,
                                uint64_t value)
 {
@@ -191,7 +191,7 @@ static UnetmmSent host_send(void *opaque, const uint8_t *frame, size_t bytes)
 }
 
 /*
- * What the core asks for is kept.  Pieces are the frame's headers (of IPv4 and
+ * The core's request is kept.  Pieces are the frame's headers (of IPv4 and
  * TCP without options) with parts of its payload, and nothing is summed: that is
  * QEMU's part, and tested there.
  */
@@ -594,10 +594,10 @@ void fake_check_counts(const UnetmmCore *core)
     assert_int_equal(core->flows_end, flows);
 }
 
-/* ---- The names of what is saved ---- */
+/* ---- The names of saved values ---- */
 
 #define NAMES_EVERY 16          /* migrations: each name is text of its own */
-#define BOUNDS_EVERY 12        /* likewise; the explorers migrate often */
+#define BOUNDS_EVERY 12        /* as above; the explorers migrate often */
 
 typedef struct Names {
     GHashTable *paths;
@@ -620,7 +620,7 @@ static void names_value(void *opaque, const UnetmmValue *value)
     names->sum = names->sum * 31 + value->number;
 }
 
-/* What is shown of a card that is saved, and of one that is restored. */
+/* Shows the values of a saved card, and of a restored one. */
 static void check_names(UnetmmCore *core, const GByteArray *saved)
 {
     UnetmmObserver observer = { .value = names_value };
@@ -732,7 +732,7 @@ void fake_migrate(FakeHost *host)
     }
     g_byte_array_unref(saved);
     g_byte_array_unref(again);
-    /* What the host owes the card, and the card the host, goes on too. */
+    /* Debts of the host to the card, and of the card, go on, too. */
     core->timer_ns = timer_ns;
     core->was_closed = was_closed;
     core->budget = budget;
@@ -789,7 +789,7 @@ void fake_check_work(FakeHost *host)
 {
     UnetmmCore *core = &host->core;
 
-    /* What a damaged stream leaves waiting is its own endpoint's. */
+    /* A damaged stream may leave only its own endpoint waiting. */
     for (uint32_t i = 0; i < core->params.endpoints && !host->lenient; i++) {
         UnetmmEp *ep = &core->eps[i];
 

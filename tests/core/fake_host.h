@@ -53,7 +53,7 @@ struct FakeHost {
     uint64_t next;              /* bump allocator */
     uint64_t next_page;         /* pages are given from the top down */
 
-    uint64_t refuse_first, refuse_last; /* the bus refuses what touches it */
+    uint64_t refuse_first, refuse_last; /* the bus refuses accesses to it */
     bool lenient;
     bool unchecked;             /* a benchmark: any byte of RAM may be used */
     uint64_t strays;            /* refused because of `lenient` */
@@ -90,13 +90,13 @@ struct FakeHost {
     void *opaque;
 };
 
-/* Sensible small values; tests change what they are about. */
+/* Sensible small values; tests change some. */
 void fake_params(UnetmmParams *p);
 /* params NULL: those of fake_params(). */
 void fake_host_init(FakeHost *host, const UnetmmParams *params);
 /*
- * As new, without new memory: what fake_alloc() and fake_page() gave is zero
- * and without rights again.  For those who need a host a thousand times a
+ * As new, without new memory: memory of fake_alloc() and fake_page() is zero
+ * and without rights again.  For tests that need a host a thousand times a
  * second.
  */
 void fake_host_again(FakeHost *host, const UnetmmParams *params);
@@ -126,7 +126,7 @@ void fake_expect_only(FakeHost *host, uint64_t addr, size_t bytes);
  */
 void fake_migrate(FakeHost *host);
 /*
- * What happens between two accesses from outside: the main loop comes round, if
+ * The events between two accesses from outside: the main loop comes round, if
  * the card has asked for that only to have a new budget (`stuck`: it does not);
  * UNETMM_MIGRATE=n in the environment: fake_migrate() at each n-th of them.
  */
@@ -136,8 +136,8 @@ void fake_check_reset(FakeHost *host);
 /* The numbers that the card keeps of its objects are right. */
 void fake_check_counts(const UnetmmCore *core);
 /*
- * Whoever has something to do is in the queue of those who get a turn: nobody
- * waits for an event that does not come.  fake_may_migrate() asks each time.
+ * Each endpoint with work is in the queue for a turn: none waits for an event
+ * that does not come.  fake_may_migrate() asks each time.
  */
 void fake_check_work(FakeHost *host);
 
@@ -149,14 +149,14 @@ uint64_t fake_ep_counter(FakeHost *host, uint32_t ep,
 
 /* Lets the clock run; timers fire at their time.  Returns how many did. */
 unsigned fake_advance(FakeHost *host, int64_t ns);
-/* Runs what was left for later until nothing is. */
+/* Runs work left for later until there is none. */
 unsigned fake_run_later(FakeHost *host);
 
 FakeFrame *fake_wire_at(FakeHost *host, unsigned n);
 void fake_wire_clear(FakeHost *host);
 
 /*
- * The seed of this run: UNETMM_SEED, or 1; whoever runs all tests chooses one.
+ * The seed of this run: UNETMM_SEED, or 1; scripts/test chooses one.
  * The first use prints the command that repeats the run.
  */
 uint64_t fake_seed(void);

@@ -61,7 +61,7 @@ static void take_away(FakeHost *host, uint64_t addr)
     PairSide *s = container_of(host, PairSide, h);
     FakeVpage *page;
 
-    /* By chance: what comes at every n-th may meet the same packet for ever. */
+    /* By chance: a loss of every n-th may meet the same packet for ever. */
     s->atomics++;
     if (fake_random(&s->random) % PAIR_TAKE_AWAY) {
         return;
@@ -170,7 +170,7 @@ static void fly(Pair *p, unsigned from, int64_t at, const FakeFrame *f)
     g_array_append_val(p->flights, flight);
 }
 
-/* What a card has given to the wire since. */
+/* Takes the frames that a card has given to the wire since. */
 static void collect(Pair *p, unsigned from)
 {
     PairSide *s = &p->side[from];

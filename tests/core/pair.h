@@ -50,7 +50,7 @@ typedef struct Pair {
     GArray *flights;
     uint64_t order;
     int64_t now;
-    uint64_t random;                    /* of what the processes do */
+    uint64_t random;                    /* of the processes' actions */
     uint32_t most;                      /* the longest message */
     uint32_t (*length)(struct Pair *p, uint32_t n);
 } Pair;
@@ -64,7 +64,10 @@ typedef void PairTune(UnetmmParams *p);
 void pair_init(Pair *p, PairTune *tune, uint8_t source, uint64_t seed,
                const struct unetmm_cmd_channel *how);
 void pair_free(Pair *p);
-/* The processes post and send what they can: up to `n` messages each way. */
+/*
+ * The processes post and send as much as they can: up to `n` messages each
+ * way.
+ */
 void pair_work(Pair *p, unsigned side, uint32_t n);
 /* Whatever happens next on the clock.  False: nothing ever will. */
 bool pair_step(Pair *p);

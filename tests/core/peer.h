@@ -4,7 +4,7 @@
  * Endpoint a has a reliable channel to the peer on the wire, number PEER_CH
  * there as here.  Packets that the card sends are numbered from PEER_MY, those
  * that it expects from PEER_YOURS.  a exports region PEER_REGION and imports
- * what the peer calls region PEER_FAR.
+ * the peer's region PEER_FAR.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -3,8 +3,8 @@
  *
  * Endpoint 1 of space 1, with policy backup or (raw) drop, SLOTS_PAGES pages at
  * SLOTS_VA, and channel 1 to endpoint 11 of the peer.  A buffer's cookie is its
- * address.  What a raw endpoint gets, it gets as if a flow of the card had
- * found it.
+ * address.  A raw endpoint gets its frames as if a flow of the card had found
+ * it.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

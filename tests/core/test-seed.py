@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is random in the tests of the core can be repeated: the seed is the same
+"""Random choices in the tests of the core can be repeated: the seed is the same
 unless one is given, and the command that is printed does the same again.
 
 usage: test-seed.py PROGRAM

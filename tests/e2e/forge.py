@@ -19,11 +19,12 @@ PROBE, PROBE_ACK, CONNECT, CONNECT_ACK = 1, 2, 3, 4
 HEADER = struct.Struct("<6s6s2sBBHHHHIIIIQIII")
 MESSAGE = struct.Struct("<BBHHHHBBIQQII")
 MTU = 1024
-# What a driver answers in a second, whatever it is asked: the least that one does.
+# A driver's answers in a second, whatever it is asked: the least that one
+# gives.
 MOST_ANSWERS = 1000
 # How long stations are silent whose host is busy.
 BUSY = 3.0
-# A station that takes in whoever asks it, and its half of such a channel.
+# A station that accepts every request, and its half of such a channel.
 LISTENER, LISTENS_AT = 0xfffff0, (7, 9)
 # The endpoint that stations ask for.
 ASKS_AT = 1
@@ -81,12 +82,12 @@ class Forger:
 
     @staticmethod
     def qemu():
-        """Of QEMU's."""
+        """Options of QEMU."""
         return []
 
     @staticmethod
     def exports():
-        """What the guest's script is told."""
+        """Variables for the guest's script."""
         return ""
 
     def obey(self, words):

@@ -121,8 +121,8 @@ static void give_control(FuzzCard *c, FuzzIn *in)
 }
 
 /*
- * A packet or an acknowledgement on the reliable channel, its numbers near what
- * they should be, the rest as the channel wants it unless the input says
+ * A packet or an acknowledgement on the reliable channel, its numbers near the
+ * right ones, the rest as the channel wants it unless the input says
  * otherwise.
  */
 static void give_reliable(FuzzCard *c, FuzzIn *in, FakeEp *ep)
@@ -160,7 +160,7 @@ static void give_reliable(FuzzCard *c, FuzzIn *in, FakeEp *ep)
     g_free(f);
 }
 
-/* What `remote` and `imm` are for such a packet, mostly as they should be. */
+/* `remote` and `imm` of such a packet, mostly as they should be. */
 static void shape_one_sided(FuzzIn *in, struct unetmm_frame *h, uint32_t len)
 {
     uint8_t how = fuzz_u8(in);

@@ -3,7 +3,7 @@
  *
  * Hostile processes on a card with a sane driver: send and free descriptors,
  * indices, doorbells, stores and starts are the input's.  The card may touch
- * what the driver has pinned, at the moment it has, and nothing else
+ * pages that the driver has pinned at that moment, and nothing else
  * (fake_host.h); of a process that has exported some of its memory, that alone
  * (fuzz_ops.h).
  *

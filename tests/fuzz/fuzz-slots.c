@@ -3,9 +3,9 @@
  *
  * A hostile process with an endpoint of policy backup and a raw one: its free
  * queue, indices and the frames that come are the input's.  The driver is sane:
- * it gives buffers, reads what is reported and answers in any order; now and
- * then somebody forges an answer.  The card may touch what the driver has
- * pinned, and of the backup ring what has not been reported (fake_host.h).
+ * it gives buffers, reads records and answers in any order; now and then
+ * somebody forges an answer.  The card may touch pinned pages, and buffers of
+ * the backup ring that have not been reported (fake_host.h).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -59,7 +59,7 @@ static void slots_start(FuzzCard *c)
     fake_buffers(&c->d, SLOT_BUFFERS / 2, 300);
 }
 
-/* Both end and begin again, with what is in the ring. */
+/* Both end and begin again, with packets in the ring. */
 static void open_again(FuzzCard *c)
 {
     for (unsigned i = 0; i < 2; i++) {
@@ -145,7 +145,7 @@ static void answer(FuzzCard *c, FuzzIn *in)
     fake_buffer_at(&c->d, b.addr, b.len, 0);
 }
 
-/* Only what was never said is not refused. */
+/* Only an answer that was never given is not refused. */
 static void forge(FuzzCard *c, FuzzIn *in)
 {
     struct unetmm_cmd cmd = {

@@ -1,15 +1,15 @@
 /*
  * unetmm: fuzzing: migration streams
  *
- * A card gets to work, is saved, and what was saved is changed before it is
- * loaded; then the card is used by everybody, driver, processes and wire, none
- * of whom is sane any more.  Streams have neither checksums nor lengths that
+ * A card gets to work, is saved, and the saved state is changed before it is
+ * loaded; then driver, processes and wire use the card, and none of them is
+ * sane any more.  Streams have neither checksums nor lengths that
  * would have to be put right after a change, so the changes are operations of
  * the input like all others, and libFuzzer's own mutations do.
  *
- * What is refused must leave a card as after a reset, one that takes the true
- * stream.  What is taken must be a state that a card can have: it is saved again
- * and loaded without a change, at once and at any time later.
+ * A refused stream must leave a card as after a reset, one that takes the true
+ * stream.  An accepted stream must be a state that a card can have: it is
+ * saved again and loaded without a change, at once and at any time later.
  *
  * Beside the scene that all targets have there is a giver, whose memory is all
  * there and longer than any frame: a length that is too long has to be able to
@@ -25,7 +25,7 @@
 
 /* Has the card been loaded?  Then nobody is sane. */
 static bool loaded;
-static GByteArray *earlier;     /* what was saved before, to take parts from */
+static GByteArray *earlier;     /* an earlier state, to take parts from */
 
 #define GIVER       (FUZZ_EPS + 2)  /* endpoint */
 #define GIVER_SPACE 4
@@ -63,7 +63,7 @@ static uint32_t where(const GByteArray *s, FuzzIn *in, uint8_t how)
 {
     uint16_t at = fuzz_u16(in);
 
-    /* The last are the rarest: what is on its way through the card. */
+    /* The last are the rarest: packets on their way through the card. */
     if (how & 0x20 && packet) {
         at = packet + at % PACKET_MOST;
     } else if (how & 0x40) {
@@ -165,7 +165,7 @@ static void load_true(FuzzCard *c, const GByteArray *s)
     g_autofree char *why = NULL;
 
     if (!unetmm_core_load(&c->h.core, s->data, s->len, &why)) {
-        fail_msg("what a card has saved is refused: %s", why);
+        fail_msg("a card's saved state is refused: %s", why);
     }
 }
 

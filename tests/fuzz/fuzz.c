@@ -245,7 +245,7 @@ void fuzz_take_all(FuzzCard *c)
     }
 }
 
-/* A driver that is sane: what it keeps of each page stays true. */
+/* A driver that is sane: its record of each page stays true. */
 static void sane_driver(FuzzCard *c, FuzzIn *in)
 {
     FakeSpace *space = c->d.spaces[1 + fuzz_below(in, 2)];

@@ -1,5 +1,5 @@
 /*
- * unetmm: fuzzing the card's core: what the targets share
+ * unetmm: fuzzing the card's core: shared by the targets
  *
  * An input is a small program: its bytes are read one operation after another,
  * until they end.  Each target has its own operations (struct FuzzTarget in
@@ -17,7 +17,7 @@
 #define FUZZ_EPS        4               /* endpoints 1.. */
 #define FUZZ_PAGES      12              /* at FIX_VA, of each space */
 
-/* What has not been read of an input; beyond its end all is zero. */
+/* The unread part of an input; beyond its end all is zero. */
 typedef struct FuzzIn {
     const uint8_t *data;
     size_t left;
@@ -59,7 +59,7 @@ typedef struct FuzzTarget {
 extern const FuzzTarget fuzz_target;
 
 /* Time passes, the driver answers, the wire calls back, completions are taken:
- * what goes on beside any target's own operations. */
+ * all that goes on beside any target's own operations. */
 void fuzz_world_op(FuzzCard *c, FuzzIn *in);
 /* A command in the ring, wherever its registers say that it is. */
 void fuzz_issue(FuzzCard *c, struct unetmm_cmd cmd);

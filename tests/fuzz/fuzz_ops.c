@@ -26,7 +26,7 @@ static struct {
     uint8_t rights;
 } victim;
 
-/* ---- What the card may do to the victim ---- */
+/* ---- Accesses of the card to the victim ---- */
 
 static void check_victim(const FakeHost *host, uint64_t addr, size_t bytes,
                          uint8_t rights)
@@ -130,7 +130,7 @@ static void connect(FakeEp *ep, uint16_t channel, const FakeEp *to,
                      &how);
 }
 
-/* What is true, and a key and a length that are not. */
+/* The true values, and a false key and length. */
 static void import_all(FuzzCard *c, unsigned i)
 {
     FakeEp *ep = &c->ep[i];

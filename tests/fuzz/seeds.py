@@ -414,7 +414,7 @@ GIVEN = 13
 
 
 def stream_process(endpoint, what, at, n):
-    """what: 0 sends on the card, 2 to the wire, 1 posts."""
+    """0 sends on the card, 2 to the wire, 1 posts."""
     return bytes([endpoint << 6 | what]) + vaddr(at) + u16(n)
 
 

@@ -77,7 +77,7 @@ static int prepare_info(struct raw *raw, union argument *a)
     return 0;
 }
 
-/* On its own file, in place of the endpoint's. */
+/* On its own file, in place of the endpoint's file. */
 static int prepare_space(struct raw *raw, union argument *a)
 {
     raw->fd = raw_open_file();
@@ -1346,7 +1346,7 @@ static void poll_on_file(void)
     CHECK_EQ(polled(raw.fd, POLLIN, 0), 0);
     raw.index->user.sq_prod = 5000;
     raw_ring(&raw);
-    /* The completion that says so is there before the driver has heard. */
+    /* The completion is there before the driver has heard of it. */
     EVENTUALLY(polled(raw.fd, POLLIN, 0) & POLLERR);
     raw_close(&raw);
 }

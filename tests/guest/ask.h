@@ -8,7 +8,7 @@
 
 /*
  * Requests: "link on", "link off", "set PROPERTY VALUE" (of the card), "unplug",
- * "plug", "disk stall" (what is asked of /dev/vda waits, but for one request), "disk go",
+ * "plug", "disk stall" (requests to /dev/vda wait, but for one), "disk go",
  * "move" (the machine, to another QEMU).  Skips the test if nobody is there to ask.
  */
 void ask_host(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -3,7 +3,7 @@
  * Page faults that sleep while the driver observes them: a userfaultfd lets them
  * go when the test says so.  The probe has room for shadow_maxactive of them; of
  * others it learns nothing, and that is counted and harms nobody, for the card asks
- * for what the table does not have.
+ * for pages that the table does not have.
  */
 #include "card.h"
 #include "guard.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The block server: what was written is read, whoever else asks for what cannot be,
- * speaks another protocol, or is killed.
+ * The block server: reads return the written data, while others send impossible
+ * requests, speak another protocol, or are killed.
  */
 #include "guard.h"
 #include "link.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Event counters: what has been counted can be seen, each write is counted once,
- * and who waits is woken, whichever way he waits.
+ * Event counters: counted data is visible, each write is counted once, and a waiting
+ * process is woken, whichever way it waits.
  *
  * Local: one endpoint of a card writes to another.  Remote: the other guest's echo
  * writes here, over a wire that may misbehave.
@@ -29,7 +29,7 @@
 #define PATIENCE_NS     ((int64_t)(20 * NS_PER_S * run.slow))
 #define BOTH            (UNETMM_EVENT_SPIN | UNETMM_EVENT_BLOCK)
 
-/* The counters are ours, and so is what is exported, by `two` if it is local. */
+/* The counters and the exports are ours, exported by `two` if it is local. */
 struct scene {
     struct unetmm_ctx *ctx;
     struct station one, two;
@@ -385,7 +385,7 @@ static void sleepers(void)
     scene_close(&s);
 }
 
-/* Those who wait longest are not forgotten for those who wait for less. */
+/* Late values are not forgotten for early ones. */
 static void late_and_early(void)
 {
     struct sleeper z = { .number = 9, .n = 10 };
@@ -428,8 +428,8 @@ static int card_descriptor(void)
 
 /*
  * A value is reached while the counter is up to 2^63 - 1 past it, so one that the
- * counter leaves further behind is a value still to come.  What has been reached
- * stays reached, and the card serves on: at each step the counter passes both the
+ * counter leaves further behind is a value still to come.  A reached value stays
+ * reached, and the card serves on: at each step the counter passes both the
  * value that somebody waits for and the end of the range of another one.
  */
 static void far_behind(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Data: every length, place and kind of memory, in and out, and what the card
- * says of memory that may not be used.
+ * Data: every length, place and kind of memory, in and out, and the card's answers
+ * for memory that may not be used.
  */
 #include "guard.h"
 #include "huge.h"

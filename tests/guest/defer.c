@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Memory that is not there when it is wanted: the page must be brought in, and
- * meanwhile a send waits, alone, and a receive does what its policy says.
+ * meanwhile a send waits, alone, and a receive follows its policy.
  *
  * With userfaultfd the test itself says when a page comes; with swap it comes
  * when it comes.

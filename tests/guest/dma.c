@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What lies between the card's bus and memory: the kernel's command line says
+ * The machine between the card's bus and memory: the kernel's command line says
  * which machine this is, and the test that is not about it is skipped.
  *
  * With intel_iommu=on each address that the card uses is an I/O virtual one.
@@ -129,7 +129,7 @@ static void bounced(void)
 }
 
 /*
- * What is sent is given up while the card, which takes 50 ms for a page, reads it:
+ * Memory is given up while the card, which takes 50 ms for a page, sends it:
  * the process waits for that, and the card is not given up.
  */
 static void slow(void)

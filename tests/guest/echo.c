@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The far side of tests with two guests: sends back what it receives, straight
- * from the buffers that it received it in, or counts and checks it.  link.h
- * has its requests.
+ * The far side of tests with two guests: sends messages back, straight from the
+ * buffers that they arrived in, or counts and checks it.  link.h has its requests.
  *
  * The work is done by children: for datagrams, for reliable channels, for those
  * with policy redirect, and for streams.  A test may have one killed; another takes

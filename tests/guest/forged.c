@@ -422,8 +422,8 @@ static uint64_t probers_stop(struct prober *p, unsigned n)
 }
 
 /*
- * Nor does one that answers so often in a second, and no more, to whatever is asked: it
- * has more channels than that, and a process here asks it all the time.
+ * A station that answers so often in a second, and no more, keeps its channels, too:
+ * it has more than that, and a process here asks it all the time.
  */
 static void live_ones(void)
 {
@@ -516,7 +516,7 @@ static void refuse_one(struct scene *s)
     }
 }
 
-/* A user who has all slots that one may have wants no room of other users. */
+/* A user with all slots that one may have takes no room of other users. */
 static void quota_of_one(void)
 {
     struct user_hall *hall = shared_memory(sizeof(*hall));
@@ -554,7 +554,7 @@ static void refusals_apart(void)
     scene_close(&s);
 }
 
-#define OTHERS          8       /* of whom not all have the same limit by chance */
+#define OTHERS          8       /* not all have the same limit by chance */
 
 static void asks_once(void *argument)
 {
@@ -597,7 +597,7 @@ static void probes_have_a_limit(void)
     scene_close(&s);
 }
 
-#define USERS           64      /* of whom some share a limit, in any second */
+#define USERS           64      /* some share a limit, in any second */
 #define DRAWS           6
 
 struct draws {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Raw endpoints: frames of all lengths arrive as they were sent, what is nobody's
- * to send or to have is refused, and what makes no sense does no harm.
+ * Raw endpoints: frames of all lengths arrive as they were sent, frames that an
+ * endpoint may not send or have are refused, and nonsense does no harm.
  */
 #include "card.h"
 #include "frame.h"
@@ -19,7 +19,7 @@
 #define TEST_RAW    (TEST_TLB | TEST_PINNED | TEST_UTLB | TEST_SHADOW | TEST_ODP)
 #define MOST        UNETMM_ETH_MAX
 #define SPAN        17                  /* pages that a segmented frame needs */
-#define PIECES      48                  /* ... and what is made of it */
+#define PIECES      48                  /* ... and its pieces */
 #define IP          0x0800
 #define UDP         17
 #define TCP         6

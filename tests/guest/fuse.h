@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A file that is a FUSE file system of its own, one MiB long: its daemon, a process of
- * the test, answers what it likes when it likes.  Reads are not asynchronous.
+ * A file that is a FUSE file system of its own, one MiB long: its daemon, a process
+ * of the test, answers anything at any time.  Reads are not asynchronous.
  */
 #ifndef TEST_FUSE_H
 #define TEST_FUSE_H

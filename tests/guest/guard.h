@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Buffers between guard pages, with canary bytes wherever the card has no
- * business: who writes one byte too many is found out.
+ * business: a byte too many is found out.
  */
 #ifndef TEST_GUARD_H
 #define TEST_GUARD_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Source odp: what the kernel's own tests of device page tables (hmm-tests of its
- * selftests) ask of a device, as far as it has no memory of its own.  The table in
- * docs/testing.rst says which test stands for which of theirs.
+ * Source odp: the kernel's own tests of device page tables (hmm-tests of its
+ * selftests), as far as they apply to a device without memory of its own.  The
+ * table in docs/testing.rst says which test stands for which of theirs.
  */
 #include "huge.h"
 #include "pair.h"
@@ -178,7 +178,7 @@ static void anon_write_child_shared(void)
 
 /* ---- Huge pages ---------------------------------------------------------------------------- */
 
-/* One fault, and when the process may write no more, nor may the card. */
+/* One fault; when the process may write no more, the card may not, either. */
 static void whole_page(uint8_t *at)
 {
     uint8_t *other = small_pages(HUGE_PAGES);

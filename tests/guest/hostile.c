@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A process that writes what it likes into its queues.  Its endpoint may stop;
+ * A process that writes anything into its queues.  Its endpoint may stop;
  * nothing else may: other endpoints, of the same process and of others, go on,
- * and no memory changes but what was given for it.
+ * and no memory changes but that given for it.
  */
 #include "link.h"
 #include "raw.h"
@@ -390,7 +390,7 @@ static void random_stores(void)
     close(fd);
 }
 
-/* ---- What a single descriptor says ---------------------------------------------------------- */
+/* ---- A single descriptor -------------------------------------------------------------------- */
 
 static unsigned status_of(struct raw *raw, unsigned slots)
 {

@@ -96,7 +96,7 @@ unsigned inject_end(void)
 
 /* ---- Many in kernel threads ------------------------------------------------------ */
 
-/* kthreadd's children, and itself: what it starts is as it is. */
+/* kthreadd's children, and itself: its children inherit the setting. */
 static bool is_kernel_thread(const char *directory)
 {
     char path[128], line[16];

@@ -869,7 +869,7 @@ static void *rival_thread(void *argument)
 
 #define RIVALS  4
 
-/* Not one transfer fails, and no pin is lost for good. */
+/* Not one transfer fails, and no pin stays lost. */
 static void all_at_once(void)
 {
     static struct rival rivals[RIVALS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What can be pinned: each kind of memory in the table of kinds.h, for each
- * source, used for all that the table has a column for.
+ * Pinning: each kind of memory in the table of kinds.h, for each source, used for
+ * all that the table has a column for.
  */
 #include "disk.h"
 #include "guard.h"

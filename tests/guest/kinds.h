@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The kinds of memory, and what each can be used for.  Each row is a test for each
+ * The kinds of memory, and the uses of each.  Each row is a test for each
  * source (kinds.c) and a line of the table in docs/pinning.rst, which
  * scripts/gen-spec-tables makes from here.
  *
- * KIND(identifier, "what it is", send, receive, read, write, zero)
+ * KIND(identifier, "description", send, receive, read, write, zero)
  *
  *   send, receive   sources tlb, ktlb and utlb: messages from it, and into it
  *   read, write     source pinned: registered for reading, and for writing

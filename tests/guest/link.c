@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define QUESTION    0x9e5710e5u         /* cookie of what the echo is asked */
+#define QUESTION    0x9e5710e5u         /* cookie of requests to the echo */
 
 /* ---- Opening and closing ----------------------------------------------------- */
 
@@ -180,7 +180,7 @@ static bool from_stash(struct station *station, unsigned type,
     return false;
 }
 
-/* Of the echo's; peer_call() knows who has asked. */
+/* Is it the echo's answer?  peer_call() knows which request it is for. */
 static bool is_answer(const struct unetmm_completion *c)
 {
     struct peer_message message;
@@ -331,7 +331,7 @@ static bool settle_local(struct link *link, uint64_t handled,
     return true;
 }
 
-/* What the peer answers comes after what it has sent back. */
+/* The peer's answer comes after its earlier messages. */
 static bool settle_remote(struct link *link, struct unetmm_completion *c)
 {
     if (take_until(link->rx, UNETMM_CQE_RECEIVED, c,

@@ -16,7 +16,7 @@
 #define PRESENT(entry)  ((entry) >> 63 & 1)
 #define PFN(entry)      ((entry) & ((1ull << 55) - 1))
 
-/* Calls fn for each space with a table of what is resident; `line`: in debugfs. */
+/* Calls fn for each space with a table of resident pages; `line`: in debugfs. */
 static void each_space(void (*fn)(const char *line, uint64_t id, void *arg),
                        void *arg)
 {
@@ -157,7 +157,7 @@ bool look_once(const struct look *look, const uint8_t *at, unsigned n,
     }
     tally->stable++;
     for (i = 0; i < n; i++) {
-        /* What came meanwhile may have come after the look. */
+        /* A page that came meanwhile may have come after the look. */
         bool valid = words[i] & again[i] & UNETMM_PTE_VALID;
 
         if (valid && !PRESENT(map[i])) {

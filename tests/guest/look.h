@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The table of source shadow, or odp, beside what is resident, both looked at from outside.
+ * The table of source shadow, or odp, beside the resident pages, both looked at from
+ * outside.
  */
 #ifndef TEST_LOOK_H
 #define TEST_LOOK_H
@@ -31,8 +32,8 @@ struct tally {
 };
 
 /*
- * One look at n pages, which fails the test if the table has more than what is
- * resident.  False: something was invalidated meanwhile.
+ * One look at n pages, which fails the test if the table has more than the resident
+ * ones.  False: something was invalidated meanwhile.
  */
 bool look_once(const struct look *look, const uint8_t *at, unsigned n,
                struct tally *tally);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Every source with every policy: what the table in docs/library.rst says goes
- * does, with the same traffic and the same looks at it, and the rest is refused.
+ * Every source with every policy: the pairs in the table of docs/library.rst work,
+ * with the same traffic and the same checks, and the rest is refused.
  */
 #include "guard.h"
 #include "link.h"
@@ -20,8 +20,8 @@
 /* ---- The table ---------------------------------------------------------------------- */
 
 /*
- * Who brings what is absent can be waited for, by the policies that wait, on
- * reliable channels, which is what those that wait have.
+ * A source that brings absent pages goes with the policies that wait, on reliable
+ * channels.
  */
 static bool brings(unsigned source)
 {
@@ -40,8 +40,8 @@ static bool waits(unsigned policy)
 }
 
 /*
- * What nobody can be asked to wait for: datagrams alone, and their descriptors
- * are in memory that the driver reads, which those of ktlb are not.
+ * Policy backup: datagrams alone, and their descriptors are in memory that the
+ * driver reads, which those of ktlb are not.
  */
 static bool keeps(unsigned policy)
 {
@@ -62,7 +62,7 @@ struct scene {
     struct station one, two;    /* a reliable channel */
     uint8_t *mine;              /* to send and write from, and to read into */
     uint8_t *to;                /* for messages */
-    uint8_t *own;               /* what is exported */
+    uint8_t *own;               /* the export */
     unsigned import;
 };
 
@@ -79,7 +79,7 @@ static uint8_t *shared(void)
     return at;
 }
 
-/* What is there can go at any time, where that is not the program's error. */
+/* A page can go at any time, where that is not the program's error. */
 static void away(uint8_t *at)
 {
     if (brings(run.source)) {
@@ -312,7 +312,7 @@ static void source##_##policy(void) \
     CELL(source, SOURCE, backup, BACKUP)
 SOURCES(CELLS)
 
-/* The card and the driver have what the table has, and no more. */
+/* The card and the driver allow the table's pairs, and no more. */
 static void all_there_is(void)
 {
     struct unetmm_info info;

@@ -62,7 +62,7 @@ unsigned mill_take_some(struct mill *m, struct chance *chance, unsigned n)
     return first;
 }
 
-/* ---- What is in them -------------------------------------------------------- */
+/* ---- Their contents --------------------------------------------------------- */
 
 void mill_fill(struct mill *m, unsigned first, unsigned n)
 {
@@ -249,7 +249,7 @@ void mill_await(struct mill *m, unsigned more)
     EVENTUALLY(atomic_load(&m->steps) >= until);
 }
 
-/* Nothing changes now: what is resident comes into the table, or has come. */
+/* Nothing changes now: resident pages come into the table, or have come. */
 static void look_at_rest(struct mill *m)
 {
     unsigned i;

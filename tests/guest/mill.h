@@ -2,10 +2,10 @@
 /*
  * A field of pages whose every byte is known, and a thread that never rests: it
  * moves pages of it about by messages and by WRITE and READ, both ways between
- * two endpoints, while the test does to the field what an operating system does
- * to memory.  A second thread compares the card's table with what is resident.
+ * two endpoints, while the test treats the field as an operating system treats
+ * memory.  A second thread compares the card's table with the resident pages.
  *
- * Each page has the pattern of its key.  Who uses pages has taken them before; the
+ * Each page has the pattern of its key.  A user of pages has taken them before; the
  * mill lets those alone that somebody else has taken.
  */
 #ifndef TEST_MILL_H
@@ -38,7 +38,7 @@ struct mill {
 };
 
 void mill_start(struct mill *mill);
-/* Nothing moves any more; all bytes are looked at, and what was done is told. */
+/* Nothing moves any more; checks all bytes, and notes the work done. */
 void mill_rest(struct mill *mill);
 /* The same, if need be, and nothing of it is left. */
 void mill_end(struct mill *mill);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Anything that a process may do to its memory, in any order, with messages in
- * between, against a model that says what must come of it: after every step all
+ * between, against a model that predicts the result: after every step all
  * of the memory is compared.
  */
 #include "guard.h"
@@ -24,7 +24,7 @@ struct model {
     struct traffic traffic;
     struct chance chance;
     uint8_t *at;                /* the memory */
-    uint8_t *wanted;            /* what must be in it, as far as it is there */
+    uint8_t *wanted;            /* its expected contents, as far as it is there */
     uint8_t *other;             /* the other side of each message */
     enum page_state state[NPAGES];
     bool was_writable[NPAGES];  /* without a break, since a buffer was posted */
@@ -59,12 +59,12 @@ static void compare(const struct model *m)
     for (page = 0; page < NPAGES; page++) {
         if (readable(m, page) && memcmp(page_at(m, page), m->wanted +
                                         page * PAGE, PAGE)) {
-            MODEL_FAIL(m, "page %u is not what it should be", page);
+            MODEL_FAIL(m, "page %u has wrong contents", page);
         }
     }
 }
 
-/* ---- What the process does -------------------------------------------------------- */
+/* ---- The process's actions -------------------------------------------------------- */
 
 static void set_state(struct model *m, unsigned page, enum page_state state)
 {
@@ -136,11 +136,11 @@ static void move(struct model *m, unsigned page)
     memcpy(m->wanted + to * PAGE, m->wanted + page * PAGE, PAGE);
     set_state(m, to, m->state[page]);
     set_state(m, page, HOLE);
-    /* What was there before is gone, even if the new page is writable. */
+    /* The old contents are gone, even if the new page is writable. */
     m->was_writable[to] = false;
 }
 
-/* A child has the memory as it was; what is private stays so. */
+/* A child has the memory as it was; private memory stays so. */
 static void child_main(void *argument)
 {
     struct model *m = argument;
@@ -275,7 +275,7 @@ static void send_some(struct model *m)
     m->sent++;
 }
 
-/* What is posted comes back, filled or refused, and the model with it. */
+/* A posted buffer comes back, filled or refused, and the model with it. */
 static void await_buffer(struct model *m, const struct span *s,
                          bool never_refused)
 {

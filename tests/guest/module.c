@@ -62,7 +62,7 @@ static void reload(void)
         uint64_t end = deadline_in(10);
         int ret;
 
-        /* Whoever was here last may still be leaving. */
+        /* The last user may still be leaving. */
         while ((ret = module_unload()) != 0) {
             CHECK(ret == -EWOULDBLOCK && now_ns() < end);
             breathe();
@@ -75,7 +75,7 @@ static void reload(void)
 
 /* ---- The card goes, and comes back ----------------------------------------------------------- */
 
-/* What an open file says when its card has gone. */
+/* The calls of an open file when its card has gone. */
 static void check_dead_file(struct raw *raw)
 {
     struct unetmm_info info = { .size = sizeof(info) };
@@ -140,12 +140,12 @@ static void waiter_end(struct waiter *w)
     clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += 20 * (time_t)run.slow;
     if (pthread_timedjoin_np(w->thread, NULL, &end)) {
-        FAIL("who waits in %s is not told that the card has gone",
+        FAIL("a thread in %s is not told that the card has gone",
              w->in == ACCEPTS ? "accept" : w->in == WAITS ? "unetmm_wait" :
              "unetmm_event_wait");
     }
     CHECK(w->result == -ENODEV || w->result == -EIO);
-    /* It still shows what it was. */
+    /* It still shows its value. */
     CHECK_EQ(unetmm_event_read(w->counter), 0);
     CHECK_RET(unetmm_event_wait(w->counter, 1, UNETMM_EVENT_BLOCK, 1000),
               -ENODEV);
@@ -453,7 +453,7 @@ static void probes_end(void)
     CHECK_RET(write_file(TRACES "kprobe_events", ""), 0);
 }
 
-/* What the first hit of a probe has found, or none. */
+/* The value of a probe's first hit, or none. */
 static bool probed(const char *name, unsigned long long *value)
 {
     FILE *file = fopen(TRACES "trace", "r");
@@ -475,7 +475,7 @@ static bool probed(const char *name, unsigned long long *value)
     return found;
 }
 
-/* Where the driver has what it knows of the card: its state first. */
+/* The driver's structure of the card: its state is first. */
 static unsigned long long find_device(void)
 {
     unsigned long long device;
@@ -493,7 +493,7 @@ static unsigned long long find_device(void)
 }
 
 /*
- * Who finds that the card is given up takes pages from it without asking it.  So it
+ * Code that finds the card given up takes pages from it without asking it.  So it
  * has lost the bus when the driver says that: the state that pci_clear_master() finds
  * is still the one of before.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The machine is saved to a file and goes on in another QEMU, with messages in
- * every state on the card: none is wrong, none waits for ever, and what the
- * driver has pinned is still what the card has.  With another guest on the wire,
- * who stays: what is missing there has been counted, and nothing came twice.
+ * every state on the card: none is wrong, none waits for ever, and the driver's pins
+ * are still the card's pages.  With another guest on the wire, which stays: missing
+ * messages there have been counted, and none came twice.
  */
 #include "ask.h"
 #include "guard.h"

@@ -820,9 +820,8 @@ static int other_rings(unsigned n)
 }
 
 /*
- * What needs memory to be done, with its chances to get some taken, each now and
- * then: it is not done and says so, or it can do without; and is done when it is
- * asked again.
+ * Actions that need memory, each allocation failing now and then: they fail with an
+ * error, or do without; and succeed when they are repeated.
  */
 static void out_of_memory(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the programs `net` and `netpeer`, in two guests, know of each other.
+ * Shared by the programs `net` and `netpeer`, in two guests.
  */
 #ifndef TEST_NET_H
 #define TEST_NET_H
@@ -19,7 +19,7 @@
 #define NET_SERVICE     "8"     /* 802.1ad */
 #define NET_SERVICE_OWN "10.9.8.1"
 #define NET_SERVICE_PEER "10.9.8.2"
-#define NET_ECHO_PORT   7       /* TCP and UDP: what comes goes back */
+#define NET_ECHO_PORT   7       /* TCP and UDP: echo */
 #define NET_ASK_PORT    9       /* UDP: a struct net_request */
 #define NET_SOCKPERF_PORT "7000"        /* TCP and UDP */
 #define NET_MTU         9000

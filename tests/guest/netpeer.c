@@ -161,7 +161,7 @@ static void serves(void)
     }
 }
 
-/* What a client does to it may end it. */
+/* A client may end it. */
 static void serve_iperf(void)
 {
     for (;;) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Source odp: nothing is in the card's table before it is asked for, all of a work
- * request is there after one fault, and what the system takes away the card has
- * forgotten.
+ * request is there after one fault, and the card has forgotten pages that the system
+ * takes away.
  */
 #include "pair.h"
 #include "raw.h"
@@ -50,7 +50,7 @@ static void first_touch(void)
     pair_close(&p);
 }
 
-/* One fault for each side of the longest message, whoever has its pages. */
+/* One fault for each side of the longest message, resident or not. */
 static void batch(void)
 {
     uint8_t *from = small_pages(MESSAGE_PAGES), *to = small_pages(MESSAGE_PAGES);
@@ -67,7 +67,7 @@ static void batch(void)
     check_faults(&p, before, 2);
     CHECK_EQ(count_entries(&p.look, from, MESSAGE_PAGES), MESSAGE_PAGES);
     CHECK_EQ(count_entries(&p.look, to, MESSAGE_PAGES), MESSAGE_PAGES);
-    /* What was never written is sent as zeros. */
+    /* Memory never written is sent as zeros. */
     pass(&p, fresh, to, MESSAGE);
     CHECK_BYTES(to, MESSAGE, 0);
     check_faults(&p, before, 3);
@@ -148,7 +148,7 @@ static void segments(void)
 
 #define EXPORT_PAGES    64u
 
-/* All of a WRITE's target is one fault; so is what a READ reads, and its place. */
+/* A WRITE's whole target is one fault; a READ's source and target are one each. */
 static void one_sided(void)
 {
     size_t len = EXPORT_PAGES * PAGE;
@@ -183,7 +183,7 @@ static void one_sided(void)
     pair_close(&p);
 }
 
-/* What lies behind is entered as well, if it is there. */
+/* Pages behind it are entered as well, if they are there. */
 static void prefetch(void)
 {
     uint8_t *from = small_pages(2 * PREFETCH), *to = small_pages(1);
@@ -380,7 +380,7 @@ static unsigned reused(const struct look *look, const uint64_t *frames,
 }
 
 /*
- * What was a buffer's is somebody else's now: the card has written there before,
+ * The buffer's old page is somebody else's now: the card has written there before,
  * and is to write to the buffer again.
  */
 static unsigned poison_once(struct pair *p, uint8_t *from, uint8_t *to,
@@ -422,7 +422,7 @@ static void poisoned(void)
 
 /* ---- Files --------------------------------------------------------------------------- */
 
-/* What the card has written is in the file, and what is in the file it sends. */
+/* The card's writes are in the file, and it sends the file's bytes. */
 static void file_both_ways(int fd, unsigned n)
 {
     uint8_t *from = small_pages(n), *map, *copy = small_pages(n);
@@ -439,7 +439,7 @@ static void file_both_ways(int fd, unsigned n)
     CHECK_EQ(pwrite(fd, from, n * PAGE, 0), n * PAGE);
     pass(&p, map, copy, n * PAGE);
     CHECK_PATTERN(copy, n * PAGE, 22);
-    /* Cut off under the card: what is beyond the end is no memory any more. */
+    /* Cut off under the card: beyond the end there is no memory any more. */
     CHECK_SYS(ftruncate(fd, (off_t)PAGE));
     CHECK_EQ(count_entries(&p.look, map + PAGE, n - 1), 0);
     pass(&p, map, copy, PAGE);

@@ -90,7 +90,7 @@ static unsigned count_spaces(void)
     return n;
 }
 
-/* What is charged to the process; so are pages of the table that grows with it. */
+/* The process's charges, with pages of the table that grows with it. */
 static unsigned long long charged_to(pid_t pid)
 {
     char path[40];
@@ -108,9 +108,9 @@ static bool charged_alone(pid_t pid)
 }
 
 /*
- * The pages of a process are given back some time after it has ended.  What the one
- * that lives has is its own business, and may change meanwhile: a table of what is
- * resident grows with what the process touches.
+ * The pages of a process are given back some time after it has ended.  The charges
+ * of a living one may change meanwhile: a table of resident pages grows with the
+ * pages that the process touches.
  */
 static void await_charges(unsigned spaces, pid_t pid)
 {
@@ -135,7 +135,7 @@ static void killed_by_oom(bool shared)
     group_name("oom");
     kills = group_event("oom_kill");
     state = shared_memory(sizeof(*state));
-    /* Whoever was before us has its own to give back. */
+    /* Earlier processes have charges of their own to give back. */
     await_charges(0, 0);
     crowd_start(&crowd, 1);
     spaces = count_spaces();
@@ -168,7 +168,7 @@ static void shared(void)
     killed_by_oom(true);
 }
 
-/* ---- Taken from who is about to die --------------------------------------------------- */
+/* ---- Taken from a dying process ------------------------------------------------------- */
 
 #define SYS_PROCESS_MRELEASE 448
 #define REAPED_PAGES    256u

@@ -29,8 +29,8 @@ void pair_close(struct pair *p);
 uint64_t faults(const struct pair *p);
 
 /*
- * There were so many since; or one or two more, for what changed in the middle of one is
- * asked for again.
+ * There were so many since; or one or two more, since a page that changed in the
+ * middle of one is asked for again.
  */
 void check_faults(const struct pair *p, uint64_t before, unsigned n);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A CPU runs the code that is there, not what another has replaced.
+ * A CPU runs the code that is there, not code that another has replaced.
  *
  * QEMU 10.0's TCG dropped its translation of code before it stored the new
  * code; another CPU that came by in between translated the old code again, and ran
@@ -26,8 +26,8 @@
 #define NUMBER          (FUNCTION + 1)
 
 /*
- * Two pages, mapped to be written and to be run.  What replaces the number goes over
- * the border, and the second page has a translation at each byte: to drop these takes
+ * Two pages, mapped to be written and to be run.  The replacement goes over the
+ * border, and the second page has a translation at each byte: to drop these takes
  * time, between the first page's and the store.
  */
 struct code {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Source ktlb: the call that posts, by those who do not keep to its rules.  What
- * a descriptor says wrong is in its completion (hostile.c); what the call itself
- * is told wrong, or meets half-way, is here.
+ * Source ktlb: the call that posts, by processes that do not keep to its rules.
+ * Errors of a descriptor are in its completion (hostile.c); errors of the call
+ * itself, and failures half-way, are here.
  */
 #include "link.h"
 #include "raw.h"
@@ -25,7 +25,7 @@ static int post_call(int fd, uint32_t endpoint)
     return raw_ioctl(fd, UNETMM_IOC_POST, &request);
 }
 
-/* ---- Who may call ------------------------------------------------------------------ */
+/* ---- Rights to call ---------------------------------------------------------------- */
 
 static void other_sources(void)
 {
@@ -150,7 +150,7 @@ static void refused_buffers(void)
     raw_close(&raw);
 }
 
-/* What is malformed goes to the card, which says so. */
+/* Malformed buffers go to the card, which refuses them. */
 static void malformed_buffers(void)
 {
     struct unetmm_cqe cqe;

@@ -119,7 +119,7 @@ struct group {
     unsigned swaps;
 };
 
-/* What has been put to sleep for good makes room: then there is less of it. */
+/* Processes that sleep to the end make room: then there are fewer of them. */
 static void group_squeeze(struct group *g)
 {
     unsigned long long now;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Programs that a test runs, as a person would: what they print, how they end.
+ * Programs that a test runs, as a person would: their output and exit status.
  */
 #ifndef TEST_PROCESS_H
 #define TEST_PROCESS_H
@@ -29,11 +29,11 @@ unsigned occurrences(const char *text, const char *word);
 
 /* The card's own address, as programs take it. */
 const char *own_mac(void);
-/* The variant's source, likewise. */
+/* The variant's source, as programs take it. */
 const char *source_word(void);
 
 /*
- * The calling process has the capability no more, nor has a program that it runs from
+ * Takes the capability from the calling process, and from programs that it runs from
  * here on, though both are root's.
  */
 void drop_capability(unsigned number);

@@ -29,7 +29,7 @@ int raw_open_file(void);
 /* The same, bound to our memory with the variant's source. */
 int raw_open_space(void);
 
-/* What ENDPOINT is to be asked for: queues of 64, 64 and 128 entries. */
+/* The request for ENDPOINT: queues of 64, 64 and 128 entries. */
 struct unetmm_endpoint raw_request(void);
 void raw_endpoint(struct raw *raw, int fd);
 void raw_map(struct raw *raw);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Processes that die, and limits on what they may pin.
+ * Processes that die, and limits on their pins.
  *
  * Whatever state a process is killed in, its endpoints leave the card and its
- * pages are unpinned; what else is on the card does not notice.
+ * pages are unpinned; others on the card do not notice.
  */
 #include "link.h"
 #include "raw.h"
@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- What a process does until it is killed ---------------------------------------- */
+/* ---- The work of a process until it is killed -------------------------------------- */
 
 static atomic_uint *ready;
 static atomic_int *watcher;     /* the victim's userfaultfd */
@@ -272,7 +272,7 @@ static void kill_in(struct victim victim, unsigned times)
         }
     }
     CHECK_RET(unetmm_close(observer), 0);
-    /* What is left works. */
+    /* The rest works. */
     crowd_start(&crowd, 1);
     crowd_stop(&crowd);
 }
@@ -294,7 +294,7 @@ KILL_TEST(prefetch)
 KILL_TEST(remap)
 KILL_TEST(create)
 
-/* Who is to bring the pages lives on, and does not. */
+/* The process that should bring the pages lives on, and does not. */
 static void kill_watched(void)
 {
     kill_in((struct victim) { .act = fault_forever, .watched = true },
@@ -382,7 +382,7 @@ static void kill_many(void)
     crowd_stop(&crowd);
 }
 
-/* exec closes what the library has opened. */
+/* exec closes the library's descriptors. */
 static void exec_main(void *argument)
 {
     struct link link;
@@ -461,7 +461,7 @@ static void limited_tlb(void)
     post(link.rx, from + (2 * limit - 1) * PAGE, PAGE, 2);
     while (take_now(link.rx, UNETMM_CQE_RECEIVED, &c)) {
     }
-    /* What is unmapped is no longer pinned. */
+    /* Unmapped pages are no longer pinned. */
     unmap_pages(from, i / 2);
     EVENTUALLY(send_status(link.tx, from + i * PAGE, 300) == UNETMM_ST_OK);
     link_close(&link);
@@ -500,7 +500,7 @@ static void limited_utlb(void)
 
     become_limited(limit);
     link_open(&link, NULL, NULL);
-    /* At the limit comes a table of the driver's, which is charged, too. */
+    /* At the limit comes a table of the driver, which is charged, too. */
     at = pages(4 * limit + UNETMM_TABLE_ENTRIES) + 2 * limit * PAGE;
     at += (UNETMM_TABLE_ENTRIES - (uintptr_t)at / PAGE % UNETMM_TABLE_ENTRIES) *
         PAGE;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Transfer redirection: what lands in an export is moved, before, while and after
- * it is written.
+ * Transfer redirection: data that lands in an export is moved, before, while and
+ * after it is written.
  *
- * Local: two endpoints on one card; what is written is looked at where it has to
- * be.  Remote: the other guest's echo moves parts of an export with each
- * notification; what was written is read back through whatever has moved.
+ * Local: two endpoints on one card; written data is looked at where it has to be.
+ * Remote: the other guest's echo moves parts of an export with each notification;
+ * written data is read back through all moves.
  */
 #include "ask.h"
 #include "guard.h"
@@ -24,7 +24,7 @@
 #define ALL             UNETMM_RIGHT_ALL
 #define REDIRECT        UNETMM_EXPORT_REDIRECT
 
-/* `one` imports what `two` exports. */
+/* `one` imports the exports of `two`. */
 struct scene {
     struct unetmm_ctx *ctx;
     struct station one, two;
@@ -225,7 +225,7 @@ static void amid(void)
     scene_close(&s);
 }
 
-/* What is kept stays where it is; all else is as if it had never moved. */
+/* Kept bytes stay where they are; all others are as if never moved. */
 static void keeping(void)
 {
     struct unetmm_redirected what;
@@ -251,7 +251,7 @@ static void keeping(void)
     scene_close(&s);
 }
 
-/* ---- What peers see -------------------------------------------------------------- */
+/* ---- The peers' view ------------------------------------------------------------- */
 
 static void peers_see_it(void)
 {
@@ -334,7 +334,7 @@ static void mistakes(void)
     TRY(ID, PAGE + 3, other + 5 * PAGE, 1, 0);
     CHECK_RET(unetmm_redirect_end(s.ctx, ID, 1), -ENOENT);
     CHECK_RET(unetmm_redirect_end(s.ctx, ID + 1, 0), -ENOENT);
-    /* They go with the export, and so does what was pinned for them. */
+    /* They go with the export, like the pins for them. */
     CHECK_RET(unetmm_unexport(s.ctx, ID), 0);
     CHECK_RET(unetmm_redirect_end(s.ctx, ID, 0), -ENOENT);
     CHECK_RET(unetmm_export(s.ctx, 2, s.to.at, PAGE, ALL, 0, 0), 0);
@@ -479,7 +479,7 @@ static void far_write(struct scene *s, struct chance *chance, uint8_t *model,
     size_t len = 1 + chance_below(chance, 60000);
     size_t at = chance_below(chance, (uint32_t)(MOVING_BYTES - len));
 
-    /* The source stays as it is until the completion, and so does the model. */
+    /* The source and the model stay as they are until the completion. */
     pattern_fill(model + at, len, key, at);
     write_post(s, at, model + at, len);
     CHECK_EQ(sent_status(s), UNETMM_ST_OK);

@@ -3,8 +3,8 @@
  * Reliable channels: all messages arrive, once and in order, whatever
  * the wire does; and if it does not, the completion says why.
  *
- * Local: two endpoints on one card.  Remote: the other guest's echo sends back
- * what it gets, so that the compared bytes have been through both directions.
+ * Local: two endpoints on one card.  Remote: the other guest's echo sends messages
+ * back, so that the compared bytes have been through both directions.
  */
 #include "ask.h"
 #include "guard.h"

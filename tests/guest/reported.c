@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What users of other networks have reported when memory was registered, cached or
- * faulted in for a card, each shown to work here: memory that may only be read,
- * files, forks after a buffer was used, memory that is freed and allocated again.
+ * Faults that users of other networks have reported when memory was registered,
+ * cached or faulted in for a card, each shown to work here: memory that may only be
+ * read, files, forks after a buffer was used, memory that is freed and allocated
+ * again.
  */
 #include "pair.h"
 
@@ -24,7 +25,7 @@
 struct bench {
     struct unetmm_ctx *ctx;
     struct station one, two;
-    uint8_t *mine;              /* for what is read or written elsewhere */
+    uint8_t *mine;              /* to read and write elsewhere */
 };
 
 static void bench_open(struct bench *b)
@@ -176,8 +177,8 @@ static void child_main(void *argument)
 }
 
 /*
- * The card has used the memory: what a peer reads and writes after a fork is the
- * parent's, whichever of the two has written first, and while the child is there.
+ * The card has used the memory: a peer's accesses after a fork go to the parent's
+ * memory, whichever of the two has written first, and while the child is there.
  */
 static void fork_after_use(void)
 {
@@ -212,8 +213,8 @@ static void fork_after_use(void)
 /* ---- The same address, other memory ------------------------------------------------------ */
 
 /*
- * What caches of registrations get wrong: freed, and allocated again in the same
- * place.  An export stays, and is of what is there now.
+ * An error of registration caches: memory freed, and allocated again in the same
+ * place.  An export stays, and is of the present memory.
  */
 static void mapped_again(void)
 {

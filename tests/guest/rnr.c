@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Policy rnr: what comes for memory that has gone is refused, the peer is told to
- * come again, and how long it is to wait; data of a READ that has no place is asked
- * for again.  And how long all that took, by stages.
+ * Policy rnr: a packet for memory that has gone is refused by an RNR NACK with the
+ * time to wait; data of a READ that has no place is asked for again.  And how long
+ * all that took, by stages.
  */
 #include "guard.h"
 #include "late.h"
@@ -31,7 +31,7 @@ struct scene {
     struct unetmm_ctx *ctx;
     struct station one, two;
     uint8_t *mine;              /* LENGTH, resident: to write from, read into */
-    uint8_t *own;               /* what two exports */
+    uint8_t *own;               /* the export of `two` */
     unsigned import;
 };
 
@@ -43,7 +43,7 @@ static struct unetmm_ep_attr patient(void)
     return attr;
 }
 
-/* Shared: what is given up is the process's no more, and stays what it was. */
+/* Shared: memory given up leaves the process, and keeps its contents. */
 static uint8_t *lasting_pages(unsigned n)
 {
     int fd = (int)CHECK_SYS(memfd_create("rnr", 0));
@@ -106,7 +106,7 @@ static uint64_t refusals(const struct scene *s)
 
 static const struct unetmm_channel_attr usual = UNETMM_CHANNEL_ATTR_INIT;
 
-/* ---- What comes for memory that has gone -------------------------------------------- */
+/* ---- Packets for memory that has gone ----------------------------------------------- */
 
 /* A part of the export, at random. */
 static size_t some_part(struct chance *chance, size_t *len)
@@ -346,7 +346,7 @@ static void limit(void)
     CHECK_EQ(c.user_data, 2);
     CHECK_EQ(c.status, UNETMM_ST_FLUSHED);
     CHECK(refusals(&s) >= 3);
-    /* What waits for the page is not in the way of another channel. */
+    /* A wait for the page does not delay another channel. */
     CHECK_RET(unetmm_disconnect(s.one.ep, s.one.channel), 0);
     CHECK_RET(unetmm_disconnect(s.two.ep, s.two.channel), 0);
     CHECK_RET(try_join(&s.one, &s.two, &usual, 10 * NS_PER_S * run.slow), 0);

@@ -17,7 +17,7 @@
 
 static const char *dev;
 
-/* What busybox's udhcpc runs: it sets what it has been given. */
+/* The script of busybox's udhcpc: it sets the address that it was given. */
 #define DHCP_SCRIPT \
     "printf '#!/bin/sh\\n[ \"$1\" = bound ] || exit 0\\n" \
     "ip addr flush dev $interface\\n" \
@@ -60,7 +60,7 @@ static void download(void)
     unlink("/tmp/got");
 }
 
-/* From the host to a server in the guest, what is written comes back. */
+/* From the host to a server in the guest, written data comes back. */
 static void forwarded(void)
 {
     pid_t pid;

@@ -149,7 +149,7 @@ static void run_program(struct unetmm_stream *s, uint64_t which)
     unetmm_stream_send(s, &ran, sizeof(ran), 0);
 }
 
-/* A client may do what it likes, end in the middle for one. */
+/* A client may do anything, end in the middle for one. */
 static void serve(struct unetmm_stream *s)
 {
     struct stream_order order;
@@ -184,7 +184,7 @@ void streams_serve(struct unetmm_ctx *ctx, uint64_t service,
     struct unetmm_stream *s;
     int ret;
 
-    /* Who had the service before may not be quite dead. */
+    /* The service's former owner may not be quite dead. */
     EVENTUALLY((ret = unetmm_stream_listen(ctx, service, attr, &listener)) !=
                -EADDRINUSE);
     CHECK_RET(ret, 0);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A server of streams for tests: what is to be done with a stream is said in its
- * first bytes.
+ * A server of streams for tests: the first bytes of a stream say what it is for.
  */
 #ifndef TEST_STREAMER_H
 #define TEST_STREAMER_H

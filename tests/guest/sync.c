@@ -550,7 +550,7 @@ static void stand_in_line(void *argument)
     } else {
         unetmm_sem_wait(m.sync, -1);
     }
-    FAIL("it has got what it waits for");
+    FAIL("it has got the unit that it waits for");
 }
 
 /* Takes its place in the line, and is killed there. */

@@ -19,11 +19,11 @@
 
 struct run run = { .slow = 1 };
 
-/* What one test tells the process that started it. */
+/* One test's words to the process that started it. */
 static char *skip_reason;
 static const char *full_name = "";
 
-/* What the command line selects. */
+/* The command line's selection. */
 static const char *only;
 static const char *only_source;
 static bool list_only;
@@ -187,14 +187,14 @@ void end_process(pid_t pid)
     }
 }
 
-/* ---- What a test may not leave behind ------------------------------------------ */
+/* ---- Objects that a test may not leave behind ---------------------------------- */
 
 #ifndef TEST_ENDPOINTS
 #define TEST_ENDPOINTS  "/sys/kernel/debug/unetmm/unetmm0/endpoints"
 #endif
 
 struct inventory {
-    const char *unknown;        /* what could not be read, or NULL */
+    const char *unknown;        /* a counter that could not be read, or NULL */
     unsigned endpoints;
     uint64_t pinned;
 };
@@ -252,7 +252,7 @@ static void await_inventory(struct inventory *inventory)
 }
 
 /*
- * Says what is left; a dead process's objects go at once or a little later.
+ * Counts the remaining objects; a dead process's go at once or a little later.
  * A counter that cannot be read may be anything.
  */
 static bool inventory_same(const struct inventory *before)
@@ -320,7 +320,7 @@ static int await_test(pid_t pid, unsigned seconds)
         }
         sigtimedwait(&child, NULL, &tick);
     }
-    /* What it has started goes with it, and is ours to bury. */
+    /* Its children go with it, and are ours to bury. */
     kill(-pid, SIGKILL);
     while (waitpid(-1, NULL, 0) > 0) {
     }
@@ -410,7 +410,7 @@ static bool shadow_left_out(unsigned flags, unsigned source, bool alone,
     if (source != UNETMM_SOURCE_SHADOW && source != UNETMM_SOURCE_ODP) {
         return false;
     }
-    /* Of what is for these two alone there is one of them each time. */
+    /* A test for these two alone runs with one of them each time. */
     share = flags == (TEST_SHADOW | TEST_ODP) ? 2 : SHADOW_SHARE;
     return !alone && !brief && !run.lengthy && !only && !only_source &&
            (number + source + run.seed) % share;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A TLB that is far too small for what is sent and received (the guest's card
- * has few sets and victims): every byte checked, and never more pages pinned
- * than the TLB can hold and one answer brings.
+ * A TLB that is far too small for the messages (the guest's card has few sets and
+ * victims): every byte checked, and never more pages pinned than the TLB can hold
+ * and one answer brings.
  */
 #include "guard.h"
 #include "link.h"
@@ -110,7 +110,7 @@ static void large_buffers(void)
     to = pages(info.max_buffer_pages + 1);
     CHECK_RET(unetmm_post_recv(link.rx->ep, to, most + 1, 1, 0), -EMSGSIZE);
     CHECK_RET(unetmm_post_recv(link.rx->ep, to + 1, most, 1, 0), -EMSGSIZE);
-    /* What the library lets through unasked, the card gives back. */
+    /* The card gives back a buffer that the library lets through. */
     link.rx->ep->max_buffer_pages = UINT32_MAX;
     post(link.rx, to, most + 1, 7);
     link.rx->ep->max_buffer_pages = info.max_buffer_pages;
@@ -158,7 +158,7 @@ static void pins_bounded(void)
     most = driver_counter(ctx, UNETMM_D_pinned_max);
     note("at most %llu pages pinned; the TLB has %u entries",
          (unsigned long long)most, tlb_pages());
-    /* One answer's pages, and what they have pushed out meanwhile */
+    /* One answer's pages, and those that they have pushed out meanwhile */
     CHECK(most <= tlb_pages() + 2 * 16);
     CHECK_RET(unetmm_close(ctx), 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The tools, as a person runs them, on the card: what they print, how they end,
- * and what is left of one that is killed.
+ * The tools, as a person runs them, on the card: their output, their exit status,
+ * and no remains of one that is killed.
  */
 #include "link.h"
 #include "process.h"
@@ -84,7 +84,7 @@ static void bandwidth(void)
     talk_sizes("bw", "--size 64,20000 --bidir", 4);
 }
 
-/* By name; and what it does not go with is said before anything is opened. */
+/* By name; an invalid combination is refused before anything is opened. */
 static void redirecting(void)
 {
     struct tool tool;
@@ -115,7 +115,7 @@ static void operations(void)
     talk_sizes("bw", "--op write --size 64,200000", 2);
     talk_sizes("bw", "--op read --size 64,200000", 2);
     if (run.source != UNETMM_SOURCE_TLB) {
-        return;     /* what is left looks up no page, or is as these are */
+        return;     /* the rest looks up no page, or is as these are */
     }
     talk_sizes("pingpong", "--op write --size 1,8,225,20000", 4);
     talk_sizes("pingpong", "--op write --block --size 8,20000", 2);
@@ -198,7 +198,7 @@ static void examples(void)
     CHECK_EQ(occurrences(server.text, ": 1 messages\n"), 3);
 }
 
-/* ---- What a card is, and what it has counted ------------------------------------- */
+/* ---- A card's identity and counters ---------------------------------------------- */
 
 static void set_hole(const char *value)
 {
@@ -247,7 +247,7 @@ static void counters(void)
 
     expect(&tool, run_tool(&tool, "/usr/bin/unetmm-stat --endpoint 0"), 0);
     expect_word(tool.text, "endpoint 0:\n");
-    /* Nobody has it: neither zeros nor what its last owner had. */
+    /* Nobody has it: neither zeros nor its last owner's counters. */
     expect(&tool, run_tool(&tool, "/usr/bin/unetmm-stat --endpoint 1"), 1);
     expect_word(tool.errors, "no such endpoint");
     CHECK_EQ(tool.text[0], '\0');

@@ -38,7 +38,7 @@ void traffic_start(struct traffic *traffic, uint64_t stream)
     traffic->stream = stream;
     CHECK_EQ(pthread_create(&traffic->thread, NULL, traffic_thread, traffic),
              0);
-    /* What it maps, it has mapped: holes that others leave stay holes. */
+    /* It has made all its mappings: holes that others leave stay holes. */
     EVENTUALLY(atomic_load(&traffic->messages) > 0);
 }
 
@@ -83,8 +83,8 @@ static int await_sent(struct link *link, struct unetmm_completion *c)
 }
 
 /*
- * Takes what comes until message `key`, the key-th, has come or is known to have
- * been dropped: none is under way when the next one is sent.
+ * Takes messages until message `key`, the key-th, has come or is known to have been
+ * dropped: none is under way when the next one is sent.
  */
 static bool settle(struct link *link, const uint8_t *to, uint64_t key,
                    bool *came)

@@ -255,8 +255,8 @@ static void check_books(const unsigned rates[KNOBS], const uint64_t now[KNOBS],
 }
 
 /*
- * What was sent was received, or is counted among what was lost.  `rates` are
- * of loss, doubling, reordering, damage and delay, per million.
+ * Each message was received, or is counted as lost.  `rates` are of loss, doubling,
+ * reordering, damage and delay, per million.
  */
 static void bad_wire(const unsigned rates[KNOBS])
 {
@@ -324,7 +324,7 @@ static void everything(void)
     bad_wire((unsigned[KNOBS]) { 50000, 50000, 50000, 50000, 50000 });
 }
 
-/* Channels are set up over a wire that loses half of what it is given. */
+/* Channels are set up over a wire that loses half of the frames. */
 static void connect_over_loss(void)
 {
     struct link link;

@@ -89,7 +89,7 @@ static void dispatch(void)
     link_close(&link);
 }
 
-/* Blocked for a while: what comes waits, in order. */
+/* Blocked for a while: messages wait, in order. */
 static void blocked(void)
 {
     struct count count = { 0 };

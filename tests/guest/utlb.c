@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Source utlb: what the library pins ahead, under a quota; what happens when
- * memory changes under it; and what the driver's calls refuse.
+ * Source utlb: pages that the library pins ahead, under a quota; changes of memory
+ * under it; and refusals of the driver's calls.
  */
 #include "card.h"
 #include "guard.h"
@@ -246,7 +246,7 @@ static void too_much(void)
     CHECK(link.tx->mtu > 2 * PAGE + 100);
     CHECK_EQ(send_status(link.tx, at + PAGE - 1, 2 * PAGE + 2),
              UNETMM_ST_LIMIT);
-    /* A posted buffer has its pages, and leaves the others what is left. */
+    /* A posted buffer has its pages, and leaves the rest to the others. */
     post(link.rx, at, 2 * PAGE, 7);
     CHECK_EQ(send_status(link.tx, at + 5 * PAGE, 100 + PAGE),
              UNETMM_ST_LIMIT);
@@ -337,8 +337,8 @@ static void changes(void)
     close_card(ctx);
 }
 
-/* A buffer that is posted already, in each way; the message must land in what
- * is there now, and no completion be seen but its own. */
+/* A buffer that is posted already, in each way; the message must land in the
+ * present memory, and no completion be seen but its own. */
 static void changes_under_posted(void)
 {
     struct unetmm_ctx *ctx = open_with(NULL, 48, 4);
@@ -441,7 +441,7 @@ static void race_with(struct rival *rival, struct unetmm_ctx *ctx,
         start = atomic_load(&rival->rounds);
         do {
             exchange_some(set, 5);
-            /* What it takes away has been pinned. */
+            /* The pages that it takes away have been pinned. */
             if (rival->at) {
                 CHECK_EQ(send_status(set->link.tx, rival->at + i % 8 * PAGE,
                                      300), UNETMM_ST_OK);
@@ -602,7 +602,7 @@ static void pinning(void)
     CHECK_EQ(PINNED(), 4);
     CHECK_RET(unpin_call(fd, at + PAGE, 2, &done), 0);
     CHECK_EQ(done, 0);
-    /* All of what there can be, and no more than 512 at a time. */
+    /* As many as possible, and no more than 512 at a time. */
     CHECK_RET(pin_call(fd, at, 600, 0, &done), 0);
     CHECK_EQ(done, 512);
     CHECK_EQ(PINNED(), 512);
@@ -664,7 +664,7 @@ static void refused_calls(void)
     close(fd);
 }
 
-/* What the notifier takes away is in the log, and nothing else is. */
+/* Ranges that the notifier takes away are in the log, and no others. */
 static void the_log(void)
 {
     struct unetmm_space space = { .size = sizeof(space), .source = run.source };
@@ -695,7 +695,7 @@ static void the_log(void)
     CHECK_SYS(madvise(at, 2 * PAGE, MADV_DONTNEED));
     unmap_pages(at + 12 * PAGE, 4);
     CHECK_EQ(__atomic_load_n(&log->seq, __ATOMIC_ACQUIRE), 0);
-    /* What may be there again is looked for, before it is told. */
+    /* Pages that may be there again are looked for, before they are logged. */
     CHECK_SYS(madvise(at + PAGE, 3 * PAGE, MADV_DONTNEED));
     EVENTUALLY(__atomic_load_n(&log->seq, __ATOMIC_ACQUIRE) == 1);
     CHECK_EQ(log->ranges[0].start, (uintptr_t)at + 2 * PAGE);

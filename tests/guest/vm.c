@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Memory that changes under the card: what the process unmaps, maps anew,
- * shares by fork, throws away, moves or protects.  The papers left this open:
+ * Memory that changes under the card: the process unmaps it, maps it anew, shares it
+ * by fork, throws it away, moves or protects it.  The papers left this open:
  * their card kept using the page that it had pinned.
  *
  * Most tests use memory whose frames can be looked at from elsewhere: pages of
@@ -63,7 +63,7 @@ static void fill_frame(const struct frames *f, unsigned i, uint64_t key)
     pattern_fill(frame(f, i), f->npages * PAGE, key, 0);
 }
 
-/* What the message with `key` is to be sent from or received in elsewhere. */
+/* The other side's memory for the message with `key`. */
 struct side {
     struct link link;
     uint8_t *memory;
@@ -583,7 +583,7 @@ static void truncated(void)
 
 /* ---- Registered memory (source pinned) -------------------------------------------------------- */
 
-/* What leaves the process leaves the card, and does not come back unasked. */
+/* A page that leaves the process leaves the card, and returns only on request. */
 static void registered(void)
 {
     struct frames f;
@@ -634,7 +634,7 @@ static bool set_hole(const char *value)
     return good;
 }
 
-/* With the papers' rule the card goes on using what the process gave away. */
+/* With the papers' rule the card goes on using pages that the process gave away. */
 static void stale(void *argument)
 {
     struct unetmm_completion c;

@@ -531,7 +531,7 @@ static void revoked(void)
     scene_close(&s);
 }
 
-/* Memory that is unmapped is written no more, nor is the memory that takes its place. */
+/* Unmapped memory is written no more, and its replacement is not written, either. */
 static void unmapped(void)
 {
     struct scene s;

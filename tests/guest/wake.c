@@ -220,7 +220,7 @@ static void by_descriptor(void)
     link_close(&link);
 }
 
-/* Arming when something is there says so; what comes later wakes. */
+/* Arming when something is there says so; a later completion wakes. */
 static void armed_late(void)
 {
     struct pollfd entry = { .events = POLLIN };

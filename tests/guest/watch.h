@@ -23,7 +23,10 @@ bool watch_wanted(struct watch *watch, int ms, unsigned *page, bool *protect);
 
 /* Brings a page, which is not there, with these bytes.  False: it is there. */
 bool watch_bring(struct watch *watch, unsigned page, const void *bytes);
-/* Takes the right to write to pages, or gives it, and wakes who waits for it. */
+/*
+ * Takes the right to write to pages, or gives it, and wakes threads that wait for
+ * it.
+ */
 void watch_protect(struct watch *watch, unsigned first, unsigned n, bool protect);
 
 #endif /* TEST_WATCH_H */

@@ -28,8 +28,8 @@ struct scene {
     struct unetmm_ctx *ctx;
     struct station one, two;
     uint8_t *exported;          /* local */
-    uint8_t *read;              /* remote: what was read of it */
-    uint8_t *model;             /* what it should be */
+    uint8_t *read;              /* remote: read back from it */
+    uint8_t *model;             /* its expected contents */
     unsigned import;
 };
 
@@ -188,7 +188,7 @@ static void stores(void)
     scene_close(&s);
 }
 
-/* Without a fence: a packet that may still grow goes by itself. */
+/* Without a fence: a packet that may still grow goes after a time. */
 static void in_time(void)
 {
     struct unetmm_window_attr attr = { sizeof(attr), 64, 1000000 };
@@ -204,7 +204,7 @@ static void in_time(void)
     scene_close(&s);
 }
 
-/* Who sees a store sees all before it. */
+/* A reader that sees a store sees all before it. */
 struct order {
     uint8_t *at;
     _Atomic uint64_t seen;
@@ -260,7 +260,7 @@ static void order(void)
     scene_close(&s);
 }
 
-/* Stores to what the peer no longer exports: said once, and nothing moves. */
+/* Stores to a revoked export: reported once, and nothing moves. */
 static void revoked(void)
 {
     struct unetmm_completion c;
@@ -352,7 +352,7 @@ static void *store_until_fault(void *argument)
 
 /*
  * A window goes while a thread stores in it, by a call or by munmap(): that thread
- * has a fault, what it had stored is there and nothing more, and the next window
+ * has a fault, its stores before are there and nothing more, and the next window
  * is as good as the first.
  */
 static void unmapped_under_stores(void)
@@ -383,7 +383,7 @@ static void unmapped_under_stores(void)
         }
         CHECK_EQ(pthread_join(thread, NULL), 0);
         if (i % 2) {
-            /* Only the mapping has gone by itself. */
+            /* Only the mapping has gone. */
             CHECK_RET(unetmm_window_close(s.one.ep, at), 0);
         }
         fence(&s);
@@ -540,7 +540,7 @@ static void starts_of_two(void)
     scene_close(&s);
 }
 
-/* Nobody would pin what a store and a load start. */
+/* Nobody would pin for a transfer that a store and a load start. */
 static void no_starts_with_utlb(void)
 {
     struct scene s;

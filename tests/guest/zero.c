@@ -3,7 +3,7 @@
  * Buffers whose contents need not be kept: absent pages are not read back
  * from swap, resident ones are used, and no other contents are ever lost.
  *
- * Which memory may be used so is in the table of kinds.c.
+ * The table of kinds.c says which memory may be used so.
  */
 #include "guard.h"
 #include "link.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Check the models of reliable channels, and of what is built on them, with spin.
+"""Check the models of reliable channels, and of the protocols on them, with spin.
 
 usage: rel-check.py
 
@@ -36,7 +36,7 @@ CHECKS = (
      ["-DBUDGET=1", "-DBREAK=1", *LIVE], False),
     ("a request over before its answer is seen", "ops",
      ["-DBUDGET=1", "-DBREAK=2", *SAFE], False),
-    ("executing what is repeated is seen", "ops",
+    ("executing a repeated atomic is seen", "ops",
      ["-DBUDGET=1", "-DBREAK=3", *SAFE], False),
     ("forgetting a rejection is seen", "ops",
      ["-DBUDGET=2", "-DBREAK=4", *SAFE], False),
@@ -44,12 +44,12 @@ CHECKS = (
      SYNC, True),
     ("a ticket that is lost and not looked for is seen", "sync",
      ["-DBREAK=1", *SYNC], False),
-    ("a unit on its way to who gave up, if lost, is seen", "sync",
+    ("a unit on its way to a member that gave up, if lost, is seen", "sync",
      ["-DBREAK=2", *SYNC], False),
     ("looking for lost tickets while one is taken is seen", "sync",
      ["-DBREAK=3", *SYNC], False),
     ("a thread that sleeps is woken for all that comes", "wake", SYNC, True),
-    ("likewise with room for both records", "wake", ["-DRING=2", *SYNC], True),
+    ("the same with room for both records", "wake", ["-DRING=2", *SYNC], True),
     ("looking whether it is armed before the completion is seen", "wake",
      ["-DBREAK=1", *SYNC], False),
     ("an interrupt lost while one is handled is seen", "wake",
@@ -64,7 +64,7 @@ CHECKS = (
 
 
 def errors(model, options):
-    """What spin counts."""
+    """The errors that spin counts."""
     with tempfile.TemporaryDirectory() as where:
         done = subprocess.run(["spin", *options,
                                os.path.join(HERE, model + ".pml")],

@@ -4,8 +4,8 @@
 
 usage: rel-trace.py PROGRAM
 
-Runs PROGRAM with UNETMM_TRACE=1, takes from its events what each half of a
-channel did (the sender on one card, the receiver on the other), makes of it a
+Runs PROGRAM with UNETMM_TRACE=1, takes from its events the steps of each
+half of a channel (the sender on one card, the receiver on the other), makes of it a
 Promela program that applies the same rules as rel.pml (rel-rules.pml) and asserts
 that each step was allowed, and lets spin run it.  Then the same with single
 events changed: spin must find each of these.
@@ -109,7 +109,7 @@ def halves(run):
 
 
 def follow(steps, first):
-    """Lets spin run the steps: was each allowed, and what it said."""
+    """Lets spin run the steps: was each allowed; and its output."""
     body = ";\n    ".join(["una = %d" % (first % SEQ), "nxt = una",
                            "expected = una"] + [step(e) for e in steps])
     with tempfile.TemporaryDirectory() as where:
@@ -139,8 +139,8 @@ def broken(steps, kind, change):
 
 
 def found(known, make):
-    """What can be made of the longest half of which it can, and that half's
-    first number."""
+    """The result of make() for the longest half that it accepts, and that
+    half's first number."""
     for steps, first in known:
         made = make(steps)
         if made:

@@ -41,7 +41,7 @@ Ended = collections.namedtuple("Ended", "good reason seconds cpu")
 
 
 class BuildError(Exception):
-    """The unmutated sources do not build, or fail; the text says what to do."""
+    """The unmutated sources do not build, or fail; the text gives the remedy."""
 
 
 def shell(function, *arguments):
@@ -276,8 +276,8 @@ class Tree:
                 at = words.index(word)
                 del words[at:at + 2]
             source = os.path.realpath(os.path.join(self.dir, entry["file"]))
-            # Its own directory is searched first for what a file includes,
-            # so that the source itself comes from a pipe.
+            # Its own directory is searched first for the files that it
+            # includes, so that the source itself comes from a pipe.
             done = subprocess.run(
                 [*words, "-iquote", mutated, "-iquote",
                  os.path.dirname(source), "-o", target, "-c", "-x", "c", "-"],
@@ -300,7 +300,7 @@ class Tree:
         words = [mine.get(word, word) for word in self.links[program]]
         at = words.index("-o")
         words[at + 1] = target
-        # What an archive has comes too late to be taken; one that the program
+        # An archive's object comes too late to be taken; one that the program
         # has beside it (its test includes the source) was not taken before.
         if not set(mine) & set(self.links[program]):
             words[at + 2:at + 2] = mine.values()

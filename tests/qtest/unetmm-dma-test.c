@@ -22,7 +22,7 @@
 #define MAX_TARGETS 10
 #define MODERATE_NS 1000
 
-/* Registers of somebody, and what must be in their first word afterwards. */
+/* Registers of a device, and the value of their first word afterwards. */
 typedef struct Target {
     const char *name;
     uint64_t addr;

@@ -21,7 +21,7 @@
 #define QUNETMM_PAGE        ((uint64_t)UNETMM_PAGE_BYTES)
 #define QUNETMM_RW          (UNETMM_PTE_VALID | UNETMM_PTE_READ | \
                              UNETMM_PTE_WRITE)
-/* What vector n writes to its word of memory when it is delivered. */
+/* The value that vector n writes to its word of memory. */
 #define QUNETMM_MSI_DATA(n) (0xa5a50000u + (n))
 
 typedef struct QUnetmmRing {
@@ -51,8 +51,8 @@ typedef struct QUnetmmEp {
 } QUnetmmEp;
 
 /*
- * Pages of guest memory with a guard page on either side and a model of what
- * all of it should contain.
+ * Pages of guest memory with a guard page on either side and a model of their
+ * expected contents.
  */
 typedef struct QUnetmmBuf {
     QTestState *qts;

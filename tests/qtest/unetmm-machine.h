@@ -2,7 +2,7 @@
  * unetmm qtests: machines with a card on a wire that the test holds, and their
  * migration by a file
  *
- * A machine that a card has left can still be asked what it has sent.
+ * A machine that a card has left can still be asked for the frames it sent.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -13,7 +13,7 @@
 
 #define QUNETMM_PAGE_NS     1000        /* a page takes so long to move */
 
-/* One QEMU, the test's end of its wire, and what it says. */
+/* One QEMU, the test's end of its wire, and its monitor. */
 typedef struct QUnetmmMachine {
     QTestState *qts;
     QGuestAllocator alloc;
@@ -36,7 +36,7 @@ bool qunetmm_machine_restore(QUnetmmMachine *to, const char *properties,
 void qunetmm_machine_move(QUnetmmMachine *from, QUnetmmMachine *to,
                           const char *properties);
 /*
- * The next frame of the card's; 0: there is none.  QEMU announces the address
+ * The next frame of the card; 0: there is none.  QEMU announces the address
  * of a card that it has restored, in frames of another kind.
  */
 size_t qunetmm_machine_frame(QUnetmmMachine *m, uint8_t *frame, int flags);

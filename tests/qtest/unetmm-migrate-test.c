@@ -121,7 +121,7 @@ static void scene_finish(Scene *s)
     qunetmm_expect_none(&s->eps[1]);
     qtest_clock_step(s->m->qts, PAGE_NS);
     g_assert_false(qunetmm_invalidate_busy(c));
-    /* The answer to what was asked in the other machine. */
+    /* The answer to the other machine's miss. */
     g_assert_cmpuint(qunetmm_resolve(c, 3, s->miss.fault_id, QUNETMM_VA,
                                      s->src.addr, QUNETMM_RW, 2, 78, &taken),
                      ==, UNETMM_CS_OK);
@@ -206,7 +206,7 @@ static unsigned frames_there(QUnetmmMachine *m)
 
 /*
  * Nobody reads: the net layer keeps a frame, and sends wait behind it.  Where
- * it goes on, each send completes once, and what is missing is counted.
+ * it goes on, each send completes once, and missing frames are counted.
  */
 static void test_wire_full(void)
 {
@@ -238,7 +238,7 @@ static void test_wire_full(void)
     qunetmm_machine_down(&to);
 }
 
-/* What can be set while the card runs goes with it. */
+/* Properties that can be set at run time go with the card. */
 static void test_knobs(void)
 {
     const char *path = "/machine/peripheral/c";
@@ -255,7 +255,7 @@ static void test_knobs(void)
     qunetmm_machine_down(&to);
 }
 
-/* What is late goes with the card, and is late there. */
+/* Late answers go with the card, and are late there. */
 static void test_late(void)
 {
     const char *path = "/machine/peripheral/c";
@@ -364,7 +364,7 @@ static void test_snapshot(void)
     snapshot_disk(&m, path);
     scene_up(&s, &m);
     scene_busy(&s);
-    /* What the driver knew at that moment. */
+    /* The driver's state at that moment. */
     then = s;
     card = m.card;
     snapshot(&m, "snapshot-save");

@@ -1,12 +1,12 @@
 /*
  * unetmm qtests: one-sided operations between two QEMUs, one of which moves
  *
- * Each card writes, reads and changes what the other exports.  The wire between
+ * Each card writes, reads and changes the other's exports.  The wire between
  * them is this test, which loses, doubles and reorders.  With operations on
  * their way in both directions one of the machines is moved to another QEMU,
  * and later once more.  Every operation completes, once and in order; each byte
- * is where it belongs, and no other has changed; what changes memory does so
- * once; notifications come in order, their data in place.
+ * is where it belongs, and no other has changed; atomics are executed once;
+ * notifications come in order, their data in place.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -27,7 +27,7 @@
 #define SLOT        2048
 #define LEN         1400                /* of a write, three packets */
 #define THERE       (QUNETMM_VA + 16 * QUNETMM_PAGE)
-#define CONSTANT    (OPS * SLOT)        /* what is only read, then ... */
+#define CONSTANT    (OPS * SLOT)        /* a part that is only read, then ... */
 #define WORDS       (CONSTANT + SLOT)   /* ... two words */
 #define LENGTH      (WORDS + 16)
 #define STEP_NS     20000
@@ -117,7 +117,7 @@ static void give(Side *to, const uint8_t *frame, size_t bytes)
     send(to->m->wire, frame, bytes, MSG_DONTWAIT);
 }
 
-/* What one side has sent, all of it; some is lost, doubled, late. */
+/* One side's frames, all of them; some are lost, doubled, late. */
 static void carry(Side *from, Side *to)
 {
     size_t n;
@@ -241,7 +241,7 @@ static void completed(Side *s, const Side *peer, uint32_t n,
     }
 }
 
-/* The other side's next one, and what it is about is here. */
+/* The other side's next one, and its data is here. */
 static void notified(Side *s, const struct unetmm_cqe *cqe)
 {
     uint32_t n = s->notified++ * K_NUM + K_NOTIFY;
@@ -267,7 +267,7 @@ static void take(Side *s, Side *peer)
             uint32_t n = s->done++;
 
             g_assert_cmpuint(cqe.opcode, ==, UNETMM_CQE_SENT);
-            /* What it told the peer has been told before. */
+            /* The peer's notification comes before. */
             take(peer, s);
             completed(s, peer, n, &cqe);
         }

@@ -23,7 +23,7 @@ typedef struct Rig {
     QUnetmmEp tx, rx;
     QUnetmmBuf src, dst;
     uint64_t tx_table, rx_table;
-    uint8_t data[RIG_BYTES];            /* what src holds, by virtual address */
+    uint8_t data[RIG_BYTES];            /* contents of src, by address */
 } Rig;
 
 static void rig_pin(Rig *r, uint64_t table, const QUnetmmBuf *buf)
@@ -223,7 +223,7 @@ static void test_wrap(void *obj, void *data, QGuestAllocator *alloc)
     rig_down(&r);
 }
 
-/* More than one budget: what is left runs by itself, in order. */
+/* More than one budget: the rest runs later, in order. */
 static void test_budget(void *obj, void *data, QGuestAllocator *alloc)
 {
     Rig r;
@@ -766,7 +766,7 @@ static void test_control(void *obj, void *data, QGuestAllocator *alloc)
     qunetmm_buf_free(&buf);
 }
 
-/* Nobody has a wire here: what leaves the card is refused, not lost quietly. */
+/* Nobody has a wire here: frames that leave are refused, not just lost. */
 static void test_no_wire(void *obj, void *data, QGuestAllocator *alloc)
 {
     static const uint8_t other[] = { 0x52, 0x54, 0, 9, 9, 9 };

@@ -2,8 +2,8 @@
  * unetmm qtests: one-sided operations, windows and proxy pages on a reliable
  * channel of the card itself
  *
- * The core's unit tests know the protocol; here is what only QEMU has: guest
- * memory, and an atomic on it.
+ * The core's unit tests know the protocol; here is QEMU's part: guest memory,
+ * and an atomic on it.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -25,7 +25,7 @@
 typedef struct Rig {
     QUnetmm *c;
     QTestState *qts;
-    QUnetmmEp a, b;                     /* a uses what b exports */
+    QUnetmmEp a, b;                     /* a uses exports of b */
     QUnetmmBuf mine, theirs;
 } Rig;
 
@@ -343,7 +343,7 @@ static void test_combining(void *obj, void *data, QGuestAllocator *alloc)
     g_assert_cmpuint(window_count(&r, UNETMM_C_window_packets), ==, 1);
     rig_fence(&r);
     expect_stored(&r, 0, bytes, 16);
-    /* The fence takes what is begun with it; so does time. */
+    /* The fence completes a packet that is begun; time does the same. */
     store(&r, bar, 100, bytes, 8);
     g_assert_cmpuint(window_count(&r, UNETMM_C_window_packets), ==, 1);
     rig_fence(&r);
@@ -543,7 +543,7 @@ static void redirect_up(Rig *r, QUnetmm *c, uint64_t *slots)
     rig_import(r);
 }
 
-/* What is absent goes to a slot, and is told of when it has been copied. */
+/* A packet for an absent page goes to a slot, then is copied and told. */
 static void test_redirect(void *obj, void *data, QGuestAllocator *alloc)
 {
     struct unetmm_cmd done = { .opcode = UNETMM_CMD_SYSBUF_DONE };
@@ -582,7 +582,7 @@ static void test_redirect(void *obj, void *data, QGuestAllocator *alloc)
     qunetmm_wait_counter(r.c, UNETMM_C_sends_done, 1);
     qunetmm_expect(&r.a, UNETMM_CQE_SENT, UNETMM_ST_OK, sqe.cookie);
     qunetmm_expect(&r.b, UNETMM_CQE_NOTIFY, UNETMM_ST_OK, 99);
-    /* The card itself has not touched what is absent. */
+    /* The card itself has not touched the absent page. */
     rig_down(&r);
 }
 

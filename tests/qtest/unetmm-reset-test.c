@@ -158,7 +158,7 @@ static void check_reset_registers(QUnetmm *c)
         }
     }
     for (unsigned i = 0; i < UNETMM_NUM_COUNTERS; i++) {
-        /* What resets have ended is the one that they leave. */
+        /* Only the counter of work ended by resets remains. */
         if (i != UNETMM_C_drop_reset) {
             g_assert_cmpuint(qunetmm_counter(c, i), ==, 0);
         }

@@ -63,7 +63,7 @@ static void test_ring_locked(void *obj, void *data, QGuestAllocator *alloc)
             qunetmm_ring_write(c, r, reg, value + 64);
             g_assert_cmphex(qunetmm_ring_read(c, r, reg), ==, value);
         }
-        /* Enabling what is enabled changes nothing. */
+        /* Enabling an enabled ring changes nothing. */
         qunetmm_ring_write(c, r, UNETMM_RING_ENABLE, 1);
         g_assert_cmphex(qunetmm_ring_read(c, r, UNETMM_RING_ENABLE), ==, 1);
         qunetmm_ring_write(c, r, UNETMM_RING_MODERATE, 17);

@@ -110,7 +110,7 @@ static void test_receive(void)
     scene_down(&s);
 }
 
-/* A reset drops effects that wait; so does the end of the machine. */
+/* A reset drops effects that wait, like the end of the machine. */
 static void test_reset(void)
 {
     uint8_t frame[2048];

@@ -178,7 +178,7 @@ static void test_miss(void *obj, void *data, QGuestAllocator *alloc)
     g_assert_cmpuint(qunetmm_counter(r.c, UNETMM_C_faults_send), ==, 2);
     g_assert_cmpuint(qunetmm_counter(r.c, UNETMM_C_faults_head), ==, 1);
     g_assert_cmpuint(tlb_used(&r), ==, PAGES + 3);
-    /* An answer to what is no longer asked. */
+    /* An answer to a miss that is no longer asked. */
     g_assert_cmpuint(qunetmm_reply(r.c, 1, f.fault_id, UNETMM_REPLY_RETRY, 0),
                      ==, UNETMM_CS_STALE);
     rig_down(&r);
@@ -428,7 +428,7 @@ static void test_batch(void *obj, void *data, QGuestAllocator *alloc)
     rig_down(&r);
 }
 
-/* What was written through a translation is said when it is evicted. */
+/* The eviction of a written translation is dirty. */
 static void test_dirty(void *obj, void *data, QGuestAllocator *alloc)
 {
     uint64_t pte;
@@ -626,7 +626,7 @@ static void test_shadow_lock(void *obj, void *data, QGuestAllocator *alloc)
     qunetmm_send(&r.tx, CHANNEL, 1, va(0), UNETMM_PAGE_BYTES);
     word = qtest_readq(r.qts, from);
     g_assert_cmphex(word, ==, r.src.addr | QUNETMM_RW | UNETMM_PTE_LOCK);
-    /* The driver takes it away: who has it locked keeps it till the end. */
+    /* The driver takes it away: a transfer's lock keeps it till the end. */
     qtest_writeq(r.qts, from, word & ~QUNETMM_RW);
     qtest_clock_step(r.qts, PAGE_NS);
     g_assert_cmphex(qtest_readq(r.qts, from), ==, r.src.addr);
@@ -738,7 +738,7 @@ static void test_fault_full(void *obj, void *data, QGuestAllocator *alloc)
     rig_down(&r);
 }
 
-/* tlb-sets=4, no victims: what nobody can be told of is not evicted. */
+/* tlb-sets=4, no victims: no eviction without room to report it. */
 static void test_evict_full(void *obj, void *data, QGuestAllocator *alloc)
 {
     uint32_t taken;
@@ -942,7 +942,7 @@ static void unetmm_register_tlb_tests(void)
     qos_add_test("max-faults", "unetmm", test_max_faults, &one);
 }
 
-/* What misbehaves on request. */
+/* Misbehaviour on request. */
 static void unetmm_register_knob_tests(void)
 {
     QOSGraphTestOptions plain = { };

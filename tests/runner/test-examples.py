@@ -45,13 +45,13 @@ def scripts():
 
 
 def tools():
-    """Likewise."""
+    """The names of the tools."""
     return sorted(name for name in os.listdir(TOOLS)
                   if re.fullmatch(r"unetmm-[a-z]+", name))
 
 
 def help_of(program):
-    """What --help says."""
+    """The text of --help."""
     status, text = ended(f"{program} --help")
     assert status == 0 and len(text) > 200, (program, status, text)
     return text
@@ -84,7 +84,7 @@ def manuals():
 
 
 def manual_section(text, name):
-    """What stands below a heading."""
+    """The text below a heading."""
     found = re.search(rf"^\.SH {name}\S*\n(.*?)(?=^\.SH|\Z)", text,
                       flags=re.M | re.S)
     return found[1] if found else ""
@@ -184,7 +184,7 @@ def documents_commands_are_taken():
 
 def properties():
     """The names in the card's table of explanations (a qtest compares that
-    with what QEMU lists), and in that of its knobs."""
+    with QEMU's list), and in that of its knobs."""
     with open(os.path.join(ROOT, "hw", "net", "unetmm", "shell/qom.c"),
               encoding="utf-8") as file:
         names = set(re.findall(r'(?:^    \{ |KNOB\w*\(|_property_add\(class, )'

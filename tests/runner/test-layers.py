@@ -39,7 +39,7 @@ CLEAN = {
 
 BELOW = "int unetmm_other(int a)\n{\n    return %s;\n}\n"
 
-# (what is shown, files that are other than in the clean tree, the broken rules)
+# (the case, files that are other than in the clean tree, the broken rules)
 CASES = (
     ("nothing is wrong with a clean tree", {}, []),
     ("a function of a higher room is called",
@@ -104,7 +104,7 @@ def tree(base, files):
 
 
 def wrong(base, expected):
-    """What is not as expected of a tree, or nothing."""
+    """The difference from the expected result, or nothing."""
     status, output = layers(base, "--json")
     if status != bool(expected):
         return f"exit status {status}: {output}"

@@ -20,7 +20,7 @@ BEFORE = b"\x55" * 37         # the fields of PCI and MSI-X
 
 
 def new_block():
-    """What a card that has just been made saves."""
+    """The saved state of a card that has just been made."""
     return subprocess.run([PROGRAM, "--new"], stdout=subprocess.PIPE,
                           check=True).stdout
 
@@ -48,7 +48,7 @@ def section(number, name, block):
 
 
 def device(name, block):
-    """What the description says of it."""
+    """The card's entry in the description."""
     return {"name": name, "instance_id": 0, "vmsd_name": "unetmm",
             "version": 1, "fields": [
                 {"name": "parent_obj", "type": "struct", "size": 30},

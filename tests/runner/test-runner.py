@@ -19,7 +19,7 @@ ROOT = os.path.realpath(sys.argv[1])
 
 
 def load(name, *path):
-    """A file of Python's, whatever its name, as a module."""
+    """A file of Python, whatever its name, as a module."""
     path = os.path.join(ROOT, *path)
     loader = importlib.machinery.SourceFileLoader(name, path)
     module = importlib.util.module_from_spec(
@@ -116,7 +116,7 @@ SKIPS = """\
 
 
 def judged(kernel, name, outcome="skipped"):
-    """What becomes of a test by the list above."""
+    """The outcome of a test by the list above."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write(SKIPS)
         file.flush()
@@ -135,7 +135,7 @@ def a_skip_must_be_allowed_on_its_kernel():
 
 
 def an_expected_complaint_is_expected_once():
-    """What a test announces may be said once, and must be."""
+    """An announced complaint may come once, and must come."""
     says = "unetmm: the card is given up: a command does not complete"
     announced = "unetmm-test expects: the card is given up: a command"
     assert run.complaints([says]) == [says]

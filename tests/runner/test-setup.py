@@ -75,7 +75,7 @@ class Machine:
         return done.returncode, done.stdout
 
     def asked(self):
-        """What apt-get was told."""
+        """The arguments of apt-get."""
         path = os.path.join(self._directory, "asked")
         if not os.path.exists(path):
             return []
@@ -84,14 +84,14 @@ class Machine:
 
 
 def targets():
-    """What scripts/setup --list prints."""
+    """The output of scripts/setup --list."""
     done = subprocess.run([os.path.join(SCRIPTS, "setup"), "--list"],
                           stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout.split()
 
 
 def setup_installs_what_draws():
-    """The message names a step, and that installs what was missing."""
+    """The message names a step, and that installs the missing packages."""
     with tempfile.TemporaryDirectory() as directory:
         machine = Machine(directory)
         status, text = machine.run(os.path.join(SCRIPTS, "bench"), "--plots",

@@ -155,7 +155,7 @@ static void sim_ref(SimProc *p, uint64_t vpn, SimDir dir)
     for (unsigned k = 0; k < SIM_SIZES; k++) {
         SimCount *count = &p->sim->count[k];
 
-        /* What nobody has seen cannot be in any TLB. */
+        /* A page never seen cannot be in any TLB. */
         SIM_CHECK(!first || missed[k]);
         if (missed[k]) {
             (first ? count->compulsory : count->other)[dir]++;

@@ -2,10 +2,10 @@
  * unetmm: computers for the TLB simulation: memory, messages, and the card's
  * TLB in several sizes at once
  *
- * A program runs as one or more processes; what a process sends and receives is
- * really copied, out of its memory and into its receive buffers.  Each page that
- * a transfer touches is one reference to the TLB of the process's computer, by
- * the card's own tlb/tlb.c; after a miss the page is inserted.
+ * A program runs as one or more processes; messages are really copied, out of
+ * its memory and into its receive buffers.  Each page that a transfer touches
+ * is one reference to the TLB of the process's computer, by the card's own
+ * tlb/tlb.c; after a miss the page is inserted.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -62,7 +62,7 @@ typedef struct SimProc {
     uint32_t rx_next, small_next;
 } SimProc;
 
-/* What a message of a parallel program says: an active message. */
+/* The header of a message of a parallel program: an active message. */
 typedef struct SimHeader {
     uint32_t op, len;
     uint64_t arg[4];

@@ -25,7 +25,7 @@ typedef struct Session {
     uint32_t ring;                      /* telnet: how far in its ring */
 } Session;
 
-/* To the peer; what has arrived there is what was sent. */
+/* To the peer; the bytes that arrive there are the sent ones. */
 static void session_send(Session *s, uint64_t addr, uint32_t bytes)
 {
     uint64_t at = sim_message(s->me, &s->peer, addr, bytes);

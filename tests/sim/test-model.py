@@ -31,11 +31,11 @@ class Tlb:
         self._most = victims
         self._in_set = {}
         self._victims = collections.OrderedDict()
-        # What a miss has brought is not moved before the next miss.
+        # A page brought by a miss is not moved before the next miss.
         self._last = None
 
     def _displace(self, where):
-        """What is in a set goes to the victims, and the oldest of them away."""
+        """The page of a set goes to the victims, and the oldest of them away."""
         page = self._in_set.pop(where, None)
         if page is None:
             return
@@ -64,7 +64,7 @@ class Tlb:
 
 
 def replayed(sets, victims, references):
-    """What the card's own says."""
+    """The results of the card's own TLB."""
     text = "".join(f"{space} {page}\n" for space, page in references)
     done = subprocess.run([REPLAY, str(sets), str(victims)], input=text,
                           stdout=subprocess.PIPE, text=True, check=True)
@@ -105,7 +105,8 @@ def chance_agrees_one_by_one():
     assert min(seen[word] for word in "SVM") > 5000, seen
 
 
-# ---- What can be told without one --------------------------------------------------
+# ---- Checks without a model
+# --------------------------------------------------------
 
 
 def loops_are_as_computed():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Tests of unetmm-kv with clients on the host, for tests/tools/run.
 
-Without a card: the server is a process of the host's, under the sanitizers, and its
+Without a card: the server is a process of the host, under the sanitizers, and its
 wire a UNIX socket to libslirp in a QEMU without a machine.  With one: in a guest.
 """
 
@@ -131,7 +131,7 @@ def kv_wire_hostile(directory):
         crowd = [wire.connect() for _ in range(60)]
         for sock in crowd:
             sock.close()
-        # Whoever comes now, when they have gone, is served.
+        # New clients, when they have gone, are served.
         deadline = time.monotonic() + LIMIT
         while True:
             try:

@@ -62,10 +62,10 @@ def suite_listed(directory):
     require(lines[-1] == CLOSING, lines[-1])
     require(lines[-2] == "unsteady in made-up: one/a.d.tlb: dice: too few",
             lines[-2])
-    # What it said, and the command, where it failed.
+    # Its output, and the command, where it failed.
     require("    | # it said so" in lines and
             any("--only one/a.d.tlb" in line for line in lines),
-            "what it said is not shown")
+            "its output is not shown")
 
 
 def suite_unlisted(directory):
@@ -80,7 +80,7 @@ def suite_unlisted(directory):
 
 
 def suite_failed(directory):
-    """suite: a list of what is unsteady excuses no failure"""
+    """suite: a list of unsteady tests excuses no failure"""
     tap = TAP.replace("ok 4 - one/a.e", "not ok 4 - one/a.e")
     status, lines, _ = run(directory,
                            "one/a.d.tlb: dice\none/a.e.tlb: dice\n", tap)

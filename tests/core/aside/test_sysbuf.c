@@ -267,7 +267,7 @@ static void test_write(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_writes), 1);
 }
 
-/* What comes later for the page waits behind it, though the page is there. */
+/* A later packet for the page waits behind it, though the page is there. */
 static void test_follows(void **state)
 {
     Fix *f = *state;
@@ -377,7 +377,7 @@ static void test_movable(void **state)
     assert_int_equal(f->d.full->len, 0);
 }
 
-/* A request behind it waits for its turn, and sees what was written. */
+/* A request behind it waits for its turn, and reads the written bytes. */
 static void test_read_behind(void **state)
 {
     Fix *f = *state;
@@ -401,7 +401,7 @@ static void test_read_behind(void **state)
     assert_int_equal(frame.data[99], 0x66);
 }
 
-/* ---- What goes wrong ---------------------------------------------------- */
+/* ---- Errors ------------------------------------------------------------- */
 
 static void test_failed(void **state)
 {
@@ -425,7 +425,7 @@ static void test_failed(void **state)
     fake_expect_none(&f->a);
 }
 
-/* The region goes meanwhile: what is in a slot is rejected. */
+/* The region goes meanwhile: the packet in a slot is rejected. */
 static void test_region_gone(void **state)
 {
     Fix *f = *state;
@@ -577,7 +577,7 @@ static void test_send_behind_cq_full(void **state)
     fake_expect_none(&f->a);
     fake_ring_bell(&f->a);
     expect_ack_of(f, 0, 0, UNETMM_ACK_OK);
-    /* The packet comes again, and is not taken for what is there. */
+    /* The packet comes again, and is not taken for the one in the slot. */
     give_send(f, 0, 0, 700, 700, 0x72);
     assert_int_equal(fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK,
                                  9).len, 700);
@@ -717,7 +717,7 @@ static void test_probe(void **state)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
 }
 
-/* What is on its way has its time, though the next packet can have a credit. */
+/* Packets on their way keep their timeout, though a credit has come. */
 static void test_granted_and_lost(void **state)
 {
     struct unetmm_sqe write = peer_sqe(UNETMM_OP_WRITE, 0, PEER_MTU, 0, 1);
@@ -793,7 +793,7 @@ static void test_pending(void **state)
     fake_expect_none(&f->a);
     peer_ack(f, PEER_MY + 1, 0);
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
-    /* Of what was never sent it cannot be said, nor limits from far away. */
+    /* It is invalid for packets never sent, and with limits far away. */
     expect_count(&f->h, drop_rel_ack, 1,
                  peer_ack_as(f, PEER_MY + 1, 0, UNETMM_ACK_PENDING, 0));
     expect_count(&f->h, drop_rel_ack, 0,

@@ -320,7 +320,7 @@ static void test_reply_to_table_source(void **state)
  * in its queues each time: the list of endpoints to serve holds it once, and
  * nobody else falls out of the list.
  */
-/* With what a policy is allowed, as the specification has it. */
+/* The sources and channels of each policy, by the specification. */
 static const struct {
     bool fixed, brought, raw, type[2];
 } allowed[] = {
@@ -432,7 +432,7 @@ static void test_create_destroy_storm(void **state)
 
 #define WINDOW_PAGE 1
 
-/* What can be asked of an endpoint with an import and a reliable channel. */
+/* Commands for an endpoint with an import and a reliable channel. */
 static const struct unetmm_cmd asked[] = {
     { .opcode = UNETMM_CMD_CHANNEL_SET,
       .channel = { .channel = 7, .peer_mac = { 2, 0, 0, 0, 0, 9 },
@@ -461,7 +461,7 @@ static void ask_all(Fix *f, uint16_t ep, bool answered)
 
         c.ep = ep;
         status = cmd(f, c);
-        /* Pages are cleared by their numbers, whoever had them. */
+        /* Pages are cleared by their numbers, for any endpoint. */
         if (answered ? status != UNETMM_CS_OK :
             status != UNETMM_CS_BAD_ID && c.opcode != UNETMM_CMD_WINDOW_CLEAR &&
             c.opcode != UNETMM_CMD_PROXY_CLEAR) {
@@ -510,7 +510,7 @@ static void test_control_endpoint(void **state)
     control.policy = UNETMM_POLICY_DROP;
     fake_ep_create(&control);
     ask_all(f, 0, false);
-    /* Nor have those that there are not. */
+    /* The same for numbers beyond the last endpoint. */
     ask_all(f, 6, false);
     ask_all(f, f->h.core.params.endpoints, false);
     ask_all(f, 0xffff, false);

@@ -154,7 +154,7 @@ static void test_turns_are_carried(void **state)
     expect_count(&f->h, turns, 1, unetmm_core_run(&f->h.core));
 }
 
-/* What the net layer has waits for a new budget, and is asked for then. */
+/* Frames in the net layer wait for a new budget, and are asked for then. */
 static void test_arrivals_budget(void **state)
 {
     Fix *f = *state;
@@ -423,7 +423,7 @@ static void test_armed_once(void **state)
     arm(&f->a, 0);
     deliver(f, 5);
     assert_int_equal(notified(f, 1), 0);
-    /* Armed for what is there already: at once, by any turn. */
+    /* Armed for completions that are there: at once, by any turn. */
     arm(&f->a, ARM(2));
     fake_ring_bell(&f->a);
     assert_int_equal(notified(f, 1), 1);

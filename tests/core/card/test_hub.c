@@ -1,10 +1,10 @@
 /*
- * unetmm: two cards on a hub of QEMU's, in one main loop
+ * unetmm: two cards on a hub of QEMU, in one main loop
  *
  * A hub hands a frame on at once, on the sender's stack, and a frame that had to wait
- * is delivered, and its sender told, by whoever can receive again: all of that
- * is one turn of the main loop.  Whatever two cards have to say to each other,
- * one turn must not move more than their budgets.
+ * is delivered, and its sender told, by the card that can receive again: all
+ * of that is one turn of the main loop.  Whatever two cards have to say to
+ * each other, one turn must not move more than their budgets.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -107,7 +107,7 @@ static void give(Card *to, const uint8_t *data, size_t bytes)
     }
 }
 
-/* What a card's port of the hub has kept; its sender is told of each. */
+/* Frames that a card's port of the hub has kept; its sender is told. */
 static void flush_out(Card *from)
 {
     while (!from->out.delivering && !g_queue_is_empty(&from->out.waiting)) {

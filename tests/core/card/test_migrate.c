@@ -3,9 +3,9 @@
  *
  * The other test programs run a second time with that at every step
  * (UNETMM_MIGRATE, see meson.build).  Here: a run with it and one without come
- * to the same end, bit for bit; what must not fit together is refused; and a
- * stream that somebody has changed is refused or does no harm.  UNETMM_SEED
- * chooses the run.
+ * to the same end, bit for bit; states that do not fit the card are refused;
+ * and a stream that somebody has changed is refused or does no harm.
+ * UNETMM_SEED chooses the run.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -417,7 +417,7 @@ static void test_paused_interrupt(void **state)
     assert_int_equal(*sent, 2);
 }
 
-/* An answer that was late, and is due: whoever waits for it waits on. */
+/* An answer that was late, and is due: those that wait for it wait on. */
 static void test_paused_miss(void **state)
 {
     Fix *f = *state;
@@ -504,7 +504,7 @@ static void test_snapshot(void **state)
     g_byte_array_unref(again);
 }
 
-/* ---- What does not fit together ----------------------------------------- */
+/* ---- States of another card --------------------------------------------- */
 
 #define OTHERS(X) \
     X("endpoints", endpoints, 9) \
@@ -671,7 +671,7 @@ static void test_saved_params_wrong(void **state)
 
 /* ---- Streams that somebody has changed ---------------------------------- */
 
-/* What no card can be, each with a part of the sentence that says so. */
+/* Impossible states, each with a part of the sentence that refuses it. */
 #define LIES(X) \
     X(c->eps[2].heads[1].len = 0, "a free buffer that it would have refused") \
     X(c->eps[2].heads[1].addr = -5, "a free buffer that it would have") \

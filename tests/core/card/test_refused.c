@@ -59,7 +59,7 @@ static void bus_begin(FakeHost *h, FakeDriver *d, uint64_t number)
     h->may_access = may_access;
 }
 
-/* ---- What the process is told ------------------------------------------- */
+/* ---- The process's completions ------------------------------------------ */
 
 typedef struct Told {
     unsigned sent[COOKIES], buffers[COOKIES];
@@ -112,7 +112,7 @@ static uint64_t drops(FakeHost *h)
     return n;
 }
 
-/* Until what has no answer from the peer has been given up. */
+/* Until operations without an answer from the peer have been given up. */
 static void settle(FakeHost *h, FakeDriver *d, FakeEp *ep, Told *told)
 {
     for (unsigned i = 0; i < 12; i++) {
@@ -124,7 +124,7 @@ static void settle(FakeHost *h, FakeDriver *d, FakeEp *ep, Told *told)
     }
 }
 
-/* What holds whichever access was refused. */
+/* Invariants, whichever access was refused. */
 static void check_card(FakeHost *h, FakeEp *ep, const Told *told)
 {
     const UnetmmEp *e = &h->core.eps[ep->id];
@@ -245,7 +245,7 @@ static void give(Fix *f, Told *told, struct unetmm_frame h, uint32_t len)
         h.handle = PEER_REGION;
         h.offset = PEER_KEY;
     }
-    /* What has not been taken comes again, as its sender would have it. */
+    /* Packets not taken come again, as their sender would have it. */
     for (unsigned i = 0; i < 3; i++) {
         const UnetmmRel *rel = f->h.core.eps[1].rels;
 
@@ -256,7 +256,7 @@ static void give(Fix *f, Told *told, struct unetmm_frame h, uint32_t len)
     }
 }
 
-/* What is absent goes to the system buffer. */
+/* Packets for absent pages go to the system buffer. */
 static void open_redirecting(Fix *f)
 {
     const struct unetmm_cmd_channel how = {
@@ -482,7 +482,7 @@ static void test_scenes(void **state)
 
 /* ---- Slots --------------------------------------------------------------- */
 
-/* The driver copies what is in the backup ring, unless nobody wants it. */
+/* The driver copies packets of the backup ring, unless nobody wants them. */
 static void serve_backups(Slots *t)
 {
     fake_serve(&t->d);
@@ -563,7 +563,7 @@ static bool refuse_in_slots(uint16_t bits, bool is_slow, uint64_t number)
     if (bits) {
         uint64_t landed = fake_counter(&t->h, UNETMM_C_rx_frames);
 
-        /* What has landed behind one in the ring may never be shown. */
+        /* Packets behind one in the ring may never be shown. */
         assert_int_equal(landed + drops(&t->h), SLOT_FRAMES);
         assert_true(t->h.core.eps[1].error ? told.received <= landed :
                     told.received == landed);

@@ -139,7 +139,7 @@ static uint64_t card_clock(FakeHost *h)
            (uint64_t)fake_reg(h, UNETMM_REG_CLOCK_HI) << 32;
 }
 
-/* The clock of what the card writes. */
+/* The clock of the card's records. */
 static void test_clock(void **state)
 {
     Fix *f = *state;
@@ -555,7 +555,7 @@ static void test_bad_fault_ring_is_fatal(void **state)
     fake_send_at(&f->a, FIX_WIRE, FIX_VA, 100, 1);
     fake_ring_bell(&f->a);
     assert_true(fake_reg(&f->h, UNETMM_REG_STATUS) & UNETMM_STATUS_FATAL);
-    /* What was not written has not been asked, and is not counted. */
+    /* A record not written has not been asked, and is not counted. */
     assert_int_equal(f->h.core.misses_asked, 0);
     assert_int_equal(fake_counter(&f->h, UNETMM_C_faults_send), 0);
 }
@@ -605,10 +605,10 @@ static void test_events(void **state)
     assert_int_equal(fake_reg(h, UNETMM_REG_EVENTS),
                      UNETMM_EVENT_CMD | UNETMM_EVENT_LINK);
     assert_int_equal(h->interrupts[UNETMM_VEC_EVENT], 0);
-    /* Unmasking raises what waits. */
+    /* Unmasking raises pending events. */
     fake_set_reg(h, UNETMM_REG_EVENT_MASK, UNETMM_EVENT_LINK);
     assert_int_equal(h->interrupts[UNETMM_VEC_EVENT], 1);
-    /* W1C: zeros clear nothing; what is left is raised again. */
+    /* W1C: zeros clear nothing; remaining events are raised again. */
     fake_set_reg(h, UNETMM_REG_EVENTS, UNETMM_EVENT_CMD);
     assert_int_equal(fake_reg(h, UNETMM_REG_EVENTS), UNETMM_EVENT_LINK);
     assert_int_equal(h->interrupts[UNETMM_VEC_EVENT], 2);
@@ -677,7 +677,7 @@ static void test_reset_is_power_on(void **state)
     fake_set_reg(h, UNETMM_REG_INV_SPACE, 1);
     fake_set_reg(h, UNETMM_REG_EP_SEL, 1);
     fake_set_reg(h, UNETMM_REG_CTRL, UNETMM_CTRL_RESET);
-    /* All counters but the one that says what resets have ended. */
+    /* All counters but the one of work that resets have ended. */
     for (unsigned i = 0; i < UNETMM_NUM_COUNTERS; i++) {
         assert_int_equal(fake_counter(h, i), i == UNETMM_C_drop_reset);
     }
@@ -817,7 +817,7 @@ typedef struct Grows {
     uint64_t least;             /* bytes, of one that is in use */
 } Grows;
 
-/* What a host believes that a card can have saved, and no more. */
+/* The most that a host takes for a card's saved state. */
 static void test_save_limit(void **state)
 {
 #define GROWS(name, least) { #name, offsetof(UnetmmParams, name), least }

@@ -411,7 +411,7 @@ static void refused_miss(UnetmmMiss *miss)
     miss->npages = 1;
 }
 
-/* Endpoint 3 does not exist, nor does the last reliable channel. */
+/* Endpoint 3 and the last reliable channel do not exist. */
 LIE(miss_of_nobody, refused_miss(&c->misses[3 * UNETMM_EP_MISSES]))
 LIE(miss_of_no_channel, refused_miss(&c->misses[unetmm_misses(c) - 1]))
 
@@ -419,7 +419,7 @@ static void test_landing(void **state)
 {
     TELL(slow, landing, the_truth, NULL);
     TELL(slow, landing, endless_write, "lands where it cannot");
-    /* What is missing may be the end of the long one, and this one the next. */
+    /* The missing page may end the long one, and this one be the next. */
     TELL(slow, landing, miss_of_nobody, "is of no endpoint");
     TELL(slow, landing, miss_of_no_channel, "is of no endpoint");
     TELL(slow, landing_early, the_truth, NULL);
@@ -636,7 +636,7 @@ static void test_slots(void **state)
 {
     TELL(NULL, redirected, the_truth, NULL);
     TELL(NULL, redirected, two_of_one_packet, "a slot that it has not");
-    TELL(NULL, redirected, of_nobody, "what nobody waits for");
+    TELL(NULL, redirected, of_nobody, "that none waits for");
     TELL(NULL, redirected, one_too_few, "a slot that it has not");
     TELL(NULL, redirected, one_too_many, "more slots than it has");
     TELL(NULL, redirected, reported_twice, "to be reported twice");
@@ -680,15 +680,15 @@ static void test_held_up_moved(void **state)
 
 /*
  * All values of the scenes below, by path without numbers, with their sizes: a
- * card that reads what another one wrote relies on each of them.  Whoever
- * changes a line raises STATE_VERSION (card/save.c).  With UNETMM_LAYOUT in the
+ * card that reads another one's state relies on each of them.  A change of a
+ * line raises STATE_VERSION (card/save.c).  With UNETMM_LAYOUT in the
  * environment the test prints the lines as they are now.
  */
 static const char *const layout[] = {
 #include "saved_layout.h"
 };
 
-/* "ep.channel.mtu 4"; what stands in brackets is left out. */
+/* "ep.channel.mtu 4"; the part in brackets is left out. */
 static void note_value(void *opaque, const UnetmmValue *value)
 {
     GHashTable *found = opaque;

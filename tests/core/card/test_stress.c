@@ -440,7 +440,7 @@ static void stress_open(Stress *s)
     fake_connect(&s->c, &s->d, FIX_LOCAL, 65536);
 }
 
-/* Whatever the others did: what was sent is there, or is counted. */
+/* Whatever the others did: each message is there, or is counted. */
 static void check_innocent(Stress *s)
 {
     static const enum unetmm_counter drops[] = {
@@ -791,7 +791,7 @@ static void scribble(Stress *s)
     fake_write(&s->f->h, at, &v, 8);
 }
 
-/* What a living endpoint's process would write: a descriptor, an index. */
+/* A living endpoint's process writes: a descriptor, an index. */
 static void scribble_well(Stress *s)
 {
     UnetmmEp *live = &s->f->h.core.eps[rnd(s, 8)];

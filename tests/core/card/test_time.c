@@ -57,7 +57,7 @@ static void test_send_takes_its_time(void **state)
     assert_int_equal(f->h.core.tlb.moving, 0);
 }
 
-/* The data is what lies there at the end of the page's time. */
+/* The data is that of the end of the page's time. */
 static void test_data_moves_at_the_end(void **state)
 {
     Fix *f = *state;

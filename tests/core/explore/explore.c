@@ -52,7 +52,7 @@ typedef struct Path {
 } Path;
 
 static World world;
-static Path current;            /* what world has been through */
+static Path current;            /* the actions of world */
 static bool busy;               /* world is being driven */
 static bool settling;
 

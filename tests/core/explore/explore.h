@@ -1,10 +1,10 @@
 /*
- * unetmm: exhaustive exploration of small states: what its files share
+ * unetmm: exhaustive exploration of small states: shared by its files
  *
  * A world is a card with a TLB of two entries, two endpoints, and a model of
- * the driver and the processes that knows what must come of each action.
- * explore.c visits the worlds, explore_act.c acts on one, explore_check.c says
- * what must be true of it, explore_hash.c which two are the same.
+ * the driver and the processes that knows the results of each action.
+ * explore.c visits the worlds, explore_act.c acts on one, explore_check.c has
+ * its invariants, explore_hash.c tells which two are the same.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -22,7 +22,7 @@
 #define X_PAGE_NS       1000
 #define X_SHORT         45              /* bytes: not inline, on one page */
 
-/* What one exploration starts from. */
+/* The start of one exploration. */
 typedef struct Scene {
     const char *name;
     const char *what;
@@ -45,7 +45,7 @@ typedef struct XEp {
     bool lost;                  /* a message ended in the middle of a buffer */
 } XEp;
 
-/* A miss that the driver has read and not answered for good. */
+/* A miss that the driver has read and not yet answered finally. */
 typedef struct XFault {
     struct unetmm_fault f;
     bool deferred;
@@ -92,7 +92,7 @@ void world_again(World *w);
 void world_free(World *w);
 bool world_may(World *w, unsigned action);
 void world_do(World *w, unsigned action);
-/* Lets everything come to its end: what was waited for is given. */
+/* Lets everything come to its end: all waits are answered. */
 void world_settle(World *w);
 int explore_action(const char *name, size_t len);
 

@@ -411,7 +411,7 @@ static void closed(World *w, XEp *x)
     drop_pins(w, x->ep.space, 0, UINT64_MAX);
 }
 
-/* What the card has said since. */
+/* Takes the card's records since. */
 static void world_listen(World *w)
 {
     struct unetmm_cmd_done done;

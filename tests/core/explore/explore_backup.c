@@ -156,7 +156,7 @@ static void restore(const Saved *s)
     g_array_set_size(world.d.buffers, 0);
     current = s->number;
     xb_must(unetmm_core_load(&world.h.core, s->card->data, s->card->len, &why),
-            "what was saved is refused: %s", why);
+            "the saved state is refused: %s", why);
     fake_run_later(&world.h);
 }
 
@@ -167,7 +167,7 @@ typedef struct Counts {
     uint32_t most_waiting;
 } Counts;
 
-/* A state that is new: what may not be done to it, and its end. */
+/* A state that is new: forged answers to it, and its end. */
 static Saved *look_at(uint32_t from, int action)
 {
     Step step = { .from = from, .action = action };
@@ -257,7 +257,7 @@ static void usage(void)
     }
     printf("\nActions: r packet  p post  g, b a page goes, comes back  "
            "s, e resolve, give up\n  f another backup buffer  i driver reads "
-           "its ring  t process takes one\n  a arm the tail  l what lands has "
+           "its ring  t process takes one\n  a arm the tail  l landing data has "
            "landed\n");
 }
 

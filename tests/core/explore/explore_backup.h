@@ -1,5 +1,5 @@
 /*
- * unetmm: exhaustive exploration of the backup ring: what its files share
+ * unetmm: exhaustive exploration of the backup ring: shared by its files
  *
  * A world is a card with one endpoint of policy backup, its process, its driver
  * and the reference (explore_backup_ref.c).  explore_backup.c visits the
@@ -37,7 +37,7 @@ typedef struct XbRecord {
     uint8_t buffer;
 } XbRecord;
 
-/* All but what the card and the memory are: plain, to be copied. */
+/* All but the card and the memory: plain, to be copied. */
 typedef struct XbState {
     Ref ref;
     bool present[XB_PAGES];
@@ -76,7 +76,7 @@ void xb_free(XbWorld *w);
 bool xb_may(const XbWorld *w, unsigned action);
 /* Does it, here and in the reference, and compares all that can be seen. */
 void xb_do(XbWorld *w, unsigned action);
-/* Answers for what is not in the ring are refused, and change nothing. */
+/* Answers for packets not in the ring are refused, and change nothing. */
 void xb_forge(XbWorld *w);
 /* All comes to its end: all that was taken is shown. */
 void xb_settle(XbWorld *w);

@@ -3,8 +3,8 @@
  *
  * Each action is done to the card, by its registers, rings and frames, and to
  * the reference; then completions with their data, indices, records with their
- * data, notifications and counters of drops must be what the reference says,
- * and the card's own words for it, too.  To the paper's rules come those of the
+ * data, notifications and counters of drops must be those of the reference,
+ * and the card's own words, too.  To the paper's rules come those of the
  * card: a place in the completion queue for each that waits, and no packet is
  * put into the ring that cannot be reported.
  *
@@ -124,7 +124,7 @@ void xb_free(XbWorld *w)
     fake_host_free(&w->h);
 }
 
-/* ---- What is seen ---- */
+/* ---- Observations ---- */
 
 static void check_data(XbWorld *w, uint64_t dma, uint32_t packet,
                        const char *where)
@@ -133,7 +133,7 @@ static void check_data(XbWorld *w, uint64_t dma, uint32_t packet,
 
     for (uint32_t i = 0; i < packet_len(packet); i++) {
         xb_must(data[i] == fake_pattern(packet, i),
-                "packet %u is not what is in its %s", packet, where);
+                "packet %u is not in its %s", packet, where);
     }
 }
 
@@ -273,7 +273,7 @@ static void looked(XbWorld *w)
     }
 }
 
-/* The reference's part of what the ring takes. */
+/* The reference's part of the ring's packets. */
 static void ref_arrives(XbWorld *w)
 {
     XbState *st = &w->st;
@@ -393,7 +393,7 @@ bool xb_may(const XbWorld *w, unsigned action)
     case ACT_RECEIVE:
         return !st->flying;
     case ACT_POST:
-        /* What has been shown is taken from its buffer first. */
+        /* A shown packet is taken from its buffer first. */
         return ref_may_post(&st->ref) && st->ref.tail - st->taken < size;
     case ACT_REPLENISH:
         return st->pool;
@@ -461,7 +461,7 @@ void xb_do(XbWorld *w, unsigned action)
     check(w);
 }
 
-/* ---- What nobody may do, and the end ---- */
+/* ---- Forged answers, and the end ---- */
 
 static bool is_answer(const XbWorld *w, uint32_t slot, uint32_t bit)
 {

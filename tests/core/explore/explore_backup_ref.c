@@ -1,5 +1,5 @@
 /*
- * unetmm: what the backup ring is, as the paper has it
+ * unetmm: the backup ring, as the paper has it
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

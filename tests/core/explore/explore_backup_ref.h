@@ -1,10 +1,10 @@
 /*
- * unetmm: what the backup ring is, as the paper has it
+ * unetmm: the backup ring, as the paper has it
  *
  * Written from the prose of NPF's section on Ethernet alone, with its names:
  * size, tail, head, head_offset, bitmap, bm_index.  (Its figure compares the
  * slots left with the ring's size; the prose says that the target must not be
- * beyond the tail, and that is what is here.)  All numbers of slots and packets
+ * beyond the tail, and this file does the same.)  All numbers of slots and packets
  * run freely.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later

@@ -1,11 +1,11 @@
 /*
- * unetmm: exhaustive exploration of small states: what must be true
+ * unetmm: exhaustive exploration of small states: invariants
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "explore.h"
 
-/* ---- What the processes see ---- */
+/* ---- The processes' view ---- */
 
 static void check_bytes(World *w, XEp *x, uint64_t at, uint32_t len)
 {
@@ -110,7 +110,7 @@ static void check_pins(World *w, FakeSpace *s)
     }
 }
 
-/* What moves, moves through an entry that is held, to a page with a pin. */
+/* A page moves through an entry that is held, and has a pin. */
 static void check_moving(World *w, const UnetmmPage *page)
 {
     const UnetmmTlbEntry *e = &w->h.core.tlb.entries[page->id];
@@ -161,7 +161,7 @@ static void count_unread(XEp *x, unsigned *sends, unsigned *buffers)
     }
 }
 
-/* Who waits is waited for, and knows what is known. */
+/* An endpoint that waits has a miss that is waited for. */
 static void check_waiting(World *w, UnetmmEp *ep)
 {
     must((ep->tx.blocked_on == UNETMM_BLOCKED_FAULT) ==
@@ -200,7 +200,7 @@ static void check_ep(World *w, XEp *x)
          ep->sq_cons, x->completed + sends);
     must(ep->nheads <= x->posted - ep->fq_cons, "more heads than buffers");
     must(unetmm_ep_cq_room(ep) >= ep->landing,
-         "endpoint %u: no place for the completion of what is landing",
+         "endpoint %u: no place for the completion of landing messages",
          ep->id);
     check_waiting(w, ep);
     if (ep->tx.moving) {
@@ -263,7 +263,7 @@ static bool somebodys(World *w, const FakeSpace *s, uint64_t at)
     return mine;
 }
 
-/* Nothing but buffers and what was sent has ever been written. */
+/* Nothing but buffers and sent bytes has ever been written. */
 static void check_outside(World *w, FakeSpace *s)
 {
     GHashTableIter iter;

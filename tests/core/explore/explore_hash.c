@@ -2,10 +2,10 @@
  * unetmm: exhaustive exploration of small states: which two are the same
  *
  * Two worlds are the same if nothing that can still happen tells them apart.
- * So what counts goes in, relative where it is absolute: an age as a rank, a
- * deadline as a distance, a generation as "stale".  Counters, clocks, tags and
- * the places of entries in a ring stay out.  Too much here only costs time; too
- * little would hide states.
+ * So all state that counts goes in, relative where it is absolute: an age as a
+ * rank, a deadline as a distance, a generation as "stale".  Counters, clocks,
+ * tags and the places of entries in a ring stay out.  Too much here only costs
+ * time; too little would hide states.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -67,7 +67,7 @@ static uint64_t hash_tx(uint64_t h, const UnetmmTransfer *tx, int64_t now)
     if (tx->moving) {
         h = mix(h, tx->page.id | (tx->deadline_ns - now) << 8);
     }
-    /* Only what has been gathered counts. */
+    /* Only gathered bytes count. */
     return tx->frame ? mix_bytes(h, tx->frame + sizeof(struct unetmm_frame),
                                  MIN(tx->done, 4)) : h;
 }

@@ -10,7 +10,7 @@
 #define ADD     UNETMM_ATOMIC_ADD
 #define SWAP    UNETMM_ATOMIC_SWAP
 
-/* ---- Who executes ------------------------------------------------------- */
+/* ---- The executing card ------------------------------------------------- */
 
 static void give(Fix *f, uint32_t psn, uint64_t at, uint32_t what, uint64_t a,
                  uint64_t b)
@@ -175,7 +175,7 @@ static void test_rejects(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_atomics), 1);
 }
 
-/* What was rejected is not executed when it comes late, whatever is there. */
+/* A rejected atomic is not executed when it comes late, in any case. */
 static void test_rejected_for_good(void **state)
 {
     Fix *f = *state;
@@ -278,7 +278,7 @@ static void test_contended(void **state)
     assert_int_equal(word(f, 0), 7);
 }
 
-/* ---- Who asks ----------------------------------------------------------- */
+/* ---- The asking card ---------------------------------------------------- */
 
 static void post(Fix *f, uint8_t op, uint64_t a, uint64_t b, uint64_t cookie,
                  uint8_t flags)

@@ -2,8 +2,9 @@
  * unetmm: reliable channels: free buffers that do not fit into the TLB together
  *
  * Endpoint a has a reliable channel to the peer on the wire, or to endpoint b on
- * the card itself.  A message needs of its buffer what a packet touches, so it gets
- * through however few pages there are at a time, at a bounded number of misses.
+ * the card itself.  A message needs only the pages of its buffer that a packet
+ * touches, so it gets through however few pages there are at a time, at a
+ * bounded number of misses.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -63,7 +64,7 @@ static void give(Fix *f, uint32_t psn, uint32_t offset, uint32_t n)
     fake_deliver(&f->h, frame);
 }
 
-/* What the card says last; then it has said nothing. */
+/* The card's last frame; the others are dropped. */
 static struct unetmm_frame said(Fix *f)
 {
     struct unetmm_frame h;
@@ -118,12 +119,12 @@ static void test_several(void **state)
         fake_check(f->s1, BUF(n % BUFS), LONG, n);
         post(f, n % BUFS);
         fake_serve(&f->d);
-        /* Each packet once; and the heads, for what was posted. */
+        /* Each packet once; and the heads, for posted buffers. */
         assert_true(f->d.misses - misses <= PACKETS + 2 * UNETMM_HEAD_ASKS);
     }
 }
 
-/* What comes again and again makes heads ask for what it needs, and no more. */
+/* A repeated packet makes heads ask for its pages, and no others. */
 static void test_sent_again(void **state)
 {
     struct unetmm_fault fault;
@@ -203,7 +204,7 @@ static void test_begins_before_all_is_there(void **state)
     give(f, YOURS, 0, 1);
     assert_true(taken(f, YOURS));
     assert_int_equal(fake_card(&f->a).fq_cons, 1);
-    /* The head has gone, and what it asked for is nobody's. */
+    /* The head has gone, and its miss belongs to nobody. */
     assert_int_equal(fake_resolve(&f->d, &rest, 56, NULL), UNETMM_CS_STALE);
     for (uint32_t i = 1; i < PACKETS; i++) {
         give_until_taken(f, YOURS + i, i * MTU, 1);
@@ -394,7 +395,7 @@ static void local_run(Fix *f, uint64_t skew)
         }
         assert_true(++rounds < 2000);
     }
-    /* Both ends of a packet, a few times; the heads, for what was posted. */
+    /* Both ends of a packet, a few times; the heads, for posted buffers. */
     assert_true(f->d.misses - misses <=
                 8 * (8 * PACKETS + 2 * UNETMM_HEAD_ASKS));
 }

@@ -3,11 +3,11 @@
  * a wire that is not
  *
  * Each side writes, reads, adds and swaps in the memory of the other, and sends,
- * in an order of chance.  What must hold whatever the wire does: completions in
- * order; every byte where it belongs and none elsewhere; of two writes to one
- * place the second one stays; what is read is what is there; an addition counts
- * once; notifications in their order, the data visible.  UNETMM_SEED chooses the
- * run.
+ * in an order of chance.  Invariants on any wire: completions in order; every
+ * byte where it belongs and none elsewhere; of two writes to one place the
+ * second one stays; reads give the bytes that are there; an addition counts
+ * once; notifications in their order, the data visible.  UNETMM_SEED chooses
+ * the run.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -21,7 +21,7 @@
 #define CONSTANT    20000               /* ... only read, then ... */
 #define SLOT        3000                /* ... PAIR_SLOTS, notified, then ... */
 #define WORDS       (WRITTEN + CONSTANT + PAIR_SLOTS * SLOT)
-#define LENGTH      (WORDS + 16)        /* ... what is added to, and swapped */
+#define LENGTH      (WORDS + 16)        /* ... words for atomics */
 #define SOURCE      (AREA + 0x1000000)
 #define SOURCE_STEP 0x8000
 
@@ -217,7 +217,7 @@ static void take_all(Pair *p, unsigned side)
         if (cqe.opcode == UNETMM_CQE_SENT) {
             uint32_t n = sides[side].done++;
 
-            /* What it told the other side has been told before. */
+            /* The other side's notification comes before. */
             take_all(p, !side);
             completed(p, side, n, &cqe);
         } else if (cqe.opcode == UNETMM_CQE_NOTIFY) {
@@ -296,7 +296,7 @@ static void open_memory(PairSide *s, unsigned i)
                      UNETMM_CS_OK);
 }
 
-/* The other side's memory is what this side made it, up to the last byte. */
+/* The other side's memory is as this side wrote it, to the last byte. */
 static void check_memory(Pair *p, unsigned side)
 {
     FakeSpace *s = p->side[!side].s;
@@ -472,7 +472,7 @@ static void test_shadow(void **state)
     each_wire(slow_pages, UNETMM_SOURCE_SHADOW, 4000, 20);
 }
 
-/* The cache is too small for what is in use, and each page may be absent. */
+/* The cache is too small for the pages in use; each may be absent. */
 static void test_odp(void **state)
 {
     each_wire(cramped_cache, UNETMM_SOURCE_ODP, 1500, 30);

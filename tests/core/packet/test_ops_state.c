@@ -1,5 +1,5 @@
 /*
- * unetmm: what is saved of one-sided operations, and what is not believed of it
+ * unetmm: the saved state of one-sided operations, and refused values in it
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

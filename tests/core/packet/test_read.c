@@ -14,7 +14,7 @@ static void slow(UnetmmParams *p)
     p->dma_page_ns = PAGE_NS;
 }
 
-/* ---- Who asks ----------------------------------------------------------- */
+/* ---- The asking card ---------------------------------------------------- */
 
 /* The answer to request psn: bytes [at, + len) of message n. */
 static void answer(Fix *f, uint32_t psn, uint32_t at, uint32_t len, uint32_t n)
@@ -147,7 +147,7 @@ static void test_pages_that_do_not_fit(void **state)
 
     peer_open(f);
     read_into(f, 0, 1, 1);
-    /* It comes once for the miss of each page, and then for good. */
+    /* It comes once for the miss of each page, and then is placed. */
     for (unsigned i = 0; i < 3; i++) {
         answer(f, PEER_MY, 0, 196, 1);
         fake_serve(&f->d);
@@ -291,7 +291,7 @@ static void test_no_place(void **state)
     assert_true(fake_fault(&f->d, &miss));
     assert_int_equal(miss.vaddr, PEER_PAGE(0));
     assert_int_equal(miss.flags, UNETMM_FAULT_F_WRITE);
-    /* It may take long: what answers is there. */
+    /* It may take long: the driver has answered. */
     fake_reply(&f->d, &miss, UNETMM_REPLY_DEFERRED, 0);
     for (unsigned i = 0; i < 20; i++) {
         fake_advance(&f->h, 1000 * PEER_US);
@@ -388,7 +388,7 @@ static void test_lands_slowly(void **state)
     assert_int_equal(f->h.core.rels_used, 0);
 }
 
-/* ---- Who answers -------------------------------------------------------- */
+/* ---- The answering card ------------------------------------------------- */
 
 static struct unetmm_frame request(uint32_t psn, uint64_t at, uint32_t len)
 {
@@ -433,7 +433,7 @@ static void test_answers(void **state)
     peer_silence(f);
     give_request(f, PEER_YOURS + 1, PEER_LENGTH - 1, 1);
     expect_answer(f, PEER_YOURS + 1, PEER_LENGTH - 1, 1, 5);
-    /* Asked again, answered again, with what is there now. */
+    /* Asked again, answered again, with the bytes of now. */
     fake_fill(f->s1, PEER_AT, PEER_LENGTH, 6);
     give_request(f, PEER_YOURS, 3950, 1000);
     expect_answer(f, PEER_YOURS, 3950, 1000, 6);
@@ -442,7 +442,7 @@ static void test_answers(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_answers_sent), 3);
 }
 
-/* Before its turn it is kept, and waits for what comes before it. */
+/* Before its turn it is kept, and waits for earlier packets. */
 static void test_early(void **state)
 {
     Fix *f = *state;

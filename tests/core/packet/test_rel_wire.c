@@ -1,7 +1,7 @@
 /*
  * unetmm: reliable channels between two cards, over a wire that is not
  *
- * UNETMM_SEED chooses the run; tests/core/pair.h says what is checked.
+ * UNETMM_SEED chooses the run; tests/core/pair.h has the checks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -187,7 +187,7 @@ static double seconds_for(uint64_t seed, uint32_t loss, uint32_t most,
 
 /*
  * Bytes a second.  It is a measurement: a seed that chance chooses would now and
- * then (1 in 400) be below what is asked for, the mean of a few is far above.
+ * then (1 in 400) be below the required rate, the mean of a few is far above.
  */
 #define SEEDS 3
 

@@ -1,6 +1,6 @@
 /*
  * unetmm: network page faults on reliable channels: policy rnr, the kinds of
- * faults, and what is known to go wrong on real cards
+ * faults, and known faults of real cards
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -286,7 +286,7 @@ static void all_kinds(Fix *f, struct unetmm_fault *miss)
     fake_wire_clear(&f->h);
 }
 
-/* Each goes on by itself, and further ones are not reported meanwhile. */
+/* Each goes on without the others; further ones are not reported. */
 static void test_four_kinds(void **state)
 {
     Fix *f = *state;
@@ -321,7 +321,7 @@ static void test_four_kinds(void **state)
     assert_int_equal(f->h.core.in_flight_used, 0);
 }
 
-/* The channel goes under them, in error or in peace: nobody waits any more. */
+/* The channel ends under them, in error or by a clear: no more waits. */
 static void test_cancelled(void **state)
 {
     Fix *f = *state;
@@ -357,7 +357,7 @@ static void test_cancelled(void **state)
     }
 }
 
-/* What one channel waits for is nothing to another of the endpoint. */
+/* A wait of one channel does not delay another of the endpoint. */
 static void test_channels_apart(void **state)
 {
     Fix *f = *state;
@@ -443,7 +443,7 @@ static void expect_three(Fix *f)
     peer_silence(f);
 }
 
-/* Only what had no place is asked for again. */
+/* Only data without a place is asked for again. */
 static void test_asked_again(void **state)
 {
     Fix *f = *state;
@@ -534,7 +534,7 @@ static void test_damming_answer(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_timeouts), 0);
 }
 
-/* The fault takes long: the usual timeout is for what was lost as well. */
+/* The fault takes long: lost packets have the usual timeout as well. */
 static void test_damming_long_fault(void **state)
 {
     Fix *f = *state;
@@ -555,7 +555,7 @@ static void test_damming_long_fault(void **state)
     peer_silence(f);
 }
 
-/* The peer faults, and drops what was sent behind: no timeout for that. */
+/* The peer faults, and drops later packets: no timeout for that. */
 static void test_damming_refused(void **state)
 {
     Fix *f = *state;

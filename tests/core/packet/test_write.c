@@ -154,7 +154,7 @@ static void test_import_rights(void **state)
     }
 }
 
-/* The channel goes, and what was imported through it. */
+/* The channel goes, and the imports through it. */
 static void test_import_goes_with_channel(void **state)
 {
     Fix *f = *state;
@@ -190,14 +190,14 @@ static void test_packets(void **state)
         assert_int_equal(p.h.handle, PEER_FAR);
         assert_int_equal(p.h.offset, PEER_FAR_KEY);
         assert_int_equal(p.h.remote, 333 + i * 1000);
-        /* Before its end: what is left of it. */
+        /* Before its end: the remaining bytes. */
         assert_int_equal(p.h.imm, i < 2 ? 1500 - i * 1000 : 0x12345678);
         assert_int_equal(p.h.flags, i < 2 ? 0 : LAST | NOTIFY | ASK);
         for (uint32_t j = 0; j < p.h.len; j++) {
             assert_int_equal(p.data[j], fake_pattern(3, i * 1000 + j));
         }
     }
-    /* What was taken goes on without the import. */
+    /* Descriptors taken before go on without the import. */
     fake_import_clear(&f->a, PEER_IMPORT);
     fake_advance(&f->h, 1000 * PEER_US);
     peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY);
@@ -476,7 +476,7 @@ static void test_rejected_memory(void **state)
     peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_REJECTED, UNETMM_WHY_MEMORY);
     peer_void(f, PEER_YOURS, ASK);
     peer_expect_ack(f, PEER_YOURS + 1, 0, UNETMM_ACK_OK, 0);
-    /* The bus refuses what the table has. */
+    /* The bus refuses the table's address. */
     f->h.refuse_first = fake_vpage(f->s1, PEER_AT)->dma;
     f->h.refuse_last = f->h.refuse_first + 4095;
     write_at(f, PEER_YOURS + 1, 0, 100, 1, LAST);
@@ -541,7 +541,7 @@ static void test_peer_rejects(void **state)
         peer_ack_as(f, psn + 2, 0x1, UNETMM_ACK_REJECTED, why);
         peer_expect(f, UNETMM_WIRE_VOID, psn + 2);
         peer_silence(f);
-        /* What was kept is rejected at its turn. */
+        /* A kept packet is rejected at its turn. */
         peer_ack_as(f, psn + 3, 0, UNETMM_ACK_REJECTED, why);
         peer_expect(f, UNETMM_WIRE_VOID, psn + 3);
         fake_expect_none(&f->a);
@@ -668,7 +668,7 @@ static void test_slow(void **state)
     Fix *f = *state;
 
     peer_open(f);
-    /* Three pieces on two pages, early; then what is round them. */
+    /* Three pieces on two pages, early; then the bytes round them. */
     write_at(f, PEER_YOURS + 1, 4000, 100, 1, LAST | NOTIFY);
     peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_OK, 0);
     write_at(f, PEER_YOURS, 3500, 1000, 1, LAST | NOTIFY);

@@ -372,7 +372,7 @@ static void loop_frames(Fix *f, unsigned from)
         struct unetmm_frame *h = fake_header(frame);
 
         memcpy(frame, sent, sizeof(*frame) + sent->bytes);
-        /* Only the addresses change; what was damaged stays damaged. */
+        /* Only the addresses change; a damaged frame stays damaged. */
         if (le32_to_cpu(h->header_crc) == unetmm_crc32c(0, h, 60)) {
             memcpy(h->dst, f->h.core.params.mac, 6);
             memcpy(h->src, fake_peer_mac, 6);
@@ -907,7 +907,7 @@ static void forced(void **state, UnetmmKnobs knobs)
             assert_int_equal(cqe.opcode, UNETMM_CQE_RECEIVED);
             assert_int_equal(cqe.len, len);
             fake_check(f->s2, PAGE(5) + 100, len, i);
-            /* What was written is dirty or still held. */
+            /* A written page is dirty or still held. */
             for (uint32_t off = 0; off < len; off += 4096) {
                 FakeVpage *page = fake_vpage(f->s2, PAGE(5) + 100 + off);
                 uint32_t id;
@@ -1021,7 +1021,7 @@ static void test_pool(void **state)
     }
 }
 
-/* What waits has its share of a turn, to the byte; then others have theirs. */
+/* Waiting frames have their share of a turn, to the byte; then others. */
 static void crowd_left(FakeHost *host, const uint8_t *frame, size_t bytes)
 {
     assert_int_equal(CROWD - host->core.port->fifo_used,

@@ -164,7 +164,7 @@ static void test_skip_stays_in_the_window(void **state)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 12);
 }
 
-/* Deferred, then asked: what was skipped is returned, the message is lost. */
+/* Deferred, then asked: skipped buffers return, the message is lost. */
 static void test_skip_stops_at_asked(void **state)
 {
     Fix *f = *state;
@@ -400,8 +400,8 @@ static void test_failed_head_room_race(void **state)
     }
     f->h.on_write = take_when_published;
     fake_post(&f->a, PAGE(0), 0, 7);
-    /* Publishing "blocked" is what makes the process look; the card then
-     * looks at its word again and goes on by itself. */
+    /* Publishing "blocked" makes the process look; the card then
+     * looks at its word again and goes on.  */
     f->h.core.eps[1].publish = true;
     fake_ring_bell(&f->a);
     fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_BAD_DESC, 7);
@@ -472,7 +472,7 @@ static void test_zero_is_passed_on(void **state)
 
 /*
  * A buffer that was deferred may be its owner's again before the answer comes:
- * whoever asks for it once more does not say that it may be lost.
+ * a repeated miss for it does not say that it may be lost.
  */
 static void test_zero_ends_with_deferred(void **state)
 {
@@ -483,7 +483,7 @@ static void test_zero_ends_with_deferred(void **state)
     fault = expect_head_miss(f, 0, UNETMM_FAULT_F_ZERO);
     assert_int_equal(fake_reply(&f->d, &fault, UNETMM_REPLY_DEFERRED, 0),
                      UNETMM_CS_OK);
-    /* One that comes now is asked for by itself, and may lose it. */
+    /* A buffer posted now has a miss of its own, and may lose it. */
     post_zero(f, 0, 8);
     again = expect_head_miss(f, 0, UNETMM_FAULT_F_ZERO);
     assert_int_equal(fake_reply(&f->d, &again, UNETMM_REPLY_DEFERRED, 0),
@@ -519,7 +519,7 @@ static void test_zero_retried_after_deferred(void **state)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 7);
 }
 
-/* Who wants the contents does not join who does not, nor the reverse. */
+/* A miss that needs the contents does not join one that does not. */
 static void test_zero_joins_its_kind(void **state)
 {
     Fix *f = *state;
@@ -583,7 +583,7 @@ static void open_long(Fix *f, uint8_t source, unsigned present)
     f->h.stuck = true;
 }
 
-/* What it costs to receive n messages, whatever else is to be looked at. */
+/* The cost of receiving n messages, whatever else is to be looked at. */
 static uint64_t cost(Fix *f, unsigned n, uint32_t len)
 {
     uint64_t before = looked_up(f);
@@ -630,7 +630,7 @@ static void test_cost_follows_message(void **state)
     }
 }
 
-/* What is ahead is looked at in the end, a few pages at a time. */
+/* Pages ahead are looked at in the end, a few at a time. */
 static void test_long_head_is_looked_at_in_turns(void **state)
 {
     Fix *f = *state;

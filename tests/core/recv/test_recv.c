@@ -456,7 +456,7 @@ static void test_completion_memory_refused(void **state)
     }
 }
 
-/* What the process forged is seen by an arrival as well. */
+/* An arrival finds a forged index as well. */
 static void test_forged_index_at_arrival(void **state)
 {
     Fix *f = *state;
@@ -466,7 +466,7 @@ static void test_forged_index_at_arrival(void **state)
     fake_expect(&f->a, UNETMM_CQE_FAILED, UNETMM_ST_BAD_INDEX, 0);
 }
 
-/* A dirty eviction is told for what was written, a clean one for the rest. */
+/* Evictions of written pages are dirty, the others clean. */
 static void test_dirty(void **state)
 {
     Fix *f = *state;

@@ -1,5 +1,5 @@
 /*
- * unetmm: event counters: what counts, when, who may, and who is woken
+ * unetmm: event counters: increments, their order, rights and wake-ups
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -251,7 +251,7 @@ static void test_empty(void **state)
     assert_int_equal(value_of(f, page, FIRST + 1), 1);
 }
 
-/* ---- Who may not -------------------------------------------------------- */
+/* ---- Refused increments ------------------------------------------------- */
 
 static void expect_rejected(Fix *f, uint32_t *psn, struct unetmm_frame h,
                             uint32_t why)
@@ -446,7 +446,7 @@ static void test_armed_anew(void **state)
     expect_asleep(f);
 }
 
-/* It goes on from 2^64 - 1 with 0, and who waits for that is woken there. */
+/* It goes on from 2^64 - 1 with 0, which wakes a waiting process. */
 static void test_wrap(void **state)
 {
     Fix *f = *state;
@@ -523,7 +523,7 @@ static void test_space_gone(void **state)
     expect_asleep(f);
 }
 
-/* ---- Together with what takes time -------------------------------------- */
+/* ---- Together with slow pages ------------------------------------------- */
 
 #define PAGE_NS 5000
 
@@ -626,7 +626,7 @@ static uint64_t race_from(uint64_t n)
     return PAIR_VA + n % SLOTS * STRIDE;
 }
 
-/* What has been counted can be seen: all of it, not only the last. */
+/* All counted writes are visible, not only the last one. */
 static void race_look(Race *r)
 {
     uint64_t now = race_value(r), n = now;
@@ -643,7 +643,7 @@ static void race_look(Race *r)
         r->armed = 0;
         r->woken++;
     }
-    /* Whoever sleeps is woken, at the latest by the end of the step. */
+    /* A sleeper is woken, at the latest by the end of the step. */
     assert_true(!r->armed || now < r->armed);
     if (!r->armed && now < WRITES) {
         uint64_t value = MIN(WRITES, now + 1 +

@@ -83,7 +83,7 @@ static void test_segments(void **state)
                 whole[i] = fake_pattern(n, i);
             }
             /* Overlapping segments: the later data would spoil the earlier;
-             * what is in memory at the end is what has to be sent. */
+             * the memory of the end has to be sent.  */
             len = 0;
             for (unsigned i = 0; i < n; i++) {
                 fake_store(f->s1, segs[i].addr, whole + len, segs[i].len);
@@ -301,8 +301,7 @@ static void test_cut_at_producer(void **state)
     }
 }
 
-/* The descriptor is read once: what changes under the card's eyes is not
- * believed twice. */
+/* The descriptor is read once: a change meanwhile has no effect. */
 static void change_length(FakeHost *host, uint64_t addr, size_t bytes)
 {
     Fix *f = container_of(host, Fix, h);
@@ -423,8 +422,8 @@ static void test_completion_queue_full(void **state)
 }
 
 /*
- * What waits for its completion may be longer than a packet: an operation that
- * its channel did not take.  What is gathered may not.
+ * An operation that its channel did not take may be longer than a packet while
+ * it waits for its completion.  One being gathered may not.
  */
 static void test_long_saved(void **state)
 {
@@ -569,7 +568,7 @@ static void test_forged_indices(void **state)
         assert_int_equal(n.type, UNETMM_NOTIFY_EP_ERROR);
         assert_true(fake_reg(&f->h, UNETMM_REG_EVENTS) &
                     UNETMM_EVENT_EP_ERROR);
-        /* Dead for good, and only it. */
+        /* Dead until it is closed, and only it. */
         fake_user_word(&f->a, forged[i].word, 0);
         fake_send_inline(&f->a, FIX_WIRE, 1, 8, 1, 0);
         fake_ring_bell(&f->a);
@@ -586,7 +585,7 @@ static void test_forged_indices(void **state)
     }
 }
 
-/* Going back below what was taken is forged too, even in mid-transfer. */
+/* Going back below taken slots is forged too, even in mid-transfer. */
 static void test_producer_goes_back(void **state)
 {
     Fix *f = *state;

@@ -5,7 +5,7 @@
  */
 #include "fixture.h"
 
-#define LIST    0x40000ull      /* what descriptors call an address */
+#define LIST    0x40000ull      /* the "address" in descriptors */
 
 static void open_ktlb(Fix *f, FakeSpace **s, FakeEp *ep)
 {

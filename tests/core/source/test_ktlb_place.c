@@ -43,7 +43,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* What is where agrees with what the entries and the counters say. */
+/* The places agree with the entries and the counters. */
 static void check(const Tlb *t)
 {
     const struct unetmm_ktlb_entry *v, *last = NULL;
@@ -82,7 +82,7 @@ static void insert(Tlb *t, unsigned vpn)
     check(t);
 }
 
-/* What falls out of a set is a victim; the oldest of too many is given up. */
+/* A pin that falls out of a set is a victim; the oldest one is given up. */
 static void test_fifo(void **state)
 {
     Tlb *t = *state;

@@ -175,7 +175,7 @@ static void test_list_refused(void **state)
     fake_expect(&e, UNETMM_CQE_SENT, UNETMM_ST_PROTECTION, PAGE(0));
 }
 
-/* What may only be read serves sends; a buffer there is asked for. */
+/* A read-only page serves sends; a buffer there is asked for. */
 static void test_read_only(void **state)
 {
     Fix *f = *state;
@@ -316,7 +316,7 @@ static void test_head_invalidated(void **state)
 
 /* ---- The cache ---------------------------------------------------------- */
 
-/* What has fallen out of it is in the table still: nobody is asked. */
+/* An entry that has fallen out is in the table still: no miss. */
 static void test_pushed_out(void **state)
 {
     Fix *f = *state;

@@ -50,7 +50,7 @@ static void test_levels(void **state)
         fake_check_frame(fake_wire_at(&f->h, 0), 8000, levels);
         expect_send(f, &e, 0x3000, 100, UNETMM_ST_OK);
         fake_check_frame(fake_wire_at(&f->h, 1), 100, 9);
-        /* Not mapped; and, below six levels, beyond what the table can
+        /* Not mapped; and, below six levels, beyond the pages that the table can
          * name: it must not be taken for the page with the same low bits. */
         expect_send(f, &e, 0x5000, 100, UNETMM_ST_PROTECTION);
         if (levels < 6) {
@@ -71,7 +71,7 @@ static void test_levels(void **state)
     }
 }
 
-/* What is registered is never absent, so nothing of it can be lost. */
+/* Registered memory is never absent, so nothing of it can be lost. */
 static void test_no_zero(void **state)
 {
     Fix *f = *state;
@@ -145,7 +145,7 @@ static void test_cache_invalidate(void **state)
     fake_check_frame(fake_wire_at(&f->h, f->h.wire->len - 1), 100, 7);
 }
 
-/* An entry that the driver has in hand: who needs the page waits. */
+/* An entry that the driver has in hand: a transfer for it waits. */
 static void test_changing(void **state)
 {
     struct unetmm_cqe cqe;
@@ -163,7 +163,7 @@ static void test_changing(void **state)
     fake_table_set(s, 0x3000, fake_vpage(s, 0x3000)->dma | 7);
     fake_invalidate(s, 0x3000, 4096);
     fake_expect(&e, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
-    /* Nothing else may be in such an entry; what is valid is there. */
+    /* Such an entry has no other bits; a valid one counts as present. */
     fake_table_set(s, 0x3000, UNETMM_PTE_CHANGING | UNETMM_PTE_WRITE);
     fake_invalidate(s, 0x3000, 4096);
     expect_send(f, &e, 0x3000, 100, UNETMM_ST_PROTECTION);
@@ -231,7 +231,7 @@ static void test_bad_tables(void **state)
                 UNETMM_ST_OK);
 }
 
-/* The entry is read once: what changes under the card's eyes is not used. */
+/* The entry is read once: a change meanwhile is not used. */
 static void change_entry(FakeHost *host, uint64_t addr, size_t bytes)
 {
     FakeSpace *s = ((FakeDriver *)host->opaque)->spaces[3];

@@ -683,7 +683,7 @@ static void count_line(FakeHost *host, uint64_t addr, size_t bytes)
     line_reads += addr >= line_at && addr - line_at < 64;
 }
 
-/* What was read with one entry is known of the others, for this run alone. */
+/* Entries read along with one are known, for this run alone. */
 static void test_line_read_once(void **state)
 {
     Fix *f = *state;

@@ -132,7 +132,7 @@ static void test_commands(void **state)
     BAD((w.import = 0, w.offset = 0), UNETMM_CS_BAD_ARG);
 }
 
-/* What one process has left there is not shown to the next. */
+/* Bytes that one process has left there are not shown to the next. */
 static void test_zeros(void **state)
 {
     Fix *f = *state;
@@ -279,7 +279,7 @@ static void test_two_times(void **state)
     assert_int_equal(f->h.core.updates, 0);
 }
 
-/* What is posted comes behind what was stored, and before what is stored. */
+/* A posted write comes behind earlier stores, and before later ones. */
 static void test_order(void **state)
 {
     Fix *f = *state;
@@ -512,7 +512,7 @@ static void test_rejected(void **state)
                      5);
 }
 
-/* What was stored before the end of a window, or of its import, still goes. */
+/* Stores before the end of a window, or of its import, still go. */
 static void test_cleared(void **state)
 {
     Fix *f = *state;
@@ -686,7 +686,7 @@ static void test_split(void **state)
     proxy_store(f, 0, 8);
     assert_int_equal(proxy_load(f, 2 * FAKE_PAGE), UNETMM_START_SPLIT);
     assert_int_equal(proxy_load(f, FAKE_PAGE), UNETMM_START_SPLIT);
-    /* A load of what is no source, and a store to what is no destination. */
+    /* A load from a page without a source, a store without a destination. */
     proxy_store(f, 0, 8);
     assert_int_equal(proxy_load(f, 0), UNETMM_START_SPLIT);
     assert_int_equal(proxy_load(f, FAKE_PAGE), UNETMM_START_SPLIT);

@@ -1,5 +1,5 @@
 /*
- * unetmm: the card's TLB by itself: placing, victims, holding, invalidating
+ * unetmm: the card's TLB alone: placing, victims, holding, invalidating
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -27,7 +27,7 @@ static bool bench_evict(void *opaque, const UnetmmTlbEntry *e)
     Bench *b = opaque;
     Evicted out = { e->space, e->vpn, e->pte, e->tag, e->dirty };
 
-    /* Whoever is told sees an entry that is in no use. */
+    /* The owner is told of an entry that is not in use. */
     assert_true(e->valid);
     assert_int_equal(e->busy, 0);
     assert_int_equal(e->in_dma, 0);
@@ -276,7 +276,7 @@ static void test_right_is_asked(void **state)
     bench_free(&b);
 }
 
-/* What was written through an entry is told, whatever replaced it since. */
+/* A page written through an entry is told, even if it was replaced. */
 static void test_replaced_stays_dirty(void **state)
 {
     Bench b;
@@ -312,7 +312,7 @@ static void test_all_held_refuses(void **state)
     }
     assert_int_equal(put(&b, 1, 9), UNETMM_TLB_REFUSED);
     assert_int_equal(b.out->len, 0);
-    /* Nor is a held entry replaced by another translation of its page. */
+    /* A held entry is not replaced by another translation of its page. */
     assert_int_equal(put(&b, 1, 1), UNETMM_TLB_REFUSED);
     assert_false(unetmm_tlb_evict_one(&b.tlb, id[0]));
     /* Names stay right while others come and go. */

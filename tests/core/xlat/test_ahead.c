@@ -2,7 +2,7 @@
  * unetmm: source odp: a miss names all that its work request has left
  *
  * Of a send and a READ's place that is the rest of the segment, and records of
- * further segments before it; of what a peer says it is cut off at the region.
+ * further segments before it; a peer's announcement is cut off at the region.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -36,7 +36,7 @@ static void open_ep(Fix *f, FakeSpace *s, FakeEp *ep, uint16_t id)
     fake_connect_peer(ep, FIX_WIRE, 10 + id, FIX_MTU);
 }
 
-/* Endpoint a is of source odp, with what peer_open() gives. */
+/* Endpoint a is of source odp, with the channel of peer_open(). */
 static FakeSpace *open_peer(Fix *f, uint64_t length)
 {
     const struct unetmm_cmd_channel how = {
@@ -139,7 +139,7 @@ static void test_segments(void **state)
     assert_int_equal(f->d.ahead->len, 2);
     expect_ahead(f, &m, 0, PAGE(10), 2);
     expect_ahead(f, &m, 1, PAGE(20), 1);
-    /* What has been brought is not asked for. */
+    /* Pages that have been brought are not asked for. */
     assert_int_equal(fake_insert(s, PAGE(10), 2, NULL), UNETMM_CS_OK);
     assert_int_equal(fake_insert(s, PAGE(20), 1, NULL), UNETMM_CS_OK);
     assert_int_equal(fake_resolve(&f->d, &m, 3, NULL), UNETMM_CS_OK);
@@ -319,7 +319,7 @@ static void test_answer_second(void **state)
     expect_miss(f, PAGE(20), 4, RW);
 }
 
-/* Of each packet: what comes behind its own segment, and no other. */
+/* Of each packet: the pages behind its own segment, and no others. */
 static void test_answer_behind(void **state)
 {
     Fix *f = *state;
@@ -409,7 +409,7 @@ static void test_answer_ended(void **state)
     }
 }
 
-/* ---- What a peer reads and writes --------------------------------------- */
+/* ---- A peer's reads and writes ------------------------------------------ */
 
 /* As far as it says, and the region goes. */
 static void test_write(void **state)
@@ -469,7 +469,7 @@ static void test_read(void **state)
         assert_int_equal(fake_reply(&f->d, &m, UNETMM_REPLY_RESOLVED, 0),
                          UNETMM_CS_OK);
     }
-    /* What it wants now is checked as ever. */
+    /* The wanted bytes are checked as ever. */
     expect_count(&f->h, drop_malformed, 1,
                  give(f, UNETMM_WIRE_READ, 0, UNETMM_READ_MORE, ASK, 0));
     expect_count(&f->h, drop_rel_bad, 1,

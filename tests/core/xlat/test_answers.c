@@ -50,7 +50,7 @@ static bool in_tlb(Fix *f, FakeSpace *s, uint64_t vpn)
            UNETMM_TLB_MISS;
 }
 
-/* The driver has pinned what the card has, neither more nor less. */
+/* The driver has pinned the card's pages, neither more nor less. */
 static void same_pins(Fix *f)
 {
     for (unsigned i = 0; i < FIX_PAGES; i++) {
@@ -65,7 +65,7 @@ static void same_pins(Fix *f)
 
 /* ---- Late --------------------------------------------------------------- */
 
-/* The driver is done with it at once; who waits is not told before. */
+/* The driver is done with it at once; the waiting one is told later. */
 static void test_late(void **state)
 {
     Fix *f = *state;
@@ -125,7 +125,7 @@ static void test_late_error(void **state)
     assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_faults_error), 1);
 }
 
-/* What follows a DEFERRED can be late; DEFERRED itself and RETRY cannot. */
+/* An answer behind DEFERRED can be late; DEFERRED and RETRY cannot. */
 static void test_late_after_deferred(void **state)
 {
     Fix *f = *state;
@@ -165,7 +165,7 @@ static void test_late_invalidated(void **state)
     same_pins(f);
 }
 
-/* Who joins while the answer is on its way has it with the first. */
+/* A miss that joins while the answer is on its way has it, too. */
 static void test_late_joined(void **state)
 {
     Fix *f = *state;
@@ -201,7 +201,7 @@ static void test_late_joined(void **state)
     }
 }
 
-/* Its endpoint is closed: nobody is left to be told, but for who joined. */
+/* Its endpoint is closed: only the miss that joined is told. */
 static void test_late_closed(void **state)
 {
     Fix *f = *state;
@@ -228,7 +228,7 @@ static void two_faults(UnetmmParams *p)
     p->max_faults = 2;
 }
 
-/* Like a slow driver: what it has not answered keeps others from asking. */
+/* Like a slow driver: unanswered misses keep others from asking. */
 static void test_late_holds_others(void **state)
 {
     Fix *f = *state;
@@ -301,7 +301,7 @@ static void test_failed_send(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_inj_fault_fail), 1);
     assert_int_equal(f->h.core.tlb.used, 0);
     same_pins(f);
-    /* An answer that is an error already, and a gift, stay what they are. */
+    /* An answer that is an error already, and a gift, stay the same. */
     fix_send(f, &f->a, 2, 100, 2);
     m = take(f);
     fake_reply(&f->d, &m, UNETMM_REPLY_ERROR, UNETMM_ST_PROTECTION);
@@ -379,7 +379,7 @@ static void test_refused(void **state)
     assert_int_equal(fake_counter(&f->h, UNETMM_C_tlb_refused), 0);
 }
 
-/* Who joined a report of which nothing was taken asks, too. */
+/* A miss that joined a refused report asks, too. */
 static void test_refused_joined(void **state)
 {
     Fix *f = *state;

@@ -209,7 +209,7 @@ static void test_joined(void **state)
     fake_expect(&c, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
 }
 
-/* A deferral is about the first page, and is passed on to who waits for it. */
+/* A deferral is about the first page, and goes to all that wait for it. */
 static void test_joined_deferred(void **state)
 {
     Fix *f = *state;
@@ -263,7 +263,7 @@ static void test_joined_in_one_run(void **state)
     fake_expect(&c, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
 }
 
-/* An error is about the first page; who waits for another asks itself. */
+/* An error is about the first page; a miss of another page asks again. */
 static void test_joined_error(void **state)
 {
     Fix *f = *state;
@@ -374,7 +374,7 @@ static void small_fault_ring(Fix *f, uint32_t log2)
            64 << log2);
 }
 
-/* A quarter is kept for evictions; what waits is reported when CONS moves. */
+/* A quarter is kept for evictions; misses are reported when CONS moves. */
 static void test_fault_ring_full(void **state)
 {
     Fix *f = *state;
@@ -455,7 +455,7 @@ static void test_eviction_needs_room(void **state)
     assert_int_equal(m.vaddr, PAGE(0));
 }
 
-/* An eviction gives back what was given, tag and all, in FIFO order. */
+/* An eviction gives back the entry with its tag, in FIFO order. */
 static void test_eviction_record(void **state)
 {
     Fix *f = *state;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Random calls of every function of the fast path, right and wrong ones, on a fake
- * card; prints each result, and what the card sees.  It is built twice, against the
+ * card; prints each result, and the card's view.  It is built twice, against the
  * library's symbols and with their bodies inline (BOTH_INLINE); test-both.py
- * compares what the two print.
+ * compares the two outputs.
  *
  * usage: both SEED CALLS
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The card's side of both.c, which knows nothing of the library but its public
- * header: an endpoint on a fake card, and what both.c may do to the card.
+ * header: an endpoint on a fake card, and both.c's ways to change the card.
  */
 #ifndef BOTH_H
 #define BOTH_H
@@ -17,7 +17,7 @@ enum both_kind {
     BOTH_PLAIN,
     BOTH_TRAP,                  /* rings by a call, as source ktlb does */
     BOTH_SOURCE,                /* has struct unetmm_source_ops_, as utlb */
-    BOTH_RAW,                   /* frames; finds buffers by itself */
+    BOTH_RAW,                   /* frames; finds buffers itself */
     BOTH_KINDS,
 };
 

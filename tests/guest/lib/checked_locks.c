@@ -2,9 +2,8 @@
 /*
  * The library's mutexes, checked: with these calls in place of the C library's
  * (--wrap) each mutex is initialised before its use, locked by a thread that
- * does not hold it, unlocked by the one that does, and destroyed by nobody who
- * finds it locked.  One thread alone is enough to see a lock() or unlock()
- * that is not there.
+ * does not hold it, unlocked by the one that does, and never destroyed while locked.
+ * One thread alone is enough to see a lock() or unlock() that is not there.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -37,7 +37,7 @@ static inline int refuse(int error)
     return -1;
 }
 
-/* A page of memory that stands for one of the card's; or MAP_FAILED */
+/* A page of memory that stands for one of the card; or MAP_FAILED */
 static inline void *new_page(void)
 {
     return __real_mmap(NULL, 4096, PROT_READ | PROT_WRITE,

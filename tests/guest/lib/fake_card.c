@@ -118,7 +118,7 @@ static void take_segs(struct fake_card *card, const struct unetmm_sqe *sqe,
     }
 }
 
-/* What goes with what, as the card has it. */
+/* The valid combinations, by the card's rules. */
 static void check_operation(const struct unetmm_sqe *sqe)
 {
     bool notify = sqe->flags & UNETMM_SQE_F_NOTIFY;

@@ -640,7 +640,7 @@ static bool repeat_until(uint32_t card, enum frame_type type, int channel,
     return *done;
 }
 
-/* What the driver says of how a reliable channel is to be. */
+/* The driver's checks of a reliable channel's attributes. */
 static int check_reliable(bool reliable, uint32_t timeout_us, uint32_t retries,
                           uint32_t not_ready_retries, uint32_t not_ready_us,
                           bool rewind)

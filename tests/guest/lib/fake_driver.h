@@ -17,7 +17,7 @@
 #define FAKE_FD         1000    /* stands for the open device */
 #define FAKE_RELIABLE   8       /* reliable channels of the card, it says */
 #define FAKE_EXPORTS    4
-/* What can be prefetched with source odp, and how much of it in one call. */
+/* The range to prefetch with source odp, and the most of one call. */
 #define FAKE_MAPPED     0x10000ul
 #define FAKE_MAPPED_LAST 0xfffffful
 #define FAKE_AT_ONCE    8192u

@@ -24,7 +24,7 @@ def run_program(program, seed):
 
 
 def warnings():
-    """What compilers have to say of both.c, in both languages and both ways."""
+    """The compilers' warnings for both.c, in both languages and both ways."""
     flags = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion",
              "-Wsign-conversion", "-Werror", "-fsyntax-only"]
     flags += ["-I" + os.path.join(ROOT, path) for path in (

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Event counters: which system calls are made, and when handlers are called.  The
- * driver is the calls below, the card whoever adds to the page.
+ * driver is the calls below, the card the code that adds to the page.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The inline fast path against the card's half of the rings: what it writes,
- * when it refuses, and that it keeps on when indices wrap.
+ * The inline fast path against the card's half of the rings: its writes, its
+ * refusals, and that it keeps on when indices wrap.
  */
 #include <setjmp.h>
 #include <stdarg.h>

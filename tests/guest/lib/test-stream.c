@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Positions of streams: two sides that keep to the rules lose nothing and never
- * stand still; of one that does not, nothing is believed that cannot be.  And what
- * unetmm-cp makes of names that a peer has chosen.
+ * stand still; an impossible word of one that does not is refused.  And unetmm-cp's
+ * names for files that a peer has chosen.
  */
 #include <setjmp.h>
 #include <stdarg.h>

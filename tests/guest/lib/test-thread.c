@@ -166,7 +166,7 @@ static void spins_for_ever_and_stops(void **state)
 /*
  * The main thread uses the endpoint as its owner: in one round it takes
  * completions, in another it waits, arms, or only looks.  Once it waits until
- * there is something, so that it has taken one whoever is faster.
+ * there is something, so that it has taken one in any case.
  */
 static void use_blocked(unsigned round)
 {

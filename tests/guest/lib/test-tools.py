@@ -88,7 +88,7 @@ def pingpong_pinned_spread():
 
 def undisturbed(name, *arguments, **more):
     """A pair's rows.  An answer that comes late, because the machine stood still,
-    counts as lost: then once more, a few times; what is lost each time is lost."""
+    counts as lost: then once more, a few times; a loss each time is one."""
     for _ in range(5):
         rows = pair(name, *arguments, **more)
         if not any(r["lost"] for r in rows):
@@ -300,7 +300,7 @@ def mistakes_get_one_sentence():
 
 
 def operations():
-    """What needs a window is for the guests' tests."""
+    """Operations that need a window are for the guests' tests."""
     for options, both in ((["--size", "1,2,3,7,8,9,224,225,9001,64000"],
                            ["--op", "write"]),
                           (["--size", "8,20000"], ["--op", "write", "--block"]),

@@ -34,7 +34,7 @@ def read(path):
 
 
 def compile_for(command, source, *flags):
-    """What the compiler complains of; nothing if it does not."""
+    """The compiler's complaints; nothing if there are none."""
     done = subprocess.run([*command, *FLAGS, "-Iguest-driver/uapi", *flags,
                            source], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
@@ -88,7 +88,7 @@ def constants():
 
 
 def differences():
-    """What is not the card's any more is refused, and what is, is not."""
+    """Names that the card has no more are refused, the others are not."""
     both = ["-Wno-padded", "-include", "linux/unetmm.h", "-x", "c"]
     said = compile_for(["gcc"], HARDWARE, *both)
     if said:

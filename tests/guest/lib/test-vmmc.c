@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One-sided operations: what is put in the queue, what is refused before, and what
- * becomes of completions that somebody else was waiting for.
+ * One-sided operations: their descriptors, early refusals, and completions that
+ * another call was waiting for.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -281,7 +281,7 @@ static void room_is_used_again(void **state)
     assert_int_equal(unetmm_poll(fake.ep, &c, 1), 0);
 }
 
-/* Twice in a row: what was kept by the first is older than all of the second. */
+/* Twice in a row: completions kept by the first are older than the second's. */
 static void kept_ones_stay_older(void **state)
 {
     struct answer answer = { 70, 0, UNETMM_ST_OK };

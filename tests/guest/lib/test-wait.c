@@ -148,8 +148,8 @@ static void rings_before_it_blocks(void **state)
 }
 
 /*
- * Who blocks rings for a card that has stopped for want of room, or that waits for
- * free buffers of which some were posted without a doorbell; and for no other.
+ * A blocking call rings for a card that has stopped for want of room, or that waits
+ * for free buffers of which some were posted without a doorbell; and for no other.
  */
 static void rings_a_card_that_waits(void **state)
 {

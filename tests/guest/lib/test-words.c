@@ -78,7 +78,7 @@ static void every_error_has_a_sentence(void **state)
     assert_string_equal(unetmm_strerror(0, UNETMM_CALL_ANY), "no error");
 }
 
-/* What ether_hostton() says, in ethers(5)'s place. */
+/* The answer of ether_hostton(), in ethers(5)'s place. */
 static int hostton_result;
 static uint8_t hostton_address[6];
 
