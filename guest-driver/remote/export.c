@@ -111,15 +111,22 @@ struct unetmm_exported *unetmm_exported_find(struct unetmm_file *file, u64 id)
 	return NULL;
 }
 
-/* Neither its number nor any of its bytes may be exported already. */
+/*
+ * Its number may not be in use.  Exports may overlap: each is a region of its own on
+ * the card, and pages belong to the space.  But a part that is redirected leaves its
+ * place, where another export would go on writing.  (With source pinned, an export
+ * is a registration, and registrations do not overlap.)
+ */
 static bool unetmm_exported_collides(struct unetmm_file *file,
 				     const struct unetmm_exported *new)
 {
 	struct unetmm_exported *export;
 
 	list_for_each_entry(export, &file->exports, node) {
-		if (export->id == new->id ||
-		    (new->addr <= export->last && new->last >= export->addr))
+		if (export->id == new->id)
+			return true;
+		if ((export->redirect || new->redirect) &&
+		    new->addr <= export->last && new->last >= export->addr)
 			return true;
 	}
 	return unetmm_parts_collide(file, new->addr, new->last);

@@ -170,8 +170,9 @@ static const struct advice advices[] = {
     { UNETMM_CALL_REDIRECT, ENOENT,
       "there is no such export, or no part that has moved from there" },
     { UNETMM_CALL_EXPORT, EEXIST,
-      "the number is in use, or part of this memory is exported or registered "
-      "already: choose another number, or end the other export" },
+      "the number is in use, or part of this memory is exported, and one of "
+      "the two can be redirected, or is registered: choose another number, or "
+      "end the other export" },
     { UNETMM_CALL_EXPORT, ENOSPC,
       "the card or this process has no more exports: end one" },
     { UNETMM_CALL_EXPORT, EFAULT,

@@ -257,7 +257,16 @@ static void what_can_be_exported(void)
     CHECK_RET(unetmm_export(ctx, 1, at, PAGE, ALL, 4, 0), -EOPNOTSUPP);
     EXPORT(1, at, PAGE + 1, ALL, 0);
     EXPORT(1, at + 4 * PAGE, PAGE, ALL, -EEXIST);
-    EXPORT(2, at + PAGE, 1, ALL, -EEXIST);
+    EXPORT(2, at + PAGE, 1, ALL, run.source == UNETMM_SOURCE_PINNED ?
+           -EEXIST : 0);
+    CHECK_RET(unetmm_unexport(ctx, 2),
+              run.source == UNETMM_SOURCE_PINNED ? -ENOENT : 0);
+    CHECK_RET(unetmm_export(ctx, 2, at + PAGE, 1, ALL, UNETMM_EXPORT_REDIRECT,
+                            0), -EEXIST);
+    CHECK_RET(unetmm_export(ctx, 3, at + 6 * PAGE, PAGE, ALL,
+                            UNETMM_EXPORT_REDIRECT, 0), 0);
+    EXPORT(2, at + 7 * PAGE - 1, 1, ALL, -EEXIST);
+    CHECK_RET(unetmm_unexport(ctx, 3), 0);
     EXPORT(2, at + 4 * PAGE, 1, ALL, 0);
     CHECK_RET(unetmm_unexport(ctx, 3), -ENOENT);
     CHECK_RET(unetmm_unexport(ctx, 1), 0);
@@ -277,6 +286,40 @@ static void what_can_be_exported(void)
     EXPORT(1, at, PAGE, UNETMM_RIGHT_READ, 0);
 #undef EXPORT
     CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* Each export has its own bounds and rights, and ends alone. */
+static void overlap(void)
+{
+    unsigned inner;
+    struct scene s;
+
+    scene_open(&s);
+    CHECK_RET(unetmm_export(s.ctx, ID + 1, s.guard.at + 4000, 10000,
+                            UNETMM_RIGHT_READ, 0, 0), 0);
+    CHECK_RET(unetmm_export(s.ctx, ID + 2, s.guard.at + 9000, 9000, ALL, 0, 0),
+              0);
+    inner = import_of(&s.one, ID + 2, ALL);
+    pattern_fill(s.mine, 9000, 1, 0);
+    CHECK_RET(unetmm_write_sync(s.one.ep, inner, 0, s.mine, 9000, 0, 0,
+                                10 * NS_PER_S * run.slow), 0);
+    CHECK_PATTERN(s.guard.at + 9000, 9000, 1);
+    memset(s.mine, 0, 9000);
+    CHECK_RET(unetmm_read_sync(s.one.ep, s.import, 9000, s.mine, 9000,
+                               10 * NS_PER_S * run.slow), 0);
+    CHECK_PATTERN(s.mine, 9000, 1);
+    CHECK_RET(unetmm_write_sync(s.one.ep, inner, 8999, s.mine, 2, 0, 0,
+                                10 * NS_PER_S * run.slow), -ERANGE);
+    CHECK_RET(unetmm_import(s.one.ep, s.one.channel, ID + 1,
+                            UNETMM_RIGHT_WRITE, 0, NULL), -EACCES);
+    CHECK_RET(unetmm_unexport(s.ctx, ID), 0);
+    CHECK_EQ(write_status(&s, 9000, s.mine, 1), UNETMM_ST_REVOKED);
+    pattern_fill(s.mine, 9000, 2, 0);
+    CHECK_RET(unetmm_write_sync(s.one.ep, inner, 0, s.mine, 9000, 0, 0,
+                                10 * NS_PER_S * run.slow), 0);
+    CHECK_PATTERN(s.guard.at + 9000, 9000, 2);
+    CHECK_RET(unetmm_export(s.ctx, ID, s.guard.at, LENGTH, ALL, 0, 0), 0);
+    scene_close(&s);
 }
 
 static void as_many_as_there_are(void)
@@ -304,6 +347,7 @@ struct racer {
     uint64_t id;
     uint8_t *at;
     size_t length;
+    unsigned flags;
     int result;
 };
 
@@ -313,11 +357,14 @@ static void *racer_thread(void *argument)
 
     pthread_barrier_wait(racer->start);
     racer->result = unetmm_export(racer->ctx, racer->id, racer->at,
-                                  racer->length, ALL, 0, 0);
+                                  racer->length, ALL, racer->flags, 0);
     return NULL;
 }
 
-/* Two at once: of one id, or of one page.  There is one, and whole. */
+/*
+ * Two at once: of one id, or of one page that may be redirected.  There is one, and
+ * whole.
+ */
 static void exports_race(void)
 {
     pthread_barrier_t start;
@@ -341,6 +388,7 @@ static void exports_race(void)
                 .ctx = s.ctx, .start = &start, .id = ID + (same_page ? k : 0),
                 .at = at + (same_page ? 2 * k : 4 * k) * PAGE,
                 .length = (3 + k) * PAGE,
+                .flags = same_page && k ? UNETMM_EXPORT_REDIRECT : 0,
             };
         }
         CHECK_EQ(pthread_create(&thread, NULL, racer_thread, &racers[1]), 0);
@@ -1251,6 +1299,7 @@ static const struct test tests[] = {
     { "bad-wire", bad_wire, TEST_BOTH | TEST_ONLY_REMOTE, 60 },
     { "synchronous", synchronous, TEST_EXPORT, 0 },
     { "what-can-be-exported", what_can_be_exported, TEST_EXPORT, 0 },
+    { "overlap", overlap, (TEST_EXPORT | TEST_TLB) & ~TEST_PINNED, 0 },
     { "as-many-as-there-are", as_many_as_there_are, TEST_EXPORT, 0 },
     { "exports-race", exports_race, TEST_EXPORT, 0 },
     { "not-with-ktlb", not_with_ktlb, TEST_KTLB, 0 },

@@ -644,8 +644,10 @@ struct unetmm_prefetch {
  * pinned the pages around it are registered as long as it lasts; with source utlb
  * the process has pinned them before (UTLB_PIN) and leaves them so, or its peers
  * are refused; with source tlb the card translates them at each use, so that a later
- * mapping at these addresses takes the place of the present one.  EEXIST: the id is in
- * use, or part of the memory is exported, or registered, already.  ENOSPC: the card has
+ * mapping at these addresses takes the place of the present one.  Exports may overlap,
+ * but not with source pinned, and not one that has UNETMM_EXPORT_REDIRECT with any
+ * other.  EEXIST: the id is in use, or part of the memory is exported, and these may not
+ * overlap, or (source pinned) is registered.  ENOSPC: the card has
  * no more, or the file has too many.  ENOENT: no such event counters.  EFAULT: the
  * memory is not mapped, or the process itself has not these rights.  ENOMEM: as
  * REGISTER.  EOPNOTSUPP: this card, source or memory can't.

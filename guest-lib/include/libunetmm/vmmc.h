@@ -24,8 +24,11 @@ extern "C" {
  * `user_data`, on the endpoint that the peer's channel leads to; with
  * UNETMM_EXPORT_REDIRECT, unetmm_redirect() can be used.
  *
- * -EEXIST: the id is in use, or part of the memory is exported (source pinned: or
- * registered).  -ENOSPC: too many.  -EFAULT: not mapped, or not with such rights.
+ * Exports may overlap, but not with source pinned, and not one that has
+ * UNETMM_EXPORT_REDIRECT with any other.
+ *
+ * -EEXIST: the id is in use, or part of the memory is in an export that this one
+ * may not overlap (source pinned: or registered).  -ENOSPC: too many.  -EFAULT: not mapped, or not with such rights.
  * -ENOMEM: so much may not be pinned.  -EOPNOTSUPP: the card, the source or this
  * kind of memory cannot be exported.  -EAGAIN: its mapping changes all the time, or
  * (source utlb) messages in progress must first release pages that they use.
