@@ -29,6 +29,7 @@
 #include "ring/ring.h"
 #include "space/space.h"
 #include "base/base.h"
+#include "share/share.h"
 #include "param/param.h"
 
 #define UNETMM_LEAST_WORKERS	(2 * UNETMM_PAGER_SPARE)
@@ -147,14 +148,13 @@ static u32 unetmm_user_share(const struct unetmm_pager *p,
 			     const struct unetmm_aspace *space)
 {
 	u32 most = unetmm_pager_most(p) - UNETMM_PAGER_SPARE;
-	u32 user = unetmm_user_turns(space)->asleep, left;
+	u32 user = unetmm_user_turns(space)->asleep;
 
 	lockdep_assert_held(&p->lock);
 	if (space->unlimited)
 		return U32_MAX;
-	/* A user has half of the workers that others leave: two users cannot have all. */
-	left = most - min(most, p->nasleep - min(user, p->nasleep));
-	return clamp_t(u32, unetmm_user_most_asleep(space), 1, max(left / 2, 1U));
+	return clamp_t(u32, unetmm_user_most_asleep(space), 1,
+		       unetmm_share(most, p->nasleep - min(user, p->nasleep)));
 }
 
 /* Do the limits allow one more worker to sleep for the space? */
@@ -227,14 +227,12 @@ static struct unetmm_job *unetmm_thirsty_first(const struct unetmm_pager *p)
 static bool unetmm_may_serve(const struct unetmm_pager *p,
 			     const struct unetmm_aspace *space)
 {
-	u32 active = unetmm_user_turns(space)->active, most, taken;
+	u32 active = unetmm_user_turns(space)->active;
 
 	if (space->unlimited || !active)
 		return true;
-	/* As for workers that sleep: two users cannot have all. */
-	most = unetmm_pager_most(p);
-	taken = p->nasleep + p->nactive - active;
-	return active < max((most - min(most, taken)) / 2, 1U);
+	return active < unetmm_share(unetmm_pager_most(p),
+				     p->nasleep + p->nactive - active);
 }
 
 /*

@@ -41,7 +41,7 @@
  *
  * FAIRNESS AND LIMITS
  *
- *   - Users (base/user.c) are served in turn, one job each, and of one user its spaces.
+ *   - Users (space/limits.c) are served in turn, one job each, and of one user its spaces.
  *   - Of the workers that are not asleep, a user has at most half of those that others
  *     leave, and always one, however long its serve functions take.
  *   - UNETMM_PAGER_SPARE workers of the pool never sleep for a process: misses that
