@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -58,6 +59,10 @@ int __real_sched_yield(void);
 int __wrap_sched_yield(void);
 void __real_free(void *memory);
 void __wrap_free(void *memory);
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+ssize_t __real_getrandom(void *bytes, size_t length, unsigned flags);
+ssize_t __wrap_getrandom(void *bytes, size_t length, unsigned flags);
 
 static _Thread_local bool is_test;      /* the thread that runs the tests */
 static _Thread_local bool yields_jump;  /* 20 seconds pass when it gives way */
@@ -98,6 +103,32 @@ void __wrap_free(void *memory)
         watched_is_free = true;
     }
     __real_free(memory);
+}
+
+/* The allocation, or the random number, of this number fails, once; 0: none does. */
+static unsigned memory_ends, numbers_end;
+
+static bool ends_now(unsigned *left)
+{
+    return is_test && *left && !--*left;
+}
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    if (ends_now(&memory_ends)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return __real_calloc(count, bytes);
+}
+
+ssize_t __wrap_getrandom(void *bytes, size_t length, unsigned flags)
+{
+    if (ends_now(&numbers_end)) {
+        errno = EINTR;
+        return -1;
+    }
+    return __real_getrandom(bytes, length, flags);
 }
 
 /* ---- Members ------------------------------------------------------------- */
@@ -1003,6 +1034,60 @@ static void failures_leave_nothing(void **state)
     assert_in_range(failed, 7, 19);
 }
 
+/* Makes a home with a member, and ends both; returns the first error. */
+static int home_and_member(void)
+{
+    struct unetmm_sync *sync = NULL;
+    int ret;
+
+    home = NULL;
+    ret = unetmm_sem_home(ctx, SERVICE, 1, &home);
+    if (ret) {
+        assert_null(home);
+        return ret;
+    }
+    ret = unetmm_sync_open(ctx, mac, SERVICE, 20 * SECOND, &sync);
+    if (ret) {
+        assert_null(sync);
+    } else {
+        assert_int_equal(unetmm_sync_close(sync), 0);
+    }
+    assert_int_equal(unetmm_sync_home_close(home), 0);
+    home = NULL;
+    return ret;
+}
+
+/* Returns how many of them there are to be refused. */
+static unsigned refuse_each(unsigned *which, int error)
+{
+    unsigned i;
+    int ret;
+
+    assert_int_equal(unetmm_open("/loop", UNETMM_SOURCE_TLB, &ctx), 0);
+    for (i = 1; ; i++) {
+        assert_in_range(i, 1, 100);
+        *which = i;
+        ret = home_and_member();
+        if (*which) {
+            break;
+        }
+        assert_int_equal(ret, error);
+    }
+    *which = 0;
+    assert_int_equal(ret, 0);
+    assert_int_equal(unetmm_close(ctx), 0);
+    assert_int_equal(loop_leaks(), 0);
+    return i - 1;
+}
+
+/* So is each allocation refused, and each random number. */
+static void neither_memory_nor_numbers(void **state)
+{
+    (void)state;
+    assert_in_range(refuse_each(&memory_ends, -ENOMEM), 4, 50);
+    assert_in_range(refuse_each(&numbers_end, -EIO), 2, 10);
+}
+
 /* A child has only memory of its own to give back. */
 static void child_lets_go(void **state)
 {
@@ -1047,6 +1132,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_is_home),
         cmocka_unit_test(failures_leave_nothing),
+        cmocka_unit_test(neither_memory_nor_numbers),
         SEM(units_are_taken_and_given),
         SEM(units_go_round),
         SEM(who_asked_first_is_served_first),
