@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "fake_driver.h"
+#include "fake_memory.h"
 
 #include "internal.h"
 
@@ -118,6 +119,50 @@ static void failed_create_leaves_nothing(void **state)
     assert_int_equal(unetmm_ep_create(ctx, &attr, &other), -ENOMEM);
     assert_int_equal(unetmm_close(ctx), 0);
     assert_int_equal(fake_driver_leaks(), 0);
+}
+
+static void no_handler(struct unetmm_ep *of, const struct unetmm_completion *c,
+                       void *arg)
+{
+    (void)of;
+    (void)c;
+    (void)arg;
+}
+
+/* The first error; all that is made is ended. */
+static int open_and_handle(void)
+{
+    int ret = unetmm_open("/fake/1", UNETMM_SOURCE_TLB, &ctx);
+
+    if (ret) {
+        return ret;
+    }
+    ret = unetmm_ep_create(ctx, NULL, &ep);
+    if (!ret) {
+        ret = unetmm_set_notify_handler(ep, 7, no_handler, NULL);
+        ret = ret ? ret : unetmm_set_notify_handler(ep, 8, no_handler, NULL);
+        assert_int_equal(unetmm_ep_destroy(ep), 0);
+    }
+    assert_int_equal(unetmm_close(ctx), 0);
+    return ret;
+}
+
+/* Each allocation is refused in turn. */
+static void without_memory_nothing_stays(void **state)
+{
+    unsigned i;
+    int ret;
+
+    (void)state;
+    for (i = 1; memory_ends = i, ret = open_and_handle(), !memory_ends; i++) {
+        assert_in_range(i, 1, 20);
+        assert_int_equal(ret, -ENOMEM);
+        assert_int_equal(fake_driver_leaks(), 0);
+    }
+    memory_ends = 0;
+    assert_int_equal(ret, 0);
+    /* A context, three tables of an endpoint, and those of its handlers */
+    assert_int_equal(i, 1 + 3 + 2 + 1);
 }
 
 static void attributes_are_checked(void **state)
@@ -930,6 +975,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failed_open_leaves_nothing),
         cmocka_unit_test(failed_create_leaves_nothing),
+        cmocka_unit_test(without_memory_nothing_stays),
         cmocka_unit_test(buffers_are_looked_at_when_used),
         cmocka_unit_test(observer_has_no_endpoints),
         cmocka_unit_test(prefetch_goes_on),
