@@ -8,6 +8,12 @@
  *
  * Until the round trip has ended nobody knows the ticket.  A wait that ends before
  * leaves it `begun`, and the next one goes on with it.
+ *
+ * A light semaphore has a word of its free units less its waiting members.  A member
+ * adds -1 to take a unit and 1 to give it back; the value before says whether anyone
+ * waits.  Only a member that has to wait takes a ticket, and only a unit that is
+ * waited for moves the home's limit.  A member that stops waiting takes itself out
+ * of the word, unless a unit is already on its way to it: then it waits for that one.
  */
 #include "internal.h"
 #include "sync.h"
@@ -15,6 +21,11 @@
 
 #include <sched.h>
 #include <stddef.h>
+
+/* user_data of operations whose completion is waited for */
+#define OF_WAIT 1u
+#define OF_READ 2u
+#define OF_POST 3u              /* a wait may be open meanwhile */
 
 #define POST_NS 10000000000ull          /* a queue that stays full has failed */
 
@@ -26,11 +37,14 @@ struct unetmm_sync {
     uint64_t export;
     unsigned channel, import;
     uint64_t record;                    /* offset of ours */
-    bool semaphore, broken;
+    unsigned kind;                      /* SYNC_* */
+    enum { LIGHT_IDLE, LIGHT_TAKING, LIGHT_QUEUED, LIGHT_LEAVING } light;
+    uint64_t left;                      /* light: `units` that leaving expects */
+    bool broken;
     bool begun;                         /* a wait, whose ticket is not known */
     uint64_t op, given, held;
     uint64_t gave_up;                   /* this wait, until it is acknowledged */
-    uint64_t old;                       /* of the last FETCH_ADD */
+    uint64_t old, old_at_post;          /* of the last atomic of each */
     unsigned open_ops;                  /* completions that are waited for */
 };
 
@@ -43,7 +57,9 @@ static void take(struct unetmm_sync *s, const struct unetmm_completion *c)
         s->broken = true;
     } else if (c->type == UNETMM_CQE_SENT && c->user_data) {
         s->open_ops--;
-        if (c->is_inline) {
+        if (c->is_inline && c->user_data == OF_POST) {
+            s->old_at_post = unetmm_old_value(c);
+        } else if (c->is_inline) {
             s->old = unetmm_old_value(c);
         }
     }
@@ -126,7 +142,7 @@ static int read_words(struct unetmm_sync *s)
 
     do {
         ret = again(s, unetmm_read(s->ep, s->import, 0, &s->answer->tail,
-                                   2 * sizeof(uint64_t), 2, 0), &end);
+                                   2 * sizeof(uint64_t), OF_READ, 0), &end);
     } while (ret > 0);
     s->open_ops += !ret;
     return ret;
@@ -140,7 +156,7 @@ static int add_ticket(struct unetmm_sync *s)
     do {
         ret = again(s, unetmm_fetch_add(s->ep, s->import,
                                         offsetof(struct sync_words, tail), 1,
-                                        1, 0), &end);
+                                        OF_WAIT, 0), &end);
     } while (ret > 0);
     s->open_ops += !ret;
     return ret;
@@ -279,6 +295,187 @@ static int wait_turn(struct unetmm_sync *s, uint64_t deadline)
     return ret ? ret : 1;
 }
 
+/* ---- Light semaphores --------------------------------------------------- */
+
+#define LIGHT_POLLS 256         /* for the answer of the home's card */
+
+static int add_units(struct unetmm_sync *s, uint64_t n, uint64_t user_data)
+{
+    uint64_t end = 0;
+    int ret;
+
+    do {
+        ret = again(s, unetmm_fetch_add(s->ep, s->import,
+                                        offsetof(struct sync_words, units), n,
+                                        user_data, 0), &end);
+    } while (ret > 0);
+    s->open_ops += !ret;
+    return ret;
+}
+
+/* Posts the step out of the queue that is valid if `units` is s->left. */
+static int leave_units(struct unetmm_sync *s)
+{
+    uint64_t end = 0;
+    int ret;
+
+    do {
+        ret = again(s, unetmm_cmp_swap(s->ep, s->import,
+                                       offsetof(struct sync_words, units),
+                                       s->left, s->left + 1, OF_WAIT, 0),
+                    &end);
+    } while (ret > 0);
+    s->open_ops += !ret;
+    return ret;
+}
+
+/* As finish(), at first without a look at the clock. */
+static int light_finish(struct unetmm_sync *s, int64_t timeout_ns)
+{
+    struct unetmm_completion c;
+    uint64_t answer, deadline;
+    unsigned i;
+
+    for (i = 0; i < LIGHT_POLLS && s->open_ops; i++) {
+        int ret = unetmm_poll(s->ep, &c, 1);
+
+        if (ret > 0) {
+            take(s, &c);
+        }
+        s->broken = s->broken || ret < 0;
+        if (s->broken) {
+            return -ENOTCONN;
+        }
+    }
+    if (!s->open_ops) {
+        return 0;
+    }
+    answer = sys_now_ns() + SYNC_ALIVE_NS;
+    deadline = unetmm_time_of(timeout_ns);
+    return finish(s, answer > deadline ? answer : deadline);
+}
+
+/* Out of the queue: `result`.  1: a unit was on its way, and is there. */
+static int light_leave(struct unetmm_sync *s, int result)
+{
+    int ret;
+
+    if (s->light != LIGHT_LEAVING) {
+        s->left = UINT64_MAX;
+        s->light = LIGHT_LEAVING;
+        ret = leave_units(s);
+        if (ret) {
+            return ret;
+        }
+    }
+    for (;;) {
+        ret = light_finish(s, 0);
+        if (ret) {
+            return ret == -ETIMEDOUT ? result : ret;
+        }
+        if (s->old == s->left) {
+            s->light = LIGHT_IDLE;
+            return result;
+        }
+        if ((int64_t)s->old >= 0) {
+            break;
+        }
+        s->left = s->old;
+        ret = leave_units(s);
+        if (ret) {
+            return ret;
+        }
+    }
+    s->light = LIGHT_QUEUED;
+    ret = wait_turn(s, unetmm_time_of((int64_t)POST_NS));
+    if (ret > 0) {
+        s->light = LIGHT_IDLE;
+    }
+    return ret;
+}
+
+static int light_queue(struct unetmm_sync *s, int64_t timeout_ns)
+{
+    int ret = wait_turn(s, unetmm_time_of(timeout_ns));
+
+    if (ret > 0) {
+        s->light = LIGHT_IDLE;
+        return ret;
+    }
+    /* A ticket that nobody knows yet is kept, and with it the place. */
+    if (s->broken || s->begun) {
+        return ret;
+    }
+    return light_leave(s, ret);
+}
+
+static int light_wait(struct unetmm_sync *s, int64_t timeout_ns)
+{
+    int ret = 0;
+
+    if (s->light == LIGHT_LEAVING) {
+        ret = light_leave(s, 0);
+        if (ret || s->light != LIGHT_IDLE) {
+            return ret;
+        }
+    }
+    if (s->light == LIGHT_IDLE) {
+        s->light = LIGHT_TAKING;
+        ret = add_units(s, UINT64_MAX, OF_WAIT);
+    }
+    if (!ret && s->light == LIGHT_TAKING) {
+        ret = light_finish(s, timeout_ns);
+        if (!ret && (int64_t)s->old > 0) {
+            s->light = LIGHT_IDLE;
+            return 1;
+        }
+        if (!ret) {
+            s->light = LIGHT_QUEUED;
+        }
+    }
+    if (ret) {
+        return ret == -ETIMEDOUT ? 0 : ret;
+    }
+    return light_queue(s, timeout_ns);
+}
+
+/* The value before has to be known: a member that waits needs the home. */
+static int light_post(struct unetmm_sync *s)
+{
+    uint64_t end;
+    int ret = add_units(s, 1, OF_POST);
+
+    if (!ret) {
+        ret = light_finish(s, (int64_t)POST_NS);
+    }
+    if (ret == -EINTR) {
+        end = sys_now_ns() + POST_NS;
+        while (ret == -EINTR) {
+            ret = finish(s, end);
+        }
+    }
+    if (ret) {
+        s->broken = true;
+        return -ENOTCONN;
+    }
+    return (int64_t)s->old_at_post < 0 ? PUT(s, given, ++s->given, true) : 0;
+}
+
+/* The home does not know our units, nor the one of a wait that is still open. */
+static void light_close(struct unetmm_sync *s)
+{
+    if (s->light == LIGHT_TAKING && !light_finish(s, 0) &&
+        (int64_t)s->old > 0) {
+        s->held++;
+    }
+    while (s->held && !s->broken) {
+        s->held--;
+        light_post(s);
+    }
+}
+
+/* ---- Calls --------------------------------------------------------------- */
+
 static int check(const struct unetmm_sync *s, bool semaphore)
 {
     int ret = unetmm_ctx_check(s->ctx);
@@ -286,7 +483,8 @@ static int check(const struct unetmm_sync *s, bool semaphore)
     if (ret) {
         return ret;
     }
-    return s->broken ? -ENOTCONN : s->semaphore != semaphore ? -EPROTOTYPE : 0;
+    return s->broken ? -ENOTCONN :
+        (s->kind != SYNC_QUEUE) != semaphore ? -EPROTOTYPE : 0;
 }
 
 int unetmm_sem_wait(struct unetmm_sync *s, int64_t timeout_ns)
@@ -294,7 +492,8 @@ int unetmm_sem_wait(struct unetmm_sync *s, int64_t timeout_ns)
     int ret = check(s, true);
 
     if (!ret) {
-        ret = wait_turn(s, unetmm_time_of(timeout_ns));
+        ret = s->kind == SYNC_LIGHT ? light_wait(s, timeout_ns) :
+            wait_turn(s, unetmm_time_of(timeout_ns));
         s->held += ret > 0;
     }
     return ret;
@@ -311,7 +510,8 @@ int unetmm_sem_post(struct unetmm_sync *s)
         return -EPERM;
     }
     s->held--;
-    return PUT(s, given, ++s->given, true);
+    return s->kind == SYNC_LIGHT ? light_post(s) :
+        PUT(s, given, ++s->given, true);
 }
 
 int unetmm_waitq_wait(struct unetmm_sync *s, int64_t timeout_ns)
@@ -416,7 +616,10 @@ static int join(struct unetmm_sync *s, const uint8_t mac[6], uint64_t service,
     if (slot >= UNETMM_SYNC_MEMBERS) {
         return -EPROTO;
     }
-    s->semaphore = hello.semaphore;
+    if (unetmm_swap64(hello.kind) > SYNC_LIGHT) {
+        return -EPROTO;
+    }
+    s->kind = (unsigned)unetmm_swap64(hello.kind);
     s->record = offsetof(struct sync_words, records) +
         slot * sizeof(struct sync_record);
     ret = unetmm_import(s->ep, s->channel, unetmm_swap64(hello.export),
@@ -514,6 +717,9 @@ int unetmm_sync_close(struct unetmm_sync *s)
     if (ret) {
         free(s);
         return ret;
+    }
+    if (s->kind == SYNC_LIGHT && !s->broken) {
+        light_close(s);
     }
     /* The home takes back our units: it learns of the end of the channel. */
     undo(s, 4);

@@ -2,8 +2,8 @@
 /*
  * Common to a home and its members: words in each other's memory.
  *
- * All are little-endian, 8 bytes, and written by one side alone, but for `tail`,
- * which members add to.  Each only ever grows in meaning, so that it does no harm
+ * All are little-endian, 8 bytes, and written by one side alone, but for `tail`
+ * and `units`, which members add to.  Each only ever grows in meaning, so that it does no harm
  * that writes of one channel may be seen in any order: values that belong together
  * are in one word.
  */
@@ -27,7 +27,8 @@ struct sync_record {
 struct sync_words {
     uint64_t tail;              /* tickets taken */
     uint64_t limit;             /* tickets served: all before it */
-    uint64_t rsvd[6];
+    uint64_t units;             /* light: free units, less waiting members */
+    uint64_t rsvd[5];
     struct sync_record records[];
 };
 
@@ -59,6 +60,11 @@ static inline uint64_t sync_wakes(uint64_t wakes, uint64_t end)
     return end << 24 | (wakes & SYNC_WAKES);
 }
 
+/* Kinds of homes */
+#define SYNC_QUEUE      0u
+#define SYNC_SEMAPHORE  1u
+#define SYNC_LIGHT      2u      /* a semaphore whose free units are one word */
+
 /*
  * The first messages, each way.  A member's may be the last sign of one that was
  * killed, on a channel whose number is another member's when the home reads it: so
@@ -70,7 +76,7 @@ struct sync_hello {
     uint64_t to;                /* an answer: the asker's export; or 0 */
     uint32_t slot;              /* of the member's record */
     int32_t error;              /* -errno: it is none */
-    uint64_t semaphore;         /* 1, or 0: a wait-queue */
+    uint64_t kind;              /* SYNC_QUEUE, ... */
 };
 
 #endif /* UNETMM_SYNC_INTERNAL_H */

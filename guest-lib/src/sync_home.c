@@ -41,7 +41,7 @@ struct unetmm_sync_home {
     struct sync_words *words;
     size_t bytes;
     uint64_t export;
-    bool semaphore;
+    unsigned kind;              /* SYNC_* */
     atomic_bool stop;
     pthread_t thread;
     uint64_t limit;
@@ -91,7 +91,7 @@ static void serve_one(struct unetmm_sync_home *h)
 /* A unit is free; a wake-up is for the next waiting member, if there is one. */
 static void hand_on(struct unetmm_sync_home *h)
 {
-    if (h->semaphore || h->limit < load(&h->words->tail)) {
+    if (h->kind != SYNC_QUEUE || h->limit < load(&h->words->tail)) {
         serve_one(h);
     }
 }
@@ -164,11 +164,14 @@ static void look_at_status(struct unetmm_sync_home *h, struct member *m)
     }
 }
 
-/* Given back: no more than it has, the rest when the rest can be seen. */
+/*
+ * Given back: no more than it has, the rest when the rest can be seen.  Of a light
+ * semaphore these are the units that members wait for, one each at most.
+ */
 static void look_at_units(struct unetmm_sync_home *h, struct member *m)
 {
     uint64_t more = load(&record_of(h, m)->given) - m->given;
-    uint64_t most = held(m);
+    uint64_t most = h->kind == SYNC_LIGHT ? UNETMM_SYNC_MEMBERS : held(m);
 
     for (more = more < most ? more : most; more; more--) {
         m->given++;
@@ -193,7 +196,7 @@ static void look_at_wakes(struct unetmm_sync_home *h, struct member *m)
 static void look(struct unetmm_sync_home *h, struct member *m)
 {
     look_at_status(h, m);
-    if (h->semaphore) {
+    if (h->kind != SYNC_QUEUE) {
         look_at_units(h, m);
     } else {
         look_at_wakes(h, m);
@@ -225,7 +228,7 @@ static void remove_member(struct unetmm_sync_home *h, struct member *m)
 
     look(h, m);
     m->live = false;
-    for (units = h->semaphore ? held(m) : 0; units; units--) {
+    for (units = h->kind == SYNC_SEMAPHORE ? held(m) : 0; units; units--) {
         hand_on(h);
     }
     if (m->state == SYNC_WAITING ||
@@ -367,7 +370,7 @@ static void greet(struct unetmm_sync_home *h, const struct unetmm_completion *c)
         .to = hello.export,
         .slot = unetmm_swap32(slot < 0 ? 0 : (uint32_t)slot),
         .error = slot < 0 ? (int32_t)unetmm_swap32((uint32_t)slot) : 0,
-        .semaphore = unetmm_swap64(h->semaphore),
+        .kind = unetmm_swap64(h->kind),
     };
     while (unetmm_send(h->ep, c->channel, &hello, sizeof(hello), 0,
                        UNETMM_UNSIGNALED | UNETMM_INLINE) == -EAGAIN &&
@@ -525,7 +528,9 @@ static int make_words(struct unetmm_sync_home *h, uint32_t units)
         return ret;
     }
     h->words = words;
-    h->limit = units;
+    /* Tickets of a light semaphore are served by those who give units back. */
+    h->limit = h->kind == SYNC_LIGHT ? 0 : units;
+    h->words->units = unetmm_swap64(units);
     show_limit(h);
     if (!sys_random(&h->export)) {
         sys_munmap(words, h->bytes);
@@ -569,7 +574,7 @@ static int make_steps(struct unetmm_sync_home *h, uint64_t service,
     return ret ? ret : start(h);
 }
 
-static int make_home(struct unetmm_ctx *ctx, uint64_t service, bool semaphore,
+static int make_home(struct unetmm_ctx *ctx, uint64_t service, unsigned kind,
                      uint32_t units, struct unetmm_sync_home **result)
 {
     struct unetmm_sync_home *h;
@@ -584,7 +589,7 @@ static int make_home(struct unetmm_ctx *ctx, uint64_t service, bool semaphore,
         return -ENOMEM;
     }
     h->ctx = ctx;
-    h->semaphore = semaphore;
+    h->kind = kind;
     ret = make_steps(h, service, units, &steps);
     if (ret) {
         undo(h, steps);
@@ -597,13 +602,19 @@ static int make_home(struct unetmm_ctx *ctx, uint64_t service, bool semaphore,
 int unetmm_sem_home(struct unetmm_ctx *ctx, uint64_t service, uint32_t units,
                     struct unetmm_sync_home **home)
 {
-    return make_home(ctx, service, true, units, home);
+    return make_home(ctx, service, SYNC_SEMAPHORE, units, home);
+}
+
+int unetmm_sem_home_light(struct unetmm_ctx *ctx, uint64_t service,
+                          uint32_t units, struct unetmm_sync_home **home)
+{
+    return make_home(ctx, service, SYNC_LIGHT, units, home);
 }
 
 int unetmm_waitq_home(struct unetmm_ctx *ctx, uint64_t service,
                       struct unetmm_sync_home **home)
 {
-    return make_home(ctx, service, false, 0, home);
+    return make_home(ctx, service, SYNC_QUEUE, 0, home);
 }
 
 int unetmm_sync_home_close(struct unetmm_sync_home *h)

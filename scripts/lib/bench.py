@@ -943,6 +943,10 @@ def goals_told(rows, add, ratio):
             add(f"{what} / bare atomics, {unit}",
                 ratio(ways.get("library"), ways.get("bare atomics")), aim,
                 False)
+            if "light" in ways:
+                add(f"light {what} / bare atomics, {unit}",
+                    ratio(ways["light"], ways.get("bare atomics")), 1.3,
+                    False)
             if ways and metric == "instructions":
                 add(f"{what} / bare atomics, requests",
                     ways["library"]["requests"] /

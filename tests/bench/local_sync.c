@@ -22,7 +22,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define SERVICE     0x10ca4     /* and the next two */
+#define SERVICE     0x10ca4     /* and the next three */
 #define EXPORT      3
 #define MOST        10000u
 #define WARMUP      20u
@@ -30,12 +30,13 @@
 #define UNITS_ENOUGH    (4 * MOST)  /* nobody has to wait for the home */
 #define POLL_US     1000        /* longer than anybody spins */
 
-enum way { BARE_SEM, SEM, BARE_QUEUE, QUEUE, WAYS };
+enum way { BARE_SEM, SEM, LIGHT_SEM, BARE_QUEUE, QUEUE, WAYS };
 
 static const struct {
     const char *what, *how;
 } ways[WAYS] = {
     { "semaphore", "bare atomics" }, { "semaphore", "library" },
+    { "semaphore", "light" },
     { "wait-queue", "bare atomics" }, { "wait-queue", "library" },
 };
 
@@ -47,14 +48,14 @@ struct member {
     struct unetmm_ep *ep;
     unsigned import;
     uint64_t *here;
-    struct unetmm_sync *sem, *queue;
+    struct unetmm_sync *sem, *light, *queue;
 };
 
 struct scene {
     bool counted;
     struct unetmm_ctx *home_ctx;
     struct unetmm_ep *home;
-    struct unetmm_sync_home *sem, *queue;
+    struct unetmm_sync_home *sem, *light, *queue;
     uint64_t *there;
     struct member me, waiter;
     _Atomic enum way way;
@@ -173,6 +174,10 @@ static int64_t one(struct scene *s, enum way way)
         check(unetmm_sem_wait(s->me.sem, 10 * SECOND), UNETMM_CALL_ANY);
         check(unetmm_sem_post(s->me.sem), UNETMM_CALL_ANY);
         return stamp(s) - start;
+    case LIGHT_SEM:
+        check(unetmm_sem_wait(s->me.light, 10 * SECOND), UNETMM_CALL_ANY);
+        check(unetmm_sem_post(s->me.light), UNETMM_CALL_ANY);
+        return stamp(s) - start;
     default:
         return wake(s, way);
     }
@@ -201,12 +206,15 @@ static void member_open(struct scene *s, struct member *m)
           UNETMM_CALL_CONNECT);
     check(unetmm_sync_open(ctx, info.mac, SERVICE + 2, 10 * SECOND, &m->queue),
           UNETMM_CALL_CONNECT);
+    check(unetmm_sync_open(ctx, info.mac, SERVICE + 3, 10 * SECOND, &m->light),
+          UNETMM_CALL_CONNECT);
 }
 
 static void member_close(struct member *m)
 {
     check(unetmm_sync_close(m->sem), UNETMM_CALL_ANY);
     check(unetmm_sync_close(m->queue), UNETMM_CALL_ANY);
+    check(unetmm_sync_close(m->light), UNETMM_CALL_ANY);
     check(unetmm_ep_destroy(m->ep), UNETMM_CALL_ANY);
     munmap(m->here, PAGE);
 }
@@ -230,6 +238,8 @@ static void homes_open(struct scene *s)
           UNETMM_CALL_LISTEN);
     check(unetmm_waitq_home(s->home_ctx, SERVICE + 2, &s->queue),
           UNETMM_CALL_LISTEN);
+    check(unetmm_sem_home_light(s->home_ctx, SERVICE + 3, UNITS_ENOUGH,
+                                &s->light), UNETMM_CALL_LISTEN);
     schedule(SCHED_OTHER);
 }
 
@@ -258,6 +268,7 @@ static void scene_close(struct scene *s)
     member_close(&s->waiter);
     check(unetmm_sync_home_close(s->sem), UNETMM_CALL_ANY);
     check(unetmm_sync_home_close(s->queue), UNETMM_CALL_ANY);
+    check(unetmm_sync_home_close(s->light), UNETMM_CALL_ANY);
     check(unetmm_unexport(s->home_ctx, EXPORT), UNETMM_CALL_EXPORT);
     check(unetmm_ep_destroy(s->home), UNETMM_CALL_ANY);
     check(unetmm_close(s->home_ctx), UNETMM_CALL_ANY);

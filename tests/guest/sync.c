@@ -43,6 +43,15 @@ static void scene_open_here(struct scene *s, bool semaphore, uint64_t service)
     }
 }
 
+static void scene_open_light(struct scene *s)
+{
+    memset(s, 0, sizeof(*s));
+    card_mac(s->mac);
+    s->service = SERVICE;
+    s->ctx = open_card();
+    CHECK_RET(unetmm_sem_home_light(s->ctx, SERVICE, UNITS, &s->home), 0);
+}
+
 static void scene_open(struct scene *s, bool semaphore)
 {
     if (!run.remote) {
@@ -440,17 +449,15 @@ static void work(void *argument)
     member_close(&m);
 }
 
-static void crowd(void)
+static void crowd_at(struct scene *s)
 {
     struct crew crew[WAITERS];
     struct crew_state *state = shared_memory(sizeof(*state));
     pid_t pids[WAITERS];
-    struct scene s;
     unsigned i;
 
-    scene_open(&s, true);
     for (i = 0; i < WAITERS; i++) {
-        crew[i] = (struct crew) { &s, state, i, rounds(100) };
+        crew[i] = (struct crew) { s, state, i, rounds(100) };
         pids[i] = start_process(work, &crew[i]);
     }
     for (i = 0; i < WAITERS; i++) {
@@ -459,7 +466,32 @@ static void crowd(void)
     CHECK(atomic_load(&state->most) <= UNITS);
     note("%u inside at most, %u times", atomic_load(&state->most),
          atomic_load(&state->done));
+    all_there(s);
+}
+
+static void crowd(void)
+{
+    struct scene s;
+
+    scene_open(&s, true);
+    crowd_at(&s);
+    scene_close(&s);
+}
+
+/* The same with a light semaphore; a member that is closed gives its unit back. */
+static void light(void)
+{
+    struct member m;
+    struct scene s;
+
+    scene_open_light(&s);
     all_there(&s);
+    member_open(&m, &s);
+    CHECK_RET(unetmm_waitq_wait(m.sync, 0), -EPROTOTYPE);
+    CHECK_RET(unetmm_sem_wait(m.sync, PATIENCE_NS), 1);
+    member_close(&m);
+    all_there(&s);
+    crowd_at(&s);
     scene_close(&s);
 }
 
@@ -839,6 +871,7 @@ static const struct test tests[] = {
     { "queue", queue, TEST_EXPORT, 0 },
     { "wake-ups", wake_ups, TEST_TLB | TEST_REMOTE, 0 },
     { "crowd", crowd, TEST_BOTH | TEST_REMOTE, 0 },
+    { "light", light, TEST_EXPORT, 0 },
     { "killed", killed, TEST_TLB | TEST_REMOTE, 0 },
     { "holder-killed", holder_killed, TEST_TLB | TEST_REMOTE, 0 },
     { "waiter-killed", waiter_killed, TEST_TLB | TEST_REMOTE, 0 },

@@ -6,7 +6,7 @@
  * One process, the home, has the words; any, itself included, are members.  Members
  * trust each other and the home.  Waiting members are served in the order of their
  * requests.  When a member's process or node dies, the units that it holds are
- * returned.  docs/library.rst has the protocol.
+ * returned, but for those of a light semaphore.  docs/library.rst has the protocol.
  */
 #ifndef LIBUNETMM_SYNC_H
 #define LIBUNETMM_SYNC_H
@@ -34,6 +34,16 @@ int unetmm_sem_home(struct unetmm_ctx *ctx, uint64_t service, uint32_t units,
                     struct unetmm_sync_home **home);
 int unetmm_waitq_home(struct unetmm_ctx *ctx, uint64_t service,
                       struct unetmm_sync_home **home);
+
+/*
+ * A lighter semaphore, for the same members' calls: a wait or a post is one atomic
+ * operation as long as no member waits.  unetmm_sync_close() returns the units that a
+ * member holds; if its process or node dies, they are lost, and a unit that it was
+ * just giving back may be.  After a timeout the wait takes as long as the member's
+ * step out of the queue.
+ */
+int unetmm_sem_home_light(struct unetmm_ctx *ctx, uint64_t service,
+                          uint32_t units, struct unetmm_sync_home **home);
 int unetmm_sync_home_close(struct unetmm_sync_home *home);
 
 /*

@@ -121,7 +121,7 @@ static uint8_t operate(const struct endpoint *ep, struct unetmm_cqe *cqe)
 {
     const struct import *import = &ep->imports[message.import % LOOP_IMPORTS];
     const struct unetmm_export *export = find_export(import->export);
-    uint64_t old, add;
+    uint64_t old, operands[2];
     void *at;
 
     if (!import->live || !ep->channels[import->channel].open || !export) {
@@ -140,8 +140,16 @@ static uint8_t operate(const struct endpoint *ep, struct unetmm_cqe *cqe)
     } else if (message.opcode == UNETMM_OP_READ) {
         memcpy(message.to, at, message.len);
     } else {
-        memcpy(&add, message.data, sizeof(add));
-        old = __atomic_fetch_add((uint64_t *)at, add, __ATOMIC_SEQ_CST);
+        memcpy(operands, message.data, sizeof(operands));
+        old = operands[0];
+        if (message.opcode == UNETMM_OP_FETCH_ADD) {
+            old = __atomic_fetch_add((uint64_t *)at, operands[0],
+                                     __ATOMIC_SEQ_CST);
+        } else {
+            __atomic_compare_exchange_n((uint64_t *)at, &old, operands[1],
+                                        false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_SEQ_CST);
+        }
         memcpy(cqe->data, &old, sizeof(old));
         cqe->flags = UNETMM_CQE_F_INLINE;
     }

@@ -39,6 +39,7 @@ static const uint8_t mac[6] = { 0x52, 0x54, 0, 0, 0, 1 };
 static struct unetmm_ctx *ctx;
 static struct unetmm_sync_home *home;
 static unsigned home_endpoint;
+static bool light;
 
 static struct member_test {
     struct unetmm_sync *sync;
@@ -148,7 +149,9 @@ static int begin(bool semaphore, uint32_t units)
     loop_fail(0, 0);
     loop_hide_connections(false);
     assert_int_equal(unetmm_open("/loop", UNETMM_SOURCE_TLB, &ctx), 0);
-    assert_int_equal(semaphore ?
+    assert_int_equal(light ?
+                     unetmm_sem_home_light(ctx, SERVICE, units, &home) :
+                     semaphore ?
                      unetmm_sem_home(ctx, SERVICE, units, &home) :
                      unetmm_waitq_home(ctx, SERVICE, &home), 0);
     home_endpoint = loop_newest();
@@ -162,6 +165,13 @@ static int begin(bool semaphore, uint32_t units)
 static int begin_sem(void **state)
 {
     (void)state;
+    return begin(true, 2);
+}
+
+static int begin_light(void **state)
+{
+    (void)state;
+    light = true;
     return begin(true, 2);
 }
 
@@ -194,6 +204,7 @@ static int end(void **state)
         assert_int_equal(unetmm_sync_home_close(home), 0);
         home = NULL;
     }
+    light = false;
     assert_int_equal(unetmm_close(ctx), 0);
     assert_int_equal(errno, 12345);
     assert_int_equal(loop_leaks(), 0);
@@ -237,7 +248,8 @@ static void start_waiting(unsigned i, int64_t timeout)
     uint64_t before = loop_carried(members[i].endpoint);
 
     start_wait(i, timeout);
-    EVENTUALLY(loop_carried(members[i].endpoint) >= before + OPS_TO_WAIT);
+    EVENTUALLY(loop_carried(members[i].endpoint) >=
+               before + OPS_TO_WAIT + light);
 }
 
 static int end_wait(unsigned i)
@@ -414,6 +426,130 @@ static void home_that_ends_is_told(void **state)
     assert_int_equal(take(1, 0), -ENOTCONN);
     assert_int_equal(take(2, 0), -ENOTCONN);
     EVENTUALLY(give(0) == -ENOTCONN || give(0) == -EPERM);
+}
+
+/* ---- Light semaphores ------------------------------------------------------- */
+
+static void free_units_are_one_operation_each(void **state)
+{
+    uint64_t before = loop_carried(members[0].endpoint);
+
+    (void)state;
+    assert_int_equal(take(0, 0), 1);
+    assert_int_equal(give(0), 0);
+    assert_int_equal(loop_carried(members[0].endpoint), before + 2);
+    assert_int_equal(loop_operation(members[0].endpoint, before).opcode,
+                     UNETMM_OP_FETCH_ADD);
+    assert_int_equal(loop_operation(members[0].endpoint, before + 1).opcode,
+                     UNETMM_OP_FETCH_ADD);
+}
+
+/* The member's time is over when the unit is on its way: it has that unit. */
+static void unit_meets_a_member_that_leaves(void **state)
+{
+    uint64_t before;
+
+    (void)state;
+    assert_int_equal(take(0, 0), 1);
+    assert_int_equal(take(0, 0), 1);
+    start_waiting(1, 20 * SECOND);
+    loop_allow(home_endpoint, 0);
+    assert_int_equal(give(0), 0);
+    before = loop_carried(members[1].endpoint);
+    atomic_fetch_add(&seconds_ahead, 30);
+    /* It gives its ticket up, and finds itself out of the queue already. */
+    EVENTUALLY(loop_carried(members[1].endpoint) >= before + 2);
+    assert_true(waits(1));
+    loop_allow(home_endpoint, ALL);
+    assert_int_equal(end_wait(1), 1);
+    assert_int_equal(take(2, 5 * MS), 0);
+    assert_int_equal(give(1), 0);
+    assert_int_equal(take(2, 20 * SECOND), 1);
+    assert_int_equal(take(1, 5 * MS), 0);
+}
+
+/* The answer to a wait comes when the next call of the member is a post. */
+static void post_beside_an_open_wait(void **state)
+{
+    (void)state;
+    assert_int_equal(take(0, 0), 1);
+    loop_allow(members[0].endpoint, 0);
+    assert_int_equal(take(0, 0), 0);
+    loop_allow(members[0].endpoint, ALL);
+    assert_int_equal(give(0), 0);
+    assert_int_equal(give(0), -EPERM);
+    /* The open wait has its unit. */
+    assert_int_equal(take(0, 0), 1);
+    assert_int_equal(take(1, 20 * SECOND), 1);
+    assert_int_equal(take(2, 5 * MS), 0);
+}
+
+/* A member is closed before its wait was answered: the unit goes back. */
+static void open_wait_is_closed(void **state)
+{
+    (void)state;
+    loop_allow(members[0].endpoint, 0);
+    assert_int_equal(take(0, 0), 0);
+    loop_allow(members[0].endpoint, ALL);
+    assert_int_equal(unetmm_sync_close(members[0].sync), 0);
+    join(0);
+    assert_int_equal(take(1, 20 * SECOND), 1);
+    assert_int_equal(take(2, 20 * SECOND), 1);
+    assert_int_equal(take(0, 5 * MS), 0);
+}
+
+#define ROUNDS  150u
+
+static atomic_uint inside, most_inside, taken;
+
+static void *crowd_thread(void *argument)
+{
+    struct member_test *m = argument;
+    unsigned i, now, most;
+
+    for (i = 0; i < ROUNDS; i++) {
+        int ret = unetmm_sem_wait(m->sync, i % 3 ? MS * (i % 5) : SECOND);
+
+        if (ret != 1) {
+            continue;
+        }
+        now = atomic_fetch_add(&inside, 1) + 1;
+        most = atomic_load(&most_inside);
+        while (now > most &&
+               !atomic_compare_exchange_weak(&most_inside, &most, now)) {
+        }
+        atomic_fetch_add(&taken, 1);
+        sched_yield();
+        atomic_fetch_sub(&inside, 1);
+        if (unetmm_sem_post(m->sync)) {
+            break;
+        }
+    }
+    atomic_store(&m->result, (int)i);
+    return NULL;
+}
+
+/* Members wait, leave and give in any order: no unit is lost, and none is made. */
+static void light_crowd(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    atomic_store(&most_inside, 0);
+    atomic_store(&taken, 0);
+    for (i = 0; i < MEMBERS; i++) {
+        atomic_store(&members[i].result, BUSY);
+        assert_int_equal(pthread_create(&members[i].thread, NULL, crowd_thread,
+                                        &members[i]), 0);
+    }
+    for (i = 0; i < MEMBERS; i++) {
+        assert_int_equal(end_wait(i), ROUNDS);
+    }
+    assert_true(atomic_load(&most_inside) <= 2);
+    assert_true(atomic_load(&taken) > ROUNDS / 2);
+    assert_int_equal(take(0, 20 * SECOND), 1);
+    assert_int_equal(take(1, 20 * SECOND), 1);
+    assert_int_equal(take(2, 5 * MS), 0);
 }
 
 /* ---- Posted operations ------------------------------------------------------- */
@@ -1125,6 +1261,7 @@ static void nobody_is_home(void **state)
 #define SEM(name) cmocka_unit_test_setup_teardown(name, begin_sem, end)
 #define MANY_UNITS(name) \
     cmocka_unit_test_setup_teardown(name, begin_many, end)
+#define LIGHT(name) cmocka_unit_test_setup_teardown(name, begin_light, end)
 #define QUEUE(name) cmocka_unit_test_setup_teardown(name, begin_queue, end)
 
 int main(void)
@@ -1152,6 +1289,18 @@ int main(void)
         MANY_UNITS(posts_fail_in_turn),
         MANY_UNITS(question_finds_no_room),
         SEM(thread_blocks_no_fault),
+        LIGHT(units_are_taken_and_given),
+        LIGHT(units_go_round),
+        LIGHT(who_asked_first_is_served_first),
+        LIGHT(who_gives_up_is_passed_over),
+        LIGHT(who_leaves_gives_back),
+        LIGHT(who_dies_waiting_is_passed_over),
+        LIGHT(home_that_ends_is_told),
+        LIGHT(free_units_are_one_operation_each),
+        LIGHT(unit_meets_a_member_that_leaves),
+        LIGHT(post_beside_an_open_wait),
+        LIGHT(open_wait_is_closed),
+        LIGHT(light_crowd),
         QUEUE(wakes_who_waits),
         QUEUE(wake_up_is_for_who_waited),
         QUEUE(wake_up_is_for_nobody_else),
