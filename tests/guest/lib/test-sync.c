@@ -785,10 +785,12 @@ static void wait_is_interrupted(unsigned allowed)
 {
     struct sigaction action = { .sa_handler = on_signal };
     uint64_t end_by = sys_now_ns() + 20 * SECOND;
+    uint64_t before = loop_carried(members[1].endpoint);
 
     sigaction(SIGUSR1, &action, NULL);
     loop_allow(members[1].endpoint, allowed);
     start_wait(1, -1);
+    EVENTUALLY(loop_carried(members[1].endpoint) >= before + allowed);
     /* The signal may come before it sleeps, too: then comes another. */
     while (waits(1)) {
         assert_true(sys_now_ns() < end_by);
@@ -882,15 +884,30 @@ static void wake_up_is_for_who_waited(void **state)
     assert_int_equal(end_wait(2), 1);
 }
 
+/* The home has told a member something since its operation `from`. */
+static bool home_has_told(uint64_t from)
+{
+    for (; from < loop_carried(home_endpoint); from++) {
+        if (loop_operation(home_endpoint, from).count) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Its member has given up meanwhile: the wake-up is still not for a later one. */
 static void wake_up_is_for_nobody_else(void **state)
 {
+    uint64_t before = loop_carried(home_endpoint);
+
     (void)state;
     /* Long enough for the wake-up to be on its way before, on a busy machine. */
     start_waiting(1, 500 * MS);
     loop_allow(members[0].endpoint, 1);
     assert_int_equal(wake(0, 0), 0);
     assert_int_equal(end_wait(1), 0);
+    /* If the home saw both at once, the wake-up would go on to the next one. */
+    EVENTUALLY(home_has_told(before));
     start_waiting(2, 50 * MS);
     loop_allow(members[0].endpoint, ALL);
     assert_int_equal(end_wait(2), 0);
