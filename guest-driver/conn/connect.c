@@ -183,6 +183,7 @@ static void unetmm_connect_result(struct unetmm_connect *a,
 	a->channel = chan->number;
 	a->mtu = chan->mtu;
 	a->peer_endpoint = chan->peer_ep;
+	a->peer_channel = chan->peer_channel;
 	a->flags = 0;
 	a->max_message = chan->mtu;
 	if (chan->how.type == UNETMM_CHANNEL_RELIABLE) {
@@ -243,7 +244,7 @@ int unetmm_op_accept(struct unetmm_file *file, void *arg)
 	struct unetmm_ep *ep;
 	int ret;
 
-	if (a->flags || a->rsvd0 || a->rsvd1)
+	if (a->flags || a->rsvd0 || a->peer_channel)
 		return -EOPNOTSUPP;
 	if (a->service || !unetmm_chan_plain(unetmm_chan_wish(a, 0)))
 		return -EINVAL;
@@ -393,7 +394,7 @@ int unetmm_op_connect(struct unetmm_file *file, void *arg)
 	int ret;
 
 	if (a->flags & ~(UNETMM_CONNECT_RELIABLE | UNETMM_CONNECT_TELL |
-			 UNETMM_CONNECT_REWIND) || a->rsvd0 || a->rsvd1)
+			 UNETMM_CONNECT_REWIND) || a->rsvd0 || a->peer_channel)
 		return -EOPNOTSUPP;
 	if (!a->service || !is_valid_ether_addr(a->mac))
 		return -EINVAL;

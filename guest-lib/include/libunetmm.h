@@ -254,9 +254,9 @@ struct unetmm_channel_info {
     uint32_t type;              /* UNETMM_DATAGRAM or UNETMM_RELIABLE */
     uint32_t longest;           /* message, bytes */
     uint32_t frame;             /* bytes of a message in one frame */
-    uint8_t mac[6];             /* the peer's card */
-    uint16_t rsvd;
-    uint32_t endpoint;          /* ... and endpoint */
+    uint8_t mac[6];             /* the peer's card, */
+    uint16_t peer_channel;      /* its number for the channel, */
+    uint32_t endpoint;          /* and its endpoint */
 };
 
 /* Reads a channel's attributes.  The caller sets info->size first. */

@@ -94,6 +94,7 @@ static int open_channel(struct unetmm_ep_private *ep, unsigned long request,
         UNETMM_RELIABLE : UNETMM_DATAGRAM;
     record->frame = connect->mtu;
     record->endpoint = connect->peer_endpoint;
+    record->peer_channel = (uint16_t)connect->peer_channel;
     memcpy(record->mac, connect->mac, sizeof(record->mac));
     /* A reader that finds the channel open finds the rest of the record. */
     __atomic_store_n(&ep->mtu[connect->channel], connect->max_message,
@@ -186,6 +187,7 @@ int unetmm_channel_info(struct unetmm_ep *pub, unsigned channel,
         .type = record->type,
         .longest = longest,
         .frame = record->frame,
+        .peer_channel = record->peer_channel,
         .endpoint = record->endpoint,
     };
     memcpy(result.mac, record->mac, sizeof(result.mac));

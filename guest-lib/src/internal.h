@@ -73,6 +73,7 @@ struct unetmm_channel_record {
     uint32_t type;              /* UNETMM_DATAGRAM or UNETMM_RELIABLE */
     uint32_t frame;
     uint32_t endpoint;
+    uint16_t peer_channel;
     uint8_t mac[6];
 };
 

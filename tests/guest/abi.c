@@ -663,10 +663,10 @@ static const struct field {
     FIELD(LISTEN, unetmm_listen, flags),
     FIELD(ACCEPT, unetmm_connect, flags),
     FIELD(ACCEPT, unetmm_connect, rsvd0),
-    FIELD(ACCEPT, unetmm_connect, rsvd1),
+    FIELD(ACCEPT, unetmm_connect, peer_channel),
     FIELD(CONNECT, unetmm_connect, flags),
     FIELD(CONNECT, unetmm_connect, rsvd0),
-    FIELD(CONNECT, unetmm_connect, rsvd1),
+    FIELD(CONNECT, unetmm_connect, peer_channel),
     FIELD(CHANNEL_CLOSE, unetmm_channel, rsvd),
     FIELD(PROBE, unetmm_probe, flags),
     FIELD(PROBE, unetmm_probe, rsvd0),
@@ -878,12 +878,12 @@ static void wrong_connects(struct raw *raw, int can)
     CONNECTS(CONNECT, 1, not_ready_us, 1000001, can ?: -EINVAL);
     CONNECTS(CONNECT, 0, not_ready_us, 1, -EINVAL);
     CONNECTS(CONNECT, 8, retries, 0, -EINVAL);
-    CONNECTS(CONNECT, 1, rsvd1, 1, -EOPNOTSUPP);
+    CONNECTS(CONNECT, 1, peer_channel, 1, -EOPNOTSUPP);
     CONNECTS(CONNECT, 2, retries, 0, -EOPNOTSUPP);
     CONNECTS(CONNECT, 1, retries, 0, can ?: -EPROTOTYPE);
     CONNECTS(ACCEPT, 0, timeout_us, 1, -EINVAL);
     CONNECTS(ACCEPT, 0, not_ready_us, 1, -EINVAL);
-    CONNECTS(ACCEPT, 0, rsvd1, 1, -EOPNOTSUPP);
+    CONNECTS(ACCEPT, 0, peer_channel, 1, -EOPNOTSUPP);
     CONNECTS(ACCEPT, 0, retries, 1, -EINVAL);
     CONNECTS(ACCEPT, 0, not_ready_retries, 1, -EINVAL);
 #undef CONNECTS

@@ -398,7 +398,7 @@ struct unetmm_listen {
  *                     no buffer, 0..255; 0: as often as it likes
  * @max_message: out: bytes of the longest message on the channel
  * @not_ready_us: CONNECT, reliable: as LISTEN's
- * @rsvd1: zero
+ * @peer_channel: in: zero; out: the channel's number in the peer's endpoint
  *
  * CONNECT repeats its request until the deadline.  ETIMEDOUT: nobody
  * accepted by then although the peer's driver answered; ECONNRESET: the peer
@@ -425,7 +425,7 @@ struct unetmm_connect {
 	__u32 not_ready_retries;
 	__u32 max_message;
 	__u32 not_ready_us;
-	__u32 rsvd1;
+	__u32 peer_channel;
 };
 
 #define UNETMM_CONNECT_RELIABLE	0x00000001

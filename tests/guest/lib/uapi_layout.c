@@ -100,7 +100,7 @@ AT(connect, retries, 52);
 AT(connect, not_ready_retries, 56);
 AT(connect, max_message, 60);
 AT(connect, not_ready_us, 64);
-AT(connect, rsvd1, 68);
+AT(connect, peer_channel, 68);
 
 SIZE(channel, 16);
 AT(channel, size, 0);
