@@ -8,7 +8,8 @@
 PACKAGE_ROOT=(gcc libc6-dev make pkg-config linux-headers-amd64)
 # The dependencies of our packages.  apt's cache in the root has them, so that the
 # test needs no network.
-PACKAGE_DEPENDS=(python3 python3-cffi-backend liblwip0 dkms)
+PACKAGE_DEPENDS=(python3 python3-cffi-backend liblwip0 dkms libfabric1
+    libfabric-bin)
 
 package_root_dir() {
     echo "$CACHE/package-root/$(host_codename)-$(hash_text \
@@ -101,6 +102,10 @@ else:
     raise SystemExit("there is a card")'
 }
 
+package_provider() {
+    in_root fi_info --env | grep -q '^# FI_UNETMM_SOURCE: String'
+}
+
 # shellcheck disable=SC2016 # dpkg-query's own placeholder
 package_dkms() {
     local kernel version
@@ -114,7 +119,7 @@ package_dkms() {
 package_removes() {
     local left
     in_root apt-get -y -q purge libunetmm0 libunetmm-dev unetmm-tools \
-        unetmm-dkms python3-unetmm || return 1
+        unetmm-dkms python3-unetmm libunetmm-fi || return 1
     left=$(find "$PACKAGE_DIR/root/usr" "$PACKAGE_DIR/root/lib/modules" \
         "$PACKAGE_DIR/root/etc" "$PACKAGE_DIR/root/var/lib/dkms" -name '*unetmm*')
     [ -z "$left" ] || { echo "left behind: $left"; return 1; }
@@ -123,7 +128,7 @@ package_removes() {
 # check_packages: all steps, as TAP; a step that fails ends them.
 check_packages() (
     number=0
-    steps=(builds lintian installs version compiles python dkms removes)
+    steps=(builds lintian installs version compiles python provider dkms removes)
     echo "1..${#steps[@]}"
     if [ "$(id -u)" -ne 0 ]; then
         for step in "${steps[@]}"; do

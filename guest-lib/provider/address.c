@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Addresses.  libfabric's caller names a peer by IP address and port, the card by
+ * MAC address and service number.  The card is also a network interface, so its
+ * IPv4 address stands for the card, and ARP by the kernel resolves a peer's address:
+ * a datagram to the peer's discard port has the kernel ask, and netlink tells of
+ * the answer.  No daemon and no table of our own is needed, and a duplicate or a
+ * changed address is the kernel's to handle.
+ */
+#include "provider.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <netpacket/packet.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DISCARD_PORT    9
+#define ASK_AGAIN_MS    200
+
+static int card_info(struct unetmm_info *info)
+{
+    struct unetmm_ctx *ctx;
+    int ret = unetmm_open(umfi_config.device, UNETMM_OBSERVE, &ctx);
+
+    if (ret) {
+        UMFI_INFO(FI_LOG_CORE, "%s: %s\n", umfi_config.device,
+                  unetmm_strerror(ret, UNETMM_CALL_OPEN));
+        return -FI_ENODATA;
+    }
+    *info = (struct unetmm_info) { .size = sizeof(*info) };
+    ret = unetmm_info(ctx, info);
+    unetmm_close(ctx);
+    return ret ? -FI_ENODATA : 0;
+}
+
+/* The interface with the card's MAC address. */
+static bool find_name(const struct ifaddrs *all, struct umfi_netdev *dev)
+{
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+        const struct sockaddr_ll *link = (const void *)i->ifa_addr;
+
+        if (link && link->sll_family == AF_PACKET && link->sll_halen == 6 &&
+            !memcmp(link->sll_addr, dev->mac, 6)) {
+            strncpy(dev->name, i->ifa_name, sizeof(dev->name) - 1);
+            dev->index = (unsigned)link->sll_ifindex;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool find_address(const struct ifaddrs *all, struct umfi_netdev *dev)
+{
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+        const struct sockaddr_in *in = (const void *)i->ifa_addr;
+        const struct sockaddr_in *mask = (const void *)i->ifa_netmask;
+
+        if (in && in->sin_family == AF_INET && mask &&
+            !strcmp(i->ifa_name, dev->name)) {
+            dev->address = in->sin_addr;
+            dev->mask = mask->sin_addr;
+            return true;
+        }
+    }
+    return false;
+}
+
+int umfi_netdev_find(struct umfi_netdev *dev)
+{
+    struct ifaddrs *all;
+    int ret = -FI_ENODATA;
+
+    memset(dev, 0, sizeof(*dev));
+    if (card_info(&dev->card)) {
+        return -FI_ENODATA;
+    }
+    memcpy(dev->mac, dev->card.mac, sizeof(dev->mac));
+    if (getifaddrs(&all)) {
+        return -FI_ENODATA;
+    }
+    if (!find_name(all, dev)) {
+        UMFI_INFO(FI_LOG_CORE, "%s has no network interface: load the driver with "
+                  "it\n", umfi_config.device);
+    } else if (!find_address(all, dev)) {
+        UMFI_INFO(FI_LOG_CORE, "%s has no IPv4 address: give it one\n", dev->name);
+    } else {
+        ret = 0;
+    }
+    freeifaddrs(all);
+    return ret;
+}
+
+static bool is_own(const struct umfi_netdev *dev, struct in_addr to)
+{
+    return to.s_addr == dev->address.s_addr || ntohl(to.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+bool umfi_netdev_reaches(const struct umfi_netdev *dev, struct in_addr to)
+{
+    return is_own(dev, to) || !((to.s_addr ^ dev->address.s_addr) & dev->mask.s_addr);
+}
+
+/* ---- Asking the kernel ----------------------------------------------------- */
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int open_netlink(void)
+{
+    struct sockaddr_nl local = {
+        .nl_family = AF_NETLINK,
+        .nl_groups = RTMGRP_NEIGH,
+    };
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&local, sizeof(local))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* For the entry as it is now; later changes come by themselves. */
+static bool ask_table(int fd, const struct umfi_netdev *dev)
+{
+    struct {
+        struct nlmsghdr header;
+        struct ndmsg entry;
+    } request = {
+        .header = {
+            .nlmsg_len = sizeof(request),
+            .nlmsg_type = RTM_GETNEIGH,
+            .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+        },
+        .entry = { .ndm_family = AF_INET, .ndm_ifindex = (int)dev->index },
+    };
+
+    return send(fd, &request, sizeof(request), 0) == sizeof(request);
+}
+
+/* Has the kernel send an ARP request, if it has no entry. */
+static void ask_peer(const struct umfi_netdev *dev, struct in_addr to)
+{
+    struct sockaddr_in peer = {
+        .sin_family = AF_INET,
+        .sin_port = htons(DISCARD_PORT),
+        .sin_addr = to,
+    };
+    struct sockaddr_in own = { .sin_family = AF_INET, .sin_addr = dev->address };
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) {
+        return;
+    }
+    if (!bind(fd, (struct sockaddr *)&own, sizeof(own))) {
+        sendto(fd, "", 1, MSG_DONTWAIT, (struct sockaddr *)&peer, sizeof(peer));
+    }
+    close(fd);
+}
+
+static bool is_answer(const struct nlmsghdr *header, const struct umfi_netdev *dev,
+                      struct in_addr to, uint8_t mac[6])
+{
+    const int good = NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE |
+                     NUD_PERMANENT | NUD_NOARP;
+    const struct ndmsg *entry = NLMSG_DATA(header);
+    const struct rtattr *attr;
+    const void *address = NULL, *link = NULL;
+    int left;
+
+    if (header->nlmsg_type != RTM_NEWNEIGH ||
+        header->nlmsg_len < NLMSG_LENGTH(sizeof(*entry)) ||
+        entry->ndm_ifindex != (int)dev->index || !(entry->ndm_state & good)) {
+        return false;
+    }
+    left = (int)(header->nlmsg_len - NLMSG_LENGTH(sizeof(*entry)));
+    for (attr = (const void *)((const char *)entry + NLMSG_ALIGN(sizeof(*entry)));
+         RTA_OK(attr, left); attr = RTA_NEXT(attr, left)) {
+        if (attr->rta_type == NDA_DST && RTA_PAYLOAD(attr) == sizeof(to)) {
+            address = RTA_DATA(attr);
+        } else if (attr->rta_type == NDA_LLADDR && RTA_PAYLOAD(attr) == 6) {
+            link = RTA_DATA(attr);
+        }
+    }
+    if (!address || !link || memcmp(address, &to, sizeof(to))) {
+        return false;
+    }
+    memcpy(mac, link, 6);
+    return true;
+}
+
+static bool read_answers(int fd, const struct umfi_netdev *dev, struct in_addr to,
+                         uint8_t mac[6])
+{
+    union {
+        struct nlmsghdr header;
+        char bytes[16384];
+    } buffer;
+    ssize_t got = recv(fd, &buffer, sizeof(buffer), MSG_DONTWAIT);
+    unsigned left = got > 0 ? (unsigned)got : 0;
+
+    for (struct nlmsghdr *header = &buffer.header; NLMSG_OK(header, left);
+         header = NLMSG_NEXT(header, left)) {
+        if (is_answer(header, dev, to, mac)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
+{
+    int64_t end = now_ms() + umfi_config.connect_ms, left, asked = INT64_MIN;
+    int ret = -FI_EHOSTUNREACH, fd;
+
+    if (is_own(dev, to)) {
+        memcpy(mac, dev->mac, 6);
+        return 0;
+    }
+    fd = open_netlink();
+    if (fd < 0 || !ask_table(fd, dev)) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "netlink: %s\n", strerror(errno));
+        goto out;
+    }
+    while ((left = end - now_ms()) > 0) {
+        struct pollfd readable = { .fd = fd, .events = POLLIN };
+
+        if (asked == INT64_MIN || now_ms() - asked >= ASK_AGAIN_MS) {
+            ask_peer(dev, to);
+            asked = now_ms();
+        }
+        if (poll(&readable, 1, (int)(left < ASK_AGAIN_MS ? left : ASK_AGAIN_MS)) > 0 &&
+            read_answers(fd, dev, to, mac)) {
+            ret = 0;
+            break;
+        }
+    }
+out:
+    if (fd >= 0) {
+        close(fd);
+    }
+    return ret;
+}

@@ -1,0 +1,745 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Connection management.
+ *
+ * A request goes over a channel of its own between two CM ports:
+ *
+ *   connector                                         acceptor
+ *     channel to the PEP's service  ---------------->   a conn
+ *     REQUEST, service of its data port  ----------->   FI_CONNREQ
+ *       data channel  <------------------------------   fi_accept()
+ *     FI_CONNECTED  <--  ACCEPT, its endpoint, channel  FI_CONNECTED
+ *     ends the CM channel
+ *
+ * or REJECT comes back.  The acceptor makes the data channel because it alone
+ * knows to which of its ports the connection belongs.  A shared port may have
+ * several channels on their way from one peer: ACCEPT names the one that is meant by
+ * the acceptor's endpoint and channel.
+ *
+ * Peers are not trusted: the length, the numbers and the type of a message are
+ * checked, and a wrong one ends its channel.
+ */
+#include "provider.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define SERVICE_BASE    0x756d666900000000ull   /* with a port: a PEP */
+#define MAGIC           0x69666d75u             /* "umfi" */
+#define VERSION         1u
+#define BACKLOG         64
+#define BUFFERS         64u
+#define BUFFER_BYTES    256u
+#define PORT_FIRST      32768u  /* that a PEP without a port gets */
+#define PORT_COUNT      28232u
+
+enum type { REQUEST = 1, ACCEPT, REJECT };
+
+/* Little-endian; longer than a message that arrives inside of its completion. */
+struct message {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t type;
+    uint64_t service;           /* REQUEST: of the connector's data port */
+    uint32_t endpoint;          /* ACCEPT: the acceptor's ... */
+    uint32_t channel;           /* ... of the card, and channel of it */
+    uint32_t address;           /* REQUEST: the connector's, in network order */
+    uint16_t port;
+    uint16_t len;
+    uint8_t data[UMFI_CM_DATA];
+};
+
+struct umfi_cm_port {
+    struct umfi_list node;      /* fabric.cm_ports */
+    struct umfi_list conns;
+    struct umfi_fabric *fabric;
+    struct umfi_pep *pep;       /* NULL: the fabric's own */
+    struct unetmm_ep *ep;
+    struct umfi_conn **by_channel;
+    uint8_t *buffers;
+};
+
+struct umfi_conn {
+    struct fid fid;             /* the handle in FI_CONNREQ's info */
+    struct umfi_list node;      /* port.conns */
+    struct umfi_cm_port *port;
+    struct umfi_ep *ep;         /* that asks, or is to answer */
+    unsigned channel;
+    bool open;                  /* its channel */
+    bool requested;             /* acceptor: REQUEST has come */
+    bool answered;              /* acceptor: the peer is to end the channel */
+    uint8_t mac[6];
+    uint64_t service;
+    struct sockaddr_in peer;
+};
+
+struct arrival {
+    struct umfi_list node;      /* umfi_port.arrivals */
+    unsigned channel;
+    uint8_t mac[6];
+    uint32_t endpoint;
+    uint32_t peer_channel;
+};
+
+static const struct unetmm_channel_attr channel_attr = {
+    .size = sizeof(channel_attr),
+    .flags = UNETMM_RELIABLE | UNETMM_NOTIFY_CLOSE,
+};
+
+static int64_t connect_ns(void)
+{
+    return umfi_config.connect_ms * 1000000ll;
+}
+
+/* ---- Conns, under the fabric's lock ---------------------------------------- */
+
+static struct umfi_conn *conn_open(struct umfi_cm_port *port, unsigned channel,
+                                   const uint8_t mac[6], struct umfi_ep *ep)
+{
+    struct umfi_conn *conn = calloc(1, sizeof(*conn));
+
+    if (!conn) {
+        unetmm_disconnect(port->ep, channel);
+        return NULL;
+    }
+    conn->fid.fclass = FI_CLASS_CONNREQ;
+    conn->port = port;
+    conn->channel = channel;
+    conn->open = true;
+    conn->ep = ep;
+    memcpy(conn->mac, mac, 6);
+    port->by_channel[channel] = conn;
+    umfi_list_add(&port->conns, &conn->node);
+    if (ep) {
+        ep->conn = conn;
+    }
+    return conn;
+}
+
+static void conn_hang_up(struct umfi_conn *conn)
+{
+    if (conn->open) {
+        conn->open = false;
+        conn->port->by_channel[conn->channel] = NULL;
+        unetmm_disconnect(conn->port->ep, conn->channel);
+    }
+}
+
+static void conn_free(struct umfi_conn *conn)
+{
+    conn_hang_up(conn);
+    if (conn->ep) {
+        conn->ep->conn = NULL;
+    }
+    umfi_list_del(&conn->node);
+    free(conn);
+}
+
+static struct umfi_conn *conn_find(struct umfi_fabric *fabric, fid_t handle)
+{
+    for (struct umfi_list *p = fabric->cm_ports.next; p != &fabric->cm_ports;
+         p = p->next) {
+        struct umfi_cm_port *port = umfi_of(p, struct umfi_cm_port, node);
+
+        for (struct umfi_list *i = port->conns.next; i != &port->conns; i = i->next) {
+            struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+            if (&conn->fid == handle && conn->requested && !conn->answered) {
+                return conn;
+            }
+        }
+    }
+    return NULL;
+}
+
+static int conn_send(struct umfi_conn *conn, struct message *m, enum type type,
+                     const void *data, size_t len)
+{
+    m->magic = htole32(MAGIC);
+    m->version = htole16(VERSION);
+    m->type = htole16(type);
+    m->len = htole16((uint16_t)len);
+    if (len) {
+        memcpy(m->data, data, len);
+    }
+    return unetmm_send(conn->port->ep, conn->channel, m, sizeof(*m), 0,
+                       UNETMM_INLINE | UNETMM_UNSIGNALED);
+}
+
+static void refuse_ep(struct umfi_ep *ep, int error, const void *data, size_t len)
+{
+    umfi_lock(ep->domain);
+    ep->state = UMFI_IDLE;
+    umfi_unlock(ep->domain);
+    umfi_eq_push(ep->eq, 0, &ep->fid.fid, error, NULL, data, len);
+}
+
+/* ---- Messages of peers ----------------------------------------------------- */
+
+static bool is_sound(const struct message *m, size_t len)
+{
+    return len == sizeof(*m) && le32toh(m->magic) == MAGIC &&
+        le16toh(m->version) == VERSION && le16toh(m->len) <= UMFI_CM_DATA;
+}
+
+static bool take_request(struct umfi_conn *conn, const struct message *m)
+{
+    struct umfi_pep *pep = conn->port->pep;
+    struct fi_info *info;
+
+    if (!pep || conn->requested) {
+        return false;
+    }
+    conn->service = le64toh(m->service);
+    conn->peer = (struct sockaddr_in) {
+        .sin_family = AF_INET,
+        .sin_port = m->port,
+        .sin_addr = { m->address },
+    };
+    info = umfi_info_alloc(&pep->fabric->dev, &pep->address, &conn->peer);
+    if (!info) {
+        return false;
+    }
+    info->handle = &conn->fid;
+    conn->requested = true;
+    umfi_eq_push(pep->eq, FI_CONNREQ, &pep->fid.fid, 0, info, m->data,
+                 le16toh(m->len));
+    return true;
+}
+
+static struct arrival *find_arrival(struct umfi_port *port, const struct umfi_conn *conn,
+                                    const struct message *m)
+{
+    for (struct umfi_list *i = port->arrivals.next; i != &port->arrivals; i = i->next) {
+        struct arrival *arrival = umfi_of(i, struct arrival, node);
+
+        if (!memcmp(arrival->mac, conn->mac, 6) &&
+            arrival->endpoint == le32toh(m->endpoint) &&
+            arrival->peer_channel == le32toh(m->channel)) {
+            return arrival;
+        }
+    }
+    return NULL;
+}
+
+/* Channels of a data port; an ACCEPT will say whose they are. */
+static void take_arrivals(struct umfi_port *port)
+{
+    struct unetmm_peer peer;
+
+    while (unetmm_accept(port->ep, &peer, 0) >= 0) {
+        struct unetmm_channel_info info = { .size = sizeof(info) };
+        struct arrival *arrival = malloc(sizeof(*arrival));
+
+        if (!arrival || unetmm_channel_info(port->ep, peer.channel, &info)) {
+            free(arrival);
+            unetmm_disconnect(port->ep, peer.channel);
+            continue;
+        }
+        arrival->channel = peer.channel;
+        memcpy(arrival->mac, peer.mac, 6);
+        arrival->endpoint = peer.endpoint;
+        arrival->peer_channel = info.peer_channel;
+        umfi_list_add(&port->arrivals, &arrival->node);
+    }
+}
+
+void umfi_cm_drop_arrivals(struct umfi_port *port)
+{
+    while (port->arrivals.next != &port->arrivals) {
+        struct arrival *arrival = umfi_of(port->arrivals.next, struct arrival,
+                                               node);
+
+        umfi_list_del(&arrival->node);
+        free(arrival);
+    }
+}
+
+static bool take_accept(struct umfi_conn *conn, const struct message *m)
+{
+    struct umfi_ep *ep = conn->ep;
+    struct arrival *arrival;
+
+    if (conn->port->pep || !ep) {
+        return false;
+    }
+    take_arrivals(ep->port);
+    arrival = find_arrival(ep->port, conn, m);
+    if (!arrival) {
+        return false;
+    }
+    umfi_list_del(&arrival->node);
+    umfi_lock(ep->domain);
+    ep->channel = arrival->channel;
+    ep->open = true;
+    ep->state = UMFI_CONNECTED;
+    /* Before the channel's completions: one may be its end. */
+    umfi_eq_push(ep->eq, FI_CONNECTED, &ep->fid.fid, 0, NULL, m->data,
+                 le16toh(m->len));
+    umfi_port_claim(ep->port, ep->channel, ep);
+    umfi_unlock(ep->domain);
+    free(arrival);
+    conn_free(conn);
+    return true;
+}
+
+static bool take_reject(struct umfi_conn *conn, const struct message *m)
+{
+    if (conn->port->pep || !conn->ep) {
+        return false;
+    }
+    refuse_ep(conn->ep, FI_ECONNREFUSED, m->data, le16toh(m->len));
+    conn_free(conn);
+    return true;
+}
+
+/* The channel has ended, or says nonsense. */
+static void lose(struct umfi_conn *conn)
+{
+    conn_hang_up(conn);
+    if (!conn->port->pep) {
+        if (conn->ep) {
+            refuse_ep(conn->ep, FI_ECONNREFUSED, NULL, 0);
+        }
+        conn_free(conn);
+    } else if (conn->answered || !conn->requested) {
+        /* Else the program has the handle, or will read it. */
+        conn_free(conn);
+    }
+}
+
+static void take_message(struct umfi_conn *conn, const struct message *m, size_t len)
+{
+    bool good = is_sound(m, len);
+
+    if (good) {
+        switch (le16toh(m->type)) {
+        case REQUEST:
+            good = take_request(conn, m);
+            break;
+        case ACCEPT:
+            good = take_accept(conn, m);
+            break;
+        case REJECT:
+            good = take_reject(conn, m);
+            break;
+        default:
+            good = false;
+        }
+    }
+    if (!good) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "a wrong message of %zu bytes: the request ends\n",
+                  len);
+        lose(conn);
+    }
+}
+
+static void take_callers(struct umfi_cm_port *port)
+{
+    struct unetmm_peer peer;
+
+    while (port->pep && unetmm_accept(port->ep, &peer, 0) >= 0) {
+        conn_open(port, peer.channel, peer.mac, NULL);
+    }
+}
+
+static void port_progress(struct umfi_cm_port *port)
+{
+    struct unetmm_completion c;
+
+    while (unetmm_poll(port->ep, &c, 1) > 0) {
+        struct umfi_conn *conn = port->by_channel[c.channel];
+        struct message m;
+
+        if (!conn) {
+            take_callers(port);
+            conn = port->by_channel[c.channel];
+        }
+        if (c.type == UNETMM_CQE_RECEIVED && !c.is_inline) {
+            uint8_t *buffer = port->buffers + c.user_data * BUFFER_BYTES;
+
+            /* The buffer is the card's again before the message is believed. */
+            memcpy(&m, buffer, sizeof(m));
+            unetmm_post_recv(port->ep, buffer, BUFFER_BYTES, c.user_data, 0);
+            if (conn) {
+                take_message(conn, &m, c.len);
+            }
+        } else if (c.type == UNETMM_CQE_BUFFER) {
+            unetmm_post_recv(port->ep, port->buffers + c.user_data * BUFFER_BYTES,
+                             BUFFER_BYTES, c.user_data, 0);
+        } else if (conn) {
+            /* A send that failed, the end, or a message of no type of ours */
+            lose(conn);
+        }
+    }
+}
+
+void umfi_cm_progress(struct umfi_fabric *fabric)
+{
+    struct pollfd waiting = { .fd = unetmm_ctx_fd(fabric->ctx), .events = POLLPRI };
+    bool arrived = poll(&waiting, 1, 0) > 0;
+    struct umfi_list *i;
+
+    for (i = fabric->cm_ports.next; i != &fabric->cm_ports; i = i->next) {
+        struct umfi_cm_port *port = umfi_of(i, struct umfi_cm_port, node);
+
+        if (arrived) {
+            take_callers(port);
+        }
+        port_progress(port);
+    }
+    for (i = fabric->ports.next; i != &fabric->ports; i = i->next) {
+        struct umfi_port *port = umfi_of(i, struct umfi_port, node);
+
+        if (arrived) {
+            take_arrivals(port);
+        }
+        umfi_lock(port->domain);
+        umfi_port_progress(port);
+        umfi_unlock(port->domain);
+    }
+}
+
+int umfi_cm_arm(struct umfi_fabric *fabric)
+{
+    for (struct umfi_list *i = fabric->cm_ports.next; i != &fabric->cm_ports;
+         i = i->next) {
+        if (unetmm_arm(umfi_of(i, struct umfi_cm_port, node)->ep)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* ---- CM ports -------------------------------------------------------------- */
+
+static int post_buffers(struct umfi_cm_port *port)
+{
+    size_t bytes = (size_t)BUFFERS * BUFFER_BYTES;
+    int ret = 0;
+
+    port->buffers = aligned_alloc(4096, bytes);
+    if (!port->buffers) {
+        return -FI_ENOMEM;
+    }
+    memset(port->buffers, 0, bytes);
+    if (umfi_config.source == UNETMM_SOURCE_PINNED) {
+        ret = unetmm_register(port->fabric->ctx, port->buffers, bytes,
+                              UNETMM_REGION_WRITE);
+    }
+    for (unsigned i = 0; !ret && i < BUFFERS; i++) {
+        ret = unetmm_post_recv(port->ep, port->buffers + i * BUFFER_BYTES,
+                               BUFFER_BYTES, i, 0);
+    }
+    return ret;
+}
+
+static int port_create(struct umfi_cm_port *port)
+{
+    struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
+    struct epoll_event event = { .events = EPOLLIN };
+    int ret;
+
+    attr.free_depth = BUFFERS;
+    attr.spin_ns = 0;
+    attr.policy = umfi_config.source == UNETMM_SOURCE_PINNED ?
+        UNETMM_POLICY_DROP : UNETMM_POLICY_RNR;
+    ret = unetmm_ep_create(port->fabric->ctx, &attr, &port->ep);
+    if (ret) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "%s\n",
+                  unetmm_strerror(ret, UNETMM_CALL_EP_CREATE));
+        return ret;
+    }
+    ret = post_buffers(port);
+    if (!ret && epoll_ctl(port->fabric->epoll, EPOLL_CTL_ADD, unetmm_fd(port->ep),
+                          &event)) {
+        ret = -errno;
+    }
+    return ret;
+}
+
+static void port_free(struct umfi_cm_port *port)
+{
+    if (port->ep) {
+        epoll_ctl(port->fabric->epoll, EPOLL_CTL_DEL, unetmm_fd(port->ep), NULL);
+        unetmm_ep_destroy(port->ep);
+    }
+    if (port->buffers && umfi_config.source == UNETMM_SOURCE_PINNED) {
+        unetmm_deregister(port->fabric->ctx, port->buffers,
+                          (size_t)BUFFERS * BUFFER_BYTES);
+    }
+    free(port->buffers);
+    free(port->by_channel);
+    free(port);
+}
+
+static int port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
+                     struct umfi_cm_port **out)
+{
+    struct umfi_cm_port *port = calloc(1, sizeof(*port));
+    int ret = -FI_ENOMEM;
+
+    if (!port) {
+        return ret;
+    }
+    port->fabric = fabric;
+    port->pep = pep;
+    umfi_list_init(&port->conns);
+    port->by_channel = calloc(fabric->dev.card.channels, sizeof(struct umfi_conn *));
+    if (port->by_channel) {
+        ret = port_create(port);
+    }
+    if (ret) {
+        port_free(port);
+        return ret;
+    }
+    *out = port;
+    return 0;
+}
+
+void umfi_cm_port_close(struct umfi_cm_port *port)
+{
+    pthread_mutex_lock(&port->fabric->lock);
+    while (port->conns.next != &port->conns) {
+        conn_free(umfi_of(port->conns.next, struct umfi_conn, node));
+    }
+    umfi_list_del(&port->node);
+    pthread_mutex_unlock(&port->fabric->lock);
+    port_free(port);
+}
+
+/* ---- Calls of the program -------------------------------------------------- */
+
+int umfi_cm_listen(struct umfi_pep *pep)
+{
+    unsigned number = ntohs(pep->address.sin_port), tries = PORT_COUNT;
+    struct umfi_cm_port *port;
+    bool any = !number;
+    int ret = port_open(pep->fabric, pep, &port);
+
+    if (ret) {
+        return ret;
+    }
+    do {
+        if (any) {
+            number = PORT_FIRST + ((unsigned)getpid() * 61 + tries) % PORT_COUNT;
+        }
+        ret = unetmm_listen_ex(port->ep, SERVICE_BASE | number, BACKLOG, &channel_attr);
+    } while (any && ret == -EADDRINUSE && --tries);
+    if (ret) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "port %u: %s\n", number,
+                  unetmm_strerror(ret, UNETMM_CALL_LISTEN));
+        port_free(port);
+        return ret;
+    }
+    pep->address.sin_port = htons((uint16_t)number);
+    pthread_mutex_lock(&pep->fabric->lock);
+    umfi_list_add(&pep->fabric->cm_ports, &port->node);
+    pep->port = port;
+    pthread_mutex_unlock(&pep->fabric->lock);
+    return 0;
+}
+
+/* The port for the fabric's own requests. */
+static int active_port(struct umfi_fabric *fabric, struct umfi_cm_port **port)
+{
+    int ret = 0;
+
+    pthread_mutex_lock(&fabric->lock);
+    if (!fabric->active) {
+        ret = port_open(fabric, NULL, &fabric->active);
+        if (!ret) {
+            umfi_list_add(&fabric->cm_ports, &fabric->active->node);
+        }
+    }
+    *port = fabric->active;
+    pthread_mutex_unlock(&fabric->lock);
+    return ret;
+}
+
+static int begin_connecting(struct umfi_ep *ep)
+{
+    int ret = -FI_EISCONN;
+
+    umfi_lock(ep->domain);
+    if (ep->state == UMFI_IDLE) {
+        ep->state = UMFI_CONNECTING;
+        ret = 0;
+    }
+    umfi_unlock(ep->domain);
+    return ret;
+}
+
+static int call(struct umfi_ep *ep, struct umfi_cm_port *port, const uint8_t mac[6],
+                const void *data, size_t len)
+{
+    struct message m = {
+        .service = htole64(ep->port->service),
+        .address = ep->src.sin_addr.s_addr,
+        .port = ep->src.sin_port,
+    };
+    struct umfi_conn *conn;
+    int channel = unetmm_connect_ex(port->ep, mac,
+                                    SERVICE_BASE | ntohs(ep->dst.sin_port),
+                                    connect_ns(), &channel_attr, NULL);
+    int ret;
+
+    if (channel < 0) {
+        return channel;
+    }
+    pthread_mutex_lock(&ep->domain->fabric->lock);
+    conn = conn_open(port, (unsigned)channel, mac, ep);
+    ret = conn ? conn_send(conn, &m, REQUEST, data, len) : -FI_ENOMEM;
+    if (conn && ret) {
+        conn_free(conn);
+    }
+    pthread_mutex_unlock(&ep->domain->fabric->lock);
+    return ret;
+}
+
+int umfi_cm_connect(struct umfi_ep *ep, const void *data, size_t len)
+{
+    struct umfi_fabric *fabric = ep->domain->fabric;
+    struct umfi_cm_port *port;
+    uint8_t mac[6];
+    int ret = begin_connecting(ep);
+
+    if (ret) {
+        return ret;
+    }
+    ret = active_port(fabric, &port);
+    if (!ret) {
+        ret = umfi_resolve(&fabric->dev, ep->dst.sin_addr, mac);
+    }
+    if (!ret) {
+        ret = call(ep, port, mac, data, len);
+    }
+    if (ret) {
+        UMFI_INFO(FI_LOG_EP_CTRL, "port %u: %s\n", ntohs(ep->dst.sin_port),
+                  unetmm_strerror(ret, UNETMM_CALL_CONNECT));
+        /* Refused, as when the answer says so; not an error of the call. */
+        refuse_ep(ep, ret == -EHOSTUNREACH ? FI_EHOSTUNREACH : FI_ECONNREFUSED, NULL,
+                  0);
+    }
+    return 0;
+}
+
+bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep)
+{
+    struct umfi_conn *conn;
+
+    pthread_mutex_lock(&fabric->lock);
+    conn = conn_find(fabric, handle);
+    if (conn && conn->ep) {
+        conn = NULL;
+    }
+    if (conn) {
+        conn->ep = ep;
+        ep->conn = conn;
+        ep->dst = conn->peer;
+    }
+    pthread_mutex_unlock(&fabric->lock);
+    return conn;
+}
+
+/* The data channel is there: tells both sides. */
+static void answer(struct umfi_ep *ep, unsigned channel, const void *data, size_t len)
+{
+    struct message m = {
+        .endpoint = htole32((uint32_t)unetmm_ep_id(ep->port->ep)),
+        .channel = htole32(channel),
+    };
+    struct umfi_conn *conn;
+
+    pthread_mutex_lock(&ep->domain->fabric->lock);
+    umfi_lock(ep->domain);
+    ep->channel = channel;
+    ep->open = true;
+    ep->state = UMFI_CONNECTED;
+    umfi_eq_push(ep->eq, FI_CONNECTED, &ep->fid.fid, 0, NULL, NULL, 0);
+    umfi_port_claim(ep->port, channel, ep);
+    umfi_unlock(ep->domain);
+    conn = ep->conn;
+    ep->conn = NULL;
+    if (conn) {
+        conn->ep = NULL;
+        conn->answered = true;
+    }
+    /* If the peer has gone, the data channel ends, too. */
+    if (conn && (!conn->open || conn_send(conn, &m, ACCEPT, data, len))) {
+        conn_free(conn);
+    }
+    pthread_mutex_unlock(&ep->domain->fabric->lock);
+}
+
+int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len)
+{
+    struct umfi_fabric *fabric = ep->domain->fabric;
+    uint64_t service = 0;
+    uint8_t mac[6];
+    bool open = false;
+    int channel;
+
+    pthread_mutex_lock(&fabric->lock);
+    if (ep->conn && ep->conn->requested) {
+        open = ep->conn->open;
+        service = ep->conn->service;
+        memcpy(mac, ep->conn->mac, 6);
+    }
+    pthread_mutex_unlock(&fabric->lock);
+    if (!open || begin_connecting(ep)) {
+        return -FI_ECONNABORTED;
+    }
+    channel = unetmm_connect_ex(ep->port->ep, mac, service, connect_ns(), &channel_attr,
+                                NULL);
+    if (channel < 0) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "accepting: %s\n",
+                  unetmm_strerror(channel, UNETMM_CALL_CONNECT));
+        umfi_lock(ep->domain);
+        ep->state = UMFI_IDLE;
+        umfi_unlock(ep->domain);
+        return -FI_ECONNABORTED;
+    }
+    answer(ep, (unsigned)channel, data, len);
+    return 0;
+}
+
+int umfi_cm_reject(struct umfi_pep *pep, fid_t handle, const void *data, size_t len)
+{
+    struct message m = { 0 };
+    struct umfi_conn *conn;
+    int ret = -FI_EINVAL;
+
+    pthread_mutex_lock(&pep->fabric->lock);
+    conn = conn_find(pep->fabric, handle);
+    if (conn && conn->port->pep == pep) {
+        ret = 0;
+        conn->answered = true;
+        if (!conn->open || conn_send(conn, &m, REJECT, data, len)) {
+            conn_free(conn);
+        }
+    }
+    pthread_mutex_unlock(&pep->fabric->lock);
+    return ret;
+}
+
+void umfi_cm_abandon(struct umfi_ep *ep)
+{
+    struct umfi_conn *conn = ep->conn;
+
+    if (!conn) {
+        return;
+    }
+    if (!conn->port->pep) {
+        conn_free(conn);
+    } else {
+        /* The program may still reject it. */
+        conn->ep = NULL;
+        ep->conn = NULL;
+    }
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Completion queues.
+ *
+ * A ring of entries in the program's memory, which grows: the completions of a
+ * port may be for two queues, so a reader of one of them must be able to put aside
+ * those of the other.
+ *
+ * The wait object is an epoll descriptor over the ports' descriptors and an eventfd.
+ * The latter is written when another thread has put an entry into the ring of a
+ * waiter: it has taken the port's wake-up.
+ */
+#include "provider.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RING_LEAST  256u
+
+static bool grow(struct umfi_cq *cq)
+{
+    uint32_t size = cq->mask + 1, count = cq->prod - cq->cons;
+    struct umfi_entry *ring = size <= UINT32_MAX / 4 ?
+        malloc(2 * (size_t)size * sizeof(*ring)) : NULL;
+
+    if (!ring) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        ring[i] = cq->ring[(cq->cons + i) & cq->mask];
+    }
+    free(cq->ring);
+    cq->ring = ring;
+    cq->mask = 2 * size - 1;
+    cq->cons = 0;
+    cq->prod = count;
+    return true;
+}
+
+void umfi_cq_push(struct umfi_cq *cq, const struct umfi_entry *entry)
+{
+    if (cq->prod - cq->cons > cq->mask && !grow(cq)) {
+        UMFI_WARN(FI_LOG_CQ, "no memory: a completion is lost\n");
+        return;
+    }
+    cq->ring[cq->prod++ & cq->mask] = *entry;
+    if (cq->armed) {
+        cq->armed = false;
+        eventfd_write(cq->event_fd, 1);
+    }
+}
+
+static void progress(struct umfi_cq *cq)
+{
+    for (unsigned i = 0; i < cq->nports; i++) {
+        umfi_port_progress(cq->ports[i]);
+    }
+}
+
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+    struct umfi_cq *cq = umfi_of(fid, struct umfi_cq, fid);
+    size_t bytes = cq->entry_bytes, n = 0;
+    ssize_t ret = -FI_EAGAIN;
+
+    umfi_lock(cq->domain);
+    if (cq->prod == cq->cons) {
+        progress(cq);
+    }
+    while (cq->prod != cq->cons) {
+        const struct umfi_entry *entry = &cq->ring[cq->cons & cq->mask];
+
+        if (entry->err) {
+            ret = -FI_EAVAIL;
+            break;
+        }
+        if (n == count) {
+            break;
+        }
+        memcpy((char *)buf + n++ * bytes, &entry->e, bytes);
+        cq->cons++;
+    }
+    umfi_unlock(cq->domain);
+    return n ? (ssize_t)n : ret;
+}
+
+static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
+{
+    ssize_t ret = cq_read(fid, buf, count);
+
+    for (ssize_t i = 0; src && i < ret; i++) {
+        src[i] = FI_ADDR_NOTAVAIL;
+    }
+    return ret;
+}
+
+static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf,
+                          uint64_t flags)
+{
+    struct umfi_cq *cq = umfi_of(fid, struct umfi_cq, fid);
+    const struct umfi_entry *entry;
+    ssize_t ret = -FI_EAGAIN;
+
+    umfi_lock(cq->domain);
+    entry = &cq->ring[cq->cons & cq->mask];
+    if (cq->prod != cq->cons && entry->err) {
+        buf->op_context = entry->e.op_context;
+        buf->flags = entry->e.flags;
+        buf->len = entry->e.len;
+        buf->buf = entry->e.buf;
+        buf->data = entry->e.data;
+        buf->tag = 0;
+        buf->olen = entry->olen;
+        buf->err = entry->err;
+        buf->prov_errno = entry->status;
+        /* There is none, whichever way the caller wants it. */
+        buf->err_data_size = 0;
+        if (!(flags & FI_PEEK)) {
+            cq->cons++;
+        }
+        ret = 1;
+    }
+    umfi_unlock(cq->domain);
+    return ret;
+}
+
+int umfi_cq_trywait(struct umfi_cq *cq)
+{
+    eventfd_t count;
+    int ret = 0;
+
+    if (cq->epoll < 0) {
+        return -FI_EINVAL;
+    }
+    umfi_lock(cq->domain);
+    eventfd_read(cq->event_fd, &count);
+    if (cq->prod != cq->cons || cq->signaled) {
+        ret = -FI_EAGAIN;
+    }
+    for (unsigned i = 0; !ret && i < cq->nports; i++) {
+        ret = unetmm_arm(cq->ports[i]->ep) ? -FI_EAGAIN : 0;
+    }
+    cq->armed = !ret;
+    umfi_unlock(cq->domain);
+    return ret;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static bool was_signaled(struct umfi_cq *cq)
+{
+    bool was;
+
+    umfi_lock(cq->domain);
+    was = cq->signaled;
+    cq->signaled = false;
+    umfi_unlock(cq->domain);
+    return was;
+}
+
+static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond,
+                        int timeout)
+{
+    struct umfi_cq *cq = umfi_of(fid, struct umfi_cq, fid);
+    int64_t end = timeout < 0 ? INT64_MAX : now_ms() + timeout;
+
+    (void)cond;
+    if (cq->epoll < 0) {
+        return -FI_EINVAL;
+    }
+    for (;;) {
+        ssize_t ret = cq_read(fid, buf, count);
+        int64_t left = end == INT64_MAX ? -1 : end - now_ms();
+        struct epoll_event event;
+
+        if (ret != -FI_EAGAIN || was_signaled(cq) || (end != INT64_MAX && left <= 0)) {
+            return ret;
+        }
+        if (umfi_cq_trywait(cq)) {
+            continue;
+        }
+        if (epoll_wait(cq->epoll, &event, 1, (int)left) < 0 && errno != EINTR) {
+            return -errno;
+        }
+    }
+}
+
+static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count,
+                            fi_addr_t *src, const void *cond, int timeout)
+{
+    ssize_t ret = cq_sread(fid, buf, count, cond, timeout);
+
+    for (ssize_t i = 0; src && i < ret; i++) {
+        src[i] = FI_ADDR_NOTAVAIL;
+    }
+    return ret;
+}
+
+static int cq_signal(struct fid_cq *fid)
+{
+    struct umfi_cq *cq = umfi_of(fid, struct umfi_cq, fid);
+
+    if (cq->epoll < 0) {
+        return -FI_EINVAL;
+    }
+    umfi_lock(cq->domain);
+    cq->signaled = true;
+    eventfd_write(cq->event_fd, 1);
+    umfi_unlock(cq->domain);
+    return 0;
+}
+
+/* prov_errno is the status that the card gave, 0: the provider's own error. */
+static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *data,
+                               char *buf, size_t len)
+{
+    const char *text = prov_errno ? unetmm_status_str((unsigned)prov_errno) :
+        "the operation was cancelled";
+
+    (void)fid;
+    (void)data;
+    if (buf && len) {
+        strncpy(buf, text, len - 1);
+        buf[len - 1] = '\0';
+    }
+    return text;
+}
+
+/* ---- Ports ----------------------------------------------------------------- */
+
+int umfi_cq_attach(struct umfi_cq *cq, struct umfi_port *port)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+    struct umfi_port **ports;
+    unsigned *users;
+
+    for (unsigned i = 0; i < cq->nports; i++) {
+        if (cq->ports[i] == port) {
+            cq->port_users[i]++;
+            return 0;
+        }
+    }
+    ports = realloc(cq->ports, (cq->nports + 1) * sizeof(*ports));
+    if (!ports) {
+        return -FI_ENOMEM;
+    }
+    cq->ports = ports;
+    users = realloc(cq->port_users, (cq->nports + 1) * sizeof(*users));
+    if (!users) {
+        return -FI_ENOMEM;
+    }
+    cq->port_users = users;
+    if (cq->epoll >= 0 &&
+        epoll_ctl(cq->epoll, EPOLL_CTL_ADD, unetmm_fd(port->ep), &event)) {
+        return -errno;
+    }
+    ports[cq->nports] = port;
+    users[cq->nports++] = 1;
+    return 0;
+}
+
+void umfi_cq_detach(struct umfi_cq *cq, struct umfi_port *port)
+{
+    for (unsigned i = 0; i < cq->nports; i++) {
+        if (cq->ports[i] != port || --cq->port_users[i]) {
+            continue;
+        }
+        if (cq->epoll >= 0) {
+            epoll_ctl(cq->epoll, EPOLL_CTL_DEL, unetmm_fd(port->ep), NULL);
+        }
+        cq->ports[i] = cq->ports[--cq->nports];
+        cq->port_users[i] = cq->port_users[cq->nports];
+        return;
+    }
+}
+
+/* ---- Opening and closing --------------------------------------------------- */
+
+static int cq_close(fid_t fid)
+{
+    struct umfi_cq *cq = umfi_of(fid, struct umfi_cq, fid.fid);
+
+    if (__atomic_load_n(&cq->users, __ATOMIC_ACQUIRE)) {
+        return -FI_EBUSY;
+    }
+    if (cq->epoll >= 0) {
+        close(cq->epoll);
+        close(cq->event_fd);
+    }
+    __atomic_sub_fetch(&cq->domain->users, 1, __ATOMIC_RELEASE);
+    free(cq->ports);
+    free(cq->port_users);
+    free(cq->ring);
+    free(cq);
+    return 0;
+}
+
+static int cq_control(fid_t fid, int command, void *arg)
+{
+    struct umfi_cq *cq = umfi_of(fid, struct umfi_cq, fid.fid);
+
+    switch (command) {
+    case FI_GETWAIT:
+        if (cq->epoll < 0) {
+            return -FI_ENODATA;
+        }
+        *(int *)arg = cq->epoll;
+        return 0;
+    case FI_GETWAITOBJ:
+        *(enum fi_wait_obj *)arg = cq->epoll < 0 ? FI_WAIT_NONE : FI_WAIT_FD;
+        return 0;
+    default:
+        return -FI_ENOSYS;
+    }
+}
+
+static struct fi_ops cq_fi_ops = {
+    .size = sizeof(cq_fi_ops),
+    .close = cq_close,
+    .bind = umfi_no_bind,
+    .control = cq_control,
+    .ops_open = umfi_no_ops_open,
+};
+
+static struct fi_ops_cq cq_ops = {
+    .size = sizeof(cq_ops),
+    .read = cq_read,
+    .readfrom = cq_readfrom,
+    .readerr = cq_readerr,
+    .sread = cq_sread,
+    .sreadfrom = cq_sreadfrom,
+    .signal = cq_signal,
+    .strerror = cq_strerror,
+};
+
+static int open_wait(struct umfi_cq *cq, enum fi_wait_obj kind)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+
+    cq->epoll = cq->event_fd = -1;
+    if (kind == FI_WAIT_NONE) {
+        return 0;
+    }
+    cq->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    cq->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (cq->event_fd >= 0 && cq->epoll >= 0 &&
+        !epoll_ctl(cq->epoll, EPOLL_CTL_ADD, cq->event_fd, &event)) {
+        return 0;
+    }
+    if (cq->event_fd >= 0) {
+        close(cq->event_fd);
+    }
+    if (cq->epoll >= 0) {
+        close(cq->epoll);
+    }
+    return -FI_EMFILE;
+}
+
+static size_t bytes_of(enum fi_cq_format format)
+{
+    switch (format) {
+    case FI_CQ_FORMAT_UNSPEC:
+    case FI_CQ_FORMAT_CONTEXT:
+        return sizeof(struct fi_cq_entry);
+    case FI_CQ_FORMAT_MSG:
+        return sizeof(struct fi_cq_msg_entry);
+    case FI_CQ_FORMAT_DATA:
+        return sizeof(struct fi_cq_data_entry);
+    case FI_CQ_FORMAT_TAGGED:
+        return sizeof(struct fi_cq_tagged_entry);
+    default:
+        return 0;
+    }
+}
+
+int umfi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **out,
+                 void *context)
+{
+    struct umfi_domain *domain = umfi_of(fid, struct umfi_domain, fid);
+    struct umfi_cq *cq;
+    int ret;
+
+    if (!bytes_of(attr->format) ||
+        (attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
+         attr->wait_obj != FI_WAIT_FD) || attr->wait_cond != FI_CQ_COND_NONE) {
+        return -FI_ENOSYS;
+    }
+    cq = calloc(1, sizeof(*cq));
+    if (!cq) {
+        return -FI_ENOMEM;
+    }
+    cq->ring = malloc(RING_LEAST * sizeof(*cq->ring));
+    ret = cq->ring ? open_wait(cq, attr->wait_obj) : -FI_ENOMEM;
+    if (ret) {
+        free(cq->ring);
+        free(cq);
+        return ret;
+    }
+    cq->mask = RING_LEAST - 1;
+    cq->entry_bytes = bytes_of(attr->format);
+    cq->domain = domain;
+    cq->fid.fid.fclass = FI_CLASS_CQ;
+    cq->fid.fid.context = context;
+    cq->fid.fid.ops = &cq_fi_ops;
+    cq->fid.ops = &cq_ops;
+    __atomic_add_fetch(&domain->users, 1, __ATOMIC_RELAXED);
+    *out = &cq->fid;
+    return 0;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The domain: the objects of the data path, and their lock. */
+#include "provider.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int domain_close(fid_t fid)
+{
+    struct umfi_domain *domain = umfi_of(fid, struct umfi_domain, fid.fid);
+
+    if (__atomic_load_n(&domain->users, __ATOMIC_ACQUIRE)) {
+        return -FI_EBUSY;
+    }
+    pthread_mutex_destroy(&domain->lock);
+    __atomic_sub_fetch(&domain->fabric->users, 1, __ATOMIC_RELEASE);
+    free(domain);
+    return 0;
+}
+
+static int no_av(struct fid_domain *domain, struct fi_av_attr *attr,
+                 struct fid_av **av, void *context)
+{
+    (void)domain;
+    (void)attr;
+    (void)av;
+    (void)context;
+    return -FI_ENOSYS;
+}
+
+static int no_scalable(struct fid_domain *domain, struct fi_info *info,
+                       struct fid_ep **ep, void *context)
+{
+    (void)domain;
+    (void)info;
+    (void)ep;
+    (void)context;
+    return -FI_ENOSYS;
+}
+
+static int no_counter(struct fid_domain *domain, struct fi_cntr_attr *attr,
+                      struct fid_cntr **counter, void *context)
+{
+    (void)domain;
+    (void)attr;
+    (void)counter;
+    (void)context;
+    return -FI_ENOSYS;
+}
+
+static int no_poll(struct fid_domain *domain, struct fi_poll_attr *attr,
+                   struct fid_poll **set)
+{
+    (void)domain;
+    (void)attr;
+    (void)set;
+    return -FI_ENOSYS;
+}
+
+static int no_stx(struct fid_domain *domain, struct fi_tx_attr *attr,
+                  struct fid_stx **stx, void *context)
+{
+    (void)domain;
+    (void)attr;
+    (void)stx;
+    (void)context;
+    return -FI_ENOSYS;
+}
+
+static int no_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
+                     struct fi_atomic_attr *attr, uint64_t flags)
+{
+    (void)domain;
+    (void)type;
+    (void)op;
+    (void)attr;
+    (void)flags;
+    return -FI_ENOSYS;
+}
+
+static struct fi_ops domain_fi_ops = {
+    .size = sizeof(domain_fi_ops),
+    .close = domain_close,
+    .bind = umfi_no_bind,
+    .control = umfi_no_control,
+    .ops_open = umfi_no_ops_open,
+};
+
+static struct fi_ops_domain domain_ops = {
+    .size = sizeof(domain_ops),
+    .av_open = no_av,
+    .cq_open = umfi_cq_open,
+    .endpoint = umfi_ep_open,
+    .scalable_ep = no_scalable,
+    .cntr_open = no_counter,
+    .poll_open = no_poll,
+    .stx_ctx = no_stx,
+    .srx_ctx = umfi_srx_open,
+    .query_atomic = no_atomic,
+};
+
+int umfi_domain_open(struct fid_fabric *fid, struct fi_info *info,
+                     struct fid_domain **out, void *context)
+{
+    struct umfi_fabric *fabric = umfi_of(fid, struct umfi_fabric, fid);
+    struct umfi_domain *domain;
+
+    (void)info;
+    domain = calloc(1, sizeof(*domain));
+    if (!domain) {
+        return -FI_ENOMEM;
+    }
+    pthread_mutex_init(&domain->lock, NULL);
+    domain->fabric = fabric;
+    domain->fid.fid.fclass = FI_CLASS_DOMAIN;
+    domain->fid.fid.context = context;
+    domain->fid.fid.ops = &domain_fi_ops;
+    domain->fid.ops = &domain_ops;
+    domain->fid.mr = &umfi_mr_ops;
+    __atomic_add_fetch(&fabric->users, 1, __ATOMIC_RELAXED);
+    *out = &domain->fid;
+    return 0;
+}

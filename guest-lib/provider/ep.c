@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Endpoints: a channel of the card each, on a port of their own or an SRX's. */
+#include "provider.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int umfi_copy_address(const struct sockaddr_in *from, void *to, size_t *len)
+{
+    size_t room = *len;
+
+    *len = sizeof(*from);
+    memcpy(to, from, room < sizeof(*from) ? room : sizeof(*from));
+    return room < sizeof(*from) ? -FI_ETOOSMALL : 0;
+}
+
+/* ---- Ports and queues ------------------------------------------------------ */
+
+static int attach_queues(struct umfi_ep *ep)
+{
+    int ret;
+
+    umfi_lock(ep->domain);
+    ret = ep->tx_cq ? umfi_cq_attach(ep->tx_cq, ep->port) : 0;
+    if (!ret && ep->rx_cq) {
+        ret = umfi_cq_attach(ep->rx_cq, ep->port);
+        if (ret && ep->tx_cq) {
+            umfi_cq_detach(ep->tx_cq, ep->port);
+        }
+    }
+    umfi_unlock(ep->domain);
+    return ret;
+}
+
+int umfi_ep_enable(struct umfi_ep *ep)
+{
+    int ret = 0;
+
+    if (ep->port) {
+        return 0;
+    }
+    if (!ep->eq || !ep->tx_cq || !ep->rx_cq) {
+        return ep->eq ? -FI_ENOCQ : -FI_ENOEQ;
+    }
+    if (ep->srx) {
+        ep->port = ep->srx->port;
+    } else {
+        ret = umfi_port_open(ep->domain, ep->tx_size, ep->rx_size, &ep->port);
+    }
+    if (!ret) {
+        ret = attach_queues(ep);
+        if (ret && !ep->srx) {
+            umfi_port_close(ep->port);
+        }
+    }
+    if (ret) {
+        ep->port = NULL;
+    }
+    return ret;
+}
+
+void umfi_ep_ended(struct umfi_ep *ep, int status)
+{
+    if (ep->state != UMFI_CONNECTED) {
+        return;
+    }
+    UMFI_INFO(FI_LOG_EP_CTRL, "the channel has ended: %s\n",
+              unetmm_status_str((unsigned)status));
+    ep->state = UMFI_ENDED;
+    umfi_eq_push(ep->eq, FI_SHUTDOWN, &ep->fid.fid, 0, NULL, NULL, 0);
+    if (!ep->srx) {
+        /* The sends come back by themselves, the buffers do not. */
+        umfi_port_cancel(ep->port, ep, true);
+    }
+}
+
+/* Ends the channel when the peer's card has all that was sent, in time. */
+static void end_channel(struct umfi_ep *ep)
+{
+    int ret = -EAGAIN;
+
+    ep->open = false;
+    if (unetmm_send_pending(ep->port->ep) > 0) {
+        ret = unetmm_shutdown(ep->port->ep, ep->channel,
+                              umfi_config.close_ms * 1000000ll);
+    }
+    if (ret == -EAGAIN || ret == -ETIMEDOUT || ret == -EINTR || ret == -ENOMEM) {
+        unetmm_disconnect(ep->port->ep, ep->channel);
+    }
+}
+
+static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
+{
+    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
+    int ret = -FI_ENOTCONN;
+
+    (void)flags;
+    umfi_lock(ep->domain);
+    if (ep->state == UMFI_CONNECTED) {
+        end_channel(ep);
+        umfi_port_release(ep->port, ep);
+        umfi_ep_ended(ep, UNETMM_ST_OK);
+        ret = 0;
+    }
+    umfi_unlock(ep->domain);
+    return ret;
+}
+
+/* ---- Closing --------------------------------------------------------------- */
+
+static void leave_port(struct umfi_ep *ep)
+{
+    umfi_lock(ep->domain);
+    if (ep->state == UMFI_CONNECTED) {
+        end_channel(ep);
+    } else if (ep->open) {
+        ep->open = false;
+        unetmm_disconnect(ep->port->ep, ep->channel);
+    }
+    if (ep->state >= UMFI_CONNECTED) {
+        ep->state = UMFI_ENDED;
+        umfi_port_release(ep->port, ep);
+    }
+    umfi_port_cancel(ep->port, ep, false);
+    umfi_remote_forget(ep);
+    if (ep->tx_cq) {
+        umfi_cq_detach(ep->tx_cq, ep->port);
+    }
+    if (ep->rx_cq) {
+        umfi_cq_detach(ep->rx_cq, ep->port);
+    }
+    umfi_unlock(ep->domain);
+}
+
+static void drop_users(struct umfi_ep *ep)
+{
+    if (ep->tx_cq) {
+        __atomic_sub_fetch(&ep->tx_cq->users, 1, __ATOMIC_RELEASE);
+    }
+    if (ep->rx_cq) {
+        __atomic_sub_fetch(&ep->rx_cq->users, 1, __ATOMIC_RELEASE);
+    }
+    if (ep->eq) {
+        __atomic_sub_fetch(&ep->eq->users, 1, __ATOMIC_RELEASE);
+    }
+    if (ep->srx) {
+        __atomic_sub_fetch(&ep->srx->users, 1, __ATOMIC_RELEASE);
+    }
+    __atomic_sub_fetch(&ep->domain->users, 1, __ATOMIC_RELEASE);
+}
+
+static int ep_close(fid_t fid)
+{
+    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid.fid);
+    struct umfi_fabric *fabric = ep->domain->fabric;
+
+    /* From here on nobody connects it. */
+    pthread_mutex_lock(&fabric->lock);
+    umfi_cm_abandon(ep);
+    pthread_mutex_unlock(&fabric->lock);
+    if (ep->port) {
+        leave_port(ep);
+        if (!ep->srx) {
+            umfi_port_close(ep->port);
+        }
+    }
+    if (ep->eq) {
+        umfi_eq_forget(ep->eq, fid);
+    }
+    drop_users(ep);
+    free(ep);
+    return 0;
+}
+
+/* ---- Binding, options ------------------------------------------------------ */
+
+static int bind_cq(struct umfi_ep *ep, struct umfi_cq *cq, uint64_t flags)
+{
+    const uint64_t known = FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION;
+    uint64_t completion = flags & FI_SELECTIVE_COMPLETION ? 0 : FI_COMPLETION;
+
+    if (flags & ~known || !(flags & (FI_TRANSMIT | FI_RECV)) ||
+        cq->domain != ep->domain || (flags & FI_TRANSMIT && ep->tx_cq) ||
+        (flags & FI_RECV && ep->rx_cq)) {
+        return -FI_EINVAL;
+    }
+    if (flags & FI_TRANSMIT) {
+        ep->tx_cq = cq;
+        ep->tx_completion = completion;
+        __atomic_add_fetch(&cq->users, 1, __ATOMIC_RELAXED);
+    }
+    if (flags & FI_RECV) {
+        ep->rx_cq = cq;
+        ep->rx_completion = completion;
+        __atomic_add_fetch(&cq->users, 1, __ATOMIC_RELAXED);
+    }
+    return 0;
+}
+
+static int ep_bind(fid_t fid, fid_t to, uint64_t flags)
+{
+    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid.fid);
+
+    if (ep->port) {
+        return -FI_EOPBADSTATE;
+    }
+    switch (to->fclass) {
+    case FI_CLASS_CQ:
+        return bind_cq(ep, umfi_of(to, struct umfi_cq, fid.fid), flags);
+    case FI_CLASS_EQ:
+        if (ep->eq) {
+            return -FI_EINVAL;
+        }
+        ep->eq = umfi_of(to, struct umfi_eq, fid.fid);
+        __atomic_add_fetch(&ep->eq->users, 1, __ATOMIC_RELAXED);
+        return 0;
+    case FI_CLASS_SRX_CTX:
+        if (ep->srx) {
+            return -FI_EINVAL;
+        }
+        ep->srx = umfi_of(to, struct umfi_srx, fid.fid);
+        __atomic_add_fetch(&ep->srx->users, 1, __ATOMIC_RELAXED);
+        return 0;
+    default:
+        return -FI_ENOSYS;
+    }
+}
+
+static int ep_control(fid_t fid, int command, void *arg)
+{
+    (void)arg;
+    return command == FI_ENABLE ?
+        umfi_ep_enable(umfi_of(fid, struct umfi_ep, fid.fid)) : -FI_ENOSYS;
+}
+
+int umfi_getopt(fid_t fid, int level, int name, void *value, size_t *len)
+{
+    (void)fid;
+    if (level != FI_OPT_ENDPOINT || name != FI_OPT_CM_DATA_SIZE) {
+        return -FI_ENOPROTOOPT;
+    }
+    if (*len < sizeof(size_t)) {
+        return -FI_ETOOSMALL;
+    }
+    *(size_t *)value = UMFI_CM_DATA;
+    *len = sizeof(size_t);
+    return 0;
+}
+
+int umfi_setopt(fid_t fid, int level, int name, const void *value, size_t len)
+{
+    (void)fid;
+    (void)level;
+    (void)name;
+    (void)value;
+    (void)len;
+    return -FI_ENOPROTOOPT;
+}
+
+/* A buffer in the card's free queue cannot be taken back while the channel lives. */
+static ssize_t ep_cancel(fid_t fid, void *context)
+{
+    (void)fid;
+    (void)context;
+    return -FI_ENOSYS;
+}
+
+static int no_tx(struct fid_ep *ep, int index, struct fi_tx_attr *attr,
+                 struct fid_ep **tx, void *context)
+{
+    (void)ep;
+    (void)index;
+    (void)attr;
+    (void)tx;
+    (void)context;
+    return -FI_ENOSYS;
+}
+
+static int no_rx(struct fid_ep *ep, int index, struct fi_rx_attr *attr,
+                 struct fid_ep **rx, void *context)
+{
+    (void)ep;
+    (void)index;
+    (void)attr;
+    (void)rx;
+    (void)context;
+    return -FI_ENOSYS;
+}
+
+static ssize_t no_size_left(struct fid_ep *ep)
+{
+    (void)ep;
+    return -FI_ENOSYS;
+}
+
+struct fi_ops_ep umfi_ep_ops = {
+    .size = sizeof(umfi_ep_ops),
+    .cancel = ep_cancel,
+    .getopt = umfi_getopt,
+    .setopt = umfi_setopt,
+    .tx_ctx = no_tx,
+    .rx_ctx = no_rx,
+    .rx_size_left = no_size_left,
+    .tx_size_left = no_size_left,
+};
+
+static struct fi_ops ep_fi_ops = {
+    .size = sizeof(ep_fi_ops),
+    .close = ep_close,
+    .bind = ep_bind,
+    .control = ep_control,
+    .ops_open = umfi_no_ops_open,
+};
+
+/* ---- Connections ----------------------------------------------------------- */
+
+static int ep_setname(fid_t fid, void *addr, size_t len)
+{
+    (void)fid;
+    (void)addr;
+    (void)len;
+    return -FI_ENOSYS;
+}
+
+static int ep_getname(fid_t fid, void *addr, size_t *len)
+{
+    return umfi_copy_address(&umfi_of(fid, struct umfi_ep, fid.fid)->src, addr,
+                             len);
+}
+
+static int ep_getpeer(struct fid_ep *fid, void *addr, size_t *len)
+{
+    return umfi_copy_address(&umfi_of(fid, struct umfi_ep, fid)->dst, addr, len);
+}
+
+static int ep_connect(struct fid_ep *fid, const void *addr, const void *data,
+                      size_t len)
+{
+    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
+    const struct sockaddr_in *to = addr;
+    int ret;
+
+    if (!to || to->sin_family != AF_INET || len > UMFI_CM_DATA) {
+        return -FI_EINVAL;
+    }
+    ret = umfi_ep_enable(ep);
+    if (ret) {
+        return ret;
+    }
+    ep->dst = *to;
+    return umfi_cm_connect(ep, data, len);
+}
+
+static int ep_accept(struct fid_ep *fid, const void *data, size_t len)
+{
+    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
+    int ret;
+
+    if (len > UMFI_CM_DATA) {
+        return -FI_EINVAL;
+    }
+    ret = umfi_ep_enable(ep);
+    return ret ? ret : umfi_cm_accept(ep, data, len);
+}
+
+static int no_listen(struct fid_pep *pep)
+{
+    (void)pep;
+    return -FI_ENOSYS;
+}
+
+static int no_reject(struct fid_pep *pep, fid_t handle, const void *data, size_t len)
+{
+    (void)pep;
+    (void)handle;
+    (void)data;
+    (void)len;
+    return -FI_ENOSYS;
+}
+
+static int no_join(struct fid_ep *ep, const void *addr, uint64_t flags,
+                   struct fid_mc **mc, void *context)
+{
+    (void)ep;
+    (void)addr;
+    (void)flags;
+    (void)mc;
+    (void)context;
+    return -FI_ENOSYS;
+}
+
+static struct fi_ops_cm ep_cm_ops = {
+    .size = sizeof(ep_cm_ops),
+    .setname = ep_setname,
+    .getname = ep_getname,
+    .getpeer = ep_getpeer,
+    .connect = ep_connect,
+    .listen = no_listen,
+    .accept = ep_accept,
+    .reject = no_reject,
+    .shutdown = ep_shutdown,
+    .join = no_join,
+};
+
+/* ---- Opening --------------------------------------------------------------- */
+
+static void take_info(struct umfi_ep *ep, const struct fi_info *info)
+{
+    ep->src = (struct sockaddr_in) {
+        .sin_family = AF_INET,
+        .sin_addr = ep->domain->fabric->dev.address,
+    };
+    if (info->src_addr && info->src_addrlen >= sizeof(ep->src)) {
+        memcpy(&ep->src, info->src_addr, sizeof(ep->src));
+    }
+    if (info->dest_addr && info->dest_addrlen >= sizeof(ep->dst)) {
+        memcpy(&ep->dst, info->dest_addr, sizeof(ep->dst));
+    }
+    ep->tx_size = info->tx_attr && info->tx_attr->size ? info->tx_attr->size :
+        UMFI_TX_SIZE;
+    ep->rx_size = info->rx_attr && info->rx_attr->size ? info->rx_attr->size :
+        UMFI_RX_SIZE;
+    ep->tx_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
+    ep->rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
+}
+
+int umfi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **out,
+                 void *context)
+{
+    struct umfi_domain *domain = umfi_of(fid, struct umfi_domain, fid);
+    struct umfi_ep *ep;
+
+    if (info->ep_attr && info->ep_attr->type != FI_EP_MSG &&
+        info->ep_attr->type != FI_EP_UNSPEC) {
+        return -FI_EINVAL;
+    }
+    ep = calloc(1, sizeof(*ep));
+    if (!ep) {
+        return -FI_ENOMEM;
+    }
+    ep->domain = domain;
+    take_info(ep, info);
+    if (info->handle && !umfi_cm_take(domain->fabric, info->handle, ep)) {
+        free(ep);
+        return -FI_ECONNABORTED;
+    }
+    ep->fid.fid.fclass = FI_CLASS_EP;
+    ep->fid.fid.context = context;
+    ep->fid.fid.ops = &ep_fi_ops;
+    ep->fid.ops = &umfi_ep_ops;
+    ep->fid.cm = &ep_cm_ops;
+    ep->fid.msg = &umfi_msg_ops;
+    ep->fid.rma = &umfi_rma_ops;
+    __atomic_add_fetch(&domain->users, 1, __ATOMIC_RELAXED);
+    *out = &ep->fid;
+    return 0;
+}

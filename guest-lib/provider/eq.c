@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Event queues.
+ *
+ * Reading one makes progress with the connections of the whole fabric.  A blocked
+ * reader sleeps in epoll until a CM port has something or an event is pushed.  A
+ * peer that ends a connection is learnt of from the connection's port, whose
+ * descriptor is left to the completion queue's waiter: were it watched here too,
+ * each message would wake a thread that waits for events.  So a blocked reader
+ * looks at the ports itself every LOOK_MS.
+ */
+#include "provider.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOOK_MS     100
+
+struct umfi_event {
+    struct umfi_event *next;
+    uint32_t event;
+    int err;
+    fid_t fid;
+    struct fi_info *info;
+    size_t len;
+    char data[];
+};
+
+void umfi_eq_push(struct umfi_eq *eq, uint32_t type, fid_t fid, int err,
+                  struct fi_info *info, const void *data, size_t len)
+{
+    struct umfi_event *event = malloc(sizeof(*event) + len);
+
+    if (!event) {
+        UMFI_WARN(FI_LOG_EQ, "no memory for event %u\n", type);
+        fi_freeinfo(info);
+        return;
+    }
+    *event = (struct umfi_event) {
+        .event = type, .err = err, .fid = fid, .info = info, .len = len,
+    };
+    if (len) {
+        memcpy(event->data, data, len);
+    }
+    pthread_mutex_lock(&eq->lock);
+    *eq->tail = event;
+    eq->tail = &event->next;
+    eventfd_write(eq->event_fd, 1);
+    pthread_mutex_unlock(&eq->lock);
+}
+
+/* Takes an event out of the list; the descriptor is readable while there is one. */
+static struct umfi_event *unlink_event(struct umfi_eq *eq, struct umfi_event **at)
+{
+    struct umfi_event *event = *at;
+    eventfd_t count;
+
+    *at = event->next;
+    if (!event->next) {
+        eq->tail = at;
+    }
+    if (!eq->head) {
+        eventfd_read(eq->event_fd, &count);
+    }
+    return event;
+}
+
+void umfi_eq_forget(struct umfi_eq *eq, fid_t fid)
+{
+    struct umfi_event **at;
+
+    pthread_mutex_lock(&eq->lock);
+    for (at = &eq->head; *at;) {
+        if ((*at)->fid == fid) {
+            struct umfi_event *event = unlink_event(eq, at);
+
+            fi_freeinfo(event->info);
+            free(event);
+        } else {
+            at = &(*at)->next;
+        }
+    }
+    pthread_mutex_unlock(&eq->lock);
+}
+
+/* Stores a struct fi_eq_cm_entry, or for an event of fi_eq_write() its fi_eq_entry. */
+static ssize_t store(const struct umfi_event *event, void *buf, size_t len)
+{
+    struct fi_eq_cm_entry *entry = buf;
+    size_t data;
+
+    if (event->event == FI_NOTIFY) {
+        struct fi_eq_entry plain = { .fid = event->fid };
+
+        if (len < sizeof(plain)) {
+            return -FI_ETOOSMALL;
+        }
+        memcpy(buf, &plain, sizeof(plain));
+        return sizeof(plain);
+    }
+    if (len < sizeof(*entry)) {
+        return -FI_ETOOSMALL;
+    }
+    data = len - sizeof(*entry) < event->len ? len - sizeof(*entry) : event->len;
+    entry->fid = event->fid;
+    entry->info = event->info;
+    memcpy(entry->data, event->data, data);
+    return (ssize_t)(sizeof(*entry) + data);
+}
+
+static ssize_t take(struct umfi_eq *eq, uint32_t *type, void *buf, size_t len,
+                    uint64_t flags)
+{
+    struct umfi_event *event;
+    ssize_t ret = -FI_EAGAIN;
+
+    pthread_mutex_lock(&eq->lock);
+    event = eq->head;
+    if (event && event->err) {
+        ret = -FI_EAVAIL;
+    } else if (event) {
+        ret = store(event, buf, len);
+        if (ret > 0) {
+            *type = event->event;
+            if (!(flags & FI_PEEK)) {
+                free(unlink_event(eq, &eq->head));
+            }
+        }
+    }
+    pthread_mutex_unlock(&eq->lock);
+    return ret;
+}
+
+static ssize_t eq_read(struct fid_eq *fid, uint32_t *type, void *buf, size_t len,
+                       uint64_t flags)
+{
+    struct umfi_eq *eq = umfi_of(fid, struct umfi_eq, fid);
+    ssize_t ret = take(eq, type, buf, len, flags);
+
+    if (ret != -FI_EAGAIN) {
+        return ret;
+    }
+    pthread_mutex_lock(&eq->fabric->lock);
+    umfi_cm_progress(eq->fabric);
+    pthread_mutex_unlock(&eq->fabric->lock);
+    return take(eq, type, buf, len, flags);
+}
+
+static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry,
+                          uint64_t flags)
+{
+    struct umfi_eq *eq = umfi_of(fid, struct umfi_eq, fid);
+    void *data = entry->err_data;
+    size_t room = entry->err_data_size;
+    struct umfi_event *event;
+    ssize_t ret = -FI_EAGAIN;
+
+    pthread_mutex_lock(&eq->lock);
+    event = eq->head;
+    if (event && event->err) {
+        memset(entry, 0, sizeof(*entry));
+        entry->fid = event->fid;
+        entry->context = event->fid->context;
+        entry->err = entry->prov_errno = event->err;
+        if (data && room) {
+            entry->err_data_size = room < event->len ? room : event->len;
+            entry->err_data = memcpy(data, event->data, entry->err_data_size);
+        } else {
+            entry->err_data = event->data;
+            entry->err_data_size = event->len;
+        }
+        if (!(flags & FI_PEEK)) {
+            unlink_event(eq, &eq->head);
+            /* The data is good until the next call. */
+            free(eq->err_data);
+            eq->err_data = event;
+        }
+        ret = sizeof(*entry);
+    }
+    pthread_mutex_unlock(&eq->lock);
+    return ret;
+}
+
+static ssize_t eq_write(struct fid_eq *fid, uint32_t type, const void *buf,
+                        size_t len, uint64_t flags)
+{
+    struct umfi_eq *eq = umfi_of(fid, struct umfi_eq, fid);
+    const struct fi_eq_entry *entry = buf;
+
+    (void)flags;
+    if (type != FI_NOTIFY || len < sizeof(*entry)) {
+        return -FI_EINVAL;
+    }
+    umfi_eq_push(eq, type, entry->fid, 0, NULL, NULL, 0);
+    return (ssize_t)len;
+}
+
+int umfi_eq_trywait(struct umfi_eq *eq)
+{
+    int ret;
+
+    pthread_mutex_lock(&eq->lock);
+    ret = eq->head ? -FI_EAGAIN : 0;
+    pthread_mutex_unlock(&eq->lock);
+    if (ret) {
+        return ret;
+    }
+    pthread_mutex_lock(&eq->fabric->lock);
+    ret = umfi_cm_arm(eq->fabric) ? -FI_EAGAIN : 0;
+    pthread_mutex_unlock(&eq->fabric->lock);
+    return ret;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static ssize_t eq_sread(struct fid_eq *fid, uint32_t *type, void *buf, size_t len,
+                        int timeout, uint64_t flags)
+{
+    struct umfi_eq *eq = umfi_of(fid, struct umfi_eq, fid);
+    int64_t end = timeout < 0 ? INT64_MAX : now_ms() + timeout;
+
+    for (;;) {
+        ssize_t ret = eq_read(fid, type, buf, len, flags);
+        int64_t left = end == INT64_MAX ? LOOK_MS : end - now_ms();
+        struct epoll_event event;
+
+        if (ret != -FI_EAGAIN || left <= 0) {
+            return ret;
+        }
+        if (umfi_eq_trywait(eq)) {
+            continue;
+        }
+        if (epoll_wait(eq->epoll, &event, 1,
+                       (int)(left < LOOK_MS ? left : LOOK_MS)) < 0 &&
+            errno != EINTR) {
+            return -errno;
+        }
+    }
+}
+
+static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *data,
+                               char *buf, size_t len)
+{
+    (void)fid;
+    (void)data;
+    if (buf && len) {
+        strncpy(buf, fi_strerror(prov_errno), len - 1);
+        buf[len - 1] = '\0';
+    }
+    return fi_strerror(prov_errno);
+}
+
+static int eq_close(fid_t fid)
+{
+    struct umfi_eq *eq = umfi_of(fid, struct umfi_eq, fid.fid);
+
+    if (__atomic_load_n(&eq->users, __ATOMIC_ACQUIRE)) {
+        return -FI_EBUSY;
+    }
+    while (eq->head) {
+        struct umfi_event *event = unlink_event(eq, &eq->head);
+
+        fi_freeinfo(event->info);
+        free(event);
+    }
+    free(eq->err_data);
+    close(eq->epoll);
+    close(eq->event_fd);
+    pthread_mutex_destroy(&eq->lock);
+    __atomic_sub_fetch(&eq->fabric->users, 1, __ATOMIC_RELEASE);
+    free(eq);
+    return 0;
+}
+
+static int eq_control(fid_t fid, int command, void *arg)
+{
+    struct umfi_eq *eq = umfi_of(fid, struct umfi_eq, fid.fid);
+
+    switch (command) {
+    case FI_GETWAIT:
+        *(int *)arg = eq->epoll;
+        return 0;
+    case FI_GETWAITOBJ:
+        *(enum fi_wait_obj *)arg = FI_WAIT_FD;
+        return 0;
+    default:
+        return -FI_ENOSYS;
+    }
+}
+
+static struct fi_ops eq_fi_ops = {
+    .size = sizeof(eq_fi_ops),
+    .close = eq_close,
+    .bind = umfi_no_bind,
+    .control = eq_control,
+    .ops_open = umfi_no_ops_open,
+};
+
+static struct fi_ops_eq eq_ops = {
+    .size = sizeof(eq_ops),
+    .read = eq_read,
+    .readerr = eq_readerr,
+    .write = eq_write,
+    .sread = eq_sread,
+    .strerror = eq_strerror,
+};
+
+static int open_descriptors(struct umfi_eq *eq)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+
+    eq->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    eq->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (eq->event_fd >= 0 && eq->epoll >= 0 &&
+        !epoll_ctl(eq->epoll, EPOLL_CTL_ADD, eq->event_fd, &event) &&
+        !epoll_ctl(eq->epoll, EPOLL_CTL_ADD, eq->fabric->epoll, &event)) {
+        return 0;
+    }
+    if (eq->event_fd >= 0) {
+        close(eq->event_fd);
+    }
+    if (eq->epoll >= 0) {
+        close(eq->epoll);
+    }
+    return -FI_EMFILE;
+}
+
+int umfi_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq **out,
+                 void *context)
+{
+    struct umfi_fabric *fabric = umfi_of(fid, struct umfi_fabric, fid);
+    struct umfi_eq *eq;
+    int ret;
+
+    if (attr && attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
+        attr->wait_obj != FI_WAIT_FD) {
+        return -FI_ENOSYS;
+    }
+    eq = calloc(1, sizeof(*eq));
+    if (!eq) {
+        return -FI_ENOMEM;
+    }
+    eq->fabric = fabric;
+    ret = open_descriptors(eq);
+    if (ret) {
+        free(eq);
+        return ret;
+    }
+    pthread_mutex_init(&eq->lock, NULL);
+    eq->tail = &eq->head;
+    eq->fid.fid.fclass = FI_CLASS_EQ;
+    eq->fid.fid.context = context;
+    eq->fid.fid.ops = &eq_fi_ops;
+    eq->fid.ops = &eq_ops;
+    __atomic_add_fetch(&fabric->users, 1, __ATOMIC_RELAXED);
+    *out = &eq->fid;
+    return 0;
+}

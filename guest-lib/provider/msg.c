@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Messages: FI_MSG of endpoints and of shared receive contexts. */
+#include "provider.h"
+
+/* ---- Sending --------------------------------------------------------------- */
+
+static unsigned card_flags(uint64_t flags)
+{
+    return (flags & FI_INJECT ? UNETMM_INLINE : 0) |
+           (flags & FI_MORE ? UNETMM_MORE : 0);
+}
+
+static size_t length_of(const struct iovec *iov, size_t n)
+{
+    size_t len = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        len += iov[i].iov_len;
+    }
+    return len;
+}
+
+/* `flags` has FI_COMPLETION if there is to be an entry for success. */
+static ssize_t send_op(struct umfi_ep *ep, const struct iovec *iov, size_t n,
+                       void *context, uint64_t flags)
+{
+    struct umfi_port *port = ep->port;
+    struct umfi_op *op;
+    ssize_t ret;
+
+    if (n > UMFI_IOV || flags & FI_REMOTE_CQ_DATA) {
+        return n > UMFI_IOV ? -FI_EINVAL : -FI_ENOSYS;
+    }
+    umfi_lock(ep->domain);
+    if (ep->state != UMFI_CONNECTED) {
+        ret = -FI_ENOTCONN;
+        goto out;
+    }
+    op = umfi_op_alloc(port);
+    if (!op) {
+        ret = -FI_EAGAIN;
+        goto out;
+    }
+    op->context = context;
+    op->flags = FI_MSG | FI_SEND | (flags & FI_COMPLETION);
+    op->len = length_of(iov, n);
+    op->buf = NULL;
+    op->ep = ep;
+    op->parts = 1;
+    ret = unetmm_sendv(port->ep, ep->channel, iov, (unsigned)n, (uintptr_t)op,
+                       card_flags(flags));
+    if (ret) {
+        umfi_op_free(port, op);
+        ret = umfi_error((int)ret);
+    }
+out:
+    umfi_unlock(ep->domain);
+    return ret;
+}
+
+/* A copy, of which nobody is told but by the end of the channel. */
+static ssize_t inject_op(struct umfi_ep *ep, const void *buf, size_t len,
+                         uint64_t flags)
+{
+    ssize_t ret = -FI_ENOTCONN;
+
+    if (flags & FI_REMOTE_CQ_DATA) {
+        return -FI_ENOSYS;
+    }
+    umfi_lock(ep->domain);
+    if (ep->state == UMFI_CONNECTED) {
+        ret = umfi_error(unetmm_send(ep->port->ep, ep->channel, buf, len, 0,
+                                     UNETMM_INLINE | UNETMM_UNSIGNALED));
+    }
+    umfi_unlock(ep->domain);
+    return ret;
+}
+
+/* The flags of a call that has none of its own. */
+static uint64_t default_flags(const struct umfi_ep *ep)
+{
+    return ep->tx_flags | ep->tx_completion;
+}
+
+static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                        fi_addr_t to, void *context)
+{
+    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
+    const struct iovec iov = { (void *)(uintptr_t)buf, len };
+
+    (void)desc;
+    (void)to;
+    return send_op(ep, &iov, 1, context, default_flags(ep));
+}
+
+static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc,
+                         size_t n, fi_addr_t to, void *context)
+{
+    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
+
+    (void)desc;
+    (void)to;
+    return send_op(ep, iov, n, context, default_flags(ep));
+}
+
+static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
+
+    return send_op(ep, msg->msg_iov, msg->iov_count, msg->context,
+                   flags | ep->tx_completion);
+}
+
+static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to)
+{
+    (void)to;
+    return inject_op(umfi_of(fid, struct umfi_ep, fid), buf, len, 0);
+}
+
+static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len,
+                            void *desc, uint64_t data, fi_addr_t to, void *context)
+{
+    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
+    const struct iovec iov = { (void *)(uintptr_t)buf, len };
+
+    (void)desc;
+    (void)to;
+    (void)data;
+    return send_op(ep, &iov, 1, context, default_flags(ep) | FI_REMOTE_CQ_DATA);
+}
+
+static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len,
+                              uint64_t data, fi_addr_t to)
+{
+    (void)to;
+    (void)data;
+    return inject_op(umfi_of(fid, struct umfi_ep, fid), buf, len,
+                     FI_REMOTE_CQ_DATA);
+}
+
+/* ---- Receiving ------------------------------------------------------------- */
+
+/* `ep` NULL: of an SRX, whose EP is the one that the message comes to. */
+static ssize_t recv_op(struct umfi_port *port, struct umfi_ep *ep,
+                       const struct iovec *iov, size_t n, void *context,
+                       uint64_t flags)
+{
+    struct umfi_op *op;
+    void *buf = n ? iov->iov_base : NULL;
+    size_t len = n ? iov->iov_len : 0;
+    ssize_t ret = -FI_EAGAIN;
+
+    if (n > 1) {
+        return -FI_EINVAL;
+    }
+    umfi_lock(port->domain);
+    op = umfi_op_alloc(port);
+    if (op) {
+        op->context = context;
+        op->flags = FI_MSG | FI_RECV | (flags & FI_COMPLETION);
+        op->len = len;
+        op->buf = buf;
+        op->ep = ep;
+        /* The card takes no empty buffer; received() compares lengths. */
+        ret = unetmm_post_recv(port->ep, len ? buf : &port->scratch, len ? len : 1,
+                               (uintptr_t)op, flags & FI_MORE ? UNETMM_MORE : 0);
+        if (ret) {
+            umfi_op_free(port, op);
+        }
+    }
+    umfi_unlock(port->domain);
+    return ret;
+}
+
+static ssize_t ep_recv_op(struct umfi_ep *ep, const struct iovec *iov, size_t n,
+                          void *context, uint64_t flags)
+{
+    if (!ep->port || ep->srx) {
+        return -FI_EOPBADSTATE;
+    }
+    return recv_op(ep->port, ep, iov, n, context, flags | ep->rx_completion);
+}
+
+static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc,
+                        fi_addr_t from, void *context)
+{
+    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
+    const struct iovec iov = { buf, len };
+
+    (void)desc;
+    (void)from;
+    return ep_recv_op(ep, &iov, 1, context, ep->rx_flags);
+}
+
+static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc,
+                         size_t n, fi_addr_t from, void *context)
+{
+    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
+
+    (void)desc;
+    (void)from;
+    return ep_recv_op(ep, iov, n, context, ep->rx_flags);
+}
+
+static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+    return ep_recv_op(umfi_of(fid, struct umfi_ep, fid), msg->msg_iov,
+                      msg->iov_count, msg->context, flags);
+}
+
+struct fi_ops_msg umfi_msg_ops = {
+    .size = sizeof(umfi_msg_ops),
+    .recv = msg_recv,
+    .recvv = msg_recvv,
+    .recvmsg = msg_recvmsg,
+    .send = msg_send,
+    .sendv = msg_sendv,
+    .sendmsg = msg_sendmsg,
+    .inject = msg_inject,
+    .senddata = msg_senddata,
+    .injectdata = msg_injectdata,
+};
+
+/* ---- Shared receive contexts ----------------------------------------------- */
+
+static ssize_t srx_recv(struct fid_ep *fid, void *buf, size_t len, void *desc,
+                        fi_addr_t from, void *context)
+{
+    struct umfi_srx *srx = umfi_of(fid, struct umfi_srx, fid);
+    const struct iovec iov = { buf, len };
+
+    (void)desc;
+    (void)from;
+    return recv_op(srx->port, NULL, &iov, 1, context, FI_COMPLETION);
+}
+
+static ssize_t srx_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc,
+                         size_t n, fi_addr_t from, void *context)
+{
+    struct umfi_srx *srx = umfi_of(fid, struct umfi_srx, fid);
+
+    (void)desc;
+    (void)from;
+    return recv_op(srx->port, NULL, iov, n, context, FI_COMPLETION);
+}
+
+static ssize_t srx_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+    struct umfi_srx *srx = umfi_of(fid, struct umfi_srx, fid);
+
+    return recv_op(srx->port, NULL, msg->msg_iov, msg->iov_count, msg->context,
+                   flags | FI_COMPLETION);
+}
+
+static ssize_t no_send(struct fid_ep *ep, const void *buf, size_t len, void *desc,
+                       fi_addr_t to, void *context)
+{
+    (void)ep;
+    (void)buf;
+    (void)len;
+    (void)desc;
+    (void)to;
+    (void)context;
+    return -FI_ENOSYS;
+}
+
+static ssize_t no_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc,
+                        size_t n, fi_addr_t to, void *context)
+{
+    (void)ep;
+    (void)iov;
+    (void)desc;
+    (void)n;
+    (void)to;
+    (void)context;
+    return -FI_ENOSYS;
+}
+
+static ssize_t no_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
+{
+    (void)ep;
+    (void)msg;
+    (void)flags;
+    return -FI_ENOSYS;
+}
+
+static ssize_t no_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to)
+{
+    (void)ep;
+    (void)buf;
+    (void)len;
+    (void)to;
+    return -FI_ENOSYS;
+}
+
+static ssize_t no_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc,
+                           uint64_t data, fi_addr_t to, void *context)
+{
+    (void)ep;
+    (void)buf;
+    (void)len;
+    (void)desc;
+    (void)data;
+    (void)to;
+    (void)context;
+    return -FI_ENOSYS;
+}
+
+static ssize_t no_injectdata(struct fid_ep *ep, const void *buf, size_t len,
+                             uint64_t data, fi_addr_t to)
+{
+    (void)ep;
+    (void)buf;
+    (void)len;
+    (void)data;
+    (void)to;
+    return -FI_ENOSYS;
+}
+
+struct fi_ops_msg umfi_srx_msg_ops = {
+    .size = sizeof(umfi_srx_msg_ops),
+    .recv = srx_recv,
+    .recvv = srx_recvv,
+    .recvmsg = srx_recvmsg,
+    .send = no_send,
+    .sendv = no_sendv,
+    .sendmsg = no_sendmsg,
+    .inject = no_inject,
+    .senddata = no_senddata,
+    .injectdata = no_injectdata,
+};

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Ports: endpoints of the card for data, and the handling of their completions.
+ *
+ * All but opening and closing is under the domain's lock.
+ *
+ * An acceptor may send as soon as it has its channel, which is before this side
+ * has learnt whose channel that is.  Completions of an unclaimed channel are kept
+ * and are handled when it is claimed; each holds one of the port's buffers, which
+ * bounds their number.
+ */
+#include "provider.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+#define BACKLOG     64
+#define BATCH       16
+#define DEPTH_LEAST 16u
+
+struct umfi_early {
+    struct umfi_early *next;
+    struct unetmm_completion c;
+};
+
+/* ---- Completions ----------------------------------------------------------- */
+
+static int error_of(unsigned status)
+{
+    switch (status) {
+    case UNETMM_ST_OK:
+        return 0;
+    case UNETMM_ST_PEER_BUFFER:
+        return FI_ETRUNC;
+    case UNETMM_ST_TIMEOUT:
+        return FI_ETIMEDOUT;
+    case UNETMM_ST_PROTECTION:
+        return FI_EFAULT;
+    case UNETMM_ST_REVOKED:
+    case UNETMM_ST_REMOTE_RANGE:
+    case UNETMM_ST_REMOTE_RIGHT:
+    case UNETMM_ST_BAD_IMPORT:
+        return FI_EACCES;
+    case UNETMM_ST_BAD_CHANNEL:
+    case UNETMM_ST_FLUSHED:
+    case UNETMM_ST_PEER_FAILED:
+        return FI_ECANCELED;
+    default:
+        return FI_EIO;
+    }
+}
+
+static void complete(struct umfi_cq *cq, const struct umfi_op *op, size_t len,
+                     uint64_t data, int err, unsigned status)
+{
+    const struct umfi_entry entry = {
+        .e = {
+            .op_context = op->context,
+            .flags = op->flags & ~FI_COMPLETION,
+            .len = len,
+            .buf = op->buf,
+            .data = data,
+        },
+        .err = err,
+        .status = (int)status,
+    };
+
+    if (cq && (err || op->flags & FI_COMPLETION)) {
+        umfi_cq_push(cq, &entry);
+    }
+}
+
+static void sent(struct umfi_port *port, const struct unetmm_completion *c)
+{
+    struct umfi_op *op = (struct umfi_op *)(uintptr_t)c->user_data;
+
+    if (!op) {
+        UMFI_WARN(FI_LOG_EP_DATA, "an injected operation failed: %s\n",
+                  unetmm_status_str(c->status));
+        return;
+    }
+    if (c->status) {
+        op->status = c->status;
+    }
+    if (--op->parts) {
+        return;
+    }
+    if (!op->done) {
+        complete(op->ep->tx_cq, op, op->status ? 0 : op->len, 0,
+                 error_of(op->status), op->status);
+    } else if (op->status) {
+        UMFI_INFO(FI_LOG_EP_DATA, "an operation that nobody waits for failed: %s\n",
+                  unetmm_status_str(op->status));
+    }
+    umfi_op_free(port, op);
+}
+
+static void received(struct umfi_port *port, struct umfi_ep *ep,
+                     const struct unetmm_completion *c)
+{
+    struct umfi_op *op = (struct umfi_op *)(uintptr_t)c->user_data;
+
+    if (c->is_inline || !op) {
+        UMFI_WARN(FI_LOG_EP_DATA, "%u bytes without a buffer are lost\n", c->len);
+        return;
+    }
+    if (!op->done && c->len <= op->len) {
+        complete(ep->rx_cq, op, c->len, 0, 0, 0);
+    } else if (!op->done) {
+        complete(ep->rx_cq, op, 0, 0, FI_ETRUNC, 0);
+    }
+    umfi_op_free(port, op);
+}
+
+/* A buffer that the card gives back unfilled. */
+static void returned(struct umfi_port *port, const struct unetmm_completion *c)
+{
+    struct umfi_op *op = (struct umfi_op *)(uintptr_t)c->user_data;
+    struct umfi_ep *ep = op ? op->ep : NULL;
+
+    /* Those of an SRX are of any of its EPs. */
+    for (unsigned i = 0; op && !ep && i < port->channels; i++) {
+        ep = port->by_channel[i];
+    }
+    if (!op || !ep) {
+        UMFI_WARN(FI_LOG_EP_DATA, "a receive buffer failed: %s\n",
+                  unetmm_status_str(c->status));
+    } else if (!op->done) {
+        complete(ep->rx_cq, op, 0, 0, error_of(c->status), c->status);
+    }
+    if (op) {
+        umfi_op_free(port, op);
+    }
+}
+
+static void keep_early(struct umfi_port *port, const struct unetmm_completion *c)
+{
+    struct umfi_early *early = malloc(sizeof(*early));
+
+    if (!early) {
+        UMFI_WARN(FI_LOG_EP_DATA, "no memory: a completion is lost\n");
+        return;
+    }
+    early->next = NULL;
+    early->c = *c;
+    *port->early_tail = early;
+    port->early_tail = &early->next;
+}
+
+static void dispatch(struct umfi_port *port, const struct unetmm_completion *c)
+{
+    struct umfi_ep *ep = c->channel < port->channels ?
+        port->by_channel[c->channel] : NULL;
+
+    switch (c->type) {
+    case UNETMM_CQE_SENT:
+        sent(port, c);
+        break;
+    case UNETMM_CQE_RECEIVED:
+        if (ep) {
+            received(port, ep, c);
+        } else {
+            keep_early(port, c);
+        }
+        break;
+    case UNETMM_CQE_CLOSED:
+        if (ep) {
+            umfi_ep_ended(ep, c->status);
+        } else {
+            keep_early(port, c);
+        }
+        break;
+    case UNETMM_CQE_BUFFER:
+        returned(port, c);
+        break;
+    default:
+        UMFI_WARN(FI_LOG_EP_DATA, "completion of type %u\n", c->type);
+    }
+}
+
+static void fail(struct umfi_port *port, int error)
+{
+    UMFI_WARN(FI_LOG_EP_DATA, "the endpoint has stopped: %s\n",
+              unetmm_strerror(error, UNETMM_CALL_POLL));
+    port->failed = true;
+    for (unsigned i = 0; i < port->channels; i++) {
+        if (port->by_channel[i]) {
+            umfi_ep_ended(port->by_channel[i], UNETMM_ST_BAD_INDEX);
+        }
+    }
+    umfi_port_cancel(port, NULL, false);
+}
+
+void umfi_port_progress(struct umfi_port *port)
+{
+    struct unetmm_completion c[BATCH];
+    int n;
+
+    if (port->failed) {
+        return;
+    }
+    do {
+        n = unetmm_poll(port->ep, c, BATCH);
+        for (int i = 0; i < n; i++) {
+            dispatch(port, &c[i]);
+        }
+    } while (n == BATCH);
+    if (n < 0) {
+        fail(port, n);
+    }
+}
+
+/* ---- Channels -------------------------------------------------------------- */
+
+void umfi_port_claim(struct umfi_port *port, unsigned channel, struct umfi_ep *ep)
+{
+    struct umfi_early **at = &port->early;
+
+    port->by_channel[channel] = ep;
+    while (*at) {
+        struct umfi_early *early = *at;
+
+        if (early->c.channel != channel) {
+            at = &early->next;
+            continue;
+        }
+        *at = early->next;
+        dispatch(port, &early->c);
+        free(early);
+    }
+    port->early_tail = at;
+}
+
+void umfi_port_cancel(struct umfi_port *port, struct umfi_ep *ep, bool receives)
+{
+    for (uint32_t i = 0; i < port->nops; i++) {
+        struct umfi_op *op = &port->ops[i];
+
+        if (op->busy && !op->done && op->ep && (!ep || op->ep == ep) &&
+            (!receives || op->flags & FI_RECV)) {
+            op->done = true;
+            complete(op->flags & FI_RECV ? op->ep->rx_cq : op->ep->tx_cq, op, 0, 0,
+                     FI_ECANCELED, 0);
+        }
+    }
+}
+
+void umfi_port_release(struct umfi_port *port, struct umfi_ep *ep)
+{
+    /* Completions of the channel from before it was closed. */
+    umfi_port_progress(port);
+    if (port->by_channel[ep->channel] == ep) {
+        port->by_channel[ep->channel] = NULL;
+    }
+}
+
+/* ---- Opening and closing --------------------------------------------------- */
+
+static uint32_t depth_for(size_t wanted, uint32_t most)
+{
+    uint32_t depth = DEPTH_LEAST;
+
+    while (depth < wanted && depth < most) {
+        depth *= 2;
+    }
+    return depth;
+}
+
+static void fill_pool(struct umfi_port *port)
+{
+    for (uint32_t i = 0; i < port->nops; i++) {
+        umfi_op_free(port, &port->ops[i]);
+    }
+}
+
+/* A number that nobody else has, and that no stranger guesses. */
+static int listen_somewhere(struct umfi_port *port)
+{
+    const struct unetmm_channel_attr attr = {
+        .size = sizeof(attr),
+        .flags = UNETMM_RELIABLE | UNETMM_NOTIFY_CLOSE,
+    };
+    int ret;
+
+    do {
+        if (getrandom(&port->service, sizeof(port->service), 0) !=
+            sizeof(port->service)) {
+            return -FI_EIO;
+        }
+        ret = port->service ?
+            unetmm_listen_ex(port->ep, port->service, BACKLOG, &attr) : -EADDRINUSE;
+    } while (ret == -EADDRINUSE);
+    return ret;
+}
+
+static int create(struct umfi_port *port, size_t tx_size, size_t rx_size)
+{
+    const struct unetmm_info *card = &port->domain->fabric->dev.card;
+    struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
+    uint32_t most = 1u << card->max_ring_log2;
+    int ret;
+
+    /* The longest message that is copied takes four slots. */
+    attr.send_slots = depth_for(4 * tx_size, most);
+    attr.free_depth = depth_for(rx_size, most);
+    attr.completion_depth = depth_for(attr.send_slots + attr.free_depth, most);
+    attr.spin_ns = 0;
+    attr.policy = umfi_config.source == UNETMM_SOURCE_PINNED ?
+        UNETMM_POLICY_DROP : UNETMM_POLICY_RNR;
+    port->slots = attr.send_slots;
+    port->channels = card->channels;
+    port->nops = attr.send_slots + attr.free_depth;
+    port->by_channel = calloc(port->channels, sizeof(struct umfi_ep *));
+    port->ops = calloc(port->nops, sizeof(*port->ops));
+    if (!port->by_channel || !port->ops) {
+        return -FI_ENOMEM;
+    }
+    fill_pool(port);
+    ret = unetmm_ep_create(port->domain->fabric->ctx, &attr, &port->ep);
+    if (ret) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "%s\n",
+                  unetmm_strerror(ret, UNETMM_CALL_EP_CREATE));
+        return ret;
+    }
+    ret = listen_somewhere(port);
+    if (ret) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "%s\n", unetmm_strerror(ret, UNETMM_CALL_LISTEN));
+        unetmm_ep_destroy(port->ep);
+    }
+    return ret;
+}
+
+int umfi_port_open(struct umfi_domain *domain, size_t tx_size, size_t rx_size,
+                   struct umfi_port **out)
+{
+    struct umfi_port *port = calloc(1, sizeof(*port));
+    int ret;
+
+    if (!port) {
+        return -FI_ENOMEM;
+    }
+    port->domain = domain;
+    port->early_tail = &port->early;
+    umfi_list_init(&port->node);
+    umfi_list_init(&port->arrivals);
+    ret = create(port, tx_size, rx_size);
+    if (ret) {
+        free(port->by_channel);
+        free(port->ops);
+        free(port);
+        return ret;
+    }
+    pthread_mutex_lock(&domain->fabric->lock);
+    umfi_list_add(&domain->fabric->ports, &port->node);
+    pthread_mutex_unlock(&domain->fabric->lock);
+    *out = port;
+    return 0;
+}
+
+void umfi_port_close(struct umfi_port *port)
+{
+    int ret;
+
+    pthread_mutex_lock(&port->domain->fabric->lock);
+    umfi_list_del(&port->node);
+    umfi_cm_drop_arrivals(port);
+    pthread_mutex_unlock(&port->domain->fabric->lock);
+    ret = unetmm_ep_destroy(port->ep);
+    if (ret) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "destroying an endpoint: error %d\n", ret);
+    }
+    while (port->early) {
+        struct umfi_early *early = port->early;
+
+        port->early = early->next;
+        free(early);
+    }
+    free(port->by_channel);
+    free(port->ops);
+    free(port);
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The provider "unetmm" of libfabric: FI_EP_MSG endpoints on reliable channels.
+ *
+ * Objects and lifetimes.  libfabric's caller closes each object before the object
+ * that it was opened from; fi_close() returns -FI_EBUSY otherwise.
+ *
+ *   fabric    the context of libunetmm, and all that makes connections
+ *     EQ      events of connections
+ *     PEP     a listening CM port
+ *   domain    of a fabric: memory regions, completion queues, endpoints
+ *     CQ      a ring of completions, and the ports that fill it
+ *     SRX     a port that several endpoints share
+ *     EP      a channel of a port: its own port, or that of its SRX
+ *   port      an endpoint of the card for data; lives as long as its EP or SRX
+ *   CM port   an endpoint of the card for messages of connection management; a
+ *             fabric has one for requests that it makes, each PEP one for those
+ *             that it receives
+ *   conn      a channel of a CM port: one request for a connection.  It ends with
+ *             the answer, with its channel, or with its CM port.
+ *
+ * Locks, outermost first:
+ *
+ *   fabric.lock   CM ports, conns, the lists of ports.  Not held in calls that
+ *                 wait for a peer.
+ *   domain.lock   ports and their queues, CQs, the channel and the state of each
+ *                 EP.  The only lock of the data path.
+ *   eq.lock       an EQ's list of events; nothing else is locked under it.
+ *
+ * libunetmm allows unetmm_connect_ex(), _accept() and _listen_ex() beside calls on
+ * the queues of the same endpoint, so these need no lock of a port.
+ */
+#ifndef UNETMM_PROVIDER_H
+#define UNETMM_PROVIDER_H
+
+#include <libunetmm/inline.h>
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+
+#define UMFI_NAME           "unetmm"
+#define UMFI_PROTOCOL       0x80000756u /* high bit: a provider's own */
+#define UMFI_CM_DATA        128u    /* most bytes that go with a request or answer */
+#define UMFI_MAX_RMA        (1ull << 30)
+#define UMFI_IOV            4u
+#define UMFI_CQ_DATA        4u      /* bytes of immediate data, by ofi_rxm */
+/* FI_MR_BASIC, FI_MR_SCALABLE and FI_LOCAL_MR, whose names newer headers warn of */
+#define UMFI_MR_BASIC       (1 << 0)
+#define UMFI_MR_SCALABLE    (1 << 1)
+#define UMFI_LOCAL_MR       (1ull << 55)
+#define UMFI_INJECT         UNETMM_MAX_INLINE
+#define UMFI_TX_SIZE        256u    /* operations of an EP, unless it says so */
+#define UMFI_RX_SIZE        256u
+
+#define UMFI_WARN(subsys, ...)  FI_WARN(&umfi_provider, subsys, __VA_ARGS__)
+#define UMFI_INFO(subsys, ...)  FI_INFO(&umfi_provider, subsys, __VA_ARGS__)
+
+/* The structure that has `pointer` as its `member`. */
+#define umfi_of(pointer, type, member) \
+    ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
+
+struct umfi_domain;
+struct umfi_ep;
+struct umfi_port;
+
+/* ---- Configuration (init.c) ------------------------------------------------ */
+
+struct umfi_config {
+    char *device;
+    unsigned source;            /* UNETMM_SOURCE_* */
+    int connect_ms;
+    int close_ms;
+};
+
+struct fi_provider *fi_prov_ini(void);  /* newer headers do not declare it */
+extern struct fi_provider umfi_provider;
+extern struct umfi_config umfi_config;
+
+/* ---- Addresses (address.c) ------------------------------------------------- */
+
+struct umfi_netdev {
+    char name[16];
+    unsigned index;
+    struct in_addr address;
+    struct in_addr mask;
+    uint8_t mac[6];
+    struct unetmm_info card;
+};
+
+/* The card's network interface.  -FI_ENODATA: no card, or no IPv4 address. */
+int umfi_netdev_find(struct umfi_netdev *dev);
+bool umfi_netdev_reaches(const struct umfi_netdev *dev, struct in_addr to);
+/* The address of the card of `to`, by ARP.  -FI_EHOSTUNREACH. */
+int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6]);
+
+/* ---- Descriptions for fi_getinfo() (info.c) -------------------------------- */
+
+int umfi_getinfo(uint32_t version, const char *node, const char *service,
+                 uint64_t flags, const struct fi_info *hints,
+                 struct fi_info **info);
+/* One description, without any hints; NULL: no memory. */
+struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
+                                const struct sockaddr_in *src,
+                                const struct sockaddr_in *dst);
+
+/* ---- Fabric (fabric.c) ----------------------------------------------------- */
+
+struct umfi_list {
+    struct umfi_list *next, *prev;
+};
+
+struct umfi_fabric {
+    struct fid_fabric fid;
+    pthread_mutex_t lock;
+    struct unetmm_ctx *ctx;
+    struct umfi_netdev dev;
+    int epoll;                  /* ctx, for channels to accept; the CM ports */
+    struct umfi_list cm_ports;
+    struct umfi_list ports;     /* those for data */
+    struct umfi_cm_port *active;    /* requests that we make; NULL: none yet */
+    uint64_t next_key;          /* of an export */
+    unsigned users;
+};
+
+int umfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric,
+                     void *context);
+int umfi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
+
+/* ---- Event queue (eq.c) ---------------------------------------------------- */
+
+struct umfi_eq {
+    struct fid_eq fid;
+    pthread_mutex_t lock;
+    struct umfi_fabric *fabric;
+    struct umfi_event *head, **tail;
+    void *err_data;             /* of the last error read */
+    int epoll;                  /* the fabric's, and: */
+    int event_fd;               /* readable while there are events */
+    unsigned users;
+};
+
+int umfi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr,
+                 struct fid_eq **eq, void *context);
+/* Takes `info`.  `err` not 0: an event of failure. */
+void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
+                  struct fi_info *info, const void *data, size_t len);
+/* Removes the events of a closed object. */
+void umfi_eq_forget(struct umfi_eq *eq, fid_t fid);
+int umfi_eq_trywait(struct umfi_eq *eq);
+
+/* ---- Domain and memory (domain.c, mr.c) ------------------------------------ */
+
+struct umfi_domain {
+    struct fid_domain fid;
+    pthread_mutex_t lock;
+    struct umfi_fabric *fabric;
+    unsigned users;
+};
+
+int umfi_domain_open(struct fid_fabric *fabric, struct fi_info *info,
+                     struct fid_domain **domain, void *context);
+
+extern struct fi_ops_mr umfi_mr_ops;
+
+static inline void umfi_lock(struct umfi_domain *domain)
+{
+    pthread_mutex_lock(&domain->lock);
+}
+
+static inline void umfi_unlock(struct umfi_domain *domain)
+{
+    pthread_mutex_unlock(&domain->lock);
+}
+
+/* ---- Completion queue (cq.c) ----------------------------------------------- */
+
+struct umfi_entry {
+    struct fi_cq_tagged_entry e;    /* the other formats are its first members */
+    size_t olen;
+    int err;
+    int status;                 /* UNETMM_ST_*, if the card said so */
+};
+
+struct umfi_cq {
+    struct fid_cq fid;
+    struct umfi_domain *domain;
+    struct umfi_entry *ring;
+    uint32_t mask, prod, cons;
+    size_t entry_bytes;
+    struct umfi_port **ports;
+    unsigned *port_users;
+    unsigned nports;
+    int epoll;                  /* -1: no wait object */
+    int event_fd;
+    bool armed;                 /* a waiter is to be told of new entries */
+    bool signaled;
+    unsigned users;
+};
+
+int umfi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr,
+                 struct fid_cq **cq, void *context);
+/* All under the domain's lock. */
+void umfi_cq_push(struct umfi_cq *cq, const struct umfi_entry *entry);
+int umfi_cq_attach(struct umfi_cq *cq, struct umfi_port *port);
+void umfi_cq_detach(struct umfi_cq *cq, struct umfi_port *port);
+int umfi_cq_trywait(struct umfi_cq *cq);
+
+/* ---- Ports (port.c) -------------------------------------------------------- */
+
+/* An operation in progress; the card has its address as user_data. */
+struct umfi_op {
+    void *context;
+    uint64_t flags;             /* of the completion; FI_COMPLETION: there is one */
+    size_t len;
+    void *buf;
+    struct umfi_ep *ep;         /* NULL: of an SRX, or the EP was closed */
+    struct umfi_op *next;       /* free */
+    uint32_t parts;             /* descriptors that the card still has */
+    uint8_t status;
+    bool busy;
+    bool done;                  /* completed here: the card's answer is not awaited */
+};
+
+struct umfi_early;
+
+struct umfi_port {
+    struct umfi_list node;      /* fabric.ports */
+    struct umfi_list arrivals;  /* channels that no conn has claimed; fabric.lock */
+    struct umfi_domain *domain;
+    struct unetmm_ep *ep;
+    struct umfi_ep **by_channel;
+    struct umfi_early *early, **early_tail; /* completions of unclaimed channels */
+    struct umfi_op *ops, *free;
+    uint64_t service;           /* acceptors connect to it; hard to guess */
+    uint32_t nops, channels, slots;
+    bool failed;                /* the card stopped the endpoint */
+    char scratch;               /* the buffer of an empty receive */
+};
+
+int umfi_port_open(struct umfi_domain *domain, size_t tx_size, size_t rx_size,
+                   struct umfi_port **port);
+void umfi_port_close(struct umfi_port *port);
+
+/* Under the domain's lock: */
+void umfi_port_progress(struct umfi_port *port);
+void umfi_port_claim(struct umfi_port *port, unsigned channel, struct umfi_ep *ep);
+void umfi_port_release(struct umfi_port *port, struct umfi_ep *ep);
+/*
+ * Completes with FI_ECANCELED the operations of an EP, or of all EPs (NULL): its
+ * receives, or all.
+ */
+void umfi_port_cancel(struct umfi_port *port, struct umfi_ep *ep, bool receives);
+
+static inline struct umfi_op *umfi_op_alloc(struct umfi_port *port)
+{
+    struct umfi_op *op = port->free;
+
+    if (op) {
+        port->free = op->next;
+        op->status = 0;
+        op->busy = true;
+        op->done = false;
+    }
+    return op;
+}
+
+static inline void umfi_op_free(struct umfi_port *port, struct umfi_op *op)
+{
+    op->busy = false;
+    op->next = port->free;
+    port->free = op;
+}
+
+/* An errno of libunetmm as libfabric's. */
+static inline ssize_t umfi_error(int ret)
+{
+    return ret == -ENOENT ? -FI_ENOTCONN : ret;
+}
+
+/* ---- Endpoints (ep.c, srx.c, pep.c) ---------------------------------------- */
+
+enum umfi_state { UMFI_IDLE, UMFI_CONNECTING, UMFI_CONNECTED, UMFI_ENDED };
+
+struct umfi_ep {
+    struct fid_ep fid;
+    struct umfi_domain *domain;
+    struct umfi_port *port;     /* NULL: not enabled */
+    struct umfi_srx *srx;       /* NULL: the port is its own */
+    struct umfi_cq *tx_cq, *rx_cq;
+    uint64_t tx_completion;     /* FI_COMPLETION, or 0: selective */
+    uint64_t rx_completion;
+    uint64_t tx_flags, rx_flags;    /* of calls without flags */
+    unsigned channel;
+    bool open;                  /* the channel's number is ours */
+    enum umfi_state state;
+    struct umfi_eq *eq;
+    struct umfi_conn *conn;     /* the request it makes or answers */
+    struct umfi_remote *remote; /* see remote.c */
+    size_t tx_size, rx_size;
+    struct sockaddr_in src, dst;
+};
+
+struct umfi_srx {
+    struct fid_ep fid;
+    struct umfi_domain *domain;
+    struct umfi_port *port;
+    unsigned users;
+};
+
+int umfi_ep_open(struct fid_domain *domain, struct fi_info *info,
+                 struct fid_ep **ep, void *context);
+int umfi_ep_enable(struct umfi_ep *ep);
+/* Under the domain's lock: the channel has ended, by the peer or by failure. */
+void umfi_ep_ended(struct umfi_ep *ep, int status);
+int umfi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr,
+                  struct fid_ep **ep, void *context);
+int umfi_pep_open(struct fid_fabric *fabric, struct fi_info *info,
+                  struct fid_pep **pep, void *context);
+int umfi_copy_address(const struct sockaddr_in *from, void *to, size_t *len);
+
+int umfi_getopt(fid_t fid, int level, int name, void *value, size_t *len);
+int umfi_setopt(fid_t fid, int level, int name, const void *value, size_t len);
+
+extern struct fi_ops_ep umfi_ep_ops;
+extern struct fi_ops_msg umfi_msg_ops, umfi_srx_msg_ops;
+extern struct fi_ops_rma umfi_rma_ops;
+
+/* ---- Connection management (cm.c) ------------------------------------------ */
+
+struct umfi_pep {
+    struct fid_pep fid;
+    struct umfi_fabric *fabric;
+    struct umfi_eq *eq;
+    struct umfi_cm_port *port;  /* NULL: does not listen yet */
+    struct sockaddr_in address;
+};
+
+/* Not under any lock: they wait for the peer's driver. */
+int umfi_cm_listen(struct umfi_pep *pep);
+int umfi_cm_connect(struct umfi_ep *ep, const void *data, size_t len);
+int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len);
+int umfi_cm_reject(struct umfi_pep *pep, fid_t handle, const void *data, size_t len);
+/* An EP that is to answer a request.  False: there is no such request any more. */
+bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep);
+/* Under the fabric's lock: */
+void umfi_cm_abandon(struct umfi_ep *ep);
+void umfi_cm_drop_arrivals(struct umfi_port *port);
+void umfi_cm_progress(struct umfi_fabric *fabric);
+/* 1: there is something to do; 0: one may wait for the fabric's epoll. */
+int umfi_cm_arm(struct umfi_fabric *fabric);
+void umfi_cm_port_close(struct umfi_cm_port *port);
+
+/* ---- Memory of peers (remote.c) -------------------------------------------- */
+
+struct umfi_transfer {
+    struct umfi_ep *ep;
+    uint64_t key, address;
+    const struct iovec *iov;
+    unsigned n;
+    uint64_t user_data;
+    unsigned flags;
+};
+
+int umfi_remote_write(const struct umfi_transfer *transfer);
+int umfi_remote_read(const struct umfi_transfer *transfer);
+void umfi_remote_forget(struct umfi_ep *ep);
+
+/* ---- Lists, and operations that are not supported (absent.c) --------------- */
+
+static inline void umfi_list_init(struct umfi_list *list)
+{
+    list->next = list->prev = list;
+}
+
+static inline void umfi_list_add(struct umfi_list *list, struct umfi_list *node)
+{
+    node->next = list;
+    node->prev = list->prev;
+    list->prev->next = node;
+    list->prev = node;
+}
+
+static inline void umfi_list_del(struct umfi_list *node)
+{
+    node->prev->next = node->next;
+    node->next->prev = node->prev;
+    umfi_list_init(node);
+}
+
+int umfi_no_bind(fid_t fid, fid_t to, uint64_t flags);
+int umfi_no_control(fid_t fid, int command, void *arg);
+int umfi_no_ops_open(fid_t fid, const char *name, uint64_t flags, void **ops,
+                     void *context);
+
+#endif /* UNETMM_PROVIDER_H */

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Writes to and reads from memory of a peer.  An operation that is longer than a
+ * message of the card is several descriptors, of which the last one completes it.
+ */
+#include "provider.h"
+
+#define PART    UNETMM_MAX_MESSAGE
+
+/* Where the next part of a scattered buffer begins. */
+struct cursor {
+    const struct iovec *iov;
+    size_t n, offset;
+};
+
+/* Fills `part` with at most PART bytes; returns how many segments it has. */
+static unsigned next_part(struct cursor *at, struct iovec part[UMFI_IOV], size_t *len)
+{
+    unsigned n = 0;
+
+    *len = 0;
+    while (at->n && *len < PART) {
+        size_t left = at->iov->iov_len - at->offset;
+        size_t now = left < PART - *len ? left : PART - *len;
+
+        if (now) {
+            part[n].iov_base = (char *)at->iov->iov_base + at->offset;
+            part[n++].iov_len = now;
+            *len += now;
+            at->offset += now;
+        }
+        if (at->offset == at->iov->iov_len) {
+            at->iov++;
+            at->n--;
+            at->offset = 0;
+        }
+    }
+    return n;
+}
+
+static bool has_room(struct umfi_port *port, size_t len)
+{
+    /* Four segments take two slots; a part that is copied, four. */
+    uint64_t slots = (len / PART + 1) * 4;
+
+    return port->slots - (uint32_t)unetmm_send_pending(port->ep) >= slots;
+}
+
+static int post_parts(struct umfi_transfer *t, const struct iovec *iov, size_t n,
+                      size_t len, struct umfi_op *op)
+{
+    struct cursor at = { iov, n, 0 };
+    struct iovec part[UMFI_IOV];
+    int ret = 0;
+
+    t->iov = part;
+    do {
+        size_t bytes;
+
+        t->n = next_part(&at, part, &bytes);
+        op->parts++;
+        ret = op->flags & FI_WRITE ? umfi_remote_write(t) : umfi_remote_read(t);
+        if (ret) {
+            op->parts--;
+            break;
+        }
+        t->address += bytes;
+        len -= bytes;
+    } while (len);
+    return ret;
+}
+
+/*
+ * Under the lock.  If not even the first part was posted the call fails, otherwise
+ * the operation.
+ */
+static ssize_t post_op(struct umfi_transfer *t, const struct iovec *iov, size_t n,
+                       size_t len, struct umfi_op *op)
+{
+    int ret;
+
+    t->user_data = (uintptr_t)op;
+    op->parts = 0;
+    ret = post_parts(t, iov, n, len, op);
+    if (ret && !op->parts) {
+        umfi_op_free(t->ep->port, op);
+        return umfi_error(ret);
+    }
+    if (ret) {
+        UMFI_WARN(FI_LOG_EP_DATA, "a part of %zu bytes: error %d\n", len, ret);
+        op->status = UNETMM_ST_BAD_DESC;
+    }
+    return 0;
+}
+
+/* The card reads one byte at least. */
+static ssize_t empty_read(struct umfi_ep *ep, void *context, uint64_t flags)
+{
+    const struct umfi_entry entry = {
+        .e = { .op_context = context, .flags = FI_RMA | FI_READ },
+    };
+    ssize_t ret = -FI_ENOTCONN;
+
+    umfi_lock(ep->domain);
+    if (ep->state == UMFI_CONNECTED) {
+        ret = 0;
+        if (flags & FI_COMPLETION) {
+            umfi_cq_push(ep->tx_cq, &entry);
+        }
+    }
+    umfi_unlock(ep->domain);
+    return ret;
+}
+
+static ssize_t rma_op(struct umfi_transfer *t, const struct iovec *iov, size_t n,
+                      void *context, uint64_t flags)
+{
+    struct umfi_ep *ep = t->ep;
+    struct umfi_op *op;
+    size_t len = 0;
+    ssize_t ret = -FI_EAGAIN;
+
+    for (size_t i = 0; i < n && i < UMFI_IOV; i++) {
+        len += iov[i].iov_len;
+    }
+    if (n > UMFI_IOV || len > UMFI_MAX_RMA || (flags & FI_INJECT && len > UMFI_INJECT)) {
+        return -FI_EINVAL;
+    }
+    if (flags & FI_REMOTE_CQ_DATA) {
+        return -FI_ENOSYS;
+    }
+    if (!len && flags & FI_READ) {
+        return empty_read(ep, context, flags);
+    }
+    t->flags = (flags & FI_INJECT ? UNETMM_INLINE : 0) |
+               (flags & FI_MORE ? UNETMM_MORE : 0);
+    umfi_lock(ep->domain);
+    if (ep->state != UMFI_CONNECTED) {
+        ret = -FI_ENOTCONN;
+    } else if (has_room(ep->port, len) && (op = umfi_op_alloc(ep->port))) {
+        op->context = context;
+        op->flags = FI_RMA | (flags & (FI_READ | FI_WRITE | FI_COMPLETION));
+        op->len = len;
+        op->buf = NULL;
+        op->ep = ep;
+        /* An injected one is completed for the program; errors are logged. */
+        op->done = !context && flags & FI_INJECT && !(flags & FI_COMPLETION);
+        ret = post_op(t, iov, n, len, op);
+    }
+    umfi_unlock(ep->domain);
+    return ret;
+}
+
+static ssize_t simple_op(struct fid_ep *fid, const struct iovec *iov, size_t n,
+                         uint64_t address, uint64_t key, void *context, uint64_t flags)
+{
+    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
+    struct umfi_transfer t = { .ep = ep, .key = key, .address = address };
+
+    return rma_op(&t, iov, n, context, flags | ep->tx_flags | ep->tx_completion);
+}
+
+static ssize_t message_op(struct fid_ep *fid, const struct fi_msg_rma *msg,
+                          uint64_t flags)
+{
+    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
+    struct umfi_transfer t = { .ep = ep };
+
+    if (msg->rma_iov_count != 1) {
+        return -FI_EINVAL;
+    }
+    t.key = msg->rma_iov->key;
+    t.address = msg->rma_iov->addr;
+    return rma_op(&t, msg->msg_iov, msg->iov_count, msg->context,
+                  flags | ep->tx_completion);
+}
+
+static ssize_t rma_read(struct fid_ep *fid, void *buf, size_t len, void *desc,
+                        fi_addr_t from, uint64_t address, uint64_t key, void *context)
+{
+    const struct iovec iov = { buf, len };
+
+    (void)desc;
+    (void)from;
+    return simple_op(fid, &iov, 1, address, key, context, FI_READ);
+}
+
+static ssize_t rma_readv(struct fid_ep *fid, const struct iovec *iov, void **desc,
+                         size_t n, fi_addr_t from, uint64_t address, uint64_t key,
+                         void *context)
+{
+    (void)desc;
+    (void)from;
+    return simple_op(fid, iov, n, address, key, context, FI_READ);
+}
+
+static ssize_t rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *msg,
+                           uint64_t flags)
+{
+    return message_op(fid, msg, flags | FI_READ);
+}
+
+static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                         fi_addr_t to, uint64_t address, uint64_t key, void *context)
+{
+    const struct iovec iov = { (void *)(uintptr_t)buf, len };
+
+    (void)desc;
+    (void)to;
+    return simple_op(fid, &iov, 1, address, key, context, FI_WRITE);
+}
+
+static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **desc,
+                          size_t n, fi_addr_t to, uint64_t address, uint64_t key,
+                          void *context)
+{
+    (void)desc;
+    (void)to;
+    return simple_op(fid, iov, n, address, key, context, FI_WRITE);
+}
+
+static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg,
+                            uint64_t flags)
+{
+    return message_op(fid, msg, flags | FI_WRITE);
+}
+
+/* Completes in the card, and here only if it fails. */
+static ssize_t rma_inject(struct fid_ep *fid, const void *buf, size_t len,
+                          fi_addr_t to, uint64_t address, uint64_t key)
+{
+    const struct iovec iov = { (void *)(uintptr_t)buf, len };
+    struct umfi_transfer t = {
+        .ep = umfi_of(fid, struct umfi_ep, fid), .key = key, .address = address,
+    };
+
+    (void)to;
+    return rma_op(&t, &iov, 1, NULL, FI_WRITE | FI_INJECT);
+}
+
+static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len,
+                             void *desc, uint64_t data, fi_addr_t to, uint64_t address,
+                             uint64_t key, void *context)
+{
+    const struct iovec iov = { (void *)(uintptr_t)buf, len };
+
+    (void)desc;
+    (void)to;
+    (void)data;
+    return simple_op(fid, &iov, 1, address, key, context, FI_WRITE | FI_REMOTE_CQ_DATA);
+}
+
+static ssize_t rma_injectdata(struct fid_ep *fid, const void *buf, size_t len,
+                              uint64_t data, fi_addr_t to, uint64_t address,
+                              uint64_t key)
+{
+    (void)fid;
+    (void)buf;
+    (void)len;
+    (void)data;
+    (void)to;
+    (void)address;
+    (void)key;
+    return -FI_ENOSYS;
+}
+
+struct fi_ops_rma umfi_rma_ops = {
+    .size = sizeof(umfi_rma_ops),
+    .read = rma_read,
+    .readv = rma_readv,
+    .readmsg = rma_readmsg,
+    .write = rma_write,
+    .writev = rma_writev,
+    .writemsg = rma_writemsg,
+    .inject = rma_inject,
+    .writedata = rma_writedata,
+    .injectdata = rma_injectdata,
+};
