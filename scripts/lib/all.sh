@@ -37,3 +37,5 @@ LIB="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 . "$LIB/python_guest.sh"
 # shellcheck source=scripts/lib/package.sh
 . "$LIB/package.sh"
+# shellcheck source=scripts/lib/fabtests.sh
+. "$LIB/fabtests.sh"

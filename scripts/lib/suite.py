@@ -472,6 +472,17 @@ def stage_lockstep(options):
                            time.monotonic() - start, status)
 
 
+def stage_fabtests(options):
+    """libfabric's own tests on the provider."""
+    command = [os.path.join(REPO, "tests", "fabtests", "run")]
+    if options.long:
+        command.append("--long")
+    start = time.monotonic()
+    status, output = run(command, 7200 if options.long else 900)
+    yield from tap_results("", output, shown(command),
+                           time.monotonic() - start, status)
+
+
 def stage_docs(_options):
     """The site of the documents: links, pages in a browser, search."""
     command = [os.path.join(REPO, "tests", "docs", "run")]
@@ -661,6 +672,7 @@ STAGES = {
     "e2e-debug": (e2e("debug"), ["qemu", "initramfs-debug"]),
     "lockstep": (stage_lockstep, ["qemu", "initramfs-6.1", "unit"]),
     "tools": (stage_tools, ["qemu", "initramfs-6.1", "unit", "python-guest"]),
+    "fabtests": (stage_fabtests, ["qemu", "initramfs-6.1", "fabtests"]),
     "docs": (stage_docs, ["docs"]),
     "demo": (stage_demo, ["qemu", "initramfs-6.1"]),
     "package": (stage_package, ["guest"]),
@@ -668,7 +680,7 @@ STAGES = {
 }
 
 # Those that are run with --long, or when they are named
-STAGES_LONG = {"mutate", "package", "s390x"}
+STAGES_LONG = {"fabtests", "mutate", "package", "s390x"}
 
 
 def chosen(options, named):
