@@ -9,6 +9,7 @@
 #include "cp_file.h"
 
 #include <fcntl.h>
+#include <fts.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,14 +26,17 @@
 #define PROGRESS_NS     (2 * NS_PER_S)
 
 static const char usage[] =
-"usage: unetmm-cp [options] FILE... MAC\n"
+"usage: unetmm-cp [options] FILE... HOST[:PATH]\n"
 "       unetmm-cp --listen [options]\n"
 "\n"
-"Copies files to the host with the card MAC, on which another unetmm-cp\n"
-"listens, and checks that the copies are equal.\n"
+"Copies files to another host, on which another unetmm-cp listens, and checks\n"
+"that the copies are equal.  HOST is the MAC address of its card or a name of\n"
+"ethers(5), PATH the new name of the file, or, if it ends with a slash or there\n"
+"are several files, the directory for them, below --directory of the receiver.\n"
 "\n"
 "  -l, --listen         receive, from one sender\n"
 "      --forever        ... and then from the next one\n"
+"  -r, --recursive      directories with all files in them, too\n"
 "      --directory DIR  put files there (.)\n"
 "      --replace        files that are there already, too\n"
 "  -p, --service N      number to meet under (20)\n"
@@ -46,18 +50,21 @@ static const char usage[] =
 "\n"
 "Example, on one host and then on the other:\n"
 "    unetmm-cp --listen --directory /tmp\n"
-"    unetmm-cp big.iso 52:54:00:6d:00:01\n";
+"    unetmm-cp big.iso 52:54:00:6d:00:01\n"
+"    unetmm-cp -r results 52:54:00:6d:00:01:today/\n";
 
 struct cp_options {
     const char *device;
     const char *directory;
     char **files;
     int nfiles;
+    const char *path;           /* of the copies; NULL: their own names */
+    bool is_directory;          /* `path` is one */
     uint8_t mac[6];
     uint64_t service;
     uint64_t timeout_ns;
     unsigned source;
-    bool listen, forever, replace, copy, json;
+    bool listen, forever, replace, copy, json, recursive;
 };
 
 /* The header before a file, little-endian; then its name. */
@@ -77,6 +84,7 @@ struct transfer {
     uint8_t *buffer;
     const char *name;
     uint64_t length, done, sum;
+    bool skipped;               /* something that is no file */
     uint64_t start_ns, shown_ns;
 };
 
@@ -93,6 +101,7 @@ static const struct option cp_long_options[] = {
     { "help", no_argument, NULL, 'h' },
     { "json", no_argument, NULL, OPT_JSON },
     { "listen", no_argument, NULL, 'l' },
+    { "recursive", no_argument, NULL, 'r' },
     { "replace", no_argument, NULL, OPT_REPLACE },
     { "service", required_argument, NULL, 'p' },
     { "source", required_argument, NULL, OPT_SOURCE },
@@ -132,6 +141,7 @@ static void set_cp_option(struct cp_options *opt, int c)
     switch (c) {
     case 'd': opt->device = optarg; break;
     case 'l': opt->listen = true; break;
+    case 'r': opt->recursive = true; break;
     case 'p':
         opt->service = cp_number("--service takes a number from 1 up", optarg,
                                  UINT64_MAX);
@@ -156,12 +166,46 @@ static void set_cp_option(struct cp_options *opt, int c)
     }
 }
 
+/*
+ * HOST or HOST:PATH.  A MAC address has colons itself, so that the whole word is tried
+ * first.
+ */
+static bool parse_target(struct cp_options *opt, char *word)
+{
+    char *colon = strrchr(word, ':');
+    size_t length;
+
+    if (!unetmm_resolve(word, opt->mac)) {
+        return true;
+    }
+    if (!colon) {
+        return false;
+    }
+    *colon = '\0';
+    if (unetmm_resolve(word, opt->mac)) {
+        *colon = ':';
+        return false;
+    }
+    length = strlen(colon + 1);
+    if (!length) {
+        return true;
+    }
+    opt->is_directory = colon[length] == '/' || opt->nfiles > 1 || opt->recursive;
+    colon[length] = colon[length] == '/' ? '\0' : colon[length];
+    opt->path = colon + 1;
+    if (!cp_path_good(opt->path, strlen(opt->path))) {
+        usage_end("the path is one below the directory of the receiver, without "
+                  "names that begin with a dot", opt->path);
+    }
+    return true;
+}
+
 static void parse_cp_options(struct cp_options *opt, int argc, char **argv)
 {
     int c;
 
     argv[0] = (char *)(uintptr_t)tool_name;
-    while ((c = getopt_long(argc, argv, "Vd:hlp:", cp_long_options,
+    while ((c = getopt_long(argc, argv, "Vd:hlp:r", cp_long_options,
                             NULL)) != -1) {
         set_cp_option(opt, c);
     }
@@ -172,14 +216,14 @@ static void parse_cp_options(struct cp_options *opt, int argc, char **argv)
         return;
     }
     if (argc - optind < 2) {
-        usage_end("name a file and the MAC address of a card, or --listen",
-                  NULL);
-    }
-    if (unetmm_resolve(argv[argc - 1], opt->mac)) {
-        usage_end("the last word is the MAC address of a card", argv[argc - 1]);
+        usage_end("name a file and the receiver, or --listen", NULL);
     }
     opt->files = argv + optind;
     opt->nfiles = argc - optind - 1;
+    if (!parse_target(opt, argv[argc - 1])) {
+        usage_end("the last word is the MAC address of a card or a name of "
+                  "ethers(5), and perhaps a colon and a path", argv[argc - 1]);
+    }
 }
 
 /* ---- Both sides -------------------------------------------------------- */
@@ -362,9 +406,9 @@ static bool send_open_file(struct transfer *t, int fd, const struct stat *stat)
     return put(t, &sum, sizeof(sum)) && take_answer(t, ANSWER_DONE);
 }
 
-static bool send_file(struct transfer *t, const char *path)
+/* Sends the file `path`; `name` is relative to the receiver's directory. */
+static bool send_file(struct transfer *t, const char *path, const char *name)
 {
-    const char *slash = strrchr(path, '/');
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat stat;
     bool good;
@@ -376,10 +420,12 @@ static bool send_file(struct transfer *t, const char *path)
         }
         return false;
     }
-    begin(t, slash ? slash + 1 : path, (uint64_t)stat.st_size);
-    good = S_ISREG(stat.st_mode) && cp_name_good(t->name, strlen(t->name));
+    begin(t, name, (uint64_t)stat.st_size);
+    good = S_ISREG(stat.st_mode) && cp_path_good(name, strlen(name));
     if (!good) {
-        complain("%s: not a file that can be copied", path);
+        complain("%s: %s", path, S_ISDIR(stat.st_mode) ?
+                 "a directory: use -r to copy all files in it" :
+                 "not a file that can be copied");
     }
     good = good && send_open_file(t, fd, &stat);
     close(fd);
@@ -387,6 +433,106 @@ static bool send_file(struct transfer *t, const char *path)
         show_result(t);
     }
     return good;
+}
+
+/* False: the name would be too long. */
+static bool target_name(const struct cp_options *opt, const char *name,
+                        char target[CP_PATH_MOST + 1])
+{
+    int length;
+
+    if (opt->path && !opt->is_directory) {
+        length = snprintf(target, CP_PATH_MOST + 1, "%s", opt->path);
+    } else {
+        length = snprintf(target, CP_PATH_MOST + 1, "%s%s%s",
+                          opt->path ? opt->path : "", opt->path ? "/" : "", name);
+    }
+    return length >= 0 && (unsigned)length <= CP_PATH_MOST;
+}
+
+static bool send_entry(struct transfer *t, const FTSENT *entry, size_t base)
+{
+    char target[CP_PATH_MOST + 1];
+
+    switch (entry->fts_info) {
+    case FTS_D:
+    case FTS_DP:
+        return true;
+    case FTS_F:
+        if (target_name(t->opt, entry->fts_path + base, target) &&
+            cp_path_good(target, strlen(target))) {
+            return send_file(t, entry->fts_path, target);
+        }
+        complain("%s: skipped: the receiver takes no such name", entry->fts_path);
+        break;
+    case FTS_DNR:
+    case FTS_ERR:
+    case FTS_NS:
+        complain("%s: %s", entry->fts_path, strerror(entry->fts_errno));
+        break;
+    default:
+        complain("%s: skipped: neither a file nor a directory", entry->fts_path);
+        break;
+    }
+    t->skipped = true;
+    return true;
+}
+
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+/* The place in `path` from which the names of copies begin. */
+static size_t tree_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+
+    /* Of "/", "." and ".." the receiver gets the entries. */
+    if (!*name) {
+        return strlen(path);
+    }
+    return name[strspn(name, ".")] ? (size_t)(name - path) : strlen(path) + 1;
+}
+
+/* A file, or a directory with all files in it; symbolic links are not followed. */
+static bool send_tree(struct transfer *t, char *path)
+{
+    char *const paths[] = { path, NULL };
+    size_t length = strlen(path);
+    bool good = true;
+    FTSENT *entry;
+    FTS *tree;
+
+    while (length > 1 && path[length - 1] == '/') {
+        path[--length] = '\0';
+    }
+    tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    if (!tree) {
+        complain("%s: %s", path, strerror(errno));
+        return false;
+    }
+    while (good && (entry = fts_read(tree))) {
+        good = send_entry(t, entry, tree_base(path));
+    }
+    fts_close(tree);
+    return good;
+}
+
+static bool send_named(struct transfer *t, char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char target[CP_PATH_MOST + 1];
+
+    if (t->opt->recursive) {
+        return send_tree(t, path);
+    }
+    if (!target_name(t->opt, slash ? slash + 1 : path, target)) {
+        complain("%s: the name at the receiver would be too long", path);
+        return false;
+    }
+    return send_file(t, path, target);
 }
 
 static bool send_files(struct transfer *t, struct unetmm_ctx *ctx)
@@ -402,10 +548,11 @@ static bool send_files(struct transfer *t, struct unetmm_ctx *ctx)
     }
     /* After one that has failed the two may not be at the same place. */
     for (i = 0; i < opt->nfiles && good; i++) {
-        good = send_file(t, opt->files[i]);
+        good = send_named(t, opt->files[i]);
     }
+    t->name = NULL;
     ret = unetmm_stream_close(t->stream);
-    return good && (!ret || lost(t, ret));
+    return good && !t->skipped && (!ret || lost(t, ret));
 }
 
 /* ---- Receiving --------------------------------------------------------- */
@@ -450,7 +597,8 @@ static int receive_bytes(struct transfer *t, struct cp_file *file)
     return stored;
 }
 
-static bool receive_into(struct transfer *t, struct cp_file *file, mode_t mode)
+static bool receive_into(struct transfer *t, struct cp_file *file,
+                         const char *name, mode_t mode)
 {
     int ret = receive_bytes(t, file);
     uint64_t sum;
@@ -461,7 +609,7 @@ static bool receive_into(struct transfer *t, struct cp_file *file, mode_t mode)
     if (!ret && unetmm_swap64(sum) != t->sum) {
         return decline(t, ANSWER_SUM, 0);
     }
-    ret = ret ? ret : cp_file_finish(file, t->name, mode, t->opt->replace);
+    ret = ret ? ret : cp_file_finish(file, name, mode, t->opt->replace);
     if (ret) {
         return decline(t, ret == -EEXIST ? ANSWER_EXISTS : ANSWER_STORE, ret);
     }
@@ -469,19 +617,14 @@ static bool receive_into(struct transfer *t, struct cp_file *file, mode_t mode)
 }
 
 /* False: the sender is not to go on. */
-static bool receive_file(struct transfer *t, int directory,
-                         const struct header *header, char *name)
+static bool receive_in(struct transfer *t, int directory,
+                       const struct header *header, const char *name)
 {
     struct cp_file file;
     struct stat stat;
     bool good;
     int ret;
 
-    begin(t, "the sender's file", unetmm_swap64(header->length));
-    if (!cp_name_good(name, unetmm_swap32(header->name_length))) {
-        return decline(t, ANSWER_NAME, 0);
-    }
-    t->name = name;
     if (!t->opt->replace &&
         !fstatat(directory, name, &stat, AT_SYMLINK_NOFOLLOW)) {
         return decline(t, ANSWER_EXISTS, -EEXIST);
@@ -491,7 +634,7 @@ static bool receive_file(struct transfer *t, int directory,
         return decline(t, ANSWER_STORE, ret);
     }
     good = answer(t, ANSWER_GO) &&
-        receive_into(t, &file, unetmm_swap32(header->mode) & 0777);
+        receive_into(t, &file, name, unetmm_swap32(header->mode) & 0777);
     cp_file_drop(&file);
     if (good) {
         show_result(t);
@@ -499,10 +642,32 @@ static bool receive_file(struct transfer *t, int directory,
     return good;
 }
 
+/* The same; `path` is the sender's and not checked yet. */
+static bool receive_file(struct transfer *t, int directory,
+                         const struct header *header, const char *path)
+{
+    const char *name;
+    bool good;
+    int at;
+
+    begin(t, "the sender's file", unetmm_swap64(header->length));
+    if (!cp_path_good(path, unetmm_swap32(header->name_length))) {
+        return decline(t, ANSWER_NAME, 0);
+    }
+    t->name = path;
+    at = cp_path_open(directory, path, &name);
+    if (at < 0) {
+        return decline(t, ANSWER_STORE, at);
+    }
+    good = receive_in(t, at, header, name);
+    close(at);
+    return good;
+}
+
 /* All files of one sender. */
 static bool receive_files(struct transfer *t, int directory)
 {
-    char name[CP_NAME_MOST + 1];
+    char name[CP_PATH_MOST + 1];
     struct header header;
     uint32_t length;
     bool good = true;
@@ -515,7 +680,7 @@ static bool receive_files(struct transfer *t, int directory)
             return !got;
         }
         length = unetmm_swap32(header.name_length);
-        if (unetmm_swap64(header.magic) != MAGIC || length > CP_NAME_MOST) {
+        if (unetmm_swap64(header.magic) != MAGIC || length > CP_PATH_MOST) {
             complain("the peer is no unetmm-cp");
             return false;
         }

@@ -27,6 +27,67 @@ bool cp_name_good(const char *name, size_t length)
     return true;
 }
 
+bool cp_path_good(const char *path, size_t length)
+{
+    unsigned depth;
+    size_t part;
+
+    if (length > CP_PATH_MOST) {
+        return false;
+    }
+    for (depth = 0; depth < CP_DEPTH_MOST; depth++) {
+        const char *slash = memchr(path, '/', length);
+
+        if (!slash) {
+            return cp_name_good(path, length);
+        }
+        part = (size_t)(slash - path);
+        if (!cp_name_good(path, part)) {
+            return false;
+        }
+        path += part + 1;
+        length -= part + 1;
+    }
+    return false;
+}
+
+/* The directory `name` in `at`, made if it is not there. */
+static int enter(int at, const char *name)
+{
+    int fd;
+
+    if (mkdirat(at, name, 0777) && errno != EEXIST) {
+        return -errno;
+    }
+    fd = openat(at, name, O_DIRECTORY | O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+int cp_path_open(int directory, const char *path, const char **name)
+{
+    int at = fcntl(directory, F_DUPFD_CLOEXEC, 0);
+    const char *slash;
+
+    if (at < 0) {
+        return -errno;
+    }
+    while ((slash = strchr(path, '/'))) {
+        char part[CP_NAME_MOST + 1];
+        int next;
+
+        snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
+        next = enter(at, part);
+        close(at);
+        if (next < 0) {
+            return next;
+        }
+        at = next;
+        path = slash + 1;
+    }
+    *name = path;
+    return at;
+}
+
 static void temporary_name(struct cp_file *file)
 {
     static unsigned count;

@@ -12,6 +12,8 @@
 #include <sys/types.h>
 
 #define CP_NAME_MOST    200u
+#define CP_PATH_MOST    1024u
+#define CP_DEPTH_MOST   32u     /* directories on the way, and the file */
 
 struct cp_file {
     int directory;              /* the caller's */
@@ -24,6 +26,16 @@ struct cp_file {
  * hidden, no byte that a terminal would obey.
  */
 bool cp_name_good(const char *name, size_t length);
+
+/* Such names with one slash between each two of them, at most CP_DEPTH_MOST. */
+bool cp_path_good(const char *path, size_t length);
+
+/*
+ * The directory of a good path below `directory`: it makes directories that are not
+ * there, and follows no symbolic link.  `name` gets the last part of the path.
+ * Returns a descriptor that is the caller's, or -errno.
+ */
+int cp_path_open(int directory, const char *path, const char **name);
 
 /* 0 or -errno */
 int cp_file_create(struct cp_file *file, int directory);

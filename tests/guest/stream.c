@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -509,6 +510,51 @@ static void copies(void)
         CHECK(WIFEXITED((int)ran.status) && WEXITSTATUS((int)ran.status) == 1);
         CHECK_SYS(unlink(path));
     }
+    scene_close(&s);
+}
+
+/* A directory, sent with -r to a directory of another name. */
+static void copies_a_tree(void)
+{
+    static const char *const names[] = { "a", "sub/b", "sub/deep/c" };
+    char tree[40], path[80], wanted[128], target[80], said[1016];
+    char mac[UNETMM_MAC_CHARS];
+    const char *const words[] = {
+        "/usr/bin/unetmm-cp", "-r", "--json", "--service", COPY_SERVICE,
+        "--timeout", "60", tree, target, NULL,
+    };
+    unsigned long long number = now_ns();
+    struct stream_ran ran;
+    struct scene s;
+    unsigned i;
+
+    scene_open(&s);
+    snprintf(tree, sizeof(tree), "/tmp/t%llx", number);
+    snprintf(target, sizeof(target), "%s:to%llx/", unetmm_format_mac(s.mac, mac),
+             number);
+    for (i = 0; i < 3; i++) {
+        static const char *const directories[] = { "", "/sub", "/sub/deep" };
+
+        snprintf(path, sizeof(path), "%s%s", tree, directories[i]);
+        CHECK_SYS(mkdir(path, 0755));
+        snprintf(path, sizeof(path), "%s/%s", tree, names[i]);
+        write_pattern(path, 1000 * i);
+    }
+    CHECK_EQ(run_both(&s, PROGRAM_CP, words, said, &ran), 0);
+    CHECK_EQ(ran.status, 0);
+    for (i = 0; i < 3; i++) {
+        snprintf(wanted, sizeof(wanted), "\"file\":\"to%llx/t%llx/%s\",\"bytes\":%u,",
+                 number, number, names[i], 1000 * i);
+        CHECK(strstr(said, wanted));
+        CHECK(strstr(ran.said, wanted));
+    }
+    /* A link is skipped with a sentence, and the rest is sent. */
+    snprintf(path, sizeof(path), "%s/sub/link", tree);
+    CHECK_SYS(symlink("b", path));
+    snprintf(target, sizeof(target), "%s:again%llx", mac, number);
+    CHECK_EQ(run_both(&s, PROGRAM_CP, words, said, &ran), 1);
+    CHECK_EQ(ran.status, 0);
+    CHECK(strstr(said, "link: skipped"));
     scene_close(&s);
 }
 
@@ -1028,6 +1074,7 @@ static const struct test tests[] = {
     { "bad-wire", bad_wire, TEST_TLB | TEST_ONLY_REMOTE, 0 },
     { "examples", examples, TEST_TLB | TEST_REMOTE, 0 },
     { "copies", copies, TEST_BOTH | TEST_REMOTE, 0 },
+    { "copies-a-tree", copies_a_tree, TEST_BOTH | TEST_REMOTE, 0 },
     { "full", full, TEST_BOTH, 0 },
     { "timeouts", timeouts, TEST_BOTH, 0 },
     { "forked", forked, TEST_BOTH, 0 },

@@ -354,6 +354,53 @@ static void files_are_whole_or_not_there(void **state)
     rmdir(path);
 }
 
+static void paths_stay_below_the_directory(void **state)
+{
+    static const char *const bad[] = {
+        "", "/", "/etc", "a/", "a//b", "..", "a/..", "../a", "a/../../b", "a/.b",
+        ".ssh/id", "a\n/b", "a/b\033[2J",
+    };
+    char path[] = "/tmp/unetmm-stream-XXXXXX", deep[CP_PATH_MOST + 2];
+    struct stat stat;
+    const char *name;
+    int directory, at;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_false(cp_path_good(bad[i], strlen(bad[i])));
+    }
+    assert_true(cp_path_good("a", 1));
+    assert_true(cp_path_good("a/b.c/d", 7));
+    /* A length that ends a name early, or that reaches behind the string. */
+    assert_true(cp_path_good("a/b", 1));
+    assert_false(cp_path_good("a/b\0c", 5));
+    for (i = 0; i < sizeof(deep); i++) {
+        deep[i] = i % 2 ? '/' : 'd';
+    }
+    assert_true(cp_path_good(deep, 2 * CP_DEPTH_MOST - 1));
+    assert_false(cp_path_good(deep, 2 * CP_DEPTH_MOST + 1));
+    memset(deep, 'n', sizeof(deep));
+    assert_false(cp_path_good(deep, CP_PATH_MOST + 1));
+
+    assert_non_null(mkdtemp(path));
+    directory = open(path, O_RDONLY | O_DIRECTORY);
+    assert_true(directory >= 0);
+    at = cp_path_open(directory, "one/two/file", &name);
+    assert_true(at >= 0);
+    assert_string_equal(name, "file");
+    close(at);
+    assert_int_equal(fstatat(directory, "one/two", &stat, 0), 0);
+    assert_true(S_ISDIR(stat.st_mode));
+    assert_int_equal(symlinkat("/tmp", directory, "link"), 0);
+    assert_in_range(-cp_path_open(directory, "link/x", &name), 1, 200);
+    unlinkat(directory, "link", 0);
+    unlinkat(directory, "one/two", AT_REMOVEDIR);
+    unlinkat(directory, "one", AT_REMOVEDIR);
+    close(directory);
+    assert_int_equal(rmdir(path), 0);
+}
+
 static void sums_differ(void **state)
 {
     static const uint8_t bytes[24] = { 1, 2, 3 };
@@ -396,6 +443,7 @@ int main(void)
         cmocka_unit_test(rings_have_sizes),
         cmocka_unit_test(names_stay_in_the_directory),
         cmocka_unit_test(files_are_whole_or_not_there),
+        cmocka_unit_test(paths_stay_below_the_directory),
         cmocka_unit_test(sums_differ),
         cmocka_unit_test(every_error_has_a_sentence),
     };
