@@ -12,6 +12,7 @@
  */
 #include "onesided.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define STALL_NS        (5 * NS_PER_MS)
@@ -40,6 +41,7 @@ static const char usage[] =
 "  -s, --size LIST      message sizes in bytes, 8 or more, as 64,4k (64k)\n"
 "  -a, --all            sizes 8, 16, 32 and so on up to 64k\n"
 "  -n, --count N        messages that are measured, of each size (2000)\n"
+"  -D, --duration SECS  rounds of so many messages until this time has passed\n"
 "      --warmup N       messages before them that are not (200)\n"
 "      --bidir          both sides send at the same time\n"
 "      --op send|write|read  (both sides)\n"
@@ -495,34 +497,56 @@ static bool run_loop(struct bw *bw)
 
 /* ---- Results ----------------------------------------------------------- */
 
-static void print_result(const struct bw *bw, const struct control *report,
+/* Of one direction, in all rounds of a size */
+struct totals {
+    uint64_t messages;
+    uint64_t ns;
+    uint64_t bytes;
+    uint64_t lost;              /* frames, as the next two */
+    uint64_t doubled;
+    uint64_t bad;
+};
+
+static void add_report(struct totals *totals, const struct plan *plan,
+                       const struct control *report)
+{
+    totals->messages += plan->count;
+    totals->ns += report->q[0];
+    totals->bytes += report->q[1];
+    totals->lost += report->w[0];
+    totals->doubled += report->w[1];
+    totals->bad += report->w[2];
+}
+
+static void print_result(const struct bw *bw, const struct totals *t,
                          const char *direction)
 {
     const struct plan *plan = &bw->plan;
     const struct options *opt = bw->s->opt;
-    double seconds = (double)report->q[0] / 1e9;
-    double rate = seconds > 0 ? (double)report->q[1] / seconds : 0;
+    double seconds = (double)t->ns / 1e9;
+    double rate = seconds > 0 ? (double)t->bytes / seconds : 0;
     double mega = rate / 1e6, messages = rate / plan->size;
 
     if (!opt->json) {
-        printf("%9u %6u %8u %-7s %10.1f %12.0f %8u %8u\n", plan->size,
-               plan->nframes, plan->count, direction, mega, messages,
-               report->w[0], report->w[1]);
+        printf("%9u %6u %8" PRIu64 " %-7s %10.1f %12.0f %8" PRIu64 " %8" PRIu64
+               "\n", plan->size, plan->nframes, t->messages, direction, mega,
+               messages, t->lost, t->doubled);
         fflush(stdout);
         return;
     }
     printf("{\"peer\":\"unetmm\",\"mode\":\"%s\",\"metric\":\"bandwidth\","
            "\"bytes\":%u,\"frame\":%u,\"frames\":%u,\"median\":%.2f,"
-           "\"p99\":null,\"n\":%u,\"unit\":\"MB/s\",\"messages_per_s\":%.0f,"
-           "\"direction\":\"%s\",\"lost\":%u,\"doubled\":%u,\"source\":\"%s\","
+           "\"p99\":null,\"n\":%" PRIu64 ",\"unit\":\"MB/s\",\"messages_per_s\":%.0f,"
+           "\"direction\":\"%s\",\"lost\":%" PRIu64 ",\"doubled\":%" PRIu64
+           ",\"source\":\"%s\","
            "\"policy\":\"%s\",\"memory\":%llu,\"buffers\":%u,"
-           "\"verified\":%s,\"bad\":%u,\"seed\":%llu,\"op\":\"%s\","
+           "\"verified\":%s,\"bad\":%" PRIu64 ",\"seed\":%llu,\"op\":\"%s\","
            "\"reliable\":%s}\n",
            mode_name(opt), plan->size, plan->frame, plan->nframes, mega,
-           plan->count, messages, direction, report->w[0], report->w[1],
+           t->messages, messages, direction, t->lost, t->doubled,
            source_name(opt->source), policy_name(opt->policy),
            (unsigned long long)opt->memory, bw->s->buffers,
-           plan->verify ? "true" : "false", report->w[2],
+           plan->verify ? "true" : "false", t->bad,
            (unsigned long long)plan->seed, opt->op->name,
            opt->reliable ? "true" : "false");
     fflush(stdout);
@@ -564,7 +588,8 @@ static void own_report(const struct bw *bw, struct control *report)
     };
 }
 
-static void measure(struct bw *bw, const struct plan *plan)
+/* One round.  `ways`: the sent messages, and those of the other direction. */
+static void measure(struct bw *bw, const struct plan *plan, struct totals ways[2])
 {
     struct control start, own;
 
@@ -576,20 +601,16 @@ static void measure(struct bw *bw, const struct plan *plan)
              (unsigned long long)bw->tx.sent,
              (unsigned long long)total_frames(plan));
     }
-    print_result(bw, &bw->tx.report, "send");
+    add_report(&ways[0], plan, &bw->tx.report);
     if (plan->bidir) {
         own_report(bw, &own);
-        print_result(bw, &own, "receive");
-    }
-    if (bw->tx.report.w[2] || bw->rx.bad) {
-        fail("%u frames arrived with wrong bytes",
-             bw->tx.report.w[2] + bw->rx.bad);
+        add_report(&ways[1], plan, &own);
     }
 }
 
 /* The same for operations that have a peer's memory to go to. */
 static void measure_op(struct bw *bw, struct one_sided *o,
-                       const struct plan *plan)
+                       const struct plan *plan, struct totals *totals)
 {
     struct op_bandwidth result;
     struct control report;
@@ -601,9 +622,42 @@ static void measure_op(struct bw *bw, struct one_sided *o,
     report = (struct control) {
         .w = { 0, 0, result.bad }, .q = { result.ns, result.bytes },
     };
-    print_result(bw, &report, o->op->one_way ? "send" : "receive");
-    if (result.bad) {
-        fail("%u messages arrived with wrong bytes", result.bad);
+    add_report(totals, plan, &report);
+}
+
+/* The number and the first message of the next run */
+struct progress {
+    uint32_t run;
+    uint32_t first;
+};
+
+static void measure_size(struct bw *bw, struct one_sided *o, uint64_t size,
+                         struct progress *progress)
+{
+    const struct options *opt = bw->s->opt;
+    uint64_t end = now_ns() + opt->duration_ns;
+    struct totals ways[2] = { { 0 } };
+    struct plan plan;
+
+    do {
+        plan_make(&plan, bw->s, size, progress->run, progress->first);
+        if (progress->run == 1 && !progress->first && !opt->json) {
+            print_head(bw->s, &plan);
+        }
+        if (plan.op) {
+            measure_op(bw, o, &plan, ways);
+        } else {
+            measure(bw, &plan, ways);
+        }
+        plan_follow(&plan, &progress->run, &progress->first);
+    } while (!ways[0].bad && !ways[1].bad && now_ns() < end);
+    print_result(bw, &ways[0], !plan.op || o->op->one_way ? "send" : "receive");
+    if (plan.bidir) {
+        print_result(bw, &ways[1], "receive");
+    }
+    if (ways[0].bad || ways[1].bad) {
+        fail("%" PRIu64 " frames arrived with wrong bytes",
+             ways[0].bad + ways[1].bad);
     }
 }
 
@@ -612,9 +666,8 @@ static int run_client(struct session *s)
     const struct control end = { .type = CONTROL_END };
     struct control ended;
     struct bw *bw = calloc(1, sizeof(*bw));
+    struct progress progress = { .run = 1 };
     struct one_sided o;
-    struct plan plan;
-    uint32_t first = 0;
     unsigned i;
 
     if (!bw) {
@@ -624,16 +677,7 @@ static int run_client(struct session *s)
     one_sided_init(&o, s);
     session_connect(s);
     for (i = 0; i < s->opt->nsizes; i++) {
-        plan_make(&plan, s, s->opt->sizes[i], i + 1, first);
-        if (!i && !s->opt->json) {
-            print_head(s, &plan);
-        }
-        if (plan.op) {
-            measure_op(bw, &o, &plan);
-        } else {
-            measure(bw, &plan);
-        }
-        first += plan.warmup + plan.count;
+        measure_size(bw, &o, s->opt->sizes[i], &progress);
     }
     /* Nothing is lost if the peer is gone before it has answered this. */
     session_request(s, &end, CONTROL_ENDED, &ended, NS_PER_S);

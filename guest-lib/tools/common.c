@@ -218,6 +218,7 @@ static const struct option long_options[] = {
     { "combine", required_argument, NULL, OPT_COMBINE },
     { "count", required_argument, NULL, 'n' },
     { "device", required_argument, NULL, 'd' },
+    { "duration", required_argument, NULL, 'D' },
     { "forever", no_argument, NULL, OPT_FOREVER },
     { "frame", required_argument, NULL, OPT_FRAME },
     { "help", no_argument, NULL, 'h' },
@@ -253,6 +254,9 @@ static void set_number(struct options *opt, int c, const char *text)
     case 'n':
         opt->count = (uint32_t)number_option("count", text, 1,
                                              MAX_MESSAGES / 100);
+        break;
+    case 'D':
+        opt->duration_ns = NS_PER_S * number_option("duration", text, 1, 86400);
         break;
     case OPT_WARMUP:
         opt->warmup = (uint32_t)number_option("warmup", text, 0,
@@ -327,7 +331,7 @@ void parse_options(struct options *opt, int argc, char **argv,
     opt->op = op_named("send");
     /* getopt's own complaint is one sentence and names the program. */
     argv[0] = (char *)(uintptr_t)tool_name;
-    while ((c = getopt_long(argc, argv, "Vad:hln:p:s:", long_options,
+    while ((c = getopt_long(argc, argv, "D:Vad:hln:p:s:", long_options,
                             NULL)) != -1) {
         if (c == '?') {
             fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);

@@ -48,6 +48,7 @@ struct options {
     uint64_t memory;            /* 0: as much as the buffers need */
     uint64_t seed;
     uint64_t timeout_ns;
+    uint64_t duration_ns;       /* of each size, in rounds of `count`; 0: one round */
     uint32_t count;
     uint32_t warmup;
     unsigned nsizes;

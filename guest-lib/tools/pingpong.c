@@ -32,6 +32,7 @@ static const char usage[] =
 "  -s, --size LIST      message sizes in bytes, as 8,1k,64k (8)\n"
 "  -a, --all            sizes 8, 16, 32 and so on up to 64k\n"
 "  -n, --count N        messages that are measured, of each size (1000)\n"
+"  -D, --duration SECS  rounds of so many messages until this time has passed\n"
 "      --warmup N       messages before them that are not (100)\n"
 "      --op send|write|au|read|atomic|udma  (both sides)\n"
 "                       send: a message into a buffer that waits there (default);\n"
@@ -252,21 +253,32 @@ static void start_run(struct session *s, const struct plan *plan)
     }
 }
 
+/* Room for the samples of one round more. */
+static void reserve(struct result *result, const struct plan *plan)
+{
+    size_t room = result->nsamples + plan->count;
+    uint64_t *samples = reallocarray(result->samples, room, sizeof(*samples));
+
+    if (!samples) {
+        fail("no memory for %zu samples: use a smaller --count or --duration",
+             room);
+    }
+    result->samples = samples;
+}
+
 static void run(struct session *s, const struct plan *plan,
                 struct result *result)
 {
+    const uint64_t lost = result->lost, resent = result->resent;
     struct assembly a = { 0 };
     uint32_t i;
 
-    result->samples = calloc(plan->count, sizeof(*result->samples));
-    if (!result->samples) {
-        fail("no memory for %u samples: use a smaller --count", plan->count);
-    }
     for (i = 0; i < plan->warmup + plan->count; i++) {
         struct turn turn = { .seq = plan->first + i };
 
         if (i == plan->warmup) {
-            result->lost = result->resent = 0;
+            result->lost = lost;
+            result->resent = resent;
         }
         exchange(s, plan, &turn, &a, result);
         if (i >= plan->warmup && !turn.resent) {
@@ -280,13 +292,9 @@ static void run(struct session *s, const struct plan *plan,
 static void run_op(struct one_sided *o, const struct plan *plan,
                    struct result *result)
 {
-    result->samples = calloc(plan->count, sizeof(*result->samples));
-    if (!result->samples) {
-        fail("no memory for %u samples: use a smaller --count", plan->count);
-    }
     one_sided_begin(o, plan);
-    result->bad = op_measure_latency(o, result->samples);
-    result->nsamples = plan->count;
+    result->bad += op_measure_latency(o, result->samples + result->nsamples);
+    result->nsamples += plan->count;
     one_sided_settle(o);
     one_sided_end(o);
 }
@@ -374,18 +382,44 @@ static void print_row(const struct session *s, const struct plan *plan,
     }
 }
 
-static void measure(struct one_sided *o, const struct plan *plan,
-                    FILE *samples)
+/* Where a run stands among those before it */
+struct progress {
+    uint32_t run;
+    uint32_t first;             /* number of its first message */
+    bool headed;                /* the head of the table is printed */
+};
+
+static void round_of(struct one_sided *o, uint64_t size, struct plan *plan,
+                     struct progress *progress, struct result *result)
+{
+    struct session *s = o->s;
+
+    plan_make(plan, s, size, progress->run, progress->first);
+    if (!progress->headed && !s->opt->json) {
+        print_head(s, plan);
+    }
+    progress->headed = true;
+    reserve(result, plan);
+    if (plan->op) {
+        run_op(o, plan, result);
+    } else {
+        start_run(s, plan);
+        run(s, plan, result);
+    }
+    plan_follow(plan, &progress->run, &progress->first);
+}
+
+static void measure(struct one_sided *o, uint64_t size,
+                    struct progress *progress, FILE *samples)
 {
     struct result result = { .patience = RESEND_NS };
     struct session *s = o->s;
+    uint64_t end = now_ns() + s->opt->duration_ns;
+    struct plan made, *plan = &made;
 
-    if (plan->op) {
-        run_op(o, plan, &result);
-    } else {
-        start_run(s, plan);
-        run(s, plan, &result);
-    }
+    do {
+        round_of(o, size, plan, progress, &result);
+    } while (!result.bad && now_ns() < end);
     if (result.bad) {
         fail("%llu frames of %u byte messages arrived with wrong bytes",
              (unsigned long long)result.bad, plan->size);
@@ -412,20 +446,14 @@ static int run_client(struct session *s)
     const struct control end = { .type = CONTROL_END };
     struct control ended = { 0 };
     FILE *samples = s->opt->samples ? samples_open(s->opt->samples) : NULL;
+    struct progress progress = { .run = 1 };
     struct one_sided o;
-    struct plan plan;
-    uint32_t first = 0;
     unsigned i;
 
     one_sided_init(&o, s);
     session_connect(s);
     for (i = 0; i < s->opt->nsizes; i++) {
-        plan_make(&plan, s, s->opt->sizes[i], i + 1, first);
-        if (!i && !s->opt->json) {
-            print_head(s, &plan);
-        }
-        measure(&o, &plan, samples);
-        first += plan.warmup + plan.count;
+        measure(&o, s->opt->sizes[i], &progress, samples);
     }
     if (samples) {
         samples_close(samples, s->opt->samples);

@@ -527,6 +527,16 @@ void plan_make(struct plan *plan, const struct session *s, uint64_t size,
     plan_cut(plan);
 }
 
+void plan_follow(const struct plan *plan, uint32_t *run, uint32_t *first)
+{
+    /* A run has at most a fiftieth of the numbers, and a control message 16 bits. */
+    *run = *run % UINT16_MAX + 1;
+    *first += plan->warmup + plan->count;
+    if (*first > MAX_MESSAGES - MAX_MESSAGES / 25) {
+        *first = 0;
+    }
+}
+
 void plan_to_control(const struct plan *plan, struct control *control)
 {
     *control = (struct control) {

@@ -134,6 +134,9 @@ bool session_request(struct session *s, const struct control *request,
                      uint64_t timeout_ns);
 
 /* A START and the plan that it carries */
+/* The number of the next run and of its first message; both begin again somewhen. */
+void plan_follow(const struct plan *plan, uint32_t *run, uint32_t *first);
+
 void plan_make(struct plan *plan, const struct session *s, uint64_t size,
                uint32_t run, uint32_t first);
 void plan_to_control(const struct plan *plan, struct control *control);

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 import jsonschema
 
@@ -394,6 +395,25 @@ def all_sizes_are_one_option():
         assert [r["bytes"] for r in rows] == [8 << i for i in range(14)], rows
 
 
+def duration_is_kept():
+    """In rounds of --count; also where messages are of a peer's memory."""
+    for name, both in (("pingpong", []), ("bw", ["--bidir"]), ("bw", []),
+                       ("pingpong", ["--op", "write"]), ("bw", ["--op", "read"])):
+        begin = time.monotonic()
+        rows = pair(name, ["--size", "8,64", "--count", "20", "--warmup", "2",
+                           "--duration", "1"], both=both)
+        took = time.monotonic() - begin
+        assert 2 <= took < 60, took
+        assert len(rows) == (4 if "--bidir" in both else 2), rows
+        for row in rows:
+            sent = row["n"] + (row["lost"] if name == "pingpong" else 0)
+            assert sent > 20 and sent % 20 == 0, row
+            assert not row["bad"], row
+    for wrong in ("0", "x", "-1", "86401", ""):
+        sentence([tool("bw"), PEER, "--duration", wrong], 2, "--duration",
+                 "86400")
+
+
 def samples_and_histogram_agree():
     with tempfile.TemporaryDirectory() as place:
         path = os.path.join(place, "samples")
@@ -497,7 +517,7 @@ TESTS = [
     listener_serves_one_after_another, bw_sizes, bw_both_ways, bw_survives_loss, bw_large_frames,
     stat_shows_what_counts, info_shows_all_cards, info_chooses,
     every_tool_has_a_version, all_sizes_are_one_option,
-    samples_and_histogram_agree, rows_of_other_shapes_are_no_rows,
+    duration_is_kept, samples_and_histogram_agree, rows_of_other_shapes_are_no_rows,
     info_shows_parameters, info_without_cards, garbage_is_refused,
     mistakes_get_one_sentence, operations, operations_have_bandwidth,
     operations_have_their_limits,
