@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Writes a line into a peer's memory, which is told when it is there.
+ * Writes a line into a peer's memory.  The peer gets a notification when the line
+ * is there.
  *
  *   vmmc-hello                        exports a page and waits for a line
- *   vmmc-hello 52:54:00:00:00:01      imports it and writes one
+ *   vmmc-hello 52:54:00:00:00:01      imports that page and writes a line into it
  */
 #include <libunetmm.h>
 #include <stdio.h>

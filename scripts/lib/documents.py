@@ -3,7 +3,8 @@
 """Do the tests and functions exist that the documents name?
 
 Prints one line for each error, and nothing if there is none.  In
-docs/security.rst, docs/papers.md and docs/driver.rst the names of tests are
+docs/security.rst, docs/papers.md, docs/driver.rst and docs/rooms.rst the names of
+tests are
 
     test_FILE.TEST         TEST() in tests/core/ROOM/test_FILE.c, in its table
     /unetmm/GROUP/TEST     in a program of tests/qtest
@@ -11,7 +12,8 @@ docs/security.rst, docs/papers.md and docs/driver.rst the names of tests are
     PROGRAM.TEST           in the table of tests/guest/PROGRAM.c
     fuzz-NAME              tests/fuzz/fuzz-NAME.c
 
-and FILE.c: FUNCTION() is a function defined there.  Besides: the card's
+and [ROOM/]FILE.c: FUNCTION(), also behind hw/net/unetmm/ or guest-driver/, is a
+function defined there.  Besides: the card's
 assertions are those that docs/security.rst lists, tests/guest/abi.c knows each
 member of the driver's structures that is to be zero, and the card's table of
 policies is that of the specification.
@@ -25,7 +27,9 @@ import sys
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.realpath(__file__))))
-PAGES = ("docs/security.rst", "docs/papers.md", "docs/driver.rst")
+PAGES = ("docs/security.rst", "docs/papers.md", "docs/driver.rst",
+         "docs/rooms.rst")
+PLACES = ("hw/net/unetmm", "guest-driver")
 UAPI = "guest-driver/uapi/linux/unetmm.h"
 ABI = "tests/guest/abi.c"
 TABLES = "hw/net/unetmm/card/tables.c"
@@ -107,12 +111,13 @@ def functions_of(path):
 
 
 def is_function(name):
-    """[ROOM/]FILE.c: FUNCTION()"""
-    match = re.fullmatch(r"((?:\w+/)?\w+\.c): (\w+)\(\)", name)
+    """[PLACE/][ROOM/]FILE.c: FUNCTION()"""
+    match = re.fullmatch(rf"(?:({'|'.join(PLACES)})/)?"
+                         r"((?:\w+/)?\w+\.c): (\w+)\(\)", name)
     if not match:
         return None
-    return any(match[2] in functions_of(f"{place}/{match[1]}")
-               for place in ("hw/net/unetmm", "guest-driver"))
+    return any(match[3] in functions_of(f"{place}/{match[2]}")
+               for place in ([match[1]] if match[1] else PLACES))
 
 
 KINDS = (is_core_test, is_program_test, is_qos_test, is_guest_test,
