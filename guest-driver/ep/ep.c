@@ -233,8 +233,14 @@ static int unetmm_ep_check(const struct unetmm_dev *dev,
 	const struct unetmm_policy *policy;
 	u32 max = dev->hw.max_log2;
 
-	if (a->flags & ~UNETMM_ENDPOINT_RAW || a->rsvd)
+	if (a->flags & ~(UNETMM_ENDPOINT_RAW | UNETMM_ENDPOINT_NO_INLINE) ||
+	    a->rsvd)
 		return -EOPNOTSUPP;
+	if (a->flags & UNETMM_ENDPOINT_NO_INLINE &&
+	    !(dev->hw.caps & UNETMM_CAP_IMMEDIATE))
+		return -EOPNOTSUPP;
+	if (a->flags == (UNETMM_ENDPOINT_RAW | UNETMM_ENDPOINT_NO_INLINE))
+		return -EINVAL;
 	if (a->sq_log2 < UNETMM_MIN_RING_LOG2 || a->sq_log2 > max ||
 	    a->fq_log2 < UNETMM_MIN_RING_LOG2 || a->fq_log2 > max ||
 	    a->cq_log2 < UNETMM_MIN_RING_LOG2 || a->cq_log2 > max)
@@ -343,7 +349,9 @@ static int unetmm_ep_create(struct unetmm_file *file,
 	ep->fq_log2 = a->fq_log2;
 	ep->cq_log2 = a->cq_log2;
 	ep->policy = dev->policies[a->policy];
-	ep->flags = a->flags & UNETMM_ENDPOINT_RAW ? UNETMM_EP_F_RAW : 0;
+	ep->flags = (a->flags & UNETMM_ENDPOINT_RAW ? UNETMM_EP_F_RAW : 0) |
+		    (a->flags & UNETMM_ENDPOINT_NO_INLINE ?
+		     UNETMM_EP_F_NO_INLINE : 0);
 	ret = unetmm_ep_eventfd(ep, a->event_fd);
 	if (ret)
 		goto put;

@@ -131,11 +131,13 @@ struct unetmm_ep_attr {
     uint32_t pretranslate;      /* buffers translated ahead; 0: card's most */
     uint32_t inline_max;        /* messages up to this are copied, 0..224 */
     uint32_t spin_ns;           /* unetmm_wait() spins so long, then blocks */
-    uint32_t flags;             /* UNETMM_EP_RAW; see libunetmm/frame.h */
+    uint32_t flags;             /* UNETMM_EP_RAW, see libunetmm/frame.h; _NO_INLINE */
     uint32_t backup;            /* policy backup: packets that may wait; 0: usual */
 };
 
 #define UNETMM_EP_RAW           UNETMM_ENDPOINT_RAW
+/* Every message takes a free buffer; none arrives inside its completion. */
+#define UNETMM_EP_NO_INLINE     UNETMM_ENDPOINT_NO_INLINE
 
 /*
  * A message takes one slot of the send queue if it is at most 32 bytes inline
@@ -505,6 +507,18 @@ int unetmm_send(struct unetmm_ep *ep, unsigned channel,
                 unsigned flags);
 
 /*
+ * The same on a reliable channel, with 32 bits beside the message, which may be of no
+ * bytes.  The receiver's completion has UNETMM_CQE_F_IMM in `flags`, and `imm`.  On a
+ * channel for datagrams the send completes with UNETMM_ST_BAD_CHANNEL.
+ */
+int unetmm_sendv_imm(struct unetmm_ep *ep, unsigned channel,
+                     const struct iovec *iov, unsigned n, uint32_t imm,
+                     uint64_t user_data, unsigned flags);
+int unetmm_send_imm(struct unetmm_ep *ep, unsigned channel,
+                    const void *buf, size_t len, uint32_t imm,
+                    uint64_t user_data, unsigned flags);
+
+/*
  * Slots of the send queue that the card has not done with.  0 means that all
  * messages have been sent or have failed, those sent with UNETMM_UNSIGNALED too.
  */
@@ -545,7 +559,8 @@ struct unetmm_completion {
     uint8_t status;             /* UNETMM_ST_*; 0 is good */
     uint32_t is_inline;         /* RECEIVED: the message is in data[] */
     uint8_t data[UNETMM_CQE_INLINE];
-    uint32_t flags;             /* UNETMM_CQE_F_CSUM_OK, of frames; others */
+    uint32_t imm;               /* with UNETMM_CQE_F_IMM in flags */
+    uint32_t flags;             /* UNETMM_CQE_F_IMM; _CSUM_OK, of frames; others */
 };
 
 /*

@@ -29,7 +29,7 @@ struct record {
     uint32_t next;              /* free ones; those to be posted again */
     uint16_t channel;
     uint8_t op;                 /* UNETMM_OP_* */
-    uint8_t flags;              /* UNETMM_UNSIGNALED, _NOTIFY, _COUNT */
+    uint8_t flags;              /* UNETMM_UNSIGNALED, _NOTIFY, _COUNT, _IMM */
     uint8_t n;                  /* pieces; 0: the message was copied */
     uint8_t again;
     uint8_t why;                /* UNETMM_ST_*: they could not be pinned */
@@ -256,7 +256,7 @@ static void in_order(struct unetmm_ep *ep, struct record *r)
 
     r->order = ++e->order;
     if ((r->op != UNETMM_OP_WRITE ||
-         r->flags & (UNETMM_NOTIFY | UNETMM_COUNT)) &&
+         r->flags & (UNETMM_NOTIFY | UNETMM_COUNT | UNETMM_IMM)) &&
         is_reliable(ep, r->channel)) {
         e->last[r->channel] = r->order;
     }
@@ -290,7 +290,7 @@ static int begin(struct unetmm_ep *ep, struct record *r, uint64_t *user_data,
         return ret;
     }
     r->flags = (uint8_t)(*flags & (UNETMM_UNSIGNALED | UNETMM_NOTIFY |
-                                   UNETMM_COUNT));
+                                   UNETMM_COUNT | UNETMM_IMM));
     if (r->flags & UNETMM_UNSIGNALED) {
         e->quiet++;
         *flags &= ~UNETMM_UNSIGNALED;
@@ -352,6 +352,7 @@ static struct record *record_of(const struct unetmm_utlb_ep *e,
                                 const struct unetmm_completion *c)
 {
     bool post = c->type == UNETMM_CQE_BUFFER ||
+        c->type == UNETMM_CQE_WRITTEN ||
         (c->type == UNETMM_CQE_RECEIVED && !c->is_inline);
 
     if ((!post && c->type != UNETMM_CQE_SENT) || c->user_data >= e->count ||
@@ -478,7 +479,7 @@ static struct unetmm_request_ request_of(const struct unetmm_utlb_ep *e,
 {
     struct unetmm_request_ request = {
         .user_data = number,
-        .flags = r->flags & (UNETMM_NOTIFY | UNETMM_COUNT),
+        .flags = r->flags & (UNETMM_NOTIFY | UNETMM_COUNT | UNETMM_IMM),
         .imm = r->imm,
         .channel = r->channel,
         .opcode = r->op,

@@ -52,6 +52,7 @@ static const struct name caps[] = {
     { UNETMM_CAP_ONE_SIDED, "one-sided" },
     { UNETMM_CAP_ETHERNET, "ethernet" },
     { UNETMM_CAP_BACKUP, "backup-ring" },
+    { UNETMM_CAP_IMMEDIATE, "immediate" },
     { 0, NULL }
 };
 

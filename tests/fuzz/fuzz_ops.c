@@ -212,8 +212,8 @@ static void post(FuzzCard *c, FuzzIn *in, FakeEp *ep)
     struct unetmm_sqe sqe = {
         .opcode = UNETMM_OP_WRITE + how % 5, .cookie = 3,
         .channel = what & 3 ? TO_VICTIM : PAIR, .handle = what & 3,
-        .flags = what >> 4 & UNETMM_SQE_F_ALL, .remote = fuzz_u16(in) % 6000,
-        .imm = what >> 4 & UNETMM_SQE_F_COUNT ? how & 3 : 0,
+        .flags = (what >> 4 & 15) | (what & 4 ? UNETMM_SQE_F_IMM : 0), .remote = fuzz_u16(in) % 6000,
+        .imm = what & 4 || what >> 4 & UNETMM_SQE_F_COUNT ? how & 3 : 0,
     };
 
     if (sqe.opcode == UNETMM_OP_FENCE) {

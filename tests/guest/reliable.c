@@ -866,9 +866,67 @@ static void all_there_are(void)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
+/* The completion with a buffer's cookie, and with an immediate. */
+static void take_imm(struct station *station, unsigned type, uint64_t cookie,
+                     uint32_t imm, uint32_t len)
+{
+    struct unetmm_completion c;
+
+    take(station, type, &c);
+    CHECK_EQ(c.status, UNETMM_ST_OK);
+    CHECK_EQ(c.user_data, cookie);
+    CHECK_EQ(c.len, len);
+    CHECK_EQ(c.is_inline, 0);
+    CHECK(c.flags & UNETMM_CQE_F_IMM);
+    CHECK_EQ(c.imm, imm);
+}
+
+/* Messages and writes with 32 bits, in order; each takes the next buffer. */
+static void immediates(void)
+{
+    struct unetmm_ep_attr attr = default_attr();
+    struct unetmm_ctx *ctx = open_card();
+    struct station one, two;
+    uint8_t *at = pages(8);
+    unsigned i, import, n = 3 * WINDOW;
+
+    attr.flags = UNETMM_EP_NO_INLINE;
+    station_open(&one, ctx, &attr);
+    station_open(&two, ctx, &attr);
+    CHECK_RET(try_join(&one, &two, &usual, 10 * NS_PER_S * run.slow), 0);
+    CHECK_RET(unetmm_export(ctx, 5, at, 2 * PAGE, UNETMM_RIGHT_WRITE, 0, 0), 0);
+    import = import_of(&one, 5, UNETMM_RIGHT_WRITE);
+    reach(ctx, at + 2 * PAGE, 6 * PAGE, true);
+    pattern_fill(at + 2 * PAGE, PAGE, 3, 0);
+    /* The first is refused until there is a buffer. */
+    for (i = 0; i < n; i++) {
+        size_t len = i % 3 == 2 ? PAGE : i % 3 * 40;
+
+        CHECK_RET(i % 2 ? unetmm_write(one.ep, import, 0, at + 2 * PAGE, len,
+                                       ~i, i, UNETMM_IMM) :
+                  unetmm_send_imm(one.ep, one.channel, at + 2 * PAGE, len, ~i,
+                                  i, 0), 0);
+    }
+    for (i = 0; i < n; i++) {
+        post(&two, at + 4 * PAGE, PAGE, 900 + i);
+        take_imm(&two, i % 2 ? UNETMM_CQE_WRITTEN : UNETMM_CQE_RECEIVED,
+                 900 + i, ~i, i % 3 == 2 ? PAGE : i % 3 * 40);
+    }
+    CHECK_PATTERN(at, PAGE, 3);
+    CHECK_RET(unetmm_write(one.ep, import, 0, at, 1, 0, 0,
+                           UNETMM_IMM | UNETMM_NOTIFY), -EINVAL);
+    CHECK_RET(unetmm_send_imm(one.ep, one.channel, at, 1, 0, 0, UNETMM_IMM),
+              -EINVAL);
+    station_close(&one);
+    station_close(&two);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
 static const struct test tests[] = {
     { "lengths", lengths, TEST_BOTH | TEST_SHADOW | TEST_ODP | TEST_REMOTE, 60 },
     { "pieces", pieces, TEST_BOTH, 0 },
+    { "immediates", immediates, TEST_BOTH | TEST_UTLB | TEST_SHADOW | TEST_ODP,
+      0 },
     { "long-buffers", long_buffers, TEST_BOTH | TEST_SHADOW | TEST_ODP, 60 },
     { "in-order", in_order, TEST_BOTH | TEST_SHADOW | TEST_ODP | TEST_REMOTE, 60 },
     { "loss", loss, TEST_TLB | TEST_ONLY_REMOTE, 60 },

@@ -29,8 +29,9 @@ local C = {
     WIRE_F_ASK = 0x00000004,
     WIRE_F_NOTIFY = 0x00000008,
     WIRE_F_COUNT = 0x00000010,
+    WIRE_F_IMM = 0x00000100,
     WIRE_F_CREDIT = 0x00000020,
-    WIRE_F_ALL = 0x0000003f,
+    WIRE_F_ALL = 0x0000013f,
     CTL_PROBE = 1,
     CTL_PROBE_ACK = 2,
     CTL_CONNECT = 3,
@@ -82,7 +83,7 @@ local OPCODES = { [C.WIRE_DATAGRAM] = "datagram", [C.WIRE_CONTROL] = "control",
                   [C.WIRE_ATOMIC] = "atomic request",
                   [C.WIRE_ANSWER] = "answer", [C.WIRE_VOID] = "void" }
 -- Members that must be zero, by opcode.
-local ZERO = { [C.WIRE_SEND] = { "handle", "imm" },
+local ZERO = { [C.WIRE_SEND] = { "handle" },
                [C.WIRE_ACK] = { "len" },
                [C.WIRE_WRITE] = {}, [C.WIRE_READ] = { "len" },
                [C.WIRE_ATOMIC] = {},
@@ -91,10 +92,10 @@ local ZERO = { [C.WIRE_SEND] = { "handle", "imm" },
 local ZERO_ELSE = { "psn", "offset", "remote", "handle", "imm" }
 -- The flags that there may be, beside the checksum.
 local ASK = C.WIRE_F_ASK
-local FLAGS = { [C.WIRE_SEND] = C.WIRE_F_LAST + ASK,
+local FLAGS = { [C.WIRE_SEND] = C.WIRE_F_LAST + ASK + C.WIRE_F_IMM,
                 [C.WIRE_ACK] = ASK + C.WIRE_F_CREDIT,
                 [C.WIRE_WRITE] = C.WIRE_F_LAST + ASK + C.WIRE_F_NOTIFY +
-                                 C.WIRE_F_COUNT,
+                                 C.WIRE_F_COUNT + C.WIRE_F_IMM,
                 [C.WIRE_READ] = ASK, [C.WIRE_ATOMIC] = ASK,
                 [C.WIRE_VOID] = ASK }
 local TYPES = {

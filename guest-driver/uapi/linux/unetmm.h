@@ -68,6 +68,7 @@
 #define UNETMM_CAP_SYSBUF	0x00000080u
 #define UNETMM_CAP_ETHERNET	0x00000100u
 #define UNETMM_CAP_BACKUP	0x00000200u
+#define UNETMM_CAP_IMMEDIATE	0x00000800u
 
 /* EXPORT, IMPORT */
 #define UNETMM_RIGHT_WRITE	0x01
@@ -118,6 +119,7 @@
 #define UNETMM_SQE_F_QUIET	0x02
 #define UNETMM_SQE_F_NOTIFY	0x04
 #define UNETMM_SQE_F_COUNT	0x08
+#define UNETMM_SQE_F_IMM	0x20
 #define UNETMM_SLOT_BYTES	64
 #define UNETMM_SLOT_SEGS	4
 #define UNETMM_MAX_SEGS		16
@@ -147,8 +149,10 @@
 #define UNETMM_CQE_NOTIFY	6
 #define UNETMM_CQE_UPDATE	7
 #define UNETMM_CQE_CLOSED	8
+#define UNETMM_CQE_WRITTEN	9
 #define UNETMM_CQE_F_INLINE	0x00000002u
 #define UNETMM_CQE_F_CSUM_OK	0x00000004u
+#define UNETMM_CQE_F_IMM	0x00000008u
 
 /* Status of a completion */
 #define UNETMM_ST_OK		0
@@ -273,7 +277,8 @@ struct unetmm_space {
  * struct unetmm_endpoint - create an endpoint
  * @size: sizeof(struct unetmm_endpoint)
  * @flags: UNETMM_ENDPOINT_RAW: Ethernet frames as they are (see FLOW), and no
- *         channels: CAP_NET_RAW
+ *         channels: CAP_NET_RAW.  _NO_INLINE: every message takes a free buffer; not
+ *         with _RAW
  * @sq_log2: log2 of the send queue's slots
  * @fq_log2: log2 of the free queue's entries
  * @cq_log2: log2 of the completion queue's entries
@@ -328,6 +333,7 @@ struct unetmm_endpoint {
 };
 
 #define UNETMM_ENDPOINT_RAW	0x00000001
+#define UNETMM_ENDPOINT_NO_INLINE	0x00000002
 
 /**
  * struct unetmm_endpoint_id - name an endpoint (to destroy it)

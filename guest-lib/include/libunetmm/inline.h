@@ -47,9 +47,9 @@ struct unetmm_import_record {
 struct unetmm_request_ {
     uint64_t user_data;
     uint64_t offset;            /* in the import */
-    unsigned flags;             /* UNETMM_MORE, _UNSIGNALED, _INLINE, _NOTIFY, _COUNT */
+    unsigned flags;             /* UNETMM_MORE, _UNSIGNALED, _INLINE, _NOTIFY, _COUNT, _IMM */
     unsigned import;
-    uint32_t imm;               /* of NOTIFY and COUNT; the offload of a frame */
+    uint32_t imm;               /* of NOTIFY, COUNT, IMM; the offload of a frame */
     uint16_t channel;
     uint8_t opcode;             /* UNETMM_OP_* */
 };
@@ -301,8 +301,10 @@ UNETMM_HELPER_ unetmm_u8 *unetmm_put_sqe_(struct unetmm_ep *ep, uint32_t index,
     uint64_t head;
 
     if (r->opcode == UNETMM_OP_WRITE) {
-        flags |= r->flags & UNETMM_NOTIFY ? UNETMM_SQE_F_NOTIFY :
-                 r->flags & UNETMM_COUNT ? UNETMM_SQE_F_COUNT : 0;
+        flags |= r->flags >> 2 & (UNETMM_SQE_F_NOTIFY | UNETMM_SQE_F_COUNT |
+                                  UNETMM_SQE_F_IMM);
+    } else if (r->opcode == UNETMM_OP_SEND) {
+        flags |= r->flags >> 2 & UNETMM_SQE_F_IMM;
     }
     /* opcode, flags, nsegs, inline_len, channel and rsvd0: one store for six. */
     head = unetmm_swap64(r->opcode | (uint64_t)flags << 8 |
@@ -438,6 +440,47 @@ UNETMM_FAST_ int unetmm_send(struct unetmm_ep *ep, unsigned channel,
     return unetmm_sendv(ep, channel, &iov, 1, user_data, flags);
 }
 
+UNETMM_FAST_ int unetmm_sendv_imm(struct unetmm_ep *ep, unsigned channel,
+                                  const struct iovec *iov, unsigned n,
+                                  uint32_t imm, uint64_t user_data,
+                                  unsigned flags)
+{
+    const struct unetmm_request_ request = {
+        user_data, 0, flags | UNETMM_IMM, 0, imm, (uint16_t)channel,
+        UNETMM_OP_SEND,
+    };
+    size_t limit, len;
+    uint32_t mtu;
+
+    if (!ep->alive) {
+        return -EOWNERDEAD;
+    }
+    if (n > UNETMM_MAX_SEGS || flags & ~UNETMM_SEND_FLAGS) {
+        return -EINVAL;
+    }
+    mtu = unetmm_mtu_(ep, channel);
+    if (!mtu) {
+        return -ENOENT;
+    }
+    len = unetmm_iov_length_(iov, n, mtu);
+    limit = unetmm_inline_limit_(ep, flags);
+    if (len > mtu || (flags & UNETMM_INLINE && len > limit)) {
+        return -EMSGSIZE;
+    }
+    return unetmm_queue_(ep, request, iov, n, len, len <= limit);
+}
+
+UNETMM_FAST_ int unetmm_send_imm(struct unetmm_ep *ep, unsigned channel,
+                                 const void *buf, size_t len, uint32_t imm,
+                                 uint64_t user_data, unsigned flags)
+{
+    struct iovec iov;
+
+    iov.iov_base = (void *)(uintptr_t)buf;
+    iov.iov_len = len;
+    return unetmm_sendv_imm(ep, channel, &iov, 1, imm, user_data, flags);
+}
+
 UNETMM_FAST_ int unetmm_send_pending(struct unetmm_ep *ep)
 {
     if (!ep->alive) {
@@ -544,6 +587,7 @@ UNETMM_HELPER_ void unetmm_take_(const struct unetmm_cqe *cqe, uint32_t flags,
     c->is_inline = !!(flags & UNETMM_CQE_F_INLINE);
     /* A copy costs less than to find out whether there are data. */
     memcpy(c->data, cqe->data, sizeof(c->data));
+    c->imm = unetmm_swap32(cqe->imm);
 }
 
 /* The flags of the completion for `index`; their phase says whether it is there. */

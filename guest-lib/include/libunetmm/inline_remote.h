@@ -71,13 +71,14 @@ UNETMM_HELPER_ int unetmm_move_(struct unetmm_ep *ep, struct unetmm_request_ r, 
                          r.opcode == UNETMM_OP_WRITE && len <= limit);
 }
 
-/* `imm` goes with a notification or with a count, not with both or neither. */
+/* `imm` has one use at most. */
 UNETMM_HELPER_ int unetmm_write_flags_ok_(unsigned flags, uint32_t imm)
 {
-    const unsigned both = UNETMM_NOTIFY | UNETMM_COUNT;
+    const unsigned all = UNETMM_NOTIFY | UNETMM_COUNT | UNETMM_IMM;
+    unsigned use = flags & all;
 
-    return !(flags & ~(UNETMM_SEND_FLAGS | both)) && (flags & both) != both &&
-        (!imm || flags & both);
+    return !(flags & ~(UNETMM_SEND_FLAGS | all)) && !(use & (use - 1)) &&
+        (!imm || use);
 }
 
 UNETMM_FAST_ int unetmm_writev(struct unetmm_ep *ep, unsigned import,

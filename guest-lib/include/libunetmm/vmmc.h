@@ -114,6 +114,14 @@ int unetmm_unimport(struct unetmm_ep *ep, unsigned import);
 #define UNETMM_NOTIFY           0x10u
 /* or: adds 1 to the peer's event counter, which is number `imm` of the export */
 #define UNETMM_COUNT            0x20u
+/*
+ * Flag of the same calls: when the write has been placed, the peer has a completion of type
+ * UNETMM_CQE_WRITTEN with `imm`, the length and UNETMM_CQE_F_IMM, on the endpoint that
+ * the channel leads to, in order with the messages of the channel.  It takes the next
+ * free buffer there, whose user_data it has, and returns it unfilled.  While there is no
+ * buffer the write waits as a message does.
+ */
+#define UNETMM_IMM              0x80u
 
 /*
  * Writes, to `offset` in an import, data gathered from `n` pieces of memory.

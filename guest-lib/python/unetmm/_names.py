@@ -37,6 +37,7 @@ class Type(enum.IntEnum):
     NOTIFY = lib.UNETMM_CQE_NOTIFY
     UPDATE = lib.UNETMM_CQE_UPDATE
     CLOSED = lib.UNETMM_CQE_CLOSED
+    WRITTEN = lib.UNETMM_CQE_WRITTEN
 
 
 class Right(enum.IntFlag):

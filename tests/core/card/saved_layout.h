@@ -133,6 +133,7 @@
 "ep.rel.tx.msg.ended 4",
 "ep.rel.tx.msg.first_psn 4",
 "ep.rel.tx.msg.flags 4",
+"ep.rel.tx.msg.imm 4",
 "ep.rel.tx.msg.len 4",
 "ep.rel.tx.msg.nsegs 4",
 "ep.rel.tx.msg.old",

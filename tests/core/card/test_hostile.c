@@ -347,7 +347,7 @@ static void check_cqe(Fix *f, uint64_t at)
         used = cqe.len;
     }
     all_zero(cqe.data + used, sizeof(cqe.data) - used, "a completion's data");
-    assert_int_equal(cqe.rsvd, 0);
+    assert_int_equal(cqe.imm, 0);
     assert_int_equal(cqe.flags & ~(UNETMM_CQE_F_INLINE | UNETMM_PHASE), 0);
 }
 

@@ -775,6 +775,199 @@ static void test_revoked_between(void **state)
     fake_expect_none(&f->a);
 }
 
+/* ---- Immediates --------------------------------------------------------- */
+
+#define IMM     UNETMM_WIRE_F_IMM
+
+static struct unetmm_frame imm_head(uint8_t opcode, uint32_t psn)
+{
+    struct unetmm_frame h = head(psn, 0, LAST | IMM | ASK);
+
+    h.opcode = opcode;
+    h.imm = 0xcafe0000u + psn % 16;
+    if (opcode == UNETMM_WIRE_SEND) {
+        h.handle = h.offset = 0;
+    }
+    return h;
+}
+
+static struct unetmm_cqe expect_imm(Fix *f, uint8_t opcode, uint64_t cookie,
+                                    uint32_t psn)
+{
+    struct unetmm_cqe cqe = fake_expect(&f->a, opcode, UNETMM_ST_OK, cookie);
+
+    assert_true(cqe.flags & UNETMM_CQE_F_IMM);
+    assert_int_equal(cqe.imm, 0xcafe0000u + psn % 16);
+    assert_int_equal(cqe.channel, PEER_CH);
+    return cqe;
+}
+
+/* Each takes one buffer, in order with the messages. */
+static void test_imm_in_order(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_frame send = imm_head(UNETMM_WIRE_SEND, PEER_YOURS + 1);
+    uint8_t data[100] = { 1 };
+
+    peer_open(f);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_post(&f->a, PEER_PAGE(i), 4096, 70 + i);
+    }
+    fix_settle(f);
+    /* Early: the data is in place, and the buffer is not taken. */
+    peer_give(f, imm_head(UNETMM_WIRE_WRITE, PEER_YOURS + 2), data, 100);
+    fake_expect_none(&f->a);
+    peer_give(f, imm_head(UNETMM_WIRE_WRITE, PEER_YOURS), NULL, 0);
+    assert_int_equal(expect_imm(f, UNETMM_CQE_WRITTEN, 70, PEER_YOURS).len, 0);
+    fake_expect_none(&f->a);
+    send.remote = 100;
+    peer_give(f, send, data, 100);
+    expect_imm(f, UNETMM_CQE_RECEIVED, 71, PEER_YOURS + 1);
+    assert_int_equal(expect_imm(f, UNETMM_CQE_WRITTEN, 72,
+                                PEER_YOURS + 2).len, 100);
+    fake_expect_none(&f->a);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_imms), 2);
+}
+
+/* Without a buffer it is refused as not ready, and comes when there is one. */
+static void test_imm_not_ready(void **state)
+{
+    Fix *f = *state;
+    uint8_t data[8] = { 7 };
+
+    peer_open(f);
+    for (unsigned early = 0; early < 2; early++) {
+        uint32_t psn = PEER_YOURS + early * 2;
+
+        if (early) {
+            peer_give(f, imm_head(UNETMM_WIRE_WRITE, psn + 1), data, 8);
+            peer_void(f, psn, 0);
+        } else {
+            peer_give(f, imm_head(UNETMM_WIRE_WRITE, psn), data, 8);
+        }
+        fake_expect_none(&f->a);
+        fake_wire_clear(&f->h);
+        fake_post(&f->a, PEER_PAGE(1), 4096, 80 + early);
+        fix_settle(f);
+        fake_wire_clear(&f->h);
+        peer_give(f, imm_head(UNETMM_WIRE_WRITE, psn + early), data, 8);
+        assert_int_equal(expect_imm(f, UNETMM_CQE_WRITTEN, 80 + early,
+                                    psn + early).len, 8);
+        fake_expect_none(&f->a);
+        psn++;
+        if (!early) {
+            peer_void(f, psn, 0);
+        }
+    }
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_imms), 2);
+}
+
+/* An immediate is said once, at the end, and by a flag. */
+static void test_imm_malformed(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_frame bad;
+
+    peer_open(f);
+#define BAD_FRAME(op, change) do { \
+        bad = imm_head(op, PEER_YOURS); \
+        change; \
+        expect_count(&f->h, drop_malformed, 1, peer_give(f, bad, NULL, 0)); \
+        fake_expect_none(&f->a); \
+        peer_silence(f); \
+    } while (0)
+    BAD_FRAME(UNETMM_WIRE_WRITE, bad.flags &= ~LAST);
+    BAD_FRAME(UNETMM_WIRE_WRITE, bad.flags |= NOTIFY);
+    BAD_FRAME(UNETMM_WIRE_WRITE, bad.flags |= UNETMM_WIRE_F_COUNT);
+    BAD_FRAME(UNETMM_WIRE_SEND, bad.flags &= ~LAST);
+    BAD_FRAME(UNETMM_WIRE_SEND, bad.flags &= ~IMM);
+    BAD_FRAME(UNETMM_WIRE_READ, bad.imm = 1);
+    BAD_FRAME(UNETMM_WIRE_VOID, bad.imm = bad.handle = bad.offset = 0);
+#undef BAD_FRAME
+    BAD(s.flags = UNETMM_SQE_F_IMM | UNETMM_SQE_F_NOTIFY, UNETMM_ST_BAD_DESC);
+    BAD(s.flags = UNETMM_SQE_F_IMM | UNETMM_SQE_F_COUNT, UNETMM_ST_BAD_DESC);
+    BAD((s.opcode = UNETMM_OP_READ, s.flags = UNETMM_SQE_F_IMM),
+        UNETMM_ST_BAD_DESC);
+    BAD((s.opcode = UNETMM_OP_SEND, s.handle = 0, s.remote = 0,
+         s.channel = FIX_WIRE, s.flags = UNETMM_SQE_F_IMM),
+        UNETMM_ST_BAD_CHANNEL);
+}
+
+/* It goes with the last packet, and with every repetition of that. */
+static void test_imm_sent(void **state)
+{
+    Fix *f = *state;
+
+    peer_open(f);
+    for (unsigned op = UNETMM_OP_SEND; op <= UNETMM_OP_WRITE; op += 2) {
+        struct unetmm_sqe s = peer_sqe(op, 0, 1500, 0, op);
+        uint32_t psn = PEER_MY + (op == UNETMM_OP_WRITE ? 2 : 0);
+        PeerFrame p;
+
+        s.flags = UNETMM_SQE_F_IMM;
+        s.imm = 0x89abcdef;
+        s.handle = op == UNETMM_OP_WRITE ? s.handle : 0;
+        peer_post(f, s);
+        p = peer_take(f);
+        assert_int_equal(p.h.psn, psn);
+        assert_int_equal(p.h.flags & IMM, 0);
+        for (unsigned i = 0; i < 2; i++) {
+            p = peer_take(f);
+            assert_int_equal(p.h.psn, psn + 1);
+            assert_true(p.h.flags & IMM);
+            assert_int_equal(p.h.imm, 0x89abcdef);
+            if (!i) {
+                peer_ack(f, psn + 1, 0);
+                fake_wire_clear(&f->h);
+                fake_advance(&f->h, 1000 * PEER_US);
+            }
+        }
+        fake_wire_clear(&f->h);
+        peer_ack(f, psn + 2, 0);
+        fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, op);
+    }
+}
+
+/* Datagrams and messages, of no bytes too: each takes a buffer. */
+static void test_no_inline(void **state)
+{
+    static const struct unetmm_cmd_channel usual = { .mtu = 1000 };
+    static const uint32_t lengths[] = { 0, 8, 40, 41 };
+    Fix *f = *state;
+    const uint8_t *mac = f->h.core.params.mac;
+    struct unetmm_cmd bad;
+    uint64_t cookie = 500;
+    FakeEp c;
+
+    fake_ep_init(&c, &f->d, 3, f->s1);
+    c.flags = UNETMM_EP_F_NO_INLINE;
+    fake_ep_alloc(&c);
+    bad = fake_ep_cmd(&c);
+    bad.ep_create.flags |= UNETMM_EP_F_RAW;
+    assert_int_equal(fake_command(&f->d, bad, NULL), UNETMM_CS_BAD_ARG);
+    fake_ep_create(&c);
+    fake_connect(&f->a, &c, 7, 1000);
+    assert_int_equal(fake_channel_rel(&f->a, 8, mac, 3, 8, &usual), 0);
+    assert_int_equal(fake_channel_rel(&c, 8, mac, 1, 8, &usual), 0);
+    for (unsigned channel = 7; channel <= 8; channel++) {
+        for (unsigned i = 0; i < G_N_ELEMENTS(lengths); i++) {
+            struct unetmm_cqe cqe;
+
+            fake_post(&c, PEER_PAGE(2), 4096, ++cookie);
+            fake_ring_bell(&c);
+            fix_settle(f);
+            fake_send_inline(&f->a, channel, i, lengths[i], 9, 0);
+            fix_settle(f);
+            fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 9);
+            cqe = fake_expect(&c, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, cookie);
+            assert_int_equal(cqe.len, lengths[i]);
+            assert_int_equal(cqe.flags & UNETMM_CQE_F_INLINE, 0);
+            fake_check(f->s1, PEER_PAGE(2), lengths[i], i);
+        }
+    }
+    fake_expect_none(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -805,6 +998,11 @@ int main(void)
         fix_test_with(test_revoked_early, slow),
         fix_test_with(test_revoked_and_gone, slow),
         fix_test(test_revoked_between),
+        fix_test(test_imm_in_order),
+        fix_test(test_imm_not_ready),
+        fix_test(test_imm_malformed),
+        fix_test(test_imm_sent),
+        fix_test(test_no_inline),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -123,13 +123,16 @@ static void check_operation(const struct unetmm_sqe *sqe)
 {
     bool notify = sqe->flags & UNETMM_SQE_F_NOTIFY;
     bool count = sqe->flags & UNETMM_SQE_F_COUNT;
+    bool imm = sqe->flags & UNETMM_SQE_F_IMM;
     bool is_inline = sqe->flags & UNETMM_SQE_F_INLINE;
 
     CARD_CHECK(!(sqe->flags & ~UNETMM_SQE_F_ALL));
-    CARD_CHECK(!sqe->rsvd0 && (!sqe->imm || notify || count ||
+    CARD_CHECK(!sqe->rsvd0 && (!sqe->imm || notify || count || imm ||
                                sqe->opcode == UNETMM_OP_FRAME));
-    CARD_CHECK(!(notify && count));
+    CARD_CHECK(notify + count + imm <= 1);
     CARD_CHECK(!(notify || count) || sqe->opcode == UNETMM_OP_WRITE);
+    CARD_CHECK(!imm || sqe->opcode == UNETMM_OP_WRITE ||
+               sqe->opcode == UNETMM_OP_SEND);
     switch (sqe->opcode) {
     case UNETMM_OP_SEND:
         CARD_CHECK(!sqe->handle && !sqe->remote);

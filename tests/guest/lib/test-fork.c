@@ -36,6 +36,7 @@ static void make_every_call(void)
 
     expect_dead(unetmm_send(ep, 1, &fake, 8, 0, 0));
     expect_dead(unetmm_sendv(ep, 1, &iov, 1, 0, 0));
+    expect_dead(unetmm_send_imm(ep, 1, "x", 1, 2, 0, 0));
     expect_dead(unetmm_send_pending(ep));
     expect_dead(unetmm_post_recv(ep, &fake, 8, 0, 0));
     expect_dead(unetmm_ring(ep));

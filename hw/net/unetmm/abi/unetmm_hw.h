@@ -158,6 +158,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_CAP_SYSBUF       0x00000080u /* policy redirect, credits */
 #define UNETMM_CAP_ETHERNET     0x00000100u /* raw endpoints, flows */
 #define UNETMM_CAP_BACKUP       0x00000200u /* policy backup, its ring */
+#define UNETMM_CAP_IMMEDIATE    0x00000800u /* SQE_F_IMM, EP_F_NO_INLINE */
 
 #define UNETMM_STATUS_LINK      0x00000001u
 #define UNETMM_STATUS_ENABLED   0x00000002u
@@ -319,7 +320,7 @@ struct unetmm_sqe {
     unetmm_le16 channel;        /* local channel number; 0 for CONTROL */
     unetmm_le16 rsvd0;          /* MBZ */
     unetmm_le64 cookie;         /* returned in the completion */
-    unetmm_le32 imm;            /* NOTIFY: for the exporter; COUNT; or MBZ */
+    unetmm_le32 imm;            /* NOTIFY, IMM: for the peer; COUNT; or MBZ */
     unetmm_le32 handle;         /* one-sided: the import; else MBZ */
     unetmm_le64 remote;         /* one-sided: offset; CONTROL: MAC; else MBZ */
     union {
@@ -360,7 +361,12 @@ struct unetmm_sqe {
 #define UNETMM_SQE_F_QUIET      0x02    /* completion only if it fails */
 #define UNETMM_SQE_F_NOTIFY     0x04    /* WRITE: a notification, with imm */
 #define UNETMM_SQE_F_COUNT      0x08    /* WRITE: event counter imm, +1 */
-#define UNETMM_SQE_F_ALL        0x0f
+/*
+ * SEND on a reliable channel: the completion there has imm.  WRITE: when it has
+ * been placed, there is a CQE_WRITTEN, which takes a free buffer with it.
+ */
+#define UNETMM_SQE_F_IMM        0x20
+#define UNETMM_SQE_F_ALL        0x2f
 
 /* Free queue: one buffer an entry */
 struct unetmm_fqe {
@@ -401,7 +407,7 @@ struct unetmm_cqe {
         unetmm_le64 old;        /* atomics: the previous value */
         struct unetmm_cqe_notify notify;
     };
-    unetmm_le32 rsvd;
+    unetmm_le32 imm;            /* with CQE_F_IMM; else 0 */
     unetmm_le32 flags;          /* UNETMM_CQE_F_* and UNETMM_PHASE */
 };
 
@@ -413,9 +419,11 @@ struct unetmm_cqe {
 #define UNETMM_CQE_NOTIFY       6       /* a region was written; its cookie */
 #define UNETMM_CQE_UPDATE       7       /* a store or a start has failed */
 #define UNETMM_CQE_CLOSED       8       /* the end of a channel; status: why */
+#define UNETMM_CQE_WRITTEN      9       /* a WRITE with IMM; buffer unfilled */
 
 #define UNETMM_CQE_F_INLINE     0x00000002u /* message is in data[] */
 #define UNETMM_CQE_F_CSUM_OK    0x00000004u /* frame: TCP's or UDP's is right */
+#define UNETMM_CQE_F_IMM        0x00000008u /* the sender's imm is in imm */
 
 #define UNETMM_ST_OK            0
 #define UNETMM_ST_PROTECTION    1       /* the address may not be used so */
@@ -502,7 +510,9 @@ struct unetmm_cmd_ep {
 #define UNETMM_EP_F_RAW         0x01
 /* VEC_NET is raised in place of NOTIFY_CQ and _EP_ERROR.  Space 0 alone. */
 #define UNETMM_EP_F_VECTOR      0x02
-#define UNETMM_EP_F_ALL         0x03
+/* Each message takes a free buffer, however short; not with RAW. */
+#define UNETMM_EP_F_NO_INLINE   0x04
+#define UNETMM_EP_F_ALL         0x07
 
 struct unetmm_cmd_channel {
     unetmm_le16 channel;
@@ -1121,7 +1131,8 @@ struct unetmm_notify {
     X(drop_backup_ring, E, "packets dropped: no buffer in the backup ring") \
     X(drop_backup_size, E, "packets dropped: longer than that buffer") \
     X(drop_backup_report, E, "packets dropped: fault ring full") \
-    X(tlb_too_small,    E, "transfers ended: more pages than the TLB has room")
+    X(tlb_too_small, E, "transfers ended: more pages than the TLB has room") \
+    X(rel_imms,         E, "WRITEs with an immediate that took a buffer")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

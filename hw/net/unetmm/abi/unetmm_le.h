@@ -82,7 +82,7 @@ static inline void unetmm_le_cqe(struct unetmm_cqe *c)
     c->cookie = le64_to_cpu(c->cookie);
     c->len = le32_to_cpu(c->len);
     c->channel = le16_to_cpu(c->channel);
-    c->rsvd = le32_to_cpu(c->rsvd);
+    c->imm = le32_to_cpu(c->imm);
     c->flags = le32_to_cpu(c->flags);
     if (c->opcode == UNETMM_CQE_CONTROL) {
         c->source = le64_to_cpu(c->source);

@@ -48,7 +48,8 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 
 /*
  * Reliable channels.  SEND is one packet of a message: psn is its number,
- * offset its first byte's place in the message, remote the message's length.
+ * offset its first byte's place in the message, remote the message's length;
+ * imm is the program's, with F_IMM and F_LAST.
  * ACK: psn is the next one expected, all before it have been taken; bit i of
  * remote says that psn + 1 + i has been kept; imm is UNETMM_ACK_*.  With
  * F_CREDIT the peer may send packets up to, not with, number `handle` for the
@@ -77,8 +78,8 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 /*
  * The bytes to follow, a hint for fetching ahead: do not rely on it.  imm
  * of a WRITE without F_LAST is the number of bytes behind the packet's own, 0:
- * it is not said; with F_LAST the immediate of F_NOTIFY or the counter of
- * F_COUNT, or 0.
+ * it is not said; with F_LAST the immediate of F_NOTIFY or F_IMM, or the
+ * counter of F_COUNT, or 0.
  */
 #define UNETMM_READ_BYTES       0x0001ffffu /* wanted, 1..MTU */
 #define UNETMM_READ_MORE        0xfffe0000u /* requests of the READ behind it */
@@ -92,7 +93,8 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 #define UNETMM_WIRE_F_NOTIFY    0x00000008u /* WRITE: only with LAST */
 #define UNETMM_WIRE_F_COUNT     0x00000010u /* as NOTIFY; not both */
 #define UNETMM_WIRE_F_CREDIT    0x00000020u /* ACK: handle is a limit */
-#define UNETMM_WIRE_F_ALL       0x0000003fu
+#define UNETMM_WIRE_F_IMM       0x00000100u /* SEND, WRITE: with LAST; imm */
+#define UNETMM_WIRE_F_ALL       0x0000013fu
 
 #define UNETMM_ACK_OK           0
 #define UNETMM_ACK_NOT_READY    1       /* psn again after `offset` us */

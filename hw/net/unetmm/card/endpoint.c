@@ -42,7 +42,8 @@ static bool ep_place_ok(const UnetmmCore *core, uint16_t id, uint16_t space,
     bool raw = cmd->flags & UNETMM_EP_F_RAW;
 
     if (cmd->flags & ~UNETMM_EP_F_ALL || (raw && !core->params.flows) ||
-        (cmd->flags & UNETMM_EP_F_VECTOR && (!raw || space))) {
+        (cmd->flags & UNETMM_EP_F_VECTOR && (!raw || space)) ||
+        (cmd->flags & UNETMM_EP_F_NO_INLINE && raw)) {
         return false;
     }
     return raw ? id != 0 : (id == 0) == (space == 0);
@@ -97,6 +98,7 @@ uint8_t unetmm_ep_setup(UnetmmCore *core, uint16_t id, uint16_t space,
     ep->policy = unetmm_policy_by_id(core, cmd->policy);
     ep->raw = cmd->flags & UNETMM_EP_F_RAW;
     ep->vector = cmd->flags & UNETMM_EP_F_VECTOR;
+    ep->no_inline = cmd->flags & UNETMM_EP_F_NO_INLINE;
     ep->slotted = ep->raw || cmd->backup;
     ep->sq_base = cmd->sq_base;
     ep->fq_base = cmd->fq_base;

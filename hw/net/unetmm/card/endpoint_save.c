@@ -75,7 +75,8 @@ static bool ep_create_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
         .sq_log2 = ep->sq_log2, .fq_log2 = ep->fq_log2,
         .cq_log2 = ep->cq_log2, .pretranslate = ep->max_heads,
         .flags = (ep->raw ? UNETMM_EP_F_RAW : 0) |
-                 (ep->vector ? UNETMM_EP_F_VECTOR : 0),
+                 (ep->vector ? UNETMM_EP_F_VECTOR : 0) |
+                 (ep->no_inline ? UNETMM_EP_F_NO_INLINE : 0),
         .backup = ep->bm_size,
     };
     uint16_t space = ep->space;

@@ -12,7 +12,7 @@
 #include "../ring/ring.h"
 #include "core.h"
 
-#define STATE_VERSION   11
+#define STATE_VERSION   12
 
 /* ---- Constants that must be equal --------------------------------------- */
 

@@ -40,6 +40,7 @@ static UnetmmRelTake rel_take_inline(UnetmmCore *core, UnetmmEp *ep,
         ep->publish = true;
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_CQ);
     }
+    unetmm_recv_imm(&cqe, f);
     unetmm_recv_inline(core, ep, &cqe, payload);
     return ep->error ? UNETMM_REL_ENDED : UNETMM_REL_TAKEN;
 }
@@ -54,6 +55,7 @@ static UnetmmRelTake rel_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 {
     UnetmmNeed need = {
         .len = f->remote, .begins = f->len, .as_it_is = rel->share.credits,
+        .unfilled = !f->remote,
     };
     enum unetmm_counter why;
     UnetmmHead *head = unetmm_recv_find_head(core, ep, &need, core->place,
@@ -120,7 +122,7 @@ static UnetmmRelTake rel_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 
 /* The packet has been written: is the message complete?  False: not told. */
 static bool rel_placed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                       uint32_t len)
+                       const struct unetmm_frame *f)
 {
     UnetmmRelRx *rx = &rel->rx;
     struct unetmm_cqe cqe = {
@@ -128,16 +130,17 @@ static bool rel_placed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         .channel = rel->channel, .len = rx->len,
     };
 
-    if (rx->done + len == rx->len) {
+    if (rx->done + f->len == rx->len) {
+        unetmm_recv_imm(&cqe, f);
         if (!unetmm_ep_complete(core, ep, &cqe)) {
             return false;
         }
         rx->claimed = rx->in_message = false;
         trace_unetmm_receive(ep->id, rx->len);
     }
-    rx->done += len;
+    rx->done += f->len;
     unetmm_count(core, ep, UNETMM_C_rx_frames, 1);
-    unetmm_count(core, ep, UNETMM_C_rx_bytes, len);
+    unetmm_count(core, ep, UNETMM_C_rx_bytes, f->len);
     return true;
 }
 
@@ -174,7 +177,7 @@ static UnetmmRelTake rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
     switch (unetmm_rel_place(core, ep, rel, place, f, payload)) {
     case UNETMM_PLACED:
-        return rel_placed(core, ep, rel, f->len) ? UNETMM_REL_TAKEN :
+        return rel_placed(core, ep, rel, f) ? UNETMM_REL_TAKEN :
                UNETMM_REL_ENDED;
     case UNETMM_PLACED_NOT:
         rel_bus_refused(core, ep, rel);
@@ -207,8 +210,7 @@ static UnetmmRelTake rel_copied(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         ep->publish = true;
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_CQ);
     }
-    return rel_placed(core, ep, rel, f->len) ? UNETMM_REL_TAKEN :
-           UNETMM_REL_ENDED;
+    return rel_placed(core, ep, rel, f) ? UNETMM_REL_TAKEN : UNETMM_REL_ENDED;
 }
 
 static UnetmmRelTake send_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
@@ -225,7 +227,7 @@ static UnetmmRelTake send_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         return rel_copied(core, ep, rel, f);
     }
     if (!rel->rx.in_message) {
-        if (f->remote <= UNETMM_CQE_INLINE) {
+        if (f->remote <= UNETMM_CQE_INLINE && !ep->no_inline) {
             return rel_take_inline(core, ep, rel, f, payload);
         }
         take = rel_claim(core, ep, rel, f);
@@ -261,7 +263,7 @@ static void send_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                         enum unetmm_counter why)
 {
     if (landed) {
-        if (rel_placed(core, ep, rel, f->len)) {
+        if (rel_placed(core, ep, rel, f)) {
             unetmm_rel_taken(core, ep, rel);
         }
     } else if (why == UNETMM_C_drop_dma) {

@@ -150,6 +150,8 @@ void unetmm_rel_reject_late(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
                             uint32_t why);
 /* Packet nxt has landed and been taken; on with those behind it. */
 void unetmm_rel_taken(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
+/* Packet nxt has landed, and lacks something else. */
+void unetmm_rel_refused(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
 /* Packet nxt has not: the peer is to come again. */
 void unetmm_rel_not_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                            enum unetmm_counter why);

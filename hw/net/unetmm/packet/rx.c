@@ -286,6 +286,15 @@ void unetmm_rel_taken(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     unetmm_rel_owe_ack(core, rel);
 }
 
+void unetmm_rel_refused(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
+{
+    unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_refused);
+    trace_unetmm_rel_turn(ep->id, rel->channel, rel->rx.nxt,
+                          UNETMM_REL_REFUSED);
+    rel->rx.refuse = true;
+    unetmm_rel_owe_ack(core, rel);
+}
+
 void unetmm_rel_not_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                            enum unetmm_counter why)
 {

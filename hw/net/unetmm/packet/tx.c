@@ -31,8 +31,13 @@ static void fill_send(const UnetmmRelMsg *m, struct unetmm_frame *f,
 {
     f->offset = at;
     f->remote = m->len;
-    if (at + bytes == m->len) {
-        f->flags |= UNETMM_WIRE_F_LAST;
+    if (at + bytes != m->len) {
+        return;
+    }
+    f->flags |= UNETMM_WIRE_F_LAST;
+    if (m->flags & UNETMM_SQE_F_IMM) {
+        f->flags |= UNETMM_WIRE_F_IMM;
+        f->imm = m->imm;
     }
 }
 
@@ -58,6 +63,9 @@ static void fill_write(const UnetmmRelMsg *m, struct unetmm_frame *f,
         f->imm = m->imm;
     } else if (m->flags & UNETMM_SQE_F_COUNT) {
         f->flags |= UNETMM_WIRE_F_COUNT;
+        f->imm = m->imm;
+    } else if (m->flags & UNETMM_SQE_F_IMM) {
+        f->flags |= UNETMM_WIRE_F_IMM;
         f->imm = m->imm;
     }
 }
@@ -118,7 +126,6 @@ static void rel_post_target(const UnetmmEp *ep, UnetmmRelMsg *m,
 
     m->region = import->region;
     m->key = import->key;
-    m->imm = d->imm;
     m->remote = d->remote;
 }
 
@@ -145,6 +152,7 @@ UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
     m->cookie = d->cookie;
     m->len = d->len;
     m->flags = d->flags;
+    m->imm = d->imm;
     m->nsegs = d->nsegs;
     m->operands = d->operands;
     if (kinds[m->op].one_sided) {

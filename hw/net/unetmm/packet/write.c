@@ -284,6 +284,39 @@ static uint32_t write_count_it(UnetmmCore *core, UnetmmEp *ep,
     return unetmm_event_counter_add(core, ep, id) ? 0 : UNETMM_WHY_MEMORY;
 }
 
+/*
+ * A WRITE with an immediate: the next free buffer goes with it, as if a
+ * message of no bytes had come.  Without a buffer the packet is refused; its
+ * data may be in place by then, and is written again when it comes again.
+ */
+static UnetmmRelTake write_imm(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               const struct unetmm_frame *f, uint32_t len)
+{
+    static const UnetmmNeed need = { .unfilled = true };
+    enum unetmm_counter why;
+    UnetmmHead *head = unetmm_recv_find_head(core, ep, &need, core->place,
+                                             &why);
+    struct unetmm_cqe cqe = {
+        .opcode = UNETMM_CQE_WRITTEN, .channel = rel->channel, .len = len,
+    };
+
+    if (ep->error) {
+        return UNETMM_REL_ENDED;
+    }
+    if (!head) {
+        return unetmm_rel_refuse(rel, why == UNETMM_C_drop_cq_full ?
+                                 UNETMM_REL_WANT_CQ : UNETMM_REL_WANT_HEAD);
+    }
+    cqe.cookie = head->cookie;
+    unetmm_recv_imm(&cqe, f);
+    if (!unetmm_ep_complete(core, ep, &cqe)) {
+        return UNETMM_REL_ENDED;
+    }
+    unetmm_head_pop(core, ep);
+    unetmm_count(core, ep, UNETMM_C_rel_imms, 1);
+    return UNETMM_REL_TAKEN;
+}
+
 /* It is where it belongs, like all before it. */
 static UnetmmRelTake write_taken(UnetmmCore *core, UnetmmEp *ep,
                                  UnetmmRel *rel, const struct unetmm_frame *f)
@@ -291,9 +324,16 @@ static UnetmmRelTake write_taken(UnetmmCore *core, UnetmmEp *ep,
     UnetmmRelRx *rx = &rel->rx;
     uint32_t len = write_run(rx, f) + f->len;
     uint32_t why = write_count_it(core, ep, f);
+    UnetmmRelTake take;
 
     if (why) {
         return unetmm_rel_reject(rel, why);
+    }
+    if (f->flags & UNETMM_WIRE_F_IMM) {
+        take = write_imm(core, ep, rel, f, len);
+        if (take != UNETMM_REL_TAKEN) {
+            return take;
+        }
     }
     unetmm_count(core, ep, UNETMM_C_rx_frames, 1);
     unetmm_count(core, ep, UNETMM_C_rx_bytes, f->len);
@@ -438,6 +478,8 @@ static void write_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         } else if (take == UNETMM_REL_REJECTED) {
             unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_rejected);
             unetmm_rel_owe_ack(core, rel);
+        } else if (take == UNETMM_REL_REFUSED) {
+            unetmm_rel_refused(core, ep, rel);
         }
     } else if (why == UNETMM_C_drop_dma || why == UNETMM_C_drop_revoked) {
         unetmm_recv_drop(core, ep, why);

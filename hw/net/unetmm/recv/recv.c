@@ -33,6 +33,7 @@ void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why)
 #define NOTIFY  UNETMM_WIRE_F_NOTIFY
 #define COUNT   UNETMM_WIRE_F_COUNT
 #define CREDIT  UNETMM_WIRE_F_CREDIT
+#define IMM     UNETMM_WIRE_F_IMM
 
 /* Members that may be nonzero, by opcode; 0: there is no such opcode. */
 static const struct {
@@ -41,12 +42,13 @@ static const struct {
 } recv_members[] = {
     [UNETMM_WIRE_DATAGRAM] = { CRC, .len = true },
     [UNETMM_WIRE_CONTROL] = { CRC, .len = true },
-    [UNETMM_WIRE_SEND] = { CRC | LAST | ASK, .psn = true, .offset = true,
-                           .remote = true, .len = true },
+    [UNETMM_WIRE_SEND] = { CRC | LAST | ASK | IMM, .psn = true,
+                           .offset = true, .remote = true, .imm = true,
+                           .len = true },
     [UNETMM_WIRE_ACK] = { CRC | ASK | CREDIT, .psn = true, .offset = true,
                           .remote = true, .handle = true, .imm = true },
-    [UNETMM_WIRE_WRITE] = { CRC | LAST | ASK | NOTIFY | COUNT, true, true,
-                            true, true, true, true },
+    [UNETMM_WIRE_WRITE] = { CRC | LAST | ASK | NOTIFY | COUNT | IMM, true,
+                            true, true, true, true, true },
     [UNETMM_WIRE_READ] = { CRC | ASK, true, true, true, true, true },
     [UNETMM_WIRE_ATOMIC] = { CRC | ASK, true, true, true, true, true, true },
     [UNETMM_WIRE_ANSWER] = { CRC, .psn = true, .len = true },
@@ -59,19 +61,25 @@ static const struct {
 #undef NOTIFY
 #undef COUNT
 #undef CREDIT
+#undef IMM
 
-/* The end of a message, and one of the two; or the bytes to follow. */
+/* The end of a message, and one of the three; or the bytes to follow. */
 static bool recv_write_ok(const struct unetmm_frame *f)
 {
-    uint32_t both = UNETMM_WIRE_F_NOTIFY | UNETMM_WIRE_F_COUNT;
+    uint32_t use = f->flags & (UNETMM_WIRE_F_NOTIFY | UNETMM_WIRE_F_COUNT |
+                               UNETMM_WIRE_F_IMM);
 
     if (!(f->flags & UNETMM_WIRE_F_LAST)) {
-        return !(f->flags & both) && f->imm <= UNETMM_MAX_MESSAGE;
+        return !use && f->imm <= UNETMM_MAX_MESSAGE;
     }
-    if (!(f->flags & both)) {
-        return !f->imm;
-    }
-    return (f->flags & both) != both;
+    return use ? !(use & (use - 1)) : !f->imm;
+}
+
+/* An immediate goes with the end of the message. */
+static bool recv_send_ok(const struct unetmm_frame *f)
+{
+    return f->flags & UNETMM_WIRE_F_IMM ? f->flags & UNETMM_WIRE_F_LAST :
+           !f->imm;
 }
 
 /* Checks beyond zero or not. */
@@ -80,6 +88,8 @@ static bool recv_opcode_ok(const struct unetmm_frame *f)
     switch (f->opcode) {
     case UNETMM_WIRE_ACK:
         return !f->handle || f->flags & UNETMM_WIRE_F_CREDIT;
+    case UNETMM_WIRE_SEND:
+        return recv_send_ok(f);
     case UNETMM_WIRE_WRITE:
         return recv_write_ok(f);
     case UNETMM_WIRE_READ:
@@ -195,7 +205,7 @@ void unetmm_recv_inline(UnetmmCore *core, UnetmmEp *ep,
 {
     uint32_t len = cqe->len;
 
-    cqe->flags = UNETMM_CQE_F_INLINE;
+    cqe->flags |= UNETMM_CQE_F_INLINE;
     memcpy(cqe->data, payload, len);
     if (unetmm_ep_complete(core, ep, cqe)) {
         unetmm_count(core, ep, UNETMM_C_rx_inline, 1);
@@ -213,6 +223,11 @@ static bool recv_head_ready(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                  head->state == UNETMM_HEAD_READY;
 
     place->npages = 0;
+    if (need->unfilled) {
+        /* A page that the driver may still drop must not come back. */
+        return head->state != UNETMM_HEAD_FAILED &&
+               !(head->zero && head->state == UNETMM_HEAD_ASKED);
+    }
     if (need->as_it_is) {
         return head->state != UNETMM_HEAD_FAILED;
     }
@@ -664,7 +679,7 @@ static void recv_message(UnetmmCore *core, UnetmmEp *ep,
         cqe.opcode = UNETMM_CQE_CONTROL;
         cqe.source = unetmm_mac_to_u64(f->src);
         cqe.channel = 0;
-    } else if (f->len <= UNETMM_CQE_INLINE) {
+    } else if (f->len <= UNETMM_CQE_INLINE && !ep->no_inline) {
         unetmm_recv_inline(core, ep, &cqe, payload);
         return;
     }

@@ -101,6 +101,7 @@ typedef struct UnetmmNeed {
     uint32_t len;               /* it must be as long as that */
     uint32_t begins;            /* not 0: its first bytes will do, not held */
     bool as_it_is;              /* and they may be absent */
+    bool unfilled;              /* all may: it goes back as it is */
 } UnetmmNeed;
 
 typedef enum UnetmmPlaced {
@@ -158,6 +159,15 @@ bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status);
 extern const UnetmmLandingOps unetmm_landing_head;
 void unetmm_recv_frame(UnetmmCore *core, const uint8_t *frame, size_t bytes);
 void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why);
+/* The immediate of a packet, if it has one, becomes the completion's. */
+static inline void unetmm_recv_imm(struct unetmm_cqe *cqe,
+                                   const struct unetmm_frame *f)
+{
+    if (f->flags & UNETMM_WIRE_F_IMM) {
+        cqe->flags |= UNETMM_CQE_F_IMM;
+        cqe->imm = f->imm;
+    }
+}
 /* Is what must be zero in a header of this opcode zero? */
 bool unetmm_recv_members_ok(const struct unetmm_frame *f);
 /*

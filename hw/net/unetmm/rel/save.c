@@ -64,7 +64,6 @@ static void msg_target_save(UnetmmStream *st, UnetmmRelMsg *m)
 {
     unetmm_stream_u32(st, &m->region, "region");
     unetmm_stream_u32(st, &m->key, "key");
-    unetmm_stream_u32(st, &m->imm, "imm");
     unetmm_stream_u64(st, &m->remote, "remote");
 }
 
@@ -93,6 +92,7 @@ static void msg_save(UnetmmStream *st, UnetmmRelMsg *m)
     if (m->ended || st->wrong) {
         return;
     }
+    unetmm_stream_u32(st, &m->imm, "imm");
     if (unetmm_rel_one_sided(m)) {
         msg_target_save(st, m);
     }
@@ -344,6 +344,7 @@ static void kept_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
     unetmm_stream_u32(st, &f->offset, "offset");
     unetmm_stream_u64(st, &f->remote, "remote");
     unetmm_stream_u32(st, &f->flags, "flags");
+    unetmm_stream_u32(st, &f->imm, "imm");
     unetmm_stream_bytes(st, unetmm_frame_at(q->frame, sizeof(*f), f->len),
                         f->len, "payload");
     if (unetmm_stream_reads(st)) {
@@ -370,7 +371,20 @@ static void have_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
     }
 }
 
-static bool rx_message_ok(const UnetmmRel *rel)
+/* One that has its buffer, and not all its bytes. */
+static bool rx_begun_ok(const UnetmmEp *ep, const UnetmmRel *rel)
+{
+    const UnetmmRelRx *rx = &rel->rx;
+
+    if (!rx->len) {
+        return ep->no_inline && !rx->done;
+    }
+    return (ep->no_inline || rx->len > UNETMM_CQE_INLINE) &&
+           rx->done < rx->len && rx->done % rel->mtu == 0 &&
+           rx->buf_addr <= UINT64_MAX - (rx->len - 1);
+}
+
+static bool rx_message_ok(const UnetmmEp *ep, const UnetmmRel *rel)
 {
     const UnetmmRelRx *rx = &rel->rx;
 
@@ -381,10 +395,7 @@ static bool rx_message_ok(const UnetmmRel *rel)
     if (rx->giving_back || rx->claimed != rx->in_message) {
         return false;
     }
-    return !rx->in_message ||
-           (rx->len > UNETMM_CQE_INLINE && rx->done < rx->len &&
-            rx->done % rel->mtu == 0 &&
-            rx->buf_addr <= UINT64_MAX - (rx->len - 1));
+    return !rx->in_message || rx_begun_ok(ep, rel);
 }
 
 static void rx_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
@@ -412,7 +423,7 @@ static void rx_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
     unetmm_stream_u32(st, &rx->done, "done");
     unetmm_stream_u64(st, &rx->buf_addr, "buf_addr");
     unetmm_stream_u64(st, &rx->buf_cookie, "buf_cookie");
-    if (!rx_message_ok(rel)) {
+    if (!rx_message_ok(&core->eps[rel->ep], rel)) {
         unetmm_stream_refuse(st, "channel %u of endpoint %u receives an "
                              "impossible message", rel->channel, rel->ep);
     }

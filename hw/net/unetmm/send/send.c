@@ -71,10 +71,11 @@ static const struct {
     bool raw;                   /* raw endpoints have it, and no other */
 } tx_ops[] = {
 #define PLAIN (UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET)
-    [UNETMM_OP_SEND] = { .flags = PLAIN },
+    [UNETMM_OP_SEND] = { .flags = PLAIN | UNETMM_SQE_F_IMM },
     [UNETMM_OP_CONTROL] = { .flags = PLAIN },
     [UNETMM_OP_WRITE] = { .flags = PLAIN | UNETMM_SQE_F_NOTIFY |
-                                   UNETMM_SQE_F_COUNT, .one_sided = true },
+                                   UNETMM_SQE_F_COUNT | UNETMM_SQE_F_IMM,
+                          .one_sided = true },
     [UNETMM_OP_READ] = { .flags = UNETMM_SQE_F_QUIET, .one_sided = true },
     [UNETMM_OP_FETCH_ADD] = { .flags = PLAIN, .must = UNETMM_SQE_F_INLINE,
                               .operands = 8, .one_sided = true },
@@ -89,9 +90,10 @@ static const struct {
 /* `imm` has one meaning. */
 static bool tx_imm_ok(uint8_t flags, uint32_t imm)
 {
-    uint8_t both = UNETMM_SQE_F_NOTIFY | UNETMM_SQE_F_COUNT;
+    uint8_t use = flags & (UNETMM_SQE_F_NOTIFY | UNETMM_SQE_F_COUNT |
+                           UNETMM_SQE_F_IMM);
 
-    return (flags & both) != both && (!imm || flags & both);
+    return use ? !(use & (use - 1)) : !imm;
 }
 
 bool unetmm_send_flags_ok(uint8_t op, uint8_t flags)
@@ -233,7 +235,8 @@ static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep, UnetmmDescriptor *d,
     if (d->len > longest) {
         return UNETMM_ST_TOO_LONG;
     }
-    if (tx_ops[d->opcode].bare && !tx_poster(ep, d)) {
+    if ((tx_ops[d->opcode].bare || d->flags & UNETMM_SQE_F_IMM) &&
+        !tx_poster(ep, d)) {
         return UNETMM_ST_BAD_CHANNEL;
     }
     return tx_ops[d->opcode].one_sided ? tx_one_sided(core, ep, d) :
