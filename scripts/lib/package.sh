@@ -103,7 +103,8 @@ else:
 }
 
 package_provider() {
-    in_root fi_info --env | grep -aq '^# FI_UNETMM_SOURCE: String'
+    in_root apt-get -y -q --no-install-recommends install libfabric-bin &&
+        in_root fi_info --env | grep -aq '^# FI_UNETMM_SOURCE: String'
 }
 
 # shellcheck disable=SC2016 # dpkg-query's own placeholder
