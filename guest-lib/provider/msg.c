@@ -20,6 +20,21 @@ static size_t length_of(const struct iovec *iov, size_t n)
     return len;
 }
 
+/*
+ * The card puts a message of up to UNETMM_CQE_INLINE bytes into its completion and
+ * leaves the posted buffer in the queue, where FI_MSG has the message consume it.  Such
+ * a message is refused here rather than lost there; ofi_rxm sends none.
+ */
+static bool is_too_short(size_t len)
+{
+    if (len > UNETMM_CQE_INLINE) {
+        return false;
+    }
+    FI_WARN_ONCE(&umfi_provider, FI_LOG_EP_DATA, "messages of %u bytes or fewer are "
+                 "not supported: use " UMFI_NAME ";ofi_rxm\n", UNETMM_CQE_INLINE);
+    return true;
+}
+
 /* `flags` has FI_COMPLETION if there is to be an entry for success. */
 static ssize_t send_op(struct umfi_ep *ep, const struct iovec *iov, size_t n,
                        void *context, uint64_t flags)
@@ -28,8 +43,11 @@ static ssize_t send_op(struct umfi_ep *ep, const struct iovec *iov, size_t n,
     struct umfi_op *op;
     ssize_t ret;
 
-    if (n > UMFI_IOV || flags & FI_REMOTE_CQ_DATA) {
-        return n > UMFI_IOV ? -FI_EINVAL : -FI_ENOSYS;
+    if (n > UMFI_IOV) {
+        return -FI_EINVAL;
+    }
+    if (flags & FI_REMOTE_CQ_DATA || is_too_short(length_of(iov, n))) {
+        return -FI_ENOSYS;
     }
     umfi_lock(ep->domain);
     if (ep->state != UMFI_CONNECTED) {
@@ -64,7 +82,7 @@ static ssize_t inject_op(struct umfi_ep *ep, const void *buf, size_t len,
 {
     ssize_t ret = -FI_ENOTCONN;
 
-    if (flags & FI_REMOTE_CQ_DATA) {
+    if (flags & FI_REMOTE_CQ_DATA || is_too_short(len)) {
         return -FI_ENOSYS;
     }
     umfi_lock(ep->domain);
