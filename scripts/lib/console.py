@@ -15,10 +15,10 @@ import tty
 LEAVE = b"\x1d"
 
 
-def relay(console):
+def relay(console, goes_on):
     """Copies bytes both ways until Ctrl-] or until the guest has ended."""
-    while True:
-        ready, _, _ = select.select([console, sys.stdin.fileno()], [], [])
+    while goes_on():
+        ready, _, _ = select.select([console, sys.stdin.fileno()], [], [], 0.2)
         if console in ready:
             data = console.recv(4096)
             if not data:
@@ -31,26 +31,31 @@ def relay(console):
             console.sendall(data)
 
 
-def main():
-    """Puts the terminal in raw mode for as long as the guest has it."""
-    if len(sys.argv) != 2:
-        sys.exit("error: name the console's socket")
+def join(path, goes_on=lambda: True):
+    """Joins the terminal to the socket, as long as goes_on() is true."""
     console = socket.socket(socket.AF_UNIX)
-    try:
-        console.connect(sys.argv[1])
-    except OSError as error:
-        sys.exit(f"error: {sys.argv[1]}: {error.strerror}: is the guest up?")
+    console.connect(path)
     print("Press Enter for a prompt, Ctrl-] to leave.")
     if not sys.stdin.isatty():
-        relay(console)
+        relay(console, goes_on)
         return
     saved = termios.tcgetattr(sys.stdin)
     tty.setraw(sys.stdin)
     try:
-        relay(console)
+        relay(console, goes_on)
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, saved)
         print()
+
+
+def main():
+    """Takes the socket's path as the only argument."""
+    if len(sys.argv) != 2:
+        sys.exit("error: name the console's socket")
+    try:
+        join(sys.argv[1])
+    except OSError as error:
+        sys.exit(f"error: {sys.argv[1]}: {error.strerror}: is the guest up?")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,559 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""scripts/cluster: guests on one wire, with names, a remote shell and MPI.
+
+    with cluster.Cluster(3) as nodes:
+        print(nodes[0].run("mpirun mpi-collective"))
+
+The guests are those of unetmm.lab (docs/lab.rst), so counters, faults and TLBs of each
+card can be looked at.  docs/cluster.rst is the manual.
+"""
+
+import argparse
+import os
+import pwd
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.dirname(
+    os.path.dirname(os.path.realpath(__file__)))), "guest-lib", "python"))
+import console  # noqa: E402  (beside this file)
+import pair as guests  # noqa: E402
+import virtual  # noqa: E402
+import vm  # noqa: E402
+from switches import SWITCHES  # noqa: E402
+from unetmm import lab  # noqa: E402  (of this checkout)
+
+NODES = range(2, 9)
+BOOT_LIMIT_SECONDS = 300
+MTU_LIMIT = 65482
+SHARE_SERVER = "10.0.2.100"
+# Networks of the cards and of the e1000es, without the node's number
+CARD_NETWORK = "10.1.0"
+E1000E_NETWORK = "10.2.0"
+INTERRUPTED = 130
+
+DESCRIPTION = """\
+Boots 2 to 8 guests, whose cards are on one wire, and runs COMMAND on the first of
+them; its exit status is the command's.  Without COMMAND there is a shell on the
+first guest, and the guests end with it.
+
+The guests are called node1, node2, ...  Each can start programs on each by a remote
+shell (dbclient node2 COMMAND), and mpirun has all of them in its hosts file.
+OpenMPI, hpcc and the checked programs of tests/mpi are in the guests (mpi-pingpong,
+mpi-collective, mpi-onesided, mpi-sort: --help).
+"""
+
+EXAMPLES = """\
+examples:
+  A shell on the first of three guests:
+    scripts/cluster --nodes 3
+
+  Collective operations of MPI on three guests, one rank each:
+    scripts/cluster --nodes 3 -- mpirun mpi-collective
+
+  Eight ranks on four guests:
+    scripts/cluster --nodes 4 -- mpirun -n 8 mpi-sort
+
+  A program of your own (built against Debian's OpenMPI), and its results:
+    scripts/cluster --nodes 3 --share . -- mpirun /shared/osu_allreduce
+
+  One word is a line for the guest's shell:
+    scripts/cluster --nodes 2 -- 'cd /tmp; cp /etc/hpccinf.txt .; mpirun hpcc'
+
+  1 % of the frames are lost on their way to each card:
+    scripts/cluster --nodes 2 --loss 0.01 -- mpirun mpi-pingpong
+
+  The same figures in every run, in virtual time (docs/lockstep.rst):
+    scripts/cluster --nodes 2 --switch lockstep -- mpirun mpi-pingpong
+"""
+
+# A guest's part, before all commands.  %(...)s are of setup_text().
+SETUP = """
+hostname node%(number)d
+cat >/etc/hosts <<END
+127.0.0.1 localhost
+%(hosts)s
+END
+cat >>/etc/openmpi/openmpi-mca-params.conf <<END
+plm_rsh_agent = dbclient
+orte_default_hostfile = /etc/openmpi/hosts
+oob_tcp_if_include = %(network)s.0/24
+btl_tcp_if_include = %(network)s.0/24
+rmaps_base_oversubscribe = 1
+mpi_yield_when_idle = 1
+END
+for node in %(nodes)s; do
+    echo "$node slots=1" >>/etc/openmpi/hosts
+    echo "$node $(cat /root/.ssh/authorized_keys)" >>/root/.ssh/known_hosts
+done
+for dev in /sys/class/net/*; do
+    case "$(readlink "$dev/device/driver")" in
+        */unetmm) address=%(network)s.%(number)d ;;
+        */e1000e) address=%(other)s.%(number)d ;;
+        */virtio_net) address=10.0.2.15 share=yes ;;
+        *) continue ;;
+    esac
+    dev=${dev##*/}
+    case "$address" in
+        %(network)s.*) ip link set "$dev" mtu %(mtu)d || exit 1 ;;
+    esac
+    ip addr add "$address/24" dev "$dev" && ip link set "$dev" up || exit 1
+done
+if [ -n "$share" ]; then
+    for module in /share-modules/*; do insmod "$module" || exit 1; done
+    mkdir -p /shared
+    mount -t 9p -o trans=tcp,version=9p2000.L,access=any,msize=65536,aname=%(share)s \\
+        %(server)s /shared || exit 1
+fi
+dropbear -s -E >/tmp/dropbear.log 2>&1 || exit 1
+"""
+
+# Before each command
+ENVIRONMENT = ("export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
+               " HOME=/root TMPDIR=/tmp\n")
+
+# Until the remote shell of each node takes connections.
+AWAIT = """
+for node in %s; do
+    tries=0
+    until nc -z "$node" 22; do
+        tries=$((tries + 1))
+        [ $tries -lt 100 ] || { echo "no answer of $node"; exit 1; }
+        sleep 0.1
+    done
+done
+"""
+
+
+class ClusterError(Exception):
+    """A mistake of the user or the machine, in one sentence."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports a mistake in one sentence, without the usage before it."""
+
+    def error(self, message):
+        raise ClusterError(f"{message} (scripts/cluster --help lists the options)")
+
+
+class Progress:
+    """A line on a terminal, and else a line a step."""
+
+    def __init__(self):
+        self._shown = sys.stderr.isatty()
+        self._begun = time.monotonic()
+
+    def say(self, text):
+        """The step that begins."""
+        if self._shown:
+            print(f"\r\033[K  {text} ... {time.monotonic() - self._begun:.0f} s",
+                  end="", file=sys.stderr, flush=True)
+
+    def end(self, text):
+        """All steps are done."""
+        if self._shown:
+            print("\r\033[K", end="", file=sys.stderr)
+        print(f"  {text} ({time.monotonic() - self._begun:.1f} s)",
+              file=sys.stderr, flush=True)
+
+
+def image_target(kernel):
+    """The target of scripts/setup with the guests' additional files."""
+    return "mpi-guest" if kernel == "6.1" else f"mpi-guest-{kernel}"
+
+
+def names(number):
+    """The guests' names."""
+    return [f"node{n}" for n in range(1, number + 1)]
+
+
+def setup_text(number, nodes, mtu, share=""):
+    """The script that makes guest `number` a node."""
+    hosts = [f"{CARD_NETWORK}.{n} {name}\n{E1000E_NETWORK}.{n} {name}-e1000e"
+             for n, name in enumerate(names(nodes), 1)]
+    return SETUP % {
+        "number": number, "hosts": "\n".join(hosts), "mtu": mtu,
+        "nodes": " ".join(names(nodes)), "network": CARD_NETWORK,
+        "other": E1000E_NETWORK, "share": shlex.quote(share),
+        "server": SHARE_SERVER}
+
+
+def share_arguments(directory, diod):
+    """QEMU's arguments for a folder of the host, by diod and user networking.
+
+    QEMU starts a server for each connection of the guest; it ends with the connection.
+    """
+    library = os.path.join(diod, "usr/lib/x86_64-linux-gnu")
+    command = shlex.join([
+        "env", f"LD_LIBRARY_PATH={library}:{diod}/lib/x86_64-linux-gnu",
+        os.path.join(diod, "usr/sbin/diod"), "-f", "-n", "-S", "-U",
+        pwd.getpwuid(os.getuid()).pw_name, "-c", "/dev/null", "-L", "/dev/null", "-r0", "-w1",
+        "-e", directory])
+    return ["-netdev", "user,id=share,restrict=on,guestfwd=tcp:"
+            f"{SHARE_SERVER}:564-cmd:" + command.replace(",", ",,"),
+            "-device", "virtio-net-pci,netdev=share,romfile="]
+
+
+def shell_arguments(path):
+    """QEMU's arguments for a guest's /dev/ttyS3, by a socket.
+
+    By default two serial ports share an interrupt, which QEMU's ISA bus cannot do.
+    """
+    return ["-chardev", f"socket,id=shell,path={path},server=on,wait=off",
+            "-device", "isa-serial,index=3,irq=10,chardev=shell"]
+
+
+class Cluster:
+    """Guests node1, node2, ... on one wire.
+
+    nodes    2 to 8
+    switch   one of SWITCHES
+    kernel   6.1, 6.12 or debug
+    e1000e   True: each guest has an e1000e too, on a switch of their own
+    share    a folder of the host, which is /shared in each guest
+    mtu      of the card's network interface; None: 9000
+    options  more arguments of scripts/vm
+    """
+
+    def __init__(self, nodes, switch="hub", kernel="6.1", e1000e=False,
+                 share=None, mtu=None, options=()):
+        if nodes not in NODES:
+            raise ClusterError(f"--nodes {nodes}: use 2 to {NODES[-1]}")
+        self.directory = tempfile.mkdtemp(prefix="unetmm-cluster-")
+        self._switches = [SWITCHES[switch](self.directory, nodes)]
+        self._e1000e = e1000e
+        if e1000e:
+            self._switches.append(
+                SWITCHES[switch](self.directory, nodes, "hub-e1000e"))
+        self._kernel = kernel
+        self._share = os.path.realpath(share) if share else ""
+        self._mtu = mtu or 9000
+        self._options = list(options)
+        self.guests = []
+        try:
+            self._make_guests(nodes)
+        except BaseException:
+            self.close()
+            raise
+
+    def _make_guests(self, nodes):
+        image = image_target(self._kernel)
+        paths = vm.setup_paths(image)
+        extra = share_arguments(self._share, paths["diod"]) if self._share else []
+        for number in range(1, nodes + 1):
+            words = ["--id", str(number), "--kernel", self._kernel, "--overlay",
+                     paths[image], "--netdev", self._switches[0].netdev(number)]
+            if self._e1000e:
+                words += ["--with-e1000e", self._switches[1].netdev(number)]
+            name = f"node{number}"
+            self.guests.append(lab.Guest(
+                name, self.directory, options=[
+                    "--memory", "1G", *words, *self._options, "--", *extra,
+                    *shell_arguments(self.shell_path(name))]))
+
+    def shell_path(self, name):
+        """The socket of a node's terminal, /dev/ttyS3."""
+        return os.path.join(self.directory, f"{name}.shell")
+
+    def __enter__(self):
+        try:
+            self.boot()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def __iter__(self):
+        return iter(self.guests)
+
+    def __getitem__(self, index):
+        return self.guests[index]
+
+    def boot(self, say=lambda text: None):
+        """Starts all; returns when each node can start programs on each.
+
+        say  is told each step.
+        """
+        for switch in self._switches:
+            switch.start()
+        for guest in self.guests:
+            guest.start()
+        jobs = []
+        for number, guest in enumerate(self.guests, 1):
+            self._boot_one(guest, say)
+            jobs.append(guest.launch(setup_text(
+                number, len(self.guests), self._mtu, self._share)))
+        for guest, job in zip(self.guests, jobs):
+            say(f"setting up {guest.name}")
+            said = job.wait(BOOT_LIMIT_SECONDS, check=False).strip()
+            if job.status:
+                raise ClusterError(f"{guest.name} could not be set up: {said}")
+        say("waiting for the remote shells")
+        self.guests[0].run(AWAIT % " ".join(names(len(self.guests))),
+                           BOOT_LIMIT_SECONDS)
+
+    def _boot_one(self, guest, say):
+        deadline = time.monotonic() + BOOT_LIMIT_SECONDS
+        while not guest.said("guest"):
+            say(f"booting {guest.name} of {len(self.guests)} guests")
+            if time.monotonic() > deadline or not guest.running():
+                raise guests.GuestError(f"{guest.name} does not boot; "
+                                        f"{guest.trouble()}")
+            time.sleep(0.1)
+        guest.boot(BOOT_LIMIT_SECONDS)
+
+    def launch(self, command, node=0):
+        """Starts a shell command on a node, as scripts/cluster does."""
+        return self.guests[node].launch(ENVIRONMENT + command)
+
+    def run(self, command, timeout=120, check=True, node=0):
+        """The output of a shell command on a node."""
+        return self.launch(command, node).wait(timeout, check)
+
+    def check(self):
+        """Raises GuestError if a guest or a switch has ended."""
+        for guest in self.guests:
+            if not guest.running():
+                raise guests.GuestError(f"{guest.name} has ended; "
+                                        f"{guest.trouble()}")
+        if not all(switch.running() for switch in self._switches):
+            raise guests.GuestError("the switch has ended")
+
+    def close(self):
+        """Ends all, and removes the files."""
+        for guest in self.guests:
+            guest.close()
+        for switch in self._switches:
+            switch.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+# ---- Virtual time
+
+
+def virtual_scripts(nodes, mtu, command):
+    """A script for each guest: node1 has the command, the others wait for its end."""
+    others = names(nodes)[1:]
+    first = (setup_text(1, nodes, mtu) + AWAIT % " ".join(names(nodes)) +
+             ENVIRONMENT + f"sh -c {shlex.quote(command)}\nstatus=$?\n" +
+             "".join(f"dbclient {name} 'echo >/tmp/end'\n" for name in others) +
+             "exit $status\n")
+    rest = "mkfifo /tmp/end || exit 1\n%s\nread -r line </tmp/end\n"
+    # A failed node must not leave the first one waiting.
+    return ["#!/bin/sh\n" + first] + [
+        "#!/bin/sh\n" + rest % setup_text(number, nodes, mtu)
+        for number in range(2, nodes + 1)]
+
+
+def run_virtual(options, command):
+    """A cluster around lockstep's switch; the command's status."""
+    image = image_target(options.kernel)
+    paths = vm.setup_paths(image)
+    words = ["--memory", options.memory, "--overlay", paths[image],
+             *vm_options(options)]
+    progress = Progress()
+    progress.say("beginning from snapshots")
+    scripts = virtual_scripts(options.nodes, options.mtu or 9000, command)
+    with virtual.VirtualCluster(scripts, kernel=options.kernel,
+                                options=words) as nodes:
+        first, shown = nodes.guests[0], 0
+        progress.end(f"{options.nodes} guests run in one virtual time")
+        while first.running():
+            shown = show_new(first.results(), shown)
+            if not all(guest.running() or guest.status() == 0
+                       for guest in nodes.guests[1:]):
+                break
+            time.sleep(0.1)
+        statuses = nodes.wait(options.limit or BOOT_LIMIT_SECONDS)
+        show_new(first.results(), shown)
+        if any(statuses[1:]):
+            raise guests.GuestError("a node could not be set up; " +
+                                    nodes.guests[-1].trouble())
+        return statuses[0]
+
+
+# ---- The program
+
+
+def build_parser():
+    """The options."""
+    parser = Parser(
+        prog="scripts/cluster", description=DESCRIPTION, epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+        usage="scripts/cluster --nodes N [options] [-- COMMAND]")
+    add = parser.add_argument
+    add("--nodes", type=int, required=True, metavar="N", help="2 to 8 guests")
+    add("--switch", default="hub", choices=[*SWITCHES, "lockstep"],
+        help="hub: a QEMU that floods each frame to all guests (default); "
+        "multicast: UDP on the loopback interface, no process; lockstep: a "
+        "switch in virtual time, where every run is equal")
+    add("--kernel", default="6.1", choices=vm.KERNELS,
+        help="Debian's kernel of that version, or the debug kernel "
+        "(default: 6.1)")
+    add("--memory", default="1G", metavar="SIZE",
+        help="of each guest (default: 1G)")
+    add("--cpus", type=int, default=1, metavar="N",
+        help="of each guest (default: 1)")
+    add("--share", metavar="DIR",
+        help="a folder of the host that is /shared in each guest, to be read and "
+        "written")
+    add("--mtu", type=int, metavar="N",
+        help="of the card's network interface: 68 to "
+        f"{MTU_LIMIT} (default: 9000)")
+    add("--e1000e", action="store_true",
+        help="an e1000e in each guest, on a hub of their own: node1-e1000e, ...")
+    add("--loss", type=float, default=0, metavar="P",
+        help="the share of frames that each card loses, 0 to 1")
+    add("--seed", type=int, default=1, metavar="N",
+        help="of the losses (default: 1)")
+    add("--device-opts", default="", metavar="K=V,...",
+        help="more properties of -device unetmm")
+    add("--limit", type=float, metavar="SECONDS",
+        help="end COMMAND with status 124 if it takes longer (default: none)")
+    return parser
+
+
+def parse_options(arguments):
+    """The options, and the words behind `--`."""
+    arguments, command = list(arguments), []
+    if "--" in arguments:
+        cut = arguments.index("--")
+        arguments, command = arguments[:cut], arguments[cut + 1:]
+        if not command:
+            raise ClusterError("name a command behind --, or leave out --")
+    options = build_parser().parse_args(arguments)
+    check_options(options, command)
+    return options, command
+
+
+def check_options(options, command):
+    """Checks beyond those of argparse."""
+    if options.nodes not in NODES:
+        raise ClusterError(f"--nodes {options.nodes}: use 2 to {NODES[-1]}")
+    if not 1 <= options.cpus <= 64:
+        raise ClusterError(f"--cpus {options.cpus}: use 1 to 64")
+    if not 0 <= options.loss <= 1:
+        raise ClusterError(f"--loss {options.loss}: use 0 to 1, as 0.01")
+    if not 0 <= options.seed < 1 << 32:
+        raise ClusterError(f"--seed {options.seed}: use 0 to {(1 << 32) - 1}")
+    if options.mtu is not None and not 68 <= options.mtu <= MTU_LIMIT:
+        raise ClusterError(f"--mtu {options.mtu}: use 68 to {MTU_LIMIT}")
+    if options.limit is not None and not options.limit > 0:
+        raise ClusterError(f"--limit {options.limit}: use more than 0 seconds")
+    if options.share and not os.path.isdir(options.share):
+        raise ClusterError(f"--share {options.share} is no folder: name one")
+    if options.share and options.kernel == "debug":
+        raise ClusterError("--share: the debug kernel has no 9p; leave out "
+                           "--kernel debug")
+    if options.switch == "lockstep":
+        if options.share or options.e1000e:
+            raise ClusterError("--switch lockstep: --share and --e1000e have the "
+                               "host's time; leave them out")
+        if not command:
+            raise ClusterError("--switch lockstep: a shell has the host's time; "
+                               "name a command behind --")
+
+
+def vm_options(options):
+    """The arguments of scripts/vm that options have."""
+    words = ["--cpus", str(options.cpus)]
+    if options.device_opts:
+        words += ["--device-opts", options.device_opts]
+    return words
+
+
+def show_new(text, shown):
+    """Prints the part of a text that has not been shown; its length now."""
+    sys.stdout.write(text[shown:])
+    sys.stdout.flush()
+    return max(shown, len(text))
+
+
+def follow(nodes, command, limit):
+    """Runs the command, and prints its output as it comes; its status."""
+    job, shown = nodes.launch(command), 0
+    deadline = time.monotonic() + limit if limit else None
+    while True:
+        status = job.status
+        shown = show_new(job.output, shown)
+        if status is not None:
+            return status
+        nodes.check()
+        if deadline and time.monotonic() > deadline:
+            print(f"error: not done after {limit:g} s: use a longer --limit",
+                  file=sys.stderr)
+            return 124
+        time.sleep(0.1)
+
+
+def shell(nodes):
+    """A shell on the first node's terminal, until it ends; its status."""
+    print("Shells of the other nodes, from other terminals:", file=sys.stderr)
+    jobs = []
+    for guest in nodes:
+        path = nodes.shell_path(guest.name)
+        jobs.append(guest.launch(
+            f"{ENVIRONMENT}cd /root; PS1='{guest.name}# ' TERM=vt100 "
+            "setsid -c sh -i </dev/ttyS3 >/dev/ttyS3 2>&1"))
+        if guest is not nodes[0]:
+            print("  " + shlex.join([f"{vm.SCRIPTS}/lib/console.py", path]),
+                  file=sys.stderr)
+    console.join(nodes.shell_path(nodes[0].name),
+                 lambda: jobs[0].status is None)
+    return jobs[0].status or 0
+
+
+def run(options, command):
+    """Boots the guests; the command's status."""
+    text = command[0] if len(command) == 1 else shlex.join(command)
+    if options.switch == "lockstep":
+        return run_virtual(options, text)
+    progress = Progress()
+    nodes = Cluster(options.nodes, options.switch, options.kernel,
+                    options.e1000e, options.share, options.mtu,
+                    ["--memory", options.memory, *vm_options(options)])
+    try:
+        nodes.boot(progress.say)
+        progress.end(f"{options.nodes} guests are up")
+        if options.loss:
+            for number, guest in enumerate(nodes):
+                guest.faults(seed=options.seed + number, loss=options.loss)
+        return follow(nodes, text, options.limit) if command else shell(nodes)
+    finally:
+        nodes.close()
+
+
+def on_signal(number, _frame):
+    """Ends the guests, whichever way this program is ended."""
+    raise SystemExit(128 + number)
+
+
+def main():
+    """scripts/cluster."""
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGHUP, on_signal)
+    try:
+        options, command = parse_options(sys.argv[1:])
+        sys.exit(run(options, command))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader has enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except (ClusterError, guests.GuestError, lab.CommandError, vm.VmError,
+            OSError) as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()
