@@ -483,6 +483,17 @@ def stage_fabtests(options):
                            time.monotonic() - start, status)
 
 
+def stage_mpi(options):
+    """scripts/cluster, and MPI on its guests."""
+    command = [os.path.join(REPO, "tests", "mpi", "run")]
+    if options.long:
+        command.append("--long")
+    start = time.monotonic()
+    status, output = run(command, 3600 if options.long else 900)
+    yield from tap_results("", output, shown(command),
+                           time.monotonic() - start, status)
+
+
 def stage_docs(_options):
     """The site of the documents: links, pages in a browser, search."""
     command = [os.path.join(REPO, "tests", "docs", "run")]
@@ -671,6 +682,7 @@ STAGES = {
     "e2e-6.12": (e2e("6.12"), ["qemu", "initramfs-6.12"]),
     "e2e-debug": (e2e("debug"), ["qemu", "initramfs-debug"]),
     "lockstep": (stage_lockstep, ["qemu", "initramfs-6.1", "unit"]),
+    "mpi": (stage_mpi, ["qemu", "initramfs-6.1", "unit", "mpi-guest"]),
     "tools": (stage_tools, ["qemu", "initramfs-6.1", "unit", "python-guest"]),
     "fabtests": (stage_fabtests, ["qemu", "initramfs-6.1", "fabtests"]),
     "docs": (stage_docs, ["docs"]),
