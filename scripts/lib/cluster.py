@@ -80,11 +80,14 @@ cat >/etc/hosts <<END
 127.0.0.1 localhost
 %(hosts)s
 END
-cat >>/etc/openmpi/openmpi-mca-params.conf <<END
+cat >/etc/openmpi/openmpi-mca-params.conf <<END
+btl_base_warn_component_unused = 0
 plm_rsh_agent = dbclient
 orte_default_hostfile = /etc/openmpi/hosts
 oob_tcp_if_include = %(network)s.0/24
 btl_tcp_if_include = %(network)s.0/24
+pml = ob1
+btl = self,vader,tcp
 rmaps_base_oversubscribe = 1
 mpi_yield_when_idle = 1
 END
@@ -122,9 +125,9 @@ ENVIRONMENT = ("export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 AWAIT = """
 for node in %s; do
     tries=0
-    until nc -z "$node" 22; do
+    until dbclient "$node" true 2>/tmp/dbclient.log </dev/null; do
         tries=$((tries + 1))
-        [ $tries -lt 100 ] || { echo "no answer of $node"; exit 1; }
+        [ $tries -lt 50 ] || { cat /tmp/dbclient.log; exit 1; }
         sleep 0.1
     done
 done
@@ -191,7 +194,8 @@ def share_arguments(directory, diod):
     """
     library = os.path.join(diod, "usr/lib/x86_64-linux-gnu")
     command = shlex.join([
-        "env", f"LD_LIBRARY_PATH={library}:{diod}/lib/x86_64-linux-gnu",
+        # It dumps core when a guest is killed, in the folder of the caller.
+        "prlimit", "--core=0", "env", f"LD_LIBRARY_PATH={library}:{diod}/lib/x86_64-linux-gnu",
         os.path.join(diod, "usr/sbin/diod"), "-f", "-n", "-S", "-U",
         pwd.getpwuid(os.getuid()).pw_name, "-c", "/dev/null", "-L", "/dev/null", "-r0", "-w1",
         "-e", directory])
@@ -298,8 +302,10 @@ class Cluster:
             if job.status:
                 raise ClusterError(f"{guest.name} could not be set up: {said}")
         say("waiting for the remote shells")
-        self.guests[0].run(AWAIT % " ".join(names(len(self.guests))),
-                           BOOT_LIMIT_SECONDS)
+        job = self.launch(AWAIT % " ".join(names(len(self.guests))))
+        said = job.wait(BOOT_LIMIT_SECONDS, check=False).strip()
+        if job.status:
+            raise ClusterError("a remote shell does not answer: " + said)
 
     def _boot_one(self, guest, say):
         deadline = time.monotonic() + BOOT_LIMIT_SECONDS
@@ -343,8 +349,8 @@ class Cluster:
 def virtual_scripts(nodes, mtu, command):
     """A script for each guest: node1 has the command, the others wait for its end."""
     others = names(nodes)[1:]
-    first = (setup_text(1, nodes, mtu) + AWAIT % " ".join(names(nodes)) +
-             ENVIRONMENT + f"sh -c {shlex.quote(command)}\nstatus=$?\n" +
+    first = (setup_text(1, nodes, mtu) + ENVIRONMENT +
+             AWAIT % " ".join(names(nodes)) + f"sh -c {shlex.quote(command)}\nstatus=$?\n" +
              "".join(f"dbclient {name} 'echo >/tmp/end'\n" for name in others) +
              "exit $status\n")
     rest = "mkfifo /tmp/end || exit 1\n%s\nread -r line </tmp/end\n"

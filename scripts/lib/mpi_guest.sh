@@ -79,15 +79,17 @@ mpi_openmpi() {
     cp "$debs/usr/share/doc/hpcc/examples/_hpccinf.txt" "$root/etc/hpccinf.txt"
 }
 
-# mpi_shell DEBS ROOT: dropbear, with one key for all guests of this machine.
+# mpi_shell DEBS ROOT: dropbear, with one key for all guests of this machine. Its
+# client takes a comment behind a known key for a part of the key.
 mpi_shell() {
     local debs=$1 root=$2 key="$2/root/.ssh/id_dropbear"
     install -D -m 755 "$debs/usr/sbin/dropbear" "$root/usr/sbin/dropbear"
-    mkdir -p -m 700 "$root/root/.ssh" "$root/etc/dropbear"
+    mkdir -p "$root/root/.ssh" "$root/etc/dropbear"
+    chmod 700 "$root/root/.ssh"
     "$debs/usr/bin/dropbearkey" -t ed25519 -f "$key"
     cp "$key" "$root/etc/dropbear/dropbear_ed25519_host_key"
     "$debs/usr/bin/dropbearkey" -y -f "$key" |
-        grep '^ssh-' >"$root/root/.ssh/authorized_keys"
+        sed -n 's/^\(ssh-[^ ]* [^ ]*\).*/\1/p' >"$root/root/.ssh/authorized_keys"
     chmod 600 "$root"/root/.ssh/*
     echo /bin/sh >"$root/etc/shells"
 }
