@@ -187,15 +187,15 @@ def setup_text(number, nodes, mtu, share=""):
         "server": SHARE_SERVER}
 
 
-def share_arguments(directory, diod):
+def share_arguments(directory, diod, scratch):
     """QEMU's arguments for a folder of the host, by diod and user networking.
 
     QEMU starts a server for each connection of the guest; it ends with the connection.
     """
     library = os.path.join(diod, "usr/lib/x86_64-linux-gnu")
     command = shlex.join([
-        # It dumps core when a guest is killed, in the folder of the caller.
-        "prlimit", "--core=0", "env", f"LD_LIBRARY_PATH={library}:{diod}/lib/x86_64-linux-gnu",
+        # It asks for core dumps; one must not lie in the folder of the caller.
+        "env", "-C", scratch, f"LD_LIBRARY_PATH={library}:{diod}/lib/x86_64-linux-gnu",
         os.path.join(diod, "usr/sbin/diod"), "-f", "-n", "-S", "-U",
         pwd.getpwuid(os.getuid()).pw_name, "-c", "/dev/null", "-L", "/dev/null", "-r0", "-w1",
         "-e", directory])
@@ -249,7 +249,8 @@ class Cluster:
     def _make_guests(self, nodes):
         image = image_target(self._kernel)
         paths = vm.setup_paths(image)
-        extra = share_arguments(self._share, paths["diod"]) if self._share else []
+        extra = share_arguments(self._share, paths["diod"], self.directory) \
+            if self._share else []
         for number in range(1, nodes + 1):
             words = ["--id", str(number), "--kernel", self._kernel, "--overlay",
                      paths[image], "--netdev", self._switches[0].netdev(number)]
