@@ -205,6 +205,7 @@ union unetmm_arg {
 	struct unetmm_prefetch prefetch;
 	struct unetmm_export export;
 	struct unetmm_export_id export_id;
+	struct unetmm_export_key export_key;
 	struct unetmm_redirect redirect;
 	struct unetmm_redirect_id redirect_id;
 	struct unetmm_import import;
@@ -287,6 +288,8 @@ static const struct unetmm_op unetmm_ops[] = {
 	IOCTL_OP(UNETMM_IOC_UNEXPORT, unetmm_op_unexport,
 		 struct unetmm_export_id, id,
 		 UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),
+	IOCTL_OP(UNETMM_IOC_EXPORT_KEY, unetmm_op_export_key,
+		 struct unetmm_export_key, base, 0),
 	IOCTL_OP(UNETMM_IOC_REDIRECT, unetmm_op_redirect,
 		 struct unetmm_redirect, spans, UNETMM_OP_UNLOCKED,
 		 .undo = unetmm_undo_redirect),

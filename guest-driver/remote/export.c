@@ -32,6 +32,8 @@
 
 #define UNETMM_FILE_EXPORTS	256	/* of one process */
 #define UNETMM_EXPORT_TRIES	16	/* with a fault ring that is too full */
+#define UNETMM_EXPORT_FLAGS	(UNETMM_EXPORT_NOTIFY | UNETMM_EXPORT_REDIRECT | \
+				 UNETMM_EXPORT_KEYED | UNETMM_EXPORT_WHOLE)
 
 /* ---- The card's side; ctl.lock ------------------------------------------- */
 
@@ -52,7 +54,8 @@ static int unetmm_region_set(struct unetmm_file *file,
 			.flags = (a->flags & UNETMM_EXPORT_NOTIFY ?
 				  UNETMM_REGION_F_NOTIFY : 0) |
 				 (a->flags & UNETMM_EXPORT_REDIRECT ?
-				  UNETMM_REGION_F_REDIRECT : 0),
+				  UNETMM_REGION_F_REDIRECT : 0) |
+				 (export->keyed ? UNETMM_REGION_F_KEYED : 0),
 			.counter = cpu_to_le16(export->counter),
 			.ncounters = cpu_to_le16(export->ncounters),
 		},
@@ -115,7 +118,8 @@ struct unetmm_exported *unetmm_exported_find(struct unetmm_file *file, u64 id)
  * Its number may not be in use.  Exports may overlap: each is a region of its own on
  * the card, and pages belong to the space.  But a part that is redirected leaves its
  * place, where another export would go on writing.  (With source pinned, an export
- * is a registration, and registrations do not overlap.)
+ * is a registration, and registrations do not overlap.)  An export of the whole space
+ * overlaps all others: its peers write to addresses, wherever parts have moved.
  */
 static bool unetmm_exported_collides(struct unetmm_file *file,
 				     const struct unetmm_exported *new)
@@ -125,11 +129,13 @@ static bool unetmm_exported_collides(struct unetmm_file *file,
 	list_for_each_entry(export, &file->exports, node) {
 		if (export->id == new->id)
 			return true;
-		if ((export->redirect || new->redirect) &&
+		if (!new->whole && !export->whole &&
+		    (export->redirect || new->redirect) &&
 		    new->addr <= export->last && new->last >= export->addr)
 			return true;
 	}
-	return unetmm_parts_collide(file, new->addr, new->last);
+	return !new->whole &&
+	       unetmm_parts_collide(file, new->addr, new->last);
 }
 
 static int unetmm_exported_add(struct unetmm_file *file,
@@ -198,14 +204,27 @@ int unetmm_export_memory(u64 addr, u64 last, u8 rights)
 	return ret;
 }
 
+/* A number of more than 16 bits would not fit into a descriptor. */
+static bool unetmm_export_keyed_ok(struct unetmm_file *file,
+				   const struct unetmm_export *a)
+{
+	const struct unetmm_limits *hw = &file->dev->hw;
+
+	if (!(a->flags & (UNETMM_EXPORT_KEYED | UNETMM_EXPORT_WHOLE)))
+		return true;
+	return hw->caps & UNETMM_CAP_KEYED && hw->regions <= U16_MAX + 1 &&
+	       (!(a->flags & UNETMM_EXPORT_WHOLE) || file->space->ops->whole);
+}
+
 static int unetmm_export_check(struct unetmm_file *file,
 			       const struct unetmm_export *a, u64 *last)
 {
+	bool whole = a->flags & UNETMM_EXPORT_WHOLE;
 	struct unetmm_aspace *space;
 
 	/* Pairs with unetmm_op_space(). */
 	space = smp_load_acquire(&file->space);
-	if (a->flags & ~(UNETMM_EXPORT_NOTIFY | UNETMM_EXPORT_REDIRECT))
+	if (a->flags & ~UNETMM_EXPORT_FLAGS)
 		return -EOPNOTSUPP;
 	if (!space)
 		return -EINVAL;
@@ -215,8 +234,15 @@ static int unetmm_export_check(struct unetmm_file *file,
 	if (!file->dev->hw.regions ||
 	    space->ops->lists)
 		return -EOPNOTSUPP;
+	if (!unetmm_export_keyed_ok(file, a))
+		return -EOPNOTSUPP;
 	if (!a->rights || a->rights & ~UNETMM_RIGHT_ALL)
 		return -EINVAL;
+	if (whole) {
+		*last = current->mm->task_size - 1;
+		return a->addr || a->length ||
+		       a->flags & UNETMM_EXPORT_REDIRECT ? -EINVAL : 0;
+	}
 	if (!a->length || check_add_overflow(a->addr, a->length - 1, last) ||
 	    *last >= current->mm->task_size)
 		return -EINVAL;
@@ -292,7 +318,8 @@ int unetmm_op_export(struct unetmm_file *file, void *arg)
 	int ret;
 
 	ret = unetmm_export_check(file, a, &last);
-	if (!ret)
+	/* Of the whole space each page is looked at when a peer uses it. */
+	if (!ret && !(a->flags & UNETMM_EXPORT_WHOLE))
 		ret = unetmm_export_memory(a->addr, last, a->rights);
 	if (ret)
 		return ret;
@@ -302,11 +329,13 @@ int unetmm_op_export(struct unetmm_file *file, void *arg)
 	export->id = a->id;
 	export->addr = a->addr;
 	export->last = last;
-	export->length = a->length;
+	export->length = last - a->addr + 1;
 	export->rights = a->rights;
 	export->counter = a->counter;
 	export->ncounters = a->ncounters;
 	export->redirect = a->flags & UNETMM_EXPORT_REDIRECT;
+	export->whole = a->flags & UNETMM_EXPORT_WHOLE;
+	export->keyed = a->flags & UNETMM_EXPORT_KEYED || export->whole;
 	INIT_LIST_HEAD(&export->parts);
 	ret = unetmm_export_pin(file, a->addr, a->length,
 				a->rights != UNETMM_RIGHT_READ);
@@ -350,6 +379,25 @@ int unetmm_op_unexport(struct unetmm_file *file, void *arg)
 	unetmm_parts_free(file, &parts);
 	unetmm_export_unpin(file, addr, length);
 	return 0;
+}
+
+int unetmm_op_export_key(struct unetmm_file *file, void *arg)
+{
+	struct unetmm_export_key *a = arg;
+	const struct unetmm_exported *export;
+	int ret = -ENOENT;
+
+	if (a->rsvd)
+		return -EOPNOTSUPP;
+	mutex_lock(&file->dev->ctl->lock);
+	export = unetmm_exported_find(file, a->id);
+	if (export && export->keyed) {
+		a->key = (u64)export->region << 32 | export->key;
+		a->base = export->addr;
+		ret = 0;
+	}
+	mutex_unlock(&file->dev->ctl->lock);
+	return ret;
 }
 
 /* ---- The peer's driver asks; ctl.lock ------------------------------------ */

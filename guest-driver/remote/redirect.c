@@ -70,7 +70,8 @@ static bool unetmm_exports_collide(struct unetmm_file *file, u64 addr, u64 last)
 	struct unetmm_exported *export;
 
 	list_for_each_entry(export, &file->exports, node) {
-		if (addr <= export->last && last >= export->addr)
+		if (!export->whole && addr <= export->last &&
+		    last >= export->addr)
 			return true;
 	}
 	return false;

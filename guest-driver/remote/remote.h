@@ -22,6 +22,8 @@ struct unetmm_exported {
 	u16 ncounters;
 	u8 rights;
 	bool redirect;			/* its parts may move */
+	bool keyed;			/* peers can use its key */
+	bool whole;			/* it is all of the space */
 };
 
 /* ctl.lock; NULL: the file has no such export. */
@@ -29,6 +31,7 @@ struct unetmm_exported *unetmm_exported_find(struct unetmm_file *file, u64 id);
 int unetmm_export_memory(u64 addr, u64 last, u8 rights);
 int unetmm_op_export(struct unetmm_file *file, void *arg);
 int unetmm_op_unexport(struct unetmm_file *file, void *arg);
+int unetmm_op_export_key(struct unetmm_file *file, void *arg);
 void unetmm_exports_close(struct unetmm_file *file);
 void unetmm_export_answer(struct unetmm_chan *chan,
 			  const struct unetmm_control *msg,

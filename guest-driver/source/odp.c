@@ -324,6 +324,7 @@ const struct unetmm_source unetmm_odp_source = {
 	.table = true,
 	.stays = true,
 	.asked_only = true,
+	.whole = true,
 	.odp_batch = true,
 	.stop = unetmm_snap_settle,
 	.drop = unetmm_odp_drop,

@@ -35,6 +35,7 @@ struct unetmm_source {
 	bool lists;			/* the driver posts, with lists of pages */
 	bool stays;			/* when the last endpoint goes */
 	bool asked_only;		/* only pages that a miss names are entered */
+	bool whole;			/* all of the space may be exported */
 	bool odp_batch;			/* that many; else REPLY_MAX_PAGES */
 	/* Before the card knows of it; `free` undoes it, also if it has failed. */
 	int (*open)(struct unetmm_aspace *space);

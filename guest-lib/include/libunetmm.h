@@ -674,6 +674,7 @@ int unetmm_handlers_stop(struct unetmm_ep *ep);
 #endif
 
 #include <libunetmm/vmmc.h>
+#include <libunetmm/key.h>
 #include <libunetmm/window.h>
 #include <libunetmm/counter.h>
 #include <libunetmm/sync.h>

@@ -347,6 +347,7 @@ const char *unetmm_status_str(unsigned status)
         [UNETMM_ST_REMOTE_MEMORY] = "the peer's memory cannot be used",
         [UNETMM_ST_OVERRUN] = "more was stored in windows than could be sent",
         [UNETMM_ST_REMOTE_COUNTER] = "the peer gives no such event counter",
+        [UNETMM_ST_BAD_KEYS] = "the peer used wrong keys too often",
     };
 
     return status < UNETMM_NUM_ST ? sentences[status] : "unknown status";
@@ -381,6 +382,7 @@ int unetmm_status_errno(unsigned status)
         [UNETMM_ST_REMOTE_MEMORY] = EREMOTEIO,
         [UNETMM_ST_OVERRUN] = EOVERFLOW,
         [UNETMM_ST_REMOTE_COUNTER] = ENXIO,
+        [UNETMM_ST_BAD_KEYS] = EKEYREJECTED,
     };
 
     return status < UNETMM_NUM_ST ? -errors[status] : -EIO;

@@ -24,10 +24,11 @@ struct record {
     uint64_t user_data;            /* the user's */
     uint64_t order;             /* when it was posted */
     uint64_t offset;            /* one-sided: in the import */
-    uint32_t import, generation;
+    uint32_t import, generation; /* keyed: the key */
     uint32_t imm;
     uint32_t next;              /* free ones; those to be posted again */
     uint16_t channel;
+    uint16_t region;            /* keyed: the peer's */
     uint8_t op;                 /* UNETMM_OP_* */
     uint8_t flags;              /* UNETMM_UNSIGNALED, _NOTIFY, _COUNT, _IMM */
     uint8_t n;                  /* pieces; 0: the message was copied */
@@ -35,6 +36,7 @@ struct record {
     uint8_t why;                /* UNETMM_ST_*: they could not be pinned */
     bool post;                  /* a free buffer */
     bool write;                 /* the card writes to its pieces */
+    bool keyed;                 /* by key, not by an import */
     bool live;
     bool held;
     struct iovec iov[UNETMM_MAX_SEGS];
@@ -140,7 +142,7 @@ static struct record *make_record(struct unetmm_utlb_ep *e, uint64_t user_data,
     r->channel = 0;
     r->op = UNETMM_OP_SEND;
     r->flags = r->again = r->why = 0;
-    r->post = r->write = r->held = false;
+    r->post = r->write = r->held = r->keyed = false;
     r->live = true;
     r->n = (uint8_t)n;
     if (n) {
@@ -318,7 +320,9 @@ static int utlb_queue(struct unetmm_ep *ep, struct unetmm_request_ *request,
     r->imm = request->imm;
     if (is_one_sided(r->op)) {
         r->import = request->import;
-        r->generation = e->generation[r->import];
+        r->keyed = request->flags & UNETMM_KEYED_;
+        r->region = (uint16_t)(request->flags >> UNETMM_REGION_SHIFT_);
+        r->generation = r->keyed ? 0 : e->generation[r->import];
         r->offset = request->offset;
     }
     return begin(ep, r, &request->user_data, &request->flags);
@@ -486,8 +490,10 @@ static struct unetmm_request_ request_of(const struct unetmm_utlb_ep *e,
     };
 
     if (is_one_sided(r->op)) {
-        request.import = e->generation[r->import] == r->generation ?
-            r->import : UINT32_MAX;
+        request.import = r->keyed ||
+            e->generation[r->import] == r->generation ? r->import : UINT32_MAX;
+        request.flags |= r->keyed ? UNETMM_KEYED_ |
+            (unsigned)r->region << UNETMM_REGION_SHIFT_ : 0;
         request.offset = r->offset;
     }
     return request;

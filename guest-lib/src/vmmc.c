@@ -58,6 +58,24 @@ int unetmm_unexport(struct unetmm_ctx *ctx, uint64_t id)
     return ret < 0 ? ret : 0;
 }
 
+int unetmm_export_key(struct unetmm_ctx *ctx, uint64_t id, uint64_t *key,
+                      uint64_t *base)
+{
+    struct unetmm_export_key request = { .size = sizeof(request), .id = id };
+    int ret = unetmm_ctx_check(ctx);
+
+    if (ret) {
+        return ret;
+    }
+    ret = sys_ioctl(ctx->fd, UNETMM_IOC_EXPORT_KEY, &request);
+    if (ret < 0) {
+        return ret;
+    }
+    *key = request.key;
+    *base = request.base;
+    return 0;
+}
+
 /* ---- Where an export lands --------------------------------------------- */
 
 /*

@@ -41,6 +41,7 @@ union argument {
     struct unetmm_prefetch prefetch;
     struct unetmm_export export;
     struct unetmm_export_id export_id;
+    struct unetmm_export_key export_key;
     struct unetmm_redirect redirect;
     struct unetmm_redirect_id redirect_id;
     struct unetmm_import import;
@@ -273,6 +274,13 @@ static int prepare_unexport(struct raw *raw, union argument *a)
     return -ENOENT;
 }
 
+static int prepare_export_key(struct raw *raw, union argument *a)
+{
+    (void)raw;
+    a->export_key.id = 6;
+    return -ENOENT;
+}
+
 static int prepare_redirect(struct raw *raw, union argument *a)
 {
     (void)raw;
@@ -411,6 +419,7 @@ static const struct call calls[] = {
     CALL(PREFETCH, unetmm_prefetch, prepare_prefetch, NULL),
     CALL(EXPORT, unetmm_export, prepare_export, undo_export),
     CALL(UNEXPORT, unetmm_export_id, prepare_unexport, NULL),
+    CALL(EXPORT_KEY, unetmm_export_key, prepare_export_key, NULL),
     CALL(REDIRECT, unetmm_redirect, prepare_redirect, NULL),
     CALL(REDIRECT_GO, unetmm_redirect_id, prepare_redirect_go, NULL),
     CALL(IMPORT, unetmm_import, prepare_import, NULL),
@@ -681,6 +690,7 @@ static const struct field {
     FIELD(UTLB_UNPIN, unetmm_utlb, rsvd),
     FIELD(PREFETCH, unetmm_prefetch, flags),
     FIELD(UNEXPORT, unetmm_export_id, rsvd),
+    FIELD(EXPORT_KEY, unetmm_export_key, rsvd),
     FIELD(REDIRECT, unetmm_redirect, from),
     FIELD(REDIRECT, unetmm_redirect, count),
     FIELD(REDIRECT, unetmm_redirect, rsvd),

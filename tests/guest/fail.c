@@ -737,6 +737,24 @@ static int do_unexport(struct scene *s)
     return raw_ioctl(s->base.fd, UNETMM_IOC_UNEXPORT, &id);
 }
 
+static void make_keyed(struct scene *s)
+{
+    struct unetmm_export export = {
+        .size = sizeof(export), .id = 9, .addr = (uintptr_t)exported,
+        .length = sizeof(exported), .rights = UNETMM_RIGHT_ALL,
+        .flags = UNETMM_EXPORT_KEYED,
+    };
+
+    CHECK_RET(raw_ioctl(s->base.fd, UNETMM_IOC_EXPORT, &export), 0);
+}
+
+static int do_export_key(struct scene *s)
+{
+    struct unetmm_export_key key = { .size = sizeof(key), .id = 9 };
+
+    return raw_ioctl(s->base.fd, UNETMM_IOC_EXPORT_KEY, &key);
+}
+
 static void end_export(struct scene *s)
 {
     CHECK_RET(do_unexport(s), 0);
@@ -903,6 +921,7 @@ static const struct attempt attempts[] = {
             TEST_SHADOW | TEST_ODP),
     ATTEMPT(EXPORT, NULL, do_export, end_export, TEST_BOTH | TEST_SHADOW | TEST_ODP),
     ATTEMPT(UNEXPORT, make_export, do_unexport, NULL, TEST_BOTH | TEST_SHADOW | TEST_ODP),
+    ATTEMPT(EXPORT_KEY, make_keyed, do_export_key, end_export, TEST_BOTH | TEST_SHADOW | TEST_ODP),
     ATTEMPT(REDIRECT, make_movable, do_redirect, end_export, TEST_BOTH),
     ATTEMPT(REDIRECT_GO, make_moved, do_redirect_end, end_export, TEST_BOTH),
     ATTEMPT(IMPORT, make_reliable, do_import, end_import, TEST_TLB),

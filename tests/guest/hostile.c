@@ -247,7 +247,7 @@ static void odd_send(struct hostage *h, struct chance *chance, uint32_t index)
                                 chance_below(chance, 256) : 0);
     sqe->channel = (uint16_t)(chance_below(chance, 8) ? h->out :
                               chance_below(chance, 0x10000));
-    sqe->rsvd0 = 0;
+    sqe->region = 0;
     sqe->imm = sqe->handle = 0;
     sqe->remote = 0;
     for (i = 0; !(sqe->flags & UNETMM_SQE_F_INLINE) && i < UNETMM_SQE_SEGS;
@@ -444,7 +444,7 @@ static void bad_descriptors(void)
     REFUSED(sqe->nsegs = 3, UNETMM_ST_BAD_DESC);    /* cut off */
     REFUSED(sqe->inline_len = 1, UNETMM_ST_BAD_DESC);
     REFUSED(sqe->flags = UNETMM_SQE_F_INLINE, UNETMM_ST_BAD_DESC);
-    REFUSED(sqe->rsvd0 = 1, UNETMM_ST_BAD_DESC);
+    REFUSED(sqe->region = 1, UNETMM_ST_BAD_DESC);
     REFUSED(sqe->imm = 1, UNETMM_ST_BAD_DESC);
     REFUSED(sqe->handle = 1, UNETMM_ST_BAD_DESC);
     REFUSED(sqe->remote = 1, UNETMM_ST_BAD_DESC);

@@ -322,7 +322,7 @@ static void test_bad_sqe(void *obj, void *data, QGuestAllocator *alloc)
     BAD(UNETMM_ST_BAD_DESC, inline_len, 1);                 /* without */
     BAD(UNETMM_ST_BAD_DESC, nsegs, UNETMM_MAX_SEGS + 1);
     BAD(UNETMM_ST_BAD_DESC, nsegs, 0xff);
-    BAD(UNETMM_ST_BAD_DESC, rsvd0, 1);
+    BAD(UNETMM_ST_BAD_DESC, region, 1);
     BAD(UNETMM_ST_BAD_DESC, imm, 1);
     BAD(UNETMM_ST_BAD_DESC, handle, 1);
     BAD(UNETMM_ST_BAD_DESC, remote, 1);

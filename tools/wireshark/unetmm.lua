@@ -31,7 +31,8 @@ local C = {
     WIRE_F_COUNT = 0x00000010,
     WIRE_F_IMM = 0x00000100,
     WIRE_F_CREDIT = 0x00000020,
-    WIRE_F_ALL = 0x0000013f,
+    WIRE_F_KEYED = 0x00000040,
+    WIRE_F_ALL = 0x0000017f,
     CTL_PROBE = 1,
     CTL_PROBE_ACK = 2,
     CTL_CONNECT = 3,
@@ -95,8 +96,10 @@ local ASK = C.WIRE_F_ASK
 local FLAGS = { [C.WIRE_SEND] = C.WIRE_F_LAST + ASK + C.WIRE_F_IMM,
                 [C.WIRE_ACK] = ASK + C.WIRE_F_CREDIT,
                 [C.WIRE_WRITE] = C.WIRE_F_LAST + ASK + C.WIRE_F_NOTIFY +
-                                 C.WIRE_F_COUNT + C.WIRE_F_IMM,
-                [C.WIRE_READ] = ASK, [C.WIRE_ATOMIC] = ASK,
+                                 C.WIRE_F_COUNT + C.WIRE_F_IMM +
+                                 C.WIRE_F_KEYED,
+                [C.WIRE_READ] = ASK + C.WIRE_F_KEYED,
+                [C.WIRE_ATOMIC] = ASK + C.WIRE_F_KEYED,
                 [C.WIRE_VOID] = ASK }
 local TYPES = {
     [C.CTL_PROBE] = "PROBE", [C.CTL_PROBE_ACK] = "PROBE_ACK",

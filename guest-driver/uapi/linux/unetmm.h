@@ -68,6 +68,7 @@
 #define UNETMM_CAP_SYSBUF	0x00000080u
 #define UNETMM_CAP_ETHERNET	0x00000100u
 #define UNETMM_CAP_BACKUP	0x00000200u
+#define UNETMM_CAP_KEYED	0x00000400u
 #define UNETMM_CAP_IMMEDIATE	0x00000800u
 
 /* EXPORT, IMPORT */
@@ -180,7 +181,8 @@
 #define UNETMM_ST_REMOTE_MEMORY	22
 #define UNETMM_ST_OVERRUN	23
 #define UNETMM_ST_REMOTE_COUNTER	24
-#define UNETMM_NUM_ST		25
+#define UNETMM_ST_BAD_KEYS	25
+#define UNETMM_NUM_ST		26
 
 /* A load from a WINDOW_FROM gives */
 #define UNETMM_START_SPLIT	1
@@ -637,10 +639,12 @@ struct unetmm_prefetch {
  * struct unetmm_export - let peers use memory
  * @size: sizeof(struct unetmm_export)
  * @flags: UNETMM_EXPORT_NOTIFY: writes that ask for it notify;
- *	UNETMM_EXPORT_REDIRECT: parts of it may be moved
+ *	UNETMM_EXPORT_REDIRECT: parts of it may be moved; UNETMM_EXPORT_KEYED:
+ *	peers can use it by its key, without IMPORT; UNETMM_EXPORT_WHOLE: all of the
+ *	address space, by its key
  * @id: by which the peers know it; no two of a file are the same
- * @addr: first byte, of any alignment; all of it is mapped
- * @length: bytes
+ * @addr: first byte, of any alignment; all of it is mapped.  WHOLE: zero
+ * @length: bytes.  WHOLE: zero
  * @cookie: returned in notifications
  * @rights: UNETMM_RIGHT_*, one at least
  * @counter: the first event counter that its peers may name
@@ -657,6 +661,10 @@ struct unetmm_prefetch {
  * no more, or the file has too many.  ENOENT: no such event counters.  EFAULT: the
  * memory is not mapped, or the process itself has not these rights.  ENOMEM: as
  * REGISTER.  EOPNOTSUPP: this card, source or memory can't.
+ *
+ * WHOLE: source odp alone, and not with REDIRECT.  Peers reach each address that the
+ * process itself could use, at the moment of the access; others fail at the peer with
+ * UNETMM_ST_REMOTE_MEMORY.  Other exports may have some of the same memory.
  */
 struct unetmm_export {
 	__u32 size;
@@ -672,6 +680,8 @@ struct unetmm_export {
 
 #define UNETMM_EXPORT_NOTIFY	0x00000001
 #define UNETMM_EXPORT_REDIRECT	0x00000002
+#define UNETMM_EXPORT_KEYED	0x00000004
+#define UNETMM_EXPORT_WHOLE	0x00000008
 
 /**
  * struct unetmm_export_id - end an export
@@ -686,6 +696,25 @@ struct unetmm_export_id {
 	__u32 size;
 	__u32 rsvd;
 	__u64 id;
+};
+
+/**
+ * struct unetmm_export_key - the key of an export, and its address
+ * @size: sizeof(struct unetmm_export_key)
+ * @rsvd: zero
+ * @id: the export, one with UNETMM_EXPORT_KEYED or _WHOLE
+ * @key: out: bits 0 to 31 are its key, 32 to 47 its region's number on the card
+ * @base: out: the address of its first byte
+ *
+ * A peer with the key and a reliable channel to an endpoint of the file can use the
+ * export; the process gives the key to its peers.  ENOENT: no such export, or not so made.
+ */
+struct unetmm_export_key {
+	__u32 size;
+	__u32 rsvd;
+	__u64 id;
+	__u64 key;
+	__u64 base;
 };
 
 /**
@@ -1112,6 +1141,7 @@ enum unetmm_driver_counter {
 #define UNETMM_IOC_REDIRECT_GO	_IO(UNETMM_IOC_MAGIC, 0x15)
 #define UNETMM_IOC_IMPORT	_IO(UNETMM_IOC_MAGIC, 0x12)
 #define UNETMM_IOC_UNIMPORT	_IO(UNETMM_IOC_MAGIC, 0x13)
+#define UNETMM_IOC_EXPORT_KEY	_IO(UNETMM_IOC_MAGIC, 0x16)
 #define UNETMM_IOC_WINDOW	_IO(UNETMM_IOC_MAGIC, 0x18)
 #define UNETMM_IOC_WINDOW_CLOSE	_IO(UNETMM_IOC_MAGIC, 0x19)
 #define UNETMM_IOC_EVENT	_IO(UNETMM_IOC_MAGIC, 0x1a)

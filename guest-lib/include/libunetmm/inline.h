@@ -43,12 +43,17 @@ struct unetmm_import_record {
     uint8_t rights;
 };
 
+/* In a request's flags: it is by key.  The bits from REGION_SHIFT_ on are the region. */
+#define UNETMM_KEYED_           0x8000u
+#define UNETMM_REGION_SHIFT_    16
+
 /* A descriptor of the send queue, without its data. */
 struct unetmm_request_ {
     uint64_t user_data;
     uint64_t offset;            /* in the import */
-    unsigned flags;             /* UNETMM_MORE, _UNSIGNALED, _INLINE, _NOTIFY, _COUNT, _IMM */
-    unsigned import;
+    /* UNETMM_MORE, _UNSIGNALED, _INLINE, _NOTIFY, _COUNT, _IMM, _KEYED_; with that a region */
+    unsigned flags;
+    unsigned import;            /* _KEYED_: the key */
     uint32_t imm;               /* of NOTIFY, COUNT, IMM; the offload of a frame */
     uint16_t channel;
     uint8_t opcode;             /* UNETMM_OP_* */
@@ -300,17 +305,19 @@ UNETMM_HELPER_ unetmm_u8 *unetmm_put_sqe_(struct unetmm_ep *ep, uint32_t index,
         (is_inline ? UNETMM_SQE_F_INLINE : 0);
     uint64_t head;
 
+    flags |= r->flags & UNETMM_KEYED_ ? UNETMM_SQE_F_KEYED : 0;
     if (r->opcode == UNETMM_OP_WRITE) {
         flags |= r->flags >> 2 & (UNETMM_SQE_F_NOTIFY | UNETMM_SQE_F_COUNT |
                                   UNETMM_SQE_F_IMM);
     } else if (r->opcode == UNETMM_OP_SEND) {
         flags |= r->flags >> 2 & UNETMM_SQE_F_IMM;
     }
-    /* opcode, flags, nsegs, inline_len, channel and rsvd0: one store for six. */
+    /* opcode, flags, nsegs, inline_len, channel and region: one store for six. */
     head = unetmm_swap64(r->opcode | (uint64_t)flags << 8 |
                          (is_inline ? (uint64_t)inline_len << 24 :
                                       (uint64_t)nsegs << 16) |
-                         (uint64_t)r->channel << 32);
+                         (uint64_t)r->channel << 32 |
+                         (uint64_t)(r->flags >> UNETMM_REGION_SHIFT_) << 48);
     memcpy(slot, &head, sizeof(head));
     sqe->cookie = unetmm_swap64(r->user_data);
     sqe->imm = unetmm_swap32(r->imm);
@@ -678,6 +685,7 @@ UNETMM_FAST_ int unetmm_poll(struct unetmm_ep *ep,
 #endif
 
 #include <libunetmm/inline_remote.h>
+#include <libunetmm/inline_key.h>
 #include <libunetmm/inline_frame.h>
 
 #endif /* LIBUNETMM_INLINE_H */

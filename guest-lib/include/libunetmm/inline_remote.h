@@ -44,7 +44,10 @@ UNETMM_HELPER_ int unetmm_op_check_(const struct unetmm_ep *ep,
     return 0;
 }
 
-/* WRITE and READ; only the data of a write can be copied into the queue. */
+/*
+ * WRITE and READ; only the data of a write can be copied into the queue.  `right` 0: by
+ * key, which the peer checks.
+ */
 UNETMM_HELPER_ int unetmm_move_(struct unetmm_ep *ep, struct unetmm_request_ r, unsigned right,
                                 const struct iovec *iov, unsigned n)
 {
@@ -63,7 +66,7 @@ UNETMM_HELPER_ int unetmm_move_(struct unetmm_ep *ep, struct unetmm_request_ r, 
     if (!len && r.opcode != UNETMM_OP_WRITE) {
         return -EINVAL;
     }
-    ret = unetmm_op_check_(ep, &r, right, len, &r.channel);
+    ret = right ? unetmm_op_check_(ep, &r, right, len, &r.channel) : 0;
     if (ret) {
         return ret;
     }

@@ -29,7 +29,7 @@ static void test_regions(void **state)
     assert_int_equal(SET(f->s1, 0, 1, 2, ~0ull, 1, 0), UNETMM_CS_BAD_ARG);
     assert_int_equal(SET(f->s1, 0, 1, 0, 1, 0, 0), UNETMM_CS_BAD_ARG);
     assert_int_equal(SET(f->s1, 0, 1, 0, 1, 8, 0), UNETMM_CS_BAD_ARG);
-    assert_int_equal(SET(f->s1, 0, 1, 0, 1, 1, 4), UNETMM_CS_BAD_ARG);
+    assert_int_equal(SET(f->s1, 0, 1, 0, 1, 1, 8), UNETMM_CS_BAD_ARG);
     assert_int_equal(SET(f->s1, 15, 1, ~0ull, 1, 7, 1), UNETMM_CS_OK);
     assert_int_equal(SET(f->s2, 15, 1, 0, 1, 7, 1), UNETMM_CS_EXISTS);
 #undef SET
@@ -114,8 +114,8 @@ static void test_descriptors(void **state)
     BAD(s.remote = UINT64_MAX - 50, UNETMM_ST_BAD_IMPORT);
     BAD(s.seg[0].len = PEER_FAR_LENGTH + 1, UNETMM_ST_BAD_IMPORT);
     BAD(s.imm = 1, UNETMM_ST_BAD_DESC);
-    BAD(s.rsvd0 = 1, UNETMM_ST_BAD_DESC);
-    BAD(s.flags = 16, UNETMM_ST_BAD_DESC);
+    BAD(s.region = 1, UNETMM_ST_BAD_DESC);
+    BAD(s.flags = 32, UNETMM_ST_BAD_DESC);
     BAD((s.opcode = UNETMM_OP_READ, s.flags = UNETMM_SQE_F_NOTIFY),
         UNETMM_ST_BAD_DESC);
     BAD((s.opcode = UNETMM_OP_READ, s.nsegs = 0), UNETMM_ST_BAD_DESC);

@@ -240,7 +240,7 @@ static void test_reserved_bits(void **state)
         BAD(s.remote = 1ull << bit, UNETMM_ST_BAD_DESC);
     }
     for (unsigned bit = 0; bit < 16; bit++) {
-        BAD(s.rsvd0 = 1u << bit, UNETMM_ST_BAD_DESC);
+        BAD(s.region = 1u << bit, UNETMM_ST_BAD_DESC);
     }
 }
 

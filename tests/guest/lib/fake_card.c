@@ -127,8 +127,9 @@ static void check_operation(const struct unetmm_sqe *sqe)
     bool is_inline = sqe->flags & UNETMM_SQE_F_INLINE;
 
     CARD_CHECK(!(sqe->flags & ~UNETMM_SQE_F_ALL));
-    CARD_CHECK(!sqe->rsvd0 && (!sqe->imm || notify || count || imm ||
-                               sqe->opcode == UNETMM_OP_FRAME));
+    CARD_CHECK(!sqe->region || sqe->flags & UNETMM_SQE_F_KEYED);
+    CARD_CHECK(!sqe->imm || notify || count || imm ||
+               sqe->opcode == UNETMM_OP_FRAME);
     CARD_CHECK(notify + count + imm <= 1);
     CARD_CHECK(!(notify || count) || sqe->opcode == UNETMM_OP_WRITE);
     CARD_CHECK(!imm || sqe->opcode == UNETMM_OP_WRITE ||

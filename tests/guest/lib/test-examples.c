@@ -50,7 +50,8 @@ static void on_completion(struct unetmm_ep *ep,
 
 /* These need calls that the fake driver lacks; they are compiled only. */
 static const char *const need_a_card[] = {
-    "libunetmm_7", "unetmm_event_create_3", "unetmm_flow_add_3",
+    "libunetmm_7", "unetmm_event_create_3", "unetmm_export_key_3",
+    "unetmm_flow_add_3",
     "unetmm_prefetch_3", "unetmm_register_3", "unetmm_sem_home_3",
     "unetmm_send_frame_3", "unetmm_stream_3", "unetmm_udma_to_3",
     "unetmm_utlb_configure_3", "unetmm_window_open_3",

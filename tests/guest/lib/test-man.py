@@ -22,7 +22,7 @@ def read(*path):
 def functions():
     """The public functions, and those of them that inline.h has too."""
     headers = ["libunetmm.h"] + ["libunetmm/" + name + ".h" for name in
-                                 ("vmmc", "window", "counter", "sync", "frame")]
+                                 ("vmmc", "key", "window", "counter", "sync", "frame")]
     text = "".join(read("guest-lib", "include", name) for name in headers)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     public = set(re.findall(r"^[a-z][\w ]*?[ *]+(unetmm_\w+)\(", text,
@@ -31,7 +31,7 @@ def functions():
                              r"#define.*(\\\n.*)*|\{ sizeof.*", "", text)
     inline = "".join(read("guest-lib", "include", "libunetmm", name)
                      for name in ("inline.h", "inline_remote.h",
-                                  "inline_frame.h"))
+                                  "inline_key.h", "inline_frame.h"))
     return public, set(re.findall(r"^UNETMM_FAST_ [\w ]+?[ *]+(unetmm_\w+)\(",
                                   inline, flags=re.M))
 

@@ -158,6 +158,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_CAP_SYSBUF       0x00000080u /* policy redirect, credits */
 #define UNETMM_CAP_ETHERNET     0x00000100u /* raw endpoints, flows */
 #define UNETMM_CAP_BACKUP       0x00000200u /* policy backup, its ring */
+#define UNETMM_CAP_KEYED        0x00000400u /* operations by key */
 #define UNETMM_CAP_IMMEDIATE    0x00000800u /* SQE_F_IMM, EP_F_NO_INLINE */
 
 #define UNETMM_STATUS_LINK      0x00000001u
@@ -318,10 +319,10 @@ struct unetmm_sqe {
     unetmm_u8 nsegs;            /* 0..UNETMM_MAX_SEGS; 0 with INLINE */
     unetmm_u8 inline_len;       /* 0..UNETMM_MAX_INLINE; 0 without INLINE */
     unetmm_le16 channel;        /* local channel number; 0 for CONTROL */
-    unetmm_le16 rsvd0;          /* MBZ */
+    unetmm_le16 region;         /* KEYED: the peer's region; else MBZ */
     unetmm_le64 cookie;         /* returned in the completion */
     unetmm_le32 imm;            /* NOTIFY, IMM: for the peer; COUNT; or MBZ */
-    unetmm_le32 handle;         /* one-sided: the import; else MBZ */
+    unetmm_le32 handle;         /* one-sided: import or key; else MBZ */
     unetmm_le64 remote;         /* one-sided: offset; CONTROL: MAC; else MBZ */
     union {
         struct unetmm_seg seg[UNETMM_SQE_SEGS];
@@ -362,11 +363,17 @@ struct unetmm_sqe {
 #define UNETMM_SQE_F_NOTIFY     0x04    /* WRITE: a notification, with imm */
 #define UNETMM_SQE_F_COUNT      0x08    /* WRITE: event counter imm, +1 */
 /*
+ * One-sided, without an import: `region` and `handle` are number and key of the
+ * peer's region, which has REGION_F_KEYED, and `remote` is an address in the
+ * peer's space.
+ */
+#define UNETMM_SQE_F_KEYED      0x10
+/*
  * SEND on a reliable channel: the completion there has imm.  WRITE: when it has
  * been placed, there is a CQE_WRITTEN, which takes a free buffer with it.
  */
 #define UNETMM_SQE_F_IMM        0x20
-#define UNETMM_SQE_F_ALL        0x2f
+#define UNETMM_SQE_F_ALL        0x3f
 
 /* Free queue: one buffer an entry */
 struct unetmm_fqe {
@@ -450,7 +457,8 @@ struct unetmm_cqe {
 #define UNETMM_ST_REMOTE_MEMORY 22      /* the peer's memory is not there */
 #define UNETMM_ST_OVERRUN       23      /* stores came faster than they went */
 #define UNETMM_ST_REMOTE_COUNTER 24     /* no such event counter for us */
-#define UNETMM_NUM_ST           25
+#define UNETMM_ST_BAD_KEYS      25      /* reliable: the peer guessed at keys */
+#define UNETMM_NUM_ST           26
 
 /* ---- Commands ----------------------------------------------------------- */
 
@@ -606,7 +614,8 @@ struct unetmm_cmd_region {
 
 #define UNETMM_REGION_F_NOTIFY  0x01    /* writes that ask for it notify */
 #define UNETMM_REGION_F_REDIRECT 0x02   /* parts of it may be moved */
-#define UNETMM_REGION_F_ALL     0x03
+#define UNETMM_REGION_F_KEYED   0x04    /* peers with its key need no import */
+#define UNETMM_REGION_F_ALL     0x07
 
 /*
  * Moves a part of a region to another place of the space, or back.  BEGIN: the
@@ -1132,7 +1141,8 @@ struct unetmm_notify {
     X(drop_backup_size, E, "packets dropped: longer than that buffer") \
     X(drop_backup_report, E, "packets dropped: fault ring full") \
     X(tlb_too_small, E, "transfers ended: more pages than the TLB has room") \
-    X(rel_imms,         E, "WRITEs with an immediate that took a buffer")
+    X(rel_imms,         E, "WRITEs with an immediate that took a buffer") \
+    X(rel_bad_keys,     E, "operations by key rejected: no such region and key")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

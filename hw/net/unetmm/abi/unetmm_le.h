@@ -60,7 +60,7 @@ static inline void unetmm_le_backup(struct unetmm_backup *b)
 static inline void unetmm_le_sqe(struct unetmm_sqe *s)
 {
     s->channel = le16_to_cpu(s->channel);
-    s->rsvd0 = le16_to_cpu(s->rsvd0);
+    s->region = le16_to_cpu(s->region);
     s->cookie = le64_to_cpu(s->cookie);
     s->imm = le32_to_cpu(s->imm);
     s->handle = le32_to_cpu(s->handle);

@@ -61,13 +61,14 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 /*
  * One-sided operations, packets of the same numbering.  `handle` is the number
  * of the region and `offset` its key; `remote` is the first byte's place in the
- * region.  A request (READ, ATOMIC) is taken only in its turn, and is over for
- * its sender when the ANSWER has come, whatever an ACK says: it is sent again
- * until then, and answered again; an ANSWER is an acknowledgement of all before
- * and of its request.  VOID takes the place of a packet that is needed no more:
- * its message has ended in an error.  A packet that has been REJECTED at its
- * turn is not taken again with that number; VOID is.  (A request may be
- * REJECTED later too, when it is to be answered again.)
+ * region, or with F_KEYED its address in the region's space.  A request (READ,
+ * ATOMIC) is taken only in its turn, and is over for its sender when the
+ * ANSWER has come, whatever an ACK says: it is sent again until then, and
+ * answered again; an ANSWER is an acknowledgement of all before and of its
+ * request.  VOID takes the place of a packet that is needed no more: its
+ * message has ended in an error.  A packet that has been REJECTED at its turn
+ * is not taken again with that number; VOID is.  (A request may be REJECTED
+ * later too, when it is to be answered again.)
  */
 #define UNETMM_WIRE_WRITE       5       /* imm: see below */
 #define UNETMM_WIRE_READ        6       /* imm: UNETMM_READ_* */
@@ -93,8 +94,9 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 #define UNETMM_WIRE_F_NOTIFY    0x00000008u /* WRITE: only with LAST */
 #define UNETMM_WIRE_F_COUNT     0x00000010u /* as NOTIFY; not both */
 #define UNETMM_WIRE_F_CREDIT    0x00000020u /* ACK: handle is a limit */
+#define UNETMM_WIRE_F_KEYED     0x00000040u /* one-sided: by address */
 #define UNETMM_WIRE_F_IMM       0x00000100u /* SEND, WRITE: with LAST; imm */
-#define UNETMM_WIRE_F_ALL       0x0000013fu
+#define UNETMM_WIRE_F_ALL       0x0000017fu
 
 #define UNETMM_ACK_OK           0
 #define UNETMM_ACK_NOT_READY    1       /* psn again after `offset` us */
@@ -109,6 +111,12 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 #define UNETMM_WHY_RIGHT        5       /* not exported for that */
 #define UNETMM_WHY_MEMORY       6       /* its memory cannot be used */
 #define UNETMM_WHY_COUNTER      7       /* it gives no such event counter */
+
+/*
+ * Packets with F_KEYED and no such region, key and opt-in: the last of so many
+ * of one channel ends it.
+ */
+#define UNETMM_REL_BAD_KEYS     8
 
 /* Packets that may be on their way in one direction of a channel. */
 #define UNETMM_REL_WINDOW       64

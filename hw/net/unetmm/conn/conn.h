@@ -122,6 +122,8 @@ typedef struct UnetmmRelRx {
     uint32_t nxt;               /* the next packet to be taken */
     uint64_t have;              /* bit: nxt.., kept whole or `early` */
     uint64_t spoilt;            /* bit: of `have`, never to be in its place */
+    uint64_t wrong;             /* bit: nxt.., its key was wrong, and counted */
+    uint8_t bad_keys;           /* ever; fewer than UNETMM_REL_BAD_KEYS */
     bool landed;                /* a slot has been answered: go on */
     UnetmmQueued kept[UNETMM_REL_WINDOW];
     UnetmmRelEarly early[UNETMM_REL_WINDOW];

@@ -50,7 +50,7 @@ struct UnetmmDescriptor {
     uint8_t flags;
     uint8_t nsegs;
     uint8_t operands;           /* of an atomic, bytes */
-    uint16_t channel;
+    uint16_t channel, region;
     uint32_t handle, imm;
     uint32_t len;               /* of the message */
     uint64_t cookie;

@@ -72,7 +72,7 @@ static void rel_leave(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     unetmm_rel_ask_no_more(core, rel);
     rel->rx.refused = UNETMM_REL_WANT_NOTHING;
     rel->rx.refuse = false;
-    rel->rx.owed = 0;
+    rel->rx.owed = rel->rx.wrong = 0;
     rel->rx.why = rel->rx.late_why = 0;
     unetmm_engine_queue(core, ep);
 }

@@ -126,6 +126,11 @@ void unetmm_rel_close(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
 /* Nothing of it is left. */
 void unetmm_rel_delete(UnetmmCore *core, UnetmmRel *rel);
 
+/* packet/keyed.c */
+/* TAKEN: the header is that of an import's packet now; or REJECTED, ENDED. */
+UnetmmRelTake unetmm_rel_keyed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                               struct unetmm_frame *f);
+
 /* packet/msg.c */
 extern const UnetmmRelOp unetmm_rel_op_send;
 
@@ -238,10 +243,7 @@ UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
 
 /* packet/write.c */
 extern const UnetmmRelOp unetmm_rel_op_write;
-/*
- * Would the WRITE that arrives have at most UNETMM_MAX_MESSAGE bytes with this
- * packet?
- */
+/* Has the arriving WRITE at most UNETMM_MAX_MESSAGE bytes with this packet? */
 bool unetmm_rel_write_fits(const UnetmmRel *rel, const struct unetmm_frame *f);
 
 #endif /* UNETMM_PACKET_H */

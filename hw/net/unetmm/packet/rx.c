@@ -62,8 +62,10 @@ void unetmm_rel_keep_header(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 
 bool unetmm_rel_early_ok(const UnetmmRelEarly *e)
 {
+    /* One by key has an offset when it is kept. */
     return e->header.opcode < G_N_ELEMENTS(early_heads) &&
-           early_heads[e->header.opcode];
+           early_heads[e->header.opcode] &&
+           !(e->header.flags & UNETMM_WIRE_F_KEYED);
 }
 
 /* ---- Nothing but a number ----------------------------------------------- */
@@ -96,6 +98,7 @@ static void rel_step_on(UnetmmRel *rel)
 {
     rel->rx.have &= ~unetmm_rel_bit(rel->rx.nxt);
     rel->rx.spoilt &= ~unetmm_rel_bit(rel->rx.nxt);
+    rel->rx.wrong &= ~unetmm_rel_bit(rel->rx.nxt);
     rel->rx.nxt++;
     rel->rx.refused = UNETMM_REL_WANT_NOTHING;
     rel->rx.refuse = false;
@@ -237,25 +240,75 @@ static void rel_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
 }
 
+/* A packet by a wrong key, which the window and the credits allow. */
+static void rel_wrong_key(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                          const struct unetmm_frame *f)
+{
+    UnetmmRelRx *rx = &rel->rx;
+    enum unetmm_counter why = UNETMM_C_drop_rel_rejected;
+
+    if (rx->nxt - f->psn - 1 < UNETMM_REL_WINDOW) {
+        unetmm_rel_reject_late(core, rel, f->psn, UNETMM_WHY_REGION);
+    } else if (f->psn != rx->nxt) {
+        why = UNETMM_C_drop_rel_early;
+    } else if (rx->have & unetmm_rel_bit(f->psn)) {
+        why = UNETMM_C_drop_rel_again;
+    } else {
+        rx->why = rx->why ?: UNETMM_WHY_REGION;
+        trace_unetmm_rel_turn(ep->id, rel->channel, f->psn,
+                              UNETMM_REL_REJECTED);
+    }
+    unetmm_recv_drop(core, ep, why);
+    unetmm_rel_owe_ack(core, rel);
+}
+
+static void rel_in_window(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                          const struct unetmm_frame *f, const uint8_t *payload)
+{
+    if (rel->rx.nxt - f->psn - 1 < UNETMM_REL_WINDOW) {
+        rel_again(core, ep, rel, f);
+    } else if (f->psn != rel->rx.nxt) {
+        rel_early(core, ep, rel, f, payload);
+    } else {
+        rel_expected(core, ep, rel, f, payload);
+    }
+}
+
+static void rel_by_key(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                       const struct unetmm_frame *f, const uint8_t *payload)
+{
+    struct unetmm_frame by_offset = *f;
+
+    switch (unetmm_rel_keyed(core, ep, rel, &by_offset)) {
+    case UNETMM_REL_TAKEN:
+        rel_in_window(core, ep, rel, &by_offset, payload);
+        break;
+    case UNETMM_REL_REJECTED:
+        rel_wrong_key(core, ep, rel, f);
+        break;
+    default:
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_failed);
+        break;
+    }
+}
+
 static void rel_data(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                      const struct unetmm_frame *f, const uint8_t *payload)
 {
     UnetmmRelRx *rx = &rel->rx;
-    uint32_t ahead = f->psn - rx->nxt;
+    bool again = rx->nxt - f->psn - 1 < UNETMM_REL_WINDOW;
 
     if (rel->state != UNETMM_REL_OPEN) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_failed);
         unetmm_rel_owe_ack(core, rel);
-    } else if (rx->nxt - f->psn - 1 < UNETMM_REL_WINDOW) {
-        rel_again(core, ep, rel, f);
-    } else if (ahead >= UNETMM_REL_WINDOW) {
+    } else if (!again && f->psn - rx->nxt >= UNETMM_REL_WINDOW) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_window);
-    } else if (!unetmm_rel_granted(rel, f->psn)) {
+    } else if (!again && !unetmm_rel_granted(rel, f->psn)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_credit);
-    } else if (ahead) {
-        rel_early(core, ep, rel, f, payload);
+    } else if (f->flags & UNETMM_WIRE_F_KEYED) {
+        rel_by_key(core, ep, rel, f, payload);
     } else {
-        rel_expected(core, ep, rel, f, payload);
+        rel_in_window(core, ep, rel, f, payload);
     }
 }
 

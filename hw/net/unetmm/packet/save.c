@@ -147,7 +147,8 @@ static bool landing_write_ok(const UnetmmCore *core, const UnetmmRel *rel)
         return false;
     }
     region += rx->header.handle;
-    if (!region->live || region->key != rx->header.offset ||
+    if (!region->live || rx->header.flags & UNETMM_WIRE_F_KEYED ||
+        region->key != rx->header.offset ||
         region->space != core->eps[rel->ep].space ||
         rx->header.remote > region->length ||
         rx->len > region->length - rx->header.remote ||

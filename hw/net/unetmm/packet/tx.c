@@ -47,6 +47,7 @@ static void fill_target(const UnetmmRelMsg *m, struct unetmm_frame *f,
     f->handle = m->region;
     f->offset = m->key;
     f->remote = m->remote + at;
+    f->flags |= m->flags & UNETMM_SQE_F_KEYED ? UNETMM_WIRE_F_KEYED : 0;
 }
 
 static void fill_write(const UnetmmRelMsg *m, struct unetmm_frame *f,
@@ -122,10 +123,13 @@ bool unetmm_rel_request(const UnetmmRelMsg *m)
 static void rel_post_target(const UnetmmEp *ep, UnetmmRelMsg *m,
                             const UnetmmDescriptor *d)
 {
-    const UnetmmImport *import = &ep->imports[d->handle];
-
-    m->region = import->region;
-    m->key = import->key;
+    if (d->flags & UNETMM_SQE_F_KEYED) {
+        m->region = d->region;
+        m->key = d->handle;
+    } else {
+        m->region = ep->imports[d->handle].region;
+        m->key = ep->imports[d->handle].key;
+    }
     m->remote = d->remote;
 }
 

@@ -34,6 +34,7 @@ void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why)
 #define COUNT   UNETMM_WIRE_F_COUNT
 #define CREDIT  UNETMM_WIRE_F_CREDIT
 #define IMM     UNETMM_WIRE_F_IMM
+#define KEYED   UNETMM_WIRE_F_KEYED
 
 /* Members that may be nonzero, by opcode; 0: there is no such opcode. */
 static const struct {
@@ -47,10 +48,11 @@ static const struct {
                            .len = true },
     [UNETMM_WIRE_ACK] = { CRC | ASK | CREDIT, .psn = true, .offset = true,
                           .remote = true, .handle = true, .imm = true },
-    [UNETMM_WIRE_WRITE] = { CRC | LAST | ASK | NOTIFY | COUNT | IMM, true,
-                            true, true, true, true, true },
-    [UNETMM_WIRE_READ] = { CRC | ASK, true, true, true, true, true },
-    [UNETMM_WIRE_ATOMIC] = { CRC | ASK, true, true, true, true, true, true },
+    [UNETMM_WIRE_WRITE] = { CRC | LAST | ASK | NOTIFY | COUNT | IMM | KEYED,
+                            true, true, true, true, true, true },
+    [UNETMM_WIRE_READ] = { CRC | ASK | KEYED, true, true, true, true, true },
+    [UNETMM_WIRE_ATOMIC] = { CRC | ASK | KEYED, true, true, true, true, true,
+                             true },
     [UNETMM_WIRE_ANSWER] = { CRC, .psn = true, .len = true },
     [UNETMM_WIRE_VOID] = { CRC | ASK, .psn = true },
 };
@@ -62,6 +64,7 @@ static const struct {
 #undef COUNT
 #undef CREDIT
 #undef IMM
+#undef KEYED
 
 /* The end of a message, and one of the three; or the bytes to follow. */
 static bool recv_write_ok(const struct unetmm_frame *f)

@@ -407,6 +407,13 @@ static void rx_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
     unetmm_stream_u64(st, &rel->share.unlanded, "unlanded");
     unetmm_stream_u64(st, &rx->spoilt, "spoilt");
     unetmm_stream_bool(st, &rx->landed, "landed");
+    unetmm_stream_u64(st, &rx->wrong, "wrong");
+    unetmm_stream_u8(st, &rx->bad_keys, "bad_keys");
+    if ((rel->state == UNETMM_REL_OPEN ?
+         rx->bad_keys >= UNETMM_REL_BAD_KEYS ||
+         (rx->wrong && !rx->bad_keys) : rx->wrong)) {
+        unetmm_stream_refuse(st, "a channel with so many wrong keys has ended");
+    }
     if ((rel->share.unlanded | rx->spoilt) & ~rx->have ||
         rel->share.unlanded & rx->spoilt) {
         unetmm_stream_refuse(st, "a packet is in a slot that is not here");

@@ -71,20 +71,26 @@ static const struct {
     bool raw;                   /* raw endpoints have it, and no other */
 } tx_ops[] = {
 #define PLAIN (UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET)
+#define KEYED UNETMM_SQE_F_KEYED
     [UNETMM_OP_SEND] = { .flags = PLAIN | UNETMM_SQE_F_IMM },
     [UNETMM_OP_CONTROL] = { .flags = PLAIN },
     [UNETMM_OP_WRITE] = { .flags = PLAIN | UNETMM_SQE_F_NOTIFY |
-                                   UNETMM_SQE_F_COUNT | UNETMM_SQE_F_IMM,
+                                   UNETMM_SQE_F_COUNT | UNETMM_SQE_F_IMM |
+                                   KEYED,
                           .one_sided = true },
-    [UNETMM_OP_READ] = { .flags = UNETMM_SQE_F_QUIET, .one_sided = true },
-    [UNETMM_OP_FETCH_ADD] = { .flags = PLAIN, .must = UNETMM_SQE_F_INLINE,
-                              .operands = 8, .one_sided = true },
-    [UNETMM_OP_CMP_SWAP] = { .flags = PLAIN, .must = UNETMM_SQE_F_INLINE,
-                             .operands = 16, .one_sided = true },
+    [UNETMM_OP_READ] = { .flags = UNETMM_SQE_F_QUIET | KEYED,
+                         .one_sided = true },
+    [UNETMM_OP_FETCH_ADD] = { .flags = PLAIN | KEYED,
+                              .must = UNETMM_SQE_F_INLINE, .operands = 8,
+                              .one_sided = true },
+    [UNETMM_OP_CMP_SWAP] = { .flags = PLAIN | KEYED,
+                             .must = UNETMM_SQE_F_INLINE, .operands = 16,
+                             .one_sided = true },
     [UNETMM_OP_FENCE] = { .flags = UNETMM_SQE_F_QUIET, .must = 0,
                           .bare = true },
     [UNETMM_OP_FRAME] = { .flags = PLAIN, .raw = true },
 #undef PLAIN
+#undef KEYED
 };
 
 /* `imm` has one meaning. */
@@ -118,7 +124,8 @@ static bool tx_fields_ok(const UnetmmCore *core, const UnetmmEp *ep,
     if (op >= G_N_ELEMENTS(tx_ops) || !tx_ops[op].flags ||
         (tx_ops[op].bare && sqe->nsegs) ||
         sqe->flags & ~tx_ops[op].flags || tx_ops[op].must & ~sqe->flags ||
-        tx_ops[op].raw != ep->raw || sqe->rsvd0 ||
+        tx_ops[op].raw != ep->raw ||
+        (sqe->region && !(sqe->flags & UNETMM_SQE_F_KEYED)) ||
         !(ep->raw ? core->tables->frames->imm_ok(sqe->imm) :
           tx_imm_ok(sqe->flags, sqe->imm)) ||
         (sqe->handle && !tx_ops[op].one_sided) ||
@@ -203,6 +210,10 @@ static uint8_t tx_one_sided(UnetmmCore *core, UnetmmEp *ep,
     }
     if (d->opcode == UNETMM_OP_READ && !d->len) {
         return UNETMM_ST_BAD_DESC;
+    }
+    if (d->flags & UNETMM_SQE_F_KEYED) {
+        /* The peer alone knows if this is right. */
+        return UNETMM_ST_OK;
     }
     return channel->ops->allows(core, ep, d) ? UNETMM_ST_OK :
            UNETMM_ST_BAD_IMPORT;
@@ -319,6 +330,7 @@ static bool tx_fetch(UnetmmCore *core, UnetmmEp *ep)
     d->cookie = sqe.cookie;
     d->remote = sqe.remote;
     d->handle = sqe.handle;
+    d->region = sqe.region;
     d->imm = sqe.imm;
     tx->slots = MIN(1 + extra, filled);
     if (tx->slots < 1 + extra) {

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Operations by key: on a peer's memory without an import.
+ * Part of libunetmm.h, which includes it.
+ *
+ * The exporter gives a key away, in a message for example.  A peer with the key and a
+ * reliable channel to an endpoint of the exporter's context uses the memory by the
+ * exporter's own addresses.
+ */
+#ifndef LIBUNETMM_KEY_H
+#define LIBUNETMM_KEY_H
+
+#include <libunetmm.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * The key of an export with UNETMM_EXPORT_KEYED or UNETMM_EXPORT_WHOLE, and the
+ * address that peers use for its first byte, which is its address here.  -ENOENT: no
+ * such export, or exported without these.
+ */
+int unetmm_export_key(struct unetmm_ctx *ctx, uint64_t id, uint64_t *key,
+                      uint64_t *base);
+
+/*
+ * unetmm_write() and the others, of vmmc.h, with a channel, a key and an address of
+ * the peer's in place of an import and an offset.  The peer checks key, address and
+ * rights: a wrong key or an export that has ended is UNETMM_ST_REVOKED in the
+ * completion, other statuses as with an import.  A channel ends when wrong keys were
+ * used on it UNETMM_BAD_KEYS times.
+ *
+ * -ENOENT: no such channel.  -EINVAL: also, not a key.  Others as there.
+ */
+int unetmm_write_key(struct unetmm_ep *ep, unsigned channel, uint64_t key,
+                     uint64_t remote_addr, const void *buf, size_t len,
+                     uint32_t imm, uint64_t user_data, unsigned flags);
+
+int unetmm_writev_key(struct unetmm_ep *ep, unsigned channel, uint64_t key,
+                      uint64_t remote_addr, const struct iovec *iov,
+                      unsigned n, uint32_t imm, uint64_t user_data,
+                      unsigned flags);
+
+int unetmm_read_key(struct unetmm_ep *ep, unsigned channel, uint64_t key,
+                    uint64_t remote_addr, void *buf, size_t len,
+                    uint64_t user_data, unsigned flags);
+
+int unetmm_readv_key(struct unetmm_ep *ep, unsigned channel, uint64_t key,
+                     uint64_t remote_addr, const struct iovec *iov,
+                     unsigned n, uint64_t user_data, unsigned flags);
+
+int unetmm_fetch_add_key(struct unetmm_ep *ep, unsigned channel, uint64_t key,
+                         uint64_t remote_addr, uint64_t add,
+                         uint64_t user_data, unsigned flags);
+
+int unetmm_cmp_swap_key(struct unetmm_ep *ep, unsigned channel, uint64_t key,
+                        uint64_t remote_addr, uint64_t compare, uint64_t swap,
+                        uint64_t user_data, unsigned flags);
+
+#define UNETMM_BAD_KEYS         8u
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LIBUNETMM_KEY_H */

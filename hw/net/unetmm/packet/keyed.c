@@ -1,0 +1,64 @@
+/*
+ * unetmm: reliable channels: operations by key
+ *
+ * A packet with F_KEYED has an address in the region's space in place of an
+ * offset, and its process had no import.  Both are looked at here, once, when
+ * the packet arrives: from then on its header is that of an import's packet.
+ *
+ * A key can be guessed, so a wrong one counts: once for each packet number,
+ * also for a packet before its turn, which would else be a free guess; and each
+ * time for a request that is to be answered again.  The last of
+ * UNETMM_REL_BAD_KEYS ends the channel.  A number whose key was wrong is not
+ * looked at again: only a VOID takes its place.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "packet.h"
+
+/* The region of number and key, if its exporter has allowed keys; or NULL. */
+static const UnetmmRegion *keyed_region(const UnetmmCore *core,
+                                        const UnetmmEp *ep,
+                                        const struct unetmm_frame *f)
+{
+    const UnetmmRegion *region = unetmm_region_find(core, ep->space, f->handle,
+                                                    f->offset);
+
+    return region && region->flags & UNETMM_REGION_F_KEYED ? region : NULL;
+}
+
+static UnetmmRelTake keyed_wrong(UnetmmCore *core, UnetmmEp *ep,
+                                  UnetmmRel *rel)
+{
+    unetmm_count(core, ep, UNETMM_C_rel_bad_keys, 1);
+    if (++rel->rx.bad_keys < UNETMM_REL_BAD_KEYS) {
+        return UNETMM_REL_REJECTED;
+    }
+    unetmm_rel_fail(core, ep, rel, NULL, UNETMM_ST_BAD_KEYS,
+                    UNETMM_WHY_REGION);
+    return UNETMM_REL_ENDED;
+}
+
+UnetmmRelTake unetmm_rel_keyed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                                struct unetmm_frame *f)
+{
+    bool again = rel->rx.nxt - f->psn - 1 < UNETMM_REL_WINDOW;
+    const UnetmmRegion *region;
+
+    if (again && f->opcode != UNETMM_WIRE_READ) {
+        /* Nothing is done with its region any more. */
+        return UNETMM_REL_TAKEN;
+    }
+    if (!again && rel->rx.wrong & unetmm_rel_bit(f->psn)) {
+        return UNETMM_REL_REJECTED;
+    }
+    region = keyed_region(core, ep, f);
+    if (!region) {
+        rel->rx.wrong |= again ? 0 : unetmm_rel_bit(f->psn);
+        return keyed_wrong(core, ep, rel);
+    }
+    /* An address before the region wraps, and is beyond its end. */
+    f->remote -= region->addr;
+    f->flags &= ~UNETMM_WIRE_F_KEYED;
+    return UNETMM_REL_TAKEN;
+}

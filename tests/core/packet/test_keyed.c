@@ -1,0 +1,368 @@
+/*
+ * unetmm: operations by key: descriptors, packets both ways, wrong keys
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "peer.h"
+
+#define REGION      7
+#define KEY         0x0badcafeu
+#define AT          (PEER_PAGE(20) + 40)    /* the region's first byte ... */
+#define LENGTH      9000                    /* ... and how many */
+#define LAST        UNETMM_WIRE_F_LAST
+#define ASK         UNETMM_WIRE_F_ASK
+#define KEYED       UNETMM_WIRE_F_KEYED
+
+/* The peer's scene, with a region that has opted in. */
+static void open_keyed(Fix *f)
+{
+    peer_open(f);
+    assert_int_equal(fake_region(f->s1, REGION, KEY, AT, LENGTH,
+                                 UNETMM_RIGHT_ALL, UNETMM_REGION_F_KEYED |
+                                 UNETMM_REGION_F_NOTIFY), UNETMM_CS_OK);
+}
+
+/* ---- Sent ---------------------------------------------------------------- */
+
+static struct unetmm_sqe by_key(uint8_t op, uint32_t len, uint64_t remote)
+{
+    struct unetmm_sqe s = peer_sqe(op, 0, len, remote, 9);
+
+    s.flags = UNETMM_SQE_F_KEYED;
+    s.region = 0xabcd;
+    s.handle = 0x12345678;
+    return s;
+}
+
+#define BAD(change, why) do { \
+        struct unetmm_sqe s = by_key(UNETMM_OP_WRITE, 100, AT); \
+        change; \
+        peer_post(f, s); \
+        fake_expect(&f->a, UNETMM_CQE_SENT, why, 9); \
+        fake_expect_none(&f->a); \
+        peer_silence(f); \
+    } while (0)
+
+static void test_descriptors(void **state)
+{
+    Fix *f = *state;
+
+    peer_open(f);
+    BAD(s.channel = FIX_WIRE, UNETMM_ST_BAD_CHANNEL);
+    BAD(s.channel = 9, UNETMM_ST_BAD_CHANNEL);
+    BAD(s.channel = 0xffff, UNETMM_ST_BAD_CHANNEL);
+    BAD(s.imm = 1, UNETMM_ST_BAD_DESC);
+    BAD((s.opcode = UNETMM_OP_SEND, s.region = 0, s.handle = 0, s.remote = 0),
+        UNETMM_ST_BAD_DESC);
+    BAD((s.opcode = UNETMM_OP_FENCE, s.nsegs = 0, s.region = 0, s.handle = 0,
+         s.remote = 0), UNETMM_ST_BAD_DESC);
+    BAD((s.opcode = UNETMM_OP_READ, s.nsegs = 0), UNETMM_ST_BAD_DESC);
+    BAD((s.opcode = UNETMM_OP_READ, s.flags |= UNETMM_SQE_F_COUNT),
+        UNETMM_ST_BAD_DESC);
+    BAD((s.flags |= UNETMM_SQE_F_NOTIFY | UNETMM_SQE_F_COUNT),
+        UNETMM_ST_BAD_DESC);
+    BAD(s.opcode = UNETMM_OP_FETCH_ADD, UNETMM_ST_BAD_DESC);
+    /* The number of a region without the flag is nothing's. */
+    BAD((s.flags = 0, s.handle = PEER_IMPORT, s.remote = 0),
+        UNETMM_ST_BAD_DESC);
+}
+
+/* Number, key and address are in each packet; no import is needed. */
+static void test_packets(void **state)
+{
+    Fix *f = *state;
+
+    peer_open(f);
+    fake_import_clear(&f->a, PEER_IMPORT);
+    fake_fill(f->s1, PEER_PAGE(0), 2500, 3);
+    peer_post(f, by_key(UNETMM_OP_WRITE, 2500, UINT64_MAX - 1200));
+    for (uint32_t i = 0; i < 3; i++) {
+        PeerFrame p = peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY + i);
+
+        assert_int_equal(p.h.handle, 0xabcd);
+        assert_int_equal(p.h.offset, 0x12345678);
+        /* An address that wraps is the peer's to refuse. */
+        assert_int_equal(p.h.remote, UINT64_MAX - 1200 + i * 1000);
+        assert_int_equal(p.h.flags, i < 2 ? KEYED : KEYED | LAST | ASK);
+    }
+    peer_ack(f, PEER_MY + 3, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 9);
+    peer_post(f, by_key(UNETMM_OP_READ, 800, AT));
+    assert_int_equal(peer_expect(f, UNETMM_WIRE_READ, PEER_MY + 3).h.flags,
+                     KEYED);
+}
+
+/* ---- Received ------------------------------------------------------------ */
+
+static struct unetmm_frame packet(uint8_t opcode, uint32_t psn, uint32_t key,
+                                  uint64_t remote)
+{
+    return (struct unetmm_frame) {
+        .opcode = opcode, .psn = PEER_YOURS + psn, .handle = REGION,
+        .offset = key, .remote = remote,
+        .flags = KEYED | (opcode == UNETMM_WIRE_WRITE ? LAST : 0) |
+                 (opcode == UNETMM_WIRE_WRITE ? ASK : 0),
+        .imm = opcode == UNETMM_WIRE_READ ? 8 :
+               opcode == UNETMM_WIRE_ATOMIC ? UNETMM_ATOMIC_ADD : 0,
+    };
+}
+
+static void give_write(Fix *f, uint32_t psn, uint32_t key, uint64_t remote,
+                       const char *text)
+{
+    peer_give(f, packet(UNETMM_WIRE_WRITE, psn, key, remote), text,
+              strlen(text));
+}
+
+static void expect_text(Fix *f, uint64_t at, const char *text)
+{
+    char got[16] = "";
+
+    fake_load(f->s1, at, got, strlen(text));
+    assert_string_equal(got, text);
+}
+
+static void rejected(Fix *f, uint32_t psn, uint32_t why)
+{
+    peer_expect_ack(f, PEER_YOURS + psn, 0, UNETMM_ACK_REJECTED, why);
+    peer_silence(f);
+}
+
+static uint64_t bad_keys(Fix *f)
+{
+    return fake_counter(&f->h, UNETMM_C_rel_bad_keys);
+}
+
+static void test_placed(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_frame h;
+    uint64_t one = cpu_to_le64(1);
+    struct unetmm_cqe cqe;
+    PeerFrame p;
+
+    open_keyed(f);
+    give_write(f, 0, KEY, AT + 100, "first");
+    expect_text(f, AT + 100, "first");
+    peer_expect_ack(f, PEER_YOURS + 1, 0, 0, 0);
+    /* The notification has the offset. */
+    h = packet(UNETMM_WIRE_WRITE, 1, KEY, AT + 200);
+    h.flags |= UNETMM_WIRE_F_NOTIFY;
+    h.imm = 5;
+    peer_give(f, h, "second", 6);
+    cqe = fake_expect(&f->a, UNETMM_CQE_NOTIFY, 0, REGION + 0x7000);
+    assert_int_equal(cqe.notify.offset, 200);
+    peer_expect_ack(f, PEER_YOURS + 2, 0, 0, 0);
+    peer_give(f, packet(UNETMM_WIRE_READ, 2, KEY, AT + 200), NULL, 0);
+    fix_settle(f);
+    p = peer_expect(f, UNETMM_WIRE_ANSWER, PEER_YOURS + 2);
+    assert_memory_equal(p.data, "second", 6);
+    peer_give(f, packet(UNETMM_WIRE_ATOMIC, 3, KEY, PEER_PAGE(21)), &one, 8);
+    peer_expect(f, UNETMM_WIRE_ANSWER, PEER_YOURS + 3);
+    /* Once more: it is told, and not done. */
+    peer_give(f, packet(UNETMM_WIRE_ATOMIC, 3, KEY, PEER_PAGE(21)), &one, 8);
+    peer_expect(f, UNETMM_WIRE_ANSWER, PEER_YOURS + 3);
+    peer_expect_ack(f, PEER_YOURS + 4, 0, 0, 0);
+    peer_give(f, packet(UNETMM_WIRE_READ, 2, KEY, AT + 200), NULL, 0);
+    peer_expect(f, UNETMM_WIRE_ANSWER, PEER_YOURS + 2);
+    peer_expect_ack(f, PEER_YOURS + 4, 0, 0, 0);
+    assert_int_equal(bad_keys(f), 0);
+}
+
+/* Before its turn, in place at once; of two to one place the second stays. */
+static void test_early(void **state)
+{
+    Fix *f = *state;
+
+    open_keyed(f);
+    give_write(f, 1, KEY, AT + 300, "new");
+    peer_expect_ack(f, PEER_YOURS, 1, 0, 0);
+    give_write(f, 0, KEY, AT + 300, "old");
+    peer_expect_ack(f, PEER_YOURS + 2, 0, 0, 0);
+    expect_text(f, AT + 300, "new");
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_trimmed), 1);
+}
+
+static void test_range(void **state)
+{
+    Fix *f = *state;
+    static const uint64_t beyond[] = {
+        AT - 1, AT + LENGTH - 2, AT + LENGTH, 0, 100, UINT64_MAX - 1,
+        0xffff800000000000ull,
+    };
+
+    open_keyed(f);
+    for (uint32_t i = 0; i < G_N_ELEMENTS(beyond); i++) {
+        give_write(f, i, KEY, beyond[i], "xyz");
+        rejected(f, i, UNETMM_WHY_RANGE);
+        peer_void(f, PEER_YOURS + i, 0);
+    }
+    give_write(f, G_N_ELEMENTS(beyond), KEY, AT + LENGTH - 3, "end");
+    peer_expect_ack(f, PEER_YOURS + G_N_ELEMENTS(beyond) + 1, 0, 0, 0);
+    /* An address that is nothing's is no guess. */
+    assert_int_equal(bad_keys(f), 0);
+}
+
+static void count_to(Fix *f, uint32_t n)
+{
+    assert_int_equal(bad_keys(f), n);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_failed),
+                     n == UNETMM_REL_BAD_KEYS);
+}
+
+/* The last of them ends the channel, for both sides. */
+static void test_guesses(void **state)
+{
+    Fix *f = *state;
+    const struct unetmm_cmd_channel how = {
+        .mtu = PEER_MTU, .send_psn = PEER_MY, .recv_psn = PEER_YOURS,
+        .flags = UNETMM_CHANNEL_F_TELL,
+    };
+    uint32_t i;
+
+    open_keyed(f);
+    fake_channel_rel(&f->a, PEER_CH, fake_peer_mac, PEER_EP, PEER_CH, &how);
+    for (i = 0; i + 1 < UNETMM_REL_BAD_KEYS; i++) {
+        give_write(f, i, KEY + 1 + i, AT, "bad");
+        rejected(f, i, UNETMM_WHY_REGION);
+        count_to(f, i + 1);
+        /* Sent again, also with the right one: it has had its try. */
+        give_write(f, i, KEY, AT, "bad");
+        rejected(f, i, UNETMM_WHY_REGION);
+        count_to(f, i + 1);
+        peer_void(f, PEER_YOURS + i, 0);
+    }
+    give_write(f, i, KEY ^ 1, AT, "bad");
+    peer_expect_ack(f, PEER_YOURS + i, 0, UNETMM_ACK_FAILED,
+                    UNETMM_WHY_REGION);
+    fake_expect(&f->a, UNETMM_CQE_CLOSED, UNETMM_ST_BAD_KEYS, 0);
+    count_to(f, UNETMM_REL_BAD_KEYS);
+    give_write(f, i, KEY, AT, "bad");
+    peer_expect_ack(f, PEER_YOURS + i, 0, UNETMM_ACK_FAILED,
+                    UNETMM_WHY_REGION);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_writes), 0);
+    count_to(f, UNETMM_REL_BAD_KEYS);
+}
+
+/* Many at a time are not more tries: one before its turn counts, too. */
+static void test_guesses_early(void **state)
+{
+    Fix *f = *state;
+
+    open_keyed(f);
+    for (uint32_t i = 1; i < UNETMM_REL_BAD_KEYS; i++) {
+        give_write(f, i, KEY + i, AT, "bad");
+        peer_expect_ack(f, PEER_YOURS, 0, 0, 0);
+        give_write(f, i, KEY, AT, "bad");
+        peer_expect_ack(f, PEER_YOURS, 0, 0, 0);
+        count_to(f, i);
+    }
+    /* In its turn it is rejected for the same number, not counted again. */
+    peer_void(f, PEER_YOURS, 0);
+    give_write(f, 1, KEY + 1, AT, "bad");
+    rejected(f, 1, UNETMM_WHY_REGION);
+    count_to(f, UNETMM_REL_BAD_KEYS - 1);
+    give_write(f, 40, KEY + 1, AT, "bad");
+    count_to(f, UNETMM_REL_BAD_KEYS);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_writes), 0);
+}
+
+/* A request that has been answered may not be used to guess, either. */
+static void test_guesses_again(void **state)
+{
+    Fix *f = *state;
+    uint32_t i;
+
+    open_keyed(f);
+    peer_give(f, packet(UNETMM_WIRE_READ, 0, KEY, AT), NULL, 0);
+    fix_settle(f);
+    peer_expect(f, UNETMM_WIRE_ANSWER, PEER_YOURS);
+    for (i = 1; i < UNETMM_REL_BAD_KEYS; i++) {
+        peer_give(f, packet(UNETMM_WIRE_READ, 0, KEY + i, AT), NULL, 0);
+        peer_expect_ack(f, PEER_YOURS, 0, UNETMM_ACK_REJECTED,
+                        UNETMM_WHY_REGION);
+        peer_expect_ack(f, PEER_YOURS + 1, 0, 0, 0);
+        count_to(f, i);
+    }
+    peer_give(f, packet(UNETMM_WIRE_READ, 0, KEY + i, AT), NULL, 0);
+    count_to(f, UNETMM_REL_BAD_KEYS);
+}
+
+/* Its own key does not open a region whose exporter has not opted in. */
+static void test_not_opted_in(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_frame h = packet(UNETMM_WIRE_WRITE, 0, PEER_KEY, PEER_AT);
+
+    open_keyed(f);
+    h.handle = PEER_REGION;
+    peer_give(f, h, "bad", 3);
+    rejected(f, 0, UNETMM_WHY_REGION);
+    count_to(f, 1);
+    peer_void(f, PEER_YOURS, 0);
+    /* By its offset, as an import has it, it can be used; so can ours. */
+    h.psn++;
+    h.flags &= ~KEYED;
+    h.remote = 10;
+    peer_give(f, h, "by offset", 9);
+    peer_expect_ack(f, PEER_YOURS + 2, 0, 0, 0);
+    expect_text(f, PEER_AT + 10, "by offset");
+    h.psn++;
+    h.handle = REGION;
+    h.offset = KEY;
+    peer_give(f, h, "ours", 4);
+    peer_expect_ack(f, PEER_YOURS + 3, 0, 0, 0);
+    expect_text(f, AT + 10, "ours");
+}
+
+/* The rights are the export's. */
+static void test_rights(void **state)
+{
+    Fix *f = *state;
+
+    peer_open(f);
+    fake_region(f->s1, REGION, KEY, AT, LENGTH, UNETMM_RIGHT_READ,
+                UNETMM_REGION_F_KEYED);
+    give_write(f, 0, KEY, AT, "bad");
+    rejected(f, 0, UNETMM_WHY_RIGHT);
+    count_to(f, 0);
+}
+
+/* Other packets have no region. */
+static void test_malformed(void **state)
+{
+    Fix *f = *state;
+    static const uint8_t others[] = {
+        UNETMM_WIRE_SEND, UNETMM_WIRE_ACK, UNETMM_WIRE_ANSWER,
+        UNETMM_WIRE_VOID, UNETMM_WIRE_DATAGRAM,
+    };
+
+    open_keyed(f);
+    for (uint32_t i = 0; i < G_N_ELEMENTS(others); i++) {
+        struct unetmm_frame h = { .opcode = others[i], .flags = KEYED,
+                                  .psn = i < 4 ? PEER_YOURS : 0 };
+
+        peer_give(f, h, NULL, 0);
+        assert_int_equal(fake_counter(&f->h, UNETMM_C_drop_malformed), i + 1);
+    }
+    peer_silence(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        fix_test(test_descriptors),
+        fix_test(test_packets),
+        fix_test(test_placed),
+        fix_test(test_early),
+        fix_test(test_range),
+        fix_test(test_guesses),
+        fix_test(test_guesses_early),
+        fix_test(test_guesses_again),
+        fix_test(test_not_opted_in),
+        fix_test(test_rights),
+        fix_test(test_malformed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
