@@ -33,6 +33,10 @@ RATES = {"1": 10**9, "10": 10**10, "25": 25 * 10**9, "40": 4 * 10**10,
          "100": 10**11}
 # Sources whose absent pages somebody brings in while a message waits
 BRING_IN = ("tlb", "shadow", "odp")
+# Sources that translate at the time of use, and more memory than the TLB covers
+MISSING = ("tlb", "utlb", "shadow", "odp")
+MISS_MEMORY = "16m"
+LOSS_PER_MILLION = 10000
 PINNED = os.path.join(os.path.dirname(vm.SCRIPTS), "tests", "lockstep",
                       "figures.json")
 # A change of more than that has to be acknowledged, with --update.
@@ -88,7 +92,18 @@ def full_runs():
                  if policy in ("drop", "skip") or source in BRING_IN]
         runs.append(("unetmm-bw", f"--source {source}",
                      "--size 64k --count 500"))
+    # Each message has a buffer of its own, in more memory than the TLB covers:
+    # misses (tlb, utlb), absent entries (shadow), page faults (odp).
+    runs += [("unetmm-pingpong", f"--source {source} --memory {MISS_MEMORY}",
+              "--size 8,4k --count 1000") for source in MISSING]
     return runs + bench.vmmc_runs(500, 500, False)
+
+
+def lossy_runs():
+    """On reliable channels, which send again."""
+    return [("unetmm-pingpong", "--poll --reliable", "--size 8,4k --count 2000"),
+            ("unetmm-bw", "--source pinned --reliable --frame 64k",
+             "--size 64k --count 2000")]
 
 
 def card_rows(options):
@@ -105,18 +120,40 @@ def card_rows(options):
     return slow
 
 
+def lossy_rows(options):
+    """One frame in a hundred is lost, each time the same ones."""
+    rows = tool_rows(options, lossy_runs(), [],
+                     f",x-seed=1,x-loss={LOSS_PER_MILLION}")
+    return [{**row, "mode": f"{row['mode']}, 1 % lost",
+             "loss": LOSS_PER_MILLION / 1e6} for row in rows]
+
+
 def card_run(options, words):
-    """One run of both guests."""
+    """The tools' rows, in one run of both guests."""
+    return tool_rows(options, short_runs() if options.short else full_runs(),
+                     words)
+
+
+def tool_mode(row):
+    """A tool's mode, with the policy and the memory where they are not the default."""
+    words = [bench.source_mode(row)]
+    if row.get("policy", "skip") != "skip":
+        words.append(row["policy"])
+    if row.get("memory"):
+        words.append(f"{row['memory'] >> 20} MiB of buffers")
+    return ", ".join(words)
+
+
+def tool_rows(options, runs, words, properties=""):
+    """Rows of (tool, arguments of both sides, those of the client)."""
     serve = HEAD + bench.SERVE_HELLO
     use = HEAD + bench.HELLO
-    for service, (tool, both, mine) in enumerate(
-            short_runs() if options.short else full_runs(), 1):
+    for service, (tool, both, mine) in enumerate(runs, 1):
         serve += f"{tool} --listen --service {service} {both} >/dev/null\n"
         use += f"{tool} {MAC_A} --service {service} {both} {mine} --json\n"
     text = two_guests(options, serve, use, words=[
-        "--device-opts", f"user-mtu={bench.USER_MTU}", *words])
-    return [{**row, "mode": bench.source_mode(row)}
-            for row in bench.json_rows(text)]
+        "--device-opts", f"user-mtu={bench.USER_MTU}{properties}", *words])
+    return [{**row, "mode": tool_mode(row)} for row in bench.json_rows(text)]
 
 
 def nic_rows(options, name):
@@ -215,6 +252,7 @@ def measure(options):
     """All rows."""
     jobs = [("unetmm", lambda: card_rows(options))]
     if not options.short:
+        jobs.append(("unetmm with losses", lambda: lossy_rows(options)))
         jobs += [(f"sockets over {name}",
                   lambda name=name: nic_rows(options, name))
                  for name in ("unetmm", *NICS)]
