@@ -205,6 +205,12 @@ static bool take_request(struct umfi_conn *conn, const struct message *m)
     if (!info) {
         return false;
     }
+    /* libfabric sets it in the result of fi_getinfo(); ofi_rxm reads it in both. */
+    info->fabric_attr->prov_name = strdup(UMFI_NAME);
+    if (!info->fabric_attr->prov_name) {
+        fi_freeinfo(info);
+        return false;
+    }
     info->handle = &conn->fid;
     conn->requested = true;
     umfi_eq_push(pep->eq, FI_CONNREQ, &pep->fid.fid, 0, info, m->data,
