@@ -168,9 +168,14 @@ static void let_go(struct unetmm_ctx *ctx, struct unetmm_utlb_exported *one)
 
 int unetmm_utlb_export(struct unetmm_ctx *ctx, struct unetmm_export *export)
 {
-    struct unetmm_utlb_exported *exported = sys_calloc(1, sizeof(*exported));
+    struct unetmm_utlb_exported *exported;
     int ret;
 
+    /* It could not be pinned. */
+    if (export->flags & UNETMM_EXPORT_WHOLE) {
+        return -EOPNOTSUPP;
+    }
+    exported = sys_calloc(1, sizeof(*exported));
     if (!exported) {
         return -ENOMEM;
     }

@@ -164,12 +164,15 @@ static void refused(void)
 /* Each is counted at the exporter; the last ends the channel, and that alone. */
 static void guesses(void)
 {
+    struct unetmm_channel_attr telling = usual;
     uint8_t *own = pages(1);
     struct unetmm_completion c;
     struct scene s;
     unsigned i;
 
     scene_open(&s);
+    telling.flags |= UNETMM_NOTIFY_CLOSE;
+    CHECK_RET(try_join(&s.one, &s.two, &telling, PATIENCE), 0);
     scene_export(&s, own, PAGE, ALL, UNETMM_EXPORT_KEYED);
     for (i = 1; i < UNETMM_BAD_KEYS; i++) {
         CHECK_EQ(write_to(&s, s.key ^ i, address(own), "guess", 5), UNETMM_ST_REVOKED);
@@ -179,6 +182,8 @@ static void guesses(void)
     CHECK_EQ(write_to(&s, s.key ^ i, address(own), "guess", 5), UNETMM_ST_PEER_FAILED);
     take(&s.two, UNETMM_CQE_CLOSED, &c);
     CHECK_EQ(c.status, UNETMM_ST_BAD_KEYS);
+    take(&s.one, UNETMM_CQE_CLOSED, &c);
+    CHECK_EQ(c.status, UNETMM_ST_PEER_FAILED);
     CHECK_BYTES(own + 5, PAGE - 5, 0);
     CHECK(!memcmp(own, "right", 5));
     CHECK_EQ(ep_counter(&s.two, UNETMM_C_rel_bad_keys), UNETMM_BAD_KEYS);
@@ -426,12 +431,14 @@ static void exporter_ends(bool exec)
         CHECK_RET(unetmm_write_key(s.one.ep, s.one.channel, told->key, told->at, s.mine,
                                    PAGE, 0, i, 0), 0);
         take(&s.one, UNETMM_CQE_SENT, &c);
-        told->go = ++i == 100;
+        if (++i == 100) {
+            told->go = 1;
+        }
     } while (c.status == UNETMM_ST_OK && i < 1000000);
     CHECK(i > 100);
     CHECK(c.status == UNETMM_ST_BAD_CHANNEL || c.status == UNETMM_ST_PEER_FAILED ||
           c.status == UNETMM_ST_REVOKED || c.status == UNETMM_ST_REMOTE_MEMORY ||
-          c.status == UNETMM_ST_TIMEOUT);
+          c.status == UNETMM_ST_FLUSHED || c.status == UNETMM_ST_TIMEOUT);
     await_process(pid);
     station_close(&s.one);
     CHECK_RET(unetmm_close(s.ctx), 0);
