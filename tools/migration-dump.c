@@ -194,6 +194,7 @@ static int write_new(void)
     const UnetmmParams params = {
         .mac = { 0x52, 0x54 }, .endpoints = 4, .spaces = 4, .channels = 8,
         .tlb_sets = 64, .tlb_ways = 1, .tlb_victims = 4, .cache_entries = 64,
+        .cache_ways = 4,
         .utlb_fetch = 1, .pretranslate = 4, .fault_batch = 16,
         .max_faults = 64, .user_mtu = 9000, .local_queue = 16,
         .window_queue = 16,

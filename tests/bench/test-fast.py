@@ -8,9 +8,9 @@ usage: test-fast.py SYMBOLS-PROGRAM INLINE-PROGRAM
 import subprocess
 import sys
 
-# The call and the return, up to eight arguments that are moved to where a call wants
-# them, and registers that are saved.
-CALL = 16
+# The call and the return, up to eight arguments, of which two go by the stack, and
+# registers that are saved.
+CALL = 18
 
 
 def counts(program):

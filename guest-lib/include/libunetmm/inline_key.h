@@ -3,10 +3,12 @@
  * Operations by key, inline.  Part of inline.h, which has the rules for inline
  * functions.
  */
+#ifndef LIBUNETMM_INLINE_H
+#include <libunetmm/inline.h>   /* includes this file in its turn */
+#endif
+
 #ifndef LIBUNETMM_INLINE_KEY_H
 #define LIBUNETMM_INLINE_KEY_H
-
-#include <libunetmm/inline.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,7 +45,7 @@ UNETMM_FAST_ int unetmm_writev_key(struct unetmm_ep *ep, unsigned channel,
         imm, (uint16_t)channel, UNETMM_OP_WRITE,
     };
     int ret = unetmm_key_check_(ep, channel, key, flags, UNETMM_SEND_FLAGS |
-                                UNETMM_NOTIFY | UNETMM_COUNT);
+                                UNETMM_NOTIFY | UNETMM_COUNT | UNETMM_IMM);
 
     if (ret) {
         return ret;

@@ -3,10 +3,12 @@
  * Operations on imports, and event counters, inline.  Part of inline.h,
  * which has the rules for inline functions.
  */
+#ifndef LIBUNETMM_INLINE_H
+#include <libunetmm/inline.h>   /* includes this file in its turn */
+#endif
+
 #ifndef LIBUNETMM_INLINE_REMOTE_H
 #define LIBUNETMM_INLINE_REMOTE_H
-
-#include <libunetmm/inline.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -115,7 +115,7 @@ static void test_descriptors(void **state)
     BAD(s.seg[0].len = PEER_FAR_LENGTH + 1, UNETMM_ST_BAD_IMPORT);
     BAD(s.imm = 1, UNETMM_ST_BAD_DESC);
     BAD(s.region = 1, UNETMM_ST_BAD_DESC);
-    BAD(s.flags = 32, UNETMM_ST_BAD_DESC);
+    BAD(s.flags = 64, UNETMM_ST_BAD_DESC);
     BAD((s.opcode = UNETMM_OP_READ, s.flags = UNETMM_SQE_F_NOTIFY),
         UNETMM_ST_BAD_DESC);
     BAD((s.opcode = UNETMM_OP_READ, s.nsegs = 0), UNETMM_ST_BAD_DESC);

@@ -140,8 +140,10 @@ static void refuses_what_is_wrong(void **state)
     assert_int_equal(unetmm_write(ep, IMPORT, 0, data, 225, 0, 0,
                                   UNETMM_INLINE), -EMSGSIZE);
     assert_int_equal(unetmm_write(ep, IMPORT, 0, data, 1, 1, 0, 0), -EINVAL);
-    assert_int_equal(unetmm_write(ep, IMPORT, 0, data, 1, 0, 0, 0x80),
+    assert_int_equal(unetmm_write(ep, IMPORT, 0, data, 1, 0, 0, 0x40),
                      -EINVAL);
+    assert_int_equal(unetmm_write(ep, IMPORT, 0, data, 1, 0, 0,
+                                  UNETMM_NOTIFY | UNETMM_IMM), -EINVAL);
     assert_int_equal(unetmm_read(ep, IMPORT, 0, data, 1, 0, UNETMM_NOTIFY),
                      -EINVAL);
     assert_int_equal(unetmm_read(ep, IMPORT, 0, data, 0, 0, 0), -EINVAL);

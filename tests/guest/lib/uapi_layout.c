@@ -176,6 +176,13 @@ AT(export_id, size, 0);
 AT(export_id, rsvd, 4);
 AT(export_id, id, 8);
 
+SIZE(export_key, 32);
+AT(export_key, size, 0);
+AT(export_key, rsvd, 4);
+AT(export_key, id, 8);
+AT(export_key, key, 16);
+AT(export_key, base, 24);
+
 SIZE(span, 16);
 AT(span, offset, 0);
 AT(span, length, 8);
