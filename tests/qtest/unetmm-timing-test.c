@@ -144,6 +144,21 @@ static void test_saved(void)
     scene_down(&s);
 }
 
+/* The event of a failed migration comes before its end. */
+static void await_paused(const Scene *s)
+{
+    bool paused = false;
+
+    while (!paused) {
+        QDict *status = qtest_qmp_assert_success_ref(
+            s->m.qts, "{ 'execute': 'query-status' }");
+
+        paused = !strcmp(qdict_get_str(status, "status"), "paused");
+        qobject_unref(status);
+        g_usleep(paused ? 0 : 1000);
+    }
+}
+
 /* One that stands still keeps them, and is not saved until it has gone on. */
 static void test_not_saved(void)
 {
@@ -156,6 +171,7 @@ static void test_not_saved(void)
     qtest_qmp_assert_success(s.m.qts, "{ 'execute': 'migrate', 'arguments': "
                              "{ 'uri': 'exec:cat >/dev/null' } }");
     g_assert_false(migration_ended(&s.m));
+    await_paused(&s);
     qtest_qmp_assert_success(s.m.qts, "{ 'execute': 'cont' }");
     qtest_clock_step(s.m.qts, SENT_NS + COMPLETE_NS);
     qunetmm_expect(&s.ep, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
