@@ -254,7 +254,7 @@ static void what_can_be_exported(void)
     EXPORT(1, at, PAGE, 8, -EINVAL);
     EXPORT(1, at, SIZE_MAX, ALL, -EINVAL);
     EXPORT(1, (void *)0x7ffffffff000, 2 * PAGE, ALL, -EINVAL);
-    CHECK_RET(unetmm_export(ctx, 1, at, PAGE, ALL, 4, 0), -EOPNOTSUPP);
+    CHECK_RET(unetmm_export(ctx, 1, at, PAGE, ALL, 0x10, 0), -EOPNOTSUPP);
     EXPORT(1, at, PAGE + 1, ALL, 0);
     EXPORT(1, at + 4 * PAGE, PAGE, ALL, -EEXIST);
     EXPORT(2, at + PAGE, 1, ALL, run.source == UNETMM_SOURCE_PINNED ?
