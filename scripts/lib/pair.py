@@ -39,9 +39,26 @@ class GuestError(Exception):
     """A guest failed; the text names the guest and the reason."""
 
 
+class _Forking:
+    """The process that forks, as its child has to know it."""
+
+    pid = os.getpid()
+
+    @classmethod
+    def note(cls):
+        """In the parent, before each fork."""
+        cls.pid = os.getpid()
+
+
+os.register_at_fork(before=_Forking.note)
+
+
 def die_with_parent():
     """In the child: a killed test must not leave guests behind."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    # A parent that was killed before the call sends no signal.
+    if os.getppid() != _Forking.pid:
+        os._exit(1)             # pylint: disable=protected-access
 
 
 class Qmp:
