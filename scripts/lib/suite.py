@@ -461,37 +461,30 @@ def stage_tools(_options):
                                time.monotonic() - start, status)
 
 
-def stage_lockstep(options):
-    """Machines in one virtual time: the protocol, equal runs, pinned figures."""
-    command = [os.path.join(REPO, "tests", "lockstep", "run")]
+def own_runner(name, options, long_limit):
+    """The results of tests/NAME/run, which knows --long."""
+    command = [os.path.join(REPO, "tests", name, "run")]
     if options.long:
         command.append("--long")
     start = time.monotonic()
-    status, output = run(command, 3600 if options.long else 900)
+    status, output = run(command, long_limit if options.long else 900)
     yield from tap_results("", output, shown(command),
                            time.monotonic() - start, status)
+
+
+def stage_lockstep(options):
+    """Machines in one virtual time: the protocol, equal runs, pinned figures."""
+    yield from own_runner("lockstep", options, 3600)
 
 
 def stage_fabtests(options):
     """libfabric's own tests on the provider."""
-    command = [os.path.join(REPO, "tests", "fabtests", "run")]
-    if options.long:
-        command.append("--long")
-    start = time.monotonic()
-    status, output = run(command, 7200 if options.long else 900)
-    yield from tap_results("", output, shown(command),
-                           time.monotonic() - start, status)
+    yield from own_runner("fabtests", options, 7200)
 
 
 def stage_mpi(options):
     """scripts/cluster, and MPI on its guests."""
-    command = [os.path.join(REPO, "tests", "mpi", "run")]
-    if options.long:
-        command.append("--long")
-    start = time.monotonic()
-    status, output = run(command, 3600 if options.long else 900)
-    yield from tap_results("", output, shown(command),
-                           time.monotonic() - start, status)
+    yield from own_runner("mpi", options, 3600)
 
 
 def stage_docs(_options):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A server of streams for tests: the first bytes of a stream say what it is for.
+ * A server of streams for tests: the first bytes of a stream name its use.
  */
 #ifndef TEST_STREAMER_H
 #define TEST_STREAMER_H
