@@ -69,7 +69,7 @@ void unetmm_fail(struct unetmm_dev *dev, const char *why)
 	    UNETMM_STARTING)
 		return;
 	WRITE_ONCE(dev->why, why);
-	dev_err(&dev->pdev->dev, "the card is given up: %s\n", why);
+	dev_err(&dev->pdev->dev, "the card has failed and needs a reset: %s\n", why);
 	queue_work(unetmm_wq, &dev->fail_work);
 }
 

@@ -34,7 +34,7 @@ u32 unetmm_read(struct unetmm_dev *dev, u32 reg)
 	/* Counters may well be all ones; the identity tells. */
 	if (value == UNETMM_GONE && unetmm_reachable(dev) &&
 	    readl(dev->regs + UNETMM_REG_ID) == UNETMM_GONE)
-		unetmm_fail(dev, "it has left the bus");
+		unetmm_fail(dev, "the card has left the bus");
 	return value;
 }
 
@@ -94,7 +94,7 @@ static int unetmm_check_identity(struct unetmm_dev *dev)
 		return -ENODEV;
 	}
 	if ((version ^ UNETMM_VERSION_VALUE) & UNETMM_VERSION_MAJOR) {
-		dev_err(d, "interface version %#010x is not ours, %#010x\n",
+		dev_err(d, "the card has interface version %#010x, this driver needs %#010x\n",
 			version, UNETMM_VERSION_VALUE);
 		return -ENODEV;
 	}
@@ -108,7 +108,7 @@ static int unetmm_check_limits(struct unetmm_dev *dev)
 	struct device *d = &dev->pdev->dev;
 
 	if (PAGE_SIZE > hw->db_stride || PAGE_SIZE != UNETMM_PAGE_BYTES) {
-		dev_err(d, "pages of %lu bytes do not fit the card's %u (doorbells %u apart)\n",
+		dev_err(d, "pages of %lu bytes: the card needs pages of %u (doorbells are %u apart)\n",
 			PAGE_SIZE, UNETMM_PAGE_BYTES, hw->db_stride);
 		return -EOPNOTSUPP;
 	}
@@ -128,7 +128,7 @@ static int unetmm_check_limits(struct unetmm_dev *dev)
 	    (u64)hw->window_pages * PAGE_SIZE >
 	    pci_resource_len(dev->pdev, UNETMM_BAR_WINDOWS) ||
 	    !is_valid_ether_addr(hw->mac)) {
-		dev_err(d, "the card's limits make no sense\n");
+		dev_err(d, "the card reports limits that are not valid\n");
 		return -EIO;
 	}
 	return 0;

@@ -96,7 +96,7 @@ static int unetmm_devlink_validate(struct devlink *devlink, u32 id,
 	if (val.vu32 >= unetmm_param_limits[which].least &&
 	    val.vu32 <= unetmm_param_limits[which].most)
 		return 0;
-	NL_SET_ERR_MSG(extack, "the parameter's description (modinfo) has its limits");
+	NL_SET_ERR_MSG(extack, "the value is out of range: modinfo unetmm shows the limits");
 	return -ERANGE;
 }
 
@@ -196,7 +196,7 @@ static int unetmm_health_recover(struct devlink_health_reporter *reporter,
 		return -EOPNOTSUPP;
 	ret = pci_try_reset_function(health->dev->pdev);
 	if (ret) {
-		NL_SET_ERR_MSG(extack, "the function cannot be reset now");
+		NL_SET_ERR_MSG(extack, "cannot reset the card now");
 		return ret;
 	}
 	return unetmm_running(health->dev) ? 0 : -EIO;

@@ -41,7 +41,7 @@ static irqreturn_t unetmm_irq_event(int irq, void *data)
 		unetmm_net_event(dev);
 	}
 	if (events & UNETMM_EVENT_FATAL)
-		unetmm_fail(dev, "it could not use a ring");
+		unetmm_fail(dev, "the card could not use a ring");
 	return IRQ_HANDLED;
 }
 

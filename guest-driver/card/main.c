@@ -345,7 +345,7 @@ static void unetmm_allow_atomics(struct unetmm_dev *dev)
 	ret = pci_enable_atomic_ops_to_root(dev->pdev,
 					    PCI_EXP_DEVCAP2_ATOMIC_COMP64);
 	if (ret)
-		dev_info(&dev->pdev->dev, "the machine does not say that its ports carry AtomicOps (%d): do not use source shadow if this is no virtual machine\n",
+		dev_info(&dev->pdev->dev, "PCI does not report AtomicOps on the way to this card (%d): use source shadow in virtual machines only\n",
 			 ret);
 }
 
@@ -472,7 +472,7 @@ static void unetmm_reset_done(struct pci_dev *pdev)
 	ret = unetmm_start(dev);
 	up_write(&dev->rwsem);
 	if (ret)
-		dev_err(&pdev->dev, "does not start after a reset: %d\n", ret);
+		dev_err(&pdev->dev, "cannot start the card after a reset: %d\n", ret);
 	else
 		unetmm_net_resume(dev);
 	unetmm_devlink_health(dev);

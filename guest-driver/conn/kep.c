@@ -140,7 +140,7 @@ static void unetmm_kep_complete(struct unetmm_dev *dev,
 		break;
 	case UNETMM_CQE_FAILED:
 		dev_warn(&dev->pdev->dev,
-			 "the card stopped the control endpoint: no more channels\n");
+			 "the card stopped the control endpoint: no new channels until a reset\n");
 		break;
 	default:
 		/* A send that failed, for want of a link: it is repeated. */

@@ -122,7 +122,7 @@ static int unetmm_net_set_rings(struct net_device *netdev,
 	if (ring->rx_mini_pending || ring->rx_jumbo_pending)
 		return -EINVAL;
 	if (ring->rx_pending < least || ring->tx_pending < least) {
-		NL_SET_ERR_MSG(extack, "a ring has 64 entries at least");
+		NL_SET_ERR_MSG(extack, "a ring needs at least 64 entries");
 		return -EINVAL;
 	}
 	tx = order_base_2(ring->tx_pending);
@@ -159,7 +159,7 @@ static int unetmm_net_set_coalesce(struct net_device *netdev,
 	struct unetmm_net *net = netdev_priv(netdev);
 
 	if (coalesce->rx_coalesce_usecs > U32_MAX / NSEC_PER_USEC) {
-		NL_SET_ERR_MSG(extack, "the card's register ends at 4294967 us");
+		NL_SET_ERR_MSG(extack, "the longest delay of the card is 4294967 us");
 		return -ERANGE;
 	}
 	unetmm_param_set(net->dev, UNETMM_P_notify_moderate_ns,

@@ -123,7 +123,7 @@ static int unetmm_net_alloc(struct unetmm_net *net)
 static void unetmm_net_destroy(struct unetmm_net *net)
 {
 	if (unetmm_ep_destroy(net->ep) && unetmm_reachable(net->dev))
-		unetmm_fail(net->dev, "it does not end the netdev's endpoint");
+		unetmm_fail(net->dev, "the card does not end the endpoint of the interface");
 }
 
 int unetmm_net_up(struct unetmm_net *net)
@@ -207,7 +207,7 @@ static int unetmm_net_again(struct unetmm_net *net)
 	ret = unetmm_net_up(net);
 	if (!ret)
 		return 0;
-	netdev_err(net->netdev, "does not start again: %d\n", ret);
+	netdev_err(net->netdev, "cannot restart the interface: %d\n", ret);
 	unetmm_net_retry(net);
 	return ret;
 }
@@ -377,7 +377,7 @@ void unetmm_net_resume(struct unetmm_dev *dev)
 		return;
 	rtnl_lock();
 	if (netif_running(net->netdev) && unetmm_net_up(net)) {
-		netdev_err(net->netdev, "does not start after a reset\n");
+		netdev_err(net->netdev, "cannot restart the interface after a reset\n");
 		unetmm_net_retry(net);
 	}
 	netif_device_attach(net->netdev);

@@ -409,7 +409,7 @@ void unetmm_push_start(struct unetmm_aspace *space)
 		mutex_lock(&unetmm_push_lock);
 		/* A kernel that has no probes, or lends none, has more misses. */
 		if (!unetmm_push_count++ && unetmm_push_arm())
-			pr_warn_once("unetmm: page faults cannot be observed\n");
+			pr_warn_once("unetmm: cannot observe page faults: no pages are entered ahead\n");
 		hash_add_rcu(unetmm_push_spaces, &s->node,
 			     (unsigned long)s->mm);
 		mutex_unlock(&unetmm_push_lock);

@@ -165,7 +165,7 @@ static void unetmm_shadow_wait(struct unetmm_aspace *space,
 		/* A card that is given up has nothing locked: the next look ends it. */
 		if (!unetmm_patient(&patience) && unetmm_reachable(dev)) {
 			unetmm_count(dev, invalidate_timeouts);
-			unetmm_fail(dev, "it keeps a page locked");
+			unetmm_fail(dev, "the card keeps a page locked");
 		}
 		udelay(1);
 		spin_lock(&space->lock);

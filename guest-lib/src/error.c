@@ -22,16 +22,16 @@ static const struct advice advices[] = {
       "the driver has no card under this name: check with "
       "lspci -d 1af4:10f0 that the machine has it" },
     { UNETMM_CALL_OPEN, EACCES,
-      "the device may not be opened by this user: change the owner or mode "
-      "of the device file, or become root" },
+      "this user may not open the device: change the owner or mode of the "
+      "device file, or become root" },
     { UNETMM_CALL_OPEN, ENOTTY,
       "this is not a unetmm device: name the right file" },
     { UNETMM_CALL_OPEN, ENOSPC,
-      "the card has no address space left: end another program that uses it, "
-      "or give the card more of them" },
+      "the card has no address space left: end another program that uses the "
+      "card, or give the card more address spaces" },
     { UNETMM_CALL_OPEN, EDQUOT,
-      "this user has all address spaces of the card that it may have: end "
-      "another program of this user, or raise the driver's user_spaces" },
+      "this user's quota of address spaces is used up: end another program of "
+      "this user, or raise the driver's parameter user_spaces" },
     { UNETMM_CALL_OPEN, EINVAL,
       "the card does not know this source of translations: use tlb, ktlb, "
       "shadow, odp, utlb or pinned" },
@@ -41,28 +41,29 @@ static const struct advice advices[] = {
       "an attribute of the endpoint is out of range: depths are powers of two "
       "up to the card's limit, a send queue has 8 slots or more" },
     { UNETMM_CALL_EP_CREATE, ENOSPC,
-      "the card has no endpoint left: end another program that uses it, or "
-      "give the card more of them" },
+      "the card has no endpoint left: end another program that uses the card, "
+      "or give the card more endpoints" },
     { UNETMM_CALL_EP_CREATE, EOPNOTSUPP,
-      "the card does not have this policy, or not with this source of "
-      "translations: redirect, rnr and backup need tlb, shadow or odp; raw "
-      "endpoints have drop or backup, and not ktlb" },
+      "the card does not have this policy, or does not allow it with this "
+      "source of translations: redirect, rnr and backup need the source tlb, "
+      "shadow or odp; a raw endpoint takes drop or backup, and any source "
+      "but ktlb" },
     { UNETMM_CALL_EP_CREATE, EPERM,
       "a raw endpoint sends and receives frames of any kind: that needs "
       "CAP_NET_RAW, which root has" },
     { UNETMM_CALL_EP_CREATE, EDQUOT,
       "the queues exceed this user's quota: make them smaller or raise "
-      "ulimit -l; or end endpoints of this user, or raise the driver's "
-      "user_endpoints, and for policy backup also user_backup_buffers" },
+      "ulimit -l, end endpoints of this user, or raise the driver's parameter "
+      "user_endpoints (for policy backup also user_backup_buffers)" },
     { UNETMM_CALL_EP_CREATE, ENOMEM,
       "there is no memory for the queues: make them smaller or raise "
       "ulimit -l" },
     { UNETMM_CALL_LISTEN, EADDRINUSE,
       "another endpoint of this card listens on that service: choose another "
-      "number, or end that" },
+      "number, or end that listener" },
     { UNETMM_CALL_LISTEN, EINVAL,
-      "the service or the backlog is out of range: the service is not 0, the "
-      "backlog 1 to 64" },
+      "the service or the backlog is out of range: use a service above 0 and a "
+      "backlog of 1 to 64" },
     { UNETMM_CALL_LISTEN, EOPNOTSUPP,
       "this card has no reliable channels, or not with the source ktlb: use "
       "another source, or datagrams" },
@@ -70,16 +71,18 @@ static const struct advice advices[] = {
       "this card has no reliable channels, or not with the source ktlb: use "
       "another source, or datagrams" },
     { UNETMM_CALL_LISTEN, EPROTOTYPE,
-      "an endpoint with policy redirect or rnr takes reliable channels only, "
-      "one with backup datagrams only, a raw one none" },
+      "this endpoint does not take channels of that type: with policy redirect "
+      "or rnr they must be reliable, with backup datagram channels; a raw "
+      "endpoint has no channels" },
     { UNETMM_CALL_CONNECT, EPROTOTYPE,
-      "the listener takes no channels of this type: ask for reliable ones "
-      "on both sides or on none, and on both with policy redirect or rnr" },
+      "the listener does not take channels of this type: use reliable channels "
+      "on both sides or datagrams on both; policies redirect and rnr need "
+      "reliable channels" },
     { UNETMM_CALL_ACCEPT, ETIMEDOUT,
       "nobody connected in time: start the peer, or wait longer" },
     { UNETMM_CALL_CONNECT, ETIMEDOUT,
-      "the peer's card answers but nobody listens on that service: start the "
-      "listening side first and compare the service numbers" },
+      "the peer's driver answers, but no endpoint listens on that service: "
+      "start the listening side first and compare the service numbers" },
     { UNETMM_CALL_CONNECT, ECONNRESET,
       "the peer accepted the connection and closed it at once: try again, or "
       "look at the peer" },
@@ -87,139 +90,152 @@ static const struct advice advices[] = {
       "no unetmm driver answers at that MAC address: check the address, that "
       "the peer's driver is loaded and that the two cards share a network" },
     { UNETMM_CALL_CONNECT, EINVAL,
-      "the peer is named by the MAC address of its card, such as "
-      "52:54:00:12:34:56, and a service above 0" },
+      "the address or the service is not valid: name the MAC address of the "
+      "peer's card, such as 52:54:00:12:34:56, and a service above 0" },
     { UNETMM_CALL_PROBE, EHOSTUNREACH,
       "no unetmm driver answers at that MAC address: check the address, that "
       "the peer's driver is loaded and that the two cards share a network" },
     { UNETMM_CALL_PROBE, EAGAIN,
-      "this user has asked too many cards in this second: try again in the next" },
+      "this user has sent too many probes in this second: try again later" },
     { UNETMM_CALL_CONNECT, ENOSPC,
-      "the channels of the endpoint, or the card's reliable ones, or the slots "
-      "for policy redirect, are used up: disconnect one" },
+      "no channel is left: the endpoint's channels, the card's reliable "
+      "channels or the slots of policy redirect are used up: disconnect a "
+      "channel" },
     { UNETMM_CALL_ACCEPT, ENOSPC,
-      "the channels of the endpoint are used up: disconnect one" },
+      "the channels of the endpoint are used up: disconnect a channel" },
     { UNETMM_CALL_REGISTER, ENOMEM,
-      "so much memory may not be pinned: raise ulimit -l or register less" },
+      "the limit of pinned memory is reached: raise ulimit -l or register "
+      "less" },
     { UNETMM_CALL_REGISTER, EEXIST,
       "part of this memory is registered already: deregister it first" },
     { UNETMM_CALL_REGISTER, EOPNOTSUPP,
-      "this memory cannot be registered: only the source pinned registers, "
-      "and Linux does not pin files under dirty tracking or device memory" },
+      "this memory cannot be registered: registration needs the source pinned, "
+      "and Linux pins neither device memory nor file mappings under dirty "
+      "tracking" },
     { UNETMM_CALL_REGISTER, EFAULT,
-      "part of this memory is not mapped, or not with the rights asked for" },
+      "part of this memory is not mapped, or lacks the rights asked for" },
     { UNETMM_CALL_PREFETCH, EOPNOTSUPP,
-      "this memory cannot be prefetched: only the sources shadow and odp can, "
-      "and Linux does not lend device memory" },
+      "this memory cannot be prefetched: prefetching needs the source shadow "
+      "or odp, and device memory cannot be prefetched" },
     { UNETMM_CALL_PREFETCH, EFAULT,
-      "the memory is not mapped, or not with the rights asked for" },
+      "the memory is not mapped, or lacks the rights asked for" },
     { UNETMM_CALL_PREFETCH, EINVAL,
-      "a range to prefetch has a length above 0 and ends in user memory" },
+      "the range is not valid: its length must be above 0, and it must lie in "
+      "user memory" },
     { UNETMM_CALL_SEND, EAGAIN,
       "the send queue is full: take completions and try again" },
     { UNETMM_CALL_SEND, EMSGSIZE,
-      "the message is longer than the channel's frame, or than 224 bytes if "
-      "it has to be copied: split it" },
+      "the message is longer than the channel's MTU, or an inline message is "
+      "longer than 224 bytes: split it" },
     { UNETMM_CALL_SEND, EINVAL,
-      "a message has at most 16 pieces, and only the flags of "
-      "unetmm_send(3)" },
+      "the message is not valid: it may have at most 16 segments, and only the "
+      "flags of unetmm_send(3)" },
     { UNETMM_CALL_POST, EAGAIN,
-      "the free queue is full: wait until buffers come back" },
+      "the free queue is full: wait until the card has returned buffers" },
     { UNETMM_CALL_POST, EMSGSIZE,
-      "the card can never hold the translations of so large a buffer: post "
-      "smaller ones" },
+      "the buffer has more pages than the card can hold translations of: post "
+      "smaller buffers" },
     { UNETMM_CALL_POST, EINVAL,
-      "a buffer has a length above 0, and only the flags UNETMM_MORE and "
-      "UNETMM_ZERO, which needs a page and a source that can: see "
-      "unetmm_post_recv(3)" },
+      "the buffer is not valid: its length must be above 0, its flags may be "
+      "UNETMM_MORE and UNETMM_ZERO; UNETMM_ZERO needs a buffer and a source "
+      "that allow it: see unetmm_post_recv(3)" },
     { UNETMM_CALL_STATS, EPERM,
-      "the endpoint is another process's: its counters need CAP_NET_ADMIN, so "
-      "ask as root" },
+      "the endpoint belongs to another process: reading its counters needs "
+      "CAP_NET_ADMIN, so try as root" },
     { UNETMM_CALL_STATS, ENOENT,
-      "there is no such endpoint now: ask for the counters of the card" },
+      "there is no such endpoint now: read the counters of the card instead" },
     { UNETMM_CALL_HANDLERS, ENOENT,
-      "the endpoint has no handler, or no such channel: set one with "
+      "the endpoint has no such channel, or no handler: set a handler with "
       "UNETMM_EVERY_CHANNEL first" },
     { UNETMM_CALL_HANDLERS, EDEADLK,
-      "handlers are blocked, or this is one: it would wait for itself" },
+      "the call would wait for itself: handlers are blocked, or the caller is "
+      "a handler" },
     { UNETMM_CALL_HANDLERS, EBUSY,
       "a thread of the library calls the handlers: stop it first" },
     { UNETMM_CALL_HANDLERS, EPERM,
-      "handlers are not blocked, or only because this is one: that ends when "
-      "it returns" },
+      "there is nothing to unblock: handlers are not blocked, or they are "
+      "blocked only until the calling handler returns" },
     { UNETMM_CALL_HANDLERS, ESRCH,
       "no thread of the library calls the handlers: start it first" },
     { UNETMM_CALL_HANDLERS, EAGAIN,
-      "the system has no thread left: raise ulimit -u, or dispatch instead" },
+      "the system cannot create another thread: raise ulimit -u, or call "
+      "unetmm_dispatch() instead" },
     { UNETMM_CALL_HANDLERS, ESHUTDOWN,
       "a handler has destroyed the endpoint: it must not be used any more" },
     { UNETMM_CALL_REDIRECT, EEXIST,
-      "part of it has moved already, or the new place is exported, or was one "
-      "before: end that first" },
+      "part of the range is redirected already, or the new place overlaps an "
+      "export or another redirection: end that one first" },
     { UNETMM_CALL_REDIRECT, ENOSPC,
-      "so many parts of the export have moved: end one first" },
+      "the export has as many redirections as the card allows: end one first" },
     { UNETMM_CALL_REDIRECT, EFAULT,
-      "the new place is not mapped, or not with the export's rights" },
+      "the new place is not mapped, or lacks the rights of the export" },
     { UNETMM_CALL_REDIRECT, ENOMEM,
-      "so much memory may not be pinned: raise ulimit -l" },
+      "the limit of pinned memory is reached: raise ulimit -l" },
     { UNETMM_CALL_REDIRECT, EINVAL,
-      "the part must lie in the export, and the kept range in the part" },
+      "the range is not valid: the redirected range must lie in the export, "
+      "and the range to keep in the redirected range" },
     { UNETMM_CALL_REDIRECT, EOPNOTSUPP,
-      "export it with UNETMM_EXPORT_REDIRECT, with another source than ktlb, "
-      "and give a new place that Linux pins" },
+      "this export cannot be redirected: export it with "
+      "UNETMM_EXPORT_REDIRECT and a source other than ktlb, and name a new "
+      "place that Linux can pin" },
     { UNETMM_CALL_REDIRECT, ENOENT,
-      "there is no such export, or no part that has moved from there" },
+      "there is no such export, or no redirection that starts there" },
     { UNETMM_CALL_EXPORT, EEXIST,
-      "the number is in use, or part of this memory is exported, and one of "
-      "the two can be redirected, or is registered: choose another number, or "
-      "end the other export" },
+      "the number is in use, or the memory overlaps a registration, or it "
+      "overlaps another export and one of the two can be redirected: choose "
+      "another number, or end the other one first" },
     { UNETMM_CALL_EXPORT, ENOSPC,
-      "the card or this process has no more exports: end one" },
+      "the exports of the card or of this process are used up: end an export" },
     { UNETMM_CALL_EXPORT, EFAULT,
-      "part of this memory is not mapped, or not with the rights asked for" },
+      "part of this memory is not mapped, or lacks the rights asked for" },
     { UNETMM_CALL_EXPORT, ENOMEM,
-      "so much memory may not be pinned: raise ulimit -l or export less" },
+      "the limit of pinned memory is reached: raise ulimit -l or export less" },
     { UNETMM_CALL_EXPORT, EAGAIN,
-      "this memory changes all the time, or messages on their way have all "
-      "pages that may be pinned: take completions and try again" },
+      "the mapping changed during each attempt, or messages in progress use "
+      "all pages that may be pinned: take completions and try again" },
     { UNETMM_CALL_EXPORT, EINVAL,
-      "an export has a length and one right at least, and only the flag "
-      "UNETMM_EXPORT_NOTIFY and _REDIRECT" },
+      "the export is not valid: it needs a length and at least one right, and "
+      "only the flags of unetmm_export(3)" },
     { UNETMM_CALL_EXPORT, EOPNOTSUPP,
-      "this memory cannot be exported: the card, its source of translations "
-      "or this kind of memory does not allow it" },
+      "this memory cannot be exported: the card, the source of translations or "
+      "this kind of memory does not allow it" },
     { UNETMM_CALL_EXPORT, ENOENT, "there is no export with this number" },
     { UNETMM_CALL_IMPORT, ETIMEDOUT,
-      "the peer has not exported it in time: compare the numbers" },
+      "the peer did not export this number in time: compare the export numbers "
+      "of both sides" },
     { UNETMM_CALL_IMPORT, EHOSTUNREACH,
-      "the peer's driver does not answer: see whether the network works" },
+      "the peer's driver does not answer: check the network and the peer" },
     { UNETMM_CALL_IMPORT, EACCES,
-      "the peer has not exported it for that: ask for fewer rights" },
+      "the peer's export does not grant these rights: ask for fewer rights" },
     { UNETMM_CALL_IMPORT, EPROTOTYPE,
-      "the channel is for datagrams: connect with unetmm_connect()" },
+      "the channel carries datagrams: imports need a reliable channel" },
     { UNETMM_CALL_IMPORT, ENOTCONN,
       "the channel has ended: disconnect it and connect again" },
     { UNETMM_CALL_IMPORT, ENOSPC,
-      "the imports of the endpoint are used up: give one up" },
+      "the imports of the endpoint are used up: end an import" },
     { UNETMM_CALL_IMPORT, EOPNOTSUPP, "this card has no imports" },
     { UNETMM_CALL_ONE_SIDED, EAGAIN,
       "the send queue is full: take completions and try again" },
     { UNETMM_CALL_ONE_SIDED, ENOENT, "the endpoint has no such import" },
     { UNETMM_CALL_ONE_SIDED, EACCES,
-      "it was not imported with the right to do this" },
-    { UNETMM_CALL_ONE_SIDED, ERANGE, "the import ends before" },
+      "the import lacks the right for this operation: import with that right" },
+    { UNETMM_CALL_ONE_SIDED, ERANGE, "access beyond the end of the import" },
     { UNETMM_CALL_ONE_SIDED, EMSGSIZE,
-      "an operation has at most 4 MiB, or 224 bytes if they have to be "
-      "copied: split it" },
+      "the operation is longer than 4 MiB, or inline data is longer than 224 "
+      "bytes: split it" },
     { UNETMM_CALL_ONE_SIDED, EINVAL,
-      "an operation has at most 16 pieces, and only the flags of its page" },
+      "the operation is not valid: it may have at most 16 segments, and only "
+      "the flags of its manual page" },
     { UNETMM_CALL_ONE_SIDED, ETIMEDOUT,
-      "it has not completed in time; the memory is in use until the endpoint is "
-      "destroyed: wait longer" },
+      "the operation did not complete in time; the card may use its memory "
+      "until the endpoint is destroyed: wait longer" },
     { UNETMM_CALL_ONE_SIDED, EHOSTUNREACH, "the peer does not answer" },
-    { UNETMM_CALL_ONE_SIDED, ESTALE, "the peer exports this memory no more" },
-    { UNETMM_CALL_ONE_SIDED, EREMOTEIO, "the peer's memory cannot be used" },
-    { UNETMM_CALL_ONE_SIDED, ENXIO, "the peer gives no such event counter" },
+    { UNETMM_CALL_ONE_SIDED, ESTALE, "the peer has ended this export" },
+    { UNETMM_CALL_ONE_SIDED, EREMOTEIO,
+      "the peer's memory cannot be used: it is no longer mapped there, or "
+      "cannot be paged in" },
+    { UNETMM_CALL_ONE_SIDED, ENXIO,
+      "the peer's export has no such event counter" },
     { UNETMM_CALL_ONE_SIDED, ECANCELED,
       "the channel had failed before: disconnect it and connect again" },
     { UNETMM_CALL_ONE_SIDED, ECONNRESET,
@@ -227,44 +243,47 @@ static const struct advice advices[] = {
     { UNETMM_CALL_ONE_SIDED, ENOTCONN,
       "the channel has ended: disconnect it and connect again" },
     { UNETMM_CALL_EVENT, ENOSPC,
-      "there are not so many counters left in a row: destroy some" },
+      "there are not enough consecutive event counters left: destroy some" },
     { UNETMM_CALL_EVENT, EDQUOT,
       "the page of the counters exceeds this user's quota: raise ulimit -l" },
     { UNETMM_CALL_EVENT, EINVAL,
-      "make 1 to 512 counters, wait by spinning, blocking or both, and give "
-      "handlers to endpoints of the same context" },
+      "an argument is not valid: create 1 to 512 counters; wait by spinning, "
+      "blocking or both; set a handler on an endpoint of the same context" },
     { UNETMM_CALL_EVENT, EOPNOTSUPP, "this card has no event counters" },
     { UNETMM_CALL_EVENT, EBUSY,
-      "an export gives the counter, or an endpoint has its handler: end that "
-      "first" },
+      "an export uses the counter, or an endpoint has a handler for it: end "
+      "that first" },
     { UNETMM_CALL_EVENT, ENOENT, "the counter has been destroyed" },
     { UNETMM_CALL_SYNC, ENOTCONN,
-      "the home has gone, or cannot be reached: open it again" },
+      "the home of this object has closed, or cannot be reached: open the "
+      "object again" },
     { UNETMM_CALL_SYNC, EPERM,
-      "only a holder of a unit can give one back" },
+      "this process holds no unit of the semaphore that it could release" },
     { UNETMM_CALL_SYNC, EPROTOTYPE,
-      "the home is one of a wait-queue, or of a semaphore: use its calls" },
+      "the object is a wait-queue and not a semaphore, or the other way round: "
+      "use the calls of its kind" },
     { UNETMM_CALL_SYNC, ENOSPC,
-      "the home has as many members as it can have: close one" },
+      "the object has as many members as it can have: close one of them" },
     { UNETMM_CALL_FLOW, EADDRINUSE,
-      "another endpoint has the flow: end that first, or choose another "
-      "address, EtherType or port" },
+      "another endpoint has this flow: remove it there first, or choose "
+      "another address, EtherType or port" },
     { UNETMM_CALL_FLOW, EPERM,
-      "the flow takes frames of others: that needs CAP_NET_ADMIN; and the "
-      "EtherType of the card's own frames is nobody's" },
+      "a flow that takes frames for other stations needs CAP_NET_ADMIN, and no "
+      "flow may take the EtherType of the card's own frames" },
     { UNETMM_CALL_FLOW, EPROTOTYPE,
-      "only raw endpoints have flows: create it with UNETMM_EP_RAW" },
+      "only raw endpoints have flows: create the endpoint with UNETMM_EP_RAW" },
     { UNETMM_CALL_FLOW, ENOSPC,
-      "the card has no more flows: remove one, or give the card more of them" },
+      "the flows of the card are used up: remove one, or give the card more "
+      "flows" },
     { UNETMM_CALL_FLOW, EINVAL,
-      "there is no such kind of flow, or it has no such value, address or "
-      "flag" },
+      "the flow is not valid: its kind does not exist, or does not have this "
+      "value, address or flag" },
     { UNETMM_CALL_FLOW, EOPNOTSUPP, "this card has no raw endpoints" },
     { UNETMM_CALL_FLOW, ENOENT, "the endpoint does not have this flow" },
     { UNETMM_CALL_ANY, ENOENT, "there is no such channel or registration" },
     { UNETMM_CALL_ANY, EOWNERDEAD,
-      "this handle belongs to the process that forked this one: open the card "
-      "again here" },
+      "this handle belongs to the parent process: open the card again after "
+      "fork()" },
     { UNETMM_CALL_ANY, EIO,
       "the card has stopped the endpoint: destroy it, and look for the reason "
       "in its last completion and in its counters" },
@@ -274,16 +293,15 @@ static const struct advice advices[] = {
     { UNETMM_CALL_ANY, ENODEV,
       "the card is gone or was reset: close it and open it again" },
     { UNETMM_CALL_ANY, EPERM,
-      "the card was opened by another process: open it here" },
+      "another process opened the card: open it in this process" },
     { UNETMM_CALL_ANY, EBUSY,
-      "there are still endpoints: destroy them first" },
+      "the context still has endpoints: destroy them first" },
     { UNETMM_CALL_ANY, EINTR, "a signal came: call again" },
     { UNETMM_CALL_ANY, E2BIG,
       "the library is newer than the driver: load the driver of the same "
       "version" },
     { UNETMM_CALL_ANY, EPROTO,
-      "the driver gave an answer out of range: load the driver of the same "
-      "version" },
+      "the driver's answer is not valid: load the driver of the same version" },
 };
 
 const char *unetmm_strerror(int error, enum unetmm_call call)
@@ -315,8 +333,8 @@ const char *unetmm_status_str(unsigned status)
     static const char *const sentences[UNETMM_NUM_ST] = {
         [UNETMM_ST_OK] = "done",
         [UNETMM_ST_PROTECTION] =
-            "the memory may not be used so: it is not mapped, not writable or "
-            "not registered",
+            "the memory cannot be used for this: it is not mapped, not "
+            "writable or not registered",
         [UNETMM_ST_BAD_DESC] = "the descriptor is malformed",
         [UNETMM_ST_BAD_CHANNEL] =
             "the channel is closed, here or by the peer",
@@ -329,24 +347,30 @@ const char *unetmm_status_str(unsigned status)
             "less memory",
         [UNETMM_ST_UNSUPPORTED] = "Linux does not pin this kind of memory",
         [UNETMM_ST_LINK_DOWN] = "the card has no link",
-        [UNETMM_ST_BAD_INDEX] = "a ring index was forged",
-        [UNETMM_ST_DMA] = "the bus refused an access",
+        [UNETMM_ST_BAD_INDEX] = "a ring index is out of range",
+        [UNETMM_ST_DMA] = "the bus refused an access of the card",
         [UNETMM_ST_REFUSED] = "the network refused the frame",
         [UNETMM_ST_TIMEOUT] = "the peer does not answer",
-        [UNETMM_ST_NOT_READY] = "the peer had no buffer for too long",
+        [UNETMM_ST_NOT_READY] =
+            "the peer was not ready for too long: it had no buffer, or the "
+            "page was absent",
         [UNETMM_ST_PEER_BUFFER] =
             "the message is longer than the peer's buffer",
         [UNETMM_ST_PEER_FAILED] = "the channel has failed at the peer",
         [UNETMM_ST_FLUSHED] = "the channel had failed before",
         [UNETMM_ST_BAD_IMPORT] =
-            "the endpoint has no such import, or not this range or right of it",
-        [UNETMM_ST_REVOKED] = "the peer exports this memory no more",
+            "the endpoint has no such import, or the import lacks this range "
+            "or right",
+        [UNETMM_ST_REVOKED] = "the peer has ended this export",
         [UNETMM_ST_REMOTE_RANGE] =
-            "the peer's memory ends before, or the place is not aligned",
-        [UNETMM_ST_REMOTE_RIGHT] = "the peer has not exported it for that",
+            "access beyond the end of the peer's export, or not aligned",
+        [UNETMM_ST_REMOTE_RIGHT] =
+            "remote access denied: the peer's export lacks the right",
         [UNETMM_ST_REMOTE_MEMORY] = "the peer's memory cannot be used",
-        [UNETMM_ST_OVERRUN] = "more was stored in windows than could be sent",
-        [UNETMM_ST_REMOTE_COUNTER] = "the peer gives no such event counter",
+        [UNETMM_ST_OVERRUN] =
+            "stores into windows came faster than the card could send them",
+        [UNETMM_ST_REMOTE_COUNTER] =
+            "the peer's export has no such event counter",
         [UNETMM_ST_BAD_KEYS] = "the peer used wrong keys too often",
     };
 

@@ -165,7 +165,7 @@ static void check_options(struct block_options *opt, int argc, char **argv)
     }
     if (opt->listen) {
         if (optind != argc) {
-            usage_error("--listen takes no address: '%s' is too much",
+            usage_error("--listen takes no address: leave out '%s'",
                         argv[optind]);
         }
         if (!opt->file) {

@@ -76,7 +76,7 @@ uint64_t buffer_resident(const struct block_buffer *b)
     uint64_t n = 0;
 
     if (!there || mincore(b->memory, b->bytes, there)) {
-        fail("the kernel does not say which pages are resident");
+        fail("the kernel does not report which pages are resident");
     }
     for (i = 0; i < pages; i++) {
         n += there[i] & 1;

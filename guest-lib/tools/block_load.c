@@ -79,7 +79,7 @@ static void ask(struct client *c, unsigned session, enum block_op op,
                           UNETMM_INLINE | UNETMM_UNSIGNALED);
 
     if (ret) {
-        fail_call(ret, UNETMM_CALL_SEND, "a request cannot be sent");
+        fail_call(ret, UNETMM_CALL_SEND, "cannot send a request");
     }
 }
 
@@ -95,10 +95,10 @@ static void hear(struct client *c)
             fail_call(n, UNETMM_CALL_POLL, "the card has stopped");
         }
         if (!n) {
-            fail("the server does not answer any more");
+            fail("the server no longer answers");
         }
         if (n > 0 && got.type == UNETMM_CQE_SENT && got.status) {
-            fail("a request did not get there: %s",
+            fail("a request was not delivered: %s",
                  unetmm_status_str(got.status));
         }
         if (n > 0 && got.type == UNETMM_CQE_CLOSED) {
@@ -177,7 +177,7 @@ static unsigned finish(struct client *c, struct run *run)
     struct slot *slot;
 
     if (tag >= c->nslots || c->slots[tag].state == SLOT_IDLE) {
-        fail("the server answers a request that was not made");
+        fail("the server answered a request that this client did not send");
     }
     slot = &c->slots[tag];
     if (slot->state == SLOT_READ) {
@@ -240,7 +240,7 @@ static void make_memory(struct client *c)
     ret = unetmm_export(c->ctx, EXPORT_ID, c->memory, bytes,
                         UNETMM_RIGHT_READ | UNETMM_RIGHT_WRITE, 0, 0);
     if (ret) {
-        fail_call(ret, UNETMM_CALL_EXPORT, "the buffers cannot be exported");
+        fail_call(ret, UNETMM_CALL_EXPORT, "cannot export the buffers");
     }
 }
 
@@ -255,7 +255,7 @@ static void connect_all(struct client *c)
         ret = unetmm_connect_ex(c->ep, c->opt->mac, c->opt->service,
                                 c->opt->timeout_ns, &attr, NULL);
         if (ret < 0) {
-            fail_call(ret, UNETMM_CALL_CONNECT, "no session");
+            fail_call(ret, UNETMM_CALL_CONNECT, "cannot connect to the server");
         }
         c->channels[i] = (unsigned)ret;
         ask_and_hear(c, i, BLOCK_HELLO, EXPORT_ID);
@@ -286,14 +286,14 @@ static void open_client(struct client *c, const struct block_options *opt)
     c->samples = zeroed(opt->count, sizeof(*c->samples));
     ret = unetmm_open(opt->device, opt->source, &c->ctx);
     if (ret) {
-        fail_call(ret, UNETMM_CALL_OPEN, "the card cannot be opened");
+        fail_call(ret, UNETMM_CALL_OPEN, "cannot open the card");
     }
     ep.send_slots = 4096;
     ep.completion_depth = 4096;
     ep.policy = UNETMM_POLICY_DROP;
     ret = unetmm_ep_create(c->ctx, &ep, &c->ep);
     if (ret) {
-        fail_call(ret, UNETMM_CALL_EP_CREATE, "no endpoint");
+        fail_call(ret, UNETMM_CALL_EP_CREATE, "cannot create an endpoint");
     }
     make_memory(c);
     connect_all(c);

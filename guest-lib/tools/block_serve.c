@@ -71,7 +71,7 @@ static void open_file(struct server *s)
     s->file_bytes = (uint64_t)st.st_size;
     if (S_ISBLK(st.st_mode) &&
         ioctl(s->file, BLKGETSIZE64, &s->file_bytes)) {
-        fail("%s does not say how long it is: %s", s->opt->file,
+        fail("cannot find the size of %s: %s", s->opt->file,
              strerror(errno));
     }
     /* Reading ahead helps nobody whose requests are random. */
@@ -424,11 +424,11 @@ static void start(struct server *s)
 
     ret = unetmm_open(s->opt->device, s->opt->source, &s->ctx);
     if (ret) {
-        fail_call(ret, UNETMM_CALL_OPEN, "the card cannot be opened");
+        fail_call(ret, UNETMM_CALL_OPEN, "cannot open the card");
     }
     ret = unetmm_info(s->ctx, &info);
     if (ret) {
-        fail_call(ret, UNETMM_CALL_ANY, "the card says nothing of itself");
+        fail_call(ret, UNETMM_CALL_ANY, "cannot read the card's properties");
     }
     s->channels = info.channels;
     s->sessions = calloc(s->channels, sizeof(*s->sessions));
@@ -443,7 +443,7 @@ static void start(struct server *s)
     ep.policy = UNETMM_POLICY_DROP;
     ret = unetmm_ep_create(s->ctx, &ep, &s->ep);
     if (ret) {
-        fail_call(ret, UNETMM_CALL_EP_CREATE, "no endpoint");
+        fail_call(ret, UNETMM_CALL_EP_CREATE, "cannot create an endpoint");
     }
     attr.flags |= UNETMM_NOTIFY_CLOSE;
     /* Else whose memory never comes would keep its chunks. */
@@ -483,7 +483,7 @@ static void serve(struct server *s)
         }
         if (!s->opt->forever &&
             now_ns() - heard_ns >= (uint64_t)s->opt->timeout_ns) {
-            fail("nobody has asked for anything for a while");
+            fail("no request came within the timeout");
         }
     }
 }

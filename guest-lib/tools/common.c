@@ -341,12 +341,12 @@ void parse_options(struct options *opt, int argc, char **argv,
     }
     op_check_options(opt);
     if ((opt->histogram || opt->samples) && (opt->is_bw || opt->listen)) {
-        usage_error("--histogram and --samples are for unetmm-pingpong where it "
-                    "connects");
+        usage_error("--histogram and --samples are for the connecting side of "
+                    "unetmm-pingpong");
     }
     if (opt->listen) {
         if (optind != argc) {
-            usage_error("--listen takes no address: '%s' is too much",
+            usage_error("--listen takes no address: leave out '%s'",
                         argv[optind]);
         }
         return;

@@ -234,7 +234,7 @@ static bool lost(const struct transfer *t, int error)
     complain("%s%s%s", t->name ? t->name : "", t->name ? ": " : "",
              error == -ETIMEDOUT ? "the peer was silent for too long" :
              error ? unetmm_stream_strerror(error) :
-             "the peer has ended in the middle");
+             "the peer ended before the transfer was complete");
     return false;
 }
 
@@ -326,10 +326,10 @@ static bool refused(const struct transfer *t, uint64_t answer)
 {
     complain("%s: the receiver %s", t->name,
              answer == ANSWER_NAME ? "does not take files of that name" :
-             answer == ANSWER_EXISTS ? "has such a file; it would replace it "
-                                       "with --replace" :
-             answer == ANSWER_STORE ? "could not store it" :
-             answer == ANSWER_SUM ? "got something else; try again" :
+             answer == ANSWER_EXISTS ? "has a file of that name: start it "
+                                       "with --replace to overwrite it" :
+             answer == ANSWER_STORE ? "could not store the file" :
+             answer == ANSWER_SUM ? "received wrong bytes; try again" :
              "sends an invalid answer");
     return false;
 }
@@ -374,7 +374,7 @@ static bool send_bytes(struct transfer *t, int fd)
 
         if (n != (ssize_t)most) {
             complain("%s: %s", t->name, n < 0 ? strerror((int)-n) :
-                     "it has become shorter meanwhile");
+                     "the file became shorter during the transfer");
             return false;
         }
         t->sum = cp_sum(t->sum, t->buffer, most);
@@ -463,7 +463,8 @@ static bool send_entry(struct transfer *t, const FTSENT *entry, size_t base)
             cp_path_good(target, strlen(target))) {
             return send_file(t, entry->fts_path, target);
         }
-        complain("%s: skipped: the receiver takes no such name", entry->fts_path);
+        complain("%s: skipped: the receiver does not take files of that name",
+                 entry->fts_path);
         break;
     case FTS_DNR:
     case FTS_ERR:
@@ -529,7 +530,7 @@ static bool send_named(struct transfer *t, char *path)
         return send_tree(t, path);
     }
     if (!target_name(t->opt, slash ? slash + 1 : path, target)) {
-        complain("%s: the name at the receiver would be too long", path);
+        complain("%s: the file name for the receiver is too long", path);
         return false;
     }
     return send_file(t, path, target);
@@ -567,7 +568,7 @@ static bool answer(const struct transfer *t, enum answer what)
 static bool decline(const struct transfer *t, enum answer what, int error)
 {
     complain("%s: %s", t->name, what == ANSWER_NAME ?
-             "the sender's name for it is none that we take" :
+             "this receiver does not take files of that name" :
              what == ANSWER_SUM ? "it differs from the sent file" : strerror(-error));
     answer(t, what);
     return false;
@@ -681,7 +682,7 @@ static bool receive_files(struct transfer *t, int directory)
         }
         length = unetmm_swap32(header.name_length);
         if (unetmm_swap64(header.magic) != MAGIC || length > CP_PATH_MOST) {
-            complain("the peer is no unetmm-cp");
+            complain("the peer is not a sending unetmm-cp");
             return false;
         }
         if (length && take(t, name, length) <= 0) {

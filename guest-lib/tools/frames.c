@@ -124,14 +124,14 @@ static struct unetmm_ep *raw_open(const struct frames *f,
     attr.completion_depth = 4 * DEPTH;
     ret = unetmm_ep_create(*ctx, &attr, &ep);
     if (ret) {
-        fail_call(ret, UNETMM_CALL_EP_CREATE, "cannot make an endpoint");
+        fail_call(ret, UNETMM_CALL_EP_CREATE, "cannot create an endpoint");
     }
     flow.kind = UNETMM_FLOW_MAC;
     flow.flags = UNETMM_FLOW_F_SOURCE;
     memcpy(flow.mac, f->own, sizeof(flow.mac));
     ret = unetmm_flow_add(ep, &flow);
     if (ret < 0) {
-        fail_call(ret, UNETMM_CALL_FLOW, "cannot have frames");
+        fail_call(ret, UNETMM_CALL_FLOW, "cannot add the flow");
     }
     return ep;
 }
@@ -241,7 +241,7 @@ static int packet_open(struct frames *f, int version)
     struct ifreq request = { 0 };
 
     if (fd < 0) {
-        fail("no packet socket: %s", strerror(errno));
+        fail("cannot open a packet socket: %s", strerror(errno));
     }
     snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", f->interface);
     if (!address.sll_ifindex || ioctl(fd, SIOCGIFHWADDR, &request) ||
@@ -469,7 +469,7 @@ static void parse(struct frames *f, int argc, char **argv)
         parse_option(f, c);
     }
     if (argc - optind != !f->listen) {
-        usage_error("either --listen or the address of the listener");
+        usage_error("give either --listen or the address of the listener");
     }
     if (!f->listen) {
         parse_mac(argv[optind], f->to);

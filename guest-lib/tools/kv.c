@@ -192,7 +192,7 @@ int main(int argc, char **argv)
         set_option(&opt, c, optarg);
     }
     if (optind != argc) {
-        usage_error("'%s' is too much: there are options only", argv[optind]);
+        usage_error("'%s' is not an option", argv[optind]);
     }
     if (!memcmp(opt.mac, none, sizeof(none))) {
         make_mac(opt.mac);

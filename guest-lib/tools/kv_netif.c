@@ -106,7 +106,7 @@ static void post(uint32_t n)
                                UNETMM_PAGE_BYTES, n, UNETMM_MORE);
 
     if (ret) {
-        fail_call(ret, UNETMM_CALL_POST, "no buffer can be posted");
+        fail_call(ret, UNETMM_CALL_POST, "cannot post a buffer");
     }
 }
 
@@ -217,14 +217,14 @@ static void make_endpoint(const struct kv_options *opt)
     attr.spin_ns = opt->spin_ns;
     ret = unetmm_ep_create(port.ctx, &attr, &port.ep);
     if (ret) {
-        fail_call(ret, UNETMM_CALL_EP_CREATE, "no raw endpoint");
+        fail_call(ret, UNETMM_CALL_EP_CREATE, "cannot create a raw endpoint");
     }
     flow.kind = UNETMM_FLOW_MAC;
     flow.flags = UNETMM_FLOW_F_BROADCAST | UNETMM_FLOW_F_SOURCE;
     memcpy(flow.mac, opt->mac, sizeof(flow.mac));
     ret = unetmm_flow_add(port.ep, &flow);
     if (ret < 0) {
-        fail_call(ret, UNETMM_CALL_FLOW, "the station's frames cannot be had");
+        fail_call(ret, UNETMM_CALL_FLOW, "cannot add the flow");
     }
 }
 
@@ -237,7 +237,7 @@ void kv_port_open(const struct kv_options *opt, void *store, size_t bytes)
     ret = unetmm_open(opt->device, pinned ? UNETMM_SOURCE_PINNED :
                                             UNETMM_SOURCE_ODP, &port.ctx);
     if (ret) {
-        fail_call(ret, UNETMM_CALL_OPEN, "the card cannot be opened");
+        fail_call(ret, UNETMM_CALL_OPEN, "cannot open the card");
     }
     memcpy(port.mac, opt->mac, sizeof(port.mac));
     port.buffers = opt->ring;

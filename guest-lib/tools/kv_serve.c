@@ -195,12 +195,12 @@ static void start_tcp(const struct kv_options *opt)
     lwip_init();
     if (!netif_add(&server.netif, &address, &mask, &gateway, NULL,
                    kv_port_netif, ethernet_input)) {
-        fail("lwIP does not take the interface");
+        fail("lwIP cannot add the interface");
     }
     netif_set_default(&server.netif);
     pcb = tcp_new();
     if (!pcb || tcp_bind(pcb, IP4_ADDR_ANY, opt->port) != ERR_OK) {
-        fail("lwIP cannot have port %u", opt->port);
+        fail("lwIP cannot bind port %u", opt->port);
     }
     pcb = tcp_listen(pcb);
     if (!pcb) {

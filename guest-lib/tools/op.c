@@ -73,8 +73,8 @@ void op_check_options(struct options *opt)
     }
     if ((opt->policy == UNETMM_POLICY_REDIRECT ||
          opt->policy == UNETMM_POLICY_RNR) && !op->rights && !opt->reliable) {
-        usage_error("--policy %s needs --reliable: nobody sends a "
-                    "datagram for an absent page again", policy_name(opt->policy));
+        usage_error("--policy %s needs --reliable: a datagram is not sent "
+                    "again", policy_name(opt->policy));
     }
     if ((opt->go_back_n || opt->rnr_us) && !op->rights && !opt->reliable) {
         usage_error("--go-back-n and --rnr-us need --reliable");

@@ -48,8 +48,8 @@ bool op_dma_start(struct one_sided *o, uint32_t seq, bool more)
 
     (void)more;
     if (ret && ret != -EAGAIN) {
-        fail("a transfer cannot be started: the channel has failed, or the "
-             "card gives up");
+        fail("cannot start a transfer: the channel has failed, or the card has "
+             "stopped the endpoint");
     }
     return !ret;
 }

@@ -283,9 +283,9 @@ void session_silent(const struct session *s)
 {
     char mac[UNETMM_MAC_CHARS];
 
-    complain("nothing has come from %s for %llu seconds: its program was "
-             "ended, or the network is down; --timeout makes this side wait "
-             "longer", unetmm_format_mac(s->peer.mac, mac),
+    complain("nothing has come from %s for %llu seconds: its program has "
+             "ended, or the network is down (--timeout sets a longer limit)",
+             unetmm_format_mac(s->peer.mac, mac),
              (unsigned long long)(s->opt->timeout_ns / NS_PER_S));
 }
 
@@ -377,11 +377,12 @@ static void on_completion(struct session *s, const struct unetmm_completion *c,
         if (is_op_loss(s)) {
             break;
         }
-        fail("a store or a started transfer has not arrived: %s",
+        fail("a window store or a user-level DMA has failed: %s",
              unetmm_status_str(c->status));
     case UNETMM_CQE_BUFFER:
         if (c->status != UNETMM_ST_SKIPPED) {
-            fail("a buffer came back: %s", unetmm_status_str(c->status));
+            fail("the card returned a buffer unused: %s",
+                 unetmm_status_str(c->status));
         }
         s->skipped++;
         post_buffer(s);

@@ -110,7 +110,7 @@ static void parse_stat_options(struct stat_options *opt, int argc, char **argv)
         }
     }
     if (optind != argc) {
-        fprintf(stderr, "%s: '%s' is too much; see %s --help\n", tool_name,
+        fprintf(stderr, "%s: unexpected argument '%s'; see %s --help\n", tool_name,
                 argv[optind], tool_name);
         exit(EXIT_USAGE);
     }

@@ -46,7 +46,7 @@ def sized(options, smoke, quick, full):
 
 
 class BenchError(Exception):
-    """A figure could not be had; the text says why."""
+    """A figure could not be measured; the text gives the reason."""
 
 
 def json_rows(text):

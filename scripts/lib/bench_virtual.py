@@ -173,7 +173,7 @@ def nic_rows(options, name):
         elif kind == "tcp":
             rows.append(iperf_row(rest, f"tcp over {name}", 9000))
     if len(rows) != 3:
-        raise bench.BenchError(f"{name}: {len(rows)} figures of 3")
+        raise bench.BenchError(f"{name}: {len(rows)} figures came, 3 were expected")
     return rows
 
 

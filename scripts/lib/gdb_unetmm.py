@@ -321,7 +321,7 @@ class Ring(gdb.Command):
             show_queue(q, int(ep[q + "_prod"]), int(ep[q + "_cons"]),
                        int(ep[q + "_log2"]), "waiting")
         else:
-            raise gdb.GdbError("say unetmm-ring cmd, cmdc, fault or notify, "
+            raise gdb.GdbError("use unetmm-ring cmd, cmdc, fault or notify, "
                                "or sq, fq or cq and an endpoint")
 
     @staticmethod

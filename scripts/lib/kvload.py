@@ -330,7 +330,7 @@ def serve_events(selector, until, limit=60):
     deadline = time.monotonic() + limit
     while not until():
         if time.monotonic() > deadline:
-            raise LoadError(f"the server has not answered within {limit} s")
+            raise LoadError(f"the server did not answer within {limit} s")
         for key, events in selector.select(0.02):
             load, connection = key.data
             if connection in load.connections:

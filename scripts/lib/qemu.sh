@@ -104,14 +104,14 @@ qemu_release() {
     local version=${QEMU_UPSTREAM:-$QEMU_RELEASE} sum=${QEMU_SHA256:-}
     [ "$version" != 1 ] || version=$QEMU_RELEASE
     [[ "$version" =~ ^10\.0\.[0-9]+$ ]] ||
-        die "QEMU_UPSTREAM=$version is no release of QEMU 10.0: say 1 for $QEMU_RELEASE, or 10.0.N"
+        die "QEMU_UPSTREAM=$version is not a release of QEMU 10.0: use 1 for $QEMU_RELEASE, or 10.0.N"
     if [ -z "$sum" ]; then
         [ "$version" = "$QEMU_RELEASE" ] ||
             die "the checksum of QEMU $version is not known here: verify its signature and set QEMU_SHA256"
         sum=$QEMU_RELEASE_SHA256
     fi
     [[ "$sum" =~ ^[0-9a-f]{64}$ ]] ||
-        die "QEMU_SHA256=$sum is no SHA-256: it has 64 digits of 0-9a-f"
+        die "QEMU_SHA256=$sum is not a SHA-256: use 64 digits of 0-9a-f"
     echo "$version $sum ${QEMU_URL:-https://download.qemu.org/qemu-$version.tar.xz}"
 }
 
@@ -144,7 +144,7 @@ qemu_tree() {
     case "$(qemu_origin)" in
         tree)
             [ -f "$QEMU_SRC/include/hw/qdev-core.h" ] ||
-                die "QEMU_SRC=$QEMU_SRC is no QEMU source tree: name one of QEMU 10.0"
+                die "QEMU_SRC=$QEMU_SRC is not a QEMU source tree: name a tree of QEMU 10.0"
             origin="$(realpath "$QEMU_SRC") $(tree_state "$QEMU_SRC" | sha256sum)" ;;
         upstream) origin=$(qemu_release) || exit ;;
         debian)

@@ -53,7 +53,7 @@ load() {
 
 
 class StorageError(Exception):
-    """A figure could not be had; the text says why."""
+    """A figure could not be measured; the text gives the reason."""
 
 
 def run(script, directory, disk, kernel, words=(), limit=200):

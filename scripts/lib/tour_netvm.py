@@ -47,7 +47,7 @@ def by_key(rows, key, names):
              if isinstance(row, dict) and key in row}
     missing = [name for name in names if name not in found]
     if missing:
-        raise DemoError(f"the tour did not come to {missing[0]}: "
+        raise DemoError(f"the tour ended before {missing[0]}: "
                         f"{rows[-1] if rows else 'nothing was said'}")
     return {name: found[name] for name in names}
 

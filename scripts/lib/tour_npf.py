@@ -57,7 +57,7 @@ def build_report(found, kernel, seconds):
     missing = [name for name, _ in STOPS if name not in stops]
     missing += [name for name in STAGES if (name, 4096) not in faults]
     if missing:
-        raise DemoError(f"the tour did not come to {missing[0]}")
+        raise DemoError(f"the tour ended before {missing[0]}")
     try:
         # Its guest has a disk, which has the host's time.
         store = None if "virtual" in found else storage.measure(kernel,

@@ -54,8 +54,8 @@ def build_report(found, kernel, seconds):
              if isinstance(row, dict)}
     missing = [name for name, _ in STOPS if name not in stops]
     if missing:
-        raise DemoError(f"the tour did not come to {missing[0]}: "
-                        f"{found.get('stop', ['nothing was said'])[-1]}")
+        raise DemoError(f"the tour ended before {missing[0]}: "
+                        f"{found.get('stop', ['it printed nothing'])[-1]}")
     ways = [row for row in found.get("latency", []) if isinstance(row, dict)]
     if len(ways) != len(WAYS):
         raise DemoError(f"{len(WAYS) - len(ways)} ways of writing were not "

@@ -211,9 +211,8 @@ def check_virtual(options):
         raise VmError("KVM does not count instructions: lockstep needs "
                       "--accel tcg")
     if not options.console:
-        raise VmError("a console on the terminal takes input at moments of "
-                      "the host's time: with lockstep name a file, "
-                      "--console FILE")
+        raise VmError("a console on the terminal depends on the host's time: "
+                      "with a lockstep link name a file, --console FILE")
 
 
 @functools.lru_cache(maxsize=None)

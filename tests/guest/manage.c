@@ -225,7 +225,7 @@ static void health(void)
     need_devlink();
     CHECK(reports("healthy"));
     fd = raw_open_space();
-    expect_complaint("the card is given up: a command does not complete");
+    expect_complaint("the card has failed and needs a reset: a command does not complete");
     card_memory_space(false);
     ret = raw_ioctl(fd, UNETMM_IOC_EVENT, &event);
     CHECK(ret == -EIO || ret == -ENODEV);

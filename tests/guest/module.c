@@ -512,7 +512,7 @@ static void given_up(void)
     probe("fails", "unetmm_fail value=+0(%di):u32");
     probe("clears", fetch);
     probe("failed", "unetmm_net_event value=+0(%di):u32");
-    expect_complaint("the card is given up: a command does not complete");
+    expect_complaint("the card has failed and needs a reset: a command does not complete");
     card_memory_space(false);
     ret = raw_ioctl(fd, UNETMM_IOC_EVENT, &event);
     CHECK(ret == -EIO || ret == -ENODEV);

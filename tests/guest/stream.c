@@ -506,7 +506,7 @@ static void copies(void)
         CHECK(!strncmp(checksum_in(said), checksum_in(ran.said), 29));
         /* It is there now, and stays: no second one, and not a byte of it. */
         CHECK_EQ(run_both(&s, PROGRAM_CP, words, said, &ran), 1);
-        CHECK(strstr(said, "has such a file"));
+        CHECK(strstr(said, "has a file of that name"));
         CHECK(WIFEXITED((int)ran.status) && WEXITSTATUS((int)ran.status) == 1);
         CHECK_SYS(unlink(path));
     }

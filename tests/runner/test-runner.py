@@ -136,8 +136,9 @@ def a_skip_must_be_allowed_on_its_kernel():
 
 def an_expected_complaint_is_expected_once():
     """An announced complaint may come once, and must come."""
-    says = "unetmm: the card is given up: a command does not complete"
-    announced = "unetmm-test expects: the card is given up: a command"
+    text = "the card has failed and needs a reset: a command does not complete"
+    says = f"unetmm: {text}"
+    announced = f"unetmm-test expects: {text.removesuffix(' does not complete')}"
     assert run.complaints([says]) == [says]
     assert not run.complaints([announced, says], True)
     assert run.complaints([says, announced]) == [says]
