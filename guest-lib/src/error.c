@@ -125,8 +125,8 @@ static const struct advice advices[] = {
     { UNETMM_CALL_SEND, EAGAIN,
       "the send queue is full: take completions and try again" },
     { UNETMM_CALL_SEND, EMSGSIZE,
-      "the message is longer than the channel's MTU, or an inline message is "
-      "longer than 224 bytes: split it" },
+      "the message is longer than unetmm_channel_mtu() allows, or an inline "
+      "message is longer than 224 bytes: split it" },
     { UNETMM_CALL_SEND, EINVAL,
       "the message is not valid: it may have at most 16 segments, and only the "
       "flags of unetmm_send(3)" },
@@ -295,7 +295,7 @@ static const struct advice advices[] = {
     { UNETMM_CALL_ANY, EPERM,
       "another process opened the card: open it in this process" },
     { UNETMM_CALL_ANY, EBUSY,
-      "the context still has endpoints: destroy them first" },
+      "the context is in use: destroy its endpoints and event counters first" },
     { UNETMM_CALL_ANY, EINTR, "a signal came: call again" },
     { UNETMM_CALL_ANY, E2BIG,
       "the library is newer than the driver: load the driver of the same "
