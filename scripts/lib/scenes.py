@@ -3,7 +3,7 @@
 docs/concepts.rst.
 
 tests/core/scenes records the trace.  A line is an event of the side that the last
-line "side" named: an event of hw/net/unetmm/trace-events, or one of the recorder's.
+line "side" named: an event of hw/net/unetmm/trace-events, or of the recorder.
 """
 
 import os

@@ -151,7 +151,7 @@ def main():
         if said:
             print("# " + said.rstrip().replace("\n", "\n# "))
     said = arrows()
-    print(f"{'not ok' if said else 'ok'} {len(CASES) + 1} - what a room uses "
+    print(f"{'not ok' if said else 'ok'} {len(CASES) + 1} - the uses of a room "
           "of another is counted and listed")
     if said:
         print("# " + said.rstrip().replace("\n", "\n# "))

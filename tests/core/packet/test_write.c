@@ -416,7 +416,7 @@ static void test_overlap(void **state)
         expect_count(&f->h, drop_rel_rejected, 1, \
                      peer_give(f, h, data, 1000)); \
         peer_expect_ack(f, psn, 0, UNETMM_ACK_REJECTED, why); \
-        /* For good, even if it could be taken now; but for the number. */ \
+        /* Permanently, even if it could be taken now; but for the number. */ \
         peer_give(f, head(psn, 0, LAST), data, 10); \
         peer_expect_ack(f, psn, 0, UNETMM_ACK_REJECTED, why); \
         expect_there(f, 0, 0, 0); \
