@@ -109,8 +109,8 @@ def add_card_options(group):
              "datagram sockets PATH.1 and PATH.2), user, none, or a -netdev "
              "value of QEMU's without its id (default: user); or "
              "unix:PATH,server and unix:PATH, a UNIX stream: link down without "
-             "a peer, but while a peer does not read, all of the guest that is "
-             "the server stands still; or lockstep:PATH,1 and lockstep:PATH,2, "
+             "a peer, but while a peer does not read, the whole guest with the "
+             "server end stops; or lockstep:PATH,1 and lockstep:PATH,2, "
              "a link in virtual time, with properties of -device lockstep "
              "behind: docs/lockstep.rst")
     group.add_argument(
