@@ -44,11 +44,11 @@ static void unetmm_show_space(struct seq_file *s, struct unetmm_aspace *space)
 
 	unetmm_lane_stats(space, &stats);
 	spin_lock(&space->lock);
-	seq_printf(s, "space %u source %u endpoints %u pins %lu limit %lu deferred %u asleep %u invalidations %lu now, %lu ended waiting %u most %u passed %llu%s\n",
+	seq_printf(s, "space %u source %u endpoints %u pins %lu limit %lu deferred %u asleep %u invalidations %lu now, %lu ended waiting %u most %u passed %llu user's workers %u%s\n",
 		   space->id, space->source, space->endpoints, space->npins,
 		   space->pin_limit, stats.thirsty + stats.asleep, stats.asleep,
 		   space->inv_count, space->inv_seq, stats.ready,
-		   stats.most_ready, stats.most_passed,
+		   stats.most_ready, stats.most_passed, stats.most_active,
 		   space->closing ? " closing" : "");
 	for (node = rb_first(&space->pins); node; node = rb_next(node)) {
 		pin = rb_entry(node, struct unetmm_pin, node);

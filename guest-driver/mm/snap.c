@@ -364,6 +364,15 @@ static bool unetmm_not_a_page(struct mm_struct *mm, unsigned long addr)
 	return !pte_none(pte) && !pte_present(pte);
 }
 
+/* Are the pages charged without a wait?  One fault may bring a whole large page. */
+static bool unetmm_charged_at_once(struct mm_struct *mm,
+				   const struct vm_area_struct *vma, u32 npages)
+{
+	if (vma->vm_flags & (VM_HUGEPAGE | VM_HUGETLB))
+		npages = max_t(u32, npages, 1U << (PMD_SHIFT - PAGE_SHIFT));
+	return unetmm_group_has_room(mm, npages);
+}
+
 /*
  * Of the pages from vaddr on, those whose faults wait for nothing but memory to be
  * allocated.  Not told by FOLL_NOWAIT:
@@ -372,9 +381,10 @@ static bool unetmm_not_a_page(struct mm_struct *mm, unsigned long addr)
  *     mmap_lock held;
  *   - tmpfs waits for a page's lock, for swap, and for a hole that is being made;
  *   - a read from swap waits if the device has no place left in its queue, or if the
- *     read is synchronous (of one page alone, up to 6.1; of zram, with a disk behind it).
+ *     read is synchronous (of one page alone, up to 6.1; of zram, with a disk behind it);
+ *   - a memory group without room writes its own pages out, and waits for that.
  *
- * A hint: a page may be swapped out in this moment.
+ * A hint: a page may be swapped out in this moment, or the group be full.
  */
 u32 unetmm_faults_at_once(struct mm_struct *mm, struct vm_area_struct *vma,
 			  u64 vaddr, u32 npages)
@@ -382,7 +392,7 @@ u32 unetmm_faults_at_once(struct mm_struct *mm, struct vm_area_struct *vma,
 	u32 n = 0;
 
 	lockdep_assert_held(&mm->mmap_lock);
-	if (userfaultfd_armed(vma))
+	if (userfaultfd_armed(vma) || !unetmm_charged_at_once(mm, vma, npages))
 		return 0;
 	if (is_vm_hugetlb_page(vma))
 		return npages;

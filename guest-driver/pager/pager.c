@@ -584,6 +584,7 @@ static void unetmm_worker_serve(struct unetmm_worker *w, struct unetmm_job *job)
 	__must_hold(&w->pager->lock)
 {
 	struct unetmm_aspace *space = job->space;
+	struct unetmm_turns *turns = unetmm_user_turns(space);
 	struct unetmm_lane *lane = space->lane;
 	struct unetmm_pager *p = w->pager;
 	bool gone = lane->orphan || lane->closed, once = job->ops->once;
@@ -591,7 +592,8 @@ static void unetmm_worker_serve(struct unetmm_worker *w, struct unetmm_job *job)
 
 	kref_get(&space->ref);
 	p->nactive++;
-	unetmm_user_turns(space)->active++;
+	turns->active++;
+	turns->most_active = max(turns->most_active, turns->active);
 	unetmm_pager_more(p);
 	if (unetmm_pager_waits(p))
 		unetmm_pager_arm(p);
@@ -599,7 +601,7 @@ static void unetmm_worker_serve(struct unetmm_worker *w, struct unetmm_job *job)
 	next = unetmm_worker_call(w, job, gone);
 	spin_lock_irq(&p->lock);
 	p->nactive--;
-	unetmm_user_turns(space)->active--;
+	turns->active--;
 	lane->active = false;
 	if (next != UNETMM_JOB_DONE || !once)
 		unetmm_job_served(p, job, next);
@@ -992,6 +994,7 @@ void unetmm_lane_stats(const struct unetmm_aspace *space,
 
 	spin_lock_irq(&p->lock);
 	*stats = space->lane->stats;
+	stats->most_active = unetmm_user_turns(space)->most_active;
 	spin_unlock_irq(&p->lock);
 }
 

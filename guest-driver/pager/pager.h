@@ -52,7 +52,8 @@
  *   - Workers are created when none is idle, up to `pager_workers` (128).  The last
  *     worker that is awake never sleeps, whether another can be created or not.
  *   - serve may wait for memory to be allocated, and for nothing else: pages that may
- *     need a file system, swap, or a page's lock are paged in.
+ *     need a file system, swap, a page's lock, or a charge to a memory group without
+ *     room (unetmm_group_has_room()) are paged in.
  *
  * LOCKS
  *
@@ -204,6 +205,7 @@ struct unetmm_lane_stats {
 	u32 thirsty;
 	u32 asleep;			/* workers, with and without a job */
 	u64 most_passed;		/* others' jobs served before its only one */
+	u32 most_active;		/* of its user: workers in serve at one time */
 };
 
 void unetmm_lane_stats(const struct unetmm_aspace *space,

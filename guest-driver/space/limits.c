@@ -174,6 +174,29 @@ void unetmm_group_leave(struct unetmm_group *group)
 	mem_cgroup_put(group->memcg);
 }
 
+/*
+ * May so many pages be charged to the memory group of mm's owner before the group, or one
+ * above it, has to give pages back?  A hint: each processor may charge a batch meanwhile.
+ * Not asked: memory with swap, which groups of version 1 can limit.
+ */
+bool unetmm_group_has_room(struct mm_struct *mm, unsigned long npages)
+{
+	bool room = true;
+#ifdef CONFIG_MEMCG
+	struct mem_cgroup *group = get_mem_cgroup_from_mm(mm), *memcg;
+	unsigned long limit;
+
+	npages += (unsigned long)MEMCG_CHARGE_BATCH * num_online_cpus();
+	for (memcg = group; room && memcg; memcg = parent_mem_cgroup(memcg)) {
+		limit = min(READ_ONCE(memcg->memory.max),
+			    READ_ONCE(memcg->memory.high));
+		room = page_counter_read(&memcg->memory) + npages <= limit;
+	}
+	mem_cgroup_put(group);
+#endif
+	return room;
+}
+
 /* ---- Pinned pages -------------------------------------------------------- */
 
 /* Adds up to n to *used without passing limit; returns how many. */

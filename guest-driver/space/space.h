@@ -193,6 +193,7 @@ struct unetmm_turns {
 	struct list_head lanes;		/* ready, and nothing active, in turn */
 	struct list_head node;		/* pager->turns, if there are such lanes */
 	u32 active;			/* workers in serve or cancel */
+	u32 most_active;		/* at one time */
 	u32 asleep;			/* workers, with and without a job */
 };
 
@@ -220,6 +221,7 @@ u32 unetmm_user_most_asleep(const struct unetmm_aspace *space);
 void unetmm_group_enter(struct unetmm_aspace *space,
 			struct unetmm_group *group);
 void unetmm_group_leave(struct unetmm_group *group);
+bool unetmm_group_has_room(struct mm_struct *mm, unsigned long npages);
 bool unetmm_charge_all(struct unetmm_aspace *space, u32 npages);
 u32 unetmm_charge_some(struct unetmm_aspace *space, u32 npages);
 void unetmm_uncharge(struct unetmm_aspace *space, u32 npages);

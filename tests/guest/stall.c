@@ -39,6 +39,8 @@
 #define SAMPLES         200u
 #define ATTEMPTS        6u
 #define READ_AHEAD      (4 * UNETMM_PAGE_BYTES)
+#define KEPT            1024u           /* KIND_LIMIT: pages that fill its group, */
+#define FRESH           512u            /* ... and that it has never touched */
 
 enum kind {
     KIND_USERFAULTFD,
@@ -46,11 +48,12 @@ enum kind {
     KIND_LOST,                  /* pins of pages in FUSE */
     KIND_SWAP,                  /* memory of its own */
     KIND_TMPFS,                 /* in swap, too */
+    KIND_LIMIT,                 /* fresh memory of a full group, which has to swap */
     NUM_KINDS,
 };
 
 static const char *const kind_names[NUM_KINDS] = {
-    "userfaultfd", "FUSE", "lost pins", "swap", "tmpfs",
+    "userfaultfd", "FUSE", "lost pins", "swap", "tmpfs", "full group",
 };
 
 /* Shared by all. */
@@ -68,7 +71,7 @@ struct victim {
 
 static bool in_swap(enum kind kind)
 {
-    return kind == KIND_SWAP || kind == KIND_TMPFS;
+    return kind == KIND_SWAP || kind == KIND_TMPFS || kind == KIND_LIMIT;
 }
 
 static bool in_fuse(enum kind kind)
@@ -215,6 +218,68 @@ static void *page_in_swap(bool tmpfs)
     return at;
 }
 
+/* Do most misses since then wait for a worker that may sleep? */
+static bool most_are_deferred(struct unetmm_ctx *ctx, const uint64_t was[2])
+{
+    uint64_t faults = driver_counter(ctx, UNETMM_D_faults) - was[0];
+    uint64_t deferred = driver_counter(ctx, UNETMM_D_faults_deferred) - was[1];
+
+    return deferred > faults / 2;
+}
+
+/*
+ * A write to each of its fresh pages, one after the other.  Each page that comes has
+ * the group write another one to swap.
+ */
+static void spend(const struct victim *v, struct station *from, unsigned import)
+{
+    uint64_t was[2] = { driver_counter(from->ctx, UNETMM_D_faults),
+                        driver_counter(from->ctx, UNETMM_D_faults_deferred) };
+    uint8_t *source = pages(1);
+    struct unetmm_completion c;
+    unsigned i;
+
+    for (i = 0; i < FRESH; i++) {
+        /* A page that is used now is not the one that goes. */
+        memset(source, (int)i, PAGE);
+        CHECK_RET(unetmm_write(from->ep, import, i * PAGE, source, PAGE, 0, i,
+                               0), 0);
+        CHECK_RET(unetmm_ring(from->ep), 0);
+        while (!take_now(from, UNETMM_CQE_SENT, &c)) {
+            breathe();
+        }
+        CHECK_EQ(c.status, UNETMM_ST_OK);
+        if (i == FRESH / 8 && most_are_deferred(from->ctx, was)) {
+            atomic_fetch_add(&v->stage->stalled, 1);
+        }
+    }
+}
+
+static void spender_main(const struct victim *v)
+{
+    static const struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
+    struct unetmm_ctx *ctx = open_card();
+    struct station from = { 0 }, to = { 0 };
+    uint8_t *fresh;
+    unsigned import;
+
+    station_open(&from, ctx, NULL);
+    station_open(&to, ctx, NULL);
+    CHECK_RET(try_join(&from, &to, &attr, 10 * NS_PER_S), 0);
+    group_enter("stall");
+    memset(pages(KEPT), 0x5a, KEPT * PAGE);
+    fresh = pages(FRESH);
+    CHECK_SYS(madvise(fresh, FRESH * PAGE, MADV_NOHUGEPAGE));
+    CHECK_RET(unetmm_export(ctx, v->number, fresh, FRESH * PAGE,
+                            UNETMM_RIGHT_ALL, 0, 0), 0);
+    import = import_of(&from, v->number, UNETMM_RIGHT_ALL);
+    be_ready(v->stage);
+    spend(v, &from, import);
+    while (!atomic_load(&v->stage->let_go)) {
+        breathe();
+    }
+}
+
 static void victim_main(void *argument)
 {
     const struct victim *v = argument;
@@ -225,6 +290,10 @@ static void victim_main(void *argument)
 
     if (stage->kind == KIND_LOST) {
         loser_main(v);
+        return;
+    }
+    if (stage->kind == KIND_LIMIT) {
+        spender_main(v);
         return;
     }
     link_open(&link, NULL, NULL);
@@ -281,12 +350,13 @@ static void scene_begin(struct scene *s, enum kind kind)
 }
 
 /* The first request after that goes through. */
-static void stall_disk(void)
+static void stall_disk(enum kind kind)
 {
     static uint8_t bytes[16 * UNETMM_PAGE_BYTES] __attribute__((aligned(4096)));
     int fd = CHECK_SYS(open("/dev/vda", O_RDONLY | O_DIRECT | O_CLOEXEC));
 
-    ask_host("disk stall");
+    /* A full group whose pages never reach the disk has its owner killed. */
+    ask_host(kind == KIND_LIMIT ? "disk slow" : "disk stall");
     CHECK_EQ(read(fd, bytes, sizeof(bytes)), sizeof(bytes));
     close(fd);
 }
@@ -312,14 +382,18 @@ static unsigned asleep(void)
 
 static bool scene_stalled(const struct scene *s)
 {
-    return in_swap(s->stage->kind) ? asleep() >= VICTIMS :
-           atomic_load(&s->stage->stalled) >= VICTIMS;
+    return in_swap(s->stage->kind) && s->stage->kind != KIND_LIMIT ?
+           asleep() >= VICTIMS : atomic_load(&s->stage->stalled) >= VICTIMS;
 }
 
 static void scene_stall(struct scene *s)
 {
     if (in_swap(s->stage->kind)) {
-        stall_disk();
+        stall_disk(s->stage->kind);
+    }
+    if (s->stage->kind == KIND_LIMIT) {
+        group_name("stall");
+        group_limit("memory.max", group_now("memory.current"));
     }
     atomic_store(&s->stage->keeps, true);
     atomic_store(&s->stage->go, true);
@@ -351,6 +425,9 @@ static void scene_kill(struct scene *s)
 static void scene_end(struct scene *s)
 {
     scene_kill(s);
+    if (s->stage->kind == KIND_LIMIT) {
+        group_limit("memory.max", 0);
+    }
     if (in_swap(s->stage->kind)) {
         ask_host("disk go");
         swap_off();
@@ -446,6 +523,11 @@ static void neighbour_swap(void)
 static void neighbour_tmpfs(void)
 {
     neighbour_of(KIND_TMPFS);
+}
+
+static void neighbour_limit(void)
+{
+    neighbour_of(KIND_LIMIT);
 }
 
 /* ---- Ends -------------------------------------------------------------------------------- */
@@ -589,6 +671,7 @@ static const struct test tests[] = {
     { "ends-fuse", ends_fuse, TEST_TLB | TEST_SHADOW | TEST_ODP | TEST_NO_CARD, 60 },
     { "neighbour-swap", neighbour_swap, TEST_MISS | TEST_SHADOW | TEST_ODP, 60 },
     { "neighbour-tmpfs", neighbour_tmpfs, TEST_MISS | TEST_SHADOW | TEST_ODP, 60 },
+    { "neighbour-limit", neighbour_limit, TEST_TLB | TEST_ODP, 60 },
     { "ends-swap", ends_swap, TEST_TLB | TEST_SHADOW | TEST_ODP | TEST_NO_CARD, 60 },
     { "ends-tmpfs", ends_tmpfs, TEST_TLB | TEST_SHADOW | TEST_ODP | TEST_NO_CARD, 60 },
     { "ends-lost", ends_lost, TEST_PINNED | TEST_UTLB | TEST_NO_CARD, 60 },

@@ -4,17 +4,20 @@
  * Only the owner of that memory waits; a neighbour, another process on the card, has
  * its faults served in turn, and all of its messages arrive.
  */
+#include "card.h"
 #include "pair.h"
 #include "process.h"
 #include "watch.h"
 
 #include <linux/capability.h>
 #include <linux/userfaultfd.h>
+#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -31,7 +34,7 @@
  * the sum over all spaces.
  */
 struct turns {
-    unsigned spaces, most, deferred, asleep;
+    unsigned spaces, most, deferred, asleep, most_workers;
     unsigned long long passed, most_passed;
 };
 
@@ -43,14 +46,19 @@ static struct turns turns_of(uint64_t space)
 
     CHECK(file);
     while (fgets(line, sizeof(line), file)) {
-        const char *deferred = strstr(line, "deferred "), *most;
+        const char *deferred = strstr(line, "deferred "), *most, *workers;
         unsigned long long passed;
-        unsigned id;
+        unsigned id, active;
 
         if (sscanf(line, "space %u ", &id) != 1) {
             continue;
         }
         turns.spaces++;
+        workers = strstr(line, "workers ");
+        CHECK(workers && sscanf(workers, "workers %u", &active) == 1);
+        if (active > turns.most_workers) {
+            turns.most_workers = active;
+        }
         most = strstr(line, "passed ");
         CHECK(most);
         CHECK_EQ(sscanf(most, "passed %llu", &passed), 1);
@@ -452,12 +460,120 @@ static void user_threads(void)
     pair_close(&p);
 }
 
+/* ---- Workers that are slow --------------------------------------------------------------- */
+
+#define POOL            8u      /* workers: as few as a card may have */
+#define LINKS           12u     /* spaces of one user, more than workers */
+#define MISSES          150u
+
+/* The driver's workers, whatever their number, run when nobody else wants to. */
+static void make_workers_slow(void)
+{
+    struct sched_param param = { 0 };
+    struct dirent *entry;
+    char path[300], name[32];
+    DIR *all = opendir("/proc");
+    FILE *file;
+
+    CHECK(all);
+    while ((entry = readdir(all))) {
+        snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
+        file = atoi(entry->d_name) > 0 ? fopen(path, "r") : NULL;
+        if (!file) {
+            continue;
+        }
+        if (fgets(name, sizeof(name), file) && strstr(name, "-pager")) {
+            sched_setscheduler(atoi(entry->d_name), SCHED_IDLE, &param);
+        }
+        fclose(file);
+    }
+    closedir(all);
+}
+
+static void *be_busy(void *argument)
+{
+    (void)argument;
+    while (!atomic_load(&state->stop)) {
+    }
+    return NULL;
+}
+
+/* One miss at a time in each of many spaces, and all processors busy. */
+static void slow_main(void *argument)
+{
+    static struct link links[LINKS];
+    struct unetmm_completion c;
+    struct iovec iov[LINKS];
+    pthread_t threads[MOST_CPUS];
+    int i, cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+
+    (void)argument;
+    drop_capability(CAP_SYS_RESOURCE);
+    for (i = 0; i < (int)LINKS; i++) {
+        link_open(&links[i], NULL, NULL);
+        iov[i] = (struct iovec) { small_pages(1), PAGE };
+        send_pieces(links[i].tx, &iov[i], 1, 1, 0);
+    }
+    CHECK(cpus <= MOST_CPUS);
+    for (i = 0; i < cpus; i++) {
+        CHECK_EQ(pthread_create(&threads[i], NULL, be_busy, NULL), 0);
+    }
+    while (!atomic_load(&state->stop)) {
+        for (i = 0; i < (int)LINKS; i++) {
+            if (take_now(links[i].tx, UNETMM_CQE_SENT, &c)) {
+                CHECK_SYS(madvise(iov[i].iov_base, PAGE, MADV_DONTNEED));
+                send_pieces(links[i].tx, &iov[i], 1, 1, 0);
+                atomic_fetch_add(&state->writes, 1);
+            }
+        }
+    }
+    for (i = 0; i < cpus; i++) {
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    }
+}
+
+/*
+ * Workers that are in the middle of a miss when their time is over stay there, and
+ * others are woken: half of the pool at most for one user.
+ */
+static void workers(void)
+{
+    uint64_t end = deadline_in(60);
+    unsigned most, until = 0;
+    pid_t pid;
+
+    card_find();
+    CHECK_RET(card_unbind(), 0);
+    set_parameter("pager_workers", POOL);
+    CHECK_RET(card_bind(), 0);
+    state = shared_memory(sizeof(*state));
+    memset(state, 0, sizeof(*state));
+    pid = start_process(slow_main, NULL);
+    do {
+        CHECK(now_ns() < end);
+        make_workers_slow();
+        breathe();
+        most = turns_of(0).most_workers;
+        if (!until && most >= POOL / 2) {
+            until = (unsigned)atomic_load(&state->writes) + MISSES;
+        }
+    } while (!until || atomic_load(&state->writes) < until);
+    note("%u misses, at most %u workers at one time", until, most);
+    atomic_store(&state->stop, true);
+    end_process(pid);
+    CHECK_EQ(most, POOL / 2);
+    CHECK_RET(card_unbind(), 0);
+    set_parameter("pager_workers", 128);
+    CHECK_RET(card_bind(), 0);
+}
+
 static const struct test tests[] = {
     { "neighbour", neighbour, TEST_ODP, 60 },
     { "users", users, TEST_ODP, 0 },
     { "page-ins", page_ins, TEST_ODP, 0 },
     { "killed-with-many", killed_with_many, TEST_ODP, 0 },
     { "user-threads", user_threads, TEST_ODP, 0 },
+    { "workers", workers, TEST_TLB | TEST_NO_CARD, 60 },
 };
 
 int main(int argc, char **argv)
