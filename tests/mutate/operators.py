@@ -43,6 +43,8 @@ KEYWORDS = {"if", "else", "for", "while", "do", "switch", "case", "default",
 SILENT = re.compile(r"(trace_\w+|UNETMM_GUEST_ERR|g_assert\w*|assert"
                     r"|g_autoptr|g_autofree|QEMU_BUILD_BUG_ON|G_STATIC_ASSERT"
                     r"|_Static_assert)$")
+# Their numbers say how much there is at least: no program can tell that there is more
+ALLOCATES = re.compile(r"(sys_calloc|calloc|g_new0?|g_malloc0?(_n)?)$")
 OPENING, CLOSING = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 
 
@@ -134,13 +136,29 @@ class Source:
         if token.text == "!":
             yield self.make(i, i, "", "negation")
 
+    def _enlarges(self, i):
+        """Does a greater number at i only make an allocation larger?  It is a
+        factor or a summand of an argument."""
+        return self.tokens[i - 1].text in ("(", ",", "+", "*") and \
+            self.tokens[i + 1].text in (")", ",", "+", "*") and any(
+                opening < i < closing and opening + 1 < closing and
+                ALLOCATES.match(self.tokens[opening - 1].text) and
+                self._direct(opening, i)
+                for opening, closing in self.partner.items())
+
+    def _direct(self, opening, i):
+        """Is there no other bracket between that one and token i?"""
+        return not any(opening < other < i < end
+                       for other, end in self.partner.items())
+
     def _number(self, i):
         match = re.match(r"(0[xX][0-9a-fA-F]+|\d+)([uUlL]*)$",
                          self.tokens[i].text)
         if not match or re.match(r"0\d", match[1]):
             return
         value = int(match[1], 0)
-        for new in (value + 1, value - 1) if value else (1,):
+        more = () if self._enlarges(i) else (value + 1,)
+        for new in (*more, value - 1) if value else more:
             number = hex(new) if match[1][:2] in ("0x", "0X") else str(new)
             yield self.make(i, i, number + match[2], "constant")
 
