@@ -163,7 +163,7 @@ static void shaped_command(FuzzCard *c, FuzzIn *in)
         cmd.region.addr = fuzz_vaddr(in);
         cmd.region.length = fuzz_len(in);
         cmd.region.rights = fuzz_below(in, 9);
-        cmd.region.flags = fuzz_below(in, 5);
+        cmd.region.flags = fuzz_below(in, UNETMM_REGION_F_ALL + 2);
         cmd.region.counter = cmd.region.flags * 100;
         cmd.region.ncounters = cmd.region.region;
         break;

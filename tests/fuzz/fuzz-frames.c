@@ -14,17 +14,22 @@
 #define FUZZ_REL_PSN    0xfffffff8u
 #define FUZZ_KEY        0x5ec4e7u
 #define FUZZ_LENGTH     20000
+#define FUZZ_AT(i)      (FIX_VA + 100 * (i))    /* of space i's regions */
 
-/* Of each space, with all rights or one; an import of each endpoint. */
+/*
+ * Of each space, with all rights or one; an import of each endpoint.  One
+ * notifies nobody, and one cannot be used by its key.
+ */
 static void open_memory(FuzzCard *c)
 {
     for (unsigned i = 0; i < FUZZ_EPS; i++) {
         FakeEp *ep = &c->ep[i];
 
         for (unsigned right = 0; right < 4; right++) {
-            fake_region(ep->space, 4 * i + right, FUZZ_KEY, FIX_VA + 100 * i,
+            fake_region(ep->space, 4 * i + right, FUZZ_KEY, FUZZ_AT(i),
                         FUZZ_LENGTH, right ? 1 << (right - 1) : 7,
-                        right != 1);
+                        (right != 1 ? UNETMM_REGION_F_NOTIFY : 0) |
+                        (right != 2 ? UNETMM_REGION_F_KEYED : 0));
         }
         fake_import(ep, 0, FUZZ_REL, 3, FUZZ_KEY, FUZZ_LENGTH, 7);
     }
@@ -149,6 +154,10 @@ static void give_reliable(FuzzCard *c, FuzzIn *in, FakeEp *ep)
         h->flags = cpu_to_le32((total == offset + len ?
                                 UNETMM_WIRE_F_LAST : 0) |
                                (how & 32 ? UNETMM_WIRE_F_ASK : 0));
+        if (how & 128) {
+            h->flags |= cpu_to_le32(UNETMM_WIRE_F_IMM);
+            h->imm = cpu_to_le32(total);
+        }
     }
     if (how & 64) {
         damage(in, f);
@@ -185,10 +194,26 @@ static void shape_one_sided(FuzzIn *in, struct unetmm_frame *h, uint32_t len)
     }
 }
 
+/* By key: the region's addresses in place of offsets. */
+static void make_keyed(struct unetmm_frame *h)
+{
+    uint64_t at = FUZZ_AT(le16_to_cpu(h->dst_ep) - 1);
+
+    h->flags |= cpu_to_le32(UNETMM_WIRE_F_KEYED);
+    h->remote = cpu_to_le64(le64_to_cpu(h->remote) + at);
+}
+
+/* The use that a WRITE with an immediate makes of that member. */
+static void make_immediate(struct unetmm_frame *h)
+{
+    h->flags &= cpu_to_le32(~(UNETMM_WIRE_F_NOTIFY | UNETMM_WIRE_F_COUNT));
+    h->flags |= cpu_to_le32(UNETMM_WIRE_F_LAST | UNETMM_WIRE_F_IMM);
+}
+
 /* A one-sided packet, an answer, a VOID, or a rejection. */
 static void give_one_sided(FuzzCard *c, FuzzIn *in, FakeEp *ep)
 {
-    uint8_t how = fuzz_u8(in);
+    uint8_t how = fuzz_u8(in), psn;
     uint8_t opcode = UNETMM_WIRE_WRITE + how % 6;
     uint32_t len = opcode == UNETMM_WIRE_ATOMIC ? 8 + (how & 8) :
                    opcode == UNETMM_WIRE_READ || opcode > UNETMM_WIRE_ANSWER ?
@@ -197,9 +222,16 @@ static void give_one_sided(FuzzCard *c, FuzzIn *in, FakeEp *ep)
     struct unetmm_frame *h = fake_header(f);
 
     h->opcode = opcode;
-    h->psn = cpu_to_le32(FUZZ_REL_PSN + fuzz_u8(in) % 80);
+    psn = fuzz_u8(in);
+    h->psn = cpu_to_le32(FUZZ_REL_PSN + psn % 80);
     if (opcode < UNETMM_WIRE_ANSWER) {
         shape_one_sided(in, h, len);
+        if (psn / 80 & 1) {
+            make_keyed(h);
+        }
+        if (psn / 80 & 2 && opcode == UNETMM_WIRE_WRITE) {
+            make_immediate(h);
+        }
     } else if (opcode > UNETMM_WIRE_VOID) {
         h->opcode = UNETMM_WIRE_ACK;
         h->imm = cpu_to_le32(UNETMM_ACK_REJECTED);
@@ -246,7 +278,8 @@ static void region_op(FuzzCard *c, FuzzIn *in)
         .space = c->ep[what >> 4 & 3].space->id,
         .region = { .region = what >> 1 & 15, .key = FUZZ_KEY,
                     .addr = FIX_VA + 64, .length = 1 + fuzz_u16(in),
-                    .rights = 7, .flags = what >> 7 },
+                    .rights = 7, .flags = what & 0x80 ?
+                    UNETMM_REGION_F_NOTIFY | UNETMM_REGION_F_KEYED : 0 },
     };
 
     fake_issue(&c->d, cmd);

@@ -92,7 +92,7 @@ static void victim_exports(FuzzCard *c, uint8_t rights)
         .region = { .region = VICTIM_REGION, .key = KEY,
                     .addr = FIX_VA + OFFSET, .length = LENGTH,
                     .cookie = 1, .rights = rights,
-                    .flags = UNETMM_REGION_F_NOTIFY,
+                    .flags = UNETMM_REGION_F_NOTIFY | UNETMM_REGION_F_KEYED,
                     .counter = 510, .ncounters = 2 },
     };
 
@@ -195,7 +195,8 @@ void fuzz_ops_start(FuzzCard *c)
     c->h.on_read = on_read;
     for (unsigned i = 0; i < FUZZ_EPS; i++) {
         fake_region(c->ep[i].space, i, KEY, FIX_VA, FUZZ_PAGES * FAKE_PAGE,
-                    UNETMM_RIGHT_ALL, UNETMM_REGION_F_NOTIFY);
+                    UNETMM_RIGHT_ALL, UNETMM_REGION_F_NOTIFY |
+                    (i & 1 ? UNETMM_REGION_F_KEYED : 0));
     }
     victim.exported = false;
     victim_exports(c, UNETMM_RIGHT_ALL);
@@ -206,13 +207,28 @@ void fuzz_ops_start(FuzzCard *c)
 
 /* ---- Processes ---- */
 
+/*
+ * Number, key and address in place of an import: the victim's, a neighbour's
+ * or others; wrong keys, and addresses outside of the region among them.
+ */
+static void post_by_key(FuzzIn *in, struct unetmm_sqe *sqe)
+{
+    uint8_t which = fuzz_u8(in);
+
+    sqe->flags |= UNETMM_SQE_F_KEYED;
+    sqe->region = which & 1 ? VICTIM_REGION : which >> 1 & 15;
+    sqe->handle = KEY ^ (which & 0x20 ? 1u << (which >> 1 & 15) : 0);
+    sqe->remote += which & 0x40 ? 0 : FIX_VA + (which & 0x80 ? 0 : OFFSET);
+}
+
 static void post(FuzzCard *c, FuzzIn *in, FakeEp *ep)
 {
     uint8_t how = fuzz_u8(in), what = fuzz_u8(in);
     struct unetmm_sqe sqe = {
         .opcode = UNETMM_OP_WRITE + how % 5, .cookie = 3,
         .channel = what & 3 ? TO_VICTIM : PAIR, .handle = what & 3,
-        .flags = (what >> 4 & 15) | (what & 4 ? UNETMM_SQE_F_IMM : 0), .remote = fuzz_u16(in) % 6000,
+        .flags = (what >> 4 & 15) | (what & 4 ? UNETMM_SQE_F_IMM : 0),
+        .remote = fuzz_u16(in) % 6000,
         .imm = what & 4 || what >> 4 & UNETMM_SQE_F_COUNT ? how & 3 : 0,
     };
 
@@ -230,6 +246,9 @@ static void post(FuzzCard *c, FuzzIn *in, FakeEp *ep)
         sqe.seg[0].len = fuzz_u16(in) % 6000;
         sqe.seg[1].addr = FIX_VA;
         sqe.seg[1].len = sqe.nsegs == 2 ? how : 0;
+    }
+    if (what & 8) {
+        post_by_key(in, &sqe);
     }
     if (c->lenient) {
         ep->sq_prod = c->h.core.eps[ep->id].sq_prod;

@@ -103,12 +103,16 @@ def ring_world(body):
 WRITE, READ, ADD, SWAP, FENCE = range(5)
 NEIGHBOUR, VICTIM, WRONG_KEY, TOO_LONG = range(4)
 NOTIFY = 4
+IMM = 4
+# Of post_by_key(): the victim's region, or that of an odd endpoint.
+BY_KEY, BAD_KEY, OUTSIDE, NEIGHBOURS = 0x01, 0x21, 0x41, 0x82
 
 
-def ops_post(op, what, at, source=None, n=0, flags=0):
+def ops_post(op, what, at, source=None, n=0, flags=0, key=None):
     """Without a source: inline, or nothing."""
-    return (bytes([0, op, what | flags << 4]) + u16(at) +
-            (vaddr(source) + u16(n) if source is not None else b""))
+    return (bytes([0, op, what | flags << 4 | (8 if key is not None else 0)]) +
+            u16(at) + (vaddr(source) + u16(n) if source is not None else b"") +
+            (bytes([key]) if key is not None else b""))
 
 
 def ops_store(page, word, n):
@@ -161,6 +165,24 @@ def ring_one_sided():
                  ops_post(READ, TOO_LONG, 5990, 0, 20),
                  ops_post(ADD, TOO_LONG, 5000)) + serve * 2 + late * 3 +
         ring_ops(0, write) + serve * 3)
+    yield "keyed", "roomy", (
+        ring_ops(0, ops_post(WRITE, VICTIM, 30, 100, 2500, NOTIFY, BY_KEY),
+                 ops_post(READ, VICTIM, 0, 50, 3000, key=BY_KEY),
+                 ops_post(ADD, VICTIM, 96, key=BY_KEY),
+                 ops_post(WRITE, VICTIM, 0, 50, 10, key=OUTSIDE)) + serve * 4 +
+        ring_ops(0, ops_post(WRITE, NEIGHBOUR, 30, 100, 900,
+                             key=NEIGHBOURS)) + serve * 2)
+    yield "keyed-guesses", "slow", (
+        ring_ops(0, *[ops_post(WRITE, VICTIM, 30, 100, 50, key=BAD_KEY | n << 1)
+                      for n in range(9)]) + serve * 3 + late * 2 +
+        ring_ops(0, OPS_REOPEN, ops_victim(0),
+                 ops_post(WRITE, VICTIM, 30, 100, 50, key=BY_KEY)) + serve * 2)
+    yield "immediates", "two-ways", (
+        post(1, 0, 4000) + post(1, 8192, 100) + serve +
+        ring_ops(0, ops_post(WRITE, NEIGHBOUR | IMM, 30, 100, 900),
+                 ops_post(WRITE, NEIGHBOUR | IMM, 30, 100, 90, key=NEIGHBOURS),
+                 ops_post(WRITE, NEIGHBOUR | IMM, 5, 100, 20)) + serve * 3 +
+        late * 2 + post(1, 0, 4000) + serve)
     yield "stores", "roomy", (
         ring_ops(0, ops_store(0, 1, 8), ops_store(0, 2, 8), ops_store(0, 9, 3),
                  ops_store(1, 4, 8), ops_store(3, 0, 1)) + serve * 3 + late)
@@ -254,6 +276,15 @@ def one_sided(endpoint, what, more):
     return bytes([endpoint << 6 | 15, what]) + more
 
 
+BY_ITS_KEY, IMMEDIATE, KEYED_IMM = 80, 160, 240
+
+
+def keyed(endpoint, how, psn, shape, size=b"", kind=BY_ITS_KEY):
+    """0 = WRITE, 1 = READ, 2 = ATOMIC; its number; for shape_one_sided()."""
+    return one_sided(endpoint, 3, bytes([how]) + size + bytes([psn + kind]) +
+                     shape)
+
+
 def frames():
     """Programs for fuzz-frames.c."""
     good = frame(0, 0, 3000) + frame(1, 0, 40) + frame(3, 0, 5000)
@@ -299,6 +330,20 @@ def frames():
         one_sided(0, 1, b"\x02\x00" + u16(64)) + serve +
         one_sided(0, 3, b"\x09" + u16(500) + b"\x00") + serve +
         one_sided(0, 3, b"\x0b\x01\x03") + serve)
+    yield "keyed", "roomy", (
+        keyed(0, 0, 0, b"\x40\x03", u16(300)) +
+        keyed(0, 1, 1, b"\x00\x02" + u16(300)) + serve +
+        keyed(0, 2, 2, b"\x00\x06") + keyed(0, 0, 3, b"\x0c\x00", u16(64)) +
+        serve + keyed(1, 0, 1, b"\x00\x03", u16(200), KEYED_IMM) +
+        keyed(1, 0, 0, b"\x00\x03", u16(200), KEYED_IMM) + serve)
+    yield "keyed-guesses", "slow", (
+        b"".join(keyed(0, 0, psn, b"\x0c\x00", u16(64))
+                 for psn in (*range(7), 0, 7)) + serve +
+        one_sided(0, 2, b"\x04" + u16(900)) + keyed(0, 0, 8, b"\x00\x00", u16(9)))
+    yield "immediate", "cramped", (
+        packet(0, 0, b"", 0, 300, flags=128) + serve +
+        packet(0, 1, b"", 0, 20, flags=128) +
+        keyed(0, 0, 2, b"\x00\x03", u16(300), IMMEDIATE) + serve)
     yield "own-send", "starved", b"\x0a" + vaddr(10) + u16(900) + serve + good
 
 

@@ -6,43 +6,48 @@
  * in an order of chance.  Invariants on any wire: completions in order; every
  * byte where it belongs and none elsewhere; of two writes to one place the
  * second one stays; reads give the bytes that are there; an addition counts
- * once; notifications in their order, the data visible.  UNETMM_SEED chooses
- * the run.
+ * once; messages, notifications and immediates in their order, the data
+ * visible.  Half of the operations name the memory by its key.  Some do so by a
+ * wrong key, or outside of the region: these alone fail, change nothing, and
+ * the guesses are counted.  UNETMM_SEED chooses the run.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "pair.h"
 
 #define REGION      5
+#define SECRET      6                   /* the same bytes, not by key */
 #define KEY         0x5eed0000u
 #define IMPORT      1
 #define AREA        (PAIR_VA + 0x20000000)  /* the region: ... */
 #define WRITTEN     40000               /* ... overwritten at random, then ... */
 #define CONSTANT    20000               /* ... only read, then ... */
-#define SLOT        3000                /* ... PAIR_SLOTS, notified, then ... */
+#define SLOT        3000                /* ... PAIR_SLOTS, announced, then ... */
 #define WORDS       (WRITTEN + CONSTANT + PAIR_SLOTS * SLOT)
 #define LENGTH      (WORDS + 16)        /* ... words for atomics */
 #define SOURCE      (AREA + 0x1000000)
 #define SOURCE_STEP 0x8000
+#define SEND_MOST   UNETMM_CQE_INLINE   /* no message needs a buffer */
 
 typedef enum Kind {
-    K_SEND, K_WRITE, K_NOTIFY, K_READ, K_ADD, K_SWAP, K_NUM,
+    K_SEND, K_WRITE, K_NOTIFY, K_IMM, K_READ, K_ADD, K_SWAP, K_BAD, K_NUM,
 } Kind;
 
 typedef struct Op {
     Kind kind;
+    uint8_t status;             /* of its completion */
+    bool imm;                   /* the other side gets its number */
     uint32_t len, at;
 } Op;
 
 typedef struct Side {
     uint32_t begun, done;
-    uint32_t got;               /* messages of the other side */
+    uint32_t posted;            /* buffers */
     uint32_t adds, swaps;       /* asked for */
-    uint32_t added, swapped;    /* completed */
-    uint32_t notifies, notified;
+    uint32_t bad, guesses;      /* that fail; by a wrong key */
+    uint32_t announces, announced;
     Op ops[PAIR_SLOTS];
-    uint32_t want[PAIR_SLOTS];  /* of the notifications: which, ... */
-    uint32_t want_len[PAIR_SLOTS];      /* ... and how long */
+    uint32_t want[PAIR_SLOTS];  /* the other side is told of it: which */
     uint8_t shadow[WRITTEN];    /* of the other side's memory */
 } Side;
 
@@ -70,6 +75,49 @@ static uint32_t any(Pair *p, uint32_t below)
 
 /* ---- Begin -------------------------------------------------------------- */
 
+/* By key and address in place of the import. */
+static void name_by_key(unsigned side, struct unetmm_sqe *q)
+{
+    q->flags |= UNETMM_SQE_F_KEYED;
+    q->region = REGION;
+    q->handle = KEY + !side;
+    q->remote += AREA;
+}
+
+static void post_any(Pair *p, unsigned side, struct unetmm_sqe q)
+{
+    if (any(p, 2)) {
+        name_by_key(side, &q);
+    }
+    fake_send_sqe(&p->side[side].ep, q);
+}
+
+/* The other side's process is told of it, in this order. */
+static void announce(Side *me, uint32_t n)
+{
+    me->want[me->announces++ % PAIR_SLOTS] = n;
+}
+
+static void begin_send(Pair *p, unsigned side, uint32_t n, Op *op)
+{
+    PairSide *s = &p->side[side];
+    struct unetmm_sqe q;
+
+    op->len = any(p, SEND_MOST + 1);
+    op->imm = any(p, 2);
+    announce(&sides[side], n);
+    if (!op->imm) {
+        fake_send_inline(&s->ep, PAIR_CHANNEL + side, n, op->len, n, 0);
+        return;
+    }
+    fake_fill(s->s, source(n), op->len, n);
+    q = sqe(side, UNETMM_OP_SEND, n, op->len, 0);
+    q.handle = 0;
+    q.flags = UNETMM_SQE_F_IMM;
+    q.imm = n;
+    fake_send_sqe(&s->ep, q);
+}
+
 static void begin_write(Pair *p, unsigned side, uint32_t n, Op *op)
 {
     PairSide *s = &p->side[side];
@@ -81,13 +129,13 @@ static void begin_write(Pair *p, unsigned side, uint32_t n, Op *op)
     for (uint32_t i = 0; i < op->len; i++) {
         sides[side].shadow[op->at + i] = fake_pattern(n, i);
     }
-    fake_send_sqe(&s->ep, sqe(side, UNETMM_OP_WRITE, n, op->len, op->at));
+    post_any(p, side, sqe(side, UNETMM_OP_WRITE, n, op->len, op->at));
 }
 
-static void begin_notify(Pair *p, unsigned side, uint32_t n, Op *op)
+/* With a notification or an immediate. */
+static void begin_announced(Pair *p, unsigned side, uint32_t n, Op *op)
 {
     PairSide *s = &p->side[side];
-    Side *me = &sides[side];
     struct unetmm_sqe q;
     uint32_t slot = n % PAIR_SLOTS;
 
@@ -95,11 +143,11 @@ static void begin_notify(Pair *p, unsigned side, uint32_t n, Op *op)
     op->at = WRITTEN + CONSTANT + slot * SLOT;
     fake_fill(s->s, source(n), op->len, n);
     q = sqe(side, UNETMM_OP_WRITE, n, op->len, op->at);
-    q.flags = UNETMM_SQE_F_NOTIFY;
+    op->imm = op->kind == K_IMM;
+    q.flags = op->imm ? UNETMM_SQE_F_IMM : UNETMM_SQE_F_NOTIFY;
     q.imm = n;
-    me->want[me->notifies % PAIR_SLOTS] = n;
-    me->want_len[me->notifies++ % PAIR_SLOTS] = op->len;
-    fake_send_sqe(&s->ep, q);
+    announce(&sides[side], n);
+    post_any(p, side, q);
 }
 
 static void begin_read(Pair *p, unsigned side, uint32_t n, Op *op)
@@ -109,12 +157,47 @@ static void begin_read(Pair *p, unsigned side, uint32_t n, Op *op)
     op->len = 1 + any(p, 15000);
     op->at = any(p, CONSTANT - op->len + 1);
     fake_fill(s->s, source(n), op->len, ~n);
-    fake_send_sqe(&s->ep, sqe(side, UNETMM_OP_READ, n, op->len,
-                              WRITTEN + op->at));
+    post_any(p, side, sqe(side, UNETMM_OP_READ, n, op->len,
+                          WRITTEN + op->at));
 }
 
-static void begin_atomic(unsigned side, PairSide *s, uint32_t n, Op *op)
+/* A key that is wrong by a bit, or that of a region which has not opted in. */
+static void guess(Pair *p, struct unetmm_sqe *q)
 {
+    if (any(p, 2)) {
+        q->handle ^= 1u << any(p, 32);
+    } else {
+        q->region = SECRET;
+    }
+}
+
+/* One packet each, so that each is one guess. */
+static void begin_bad(Pair *p, unsigned side, uint32_t n, Op *op)
+{
+    Side *me = &sides[side];
+    struct unetmm_sqe q;
+    bool read = any(p, 2);
+
+    op->len = 1 + any(p, 200);
+    q = sqe(side, read ? UNETMM_OP_READ : UNETMM_OP_WRITE, n, op->len, 0);
+    name_by_key(side, &q);
+    fake_fill(p->side[side].s, source(n), op->len, n);
+    me->bad++;
+    /* A READ that arrives again is one more guess. */
+    if (!read && me->guesses + 1 < UNETMM_REL_BAD_KEYS && any(p, 2)) {
+        me->guesses++;
+        guess(p, &q);
+        op->status = UNETMM_ST_REVOKED;
+    } else {
+        q.remote += any(p, 2) ? LENGTH - any(p, op->len) : -1 - any(p, 5000);
+        op->status = UNETMM_ST_REMOTE_RANGE;
+    }
+    fake_send_sqe(&p->side[side].ep, q);
+}
+
+static void begin_atomic(Pair *p, unsigned side, uint32_t n, Op *op)
+{
+    PairSide *s = &p->side[side];
     Side *me = &sides[side];
     bool add = op->kind == K_ADD;
     uint64_t v[2] = { cpu_to_le64(add ? 3 : me->swaps),
@@ -126,6 +209,9 @@ static void begin_atomic(unsigned side, PairSide *s, uint32_t n, Op *op)
     q.nsegs = 0;
     q.flags = UNETMM_SQE_F_INLINE;
     q.inline_len = add ? 8 : 16;
+    if (any(p, 2)) {
+        name_by_key(side, &q);
+    }
     unetmm_le_sqe(&q);
     memcpy(q.data, v, q.inline_len);
     op->at = add ? me->adds++ : me->swaps++;
@@ -135,27 +221,29 @@ static void begin_atomic(unsigned side, PairSide *s, uint32_t n, Op *op)
 
 static void begin(Pair *p, unsigned side)
 {
-    PairSide *s = &p->side[side];
     uint32_t n = sides[side].begun++;
     Op *op = &sides[side].ops[n % PAIR_SLOTS];
 
     *op = (Op) { .kind = any(p, K_NUM) };
     switch (op->kind) {
     case K_SEND:
-        op->len = any(p, 41);
-        fake_send_inline(&s->ep, PAIR_CHANNEL + side, n, op->len, n, 0);
+        begin_send(p, side, n, op);
         break;
     case K_WRITE:
         begin_write(p, side, n, op);
         break;
     case K_NOTIFY:
-        begin_notify(p, side, n, op);
+    case K_IMM:
+        begin_announced(p, side, n, op);
         break;
     case K_READ:
         begin_read(p, side, n, op);
         break;
+    case K_BAD:
+        begin_bad(p, side, n, op);
+        break;
     default:
-        begin_atomic(side, s, n, op);
+        begin_atomic(p, side, n, op);
         break;
     }
 }
@@ -178,7 +266,7 @@ static void completed(Pair *p, unsigned side, uint32_t n,
     Side *me = &sides[side];
     const Op *op = &me->ops[n % PAIR_SLOTS];
 
-    assert_int_equal(cqe->status, UNETMM_ST_OK);
+    assert_int_equal(cqe->status, op->status);
     assert_int_equal(cqe->cookie, n);
     if (op->kind == K_READ) {
         expect_read(&p->side[side], n, op);
@@ -188,25 +276,60 @@ static void completed(Pair *p, unsigned side, uint32_t n,
         assert_int_equal(le64_to_cpu(cqe->old), op->at);
     }
     /* Its memory is ours again. */
-    if (op->kind == K_WRITE || op->kind == K_NOTIFY || op->kind == K_READ) {
+    if (op->kind != K_ADD && op->kind != K_SWAP) {
         fake_fill(p->side[side].s, source(n), op->len, ~0u);
     }
 }
 
-/* The other side's n-th notification: its data is here, or newer. */
-static void notified(Pair *p, unsigned side, const struct unetmm_cqe *cqe)
+/* For the immediates of the other side. */
+static void post_buffer(Pair *p, unsigned side)
 {
-    Side *from = &sides[!side];
-    uint32_t at = from->notified++ % PAIR_SLOTS;
-    uint32_t n = from->want[at];
+    PairSide *s = &p->side[side];
+    uint32_t n = sides[side].posted++;
 
-    assert_int_equal(cqe->notify.imm, n);
-    assert_int_equal(cqe->len, from->want_len[at]);
+    fake_post(&s->ep, source(n), 1, n);
+}
+
+static void expect_message(const struct unetmm_cqe *cqe, uint32_t n)
+{
+    assert_int_equal(cqe->opcode, UNETMM_CQE_RECEIVED);
+    for (uint32_t i = 0; i < cqe->len; i++) {
+        assert_int_equal(cqe->data[i], fake_pattern(n, i));
+    }
+}
+
+static void expect_notified(const struct unetmm_cqe *cqe, uint32_t n,
+                            const Op *op)
+{
+    assert_int_equal(cqe->opcode, UNETMM_CQE_NOTIFY);
     assert_int_equal(cqe->cookie, REGION + 0x7000);
     assert_int_equal(cqe->notify.region, REGION);
-    assert_int_equal(cqe->notify.offset, WRITTEN + CONSTANT +
-                     n % PAIR_SLOTS * SLOT);
-    fake_check(p->side[side].s, AREA + cqe->notify.offset, cqe->len, n);
+    assert_int_equal(cqe->notify.offset, op->at);
+    assert_int_equal(cqe->notify.imm, n);
+}
+
+/* The next of which the other side has something to say: its data is here. */
+static void announced(Pair *p, unsigned side, const struct unetmm_cqe *cqe)
+{
+    Side *from = &sides[!side];
+    uint32_t n = from->want[from->announced++ % PAIR_SLOTS];
+    const Op *op = &from->ops[n % PAIR_SLOTS];
+
+    assert_int_equal(cqe->status, UNETMM_ST_OK);
+    assert_int_equal(cqe->len, op->len);
+    assert_int_equal(!!(cqe->flags & UNETMM_CQE_F_IMM), op->imm);
+    assert_int_equal(cqe->imm, op->imm ? n : 0);
+    if (op->kind == K_SEND) {
+        expect_message(cqe, n);
+        return;
+    }
+    if (op->kind == K_NOTIFY) {
+        expect_notified(cqe, n, op);
+    } else {
+        assert_int_equal(cqe->opcode, UNETMM_CQE_WRITTEN);
+        post_buffer(p, side);
+    }
+    fake_check(p->side[side].s, AREA + op->at, cqe->len, n);
 }
 
 static void take_all(Pair *p, unsigned side)
@@ -217,14 +340,11 @@ static void take_all(Pair *p, unsigned side)
         if (cqe.opcode == UNETMM_CQE_SENT) {
             uint32_t n = sides[side].done++;
 
-            /* The other side's notification comes before. */
+            /* The other side has been told of it before. */
             take_all(p, !side);
             completed(p, side, n, &cqe);
-        } else if (cqe.opcode == UNETMM_CQE_NOTIFY) {
-            notified(p, side, &cqe);
         } else {
-            assert_int_equal(cqe.opcode, UNETMM_CQE_RECEIVED);
-            sides[side].got++;
+            announced(p, side, &cqe);
         }
     }
 }
@@ -255,17 +375,20 @@ static void redirect(Pair *p, unsigned side)
 static void work(Pair *p, unsigned side, uint32_t n)
 {
     PairSide *s = &p->side[side];
-    uint32_t before = sides[side].begun;
+    uint32_t before = sides[side].begun + sides[side].posted;
 
     if (s->d.hold_slots) {
         redirect(p, side);
     }
     take_all(p, side);
+    while (sides[side].posted < PAIR_SLOTS) {
+        post_buffer(p, side);
+    }
     while (sides[side].begun < n &&
            sides[side].begun - sides[side].done < PAIR_SLOTS) {
         begin(p, side);
     }
-    if (sides[side].begun != before ||
+    if (sides[side].begun + sides[side].posted != before ||
         fake_card(&s->ep).state & UNETMM_EP_CQ_BLOCKED) {
         fake_ring_bell(&s->ep);
     }
@@ -283,14 +406,18 @@ static void fill_constant(FakeSpace *s)
     fake_store(s, AREA + WRITTEN, bytes, CONSTANT);
 }
 
+/* A region for peers that know its key, and one for importers alone. */
 static void open_memory(PairSide *s, unsigned i)
 {
     fake_map(s->s, AREA - FAKE_PAGE, LENGTH + 3 * FAKE_PAGE, FAKE_RW);
     fake_map(s->s, SOURCE, PAIR_SLOTS * SOURCE_STEP + FAKE_PAGE, FAKE_RW);
     fill_constant(s->s);
     assert_int_equal(fake_region(s->s, REGION, KEY + i, AREA, LENGTH,
-                                 UNETMM_RIGHT_ALL, UNETMM_REGION_F_NOTIFY),
+                                 UNETMM_RIGHT_ALL, UNETMM_REGION_F_NOTIFY |
+                                 UNETMM_REGION_F_KEYED),
                      UNETMM_CS_OK);
+    assert_int_equal(fake_region(s->s, SECRET, KEY + i, AREA, LENGTH,
+                                 UNETMM_RIGHT_ALL, 0), UNETMM_CS_OK);
     assert_int_equal(fake_import(&s->ep, IMPORT, PAIR_CHANNEL + i, REGION,
                                  KEY + !i, LENGTH, UNETMM_RIGHT_ALL),
                      UNETMM_CS_OK);
@@ -313,7 +440,18 @@ static void check_memory(Pair *p, unsigned side)
     fake_load(s, AREA + LENGTH, guard[1], 64);
     assert_memory_equal(guard[0], zero, 64);
     assert_memory_equal(guard[1], zero, 64);
-    assert_int_equal(sides[side].notified, sides[side].notifies);
+    assert_int_equal(sides[side].announced, sides[side].announces);
+}
+
+/* Each that was bad was rejected once; a guess counts once. */
+static void check_bad(Pair *p)
+{
+    assert_int_equal(pair_count(p, UNETMM_C_rel_failed), 0);
+    assert_int_equal(pair_count(p, UNETMM_C_rel_rejects),
+                     sides[0].bad + sides[1].bad);
+    assert_int_equal(pair_count(p, UNETMM_C_rel_bad_keys),
+                     sides[0].guesses + sides[1].guesses);
+    assert_int_equal(pair_count(p, UNETMM_C_drop_rel_bad), 0);
 }
 
 static void run_pair(Pair *p, uint32_t n)
@@ -336,9 +474,7 @@ static void run_pair(Pair *p, uint32_t n)
         assert_int_equal(p->side[i].h.core.counters[UNETMM_C_rel_atomics],
                          sides[!i].adds + sides[!i].swaps);
     }
-    assert_int_equal(pair_count(p, UNETMM_C_rel_failed), 0);
-    assert_int_equal(pair_count(p, UNETMM_C_rel_rejects), 0);
-    assert_int_equal(pair_count(p, UNETMM_C_drop_rel_bad), 0);
+    check_bad(p);
 }
 
 typedef struct Bad {
