@@ -157,7 +157,35 @@ static void refused(void)
     CHECK_RET(unetmm_unexport(s.ctx, ID), 0);
     CHECK_RET(unetmm_export_key(s.ctx, ID, &key, &base), -ENOENT);
     CHECK_EQ(read_from(&s, s.key, address(own), 1), UNETMM_ST_REVOKED);
-    CHECK_EQ(ep_counter(&s.two, UNETMM_C_rel_bad_keys), 1);
+    CHECK_EQ(ep_counter(&s.two, UNETMM_C_rel_bad_keys), 0);
+    scene_close(&s);
+}
+
+/*
+ * The exporter takes its memory back, and exports it again, while operations are on their
+ * way: these fail, and are no guesses.
+ */
+static void taken_back(void)
+{
+    uint8_t *own = pages(1);
+    uint64_t old;
+    struct scene s;
+    unsigned i;
+
+    scene_open(&s);
+    scene_export(&s, own, PAGE, ALL, UNETMM_EXPORT_KEYED);
+    old = s.key;
+    CHECK_RET(unetmm_unexport(s.ctx, ID), 0);
+    for (i = 0; i < 2 * UNETMM_BAD_KEYS; i++) {
+        CHECK_EQ(write_to(&s, old, address(own), "late", 4), UNETMM_ST_REVOKED);
+    }
+    scene_export(&s, own, PAGE, ALL, UNETMM_EXPORT_KEYED);
+    for (i = 0; i < 2 * UNETMM_BAD_KEYS; i++) {
+        CHECK_EQ(write_to(&s, old, address(own), "late", 4), UNETMM_ST_REVOKED);
+    }
+    CHECK_BYTES(own, PAGE, 0);
+    CHECK_EQ(write_to(&s, s.key, address(own), "right", 5), UNETMM_ST_OK);
+    CHECK_EQ(ep_counter(&s.two, UNETMM_C_rel_bad_keys), 0);
     scene_close(&s);
 }
 
@@ -458,6 +486,7 @@ static void exporter_execs(void)
 static const struct test tests[] = {
     { "all-operations", all_operations, TEST_KEYED, 0 },
     { "refused", refused, TEST_KEYED, 0 },
+    { "taken-back", taken_back, TEST_KEYED, 0 },
     { "guesses", guesses, TEST_KEYED, 0 },
     { "guesses-at-once", guesses_at_once, TEST_KEYED, 0 },
     { "whole-refused", whole_refused, TEST_KEYED, 0 },

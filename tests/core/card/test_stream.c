@@ -445,10 +445,13 @@ static void test_stopped(void **state)
     TELL(slow, landing_stopped, the_truth, NULL);
 }
 
-/* The peer has not answered, and the channel has ended. */
+/* The peer has not answered, and the channel has ended; so has a region. */
 static void ended(Fix *f)
 {
     peer_open(f);
+    fake_region(f->s1, PEER_REGION + 1, PEER_KEY, PEER_AT, 100,
+                UNETMM_RIGHT_ALL, UNETMM_REGION_F_KEYED);
+    fake_region_clear(&f->d, PEER_REGION + 1);
     fake_send_inline(&f->a, PEER_CH, 1, 30, 1, 0);
     fake_ring_bell(&f->a);
     for (unsigned i = 0; i < 20; i++) {
@@ -463,6 +466,8 @@ LIE(ended_rejects, rel->rx.why = UNETMM_WHY_MEMORY)
 LIE(ended_rejects_late, rel->rx.late_why = UNETMM_WHY_MEMORY)
 LIE(ended_answers, rel->rx.owed = 1; rel->rx.asks[0].target.len = 8)
 LIE(no_state, rel->state = UNETMM_REL_CLOSED + 1)
+LIE(of_no_space, c->regions[PEER_REGION + 1].last_space = 0)
+LIE(beyond_spaces, c->regions[PEER_REGION + 1].last_space = c->params.spaces)
 
 static void test_ended(void **state)
 {
@@ -471,6 +476,8 @@ static void test_ended(void **state)
     TELL(NULL, ended, ended_rejects_late, GOES_ON);
     TELL(NULL, ended, ended_answers, GOES_ON);
     TELL(NULL, ended, no_state, "has no such state");
+    TELL(NULL, ended, of_no_space, "a cleared region was of no space");
+    TELL(NULL, ended, beyond_spaces, "a cleared region was of no space");
 }
 
 /* A part of the region has begun to move. */

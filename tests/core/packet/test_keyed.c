@@ -288,6 +288,64 @@ static void test_guesses_again(void **state)
     count_to(f, UNETMM_REL_BAD_KEYS);
 }
 
+static void write_revoked(Fix *f, uint32_t from, uint32_t n, uint32_t key)
+{
+    for (uint32_t i = from; i < from + n; i++) {
+        give_write(f, i, key, AT, "late");
+        rejected(f, i, UNETMM_WHY_REGION);
+        peer_void(f, PEER_YOURS + i, 0);
+    }
+}
+
+/* Operations on their way when the region is cleared are no guesses. */
+static void test_revoked(void **state)
+{
+    Fix *f = *state;
+    const uint32_t many = 2 * UNETMM_REL_BAD_KEYS;
+
+    open_keyed(f);
+    fake_region_clear(&f->d, REGION);
+    /* Before its turn, and a request that was answered before. */
+    give_write(f, 3, KEY, AT, "late");
+    peer_expect_ack(f, PEER_YOURS, 0, 0, 0);
+    write_revoked(f, 0, many, KEY);
+    count_to(f, 0);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_writes), 0);
+    /* The number has another region now; its key is no guess, either. */
+    assert_int_equal(fake_region(f->s1, REGION, KEY + 1, AT, LENGTH,
+                                 UNETMM_RIGHT_ALL, UNETMM_REGION_F_KEYED),
+                     UNETMM_CS_OK);
+    write_revoked(f, many, many, KEY);
+    give_write(f, 2 * many, KEY + 1, AT, "right");
+    peer_expect_ack(f, PEER_YOURS + 2 * many + 1, 0, 0, 0);
+    expect_text(f, AT, "right");
+    count_to(f, 0);
+    /* The last one is remembered, and no other. */
+    fake_region_clear(&f->d, REGION);
+    write_revoked(f, 2 * many + 1, many, KEY + 1);
+    count_to(f, 0);
+    write_revoked(f, 3 * many + 1, 1, KEY);
+    count_to(f, 1);
+}
+
+/* Neither of a region that had not opted in, nor in another space. */
+static void test_never_given(void **state)
+{
+    Fix *f = *state;
+
+    open_keyed(f);
+    fake_region_clear(&f->d, PEER_REGION);
+    fake_region_clear(&f->d, REGION);
+    assert_int_equal(fake_region(f->s2, REGION, KEY + 1, AT, LENGTH,
+                                 UNETMM_RIGHT_ALL, UNETMM_REGION_F_KEYED),
+                     UNETMM_CS_OK);
+    fake_region_clear(&f->d, REGION);
+    write_revoked(f, 0, 1, KEY + 1);
+    count_to(f, 1);
+    write_revoked(f, 1, 1, KEY + 2);
+    count_to(f, 2);
+}
+
 /* Its own key does not open a region whose exporter has not opted in. */
 static void test_not_opted_in(void **state)
 {
@@ -359,6 +417,8 @@ int main(void)
         fix_test(test_guesses),
         fix_test(test_guesses_early),
         fix_test(test_guesses_again),
+        fix_test(test_revoked),
+        fix_test(test_never_given),
         fix_test(test_not_opted_in),
         fix_test(test_rights),
         fix_test(test_malformed),

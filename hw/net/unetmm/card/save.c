@@ -12,7 +12,7 @@
 #include "../ring/ring.h"
 #include "core.h"
 
-#define STATE_VERSION   12
+#define STATE_VERSION   13
 
 /* ---- Constants that must be equal --------------------------------------- */
 

@@ -9,7 +9,9 @@
  * also for a packet before its turn, which would else be a free guess; and each
  * time for a request that is to be answered again.  The last of
  * UNETMM_REL_BAD_KEYS ends the channel.  A number whose key was wrong is not
- * looked at again: only a VOID takes its place.
+ * looked at again: only a VOID takes its place.  A key that its region had
+ * until that was cleared is rejected as well, but is no guess: the peer has
+ * been given it, and its operations were on their way.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -53,6 +55,10 @@ UnetmmRelTake unetmm_rel_keyed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         return UNETMM_REL_REJECTED;
     }
     region = keyed_region(core, ep, f);
+    if (!region && unetmm_region_revoked(core, ep->space, f->handle,
+                                         f->offset)) {
+        return UNETMM_REL_REJECTED;
+    }
     if (!region) {
         rel->rx.wrong |= again ? 0 : unetmm_rel_bit(f->psn);
         return keyed_wrong(core, ep, rel);

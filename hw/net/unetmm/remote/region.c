@@ -55,6 +55,8 @@ uint8_t unetmm_region_set(UnetmmCore *core, uint16_t space,
         .ncounters = cmd->ncounters,
         .moved = cmd->flags & UNETMM_REGION_F_REDIRECT ?
                  g_new0(UnetmmMoved, 1) : NULL,
+        .was_keyed = region->was_keyed, .last_space = region->last_space,
+        .last_key = region->last_key,
     };
     core->spaces[space].regions++;
     trace_unetmm_region_set(cmd->region, space, cmd->addr, cmd->length,
@@ -67,6 +69,11 @@ static void region_end(UnetmmCore *core, uint32_t number)
     UnetmmRegion *region = &core->regions[number];
 
     region->live = region->clearing = false;
+    if (region->flags & UNETMM_REGION_F_KEYED) {
+        region->was_keyed = true;
+        region->last_space = region->space;
+        region->last_key = region->key;
+    }
     core->spaces[region->space].regions--;
     unetmm_moves_forget(core, region);
     trace_unetmm_region_clear(number);
@@ -168,6 +175,23 @@ const UnetmmRegion *unetmm_region_find(const UnetmmCore *core, uint16_t space,
            region->key == key ? region : NULL;
 }
 
+bool unetmm_region_revoked(const UnetmmCore *core, uint16_t space,
+                           uint32_t number, uint32_t key)
+{
+    const UnetmmRegion *region;
+
+    if (number >= core->params.regions) {
+        return false;
+    }
+    region = &core->regions[number];
+    if (region->live && region->clearing && region->space == space &&
+        region->key == key && region->flags & UNETMM_REGION_F_KEYED) {
+        return true;
+    }
+    return region->was_keyed && region->last_space == space &&
+           region->last_key == key;
+}
+
 uint32_t unetmm_region_check(const UnetmmCore *core, const UnetmmEp *ep,
                              const UnetmmTarget *target, uint8_t right,
                              const UnetmmRegion **region)
@@ -250,12 +274,27 @@ static void region_save(UnetmmStream *st, UnetmmCore *core, uint32_t number)
     clearing_save(st, core, region);
 }
 
+static void region_last_save(UnetmmStream *st, UnetmmCore *core,
+                             UnetmmRegion *region)
+{
+    unetmm_stream_bool(st, &region->was_keyed, "was_keyed");
+    if (!region->was_keyed) {
+        return;
+    }
+    unetmm_stream_u16(st, &region->last_space, "last_space");
+    unetmm_stream_u32(st, &region->last_key, "last_key");
+    if (!region->last_space || region->last_space >= core->params.spaces) {
+        unetmm_stream_refuse(st, "a cleared region was of no space");
+    }
+}
+
 static void regions_save(UnetmmStream *st, UnetmmCore *core)
 {
     for (uint32_t i = 0; i < core->params.regions && !st->wrong; i++) {
         bool live = core->regions[i].live;
 
         unetmm_stream_enter(st, "region", i);
+        region_last_save(st, core, &core->regions[i]);
         unetmm_stream_bool(st, &live, "live");
         if (live) {
             region_save(st, core, i);

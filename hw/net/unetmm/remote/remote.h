@@ -67,6 +67,10 @@ typedef struct UnetmmRegion {
     uint16_t counter, ncounters;    /* that its users may name */
     uint64_t addr, length, cookie;
     UnetmmMoved *moved;         /* F_REDIRECT; else NULL */
+    /* The last one of this number that was cleared, if peers had its key. */
+    bool was_keyed;
+    uint16_t last_space;
+    uint32_t last_key;
 } UnetmmRegion;
 
 typedef struct UnetmmImport {
@@ -160,6 +164,9 @@ uint8_t unetmm_region_clear(UnetmmCore *core, uint32_t number, uint16_t tag,
 /* The region, if it is one of this space and not being cleared; or NULL. */
 const UnetmmRegion *unetmm_region_find(const UnetmmCore *core, uint16_t space,
                                        uint32_t number, uint32_t key);
+/* Was the key right until the region was cleared?  Then it is no guess. */
+bool unetmm_region_revoked(const UnetmmCore *core, uint16_t space,
+                           uint32_t number, uint32_t key);
 /*
  * May a peer of the endpoint use this part of a region for `right`?  0, and
  * *region is which; or UNETMM_WHY_*.
