@@ -54,7 +54,7 @@ static void on_other(struct unetmm_ep *ep, const struct unetmm_completion *c,
         post_again(ep, c);
     } else if (c->type == UNETMM_CQE_RECEIVED) {
         while ((channel = unetmm_accept(ep, NULL, 0)) >= 0) {
-            unetmm_set_handler(ep, (unsigned)channel, on_message,
+            unetmm_set_handler(ep, channel, on_message,
                                &answered[channel]);
         }
         on_message(ep, c, &answered[c->channel]);

@@ -50,7 +50,7 @@ struct host {
     struct unetmm_sync_home *sem, *queue;
     struct unetmm_sync *my_sem, *my_queue;
     uint8_t *box;
-    unsigned channel, echo;     /* the import of the visitor's word */
+    int channel, echo;          /* the import of the visitor's word */
     _Atomic uint64_t handled;
     uint64_t atomics;           /* that the card had executed */
     pthread_t sharer;
@@ -215,8 +215,8 @@ static uint64_t obey(struct host *h, const struct message *m)
         check(unetmm_export_events(h->ctx, BOX, h->box, BOX_BYTES,
                                    UNETMM_RIGHT_ALL, 0, 0, h->counters[0],
                                    COUNTERS), UNETMM_CALL_EXPORT);
-        h->echo = (unsigned)check(unetmm_import(h->ep, h->channel, ECHO,
-                                                UNETMM_RIGHT_WRITE,
+        h->echo = check(unetmm_import(h->ep, h->channel, ECHO,
+                                      UNETMM_RIGHT_WRITE,
                                                 10 * SECOND, NULL),
                                   UNETMM_CALL_IMPORT);
         return 0;
@@ -286,8 +286,8 @@ static void host(struct unetmm_ctx *ctx)
           UNETMM_CALL_HANDLERS);
     open_shared(&h);
     check(unetmm_listen_ex(h.ep, SERVICE, 1, NULL), UNETMM_CALL_LISTEN);
-    h.channel = (unsigned)check(unetmm_accept(h.ep, NULL, -1),
-                                UNETMM_CALL_ACCEPT);
+    h.channel = check(unetmm_accept(h.ep, NULL, -1),
+                      UNETMM_CALL_ACCEPT);
     check(unetmm_handlers_start(h.listener, NULL, NULL), UNETMM_CALL_HANDLERS);
     serve(&h);
     check(unetmm_sync_close(h.my_sem), UNETMM_CALL_ANY);
@@ -308,7 +308,7 @@ struct visit {
     struct unetmm_ctx *ctx;
     struct unetmm_ep *ep;
     struct unetmm_event_counter *counter;
-    unsigned channel, box;
+    int channel, box;
     uint8_t *mine;
     uint64_t told;              /* echoes so far */
 };
@@ -475,13 +475,13 @@ static void meet(struct visit *v, const uint8_t mac[6])
     check(unetmm_export_events(v->ctx, ECHO, v->mine, PAGE,
                                UNETMM_RIGHT_WRITE, 0, 0, v->counter, 1),
           UNETMM_CALL_EXPORT);
-    v->channel = (unsigned)check(unetmm_connect_ex(v->ep, mac, SERVICE,
-                                                   60 * SECOND, NULL, NULL),
-                                 UNETMM_CALL_CONNECT);
+    v->channel = check(unetmm_connect_ex(v->ep, mac, SERVICE,
+                                         60 * SECOND, NULL, NULL),
+                       UNETMM_CALL_CONNECT);
     ask(v, EXPORT, 0, 0, 0);
-    v->box = (unsigned)check(unetmm_import(v->ep, v->channel, BOX, 0,
-                                           10 * SECOND, NULL),
-                             UNETMM_CALL_IMPORT);
+    v->box = check(unetmm_import(v->ep, v->channel, BOX, 0,
+                                 10 * SECOND, NULL),
+                   UNETMM_CALL_IMPORT);
 }
 
 static void visit(struct unetmm_ctx *ctx, const char *where)

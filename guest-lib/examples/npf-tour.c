@@ -121,8 +121,8 @@ static void host(struct unetmm_ctx *ctx)
 struct visit {
     struct unetmm_ctx *ctx;
     struct unetmm_ep *ep;
-    unsigned channel, box;
-    unsigned rewinding;         /* the box, by a channel that rewinds */
+    int channel, box;
+    int rewinding;              /* the box, by a channel that rewinds */
     uint8_t *mine;
 };
 
@@ -163,7 +163,7 @@ struct stop {
 
 static void stop(struct visit *v, const struct stop *s, uint32_t key)
 {
-    unsigned box = s->rewind ? v->rewinding : v->box;
+    int box = s->rewind ? v->rewinding : v->box;
     struct costs was, is;
     uint64_t out = 0, bad;
     double us;
@@ -200,18 +200,18 @@ static void stop(struct visit *v, const struct stop *s, uint32_t key)
     fflush(stdout);
 }
 
-static unsigned join(struct visit *v, const uint8_t mac[6], unsigned more,
-                     unsigned *box)
+static int join(struct visit *v, const uint8_t mac[6], unsigned more,
+                int *box)
 {
     struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_INIT;
-    unsigned channel;
+    int channel;
 
     attr.flags |= more;
-    channel = (unsigned)check(unetmm_connect_ex(v->ep, mac, SERVICE,
-                                                60 * SECOND, &attr, NULL),
-                              UNETMM_CALL_CONNECT);
-    *box = (unsigned)check(unetmm_import(v->ep, channel, BOX, 0, 10 * SECOND,
-                                         NULL), UNETMM_CALL_IMPORT);
+    channel = check(unetmm_connect_ex(v->ep, mac, SERVICE,
+                                      60 * SECOND, &attr, NULL),
+                    UNETMM_CALL_CONNECT);
+    *box = check(unetmm_import(v->ep, channel, BOX, 0, 10 * SECOND,
+                               NULL), UNETMM_CALL_IMPORT);
     return channel;
 }
 

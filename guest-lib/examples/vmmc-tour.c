@@ -164,7 +164,7 @@ static void host(struct unetmm_ctx *ctx)
 
 struct visit {
     struct unetmm_ep *ep, *letters;
-    unsigned orders, data, box, letter;     /* channels and imports */
+    int orders, data, box, letter;          /* channels and imports */
     uint8_t *mine;
 };
 
@@ -199,12 +199,12 @@ static void meet(struct visit *v)
         fail("an import came before its export");
     }
     ask(v, EXPORT, 0, 0, 0);
-    v->box = (unsigned)check(unetmm_import(v->ep, v->orders, BOX, 0,
-                                           10 * SECOND, &length),
-                             UNETMM_CALL_IMPORT);
-    v->letter = (unsigned)check(unetmm_import(v->letters, v->data, LETTERS, 0,
-                                              10 * SECOND, NULL),
-                                UNETMM_CALL_IMPORT);
+    v->box = check(unetmm_import(v->ep, v->orders, BOX, 0,
+                                 10 * SECOND, &length),
+                   UNETMM_CALL_IMPORT);
+    v->letter = check(unetmm_import(v->letters, v->data, LETTERS, 0,
+                                    10 * SECOND, NULL),
+                      UNETMM_CALL_IMPORT);
     say_step("import", length, length != BOX_BYTES);
 }
 
@@ -346,12 +346,12 @@ static void visit(struct unetmm_ctx *ctx, const char *where)
     check(unetmm_parse_mac(where, mac), UNETMM_CALL_CONNECT);
     check(unetmm_ep_create(ctx, NULL, &v.ep), UNETMM_CALL_EP_CREATE);
     check(unetmm_ep_create(ctx, NULL, &v.letters), UNETMM_CALL_EP_CREATE);
-    v.orders = (unsigned)check(unetmm_connect_ex(v.ep, mac, SERVICE,
-                                                 60 * SECOND, NULL, NULL),
-                               UNETMM_CALL_CONNECT);
-    v.data = (unsigned)check(unetmm_connect_ex(v.letters, mac, SERVICE + 1,
-                                               60 * SECOND, NULL, NULL),
-                             UNETMM_CALL_CONNECT);
+    v.orders = check(unetmm_connect_ex(v.ep, mac, SERVICE,
+                                       60 * SECOND, NULL, NULL),
+                     UNETMM_CALL_CONNECT);
+    v.data = check(unetmm_connect_ex(v.letters, mac, SERVICE + 1,
+                                     60 * SECOND, NULL, NULL),
+                   UNETMM_CALL_CONNECT);
     meet(&v);
     deliberate(&v);
     automatic(&v);

@@ -92,8 +92,8 @@ struct unetmm_ep;
 int unetmm_open(const char *path, unsigned source, struct unetmm_ctx **ctx);
 
 /*
- * Closes the card.  -EBUSY: the context still has endpoints.  In a forked child
- * it releases the inherited resources and returns -EOWNERDEAD.
+ * Closes the card.  -EBUSY: the context still has endpoints or event counters.  In a
+ * forked child it releases the inherited resources and returns -EOWNERDEAD.
  */
 int unetmm_close(struct unetmm_ctx *ctx);
 
@@ -262,7 +262,7 @@ struct unetmm_channel_info {
 };
 
 /* Reads a channel's attributes.  The caller sets info->size first. */
-int unetmm_channel_info(struct unetmm_ep *ep, unsigned channel,
+int unetmm_channel_info(struct unetmm_ep *ep, int channel,
                         struct unetmm_channel_info *info);
 
 /*
@@ -274,13 +274,13 @@ int unetmm_channel_info(struct unetmm_ep *ep, unsigned channel,
  * those of unetmm_status_errno() among them: it is closed, and the peer may not have
  * all.  -ENOENT: no such channel.  -EPROTOTYPE: it is one for datagrams.
  */
-int unetmm_shutdown(struct unetmm_ep *ep, unsigned channel, int64_t timeout_ns);
+int unetmm_shutdown(struct unetmm_ep *ep, int channel, int64_t timeout_ns);
 
 /*
  * Closes a channel.  Messages still queued on it complete with an error, also
  * those of a reliable channel that the peer has not acknowledged.
  */
-int unetmm_disconnect(struct unetmm_ep *ep, unsigned channel);
+int unetmm_disconnect(struct unetmm_ep *ep, int channel);
 
 /* ---- Memory (source pinned) -------------------------------------------- */
 
@@ -468,7 +468,7 @@ char *unetmm_format_mac(const uint8_t mac[6], char text[UNETMM_MAC_CHARS]);
 
 /* The longest message of a channel; -ENOENT if it is not open. */
 int64_t unetmm_channel_mtu(const struct unetmm_ep *ep,
-                           unsigned channel);
+                           int channel);
 
 /*
  * Tells the card to look at the queues.  Needed only after calls that were
@@ -497,12 +497,12 @@ int unetmm_ring(struct unetmm_ep *ep);
  * -EMSGSIZE: longer than the channel's MTU.  -ENOENT: no such channel.
  * -EINVAL: too many pieces, unknown flag.  -EIO: the endpoint was stopped.
  */
-int unetmm_sendv(struct unetmm_ep *ep, unsigned channel,
+int unetmm_sendv(struct unetmm_ep *ep, int channel,
                  const struct iovec *iov, unsigned n,
                  uint64_t user_data, unsigned flags);
 
 /* Sends one message from one piece of memory. */
-int unetmm_send(struct unetmm_ep *ep, unsigned channel,
+int unetmm_send(struct unetmm_ep *ep, int channel,
                 const void *buf, size_t len, uint64_t user_data,
                 unsigned flags);
 
@@ -511,10 +511,10 @@ int unetmm_send(struct unetmm_ep *ep, unsigned channel,
  * bytes.  The receiver's completion has UNETMM_CQE_F_IMM in `flags`, and `imm`.  On a
  * channel for datagrams the send completes with UNETMM_ST_BAD_CHANNEL.
  */
-int unetmm_sendv_imm(struct unetmm_ep *ep, unsigned channel,
+int unetmm_sendv_imm(struct unetmm_ep *ep, int channel,
                      const struct iovec *iov, unsigned n, uint32_t imm,
                      uint64_t user_data, unsigned flags);
-int unetmm_send_imm(struct unetmm_ep *ep, unsigned channel,
+int unetmm_send_imm(struct unetmm_ep *ep, int channel,
                     const void *buf, size_t len, uint32_t imm,
                     uint64_t user_data, unsigned flags);
 
@@ -608,7 +608,7 @@ int unetmm_arm(struct unetmm_ep *ep);
 typedef void (*unetmm_handler)(struct unetmm_ep *ep,
                                const struct unetmm_completion *c, void *arg);
 
-#define UNETMM_EVERY_CHANNEL    0xffffffffu
+#define UNETMM_EVERY_CHANNEL    (-1)
 
 /*
  * Sets the handler of the endpoint (`channel` UNETMM_EVERY_CHANNEL), or one for
@@ -619,7 +619,7 @@ typedef void (*unetmm_handler)(struct unetmm_ep *ep,
  * -ENOENT: no such channel.  -EBUSY: the library's thread needs the handler of
  * the endpoint.  -ENOMEM.
  */
-int unetmm_set_handler(struct unetmm_ep *ep, unsigned channel,
+int unetmm_set_handler(struct unetmm_ep *ep, int channel,
                        unetmm_handler handler, void *arg);
 
 /*

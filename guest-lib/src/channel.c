@@ -166,7 +166,7 @@ int unetmm_connect(struct unetmm_ep *ep, const uint8_t mac[6],
     return unetmm_connect_ex(ep, mac, service, timeout_ns, NULL, peer);
 }
 
-int unetmm_channel_info(struct unetmm_ep *pub, unsigned channel,
+int unetmm_channel_info(struct unetmm_ep *pub, int channel,
                         struct unetmm_channel_info *info)
 {
     const struct unetmm_ep_private *ep = unetmm_ep_private(pub);
@@ -177,7 +177,7 @@ int unetmm_channel_info(struct unetmm_ep *pub, unsigned channel,
     if (!pub->alive) {
         return -EOWNERDEAD;
     }
-    longest = channel < pub->channels ?
+    longest = (unsigned)channel < pub->channels ?
         __atomic_load_n(&ep->mtu[channel], __ATOMIC_ACQUIRE) : 0;
     if (!longest) {
         return -ENOENT;
@@ -195,7 +195,7 @@ int unetmm_channel_info(struct unetmm_ep *pub, unsigned channel,
                        SIZED_UP_TO(struct unetmm_channel_info, frame));
 }
 
-int unetmm_disconnect(struct unetmm_ep *ep, unsigned channel)
+int unetmm_disconnect(struct unetmm_ep *ep, int channel)
 {
     struct unetmm_channel request;
     int ret;
@@ -209,7 +209,7 @@ int unetmm_disconnect(struct unetmm_ep *ep, unsigned channel)
     request = (struct unetmm_channel) {
         .size = sizeof(request),
         .endpoint = unetmm_ep_private(ep)->id,
-        .channel = channel,
+        .channel = (uint32_t)channel,
     };
     /* The number may soon be another's. */
     unetmm_set_handler(ep, channel, NULL, NULL);

@@ -35,11 +35,11 @@ int unetmm_flow_add(struct unetmm_ep *pub, const struct unetmm_flow_attr *given)
     return request.flow <= INT32_MAX ? (int)request.flow : -EPROTO;
 }
 
-int unetmm_flow_remove(struct unetmm_ep *pub, unsigned flow)
+int unetmm_flow_remove(struct unetmm_ep *pub, int flow)
 {
     const struct unetmm_ep_private *ep = unetmm_ep_private(pub);
     struct unetmm_flow_id request = {
-        .size = sizeof(request), .endpoint = ep->id, .flow = flow,
+        .size = sizeof(request), .endpoint = ep->id, .flow = (uint32_t)flow,
     };
     int ret;
 

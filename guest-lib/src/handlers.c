@@ -12,7 +12,7 @@
 
 /* ---- Setting ----------------------------------------------------------- */
 
-static int set_channel(struct unetmm_ep_private *ep, unsigned channel,
+static int set_channel(struct unetmm_ep_private *ep, int channel,
                        struct unetmm_upcall upcall)
 {
     struct unetmm_handlers *h = &ep->handlers;
@@ -97,7 +97,7 @@ int unetmm_set_notify_handler(struct unetmm_ep *pub, uint64_t user_data,
     return ret;
 }
 
-int unetmm_set_handler(struct unetmm_ep *pub, unsigned channel,
+int unetmm_set_handler(struct unetmm_ep *pub, int channel,
                        unetmm_handler handler, void *arg)
 {
     struct unetmm_ep_private *ep = unetmm_ep_private(pub);

@@ -35,7 +35,7 @@ struct unetmm_sync {
     struct unetmm_event_counter *told;
     struct sync_answer *answer;         /* a page, exported */
     uint64_t export;
-    unsigned channel, import;
+    int channel, import;
     uint64_t record;                    /* offset of ours */
     unsigned kind;                      /* SYNC_* */
     enum { LIGHT_IDLE, LIGHT_TAKING, LIGHT_QUEUED, LIGHT_LEAVING } light;
@@ -603,7 +603,7 @@ static int join(struct unetmm_sync *s, const uint8_t mac[6], uint64_t service,
     if (ret < 0) {
         return ret;
     }
-    s->channel = (unsigned)ret;
+    s->channel = ret;
     ret = unetmm_send(s->ep, s->channel, &hello, sizeof(hello), 0,
                       UNETMM_UNSIGNALED | UNETMM_INLINE);
     if (!ret) {
@@ -627,7 +627,7 @@ static int join(struct unetmm_sync *s, const uint8_t mac[6], uint64_t service,
     if (ret < 0) {
         return ret;
     }
-    s->import = (unsigned)ret;
+    s->import = ret;
     return 0;
 }
 

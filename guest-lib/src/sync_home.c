@@ -23,7 +23,7 @@
 
 struct member {
     bool live;
-    unsigned channel, import;
+    int channel, import;
     uint64_t op;                /* the last wait that has a ticket */
     unsigned state;             /* SYNC_* */
     uint64_t ticket;
@@ -305,7 +305,7 @@ static void find_lost(struct unetmm_sync_home *h)
 
 /* ---- Coming and going -------------------------------------------------- */
 
-static struct member *member_of(struct unetmm_sync_home *h, unsigned channel)
+static struct member *member_of(struct unetmm_sync_home *h, int channel)
 {
     unsigned i;
 
@@ -323,7 +323,7 @@ static void accept_all(struct unetmm_sync_home *h)
     }
 }
 
-static int add_member(struct unetmm_sync_home *h, unsigned channel,
+static int add_member(struct unetmm_sync_home *h, int channel,
                       uint64_t export)
 {
     struct member *m = h->members;
@@ -344,7 +344,7 @@ static int add_member(struct unetmm_sync_home *h, unsigned channel,
         return ret;
     }
     *m = (struct member) { .live = true, .channel = channel,
-                           .import = (unsigned)ret };
+                           .import = ret };
     return (int)(m - h->members);
 }
 
@@ -379,12 +379,12 @@ static void greet(struct unetmm_sync_home *h, const struct unetmm_completion *c)
     }
 }
 
-static void part(struct unetmm_sync_home *h, unsigned channel)
+static void part(struct unetmm_sync_home *h, int channel)
 {
     struct member *m = member_of(h, channel);
 
     if (m) {
-        unsigned import = m->import;
+        int import = m->import;
 
         remove_member(h, m);
         unetmm_unimport(h->ep, import);

@@ -21,7 +21,7 @@ int unetmm_utlb_ep_open(struct unetmm_ep_private *ep);
 /* The card uses no buffer of the endpoint any more. */
 void unetmm_utlb_ep_close(struct unetmm_ep_private *ep);
 /* The number is given back. */
-void unetmm_utlb_unimport(struct unetmm_ep_private *ep, unsigned import);
+void unetmm_utlb_unimport(struct unetmm_ep_private *ep, int import);
 
 /* Exports: the driver's call, and the pages behind it.  0, or -errno. */
 int unetmm_utlb_export(struct unetmm_ctx *ctx, struct unetmm_export *export);

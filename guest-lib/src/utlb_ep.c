@@ -195,7 +195,7 @@ void unetmm_utlb_ep_close(struct unetmm_ep_private *ep)
 }
 
 /* A descriptor posted with the number must not use another import. */
-void unetmm_utlb_unimport(struct unetmm_ep_private *ep, unsigned import)
+void unetmm_utlb_unimport(struct unetmm_ep_private *ep, int import)
 {
     struct unetmm_utlb_ep *e = ep->utlb;
 
@@ -243,7 +243,7 @@ static int hold(struct unetmm_utlb_ep *e, struct record *r)
 
 /* ---- Order ------------------------------------------------------------- */
 
-static bool is_reliable(const struct unetmm_ep *ep, unsigned channel)
+static bool is_reliable(const struct unetmm_ep *ep, int channel)
 {
     return unetmm_ep_private(ep)->records[channel].type == UNETMM_RELIABLE;
 }

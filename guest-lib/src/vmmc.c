@@ -175,7 +175,7 @@ int unetmm_redirect_back(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
 
 /* ---- Import ------------------------------------------------------------ */
 
-int unetmm_import(struct unetmm_ep *pub, unsigned channel, uint64_t id,
+int unetmm_import(struct unetmm_ep *pub, int channel, uint64_t id,
                   unsigned rights, int64_t timeout_ns, uint64_t *length)
 {
     struct unetmm_ep_private *ep = unetmm_ep_private(pub);
@@ -191,7 +191,7 @@ int unetmm_import(struct unetmm_ep *pub, unsigned channel, uint64_t id,
         .endpoint = ep->id,
         .id = id,
         .deadline_ns = unetmm_deadline(timeout_ns),
-        .channel = channel,
+        .channel = (uint32_t)channel,
         .rights = rights,
     };
     ret = sys_ioctl(ep->ctx->fd, UNETMM_IOC_IMPORT, &import);
@@ -199,7 +199,7 @@ int unetmm_import(struct unetmm_ep *pub, unsigned channel, uint64_t id,
         return unetmm_timed(ret, timeout_ns);
     }
     if (import.import >= pub->nimports || !import.length ||
-        channel >= pub->channels) {
+        (unsigned)channel >= pub->channels) {
         return -EPROTO;
     }
     record = &ep->imports[import.import];
@@ -213,7 +213,7 @@ int unetmm_import(struct unetmm_ep *pub, unsigned channel, uint64_t id,
     return (int)import.import;
 }
 
-int unetmm_unimport(struct unetmm_ep *pub, unsigned import)
+int unetmm_unimport(struct unetmm_ep *pub, int import)
 {
     struct unetmm_ep_private *ep = unetmm_ep_private(pub);
     struct unetmm_import_id request;
@@ -222,14 +222,14 @@ int unetmm_unimport(struct unetmm_ep *pub, unsigned import)
     if (!pub->alive) {
         return -EOWNERDEAD;
     }
-    if (import >= pub->nimports ||
+    if ((unsigned)import >= pub->nimports ||
         !__atomic_load_n(&ep->imports[import].length, __ATOMIC_RELAXED)) {
         return -ENOENT;
     }
     request = (struct unetmm_import_id) {
         .size = sizeof(request),
         .endpoint = ep->id,
-        .import = import,
+        .import = (uint32_t)import,
     };
     __atomic_store_n(&ep->imports[import].length, 0, __ATOMIC_RELAXED);
     unetmm_utlb_unimport(ep, import);
@@ -317,7 +317,7 @@ static int take_until(struct unetmm_ep_private *ep, uint64_t user_data,
 /* ---- Operations that are waited for ------------------------------------ */
 
 struct sync {
-    unsigned import;
+    int import;
     uint64_t offset;
     void *buf;
     size_t len;
@@ -358,7 +358,7 @@ static int sync_do(struct unetmm_ep *pub, const struct sync *op, bool wait,
     return ret < 0 ? ret : unetmm_status_errno(c.status);
 }
 
-int unetmm_write_sync(struct unetmm_ep *ep, unsigned import, uint64_t offset,
+int unetmm_write_sync(struct unetmm_ep *ep, int import, uint64_t offset,
                       const void *buf, size_t len, uint32_t imm,
                       unsigned flags, int64_t timeout_ns)
 {
@@ -382,7 +382,7 @@ int unetmm_write_sync(struct unetmm_ep *ep, unsigned import, uint64_t offset,
 }
 
 /* The fence is behind all that is on the channel, so its completion is the last. */
-int unetmm_shutdown(struct unetmm_ep *pub, unsigned channel, int64_t timeout_ns)
+int unetmm_shutdown(struct unetmm_ep *pub, int channel, int64_t timeout_ns)
 {
     struct unetmm_ep_private *ep = unetmm_ep_private(pub);
     uint64_t user_data, deadline = unetmm_time_of(timeout_ns);
@@ -416,7 +416,7 @@ int unetmm_shutdown(struct unetmm_ep *pub, unsigned channel, int64_t timeout_ns)
     return ret ? ret : closed;
 }
 
-int unetmm_read_sync(struct unetmm_ep *ep, unsigned import, uint64_t offset,
+int unetmm_read_sync(struct unetmm_ep *ep, int import, uint64_t offset,
                      void *buf, size_t len, int64_t timeout_ns)
 {
     const struct sync op = {

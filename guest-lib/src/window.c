@@ -71,7 +71,7 @@ static int window_length(size_t bytes, __u64 *length)
     return 0;
 }
 
-int unetmm_window_open(struct unetmm_ep *pub, unsigned import, uint64_t offset,
+int unetmm_window_open(struct unetmm_ep *pub, int import, uint64_t offset,
                        size_t bytes, const struct unetmm_window_attr *given,
                        void **window)
 {
@@ -91,7 +91,7 @@ int unetmm_window_open(struct unetmm_ep *pub, unsigned import, uint64_t offset,
         return ret ? ret : -EINVAL;
     }
     request = (struct unetmm_window) {
-        .kind = UNETMM_WINDOW_UPDATE, .import = import, .at = offset,
+        .kind = UNETMM_WINDOW_UPDATE, .import = (uint32_t)import, .at = offset,
         .length = bytes, .combine_bytes = (uint16_t)attr.combine_bytes,
         .combine_ns = attr.combine_ns,
     };
@@ -99,11 +99,11 @@ int unetmm_window_open(struct unetmm_ep *pub, unsigned import, uint64_t offset,
                        &request, window);
 }
 
-int unetmm_udma_to(struct unetmm_ep *pub, unsigned import, uint64_t offset,
+int unetmm_udma_to(struct unetmm_ep *pub, int import, uint64_t offset,
                    size_t bytes, void **to)
 {
     struct unetmm_window request = {
-        .kind = UNETMM_WINDOW_TO, .import = import, .at = offset,
+        .kind = UNETMM_WINDOW_TO, .import = (uint32_t)import, .at = offset,
     };
     int ret;
 

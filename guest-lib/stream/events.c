@@ -158,8 +158,8 @@ int stream_look(struct unetmm_stream *s)
 static int ask(struct unetmm_stream *s)
 {
     return s->import < 0 ?
-        unetmm_send(s->ep, (unsigned)s->channel, "?", 1, s->posted + 1, 0) :
-        unetmm_write(s->ep, (unsigned)s->import, 0, NULL, 0, 0,
+        unetmm_send(s->ep, s->channel, "?", 1, s->posted + 1, 0) :
+        unetmm_write(s->ep, s->import, 0, NULL, 0, 0,
                      s->posted + 1, 0);
 }
 

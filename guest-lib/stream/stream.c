@@ -162,7 +162,7 @@ static void stream_free(struct unetmm_stream *s)
     close_fds(s);
     if (s->ep) {
         if (s->channel >= 0) {
-            unetmm_disconnect(s->ep, (unsigned)s->channel);
+            unetmm_disconnect(s->ep, s->channel);
         }
         unetmm_ep_destroy(s->ep);
     }
@@ -233,7 +233,7 @@ static int greet(struct unetmm_stream *s)
         .redirect_least = unetmm_swap32(
             redirect_export_flags(s) ? s->attr.redirect_least : 0),
     };
-    int ret = unetmm_send(s->ep, (unsigned)s->channel, &hello, sizeof(hello),
+    int ret = unetmm_send(s->ep, s->channel, &hello, sizeof(hello),
                           s->posted + 1, UNETMM_UNSIGNALED | UNETMM_INLINE);
 
     if (!ret) {
@@ -246,7 +246,7 @@ static int import_ring(struct unetmm_stream *s, uint64_t id, uint64_t bytes)
 {
     uint64_t length = 0;
     /* A peer that names a ring has exported it: no need to wait. */
-    int ret = unetmm_import(s->ep, (unsigned)s->channel, id,
+    int ret = unetmm_import(s->ep, s->channel, id,
                             UNETMM_RIGHT_WRITE, 0, &length);
 
     if (ret < 0) {
@@ -406,7 +406,7 @@ static void take_alone(struct unetmm_stream_listener *l, struct unetmm_ep *ep)
 
     unetmm_listen(ep, 0, 0);
     while ((other = unetmm_accept(ep, NULL, 0)) >= 0) {
-        unetmm_disconnect(ep, (unsigned)other);
+        unetmm_disconnect(ep, other);
     }
     l->ep = NULL;
 }

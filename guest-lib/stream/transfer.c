@@ -21,7 +21,7 @@ int stream_write(struct unetmm_stream *s, uint64_t offset, const void *bytes,
                  uint32_t len, uint32_t word, bool loud)
 {
     uint64_t op = s->posted + 1;
-    int ret = unetmm_write(s->ep, (unsigned)s->import, offset, bytes, len,
+    int ret = unetmm_write(s->ep, s->import, offset, bytes, len,
                            word, op, UNETMM_NOTIFY |
                            (loud || op % LOUD_EACH == 0 ? 0 : UNETMM_UNSIGNALED));
 

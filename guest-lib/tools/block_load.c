@@ -26,7 +26,7 @@ struct client {
     const struct block_options *opt;
     struct unetmm_ctx *ctx;
     struct unetmm_ep *ep;
-    unsigned channels[BLOCK_SESSIONS];
+    int channels[BLOCK_SESSIONS];
     uint8_t *memory;
     struct slot *slots;                 /* depth of each session */
     unsigned nslots;
@@ -257,7 +257,7 @@ static void connect_all(struct client *c)
         if (ret < 0) {
             fail_call(ret, UNETMM_CALL_CONNECT, "cannot connect to the server");
         }
-        c->channels[i] = (unsigned)ret;
+        c->channels[i] = ret;
         ask_and_hear(c, i, BLOCK_HELLO, EXPORT_ID);
     }
     if (block_le64(c->reply.value[1]) < c->opt->size) {

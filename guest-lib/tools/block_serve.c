@@ -32,12 +32,12 @@ struct session {
     bool refused;                       /* ended by us; CLOSED may still come */
     uint32_t generation;
     uint32_t outstanding;               /* requests, replies on their way */
-    unsigned import;
+    int import;
     uint64_t remote_bytes;
 };
 
 struct job {
-    unsigned channel;
+    int channel;
     uint32_t generation;
     struct block_request request;
 };
@@ -112,7 +112,7 @@ static struct session *job_session(struct server *s, const struct job *job)
 }
 
 /* Forgets the requests of a session that has ended: they would keep their places. */
-static void forget_waiting(struct server *s, unsigned channel)
+static void forget_waiting(struct server *s, int channel)
 {
     unsigned i, kept = 0;
 
@@ -127,7 +127,7 @@ static void forget_waiting(struct server *s, unsigned channel)
 }
 
 /* The channel has ended, or must. */
-static void session_end(struct server *s, unsigned channel, bool refused)
+static void session_end(struct server *s, int channel, bool refused)
 {
     struct session *session = &s->sessions[channel];
 
@@ -144,7 +144,7 @@ static void session_end(struct server *s, unsigned channel, bool refused)
     s->ended++;
 }
 
-static void reply(struct server *s, unsigned channel,
+static void reply(struct server *s, int channel,
                   const struct block_request *request, uint32_t error,
                   const uint64_t *value)
 {
@@ -160,7 +160,7 @@ static void reply(struct server *s, unsigned channel,
     for (i = 0; value && i < 3; i++) {
         r.value[i] = block_le64(value[i]);
     }
-    ret = unetmm_send(s->ep, channel, &r, sizeof(r), REPLY_COOKIE | channel |
+    ret = unetmm_send(s->ep, channel, &r, sizeof(r), REPLY_COOKIE | (unsigned)channel |
                       (uint64_t)(session->generation & 0xffff) << 16,
                       UNETMM_INLINE);
     /* The queue has room for all that sessions may have under way. */
@@ -169,7 +169,7 @@ static void reply(struct server *s, unsigned channel,
     }
 }
 
-static void hello(struct server *s, unsigned channel,
+static void hello(struct server *s, int channel,
                   const struct block_request *request)
 {
     struct session *session = &s->sessions[channel];
@@ -184,7 +184,7 @@ static void hello(struct server *s, unsigned channel,
         session_end(s, channel, true);
         return;
     }
-    session->import = (unsigned)ret;
+    session->import = ret;
     session->remote_bytes = length;
     session->open = true;
     s->open++;
@@ -192,7 +192,7 @@ static void hello(struct server *s, unsigned channel,
     reply(s, channel, request, 0, value);
 }
 
-static void status(struct server *s, unsigned channel,
+static void status(struct server *s, int channel,
                    const struct block_request *request)
 {
     const uint64_t value[3] = {
@@ -293,7 +293,7 @@ static uint32_t check_request(const struct server *s,
            r->length > s->file_bytes - r->offset ? ENOSPC : 0;
 }
 
-static void want(struct server *s, unsigned channel,
+static void want(struct server *s, int channel,
                  const struct block_request *request)
 {
     uint32_t error = check_request(s, request);
@@ -342,7 +342,7 @@ static void on_request(struct server *s, const struct unetmm_completion *c)
 
 static void on_sent(struct server *s, const struct unetmm_completion *c)
 {
-    unsigned channel = c->user_data & 0xffff;
+    int channel = (int)(c->user_data & 0xffff);
     struct session *session = &s->sessions[channel];
 
     if (!(c->user_data & REPLY_COOKIE)) {
@@ -353,7 +353,7 @@ static void on_sent(struct server *s, const struct unetmm_completion *c)
     }
 }
 
-static void on_closed(struct server *s, unsigned channel)
+static void on_closed(struct server *s, int channel)
 {
     if (s->sessions[channel].refused) {
         s->sessions[channel].refused = false;
@@ -380,7 +380,7 @@ static bool accept_one(struct server *s)
  * A message may come before we have accepted its channel, or after we have ended it:
  * false.
  */
-static bool accepted(struct server *s, unsigned channel)
+static bool accepted(struct server *s, int channel)
 {
     while (unetmm_channel_mtu(s->ep, channel) < 0) {
         if (!accept_one(s)) {

@@ -40,7 +40,8 @@ struct unetmm_flow_attr {
     uint8_t mac[6];             /* destination; GROUP, ANY: 0 */
 };
 
-#define UNETMM_FLOW_ATTR_INIT   { sizeof(struct unetmm_flow_attr) }
+#define UNETMM_FLOW_ATTR_INIT \
+    { sizeof(struct unetmm_flow_attr), 0, 0, 0, { 0, 0, 0, 0, 0, 0 } }
 
 /*
  * Has frames given to the endpoint, and returns the flow's number.  MAC of an
@@ -53,7 +54,7 @@ struct unetmm_flow_attr {
 int unetmm_flow_add(struct unetmm_ep *ep, const struct unetmm_flow_attr *attr);
 
 /* No more frames come by it.  -ENOENT: the endpoint does not have it. */
-int unetmm_flow_remove(struct unetmm_ep *ep, unsigned flow);
+int unetmm_flow_remove(struct unetmm_ep *ep, int flow);
 
 /* ---- Sending ----------------------------------------------------------- */
 

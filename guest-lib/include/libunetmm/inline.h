@@ -162,14 +162,16 @@ struct unetmm_event_counter {
 
 /* 0 if the channel is not open.  Another thread may open or close it. */
 UNETMM_HELPER_ uint32_t unetmm_mtu_(const struct unetmm_ep *ep,
-                                    unsigned channel)
+                                    int channel)
 {
-    return channel >= ep->channels ? 0 :
-        __atomic_load_n(&ep->channel_mtu[channel], __ATOMIC_RELAXED);
+    unsigned number = (unsigned)channel;
+
+    return number >= ep->channels ? 0 :
+        __atomic_load_n(&ep->channel_mtu[number], __ATOMIC_RELAXED);
 }
 
 UNETMM_FAST_ int64_t unetmm_channel_mtu(const struct unetmm_ep *ep,
-                                        unsigned channel)
+                                        int channel)
 {
     uint32_t mtu;
 
@@ -408,12 +410,14 @@ UNETMM_HELPER_ size_t unetmm_inline_limit_(const struct unetmm_ep *ep,
     return flags & UNETMM_INLINE ? UNETMM_MAX_INLINE : ep->inline_max;
 }
 
-UNETMM_FAST_ int unetmm_sendv(struct unetmm_ep *ep, unsigned channel,
-                              const struct iovec *iov, unsigned n,
-                              uint64_t user_data, unsigned flags)
+/* `extra`: 0, or UNETMM_IMM, which callers may not set. */
+UNETMM_HELPER_ int unetmm_message_(struct unetmm_ep *ep, int channel,
+                                   const struct iovec *iov, unsigned n,
+                                   uint32_t imm, uint64_t user_data,
+                                   unsigned flags, unsigned extra)
 {
     const struct unetmm_request_ request = {
-        user_data, 0, flags, 0, 0, (uint16_t)channel, UNETMM_OP_SEND,
+        user_data, 0, flags | extra, 0, imm, (uint16_t)channel, UNETMM_OP_SEND,
     };
     size_t limit, len;
     uint32_t mtu;
@@ -436,7 +440,14 @@ UNETMM_FAST_ int unetmm_sendv(struct unetmm_ep *ep, unsigned channel,
     return unetmm_queue_(ep, request, iov, n, len, len <= limit);
 }
 
-UNETMM_FAST_ int unetmm_send(struct unetmm_ep *ep, unsigned channel,
+UNETMM_FAST_ int unetmm_sendv(struct unetmm_ep *ep, int channel,
+                              const struct iovec *iov, unsigned n,
+                              uint64_t user_data, unsigned flags)
+{
+    return unetmm_message_(ep, channel, iov, n, 0, user_data, flags, 0);
+}
+
+UNETMM_FAST_ int unetmm_send(struct unetmm_ep *ep, int channel,
                              const void *buf, size_t len, uint64_t user_data,
                              unsigned flags)
 {
@@ -447,37 +458,16 @@ UNETMM_FAST_ int unetmm_send(struct unetmm_ep *ep, unsigned channel,
     return unetmm_sendv(ep, channel, &iov, 1, user_data, flags);
 }
 
-UNETMM_FAST_ int unetmm_sendv_imm(struct unetmm_ep *ep, unsigned channel,
+UNETMM_FAST_ int unetmm_sendv_imm(struct unetmm_ep *ep, int channel,
                                   const struct iovec *iov, unsigned n,
                                   uint32_t imm, uint64_t user_data,
                                   unsigned flags)
 {
-    const struct unetmm_request_ request = {
-        user_data, 0, flags | UNETMM_IMM, 0, imm, (uint16_t)channel,
-        UNETMM_OP_SEND,
-    };
-    size_t limit, len;
-    uint32_t mtu;
-
-    if (!ep->alive) {
-        return -EOWNERDEAD;
-    }
-    if (n > UNETMM_MAX_SEGS || flags & ~UNETMM_SEND_FLAGS) {
-        return -EINVAL;
-    }
-    mtu = unetmm_mtu_(ep, channel);
-    if (!mtu) {
-        return -ENOENT;
-    }
-    len = unetmm_iov_length_(iov, n, mtu);
-    limit = unetmm_inline_limit_(ep, flags);
-    if (len > mtu || (flags & UNETMM_INLINE && len > limit)) {
-        return -EMSGSIZE;
-    }
-    return unetmm_queue_(ep, request, iov, n, len, len <= limit);
+    return unetmm_message_(ep, channel, iov, n, imm, user_data, flags,
+                           UNETMM_IMM);
 }
 
-UNETMM_FAST_ int unetmm_send_imm(struct unetmm_ep *ep, unsigned channel,
+UNETMM_FAST_ int unetmm_send_imm(struct unetmm_ep *ep, int channel,
                                  const void *buf, size_t len, uint32_t imm,
                                  uint64_t user_data, unsigned flags)
 {

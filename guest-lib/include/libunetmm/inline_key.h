@@ -16,7 +16,7 @@ extern "C" {
 
 /* This side knows the channel alone; whether the key is right, the peer knows. */
 UNETMM_HELPER_ int unetmm_key_check_(const struct unetmm_ep *ep,
-                                     unsigned channel, uint64_t key,
+                                     int channel, uint64_t key,
                                      unsigned flags, unsigned allowed)
 {
     if (!ep->alive) {
@@ -34,7 +34,7 @@ UNETMM_HELPER_ unsigned unetmm_key_flags_(uint64_t key, unsigned flags)
         (unsigned)(key >> 32) << UNETMM_REGION_SHIFT_;
 }
 
-UNETMM_FAST_ int unetmm_writev_key(struct unetmm_ep *ep, unsigned channel,
+UNETMM_FAST_ int unetmm_writev_key(struct unetmm_ep *ep, int channel,
                                    uint64_t key, uint64_t remote_addr,
                                    const struct iovec *iov, unsigned n,
                                    uint32_t imm, uint64_t user_data,
@@ -56,7 +56,7 @@ UNETMM_FAST_ int unetmm_writev_key(struct unetmm_ep *ep, unsigned channel,
     return unetmm_move_(ep, request, 0, iov, n);
 }
 
-UNETMM_FAST_ int unetmm_write_key(struct unetmm_ep *ep, unsigned channel,
+UNETMM_FAST_ int unetmm_write_key(struct unetmm_ep *ep, int channel,
                                   uint64_t key, uint64_t remote_addr,
                                   const void *buf, size_t len, uint32_t imm,
                                   uint64_t user_data, unsigned flags)
@@ -69,7 +69,7 @@ UNETMM_FAST_ int unetmm_write_key(struct unetmm_ep *ep, unsigned channel,
                              user_data, flags);
 }
 
-UNETMM_FAST_ int unetmm_readv_key(struct unetmm_ep *ep, unsigned channel,
+UNETMM_FAST_ int unetmm_readv_key(struct unetmm_ep *ep, int channel,
                                   uint64_t key, uint64_t remote_addr,
                                   const struct iovec *iov, unsigned n,
                                   uint64_t user_data, unsigned flags)
@@ -84,7 +84,7 @@ UNETMM_FAST_ int unetmm_readv_key(struct unetmm_ep *ep, unsigned channel,
     return ret ? ret : unetmm_move_(ep, request, 0, iov, n);
 }
 
-UNETMM_FAST_ int unetmm_read_key(struct unetmm_ep *ep, unsigned channel,
+UNETMM_FAST_ int unetmm_read_key(struct unetmm_ep *ep, int channel,
                                  uint64_t key, uint64_t remote_addr, void *buf,
                                  size_t len, uint64_t user_data, unsigned flags)
 {
@@ -113,7 +113,7 @@ UNETMM_HELPER_ int unetmm_key_atomic_(struct unetmm_ep *ep, uint64_t key,
     return unetmm_queue_(ep, r, &iov, 1, iov.iov_len, 1);
 }
 
-UNETMM_FAST_ int unetmm_fetch_add_key(struct unetmm_ep *ep, unsigned channel,
+UNETMM_FAST_ int unetmm_fetch_add_key(struct unetmm_ep *ep, int channel,
                                       uint64_t key, uint64_t remote_addr,
                                       uint64_t add, uint64_t user_data,
                                       unsigned flags)
@@ -124,11 +124,11 @@ UNETMM_FAST_ int unetmm_fetch_add_key(struct unetmm_ep *ep, unsigned channel,
     };
     const uint64_t operands[1] = { unetmm_swap64(add) };
 
-    return channel > UINT16_MAX ? -ENOENT :
+    return (unsigned)channel > UINT16_MAX ? -ENOENT :
         unetmm_key_atomic_(ep, key, request, operands, 1);
 }
 
-UNETMM_FAST_ int unetmm_cmp_swap_key(struct unetmm_ep *ep, unsigned channel,
+UNETMM_FAST_ int unetmm_cmp_swap_key(struct unetmm_ep *ep, int channel,
                                      uint64_t key, uint64_t remote_addr,
                                      uint64_t compare, uint64_t swap,
                                      uint64_t user_data, unsigned flags)
@@ -140,7 +140,7 @@ UNETMM_FAST_ int unetmm_cmp_swap_key(struct unetmm_ep *ep, unsigned channel,
     const uint64_t operands[2] = { unetmm_swap64(compare),
                                    unetmm_swap64(swap) };
 
-    return channel > UINT16_MAX ? -ENOENT :
+    return (unsigned)channel > UINT16_MAX ? -ENOENT :
         unetmm_key_atomic_(ep, key, request, operands, 2);
 }
 

@@ -86,13 +86,13 @@ UNETMM_HELPER_ int unetmm_write_flags_ok_(unsigned flags, uint32_t imm)
         (!imm || use);
 }
 
-UNETMM_FAST_ int unetmm_writev(struct unetmm_ep *ep, unsigned import,
+UNETMM_FAST_ int unetmm_writev(struct unetmm_ep *ep, int import,
                                uint64_t offset, const struct iovec *iov,
                                unsigned n, uint32_t imm, uint64_t user_data,
                                unsigned flags)
 {
     const struct unetmm_request_ request = {
-        user_data, offset, flags, import, imm, 0, UNETMM_OP_WRITE,
+        user_data, offset, flags, (unsigned)import, imm, 0, UNETMM_OP_WRITE,
     };
 
     if (!ep->alive) {
@@ -104,7 +104,7 @@ UNETMM_FAST_ int unetmm_writev(struct unetmm_ep *ep, unsigned import,
     return unetmm_move_(ep, request, UNETMM_RIGHT_WRITE, iov, n);
 }
 
-UNETMM_FAST_ int unetmm_write(struct unetmm_ep *ep, unsigned import,
+UNETMM_FAST_ int unetmm_write(struct unetmm_ep *ep, int import,
                               uint64_t offset, const void *buf, size_t len,
                               uint32_t imm, uint64_t user_data, unsigned flags)
 {
@@ -115,12 +115,12 @@ UNETMM_FAST_ int unetmm_write(struct unetmm_ep *ep, unsigned import,
     return unetmm_writev(ep, import, offset, &iov, 1, imm, user_data, flags);
 }
 
-UNETMM_FAST_ int unetmm_readv(struct unetmm_ep *ep, unsigned import,
+UNETMM_FAST_ int unetmm_readv(struct unetmm_ep *ep, int import,
                               uint64_t offset, const struct iovec *iov,
                               unsigned n, uint64_t user_data, unsigned flags)
 {
     const struct unetmm_request_ request = {
-        user_data, offset, flags, import, 0, 0, UNETMM_OP_READ,
+        user_data, offset, flags, (unsigned)import, 0, 0, UNETMM_OP_READ,
     };
 
     if (!ep->alive) {
@@ -132,7 +132,7 @@ UNETMM_FAST_ int unetmm_readv(struct unetmm_ep *ep, unsigned import,
     return unetmm_move_(ep, request, UNETMM_RIGHT_READ, iov, n);
 }
 
-UNETMM_FAST_ int unetmm_read(struct unetmm_ep *ep, unsigned import,
+UNETMM_FAST_ int unetmm_read(struct unetmm_ep *ep, int import,
                              uint64_t offset, void *buf, size_t len,
                              uint64_t user_data, unsigned flags)
 {
@@ -166,25 +166,25 @@ UNETMM_HELPER_ int unetmm_atomic_(struct unetmm_ep *ep, struct unetmm_request_ r
     return unetmm_queue_(ep, r, &iov, 1, iov.iov_len, 1);
 }
 
-UNETMM_FAST_ int unetmm_fetch_add(struct unetmm_ep *ep, unsigned import,
+UNETMM_FAST_ int unetmm_fetch_add(struct unetmm_ep *ep, int import,
                                   uint64_t offset, uint64_t add,
                                   uint64_t user_data, unsigned flags)
 {
     const struct unetmm_request_ request = {
-        user_data, offset, flags, import, 0, 0, UNETMM_OP_FETCH_ADD,
+        user_data, offset, flags, (unsigned)import, 0, 0, UNETMM_OP_FETCH_ADD,
     };
     const uint64_t operands[1] = { unetmm_swap64(add) };
 
     return unetmm_atomic_(ep, request, operands, 1);
 }
 
-UNETMM_FAST_ int unetmm_cmp_swap(struct unetmm_ep *ep, unsigned import,
+UNETMM_FAST_ int unetmm_cmp_swap(struct unetmm_ep *ep, int import,
                                  uint64_t offset, uint64_t compare,
                                  uint64_t swap, uint64_t user_data,
                                  unsigned flags)
 {
     const struct unetmm_request_ request = {
-        user_data, offset, flags, import, 0, 0, UNETMM_OP_CMP_SWAP,
+        user_data, offset, flags, (unsigned)import, 0, 0, UNETMM_OP_CMP_SWAP,
     };
     const uint64_t operands[2] = { unetmm_swap64(compare),
                                    unetmm_swap64(swap) };
@@ -220,7 +220,7 @@ UNETMM_FAST_ uint32_t unetmm_notify_imm(const struct unetmm_completion *c)
 
 /* ---- Fences, user-level DMA start ------------------------------------------ */
 
-UNETMM_FAST_ int unetmm_fence(struct unetmm_ep *ep, unsigned channel,
+UNETMM_FAST_ int unetmm_fence(struct unetmm_ep *ep, int channel,
                               uint64_t user_data, unsigned flags)
 {
     const struct unetmm_request_ request = {

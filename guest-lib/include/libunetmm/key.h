@@ -33,28 +33,28 @@ int unetmm_export_key(struct unetmm_ctx *ctx, uint64_t id, uint64_t *key,
  *
  * -ENOENT: no such channel.  -EINVAL: also, not a key.  Others as there.
  */
-int unetmm_write_key(struct unetmm_ep *ep, unsigned channel, uint64_t key,
+int unetmm_write_key(struct unetmm_ep *ep, int channel, uint64_t key,
                      uint64_t remote_addr, const void *buf, size_t len,
                      uint32_t imm, uint64_t user_data, unsigned flags);
 
-int unetmm_writev_key(struct unetmm_ep *ep, unsigned channel, uint64_t key,
+int unetmm_writev_key(struct unetmm_ep *ep, int channel, uint64_t key,
                       uint64_t remote_addr, const struct iovec *iov,
                       unsigned n, uint32_t imm, uint64_t user_data,
                       unsigned flags);
 
-int unetmm_read_key(struct unetmm_ep *ep, unsigned channel, uint64_t key,
+int unetmm_read_key(struct unetmm_ep *ep, int channel, uint64_t key,
                     uint64_t remote_addr, void *buf, size_t len,
                     uint64_t user_data, unsigned flags);
 
-int unetmm_readv_key(struct unetmm_ep *ep, unsigned channel, uint64_t key,
+int unetmm_readv_key(struct unetmm_ep *ep, int channel, uint64_t key,
                      uint64_t remote_addr, const struct iovec *iov,
                      unsigned n, uint64_t user_data, unsigned flags);
 
-int unetmm_fetch_add_key(struct unetmm_ep *ep, unsigned channel, uint64_t key,
+int unetmm_fetch_add_key(struct unetmm_ep *ep, int channel, uint64_t key,
                          uint64_t remote_addr, uint64_t add,
                          uint64_t user_data, unsigned flags);
 
-int unetmm_cmp_swap_key(struct unetmm_ep *ep, unsigned channel, uint64_t key,
+int unetmm_cmp_swap_key(struct unetmm_ep *ep, int channel, uint64_t key,
                         uint64_t remote_addr, uint64_t compare, uint64_t swap,
                         uint64_t user_data, unsigned flags);
 

@@ -102,11 +102,11 @@ int unetmm_redirect_back(struct unetmm_ctx *ctx, uint64_t id, uint64_t offset,
  * reliable channel.  -ENOTCONN: the channel has ended.  -ENOENT: no such channel.
  * -ENOSPC: imports are used up.  -EOPNOTSUPP: the card can't.
  */
-int unetmm_import(struct unetmm_ep *ep, unsigned channel, uint64_t id,
+int unetmm_import(struct unetmm_ep *ep, int channel, uint64_t id,
                   unsigned rights, int64_t timeout_ns, uint64_t *length);
 
 /* Gives the number back.  Operations that have not begun fail. */
-int unetmm_unimport(struct unetmm_ep *ep, unsigned import);
+int unetmm_unimport(struct unetmm_ep *ep, int import);
 
 /* ---- Operations -------------------------------------------------------- */
 
@@ -138,13 +138,13 @@ int unetmm_unimport(struct unetmm_ep *ep, unsigned import);
  * UNETMM_INLINE.  -EINVAL: too many pieces, unknown flag.  -EIO: the endpoint was
  * stopped.
  */
-int unetmm_writev(struct unetmm_ep *ep, unsigned import,
+int unetmm_writev(struct unetmm_ep *ep, int import,
                   uint64_t offset, const struct iovec *iov,
                   unsigned n, uint32_t imm, uint64_t user_data,
                   unsigned flags);
 
 /* The same from one piece of memory. */
-int unetmm_write(struct unetmm_ep *ep, unsigned import,
+int unetmm_write(struct unetmm_ep *ep, int import,
                  uint64_t offset, const void *buf, size_t len,
                  uint32_t imm, uint64_t user_data, unsigned flags);
 
@@ -152,11 +152,11 @@ int unetmm_write(struct unetmm_ep *ep, unsigned import,
  * Reads from `offset` in an import into `n` pieces of memory, which are the
  * card's until the completion: one byte at least.  Flags: UNETMM_MORE, _UNSIGNALED.
  */
-int unetmm_readv(struct unetmm_ep *ep, unsigned import,
+int unetmm_readv(struct unetmm_ep *ep, int import,
                  uint64_t offset, const struct iovec *iov,
                  unsigned n, uint64_t user_data, unsigned flags);
 
-int unetmm_read(struct unetmm_ep *ep, unsigned import,
+int unetmm_read(struct unetmm_ep *ep, int import,
                 uint64_t offset, void *buf, size_t len,
                 uint64_t user_data, unsigned flags);
 
@@ -165,12 +165,12 @@ int unetmm_read(struct unetmm_ep *ep, unsigned import,
  * operation that happens exactly once.  They are little-endian.  unetmm_old_value()
  * of the completion is the value before.  Flags: UNETMM_MORE, _UNSIGNALED.
  */
-int unetmm_fetch_add(struct unetmm_ep *ep, unsigned import,
+int unetmm_fetch_add(struct unetmm_ep *ep, int import,
                      uint64_t offset, uint64_t add,
                      uint64_t user_data, unsigned flags);
 
 /* The same, storing `swap` if `compare` was there. */
-int unetmm_cmp_swap(struct unetmm_ep *ep, unsigned import,
+int unetmm_cmp_swap(struct unetmm_ep *ep, int import,
                     uint64_t offset, uint64_t compare,
                     uint64_t swap, uint64_t user_data,
                     unsigned flags);
@@ -202,12 +202,12 @@ uint32_t unetmm_notify_imm(const struct unetmm_completion *c);
  * longer; the source is in use until the endpoint is destroyed.  Others as
  * unetmm_write(), but a queue that is full is waited for, too.
  */
-int unetmm_write_sync(struct unetmm_ep *ep, unsigned import, uint64_t offset,
+int unetmm_write_sync(struct unetmm_ep *ep, int import, uint64_t offset,
                       const void *buf, size_t len, uint32_t imm,
                       unsigned flags, int64_t timeout_ns);
 
 /* unetmm_read() that returns when the bytes are there: results as above. */
-int unetmm_read_sync(struct unetmm_ep *ep, unsigned import, uint64_t offset,
+int unetmm_read_sync(struct unetmm_ep *ep, int import, uint64_t offset,
                      void *buf, size_t len, int64_t timeout_ns);
 
 /* ---- Notifications ----------------------------------------------------- */

@@ -30,7 +30,7 @@ struct unetmm_window_attr {
  * posted on the import's channel before.  Loads return this side's own stores.
  * `attr` NULL stands for UNETMM_WINDOW_ATTR_INIT.
  */
-int unetmm_window_open(struct unetmm_ep *ep, unsigned import, uint64_t offset,
+int unetmm_window_open(struct unetmm_ep *ep, int import, uint64_t offset,
                        size_t bytes, const struct unetmm_window_attr *attr,
                        void **window);
 
@@ -49,7 +49,7 @@ void unetmm_window_copy(void *window, const void *from, size_t bytes);
  * Flags: UNETMM_MORE, _UNSIGNALED.  -EAGAIN: the queue is full.  -ENOENT: no such
  * channel.
  */
-int unetmm_fence(struct unetmm_ep *ep, unsigned channel,
+int unetmm_fence(struct unetmm_ep *ep, int channel,
                  uint64_t user_data, unsigned flags);
 
 /* ---- Proxy pages: user-level DMA start --------------------------------- */
@@ -59,7 +59,7 @@ int unetmm_fence(struct unetmm_ep *ep, unsigned channel,
  * memory (SHRIMP's proxy spaces); both begin at a page.  -EOPNOTSUPP: source utlb,
  * which does not pin memory for transfers that a store and a load start.
  */
-int unetmm_udma_to(struct unetmm_ep *ep, unsigned import, uint64_t offset,
+int unetmm_udma_to(struct unetmm_ep *ep, int import, uint64_t offset,
                    size_t bytes, void **to);
 int unetmm_udma_from(struct unetmm_ep *ep, void *memory, size_t bytes,
                      void **from);

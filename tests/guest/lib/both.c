@@ -99,7 +99,8 @@ static int64_t count_some(void)
 static int64_t one_sided(uint32_t which, uint64_t cookie)
 {
     struct iovec iov[UNETMM_MAX_SEGS + 1];
-    unsigned import = draw(4), n = pieces(iov);
+    int import = (int)draw(4);
+    unsigned n = pieces(iov);
     uint64_t offset = draw(8) ? draw(200) : UINT64_MAX - draw(200);
     uint32_t imm = draw(3);
 
@@ -129,9 +130,9 @@ static int64_t call(uint32_t which, uint64_t cookie)
 
     switch (which) {
     case 0:
-        return unetmm_send(ep, draw(4), memory, length(), cookie, flags());
+        return unetmm_send(ep, (int)draw(4), memory, length(), cookie, flags());
     case 1:
-        return unetmm_sendv(ep, draw(4), iov, n, cookie, flags());
+        return unetmm_sendv(ep, (int)draw(4), iov, n, cookie, flags());
     case 2:
         return unetmm_post_recv(ep, memory + (draw(2) ? 0 : draw(99)),
                                 draw(2) ? 4096 : length(), cookie, flags());
@@ -142,9 +143,9 @@ static int64_t call(uint32_t which, uint64_t cookie)
     case 5:
         return unetmm_send_pending(ep);
     case 6:
-        return unetmm_channel_mtu(ep, draw(20));
+        return unetmm_channel_mtu(ep, (int)draw(20));
     case 7:
-        return unetmm_fence(ep, draw(4), cookie, flags());
+        return unetmm_fence(ep, (int)draw(4), cookie, flags());
     case 8:
         return unetmm_send_frame(ep, iov, n, draw(3) ? 0 : draw(1u << 18),
                                  cookie, flags());
