@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * An event loop: echoes each message; a line on standard input ends it.
+ * An event loop: echoes a peer's messages, hello's for example; a line of input ends it.
  */
 #include <libunetmm.h>
-
 #include <poll.h>
 #include <stdio.h>
 
-#define SERVICE 101
+#define SERVICE 100
 #define BUFFERS 16
 
 static char buffers[BUFFERS][16384];
@@ -28,11 +27,12 @@ static int on_completion(struct unetmm_ep *ep, struct unetmm_completion *c)
 
 int main(void)
 {
-    struct pollfd fds[2] = { { .fd = 0, .events = POLLIN } };
+    struct pollfd fds[2] = { { 0, POLLIN, 0 }, { -1, POLLIN, 0 } };
     struct unetmm_completion c[8];
     struct unetmm_ctx *ctx;
     struct unetmm_ep *ep;
     int i, n, ret;
+    unsigned b;
 
     if ((ret = unetmm_open(NULL, UNETMM_SOURCE_TLB, &ctx)) ||
         (ret = unetmm_ep_create(ctx, NULL, &ep)) ||
@@ -40,11 +40,11 @@ int main(void)
         fprintf(stderr, "%s\n", unetmm_strerror(ret, UNETMM_CALL_ANY));
         return 1;
     }
-    for (i = 0; i < BUFFERS && !ret; i++) {
-        ret = unetmm_post_recv(ep, buffers[i], sizeof(buffers[i]), i, 0);
+    for (b = 0; b < BUFFERS && !ret; b++) {
+        ret = unetmm_post_recv(ep, buffers[b], sizeof(buffers[b]), b, 0);
     }
     ret = ret ? ret : unetmm_accept(ep, NULL, -1);
-    fds[1] = (struct pollfd) { .fd = unetmm_fd(ep), .events = POLLIN };
+    fds[1].fd = unetmm_fd(ep);
     while (ret >= 0 && !fds[0].revents) {
         ret = unetmm_arm(ep);
         for (n = unetmm_poll(ep, c, 8), i = 0; i < n && ret >= 0; i++) {

@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     }
     printf("%.*s\n", (int)c.len, c.is_inline ? (char *)c.data : answer);
     if (argc == 1) {
-        check(unetmm_send(ep, channel, "well received", 14, 0, 0), 0);
+        check(unetmm_send(ep, channel, "well received", 14, 0, 0), UNETMM_CALL_SEND);
         check(unetmm_wait(ep, &c, 1, SECOND), UNETMM_CALL_POLL);
     }
     check(unetmm_ep_destroy(ep), UNETMM_CALL_ANY);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Writes a line into a peer's memory.  The peer gets a notification when the line
- * is there.
+ * Writes a line into a peer's memory, and has the peer notified when it is there.
  *
  *   vmmc-hello                        exports a page and waits for a line
  *   vmmc-hello 52:54:00:00:00:01      imports that page and writes a line into it
@@ -14,7 +13,7 @@
 #define ID      7
 #define SECOND  1000000000ll
 
-static char page[4096] __attribute__((aligned(4096)));
+static char page[4096];
 
 /* Ends the program if a call has failed, with advice. */
 static int check(int ret, enum unetmm_call call)
@@ -29,11 +28,11 @@ static int check(int ret, enum unetmm_call call)
 int main(int argc, char **argv)
 {
     static const char line[] = "hello, straight into your memory";
-    struct unetmm_completion c = { .type = 0 };
+    struct unetmm_completion c;
     struct unetmm_ctx *ctx;
     struct unetmm_ep *ep;
     uint8_t mac[6];
-    int channel, import;
+    int channel, import, n;
 
     check(unetmm_open(NULL, UNETMM_SOURCE_TLB, &ctx), UNETMM_CALL_OPEN);
     check(unetmm_ep_create(ctx, NULL, &ep), UNETMM_CALL_EP_CREATE);
@@ -50,11 +49,11 @@ int main(int argc, char **argv)
                             UNETMM_EXPORT_NOTIFY, 0), UNETMM_CALL_EXPORT);
         check(unetmm_listen_ex(ep, SERVICE, 1, NULL), UNETMM_CALL_LISTEN);
     }
-    check(unetmm_wait(ep, &c, 1, 10 * SECOND), UNETMM_CALL_POLL);
-    if (c.type == UNETMM_CQE_NOTIFY) {
+    n = check(unetmm_wait(ep, &c, 1, 10 * SECOND), UNETMM_CALL_POLL);
+    if (n && c.type == UNETMM_CQE_NOTIFY) {
         printf("%u: %s\n", unetmm_notify_imm(&c),
                page + unetmm_notify_offset(&c));
     }
     unetmm_ep_destroy(ep);
-    return unetmm_close(ctx) || !c.type || c.status ? EXIT_FAILURE : 0;
+    return unetmm_close(ctx) || !n || c.status ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -165,7 +165,8 @@ static void one_is_killed(void)
 /* ---- The examples -------------------------------------------------------------- */
 
 /* A server, and clients; its input is a pipe that ends. */
-static void example(const char *program, const char *answer, struct tool *server)
+static void example(const char *program, const char *answer, int clients,
+                    struct tool *server)
 {
     struct tool client;
     char command[80];
@@ -179,7 +180,7 @@ static void example(const char *program, const char *answer, struct tool *server
     CHECK_SYS(dup2(own, STDIN_FILENO));
     CHECK_SYS(close(input[0]));
     snprintf(command, sizeof(command), "/usr/bin/hello %s", own_mac());
-    for (i = 0; i < 3; i++) {
+    for (i = 0; i < clients; i++) {
         expect(&client, run_tool(&client, command), 0);
         expect_word(client.text, answer);
     }
@@ -191,11 +192,12 @@ static void examples(void)
 {
     struct tool server;
 
-    example("/usr/bin/epoll", "hello, out of ordinary memory", &server);
+    example("/usr/bin/epoll", "hello, out of ordinary memory", 3, &server);
     CHECK_EQ(occurrences(server.text, ": connected\n"), 3);
-    example("/usr/bin/handlers", "that was number 1\n", &server);
+    example("/usr/bin/handlers", "that was number 1\n", 3, &server);
     CHECK_EQ(occurrences(server.text, "channel "), 3);
     CHECK_EQ(occurrences(server.text, ": 1 messages\n"), 3);
+    example("/usr/bin/fd-loop", "hello, out of ordinary memory", 1, &server);
 }
 
 /* ---- A card's identity and counters ---------------------------------------------- */

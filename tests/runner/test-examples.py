@@ -251,9 +251,38 @@ def programs_of_the_readme_compile():
         compiles("README.md", program)
 
 
+SHORT = ["hello", "ping-pong", "fd-loop", "vmmc-hello", "notification", "counter",
+         "redirect", "utlb-policy", "raw-frames"]
+
+
+def short_programs_compile_in_c_and_c_plus_plus():
+    """Each of less than 60 lines; readers find each by the README and the manual."""
+    flags = ["-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion",
+             "-Wsign-conversion", "-Werror", "-fsyntax-only"]
+    flags += ["-I" + os.path.join(ROOT, path) for path in (
+        "guest-lib/include", "hw/net/unetmm/abi", "guest-driver/uapi")]
+    indexes = {}
+    for index in ("README.md", "docs/library.rst", "guest-lib/man/libunetmm.7"):
+        with open(os.path.join(ROOT, index), encoding="utf-8") as file:
+            indexes[index] = file.read().replace("\\-", "-")
+    for name in SHORT:
+        path = os.path.join(ROOT, "guest-lib", "examples", f"{name}.c")
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().count("\n")
+        assert lines < 60, f"{path}: {lines} lines"
+        for index, text in indexes.items():
+            assert re.search(rf"\b{name}\b", text), f"{index} lacks {name}"
+        for language in (["gcc", "-std=c11", "-x", "c"],
+                         ["g++", "-std=c++17", "-x", "c++"]):
+            done = subprocess.run([*language, *flags, path], text=True,
+                                  capture_output=True, check=False)
+            assert done.returncode == 0, done.stderr
+
+
 TESTS = [scripts_take_their_own_examples, tools_take_their_own_examples,
          tools_take_their_manuals_examples, documents_commands_are_taken,
-         properties_of_examples_exist, programs_of_the_readme_compile]
+         properties_of_examples_exist, programs_of_the_readme_compile,
+         short_programs_compile_in_c_and_c_plus_plus]
 
 FAILED = 0
 print(f"1..{len(TESTS)}")

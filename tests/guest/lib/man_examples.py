@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Writes the examples of the manual as functions of test-examples.c.
+"""Writes the examples of the manual as functions (see man_scene.h).
 
 usage: man_examples.py OUTPUT PAGE...
 """

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The example of each page of the manual, compiled, and run against a fake driver
- * with a channel of an endpoint to itself.  man_examples.py writes the functions.
+ * The examples of the manual's pages, run against a fake driver with a channel of an
+ * endpoint to itself.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,63 +11,9 @@
 #include <cmocka.h>
 
 #include "fake_driver.h"
-
-#include <libunetmm/stream.h>
-
-#include <poll.h>
-#include <stdio.h>
-#include <string.h>
+#include "man_scene.h"
 
 #define SECOND 1000000000ll
-
-/* Variables of the examples; each leaves its result in `ret`. */
-#define SCENE \
-    __attribute__((unused)) struct unetmm_ctx *ctx, \
-    __attribute__((unused)) struct unetmm_ep *ep, \
-    __attribute__((unused)) unsigned channel, \
-    __attribute__((unused)) const uint8_t mac[6]
-
-struct example {
-    const char *name;
-    int (*run)(SCENE);
-};
-
-static unsigned completions;
-
-static void on_completion(struct unetmm_ep *ep,
-                          const struct unetmm_completion *c, void *arg)
-{
-    (void)ep;
-    (void)c;
-    (void)arg;
-    completions++;
-}
-
-/* Standard output is for the results of the tests. */
-#define printf(...) fprintf(stderr, __VA_ARGS__)
-#include "man-examples.h"
-#undef printf
-
-/* These need calls that the fake driver lacks; they are compiled only. */
-static const char *const need_a_card[] = {
-    "libunetmm_7", "unetmm_event_create_3", "unetmm_export_key_3",
-    "unetmm_flow_add_3",
-    "unetmm_prefetch_3", "unetmm_register_3", "unetmm_sem_home_3",
-    "unetmm_send_frame_3", "unetmm_stream_3", "unetmm_udma_to_3",
-    "unetmm_utlb_configure_3", "unetmm_window_open_3",
-};
-
-static bool needs_a_card(const char *name)
-{
-    size_t i;
-
-    for (i = 0; i < sizeof(need_a_card) / sizeof(need_a_card[0]); i++) {
-        if (!strcmp(name, need_a_card[i])) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* The fake driver has one context and one endpoint: these make their own. */
 static bool makes_context(const char *name)
@@ -98,7 +44,7 @@ static void run_one(const struct example *example)
         assert_in_range(unetmm_accept(ep, NULL, 5 * SECOND), 0, 15);
     }
     fprintf(stderr, "%s\n", example->name);
-    assert_in_range(example->run(ctx, ep, (unsigned)channel, mac), 0, INT32_MAX);
+    assert_in_range(example->run(ctx, ep, channel, mac), 0, INT32_MAX);
     if (ep) {
         assert_int_equal(unetmm_ep_destroy(ep), 0);
     }
@@ -113,14 +59,13 @@ static void examples_of_the_manual(void **state)
     size_t i, run = 0;
 
     (void)state;
-    for (i = 0; i < sizeof(examples) / sizeof(examples[0]); i++) {
+    for (i = 0; i < EXAMPLES; i++) {
         if (!needs_a_card(examples[i].name)) {
             run_one(&examples[i]);
             run++;
         }
     }
-    assert_int_equal(run + sizeof(need_a_card) / sizeof(need_a_card[0]),
-                     sizeof(examples) / sizeof(examples[0]));
+    assert_int_equal(run + NEED_A_CARD, EXAMPLES);
     assert_true(completions >= 2);
 }
 
