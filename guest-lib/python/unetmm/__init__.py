@@ -11,7 +11,7 @@
 
 The classes are those of libunetmm(7): a Context is an open card, an Endpoint has
 queues, a Channel leads to a peer's endpoint, an Export is memory that peers may use,
-an Import is such memory of a peer.  unetmm.aio has them for asyncio; unetmm.lab starts
+an Import is such memory of a peer, and a Keyed is the same by a key.  unetmm.aio has them for asyncio; unetmm.lab starts
 guests on the host, and needs neither the card nor the library.
 
 Times are in seconds; None waits without end and 0 does not wait.  A call that fails
@@ -25,7 +25,7 @@ import importlib
 
 _HOMES = {
     "_core": ("Context", "Endpoint", "Channel", "Completion", "Info"),
-    "_memory": ("Export", "Import", "EventCounter"),
+    "_memory": ("Export", "Import", "Keyed", "EventCounter"),
     "_names": ("Error", "CompletionError", "Source", "Policy", "Type", "Right",
                "Scope", "ChannelFlag"),
 }

@@ -7,7 +7,7 @@ import warnings
 
 from _unetmm import ffi, lib
 
-from ._memory import EventCounter, Export, Import
+from ._memory import EventCounter, Export, Import, Keyed
 from ._names import (ChannelFlag, Policy, Right, Scope, Source, Type, address,
                      again_after_signals, check, completion_error, gather,
                      mac_text, readable, writable)
@@ -155,7 +155,8 @@ class Completion:
                    or, of a short message, in a copy of the completion (bytes)
     buffer         the object that was posted or sent, which is the caller's again
     old            of an atomic operation: the value before it
-    offset, imm    NOTIFY: the place of the write, and the writer's value
+    offset         NOTIFY: the place of the write
+    imm            NOTIFY, WRITTEN, RECEIVED with a value: that value; else None
     """
 
     __slots__ = ("type", "status", "channel", "context", "length", "data",
@@ -167,7 +168,8 @@ class Completion:
         self.channel = channel
         self.length = entry.len
         self.context, self.buffer, memory = pending
-        self.data = self.old = self.offset = self.imm = None
+        self.data = self.old = self.offset = None
+        self.imm = entry.imm if entry.flags & lib.UNETMM_CQE_F_IMM else None
         if self.type == Type.RECEIVED:
             if entry.is_inline:
                 self.data = bytes(ffi.buffer(entry.data, entry.len))
@@ -362,19 +364,22 @@ class Channel:
         """The longest message, in bytes."""
         return check(lib.unetmm_channel_mtu(self.endpoint.handle, self.number))
 
-    def send(self, data, context=None, *, more=False, inline=False):
+    def send(self, data, context=None, *, imm=None, more=False, inline=False):
         """Sends one message of a buffer, or of a list of up to 16 buffers.
 
         They stay as they are until the completion, of type SENT, with `context`.
+        `imm` is a value of 32 bits beside the message.
         """
         pieces = data if isinstance(data, (list, tuple)) else [data]
         iov, memory = gather(pieces, readable)
         flags = (lib.UNETMM_MORE if more else 0) | \
             (lib.UNETMM_INLINE if inline else 0)
+        function, value = (lib.unetmm_sendv, ()) if imm is None else \
+            (lib.unetmm_sendv_imm, (imm,))
         self.endpoint.submit(
-            lib.UNETMM_CALL_SEND, lambda number: lib.unetmm_sendv(
-                self.endpoint.handle, self.number, iov, len(pieces), number,
-                flags), context, data, memory)
+            lib.UNETMM_CALL_SEND, lambda number: function(
+                self.endpoint.handle, self.number, iov, len(pieces), *value,
+                number, flags), context, data, memory)
 
     def fence(self, context=None):
         """Its completion says that the peer has all that was sent before."""
@@ -385,6 +390,10 @@ class Channel:
     def import_(self, number, rights=Right(0), timeout=None):
         """An Import of the peer's export `number`, when there is one."""
         return Import(self, number, rights, timeout)
+
+    def memory(self, key):
+        """A Keyed: memory of the peer, by the key of its export."""
+        return Keyed(self, key)
 
     def shutdown(self, timeout=None):
         """Waits until the peer's card has all, and closes the channel."""

@@ -8,6 +8,7 @@ from ._names import (Right, again_after_signals, check, gather, readable,
                      writable)
 
 Redirected = collections.namedtuple("Redirected", "copied pieces")
+Key = collections.namedtuple("Key", "key address")
 
 
 class Export:
@@ -15,11 +16,13 @@ class Export:
 
     notify     writes that ask for it have a NOTIFY completion with `user_data`
     redirect   redirect() may move parts of it
+    keyed      peers that know its `key` use it without an import
     counters   event counters that peers may name, numbered from 0 on
     """
 
     def __init__(self, context, number, buffer, *, rights=Right.ALL,
-                 notify=False, redirect=False, user_data=0, counters=()):
+                 notify=False, redirect=False, keyed=False, user_data=0,
+                 counters=()):
         self.context = context
         self.number = number
         self.buffer = buffer
@@ -28,7 +31,8 @@ class Export:
         self._counters = list(counters)
         self._moved = {}
         flags = (lib.UNETMM_EXPORT_NOTIFY if notify else 0) | \
-            (lib.UNETMM_EXPORT_REDIRECT if redirect else 0)
+            (lib.UNETMM_EXPORT_REDIRECT if redirect else 0) | \
+            (lib.UNETMM_EXPORT_KEYED if keyed else 0)
         arguments = (context.handle, number, self._memory, length, rights, flags,
                      user_data)
         if self._counters:
@@ -55,6 +59,14 @@ class Export:
         self._moved.clear()
         self._memory = None
 
+    @property
+    def key(self):
+        """A Key: peers give it to Channel.memory() to use the export."""
+        key, base = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        check(lib.unetmm_export_key(self.context.handle, self.number, key, base),
+              lib.UNETMM_CALL_EXPORT)
+        return Key(key[0], base[0])
+
     def redirect(self, offset, buffer):
         """Moves the part at `offset` into a buffer: unetmm_redirect(3)."""
         memory, length = writable(buffer)
@@ -79,17 +91,70 @@ class Export:
         return Redirected(out.copied, out.pieces)
 
 
-class Import:
-    """Memory that a peer has exported.  Operations complete with type SENT."""
+class Remote:
+    """Memory of a peer, and the operations on it, which complete with type SENT."""
 
-    def __init__(self, channel, number, rights, timeout):
+    def __init__(self, channel, suffix, *names):
         self.channel = channel
         self.endpoint = channel.endpoint
+        self._suffix = suffix
+        self._names = names             # behind the endpoint, in each call
+
+    def _submit(self, operation, place, arguments, context, buffer=None,
+                memory=None, flags=0):
+        function = getattr(lib, f"unetmm_{operation}{self._suffix}")
+        self.endpoint.submit(
+            lib.UNETMM_CALL_ONE_SIDED, lambda number: function(
+                self.endpoint.handle, *self._names, place, *arguments, number,
+                flags), context, buffer, memory)
+
+    def write(self, offset, data, context=None, *, notify=None, count=None,
+              imm=None, more=False):
+        """Writes a buffer, or a list of buffers, to `offset`.
+
+        `notify` is the value of a notification, `count` the number of an event
+        counter of the peer's export, `imm` the value of a WRITTEN completion, for
+        which the peer has a buffer posted; at most one of them.
+        """
+        uses = [(value, flag) for value, flag in (
+            (notify, lib.UNETMM_NOTIFY), (count, lib.UNETMM_COUNT),
+            (imm, lib.UNETMM_IMM)) if value is not None]
+        if len(uses) > 1:
+            raise ValueError("a write has one of notify, count and imm")
+        [(value, flag)] = uses or [(0, 0)]
+        pieces = data if isinstance(data, (list, tuple)) else [data]
+        iov, memory = gather(pieces, readable)
+        self._submit("writev", offset, (iov, len(pieces), value), context, data,
+                     memory, flag | (lib.UNETMM_MORE if more else 0))
+
+    def read(self, offset, buffer, context=None, *, more=False):
+        """Reads from `offset` into a buffer, or into a list of buffers."""
+        pieces = buffer if isinstance(buffer, (list, tuple)) else [buffer]
+        iov, memory = gather(pieces, writable)
+        self._submit("readv", offset, (iov, len(pieces)), context, buffer, memory,
+                     lib.UNETMM_MORE if more else 0)
+
+    def fetch_add(self, offset, value, context=None):
+        """Adds to the 8 bytes at `offset`; the completion's `old` is the sum before."""
+        self._submit("fetch_add", offset, (value % 2**64,), context,
+                     memory="atomic")
+
+    def compare_swap(self, offset, compare, swap, context=None):
+        """Stores `swap` there if `compare` is there; `old` is the value before."""
+        self._submit("cmp_swap", offset, (compare % 2**64, swap % 2**64), context,
+                     memory="atomic")
+
+
+class Import(Remote):
+    """Memory that a peer has exported, by offsets."""
+
+    def __init__(self, channel, number, rights, timeout):
         length = ffi.new("uint64_t *")
         self.number = check(again_after_signals(
-            lambda ns: lib.unetmm_import(self.endpoint.handle, channel.number,
+            lambda ns: lib.unetmm_import(channel.endpoint.handle, channel.number,
                                          number, rights, ns, length), timeout),
             lib.UNETMM_CALL_IMPORT)
+        super().__init__(channel, "", self.number)
         self.length = length[0]
         self._open = True
 
@@ -109,48 +174,13 @@ class Import:
             check(lib.unetmm_unimport(self.endpoint.handle, self.number),
                   lib.UNETMM_CALL_IMPORT)
 
-    def _submit(self, post, context, buffer=None, memory=None):
-        self.endpoint.submit(lib.UNETMM_CALL_ONE_SIDED, post, context, buffer,
-                             memory)
 
-    def write(self, offset, data, context=None, *, notify=None, count=None,
-              more=False):
-        """Writes a buffer, or a list of buffers, to `offset`.
+class Keyed(Remote):
+    """Memory that a peer has exported with a key, by the peer's addresses."""
 
-        `notify` is the value of a notification, `count` the number of an event
-        counter of the peer's export; at most one of them.
-        """
-        if notify is not None and count is not None:
-            raise ValueError("a write has a notification or a count, not both")
-        pieces = data if isinstance(data, (list, tuple)) else [data]
-        iov, memory = gather(pieces, readable)
-        flags = (lib.UNETMM_MORE if more else 0) | \
-            (0 if notify is None else lib.UNETMM_NOTIFY) | \
-            (0 if count is None else lib.UNETMM_COUNT)
-        imm = count if notify is None else notify
-        self._submit(lambda number: lib.unetmm_writev(
-            self.endpoint.handle, self.number, offset, iov, len(pieces),
-            imm or 0, number, flags), context, data, memory)
-
-    def read(self, offset, buffer, context=None, *, more=False):
-        """Reads from `offset` into a buffer, or into a list of buffers."""
-        pieces = buffer if isinstance(buffer, (list, tuple)) else [buffer]
-        iov, memory = gather(pieces, writable)
-        self._submit(lambda number: lib.unetmm_readv(
-            self.endpoint.handle, self.number, offset, iov, len(pieces), number,
-            lib.UNETMM_MORE if more else 0), context, buffer, memory)
-
-    def fetch_add(self, offset, value, context=None):
-        """Adds to the 8 bytes at `offset`; the completion's `old` is the sum before."""
-        self._submit(lambda number: lib.unetmm_fetch_add(
-            self.endpoint.handle, self.number, offset, value % 2**64, number, 0),
-            context, memory="atomic")
-
-    def compare_swap(self, offset, compare, swap, context=None):
-        """Stores `swap` there if `compare` is there; `old` is the value before."""
-        self._submit(lambda number: lib.unetmm_cmp_swap(
-            self.endpoint.handle, self.number, offset, compare % 2**64,
-            swap % 2**64, number, 0), context, memory="atomic")
+    def __init__(self, channel, key):
+        super().__init__(channel, "_key", channel.number, key)
+        self.key = key
 
 
 class EventCounter:

@@ -175,6 +175,9 @@ bool fake_card_take(struct fake_card *card, struct fake_message *m)
     m->opcode = sqe.opcode;
     m->notify = sqe.flags & UNETMM_SQE_F_NOTIFY;
     m->count = sqe.flags & UNETMM_SQE_F_COUNT;
+    m->has_imm = sqe.flags & UNETMM_SQE_F_IMM;
+    m->keyed = sqe.flags & UNETMM_SQE_F_KEYED;
+    m->region = sqe.region;
     m->imm = sqe.imm;
     m->import = sqe.handle;
     m->offset = sqe.remote;
@@ -313,20 +316,41 @@ bool fake_card_deliver(struct fake_card *card, unsigned channel,
     return fake_card_complete(card, &cqe);
 }
 
+/* The next buffer, unfilled, in a completion. */
+static bool return_buffer(struct fake_card *card, struct unetmm_cqe *cqe)
+{
+    struct unetmm_fqe fqe;
+
+    if (!next_buffer(card, &fqe)) {
+        return false;
+    }
+    cqe->cookie = fqe.cookie;
+    drop_buffer(card);
+    return fake_card_complete(card, cqe);
+}
+
 bool fake_card_return(struct fake_card *card, uint8_t status)
 {
     struct unetmm_cqe cqe = {
         .opcode = UNETMM_CQE_BUFFER,
         .status = status,
     };
-    struct unetmm_fqe fqe;
 
-    if (!next_buffer(card, &fqe)) {
-        return false;
-    }
-    cqe.cookie = fqe.cookie;
-    drop_buffer(card);
-    return fake_card_complete(card, &cqe);
+    return return_buffer(card, &cqe);
+}
+
+bool fake_card_written(struct fake_card *card, unsigned channel, uint32_t len,
+                       uint32_t imm)
+{
+    struct unetmm_cqe cqe = {
+        .opcode = UNETMM_CQE_WRITTEN,
+        .channel = (uint16_t)channel,
+        .len = len,
+        .flags = UNETMM_CQE_F_IMM,
+        .imm = imm,
+    };
+
+    return return_buffer(card, &cqe);
 }
 
 void fake_card_state(struct fake_card *card, uint32_t state)

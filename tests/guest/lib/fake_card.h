@@ -38,6 +38,9 @@ struct fake_message {
     bool quiet;
     bool notify;
     bool count;
+    bool has_imm;               /* for the peer's completion */
+    bool keyed;                 /* `import` is a key, of this region */
+    uint16_t region;
     uint8_t opcode;
     uint32_t imm;
     uint32_t import;
@@ -80,6 +83,10 @@ bool fake_card_deliver(struct fake_card *card, unsigned channel,
 
 /* Gives the next free buffer back with this type and status. */
 bool fake_card_return(struct fake_card *card, uint8_t status);
+
+/* A peer has written so many bytes with `imm`: takes a buffer, and returns it unfilled. */
+bool fake_card_written(struct fake_card *card, unsigned channel, uint32_t len,
+                       uint32_t imm);
 
 void fake_card_state(struct fake_card *card, uint32_t state);
 

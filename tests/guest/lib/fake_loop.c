@@ -116,27 +116,66 @@ static void count(const struct unetmm_export *export)
     pthread_cond_broadcast(&loop.counted);
 }
 
+/* The 32 secret bits of an export's key */
+static uint32_t key_of(const struct unetmm_export *export)
+{
+    return (uint32_t)export->id ^ 0x5ec2e7;
+}
+
+/* The export that an operation is for, or NULL. */
+static const struct unetmm_export *target_of(const struct endpoint *ep)
+{
+    const struct import *import = &ep->imports[message.import % LOOP_IMPORTS];
+    const struct unetmm_export *export;
+
+    if (!message.keyed) {
+        return import->live && ep->channels[import->channel].open ?
+            find_export(import->export) : NULL;
+    }
+    if (message.region >= LOOP_EXPORTS || message.channel >= LOOP_CHANNELS ||
+        !ep->channels[message.channel].open) {
+        return NULL;
+    }
+    export = &loop.exports[message.region];
+    return export->length && export->flags & UNETMM_EXPORT_KEYED &&
+        message.import == key_of(export) ? export : NULL;
+}
+
+static uint8_t place(const struct endpoint *ep, const struct unetmm_export *export,
+                     void *at)
+{
+    const struct channel *channel = &ep->channels[message.channel %
+                                                  LOOP_CHANNELS];
+
+    if (message.has_imm &&
+        !fake_card_written(&loop.endpoints[channel->peer].card,
+                           channel->peer_channel, message.len, message.imm)) {
+        return UNETMM_ST_NOT_READY;
+    }
+    memcpy(at, message.data, message.len);
+    if (message.count && export->ncounters) {
+        count(export);
+    }
+    return 0;
+}
+
 /* The other end of an operation; its status. */
 static uint8_t operate(const struct endpoint *ep, struct unetmm_cqe *cqe)
 {
-    const struct import *import = &ep->imports[message.import % LOOP_IMPORTS];
-    const struct unetmm_export *export = find_export(import->export);
-    uint64_t old, operands[2];
+    const struct unetmm_export *export = target_of(ep);
+    uint64_t offset, old, operands[2];
     void *at;
 
-    if (!import->live || !ep->channels[import->channel].open || !export) {
+    if (!export) {
         return UNETMM_ST_REVOKED;
     }
-    if (message.offset > export->length ||
-        message.len > export->length - message.offset) {
+    offset = message.offset - (message.keyed ? export->addr : 0);
+    if (offset > export->length || message.len > export->length - offset) {
         return UNETMM_ST_REMOTE_RANGE;
     }
-    at = (void *)(uintptr_t)(export->addr + message.offset);
+    at = (void *)(uintptr_t)(export->addr + offset);
     if (message.opcode == UNETMM_OP_WRITE) {
-        memcpy(at, message.data, message.len);
-        if (message.count && export->ncounters) {
-            count(export);
-        }
+        return place(ep, export, at);
     } else if (message.opcode == UNETMM_OP_READ) {
         memcpy(message.to, at, message.len);
     } else {
@@ -164,8 +203,12 @@ static void carry(struct endpoint *ep)
         .cookie = message.cookie, .len = message.len,
         .channel = message.channel, .opcode = UNETMM_CQE_SENT,
     };
-    struct unetmm_cqe received = { .opcode = UNETMM_CQE_RECEIVED,
-                                   .len = message.len };
+    struct unetmm_cqe received = {
+        .opcode = UNETMM_CQE_RECEIVED, .len = message.len,
+        .flags = UNETMM_CQE_F_INLINE |
+            (message.has_imm ? UNETMM_CQE_F_IMM : 0),
+        .imm = message.imm,
+    };
 
     if (message.opcode == UNETMM_OP_FENCE) {
         cqe.status = channel->open ? UNETMM_ST_OK : UNETMM_ST_BAD_CHANNEL;
@@ -174,10 +217,11 @@ static void carry(struct endpoint *ep)
     } else if (!channel->open) {
         cqe.status = UNETMM_ST_REVOKED;
     } else if (message.len <= sizeof(received.data)) {
-        received.flags = UNETMM_CQE_F_INLINE;
         received.channel = (uint16_t)channel->peer_channel;
         memcpy(received.data, message.data, message.len);
         complete(&loop.endpoints[channel->peer], &received);
+    } else if (message.has_imm) {
+        cqe.status = UNETMM_ST_UNSUPPORTED;     /* no test has such a long one */
     } else if (!fake_card_deliver(&loop.endpoints[channel->peer].card,
                                   channel->peer_channel, message.data,
                                   message.len, false)) {
@@ -483,6 +527,18 @@ static int do_unimport(const struct unetmm_import_id *request)
     return 0;
 }
 
+static int do_export_key(struct unetmm_export_key *request)
+{
+    const struct unetmm_export *export = find_export(request->id);
+
+    if (!export || !(export->flags & UNETMM_EXPORT_KEYED)) {
+        return refuse(ENOENT);
+    }
+    request->key = (uint64_t)(export - loop.exports) << 32 | key_of(export);
+    request->base = export->addr;
+    return 0;
+}
+
 static int do_event(struct unetmm_event *request)
 {
     uint32_t i;
@@ -575,6 +631,7 @@ static int dispatch(unsigned long request, void *argument)
     case UNETMM_IOC_UNEXPORT:
         return fake_export_remove(loop.exports, LOOP_EXPORTS,
                                   ((struct unetmm_export_id *)argument)->id);
+    case UNETMM_IOC_EXPORT_KEY: return do_export_key(argument);
     case UNETMM_IOC_IMPORT: return do_import(argument);
     case UNETMM_IOC_UNIMPORT: return do_unimport(argument);
     case UNETMM_IOC_EVENT: return do_event(argument);

@@ -327,6 +327,57 @@ class Memory(Loop):
                 self.assertEqual(caught.exception.errno, errno.ERANGE)
         self.assertEqual(memory[:8], (10).to_bytes(8, "little"))
 
+    def test_operations_by_key(self):
+        memory = bytearray(4096)
+        with self.card.export(7, memory, keyed=True) as export:
+            key, base = export.key
+            peer = self.to_b.memory(key)
+            peer.write(base + 16, LONG[:64])
+            self.one(self.a).check()
+            self.assertEqual(memory[16:80], LONG[:64])
+            target = bytearray(32)
+            peer.read(base + 16, target)
+            self.one(self.a).check()
+            self.assertEqual(target, LONG[:32])
+            peer.fetch_add(base, 5)
+            self.assertEqual(self.one(self.a).check().old, 0)
+            peer.compare_swap(base, 5, 9)
+            self.assertEqual(self.one(self.a).check().old, 5)
+            peer.write(base + 4090, LONG[:64])
+            with self.assertRaises(unetmm.CompletionError):
+                self.one(self.a).check()
+            self.to_b.memory(key ^ 1).write(base, b"x")
+            with self.assertRaises(unetmm.CompletionError):
+                self.one(self.a).check()
+            with self.assertRaises(ValueError):
+                peer.write(base, b"x", notify=1, imm=2)
+        self.assertEqual(memory[:8], (9).to_bytes(8, "little"))
+        with self.card.export(8, memory) as export:
+            with self.assertRaises(FileNotFoundError):
+                print(export.key)
+
+    def test_immediates(self):
+        memory, buffer = bytearray(64), bytearray(4096)
+        self.to_b.send(b"message", imm=0xfeedbeef)
+        message = self.one(self.b)
+        self.assertEqual((bytes(message.data), message.imm),
+                         (b"message", 0xfeedbeef))
+        self.to_b.send(b"none")
+        self.one(self.a)
+        self.one(self.a)
+        self.assertIsNone(self.one(self.b).imm)
+        with self.card.export(7, memory), \
+                self.to_b.import_(7, timeout=1) as peer:
+            self.b.post_recv(buffer, "posted")
+            peer.write(8, b"written", imm=0)
+            self.one(self.a).check()
+            written = self.one(self.b)
+            self.assertEqual(
+                (written.type, written.imm, written.length, written.context),
+                (unetmm.Type.WRITTEN, 0, 7, "posted"))
+            self.assertIs(written.buffer, buffer)
+            self.assertEqual(memory[8:15], b"written")
+
     def test_there_is_no_such_export(self):
         with self.assertRaises(TimeoutError):
             self.to_b.import_(8, timeout=0)
