@@ -9,7 +9,20 @@
 #define UNETMM_HELPER_ \
     extern __inline__ __attribute__((__gnu_inline__, __always_inline__))
 
+/* A loop in unetmm_poll() would have each call save a register. */
+#define UNETMM_POLL_MANY_ poll_many
+struct unetmm_ep;
+struct unetmm_completion;
+static int poll_many(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n);
+
 #include <libunetmm/inline.h>
+
+static __attribute__((__noinline__)) int poll_many(struct unetmm_ep *ep,
+                                                   struct unetmm_completion *c,
+                                                   unsigned n)
+{
+    return unetmm_poll_(ep, c, n);
+}
 
 /* Its name changes with the layout of the structures in inline.h. */
 const uint32_t unetmm_inline_1_ = 1;

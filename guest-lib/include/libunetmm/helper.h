@@ -14,6 +14,7 @@ struct unetmm_ep;
 
 #ifndef UNETMM_FAST_
 #define UNETMM_FAST_    UNETMM_HELPER_
+#define UNETMM_POLL_MANY_ unetmm_poll_
 #define UNETMM_HELPER_ \
     extern __inline__ __attribute__((__gnu_inline__, __always_inline__))
 #endif

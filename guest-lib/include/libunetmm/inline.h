@@ -335,6 +335,9 @@ UNETMM_HELPER_ size_t unetmm_iov_length_(const struct iovec *iov, unsigned n,
     size_t total = 0;
     unsigned i;
 
+    if (n == 1) {
+        return iov[0].iov_len;
+    }
     for (i = 0; i < n; i++) {
         if (iov[i].iov_len > max - total) {
             return max + 1;
@@ -667,7 +670,7 @@ UNETMM_FAST_ int unetmm_poll(struct unetmm_ep *ep,
         return ep->rare->poll(ep, c, n);
     }
     /* Most programs take one at a time, which needs no loop. */
-    return n == 1 ? unetmm_poll_(ep, c, 1) : unetmm_poll_(ep, c, n);
+    return n == 1 ? unetmm_poll_(ep, c, 1) : UNETMM_POLL_MANY_(ep, c, n);
 }
 
 #ifdef __cplusplus
