@@ -175,7 +175,6 @@ static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void 
     struct umfi_cq *cq = umfi_of(fid, struct umfi_cq, fid);
     int64_t end = timeout < 0 ? INT64_MAX : now_ms() + timeout;
 
-    (void)cond;
     if (cq->epoll < 0) {
         return -FI_EINVAL;
     }
@@ -228,8 +227,6 @@ static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *d
     const char *text = prov_errno ? unetmm_status_str((unsigned)prov_errno) :
         "the operation was cancelled";
 
-    (void)fid;
-    (void)data;
     if (buf && len) {
         strncpy(buf, text, len - 1);
         buf[len - 1] = '\0';

@@ -21,60 +21,36 @@ static int domain_close(fid_t fid)
 static int no_av(struct fid_domain *domain, struct fi_av_attr *attr,
                  struct fid_av **av, void *context)
 {
-    (void)domain;
-    (void)attr;
-    (void)av;
-    (void)context;
     return -FI_ENOSYS;
 }
 
 static int no_scalable(struct fid_domain *domain, struct fi_info *info,
                        struct fid_ep **ep, void *context)
 {
-    (void)domain;
-    (void)info;
-    (void)ep;
-    (void)context;
     return -FI_ENOSYS;
 }
 
 static int no_counter(struct fid_domain *domain, struct fi_cntr_attr *attr,
                       struct fid_cntr **counter, void *context)
 {
-    (void)domain;
-    (void)attr;
-    (void)counter;
-    (void)context;
     return -FI_ENOSYS;
 }
 
 static int no_poll(struct fid_domain *domain, struct fi_poll_attr *attr,
                    struct fid_poll **set)
 {
-    (void)domain;
-    (void)attr;
-    (void)set;
     return -FI_ENOSYS;
 }
 
 static int no_stx(struct fid_domain *domain, struct fi_tx_attr *attr,
                   struct fid_stx **stx, void *context)
 {
-    (void)domain;
-    (void)attr;
-    (void)stx;
-    (void)context;
     return -FI_ENOSYS;
 }
 
 static int no_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
                      struct fi_atomic_attr *attr, uint64_t flags)
 {
-    (void)domain;
-    (void)type;
-    (void)op;
-    (void)attr;
-    (void)flags;
     return -FI_ENOSYS;
 }
 
@@ -105,7 +81,6 @@ int umfi_domain_open(struct fid_fabric *fid, struct fi_info *info,
     struct umfi_fabric *fabric = umfi_of(fid, struct umfi_fabric, fid);
     struct umfi_domain *domain;
 
-    (void)info;
     domain = calloc(1, sizeof(*domain));
     if (!domain) {
         return -FI_ENOMEM;

@@ -94,7 +94,6 @@ static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
     int ret = -FI_ENOTCONN;
 
-    (void)flags;
     umfi_lock(ep->domain);
     if (ep->state == UMFI_CONNECTED) {
         end_channel(ep);
@@ -228,14 +227,12 @@ static int ep_bind(fid_t fid, fid_t to, uint64_t flags)
 
 static int ep_control(fid_t fid, int command, void *arg)
 {
-    (void)arg;
     return command == FI_ENABLE ?
         umfi_ep_enable(umfi_of(fid, struct umfi_ep, fid.fid)) : -FI_ENOSYS;
 }
 
 int umfi_getopt(fid_t fid, int level, int name, void *value, size_t *len)
 {
-    (void)fid;
     if (level != FI_OPT_ENDPOINT || name != FI_OPT_CM_DATA_SIZE) {
         return -FI_ENOPROTOOPT;
     }
@@ -249,47 +246,29 @@ int umfi_getopt(fid_t fid, int level, int name, void *value, size_t *len)
 
 int umfi_setopt(fid_t fid, int level, int name, const void *value, size_t len)
 {
-    (void)fid;
-    (void)level;
-    (void)name;
-    (void)value;
-    (void)len;
     return -FI_ENOPROTOOPT;
 }
 
 /* A buffer in the card's free queue cannot be taken back while the channel lives. */
 static ssize_t ep_cancel(fid_t fid, void *context)
 {
-    (void)fid;
-    (void)context;
     return -FI_ENOSYS;
 }
 
 static int no_tx(struct fid_ep *ep, int index, struct fi_tx_attr *attr,
                  struct fid_ep **tx, void *context)
 {
-    (void)ep;
-    (void)index;
-    (void)attr;
-    (void)tx;
-    (void)context;
     return -FI_ENOSYS;
 }
 
 static int no_rx(struct fid_ep *ep, int index, struct fi_rx_attr *attr,
                  struct fid_ep **rx, void *context)
 {
-    (void)ep;
-    (void)index;
-    (void)attr;
-    (void)rx;
-    (void)context;
     return -FI_ENOSYS;
 }
 
 static ssize_t no_size_left(struct fid_ep *ep)
 {
-    (void)ep;
     return -FI_ENOSYS;
 }
 
@@ -316,9 +295,6 @@ static struct fi_ops ep_fi_ops = {
 
 static int ep_setname(fid_t fid, void *addr, size_t len)
 {
-    (void)fid;
-    (void)addr;
-    (void)len;
     return -FI_ENOSYS;
 }
 
@@ -365,27 +341,11 @@ static int ep_accept(struct fid_ep *fid, const void *data, size_t len)
 
 static int no_listen(struct fid_pep *pep)
 {
-    (void)pep;
     return -FI_ENOSYS;
 }
 
 static int no_reject(struct fid_pep *pep, fid_t handle, const void *data, size_t len)
 {
-    (void)pep;
-    (void)handle;
-    (void)data;
-    (void)len;
-    return -FI_ENOSYS;
-}
-
-static int no_join(struct fid_ep *ep, const void *addr, uint64_t flags,
-                   struct fid_mc **mc, void *context)
-{
-    (void)ep;
-    (void)addr;
-    (void)flags;
-    (void)mc;
-    (void)context;
     return -FI_ENOSYS;
 }
 
@@ -399,7 +359,7 @@ static struct fi_ops_cm ep_cm_ops = {
     .accept = ep_accept,
     .reject = no_reject,
     .shutdown = ep_shutdown,
-    .join = no_join,
+    .join = umfi_no_join,
 };
 
 /* ---- Opening --------------------------------------------------------------- */

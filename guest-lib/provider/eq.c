@@ -192,7 +192,6 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t type, const void *buf,
     struct umfi_eq *eq = umfi_of(fid, struct umfi_eq, fid);
     const struct fi_eq_entry *entry = buf;
 
-    (void)flags;
     if (type != FI_NOTIFY || len < sizeof(*entry)) {
         return -FI_EINVAL;
     }
@@ -252,8 +251,6 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *type, void *buf, size_t le
 static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *data,
                                char *buf, size_t len)
 {
-    (void)fid;
-    (void)data;
     if (buf && len) {
         strncpy(buf, fi_strerror(prov_errno), len - 1);
         buf[len - 1] = '\0';

@@ -32,15 +32,11 @@ static int fabric_close(fid_t fid)
 static int wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
                      struct fid_wait **wait)
 {
-    (void)fabric;
-    (void)attr;
-    (void)wait;
     return -FI_ENOSYS;
 }
 
 int umfi_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 {
-    (void)fabric;
     for (int i = 0; i < count; i++) {
         int ret;
 

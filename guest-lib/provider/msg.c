@@ -106,8 +106,6 @@ static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *d
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
     const struct iovec iov = { (void *)(uintptr_t)buf, len };
 
-    (void)desc;
-    (void)to;
     return send_op(ep, &iov, 1, context, default_flags(ep));
 }
 
@@ -116,8 +114,6 @@ static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **des
 {
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
 
-    (void)desc;
-    (void)to;
     return send_op(ep, iov, n, context, default_flags(ep));
 }
 
@@ -131,7 +127,6 @@ static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
 
 static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to)
 {
-    (void)to;
     return inject_op(umfi_of(fid, struct umfi_ep, fid), buf, len, 0);
 }
 
@@ -141,17 +136,12 @@ static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len,
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
     const struct iovec iov = { (void *)(uintptr_t)buf, len };
 
-    (void)desc;
-    (void)to;
-    (void)data;
     return send_op(ep, &iov, 1, context, default_flags(ep) | FI_REMOTE_CQ_DATA);
 }
 
 static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len,
                               uint64_t data, fi_addr_t to)
 {
-    (void)to;
-    (void)data;
     return inject_op(umfi_of(fid, struct umfi_ep, fid), buf, len,
                      FI_REMOTE_CQ_DATA);
 }
@@ -205,8 +195,6 @@ static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc,
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
     const struct iovec iov = { buf, len };
 
-    (void)desc;
-    (void)from;
     return ep_recv_op(ep, &iov, 1, context, ep->rx_flags);
 }
 
@@ -215,8 +203,6 @@ static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **des
 {
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
 
-    (void)desc;
-    (void)from;
     return ep_recv_op(ep, iov, n, context, ep->rx_flags);
 }
 
@@ -247,8 +233,6 @@ static ssize_t srx_recv(struct fid_ep *fid, void *buf, size_t len, void *desc,
     struct umfi_srx *srx = umfi_of(fid, struct umfi_srx, fid);
     const struct iovec iov = { buf, len };
 
-    (void)desc;
-    (void)from;
     return recv_op(srx->port, NULL, &iov, 1, context, FI_COMPLETION);
 }
 
@@ -257,8 +241,6 @@ static ssize_t srx_recvv(struct fid_ep *fid, const struct iovec *iov, void **des
 {
     struct umfi_srx *srx = umfi_of(fid, struct umfi_srx, fid);
 
-    (void)desc;
-    (void)from;
     return recv_op(srx->port, NULL, iov, n, context, FI_COMPLETION);
 }
 
@@ -273,65 +255,34 @@ static ssize_t srx_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
 static ssize_t no_send(struct fid_ep *ep, const void *buf, size_t len, void *desc,
                        fi_addr_t to, void *context)
 {
-    (void)ep;
-    (void)buf;
-    (void)len;
-    (void)desc;
-    (void)to;
-    (void)context;
     return -FI_ENOSYS;
 }
 
 static ssize_t no_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc,
                         size_t n, fi_addr_t to, void *context)
 {
-    (void)ep;
-    (void)iov;
-    (void)desc;
-    (void)n;
-    (void)to;
-    (void)context;
     return -FI_ENOSYS;
 }
 
 static ssize_t no_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
-    (void)ep;
-    (void)msg;
-    (void)flags;
     return -FI_ENOSYS;
 }
 
 static ssize_t no_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to)
 {
-    (void)ep;
-    (void)buf;
-    (void)len;
-    (void)to;
     return -FI_ENOSYS;
 }
 
 static ssize_t no_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc,
                            uint64_t data, fi_addr_t to, void *context)
 {
-    (void)ep;
-    (void)buf;
-    (void)len;
-    (void)desc;
-    (void)data;
-    (void)to;
-    (void)context;
     return -FI_ENOSYS;
 }
 
 static ssize_t no_injectdata(struct fid_ep *ep, const void *buf, size_t len,
                              uint64_t data, fi_addr_t to)
 {
-    (void)ep;
-    (void)buf;
-    (void)len;
-    (void)data;
-    (void)to;
     return -FI_ENOSYS;
 }
 

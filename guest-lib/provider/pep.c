@@ -80,44 +80,21 @@ static int pep_reject(struct fid_pep *fid, fid_t handle, const void *data, size_
 
 static int no_getpeer(struct fid_ep *ep, void *addr, size_t *len)
 {
-    (void)ep;
-    (void)addr;
-    (void)len;
     return -FI_ENOSYS;
 }
 
 static int no_connect(struct fid_ep *ep, const void *addr, const void *data, size_t len)
 {
-    (void)ep;
-    (void)addr;
-    (void)data;
-    (void)len;
     return -FI_ENOSYS;
 }
 
 static int no_accept(struct fid_ep *ep, const void *data, size_t len)
 {
-    (void)ep;
-    (void)data;
-    (void)len;
     return -FI_ENOSYS;
 }
 
 static int no_shutdown(struct fid_ep *ep, uint64_t flags)
 {
-    (void)ep;
-    (void)flags;
-    return -FI_ENOSYS;
-}
-
-static int no_join(struct fid_ep *ep, const void *addr, uint64_t flags,
-                   struct fid_mc **mc, void *context)
-{
-    (void)ep;
-    (void)addr;
-    (void)flags;
-    (void)mc;
-    (void)context;
     return -FI_ENOSYS;
 }
 
@@ -131,7 +108,7 @@ static struct fi_ops_cm pep_cm_ops = {
     .accept = no_accept,
     .reject = pep_reject,
     .shutdown = no_shutdown,
-    .join = no_join,
+    .join = umfi_no_join,
 };
 
 int umfi_pep_open(struct fid_fabric *fid, struct fi_info *info, struct fid_pep **out,

@@ -402,5 +402,7 @@ int umfi_no_bind(fid_t fid, fid_t to, uint64_t flags);
 int umfi_no_control(fid_t fid, int command, void *arg);
 int umfi_no_ops_open(fid_t fid, const char *name, uint64_t flags, void **ops,
                      void *context);
+int umfi_no_join(struct fid_ep *ep, const void *addr, uint64_t flags,
+                 struct fid_mc **mc, void *context);
 
 #endif /* UNETMM_PROVIDER_H */

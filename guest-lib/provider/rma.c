@@ -180,8 +180,6 @@ static ssize_t rma_read(struct fid_ep *fid, void *buf, size_t len, void *desc,
 {
     const struct iovec iov = { buf, len };
 
-    (void)desc;
-    (void)from;
     return simple_op(fid, &iov, 1, address, key, context, FI_READ);
 }
 
@@ -189,8 +187,6 @@ static ssize_t rma_readv(struct fid_ep *fid, const struct iovec *iov, void **des
                          size_t n, fi_addr_t from, uint64_t address, uint64_t key,
                          void *context)
 {
-    (void)desc;
-    (void)from;
     return simple_op(fid, iov, n, address, key, context, FI_READ);
 }
 
@@ -205,8 +201,6 @@ static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *
 {
     const struct iovec iov = { (void *)(uintptr_t)buf, len };
 
-    (void)desc;
-    (void)to;
     return simple_op(fid, &iov, 1, address, key, context, FI_WRITE);
 }
 
@@ -214,8 +208,6 @@ static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **de
                           size_t n, fi_addr_t to, uint64_t address, uint64_t key,
                           void *context)
 {
-    (void)desc;
-    (void)to;
     return simple_op(fid, iov, n, address, key, context, FI_WRITE);
 }
 
@@ -234,7 +226,6 @@ static ssize_t rma_inject(struct fid_ep *fid, const void *buf, size_t len,
         .ep = umfi_of(fid, struct umfi_ep, fid), .key = key, .address = address,
     };
 
-    (void)to;
     return rma_op(&t, &iov, 1, NULL, FI_WRITE | FI_INJECT);
 }
 
@@ -244,9 +235,6 @@ static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len,
 {
     const struct iovec iov = { (void *)(uintptr_t)buf, len };
 
-    (void)desc;
-    (void)to;
-    (void)data;
     return simple_op(fid, &iov, 1, address, key, context, FI_WRITE | FI_REMOTE_CQ_DATA);
 }
 
@@ -254,13 +242,6 @@ static ssize_t rma_injectdata(struct fid_ep *fid, const void *buf, size_t len,
                               uint64_t data, fi_addr_t to, uint64_t address,
                               uint64_t key)
 {
-    (void)fid;
-    (void)buf;
-    (void)len;
-    (void)data;
-    (void)to;
-    (void)address;
-    (void)key;
     return -FI_ENOSYS;
 }
 

@@ -23,8 +23,6 @@ static int srx_close(fid_t fid)
 
 static int srx_control(fid_t fid, int command, void *arg)
 {
-    (void)fid;
-    (void)arg;
     return command == FI_ENABLE ? 0 : -FI_ENOSYS;
 }
 

@@ -76,7 +76,7 @@ compile_provider() {
     local base
     base=$(fabtests_dir)
     gcc -std=gnu11 -O2 -D_GNU_SOURCE -fPIC -shared -Wall -Wextra -Werror \
-        -Wno-missing-field-initializers -isystem "$base/usr/include" \
+        -Wno-missing-field-initializers -Wno-unused-parameter -isystem "$base/usr/include" \
         -I"$REPO/guest-lib/include" -I"$REPO/hw/net/unetmm/abi" \
         -I"$REPO/guest-driver/uapi" "$REPO"/guest-lib/provider/*.c \
         -Wl,--version-script="$REPO/guest-lib/provider/libunetmm-fi.map" \
