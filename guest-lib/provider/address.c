@@ -23,6 +23,8 @@
 
 #define DISCARD_PORT    9
 #define ASK_AGAIN_MS    200
+/* Of the card */
+#define NEEDED  (UNETMM_CAP_RELIABLE | UNETMM_CAP_KEYED | UNETMM_CAP_IMMEDIATE)
 
 static int card_info(struct unetmm_info *info)
 {
@@ -37,6 +39,11 @@ static int card_info(struct unetmm_info *info)
     *info = (struct unetmm_info) { .size = sizeof(*info) };
     ret = unetmm_info(ctx, info);
     unetmm_close(ctx);
+    if (!ret && ~info->caps & NEEDED) {
+        UMFI_INFO(FI_LOG_CORE, "the card has no reliable channels, or no operations by "
+                  "key, or no immediates\n");
+        ret = -EOPNOTSUPP;
+    }
     return ret ? -FI_ENODATA : 0;
 }
 

@@ -86,14 +86,12 @@ struct arrival {
     uint32_t peer_channel;
 };
 
-static const struct unetmm_channel_attr channel_attr = {
-    .size = sizeof(channel_attr),
-    .flags = UNETMM_RELIABLE | UNETMM_NOTIFY_CLOSE,
-};
-
-static int64_t connect_ns(void)
+static int connect_to(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t service)
 {
-    return umfi_config.connect_ms * 1000000ll;
+    const struct unetmm_channel_attr attr = umfi_channel_attr();
+
+    return unetmm_connect_ex(ep, mac, service, umfi_config.connect_ms * 1000000ll,
+                             &attr, NULL);
 }
 
 /* ---- Conns, under the fabric's lock ---------------------------------------- */
@@ -205,7 +203,8 @@ static bool take_request(struct umfi_conn *conn, const struct message *m)
     if (!info) {
         return false;
     }
-    /* libfabric sets it in the result of fi_getinfo(); ofi_rxm reads it in both. */
+    /* As libfabric sets them in the result of fi_getinfo(): callers read them in both. */
+    info->fabric_attr->api_version = pep->fabric->fid.api_version;
     info->fabric_attr->prov_name = strdup(UMFI_NAME);
     if (!info->fabric_attr->prov_name) {
         fi_freeinfo(info);
@@ -453,8 +452,7 @@ static int port_create(struct umfi_cm_port *port)
 
     attr.free_depth = BUFFERS;
     attr.spin_ns = 0;
-    attr.policy = umfi_config.source == UNETMM_SOURCE_PINNED ?
-        UNETMM_POLICY_DROP : UNETMM_POLICY_RNR;
+    attr.policy = umfi_config.policy;
     ret = unetmm_ep_create(port->fabric->ctx, &attr, &port->ep);
     if (ret) {
         UMFI_WARN(FI_LOG_EP_CTRL, "%s\n",
@@ -523,6 +521,7 @@ void umfi_cm_port_close(struct umfi_cm_port *port)
 
 int umfi_cm_listen(struct umfi_pep *pep)
 {
+    const struct unetmm_channel_attr attr = umfi_channel_attr();
     unsigned number = ntohs(pep->address.sin_port), tries = PORT_COUNT;
     struct umfi_cm_port *port;
     bool any = !number;
@@ -535,7 +534,7 @@ int umfi_cm_listen(struct umfi_pep *pep)
         if (any) {
             number = PORT_FIRST + ((unsigned)getpid() * 61 + tries) % PORT_COUNT;
         }
-        ret = unetmm_listen_ex(port->ep, SERVICE_BASE | number, BACKLOG, &channel_attr);
+        ret = unetmm_listen_ex(port->ep, SERVICE_BASE | number, BACKLOG, &attr);
     } while (any && ret == -EADDRINUSE && --tries);
     if (ret) {
         UMFI_WARN(FI_LOG_EP_CTRL, "port %u: %s\n", number,
@@ -590,9 +589,7 @@ static int call(struct umfi_ep *ep, struct umfi_cm_port *port, const uint8_t mac
         .port = ep->src.sin_port,
     };
     struct umfi_conn *conn;
-    int channel = unetmm_connect_ex(port->ep, mac,
-                                    SERVICE_BASE | ntohs(ep->dst.sin_port),
-                                    connect_ns(), &channel_attr, NULL);
+    int channel = connect_to(port->ep, mac, SERVICE_BASE | ntohs(ep->dst.sin_port));
     int ret;
 
     if (channel < 0) {
@@ -701,8 +698,7 @@ int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len)
     if (!open || begin_connecting(ep)) {
         return -FI_ECONNABORTED;
     }
-    channel = unetmm_connect_ex(ep->port->ep, mac, service, connect_ns(), &channel_attr,
-                                NULL);
+    channel = connect_to(ep->port->ep, mac, service);
     if (channel < 0) {
         UMFI_WARN(FI_LOG_EP_CTRL, "accepting: %s\n",
                   unetmm_strerror(channel, UNETMM_CALL_CONNECT));

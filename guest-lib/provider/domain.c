@@ -12,6 +12,7 @@ static int domain_close(fid_t fid)
     if (__atomic_load_n(&domain->users, __ATOMIC_ACQUIRE)) {
         return -FI_EBUSY;
     }
+    umfi_mr_end_whole(domain);
     pthread_mutex_destroy(&domain->lock);
     __atomic_sub_fetch(&domain->fabric->users, 1, __ATOMIC_RELEASE);
     free(domain);

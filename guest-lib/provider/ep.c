@@ -121,7 +121,6 @@ static void leave_port(struct umfi_ep *ep)
         umfi_port_release(ep->port, ep);
     }
     umfi_port_cancel(ep->port, ep, false);
-    umfi_remote_forget(ep);
     if (ep->tx_cq) {
         umfi_cq_detach(ep->tx_cq, ep->port);
     }

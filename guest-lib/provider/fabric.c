@@ -120,7 +120,7 @@ int umfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **out,
         return ret;
     }
     pthread_mutex_init(&fabric->lock, NULL);
-    fabric->next_key = 1;
+    fabric->next_export = 1;
     umfi_list_init(&fabric->cm_ports);
     umfi_list_init(&fabric->ports);
     fabric->fid.fid.fclass = FI_CLASS_FABRIC;

@@ -27,7 +27,7 @@ static const char *domain_name(void)
 
 static int mr_mode(void)
 {
-    return FI_MR_ALLOCATED | FI_MR_PROV_KEY |
+    return FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |
            (umfi_config.source == UNETMM_SOURCE_PINNED ? FI_MR_LOCAL : 0);
 }
 
@@ -51,6 +51,7 @@ static void fill_contexts(struct fi_info *info)
     };
     *info->rx_attr = (struct fi_rx_attr) {
         .caps = RX_CAPS,
+        .mode = FI_RX_CQ_DATA,
         .msg_order = MSG_ORDER,
         .size = UMFI_RX_SIZE,
         .iov_limit = 1,
@@ -95,6 +96,7 @@ struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
         return NULL;
     }
     info->caps = ALL_CAPS;
+    info->mode = FI_RX_CQ_DATA;
     info->addr_format = FI_SOCKADDR_IN;
     info->src_addr = copy_address(src, &info->src_addrlen);
     info->dest_addr = copy_address(dst, &info->dest_addrlen);
@@ -120,6 +122,18 @@ struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
 }
 
 /* ---- The caller's wishes --------------------------------------------------- */
+
+/*
+ * Data that comes with a peer's write takes one of our receive buffers, whose context
+ * its completion has.  A caller says with FI_RX_CQ_DATA that it knows.  Without, it has
+ * no such data; messages with data are as others.
+ */
+static bool takes_cq_data(const struct fi_info *hints)
+{
+    uint64_t mode = hints->mode | (hints->rx_attr ? hints->rx_attr->mode : 0);
+
+    return mode & FI_RX_CQ_DATA || (hints->caps && !(hints->caps & FI_RMA));
+}
 
 static bool suits_ep(const struct fi_ep_attr *attr)
 {
@@ -219,6 +233,10 @@ static bool suits(uint32_t version, const struct fi_info *hints,
         strcmp(hints->fabric_attr->name, UMFI_NAME)) {
         NO("the fabric is " UMFI_NAME "\n");
     }
+    if (hints->domain_attr && hints->domain_attr->cq_data_size &&
+        !takes_cq_data(hints)) {
+        NO("data of writes takes receive buffers: the mode lacks FI_RX_CQ_DATA\n");
+    }
     return (!hints->ep_attr || suits_ep(hints->ep_attr)) &&
         (!hints->domain_attr || suits_domain(version, hints->domain_attr,
                                              hints->mode)) &&
@@ -235,6 +253,13 @@ static void apply(uint32_t version, const struct fi_info *hints, struct fi_info 
         info->rx_attr->caps = hints->caps & RX_CAPS;
     }
     info->handle = hints->handle;
+    if (!takes_cq_data(hints)) {
+        info->domain_attr->cq_data_size = 0;
+    }
+    if (!(hints->mode & FI_RX_CQ_DATA)) {
+        info->mode = 0;
+        info->rx_attr->mode &= hints->rx_attr ? hints->rx_attr->mode : 0;
+    }
     if (hints->ep_attr && hints->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT) {
         info->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
     }

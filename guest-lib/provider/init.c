@@ -11,20 +11,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MS_LIMIT    3600000
+
 struct umfi_config umfi_config = {
     .source = UNETMM_SOURCE_ODP,
+    .policy = UNETMM_POLICY_RNR,
     .connect_ms = 1000,
     .close_ms = 1000,
+    .timeout_us = 20000,
 };
 
+/* A message for absent memory waits; where the program's error, it is as `drop` says. */
 static const struct {
     const char *name;
-    unsigned source;
+    unsigned source, policy;
 } sources[] = {
-    { "odp", UNETMM_SOURCE_ODP },
-    { "shadow", UNETMM_SOURCE_SHADOW },
-    { "tlb", UNETMM_SOURCE_TLB },
-    { "pinned", UNETMM_SOURCE_PINNED },
+    { "odp", UNETMM_SOURCE_ODP, UNETMM_POLICY_RNR },
+    { "shadow", UNETMM_SOURCE_SHADOW, UNETMM_POLICY_RNR },
+    { "tlb", UNETMM_SOURCE_TLB, UNETMM_POLICY_RNR },
+    { "utlb", UNETMM_SOURCE_UTLB, UNETMM_POLICY_DROP },
+    { "pinned", UNETMM_SOURCE_PINNED, UNETMM_POLICY_DROP },
 };
 
 static void define_variables(void)
@@ -34,8 +40,13 @@ static void define_variables(void)
     fi_param_define(&umfi_provider, "source", FI_PARAM_STRING,
                     "Where the card gets translations from: odp (NIC page faults, "
                     "nothing is pinned), shadow (the driver's page table, nothing "
-                    "is pinned), tlb (pinned while in the card's TLB) or pinned "
+                    "is pinned), tlb (pinned while in the card's TLB), utlb "
+                    "(pinned before use, in a pin-down cache) or pinned "
                     "(registered memory only) (default: odp)");
+    fi_param_define(&umfi_provider, "whole", FI_PARAM_BOOL,
+                    "Source odp: all memory regions have one key, with which each "
+                    "connected peer can read and write all of the process's memory; "
+                    "registering then costs nothing (default: false)");
     fi_param_define(&umfi_provider, "connect_ms", FI_PARAM_INT,
                     "Milliseconds that fi_connect() waits for the peer's driver "
                     "and address (default: %d)", umfi_config.connect_ms);
@@ -43,22 +54,25 @@ static void define_variables(void)
                     "Milliseconds that fi_close() of an endpoint waits until the "
                     "peer's card has all that was sent (default: %d)",
                     umfi_config.close_ms);
+    fi_param_define(&umfi_provider, "timeout_us", FI_PARAM_INT,
+                    "Microseconds until a card sends again when no answer comes "
+                    "(default: %d)", umfi_config.timeout_us);
 }
 
-/* A variable that is not a number of milliseconds leaves the default. */
-static void read_ms(const char *name, int *ms)
+/* A variable that is out of range leaves the default. */
+static void read_time(const char *name, int least, int most, int *time)
 {
     int value;
 
     if (fi_param_get_int(&umfi_provider, name, &value)) {
         return;
     }
-    if (value < 0 || value > 3600000) {
-        UMFI_WARN(FI_LOG_CORE, "%s is %d: set 0 to 3600000; using %d\n", name,
-                  value, *ms);
+    if (value < least || value > most) {
+        UMFI_WARN(FI_LOG_CORE, "%s is %d: set %d to %d; using %d\n", name, value,
+                  least, most, *time);
         return;
     }
-    *ms = value;
+    *time = value;
 }
 
 static void read_source(void)
@@ -71,11 +85,24 @@ static void read_source(void)
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
         if (!strcmp(name, sources[i].name)) {
             umfi_config.source = sources[i].source;
+            umfi_config.policy = sources[i].policy;
             return;
         }
     }
-    UMFI_WARN(FI_LOG_CORE, "source \"%s\" is unknown: set odp, shadow, tlb or "
-              "pinned; using odp\n", name);
+    UMFI_WARN(FI_LOG_CORE, "source \"%s\" is unknown: set odp, shadow, tlb, utlb "
+              "or pinned; using odp\n", name);
+}
+
+static void read_whole(void)
+{
+    int whole = 0;
+
+    fi_param_get_bool(&umfi_provider, "whole", &whole);
+    umfi_config.whole = whole && umfi_config.source == UNETMM_SOURCE_ODP;
+    if (whole && !umfi_config.whole) {
+        UMFI_WARN(FI_LOG_CORE, "whole needs source odp: each region has a key of its "
+                  "own\n");
+    }
 }
 
 static void cleanup(void)
@@ -104,7 +131,9 @@ FI_EXT_INI
         return NULL;
     }
     read_source();
-    read_ms("connect_ms", &umfi_config.connect_ms);
-    read_ms("close_ms", &umfi_config.close_ms);
+    read_whole();
+    read_time("connect_ms", 0, MS_LIMIT, &umfi_config.connect_ms);
+    read_time("close_ms", 0, MS_LIMIT, &umfi_config.close_ms);
+    read_time("timeout_us", 1, UNETMM_REL_MAX_TIMEOUT_US, &umfi_config.timeout_us);
     return &umfi_provider;
 }

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Memory regions.  Local use needs none but with source `pinned`, which uses
- * registered memory only.  Remote use is an export of libunetmm.
+ * registered memory only.  Remote use is an export of libunetmm that peers use by its
+ * key and by this process's addresses (FI_MR_VIRT_ADDR).
+ *
+ * With FI_UNETMM_WHOLE the first region for peers exports the whole address space, and
+ * all regions have its key, so that registering costs no system call.
  */
 #include "provider.h"
 
@@ -12,20 +16,20 @@ struct mr {
     struct umfi_domain *domain;
     void *addr;
     size_t len;
-    bool exported;
-    bool registered;
+    uint64_t id;                /* of its own export; 0: none */
+    bool pinned;
 };
 
 static int mr_close(fid_t fid)
 {
     struct mr *mr = umfi_of(fid, struct mr, fid.fid);
-    struct unetmm_ctx *ctx = mr->domain->fabric->ctx;
+    struct umfi_fabric *fabric = mr->domain->fabric;
     int ret = 0;
 
-    if (mr->exported) {
-        ret = unetmm_unexport(ctx, mr->fid.key);
-    } else if (mr->registered) {
-        ret = unetmm_deregister(ctx, mr->addr, mr->len);
+    if (mr->id) {
+        ret = unetmm_unexport(fabric->ctx, mr->id);
+    } else if (mr->pinned) {
+        umfi_unpin(fabric, mr->addr, mr->len);
     }
     if (ret) {
         UMFI_WARN(FI_LOG_MR, "ending key %#llx: error %d\n",
@@ -50,19 +54,62 @@ static unsigned rights_of(uint64_t access)
            (access & FI_REMOTE_WRITE ? UNETMM_RIGHT_WRITE : 0);
 }
 
+/* An export with a key, and its number. */
+static int export_memory(struct umfi_fabric *fabric, void *addr, size_t len,
+                         unsigned rights, unsigned flags, uint64_t *id, uint64_t *key)
+{
+    uint64_t number = __atomic_fetch_add(&fabric->next_export, 1, __ATOMIC_RELAXED);
+    uint64_t base;
+    int ret = unetmm_export(fabric->ctx, number, addr, len, rights, flags, 0);
+
+    if (ret) {
+        return ret;
+    }
+    ret = unetmm_export_key(fabric->ctx, number, key, &base);
+    if (ret) {
+        unetmm_unexport(fabric->ctx, number);
+        return ret;
+    }
+    *id = number;
+    return 0;
+}
+
+static int whole_key(struct umfi_domain *domain, uint64_t *key)
+{
+    int ret = 0;
+
+    umfi_lock(domain);
+    if (!domain->whole) {
+        ret = export_memory(domain->fabric, NULL, 0, UNETMM_RIGHT_READ |
+                            UNETMM_RIGHT_WRITE, UNETMM_EXPORT_WHOLE, &domain->whole,
+                            &domain->whole_key);
+    }
+    *key = domain->whole_key;
+    umfi_unlock(domain);
+    return ret;
+}
+
+void umfi_mr_end_whole(struct umfi_domain *domain)
+{
+    if (domain->whole) {
+        unetmm_unexport(domain->fabric->ctx, domain->whole);
+    }
+}
+
 static int mr_enter(struct mr *mr, uint64_t access)
 {
-    struct unetmm_ctx *ctx = mr->domain->fabric->ctx;
+    struct umfi_fabric *fabric = mr->domain->fabric;
     unsigned rights = rights_of(access);
     int ret = 0;
 
-    if (rights) {
-        mr->fid.key = __atomic_fetch_add(&mr->domain->fabric->next_key, 1, __ATOMIC_RELAXED);
-        ret = unetmm_export(ctx, mr->fid.key, mr->addr, mr->len, rights, 0, 0);
-        mr->exported = !ret;
-    } else if (umfi_config.source == UNETMM_SOURCE_PINNED) {
-        ret = unetmm_register(ctx, mr->addr, mr->len, UNETMM_REGION_WRITE);
-        mr->registered = !ret;
+    if (rights && umfi_config.whole) {
+        ret = whole_key(mr->domain, &mr->fid.key);
+    } else if (rights) {
+        ret = export_memory(fabric, mr->addr, mr->len, rights, UNETMM_EXPORT_KEYED,
+                            &mr->id, &mr->fid.key);
+    } else {
+        ret = umfi_pin(fabric, mr->addr, mr->len);
+        mr->pinned = !ret;
     }
     if (ret) {
         UMFI_WARN(FI_LOG_MR, "%p, %zu bytes: %s\n", mr->addr, mr->len,

@@ -4,12 +4,6 @@
 
 /* ---- Sending --------------------------------------------------------------- */
 
-static unsigned card_flags(uint64_t flags)
-{
-    return (flags & FI_INJECT ? UNETMM_INLINE : 0) |
-           (flags & FI_MORE ? UNETMM_MORE : 0);
-}
-
 static size_t length_of(const struct iovec *iov, size_t n)
 {
     size_t len = 0;
@@ -20,41 +14,36 @@ static size_t length_of(const struct iovec *iov, size_t n)
     return len;
 }
 
-/*
- * The card puts a message of up to UNETMM_CQE_INLINE bytes into its completion and
- * leaves the posted buffer in the queue, where FI_MSG has the message consume it.  Such
- * a message is refused here rather than lost there; ofi_rxm sends none.
- */
-static bool is_too_short(size_t len)
+/* A message, with `data` if there is FI_REMOTE_CQ_DATA. */
+static ssize_t post(struct umfi_ep *ep, const struct iovec *iov, size_t n,
+                    uint64_t data, uint64_t flags, uint64_t user_data,
+                    unsigned card_flags)
 {
-    if (len > UNETMM_CQE_INLINE) {
-        return false;
-    }
-    FI_WARN_ONCE(&umfi_provider, FI_LOG_EP_DATA, "messages of %u bytes or fewer are "
-                 "not supported: use " UMFI_NAME ";ofi_rxm\n", UNETMM_CQE_INLINE);
-    return true;
+    int ret = flags & FI_REMOTE_CQ_DATA ?
+        unetmm_sendv_imm(ep->port->ep, ep->channel, iov, (unsigned)n, (uint32_t)data,
+                         user_data, card_flags) :
+        unetmm_sendv(ep->port->ep, ep->channel, iov, (unsigned)n, user_data,
+                     card_flags);
+
+    return umfi_error(ret);
 }
 
 /* `flags` has FI_COMPLETION if there is to be an entry for success. */
 static ssize_t send_op(struct umfi_ep *ep, const struct iovec *iov, size_t n,
-                       void *context, uint64_t flags)
+                       uint64_t data, void *context, uint64_t flags)
 {
-    struct umfi_port *port = ep->port;
     struct umfi_op *op;
     ssize_t ret;
 
     if (n > UMFI_IOV) {
         return -FI_EINVAL;
     }
-    if (flags & FI_REMOTE_CQ_DATA || is_too_short(length_of(iov, n))) {
-        return -FI_ENOSYS;
-    }
     umfi_lock(ep->domain);
     if (ep->state != UMFI_CONNECTED) {
         ret = -FI_ENOTCONN;
         goto out;
     }
-    op = umfi_op_alloc(port);
+    op = umfi_op_alloc(ep->port);
     if (!op) {
         ret = -FI_EAGAIN;
         goto out;
@@ -65,11 +54,9 @@ static ssize_t send_op(struct umfi_ep *ep, const struct iovec *iov, size_t n,
     op->buf = NULL;
     op->ep = ep;
     op->parts = 1;
-    ret = unetmm_sendv(port->ep, ep->channel, iov, (unsigned)n, (uintptr_t)op,
-                       card_flags(flags));
+    ret = post(ep, iov, n, data, flags, (uintptr_t)op, umfi_card_flags(flags));
     if (ret) {
-        umfi_op_free(port, op);
-        ret = umfi_error((int)ret);
+        umfi_op_free(ep->port, op);
     }
 out:
     umfi_unlock(ep->domain);
@@ -78,17 +65,14 @@ out:
 
 /* A copy, of which nobody is told but by the end of the channel. */
 static ssize_t inject_op(struct umfi_ep *ep, const void *buf, size_t len,
-                         uint64_t flags)
+                         uint64_t data, uint64_t flags)
 {
+    const struct iovec iov = { (void *)(uintptr_t)buf, len };
     ssize_t ret = -FI_ENOTCONN;
 
-    if (flags & FI_REMOTE_CQ_DATA || is_too_short(len)) {
-        return -FI_ENOSYS;
-    }
     umfi_lock(ep->domain);
     if (ep->state == UMFI_CONNECTED) {
-        ret = umfi_error(unetmm_send(ep->port->ep, ep->channel, buf, len, 0,
-                                     UNETMM_INLINE | UNETMM_UNSIGNALED));
+        ret = post(ep, &iov, 1, data, flags, 0, UNETMM_INLINE | UNETMM_UNSIGNALED);
     }
     umfi_unlock(ep->domain);
     return ret;
@@ -106,7 +90,7 @@ static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *d
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
     const struct iovec iov = { (void *)(uintptr_t)buf, len };
 
-    return send_op(ep, &iov, 1, context, default_flags(ep));
+    return send_op(ep, &iov, 1, 0, context, default_flags(ep));
 }
 
 static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc,
@@ -114,20 +98,20 @@ static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **des
 {
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
 
-    return send_op(ep, iov, n, context, default_flags(ep));
+    return send_op(ep, iov, n, 0, context, default_flags(ep));
 }
 
 static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
 {
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
 
-    return send_op(ep, msg->msg_iov, msg->iov_count, msg->context,
+    return send_op(ep, msg->msg_iov, msg->iov_count, msg->data, msg->context,
                    flags | ep->tx_completion);
 }
 
 static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to)
 {
-    return inject_op(umfi_of(fid, struct umfi_ep, fid), buf, len, 0);
+    return inject_op(umfi_of(fid, struct umfi_ep, fid), buf, len, 0, 0);
 }
 
 static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len,
@@ -136,13 +120,13 @@ static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len,
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
     const struct iovec iov = { (void *)(uintptr_t)buf, len };
 
-    return send_op(ep, &iov, 1, context, default_flags(ep) | FI_REMOTE_CQ_DATA);
+    return send_op(ep, &iov, 1, data, context, default_flags(ep) | FI_REMOTE_CQ_DATA);
 }
 
 static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len,
                               uint64_t data, fi_addr_t to)
 {
-    return inject_op(umfi_of(fid, struct umfi_ep, fid), buf, len,
+    return inject_op(umfi_of(fid, struct umfi_ep, fid), buf, len, data,
                      FI_REMOTE_CQ_DATA);
 }
 

@@ -51,15 +51,15 @@ static int error_of(unsigned status)
 }
 
 static void complete(struct umfi_cq *cq, const struct umfi_op *op, size_t len,
-                     uint64_t data, int err, unsigned status)
+                     int err, unsigned status)
 {
     const struct umfi_entry entry = {
         .e = {
             .op_context = op->context,
-            .flags = op->flags & ~FI_COMPLETION,
+            /* The flag of a write says how it was posted. */
+            .flags = op->flags & ~(FI_COMPLETION | FI_REMOTE_CQ_DATA),
             .len = len,
             .buf = op->buf,
-            .data = data,
         },
         .err = err,
         .status = (int)status,
@@ -86,7 +86,7 @@ static void sent(struct umfi_port *port, const struct unetmm_completion *c)
         return;
     }
     if (!op->done) {
-        complete(op->ep->tx_cq, op, op->status ? 0 : op->len, 0,
+        complete(op->ep->tx_cq, op, op->status ? 0 : op->len,
                  error_of(op->status), op->status);
     } else if (op->status) {
         UMFI_INFO(FI_LOG_EP_DATA, "an operation that nobody waits for failed: %s\n",
@@ -99,15 +99,33 @@ static void received(struct umfi_port *port, struct umfi_ep *ep,
                      const struct unetmm_completion *c)
 {
     struct umfi_op *op = (struct umfi_op *)(uintptr_t)c->user_data;
+    struct umfi_entry entry = { .err = 0 };
 
     if (c->is_inline || !op) {
         UMFI_WARN(FI_LOG_EP_DATA, "%u bytes without a buffer are lost\n", c->len);
         return;
     }
-    if (!op->done && c->len <= op->len) {
-        complete(ep->rx_cq, op, c->len, 0, 0, 0);
-    } else if (!op->done) {
-        complete(ep->rx_cq, op, 0, 0, FI_ETRUNC, 0);
+    entry.e.op_context = op->context;
+    entry.e.len = c->len;
+    if (c->type == UNETMM_CQE_WRITTEN) {
+        /* The data has used up the buffer, without filling it. */
+        entry.e.flags = FI_RMA | FI_REMOTE_WRITE;
+    } else {
+        entry.e.flags = FI_MSG | FI_RECV;
+        entry.e.buf = op->buf;
+    }
+    if (c->flags & UNETMM_CQE_F_IMM) {
+        entry.e.flags |= FI_REMOTE_CQ_DATA;
+        entry.e.data = c->imm;
+    }
+    if (c->type == UNETMM_CQE_RECEIVED && c->len > op->len) {
+        entry.err = FI_ETRUNC;
+        entry.olen = c->len - op->len;
+        entry.e.len = 0;
+    }
+    if (!op->done && (entry.err || c->type == UNETMM_CQE_WRITTEN ||
+                      op->flags & FI_COMPLETION)) {
+        umfi_cq_push(ep->rx_cq, &entry);
     }
     umfi_op_free(port, op);
 }
@@ -126,7 +144,7 @@ static void returned(struct umfi_port *port, const struct unetmm_completion *c)
         UMFI_WARN(FI_LOG_EP_DATA, "a receive buffer failed: %s\n",
                   unetmm_status_str(c->status));
     } else if (!op->done) {
-        complete(ep->rx_cq, op, 0, 0, error_of(c->status), c->status);
+        complete(ep->rx_cq, op, 0, error_of(c->status), c->status);
     }
     if (op) {
         umfi_op_free(port, op);
@@ -157,6 +175,7 @@ static void dispatch(struct umfi_port *port, const struct unetmm_completion *c)
         sent(port, c);
         break;
     case UNETMM_CQE_RECEIVED:
+    case UNETMM_CQE_WRITTEN:
         if (ep) {
             received(port, ep, c);
         } else {
@@ -239,7 +258,7 @@ void umfi_port_cancel(struct umfi_port *port, struct umfi_ep *ep, bool receives)
         if (op->busy && !op->done && op->ep && (!ep || op->ep == ep) &&
             (!receives || op->flags & FI_RECV)) {
             op->done = true;
-            complete(op->flags & FI_RECV ? op->ep->rx_cq : op->ep->tx_cq, op, 0, 0,
+            complete(op->flags & FI_RECV ? op->ep->rx_cq : op->ep->tx_cq, op, 0,
                      FI_ECANCELED, 0);
         }
     }
@@ -276,10 +295,7 @@ static void fill_pool(struct umfi_port *port)
 /* A number that nobody else has, and that no stranger guesses. */
 static int listen_somewhere(struct umfi_port *port)
 {
-    const struct unetmm_channel_attr attr = {
-        .size = sizeof(attr),
-        .flags = UNETMM_RELIABLE | UNETMM_NOTIFY_CLOSE,
-    };
+    const struct unetmm_channel_attr attr = umfi_channel_attr();
     int ret;
 
     do {
@@ -295,7 +311,8 @@ static int listen_somewhere(struct umfi_port *port)
 
 static int create(struct umfi_port *port, size_t tx_size, size_t rx_size)
 {
-    const struct unetmm_info *card = &port->domain->fabric->dev.card;
+    struct umfi_fabric *fabric = port->domain->fabric;
+    const struct unetmm_info *card = &fabric->dev.card;
     struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
     uint32_t most = 1u << card->max_ring_log2;
     int ret;
@@ -305,8 +322,9 @@ static int create(struct umfi_port *port, size_t tx_size, size_t rx_size)
     attr.free_depth = depth_for(rx_size, most);
     attr.completion_depth = depth_for(attr.send_slots + attr.free_depth, most);
     attr.spin_ns = 0;
-    attr.policy = umfi_config.source == UNETMM_SOURCE_PINNED ?
-        UNETMM_POLICY_DROP : UNETMM_POLICY_RNR;
+    /* Each message of FI_MSG takes a buffer, however short it is. */
+    attr.flags = UNETMM_EP_NO_INLINE;
+    attr.policy = umfi_config.policy;
     port->slots = attr.send_slots;
     port->channels = card->channels;
     port->nops = attr.send_slots + attr.free_depth;
@@ -316,7 +334,7 @@ static int create(struct umfi_port *port, size_t tx_size, size_t rx_size)
         return -FI_ENOMEM;
     }
     fill_pool(port);
-    ret = unetmm_ep_create(port->domain->fabric->ctx, &attr, &port->ep);
+    ret = unetmm_ep_create(fabric->ctx, &attr, &port->ep);
     if (ret) {
         UMFI_WARN(FI_LOG_EP_CTRL, "%s\n",
                   unetmm_strerror(ret, UNETMM_CALL_EP_CREATE));
@@ -343,7 +361,13 @@ int umfi_port_open(struct umfi_domain *domain, size_t tx_size, size_t rx_size,
     port->early_tail = &port->early;
     umfi_list_init(&port->node);
     umfi_list_init(&port->arrivals);
-    ret = create(port, tx_size, rx_size);
+    ret = umfi_pin(domain->fabric, &port->scratch, 1);
+    if (!ret) {
+        ret = create(port, tx_size, rx_size);
+        if (ret) {
+            umfi_unpin(domain->fabric, &port->scratch, 1);
+        }
+    }
     if (ret) {
         free(port->by_channel);
         free(port->ops);
@@ -375,6 +399,7 @@ void umfi_port_close(struct umfi_port *port)
         port->early = early->next;
         free(early);
     }
+    umfi_unpin(port->domain->fabric, &port->scratch, 1);
     free(port->by_channel);
     free(port->ops);
     free(port);

@@ -21,8 +21,8 @@
  *
  * Locks, outermost first:
  *
- *   fabric.lock   CM ports, conns, the lists of ports.  Not held in calls that
- *                 wait for a peer.
+ *   fabric.lock   CM ports, conns, the lists of ports, registered pages.  Not held
+ *                 in calls that wait for a peer.
  *   domain.lock   ports and their queues, CQs, the channel and the state of each
  *                 EP.  The only lock of the data path.
  *   eq.lock       an EQ's list of events; nothing else is locked under it.
@@ -54,7 +54,7 @@
 #define UMFI_CM_DATA        128u    /* most bytes that go with a request or answer */
 #define UMFI_MAX_RMA        (1ull << 30)
 #define UMFI_IOV            4u
-#define UMFI_CQ_DATA        4u      /* bytes of immediate data, by ofi_rxm */
+#define UMFI_CQ_DATA        4u      /* bytes of immediate data */
 /* FI_MR_BASIC, FI_MR_SCALABLE and FI_LOCAL_MR, whose names newer headers warn of */
 #define UMFI_MR_BASIC       (1 << 0)
 #define UMFI_MR_SCALABLE    (1 << 1)
@@ -79,13 +79,25 @@ struct umfi_port;
 struct umfi_config {
     char *device;
     unsigned source;            /* UNETMM_SOURCE_* */
+    unsigned policy;            /* UNETMM_POLICY_* of endpoints, with that source */
+    bool whole;                 /* all regions of a domain have the key of one export */
     int connect_ms;
     int close_ms;
+    int timeout_us;             /* of channels, before the first repetition */
 };
 
 struct fi_provider *fi_prov_ini(void);  /* newer headers do not declare it */
 extern struct fi_provider umfi_provider;
 extern struct umfi_config umfi_config;
+
+static inline struct unetmm_channel_attr umfi_channel_attr(void)
+{
+    return (struct unetmm_channel_attr) {
+        .size = sizeof(struct unetmm_channel_attr),
+        .flags = UNETMM_RELIABLE | UNETMM_NOTIFY_CLOSE,
+        .timeout_us = (uint32_t)umfi_config.timeout_us,
+    };
+}
 
 /* ---- Addresses (address.c) ------------------------------------------------- */
 
@@ -129,13 +141,20 @@ struct umfi_fabric {
     struct umfi_list cm_ports;
     struct umfi_list ports;     /* those for data */
     struct umfi_cm_port *active;    /* requests that we make; NULL: none yet */
-    uint64_t next_key;          /* of an export */
+    struct umfi_span *spans;    /* see pin.c */
+    uint64_t next_export;       /* the number of the next export */
     unsigned users;
 };
 
 int umfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric,
                      void *context);
 int umfi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
+
+/* ---- Registered pages of source `pinned` (pin.c), under no lock ------------- */
+
+/* With other sources these do nothing. */
+int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len);
+void umfi_unpin(struct umfi_fabric *fabric, const void *addr, size_t len);
 
 /* ---- Event queue (eq.c) ---------------------------------------------------- */
 
@@ -165,6 +184,7 @@ struct umfi_domain {
     struct fid_domain fid;
     pthread_mutex_t lock;
     struct umfi_fabric *fabric;
+    uint64_t whole, whole_key;  /* the export of everything, its key; 0: none yet */
     unsigned users;
 };
 
@@ -172,6 +192,8 @@ int umfi_domain_open(struct fid_fabric *fabric, struct fi_info *info,
                      struct fid_domain **domain, void *context);
 
 extern struct fi_ops_mr umfi_mr_ops;
+/* Ends the export of everything. */
+void umfi_mr_end_whole(struct umfi_domain *domain);
 
 static inline void umfi_lock(struct umfi_domain *domain)
 {
@@ -282,6 +304,12 @@ static inline void umfi_op_free(struct umfi_port *port, struct umfi_op *op)
     port->free = op;
 }
 
+static inline unsigned umfi_card_flags(uint64_t flags)
+{
+    return (flags & FI_INJECT ? UNETMM_INLINE : 0) |
+           (flags & FI_MORE ? UNETMM_MORE : 0);
+}
+
 /* An errno of libunetmm as libfabric's. */
 static inline ssize_t umfi_error(int ret)
 {
@@ -306,7 +334,6 @@ struct umfi_ep {
     enum umfi_state state;
     struct umfi_eq *eq;
     struct umfi_conn *conn;     /* the request it makes or answers */
-    struct umfi_remote *remote; /* see remote.c */
     size_t tx_size, rx_size;
     struct sockaddr_in src, dst;
 };
@@ -360,21 +387,6 @@ void umfi_cm_progress(struct umfi_fabric *fabric);
 /* 1: there is something to do; 0: one may wait for the fabric's epoll. */
 int umfi_cm_arm(struct umfi_fabric *fabric);
 void umfi_cm_port_close(struct umfi_cm_port *port);
-
-/* ---- Memory of peers (remote.c) -------------------------------------------- */
-
-struct umfi_transfer {
-    struct umfi_ep *ep;
-    uint64_t key, address;
-    const struct iovec *iov;
-    unsigned n;
-    uint64_t user_data;
-    unsigned flags;
-};
-
-int umfi_remote_write(const struct umfi_transfer *transfer);
-int umfi_remote_read(const struct umfi_transfer *transfer);
-void umfi_remote_forget(struct umfi_ep *ep);
 
 /* ---- Lists, and operations that are not supported (absent.c) --------------- */
 

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Writes to and reads from memory of a peer.  An operation that is longer than a
- * message of the card is several descriptors, of which the last one completes it.
+ * Writes to and reads from memory of a peer, by the key of a region and the peer's own
+ * address.  An operation that is longer than a message of the card is several
+ * descriptors, of which the last one completes it.
  */
 #include "provider.h"
 
 #define PART    UNETMM_MAX_MESSAGE
+
+struct transfer {
+    struct umfi_ep *ep;
+    uint64_t key, address;
+    uint32_t data;              /* with FI_REMOTE_CQ_DATA */
+    unsigned flags;             /* UNETMM_* */
+};
 
 /* Where the next part of a scattered buffer begins. */
 struct cursor {
@@ -46,42 +54,44 @@ static bool has_room(struct umfi_port *port, size_t len)
     return port->slots - (uint32_t)unetmm_send_pending(port->ep) >= slots;
 }
 
-static int post_parts(struct umfi_transfer *t, const struct iovec *iov, size_t n,
-                      size_t len, struct umfi_op *op)
+static int post_part(struct transfer *t, const struct iovec *iov, unsigned n,
+                     struct umfi_op *op, bool last)
 {
-    struct cursor at = { iov, n, 0 };
-    struct iovec part[UMFI_IOV];
-    int ret = 0;
+    struct umfi_ep *ep = t->ep;
+    bool data = last && op->flags & FI_REMOTE_CQ_DATA;
 
-    t->iov = part;
-    do {
-        size_t bytes;
-
-        t->n = next_part(&at, part, &bytes);
-        op->parts++;
-        ret = op->flags & FI_WRITE ? umfi_remote_write(t) : umfi_remote_read(t);
-        if (ret) {
-            op->parts--;
-            break;
-        }
-        t->address += bytes;
-        len -= bytes;
-    } while (len);
-    return ret;
+    return op->flags & FI_READ ?
+        unetmm_readv_key(ep->port->ep, ep->channel, t->key, t->address, iov, n,
+                         (uintptr_t)op, t->flags) :
+        unetmm_writev_key(ep->port->ep, ep->channel, t->key, t->address, iov, n,
+                          data ? t->data : 0, (uintptr_t)op,
+                          t->flags | (data ? UNETMM_IMM : 0));
 }
 
 /*
  * Under the lock.  If not even the first part was posted the call fails, otherwise
  * the operation.
  */
-static ssize_t post_op(struct umfi_transfer *t, const struct iovec *iov, size_t n,
+static ssize_t post_op(struct transfer *t, const struct iovec *iov, size_t n,
                        size_t len, struct umfi_op *op)
 {
+    struct cursor at = { iov, n, 0 };
+    struct iovec part[UMFI_IOV];
+    size_t bytes;
     int ret;
 
-    t->user_data = (uintptr_t)op;
     op->parts = 0;
-    ret = post_parts(t, iov, n, len, op);
+    do {
+        unsigned count = next_part(&at, part, &bytes);
+
+        ret = post_part(t, part, count, op, bytes == len);
+        if (ret) {
+            break;
+        }
+        op->parts++;
+        t->address += bytes;
+        len -= bytes;
+    } while (len);
     if (ret && !op->parts) {
         umfi_op_free(t->ep->port, op);
         return umfi_error(ret);
@@ -112,7 +122,7 @@ static ssize_t empty_read(struct umfi_ep *ep, void *context, uint64_t flags)
     return ret;
 }
 
-static ssize_t rma_op(struct umfi_transfer *t, const struct iovec *iov, size_t n,
+static ssize_t rma_op(struct transfer *t, const struct iovec *iov, size_t n,
                       void *context, uint64_t flags)
 {
     struct umfi_ep *ep = t->ep;
@@ -126,20 +136,17 @@ static ssize_t rma_op(struct umfi_transfer *t, const struct iovec *iov, size_t n
     if (n > UMFI_IOV || len > UMFI_MAX_RMA || (flags & FI_INJECT && len > UMFI_INJECT)) {
         return -FI_EINVAL;
     }
-    if (flags & FI_REMOTE_CQ_DATA) {
-        return -FI_ENOSYS;
-    }
     if (!len && flags & FI_READ) {
         return empty_read(ep, context, flags);
     }
-    t->flags = (flags & FI_INJECT ? UNETMM_INLINE : 0) |
-               (flags & FI_MORE ? UNETMM_MORE : 0);
+    t->flags = umfi_card_flags(flags);
     umfi_lock(ep->domain);
     if (ep->state != UMFI_CONNECTED) {
         ret = -FI_ENOTCONN;
     } else if (has_room(ep->port, len) && (op = umfi_op_alloc(ep->port))) {
         op->context = context;
-        op->flags = FI_RMA | (flags & (FI_READ | FI_WRITE | FI_COMPLETION));
+        op->flags = FI_RMA |
+            (flags & (FI_READ | FI_WRITE | FI_REMOTE_CQ_DATA | FI_COMPLETION));
         op->len = len;
         op->buf = NULL;
         op->ep = ep;
@@ -151,11 +158,15 @@ static ssize_t rma_op(struct umfi_transfer *t, const struct iovec *iov, size_t n
     return ret;
 }
 
+/* Of one remote range; the flags are those of the endpoint. */
 static ssize_t simple_op(struct fid_ep *fid, const struct iovec *iov, size_t n,
-                         uint64_t address, uint64_t key, void *context, uint64_t flags)
+                         uint64_t address, uint64_t key, uint64_t data, void *context,
+                         uint64_t flags)
 {
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
-    struct umfi_transfer t = { .ep = ep, .key = key, .address = address };
+    struct transfer t = {
+        .ep = ep, .key = key, .address = address, .data = (uint32_t)data,
+    };
 
     return rma_op(&t, iov, n, context, flags | ep->tx_flags | ep->tx_completion);
 }
@@ -164,7 +175,7 @@ static ssize_t message_op(struct fid_ep *fid, const struct fi_msg_rma *msg,
                           uint64_t flags)
 {
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
-    struct umfi_transfer t = { .ep = ep };
+    struct transfer t = { .ep = ep, .data = (uint32_t)msg->data };
 
     if (msg->rma_iov_count != 1) {
         return -FI_EINVAL;
@@ -175,19 +186,32 @@ static ssize_t message_op(struct fid_ep *fid, const struct fi_msg_rma *msg,
                   flags | ep->tx_completion);
 }
 
+/* A copy, of whose completion the program hears only by the end of the channel. */
+static ssize_t inject_op(struct fid_ep *fid, const void *buf, size_t len,
+                         uint64_t address, uint64_t key, uint64_t data, uint64_t flags)
+{
+    const struct iovec iov = { (void *)(uintptr_t)buf, len };
+    struct transfer t = {
+        .ep = umfi_of(fid, struct umfi_ep, fid), .key = key, .address = address,
+        .data = (uint32_t)data,
+    };
+
+    return rma_op(&t, &iov, 1, NULL, flags | FI_WRITE | FI_INJECT);
+}
+
 static ssize_t rma_read(struct fid_ep *fid, void *buf, size_t len, void *desc,
                         fi_addr_t from, uint64_t address, uint64_t key, void *context)
 {
     const struct iovec iov = { buf, len };
 
-    return simple_op(fid, &iov, 1, address, key, context, FI_READ);
+    return simple_op(fid, &iov, 1, address, key, 0, context, FI_READ);
 }
 
 static ssize_t rma_readv(struct fid_ep *fid, const struct iovec *iov, void **desc,
                          size_t n, fi_addr_t from, uint64_t address, uint64_t key,
                          void *context)
 {
-    return simple_op(fid, iov, n, address, key, context, FI_READ);
+    return simple_op(fid, iov, n, address, key, 0, context, FI_READ);
 }
 
 static ssize_t rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *msg,
@@ -201,14 +225,14 @@ static ssize_t rma_write(struct fid_ep *fid, const void *buf, size_t len, void *
 {
     const struct iovec iov = { (void *)(uintptr_t)buf, len };
 
-    return simple_op(fid, &iov, 1, address, key, context, FI_WRITE);
+    return simple_op(fid, &iov, 1, address, key, 0, context, FI_WRITE);
 }
 
 static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **desc,
                           size_t n, fi_addr_t to, uint64_t address, uint64_t key,
                           void *context)
 {
-    return simple_op(fid, iov, n, address, key, context, FI_WRITE);
+    return simple_op(fid, iov, n, address, key, 0, context, FI_WRITE);
 }
 
 static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg,
@@ -217,16 +241,10 @@ static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *msg,
     return message_op(fid, msg, flags | FI_WRITE);
 }
 
-/* Completes in the card, and here only if it fails. */
 static ssize_t rma_inject(struct fid_ep *fid, const void *buf, size_t len,
                           fi_addr_t to, uint64_t address, uint64_t key)
 {
-    const struct iovec iov = { (void *)(uintptr_t)buf, len };
-    struct umfi_transfer t = {
-        .ep = umfi_of(fid, struct umfi_ep, fid), .key = key, .address = address,
-    };
-
-    return rma_op(&t, &iov, 1, NULL, FI_WRITE | FI_INJECT);
+    return inject_op(fid, buf, len, address, key, 0, 0);
 }
 
 static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len,
@@ -235,14 +253,15 @@ static ssize_t rma_writedata(struct fid_ep *fid, const void *buf, size_t len,
 {
     const struct iovec iov = { (void *)(uintptr_t)buf, len };
 
-    return simple_op(fid, &iov, 1, address, key, context, FI_WRITE | FI_REMOTE_CQ_DATA);
+    return simple_op(fid, &iov, 1, address, key, data, context,
+                     FI_WRITE | FI_REMOTE_CQ_DATA);
 }
 
 static ssize_t rma_injectdata(struct fid_ep *fid, const void *buf, size_t len,
                               uint64_t data, fi_addr_t to, uint64_t address,
                               uint64_t key)
 {
-    return -FI_ENOSYS;
+    return inject_op(fid, buf, len, address, key, data, FI_REMOTE_CQ_DATA);
 }
 
 struct fi_ops_rma umfi_rma_ops = {

@@ -53,8 +53,15 @@ def wrong_values_are_named():
     assert "close_ms is -3" in output, output
 
 
+def whole_needs_odp():
+    for source, wrong in (("odp", False), ("shadow", True), ("pinned", True)):
+        output = fi_info("-p", "unetmm", FI_LOG_LEVEL="warn", FI_UNETMM_WHOLE="1",
+                         FI_UNETMM_SOURCE=source)[1]
+        assert ("whole needs source odp" in output) == wrong, output
+
+
 def right_values_are_not():
-    for source in ("odp", "shadow", "tlb", "pinned"):
+    for source in ("odp", "shadow", "tlb", "utlb", "pinned"):
         output = fi_info("-p", "unetmm", FI_LOG_LEVEL="warn",
                          FI_UNETMM_SOURCE=source)[1]
         assert "unknown" not in output, output
@@ -64,7 +71,7 @@ def main():
     """Runs the tests as TAP."""
     tests = [variables_are_listed, variables_are_documented,
              without_a_card_there_is_nothing, wrong_values_are_named,
-             right_values_are_not]
+             whole_needs_odp, right_values_are_not]
     bad = 0
     print(f"1..{len(tests)}")
     for number, test in enumerate(tests, 1):

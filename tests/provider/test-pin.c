@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Registered pages of source `pinned`: each page once, however regions lie, and none
+ * when the last region has gone.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "provider.h"
+
+#define PAGE    UNETMM_PAGE_BYTES
+#define PAGES   64
+#define BASE    0x10000000u
+
+/* Of the library, which is not here. */
+const uint32_t unetmm_inline_1_ = 1;
+struct umfi_config umfi_config = { .source = UNETMM_SOURCE_PINNED };
+
+static uint8_t registered[PAGES];
+static unsigned calls, fail_at;
+
+int unetmm_register(struct unetmm_ctx *ctx, void *addr, size_t length, unsigned flags)
+{
+    size_t first = ((uintptr_t)addr - BASE) / PAGE;
+
+    if (++calls == fail_at) {
+        return -ENOMEM;
+    }
+    assert_int_equal((uintptr_t)addr % PAGE, 0);
+    assert_true(length && length % PAGE == 0 && first + length / PAGE <= PAGES);
+    for (size_t i = first; i < first + length / PAGE; i++) {
+        assert_int_equal(registered[i], 0);
+        registered[i] = 1;
+    }
+    return 0;
+}
+
+int unetmm_deregister(struct unetmm_ctx *ctx, void *addr, size_t length)
+{
+    size_t first = ((uintptr_t)addr - BASE) / PAGE;
+
+    for (size_t i = first; i < first + length / PAGE; i++) {
+        assert_int_equal(registered[i], 1);
+        registered[i] = 0;
+    }
+    return 0;
+}
+
+struct region {
+    uintptr_t at;
+    size_t len;
+    bool live;
+};
+
+static void require_covered(const struct region *r)
+{
+    for (uintptr_t at = r->at; at < r->at + r->len; at++) {
+        assert_int_equal(registered[(at - BASE) / PAGE], 1);
+    }
+}
+
+static void require_none(const struct umfi_fabric *fabric)
+{
+    assert_null(fabric->spans);
+    for (size_t i = 0; i < PAGES; i++) {
+        assert_int_equal(registered[i], 0);
+    }
+}
+
+static void neighbours_share_a_page(void **state)
+{
+    struct umfi_fabric fabric = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    char *base = (char *)(uintptr_t)BASE;
+
+    assert_int_equal(umfi_pin(&fabric, base + 100, PAGE), 0);
+    assert_int_equal(umfi_pin(&fabric, base + 100 + PAGE, PAGE), 0);
+    umfi_unpin(&fabric, base + 100, PAGE);
+    assert_int_equal(registered[1], 1);
+    assert_int_equal(registered[2], 1);
+    umfi_unpin(&fabric, base + 100 + PAGE, PAGE);
+    require_none(&fabric);
+}
+
+static void any_regions(void **state)
+{
+    struct umfi_fabric fabric = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    struct region regions[24] = { 0 };
+    unsigned seed = 1;
+
+    for (unsigned step = 0; step < 20000; step++) {
+        struct region *r = &regions[(unsigned)rand_r(&seed) % 24];
+
+        if (r->live) {
+            umfi_unpin(&fabric, (void *)r->at, r->len);
+            r->live = false;
+        } else {
+            r->at = BASE + (unsigned)rand_r(&seed) % (PAGE * PAGES / 2);
+            r->len = 1 + (unsigned)rand_r(&seed) % (PAGE * PAGES / 2);
+            /* Some registrations fail, and leave nothing. */
+            fail_at = (unsigned)rand_r(&seed) % 8 ? 0 : calls + 1;
+            r->live = !umfi_pin(&fabric, (void *)r->at, r->len);
+        }
+        for (unsigned i = 0; step % 64 == 0 && i < 24; i++) {
+            if (regions[i].live) {
+                require_covered(&regions[i]);
+            }
+        }
+    }
+    for (unsigned i = 0; i < 24; i++) {
+        if (regions[i].live) {
+            umfi_unpin(&fabric, (void *)regions[i].at, regions[i].len);
+        }
+    }
+    require_none(&fabric);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(neighbours_share_a_page),
+        cmocka_unit_test(any_regions),
+    };
+
+    return cmocka_run_group_tests_name("pin", tests, NULL, NULL);
+}
