@@ -35,6 +35,8 @@ LIB="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 . "$LIB/docs.sh"
 # shellcheck source=scripts/lib/python_guest.sh
 . "$LIB/python_guest.sh"
+# shellcheck source=scripts/lib/provider.sh
+. "$LIB/provider.sh"
 # shellcheck source=scripts/lib/mpi_guest.sh
 . "$LIB/mpi_guest.sh"
 # shellcheck source=scripts/lib/package.sh

@@ -16,6 +16,8 @@ FABTESTS_PROGRAMS=(functional/fi_av_xfer functional/fi_cq_data functional/fi_rdm
     functional/fi_rdm_tagged_peek functional/fi_multi_ep functional/fi_recv_cancel
     functional/fi_unexpected_msg functional/fi_inject_test functional/fi_flood
     functional/fi_rdm_multi_client functional/fi_multi_recv functional/fi_msg
+    functional/fi_msg_epoll functional/fi_msg_sockets functional/fi_cm_data
+    functional/fi_shared_ctx functional/fi_multi_mr
     benchmarks/fi_rma_bw benchmarks/fi_rdm_cntr_pingpong
     benchmarks/fi_rdm_pingpong benchmarks/fi_rdm_tagged_pingpong
     benchmarks/fi_rdm_tagged_bw benchmarks/fi_rdm_bw benchmarks/fi_msg_pingpong
@@ -66,38 +68,21 @@ make_fabtests() {
 }
 
 fabtests_overlay_dir() {
-    echo "$CACHE/fabtests-guest/$(hash_text "$(fabtests_dir)" \
-        "$(hash_files "$REPO" guest-lib/provider)" \
-        "$(sha256sum <"$(guest_build)/guest-lib/libunetmm.so.0")")"
-}
-
-# compile_provider ROOT: against the version that the tests use.
-compile_provider() {
-    local base
-    base=$(fabtests_dir)
-    gcc -std=gnu11 -O2 -D_GNU_SOURCE -fPIC -shared -Wall -Wextra -Werror \
-        -Wno-missing-field-initializers -Wno-unused-parameter -isystem "$base/usr/include" \
-        -I"$REPO/guest-lib/include" -I"$REPO/hw/net/unetmm/abi" \
-        -I"$REPO/guest-driver/uapi" "$REPO"/guest-lib/provider/*.c \
-        -Wl,--version-script="$REPO/guest-lib/provider/libunetmm-fi.map" \
-        -Wl,--no-as-needed "$(guest_build)/guest-lib/libunetmm.so.0" \
-        -o "$1/libunetmm-fi.so"
+    echo "$CACHE/fabtests-guest/$(hash_text "$(fabtests_dir)" "$(provider_hash)")"
 }
 
 # make_fabtests_overlay DIR: DIR/overlay is an archive of files to add.
 make_fabtests_overlay() {
     local dir=$1 root="$1/root" base file
     base=$(fabtests_dir)
-    mkdir -p "$root/usr/lib/x86_64-linux-gnu/libfabric"
-    compile_provider "$root/usr/lib/x86_64-linux-gnu/libfabric"
+    mkdir -p "$root"
+    compile_provider "$base/usr/include" "$root"
     export LD_LIBRARY_PATH="$base/usr/lib/x86_64-linux-gnu"
     for file in "$base"/tests/fi_* "$base/usr/bin/fi_info" \
         "$base/usr/bin/fi_pingpong"; do
         add_program "$root" "$file" "usr/bin/$(basename "$file")"
     done
     unset LD_LIBRARY_PATH
-    install -D "$(guest_build)/guest-lib/libunetmm.so.0" \
-        "$root/usr/lib/x86_64-linux-gnu/libunetmm.so.0"
     (cd "$root" && find . -mindepth 1 -print0 | LC_ALL=C sort -z |
         cpio --null -o -H newc -R 0:0 --quiet --reproducible) >"$dir/overlay"
     rm -rf "$root"
