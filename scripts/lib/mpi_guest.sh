@@ -2,12 +2,13 @@
 # shellcheck shell=bash
 #
 # The guests of scripts/cluster: Debian's OpenMPI with libfabric, hpcc, a remote
-# shell, a file server for the shared folder, and the programs of tests/mpi: an
-# archive of files that is added to the guest's file system. Downloaded, not
-# installed.
+# shell, a file server for the shared folder, our provider, and the programs of
+# tests/mpi: an archive of files that is added to the guest's file system. Debian's
+# packages are downloaded, not installed.
 
 MPI_PACKAGES=(openmpi-bin openmpi-common libopenmpi3 libopenmpi-dev hpcc
     libpmix2 libevent-core-2.1-7 libevent-pthreads-2.1-7 libhwloc15 libfabric1
+    libfabric-dev libfabric-bin
     libpsm-infinipath1 libpsm2-2 librdmacm1 libibverbs1 libnuma1 libatomic1
     libnl-3-200 libnl-route-3-200 libblas3 libgfortran5 libquadmath0 libmunge2
     libucx0 libltdl7 dropbear-bin libtomcrypt1 libtommath1)
@@ -45,6 +46,17 @@ mpi_fetch() {
     rm -rf "$debs"
 }
 
+mpi_debs_dir() {
+    echo "$CACHE/mpi-debs/$(host_codename)-$(hash_text "${MPI_PACKAGES[*]}" \
+        "${DIOD_PACKAGES[*]}")"
+}
+
+# make_mpi_debs DIR: DIR/mpi are the files for guests, DIR/diod those for the host.
+make_mpi_debs() {
+    mpi_fetch "$1/mpi" "${MPI_PACKAGES[@]}"
+    mpi_fetch "$1/diod" "${DIOD_PACKAGES[@]}"
+}
+
 # mpi_compile DEBS ROOT: the programs of tests/mpi.
 mpi_compile() {
     local debs=$1 root=$2 name
@@ -61,17 +73,17 @@ mpi_compile() {
 # mpi_openmpi DEBS ROOT
 mpi_openmpi() {
     local debs=$1 root=$2 name plugins=$MPI_LIB/openmpi/lib/openmpi3
-    for name in "${MPI_LEAVE_OUT[@]}"; do
-        # shellcheck disable=SC2086 # a pattern
-        rm -f "$debs/$plugins"/$name.so
-    done
-    install -m 755 "$debs"/usr/bin/{orterun,orted,ompi_info,hpcc,dbclient} \
+    install -m 755 "$debs"/usr/bin/{orterun,orted,ompi_info,hpcc,dbclient,fi_info} \
         "$root/usr/bin/"
     ln -s orterun "$root/usr/bin/mpirun"
     ln -s orterun "$root/usr/bin/mpiexec"
     # OpenMPI opens these by name.
     mkdir -p "$root/$plugins" "$root/$MPI_LIB/pmix2/lib"
     cp "$debs/$plugins"/*.so "$root/$plugins/"
+    for name in "${MPI_LEAVE_OUT[@]}"; do
+        # shellcheck disable=SC2086 # a pattern
+        rm -f "$root/$plugins"/$name.so
+    done
     cp -r "$debs/$MPI_LIB/pmix2/lib/pmix" "$root/$MPI_LIB/pmix2/lib/"
     mkdir -p "$root/usr/share/openmpi"
     cp "$debs"/usr/share/openmpi/help-*.txt "$root/usr/share/openmpi/"
@@ -123,11 +135,10 @@ mpi_modules() {
     done
 }
 
-# make_mpi_overlay KERNEL DIR: DIR/overlay is the archive, DIR/diod the server.
+# make_mpi_overlay KERNEL DIR: DIR/overlay is the archive.
 make_mpi_overlay() {
-    local dir=$2 root="$2/root" debs="$2/debs"
-    mpi_fetch "$debs" "${MPI_PACKAGES[@]}"
-    mpi_fetch "$dir/diod" "${DIOD_PACKAGES[@]}"
+    local dir=$2 root="$2/root" debs
+    debs="$(mpi_debs_dir)/mpi"
     mkdir -p "$root/usr/bin" "$root/etc" "$root/$MPI_LIB"
     export LD_LIBRARY_PATH="$debs/$MPI_LIB:$debs/lib/x86_64-linux-gnu:$debs/$MPI_LIB/blas"
     mpi_compile "$debs" "$root"
@@ -135,10 +146,11 @@ make_mpi_overlay() {
     mpi_shell "$debs" "$root"
     mpi_libraries "$root"
     unset LD_LIBRARY_PATH
+    compile_provider "$debs/usr/include" "$root"
     mpi_modules "$1" "$root"
     (cd "$root" && find . -mindepth 1 -print0 | LC_ALL=C sort -z |
         cpio --null -o -H newc -R 0:0 --quiet --reproducible) >"$dir/overlay"
-    rm -rf "$root" "$debs"
+    rm -rf "$root"
 }
 
 # mpi_kernel TARGET: mpi-guest is for 6.1, mpi-guest-KERNEL for another one.
@@ -150,15 +162,19 @@ mpi_kernel() {
 }
 
 mpi_overlay_dir() {
-    echo "$CACHE/mpi-guest/$1-$(hash_text "$(kernel_dir "$1")" \
+    echo "$CACHE/mpi-guest/$1-$(hash_text "$(kernel_dir "$1")" "$(provider_hash)" \
         "$(hash_files "$REPO" tests/mpi scripts/lib/mpi_guest.sh)")"
 }
 
 # setup_mpi_overlay KERNEL
 setup_mpi_overlay() {
     setup_kernel "$1"
+    setup_guest
     apt_ready
-    product "mpi-guest-$1" "getting OpenMPI for guests with Linux $1" \
+    product mpi-debs "getting OpenMPI from Debian's archive" "$(mpi_debs_dir)" \
+        make_mpi_debs
+    use_product mpi-debs "$(mpi_debs_dir)"
+    product "mpi-guest-$1" "packing OpenMPI for guests with Linux $1" \
         "$(mpi_overlay_dir "$1")" make_mpi_overlay "$1"
     use_product mpi-guest "$(mpi_overlay_dir "$1")"
 }
