@@ -211,16 +211,19 @@ def rnr(program, inputs, x):
     return lambda: gbps(get)
 
 
+def backup_costs(inputs, which, log2):
+    """One fault in 2^log2 packets."""
+    p = inputs.ethernet
+    return {**p.costs(wire_byte="line", bytes="bytes", ring="ring",
+                      fault="fault", service=which),
+            "backup_bits": 2 * p.cost("ring"),
+            "log2": log2, "rounds": max(2, (1 << 13) >> log2)}
+
+
 def backup(which):
     """NPF, Figure 10: Ethernet with the backup ring."""
     def make(program, inputs, x):
-        p = inputs.ethernet
-        log2 = log2_of(x)
-        get = program.want("backup", {
-            **p.costs(wire_byte="line", bytes="bytes", ring="ring",
-                      fault="fault", service=which),
-            "backup_bits": 2 * p.cost("ring"),
-            "log2": log2, "rounds": max(2, (1 << 13) >> log2)})
+        get = program.want("backup", backup_costs(inputs, which, log2_of(x)))
         return lambda: gbps(get)
     return make
 
@@ -275,6 +278,38 @@ def store_memory(program, inputs, x):
     get = program.want("touch", {**costs, "sessions": int(sessions)})
     base = p["buffer_small"] if small else p["buffer_npf"]
     return lambda: base + more + (get("touched") - one("touched")) / 1e9
+
+
+def servers_alone(_program, inputs, x):
+    """NPF, Table 5: the inputs; pinned servers are as fast, once all is in."""
+    value = inputs.servers[f"rate_{x}"]
+    return lambda: value
+
+
+def servers_started(_program, inputs, x):
+    """As many as their memory allows: all of it, or the part in use."""
+    p = inputs.servers
+    number_of = p["memory"] // p["vm" if x == "pinned" else "used"]
+    return lambda: number_of
+
+
+def servers_moved(program, inputs, x):
+    """NPF, Figure 7: hits of a least recently used cache; a miss takes as long.
+
+    The first server's set is the large one by then.  Pinned, each has half of
+    the memory; with page faults, all that the other one does not use.
+    """
+    p = inputs.servers
+    kind, server = x.split(", ")
+    mine, other = ("large", "small") if server == "1" else ("small", "large")
+    room = p["group"] / 2 if kind == "pinned" else p["group"] - p[other]
+    items = round(p[mine] * 1e9) // p.cost("item")
+    accesses = 500000
+    get = program.want("store", {
+        "bytes": p.cost("item"), "blocks": items, "accesses": accesses,
+        "cached": min(round(room * 1e9) // p.cost("item"), items)})
+    rate = p["hits"]
+    return lambda: rate * get("hits") / accesses
 
 
 def npf_fault(pages, single=False):
@@ -377,7 +412,8 @@ def fast_ethernet(inputs):
     # The look-alike of the trap and its steps is the card's fetch.
     return {**p.costs(fetch="send_steps", wire_byte="line",
                       frame_header="frame_header", frame_least="frame_least",
-                      frame_extra="frame_extra", delay="device",
+                      frame_extra="frame_extra", frame_gap="frame_gap",
+                      delay="path",
                       place_byte="copy"),
             "arrive": max(0, p.cost("receive_40") - 40 * p.cost("copy") // 1000),
             "source": SOURCE_PINNED}
@@ -441,9 +477,9 @@ def everywhere(kind):
     return lambda x: kind
 
 
-def but(*fitted):
-    """Held out, but for those that an input was fitted to."""
-    return lambda x: "calibration" if x in fitted else "held-out"
+def but(*fitted, rest="held-out"):
+    """Held out, but for those that an input is, or was fitted to."""
+    return lambda x: "calibration" if x in fitted else rest
 
 
 # id: (which class, how it is made, from where); none: explained.toml says why
@@ -462,6 +498,10 @@ FIGURES = {
     "N3": (everywhere("composition"), npf_faults, "connectib"),
     "N3a": (everywhere("held-out"), npf_faults, "connectib"),
     "N3c": (everywhere("held-out"), npf_fault(1024, True), "connectib"),
+    "N5": (but("1", "2", rest="not-predictable"), servers_alone, "servers"),
+    "N5p": (everywhere("composition"), servers_alone, "servers"),
+    "N5s": (everywhere("composition"), servers_started, "servers"),
+    "N7": (but("pinned, 2"), servers_moved, "servers"),
     "T1a": (everywhere("composition"), translations, "pca200"),
     "R8": (everywhere("composition"), send_work, "pca200, dc21140"),
     "R1": (everywhere("held-out"), fe_round, "dc21140"),
@@ -473,6 +513,7 @@ FIGURES = {
            "pca200"),
     "F3m": (everywhere("held-out"), tlb_misses, "tests/sim"),
 }
+NOT_MADE = (everywhere("not-predictable"), None, "")
 
 
 def expected():
@@ -531,8 +572,10 @@ def measure(program, inputs, figures=None):
                      "class": "not-predictable", "inputs": "",
                      "explained": reasons.get(name)}
             make = None
-            if name in FIGURES:
-                kind, maker, source = FIGURES[name]
+            if name not in FIGURES and name not in reasons:
+                raise PaperError(f"{name}: neither a figure nor explained")
+            kind, maker, source = FIGURES.get(name, NOT_MADE)
+            if kind(x) != "not-predictable":
                 point["class"] = kind(x)
                 point["inputs"] = source
                 point["explained"] = why.get((name, x))
@@ -541,8 +584,6 @@ def measure(program, inputs, figures=None):
                 used = inputs.used()
                 point["inputs"] = inputs_text(inputs, used) or source
                 point["borrowed"] = borrowed(inputs, used, row)
-            elif name not in reasons:
-                raise PaperError(f"{name}: neither a figure nor explained")
             points.append(point)
             makers.append(make)
     program.run()
@@ -614,7 +655,7 @@ def columns(rows):
             .rstrip() for row in rows]
 
 
-def rst_table(points):
+def rst_table(points, program):
     """As the documentation has it."""
     out = [summary(points), "", ".. list-table::", "   :header-rows: 1", ""]
     out += rst_rows([("Figure", "x", "Paper", "Here", "Error", "Class")] + [
@@ -637,7 +678,11 @@ def rst_table(points):
             "Table 1: translation for one way of a message, and the DC21140's "
             "copy by the receiver's kernel:", "",
             ".. list-table::", "   :header-rows: 1", ""]
-    return out + rst_rows(ports_table())
+    out += rst_rows(ports_table())
+    out += ["", "Mechanisms of the papers that the card's interface does not "
+            "have, in the model: without and with each:", "",
+            ".. list-table::", "   :header-rows: 1", ""]
+    return out + rst_rows(switches_table(program))
 
 
 def rst_rows(rows):
@@ -723,6 +768,79 @@ def ports_table():
                          *(f"{time:.2f}" for time in times),
                          "interface" if times[0] < times[2] else "kernel"))
     return rows
+
+
+# ---- Mechanisms that the card's interface does not have ---------------------
+
+MISSES = {"bytes": 40, "rounds": 2048, "warm": 64, "pages": 64,
+          "tlb_sets": STRIDE}
+DESCRIPTORS = 256               # of 16 bytes in a page
+KTLB = {"processes": 8, "pages": 256, "accesses": 100000}
+
+
+def switched(program, experiment, base, off, on):
+    """The results without and with a mechanism: a function of their name."""
+    runs = [program.want(experiment, {**base, **costs}) for costs in (off, on)]
+    return lambda name: tuple(get(name) for get in runs)
+
+
+def switches(program, inputs):
+    """Rows: mechanism, what is measured, unit, without it, with it."""
+    hca, atm = inputs.connectib, inputs.pca200
+    miss = pca200(inputs, tlb=True)
+    resumed = switched(program, "resume", {
+        **hca.costs(report="trigger", fault="driver", reply="update",
+                    resume="restart", clear="clear")},
+        {"clear_first": 1}, {})
+    evicted = switched(program, "pingpong", {
+        **miss, **MISSES, "rounds": 16}, {"evict_report": miss["report"]}, {})
+    waited = switched(program, "wait", {
+        **miss, **MISSES, "interval": 331 * PS["us"]},
+        {"busy_wait": 0}, {"busy_wait": 1})
+    paged = switched(program, "pingpong", {
+        **miss, **MISSES, "rounds": 16, "page_in": atm.cost("page_in")},
+        {"others": atm.cost("slice")}, {})
+    limited = program.want("limit", {
+        **miss, "bytes": 1024, "rounds": 192, "warm": 80, "pages": 64,
+        "tlb_limit": atm.cost("entries")})
+    shared = switched(program, "ktlb", KTLB, {}, {"shared": 1})
+    absent = switched(program, "backup", backup_costs(
+        inputs, "minor_thread", 12), {}, {"descriptors": DESCRIPTORS})
+    program.run()
+    rows = [
+        ("NPF: resume the hardware, then clear the bit",
+         "a page fault, us", resumed("fault"), PS["us"]),
+        ("", "a second one that follows at once, us", resumed("second"),
+         PS["us"]),
+        ("NPF: a page with 256 of the ring's descriptors is absent, instead "
+         "of a buffer", "one fault in 2^12 packets, Gb/s",
+         tuple(map(operator.truediv, absent("bits"), absent("time"))), 0.001),
+        ("", "packets in the backup ring, each fault",
+         tuple(map(operator.truediv, absent("backed"), absent("faults"))), 1),
+        ("U-Net/MM: one record for a miss and the page to unpin",
+         "there and back, each send misses, us", evicted("round"), PS["us"]),
+        ("U-Net/MM: the card waits busily for a miss",
+         "a message that arrives meanwhile, us", waited("message"), PS["us"]),
+        ("U-Net/MM: page-in at the head of the run queue",
+         "there and back, each send's page is on disk, ms", paged("round"),
+         PS["ms"]),
+        ("U-Net/MM: the kernel limits valid entries, at run time",
+         "pages pinned", (limited("entries"), limited("entries, limited")), 1),
+        ("", "there and back, us",
+         (limited("round"), limited("round, limited")), PS["us"]),
+        ("U-Net/MM: one TLB of the kernel for the card, not one a process",
+         "pages pinned", shared("pinned"), 1),
+        ("", "misses", shared("misses"), 1)]
+    return [(text, what, *(value / unit for value in values))
+            for text, what, values, unit in rows]
+
+
+def switches_table(program):
+    """The same as text."""
+    return [("Mechanism", "Measured", "Without", "With")] + [
+        (text, what, *(f"{value:.2f}" if value % 1 else f"{value:.0f}"
+                       for value in values))
+        for text, what, *values in switches(program, Inputs())]
 
 
 # text, how its value is made, when it holds
@@ -906,6 +1024,9 @@ def report(points, program, options):
     print("\ntranslation in U-Net/MM's ports, by Table 1:")
     for row in columns(ports_table()):
         print("  " + row)
+    print("\nmechanisms, without and with each:")
+    for row in columns(switches_table(program)):
+        print("  " + row)
     print()
     if not options.quick:
         print(f"Each input by {100 * STEP:.0f} % up and down:")
@@ -939,10 +1060,10 @@ def main():
     if options.plots:
         plot(points, options.plots)
     if options.update:
-        update_page(rst_table(points))
+        update_page(rst_table(points, program))
         update_curves(points)
     if options.check:
-        check_page(rst_table(points))
+        check_page(rst_table(points, program))
         check_curves(points)
     bad = unexplained(points)
     if bad:

@@ -8,6 +8,9 @@
  * goes, the packet goes to the backup ring, those behind it land and are not
  * shown; a thread brings the page and copies the packet after `service`, one
  * for each.  The process posts each buffer again as soon as it is shown.
+ * With `descriptors` a page with so many of the ring's descriptors goes, instead
+ * of a buffer: then no packet finds its slot until one thread has brought it.
+ * (This card's rings cannot be absent, so all buffers that the page names go.)
  *
  * paper_drop: without a backup ring the packet is lost, and the sender stands
  * still until its timer, `drop_time`.  Only the faults are events there.
@@ -43,6 +46,14 @@ static void post(Node *n)
     s->posted++;
 }
 
+/* From slot k on, as many pages as go together. */
+static uint64_t fault_bytes(Node *n, uint64_t k)
+{
+    uint64_t together = MAX(1, n->run->c.descriptors);
+
+    return (together - k % together) * FAKE_PAGE;
+}
+
 /* One packet arrives, and the next begins. */
 static void packet(Run *r, Node *n, void *arg)
 {
@@ -55,7 +66,7 @@ static void packet(Run *r, Node *n, void *arg)
     node_enter(n);
     if (s->sent % (1ull << r->c.log2) == 0) {
         s->faults++;
-        fake_invalidate(n->s, slot_page(n, s->sent), FAKE_PAGE);
+        fake_invalidate(n->s, slot_page(n, s->sent), fault_bytes(n, s->sent));
     }
     n->now += r->c.card.arrive;
     s->sent++;
@@ -92,9 +103,10 @@ static void thread_done(Run *r, Node *n, void *arg)
     struct unetmm_fault f = g_array_index(n->d.backups, struct unetmm_fault,
                                           0);
     struct unetmm_fqe fqe = fake_fqe(&n->ep, f.vaddr);
+    uint64_t k = (fqe.addr - VA) / FAKE_PAGE;
 
     node_enter(n);
-    fake_make_present(n->s, fqe.addr, FAKE_PAGE);
+    fake_make_present(n->s, fqe.addr, fault_bytes(n, k));
     fake_backup_serve(&n->d, 0);
     node_leave(n);
 }
@@ -153,6 +165,7 @@ void paper_backup(Run *r)
     result("time", s.ended - s.began);
     result("bits", (int64_t)s.rounds * r->c.bytes * 8);
     result("faults", s.faults);
+    result("backed", n->h.core.counters[UNETMM_C_backup_packets]);
     result("lost", s.sent - s.got - n->h.core.eps[1].head_offset);
 }
 

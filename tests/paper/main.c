@@ -19,11 +19,15 @@ static const Experiment experiments[] = {
     { "pingpong", paper_pingpong },
     { "stream", paper_stream },
     { "fault", paper_fault },
+    { "resume", paper_resume },
+    { "wait", paper_wait },
+    { "limit", paper_limit },
     { "rnr", paper_rnr },
     { "backup", paper_backup },
     { "drop", paper_drop },
     { "store", paper_store },
     { "touch", paper_touch },
+    { "ktlb", paper_ktlb },
 };
 
 static const struct {

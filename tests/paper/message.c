@@ -18,6 +18,7 @@ typedef struct Messages {
     uint32_t warm, rounds;      /* of these the first do not count */
     Ps began, ended;
     uint32_t posted[2];
+    bool first_misses;          /* node 1 sends from one page */
 } Messages;
 
 static Messages *messages(Node *n)
@@ -41,7 +42,8 @@ static void post(Node *n)
 static void send(Node *n, uint32_t k)
 {
     const Costs *c = &n->run->c;
-    uint64_t page = c->pages ? k % c->pages * STRIDE : 0;
+    bool one = !c->pages || (n->number && messages(n)->first_misses);
+    uint64_t page = one ? 0 : k % c->pages * STRIDE;
 
     node_work(n, c->post);
     fake_send_at(&n->ep, CHANNEL + n->number, VA + page * FAKE_PAGE,
@@ -129,6 +131,36 @@ void paper_pingpong(Run *r)
     result("round", (m.ended - m.began) / r->c.rounds);
 }
 
+/*
+ * As paper_pingpong; then node 0's kernel allows `tlb_limit` valid entries, and
+ * the same again.
+ */
+void paper_limit(Run *r)
+{
+    Messages m = { .sent = 1 };
+    Node *n;
+
+    two_nodes(r, &m);
+    n = r->node[0];
+    n->completed = r->node[1]->completed = pingpong_completed;
+    send(n, 0);
+    node_bell(n);
+    run_all(r);
+    must(r->stop);
+    result("round", (m.ended - m.began) / r->c.rounds);
+    result("entries", n->entries_most);
+    node_limit(n, r->c.tlb_limit);
+    r->stop = false;
+    m.rounds += r->c.rounds;
+    m.began = n->host_free;
+    send(n, m.sent++);
+    node_bell(n);
+    run_all(r);
+    must(r->stop);
+    result("round, limited", (m.ended - m.began) / r->c.rounds);
+    result("entries, limited", n->entries_most);
+}
+
 /* ---- One way, as fast as it goes ---------------------------------------- */
 
 static void stream_send(Node *n)
@@ -183,6 +215,81 @@ void paper_stream(Run *r)
     result("message", (m.ended - m.began) / r->c.rounds);
 }
 
+/* ---- Messages to a node whose sends miss -------------------------------- */
+
+typedef struct Beside {
+    Messages m;                 /* first: the scene */
+    uint32_t sent;              /* by node 0 */
+    uint64_t random;
+    Ps waited;
+} Beside;
+
+/* Node 0 has a send in hand at any time. */
+static void beside_completed(Node *n)
+{
+    Beside *b = n->run->scene;
+    struct unetmm_cqe cqe;
+
+    must(fake_poll(&n->ep, &cqe));
+    if (cqe.opcode == UNETMM_CQE_SENT) {
+        send(n, b->sent++);
+        node_bell(n);
+        return;
+    }
+    received(n, &cqe);
+    b->waited += n->run->now - b->m.began;
+}
+
+/*
+ * Node 1 sends one message each `interval`, or up to twice that: two nodes in
+ * step would meet at the same moment of a miss each time.
+ */
+static void beside_next(Run *r, Node *n, void *arg)
+{
+    Beside *b = r->scene;
+
+    if (b->m.sent == b->m.rounds) {
+        r->stop = true;
+        return;
+    }
+    b->m.began = r->now;
+    send(n, b->m.sent++);
+    node_bell(n);
+    run_at(r, r->now + r->c.interval + r->c.interval / 1000 *
+           (fake_random(&b->random) % 1000), beside_next, n, NULL);
+}
+
+/* Node 1 does nothing with the messages of node 0, which are all short. */
+static void beside_taken(Node *n)
+{
+    struct unetmm_cqe cqe;
+
+    while (fake_poll(&n->ep, &cqe)) {
+        must(cqe.status == UNETMM_ST_OK);
+    }
+}
+
+/*
+ * Each send of node 0 misses, and node 1 sends to it now and then: prints the
+ * time of one of these messages.  `busy_wait` makes it longer.
+ */
+void paper_wait(Run *r)
+{
+    Beside b = { .m.first_misses = true, .random = 1 };
+
+    two_nodes(r, &b.m);
+    r->node[0]->completed = beside_completed;
+    r->node[1]->completed = beside_taken;
+    send(r->node[0], b.sent++);
+    node_bell(r->node[0]);
+    beside_next(r, r->node[1], NULL);
+    run_all(r);
+    must(r->stop);
+    result("message", b.waited / b.m.rounds);
+    result("lost", b.m.rounds -
+           r->node[0]->h.core.counters[UNETMM_C_rx_frames]);
+}
+
 /* ---- A page fault ------------------------------------------------------- */
 
 /* One page at a time: the cost of a driver that does not batch. */
@@ -224,6 +331,24 @@ static bool fault_takes(Node *n, FakeFrame *f)
     return true;
 }
 
+/* A reliable channel whose packets `takes` sees, and pages that are absent. */
+static Node *fault_nodes(Run *r, uint64_t pages,
+                         bool (*takes)(Node *n, FakeFrame *f))
+{
+    struct unetmm_cmd_channel how = { .mtu = 65536, .timeout_us = 1000000 };
+    Node *n = node_new(r, 0, NULL, UNETMM_SOURCE_ODP);
+    Node *to = node_new(r, 1, NULL, UNETMM_SOURCE_PINNED);
+
+    to->takes = takes;
+    node_map(n, VA, pages);
+    fake_ep_create(&n->ep);
+    must(fake_channel_rel(&n->ep, CHANNEL, node_macs[1], 2, CHANNEL, &how) ==
+         UNETMM_CS_OK);
+    fake_take_away(n->s, VA, pages * FAKE_PAGE);
+    node_start(n, PS_PER_US);
+    return n;
+}
+
 /*
  * A message of `pages` pages that are all absent, from a reliable channel:
  * prints the time from its doorbell to its first packet's end, less that of the
@@ -232,30 +357,57 @@ static bool fault_takes(Node *n, FakeFrame *f)
  */
 void paper_fault(Run *r)
 {
-    struct unetmm_cmd_channel how = { .mtu = 65536, .timeout_us = 1000000 };
-    Node *n = node_new(r, 0, NULL, UNETMM_SOURCE_ODP), *to;
+    bool single = r->c.single;
+    Node *n = fault_nodes(r, r->c.pages, single ? NULL : fault_takes);
     const uint64_t *gathered = &n->steps[UNETMM_STEP_GATHER];
     Ps began;
 
-    to = node_new(r, 1, NULL, UNETMM_SOURCE_PINNED);
-    to->takes = fault_takes;
-    node_map(n, VA, r->c.pages);
-    fake_ep_create(&n->ep);
-    must(fake_channel_rel(&n->ep, CHANNEL, node_macs[1], 2, CHANNEL, &how) ==
-           UNETMM_CS_OK);
-    fake_take_away(n->s, VA, r->c.pages * FAKE_PAGE);
-    node_start(n, PS_PER_US);
-    if (r->c.single) {
+    if (single) {
         n->service = service_one;
-        to->takes = NULL;
     }
     fake_send_at(&n->ep, CHANNEL, VA, r->c.pages * FAKE_PAGE, 1);
     began = n->card_free;
     node_bell(n);
     while (!r->stop && r->heap->len &&
-           !(r->c.single && *gathered >= (uint64_t)r->c.pages)) {
+           !(single && *gathered >= (uint64_t)r->c.pages)) {
         run_one(r);
     }
-    result("fault", (r->c.single ? n->now : r->now) - began);
+    result("fault", (single ? n->now : r->now) - began);
     result("reports", n->steps[UNETMM_STEP_REPORT]);
+}
+
+/* The packets of two messages. */
+static bool resume_takes(Node *n, FakeFrame *f)
+{
+    Messages *m = messages(n);
+
+    g_free(f);
+    if (!m->got++) {
+        m->began = n->run->now;
+    } else {
+        m->ended = n->run->now;
+        n->run->stop = true;
+    }
+    return true;
+}
+
+/*
+ * Two messages of a page each, both absent: prints the time from the doorbell to
+ * the first one's packet, and from there to the other's.
+ */
+void paper_resume(Run *r)
+{
+    Messages m = { .sent = 0 };
+    Node *n = fault_nodes(r, 2, resume_takes);
+    Ps began = n->card_free;
+
+    r->scene = &m;
+    for (unsigned i = 0; i < 2; i++) {
+        fake_send_at(&n->ep, CHANNEL, VA + i * FAKE_PAGE, FAKE_PAGE, i);
+    }
+    node_bell(n);
+    run_all(r);
+    must(r->stop);
+    result("fault", m.began - began);
+    result("second", m.ended - m.began);
 }

@@ -1,6 +1,18 @@
 /*
  * unetmm: cards in virtual time: a card, its host and its wire
  *
+ * Mechanisms of the papers that neither the card's interface nor Linux has are
+ * here, each switched on by a cost (docs/papers.md says why they are not there):
+ *
+ *   busy_wait       the card stands still until a miss is answered
+ *   evict_report    an evicted page needs a handshake of its own; 0: the record
+ *                   of the miss names it
+ *   clear           the firmware takes so long to clear the bit of a fault in
+ *                   progress; with clear_first before the hardware resumes
+ *   others          runnable processes delay the thread that pages in; 0: it is
+ *                   at the head of the run queue
+ *   tlb_limit       node_limit(): the kernel allows so many valid entries
+ *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "run.h"
@@ -14,16 +26,38 @@ const uint8_t node_macs[2][6] = {
 
 /* ---- The card's own time ------------------------------------------------ */
 
+/* The end of the firmware's work on the bit of a fault. */
+static Ps firmware_clears(Node *n, Ps from)
+{
+    n->firmware_free = MAX(n->firmware_free, from) + n->run->c.clear;
+    return n->firmware_free;
+}
+
+/* A miss is not reported while the firmware clears the bit of an earlier one. */
+static Ps report_cost(const Node *n, uint32_t type)
+{
+    if (type == UNETMM_FAULT_MISS) {
+        return MAX(0, n->firmware_free - n->now);
+    }
+    return type == UNETMM_FAULT_EVICT ? n->run->c.evict_report : 0;
+}
+
 static void node_spend(void *host, UnetmmStep step, uint32_t v)
 {
     Node *n = host;
-
     Ps cost = unetmm_step_cost(&n->run->c.card, &n->head, step, v);
 
     n->steps[step]++;
     if (n->timed) {
+        if (step == UNETMM_STEP_REPORT) {
+            cost += report_cost(n, v);
+        }
         n->now += cost;
         run_note(n->run, (uint64_t)step << 56 ^ n->now);
+        if (step == UNETMM_STEP_COMMAND && v == UNETMM_CMD_FAULT_REPLY &&
+            !n->run->c.clear_first) {
+            firmware_clears(n, n->now);
+        }
     }
 }
 
@@ -93,15 +127,19 @@ Ps node_wire_time(const Costs *c, uint64_t bytes)
                     c->frame_extra);
 }
 
-/* From the last bit's leaving to the last bit's arrival. */
+/* From the end of the frame's time on the wire to the last bit's arrival. */
 static Ps wire_behind(const Costs *c, Ps time)
 {
     Ps one = c->cell_bytes ? per_byte(c->wire_byte, c->cell_bytes) : time;
 
-    return c->delay + (c->switch_stores ? c->switch_delay + one : 0);
+    return c->delay - per_byte(c->wire_byte, c->frame_gap) +
+           (c->switch_stores ? c->switch_delay + one : 0);
 }
 
-/* Cells are taken one by one, the last one when it is there. */
+/*
+ * Cells are taken one by one, the last one when it is there.  A message that
+ * goes into the completion is copied, too, which is no step of its own.
+ */
 static Ps arrival_cost(const Costs *c, uint64_t bytes)
 {
     Ps cost = c->card.arrive;
@@ -110,6 +148,9 @@ static Ps arrival_cost(const Costs *c, uint64_t bytes)
         cost += c->multi_cell + c->cell_work *
                 ((bytes + c->cell_trailer + c->cell_payload - 1) /
                  c->cell_payload);
+    }
+    if (bytes <= UNETMM_CQE_INLINE) {
+        cost += per_byte(c->card.place_byte, bytes);
     }
     return cost;
 }
@@ -162,12 +203,56 @@ Ps node_work(Node *n, Ps cost)
     return n->host_free;
 }
 
+/* The entry that came first and is not in use goes. */
+static bool evict_oldest(UnetmmTlb *tlb)
+{
+    uint32_t oldest = UNETMM_TLB_NONE;
+
+    for (uint32_t i = 0; i < unetmm_tlb_capacity(tlb); i++) {
+        const UnetmmTlbEntry *e = &tlb->entries[i];
+
+        if (e->valid && !e->busy && (oldest == UNETMM_TLB_NONE ||
+                                     e->stamp < tlb->entries[oldest].stamp)) {
+            oldest = i;
+        }
+    }
+    return oldest != UNETMM_TLB_NONE && unetmm_tlb_evict_one(tlb, oldest);
+}
+
+/* Room for so many entries, by the kernel's limit. */
+static void make_room(Node *n, uint32_t entries)
+{
+    UnetmmTlb *tlb = &n->h.core.tlb;
+    bool more = n->tlb_limit;
+
+    while (more && tlb->used + entries > n->tlb_limit) {
+        more = evict_oldest(tlb);
+    }
+}
+
+void node_limit(Node *n, uint32_t entries)
+{
+    n->tlb_limit = entries;
+    n->entries_most = 0;
+    node_enter(n);
+    make_room(n, 0);
+    node_leave(n);
+}
+
 static void host_served(Run *r, Node *n, void *arg)
 {
+    uint32_t pages = 0;
+
+    for (unsigned i = 0; i < n->d.waiting->len; i++) {
+        pages += g_array_index(n->d.waiting, struct unetmm_fault, i).npages;
+    }
     node_enter(n);
+    make_room(n, pages);
     n->d.hold_back = false;
     fake_paged_in(&n->d);
     n->d.hold_back = true;
+    make_room(n, 0);            /* what the answers led to was served, too */
+    n->entries_most = MAX(n->entries_most, n->h.core.tlb.used);
     node_leave(n);
 }
 
@@ -176,7 +261,7 @@ void node_service(Node *n)
 {
     const Costs *c = &n->run->c;
     unsigned evictions = n->d.evictions, had = n->d.waiting->len;
-    Ps cost = c->interrupt;
+    Ps cost = c->interrupt, answer;
 
     node_enter(n);
     fake_serve(&n->d);
@@ -187,13 +272,17 @@ void node_service(Node *n)
                                                       struct unetmm_fault, i);
 
         cost += c->fault + c->fault_page * (f->npages - 1) + c->page_in +
-                c->page_update * (f->npages - 1) + c->reply;
+                c->others + c->page_update * (f->npages - 1) + c->reply;
     }
     if (n->d.waiting->len == had) {
         node_work(n, cost);
         return;
     }
-    run_at(n->run, node_work(n, cost), host_served, n, NULL);
+    answer = node_work(n, cost);
+    if (c->clear_first) {
+        answer = firmware_clears(n, answer);
+    }
+    run_at(n->run, answer, host_served, n, NULL);
     if (c->busy_wait) {
         n->card_free = n->host_free;
     }

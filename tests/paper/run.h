@@ -50,8 +50,11 @@ typedef int64_t Ps;
     /* the host's processor */ \
     X(post) X(poll) X(interrupt) X(fault) X(fault_page) X(page_in) \
     X(page_update) X(unpin) X(reply) X(service) X(copy_byte) \
+    /* mechanisms of the papers, each by its value: see node.c */ \
+    X(clear) X(clear_first) X(evict_report) X(others) X(tlb_limit) \
     /* the wire, and a switch on it */ \
     X(wire_byte) X(frame_least) X(frame_header) X(frame_extra) \
+    X(frame_gap) \
     X(cell_payload) X(cell_bytes) X(cell_trailer) \
     X(delay) X(switch_delay) X(switch_stores) \
     /* of an experiment: see there */ \
@@ -59,7 +62,8 @@ typedef int64_t Ps;
     X(timeout) \
     X(ring) X(backup_bits) X(pages) X(source) X(tlb_sets) X(single) \
     X(blocks) X(cached) X(disk_byte) X(memory_byte) X(accesses) X(drop_time) \
-    X(sessions) X(depth)
+    X(sessions) X(depth) X(interval) X(processes) X(shared) \
+    X(descriptors)
 
 typedef struct Costs {
     UnetmmCosts card;           /* the card's steps */
@@ -85,6 +89,9 @@ struct Node {
     bool head;                  /* the next look-up is of a head */
     Ps now;                     /* the card's, while it runs */
     Ps card_free, host_free, wire_free;
+    Ps firmware_free;           /* that of the bits of faults in progress */
+    uint32_t tlb_limit;         /* valid entries that the kernel allows */
+    uint32_t entries_most;      /* that there were after an answer */
     uint64_t timer_number;      /* of the timer that counts */
     uint64_t steps[UNETMM_NUM_STEPS];
     /* The experiment's action; NULL: none. */
@@ -141,6 +148,8 @@ Ps node_work(Node *n, Ps cost);
 void node_bell(Node *n);
 /* The driver's usual answer to faults. */
 void node_service(Node *n);
+/* The kernel allows so many valid entries of the TLB from now on; 0: all. */
+void node_limit(Node *n, uint32_t entries);
 /* Time that so many bytes of a message are on the wire. */
 Ps node_wire_time(const Costs *c, uint64_t bytes);
 
@@ -154,10 +163,14 @@ void result(const char *name, int64_t value);
 void paper_pingpong(Run *r);
 void paper_stream(Run *r);
 void paper_fault(Run *r);
+void paper_resume(Run *r);
+void paper_wait(Run *r);
+void paper_limit(Run *r);
 void paper_rnr(Run *r);
 void paper_backup(Run *r);
 void paper_drop(Run *r);
 void paper_store(Run *r);
 void paper_touch(Run *r);
+void paper_ktlb(Run *r);
 
 #endif /* PAPER_RUN_H */

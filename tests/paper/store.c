@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "run.h"
+#include "ktlb.h"
 
 typedef struct Cache {
     uint32_t *next, *prev;      /* circular, from `blocks` on: oldest last */
@@ -107,4 +108,18 @@ void paper_touch(Run *r)
     }
     run_note(r, chunks);
     result("touched", chunks * r->c.bytes);
+}
+
+/* processes, pages, accesses, shared: which pages the kernel's TLB pins. */
+void paper_ktlb(Run *r)
+{
+    KtlbCounts counts;
+
+    must(r->c.processes && r->c.pages);
+    counts = ktlb_count(r->c.processes, r->c.pages, r->c.shared,
+                        r->c.accesses, fake_random);
+    run_note(r, counts.misses);
+    result("pinned", counts.pinned);
+    result("misses", counts.misses);
+    result("evictions", counts.evictions);
 }

@@ -56,12 +56,38 @@ def formula_refused(text):
     return False
 
 
+def switches(rows):
+    """What the papers' mechanisms do."""
+    values = [(without, with_it) for _, _, without, with_it in rows]
+    (fault, second, rate, backed, record, busy, head, pins, limited, shared,
+     misses) = values
+    clear = paper.Inputs().connectib["clear"]
+    yield "resuming first saves the first fault the firmware's step", (
+        abs(fault[0] - fault[1] - clear) < 0.01)
+    yield "... and a second one that follows at once waits for it", (
+        abs(second[1] - second[0] - clear) < 0.01)
+    yield "an absent page of descriptors sends more packets to the ring", (
+        backed[0] == 1 and backed[1] > 10 and rate[1] <= rate[0])
+    yield "one record saves a handshake for each of two misses", (
+        abs(record[0] - record[1] - 2 * paper.Inputs().pca200["report"]) < 1)
+    yield "a card that waits busily delays what arrives", (
+        busy[0] < busy[1] < busy[0] + 21)
+    yield "a thread at the head of the run queue waits for no slice", (
+        head[0] > head[1] + paper.Inputs().pca200["slice"])
+    yield "never more pages are pinned than the kernel's limit", (
+        pins[0] > 64 and pins[1] == paper.Inputs().pca200["entries"] and
+        limited[1] > limited[0])
+    yield "one TLB for the card bounds the pins of all processes", (
+        shared[0] == 2048 and shared[1] <= 1040 and misses[1] > misses[0])
+
+
 def checks(path):
     """(name, passed) in turn."""
     with open(GOLDEN, encoding="utf-8") as file:
         golden = file.read()
     yield "the events are those of golden.tsv", traces(path) == golden
-    points = paper.measure(paper.Program(path), paper.Inputs())
+    program = paper.Program(path)
+    points = paper.measure(program, paper.Inputs())
     again = paper.measure(paper.Program(path), paper.Inputs())
     yield "a second run is the same", points == again
     yield "every point has a class", all(
@@ -94,11 +120,12 @@ def checks(path):
         refused(path, "run rnr\nbytes -1\n") and
         refused(path, "run rnr\nbytes\n") and
         refused(path, "run rubbish\n"))
+    yield from switches(paper.switches(program, paper.Inputs()))
     yield "formulas only count", (
         formula_refused("__import__('os')") and formula_refused("a.b") and
         formula_refused("a ** a") and not formula_refused("(a + 2) / 3"))
     try:
-        paper.check_page(paper.rst_table(points))
+        paper.check_page(paper.rst_table(points, program))
         paper.check_curves(points)
         same = True
     except paper.PaperError as error:
