@@ -679,6 +679,10 @@ def rst_table(points, program):
             "copy by the receiver's kernel:", "",
             ".. list-table::", "   :header-rows: 1", ""]
     out += rst_rows(ports_table())
+    out += ["", "The cold ring of NPF's Figure 4b, dropping: seconds until "
+            "10 000 operations are done, by the client's connections:", "",
+            ".. list-table::", "   :header-rows: 1", ""]
+    out += rst_rows(cold_table(program))
     out += ["", "Mechanisms of the papers that the card's interface does not "
             "have, in the model: without and with each:", "",
             ".. list-table::", "   :header-rows: 1", ""]
@@ -785,7 +789,7 @@ def switched(program, experiment, base, off, on):
 
 
 def switches(program, inputs):
-    """Rows: mechanism, what is measured, unit, without it, with it."""
+    """Rows: mechanism, measured value and its unit, without it, with it."""
     hca, atm = inputs.connectib, inputs.pca200
     miss = pca200(inputs, tlb=True)
     resumed = switched(program, "resume", {
@@ -841,6 +845,42 @@ def switches_table(program):
         (text, what, *(f"{value:.2f}" if value % 1 else f"{value:.0f}"
                        for value in values))
         for text, what, *values in switches(program, Inputs())]
+
+
+# ---- The cold ring, by TCP's timers -----------------------------------------
+
+COLD_RINGS = (16, 32, 64, 128)
+COLD_CLIENTS = (1, 4, 16, 64)
+COLD_WAYS = (("one after another", 1), ("all at once", 0))
+COLD_PAPER = ("10.9", "11.8", "61.9", "no end")
+
+
+def cold(program, ring, connections, sequential=1, stamps=1, **more):
+    """NPF, Figure 4: the results of one client and one ring."""
+    p = Inputs().coldring
+    costs = {"fault": p.cost("fault"), **more}
+    return program.want("cold", {
+        **p.costs(service="service", accesses="operations", delay="delay",
+                  rto_first="rto_first", rto_again="rto_again",
+                  rto_least="rto_least", rto_server="rto_server",
+                  syn_wait="syn_wait"),
+        **costs, "ring": ring, "connections": connections,
+        "sequential": sequential, "stamps": stamps})
+
+
+def cold_table(program):
+    """Rows: the paper's, and each client's seconds until it is done."""
+    runs = [((str(clients), text, "yes" if stamps else "no"),
+             [cold(program, ring, clients, way, stamps)
+              for ring in COLD_RINGS])
+            for stamps in (0, 1) for text, way in COLD_WAYS
+            for clients in COLD_CLIENTS]
+    program.run()
+    return [("Connections", "Made", "Time stamps",
+             *(f"Ring of {ring}, s" for ring in COLD_RINGS)),
+            ("the paper's", "–", "–", *COLD_PAPER)] + [
+        (*names, *(f"{get('time') / PS['s']:.1f}" if get("time") else "no end"
+                   for get in results)) for names, results in runs]
 
 
 # text, how its value is made, when it holds
@@ -1023,6 +1063,9 @@ def report(points, program, options):
         print(f"explained: {of}: {cost}")
     print("\ntranslation in U-Net/MM's ports, by Table 1:")
     for row in columns(ports_table()):
+        print("  " + row)
+    print("\nthe cold ring, dropping (NPF, Figure 4b):")
+    for row in columns(cold_table(program)):
         print("  " + row)
     print("\nmechanisms, without and with each:")
     for row in columns(switches_table(program)):

@@ -28,6 +28,7 @@ static const Experiment experiments[] = {
     { "store", paper_store },
     { "touch", paper_touch },
     { "ktlb", paper_ktlb },
+    { "cold", paper_cold },
 };
 
 static const struct {

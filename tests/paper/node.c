@@ -251,7 +251,7 @@ static void host_served(Run *r, Node *n, void *arg)
     n->d.hold_back = false;
     fake_paged_in(&n->d);
     n->d.hold_back = true;
-    make_room(n, 0);            /* what the answers led to was served, too */
+    make_room(n, 0);            /* fake_paged_in() has served later misses */
     n->entries_most = MAX(n->entries_most, n->h.core.tlb.used);
     node_leave(n);
 }

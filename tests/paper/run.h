@@ -63,7 +63,8 @@ typedef int64_t Ps;
     X(ring) X(backup_bits) X(pages) X(source) X(tlb_sets) X(single) \
     X(blocks) X(cached) X(disk_byte) X(memory_byte) X(accesses) X(drop_time) \
     X(sessions) X(depth) X(interval) X(processes) X(shared) \
-    X(descriptors)
+    X(descriptors) X(connections) X(sequential) X(stamps) X(rto_first) \
+    X(rto_least) X(rto_again) X(rto_server) X(syn_wait)
 
 typedef struct Costs {
     UnetmmCosts card;           /* the card's steps */
@@ -172,5 +173,6 @@ void paper_drop(Run *r);
 void paper_store(Run *r);
 void paper_touch(Run *r);
 void paper_ktlb(Run *r);
+void paper_cold(Run *r);
 
 #endif /* PAPER_RUN_H */

@@ -23,8 +23,13 @@ PINNED = (("N10i", "2^-12"), ("N10m", "2^-11"), ("N10d", "2^-18"),
           ("R6", "1498"), ("T1a", "send miss, one evicted"))
 
 
+def line(name, x, key, result):
+    """One of golden.tsv: a run's arguments, events and their hash."""
+    return f"{name}\t{x}\t{key[0]}\t{result['events']}\t{result['trace']}\n"
+
+
 def traces(path):
-    """Lines of golden.tsv: a run's arguments, events and their hash."""
+    """Lines of golden.tsv."""
     program = paper.Program(path)
     lines = []
     for name, x in PINNED:
@@ -33,9 +38,12 @@ def traces(path):
         program.run()
         for key in program.known:
             if key not in before:
-                result = program.known[key]
-                lines.append(f"{name}\t{x}\t{key[0]}\t{result['events']}\t"
-                             f"{result['trace']}\n")
+                lines.append(line(name, x, key, program.known[key]))
+    before = set(program.known)
+    paper.cold(program, 64, 16)
+    program.run()
+    lines += [line("N4b", "64", key, program.known[key])
+              for key in program.known if key not in before]
     return "".join(lines)
 
 
@@ -57,7 +65,7 @@ def formula_refused(text):
 
 
 def switches(rows):
-    """What the papers' mechanisms do."""
+    """Checks of the papers' mechanisms."""
     values = [(without, with_it) for _, _, without, with_it in rows]
     (fault, second, rate, backed, record, busy, head, pins, limited, shared,
      misses) = values
@@ -70,7 +78,7 @@ def switches(rows):
         backed[0] == 1 and backed[1] > 10 and rate[1] <= rate[0])
     yield "one record saves a handshake for each of two misses", (
         abs(record[0] - record[1] - 2 * paper.Inputs().pca200["report"]) < 1)
-    yield "a card that waits busily delays what arrives", (
+    yield "a card that waits busily delays arriving messages", (
         busy[0] < busy[1] < busy[0] + 21)
     yield "a thread at the head of the run queue waits for no slice", (
         head[0] > head[1] + paper.Inputs().pca200["slice"])
@@ -79,6 +87,23 @@ def switches(rows):
         limited[1] > limited[0])
     yield "one TLB for the card bounds the pins of all processes", (
         shared[0] == 2048 and shared[1] <= 1040 and misses[1] > misses[0])
+
+
+def cold_ring(program):
+    """Checks of TCP's timers at a cold ring."""
+    warm = paper.cold(program, 64, 16, fault=0)
+    small, large = (paper.cold(program, ring, 1) for ring in (16, 64))
+    many = paper.cold(program, 64, 16)
+    karn = paper.cold(program, 64, 1, stamps=0)
+    program.run()
+    yield "a warm ring loses nothing and takes the server's time", (
+        warm("lost") == 0 and 43 < warm("time") / paper.PS["ms"] < 60)
+    yield "each slot of a cold ring loses a packet and waits for a timer", (
+        small("lost") == 17 and large("lost") == 65 and
+        large("time") - small("time") == 48 * 200 * paper.PS["ms"])
+    yield "sixteen connections, one after another, are silent for 55 to 60 s", (
+        55 < many("first") / paper.PS["s"] < 60)
+    yield "a client whose timer only grows gives up", karn("time") == 0
 
 
 def checks(path):
@@ -120,6 +145,7 @@ def checks(path):
         refused(path, "run rnr\nbytes -1\n") and
         refused(path, "run rnr\nbytes\n") and
         refused(path, "run rubbish\n"))
+    yield from cold_ring(program)
     yield from switches(paper.switches(program, paper.Inputs()))
     yield "formulas only count", (
         formula_refused("__import__('os')") and formula_refused("a.b") and
