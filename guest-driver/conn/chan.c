@@ -92,6 +92,23 @@ static struct unetmm_chan *unetmm_chan_find(struct unetmm_ctl *ctl,
 	return NULL;
 }
 
+/* Those of our card. */
+u8 unetmm_features(const struct unetmm_dev *dev)
+{
+	return (dev->hw.caps & UNETMM_CAP_KEYED ? UNETMM_FEATURE_KEYED : 0) |
+	       (dev->hw.caps & UNETMM_CAP_IMMEDIATE ? UNETMM_FEATURE_IMM : 0) |
+	       (dev->hw.caps & UNETMM_CAP_ACK_ALONG ? UNETMM_FEATURE_ACK : 0);
+}
+
+static u8 unetmm_chan_flags(const struct unetmm_chan *chan)
+{
+	return (chan->how.tell ? UNETMM_CHANNEL_F_TELL : 0) |
+	       (chan->how.rewind ? UNETMM_CHANNEL_F_REWIND : 0) |
+	       (chan->features & UNETMM_FEATURE_KEYED ? UNETMM_CHANNEL_F_KEYED : 0) |
+	       (chan->features & UNETMM_FEATURE_IMM ? UNETMM_CHANNEL_F_IMM : 0) |
+	       (chan->features & UNETMM_FEATURE_ACK ? UNETMM_CHANNEL_F_ACK : 0);
+}
+
 /* Tells the card the peer's address; from then on frames pass. */
 static int unetmm_chan_open(struct unetmm_chan *chan, u16 peer_ep,
 			    u16 peer_channel, u32 mtu)
@@ -108,9 +125,7 @@ static int unetmm_chan_open(struct unetmm_chan *chan, u16 peer_ep,
 			.retries = chan->how.retries,
 			.mtu = cpu_to_le32(mtu),
 			.not_ready_retries = chan->how.not_ready_retries,
-			.flags = (chan->how.tell ? UNETMM_CHANNEL_F_TELL : 0) |
-				 (chan->how.rewind ? UNETMM_CHANNEL_F_REWIND :
-				  0),
+			.flags = unetmm_chan_flags(chan),
 			.not_ready_us = cpu_to_le32(chan->how.not_ready_us),
 			.timeout_us = cpu_to_le32(chan->how.timeout_us),
 			.send_psn = cpu_to_le32(chan->send_psn),
@@ -306,6 +321,7 @@ static void unetmm_answer_connect(struct unetmm_dev *dev, const u8 *mac,
 		ack.mtu = cpu_to_le32(chan->mtu);
 		ack.psn = cpu_to_le32(chan->send_psn);
 		ack.request = cpu_to_le32(chan->recv_credits);
+		ack.rights = chan->features;
 	} else if (!__ratelimit(&dev->ctl->refusals)) {
 		return;
 	}
@@ -394,6 +410,9 @@ static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
 	chan->nonce = le64_to_cpu(msg->nonce);
 	chan->recv_psn = le32_to_cpu(msg->psn);
 	chan->send_credits = le32_to_cpu(msg->request);
+	/* Features that we do not know are of no use to us. */
+	if (how.type == UNETMM_CHANNEL_RELIABLE)
+		chan->features = msg->status & unetmm_features(ep->dev);
 	ret = unetmm_chan_open(chan, le16_to_cpu(msg->src_ep),
 			       le16_to_cpu(msg->src_channel), mtu);
 	if (ret) {
@@ -408,13 +427,15 @@ static struct unetmm_chan *unetmm_accept_new(struct unetmm_ep *ep,
 	return chan;
 }
 
-/* The members that a question and its answer share; the others are not checked here. */
-static bool unetmm_connect_sane(const struct unetmm_control *msg)
+/*
+ * The members that a question and its answer share; the others are not checked here.
+ * `features` is where the message has them.
+ */
+static bool unetmm_connect_sane(const struct unetmm_control *msg, u8 features)
 {
-	return !msg->rights &&
-	       le32_to_cpu(msg->request) <= UNETMM_MOST_CREDITS &&
+	return le32_to_cpu(msg->request) <= UNETMM_MOST_CREDITS &&
 	       (msg->channel_type == UNETMM_CHANNEL_RELIABLE ||
-		(!msg->psn && !msg->request));
+		(!msg->psn && !msg->request && !features));
 }
 
 static void unetmm_got_connect(struct unetmm_dev *dev, const u8 *mac,
@@ -425,8 +446,8 @@ static void unetmm_got_connect(struct unetmm_dev *dev, const u8 *mac,
 	struct unetmm_chan *chan;
 	struct unetmm_ep *ep;
 
-	if (mtu < UNETMM_MIN_MTU || !msg->service ||
-	    !unetmm_connect_sane(msg)) {
+	if (mtu < UNETMM_MIN_MTU || !msg->service || msg->rights ||
+	    !unetmm_connect_sane(msg, msg->status)) {
 		unetmm_count(dev, control_bad);
 		return;
 	}
@@ -532,12 +553,15 @@ static void unetmm_got_connect_ack(struct unetmm_dev *dev, const u8 *mac,
 		return;
 	chan->answered = true;
 	if (mtu < UNETMM_MIN_MTU || mtu > dev->hw.user_mtu ||
-	    msg->channel_type != chan->how.type || !unetmm_connect_sane(msg)) {
+	    msg->channel_type != chan->how.type ||
+	    msg->rights & ~unetmm_features(dev) ||
+	    !unetmm_connect_sane(msg, msg->rights)) {
 		unetmm_count(dev, control_bad);
 		return;
 	}
 	chan->recv_psn = le32_to_cpu(msg->psn);
 	chan->send_credits = le32_to_cpu(msg->request);
+	chan->features = msg->rights;
 	ret = unetmm_chan_open(chan, le16_to_cpu(msg->src_ep),
 			       le16_to_cpu(msg->src_channel), mtu);
 	if (ret) {

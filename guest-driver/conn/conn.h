@@ -43,6 +43,7 @@ struct unetmm_chan {
 	u32 recv_psn;
 	u32 send_credits;		/* slots that the peer has for us; 0: no limit */
 	u32 recv_credits;		/* slots of the system buffer, reserved */
+	u8 features;			/* UNETMM_FEATURE_*: of both cards */
 	int error;			/* FAILED: why */
 };
 
@@ -95,6 +96,7 @@ struct unetmm_ctl {
 	u32 seed;			/* of the hashes of `chans` and of the limits */
 	struct list_head imports;	/* threads that wait for one */
 	unsigned long *region_map;	/* numbers in use */
+	u32 region_next;		/* where to look for a free one */
 	wait_queue_head_t probe_wait;
 	struct ratelimit_state refusals;
 	struct unetmm_rates probes_sent;	/* by IOC_PROBE, of a user */
@@ -109,6 +111,7 @@ bool unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
 		     const struct unetmm_control *msg);
 
 /* conn/chan.c */
+u8 unetmm_features(const struct unetmm_dev *dev);
 void unetmm_chan_put(struct unetmm_chan *chan);
 struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
 				    const struct unetmm_chan_how *how);

@@ -288,6 +288,8 @@ static void unetmm_ask(struct unetmm_chan *chan, u64 service)
 	dev = ep->dev;
 	msg.src_ep = cpu_to_le16(ep->id);
 	msg.mtu = cpu_to_le32(dev->hw.user_mtu);
+	if (chan->how.type == UNETMM_CHANNEL_RELIABLE)
+		msg.status = unetmm_features(dev);
 	unetmm_kep_send(dev, chan->mac, &msg);
 }
 

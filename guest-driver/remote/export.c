@@ -138,6 +138,22 @@ static bool unetmm_exported_collides(struct unetmm_file *file,
 	       unetmm_parts_collide(file, new->addr, new->last);
 }
 
+/*
+ * A number without a region.  One that has become free is taken last: the card
+ * knows the last key that it had, by which peers' operations may be on their way.
+ */
+static u32 unetmm_region_number(struct unetmm_dev *dev)
+{
+	struct unetmm_ctl *ctl = dev->ctl;
+	u32 number;
+
+	number = find_next_zero_bit(ctl->region_map, dev->hw.regions,
+				    ctl->region_next);
+	if (number >= dev->hw.regions)
+		number = find_first_zero_bit(ctl->region_map, dev->hw.regions);
+	return number;
+}
+
 static int unetmm_exported_add(struct unetmm_file *file,
 			       struct unetmm_exported *new,
 			       const struct unetmm_export *a)
@@ -151,7 +167,7 @@ static int unetmm_exported_add(struct unetmm_file *file,
 		return -EEXIST;
 	if (file->nexports >= UNETMM_FILE_EXPORTS)
 		return -ENOSPC;
-	new->region = find_first_zero_bit(ctl->region_map, dev->hw.regions);
+	new->region = unetmm_region_number(dev);
 	if (new->region >= dev->hw.regions)
 		return -ENOSPC;
 	/* A key that was given away before must not fit. */
@@ -167,6 +183,7 @@ static int unetmm_exported_add(struct unetmm_file *file,
 		return ret;
 	}
 	__set_bit(new->region, ctl->region_map);
+	ctl->region_next = new->region + 1;
 	list_add(&new->node, &file->exports);
 	file->nexports++;
 	unetmm_count(dev, exports);

@@ -372,6 +372,7 @@ const char *unetmm_status_str(unsigned status)
         [UNETMM_ST_REMOTE_COUNTER] =
             "the peer's export has no such event counter",
         [UNETMM_ST_BAD_KEYS] = "the peer used wrong keys too often",
+        [UNETMM_ST_PEER_LACKS] = "the peer's card does not know this operation",
     };
 
     return status < UNETMM_NUM_ST ? sentences[status] : "unknown status";
@@ -407,6 +408,7 @@ int unetmm_status_errno(unsigned status)
         [UNETMM_ST_OVERRUN] = EOVERFLOW,
         [UNETMM_ST_REMOTE_COUNTER] = ENXIO,
         [UNETMM_ST_BAD_KEYS] = EKEYREJECTED,
+        [UNETMM_ST_PEER_LACKS] = EOPNOTSUPP,
     };
 
     return status < UNETMM_NUM_ST ? -errors[status] : -EIO;

@@ -53,6 +53,7 @@ static const struct name caps[] = {
     { UNETMM_CAP_ETHERNET, "ethernet" },
     { UNETMM_CAP_BACKUP, "backup-ring" },
     { UNETMM_CAP_IMMEDIATE, "immediate" },
+    { UNETMM_CAP_ACK_ALONG, "ack-along" },
     { 0, NULL }
 };
 

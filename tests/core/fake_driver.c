@@ -961,6 +961,7 @@ uint8_t fake_channel_rel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
     };
 
     cmd.channel.type = UNETMM_CHANNEL_RELIABLE;
+    cmd.channel.flags ^= UNETMM_CHANNEL_F_KEYED | UNETMM_CHANNEL_F_IMM;
     cmd.channel.channel = channel;
     cmd.channel.peer_ep = peer_ep;
     cmd.channel.peer_channel = peer_channel;

@@ -189,7 +189,10 @@ void fake_ep_open(FakeEp *ep, FakeDriver *d, uint16_t id, FakeSpace *s);
 uint8_t fake_ep_destroy(FakeEp *ep);
 uint8_t fake_channel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
                      uint16_t peer_ep, uint16_t peer_channel, uint32_t mtu);
-/* One of type RELIABLE; zeros in `how` mean the card's defaults. */
+/*
+ * One of type RELIABLE; zeros in `how` mean the card's defaults.  Its flags
+ * CHANNEL_F_KEYED and _IMM say that the peer's card lacks these.
+ */
 uint8_t fake_channel_rel(FakeEp *ep, uint16_t channel, const uint8_t *mac,
                          uint16_t peer_ep, uint16_t peer_channel,
                          const struct unetmm_cmd_channel *how);

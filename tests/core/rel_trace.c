@@ -26,7 +26,7 @@ static void run(void **state)
     static PairTune *const tunes[] = { cramped, slow };
     const struct unetmm_cmd_channel how = {
         .mtu = 2000, .send_psn = 0xffffffc0, .recv_psn = 0x7fffffd0,
-        .retries = 100,
+        .retries = 100, .flags = UNETMM_CHANNEL_F_ACK,
     };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(tunes); i++) {

@@ -40,7 +40,7 @@ static void open_reliable(FuzzCard *c)
 {
     const struct unetmm_cmd_channel how = {
         .mtu = FUZZ_REL_MTU, .send_psn = FUZZ_REL_PSN,
-        .recv_psn = FUZZ_REL_PSN,
+        .recv_psn = FUZZ_REL_PSN, .flags = UNETMM_CHANNEL_F_ACK,
     };
 
     for (unsigned i = 0; i < FUZZ_EPS; i++) {
@@ -157,6 +157,10 @@ static void give_reliable(FuzzCard *c, FuzzIn *in, FakeEp *ep)
         if (how & 128) {
             h->flags |= cpu_to_le32(UNETMM_WIRE_F_IMM);
             h->imm = cpu_to_le32(total);
+        }
+        if (how & 128 && total & 1) {
+            h->flags |= cpu_to_le32(UNETMM_WIRE_F_ACK);
+            h->handle = cpu_to_le32(FUZZ_REL_PSN + (total >> 1 & 15));
         }
     }
     if (how & 64) {

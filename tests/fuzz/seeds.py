@@ -340,6 +340,10 @@ def frames():
         b"".join(keyed(0, 0, psn, b"\x0c\x00", u16(64))
                  for psn in (*range(7), 0, 7)) + serve +
         one_sided(0, 2, b"\x04" + u16(900)) + keyed(0, 0, 8, b"\x00\x00", u16(9)))
+    yield "ack-along", "roomy", (
+        rel_send(0, 0, 30) + serve + packet(0, 0, b"", 0, 33, flags=128) +
+        rel_send(0, 0, 20) + packet(0, 1, b"", 0, 35, flags=128) +
+        packet(0, 2, b"", 0, 3, flags=128) + frame_world(time(60000)) + serve)
     yield "immediate", "cramped", (
         packet(0, 0, b"", 0, 300, flags=128) + serve +
         packet(0, 1, b"", 0, 20, flags=128) +

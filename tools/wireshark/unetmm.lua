@@ -29,10 +29,11 @@ local C = {
     WIRE_F_ASK = 0x00000004,
     WIRE_F_NOTIFY = 0x00000008,
     WIRE_F_COUNT = 0x00000010,
+    WIRE_F_ACK = 0x00000080,
     WIRE_F_IMM = 0x00000100,
     WIRE_F_CREDIT = 0x00000020,
     WIRE_F_KEYED = 0x00000040,
-    WIRE_F_ALL = 0x0000017f,
+    WIRE_F_ALL = 0x000001ff,
     CTL_PROBE = 1,
     CTL_PROBE_ACK = 2,
     CTL_CONNECT = 3,
@@ -84,23 +85,28 @@ local OPCODES = { [C.WIRE_DATAGRAM] = "datagram", [C.WIRE_CONTROL] = "control",
                   [C.WIRE_ATOMIC] = "atomic request",
                   [C.WIRE_ANSWER] = "answer", [C.WIRE_VOID] = "void" }
 -- Members that must be zero, by opcode.
-local ZERO = { [C.WIRE_SEND] = { "handle" },
+local ZERO = { [C.WIRE_SEND] = {},
                [C.WIRE_ACK] = { "len" },
                [C.WIRE_WRITE] = {}, [C.WIRE_READ] = { "len" },
                [C.WIRE_ATOMIC] = {},
-               [C.WIRE_ANSWER] = { "offset", "remote", "handle", "imm" },
-               [C.WIRE_VOID] = { "offset", "remote", "handle", "imm", "len" } }
+               [C.WIRE_ANSWER] = { "offset", "remote", "imm" },
+               [C.WIRE_VOID] = { "offset", "remote", "imm", "len" } }
 local ZERO_ELSE = { "psn", "offset", "remote", "handle", "imm" }
 -- The flags that there may be, beside the checksum.
 local ASK = C.WIRE_F_ASK
-local FLAGS = { [C.WIRE_SEND] = C.WIRE_F_LAST + ASK + C.WIRE_F_IMM,
+local FLAGS = { [C.WIRE_SEND] = C.WIRE_F_LAST + ASK + C.WIRE_F_IMM +
+                                C.WIRE_F_ACK,
                 [C.WIRE_ACK] = ASK + C.WIRE_F_CREDIT,
                 [C.WIRE_WRITE] = C.WIRE_F_LAST + ASK + C.WIRE_F_NOTIFY +
                                  C.WIRE_F_COUNT + C.WIRE_F_IMM +
                                  C.WIRE_F_KEYED,
                 [C.WIRE_READ] = ASK + C.WIRE_F_KEYED,
                 [C.WIRE_ATOMIC] = ASK + C.WIRE_F_KEYED,
-                [C.WIRE_VOID] = ASK }
+                [C.WIRE_ANSWER] = C.WIRE_F_ACK,
+                [C.WIRE_VOID] = ASK + C.WIRE_F_ACK }
+-- Of these `handle` belongs to a flag.
+local HANDLE = { [C.WIRE_ACK] = C.WIRE_F_CREDIT, [C.WIRE_SEND] = C.WIRE_F_ACK,
+                 [C.WIRE_ANSWER] = C.WIRE_F_ACK, [C.WIRE_VOID] = C.WIRE_F_ACK }
 local TYPES = {
     [C.CTL_PROBE] = "PROBE", [C.CTL_PROBE_ACK] = "PROBE_ACK",
     [C.CTL_CONNECT] = "CONNECT", [C.CTL_CONNECT_ACK] = "CONNECT_ACK",
@@ -159,10 +165,13 @@ local is_last = ProtoField.bool("unetmm.flags.last", "Message ends here",
                                 32, nil, C.WIRE_F_LAST)
 local asks = ProtoField.bool("unetmm.flags.ask", "Acknowledgement wanted",
                              32, nil, C.WIRE_F_ASK)
+local has_ack = ProtoField.bool("unetmm.flags.ack",
+                                "handle is an acknowledgement", 32, nil,
+                                C.WIRE_F_ACK)
 local payload = ProtoField.bytes("unetmm.payload", "Payload")
 local padding = ProtoField.bytes("unetmm.padding", "Padding")
 
-unetmm.fields = { has_crc, is_last, asks, payload, padding }
+unetmm.fields = { has_crc, is_last, asks, has_ack, payload, padding }
 for _, list in ipairs({ f, g }) do
     for _, field in pairs(list) do table.insert(unetmm.fields, field) end
 end
@@ -254,9 +263,9 @@ local function complaint(tvb, len)
             return name .. " must be zero"
         end
     end
-    if opcode == C.WIRE_ACK and band(flags, C.WIRE_F_CREDIT) == 0 and
+    if HANDLE[opcode] and band(flags, HANDLE[opcode]) == 0 and
        at(tvb, FRAME.handle, ETHERNET):le_uint64() ~= UInt64(0) then
-        return "a limit of credit without its flag"
+        return "a handle without its flag"
     end
     return nil
 end
@@ -313,7 +322,7 @@ function unetmm.dissector(tvb, pinfo, root)
         return
     end
     local items = add_all(tree, tvb, f, FRAME, ETHERNET)
-    for _, flag in ipairs({ has_crc, is_last, asks }) do
+    for _, flag in ipairs({ has_crc, is_last, asks, has_ack }) do
         items.flags:add_le(flag, at(tvb, FRAME.flags, ETHERNET))
     end
     local len = at(tvb, FRAME.len, ETHERNET):le_uint()

@@ -480,6 +480,41 @@ static void test_ended(void **state)
     TELL(NULL, ended, beyond_spaces, "a cleared region was of no space");
 }
 
+/* The answer to a question waits for a packet. */
+static void asked(Fix *f)
+{
+    const struct unetmm_cmd_channel how = {
+        .mtu = PEER_MTU, .send_psn = PEER_MY, .recv_psn = PEER_YOURS,
+        .flags = UNETMM_CHANNEL_F_ACK,
+    };
+    const struct unetmm_frame h = {
+        .opcode = UNETMM_WIRE_VOID, .psn = PEER_YOURS,
+        .flags = UNETMM_WIRE_F_ASK,
+    };
+
+    peer_open(f);
+    fake_channel_rel(&f->a, PEER_CH, fake_peer_mac, PEER_EP, PEER_CH, &how);
+    f->h.core.eps[1].rels->rx.along = UNETMM_REL_ALONG_LIKELY;
+    peer_give(f, h, NULL, 0);
+    assert_int_equal(f->h.core.eps[1].rels->rx.question, UNETMM_REL_WAITS);
+}
+
+#define IN_VAIN "was asked for an acknowledgement in vain"
+
+LIE(too_likely, rel->rx.along = UNETMM_REL_ALONG_LIKELY + 1)
+LIE(no_question, rel->rx.question = UNETMM_REL_WAITS + 1)
+LIE(nobody_takes, c->eps[1].channels[PEER_CH].peer_takes = 0)
+LIE(waits_too_long, rel->rx.question_ns += 1000)
+
+static void test_asked(void **state)
+{
+    TELL(NULL, asked, the_truth, NULL);
+    TELL(NULL, asked, too_likely, "along is 17, which is out of range");
+    TELL(NULL, asked, no_question, "question is 3, which is out of range");
+    TELL(NULL, asked, nobody_takes, IN_VAIN);
+    TELL(NULL, asked, waits_too_long, "question_ns is too far ahead");
+}
+
 /* A part of the region has begun to move. */
 static void moved_part(Fix *f)
 {
@@ -759,6 +794,7 @@ static void test_layout(void **state)
     note_scene(found, slow, landing_stopped);
     note_scene(found, NULL, redirected);
     note_scene(found, NULL, ended);
+    note_scene(found, NULL, asked);
     note_scene(found, NULL, moved_part);
     lines = (const char **)g_hash_table_get_keys_as_array(found, &n);
     qsort(lines, n, sizeof(*lines), by_name);
@@ -791,6 +827,7 @@ int main(void)
         cmocka_unit_test(test_landing),
         cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_ended),
+        cmocka_unit_test(test_asked),
         cmocka_unit_test(test_moved),
         cmocka_unit_test(test_times),
         fix_test(test_no_pause),

@@ -67,6 +67,30 @@ static void test_descriptors(void **state)
         UNETMM_ST_BAD_DESC);
 }
 
+/* A card that does not know a packet would drop it, again and again. */
+static void test_peer_lacks(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_cmd_channel how = {
+        .mtu = PEER_MTU, .send_psn = PEER_MY, .recv_psn = PEER_YOURS,
+        .flags = UNETMM_CHANNEL_F_KEYED,
+    };
+
+    peer_open(f);
+    fake_channel_rel(&f->a, PEER_CH, fake_peer_mac, PEER_EP, PEER_CH, &how);
+    BAD((void)s, UNETMM_ST_PEER_LACKS);
+    BAD((s.opcode = UNETMM_OP_READ), UNETMM_ST_PEER_LACKS);
+    BAD((s.imm = 1), UNETMM_ST_BAD_DESC);
+    how.flags = UNETMM_CHANNEL_F_IMM;
+    fake_channel_rel(&f->a, PEER_CH, fake_peer_mac, PEER_EP, PEER_CH, &how);
+    BAD((s.flags |= UNETMM_SQE_F_IMM, s.imm = 1), UNETMM_ST_PEER_LACKS);
+    BAD((s.opcode = UNETMM_OP_SEND, s.flags = UNETMM_SQE_F_IMM, s.region = 0,
+         s.handle = 0, s.remote = 0), UNETMM_ST_PEER_LACKS);
+    /* It has all others. */
+    peer_post(f, by_key(UNETMM_OP_WRITE, 100, AT));
+    peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY);
+}
+
 /* Number, key and address are in each packet; no import is needed. */
 static void test_packets(void **state)
 {
@@ -410,6 +434,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         fix_test(test_descriptors),
+        fix_test(test_peer_lacks),
         fix_test(test_packets),
         fix_test(test_placed),
         fix_test(test_early),

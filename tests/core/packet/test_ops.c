@@ -523,6 +523,7 @@ static void each_wire_with(PairTune *tune, uint8_t source, uint32_t mtu,
         .mtu = mtu, .send_psn = 0xffffffe0, .recv_psn = 0x7fffffe0,
         .retries = 100, .recv_credits = credits,
     };
+    uint64_t along = 0;
 
     redirected = followed = 0;
     for (unsigned i = 0; i < G_N_ELEMENTS(bad_wires); i++) {
@@ -530,6 +531,8 @@ static void each_wire_with(PairTune *tune, uint8_t source, uint32_t mtu,
         uint64_t random;
 
         print_message("# %s\n", bad_wires[i].name);
+        /* With and without acknowledgements that go along with packets. */
+        how.flags = i & 1 ? UNETMM_CHANNEL_F_ACK : 0;
         pair_init(p, tune, source, fake_seed() ^ i ^ n, &how);
         random = p->wire.random;
         p->wire = bad_wires[i].wire;
@@ -544,8 +547,10 @@ static void each_wire_with(PairTune *tune, uint8_t source, uint32_t mtu,
         assert_int_equal(source == UNETMM_SOURCE_ODP,
                          pair_count(p, UNETMM_C_odp_misses) > 0);
         expect_redirected(p, credits);
+        along += pair_count(p, UNETMM_C_rel_acks_along);
         pair_free(p);
     }
+    assert_int_equal(!credits, along > 0);
     assert_int_equal(!!credits, redirected > 0);
     assert_int_equal(credits > 1, followed > 0);
     print_message("# %" PRIu64 " packets redirected, %" PRIu64 " of them "

@@ -89,6 +89,7 @@ static void test_small_packets(void **state)
     struct unetmm_cmd_channel how = plain;
 
     how.mtu = 256;
+    how.flags = UNETMM_CHANNEL_F_ACK;
     each_wire(NULL, UNETMM_SOURCE_PINNED, &how, 12);
 }
 
@@ -100,6 +101,7 @@ static void test_wrap(void **state)
     how.mtu = 500;
     how.send_psn = 0xffffffe0;
     how.recv_psn = 0x7fffffe0;
+    how.flags = UNETMM_CHANNEL_F_ACK;
     each_wire(NULL, UNETMM_SOURCE_PINNED, &how, 16);
 }
 

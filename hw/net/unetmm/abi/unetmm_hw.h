@@ -160,6 +160,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_CAP_BACKUP       0x00000200u /* policy backup, its ring */
 #define UNETMM_CAP_KEYED        0x00000400u /* operations by key */
 #define UNETMM_CAP_IMMEDIATE    0x00000800u /* SQE_F_IMM, EP_F_NO_INLINE */
+#define UNETMM_CAP_ACK_ALONG    0x00001000u /* CHANNEL_F_ACK */
 
 #define UNETMM_STATUS_LINK      0x00000001u
 #define UNETMM_STATUS_ENABLED   0x00000002u
@@ -458,7 +459,8 @@ struct unetmm_cqe {
 #define UNETMM_ST_OVERRUN       23      /* stores came faster than they went */
 #define UNETMM_ST_REMOTE_COUNTER 24     /* no such event counter for us */
 #define UNETMM_ST_BAD_KEYS      25      /* reliable: the peer guessed at keys */
-#define UNETMM_NUM_ST           26
+#define UNETMM_ST_PEER_LACKS    26      /* reliable: its card is too old */
+#define UNETMM_NUM_ST           27
 
 /* ---- Commands ----------------------------------------------------------- */
 
@@ -555,7 +557,16 @@ struct unetmm_cmd_channel {
  * is not told that the page is there: RNR NACKs as in NPF's paper.
  */
 #define UNETMM_CHANNEL_F_PLAIN_RNR 0x04
-#define UNETMM_CHANNEL_F_ALL    0x07
+/*
+ * SET, reliable: the peer's card takes packets by key, packets with an
+ * immediate, packets with an acknowledgement.  Descriptors that would make
+ * others are refused (PEER_LACKS); acknowledgements are frames of their own.
+ */
+#define UNETMM_CHANNEL_F_KEYED  0x08
+#define UNETMM_CHANNEL_F_IMM    0x10
+#define UNETMM_CHANNEL_F_ACK    0x20
+#define UNETMM_CHANNEL_F_PEER   0x38
+#define UNETMM_CHANNEL_F_ALL    0x3f
 
 #define UNETMM_REL_RETRIES      12
 #define UNETMM_REL_TIMEOUT_US   4000
@@ -1142,7 +1153,9 @@ struct unetmm_notify {
     X(drop_backup_report, E, "packets dropped: fault ring full") \
     X(tlb_too_small, E, "transfers ended: more pages than the TLB has room") \
     X(rel_imms,         E, "WRITEs with an immediate that took a buffer") \
-    X(rel_bad_keys,     E, "operations by key rejected: no such region and key")
+    X(rel_bad_keys,     E, "operations by key rejected: no such region, key") \
+    X(rel_acks_along,   E, "acknowledgements that went along with a packet") \
+    X(rel_acks_late,    E, "acknowledgements that waited in vain for a packet")
 
 #define UNETMM_COUNTER_ENUM_(name, scope, help) UNETMM_C_##name,
 enum unetmm_counter {

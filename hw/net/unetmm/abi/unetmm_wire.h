@@ -95,8 +95,13 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 #define UNETMM_WIRE_F_COUNT     0x00000010u /* as NOTIFY; not both */
 #define UNETMM_WIRE_F_CREDIT    0x00000020u /* ACK: handle is a limit */
 #define UNETMM_WIRE_F_KEYED     0x00000040u /* one-sided: by address */
+/*
+ * SEND, ANSWER, VOID: an acknowledgement goes along with it.  `handle` is the
+ * psn of an ACK_OK without bits; else it is 0.
+ */
+#define UNETMM_WIRE_F_ACK       0x00000080u
 #define UNETMM_WIRE_F_IMM       0x00000100u /* SEND, WRITE: with LAST; imm */
-#define UNETMM_WIRE_F_ALL       0x0000017fu
+#define UNETMM_WIRE_F_ALL       0x000001ffu
 
 #define UNETMM_ACK_OK           0
 #define UNETMM_ACK_NOT_READY    1       /* psn again after `offset` us */
@@ -137,6 +142,12 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  * packet that it will send, and in `request` how many the other may send before
  * it has heard more (credits; 0: as many as the window has).
  *
+ * A card drops packets that it does not know.  So CONNECT has in `status` the
+ * UNETMM_FEATURE_* that its sender's card takes, and CONNECT_ACK has in
+ * `rights` those that both cards take, of a reliable channel.  A driver that
+ * knows of no features ignores the first, and gets 0 as the second, which it
+ * wants there.
+ *
  * IMPORT asks, on behalf of the endpoint at one end of a reliable channel, for
  * an export of the process that has the other end.  While it is not there it is
  * asked for again.  The answer has the region's number in `mtu`, its key in
@@ -144,13 +155,13 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  */
 struct unetmm_control {
     unetmm_u8 type;             /* UNETMM_CTL_* */
-    unetmm_u8 status;           /* UNETMM_CTL_ST_*, in answers */
+    unetmm_u8 status;           /* answers: UNETMM_CTL_ST_*; CONNECT: above */
     unetmm_le16 src_ep;         /* the sender's endpoint for the channel */
     unetmm_le16 src_channel;
     unetmm_le16 dst_ep;         /* answers, CLOSE, PROBE of a channel; else 0 */
     unetmm_le16 dst_channel;
     unetmm_u8 channel_type;     /* CONNECT, _ACK: UNETMM_CHANNEL_*; else 0 */
-    unetmm_u8 rights;           /* IMPORT, _ACK: UNETMM_RIGHT_*; else 0 */
+    unetmm_u8 rights;           /* IMPORT, _ACK: UNETMM_RIGHT_*; or above */
     unetmm_le32 mtu;            /* the sender's offer; in answers, the agreed */
     unetmm_le64 service;        /* CONNECT; IMPORT: the export's number */
     unetmm_le64 nonce;          /* chosen by the requester, the channel's */
@@ -167,6 +178,10 @@ static_assert(sizeof(struct unetmm_control) == 40, "control message");
 #define UNETMM_CTL_CLOSE        5       /* the sender's half is gone */
 #define UNETMM_CTL_IMPORT       6
 #define UNETMM_CTL_IMPORT_ACK   7
+
+#define UNETMM_FEATURE_KEYED    0x01    /* packets with F_KEYED */
+#define UNETMM_FEATURE_IMM      0x02    /* packets with F_IMM */
+#define UNETMM_FEATURE_ACK      0x04    /* packets with F_ACK */
 
 #define UNETMM_CTL_ST_OK        0
 #define UNETMM_CTL_ST_NO_SERVICE 1      /* nobody listens; try again */

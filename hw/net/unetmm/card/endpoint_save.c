@@ -40,6 +40,7 @@ static void channel_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
         .type = channel->live ? unetmm_channel_type(core, channel) : 0,
         .recv_credits = channel->rel ?
                         core->tables->saved->credits(channel->rel) : 0,
+        .flags = channel->peer_takes,
     };
     bool live = channel->live;
 
@@ -55,6 +56,10 @@ static void channel_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
     unetmm_stream_u32(st, &cmd.mtu, "mtu");
     unetmm_stream_u8(st, &cmd.type, "type");
     unetmm_stream_u32(st, &cmd.recv_credits, "recv_credits");
+    unetmm_stream_u8(st, &cmd.flags, "peer_takes");
+    if (cmd.flags & ~UNETMM_CHANNEL_F_PEER) {
+        unetmm_stream_refuse(st, "a peer takes packets that are unknown");
+    }
     if (unetmm_stream_reads(st) && !st->wrong &&
         unetmm_channel_set(core, ep->id, &cmd) != UNETMM_CS_OK) {
         unetmm_stream_refuse(st, "channel %u of endpoint %u could not have "

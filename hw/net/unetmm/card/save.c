@@ -12,7 +12,7 @@
 #include "../ring/ring.h"
 #include "core.h"
 
-#define STATE_VERSION   13
+#define STATE_VERSION   14
 
 /* ---- Constants that must be equal --------------------------------------- */
 

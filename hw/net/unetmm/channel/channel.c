@@ -112,6 +112,7 @@ uint8_t unetmm_channel_set(UnetmmCore *core, uint16_t id,
         .peer_channel = cmd->peer_channel, .mtu = cmd->mtu,
         .longest = cmd->mtu,
         .tell = cmd->flags & UNETMM_CHANNEL_F_TELL,
+        .peer_takes = cmd->flags & UNETMM_CHANNEL_F_PEER,
     };
     uint8_t status;
 

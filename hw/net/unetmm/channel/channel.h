@@ -22,6 +22,7 @@ typedef struct UnetmmChannel {
     uint16_t peer_channel;
     uint32_t mtu;
     uint32_t longest;           /* message */
+    uint8_t peer_takes;         /* UNETMM_CHANNEL_F_PEER: its card's packets */
     const UnetmmChannelOps *ops;
     UnetmmRel *rel;             /* RELIABLE: its connection */
 } UnetmmChannel;

@@ -30,6 +30,11 @@ void unetmm_rel_owe_ack(UnetmmCore *core, UnetmmRel *rel)
     *word |= bit;
 }
 
+bool unetmm_rel_owes_ack(const UnetmmCore *core, const UnetmmRel *rel)
+{
+    return core->acks[rel->number / 64] & 1ull << rel->number % 64;
+}
+
 void unetmm_rel_no_ack(UnetmmCore *core, UnetmmRel *rel)
 {
     uint64_t *word = &core->acks[rel->number / 64];

@@ -19,6 +19,9 @@
 #define UNETMM_REL_ASK_EVERY    16      /* packets without a question */
 #define UNETMM_REL_OVERTAKEN    3       /* later ones arrived: it is lost */
 #define UNETMM_REL_MAX_BACKOFF  7       /* a wait doubles so often */
+#define UNETMM_REL_ALONG_NS     50000   /* an acknowledgement waits, at most */
+#define UNETMM_REL_ALONG_LIKELY 16      /* questions that packets followed */
+#define UNETMM_REL_ALONG_FIRST  14      /* ... that a new channel is given */
 
 typedef enum UnetmmRelState {
     UNETMM_REL_OPEN,
@@ -99,6 +102,13 @@ typedef enum UnetmmRelWant {
     UNETMM_REL_WANT_READ,       /* a page that it reads */
 } UnetmmRelWant;
 
+/* The last packet that asked for an acknowledgement; packet/along.c. */
+typedef enum UnetmmRelQuestion {
+    UNETMM_REL_NO_QUESTION,     /* a packet of ours has gone since */
+    UNETMM_REL_ANSWERED,
+    UNETMM_REL_WAITS,           /* the answer: for a packet of ours */
+} UnetmmRelQuestion;
+
 /* A packet before its turn of which the header is enough. */
 typedef struct UnetmmRelEarly {
     struct unetmm_frame header;
@@ -137,6 +147,9 @@ typedef struct UnetmmRelRx {
     UnetmmRelAsk asks[UNETMM_REL_WINDOW];
     uint32_t nresults;          /* of atomics, ever */
     UnetmmRelResult results[UNETMM_REL_ATOMICS];
+    UnetmmRelQuestion question;
+    int64_t question_ns;        /* a packet until then has followed it */
+    uint8_t along;              /* that followed; up to ALONG_LIKELY */
     UnetmmRelWant refused;      /* why packet nxt could not be taken */
     bool refuse;                /* the peer has to be told so */
     bool in_message;            /* its first packet has been taken */
@@ -228,6 +241,7 @@ static inline uint32_t unetmm_rel_packets(uint32_t len, uint32_t mtu)
 void unetmm_rel_header(UnetmmCore *core, const UnetmmRel *rel,
                        struct unetmm_frame *f, uint8_t opcode);
 void unetmm_rel_owe_ack(UnetmmCore *core, UnetmmRel *rel);
+bool unetmm_rel_owes_ack(const UnetmmCore *core, const UnetmmRel *rel);
 void unetmm_rel_no_ack(UnetmmCore *core, UnetmmRel *rel);
 /* Starts to wait for the answer to the packets sent. */
 void unetmm_rel_arm(UnetmmCore *core, UnetmmRel *rel);

@@ -51,6 +51,9 @@ static void ack_fill(UnetmmCore *core, UnetmmRel *rel, struct unetmm_frame *f)
         return;
     }
     unetmm_rel_no_ack(core, rel);
+    if (rx->question == UNETMM_REL_WAITS) {
+        rx->question = UNETMM_REL_ANSWERED;
+    }
     f->psn = rx->nxt;
     f->remote = ack_bits(rx);
     unetmm_rel_grant(rel, f);
@@ -95,6 +98,13 @@ static bool ack_send(UnetmmCore *core, UnetmmRel *rel)
     }
     unetmm_port_transmit(core, (uint8_t *)f, sizeof(*f));
     return true;
+}
+
+void unetmm_rel_ack_now(UnetmmCore *core, UnetmmRel *rel)
+{
+    if (rel->rx.question == UNETMM_REL_WAITS) {
+        ack_send(core, rel);
+    }
 }
 
 static bool ack_owed(const UnetmmCore *core, uint32_t slot)

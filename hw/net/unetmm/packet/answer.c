@@ -137,6 +137,7 @@ static void answer_transmit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
     unetmm_rel_header(core, rel, f, UNETMM_WIRE_ANSWER);
     f->len = t->desc.len;
     f->psn = t->psn;
+    unetmm_rel_go_along(core, ep, rel, f);
     unetmm_count(core, ep, UNETMM_C_rel_answers_sent, 1);
     trace_unetmm_rel_answer_sent(ep->id, rel->channel, t->psn, t->desc.len);
     unetmm_send_finish(t, UNETMM_ST_OK);

@@ -74,6 +74,7 @@ static void rel_leave(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     rel->rx.refuse = false;
     rel->rx.owed = rel->rx.wrong = 0;
     rel->rx.why = rel->rx.late_why = 0;
+    rel->rx.question = UNETMM_REL_NO_QUESTION;
     unetmm_engine_queue(core, ep);
 }
 
@@ -100,6 +101,7 @@ void unetmm_rel_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 
 void unetmm_rel_close(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
 {
+    unetmm_rel_ack_now(core, rel);
     rel->state = UNETMM_REL_CLOSED;
     rel_end_sends(rel, NULL, UNETMM_ST_BAD_CHANNEL, UNETMM_ST_BAD_CHANNEL);
     unetmm_window_forget(core, ep, &rel->stores);

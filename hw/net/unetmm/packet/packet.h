@@ -48,6 +48,16 @@ void unetmm_rel_ack(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 void unetmm_rel_progress(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          uint32_t cum, uint64_t bits, bool news);
 void unetmm_rel_flush_acks(UnetmmCore *core);
+void unetmm_rel_ack_now(UnetmmCore *core, UnetmmRel *rel);
+
+/* packet/along.c */
+/* A packet that was taken asks: it is answered now, or with one of ours. */
+void unetmm_rel_asked(UnetmmCore *core, UnetmmRel *rel);
+/* The packet goes out now: with the acknowledgement, if it can have it. */
+void unetmm_rel_go_along(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                         struct unetmm_frame *f);
+/* When a wait ends; INT64_MAX: never.  One that has ended is over. */
+int64_t unetmm_rel_along_due(UnetmmCore *core, UnetmmRel *rel, int64_t now);
 
 /* packet/answer.c */
 extern const UnetmmRelOp unetmm_rel_op_answer;
@@ -136,10 +146,7 @@ extern const UnetmmRelOp unetmm_rel_op_send;
 
 /* packet/read.c */
 extern const UnetmmRelOp unetmm_rel_op_read;
-/*
- * The request, which has been taken, is to be answered again, if it can be;
- * `more` bytes are said to follow it.
- */
+/* A request that has been taken is answered again; `more` bytes follow it. */
 void unetmm_rel_read_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                            uint32_t psn, const UnetmmTarget *target,
                            uint64_t more);
@@ -173,7 +180,6 @@ void unetmm_rel_landing_over(UnetmmCore *core);
 bool unetmm_rel_aside(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                       UnetmmAbsentAt at, const struct unetmm_frame *f,
                       const UnetmmPlacement *place, const uint8_t *payload);
-/* Keeps the header, until the packet's turn. */
 void unetmm_rel_keep_header(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                           const struct unetmm_frame *f,
                           const uint8_t *payload);
@@ -183,20 +189,15 @@ void unetmm_rel_ask(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                     uint32_t npages);
 /* The channel becomes the owner of its misses; or (own false) nobody is. */
 void unetmm_rel_own_misses(UnetmmCore *core, UnetmmRel *rel, bool own);
-/* Nothing is asked for any more. */
 void unetmm_rel_ask_no_more(UnetmmCore *core, UnetmmRel *rel);
 /*
- * Are all pages of a part of the space there, to be read?  If not, the driver
- * is asked for the missing pages, for packet psn; or, if the source asks ahead,
- * for all pages behind them up to byte addr + run.
+ * Are these bytes there, to be read?  If not, the driver is asked for them, for
+ * packet psn, and for all up to byte addr + run if the source asks ahead.
  */
 UnetmmXlat unetmm_rel_present(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                               uint32_t psn, uint64_t addr, uint32_t len,
                               uint32_t run);
-/*
- * Goes on where slots were waited for, and tells peers that were refused when
- * their packets can be taken now.
- */
+/* Goes on behind slots; refused peers hear when they can come again. */
 void unetmm_rel_look_again(UnetmmCore *core, UnetmmEp *ep);
 
 /* packet/save.c */

@@ -211,15 +211,16 @@ static void rel_expected(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          const struct unetmm_frame *f, const uint8_t *payload)
 {
     UnetmmRelTake take = UNETMM_REL_TAKEN;
-    bool ask = f->flags & UNETMM_WIRE_F_ASK || rel->rx.have;
 
     if (rel->rx.have & unetmm_rel_bit(f->psn)) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_again);
     } else {
         take = rel_turn(core, ep, rel, f, payload);
     }
-    if (ask && take == UNETMM_REL_TAKEN) {
+    if (take == UNETMM_REL_TAKEN && rel->rx.have) {
         unetmm_rel_owe_ack(core, rel);
+    } else if (take == UNETMM_REL_TAKEN && f->flags & UNETMM_WIRE_F_ASK) {
+        unetmm_rel_asked(core, rel);
     }
     if (take == UNETMM_REL_TAKEN) {
         rel_go_on(core, ep, rel);
@@ -312,6 +313,19 @@ static void rel_data(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
 }
 
+/* The acknowledgement that goes along with a packet. */
+static void rel_came_along(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                           const struct unetmm_frame *f)
+{
+    const struct unetmm_frame ack = {
+        .opcode = UNETMM_WIRE_ACK, .psn = f->handle,
+    };
+
+    if (f->flags & UNETMM_WIRE_F_ACK && rel->state == UNETMM_REL_OPEN) {
+        unetmm_rel_ack(core, ep, rel, &ack);
+    }
+}
+
 void unetmm_rel_receive(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
                         const struct unetmm_frame *f, const uint8_t *payload)
 {
@@ -319,6 +333,11 @@ void unetmm_rel_receive(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
 
     if (f->src_channel != channel->peer_channel) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_channel);
+        return;
+    }
+    rel_came_along(core, ep, rel, f);
+    if (ep->error) {
+        unetmm_recv_drop(core, ep, UNETMM_C_drop_stopped);
     } else if (f->opcode == UNETMM_WIRE_ACK) {
         unetmm_rel_ack(core, ep, rel, f);
     } else if (f->opcode == UNETMM_WIRE_ANSWER) {

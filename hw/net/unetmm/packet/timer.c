@@ -2,9 +2,10 @@
  * unetmm: reliable channels: times that end
  *
  * A channel has one time: that by which an answer to its packets is due, or,
- * when the peer was not ready, that at which it is asked again.  The card
- * has one moment before which none of them ends; it may be too early, and is
- * made right when it comes.
+ * when the peer was not ready, that at which it is asked again; and the time of
+ * an acknowledgement that waits (along.c).  The card has one moment before
+ * which none of them ends; it may be too early, and is made right when it
+ * comes.
  *
  * Without news the time doubles, from timeout_us up to
  * UNETMM_REL_MAX_TIMEOUT_US.  The expiry after `retries` of them ends the
@@ -70,7 +71,10 @@ void unetmm_rel_timer(UnetmmCore *core, int64_t now)
             rel_expired(core, rel);
         }
         if (rel) {
-            core->rel_due_ns = MIN(core->rel_due_ns, rel->tx.deadline_ns);
+            int64_t due = unetmm_rel_along_due(core, rel, now);
+
+            core->rel_due_ns = MIN(MIN(core->rel_due_ns, due),
+                                   rel->tx.deadline_ns);
         }
     }
 }

@@ -35,6 +35,7 @@ void unetmm_recv_drop(UnetmmCore *core, UnetmmEp *ep, enum unetmm_counter why)
 #define CREDIT  UNETMM_WIRE_F_CREDIT
 #define IMM     UNETMM_WIRE_F_IMM
 #define KEYED   UNETMM_WIRE_F_KEYED
+#define ALONG   UNETMM_WIRE_F_ACK
 
 /* Members that may be nonzero, by opcode; 0: there is no such opcode. */
 static const struct {
@@ -43,9 +44,8 @@ static const struct {
 } recv_members[] = {
     [UNETMM_WIRE_DATAGRAM] = { CRC, .len = true },
     [UNETMM_WIRE_CONTROL] = { CRC, .len = true },
-    [UNETMM_WIRE_SEND] = { CRC | LAST | ASK | IMM, .psn = true,
-                           .offset = true, .remote = true, .imm = true,
-                           .len = true },
+    [UNETMM_WIRE_SEND] = { CRC | LAST | ASK | IMM | ALONG, true, true, true,
+                           true, true, true },
     [UNETMM_WIRE_ACK] = { CRC | ASK | CREDIT, .psn = true, .offset = true,
                           .remote = true, .handle = true, .imm = true },
     [UNETMM_WIRE_WRITE] = { CRC | LAST | ASK | NOTIFY | COUNT | IMM | KEYED,
@@ -53,8 +53,9 @@ static const struct {
     [UNETMM_WIRE_READ] = { CRC | ASK | KEYED, true, true, true, true, true },
     [UNETMM_WIRE_ATOMIC] = { CRC | ASK | KEYED, true, true, true, true, true,
                              true },
-    [UNETMM_WIRE_ANSWER] = { CRC, .psn = true, .len = true },
-    [UNETMM_WIRE_VOID] = { CRC | ASK, .psn = true },
+    [UNETMM_WIRE_ANSWER] = { CRC | ALONG, .psn = true, .handle = true,
+                             .len = true },
+    [UNETMM_WIRE_VOID] = { CRC | ASK | ALONG, .psn = true, .handle = true },
 };
 
 #undef CRC
@@ -65,6 +66,7 @@ static const struct {
 #undef CREDIT
 #undef IMM
 #undef KEYED
+#undef ALONG
 
 /* The end of a message, and one of the three; or the bytes to follow. */
 static bool recv_write_ok(const struct unetmm_frame *f)
@@ -85,6 +87,12 @@ static bool recv_send_ok(const struct unetmm_frame *f)
            !f->imm;
 }
 
+/* The acknowledgement of a packet that has no region. */
+static bool recv_along_ok(const struct unetmm_frame *f)
+{
+    return !f->handle || f->flags & UNETMM_WIRE_F_ACK;
+}
+
 /* Checks beyond zero or not. */
 static bool recv_opcode_ok(const struct unetmm_frame *f)
 {
@@ -92,7 +100,7 @@ static bool recv_opcode_ok(const struct unetmm_frame *f)
     case UNETMM_WIRE_ACK:
         return !f->handle || f->flags & UNETMM_WIRE_F_CREDIT;
     case UNETMM_WIRE_SEND:
-        return recv_send_ok(f);
+        return recv_send_ok(f) && recv_along_ok(f);
     case UNETMM_WIRE_WRITE:
         return recv_write_ok(f);
     case UNETMM_WIRE_READ:
@@ -102,7 +110,9 @@ static bool recv_opcode_ok(const struct unetmm_frame *f)
         return (f->imm == UNETMM_ATOMIC_ADD && f->len == 8) ||
                (f->imm == UNETMM_ATOMIC_SWAP && f->len == 16);
     case UNETMM_WIRE_ANSWER:
-        return f->len;
+        return f->len && recv_along_ok(f);
+    case UNETMM_WIRE_VOID:
+        return recv_along_ok(f);
     default:
         return true;
     }

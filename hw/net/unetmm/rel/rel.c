@@ -86,6 +86,7 @@ static uint8_t rel_set(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
     rel->tx.una = rel->tx.cum = rel->tx.nxt = cmd->send_psn;
     rel->tx.asked = cmd->send_psn - 1;
     rel->rx.nxt = cmd->recv_psn;
+    rel->rx.along = UNETMM_REL_ALONG_FIRST;
     channel->rel = rel;
     channel->longest = UNETMM_MAX_MESSAGE;
     return UNETMM_CS_OK;
@@ -106,6 +107,7 @@ static void rel_stop(UnetmmCore *core, UnetmmEp *ep)
         rel->tx.deadline_ns = INT64_MAX;
         unetmm_rel_drop_kept(core, rel);
         unetmm_rel_no_ack(core, rel);
+        rel->rx.question = UNETMM_REL_NO_QUESTION;
         unetmm_window_forget(core, ep, &rel->stores);
         unetmm_rel_ask_no_more(core, rel);
     }

@@ -398,6 +398,41 @@ static bool rx_message_ok(const UnetmmEp *ep, const UnetmmRel *rel)
     return !rx->in_message || rx_begun_ok(ep, rel);
 }
 
+/* The last question, and when a packet of ours is late for it. */
+static void question_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
+{
+    UnetmmRelRx *rx = &rel->rx;
+    int64_t now = core->ops->now_ns(core->host);
+    bool late = rx->question == UNETMM_REL_ANSWERED && rx->question_ns < now;
+
+    rx->along = unetmm_stream_choice(st, rx->along,
+                                     UNETMM_REL_ALONG_LIKELY + 1, "along");
+    rx->question = unetmm_stream_choice(st, rx->question,
+                                        UNETMM_REL_WAITS + 1, "question");
+    if (rx->question == UNETMM_REL_NO_QUESTION) {
+        return;
+    }
+    unetmm_stream_bool(st, &late, "late");
+    unetmm_stream_time(st, &rx->question_ns, now, UNETMM_REL_ALONG_NS,
+                       "question_ns");
+    if (rel->state != UNETMM_REL_OPEN || core->eps[rel->ep].error ||
+        !(core->eps[rel->ep].channels[rel->channel].peer_takes &
+          UNETMM_CHANNEL_F_ACK) ||
+        (late && rx->question == UNETMM_REL_WAITS)) {
+        unetmm_stream_refuse(st, "channel %u of endpoint %u was asked for an "
+                             "acknowledgement in vain", rel->channel,
+                             rel->ep);
+    }
+    if (!unetmm_stream_reads(st)) {
+        return;
+    }
+    if (late) {
+        rx->question_ns = INT64_MIN;
+    } else if (rx->question == UNETMM_REL_WAITS) {
+        core->rel_due_ns = MIN(core->rel_due_ns, rx->question_ns);
+    }
+}
+
 static void rx_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
 {
     UnetmmRelRx *rx = &rel->rx;
@@ -442,6 +477,7 @@ static void rx_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
         }
     }
     unetmm_rel_save_one_sided(st, rel);
+    question_save(st, core, rel);
 }
 
 /* ---- Channels ----------------------------------------------------------- */
@@ -557,7 +593,7 @@ static void missed_save(UnetmmStream *st, UnetmmRel *rel)
 static void rel_numbers_save(UnetmmStream *st, UnetmmCore *core,
                              UnetmmRel *rel)
 {
-    bool owes = core->acks[rel->number / 64] & 1ull << rel->number % 64;
+    bool owes = unetmm_rel_owes_ack(core, rel);
 
     unetmm_stream_u8(st, &rel->retries, "retries");
     unetmm_stream_u8(st, &rel->not_ready_retries, "not_ready_retries");

@@ -185,6 +185,16 @@ static uint32_t tx_limit(const UnetmmCore *core, const UnetmmEp *ep,
     return ep->channels[d->channel].longest;
 }
 
+/* Does the peer's card know the packets that the descriptor makes? */
+static bool tx_peer_takes(const UnetmmEp *ep, const UnetmmDescriptor *d)
+{
+    uint8_t need = (d->flags & UNETMM_SQE_F_KEYED ? UNETMM_CHANNEL_F_KEYED :
+                    0) |
+                   (d->flags & UNETMM_SQE_F_IMM ? UNETMM_CHANNEL_F_IMM : 0);
+
+    return !need || !(need & ~ep->channels[d->channel].peer_takes);
+}
+
 /* The descriptor's channel, if its type takes messages over; or NULL. */
 static UnetmmChannel *tx_poster(const UnetmmEp *ep, const UnetmmDescriptor *d)
 {
@@ -250,8 +260,10 @@ static uint8_t tx_load(UnetmmCore *core, UnetmmEp *ep, UnetmmDescriptor *d,
         !tx_poster(ep, d)) {
         return UNETMM_ST_BAD_CHANNEL;
     }
-    return tx_ops[d->opcode].one_sided ? tx_one_sided(core, ep, d) :
-           UNETMM_ST_OK;
+    status = tx_ops[d->opcode].one_sided ? tx_one_sided(core, ep, d) :
+             UNETMM_ST_OK;
+    return status == UNETMM_ST_OK && !tx_peer_takes(ep, d) ?
+           UNETMM_ST_PEER_LACKS : status;
 }
 
 /* A frame for the message; inline data is gathered at once. */

@@ -1,0 +1,114 @@
+/*
+ * unetmm: reliable channels: acknowledgements that go along with packets
+ *
+ * An acknowledgement that says no more than "all before this number have been
+ * taken" needs no frame of its own if a packet of the other direction goes out:
+ * a SEND, ANSWER or VOID has the number then (F_ACK).  The peer's process is
+ * woken once, for the message and for the end of its own.
+ *
+ * So the answer to a question may wait, for UNETMM_REL_ALONG_NS at most, if
+ * such a packet is likely: the last questions were each followed by one within
+ * that time, two of them at first, UNETMM_REL_ALONG_LIKELY after a wait in
+ * vain.
+ * Messages that nothing answers are acknowledged at once.  One answer waits,
+ * never two: a second question is answered at once.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "../abi/unetmm_host.h"
+#include "packet.h"
+
+static bool along_taken(const UnetmmCore *core, const UnetmmRel *rel)
+{
+    return rel->state == UNETMM_REL_OPEN &&
+           core->eps[rel->ep].channels[rel->channel].peer_takes &
+           UNETMM_CHANNEL_F_ACK;
+}
+
+/* Would a frame of its own say no more? */
+static bool along_says_all(const UnetmmRel *rel)
+{
+    const UnetmmRelRx *rx = &rel->rx;
+
+    return !rx->have && !rx->why && !rx->late_why && !rx->refuse &&
+           rx->refused == UNETMM_REL_WANT_NOTHING && !rel->tx.probe &&
+           !rel->share.credits && !rel->share.unlanded;
+}
+
+static void along_in_vain(UnetmmRelRx *rx)
+{
+    rx->along = rx->question == UNETMM_REL_WAITS ? 0 :
+                MIN(rx->along, UNETMM_REL_ALONG_FIRST);
+}
+
+void unetmm_rel_asked(UnetmmCore *core, UnetmmRel *rel)
+{
+    UnetmmRelRx *rx = &rel->rx;
+    bool likely;
+
+    if (!along_taken(core, rel)) {
+        unetmm_rel_owe_ack(core, rel);
+        return;
+    }
+    if (rx->question != UNETMM_REL_NO_QUESTION) {
+        along_in_vain(rx);
+    }
+    likely = rx->question != UNETMM_REL_WAITS &&
+             rx->along >= UNETMM_REL_ALONG_LIKELY && along_says_all(rel);
+    rx->question_ns = core->ops->now_ns(core->host) + UNETMM_REL_ALONG_NS;
+    if (likely) {
+        rx->question = UNETMM_REL_WAITS;
+        core->rel_due_ns = MIN(core->rel_due_ns, rx->question_ns);
+    } else {
+        rx->question = UNETMM_REL_ANSWERED;
+        unetmm_rel_owe_ack(core, rel);
+    }
+}
+
+void unetmm_rel_go_along(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+                         struct unetmm_frame *f)
+{
+    UnetmmRelRx *rx = &rel->rx;
+    bool waits = rx->question == UNETMM_REL_WAITS;
+
+    if (!along_taken(core, rel)) {
+        return;
+    }
+    if (rx->question != UNETMM_REL_NO_QUESTION &&
+        core->ops->now_ns(core->host) <= rx->question_ns) {
+        rx->along = MIN(rx->along + 1, UNETMM_REL_ALONG_LIKELY);
+    } else if (rx->question != UNETMM_REL_NO_QUESTION) {
+        along_in_vain(rx);
+    }
+    rx->question = UNETMM_REL_NO_QUESTION;
+    if (!waits && !unetmm_rel_owes_ack(core, rel)) {
+        return;
+    }
+    if (!along_says_all(rel)) {
+        unetmm_rel_owe_ack(core, rel);
+        return;
+    }
+    unetmm_rel_no_ack(core, rel);
+    f->flags |= UNETMM_WIRE_F_ACK;
+    f->handle = rx->nxt;
+    unetmm_count(core, ep, UNETMM_C_rel_acks_along, 1);
+    trace_unetmm_rel_ack_sent(ep->id, rel->channel, f->handle, 0,
+                              UNETMM_ACK_OK);
+}
+
+int64_t unetmm_rel_along_due(UnetmmCore *core, UnetmmRel *rel, int64_t now)
+{
+    UnetmmRelRx *rx = &rel->rx;
+
+    if (rx->question != UNETMM_REL_WAITS) {
+        return INT64_MAX;
+    }
+    if (rx->question_ns > now) {
+        return rx->question_ns;
+    }
+    along_in_vain(rx);
+    rx->question = UNETMM_REL_NO_QUESTION;
+    unetmm_count(core, &core->eps[rel->ep], UNETMM_C_rel_acks_late, 1);
+    unetmm_rel_owe_ack(core, rel);
+    return INT64_MAX;
+}
