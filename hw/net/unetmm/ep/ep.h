@@ -221,7 +221,11 @@ void unetmm_notify_tail(UnetmmCore *core, UnetmmEp *ep);
 void unetmm_notify_full(UnetmmCore *core);
 
 /* ep/ready.c */
-/* Queues the endpoint for a turn, and takes the first of the queue, or NULL. */
+/*
+ * Queues the endpoint for a turn, and takes the first of the queue, or NULL.
+ * Code that unetmm_ep_sync() follows (a turn, a frame from the wire, the end of
+ * a landing) queues nothing: that function queues an endpoint that has work.
+ */
 void unetmm_engine_queue(UnetmmCore *core, UnetmmEp *ep);
 UnetmmEp *unetmm_ready_pop(UnetmmCore *core);
 

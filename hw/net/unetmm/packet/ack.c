@@ -347,7 +347,6 @@ static void ack_rejected(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     if (unetmm_rel_flying(tx, f->psn) && f->psn == tx->cum) {
         tx->acked &= ~bit;
         tx->lost |= bit;
-        unetmm_engine_queue(core, ep);
     }
 }
 
@@ -396,7 +395,7 @@ void unetmm_rel_ack(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     if (f->flags & UNETMM_WIRE_F_ASK) {
         unetmm_rel_owe_ack(core, rel);
     }
-    unetmm_rel_credit(core, ep, rel, f);
+    unetmm_rel_credit(ep, rel, f);
     if (!(tx->cum - f->psn - 1 < UNETMM_REL_WINDOW)) {
         unetmm_rel_progress(core, ep, rel, f->psn, f->remote, false);
     }

@@ -14,8 +14,7 @@
 
 /* ---- Sent --------------------------------------------------------------- */
 
-void unetmm_rel_owe_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                           uint32_t psn, bool atomic,
+void unetmm_rel_owe_answer(UnetmmRel *rel, uint32_t psn, bool atomic,
                            const UnetmmTarget *target)
 {
     UnetmmRelAsk *ask = &rel->rx.asks[psn % UNETMM_REL_WINDOW];
@@ -26,7 +25,6 @@ void unetmm_rel_owe_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         ask->target = *target;
     }
     rel->rx.owed |= unetmm_rel_bit(psn);
-    unetmm_engine_queue(core, ep);
 }
 
 bool unetmm_rel_can_answer(const UnetmmRel *rel)
@@ -308,7 +306,6 @@ static void answer_heard(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 
     unetmm_rel_progress(core, ep, rel, later ? psn + 1 : tx->cum, 0, over);
     unetmm_rel_complete(core, ep);
-    unetmm_engine_queue(core, ep);
 }
 
 /* The request is over, and with it all before it, for the peer. */
@@ -384,7 +381,6 @@ static void answer_lost(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 {
     unetmm_recv_drop(core, ep, why);
     rel->tx.lost |= unetmm_rel_bit(psn);
-    unetmm_engine_queue(core, ep);
 }
 
 static void answer_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
@@ -463,8 +459,9 @@ static void answer_landed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 {
     if (!unetmm_rel_answer_open(rel, f->psn)) {
         /* It has ended meanwhile; its completion waited for this. */
-        unetmm_engine_queue(core, ep);
-    } else if (landed) {
+        return;
+    }
+    if (landed) {
         answer_accept(core, ep, rel, f);
     } else if (why == UNETMM_C_drop_dma) {
         unetmm_recv_drop(core, ep, why);

@@ -94,7 +94,7 @@ static void atomic_done(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     memcpy(result->old, &old, sizeof(old));
     unetmm_count(core, ep, UNETMM_C_rel_atomics, 1);
     trace_unetmm_rel_atomic(ep->id, rel->channel, f->psn, f->imm);
-    unetmm_rel_owe_answer(core, ep, rel, f->psn, true, NULL);
+    unetmm_rel_owe_answer(rel, f->psn, true, NULL);
 }
 
 /* The word is at *addr now.  UNETMM_WHY_*, or 0; *held: not now. */
@@ -164,7 +164,7 @@ static void atomic_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          const struct unetmm_frame *f)
 {
     if (unetmm_rel_result(rel, f->psn)) {
-        unetmm_rel_owe_answer(core, ep, rel, f->psn, true, NULL);
+        unetmm_rel_owe_answer(rel, f->psn, true, NULL);
     } else {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_rel_stale);
     }

@@ -65,7 +65,7 @@ bool unetmm_rel_limit_ok(const struct unetmm_frame *f)
            f->handle - f->psn <= UNETMM_REL_WINDOW;
 }
 
-void unetmm_rel_credit(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+void unetmm_rel_credit(const UnetmmEp *ep, UnetmmRel *rel,
                        const struct unetmm_frame *f)
 {
     UnetmmRelTx *tx = &rel->tx;
@@ -82,7 +82,6 @@ void unetmm_rel_credit(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         if (tx->una == tx->nxt) {
             tx->deadline_ns = INT64_MAX;
         }
-        unetmm_engine_queue(core, ep);
     }
 }
 

@@ -61,8 +61,7 @@ int64_t unetmm_rel_along_due(UnetmmCore *core, UnetmmRel *rel, int64_t now);
 
 /* packet/answer.c */
 extern const UnetmmRelOp unetmm_rel_op_answer;
-void unetmm_rel_owe_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
-                           uint32_t psn, bool atomic,
+void unetmm_rel_owe_answer(UnetmmRel *rel, uint32_t psn, bool atomic,
                            const UnetmmTarget *target);
 bool unetmm_rel_can_answer(const UnetmmRel *rel);
 extern const UnetmmTransferOps unetmm_rel_answer;
@@ -107,7 +106,7 @@ bool unetmm_rel_starved(const UnetmmRelTx *tx);
 /* Something was posted, or is over: from when on is it out of credits? */
 void unetmm_rel_starve(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
 bool unetmm_rel_limit_ok(const struct unetmm_frame *f);
-void unetmm_rel_credit(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
+void unetmm_rel_credit(const UnetmmEp *ep, UnetmmRel *rel,
                        const struct unetmm_frame *f);
 /* The channel's time has ended: is there nothing to be sent again? */
 bool unetmm_rel_probes(const UnetmmRelTx *tx);

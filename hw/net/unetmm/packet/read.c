@@ -81,7 +81,7 @@ static UnetmmRelTake read_take(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         return unetmm_rel_reject(rel, why);
     }
     unetmm_count(core, ep, UNETMM_C_rel_reads, 1);
-    unetmm_rel_owe_answer(core, ep, rel, f->psn, false, &target);
+    unetmm_rel_owe_answer(rel, f->psn, false, &target);
     return UNETMM_REL_TAKEN;
 }
 
@@ -95,7 +95,7 @@ void unetmm_rel_read_again(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 
     switch (read_look(core, ep, rel, psn, target, more, &why, &want)) {
     case UNETMM_XLAT_OK:
-        unetmm_rel_owe_answer(core, ep, rel, psn, false, target);
+        unetmm_rel_owe_answer(rel, psn, false, target);
         break;
     case UNETMM_XLAT_MISS:
         /* It comes again when the pause is over. */

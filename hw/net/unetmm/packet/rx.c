@@ -406,11 +406,9 @@ static void packet_landed(UnetmmCore *core, UnetmmEp *ep,
     UnetmmRel *rel = g_steal_pointer(&landing->of);
     struct unetmm_frame f = landing->header;
 
-    if (rel->state != UNETMM_REL_OPEN) {
-        unetmm_engine_queue(core, ep);
-        return;
+    if (rel->state == UNETMM_REL_OPEN) {
+        ops[f.opcode]->landed(core, ep, rel, &f, landed, why);
     }
-    ops[f.opcode]->landed(core, ep, rel, &f, landed, why);
 }
 
 static bool packet_place_ok(UnetmmCore *core, const UnetmmEp *ep)

@@ -553,5 +553,4 @@ void unetmm_rel_end_message(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         tx->msg_next++;
     }
     unetmm_rel_progress(core, ep, rel, tx->cum, 0, true);
-    unetmm_engine_queue(core, ep);
 }
