@@ -96,7 +96,7 @@ static void redirecting(void)
     expect_word(tool.errors, "--reliable");
     expect(&tool, run_tool(&tool, "/usr/bin/unetmm-bw --listen --reliable "
                            "--policy redirect --source pinned"), 1);
-    expect_word(tool.errors, "need tlb, shadow or odp");
+    expect_word(tool.errors, "need the source tlb, shadow or odp");
 }
 
 /*
@@ -259,7 +259,7 @@ static void counters(void)
     /* The driver's own endpoint, without the right to see it; and the rest all the same. */
     drop_capability(CAP_NET_ADMIN);
     expect(&tool, run_tool(&tool, "/usr/bin/unetmm-stat --endpoint 0"), 1);
-    expect_word(tool.errors, "another process's");
+    expect_word(tool.errors, "another process:");
     expect_word(tool.errors, "CAP_NET_ADMIN");
     CHECK_EQ(tool.text[0], '\0');
     expect(&tool, run_tool(&tool, "/usr/bin/unetmm-stat --json --all"), 0);
