@@ -21,6 +21,12 @@
  * has not been read yet: the note is lost, and counted, and all of the address
  * space is looked at instead.  One that is still 0 when it is to be read is being
  * written: its writer kicks the job again.
+ *
+ * A PLACE WHOSE MEMORY KEEPS CHANGING, or whose mmap_lock stays taken, is given up after
+ * some looks, so that the places behind it have their turn (unetmm_push_retry()).  The
+ * job remembers that it has given up a place, and walks the whole address space after a
+ * pause.  Each walk that gives up a place again doubles the pause.  So memory that comes
+ * to rest is entered in the end, and memory that never does costs few walks.
  */
 #include <linux/hashtable.h>
 #include <linux/kprobes.h>
@@ -43,6 +49,9 @@
 #define UNETMM_WALK_LEAVES	65536	/* of 2 MiB */
 #define UNETMM_PUSH_TURN	16	/* places that are looked at in one turn */
 #define UNETMM_PUSH_BITS	10	/* of the hash of an mm */
+/* Jiffies until the walk after a place was given up, and at most. */
+#define UNETMM_PUSH_PAUSE	8
+#define UNETMM_PUSH_PAUSE_MOST	(4 * HZ)
 
 struct unetmm_shadow {
 	struct hlist_node node;		/* unetmm_push_spaces */
@@ -56,6 +65,9 @@ struct unetmm_shadow {
 	u32 walk_leaves;		/* serve's */
 	u32 tries;			/* serve's: of this place */
 	u32 patience;			/* serve's: ticks that are left to wait */
+	bool gave_up;			/* serve's: a place, since the last pause began */
+	unsigned long pause;		/* serve's: jiffies until the next walk */
+	struct delayed_work calm_work;	/* ends the pause */
 	bool probed;			/* its page faults are observed */
 	unsigned long notes[UNETMM_NOTES];
 };
@@ -234,7 +246,8 @@ static int unetmm_push_next_vma(struct unetmm_aspace *space, unsigned long *vpn)
  * progress for long, for the thread that changes the memory can be preempted or sleep;
  * so may the holder of mmap_lock.  After some tries at once the look is repeated once a
  * tick, as often as s->patience allows for the whole turn; ranges that were noted
- * meanwhile wait behind this one.  Returns true if the look is to be repeated.
+ * meanwhile wait behind this one.  Then the range is left to a later walk.  Returns true
+ * if the look is to be repeated.
  */
 static bool unetmm_push_retry(struct unetmm_shadow *s, int ret)
 {
@@ -249,6 +262,8 @@ static bool unetmm_push_retry(struct unetmm_shadow *s, int ret)
 		return true;
 	}
 	s->tries = 0;
+	s->gave_up = true;
+	unetmm_count(s->space->dev, shadow_put_off);
 	return false;
 }
 
@@ -287,6 +302,8 @@ static enum unetmm_job_next unetmm_push_walk(struct unetmm_shadow *s,
 		ret = unetmm_push_next_vma(s->space, &vpn);
 		if (ret == -ENOENT || s->walk_leaves == UNETMM_WALK_LEAVES) {
 			s->walk_at = 0;
+			if (!s->gave_up)
+				s->pause = UNETMM_PUSH_PAUSE;
 			return UNETMM_JOB_DONE;
 		}
 		last = vpn | (UNETMM_TABLE_ENTRIES - 1);
@@ -348,6 +365,26 @@ static enum unetmm_job_next unetmm_push_notes(struct unetmm_shadow *s,
 	return UNETMM_JOB_DONE;
 }
 
+static void unetmm_push_calm_work(struct work_struct *work)
+{
+	struct unetmm_shadow *s = container_of(to_delayed_work(work),
+					       struct unetmm_shadow, calm_work);
+
+	WRITE_ONCE(s->walk, true);
+	unetmm_job_kick(&s->job);
+}
+
+/* All that was noted has been looked at, or given up. */
+static void unetmm_push_rest(struct unetmm_shadow *s)
+{
+	s->patience = UNETMM_PUSH_PATIENCE;
+	/* A pause that has begun already ends in a walk of everything, too. */
+	if (s->gave_up && queue_delayed_work(unetmm_wq, &s->calm_work, s->pause))
+		s->pause = min_t(unsigned long, 2 * s->pause,
+				 UNETMM_PUSH_PAUSE_MOST);
+	s->gave_up = false;
+}
+
 static enum unetmm_job_next unetmm_push_serve(struct unetmm_job *job,
 					      struct unetmm_batch *batch)
 {
@@ -362,7 +399,7 @@ static enum unetmm_job_next unetmm_push_serve(struct unetmm_job *job,
 	if (next == UNETMM_JOB_DONE)
 		next = unetmm_push_notes(s, batch);
 	if (next == UNETMM_JOB_DONE)
-		s->patience = UNETMM_PUSH_PATIENCE;
+		unetmm_push_rest(s);
 	return next;
 }
 
@@ -389,6 +426,8 @@ int unetmm_push_open(struct unetmm_aspace *space)
 	s->walk = true;
 	s->probed = unetmm_may_probe();
 	s->patience = UNETMM_PUSH_PATIENCE;
+	s->pause = UNETMM_PUSH_PAUSE;
+	INIT_DELAYED_WORK(&s->calm_work, unetmm_push_calm_work);
 	unetmm_job_init(&s->job, space, &unetmm_push_ops);
 	space->shadow = s;
 	return 0;
@@ -435,5 +474,7 @@ void unetmm_push_stop(struct unetmm_aspace *space)
 
 	if (s->probed)
 		unetmm_push_unprobe(s);
+	/* The job has been served for the last time, and begins no pause. */
+	cancel_delayed_work_sync(&s->calm_work);
 	unetmm_snap_settle(space);
 }

@@ -18,6 +18,7 @@
 #include "guard.h"
 #include "late.h"
 #include "link.h"
+#include "look.h"
 #include "pair.h"
 #include "process.h"
 #include "raw.h"
@@ -44,6 +45,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -238,6 +240,17 @@ static void keeper_end(struct keeper *k)
     CHECK_EQ(pthread_join(k->behind, NULL), 0);
 }
 
+/* The conductor's: the process goes on once its lock is kept. */
+static void await_kept(struct stage *stage)
+{
+    EVENTUALLY(atomic_load(&stage->waits));
+    /* The mmap() is on its way into the lock, and comes not back. */
+    idle_ns(200 * NS_PER_MS * run.slow);
+    CHECK(!atomic_load(&stage->keeps_ended));
+    CHECK(!atomic_load(&stage->behind));
+    atomic_store(&stage->go, true);
+}
+
 /* ---- Its uses of the card meanwhile ------------------------------------------ */
 
 static void bind_main(void *argument)
@@ -347,6 +360,65 @@ static void asleep_main(void *argument)
     late_unmap(&late);
 }
 
+/* ---- Page faults that the driver cannot look at ------------------------------- */
+
+/* Since Linux 6.4 a page fault takes the lock of its VMA, and not mmap_lock. */
+static void faults_without_lock_needed(void)
+{
+    unsigned major_version, minor_version;
+    struct utsname name;
+
+    CHECK_SYS(uname(&name));
+    CHECK_EQ(sscanf(name.release, "%u.%u", &major_version, &minor_version), 2);
+    if (major_version < 6 || (major_version == 6 && minor_version < 4)) {
+        test_skip("a page fault of this kernel waits for the mmap_lock");
+    }
+}
+
+/* The driver gives the page up while mmap_lock is kept, and enters it afterwards. */
+static void noted_main(void *argument)
+{
+    struct stage *stage = argument;
+    struct unetmm_ctx *ctx;
+    struct look look;
+    struct keeper k;
+    uint64_t before;
+    uint8_t *at;
+
+    ctx = look_open(&look);
+    keeper_prepare(&k, stage);
+    /* Mapped now: mlockall() would have brought all of it.  Far apart: two places. */
+    at = pages(64);
+    touch(at, 1, true);
+    EVENTUALLY(entry_at(&look, at));
+    keeper_keep(&k);
+    before = driver_counter(ctx, UNETMM_D_shadow_put_off);
+    touch(at + 32 * PAGE, 1, true);
+    EVENTUALLY(driver_counter(ctx, UNETMM_D_shadow_put_off) > before);
+    CHECK_EQ(entry_at(&look, at + 32 * PAGE), 0);
+    atomic_store(&stage->let_go, true);
+    keeper_end(&k);
+    EVENTUALLY(entry_at(&look, at + 32 * PAGE));
+    look_close(&look);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+static void noted(void)
+{
+    struct stage *stage = shared_memory(sizeof(*stage));
+    pid_t fuse, pid;
+
+    faults_without_lock_needed();
+    fuse_needed();
+    fuse = start_process(fuse_main, stage);
+    EVENTUALLY(atomic_load(&stage->mounted));
+    pid = start_process(noted_main, stage);
+    await_kept(stage);
+    end_process(pid);
+    CHECK_SYS(umount(KEPT_FILE));
+    end_process(fuse);
+}
+
 /* ---- Ways to take the card away ---------------------------------------------- */
 
 struct removal {
@@ -437,12 +509,7 @@ static void hold_up_once(void (*victim)(void *argument), bool keeps,
     }
     pid = start_process(victim, stage);
     if (keeps) {
-        EVENTUALLY(atomic_load(&stage->waits));
-        /* The mmap() is on its way into the lock, and comes not back. */
-        idle_ns(200 * NS_PER_MS * run.slow);
-        CHECK(!atomic_load(&stage->keeps_ended));
-        CHECK(!atomic_load(&stage->behind));
-        atomic_store(&stage->go, true);
+        await_kept(stage);
     }
     EVENTUALLY(atomic_load(&stage->went));
     /* So is the call, or the page-in. */
@@ -820,6 +887,7 @@ static const struct test tests[] = {
     { "post", posting, TEST_KTLB | TEST_NO_CARD, 0 },
     { "page-in", page_in, TEST_TLB | TEST_ODP | TEST_NO_CARD, 0 },
     { "asleep", asleep, TEST_TLB | TEST_ODP | TEST_NO_CARD, 0 },
+    { "noted", noted, TEST_SHADOW | TEST_NO_CARD, 0 },
     { "page-lock", page_lock, TEST_TLB | TEST_PINNED | TEST_NO_CARD, 0 },
     { "unplug", unplug, TEST_TLB | TEST_NO_CARD, 60 },
 };

@@ -1114,7 +1114,8 @@ struct unetmm_flow_id {
 	X(refused_share, "CONNECTs refused: their card has its share of the backlog") \
 	X(ghosts, "channels ended: their card did not answer") \
 	X(user_limited, "requests refused: the user has its limit") \
-	X(confirmed, "channels whose card has answered that it is there")
+	X(confirmed, "channels whose card has answered that it is there") \
+	X(shadow_put_off, "places left to a later walk: their memory kept changing")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {
