@@ -15,8 +15,8 @@ tests are
 and [ROOM/]FILE.c: FUNCTION(), also behind hw/net/unetmm/ or guest-driver/, is a
 function defined there.  Besides: the card's
 assertions are those that docs/security.rst lists, tests/guest/abi.c knows each
-member of the driver's structures that is to be zero, and the card's table of
-policies is that of the specification.
+member of the driver's structures that is to be zero, the card's table of
+policies is that of the specification, and README.md is short enough to be read.
 """
 
 import collections
@@ -34,6 +34,7 @@ UAPI = "guest-driver/uapi/linux/unetmm.h"
 ABI = "tests/guest/abi.c"
 TABLES = "hw/net/unetmm/card/tables.c"
 SPEC = "docs/specs/unetmm.rst"
+README_LINES = 150
 WITH = ("FIXED", "BROUGHT", "RAW", "DATAGRAM", "RELIABLE")
 
 LITERAL = re.compile(r"``?([^`]+)``?")
@@ -228,10 +229,19 @@ def check_policies():
                    f"{', '.join(sorted(names))}")
 
 
+def check_readme():
+    """Errors of the front page."""
+    lines = len(read("README.md").splitlines())
+    if lines > README_LINES:
+        yield (f"README.md: {lines} lines; move text to docs/ until there are "
+               f"{README_LINES}")
+
+
 def main():
     """1 if something is wrong."""
     wrong = [*(line for page in PAGES for line in check_names(page)),
-             *check_assertions(), *check_abi(), *check_policies()]
+             *check_assertions(), *check_abi(), *check_policies(),
+             *check_readme()]
     for line in wrong:
         print(line)
     return 1 if wrong else 0
