@@ -434,11 +434,18 @@ def qos_paths(program, env):
     return [word for group in sorted(groups) for word in ("-p", group)]
 
 
-def e2e(kernel):
-    """The stage of programs in guests with one kernel."""
+# The kernels' stages have one seed, which chooses the tests that each of them runs.
+GUEST_SEED = int.from_bytes(os.urandom(4), "little")
+
+
+def e2e(kernel, turn):
+    """The stage of programs in guests with one kernel.
+
+    turn, I/N: without --long it runs one test of every N; another I, others.
+    """
     def stage(options):
         command = [os.path.join(REPO, "tests", "e2e", "run"), "--kernel",
-                   kernel]
+                   kernel, "--seed", str(GUEST_SEED), "--turn", turn]
         if options.long:
             command.append("--long")
         if options.repeat_failed:
@@ -671,9 +678,9 @@ STAGES = {
     "fuzz": (stage_fuzz, ["fuzz"]),
     "driver": (stage_driver, ["kernel-6.1", "kernel-6.12", "kernel-debug"]),
     "qtest": (stage_qtest, ["qemu"]),
-    "e2e-6.1": (e2e("6.1"), ["qemu", "initramfs-6.1"]),
-    "e2e-6.12": (e2e("6.12"), ["qemu", "initramfs-6.12"]),
-    "e2e-debug": (e2e("debug"), ["qemu", "initramfs-debug"]),
+    "e2e-6.1": (e2e("6.1", "0/2"), ["qemu", "initramfs-6.1"]),
+    "e2e-6.12": (e2e("6.12", "1/2"), ["qemu", "initramfs-6.12"]),
+    "e2e-debug": (e2e("debug", "0/4"), ["qemu", "initramfs-debug"]),
     "lockstep": (stage_lockstep, ["qemu", "initramfs-6.1", "unit"]),
     "mpi": (stage_mpi, ["qemu", "initramfs-6.1", "unit", "mpi-guest"]),
     "tools": (stage_tools, ["qemu", "initramfs-6.1", "unit", "python-guest"]),

@@ -28,6 +28,8 @@ static const char *only;
 static const char *only_source;
 static bool list_only;
 static bool brief;
+/* Of every `turns` tests one has its turn; 1: each has. */
+static unsigned turn, turns = 1;
 
 /* ---- Checks ---------------------------------------------------------------- */
 
@@ -399,6 +401,23 @@ struct variant {
     char name[100];
 };
 
+static bool may_leave_out(void)
+{
+    return !run.lengthy && !only && !only_source;
+}
+
+/* The number by which the seed chooses a test's variants, whichever turn the test has. */
+static uint64_t lot(unsigned number)
+{
+    return (number + run.seed) / turns;
+}
+
+/* With --turn: it is another run's. */
+static bool not_its_turn(unsigned number)
+{
+    return may_leave_out() && (number + run.seed) % turns != turn;
+}
+
 /* One test in three, which the seed chooses: much of it is as for another source. */
 #define SHADOW_SHARE    3
 
@@ -412,15 +431,14 @@ static bool shadow_left_out(unsigned flags, unsigned source, bool alone,
     }
     /* A test for these two alone runs with one of them each time. */
     share = flags == (TEST_SHADOW | TEST_ODP) ? 2 : SHADOW_SHARE;
-    return !alone && !brief && !run.lengthy && !only && !only_source &&
-           (number + source + run.seed) % share;
+    return !alone && !brief && may_leave_out() &&
+           (lot(number) + source) % share;
 }
 
 /* With --brief: the n-th of the sources, or policies, that a test is for. */
-static bool left_out(unsigned n, unsigned many, unsigned number)
+static bool left_out(unsigned n, unsigned many, uint64_t drawn)
 {
-    return brief && !run.lengthy && !only && !only_source &&
-           n != (number + run.seed) % many;
+    return brief && may_leave_out() && n != drawn % many;
 }
 
 static void add_variants(const struct test *test, unsigned number,
@@ -449,14 +467,15 @@ static void add_variants(const struct test *test, unsigned number,
             (only_source && strcmp(only_source, sources[s].name + 1)) : s) {
             continue;
         }
-        out = any && (left_out(n++, many, number) ||
+        out = any && (left_out(n++, many, lot(number)) ||
             shadow_left_out(test->flags & TEST_SOURCES, sources[s].source,
                             many == 1 || test->flags & TEST_EVERY, number));
         for (p = 0; p < (test->flags & TEST_POLICIES ? 2 : 1); p++) {
             struct variant *v = &variants[*count];
 
-            v->left_out = out || (test->flags & TEST_POLICIES &&
-                                  left_out(p, 2, number / 2));
+            v->left_out = out || not_its_turn(number) ||
+                          (test->flags & TEST_POLICIES &&
+                           left_out(p, 2, lot(number) / (any ? many : 1)));
             v->test = test;
             v->source = sources[s].source;
             v->policy = p ? UNETMM_POLICY_DROP : UNETMM_POLICY_SKIP;
@@ -472,7 +491,7 @@ static void add_variants(const struct test *test, unsigned number,
 static void usage(const char *program)
 {
     printf("Usage: %s [--seed N] [--only TEST] [--list] [--client MAC]\n"
-           "       %*s [--slow N] [--brief] [--long]\n\n"
+           "       %*s [--slow N] [--brief] [--turn I/N] [--long]\n\n"
            "  --seed N      repeats the run that printed this seed\n"
            "  --only TEST   TEST, TEST.SOURCE or TEST.SOURCE.POLICY alone\n"
            "  --source S    the variants with that source alone\n"
@@ -482,6 +501,7 @@ static void usage(const char *program)
            "  --slow N      N times as patient, and N times fewer rounds\n"
            "  --brief       each test with one source and one policy only,\n"
            "                which the seed chooses\n"
+           "  --turn I/N    one test of every N, others for each I from 0 on\n"
            "  --long        ten times as many rounds, and all variants\n",
            program, (int)strlen(program), "");
 }
@@ -497,6 +517,7 @@ static void parse(int argc, char **argv)
         { "client", required_argument, NULL, 'c' },
         { "slow", required_argument, NULL, 'w' },
         { "brief", no_argument, NULL, 'b' },
+        { "turn", required_argument, NULL, 't' },
         { "long", no_argument, NULL, 'g' },
         { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
@@ -524,6 +545,12 @@ static void parse(int argc, char **argv)
             run.slow = run.slow ? run.slow : 1;
         } else if (c == 'b') {
             brief = true;
+        } else if (c == 't') {
+            if (sscanf(optarg, "%u/%u", &turn, &turns) != 2 || turn >= turns) {
+                printf("Bail out! --turn %s: use 0/2 or 1/2, for instance\n",
+                       optarg);
+                exit(2);
+            }
         } else if (c == 'g') {
             run.lengthy = true;
         } else if (c != 'L') {

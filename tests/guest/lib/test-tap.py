@@ -92,9 +92,38 @@ def each_variant_has_a_line():
     assert not left_out(tests) and "passes.utlb.skip" in tests, lines
 
 
+def each_test_has_a_turn():
+    """In one of the runs, with the variants that its seed chooses."""
+    def chosen(seed, *options):
+        _, _, names = run(*options, "--seed", str(seed), "--list")
+        return set(names)
+
+    def tests_of(names):
+        return {name.split(".")[1] for name in names}
+
+    everything = chosen(7, "--long")
+    for options in ([], ["--brief"]):
+        seen = set()
+        for seed in range(36):
+            parts = [chosen(seed, "--turn", f"{i}/3", *options)
+                     for i in range(3)]
+            tests = [test for part in parts for test in tests_of(part)]
+            assert sorted(tests) == sorted(tests_of(everything)), parts
+            seen |= parts[0]
+        assert seen == everything, (options, everything - seen)
+    assert chosen(7, "--turn", "0/3", "--long") == everything
+    for i in range(3):
+        assert chosen(7, "--turn", f"{i}/3", "--only", "plain") == {
+            "program.plain"}
+    for bad in ("3/3", "x", "1", "0/0"):
+        done = subprocess.run([PROGRAM, "--turn", bad], cwd=DIRECTORY,
+                              stdout=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 2 and f"--turn {bad}" in done.stdout, done
+
+
 TESTS = [exit_status_tells_of_failures, a_leak_is_a_failure,
          what_cannot_be_read_is_a_failure, a_driver_may_need_a_moment,
-         each_variant_has_a_line]
+         each_variant_has_a_line, each_test_has_a_turn]
 
 FAILED = 0
 print(f"1..{len(TESTS)}")
