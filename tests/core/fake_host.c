@@ -12,13 +12,18 @@
 int unetmm_trace;
 
 static unsigned migrate_every;          /* so many accesses; 0: never */
+static unsigned accesses;               /* since the last migration, by the seed at first */
 
 static void __attribute__((constructor)) settings_by_environment(void)
 {
     unetmm_trace = getenv("UNETMM_TRACE") != NULL;
     migrate_every = atoi(getenv("UNETMM_MIGRATE") ?: "0");
     if (migrate_every && getenv("UNETMM_LONG")) {
-        migrate_every = (migrate_every + 7) / 8;
+        migrate_every = (migrate_every + 31) / 32;
+    }
+    if (migrate_every) {
+        accesses = strtoull(getenv("UNETMM_SEED") ?: "1", NULL, 0) %
+                   migrate_every;
     }
 }
 
@@ -802,8 +807,6 @@ void fake_check_work(FakeHost *host)
 
 void fake_may_migrate(FakeHost *host)
 {
-    static unsigned accesses;
-
     if (host->later && host->made && !host->stuck && !host->core.depth &&
         only_renewal(&host->core)) {
         host->later = 0;
@@ -814,7 +817,8 @@ void fake_may_migrate(FakeHost *host)
     }
     /* A frame with the net layer would count as lost. */
     if (migrate_every && host->made && host->core.depth == 0 &&
-        !host->core.port->busy && accesses++ % migrate_every == 0) {
+        !host->core.port->busy && ++accesses >= migrate_every) {
+        accesses = 0;
         fake_migrate(host);
     }
 }
