@@ -250,7 +250,7 @@ static void spend(const struct victim *v, struct station *from, unsigned import)
             breathe();
         }
         CHECK_EQ(c.status, UNETMM_ST_OK);
-        /* The first pages may still be charged to what the processors have in hand. */
+        /* The first pages may come out of the processors' own charges. */
         if (!told && i >= FRESH / 64 && most_are_deferred(from->ctx, was)) {
             told = true;
             atomic_fetch_add(&v->stage->stalled, 1);

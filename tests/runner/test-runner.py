@@ -28,6 +28,7 @@ def load(name, *path):
     return module
 
 
+sys.path.insert(0, os.path.join(ROOT, "scripts", "lib"))
 suite = load("suite", "scripts", "lib", "suite.py")
 run = load("e2e_run", "tests", "e2e", "run")
 
@@ -90,7 +91,8 @@ def a_program_must_keep_to_its_plan():
 
 
 def the_script_asks_for_each_status():
-    options = argparse.Namespace(seed=1, kernel="6.1", long=False, only=None)
+    options = argparse.Namespace(seed=1, kernel="6.1", long=False, only=None,
+                                 turn=None)
     text = run.script([run.Call("vm"), run.Call("reap")], options, "stream")
     lines = text.splitlines()
     for program in ("vm", "reap"):
@@ -255,7 +257,62 @@ def a_wire_has_two_ends():
             assert "wire:PATH,1" in str(error), error
 
 
-TESTS = [a_wire_has_two_ends, a_good_program_passes, a_program_must_end_as_its_tests_say,
+def each_boot_has_a_turn():
+    """On one of two kernels, or with one of two seeds."""
+    def booted(kernel, seed, **more):
+        options = argparse.Namespace(**{
+            "kernel": kernel, "seed": seed, "turn": "0/2", "long": False,
+            "only": None, **more})
+        return {boot.name for boot in run.boots(kernel)
+                if run.has_turn(boot, options)}
+
+    def all_of(kernel):
+        return {boot.name for boot in run.boots(kernel)}
+
+    assert set(run.BOOT_TURNS) <= all_of("6.1") & all_of("6.12")
+    assert booted("6.1", 1) | booted("6.12", 1) == \
+        all_of("6.1") | all_of("6.12")
+    assert booted("6.1", 1) != all_of("6.1")
+    assert booted("debug", 1) | booted("debug", 2) == all_of("debug")
+    assert not booted("debug", 1) & booted("debug", 2)
+    for kernel in ("6.1", "6.12", "debug"):
+        for more in ({"turn": None}, {"long": True}, {"only": "one/vm"}):
+            assert booted(kernel, 1, **more) == all_of(kernel), (kernel, more)
+
+
+def a_check_that_passed_is_not_repeated():
+    """Until one of its files changes; one that failed is, and --long repeats all."""
+    def check(name, outcome):
+        calls.append(name)
+        return suite.Result(name, outcome, 0, "", "")
+
+    def called(outcome, long=False):
+        before = len(calls)
+        result = suite.if_changed(argparse.Namespace(long=long), [file.name],
+                                  check, "a check", outcome)
+        assert result.outcome == outcome, result
+        return len(calls) - before
+
+    calls, cache = [], suite.passed.CACHE
+    with tempfile.TemporaryDirectory() as directory, \
+            tempfile.NamedTemporaryFile("w") as file:
+        suite.passed.CACHE = os.path.join(directory, "passed")
+        try:
+            assert [called("passed"), called("passed")] == [1, 0]
+            assert called("passed", long=True) == 1
+            file.write("changed")
+            file.flush()
+            assert [called("passed"), called("passed")] == [1, 0]
+            assert [called("failed"), called("failed")] == [1, 1]
+            for entry in os.scandir(suite.passed.CACHE):
+                os.utime(entry.path, (1, 1))
+            suite.passed.tidy()
+            assert called("passed") == 1
+        finally:
+            suite.passed.CACHE = cache
+
+
+TESTS = [each_boot_has_a_turn, a_check_that_passed_is_not_repeated, a_wire_has_two_ends, a_good_program_passes, a_program_must_end_as_its_tests_say,
          a_program_must_keep_to_its_plan, the_script_asks_for_each_status,
          what_is_left_out_is_counted, a_skip_must_be_allowed_on_its_kernel,
          an_expected_complaint_is_expected_once,
