@@ -132,6 +132,27 @@ static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len,
 
 /* ---- Receiving ------------------------------------------------------------- */
 
+/*
+ * The bytes of a buffer that the card is given.  It refuses a buffer with more pages
+ * than the longest message has, although no message would fill the pages behind.  So a
+ * message of nearly this length needs a buffer that begins with a page.
+ */
+static size_t posted_length(const void *buf, size_t len)
+{
+    size_t most = UNETMM_MAX_MESSAGE - (uintptr_t)buf % UNETMM_PAGE_BYTES;
+
+    return len < most ? len : most;
+}
+
+/* The card takes no empty buffer; received() compares lengths. */
+static ssize_t post_buffer(struct umfi_port *port, void *buf, size_t len,
+                           struct umfi_op *op, unsigned card_flags)
+{
+    return len ? unetmm_post_recv(port->ep, buf, posted_length(buf, len),
+                                  (uintptr_t)op, card_flags) :
+        unetmm_post_recv(port->ep, &port->scratch, 1, (uintptr_t)op, card_flags);
+}
+
 /* `ep` NULL: of an SRX, whose EP is the one that the message comes to. */
 static ssize_t recv_op(struct umfi_port *port, struct umfi_ep *ep,
                        const struct iovec *iov, size_t n, void *context,
@@ -153,9 +174,7 @@ static ssize_t recv_op(struct umfi_port *port, struct umfi_ep *ep,
         op->len = len;
         op->buf = buf;
         op->ep = ep;
-        /* The card takes no empty buffer; received() compares lengths. */
-        ret = unetmm_post_recv(port->ep, len ? buf : &port->scratch, len ? len : 1,
-                               (uintptr_t)op, flags & FI_MORE ? UNETMM_MORE : 0);
+        ret = post_buffer(port, buf, len, op, flags & FI_MORE ? UNETMM_MORE : 0);
         if (ret) {
             umfi_op_free(port, op);
         }
