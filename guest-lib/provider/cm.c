@@ -596,6 +596,11 @@ static int call(struct umfi_ep *ep, struct umfi_cm_port *port, const uint8_t mac
         return channel;
     }
     pthread_mutex_lock(&ep->domain->fabric->lock);
+    /*
+     * The channel may have the number of one whose request was given up.  Messages that
+     * are here by now are of that channel: no peer sends one before it has a request.
+     */
+    port_progress(port);
     conn = conn_open(port, (unsigned)channel, mac, ep);
     ret = conn ? conn_send(conn, &m, REQUEST, data, len) : -FI_ENOMEM;
     if (conn && ret) {

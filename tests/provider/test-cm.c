@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Connection management: whose answer a message of a peer is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "provider.h"
+
+#define CHANNELS    4
+#define BUFFERS     64
+#define PENDING     8
+#define CM_BYTES    160     /* of a message */
+#define CM_REJECT   3
+
+/* ---- The library, with one endpoint of the card ----------------------------- */
+
+const uint32_t unetmm_inline_1_ = 1;
+struct umfi_config umfi_config = { .source = UNETMM_SOURCE_ODP };
+struct fi_provider umfi_provider = { .name = UMFI_NAME };
+
+static int card_fd, context_fd;
+static uint32_t mtu[CHANNELS];      /* 0: the number is free */
+static uint8_t *buffers[BUFFERS];   /* that are posted */
+static struct unetmm_completion pending[PENDING];
+static unsigned npending, requests, events;
+static const struct fid *event_fid;
+static int event_error;
+
+static int card_queue(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
+                      size_t len, int is_inline)
+{
+    requests++;
+    return 0;
+}
+
+static int card_post(struct unetmm_ep *ep, void *buf, size_t len, uint64_t user_data,
+                     unsigned flags)
+{
+    buffers[user_data] = buf;
+    return 0;
+}
+
+static int card_poll(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n)
+{
+    if (!npending) {
+        return 0;
+    }
+    *c = pending[0];
+    memmove(pending, pending + 1, --npending * sizeof(pending[0]));
+    return 1;
+}
+
+static const struct unetmm_rare_ops_ rare = {
+    .queue = card_queue, .post = card_post, .poll = card_poll,
+};
+static struct unetmm_ep card_ep = {
+    .alive = 1,
+    .source = (const struct unetmm_source_ops_ *)&rare,
+    .rare = &rare,
+    .max_buffer_pages = UINT32_MAX,
+    .inline_max = 256,
+    .channels = CHANNELS,
+    .channel_mtu = mtu,
+};
+
+int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
+                     struct unetmm_ep **ep)
+{
+    *ep = &card_ep;
+    return 0;
+}
+
+int unetmm_ep_destroy(struct unetmm_ep *ep)
+{
+    return 0;
+}
+
+/* The lowest number that is free, as the driver. */
+int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t service,
+                      int64_t timeout_ns, const struct unetmm_channel_attr *attr,
+                      struct unetmm_peer *peer)
+{
+    for (int i = 0; i < CHANNELS; i++) {
+        if (!mtu[i]) {
+            mtu[i] = 9000;
+            return i;
+        }
+    }
+    return -ENOSPC;
+}
+
+int unetmm_disconnect(struct unetmm_ep *ep, int channel)
+{
+    mtu[channel] = 0;
+    return 0;
+}
+
+int unetmm_fd(const struct unetmm_ep *ep)
+{
+    return card_fd;
+}
+
+int unetmm_ctx_fd(const struct unetmm_ctx *ctx)
+{
+    return context_fd;
+}
+
+const char *unetmm_strerror(int error, enum unetmm_call call)
+{
+    return "";
+}
+
+/* Not called by a side that only connects */
+int unetmm_listen_ex(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
+                     const struct unetmm_channel_attr *attr)
+{
+    fail();
+    return 0;
+}
+
+int unetmm_accept(struct unetmm_ep *ep, struct unetmm_peer *peer, int64_t timeout_ns)
+{
+    fail();
+    return 0;
+}
+
+int unetmm_channel_info(struct unetmm_ep *ep, int channel,
+                        struct unetmm_channel_info *info)
+{
+    fail();
+    return 0;
+}
+
+int unetmm_arm(struct unetmm_ep *ep)
+{
+    fail();
+    return 0;
+}
+
+int unetmm_ep_id(const struct unetmm_ep *ep)
+{
+    fail();
+    return 0;
+}
+
+int unetmm_register(struct unetmm_ctx *ctx, void *addr, size_t length, unsigned flags)
+{
+    fail();
+    return 0;
+}
+
+int unetmm_deregister(struct unetmm_ctx *ctx, void *addr, size_t length)
+{
+    fail();
+    return 0;
+}
+
+/* ---- The rest of the provider ------------------------------------------------ */
+
+int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
+{
+    memset(mac, 2, 6);
+    return 0;
+}
+
+void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
+                  struct fi_info *info, const void *data, size_t len)
+{
+    events++;
+    event_fid = fid;
+    event_error = err;
+}
+
+struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
+                                const struct sockaddr_in *src,
+                                const struct sockaddr_in *dst)
+{
+    fail();
+    return NULL;
+}
+
+void umfi_port_claim(struct umfi_port *port, unsigned channel, struct umfi_ep *ep)
+{
+    fail();
+}
+
+void umfi_port_progress(struct umfi_port *port)
+{
+    fail();
+}
+
+/* ---- Tests ------------------------------------------------------------------- */
+
+struct scene {
+    struct umfi_fabric fabric;
+    struct umfi_domain domain;
+    struct umfi_port port;
+    struct umfi_ep one, two;
+};
+
+static void open_scene(struct scene *s)
+{
+    memset(s, 0, sizeof(*s));
+    npending = requests = events = 0;
+    pthread_mutex_init(&s->fabric.lock, NULL);
+    pthread_mutex_init(&s->domain.lock, NULL);
+    umfi_list_init(&s->fabric.cm_ports);
+    umfi_list_init(&s->fabric.ports);
+    s->fabric.dev.card.channels = CHANNELS;
+    s->fabric.epoll = epoll_create1(0);
+    card_fd = eventfd(0, 0);
+    context_fd = eventfd(0, 0);
+    assert_true(s->fabric.epoll >= 0 && card_fd >= 0 && context_fd >= 0);
+    s->domain.fabric = &s->fabric;
+    s->one = s->two = (struct umfi_ep) { .domain = &s->domain, .port = &s->port };
+}
+
+static void close_scene(struct scene *s)
+{
+    umfi_cm_port_close(s->fabric.active);
+    close(s->fabric.epoll);
+    close(card_fd);
+    close(context_fd);
+}
+
+static void progress(struct scene *s)
+{
+    pthread_mutex_lock(&s->fabric.lock);
+    umfi_cm_progress(&s->fabric);
+    pthread_mutex_unlock(&s->fabric.lock);
+}
+
+static void require_connecting(struct umfi_ep *ep, unsigned channel)
+{
+    unsigned before = requests;
+
+    assert_int_equal(umfi_cm_connect(ep, NULL, 0), 0);
+    assert_int_equal(requests, before + 1);
+    assert_int_equal(ep->state, UMFI_CONNECTING);
+    assert_true(mtu[channel]);
+}
+
+/* The peer's refusal is in the card's completion queue. */
+static void refuse(unsigned channel)
+{
+    static const uint8_t head[] = { 'u', 'm', 'f', 'i', 1, 0, CM_REJECT, 0 };
+
+    assert_non_null(buffers[0]);
+    memset(buffers[0], 0, CM_BYTES);
+    memcpy(buffers[0], head, sizeof(head));
+    pending[npending++] = (struct unetmm_completion) {
+        .type = UNETMM_CQE_RECEIVED, .channel = channel, .len = CM_BYTES,
+    };
+}
+
+static void refused(void **state)
+{
+    struct scene s;
+
+    open_scene(&s);
+    require_connecting(&s.one, 0);
+    require_connecting(&s.two, 1);
+    refuse(1);
+    progress(&s);
+    assert_int_equal(events, 1);
+    assert_ptr_equal(event_fid, &s.two.fid.fid);
+    assert_int_equal(event_error, FI_ECONNREFUSED);
+    assert_int_equal(s.two.state, UMFI_IDLE);
+    assert_int_equal(s.one.state, UMFI_CONNECTING);
+    close_scene(&s);
+}
+
+/*
+ * An answer that nobody has read when its request is given up, as of the one of two
+ * requests that cross, is not the answer of the next request on that channel.
+ */
+static void answer_of_a_request_before(void **state)
+{
+    struct scene s;
+
+    open_scene(&s);
+    require_connecting(&s.one, 0);
+    refuse(0);
+    pthread_mutex_lock(&s.fabric.lock);
+    umfi_cm_abandon(&s.one);
+    pthread_mutex_unlock(&s.fabric.lock);
+    require_connecting(&s.two, 0);
+    progress(&s);
+    assert_int_equal(npending, 0);
+    assert_int_equal(events, 0);
+    assert_int_equal(s.two.state, UMFI_CONNECTING);
+    refuse(0);
+    progress(&s);
+    assert_int_equal(events, 1);
+    assert_ptr_equal(event_fid, &s.two.fid.fid);
+    close_scene(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refused),
+        cmocka_unit_test(answer_of_a_request_before),
+    };
+
+    return cmocka_run_group_tests_name("cm", tests, NULL, NULL);
+}
