@@ -113,13 +113,20 @@ static void give_raw(FuzzCard *c, FuzzIn *in)
     g_free(raw);
 }
 
-/* A control message, which is for endpoint 0, where there is none. */
+/*
+ * A control message, maybe for all stations; it is for endpoint 0, where there
+ * is none.
+ */
 static void give_control(FuzzCard *c, FuzzIn *in)
 {
     FakeFrame *f = fake_datagram(&c->ep[0], 0, 0, fuzz_below(in, 64), 1);
+    uint8_t how = fuzz_u8(in);
 
     fake_header(f)->opcode = UNETMM_WIRE_CONTROL;
-    fake_header(f)->dst_ep = cpu_to_le16(fuzz_u8(in) & 1);
+    fake_header(f)->dst_ep = cpu_to_le16(how & 1);
+    if (how & 2) {
+        memset(fake_header(f)->dst, 0xff, sizeof(fake_header(f)->dst));
+    }
     fake_seal(f);
     fake_receive(&c->h, f);
     g_free(f);

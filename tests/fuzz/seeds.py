@@ -298,7 +298,8 @@ def frames():
     yield "short", "roomy", b"".join(frame(0, 16, 100, u16(n))
                                      for n in (0, 13, 14, 63, 64, 163))
     yield "raw", "roomy", b"\x06\x40" + bytes(range(64)) + b"\x06\x05hello"
-    yield "control", "roomy", b"\x07\x20\x00" + b"\x07\x20\x01"
+    yield "control", "roomy", b"".join(
+        b"\x07\x20" + bytes([how]) for how in range(4))
     yield "absent", "cramped", (
         frame_world(driver(2, 0, 0)) + good + serve + good)
     yield "too-long", "two-ways", (

@@ -41,6 +41,8 @@ local C = {
     CTL_CLOSE = 5,
     CTL_IMPORT = 6,
     CTL_IMPORT_ACK = 7,
+    CTL_PEERS = 8,
+    CTL_PEER = 9,
     CTL_ST_OK = 0,
     CTL_ST_NO_SERVICE = 1,
     CTL_ST_FULL = 2,
@@ -112,6 +114,7 @@ local TYPES = {
     [C.CTL_CONNECT] = "CONNECT", [C.CTL_CONNECT_ACK] = "CONNECT_ACK",
     [C.CTL_CLOSE] = "CLOSE", [C.CTL_IMPORT] = "IMPORT",
     [C.CTL_IMPORT_ACK] = "IMPORT_ACK",
+    [C.CTL_PEERS] = "PEERS", [C.CTL_PEER] = "PEER",
 }
 local STATUSES = {
     [C.CTL_ST_OK] = "OK", [C.CTL_ST_NO_SERVICE] = "no service",

@@ -374,18 +374,26 @@ static void test_own_source_is_warned_once(void **state)
     assert_int_equal(f->h.warned, 1);
 }
 
+/* With one buffer, number 9, whose address is returned. */
+static uint64_t control_endpoint(Fix *f, FakeSpace *s0, FakeEp *e)
+{
+    uint64_t in = fake_alloc(&f->h, 256, 1, FAKE_W);
+
+    fake_ep_open(e, &f->d, 0, s0);
+    fake_post(e, in, 256, 9);
+    fake_ring_bell(e);
+    return in;
+}
+
 static void test_control_frames(void **state)
 {
     Fix *f = *state;
     FakeSpace *s0 = fake_space(&f->d, 0, UNETMM_SOURCE_DIRECT, 0);
-    uint64_t in = fake_alloc(&f->h, 256, 1, FAKE_W);
     FakeFrame *frame;
     struct unetmm_cqe cqe;
     FakeEp e;
+    uint64_t in = control_endpoint(f, s0, &e);
 
-    fake_ep_open(&e, &f->d, 0, s0);
-    fake_post(&e, in, 256, 9);
-    fake_ring_bell(&e);
     frame = fake_datagram(&e, 0, 0, 32, 4);
     expect_count(&f->h, drop_channel, 1, fake_receive(&f->h, frame));
     fake_header(frame)->opcode = UNETMM_WIRE_CONTROL;
@@ -403,6 +411,41 @@ static void test_control_frames(void **state)
     fake_header(frame)->opcode = UNETMM_WIRE_CONTROL;
     fake_seal(frame);
     expect_count(&f->h, drop_no_buffer, 1, fake_deliver(&f->h, frame));
+}
+
+/* For all stations: a control message whose header is whole, nothing else. */
+static void test_broadcast(void **state)
+{
+    static const uint8_t all[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
+    Fix *f = *state;
+    FakeSpace *s0 = fake_space(&f->d, 0, UNETMM_SOURCE_DIRECT, 0);
+    FakeFrame *frame;
+    struct unetmm_cqe cqe;
+    FakeEp e;
+    uint64_t in = control_endpoint(f, s0, &e);
+
+    frame = fake_datagram(&e, 0, 0, 40, 4);
+    memcpy(fake_header(frame)->dst, all, sizeof(all));
+    fake_seal(frame);
+    expect_count(&f->h, drop_other_mac, 1, fake_receive(&f->h, frame));
+    fake_header(frame)->opcode = UNETMM_WIRE_CONTROL;
+    fake_seal(frame);
+    for (unsigned i = 0; i < sizeof(all); i++) {
+        fake_header(frame)->dst[i] = 0x7f;
+        fake_seal(frame);
+        expect_count(&f->h, drop_other_mac, 1, fake_receive(&f->h, frame));
+        fake_header(frame)->dst[i] = 0xff;
+    }
+    fake_seal(frame);
+    /* Cut before the opcode, and behind it */
+    expect_count(&f->h, drop_other_mac, 1,
+                 unetmm_core_receive(&f->h.core, frame->data, 15));
+    expect_count(&f->h, drop_malformed, 1,
+                 unetmm_core_receive(&f->h.core, frame->data, 16));
+    fake_deliver(&f->h, frame);
+    cqe = fake_expect(&e, UNETMM_CQE_CONTROL, UNETMM_ST_OK, 9);
+    assert_int_equal(cqe.source, unetmm_mac_to_u64(fake_peer_mac));
+    fake_check(s0, in, 40, 4);
 }
 
 static void test_disabled(void **state)
@@ -540,6 +583,7 @@ int main(void)
         fix_test(test_good_payload_crc),
         fix_test(test_own_source_is_warned_once),
         fix_test(test_control_frames),
+        fix_test(test_broadcast),
         fix_test(test_disabled),
         fix_test(test_buffer_memory_refused),
         cmocka_unit_test_teardown(test_completion_memory_refused,

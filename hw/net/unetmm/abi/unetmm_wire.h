@@ -152,6 +152,11 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  * an export of the process that has the other end.  While it is not there it is
  * asked for again.  The answer has the region's number in `mtu`, its key in
  * `psn` and its length in `service`.
+ *
+ * PEERS, which may be broadcast, asks for endpoints that listen: on `service`,
+ * or on any number (0); besides it has a nonce.  The answer is a PEER for each
+ * that may be announced, a struct unetmm_control_named: endpoint, service,
+ * `mtu`, and in `rights` the types of channels that it takes (UNETMM_PEER_*).
  */
 struct unetmm_control {
     unetmm_u8 type;             /* UNETMM_CTL_* */
@@ -171,6 +176,14 @@ struct unetmm_control {
 
 static_assert(sizeof(struct unetmm_control) == 40, "control message");
 
+/* PEER alone: with the name of the process that listens. */
+struct unetmm_control_named {
+    struct unetmm_control head;
+    unetmm_u8 name[16];         /* zeros behind it; not trusted */
+};
+
+static_assert(sizeof(struct unetmm_control_named) == 56, "control message");
+
 #define UNETMM_CTL_PROBE        1       /* is there a driver, or a channel? */
 #define UNETMM_CTL_PROBE_ACK    2
 #define UNETMM_CTL_CONNECT      3
@@ -178,6 +191,11 @@ static_assert(sizeof(struct unetmm_control) == 40, "control message");
 #define UNETMM_CTL_CLOSE        5       /* the sender's half is gone */
 #define UNETMM_CTL_IMPORT       6
 #define UNETMM_CTL_IMPORT_ACK   7
+#define UNETMM_CTL_PEERS        8       /* which endpoints listen? */
+#define UNETMM_CTL_PEER         9
+
+#define UNETMM_PEER_DATAGRAM    0x01    /* datagram channels */
+#define UNETMM_PEER_RELIABLE    0x02    /* reliable channels */
 
 #define UNETMM_FEATURE_KEYED    0x01    /* packets with F_KEYED */
 #define UNETMM_FEATURE_IMM      0x02    /* packets with F_IMM */

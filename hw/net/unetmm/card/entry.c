@@ -16,6 +16,21 @@
 
 /* ---- Frames ------------------------------------------------------------- */
 
+/*
+ * For this card?  Of the frames for all stations only a control message is:
+ * with it a driver asks drivers that it does not know.  Data has one receiver.
+ */
+static bool entry_for_us(const UnetmmCore *core, const uint8_t *frame,
+                         size_t bytes)
+{
+    static const uint8_t all[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
+    size_t at = offsetof(struct unetmm_frame, opcode);
+
+    return !memcmp(frame, core->params.mac, sizeof(all)) ||
+           (!memcmp(frame, all, sizeof(all)) && at < bytes &&
+            frame[at] == UNETMM_WIRE_CONTROL);
+}
+
 /* Ethernet's part of the checks.  False: dropped. */
 static bool entry_takes(UnetmmCore *core, const uint8_t *frame, size_t bytes)
 {
@@ -42,7 +57,7 @@ static bool entry_takes(UnetmmCore *core, const uint8_t *frame, size_t bytes)
         } else {
             why = UNETMM_C_drop_ethertype;
         }
-    } else if (memcmp(frame, mac, 6)) {
+    } else if (!entry_for_us(core, frame, bytes)) {
         why = UNETMM_C_drop_other_mac;
     } else {
         return true;
