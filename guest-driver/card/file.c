@@ -198,6 +198,7 @@ union unetmm_arg {
 	struct unetmm_connect connect;
 	struct unetmm_channel channel;
 	struct unetmm_probe probe;
+	struct unetmm_peers peers;
 	struct unetmm_region region;
 	struct unetmm_counters counters;
 	struct unetmm_post post;
@@ -266,6 +267,8 @@ static const struct unetmm_op unetmm_ops[] = {
 		 struct unetmm_channel, rsvd, UNETMM_OP_SILENT),
 	IOCTL_OP(UNETMM_IOC_PROBE, unetmm_op_probe, struct unetmm_probe,
 		 rsvd1, 0),
+	IOCTL_OP(UNETMM_IOC_PEERS, unetmm_op_peers, struct unetmm_peers,
+		 rsvd1, UNETMM_OP_UNLOCKED),
 	IOCTL_OP(UNETMM_IOC_REGISTER, unetmm_op_register,
 		 struct unetmm_region, length,
 		 UNETMM_OP_UNLOCKED | UNETMM_OP_SILENT),

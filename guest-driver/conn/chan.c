@@ -660,8 +660,10 @@ static void unetmm_got_probe_ack(struct unetmm_dev *dev, const u8 *mac,
 
 /* A control message from the wire, or from ourselves. */
 void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
-		    const struct unetmm_control *msg)
+		    const struct unetmm_control_named *named)
 {
+	const struct unetmm_control *msg = &named->head;
+
 	lockdep_assert_held(&dev->ctl->lock);
 	switch (msg->type) {
 	case UNETMM_CTL_PROBE:
@@ -684,6 +686,12 @@ void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
 		break;
 	case UNETMM_CTL_IMPORT_ACK:
 		dev->up->got_import_ack(dev, mac, msg);
+		break;
+	case UNETMM_CTL_PEERS:
+		unetmm_got_peers(dev, mac, msg);
+		break;
+	case UNETMM_CTL_PEER:
+		unetmm_got_peer(dev, mac, named);
 		break;
 	default:
 		unetmm_count(dev, control_bad);

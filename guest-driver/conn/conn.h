@@ -66,6 +66,8 @@ struct unetmm_probe_wait {
 #define UNETMM_LIMIT_GROUPS	16
 #define UNETMM_USER_PROBES	64
 #define UNETMM_PEER_PROBES	4000
+/* Questions for listeners, of a user and of a card */
+#define UNETMM_PEER_ASKS	8
 
 struct unetmm_rates {
 	unsigned long begin;		/* of this second, in jiffies */
@@ -88,6 +90,8 @@ struct unetmm_ctl {
 	DECLARE_HASHTABLE(services, UNETMM_SERVICE_BITS);
 	DECLARE_HASHTABLE(chans, UNETMM_CHAN_BITS);
 	struct list_head probes;
+	struct list_head asks;		/* threads that collect listeners */
+	u32 announce_next;		/* endpoint where the next answers begin */
 	struct delayed_work ghosts;	/* looks for channels of nobody: */
 	struct list_head hunts;		/* of these listeners */
 	u32 hunt_left;			/* of all: buckets left to look at */
@@ -101,6 +105,8 @@ struct unetmm_ctl {
 	struct ratelimit_state refusals;
 	struct unetmm_rates probes_sent;	/* by IOC_PROBE, of a user */
 	struct unetmm_rates probe_acks;	/* to a card */
+	struct unetmm_rates peers_sent;	/* by IOC_PEERS, of a user */
+	struct unetmm_rates peer_answers;	/* to a card */
 };
 
 /* conn/kep.c */
@@ -109,6 +115,8 @@ int unetmm_kep_init(struct unetmm_dev *dev);
 void unetmm_kep_exit(struct unetmm_dev *dev);
 bool unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
 		     const struct unetmm_control *msg);
+bool unetmm_kep_send_named(struct unetmm_dev *dev, const u8 *mac,
+			   const struct unetmm_control_named *msg);
 
 /* conn/chan.c */
 u8 unetmm_features(const struct unetmm_dev *dev);
@@ -124,7 +132,7 @@ struct unetmm_ep *unetmm_chan_ep(struct unetmm_dev *dev, u16 id);
 struct unetmm_chan *unetmm_chan_of_peer(struct unetmm_dev *dev, const u8 *mac,
 					const struct unetmm_control *msg);
 void unetmm_control(struct unetmm_dev *dev, const u8 *mac,
-		    const struct unetmm_control *msg);
+		    const struct unetmm_control_named *msg);
 
 /* conn/ghost.c */
 enum unetmm_want {
@@ -144,7 +152,15 @@ void unetmm_ghost_hunt(struct unetmm_ep *ep, enum unetmm_want want);
 void unetmm_ghost_forget(struct unetmm_ep *ep);
 void unetmm_ghost_work(struct work_struct *work);
 
+/* conn/peers.c */
+void unetmm_got_peers(struct unetmm_dev *dev, const u8 *mac,
+		      const struct unetmm_control *msg);
+void unetmm_got_peer(struct unetmm_dev *dev, const u8 *mac,
+		     const struct unetmm_control_named *msg);
+int unetmm_op_peers(struct unetmm_file *file, void *arg);
+
 /* conn/connect.c */
+u64 unetmm_nonce(void);
 u64 unetmm_time_left(u64 deadline_ns, u32 attempt);
 int unetmm_pause(u64 ns);
 int unetmm_op_listen(struct unetmm_file *file, void *arg);

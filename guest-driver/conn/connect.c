@@ -43,7 +43,7 @@ int unetmm_pause(u64 ns)
 	return signal_pending(current) ? -EINTR : 0;
 }
 
-static u64 unetmm_nonce(void)
+u64 unetmm_nonce(void)
 {
 	u64 nonce;
 
@@ -137,6 +137,8 @@ static int unetmm_listen(struct unetmm_ep *ep, const struct unetmm_listen *a,
 	ep->how = *how;
 	ep->how.tell = a->flags & UNETMM_LISTEN_TELL;
 	ep->backlog = a->backlog;
+	ep->announced = a->flags & UNETMM_LISTEN_ANNOUNCE;
+	get_task_comm(ep->name, current);
 	if (service)
 		hash_add(ctl->services, &ep->service_node, service);
 	return 0;
@@ -152,7 +154,8 @@ int unetmm_op_listen(struct unetmm_file *file, void *arg)
 	int ret = 0;
 
 	if (a->flags & ~(UNETMM_LISTEN_DATAGRAM | UNETMM_LISTEN_RELIABLE |
-			 UNETMM_LISTEN_TELL | UNETMM_LISTEN_REWIND))
+			 UNETMM_LISTEN_TELL | UNETMM_LISTEN_REWIND |
+			 UNETMM_LISTEN_ANNOUNCE))
 		return -EOPNOTSUPP;
 	if (a->service && (!a->backlog || a->backlog > UNETMM_MAX_BACKLOG))
 		return -EINVAL;

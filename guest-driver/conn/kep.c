@@ -23,12 +23,12 @@
 
 /* A message is inline: the part that does not fit the descriptor is in a second slot. */
 #define UNETMM_KEP_SLOTS	2
-#define UNETMM_KEP_REST		(sizeof(struct unetmm_control) - \
-				 UNETMM_SQE_INLINE)
 
 static_assert(sizeof(struct unetmm_control) > UNETMM_SQE_INLINE);
-static_assert(UNETMM_KEP_REST <= UNETMM_SLOT_BYTES);
-static_assert(sizeof(struct unetmm_control) <= UNETMM_KEP_BUF_BYTES);
+static_assert(sizeof(struct unetmm_control_named) <=
+	      UNETMM_SQE_INLINE + UNETMM_SLOT_BYTES);
+static_assert(sizeof(struct unetmm_control_named) <= UNETMM_MAX_INLINE);
+static_assert(sizeof(struct unetmm_control_named) <= UNETMM_KEP_BUF_BYTES);
 
 static void unetmm_kep_post(struct unetmm_ctl *ctl, u32 buf)
 {
@@ -58,12 +58,9 @@ static void *unetmm_kep_slot(const struct unetmm_ctl *ctl, u32 index)
 	       (index & (BIT(UNETMM_KEP_SQ_LOG2) - 1)) * UNETMM_SLOT_BYTES;
 }
 
-/*
- * Sends a control message, or drops it if the card is slow to send (false): the
- * asking side repeats its question.
- */
-bool unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
-		     const struct unetmm_control *msg)
+/* The message may be longer than its head `msg`: `bytes` are all of it. */
+static bool unetmm_kep_put(struct unetmm_dev *dev, const u8 *mac,
+			   const struct unetmm_control *msg, u32 bytes)
 {
 	struct unetmm_ctl *ctl = dev->ctl;
 	struct unetmm_ep *ep = ctl->ep;
@@ -81,11 +78,11 @@ bool unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
 	memset(sqe, 0, sizeof(*sqe));
 	sqe->opcode = UNETMM_OP_CONTROL;
 	sqe->flags = UNETMM_SQE_F_INLINE | UNETMM_SQE_F_QUIET;
-	sqe->inline_len = sizeof(*msg);
+	sqe->inline_len = bytes;
 	sqe->remote = cpu_to_le64(remote);
 	memcpy(sqe->data, msg, UNETMM_SQE_INLINE);
 	memcpy(unetmm_kep_slot(ctl, ctl->sq_prod + 1),
-	       (const u8 *)msg + UNETMM_SQE_INLINE, UNETMM_KEP_REST);
+	       (const u8 *)msg + UNETMM_SQE_INLINE, bytes - UNETMM_SQE_INLINE);
 	ctl->sq_prod += UNETMM_KEP_SLOTS;
 	/* The slots before the index that covers them. */
 	dma_wmb();
@@ -100,27 +97,51 @@ bool unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
 	return true;
 }
 
+/*
+ * Sends a control message, or drops it if the card is slow to send (false): the
+ * asking side repeats its question.
+ */
+bool unetmm_kep_send(struct unetmm_dev *dev, const u8 *mac,
+		     const struct unetmm_control *msg)
+{
+	return unetmm_kep_put(dev, mac, msg, sizeof(*msg));
+}
+
+bool unetmm_kep_send_named(struct unetmm_dev *dev, const u8 *mac,
+			   const struct unetmm_control_named *msg)
+{
+	return unetmm_kep_put(dev, mac, &msg->head, sizeof(*msg));
+}
+
+/* Each type has one length. */
+static bool unetmm_kep_whole(const struct unetmm_control_named *msg, u32 len)
+{
+	return len == (msg->head.type == UNETMM_CTL_PEER ? sizeof(*msg) :
+							   sizeof(msg->head));
+}
+
 static void unetmm_kep_message(struct unetmm_dev *dev,
 			       const struct unetmm_cqe *cqe, u32 buf)
 {
 	u64 source = le64_to_cpu(cqe->source);
-	struct unetmm_control msg;
+	struct unetmm_control_named msg;
 	u8 mac[ETH_ALEN];
 	int i;
 
 	for (i = 0; i < ETH_ALEN; i++)
 		mac[i] = source >> (8 * i);
-	if (le32_to_cpu(cqe->len) != sizeof(msg) || !is_valid_ether_addr(mac)) {
+	memcpy(&msg, dev->ctl->bufs + buf * UNETMM_KEP_BUF_BYTES, sizeof(msg));
+	if (!unetmm_kep_whole(&msg, le32_to_cpu(cqe->len)) ||
+	    !is_valid_ether_addr(mac)) {
 		unetmm_count(dev, control_bad);
 		return;
 	}
-	memcpy(&msg, dev->ctl->bufs + buf * UNETMM_KEP_BUF_BYTES, sizeof(msg));
-	trace_unetmm_control(false, mac, msg.type, msg.status,
-			     le16_to_cpu(msg.src_ep),
-			     le16_to_cpu(msg.src_channel),
-			     le16_to_cpu(msg.dst_ep),
-			     le16_to_cpu(msg.dst_channel),
-			     le64_to_cpu(msg.nonce));
+	trace_unetmm_control(false, mac, msg.head.type, msg.head.status,
+			     le16_to_cpu(msg.head.src_ep),
+			     le16_to_cpu(msg.head.src_channel),
+			     le16_to_cpu(msg.head.dst_ep),
+			     le16_to_cpu(msg.head.dst_channel),
+			     le64_to_cpu(msg.head.nonce));
 	unetmm_control(dev, mac, &msg);
 }
 
@@ -265,6 +286,7 @@ void unetmm_ctl_init(struct unetmm_dev *dev)
 	INIT_DELAYED_WORK(&ctl->ghosts, unetmm_ghost_work);
 	INIT_LIST_HEAD(&ctl->hunts);
 	INIT_LIST_HEAD(&ctl->probes);
+	INIT_LIST_HEAD(&ctl->asks);
 	INIT_LIST_HEAD(&ctl->imports);
 	init_waitqueue_head(&ctl->probe_wait);
 	hash_init(ctl->services);
@@ -273,5 +295,7 @@ void unetmm_ctl_init(struct unetmm_dev *dev)
 	ratelimit_set_flags(&ctl->refusals, RATELIMIT_MSG_ON_RELEASE);
 	unetmm_rates_init(&ctl->probes_sent, UNETMM_USER_PROBES);
 	unetmm_rates_init(&ctl->probe_acks, UNETMM_PEER_PROBES);
+	unetmm_rates_init(&ctl->peers_sent, UNETMM_PEER_ASKS);
+	unetmm_rates_init(&ctl->peer_answers, UNETMM_PEER_ASKS);
 	ctl->seed = get_random_u32();
 }

@@ -72,6 +72,8 @@ struct unetmm_ep {
 	struct hlist_node service_node;
 	u32 takes;			/* UNETMM_LISTEN_* */
 	struct unetmm_chan_how how;	/* the reliable ones of these */
+	bool announced;			/* to those who ask which ones listen */
+	char name[TASK_COMM_LEN];	/* of the process that listens */
 	u32 backlog;
 	u32 nbacklog;
 	struct list_head accepts;	/* channels nobody accepted yet */

@@ -34,6 +34,7 @@ union argument {
     struct unetmm_connect connect;
     struct unetmm_channel channel;
     struct unetmm_probe probe;
+    struct unetmm_peers peers;
     struct unetmm_region region;
     struct unetmm_counters counters;
     struct unetmm_post post;
@@ -157,6 +158,20 @@ static int prepare_probe(struct raw *raw, union argument *a)
     a->probe.deadline_ns = deadline_in(5);
     card_mac(a->probe.mac);
     return 0;
+}
+
+/*
+ * In vain: in a second a user has not as many questions as these tests make calls.  The
+ * others are in channel.c.
+ */
+static int prepare_peers(struct raw *raw, union argument *a)
+{
+    static struct unetmm_listener found[4];
+
+    (void)raw;
+    a->peers.count = UNETMM_MAX_LISTENERS + 1;
+    a->peers.listeners = (uintptr_t)found;
+    return -EINVAL;
 }
 
 static int prepare_region(struct raw *raw, union argument *a)
@@ -410,6 +425,7 @@ static const struct call calls[] = {
     GROWN(CONNECT, unetmm_connect, flags, prepare_connect, NULL),
     CALL(CHANNEL_CLOSE, unetmm_channel, prepare_channel_close, NULL),
     CALL(PROBE, unetmm_probe, prepare_probe, NULL),
+    CALL(PEERS, unetmm_peers, prepare_peers, NULL),
     CALL(REGISTER, unetmm_region, prepare_region, undo_register),
     CALL(DEREGISTER, unetmm_region, prepare_deregister, undo_deregister),
     CALL(COUNTERS, unetmm_counters, prepare_counters, NULL),
@@ -680,6 +696,9 @@ static const struct field {
     FIELD(PROBE, unetmm_probe, flags),
     FIELD(PROBE, unetmm_probe, rsvd0),
     FIELD(PROBE, unetmm_probe, rsvd1),
+    FIELD(PEERS, unetmm_peers, flags),
+    FIELD(PEERS, unetmm_peers, rsvd0),
+    FIELD(PEERS, unetmm_peers, rsvd1),
     FIELD(REGISTER, unetmm_region, flags),
     FIELD(DEREGISTER, unetmm_region, flags),
     FIELD(POST, unetmm_post, flags),
@@ -858,7 +877,7 @@ static void wrong_listens(struct raw *raw, int can)
     LISTENS(UNETMM_LISTEN_DATAGRAM, not_ready_us, 1, -EINVAL);
     LISTENS(UNETMM_LISTEN_RELIABLE | UNETMM_LISTEN_REWIND, retries, 1, can);
     LISTENS(UNETMM_LISTEN_REWIND, retries, 0, -EINVAL);
-    LISTENS(16, retries, 0, -EOPNOTSUPP);
+    LISTENS(32, retries, 0, -EOPNOTSUPP);
     LISTENS(UNETMM_LISTEN_DATAGRAM, retries, 0, 0);
 #undef LISTENS
 }

@@ -439,6 +439,18 @@ static int do_probe(struct scene *s)
     return raw_ioctl(s->base.fd, UNETMM_IOC_PROBE, &probe);
 }
 
+static int do_peers(struct scene *s)
+{
+    struct unetmm_listener found[2];
+    struct unetmm_peers peers = {
+        .size = sizeof(peers), .count = 2, .listeners = (uintptr_t)found,
+    };
+    int ret = raw_ioctl(s->base.fd, UNETMM_IOC_PEERS, &peers);
+
+    /* The user's limit is no failure of an allocation. */
+    return ret == -EAGAIN ? 0 : ret;
+}
+
 /* Never touched: the call has to page them in. */
 static void map_memory(struct scene *s)
 {
@@ -910,6 +922,7 @@ static const struct attempt attempts[] = {
     ATTEMPT(CHANNEL_CLOSE, make_channel, do_channel_close, close_accepted,
             TEST_TLB),
     ATTEMPT(PROBE, NULL, do_probe, NULL, TEST_TLB),
+    ATTEMPT(PEERS, NULL, do_peers, NULL, TEST_TLB),
     ATTEMPT(REGISTER, map_memory, do_register, deregister, TEST_PINNED),
     ATTEMPT(DEREGISTER, map_registered, do_deregister, end_memory,
             TEST_PINNED),

@@ -360,7 +360,8 @@ struct unetmm_endpoint_id {
  * @flags: UNETMM_LISTEN_*: types of channels; none: datagram channels.  _TELL:
  *         each has a completion CQE_CLOSED when it ends otherwise than by
  *         CHANNEL_CLOSE; _REWIND, reliable: behind a READ's data that has no place
- *         all other is dropped, and asked for again with it
+ *         all other is dropped, and asked for again with it; _ANNOUNCE: any card that
+ *         asks for listeners (PEERS) gets the endpoint, the service and the process's name
  * @timeout_us: of the reliable channels: first wait for an answer; 0: 4000
  * @retries: ...: timeouts in a row that are borne, 0..255; 0: 12
  * @not_ready_retries: ...: times in a row that the peer may have no buffer,
@@ -389,6 +390,7 @@ struct unetmm_listen {
 #define UNETMM_LISTEN_RELIABLE	0x00000002
 #define UNETMM_LISTEN_TELL	0x00000004
 #define UNETMM_LISTEN_REWIND	0x00000008
+#define UNETMM_LISTEN_ANNOUNCE	0x00000010
 
 /**
  * struct unetmm_connect - connect to, or accept from, a peer
@@ -479,6 +481,56 @@ struct unetmm_probe {
 	__u32 mtu;
 	__u32 rsvd1;
 };
+
+/**
+ * struct unetmm_listener - an endpoint that listens, as its card's driver says
+ * @service: the number
+ * @mac: the card
+ * @endpoint: the endpoint
+ * @mtu: the smaller of both cards' user MTU
+ * @types: UNETMM_LISTEN_DATAGRAM, _RELIABLE: channels that it takes
+ * @name: of its process, at most 15 printable characters and a zero byte
+ * @unused: for later versions
+ */
+struct unetmm_listener {
+	__u64 service;
+	__u8 mac[6];
+	__u16 endpoint;
+	__u32 mtu;
+	__u32 types;
+	__u8 name[16];
+	__u64 unused;
+};
+
+/**
+ * struct unetmm_peers - ask the cards on the wire which endpoints listen
+ * @size: sizeof(struct unetmm_peers)
+ * @flags: zero
+ * @deadline_ns: CLOCK_MONOTONIC: until then answers are collected
+ * @service: only listeners on this number; 0: on any
+ * @listeners: address of an array of struct unetmm_listener
+ * @mac: the card that is asked; zero: all, our own among them
+ * @rsvd0: zero
+ * @count: in: elements of the array, 1..256; out: how many were found
+ * @rsvd1: zero
+ *
+ * Ends before the deadline only if the array is full.  Endpoints that listen without
+ * UNETMM_LISTEN_ANNOUNCE are not found.  EAGAIN: the question was not sent, for the
+ * user's limit.  ENETDOWN: no link, and one other card was asked.
+ */
+struct unetmm_peers {
+	__u32 size;
+	__u32 flags;
+	__u64 deadline_ns;
+	__u64 service;
+	__u64 listeners;
+	__u8 mac[6];
+	__u16 rsvd0;
+	__u32 count;
+	__u32 rsvd1;
+};
+
+#define UNETMM_MAX_LISTENERS	256
 
 /**
  * struct unetmm_region - register or deregister memory (source pinned)
@@ -1115,7 +1167,10 @@ struct unetmm_flow_id {
 	X(ghosts, "channels ended: their card did not answer") \
 	X(user_limited, "requests refused: the user has its limit") \
 	X(confirmed, "channels whose card has answered that it is there") \
-	X(shadow_put_off, "places left to a later walk: their memory kept changing")
+	X(shadow_put_off, "places left to a later walk: their memory kept changing") \
+	X(peers_answered, "listeners named to cards that asked for them") \
+	X(peers_limited, "questions for listeners not answered: the card has its limit") \
+	X(peers_dropped, "listeners not taken: not asked for, late, or no place left")
 
 #define UNETMM_DRIVER_COUNTER_ENUM_(name, help) UNETMM_D_##name,
 enum unetmm_driver_counter {
@@ -1154,5 +1209,6 @@ enum unetmm_driver_counter {
 #define UNETMM_IOC_EVENT_ARM	_IO(UNETMM_IOC_MAGIC, 0x1d)
 #define UNETMM_IOC_FLOW		_IO(UNETMM_IOC_MAGIC, 0x1e)
 #define UNETMM_IOC_FLOW_END	_IO(UNETMM_IOC_MAGIC, 0x1f)
+#define UNETMM_IOC_PEERS	_IO(UNETMM_IOC_MAGIC, 0x20)
 
 #endif /* _UAPI_LINUX_UNETMM_H */

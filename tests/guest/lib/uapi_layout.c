@@ -117,6 +117,26 @@ AT(probe, deadline_ns, 16);
 AT(probe, mtu, 24);
 AT(probe, rsvd1, 28);
 
+SIZE(listener, 48);
+AT(listener, service, 0);
+AT(listener, mac, 8);
+AT(listener, endpoint, 14);
+AT(listener, mtu, 16);
+AT(listener, types, 20);
+AT(listener, name, 24);
+AT(listener, unused, 40);
+
+SIZE(peers, 48);
+AT(peers, size, 0);
+AT(peers, flags, 4);
+AT(peers, deadline_ns, 8);
+AT(peers, service, 16);
+AT(peers, listeners, 24);
+AT(peers, mac, 32);
+AT(peers, rsvd0, 38);
+AT(peers, count, 40);
+AT(peers, rsvd1, 44);
+
 SIZE(region, 24);
 AT(region, size, 0);
 AT(region, flags, 4);
