@@ -112,6 +112,18 @@ int unetmm_info(struct unetmm_ctx *ctx, struct unetmm_info *info);
 int unetmm_probe(struct unetmm_ctx *ctx, const uint8_t mac[6],
                  int64_t timeout_ns, uint32_t *mtu);
 
+/*
+ * Asks the cards on the wire, and our own, which endpoints listen and may be announced
+ * (UNETMM_ANNOUNCE), and collects answers until the timeout, or until the array is
+ * full.  The caller sets in struct unetmm_peers of linux/unetmm.h: `size`, the array
+ * `listeners` and its length in `count`; and, unless 0 is meant, `mac` (one card) and
+ * `service`.  Returns how many were found.  Any station may answer anything: `mac` is
+ * as true as the network is, `name` is printable.  -EAGAIN: the user has asked too
+ * often in this second.
+ */
+int unetmm_peers(struct unetmm_ctx *ctx, struct unetmm_peers *peers,
+                 int64_t timeout_ns);
+
 /* ---- Endpoint ---------------------------------------------------------- */
 
 /*
@@ -221,12 +233,18 @@ int unetmm_connect(struct unetmm_ep *ep, const uint8_t mac[6],
  * flag it drops and requests again only the data whose own page is absent.
  */
 #define UNETMM_GO_BACK_N        UNETMM_LISTEN_REWIND
+/*
+ * Only to listen: unetmm_peers() on any card of the wire finds the endpoint, and gets
+ * the service and the name of the calling thread.  Without it nobody finds it.
+ */
+#define UNETMM_ANNOUNCE         UNETMM_LISTEN_ANNOUNCE
 
 /* Attributes of a new channel.  All but the flags are for reliable ones; 0: usual. */
 struct unetmm_channel_attr {
     uint32_t size;              /* sizeof(struct unetmm_channel_attr) */
     uint32_t flags;             /* to connect: one; to listen: any of them;
-                                 * and UNETMM_NOTIFY_CLOSE, _GO_BACK_N */
+                                 * and UNETMM_NOTIFY_CLOSE, _GO_BACK_N, and to
+                                 * listen UNETMM_ANNOUNCE */
     uint32_t timeout_us;        /* first wait for an answer (4000) */
     uint32_t retries;           /* such waits in a row before it fails (12) */
     uint32_t rnr_retries;       /* refusals in a row: the peer has no buffer */
@@ -428,6 +446,7 @@ enum unetmm_call {
     UNETMM_CALL_SYNC,           /* unetmm_sem_*(), _waitq_*(), _sync_*() */
     UNETMM_CALL_PREFETCH,
     UNETMM_CALL_FLOW,
+    UNETMM_CALL_PEERS,
 };
 
 /*

@@ -30,7 +30,8 @@ static int take_attr(struct unetmm_channel_attr *attr,
     }
     if (!(attr->flags & (UNETMM_DATAGRAM | UNETMM_RELIABLE)) ||
         attr->flags & ~(UNETMM_DATAGRAM | UNETMM_RELIABLE |
-                        UNETMM_NOTIFY_CLOSE | UNETMM_GO_BACK_N)) {
+                        UNETMM_NOTIFY_CLOSE | UNETMM_GO_BACK_N |
+                        UNETMM_ANNOUNCE)) {
         return -EINVAL;
     }
     return 0;
@@ -142,7 +143,8 @@ int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6],
     if (ret) {
         return ret;
     }
-    if (attr.flags & UNETMM_DATAGRAM && attr.flags & UNETMM_RELIABLE) {
+    if ((attr.flags & UNETMM_DATAGRAM && attr.flags & UNETMM_RELIABLE) ||
+        attr.flags & UNETMM_ANNOUNCE) {
         return -EINVAL;
     }
     connect.flags = attr.flags & UNETMM_RELIABLE ? UNETMM_CONNECT_RELIABLE :

@@ -188,3 +188,16 @@ int unetmm_probe(struct unetmm_ctx *ctx, const uint8_t mac[6],
     }
     return 0;
 }
+
+int unetmm_peers(struct unetmm_ctx *ctx, struct unetmm_peers *peers,
+                 int64_t timeout_ns)
+{
+    int ret = unetmm_ctx_check(ctx);
+
+    if (ret) {
+        return ret;
+    }
+    peers->deadline_ns = unetmm_deadline(timeout_ns);
+    ret = sys_ioctl(ctx->fd, UNETMM_IOC_PEERS, peers);
+    return ret < 0 ? ret : (int)peers->count;
+}

@@ -95,6 +95,12 @@ static const struct advice advices[] = {
     { UNETMM_CALL_PROBE, EHOSTUNREACH,
       "no unetmm driver answers at that MAC address: check the address, that "
       "the peer's driver is loaded and that the two cards share a network" },
+    { UNETMM_CALL_PEERS, EAGAIN,
+      "this user has asked for listeners too often in this second: try again "
+      "later" },
+    { UNETMM_CALL_PEERS, EINVAL,
+      "the address is not that of a card, or the array does not have 1 to 256 "
+      "elements" },
     { UNETMM_CALL_PROBE, EAGAIN,
       "this user has sent too many probes in this second: try again later" },
     { UNETMM_CALL_CONNECT, ENOSPC,

@@ -445,7 +445,7 @@ static void start(struct server *s)
     if (ret) {
         fail_call(ret, UNETMM_CALL_EP_CREATE, "cannot create an endpoint");
     }
-    attr.flags |= UNETMM_NOTIFY_CLOSE;
+    attr.flags |= UNETMM_NOTIFY_CLOSE | UNETMM_ANNOUNCE;
     /* Else whose memory never comes would keep its chunks. */
     attr.rnr_retries = NOT_READY;
     ret = unetmm_listen_ex(s->ep, s->opt->service, 16, &attr);

@@ -4,6 +4,7 @@
  */
 #include "cards.h"
 #include "common.h"
+#include "peers.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -16,14 +17,17 @@ static const char usage[] =
 "then the driver's parameters.  unetmm-stat shows a card's counters.\n"
 "\n"
 "  -l, --list           one line for each card\n"
+"  -p, --peers          the endpoints that listen, on all cards of the wire, as\n"
+"                       far as they may be announced; with --json beside the rest\n"
 "  -c, --card N         only " UNETMM_DEVICE_PREFIX "N\n"
 "  -d, --device FILE    only this card\n"
 "      --json           one JSON object\n"
 "  -h, --help           this text\n"
 "  -V, --version        the version of the tools\n"
 "\n"
-"Example: can the first card be used with source ktlb?\n"
-"    unetmm-info --card 0 --json | grep -q '\"ktlb\"'\n";
+"Examples: can the first card be used with source ktlb?  Which endpoints listen?\n"
+"    unetmm-info --card 0 --json | grep -q '\"ktlb\"'\n"
+"    unetmm-info --peers\n";
 
 struct card {
     char device[256];
@@ -31,12 +35,14 @@ struct card {
     char pci[TEXT_CHARS];
     char numa[TEXT_CHARS];
     struct unetmm_info info;
+    struct peers *peers;        /* NULL: nobody wants to know */
 };
 
 struct info_options {
     const char *device;         /* NULL: all cards */
     char own[TEXT_CHARS];
     bool list;
+    bool peers;
     bool json;
 };
 
@@ -108,6 +114,7 @@ static const struct option info_long_options[] = {
     { "help", no_argument, NULL, 'h' },
     { "json", no_argument, NULL, 'J' },
     { "list", no_argument, NULL, 'l' },
+    { "peers", no_argument, NULL, 'p' },
     { "version", no_argument, NULL, 'V' },
     { NULL, 0, NULL, 0 }
 };
@@ -117,7 +124,7 @@ static void parse_info_options(struct info_options *opt, int argc, char **argv)
     int c;
 
     argv[0] = (char *)(uintptr_t)tool_name;
-    while ((c = getopt_long(argc, argv, "c:d:hlV", info_long_options,
+    while ((c = getopt_long(argc, argv, "c:d:hlpV", info_long_options,
                             NULL)) != -1) {
         if ((c == 'c' || c == 'd') && opt->device) {
             mistake("one --card or --device is enough", NULL);
@@ -127,6 +134,7 @@ static void parse_info_options(struct info_options *opt, int argc, char **argv)
         case 'd': opt->device = optarg; break;
         case 'J': opt->json = true; break;
         case 'l': opt->list = true; break;
+        case 'p': opt->peers = true; break;
         case 'h':
             fputs(usage, stdout);
             exit(EXIT_SUCCESS);
@@ -143,9 +151,26 @@ static void parse_info_options(struct info_options *opt, int argc, char **argv)
 
 /* ---- Reading ----------------------------------------------------------- */
 
-/* False: a sentence on stderr has said why not. */
-static bool read_card(struct card *card, const char *device)
+/* 0, or a negative error of `call`. */
+static int ask_card(struct card *card, struct unetmm_ctx *ctx, bool peers,
+                    enum unetmm_call *call)
 {
+    int ret;
+
+    card->info.size = sizeof(card->info);
+    ret = unetmm_info(ctx, &card->info);
+    if (ret || !peers) {
+        return ret;
+    }
+    *call = UNETMM_CALL_PEERS;
+    card->peers = calloc(1, sizeof(*card->peers));
+    return card->peers ? peers_find(ctx, card->peers) : -ENOMEM;
+}
+
+/* False: a sentence on stderr has said why not. */
+static bool read_card(struct card *card, const char *device, bool peers)
+{
+    enum unetmm_call call = UNETMM_CALL_OPEN;
     struct unetmm_ctx *ctx;
     int ret;
 
@@ -158,14 +183,14 @@ static bool read_card(struct card *card, const char *device)
     }
     ret = unetmm_open(device, UNETMM_OBSERVE, &ctx);
     if (!ret) {
-        card->info.size = sizeof(card->info);
-        ret = unetmm_info(ctx, &card->info);
+        ret = ask_card(card, ctx, peers, &call);
         unetmm_close(ctx);
     }
     if (ret) {
         fflush(stdout);
         fprintf(stderr, "%s: %s: %s\n", tool_name, device,
-                unetmm_strerror(ret, UNETMM_CALL_OPEN));
+                unetmm_strerror(ret, call));
+        free(card->peers);
     }
     return !ret;
 }
@@ -179,7 +204,7 @@ static unsigned read_cards(const struct info_options *opt, struct card *cards,
 
     *n = 0;
     if (opt->device) {
-        *n = read_card(&cards[0], opt->device);
+        *n = read_card(&cards[0], opt->device, opt->peers);
         return !*n;
     }
     found = find_cards(numbers);
@@ -192,7 +217,7 @@ static unsigned read_cards(const struct info_options *opt, struct card *cards,
     for (i = 0; i < found; i++) {
         snprintf(device, sizeof(device), UNETMM_DEVICE_PREFIX "%u",
                  numbers[i]);
-        if (read_card(&cards[*n], device)) {
+        if (read_card(&cards[*n], device, opt->peers)) {
             (*n)++;
         } else {
             bad++;
@@ -329,6 +354,18 @@ static void print_list(const struct card *cards, unsigned n)
     }
 }
 
+static void print_peers(const struct card *cards, unsigned n)
+{
+    unsigned i;
+
+    if (n) {
+        peers_title();
+    }
+    for (i = 0; i < n; i++) {
+        peers_print(cards[i].device, cards[i].peers);
+    }
+}
+
 static void print_parameters(const struct parameter *parameters, unsigned n)
 {
     unsigned i;
@@ -386,12 +423,17 @@ static void json_card(const struct card *card)
            "\"tlb_ways\":%u,\"tlb_victims\":%u,\"max_buffer_pages\":%u,"
            "\"reliable\":%u,\"max_message\":%u,\"regions\":%u,\"imports\":%u,"
            "\"flows\":%u,\"backup\":%u,"
-           "\"pin_limit_pages\":%" PRIu64 "}", info->user_mtu,
+           "\"pin_limit_pages\":%" PRIu64, info->user_mtu,
            info->endpoints, info->channels, info->max_ring_log2,
            info->max_pretranslate, info->tlb_sets, info->tlb_ways,
            info->tlb_victims, info->max_buffer_pages, info->reliable,
            info->max_message, info->regions, info->imports,
            info->flows, info->backup, (uint64_t)info->pin_limit_pages);
+    if (card->peers) {
+        fputs(",\"peers\":", stdout);
+        peers_json(card->peers);
+    }
+    putchar('}');
 }
 
 static void json_parameter(const struct parameter *parameter)
@@ -462,6 +504,8 @@ int main(int argc, char **argv)
     nparameters = find_parameters(parameters);
     if (opt.json) {
         json_all(cards, n, parameters, nparameters);
+    } else if (opt.peers) {
+        print_peers(cards, n);
     } else if (opt.list) {
         print_list(cards, n);
     } else {
@@ -474,6 +518,9 @@ int main(int argc, char **argv)
     }
     if (fflush(stdout) || ferror(stdout)) {
         fail("cannot write the output");
+    }
+    for (i = 0; i < n; i++) {
+        free(cards[i].peers);
     }
     return bad ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -276,6 +276,7 @@ int session_listen(struct session *s)
 {
     struct unetmm_channel_attr attr = session_channel(s->opt);
 
+    attr.flags |= UNETMM_ANNOUNCE;
     return unetmm_listen_ex(s->ep, s->opt->service, 16, &attr);
 }
 

@@ -16,6 +16,8 @@ import time
 ETHERTYPE = 0x88b5
 VERSION, CONTROL, PAYLOAD_CRC = 1, 2, 1
 PROBE, PROBE_ACK, CONNECT, CONNECT_ACK = 1, 2, 3, 4
+PEERS, PEER = 8, 9
+ALL = b"\xff" * 6
 HEADER = struct.Struct("<6s6s2sBBHHHHIIIIQIII")
 MESSAGE = struct.Struct("<BBHHHHBBIQQII")
 MTU = 1024
@@ -24,6 +26,8 @@ MTU = 1024
 MOST_ANSWERS = 1000
 # How long stations are silent whose host is busy.
 BUSY = 3.0
+# Questions for listeners that a driver answers in a second, at most.
+MOST_QUESTIONS = 8
 # A station that accepts every request, and its half of such a channel.
 LISTENER, LISTENS_AT = 0xfffff0, (7, 9)
 # The endpoint that stations ask for.
@@ -67,6 +71,8 @@ class Forger:
         self._second, self._answers = 0.0, 0
         self._heard = threading.Condition()
         self._refusals, self._acks = 0, set()
+        self._named = {}        # the answers to each question for listeners
+        self._lies = 0
         self._next = 0
         self._channel = 0
         self._nonce = random.Random(1)
@@ -98,12 +104,22 @@ class Forger:
         refused SERVICE: asks until the driver refuses no more in this second,
         and whether it is there.
         named EP CHANNEL: asks whether the driver has these halves of channels to
-        the station that listens, and some that it does not have."""
+        the station that listens, and some that it does not have.
+        asks LISTENERS SERVICE: a new station asks all cards for listeners, and
+        must hear of so many; then it asks too often.
+        lies NUMBER: from now on a station answers each such question with so
+        many listeners, and with messages that are wrong."""
         if words[0] == "refused":
             self._use_up(int(words[1]))
             return
         if words[0] == "named":
             self._name(int(words[1]), int(words[2]))
+            return
+        if words[0] == "asks":
+            self._ask_for_listeners(int(words[1]), int(words[2]))
+            return
+        if words[0] == "lies":
+            self._lies = int(words[1])
             return
         how = words[0] if words[0] in ("alive", "busy", "other") else ""
         name, stations, number, service, kind = words[bool(how):]
@@ -154,6 +170,53 @@ class Forger:
                     return nonce in self._acks
         raise ValueError("the driver does not answer at all")
 
+    def _question(self, source, service, wrong=0):
+        nonce = self._nonce.getrandbits(64) | 1
+        with self._heard:
+            self._named[nonce] = []
+        message = MESSAGE.pack(PEERS, 0, 0, 0, 0, 0, 0, 0, wrong, service, nonce,
+                               0, 0)
+        self._socket.sendto(frame(ALL, source, message), self._ends[0])
+        return nonce
+
+    def _ask_for_listeners(self, listeners, service):
+        self._next += 1
+        source, begin = station(self._next), time.monotonic()
+        first = self._question(source, service)
+        wrong = self._question(source, service, 1)
+        nonces = [self._question(source, service)
+                  for _ in range(4 * MOST_QUESTIONS)]
+        self._is_answered(source)
+        seconds = time.monotonic() - begin
+        with self._heard:
+            heard = self._named[first]
+            more = sum(bool(self._named[nonce]) for nonce in nonces)
+            if len(heard) != listeners or self._named[wrong]:
+                raise ValueError(f"{heard}, not {listeners} listeners")
+        if any(said[9] != service or not said[2] for said in heard) or \
+                more > MOST_QUESTIONS * (seconds + 2) or \
+                bool(more) != bool(listeners):
+            raise ValueError(f"{heard}, and {more} answers in {seconds} s")
+
+    def _lie(self, nonce):
+        """Text that does not end and controls a terminal; then other errors."""
+        name = b"\x1b[31m\x07" + b"\xff" * 10
+        source = station(LISTENER)
+        good = [PEER, 0, 1, 0, 0, 0, 0, 2, MTU, 5, nonce, 0, 0]
+        for number in range(1, self._lies + 1):
+            good[2] = number
+            self._socket.sendto(frame(self._card, source,
+                                      MESSAGE.pack(*good) + name),
+                                self._ends[0])
+        for at, value in ((1, 1), (2, 0), (3, 1), (7, 0), (7, 0x80), (8, 1),
+                          (9, 0), (11, 1), (12, 1)):
+            bad = good[:at] + [value] + good[at + 1:]
+            self._socket.sendto(frame(self._card, source,
+                                      MESSAGE.pack(*bad) + name),
+                                self._ends[0])
+        for data in (MESSAGE.pack(*good), MESSAGE.pack(*good) + name + b"x"):
+            self._socket.sendto(frame(self._card, source, data), self._ends[0])
+
     def _name(self, endpoint, channel):
         """Only the half that the driver has asked for is there for its peer."""
         peer, half = station(LISTENER), (endpoint, channel)
@@ -195,11 +258,15 @@ class Forger:
             self._refusals += said[0] == CONNECT_ACK and said[1] != 0
             if said[0] == PROBE_ACK:
                 self._acks.add(said[10])
+            if said[0] == PEER and said[10] in self._named:
+                self._named[said[10]].append(said)
             self._heard.notify_all()
         if said[0] == CONNECT and to == station(LISTENER):
             answer = MESSAGE.pack(CONNECT_ACK, 0, *LISTENS_AT, said[2], said[3],
                                   said[6], 0, MTU, *said[9:11], 0, 0)
             self._socket.sendto(frame(self._card, to, answer), self._ends[0])
+        if said[0] == PEERS and to == ALL and self._lies:
+            self._lie(said[10])
         if said[0] == PROBE and to in self._alive and self._has(to, said) and \
                 self._may_answer(to):
             answer = MESSAGE.pack(PROBE_ACK, 0, 0, 0, 0, 0, 0, 0, MTU, 0,

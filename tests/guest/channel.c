@@ -162,6 +162,61 @@ static void probe(void)
     two_close(&t);
 }
 
+/* How many listen on the service, as far as our card says. */
+static int announced(struct two *t, uint64_t service,
+                     struct unetmm_listener *found, uint32_t room)
+{
+    struct unetmm_peers ask = {
+        .size = sizeof(ask), .service = service, .count = room,
+        .listeners = (uintptr_t)found,
+    };
+    int ret;
+
+    memcpy(ask.mac, t->mac, sizeof(ask.mac));
+    EVENTUALLY((ret = unetmm_peers(t->ctx, &ask, 150 * NS_PER_MS * run.slow)) !=
+               -EAGAIN);
+    return ret;
+}
+
+/* Endpoints are found while they listen and want to be. */
+static void peers(void)
+{
+    const struct unetmm_channel_attr attr = {
+        .size = sizeof(attr), .flags = UNETMM_DATAGRAM | UNETMM_ANNOUNCE,
+    };
+    struct unetmm_peers bad = { .size = sizeof(bad) };
+    struct unetmm_listener found[4];
+    struct unetmm_info info;
+    struct two t;
+
+    two_open(&t);
+    card_info(&info);
+    CHECK_RET(unetmm_peers(t.ctx, &bad, 0), -EINVAL);
+    bad.count = 1;
+    bad.mac[0] = 1;
+    CHECK_RET(unetmm_peers(t.ctx, &bad, 0), -EINVAL);
+    CHECK_RET(unetmm_listen_ex(t.one.ep, SERVICE, 1, &datagram_attr), 0);
+    CHECK_RET(unetmm_listen_ex(t.two.ep, SERVICE + 1, 1, &attr), 0);
+    CHECK_EQ(announced(&t, SERVICE, found, 4), 0);
+    EVENTUALLY(announced(&t, SERVICE + 1, found, 4) == 1);
+    CHECK_EQ(found[0].service, SERVICE + 1);
+    CHECK_EQ(found[0].endpoint, unetmm_ep_id(t.two.ep));
+    CHECK_EQ(found[0].mtu, info.user_mtu);
+    CHECK_EQ(found[0].types, UNETMM_DATAGRAM);
+    CHECK(!memcmp(found[0].mac, t.mac, 6));
+    CHECK(!strcmp((const char *)found[0].name, "channel"));
+    CHECK_EQ(found[0].unused, 0);
+    /* The array is full: it does not wait for more. */
+    CHECK_RET(unetmm_listen_ex(t.one.ep, SERVICE, 1, &attr), 0);
+    EVENTUALLY(announced(&t, 0, found, 1) == 1);
+    EVENTUALLY(announced(&t, 0, NULL, 1) == -EFAULT);
+    CHECK_RET(unetmm_listen_ex(t.one.ep, SERVICE, 1, &datagram_attr), 0);
+    CHECK_RET(unetmm_listen(t.two.ep, 0, 0), 0);
+    CHECK_EQ(announced(&t, SERVICE, found, 4), 0);
+    CHECK_EQ(announced(&t, SERVICE + 1, found, 4), 0);
+    two_close(&t);
+}
+
 static void addresses_in_use(void)
 {
     struct two t;
@@ -564,6 +619,7 @@ static const struct test tests[] = {
     { "connect-before-listen", connect_before_listen, TEST_TLB, 0 },
     { "connect-times-out", connect_times_out, TEST_TLB, 0 },
     { "probe", probe, TEST_TLB, 0 },
+    { "peers", peers, TEST_TLB, 0 },
     { "addresses-in-use", addresses_in_use, TEST_TLB, 0 },
     { "backlog-full", backlog_full, TEST_TLB, 0 },
     { "accept-poll", accepting_is_polled, TEST_TLB, 0 },

@@ -30,9 +30,10 @@ struct way {
     unsigned buffers, buffer_pages;
 };
 
-/* The longest frame there is; the longest message. */
+/* The longest frame there is; the longest message.  One can be found by peers. */
 static const struct way datagrams = {
-    UNETMM_SOURCE_TLB, SERVICE_ECHO, { sizeof(datagrams.attr), UNETMM_DATAGRAM, 0, 0, 0, 0 },
+    UNETMM_SOURCE_TLB, SERVICE_ECHO,
+    { sizeof(datagrams.attr), UNETMM_DATAGRAM | UNETMM_ANNOUNCE, 0, 0, 0, 0 },
     BUFFERS, 17,
 };
 static const struct way reliable = {

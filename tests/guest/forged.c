@@ -572,6 +572,72 @@ static void asks_once(void *argument)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
+static void announce(struct scene *s, uint32_t flags)
+{
+    const struct unetmm_channel_attr attr = {
+        .size = sizeof(attr), .flags = UNETMM_DATAGRAM | flags,
+    };
+
+    CHECK_RET(unetmm_listen_ex(s->listener.ep, SERVICE, BACKLOG, &attr), 0);
+}
+
+/*
+ * A station asks and asks for listeners: it gets the announced one, in the end none.
+ * Its questions with errors are counted, and the other cards' limits are their own.
+ */
+static void listeners_have_a_limit(void)
+{
+    struct scene s;
+    uint64_t answered, limited, bad;
+
+    scene_open(&s, UNETMM_DATAGRAM);
+    answered = SINCE(&s, peers_answered);
+    limited = SINCE(&s, peers_limited);
+    bad = SINCE(&s, control_bad);
+    ask_host("far asks 0 %u", (unsigned)SERVICE);
+    CHECK_EQ(SINCE(&s, peers_answered), answered);
+    announce(&s, UNETMM_ANNOUNCE);
+    ask_host("far asks 1 %u", (unsigned)SERVICE);
+    CHECK(SINCE(&s, peers_answered) > answered);
+    CHECK(SINCE(&s, peers_limited) > limited);
+    CHECK(SINCE(&s, control_bad) > bad);
+    scene_close(&s);
+}
+
+/* Answers that are wrong, or too many. */
+static void listeners_that_lie(void)
+{
+    struct unetmm_listener found[16];
+    struct unetmm_peers ask = {
+        .size = sizeof(ask), .listeners = (uintptr_t)found,
+    };
+    uint64_t dropped, bad;
+    struct scene s;
+    unsigned i, j;
+
+    scene_open(&s, UNETMM_DATAGRAM);
+    dropped = SINCE(&s, peers_dropped);
+    bad = SINCE(&s, control_bad);
+    ask_host("far lies 40");
+    for (i = 0; i < 16; i++) {
+        memset(&found[i], 0xa5, sizeof(found[i]));
+    }
+    EVENTUALLY((ask.count = 16,
+                unetmm_peers(s.ctx, &ask, 300 * NS_PER_MS * run.slow)) == 16);
+    for (i = 0; i < 16; i++) {
+        CHECK(found[i].service && found[i].endpoint);
+        CHECK_EQ(found[i].unused, 0);
+        CHECK_EQ(found[i].name[15], 0);
+        for (j = 0; found[i].name[j]; j++) {
+            CHECK(found[i].name[j] >= ' ' && found[i].name[j] <= '~');
+        }
+    }
+    EVENTUALLY(SINCE(&s, peers_dropped) > dropped);
+    EVENTUALLY(SINCE(&s, control_bad) > bad);
+    ask_host("far lies 0");
+    scene_close(&s);
+}
+
 /* Of one user not many questions are sent in a second; others ask meanwhile. */
 static void probes_have_a_limit(void)
 {
@@ -684,6 +750,8 @@ static const struct test tests[] = {
     { "card-is-full", card_is_full, TEST_TLB, 0 },
     { "quota-of-one", quota_of_one, TEST_TLB, 0 },
     { "refusals-apart", refusals_apart, TEST_TLB, 0 },
+    { "listeners-have-a-limit", listeners_have_a_limit, TEST_TLB, 0 },
+    { "listeners-that-lie", listeners_that_lie, TEST_TLB, 0 },
     { "probes-have-a-limit", probes_have_a_limit, TEST_TLB, 0 },
     { "limits-are-drawn", limits_are_drawn, TEST_TLB, 0 },
 };

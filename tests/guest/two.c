@@ -21,6 +21,37 @@ static void probe(void)
     CHECK_RET(unetmm_close(ctx), 0);
 }
 
+/* The peer's listeners on the service, by a question to that card or to all. */
+static int listeners(struct unetmm_ctx *ctx, const uint8_t *mac,
+                     uint64_t service, struct unetmm_listener *found)
+{
+    struct unetmm_peers ask = {
+        .size = sizeof(ask), .service = service, .count = 4,
+        .listeners = (uintptr_t)found,
+    };
+
+    if (mac) {
+        memcpy(ask.mac, mac, sizeof(ask.mac));
+    }
+    return unetmm_peers(ctx, &ask, 300 * NS_PER_MS * run.slow);
+}
+
+/* Only the echo for datagrams may be announced. */
+static void peers(void)
+{
+    struct unetmm_ctx *ctx = open_card();
+    struct unetmm_listener found[4];
+
+    EVENTUALLY(listeners(ctx, NULL, SERVICE_ECHO, found) == 1);
+    CHECK(!memcmp(found[0].mac, run.peer, sizeof(found[0].mac)));
+    CHECK_EQ(found[0].types, UNETMM_DATAGRAM);
+    CHECK(!strcmp((const char *)found[0].name, "echo"));
+    EVENTUALLY(listeners(ctx, run.peer, 0, found) == 1);
+    CHECK_EQ(found[0].service, SERVICE_ECHO);
+    EVENTUALLY(listeners(ctx, NULL, SERVICE_MIRROR, found) == 0);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
 /* Several endpoints talk to the same peer at the same time. */
 static void several(void)
 {
@@ -346,6 +377,7 @@ static void connect_over_loss(void)
 
 static const struct test tests[] = {
     { "probe", probe, TEST_ONLY_REMOTE, 0 },
+    { "peers", peers, TEST_ONLY_REMOTE, 0 },
     { "several", several, TEST_ONLY_REMOTE, 0 },
     { "peer-killed", peer_killed, TEST_ONLY_REMOTE, 60 },
     { "link-down", link_down, TEST_ONLY_REMOTE, 60 },

@@ -15,6 +15,8 @@ from ._names import (ChannelFlag, Policy, Right, Scope, Source, Type, address,
 BATCH = 64
 
 Info = types.SimpleNamespace
+Listener = collections.namedtuple("Listener",
+                                  "mac endpoint service mtu types program")
 Peer = collections.namedtuple("Peer", "mac endpoint mtu type")
 
 
@@ -94,6 +96,23 @@ class Context(Closing):
             lib.UNETMM_CALL_PROBE)
         return mtu[0]
 
+    def peers(self, peer=None, service=0, timeout=0.3):
+        """The Listeners of the card `peer`, or of all that answer in time."""
+        found = ffi.new("struct unetmm_listener[]", 256)
+
+        def ask(ns):
+            peers = ffi.new("struct unetmm_peers *", {
+                "size": ffi.sizeof("struct unetmm_peers"), "service": service,
+                "listeners": int(ffi.cast("uintptr_t", found)),
+                "count": len(found)})
+            if peer is not None:
+                ffi.memmove(peers.mac, address(peer), 6)
+            return lib.unetmm_peers(self.handle, peers, ns)
+        return [Listener(mac_text(one.mac), one.endpoint, one.service, one.mtu,
+                         ChannelFlag(one.types), ffi.string(one.name).decode())
+                for one in found[0:check(again_after_signals(ask, timeout),
+                                         lib.UNETMM_CALL_PEERS)]]
+
     def statistics(self, scope=Scope.CARD, endpoint=0):
         """{name: value} of the counters of the card, the driver or an endpoint."""
         def read(values, count):
@@ -136,7 +155,9 @@ class Context(Closing):
         return Endpoint(self, **attributes)
 
     def export(self, number, buffer, **attributes):
-        """Exports a buffer under a number; `attributes` are those of Export()."""
+        """Exports a buffer, or with None all memory, under a number.
+
+        `attributes` are those of Export()."""
         return Export(self, number, buffer, **attributes)
 
     def counters(self, number=1):

@@ -14,6 +14,9 @@ Key = collections.namedtuple("Key", "key address")
 class Export:
     """A buffer that peers with a reliable channel may use: unetmm_export(3).
 
+    `buffer` None is the whole address space (Source.ODP), by its `key`: peers that have
+    it read and change every object of this process, at its address.
+
     notify     writes that ask for it have a NOTIFY completion with `user_data`
     redirect   redirect() may move parts of it
     keyed      peers that know its `key` use it without an import
@@ -26,13 +29,14 @@ class Export:
         self.context = context
         self.number = number
         self.buffer = buffer
-        self._memory, length = writable(buffer) if rights & ~Right.READ else \
-            readable(buffer)
+        self._memory, length = (ffi.NULL, 0) if buffer is None else \
+            writable(buffer) if rights & ~Right.READ else readable(buffer)
         self._counters = list(counters)
         self._moved = {}
         flags = (lib.UNETMM_EXPORT_NOTIFY if notify else 0) | \
             (lib.UNETMM_EXPORT_REDIRECT if redirect else 0) | \
-            (lib.UNETMM_EXPORT_KEYED if keyed else 0)
+            (lib.UNETMM_EXPORT_KEYED if keyed else 0) | \
+            (lib.UNETMM_EXPORT_WHOLE if buffer is None else 0)
         arguments = (context.handle, number, self._memory, length, rights, flags,
                      user_data)
         if self._counters:

@@ -61,6 +61,7 @@ class ChannelFlag(enum.IntFlag):
     RELIABLE = lib.UNETMM_RELIABLE
     NOTIFY_CLOSE = lib.UNETMM_NOTIFY_CLOSE
     GO_BACK_N = lib.UNETMM_GO_BACK_N
+    ANNOUNCE = lib.UNETMM_ANNOUNCE
 
 
 class Error(OSError):

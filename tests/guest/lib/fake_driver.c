@@ -67,6 +67,7 @@ static struct {
     uint32_t source;
     uint64_t service;
     uint32_t takes;             /* UNETMM_LISTEN_* */
+    bool announced;
     struct channel channels[FAKE_CHANNELS];
     uint32_t backlog[BACKLOG];
     unsigned waiting;
@@ -712,7 +713,9 @@ static int do_listen(const struct unetmm_listen *request)
         return refuse(error);
     }
     fake.service = request->service;
-    fake.takes = request->flags ? request->flags : UNETMM_LISTEN_DATAGRAM;
+    fake.announced = request->flags & UNETMM_LISTEN_ANNOUNCE;
+    fake.takes = request->flags & ~UNETMM_LISTEN_ANNOUNCE ?
+        request->flags & ~UNETMM_LISTEN_ANNOUNCE : UNETMM_LISTEN_DATAGRAM;
     return 0;
 }
 
@@ -748,6 +751,37 @@ static int do_probe(struct unetmm_probe *request)
         return refuse(EHOSTUNREACH);
     }
     request->mtu = fake.mtu;
+    return 0;
+}
+
+/* Its own listener, and one on a card that is far. */
+static int do_peers(struct unetmm_peers *request)
+{
+    const struct unetmm_listener all[] = {
+        { .service = 7, .mac = { 0x52, 0x54, 0, 0, 0, 99 }, .endpoint = 3,
+          .mtu = 1024, .types = UNETMM_LISTEN_RELIABLE | UNETMM_LISTEN_DATAGRAM,
+          .name = "far \"away\"" },
+        { .service = fake.announced ? fake.service : 0,
+          .mac = { 0x52, 0x54, 0, 0, 0, (uint8_t)fake.number },
+          .endpoint = (uint16_t)fake.card.layout.id, .mtu = fake.mtu, .types = fake.takes,
+          .name = "here" },
+    };
+    struct unetmm_listener *to = (void *)(uintptr_t)request->listeners;
+    static const uint8_t none[6];
+    uint32_t room = request->count, i;
+
+    if (!room || room > UNETMM_MAX_LISTENERS || request->mac[0] & 1) {
+        return refuse(EINVAL);
+    }
+    request->count = 0;
+    for (i = 0; i < 2 && request->count < room; i++) {
+        if (all[i].service &&
+            (!request->service || request->service == all[i].service) &&
+            (!memcmp(request->mac, none, 6) ||
+             !memcmp(request->mac, all[i].mac, 6))) {
+            to[request->count++] = all[i];
+        }
+    }
     return 0;
 }
 
@@ -968,6 +1002,7 @@ static int dispatch(unsigned long request, void *argument)
     case UNETMM_IOC_CONNECT: return do_connect(argument);
     case UNETMM_IOC_CHANNEL_CLOSE: return do_channel_close(argument);
     case UNETMM_IOC_PROBE: return do_probe(argument);
+    case UNETMM_IOC_PEERS: return do_peers(argument);
     case UNETMM_IOC_REGISTER:
     case UNETMM_IOC_DEREGISTER: return do_region(argument);
     case UNETMM_IOC_PREFETCH: return do_prefetch(argument);

@@ -40,7 +40,7 @@ struct endpoint {
     struct fake_card card;
     uint32_t *doorbell;
     uint64_t service, allowed, carried;
-    bool tells, rung;
+    bool tells, announced, rung;
     struct channel channels[LOOP_CHANNELS];
     struct import imports[LOOP_IMPORTS];
     unsigned backlog[LOOP_CHANNELS], waiting;
@@ -386,6 +386,28 @@ static int do_listen(const struct unetmm_listen *request)
 
     ep->service = request->service;
     ep->tells = request->flags & UNETMM_LISTEN_TELL;
+    ep->announced = request->flags & UNETMM_LISTEN_ANNOUNCE;
+    return 0;
+}
+
+static int do_peers(struct unetmm_peers *request)
+{
+    struct unetmm_listener *to = (void *)(uintptr_t)request->listeners;
+    unsigned i;
+
+    request->count = 0;
+    for (i = 0; i < LOOP_ENDPOINTS; i++) {
+        const struct endpoint *ep = &loop.endpoints[i];
+
+        if (ep->live && ep->announced && ep->service &&
+            (!request->service || request->service == ep->service)) {
+            to[request->count++] = (struct unetmm_listener) {
+                .service = ep->service, .mac = { 0x52, 0x54, 0, 0, 0, 1 },
+                .endpoint = (uint16_t)(i + 1), .mtu = 9000,
+                .types = UNETMM_LISTEN_RELIABLE, .name = "loop",
+            };
+        }
+    }
     return 0;
 }
 
@@ -527,6 +549,21 @@ static int do_unimport(const struct unetmm_import_id *request)
     return 0;
 }
 
+/* The whole address space is one long export at 0, by its key. */
+static int do_export(const struct unetmm_export *request)
+{
+    struct unetmm_export export = *request;
+
+    if (export.flags & UNETMM_EXPORT_WHOLE) {
+        if (export.addr || export.length) {
+            return refuse(EINVAL);
+        }
+        export.length = UINT64_MAX;
+        export.flags |= UNETMM_EXPORT_KEYED;
+    }
+    return fake_export_add(loop.exports, LOOP_EXPORTS, &export);
+}
+
 static int do_export_key(struct unetmm_export_key *request)
 {
     const struct unetmm_export *export = find_export(request->id);
@@ -623,11 +660,11 @@ static int dispatch(unsigned long request, void *argument)
     case UNETMM_IOC_ENDPOINT: return do_endpoint(argument);
     case UNETMM_IOC_ENDPOINT_CLOSE: return do_endpoint_close(argument);
     case UNETMM_IOC_LISTEN: return do_listen(argument);
+    case UNETMM_IOC_PEERS: return do_peers(argument);
     case UNETMM_IOC_ACCEPT: return do_accept(argument);
     case UNETMM_IOC_CONNECT: return do_connect(argument);
     case UNETMM_IOC_CHANNEL_CLOSE: return do_channel_close(argument);
-    case UNETMM_IOC_EXPORT:
-        return fake_export_add(loop.exports, LOOP_EXPORTS, argument);
+    case UNETMM_IOC_EXPORT: return do_export(argument);
     case UNETMM_IOC_UNEXPORT:
         return fake_export_remove(loop.exports, LOOP_EXPORTS,
                                   ((struct unetmm_export_id *)argument)->id);

@@ -307,6 +307,37 @@ static void check_peer(const struct unetmm_peer *peer, int channel)
     assert_int_equal(peer->mtu, unetmm_channel_mtu(ep, (unsigned)channel));
 }
 
+/* Only announced listeners are found, as far as there is room for them. */
+static void peers_are_found(void **state)
+{
+    struct unetmm_channel_attr attr = UNETMM_CHANNEL_ATTR_DATAGRAM;
+    struct unetmm_listener found[4];
+    struct unetmm_peers ask = {
+        .size = sizeof(ask), .listeners = (uintptr_t)found, .count = 4,
+    };
+
+    (void)state;
+    assert_int_equal(unetmm_listen_ex(ep, 5, 1, &attr), 0);
+    assert_int_equal(unetmm_peers(ctx, &ask, 1000), 1);
+    assert_int_equal(found[0].service, 7);
+    attr.flags |= UNETMM_ANNOUNCE;
+    assert_int_equal(unetmm_listen_ex(ep, 5, 1, &attr), 0);
+    ask.count = 4;
+    assert_int_equal(unetmm_peers(ctx, &ask, 1000), 2);
+    assert_int_equal(found[1].service, 5);
+    assert_int_equal(found[1].endpoint, unetmm_ep_id(ep));
+    ask.count = 1;
+    assert_int_equal(unetmm_peers(ctx, &ask, 1000), 1);
+    ask.service = 5;
+    assert_int_equal(unetmm_peers(ctx, &ask, 1000), 1);
+    assert_int_equal(found[0].service, 5);
+    memcpy(ask.mac, (uint8_t[6]){ 1, 0, 0, 0, 0, 1 }, 6);
+    assert_int_equal(unetmm_peers(ctx, &ask, 1000), -EINVAL);
+    /* Of those who connect nothing is announced. */
+    assert_int_equal(unetmm_connect_ex(ep, found[0].mac, 5, 0, &attr, NULL),
+                     -EINVAL);
+}
+
 static void message_goes_round(void **state)
 {
     const uint8_t self[6] = { 0x52, 0x54, 0, 0, 0, 1 };
@@ -498,7 +529,7 @@ static void wrong_attributes_are_refused(void **state)
     static const struct unetmm_channel_attr wrong[] = {
         { 3, UNETMM_RELIABLE, 0, 0, 0, 0 },
         { sizeof(wrong[0]), 0, 0, 0, 0, 0 },
-        { sizeof(wrong[0]), 16 | UNETMM_RELIABLE, 0, 0, 0, 0 },
+        { sizeof(wrong[0]), 32 | UNETMM_RELIABLE, 0, 0, 0, 0 },
         { sizeof(wrong[0]), UNETMM_NOTIFY_CLOSE, 0, 0, 0, 0 },
         { sizeof(wrong[0]), UNETMM_RELIABLE, 1000001, 0, 0, 0 },
         { sizeof(wrong[0]), UNETMM_RELIABLE, 0, 256, 0, 0 },
@@ -596,6 +627,7 @@ static void redirects(void **state)
 static void child_lets_go(void **state)
 {
     struct unetmm_info info = { .size = sizeof(info) };
+    struct unetmm_peers peers = { .size = sizeof(peers) };
     int status;
     pid_t pid = fork();
 
@@ -614,6 +646,7 @@ static void child_lets_go(void **state)
               unetmm_redirect(ctx, 1, 0, &info, 1, NULL) != -EOWNERDEAD ||
               unetmm_redirect_end(ctx, 1, 0) != -EOWNERDEAD ||
               unetmm_redirect_back(ctx, 1, 0, 0, NULL) != -EOWNERDEAD ||
+              unetmm_peers(ctx, &peers, 0) != -EOWNERDEAD ||
               unetmm_probe(ctx, info.mac, 0, NULL) != -EOWNERDEAD);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -983,6 +1016,7 @@ int main(void)
         TEST(attributes_are_checked),
         TEST(context_outlives_its_endpoints),
         TEST(refusals_come_through),
+        TEST(peers_are_found),
         TEST(message_goes_round),
         TEST(shutdown_waits_for_the_peer),
         TEST(types_have_to_agree),

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The tools end to end over a fake card: results, losses, and words.
 
-usage: test-tools.py DIRECTORY-OF-THE-FAKE-TOOLS MANUALS SCHEMA OTHER-TOOL...
+usage: test-tools.py DIRECTORY-OF-THE-FAKE-TOOLS MANUALS SCHEMAS OTHER-TOOL...
 """
 import json
 import os
@@ -14,9 +14,19 @@ import time
 
 import jsonschema
 
-TOOLS, MANUALS, SCHEMA, *OTHERS = sys.argv[1:]
-with open(SCHEMA, encoding="utf-8") as schema_file:
-    ROWS = jsonschema.Draft7Validator(json.load(schema_file))
+TOOLS, MANUALS, SCHEMAS, *OTHERS = sys.argv[1:]
+
+
+def schema(name):
+    """The validator of guest-lib/tools/NAME.schema.json."""
+    with open(os.path.join(SCHEMAS, f"{name}.schema.json"),
+              encoding="utf-8") as file:
+        found = json.load(file)
+    jsonschema.Draft7Validator.check_schema(found)
+    return jsonschema.Draft7Validator(found)
+
+
+ROWS, INFO, STAT = schema("results"), schema("info"), schema("stat")
 PEER = "52:54:00:00:00:01"
 # On a busy machine the other end may be long in coming.
 COMMON = ["--timeout", "60", "--json", "--verify", "--buffers", "16"]
@@ -178,6 +188,7 @@ def stat_shows_what_counts():
     data = json.loads(subprocess.run(
         [tool("stat"), "-d", "/fake/9", "--json", "--all"], env=env,
         capture_output=True, text=True, check=True).stdout)
+    STAT.validate(data)
     assert data["card"]["tx_frames"] == 1 and data["driver"]["pins"] == 0
     assert data["tlb_sets"] == 1024
 
@@ -202,6 +213,8 @@ def info(options, parameters=(), cards=(3, 12)):
             [tool("info"), *options], cwd=directory, capture_output=True,
             env=dict(os.environ, UNETMM_FAKE_DIR=directory), text=True,
             timeout=100)
+        if "--json" in options and run.stdout:
+            INFO.validate(json.loads(run.stdout))
         return run.returncode, run.stdout, run.stderr
 
 
@@ -254,6 +267,26 @@ def info_without_cards():
         assert text == "" or json.loads(text)["cards"] == []
     status, text, errors = info(["-d", "/no/such"])
     assert status == 1 and "/no/such: " in errors and text == ""
+
+
+def info_finds_peers():
+    """One table for people; of each card for programs, and only if asked."""
+    status, text, errors = info(["--peers"], cards=(3, 12))
+    rows = [line.split() for line in text.splitlines()]
+    assert (status, errors) == (0, "") and len(rows) == 3, text
+    assert rows[0] == ["device", "card", "name", "endpoint", "service",
+                       "channels", "program"]
+    assert rows[1] == ["/fake/3", "52:54:00:00:00:63", "-", "3", "7",
+                       "datagram", "reliable", "far", '"away"']
+    assert rows[2][0] == "/fake/12"
+    status, text, errors = info(["-p", "--json", "-c", "3"])
+    assert (status, errors) == (0, ""), errors
+    [card] = json.loads(text)["cards"]
+    assert card["peers"] == [
+        {"mac": "52:54:00:00:00:63", "name": "", "endpoint": 3, "service": 7,
+         "mtu": 1024, "channels": ["datagram", "reliable"],
+         "program": 'far "away"'}], card
+    assert "peers" not in json.loads(info(["--json"])[1])["cards"][0]
 
 
 def garbage_is_refused():
@@ -450,6 +483,32 @@ def rows_of_other_shapes_are_no_rows():
                                   if key != name}), name
 
 
+def objects_of_other_shapes_are_not_taken():
+    """The same of unetmm-info and unetmm-stat."""
+    good = json.loads(info(["-p", "--json", "-c", "3"])[1])
+    [card] = good["cards"]
+    for name, value in (("mac", "52:54"), ("sources", ["tlb", "tlb"]),
+                        ("policies", ["hope"]), ("link", 1), ("version", 2),
+                        ("endpoints", -1), ("more", 0),
+                        ("peers", [{**card["peers"][0], "channels": []}])):
+        assert not INFO.is_valid({**good, "cards": [{**card, name: value}]}), name
+    for name in set(card) - {"peers"}:
+        assert not INFO.is_valid({**good, "cards": [
+            {key: card[key] for key in card if key != name}]}), name
+    assert not INFO.is_valid({**good, "parameters": {"x": None}})
+    env = dict(os.environ, UNETMM_FAKE_DIR=tempfile.gettempdir())
+    good = json.loads(subprocess.run(
+        [tool("stat"), "-d", "/fake/9", "--json", "--driver"], env=env,
+        capture_output=True, text=True, check=True).stdout)
+    STAT.validate(good)
+    for name, value in (("driver", {"pins": -1}), ("driver", {"A b": 1}),
+                        ("card", None), ("more", 1)):
+        assert not STAT.is_valid({**good, name: value}), name
+    for name in good:
+        assert not STAT.is_valid({key: good[key] for key in good
+                                  if key != name}), name
+
+
 def examples_of(name):
     """Argument lists in the tool's help and its manual."""
     text = subprocess.run([tool(name), "--help"], capture_output=True,
@@ -515,10 +574,11 @@ TESTS = [
     examples_of_stat_go_on, pingpong_sizes, pingpong_modes, pingpong_pinned_spread, posting_by_call,
     pingpong_survives_loss, reliable_channels,
     listener_serves_one_after_another, bw_sizes, bw_both_ways, bw_survives_loss, bw_large_frames,
-    stat_shows_what_counts, info_shows_all_cards, info_chooses,
+    stat_shows_what_counts, objects_of_other_shapes_are_not_taken,
+    info_shows_all_cards, info_chooses,
     every_tool_has_a_version, all_sizes_are_one_option,
     duration_is_kept, samples_and_histogram_agree, rows_of_other_shapes_are_no_rows,
-    info_shows_parameters, info_without_cards, garbage_is_refused,
+    info_shows_parameters, info_without_cards, info_finds_peers, garbage_is_refused,
     mistakes_get_one_sentence, operations, operations_have_bandwidth,
     operations_have_their_limits,
     other_operation_is_said, help_teaches,

@@ -7,6 +7,7 @@ usage: test-package.py [-k PATTERN]
 import argparse
 import array
 import asyncio
+import ctypes
 import errno
 import fnmatch
 import gc
@@ -53,6 +54,21 @@ class Loop(unittest.TestCase):
         """The next completion, which has to come."""
         [completion] = endpoint.wait(timeout=LIMIT, most=1)
         return completion
+
+
+class Peers(Loop):
+    """Listeners that may be announced."""
+
+    def test_who_listens(self):
+        self.assertEqual(self.card.peers(timeout=0), [])
+        flags = unetmm.ChannelFlag.RELIABLE | unetmm.ChannelFlag.ANNOUNCE
+        self.b.listen(SERVICE, flags=flags)
+        [found] = self.card.peers()
+        self.assertEqual(
+            (found.mac, found.service, found.mtu, found.types, found.program),
+            (PEER, SERVICE, 9000, unetmm.ChannelFlag.RELIABLE, "loop"))
+        self.assertEqual(self.card.peers(PEER, SERVICE, timeout=0), [found])
+        self.assertEqual(self.card.peers(service=SERVICE + 1, timeout=0), [])
 
 
 class Messages(Loop):
@@ -355,6 +371,22 @@ class Memory(Loop):
         with self.card.export(8, memory) as export:
             with self.assertRaises(FileNotFoundError):
                 print(export.key)
+
+    def test_the_whole_address_space(self):
+        one, two = bytearray(64), mmap.mmap(-1, 4096)
+        with self.card.export(7, None) as export:
+            key, base = export.key
+            self.assertEqual(base, 0)
+            peer = self.to_b.memory(key)
+            for memory in (one, two):
+                at = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+                peer.write(at + 8, LONG[:16])
+                self.one(self.a).check()
+                self.assertEqual(memory[8:24], LONG[:16])
+        peer.write(at, b"x")
+        with self.assertRaises(unetmm.CompletionError):
+            self.one(self.a).check()
+        self.assertEqual(two[0], 0)
 
     def test_immediates(self):
         memory, buffer = bytearray(64), bytearray(4096)
