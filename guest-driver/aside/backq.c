@@ -188,8 +188,9 @@ static void unetmm_backq_read(struct unetmm_backq *q, struct unetmm_backjob *job
 	job->addr = le64_to_cpu(fqe.addr);
 	job->room = le32_to_cpu(fqe.len);
 	job->cookie = le64_to_cpu(fqe.cookie);
+	/* As the card does, where a slot is one buffer. */
 	if (!job->room || fqe.rsvd ||
-	    le32_to_cpu(fqe.flags) & ~UNETMM_FQE_F_ALL)
+	    le32_to_cpu(fqe.flags) & ~UNETMM_FQE_F_ZERO)
 		job->status = UNETMM_ST_BAD_DESC;
 	else if (!job->buf)
 		job->status = UNETMM_ST_LIMIT;

@@ -212,7 +212,8 @@ static int unetmm_kpost_free(struct unetmm_ep *ep, u32 index)
 			return ret;
 		slot.zero = true;
 	}
-	if (!(flags & ~UNETMM_FQE_F_ALL) && !fqe.rsvd && len && addr <= U64_MAX - (len - 1) &&
+	if (!(flags & ~UNETMM_FQE_F_ALL) && flags != UNETMM_FQE_F_ALL &&
+	    !fqe.rsvd && len && addr <= U64_MAX - (len - 1) &&
 	    npages <= BIT(UNETMM_KLIST_LARGE_LOG2)) {
 		if (npages <= BIT(UNETMM_KLIST_SMALL_LOG2))
 			slot.entry = unetmm_kpost_entry(ep, UNETMM_KLIST_FREE,

@@ -1131,12 +1131,33 @@ unsigned fake_send_at(FakeEp *ep, uint16_t channel, uint64_t vaddr,
 void fake_post(FakeEp *ep, uint64_t vaddr, uint32_t len, uint64_t cookie)
 {
     struct unetmm_fqe fqe = { .addr = vaddr, .len = len, .cookie = cookie };
-    uint32_t slot = ep->fq_prod & ((1u << ep->fq_log2) - 1);
 
-    unetmm_le_fqe(&fqe);
-    fake_write(ep->host, ep->fq + slot * sizeof(fqe), &fqe, sizeof(fqe));
-    ep->fq_prod++;
+    fake_post_fqes(ep, &fqe, 1);
+}
+
+void fake_post_fqes(FakeEp *ep, const struct unetmm_fqe *fqes, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        uint32_t slot = ep->fq_prod++ & ((1u << ep->fq_log2) - 1);
+        struct unetmm_fqe fqe = fqes[i];
+
+        unetmm_le_fqe(&fqe);
+        fake_write(ep->host, ep->fq + slot * sizeof(fqe), &fqe, sizeof(fqe));
+    }
     fake_user_word(ep, offsetof(struct unetmm_ep_user, fq_prod), ep->fq_prod);
+}
+
+void fake_post_cut(FakeEp *ep, uint64_t vaddr, uint32_t len, uint32_t cut,
+                   uint64_t cookie)
+{
+    const struct unetmm_fqe parts[] = {
+        { .addr = vaddr, .len = cut, .flags = UNETMM_FQE_F_CHAIN,
+          .cookie = cookie },
+        { .addr = vaddr + cut, .len = len - cut,
+          .cookie = cut ? ~cookie : cookie },
+    };
+
+    fake_post_fqes(ep, cut ? parts : parts + 1, cut ? 2 : 1);
 }
 
 bool fake_poll(FakeEp *ep, struct unetmm_cqe *cqe)

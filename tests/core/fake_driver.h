@@ -227,6 +227,11 @@ void fake_send_sqe(FakeEp *ep, struct unetmm_sqe sqe);
 unsigned fake_send_at(FakeEp *ep, uint16_t channel, uint64_t vaddr,
                       uint32_t len, uint64_t cookie);
 void fake_post(FakeEp *ep, uint64_t vaddr, uint32_t len, uint64_t cookie);
+/* Descriptors, posted together as they are. */
+void fake_post_fqes(FakeEp *ep, const struct unetmm_fqe *fqes, unsigned n);
+/* As two parts, one behind the other; cut 0: as one. */
+void fake_post_cut(FakeEp *ep, uint64_t vaddr, uint32_t len, uint32_t cut,
+                   uint64_t cookie);
 bool fake_poll(FakeEp *ep, struct unetmm_cqe *cqe);
 struct unetmm_cqe fake_expect(FakeEp *ep, uint8_t opcode, uint8_t status,
                               uint64_t cookie);

@@ -786,8 +786,7 @@ void fake_check_reset(FakeHost *host)
 static bool bell_to_come(const UnetmmEp *ep)
 {
     return ep->sq_prod != ep->sq_cons ||
-           (ep->nheads < ep->max_heads &&
-            ep->fq_cons + ep->nheads != ep->fq_prod);
+           unetmm_heads_wanted((UnetmmEp *)ep);
 }
 
 void fake_check_work(FakeHost *host)

@@ -283,7 +283,9 @@ static void post_one(PairSide *s)
     uint32_t n = s->posted++;
 
     fake_fill(s->s, buffer_at(n), PAIR_BYTES, ~n);
-    fake_post(&s->ep, buffer_at(n), PAIR_BYTES, n);
+    /* Each second one is a chain of two. */
+    fake_post_cut(&s->ep, buffer_at(n), PAIR_BYTES,
+                  n % 2 ? 1 + n * 7919 % (PAIR_BYTES - 1) : 0, n);
 }
 
 static void send_one(Pair *p, PairSide *s, unsigned side)

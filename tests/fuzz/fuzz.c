@@ -88,10 +88,13 @@ uint32_t fuzz_len(FuzzIn *in)
 
 void fuzz_post(FuzzIn *in, FakeEp *ep)
 {
-    uint64_t at = fuzz_vaddr(in);
-    uint32_t len = fuzz_len(in);
+    struct unetmm_fqe fqe = { .addr = fuzz_vaddr(in) };
 
-    fake_post(ep, at, len, fuzz_u8(in));
+    fqe.len = fuzz_len(in);
+    fqe.cookie = fuzz_u8(in);
+    /* Those posted before the bell rings are a chain, or its beginning. */
+    fqe.flags = fqe.cookie >= 0xc0 ? UNETMM_FQE_F_CHAIN : 0;
+    fake_post_fqes(ep, &fqe, 1);
 }
 
 void fuzz_post16(FuzzIn *in, FakeEp *ep, uint64_t cookie)

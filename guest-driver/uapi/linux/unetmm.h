@@ -142,6 +142,7 @@
 
 /* Free queue */
 #define UNETMM_FQE_F_ZERO	0x00000001u
+#define UNETMM_FQE_F_CHAIN	0x00000002u
 
 /* Completion queue */
 #define UNETMM_CQE_INLINE	40

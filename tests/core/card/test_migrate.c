@@ -671,6 +671,16 @@ static void test_saved_params_wrong(void **state)
 
 /* ---- Streams that somebody has changed ---------------------------------- */
 
+/* More than its window, and they are no chain. */
+static void more_heads(UnetmmEp *ep)
+{
+    for (uint32_t i = 0; i <= ep->max_heads; i++) {
+        ep->heads[i] = ep->heads[0];
+    }
+    ep->first_head = 0;
+    ep->nheads = ep->max_heads + 1;
+}
+
 /* Impossible states, each with a part of the sentence that refuses it. */
 #define LIES(X) \
     X(c->eps[2].heads[1].len = 0, "a free buffer that it would have refused") \
@@ -678,7 +688,8 @@ static void test_saved_params_wrong(void **state)
     X(c->eps[2].heads[1].len = 1 << 30, "a free buffer that it would have") \
     X(c->eps[2].heads[1].state = UNETMM_HEAD_READY, "the reverse") \
     X(c->eps[2].heads[1].state = 77, "head[1].state is 77") \
-    X(c->eps[2].nheads = 9, "nheads is 9") \
+    X(c->eps[2].nheads = 17, "nheads is 17") \
+    X(more_heads(&c->eps[2]), "a free buffer of too many parts") \
     X(c->eps[2].tx.blocked_on = UNETMM_BLOCKED_NOT, "the reverse") \
     X(c->eps[2].tx.blocked_on = UNETMM_BLOCKED_CQ, "waits for nothing") \
     X(c->eps[1].tx.seg_off++, "do not agree") \

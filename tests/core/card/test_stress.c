@@ -145,7 +145,12 @@ static void put_random_slots(Stress *s, FakeEp *ep)
 
 static void put_random_buffer(Stress *s, FakeEp *ep)
 {
-    fake_post(ep, rnd_va(s), rnd_len(s), rnd64(s));
+    struct unetmm_fqe fqe = {
+        .addr = rnd_va(s), .len = rnd_len(s), .cookie = rnd64(s),
+        .flags = rnd(s, 4) ? 0 : UNETMM_FQE_F_CHAIN,
+    };
+
+    fake_post_fqes(ep, &fqe, 1);
     if (rnd(s, 20) == 0) {
         uint64_t at = ep->fq + 32 * rnd(s, 1u << ep->fq_log2) + rnd(s, 32);
 

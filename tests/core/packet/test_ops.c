@@ -287,7 +287,7 @@ static void post_buffer(Pair *p, unsigned side)
     PairSide *s = &p->side[side];
     uint32_t n = sides[side].posted++;
 
-    fake_post(&s->ep, source(n), 1, n);
+    fake_post_cut(&s->ep, source(n), 2, n % 2, n);
 }
 
 static void expect_message(const struct unetmm_cqe *cqe, uint32_t n)

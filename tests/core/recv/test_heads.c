@@ -236,13 +236,7 @@ static void test_failed_heads(void **state)
 
 static void put_fqe(FakeEp *ep, const struct unetmm_fqe *fqe)
 {
-    struct unetmm_fqe raw = *fqe;
-
-    unetmm_le_fqe(&raw);
-    fake_write(ep->host, ep->fq + (ep->fq_prod & 15) * sizeof(raw), &raw,
-               sizeof(raw));
-    ep->fq_prod++;
-    fake_user_word(ep, offsetof(struct unetmm_ep_user, fq_prod), ep->fq_prod);
+    fake_post_fqes(ep, fqe, 1);
     fake_ring_bell(ep);
 }
 
@@ -269,7 +263,7 @@ static void test_malformed_buffers(void **state)
     BAD((q.flags = UNETMM_FQE_F_ZERO, q.len = 8192), UNETMM_ST_BAD_DESC);
     BAD((q.flags = UNETMM_FQE_F_ZERO, q.addr++), UNETMM_ST_BAD_DESC);
     BAD((q.flags = UNETMM_FQE_F_ZERO, q.addr += 2048), UNETMM_ST_BAD_DESC);
-    BAD((q.flags = UNETMM_FQE_F_ZERO | 2), UNETMM_ST_BAD_DESC);
+    BAD((q.flags = UNETMM_FQE_F_ZERO | UNETMM_FQE_F_CHAIN), UNETMM_ST_BAD_DESC);
     for (unsigned bit = 0; bit < 64; bit++) {
         BAD(q.rsvd = 1ull << bit, UNETMM_ST_BAD_DESC);
     }

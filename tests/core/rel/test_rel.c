@@ -1470,6 +1470,122 @@ static void test_replace(void **state)
     fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
 }
 
+/* ---- Buffers of several parts ---- */
+
+/* Parts of 700, 1 and 9300 bytes; the last on the pages 10 to 12. */
+static void post_unserved(Fix *f, uint64_t cookie)
+{
+    const struct unetmm_fqe chain[] = {
+        { .addr = PAGE(8) + 50, .len = 700, .flags = UNETMM_FQE_F_CHAIN,
+          .cookie = cookie },
+        { .addr = PAGE(9), .len = 1, .flags = UNETMM_FQE_F_CHAIN },
+        { .addr = PAGE(10) + 9, .len = 9300 },
+    };
+
+    fake_post_fqes(&f->a, chain, 3);
+    fake_ring_bell(&f->a);
+}
+
+static void post_chain(Fix *f, uint64_t cookie)
+{
+    post_unserved(f, cookie);
+    fix_settle(f);
+}
+
+static void expect_chain(Fix *f, uint32_t pattern)
+{
+    static const struct {
+        uint32_t page, in_page, len;
+    } parts[] = { { 8, 50, 700 }, { 9, 0, 1 }, { 10, 9, 9300 } };
+    uint32_t done = 0;
+
+    for (unsigned i = 0; i < 3; i++) {
+        g_autofree uint8_t *got = g_malloc(parts[i].len);
+
+        fake_load(f->s1, PAGE(parts[i].page) + parts[i].in_page, got,
+                  parts[i].len);
+        for (uint32_t at = 0; at < parts[i].len; at++) {
+            assert_int_equal(got[at], fake_pattern(pattern, done++));
+        }
+    }
+}
+
+/* Each packet goes where the message goes on, to another card meanwhile. */
+static void test_into_parts(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    post_chain(f, 50);
+    for (unsigned i = 0; i * MTU < 10001; i++) {
+        uint32_t len = MIN(MTU, 10001 - i * MTU);
+
+        fake_expect_none(&f->a);
+        give(f, YOURS + i, i * MTU, len, 10001, 2,
+             i * MTU + len == 10001 ? UNETMM_WIRE_F_LAST : 0);
+        fake_migrate(&f->h);
+    }
+    assert_int_equal(fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK,
+                                 50).len, 10001);
+    fake_expect_none(&f->a);
+    expect_chain(f, 2);
+    assert_int_equal(fake_card(&f->a).fq_cons, 3);
+}
+
+/* The peer is told early only when no part is asked for any more. */
+static void test_waits_for_all_parts(void **state)
+{
+    Fix *f = *state;
+    struct unetmm_fault fault[3];
+
+    open_channel(f, &usual);
+    post_unserved(f, 50);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(fake_fault(&f->d, &fault[i]));
+    }
+    assert_int_equal(fake_resolve(&f->d, &fault[0], 1, NULL), UNETMM_CS_OK);
+    give(f, YOURS, 0, MTU, 10001, 2, UNETMM_WIRE_F_ASK);
+    expect_ack(f, YOURS, 0, UNETMM_ACK_NOT_READY, 100);
+    fake_run_later(&f->h);
+    expect_silence(f);
+    assert_int_equal(fake_resolve(&f->d, &fault[1], 1, NULL), UNETMM_CS_OK);
+    fake_run_later(&f->h);
+    expect_silence(f);
+    assert_int_equal(fake_resolve(&f->d, &fault[2], 3, NULL), UNETMM_CS_OK);
+    fake_run_later(&f->h);
+    expect_ack(f, YOURS, 0, 0, 0);
+    give(f, YOURS, 0, MTU, 10001, 2, UNETMM_WIRE_F_ASK);
+    expect_ack(f, YOURS + 1, 0, 0, 0);
+}
+
+/* The channel ends in the middle: one completion for all parts. */
+static void test_parts_go_back_once(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    post_chain(f, 50);
+    give(f, YOURS, 0, MTU, 10001, 2, 0);
+    clear(f);
+    fake_run_later(&f->h);
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_BAD_CHANNEL, 50);
+    fake_expect_none(&f->a);
+    assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_bufs_failed), 1);
+}
+
+/* Longer than all parts together: the channel fails, the buffer stays. */
+static void test_longer_than_parts(void **state)
+{
+    Fix *f = *state;
+
+    open_channel(f, &usual);
+    post_chain(f, 50);
+    give(f, YOURS, 0, MTU, 10002, 2, UNETMM_WIRE_F_ASK);
+    expect_ack(f, YOURS, 0, UNETMM_ACK_FAILED, UNETMM_WHY_BUFFER);
+    fake_expect_none(&f->a);
+    assert_int_equal(fake_card(&f->a).fq_cons, 0);
+}
+
 /* A buffer that is to go back waits for a place in the completion queue. */
 static void test_buffer_behind_cq_full(void **state)
 {
@@ -1854,6 +1970,10 @@ static const struct CMUnitTest tests[] = {
     fix_test(test_clear),
     fix_test_with(test_clear, slow),
     fix_test_with(test_replace, slow),
+        fix_test(test_into_parts),
+        fix_test(test_waits_for_all_parts),
+        fix_test(test_parts_go_back_once),
+        fix_test(test_longer_than_parts),
     fix_test(test_buffer_behind_cq_full),
     fix_test(test_clear_cq_full),
     fix_test(test_clear_behind_cq_full),

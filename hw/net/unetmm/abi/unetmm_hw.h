@@ -376,7 +376,7 @@ struct unetmm_sqe {
 #define UNETMM_SQE_F_IMM        0x20
 #define UNETMM_SQE_F_ALL        0x3f
 
-/* Free queue: one buffer an entry */
+/* Free queue: one buffer an entry, or a part of one (UNETMM_FQE_F_CHAIN) */
 struct unetmm_fqe {
     unetmm_le64 addr;
     unetmm_le32 len;            /* 1..the TLB's reach */
@@ -391,7 +391,13 @@ struct unetmm_fqe {
  * shadow; the buffer is exactly one page, and private anonymous memory.
  */
 #define UNETMM_FQE_F_ZERO       0x00000001u
-#define UNETMM_FQE_F_ALL        0x00000001u
+/*
+ * The buffer goes on in the next entry: UNETMM_MAX_SEGS of them at most, posted
+ * together.  The completion has the cookie of the first one.  Not with ZERO, in
+ * any of them, and not on endpoints with policy backup or of kind raw.
+ */
+#define UNETMM_FQE_F_CHAIN      0x00000002u
+#define UNETMM_FQE_F_ALL        0x00000003u
 
 /* Completion queue */
 #define UNETMM_CQE_INLINE       40

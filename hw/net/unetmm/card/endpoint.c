@@ -190,12 +190,10 @@ static void ep_landed(UnetmmCore *core, UnetmmEp *ep)
 static bool ep_has_work(UnetmmCore *core, UnetmmEp *ep)
 {
     /* It could not be returned before the completion queue had room. */
-    if (ep->nheads && unetmm_ep_cq_spare(ep) &&
-        unetmm_head_at(ep, 0)->state == UNETMM_HEAD_FAILED && !ep->landing) {
+    if (unetmm_head_failed(ep) && unetmm_ep_cq_spare(ep) && !ep->landing) {
         return true;
     }
-    if (ep->nheads < ep->max_heads &&
-        ep->fq_cons + ep->nheads != ep->fq_prod) {
+    if (unetmm_heads_wanted(ep)) {
         return true;
     }
     if ((ep->ends_owed || unetmm_ep_completes(core, ep)) &&

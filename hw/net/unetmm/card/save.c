@@ -12,7 +12,7 @@
 #include "../ring/ring.h"
 #include "core.h"
 
-#define STATE_VERSION   14
+#define STATE_VERSION   15
 
 /* ---- Constants that must be equal --------------------------------------- */
 

@@ -156,9 +156,9 @@ typedef struct UnetmmRelRx {
     bool claimed;               /* it has the buffer below */
     bool giving_back;           /* which is to go back with buf_status */
     uint8_t buf_status;
-    uint32_t len;               /* of the message */
-    uint32_t done;
-    uint64_t buf_addr;
+    uint32_t len, done;         /* of the message */
+    uint32_t nparts;            /* of the buffer */
+    UnetmmPart parts[UNETMM_MAX_SEGS];
     uint64_t buf_cookie;
 } UnetmmRelRx;
 

@@ -77,25 +77,41 @@ static UnetmmRelTake rel_claim(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     rel->rx.in_message = true;
     rel->rx.len = need.len;
     rel->rx.done = 0;
-    rel->rx.buf_addr = head->addr;
+    rel->rx.nparts = unetmm_head_parts(ep, rel->rx.parts);
     rel->rx.buf_cookie = head->cookie;
     unetmm_head_pop(core, ep);
     return UNETMM_REL_TAKEN;
 }
 
 /*
- * Asks for pages of the message's buffer, as far as the message is to reach.
+ * The pages from vpn on, of the piece that misses npages: as far as the message
+ * is to reach in that part of its buffer.
  */
+static uint32_t rel_ahead(UnetmmCore *core, UnetmmEp *ep, const UnetmmRelRx *rx,
+                          uint64_t vpn, uint32_t npages)
+{
+    uint32_t at = rx->done, left = rx->len - rx->done;
+    uint32_t n = npages;
+
+    for (uint32_t i = 0; i < rx->nparts && n == npages; i++) {
+        const UnetmmPart *part = &rx->parts[i];
+        uint32_t skip = MIN(at, part->len);
+        uint32_t len = MIN(part->len - skip, left);
+
+        n = unetmm_space_ahead(core, ep, vpn, npages, part->addr + skip, len);
+        at -= skip;
+        left -= len;
+    }
+    return n;
+}
+
+/* Asks for pages of the message's buffer. */
 static void rel_ask_buffer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                            uint32_t psn, uint64_t vpn, uint32_t npages)
 {
-    const UnetmmRelRx *rx = &rel->rx;
-
     unetmm_rel_ask(core, ep, rel, UNETMM_REL_FAULT_ARRIVE,
                    (UnetmmRelMissed) { .buffer = true, .psn = psn }, vpn,
-                   unetmm_space_ahead(core, ep, vpn, npages,
-                                      rx->buf_addr + rx->done,
-                                      rx->len - rx->done));
+                   rel_ahead(core, ep, &rel->rx, vpn, npages));
 }
 
 /* All pages of the placement are held; or why not. */
@@ -164,7 +180,7 @@ static UnetmmRelTake rel_place(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
         ep->publish = true;
         return unetmm_rel_refuse(rel, UNETMM_REL_WANT_CQ);
     }
-    unetmm_recv_whole(place, rx->buf_addr + rx->done, f->len);
+    unetmm_recv_parts(place, rx->parts, rx->nparts, rx->done, f->len);
     take = rel_pages(core, ep, rel, place, f->psn);
     if (take == UNETMM_REL_REFUSED &&
         unetmm_rel_aside(core, ep, rel, UNETMM_ABSENT_SEND, f, place,

@@ -631,13 +631,10 @@ void unetmm_rel_own_misses(UnetmmCore *core, UnetmmRel *rel, bool own)
 
 static bool rel_ready(UnetmmEp *ep, const UnetmmRel *rel)
 {
-    const UnetmmHead *head = unetmm_head_at(ep, 0);
-
     switch (rel->rx.refused) {
     case UNETMM_REL_WANT_HEAD:
         /* One that does not ask any more asks for the packet when it comes. */
-        return ep->nheads && (head->state == UNETMM_HEAD_READY ||
-                              head->state == UNETMM_HEAD_CHECK);
+        return unetmm_heads_settled(ep);
     case UNETMM_REL_WANT_PAGE:
         return !rel_asks(rel, UNETMM_REL_FAULT_ARRIVE);
     case UNETMM_REL_WANT_READ:

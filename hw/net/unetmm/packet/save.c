@@ -95,19 +95,14 @@ void unetmm_rel_save_one_sided(UnetmmStream *st, UnetmmRel *rel)
 
 /* ---- A packet that lands ------------------------------------------------ */
 
-/* All of it at one place? */
-static bool landing_whole(const UnetmmLanding *rx, uint64_t addr)
+static bool landing_send_ok(UnetmmCore *core, const UnetmmRel *rel)
 {
-    const UnetmmPlacement *place = &rx->place;
+    const UnetmmLanding *rx = core->rx;
 
-    return place->npieces == 1 && place->pieces[0].addr == addr &&
-           place->pieces[0].len == rx->len;
-}
-
-static bool landing_send_ok(const UnetmmLanding *rx, const UnetmmRel *rel)
-{
+    unetmm_recv_parts(core->place, rel->rx.parts, rel->rx.nparts, rel->rx.done,
+                      rx->len);
     return rel->rx.in_message && rx->header.psn == rel->rx.nxt &&
-           landing_whole(rx, rel->rx.buf_addr + rel->rx.done) &&
+           unetmm_recv_same_pieces(core->place, &rx->place) &&
            rx->len == MIN(rel->mtu, rel->rx.len - rel->rx.done);
 }
 
@@ -172,9 +167,7 @@ static bool landing_answer_ok(UnetmmCore *core, UnetmmRel *rel)
 
     return !unetmm_rel_answer_open(rel, core->rx->header.psn) ||
            (unetmm_rel_answer_aim(rel, &core->rx->header, now) &&
-            now->npieces == was->npieces &&
-            !memcmp(now->pieces, was->pieces,
-                    was->npieces * sizeof(was->pieces[0])));
+            unetmm_recv_same_pieces(now, was));
 }
 
 bool unetmm_rel_landing_ok(UnetmmCore *core, UnetmmRel *rel)
@@ -187,7 +180,7 @@ bool unetmm_rel_landing_ok(UnetmmCore *core, UnetmmRel *rel)
     }
     switch (rx->header.opcode) {
     case UNETMM_WIRE_SEND:
-        return landing_send_ok(rx, rel);
+        return landing_send_ok(core, rel);
     case UNETMM_WIRE_WRITE:
         return landing_write_ok(core, rel);
     case UNETMM_WIRE_ANSWER:

@@ -19,6 +19,9 @@
  * taken.  So its packets are no activity, and need no more of a head than they
  * touch: that is asked for however often the head has asked.
  *
+ * A chain of descriptors is one buffer: a head for each, each with its pages
+ * and its miss.  They are fetched, used and given back together.
+ *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "../abi/unetmm_host.h"
@@ -28,6 +31,81 @@
 UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n)
 {
     return &ep->heads[(ep->first_head + n) % UNETMM_MAX_HEADS];
+}
+
+/* Heads of the first buffer that the buffer goes on after. */
+static uint32_t head_lead(UnetmmEp *ep)
+{
+    uint32_t n = 0;
+
+    while (n < ep->nheads && unetmm_head_at(ep, n)->chain) {
+        n++;
+    }
+    return n;
+}
+
+uint32_t unetmm_head_run(UnetmmEp *ep)
+{
+    uint32_t lead = head_lead(ep);
+
+    return lead < ep->nheads ? lead + 1 : 0;
+}
+
+uint32_t unetmm_head_chained(UnetmmEp *ep)
+{
+    uint32_t n = 0;
+
+    while (n < ep->nheads && unetmm_head_at(ep, ep->nheads - 1 - n)->chain) {
+        n++;
+    }
+    return n;
+}
+
+uint32_t unetmm_head_parts(UnetmmEp *ep, UnetmmPart *parts)
+{
+    uint32_t run = unetmm_head_run(ep);
+
+    for (uint32_t i = 0; i < run; i++) {
+        const UnetmmHead *head = unetmm_head_at(ep, i);
+
+        parts[i] = (UnetmmPart) { .addr = head->addr, .len = head->len };
+    }
+    return run;
+}
+
+UnetmmHead *unetmm_head_failed(UnetmmEp *ep)
+{
+    uint32_t run = unetmm_head_run(ep);
+
+    for (uint32_t i = 0; i < run; i++) {
+        UnetmmHead *head = unetmm_head_at(ep, i);
+
+        if (head->state == UNETMM_HEAD_FAILED) {
+            return head;
+        }
+    }
+    return NULL;
+}
+
+bool unetmm_heads_settled(UnetmmEp *ep)
+{
+    uint32_t run = unetmm_head_run(ep);
+    uint32_t n = 0;
+
+    while (n < run && (unetmm_head_at(ep, n)->state == UNETMM_HEAD_READY ||
+                       unetmm_head_at(ep, n)->state == UNETMM_HEAD_CHECK)) {
+        n++;
+    }
+    return run && n == run;
+}
+
+/* The window grows for the rest of a chain at its beginning. */
+bool unetmm_heads_wanted(UnetmmEp *ep)
+{
+    return ep->fq_cons + ep->nheads != ep->fq_prod &&
+           (ep->nheads < ep->max_heads ||
+            (ep->nheads && ep->nheads < UNETMM_MAX_HEADS &&
+             !unetmm_head_run(ep)));
 }
 
 static UnetmmMiss *head_miss(UnetmmEp *ep, const UnetmmHead *head)
@@ -49,7 +127,18 @@ static bool head_malformed(const UnetmmSourceOps *source,
     return fqe->flags & ~UNETMM_FQE_F_ALL || fqe->rsvd || fqe->len == 0 ||
            fqe->addr > UINT64_MAX - (fqe->len - 1) ||
            (fqe->flags & UNETMM_FQE_F_ZERO &&
-            !unetmm_head_may_zero(source, fqe->addr, fqe->len));
+            (fqe->flags & UNETMM_FQE_F_CHAIN ||
+             !unetmm_head_may_zero(source, fqe->addr, fqe->len)));
+}
+
+static uint8_t head_bad(UnetmmCore *core, UnetmmEp *ep,
+                        const struct unetmm_fqe *fqe)
+{
+    unetmm_count(core, ep, UNETMM_C_err_descriptor, 1);
+    UNETMM_GUEST_ERR(free_descriptor,
+                     "endpoint %u: free buffer 0x%" PRIx64 " +%u refused",
+                     ep->id, fqe->addr, fqe->len);
+    return UNETMM_ST_BAD_DESC;
 }
 
 uint8_t unetmm_head_status(UnetmmCore *core, UnetmmEp *ep,
@@ -57,12 +146,9 @@ uint8_t unetmm_head_status(UnetmmCore *core, UnetmmEp *ep,
 {
     const UnetmmSourceOps *source = core->spaces[ep->space].source;
 
-    if (head_malformed(source, fqe)) {
-        unetmm_count(core, ep, UNETMM_C_err_descriptor, 1);
-        UNETMM_GUEST_ERR(free_descriptor,
-                         "endpoint %u: free buffer 0x%" PRIx64 " +%u refused",
-                         ep->id, fqe->addr, fqe->len);
-        return UNETMM_ST_BAD_DESC;
+    if (head_malformed(source, fqe) ||
+        (fqe->flags & UNETMM_FQE_F_CHAIN && unetmm_ep_slotted(ep))) {
+        return head_bad(core, ep, fqe);
     }
     return unetmm_pte_pages(fqe->addr, fqe->len) > source->max_pages(core) ?
            UNETMM_ST_TOO_LARGE : UNETMM_ST_OK;
@@ -82,18 +168,74 @@ bool unetmm_head_read(UnetmmCore *core, UnetmmEp *ep, uint32_t slot,
     return true;
 }
 
-static void head_load(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+/*
+ * The next part of a buffer of several: is it one, does the buffer end in time,
+ * and can its pages be translated at the same time?
+ */
+static uint8_t head_part_status(UnetmmCore *core, UnetmmEp *ep, uint32_t before,
+                                UnetmmHead *head, const struct unetmm_fqe *fqe)
+{
+    uint64_t pages = unetmm_pte_pages(head->addr, head->len);
+
+    if (head->chain && (before == UNETMM_MAX_SEGS - 1 ||
+                        ep->fq_cons + ep->nheads + 1 == ep->fq_prod)) {
+        head->chain = false;
+        return head_bad(core, ep, fqe);
+    }
+    if (before && head->zero) {
+        return head_bad(core, ep, fqe);
+    }
+    for (uint32_t i = 0; i < before; i++) {
+        const UnetmmHead *part = unetmm_head_at(ep, ep->nheads - 1 - i);
+
+        if (part->state == UNETMM_HEAD_FAILED) {
+            return part->status;
+        }
+        pages += unetmm_pte_pages(part->addr, part->len);
+    }
+    return pages > core->spaces[ep->space].source->max_pages(core) ?
+           UNETMM_ST_TOO_LARGE : UNETMM_ST_OK;
+}
+
+/* The head behind those that there are. */
+static void head_load(UnetmmCore *core, UnetmmEp *ep,
                       const struct unetmm_fqe *fqe)
 {
+    UnetmmHead *head = unetmm_head_at(ep, ep->nheads);
+    uint32_t before = unetmm_head_chained(ep);
+    uint8_t part;
+
     *head = (UnetmmHead) {
         .state = UNETMM_HEAD_CHECK,
         .addr = fqe->addr, .len = fqe->len, .cookie = fqe->cookie,
         .zero = fqe->flags & UNETMM_FQE_F_ZERO,
+        .chain = fqe->flags & UNETMM_FQE_F_CHAIN,
     };
     head->status = unetmm_head_status(core, ep, fqe);
+    if (before || head->chain) {
+        part = head_part_status(core, ep, before, head, fqe);
+        head->status = head->status ?: part;
+    }
     if (head->status != UNETMM_ST_OK) {
         head->state = UNETMM_HEAD_FAILED;
     }
+    ep->nheads++;
+}
+
+void unetmm_head_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                      uint8_t status)
+{
+    unetmm_miss_cancel(core, head_miss(ep, head));
+    head->state = UNETMM_HEAD_FAILED;
+    head->status = status;
+}
+
+/* Is it a head of the first buffer? */
+static bool head_is_first(UnetmmEp *ep, const UnetmmHead *head)
+{
+    uint32_t at = (head - ep->heads) + UNETMM_MAX_HEADS - ep->first_head;
+
+    return at % UNETMM_MAX_HEADS <= head_lead(ep);
 }
 
 /* Pages from vpn on, up to `limit`, that are not translated. */
@@ -105,13 +247,13 @@ static uint32_t head_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
 }
 
 /*
- * May the head ask now?  Large ones need several replies.  The first may ask
- * more often than those behind it: where they do not fit together it is the one
- * that stays, and messages get through.
+ * May the head ask now?  Large ones need several replies.  Those of the first
+ * buffer may ask more often than those behind it: where they do not fit
+ * together it is the one that stays, and messages get through.
  */
 static bool head_may_ask(UnetmmEp *ep, const UnetmmHead *head)
 {
-    uint32_t asks = head == unetmm_head_at(ep, 0) ? UNETMM_HEAD_ASKS :
+    uint32_t asks = head_is_first(ep, head) ? UNETMM_HEAD_ASKS :
                     UNETMM_HEAD_ASKS / 2;
 
     return head->asked_in != ep->activity || head->asks < asks +
@@ -254,10 +396,12 @@ bool unetmm_head_begins(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
 
 void unetmm_head_pop(UnetmmCore *core, UnetmmEp *ep)
 {
-    unetmm_miss_cancel(core, head_miss(ep, unetmm_head_at(ep, 0)));
-    ep->first_head = (ep->first_head + 1) % UNETMM_MAX_HEADS;
-    ep->nheads--;
-    ep->fq_cons++;
+    for (uint32_t run = unetmm_head_run(ep); run; run--) {
+        unetmm_miss_cancel(core, head_miss(ep, unetmm_head_at(ep, 0)));
+        ep->first_head = (ep->first_head + 1) % UNETMM_MAX_HEADS;
+        ep->nheads--;
+        ep->fq_cons++;
+    }
     ep->publish = true;
 }
 
@@ -273,7 +417,7 @@ bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status)
     if (!unetmm_ep_cq_spare(ep) || !unetmm_ep_complete(core, ep, &cqe)) {
         return false;
     }
-    unetmm_charge(core, 1, 0);
+    unetmm_charge(core, unetmm_head_run(ep), 0);
     unetmm_count(core, ep, status == UNETMM_ST_SKIPPED ?
                  UNETMM_C_bufs_skipped : UNETMM_C_bufs_failed, 1);
     trace_unetmm_buffer_returned(ep->id, head->addr, head->len, status);
@@ -308,10 +452,16 @@ static uint32_t head_ahead(UnetmmCore *core, UnetmmEp *ep)
     return ep->nheads;
 }
 
+/* The first head in which no message is landing. */
+static uint32_t head_first_free(UnetmmEp *ep)
+{
+    return ep->landing ? unetmm_head_run(ep) : 0;
+}
+
 /* Is there a head whose pages have not all been looked at? */
 static bool heads_unseen(UnetmmEp *ep, uint32_t ahead)
 {
-    for (uint32_t i = ep->landing; i < ahead; i++) {
+    for (uint32_t i = head_first_free(ep); i < ahead; i++) {
         if (unetmm_head_at(ep, i)->state == UNETMM_HEAD_CHECK) {
             return true;
         }
@@ -323,7 +473,7 @@ static bool heads_unseen(UnetmmEp *ep, uint32_t ahead)
 static void heads_check_if(UnetmmCore *core, UnetmmEp *ep, uint32_t ahead,
                            bool may_ask, uint32_t *most)
 {
-    for (uint32_t i = ep->landing; i < ahead; i++) {
+    for (uint32_t i = head_first_free(ep); i < ahead; i++) {
         UnetmmHead *head = unetmm_head_at(ep, i);
 
         if (head->state == UNETMM_HEAD_CHECK &&
@@ -346,7 +496,7 @@ static void heads_check(UnetmmCore *core, UnetmmEp *ep, uint32_t *most)
         return;
     }
     heads_check_if(core, ep, ahead, true, most);
-    for (uint32_t i = ep->landing; !*most && i < ahead; i++) {
+    for (uint32_t i = head_first_free(ep); !*most && i < ahead; i++) {
         UnetmmHead *head = unetmm_head_at(ep, i);
 
         if (head->state == UNETMM_HEAD_CHECK && head_may_ask(ep, head)) {
@@ -367,22 +517,22 @@ static void heads_check(UnetmmCore *core, UnetmmEp *ep, uint32_t *most)
 void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep)
 {
     uint32_t most = UNETMM_HEAD_STEP;
+    const UnetmmHead *failed;
 
     for (unsigned n = 0; ; n++) {
-        while (ep->nheads < ep->max_heads &&
-               ep->fq_cons + ep->nheads != ep->fq_prod) {
+        while (unetmm_heads_wanted(ep)) {
             struct unetmm_fqe fqe;
 
             if (!unetmm_head_read(core, ep, ep->fq_cons + ep->nheads, &fqe)) {
                 return;
             }
-            head_load(core, ep, unetmm_head_at(ep, ep->nheads++), &fqe);
+            head_load(core, ep, &fqe);
         }
         heads_check(core, ep, &most);
-        if (!ep->nheads || ep->landing ||
-            unetmm_head_at(ep, 0)->state != UNETMM_HEAD_FAILED ||
-            n == UNETMM_TURN_DESCRIPTORS || !unetmm_budget_left(core) ||
-            !unetmm_head_return(core, ep, unetmm_head_at(ep, 0)->status)) {
+        failed = unetmm_head_failed(ep);
+        if (!failed || ep->landing || n == UNETMM_TURN_DESCRIPTORS ||
+            !unetmm_budget_left(core) ||
+            !unetmm_head_return(core, ep, failed->status)) {
             return;
         }
     }

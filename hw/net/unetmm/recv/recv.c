@@ -228,111 +228,6 @@ void unetmm_recv_inline(UnetmmCore *core, UnetmmEp *ep,
     }
 }
 
-/* Are the pages there that the message needs now?  A datagram's are held. */
-static bool recv_head_ready(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
-                            const UnetmmNeed *need, UnetmmPlacement *place)
-{
-    bool known = head->state == UNETMM_HEAD_CHECK ||
-                 head->state == UNETMM_HEAD_READY;
-
-    place->npages = 0;
-    if (need->unfilled) {
-        /* A page that the driver may still drop must not come back. */
-        return head->state != UNETMM_HEAD_FAILED &&
-               !(head->zero && head->state == UNETMM_HEAD_ASKED);
-    }
-    if (need->as_it_is) {
-        return head->state != UNETMM_HEAD_FAILED;
-    }
-    if (need->begins) {
-        return (known || head->state == UNETMM_HEAD_ASKED) &&
-               unetmm_head_begins(core, ep, head, need->begins);
-    }
-    return known && unetmm_head_pages(core, ep, head, need->len, place->pages,
-                                      &place->npages);
-}
-
-/* The head is absent: what becomes of the message? */
-static UnetmmVerdict recv_absent(UnetmmCore *core, UnetmmEp *ep,
-                                 const UnetmmNeed *need)
-{
-    const UnetmmAbsent ctx = {
-        .ep = ep, .next = true, .len = need->len,
-        .at = need->begins ? UNETMM_ABSENT_SEND : UNETMM_ABSENT_MESSAGE,
-    };
-
-    return ep->policy->absent(core, &ctx);
-}
-
-/*
- * Heads that failed or that the policy gives up go back on the way, never more
- * than were in the window when the message came.
- */
-UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep,
-                                  const UnetmmNeed *need,
-                                  UnetmmPlacement *place,
-                                  enum unetmm_counter *why)
-{
-    uint32_t window = ep->nheads;
-
-    for (uint32_t i = 0; i < window; i++) {
-        UnetmmHead *head = unetmm_head_at(ep, 0);
-        uint8_t status = UNETMM_ST_SKIPPED;
-
-        /* A buffer that went back may have taken the message's own place. */
-        if (!unetmm_ep_cq_spare(ep)) {
-            *why = UNETMM_C_drop_cq_full;
-            return NULL;
-        }
-        if (recv_head_ready(core, ep, head, need, place)) {
-            if (need->len <= head->len) {
-                return head;
-            }
-            unetmm_pages_release(core, place->pages, 0, place->npages);
-            *why = UNETMM_C_drop_too_long;
-            return NULL;
-        }
-        if (head->state == UNETMM_HEAD_FAILED) {
-            status = head->status;
-        } else if (head->state != UNETMM_HEAD_DEFERRED) {
-            *why = UNETMM_C_drop_asked;
-            return NULL;
-        } else if (recv_absent(core, ep, need) != UNETMM_VERDICT_NEXT) {
-            *why = UNETMM_C_drop_absent;
-            return NULL;
-        }
-        if (!unetmm_head_return(core, ep, status)) {
-            *why = UNETMM_C_drop_cq_full;
-            return NULL;
-        }
-    }
-    *why = ep->fq_cons == ep->fq_prod ? UNETMM_C_drop_no_buffer :
-           UNETMM_C_drop_asked;
-    return NULL;
-}
-
-/* ---- Placing ------------------------------------------------------------ */
-
-void unetmm_recv_whole(UnetmmPlacement *place, uint64_t addr, uint32_t len)
-{
-    place->npieces = len ? 1 : 0;
-    place->pieces[0] = (UnetmmPiece) { .addr = addr, .len = len };
-}
-
-/* Pages from vpn on, up to `limit`, that are not translated. */
-static uint32_t recv_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
-                             uint32_t limit)
-{
-    UnetmmPage page;
-    uint32_t n = 1;
-
-    while (n < limit && unetmm_space_lookup(core, ep, vpn + n, true, &page) ==
-           UNETMM_XLAT_MISS) {
-        n++;
-    }
-    return n;
-}
-
 /* Adds the pages of a piece that are not in the list yet. */
 static uint32_t recv_list_pages(const UnetmmPiece *piece, uint64_t *vpns,
                                 uint32_t n)
@@ -372,6 +267,202 @@ static bool recv_fits(UnetmmCore *core, UnetmmEp *ep,
         n = recv_list_pages(&place->pieces[p], vpns, n);
     }
     return unetmm_tlb_fits(source->tlb(core), unetmm_user(ep)->space, vpns, n);
+}
+
+/* `len` bytes are for this head: are they there?  A datagram's are held. */
+static bool recv_part_ready(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                            const UnetmmNeed *need, uint32_t len,
+                            UnetmmPlacement *place)
+{
+    bool known = head->state == UNETMM_HEAD_CHECK ||
+                 head->state == UNETMM_HEAD_READY;
+    uint32_t n;
+
+    if (need->begins) {
+        return (known || head->state == UNETMM_HEAD_ASKED) &&
+               unetmm_head_begins(core, ep, head, len);
+    }
+    if (!known || !unetmm_head_pages(core, ep, head, len,
+                                     place->pages + place->npages, &n)) {
+        return false;
+    }
+    place->npages += n;
+    return true;
+}
+
+/* Are the pages there that the message needs now?  A datagram's are held. */
+static bool recv_heads_ready(UnetmmCore *core, UnetmmEp *ep,
+                             const UnetmmNeed *need, UnetmmPlacement *place)
+{
+    uint32_t left = need->begins ?: need->len, run = unetmm_head_run(ep);
+    const UnetmmHead *first = unetmm_head_at(ep, 0);
+    UnetmmPart parts[UNETMM_MAX_SEGS];
+
+    unetmm_recv_parts(place, parts, unetmm_head_parts(ep, parts), 0, left);
+    place->npages = 0;
+    if (need->unfilled) {
+        /* A page that the driver may still drop must not come back. */
+        return !(first->zero && first->state == UNETMM_HEAD_ASKED);
+    }
+    for (uint32_t i = 0; !need->as_it_is && i < run && (left || !i); i++) {
+        UnetmmHead *head = unetmm_head_at(ep, i);
+        uint32_t len = MIN(left, head->len);
+
+        if (!recv_part_ready(core, ep, head, need, len, place)) {
+            unetmm_pages_release(core, place->pages, 0, place->npages);
+            place->npages = 0;
+            return false;
+        }
+        left -= len;
+    }
+    return true;
+}
+
+/*
+ * Pages of a chain may be such as the TLB cannot have at the same time: then
+ * the buffer fails.  (A buffer of one part is not longer than that.)
+ */
+static void recv_chain_fits(UnetmmCore *core, UnetmmEp *ep,
+                            const UnetmmNeed *need,
+                            const UnetmmPlacement *place)
+{
+    if (unetmm_head_run(ep) > 1 && !need->begins &&
+        !recv_fits(core, ep, place)) {
+        unetmm_count(core, ep, UNETMM_C_tlb_too_small, 1);
+        unetmm_head_fail(core, ep, unetmm_head_at(ep, 0), UNETMM_ST_TOO_LARGE);
+    }
+}
+
+/* The state of the first buffer that a message does not find ready. */
+static UnetmmHeadState recv_heads_state(UnetmmEp *ep)
+{
+    UnetmmHeadState state = UNETMM_HEAD_READY;
+
+    for (uint32_t i = 0; i < unetmm_head_run(ep); i++) {
+        UnetmmHeadState here = unetmm_head_at(ep, i)->state;
+
+        if (here == UNETMM_HEAD_ASKED || state == UNETMM_HEAD_READY) {
+            state = here;
+        }
+    }
+    return state;
+}
+
+static uint64_t recv_room(UnetmmEp *ep)
+{
+    uint32_t run = unetmm_head_run(ep);
+    uint64_t room = 0;
+
+    for (uint32_t i = 0; i < run; i++) {
+        room += unetmm_head_at(ep, i)->len;
+    }
+    return room;
+}
+
+/* The head is absent: what becomes of the message? */
+static UnetmmVerdict recv_absent(UnetmmCore *core, UnetmmEp *ep,
+                                 const UnetmmNeed *need)
+{
+    const UnetmmAbsent ctx = {
+        .ep = ep, .next = true, .len = need->len,
+        .at = need->begins ? UNETMM_ABSENT_SEND : UNETMM_ABSENT_MESSAGE,
+    };
+
+    return ep->policy->absent(core, &ctx);
+}
+
+/*
+ * Heads that failed or that the policy gives up go back on the way, never more
+ * than were in the window when the message came.
+ */
+UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep,
+                                  const UnetmmNeed *need,
+                                  UnetmmPlacement *place,
+                                  enum unetmm_counter *why)
+{
+    uint32_t window = ep->nheads;
+
+    /* A chain of which the end is not here yet is as if it were asked for. */
+    for (uint32_t i = 0; i < window && unetmm_head_run(ep); i++) {
+        const UnetmmHead *failed = unetmm_head_failed(ep);
+        uint8_t status = UNETMM_ST_SKIPPED;
+
+        /* A buffer that went back may have taken the message's own place. */
+        if (!unetmm_ep_cq_spare(ep)) {
+            *why = UNETMM_C_drop_cq_full;
+            return NULL;
+        }
+        if (!failed && recv_heads_ready(core, ep, need, place)) {
+            if (need->len <= recv_room(ep)) {
+                return unetmm_head_at(ep, 0);
+            }
+            unetmm_pages_release(core, place->pages, 0, place->npages);
+            *why = UNETMM_C_drop_too_long;
+            return NULL;
+        }
+        if (!failed) {
+            recv_chain_fits(core, ep, need, place);
+            failed = unetmm_head_failed(ep);
+        }
+        if (failed) {
+            status = failed->status;
+        } else if (recv_heads_state(ep) != UNETMM_HEAD_DEFERRED) {
+            *why = UNETMM_C_drop_asked;
+            return NULL;
+        } else if (recv_absent(core, ep, need) != UNETMM_VERDICT_NEXT) {
+            *why = UNETMM_C_drop_absent;
+            return NULL;
+        }
+        if (!unetmm_head_return(core, ep, status)) {
+            *why = UNETMM_C_drop_cq_full;
+            return NULL;
+        }
+    }
+    *why = ep->fq_cons == ep->fq_prod ? UNETMM_C_drop_no_buffer :
+           UNETMM_C_drop_asked;
+    return NULL;
+}
+
+/* ---- Placing ------------------------------------------------------------ */
+
+void unetmm_recv_whole(UnetmmPlacement *place, uint64_t addr, uint32_t len)
+{
+    place->npieces = len ? 1 : 0;
+    place->pieces[0] = (UnetmmPiece) { .addr = addr, .len = len };
+}
+
+void unetmm_recv_parts(UnetmmPlacement *place, const UnetmmPart *parts,
+                       uint32_t nparts, uint32_t at, uint32_t len)
+{
+    uint32_t from = 0;
+
+    place->npieces = 0;
+    for (uint32_t i = 0; i < nparts && from < len; i++) {
+        uint32_t skip = MIN(at, parts[i].len);
+        uint32_t n = MIN(parts[i].len - skip, len - from);
+
+        at -= skip;
+        if (n) {
+            place->pieces[place->npieces++] = (UnetmmPiece) {
+                .addr = parts[i].addr + skip, .len = n, .from = from,
+            };
+        }
+        from += n;
+    }
+}
+
+/* Pages from vpn on, up to `limit`, that are not translated. */
+static uint32_t recv_missing(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
+                             uint32_t limit)
+{
+    UnetmmPage page;
+    uint32_t n = 1;
+
+    while (n < limit && unetmm_space_lookup(core, ep, vpn + n, true, &page) ==
+           UNETMM_XLAT_MISS) {
+        n++;
+    }
+    return n;
 }
 
 UnetmmXlat unetmm_recv_hold(UnetmmCore *core, UnetmmEp *ep,
@@ -626,16 +717,25 @@ static void head_landed_late(UnetmmCore *core, UnetmmEp *ep,
 /* A stopped endpoint has no buffers any more; its message ends here. */
 static bool head_place_ok(UnetmmCore *core, const UnetmmEp *ep)
 {
+    UnetmmEp *of = &core->eps[ep->id];
     const UnetmmLanding *rx = core->rx;
-    const UnetmmPiece *piece = &rx->place.pieces[0];
-    const UnetmmHead *head = &ep->heads[ep->first_head];
+    UnetmmPlacement *place = core->place;
+    UnetmmPart parts[UNETMM_MAX_SEGS];
 
-    return ep->error ||
-           (ep->nheads && (head->state == UNETMM_HEAD_CHECK ||
-                           head->state == UNETMM_HEAD_READY) &&
-            rx->place.npieces == 1 && head->addr == piece->addr &&
-            piece->len == rx->len && head->len >= rx->len &&
-            head->cookie == rx->cqe.cookie);
+    if (ep->error) {
+        return true;
+    }
+    unetmm_recv_parts(place, parts, unetmm_head_parts(of, parts), 0, rx->len);
+    for (uint32_t i = 0; i < place->npieces; i++) {
+        UnetmmHeadState state = unetmm_head_at(of, i)->state;
+
+        if (state != UNETMM_HEAD_CHECK && state != UNETMM_HEAD_READY) {
+            return false;
+        }
+    }
+    return rx->len && rx->len <= recv_room(of) && !unetmm_head_failed(of) &&
+           unetmm_recv_same_pieces(place, &rx->place) &&
+           unetmm_head_at(of, 0)->cookie == rx->cqe.cookie;
 }
 
 const UnetmmLandingOps unetmm_landing_head = {
@@ -644,18 +744,18 @@ const UnetmmLandingOps unetmm_landing_head = {
     .place_ok = head_place_ok,
 };
 
-/* Lands a message in a head, of which the pages are held that it touches. */
-static void recv_land(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+/* Lands a message in a buffer, of which the pages are held that it touches. */
+static void recv_land(UnetmmCore *core, UnetmmEp *ep, const UnetmmHead *head,
                       UnetmmPlacement *place, struct unetmm_cqe *cqe,
                       const uint8_t *payload)
 {
-    uint32_t held = place->npages;
     UnetmmPlaced placed;
 
-    unetmm_recv_whole(place, head->addr, cqe->len);
-    /* A message of no bytes touches none. */
-    place->npages = cqe->len ? unetmm_pte_pages(head->addr, cqe->len) : 0;
-    unetmm_pages_release(core, place->pages, place->npages, held);
+    if (!cqe->len) {
+        /* A message of no bytes touches none. */
+        unetmm_pages_release(core, place->pages, 0, place->npages);
+        place->npages = 0;
+    }
     cqe->cookie = head->cookie;
     placed = unetmm_recv_place(core, ep, place, &unetmm_landing_head, cqe->len,
                                payload);

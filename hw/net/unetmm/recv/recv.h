@@ -25,6 +25,7 @@ typedef struct UnetmmHead {
     UnetmmHeadState state;
     uint8_t status;
     bool zero;                  /* UNETMM_FQE_F_ZERO */
+    bool chain;                 /* the buffer goes on in the next head */
     uint32_t asked_in;          /* activity in which it was asked last ... */
     uint32_t asks;              /* ... and how often in that one */
     uint32_t checked;           /* CHECK: pages from its first, found there */
@@ -32,6 +33,12 @@ typedef struct UnetmmHead {
     uint64_t addr;
     uint64_t cookie;
 } UnetmmHead;
+
+/* Memory of a buffer, which has as many parts as heads. */
+typedef struct UnetmmPart {
+    uint64_t addr;
+    uint32_t len;
+} UnetmmPart;
 
 /* Where some of a message's bytes go. */
 typedef struct UnetmmPiece {
@@ -96,7 +103,7 @@ static inline uint32_t unetmm_read_bytes(const struct unetmm_frame *f)
     return UNETMM_GET(UNETMM_READ_BYTES, f->imm);
 }
 
-/* A message's demands on a head. */
+/* A message's demands on a buffer. */
 typedef struct UnetmmNeed {
     uint32_t len;               /* it must be as long as that */
     uint32_t begins;            /* not 0: its first bytes will do, not held */
@@ -133,6 +140,21 @@ struct UnetmmSlotOps {
 void unetmm_head_begin(UnetmmCore *core, UnetmmEp *ep);
 void unetmm_head_fetch(UnetmmCore *core, UnetmmEp *ep);
 UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n);
+/* Heads of the first buffer; 0: there is none, or its end is not here yet. */
+uint32_t unetmm_head_run(UnetmmEp *ep);
+/* Its parts, UNETMM_MAX_SEGS of them at most; returns how many. */
+uint32_t unetmm_head_parts(UnetmmEp *ep, UnetmmPart *parts);
+/* The head for which the first buffer has to go back; NULL: it need not. */
+UnetmmHead *unetmm_head_failed(UnetmmEp *ep);
+/* The head asks no more; its buffer goes back with `status` in its turn. */
+void unetmm_head_fail(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
+                      uint8_t status);
+/* Heads before the next one that are of the same buffer. */
+uint32_t unetmm_head_chained(UnetmmEp *ep);
+/* Does the first buffer, if any, wait for no reply, and has it not failed? */
+bool unetmm_heads_settled(UnetmmEp *ep);
+/* Is there a descriptor to be fetched? */
+bool unetmm_heads_wanted(UnetmmEp *ep);
 bool unetmm_head_may_zero(const UnetmmSourceOps *source, uint64_t addr,
                           uint32_t len);
 /* Later messages go on, in the main loop. */
@@ -151,6 +173,7 @@ bool unetmm_head_pages(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                        uint32_t len, UnetmmPage *pages, uint32_t *npages);
 bool unetmm_head_begins(UnetmmCore *core, UnetmmEp *ep, UnetmmHead *head,
                         uint32_t len);
+/* Both: all heads of the first buffer, which is whole. */
 void unetmm_head_pop(UnetmmCore *core, UnetmmEp *ep);
 bool unetmm_head_return(UnetmmCore *core, UnetmmEp *ep, uint8_t status);
 
@@ -171,8 +194,9 @@ static inline void unetmm_recv_imm(struct unetmm_cqe *cqe,
 /* Is what must be zero in a header of this opcode zero? */
 bool unetmm_recv_members_ok(const struct unetmm_frame *f);
 /*
- * The first head that can take a message, its pages held in `place` unless the
- * need is less; NULL: *why is the reason for which the message is dropped.
+ * The first head of the first buffer that can take a message, whose place is
+ * `place`; its pages are held unless the need is less.  NULL: *why is the
+ * reason for which the message is dropped.
  */
 UnetmmHead *unetmm_recv_find_head(UnetmmCore *core, UnetmmEp *ep,
                                   const UnetmmNeed *need,
@@ -182,6 +206,15 @@ void unetmm_recv_inline(UnetmmCore *core, UnetmmEp *ep,
                         struct unetmm_cqe *cqe, const uint8_t *payload);
 /* Makes [addr, + len) all of a placement. */
 void unetmm_recv_whole(UnetmmPlacement *place, uint64_t addr, uint32_t len);
+/* Makes bytes [at, + len) of a buffer all of it, as far as that reaches. */
+void unetmm_recv_parts(UnetmmPlacement *place, const UnetmmPart *parts,
+                       uint32_t nparts, uint32_t at, uint32_t len);
+static inline bool unetmm_recv_same_pieces(const UnetmmPlacement *a,
+                                           const UnetmmPlacement *b)
+{
+    return a->npieces == b->npieces &&
+           !memcmp(a->pieces, b->pieces, a->npieces * sizeof(a->pieces[0]));
+}
 /*
  * Holds the pages of the pieces; or holds none, and *vpn is the first that is
  * missing, *npages how many are from there on.  Pages that the TLB cannot have

@@ -18,16 +18,27 @@ static bool head_ok(UnetmmCore *core, const UnetmmEp *ep,
     return head->state == UNETMM_HEAD_FAILED ||
            (head->len && head->addr <= UINT64_MAX - (head->len - 1) &&
             (!head->zero ||
-             unetmm_head_may_zero(source, head->addr, head->len)) &&
+             (!head->chain &&
+              unetmm_head_may_zero(source, head->addr, head->len))) &&
             unetmm_pte_pages(head->addr, head->len) <= source->max_pages(core));
+}
+
+/* A chain ends in time; the window is larger only for the first one's end. */
+static bool heads_ok(UnetmmEp *ep)
+{
+    uint32_t chained = unetmm_head_chained(ep);
+
+    return chained < UNETMM_MAX_SEGS &&
+           (ep->nheads <= ep->max_heads || chained == ep->nheads ||
+            unetmm_head_run(ep) == ep->nheads);
 }
 
 void unetmm_heads_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     ep->first_head = unetmm_stream_choice(st, ep->first_head, UNETMM_MAX_HEADS,
                                           "first_head");
-    ep->nheads = unetmm_stream_choice(st, ep->nheads, ep->max_heads + 1,
-                                      "nheads");
+    ep->nheads = unetmm_stream_choice(st, ep->nheads, ep->max_heads ?
+                                      UNETMM_MAX_HEADS + 1 : 1, "nheads");
     for (uint32_t i = 0; i < ep->nheads && !st->wrong; i++) {
         UnetmmHead *head = unetmm_head_at(ep, i);
 
@@ -37,6 +48,7 @@ void unetmm_heads_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
         head->status = unetmm_stream_choice(st, head->status, UNETMM_NUM_ST,
                                             "status");
         unetmm_stream_bool(st, &head->zero, "zero");
+        unetmm_stream_bool(st, &head->chain, "chain");
         unetmm_stream_u32(st, &head->asked_in, "asked_in");
         unetmm_stream_u32(st, &head->asks, "asks");
         unetmm_stream_u32(st, &head->len, "len");
@@ -47,6 +59,10 @@ void unetmm_heads_save(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
             unetmm_stream_refuse(st, "endpoint %u has a free buffer that it "
                                  "would have refused", ep->id);
         }
+    }
+    if (!st->wrong && !heads_ok(ep)) {
+        unetmm_stream_refuse(st, "endpoint %u has a free buffer of too many "
+                             "parts", ep->id);
     }
 }
 

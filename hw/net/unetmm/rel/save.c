@@ -371,6 +371,22 @@ static void have_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel,
     }
 }
 
+/* A buffer of which no part is empty, with room for the message. */
+static bool rx_parts_ok(const UnetmmRelRx *rx)
+{
+    uint64_t room = 0;
+
+    for (uint32_t i = 0; i < rx->nparts; i++) {
+        const UnetmmPart *part = &rx->parts[i];
+
+        if (!part->len || part->addr > UINT64_MAX - (part->len - 1)) {
+            return false;
+        }
+        room += part->len;
+    }
+    return room >= rx->len;
+}
+
 /* One that has its buffer, and not all its bytes. */
 static bool rx_begun_ok(const UnetmmEp *ep, const UnetmmRel *rel)
 {
@@ -381,7 +397,7 @@ static bool rx_begun_ok(const UnetmmEp *ep, const UnetmmRel *rel)
     }
     return (ep->no_inline || rx->len > UNETMM_CQE_INLINE) &&
            rx->done < rx->len && rx->done % rel->mtu == 0 &&
-           rx->buf_addr <= UINT64_MAX - (rx->len - 1);
+           rx_parts_ok(rx);
 }
 
 static bool rx_message_ok(const UnetmmEp *ep, const UnetmmRel *rel)
@@ -396,6 +412,18 @@ static bool rx_message_ok(const UnetmmEp *ep, const UnetmmRel *rel)
         return false;
     }
     return !rx->in_message || rx_begun_ok(ep, rel);
+}
+
+static void rx_parts_save(UnetmmStream *st, UnetmmRelRx *rx)
+{
+    rx->nparts = unetmm_stream_choice(st, rx->nparts, UNETMM_MAX_SEGS + 1,
+                                      "nparts");
+    for (uint32_t i = 0; i < rx->nparts; i++) {
+        unetmm_stream_enter(st, "part", i);
+        unetmm_stream_u64(st, &rx->parts[i].addr, "addr");
+        unetmm_stream_u32(st, &rx->parts[i].len, "len");
+        unetmm_stream_leave(st);
+    }
 }
 
 /* The last question, and when a packet of ours is late for it. */
@@ -463,7 +491,7 @@ static void rx_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
                                           "buf_status");
     rx->len = unetmm_stream_choice(st, rx->len, UNETMM_MAX_MESSAGE + 1, "len");
     unetmm_stream_u32(st, &rx->done, "done");
-    unetmm_stream_u64(st, &rx->buf_addr, "buf_addr");
+    rx_parts_save(st, rx);
     unetmm_stream_u64(st, &rx->buf_cookie, "buf_cookie");
     if (!rx_message_ok(&core->eps[rel->ep], rel)) {
         unetmm_stream_refuse(st, "channel %u of endpoint %u receives an "
@@ -486,7 +514,8 @@ uint64_t unetmm_rels_save_limit(const UnetmmCore *core)
 {
     uint64_t msg = 128 + UNETMM_MAX_SEGS * 12 + UNETMM_MAX_INLINE;
 
-    uint64_t rel = 1024 + UNETMM_REL_MISSES * 128 + UNETMM_REL_MSGS * msg +
+    uint64_t rel = 1024 + UNETMM_MAX_SEGS * 12 + UNETMM_REL_MISSES * 128 +
+                   UNETMM_REL_MSGS * msg +
                    UNETMM_REL_WINDOW * (4 + 32 + sizeof(UnetmmRelEarly) +
                                         sizeof(UnetmmRelAsk));
 
