@@ -568,6 +568,18 @@ int unetmm_send_pending(struct unetmm_ep *ep);
 int unetmm_post_recv(struct unetmm_ep *ep, void *buf, size_t len,
                      uint64_t user_data, unsigned flags);
 
+/*
+ * The same with a buffer of `n` pieces of memory, 1..UNETMM_MAX_SEGS, which takes
+ * as many places of the queue.  A message fills one piece after the other; one
+ * completion gives all of them back.  `flags`: UNETMM_MORE.
+ *
+ * -EAGAIN: the queue has fewer places.  -EINVAL: no piece, too many, or one of
+ * length 0; unknown flag; more than one with policy backup or on an endpoint for
+ * frames.
+ */
+int unetmm_post_recvv(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
+                      uint64_t user_data, unsigned flags);
+
 /* ---- Fast path: completions -------------------------------------------- */
 
 struct unetmm_completion {

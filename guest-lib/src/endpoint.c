@@ -66,7 +66,7 @@ static int fill_request(const struct unetmm_ctx *ctx,
  * taken before its place in the queue is free.  The card is in the middle of a turn
  * then, which has its bounds; this wait has a bound as well, for a faulty card.
  */
-static int fq_settles(struct unetmm_ep *ep)
+static int fq_settles(struct unetmm_ep *ep, uint32_t n)
 {
     const struct unetmm_ep_card *card = &ep->index->card;
     unsigned tries;
@@ -78,7 +78,7 @@ static int fq_settles(struct unetmm_ep *ep)
         unetmm_from_card_barrier();
         ep->fq_cons = unetmm_read_word(&card->fq_cons);
         unetmm_from_card_barrier();
-        if (ep->fq_prod - ep->fq_cons <= ep->fq_mask) {
+        if (ep->fq_mask + 1 - (ep->fq_prod - ep->fq_cons) >= n) {
             return 1;
         }
         if (ahead >= 0) {

@@ -154,6 +154,10 @@ int unetmm_trap(struct unetmm_ep *ep);
 int unetmm_kick_rare(struct unetmm_ep *ep);
 int unetmm_queue_rare(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
                       size_t len, int is_inline);
+/* May a free buffer of n parts, n places of the queue, be put?  Then puts it. */
+bool unetmm_parts_fit(struct unetmm_ep *ep, unsigned n);
+void unetmm_put_parts(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
+                      uint64_t user_data);
 int unetmm_post_rare(struct unetmm_ep *ep, void *buf, size_t len,
                      uint64_t user_data, unsigned flags);
 int unetmm_poll_rare(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n);

@@ -113,11 +113,12 @@ static int post_checked(struct unetmm_ep *ep)
 int unetmm_post_rare(struct unetmm_ep *ep, void *buf, size_t len,
                      uint64_t user_data, unsigned flags)
 {
-    if (!unetmm_fq_has_room_(ep) && !ep->rare->settle(ep)) {
+    if (!unetmm_fq_has_room_(ep) && !ep->rare->settle(ep, 1)) {
         return full(ep);
     }
     if (ep->source) {
-        int ret = ep->source->post(ep, buf, len, &user_data);
+        struct iovec iov = { buf, len };
+        int ret = ep->source->post(ep, &iov, 1, &user_data);
 
         if (ret) {
             return ret == -EAGAIN ? full(ep) : ret;
@@ -127,6 +128,76 @@ int unetmm_post_rare(struct unetmm_ep *ep, void *buf, size_t len,
     if (flags & UNETMM_ZERO && ep->trap) {
         return post_checked(ep);
     }
+    return unetmm_offer_(ep, flags & UNETMM_MORE);
+}
+
+bool unetmm_parts_fit(struct unetmm_ep *ep, unsigned n)
+{
+    return ep->fq_mask + 1 - (ep->fq_prod - ep->fq_cons) >= n ||
+           ep->rare->settle(ep, n);
+}
+
+void unetmm_put_parts(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
+                      uint64_t user_data)
+{
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        unetmm_fill_fqe_(ep, ep->fq_prod + i, iov[i].iov_base, iov[i].iov_len,
+                         user_data, i + 1 < n ? UNETMM_FQE_F_CHAIN : 0);
+    }
+    /* All at once: a chain of which the end is not posted is none. */
+    ep->fq_prod += n;
+    unetmm_write_index(&ep->index->user.fq_prod, ep->fq_prod);
+}
+
+static int check_parts(const struct unetmm_ep *ep, const struct iovec *iov,
+                       unsigned n)
+{
+    uint64_t pages = 0;
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        size_t in_page = (uintptr_t)iov[i].iov_base & (UNETMM_PAGE_BYTES - 1);
+
+        if (!iov[i].iov_len) {
+            return -EINVAL;
+        }
+        if (iov[i].iov_len > UINT32_MAX - UNETMM_PAGE_BYTES) {
+            return -EMSGSIZE;
+        }
+        pages += (in_page + iov[i].iov_len + UNETMM_PAGE_BYTES - 1) /
+                 UNETMM_PAGE_BYTES;
+    }
+    return pages > ep->max_buffer_pages ? -EMSGSIZE : 0;
+}
+
+int unetmm_post_recvv(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
+                      uint64_t user_data, unsigned flags)
+{
+    int ret;
+
+    if (!ep->alive) {
+        return -EOWNERDEAD;
+    }
+    if (!n || n > UNETMM_MAX_SEGS || flags & ~UNETMM_MORE ||
+        (n > 1 && ep->slots)) {
+        return -EINVAL;
+    }
+    ret = check_parts(ep, iov, n);
+    if (ret) {
+        return ret;
+    }
+    if (!unetmm_parts_fit(ep, n)) {
+        return full(ep);
+    }
+    if (ep->source) {
+        ret = ep->source->post(ep, iov, n, &user_data);
+        if (ret) {
+            return ret == -EAGAIN ? full(ep) : ret;
+        }
+    }
+    unetmm_put_parts(ep, iov, n, user_data);
     return unetmm_offer_(ep, flags & UNETMM_MORE);
 }
 

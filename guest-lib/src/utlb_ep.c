@@ -68,7 +68,7 @@ static bool is_one_sided(uint8_t op)
 
 static int utlb_queue(struct unetmm_ep *ep, struct unetmm_request_ *request,
                       const struct iovec *iov, unsigned n);
-static int utlb_post(struct unetmm_ep *ep, void *buf, size_t len,
+static int utlb_post(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
                      uint64_t *user_data);
 static int utlb_taken(struct unetmm_ep *ep, struct unetmm_completion *c);
 static int utlb_pending(struct unetmm_ep *ep);
@@ -328,12 +328,11 @@ static int utlb_queue(struct unetmm_ep *ep, struct unetmm_request_ *request,
     return begin(ep, r, &request->user_data, &request->flags);
 }
 
-static int utlb_post(struct unetmm_ep *ep, void *buf, size_t len,
+static int utlb_post(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
                      uint64_t *user_data)
 {
-    struct iovec iov = { buf, len };
     struct unetmm_utlb_ep *e = utlb_of(ep);
-    struct record *r = make_record(e, *user_data, &iov, 1);
+    struct record *r = make_record(e, *user_data, iov, n);
     int ret;
 
     if (!r) {
@@ -518,10 +517,10 @@ static bool send_again(struct unetmm_ep *ep, const struct record *r,
 
 static bool offer_again(struct unetmm_ep *ep, struct record *r, uint32_t number)
 {
-    if (!unetmm_fq_has_room_(ep) && !ep->rare->settle(ep)) {
+    if (!unetmm_parts_fit(ep, r->n)) {
         return false;
     }
-    unetmm_put_fqe_(ep, r->iov[0].iov_base, r->iov[0].iov_len, number, 0);
+    unetmm_put_parts(ep, r->iov, r->n, number);
     return true;
 }
 

@@ -154,6 +154,80 @@ static void longer_than_buffer(void)
     link_close(&link);
 }
 
+/* ---- A buffer of several pieces ---------------------------------------------------- */
+
+#define PARTS 3
+
+static const size_t part_len[PARTS] = { 1000, 1, 5000 };
+
+static void post_parts(const struct link *link, const struct guard *to,
+                       uint64_t user_data)
+{
+    struct iovec iov[PARTS];
+    unsigned i;
+
+    for (i = 0; i < PARTS; i++) {
+        iov[i] = (struct iovec) { to[i].at, to[i].len };
+    }
+    CHECK_RET(unetmm_post_recvv(link->rx->ep, iov, PARTS, user_data, 0), 0);
+}
+
+/* The first `len` bytes are in the parts, one behind the other, and no more. */
+static void check_parts(const struct guard *to, const uint8_t *sent, size_t len)
+{
+    unsigned i;
+
+    for (i = 0; i < PARTS; i++) {
+        size_t here = len < to[i].len ? len : to[i].len;
+
+        CHECK(!memcmp(to[i].at, sent, here));
+        guard_check(&to[i], here);
+        sent += here;
+        len -= here;
+    }
+}
+
+static void into_parts(void)
+{
+    static const size_t lens[] = { 100, 1000, 1001, 1002, 4000, 6001 };
+    struct guard from, to[PARTS];
+    struct unetmm_completion c;
+    struct link link;
+    uint64_t before;
+    unsigned i;
+
+    link_open(&link, NULL, NULL);
+    guard_make(&from, 6002, 5);
+    reach(link.ctx, from.area, from.bytes, false);
+    for (i = 0; i < PARTS; i++) {
+        guard_make(&to[i], part_len[i], 77 * i);
+        reach(link.ctx, to[i].area, to[i].bytes, true);
+    }
+    pattern_fill(from.at, from.len, 1, 0);
+    for (i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+        struct iovec iov = { from.at, lens[i] };
+        unsigned part;
+
+        for (part = 0; part < PARTS; part++) {
+            guard_reset(&to[part]);
+        }
+        post_parts(&link, to, i);
+        CHECK(deliver(&link, &iov, 1, &c));
+        CHECK_EQ(c.user_data, i);
+        CHECK_EQ(c.len, lens[i]);
+        check_parts(to, from.at, lens[i]);
+    }
+    before = ep_counter(link.rx, UNETMM_C_drop_too_long);
+    post_parts(&link, to, 9);
+    EVENTUALLY(!deliver(&link, &(struct iovec) { from.at, 6002 }, 1, &c) &&
+               ep_counter(link.rx, UNETMM_C_drop_too_long) > before);
+    CHECK(deliver(&link, &(struct iovec) { from.at, 6001 }, 1, &c));
+    CHECK_EQ(c.user_data, 9);
+    check_parts(to, from.at, 6001);
+    CHECK_EQ(ep_counter(link.rx, UNETMM_C_bufs_failed), 0);
+    link_close(&link);
+}
+
 /* ---- Pieces --------------------------------------------------------------------- */
 
 /* Cuts `len` bytes into n pieces, some of them empty. */
@@ -772,6 +846,7 @@ static const struct test tests[] = {
     { "too-long", too_long, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_REMOTE, 0 },
     { "longer-than-buffer", longer_than_buffer,
       TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_POLICIES, 0 },
+    { "into-parts", into_parts, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
     { "segments", segments, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP | TEST_REMOTE, 0 },
     { "scattered", scattered, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },
     { "wrap", wrap, TEST_ALL | TEST_UTLB | TEST_SHADOW | TEST_ODP, 0 },

@@ -278,7 +278,9 @@ static void odd_buffer(struct hostage *h, struct chance *chance,
     }
     fqe->addr = address;
     fqe->len = len;
-    fqe->flags = chance_below(chance, 10) ? 0 : (uint32_t)chance_u64(chance);
+    fqe->flags = chance_below(chance, 10) ?
+        (chance_below(chance, 3) ? 0 : UNETMM_FQE_F_CHAIN) :
+        (uint32_t)chance_u64(chance);
     fqe->cookie = chance_u64(chance);
     fqe->rsvd = chance_below(chance, 10) ? 0 : chance_u64(chance);
 }

@@ -70,7 +70,8 @@ struct unetmm_request_ {
 struct unetmm_source_ops_ {
     int (*queue)(struct unetmm_ep *ep, struct unetmm_request_ *request,
                  const struct iovec *iov, unsigned n);
-    int (*post)(struct unetmm_ep *ep, void *buf, size_t len, uint64_t *user_data);
+    int (*post)(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
+                uint64_t *user_data);
     int (*taken)(struct unetmm_ep *ep, struct unetmm_completion *c);
     int (*pending)(struct unetmm_ep *ep);
 };
@@ -102,10 +103,10 @@ struct unetmm_rare_ops_ {
      */
     int (*note)(struct unetmm_ep *ep, uint32_t state, unsigned taken, unsigned n);
     /*
-     * The free queue seems full.  Nonzero: the card is about to show that a buffer
-     * whose completion was taken has left it, and now it has.
+     * The free queue seems to have fewer than n places.  Nonzero: the card is about
+     * to show that a buffer whose completion was taken has left it, and now it has.
      */
-    int (*settle)(struct unetmm_ep *ep);
+    int (*settle)(struct unetmm_ep *ep, uint32_t n);
     /* Takes completions that a call kept which waited for another one. */
     int (*unstash)(struct unetmm_ep *ep, struct unetmm_completion *c,
                    unsigned n);
@@ -507,17 +508,25 @@ UNETMM_HELPER_ int unetmm_fq_has_room_(struct unetmm_ep *ep)
     return ep->fq_prod - ep->fq_cons <= ep->fq_mask;
 }
 
+UNETMM_HELPER_ void unetmm_fill_fqe_(struct unetmm_ep *ep, uint32_t at, void *buf,
+                                     size_t len, uint64_t user_data, uint32_t flags)
+{
+    struct unetmm_fqe *fqe = &ep->fq[at & ep->fq_mask];
+
+    fqe->addr = unetmm_swap64((uintptr_t)buf);
+    fqe->len = unetmm_swap32((uint32_t)len);
+    fqe->flags = unetmm_swap32(flags);
+    fqe->cookie = unetmm_swap64(user_data);
+    fqe->rsvd = 0;
+}
+
 UNETMM_HELPER_ void unetmm_put_fqe_(struct unetmm_ep *ep, void *buf, size_t len,
                                     uint64_t user_data, unsigned flags)
 {
     uint32_t prod = ep->fq_prod;
-    struct unetmm_fqe *fqe = &ep->fq[prod & ep->fq_mask];
 
-    fqe->addr = unetmm_swap64((uintptr_t)buf);
-    fqe->len = unetmm_swap32((uint32_t)len);
-    fqe->flags = unetmm_swap32(flags & UNETMM_ZERO ? UNETMM_FQE_F_ZERO : 0);
-    fqe->cookie = unetmm_swap64(user_data);
-    fqe->rsvd = 0;
+    unetmm_fill_fqe_(ep, prod, buf, len, user_data,
+                     flags & UNETMM_ZERO ? UNETMM_FQE_F_ZERO : 0);
     prod++;
     ep->fq_prod = prod;
     unetmm_write_index(&ep->index->user.fq_prod, prod);

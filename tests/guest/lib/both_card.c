@@ -23,9 +23,10 @@ static int trap(struct unetmm_ep *ep)
     return calls % 5 ? 0 : -EINVAL;
 }
 
-static int settle(struct unetmm_ep *ep)
+static int settle(struct unetmm_ep *ep, uint32_t n)
 {
     (void)ep;
+    (void)n;
     note(2);
     return 0;
 }
@@ -57,11 +58,12 @@ static int queue(struct unetmm_ep *ep, struct unetmm_request_ *request,
     return calls % 7 ? 0 : calls % 2 ? -EAGAIN : -ENOMEM;
 }
 
-static int post(struct unetmm_ep *ep, void *buf, size_t len, uint64_t *cookie)
+static int post(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
+                uint64_t *cookie)
 {
     (void)ep;
-    (void)buf;
-    note(len);
+    note(n);
+    note(iov->iov_len);
     *cookie += 2000;
     return calls % 7 ? 0 : calls % 2 ? -EAGAIN : -EDQUOT;
 }

@@ -190,6 +190,45 @@ static void only_whole_pages_are_zeroed(void **state)
     assert_int_equal(fqe[2].flags, UNETMM_FQE_F_ZERO);
 }
 
+static void buffers_of_parts_are_chains(void **state)
+{
+    static uint8_t area[4096];
+    struct iovec iov[UNETMM_MAX_SEGS + 1];
+    const struct unetmm_fqe *fqe = fake.ep->fq;
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i <= UNETMM_MAX_SEGS; i++) {
+        iov[i] = (struct iovec) { area + 8 * i, 1 + i };
+    }
+    assert_int_equal(unetmm_post_recvv(fake.ep, iov, 0, 1, 0), -EINVAL);
+    assert_int_equal(unetmm_post_recvv(fake.ep, iov, UNETMM_MAX_SEGS + 1, 1, 0),
+                     -EINVAL);
+    assert_int_equal(unetmm_post_recvv(fake.ep, iov, 3, 1, UNETMM_ZERO), -EINVAL);
+    iov[2].iov_len = 0;
+    assert_int_equal(unetmm_post_recvv(fake.ep, iov, 3, 1, 0), -EINVAL);
+    iov[2].iov_len = (size_t)UNETMM_PAGE_BYTES * fake.ep->max_buffer_pages;
+    assert_int_equal(unetmm_post_recvv(fake.ep, iov, 3, 1, 0), -EMSGSIZE);
+    iov[2].iov_len = 3;
+    assert_int_equal(fake.ep->fq_prod, 0);
+    assert_int_equal(unetmm_post_recvv(fake.ep, iov, 3, 77, UNETMM_MORE), 0);
+    assert_false(fake_endpoint_rung(&fake));
+    assert_int_equal(fake.ep->index->user.fq_prod, 3);
+    for (i = 0; i < 3; i++) {
+        assert_int_equal(fqe[i].addr, (uintptr_t)area + 8 * i);
+        assert_int_equal(fqe[i].len, 1 + i);
+        assert_int_equal(fqe[i].flags, i < 2 ? UNETMM_FQE_F_CHAIN : 0);
+        assert_int_equal(fqe[i].cookie, 77);
+    }
+    /* Not in part: 16 places, of which 3 and then 15 are in use. */
+    assert_int_equal(unetmm_post_recvv(fake.ep, iov, 14, 2, 0), -EAGAIN);
+    assert_int_equal(fake.ep->fq_prod, 3);
+    assert_int_equal(unetmm_post_recvv(fake.ep, iov, 12, 2, 0), 0);
+    assert_int_equal(unetmm_post_recvv(fake.ep, iov, 2, 3, 0), -EAGAIN);
+    assert_int_equal(unetmm_post_recvv(fake.ep, iov, 1, 3, 0), 0);
+    assert_int_equal(fqe[15].flags, 0);
+}
+
 static void send_queue_fills_and_empties(void **state)
 {
     uint8_t data[UNETMM_MAX_INLINE] = { 0 };
@@ -469,6 +508,7 @@ int main(void)
         TEST(inline_is_a_choice),
         TEST(refuses_what_is_wrong),
         TEST(only_whole_pages_are_zeroed),
+        TEST(buffers_of_parts_are_chains),
         TEST(send_queue_fills_and_empties),
         TEST_LATE(send_queue_fills_and_empties),
         TEST(more_defers_the_doorbell),
