@@ -103,6 +103,18 @@ def the_script_asks_for_each_status():
         assert "# status $?" in lines[at + 1], lines[at + 1]
 
 
+def a_program_that_others_need_has_no_turn():
+    options = argparse.Namespace(seed=1, kernel="6.1", long=False, only=None,
+                                 turn="1/2")
+    servers = {call.program for kernel in ("6.1", "6.12", "debug")
+               for boot in run.boots(kernel) for call in boot.calls_b}
+    assert servers and servers | {"stop"} == set(run.NO_TURN), servers
+    text = run.script([run.Call(name) for name in ("vm", *run.NO_TURN)],
+                      options, "stream")
+    assert [line.split()[0] for line in text.splitlines()
+            if "--turn 1/2" in line] == ["./vm"], text
+
+
 def what_is_left_out_is_counted():
     text = GOOD.replace("ok 2 - vm.two.tlb # 0.2 s",
                         "ok 2 - vm.two.tlb # SKIP left out: the seed chose "
@@ -343,7 +355,7 @@ def a_stage_runs_beside_others():
         suite.STAGES, suite.ASIDE = stages, aside
 
 
-TESTS = [a_stage_runs_beside_others, each_boot_has_a_turn, a_check_that_passed_is_not_repeated, a_wire_has_two_ends, a_good_program_passes, a_program_must_end_as_its_tests_say,
+TESTS = [a_program_that_others_need_has_no_turn, a_stage_runs_beside_others, each_boot_has_a_turn, a_check_that_passed_is_not_repeated, a_wire_has_two_ends, a_good_program_passes, a_program_must_end_as_its_tests_say,
          a_program_must_keep_to_its_plan, the_script_asks_for_each_status,
          what_is_left_out_is_counted, a_skip_must_be_allowed_on_its_kernel,
          an_expected_complaint_is_expected_once,
