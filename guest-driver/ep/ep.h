@@ -72,7 +72,7 @@ struct unetmm_ep {
 	struct hlist_node service_node;
 	u32 takes;			/* UNETMM_LISTEN_* */
 	struct unetmm_chan_how how;	/* the reliable ones of these */
-	bool announced;			/* to those who ask which ones listen */
+	bool announced;			/* UNETMM_IOC_PEERS of other cards finds it */
 	char name[TASK_COMM_LEN];	/* of the process that listens */
 	u32 backlog;
 	u32 nbacklog;
