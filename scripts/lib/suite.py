@@ -10,7 +10,6 @@ import argparse
 import collections
 import concurrent.futures
 import glob
-import io
 import json
 import os
 import re
@@ -738,15 +737,14 @@ def chosen(options, named):
 # ---- Running them -----------------------------------------------------------
 
 
-def show_failure(result, out):
+def show_failure(result):
     """All that is known of a failed test, the way to repeat it last."""
     tail = result.detail.rstrip().splitlines()[-150:]
     print("not ok: " + result.name if result.outcome == FAIL else
-          f"unsteady: {result.name} failed, and passed when it was repeated",
-          file=out)
+          f"unsteady: {result.name} failed, and passed when it was repeated")
     for line in tail:
-        print(f"    | {line}", file=out)
-    print(f"    repeat: {result.repeat}", file=out, flush=True)
+        print(f"    | {line}")
+    print(f"    repeat: {result.repeat}", flush=True)
 
 
 def unsteady(count):
@@ -759,53 +757,31 @@ def left_out(count):
     return f", {count[LEFT_OUT]} left out" if count[LEFT_OUT] else ""
 
 
-def run_stage(name, options, out):
-    """Runs one stage; returns its results, and writes a report."""
+def run_stage(name, options):
+    """Runs one stage; returns its results."""
     start = time.monotonic()
     results = []
     try:
         for result in STAGES[name][0](options):
             results.append(result)
             if result.outcome in (FAIL, UNSTEADY):
-                show_failure(result, out)
+                show_failure(result)
             elif result.name.startswith("words:"):
                 # It asks for lower ceilings.
-                print(result.detail, end="", file=out, flush=True)
+                print(result.detail, end="", flush=True)
     except (StageError, OSError, ValueError, KeyError) as error:
         failed = Result(f"stage {name}", FAIL, 0, str(error) or repr(error),
                         f"scripts/test --only {name}")
         results.append(failed)
-        show_failure(failed, out)
+        show_failure(failed)
     count = collections.Counter(r.outcome for r in results)
     print(f"{name:10} {count[PASS]:4} passed, {count[FAIL]:3} failed, "
           f"{count[SKIP]:3} skipped{unsteady(count)}{left_out(count)}  "
-          f"{time.monotonic() - start:6.1f} s", file=out, flush=True)
+          f"{time.monotonic() - start:6.1f} s", flush=True)
     for result in results:
         if result.outcome == SKIP:
-            print(f"    skipped: {result.name} {result.detail.strip()}",
-                  file=out)
+            print(f"    skipped: {result.name} {result.detail.strip()}")
     return results
-
-
-# Runs beside the stages behind it: its time is virtual, and does not depend on load.
-ASIDE = "lockstep"
-
-
-def run_stages(names, options):
-    """(stage, result) of all."""
-    found, report = [], io.StringIO()
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        aside = None
-        for name in names:
-            if name == ASIDE and name != names[-1]:
-                aside = pool.submit(run_stage, name, options, report)
-            else:
-                found += [(name, r) for r in
-                          run_stage(name, options, sys.stdout)]
-        if aside:
-            found += [(ASIDE, r) for r in aside.result()]
-            print(report.getvalue(), end="", flush=True)
-    return found
 
 
 def known_unsteady():
@@ -877,7 +853,9 @@ def main():
         print(f"error: {error}", file=sys.stderr)
         return 1
     passed.tidy()
-    everything = run_stages(chosen(options, options.only), options)
+    everything = []
+    for name in chosen(options, options.only):
+        everything += [(name, r) for r in run_stage(name, options)]
     if options.json:
         write_json(options.json, everything)
     count = collections.Counter(r.outcome for _, r in everything)

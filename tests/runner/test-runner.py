@@ -13,7 +13,6 @@ import io
 import os
 import sys
 import tempfile
-import threading
 
 sys.dont_write_bytecode = True
 ROOT = os.path.realpath(sys.argv[1])
@@ -325,37 +324,7 @@ def a_check_that_passed_is_not_repeated():
             suite.passed.CACHE = cache
 
 
-def a_stage_runs_beside_others():
-    """Its results count, and its report comes in one piece at the end."""
-    begun = threading.Event()
-
-    def slow(_options):
-        begun.set()
-        yield suite.Result("aside", "failed", 0, "the reason", "again")
-
-    def other(_options):
-        assert begun.wait(60)
-        yield suite.Result("other", "passed", 0, "", "")
-
-    stages, aside = suite.STAGES, suite.ASIDE
-    suite.STAGES, suite.ASIDE = {"slow": (slow, []), "other": (other, [])}, "slow"
-    out = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(out):
-            found = suite.run_stages(["slow", "other"], None)
-        assert sorted((name, r.outcome) for name, r in found) == [
-            ("other", "passed"), ("slow", "failed")], found
-        text = out.getvalue()
-        assert text.index("other") < text.index("not ok: aside") < \
-            text.index("the reason") < text.index("slow  "), text
-        with contextlib.redirect_stdout(io.StringIO()):
-            assert [name for name, _ in suite.run_stages(["slow"], None)] == \
-                ["slow"]
-    finally:
-        suite.STAGES, suite.ASIDE = stages, aside
-
-
-TESTS = [a_program_that_others_need_has_no_turn, a_stage_runs_beside_others, each_boot_has_a_turn, a_check_that_passed_is_not_repeated, a_wire_has_two_ends, a_good_program_passes, a_program_must_end_as_its_tests_say,
+TESTS = [a_program_that_others_need_has_no_turn, each_boot_has_a_turn, a_check_that_passed_is_not_repeated, a_wire_has_two_ends, a_good_program_passes, a_program_must_end_as_its_tests_say,
          a_program_must_keep_to_its_plan, the_script_asks_for_each_status,
          what_is_left_out_is_counted, a_skip_must_be_allowed_on_its_kernel,
          an_expected_complaint_is_expected_once,
