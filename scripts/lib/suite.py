@@ -243,10 +243,13 @@ def checkpatch(options, name, program, files, waivers):
     changed = [file for file in files
                if options.long or not passed.has(keys[file])]
     start = time.monotonic()
-    output = run([*command, *changed], 300)[1] if changed else ""
+    status, output = run([*command, *changed], 300) if changed else (0, "")
     bad = [line for line in output.splitlines()
            if re.search(r"(ERROR|WARNING|CHECK):", line) and
            not any(re.search(w, line) for w in waivers)]
+    # It ends with 1 if it has found anything; otherwise it has not come to its end.
+    if status not in (0, 1):
+        bad.append(f"{output}\nexit status {status}")
     if not bad:
         for file in changed:
             passed.add(keys[file])
