@@ -4,6 +4,12 @@
 # Everything in this directory, in the order of need. A script says
 # `. "$LIB/all.sh"` and calls setup_qemu, setup_initramfs 6.1, and so on.
 
+# Debian's users have no /usr/sbin in their PATH, where depmod is.
+case ":$PATH:" in
+    *:/usr/sbin:*) ;;
+    *) export PATH="$PATH:/usr/sbin:/sbin" ;;
+esac
+
 LIB="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 # shellcheck source=scripts/lib/cache.sh
 . "$LIB/cache.sh"
