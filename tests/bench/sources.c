@@ -7,9 +7,9 @@
  *   bench-sources check     shadow may cost only so much more than pinned
  *
  * Counted as in count.c, which is exact but for copies of many bytes: those may be
- * done by an instruction that repeats itself, which counts each time.  The entry
- * lock's compare-and-swap is one instruction here; core.c measures its time on
- * a processor.
+ * done by an instruction that repeats itself, which counts each time.  The memory of
+ * the host is bare, so the instructions are the card's: the entry lock's
+ * compare-and-swap is one, and core.c measures its time on a processor.
  */
 #include "fixture.h"
 #include "steps.h"
@@ -23,8 +23,12 @@
 #define MESSAGES    4           /* a step costs up to 0.1 ms */
 #define WARMUP      8
 #define LONGEST     16384u
-#define CHECK_BYTES 64u
-#define CHECK_MOST  1.25        /* shadow over pinned */
+
+/* The most that shadow may cost over pinned; the aim is 1.05 from 4 KiB on. */
+static const struct {
+    uint32_t bytes;
+    double most;
+} checks[] = { { 64, 1.09 }, { 4096, 1.035 }, { 8192, 1.035 } };
 
 typedef struct Scene {
     uint8_t source;
@@ -44,6 +48,57 @@ static const struct {
 
 #define PINNED      1
 #define SHADOW      2
+
+/* ---- Bare memory ----------------------------------------------------------------- */
+
+static uint8_t *bare(void *host, uint64_t addr)
+{
+    return ((FakeHost *)host)->ram + (addr - FAKE_RAM_BASE);
+}
+
+static bool bare_read(void *host, uint64_t addr, void *buf, size_t bytes)
+{
+    memcpy(buf, bare(host, addr), bytes);
+    return true;
+}
+
+static bool bare_write(void *host, uint64_t addr, const void *buf, size_t bytes)
+{
+    memcpy(bare(host, addr), buf, bytes);
+    return true;
+}
+
+static bool bare_store32(void *host, uint64_t addr, uint32_t value)
+{
+    value = cpu_to_le32(value);
+    memcpy(bare(host, addr), &value, sizeof(value));
+    return true;
+}
+
+static bool bare_cmpxchg64(void *host, uint64_t addr, uint64_t *old, uint64_t value)
+{
+    uint64_t *word = (uint64_t *)(void *)bare(host, addr);
+    uint64_t there = cpu_to_le64(*old);
+
+    __atomic_compare_exchange_n(word, &there, cpu_to_le64(value), false,
+                                __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    *old = le64_to_cpu(there);
+    return true;
+}
+
+static void use_bare_memory(FakeHost *h)
+{
+    static UnetmmHostOps ops;
+
+    ops = *h->core.ops;
+    ops.mem_read = bare_read;
+    ops.mem_write = bare_write;
+    ops.mem_store32 = bare_store32;
+    ops.mem_cmpxchg64 = bare_cmpxchg64;
+    h->core.ops = &ops;
+}
+
+/* ---- The scene ------------------------------------------------------------------- */
 
 static void open_scene(Scene *s)
 {
@@ -65,6 +120,7 @@ static void open_scene(Scene *s)
     fake_ep_open(&s->tx, &s->d, 1, from);
     fake_ep_open(&s->rx, &s->d, 2, to);
     fake_connect(&s->tx, &s->rx, CHANNEL, LONGEST);
+    use_bare_memory(&s->h);
 }
 
 static void settle(Scene *s)
@@ -131,13 +187,20 @@ static double measure(unsigned n, uint32_t bytes)
 /* TAP */
 static int check_all(void)
 {
-    double pinned = measure(PINNED, CHECK_BYTES);
-    double shadow = measure(SHADOW, CHECK_BYTES);
-    bool good = shadow <= pinned * CHECK_MOST;
+    bool all_good = true;
 
-    printf("1..1\n%sok 1 - shadow: %.0f instructions, pinned: %.0f\n",
-           good ? "" : "not ", shadow, pinned);
-    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+    printf("1..%zu\n", G_N_ELEMENTS(checks));
+    for (unsigned i = 0; i < G_N_ELEMENTS(checks); i++) {
+        double pinned = measure(PINNED, checks[i].bytes);
+        double shadow = measure(SHADOW, checks[i].bytes);
+        bool good = shadow <= pinned * checks[i].most;
+
+        printf("%sok %u - %u bytes: shadow %.0f instructions, pinned %.0f, ratio %.3f "
+               "(at most %.2f)\n", good ? "" : "not ", i + 1, checks[i].bytes,
+               shadow, pinned, shadow / pinned, checks[i].most);
+        all_good = all_good && good;
+    }
+    return all_good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 int main(int argc, char **argv)

@@ -75,7 +75,10 @@ static uint64_t *shadow_known(UnetmmCore *core, uint64_t entry)
            &line->ptes[(entry - at) / sizeof(line->ptes[0])] : NULL;
 }
 
-/* Notes a value that we have stored in an entry ourselves. */
+/*
+ * The entry is another one than it was at its lookup.  The cached value never
+ * has our own lock: most locks and unlocks leave it as it is.
+ */
 static void shadow_changed(UnetmmCore *core, uint64_t entry, uint64_t pte)
 {
     uint64_t *known = shadow_known(core, entry);
@@ -136,29 +139,38 @@ static UnetmmXlat shadow_lookup(UnetmmCore *core, UnetmmEp *ep, uint64_t vpn,
     return result;
 }
 
-/*
- * The first try expects the entry's value at its lookup.  If the page is
- * another one by now, that is the one to use.
- */
-static bool shadow_lock(UnetmmCore *core, UnetmmEp *ep, UnetmmPage *page,
-                        bool write)
+static inline bool shadow_lockable(uint64_t pte, bool write)
+{
+    return shadow_usable(pte, write) &&
+           (pte & UNETMM_PTE_LOCKS) != UNETMM_PTE_LOCKS;
+}
+
+static void shadow_locked(UnetmmCore *core, UnetmmEp *ep, UnetmmPage *page,
+                          uint64_t pte)
+{
+    page->pte = pte;
+    page->dma = pte & UNETMM_PTE_ADDR;
+    unetmm_count(core, ep, UNETMM_C_shadow_locks, 1);
+}
+
+/* The entry is `pte` now, not as its lookup found it, or gets its dirty bit. */
+static __attribute__((__noinline__))
+bool shadow_lock_changed(UnetmmCore *core, UnetmmEp *ep, UnetmmPage *page,
+                         bool write, uint64_t pte)
 {
     uint64_t dirty = write ? UNETMM_PTE_DIRTY : 0;
-    uint64_t pte = page->pte;
 
-    for (unsigned i = 0; i < SHADOW_TRIES && shadow_usable(pte, write) &&
-         (pte & UNETMM_PTE_LOCKS) != UNETMM_PTE_LOCKS; i++) {
+    for (unsigned i = 0; i < SHADOW_TRIES && shadow_lockable(pte, write); i++) {
         uint64_t expected = pte;
-        uint64_t locked = (pte + UNETMM_PTE_LOCK) | dirty;
+        uint64_t unlocked = pte | dirty;
 
-        if (!unetmm_dma_cmpxchg(core, ep, page->entry, &pte, locked)) {
+        if (!unetmm_dma_cmpxchg(core, ep, page->entry, &pte,
+                                unlocked + UNETMM_PTE_LOCK)) {
             return false;
         }
         if (pte == expected) {
-            page->pte = locked;
-            page->dma = locked & UNETMM_PTE_ADDR;
-            shadow_changed(core, page->entry, locked);
-            unetmm_count(core, ep, UNETMM_C_shadow_locks, 1);
+            shadow_changed(core, page->entry, unlocked);
+            shadow_locked(core, ep, page, unlocked + UNETMM_PTE_LOCK);
             return true;
         }
     }
@@ -168,12 +180,35 @@ static bool shadow_lock(UnetmmCore *core, UnetmmEp *ep, UnetmmPage *page,
     return false;
 }
 
-static void shadow_unlock(UnetmmCore *core, UnetmmEp *ep,
-                          const UnetmmPage *page)
+/*
+ * The first try expects the entry's value at its lookup.  If the page is
+ * another one by now, that is the one to use.
+ */
+static bool shadow_lock(UnetmmCore *core, UnetmmEp *ep, UnetmmPage *page,
+                        bool write)
 {
     uint64_t pte = page->pte;
 
-    for (unsigned i = 0; i < SHADOW_TRIES && (pte & UNETMM_PTE_LOCKS); i++) {
+    unetmm_spend(core, UNETMM_STEP_LOCK, 1);
+    if (shadow_lockable(pte, write) && (!write || pte & UNETMM_PTE_DIRTY)) {
+        if (!unetmm_dma_cmpxchg(core, ep, page->entry, &pte,
+                                pte + UNETMM_PTE_LOCK)) {
+            return false;
+        }
+        if (pte == page->pte) {
+            shadow_locked(core, ep, page, pte + UNETMM_PTE_LOCK);
+            return true;
+        }
+    }
+    return shadow_lock_changed(core, ep, page, write, pte);
+}
+
+/* The entry was `pte`, not as it was locked. */
+static __attribute__((__noinline__))
+void shadow_unlock_changed(UnetmmCore *core, UnetmmEp *ep,
+                           const UnetmmPage *page, uint64_t pte)
+{
+    for (unsigned i = 1; i < SHADOW_TRIES && (pte & UNETMM_PTE_LOCKS); i++) {
         uint64_t expected = pte;
 
         if (!unetmm_dma_cmpxchg(core, ep, page->entry, &pte,
@@ -189,6 +224,20 @@ static void shadow_unlock(UnetmmCore *core, UnetmmEp *ep,
     UNETMM_GUEST_ERR(lock, "endpoint %u: the entry at 0x%" PRIx64 " is not as "
                      "it was locked, 0x%" PRIx64, unetmm_user(ep)->id,
                      page->entry, pte);
+}
+
+/* Locked, it has a lock to be taken off. */
+static void shadow_unlock(UnetmmCore *core, UnetmmEp *ep,
+                          const UnetmmPage *page)
+{
+    uint64_t pte = page->pte;
+
+    unetmm_spend(core, UNETMM_STEP_LOCK, 0);
+    if (unetmm_dma_cmpxchg(core, ep, page->entry, &pte,
+                           pte - UNETMM_PTE_LOCK) &&
+        pte != page->pte) {
+        shadow_unlock_changed(core, ep, page, pte);
+    }
 }
 
 static uint32_t shadow_max_pages(const UnetmmCore *core)

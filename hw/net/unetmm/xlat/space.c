@@ -182,11 +182,7 @@ bool unetmm_page_lock(UnetmmCore *core, UnetmmEp *ep, UnetmmPage *page,
 {
     const UnetmmSourceOps *source = unetmm_space_of(core, ep)->source;
 
-    if (!source->lock) {
-        return true;
-    }
-    unetmm_spend(core, UNETMM_STEP_LOCK, 1);
-    return source->lock(core, ep, page, write);
+    return !source->lock || source->lock(core, ep, page, write);
 }
 
 void unetmm_page_unlock(UnetmmCore *core, UnetmmEp *ep, const UnetmmPage *page)
@@ -194,7 +190,6 @@ void unetmm_page_unlock(UnetmmCore *core, UnetmmEp *ep, const UnetmmPage *page)
     const UnetmmSourceOps *source = unetmm_space_of(core, ep)->source;
 
     if (source->unlock) {
-        unetmm_spend(core, UNETMM_STEP_LOCK, 0);
         source->unlock(core, ep, page);
     }
 }
