@@ -394,8 +394,7 @@ u32 unetmm_faults_at_once(struct mm_struct *mm, struct vm_area_struct *vma,
 	lockdep_assert_held(&mm->mmap_lock);
 	if (userfaultfd_armed(vma) || !unetmm_charged_at_once(mm, vma, npages))
 		return 0;
-	if (is_vm_hugetlb_page(vma))
-		return npages;
+	/* hugetlb is not anonymous. */
 	if (!vma_is_anonymous(vma))
 		return 0;
 	local_irq_disable();
