@@ -270,7 +270,7 @@ def a_wire_has_two_ends():
 
 
 def each_boot_has_a_turn():
-    """On one of two kernels, or with one of two seeds."""
+    """On one of two kernels, or with one of three seeds."""
     def booted(kernel, seed, **more):
         options = argparse.Namespace(**{
             "kernel": kernel, "seed": seed, "turn": "0/2", "long": False,
@@ -285,8 +285,10 @@ def each_boot_has_a_turn():
     assert booted("6.1", 1) | booted("6.12", 1) == \
         all_of("6.1") | all_of("6.12")
     assert booted("6.1", 1) != all_of("6.1")
-    assert booted("debug", 1) | booted("debug", 2) == all_of("debug")
-    assert not booted("debug", 1) & booted("debug", 2)
+    groups = [booted("debug", seed) for seed in (1, 4, 7)]
+    assert set.union(*groups) == all_of("debug")
+    assert sum(map(len, groups)) == len(all_of("debug"))
+    assert booted("debug", 0) == booted("debug", 2) == groups[0]
     for kernel in ("6.1", "6.12", "debug"):
         for more in ({"turn": None}, {"long": True}, {"only": "one/vm"}):
             assert booted(kernel, 1, **more) == all_of(kernel), (kernel, more)
