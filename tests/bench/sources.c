@@ -196,7 +196,7 @@ static int check_all(void)
         bool good = shadow <= pinned * checks[i].most;
 
         printf("%sok %u - %u bytes: shadow %.0f instructions, pinned %.0f, ratio %.3f "
-               "(at most %.2f)\n", good ? "" : "not ", i + 1, checks[i].bytes,
+               "(at most %.3f)\n", good ? "" : "not ", i + 1, checks[i].bytes,
                shadow, pinned, shadow / pinned, checks[i].most);
         all_good = all_good && good;
     }

@@ -283,6 +283,25 @@ static void test_lock_taken_away(void **state)
     fake_expect(&e, UNETMM_CQE_SENT, UNETMM_ST_OK, PAGE(0));
 }
 
+/* A saved state may say that a page moves whose entry it does not lock. */
+static void test_moves_without_lock(void **state)
+{
+    Fix *f = *state;
+    FakeSpace *s;
+    uint64_t pte;
+    FakeEp e;
+
+    open_shadow(f, &s, &e, 4);
+    fake_map(s, PAGE(0), FAKE_PAGE, FAKE_RW);
+    send_from(&e, PAGE(0), LEN);
+    f->h.spoilt = true;
+    pte = fake_table_get(s, PAGE(0)) & ~UNETMM_PTE_LOCKS;
+    fake_table_set(s, PAGE(0), pte);
+    f->h.core.eps[3].tx.page.pte &= ~UNETMM_PTE_LOCKS;
+    expect_count(&f->h, err_lock, 1, fake_advance(&f->h, NS));
+    assert_int_equal(fake_table_get(s, PAGE(0)), pte);
+}
+
 static uint64_t restless;
 
 static void flip(FakeHost *host, uint64_t addr)
@@ -715,6 +734,7 @@ int main(void)
         fix_test_with(test_lock_spans_dma, slow),
         fix_test(test_locks_used_up),
         fix_test_with(test_lock_taken_away, slow),
+        fix_test_with(test_moves_without_lock, slow),
         fix_test(test_restless_word),
         fix_test(test_bus_refuses),
         fix_test_with(test_endpoint_ends, slow),

@@ -226,16 +226,16 @@ void shadow_unlock_changed(UnetmmCore *core, UnetmmEp *ep,
                      page->entry, pte);
 }
 
-/* Locked, it has a lock to be taken off. */
 static void shadow_unlock(UnetmmCore *core, UnetmmEp *ep,
                           const UnetmmPage *page)
 {
     uint64_t pte = page->pte;
 
     unetmm_spend(core, UNETMM_STEP_LOCK, 0);
-    if (unetmm_dma_cmpxchg(core, ep, page->entry, &pte,
-                           pte - UNETMM_PTE_LOCK) &&
-        pte != page->pte) {
+    /* A page of a saved state may have no lock. */
+    if (!(pte & UNETMM_PTE_LOCKS) ||
+        (unetmm_dma_cmpxchg(core, ep, page->entry, &pte,
+                            pte - UNETMM_PTE_LOCK) && pte != page->pte)) {
         shadow_unlock_changed(core, ep, page, pte);
     }
 }
