@@ -166,7 +166,7 @@ typedef struct UnetmmHostOps {
     /*
      * NULL: no step takes time.  Else the card is at this step now, and the
      * host may let its clock, which now_ns() shows, go on.  It must not call
-     * the card.  QEMU has none; tests/paper has one.
+     * the card.  QEMU has one with the property `timing`.
      */
     void (*spend)(void *host, UnetmmStep step, uint32_t n);
 } UnetmmHostOps;

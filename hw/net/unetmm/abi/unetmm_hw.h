@@ -387,8 +387,8 @@ struct unetmm_fqe {
 
 /*
  * The old contents need not be kept: where the page is not resident, the driver
- * maps a fresh page of zeros instead of paging in.  Sources tlb, ktlb and
- * shadow; the buffer is exactly one page, and private anonymous memory.
+ * maps a fresh page of zeros instead of paging in.  Sources tlb, ktlb, shadow
+ * and odp; the buffer is exactly one page, and private anonymous memory.
  */
 #define UNETMM_FQE_F_ZERO       0x00000001u
 /*
