@@ -3,7 +3,7 @@
  * unetmm-cp: copies files from one host to another through a stream.
  *
  * Of each file the sender says length and name, the receiver whether it takes it;
- * then come the bytes and their checksum, then the receiver reports the outcome.
+ * then come the bytes and their XXH64, then the receiver reports the outcome.
  */
 #include "common.h"
 #include "cp_file.h"
@@ -15,11 +15,12 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <libunetmm/byteorder.h>
 #include <libunetmm/stream.h>
 
-#define MAGIC           0x70632d6d6d74656eull   /* "netmm-cp" */
+#define MAGIC           0x32632d6d6d74656eull   /* "netmm-c2" */
 #define BUFFER_BYTES    ((size_t)4 << 20)
 #define RING_BYTES      (1u << 20)
 /* Nothing is said of progress before. */
@@ -82,8 +83,9 @@ struct transfer {
     const struct cp_options *opt;
     struct unetmm_stream *stream;
     uint8_t *buffer;
+    XXH64_state_t *sum;         /* of the bytes so far */
     const char *name;
-    uint64_t length, done, sum;
+    uint64_t length, done;
     bool skipped;               /* something that is no file */
     uint64_t start_ns, shown_ns;
 };
@@ -281,7 +283,7 @@ static void begin(struct transfer *t, const char *name, uint64_t length)
     t->name = name;
     t->length = length;
     t->done = 0;
-    t->sum = CP_SUM_START;
+    XXH64_reset(t->sum, 0);
     t->start_ns = now_ns();
     t->shown_ns = 0;
 }
@@ -303,7 +305,7 @@ static void show_result(const struct transfer *t)
     printf(",\"bytes\":%" PRIu64 ",\"seconds\":%.6f,\"mb_per_s\":%.1f,"
            "\"checksum\":\"%016" PRIx64 "\",\"source\":\"%s\","
            "\"redirected\":%" PRIu64 ",\"copied\":%" PRIu64 "}\n", t->done,
-           seconds, rate, t->sum, source_name(t->opt->source),
+           seconds, rate, XXH64_digest(t->sum), source_name(t->opt->source),
            stats.redirected, stats.copied);
     fflush(stdout);
 }
@@ -377,7 +379,7 @@ static bool send_bytes(struct transfer *t, int fd)
                      "the file became shorter during the transfer");
             return false;
         }
-        t->sum = cp_sum(t->sum, t->buffer, most);
+        XXH64_update(t->sum, t->buffer, most);
         if (!put(t, t->buffer, most)) {
             return false;
         }
@@ -402,7 +404,7 @@ static bool send_open_file(struct transfer *t, int fd, const struct stat *stat)
         !take_answer(t, ANSWER_GO) || !send_bytes(t, fd)) {
         return false;
     }
-    sum = unetmm_swap64(t->sum);
+    sum = unetmm_swap64(XXH64_digest(t->sum));
     return put(t, &sum, sizeof(sum)) && take_answer(t, ANSWER_DONE);
 }
 
@@ -589,7 +591,7 @@ static int receive_bytes(struct transfer *t, struct cp_file *file)
             }
             return -EPIPE;
         }
-        t->sum = cp_sum(t->sum, t->buffer, most);
+        XXH64_update(t->sum, t->buffer, most);
         /* The sender hears of it when it listens: after the last byte. */
         stored = stored ? stored : cp_file_write(file, t->buffer, most);
         t->done += most;
@@ -607,7 +609,7 @@ static bool receive_into(struct transfer *t, struct cp_file *file,
     if (ret == -EPIPE || take(t, &sum, sizeof(sum)) <= 0) {
         return ret == -EPIPE ? false : lost(t, 0);
     }
-    if (!ret && unetmm_swap64(sum) != t->sum) {
+    if (!ret && unetmm_swap64(sum) != XXH64_digest(t->sum)) {
         return decline(t, ANSWER_SUM, 0);
     }
     ret = ret ? ret : cp_file_finish(file, name, mode, t->opt->replace);
@@ -740,7 +742,8 @@ int main(int argc, char **argv)
     tool_name = "unetmm-cp";
     parse_cp_options(&opt, argc, argv);
     t.buffer = aligned_alloc(UNETMM_PAGE_BYTES, BUFFER_BYTES);
-    if (!t.buffer) {
+    t.sum = XXH64_createState();
+    if (!t.buffer || !t.sum) {
         fail("out of memory");
     }
     ret = unetmm_open(opt.device, opt.source, &ctx);
@@ -750,5 +753,6 @@ int main(int argc, char **argv)
     good = opt.listen ? serve(&t, ctx) : send_files(&t, ctx);
     unetmm_close(ctx);
     free(t.buffer);
+    XXH64_freeState(t.sum);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

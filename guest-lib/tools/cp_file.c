@@ -8,8 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <libunetmm/byteorder.h>
-
 bool cp_name_good(const char *name, size_t length)
 {
     size_t i;
@@ -183,32 +181,4 @@ void cp_file_drop(struct cp_file *file)
         close(file->fd);
         file->fd = -1;
     }
-}
-
-static uint64_t load_word(const unsigned char *at, size_t bytes)
-{
-    uint64_t word = 0;
-
-    memcpy(&word, at, bytes);
-    return unetmm_swap64(word);
-}
-
-uint64_t cp_sum(uint64_t sum, const void *bytes, size_t length)
-{
-    const unsigned char *at = bytes;
-
-    while (length) {
-        size_t step = length < 8 ? length : 8;
-        uint64_t word = load_word(at, step);
-
-        /* How long the last one is counts: zeros are not nothing. */
-        if (step < 8) {
-            word |= (uint64_t)step << 56;
-        }
-        sum = (sum ^ word) * 0x100000001b3ull;
-        sum ^= sum >> 29;
-        at += step;
-        length -= step;
-    }
-    return sum;
 }

@@ -46,8 +46,4 @@ int cp_file_finish(struct cp_file *file, const char *name, mode_t mode,
 /* Whatever became of it. */
 void cp_file_drop(struct cp_file *file);
 
-/* Of a whole file, in pieces of any length but only the last not of 8. */
-#define CP_SUM_START    0xcbf29ce484222325ull
-uint64_t cp_sum(uint64_t sum, const void *bytes, size_t length);
-
 #endif /* UNETMM_TOOLS_CP_FILE_H */

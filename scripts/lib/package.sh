@@ -8,7 +8,7 @@
 PACKAGE_ROOT=(gcc libc6-dev make pkg-config linux-headers-amd64)
 # The dependencies of our packages.  apt's cache in the root has them, so that the
 # test needs no network.
-PACKAGE_DEPENDS=(python3 python3-cffi-backend liblwip0 dkms libfabric1
+PACKAGE_DEPENDS=(python3 python3-cffi-backend liblwip0 libxxhash0 dkms libfabric1
     libfabric-bin)
 
 package_root_dir() {

@@ -401,28 +401,6 @@ static void paths_stay_below_the_directory(void **state)
     assert_int_equal(rmdir(path), 0);
 }
 
-static void sums_differ(void **state)
-{
-    static const uint8_t bytes[24] = { 1, 2, 3 };
-    uint64_t sum = cp_sum(CP_SUM_START, bytes, 24);
-    uint8_t other[24];
-    unsigned i;
-
-    (void)state;
-    assert_int_equal(cp_sum(cp_sum(CP_SUM_START, bytes, 8), bytes + 8, 16),
-                     sum);
-    for (i = 3; i < 24; i++) {
-        assert_int_not_equal(cp_sum(CP_SUM_START, bytes, i), sum);
-        assert_int_not_equal(cp_sum(CP_SUM_START, bytes, i),
-                             cp_sum(CP_SUM_START, bytes, i + 1));
-    }
-    for (i = 0; i < 24 * 8; i++) {
-        memcpy(other, bytes, 24);
-        other[i / 8] ^= (uint8_t)(1 << i % 8);
-        assert_int_not_equal(cp_sum(CP_SUM_START, other, 24), sum);
-    }
-}
-
 static void every_error_has_a_sentence(void **state)
 {
     int error;
@@ -444,7 +422,6 @@ int main(void)
         cmocka_unit_test(names_stay_in_the_directory),
         cmocka_unit_test(files_are_whole_or_not_there),
         cmocka_unit_test(paths_stay_below_the_directory),
-        cmocka_unit_test(sums_differ),
         cmocka_unit_test(every_error_has_a_sentence),
     };
 
