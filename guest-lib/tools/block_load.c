@@ -8,6 +8,7 @@
  */
 #include "block.h"
 #include "pattern.h"
+#include "row.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -326,6 +327,7 @@ static void print_result(struct client *c, const struct run *run)
                   seconds;
     double median, p99;
     uint64_t resident, buffer;
+    json_t *row;
 
     sort_samples(c->samples, run->done);
     median = (double)percentile(c->samples, run->done, 0.5) / 1e3;
@@ -334,15 +336,23 @@ static void print_result(struct client *c, const struct run *run)
     resident = block_le64(c->reply.value[STATUS_RESIDENT]);
     buffer = block_le64(c->reply.value[STATUS_BUFFER]);
     if (opt->json) {
-        printf("{\"peer\":\"unetmm\",\"metric\":\"block\",\"bytes\":%u,"
-               "\"sessions\":%u,\"depth\":%u,\"writes\":%u,\"n\":%llu,"
-               "\"mb_per_s\":%.2f,\"median\":%.1f,\"p99\":%.1f,"
-               "\"unit\":\"us\",\"verified\":%s,\"seed\":%llu,"
-               "\"server_buffer\":%llu,\"server_resident\":%llu}\n",
-               opt->size, opt->sessions, opt->depth, opt->writes,
-               (unsigned long long)run->done, mega, median, p99,
-               opt->verify ? "true" : "false", (unsigned long long)opt->seed,
-               (unsigned long long)buffer, (unsigned long long)resident);
+        row = row_new();
+        row_text(row, "peer", "unetmm");
+        row_text(row, "metric", "block");
+        row_count(row, "bytes", opt->size);
+        row_count(row, "sessions", opt->sessions);
+        row_count(row, "depth", opt->depth);
+        row_count(row, "writes", opt->writes);
+        row_count(row, "n", run->done);
+        row_real(row, "mb_per_s", mega, 2);
+        row_real(row, "median", median, 1);
+        row_real(row, "p99", p99, 1);
+        row_text(row, "unit", "us");
+        row_flag(row, "verified", opt->verify);
+        row_count(row, "seed", opt->seed);
+        row_count(row, "server_buffer", buffer);
+        row_count(row, "server_resident", resident);
+        row_print(row);
     } else {
         printf("%llu requests of %u bytes, %u sessions of %u at a time, %u%% "
                "writes, %s:\n"

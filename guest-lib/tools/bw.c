@@ -11,6 +11,7 @@
  * messages that the receiver has not seen by then are lost.
  */
 #include "onesided.h"
+#include "results.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -526,6 +527,7 @@ static void print_result(const struct bw *bw, const struct totals *t,
     double seconds = (double)t->ns / 1e9;
     double rate = seconds > 0 ? (double)t->bytes / seconds : 0;
     double mega = rate / 1e6, messages = rate / plan->size;
+    json_t *row;
 
     if (!opt->json) {
         printf("%9u %6u %8" PRIu64 " %-7s %10.1f %12.0f %8" PRIu64 " %8" PRIu64
@@ -534,22 +536,14 @@ static void print_result(const struct bw *bw, const struct totals *t,
         fflush(stdout);
         return;
     }
-    printf("{\"peer\":\"unetmm\",\"mode\":\"%s\",\"metric\":\"bandwidth\","
-           "\"bytes\":%u,\"frame\":%u,\"frames\":%u,\"median\":%.2f,"
-           "\"p99\":null,\"n\":%" PRIu64 ",\"unit\":\"MB/s\",\"messages_per_s\":%.0f,"
-           "\"direction\":\"%s\",\"lost\":%" PRIu64 ",\"doubled\":%" PRIu64
-           ",\"source\":\"%s\","
-           "\"policy\":\"%s\",\"memory\":%llu,\"buffers\":%u,"
-           "\"verified\":%s,\"bad\":%" PRIu64 ",\"seed\":%llu,\"op\":\"%s\","
-           "\"reliable\":%s}\n",
-           mode_name(opt), plan->size, plan->frame, plan->nframes, mega,
-           t->messages, messages, direction, t->lost, t->doubled,
-           source_name(opt->source), policy_name(opt->policy),
-           (unsigned long long)opt->memory, bw->s->buffers,
-           plan->verify ? "true" : "false", t->bad,
-           (unsigned long long)plan->seed, opt->op->name,
-           opt->reliable ? "true" : "false");
-    fflush(stdout);
+    row = results_row(bw->s, plan, "bandwidth", t->messages, t->lost, t->bad);
+    row_real(row, "median", mega, 2);
+    row_add(row, "p99", json_null());
+    row_text(row, "unit", "MB/s");
+    row_real(row, "messages_per_s", messages, 0);
+    row_text(row, "direction", direction);
+    row_count(row, "doubled", t->doubled);
+    row_print(row);
 }
 
 static void print_head(const struct session *s, const struct plan *plan)

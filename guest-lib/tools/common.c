@@ -360,51 +360,6 @@ void parse_options(struct options *opt, int argc, char **argv,
     }
 }
 
-/*
- * Bytes of the UTF-8 character there; 0: it is none.  The end of the string is no
- * continuation, so nothing is read behind it.
- */
-static unsigned utf8_bytes(const unsigned char *c)
-{
-    /* The least and the most that the second byte may be: no detours, no surrogates */
-    unsigned least = *c == 0xe0 ? 0xa0 : *c == 0xf0 ? 0x90 : 0x80;
-    unsigned most = *c == 0xed ? 0x9f : *c == 0xf4 ? 0x8f : 0xbf;
-    unsigned bytes = *c < 0x80 ? 1 : *c >= 0xc2 && *c < 0xe0 ? 2 :
-        *c >= 0xe0 && *c < 0xf0 ? 3 : *c >= 0xf0 && *c < 0xf5 ? 4 : 0;
-    unsigned i;
-
-    for (i = 1; i < bytes; i++) {
-        if (c[i] < least || c[i] > most) {
-            return 0;
-        }
-        least = 0x80;
-        most = 0xbf;
-    }
-    return bytes;
-}
-
-/* JSON is UTF-8: of a name that is not, each byte that does not fit is U+FFFD. */
-void json_string(const char *text)
-{
-    const unsigned char *c = (const unsigned char *)text;
-
-    putchar('"');
-    while (*c) {
-        unsigned bytes = utf8_bytes(c);
-
-        if (!bytes) {
-            fputs("\\ufffd", stdout);
-            bytes = 1;
-        } else if (*c < 0x20 || *c == 0x7f || *c == '"' || *c == '\\') {
-            printf("\\u%04x", *c);
-        } else {
-            fwrite(c, 1, bytes, stdout);
-        }
-        c += bytes;
-    }
-    putchar('"');
-}
-
 uint64_t now_ns(void)
 {
     struct timespec now;

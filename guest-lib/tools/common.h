@@ -88,9 +88,6 @@ bool parse_number(const char *text, uint64_t most, uint64_t *value);
 uint64_t number_option(const char *name, const char *text, uint64_t least,
                        uint64_t most);
 
-/* In quotes, escaped as JSON requires. */
-void json_string(const char *text);
-
 uint64_t now_ns(void);
 
 const char *source_name(unsigned source);

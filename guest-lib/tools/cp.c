@@ -7,6 +7,7 @@
  */
 #include "common.h"
 #include "cp_file.h"
+#include "row.h"
 
 #include <fcntl.h>
 #include <fts.h>
@@ -293,6 +294,8 @@ static void show_result(const struct transfer *t)
     double seconds = (double)(now_ns() - t->start_ns) / (double)NS_PER_S;
     double rate = seconds > 0 ? (double)t->done / seconds / 1e6 : 0;
     struct unetmm_stream_stats stats = { .size = sizeof(stats) };
+    char sum[20];
+    json_t *row;
 
     if (!t->opt->json) {
         printf("%s: %" PRIu64 " bytes, %.3f s, %.1f MB/s\n", t->name, t->done,
@@ -300,14 +303,17 @@ static void show_result(const struct transfer *t)
         return;
     }
     unetmm_stream_stats(t->stream, &stats);
-    printf("{\"file\":");
-    json_string(t->name);
-    printf(",\"bytes\":%" PRIu64 ",\"seconds\":%.6f,\"mb_per_s\":%.1f,"
-           "\"checksum\":\"%016" PRIx64 "\",\"source\":\"%s\","
-           "\"redirected\":%" PRIu64 ",\"copied\":%" PRIu64 "}\n", t->done,
-           seconds, rate, XXH64_digest(t->sum), source_name(t->opt->source),
-           stats.redirected, stats.copied);
-    fflush(stdout);
+    snprintf(sum, sizeof(sum), "%016" PRIx64, XXH64_digest(t->sum));
+    row = row_new();
+    row_text(row, "file", t->name);
+    row_count(row, "bytes", t->done);
+    row_real(row, "seconds", seconds, 6);
+    row_real(row, "mb_per_s", rate, 1);
+    row_text(row, "checksum", sum);
+    row_text(row, "source", source_name(t->opt->source));
+    row_count(row, "redirected", stats.redirected);
+    row_count(row, "copied", stats.copied);
+    row_print(row);
 }
 
 static struct unetmm_stream_attr stream_attr(const struct cp_options *opt)

@@ -8,6 +8,7 @@
  * as much: at its type.
  */
 #include "common.h"
+#include "row.h"
 
 #include <libunetmm/inline.h>
 
@@ -354,6 +355,27 @@ static uint64_t packet_send(struct frames *f)
 
 /* ---- Output -------------------------------------------------------------- */
 
+static void print_json(const struct frames *f, uint64_t n, double rate)
+{
+    bool backup = !f->interface && f->policy == UNETMM_POLICY_BACKUP;
+    json_t *row = row_new();
+    char mode[64];
+
+    snprintf(mode, sizeof(mode), "%s%s",
+             f->interface ? f->interface : source_name(f->source),
+             backup ? ", backup" : "");
+    row_text(row, "peer", f->interface ? "packet ring" : "raw endpoint");
+    row_text(row, "mode", mode);
+    row_text(row, "metric", "frames");
+    row_count(row, "bytes", f->size);
+    row_count(row, "frame", f->size);
+    row_real(row, "median", rate, 0);
+    row_add(row, "p99", json_null());
+    row_count(row, "n", n);
+    row_text(row, "unit", "frames/s");
+    row_print(row);
+}
+
 static void print_tally(const struct frames *f, const struct tally *tally)
 {
     double seconds = (double)(tally->last_ns - tally->first_ns) / NS_PER_S;
@@ -363,14 +385,7 @@ static void print_tally(const struct frames *f, const struct tally *tally)
         fail("no frames came: start the sender, and compare the addresses");
     }
     if (f->json) {
-        printf("{\"peer\": \"%s\", \"mode\": \"%s%s\", \"metric\": \"frames\", "
-               "\"bytes\": %u, \"frame\": %u, \"median\": %.0f, \"p99\": null, "
-               "\"n\": %" PRIu64 ", \"unit\": \"frames/s\"}\n",
-               f->interface ? "packet ring" : "raw endpoint",
-               f->interface ? f->interface : source_name(f->source),
-               f->interface || f->policy != UNETMM_POLICY_BACKUP ? "" :
-               ", backup", f->size,
-               f->size, rate, tally->frames);
+        print_json(f, tally->frames, rate);
     } else {
         printf("%" PRIu64 " frames of %u bytes in %.2f s: %.0f a second\n",
                tally->frames, f->size, seconds, rate);

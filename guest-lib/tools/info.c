@@ -5,6 +5,7 @@
 #include "cards.h"
 #include "common.h"
 #include "peers.h"
+#include "row.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -387,108 +388,103 @@ static void print_parameters(const struct parameter *parameters, unsigned n)
 
 /* ---- For programs ------------------------------------------------------ */
 
-static void json_names(const char *title, const struct name *names,
-                       unsigned set)
+static json_t *names_json(const struct name *names, unsigned set)
 {
-    const char *comma = "";
+    json_t *list = row_list();
 
-    printf(",\"%s\":[", title);
     for (; names->name; names++) {
         if (set & names->bit) {
-            printf("%s\"%s\"", comma, names->name);
-            comma = ",";
+            row_append(list, text_value(names->name));
         }
     }
-    putchar(']');
+    return list;
 }
 
-static void json_card(const struct card *card)
+static json_t *card_json(const struct card *card)
 {
     const struct unetmm_info *info = &card->info;
-    char mac[UNETMM_MAC_CHARS];
+    char mac[UNETMM_MAC_CHARS], version[24];
+    json_t *row = row_new();
 
-    printf("{\"device\":");
-    json_string(card->device);
-    printf(",\"mac\":\"%s\",\"link\":%s,\"pci\":",
-           unetmm_format_mac(info->mac, mac),
-           info->flags & UNETMM_INFO_LINK ? "true" : "false");
-    json_string(card->pci);
-    printf(",\"version\":\"%u.%u\"", info->version >> 16,
-           info->version & 0xffff);
-    json_names("capabilities", caps, info->caps);
-    json_names("sources", sources, info->sources);
-    json_names("policies", policies, info->policies);
-    printf(",\"user_mtu\":%u,\"endpoints\":%u,\"channels\":%u,"
-           "\"max_ring_log2\":%u,\"max_pretranslate\":%u,\"tlb_sets\":%u,"
-           "\"tlb_ways\":%u,\"tlb_victims\":%u,\"max_buffer_pages\":%u,"
-           "\"reliable\":%u,\"max_message\":%u,\"regions\":%u,\"imports\":%u,"
-           "\"flows\":%u,\"backup\":%u,"
-           "\"pin_limit_pages\":%" PRIu64, info->user_mtu,
-           info->endpoints, info->channels, info->max_ring_log2,
-           info->max_pretranslate, info->tlb_sets, info->tlb_ways,
-           info->tlb_victims, info->max_buffer_pages, info->reliable,
-           info->max_message, info->regions, info->imports,
-           info->flows, info->backup, (uint64_t)info->pin_limit_pages);
+    snprintf(version, sizeof(version), "%u.%u", info->version >> 16,
+             info->version & 0xffff);
+    row_text(row, "device", card->device);
+    row_text(row, "mac", unetmm_format_mac(info->mac, mac));
+    row_flag(row, "link", info->flags & UNETMM_INFO_LINK);
+    row_text(row, "pci", card->pci);
+    row_text(row, "version", version);
+    row_add(row, "capabilities", names_json(caps, info->caps));
+    row_add(row, "sources", names_json(sources, info->sources));
+    row_add(row, "policies", names_json(policies, info->policies));
+    row_count(row, "user_mtu", info->user_mtu);
+    row_count(row, "endpoints", info->endpoints);
+    row_count(row, "channels", info->channels);
+    row_count(row, "max_ring_log2", info->max_ring_log2);
+    row_count(row, "max_pretranslate", info->max_pretranslate);
+    row_count(row, "tlb_sets", info->tlb_sets);
+    row_count(row, "tlb_ways", info->tlb_ways);
+    row_count(row, "tlb_victims", info->tlb_victims);
+    row_count(row, "max_buffer_pages", info->max_buffer_pages);
+    row_count(row, "reliable", info->reliable);
+    row_count(row, "max_message", info->max_message);
+    row_count(row, "regions", info->regions);
+    row_count(row, "imports", info->imports);
+    row_count(row, "flows", info->flows);
+    row_count(row, "backup", info->backup);
+    row_count(row, "pin_limit_pages", info->pin_limit_pages);
     if (card->peers) {
-        fputs(",\"peers\":", stdout);
-        peers_json(card->peers);
+        row_add(row, "peers", peers_json(card->peers));
     }
-    putchar('}');
+    return row;
 }
 
-static void json_parameter(const struct parameter *parameter)
+static void add_parameter(json_t *row, const struct parameter *parameter)
 {
     uint64_t value;
 
-    json_string(parameter->name);
-    putchar(':');
     if (parameter->flag) {
-        fputs(parameter->value[0] == 'Y' ? "true" : "false", stdout);
+        row_flag(row, parameter->name, parameter->value[0] == 'Y');
     } else if (parse_number(parameter->value, UINT64_MAX, &value)) {
-        printf("%" PRIu64, value);
+        row_count(row, parameter->name, value);
     } else {
-        json_string(parameter->value);
+        row_text(row, parameter->name, parameter->value);
     }
 }
 
-static void json_warnings(const struct card *cards, unsigned n,
-                          const struct parameter *parameters,
-                          unsigned nparameters)
+static json_t *warnings_json(const struct card *cards, unsigned n,
+                             const struct parameter *parameters,
+                             unsigned nparameters)
 {
-    const char *comma = "", *warning;
+    json_t *list = row_list();
+    const char *warning;
     unsigned i;
 
-    printf(",\"warnings\":[");
     for (i = 0; i < n + nparameters; i++) {
         warning = i < n ? version_warning(&cards[i].info) :
             parameter_warning(&parameters[i - n]);
         if (warning) {
-            fputs(comma, stdout);
-            json_string(warning);
-            comma = ",";
+            row_append(list, text_value(warning));
         }
     }
-    putchar(']');
+    return list;
 }
 
-static void json_all(const struct card *cards, unsigned n,
-                     const struct parameter *parameters, unsigned nparameters)
+static void print_json(const struct card *cards, unsigned n,
+                       const struct parameter *parameters, unsigned nparameters)
 {
+    json_t *row = row_new(), *list = row_list(), *values = row_new();
     unsigned i;
 
-    printf("{\"cards\":[");
     for (i = 0; i < n; i++) {
-        fputs(i ? "," : "", stdout);
-        json_card(&cards[i]);
+        row_append(list, card_json(&cards[i]));
     }
-    printf("],\"parameters\":{");
     for (i = 0; i < nparameters; i++) {
-        fputs(i ? "," : "", stdout);
-        json_parameter(&parameters[i]);
+        add_parameter(values, &parameters[i]);
     }
-    putchar('}');
-    json_warnings(cards, n, parameters, nparameters);
-    puts("}");
+    row_add(row, "cards", list);
+    row_add(row, "parameters", values);
+    row_add(row, "warnings", warnings_json(cards, n, parameters, nparameters));
+    row_print(row);
 }
 
 int main(int argc, char **argv)
@@ -503,7 +499,7 @@ int main(int argc, char **argv)
     bad = read_cards(&opt, cards, &n);
     nparameters = find_parameters(parameters);
     if (opt.json) {
-        json_all(cards, n, parameters, nparameters);
+        print_json(cards, n, parameters, nparameters);
     } else if (opt.peers) {
         print_peers(cards, n);
     } else if (opt.list) {

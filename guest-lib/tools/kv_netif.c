@@ -271,7 +271,7 @@ void kv_port_close(void)
 /* ---- Counters ------------------------------------------------------------ */
 
 /* The endpoint's, behind the port's own; with a prefix against equal names. */
-size_t kv_port_counter(unsigned n, char *line, size_t size)
+const char *kv_port_counter(unsigned n, uint64_t *value)
 {
     const struct {
         const char *name;
@@ -294,24 +294,25 @@ size_t kv_port_counter(unsigned n, char *line, size_t size)
     unsigned i;
 
     if (n < count) {
-        return (size_t)snprintf(line, size, "%s %" PRIu64, own[n].name,
-                                own[n].value);
+        *value = own[n].value;
+        return own[n].name;
     }
     n -= count;
     if (n >= sizeof(wanted) / sizeof(wanted[0])) {
-        return 0;
+        return NULL;
     }
     if (!n && unetmm_stats_read(port.ctx, UNETMM_SCOPE_ENDPOINT,
                                 (unsigned)unetmm_ep_id(port.ep), values,
                                 UNETMM_NUM_COUNTERS) < 0) {
-        return 0;
+        return NULL;
     }
     for (i = 0; i < UNETMM_NUM_COUNTERS; i++) {
         name = unetmm_stats_name(UNETMM_SCOPE_ENDPOINT, i, NULL);
         if (name && !strcmp(name, wanted[n])) {
-            return (size_t)snprintf(line, size, "%s %" PRIu64, name,
-                                    values[i]);
+            *value = values[i];
+            return name;
         }
     }
-    return (size_t)snprintf(line, size, "%s 0", wanted[n]);
+    *value = 0;
+    return wanted[n];
 }

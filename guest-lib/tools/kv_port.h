@@ -23,7 +23,7 @@ err_t kv_port_netif(struct netif *netif);
 /* Gives lwIP the frames that come, up to the timeout.  0, or -errno. */
 int kv_port_wait(int64_t timeout_ns);
 
-/* Counter n: "name value", its length; 0: there are no more. */
-size_t kv_port_counter(unsigned n, char *line, size_t size);
+/* The name of counter n, and its value; NULL: there are no more. */
+const char *kv_port_counter(unsigned n, uint64_t *value);
 
 #endif /* UNETMM_TOOLS_KV_PORT_H */

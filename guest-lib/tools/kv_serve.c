@@ -5,6 +5,7 @@
  */
 #include "kv_port.h"
 #include "kv_protocol.h"
+#include "row.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -215,66 +216,79 @@ static void start_tcp(const struct kv_options *opt)
 
 static size_t more_stats(void *arg, unsigned n, char *line, size_t size)
 {
+    const char *name;
+    uint64_t value;
+
     (void)arg;
     if (!n) {
         return (size_t)snprintf(line, size, "curr_connections %" PRIu32,
                                 server.sessions);
     }
-    return kv_port_counter(n - 1, line, size);
-}
-
-/* "10.0.2.100" */
-static void show_address(uint32_t address)
-{
-    const uint8_t *byte = (const uint8_t *)&address;
-
-    printf("%u.%u.%u.%u", byte[0], byte[1], byte[2], byte[3]);
+    name = kv_port_counter(n - 1, &value);
+    return name ? (size_t)snprintf(line, size, "%s %" PRIu64, name, value) : 0;
 }
 
 static void say_ready(const struct kv_options *opt)
 {
     static const char *const names[] = { "drop", "backup", "pinned" };
+    const uint8_t *byte = (const uint8_t *)&opt->address;
+    char address[16];
+    json_t *row;
 
-    if (opt->json) {
-        printf("{\"ready\": true, \"policy\": \"%s\", \"ring\": %u, "
-               "\"memory\": %" PRIu64 ", \"address\": \"",
-               names[opt->policy], opt->ring, opt->memory);
-        show_address(opt->address);
-        printf("\", \"port\": %u}\n", opt->port);
-    } else {
-        show_address(opt->address);
-        printf(" port %u: %s, a ring of %u buffers, %" PRIu64
-               " bytes of store\n", opt->port, names[opt->policy], opt->ring,
-               opt->memory);
+    snprintf(address, sizeof(address), "%u.%u.%u.%u", byte[0], byte[1], byte[2],
+             byte[3]);
+    if (!opt->json) {
+        printf("%s port %u: %s, a ring of %u buffers, %" PRIu64
+               " bytes of store\n", address, opt->port, names[opt->policy],
+               opt->ring, opt->memory);
+        fflush(stdout);
+        return;
     }
-    fflush(stdout);
+    row = row_new();
+    row_flag(row, "ready", true);
+    row_text(row, "policy", names[opt->policy]);
+    row_count(row, "ring", opt->ring);
+    row_count(row, "memory", opt->memory);
+    row_text(row, "address", address);
+    row_count(row, "port", opt->port);
+    row_print(row);
+}
+
+static void end_json(const struct kv_server *kv)
+{
+    json_t *row = row_new();
+    const char *name;
+    uint64_t value;
+    unsigned n;
+
+    row_flag(row, "ready", false);
+    row_count(row, "accepted", server.accepted);
+    row_count(row, "refused", server.refused);
+    row_count(row, "gets", kv->gets);
+    row_count(row, "hits", kv->hits);
+    row_count(row, "sets", kv->sets);
+    row_count(row, "evictions", kv->store.stats.evicted);
+    for (n = 0; (name = kv_port_counter(n, &value)); n++) {
+        row_count(row, name, value);
+    }
+    row_print(row);
 }
 
 static void say_end(bool json)
 {
     const struct kv_server *kv = &server.kv;
-    char line[160];
+    const char *name;
+    uint64_t value;
     unsigned n;
 
-    if (!json) {
-        printf("%" PRIu64 " connections, %" PRIu64 " gets, %" PRIu64
-               " hits, %" PRIu64 " sets\n", server.accepted, kv->gets,
-               kv->hits, kv->sets);
-    } else {
-        printf("{\"ready\": false, \"accepted\": %" PRIu64 ", \"refused\": %"
-               PRIu64 ", \"gets\": %" PRIu64 ", \"hits\": %" PRIu64
-               ", \"sets\": %" PRIu64 ", \"evictions\": %" PRIu64,
-               server.accepted, server.refused, kv->gets, kv->hits, kv->sets,
-               kv->store.stats.evicted);
-    }
-    for (n = 0; kv_port_counter(n, line, sizeof(line)); n++) {
-        char *space = strchr(line, ' ');
-
-        *space = 0;
-        printf(json ? ", \"%s\": %s" : "  %s %s\n", line, space + 1);
-    }
     if (json) {
-        printf("}\n");
+        end_json(kv);
+        return;
+    }
+    printf("%" PRIu64 " connections, %" PRIu64 " gets, %" PRIu64 " hits, %" PRIu64
+           " sets\n", server.accepted, kv->gets, kv->hits, kv->sets);
+    for (n = 0; (name = kv_port_counter(n, &value)); n++) {
+        printf("  %s %" PRIu64 "\n", name, value);
     }
     fflush(stdout);
 }

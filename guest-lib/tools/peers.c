@@ -4,6 +4,7 @@
  */
 #include "peers.h"
 #include "common.h"
+#include "row.h"
 
 #include <inttypes.h>
 #include <netinet/ether.h>
@@ -74,31 +75,34 @@ void peers_print(const char *device, const struct peers *peers)
     }
 }
 
-static void json_peer(const struct unetmm_listener *peer)
+static json_t *peer_json(const struct unetmm_listener *peer)
 {
-    bool both = peer->types & UNETMM_DATAGRAM && peer->types & UNETMM_RELIABLE;
     char mac[UNETMM_MAC_CHARS], host[HOST_CHARS];
+    json_t *row = row_new(), *channels = row_list();
 
-    printf("{\"mac\":\"%s\",\"name\":", unetmm_format_mac(peer->mac, mac));
-    json_string(host_of(peer, host));
-    printf(",\"endpoint\":%u,\"service\":%" PRIu64 ",\"mtu\":%u,"
-           "\"channels\":[%s%s%s],\"program\":", peer->endpoint,
-           (uint64_t)peer->service, peer->mtu,
-           peer->types & UNETMM_DATAGRAM ? "\"datagram\"" : "",
-           both ? "," : "",
-           peer->types & UNETMM_RELIABLE ? "\"reliable\"" : "");
-    json_string((const char *)peer->name);
-    putchar('}');
+    row_text(row, "mac", unetmm_format_mac(peer->mac, mac));
+    row_text(row, "name", host_of(peer, host));
+    row_count(row, "endpoint", peer->endpoint);
+    row_count(row, "service", peer->service);
+    row_count(row, "mtu", peer->mtu);
+    if (peer->types & UNETMM_DATAGRAM) {
+        row_append(channels, text_value("datagram"));
+    }
+    if (peer->types & UNETMM_RELIABLE) {
+        row_append(channels, text_value("reliable"));
+    }
+    row_add(row, "channels", channels);
+    row_text(row, "program", (const char *)peer->name);
+    return row;
 }
 
-void peers_json(const struct peers *peers)
+json_t *peers_json(const struct peers *peers)
 {
+    json_t *list = row_list();
     unsigned i;
 
-    putchar('[');
     for (i = 0; i < peers->n; i++) {
-        fputs(i ? "," : "", stdout);
-        json_peer(&peers->list[i]);
+        row_append(list, peer_json(&peers->list[i]));
     }
-    putchar(']');
+    return list;
 }

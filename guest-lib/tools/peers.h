@@ -5,6 +5,8 @@
 #ifndef UNETMM_TOOLS_PEERS_H
 #define UNETMM_TOOLS_PEERS_H
 
+#include <jansson.h>
+
 #include <libunetmm.h>
 
 struct peers {
@@ -19,7 +21,7 @@ int peers_find(struct unetmm_ctx *ctx, struct peers *peers);
 void peers_title(void);
 void peers_print(const char *device, const struct peers *peers);
 
-/* A JSON array. */
-void peers_json(const struct peers *peers);
+/* An array. */
+json_t *peers_json(const struct peers *peers);
 
 #endif /* UNETMM_TOOLS_PEERS_H */

@@ -8,6 +8,7 @@
  * side answers a message that it has answered before with the same answer.
  */
 #include "onesided.h"
+#include "results.h"
 #include "samples.h"
 
 #include <stdlib.h>
@@ -320,29 +321,29 @@ static const char *way_name(const struct session *s)
 static void print_json(const struct session *s, const struct plan *plan,
                        const struct result *r)
 {
-    printf("{\"peer\":\"unetmm\",\"mode\":\"%s\",\"metric\":\"latency\","
-           "\"bytes\":%u,\"frame\":%u,\"frames\":%u,\"median\":%.3f,"
-           "\"p99\":%.3f,\"n\":%zu,\"unit\":\"us\",\"min\":%.3f,"
-           "\"p90\":%.3f,\"p999\":%.3f,\"max\":%.3f,\"lost\":%llu,"
-           "\"resent\":%llu,\"skipped\":%llu,\"source\":\"%s\","
-           "\"policy\":\"%s\",\"memory\":%llu,\"buffers\":%u,"
-           "\"verified\":%s,\"bad\":%llu,\"seed\":%llu,\"op\":\"%s\","
-           "\"way\":\"%s\",\"combine\":%u,\"reliable\":%s",
-           mode_name(s->opt), plan->size, plan->frame, plan->nframes,
-           figure_us(s, r, 0.5), figure_us(s, r, 0.99), r->nsamples,
-           figure_us(s, r, 0), figure_us(s, r, 0.9), figure_us(s, r, 0.999),
-           figure_us(s, r, 1), (unsigned long long)r->lost,
-           (unsigned long long)r->resent, (unsigned long long)s->skipped,
-           source_name(s->opt->source), policy_name(s->opt->policy),
-           (unsigned long long)s->opt->memory, s->buffers,
-           plan->verify ? "true" : "false",
-           (unsigned long long)r->bad, (unsigned long long)plan->seed,
-           s->opt->op->name, way_name(s), plan->combine,
-           s->opt->reliable ? "true" : "false");
-    if (s->opt->histogram) {
-        histogram_print(r->samples, r->nsamples, divisor(s), true);
+    static const struct {
+        const char *name;
+        double share;
+    } figures[] = {
+        { "median", 0.5 }, { "p99", 0.99 }, { "min", 0 }, { "p90", 0.9 },
+        { "p999", 0.999 }, { "max", 1 },
+    };
+    json_t *row = results_row(s, plan, "latency", r->nsamples, r->lost, r->bad);
+    size_t i;
+
+    for (i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+        row_real(row, figures[i].name, figure_us(s, r, figures[i].share), 3);
     }
-    printf("}\n");
+    row_text(row, "unit", "us");
+    row_text(row, "way", way_name(s));
+    row_count(row, "resent", r->resent);
+    row_count(row, "skipped", s->skipped);
+    row_count(row, "combine", plan->combine);
+    if (s->opt->histogram) {
+        row_add(row, "histogram", histogram_json(r->samples, r->nsamples,
+                                                 divisor(s)));
+    }
+    row_print(row);
 }
 
 static void print_head(const struct session *s, const struct plan *plan)
@@ -378,7 +379,7 @@ static void print_row(const struct session *s, const struct plan *plan,
                plan->nframes);
     }
     if (s->opt->histogram) {
-        histogram_print(r->samples, r->nsamples, divisor(s), false);
+        histogram_print(r->samples, r->nsamples, divisor(s));
     }
 }
 

@@ -2,6 +2,7 @@
 /* See samples.h. */
 #include "samples.h"
 #include "common.h"
+#include "row.h"
 
 #include <string.h>
 
@@ -70,8 +71,7 @@ static void print_bar(size_t n, size_t most)
     putchar('\n');
 }
 
-void histogram_print(const uint64_t *sorted, size_t count, double divisor,
-                     bool json)
+void histogram_print(const uint64_t *sorted, size_t count, double divisor)
 {
     size_t first, end, most = 0;
 
@@ -79,23 +79,27 @@ void histogram_print(const uint64_t *sorted, size_t count, double divisor,
         end = interval_end(sorted, count, first);
         most = end - first > most ? end - first : most;
     }
-    if (json) {
-        printf(",\"histogram\":[");
-    } else {
-        printf("%12s %8s\n", "from us", "n");
-    }
+    printf("%12s %8s\n", "from us", "n");
     for (first = 0; first < count; first = end) {
-        double from = (double)interval(sorted[first]) / divisor;
+        end = interval_end(sorted, count, first);
+        printf("%12.2f %8zu ", (double)interval(sorted[first]) / divisor,
+               end - first);
+        print_bar(end - first, most);
+    }
+}
+
+json_t *histogram_json(const uint64_t *sorted, size_t count, double divisor)
+{
+    json_t *list = row_list();
+    size_t first, end;
+
+    for (first = 0; first < count; first = end) {
+        json_t *entry = row_list();
 
         end = interval_end(sorted, count, first);
-        if (json) {
-            printf("%s[%.3f,%zu]", first ? "," : "", from, end - first);
-        } else {
-            printf("%12.2f %8zu ", from, end - first);
-            print_bar(end - first, most);
-        }
+        row_append(entry, real_value((double)interval(sorted[first]) / divisor, 3));
+        row_append(entry, json_integer((json_int_t)(end - first)));
+        row_append(list, entry);
     }
-    if (json) {
-        putchar(']');
-    }
+    return list;
 }

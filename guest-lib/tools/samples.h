@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include <jansson.h>
+
 /*
  * Opens the file for --samples, "-" for stdout, and writes its first line.  Ends the
  * program with a sentence if it cannot be written.
@@ -27,11 +29,11 @@ void samples_write(FILE *file, unsigned bytes, const uint64_t *samples,
 void samples_close(FILE *file, const char *path);
 
 /*
- * Prints the histogram of sorted samples.  Four intervals are between a power of two
- * and the next one, and those without a sample are left out.  As JSON: the member
- * "histogram", a list of [from, count].
+ * The histogram of sorted samples.  Four intervals are between a power of two and the
+ * next one, and those without a sample are left out.  As JSON it is a list of
+ * [from, count].
  */
-void histogram_print(const uint64_t *sorted, size_t count, double divisor,
-                     bool json);
+void histogram_print(const uint64_t *sorted, size_t count, double divisor);
+json_t *histogram_json(const uint64_t *sorted, size_t count, double divisor);
 
 #endif /* UNETMM_TOOLS_SAMPLES_H */

@@ -3,6 +3,7 @@
  * unetmm-stat: a card's identity and its counters.
  */
 #include "common.h"
+#include "row.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -148,22 +149,23 @@ static void print_info_text(const struct unetmm_info *info,
            info->max_buffer_pages, (uint64_t)info->pin_limit_pages);
 }
 
-static void print_info_json(const struct unetmm_info *info,
-                            const char *device)
+static json_t *info_json(const struct unetmm_info *info, const char *device)
 {
     char mac[UNETMM_MAC_CHARS];
+    json_t *row = row_new();
 
-    printf("{\"device\":");
-    json_string(device);
-    printf(",\"mac\":\"%s\",\"link\":%s,\"user_mtu\":%u,"
-           "\"endpoints\":%u,\"channels\":%u,\"tlb_sets\":%u,\"tlb_ways\":%u,"
-           "\"tlb_victims\":%u,\"max_buffer_pages\":%u,"
-           "\"pin_limit_pages\":%" PRIu64,
-           unetmm_format_mac(info->mac, mac),
-           info->flags & UNETMM_INFO_LINK ? "true" : "false", info->user_mtu,
-           info->endpoints, info->channels, info->tlb_sets, info->tlb_ways,
-           info->tlb_victims, info->max_buffer_pages,
-           (uint64_t)info->pin_limit_pages);
+    row_text(row, "device", device);
+    row_text(row, "mac", unetmm_format_mac(info->mac, mac));
+    row_flag(row, "link", info->flags & UNETMM_INFO_LINK);
+    row_count(row, "user_mtu", info->user_mtu);
+    row_count(row, "endpoints", info->endpoints);
+    row_count(row, "channels", info->channels);
+    row_count(row, "tlb_sets", info->tlb_sets);
+    row_count(row, "tlb_ways", info->tlb_ways);
+    row_count(row, "tlb_victims", info->tlb_victims);
+    row_count(row, "max_buffer_pages", info->max_buffer_pages);
+    row_count(row, "pin_limit_pages", info->pin_limit_pages);
+    return row;
 }
 
 static void print_scope_text(const struct stat_options *opt,
@@ -188,24 +190,52 @@ static void print_scope_text(const struct stat_options *opt,
     }
 }
 
-static void print_scope_json(const struct stat_options *opt,
-                             const struct scope *scope, bool added)
+static json_t *scope_json(const struct stat_options *opt,
+                          const struct scope *scope, bool added)
 {
-    const char *comma = "";
+    json_t *row = row_new();
     int i;
 
-    printf(",\"%s\":{", scope->name);
     for (i = 0; i < scope->count; i++) {
         uint64_t value = scope->now[i] - (added ? scope->before[i] : 0);
         const char *name = unetmm_stats_name(scope->scope, (unsigned)i,
                                              NULL);
 
         if (name && (value || opt->all)) {
-            printf("%s\"%s\":%" PRIu64, comma, name, value);
-            comma = ",";
+            row_count(row, name, value);
         }
     }
-    putchar('}');
+    return row;
+}
+
+static void print_json(const struct stat_options *opt,
+                       const struct unetmm_info *info, bool added)
+{
+    json_t *row = info_json(info, opt->device);
+    size_t i;
+
+    for (i = 0; i < NUM_SCOPES; i++) {
+        if (scopes[i].wanted) {
+            row_add(row, scopes[i].name, scope_json(opt, &scopes[i], added));
+        }
+    }
+    row_print(row);
+}
+
+static void print_text(const struct stat_options *opt,
+                       const struct unetmm_info *info, bool added)
+{
+    size_t i;
+
+    if (!added) {
+        print_info_text(info, opt->device);
+    }
+    for (i = 0; i < NUM_SCOPES; i++) {
+        if (scopes[i].wanted) {
+            print_scope_text(opt, &scopes[i], added);
+        }
+    }
+    fflush(stdout);
 }
 
 static void print_all(struct unetmm_ctx *ctx, const struct stat_options *opt,
@@ -220,24 +250,10 @@ static void print_all(struct unetmm_ctx *ctx, const struct stat_options *opt,
         }
     }
     if (opt->json) {
-        print_info_json(info, opt->device);
-    } else if (!added) {
-        print_info_text(info, opt->device);
+        print_json(opt, info, added);
+    } else {
+        print_text(opt, info, added);
     }
-    for (i = 0; i < NUM_SCOPES; i++) {
-        if (!scopes[i].wanted) {
-            continue;
-        }
-        if (opt->json) {
-            print_scope_json(opt, &scopes[i], added);
-        } else {
-            print_scope_text(opt, &scopes[i], added);
-        }
-    }
-    if (opt->json) {
-        puts("}");
-    }
-    fflush(stdout);
 }
 
 int main(int argc, char **argv)

@@ -8,8 +8,8 @@
 PACKAGE_ROOT=(gcc libc6-dev make pkg-config linux-headers-amd64)
 # The dependencies of our packages.  apt's cache in the root has them, so that the
 # test needs no network.
-PACKAGE_DEPENDS=(python3 python3-cffi-backend liblwip0 libxxhash0 dkms libfabric1
-    libfabric-bin)
+PACKAGE_DEPENDS=(python3 python3-cffi-backend libjansson4 liblwip0 libxxhash0 dkms
+    libfabric1 libfabric-bin)
 
 package_root_dir() {
     echo "$CACHE/package-root/$(host_codename)-$(hash_text \

@@ -14,7 +14,8 @@ PACKAGES=(
     bc kmod libelf-dev libssl-dev cpio rsync sparse
     xz-utils zstd
     # to build and test the library
-    libcmocka-dev liblwip-dev libfabric-dev libfabric-bin libxxhash-dev
+    libcmocka-dev liblwip-dev libfabric-dev libfabric-bin libjansson-dev
+    libxxhash-dev
     # to build the Python package
     python3-cffi python3-dev
     # to check scripts and documents

@@ -14,6 +14,7 @@ import time
 
 import ethernet
 import kvload
+import schemas
 import vm
 
 LIMIT = 30
@@ -57,7 +58,7 @@ class Wire:
              "--memory", memory, "--connections", "40", "--json"],
             env={**os.environ, "UNETMM_KV_COLD": str(cold)},
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        require('"ready": true' in self.server.stdout.readline(),
+        require(schemas.row("kv", self.server.stdout.readline())["ready"],
                 "the server does not start")
 
     def __enter__(self):
@@ -72,12 +73,12 @@ class Wire:
         return socket.create_connection(self.address, LIMIT)
 
     def end(self):
-        """Ends the server, which must have nothing to complain of."""
+        """Ends the server, which must have nothing to complain of: its counters."""
         self.server.terminate()
         said, complaints = self.server.communicate(timeout=LIMIT)
         require(not self.server.returncode and not complaints,
                 f"status {self.server.returncode}: {complaints[-3000:]}")
-        return said
+        return schemas.row("kv", said)
 
 
 def kv_wire_load(directory):
@@ -156,7 +157,7 @@ def kv_wire_losses(directory):
         load = kvload.Load(wire.address, kvload.Choice(1, 50))
         [report] = kvload.run([load], LIMIT, 200)
         require(report["operations"] >= 200 and not report["wrong"], report)
-        require('"lost": 3' in wire.end(), "nothing was lost")
+        require(wire.end()["lost"] == 3, "nothing was lost")
 
 
 def kv_cold_ring(_directory):

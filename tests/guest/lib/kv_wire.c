@@ -136,12 +136,12 @@ void kv_port_close(void)
     close(wire.fd);
 }
 
-size_t kv_port_counter(unsigned n, char *line, size_t size)
+const char *kv_port_counter(unsigned n, uint64_t *value)
 {
     switch (n) {
-    case 0: return (size_t)snprintf(line, size, "received %lu", wire.received);
-    case 1: return (size_t)snprintf(line, size, "sent %lu", wire.sent);
-    case 2: return (size_t)snprintf(line, size, "lost %lu", wire.lost);
-    default: return 0;
+    case 0: *value = wire.received; return "received";
+    case 1: *value = wire.sent; return "sent";
+    case 2: *value = wire.lost; return "lost";
+    default: return NULL;
     }
 }

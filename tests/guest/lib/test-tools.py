@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The tools end to end over a fake card: results, losses, and words.
 
-usage: test-tools.py DIRECTORY-OF-THE-FAKE-TOOLS MANUALS SCHEMAS OTHER-TOOL...
+usage: test-tools.py DIRECTORY-OF-THE-FAKE-TOOLS SOURCE-ROOT OTHER-TOOL...
 """
 import json
 import os
@@ -14,19 +14,12 @@ import time
 
 import jsonschema
 
-TOOLS, MANUALS, SCHEMAS, *OTHERS = sys.argv[1:]
+TOOLS, ROOT, *OTHERS = sys.argv[1:]
+MANUALS = os.path.join(ROOT, "guest-lib", "man")
+sys.path.insert(0, os.path.join(ROOT, "scripts", "lib"))
+import schemas  # noqa: E402  (of this checkout)
 
-
-def schema(name):
-    """The validator of guest-lib/tools/NAME.schema.json."""
-    with open(os.path.join(SCHEMAS, f"{name}.schema.json"),
-              encoding="utf-8") as file:
-        found = json.load(file)
-    jsonschema.Draft7Validator.check_schema(found)
-    return jsonschema.Draft7Validator(found)
-
-
-ROWS, INFO, STAT = schema("results"), schema("info"), schema("stat")
+ROWS, INFO, STAT = map(schemas.validator, ("results", "info", "stat"))
 PEER = "52:54:00:00:00:01"
 # On a busy machine the other end may be long in coming.
 COMMON = ["--timeout", "60", "--json", "--verify", "--buffers", "16"]
