@@ -85,7 +85,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_REG_TLB_WAYS     0x0044  /* R */
 #define UNETMM_REG_TLB_VICTIMS  0x0048  /* R */
 #define UNETMM_REG_PRETRANSLATE 0x004c  /* R   most heads an endpoint may ask */
-#define UNETMM_REG_MAX_FAULTS   0x0050  /* R   misses reported at a time */
+#define UNETMM_REG_MAX_FAULTS   0x0050  /* R   most misses reported at a time */
 #define UNETMM_REG_SOURCES      0x0054  /* R   bit n: source n exists */
 #define UNETMM_REG_POLICIES     0x0058  /* R   bit n: policy n exists */
 #define UNETMM_REG_RELIABLE     0x005c  /* R   reliable channels of the card */
@@ -93,7 +93,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_REG_IMPORTS      0x0064  /* R   imports per endpoint */
 #define UNETMM_REG_WINDOW_PAGES 0x0068  /* R   pages of BAR 4; 0: no BAR */
 #define UNETMM_REG_PROXY_PAGES  0x006c  /* R   pages of BAR 1; 0: no BAR */
-#define UNETMM_REG_PROXY_ABORT  0x0070  /* W   half a start is forgotten */
+#define UNETMM_REG_PROXY_ABORT  0x0070  /* W   forgets the store of a start */
 #define UNETMM_REG_SYSBUF_SLOTS 0x0074  /* R   most slots of a system buffer */
 #define UNETMM_REG_CLOCK_LO     0x0078  /* R   the card's clock, ns */
 #define UNETMM_REG_CLOCK_HI     0x007c  /* R   not latched: read it twice */
@@ -108,7 +108,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_REG_TEST_DMA_RES 0x0098  /* R   0 or UNETMM_TEST_DMA_FAILED */
 
 #define UNETMM_REG_FLOWS        0x009c  /* R   flows of the card */
-#define UNETMM_REG_BACKUP_BITS  0x00a0  /* R   most bits of a ring's bitmap */
+#define UNETMM_REG_BACKUP_BITS  0x00a0  /* R   most bits of an endpoint's map */
 
 /* Card rings: one block of registers each */
 #define UNETMM_RING_CMD         0       /* driver to card */
@@ -250,9 +250,9 @@ typedef uint8_t unetmm_u8;
 
 /*
  * The index block: 128 bytes, 128-byte aligned.  All indices run freely over
- * 32 bits; the slot is index & (depth - 1).  The card reads each user word once
- * per turn and never trusts it: a producer more than a depth ahead, or a
- * consumer ahead of the producer, stops the endpoint (UNETMM_EP_ERROR).
+ * 32 bits; the slot is index & (depth - 1).  The card copies the user words and
+ * checks the copy: a producer more than a depth ahead, or a consumer ahead of
+ * the producer, stops the endpoint (UNETMM_EP_ERROR).
  */
 struct unetmm_ep_user {
     unetmm_le32 sq_prod;        /* slots of the send queue filled */
@@ -440,7 +440,7 @@ struct unetmm_cqe {
 #define UNETMM_CQE_F_IMM        0x00000008u /* the sender's imm is in imm */
 
 #define UNETMM_ST_OK            0
-#define UNETMM_ST_PROTECTION    1       /* the address may not be used so */
+#define UNETMM_ST_PROTECTION    1       /* no right to use the address so */
 #define UNETMM_ST_BAD_DESC      2       /* malformed descriptor */
 #define UNETMM_ST_BAD_CHANNEL   3       /* no such channel of this endpoint */
 #define UNETMM_ST_TOO_LONG      4       /* longer than the channel's MTU */
@@ -453,18 +453,18 @@ struct unetmm_cqe {
 #define UNETMM_ST_DMA           11      /* the bus refused an access */
 #define UNETMM_ST_REFUSED       12      /* the wire refused the frame */
 #define UNETMM_ST_TIMEOUT       13      /* reliable: the peer does not answer */
-#define UNETMM_ST_NOT_READY     14      /* reliable: the peer had no buffer */
-#define UNETMM_ST_PEER_BUFFER   15      /* reliable: the peer's was too short */
+#define UNETMM_ST_NOT_READY     14      /* reliable: the peer was not ready */
+#define UNETMM_ST_PEER_BUFFER   15      /* reliable: its buffer was too short */
 #define UNETMM_ST_PEER_FAILED   16      /* reliable: the peer's half failed */
 #define UNETMM_ST_FLUSHED       17      /* reliable: the channel had failed */
 #define UNETMM_ST_BAD_IMPORT    18      /* no such import, offset or right */
-#define UNETMM_ST_REVOKED       19      /* the region is the peer's no more */
-#define UNETMM_ST_REMOTE_RANGE  20      /* it is smaller than was said */
-#define UNETMM_ST_REMOTE_RIGHT  21      /* it may not be used so */
-#define UNETMM_ST_REMOTE_MEMORY 22      /* the peer's memory is not there */
-#define UNETMM_ST_OVERRUN       23      /* stores came faster than they went */
-#define UNETMM_ST_REMOTE_COUNTER 24     /* no such event counter for us */
-#define UNETMM_ST_BAD_KEYS      25      /* reliable: the peer guessed at keys */
+#define UNETMM_ST_REVOKED       19      /* the peer has no such region or key */
+#define UNETMM_ST_REMOTE_RANGE  20      /* beyond the end of the region */
+#define UNETMM_ST_REMOTE_RIGHT  21      /* the region lacks the right */
+#define UNETMM_ST_REMOTE_MEMORY 22      /* the peer's memory cannot be used */
+#define UNETMM_ST_OVERRUN       23      /* more stores than the card can keep */
+#define UNETMM_ST_REMOTE_COUNTER 24     /* the region lacks that counter */
+#define UNETMM_ST_BAD_KEYS      25      /* reliable: too many wrong keys */
 #define UNETMM_ST_PEER_LACKS    26      /* reliable: its card is too old */
 #define UNETMM_NUM_ST           27
 
@@ -921,11 +921,11 @@ struct unetmm_cmd_done {
 #define UNETMM_CS_BAD_ARG       2       /* a field is out of range */
 #define UNETMM_CS_BAD_ID        3       /* no such space, endpoint, channel */
 #define UNETMM_CS_EXISTS        4       /* the id is in use */
-#define UNETMM_CS_BUSY          5       /* something is going on with it */
+#define UNETMM_CS_BUSY          5       /* it is in use */
 #define UNETMM_CS_DMA           6       /* the bus refused an access */
 #define UNETMM_CS_PARTIAL       7       /* FAULT_REPLY: not all pages taken */
-#define UNETMM_CS_STALE         8       /* FAULT_REPLY: nobody waits for it */
-#define UNETMM_CS_FULL          9       /* no more of them */
+#define UNETMM_CS_STALE         8       /* FAULT_REPLY: no such miss waits */
+#define UNETMM_CS_FULL          9       /* none of them is left */
 
 /* ---- Fault ring --------------------------------------------------------- */
 
