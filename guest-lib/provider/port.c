@@ -315,10 +315,11 @@ static int create(struct umfi_port *port, size_t tx_size, size_t rx_size)
     const struct unetmm_info *card = &fabric->dev.card;
     struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
     uint32_t most = 1u << card->max_ring_log2;
+    size_t slots = 4 * tx_size;
     int ret;
 
     /* The longest message that is copied takes four slots. */
-    attr.send_slots = depth_for(4 * tx_size, most);
+    attr.send_slots = depth_for(slots < UMFI_RMA_SLOTS ? UMFI_RMA_SLOTS : slots, most);
     attr.free_depth = depth_for(rx_size, most);
     attr.completion_depth = depth_for(attr.send_slots + attr.free_depth, most);
     attr.spin_ns = 0;

@@ -53,6 +53,8 @@
 #define UMFI_PROTOCOL       0x80000756u /* high bit: a provider's own */
 #define UMFI_CM_DATA        128u    /* most bytes that go with a request or answer */
 #define UMFI_MAX_RMA        (1ull << 30)
+/* Slots of the send queue for the longest one: a message of the card takes two. */
+#define UMFI_RMA_SLOTS      (2 * (UMFI_MAX_RMA / UNETMM_MAX_MESSAGE))
 #define UMFI_IOV            4u
 #define UMFI_CQ_DATA        4u      /* bytes of immediate data */
 /* FI_MR_BASIC, FI_MR_SCALABLE and FI_LOCAL_MR, whose names newer headers warn of */

@@ -46,12 +46,15 @@ static unsigned next_part(struct cursor *at, struct iovec part[UMFI_IOV], size_t
     return n;
 }
 
-static bool has_room(struct umfi_port *port, size_t len)
+/* Slots of the send queue, at most: four segments take two, a part that is copied four. */
+static uint64_t slots_for(size_t len)
 {
-    /* Four segments take two slots; a part that is copied, four. */
-    uint64_t slots = (len / PART + 1) * 4;
+    return len <= UMFI_INJECT ? 4 : (uint64_t)((len - 1) / PART + 1) * 2;
+}
 
-    return port->slots - (uint32_t)unetmm_send_pending(port->ep) >= slots;
+static bool has_room(struct umfi_port *port, uint64_t slots)
+{
+    return (uint64_t)(uint32_t)unetmm_send_pending(port->ep) + slots <= port->slots;
 }
 
 static int post_part(struct transfer *t, const struct iovec *iov, unsigned n,
@@ -128,6 +131,7 @@ static ssize_t rma_op(struct transfer *t, const struct iovec *iov, size_t n,
     struct umfi_ep *ep = t->ep;
     struct umfi_op *op;
     size_t len = 0;
+    uint64_t slots;
     ssize_t ret = -FI_EAGAIN;
 
     for (size_t i = 0; i < n && i < UMFI_IOV; i++) {
@@ -140,10 +144,14 @@ static ssize_t rma_op(struct transfer *t, const struct iovec *iov, size_t n,
         return empty_read(ep, context, flags);
     }
     t->flags = umfi_card_flags(flags);
+    slots = slots_for(len);
     umfi_lock(ep->domain);
     if (ep->state != UMFI_CONNECTED) {
         ret = -FI_ENOTCONN;
-    } else if (has_room(ep->port, len) && (op = umfi_op_alloc(ep->port))) {
+    } else if (slots > ep->port->slots) {
+        /* The queue would never have that room. */
+        ret = -FI_EMSGSIZE;
+    } else if (has_room(ep->port, slots) && (op = umfi_op_alloc(ep->port))) {
         op->context = context;
         op->flags = FI_RMA |
             (flags & (FI_READ | FI_WRITE | FI_REMOTE_CQ_DATA | FI_COMPLETION));
