@@ -37,7 +37,8 @@ static int unetmm_open(struct inode *inode, struct file *filp)
 	file->filp = filp;
 	mutex_init(&file->lock);
 	INIT_LIST_HEAD(&file->eps);
-	INIT_LIST_HEAD(&file->exports);
+	file->exports = RB_ROOT;
+	INIT_LIST_HEAD(&file->movable);
 	init_waitqueue_head(&file->wait);
 	down_read(&dev->rwsem);
 	if (unetmm_running(dev)) {

@@ -30,16 +30,51 @@ void unetmm_chan_put(struct unetmm_chan *chan)
 }
 
 /*
+ * Its user's share of the card's reliable channels and of the system buffer's slots.
+ * -EDQUOT: the share is used up; -ENOSPC: the card has no slot left.
+ */
+static int unetmm_chan_reserve(struct unetmm_chan *chan)
+{
+	struct unetmm_ep *ep = chan->ep;
+	int credits;
+
+	if (chan->how.type != UNETMM_CHANNEL_RELIABLE)
+		return 0;
+	if (!unetmm_user_take(ep->space, UNETMM_USE_CHANNELS, 1))
+		return -EDQUOT;
+	credits = unetmm_sysbuf_reserve(ep);
+	if (credits < 0) {
+		unetmm_user_give(ep->space, UNETMM_USE_CHANNELS, 1);
+		return credits;
+	}
+	chan->recv_credits = credits;
+	chan->reserved = true;
+	return 0;
+}
+
+/* The card has no such channel any more, or never had it. */
+static void unetmm_chan_unreserve(struct unetmm_chan *chan)
+{
+	lockdep_assert_held(&chan->ep->dev->ctl->lock);
+	unetmm_sysbuf_unreserve(chan->ep, chan->recv_credits);
+	chan->recv_credits = 0;
+	if (chan->reserved)
+		unetmm_user_give(chan->ep->space, UNETMM_USE_CHANNELS, 1);
+	chan->reserved = false;
+}
+
+/*
  * A channel number of the endpoint, not open yet.  -ENOSPC: the endpoint has no number
- * left, or the card no slot; -EDQUOT: its user has all slots that it may have.
+ * left, or the card no slot; -EDQUOT: its user has all channels or slots that it may
+ * have.
  */
 struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
 				    const struct unetmm_chan_how *how)
 {
 	struct unetmm_dev *dev = ep->dev;
 	struct unetmm_chan *chan;
-	int credits = 0;
 	u32 number;
+	int ret;
 
 	lockdep_assert_held(&dev->ctl->lock);
 	number = find_first_zero_bit(ep->chan_map, dev->hw.channels);
@@ -48,21 +83,19 @@ struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
 	chan = kzalloc(sizeof(*chan), GFP_KERNEL_ACCOUNT);
 	if (!chan)
 		return ERR_PTR(-ENOMEM);
-	if (ep->sysq)
-		credits = unetmm_sysbuf_reserve(ep);
-	if (credits < 0) {
+	chan->ep = ep;
+	chan->how = *how;
+	ret = unetmm_chan_reserve(chan);
+	if (ret) {
 		kfree(chan);
-		return ERR_PTR(credits);
+		return ERR_PTR(ret);
 	}
-	chan->recv_credits = credits;
 	__set_bit(number, ep->chan_map);
 	kref_init(&chan->ref);
 	INIT_LIST_HEAD(&chan->accept_node);
 	INIT_HLIST_NODE(&chan->hash);
-	chan->ep = ep;
 	chan->number = number;
 	chan->state = UNETMM_CHAN_CONNECTING;
-	chan->how = *how;
 	/* The remains of an earlier channel must not fit this one. */
 	if (how->type == UNETMM_CHANNEL_RELIABLE)
 		chan->send_psn = get_random_u32();
@@ -150,14 +183,6 @@ static int unetmm_chan_open(struct unetmm_chan *chan, u16 peer_ep,
 	trace_unetmm_channel(ep->id, chan->number, chan->mac, peer_ep,
 			     peer_channel, mtu, true);
 	return 0;
-}
-
-/* The card has none of the channel's slots, or never had any. */
-static void unetmm_chan_unreserve(struct unetmm_chan *chan)
-{
-	lockdep_assert_held(&chan->ep->dev->ctl->lock);
-	unetmm_sysbuf_unreserve(chan->ep, chan->recv_credits);
-	chan->recv_credits = 0;
 }
 
 /* `peer`: it was the peer, and the process that has it may want to know. */

@@ -43,6 +43,7 @@ struct unetmm_chan {
 	u32 recv_psn;
 	u32 send_credits;		/* slots that the peer has for us; 0: no limit */
 	u32 recv_credits;		/* slots of the system buffer, reserved */
+	bool reserved;			/* counted in its user's share of channels */
 	u8 features;			/* UNETMM_FEATURE_*: of both cards */
 	int error;			/* FAILED: why */
 };

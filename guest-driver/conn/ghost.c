@@ -241,7 +241,7 @@ static void unetmm_ghost_add(struct unetmm_ep *ep, bool all)
 	ep->hunt_all |= all;
 }
 
-/* Endpoints of the same user that have slots, too. */
+/* Endpoints of the same user that have channels, too. */
 static void unetmm_ghost_add_user(const struct unetmm_ep *ep)
 {
 	struct unetmm_dev *dev = ep->dev;
@@ -250,7 +250,7 @@ static void unetmm_ghost_add_user(const struct unetmm_ep *ep)
 
 	for (id = 1; id < dev->hw.endpoints; id++) {
 		other = unetmm_chan_ep(dev, id);
-		if (other && other->sysq && !list_empty(&other->chans) &&
+		if (other && !list_empty(&other->chans) &&
 		    other->space->user == ep->space->user)
 			unetmm_ghost_add(other, true);
 	}

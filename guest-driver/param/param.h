@@ -45,6 +45,10 @@
 	  "of a card's spaces: most that one user may have; 0: half of them") \
 	X(user_endpoints, 0, 0, U32_MAX, \
 	  "of a card's endpoints: most that one user may have; 0: half of them") \
+	X(user_channels, 0, 0, U32_MAX, \
+	  "of a card's reliable channels: most that one user may have; 0: half of them") \
+	X(user_exports, 0, 0, U32_MAX, \
+	  "of a card's regions: most exports that one user may have; 0: half of them") \
 	X(user_pin_pages, 0, 0, U32_MAX, \
 	  "of pin_limit_pages: most that one user's processes may have pinned; 0: half of them") \
 	X(notify_moderate_ns, 0, 0, U32_MAX, \

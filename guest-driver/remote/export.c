@@ -6,7 +6,7 @@
  * key that only drivers know.  A peer's driver is told both if it has a reliable
  * channel to an endpoint of the process, and asks by the export's number.
  *
- * The list of a file's exports, the numbers of regions and REGION_SET and _CLEAR
+ * A file's exports, the numbers of regions and REGION_SET and _CLEAR
  * are under ctl.lock, so that a thread that finds an export finds its region on the
  * card.  An export ends with UNEXPORT or with its file; the pages behind it are
  * the address space's business as ever: with source tlb they come by misses, with
@@ -30,12 +30,17 @@
 #include "ring/ring.h"
 #include "base/base.h"
 
-#define UNETMM_FILE_EXPORTS	256	/* of one process */
 #define UNETMM_EXPORT_TRIES	16	/* with a fault ring that is too full */
+#define UNETMM_EXPORTS_AT_ONCE	64	/* end before others get ctl.lock */
 #define UNETMM_EXPORT_FLAGS	(UNETMM_EXPORT_NOTIFY | UNETMM_EXPORT_REDIRECT | \
 				 UNETMM_EXPORT_KEYED | UNETMM_EXPORT_WHOLE)
 
 /* ---- The card's side; ctl.lock ------------------------------------------- */
+
+static struct unetmm_exported *unetmm_exported_of(struct rb_node *node)
+{
+	return rb_entry_safe(node, struct unetmm_exported, node);
+}
 
 static int unetmm_region_set(struct unetmm_file *file,
 			     const struct unetmm_exported *export,
@@ -79,12 +84,13 @@ static void unetmm_exported_end(struct unetmm_file *file,
 	};
 
 	lockdep_assert_held(&dev->ctl->lock);
-	list_del(&export->node);
-	file->nexports--;
+	rb_erase(&export->node, &file->exports);
+	list_del_init(&export->movable);
 	unetmm_cmd(dev, &cmd, NULL);
 	unetmm_sysq_clear_region(file->space, export->region);
 	unetmm_ecs_take_back(file->space, export->counter, export->ncounters);
 	__clear_bit(export->region, dev->ctl->region_map);
+	unetmm_user_give(file->space, UNETMM_USE_EXPORTS, 1);
 	unetmm_parts_take(export, parts);
 	kfree(export);
 }
@@ -92,26 +98,61 @@ static void unetmm_exported_end(struct unetmm_file *file,
 /* With the file; its endpoints are closed, its space is not. */
 void unetmm_exports_close(struct unetmm_file *file)
 {
-	struct unetmm_exported *export, *next;
+	struct rb_node *node;
 	LIST_HEAD(parts);
+	u32 n;
 
-	mutex_lock(&file->dev->ctl->lock);
-	list_for_each_entry_safe(export, next, &file->exports, node)
-		unetmm_exported_end(file, export, &parts);
-	mutex_unlock(&file->dev->ctl->lock);
+	do {
+		mutex_lock(&file->dev->ctl->lock);
+		for (n = 0; n < UNETMM_EXPORTS_AT_ONCE; n++) {
+			node = rb_first(&file->exports);
+			if (!node)
+				break;
+			unetmm_exported_end(file, unetmm_exported_of(node),
+					    &parts);
+		}
+		mutex_unlock(&file->dev->ctl->lock);
+	} while (node);
 	unetmm_parts_close(&parts);
+}
+
+static int unetmm_exported_cmp_id(const void *id, const struct rb_node *node)
+{
+	const struct unetmm_exported *export =
+		rb_entry(node, struct unetmm_exported, node);
+	u64 wanted = *(const u64 *)id;
+
+	return wanted < export->id ? -1 : wanted > export->id;
+}
+
+static int unetmm_exported_cmp(struct rb_node *new, const struct rb_node *node)
+{
+	return unetmm_exported_cmp_id(&unetmm_exported_of(new)->id, node);
 }
 
 struct unetmm_exported *unetmm_exported_find(struct unetmm_file *file, u64 id)
 {
-	struct unetmm_exported *export;
+	lockdep_assert_held(&file->dev->ctl->lock);
+	return unetmm_exported_of(rb_find(&id, &file->exports,
+					  unetmm_exported_cmp_id));
+}
+
+static bool unetmm_exported_meets(const struct unetmm_exported *export,
+				  u64 addr, u64 last)
+{
+	return !export->whole && addr <= export->last && last >= export->addr;
+}
+
+bool unetmm_exports_collide(struct unetmm_file *file, u64 addr, u64 last)
+{
+	struct rb_node *node;
 
 	lockdep_assert_held(&file->dev->ctl->lock);
-	list_for_each_entry(export, &file->exports, node) {
-		if (export->id == id)
-			return export;
+	for (node = rb_first(&file->exports); node; node = rb_next(node)) {
+		if (unetmm_exported_meets(unetmm_exported_of(node), addr, last))
+			return true;
 	}
-	return NULL;
+	return false;
 }
 
 /*
@@ -120,22 +161,25 @@ struct unetmm_exported *unetmm_exported_find(struct unetmm_file *file, u64 id)
  * place, where another export would go on writing.  (With source pinned, an export
  * is a registration, and registrations do not overlap.)  An export of the whole space
  * overlaps all others: its peers write to addresses, wherever parts have moved.
+ *
+ * A process may have thousands: only one that can be redirected is compared with all.
  */
 static bool unetmm_exported_collides(struct unetmm_file *file,
 				     const struct unetmm_exported *new)
 {
 	struct unetmm_exported *export;
 
-	list_for_each_entry(export, &file->exports, node) {
-		if (export->id == new->id)
-			return true;
-		if (!new->whole && !export->whole &&
-		    (export->redirect || new->redirect) &&
-		    new->addr <= export->last && new->last >= export->addr)
+	if (unetmm_exported_find(file, new->id))
+		return true;
+	if (new->whole)
+		return false;
+	if (new->redirect && unetmm_exports_collide(file, new->addr, new->last))
+		return true;
+	list_for_each_entry(export, &file->movable, movable) {
+		if (unetmm_exported_meets(export, new->addr, new->last))
 			return true;
 	}
-	return !new->whole &&
-	       unetmm_parts_collide(file, new->addr, new->last);
+	return unetmm_parts_collide(file, new->addr, new->last);
 }
 
 /*
@@ -154,6 +198,26 @@ static u32 unetmm_region_number(struct unetmm_dev *dev)
 	return number;
 }
 
+/* Tells the card, with all that the export needs. */
+static int unetmm_exported_start(struct unetmm_file *file,
+				 struct unetmm_exported *new,
+				 const struct unetmm_export *a)
+{
+	int ret;
+
+	/* A key that was given away before must not fit. */
+	new->key = get_random_u32();
+	ret = unetmm_ecs_give(file->space, new->counter, new->ncounters);
+	if (ret)
+		return ret;
+	ret = unetmm_sysbuf_set_region(file->dev, new->region);
+	if (!ret)
+		ret = unetmm_region_set(file, new, a);
+	if (ret)
+		unetmm_ecs_take_back(file->space, new->counter, new->ncounters);
+	return ret;
+}
+
 static int unetmm_exported_add(struct unetmm_file *file,
 			       struct unetmm_exported *new,
 			       const struct unetmm_export *a)
@@ -165,27 +229,21 @@ static int unetmm_exported_add(struct unetmm_file *file,
 	lockdep_assert_held(&ctl->lock);
 	if (unetmm_exported_collides(file, new))
 		return -EEXIST;
-	if (file->nexports >= UNETMM_FILE_EXPORTS)
-		return -ENOSPC;
 	new->region = unetmm_region_number(dev);
 	if (new->region >= dev->hw.regions)
 		return -ENOSPC;
-	/* A key that was given away before must not fit. */
-	new->key = get_random_u32();
-	ret = unetmm_ecs_give(file->space, new->counter, new->ncounters);
-	if (ret)
-		return ret;
-	ret = unetmm_sysbuf_set_region(dev, new->region);
-	if (!ret)
-		ret = unetmm_region_set(file, new, a);
+	if (!unetmm_user_take(file->space, UNETMM_USE_EXPORTS, 1))
+		return -EDQUOT;
+	ret = unetmm_exported_start(file, new, a);
 	if (ret) {
-		unetmm_ecs_take_back(file->space, new->counter, new->ncounters);
+		unetmm_user_give(file->space, UNETMM_USE_EXPORTS, 1);
 		return ret;
 	}
 	__set_bit(new->region, ctl->region_map);
 	ctl->region_next = new->region + 1;
-	list_add(&new->node, &file->exports);
-	file->nexports++;
+	rb_find_add(&new->node, &file->exports, unetmm_exported_cmp);
+	if (new->redirect)
+		list_add(&new->movable, &file->movable);
 	unetmm_count(dev, exports);
 	return 0;
 }
@@ -353,6 +411,7 @@ int unetmm_op_export(struct unetmm_file *file, void *arg)
 	export->redirect = a->flags & UNETMM_EXPORT_REDIRECT;
 	export->whole = a->flags & UNETMM_EXPORT_WHOLE;
 	export->keyed = a->flags & UNETMM_EXPORT_KEYED || export->whole;
+	INIT_LIST_HEAD(&export->movable);
 	INIT_LIST_HEAD(&export->parts);
 	ret = unetmm_export_pin(file, a->addr, a->length,
 				a->rights != UNETMM_RIGHT_READ);

@@ -55,24 +55,12 @@ bool unetmm_parts_collide(struct unetmm_file *file, u64 addr, u64 last)
 	struct unetmm_part *part;
 
 	lockdep_assert_held(&file->dev->ctl->lock);
-	list_for_each_entry(export, &file->exports, node) {
+	list_for_each_entry(export, &file->movable, movable) {
 		list_for_each_entry(part, &export->parts, node) {
 			if (addr <= part->to + part->length - 1 &&
 			    last >= part->to)
 				return true;
 		}
-	}
-	return false;
-}
-
-static bool unetmm_exports_collide(struct unetmm_file *file, u64 addr, u64 last)
-{
-	struct unetmm_exported *export;
-
-	list_for_each_entry(export, &file->exports, node) {
-		if (!export->whole && addr <= export->last &&
-		    last >= export->addr)
-			return true;
 	}
 	return false;
 }

@@ -10,7 +10,8 @@
 
 /* remote/export.c */
 struct unetmm_exported {
-	struct list_head node;		/* file->exports; ctl.lock */
+	struct rb_node node;		/* file->exports; ctl.lock */
+	struct list_head movable;	/* file->movable, if `redirect`; ctl.lock */
 	struct list_head parts;		/* that have moved; ctl.lock */
 	u64 id;
 	u64 addr;
@@ -26,6 +27,8 @@ struct unetmm_exported {
 	bool whole;			/* it is all of the space */
 };
 
+/* ctl.lock; is any of it in an export that is not the whole space? */
+bool unetmm_exports_collide(struct unetmm_file *file, u64 addr, u64 last);
 /* ctl.lock; NULL: the file has no such export. */
 struct unetmm_exported *unetmm_exported_find(struct unetmm_file *file, u64 id);
 int unetmm_export_memory(u64 addr, u64 last, u8 rights);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * unetmm: limits per user on spaces, endpoints, threads, slots of the system buffer and
- * places in the backup ring; the memory group that is charged for them; and the limits on
+ * unetmm: limits per user on spaces, endpoints, reliable channels, exports, threads, slots
+ * of the system buffer and places in the backup ring; the memory group that is charged for them; and the limits on
  * pinned pages, of a process, of a user and of the card.
  *
  * A USER is a uid on one card, there while it has a space (space->user).  A space's
@@ -32,8 +32,8 @@ struct unetmm_user {
 
 /*
  * The defaults are half of a default card's, so that the other half is left for other
- * users.  The numbers of spaces and endpoints are properties of the card: 0 means half of
- * them.
+ * users.  The numbers of spaces, endpoints, reliable channels and exports are properties of
+ * the card: 0 means half of them.
  */
 static const enum unetmm_param unetmm_user_limits[UNETMM_NUM_USES] = {
 	[UNETMM_USE_BACKUP] = UNETMM_P_user_backup_buffers,
@@ -41,6 +41,8 @@ static const enum unetmm_param unetmm_user_limits[UNETMM_NUM_USES] = {
 	[UNETMM_USE_THREADS] = UNETMM_P_user_threads,
 	[UNETMM_USE_SPACES] = UNETMM_P_user_spaces,
 	[UNETMM_USE_ENDPOINTS] = UNETMM_P_user_endpoints,
+	[UNETMM_USE_CHANNELS] = UNETMM_P_user_channels,
+	[UNETMM_USE_EXPORTS] = UNETMM_P_user_exports,
 };
 
 void unetmm_users_init(struct unetmm_dev *dev)
@@ -115,6 +117,10 @@ static u32 unetmm_user_most(const struct unetmm_dev *dev, enum unetmm_use use)
 		return most ?: max(dev->hw.spaces / 2, 1u);
 	case UNETMM_USE_ENDPOINTS:
 		return most ?: max(dev->hw.endpoints / 2, 1u);
+	case UNETMM_USE_CHANNELS:
+		return most ?: max(dev->hw.reliable / 2, 1u);
+	case UNETMM_USE_EXPORTS:
+		return most ?: max(dev->hw.regions / 2, 1u);
 	default:
 		return most;
 	}

@@ -154,8 +154,8 @@ struct unetmm_file {
 	struct mutex lock;		/* space and endpoints come and go */
 	struct unetmm_aspace *space;	/* set once; READ_ONCE without lock */
 	struct list_head eps;
-	struct list_head exports;	/* ctl.lock */
-	u32 nexports;			/* ctl.lock */
+	struct rb_root exports;		/* by id; ctl.lock */
+	struct list_head movable;	/* those of them with parts that may move */
 	bool dead;			/* shut down; dev->rwsem */
 	struct page *scratch;		/* behind dead doorbells; map_lock */
 	wait_queue_head_t wait;		/* poll() */
@@ -203,6 +203,8 @@ enum unetmm_use {
 	UNETMM_USE_THREADS,
 	UNETMM_USE_SPACES,
 	UNETMM_USE_ENDPOINTS,
+	UNETMM_USE_CHANNELS,		/* reliable ones */
+	UNETMM_USE_EXPORTS,
 	UNETMM_NUM_USES
 };
 

@@ -105,8 +105,8 @@ static const struct advice advices[] = {
       "this user has sent too many probes in this second: try again later" },
     { UNETMM_CALL_CONNECT, ENOSPC,
       "no channel is left: the endpoint's channels, the card's reliable "
-      "channels or the slots of policy redirect are used up: disconnect a "
-      "channel" },
+      "channels or the slots of policy redirect are used up, or this user's "
+      "share of them: disconnect a channel" },
     { UNETMM_CALL_ACCEPT, ENOSPC,
       "the channels of the endpoint are used up: disconnect a channel" },
     { UNETMM_CALL_REGISTER, ENOMEM,
@@ -191,7 +191,10 @@ static const struct advice advices[] = {
       "overlaps another export and one of the two can be redirected: choose "
       "another number, or end the other one first" },
     { UNETMM_CALL_EXPORT, ENOSPC,
-      "the exports of the card or of this process are used up: end an export" },
+      "the exports of the card are used up: end an export" },
+    { UNETMM_CALL_EXPORT, EDQUOT,
+      "this user has all exports that it may have: end an export, or raise the "
+      "driver's parameter user_exports" },
     { UNETMM_CALL_EXPORT, EFAULT,
       "part of this memory is not mapped, or lacks the rights asked for" },
     { UNETMM_CALL_EXPORT, ENOMEM,

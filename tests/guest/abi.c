@@ -1491,6 +1491,100 @@ static void shares_of_users(void)
     CHECK_EQ(result, 0);
 }
 
+#define MOST_EXPORTS    6u
+
+/* Exports pages until the user has all that it may have; returns how many more it got. */
+static unsigned export_all(struct unetmm_ctx *ctx, uint8_t *at)
+{
+    uint64_t limited = driver_counter(ctx, UNETMM_D_user_limited);
+    unsigned n = 0;
+    int ret;
+
+    while (!(ret = unetmm_export(ctx, n, at, PAGE, UNETMM_RIGHT_READ, 0, 0))) {
+        CHECK(++n <= MOST_EXPORTS);
+    }
+    CHECK_RET(ret, -EDQUOT);
+    CHECK_EQ(driver_counter(ctx, UNETMM_D_user_limited), limited + 1);
+    return n;
+}
+
+/* Exports count for all contexts of the user, and give their place back. */
+static void exports_of_one(void *unused)
+{
+    struct unetmm_ctx *one, *two;
+    uint8_t *at = pages(1);
+
+    (void)unused;
+    be_user(4242);
+    one = open_card();
+    two = open_card();
+    CHECK_EQ(export_all(one, at), MOST_EXPORTS);
+    CHECK_EQ(export_all(two, at), 0);
+    CHECK_RET(unetmm_unexport(one, 3), 0);
+    CHECK_EQ(export_all(two, at), 1);
+    CHECK_RET(unetmm_close(one), 0);
+    one = open_card();
+    CHECK_EQ(export_all(one, at), MOST_EXPORTS - 1);
+    CHECK_RET(unetmm_close(one), 0);
+    CHECK_RET(unetmm_close(two), 0);
+}
+
+static void shares_of_exports(void)
+{
+    struct unetmm_ctx *ctx = open_card();
+    uint8_t *at = pages(1);
+    unsigned i;
+    int result;
+
+    CHECK_RET(write_file(PARAMETERS "user_exports", "6"), 0);
+    result = await_process(start_process(exports_of_one, NULL));
+    /* Root is not limited. */
+    for (i = 0; !result && i <= MOST_EXPORTS; i++) {
+        result = unetmm_export(ctx, i, at, PAGE, UNETMM_RIGHT_READ, 0, 0);
+    }
+    CHECK_RET(write_file(PARAMETERS "user_exports", "0"), 0);
+    CHECK_EQ(result, 0);
+    CHECK_RET(unetmm_close(ctx), 0);
+}
+
+/* Each of these channels has both its ends here: two of the user's four. */
+static void channels_of_one(void *unused)
+{
+    static const struct unetmm_channel_attr reliable = UNETMM_CHANNEL_ATTR_INIT;
+    struct unetmm_ctx *ctx;
+    struct station one, two;
+    uint64_t limited;
+    unsigned round;
+
+    (void)unused;
+    be_user(4242);
+    for (round = 0; round < 2; round++) {
+        ctx = open_card();
+        station_open(&one, ctx, NULL);
+        station_open(&two, ctx, NULL);
+        CHECK_RET(try_join(&one, &two, &reliable, 10 * NS_PER_S * run.slow), 0);
+        CHECK_RET(try_join(&two, &one, &reliable, 10 * NS_PER_S * run.slow), 0);
+        limited = driver_counter(ctx, UNETMM_D_user_limited);
+        CHECK_RET(try_join(&one, &two, &reliable, NS_PER_S), -ENOSPC);
+        CHECK_EQ(driver_counter(ctx, UNETMM_D_user_limited), limited + 1);
+        /* Datagrams have no state on the card. */
+        join(&one, &two);
+        station_close(&two);
+        station_close(&one);
+        CHECK_RET(unetmm_close(ctx), 0);
+    }
+}
+
+static void shares_of_channels(void)
+{
+    int result;
+
+    CHECK_RET(write_file(PARAMETERS "user_channels", "4"), 0);
+    result = await_process(start_process(channels_of_one, NULL));
+    CHECK_RET(write_file(PARAMETERS "user_channels", "0"), 0);
+    CHECK_EQ(result, 0);
+}
+
 #define USER_PINS   64u
 
 /* Pins pages one by one until a limit; returns their number. */
@@ -1636,6 +1730,8 @@ static const struct test tests[] = {
     { "child-of-the-library", child_of_the_library, TEST_BOTH | TEST_UTLB, 0 },
     { "poll-on-file", poll_on_file, TEST_TLB, 0 },
     { "shares-of-users", shares_of_users, TEST_TLB, 0 },
+    { "shares-of-exports", shares_of_exports, TEST_TLB, 0 },
+    { "shares-of-channels", shares_of_channels, TEST_TLB, 0 },
     { "all-of-a-user", all_of_a_user, TEST_TLB, 0 },
     { "pins-of-users", pins_of_users, TEST_PINNED, 0 },
 };

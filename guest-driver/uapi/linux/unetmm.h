@@ -421,7 +421,8 @@ struct unetmm_listen {
  * takes no channels of this type, or the endpoint has none (as LISTEN).  ACCEPT:
  * EAGAIN: nobody has connected (deadline 0), ETIMEDOUT: nobody has by then.
  * ENOSPC: channels, or the card's reliable ones, or the system buffer's slots (an
- * endpoint with policy redirect), are used up.  EOPNOTSUPP: as LISTEN.
+ * endpoint with policy redirect), are used up, or the user's share of these two.
+ * EOPNOTSUPP: as LISTEN.
  */
 struct unetmm_connect {
 	__u32 size;
@@ -714,7 +715,7 @@ struct unetmm_prefetch {
  * but not with source pinned, and not one that has UNETMM_EXPORT_REDIRECT with any
  * other.  EEXIST: the id is in use, or part of the memory is exported, and these may not
  * overlap, or (source pinned) is registered.  ENOSPC: the card has
- * no more, or the file has too many.  ENOENT: no such event counters.  EFAULT: the
+ * no more.  EDQUOT: the user has all that it may have.  ENOENT: no such event counters.  EFAULT: the
  * memory is not mapped, or the process itself has not these rights.  ENOMEM: as
  * REGISTER.  EOPNOTSUPP: this card, source or memory can't.
  *
