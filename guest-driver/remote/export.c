@@ -33,7 +33,8 @@
 #define UNETMM_EXPORT_TRIES	16	/* with a fault ring that is too full */
 #define UNETMM_EXPORTS_AT_ONCE	64	/* end before others get ctl.lock */
 #define UNETMM_EXPORT_FLAGS	(UNETMM_EXPORT_NOTIFY | UNETMM_EXPORT_REDIRECT | \
-				 UNETMM_EXPORT_KEYED | UNETMM_EXPORT_WHOLE)
+				 UNETMM_EXPORT_KEYED | UNETMM_EXPORT_WHOLE | \
+				 UNETMM_EXPORT_REGISTERED)
 
 /* ---- The card's side; ctl.lock ------------------------------------------- */
 
@@ -159,8 +160,9 @@ bool unetmm_exports_collide(struct unetmm_file *file, u64 addr, u64 last)
  * Its number may not be in use.  Exports may overlap: each is a region of its own on
  * the card, and pages belong to the space.  But a part that is redirected leaves its
  * place, where another export would go on writing.  (With source pinned, an export
- * is a registration, and registrations do not overlap.)  An export of the whole space
- * overlaps all others: its peers write to addresses, wherever parts have moved.
+ * is a registration, and registrations do not overlap, unless the process registers
+ * its memory itself.)  An export of the whole space overlaps all others: its peers
+ * write to addresses, wherever parts have moved.
  *
  * A process may have thousands: only one that can be redirected is compared with all.
  */
@@ -311,6 +313,9 @@ static int unetmm_export_check(struct unetmm_file *file,
 		return -EOPNOTSUPP;
 	if (!unetmm_export_keyed_ok(file, a))
 		return -EOPNOTSUPP;
+	if (a->flags & UNETMM_EXPORT_REGISTERED &&
+	    (!space->ops->registers || a->flags & UNETMM_EXPORT_REDIRECT))
+		return -EINVAL;
 	if (!a->rights || a->rights & ~UNETMM_RIGHT_ALL)
 		return -EINVAL;
 	if (whole) {
@@ -325,18 +330,17 @@ static int unetmm_export_check(struct unetmm_file *file,
 }
 
 /* Source pinned: its pages are pinned for as long as it is exported. */
-static int unetmm_export_pin(struct unetmm_file *file, u64 addr, u64 length,
-			     bool write)
+static int unetmm_export_pin(struct unetmm_file *file,
+			     const struct unetmm_exported *export)
 {
 	struct unetmm_region region = {
-		.flags = write ? UNETMM_REGION_WRITE : 0,
-		.addr = addr,
-		.length = length,
+		.flags = export->rights != UNETMM_RIGHT_READ ?
+			 UNETMM_REGION_WRITE : 0,
+		.addr = export->addr,
+		.length = export->length,
 	};
 
-	if (!file->space->ops->registers)
-		return 0;
-	return unetmm_op_register(file, &region);
+	return export->pins ? unetmm_op_register(file, &region) : 0;
 }
 
 static void unetmm_export_unpin(struct unetmm_file *file, u64 addr, u64 length)
@@ -347,8 +351,7 @@ static void unetmm_export_unpin(struct unetmm_file *file, u64 addr, u64 length)
 	};
 
 	/* A process that has deregistered it already has harmed only itself. */
-	if (file->space->ops->registers)
-		unetmm_op_deregister(file, &region);
+	unetmm_op_deregister(file, &region);
 }
 
 static int unetmm_export_try(struct unetmm_file *file,
@@ -412,12 +415,13 @@ int unetmm_op_export(struct unetmm_file *file, void *arg)
 	export->whole = a->flags & UNETMM_EXPORT_WHOLE;
 	export->keyed = a->flags & UNETMM_EXPORT_KEYED || export->whole;
 	INIT_LIST_HEAD(&export->movable);
+	export->pins = file->space->ops->registers &&
+		       !(a->flags & UNETMM_EXPORT_REGISTERED);
 	INIT_LIST_HEAD(&export->parts);
-	ret = unetmm_export_pin(file, a->addr, a->length,
-				a->rights != UNETMM_RIGHT_READ);
+	ret = unetmm_export_pin(file, export);
 	if (!ret) {
 		ret = unetmm_export_publish(file, export, a);
-		if (ret)
+		if (ret && export->pins)
 			unetmm_export_unpin(file, a->addr, a->length);
 	}
 	if (ret)
@@ -431,6 +435,7 @@ int unetmm_op_unexport(struct unetmm_file *file, void *arg)
 	struct unetmm_dev *dev = file->dev;
 	struct unetmm_exported *export = NULL;
 	u64 addr = 0, length = 0;
+	bool pins = false;
 	LIST_HEAD(parts);
 
 	if (a->rsvd)
@@ -446,6 +451,7 @@ int unetmm_op_unexport(struct unetmm_file *file, void *arg)
 	if (export) {
 		addr = export->addr;
 		length = export->length;
+		pins = export->pins;
 		unetmm_exported_end(file, export, &parts);
 	}
 	mutex_unlock(&dev->ctl->lock);
@@ -453,7 +459,8 @@ int unetmm_op_unexport(struct unetmm_file *file, void *arg)
 	if (!length)
 		return -ENOENT;
 	unetmm_parts_free(file, &parts);
-	unetmm_export_unpin(file, addr, length);
+	if (pins)
+		unetmm_export_unpin(file, addr, length);
 	return 0;
 }
 

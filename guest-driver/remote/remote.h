@@ -25,6 +25,7 @@ struct unetmm_exported {
 	bool redirect;			/* its parts may move */
 	bool keyed;			/* peers can use its key */
 	bool whole;			/* it is all of the space */
+	bool pins;			/* it has registered its memory */
 };
 
 /* ctl.lock; is any of it in an export that is not the whole space? */

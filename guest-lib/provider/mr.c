@@ -17,7 +17,6 @@ struct mr {
     void *addr;
     size_t len;
     uint64_t id;                /* of its own export; 0: none */
-    bool pinned;
 };
 
 static int mr_close(fid_t fid)
@@ -28,9 +27,8 @@ static int mr_close(fid_t fid)
 
     if (mr->id) {
         ret = unetmm_unexport(fabric->ctx, mr->id);
-    } else if (mr->pinned) {
-        umfi_unpin(fabric, mr->addr, mr->len);
     }
+    umfi_unpin(fabric, mr->addr, mr->len);
     if (ret) {
         UMFI_WARN(FI_LOG_MR, "ending key %#llx: error %d\n",
                   (unsigned long long)mr->fid.key, ret);
@@ -52,6 +50,16 @@ static unsigned rights_of(uint64_t access)
 {
     return (access & FI_REMOTE_READ ? UNETMM_RIGHT_READ : 0) |
            (access & FI_REMOTE_WRITE ? UNETMM_RIGHT_WRITE : 0);
+}
+
+/*
+ * Regions of libfabric's callers may share pages, so with source `pinned` the pages are
+ * registered by umfi_pin() and not by the export.
+ */
+static unsigned export_flags(void)
+{
+    return UNETMM_EXPORT_KEYED | (umfi_config.source == UNETMM_SOURCE_PINNED ?
+                                  UNETMM_EXPORT_REGISTERED : 0);
 }
 
 /* An export with a key, and its number. */
@@ -100,16 +108,15 @@ static int mr_enter(struct mr *mr, uint64_t access)
 {
     struct umfi_fabric *fabric = mr->domain->fabric;
     unsigned rights = rights_of(access);
-    int ret = 0;
+    int ret = umfi_pin(fabric, mr->addr, mr->len);
 
-    if (rights && umfi_config.whole) {
-        ret = whole_key(mr->domain, &mr->fid.key);
-    } else if (rights) {
-        ret = export_memory(fabric, mr->addr, mr->len, rights, UNETMM_EXPORT_KEYED,
-                            &mr->id, &mr->fid.key);
-    } else {
-        ret = umfi_pin(fabric, mr->addr, mr->len);
-        mr->pinned = !ret;
+    if (!ret && rights) {
+        ret = umfi_config.whole ? whole_key(mr->domain, &mr->fid.key) :
+            export_memory(fabric, mr->addr, mr->len, rights, export_flags(), &mr->id,
+                          &mr->fid.key);
+        if (ret) {
+            umfi_unpin(fabric, mr->addr, mr->len);
+        }
     }
     if (ret) {
         UMFI_WARN(FI_LOG_MR, "%p, %zu bytes: %s\n", mr->addr, mr->len,

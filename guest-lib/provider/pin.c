@@ -40,6 +40,10 @@ static int add_span(struct umfi_fabric *fabric, struct umfi_span **at, uintptr_t
         return -FI_ENOMEM;
     }
     ret = unetmm_register(fabric->ctx, (void *)first, end - first, UNETMM_REGION_WRITE);
+    if (ret == -EFAULT) {
+        /* Constants are sent, too: memory that the process itself cannot write. */
+        ret = unetmm_register(fabric->ctx, (void *)first, end - first, 0);
+    }
     if (ret) {
         free(span);
         return ret;

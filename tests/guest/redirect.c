@@ -318,7 +318,7 @@ static void mistakes(void)
     /* Made without the flag, and with one that there is not */
     CHECK_RET(unetmm_export(s.ctx, 1, other, PAGE, ALL, 0, 0), 0);
     TRY(1, 0, s.to.at, PAGE, -EOPNOTSUPP);
-    CHECK_RET(unetmm_export(s.ctx, 2, other + PAGE, PAGE, ALL, 0x10, 0),
+    CHECK_RET(unetmm_export(s.ctx, 2, other + PAGE, PAGE, ALL, 0x20, 0),
               -EOPNOTSUPP);
     TRY(ID, 0, other + 10, 10, -EEXIST);
     /* Parts do not overlap, here or there; four at most. */

@@ -254,7 +254,13 @@ static void what_can_be_exported(void)
     EXPORT(1, at, PAGE, 8, -EINVAL);
     EXPORT(1, at, SIZE_MAX, ALL, -EINVAL);
     EXPORT(1, (void *)0x7ffffffff000, 2 * PAGE, ALL, -EINVAL);
-    CHECK_RET(unetmm_export(ctx, 1, at, PAGE, ALL, 0x10, 0), -EOPNOTSUPP);
+    CHECK_RET(unetmm_export(ctx, 1, at, PAGE, ALL, 0x20, 0), -EOPNOTSUPP);
+    CHECK_RET(unetmm_export(ctx, 1, at, PAGE, ALL, UNETMM_EXPORT_REGISTERED |
+                            UNETMM_EXPORT_REDIRECT, 0), -EINVAL);
+    CHECK_RET(unetmm_export(ctx, 1, at, PAGE, ALL, UNETMM_EXPORT_REGISTERED, 0),
+              run.source == UNETMM_SOURCE_PINNED ? 0 : -EINVAL);
+    CHECK_RET(unetmm_unexport(ctx, 1),
+              run.source == UNETMM_SOURCE_PINNED ? 0 : -ENOENT);
     EXPORT(1, at, PAGE + 1, ALL, 0);
     EXPORT(1, at + 4 * PAGE, PAGE, ALL, -EEXIST);
     EXPORT(2, at + PAGE, 1, ALL, run.source == UNETMM_SOURCE_PINNED ?
@@ -319,6 +325,42 @@ static void overlap(void)
                                 10 * NS_PER_S * run.slow), 0);
     CHECK_PATTERN(s.guard.at + 9000, 9000, 2);
     CHECK_RET(unetmm_export(s.ctx, ID, s.guard.at, LENGTH, ALL, 0, 0), 0);
+    scene_close(&s);
+}
+
+/*
+ * Two exports of overlapping memory, which is registered in two parts; the exports
+ * begin and end, the registrations stay.
+ */
+static void registered(void)
+{
+    const unsigned flags = UNETMM_EXPORT_REGISTERED;
+    unsigned outer, inner;
+    struct scene s;
+    uint8_t *at;
+
+    scene_base(&s);
+    at = pages(4);
+    CHECK_RET(unetmm_register(s.ctx, at, 2 * PAGE, UNETMM_REGION_WRITE), 0);
+    CHECK_RET(unetmm_export(s.ctx, ID, at, 4 * PAGE, ALL, flags, 0), 0);
+    CHECK_RET(unetmm_export(s.ctx, ID + 1, at + 1000, 2 * PAGE, ALL, flags, 0), 0);
+    outer = import_of(&s.one, ID, ALL);
+    inner = import_of(&s.one, ID + 1, ALL);
+    pattern_fill(s.mine, PAGE, 1, 0);
+    s.import = outer;
+    CHECK_EQ(write_status(&s, PAGE + 1, s.mine, PAGE), UNETMM_ST_REMOTE_MEMORY);
+    CHECK_RET(unetmm_register(s.ctx, at + 2 * PAGE, 2 * PAGE, UNETMM_REGION_WRITE), 0);
+    CHECK_EQ(write_status(&s, PAGE + 1, s.mine, PAGE), UNETMM_ST_OK);
+    CHECK_PATTERN(at + PAGE + 1, PAGE, 1);
+    CHECK_RET(unetmm_unexport(s.ctx, ID), 0);
+    CHECK_EQ(write_status(&s, 0, s.mine, 1), UNETMM_ST_REVOKED);
+    pattern_fill(s.mine, PAGE, 2, 0);
+    s.import = inner;
+    CHECK_EQ(write_status(&s, PAGE, s.mine, PAGE), UNETMM_ST_OK);
+    CHECK_PATTERN(at + 1000 + PAGE, PAGE, 2);
+    CHECK_RET(unetmm_unexport(s.ctx, ID + 1), 0);
+    CHECK_RET(unetmm_deregister(s.ctx, at, 2 * PAGE), 0);
+    CHECK_RET(unetmm_deregister(s.ctx, at + 2 * PAGE, 2 * PAGE), 0);
     scene_close(&s);
 }
 
@@ -1301,6 +1343,7 @@ static const struct test tests[] = {
     { "synchronous", synchronous, TEST_EXPORT, 0 },
     { "what-can-be-exported", what_can_be_exported, TEST_EXPORT, 0 },
     { "overlap", overlap, (TEST_EXPORT | TEST_TLB) & ~TEST_PINNED, 0 },
+    { "registered", registered, TEST_PINNED, 0 },
     { "as-many-as-there-are", as_many_as_there_are, TEST_EXPORT, 0 },
     { "exports-race", exports_race, TEST_EXPORT, 0 },
     { "not-with-ktlb", not_with_ktlb, TEST_KTLB, 0 },

@@ -23,6 +23,7 @@ struct umfi_config umfi_config = { .source = UNETMM_SOURCE_PINNED };
 
 static uint8_t registered[PAGES];
 static unsigned calls, fail_at;
+static size_t constants = PAGES;        /* the page that cannot be written */
 
 int unetmm_register(struct unetmm_ctx *ctx, void *addr, size_t length, unsigned flags)
 {
@@ -33,6 +34,10 @@ int unetmm_register(struct unetmm_ctx *ctx, void *addr, size_t length, unsigned 
     }
     assert_int_equal((uintptr_t)addr % PAGE, 0);
     assert_true(length && length % PAGE == 0 && first + length / PAGE <= PAGES);
+    if (flags & UNETMM_REGION_WRITE && first <= constants &&
+        constants - first < length / PAGE) {
+        return -EFAULT;
+    }
     for (size_t i = first; i < first + length / PAGE; i++) {
         assert_int_equal(registered[i], 0);
         registered[i] = 1;
@@ -86,6 +91,19 @@ static void neighbours_share_a_page(void **state)
     require_none(&fabric);
 }
 
+static void constants_are_sent(void **state)
+{
+    struct umfi_fabric fabric = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    char *base = (char *)(uintptr_t)BASE;
+
+    constants = 3;
+    assert_int_equal(umfi_pin(&fabric, base + 3 * PAGE, 10), 0);
+    assert_int_equal(registered[3], 1);
+    umfi_unpin(&fabric, base + 3 * PAGE, 10);
+    constants = PAGES;
+    require_none(&fabric);
+}
+
 static void any_regions(void **state)
 {
     struct umfi_fabric fabric = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -123,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neighbours_share_a_page),
+        cmocka_unit_test(constants_are_sent),
         cmocka_unit_test(any_regions),
     };
 

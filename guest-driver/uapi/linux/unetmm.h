@@ -698,7 +698,8 @@ struct unetmm_prefetch {
  * @flags: UNETMM_EXPORT_NOTIFY: writes that ask for it notify;
  *	UNETMM_EXPORT_REDIRECT: parts of it may be moved; UNETMM_EXPORT_KEYED:
  *	peers can use it by its key, without IMPORT; UNETMM_EXPORT_WHOLE: all of the
- *	address space, by its key
+ *	address space, by its key; UNETMM_EXPORT_REGISTERED: the process registers
+ *	the memory itself
  * @id: by which the peers know it; no two of a file are the same
  * @addr: first byte, of any alignment; all of it is mapped.  WHOLE: zero
  * @length: bytes.  WHOLE: zero
@@ -713,8 +714,10 @@ struct unetmm_prefetch {
  * are refused; with source tlb the card translates them at each use, so that a later
  * mapping at these addresses takes the place of the present one.  Exports may overlap,
  * but not with source pinned, and not one that has UNETMM_EXPORT_REDIRECT with any
- * other.  EEXIST: the id is in use, or part of the memory is exported, and these may not
- * overlap, or (source pinned) is registered.  ENOSPC: the card has
+ * other.  With REGISTERED (source pinned, not with REDIRECT) the process has registered
+ * the pages, in any number of regions; such exports may overlap, and peers are refused
+ * pages that are not registered.  EEXIST: the id is in use, or part of the memory is
+ * exported, and these may not overlap, or (source pinned) is registered.  ENOSPC: the card has
  * no more.  EDQUOT: the user has all that it may have.  ENOENT: no such event counters.  EFAULT: the
  * memory is not mapped, or the process itself has not these rights.  ENOMEM: as
  * REGISTER.  EOPNOTSUPP: this card, source or memory can't.
@@ -739,6 +742,7 @@ struct unetmm_export {
 #define UNETMM_EXPORT_REDIRECT	0x00000002
 #define UNETMM_EXPORT_KEYED	0x00000004
 #define UNETMM_EXPORT_WHOLE	0x00000008
+#define UNETMM_EXPORT_REGISTERED 0x00000010
 
 /**
  * struct unetmm_export_id - end an export
