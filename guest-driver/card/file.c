@@ -177,7 +177,8 @@ static int unetmm_op_info(struct unetmm_file *file, void *arg)
 	a->tlb_ways = hw->tlb_ways;
 	a->tlb_victims = hw->tlb_victims;
 	/* As many as the card's TLB can have at once at best. */
-	a->max_buffer_pages = hw->tlb_sets * hw->tlb_ways + hw->tlb_victims;
+	a->max_buffer_pages = min_t(u32, hw->tlb_sets * hw->tlb_ways +
+				    hw->tlb_victims, UNETMM_MAX_BUF_PAGES);
 	a->pin_limit_pages = unetmm_param(dev, UNETMM_P_pin_limit_pages);
 	a->reliable = hw->reliable;
 	a->max_message = hw->reliable ? UNETMM_MAX_MESSAGE : 0;

@@ -246,7 +246,7 @@ static int open_endpoint(struct unetmm_ep_private *ep,
                        ctx->source == UNETMM_SOURCE_ODP || ep->pub.trap;
     /* Only the TLB has to hold all pages of a buffer at the same time. */
     ep->pub.max_buffer_pages = ctx->source == UNETMM_SOURCE_TLB ?
-        ctx->info.max_buffer_pages : UINT32_MAX;
+        ctx->info.max_buffer_pages : UNETMM_MAX_BUF_PAGES;
     return 0;
 }
 

@@ -115,10 +115,10 @@ static void too_long(void)
     CHECK_RET(unetmm_send(link.tx->ep, 1000, from.at, 1, 1, 0), -ENOENT);
     CHECK_RET(unetmm_post_recv(link.rx->ep, from.at, 0, 1, 0), -EINVAL);
     CHECK_RET(unetmm_post_recv(link.rx->ep, from.at, 1, 1, UNETMM_UNSIGNALED), -EINVAL);
-    if (run.source != UNETMM_SOURCE_PINNED) {
-        CHECK_RET(unetmm_post_recv(link.rx->ep, from.at, UINT32_MAX, 1, 0),
-                  -EMSGSIZE);
-    }
+    CHECK_RET(unetmm_post_recv(link.rx->ep, from.at, 1024 * PAGE + 1, 1, 0),
+              -EMSGSIZE);
+    CHECK_RET(unetmm_post_recv(link.rx->ep, from.at, UINT32_MAX, 1, 0),
+              -EMSGSIZE);
     CHECK_EQ(unetmm_send_pending(link.tx->ep), 0);
     guard_free(&from);
     link_close(&link);

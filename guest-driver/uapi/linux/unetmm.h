@@ -212,7 +212,7 @@
  * @tlb_sets: out: sets of the card's TLB
  * @tlb_ways: out: ways of a set
  * @tlb_victims: out: victims
- * @max_buffer_pages: out: pages of the largest free buffer
+ * @max_buffer_pages: out: pages of the largest free buffer with source tlb
  * @rsvd1: zero
  * @pin_limit_pages: out: the driver's limit of pinned pages for this card
  * @reliable: out: reliable channels of the card

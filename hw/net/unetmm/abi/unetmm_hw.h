@@ -605,6 +605,7 @@ struct unetmm_cmd_reply {
 #define UNETMM_REPLY_RETRY      3       /* ask again */
 #define UNETMM_REPLY_MAX_PAGES  512
 #define UNETMM_MISS_MAX_PAGES  1025    /* of one of source odp: a message */
+#define UNETMM_MAX_BUF_PAGES    1024    /* of a free buffer */
 
 #define UNETMM_RIGHT_WRITE      0x01
 #define UNETMM_RIGHT_READ       0x02

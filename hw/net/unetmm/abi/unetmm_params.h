@@ -9,7 +9,6 @@
 #define UNETMM_MAX_ENDPOINTS    1024
 #define UNETMM_MAX_SPACES       1024
 #define UNETMM_MAX_CHANNELS     1024
-#define UNETMM_MAX_BUF_PAGES    1024    /* of a free buffer */
 #define UNETMM_MAX_LOCAL        4096
 #define UNETMM_MAX_LATE_NS      1000000000 /* x-delay-ns, x-fault-delay-ns */
 #define UNETMM_MAX_RELIABLE     4096    /* channels of the card */
