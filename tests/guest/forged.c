@@ -149,6 +149,40 @@ static void for_what_it_has(void)
     scene_close(&s);
 }
 
+/* The card refuses operations of which the peer's driver has not said that it has them. */
+static void lacks_both(struct station *station, int channel)
+{
+    struct unetmm_completion c;
+
+    CHECK_RET(unetmm_send_imm(station->ep, channel, "x", 1, 7, 1, 0), 0);
+    take(station, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.user_data, 1);
+    CHECK_EQ(c.status, UNETMM_ST_PEER_LACKS);
+    CHECK_RET(unetmm_write_key(station->ep, channel, 5, 0x10000, "x", 1, 0, 2, 0), 0);
+    take(station, UNETMM_CQE_SENT, &c);
+    CHECK_EQ(c.user_data, 2);
+    CHECK_EQ(c.status, UNETMM_ST_PEER_LACKS);
+}
+
+/* One that is older than operations by key and immediates, as listener and as caller. */
+static void older_driver(void)
+{
+    static const struct unetmm_channel_attr reliable = UNETMM_CHANNEL_ATTR_INIT;
+    static const uint8_t mac[] = { 0x02, 0xf0, 0x0d, 0xff, 0xff, 0xf0 };
+    struct scene s;
+    int channel;
+
+    scene_open(&s, UNETMM_RELIABLE);
+    channel = unetmm_connect_ex(s.newcomer.ep, mac, SERVICE, PATIENCE_NS, &reliable, NULL);
+    CHECK(channel >= 0);
+    lacks_both(&s.newcomer, channel);
+    forge("alive ", 1, 1, 1);
+    channel = unetmm_accept(s.listener.ep, NULL, PATIENCE_NS);
+    CHECK(channel >= 0);
+    lacks_both(&s.listener, channel);
+    scene_close(&s);
+}
+
 /* Some are, some are not. */
 static void some_of_them(void)
 {
@@ -742,6 +776,7 @@ static const struct test tests[] = {
     { "who-answers", who_answers, TEST_TLB, 0 },
     { "in-others-names", in_others_names, TEST_TLB, 0 },
     { "for-what-it-has", for_what_it_has, TEST_TLB, 0 },
+    { "older-driver", older_driver, TEST_TLB, 0 },
     { "some-of-them", some_of_them, TEST_TLB, 0 },
     { "one-has-a-share", one_has_a_share, TEST_TLB, 0 },
     { "accepted", accepted, TEST_TLB, 0 },
