@@ -127,6 +127,7 @@
 #define UNETMM_SLOT_SEGS	4
 #define UNETMM_MAX_SEGS		16
 #define UNETMM_MAX_INLINE	224
+#define UNETMM_MAX_BUF_PAGES	1024	/* of a free buffer */
 #define UNETMM_MAX_SLOTS	5
 #define UNETMM_OP_SEND		1
 #define UNETMM_OP_WRITE		3
