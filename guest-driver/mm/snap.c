@@ -368,7 +368,7 @@ static bool unetmm_not_a_page(struct mm_struct *mm, unsigned long addr)
 static bool unetmm_charged_at_once(struct mm_struct *mm,
 				   const struct vm_area_struct *vma, u32 npages)
 {
-	if (vma->vm_flags & (VM_HUGEPAGE | VM_HUGETLB))
+	if (vma->vm_flags & VM_HUGEPAGE)
 		npages = max_t(u32, npages, 1U << (PMD_SHIFT - PAGE_SHIFT));
 	return unetmm_group_has_room(mm, npages);
 }
@@ -382,7 +382,8 @@ static bool unetmm_charged_at_once(struct mm_struct *mm,
  *   - tmpfs waits for a page's lock, for swap, and for a hole that is being made;
  *   - a read from swap waits if the device has no place left in its queue, or if the
  *     read is synchronous (of one page alone, up to 6.1; of zram, with a disk behind it);
- *   - a memory group without room writes its own pages out, and waits for that.
+ *   - a memory group without room writes its own pages out, and waits for that;
+ *   - hugetlb waits for a mutex that a fault of another process may hold.
  *
  * A hint: a page may be swapped out in this moment, or the group be full.
  */
@@ -394,7 +395,6 @@ u32 unetmm_faults_at_once(struct mm_struct *mm, struct vm_area_struct *vma,
 	lockdep_assert_held(&mm->mmap_lock);
 	if (userfaultfd_armed(vma) || !unetmm_charged_at_once(mm, vma, npages))
 		return 0;
-	/* hugetlb is not anonymous. */
 	if (!vma_is_anonymous(vma))
 		return 0;
 	local_irq_disable();

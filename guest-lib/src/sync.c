@@ -27,7 +27,7 @@
 #define OF_READ 2u
 #define OF_POST 3u              /* a wait may be open meanwhile */
 
-#define USUAL(condition) __builtin_expect(!!(condition), 1)
+#define UNUSUAL(condition) __builtin_expect(!!(condition), 0)
 
 #define POST_NS 10000000000ull          /* a queue that stays full has failed */
 
@@ -331,7 +331,7 @@ int add_units(struct unetmm_sync *s, uint64_t n, uint64_t user_data)
 {
     int ret = post_units(s, n, user_data);
 
-    if (!USUAL(!ret)) {
+    if (UNUSUAL(ret)) {
         ret = post_units_again(s, n, user_data, ret);
     }
     s->open_ops += !ret;
@@ -377,11 +377,11 @@ int light_finish(struct unetmm_sync *s, int64_t timeout_ns)
             take(s, &c);
         }
         s->broken = s->broken || ret < 0;
-        if (!USUAL(!s->broken)) {
+        if (UNUSUAL(s->broken)) {
             return -ENOTCONN;
         }
     }
-    return USUAL(!s->open_ops) ? 0 : finish_later(s, timeout_ns);
+    return UNUSUAL(s->open_ops) ? finish_later(s, timeout_ns) : 0;
 }
 
 /* Out of the queue: `result`.  1: a unit was on its way, and is there. */
@@ -507,7 +507,7 @@ static void light_close(struct unetmm_sync *s)
 
 static int check(const struct unetmm_sync *s, bool semaphore)
 {
-    if (!USUAL(s->ep->alive)) {
+    if (UNUSUAL(!s->ep->alive)) {
         return -EOWNERDEAD;
     }
     return s->broken ? -ENOTCONN :
