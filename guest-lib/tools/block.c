@@ -4,47 +4,19 @@
  */
 #include "block.h"
 
-#include <getopt.h>
 #include <stdlib.h>
 
-static const char usage[] =
-"usage: unetmm-block --listen --file FILE [options]\n"
-"       unetmm-block MAC [options]\n"
-"\n"
+static const char doc[] =
 "A block server, and a load for it. The server reads a file or a disk into a\n"
 "communication buffer and writes it from there into the clients' memory, and\n"
 "the other way round. With source pinned the buffer is pinned, all of it; with\n"
 "the others its parts in use are in memory, and the rest is left to the\n"
-"system, that is to its page cache.\n"
-"\n"
-"  -l, --listen         serve (else: load the server whose card is MAC)\n"
-"  -f, --file FILE      the data to serve: a file or a disk\n"
-"      --buffer BYTES   the server's communication buffer (64M)\n"
-"      --chunk BYTES    of which a request gets so much (512k)\n"
-"      --forever        go on serving when all sessions have ended\n"
-"  -s, --size BYTES     of a request (512k), a multiple of 512\n"
-"  -n, --count N        requests that are measured (200)\n"
-"      --warmup N       requests before them (0)\n"
-"      --sessions N     reliable channels to the server, 1 to 64 (1)\n"
-"      --depth N        requests at a time on each, 1 to 16 (4)\n"
-"      --writes N       per cent of the requests that write (0)\n"
-"      --fill           write every block first\n"
-"      --filled         that was done, with this seed and size, and no more\n"
-"      --verify         check every byte that is read; with --fill or --filled\n"
-"      --seed N         of the random requests and the written data (1)\n"
-"      --source NAME    tlb, shadow, odp or pinned (odp)\n"
-"  -p, --service N      the server's number (120)\n"
-"  -d, --device FILE    card (" UNETMM_DEFAULT_DEVICE ")\n"
-"      --timeout SECS   give up when nothing happens for so long (10)\n"
-"      --json           results as a JSON object\n"
-"  -V, --version        the version\n"
-"  -h, --help           this text\n"
-"\n"
+"system, that is to its page cache.\v"
 "Numbers of bytes may end in k, M or G.\n"
 "\n"
 "Example, on one host and on another:\n"
 "    unetmm-block --listen --file /dev/vda --buffer 16M\n"
-"    unetmm-block 52:54:00:12:34:56 --fill --verify --sessions 4\n";
+"    unetmm-block 52:54:00:12:34:56 --fill --verify --sessions 4";
 
 enum {
     OPT_BUFFER = 256, OPT_CHUNK, OPT_FOREVER, OPT_WARMUP, OPT_SESSIONS,
@@ -52,91 +24,81 @@ enum {
     OPT_TIMEOUT, OPT_JSON,
 };
 
-static const struct option long_options[] = {
-    { "buffer", required_argument, NULL, OPT_BUFFER },
-    { "chunk", required_argument, NULL, OPT_CHUNK },
-    { "count", required_argument, NULL, 'n' },
-    { "depth", required_argument, NULL, OPT_DEPTH },
-    { "device", required_argument, NULL, 'd' },
-    { "file", required_argument, NULL, 'f' },
-    { "fill", no_argument, NULL, OPT_FILL },
-    { "filled", no_argument, NULL, OPT_FILLED },
-    { "forever", no_argument, NULL, OPT_FOREVER },
-    { "help", no_argument, NULL, 'h' },
-    { "json", no_argument, NULL, OPT_JSON },
-    { "listen", no_argument, NULL, 'l' },
-    { "seed", required_argument, NULL, OPT_SEED },
-    { "service", required_argument, NULL, 'p' },
-    { "sessions", required_argument, NULL, OPT_SESSIONS },
-    { "size", required_argument, NULL, 's' },
-    { "source", required_argument, NULL, OPT_SOURCE },
-    { "timeout", required_argument, NULL, OPT_TIMEOUT },
-    { "verify", no_argument, NULL, OPT_VERIFY },
-    { "warmup", required_argument, NULL, OPT_WARMUP },
-    { "writes", required_argument, NULL, OPT_WRITES },
-    { "version", no_argument, NULL, 'V' },
-    { NULL, 0, NULL, 0 }
+enum { GROUP_BOTH = 1, GROUP_SERVER, GROUP_LOAD };
+
+static const struct argp_option options[] = {
+    { NULL, 0, NULL, 0, "Both sides:", GROUP_BOTH },
+    { "service", 'p', "N", 0, "the server's number (120)", GROUP_BOTH },
+    { "device", 'd', "FILE", 0, "card (" UNETMM_DEFAULT_DEVICE ")", GROUP_BOTH },
+    { "source", OPT_SOURCE, "NAME", 0, "tlb, shadow, odp or pinned (odp)",
+      GROUP_BOTH },
+    { "timeout", OPT_TIMEOUT, "SECS", 0,
+      "give up when nothing happens for so long (10)", GROUP_BOTH },
+    { "json", OPT_JSON, NULL, 0, "results as a JSON object", GROUP_BOTH },
+    { NULL, 0, NULL, 0, "The server:", GROUP_SERVER },
+    { "listen", 'l', NULL, 0, "serve (else: load the server whose card is MAC)",
+      GROUP_SERVER },
+    { "file", 'f', "FILE", 0, "the data to serve: a file or a disk", GROUP_SERVER },
+    { "buffer", OPT_BUFFER, "BYTES", 0, "the server's communication buffer (64M)",
+      GROUP_SERVER },
+    { "chunk", OPT_CHUNK, "BYTES", 0, "of which a request gets so much (512k)",
+      GROUP_SERVER },
+    { "forever", OPT_FOREVER, NULL, 0, "go on serving when all sessions have ended",
+      GROUP_SERVER },
+    { NULL, 0, NULL, 0, "The load:", GROUP_LOAD },
+    { "size", 's', "BYTES", 0, "of a request (512k), a multiple of 512", GROUP_LOAD },
+    { "count", 'n', "N", 0, "requests that are measured (200)", GROUP_LOAD },
+    { "warmup", OPT_WARMUP, "N", 0, "requests before them (0)", GROUP_LOAD },
+    { "sessions", OPT_SESSIONS, "N", 0,
+      "reliable channels to the server, 1 to 64 (1)", GROUP_LOAD },
+    { "depth", OPT_DEPTH, "N", 0, "requests at a time on each, 1 to 16 (4)",
+      GROUP_LOAD },
+    { "writes", OPT_WRITES, "N", 0, "per cent of the requests that write (0)",
+      GROUP_LOAD },
+    { "fill", OPT_FILL, NULL, 0, "write every block first", GROUP_LOAD },
+    { "filled", OPT_FILLED, NULL, 0,
+      "that was done, with this seed and size, and no more", GROUP_LOAD },
+    { "verify", OPT_VERIFY, NULL, 0,
+      "check every byte that is read; with --fill or --filled", GROUP_LOAD },
+    { "seed", OPT_SEED, "N", 0, "of the random requests and the written data (1)",
+      GROUP_LOAD },
+    { 0 }
 };
 
-static uint32_t number32(const char *name, const char *text, uint32_t least,
-                         uint32_t most)
+static void set_number(struct block_options *opt, int key, const char *text)
 {
-    return (uint32_t)number_option(name, text, least, most);
-}
-
-static unsigned parse_source(const char *text)
-{
-    static const unsigned sources[] = {
-        UNETMM_SOURCE_TLB, UNETMM_SOURCE_SHADOW, UNETMM_SOURCE_ODP,
-        UNETMM_SOURCE_PINNED,
-    };
-    unsigned i;
-
-    for (i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
-        if (!strcmp(text, source_name(sources[i]))) {
-            return sources[i];
-        }
-    }
-    usage_error("--source is tlb, shadow, odp or pinned, not '%s'", text);
-}
-
-static void set_number(struct block_options *opt, int c, const char *text)
-{
-    switch (c) {
-    case 'n': opt->count = number32("count", text, 1, 1000000); break;
+    switch (key) {
+    case 'n': opt->count = number32_option("count", text, 1, 1000000); break;
     case 'p': opt->service = number_option("service", text, 1, UINT64_MAX); break;
     case 's':
-        opt->size = number32("size", text, BLOCK_UNIT, BLOCK_MAX_CHUNK);
+        opt->size = number32_option("size", text, BLOCK_UNIT, BLOCK_MAX_CHUNK);
         break;
     case OPT_BUFFER:
         opt->buffer = number_option("buffer", text, UNETMM_PAGE_BYTES,
                                     1ull << 36);
         break;
     case OPT_CHUNK:
-        opt->chunk = number32("chunk", text, UNETMM_PAGE_BYTES,
-                              BLOCK_MAX_CHUNK);
+        opt->chunk = number32_option("chunk", text, UNETMM_PAGE_BYTES,
+                                    BLOCK_MAX_CHUNK);
         break;
-    case OPT_WARMUP: opt->warmup = number32("warmup", text, 0, 1000000); break;
+    case OPT_WARMUP: opt->warmup = number32_option("warmup", text, 0, 1000000); break;
     case OPT_SESSIONS:
-        opt->sessions = number32("sessions", text, 1, BLOCK_SESSIONS);
+        opt->sessions = number32_option("sessions", text, 1, BLOCK_SESSIONS);
         break;
-    case OPT_DEPTH: opt->depth = number32("depth", text, 1, BLOCK_DEPTH); break;
-    case OPT_WRITES: opt->writes = number32("writes", text, 0, 100); break;
+    case OPT_DEPTH: opt->depth = number32_option("depth", text, 1, BLOCK_DEPTH); break;
+    case OPT_WRITES: opt->writes = number32_option("writes", text, 0, 100); break;
     case OPT_SEED: opt->seed = number_option("seed", text, 0, UINT64_MAX); break;
     case OPT_TIMEOUT:
-        opt->timeout_ns = (int64_t)(NS_PER_S * number_option("timeout", text,
-                                                             1, 86400));
+        opt->timeout_ns = (int64_t)seconds_option("timeout", text);
         break;
     }
 }
 
-static void set_option(struct block_options *opt, int c, const char *text)
+static void set_option(void *opaque, int key, const char *text)
 {
-    switch (c) {
-    case 'h':
-        fputs(usage, stdout);
-        exit(EXIT_SUCCESS);
-    case 'V': print_version();
+    struct block_options *opt = opaque;
+
+    switch (key) {
     case 'd': opt->device = text; break;
     case 'f': opt->file = text; break;
     case 'l': opt->listen = true; break;
@@ -144,13 +106,14 @@ static void set_option(struct block_options *opt, int c, const char *text)
     case OPT_FILLED: opt->filled = true; break;
     case OPT_FOREVER: opt->forever = true; break;
     case OPT_JSON: opt->json = true; break;
-    case OPT_SOURCE: opt->source = parse_source(text); break;
+    case OPT_SOURCE: opt->source = source_option(text, OPTION_DEVICE_SOURCES); break;
     case OPT_VERIFY: opt->verify = true; break;
-    default: set_number(opt, c, text); break;
+    default: set_number(opt, key, text); break;
     }
 }
 
-static void check_options(struct block_options *opt, int argc, char **argv)
+static void check_options(struct block_options *opt, int next, int argc,
+                          char **argv)
 {
     if (opt->size % BLOCK_UNIT) {
         usage_error("--size is a multiple of %u", BLOCK_UNIT);
@@ -164,23 +127,20 @@ static void check_options(struct block_options *opt, int argc, char **argv)
                     "unknown");
     }
     if (opt->listen) {
-        if (optind != argc) {
+        if (next != argc) {
             usage_error("--listen takes no address: leave out '%s'",
-                        argv[optind]);
+                        argv[next]);
         }
         if (!opt->file) {
             usage_error("name the file or disk to serve by --file");
         }
         return;
     }
-    if (opt->file || optind + 1 != argc) {
+    if (opt->file || next + 1 != argc) {
         usage_error("name the server by one MAC address, or --listen and "
                     "--file");
     }
-    if (unetmm_resolve(argv[optind], opt->mac)) {
-        usage_error("'%s' is not the MAC address of a card, such as "
-                    "52:54:00:12:34:56", argv[optind]);
-    }
+    card_word(argv[next], opt->mac);
 }
 
 int main(int argc, char **argv)
@@ -197,19 +157,11 @@ int main(int argc, char **argv)
         .seed = 1,
         .timeout_ns = 10 * (int64_t)NS_PER_S,
     };
-    int c;
+    static const struct command_line line = {
+        .name = "unetmm-block", .words = "MAC\n--listen --file FILE", .doc = doc,
+        .options = options, .set = set_option,
+    };
 
-    tool_name = "unetmm-block";
-    /* getopt's own complaint is one sentence and names the program. */
-    argv[0] = (char *)(uintptr_t)tool_name;
-    while ((c = getopt_long(argc, argv, "Vd:f:hln:p:s:", long_options,
-                            NULL)) != -1) {
-        if (c == '?') {
-            fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);
-            return EXIT_USAGE;
-        }
-        set_option(&opt, c, optarg);
-    }
-    check_options(&opt, argc, argv);
+    check_options(&opt, parse_words(&line, &opt, argc, argv), argc, argv);
     return opt.listen ? block_serve(&opt) : block_load(&opt);
 }

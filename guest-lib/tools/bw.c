@@ -25,62 +25,10 @@
 #define EVENTS_PER_LOOK 64      /* events between two looks at the clock */
 #define SEEN_FRAMES     65536u  /* how late a frame may be and still count */
 
-static const char usage[] =
-"usage: unetmm-bw --listen [options]\n"
-"       unetmm-bw MAC [options]\n"
-"\n"
+static const char doc[] =
 "Sends messages as fast as the receiver takes them and prints megabytes\n"
 "(10^6) and messages per second as the receiver saw them, and the lost ones.\n"
-"Start the listening side first; unetmm-info shows a card's MAC.\n"
-"\n"
-"  -l, --listen         wait for a peer\n"
-"      --forever        wait for the next peer after that\n"
-"      --reliable       on a reliable channel, which cuts frames of up to 4m into\n"
-"                       packets: nothing is lost (both sides; not with ktlb)\n"
-"  -p, --service N      number under which the two meet (2)\n"
-"  -d, --device FILE    card to use (" UNETMM_DEFAULT_DEVICE ")\n"
-"  -s, --size LIST      message sizes in bytes, 8 or more, as 64,4k (64k)\n"
-"  -a, --all            sizes 8, 16, 32 and so on up to 64k\n"
-"  -n, --count N        messages that are measured, of each size (2000)\n"
-"  -D, --duration SECS  rounds of so many messages until this time has passed\n"
-"      --warmup N       messages before them that are not (200)\n"
-"      --bidir          both sides send at the same time\n"
-"      --op send|write|read  (both sides)\n"
-"                       send: messages into buffers that wait there (default);\n"
-"                       write: into memory that the peer exports;\n"
-"                       read: out of it, so the bytes come this way\n"
-"      --source tlb|ktlb|pinned|utlb|shadow|odp\n"
-"                       tlb: any memory, translated when it is used (default);\n"
-"                       ktlb: the same, posted by system call;\n"
-"                       pinned: the buffers are registered first;\n"
-"                       utlb: the library has them pinned before it uses them;\n"
-"                       shadow: nothing is pinned, the card locks a page while\n"
-"                       it moves its data;\n"
-"                       odp: nothing is pinned, the card faults pages in\n"
-"      --policy skip|drop|redirect|rnr\n"
-"                       action when a message hits a paged-out buffer: skip gives\n"
-"                       the buffer back empty (default), drop keeps it and drops\n"
-"                       the message, redirect has the driver copy the message into\n"
-"                       it later, rnr answers with an RNR NACK (the last two with\n"
-"                       tlb, shadow and odp, --reliable)\n"
-"      --rnr-us N       the delay that an RNR NACK asks for (100)\n"
-"      --go-back-n      data of a read that has no place: all behind it is asked\n"
-"                       for again as well\n"
-"      --poll           never block: wait by looking\n"
-"      --block          never spin: wait by blocking\n"
-"      --spin-ns N      look for N ns, then block (400000)\n"
-"      --buffers N      free buffers that are posted (as suits the TLB)\n"
-"      --memory BYTES   spread the buffers over so much memory, so that the\n"
-"                       card's TLB has to work\n"
-"      --frame N        frames of at most N bytes (the channel's most; 64k\n"
-"                       if it is reliable)\n"
-"      --verify         fill messages with a pattern and check every byte\n"
-"      --seed N         of the pattern (1)\n"
-"      --timeout SECS   give up when nothing comes for so long (10)\n"
-"      --json           one JSON object for each size and direction\n"
-"  -V, --version        the version\n"
-"  -h, --help           this text\n"
-"\n"
+"Start the listening side first; unetmm-info shows a card's MAC.\v"
 "A message longer than a frame is split.  An operation but send has at most 4m;\n"
 "the connecting side measures it, until the last one is complete, and with\n"
 "--verify the time in which bytes are looked at does not count.\n"
@@ -88,7 +36,27 @@ static const char usage[] =
 "Example: on the first host\n"
 "    unetmm-bw --listen\n"
 "and on the second, where the first has the MAC 52:54:00:00:00:01\n"
-"    unetmm-bw 52:54:00:00:00:01 --size 1k,64k --count 5000\n";
+"    unetmm-bw 52:54:00:00:00:01 --size 1k,64k --count 5000";
+
+static const struct argp_option own_options[] = {
+    { "service", 'p', "N", 0, "number under which the two meet (2)", GROUP_SIDES },
+    { "size", 's', "LIST", 0, "message sizes in bytes, 8 or more, as 64,4k (64k)",
+      GROUP_MESSAGES },
+    { "count", 'n', "N", 0, "messages that are measured, of each size (2000)",
+      GROUP_MESSAGES },
+    { "warmup", OPT_WARMUP, "N", 0, "messages before them that are not (200)",
+      GROUP_MESSAGES },
+    { "bidir", OPT_BIDIR, NULL, 0, "both sides send at the same time",
+      GROUP_MESSAGES },
+    { "op", OPT_OP, "NAME", 0, "how a message gets to the peer, see below (send)",
+      GROUP_MESSAGES },
+    OPTION_WORD("send", "messages into buffers that wait there", GROUP_OPS),
+    OPTION_WORD("write", "into memory that the peer exports", GROUP_OPS),
+    OPTION_WORD("read", "out of it, so the bytes come this way", GROUP_OPS),
+    { "json", OPT_JSON, NULL, 0, "one JSON object for each size and direction",
+      GROUP_OUTPUT },
+    { 0 }
+};
 
 struct tx {
     uint64_t sent;              /* frames */
@@ -739,12 +707,10 @@ int main(int argc, char **argv)
     unsigned i;
     int ret;
 
-    parse_options(&opt, argc, argv, usage);
+    parse_options(&opt, own_options, doc, argc, argv);
     for (i = 0; i < opt.nsizes; i++) {
         if (!opt.op->rights && opt.sizes[i] < HEADER_BYTES) {
-            fprintf(stderr, "%s: a message has %d bytes or more\n", opt.tool,
-                    HEADER_BYTES);
-            return EXIT_USAGE;
+            usage_error("a message has %d bytes or more", HEADER_BYTES);
         }
     }
     session_open(&session, &opt);

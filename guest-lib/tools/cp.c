@@ -11,7 +11,6 @@
 
 #include <fcntl.h>
 #include <fts.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -27,33 +26,16 @@
 /* Nothing is said of progress before. */
 #define PROGRESS_NS     (2 * NS_PER_S)
 
-static const char usage[] =
-"usage: unetmm-cp [options] FILE... HOST[:PATH]\n"
-"       unetmm-cp --listen [options]\n"
-"\n"
+static const char cp_doc[] =
 "Copies files to another host, on which another unetmm-cp listens, and checks\n"
-"that the copies are equal.  HOST is the MAC address of its card or a name of\n"
-"ethers(5), PATH the new name of the file, or, if it ends with a slash or there\n"
-"are several files, the directory for them, below --directory of the receiver.\n"
-"\n"
-"  -l, --listen         receive, from one sender\n"
-"      --forever        ... and then from the next one\n"
-"  -r, --recursive      directories with all files in them, too\n"
-"      --directory DIR  put files there (.)\n"
-"      --replace        files that are there already, too\n"
-"  -p, --service N      number to meet under (20)\n"
-"  -d, --device FILE    our card (" UNETMM_DEFAULT_DEVICE ")\n"
-"      --source S       tlb or pinned: where translations come from (tlb)\n"
-"      --copy           out of the ring, never straight into the buffer\n"
-"      --timeout SECS   give up on a peer that is silent for so long (10)\n"
-"      --json           one JSON object for each file\n"
-"  -V, --version        the version\n"
-"  -h, --help           this text\n"
-"\n"
+"that the copies are equal.  HOST is the MAC address of its card or a name\n"
+"of ethers(5), PATH the new name of the file, or, if it ends with a slash or\n"
+"there are several files, the directory for them, below --directory of the\n"
+"receiver.\v"
 "Example, on one host and then on the other:\n"
 "    unetmm-cp --listen --directory /tmp\n"
 "    unetmm-cp big.iso 52:54:00:6d:00:01\n"
-"    unetmm-cp -r results 52:54:00:6d:00:01:today/\n";
+"    unetmm-cp -r results 52:54:00:6d:00:01:today/";
 
 struct cp_options {
     const char *device;
@@ -96,76 +78,43 @@ struct transfer {
 enum { OPT_FOREVER = 256, OPT_DIRECTORY, OPT_REPLACE, OPT_SOURCE, OPT_COPY,
        OPT_TIMEOUT, OPT_JSON };
 
-static const struct option cp_long_options[] = {
-    { "copy", no_argument, NULL, OPT_COPY },
-    { "device", required_argument, NULL, 'd' },
-    { "directory", required_argument, NULL, OPT_DIRECTORY },
-    { "forever", no_argument, NULL, OPT_FOREVER },
-    { "help", no_argument, NULL, 'h' },
-    { "json", no_argument, NULL, OPT_JSON },
-    { "listen", no_argument, NULL, 'l' },
-    { "recursive", no_argument, NULL, 'r' },
-    { "replace", no_argument, NULL, OPT_REPLACE },
-    { "service", required_argument, NULL, 'p' },
-    { "source", required_argument, NULL, OPT_SOURCE },
-    { "timeout", required_argument, NULL, OPT_TIMEOUT },
-    { "version", no_argument, NULL, 'V' },
-    { NULL, 0, NULL, 0 }
+static const struct argp_option cp_options[] = {
+    { "listen", 'l', NULL, 0, "receive, from one sender", 0 },
+    { "forever", OPT_FOREVER, NULL, 0, "receive from the next sender after that", 0 },
+    { "recursive", 'r', NULL, 0, "directories with all files in them, too", 0 },
+    { "directory", OPT_DIRECTORY, "DIR", 0, "put files there (.)", 0 },
+    { "replace", OPT_REPLACE, NULL, 0, "files that are there already, too", 0 },
+    { "service", 'p', "N", 0, "number to meet under (20)", 0 },
+    { "device", 'd', "FILE", 0, "our card (" UNETMM_DEFAULT_DEVICE ")", 0 },
+    { "source", OPT_SOURCE, "NAME", 0,
+      "tlb or pinned: where translations come from (tlb)", 0 },
+    { "copy", OPT_COPY, NULL, 0, "out of the ring, never straight into the buffer",
+      0 },
+    { "timeout", OPT_TIMEOUT, "SECS", 0,
+      "give up on a peer that is silent for so long (10)", 0 },
+    { "json", OPT_JSON, NULL, 0, "one JSON object for each file", 0 },
+    { 0 }
 };
 
-static void usage_end(const char *what, const char *word)
-{
-    fprintf(stderr, "%s: %s%s%s%s; see %s --help\n", tool_name, what,
-            word ? ", not '" : "", word ? word : "", word ? "'" : "",
-            tool_name);
-    exit(EXIT_USAGE);
-}
+#define CP_SOURCES \
+    (OPTION_BIT(UNETMM_SOURCE_TLB) | OPTION_BIT(UNETMM_SOURCE_PINNED))
 
-static uint64_t cp_number(const char *what, const char *text, uint64_t most)
+static void set_cp_option(void *opaque, int key, const char *text)
 {
-    uint64_t value = 0;
+    struct cp_options *opt = opaque;
 
-    if (!parse_number(text, most, &value) || !value) {
-        usage_end(what, text);
-    }
-    return value;
-}
-
-static unsigned cp_source(const char *text)
-{
-    if (strcmp(text, "tlb") && strcmp(text, "pinned")) {
-        usage_end("--source is tlb or pinned", text);
-    }
-    return text[0] == 't' ? UNETMM_SOURCE_TLB : UNETMM_SOURCE_PINNED;
-}
-
-static void set_cp_option(struct cp_options *opt, int c)
-{
-    switch (c) {
-    case 'd': opt->device = optarg; break;
+    switch (key) {
+    case 'd': opt->device = text; break;
     case 'l': opt->listen = true; break;
     case 'r': opt->recursive = true; break;
-    case 'p':
-        opt->service = cp_number("--service takes a number from 1 up", optarg,
-                                 UINT64_MAX);
-        break;
+    case 'p': opt->service = number_option("service", text, 1, UINT64_MAX); break;
     case OPT_COPY: opt->copy = true; break;
-    case OPT_DIRECTORY: opt->directory = optarg; break;
+    case OPT_DIRECTORY: opt->directory = text; break;
     case OPT_FOREVER: opt->forever = true; break;
     case OPT_JSON: opt->json = true; break;
     case OPT_REPLACE: opt->replace = true; break;
-    case OPT_SOURCE: opt->source = cp_source(optarg); break;
-    case OPT_TIMEOUT:
-        opt->timeout_ns = NS_PER_S * cp_number("--timeout takes 1 to 86400 "
-                                               "seconds", optarg, 86400);
-        break;
-    case 'h':
-        fputs(usage, stdout);
-        exit(EXIT_SUCCESS);
-    case 'V': print_version();
-    default:
-        fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);
-        exit(EXIT_USAGE);
+    case OPT_SOURCE: opt->source = source_option(text, CP_SOURCES); break;
+    case OPT_TIMEOUT: opt->timeout_ns = seconds_option("timeout", text); break;
     }
 }
 
@@ -197,35 +146,35 @@ static bool parse_target(struct cp_options *opt, char *word)
     colon[length] = colon[length] == '/' ? '\0' : colon[length];
     opt->path = colon + 1;
     if (!cp_path_good(opt->path, strlen(opt->path))) {
-        usage_end("the path is one below the directory of the receiver, without "
-                  "names that begin with a dot", opt->path);
+        usage_error("the path is one below the directory of the receiver, without "
+                    "names that begin with a dot, not '%s'", opt->path);
     }
     return true;
 }
 
 static void parse_cp_options(struct cp_options *opt, int argc, char **argv)
 {
-    int c;
+    static const struct command_line line = {
+        .name = "unetmm-cp", .words = "FILE... HOST[:PATH]\n--listen",
+        .doc = cp_doc, .options = cp_options, .set = set_cp_option,
+    };
+    int next = parse_words(&line, opt, argc, argv);
 
-    argv[0] = (char *)(uintptr_t)tool_name;
-    while ((c = getopt_long(argc, argv, "Vd:hlp:r", cp_long_options,
-                            NULL)) != -1) {
-        set_cp_option(opt, c);
-    }
     if (opt->listen) {
-        if (optind != argc) {
-            usage_end("--listen takes no files", argv[optind]);
+        if (next != argc) {
+            usage_error("--listen takes no files, not '%s'", argv[next]);
         }
         return;
     }
-    if (argc - optind < 2) {
-        usage_end("name a file and the receiver, or --listen", NULL);
+    if (argc - next < 2) {
+        usage_error("name a file and the receiver, or --listen");
     }
-    opt->files = argv + optind;
-    opt->nfiles = argc - optind - 1;
+    opt->files = argv + next;
+    opt->nfiles = argc - next - 1;
     if (!parse_target(opt, argv[argc - 1])) {
-        usage_end("the last word is the MAC address of a card or a name of "
-                  "ethers(5), and perhaps a colon and a path", argv[argc - 1]);
+        usage_error("the last word is the MAC address of a card or a name of "
+                    "ethers(5), and perhaps a colon and a path, not '%s'",
+                    argv[argc - 1]);
     }
 }
 
@@ -745,7 +694,6 @@ int main(int argc, char **argv)
     bool good;
     int ret;
 
-    tool_name = "unetmm-cp";
     parse_cp_options(&opt, argc, argv);
     t.buffer = aligned_alloc(UNETMM_PAGE_BYTES, BUFFER_BYTES);
     t.sum = XXH64_createState();

@@ -14,7 +14,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
@@ -32,33 +31,14 @@
 #define BATCH           64              /* frames told of at once */
 #define SILENCE_NS      (2 * NS_PER_S)  /* then no more frames come */
 
-static const char usage[] =
-"usage: unetmm-frames [options] --listen\n"
-"       unetmm-frames [options] MAC\n"
-"\n"
+static const char doc[] =
 "Sends Ethernet frames as fast as it can to the host that listens, and counts\n"
-"there how many come in a second.\n"
-"\n"
-"  -l, --listen          count frames, until none has come for 2 s\n"
-"  -i, --interface NAME  packet sockets with rings on this interface, in place\n"
-"                        of raw endpoints\n"
-"  -m, --mac MAC         own address of the raw endpoint (02:00:00:00:f0:01 to\n"
-"                        listen, else 02:00:00:00:f0:02)\n"
-"  -d, --device FILE     card of raw endpoints (" UNETMM_DEFAULT_DEVICE ")\n"
-"  -s, --size BYTES      length of a frame, 64 to 1514 (64)\n"
-"  -t, --time SECONDS    how long to send (3)\n"
-"      --policy NAME     drop or backup, of the listener (backup)\n"
-"      --source NAME     tlb, shadow, odp or pinned (odp)\n"
-"      --timeout SECONDS how long to wait for the first frame (60)\n"
-"      --json            the listener prints a JSON object\n"
-"  -V, --version         the version\n"
-"  -h, --help            this text\n"
-"\n"
+"there how many come in a second.\v"
 "Raw endpoints need CAP_NET_RAW, as packet sockets do.\n"
 "\n"
 "Example: between two hosts\n"
 "    unetmm-frames --listen\n"
-"    unetmm-frames 02:00:00:00:f0:01\n";
+"    unetmm-frames 02:00:00:00:f0:01";
 
 struct frames {
     const char *device, *interface;
@@ -394,100 +374,65 @@ static void print_tally(const struct frames *f, const struct tally *tally)
 
 /* ---- Options ------------------------------------------------------------- */
 
-static const struct option long_options[] = {
-    { "device", required_argument, NULL, 'd' },
-    { "help", no_argument, NULL, 'h' },
-    { "interface", required_argument, NULL, 'i' },
-    { "json", no_argument, NULL, 'J' },
-    { "listen", no_argument, NULL, 'l' },
-    { "mac", required_argument, NULL, 'm' },
-    { "policy", required_argument, NULL, 'P' },
-    { "size", required_argument, NULL, 's' },
-    { "source", required_argument, NULL, 'S' },
-    { "time", required_argument, NULL, 't' },
-    { "timeout", required_argument, NULL, 'T' },
-    { "version", no_argument, NULL, 'V' },
-    { NULL, 0, NULL, 0 }
+enum { OPT_JSON = 256, OPT_POLICY, OPT_SOURCE, OPT_TIMEOUT };
+
+static const struct argp_option options[] = {
+    { "listen", 'l', NULL, 0, "count frames, until none has come for 2 s", 0 },
+    { "interface", 'i', "NAME", 0, "packet sockets with rings on this interface, in "
+      "place of raw endpoints", 0 },
+    { "mac", 'm', "MAC", 0, "own address of the raw endpoint (02:00:00:00:f0:01 to "
+      "listen, else 02:00:00:00:f0:02)", 0 },
+    { "device", 'd', "FILE", 0, "card of raw endpoints (" UNETMM_DEFAULT_DEVICE ")",
+      0 },
+    { "size", 's', "BYTES", 0, "length of a frame, 64 to 1514 (64)", 0 },
+    { "time", 't', "SECONDS", 0, "how long to send (3)", 0 },
+    { "policy", OPT_POLICY, "NAME", 0, "drop or backup, of the listener (backup)", 0 },
+    { "source", OPT_SOURCE, "NAME", 0, "tlb, shadow, odp or pinned (odp)", 0 },
+    { "timeout", OPT_TIMEOUT, "SECONDS", 0,
+      "how long to wait for the first frame (60)", 0 },
+    { "json", OPT_JSON, NULL, 0, "the listener prints a JSON object", 0 },
+    { 0 }
 };
 
-static void parse_mac(const char *text, uint8_t mac[6])
-{
-    if (unetmm_resolve(text, mac)) {
-        usage_error("'%s' is neither the address of a station nor a name of "
-                    "ethers(5)", text);
-    }
-}
+#define POLICIES \
+    (OPTION_BIT(UNETMM_POLICY_DROP) | OPTION_BIT(UNETMM_POLICY_BACKUP))
 
-static unsigned parse_source(const char *text)
+static void set_option(void *opaque, int key, const char *text)
 {
-    static const unsigned sources[] = {
-        UNETMM_SOURCE_TLB, UNETMM_SOURCE_SHADOW, UNETMM_SOURCE_ODP,
-        UNETMM_SOURCE_PINNED,
-    };
-    size_t i;
+    struct frames *f = opaque;
 
-    for (i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
-        if (!strcmp(text, source_name(sources[i]))) {
-            return sources[i];
-        }
-    }
-    usage_error("--source takes tlb, shadow, odp or pinned, not '%s'", text);
-}
-
-static unsigned parse_policy(const char *text)
-{
-    if (!strcmp(text, "drop")) {
-        return UNETMM_POLICY_DROP;
-    }
-    if (strcmp(text, "backup")) {
-        usage_error("--policy takes drop or backup, not '%s'", text);
-    }
-    return UNETMM_POLICY_BACKUP;
-}
-
-static void parse_option(struct frames *f, int c)
-{
-    switch (c) {
-    case 'd': f->device = optarg; break;
-    case 'i': f->interface = optarg; break;
-    case 'J': f->json = true; break;
+    switch (key) {
+    case 'd': f->device = text; break;
+    case 'i': f->interface = text; break;
+    case OPT_JSON: f->json = true; break;
     case 'l': f->listen = true; break;
     case 'm':
-        parse_mac(optarg, f->own);
+        card_word(text, f->own);
         f->has_own = true;
         break;
-    case 'P': f->policy = parse_policy(optarg); break;
-    case 's': f->size = (uint32_t)number_option("size", optarg, 64, 1514);
-              break;
-    case 'S': f->source = parse_source(optarg); break;
-    case 't': f->seconds = (uint32_t)number_option("time", optarg, 1, 3600);
-              break;
-    case 'T': f->timeout = (uint32_t)number_option("timeout", optarg, 1, 3600);
-              break;
-    case 'h':
-        fputs(usage, stdout);
-        exit(EXIT_SUCCESS);
-    case 'V': print_version();
-    default:
-        fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);
-        exit(EXIT_USAGE);
+    case OPT_POLICY: f->policy = policy_option(text, POLICIES); break;
+    case 's': f->size = number32_option("size", text, 64, 1514); break;
+    case OPT_SOURCE: f->source = source_option(text, OPTION_DEVICE_SOURCES); break;
+    case 't': f->seconds = number32_option("time", text, 1, 3600); break;
+    case OPT_TIMEOUT:
+        f->timeout = number32_option("timeout", text, 1, 3600);
+        break;
     }
 }
 
 static void parse(struct frames *f, int argc, char **argv)
 {
-    int c;
+    static const struct command_line line = {
+        .name = "unetmm-frames", .words = "MAC\n--listen", .doc = doc,
+        .options = options, .set = set_option,
+    };
+    int next = parse_words(&line, f, argc, argv);
 
-    argv[0] = (char *)(uintptr_t)tool_name;
-    while ((c = getopt_long(argc, argv, "Vd:hi:lm:s:t:", long_options,
-                            NULL)) != -1) {
-        parse_option(f, c);
-    }
-    if (argc - optind != !f->listen) {
+    if (argc - next != !f->listen) {
         usage_error("give either --listen or the address of the listener");
     }
     if (!f->listen) {
-        parse_mac(argv[optind], f->to);
+        card_word(argv[next], f->to);
     }
     if (!f->has_own) {
         memcpy(f->own, "\x02\x00\x00\x00\xf0", 5);
@@ -507,7 +452,6 @@ int main(int argc, char **argv)
     };
     struct tally tally = { 0 };
 
-    tool_name = "unetmm-frames";
     parse(&f, argc, argv);
     if (!f.listen) {
         uint64_t sent = f.interface ? packet_send(&f) : raw_send(&f);

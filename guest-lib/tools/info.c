@@ -7,28 +7,15 @@
 #include "peers.h"
 #include "row.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
-static const char usage[] =
-"usage: unetmm-info [options]\n"
-"\n"
+static const char doc[] =
 "Shows the cards of this machine: address, link, version, features and limits;\n"
-"then the driver's parameters.  unetmm-stat shows a card's counters.\n"
-"\n"
-"  -l, --list           one line for each card\n"
-"  -p, --peers          the endpoints that listen, on all cards of the wire, as\n"
-"                       far as they may be announced; with --json beside the rest\n"
-"  -c, --card N         only " UNETMM_DEVICE_PREFIX "N\n"
-"  -d, --device FILE    only this card\n"
-"      --json           one JSON object\n"
-"  -h, --help           this text\n"
-"  -V, --version        the version of the tools\n"
-"\n"
-"Examples: can the first card be used with source ktlb?  Which endpoints listen?\n"
+"then the driver's parameters.  unetmm-stat shows a card's counters.\v"
+"Examples: can the first card be used with ktlb?  Which endpoints listen?\n"
 "    unetmm-info --card 0 --json | grep -q '\"ktlb\"'\n"
-"    unetmm-info --peers\n";
+"    unetmm-info --peers";
 
 struct card {
     char device[256];
@@ -85,68 +72,56 @@ static const struct name policies[] = {
 
 /* ---- The command line -------------------------------------------------- */
 
-static void mistake(const char *text, const char *argument)
-    __attribute__((noreturn));
-
-static void mistake(const char *text, const char *argument)
+static void choose_device(struct info_options *opt, const char *device)
 {
-    fprintf(stderr, "%s: ", tool_name);
-    fprintf(stderr, "%s%s%s%s", text, argument ? ", not '" : "",
-            argument ? argument : "", argument ? "'" : "");
-    fprintf(stderr, "; see %s --help\n", tool_name);
-    exit(EXIT_USAGE);
+    if (opt->device) {
+        usage_error("one --card or --device is enough");
+    }
+    opt->device = device;
 }
 
 static void choose_card(struct info_options *opt, const char *text)
 {
-    uint64_t number;
-
-    if (!parse_number(text, 9999, &number)) {
-        mistake("--card takes the number of a card", text);
-    }
     snprintf(opt->own, sizeof(opt->own), UNETMM_DEVICE_PREFIX "%u",
-             (unsigned)number);
-    opt->device = opt->own;
+             number32_option("card", text, 0, 9999));
+    choose_device(opt, opt->own);
 }
 
-static const struct option info_long_options[] = {
-    { "card", required_argument, NULL, 'c' },
-    { "device", required_argument, NULL, 'd' },
-    { "help", no_argument, NULL, 'h' },
-    { "json", no_argument, NULL, 'J' },
-    { "list", no_argument, NULL, 'l' },
-    { "peers", no_argument, NULL, 'p' },
-    { "version", no_argument, NULL, 'V' },
-    { NULL, 0, NULL, 0 }
+enum { OPT_JSON = 256 };
+
+static const struct argp_option info_options[] = {
+    { "list", 'l', NULL, 0, "one line for each card", 0 },
+    { "peers", 'p', NULL, 0, "the endpoints that listen, on all cards of the wire, "
+      "as far as they may be announced; with --json beside the rest", 0 },
+    { "card", 'c', "N", 0, "only " UNETMM_DEVICE_PREFIX "N", 0 },
+    { "device", 'd', "FILE", 0, "only this card", 0 },
+    { "json", OPT_JSON, NULL, 0, "one JSON object", 0 },
+    { 0 }
 };
+
+static void set_info_option(void *opaque, int key, const char *text)
+{
+    struct info_options *opt = opaque;
+
+    switch (key) {
+    case 'c': choose_card(opt, text); break;
+    case 'd': choose_device(opt, text); break;
+    case OPT_JSON: opt->json = true; break;
+    case 'l': opt->list = true; break;
+    case 'p': opt->peers = true; break;
+    }
+}
 
 static void parse_info_options(struct info_options *opt, int argc, char **argv)
 {
-    int c;
+    static const struct command_line line = {
+        .name = "unetmm-info", .doc = doc, .options = info_options,
+        .set = set_info_option,
+    };
+    int next = parse_words(&line, opt, argc, argv);
 
-    argv[0] = (char *)(uintptr_t)tool_name;
-    while ((c = getopt_long(argc, argv, "c:d:hlpV", info_long_options,
-                            NULL)) != -1) {
-        if ((c == 'c' || c == 'd') && opt->device) {
-            mistake("one --card or --device is enough", NULL);
-        }
-        switch (c) {
-        case 'c': choose_card(opt, optarg); break;
-        case 'd': opt->device = optarg; break;
-        case 'J': opt->json = true; break;
-        case 'l': opt->list = true; break;
-        case 'p': opt->peers = true; break;
-        case 'h':
-            fputs(usage, stdout);
-            exit(EXIT_SUCCESS);
-        case 'V': print_version();
-        default:
-            fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);
-            exit(EXIT_USAGE);
-        }
-    }
-    if (optind != argc) {
-        mistake("there are only options", argv[optind]);
+    if (next != argc) {
+        usage_error("there are only options, not '%s'", argv[next]);
     }
 }
 
@@ -494,7 +469,6 @@ int main(int argc, char **argv)
     struct info_options opt = { 0 };
     unsigned i, n, nparameters, bad;
 
-    tool_name = "unetmm-info";
     parse_info_options(&opt, argc, argv);
     bad = read_cards(&opt, cards, &n);
     nparameters = find_parameters(parameters);

@@ -5,68 +5,61 @@
 #include "kv.h"
 
 #include <arpa/inet.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
-static const char usage[] =
-"usage: unetmm-kv [options]\n"
-"\n"
-"A key-value server that memcached's clients can talk to (text protocol: get,\n"
-"set, add, replace, delete, flush_all, stats, version, quit). Its TCP is lwIP, in\n"
-"the process itself, over a raw Ethernet endpoint of the card: it is a station of\n"
-"its own on the wire, beside the kernel's interface.\n"
-"\n"
-"  -a, --address IP/BITS  the station's address (10.0.2.100/24)\n"
-"      --gateway IP       its way to other networks (10.0.2.2)\n"
-"  -m, --mac ADDRESS      its MAC address, which is not the card's (made up)\n"
-"  -p, --port N           TCP port (11211)\n"
-"      --policy NAME      action for a frame whose buffer is not in memory:\n"
-"                           drop    it is lost, and the sender has to repeat it\n"
-"                           backup  it waits until the buffer is there (default)\n"
-"                           pinned  that cannot be: ring, sending slots and store\n"
-"                                   are pinned before the server starts\n"
-"      --ring N           receive buffers, a page each, 1 to 32768 (64); not one\n"
-"                         of them is touched before the first frame\n"
-"      --backup N         policy backup: frames that may wait (the driver's 256)\n"
-"      --memory BYTES     of the store (64M); the least recently used value\n"
-"                         makes room for a new one\n"
-"      --connections N    at a time, 1 to 4096 (64)\n"
-"      --spin US          wait so long without sleeping (0)\n"
-"  -d, --device FILE      card (" UNETMM_DEFAULT_DEVICE ")\n"
-"      --json             first and last words as JSON objects\n"
-"  -V, --version          the version\n"
-"  -h, --help             this text\n"
-"\n"
-"Numbers of bytes may end in k, M or G. SIGTERM and SIGINT end it; it then says\n"
-"how much it has served, and prints the card's counters for it.\n"
+static const char doc[] =
+"A key-value server that memcached's clients can talk to (text protocol:\n"
+"get, set, add, replace, delete, flush_all, stats, version, quit). Its TCP is\n"
+"lwIP, in the process itself, over a raw Ethernet endpoint of the card: it is\n"
+"a station of its own on the wire, beside the kernel's interface.\v"
+"Numbers of bytes may end in k, M or G. SIGTERM and SIGINT end it; it then\n"
+"says how much it has served, and prints the card's counters for it.\n"
 "\n"
 "Example, in a guest of QEMU with -netdev user,hostfwd=tcp:127.0.0.1:11211-\n"
 "10.0.2.100:11211, and then on the host:\n"
 "    unetmm-kv --ring 256 --memory 16M\n"
-"    printf 'set a 0 0 5\\r\\nhello\\r\\nget a\\r\\nquit\\r\\n' | nc 127.0.0.1 11211\n";
+"    printf 'set a 0 0 5\\r\\nhello\\r\\nget a\\r\\nquit\\r\\n' | nc 127.0.0.1 11211";
 
 enum {
     OPT_BACKUP = 256, OPT_CONNECTIONS, OPT_GATEWAY, OPT_JSON, OPT_MEMORY,
     OPT_POLICY, OPT_RING, OPT_SPIN,
 };
 
-static const struct option long_options[] = {
-    { "address", required_argument, NULL, 'a' },
-    { "backup", required_argument, NULL, OPT_BACKUP },
-    { "connections", required_argument, NULL, OPT_CONNECTIONS },
-    { "device", required_argument, NULL, 'd' },
-    { "gateway", required_argument, NULL, OPT_GATEWAY },
-    { "help", no_argument, NULL, 'h' },
-    { "json", no_argument, NULL, OPT_JSON },
-    { "mac", required_argument, NULL, 'm' },
-    { "memory", required_argument, NULL, OPT_MEMORY },
-    { "policy", required_argument, NULL, OPT_POLICY },
-    { "port", required_argument, NULL, 'p' },
-    { "ring", required_argument, NULL, OPT_RING },
-    { "spin", required_argument, NULL, OPT_SPIN },
-    { "version", no_argument, NULL, 'V' },
-    { NULL, 0, NULL, 0 }
+enum { GROUP_STATION = 1, GROUP_STORE, GROUP_OTHER, GROUP_POLICIES };
+
+static const struct argp_option options[] = {
+    { NULL, 0, NULL, 0, "The station:", GROUP_STATION },
+    { "address", 'a', "IP/BITS", 0, "its address (10.0.2.100/24)", GROUP_STATION },
+    { "gateway", OPT_GATEWAY, "IP", 0, "its way to other networks (10.0.2.2)",
+      GROUP_STATION },
+    { "mac", 'm', "ADDRESS", 0,
+      "its MAC address, which is not the card's (made up)", GROUP_STATION },
+    { "port", 'p', "N", 0, "TCP port (11211)", GROUP_STATION },
+    { "connections", OPT_CONNECTIONS, "N", 0, "at a time, 1 to 4096 (64)",
+      GROUP_STATION },
+    { NULL, 0, NULL, 0, "Memory:", GROUP_STORE },
+    { "policy", OPT_POLICY, "NAME", 0,
+      "action for a frame whose buffer is not in memory, see below (backup)",
+      GROUP_STORE },
+    { "ring", OPT_RING, "N", 0, "receive buffers, a page each, 1 to 32768 (64); not "
+      "one of them is touched before the first frame", GROUP_STORE },
+    { "backup", OPT_BACKUP, "N", 0,
+      "policy backup: frames that may wait (the driver's 256)", GROUP_STORE },
+    { "memory", OPT_MEMORY, "BYTES", 0, "of the store (64M); the least recently used "
+      "value makes room for a new one", GROUP_STORE },
+    { NULL, 0, NULL, 0, "Others:", GROUP_OTHER },
+    { "spin", OPT_SPIN, "US", 0, "wait so long without sleeping (0)", GROUP_OTHER },
+    { "device", 'd', "FILE", 0, "card (" UNETMM_DEFAULT_DEVICE ")", GROUP_OTHER },
+    { "json", OPT_JSON, NULL, 0, "first and last words as JSON objects",
+      GROUP_OTHER },
+    { NULL, 0, NULL, 0, "Policies, for --policy:", GROUP_POLICIES },
+    OPTION_WORD("drop", "the frame is lost, and the sender has to repeat it",
+                GROUP_POLICIES),
+    OPTION_WORD("backup", "the frame waits until the buffer is there", GROUP_POLICIES),
+    OPTION_WORD("pinned", "no buffer is absent: ring, sending slots and store are "
+                "pinned before the server starts", GROUP_POLICIES),
+    { 0 }
 };
 
 static uint32_t parse_address(const char *name, const char *text)
@@ -120,13 +113,11 @@ static void set_mac(struct kv_options *opt, const char *text)
     }
 }
 
-static void set_option(struct kv_options *opt, int c, const char *text)
+static void set_option(void *opaque, int key, const char *text)
 {
-    switch (c) {
-    case 'h':
-        fputs(usage, stdout);
-        exit(EXIT_SUCCESS);
-    case 'V': print_version();
+    struct kv_options *opt = opaque;
+
+    switch (key) {
     case 'a': set_address(opt, text); break;
     case 'd': opt->device = text; break;
     case 'm': set_mac(opt, text); break;
@@ -176,23 +167,17 @@ int main(int argc, char **argv)
         .connections = 64,
         .port = KV_PORT,
     };
-    int c;
+    static const struct command_line line = {
+        .name = "unetmm-kv", .doc = doc, .options = options,
+        .set = set_option,
+    };
+    int next;
 
-    tool_name = "unetmm-kv";
-    /* getopt's own complaint is one sentence and names the program. */
-    argv[0] = (char *)(uintptr_t)tool_name;
     set_address(&opt, "10.0.2.100/24");
     opt.gateway = parse_address("gateway", "10.0.2.2");
-    while ((c = getopt_long(argc, argv, "Va:d:hm:p:", long_options,
-                            NULL)) != -1) {
-        if (c == '?') {
-            fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);
-            return EXIT_USAGE;
-        }
-        set_option(&opt, c, optarg);
-    }
-    if (optind != argc) {
-        usage_error("'%s' is not an option", argv[optind]);
+    next = parse_words(&line, &opt, argc, argv);
+    if (next != argc) {
+        usage_error("there are only options, not '%s'", argv[next]);
     }
     if (!memcmp(opt.mac, none, sizeof(none))) {
         make_mac(opt.mac);

@@ -8,7 +8,7 @@
 #ifndef UNETMM_TOOLS_OP_H
 #define UNETMM_TOOLS_OP_H
 
-#include "common.h"
+#include "measure.h"
 
 #include <libunetmm/inline.h>
 

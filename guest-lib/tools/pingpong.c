@@ -16,69 +16,10 @@
 #define RESEND_NS       (50 * NS_PER_MS)
 #define MOST_RESEND_NS  (800 * NS_PER_MS)
 
-static const char usage[] =
-"usage: unetmm-pingpong --listen [options]\n"
-"       unetmm-pingpong MAC [options]\n"
-"\n"
+static const char doc[] =
 "Measures how long a message takes from one process to another: the smallest\n"
 "time, percentiles and the largest, in microseconds one way (half of a round\n"
-"trip).  Start the listening side first; unetmm-info shows a card's MAC.\n"
-"\n"
-"  -l, --listen         wait for a peer and answer it\n"
-"      --forever        wait for the next peer after that\n"
-"      --reliable       on a reliable channel, which cuts frames of up to 4m into\n"
-"                       packets: nothing is lost (both sides; not with ktlb)\n"
-"  -p, --service N      number under which the two meet (1)\n"
-"  -d, --device FILE    card to use (" UNETMM_DEFAULT_DEVICE ")\n"
-"  -s, --size LIST      message sizes in bytes, as 8,1k,64k (8)\n"
-"  -a, --all            sizes 8, 16, 32 and so on up to 64k\n"
-"  -n, --count N        messages that are measured, of each size (1000)\n"
-"  -D, --duration SECS  rounds of so many messages until this time has passed\n"
-"      --warmup N       messages before them that are not (100)\n"
-"      --op send|write|au|read|atomic|udma  (both sides)\n"
-"                       send: a message into a buffer that waits there (default);\n"
-"                       write: deliberate update: into memory that the peer\n"
-"                       exports, where it looks; with --block it is notified;\n"
-"                       au: automatic update: by stores into a window;\n"
-"                       udma: by a store and a load of proxy pages;\n"
-"                       read, atomic: READ, FETCH_ADD: round trips, and nobody\n"
-"                       needs to do anything there\n"
-"      --combine N      with au, stores go together in packets of up to N bytes,\n"
-"                       1 to 224, that wait 5 us for more (0: each at once)\n"
-"      --source tlb|ktlb|pinned|utlb|shadow|odp\n"
-"                       tlb: any memory, translated when it is used (default);\n"
-"                       ktlb: the same, posted by system call;\n"
-"                       pinned: the buffers are registered first;\n"
-"                       utlb: the library has them pinned before it uses them;\n"
-"                       shadow: nothing is pinned, the card locks a page while\n"
-"                       it moves its data;\n"
-"                       odp: nothing is pinned, the card faults pages in\n"
-"      --policy skip|drop|redirect|rnr\n"
-"                       action when a message hits a paged-out buffer: skip gives\n"
-"                       the buffer back empty (default), drop keeps it and drops\n"
-"                       the message, redirect has the driver copy the message into\n"
-"                       it later, rnr answers with an RNR NACK (the last two with\n"
-"                       tlb, shadow and odp, --reliable)\n"
-"      --rnr-us N       the delay that an RNR NACK asks for (100)\n"
-"      --go-back-n      data of a read that has no place: all behind it is asked\n"
-"                       for again as well\n"
-"      --poll           never block: wait by looking\n"
-"      --block          never spin: wait by blocking\n"
-"      --spin-ns N      look for N ns, then block (400000)\n"
-"      --buffers N      free buffers that are posted (as suits the TLB)\n"
-"      --memory BYTES   spread the buffers over so much memory, so that the\n"
-"                       card's TLB has to work\n"
-"      --frame N        frames of at most N bytes (the channel's most; 64k\n"
-"                       if it is reliable)\n"
-"      --verify         fill messages with a pattern and check every byte\n"
-"      --seed N         of the pattern (1)\n"
-"      --timeout SECS   give up when nothing comes for so long (10)\n"
-"      --histogram      the distribution of the times, too\n"
-"      --samples FILE   write each time to this file, as it was measured\n"
-"      --json           one JSON object for each size\n"
-"  -V, --version        the version\n"
-"  -h, --help           this text\n"
-"\n"
+"trip).  Start the listening side first; unetmm-info shows a card's MAC.\v"
 "A message longer than a frame is split; all frames of it are sent before the\n"
 "answer comes.  Sizes up to 224 bytes are copied into the queue, larger ones\n"
 "go straight from memory.  The operations but send use a reliable channel, and\n"
@@ -88,7 +29,35 @@ static const char usage[] =
 "    unetmm-pingpong --listen --verify\n"
 "and on the second, where the first has the MAC 52:54:00:00:00:01\n"
 "    unetmm-pingpong 52:54:00:00:00:01 --size 8,1k,64k --verify\n"
-"or, on both with --op au, the cost of 8 bytes that are just stored.\n";
+"or, on both with --op au, the cost of 8 bytes that are just stored.";
+
+static const struct argp_option own_options[] = {
+    { "service", 'p', "N", 0, "number under which the two meet (1)", GROUP_SIDES },
+    { "size", 's', "LIST", 0, "message sizes in bytes, as 8,1k,64k (8)",
+      GROUP_MESSAGES },
+    { "count", 'n', "N", 0, "messages that are measured, of each size (1000)",
+      GROUP_MESSAGES },
+    { "warmup", OPT_WARMUP, "N", 0, "messages before them that are not (100)",
+      GROUP_MESSAGES },
+    { "op", OPT_OP, "NAME", 0, "how a message gets to the peer, see below (send)",
+      GROUP_MESSAGES },
+    OPTION_WORD("send", "a message into a buffer that waits there", GROUP_OPS),
+    OPTION_WORD("write", "deliberate update: into memory that the peer exports, where "
+                "it looks; with --block it is notified", GROUP_OPS),
+    OPTION_WORD("au", "automatic update: by stores into a window", GROUP_OPS),
+    OPTION_WORD("udma", "by a store and a load of proxy pages", GROUP_OPS),
+    OPTION_WORD("read, atomic", "READ, FETCH_ADD: round trips, and nobody needs to do "
+                "anything there", GROUP_OPS),
+    { "combine", OPT_COMBINE, "N", 0, "with au, stores go together in packets of up "
+      "to N bytes, 1 to 224, that wait 5 us for more (0: each at once)",
+      GROUP_MESSAGES },
+    { "histogram", OPT_HISTOGRAM, NULL, 0, "the distribution of the times, too",
+      GROUP_OUTPUT },
+    { "samples", OPT_SAMPLES, "FILE", 0,
+      "write each time to this file, as it was measured", GROUP_OUTPUT },
+    { "json", OPT_JSON, NULL, 0, "one JSON object for each size", GROUP_OUTPUT },
+    { 0 }
+};
 
 /* A message that is being put together from its frames */
 struct assembly {
@@ -625,11 +594,7 @@ int main(int argc, char **argv)
     struct session session;
     int ret;
 
-    parse_options(&opt, argc, argv, usage);
-    if (opt.bidir) {
-        fprintf(stderr, "%s: --bidir is an option of unetmm-bw\n", opt.tool);
-        return EXIT_USAGE;
-    }
+    parse_options(&opt, own_options, doc, argc, argv);
     session_open(&session, &opt);
     ret = opt.listen ? run_server(&session) : run_client(&session);
     session_close(&session);

@@ -14,7 +14,7 @@
 #ifndef UNETMM_TOOLS_SESSION_H
 #define UNETMM_TOOLS_SESSION_H
 
-#include "common.h"
+#include "measure.h"
 
 #include <libunetmm/inline.h>
 

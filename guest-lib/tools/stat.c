@@ -5,33 +5,19 @@
 #include "common.h"
 #include "row.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #define MOST_COUNTERS   512
 
-static const char usage[] =
-"usage: unetmm-stat [options]\n"
-"\n"
+static const char doc[] =
 "Shows a card's identity, and the counters of the card and of its driver that\n"
-"are not zero, each with its meaning.\n"
-"\n"
-"  -d, --device FILE    card to ask (" UNETMM_DEFAULT_DEVICE ")\n"
-"      --card           the card's counters only\n"
-"      --driver         the driver's counters only\n"
-"      --endpoint N     the counters of one endpoint only; needs CAP_NET_ADMIN\n"
-"  -a, --all            counters that are zero, too\n"
-"  -w, --watch SECS     again every SECS seconds: the increments since\n"
-"      --json           one JSON object\n"
-"  -V, --version        the version\n"
-"  -h, --help           this text\n"
-"\n"
+"are not zero, each with its meaning.\v"
 "unetmm-info shows all that a card can do.\n"
 "\n"
 "Example: how does the TLB of the card do, every second?\n"
-"    unetmm-stat --card --watch 1\n";
+"    unetmm-stat --card --watch 1";
 
 struct scope {
     unsigned scope;
@@ -57,63 +43,48 @@ static struct scope scopes[] = {
 };
 #define NUM_SCOPES (sizeof(scopes) / sizeof(scopes[0]))
 
-static uint32_t stat_number(const char *option, const char *text,
-                            uint32_t least)
-{
-    uint64_t value;
+enum { OPT_CARD = 256, OPT_DRIVER, OPT_ENDPOINT, OPT_JSON };
 
-    if (!parse_number(text, 86400, &value) || value < least) {
-        fprintf(stderr, "unetmm-stat: --%s takes a number from %u to 86400, "
-                "not '%s'\n", option, least, text);
-        exit(EXIT_USAGE);
-    }
-    return (uint32_t)value;
-}
-
-static const struct option stat_long_options[] = {
-    { "all", no_argument, NULL, 'a' },
-    { "card", no_argument, NULL, 'C' },
-    { "device", required_argument, NULL, 'd' },
-    { "driver", no_argument, NULL, 'D' },
-    { "endpoint", required_argument, NULL, 'E' },
-    { "help", no_argument, NULL, 'h' },
-    { "json", no_argument, NULL, 'J' },
-    { "watch", required_argument, NULL, 'w' },
-    { "version", no_argument, NULL, 'V' },
-    { NULL, 0, NULL, 0 }
+static const struct argp_option stat_options[] = {
+    { "device", 'd', "FILE", 0, "card to ask (" UNETMM_DEFAULT_DEVICE ")", 0 },
+    { "card", OPT_CARD, NULL, 0, "the card's counters only", 0 },
+    { "driver", OPT_DRIVER, NULL, 0, "the driver's counters only", 0 },
+    { "endpoint", OPT_ENDPOINT, "N", 0,
+      "the counters of one endpoint only; needs CAP_NET_ADMIN", 0 },
+    { "all", 'a', NULL, 0, "counters that are zero, too", 0 },
+    { "watch", 'w', "SECS", 0, "again every SECS seconds: the increments since", 0 },
+    { "json", OPT_JSON, NULL, 0, "one JSON object", 0 },
+    { 0 }
 };
+
+static void set_stat_option(void *opaque, int key, const char *text)
+{
+    struct stat_options *opt = opaque;
+
+    switch (key) {
+    case 'a': opt->all = true; break;
+    case 'd': opt->device = text; break;
+    case 'w': opt->watch = number32_option("watch", text, 1, 86400); break;
+    case OPT_CARD: scopes[0].wanted = true; break;
+    case OPT_DRIVER: scopes[2].wanted = true; break;
+    case OPT_ENDPOINT:
+        scopes[1].wanted = true;
+        opt->endpoint = number32_option("endpoint", text, 0, UINT32_MAX);
+        break;
+    case OPT_JSON: opt->json = true; break;
+    }
+}
 
 static void parse_stat_options(struct stat_options *opt, int argc, char **argv)
 {
-    int c;
+    static const struct command_line line = {
+        .name = "unetmm-stat", .doc = doc, .options = stat_options,
+        .set = set_stat_option,
+    };
+    int next = parse_words(&line, opt, argc, argv);
 
-    argv[0] = (char *)(uintptr_t)tool_name;
-    while ((c = getopt_long(argc, argv, "Vad:hw:", stat_long_options,
-                            NULL)) != -1) {
-        switch (c) {
-        case 'a': opt->all = true; break;
-        case 'd': opt->device = optarg; break;
-        case 'w': opt->watch = stat_number("watch", optarg, 1); break;
-        case 'C': scopes[0].wanted = true; break;
-        case 'D': scopes[2].wanted = true; break;
-        case 'E':
-            scopes[1].wanted = true;
-            opt->endpoint = stat_number("endpoint", optarg, 0);
-            break;
-        case 'J': opt->json = true; break;
-        case 'h':
-            fputs(usage, stdout);
-            exit(EXIT_SUCCESS);
-        case 'V': print_version();
-        default:
-            fprintf(stderr, "%s: see %s --help\n", tool_name, tool_name);
-            exit(EXIT_USAGE);
-        }
-    }
-    if (optind != argc) {
-        fprintf(stderr, "%s: unexpected argument '%s'; see %s --help\n", tool_name,
-                argv[optind], tool_name);
-        exit(EXIT_USAGE);
+    if (next != argc) {
+        usage_error("there are only options, not '%s'", argv[next]);
     }
     if (!scopes[0].wanted && !scopes[1].wanted && !scopes[2].wanted) {
         scopes[0].wanted = scopes[2].wanted = true;
@@ -264,7 +235,6 @@ int main(int argc, char **argv)
     bool added = false;
     int ret;
 
-    tool_name = "unetmm-stat";
     parse_stat_options(&opt, argc, argv);
     ret = unetmm_open(opt.device, UNETMM_OBSERVE, &ctx);
     if (ret) {

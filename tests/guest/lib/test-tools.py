@@ -283,8 +283,9 @@ def info_finds_peers():
 
 
 def garbage_is_refused():
-    """Whatever is typed: one or two lines of complaint, status 2."""
-    words = ["--nosuch", "--size", "--json=1", "-x", "--help=2", "--"]
+    """Whatever is typed: a sentence of ours, or getopt's and argp's; status 2."""
+    words = ["--nosuch", "--size", "--json=1", "-x", "--help=2", "--",
+             "--bidir=1", "--samples"]
     values = ["", " ", "-1", "0x", "1e3", "99999999999999999999999", "1kk",
               "nan", "\x7f", "%n%s", "8," * 4000, "é"]
     for name, options in (
@@ -305,7 +306,9 @@ def garbage_is_refused():
             run = subprocess.run([tool(name), *line], capture_output=True,
                                  timeout=100)
             assert run.returncode == 2, (name, line, run)
-            assert run.stderr.count(b"\n") in (1, 2), (name, line, run)
+            said = run.stderr.split(b"Try `unetmm-")
+            assert said[0].count(b"\n") == 1, (name, line, run)
+            assert b"--help" in said[-1] and len(said) <= 2, (name, line, run)
             assert not run.stdout, (name, line, run)
 
 
@@ -365,6 +368,7 @@ def operations_have_their_limits():
             ("pingpong", ["--op", "read", "--size", "5m"], ["4194304 bytes"]),
             ("pingpong", ["--op", "au", "--block"], ["notification"]),
             ("pingpong", ["--combine", "8"], ["--op au"]),
+            ("pingpong", ["--listen", "--histogram"], ["connecting side"]),
             ("pingpong", ["--op", "au", "--combine", "225"], ["to 224"]),
             ("pingpong", ["--op", "write", "--frame", "9000"], ["--frame"]),
             ("bw", ["--op", "au"], ["unetmm-pingpong"]),
@@ -396,23 +400,45 @@ def other_operation_is_said():
                 run.stderr
 
 
+def programs():
+    """Each tool's name and its program."""
+    return [(os.path.basename(path).removeprefix("fake-unetmm-").removeprefix(
+        "unetmm-"), path) for path in
+            OTHERS + [tool(name) for name in ("pingpong", "bw", "stat", "info")]]
+
+
 def help_teaches():
-    for name in ["pingpong", "bw", "stat", "info"]:
-        text = subprocess.run([tool(name), "--help"], capture_output=True,
+    """--help has an example, each option of the manual and no other, short lines."""
+    assert len(programs()) in (7, 8), programs()
+    for name, path in programs():
+        text = subprocess.run([path, "--help"], capture_output=True,
                               text=True, check=True).stdout
-        assert "Example" in text
+        assert "Example" in text and "unetmm-" + name in text, (name, text)
+        assert max(map(len, text.splitlines())) < 81, (name, text)
+        assert text == subprocess.run([path, "-h"], capture_output=True,
+                                      text=True, check=True).stdout
+        in_help = set(re.findall(r"^ +(?:-., )?(--[a-z][a-z-]*)", text, flags=re.M))
+        with open(os.path.join(MANUALS, f"unetmm-{name}.1"),
+                  encoding="utf-8") as file:
+            options = file.read().split(".SH OPTIONS")[1].split(".SH ")[0]
+        in_page = {word.replace("\\-", "-") for word in
+                   re.findall(r"\\-\\-[a-z][a-z\\-]*", options)}
+        # These are a matter of course.
+        assert in_help - {"--help", "--usage"} == in_page - {"--help"}, \
+            (name, in_help ^ in_page)
+        short = subprocess.run([path, "--usage"], capture_output=True,
+                               text=True, check=True).stdout
+        assert "Usage: unetmm-" + name in short, short
 
 
 def every_tool_has_a_version():
-    programs = OTHERS + [tool(name) for name in ("pingpong", "bw", "stat", "info")]
-    for program in programs:
-        name = os.path.basename(program).removeprefix("fake-")
+    for name, program in programs():
         for option in ("-V", "--version"):
             run = subprocess.run([program, option], capture_output=True,
                                  text=True, check=True)
             assert not run.stderr, (program, run.stderr)
             assert re.fullmatch(
-                rf"{name} \(unetmm\) \d+\.\d+\.\d+\n", run.stdout), run.stdout
+                rf"unetmm-{name} \(unetmm\) \d+\.\d+\.\d+\n", run.stdout), run.stdout
 
 
 def all_sizes_are_one_option():
@@ -462,7 +488,6 @@ def samples_and_histogram_agree():
         assert sum(count for _, count in row["histogram"]) == row["n"], row
     sentence([tool("pingpong"), PEER, "--samples", "/nowhere/at/all"], 1,
              "/nowhere/at/all", "No such file")
-    sentence([tool("bw"), PEER, "--histogram"], 2, "unetmm-pingpong")
 
 
 def rows_of_other_shapes_are_no_rows():
