@@ -865,7 +865,8 @@ static int do_channel_close(const struct unetmm_channel *request)
 
 static int do_export(const struct unetmm_export *request)
 {
-    if (request->flags & ~(UNETMM_EXPORT_NOTIFY | UNETMM_EXPORT_REDIRECT) ||
+    if (request->flags & ~(UNETMM_EXPORT_NOTIFY | UNETMM_EXPORT_REDIRECT |
+                           UNETMM_EXPORT_KEYED) ||
         fake.source == UNETMM_SOURCE_KTLB) {
         return refuse(EOPNOTSUPP);
     }
@@ -877,6 +878,18 @@ static int do_export(const struct unetmm_export *request)
         return refuse(EEXIST);
     }
     return fake_export_add(exports, FAKE_EXPORTS, request);
+}
+
+static int do_export_key(struct unetmm_export_key *request)
+{
+    const struct unetmm_export *export = find_export(request->id);
+
+    if (!export || !(export->flags & UNETMM_EXPORT_KEYED)) {
+        return refuse(ENOENT);
+    }
+    request->key = FAKE_KEY + export->id;
+    request->base = export->addr;
+    return 0;
 }
 
 static int do_unexport(const struct unetmm_export_id *request)
@@ -1009,6 +1022,7 @@ static int dispatch(unsigned long request, void *argument)
     case UNETMM_IOC_COUNTERS: return do_counters(argument);
     case UNETMM_IOC_POST: return do_post(argument);
     case UNETMM_IOC_EXPORT: return do_export(argument);
+    case UNETMM_IOC_EXPORT_KEY: return do_export_key(argument);
     case UNETMM_IOC_UNEXPORT: return do_unexport(argument);
     case UNETMM_IOC_REDIRECT: return do_redirect(argument);
     case UNETMM_IOC_REDIRECT_GO: return do_redirect_go(argument);

@@ -17,6 +17,7 @@
 #define FAKE_FD         1000    /* stands for the open device */
 #define FAKE_RELIABLE   8       /* reliable channels of the card, it says */
 #define FAKE_EXPORTS    4
+#define FAKE_KEY        0x8000000000ull /* export 0's; the others' follow */
 /* The range to prefetch with source odp, and the most of one call. */
 #define FAKE_MAPPED     0x10000ul
 #define FAKE_MAPPED_LAST 0xfffffful

@@ -590,6 +590,28 @@ static void exports_and_imports(void **state)
     assert_int_equal(unetmm_unexport(ctx, 7), -ENOENT);
 }
 
+/* The key of an export by key alone; nothing is stored for another one. */
+static void keys(void **state)
+{
+    static uint8_t memory[4096];
+    uint64_t key = 5, base = 6;
+
+    (void)state;
+    assert_int_equal(unetmm_export(ctx, 8, memory, sizeof(memory),
+                                   UNETMM_RIGHT_READ, 0, 0), 0);
+    assert_int_equal(unetmm_export(ctx, 9, memory, sizeof(memory),
+                                   UNETMM_RIGHT_ALL, UNETMM_EXPORT_KEYED, 0),
+                     0);
+    assert_int_equal(unetmm_export_key(ctx, 8, &key, &base), -ENOENT);
+    assert_int_equal(key, 5);
+    assert_int_equal(base, 6);
+    assert_int_equal(unetmm_export_key(ctx, 9, &key, &base), 0);
+    assert_int_equal(key, FAKE_KEY + 9);
+    assert_int_equal(base, (uintptr_t)memory);
+    assert_int_equal(unetmm_unexport(ctx, 8), 0);
+    assert_int_equal(unetmm_unexport(ctx, 9), 0);
+}
+
 /* The bytes that the driver lists are copied, and no others; and it is told so. */
 static void redirects(void **state)
 {
@@ -1024,6 +1046,7 @@ int main(void)
         TEST(sizes_of_answers_may_differ),
         TEST(wrong_attributes_are_refused),
         TEST(exports_and_imports),
+        TEST(keys),
         TEST(redirects),
         TEST(child_lets_go),
         TEST_KTLB(posts_once_for_what_is_queued),

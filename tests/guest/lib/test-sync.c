@@ -397,6 +397,31 @@ static void who_dies_gives_back(void **state)
     }
 }
 
+/* As before, behind a member that waits: that one gets no unit for it. */
+static void who_dies_behind_others_makes_no_unit(void **state)
+{
+    unsigned ops;
+
+    (void)state;
+    for (ops = 0; ops <= OPS_TO_WAIT; ops++) {
+        assert_int_equal(take(0, 20 * SECOND), 1);
+        assert_int_equal(take(0, 20 * SECOND), 1);
+        start_waiting(1, -1);
+        loop_allow(members[2].endpoint, ops);
+        start_wait(2, 50 * MS);
+        end_wait(2);
+        loop_kill(members[2].endpoint);
+        unetmm_sync_close(members[2].sync);
+        join(2);
+        assert_true(waits(1));
+        assert_int_equal(give(0), 0);
+        assert_int_equal(end_wait(1), 1);
+        assert_int_equal(take(2, 5 * MS), 0);
+        assert_int_equal(give(0), 0);
+        assert_int_equal(give(1), 0);
+    }
+}
+
 /* Its place was in the middle of the queue. */
 static void who_dies_waiting_is_passed_over(void **state)
 {
@@ -1263,6 +1288,61 @@ static void child_lets_go(void **state)
     assert_int_equal(take(0, 20 * SECOND), 1);
 }
 
+static struct unetmm_sync *refused_sync;
+static atomic_int refused_with;
+
+static void *open_thread(void *argument)
+{
+    (void)argument;
+    atomic_store(&refused_with,
+                 unetmm_sync_open(ctx, mac, SERVICE, 20 * SECOND,
+                                  &refused_sync));
+    return NULL;
+}
+
+/* The result of a member whose home answers so. */
+static int home_answers(uint32_t slot, uint64_t kind)
+{
+    const struct unetmm_channel_attr attr = {
+        .size = sizeof(attr), .flags = UNETMM_RELIABLE,
+    };
+    struct sync_hello hello;
+    struct unetmm_completion c;
+    pthread_t thread;
+    int channel;
+
+    assert_int_equal(unetmm_listen_ex(stranger, SERVICE, 1, &attr), 0);
+    assert_int_equal(pthread_create(&thread, NULL, open_thread, NULL), 0);
+    EVENTUALLY((channel = unetmm_accept(stranger, NULL, 0)) >= 0);
+    assert_int_equal(unetmm_wait(stranger, &c, 1, 20 * SECOND), 1);
+    assert_int_equal(c.type, UNETMM_CQE_RECEIVED);
+    hello = (struct sync_hello) {
+        .magic = unetmm_swap64(SYNC_MAGIC), .slot = unetmm_swap32(slot),
+        .export = unetmm_swap64(stranger_export), .kind = unetmm_swap64(kind),
+    };
+    assert_int_equal(unetmm_send(stranger, (unsigned)channel, &hello,
+                                 sizeof(hello), 0, UNETMM_UNSIGNALED |
+                                 UNETMM_INLINE), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(unetmm_disconnect(stranger, channel), 0);
+    return atomic_load(&refused_with);
+}
+
+/* A member trusts no record and no kind that it does not know. */
+static void homes_answer_is_checked(void **state)
+{
+    (void)state;
+    assert_int_equal(unetmm_open("/loop", UNETMM_SOURCE_TLB, &ctx), 0);
+    stranger_comes();
+    assert_int_equal(home_answers(UNETMM_SYNC_MEMBERS, SYNC_LIGHT), -EPROTO);
+    assert_int_equal(home_answers(0, SYNC_LIGHT + 1), -EPROTO);
+    assert_int_equal(home_answers(UNETMM_SYNC_MEMBERS - 1, SYNC_LIGHT), 0);
+    assert_int_equal(unetmm_sync_close(refused_sync), 0);
+    stranger_goes();
+    assert_int_equal(unetmm_close(ctx), 0);
+    assert_int_equal(loop_leaks(), 0);
+}
+
 static void nobody_is_home(void **state)
 {
     struct unetmm_sync *sync;
@@ -1285,6 +1365,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_is_home),
+        cmocka_unit_test(homes_answer_is_checked),
         cmocka_unit_test(failures_leave_nothing),
         cmocka_unit_test(neither_memory_nor_numbers),
         SEM(units_are_taken_and_given),
@@ -1294,6 +1375,7 @@ int main(void)
         SEM(unit_of_who_gave_up_goes_on),
         SEM(who_leaves_gives_back),
         SEM(who_dies_gives_back),
+        SEM(who_dies_behind_others_makes_no_unit),
         SEM(who_dies_waiting_is_passed_over),
         SEM(home_that_ends_is_told),
         SEM(strangers_are_refused),

@@ -919,7 +919,7 @@ static void users_policy(void **state)
         .policy = &policy,
     };
     struct unetmm_utlb_policy broken = policy;
-    unsigned i;
+    unsigned i, used;
 
     (void)state;
     begin("lru", 4, 1);
@@ -936,6 +936,13 @@ static void users_policy(void **state)
     lose(0, 20);
     use(30);
     assert_int_equal(count_pinned(), 2);
+    /* A page that is used over and over is told once. */
+    use(31);
+    used = mine.used;
+    for (i = 0; i < 5; i++) {
+        use(30);
+    }
+    assert_int_equal(mine.used, used + 1);
     /* A policy that lets nothing go does not keep it from going. */
     assert_int_equal(send_flags(30, 300, 1, 0), 0);
     card_sends(0);
@@ -1134,10 +1141,14 @@ static void again_when_there_is_room(void **state)
     expect(UNETMM_CQE_SENT, 100, 0);
     card_sends(0);
     expect(UNETMM_CQE_SENT, 101, 0);
-    card_sends(0);
-    expect(UNETMM_CQE_SENT, 0, 0);
+    /* The first one once more: alone, although the other was behind it. */
+    lose(8, 1);
+    card_sends(UNETMM_ST_PROTECTION);
+    expect_none();
     card_sends(0);
     expect(UNETMM_CQE_SENT, 1, 0);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 0, 0);
     assert_int_equal(unetmm_send_pending(t.ep), 0);
     end();
 }
