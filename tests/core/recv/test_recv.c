@@ -413,7 +413,7 @@ static void test_control_frames(void **state)
     expect_count(&f->h, drop_no_buffer, 1, fake_deliver(&f->h, frame));
 }
 
-/* For all stations: a control message whose header is whole, nothing else. */
+/* For all stations: the control message PEERS, nothing else. */
 static void test_broadcast(void **state)
 {
     static const uint8_t all[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
@@ -421,10 +421,16 @@ static void test_broadcast(void **state)
     FakeSpace *s0 = fake_space(&f->d, 0, UNETMM_SOURCE_DIRECT, 0);
     FakeFrame *frame;
     struct unetmm_cqe cqe;
+    uint8_t *type;
+    uint32_t peers = 0;
     FakeEp e;
     uint64_t in = control_endpoint(f, s0, &e);
 
-    frame = fake_datagram(&e, 0, 0, 40, 4);
+    while (fake_pattern(peers, 0) != UNETMM_CTL_PEERS) {
+        peers++;
+    }
+    frame = fake_datagram(&e, 0, 0, 40, peers);
+    type = frame->data + sizeof(struct unetmm_frame);
     memcpy(fake_header(frame)->dst, all, sizeof(all));
     fake_seal(frame);
     expect_count(&f->h, drop_other_mac, 1, fake_receive(&f->h, frame));
@@ -437,15 +443,24 @@ static void test_broadcast(void **state)
         fake_header(frame)->dst[i] = 0xff;
     }
     fake_seal(frame);
-    /* Cut before the opcode, and behind it */
+    for (unsigned i = 1; i < 256; i++) {
+        *type = (uint8_t)(UNETMM_CTL_PEERS + i);
+        fake_seal(frame);
+        expect_count(&f->h, drop_other_mac, 1, fake_receive(&f->h, frame));
+    }
+    *type = UNETMM_CTL_PEERS;
+    fake_seal(frame);
+    /* Cut before the type, and behind it */
     expect_count(&f->h, drop_other_mac, 1,
-                 unetmm_core_receive(&f->h.core, frame->data, 15));
+                 unetmm_core_receive(&f->h.core, frame->data,
+                                     sizeof(struct unetmm_frame)));
     expect_count(&f->h, drop_malformed, 1,
-                 unetmm_core_receive(&f->h.core, frame->data, 16));
+                 unetmm_core_receive(&f->h.core, frame->data,
+                                     sizeof(struct unetmm_frame) + 1));
     fake_deliver(&f->h, frame);
     cqe = fake_expect(&e, UNETMM_CQE_CONTROL, UNETMM_ST_OK, 9);
     assert_int_equal(cqe.source, unetmm_mac_to_u64(fake_peer_mac));
-    fake_check(s0, in, 40, 4);
+    fake_check(s0, in, 40, peers);
 }
 
 static void test_disabled(void **state)

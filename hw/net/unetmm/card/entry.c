@@ -17,18 +17,21 @@
 /* ---- Frames ------------------------------------------------------------- */
 
 /*
- * For this card?  Of the frames for all stations only a control message is:
- * with it a driver asks drivers that it does not know.  Data has one receiver.
+ * For this card?  Of the frames for all stations only the control message PEERS
+ * is: with it a driver asks drivers that it does not know.  All others have one
+ * receiver.
  */
 static bool entry_for_us(const UnetmmCore *core, const uint8_t *frame,
                          size_t bytes)
 {
     static const uint8_t all[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
-    size_t at = offsetof(struct unetmm_frame, opcode);
+    size_t type = sizeof(struct unetmm_frame) +
+                  offsetof(struct unetmm_control, type);
 
     return !memcmp(frame, core->params.mac, sizeof(all)) ||
-           (!memcmp(frame, all, sizeof(all)) && at < bytes &&
-            frame[at] == UNETMM_WIRE_CONTROL);
+           (!memcmp(frame, all, sizeof(all)) && type < bytes &&
+            frame[offsetof(struct unetmm_frame, opcode)] ==
+            UNETMM_WIRE_CONTROL && frame[type] == UNETMM_CTL_PEERS);
 }
 
 /* Ethernet's part of the checks.  False: dropped. */
