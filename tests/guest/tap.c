@@ -99,6 +99,23 @@ uint64_t deadline_in(double seconds)
     return now_ns() + (uint64_t)(seconds * run.slow * (double)NS_PER_S);
 }
 
+struct patience patience_of(double seconds)
+{
+    uint64_t now = now_ns();
+
+    return (struct patience) { deadline_in(seconds) - now, now };
+}
+
+bool patience_ends(struct patience *p, uint64_t now)
+{
+    uint64_t passed = now - p->looked;
+
+    passed = passed < NS_PER_S / 10 ? passed : NS_PER_S / 10;
+    p->looked = now;
+    p->left -= passed < p->left ? passed : p->left;
+    return !p->left;
+}
+
 void breathe(void)
 {
     struct timespec pause = { .tv_nsec = 200 * 1000 };

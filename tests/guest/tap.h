@@ -141,12 +141,26 @@ uint64_t deadline_in(double seconds);
 /* A pause between two looks at a state that cannot be waited for otherwise. */
 void breathe(void);
 
+/*
+ * How long to go on looking.  Time that passes between two looks, as while the host
+ * stood still or had others to serve, counts 100 ms at most: a condition that would
+ * hold a moment later is looked at a hundred times before ten seconds are over.
+ */
+struct patience {
+    uint64_t left, looked;      /* ns; a point in time */
+};
+
+struct patience patience_of(double seconds);
+
+/* A look at that time. */
+bool patience_ends(struct patience *p, uint64_t now);
+
 /* Loops until the condition holds, bounded. */
 #define EVENTUALLY(condition) \
     do { \
-        uint64_t end_ = deadline_in(10); \
+        struct patience patience_ = patience_of(10); \
         while (!(condition)) { \
-            if (now_ns() > end_) { \
+            if (patience_ends(&patience_, now_ns())) { \
                 FAIL("not within 10 s: %s", #condition); \
             } \
             breathe(); \

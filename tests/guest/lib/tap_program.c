@@ -76,10 +76,30 @@ static void skips(void)
     test_skip("there is no %s", "such thing");
 }
 
+static unsigned looks_until_the_end(uint64_t between)
+{
+    struct patience p = { 10 * NS_PER_S, 500 };
+    uint64_t now = 500;
+    unsigned looks = 1;
+
+    while (!patience_ends(&p, now += between)) {
+        looks++;
+    }
+    return looks;
+}
+
+static void patience(void)
+{
+    CHECK_EQ(looks_until_the_end(NS_PER_S / 1000), 10000);
+    CHECK_EQ(looks_until_the_end(NS_PER_S / 10), 100);
+    CHECK_EQ(looks_until_the_end(3600 * NS_PER_S), 100);
+}
+
 static const struct test tests[] = {
     { "passes", passes, TEST_SOURCES | TEST_POLICIES, 0 },
     { "plain", passes, 0, 0 },
     { "no-card", passes, TEST_NO_CARD, 0 },
+    { "patience", patience, TEST_NO_CARD, 0 },
     { "fails", fails, TEST_NO_CARD, 0 },
     { "skips", skips, TEST_NO_CARD, 0 },
 };

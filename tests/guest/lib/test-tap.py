@@ -121,9 +121,15 @@ def each_test_has_a_turn():
         assert done.returncode == 2 and f"--turn {bad}" in done.stdout, done
 
 
+def time_that_stood_still_is_not_waited_for():
+    status, tests, lines = run("--only", "patience")
+    assert status == 0 and tests["patience"][0], lines
+
+
 TESTS = [exit_status_tells_of_failures, a_leak_is_a_failure,
          what_cannot_be_read_is_a_failure, a_driver_may_need_a_moment,
-         each_variant_has_a_line, each_test_has_a_turn]
+         each_variant_has_a_line, each_test_has_a_turn,
+         time_that_stood_still_is_not_waited_for]
 
 FAILED = 0
 print(f"1..{len(TESTS)}")
