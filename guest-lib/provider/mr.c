@@ -11,6 +11,12 @@
 
 #include <stdlib.h>
 
+/*
+ * A flag that libfabric's layers use among themselves: memory of theirs, which a cache
+ * of registrations has no use for.  No public header has it.
+ */
+#define NOT_CACHED  (1ull << 60)
+
 struct mr {
     struct fid_mr fid;
     struct umfi_domain *domain;
@@ -133,7 +139,9 @@ static int mr_regattr(fid_t fid, const struct fi_mr_attr *attr, uint64_t flags,
     struct mr *mr;
     int ret;
 
-    if (fid->fclass != FI_CLASS_DOMAIN || flags || attr->iov_count != 1) {
+    if (fid->fclass != FI_CLASS_DOMAIN || flags & ~NOT_CACHED || attr->iov_count != 1) {
+        UMFI_WARN(FI_LOG_MR, "%zu ranges, flags %#llx: use one range and no flags\n",
+                  attr->iov_count, (unsigned long long)flags);
         return -FI_EINVAL;
     }
     mr = calloc(1, sizeof(*mr));
