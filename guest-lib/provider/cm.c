@@ -62,6 +62,7 @@ struct umfi_cm_port {
     struct unetmm_ep *ep;
     struct umfi_conn **by_channel;
     uint8_t *buffers;
+    unsigned silent, silent_most;   /* callers whose REQUEST has not come */
 };
 
 struct umfi_conn {
@@ -131,6 +132,9 @@ static void conn_hang_up(struct umfi_conn *conn)
 static void conn_free(struct umfi_conn *conn)
 {
     conn_hang_up(conn);
+    if (conn->port->pep && !conn->requested) {
+        conn->port->silent--;
+    }
     if (conn->ep) {
         conn->ep->conn = NULL;
     }
@@ -212,6 +216,7 @@ static bool take_request(struct umfi_conn *conn, const struct message *m)
     }
     info->handle = &conn->fid;
     conn->requested = true;
+    conn->port->silent--;
     umfi_eq_push(pep->eq, FI_CONNREQ, &pep->fid.fid, 0, info, m->data,
                  le16toh(m->len));
     return true;
@@ -344,12 +349,30 @@ static void take_message(struct umfi_conn *conn, const struct message *m, size_t
     }
 }
 
+static void end_oldest_silent(struct umfi_cm_port *port)
+{
+    struct umfi_list *i = port->conns.next;
+
+    while (umfi_of(i, struct umfi_conn, node)->requested) {
+        i = i->next;
+    }
+    UMFI_INFO(FI_LOG_EP_CTRL, "%u callers are silent: the oldest one's channel ends\n",
+              port->silent);
+    conn_free(umfi_of(i, struct umfi_conn, node));
+}
+
+/* Callers that say nothing do not keep others from the listener's channels. */
 static void take_callers(struct umfi_cm_port *port)
 {
     struct unetmm_peer peer;
 
     while (port->pep && unetmm_accept(port->ep, &peer, 0) >= 0) {
-        conn_open(port, peer.channel, peer.mac, NULL);
+        if (port->silent == port->silent_most) {
+            end_oldest_silent(port);
+        }
+        if (conn_open(port, peer.channel, peer.mac, NULL)) {
+            port->silent++;
+        }
     }
 }
 
@@ -494,6 +517,7 @@ static int port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
     port->fabric = fabric;
     port->pep = pep;
     umfi_list_init(&port->conns);
+    port->silent_most = (fabric->dev.card.channels + 1) / 2;
     port->by_channel = calloc(fabric->dev.card.channels, sizeof(struct umfi_conn *));
     if (port->by_channel) {
         ret = port_create(port);

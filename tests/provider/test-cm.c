@@ -18,6 +18,7 @@
 #define BUFFERS     64
 #define PENDING     8
 #define CM_BYTES    160     /* of a message */
+#define CM_REQUEST  1
 #define CM_REJECT   3
 
 /* ---- The library, with one endpoint of the card ----------------------------- */
@@ -31,6 +32,7 @@ static uint32_t mtu[CHANNELS];      /* 0: the number is free */
 static uint8_t *buffers[BUFFERS];   /* that are posted */
 static struct unetmm_completion pending[PENDING];
 static unsigned npending, requests, events;
+static unsigned callers;            /* that wait for unetmm_accept() */
 static const struct fid *event_fid;
 static int event_error;
 
@@ -84,9 +86,7 @@ int unetmm_ep_destroy(struct unetmm_ep *ep)
 }
 
 /* The lowest number that is free, as the driver. */
-int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t service,
-                      int64_t timeout_ns, const struct unetmm_channel_attr *attr,
-                      struct unetmm_peer *peer)
+static int open_channel(void)
 {
     for (int i = 0; i < CHANNELS; i++) {
         if (!mtu[i]) {
@@ -95,6 +95,13 @@ int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t servi
         }
     }
     return -ENOSPC;
+}
+
+int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t service,
+                      int64_t timeout_ns, const struct unetmm_channel_attr *attr,
+                      struct unetmm_peer *peer)
+{
+    return open_channel();
 }
 
 int unetmm_disconnect(struct unetmm_ep *ep, int channel)
@@ -118,20 +125,25 @@ const char *unetmm_strerror(int error, enum unetmm_call call)
     return "";
 }
 
-/* Not called by a side that only connects */
 int unetmm_listen_ex(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
                      const struct unetmm_channel_attr *attr)
 {
-    fail();
     return 0;
 }
 
 int unetmm_accept(struct unetmm_ep *ep, struct unetmm_peer *peer, int64_t timeout_ns)
 {
-    fail();
-    return 0;
+    if (!callers) {
+        return -EAGAIN;
+    }
+    callers--;
+    memset(peer->mac, 2, sizeof(peer->mac));
+    peer->channel = open_channel();
+    assert_true(peer->channel >= 0);
+    return peer->channel;
 }
 
+/* Not called: no test accepts a request. */
 int unetmm_channel_info(struct unetmm_ep *ep, int channel,
                         struct unetmm_channel_info *info)
 {
@@ -177,14 +189,16 @@ void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
     events++;
     event_fid = fid;
     event_error = err;
+    if (info) {
+        fi_freeinfo(info);
+    }
 }
 
 struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
                                 const struct sockaddr_in *src,
                                 const struct sockaddr_in *dst)
 {
-    fail();
-    return NULL;
+    return fi_allocinfo();
 }
 
 void umfi_port_claim(struct umfi_port *port, unsigned channel, struct umfi_ep *ep)
@@ -209,7 +223,8 @@ struct scene {
 static void open_scene(struct scene *s)
 {
     memset(s, 0, sizeof(*s));
-    npending = requests = events = 0;
+    npending = requests = events = callers = 0;
+    memset(mtu, 0, sizeof(mtu));
     pthread_mutex_init(&s->fabric.lock, NULL);
     pthread_mutex_init(&s->domain.lock, NULL);
     umfi_list_init(&s->fabric.cm_ports);
@@ -225,7 +240,9 @@ static void open_scene(struct scene *s)
 
 static void close_scene(struct scene *s)
 {
-    umfi_cm_port_close(s->fabric.active);
+    if (s->fabric.active) {
+        umfi_cm_port_close(s->fabric.active);
+    }
     close(s->fabric.epoll);
     close(card_fd);
     close(context_fd);
@@ -248,10 +265,10 @@ static void require_connecting(struct umfi_ep *ep, unsigned channel)
     assert_true(mtu[channel]);
 }
 
-/* The peer's refusal is in the card's completion queue. */
-static void refuse(unsigned channel)
+/* A peer's message is in the card's completion queue. */
+static void arrive(unsigned channel, uint8_t type)
 {
-    static const uint8_t head[] = { 'u', 'm', 'f', 'i', 1, 0, CM_REJECT, 0 };
+    const uint8_t head[] = { 'u', 'm', 'f', 'i', 1, 0, type, 0 };
 
     assert_non_null(buffers[0]);
     memset(buffers[0], 0, CM_BYTES);
@@ -268,7 +285,7 @@ static void refused(void **state)
     open_scene(&s);
     require_connecting(&s.one, 0);
     require_connecting(&s.two, 1);
-    refuse(1);
+    arrive(1, CM_REJECT);
     progress(&s);
     assert_int_equal(events, 1);
     assert_ptr_equal(event_fid, &s.two.fid.fid);
@@ -288,7 +305,7 @@ static void answer_of_a_request_before(void **state)
 
     open_scene(&s);
     require_connecting(&s.one, 0);
-    refuse(0);
+    arrive(0, CM_REJECT);
     pthread_mutex_lock(&s.fabric.lock);
     umfi_cm_abandon(&s.one);
     pthread_mutex_unlock(&s.fabric.lock);
@@ -297,10 +314,56 @@ static void answer_of_a_request_before(void **state)
     assert_int_equal(npending, 0);
     assert_int_equal(events, 0);
     assert_int_equal(s.two.state, UMFI_CONNECTING);
-    refuse(0);
+    arrive(0, CM_REJECT);
     progress(&s);
     assert_int_equal(events, 1);
     assert_ptr_equal(event_fid, &s.two.fid.fid);
+    close_scene(&s);
+}
+
+/* The card gives an unfilled buffer back, and the driver has new callers. */
+static void call_in(struct scene *s, unsigned n)
+{
+    callers = n;
+    pending[npending++] = (struct unetmm_completion) {
+        .type = UNETMM_CQE_BUFFER, .channel = CHANNELS - 1,
+    };
+    progress(s);
+    assert_int_equal(callers, 0);
+}
+
+static void require_open(unsigned channels)
+{
+    for (unsigned i = 0; i < CHANNELS; i++) {
+        assert_int_equal(!!mtu[i], channels >> i & 1);
+    }
+}
+
+/*
+ * Callers without a request have half of the channels: the oldest of them makes room.
+ * One that has sent its request stays.
+ */
+static void silent_callers(void **state)
+{
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    open_scene(&s);
+    pep.fabric = &s.fabric;
+    assert_int_equal(umfi_cm_listen(&pep), 0);
+    call_in(&s, 2);
+    require_open(1 << 0 | 1 << 1);
+    call_in(&s, 1);
+    require_open(1 << 1 | 1 << 2);
+    arrive(1, CM_REQUEST);
+    progress(&s);
+    assert_int_equal(events, 1);
+    call_in(&s, 1);
+    require_open(1 << 0 | 1 << 1 | 1 << 2);
+    call_in(&s, 2);
+    require_open(1 << 1 | 1 << 2 | 1 << 3);
+    umfi_cm_port_close(pep.port);
+    require_open(0);
     close_scene(&s);
 }
 
@@ -309,6 +372,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refused),
         cmocka_unit_test(answer_of_a_request_before),
+        cmocka_unit_test(silent_callers),
     };
 
     return cmocka_run_group_tests_name("cm", tests, NULL, NULL);
