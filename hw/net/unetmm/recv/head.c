@@ -28,6 +28,9 @@
 #include "recv.h"
 #include "../abi/unetmm_le.h"
 
+/* The window takes the longest chain. */
+static_assert(UNETMM_MAX_HEADS >= UNETMM_MAX_SEGS, "heads of a chain");
+
 UnetmmHead *unetmm_head_at(UnetmmEp *ep, uint32_t n)
 {
     return &ep->heads[(ep->first_head + n) % UNETMM_MAX_HEADS];
