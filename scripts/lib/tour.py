@@ -15,8 +15,9 @@ A tour is a module with
 
 The last thing b does is to call a service of a that a waits for.
 
-A tour that has its guests itself has measure(kernel), which returns the report, in
-place of SERVERS, CLIENT, DEVICE_OPTIONS, E1000E and build_report().
+A tour that has its guests itself has measure(kernel), which returns the report, and
+VIRTUAL, True if its guests are in virtual time, in place of SERVERS, CLIENT,
+DEVICE_OPTIONS and E1000E.
 """
 
 import json

@@ -8,10 +8,10 @@
 #include <string.h>
 
 static const char HELP[] =
-"Usage: mpirun [-n RANKS] mpi-collective [OPERATION] [options]\n"
+"Usage: mpirun [-n RANKS] mpi-collective [OPERATION,...] [options]\n"
 "\n"
-"Runs sendrecv, bcast, allreduce, allgather, alltoall or reduce_scatter, or all\n"
-"of them.  Results are checked on each rank.  The time is the slowest rank's.\n";
+"Runs sendrecv, bcast, allreduce, allgather, alltoall, reduce_scatter, or all of\n"
+"them.  Results are checked on each rank.  The time is the slowest rank's.\n";
 
 struct work {
 	const struct mpi_options *options;
@@ -221,14 +221,37 @@ static void measure(const struct operation *operation,
 	free(times);
 }
 
+/* The operations of a list as "bcast,alltoall", or all of them, as bits. */
+static unsigned int chosen(const char *list)
+{
+	unsigned int i, bits = 0;
+	size_t n;
+
+	if (!list)
+		return (1u << N_OPERATIONS) - 1;
+	for (;; list += n + 1) {
+		n = strcspn(list, ",");
+		for (i = 0; i < N_OPERATIONS; i++) {
+			if (!strncmp(OPERATIONS[i].name, list, n) &&
+			    !OPERATIONS[i].name[n])
+				break;
+		}
+		if (i == N_OPERATIONS)
+			mpi_usage("%.*s is no operation of this program (--help lists them)",
+				  (int)n, list);
+		bits |= 1u << i;
+		if (!list[n])
+			return bits;
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct mpi_options options = {
 		.sizes = { 8, 1024, 65536 }, .n_sizes = 3, .count = 20,
 		.warmup = 2,
 	};
-	bool known = false;
-	unsigned int i, j;
+	unsigned int i, j, bits;
 
 	mpi_begin(argc, argv, HELP, &options);
 	for (j = 0; j < options.n_sizes; j++) {
@@ -236,16 +259,10 @@ int main(int argc, char **argv)
 			mpi_usage("--sizes %zu: sums are of 8 bytes, use a multiple of 8",
 				  options.sizes[j]);
 	}
+	bits = chosen(options.operation);
 	for (i = 0; i < N_OPERATIONS; i++) {
-		if (options.operation &&
-		    strcmp(options.operation, OPERATIONS[i].name))
-			continue;
-		known = true;
-		for (j = 0; j < options.n_sizes; j++)
+		for (j = 0; bits & 1u << i && j < options.n_sizes; j++)
 			measure(&OPERATIONS[i], &options, options.sizes[j]);
 	}
-	if (!known)
-		mpi_usage("%s is no operation of this program (--help lists them)",
-			  options.operation);
 	return mpi_end();
 }
