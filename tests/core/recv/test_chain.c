@@ -289,6 +289,30 @@ static void test_skipped(void **state)
     assert_int_equal(fake_ep_counter(&f->h, 1, UNETMM_C_bufs_skipped), 1);
 }
 
+/*
+ * A part is paged out, and the driver has not answered for the other one yet: the message
+ * is lost, and the buffer stays.
+ */
+static void test_asked_behind_absent(void **state)
+{
+    static const Part two[] = { { 0, 100 }, { 5 * 4096, 100 } };
+    struct unetmm_fault fault[2];
+    Fix *f = *state;
+
+    post(f, two, 2, 7);
+    fake_ring_bell(&f->a);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(fake_fault(&f->d, &fault[i]));
+    }
+    fake_reply(&f->d, &fault[0], UNETMM_REPLY_DEFERRED, 0);
+    expect_count(&f->h, drop_asked, 1, deliver(f, 200, 1));
+    fake_expect_none(&f->a);
+    fake_reply(&f->d, &fault[1], UNETMM_REPLY_DEFERRED, 0);
+    deliver(f, 200, 2);
+    fake_expect(&f->a, UNETMM_CQE_BUFFER, UNETMM_ST_SKIPPED, 7);
+    fake_expect_none(&f->a);
+}
+
 static void slow(UnetmmParams *p)
 {
     p->dma_page_ns = 1000;
@@ -349,6 +373,7 @@ int main(void)
         fix_test(test_too_large),
         fix_test(test_never_together),
         fix_test(test_skipped),
+        fix_test(test_asked_behind_absent),
         fix_test_with(test_lands_slowly, slow),
         fix_test_with(test_gone_while_landing, slow),
     };
