@@ -9,10 +9,12 @@
 #include "lib/man_scene.h"
 
 #include <errno.h>
+#include <sys/prctl.h>
 
 #define PEER_EXPORT     5       /* of unetmm_event_create(3) */
 #define FIRST_IMPORT    77      /* ours, and then number 0 of the endpoint */
 #define STREAMS         9       /* the service of unetmm_stream(3) */
+#define LISTENER        "mailbox"       /* of unetmm_peers(3) */
 
 /* ---- The other side of an example ----------------------------------------------- */
 
@@ -75,6 +77,7 @@ static const struct page {
     { "unetmm_event_create_3", UNETMM_SOURCE_TLB, CHANNEL, count_once },
     { "unetmm_export_key_3", UNETMM_SOURCE_TLB, CHANNEL, NULL },
     { "unetmm_flow_add_3", UNETMM_SOURCE_TLB, RAW, NULL },
+    { "unetmm_peers_3", UNETMM_SOURCE_TLB, CHANNEL, NULL },
     { "unetmm_prefetch_3", UNETMM_SOURCE_ODP, CHANNEL, NULL },
     { "unetmm_register_3", UNETMM_SOURCE_PINNED, CHANNEL, NULL },
     { "unetmm_sem_home_3", UNETMM_SOURCE_TLB, CHANNEL, NULL },
@@ -92,7 +95,9 @@ static void scene_endpoint(struct unetmm_ctx *ctx, const struct page *page,
     static uint8_t memory[4096] __attribute__((aligned(4096)));
     struct unetmm_flow_attr flow = UNETMM_FLOW_ATTR_INIT;
     struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
+    struct unetmm_channel_attr announced = UNETMM_CHANNEL_ATTR_INIT;
 
+    announced.flags |= UNETMM_ANNOUNCE;
     if (page->kind == RAW) {
         attr.flags = UNETMM_EP_RAW;
         attr.policy = UNETMM_POLICY_DROP;
@@ -104,7 +109,8 @@ static void scene_endpoint(struct unetmm_ctx *ctx, const struct page *page,
         return;
     }
     CHECK_RET(unetmm_ep_create(ctx, NULL, ep), 0);
-    CHECK_RET(unetmm_listen(*ep, SERVICE_FIRST, 4), 0);
+    CHECK_SYS(prctl(PR_SET_NAME, LISTENER));
+    CHECK_RET(unetmm_listen_ex(*ep, SERVICE_FIRST, 4, &announced), 0);
     *channel = unetmm_connect(*ep, mac, SERVICE_FIRST, 10 * NS_PER_S, NULL);
     CHECK(*channel >= 0);
     CHECK(unetmm_accept(*ep, NULL, 10 * NS_PER_S) >= 0);

@@ -45,9 +45,10 @@ static void on_completion(struct unetmm_ep *ep,
 /* Their calls are not in the fake driver. */
 static const char *const need_a_card[] = {
     "libunetmm_7", "unetmm_event_create_3", "unetmm_export_key_3",
-    "unetmm_flow_add_3", "unetmm_prefetch_3", "unetmm_register_3",
-    "unetmm_sem_home_3", "unetmm_send_frame_3", "unetmm_stream_3",
-    "unetmm_udma_to_3", "unetmm_utlb_configure_3", "unetmm_window_open_3",
+    "unetmm_flow_add_3", "unetmm_peers_3", "unetmm_prefetch_3",
+    "unetmm_register_3", "unetmm_sem_home_3", "unetmm_send_frame_3",
+    "unetmm_stream_3", "unetmm_udma_to_3", "unetmm_utlb_configure_3",
+    "unetmm_window_open_3",
 };
 
 #define EXAMPLES        (sizeof(examples) / sizeof(examples[0]))
