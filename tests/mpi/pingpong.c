@@ -89,7 +89,8 @@ static double window(const struct mpi_options *options, char *buffer,
 static void measure(const struct mpi_options *options, size_t size, bool rate)
 {
 	double *times = mpi_alloc(options->count * sizeof(*times));
-	char *buffer = mpi_alloc(size * WINDOW + 1);
+	/* A question and its answer, or a window. */
+	char *buffer = mpi_alloc(size * (rate ? WINDOW : 2));
 	unsigned int i, n = options->warmup + options->count;
 	double time;
 
