@@ -153,6 +153,7 @@ static int unetmm_op_info(struct unetmm_file *file, void *arg)
 	struct unetmm_dev *dev = file->dev;
 	const struct unetmm_limits *hw = &dev->hw;
 	struct unetmm_info *a = arg;
+	u32 i;
 
 	if (a->flags || a->rsvd0 || a->rsvd1)
 		return -EOPNOTSUPP;
@@ -161,13 +162,9 @@ static int unetmm_op_info(struct unetmm_file *file, void *arg)
 	a->user_mtu = hw->user_mtu;
 	a->version = hw->version;
 	a->caps = hw->caps;
-	/* Source direct is the driver's own. */
-	a->sources = hw->sources & (BIT(UNETMM_SOURCE_PINNED) |
-				    BIT(UNETMM_SOURCE_TLB) |
-				    BIT(UNETMM_SOURCE_KTLB) |
-				    BIT(UNETMM_SOURCE_UTLB) |
-				    BIT(UNETMM_SOURCE_SHADOW) |
-				    BIT(UNETMM_SOURCE_ODP));
+	a->sources = 0;
+	for (i = 0; i < dev->nsources; i++)
+		a->sources |= dev->sources[i] ? hw->sources & BIT(i) : 0;
 	a->policies = hw->policies;
 	a->endpoints = hw->endpoints;
 	a->channels = hw->channels;

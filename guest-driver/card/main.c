@@ -296,7 +296,7 @@ static struct unetmm_dev *unetmm_dev_alloc(struct pci_dev *pdev)
 	dev->misc.name = dev->name;
 	dev->misc.fops = &unetmm_fops;
 	dev->misc.parent = &pdev->dev;
-	/* For everybody, as verbs devices are: the limits are per process. */
+	/* For everybody, as verbs devices are: space/limits.c has the limits. */
 	dev->misc.mode = 0666;
 	return dev;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * unetmm: the tables by which lower rooms reach higher ones: sources of translations,
- * policies, and calls upward.  A new source or policy is a file that fills one, a line
- * here, and its number in the card's header.
+ * policies, and calls upward.  docs/driver.rst lists the parts of a new source or policy
+ * ("How a lower room reaches a higher one").
  */
 #include "card/card.h"
 #include "remote/remote.h"
@@ -15,7 +15,7 @@
 #include "space/space.h"
 #include "base/base.h"
 
-static const struct unetmm_source *const unetmm_sources[UNETMM_NUM_SOURCES] = {
+static const struct unetmm_source *const unetmm_sources[] = {
 	[UNETMM_SOURCE_PINNED] = &unetmm_pinned_source,
 	[UNETMM_SOURCE_TLB] = &unetmm_tlb_source,
 	[UNETMM_SOURCE_KTLB] = &unetmm_ktlb_source,
@@ -37,7 +37,7 @@ static const struct unetmm_policy unetmm_rnr_policy = {
 	.absent = true,
 };
 
-static const struct unetmm_policy *const unetmm_policies[UNETMM_NUM_POLICIES] = {
+static const struct unetmm_policy *const unetmm_policies[] = {
 	[UNETMM_POLICY_DROP] = &unetmm_drop_policy,
 	[UNETMM_POLICY_SKIP] = &unetmm_skip_policy,
 	[UNETMM_POLICY_REDIRECT] = &unetmm_redirect_policy,
@@ -74,5 +74,7 @@ void unetmm_tables_set(struct unetmm_dev *dev)
 {
 	dev->up = &unetmm_upcalls;
 	dev->sources = unetmm_sources;
+	dev->nsources = ARRAY_SIZE(unetmm_sources);
 	dev->policies = unetmm_policies;
+	dev->npolicies = ARRAY_SIZE(unetmm_policies);
 }

@@ -13,7 +13,8 @@
  *
  * Only channels that occupy the scarce resource are probed: those in the backlog, if a
  * place in it is wanted; those of the endpoint, if a channel number is; those of its
- * user's endpoints, if the user has all slots of the system buffer that it may have; those
+ * user's endpoints, if the user has all reliable channels, or all slots of the system
+ * buffer, that it may have; those
  * of all endpoints, if the card has no channel or slot left, the refusing listener's
  * first.  A channel
  * that no process has accepted has 0.4 s.  An accepted channel may be in use: the wait

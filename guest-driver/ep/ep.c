@@ -248,7 +248,7 @@ static int unetmm_ep_check(const struct unetmm_dev *dev,
 	if (a->policy >= BITS_PER_TYPE(u32) ||
 	    a->pretranslate > dev->hw.pretranslate)
 		return -EINVAL;
-	if (a->policy >= UNETMM_NUM_POLICIES ||
+	if (a->policy >= dev->npolicies || !dev->policies[a->policy] ||
 	    !(dev->hw.policies & BIT(a->policy)))
 		return -EOPNOTSUPP;
 	policy = dev->policies[a->policy];

@@ -37,8 +37,6 @@ struct unetmm_policy {
 	void (*close)(struct unetmm_ep *ep);
 };
 
-#define UNETMM_NUM_POLICIES	(UNETMM_POLICY_BACKUP + 1)
-
 struct unetmm_ep {
 	struct kref ref;
 	const struct unetmm_policy *policy;	/* NULL: the driver's own */

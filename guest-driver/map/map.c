@@ -9,8 +9,8 @@
  * of event counters.  A mapping covers the whole object.  They outlive their objects
  * without harm: behind a doorbell that is closed or whose card is gone lies a
  * page that nobody reads, behind queues whose card is gone a copy of their last
- * state.  So hot-unplug costs a process no signal; it learns of it from its next
- * call.
+ * state.  So hot-unplug costs a process no signal, unless there is no memory for the
+ * copy; the process learns of it from its next call.
  *
  * The VMAs are VM_IO and VM_PFNMAP: they cannot be pinned, hence not be used
  * as message buffers.

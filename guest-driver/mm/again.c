@@ -39,7 +39,7 @@
  * (inv_count is up then, and nothing is inserted).  So no entry is left PTE_CHANGING
  * without a pin that is on space->again, and none is there without the job that
  * ends it.  A pin that is shut is lost, and on no list.  One that is going
- * (unetmm_visit()) is left alone: its entry stays 0.
+ * (unetmm_pins_visit()) is left alone: its entry stays 0.
  *
  * A LOOK AGAINST INVALIDATE: the job reads the mapping's rights and the page tables
  * without space->lock, and applies the result later, under it.  pin->changed tells

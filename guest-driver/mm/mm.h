@@ -36,7 +36,7 @@ struct unetmm_pin {
 	struct unetmm_ktlb_entry entry;
 };
 
-/* One miss; lives on the stack of the thread that serves it. */
+/* One miss; part of a struct unetmm_missed (mm/fault.c). */
 struct unetmm_miss {
 	u32 fault_id;
 	u32 npages;

@@ -4,7 +4,7 @@
  *
  * The pages are pinned for as long as they are registered and the process maps them:
  * pages that it unmaps or gives up leave the table, as they leave the card's TLB
- * with the other source, and are not put back.  Linux's own moves of pages, and
+ * with source `tlb`, and are not put back.  Linux's own moves of pages, and
  * fork(), take nothing (mm/again.c).
  */
 #include <linux/sched/mm.h>

@@ -237,7 +237,7 @@ static int unetmm_snap_grow(struct unetmm_aspace *space, unsigned long vpn,
 }
 
 /*
- * The space's work waits here, and the close of the space waits for the work.
+ * With `wait`, which PREFETCH gives, the call waits here.
  * How long mmap_lock is taken is the process's business (a file system of
  * its own may answer its mmap() when it likes): so it is tried again and again,
  * and no more once the space is closing.

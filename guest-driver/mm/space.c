@@ -546,7 +546,8 @@ int unetmm_op_space(struct unetmm_file *file, void *arg)
 
 	if (a->flags)
 		return -EOPNOTSUPP;
-	if (a->source < UNETMM_SOURCE_PINNED || a->source > UNETMM_SOURCE_ODP)
+	/* Source direct, which has no entry, is the driver's own. */
+	if (a->source >= dev->nsources || !dev->sources[a->source])
 		return -EINVAL;
 	if (!(dev->hw.sources & BIT(a->source)))
 		return -EOPNOTSUPP;

@@ -19,13 +19,13 @@
  *   ready    in the queue of its space.
  *   active   serve or cancel runs.  At most one job of a space is active, so serve
  *            functions of one space exclude each other.
- *   later    serve returned UNETMM_JOB_LATER: ready again after one tick.
+ *   delayed  serve returned UNETMM_JOB_LATER: ready again after one tick.
  *   thirsty  it has to be paged in, and waits until its space may sleep.
  *   asleep   a worker sleeps in unetmm_page_in() for it.
  *
  *   idle > ready > active > idle          UNETMM_JOB_DONE, or cancel has run
  *                  active > ready         UNETMM_JOB_AGAIN, or kicked meanwhile
- *                  active > later > ready UNETMM_JOB_LATER
+ *                  active > delayed > ready               UNETMM_JOB_LATER
  *                  active > [thirsty >] asleep > ready    UNETMM_JOB_PAGE
  *
  * A SLEEPING WORKER DOES NOT BELONG TO ITS JOB.  It has its own copy of the addresses
@@ -47,7 +47,7 @@
  *   - UNETMM_PAGER_SPARE workers of the pool never sleep for a process: misses that
  *     need no page-in are served whatever others do.
  *   - A space has at most `page_ins` sleepers (module's parameter, 16), and a user at
- *     most `user_threads`, never more than half of those that the pool may have.  Spaces
+ *     most `user_threads`, never more than half of those that other users leave.  Spaces
  *     with more misses are thirsty, and are served in turn, too.
  *   - Workers are created when none is idle, up to `pager_workers` (128).  The last
  *     worker that is awake never sleeps, whether another can be created or not.

@@ -28,7 +28,7 @@
 	X(backup_prefetch, 0, 0, 16, \
 	  "further posted buffers that are made present with a packet of policy backup, up to 16 (sources shadow and odp)") \
 	X(page_ins, 16, 1, U32_MAX, \
-	  "jobs of one process that are paged in for at a time; further ones wait") \
+	  "jobs of one space that are paged in for at a time; further ones wait") \
 	X(pager_workers, 128, 8, 1024, \
 	  "most threads of a card that serve misses and copies, 8 to 1024") \
 	X(odp_batch, 1025, 1, 1025, \

@@ -7,7 +7,8 @@
  * A USER is a uid on one card, there while it has a space (space->user).  A space's
  * charges are counted with its user, under dev->users_lock, and given back by the
  * path that ends it; so a user with many processes has no more than one
- * with one.  A space whose maker has CAP_SYS_RESOURCE is counted, and not limited.
+ * with one.  Pinned pages are counted without a lock, and sleeping workers by the pager,
+ * under its own.  A space whose maker has CAP_SYS_RESOURCE is counted, and not limited.
  *
  * dev->users_lock is innermost.
  */
@@ -31,14 +32,13 @@ struct unetmm_user {
 };
 
 /*
- * The defaults are half of a default card's, so that the other half is left for other
- * users.  The numbers of spaces, endpoints, reliable channels and exports are properties of
+ * The defaults are half of a default card's at most, so that the other half is left for
+ * other users.  The numbers of spaces, endpoints, reliable channels and exports are properties of
  * the card: 0 means half of them.
  */
 static const enum unetmm_param unetmm_user_limits[UNETMM_NUM_USES] = {
 	[UNETMM_USE_BACKUP] = UNETMM_P_user_backup_buffers,
 	[UNETMM_USE_SLOTS] = UNETMM_P_user_redirect_slots,
-	[UNETMM_USE_THREADS] = UNETMM_P_user_threads,
 	[UNETMM_USE_SPACES] = UNETMM_P_user_spaces,
 	[UNETMM_USE_ENDPOINTS] = UNETMM_P_user_endpoints,
 	[UNETMM_USE_CHANNELS] = UNETMM_P_user_channels,

@@ -93,8 +93,6 @@ struct unetmm_source {
 		      struct unetmm_batch *batch);
 };
 
-#define UNETMM_NUM_SOURCES	(UNETMM_SOURCE_ODP + 1)
-
 struct unetmm_aspace {
 	struct kref ref;
 	struct unetmm_dev *dev;
@@ -200,7 +198,6 @@ struct unetmm_turns {
 enum unetmm_use {
 	UNETMM_USE_BACKUP,		/* bits of endpoints */
 	UNETMM_USE_SLOTS,		/* credits of channels */
-	UNETMM_USE_THREADS,
 	UNETMM_USE_SPACES,
 	UNETMM_USE_ENDPOINTS,
 	UNETMM_USE_CHANNELS,		/* reliable ones */
