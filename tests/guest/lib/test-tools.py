@@ -29,6 +29,14 @@ def tool(name):
     return os.path.join(TOOLS, "fake-unetmm-" + name)
 
 
+def await_card(sockets, listener):
+    """Until the listener's card can answer: a probe of it waits for a second only."""
+    end = time.monotonic() + 60
+    while not os.path.exists(os.path.join(sockets, "1")):
+        assert listener.poll() is None and time.monotonic() < end
+        time.sleep(0.01)
+
+
 def pair(name, options, both=(), env=None):
     """Runs a listening and a connecting tool; the latter's rows."""
     with tempfile.TemporaryDirectory() as sockets:
@@ -36,6 +44,7 @@ def pair(name, options, both=(), env=None):
         listener = subprocess.Popen(
             [tool(name), "--listen", "-d", "/fake/1", *COMMON, *both],
             env=environment, stderr=subprocess.PIPE, text=True)
+        await_card(sockets, listener)
         run = subprocess.run(
             [tool(name), PEER, "-d", "/fake/2", *COMMON, *both, *options],
             env=environment, capture_output=True, text=True, timeout=100)
@@ -135,6 +144,7 @@ def listener_serves_one_after_another():
                 [tool("bw"), "--listen", "--forever", "-d", "/fake/1",
                  *COMMON], env=environment) as listener:
             try:
+                await_card(sockets, listener)
                 for _ in range(5):
                     subprocess.run(
                         [tool("bw"), PEER, "-d", "/fake/2", "--count", "20",
@@ -388,6 +398,7 @@ def other_operation_is_said():
                         [tool(name), "--listen", "-d", "/fake/1", *COMMON,
                          *there], env=environment) as listener:
                     try:
+                        await_card(sockets, listener)
                         run = subprocess.run(
                             [tool(name), PEER, "-d", "/fake/2", *COMMON,
                              *here], env=environment, capture_output=True,
@@ -555,6 +566,7 @@ def examples_of_pairs_do_their_work():
                         [tool(name), *there, "-d", "/fake/1", "--timeout",
                          "60"], env=environment, text=True,
                         stdout=subprocess.PIPE) as listener:
+                    await_card(sockets, listener)
                     run = subprocess.run(
                         [tool(name), *here, "-d", "/fake/2", "--timeout", "60",
                          "--count", "50"], env=environment, text=True,
