@@ -221,7 +221,7 @@ class Endpoint(Closing):
                  completion_depth=1024, policy=Policy.SKIP, pretranslate=0,
                  inline_max=lib.UNETMM_MAX_INLINE,
                  spin=lib.UNETMM_SPIN_DEFAULT_NS / 1e9, backup=0):
-        self.context = context
+        self.context, self.completion_depth = context, completion_depth
         attr = ffi.new("struct unetmm_ep_attr *")
         attr.size = ffi.sizeof("struct unetmm_ep_attr")
         attr.send_slots, attr.free_depth = send_slots, free_depth
@@ -312,6 +312,11 @@ class Endpoint(Closing):
                                              peer.mtu, peer.type))
         self.channels[number] = channel
         return channel
+
+    def forget(self, channel):
+        """This side has closed the channel: its number may be another's."""
+        if self.channels.get(channel.number) is channel:
+            del self.channels[channel.number]
 
     # ---- Operations
 
@@ -421,15 +426,13 @@ class Channel:
         check(again_after_signals(
             lambda ns: lib.unetmm_shutdown(self.endpoint.handle, self.number, ns),
             timeout))
-        self._forget()
+        self.endpoint.forget(self)
 
     def close(self):
         """Closes it at once; a second time does nothing."""
         if self.endpoint.channels.get(self.number) is not self:
             return
-        self._forget()
-        check(lib.unetmm_disconnect(self.endpoint.handle, self.number))
-
-    def _forget(self):
-        if self.endpoint.channels.get(self.number) is self:
-            del self.endpoint.channels[self.number]
+        try:
+            check(lib.unetmm_disconnect(self.endpoint.handle, self.number))
+        finally:
+            self.endpoint.forget(self)

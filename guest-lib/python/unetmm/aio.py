@@ -82,6 +82,19 @@ class Connections:
                 self._waiters.discard(waiter)
 
 
+class _Plain(_core.Endpoint):
+    """A plain endpoint that says when a program has closed one of its channels."""
+
+    def __init__(self, context, forgotten, **attributes):
+        super().__init__(context, **attributes)
+        self._forgotten = forgotten
+
+    def forget(self, channel):
+        """As unetmm.Endpoint.forget()."""
+        super().forget(channel)
+        self._forgotten(channel)
+
+
 class Endpoint:
     """An endpoint whose completions come by the running loop.
 
@@ -89,7 +102,7 @@ class Endpoint:
     """
 
     def __init__(self, context, **attributes):
-        self.plain = _core.Endpoint(context, **attributes)
+        self.plain = _Plain(context, self._forget, **attributes)
         self._loop = asyncio.get_running_loop()
         self._received = asyncio.Queue()
         self._ends = weakref.WeakKeyDictionary()    # Channel: Future
@@ -136,14 +149,36 @@ class Endpoint:
             # The loop had called this for the descriptor before the close().
             return
         try:
-            found = self.plain.poll()
-            for completion in found:
-                self._dispatch(completion)
-            if found or self.plain.arm():
+            if self._take() or self.plain.arm():
                 # There is more: after the loop's other work.
                 self._again = self._loop.call_soon(self._pump)
         except OSError as error:
             self._fail(error)
+
+    def _take(self):
+        """Takes completions, up to one batch of them: how many."""
+        found = self.plain.poll()
+        for completion in found:
+            self._dispatch(completion)
+        return len(found)
+
+    def _forget(self, channel):
+        """A channel was closed: the peer's end of it is not the next channel's.
+
+        The peer may have closed it, too: then that completion is among those that
+        are there by now.  Their number has a limit, since peers go on sending.
+        """
+        end, left = self._ends.get(channel), self.plain.completion_depth
+        if self._failed or end is not None and end.done():
+            return
+        try:
+            while left > 0 and (taken := self._take()):
+                left -= taken
+        except OSError as error:
+            self._fail(error)
+        early = self._early.pop(channel.number, None)
+        if early and end is not None and not end.done():
+            end.set_result(early)
 
     def _dispatch(self, completion):
         future = completion.context

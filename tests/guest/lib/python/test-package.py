@@ -544,6 +544,29 @@ class Asyncio(unittest.TestCase):
                 self.assertEqual(len(got), 40)
         self.run_loop(main)
 
+    def test_the_end_is_not_that_of_the_next_channel(self):
+        async def main(card):
+            async with unetmm.aio.Endpoint(card) as server, \
+                    unetmm.aio.Endpoint(card) as client:
+                server.listen(SERVICE)
+                to_server = await client.connect(PEER, SERVICE, timeout=1)
+                first = await server.accept()
+                # Both sides: the loop does not run between the two calls.
+                to_server.close()
+                first.close()
+                to_server = await client.connect(PEER, SERVICE, timeout=1)
+                second = await server.accept()
+                self.assertEqual(second.number, first.number)
+                waiting = asyncio.create_task(server.closed(second))
+                await server.send(second, b"alive")
+                await client.receive()
+                self.assertFalse(waiting.done())
+                to_server.close()
+                self.assertIs((await waiting).channel, second)
+                self.assertEqual((await server.closed(first)).channel,
+                                 first.number)
+        self.run_loop(main)
+
     def test_closing_cancels_what_waits(self):
         async def main(card):
             ep = unetmm.aio.Endpoint(card)
