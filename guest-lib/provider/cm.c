@@ -62,7 +62,7 @@ struct umfi_cm_port {
     struct unetmm_ep *ep;
     struct umfi_conn **by_channel;
     uint8_t *buffers;
-    unsigned silent, silent_most;   /* callers whose REQUEST has not come */
+    unsigned idle, idle_most;       /* callers: is_idle() */
 };
 
 struct umfi_conn {
@@ -129,17 +129,79 @@ static void conn_hang_up(struct umfi_conn *conn)
     }
 }
 
+/*
+ * A caller whose REQUEST has not come, or that is to end its channel: only the peer
+ * could go on, and it need not.
+ */
+static bool is_idle(const struct umfi_conn *conn)
+{
+    return conn->port->pep && (!conn->requested || conn->answered);
+}
+
 static void conn_free(struct umfi_conn *conn)
 {
     conn_hang_up(conn);
-    if (conn->port->pep && !conn->requested) {
-        conn->port->silent--;
+    if (is_idle(conn)) {
+        conn->port->idle--;
     }
     if (conn->ep) {
         conn->ep->conn = NULL;
     }
     umfi_list_del(&conn->node);
     free(conn);
+}
+
+/*
+ * One more caller is to be idle.  These do not keep others from the listener's channels:
+ * they have half of them, and the oldest makes room.
+ */
+static void make_room(struct umfi_cm_port *port)
+{
+    struct umfi_list *i = port->conns.next;
+
+    if (port->idle < port->idle_most) {
+        return;
+    }
+    while (!is_idle(umfi_of(i, struct umfi_conn, node))) {
+        i = i->next;
+    }
+    UMFI_INFO(FI_LOG_EP_CTRL, "%u callers are idle: the oldest one's channel ends\n",
+              port->idle);
+    conn_free(umfi_of(i, struct umfi_conn, node));
+}
+
+static int conn_send(struct umfi_conn *conn, struct message *m, enum type type,
+                     const void *data, size_t len)
+{
+    m->magic = htole32(MAGIC);
+    m->version = htole16(VERSION);
+    m->type = htole16(type);
+    m->len = htole16((uint16_t)len);
+    if (len) {
+        memcpy(m->data, data, len);
+    }
+    return unetmm_send(conn->port->ep, conn->channel, m, sizeof(*m), 0,
+                       UNETMM_INLINE | UNETMM_UNSIGNALED);
+}
+
+/* ACCEPT or REJECT is the last message: the peer is to end the channel. */
+static void conn_answer(struct umfi_conn *conn, struct message *m, enum type type,
+                        const void *data, size_t len)
+{
+    if (!conn->open) {
+        conn_free(conn);
+        return;
+    }
+    if (conn->ep) {
+        conn->ep->conn = NULL;
+        conn->ep = NULL;
+    }
+    make_room(conn->port);
+    conn->answered = true;
+    conn->port->idle++;
+    if (conn_send(conn, m, type, data, len)) {
+        conn_free(conn);
+    }
 }
 
 static struct umfi_conn *conn_find(struct umfi_fabric *fabric, fid_t handle)
@@ -157,20 +219,6 @@ static struct umfi_conn *conn_find(struct umfi_fabric *fabric, fid_t handle)
         }
     }
     return NULL;
-}
-
-static int conn_send(struct umfi_conn *conn, struct message *m, enum type type,
-                     const void *data, size_t len)
-{
-    m->magic = htole32(MAGIC);
-    m->version = htole16(VERSION);
-    m->type = htole16(type);
-    m->len = htole16((uint16_t)len);
-    if (len) {
-        memcpy(m->data, data, len);
-    }
-    return unetmm_send(conn->port->ep, conn->channel, m, sizeof(*m), 0,
-                       UNETMM_INLINE | UNETMM_UNSIGNALED);
 }
 
 static void refuse_ep(struct umfi_ep *ep, int error, const void *data, size_t len)
@@ -216,7 +264,7 @@ static bool take_request(struct umfi_conn *conn, const struct message *m)
     }
     info->handle = &conn->fid;
     conn->requested = true;
-    conn->port->silent--;
+    conn->port->idle--;
     umfi_eq_push(pep->eq, FI_CONNREQ, &pep->fid.fid, 0, info, m->data,
                  le16toh(m->len));
     return true;
@@ -349,29 +397,14 @@ static void take_message(struct umfi_conn *conn, const struct message *m, size_t
     }
 }
 
-static void end_oldest_silent(struct umfi_cm_port *port)
-{
-    struct umfi_list *i = port->conns.next;
-
-    while (umfi_of(i, struct umfi_conn, node)->requested) {
-        i = i->next;
-    }
-    UMFI_INFO(FI_LOG_EP_CTRL, "%u callers are silent: the oldest one's channel ends\n",
-              port->silent);
-    conn_free(umfi_of(i, struct umfi_conn, node));
-}
-
-/* Callers that say nothing do not keep others from the listener's channels. */
 static void take_callers(struct umfi_cm_port *port)
 {
     struct unetmm_peer peer;
 
     while (port->pep && unetmm_accept(port->ep, &peer, 0) >= 0) {
-        if (port->silent == port->silent_most) {
-            end_oldest_silent(port);
-        }
+        make_room(port);
         if (conn_open(port, peer.channel, peer.mac, NULL)) {
-            port->silent++;
+            port->idle++;
         }
     }
 }
@@ -517,7 +550,7 @@ static int port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
     port->fabric = fabric;
     port->pep = pep;
     umfi_list_init(&port->conns);
-    port->silent_most = (fabric->dev.card.channels + 1) / 2;
+    port->idle_most = (fabric->dev.card.channels + 1) / 2;
     port->by_channel = calloc(fabric->dev.card.channels, sizeof(struct umfi_conn *));
     if (port->by_channel) {
         ret = port_create(port);
@@ -697,14 +730,9 @@ static void answer(struct umfi_ep *ep, unsigned channel, const void *data, size_
     umfi_port_claim(ep->port, channel, ep);
     umfi_unlock(ep->domain);
     conn = ep->conn;
-    ep->conn = NULL;
-    if (conn) {
-        conn->ep = NULL;
-        conn->answered = true;
-    }
     /* If the peer has gone, the data channel ends, too. */
-    if (conn && (!conn->open || conn_send(conn, &m, ACCEPT, data, len))) {
-        conn_free(conn);
+    if (conn) {
+        conn_answer(conn, &m, ACCEPT, data, len);
     }
     pthread_mutex_unlock(&ep->domain->fabric->lock);
 }
@@ -750,10 +778,7 @@ int umfi_cm_reject(struct umfi_pep *pep, fid_t handle, const void *data, size_t 
     conn = conn_find(pep->fabric, handle);
     if (conn && conn->port->pep == pep) {
         ret = 0;
-        conn->answered = true;
-        if (!conn->open || conn_send(conn, &m, REJECT, data, len)) {
-            conn_free(conn);
-        }
+        conn_answer(conn, &m, REJECT, data, len);
     }
     pthread_mutex_unlock(&pep->fabric->lock);
     return ret;

@@ -34,6 +34,7 @@ static struct unetmm_completion pending[PENDING];
 static unsigned npending, requests, events;
 static unsigned callers;            /* that wait for unetmm_accept() */
 static const struct fid *event_fid;
+static fid_t event_handle;          /* of a request */
 static int event_error;
 
 static int card_queue(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
@@ -190,6 +191,7 @@ void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
     event_fid = fid;
     event_error = err;
     if (info) {
+        event_handle = info->handle;
         fi_freeinfo(info);
     }
 }
@@ -367,12 +369,41 @@ static void silent_callers(void **state)
     close_scene(&s);
 }
 
+/* Callers that have their answer and do not hang up have no more than half, either. */
+static void rejected_callers(void **state)
+{
+    fid_t handles[CHANNELS];
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    open_scene(&s);
+    pep.fabric = &s.fabric;
+    assert_int_equal(umfi_cm_listen(&pep), 0);
+    for (unsigned i = 0; i < CHANNELS; i++) {
+        call_in(&s, 1);
+        arrive(i, CM_REQUEST);
+        progress(&s);
+        assert_int_equal(events, i + 1);
+        handles[i] = event_handle;
+    }
+    require_open(1 << 0 | 1 << 1 | 1 << 2 | 1 << 3);
+    for (unsigned i = 0; i < CHANNELS; i++) {
+        assert_int_equal(umfi_cm_reject(&pep, handles[i], NULL, 0), 0);
+    }
+    assert_int_equal(requests, CHANNELS);
+    require_open(1 << 2 | 1 << 3);
+    umfi_cm_port_close(pep.port);
+    require_open(0);
+    close_scene(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refused),
         cmocka_unit_test(answer_of_a_request_before),
         cmocka_unit_test(silent_callers),
+        cmocka_unit_test(rejected_callers),
     };
 
     return cmocka_run_group_tests_name("cm", tests, NULL, NULL);
