@@ -12,6 +12,7 @@
  */
 #include "onesided.h"
 #include "results.h"
+#include "seen.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,7 +24,6 @@
 #define CONTROL_BUFFERS 4       /* kept back for control messages */
 #define BATCH           8       /* frames for one doorbell */
 #define EVENTS_PER_LOOK 64      /* events between two looks at the clock */
-#define SEEN_FRAMES     65536u  /* how late a frame may be and still count */
 
 static const char doc[] =
 "Sends messages as fast as the receiver takes them and prints megabytes\n"
@@ -67,8 +67,7 @@ struct tx {
 };
 
 struct rx {
-    uint64_t high;              /* one above the highest frame seen */
-    uint64_t credited;          /* high when credit was given last */
+    uint64_t credited;          /* seen.high when credit was given last */
     uint64_t received;          /* measured frames, each once */
     uint64_t bytes;             /* in measured frames behind the first */
     uint64_t first_ns, last_ns;
@@ -78,7 +77,7 @@ struct rx {
     uint32_t doubled;
     uint32_t bad;
     bool done;                  /* the sender has finished */
-    uint8_t seen[SEEN_FRAMES / 8];
+    struct seen seen;
 };
 
 struct bw {
@@ -88,6 +87,7 @@ struct bw {
     bool running;
     bool started;               /* client: the server knows the plan */
     bool ended;                 /* server: the client is done */
+    bool refused;               /* server: the client's plan is impossible */
     bool sends, receives;
     uint64_t heard_ns;
     struct tx tx;
@@ -120,10 +120,10 @@ static void rx_credit(struct bw *bw)
     struct control credit = {
         .type = CONTROL_CREDIT,
         .run = (uint16_t)bw->plan.run,
-        .q = { rx->high + (rx->window < most ? rx->window : most) },
+        .q = { rx->seen.high + (rx->window < most ? rx->window : most) },
     };
 
-    rx->credited = rx->high;
+    rx->credited = rx->seen.high;
     session_control(bw->s, &credit);
 }
 
@@ -145,35 +145,17 @@ static void rx_good(struct bw *bw)
     rx->window += rx->slow_start ? rx->window : 1;
 }
 
-/* Moves on to `high`, with everything between unseen. */
-static void rx_advance(struct rx *rx, uint64_t high)
-{
-    for (; rx->high < high; rx->high++) {
-        uint32_t bit = rx->high % SEEN_FRAMES;
-
-        rx->seen[bit / 8] &= (uint8_t)~(1u << bit % 8);
-    }
-}
-
 /* True the first time that a frame is seen. */
 static bool rx_is_new(struct bw *bw, uint64_t number)
 {
-    struct rx *rx = &bw->rx;
-    uint32_t bit = number % SEEN_FRAMES;
+    uint64_t high = bw->rx.seen.high;
 
-    if (number >= rx->high) {
-        if (number > rx->high) {
-            rx_lost(rx);
-        } else {
-            rx_good(bw);
-        }
-        rx_advance(rx, number + 1);
-    } else if (rx->high - number > SEEN_FRAMES ||
-               rx->seen[bit / 8] & 1u << bit % 8) {
-        return false;
+    if (number > high) {
+        rx_lost(&bw->rx);
+    } else if (number == high) {
+        rx_good(bw);
     }
-    rx->seen[bit / 8] |= (uint8_t)(1u << bit % 8);
-    return true;
+    return seen_is_new(&bw->rx.seen, number);
 }
 
 static void rx_count(struct bw *bw, uint64_t number, uint32_t len)
@@ -212,7 +194,7 @@ static void rx_frame(struct bw *bw, struct event *event)
     }
     session_release(bw->s, event);
     if (bw->receives && !bw->rx.done &&
-        2 * (bw->rx.high - bw->rx.credited) >= bw->rx.window) {
+        2 * (bw->rx.seen.high - bw->rx.credited) >= bw->rx.window) {
         rx_credit(bw);
     }
 }
@@ -330,7 +312,10 @@ static void on_start(struct bw *bw, const struct control *control)
     struct plan plan = { 0 };
     bool again;
 
-    plan_from_control(&plan, control);
+    if (!plan_from_control(&plan, control)) {
+        bw->refused = true;
+        return;
+    }
     again = bw->running && plan.run == bw->plan.run;
     if (session_started(bw->s, &plan) && !again) {
         begin(bw, &plan);
@@ -369,10 +354,10 @@ static void on_run_control(struct bw *bw, const struct control *control)
         break;
     case CONTROL_STALLED:
         if (bw->receives && !bw->rx.done) {
-            if (control->q[0] > bw->rx.high &&
+            if (control->q[0] > bw->rx.seen.high &&
                 control->q[0] <= total_frames(&bw->plan)) {
                 rx_lost(&bw->rx);
-                rx_advance(&bw->rx, control->q[0]);
+                seen_advance(&bw->rx.seen, control->q[0]);
             }
             rx_credit(bw);
         }
@@ -408,7 +393,7 @@ static void on_control(struct bw *bw, const struct control *control)
 static bool finished(const struct bw *bw)
 {
     if (bw->server) {
-        return bw->ended;
+        return bw->ended || bw->refused;
     }
     return bw->tx.done && (!bw->receives || bw->rx.done);
 }
@@ -651,22 +636,23 @@ static bool serve(struct session *s)
 {
     struct bw *bw = calloc(1, sizeof(*bw));
     char mac[UNETMM_MAC_CHARS];
-    bool ended;
+    bool good;
 
     if (!bw) {
         fail("no memory");
     }
     bw->s = s;
     bw->server = true;
-    ended = run_loop(bw);
-    if (!ended) {
+    if (!run_loop(bw)) {
         session_silent(s);
-    } else if (!s->opt->json) {
+    }
+    good = bw->ended;
+    if (good && !s->opt->json) {
         printf("%s: done\n", unetmm_format_mac(s->peer.mac, mac));
         fflush(stdout);
     }
     free(bw);
-    return ended;
+    return good;
 }
 
 static int run_server(struct session *s)

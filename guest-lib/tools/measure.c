@@ -19,7 +19,7 @@ static void parse_sizes(struct options *opt, const char *text)
         if (opt->nsizes == MAX_SIZES) {
             usage_error("--size takes at most %d sizes", MAX_SIZES);
         }
-        opt->sizes[opt->nsizes++] = number_option("size", item, 1, 1u << 30);
+        opt->sizes[opt->nsizes++] = number_option("size", item, 1, MOST_SIZE);
     }
     free(list);
     if (!opt->nsizes) {
@@ -131,11 +131,11 @@ static void set_number(struct options *opt, int key, const char *text)
         opt->service = number_option("service", text, 1, UINT64_MAX);
         break;
     case 'n':
-        opt->count = number32_option("count", text, 1, MAX_MESSAGES / 100);
+        opt->count = number32_option("count", text, 1, MOST_COUNT);
         break;
     case 'D': opt->duration_ns = seconds_option("duration", text); break;
     case OPT_WARMUP:
-        opt->warmup = number32_option("warmup", text, 0, MAX_MESSAGES / 100);
+        opt->warmup = number32_option("warmup", text, 0, MOST_COUNT);
         break;
     case OPT_SPIN:
         opt->spin_ns = number32_option("spin-ns", text, 0,

@@ -11,6 +11,9 @@
 
 /* Numbers of messages stay below this, so that control messages differ. */
 #define MAX_MESSAGES    1000000000u
+/* Of --size, and of --count and --warmup each */
+#define MOST_SIZE       (1u << 30)
+#define MOST_COUNT      (MAX_MESSAGES / 100)
 
 struct op;                      /* op.h */
 

@@ -210,19 +210,21 @@ void one_sided_begin(struct one_sided *o, const struct plan *plan)
     o->running = true;
 }
 
-void one_sided_answer(struct one_sided *o, const struct control *start)
+bool one_sided_answer(struct one_sided *o, const struct control *start)
 {
     struct plan plan = { 0 };
 
-    plan_from_control(&plan, start);
+    if (!plan_from_control(&plan, start)) {
+        return false;
+    }
     if (plan.op == op_number(o->op) &&
         !(o->running && plan.run == o->plan.run)) {
         one_sided_settle(o);
         one_sided_end(o);
-        if (!plan.size || plan.size > o->op->most || !plan.places ||
-            plan.places > MOST_PLACES) {
-            fail("the peer asks for %u messages of %u bytes at a time: is it "
-                 "of the same version?", plan.places, plan.size);
+        if (plan.size > o->op->most || !plan.places || plan.places > MOST_PLACES) {
+            complain("the peer asks for %u messages of %u bytes at a time: is it "
+                     "of the same version?", plan.places, plan.size);
+            return false;
         }
         o->plan = plan;
         allocate(o);
@@ -233,6 +235,7 @@ void one_sided_answer(struct one_sided *o, const struct control *start)
         o->running = true;
     }
     session_started(o->s, &plan);
+    return true;
 }
 
 static void unmap(struct one_sided *o, void **window)

@@ -41,8 +41,11 @@ void one_sided_init(struct one_sided *o, struct session *s);
 
 /* The client's side of a run: START, and all until operations can begin. */
 void one_sided_begin(struct one_sided *o, const struct plan *plan);
-/* The server's answer to a START; it may be a repetition. */
-void one_sided_answer(struct one_sided *o, const struct control *start);
+/*
+ * The server's answer to a START; it may be a repetition.  False, and said in a
+ * sentence: the run is impossible.
+ */
+bool one_sided_answer(struct one_sided *o, const struct control *start);
 /* Gives all back.  May be called again. */
 void one_sided_end(struct one_sided *o);
 

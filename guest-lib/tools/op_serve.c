@@ -16,6 +16,7 @@ struct op_server {
     uint32_t bad;
     uint64_t heard_ns;
     bool ended;
+    bool refused;               /* the peer's plan is impossible */
     struct control checked;     /* the last answer to CONTROL_CHECK */
 };
 
@@ -57,7 +58,7 @@ static void start(struct op_server *server, const struct control *control)
     struct one_sided *o = &server->o;
     uint32_t run = o->running ? o->plan.run : 0;
 
-    one_sided_answer(o, control);
+    server->refused = !one_sided_answer(o, control);
     if (o->running && o->plan.run != run) {
         server->next = o->plan.first;
         prepare(server);
@@ -155,7 +156,7 @@ bool op_serve(struct session *s)
     char mac[UNETMM_MAC_CHARS];
 
     one_sided_init(&server.o, s);
-    while (!server.ended &&
+    while (!server.ended && !server.refused &&
            now_ns() - server.heard_ns < s->opt->timeout_ns) {
         serve_once(&server);
     }
@@ -167,7 +168,7 @@ bool op_serve(struct session *s)
     }
     if (server.bad) {
         complain("%u messages arrived with wrong bytes", server.bad);
-    } else if (!server.ended) {
+    } else if (!server.ended && !server.refused) {
         session_silent(s);
     }
     one_sided_end(&server.o);

@@ -447,6 +447,7 @@ struct server {
     uint64_t answered;
     uint64_t repeated;
     uint32_t bad;
+    bool refused;               /* the peer's plan is impossible */
 };
 
 static void answer_message(struct server *server)
@@ -491,7 +492,10 @@ static void serve_start(struct server *server, const struct control *control)
     struct plan plan = { 0 };
     bool again;
 
-    plan_from_control(&plan, control);
+    server->refused = !plan_from_control(&plan, control);
+    if (server->refused) {
+        return;
+    }
     again = server->running && plan.run == server->plan.run;
     if (!session_started(server->s, &plan) || again ||
         plan.nframes > server->s->buffers) {
@@ -504,7 +508,7 @@ static void serve_start(struct server *server, const struct control *control)
     prepare_message(server->s, &plan, true, plan.first);
 }
 
-/* False: the peer is done. */
+/* False: the peer is done, or refused. */
 static bool serve_event(struct server *server, struct event *event)
 {
     if (event->type == EVENT_FRAME) {
@@ -516,7 +520,7 @@ static bool serve_event(struct server *server, struct event *event)
         switch (event->control.type) {
         case CONTROL_START:
             serve_start(server, &event->control);
-            break;
+            return !server->refused;
         case CONTROL_END:
             session_control(server->s, &ended);
             return false;
@@ -555,7 +559,7 @@ static bool serve(struct session *s)
         session_silent(s);
     }
     free(server.assembly.have);
-    return ended && !server.bad;
+    return ended && !server.refused && !server.bad;
 }
 
 static int run_server(struct session *s)

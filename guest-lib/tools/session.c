@@ -554,7 +554,15 @@ void plan_to_control(const struct plan *plan, struct control *control)
     };
 }
 
-void plan_from_control(struct plan *plan, const struct control *control)
+/* Messages have bytes, frames at least one; the numbers as the options limit them. */
+static bool plan_possible(const struct plan *plan)
+{
+    return plan->size && plan->size <= MOST_SIZE && plan->frame <= MOST_SIZE &&
+        plan->count && plan->count <= MOST_COUNT && plan->warmup <= MOST_COUNT &&
+        plan->first <= MAX_MESSAGES;
+}
+
+bool plan_from_control(struct plan *plan, const struct control *control)
 {
     plan->run = control->run;
     plan->verify = control->flags & FLAG_VERIFY;
@@ -573,7 +581,14 @@ void plan_from_control(struct plan *plan, const struct control *control)
     }
     plan->seed = control->q[0];
     plan->first = (uint32_t)control->q[1];
+    if (!plan_possible(plan)) {
+        complain("the peer asks for an impossible run, %u messages of %u bytes in "
+                 "frames of %u: is it of the same version?", plan->count,
+                 plan->size, plan->frame);
+        return false;
+    }
     plan_cut(plan);
+    return true;
 }
 
 bool session_started(struct session *s, const struct plan *plan)

@@ -140,7 +140,8 @@ void plan_follow(const struct plan *plan, uint32_t *run, uint32_t *first);
 void plan_make(struct plan *plan, const struct session *s, uint64_t size,
                uint32_t run, uint32_t first);
 void plan_to_control(const struct plan *plan, struct control *control);
-void plan_from_control(struct plan *plan, const struct control *control);
+/* False, and said in a sentence: no side of ours can ask for that. */
+bool plan_from_control(struct plan *plan, const struct control *control);
 
 /*
  * The listening side's answer to START.  False: our buffers are too small, or it
