@@ -7,6 +7,7 @@
  */
 #include "common.h"
 #include "cp_file.h"
+#include "cp_stream.h"
 #include "row.h"
 
 #include <fcntl.h>
@@ -192,27 +193,31 @@ static bool lost(const struct transfer *t, int error)
 
 static bool put(const struct transfer *t, const void *bytes, size_t length)
 {
-    ssize_t n = unetmm_stream_send(t->stream, bytes, length, 0);
+    int ret = cp_stream_put(t->stream, bytes, length);
 
-    return n == (ssize_t)length || lost(t, n < 0 ? (int)n : -ETIMEDOUT);
+    return !ret || lost(t, ret);
 }
 
 /* 1, or 0: the stream ends here; -1: said why not. */
-static int take(const struct transfer *t, void *bytes, size_t length)
+static int take_when(const struct transfer *t, void *bytes, size_t length,
+                     bool patient)
 {
-    ssize_t n = unetmm_stream_recv(t->stream, bytes, length, UNETMM_STREAM_WAITALL);
-    char more;
+    size_t got;
+    int ret = cp_stream_take(t->stream, bytes, length, patient, &got);
 
-    if (n == (ssize_t)length) {
+    if (!ret && got == length) {
         return 1;
     }
-    if (!n) {
+    if (!ret && !got) {
         return 0;
     }
-    /* Part of it: why was there no more? */
-    n = n < 0 ? n : unetmm_stream_recv(t->stream, &more, 1, UNETMM_STREAM_DONTWAIT);
-    lost(t, n < 0 ? (int)n : 0);
+    lost(t, ret);
     return -1;
+}
+
+static int take(const struct transfer *t, void *bytes, size_t length)
+{
+    return take_when(t, bytes, length, false);
 }
 
 static void show_progress(struct transfer *t)
@@ -294,7 +299,8 @@ static bool refused(const struct transfer *t, uint64_t answer)
 static bool take_answer(const struct transfer *t, enum answer wanted)
 {
     uint64_t answer;
-    int got = take(t, &answer, sizeof(answer));
+    /* A receiver says nothing while its disk takes the file. */
+    int got = take_when(t, &answer, sizeof(answer), wanted == ANSWER_DONE);
 
     if (got <= 0) {
         return got < 0 ? false : lost(t, 0);
