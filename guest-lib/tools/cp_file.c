@@ -3,10 +3,30 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* UTF-8, as JSON is */
+static bool is_text(const char *name, size_t length)
+{
+    json_t *text = json_stringn(name, length);
+
+    json_decref(text);
+    return text;
+}
+
+/* The byte at `i`, or the character that begins there, moves a cursor and more. */
+static bool is_control(const char *name, size_t i, size_t length)
+{
+    unsigned char c = (unsigned char)name[i];
+
+    /* U+0080 to U+009F: to a terminal they are ESC and a letter. */
+    return c < 0x20 || c == 0x7f ||
+        (c == 0xc2 && i + 1 < length && (unsigned char)name[i + 1] < 0xa0);
+}
 
 bool cp_name_good(const char *name, size_t length)
 {
@@ -16,13 +36,11 @@ bool cp_name_good(const char *name, size_t length)
         return false;
     }
     for (i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)name[i];
-
-        if (c == '/' || c < 0x20 || c == 0x7f) {
+        if (name[i] == '/' || is_control(name, i, length)) {
             return false;
         }
     }
-    return true;
+    return is_text(name, length);
 }
 
 bool cp_path_good(const char *path, size_t length)
@@ -140,13 +158,22 @@ static int link_as(const struct cp_file *file, const char *name)
         -errno : 0;
 }
 
+/* Those that no file of this process gets; the umask is read by setting it. */
+static mode_t masked(void)
+{
+    mode_t mask = umask(0777);
+
+    umask(mask);
+    return mask;
+}
+
 /* Neither follows a link that is there: it fails, or replaces that. */
 int cp_file_finish(struct cp_file *file, const char *name, mode_t mode,
                    bool replace)
 {
     int ret;
 
-    if (fchmod(file->fd, mode & 0755) || fsync(file->fd)) {
+    if (fchmod(file->fd, mode & 0755 & ~masked()) || fsync(file->fd)) {
         return -errno;
     }
     if (!replace && !file->temporary[0]) {

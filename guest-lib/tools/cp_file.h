@@ -23,7 +23,7 @@ struct cp_file {
 
 /*
  * A name in a directory and nothing else: no separator, no "." or "..", nothing
- * hidden, no byte that a terminal would obey.
+ * hidden, UTF-8 without a character that a terminal would obey.
  */
 bool cp_name_good(const char *name, size_t length);
 
@@ -40,7 +40,11 @@ int cp_path_open(int directory, const char *path, const char **name);
 /* 0 or -errno */
 int cp_file_create(struct cp_file *file, int directory);
 int cp_file_write(struct cp_file *file, const void *bytes, size_t length);
-/* Gives it its name; -EEXIST: there is one, and it is not to be replaced. */
+/*
+ * Gives it its name, and of `mode` the rights that a copy has: no write access but the
+ * owner's, and none that the umask takes away.  -EEXIST: there is a file of that name,
+ * and it is not to be replaced.
+ */
 int cp_file_finish(struct cp_file *file, const char *name, mode_t mode,
                    bool replace);
 /* Whatever became of it. */

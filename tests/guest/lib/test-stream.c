@@ -274,6 +274,9 @@ static void names_stay_in_the_directory(void **state)
     static const char *const wrong[] = {
         "", ".", "..", ".hidden", "../x", "a/b", "/etc/passwd", "a/", "a\nb",
         "\033[2J", "a\177",
+        /* U+009B as UTF-8, as a byte, in an incomplete character, in an overlong one */
+        "\xc2\x9b" "2J", "a\xc2\x80", "\x9b" "2J", "a\xe2\x9b", "\xe0\x82\x9b",
+        "\xc2", "caf\xe9",
     };
     char longest[CP_NAME_MOST + 2];
     unsigned i;
@@ -285,6 +288,8 @@ static void names_stay_in_the_directory(void **state)
     assert_false(cp_name_good("a\0b", 3));
     assert_true(cp_name_good("a", 1));
     assert_true(cp_name_good("a file..txt", 11));
+    /* The same bytes in other characters; U+00A0, which is no control character */
+    assert_true(cp_name_good("\xc4\x9b\xe2\x82\xac\xc2\xa0", 7));
     memset(longest, 'x', sizeof(longest));
     assert_true(cp_name_good(longest, CP_NAME_MOST));
     assert_false(cp_name_good(longest, CP_NAME_MOST + 1));
@@ -321,6 +326,7 @@ static void files_are_whole_or_not_there(void **state)
     char path[] = "/tmp/unetmm-stream-XXXXXX";
     struct cp_file file;
     struct stat stat;
+    mode_t mask = umask(0022);
     int directory;
 
     (void)state;
@@ -343,8 +349,12 @@ static void files_are_whole_or_not_there(void **state)
     assert_int_equal(cp_file_create(&file, directory), 0);
     assert_int_equal(cp_file_write(&file, "second", 6), 0);
     assert_int_equal(cp_file_finish(&file, "a", 0600, false), -EEXIST);
-    assert_int_equal(cp_file_finish(&file, "link", 0600, true), 0);
+    umask(0027);
+    assert_int_equal(cp_file_finish(&file, "link", 0777, true), 0);
+    assert_int_equal(umask(mask), 0027);
     cp_file_drop(&file);
+    assert_int_equal(fstatat(directory, "link", &stat, AT_SYMLINK_NOFOLLOW), 0);
+    assert_int_equal(stat.st_mode & 07777, 0750);
     check_content(directory, "a", "first");
     check_content(directory, "link", "second");
     assert_int_equal(entries(directory), 2);
