@@ -35,6 +35,7 @@
 #define BACKLOG         64
 #define BUFFERS         64u
 #define BUFFER_BYTES    256u
+#define COMPLETIONS     1024u
 #define PORT_FIRST      32768u  /* that a PEP without a port gets */
 #define PORT_COUNT      28232u
 
@@ -62,6 +63,8 @@ struct umfi_cm_port {
     struct unetmm_ep *ep;
     struct umfi_conn **by_channel;
     uint8_t *buffers;
+    struct unetmm_completion *later;    /* COMPLETIONS of them have room */
+    unsigned later_first, later_end;
     unsigned idle, idle_most;       /* callers: is_idle() */
 };
 
@@ -72,6 +75,7 @@ struct umfi_conn {
     struct umfi_ep *ep;         /* that asks, or is to answer */
     unsigned channel;
     bool open;                  /* its channel */
+    bool closed;                /* its CQE_CLOSED has come */
     bool requested;             /* acceptor: REQUEST has come */
     bool answered;              /* acceptor: the peer is to end the channel */
     uint8_t mac[6];
@@ -95,6 +99,68 @@ static int connect_to(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t servi
                              &attr, NULL);
 }
 
+/* ---- Completions, under the fabric's lock ---------------------------------- */
+
+static bool take_completion(struct umfi_cm_port *port, struct unetmm_completion *c)
+{
+    if (port->later_first == port->later_end) {
+        return unetmm_poll(port->ep, c, 1) > 0;
+    }
+    *c = port->later[port->later_first++];
+    return true;
+}
+
+static bool has_buffer(const struct unetmm_completion *c)
+{
+    return c->type == UNETMM_CQE_BUFFER ||
+        (c->type == UNETMM_CQE_RECEIVED && !c->is_inline);
+}
+
+static void post_again(struct umfi_cm_port *port, const struct unetmm_completion *c)
+{
+    unetmm_post_recv(port->ep, port->buffers + c->user_data * BUFFER_BYTES, BUFFER_BYTES,
+                     c->user_data, 0);
+}
+
+/* Only a send that has failed can be behind the channel's CLOSED. */
+static bool drop_if_of(struct umfi_cm_port *port, unsigned channel, bool *closed,
+                       const struct unetmm_completion *c)
+{
+    if (c->channel != channel || (*closed && c->type != UNETMM_CQE_SENT)) {
+        return false;
+    }
+    *closed = *closed || c->type == UNETMM_CQE_CLOSED;
+    if (has_buffer(c)) {
+        post_again(port, c);
+    }
+    return true;
+}
+
+/*
+ * The number may be the next caller's at once: completions of the ended channel are
+ * dropped before anything else is done, and those of others wait.
+ */
+static void end_channel(struct umfi_cm_port *port, unsigned channel, bool closed)
+{
+    struct unetmm_completion c;
+    unsigned n = 0;
+
+    unetmm_disconnect(port->ep, channel);
+    for (unsigned i = port->later_first; i < port->later_end; i++) {
+        c = port->later[i];
+        if (!drop_if_of(port, channel, &closed, &c)) {
+            port->later[n++] = c;
+        }
+    }
+    while (n < COMPLETIONS && unetmm_poll(port->ep, &c, 1) > 0) {
+        if (!drop_if_of(port, channel, &closed, &c)) {
+            port->later[n++] = c;
+        }
+    }
+    port->later_first = 0;
+    port->later_end = n;
+}
+
 /* ---- Conns, under the fabric's lock ---------------------------------------- */
 
 static struct umfi_conn *conn_open(struct umfi_cm_port *port, unsigned channel,
@@ -103,7 +169,7 @@ static struct umfi_conn *conn_open(struct umfi_cm_port *port, unsigned channel,
     struct umfi_conn *conn = calloc(1, sizeof(*conn));
 
     if (!conn) {
-        unetmm_disconnect(port->ep, channel);
+        end_channel(port, channel, false);
         return NULL;
     }
     conn->fid.fclass = FI_CLASS_CONNREQ;
@@ -125,7 +191,7 @@ static void conn_hang_up(struct umfi_conn *conn)
     if (conn->open) {
         conn->open = false;
         conn->port->by_channel[conn->channel] = NULL;
-        unetmm_disconnect(conn->port->ep, conn->channel);
+        end_channel(conn->port, conn->channel, conn->closed);
     }
 }
 
@@ -413,7 +479,7 @@ static void port_progress(struct umfi_cm_port *port)
 {
     struct unetmm_completion c;
 
-    while (unetmm_poll(port->ep, &c, 1) > 0) {
+    while (take_completion(port, &c)) {
         struct umfi_conn *conn = port->by_channel[c.channel];
         struct message m;
 
@@ -421,20 +487,16 @@ static void port_progress(struct umfi_cm_port *port)
             take_callers(port);
             conn = port->by_channel[c.channel];
         }
-        if (c.type == UNETMM_CQE_RECEIVED && !c.is_inline) {
-            uint8_t *buffer = port->buffers + c.user_data * BUFFER_BYTES;
-
+        if (has_buffer(&c)) {
             /* The buffer is the card's again before the message is believed. */
-            memcpy(&m, buffer, sizeof(m));
-            unetmm_post_recv(port->ep, buffer, BUFFER_BYTES, c.user_data, 0);
-            if (conn) {
+            memcpy(&m, port->buffers + c.user_data * BUFFER_BYTES, sizeof(m));
+            post_again(port, &c);
+            if (conn && c.type == UNETMM_CQE_RECEIVED) {
                 take_message(conn, &m, c.len);
             }
-        } else if (c.type == UNETMM_CQE_BUFFER) {
-            unetmm_post_recv(port->ep, port->buffers + c.user_data * BUFFER_BYTES,
-                             BUFFER_BYTES, c.user_data, 0);
         } else if (conn) {
             /* A send that failed, the end, or a message of no type of ours */
+            conn->closed = c.type == UNETMM_CQE_CLOSED;
             lose(conn);
         }
     }
@@ -470,7 +532,9 @@ int umfi_cm_arm(struct umfi_fabric *fabric)
 {
     for (struct umfi_list *i = fabric->cm_ports.next; i != &fabric->cm_ports;
          i = i->next) {
-        if (unetmm_arm(umfi_of(i, struct umfi_cm_port, node)->ep)) {
+        struct umfi_cm_port *port = umfi_of(i, struct umfi_cm_port, node);
+
+        if (port->later_first != port->later_end || unetmm_arm(port->ep)) {
             return 1;
         }
     }
@@ -507,6 +571,7 @@ static int port_create(struct umfi_cm_port *port)
     int ret;
 
     attr.free_depth = BUFFERS;
+    attr.completion_depth = COMPLETIONS;
     attr.spin_ns = 0;
     attr.policy = umfi_config.policy;
     ret = unetmm_ep_create(port->fabric->ctx, &attr, &port->ep);
@@ -534,6 +599,7 @@ static void port_free(struct umfi_cm_port *port)
                           (size_t)BUFFERS * BUFFER_BYTES);
     }
     free(port->buffers);
+    free(port->later);
     free(port->by_channel);
     free(port);
 }
@@ -552,7 +618,8 @@ static int port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
     umfi_list_init(&port->conns);
     port->idle_most = (fabric->dev.card.channels + 1) / 2;
     port->by_channel = calloc(fabric->dev.card.channels, sizeof(struct umfi_conn *));
-    if (port->by_channel) {
+    port->later = calloc(COMPLETIONS, sizeof(*port->later));
+    if (port->by_channel && port->later) {
         ret = port_create(port);
     }
     if (ret) {
@@ -653,11 +720,6 @@ static int call(struct umfi_ep *ep, struct umfi_cm_port *port, const uint8_t mac
         return channel;
     }
     pthread_mutex_lock(&ep->domain->fabric->lock);
-    /*
-     * The channel may have the number of one whose request was given up.  Messages that
-     * are here by now are of that channel: no peer sends one before it has a request.
-     */
-    port_progress(port);
     conn = conn_open(port, (unsigned)channel, mac, ep);
     ret = conn ? conn_send(conn, &m, REQUEST, data, len) : -FI_ENOMEM;
     if (conn && ret) {

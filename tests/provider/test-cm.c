@@ -397,6 +397,58 @@ static void rejected_callers(void **state)
     close_scene(&s);
 }
 
+/*
+ * The next caller gets the number of one that has sent nonsense.  The rest of that
+ * one's completions, its end among them, is not the next one's.
+ */
+static void end_of_the_caller_before(void **state)
+{
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    open_scene(&s);
+    pep.fabric = &s.fabric;
+    assert_int_equal(umfi_cm_listen(&pep), 0);
+    call_in(&s, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        arrive(0, CM_REJECT);
+    }
+    pending[npending++] = (struct unetmm_completion) {
+        .type = UNETMM_CQE_CLOSED, .channel = 0,
+    };
+    call_in(&s, 1);
+    require_open(1 << 0 | 1 << 1);
+    arrive(0, CM_REQUEST);
+    progress(&s);
+    assert_int_equal(events, 1);
+    umfi_cm_port_close(pep.port);
+    close_scene(&s);
+}
+
+/* Other callers' completions are not lost, and no wait begins before they are taken. */
+static void others_wait(void **state)
+{
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    open_scene(&s);
+    pep.fabric = &s.fabric;
+    assert_int_equal(umfi_cm_listen(&pep), 0);
+    call_in(&s, 1);
+    arrive(0, CM_REQUEST);
+    progress(&s);
+    call_in(&s, 1);
+    arrive(1, CM_REQUEST);
+    mtu[0] = 0;     /* its answer cannot be sent */
+    assert_int_equal(umfi_cm_reject(&pep, event_handle, NULL, 0), 0);
+    assert_int_equal(npending, 0);
+    assert_int_equal(umfi_cm_arm(&s.fabric), 1);
+    progress(&s);
+    assert_int_equal(events, 2);
+    umfi_cm_port_close(pep.port);
+    close_scene(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -404,6 +456,8 @@ int main(void)
         cmocka_unit_test(answer_of_a_request_before),
         cmocka_unit_test(silent_callers),
         cmocka_unit_test(rejected_callers),
+        cmocka_unit_test(end_of_the_caller_before),
+        cmocka_unit_test(others_wait),
     };
 
     return cmocka_run_group_tests_name("cm", tests, NULL, NULL);
