@@ -54,6 +54,10 @@ ssize_t unetmm_prefetch(struct unetmm_ctx *ctx, const void *addr, size_t length,
         if (ret < 0) {
             break;
         }
+        if (!prefetch.done || prefetch.done > length - done) {
+            ret = -EPROTO;
+            break;
+        }
         ret = 0;
         done += (size_t)prefetch.done;
     }

@@ -443,7 +443,12 @@ static int light_wait(struct unetmm_sync *s, int64_t timeout_ns)
     int ret = 0;
 
     if (s->light == LIGHT_LEAVING) {
-        ret = light_leave(s, 0);
+        uint64_t deadline = unetmm_time_of(timeout_ns);
+
+        do {
+            ret = light_leave(s, 0);
+        } while (!ret && s->light != LIGHT_IDLE &&
+                 (deadline == UINT64_MAX || unetmm_time_until(deadline)));
         if (ret || s->light != LIGHT_IDLE) {
             return ret;
         }

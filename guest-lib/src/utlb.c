@@ -266,8 +266,8 @@ static int call_driver(struct unetmm_utlb_ctx *u, unsigned long request,
     };
     int ret = sys_ioctl(u->fd, request, &arg);
 
-    *done = ret < 0 ? 0 : arg.done;
-    return ret < 0 ? ret : 0;
+    *done = ret < 0 || arg.done > npages ? 0 : arg.done;
+    return ret < 0 ? ret : arg.done > npages ? -EPROTO : 0;
 }
 
 struct run {
@@ -360,6 +360,19 @@ static void unpin_all(struct unetmm_utlb_ctx *u)
         }
     }
     unpin_run(u, &run);
+}
+
+static bool any_in_use(const struct unetmm_utlb_ctx *u)
+{
+    uint32_t i;
+
+    for (i = 0; i < u->quota; i++) {
+        if (u->slots[i].page &&
+            atomic_load(&u->slots[i].page->word) & WORD_USERS) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Enters pages that the driver has pinned. */
@@ -795,14 +808,16 @@ int unetmm_utlb_configure(struct unetmm_ctx *ctx,
     if (!quota) {
         return -EDQUOT;
     }
-    if (atomic_load(&ctx->endpoints) || ctx->exported) {
-        return -EBUSY;
-    }
     pthread_mutex_lock(&u->lock);
     read_log(u);
-    unpin_all(u);
-    ret = set_up(u, quota, config.prepin ? config.prepin : DEFAULT_PREPIN,
-                 policy);
+    /* An export that another thread is making holds its pages already. */
+    if (atomic_load(&ctx->endpoints) || any_in_use(u)) {
+        ret = -EBUSY;
+    } else {
+        unpin_all(u);
+        ret = set_up(u, quota, config.prepin ? config.prepin : DEFAULT_PREPIN,
+                     policy);
+    }
     pthread_mutex_unlock(&u->lock);
     return ret;
 }

@@ -83,7 +83,12 @@ static void session_take(struct session *s)
             pbuf_remove_header(p, n);
             return;
         }
-        s->waiting = pbuf_dechain(p);
+        s->waiting = p->next;
+        if (p->next) {
+            /* pbuf_dechain() gives p's own reference to it back. */
+            pbuf_ref(p->next);
+            pbuf_dechain(p);
+        }
         pbuf_free(p);
     }
 }

@@ -103,6 +103,31 @@ def kv_wire_load(directory):
         wire.end()
 
 
+def kv_wire_pipeline(directory):
+    """kv: requests that wait because answers find no room are all carried out"""
+    chance = random.Random(2)
+    big = chance.randbytes(60000)
+    ask = b"set big 0 0 %d\r\n%s\r\n" % (len(big), big)
+    answer = b"STORED\r\n"
+    small = [chance.randbytes(chance.randrange(3000)) for _ in range(40)]
+    for number, value in enumerate(small):
+        ask += b"get big\r\nset k%d 0 0 %d\r\n%s\r\n" % (
+            number, len(value), value)
+        answer += b"VALUE big 0 %d\r\n%s\r\nEND\r\nSTORED\r\n" % (len(big), big)
+    for number, value in enumerate(small):
+        ask += b"get k%d\r\n" % number
+        answer += b"VALUE k%d 0 %d\r\n%s\r\nEND\r\n" % (
+            number, len(value), value)
+    with Wire(directory) as wire:
+        with wire.connect() as sock:
+            sock.sendall(ask + b"quit\r\n")
+            got = sock.makefile("rb").read()
+        same = len(os.path.commonprefix([got, answer]))
+        require(got == answer, f"{len(got)} bytes, of which {same} are right, "
+                f"not {len(answer)}")
+        wire.end()
+
+
 def kv_wire_hostile(directory):
     """kv: garbage, resets, half-closed connections, and too many of them"""
     seed = random.randrange(1 << 32)
@@ -188,4 +213,4 @@ def kv_cold_ring(_directory):
     require(counted["backup_packets"] > 0, counted)
 
 
-TESTS = (kv_wire_load, kv_wire_hostile, kv_wire_losses, kv_cold_ring)
+TESTS = (kv_wire_load, kv_wire_pipeline, kv_wire_hostile, kv_wire_losses, kv_cold_ring)

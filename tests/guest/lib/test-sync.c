@@ -503,6 +503,29 @@ static void unit_meets_a_member_that_leaves(void **state)
     assert_int_equal(take(1, 5 * MS), 0);
 }
 
+/*
+ * A wait has ended without the answer to its step out of the queue.  The next wait has
+ * to know the answer first, and waits for it as long as it was told.
+ */
+static void next_wait_has_its_own_time(void **state)
+{
+    uint64_t begun = sys_now_ns();
+
+    (void)state;
+    assert_int_equal(take(0, 0), 1);
+    assert_int_equal(take(0, 0), 1);
+    /* Up to the word that it has given its ticket up */
+    loop_allow(members[1].endpoint, OPS_TO_WAIT + light + 1);
+    assert_int_equal(take(1, 20 * MS), 0);
+    start_wait(1, -1);
+    EVENTUALLY(!waits(1) || sys_now_ns() - begun > SECOND);
+    assert_true(waits(1));
+    loop_allow(members[1].endpoint, ALL);
+    assert_int_equal(give(0), 0);
+    assert_int_equal(end_wait(1), 1);
+    assert_int_equal(take(2, 5 * MS), 0);
+}
+
 /* The answer to a wait comes when the next call of the member is a post. */
 static void post_beside_an_open_wait(void **state)
 {
@@ -1405,6 +1428,7 @@ int main(void)
         LIGHT(home_that_ends_is_told),
         LIGHT(free_units_are_one_operation_each),
         LIGHT(unit_meets_a_member_that_leaves),
+        LIGHT(next_wait_has_its_own_time),
         LIGHT(post_beside_an_open_wait),
         LIGHT(open_wait_is_closed),
         LIGHT(light_crowd),

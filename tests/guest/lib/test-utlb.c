@@ -34,6 +34,7 @@ static struct {
     int limit_error;            /* ... this, if it is not 0 */
     unsigned busy;              /* PIN says EAGAIN so often */
     unsigned pins, unpins;
+    bool lies;                  /* PIN says that it has done more than asked */
     unsigned lose_in_pin;       /* page + 1 that is lost before the next PIN */
     bool log_mapped;
     int export_error;           /* EXPORT and UNEXPORT say so */
@@ -121,7 +122,7 @@ static int do_pin(struct unetmm_utlb *a)
         driver.pinned[i] = true;
         driver.write[i] |= a->flags & UNETMM_REGION_WRITE;
     }
-    a->done = i - first;
+    a->done = driver.lies ? a->npages + 1 : i - first;
     return 0;
 }
 
@@ -429,6 +430,21 @@ static void refused_memory_is_the_cards_to_refuse(void **state)
     assert_int_equal(unetmm_post_recv(t.ep, (void *)(1ull << 60), 100, 4, 0), 0);
     assert_true(fake_card_return(&t.fake.card, UNETMM_ST_PROTECTION));
     expect(UNETMM_CQE_BUFFER, 4, UNETMM_ST_PROTECTION);
+    end();
+}
+
+/* A driver that says it has pinned more than it was asked to is not believed. */
+static void driver_that_lies(void **state)
+{
+    (void)state;
+    begin("lru", 20, 2);
+    driver.lies = true;
+    assert_int_equal(send_flags(4, 300, 9, 0), 0);
+    card_sends(UNETMM_ST_PROTECTION);
+    expect(UNETMM_CQE_SENT, 9, UNETMM_ST_LIMIT);
+    driver.lies = false;
+    memset(driver.pinned, 0, sizeof(driver.pinned));
+    use(4);
     end();
 }
 
@@ -905,6 +921,11 @@ static void refused_configurations(struct unetmm_utlb_config *config,
     atomic_store(&t.ctx.endpoints, 1);
     assert_int_equal(unetmm_utlb_configure(&t.ctx, config), -EBUSY);
     atomic_store(&t.ctx.endpoints, 0);
+    /* As an export that another thread is making */
+    assert_int_equal(send_flags(4, 300, 9, 0), 0);
+    assert_int_equal(unetmm_utlb_configure(&t.ctx, config), -EBUSY);
+    card_sends(0);
+    expect(UNETMM_CQE_SENT, 9, 0);
 }
 
 static void users_policy(void **state)
@@ -1668,6 +1689,7 @@ int main(void)
         cmocka_unit_test(inline_pins_nothing),
         cmocka_unit_test(rights_are_added),
         cmocka_unit_test(refused_memory_is_the_cards_to_refuse),
+        cmocka_unit_test(driver_that_lies),
         cmocka_unit_test(memory_without_a_record),
         cmocka_unit_test(each_policy_has_its_victim),
         cmocka_unit_test(what_is_used_stays),
