@@ -14,10 +14,10 @@
  * Only channels that occupy the scarce resource are probed: those in the backlog, if a
  * place in it is wanted; those of the endpoint, if a channel number is; those of its
  * user's endpoints, if the user has all reliable channels, or all slots of the system
- * buffer, that it may have; those
- * of all endpoints, if the card has no channel or slot left, the refusing listener's
- * first.  A channel
- * that no process has accepted has 0.4 s.  An accepted channel may be in use: the wait
+ * buffer, that it may have; those of all endpoints, if the card has no channel or slot
+ * left, the refusing listener's first.
+ *
+ * A channel that no process has accepted has 0.4 s.  An accepted channel may be in use: the wait
  * doubles after each PROBE, 12.75 s in all, so that a peer that is busy for some seconds
  * keeps its channels.  While the link is down no PROBE is sent, and none of before
  * counts.

@@ -14,8 +14,8 @@
  * GUP never faults in memory that a userfaultfd watches.  While a userfaultfd
  * is being closed its faults are neither served nor refused, and GUP repeats
  * them with mmap_lock held, for which the close waits: Linux before 6.15 stays
- * there until the caller is killed, and a worker that serves never is.  So there GUP takes
- * mapped pages (FOLL_NOFAULT), and the rest is paged in by single faults
+ * there until the caller is killed, and a worker that serves never is.  So there GUP
+ * takes mapped pages (FOLL_NOFAULT), and the rest is paged in by single faults
  * between which mmap_lock is free.  So it does where a fault may wait although it is told
  * not to: see unetmm_faults_at_once().
  */

@@ -33,8 +33,8 @@ struct unetmm_user {
 
 /*
  * The defaults are half of a default card's at most, so that the other half is left for
- * other users.  The numbers of spaces, endpoints, reliable channels and exports are properties of
- * the card: 0 means half of them.
+ * other users.  The numbers of spaces, endpoints, reliable channels and exports are
+ * properties of the card: 0 means half of them.
  */
 static const enum unetmm_param unetmm_user_limits[UNETMM_NUM_USES] = {
 	[UNETMM_USE_BACKUP] = UNETMM_P_user_backup_buffers,

@@ -447,8 +447,8 @@ static int light_wait(struct unetmm_sync *s, int64_t timeout_ns)
 
         do {
             ret = light_leave(s, 0);
-        } while (!ret && s->light != LIGHT_IDLE &&
-                 (deadline == UINT64_MAX || unetmm_time_until(deadline)));
+            timeout_ns = unetmm_time_until(deadline);
+        } while (!ret && s->light == LIGHT_LEAVING && timeout_ns);
         if (ret || s->light != LIGHT_IDLE) {
             return ret;
         }

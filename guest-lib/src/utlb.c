@@ -266,8 +266,11 @@ static int call_driver(struct unetmm_utlb_ctx *u, unsigned long request,
     };
     int ret = sys_ioctl(u->fd, request, &arg);
 
-    *done = ret < 0 || arg.done > npages ? 0 : arg.done;
-    return ret < 0 ? ret : arg.done > npages ? -EPROTO : 0;
+    if (ret >= 0 && arg.done > npages) {
+        ret = -EPROTO;
+    }
+    *done = ret < 0 ? 0 : arg.done;
+    return ret < 0 ? ret : 0;
 }
 
 struct run {

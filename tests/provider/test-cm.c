@@ -250,6 +250,13 @@ static void close_scene(struct scene *s)
     close(context_fd);
 }
 
+static void open_listener(struct scene *s, struct umfi_pep *pep)
+{
+    open_scene(s);
+    pep->fabric = &s->fabric;
+    assert_int_equal(umfi_cm_listen(pep), 0);
+}
+
 static void progress(struct scene *s)
 {
     pthread_mutex_lock(&s->fabric.lock);
@@ -350,9 +357,7 @@ static void silent_callers(void **state)
     struct umfi_pep pep = { 0 };
     struct scene s;
 
-    open_scene(&s);
-    pep.fabric = &s.fabric;
-    assert_int_equal(umfi_cm_listen(&pep), 0);
+    open_listener(&s, &pep);
     call_in(&s, 2);
     require_open(1 << 0 | 1 << 1);
     call_in(&s, 1);
@@ -376,9 +381,7 @@ static void rejected_callers(void **state)
     struct umfi_pep pep = { 0 };
     struct scene s;
 
-    open_scene(&s);
-    pep.fabric = &s.fabric;
-    assert_int_equal(umfi_cm_listen(&pep), 0);
+    open_listener(&s, &pep);
     for (unsigned i = 0; i < CHANNELS; i++) {
         call_in(&s, 1);
         arrive(i, CM_REQUEST);
@@ -406,9 +409,7 @@ static void end_of_the_caller_before(void **state)
     struct umfi_pep pep = { 0 };
     struct scene s;
 
-    open_scene(&s);
-    pep.fabric = &s.fabric;
-    assert_int_equal(umfi_cm_listen(&pep), 0);
+    open_listener(&s, &pep);
     call_in(&s, 2);
     for (unsigned i = 0; i < 2; i++) {
         arrive(0, CM_REJECT);
@@ -431,9 +432,7 @@ static void others_wait(void **state)
     struct umfi_pep pep = { 0 };
     struct scene s;
 
-    open_scene(&s);
-    pep.fabric = &s.fabric;
-    assert_int_equal(umfi_cm_listen(&pep), 0);
+    open_listener(&s, &pep);
     call_in(&s, 1);
     arrive(0, CM_REQUEST);
     progress(&s);

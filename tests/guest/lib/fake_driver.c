@@ -830,6 +830,7 @@ static int do_prefetch(struct unetmm_prefetch *request)
     request->done = request->length < FAKE_AT_ONCE ? request->length :
         FAKE_AT_ONCE;
     request->done = request->done < left ? request->done : left;
+    request->done = fake_failures.nothing ? 0 : request->done;
     return 0;
 }
 

@@ -28,6 +28,7 @@
 struct fake_failures {
     unsigned long request;
     int error;
+    bool nothing;               /* PREFETCH says that it has done so much */
     bool queue_map;
     bool doorbell_map;
     bool thread;                /* ... of the library */

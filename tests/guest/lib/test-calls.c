@@ -286,6 +286,10 @@ static void prefetch_goes_on(void **state)
     assert_int_equal(unetmm_prefetch(ctx, (void *)(FAKE_MAPPED_LAST + 1), 1,
                                      0), -EFAULT);
     assert_int_equal(unetmm_prefetch(ctx, (void *)FAKE_MAPPED, 0, 0), -EINVAL);
+    /* A driver that goes no further is not asked for ever. */
+    fake_failures.nothing = true;
+    assert_int_equal(unetmm_prefetch(ctx, (void *)FAKE_MAPPED, 10, 0), -EPROTO);
+    fake_failures.nothing = false;
     fake_failures.request = UNETMM_IOC_PREFETCH;
     fake_failures.error = EINTR;
     assert_int_equal(unetmm_prefetch(ctx, (void *)FAKE_MAPPED, 10, 0), -EINTR);

@@ -377,6 +377,17 @@ static void who_leaves_gives_back(void **state)
     assert_int_equal(take(0, 20 * SECOND), 1);
 }
 
+/* A member that dies behind so many operations of a wait; another one has its place. */
+static void dies_behind(unsigned i, unsigned ops)
+{
+    loop_allow(members[i].endpoint, ops);
+    start_wait(i, 50 * MS);
+    end_wait(i);
+    loop_kill(members[i].endpoint);
+    unetmm_sync_close(members[i].sync);
+    join(i);
+}
+
 /* A member dies behind each of the operations of a wait. */
 static void who_dies_gives_back(void **state)
 {
@@ -389,12 +400,7 @@ static void who_dies_gives_back(void **state)
             if (held) {
                 assert_int_equal(take(1, 20 * SECOND), 1);
             }
-            loop_allow(members[1].endpoint, ops);
-            start_wait(1, 50 * MS);
-            end_wait(1);
-            loop_kill(members[1].endpoint);
-            unetmm_sync_close(members[1].sync);
-            join(1);
+            dies_behind(1, ops);
             /* Its units and its place are free again: but member 0's unit. */
             assert_int_equal(take(2, 20 * SECOND), 1);
             assert_int_equal(take(2, 5 * MS), 0);
@@ -414,12 +420,7 @@ static void who_dies_behind_others_makes_no_unit(void **state)
         assert_int_equal(take(0, 20 * SECOND), 1);
         assert_int_equal(take(0, 20 * SECOND), 1);
         start_waiting(1, -1);
-        loop_allow(members[2].endpoint, ops);
-        start_wait(2, 50 * MS);
-        end_wait(2);
-        loop_kill(members[2].endpoint);
-        unetmm_sync_close(members[2].sync);
-        join(2);
+        dies_behind(2, ops);
         assert_true(waits(1));
         assert_int_equal(give(0), 0);
         assert_int_equal(end_wait(1), 1);
