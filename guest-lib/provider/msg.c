@@ -153,14 +153,17 @@ static ssize_t post_buffer(struct umfi_port *port, void *buf, size_t len,
         unetmm_post_recv(port->ep, &port->scratch, 1, (uintptr_t)op, card_flags);
 }
 
-/* `ep` NULL: of an SRX, whose EP is the one that the message comes to. */
+/*
+ * `ep` NULL: of an SRX, whose EP is the one that the message comes to.  A buffer at NULL
+ * is empty, whatever its length: libfabric's callers post it for messages without data.
+ */
 static ssize_t recv_op(struct umfi_port *port, struct umfi_ep *ep,
                        const struct iovec *iov, size_t n, void *context,
                        uint64_t flags)
 {
     struct umfi_op *op;
     void *buf = n ? iov->iov_base : NULL;
-    size_t len = n ? iov->iov_len : 0;
+    size_t len = buf ? iov->iov_len : 0;
     ssize_t ret = -FI_EAGAIN;
 
     if (n > 1) {

@@ -45,13 +45,16 @@ static struct umfi_ep ep = { .domain = &domain, .port = &port };
 
 static void require_posted(void *buf, size_t len, void *card_buf, size_t card_len)
 {
+    /* No data fits into a buffer at NULL. */
+    size_t room = buf ? len : 0;
+
     port.free = &op;
     assert_int_equal(umfi_msg_ops.recv(&ep.fid, buf, len, NULL, 0, &ep), 0);
     assert_ptr_equal(posted.buf, card_buf);
     assert_int_equal(posted.len, card_len);
-    /* The operation has all of it. */
+    /* The operation knows all of it. */
     assert_ptr_equal(posted.op, &op);
-    assert_int_equal(op.len, len);
+    assert_int_equal(op.len, room);
     assert_ptr_equal(op.context, &ep);
 }
 
@@ -66,6 +69,7 @@ static void empty_buffer(void **state)
 {
     require_posted(page, 0, &port.scratch, 1);
     require_posted(NULL, 0, &port.scratch, 1);
+    require_posted(NULL, 1024, &port.scratch, 1);
 }
 
 /* More pages than the longest message has. */
