@@ -62,13 +62,36 @@ static void progress(struct umfi_cq *cq)
     }
 }
 
-static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+/* An entry in the reader's format, of so many bytes. */
+static inline void store(void *to, const struct fi_cq_tagged_entry *entry, size_t bytes)
 {
-    struct umfi_cq *cq = umfi_of(fid, struct umfi_cq, fid);
+    struct fi_cq_tagged_entry *e = to;
+
+    e->op_context = entry->op_context;
+    if (bytes == sizeof(struct fi_cq_entry)) {
+        return;
+    }
+    e->flags = entry->flags;
+    e->len = entry->len;
+    if (bytes == sizeof(struct fi_cq_msg_entry)) {
+        return;
+    }
+    e->buf = entry->buf;
+    e->data = entry->data;
+    if (bytes == sizeof(struct fi_cq_tagged_entry)) {
+        e->tag = entry->tag;
+    }
+}
+
+/*
+ * With the lock, which it drops.  These are functions of their own so that cq_read()
+ * needs no stack frame where it does not call them.
+ */
+UMFI_RARE ssize_t read_locked(struct umfi_cq *cq, void *buf, size_t count)
+{
     size_t bytes = cq->entry_bytes, n = 0;
     ssize_t ret = -FI_EAGAIN;
 
-    umfi_lock(cq->domain);
     if (cq->prod == cq->cons) {
         progress(cq);
     }
@@ -82,11 +105,98 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
         if (n == count) {
             break;
         }
-        memcpy((char *)buf + n++ * bytes, &entry->e, bytes);
+        store((char *)buf + n++ * bytes, &entry->e, bytes);
         cq->cons++;
     }
     umfi_unlock(cq->domain);
     return n ? (ssize_t)n : ret;
+}
+
+/* Another thread has the lock. */
+UMFI_RARE ssize_t read_behind(struct umfi_cq *cq, void *buf, size_t count)
+{
+    umfi_lock(cq->domain);
+    return read_locked(cq, buf, count);
+}
+
+/*
+ * The usual case: the next completion of the port is the success of one descriptor, and for
+ * this queue.  It goes from where the card has put it to the reader.  False: there is
+ * none, or it is another case, which is left to read_locked().
+ */
+UMFI_INLINE bool take_usual(const struct umfi_cq *cq, struct umfi_port *port, void *buf)
+{
+    struct unetmm_ep *card = port->ep;
+    struct fi_cq_tagged_entry entry;
+    struct unetmm_completion c;
+    struct umfi_op *op;
+
+    if (!card->alive || card->source || card->stashed ||
+        !unetmm_take_next_(card, card->cq_cons, &c)) {
+        return false;
+    }
+    op = (struct umfi_op *)(uintptr_t)c.user_data;
+    if (c.status || !op || op->done || !(op->flags & FI_COMPLETION)) {
+        return false;
+    }
+    if (c.type == UNETMM_CQE_SENT && op->parts == 1 && op->ep->tx_cq == cq) {
+        umfi_fill_done(&entry, op, op->len);
+    } else if (c.type == UNETMM_CQE_RECEIVED && c.len <= op->len && !c.is_inline) {
+        const struct umfi_ep *ep = umfi_port_owner(port, c.channel);
+
+        if (!ep || ep->rx_cq != cq) {
+            return false;
+        }
+        umfi_fill_received(&entry, op, &c);
+    } else {
+        return false;
+    }
+    store(buf, &entry, cq->entry_bytes);
+    umfi_op_free(port, op);
+    unetmm_taken_(card, card->cq_cons + 1);
+    return true;
+}
+
+/* One entry has been taken, and the reader has room for more, or the card is to be told. */
+UMFI_RARE ssize_t read_on(struct umfi_cq *cq, char *buf, size_t count)
+{
+    struct umfi_port *port = cq->ports[0];
+    struct unetmm_ep *card = port->ep;
+    size_t n = 1;
+    uint32_t state;
+
+    while (n < count && take_usual(cq, port, buf + n * cq->entry_bytes)) {
+        n++;
+    }
+    state = unetmm_read_word(&card->index->card.state);
+    if (state & UNETMM_NOTED_) {
+        card->rare->note(card, state, (unsigned)n, (unsigned)n);
+    }
+    umfi_unlock(cq->domain);
+    return (ssize_t)n;
+}
+
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+    struct umfi_cq *cq = umfi_of(fid, struct umfi_cq, fid);
+    struct umfi_port *port;
+
+    if (__builtin_expect(!umfi_lock_try(&cq->domain->lock), 0)) {
+        return read_behind(cq, buf, count);
+    }
+    if (cq->prod != cq->cons || cq->nports != 1 || !count) {
+        return read_locked(cq, buf, count);
+    }
+    port = cq->ports[0];
+    if (!take_usual(cq, port, buf)) {
+        return read_locked(cq, buf, count);
+    }
+    if (count > 1 ||
+        unetmm_read_word(&port->ep->index->card.state) & UNETMM_NOTED_) {
+        return read_on(cq, buf, count);
+    }
+    umfi_unlock(cq->domain);
+    return 1;
 }
 
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)

@@ -13,7 +13,6 @@ static int domain_close(fid_t fid)
         return -FI_EBUSY;
     }
     umfi_mr_end_whole(domain);
-    pthread_mutex_destroy(&domain->lock);
     __atomic_sub_fetch(&domain->fabric->users, 1, __ATOMIC_RELEASE);
     free(domain);
     return 0;
@@ -86,7 +85,6 @@ int umfi_domain_open(struct fid_fabric *fid, struct fi_info *info,
     if (!domain) {
         return -FI_ENOMEM;
     }
-    pthread_mutex_init(&domain->lock, NULL);
     domain->fabric = fabric;
     domain->fid.fid.fclass = FI_CLASS_DOMAIN;
     domain->fid.fid.context = context;

@@ -4,7 +4,7 @@
 
 /* ---- Sending --------------------------------------------------------------- */
 
-static size_t length_of(const struct iovec *iov, size_t n)
+UMFI_INLINE size_t length_of(const struct iovec *iov, size_t n)
 {
     size_t len = 0;
 
@@ -15,9 +15,9 @@ static size_t length_of(const struct iovec *iov, size_t n)
 }
 
 /* A message, with `data` if there is FI_REMOTE_CQ_DATA. */
-static ssize_t post(struct umfi_ep *ep, const struct iovec *iov, size_t n,
-                    uint64_t data, uint64_t flags, uint64_t user_data,
-                    unsigned card_flags)
+UMFI_INLINE ssize_t post(struct umfi_ep *ep, const struct iovec *iov, size_t n,
+                         uint64_t data, uint64_t flags, uint64_t user_data,
+                         unsigned card_flags)
 {
     int ret = flags & FI_REMOTE_CQ_DATA ?
         unetmm_sendv_imm(ep->port->ep, ep->channel, iov, (unsigned)n, (uint32_t)data,
@@ -29,8 +29,8 @@ static ssize_t post(struct umfi_ep *ep, const struct iovec *iov, size_t n,
 }
 
 /* `flags` has FI_COMPLETION if there is to be an entry for success. */
-static ssize_t send_op(struct umfi_ep *ep, const struct iovec *iov, size_t n,
-                       uint64_t data, void *context, uint64_t flags)
+UMFI_INLINE ssize_t send_op(struct umfi_ep *ep, const struct iovec *iov, size_t n,
+                            uint64_t data, void *context, uint64_t flags)
 {
     struct umfi_op *op;
     ssize_t ret;
@@ -43,17 +43,12 @@ static ssize_t send_op(struct umfi_ep *ep, const struct iovec *iov, size_t n,
         ret = -FI_ENOTCONN;
         goto out;
     }
-    op = umfi_op_alloc(ep->port);
+    op = umfi_op_begin(ep->port, ep, NULL, length_of(iov, n), context,
+                       FI_MSG | FI_SEND | (flags & FI_COMPLETION));
     if (!op) {
         ret = -FI_EAGAIN;
         goto out;
     }
-    op->context = context;
-    op->flags = FI_MSG | FI_SEND | (flags & FI_COMPLETION);
-    op->len = length_of(iov, n);
-    op->buf = NULL;
-    op->ep = ep;
-    op->parts = 1;
     ret = post(ep, iov, n, data, flags, (uintptr_t)op, umfi_card_flags(flags));
     if (ret) {
         umfi_op_free(ep->port, op);
@@ -84,21 +79,25 @@ static uint64_t default_flags(const struct umfi_ep *ep)
     return ep->tx_flags | ep->tx_completion;
 }
 
-static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
-                        fi_addr_t to, void *context)
-{
-    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
-    const struct iovec iov = { (void *)(uintptr_t)buf, len };
-
-    return send_op(ep, &iov, 1, 0, context, default_flags(ep));
-}
-
 static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc,
                          size_t n, fi_addr_t to, void *context)
 {
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
 
     return send_op(ep, iov, n, 0, context, default_flags(ep));
+}
+
+static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                        fi_addr_t to, void *context)
+{
+    struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
+    const struct iovec iov = { (void *)(uintptr_t)buf, len };
+
+    if (__builtin_expect(ep->tx_flags != 0, 0)) {
+        return msg_sendv(fid, &iov, NULL, 1, to, context);
+    }
+    /* The compiler sees that there are no other flags, and leaves out what they need. */
+    return send_op(ep, &iov, 1, 0, context, ep->tx_completion & FI_COMPLETION);
 }
 
 static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
@@ -145,8 +144,8 @@ static size_t posted_length(const void *buf, size_t len)
 }
 
 /* The card takes no empty buffer; received() compares lengths. */
-static ssize_t post_buffer(struct umfi_port *port, void *buf, size_t len,
-                           struct umfi_op *op, unsigned card_flags)
+UMFI_INLINE ssize_t post_buffer(struct umfi_port *port, void *buf, size_t len,
+                                struct umfi_op *op, unsigned card_flags)
 {
     return len ? unetmm_post_recv(port->ep, buf, posted_length(buf, len),
                                   (uintptr_t)op, card_flags) :
@@ -157,27 +156,24 @@ static ssize_t post_buffer(struct umfi_port *port, void *buf, size_t len,
  * `ep` NULL: of an SRX, whose EP is the one that the message comes to.  A buffer at NULL
  * is empty, whatever its length: libfabric's callers post it for messages without data.
  */
-static ssize_t recv_op(struct umfi_port *port, struct umfi_ep *ep,
-                       const struct iovec *iov, size_t n, void *context,
-                       uint64_t flags)
+UMFI_INLINE ssize_t recv_op(struct umfi_port *port, struct umfi_ep *ep,
+                            const struct iovec *iov, size_t n, void *context,
+                            uint64_t flags)
 {
-    struct umfi_op *op;
     void *buf = n ? iov->iov_base : NULL;
-    size_t len = buf ? iov->iov_len : 0;
+    const struct iovec piece = { buf, buf ? iov->iov_len : 0 };
+    struct umfi_op *op;
     ssize_t ret = -FI_EAGAIN;
 
     if (n > 1) {
         return -FI_EINVAL;
     }
     umfi_lock(port->domain);
-    op = umfi_op_alloc(port);
+    op = umfi_op_begin(port, ep, &piece, piece.iov_len, context,
+                       FI_MSG | FI_RECV | (flags & FI_COMPLETION));
     if (op) {
-        op->context = context;
-        op->flags = FI_MSG | FI_RECV | (flags & FI_COMPLETION);
-        op->len = len;
-        op->buf = buf;
-        op->ep = ep;
-        ret = post_buffer(port, buf, len, op, flags & FI_MORE ? UNETMM_MORE : 0);
+        ret = post_buffer(port, buf, piece.iov_len, op,
+                          flags & FI_MORE ? UNETMM_MORE : 0);
         if (ret) {
             umfi_op_free(port, op);
         }
@@ -186,8 +182,8 @@ static ssize_t recv_op(struct umfi_port *port, struct umfi_ep *ep,
     return ret;
 }
 
-static ssize_t ep_recv_op(struct umfi_ep *ep, const struct iovec *iov, size_t n,
-                          void *context, uint64_t flags)
+UMFI_INLINE ssize_t ep_recv_op(struct umfi_ep *ep, const struct iovec *iov, size_t n,
+                               void *context, uint64_t flags)
 {
     if (!ep->port || ep->srx) {
         return -FI_EOPBADSTATE;

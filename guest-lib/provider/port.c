@@ -53,18 +53,9 @@ static int error_of(unsigned status)
 static void complete(struct umfi_cq *cq, const struct umfi_op *op, size_t len,
                      int err, unsigned status)
 {
-    const struct umfi_entry entry = {
-        .e = {
-            .op_context = op->context,
-            /* The flag of a write says how it was posted. */
-            .flags = op->flags & ~(FI_COMPLETION | FI_REMOTE_CQ_DATA),
-            .len = len,
-            .buf = op->buf,
-        },
-        .err = err,
-        .status = (int)status,
-    };
+    struct umfi_entry entry = { .err = err, .status = (int)status };
 
+    umfi_fill_done(&entry.e, op, len);
     if (cq && (err || op->flags & FI_COMPLETION)) {
         umfi_cq_push(cq, &entry);
     }
@@ -105,19 +96,7 @@ static void received(struct umfi_port *port, struct umfi_ep *ep,
         UMFI_WARN(FI_LOG_EP_DATA, "%u bytes without a buffer are lost\n", c->len);
         return;
     }
-    entry.e.op_context = op->context;
-    entry.e.len = c->len;
-    if (c->type == UNETMM_CQE_WRITTEN) {
-        /* The data has used up the buffer, without filling it. */
-        entry.e.flags = FI_RMA | FI_REMOTE_WRITE;
-    } else {
-        entry.e.flags = FI_MSG | FI_RECV;
-        entry.e.buf = op->buf;
-    }
-    if (c->flags & UNETMM_CQE_F_IMM) {
-        entry.e.flags |= FI_REMOTE_CQ_DATA;
-        entry.e.data = c->imm;
-    }
+    umfi_fill_received(&entry.e, op, c);
     if (c->type == UNETMM_CQE_RECEIVED && c->len > op->len) {
         entry.err = FI_ETRUNC;
         entry.olen = c->len - op->len;
@@ -167,8 +146,7 @@ static void keep_early(struct umfi_port *port, const struct unetmm_completion *c
 
 static void dispatch(struct umfi_port *port, const struct unetmm_completion *c)
 {
-    struct umfi_ep *ep = c->channel < port->channels ?
-        port->by_channel[c->channel] : NULL;
+    struct umfi_ep *ep = umfi_port_owner(port, c->channel);
 
     switch (c->type) {
     case UNETMM_CQE_SENT:

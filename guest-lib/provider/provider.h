@@ -33,6 +33,8 @@
 #ifndef UNETMM_PROVIDER_H
 #define UNETMM_PROVIDER_H
 
+#include "lock.h"
+
 #include <libunetmm/inline.h>
 
 #include <netinet/in.h>
@@ -184,7 +186,7 @@ int umfi_eq_trywait(struct umfi_eq *eq);
 
 struct umfi_domain {
     struct fid_domain fid;
-    pthread_mutex_t lock;
+    struct umfi_lock lock;
     struct umfi_fabric *fabric;
     uint64_t whole, whole_key;  /* the export of everything, its key; 0: none yet */
     unsigned users;
@@ -199,12 +201,12 @@ void umfi_mr_end_whole(struct umfi_domain *domain);
 
 static inline void umfi_lock(struct umfi_domain *domain)
 {
-    pthread_mutex_lock(&domain->lock);
+    umfi_lock_take(&domain->lock);
 }
 
 static inline void umfi_unlock(struct umfi_domain *domain)
 {
-    pthread_mutex_unlock(&domain->lock);
+    umfi_lock_drop(&domain->lock);
 }
 
 /* ---- Completion queue (cq.c) ----------------------------------------------- */
@@ -286,12 +288,21 @@ void umfi_port_release(struct umfi_port *port, struct umfi_ep *ep);
  */
 void umfi_port_cancel(struct umfi_port *port, struct umfi_ep *ep, bool receives);
 
-static inline struct umfi_op *umfi_op_alloc(struct umfi_port *port)
+/* An operation of one descriptor.  NULL: all are in progress. */
+static inline struct umfi_op *umfi_op_begin(struct umfi_port *port, struct umfi_ep *ep,
+                                            const struct iovec *piece, size_t len,
+                                            void *context, uint64_t flags)
 {
     struct umfi_op *op = port->free;
 
     if (op) {
         port->free = op->next;
+        op->context = context;
+        op->flags = flags;
+        op->len = len;
+        op->buf = piece ? piece->iov_base : NULL;
+        op->ep = ep;
+        op->parts = 1;
         op->status = 0;
         op->busy = true;
         op->done = false;
@@ -305,6 +316,40 @@ static inline void umfi_op_free(struct umfi_port *port, struct umfi_op *op)
     op->next = port->free;
     port->free = op;
 }
+
+/* The entry of an operation of this side. */
+static inline void umfi_fill_done(struct fi_cq_tagged_entry *entry,
+                                  const struct umfi_op *op, size_t len)
+{
+    entry->op_context = op->context;
+    /* The flag of a write says how it was posted. */
+    entry->flags = op->flags & ~(FI_COMPLETION | FI_REMOTE_CQ_DATA);
+    entry->len = len;
+    entry->buf = op->buf;
+    entry->data = 0;
+    entry->tag = 0;
+}
+
+/* Of a message, or of data that have used up a buffer without filling it. */
+static inline void umfi_fill_received(struct fi_cq_tagged_entry *entry,
+                                      const struct umfi_op *op,
+                                      const struct unetmm_completion *c)
+{
+    bool written = c->type == UNETMM_CQE_WRITTEN, imm = c->flags & UNETMM_CQE_F_IMM;
+
+    entry->op_context = op->context;
+    entry->flags = (written ? FI_RMA | FI_REMOTE_WRITE : FI_MSG | FI_RECV) |
+        (imm ? FI_REMOTE_CQ_DATA : 0);
+    entry->len = c->len;
+    entry->buf = written ? NULL : op->buf;
+    entry->data = imm ? c->imm : 0;
+    entry->tag = 0;
+}
+
+/* Of functions that callers with constant arguments need in a short form */
+#define UMFI_INLINE static inline __attribute__((__always_inline__))
+/* Of functions that would only lengthen their callers */
+#define UMFI_RARE   static __attribute__((__noinline__))
 
 static inline unsigned umfi_card_flags(uint64_t flags)
 {
@@ -339,6 +384,13 @@ struct umfi_ep {
     size_t tx_size, rx_size;
     struct sockaddr_in src, dst;
 };
+
+/* NULL: the channel is nobody's, or not yet. */
+static inline struct umfi_ep *umfi_port_owner(const struct umfi_port *port,
+                                              unsigned channel)
+{
+    return channel < port->channels ? port->by_channel[channel] : NULL;
+}
 
 struct umfi_srx {
     struct fid_ep fid;

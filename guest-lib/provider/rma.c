@@ -151,13 +151,10 @@ static ssize_t rma_op(struct transfer *t, const struct iovec *iov, size_t n,
     } else if (slots > ep->port->slots) {
         /* The queue would never have that room. */
         ret = -FI_EMSGSIZE;
-    } else if (has_room(ep->port, slots) && (op = umfi_op_alloc(ep->port))) {
-        op->context = context;
-        op->flags = FI_RMA |
-            (flags & (FI_READ | FI_WRITE | FI_REMOTE_CQ_DATA | FI_COMPLETION));
-        op->len = len;
-        op->buf = NULL;
-        op->ep = ep;
+    } else if (has_room(ep->port, slots) &&
+               (op = umfi_op_begin(ep->port, ep, NULL, len, context, FI_RMA |
+                                   (flags & (FI_READ | FI_WRITE | FI_REMOTE_CQ_DATA |
+                                             FI_COMPLETION))))) {
         /* An injected one is completed for the program; errors are logged. */
         op->done = !context && flags & FI_INJECT && !(flags & FI_COMPLETION);
         ret = post_op(t, iov, n, len, op);

@@ -96,6 +96,19 @@ bench-local odp fault %(faults)d
 """
 
 
+def calls(how):
+    """Instructions of calls of the library, or of the provider where it is built."""
+    program = os.path.join(vm.setup_paths("unit")["unit"], "tests", "bench",
+                           f"bench-fast-{how}")
+    if not os.path.exists(program):
+        return []
+    done = subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True)
+    return [{"peer": f"calls, {how}", "mode": name, "metric": "call instructions",
+             "bytes": 0, "frame": 0, "median": float(count), "p99": None,
+             "unit": "instructions"}
+            for name, count in map(str.split, done.stdout.splitlines())]
+
+
 def part_count(options):
     """Instructions: exact, and the same on every machine."""
     rows = []
@@ -108,6 +121,7 @@ def part_count(options):
                    "1,64" if options.quick else "1,16,256,1024")
     # Longer ones are copied by instructions that count by the byte.
     rows += native("bench-sources", "64")
+    rows += calls("symbols") + calls("provider")
     script = "#!/bin/sh\nset -e\nulimit -l unlimited\n"
     # The compared sources; in a full run the others, too
     for source in (("tlb", "pinned", "shadow", "odp") if options.quick else
@@ -818,6 +832,7 @@ def goals(rows):
         ratio(band, pick(rows, "bandwidth", 65536, "host UNIX")), 0.5, True)
     goals_one_guest(rows, add, ratio)
     goals_vmmc(rows, add, ratio)
+    goals_calls(rows, add)
     goals_shadow(rows, add, ratio)
     goals_told(rows, add, ratio)
     goals_redirect(rows, add)
@@ -1119,6 +1134,23 @@ def goals_counted(rows, add, ratio):
         if cost:
             add(f"core instr., most / least: {mode[5:]}",
                 ratio(cost[max(cost)], cost[min(cost)]), 1.03, False)
+
+
+def goals_calls(rows, add):
+    """The calls of the library beside one another, and libfabric's beside them."""
+    of = {(r["peer"], r["mode"]): r["median"] for r in rows
+          if r["metric"] == "call instructions"}
+    if not of:
+        return
+    ours = {mode: value for (peer, mode), value in of.items() if peer == "calls, symbols"}
+    libfabric = [of.get(("calls, provider", mode))
+                 for mode in ("send-8", "sent-8", "recv", "received-8")]
+    if None not in libfabric:
+        add("provider / library, instr. of a message, 8 B", sum(libfabric) /
+            (ours["send-8"] + ours["post"] + 2 * ours["poll-one"]), 1.3, False)
+    for mode, size in (("write", 8), ("write", 4096), ("read", 4096)):
+        add(f"{mode} by key / by import, instr., {size} B",
+            ours[f"{mode}-key-{size}"] / ours[f"{mode}-{size}"], 1, False)
 
 
 def show_rows(rows):

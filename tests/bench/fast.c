@@ -29,6 +29,7 @@ static struct unetmm_completion c;
 static uint8_t memory[8192] __attribute__((aligned(4096)));
 static volatile size_t bytes;
 static volatile unsigned channel = 1, import, flags;
+static volatile uint64_t key = 7;
 
 struct fast_case {
     const char *name;
@@ -64,6 +65,16 @@ static int call_read(uint64_t i)
     return unetmm_read(ep, import, 64, memory, bytes, i, flags);
 }
 
+static int call_write_key(uint64_t i)
+{
+    return unetmm_write_key(ep, channel, key, 64, memory, bytes, 0, i, flags);
+}
+
+static int call_read_key(uint64_t i)
+{
+    return unetmm_read_key(ep, channel, key, 64, memory, bytes, i, flags);
+}
+
 static int call_add(uint64_t i)
 {
     return unetmm_fetch_add(ep, import, 64, bytes, i, flags);
@@ -79,6 +90,9 @@ static const struct fast_case cases[] = {
     { "write-8", 8, FAST_TAKE, 0, call_write },
     { "write-4096", 4096, FAST_TAKE, 0, call_write },
     { "read-4096", 4096, FAST_TAKE, 0, call_read },
+    { "write-key-8", 8, FAST_TAKE, 0, call_write_key },
+    { "write-key-4096", 4096, FAST_TAKE, 0, call_write_key },
+    { "read-key-4096", 4096, FAST_TAKE, 0, call_read_key },
     { "fetch-add", 1, FAST_TAKE, 0, call_add },
 };
 

@@ -12,6 +12,8 @@ enum fast_turn {
     FAST_TAKE,                  /* takes all descriptors */
     FAST_RETURN,                /* takes all buffers; their completions are polled */
     FAST_DELIVER,               /* delivers one message of 8 bytes, inline */
+    FAST_SENT,                  /* takes all descriptors, and completes them */
+    FAST_FILL,                  /* delivers one message of 8 bytes into a buffer */
 };
 
 /*

@@ -32,5 +32,13 @@ void fast_turn(enum fast_turn turn)
     case FAST_DELIVER:
         fake_card_deliver(&fake.card, 1, data, sizeof(data), true);
         break;
+    case FAST_SENT:
+        while (fake_card_take(&fake.card, &message)) {
+            fake_card_sent(&fake.card, &message);
+        }
+        break;
+    case FAST_FILL:
+        fake_card_deliver(&fake.card, 1, data, sizeof(data), false);
+        break;
     }
 }

@@ -228,7 +228,6 @@ static void open_scene(struct scene *s)
     npending = requests = events = callers = 0;
     memset(mtu, 0, sizeof(mtu));
     pthread_mutex_init(&s->fabric.lock, NULL);
-    pthread_mutex_init(&s->domain.lock, NULL);
     umfi_list_init(&s->fabric.cm_ports);
     umfi_list_init(&s->fabric.ports);
     s->fabric.dev.card.channels = CHANNELS;

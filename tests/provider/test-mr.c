@@ -81,7 +81,6 @@ int umfi_no_ops_open(fid_t fid, const char *name, uint64_t flags, void **ops,
 static struct umfi_fabric fabric = { .next_export = 1 };
 static struct umfi_domain domain = {
     .fid.fid.fclass = FI_CLASS_DOMAIN,
-    .lock = PTHREAD_MUTEX_INITIALIZER,
     .fabric = &fabric,
 };
 static char memory[100];

@@ -39,7 +39,7 @@ static struct unetmm_ep card_ep = {
 };
 static char page[UNETMM_PAGE_BYTES] __attribute__((aligned(UNETMM_PAGE_BYTES)));
 static struct umfi_op op;
-static struct umfi_domain domain = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static struct umfi_domain domain;
 static struct umfi_port port = { .domain = &domain, .ep = &card_ep };
 static struct umfi_ep ep = { .domain = &domain, .port = &port };
 

@@ -35,7 +35,7 @@ static struct unetmm_ep card_ep = {
     .channel_mtu = &mtu,
 };
 static struct umfi_op op;
-static struct umfi_domain domain = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static struct umfi_domain domain;
 static struct umfi_port port = { .domain = &domain, .ep = &card_ep };
 static struct umfi_ep ep = {
     .domain = &domain, .port = &port, .state = UMFI_CONNECTED,

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The lock of the data path.  Each call takes it and gives it back, and a pthread mutex
+ * costs a short message as many instructions as the card's queues.  Taken by none it is one
+ * atomic instruction each way; a thread that has to wait sleeps in the kernel.
+ */
+#ifndef UMFI_LOCK_H
+#define UMFI_LOCK_H
+
+#include <linux/futex.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { UMFI_FREE, UMFI_HELD, UMFI_AWAITED };    /* AWAITED: held, and threads may sleep */
+
+struct umfi_lock {
+    uint32_t state;
+};
+
+static inline bool umfi_lock_try(struct umfi_lock *lock)
+{
+    uint32_t expected = UMFI_FREE;
+
+    return __atomic_compare_exchange_n(&lock->state, &expected, UMFI_HELD, false,
+                                       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+__attribute__((__cold__, __noinline__, __unused__))
+static void umfi_lock_wait(struct umfi_lock *lock)
+{
+    /* It cannot be known who else sleeps: this thread's unlocking wakes one, too. */
+    while (__atomic_exchange_n(&lock->state, UMFI_AWAITED, __ATOMIC_ACQUIRE) != UMFI_FREE) {
+        syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, UMFI_AWAITED, NULL);
+    }
+}
+
+__attribute__((__cold__, __noinline__, __unused__))
+static void umfi_lock_wake(struct umfi_lock *lock)
+{
+    syscall(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1);
+}
+
+static inline void umfi_lock_take(struct umfi_lock *lock)
+{
+    if (__builtin_expect(!umfi_lock_try(lock), 0)) {
+        umfi_lock_wait(lock);
+    }
+}
+
+static inline void umfi_lock_drop(struct umfi_lock *lock)
+{
+    if (__builtin_expect(__atomic_exchange_n(&lock->state, UMFI_FREE, __ATOMIC_RELEASE) ==
+                         UMFI_AWAITED, 0)) {
+        umfi_lock_wake(lock);
+    }
+}
+
+#endif /* UMFI_LOCK_H */
