@@ -171,6 +171,26 @@ void unetmm_ep_bind(struct unetmm_ep_private *ep,
     ep->pub.alive = 1;
 }
 
+/* Does a queue of so many bytes lie in those that are mapped, aligned for its entries? */
+static bool is_in(const struct unetmm_endpoint *layout, uint32_t offset, uint64_t bytes)
+{
+    return !(offset % sizeof(uint64_t)) && offset <= layout->queue_bytes &&
+        bytes <= layout->queue_bytes - offset;
+}
+
+/* The driver's answer, beside what it was asked for. */
+static bool layout_answers(const struct unetmm_endpoint *layout,
+                           const struct unetmm_endpoint *asked)
+{
+    return layout->sq_log2 == asked->sq_log2 && layout->fq_log2 == asked->fq_log2 &&
+        layout->cq_log2 == asked->cq_log2 &&
+        is_in(layout, layout->sq_offset, (uint64_t)UNETMM_SLOT_BYTES << asked->sq_log2) &&
+        is_in(layout, layout->fq_offset, sizeof(struct unetmm_fqe) << asked->fq_log2) &&
+        is_in(layout, layout->cq_offset, sizeof(struct unetmm_cqe) << asked->cq_log2) &&
+        is_in(layout, layout->index_offset, sizeof(struct unetmm_ep_index)) &&
+        layout->doorbell_bytes >= sizeof(uint32_t);
+}
+
 static int map_endpoint(struct unetmm_ep_private *ep,
                         const struct unetmm_endpoint *layout)
 {
@@ -221,17 +241,18 @@ static int open_endpoint(struct unetmm_ep_private *ep,
                          const struct unetmm_ep_attr *attr)
 {
     const struct unetmm_ctx *ctx = ep->ctx;
-    struct unetmm_endpoint request;
-    int ret = fill_request(ctx, attr, ep->event_fd, &request);
+    struct unetmm_endpoint asked, request;
+    int ret = fill_request(ctx, attr, ep->event_fd, &asked);
 
     if (ret) {
         return ret;
     }
+    request = asked;
     ret = sys_ioctl(ctx->fd, UNETMM_IOC_ENDPOINT, &request);
     if (ret < 0) {
         return ret;
     }
-    ret = map_endpoint(ep, &request);
+    ret = layout_answers(&request, &asked) ? map_endpoint(ep, &request) : -EPROTO;
     if (ret) {
         close_endpoint(ctx, request.id);
         return ret;

@@ -8,7 +8,9 @@
  * source.
  *
  * A part is listed before the driver hears of it, and an export that ends takes its
- * parts along: the thread that takes a record from the list releases its pages.
+ * parts along: the thread that takes a record from the list releases its pages.  A part
+ * may be listed while its export ends, so that thread looks for parts again afterwards;
+ * it knows them by the export's record, for the number may be another export's by then.
  *
  * exported_lock protects the list, and nothing is called while it is held.  It is
  * the context's: one for all contexts could be held by a thread that a child has
@@ -21,7 +23,7 @@ struct unetmm_utlb_exported {
     struct unetmm_utlb_exported *next;
     uint64_t id;
     uint64_t offset;            /* a part's */
-    bool part;                  /* or the export itself */
+    const struct unetmm_utlb_exported *part_of; /* NULL: the export itself */
     bool write;
     struct iovec memory;
 };
@@ -54,7 +56,7 @@ static struct unetmm_utlb_exported *take_export(struct unetmm_ctx *ctx,
     struct unetmm_utlb_exported **link = &ctx->exported, *found;
 
     pthread_mutex_lock(&ctx->exported_lock);
-    while (*link && ((*link)->part || (*link)->id != id)) {
+    while (*link && ((*link)->part_of || (*link)->id != id)) {
         link = &(*link)->next;
     }
     found = take_at(link);
@@ -68,7 +70,7 @@ static struct unetmm_utlb_exported *take_part(struct unetmm_ctx *ctx,
     struct unetmm_utlb_exported **link = &ctx->exported, *found;
 
     pthread_mutex_lock(&ctx->exported_lock);
-    while (*link && (!(*link)->part || (*link)->id != id ||
+    while (*link && (!(*link)->part_of || (*link)->id != id ||
                      (*link)->offset != offset)) {
         link = &(*link)->next;
     }
@@ -79,13 +81,13 @@ static struct unetmm_utlb_exported *take_part(struct unetmm_ctx *ctx,
 
 /* All that an export has, one behind the other. */
 static struct unetmm_utlb_exported *take_parts(struct unetmm_ctx *ctx,
-                                               uint64_t id)
+                                               const struct unetmm_utlb_exported *of)
 {
     struct unetmm_utlb_exported **link = &ctx->exported, *found, *all = NULL;
 
     pthread_mutex_lock(&ctx->exported_lock);
     while (*link) {
-        if (!(*link)->part || (*link)->id != id) {
+        if (!of || (*link)->part_of != of) {
             link = &(*link)->next;
             continue;
         }
@@ -113,16 +115,17 @@ static bool take_this(struct unetmm_ctx *ctx,
     return found;
 }
 
-/* The export's rights, by its record; false: there is none. */
-static bool export_is_written(struct unetmm_ctx *ctx, uint64_t id, bool *write)
+/* Its export and the rights of that; false: there is none. */
+static bool find_export(struct unetmm_ctx *ctx, struct unetmm_utlb_exported *part)
 {
     const struct unetmm_utlb_exported *one;
 
     pthread_mutex_lock(&ctx->exported_lock);
-    for (one = ctx->exported; one && (one->part || one->id != id);
+    for (one = ctx->exported; one && (one->part_of || one->id != part->id);
          one = one->next) {
     }
-    *write = one && one->write;
+    part->part_of = one;
+    part->write = one && one->write;
     pthread_mutex_unlock(&ctx->exported_lock);
     return one;
 }
@@ -164,6 +167,16 @@ static void let_go(struct unetmm_ctx *ctx, struct unetmm_utlb_exported *one)
     free(one);
 }
 
+static void let_all_go(struct unetmm_ctx *ctx, struct unetmm_utlb_exported *all)
+{
+    while (all) {
+        struct unetmm_utlb_exported *one = all;
+
+        all = one->next;
+        let_go(ctx, one);
+    }
+}
+
 /* ---- Exports ----------------------------------------------------------- */
 
 int unetmm_utlb_export(struct unetmm_ctx *ctx, struct unetmm_export *export)
@@ -200,25 +213,24 @@ int unetmm_utlb_unexport(struct unetmm_ctx *ctx,
                          struct unetmm_export_id *request)
 {
     struct unetmm_utlb_exported *exported = take_export(ctx, request->id);
-    struct unetmm_utlb_exported *parts = take_parts(ctx, request->id), *part;
+    struct unetmm_utlb_exported *parts = take_parts(ctx, exported);
     int ret = sys_ioctl(ctx->fd, UNETMM_IOC_UNEXPORT, request);
 
-    if (exported && ret < 0 && ret != -ENOENT) {
+    if (exported && (!ret || ret == -ENOENT)) {
+        let_all_go(ctx, parts);
+        let_all_go(ctx, take_parts(ctx, exported));
+        let_go(ctx, exported);
+    } else if (exported) {
         /* It is exported still, for all we know. */
         remember(ctx, exported);
-    } else if (exported) {
-        let_go(ctx, exported);
-    }
-    while (parts) {
-        part = parts;
-        parts = part->next;
-        if (ret < 0) {
+        while (parts) {
+            struct unetmm_utlb_exported *part = parts;
+
+            parts = part->next;
             remember(ctx, part);
-        } else {
-            let_go(ctx, part);
         }
     }
-    return ret < 0 ? ret : 0;
+    return ret;
 }
 
 /* ---- Parts that have moved --------------------------------------------- */
@@ -232,10 +244,9 @@ int unetmm_utlb_redirect(struct unetmm_ctx *ctx,
     if (!part) {
         return -ENOMEM;
     }
-    part->part = true;
     part->id = request->id;
     part->offset = request->offset;
-    ret = export_is_written(ctx, request->id, &part->write) ?
+    ret = find_export(ctx, part) ?
         hold(ctx, request->to, request->length, part) : -ENOENT;
     if (ret) {
         free(part);

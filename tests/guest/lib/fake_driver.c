@@ -1051,6 +1051,10 @@ int __wrap_ioctl(int fd, unsigned long request, void *argument)
     ret = dispatch(request, argument);
     pthread_mutex_unlock(&fake.lock);
     sys_cancel_restore(state);
+    if (fake_failures.change && fake_failures.request == request) {
+        fake_failures.change(argument);
+        fake_failures.change = NULL;
+    }
     return ret;
 }
 

@@ -28,6 +28,7 @@
 struct fake_failures {
     unsigned long request;
     int error;
+    void (*change)(void *answer);   /* ... or its answer is changed so */
     bool nothing;               /* PREFETCH says that it has done so much */
     bool queue_map;
     bool doorbell_map;

@@ -103,16 +103,46 @@ static void failed_open_leaves_nothing(void **state)
     assert_int_equal(errno, 12345);
 }
 
+static void long_queue(void *answer)
+{
+    ((struct unetmm_endpoint *)answer)->cq_log2++;
+}
+
+static void far_queue(void *answer)
+{
+    struct unetmm_endpoint *layout = answer;
+
+    layout->fq_offset = (uint32_t)layout->queue_bytes;
+}
+
+static void odd_index(void *answer)
+{
+    ((struct unetmm_endpoint *)answer)->index_offset++;
+}
+
+static void no_doorbell(void *answer)
+{
+    ((struct unetmm_endpoint *)answer)->doorbell_bytes = 0;
+}
+
 static void failed_create_leaves_nothing(void **state)
 {
+    void (*const wrong[])(void *answer) = {
+        long_queue, far_queue, odd_index, no_doorbell,
+    };
     struct unetmm_ep_attr attr = UNETMM_EP_ATTR_INIT;
     struct unetmm_ep *other;
+    unsigned i;
 
     (void)state;
     assert_int_equal(unetmm_open("/fake/1", UNETMM_SOURCE_TLB, &ctx), 0);
     fake_failures.request = UNETMM_IOC_ENDPOINT;
     fake_failures.error = ENOMEM;
     assert_int_equal(unetmm_ep_create(ctx, &attr, &other), -ENOMEM);
+    for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        fake_failures.change = wrong[i];
+        assert_int_equal(unetmm_ep_create(ctx, &attr, &other), -EPROTO);
+    }
     fake_failures.queue_map = true;
     assert_int_equal(unetmm_ep_create(ctx, &attr, &other), -ENOMEM);
     fake_failures.doorbell_map = true;
@@ -650,6 +680,67 @@ static void redirects(void **state)
     assert_int_equal(unetmm_unexport(ctx, 1), 0);
 }
 
+static void early_span(void *answer)
+{
+    ((struct unetmm_redirect *)answer)->spans[0].offset--;
+    ((struct unetmm_redirect *)answer)->spans[0].offset--;
+}
+
+static void long_span(void *answer)
+{
+    ((struct unetmm_redirect *)answer)->spans[0].length++;
+}
+
+static void many_spans(void *answer)
+{
+    ((struct unetmm_redirect *)answer)->count = UNETMM_REDIRECT_SPANS + 1;
+}
+
+static void other_part(void *answer)
+{
+    ((struct unetmm_redirect *)answer)->offset++;
+}
+
+static void other_place(void *answer)
+{
+    ((struct unetmm_redirect *)answer)->to++;
+}
+
+/* A part whose move fails has not moved, and holds nobody up. */
+static void failed_redirects(void **state)
+{
+    void (*const wrong[])(void *answer) = {
+        early_span, long_span, many_spans, other_part, other_place,
+    };
+    char own[8] = "0123456", to[8] = "abcdefg";
+    unsigned i;
+
+    (void)state;
+    assert_int_equal(unetmm_export(ctx, 1, own, 8, UNETMM_RIGHT_ALL,
+                                   UNETMM_EXPORT_REDIRECT, 0), 0);
+    fake_failures.request = UNETMM_IOC_REDIRECT_GO;
+    fake_failures.error = EIO;
+    assert_int_equal(unetmm_redirect(ctx, 1, 2, to, 4, NULL), -EIO);
+    assert_false(fake_held());
+    assert_int_equal(unetmm_redirect_end(ctx, 1, 2), -ENOENT);
+    strcpy(to, "abcdefg");
+    fake_failures.request = UNETMM_IOC_REDIRECT;
+    for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        fake_failures.change = wrong[i];
+        assert_int_equal(unetmm_redirect(ctx, 1, 2, to, 4, NULL), -EPROTO);
+        assert_string_equal(to, "abcdefg");
+        assert_false(fake_held());
+        assert_int_equal(unetmm_redirect_end(ctx, 1, 2), -ENOENT);
+    }
+    assert_int_equal(unetmm_redirect(ctx, 1, 2, to, 4, NULL), 0);
+    fake_failures.change = early_span;
+    assert_int_equal(unetmm_redirect_back(ctx, 1, 2, 0, NULL), -EPROTO);
+    assert_string_equal(own, "0123456");
+    assert_false(fake_held());
+    assert_int_equal(unetmm_redirect_back(ctx, 1, 2, 0, NULL), 0);
+    assert_int_equal(unetmm_unexport(ctx, 1), 0);
+}
+
 static void child_lets_go(void **state)
 {
     struct unetmm_info info = { .size = sizeof(info) };
@@ -1052,6 +1143,7 @@ int main(void)
         TEST(exports_and_imports),
         TEST(keys),
         TEST(redirects),
+        TEST(failed_redirects),
         TEST(child_lets_go),
         TEST_KTLB(posts_once_for_what_is_queued),
         TEST_KTLB(refused_post_is_made_good),

@@ -10,6 +10,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -39,6 +41,8 @@ static struct {
     bool log_mapped;
     int export_error;           /* EXPORT and UNEXPORT say so */
     unsigned export_page;       /* which must be pinned at UNEXPORT; 0: none */
+    void (*in_pin)(void);       /* called by PIN and by UNEXPORT; NULL: nothing */
+    void (*in_unexport)(void);
 } driver;
 
 static struct unetmm_utlb_log drivers_log;
@@ -98,6 +102,9 @@ static int do_pin(struct unetmm_utlb *a)
 {
     unsigned first = number_of(a->addr), i;
 
+    if (driver.in_pin) {
+        driver.in_pin();
+    }
     driver.pins++;
     assert_true(a->npages > 0 && a->npages <= 512);
     if (driver.lose_in_pin) {
@@ -156,6 +163,9 @@ static int do_export(const struct unetmm_export *a)
 
 static int do_unexport(const struct unetmm_export_id *a)
 {
+    if (driver.in_unexport) {
+        driver.in_unexport();
+    }
     /* Nothing has been let go of yet. */
     assert_true(!driver.export_page ||
                 driver.pinned[driver.export_page]);
@@ -1636,6 +1646,55 @@ static void parts_stay(void **state)
     end();
 }
 
+static sem_t pins, ends;
+static pthread_t mover;
+
+/* The part's pages are pinned when its export has begun to end ... */
+static void pin_late(void)
+{
+    driver.in_pin = NULL;
+    sem_post(&pins);
+    sem_wait(&ends);
+}
+
+/* ... and the part has moved before the driver ends the export. */
+static void unexport_late(void)
+{
+    sem_post(&ends);
+    pthread_join(mover, NULL);
+}
+
+static void *move_first_page(void *result)
+{
+    *(int *)result = move_part(0, 10, 1);
+    return NULL;
+}
+
+/* Another thread moves a part while its export ends: the part ends, too. */
+static void part_of_an_ending_export(void **state)
+{
+    int moved = -1;
+
+    (void)state;
+    begin("lru", 3, 1);
+    sem_init(&pins, 0, 0);
+    sem_init(&ends, 0, 0);
+    assert_int_equal(unetmm_export(&t.ctx, 1, at(2), PAGE, UNETMM_RIGHT_ALL,
+                                   UNETMM_EXPORT_REDIRECT, 0), 0);
+    driver.in_pin = pin_late;
+    driver.in_unexport = unexport_late;
+    assert_int_equal(pthread_create(&mover, NULL, move_first_page, &moved), 0);
+    sem_wait(&pins);
+    assert_int_equal(unetmm_unexport(&t.ctx, 1), 0);
+    assert_int_equal(moved, 0);
+    driver.in_unexport = NULL;
+    use(20);
+    use(21);
+    use(22);
+    expect_pinned("20 21 22");
+    end();
+}
+
 /* ---- The end ----------------------------------------------------------- */
 
 /* Pages of an ended endpoint's queues are not in use any more. */
@@ -1723,6 +1782,7 @@ int main(void)
         cmocka_unit_test(exports_stay),
         cmocka_unit_test(exports_refused),
         cmocka_unit_test(parts_stay),
+        cmocka_unit_test(part_of_an_ending_export),
         cmocka_unit_test(endpoint_goes),
         cmocka_unit_test(other_sources),
     };
