@@ -417,6 +417,7 @@ static bool take_reject(struct umfi_conn *conn, const struct message *m)
     if (conn->port->pep || !conn->ep) {
         return false;
     }
+    UMFI_INFO(FI_LOG_EP_CTRL, "port %u: rejected\n", ntohs(conn->ep->dst.sin_port));
     refuse_ep(conn->ep, FI_ECONNREFUSED, m->data, le16toh(m->len));
     conn_free(conn);
     return true;
@@ -496,6 +497,8 @@ static void port_progress(struct umfi_cm_port *port)
             }
         } else if (conn) {
             /* A send that failed, the end, or a message of no type of ours */
+            UMFI_INFO(FI_LOG_EP_CTRL, "the channel of a request has ended: %s\n",
+                      unetmm_status_str(c.status));
             conn->closed = c.type == UNETMM_CQE_CLOSED;
             lose(conn);
         }

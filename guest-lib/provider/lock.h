@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The lock of the data path.  Each call takes it and gives it back, and a pthread mutex
- * costs a short message as many instructions as the card's queues.  Taken by none it is one
- * atomic instruction each way; a thread that has to wait sleeps in the kernel.
+ * The lock of the data path.  Each call takes it, and with a pthread mutex that would be half
+ * of the instructions of a short message.  Without contention it is one atomic instruction each
+ * way; a thread that has to wait sleeps in the kernel.
  */
 #ifndef UMFI_LOCK_H
 #define UMFI_LOCK_H
@@ -31,7 +31,7 @@ static inline bool umfi_lock_try(struct umfi_lock *lock)
 __attribute__((__cold__, __noinline__, __unused__))
 static void umfi_lock_wait(struct umfi_lock *lock)
 {
-    /* It cannot be known who else sleeps: this thread's unlocking wakes one, too. */
+    /* Other threads may sleep, too: when this one unlocks it wakes one of them. */
     while (__atomic_exchange_n(&lock->state, UMFI_AWAITED, __ATOMIC_ACQUIRE) != UMFI_FREE) {
         syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, UMFI_AWAITED, NULL);
     }

@@ -96,7 +96,7 @@ static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *d
     if (__builtin_expect(ep->tx_flags != 0, 0)) {
         return msg_sendv(fid, &iov, NULL, 1, to, context);
     }
-    /* The compiler sees that there are no other flags, and leaves out what they need. */
+    /* No other flags: the compiler leaves out the tests for them. */
     return send_op(ep, &iov, 1, 0, context, ep->tx_completion & FI_COMPLETION);
 }
 

@@ -178,7 +178,7 @@ static bool is_in(const struct unetmm_endpoint *layout, uint32_t offset, uint64_
         bytes <= layout->queue_bytes - offset;
 }
 
-/* The driver's answer, beside what it was asked for. */
+/* Does the driver's answer fit the request? */
 static bool layout_answers(const struct unetmm_endpoint *layout,
                            const struct unetmm_endpoint *asked)
 {

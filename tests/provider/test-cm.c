@@ -126,6 +126,11 @@ const char *unetmm_strerror(int error, enum unetmm_call call)
     return "";
 }
 
+const char *unetmm_status_str(unsigned status)
+{
+    return "";
+}
+
 int unetmm_listen_ex(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
                      const struct unetmm_channel_attr *attr)
 {
