@@ -483,15 +483,35 @@ static void check_over(const UnetmmRel *rel)
     assert_int_equal(rel->rx.refused, UNETMM_REL_WANT_NOTHING);
 }
 
+/* Its list: first those that are awake.  The number of all. */
+static uint32_t check_awake(const UnetmmEp *ep)
+{
+    const UnetmmRel *before = NULL, *awake = NULL;
+    uint32_t n = 0;
+
+    for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
+        assert_ptr_equal(rel->prev, before);
+        assert_int_equal(rel->ep, ep->id);
+        assert_true(rel->awake || ep->error || unetmm_rel_quiet(rel));
+        assert_true(!rel->awake || awake == before);
+        awake = rel->awake ? rel : awake;
+        before = rel;
+        n++;
+    }
+    assert_ptr_equal(ep->rel_awake, awake);
+    return n;
+}
+
 /* Of endpoints, channels and their resources. */
 static void check_endpoints(const UnetmmCore *core)
 {
-    uint32_t rels = 0, kept = 0, acks = 0, updates = 0;
+    uint32_t rels = 0, kept = 0, acks = 0, updates = 0, listed = 0;
 
     for (uint32_t i = 0; i < core->params.endpoints; i++) {
         const UnetmmEp *ep = &core->eps[i];
         uint32_t owed = 0;
 
+        listed += ep->live ? check_awake(ep) : 0;
         for (uint32_t c = 0; ep->live && c < core->params.channels; c++) {
             owed += ep->channels[c].ended != UNETMM_ST_OK;
         }
@@ -503,6 +523,9 @@ static void check_endpoints(const UnetmmCore *core)
         rels += rel != NULL;
         check_over(rel);
         acks += core->acks[i / 64] >> i % 64 & 1;
+        assert_true(!rel || core->timed[i / 64] >> i % 64 & 1 ||
+                    (rel->tx.deadline_ns == INT64_MAX &&
+                     rel->rx.question != UNETMM_REL_WAITS));
         for (unsigned k = 0; rel && k < UNETMM_REL_WINDOW; k++) {
             kept += rel->rx.kept[k].frame != NULL;
         }
@@ -512,6 +535,7 @@ static void check_endpoints(const UnetmmCore *core)
         }
     }
     assert_int_equal(core->rels_used, rels);
+    assert_int_equal(listed, rels);
     assert_int_equal(core->kept, kept);
     assert_int_equal(core->acks_owed, acks);
     assert_int_equal(core->updates, updates);

@@ -142,8 +142,8 @@ struct UnetmmCore {
     uint32_t rels_used;
     uint32_t kept;              /* packets before their turn, in all */
     bool rels_waiting;          /* one goes on after the landing */
-    uint64_t *acks;             /* bit n: rels[n] owes an acknowledgement */
-    uint32_t acks_owed;
+    uint64_t *acks, *timed;     /* bit n: rels[n] owes one; has a time */
+    uint32_t acks_owed;         /* acknowledgements */
     int64_t rel_due_ns;         /* no reliable channel's time ends before */
 
     UnetmmWindow *windows;      /* params.window_pages of them */

@@ -6,10 +6,26 @@
 #include "../abi/unetmm_host.h"
 #include "conn.h"
 
+/* The first from n on that is set; limit: none is. */
+uint32_t unetmm_rel_next_bit(const uint64_t *bits, uint32_t n, uint32_t limit)
+{
+    while (n < limit && !(bits[n / 64] >> n % 64)) {
+        n = (n | 63) + 1;
+    }
+    return n < limit ? n + __builtin_ctzll(bits[n / 64] >> n % 64) : limit;
+}
+
+/* The timer looks at the channel, then or before. */
+void unetmm_rel_due_at(UnetmmCore *core, const UnetmmRel *rel, int64_t when)
+{
+    core->timed[rel->number / 64] |= 1ull << rel->number % 64;
+    core->rel_due_ns = MIN(core->rel_due_ns, when);
+}
+
 void unetmm_rel_arm_at(UnetmmCore *core, UnetmmRel *rel, int64_t when)
 {
     rel->tx.deadline_ns = when;
-    core->rel_due_ns = MIN(core->rel_due_ns, when);
+    unetmm_rel_due_at(core, rel, when);
 }
 
 /* Each timeout in a row doubles the time. */

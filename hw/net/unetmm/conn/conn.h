@@ -16,9 +16,6 @@
 #include "../store/store.h"
 
 #define UNETMM_REL_MSGS         64      /* sends not completed, of a channel */
-#define UNETMM_REL_ASK_EVERY    16      /* packets without a question */
-#define UNETMM_REL_OVERTAKEN    3       /* later ones arrived: it is lost */
-#define UNETMM_REL_MAX_BACKOFF  7       /* a wait doubles so often */
 #define UNETMM_REL_ALONG_NS     50000   /* an acknowledgement waits, at most */
 #define UNETMM_REL_ALONG_LIKELY 16      /* questions that packets followed */
 #define UNETMM_REL_ALONG_FIRST  14      /* ... that a new channel is given */
@@ -179,16 +176,15 @@ typedef struct UnetmmRelMissed {
 } UnetmmRelMissed;
 
 struct UnetmmRel {
-    UnetmmRel *next;            /* of the endpoint's */
+    UnetmmRel *next, *prev;     /* in the list of conn/list.c */
+    bool awake;                 /* it may have something to do */
     UnetmmRelState state;
     uint16_t number;            /* its place in core->rels */
-    uint16_t ep;
-    uint16_t channel;           /* local number */
+    uint16_t ep, channel;       /* local number */
     uint16_t peer_ep, peer_channel;
     uint8_t mac[6];
     uint32_t mtu;
-    uint8_t retries;
-    uint8_t not_ready_retries;  /* 0: without limit */
+    uint8_t retries, not_ready_retries;     /* the latter 0: without limit */
     bool rewinds;               /* UNETMM_CHANNEL_F_REWIND */
     bool plain_rnr;             /* UNETMM_CHANNEL_F_PLAIN_RNR */
     uint8_t why;                /* FAILED: UNETMM_WHY_* */
@@ -201,11 +197,6 @@ struct UnetmmRel {
     UnetmmMiss *misses;         /* one for each UnetmmRelFault */
     UnetmmRelMissed missed[UNETMM_REL_MISSES];
 };
-
-static inline UnetmmRel *unetmm_rel_of_share(UnetmmShare *share)
-{
-    return container_of(share, UnetmmRel, share);
-}
 
 static inline uint64_t unetmm_rel_bit(uint32_t psn)
 {
@@ -240,11 +231,20 @@ static inline uint32_t unetmm_rel_packets(uint32_t len, uint32_t mtu)
 /* conn/conn.c */
 void unetmm_rel_header(UnetmmCore *core, const UnetmmRel *rel,
                        struct unetmm_frame *f, uint8_t opcode);
+uint32_t unetmm_rel_next_bit(const uint64_t *bits, uint32_t n, uint32_t limit);
 void unetmm_rel_owe_ack(UnetmmCore *core, UnetmmRel *rel);
 bool unetmm_rel_owes_ack(const UnetmmCore *core, const UnetmmRel *rel);
 void unetmm_rel_no_ack(UnetmmCore *core, UnetmmRel *rel);
 /* Starts to wait for the answer to the packets sent. */
 void unetmm_rel_arm(UnetmmCore *core, UnetmmRel *rel);
+void unetmm_rel_due_at(UnetmmCore *core, const UnetmmRel *rel, int64_t when);
 void unetmm_rel_arm_at(UnetmmCore *core, UnetmmRel *rel, int64_t when);
+
+/* conn/list.c: the channels of an endpoint; a new one is awake */
+void unetmm_rel_join(UnetmmEp *ep, UnetmmRel *rel);
+void unetmm_rel_part(UnetmmEp *ep, UnetmmRel *rel);
+void unetmm_rel_last(UnetmmEp *ep, UnetmmRel *rel);
+void unetmm_rel_wake(UnetmmEp *ep, UnetmmRel *rel);
+void unetmm_rel_rest(UnetmmEp *ep, UnetmmRel *rel);
 
 #endif /* UNETMM_CONN_H */

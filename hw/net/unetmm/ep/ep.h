@@ -147,6 +147,7 @@ struct UnetmmEp {
     uint32_t ends_owed;         /* channels that have `ended` */
     UnetmmImport *imports;
     UnetmmRel *rels;            /* list of its reliable channels */
+    UnetmmRel *rel_awake;       /* the last of them that does not rest */
     const UnetmmChannelOps *rel_ops;    /* their type, if there are any */
     bool sq_waits;              /* no room in the next message's channel */
     bool rel_turn;              /* descriptors and packets alternate */

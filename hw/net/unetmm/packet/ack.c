@@ -12,6 +12,9 @@
 #include "../abi/unetmm_host.h"
 #include "packet.h"
 
+#define UNETMM_REL_OVERTAKEN    3       /* later ones arrived: it is lost */
+#define UNETMM_REL_MAX_BACKOFF  7       /* a wait doubles so often */
+
 /* ---- Sent --------------------------------------------------------------- */
 
 /* Bit i: packet nxt + 1 + i is kept. */
@@ -107,17 +110,17 @@ void unetmm_rel_ack_now(UnetmmCore *core, UnetmmRel *rel)
     }
 }
 
-static bool ack_owed(const UnetmmCore *core, uint32_t slot)
-{
-    return core->acks[slot / 64] & 1ull << slot % 64;
-}
-
 /* Those for which there is no room now are still owed. */
 void unetmm_rel_flush_acks(UnetmmCore *core)
 {
-    for (uint32_t i = 0; core->acks_owed && i < core->params.reliable; i++) {
+    uint32_t n = core->params.reliable;
+
+    for (uint32_t i = unetmm_rel_next_bit(core->acks, 0, n); i < n;
+         i = unetmm_rel_next_bit(core->acks, i + 1, n)) {
+        UnetmmRel *rel = core->rels[i];
+
         /* A late rejection is a frame of its own, before the usual one. */
-        while (ack_owed(core, i) && ack_send(core, core->rels[i])) {
+        while (unetmm_rel_owes_ack(core, rel) && ack_send(core, rel)) {
             continue;
         }
     }

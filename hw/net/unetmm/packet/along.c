@@ -58,7 +58,7 @@ void unetmm_rel_asked(UnetmmCore *core, UnetmmRel *rel)
     rx->question_ns = core->ops->now_ns(core->host) + UNETMM_REL_ALONG_NS;
     if (likely) {
         rx->question = UNETMM_REL_WAITS;
-        core->rel_due_ns = MIN(core->rel_due_ns, rx->question_ns);
+        unetmm_rel_due_at(core, rel, rx->question_ns);
     } else {
         rx->question = UNETMM_REL_ANSWERED;
         unetmm_rel_owe_ack(core, rel);

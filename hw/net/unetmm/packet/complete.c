@@ -157,32 +157,50 @@ static bool rel_complete_one(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
  */
 void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep)
 {
-    UnetmmRel **link = &ep->rels;
+    UnetmmRel *rel = ep->rels;
 
-    while (!ep->error && *link && unetmm_budget_left(core)) {
-        UnetmmRel *rel = *link;
+    while (!ep->error && rel && rel->awake && unetmm_budget_left(core)) {
+        UnetmmRel *next = rel->next;
 
         if (rel_complete_one(core, ep, rel)) {
             continue;
         }
         if (rel_over(core, ep, rel)) {
-            *link = rel->next;
+            unetmm_rel_part(ep, rel);
             unetmm_rel_delete(core, rel);
-        } else {
-            link = &rel->next;
         }
+        rel = next;
     }
 }
 
+bool unetmm_rel_quiet(UnetmmRel *rel)
+{
+    const UnetmmRelTx *tx = &rel->tx;
+    const UnetmmRelRx *rx = &rel->rx;
+
+    return rel->state != UNETMM_REL_CLOSED &&
+           (tx->msg_first == tx->msg_end ||
+            !unetmm_rel_msg(rel, tx->msg_first)->ended) &&
+           !rx->giving_back && !rx->landed &&
+           rx->refused == UNETMM_REL_WANT_NOTHING &&
+           !unetmm_rel_can_send(rel) && !unetmm_rel_can_answer(rel);
+}
+
+/* The work for an endpoint ends with this question: channels may rest then. */
 bool unetmm_rel_completes(UnetmmCore *core, UnetmmEp *ep)
 {
     bool room = unetmm_ep_cq_spare(ep);
+    UnetmmRel *next;
 
-    for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
+    for (UnetmmRel *rel = ep->rels; rel && rel->awake; rel = next) {
+        next = rel->next;
         if (rel_over(core, ep, rel) ||
             (room && (rel_send_due(core, ep, rel) ||
                       rel_buffer_due(core, rel)))) {
             return true;
+        }
+        if (unetmm_rel_quiet(rel)) {
+            unetmm_rel_rest(ep, rel);
         }
     }
     return false;

@@ -75,6 +75,7 @@ static void rel_leave(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel)
     rel->rx.owed = rel->rx.wrong = 0;
     rel->rx.why = rel->rx.late_why = 0;
     rel->rx.question = UNETMM_REL_NO_QUESTION;
+    unetmm_rel_wake(ep, rel);
     unetmm_engine_queue(core, ep);
 }
 

@@ -68,7 +68,6 @@ extern const UnetmmTransferOps unetmm_rel_answer;
 /* Makes *t the next answer. */
 void unetmm_rel_load_answer(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                             UnetmmTransfer *t);
-/* An answer came. */
 void unetmm_rel_answered(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          const struct unetmm_frame *f, const uint8_t *payload);
 /* Does the request wait for its answer? */
@@ -94,6 +93,8 @@ const UnetmmRelResult *unetmm_rel_result(const UnetmmRel *rel, uint32_t psn);
 void unetmm_rel_complete(UnetmmCore *core, UnetmmEp *ep);
 /* UnetmmChannelOps.completes */
 bool unetmm_rel_completes(UnetmmCore *core, UnetmmEp *ep);
+/* Has it nothing to do before one of its own events? */
+bool unetmm_rel_quiet(UnetmmRel *rel);
 
 /* packet/credit.c */
 /* Puts the peer's credit into an acknowledgement. */
@@ -117,7 +118,6 @@ void unetmm_rel_pending(UnetmmCore *core, UnetmmRel *rel);
 /* packet/end.c */
 /* Gives the connection a place in core->rels, and the misses of that place. */
 void unetmm_rel_attach(UnetmmCore *core, UnetmmRel *rel, uint16_t slot);
-/* Frees that place. */
 void unetmm_rel_detach(UnetmmCore *core, UnetmmRel *rel);
 /*
  * Ends the channel: `status` for the send that is to blame (NULL: the oldest),
@@ -132,7 +132,6 @@ void unetmm_rel_drop_kept(UnetmmCore *core, UnetmmRel *rel);
 void unetmm_rel_abort_tx(UnetmmCore *core, UnetmmEp *ep, const UnetmmRel *rel);
 /* The channel was cleared; its messages still complete. */
 void unetmm_rel_close(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel);
-/* Nothing of it is left. */
 void unetmm_rel_delete(UnetmmCore *core, UnetmmRel *rel);
 
 /* packet/keyed.c */
@@ -216,6 +215,8 @@ void unetmm_rel_timer(UnetmmCore *core, int64_t now);
 
 /* packet/tx.c */
 extern const UnetmmTransferOps unetmm_rel_packet;
+/* The channel whose turn it is to send a packet or an answer, or NULL. */
+UnetmmRel *unetmm_rel_first(const UnetmmEp *ep);
 bool unetmm_rel_next(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t);
 /* The frame of a packet or an answer goes its way. */
 void unetmm_rel_emit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t);

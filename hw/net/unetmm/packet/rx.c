@@ -335,6 +335,7 @@ void unetmm_rel_receive(UnetmmCore *core, UnetmmEp *ep, UnetmmChannel *channel,
         unetmm_recv_drop(core, ep, UNETMM_C_drop_channel);
         return;
     }
+    unetmm_rel_wake(ep, rel);
     rel_came_along(core, ep, rel, f);
     if (ep->error) {
         unetmm_recv_drop(core, ep, UNETMM_C_drop_stopped);
@@ -406,6 +407,7 @@ static void packet_landed(UnetmmCore *core, UnetmmEp *ep,
     UnetmmRel *rel = g_steal_pointer(&landing->of);
     struct unetmm_frame f = landing->header;
 
+    unetmm_rel_wake(ep, rel);
     if (rel->state == UNETMM_REL_OPEN) {
         ops[f.opcode]->landed(core, ep, rel, &f, landed, why);
     }
@@ -456,7 +458,8 @@ void unetmm_rel_landing_over(UnetmmCore *core)
 {
     for (uint32_t i = 0; core->rels_waiting && i < core->params.endpoints;
          i++) {
-        for (UnetmmRel *rel = core->eps[i].rels; rel; rel = rel->next) {
+        for (UnetmmRel *rel = core->eps[i].rels; rel && rel->awake;
+             rel = rel->next) {
             if (rel->rx.landed) {
                 unetmm_engine_queue(core, &core->eps[i]);
             }
@@ -467,7 +470,7 @@ void unetmm_rel_landing_over(UnetmmCore *core)
 
 static void rel_slots_go_on(UnetmmCore *core, UnetmmEp *ep)
 {
-    for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
+    for (UnetmmRel *rel = ep->rels; rel && rel->awake; rel = rel->next) {
         if (!rel->rx.landed) {
             continue;
         }
@@ -600,6 +603,7 @@ static void rel_reply(UnetmmCore *core, UnetmmMiss *miss, uint8_t reply,
         return;
     }
     unetmm_count(core, ep, UNETMM_C_faults_error, error);
+    unetmm_rel_wake(ep, rel);
     if (kind == UNETMM_REL_FAULT_ANSWER) {
         unetmm_rel_answer_page(core, ep, rel, error ? status : UNETMM_ST_OK);
     } else if (error && what->buffer) {
@@ -652,7 +656,7 @@ void unetmm_rel_look_again(UnetmmCore *core, UnetmmEp *ep)
 
     rel_slots_go_on(core, ep);
     room = unetmm_ep_cq_spare(ep);
-    for (UnetmmRel *rel = ep->rels; rel && room && !ep->error;
+    for (UnetmmRel *rel = ep->rels; rel && rel->awake && room && !ep->error;
          rel = rel->next) {
         /* A refusal that is still owed has not been sent yet. */
         if (rel->state == UNETMM_REL_OPEN && rel->rx.refused &&

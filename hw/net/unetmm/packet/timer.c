@@ -5,7 +5,7 @@
  * when the peer was not ready, that at which it is asked again; and the time of
  * an acknowledgement that waits (along.c).  The card has one moment before
  * which none of them ends; it may be too early, and is made right when it
- * comes.
+ * comes.  It looks at the channels that had a time since it did so last.
  *
  * Without news the time doubles, from timeout_us up to
  * UNETMM_REL_MAX_TIMEOUT_US.  The expiry after `retries` of them ends the
@@ -58,23 +58,30 @@ static void rel_expired(UnetmmCore *core, UnetmmRel *rel)
     }
     /* Else: it has not been sent again yet, so there is nothing to miss. */
     unetmm_rel_arm(core, rel);
+    unetmm_rel_wake(ep, rel);
     unetmm_engine_queue(core, ep);
 }
 
 void unetmm_rel_timer(UnetmmCore *core, int64_t now)
 {
+    uint32_t n = core->params.reliable;
+
     core->rel_due_ns = INT64_MAX;
-    for (uint32_t i = 0; core->rels_used && i < core->params.reliable; i++) {
+    for (uint32_t i = unetmm_rel_next_bit(core->timed, 0, n); i < n;
+         i = unetmm_rel_next_bit(core->timed, i + 1, n)) {
         UnetmmRel *rel = core->rels[i];
+        int64_t due = INT64_MAX;
 
         if (rel && rel->tx.deadline_ns <= now) {
             rel_expired(core, rel);
         }
         if (rel) {
-            int64_t due = unetmm_rel_along_due(core, rel, now);
-
-            core->rel_due_ns = MIN(MIN(core->rel_due_ns, due),
-                                   rel->tx.deadline_ns);
+            due = unetmm_rel_along_due(core, rel, now);
+            due = MIN(due, rel->tx.deadline_ns);
         }
+        if (due == INT64_MAX) {
+            core->timed[i / 64] &= ~(1ull << i % 64);
+        }
+        core->rel_due_ns = MIN(core->rel_due_ns, due);
     }
 }

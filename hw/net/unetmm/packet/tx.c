@@ -14,6 +14,8 @@
 #include "../abi/unetmm_host.h"
 #include "packet.h"
 
+#define UNETMM_REL_ASK_EVERY    16      /* packets without a question */
+
 /* ---- Operations --------------------------------------------------------- */
 
 typedef struct RelKind {
@@ -167,6 +169,7 @@ UnetmmPosted unetmm_rel_post(UnetmmCore *core, UnetmmEp *ep,
     } else {
         memcpy(m->segs, d->segs, d->nsegs * sizeof(m->segs[0]));
     }
+    unetmm_rel_wake(ep, rel);
     unetmm_rel_starve(core, ep, rel);
     return UNETMM_POSTED;
 }
@@ -307,16 +310,21 @@ static void rel_load(UnetmmCore *core, UnetmmRel *rel, uint32_t psn,
     t->seg_off = at;
 }
 
+UnetmmRel *unetmm_rel_first(const UnetmmEp *ep)
+{
+    UnetmmRel *rel = ep->rels;
+
+    while (rel && rel->awake && !unetmm_rel_can_send(rel) &&
+           !unetmm_rel_can_answer(rel)) {
+        rel = rel->next;
+    }
+    return rel && rel->awake ? rel : NULL;
+}
+
 bool unetmm_rel_next(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
 {
-    UnetmmRel **link = &ep->rels;
-    UnetmmRel *rel;
+    UnetmmRel *rel = unetmm_rel_first(ep);
 
-    while (*link && !unetmm_rel_can_send(*link) &&
-           !unetmm_rel_can_answer(*link)) {
-        link = &(*link)->next;
-    }
-    rel = *link;
     if (!rel || ep->error) {
         return false;
     }
@@ -328,12 +336,7 @@ bool unetmm_rel_next(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
         rel->rx.answered = false;
     }
     /* The others are before it the next time. */
-    *link = rel->next;
-    while (*link) {
-        link = &(*link)->next;
-    }
-    *link = rel;
-    rel->next = NULL;
+    unetmm_rel_last(ep, rel);
     return true;
 }
 
@@ -476,6 +479,7 @@ static void rel_transmit(UnetmmCore *core, UnetmmEp *ep, UnetmmTransfer *t)
 void unetmm_rel_let_go(UnetmmCore *core, UnetmmTransfer *t)
 {
     unetmm_port_release(core, g_steal_pointer(&t->frame));
+    unetmm_rel_wake(&core->eps[t->rel->ep], t->rel);
     t->state = UNETMM_TX_IDLE;
     t->rel = NULL;
     t->answer = t->needless = false;

@@ -10,6 +10,7 @@ static void rel_create(UnetmmCore *core)
 {
     core->rels = g_new0(UnetmmRel *, MAX(core->params.reliable, 1));
     core->acks = g_new0(uint64_t, core->params.reliable / 64 + 1);
+    core->timed = g_new0(uint64_t, core->params.reliable / 64 + 1);
     core->rel_due_ns = INT64_MAX;
 }
 
@@ -17,18 +18,15 @@ static void rel_free(UnetmmCore *core)
 {
     g_clear_pointer(&core->rels, g_free);
     g_clear_pointer(&core->acks, g_free);
+    g_clear_pointer(&core->timed, g_free);
 }
 
-/* A connection in `slot`, which is free, at the end of its endpoint's list. */
+/* A connection in `slot`, which is free. */
 UnetmmRel *unetmm_rel_new(UnetmmCore *core, UnetmmEp *ep, uint16_t slot)
 {
     UnetmmRel *rel = g_new0(UnetmmRel, 1);
-    UnetmmRel **link = &ep->rels;
 
-    while (*link) {
-        link = &(*link)->next;
-    }
-    *link = rel;
+    unetmm_rel_join(ep, rel);
     ep->rel_ops = &unetmm_channel_reliable;
     rel->ep = rel->share.ep = ep->id;
     rel->share.ops = &unetmm_rel_share;
@@ -118,19 +116,14 @@ static void rel_forget(UnetmmCore *core, UnetmmEp *ep)
     while (ep->rels) {
         UnetmmRel *rel = ep->rels;
 
-        ep->rels = rel->next;
+        unetmm_rel_part(ep, rel);
         unetmm_rel_delete(core, rel);
     }
 }
 
 static bool rel_has_work(UnetmmCore *core, UnetmmEp *ep)
 {
-    for (UnetmmRel *rel = ep->rels; rel; rel = rel->next) {
-        if (unetmm_rel_can_send(rel) || unetmm_rel_can_answer(rel)) {
-            return true;
-        }
-    }
-    return false;
+    return unetmm_rel_first(ep) != NULL;
 }
 
 const UnetmmChannelOps unetmm_channel_reliable = {

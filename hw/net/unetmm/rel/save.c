@@ -457,7 +457,7 @@ static void question_save(UnetmmStream *st, UnetmmCore *core, UnetmmRel *rel)
     if (late) {
         rx->question_ns = INT64_MIN;
     } else if (rx->question == UNETMM_REL_WAITS) {
-        core->rel_due_ns = MIN(core->rel_due_ns, rx->question_ns);
+        unetmm_rel_due_at(core, rel, rx->question_ns);
     }
 }
 
@@ -550,11 +550,10 @@ UnetmmRel *unetmm_rel_save_number(UnetmmStream *st, UnetmmCore *core,
 
 /* The one that CHANNEL_SET has made, or, closed, one of its own. */
 static UnetmmRel *rel_restored(UnetmmStream *st, UnetmmCore *core,
-                               UnetmmEp *ep, UnetmmRel **made, uint32_t slot,
-                               uint16_t channel, UnetmmRelState state)
+                               UnetmmEp *ep, uint32_t slot, uint16_t channel,
+                               UnetmmRelState state)
 {
     UnetmmRel *rel = ep->channels[channel].rel;
-    UnetmmRel **end = &ep->rels;
 
     if (core->rels[slot]) {
         unetmm_stream_refuse(st, "two reliable channels are one");
@@ -571,20 +570,12 @@ static UnetmmRel *rel_restored(UnetmmStream *st, UnetmmCore *core,
         rel->state = state;
         return rel;
     }
-    while (*made && *made != rel) {
-        made = &(*made)->next;
-    }
-    if (!rel || !*made) {
+    if (!rel || rel->awake) {
         unetmm_stream_refuse(st, "channel %u of endpoint %u is not reliable, "
                              "or twice", channel, ep->id);
         return NULL;
     }
-    *made = rel->next;
-    rel->next = NULL;
-    while (*end) {
-        end = &(*end)->next;
-    }
-    *end = rel;
+    unetmm_rel_wake(ep, rel);
     rel->state = state;
     unetmm_rel_attach(core, rel, slot);
     return rel;
@@ -677,9 +668,7 @@ static void rels_write(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
     }
 }
 
-/* One of an endpoint; *made: those that CHANNEL_SET made, and are left. */
-static void rel_read(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
-                     UnetmmRel **made)
+static void rel_read(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep)
 {
     uint16_t slot = unetmm_stream_choice16(st, 0, core->params.reliable,
                                            "slot");
@@ -693,34 +682,31 @@ static void rel_read(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
         unetmm_stream_refuse(st, "a reliable channel has no such state");
     }
     if (!st->wrong) {
-        rel = rel_restored(st, core, ep, made, slot, channel, state);
+        rel = rel_restored(st, core, ep, slot, channel, state);
     }
     if (rel) {
         rel_numbers_save(st, core, rel);
     }
 }
 
+/*
+ * Those that CHANNEL_SET made rest until the stream speaks of them; its order
+ * is that of their turns.
+ */
 static void rels_read(UnetmmStream *st, UnetmmCore *core, UnetmmEp *ep,
                       uint32_t n)
 {
-    UnetmmRel *made = g_steal_pointer(&ep->rels);
-
-    for (UnetmmRel *rel = made; rel; rel = rel->next) {
-        unetmm_rel_detach(core, rel);
+    while (ep->rel_awake) {
+        unetmm_rel_detach(core, ep->rel_awake);
+        unetmm_rel_rest(ep, ep->rel_awake);
     }
     for (uint32_t i = 0; i < n && !st->wrong; i++) {
         unetmm_stream_enter(st, "rel", i);
-        rel_read(st, core, ep, &made);
+        rel_read(st, core, ep);
         unetmm_stream_leave(st);
     }
-    if (made) {
+    if (ep->rel_awake ? ep->rel_awake->next : ep->rels) {
         /* They end with the endpoint, as all does that is refused. */
-        UnetmmRel **end = &ep->rels;
-
-        while (*end) {
-            end = &(*end)->next;
-        }
-        *end = made;
         unetmm_stream_refuse(st, "endpoint %u has reliable channels of which "
                              "nothing is said", ep->id);
     }

@@ -6,17 +6,21 @@
 #include "../abi/unetmm_host.h"
 #include "rel.h"
 
+static UnetmmRel *rel_of(UnetmmShare *share)
+{
+    return container_of(share, UnetmmRel, share);
+}
+
 static void share_keep(UnetmmCore *core, UnetmmShare *share,
                        const struct unetmm_frame *f)
 {
-    unetmm_rel_keep_header(core, &core->eps[share->ep],
-                         unetmm_rel_of_share(share), f, NULL);
+    unetmm_rel_keep_header(core, &core->eps[share->ep], rel_of(share), f, NULL);
 }
 
 static void share_done(UnetmmCore *core, UnetmmShare *share, uint32_t psn,
                        uint8_t status)
 {
-    UnetmmRel *rel = unetmm_rel_of_share(share);
+    UnetmmRel *rel = rel_of(share);
     UnetmmEp *ep = &core->eps[rel->ep];
     UnetmmRelRx *rx = &rel->rx;
     uint64_t bit = unetmm_rel_bit(psn);
@@ -25,6 +29,7 @@ static void share_done(UnetmmCore *core, UnetmmShare *share, uint32_t psn,
 
     unetmm_count(core, ep, landed ? UNETMM_C_sysbuf_landed :
                  UNETMM_C_sysbuf_failed, 1);
+    unetmm_rel_wake(ep, rel);
     unetmm_engine_queue(core, ep);
     if (rel->state != UNETMM_REL_OPEN || ep->error) {
         return;
@@ -39,7 +44,7 @@ static void share_done(UnetmmCore *core, UnetmmShare *share, uint32_t psn,
 static UnetmmShare *share_save(UnetmmStream *st, UnetmmCore *core,
                                UnetmmShare *share)
 {
-    UnetmmRel *rel = share ? unetmm_rel_of_share(share) : NULL;
+    UnetmmRel *rel = share ? rel_of(share) : NULL;
 
     rel = unetmm_rel_save_number(st, core, NULL, rel);
     return rel ? &rel->share : NULL;
@@ -49,7 +54,7 @@ static void share_restored(UnetmmStream *st, UnetmmCore *core,
                            UnetmmShare *share, uint16_t number)
 {
     const UnetmmSysbufSlot *slot = &core->sysbuf->slots[number];
-    const UnetmmRel *rel = unetmm_rel_of_share(share);
+    const UnetmmRel *rel = rel_of(share);
 
     if (++share->used > share->credits) {
         unetmm_stream_refuse(st, "a channel uses more slots than it has");

@@ -45,6 +45,7 @@ bool unetmm_rel_update(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     m->remote = u->remote;
     m->len = u->len;
     memcpy(m->data, u->data, u->len);
+    unetmm_rel_wake(ep, rel);
     unetmm_rel_starve(core, ep, rel);
     unetmm_count(core, ep, UNETMM_C_window_packets, 1);
     unetmm_engine_queue(core, ep);
@@ -86,6 +87,7 @@ UnetmmPosted unetmm_rel_start(UnetmmCore *core, UnetmmEp *ep,
     m->len = start->len;
     m->nsegs = 1;
     m->segs[0] = (struct unetmm_seg) { .addr = addr, .len = start->len };
+    unetmm_rel_wake(ep, rel);
     unetmm_rel_starve(core, ep, rel);
     return UNETMM_POSTED;
 }
