@@ -1,5 +1,6 @@
 /*
- * unetmm: the saved state of one-sided operations, and refused values in it
+ * unetmm: the saved state of one-sided operations, refused values in it, and
+ * state that is not saved
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -360,12 +361,89 @@ static void test_flips(void **state)
     g_byte_array_unref(saved);
 }
 
+/* ---- Guesses of keys ---------------------------------------------------- */
+
+/* Packet i of the n of a message of whole packets, by this key. */
+static void give_guess(Fix *f, uint8_t opcode, uint32_t psn, uint32_t key,
+                       uint32_t i, uint32_t n)
+{
+    static const uint8_t data[PEER_MTU];
+    bool write = opcode == UNETMM_WIRE_WRITE;
+    uint32_t behind = n - 1 - i;
+
+    peer_give(f, (struct unetmm_frame) {
+        .opcode = opcode, .psn = PEER_YOURS + psn, .handle = PEER_REGION,
+        .offset = key, .remote = PEER_AT + i * PEER_MTU,
+        .flags = UNETMM_WIRE_F_KEYED | (write && !behind ? LAST : 0),
+        .imm = write ? behind * PEER_MTU :
+               UNETMM_PREP(UNETMM_READ_BYTES, PEER_MTU) |
+               UNETMM_PREP(UNETMM_READ_MORE, behind),
+    }, data, write ? PEER_MTU : 0);
+}
+
+static void guesses(Fix *f, uint32_t n)
+{
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_bad_keys), n);
+    fake_wire_clear(&f->h);
+}
+
+/* An operation is one guess, however many packets it has. */
+static void test_guess_once(void **state)
+{
+    Fix *f = *state;
+    static const uint8_t ops[] = { UNETMM_WIRE_WRITE, UNETMM_WIRE_READ };
+    const uint32_t n = 2 * UNETMM_REL_BAD_KEYS;
+    uint32_t psn = 0;
+
+    peer_open(f);
+    for (uint32_t k = 0; k < G_N_ELEMENTS(ops); k++) {
+        for (uint32_t i = 0; i < n; i++) {
+            give_guess(f, ops[k], psn + i, 1, i, n);
+            guesses(f, k + 1);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            peer_void(f, PEER_YOURS + psn++, 0);
+        }
+    }
+    /* Another operation by the same key is another guess, ... */
+    give_guess(f, UNETMM_WIRE_WRITE, psn++, 1, 0, 3);
+    guesses(f, 3);
+    give_guess(f, UNETMM_WIRE_WRITE, psn++, 1, 0, 3);
+    guesses(f, 4);
+    /* ... as is another key, ... */
+    give_guess(f, UNETMM_WIRE_WRITE, psn++, 2, 1, 3);
+    guesses(f, 5);
+    /* ... and a packet that does not go on, ... */
+    give_guess(f, UNETMM_WIRE_WRITE, psn++, 2, 1, 3);
+    guesses(f, 6);
+    /* ... or has as many behind it. */
+    give_guess(f, UNETMM_WIRE_WRITE, psn++, 2, 2, 4);
+    guesses(f, 7);
+    assert_int_equal(fake_counter(&f->h, UNETMM_C_rel_failed), 0);
+}
+
+/* The saved state has the number of guesses, and not the operation. */
+static void test_guess_saved(void **state)
+{
+    Fix *f = *state;
+
+    peer_open(f);
+    give_guess(f, UNETMM_WIRE_WRITE, 0, 1, 0, 3);
+    give_guess(f, UNETMM_WIRE_WRITE, 1, 1, 1, 3);
+    guesses(f, 1);
+    fake_migrate(&f->h);
+    give_guess(f, UNETMM_WIRE_WRITE, 2, 1, 2, 3);
+    guesses(f, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lies),
         fix_test_with(test_answer_lies, slow),
         fix_test_with(test_flips, slow),
+        fix_test(test_guess_once),
+        fix_test(test_guess_saved),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

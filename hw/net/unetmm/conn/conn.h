@@ -47,9 +47,8 @@ typedef struct UnetmmRelMsg {
     uint32_t first_psn;         /* once `started` */
     bool started;
     bool ended;                 /* with `status`, sent or not */
-    uint8_t status;
+    uint8_t status, nsegs;
     uint8_t flags;              /* UNETMM_SQE_F_* */
-    uint8_t nsegs;
     union {
         struct unetmm_seg segs[UNETMM_MAX_SEGS];    /* host byte order */
         uint8_t data[UNETMM_MAX_INLINE];
@@ -131,6 +130,7 @@ typedef struct UnetmmRelRx {
     uint64_t spoilt;            /* bit: of `have`, never to be in its place */
     uint64_t wrong;             /* bit: nxt.., its key was wrong, and counted */
     uint8_t bad_keys;           /* ever; fewer than UNETMM_REL_BAD_KEYS */
+    UnetmmRelAsk guess;         /* where the last goes on; packet/keyed.c */
     bool landed;                /* a slot has been answered: go on */
     UnetmmQueued kept[UNETMM_REL_WINDOW];
     UnetmmRelEarly early[UNETMM_REL_WINDOW];

@@ -5,9 +5,12 @@
  * offset, and its process had no import.  Both are looked at here, once, when
  * the packet arrives: from then on its header is that of an import's packet.
  *
- * A key can be guessed, so a wrong one counts: once for each packet number,
- * also for a packet before its turn, which would else be a free guess; and each
- * time for a request that is to be answered again.  The last of
+ * A key can be guessed, so a wrong one counts: once for each operation whose
+ * packets come in order, also before their turn, which would else be a free
+ * guess; and each time for a request that is to be answered again.  An
+ * operation goes on with the next number, at the next address, with one packet
+ * less to come; so its packets are no guesses of other keys, and not many.  A
+ * migration forgets it: then the rest counts once more.  The last of
  * UNETMM_REL_BAD_KEYS ends the channel.  A number whose key was wrong is not
  * looked at again: only a VOID takes its place.  A key that its region had
  * until that was cleared is rejected as well, but is no guess: the peer has
@@ -27,6 +30,38 @@ static const UnetmmRegion *keyed_region(const UnetmmCore *core,
                                                     f->offset);
 
     return region && region->flags & UNETMM_REGION_F_KEYED ? region : NULL;
+}
+
+/* Packets of its operation behind it; 0: also if it is not cut as it must. */
+static uint32_t keyed_behind(const UnetmmRel *rel,
+                             const struct unetmm_frame *f)
+{
+    uint32_t bytes = f->len, n = 0;
+
+    if (f->opcode == UNETMM_WIRE_READ) {
+        bytes = UNETMM_GET(UNETMM_READ_BYTES, f->imm);
+        n = UNETMM_GET(UNETMM_READ_MORE, f->imm);
+    } else if (f->opcode == UNETMM_WIRE_WRITE &&
+               !(f->flags & UNETMM_WIRE_F_LAST)) {
+        n = unetmm_rel_packets(f->imm, rel->mtu);
+    }
+    return bytes == rel->mtu && n <= UNETMM_MAX_MESSAGE / rel->mtu ? n : 0;
+}
+
+/* Is it the rest of an operation whose key has been counted? */
+static bool keyed_counted(UnetmmRel *rel, const struct unetmm_frame *f)
+{
+    const UnetmmRelAsk last = rel->rx.guess;
+    uint32_t behind = keyed_behind(rel, f);
+
+    rel->rx.guess = (UnetmmRelAsk) {
+        .psn = f->psn + 1,
+        .target = { .region = f->handle, .key = f->offset, .len = behind,
+                    .offset = f->remote + rel->mtu },
+    };
+    return last.target.len && last.psn == f->psn &&
+           last.target.region == f->handle && last.target.key == f->offset &&
+           last.target.offset == f->remote && last.target.len == behind + 1;
 }
 
 static UnetmmRelTake keyed_wrong(UnetmmCore *core, UnetmmEp *ep,
@@ -59,9 +94,13 @@ UnetmmRelTake unetmm_rel_keyed(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                                          f->offset)) {
         return UNETMM_REL_REJECTED;
     }
-    if (!region) {
-        rel->rx.wrong |= again ? 0 : unetmm_rel_bit(f->psn);
+    if (!region && again) {
         return keyed_wrong(core, ep, rel);
+    }
+    if (!region) {
+        rel->rx.wrong |= unetmm_rel_bit(f->psn);
+        return keyed_counted(rel, f) ? UNETMM_REL_REJECTED :
+               keyed_wrong(core, ep, rel);
     }
     /* An address before the region wraps, and is beyond its end. */
     f->remote -= region->addr;
