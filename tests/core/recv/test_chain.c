@@ -170,6 +170,32 @@ static void test_cut(void **state)
     fake_expect(&f->a, UNETMM_CQE_RECEIVED, UNETMM_ST_OK, 3);
 }
 
+/* One buffer is refused once, also for two reasons. */
+static void cut_and_bad(Fix *f, unsigned where)
+{
+    struct unetmm_fqe cut[] = {
+        { .addr = FIX_VA, .len = 100, .flags = UNETMM_FQE_F_CHAIN,
+          .cookie = 1 },
+        { .addr = FIX_VA, .len = 100, .flags = UNETMM_FQE_F_CHAIN,
+          .cookie = 2 },
+    };
+
+    cut[where].len = 0;
+    fake_post_fqes(&f->a, cut, 2);
+    expect_count(&f->h, err_descriptor, 1,
+                 expect_back(f, UNETMM_ST_BAD_DESC, 1, 2));
+}
+
+static void test_cut_bad_first(void **state)
+{
+    cut_and_bad(*state, 0);
+}
+
+static void test_cut_bad_last(void **state)
+{
+    cut_and_bad(*state, 1);
+}
+
 /* One part more than a chain may have: that is a buffer of its own. */
 static void test_too_many_parts(void **state)
 {
@@ -368,6 +394,8 @@ int main(void)
         fix_test(test_longer_than_the_window),
         fix_test(test_behind_others),
         fix_test(test_cut),
+        fix_test(test_cut_bad_first),
+        fix_test(test_cut_bad_last),
         fix_test(test_too_many_parts),
         fix_test(test_bad_part),
         fix_test(test_too_large),

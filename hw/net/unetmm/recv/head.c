@@ -144,17 +144,26 @@ static uint8_t head_bad(UnetmmCore *core, UnetmmEp *ep,
     return UNETMM_ST_BAD_DESC;
 }
 
-uint8_t unetmm_head_status(UnetmmCore *core, UnetmmEp *ep,
-                           const struct unetmm_fqe *fqe)
+/* Of a buffer of this descriptor alone; nothing is counted. */
+static uint8_t head_alone_status(UnetmmCore *core, const UnetmmEp *ep,
+                                 const struct unetmm_fqe *fqe)
 {
     const UnetmmSourceOps *source = core->spaces[ep->space].source;
 
     if (head_malformed(source, fqe) ||
         (fqe->flags & UNETMM_FQE_F_CHAIN && unetmm_ep_slotted(ep))) {
-        return head_bad(core, ep, fqe);
+        return UNETMM_ST_BAD_DESC;
     }
     return unetmm_pte_pages(fqe->addr, fqe->len) > source->max_pages(core) ?
            UNETMM_ST_TOO_LARGE : UNETMM_ST_OK;
+}
+
+uint8_t unetmm_head_status(UnetmmCore *core, UnetmmEp *ep,
+                           const struct unetmm_fqe *fqe)
+{
+    uint8_t status = head_alone_status(core, ep, fqe);
+
+    return status == UNETMM_ST_BAD_DESC ? head_bad(core, ep, fqe) : status;
 }
 
 bool unetmm_head_read(UnetmmCore *core, UnetmmEp *ep, uint32_t slot,
@@ -176,17 +185,17 @@ bool unetmm_head_read(UnetmmCore *core, UnetmmEp *ep, uint32_t slot,
  * and can its pages be translated at the same time?
  */
 static uint8_t head_part_status(UnetmmCore *core, UnetmmEp *ep, uint32_t before,
-                                UnetmmHead *head, const struct unetmm_fqe *fqe)
+                                UnetmmHead *head)
 {
     uint64_t pages = unetmm_pte_pages(head->addr, head->len);
 
     if (head->chain && (before == UNETMM_MAX_SEGS - 1 ||
                         ep->fq_cons + ep->nheads + 1 == ep->fq_prod)) {
         head->chain = false;
-        return head_bad(core, ep, fqe);
+        return UNETMM_ST_BAD_DESC;
     }
     if (before && head->zero) {
-        return head_bad(core, ep, fqe);
+        return UNETMM_ST_BAD_DESC;
     }
     for (uint32_t i = 0; i < before; i++) {
         const UnetmmHead *part = unetmm_head_at(ep, ep->nheads - 1 - i);
@@ -198,6 +207,18 @@ static uint8_t head_part_status(UnetmmCore *core, UnetmmEp *ep, uint32_t before,
     }
     return pages > core->spaces[ep->space].source->max_pages(core) ?
            UNETMM_ST_TOO_LARGE : UNETMM_ST_OK;
+}
+
+/* Is one of the parts before, which are of the same buffer, bad? */
+static bool head_counted(UnetmmEp *ep, uint32_t before)
+{
+    for (uint32_t i = 0; i < before; i++) {
+        if (unetmm_head_at(ep, ep->nheads - 1 - i)->status ==
+            UNETMM_ST_BAD_DESC) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* The head behind those that there are. */
@@ -214,10 +235,13 @@ static void head_load(UnetmmCore *core, UnetmmEp *ep,
         .zero = fqe->flags & UNETMM_FQE_F_ZERO,
         .chain = fqe->flags & UNETMM_FQE_F_CHAIN,
     };
-    head->status = unetmm_head_status(core, ep, fqe);
+    head->status = head_alone_status(core, ep, fqe);
     if (before || head->chain) {
-        part = head_part_status(core, ep, before, head, fqe);
+        part = head_part_status(core, ep, before, head);
         head->status = head->status ?: part;
+    }
+    if (head->status == UNETMM_ST_BAD_DESC && !head_counted(ep, before)) {
+        head_bad(core, ep, fqe);
     }
     if (head->status != UNETMM_ST_OK) {
         head->state = UNETMM_HEAD_FAILED;
