@@ -18,7 +18,6 @@
 #include <netpacket/packet.h>
 #include <poll.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define DISCARD_PORT    9
@@ -115,14 +114,6 @@ bool umfi_netdev_reaches(const struct umfi_netdev *dev, struct in_addr to)
 }
 
 /* ---- Asking the kernel ----------------------------------------------------- */
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static int open_netlink(void)
 {
@@ -229,7 +220,7 @@ static bool read_answers(int fd, const struct umfi_netdev *dev, struct in_addr t
 
 int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
 {
-    int64_t end = now_ms() + umfi_config.connect_ms, left, asked = INT64_MIN;
+    int64_t end = umfi_now_ms() + umfi_config.connect_ms, left, asked = INT64_MIN;
     int ret = -FI_EHOSTUNREACH, fd;
 
     if (is_own(dev, to)) {
@@ -241,12 +232,12 @@ int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6
         UMFI_WARN(FI_LOG_EP_CTRL, "netlink: %s\n", strerror(errno));
         goto out;
     }
-    while ((left = end - now_ms()) > 0) {
+    while ((left = end - umfi_now_ms()) > 0) {
         struct pollfd readable = { .fd = fd, .events = POLLIN };
 
-        if (asked == INT64_MIN || now_ms() - asked >= ASK_AGAIN_MS) {
+        if (asked == INT64_MIN || umfi_now_ms() - asked >= ASK_AGAIN_MS) {
             ask_peer(dev, to);
-            asked = now_ms();
+            asked = umfi_now_ms();
         }
         if (poll(&readable, 1, (int)(left < ASK_AGAIN_MS ? left : ASK_AGAIN_MS)) > 0 &&
             read_answers(fd, dev, to, mac)) {

@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #define RING_LEAST  256u
@@ -260,14 +259,6 @@ int umfi_cq_trywait(struct umfi_cq *cq)
     return ret;
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static bool was_signaled(struct umfi_cq *cq)
 {
     bool was;
@@ -283,14 +274,14 @@ static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void 
                         int timeout)
 {
     struct umfi_cq *cq = umfi_of(fid, struct umfi_cq, fid);
-    int64_t end = timeout < 0 ? INT64_MAX : now_ms() + timeout;
+    int64_t end = timeout < 0 ? INT64_MAX : umfi_now_ms() + timeout;
 
     if (cq->epoll < 0) {
         return -FI_EINVAL;
     }
     for (;;) {
         ssize_t ret = cq_read(fid, buf, count);
-        int64_t left = end == INT64_MAX ? -1 : end - now_ms();
+        int64_t left = end == INT64_MAX ? -1 : end - umfi_now_ms();
         struct epoll_event event;
 
         if (ret != -FI_EAGAIN || was_signaled(cq) || (end != INT64_MAX && left <= 0)) {

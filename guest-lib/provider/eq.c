@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LOOK_MS     100
@@ -215,23 +214,15 @@ int umfi_eq_trywait(struct umfi_eq *eq)
     return ret;
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *type, void *buf, size_t len,
                         int timeout, uint64_t flags)
 {
     struct umfi_eq *eq = umfi_of(fid, struct umfi_eq, fid);
-    int64_t end = timeout < 0 ? INT64_MAX : now_ms() + timeout;
+    int64_t end = timeout < 0 ? INT64_MAX : umfi_now_ms() + timeout;
 
     for (;;) {
         ssize_t ret = eq_read(fid, type, buf, len, flags);
-        int64_t left = end == INT64_MAX ? LOOK_MS : end - now_ms();
+        int64_t left = end == INT64_MAX ? LOOK_MS : end - umfi_now_ms();
         struct epoll_event event;
 
         if (ret != -FI_EAGAIN || left <= 0) {

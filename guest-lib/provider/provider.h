@@ -40,6 +40,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <time.h>
 
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -73,6 +74,15 @@
 /* The structure that has `pointer` as its `member`. */
 #define umfi_of(pointer, type, member) \
     ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
+
+/* Of the clock that deadlines are of. */
+static inline int64_t umfi_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 struct umfi_domain;
 struct umfi_ep;
