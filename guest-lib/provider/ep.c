@@ -2,8 +2,12 @@
 /* Endpoints: a channel of the card each, on a port of their own or an SRX's. */
 #include "provider.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LOOK_MS     10
 
 int umfi_copy_address(const struct sockaddr_in *from, void *to, size_t *len)
 {
@@ -74,19 +78,74 @@ void umfi_ep_ended(struct umfi_ep *ep, int status)
     }
 }
 
+/* Behind all that was sent.  NULL: why not is in *ret; -EAGAIN: no room for it yet. */
+static struct umfi_op *post_fence(struct umfi_ep *ep, int *ret)
+{
+    struct umfi_op *fence = umfi_op_begin(ep->port, ep, NULL, 0, NULL, 0);
+
+    *ret = -EAGAIN;
+    if (!fence) {
+        return NULL;
+    }
+    fence->done = true;
+    *ret = unetmm_fence(ep->port->ep, (int)ep->channel, (uintptr_t)fence, 0);
+    if (*ret) {
+        umfi_op_free(ep->port, fence);
+        return NULL;
+    }
+    fence->kept = true;
+    return fence;
+}
+
+/* Its completion may come when the channel has ended: until then the operation is used. */
+static void leave_fence(struct umfi_port *port, struct umfi_op *fence)
+{
+    fence->kept = false;
+    if (!fence->parts) {
+        umfi_op_free(port, fence);
+    }
+}
+
+/*
+ * Waits until the peer's card has all that was sent, in time.  Without the lock while it
+ * sleeps, so that others of the domain go on.  One of them may take the port's wake-up:
+ * hence LOOK_MS.
+ */
+static void drain(struct umfi_ep *ep)
+{
+    struct pollfd wake = { .fd = unetmm_fd(ep->port->ep), .events = POLLIN };
+    int64_t end = umfi_now_ms() + umfi_config.close_ms, left;
+    struct umfi_op *fence = NULL;
+    int ret = -EAGAIN;
+
+    while ((left = end - umfi_now_ms()) > 0) {
+        umfi_port_progress(ep->port);
+        if (ret == -EAGAIN) {
+            fence = post_fence(ep, &ret);
+        }
+        if (ep->port->failed || (ret && ret != -EAGAIN) || (fence && !fence->parts)) {
+            break;
+        }
+        if (!unetmm_arm(ep->port->ep)) {
+            umfi_unlock(ep->domain);
+            poll(&wake, 1, (int)(left < LOOK_MS ? left : LOOK_MS));
+            umfi_lock(ep->domain);
+        }
+    }
+    if (fence) {
+        leave_fence(ep->port, fence);
+    }
+}
+
 /* Ends the channel when the peer's card has all that was sent, in time. */
 static void end_channel(struct umfi_ep *ep)
 {
-    int ret = -EAGAIN;
-
+    /* Others may look at the EP during the wait: the end is this caller's. */
     ep->open = false;
-    if (unetmm_send_pending(ep->port->ep) > 0) {
-        ret = unetmm_shutdown(ep->port->ep, ep->channel,
-                              umfi_config.close_ms * 1000000ll);
+    if (ep->state == UMFI_CONNECTED && unetmm_send_pending(ep->port->ep) > 0) {
+        drain(ep);
     }
-    if (ret == -EAGAIN || ret == -ETIMEDOUT || ret == -EINTR || ret == -ENOMEM) {
-        unetmm_disconnect(ep->port->ep, ep->channel);
-    }
+    unetmm_disconnect(ep->port->ep, (int)ep->channel);
 }
 
 static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
@@ -95,7 +154,7 @@ static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
     int ret = -FI_ENOTCONN;
 
     umfi_lock(ep->domain);
-    if (ep->state == UMFI_CONNECTED) {
+    if (ep->state == UMFI_CONNECTED && ep->open) {
         end_channel(ep);
         umfi_port_release(ep->port, ep);
         umfi_ep_ended(ep, UNETMM_ST_OK);
@@ -110,11 +169,8 @@ static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
 static void leave_port(struct umfi_ep *ep)
 {
     umfi_lock(ep->domain);
-    if (ep->state == UMFI_CONNECTED) {
+    if (ep->open) {
         end_channel(ep);
-    } else if (ep->open) {
-        ep->open = false;
-        unetmm_disconnect(ep->port->ep, ep->channel);
     }
     if (ep->state >= UMFI_CONNECTED) {
         ep->state = UMFI_ENDED;

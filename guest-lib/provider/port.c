@@ -83,7 +83,9 @@ static void sent(struct umfi_port *port, const struct unetmm_completion *c)
         UMFI_INFO(FI_LOG_EP_DATA, "an operation that nobody waits for failed: %s\n",
                   unetmm_status_str(op->status));
     }
-    umfi_op_free(port, op);
+    if (!op->kept) {
+        umfi_op_free(port, op);
+    }
 }
 
 static void received(struct umfi_port *port, struct umfi_ep *ep,

@@ -266,6 +266,7 @@ struct umfi_op {
     uint8_t status;
     bool busy;
     bool done;                  /* completed here: the card's answer is not awaited */
+    bool kept;                  /* not to be freed with its last part */
 };
 
 struct umfi_early;

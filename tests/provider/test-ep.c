@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Endpoints on a port whose card is the test: their end, and what is left of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "provider.h"
+
+#define CHANNELS    4
+#define PENDING     8
+#define CHANNEL     2       /* of the EP */
+
+/* ---- The library, with one endpoint of the card ----------------------------- */
+
+const uint32_t unetmm_inline_1_ = 1;
+struct umfi_config umfi_config = { .source = UNETMM_SOURCE_ODP };
+struct fi_provider umfi_provider = { .name = UMFI_NAME };
+struct fi_ops_rma umfi_rma_ops;
+
+static int card_fd;
+static uint32_t mtu[CHANNELS];      /* 0: the channel is not open */
+static struct unetmm_completion pending[PENDING];
+static unsigned npending;
+static uint64_t queued;             /* user_data of the last descriptor */
+static sem_t was_queued;
+static unsigned disconnects;
+
+static int card_queue(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
+                      size_t len, int is_inline)
+{
+    queued = ep->request.user_data;
+    sem_post(&was_queued);
+    return 0;
+}
+
+static int card_post(struct unetmm_ep *ep, void *buf, size_t len, uint64_t user_data,
+                     unsigned flags)
+{
+    return 0;
+}
+
+static int card_poll(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n)
+{
+    unsigned taken = npending < n ? npending : n;
+
+    memcpy(c, pending, taken * sizeof(*c));
+    npending -= taken;
+    memmove(pending, pending + taken, npending * sizeof(*c));
+    return (int)taken;
+}
+
+/* A message before the fence is never taken by the peer. */
+static int card_pending(struct unetmm_ep *ep)
+{
+    return 1;
+}
+
+static const struct unetmm_rare_ops_ rare = {
+    .queue = card_queue, .post = card_post, .poll = card_poll,
+};
+static const struct unetmm_source_ops_ source = { .pending = card_pending };
+static struct unetmm_ep_index indices;
+static struct unetmm_ep card_ep = {
+    .alive = 1,
+    .source = &source,
+    .rare = &rare,
+    .index = &indices,
+    .max_buffer_pages = UINT32_MAX,
+    .channels = CHANNELS,
+    .channel_mtu = mtu,
+};
+
+static void complete(uint8_t type, uint64_t user_data, uint8_t status)
+{
+    assert_true(npending < PENDING);
+    pending[npending++] = (struct unetmm_completion) {
+        .type = type, .channel = CHANNEL, .user_data = user_data, .status = status,
+    };
+}
+
+int unetmm_disconnect(struct unetmm_ep *ep, int channel)
+{
+    assert_int_equal(channel, CHANNEL);
+    disconnects++;
+    mtu[channel] = 0;
+    return 0;
+}
+
+int unetmm_fd(const struct unetmm_ep *ep)
+{
+    return card_fd;
+}
+
+int unetmm_arm(struct unetmm_ep *ep)
+{
+    eventfd_t count;
+
+    eventfd_read(card_fd, &count);
+    return npending != 0;
+}
+
+const char *unetmm_status_str(unsigned status)
+{
+    return "";
+}
+
+const char *unetmm_strerror(int error, enum unetmm_call call)
+{
+    return "";
+}
+
+/* The test makes the port itself, as an SRX's that outlives its EPs. */
+int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
+                     struct unetmm_ep **ep)
+{
+    fail();
+    return 0;
+}
+
+int unetmm_ep_destroy(struct unetmm_ep *ep)
+{
+    fail();
+    return 0;
+}
+
+int unetmm_listen_ex(struct unetmm_ep *ep, uint64_t service, unsigned backlog,
+                     const struct unetmm_channel_attr *attr)
+{
+    fail();
+    return 0;
+}
+
+/* ---- The rest of the provider ------------------------------------------------ */
+
+void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
+                  struct fi_info *info, const void *data, size_t len)
+{
+}
+
+void umfi_eq_forget(struct umfi_eq *eq, fid_t fid)
+{
+}
+
+bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep)
+{
+    fail();
+    return false;
+}
+
+int umfi_cm_connect(struct umfi_ep *ep, const void *data, size_t len)
+{
+    fail();
+    return 0;
+}
+
+int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len)
+{
+    fail();
+    return 0;
+}
+
+void umfi_cm_abandon(struct umfi_ep *ep)
+{
+}
+
+void umfi_cm_drop_arrivals(struct umfi_port *port)
+{
+    fail();
+}
+
+int umfi_pin(struct umfi_fabric *fabric, const void *addr, size_t len)
+{
+    return 0;
+}
+
+void umfi_unpin(struct umfi_fabric *fabric, const void *addr, size_t len)
+{
+}
+
+int umfi_no_bind(fid_t fid, fid_t to, uint64_t flags)
+{
+    return -FI_ENOSYS;
+}
+
+int umfi_no_ops_open(fid_t fid, const char *name, uint64_t flags, void **ops,
+                     void *context)
+{
+    return -FI_ENOSYS;
+}
+
+int umfi_no_join(struct fid_ep *ep, const void *addr, uint64_t flags,
+                 struct fid_mc **mc, void *context)
+{
+    return -FI_ENOSYS;
+}
+
+/* ---- Tests ------------------------------------------------------------------- */
+
+struct scene {
+    struct umfi_fabric fabric;
+    struct umfi_domain domain;
+    struct umfi_srx srx;
+    struct umfi_port port;
+    struct umfi_ep *by_channel[CHANNELS];
+    struct umfi_op op;
+    struct fid_cq *cq;
+    struct fid_ep *ep;
+};
+
+/* A connected EP, whose sends and receives complete in one queue. */
+static void open_scene(struct scene *s)
+{
+    struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD };
+    struct fi_info info = { 0 };
+    struct umfi_ep *ep;
+
+    memset(s, 0, sizeof(*s));
+    npending = disconnects = 0;
+    mtu[CHANNEL] = UNETMM_MAX_MESSAGE;
+    card_fd = eventfd(0, EFD_NONBLOCK);
+    assert_true(card_fd >= 0);
+    assert_int_equal(sem_init(&was_queued, 0, 0), 0);
+    pthread_mutex_init(&s->fabric.lock, NULL);
+    s->domain.fabric = &s->fabric;
+    s->port = (struct umfi_port) {
+        .domain = &s->domain, .ep = &card_ep, .by_channel = s->by_channel,
+        .channels = CHANNELS, .ops = &s->op, .free = &s->op, .nops = 1,
+        .early_tail = &s->port.early,
+    };
+    s->srx.port = &s->port;
+    assert_int_equal(umfi_cq_open(&s->domain.fid, &attr, &s->cq, NULL), 0);
+    assert_int_equal(umfi_ep_open(&s->domain.fid, &info, &s->ep, NULL), 0);
+    ep = umfi_of(s->ep, struct umfi_ep, fid);
+    ep->port = &s->port;
+    ep->tx_cq = ep->rx_cq = umfi_of(s->cq, struct umfi_cq, fid);
+    ep->tx_completion = ep->rx_completion = FI_COMPLETION;
+    ep->tx_cq->users += 2;
+    ep->channel = CHANNEL;
+    ep->open = true;
+    ep->state = UMFI_CONNECTED;
+    umfi_lock(&s->domain);
+    assert_int_equal(umfi_cq_attach(ep->tx_cq, &s->port), 0);
+    assert_int_equal(umfi_cq_attach(ep->rx_cq, &s->port), 0);
+    umfi_port_claim(&s->port, CHANNEL, ep);
+    umfi_unlock(&s->domain);
+}
+
+/* The EP shares its port, which then stays. */
+static void share_port(struct scene *s)
+{
+    umfi_of(s->ep, struct umfi_ep, fid)->srx = &s->srx;
+    s->srx.users++;
+}
+
+static void close_scene(struct scene *s)
+{
+    assert_int_equal(fi_close(&s->cq->fid), 0);
+    pthread_mutex_destroy(&s->fabric.lock);
+    sem_destroy(&was_queued);
+    close(card_fd);
+}
+
+static void progress(struct scene *s)
+{
+    umfi_lock(&s->domain);
+    umfi_port_progress(&s->port);
+    umfi_unlock(&s->domain);
+}
+
+/*
+ * The peer takes nothing, and fi_close() has waited for it in vain.  The fence completes
+ * when its channel has ended.  Until then it is not another's operation.
+ */
+static void late_fence(void **state)
+{
+    struct scene s;
+
+    open_scene(&s);
+    share_port(&s);
+    umfi_config.close_ms = 1;
+    assert_int_equal(fi_close(&s.ep->fid), 0);
+    assert_int_equal(disconnects, 1);
+    assert_null(s.port.free);
+    complete(UNETMM_CQE_SENT, queued, UNETMM_ST_BAD_CHANNEL);
+    progress(&s);
+    assert_ptr_equal(s.port.free, &s.op);
+    close_scene(&s);
+}
+
+/* Takes the domain's lock while fi_close() waits: else that waits for ever. */
+static void *answer_fence(void *arg)
+{
+    struct scene *s = arg;
+
+    sem_wait(&was_queued);
+    umfi_lock(&s->domain);
+    complete(UNETMM_CQE_SENT, queued, UNETMM_ST_OK);
+    umfi_unlock(&s->domain);
+    eventfd_write(card_fd, 1);
+    return NULL;
+}
+
+static void others_go_on(void **state)
+{
+    struct scene s;
+    pthread_t other;
+
+    open_scene(&s);
+    share_port(&s);
+    umfi_config.close_ms = INT32_MAX;
+    assert_int_equal(pthread_create(&other, NULL, answer_fence, &s), 0);
+    assert_int_equal(fi_close(&s.ep->fid), 0);
+    assert_int_equal(pthread_join(other, NULL), 0);
+    assert_int_equal(disconnects, 1);
+    assert_ptr_equal(s.port.free, &s.op);
+    close_scene(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(late_fence),
+        cmocka_unit_test(others_go_on),
+    };
+
+    return cmocka_run_group_tests_name("ep", tests, NULL, NULL);
+}
