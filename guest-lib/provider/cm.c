@@ -36,6 +36,7 @@
 #define BUFFERS         64u
 #define BUFFER_BYTES    256u
 #define COMPLETIONS     1024u
+#define REFUSED_MS      100     /* of call_back() */
 #define PORT_FIRST      32768u  /* that a PEP without a port gets */
 #define PORT_COUNT      28232u
 
@@ -91,12 +92,12 @@ struct arrival {
     uint32_t peer_channel;
 };
 
-static int connect_to(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t service)
+static int connect_to(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t service,
+                      int64_t ms)
 {
     const struct unetmm_channel_attr attr = umfi_channel_attr();
 
-    return unetmm_connect_ex(ep, mac, service, umfi_config.connect_ms * 1000000ll,
-                             &attr, NULL);
+    return unetmm_connect_ex(ep, mac, service, ms * 1000000ll, &attr, NULL);
 }
 
 /* ---- Completions, under the fabric's lock ---------------------------------- */
@@ -716,7 +717,8 @@ static int call(struct umfi_ep *ep, struct umfi_cm_port *port, const uint8_t mac
         .port = ep->src.sin_port,
     };
     struct umfi_conn *conn;
-    int channel = connect_to(port->ep, mac, SERVICE_BASE | ntohs(ep->dst.sin_port));
+    int channel = connect_to(port->ep, mac, SERVICE_BASE | ntohs(ep->dst.sin_port),
+                             umfi_config.connect_ms);
     int ret;
 
     if (channel < 0) {
@@ -802,6 +804,27 @@ static void answer(struct umfi_ep *ep, unsigned channel, const void *data, size_
     pthread_mutex_unlock(&ep->domain->fabric->lock);
 }
 
+/*
+ * The connector listens before it asks, so a driver's answer that nobody does is final.
+ * libunetmm does not take it so, and asks on: -ETIMEDOUT is such an answer (or that of a
+ * full backlog, which has REFUSED_MS to become empty).  Each peer chooses the service that
+ * it names, and fi_accept()'s caller waits: hence the short time.  It doubles up to
+ * connect_ms only while the driver has not answered at all.
+ */
+static int call_back(struct umfi_ep *ep, const uint8_t mac[6], uint64_t service)
+{
+    int64_t left = umfi_config.connect_ms, ms = REFUSED_MS;
+    int ret;
+
+    do {
+        ms = left < ms ? left : ms;
+        ret = connect_to(ep->port->ep, mac, service, ms);
+        left -= ms;
+        ms *= 2;
+    } while (ret == -EHOSTUNREACH && left > 0);
+    return ret;
+}
+
 int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len)
 {
     struct umfi_fabric *fabric = ep->domain->fabric;
@@ -820,7 +843,7 @@ int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len)
     if (!open || begin_connecting(ep)) {
         return -FI_ECONNABORTED;
     }
-    channel = connect_to(ep->port->ep, mac, service);
+    channel = call_back(ep, mac, service);
     if (channel < 0) {
         UMFI_WARN(FI_LOG_EP_CTRL, "accepting: %s\n",
                   unetmm_strerror(channel, UNETMM_CALL_CONNECT));

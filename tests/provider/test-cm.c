@@ -33,6 +33,8 @@ static uint8_t *buffers[BUFFERS];   /* that are posted */
 static struct unetmm_completion pending[PENDING];
 static unsigned npending, requests, events;
 static unsigned callers;            /* that wait for unetmm_accept() */
+static int connect_error;           /* of unetmm_connect_ex() */
+static int64_t connect_ns;          /* that it may have taken, in all */
 static const struct fid *event_fid;
 static fid_t event_handle;          /* of a request */
 static int event_error;
@@ -102,7 +104,8 @@ int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t servi
                       int64_t timeout_ns, const struct unetmm_channel_attr *attr,
                       struct unetmm_peer *peer)
 {
-    return open_channel();
+    connect_ns += timeout_ns;
+    return connect_error ? connect_error : open_channel();
 }
 
 int unetmm_disconnect(struct unetmm_ep *ep, int channel)
@@ -231,6 +234,8 @@ static void open_scene(struct scene *s)
 {
     memset(s, 0, sizeof(*s));
     npending = requests = events = callers = 0;
+    connect_error = 0;
+    connect_ns = 0;
     memset(mtu, 0, sizeof(mtu));
     pthread_mutex_init(&s->fabric.lock, NULL);
     umfi_list_init(&s->fabric.cm_ports);
@@ -452,6 +457,34 @@ static void others_wait(void **state)
     close_scene(&s);
 }
 
+/*
+ * A request names a service that nobody listens on: the peer's driver says so again and
+ * again, and fi_accept() does not wait for another answer.
+ */
+static void service_of_nobody(void **state)
+{
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    open_listener(&s, &pep);
+    call_in(&s, 1);
+    arrive(0, CM_REQUEST);
+    progress(&s);
+    assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
+    umfi_config.connect_ms = 1000;
+    connect_error = -ETIMEDOUT;
+    assert_int_equal(umfi_cm_accept(&s.one, NULL, 0), -FI_ECONNABORTED);
+    assert_int_equal(s.one.state, UMFI_IDLE);
+    assert_true(connect_ns > 0 && connect_ns <= 100000000);
+    /* One that does not answer has its time. */
+    connect_error = -EHOSTUNREACH;
+    connect_ns = 0;
+    assert_int_equal(umfi_cm_accept(&s.one, NULL, 0), -FI_ECONNABORTED);
+    assert_int_equal(connect_ns, 1000000000);
+    umfi_cm_port_close(pep.port);
+    close_scene(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -461,6 +494,7 @@ int main(void)
         cmocka_unit_test(rejected_callers),
         cmocka_unit_test(end_of_the_caller_before),
         cmocka_unit_test(others_wait),
+        cmocka_unit_test(service_of_nobody),
     };
 
     return cmocka_run_group_tests_name("cm", tests, NULL, NULL);
