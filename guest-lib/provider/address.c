@@ -22,6 +22,7 @@
 
 #define DISCARD_PORT    9
 #define ASK_AGAIN_MS    200
+#define CHECK_MS        100     /* of an address that a peer claims */
 /* Of the card */
 #define NEEDED  (UNETMM_CAP_RELIABLE | UNETMM_CAP_KEYED | UNETMM_CAP_IMMEDIATE)
 
@@ -218,9 +219,10 @@ static bool read_answers(int fd, const struct umfi_netdev *dev, struct in_addr t
     return false;
 }
 
-int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
+static int resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6],
+                   int ms)
 {
-    int64_t end = umfi_now_ms() + umfi_config.connect_ms, left, asked = INT64_MIN;
+    int64_t end = umfi_now_ms() + ms, left, asked = INT64_MIN;
     int ret = -FI_EHOSTUNREACH, fd;
 
     if (is_own(dev, to)) {
@@ -250,4 +252,18 @@ out:
         close(fd);
     }
     return ret;
+}
+
+int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6])
+{
+    return resolve(dev, to, mac, umfi_config.connect_ms);
+}
+
+bool umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
+                      struct in_addr address)
+{
+    uint8_t found[6];
+
+    return umfi_netdev_reaches(dev, address) &&
+        !resolve(dev, address, found, CHECK_MS) && !memcmp(found, mac, sizeof(found));
 }

@@ -312,6 +312,12 @@ static bool take_request(struct umfi_conn *conn, const struct message *m)
     if (!pep || conn->requested) {
         return false;
     }
+    /* Programs take it for the peer's name: ofi_rxm ends the connection that has it. */
+    if (!umfi_has_address(&pep->fabric->dev, conn->mac,
+                          (struct in_addr) { m->address })) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "a request has the address of another card\n");
+        return false;
+    }
     conn->service = le64toh(m->service);
     conn->peer = (struct sockaddr_in) {
         .sin_family = AF_INET,

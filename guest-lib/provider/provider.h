@@ -22,7 +22,7 @@
  * Locks, outermost first:
  *
  *   fabric.lock   CM ports, conns, the lists of ports, registered pages.  Not held
- *                 in calls that wait for a peer.
+ *                 in calls that wait for a peer, but for umfi_has_address().
  *   domain.lock   ports and their queues, CQs, the channel and the state of each
  *                 EP.  The only lock of the data path.
  *   eq.lock       an EQ's list of events; nothing else is locked under it.
@@ -129,6 +129,9 @@ int umfi_netdev_find(struct umfi_netdev *dev);
 bool umfi_netdev_reaches(const struct umfi_netdev *dev, struct in_addr to);
 /* The address of the card of `to`, by ARP.  -FI_EHOSTUNREACH. */
 int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6]);
+/* Whether the card `mac` has that address.  Waits 0.1 s if nobody answers for it. */
+bool umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
+                      struct in_addr address);
 
 /* ---- Descriptions for fi_getinfo() (info.c) -------------------------------- */
 

@@ -32,6 +32,7 @@ static uint32_t mtu[CHANNELS];      /* 0: the number is free */
 static uint8_t *buffers[BUFFERS];   /* that are posted */
 static struct unetmm_completion pending[PENDING];
 static unsigned npending, requests, events;
+static bool is_impostor;            /* its address is another card's */
 static unsigned callers;            /* that wait for unetmm_accept() */
 static int connect_error;           /* of unetmm_connect_ex() */
 static int64_t connect_ns;          /* that it may have taken, in all */
@@ -192,6 +193,12 @@ int umfi_resolve(const struct umfi_netdev *dev, struct in_addr to, uint8_t mac[6
     return 0;
 }
 
+bool umfi_has_address(const struct umfi_netdev *dev, const uint8_t mac[6],
+                      struct in_addr address)
+{
+    return !is_impostor;
+}
+
 void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
                   struct fi_info *info, const void *data, size_t len)
 {
@@ -236,6 +243,7 @@ static void open_scene(struct scene *s)
     npending = requests = events = callers = 0;
     connect_error = 0;
     connect_ns = 0;
+    is_impostor = false;
     memset(mtu, 0, sizeof(mtu));
     pthread_mutex_init(&s->fabric.lock, NULL);
     umfi_list_init(&s->fabric.cm_ports);
@@ -485,6 +493,23 @@ static void service_of_nobody(void **state)
     close_scene(&s);
 }
 
+/* Nobody learns of a request in another's name, and its channel ends. */
+static void name_of_another(void **state)
+{
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    open_listener(&s, &pep);
+    call_in(&s, 1);
+    is_impostor = true;
+    arrive(0, CM_REQUEST);
+    progress(&s);
+    assert_int_equal(events, 0);
+    require_open(0);
+    umfi_cm_port_close(pep.port);
+    close_scene(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -495,6 +520,7 @@ int main(void)
         cmocka_unit_test(end_of_the_caller_before),
         cmocka_unit_test(others_wait),
         cmocka_unit_test(service_of_nobody),
+        cmocka_unit_test(name_of_another),
     };
 
     return cmocka_run_group_tests_name("cm", tests, NULL, NULL);
