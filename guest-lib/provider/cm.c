@@ -369,7 +369,9 @@ static void take_arrivals(struct umfi_port *port)
 
         if (!arrival || unetmm_channel_info(port->ep, peer.channel, &info)) {
             free(arrival);
+            umfi_lock(port->domain);
             unetmm_disconnect(port->ep, peer.channel);
+            umfi_unlock(port->domain);
             continue;
         }
         arrival->channel = peer.channel;
