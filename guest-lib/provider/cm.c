@@ -883,6 +883,7 @@ int umfi_cm_reject(struct umfi_pep *pep, fid_t handle, const void *data, size_t 
 void umfi_cm_abandon(struct umfi_ep *ep)
 {
     struct umfi_conn *conn = ep->conn;
+    struct message m = { 0 };
 
     if (!conn) {
         return;
@@ -890,8 +891,6 @@ void umfi_cm_abandon(struct umfi_ep *ep)
     if (!conn->port->pep) {
         conn_free(conn);
     } else {
-        /* The program may still reject it. */
-        conn->ep = NULL;
-        ep->conn = NULL;
+        conn_answer(conn, &m, REJECT, NULL, 0);
     }
 }

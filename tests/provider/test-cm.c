@@ -510,6 +510,32 @@ static void name_of_another(void **state)
     close_scene(&s);
 }
 
+/*
+ * The program closes the endpoint that is to accept a request: the peer learns that, and
+ * is to end the channel.
+ */
+static void never_accepted(void **state)
+{
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    open_listener(&s, &pep);
+    call_in(&s, 1);
+    arrive(0, CM_REQUEST);
+    progress(&s);
+    assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
+    pthread_mutex_lock(&s.fabric.lock);
+    umfi_cm_abandon(&s.one);
+    pthread_mutex_unlock(&s.fabric.lock);
+    assert_null(s.one.conn);
+    assert_int_equal(requests, 1);
+    assert_int_equal(umfi_cm_reject(&pep, event_handle, NULL, 0), -FI_EINVAL);
+    call_in(&s, 2);
+    require_open(1 << 1 | 1 << 2);
+    umfi_cm_port_close(pep.port);
+    close_scene(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -521,6 +547,7 @@ int main(void)
         cmocka_unit_test(others_wait),
         cmocka_unit_test(service_of_nobody),
         cmocka_unit_test(name_of_another),
+        cmocka_unit_test(never_accepted),
     };
 
     return cmocka_run_group_tests_name("cm", tests, NULL, NULL);
