@@ -67,6 +67,7 @@ struct umfi_cm_port {
     struct unetmm_completion *later;    /* COMPLETIONS of them have room */
     unsigned later_first, later_end;
     unsigned idle, idle_most;       /* callers: is_idle() */
+    bool failed;                    /* the card stopped the endpoint */
 };
 
 struct umfi_conn {
@@ -104,11 +105,19 @@ static int connect_to(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t servi
 
 static bool take_completion(struct umfi_cm_port *port, struct unetmm_completion *c)
 {
-    if (port->later_first == port->later_end) {
-        return unetmm_poll(port->ep, c, 1) > 0;
+    int n;
+
+    if (port->later_first != port->later_end) {
+        *c = port->later[port->later_first++];
+        return true;
     }
-    *c = port->later[port->later_first++];
-    return true;
+    n = port->failed ? 0 : unetmm_poll(port->ep, c, 1);
+    if (n < 0) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "the endpoint for connections has stopped: %s\n",
+                  unetmm_strerror(n, UNETMM_CALL_POLL));
+        port->failed = true;
+    }
+    return n > 0;
 }
 
 static bool has_buffer(const struct unetmm_completion *c)
@@ -447,6 +456,16 @@ static void lose(struct umfi_conn *conn)
     }
 }
 
+static void lose_all(struct umfi_cm_port *port)
+{
+    struct umfi_list *next;
+
+    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = next) {
+        next = i->next;
+        lose(umfi_of(i, struct umfi_conn, node));
+    }
+}
+
 static void take_message(struct umfi_conn *conn, const struct message *m, size_t len)
 {
     bool good = is_sound(m, len);
@@ -512,6 +531,9 @@ static void port_progress(struct umfi_cm_port *port)
             lose(conn);
         }
     }
+    if (port->failed) {
+        lose_all(port);
+    }
 }
 
 void umfi_cm_progress(struct umfi_fabric *fabric)
@@ -546,7 +568,9 @@ int umfi_cm_arm(struct umfi_fabric *fabric)
          i = i->next) {
         struct umfi_cm_port *port = umfi_of(i, struct umfi_cm_port, node);
 
-        if (port->later_first != port->later_end || unetmm_arm(port->ep)) {
+        /* Arming empties the descriptor, also of a port that will have nothing more. */
+        if (port->later_first != port->later_end ||
+            (unetmm_arm(port->ep) && !port->failed)) {
             return 1;
         }
     }

@@ -34,6 +34,7 @@ static struct unetmm_completion pending[PENDING];
 static unsigned npending, requests, events;
 static bool is_impostor;            /* its address is another card's */
 static unsigned callers;            /* that wait for unetmm_accept() */
+static bool stopped;                /* the endpoint, by the card */
 static int connect_error;           /* of unetmm_connect_ex() */
 static int64_t connect_ns;          /* that it may have taken, in all */
 static const struct fid *event_fid;
@@ -57,7 +58,7 @@ static int card_post(struct unetmm_ep *ep, void *buf, size_t len, uint64_t user_
 static int card_poll(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n)
 {
     if (!npending) {
-        return 0;
+        return stopped ? -EIO : 0;
     }
     *c = pending[0];
     memmove(pending, pending + 1, --npending * sizeof(pending[0]));
@@ -163,8 +164,8 @@ int unetmm_channel_info(struct unetmm_ep *ep, int channel,
 
 int unetmm_arm(struct unetmm_ep *ep)
 {
-    fail();
-    return 0;
+    assert_true(stopped);
+    return 1;
 }
 
 int unetmm_ep_id(const struct unetmm_ep *ep)
@@ -243,7 +244,7 @@ static void open_scene(struct scene *s)
     npending = requests = events = callers = 0;
     connect_error = 0;
     connect_ns = 0;
-    is_impostor = false;
+    is_impostor = stopped = false;
     memset(mtu, 0, sizeof(mtu));
     pthread_mutex_init(&s->fabric.lock, NULL);
     umfi_list_init(&s->fabric.cm_ports);
@@ -536,6 +537,28 @@ static void never_accepted(void **state)
     close_scene(&s);
 }
 
+/* All that asks by an endpoint that has stopped is refused, and no reader spins. */
+static void stopped_endpoint(void **state)
+{
+    struct scene s;
+
+    open_scene(&s);
+    require_connecting(&s.one, 0);
+    stopped = true;
+    assert_int_equal(umfi_cm_arm(&s.fabric), 1);
+    progress(&s);
+    assert_int_equal(events, 1);
+    assert_ptr_equal(event_fid, &s.one.fid.fid);
+    assert_int_equal(event_error, FI_ECONNREFUSED);
+    assert_int_equal(umfi_cm_arm(&s.fabric), 0);
+    require_connecting(&s.two, 0);
+    progress(&s);
+    assert_int_equal(events, 2);
+    assert_ptr_equal(event_fid, &s.two.fid.fid);
+    require_open(0);
+    close_scene(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -548,6 +571,7 @@ int main(void)
         cmocka_unit_test(service_of_nobody),
         cmocka_unit_test(name_of_another),
         cmocka_unit_test(never_accepted),
+        cmocka_unit_test(stopped_endpoint),
     };
 
     return cmocka_run_group_tests_name("cm", tests, NULL, NULL);
