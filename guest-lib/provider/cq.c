@@ -238,6 +238,20 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf,
     return ret;
 }
 
+/*
+ * True: there are completions.  A port that has failed will have no more; arming empties
+ * its descriptor all the same.
+ */
+static bool arm(struct umfi_port *port)
+{
+    return unetmm_arm(port->ep) && !port->failed;
+}
+
+/*
+ * Others may be asleep behind the same descriptor.  So the eventfd stays readable as long
+ * as there are entries, and a wake-up of a port that this caller takes, without sleeping,
+ * is given to the others by the eventfd.
+ */
 int umfi_cq_trywait(struct umfi_cq *cq)
 {
     eventfd_t count;
@@ -247,14 +261,20 @@ int umfi_cq_trywait(struct umfi_cq *cq)
         return -FI_EINVAL;
     }
     umfi_lock(cq->domain);
-    eventfd_read(cq->event_fd, &count);
     if (cq->prod != cq->cons || cq->signaled) {
         ret = -FI_EAGAIN;
+    } else {
+        eventfd_read(cq->event_fd, &count);
+        for (unsigned i = 0; !ret && i < cq->nports; i++) {
+            ret = arm(cq->ports[i]) ? -FI_EAGAIN : 0;
+        }
+        if (!ret) {
+            cq->armed = true;
+        } else if (cq->armed) {
+            cq->armed = false;
+            eventfd_write(cq->event_fd, 1);
+        }
     }
-    for (unsigned i = 0; !ret && i < cq->nports; i++) {
-        ret = unetmm_arm(cq->ports[i]->ep) ? -FI_EAGAIN : 0;
-    }
-    cq->armed = !ret;
     umfi_unlock(cq->domain);
     return ret;
 }

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <poll.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 
 #define CHANNELS    4
 #define PENDING     8
+#define OPS         2
 #define CHANNEL     2       /* of the EP */
 
 /* ---- The library, with one endpoint of the card ----------------------------- */
@@ -32,6 +34,7 @@ static unsigned npending;
 static uint64_t queued;             /* user_data of the last descriptor */
 static sem_t was_queued;
 static unsigned disconnects;
+static bool stopped;                /* the endpoint, by the card */
 
 static int card_queue(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
                       size_t len, int is_inline)
@@ -51,6 +54,9 @@ static int card_poll(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned
 {
     unsigned taken = npending < n ? npending : n;
 
+    if (stopped && !npending) {
+        return -EIO;
+    }
     memcpy(c, pending, taken * sizeof(*c));
     npending -= taken;
     memmove(pending, pending + taken, npending * sizeof(*c));
@@ -104,7 +110,7 @@ int unetmm_arm(struct unetmm_ep *ep)
     eventfd_t count;
 
     eventfd_read(card_fd, &count);
-    return npending != 0;
+    return npending || stopped;
 }
 
 const char *unetmm_status_str(unsigned status)
@@ -210,7 +216,7 @@ struct scene {
     struct umfi_srx srx;
     struct umfi_port port;
     struct umfi_ep *by_channel[CHANNELS];
-    struct umfi_op op;
+    struct umfi_op ops[OPS];
     struct fid_cq *cq;
     struct fid_ep *ep;
 };
@@ -224,6 +230,7 @@ static void open_scene(struct scene *s)
 
     memset(s, 0, sizeof(*s));
     npending = disconnects = 0;
+    stopped = false;
     mtu[CHANNEL] = UNETMM_MAX_MESSAGE;
     card_fd = eventfd(0, EFD_NONBLOCK);
     assert_true(card_fd >= 0);
@@ -232,9 +239,12 @@ static void open_scene(struct scene *s)
     s->domain.fabric = &s->fabric;
     s->port = (struct umfi_port) {
         .domain = &s->domain, .ep = &card_ep, .by_channel = s->by_channel,
-        .channels = CHANNELS, .ops = &s->op, .free = &s->op, .nops = 1,
+        .channels = CHANNELS, .ops = s->ops, .nops = OPS,
         .early_tail = &s->port.early,
     };
+    for (unsigned i = 0; i < OPS; i++) {
+        umfi_op_free(&s->port, &s->ops[OPS - 1 - i]);
+    }
     s->srx.port = &s->port;
     assert_int_equal(umfi_cq_open(&s->domain.fid, &attr, &s->cq, NULL), 0);
     assert_int_equal(umfi_ep_open(&s->domain.fid, &info, &s->ep, NULL), 0);
@@ -268,6 +278,15 @@ static void close_scene(struct scene *s)
     close(card_fd);
 }
 
+/* The same, with the EP. */
+static void shut_scene(struct scene *s)
+{
+    share_port(s);
+    umfi_config.close_ms = 0;
+    assert_int_equal(fi_close(&s->ep->fid), 0);
+    close_scene(s);
+}
+
 static void progress(struct scene *s)
 {
     umfi_lock(&s->domain);
@@ -288,10 +307,10 @@ static void late_fence(void **state)
     umfi_config.close_ms = 1;
     assert_int_equal(fi_close(&s.ep->fid), 0);
     assert_int_equal(disconnects, 1);
-    assert_null(s.port.free);
+    assert_true(s.ops[0].busy);
     complete(UNETMM_CQE_SENT, queued, UNETMM_ST_BAD_CHANNEL);
     progress(&s);
-    assert_ptr_equal(s.port.free, &s.op);
+    assert_false(s.ops[0].busy);
     close_scene(&s);
 }
 
@@ -320,8 +339,82 @@ static void others_go_on(void **state)
     assert_int_equal(fi_close(&s.ep->fid), 0);
     assert_int_equal(pthread_join(other, NULL), 0);
     assert_int_equal(disconnects, 1);
-    assert_ptr_equal(s.port.free, &s.op);
+    assert_false(s.ops[0].busy);
     close_scene(&s);
+}
+
+static bool is_readable(struct scene *s)
+{
+    struct pollfd poll_cq = { .events = POLLIN };
+
+    assert_int_equal(fi_control(&s->cq->fid, FI_GETWAIT, &poll_cq.fd), 0);
+    return poll(&poll_cq, 1, 0) > 0;
+}
+
+static int trywait(struct scene *s)
+{
+    return umfi_cq_trywait(umfi_of(s->cq, struct umfi_cq, fid));
+}
+
+static void require_entries(struct scene *s, ssize_t n)
+{
+    struct fi_cq_msg_entry entries[1];
+
+    for (; n; n--) {
+        assert_int_equal(fi_cq_read(s->cq, entries, 1), 1);
+    }
+    assert_int_equal(fi_cq_read(s->cq, entries, 1), -FI_EAGAIN);
+}
+
+/* A message for each operation of the port */
+static void receive_all(struct scene *s)
+{
+    for (unsigned i = 0; i < OPS; i++) {
+        assert_int_equal(fi_recv(s->ep, s, 1, NULL, 0, NULL), 0);
+        complete(UNETMM_CQE_RECEIVED, (uintptr_t)&s->ops[i], UNETMM_ST_OK);
+    }
+    eventfd_write(card_fd, 1);
+}
+
+/*
+ * One reader sleeps.  Another one looks at the queue, is told to read, takes one of two
+ * entries and goes: the first is awake for the other entry.
+ */
+static void two_readers(void **state)
+{
+    struct fi_cq_msg_entry entry;
+    struct scene s;
+
+    open_scene(&s);
+    assert_int_equal(trywait(&s), 0);
+    assert_false(is_readable(&s));
+    receive_all(&s);
+    assert_int_equal(trywait(&s), -FI_EAGAIN);
+    assert_true(is_readable(&s));
+    assert_int_equal(fi_cq_read(s.cq, &entry, 1), 1);
+    assert_int_equal(trywait(&s), -FI_EAGAIN);
+    assert_true(is_readable(&s));
+    require_entries(&s, 1);
+    assert_int_equal(trywait(&s), 0);
+    assert_false(is_readable(&s));
+    shut_scene(&s);
+}
+
+/* Its operations come back once, and a reader may sleep. */
+static void stopped_port(void **state)
+{
+    struct fi_cq_msg_entry entry;
+    struct scene s;
+
+    open_scene(&s);
+    stopped = true;
+    eventfd_write(card_fd, 1);
+    assert_int_equal(trywait(&s), -FI_EAGAIN);
+    assert_int_equal(fi_cq_read(s.cq, &entry, 1), -FI_EAGAIN);
+    eventfd_write(card_fd, 1);
+    assert_int_equal(trywait(&s), 0);
+    assert_false(is_readable(&s));
+    shut_scene(&s);
 }
 
 int main(void)
@@ -329,6 +422,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(late_fence),
         cmocka_unit_test(others_go_on),
+        cmocka_unit_test(two_readers),
+        cmocka_unit_test(stopped_port),
     };
 
     return cmocka_run_group_tests_name("ep", tests, NULL, NULL);
