@@ -169,6 +169,11 @@ UMFI_INLINE ssize_t recv_op(struct umfi_port *port, struct umfi_ep *ep,
         return -FI_EINVAL;
     }
     umfi_lock(port->domain);
+    /* Nothing would end it but the end of the port. */
+    if (ep && ep->state == UMFI_ENDED) {
+        umfi_unlock(port->domain);
+        return -FI_ENOTCONN;
+    }
     op = umfi_op_begin(port, ep, &piece, piece.iov_len, context,
                        FI_MSG | FI_RECV | (flags & FI_COMPLETION));
     if (op) {

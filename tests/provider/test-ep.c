@@ -417,6 +417,24 @@ static void stopped_port(void **state)
     shut_scene(&s);
 }
 
+/* The peer has ended the channel: receives come back, and there are no new ones. */
+static void receive_after_the_end(void **state)
+{
+    struct fi_cq_err_entry error = { 0 };
+    struct scene s;
+
+    open_scene(&s);
+    assert_int_equal(fi_recv(s.ep, &s, 1, NULL, 0, &error), 0);
+    complete(UNETMM_CQE_CLOSED, 0, UNETMM_ST_BAD_CHANNEL);
+    progress(&s);
+    assert_int_equal(fi_cq_readerr(s.cq, &error, 0), 1);
+    assert_ptr_equal(error.op_context, &error);
+    assert_int_equal(error.err, FI_ECANCELED);
+    assert_int_equal(fi_recv(s.ep, &s, 1, NULL, 0, NULL), -FI_ENOTCONN);
+    require_entries(&s, 0);
+    shut_scene(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -424,6 +442,7 @@ int main(void)
         cmocka_unit_test(others_go_on),
         cmocka_unit_test(two_readers),
         cmocka_unit_test(stopped_port),
+        cmocka_unit_test(receive_after_the_end),
     };
 
     return cmocka_run_group_tests_name("ep", tests, NULL, NULL);
