@@ -17,6 +17,8 @@ import base64
 import itertools
 import json
 import os
+import re
+import secrets
 import shutil
 import socket
 import sys
@@ -36,16 +38,16 @@ GuestError = pair.GuestError
 
 # The guest's shell executes the host's orders, line by line.
 #
-# `as NAME command`: its lines, each behind the name.  `job NAME SCRIPT`: the same of a
-# script in base64, with its exit status in the end.  An order is executed by a shell of
+# `as NAME command`: its lines, each behind the name.  `job NAME SCRIPT WORD`: the same of
+# a script in base64, with a dot, the word and its exit status in the end.  An order is executed by a shell of
 # its own, whose children are not the reader's: busybox's `read` begins anew when a child
 # ends, and forgets the beginning of the line.
 BEGIN = """
 as() { name=$1; shift; "$@" 2>&1 | while read -r line; do echo "$name $line"; done; }
 job() {
-    { sh -c "$(echo "$2" | base64 -d)" 2>&1 </dev/null; set -- "$1" $?
+    { sh -c "$(echo "$2" | base64 -d)" 2>&1 </dev/null; set -- "$1" $? "$3"
       # The dot is behind the output's last byte, be that the end of a line or not.
-      echo .; echo "status $2"; } |
+      echo ".$3 $2"; } |
         while IFS= read -r line; do echo "$1 $line"; done
 }
 if [ $# -gt 0 ]; then
@@ -75,10 +77,12 @@ class CommandError(Exception):
 class Job:
     """A command that runs in a guest."""
 
-    def __init__(self, guest, name, command):
+    def __init__(self, guest, name, command, word):
         self.guest = guest
         self.name = name
         self.command = command
+        # No output of a command looks like its end.
+        self._end = re.compile(rf"(.*)\.{word} (\d+)$")
 
     def _lines(self):
         found = []
@@ -89,25 +93,23 @@ class Job:
                 found.append(rest.rstrip("\n"))
         return found
 
+    def _look(self):
+        """The text printed so far, and the exit status, or None while it runs."""
+        lines = self._lines()
+        end = self._end.match(lines[-1]) if lines else None
+        if end:
+            return "\n".join([*lines[:-1], end[1]]), int(end[2])
+        return "".join(line + "\n" for line in lines), None
+
     @property
     def status(self):
         """The exit status, or None while it runs."""
-        lines = self._lines()
-        return int(lines[-1].split()[1]) if self._is_end(lines) else None
-
-    @staticmethod
-    def _is_end(lines):
-        """job() ends with a dot behind the output and with the status."""
-        return len(lines) >= 2 and lines[-1].startswith("status ") and \
-            lines[-2].endswith(".") and lines[-1][7:].isdecimal()
+        return self._look()[1]
 
     @property
     def output(self):
         """The text printed so far, on both of its outputs."""
-        lines = self._lines()
-        if self._is_end(lines):
-            return "\n".join(lines[:-1])[:-1]
-        return "".join(line + "\n" for line in lines)
+        return self._look()[0]
 
     def wait(self, timeout=60, check=True):
         """Its output, when it has ended; CommandError if its status is not 0."""
@@ -116,6 +118,16 @@ class Job:
         if check and self.status:
             raise CommandError(self.command, self.status, self.output)
         return self.output
+
+
+def knobs(seed=None, **rates):
+    """The card's properties for Guest.faults(): {name: value}."""
+    found = {} if seed is None else {"x-seed": seed}
+    for name, value in rates.items():
+        name = name.replace("_", "-")
+        found[f"x-{name}"] = int(value) if name.endswith("-ns") else \
+            round(value * 1e6)
+    return found
 
 
 class Guest(pair.Guest):
@@ -169,8 +181,9 @@ class Guest(pair.Guest):
     def _job(self, command, more):
         name = f"job{next(self._numbers)}"
         script = base64.b64encode(command.encode()).decode()
-        self.order(f"job {name} {script}{more}")
-        return Job(self, name, command)
+        word = secrets.token_hex(8)
+        self.order(f"job {name} {script} {word}{more}")
+        return Job(self, name, command, word)
 
     def put(self, path, data):
         """Writes a file in the guest."""
@@ -233,12 +246,8 @@ class Guest(pair.Guest):
         faults(loss=0.01, force_miss=0.5) is x-loss and x-force-miss; those that end
         in _ns are times.  `seed` makes the run repeatable.
         """
-        if seed is not None:
-            self.card_set("x-seed", seed)
-        for name, value in rates.items():
-            name = name.replace("_", "-")
-            self.card_set(f"x-{name}", int(value) if name.endswith("-ns")
-                          else round(value * 1e6))
+        for name, value in knobs(seed, **rates).items():
+            self.card_set(name, value)
 
     def link(self, up):
         """Takes the card's link down, or up again."""
