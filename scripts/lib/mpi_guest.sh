@@ -4,12 +4,14 @@
 # The guests of scripts/cluster: Debian's OpenMPI with libfabric, hpcc, a remote
 # shell, a file server for the shared folder, our provider, and the programs of
 # tests/mpi: an archive of files that is added to the guest's file system. Debian's
-# packages are downloaded, not installed.
+# packages are downloaded, not installed. They are Debian 12's on each host: its
+# OpenMPI 4 and Debian 13's OpenMPI 5 have other launchers and other settings.
+MPI_SUITE=bookworm
 
 MPI_PACKAGES=(openmpi-bin openmpi-common libopenmpi3 libopenmpi-dev hpcc
     libpmix2 libevent-core-2.1-7 libevent-pthreads-2.1-7 libhwloc15 libfabric1
     libfabric-dev libfabric-bin
-    libpsm-infinipath1 libpsm2-2 librdmacm1 libibverbs1 libnuma1 libatomic1
+    ibverbs-providers libpsm-infinipath1 libpsm2-2 librdmacm1 libibverbs1 libnuma1 libatomic1
     libnl-3-200 libnl-route-3-200 libblas3 libgfortran5 libquadmath0 libmunge2
     libucx0 libltdl7 dropbear-bin libtomcrypt1 libtommath1)
 
@@ -27,18 +29,12 @@ MPI_LIB=usr/lib/x86_64-linux-gnu
 # In the order in which insmod can take them; a kernel may have some built in.
 SHARE_MODULES=(netfs fscache 9pnet 9pnet_fd 9p)
 
-# mpi_fetch DIR PACKAGE...: downloads and extracts all of them at once. Since
-# Debian 13 some libraries have another name; the archive has one of the two.
+# mpi_fetch DIR PACKAGE...: downloads and extracts all of them at once.
 mpi_fetch() {
-    local dir=$1 debs="$1.debs" names deb
+    local dir=$1 debs="$1.debs" deb
     shift
-    mapfile -t names < <(private_apt_cache policy "$@" "${@/%/t64}" |
-        awk '/^[^ ]/ { name = $1 } /Candidate:/ && $2 != "(none)" { print name }' |
-        tr -d :)
-    [ "${#names[@]}" -eq $# ] ||
-        die "Debian's archive does not have all of $*: run scripts/setup --update"
     mkdir -p "$debs" "$dir"
-    (cd "$debs" && private_apt_get download "${names[@]}") ||
+    (cd "$debs" && private_apt_get download "${@/%//$MPI_SUITE}") ||
         die "cannot download OpenMPI from Debian's archive: run scripts/setup --update for newer versions"
     for deb in "$debs"/*.deb; do
         dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$dir" --no-same-owner
@@ -47,7 +43,7 @@ mpi_fetch() {
 }
 
 mpi_debs_dir() {
-    echo "$CACHE/mpi-debs/$(host_codename)-$(hash_text "${MPI_PACKAGES[*]}" \
+    echo "$CACHE/mpi-debs/$MPI_SUITE-$(hash_text "${MPI_PACKAGES[*]}" \
         "${DIOD_PACKAGES[*]}")"
 }
 
@@ -55,6 +51,9 @@ mpi_debs_dir() {
 make_mpi_debs() {
     mpi_fetch "$1/mpi" "${MPI_PACKAGES[@]}"
     mpi_fetch "$1/diod" "${DIOD_PACKAGES[@]}"
+    # A package that is installed has this name by Debian's alternatives.
+    ln -s ../libpsm1/libpsm_infinipath.so.1.16 \
+        "$1/mpi/$MPI_LIB/libpsm_infinipath.so.1"
 }
 
 # mpi_compile DEBS ROOT: the programs of tests/mpi.
