@@ -24,6 +24,8 @@ sys.path.insert(1, os.path.join(os.path.dirname(os.path.dirname(
     os.path.dirname(os.path.realpath(__file__)))), "guest-lib", "python"))
 import console  # noqa: E402  (beside this file)
 import pair as guests  # noqa: E402
+import recorder  # noqa: E402
+import timeline  # noqa: E402
 import virtual  # noqa: E402
 import vm  # noqa: E402
 from switches import SWITCHES  # noqa: E402
@@ -71,6 +73,10 @@ examples:
 
   The same figures in every run, in virtual time (docs/lockstep.rst):
     scripts/cluster --nodes 2 --switch lockstep -- mpirun mpi-pingpong
+
+  A timeline of a ping-pong on the card's user path:
+    scripts/cluster --nodes 2 --timeline out.json -- \\
+        mpirun --mca pml cm mpi-pingpong --count 5 --sizes 8
 """
 
 # A guest's part, before all commands.  %(...)s are of setup_text().
@@ -225,10 +231,11 @@ class Cluster:
     share    a folder of the host, which is /shared in each guest
     mtu      of the card's network interface; None: 9000
     options  more arguments of scripts/vm
+    traced   True: `recorder` can write the events of all cards
     """
 
     def __init__(self, nodes, switch="hub", kernel="6.1", e1000e=False,
-                 share=None, mtu=None, options=()):
+                 share=None, mtu=None, options=(), traced=False):
         if nodes not in NODES:
             raise ClusterError(f"--nodes {nodes}: use 2 to {NODES[-1]}")
         self.directory = tempfile.mkdtemp(prefix="unetmm-cluster-")
@@ -241,6 +248,7 @@ class Cluster:
         self._share = os.path.realpath(share) if share else ""
         self._mtu = mtu or 9000
         self._options = list(options)
+        self.recorder = recorder.Recorder(self.directory) if traced else None
         self.guests = []
         try:
             self._make_guests(nodes)
@@ -262,7 +270,8 @@ class Cluster:
             self.guests.append(lab.Guest(
                 name, self.directory, options=[
                     "--memory", "1G", *words, *self._options, "--", *extra,
-                    *shell_arguments(self.shell_path(name))]))
+                    *shell_arguments(self.shell_path(name)),
+                    *(self.recorder.arguments(name) if self.recorder else ())]))
 
     def shell_path(self, name):
         """The socket of a node's terminal, /dev/ttyS3."""
@@ -363,6 +372,26 @@ def virtual_scripts(nodes, mtu, command):
         for number in range(2, nodes + 1)]
 
 
+def follow_virtual(nodes, limit):
+    """Prints the first guest's output as it comes, until all end; its status."""
+    first, shown = nodes.guests[0], 0
+    deadline = time.monotonic() + limit if limit else None
+    while first.running():
+        shown = show_new(first.results(), shown)
+        if not all(guest.running() or guest.status() == 0
+                   for guest in nodes.guests[1:]):
+            break
+        if deadline and time.monotonic() > deadline:
+            return late(limit)
+        time.sleep(0.1)
+    statuses = nodes.wait(BOOT_LIMIT_SECONDS)
+    show_new(first.results(), shown)
+    for guest, status in zip(nodes.guests[1:], statuses[1:]):
+        if status:
+            raise guests.GuestError("a node could not be set up; " + guest.trouble())
+    return statuses[0]
+
+
 def run_virtual(options, command):
     """A cluster around lockstep's switch; the command's status."""
     image = image_target(options.kernel)
@@ -372,22 +401,20 @@ def run_virtual(options, command):
     progress = Progress()
     progress.say("beginning from snapshots")
     scripts = virtual_scripts(options.nodes, options.mtu or 9000, command)
-    with virtual.VirtualCluster(scripts, kernel=options.kernel,
-                                options=words) as nodes:
-        first, shown = nodes.guests[0], 0
+    with tempfile.TemporaryDirectory(prefix="unetmm-links-") as logs, \
+            virtual.VirtualCluster(
+                scripts, kernel=options.kernel, options=words,
+                logs=logs if options.timeline else None, prints=False,
+                e1000e=options.e1000e, cards=[
+                    lab.knobs(options.seed + number, loss=options.loss)
+                    for number in range(options.nodes) if options.loss]) as nodes:
         progress.end(f"{options.nodes} guests run in one virtual time")
-        while first.running():
-            shown = show_new(first.results(), shown)
-            if not all(guest.running() or guest.status() == 0
-                       for guest in nodes.guests[1:]):
-                break
-            time.sleep(0.1)
-        statuses = nodes.wait(options.limit or BOOT_LIMIT_SECONDS)
-        show_new(first.results(), shown)
-        if any(statuses[1:]):
-            raise guests.GuestError("a node could not be set up; " +
-                                    nodes.guests[-1].trouble())
-        return statuses[0]
+        status = follow_virtual(nodes, options.limit)
+        if options.timeline:
+            progress.end(recorder.of_links(logs, {
+                name: f"{guest.name}.log" for name, guest in
+                zip(names(options.nodes), nodes.guests)}, options.timeline))
+        return status
 
 
 # ---- The program
@@ -419,13 +446,17 @@ def build_parser():
         help="of the card's network interface: 68 to "
         f"{MTU_LIMIT} (default: 9000)")
     add("--e1000e", action="store_true",
-        help="an e1000e in each guest, on a hub of their own: node1-e1000e, ...")
+        help="an e1000e in each guest, on a switch of their own: node1-e1000e, ...")
     add("--loss", type=float, default=0, metavar="P",
         help="the share of frames that each card loses, 0 to 1")
     add("--seed", type=int, default=1, metavar="N",
         help="of the losses (default: 1)")
     add("--device-opts", default="", metavar="K=V,...",
         help="more properties of -device unetmm")
+    add("--timeline", metavar="FILE",
+        help="write a timeline of COMMAND that https://ui.perfetto.dev shows: each "
+        "card's operations and events by the host's clock, or with --switch lockstep "
+        "the frames in virtual time")
     add("--limit", type=float, metavar="SECONDS",
         help="end COMMAND with status 124 if it takes longer (default: none)")
     return parser
@@ -460,13 +491,22 @@ def check_options(options, command):
         raise ClusterError(f"--limit {options.limit}: use more than 0 seconds")
     if options.share and not os.path.isdir(options.share):
         raise ClusterError(f"--share {options.share} is no folder: name one")
+    if options.share and "," in os.path.realpath(options.share):
+        raise ClusterError(f"--share {options.share}: a comma ends an option of mount; "
+                           "name a folder without one")
     if options.share and options.kernel == "debug":
         raise ClusterError("--share: the debug kernel has no 9p; leave out "
                            "--kernel debug")
+    if options.timeline:
+        if not command:
+            raise ClusterError("--timeline: name a command behind --")
+        if not os.path.isdir(os.path.dirname(options.timeline) or "."):
+            raise ClusterError(f"--timeline {options.timeline}: its folder does "
+                               "not exist; name another one")
     if options.switch == "lockstep":
-        if options.share or options.e1000e:
-            raise ClusterError("--switch lockstep: --share and --e1000e have the "
-                               "host's time; leave them out")
+        if options.share:
+            raise ClusterError("--switch lockstep: --share has the host's time; "
+                               "leave it out")
         if not command:
             raise ClusterError("--switch lockstep: a shell has the host's time; "
                                "name a command behind --")
@@ -487,6 +527,12 @@ def show_new(text, shown):
     return max(shown, len(text))
 
 
+def late(limit):
+    """Says that the command has taken too long; the status for it."""
+    print(f"error: not done after {limit:g} s: use a longer --limit", file=sys.stderr)
+    return 124
+
+
 def follow(nodes, command, limit):
     """Runs the command, and prints its output as it comes; its status."""
     job, shown = nodes.launch(command), 0
@@ -497,11 +543,19 @@ def follow(nodes, command, limit):
         if status is not None:
             return status
         nodes.check()
+        if nodes.recorder:
+            nodes.recorder.look(nodes.guests)
         if deadline and time.monotonic() > deadline:
-            print(f"error: not done after {limit:g} s: use a longer --limit",
-                  file=sys.stderr)
-            return 124
+            return late(limit)
         time.sleep(0.1)
+
+
+def record(nodes, command, limit, path):
+    """As follow(), and writes the timeline, whatever the command's status."""
+    nodes.recorder.begin(nodes.guests)
+    status = follow(nodes, command, limit)
+    print("  " + nodes.recorder.end(nodes.guests, path), file=sys.stderr)
+    return status
 
 
 def shell(nodes):
@@ -529,13 +583,16 @@ def run(options, command):
     progress = Progress()
     nodes = Cluster(options.nodes, options.switch, options.kernel,
                     options.e1000e, options.share, options.mtu,
-                    ["--memory", options.memory, *vm_options(options)])
+                    ["--memory", options.memory, *vm_options(options)],
+                    traced=bool(options.timeline))
     try:
         nodes.boot(progress.say)
         progress.end(f"{options.nodes} guests are up")
         if options.loss:
             for number, guest in enumerate(nodes):
                 guest.faults(seed=options.seed + number, loss=options.loss)
+        if options.timeline:
+            return record(nodes, text, options.limit, options.timeline)
         return follow(nodes, text, options.limit) if command else shell(nodes)
     finally:
         nodes.close()
@@ -560,7 +617,7 @@ def main():
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (ClusterError, guests.GuestError, lab.CommandError, vm.VmError,
-            OSError) as error:
+            timeline.TraceError, OSError) as error:
         sys.exit(f"error: {error}")
 
 

@@ -29,7 +29,7 @@ import vm  # noqa: E402
 # The events of a timeline; registers and commands would be most of the trace.
 CARD_EVENTS = ("doorbell", "send", "receive", "complete", "buffer_returned",
                "drop", "notify", "miss", "reply", "invalidate", "tlb_evict",
-               "wire_*", "interrupt", "reset", "ep_*", "err_*")
+               "wire_*", "interrupt", "reset", "ep_*", "rel_*", "err_*")
 CARD_LINE = re.compile(r"^(?:\d+@(\d+)\.(\d+):)?(unetmm_\w+) ?(.*)$")
 DRIVER_LINE = re.compile(r"^\s*(\S.*)-(\d+)\s+\[\d+\]\s+\S+\s+(\d+)\.(\d+): "
                          r"(unetmm_\w+): (.*)$")
@@ -46,6 +46,10 @@ Clock = collections.namedtuple("Clock", "rate offset slack")
 
 class TraceError(Exception):
     """A trace cannot be used; the text says why."""
+
+
+class EmptyTrace(TraceError):
+    """A trace has no event of the card."""
 
 
 # ---- Reading ----------------------------------------------------------------
@@ -75,7 +79,7 @@ def read_card(lines):
                             match[3][len("unetmm_"):], card_fields(match[4]),
                             match[4], "card"))
     if not events:
-        raise TraceError("the card's trace has no event of unetmm: give QEMU "
+        raise EmptyTrace("the card's trace has no event of unetmm: give QEMU "
                          "-trace 'unetmm_*'")
     return events
 
@@ -310,6 +314,26 @@ class Trace:
                      args={**event.fields, "by": event.where})
 
 
+def card_lanes(trace, card, first, prefix=""):
+    """A card's groups of lanes, whose numbers begin at first."""
+    trace.group(first, prefix + "card")
+    trace.moments(first, "events", [e for e in card if "ep" not in e.fields and
+                                    e.name not in ("reply",)])
+    card_faults = faults(card)
+    eps = {e.fields["ep"] for e in card if "ep" in e.fields and
+           int(e.fields["ep"]) < 0xffffffff}
+    for ep in sorted(eps, key=int):
+        pid = first + 98 + int(ep)
+        trace.group(pid, f"{prefix}endpoint {ep}")
+        trace.spans(pid, "sends", sends(card, ep))
+        trace.spans(pid, "receives", receives(card, ep))
+        trace.spans(pid, "faults",
+                    [s for s in card_faults if s.fields["ep"] == ep])
+        trace.moments(pid, "events", [
+            e for e in card if e.fields.get("ep") == ep and
+            e.name not in ("send", "receive", "miss")])
+
+
 def build(card, driver):
     """The whole document."""
     clock = align(card, driver)
@@ -320,27 +344,54 @@ def build(card, driver):
     trace.spans(1, "faults", faults(driver))
     trace.moments(1, "events", [e for e in driver
                                 if e.name not in ("miss", "reply")])
-    trace.group(2, "card")
-    trace.moments(2, "events", [e for e in card if "ep" not in e.fields and
-                                e.name not in ("reply",)])
-    card_faults = faults(card)
-    eps = {e.fields["ep"] for e in card if "ep" in e.fields and
-           int(e.fields["ep"]) < 0xffffffff}
-    for ep in sorted(eps, key=int):
-        pid = 100 + int(ep)
-        trace.group(pid, f"endpoint {ep}")
-        trace.spans(pid, "sends", sends(card, ep))
-        trace.spans(pid, "receives", receives(card, ep))
-        trace.spans(pid, "faults",
-                    [s for s in card_faults if s.fields["ep"] == ep])
-        trace.moments(pid, "events", [
-            e for e in card if e.fields.get("ep") == ep and
-            e.name not in ("send", "receive", "miss")])
+    card_lanes(trace, card, 2)
     return {"traceEvents": trace.events, "displayTimeUnit": "ns",
             "otherData": {"clock": "host, microseconds",
                           "driver_rate": clock.rate,
                           "driver_offset_us": clock.offset,
                           "driver_uncertainty_us": clock.slack}}
+
+
+# Numbers of groups that a card may take: 2 + 65535 endpoints at most
+CARD_NUMBERS = 100000
+
+
+def build_cards(cards):
+    """The document of several cards of one host, whose traces have its clock.
+
+    cards  {name: events}
+    """
+    trace = Trace(min(events[0].time for events in cards.values()))
+    for number, (name, events) in enumerate(cards.items()):
+        card_lanes(trace, events, 2 + number * CARD_NUMBERS, name + ": ")
+    return {"traceEvents": trace.events, "displayTimeUnit": "ns",
+            "otherData": {"clock": "host, microseconds"}}
+
+
+FRAME_LINE = re.compile(r"(\d+) (tx|rx) (\d+) (\d+) [0-9a-f]+$")
+
+
+def build_frames(logs):
+    """The document of guests in one virtual time, from the logs of their links.
+
+    logs  {name: lines of lockstep's log=FILE}
+    """
+    found = {name: [match for match in map(FRAME_LINE.match, lines) if match]
+             for name, lines in logs.items()}
+    times = [int(match[1]) for frames in found.values() for match in frames]
+    if not times:
+        raise TraceError("the logs have no frames")
+    trace = Trace(min(times) / 1e3)
+    for pid, (name, frames) in enumerate(found.items(), 1):
+        trace.group(pid, name)
+        trace.spans(pid, "sent", [
+            Span(int(m[1]) / 1e3, int(m[3]) / 1e3, f"{m[4]} bytes",
+                 {"bytes": m[4]}) for m in frames if m[2] == "tx"])
+        trace.moments(pid, "received", [
+            Event(int(m[1]) / 1e3, f"{m[4]} bytes", {"bytes": m[4]}, "", "link")
+            for m in frames if m[2] == "rx"])
+    return {"traceEvents": trace.events, "displayTimeUnit": "ns",
+            "otherData": {"clock": "virtual, microseconds"}}
 
 
 def problems(document):

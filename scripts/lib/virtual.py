@@ -207,6 +207,8 @@ class VirtualGuest(guests.Guest):
             if "--kernel" in options else "6.1"
         super().__init__(name, workdir,
                          BOOT % (start_ns(kernel) // 10**9), options)
+        # Set on the card where the snapshot ends: {property: value}
+        self.card = {}
         self._script = os.path.join(workdir, f"{name}.script")
         with open(self._script, "w", encoding="utf-8") as file:
             file.write(run or "#!/bin/sh\n")
@@ -224,6 +226,8 @@ class VirtualGuest(guests.Guest):
                          "-incoming", f"file:{saved}"]
         self._start_qemu(options)
         self._await("query-status", ("paused",), "paused", 60)
+        for name, value in self.card.items():
+            self.card_set(name, value)
         self.qmp("cont")
 
 
@@ -259,39 +263,49 @@ class VirtualCluster:
     scripts  one text for each guest; guest N (from 1) has --id N
     link     each guest's Link to the switch
     switch   further arguments of lockstep-switch
-    logs     as of VirtualPair
+    logs     as of VirtualPair; prints=False: lines of frames alone
+    e1000e   True adds an e1000e to each, at a switch of their own
+    cards    for each guest, what is set on its card: {property: value}
     """
 
     def __init__(self, scripts, link=Link(), kernel="6.1", options=(),
-                 switch=(), logs=None):
+                 switch=(), logs=None, prints=True, e1000e=False,
+                 cards=()):
         self.workdir = tempfile.mkdtemp(prefix="unetmm-cluster-")
         path = os.path.join(self.workdir, "switch")
-        self._command = [switch_program(), "--ports", str(len(scripts)),
-                         "--latency", str(link.latency_ns), "--bps",
-                         str(link.bps), *switch, path]
-        self._switch = None
-        self._path = path
+        self._commands = [[
+            switch_program(), "--ports", str(len(scripts)), "--latency",
+            str(link.latency_ns), "--bps", str(link.bps), *switch, place]
+            for place in ([path, path + "2"] if e1000e else [path])]
+        self._switches = []
         self.guests = []
         for number, script in enumerate(scripts):
             name = f"g{number + 1}"
             words = {"port": number}
             if logs:
-                words.update(log=os.path.join(logs, f"{name}.log"),
-                             print_ns=100_000_000)
+                words.update(log=os.path.join(logs, f"{name}.log"))
+                if prints:
+                    words.update(print_ns=100_000_000)
+            wires = ["--netdev", link.spec(path, 2, start_ns(kernel), **words)]
+            if e1000e:
+                wires += ["--with-e1000e", link.spec(
+                    path + "2", 2, start_ns(kernel), port=number)]
             self.guests.append(VirtualGuest(name, self.workdir, script, [
-                "--id", str(number + 1), "--kernel", kernel, "--netdev",
-                link.spec(path, 2, start_ns(kernel), **words), *options]))
+                "--id", str(number + 1), "--kernel", kernel, *wires, *options]))
+        for guest, card in zip(self.guests, cards):
+            guest.card = card
 
     def __enter__(self):
         try:
-            # The switch waits for the guests, and gives up after a while:
+            # A switch waits for the guests, and gives up after a while:
             # snapshots that are missing are made before.
             for guest in self.guests:
                 guest.prepare()
-            # It has to end with us, and is waited for in close().
-            self._switch = subprocess.Popen(    # pylint: disable=R1732
-                self._command, stdout=subprocess.PIPE, text=True,
-                preexec_fn=guests.die_with_parent)
+            # They have to end with us, and are waited for in close().
+            for command in self._commands:
+                self._switches.append(subprocess.Popen(   # pylint: disable=R1732
+                    command, stdout=subprocess.PIPE, text=True,
+                    preexec_fn=guests.die_with_parent))
             for guest in self.guests:
                 guest.start()
         except BaseException:
@@ -309,17 +323,17 @@ class VirtualCluster:
                 for guest in self.guests]
 
     def counters(self):
-        """The switch's counters, once all guests have ended."""
-        return json.loads(self._switch.communicate(timeout=20)[0])
+        """The counters of the cards' switch, once all guests have ended."""
+        return json.loads(self._switches[0].communicate(timeout=20)[0])
 
     def close(self):
         """Ends all, and removes the files."""
         for guest in self.guests:
             guest.kill()
-        if self._switch:
-            self._switch.kill()
-            self._switch.wait()
-            self._switch.stdout.close()
+        for switch in self._switches:
+            switch.kill()
+            switch.wait()
+            switch.stdout.close()
         shutil.rmtree(self.workdir, ignore_errors=True)
 
 
