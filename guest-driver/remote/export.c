@@ -487,7 +487,8 @@ int unetmm_op_export_key(struct unetmm_file *file, void *arg)
 
 /*
  * `chan` is the channel that the question came by, and was checked.  Fills the
- * answer; only a peer that gets it may use the region.
+ * answer; only a peer that gets it may use the region.  It has the key, so an export
+ * whose key the process gives to peers itself is not told to those that ask.
  */
 void unetmm_export_answer(struct unetmm_chan *chan,
 			  const struct unetmm_control *msg,
@@ -498,7 +499,7 @@ void unetmm_export_answer(struct unetmm_chan *chan,
 
 	lockdep_assert_held(&file->dev->ctl->lock);
 	export = unetmm_exported_find(file, le64_to_cpu(msg->service));
-	if (!export) {
+	if (!export || export->keyed) {
 		ack->status = UNETMM_CTL_ST_NO_EXPORT;
 		return;
 	}

@@ -144,6 +144,9 @@ static void refused(void)
     CHECK_RET(unetmm_fetch_add_key(s.one.ep, 0x10000 + s.one.channel, s.key, 0, 1, 0, 0),
               -ENOENT);
     CHECK_RET(unetmm_export_key(s.ctx, ID + 1, &key, &base), -ENOENT);
+    /* Its peers need the key: one that knows the number alone gets nothing. */
+    CHECK_RET(unetmm_import(s.one.ep, s.one.channel, ID, UNETMM_RIGHT_READ, 0, NULL),
+              -ETIMEDOUT);
     /* By the peer */
     CHECK_EQ(write_to(&s, s.key, address(own), s.mine, 1), UNETMM_ST_REMOTE_RIGHT);
     CHECK_EQ(read_from(&s, s.key, address(own) - 1, 1), UNETMM_ST_REMOTE_RANGE);

@@ -698,7 +698,7 @@ struct unetmm_prefetch {
  * @size: sizeof(struct unetmm_export)
  * @flags: UNETMM_EXPORT_NOTIFY: writes that ask for it notify;
  *	UNETMM_EXPORT_REDIRECT: parts of it may be moved; UNETMM_EXPORT_KEYED:
- *	peers can use it by its key, without IMPORT; UNETMM_EXPORT_WHOLE: all of the
+ *	peers use it by its key, and cannot IMPORT it; UNETMM_EXPORT_WHOLE: all of the
  *	address space, by its key; UNETMM_EXPORT_REGISTERED: the process registers
  *	the memory itself
  * @id: by which the peers know it; no two of a file are the same

@@ -974,7 +974,7 @@ static int do_import(struct unetmm_import *request)
     if (fake.channels[request->channel].card != fake.number) {
         export = ask_peer(request, &theirs) ? &theirs : NULL;
     }
-    if (!export) {
+    if (!export || export->flags & UNETMM_EXPORT_KEYED) {
         return refuse(request->deadline_ns ? ETIMEDOUT : EAGAIN);
     }
     if (request->rights & ~export->rights) {
