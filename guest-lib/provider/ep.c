@@ -371,7 +371,7 @@ static int ep_connect(struct fid_ep *fid, const void *addr, const void *data,
     const struct sockaddr_in *to = addr;
     int ret;
 
-    if (!to || to->sin_family != AF_INET || len > UMFI_CM_DATA) {
+    if (!to || to->sin_family != AF_INET) {
         return -FI_EINVAL;
     }
     ret = umfi_ep_enable(ep);
@@ -385,12 +385,8 @@ static int ep_connect(struct fid_ep *fid, const void *addr, const void *data,
 static int ep_accept(struct fid_ep *fid, const void *data, size_t len)
 {
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
-    int ret;
+    int ret = umfi_ep_enable(ep);
 
-    if (len > UMFI_CM_DATA) {
-        return -FI_EINVAL;
-    }
-    ret = umfi_ep_enable(ep);
     return ret ? ret : umfi_cm_accept(ep, data, len);
 }
 

@@ -87,20 +87,18 @@ void umfi_eq_forget(struct umfi_eq *eq, fid_t fid)
     pthread_mutex_unlock(&eq->lock);
 }
 
-/* Stores a struct fi_eq_cm_entry, or for an event of fi_eq_write() its fi_eq_entry. */
+/* Stores a struct fi_eq_cm_entry, or the entry of fi_eq_write() as it was written. */
 static ssize_t store(const struct umfi_event *event, void *buf, size_t len)
 {
     struct fi_eq_cm_entry *entry = buf;
     size_t data;
 
     if (event->event == FI_NOTIFY) {
-        struct fi_eq_entry plain = { .fid = event->fid };
-
-        if (len < sizeof(plain)) {
+        if (len < event->len) {
             return -FI_ETOOSMALL;
         }
-        memcpy(buf, &plain, sizeof(plain));
-        return sizeof(plain);
+        memcpy(buf, event->data, event->len);
+        return (ssize_t)event->len;
     }
     if (len < sizeof(*entry)) {
         return -FI_ETOOSMALL;
@@ -194,7 +192,7 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t type, const void *buf,
     if (type != FI_NOTIFY || len < sizeof(*entry)) {
         return -FI_EINVAL;
     }
-    umfi_eq_push(eq, type, entry->fid, 0, NULL, NULL, 0);
+    umfi_eq_push(eq, type, entry->fid, 0, NULL, buf, len);
     return (ssize_t)len;
 }
 

@@ -74,8 +74,7 @@ static int pep_listen(struct fid_pep *fid)
 
 static int pep_reject(struct fid_pep *fid, fid_t handle, const void *data, size_t len)
 {
-    return len > UMFI_CM_DATA ? -FI_EINVAL :
-        umfi_cm_reject(umfi_of(fid, struct umfi_pep, fid), handle, data, len);
+    return umfi_cm_reject(umfi_of(fid, struct umfi_pep, fid), handle, data, len);
 }
 
 static int no_getpeer(struct fid_ep *ep, void *addr, size_t *len)

@@ -18,6 +18,7 @@
 #define BUFFERS     64
 #define PENDING     8
 #define CM_BYTES    160     /* of a message */
+#define CM_DATA     128     /* at its end, with their length before them */
 #define CM_REQUEST  1
 #define CM_REJECT   3
 
@@ -31,6 +32,7 @@ static int card_fd, context_fd;
 static uint32_t mtu[CHANNELS];      /* 0: the number is free */
 static uint8_t *buffers[BUFFERS];   /* that are posted */
 static struct unetmm_completion pending[PENDING];
+static uint8_t sent[CM_BYTES];      /* the last message */
 static unsigned npending, requests, events;
 static bool is_impostor;            /* its address is another card's */
 static unsigned callers;            /* that wait for unetmm_accept() */
@@ -44,6 +46,8 @@ static int event_error;
 static int card_queue(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
                       size_t len, int is_inline)
 {
+    assert_int_equal(len, CM_BYTES);
+    memcpy(sent, iov[0].iov_base, len);
     requests++;
     return 0;
 }
@@ -559,6 +563,21 @@ static void stopped_endpoint(void **state)
     close_scene(&s);
 }
 
+/* The program's data with a request, of which as much goes as a message has room for. */
+static void long_data(void **state)
+{
+    uint8_t data[CM_DATA + 72];
+    struct scene s;
+
+    open_scene(&s);
+    memset(data, 'd', sizeof(data));
+    assert_int_equal(umfi_cm_connect(&s.one, data, sizeof(data)), 0);
+    assert_int_equal(requests, 1);
+    assert_int_equal(sent[CM_BYTES - CM_DATA - 2], CM_DATA);
+    assert_memory_equal(sent + CM_BYTES - CM_DATA, data, CM_DATA);
+    close_scene(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -572,6 +591,7 @@ int main(void)
         cmocka_unit_test(name_of_another),
         cmocka_unit_test(never_accepted),
         cmocka_unit_test(stopped_endpoint),
+        cmocka_unit_test(long_data),
     };
 
     return cmocka_run_group_tests_name("cm", tests, NULL, NULL);
