@@ -265,7 +265,7 @@ class VirtualCluster:
     switch   further arguments of lockstep-switch
     logs     as of VirtualPair; prints=False: lines of frames alone
     e1000e   True adds an e1000e to each, at a switch of their own
-    cards    for each guest, what is set on its card: {property: value}
+    cards    for each guest, properties of its card: {name: value}
     """
 
     def __init__(self, scripts, link=Link(), kernel="6.1", options=(),

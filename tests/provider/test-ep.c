@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Endpoints on a port whose card is the test: their end, and what is left of it. */
+/* Endpoints on a port whose card is the test: their end, and its remains. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
