@@ -61,7 +61,7 @@ static void fill_contexts(struct fi_info *info)
 static void fill_domain(struct fi_domain_attr *attr, const struct umfi_netdev *dev)
 {
     attr->threading = FI_THREAD_SAFE;
-    attr->control_progress = FI_PROGRESS_AUTO;
+    attr->control_progress = FI_PROGRESS_MANUAL;
     attr->data_progress = FI_PROGRESS_AUTO;
     attr->resource_mgmt = FI_RM_ENABLED;
     attr->mr_mode = mr_mode();
@@ -187,6 +187,9 @@ static bool suits_domain(uint32_t version, const struct fi_domain_attr *attr,
         attr->max_ep_tx_ctx > 1 || attr->max_ep_rx_ctx > 1 || attr->mr_iov_limit > 1 ||
         attr->max_ep_stx_ctx || attr->caps & ~DOMAIN_CAPS) {
         NO("a size or a capability that the domain does not have\n");
+    }
+    if (attr->control_progress == FI_PROGRESS_AUTO) {
+        NO("connections make progress while an event queue is read\n");
     }
     return suits_mr(version, attr, mode);
 }
@@ -363,7 +366,8 @@ int umfi_getinfo(uint32_t version, const char *node, const char *service,
     struct umfi_netdev dev;
     struct ends ends;
 
-    if (umfi_netdev_find(&dev) || (hints && !suits(version, hints, &dev)) ||
+    if (umfi_config.unknown_source || umfi_netdev_find(&dev) ||
+        (hints && !suits(version, hints, &dev)) ||
         find_ends(&dev, node, service, flags, hints, &ends)) {
         return -FI_ENODATA;
     }

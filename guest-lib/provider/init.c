@@ -90,7 +90,8 @@ static void read_source(void)
         }
     }
     UMFI_WARN(FI_LOG_CORE, "source \"%s\" is unknown: set odp, shadow, tlb, utlb "
-              "or pinned; using odp\n", name);
+              "or pinned; no endpoints until then\n", name);
+    umfi_config.unknown_source = true;
 }
 
 static void read_whole(void)

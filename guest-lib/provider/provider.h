@@ -93,6 +93,7 @@ struct umfi_port;
 struct umfi_config {
     char *device;
     unsigned source;            /* UNETMM_SOURCE_* */
+    bool unknown_source;        /* the user wants another one: there is nothing */
     unsigned policy;            /* UNETMM_POLICY_* of endpoints, with that source */
     bool whole;                 /* all regions of a domain have the key of one export */
     int connect_ms;
