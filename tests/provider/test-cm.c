@@ -272,6 +272,12 @@ static void close_scene(struct scene *s)
     close(context_fd);
 }
 
+static void close_listener(struct scene *s, struct umfi_pep *pep)
+{
+    umfi_cm_port_close(pep->port);
+    close_scene(s);
+}
+
 static void open_listener(struct scene *s, struct umfi_pep *pep)
 {
     open_scene(s);
@@ -283,6 +289,13 @@ static void progress(struct scene *s)
 {
     pthread_mutex_lock(&s->fabric.lock);
     umfi_cm_progress(&s->fabric);
+    pthread_mutex_unlock(&s->fabric.lock);
+}
+
+static void abandon(struct scene *s, struct umfi_ep *ep)
+{
+    pthread_mutex_lock(&s->fabric.lock);
+    umfi_cm_abandon(ep);
     pthread_mutex_unlock(&s->fabric.lock);
 }
 
@@ -337,9 +350,7 @@ static void answer_of_a_request_before(void **state)
     open_scene(&s);
     require_connecting(&s.one, 0);
     arrive(0, CM_REJECT);
-    pthread_mutex_lock(&s.fabric.lock);
-    umfi_cm_abandon(&s.one);
-    pthread_mutex_unlock(&s.fabric.lock);
+    abandon(&s, &s.one);
     require_connecting(&s.two, 0);
     progress(&s);
     assert_int_equal(npending, 0);
@@ -361,6 +372,15 @@ static void call_in(struct scene *s, unsigned n)
     };
     progress(s);
     assert_int_equal(callers, 0);
+}
+
+/* A listener with a request on channel 0 */
+static void open_request(struct scene *s, struct umfi_pep *pep)
+{
+    open_listener(s, pep);
+    call_in(s, 1);
+    arrive(0, CM_REQUEST);
+    progress(s);
 }
 
 static void require_open(unsigned channels)
@@ -444,8 +464,7 @@ static void end_of_the_caller_before(void **state)
     arrive(0, CM_REQUEST);
     progress(&s);
     assert_int_equal(events, 1);
-    umfi_cm_port_close(pep.port);
-    close_scene(&s);
+    close_listener(&s, &pep);
 }
 
 /* Other callers' completions are not lost, and no wait begins before they are taken. */
@@ -454,10 +473,7 @@ static void others_wait(void **state)
     struct umfi_pep pep = { 0 };
     struct scene s;
 
-    open_listener(&s, &pep);
-    call_in(&s, 1);
-    arrive(0, CM_REQUEST);
-    progress(&s);
+    open_request(&s, &pep);
     call_in(&s, 1);
     arrive(1, CM_REQUEST);
     mtu[0] = 0;     /* its answer cannot be sent */
@@ -466,8 +482,7 @@ static void others_wait(void **state)
     assert_int_equal(umfi_cm_arm(&s.fabric), 1);
     progress(&s);
     assert_int_equal(events, 2);
-    umfi_cm_port_close(pep.port);
-    close_scene(&s);
+    close_listener(&s, &pep);
 }
 
 /*
@@ -479,10 +494,7 @@ static void service_of_nobody(void **state)
     struct umfi_pep pep = { 0 };
     struct scene s;
 
-    open_listener(&s, &pep);
-    call_in(&s, 1);
-    arrive(0, CM_REQUEST);
-    progress(&s);
+    open_request(&s, &pep);
     assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
     umfi_config.connect_ms = 1000;
     connect_error = -ETIMEDOUT;
@@ -494,8 +506,7 @@ static void service_of_nobody(void **state)
     connect_ns = 0;
     assert_int_equal(umfi_cm_accept(&s.one, NULL, 0), -FI_ECONNABORTED);
     assert_int_equal(connect_ns, 1000000000);
-    umfi_cm_port_close(pep.port);
-    close_scene(&s);
+    close_listener(&s, &pep);
 }
 
 /* Nobody learns of a request in another's name, and its channel ends. */
@@ -511,8 +522,7 @@ static void name_of_another(void **state)
     progress(&s);
     assert_int_equal(events, 0);
     require_open(0);
-    umfi_cm_port_close(pep.port);
-    close_scene(&s);
+    close_listener(&s, &pep);
 }
 
 /*
@@ -524,21 +534,15 @@ static void never_accepted(void **state)
     struct umfi_pep pep = { 0 };
     struct scene s;
 
-    open_listener(&s, &pep);
-    call_in(&s, 1);
-    arrive(0, CM_REQUEST);
-    progress(&s);
+    open_request(&s, &pep);
     assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
-    pthread_mutex_lock(&s.fabric.lock);
-    umfi_cm_abandon(&s.one);
-    pthread_mutex_unlock(&s.fabric.lock);
+    abandon(&s, &s.one);
     assert_null(s.one.conn);
     assert_int_equal(requests, 1);
     assert_int_equal(umfi_cm_reject(&pep, event_handle, NULL, 0), -FI_EINVAL);
     call_in(&s, 2);
     require_open(1 << 1 | 1 << 2);
-    umfi_cm_port_close(pep.port);
-    close_scene(&s);
+    close_listener(&s, &pep);
 }
 
 /* All that asks by an endpoint that has stopped is refused, and no reader spins. */

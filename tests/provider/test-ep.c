@@ -191,23 +191,6 @@ void umfi_unpin(struct umfi_fabric *fabric, const void *addr, size_t len)
 {
 }
 
-int umfi_no_bind(fid_t fid, fid_t to, uint64_t flags)
-{
-    return -FI_ENOSYS;
-}
-
-int umfi_no_ops_open(fid_t fid, const char *name, uint64_t flags, void **ops,
-                     void *context)
-{
-    return -FI_ENOSYS;
-}
-
-int umfi_no_join(struct fid_ep *ep, const void *addr, uint64_t flags,
-                 struct fid_mc **mc, void *context)
-{
-    return -FI_ENOSYS;
-}
-
 /* ---- Tests ------------------------------------------------------------------- */
 
 struct scene {

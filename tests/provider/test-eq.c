@@ -25,17 +25,6 @@ int umfi_cm_arm(struct umfi_fabric *fabric)
     return 0;
 }
 
-int umfi_no_bind(fid_t fid, fid_t to, uint64_t flags)
-{
-    return -FI_ENOSYS;
-}
-
-int umfi_no_ops_open(fid_t fid, const char *name, uint64_t flags, void **ops,
-                     void *context)
-{
-    return -FI_ENOSYS;
-}
-
 /* ---- Tests ------------------------------------------------------------------- */
 
 /* The program gets the entry that it has written, and a waiter learns of it. */

@@ -56,26 +56,6 @@ const char *unetmm_strerror(int error, enum unetmm_call call)
     return "";
 }
 
-/* Not called: nothing here has these. */
-int umfi_no_bind(fid_t fid, fid_t to, uint64_t flags)
-{
-    fail();
-    return 0;
-}
-
-int umfi_no_control(fid_t fid, int command, void *arg)
-{
-    fail();
-    return 0;
-}
-
-int umfi_no_ops_open(fid_t fid, const char *name, uint64_t flags, void **ops,
-                     void *context)
-{
-    fail();
-    return 0;
-}
-
 /* ---- Tests ------------------------------------------------------------------- */
 
 static struct umfi_fabric fabric = { .next_export = 1 };
