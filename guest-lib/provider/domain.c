@@ -13,6 +13,7 @@ static int domain_close(fid_t fid)
         return -FI_EBUSY;
     }
     umfi_mr_end_whole(domain);
+    umfi_ep_free_closed(domain);
     __atomic_sub_fetch(&domain->fabric->users, 1, __ATOMIC_RELEASE);
     free(domain);
     return 0;

@@ -186,7 +186,7 @@ static void leave_port(struct umfi_ep *ep)
     umfi_unlock(ep->domain);
 }
 
-static void drop_users(struct umfi_ep *ep)
+static void drop_users(const struct umfi_ep *ep)
 {
     if (ep->tx_cq) {
         __atomic_sub_fetch(&ep->tx_cq->users, 1, __ATOMIC_RELEASE);
@@ -201,6 +201,33 @@ static void drop_users(struct umfi_ep *ep)
         __atomic_sub_fetch(&ep->srx->users, 1, __ATOMIC_RELEASE);
     }
     __atomic_sub_fetch(&ep->domain->users, 1, __ATOMIC_RELEASE);
+}
+
+/*
+ * ofi_rxm reads the completions of an endpoint after it has closed it, and posts their
+ * buffers to it again.  That has to fail, so the memory stays until as many others have
+ * been closed as can be connected at a time, or the domain is closed.
+ */
+static void keep_closed(struct umfi_ep *ep)
+{
+    struct umfi_domain *domain = ep->domain;
+    struct umfi_ep **place;
+
+    umfi_lock(domain);
+    ep->port = NULL;
+    ep->state = UMFI_ENDED;
+    place = &domain->closed[domain->nclosed++ % UMFI_CLOSED_KEPT];
+    free(*place);
+    *place = ep;
+    umfi_unlock(domain);
+}
+
+void umfi_ep_free_closed(struct umfi_domain *domain)
+{
+    for (unsigned i = 0; i < UMFI_CLOSED_KEPT; i++) {
+        free(domain->closed[i]);
+        domain->closed[i] = NULL;
+    }
 }
 
 static int ep_close(fid_t fid)
@@ -221,8 +248,8 @@ static int ep_close(fid_t fid)
     if (ep->eq) {
         umfi_eq_forget(ep->eq, fid);
     }
+    keep_closed(ep);
     drop_users(ep);
-    free(ep);
     return 0;
 }
 

@@ -198,11 +198,16 @@ int umfi_eq_trywait(struct umfi_eq *eq);
 
 /* ---- Domain and memory (domain.c, mr.c) ------------------------------------ */
 
+/* Closed endpoints whose memory a domain keeps: the channels of an endpoint of the card */
+#define UMFI_CLOSED_KEPT    1024
+
 struct umfi_domain {
     struct fid_domain fid;
     struct umfi_lock lock;
     struct umfi_fabric *fabric;
     uint64_t whole, whole_key;  /* the export of everything, its key; 0: none yet */
+    struct umfi_ep *closed[UMFI_CLOSED_KEPT];   /* see keep_closed() */
+    unsigned nclosed;
     unsigned users;
 };
 
@@ -419,6 +424,8 @@ int umfi_ep_open(struct fid_domain *domain, struct fi_info *info,
 int umfi_ep_enable(struct umfi_ep *ep);
 /* Under the domain's lock: the channel has ended, by the peer or by failure. */
 void umfi_ep_ended(struct umfi_ep *ep, int status);
+/* At the domain's end */
+void umfi_ep_free_closed(struct umfi_domain *domain);
 int umfi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr,
                   struct fid_ep **ep, void *context);
 int umfi_pep_open(struct fid_fabric *fabric, struct fi_info *info,

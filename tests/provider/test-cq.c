@@ -237,6 +237,28 @@ static void blocked_card_is_told(void **opaque)
     assert_true(fake_endpoint_rung(&s->fake));
 }
 
+/* As ofi_rxm does with the buffers of completions that it reads afterwards */
+static void closed_endpoint_takes_no_buffers(void **opaque)
+{
+    struct umfi_fabric fabric = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    struct umfi_domain *domain = calloc(1, sizeof(*domain));
+    struct fi_info info = { .caps = FI_MSG };
+    struct fid_ep *ep;
+
+    domain->fabric = &fabric;
+    assert_int_equal(umfi_ep_open(&domain->fid, &info, &ep, NULL), 0);
+    assert_int_equal(fi_close(&ep->fid), 0);
+    assert_int_equal(fi_recv(ep, domain, 1, NULL, 0, NULL), -FI_EOPBADSTATE);
+    assert_int_equal(fi_send(ep, domain, 1, NULL, 0, NULL), -FI_ENOTCONN);
+    /* The oldest of too many goes: nothing leaks, and nothing grows. */
+    for (unsigned i = 0; i < UMFI_CLOSED_KEPT; i++) {
+        assert_int_equal(umfi_ep_open(&domain->fid, &info, &ep, NULL), 0);
+        assert_int_equal(fi_close(&ep->fid), 0);
+    }
+    umfi_ep_free_closed(domain);
+    free(domain);
+}
+
 #define THREADS     4
 #define TURNS       100000
 
@@ -301,6 +323,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(early_messages_wait, setup, teardown),
         cmocka_unit_test_setup_teardown(cancelled_ones_come_once, setup, teardown),
         cmocka_unit_test_setup_teardown(blocked_card_is_told, setup, teardown),
+        cmocka_unit_test(closed_endpoint_takes_no_buffers),
         cmocka_unit_test(lock_excludes),
         cmocka_unit_test(lock_wakes),
     };

@@ -256,6 +256,7 @@ static void share_port(struct scene *s)
 static void close_scene(struct scene *s)
 {
     assert_int_equal(fi_close(&s->cq->fid), 0);
+    umfi_ep_free_closed(&s->domain);
     pthread_mutex_destroy(&s->fabric.lock);
     sem_destroy(&was_queued);
     close(card_fd);
