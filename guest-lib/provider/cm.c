@@ -252,7 +252,7 @@ static int conn_send(struct umfi_conn *conn, struct message *m, enum type type,
     m->magic = htole32(MAGIC);
     m->version = htole16(VERSION);
     m->type = htole16(type);
-    /* As fi_cm(3) has it, the rest is dropped without a word. */
+    /* Of an answer; as fi_cm(3) has it, the rest is dropped without a word. */
     len = len < sizeof(m->data) ? len : sizeof(m->data);
     m->len = htole16((uint16_t)len);
     if (len) {

@@ -398,7 +398,8 @@ static int ep_connect(struct fid_ep *fid, const void *addr, const void *data,
     const struct sockaddr_in *to = addr;
     int ret;
 
-    if (!to || to->sin_family != AF_INET) {
+    /* fi_cm(3) would have the rest dropped; libfabric's own test wants this answer. */
+    if (!to || to->sin_family != AF_INET || len > UMFI_CM_DATA) {
         return -FI_EINVAL;
     }
     ret = umfi_ep_enable(ep);

@@ -567,7 +567,7 @@ static void stopped_endpoint(void **state)
     close_scene(&s);
 }
 
-/* The program's data with a request, of which as much goes as a message has room for. */
+/* The program's data, of which as much goes as a message has room for. */
 static void long_data(void **state)
 {
     uint8_t data[CM_DATA + 72];

@@ -419,6 +419,18 @@ static void receive_after_the_end(void **state)
     shut_scene(&s);
 }
 
+/* Data that has no room in a request: nothing is asked. */
+static void long_request(void **state)
+{
+    const struct sockaddr_in to = { .sin_family = AF_INET };
+    uint8_t data[UMFI_CM_DATA + 1] = { 0 };
+    struct scene s;
+
+    open_scene(&s);
+    assert_int_equal(fi_connect(s.ep, &to, data, sizeof(data)), -FI_EINVAL);
+    shut_scene(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -427,6 +439,7 @@ int main(void)
         cmocka_unit_test(two_readers),
         cmocka_unit_test(stopped_port),
         cmocka_unit_test(receive_after_the_end),
+        cmocka_unit_test(long_request),
     };
 
     return cmocka_run_group_tests_name("ep", tests, NULL, NULL);
