@@ -29,6 +29,16 @@ APT_OWN_LIST=(
 private_apt_get() { apt-get "${APT_OPTIONS[@]}" "${APT_OWN_LIST[@]}" "$@"; }
 private_apt_cache() { apt-cache "${APT_OPTIONS[@]}" "${APT_OWN_LIST[@]}" "$@"; }
 
+# suite_apt SUITE WORD...: apt-get that knows this release of Debian alone. In one list
+# with another release each would offer its versions for those of the other.
+suite_apt() {
+    local dir="$APT_DIR/$1"
+    shift
+    apt-get "${APT_OPTIONS[@]}" -o "Dir::State=$dir/state" -o "Dir::Cache=$dir/cache" \
+        -o "Dir::Etc::sourcelist=$dir/unetmm.sources" -o Dir::Etc::sourceparts=/dev/null \
+        "$@"
+}
+
 host_codename() {
     # shellcheck source=/dev/null
     (. /etc/os-release && echo "${VERSION_CODENAME:-sid}")
@@ -56,28 +66,33 @@ debian_targets() {
     list_targets "${APT_OPTIONS[@]}"
 }
 
+# apt_update SUITE: for suite_apt or, if it is empty, for private_apt_get.
 apt_update() {
-    mkdir -p "$APT_DIR/state/lists/partial" "$APT_DIR/cache/archives/partial"
+    local dir="$APT_DIR${1:+/$1}"
+    mkdir -p "$APT_DIR/state/lists/partial" "$dir/state/lists/partial" \
+        "$dir/cache/archives/partial"
     : >"$APT_DIR/status"
     debian_targets |
-        python3 "$REPO/scripts/lib/debian_sources.py" "$(host_codename)" \
-            >"$APT_DIR/unetmm.sources.part" ||
+        python3 "$REPO/scripts/lib/debian_sources.py" "$(host_codename)" ${1:+"$1"} \
+            >"$dir/unetmm.sources.part" ||
         die "apt on this machine has no source for Debian's archive: add one, or set QEMU_SRC to a QEMU 10 source tree"
-    mv -f "$APT_DIR/unetmm.sources.part" "$APT_DIR/unetmm.sources"
-    private_apt_get update ||
+    mv -f "$dir/unetmm.sources.part" "$dir/unetmm.sources"
+    if [ -n "$1" ]; then suite_apt "$1" update; else private_apt_get update; fi ||
         die "apt cannot read Debian's archive: check the network and the mirror in apt's sources"
-    touch "$APT_DIR/updated"
+    touch "$dir/updated"
 }
 
-# apt_ready: reads the package lists once; `setup --update` reads them again.
-apt_ready() {
-    local lock
-    [ -e "$APT_DIR/updated" ] && return
+# suite_ready SUITE: reads the package lists once; `setup --update` reads them again.
+suite_ready() {
+    local lock updated="$APT_DIR${1:+/$1}/updated"
+    [ -e "$updated" ] && return
     take_lock apt lock
-    [ -e "$APT_DIR/updated" ] ||
-        step apt "reading Debian's package lists" apt_update
+    [ -e "$updated" ] ||
+        step apt "reading Debian's package lists${1:+ of $1}" apt_update "$1"
     drop_lock "$lock"
 }
+
+apt_ready() { suite_ready ""; }
 
 # fetch_deb PACKAGE[=VERSION] DIR: downloads and extracts it. Point releases
 # come and go: if the version has left the archive, only a new reading helps.
@@ -112,6 +127,6 @@ candidate() {
 
 # forget_versions: versions are chosen again, from freshly read lists.
 forget_versions() {
-    rm -rf "$CACHE/pin" "$APT_DIR/updated"
+    rm -rf "$CACHE/pin" "$APT_DIR/updated" "$APT_DIR"/*/updated
     apt_ready
 }

@@ -32,6 +32,8 @@ from switches import SWITCHES  # noqa: E402
 from unetmm import lab  # noqa: E402  (of this checkout)
 
 NODES = range(2, 9)
+# Debian 12 has the first one, Debian 13 the second.
+OPENMPI = ("4", "5")
 BOOT_LIMIT_SECONDS = 300
 MTU_LIMIT = 65482
 SHARE_SERVER = "10.0.2.100"
@@ -79,7 +81,8 @@ examples:
         mpirun --mca pml cm mpi-pingpong --count 5 --sizes 8
 """
 
-# A guest's part, before all commands.  %(...)s are of setup_text().
+# A guest's part, before all commands.  %(...)s are of setup_text().  The launcher of
+# OpenMPI 5 has a file of its own, and each version ignores the settings of the other.
 SETUP = """
 hostname node%(number)d
 cat >/etc/hosts <<END
@@ -96,8 +99,15 @@ pml = ob1
 mtl = ofi
 mtl_ofi_provider_include = unetmm;ofi_rxm
 btl = self,vader,tcp
+osc = ^ucx
 rmaps_base_oversubscribe = 1
 mpi_yield_when_idle = 1
+END
+cat >/etc/openmpi/prte-mca-params.conf <<END
+plm_ssh_agent = dbclient
+prte_default_hostfile = /etc/openmpi/hosts
+prte_if_include = %(network)s.0/24
+rmaps_default_mapping_policy = slot:oversubscribe
 END
 for node in %(nodes)s; do
     echo "$node slots=1" >>/etc/openmpi/hosts
@@ -174,9 +184,10 @@ class Progress:
               file=sys.stderr, flush=True)
 
 
-def image_target(kernel):
+def image_target(kernel, openmpi=OPENMPI[0]):
     """The target of scripts/setup with the guests' additional files."""
-    return "mpi-guest" if kernel == "6.1" else f"mpi-guest-{kernel}"
+    name = "mpi-guest" if openmpi == OPENMPI[0] else f"mpi{openmpi}-guest"
+    return name if kernel == "6.1" else f"{name}-{kernel}"
 
 
 def names(number):
@@ -227,6 +238,7 @@ class Cluster:
     nodes    2 to 8
     switch   one of SWITCHES
     kernel   6.1, 6.12 or debug
+    openmpi  "4" or "5"
     e1000e   True: each guest has an e1000e too, on a switch of their own
     share    a folder of the host, which is /shared in each guest
     mtu      of the card's network interface; None: 9000
@@ -235,7 +247,8 @@ class Cluster:
     """
 
     def __init__(self, nodes, switch="hub", kernel="6.1", e1000e=False,
-                 share=None, mtu=None, options=(), traced=False):
+                 share=None, mtu=None, options=(), traced=False,
+                 openmpi=OPENMPI[0]):
         if nodes not in NODES:
             raise ClusterError(f"--nodes {nodes}: use 2 to {NODES[-1]}")
         self.directory = tempfile.mkdtemp(prefix="unetmm-cluster-")
@@ -245,6 +258,7 @@ class Cluster:
             self._switches.append(
                 SWITCHES[switch](self.directory, nodes, "hub-e1000e"))
         self._kernel = kernel
+        self._image = image_target(kernel, openmpi)
         self._share = os.path.realpath(share) if share else ""
         self._mtu = mtu or 9000
         self._options = list(options)
@@ -257,13 +271,12 @@ class Cluster:
             raise
 
     def _make_guests(self, nodes):
-        image = image_target(self._kernel)
-        paths = vm.setup_paths(image)
+        paths = vm.setup_paths(self._image)
         extra = share_arguments(self._share, paths["diod"], self.directory) \
             if self._share else []
         for number in range(1, nodes + 1):
             words = ["--id", str(number), "--kernel", self._kernel, "--overlay",
-                     paths[image], "--netdev", self._switches[0].netdev(number)]
+                     paths[self._image], "--netdev", self._switches[0].netdev(number)]
             if self._e1000e:
                 words += ["--with-e1000e", self._switches[1].netdev(number)]
             name = f"node{number}"
@@ -394,7 +407,7 @@ def follow_virtual(nodes, limit):
 
 def run_virtual(options, command):
     """A cluster around lockstep's switch; the command's status."""
-    image = image_target(options.kernel)
+    image = image_target(options.kernel, options.openmpi)
     paths = vm.setup_paths(image)
     words = ["--memory", options.memory, "--overlay", paths[image],
              *vm_options(options)]
@@ -435,6 +448,8 @@ def build_parser():
     add("--kernel", default="6.1", choices=vm.KERNELS,
         help="Debian's kernel of that version, or the debug kernel "
         "(default: 6.1)")
+    add("--openmpi", default=OPENMPI[0], choices=OPENMPI,
+        help="4: that of Debian 12 (default); 5: that of Debian 13")
     add("--memory", default="1G", metavar="SIZE",
         help="of each guest (default: 1G)")
     add("--cpus", type=int, default=1, metavar="N",
@@ -584,7 +599,7 @@ def run(options, command):
     nodes = Cluster(options.nodes, options.switch, options.kernel,
                     options.e1000e, options.share, options.mtu,
                     ["--memory", options.memory, *vm_options(options)],
-                    traced=bool(options.timeline))
+                    traced=bool(options.timeline), openmpi=options.openmpi)
     try:
         nodes.boot(progress.say)
         progress.end(f"{options.nodes} guests are up")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Writes a private apt source list out of the sources that the machine has.
 
-Usage: debian_sources.py RELEASE < targets
+Usage: debian_sources.py RELEASE [SUITE] < targets
 
 The standard input holds `apt-get indextargets` lines "origin|label|release|uri".
 Only entries whose Release file says Debian are used; mirrors, keyrings and
@@ -11,6 +11,8 @@ options are theirs, the suites are those that the build needs:
 - from the archive: bookworm (kernels), trixie (QEMU's source), and
   bookworm-backports on bookworm (build tools);
 - from the security archive: the same releases' security suites.
+
+With a SUITE: that one's packages alone, of both archives.
 """
 
 import glob
@@ -91,8 +93,10 @@ def stanza_text(entry, uri, types, suites):
     return "\n".join(lines) + "\n"
 
 
-def wanted_suites(kind, release):
+def wanted_suites(kind, release, only=None):
     """[(types, suites)] to read from an archive of this kind."""
+    if only:
+        return [("deb", only + ("-security" if kind == "security" else ""))]
     if kind == "security":
         suites = "bookworm-security"
         if release != "bookworm":
@@ -106,6 +110,7 @@ def wanted_suites(kind, release):
 def main():
     """Prints the list; fails when the machine has no Debian archive."""
     release = sys.argv[1]
+    only = sys.argv[2] if len(sys.argv) > 2 else None
     kinds = {}
     for line in sys.stdin:
         origin, label, suite, uri = line.strip().split("|")
@@ -121,7 +126,7 @@ def main():
             if kind is None or kind in done:
                 continue
             done.add(kind)
-            for types, suites in wanted_suites(kind, release):
+            for types, suites in wanted_suites(kind, release, only):
                 print(stanza_text(entry, uri, types, suites))
     return 0 if "archive" in done else 1
 

@@ -4,18 +4,24 @@
 # The guests of scripts/cluster: Debian's OpenMPI with libfabric, hpcc, a remote
 # shell, a file server for the shared folder, our provider, and the programs of
 # tests/mpi: an archive of files that is added to the guest's file system. Debian's
-# packages are downloaded, not installed. They are Debian 12's on each host: its
-# OpenMPI 4 and Debian 13's OpenMPI 5 have other launchers and other settings.
-MPI_SUITE=bookworm
+# packages are downloaded, not installed. OpenMPI 4 is Debian 12's, and OpenMPI 5
+# Debian 13's, on each host.
 
-MPI_PACKAGES=(openmpi-bin openmpi-common libopenmpi3 libopenmpi-dev hpcc
-    libpmix2 libevent-core-2.1-7 libevent-pthreads-2.1-7 libhwloc15 libfabric1
-    libfabric-dev libfabric-bin
-    ibverbs-providers libpsm-infinipath1 libpsm2-2 librdmacm1 libibverbs1 libnuma1 libatomic1
-    libnl-3-200 libnl-route-3-200 libblas3 libgfortran5 libquadmath0 libmunge2
-    libucx0 libltdl7 dropbear-bin libtomcrypt1 libtommath1)
+# With both
+MPI_PACKAGES=(openmpi-bin openmpi-common libopenmpi-dev hpcc libevent-core-2.1-7
+    libevent-pthreads-2.1-7 libhwloc15 libfabric1 libfabric-dev libfabric-bin
+    ibverbs-providers libpsm2-2 librdmacm1 libibverbs1 libnuma1 libatomic1 libnl-3-200
+    libnl-route-3-200 libblas3 libgfortran5 libquadmath0 libmunge2 libucx0 dropbear-bin
+    libtomcrypt1 libtommath1)
+MPI4_PACKAGES=(libopenmpi3 libpmix2 libpsm-infinipath1 libltdl7)
+# Its programs need a newer C library than a host with Debian 12 has. Programs of the
+# host run with it, too.
+MPI5_PACKAGES=(libopenmpi40 libpmix2t64 libc6 libgcc-s1 libstdc++6 libcrypt1 zlib1g
+    libudev1 libgmp10)
+# Debian 13's other names of MPI_PACKAGES
+MPI5_T64='^(libevent-.*|librdmacm1)$'
 
-# The shared folder's server runs on the host.
+# The shared folder's server runs on the host, with Debian 12's libraries.
 DIOD_PACKAGES=(diod liblua5.1-0 libwrap0 libmunge2 libcap2 libncurses6 libtinfo6)
 
 # Parts of OpenMPI for hardware and batch systems that no guest has
@@ -25,16 +31,35 @@ MPI_LEAVE_OUT=(mca_*ucx* mca_*psm* mca_btl_openib mca_*slurm* mca_*jsm* mca_*flu
 MPI_PROGRAMS=(pingpong collective onesided sort)
 
 MPI_LIB=usr/lib/x86_64-linux-gnu
+LOADER=ld-linux-x86-64.so.2
 
 # In the order in which insmod can take them; a kernel may have some built in.
 SHARE_MODULES=(netfs fscache 9pnet 9pnet_fd 9p)
 
-# mpi_fetch DIR PACKAGE...: downloads and extracts all of them at once.
+# mpi_suite VERSION: the release of Debian that has this OpenMPI.
+mpi_suite() {
+    case "$1" in
+        4) echo bookworm ;;
+        5) echo trixie ;;
+    esac
+}
+
+# mpi_packages VERSION
+mpi_packages() {
+    case "$1" in
+        4) printf '%s\n' "${MPI_PACKAGES[@]}" "${MPI4_PACKAGES[@]}" ;;
+        5) printf '%s\n' "${MPI_PACKAGES[@]}" | sed -E "s/$MPI5_T64/\\1t64/"
+            printf '%s\n' "${MPI5_PACKAGES[@]}" ;;
+    esac
+}
+
+# mpi_fetch DIR SUITE PACKAGE...: downloads and extracts all of them at once.
 mpi_fetch() {
-    local dir=$1 debs="$1.debs" deb
-    shift
+    local dir=$1 suite=$2 debs="$1.debs" deb
+    shift 2
+    suite_ready "$suite"
     mkdir -p "$debs" "$dir"
-    (cd "$debs" && private_apt_get download "${@/%//$MPI_SUITE}") ||
+    (cd "$debs" && suite_apt "$suite" download "$@") ||
         die "cannot download OpenMPI from Debian's archive: run scripts/setup --update for newer versions"
     for deb in "$debs"/*.deb; do
         dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$dir" --no-same-owner
@@ -42,21 +67,41 @@ mpi_fetch() {
     rm -rf "$debs"
 }
 
+# mpi_debs_dir VERSION
 mpi_debs_dir() {
-    echo "$CACHE/mpi-debs/$MPI_SUITE-$(hash_text "${MPI_PACKAGES[*]}" \
-        "${DIOD_PACKAGES[*]}")"
+    echo "$CACHE/mpi-debs/$(mpi_suite "$1")-$(hash_text "$(mpi_packages "$1")")"
 }
 
-# make_mpi_debs DIR: DIR/mpi are the files for guests, DIR/diod those for the host.
+# make_mpi_debs VERSION DIR
 make_mpi_debs() {
-    mpi_fetch "$1/mpi" "${MPI_PACKAGES[@]}"
-    mpi_fetch "$1/diod" "${DIOD_PACKAGES[@]}"
+    local packages
+    mapfile -t packages < <(mpi_packages "$1")
+    mpi_fetch "$2" "$(mpi_suite "$1")" "${packages[@]}"
     # A package that is installed has this name by Debian's alternatives.
-    ln -s ../libpsm1/libpsm_infinipath.so.1.16 \
-        "$1/mpi/$MPI_LIB/libpsm_infinipath.so.1"
+    [ "$1" != 4 ] || ln -s ../libpsm1/libpsm_infinipath.so.1.16 \
+        "$2/$MPI_LIB/libpsm_infinipath.so.1"
 }
 
-# mpi_compile DEBS ROOT: the programs of tests/mpi.
+diod_dir() {
+    echo "$CACHE/diod/$(hash_text "${DIOD_PACKAGES[*]}")"
+}
+
+make_diod() {
+    mpi_fetch "$1" bookworm "${DIOD_PACKAGES[@]}"
+}
+
+# mpi_loader DEBS WORD...: runs the loader of programs that is in the packages or, if
+# there is none, the host's.
+mpi_loader() {
+    local debs=$1 dir="$1/$MPI_LIB" loader="$1/usr/lib64/$LOADER"
+    shift
+    [ -e "$loader" ] || loader="/lib64/$LOADER"
+    "$loader" --library-path \
+        "$dir:$debs/lib/x86_64-linux-gnu:$dir/blas:$dir/openmpi/lib:$dir/pmix2/lib" "$@"
+}
+
+# mpi_compile DEBS ROOT: the programs of tests/mpi. The libraries may need a newer C
+# library than the host's, which the linker would miss.
 mpi_compile() {
     local debs=$1 root=$2 name
     for name in "${MPI_PROGRAMS[@]}"; do
@@ -64,28 +109,50 @@ mpi_compile() {
             -I"$debs/$MPI_LIB/openmpi/include" "$REPO/tests/mpi/$name.c" \
             "$REPO/tests/mpi/common.c" -o "$root/usr/bin/mpi-$name" \
             -L"$debs/$MPI_LIB/openmpi/lib" -L"$debs/$MPI_LIB" -lmpi \
-            -Wl,-rpath-link,"$debs/$MPI_LIB" ||
+            -Wl,--allow-shlib-undefined ||
             die "tests/mpi/$name.c does not compile"
     done
 }
 
-# mpi_openmpi DEBS ROOT
-mpi_openmpi() {
+# mpi_plugins DEBS ROOT: those of OpenMPI 4 and of PMIx, which open them by name.
+mpi_plugins() {
     local debs=$1 root=$2 name plugins=$MPI_LIB/openmpi/lib/openmpi3
-    install -m 755 "$debs"/usr/bin/{orterun,orted,ompi_info,hpcc,dbclient,fi_info} \
-        "$root/usr/bin/"
-    ln -s orterun "$root/usr/bin/mpirun"
-    ln -s orterun "$root/usr/bin/mpiexec"
-    # OpenMPI opens these by name.
-    mkdir -p "$root/$plugins" "$root/$MPI_LIB/pmix2/lib"
+    mkdir -p "$root/$MPI_LIB/pmix2/lib"
+    cp -r "$debs/$MPI_LIB/pmix2/lib/pmix" "$root/$MPI_LIB/pmix2/lib/"
+    [ -d "$debs/$plugins" ] || return 0
+    mkdir -p "$root/$plugins"
     cp "$debs/$plugins"/*.so "$root/$plugins/"
     for name in "${MPI_LEAVE_OUT[@]}"; do
         # shellcheck disable=SC2086 # a pattern
         rm -f "$root/$plugins"/$name.so
     done
-    cp -r "$debs/$MPI_LIB/pmix2/lib/pmix" "$root/$MPI_LIB/pmix2/lib/"
-    mkdir -p "$root/usr/share/openmpi"
-    cp "$debs"/usr/share/openmpi/help-*.txt "$root/usr/share/openmpi/"
+}
+
+# mpi_launcher DEBS ROOT: orterun of OpenMPI 4, or prterun of OpenMPI 5, which a program
+# mpirun starts.
+mpi_launcher() {
+    local debs=$1 root=$2
+    if [ -e "$debs/usr/bin/prterun" ]; then
+        install -m 755 "$debs"/usr/bin/{prterun,prted} "$root/usr/bin/"
+        install -m 755 "$debs/usr/bin/mpirun.openmpi" "$root/usr/bin/mpirun"
+    else
+        install -m 755 "$debs"/usr/bin/{orterun,orted} "$root/usr/bin/"
+        ln -s orterun "$root/usr/bin/mpirun"
+    fi
+    ln -s mpirun "$root/usr/bin/mpiexec"
+}
+
+# mpi_openmpi DEBS ROOT
+mpi_openmpi() {
+    local debs=$1 root=$2 help
+    install -m 755 "$debs"/usr/bin/{ompi_info,hpcc,dbclient,fi_info} "$root/usr/bin/"
+    mpi_launcher "$debs" "$root"
+    mpi_plugins "$debs" "$root"
+    for help in "$debs"/usr/share/{openmpi,prte} "$debs/$MPI_LIB/pmix2/share/pmix"; do
+        [ -d "$help" ] || continue
+        mkdir -p "$root/${help#"$debs"}"
+        cp "$help"/help-*.txt "$root/${help#"$debs"}/"
+    done
     cp -r "$debs/etc/openmpi" "$root/etc/"
     cp "$debs/usr/share/doc/hpcc/examples/_hpccinf.txt" "$root/etc/hpccinf.txt"
 }
@@ -97,28 +164,32 @@ mpi_shell() {
     install -D -m 755 "$debs/usr/sbin/dropbear" "$root/usr/sbin/dropbear"
     mkdir -p "$root/root/.ssh" "$root/etc/dropbear"
     chmod 700 "$root/root/.ssh"
-    "$debs/usr/bin/dropbearkey" -t ed25519 -f "$key"
+    mpi_loader "$debs" "$debs/usr/bin/dropbearkey" -t ed25519 -f "$key"
     cp "$key" "$root/etc/dropbear/dropbear_ed25519_host_key"
-    "$debs/usr/bin/dropbearkey" -y -f "$key" |
+    mpi_loader "$debs" "$debs/usr/bin/dropbearkey" -y -f "$key" |
         sed -n 's/^\(ssh-[^ ]* [^ ]*\).*/\1/p' >"$root/root/.ssh/authorized_keys"
     chmod 600 "$root"/root/.ssh/*
     echo /bin/sh >"$root/etc/shells"
 }
 
-# mpi_libraries ROOT: the libraries of all programs, at the loader's places.
+# mpi_libraries DEBS ROOT: the libraries of all programs, at the loader's places.
 mpi_libraries() {
-    local root=$1 found missing library
-    found=$(find "$root" -type f \( -perm /111 -o -name '*.so' \) -print0 |
-        xargs -0 ldd 2>/dev/null || true)
+    local debs=$1 root=$2 found missing library
+    found=$(find "$root" -type f \( -perm /111 -o -name '*.so' \) |
+        while read -r library; do
+            mpi_loader "$debs" --list "$library" 2>/dev/null || true
+        done)
     missing=$(sed -n 's/^\t\(.*\) => not found/\1/p' <<<"$found" | sort -u |
         tr '\n' ' ')
     [ -z "$missing" ] ||
         die "OpenMPI lacks $missing: add the package to scripts/lib/mpi_guest.sh"
-    sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' <<<"$found" | sort -u |
+    sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' <<<"$found" | grep -v "/$LOADER\$" | sort -u |
         while read -r library; do
             install -m 755 "$(readlink -f "$library")" \
                 "$root/$MPI_LIB/$(basename "$library")"
         done
+    [ ! -e "$debs/usr/lib64/$LOADER" ] ||
+        install -D -m 755 "$debs/usr/lib64/$LOADER" "$root/lib64/$LOADER"
 }
 
 # mpi_modules KERNEL ROOT: for the shared folder.
@@ -134,46 +205,51 @@ mpi_modules() {
     done
 }
 
-# make_mpi_overlay KERNEL DIR: DIR/overlay is the archive.
+# make_mpi_overlay VERSION KERNEL DIR: DIR/overlay is the archive.
 make_mpi_overlay() {
-    local dir=$2 root="$2/root" debs
-    debs="$(mpi_debs_dir)/mpi"
+    local dir=$3 root="$3/root" debs
+    debs=$(mpi_debs_dir "$1")
     mkdir -p "$root/usr/bin" "$root/etc" "$root/$MPI_LIB"
-    export LD_LIBRARY_PATH="$debs/$MPI_LIB:$debs/lib/x86_64-linux-gnu:$debs/$MPI_LIB/blas"
     mpi_compile "$debs" "$root"
     mpi_openmpi "$debs" "$root"
     mpi_shell "$debs" "$root"
-    mpi_libraries "$root"
-    unset LD_LIBRARY_PATH
+    mpi_libraries "$debs" "$root"
     compile_provider "$debs/usr/include" "$root"
-    mpi_modules "$1" "$root"
+    mpi_modules "$2" "$root"
     (cd "$root" && find . -mindepth 1 -print0 | LC_ALL=C sort -z |
         cpio --null -o -H newc -R 0:0 --quiet --reproducible) >"$dir/overlay"
     rm -rf "$root"
 }
 
-# mpi_kernel TARGET: mpi-guest is for 6.1, mpi-guest-KERNEL for another one.
-mpi_kernel() {
-    case "$1" in
-        mpi-guest) echo 6.1 ;;
-        *) echo "${1#mpi-guest-}" ;;
-    esac
+# mpi_target TARGET: "VERSION KERNEL" of mpi-guest (OpenMPI 4, 6.1), mpi-guest-KERNEL,
+# mpi5-guest and mpi5-guest-KERNEL.
+mpi_target() {
+    local version=${1%%-*} kernel=${1#*-guest}
+    version=${version#mpi}
+    kernel=${kernel#-}
+    echo "${version:-4} ${kernel:-6.1}"
 }
 
+# mpi_overlay_dir TARGET
 mpi_overlay_dir() {
-    echo "$CACHE/mpi-guest/$1-$(hash_text "$(kernel_dir "$1")" "$(provider_hash)" \
-        "$(hash_files "$REPO" tests/mpi scripts/lib/mpi_guest.sh)")"
+    local version kernel
+    read -r version kernel < <(mpi_target "$1")
+    echo "$CACHE/mpi-guest/$version-$kernel-$(hash_text "$(kernel_dir "$kernel")" \
+        "$(provider_hash)" "$(hash_files "$REPO" tests/mpi scripts/lib/mpi_guest.sh)")"
 }
 
-# setup_mpi_overlay KERNEL
+# setup_mpi_overlay TARGET
 setup_mpi_overlay() {
-    setup_kernel "$1"
+    local version kernel
+    read -r version kernel < <(mpi_target "$1")
+    setup_kernel "$kernel"
     setup_guest
-    apt_ready
-    product mpi-debs "getting OpenMPI from Debian's archive" "$(mpi_debs_dir)" \
-        make_mpi_debs
-    use_product mpi-debs "$(mpi_debs_dir)"
-    product "mpi-guest-$1" "packing OpenMPI for guests with Linux $1" \
-        "$(mpi_overlay_dir "$1")" make_mpi_overlay "$1"
+    product diod "getting a file server from Debian's archive" "$(diod_dir)" make_diod
+    use_product diod "$(diod_dir)"
+    product "mpi$version-debs" "getting OpenMPI $version from Debian's archive" \
+        "$(mpi_debs_dir "$version")" make_mpi_debs "$version"
+    use_product mpi-debs "$(mpi_debs_dir "$version")"
+    product "$1" "packing OpenMPI $version for guests with Linux $kernel" \
+        "$(mpi_overlay_dir "$1")" make_mpi_overlay "$version" "$kernel"
     use_product mpi-guest "$(mpi_overlay_dir "$1")"
 }
