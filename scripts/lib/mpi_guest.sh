@@ -17,7 +17,7 @@ MPI4_PACKAGES=(libopenmpi3 libpmix2 libpsm-infinipath1 libltdl7)
 # Its programs need a newer C library than a host with Debian 12 has. Programs of the
 # host run with it, too.
 MPI5_PACKAGES=(libopenmpi40 libpmix2t64 libc6 libgcc-s1 libstdc++6 libcrypt1 zlib1g
-    libudev1 libgmp10)
+    libudev1 libgmp10 libcap2)
 # Debian 13's other names of MPI_PACKAGES
 MPI5_T64='^(libevent-.*|librdmacm1)$'
 
@@ -174,13 +174,15 @@ mpi_shell() {
 
 # mpi_libraries DEBS ROOT: the libraries of all programs, at the loader's places.
 mpi_libraries() {
-    local debs=$1 root=$2 found missing library
+    local debs=$1 root=$2 own=/ found missing library
     found=$(find "$root" -type f \( -perm /111 -o -name '*.so' \) |
         while read -r library; do
             mpi_loader "$debs" --list "$library" 2>/dev/null || true
         done)
-    missing=$(sed -n 's/^\t\(.*\) => not found/\1/p' <<<"$found" | sort -u |
-        tr '\n' ' ')
+    # With a C library of its own, OpenMPI must not have libraries of the host.
+    [ -e "$debs/usr/lib64/$LOADER" ] && own=$debs
+    missing=$(sed -n "s/^\t\(.*\) => not found/\1/p; t
+        \\#=> $own#d; s/^\t\(.*\) => .*/\1/p" <<<"$found" | sort -u | tr '\n' ' ')
     [ -z "$missing" ] ||
         die "OpenMPI lacks $missing: add the package to scripts/lib/mpi_guest.sh"
     sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' <<<"$found" | grep -v "/$LOADER\$" | sort -u |
