@@ -206,6 +206,15 @@ def setup_text(number, nodes, mtu, share=""):
         "server": SHARE_SERVER}
 
 
+def user_name():
+    """The user's name, which the shared folder's server looks up."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        raise ClusterError(f"--share: user {os.getuid()} has no name, which the folder's server "
+                           "needs; add one to /etc/passwd") from None
+
+
 def share_arguments(directory, diod, scratch):
     """QEMU's arguments for a folder of the host, by diod and user networking.
 
@@ -216,8 +225,7 @@ def share_arguments(directory, diod, scratch):
         # It asks for core dumps; one must not lie in the folder of the caller.
         "env", "-C", scratch, f"LD_LIBRARY_PATH={library}:{diod}/lib/x86_64-linux-gnu",
         os.path.join(diod, "usr/sbin/diod"), "-f", "-n", "-S", "-U",
-        pwd.getpwuid(os.getuid()).pw_name, "-c", "/dev/null", "-L", "/dev/null", "-r0", "-w1",
-        "-e", directory])
+        user_name(), "-c", "/dev/null", "-L", "/dev/null", "-r0", "-w1", "-e", directory])
     return ["-netdev", "user,id=share,restrict=on,guestfwd=tcp:"
             f"{SHARE_SERVER}:564-cmd:" + command.replace(",", ",,"),
             "-device", "virtio-net-pci,netdev=share,romfile="]
