@@ -32,8 +32,6 @@
 #include "lockstep_wire.h"
 
 #define MOST_PORTS	64
-#define WIRE_EXTRA	24	/* preamble, FCS, gap */
-#define WIRE_LEAST	60
 #define HEADER_BYTES	14
 #define MOST_STATIONS	4096
 #define NEVER		INT64_MAX
@@ -54,7 +52,10 @@ struct port {
 	int64_t line_free;
 	GByteArray *in;
 	GByteArray *out;
-	uint64_t received, sent, dropped;
+	uint64_t waiting;	/* bytes of its frames that are not forwarded yet */
+	int64_t latest;		/* arrival of its last frame */
+	uint64_t burst;		/* bytes sent to it since the mark */
+	uint64_t received, sent, dropped, dropped_burst;
 };
 
 static struct {
@@ -124,7 +125,7 @@ static void put(struct port *port, uint32_t type, int64_t time, int64_t promise,
 /* Sends a frame by a port; returns its arrival there, or NEVER if it is dropped. */
 static int64_t forward_by(const struct frame *frame, struct port *port)
 {
-	uint64_t wire = MAX(frame->bytes, WIRE_LEAST) + WIRE_EXTRA;
+	uint64_t wire = lockstep_line_bytes(frame->bytes);
 	int64_t ready = frame->arrival, waits, arrival;
 
 	if (!port->up)
@@ -137,6 +138,11 @@ static int64_t forward_by(const struct frame *frame, struct port *port)
 		port->dropped++;
 		return NEVER;
 	}
+	if (wire > LOCKSTEP_MAX_BURST - port->burst) {
+		port->dropped_burst++;
+		return NEVER;
+	}
+	port->burst += wire;
 	port->line_free = MAX(ready, port->line_free) + wire_ns(wire);
 	arrival = port->line_free + opt.latency_ns;
 	put(port, LOCKSTEP_FRAME, arrival, arrival, frame->data, frame->bytes);
@@ -226,11 +232,20 @@ static void take_hello(struct port **slot, const LockstepHead *head,
 static void take_frame(struct port *port, const LockstepHead *head,
 		       const uint8_t *data)
 {
+	uint64_t line = lockstep_line_bytes(head->bytes);
 	struct frame *frame;
 
 	if (head->time < boundary)
 		fail("port=%u: a frame is late: it should have arrived at %" PRId64
 		     " ns", (unsigned int)(port - ports), head->time);
+	if (head->time < port->latest)
+		fail("port=%u: a frame overtakes the one before it",
+		     (unsigned int)(port - ports));
+	if (line > LOCKSTEP_MAX_FLIGHT - port->waiting)
+		fail("port=%u has more than 128 MiB of frames on their way",
+		     (unsigned int)(port - ports));
+	port->waiting += line;
+	port->latest = head->time;
 	frame = g_malloc(sizeof(*frame) + head->bytes);
 	frame->arrival = head->time;
 	frame->port = port - ports;
@@ -420,6 +435,7 @@ static void hold_boundary(void)
 			break;
 		arrival = forward(frame);
 		promise = MIN(promise, arrival);
+		ports[frame->port].waiting -= lockstep_line_bytes(frame->bytes);
 		g_tree_remove(frames, frame);
 	}
 	/* Frames that are left are forwarded later, and must not be late then. */
@@ -430,6 +446,7 @@ static void hold_boundary(void)
 		if (ports[i].up) {
 			put(&ports[i], LOCKSTEP_MARK, boundary, promise, NULL, 0);
 			ports[i].marked = false;
+			ports[i].burst = 0;
 		}
 	}
 	if (opt.stop_ns > boundary)
@@ -452,7 +469,8 @@ static void usage(FILE *to)
 "  --ports N       machines, 1 to 64 (default: 2)\n"
 "  --latency NS    of each link (default: 10000)\n"
 "  --bps N         of each link, 0 for no limit (default: 10000000000)\n"
-"  --queue BYTES   a frame that finds more before an output is dropped (default: 1048576)\n"
+"  --queue BYTES   a frame that finds more before an output is dropped, up to\n"
+"                  16777216 (default: 1048576)\n"
 "  --cut-through   a frame leaves when its header has come, not its end\n"
 "  --stop NS       as stop-ns of the machines\n"
 "  --timeout S     so long a machine may be silent, 0 for ever (default: 300)\n"
@@ -491,7 +509,7 @@ static void options(int argc, char **argv)
 		case 'l': opt.latency_ns = number(optarg, 1, LOCKSTEP_MAX_TIME, "--latency");
 			break;
 		case 'b': opt.bps = number(optarg, 0, UINT32_MAX * 1000ull, "--bps"); break;
-		case 'q': opt.queue = number(optarg, 0, 1ull << 32, "--queue"); break;
+		case 'q': opt.queue = number(optarg, 0, LOCKSTEP_MAX_QUEUE, "--queue"); break;
 		case 'c': opt.cut_through = true; break;
 		case 's': opt.stop_ns = number(optarg, 0, LOCKSTEP_MAX_TIME, "--stop"); break;
 		case 't': opt.timeout_s = number(optarg, 0, 1000000, "--timeout"); break;
@@ -527,8 +545,9 @@ static void report(void)
 	       ",\"time_ns\":%" PRId64 ",\"ports\":[", boundaries, flooded, boundary);
 	for (unsigned int i = 0; i < opt.ports; i++)
 		printf("%s{\"received\":%" PRIu64 ",\"sent\":%" PRIu64
-		       ",\"dropped\":%" PRIu64 "}", i ? "," : "", ports[i].received,
-		       ports[i].sent, ports[i].dropped);
+		       ",\"dropped\":%" PRIu64 ",\"dropped_burst\":%" PRIu64 "}",
+		       i ? "," : "", ports[i].received, ports[i].sent,
+		       ports[i].dropped, ports[i].dropped_burst);
 	printf("]}\n");
 }
 

@@ -10,7 +10,7 @@
  * Each side sends one HELLO, and then, for each boundary, any number of FRAMEs
  * and one MARK.  The first boundary is in the HELLO.  The boundary after a MARK
  * is the smaller of both sides' promises plus the latency.  BYE ends a side's
- * messages; frames may precede it.
+ * messages; frames may precede it.  No frame of a side overtakes another.
  */
 #ifndef UNETMM_LOCKSTEP_WIRE_H
 #define UNETMM_LOCKSTEP_WIRE_H
@@ -21,6 +21,17 @@
 #define LOCKSTEP_MAX_FRAME      69632u          /* QEMU's NET_BUFSIZE */
 /* Times beyond are refused, so that sums of two do not overflow. */
 #define LOCKSTEP_MAX_TIME       (INT64_MAX / 4)
+
+/*
+ * Limits of memory, in bytes on the line.  A sender drops the frames that are
+ * too many: those that find more than its queue, at most MAX_QUEUE, before its
+ * transmitter, and those beyond MAX_BURST since its last MARK.  Frames of two
+ * bursts and of the queue at most are then on their way to a receiver, which
+ * ends the link if there are more than MAX_FLIGHT.
+ */
+#define LOCKSTEP_MAX_QUEUE      (16u << 20)
+#define LOCKSTEP_MAX_BURST      (48u << 20)     /* 10 ms of 40 Gb/s */
+#define LOCKSTEP_MAX_FLIGHT     (128u << 20)
 
 enum {
     LOCKSTEP_HELLO = 1,
@@ -50,5 +61,11 @@ typedef struct LockstepHello {
     int64_t latency_ns;         /* at least 1 */
     int64_t stop_ns;            /* a common last boundary, or 0 */
 } LockstepHello;
+
+/* With padding, preamble, FCS and gap */
+static inline uint64_t lockstep_line_bytes(uint32_t bytes)
+{
+    return (bytes < 60 ? 60 : bytes) + 24;
+}
 
 #endif

@@ -69,7 +69,10 @@ static int lockstep_post_load(void *opaque, int version)
             head.time < 0 || head.time > LOCKSTEP_MAX_TIME) {
             return -EINVAL;
         }
-        lockstep_node_arrives(port, head.time, at + sizeof(head), head.bytes);
+        if (lockstep_node_arrives(port, head.time, at + sizeof(head),
+                                  head.bytes)) {
+            return -EINVAL;
+        }
         at += sizeof(head) + head.bytes;
         left -= sizeof(head) + head.bytes;
     }
@@ -119,6 +122,9 @@ static bool lockstep_check(LockstepPort *port, Error **errp)
     } else if (!port->latency_ns || port->latency_ns > LOCKSTEP_MAX_TIME) {
         error_setg(errp, "lockstep: latency-ns=%" PRIu64 ": use 1 or more",
                    port->latency_ns);
+    } else if (port->queue > LOCKSTEP_MAX_QUEUE) {
+        error_setg(errp, "lockstep: queue=%" PRIu32 ": use 0 to %u bytes",
+                   port->queue, LOCKSTEP_MAX_QUEUE);
     } else if (port->start_ns > LOCKSTEP_MAX_TIME ||
                port->stop_ns > LOCKSTEP_MAX_TIME) {
         error_setg(errp, "lockstep: start-ns and stop-ns are %" PRId64
@@ -180,11 +186,14 @@ static void lockstep_instance_init(Object *obj)
         { "frames-sent", &port->frames_sent },
         { "frames-received", &port->frames_received },
         { "dropped-down", &port->dropped_down },
+        { "dropped-queue", &port->dropped_queue },
+        { "dropped-burst", &port->dropped_burst },
         { "boundaries", &port->boundaries },
         { "idle-boundaries", &port->idle_boundaries },
         { "waited-ns", &port->waited_ns },
     };
 
+    QTAILQ_INIT(&port->arrivals);
     for (int i = 0; i < ARRAY_SIZE(counters); i++) {
         object_property_add_uint64_ptr(obj, counters[i].name,
                                        counters[i].value, OBJ_PROP_FLAG_READ);
@@ -200,6 +209,7 @@ static const Property lockstep_properties[] = {
     DEFINE_PROP_UINT32("port", LockstepPort, index, 0),
     DEFINE_PROP_UINT64("latency-ns", LockstepPort, latency_ns, 10000),
     DEFINE_PROP_UINT64("bps", LockstepPort, bps, 0),
+    DEFINE_PROP_UINT32("queue", LockstepPort, queue, LOCKSTEP_MAX_QUEUE),
     DEFINE_PROP_UINT64("start-ns", LockstepPort, start_ns, 0),
     DEFINE_PROP_UINT64("stop-ns", LockstepPort, stop_ns, 0),
     DEFINE_PROP_UINT32("patience-ms", LockstepPort, patience_ms, 10000),

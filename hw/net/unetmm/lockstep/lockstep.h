@@ -40,8 +40,8 @@ OBJECT_DECLARE_SIMPLE_TYPE(LockstepPort, LOCKSTEP)
 #define LOCKSTEP_WAITS_UNLOCKED 0
 #endif
 
-/* Of the frames on their way, in a saved state: 10 ms of 40 Gb/s are 50 MB. */
-#define LOCKSTEP_MAX_SAVED      (64 * MiB)
+/* A frame's header in the saved state is less than its gap on the line. */
+#define LOCKSTEP_MAX_SAVED      LOCKSTEP_MAX_FLIGHT
 
 /* The life of a link.  It goes forward only. */
 typedef enum LockstepState {
@@ -55,7 +55,6 @@ typedef enum LockstepState {
 /* A frame on its way to this machine. */
 typedef struct LockstepArrival {
     QTAILQ_ENTRY(LockstepArrival) next;
-    LockstepPort *port;
     int64_t time;
     uint32_t bytes;
     uint8_t data[];
@@ -84,6 +83,7 @@ struct LockstepPort {
     uint32_t index;
     uint64_t latency_ns;
     uint64_t bps;
+    uint32_t queue;
     uint64_t start_ns;
     uint64_t stop_ns;
     uint32_t patience_ms;
@@ -97,6 +97,9 @@ struct LockstepPort {
     int64_t boundary;           /* the next one of this link */
     int64_t last;               /* the one before was held at that time */
     int64_t line_free;          /* when the transmitter is ready again */
+    uint64_t burst;             /* bytes sent since the mark */
+    QTAILQ_HEAD(, LockstepArrival) arrivals;    /* by time */
+    uint64_t flight;            /* their bytes */
     int64_t first_sent;         /* arrival of the first frame since the mark */
     int64_t promise;            /* ours, of this boundary */
     bool mark_sent;             /* ours, of this boundary */
@@ -112,6 +115,8 @@ struct LockstepPort {
     uint64_t frames_sent;
     uint64_t frames_received;
     uint64_t dropped_down;      /* the link was not up, or no more */
+    uint64_t dropped_queue;     /* more than queue= were before it */
+    uint64_t dropped_burst;     /* LOCKSTEP_MAX_BURST between two marks */
     uint64_t boundaries;
     uint64_t idle_boundaries;
     uint64_t waited_ns;         /* of the host's time, in boundaries */
@@ -119,7 +124,6 @@ struct LockstepPort {
 
 typedef struct LockstepNode {
     QTAILQ_HEAD(, LockstepPort) ports;
-    QTAILQ_HEAD(, LockstepArrival) arrivals;    /* by time, port, order */
     QEMUTimer *sync;            /* at the first boundary of all ports */
     QEMUTimer *deliver;         /* at the first arrival */
     bool begun;                 /* the machine has run, boundaries are set */
@@ -159,9 +163,12 @@ void lockstep_node_send(LockstepPort *port, const uint8_t *data,
                         uint32_t bytes);
 /* Takes up a wait that was left because the CPUs were to stop. */
 void lockstep_node_again(void);
-/* A frame that is on its way to this machine, received or restored. */
-void lockstep_node_arrives(LockstepPort *port, int64_t time,
-                           const uint8_t *data, uint32_t bytes);
+/*
+ * A frame that is on its way to this machine, received or restored.  NULL, or a
+ * reason why it is refused.
+ */
+const char *lockstep_node_arrives(LockstepPort *port, int64_t time,
+                                  const uint8_t *data, uint32_t bytes);
 /* Those on their way, as LockstepHead and data, one behind the other. */
 GByteArray *lockstep_node_on_the_way(LockstepPort *port);
 

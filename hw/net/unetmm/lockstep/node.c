@@ -20,15 +20,11 @@
 #include "lockstep.h"
 #include "../trace.h"
 
-/* On the wire beside a frame: preamble, FCS, gap */
-#define WIRE_EXTRA      24
-#define WIRE_LEAST      60
 /* A machine without a timer promises to be silent for so long. */
 #define IDLE_PROMISE    NANOSECONDS_PER_SECOND
 
 static LockstepNode node = {
     .ports = QTAILQ_HEAD_INITIALIZER(node.ports),
-    .arrivals = QTAILQ_HEAD_INITIALIZER(node.arrivals),
 };
 static Error *blocker;
 
@@ -44,40 +40,55 @@ static bool port_is_live(const LockstepPort *port)
 
 /* ---- Frames that arrive ---- */
 
+/* The port whose frame arrives first; NULL: there is none. */
+static LockstepPort *node_next_arrival(void)
+{
+    LockstepPort *port, *found = NULL;
+    int64_t first = INT64_MAX;
+
+    QTAILQ_FOREACH(port, &node.ports, next) {
+        LockstepArrival *frame = QTAILQ_FIRST(&port->arrivals);
+
+        if (frame && (frame->time < first || (frame->time == first &&
+                                              port->index < found->index))) {
+            found = port;
+            first = frame->time;
+        }
+    }
+    return found;
+}
+
 static void node_arm_delivery(void)
 {
-    LockstepArrival *first = QTAILQ_FIRST(&node.arrivals);
+    LockstepPort *port = node_next_arrival();
 
-    if (first) {
-        timer_mod(node.deliver, first->time);
+    if (port) {
+        timer_mod(node.deliver, QTAILQ_FIRST(&port->arrivals)->time);
     } else {
         timer_del(node.deliver);
     }
 }
 
-static bool arrives_before(const LockstepArrival *a, const LockstepArrival *b)
+const char *lockstep_node_arrives(LockstepPort *port, int64_t time,
+                                  const uint8_t *data, uint32_t bytes)
 {
-    return a->time < b->time ||
-           (a->time == b->time && a->port->index < b->port->index);
-}
+    LockstepArrival *last = QTAILQ_LAST(&port->arrivals);
+    uint64_t line = lockstep_line_bytes(bytes);
+    LockstepArrival *frame;
 
-void lockstep_node_arrives(LockstepPort *port, int64_t time,
-                           const uint8_t *data, uint32_t bytes)
-{
-    LockstepArrival *frame = g_malloc(sizeof(*frame) + bytes);
-    LockstepArrival *before;
-
-    frame->port = port;
+    if (last && time < last->time) {
+        return "a frame overtakes the one before it";
+    }
+    if (line > LOCKSTEP_MAX_FLIGHT - port->flight) {
+        return "the peer has more than 128 MiB of frames on their way";
+    }
+    frame = g_malloc(sizeof(*frame) + bytes);
     frame->time = time;
     frame->bytes = bytes;
     memcpy(frame->data, data, bytes);
-    QTAILQ_FOREACH_REVERSE(before, &node.arrivals, next) {
-        if (!arrives_before(frame, before)) {
-            QTAILQ_INSERT_AFTER(&node.arrivals, before, frame, next);
-            return;
-        }
-    }
-    QTAILQ_INSERT_HEAD(&node.arrivals, frame, next);
+    port->flight += line;
+    QTAILQ_INSERT_TAIL(&port->arrivals, frame, next);
+    return NULL;
 }
 
 GByteArray *lockstep_node_on_the_way(LockstepPort *port)
@@ -85,17 +96,15 @@ GByteArray *lockstep_node_on_the_way(LockstepPort *port)
     GByteArray *all = g_byte_array_new();
     LockstepArrival *frame;
 
-    QTAILQ_FOREACH(frame, &node.arrivals, next) {
+    QTAILQ_FOREACH(frame, &port->arrivals, next) {
         LockstepHead head = {
             .type = cpu_to_le32(LOCKSTEP_FRAME),
             .bytes = cpu_to_le32(frame->bytes),
             .time = cpu_to_le64(frame->time),
         };
 
-        if (frame->port == port) {
-            g_byte_array_append(all, (uint8_t *)&head, sizeof(head));
-            g_byte_array_append(all, frame->data, frame->bytes);
-        }
+        g_byte_array_append(all, (uint8_t *)&head, sizeof(head));
+        g_byte_array_append(all, frame->data, frame->bytes);
     }
     return all;
 }
@@ -103,12 +112,16 @@ GByteArray *lockstep_node_on_the_way(LockstepPort *port)
 static void node_deliver(void *opaque)
 {
     int64_t now = lockstep_now();
-    LockstepArrival *frame;
+    LockstepPort *port;
 
-    while ((frame = QTAILQ_FIRST(&node.arrivals)) && frame->time <= now) {
-        LockstepPort *port = frame->port;
+    while ((port = node_next_arrival())) {
+        LockstepArrival *frame = QTAILQ_FIRST(&port->arrivals);
 
-        QTAILQ_REMOVE(&node.arrivals, frame, next);
+        if (frame->time > now) {
+            break;
+        }
+        QTAILQ_REMOVE(&port->arrivals, frame, next);
+        port->flight -= lockstep_line_bytes(frame->bytes);
         port->frames_received++;
         lockstep_print_frame(port, "rx", frame->time, frame->data,
                              frame->bytes);
@@ -121,20 +134,42 @@ static void node_deliver(void *opaque)
 
 /* ---- Frames that leave ---- */
 
+static int64_t line_ns(const LockstepPort *port, uint64_t bytes)
+{
+    return port->bps ? bytes * 8 * NANOSECONDS_PER_SECOND / port->bps : 0;
+}
+
+/* The counter of the reason why a frame cannot be sent; NULL: it can be. */
+static uint64_t *drop_reason(LockstepPort *port, int64_t now, uint32_t bytes)
+{
+    if (port->state != LOCKSTEP_UP || bytes > LOCKSTEP_MAX_FRAME) {
+        return &port->dropped_down;
+    }
+    if (port->bps && port->line_free > now &&
+        port->line_free - now > line_ns(port, port->queue)) {
+        return &port->dropped_queue;
+    }
+    if (lockstep_line_bytes(bytes) > LOCKSTEP_MAX_BURST - port->burst) {
+        return &port->dropped_burst;
+    }
+    return NULL;
+}
+
 void lockstep_node_send(LockstepPort *port, const uint8_t *data,
                         uint32_t bytes)
 {
     int64_t now = lockstep_now();
-    uint64_t wire = MAX(bytes, WIRE_LEAST) + WIRE_EXTRA;
+    uint64_t *dropped = drop_reason(port, now, bytes);
+    uint64_t line = lockstep_line_bytes(bytes);
     int64_t arrival;
 
-    if (port->state != LOCKSTEP_UP || bytes > LOCKSTEP_MAX_FRAME) {
-        port->dropped_down++;
+    if (dropped) {
+        ++*dropped;
         lockstep_print_frame(port, "drop", now, data, bytes);
         return;
     }
-    port->line_free = MAX(now, port->line_free) +
-        (port->bps ? wire * 8 * NANOSECONDS_PER_SECOND / port->bps : 0);
+    port->burst += line;
+    port->line_free = MAX(now, port->line_free) + line_ns(port, line);
     arrival = port->line_free + port->latency_ns;
     port->first_sent = MIN(port->first_sent, arrival);
     port->frames_sent++;
@@ -224,6 +259,7 @@ static void node_mark(int64_t now)
         port->promise = port->skip_idle ? MIN(promise, port->first_sent) : now;
         port->idle_boundaries += port->promise > now;
         port->first_sent = INT64_MAX;
+        port->burst = 0;
         port->mark_sent = port->mark_due = true;
         lockstep_link_put(port, LOCKSTEP_MARK, port->boundary, port->promise,
                           NULL, 0);

@@ -76,12 +76,17 @@ static void port_hello(LockstepPort *port, const LockstepHead *head,
 static void port_frame(LockstepPort *port, const LockstepHead *head,
                        const uint8_t *data)
 {
+    const char *why;
+
     if (head->time < port->boundary) {
         lockstep_fail(port, "a frame is late: it should have arrived at %"
                       PRId64 " ns", head->time);
         return;
     }
-    lockstep_node_arrives(port, head->time, data, head->bytes);
+    why = lockstep_node_arrives(port, head->time, data, head->bytes);
+    if (why) {
+        lockstep_fail(port, "%s", why);
+    }
 }
 
 static void port_mark(LockstepPort *port, const LockstepHead *head)
