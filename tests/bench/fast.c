@@ -21,9 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Calls of each case; the printed count is their mean. */
-#define CALLS   64
-
 static struct unetmm_ep *ep;
 static struct unetmm_completion c;
 static uint8_t memory[8192] __attribute__((aligned(4096)));
@@ -80,7 +77,7 @@ static int call_add(uint64_t i)
     return unetmm_fetch_add(ep, import, 64, bytes, i, flags);
 }
 
-static const struct fast_case cases[] = {
+static struct fast_case cases[] = {
     { "send-8", 8, FAST_TAKE, 0, call_send },
     { "send-200", 200, FAST_TAKE, 0, call_send },
     { "send-4096", 4096, FAST_TAKE, 0, call_send },
@@ -105,7 +102,7 @@ static void run(void *opaque)
     ep = fast_open();
     steps_mark();
     steps_mark();
-    for (i = 0; i < CALLS; i++) {
+    for (i = 0; i < FAST_CALLS; i++) {
         int ret;
 
         fast_turn(which->turn);
@@ -122,17 +119,5 @@ static void run(void *opaque)
 
 int main(void)
 {
-    size_t i;
-
-    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct fast_case which = cases[i];
-        int64_t n = steps_count(run, &which);
-
-        if (n < 0) {
-            fprintf(stderr, "%s: not counted\n", which.name);
-            return EXIT_FAILURE;
-        }
-        printf("%s %.1f\n", which.name, (double)n / CALLS);
-    }
-    return EXIT_SUCCESS;
+    return fast_main(run, cases, sizeof(cases[0]), sizeof(cases) / sizeof(cases[0]));
 }

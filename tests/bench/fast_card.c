@@ -2,6 +2,10 @@
 /* See fast.h. */
 #include "fast.h"
 #include "fake_card.h"
+#include "steps.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 
 static struct fake_endpoint fake;
 
@@ -41,4 +45,19 @@ void fast_turn(enum fast_turn turn)
         fake_card_deliver(&fake.card, 1, data, sizeof(data), false);
         break;
     }
+}
+
+int fast_main(void (*run)(void *which), void *cases, size_t size, size_t n)
+{
+    for (char *which = cases; n--; which += size) {
+        const char *name = *(const char **)(void *)which;
+        int64_t steps = steps_count(run, which);
+
+        if (steps < 0) {
+            fprintf(stderr, "%s: not counted\n", name);
+            return EXIT_FAILURE;
+        }
+        printf("%s %.1f\n", name, (double)steps / FAST_CALLS);
+    }
+    return EXIT_SUCCESS;
 }

@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Calls of each case; the printed count is their mean. */
-#define CALLS   64
 #define OPS     1024
 /* As ofi_rxm opens its queues */
 #define FORMAT  FI_CQ_FORMAT_DATA
@@ -66,7 +64,7 @@ static ssize_t call_read(uint64_t i)
     return fi_read(&ep.fid, memory, bytes, NULL, 0, 64, 7, memory + i);
 }
 
-static const struct fast_case cases[] = {
+static struct fast_case cases[] = {
     { "send-8", 8, NULL, FAST_TAKE, 0, call_send },
     { "sent-8", 8, call_send, FAST_SENT, 1, call_cq },
     { "recv", 4096, NULL, FAST_RETURN, 0, call_recv },
@@ -114,7 +112,7 @@ static void run(void *opaque)
     bytes = which->bytes;
     steps_mark();
     steps_mark();
-    for (uint64_t i = 0; i < CALLS; i++) {
+    for (uint64_t i = 0; i < FAST_CALLS; i++) {
         ssize_t ret;
 
         if (which->before) {
@@ -132,15 +130,5 @@ static void run(void *opaque)
 
 int main(void)
 {
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct fast_case which = cases[i];
-        int64_t n = steps_count(run, &which);
-
-        if (n < 0) {
-            fprintf(stderr, "%s: not counted\n", which.name);
-            return EXIT_FAILURE;
-        }
-        printf("%s %.1f\n", which.name, (double)n / CALLS);
-    }
-    return EXIT_SUCCESS;
+    return fast_main(run, cases, sizeof(cases[0]), sizeof(cases) / sizeof(cases[0]));
 }
