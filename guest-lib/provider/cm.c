@@ -8,13 +8,17 @@
  *     channel to the PEP's service  ---------------->   a conn
  *     REQUEST, service of its data port  ----------->   FI_CONNREQ
  *       data channel  <------------------------------   fi_accept()
- *     FI_CONNECTED  <--  ACCEPT, its endpoint, channel  FI_CONNECTED
- *     ends the CM channel
+ *     FI_CONNECTED  <--  ACCEPT, its endpoint, channel
+ *     ends the CM channel  ------------------------->   FI_CONNECTED
  *
  * or REJECT comes back.  The acceptor makes the data channel because it alone
  * knows to which of its ports the connection belongs.  A shared port may have
  * several channels on their way from one peer: ACCEPT names the one that is meant by
  * the acceptor's endpoint and channel.
+ *
+ * The acceptor sends nothing before the connector has taken the channel, so that a
+ * stranger's message is not taken for the acceptor's (port.c).  The end of the CM channel
+ * says so, or the first message of the connector.
  *
  * Peers are not trusted: the length, the numbers and the type of a message are
  * checked, and a wrong one ends its channel.
@@ -31,11 +35,12 @@
 
 #define SERVICE_BASE    0x756d666900000000ull   /* with a port: a PEP */
 #define MAGIC           0x69666d75u             /* "umfi" */
-#define VERSION         1u
+#define VERSION         2u
 #define BACKLOG         64
 #define BUFFERS         64u
 #define BUFFER_BYTES    256u
 #define COMPLETIONS     1024u
+#define LOOK_MS         10
 #define REFUSED_MS      100     /* of call_back() */
 #define PORT_FIRST      32768u  /* that a PEP without a port gets */
 #define PORT_COUNT      28232u
@@ -80,17 +85,11 @@ struct umfi_conn {
     bool closed;                /* its CQE_CLOSED has come */
     bool requested;             /* acceptor: REQUEST has come */
     bool answered;              /* acceptor: the peer is to end the channel */
+    bool accepted;              /* the answer, to be given or given, is ACCEPT */
+    bool hung_up;               /* by the peer, which has had its answer */
     uint8_t mac[6];
     uint64_t service;
     struct sockaddr_in peer;
-};
-
-struct arrival {
-    struct umfi_list node;      /* umfi_port.arrivals */
-    unsigned channel;
-    uint8_t mac[6];
-    uint32_t endpoint;
-    uint32_t peer_channel;
 };
 
 static int connect_to(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t service,
@@ -214,9 +213,27 @@ static bool is_idle(const struct umfi_conn *conn)
     return conn->port->pep && (!conn->requested || conn->answered);
 }
 
+/* The connector has taken the channel of the acceptor's EP, or will not. */
+static void settle(const struct umfi_conn *conn)
+{
+    struct umfi_ep *ep = conn->ep;
+
+    if (!ep || !conn->accepted) {
+        return;
+    }
+    umfi_lock(ep->domain);
+    if (ep->state == UMFI_ACCEPTING && conn->hung_up) {
+        umfi_ep_connected(ep, NULL, 0);
+    } else if (ep->state == UMFI_ACCEPTING) {
+        umfi_ep_abort(ep);
+    }
+    umfi_unlock(ep->domain);
+}
+
 static void conn_free(struct umfi_conn *conn)
 {
     conn_hang_up(conn);
+    settle(conn);
     if (is_idle(conn)) {
         conn->port->idle--;
     }
@@ -229,21 +246,25 @@ static void conn_free(struct umfi_conn *conn)
 
 /*
  * One more caller is to be idle.  These do not keep others from the listener's channels:
- * they have half of them, and the oldest makes room.
+ * they have half of them, and the oldest makes room, if possible one without an EP of ours.
  */
 static void make_room(struct umfi_cm_port *port)
 {
-    struct umfi_list *i = port->conns.next;
+    struct umfi_conn *oldest = NULL;
 
     if (port->idle < port->idle_most) {
         return;
     }
-    while (!is_idle(umfi_of(i, struct umfi_conn, node))) {
-        i = i->next;
+    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = i->next) {
+        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+        if (is_idle(conn) && (!oldest || (oldest->ep && !conn->ep))) {
+            oldest = conn;
+        }
     }
     UMFI_INFO(FI_LOG_EP_CTRL, "%u callers are idle: the oldest one's channel ends\n",
               port->idle);
-    conn_free(umfi_of(i, struct umfi_conn, node));
+    conn_free(oldest);
 }
 
 static int conn_send(struct umfi_conn *conn, struct message *m, enum type type,
@@ -266,11 +287,12 @@ static int conn_send(struct umfi_conn *conn, struct message *m, enum type type,
 static void conn_answer(struct umfi_conn *conn, struct message *m, enum type type,
                         const void *data, size_t len)
 {
+    conn->accepted = type == ACCEPT;
     if (!conn->open) {
         conn_free(conn);
         return;
     }
-    if (conn->ep) {
+    if (conn->ep && !conn->accepted) {
         conn->ep->conn = NULL;
         conn->ep = NULL;
     }
@@ -354,80 +376,37 @@ static bool take_request(struct umfi_conn *conn, const struct message *m)
     return true;
 }
 
-static struct arrival *find_arrival(struct umfi_port *port, const struct umfi_conn *conn,
-                                    const struct message *m)
-{
-    for (struct umfi_list *i = port->arrivals.next; i != &port->arrivals; i = i->next) {
-        struct arrival *arrival = umfi_of(i, struct arrival, node);
-
-        if (!memcmp(arrival->mac, conn->mac, 6) &&
-            arrival->endpoint == le32toh(m->endpoint) &&
-            arrival->peer_channel == le32toh(m->channel)) {
-            return arrival;
-        }
-    }
-    return NULL;
-}
-
-/* Channels of a data port; an ACCEPT will say whose they are. */
-static void take_arrivals(struct umfi_port *port)
-{
-    struct unetmm_peer peer;
-
-    while (unetmm_accept(port->ep, &peer, 0) >= 0) {
-        struct unetmm_channel_info info = { .size = sizeof(info) };
-        struct arrival *arrival = malloc(sizeof(*arrival));
-
-        if (!arrival || unetmm_channel_info(port->ep, peer.channel, &info)) {
-            free(arrival);
-            umfi_lock(port->domain);
-            unetmm_disconnect(port->ep, peer.channel);
-            umfi_unlock(port->domain);
-            continue;
-        }
-        arrival->channel = peer.channel;
-        memcpy(arrival->mac, peer.mac, 6);
-        arrival->endpoint = peer.endpoint;
-        arrival->peer_channel = info.peer_channel;
-        umfi_list_add(&port->arrivals, &arrival->node);
-    }
-}
-
-void umfi_cm_drop_arrivals(struct umfi_port *port)
-{
-    while (port->arrivals.next != &port->arrivals) {
-        struct arrival *arrival = umfi_of(port->arrivals.next, struct arrival,
-                                               node);
-
-        umfi_list_del(&arrival->node);
-        free(arrival);
-    }
-}
-
 static bool take_accept(struct umfi_conn *conn, const struct message *m)
 {
     struct umfi_ep *ep = conn->ep;
-    struct arrival *arrival;
+    struct umfi_arrival *arrival;
+    bool closed;
 
     if (conn->port->pep || !ep) {
         return false;
     }
-    take_arrivals(ep->port);
-    arrival = find_arrival(ep->port, conn, m);
+    umfi_arrivals_take(ep->port);
+    arrival = umfi_arrival_find(ep->port, conn->mac, le32toh(m->endpoint),
+                                le32toh(m->channel));
     if (!arrival) {
         return false;
     }
-    umfi_list_del(&arrival->node);
     umfi_lock(ep->domain);
-    ep->channel = arrival->channel;
-    ep->open = true;
-    ep->state = UMFI_CONNECTED;
-    /* Before the channel's completions: one may be its end. */
-    umfi_eq_push(ep->eq, FI_CONNECTED, &ep->fid.fid, 0, NULL, m->data,
-                 le16toh(m->len));
-    umfi_port_claim(ep->port, ep->channel, ep);
+    /* A stranger's messages go, and an end that has come is known. */
+    umfi_port_progress(ep->port);
+    closed = arrival->closed;
+    if (!closed) {
+        umfi_list_del(&arrival->node);
+        ep->channel = arrival->channel;
+        ep->open = true;
+        umfi_ep_connected(ep, m->data, le16toh(m->len));
+    }
     umfi_unlock(ep->domain);
+    if (closed) {
+        return false;
+    }
     free(arrival);
+    /* The acceptor waits for that. */
     conn_free(conn);
     return true;
 }
@@ -530,6 +509,8 @@ static void port_progress(struct umfi_cm_port *port)
             UMFI_INFO(FI_LOG_EP_CTRL, "the channel of a request has ended: %s\n",
                       unetmm_status_str(c.status));
             conn->closed = c.type == UNETMM_CQE_CLOSED;
+            conn->hung_up = conn->closed && c.status == UNETMM_ST_BAD_CHANNEL &&
+                conn->answered;
             lose(conn);
         }
     }
@@ -556,12 +537,28 @@ void umfi_cm_progress(struct umfi_fabric *fabric)
         struct umfi_port *port = umfi_of(i, struct umfi_port, node);
 
         if (arrived) {
-            take_arrivals(port);
+            umfi_arrivals_take(port);
         }
         umfi_lock(port->domain);
         umfi_port_progress(port);
         umfi_unlock(port->domain);
+        /* Behind the answers that name some. */
+        umfi_arrivals_sweep(port);
     }
+}
+
+unsigned umfi_cm_requests(const struct umfi_port *port, const uint8_t mac[6])
+{
+    const struct umfi_cm_port *active = port->domain->fabric->active;
+    unsigned n = 0;
+
+    for (struct umfi_list *i = active ? active->conns.next : NULL;
+         active && i != &active->conns; i = i->next) {
+        const struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+        n += conn->ep && conn->ep->port == port && !memcmp(conn->mac, mac, 6);
+    }
+    return n;
 }
 
 int umfi_cm_arm(struct umfi_fabric *fabric)
@@ -668,8 +665,53 @@ static int port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
     return 0;
 }
 
+static bool is_accepting(const struct umfi_ep *ep)
+{
+    bool accepting;
+
+    umfi_lock(ep->domain);
+    accepting = ep->state == UMFI_ACCEPTING;
+    umfi_unlock(ep->domain);
+    return accepting;
+}
+
+static bool has_accepting(const struct umfi_cm_port *port)
+{
+    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = i->next) {
+        const struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+        if (conn->accepted && conn->ep && is_accepting(conn->ep)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Connectors that have their answer take it, in time. */
+static void await_connectors(struct umfi_cm_port *port)
+{
+    struct umfi_fabric *fabric = port->fabric;
+    int64_t end = umfi_now_ms() + umfi_config.connect_ms;
+    struct epoll_event event;
+    bool waits, armed;
+
+    do {
+        pthread_mutex_lock(&fabric->lock);
+        umfi_cm_progress(fabric);
+        waits = has_accepting(port);
+        armed = waits && !umfi_cm_arm(fabric);
+        pthread_mutex_unlock(&fabric->lock);
+        if (armed) {
+            epoll_wait(fabric->epoll, &event, 1, LOOK_MS);
+        }
+    } while (waits && umfi_now_ms() < end);
+}
+
 void umfi_cm_port_close(struct umfi_cm_port *port)
 {
+    if (port->pep) {
+        await_connectors(port);
+    }
     pthread_mutex_lock(&port->fabric->lock);
     while (port->conns.next != &port->conns) {
         conn_free(umfi_of(port->conns.next, struct umfi_conn, node));
@@ -813,7 +855,7 @@ bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep)
     return conn;
 }
 
-/* The data channel is there: tells both sides. */
+/* The data channel is there: tells the connector. */
 static void answer(struct umfi_ep *ep, unsigned channel, const void *data, size_t len)
 {
     struct message m = {
@@ -824,14 +866,13 @@ static void answer(struct umfi_ep *ep, unsigned channel, const void *data, size_
 
     pthread_mutex_lock(&ep->domain->fabric->lock);
     umfi_lock(ep->domain);
-    ep->channel = channel;
-    ep->open = true;
-    ep->state = UMFI_CONNECTED;
-    umfi_eq_push(ep->eq, FI_CONNECTED, &ep->fid.fid, 0, NULL, NULL, 0);
-    umfi_port_claim(ep->port, channel, ep);
-    umfi_unlock(ep->domain);
+    umfi_ep_expect(ep, channel);
     conn = ep->conn;
-    /* If the peer has gone, the data channel ends, too. */
+    if (!conn) {
+        /* The listener has gone. */
+        umfi_ep_abort(ep);
+    }
+    umfi_unlock(ep->domain);
     if (conn) {
         conn_answer(conn, &m, ACCEPT, data, len);
     }
@@ -916,6 +957,9 @@ void umfi_cm_abandon(struct umfi_ep *ep)
     }
     if (!conn->port->pep) {
         conn_free(conn);
+    } else if (conn->answered) {
+        conn->ep = NULL;
+        ep->conn = NULL;
     } else {
         conn_answer(conn, &m, REJECT, NULL, 0);
     }

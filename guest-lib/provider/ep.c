@@ -63,6 +63,24 @@ int umfi_ep_enable(struct umfi_ep *ep)
     return ret;
 }
 
+void umfi_ep_expect(struct umfi_ep *ep, unsigned channel)
+{
+    /* Messages of a channel that had the number before */
+    umfi_port_progress(ep->port);
+    ep->channel = channel;
+    ep->open = true;
+    ep->state = UMFI_ACCEPTING;
+    umfi_list_add(&ep->port->accepting, &ep->node);
+}
+
+void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)
+{
+    umfi_list_del(&ep->node);
+    ep->state = UMFI_CONNECTED;
+    umfi_port_claim(ep->port, ep);
+    umfi_eq_push(ep->eq, FI_CONNECTED, &ep->fid.fid, 0, NULL, data, len);
+}
+
 void umfi_ep_ended(struct umfi_ep *ep, int status)
 {
     if (ep->state != UMFI_CONNECTED) {
@@ -145,7 +163,18 @@ static void end_channel(struct umfi_ep *ep)
     if (ep->state == UMFI_CONNECTED && unetmm_send_pending(ep->port->ep) > 0) {
         drain(ep);
     }
+    /* All messages until now are the program's. */
+    umfi_port_progress(ep->port);
     unetmm_disconnect(ep->port->ep, (int)ep->channel);
+}
+
+void umfi_ep_abort(struct umfi_ep *ep)
+{
+    umfi_ep_connected(ep, NULL, 0);
+    ep->open = false;
+    unetmm_disconnect(ep->port->ep, (int)ep->channel);
+    umfi_port_release(ep->port, ep);
+    umfi_ep_ended(ep, UNETMM_ST_BAD_CHANNEL);
 }
 
 static int ep_shutdown(struct fid_ep *fid, uint64_t flags)
@@ -172,7 +201,7 @@ static void leave_port(struct umfi_ep *ep)
     if (ep->open) {
         end_channel(ep);
     }
-    if (ep->state >= UMFI_CONNECTED) {
+    if (ep->state >= UMFI_ACCEPTING) {
         ep->state = UMFI_ENDED;
         umfi_port_release(ep->port, ep);
     }
@@ -478,6 +507,7 @@ int umfi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **o
         return -FI_ENOMEM;
     }
     ep->domain = domain;
+    umfi_list_init(&ep->node);
     take_info(ep, info);
     if (info->handle && !umfi_cm_take(domain->fabric, info->handle, ep)) {
         free(ep);

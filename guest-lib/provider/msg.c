@@ -152,6 +152,11 @@ UMFI_INLINE ssize_t post_buffer(struct umfi_port *port, void *buf, size_t len,
         unetmm_post_recv(port->ep, &port->scratch, 1, (uintptr_t)op, card_flags);
 }
 
+int umfi_post_again(struct umfi_port *port, struct umfi_op *op)
+{
+    return post_buffer(port, op->buf, op->len, op, 0);
+}
+
 /*
  * `ep` NULL: of an SRX, whose EP is the one that the message comes to.  A buffer at NULL
  * is empty, whatever its length: libfabric's callers post it for messages without data.

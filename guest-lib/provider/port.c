@@ -4,10 +4,10 @@
  *
  * All but opening and closing is under the domain's lock.
  *
- * An acceptor may send as soon as it has its channel, which is before this side
- * has learnt whose channel that is.  Completions of an unclaimed channel are kept
- * and are handled when it is claimed; each holds one of the port's buffers, which
- * bounds their number.
+ * A number of a channel soon belongs to another peer, and a completion does not say to
+ * which one.  So neither side of a connection sends before the other one expects it
+ * (cm.c): messages of a channel that no EP has are a stranger's, or of one that has
+ * ended, and their buffers go back to the card.
  */
 #include "provider.h"
 
@@ -17,11 +17,6 @@
 #define BACKLOG     64
 #define BATCH       16
 #define DEPTH_LEAST 16u
-
-struct umfi_early {
-    struct umfi_early *next;
-    struct unetmm_completion c;
-};
 
 /* ---- Completions ----------------------------------------------------------- */
 
@@ -132,23 +127,40 @@ static void returned(struct umfi_port *port, const struct unetmm_completion *c)
     }
 }
 
-static void keep_early(struct umfi_port *port, const struct unetmm_completion *c)
+/* Unread, to the end of the queue.  Its room was this buffer's: the card has it. */
+static void give_back(struct umfi_port *port, const struct unetmm_completion *c)
 {
-    struct umfi_early *early = malloc(sizeof(*early));
+    struct umfi_op *op = (struct umfi_op *)(uintptr_t)c->user_data;
 
-    if (!early) {
-        UMFI_WARN(FI_LOG_EP_DATA, "no memory: a completion is lost\n");
-        return;
+    if (op && !c->is_inline && (op->done || umfi_post_again(port, op))) {
+        struct unetmm_completion lost = *c;
+
+        lost.status = UNETMM_ST_FLUSHED;
+        returned(port, &lost);
     }
-    early->next = NULL;
-    early->c = *c;
-    *port->early_tail = early;
-    port->early_tail = &early->next;
+}
+
+/* NULL: no EP expects anything of that channel. */
+static struct umfi_ep *owner_of(struct umfi_port *port, unsigned channel)
+{
+    struct umfi_ep *ep = umfi_port_owner(port, channel);
+
+    for (struct umfi_list *i = port->accepting.next; !ep && i != &port->accepting;
+         i = i->next) {
+        struct umfi_ep *accepting = umfi_of(i, struct umfi_ep, node);
+
+        ep = accepting->channel == channel ? accepting : NULL;
+    }
+    /* The connector has the channel, and its program uses it. */
+    if (ep && ep->state == UMFI_ACCEPTING) {
+        umfi_ep_connected(ep, NULL, 0);
+    }
+    return ep;
 }
 
 static void dispatch(struct umfi_port *port, const struct unetmm_completion *c)
 {
-    struct umfi_ep *ep = umfi_port_owner(port, c->channel);
+    struct umfi_ep *ep;
 
     switch (c->type) {
     case UNETMM_CQE_SENT:
@@ -156,17 +168,19 @@ static void dispatch(struct umfi_port *port, const struct unetmm_completion *c)
         break;
     case UNETMM_CQE_RECEIVED:
     case UNETMM_CQE_WRITTEN:
+        ep = owner_of(port, c->channel);
         if (ep) {
             received(port, ep, c);
         } else {
-            keep_early(port, c);
+            give_back(port, c);
         }
         break;
     case UNETMM_CQE_CLOSED:
+        ep = owner_of(port, c->channel);
         if (ep) {
             umfi_ep_ended(ep, c->status);
         } else {
-            keep_early(port, c);
+            umfi_arrival_closed(port, c->channel);
         }
         break;
     case UNETMM_CQE_BUFFER:
@@ -186,6 +200,12 @@ static void fail(struct umfi_port *port, int error)
         if (port->by_channel[i]) {
             umfi_ep_ended(port->by_channel[i], UNETMM_ST_BAD_INDEX);
         }
+    }
+    while (port->accepting.next != &port->accepting) {
+        struct umfi_ep *ep = umfi_of(port->accepting.next, struct umfi_ep, node);
+
+        umfi_ep_connected(ep, NULL, 0);
+        umfi_ep_ended(ep, UNETMM_ST_BAD_INDEX);
     }
     umfi_port_cancel(port, NULL, false);
 }
@@ -211,23 +231,9 @@ void umfi_port_progress(struct umfi_port *port)
 
 /* ---- Channels -------------------------------------------------------------- */
 
-void umfi_port_claim(struct umfi_port *port, unsigned channel, struct umfi_ep *ep)
+void umfi_port_claim(struct umfi_port *port, struct umfi_ep *ep)
 {
-    struct umfi_early **at = &port->early;
-
-    port->by_channel[channel] = ep;
-    while (*at) {
-        struct umfi_early *early = *at;
-
-        if (early->c.channel != channel) {
-            at = &early->next;
-            continue;
-        }
-        *at = early->next;
-        dispatch(port, &early->c);
-        free(early);
-    }
-    port->early_tail = at;
+    port->by_channel[ep->channel] = ep;
 }
 
 void umfi_port_cancel(struct umfi_port *port, struct umfi_ep *ep, bool receives)
@@ -246,11 +252,12 @@ void umfi_port_cancel(struct umfi_port *port, struct umfi_ep *ep, bool receives)
 
 void umfi_port_release(struct umfi_port *port, struct umfi_ep *ep)
 {
-    /* Completions of the channel from before it was closed. */
-    umfi_port_progress(port);
+    umfi_list_del(&ep->node);
     if (port->by_channel[ep->channel] == ep) {
         port->by_channel[ep->channel] = NULL;
     }
+    /* The rest of the channel, before its number is another's. */
+    umfi_port_progress(port);
 }
 
 /* ---- Opening and closing --------------------------------------------------- */
@@ -339,9 +346,9 @@ int umfi_port_open(struct umfi_domain *domain, size_t tx_size, size_t rx_size,
         return -FI_ENOMEM;
     }
     port->domain = domain;
-    port->early_tail = &port->early;
     umfi_list_init(&port->node);
     umfi_list_init(&port->arrivals);
+    umfi_list_init(&port->accepting);
     ret = umfi_pin(domain->fabric, &port->scratch, 1);
     if (!ret) {
         ret = create(port, tx_size, rx_size);
@@ -368,17 +375,11 @@ void umfi_port_close(struct umfi_port *port)
 
     pthread_mutex_lock(&port->domain->fabric->lock);
     umfi_list_del(&port->node);
-    umfi_cm_drop_arrivals(port);
+    umfi_arrivals_drop(port);
     pthread_mutex_unlock(&port->domain->fabric->lock);
     ret = unetmm_ep_destroy(port->ep);
     if (ret) {
         UMFI_WARN(FI_LOG_EP_CTRL, "destroying an endpoint: error %d\n", ret);
-    }
-    while (port->early) {
-        struct umfi_early *early = port->early;
-
-        port->early = early->next;
-        free(early);
     }
     umfi_unpin(port->domain->fabric, &port->scratch, 1);
     free(port->by_channel);

@@ -278,15 +278,13 @@ struct umfi_op {
     bool kept;                  /* not to be freed with its last part */
 };
 
-struct umfi_early;
-
 struct umfi_port {
     struct umfi_list node;      /* fabric.ports */
-    struct umfi_list arrivals;  /* channels that no conn has claimed; fabric.lock */
+    struct umfi_list arrivals;  /* see arrival.c; changed under fabric.lock, too */
+    struct umfi_list accepting; /* EPs whose connector has not taken the channel yet */
     struct umfi_domain *domain;
     struct unetmm_ep *ep;
     struct umfi_ep **by_channel;
-    struct umfi_early *early, **early_tail; /* completions of unclaimed channels */
     struct umfi_op *ops, *free;
     uint64_t service;           /* acceptors connect to it; hard to guess */
     uint32_t nops, channels, slots;
@@ -300,7 +298,7 @@ void umfi_port_close(struct umfi_port *port);
 
 /* Under the domain's lock: */
 void umfi_port_progress(struct umfi_port *port);
-void umfi_port_claim(struct umfi_port *port, unsigned channel, struct umfi_ep *ep);
+void umfi_port_claim(struct umfi_port *port, struct umfi_ep *ep);
 void umfi_port_release(struct umfi_port *port, struct umfi_ep *ep);
 /*
  * Completes with FI_ECANCELED the operations of an EP, or of all EPs (NULL): its
@@ -385,7 +383,10 @@ static inline ssize_t umfi_error(int ret)
 
 /* ---- Endpoints (ep.c, srx.c, pep.c) ---------------------------------------- */
 
-enum umfi_state { UMFI_IDLE, UMFI_CONNECTING, UMFI_CONNECTED, UMFI_ENDED };
+/* ACCEPTING: with a channel, which the connector has not taken yet. */
+enum umfi_state {
+    UMFI_IDLE, UMFI_CONNECTING, UMFI_ACCEPTING, UMFI_CONNECTED, UMFI_ENDED,
+};
 
 struct umfi_ep {
     struct fid_ep fid;
@@ -399,6 +400,7 @@ struct umfi_ep {
     unsigned channel;
     bool open;                  /* the channel's number is ours */
     enum umfi_state state;
+    struct umfi_list node;      /* port.accepting */
     struct umfi_eq *eq;
     struct umfi_conn *conn;     /* the request it makes or answers */
     size_t tx_size, rx_size;
@@ -422,8 +424,15 @@ struct umfi_srx {
 int umfi_ep_open(struct fid_domain *domain, struct fi_info *info,
                  struct fid_ep **ep, void *context);
 int umfi_ep_enable(struct umfi_ep *ep);
-/* Under the domain's lock: the channel has ended, by the peer or by failure. */
+/* Under the domain's lock: */
+/* The EP has that channel, from whose peer nothing has come yet. */
+void umfi_ep_expect(struct umfi_ep *ep, unsigned channel);
+/* Both sides have it; the program gets `data`. */
+void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len);
+/* The channel has ended, by the peer or by failure. */
 void umfi_ep_ended(struct umfi_ep *ep, int status);
+/* The connector did not take it, as far as is known. */
+void umfi_ep_abort(struct umfi_ep *ep);
 /* At the domain's end */
 void umfi_ep_free_closed(struct umfi_domain *domain);
 int umfi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr,
@@ -437,6 +446,8 @@ int umfi_setopt(fid_t fid, int level, int name, const void *value, size_t len);
 
 extern struct fi_ops_ep umfi_ep_ops;
 extern struct fi_ops_msg umfi_msg_ops, umfi_srx_msg_ops;
+/* Under the domain's lock: a receive buffer that the card has filled for nobody. */
+int umfi_post_again(struct umfi_port *port, struct umfi_op *op);
 extern struct fi_ops_rma umfi_rma_ops;
 
 /* ---- Connection management (cm.c) ------------------------------------------ */
@@ -454,15 +465,38 @@ int umfi_cm_listen(struct umfi_pep *pep);
 int umfi_cm_connect(struct umfi_ep *ep, const void *data, size_t len);
 int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len);
 int umfi_cm_reject(struct umfi_pep *pep, fid_t handle, const void *data, size_t len);
+void umfi_cm_port_close(struct umfi_cm_port *port);
 /* An EP that is to answer a request.  False: there is no such request any more. */
 bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep);
 /* Under the fabric's lock: */
 void umfi_cm_abandon(struct umfi_ep *ep);
-void umfi_cm_drop_arrivals(struct umfi_port *port);
+/* Requests for a channel to that port which the card is to answer */
+unsigned umfi_cm_requests(const struct umfi_port *port, const uint8_t mac[6]);
 void umfi_cm_progress(struct umfi_fabric *fabric);
 /* 1: there is something to do; 0: one may wait for the fabric's epoll. */
 int umfi_cm_arm(struct umfi_fabric *fabric);
-void umfi_cm_port_close(struct umfi_cm_port *port);
+
+/* ---- Arrivals (arrival.c), under the fabric's lock ------------------------- */
+
+struct umfi_arrival {
+    struct umfi_list node;      /* port.arrivals */
+    unsigned channel;
+    uint8_t mac[6];
+    uint32_t endpoint;          /* the peer's ... */
+    uint32_t peer_channel;      /* ... and its channel */
+    int64_t until_ms;
+    bool closed;                /* by the peer; domain.lock */
+};
+
+void umfi_arrivals_take(struct umfi_port *port);
+/* Ends those that nobody will name. */
+void umfi_arrivals_sweep(struct umfi_port *port);
+struct umfi_arrival *umfi_arrival_find(struct umfi_port *port, const uint8_t mac[6],
+                                       uint32_t endpoint, uint32_t channel);
+/* At the port's end */
+void umfi_arrivals_drop(struct umfi_port *port);
+/* Under the domain's lock: the channel, which no EP has, was closed by its peer. */
+void umfi_arrival_closed(struct umfi_port *port, unsigned channel);
 
 /* ---- Lists, and operations that are not supported (absent.c) --------------- */
 

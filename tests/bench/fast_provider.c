@@ -92,7 +92,6 @@ static void open_endpoint(void)
     port.nops = OPS;
     port.by_channel = by_channel;
     by_channel[1] = &ep;
-    port.early_tail = &port.early;
     port.ops = calloc(OPS, sizeof(*port.ops));
     require(!port.ops, "no memory");
     for (unsigned i = 0; i < OPS; i++) {

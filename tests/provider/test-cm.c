@@ -223,7 +223,17 @@ struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
     return fi_allocinfo();
 }
 
-void umfi_port_claim(struct umfi_port *port, unsigned channel, struct umfi_ep *ep)
+void umfi_ep_expect(struct umfi_ep *ep, unsigned channel)
+{
+    fail();
+}
+
+void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)
+{
+    fail();
+}
+
+void umfi_ep_abort(struct umfi_ep *ep)
 {
     fail();
 }
@@ -312,7 +322,7 @@ static void require_connecting(struct umfi_ep *ep, unsigned channel)
 /* A peer's message is in the card's completion queue. */
 static void arrive(unsigned channel, uint8_t type)
 {
-    const uint8_t head[] = { 'u', 'm', 'f', 'i', 1, 0, type, 0 };
+    const uint8_t head[] = { 'u', 'm', 'f', 'i', 2, 0, type, 0 };
 
     assert_non_null(buffers[0]);
     memset(buffers[0], 0, CM_BYTES);

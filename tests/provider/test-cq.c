@@ -48,7 +48,8 @@ static int setup(void **opaque)
         .domain = &s->domain, .ep = s->fake.ep, .channels = 2, .nops = OPS,
         .by_channel = s->by_channel, .ops = calloc(OPS, sizeof(struct umfi_op)),
     };
-    s->port.early_tail = &s->port.early;
+    umfi_list_init(&s->port.arrivals);
+    umfi_list_init(&s->port.accepting);
     for (unsigned i = 0; i < OPS; i++) {
         umfi_op_free(&s->port, &s->port.ops[i]);
     }
@@ -194,8 +195,8 @@ static void long_messages_are_errors(void **opaque)
     assert_int_equal(error.olen, 1);
 }
 
-/* Of a channel that is not claimed yet */
-static void early_messages_wait(void **opaque)
+/* On a channel that nobody has: the buffer is the card's again. */
+static void strangers_use_up_no_buffer(void **opaque)
 {
     struct state *s = *opaque;
     struct fi_cq_data_entry entry;
@@ -204,7 +205,9 @@ static void early_messages_wait(void **opaque)
     post_recv(s, sizeof(s->memory), s);
     deliver(s, 8);
     assert_int_equal(fi_cq_read(s->rx, &entry, 1), -FI_EAGAIN);
-    umfi_port_claim(&s->port, CHANNEL, &s->ep);
+    umfi_port_claim(&s->port, &s->ep);
+    assert_int_equal(fi_cq_read(s->rx, &entry, 1), -FI_EAGAIN);
+    deliver(s, 8);
     assert_int_equal(fi_cq_read(s->rx, &entry, 1), 1);
     assert_ptr_equal(entry.op_context, s);
 }
@@ -320,7 +323,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(other_queue_keeps_its_entries, setup, teardown),
         cmocka_unit_test_setup_teardown(failures_are_errors, setup, teardown),
         cmocka_unit_test_setup_teardown(long_messages_are_errors, setup, teardown),
-        cmocka_unit_test_setup_teardown(early_messages_wait, setup, teardown),
+        cmocka_unit_test_setup_teardown(strangers_use_up_no_buffer, setup, teardown),
         cmocka_unit_test_setup_teardown(cancelled_ones_come_once, setup, teardown),
         cmocka_unit_test_setup_teardown(blocked_card_is_told, setup, teardown),
         cmocka_unit_test(closed_endpoint_takes_no_buffers),

@@ -177,7 +177,12 @@ void umfi_cm_abandon(struct umfi_ep *ep)
 {
 }
 
-void umfi_cm_drop_arrivals(struct umfi_port *port)
+void umfi_arrivals_drop(struct umfi_port *port)
+{
+    fail();
+}
+
+void umfi_arrival_closed(struct umfi_port *port, unsigned channel)
 {
     fail();
 }
@@ -223,8 +228,8 @@ static void open_scene(struct scene *s)
     s->port = (struct umfi_port) {
         .domain = &s->domain, .ep = &card_ep, .by_channel = s->by_channel,
         .channels = CHANNELS, .ops = s->ops, .nops = OPS,
-        .early_tail = &s->port.early,
     };
+    umfi_list_init(&s->port.accepting);
     for (unsigned i = 0; i < OPS; i++) {
         umfi_op_free(&s->port, &s->ops[OPS - 1 - i]);
     }
@@ -242,7 +247,7 @@ static void open_scene(struct scene *s)
     umfi_lock(&s->domain);
     assert_int_equal(umfi_cq_attach(ep->tx_cq, &s->port), 0);
     assert_int_equal(umfi_cq_attach(ep->rx_cq, &s->port), 0);
-    umfi_port_claim(&s->port, CHANNEL, ep);
+    umfi_port_claim(&s->port, ep);
     umfi_unlock(&s->domain);
 }
 

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Arrivals: channels that peers have opened to a data port, and that no ACCEPT has named
+ * yet.
+ *
+ * A port may be shared, so each connected peer knows its service, and may open channels
+ * that nobody has asked for.  One that sends on them takes buffers, for which other peers
+ * then wait.  So a card has no more arrivals at a port than requests that it is to answer,
+ * and an arrival has the time of a request to be named.
+ */
+#include "provider.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCH   64u     /* taken before the sweep: a backlog */
+
+/* Not in the list any more.  Its messages are gone before its number is another's. */
+static void end(struct umfi_port *port, unsigned channel)
+{
+    umfi_lock(port->domain);
+    unetmm_disconnect(port->ep, (int)channel);
+    umfi_port_progress(port);
+    umfi_unlock(port->domain);
+}
+
+static bool add(struct umfi_port *port, const struct unetmm_peer *peer)
+{
+    struct unetmm_channel_info info = { .size = sizeof(info) };
+    struct umfi_arrival *arrival = calloc(1, sizeof(*arrival));
+
+    if (!arrival || unetmm_channel_info(port->ep, peer->channel, &info)) {
+        free(arrival);
+        return false;
+    }
+    arrival->channel = peer->channel;
+    memcpy(arrival->mac, peer->mac, 6);
+    arrival->endpoint = peer->endpoint;
+    arrival->peer_channel = info.peer_channel;
+    arrival->until_ms = umfi_now_ms() + umfi_config.connect_ms;
+    umfi_lock(port->domain);
+    umfi_list_add(&port->arrivals, &arrival->node);
+    umfi_unlock(port->domain);
+    return true;
+}
+
+void umfi_arrivals_take(struct umfi_port *port)
+{
+    struct unetmm_peer peer;
+
+    for (unsigned i = 0; i < BATCH && unetmm_accept(port->ep, &peer, 0) >= 0; i++) {
+        if (!add(port, &peer)) {
+            end(port, peer.channel);
+        }
+    }
+}
+
+struct umfi_arrival *umfi_arrival_find(struct umfi_port *port, const uint8_t mac[6],
+                                       uint32_t endpoint, uint32_t channel)
+{
+    for (struct umfi_list *i = port->arrivals.next; i != &port->arrivals; i = i->next) {
+        struct umfi_arrival *arrival = umfi_of(i, struct umfi_arrival, node);
+
+        if (!memcmp(arrival->mac, mac, 6) && arrival->endpoint == endpoint &&
+            arrival->peer_channel == channel) {
+            return arrival;
+        }
+    }
+    return NULL;
+}
+
+void umfi_arrival_closed(struct umfi_port *port, unsigned channel)
+{
+    for (struct umfi_list *i = port->arrivals.next; i != &port->arrivals; i = i->next) {
+        struct umfi_arrival *arrival = umfi_of(i, struct umfi_arrival, node);
+
+        arrival->closed = arrival->closed || arrival->channel == channel;
+    }
+}
+
+static void take_out(struct umfi_port *port, struct umfi_arrival *arrival)
+{
+    umfi_lock(port->domain);
+    umfi_list_del(&arrival->node);
+    umfi_unlock(port->domain);
+}
+
+/* Of the same card, from this one on: the list begins with the oldest. */
+static unsigned count_from(const struct umfi_port *port, const struct umfi_arrival *first)
+{
+    unsigned n = 0;
+
+    for (const struct umfi_list *i = &first->node; i != &port->arrivals; i = i->next) {
+        n += !memcmp(umfi_of(i, struct umfi_arrival, node)->mac, first->mac, 6);
+    }
+    return n;
+}
+
+void umfi_arrivals_sweep(struct umfi_port *port)
+{
+    struct umfi_list *next;
+
+    for (struct umfi_list *i = port->arrivals.next; i != &port->arrivals; i = next) {
+        struct umfi_arrival *arrival = umfi_of(i, struct umfi_arrival, node);
+
+        next = i->next;
+        if (!arrival->closed && umfi_now_ms() < arrival->until_ms &&
+            count_from(port, arrival) <= umfi_cm_requests(port, arrival->mac)) {
+            continue;
+        }
+        UMFI_INFO(FI_LOG_EP_CTRL, "a channel that nobody has asked for ends\n");
+        take_out(port, arrival);
+        end(port, arrival->channel);
+        free(arrival);
+    }
+}
+
+void umfi_arrivals_drop(struct umfi_port *port)
+{
+    while (port->arrivals.next != &port->arrivals) {
+        struct umfi_arrival *arrival = umfi_of(port->arrivals.next, struct umfi_arrival,
+                                               node);
+
+        take_out(port, arrival);
+        free(arrival);
+    }
+}
