@@ -26,10 +26,11 @@
 #define MOST_WAITING    (BLOCK_SESSIONS * BLOCK_DEPTH * 2)
 #define NOT_READY       200             /* refusals in a row: some two seconds */
 #define ACCEPT_NS       ((int64_t)NS_PER_S)
+#define COMPLETIONS     4096u
+#define BATCH           16u
 
 struct session {
     bool open;                          /* HELLO has come */
-    bool refused;                       /* ended by us; CLOSED may still come */
     uint32_t generation;
     uint32_t outstanding;               /* requests, replies on their way */
     int import;
@@ -54,6 +55,8 @@ struct server {
     unsigned first, used;               /* of those */
     unsigned open, greeted;             /* sessions: now, ever */
     uint32_t accepted, ended;           /* channels */
+    struct unetmm_completion *later;    /* COMPLETIONS and a batch have room */
+    unsigned later_first, later_end;
     int file;
     uint64_t file_bytes, served;
 };
@@ -126,8 +129,42 @@ static void forget_waiting(struct server *s, int channel)
     s->used = kept;
 }
 
-/* The channel has ended, or must. */
-static void session_end(struct server *s, int channel, bool refused)
+/* Sends belong to jobs and replies, which know their session. */
+static bool is_rest_of(const struct unetmm_completion *c, int channel, bool *closed)
+{
+    bool rest = c->channel == channel && !*closed && c->type != UNETMM_CQE_SENT;
+
+    *closed = *closed || (rest && c->type == UNETMM_CQE_CLOSED);
+    return rest;
+}
+
+/*
+ * The number may soon be the next caller's: the rest of the channel, its end included, is
+ * dropped before that one is accepted.  Completions of others wait in their order.
+ */
+static void end_channel(struct server *s, int channel, bool closed)
+{
+    struct unetmm_completion c;
+    unsigned i, kept = 0;
+
+    unetmm_disconnect(s->ep, channel);
+    for (i = s->later_first; i < s->later_end; i++) {
+        c = s->later[i];
+        if (!is_rest_of(&c, channel, &closed)) {
+            s->later[kept++] = c;
+        }
+    }
+    while (kept < COMPLETIONS + BATCH && unetmm_poll(s->ep, &c, 1) > 0) {
+        if (!is_rest_of(&c, channel, &closed)) {
+            s->later[kept++] = c;
+        }
+    }
+    s->later_first = 0;
+    s->later_end = kept;
+}
+
+/* The channel has ended, or must: `closed` if its CLOSED has come. */
+static void session_end(struct server *s, int channel, bool closed)
 {
     struct session *session = &s->sessions[channel];
 
@@ -136,11 +173,10 @@ static void session_end(struct server *s, int channel, bool refused)
         s->open--;
     }
     session->open = false;
-    session->refused = refused;
     session->generation++;
     session->outstanding = 0;
     forget_waiting(s, channel);
-    unetmm_disconnect(s->ep, channel);
+    end_channel(s, channel, closed);
     s->ended++;
 }
 
@@ -165,7 +201,7 @@ static void reply(struct server *s, int channel,
                       UNETMM_INLINE);
     /* The queue has room for all that sessions may have under way. */
     if (ret) {
-        session_end(s, channel, true);
+        session_end(s, channel, false);
     }
 }
 
@@ -181,7 +217,7 @@ static void hello(struct server *s, int channel,
                         UNETMM_RIGHT_READ | UNETMM_RIGHT_WRITE, 0, &length);
     if (ret < 0) {
         /* Asking its driver has cost time: it does not do so again and again. */
-        session_end(s, channel, true);
+        session_end(s, channel, false);
         return;
     }
     session->import = ret;
@@ -327,7 +363,7 @@ static void on_request(struct server *s, const struct unetmm_completion *c)
         r.op < BLOCK_HELLO || r.op > BLOCK_STATUS ||
         session->open == (r.op == BLOCK_HELLO) ||
         (r.op == BLOCK_HELLO && s->open == BLOCK_SESSIONS)) {
-        session_end(s, c->channel, true);
+        session_end(s, c->channel, false);
         return;
     }
     session->outstanding++;
@@ -353,15 +389,6 @@ static void on_sent(struct server *s, const struct unetmm_completion *c)
     }
 }
 
-static void on_closed(struct server *s, int channel)
-{
-    if (s->sessions[channel].refused) {
-        s->sessions[channel].refused = false;
-    } else {
-        session_end(s, channel, false);
-    }
-}
-
 static bool accept_one(struct server *s)
 {
     struct unetmm_peer peer;
@@ -370,9 +397,6 @@ static bool accept_one(struct server *s)
         return false;
     }
     s->accepted++;
-    if (peer.channel < s->channels) {
-        s->sessions[peer.channel].refused = false;
-    }
     return true;
 }
 
@@ -405,8 +429,9 @@ static void on_completion(struct server *s, const struct unetmm_completion *c)
         on_sent(s, c);
         break;
     case UNETMM_CQE_CLOSED:
-        accepted(s, c->channel);
-        on_closed(s, c->channel);
+        if (accepted(s, c->channel)) {
+            session_end(s, c->channel, true);
+        }
         break;
     default:
         break;
@@ -434,12 +459,13 @@ static void start(struct server *s)
     s->sessions = calloc(s->channels, sizeof(*s->sessions));
     buffer_make(&s->buffer, s->ctx, s->opt);
     s->jobs = calloc(s->buffer.chunks, sizeof(*s->jobs));
-    if (!s->sessions || !s->jobs) {
+    s->later = calloc(COMPLETIONS + BATCH, sizeof(*s->later));
+    if (!s->sessions || !s->jobs || !s->later) {
         fail("no memory for %u channels and %u chunks", s->channels,
              s->buffer.chunks);
     }
     ep.send_slots = 4096;
-    ep.completion_depth = 4096;
+    ep.completion_depth = COMPLETIONS;
     ep.policy = UNETMM_POLICY_DROP;
     ret = unetmm_ep_create(s->ctx, &ep, &s->ep);
     if (ret) {
@@ -460,22 +486,37 @@ static bool done(const struct server *s)
         s->ended == s->accepted;
 }
 
+/* 1, or as unetmm_wait() */
+static int next_completion(struct server *s, struct unetmm_completion *c)
+{
+    int n;
+
+    if (s->later_first == s->later_end) {
+        n = unetmm_wait(s->ep, s->later, BATCH, ACCEPT_NS);
+        if (n <= 0) {
+            return n;
+        }
+        s->later_first = 0;
+        s->later_end = (unsigned)n;
+    }
+    *c = s->later[s->later_first++];
+    return 1;
+}
+
 /* Takes messages; accepts connected but silent clients now and then. */
 static void serve(struct server *s)
 {
     uint64_t heard_ns = now_ns();
-    struct unetmm_completion c[16];
-    int n, i;
+    struct unetmm_completion c;
+    int n;
 
     while (!done(s)) {
-        n = unetmm_wait(s->ep, c, 16, ACCEPT_NS);
+        n = next_completion(s, &c);
         if (n < 0 && n != -EINTR) {
             fail_call(n, UNETMM_CALL_POLL, "the card has stopped");
         }
-        for (i = 0; i < n; i++) {
-            on_completion(s, &c[i]);
-        }
         if (n > 0) {
+            on_completion(s, &c);
             heard_ns = now_ns();
             continue;
         }
@@ -512,5 +553,6 @@ int block_serve(const struct block_options *opt)
     close(s.file);
     free(s.sessions);
     free(s.jobs);
+    free(s.later);
     return EXIT_SUCCESS;
 }
