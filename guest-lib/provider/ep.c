@@ -77,8 +77,18 @@ void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)
 {
     umfi_list_del(&ep->node);
     ep->state = UMFI_CONNECTED;
+    __atomic_add_fetch(&ep->eq->connected, 1, __ATOMIC_RELEASE);
     umfi_port_claim(ep->port, ep);
     umfi_eq_push(ep->eq, FI_CONNECTED, &ep->fid.fid, 0, NULL, data, len);
+}
+
+/* Nothing more is awaited. */
+static void set_ended(struct umfi_ep *ep)
+{
+    if (ep->state == UMFI_CONNECTED) {
+        __atomic_sub_fetch(&ep->eq->connected, 1, __ATOMIC_RELEASE);
+    }
+    ep->state = UMFI_ENDED;
 }
 
 void umfi_ep_ended(struct umfi_ep *ep, int status)
@@ -88,7 +98,7 @@ void umfi_ep_ended(struct umfi_ep *ep, int status)
     }
     UMFI_INFO(FI_LOG_EP_CTRL, "the channel has ended: %s\n",
               unetmm_status_str((unsigned)status));
-    ep->state = UMFI_ENDED;
+    set_ended(ep);
     umfi_eq_push(ep->eq, FI_SHUTDOWN, &ep->fid.fid, 0, NULL, NULL, 0);
     if (!ep->srx) {
         /* The sends come back by themselves, the buffers do not. */
@@ -202,7 +212,7 @@ static void leave_port(struct umfi_ep *ep)
         end_channel(ep);
     }
     if (ep->state >= UMFI_ACCEPTING) {
-        ep->state = UMFI_ENDED;
+        set_ended(ep);
         umfi_port_release(ep->port, ep);
     }
     umfi_port_cancel(ep->port, ep, false);

@@ -6,8 +6,9 @@
  * reader sleeps in epoll until a CM port has something or an event is pushed.  A
  * peer that ends a connection is learnt of from the connection's port, whose
  * descriptor is left to the completion queue's waiter: were it watched here too,
- * each message would wake a thread that waits for events.  So a blocked reader
- * looks at the ports itself every LOOK_MS.
+ * each message would wake a thread that waits for events.  So the queue's descriptor
+ * becomes readable LOOK_MS after fi_trywait() as well, while it has connections, and
+ * the reader looks at the ports.
  */
 #include "provider.h"
 
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #define LOOK_MS     100
@@ -196,6 +198,17 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t type, const void *buf,
     return (ssize_t)len;
 }
 
+/* The next look at the ports; or none. */
+static void set_timer(struct umfi_eq *eq)
+{
+    struct itimerspec when = { .it_value = { 0 } };
+
+    if (__atomic_load_n(&eq->connected, __ATOMIC_ACQUIRE)) {
+        when.it_value.tv_nsec = LOOK_MS * 1000000l;
+    }
+    timerfd_settime(eq->timer, 0, &when, NULL);
+}
+
 int umfi_eq_trywait(struct umfi_eq *eq)
 {
     int ret;
@@ -209,6 +222,9 @@ int umfi_eq_trywait(struct umfi_eq *eq)
     pthread_mutex_lock(&eq->fabric->lock);
     ret = umfi_cm_arm(eq->fabric) ? -FI_EAGAIN : 0;
     pthread_mutex_unlock(&eq->fabric->lock);
+    if (!ret) {
+        set_timer(eq);
+    }
     return ret;
 }
 
@@ -247,6 +263,17 @@ static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *d
     return fi_strerror(prov_errno);
 }
 
+static void close_descriptors(struct umfi_eq *eq)
+{
+    const int all[] = { eq->event_fd, eq->timer, eq->epoll };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (all[i] >= 0) {
+            close(all[i]);
+        }
+    }
+}
+
 static int eq_close(fid_t fid)
 {
     struct umfi_eq *eq = umfi_of(fid, struct umfi_eq, fid.fid);
@@ -261,8 +288,7 @@ static int eq_close(fid_t fid)
         free(event);
     }
     free(eq->err_data);
-    close(eq->epoll);
-    close(eq->event_fd);
+    close_descriptors(eq);
     pthread_mutex_destroy(&eq->lock);
     __atomic_sub_fetch(&eq->fabric->users, 1, __ATOMIC_RELEASE);
     free(eq);
@@ -307,18 +333,15 @@ static int open_descriptors(struct umfi_eq *eq)
     struct epoll_event event = { .events = EPOLLIN };
 
     eq->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    eq->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     eq->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (eq->event_fd >= 0 && eq->epoll >= 0 &&
+    if (eq->event_fd >= 0 && eq->timer >= 0 && eq->epoll >= 0 &&
         !epoll_ctl(eq->epoll, EPOLL_CTL_ADD, eq->event_fd, &event) &&
+        !epoll_ctl(eq->epoll, EPOLL_CTL_ADD, eq->timer, &event) &&
         !epoll_ctl(eq->epoll, EPOLL_CTL_ADD, eq->fabric->epoll, &event)) {
         return 0;
     }
-    if (eq->event_fd >= 0) {
-        close(eq->event_fd);
-    }
-    if (eq->epoll >= 0) {
-        close(eq->epoll);
-    }
+    close_descriptors(eq);
     return -FI_EMFILE;
 }
 

@@ -184,6 +184,8 @@ struct umfi_eq {
     void *err_data;             /* of the last error read */
     int epoll;                  /* the fabric's, and: */
     int event_fd;               /* readable while there are events */
+    int timer;                  /* readable when the ports are to be looked at */
+    unsigned connected;         /* EPs */
     unsigned users;
 };
 

@@ -202,6 +202,7 @@ struct scene {
     struct umfi_fabric fabric;
     struct umfi_domain domain;
     struct umfi_srx srx;
+    struct umfi_eq eq;
     struct umfi_port port;
     struct umfi_ep *by_channel[CHANNELS];
     struct umfi_op ops[OPS];
@@ -243,11 +244,12 @@ static void open_scene(struct scene *s)
     ep->tx_cq->users += 2;
     ep->channel = CHANNEL;
     ep->open = true;
-    ep->state = UMFI_CONNECTED;
+    ep->eq = &s->eq;
+    s->eq.users++;
     umfi_lock(&s->domain);
     assert_int_equal(umfi_cq_attach(ep->tx_cq, &s->port), 0);
     assert_int_equal(umfi_cq_attach(ep->rx_cq, &s->port), 0);
-    umfi_port_claim(&s->port, ep);
+    umfi_ep_connected(ep, NULL, 0);
     umfi_unlock(&s->domain);
 }
 
@@ -260,6 +262,7 @@ static void share_port(struct scene *s)
 
 static void close_scene(struct scene *s)
 {
+    assert_int_equal(s->eq.connected, 0);
     assert_int_equal(fi_close(&s->cq->fid), 0);
     umfi_ep_free_closed(&s->domain);
     pthread_mutex_destroy(&s->fabric.lock);
@@ -413,6 +416,7 @@ static void receive_after_the_end(void **state)
     struct scene s;
 
     open_scene(&s);
+    assert_int_equal(s.eq.connected, 1);
     assert_int_equal(fi_recv(s.ep, &s, 1, NULL, 0, &error), 0);
     complete(UNETMM_CQE_CLOSED, 0, UNETMM_ST_BAD_CHANNEL);
     progress(&s);
@@ -420,6 +424,7 @@ static void receive_after_the_end(void **state)
     assert_ptr_equal(error.op_context, &error);
     assert_int_equal(error.err, FI_ECANCELED);
     assert_int_equal(fi_recv(s.ep, &s, 1, NULL, 0, NULL), -FI_ENOTCONN);
+    assert_int_equal(s.eq.connected, 0);
     require_entries(&s, 0);
     shut_scene(&s);
 }
