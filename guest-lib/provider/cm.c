@@ -72,7 +72,9 @@ struct umfi_cm_port {
     struct unetmm_completion *later;    /* COMPLETIONS of them have room */
     unsigned later_first, later_end;
     unsigned idle, idle_most;       /* callers: is_idle() */
+    unsigned calling;               /* fi_connect()s that use it without the lock */
     bool failed;                    /* the card stopped the endpoint */
+    bool told;                      /* the program knows */
 };
 
 struct umfi_conn {
@@ -485,6 +487,19 @@ static void take_callers(struct umfi_cm_port *port)
     }
 }
 
+/* fi_connect() takes another endpoint, a listener does not. */
+static void tell_failed(struct umfi_cm_port *port)
+{
+    struct umfi_pep *pep = port->pep;
+
+    if (pep && !port->told) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "port %u gets no more requests: call fi_listen() again, "
+                  "or close the passive endpoint\n", ntohs(pep->address.sin_port));
+        umfi_eq_push(pep->eq, 0, &pep->fid.fid, FI_EIO, NULL, NULL, 0);
+    }
+    port->told = true;
+}
+
 static void port_progress(struct umfi_cm_port *port)
 {
     struct unetmm_completion c;
@@ -516,6 +531,7 @@ static void port_progress(struct umfi_cm_port *port)
     }
     if (port->failed) {
         lose_all(port);
+        tell_failed(port);
     }
 }
 
@@ -723,14 +739,36 @@ void umfi_cm_port_close(struct umfi_cm_port *port)
 
 /* ---- Calls of the program -------------------------------------------------- */
 
+/* A port that the card has stopped makes room for another one of the same number. */
+static int leave_failed(struct umfi_pep *pep)
+{
+    bool failed;
+
+    if (!pep->port) {
+        return 0;
+    }
+    pthread_mutex_lock(&pep->fabric->lock);
+    failed = pep->port->failed;
+    pthread_mutex_unlock(&pep->fabric->lock);
+    if (!failed) {
+        return -FI_EOPBADSTATE;
+    }
+    umfi_cm_port_close(pep->port);
+    pep->port = NULL;
+    return 0;
+}
+
 int umfi_cm_listen(struct umfi_pep *pep)
 {
     const struct unetmm_channel_attr attr = umfi_channel_attr();
     unsigned number = ntohs(pep->address.sin_port), tries = PORT_COUNT;
     struct umfi_cm_port *port;
     bool any = !number;
-    int ret = port_open(pep->fabric, pep, &port);
+    int ret = leave_failed(pep);
 
+    if (!ret) {
+        ret = port_open(pep->fabric, pep, &port);
+    }
     if (ret) {
         return ret;
     }
@@ -754,12 +792,24 @@ int umfi_cm_listen(struct umfi_pep *pep)
     return 0;
 }
 
-/* The port for the fabric's own requests. */
-static int active_port(struct umfi_fabric *fabric, struct umfi_cm_port **port)
+/* Its requests are refused; the next one is made by another port. */
+static void drop_active(struct umfi_fabric *fabric)
+{
+    lose_all(fabric->active);
+    umfi_list_del(&fabric->active->node);
+    port_free(fabric->active);
+    fabric->active = NULL;
+}
+
+/* The port for the fabric's own requests, until leave_active(). */
+static int enter_active(struct umfi_fabric *fabric, struct umfi_cm_port **port)
 {
     int ret = 0;
 
     pthread_mutex_lock(&fabric->lock);
+    if (fabric->active && fabric->active->failed && !fabric->active->calling) {
+        drop_active(fabric);
+    }
     if (!fabric->active) {
         ret = port_open(fabric, NULL, &fabric->active);
         if (!ret) {
@@ -767,8 +817,20 @@ static int active_port(struct umfi_fabric *fabric, struct umfi_cm_port **port)
         }
     }
     *port = fabric->active;
+    if (!ret) {
+        fabric->active->calling++;
+    }
     pthread_mutex_unlock(&fabric->lock);
     return ret;
+}
+
+static void leave_active(struct umfi_cm_port *port)
+{
+    struct umfi_fabric *fabric = port->fabric;
+
+    pthread_mutex_lock(&fabric->lock);
+    port->calling--;
+    pthread_mutex_unlock(&fabric->lock);
 }
 
 static int begin_connecting(struct umfi_ep *ep)
@@ -820,12 +882,13 @@ int umfi_cm_connect(struct umfi_ep *ep, const void *data, size_t len)
     if (ret) {
         return ret;
     }
-    ret = active_port(fabric, &port);
+    ret = umfi_resolve(&fabric->dev, ep->dst.sin_addr, mac);
     if (!ret) {
-        ret = umfi_resolve(&fabric->dev, ep->dst.sin_addr, mac);
+        ret = enter_active(fabric, &port);
     }
     if (!ret) {
         ret = call(ep, port, mac, data, len);
+        leave_active(port);
     }
     if (ret) {
         UMFI_INFO(FI_LOG_EP_CTRL, "port %u: %s\n", ntohs(ep->dst.sin_port),

@@ -69,7 +69,7 @@ static int pep_listen(struct fid_pep *fid)
     if (!pep->eq) {
         return -FI_ENOEQ;
     }
-    return pep->port ? -FI_EOPBADSTATE : umfi_cm_listen(pep);
+    return umfi_cm_listen(pep);
 }
 
 static int pep_reject(struct fid_pep *fid, fid_t handle, const void *data, size_t len)

@@ -463,6 +463,7 @@ struct umfi_pep {
 };
 
 /* Not under any lock: they wait for the peer's driver. */
+/* -FI_EOPBADSTATE: it listens. */
 int umfi_cm_listen(struct umfi_pep *pep);
 int umfi_cm_connect(struct umfi_ep *ep, const void *data, size_t len);
 int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len);

@@ -34,6 +34,7 @@ static uint8_t *buffers[BUFFERS];   /* that are posted */
 static struct unetmm_completion pending[PENDING];
 static uint8_t sent[CM_BYTES];      /* the last message */
 static unsigned npending, requests, events;
+static unsigned endpoints, created; /* of them: now, ever */
 static bool is_impostor;            /* its address is another card's */
 static unsigned callers;            /* that wait for unetmm_accept() */
 static bool stopped;                /* the endpoint, by the card */
@@ -86,11 +87,14 @@ int unetmm_ep_create(struct unetmm_ctx *ctx, const struct unetmm_ep_attr *attr,
                      struct unetmm_ep **ep)
 {
     *ep = &card_ep;
+    endpoints++;
+    created++;
     return 0;
 }
 
 int unetmm_ep_destroy(struct unetmm_ep *ep)
 {
+    endpoints--;
     return 0;
 }
 
@@ -255,7 +259,7 @@ struct scene {
 static void open_scene(struct scene *s)
 {
     memset(s, 0, sizeof(*s));
-    npending = requests = events = callers = 0;
+    npending = requests = events = callers = endpoints = created = 0;
     connect_error = 0;
     connect_ns = 0;
     is_impostor = stopped = false;
@@ -555,7 +559,10 @@ static void never_accepted(void **state)
     close_listener(&s, &pep);
 }
 
-/* All that asks by an endpoint that has stopped is refused, and no reader spins. */
+/*
+ * All that asks by an endpoint that has stopped is refused, and no reader spins.  The next
+ * request goes by another endpoint.
+ */
 static void stopped_endpoint(void **state)
 {
     struct scene s;
@@ -569,12 +576,49 @@ static void stopped_endpoint(void **state)
     assert_ptr_equal(event_fid, &s.one.fid.fid);
     assert_int_equal(event_error, FI_ECONNREFUSED);
     assert_int_equal(umfi_cm_arm(&s.fabric), 0);
+    assert_int_equal(endpoints, 1);
+    stopped = false;
     require_connecting(&s.two, 0);
+    assert_int_equal(endpoints, 1);
+    assert_int_equal(created, 2);
+    progress(&s);
+    assert_int_equal(events, 1);
+    arrive(0, CM_REJECT);
     progress(&s);
     assert_int_equal(events, 2);
     assert_ptr_equal(event_fid, &s.two.fid.fid);
-    require_open(0);
     close_scene(&s);
+}
+
+/* The program learns of it once, and the same port can be listened on again. */
+static void stopped_listener(void **state)
+{
+    struct umfi_pep pep = { 0 };
+    in_port_t port;
+    struct scene s;
+
+    open_request(&s, &pep);
+    port = pep.address.sin_port;
+    assert_int_equal(umfi_cm_listen(&pep), -FI_EOPBADSTATE);
+    assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
+    stopped = true;
+    for (unsigned i = 0; i < 2; i++) {
+        progress(&s);
+        assert_int_equal(events, 2);
+    }
+    assert_ptr_equal(event_fid, &pep.fid.fid);
+    assert_int_equal(event_error, FI_EIO);
+    assert_int_equal(umfi_cm_accept(&s.one, NULL, 0), -FI_ECONNABORTED);
+    stopped = false;
+    assert_int_equal(umfi_cm_listen(&pep), 0);
+    assert_int_equal(pep.address.sin_port, port);
+    assert_int_equal(endpoints, 1);
+    assert_null(s.one.conn);
+    call_in(&s, 1);
+    arrive(0, CM_REQUEST);
+    progress(&s);
+    assert_int_equal(events, 3);
+    close_listener(&s, &pep);
 }
 
 /* The program's data, of which as much goes as a message has room for. */
@@ -605,6 +649,7 @@ int main(void)
         cmocka_unit_test(name_of_another),
         cmocka_unit_test(never_accepted),
         cmocka_unit_test(stopped_endpoint),
+        cmocka_unit_test(stopped_listener),
         cmocka_unit_test(long_data),
     };
 
