@@ -105,7 +105,7 @@ struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
         .type = FI_EP_MSG,
         .protocol = UMFI_PROTOCOL,
         .protocol_version = 1,
-        .max_msg_size = UMFI_MAX_RMA,
+        .max_msg_size = UNETMM_MAX_MESSAGE,
         .tx_ctx_cnt = 1,
         .rx_ctx_cnt = 1,
     };
@@ -135,15 +135,30 @@ static bool takes_cq_data(const struct fi_info *hints)
     return mode & FI_RX_CQ_DATA || (hints->caps && !(hints->caps & FI_RMA));
 }
 
-static bool suits_ep(const struct fi_ep_attr *attr)
+/*
+ * There is one limit for messages and RMA.  A caller that asks for RMA has that of RMA:
+ * ofi_rxm, which always does, has long messages read so, and hands the limit on.
+ */
+static size_t longest(const struct fi_info *hints)
 {
+    return hints->caps & FI_RMA ? UMFI_MAX_RMA : UNETMM_MAX_MESSAGE;
+}
+
+static bool suits_ep(const struct fi_info *hints)
+{
+    const struct fi_ep_attr *attr = hints->ep_attr;
+
     if (attr->type != FI_EP_UNSPEC && attr->type != FI_EP_MSG) {
         NO("endpoints are of type FI_EP_MSG: use " UMFI_NAME ";ofi_rxm for others\n");
     }
     if (attr->protocol && attr->protocol != UMFI_PROTOCOL) {
         NO("protocol %u is not the provider's\n", attr->protocol);
     }
-    if (attr->max_msg_size > UMFI_MAX_RMA || attr->msg_prefix_size ||
+    if (attr->max_msg_size > longest(hints)) {
+        NO("a message has at most %u bytes; writes and reads, which caps lack, have more\n",
+           (unsigned)UNETMM_MAX_MESSAGE);
+    }
+    if (attr->msg_prefix_size ||
         attr->max_order_raw_size || attr->max_order_war_size ||
         attr->max_order_waw_size) {
         NO("a size or an order of memory that endpoints do not have\n");
@@ -240,7 +255,7 @@ static bool suits(uint32_t version, const struct fi_info *hints,
         !takes_cq_data(hints)) {
         NO("data of writes takes receive buffers: the mode lacks FI_RX_CQ_DATA\n");
     }
-    return (!hints->ep_attr || suits_ep(hints->ep_attr)) &&
+    return (!hints->ep_attr || suits_ep(hints)) &&
         (!hints->domain_attr || suits_domain(version, hints->domain_attr,
                                              hints->mode)) &&
         (!hints->tx_attr || suits_tx(hints->tx_attr, dev)) &&
@@ -255,6 +270,7 @@ static void apply(uint32_t version, const struct fi_info *hints, struct fi_info 
         info->tx_attr->caps = hints->caps & TX_CAPS;
         info->rx_attr->caps = hints->caps & RX_CAPS;
     }
+    info->ep_attr->max_msg_size = longest(hints);
     info->handle = hints->handle;
     if (!takes_cq_data(hints)) {
         info->domain_attr->cq_data_size = 0;

@@ -226,6 +226,16 @@ static void cancelled_ones_come_once(void **opaque)
     assert_int_equal(fi_cq_read(s->tx, &entry, 1), -FI_EAGAIN);
 }
 
+/* Longer than the card's longest message */
+static void too_long_message(void **opaque)
+{
+    struct state *s = *opaque;
+
+    assert_int_equal(fi_send(&s->ep.fid, s->data, UNETMM_MAX_MESSAGE + 1, NULL, 0, s),
+                     -FI_EMSGSIZE);
+    post_send(s, s);
+}
+
 /* The card waits until it is told that entries were taken. */
 static void blocked_card_is_told(void **opaque)
 {
@@ -325,6 +335,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(long_messages_are_errors, setup, teardown),
         cmocka_unit_test_setup_teardown(strangers_use_up_no_buffer, setup, teardown),
         cmocka_unit_test_setup_teardown(cancelled_ones_come_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(too_long_message, setup, teardown),
         cmocka_unit_test_setup_teardown(blocked_card_is_told, setup, teardown),
         cmocka_unit_test(closed_endpoint_takes_no_buffers),
         cmocka_unit_test(lock_excludes),

@@ -68,11 +68,33 @@ static void unknown_source(void **state)
     umfi_config.unknown_source = false;
 }
 
+/* The limit is that of messages, but for a caller that asks for writes and reads. */
+static void longest_message(void **state)
+{
+    struct fi_ep_attr ep = { .max_msg_size = UNETMM_MAX_MESSAGE };
+    struct fi_info hints = { .mode = FI_RX_CQ_DATA, .ep_attr = &ep }, *info;
+
+    assert_int_equal(ask(NULL, &info), 0);
+    assert_int_equal(info->ep_attr->max_msg_size, UNETMM_MAX_MESSAGE);
+    fi_freeinfo(info);
+    hints.caps = FI_MSG;
+    assert_int_equal(ask(&hints, &info), 0);
+    assert_int_equal(info->ep_attr->max_msg_size, UNETMM_MAX_MESSAGE);
+    fi_freeinfo(info);
+    ep.max_msg_size++;
+    assert_int_equal(ask(&hints, &info), -FI_ENODATA);
+    hints.caps = FI_MSG | FI_RMA;
+    assert_int_equal(ask(&hints, &info), 0);
+    assert_int_equal(info->ep_attr->max_msg_size, UMFI_MAX_RMA);
+    fi_freeinfo(info);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(progress),
         cmocka_unit_test(unknown_source),
+        cmocka_unit_test(longest_message),
     };
 
     return cmocka_run_group_tests_name("info", tests, NULL, NULL);
