@@ -370,6 +370,7 @@ static bool take_request(struct umfi_conn *conn, const struct message *m)
         fi_freeinfo(info);
         return false;
     }
+    info->ep_attr->max_msg_size = pep->max_msg_size;
     info->handle = &conn->fid;
     conn->requested = true;
     conn->port->idle--;

@@ -41,6 +41,13 @@ static bool grow(struct umfi_cq *cq)
     return true;
 }
 
+/* A source of the library wants to see each completion. */
+static void set_only(struct umfi_cq *cq)
+{
+    cq->only = cq->nports == 1 && cq->prod == cq->cons && !cq->ports[0]->ep->source ?
+        cq->ports[0] : NULL;
+}
+
 void umfi_cq_push(struct umfi_cq *cq, const struct umfi_entry *entry)
 {
     if (cq->prod - cq->cons > cq->mask && !grow(cq)) {
@@ -48,6 +55,7 @@ void umfi_cq_push(struct umfi_cq *cq, const struct umfi_entry *entry)
         return;
     }
     cq->ring[cq->prod++ & cq->mask] = *entry;
+    cq->only = NULL;
     if (cq->armed) {
         cq->armed = false;
         eventfd_write(cq->event_fd, 1);
@@ -107,6 +115,7 @@ UMFI_RARE ssize_t read_locked(struct umfi_cq *cq, void *buf, size_t count)
         store((char *)buf + n++ * bytes, &entry->e, bytes);
         cq->cons++;
     }
+    set_only(cq);
     umfi_unlock(cq->domain);
     return n ? (ssize_t)n : ret;
 }
@@ -119,38 +128,40 @@ UMFI_RARE ssize_t read_behind(struct umfi_cq *cq, void *buf, size_t count)
 }
 
 /*
- * The usual case: the next completion of the port is the success of one descriptor, and for
- * this queue.  It goes from where the card has put it to the reader.  False: there is
- * none, or it is another case, which is left to read_locked().
+ * The usual case: the next completion of the only port is the success of one descriptor, and
+ * for this queue.  It goes from where the card has put it to the reader, in entries of so many
+ * bytes.  False: there is none, or it is another case, which is left to read_locked().
+ * (Only calls of the library that wait for a completion leave others behind for unetmm_poll();
+ * the provider has none.)
  */
-UMFI_INLINE bool take_usual(const struct umfi_cq *cq, struct umfi_port *port, void *buf)
+UMFI_INLINE bool take_usual(const struct umfi_cq *cq, struct umfi_port *port,
+                            struct unetmm_ep *card, void *buf, size_t bytes)
 {
-    struct unetmm_ep *card = port->ep;
     struct fi_cq_tagged_entry entry;
     struct unetmm_completion c;
     struct umfi_op *op;
 
-    if (!card->alive || card->source || card->stashed ||
-        !unetmm_take_next_(card, card->cq_cons, &c)) {
+    if (!card->alive || !unetmm_take_next_(card, card->cq_cons, &c)) {
         return false;
     }
     op = (struct umfi_op *)(uintptr_t)c.user_data;
-    if (c.status || !op || op->done || !(op->flags & FI_COMPLETION)) {
+    if (c.status || !op) {
         return false;
     }
-    if (c.type == UNETMM_CQE_SENT && op->parts == 1 && op->ep->tx_cq == cq) {
+    if (c.type == UNETMM_CQE_SENT && op->usual == cq) {
         umfi_fill_done(&entry, op, op->len);
-    } else if (c.type == UNETMM_CQE_RECEIVED && c.len <= op->len && !c.is_inline) {
+        store(buf, &entry, bytes);
+    } else if (c.type == UNETMM_CQE_RECEIVED && op->usual == port && c.len <= op->len) {
         const struct umfi_ep *ep = umfi_port_owner(port, c.channel);
 
         if (!ep || ep->rx_cq != cq) {
             return false;
         }
         umfi_fill_received(&entry, op, &c);
+        store(buf, &entry, bytes);
     } else {
         return false;
     }
-    store(buf, &entry, cq->entry_bytes);
     umfi_op_free(port, op);
     unetmm_taken_(card, card->cq_cons + 1);
     return true;
@@ -159,12 +170,12 @@ UMFI_INLINE bool take_usual(const struct umfi_cq *cq, struct umfi_port *port, vo
 /* One entry has been taken, and the reader has room for more, or the card is to be told. */
 UMFI_RARE ssize_t read_on(struct umfi_cq *cq, char *buf, size_t count)
 {
-    struct umfi_port *port = cq->ports[0];
+    struct umfi_port *port = cq->only;
     struct unetmm_ep *card = port->ep;
-    size_t n = 1;
+    size_t n = 1, bytes = cq->entry_bytes;
     uint32_t state;
 
-    while (n < count && take_usual(cq, port, buf + n * cq->entry_bytes)) {
+    while (n < count && take_usual(cq, port, card, buf + n * bytes, bytes)) {
         n++;
     }
     state = unetmm_read_word(&card->index->card.state);
@@ -175,32 +186,52 @@ UMFI_RARE ssize_t read_on(struct umfi_cq *cq, char *buf, size_t count)
     return (ssize_t)n;
 }
 
-static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+UMFI_INLINE ssize_t read_in(struct fid_cq *fid, void *buf, size_t count, size_t bytes)
 {
     struct umfi_cq *cq = umfi_of(fid, struct umfi_cq, fid);
-    struct umfi_port *port;
+    struct unetmm_ep *card;
 
     if (__builtin_expect(!umfi_lock_try(&cq->domain->lock), 0)) {
         return read_behind(cq, buf, count);
     }
-    if (cq->prod != cq->cons || cq->nports != 1 || !count) {
+    if (!cq->only || !count) {
         return read_locked(cq, buf, count);
     }
-    port = cq->ports[0];
-    if (!take_usual(cq, port, buf)) {
+    card = cq->only->ep;
+    if (!take_usual(cq, cq->only, card, buf, bytes)) {
         return read_locked(cq, buf, count);
     }
-    if (count > 1 ||
-        unetmm_read_word(&port->ep->index->card.state) & UNETMM_NOTED_) {
+    if (count > 1 || unetmm_read_word(&card->index->card.state) & UNETMM_NOTED_) {
         return read_on(cq, buf, count);
     }
     umfi_unlock(cq->domain);
     return 1;
 }
 
+/* One for each format: the compiler leaves out the tests for it. */
+static ssize_t read_context(struct fid_cq *fid, void *buf, size_t count)
+{
+    return read_in(fid, buf, count, sizeof(struct fi_cq_entry));
+}
+
+static ssize_t read_msg(struct fid_cq *fid, void *buf, size_t count)
+{
+    return read_in(fid, buf, count, sizeof(struct fi_cq_msg_entry));
+}
+
+static ssize_t read_data(struct fid_cq *fid, void *buf, size_t count)
+{
+    return read_in(fid, buf, count, sizeof(struct fi_cq_data_entry));
+}
+
+static ssize_t read_tagged(struct fid_cq *fid, void *buf, size_t count)
+{
+    return read_in(fid, buf, count, sizeof(struct fi_cq_tagged_entry));
+}
+
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src)
 {
-    ssize_t ret = cq_read(fid, buf, count);
+    ssize_t ret = fi_cq_read(fid, buf, count);
 
     for (ssize_t i = 0; src && i < ret; i++) {
         src[i] = FI_ADDR_NOTAVAIL;
@@ -231,6 +262,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf,
         buf->err_data_size = 0;
         if (!(flags & FI_PEEK)) {
             cq->cons++;
+            set_only(cq);
         }
         ret = 1;
     }
@@ -300,7 +332,7 @@ static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void 
         return -FI_EINVAL;
     }
     for (;;) {
-        ssize_t ret = cq_read(fid, buf, count);
+        ssize_t ret = fi_cq_read(fid, buf, count);
         int64_t left = end == INT64_MAX ? -1 : end - umfi_now_ms();
         struct epoll_event event;
 
@@ -385,6 +417,7 @@ int umfi_cq_attach(struct umfi_cq *cq, struct umfi_port *port)
     }
     ports[cq->nports] = port;
     users[cq->nports++] = 1;
+    set_only(cq);
     return 0;
 }
 
@@ -399,6 +432,7 @@ void umfi_cq_detach(struct umfi_cq *cq, struct umfi_port *port)
         }
         cq->ports[i] = cq->ports[--cq->nports];
         cq->port_users[i] = cq->port_users[cq->nports];
+        set_only(cq);
         return;
     }
 }
@@ -451,9 +485,8 @@ static struct fi_ops cq_fi_ops = {
     .ops_open = umfi_no_ops_open,
 };
 
-static struct fi_ops_cq cq_ops = {
+static const struct fi_ops_cq cq_ops = {
     .size = sizeof(cq_ops),
-    .read = cq_read,
     .readfrom = cq_readfrom,
     .readerr = cq_readerr,
     .sread = cq_sread,
@@ -485,22 +518,16 @@ static int open_wait(struct umfi_cq *cq, enum fi_wait_obj kind)
     return -FI_EMFILE;
 }
 
-static size_t bytes_of(enum fi_cq_format format)
-{
-    switch (format) {
-    case FI_CQ_FORMAT_UNSPEC:
-    case FI_CQ_FORMAT_CONTEXT:
-        return sizeof(struct fi_cq_entry);
-    case FI_CQ_FORMAT_MSG:
-        return sizeof(struct fi_cq_msg_entry);
-    case FI_CQ_FORMAT_DATA:
-        return sizeof(struct fi_cq_data_entry);
-    case FI_CQ_FORMAT_TAGGED:
-        return sizeof(struct fi_cq_tagged_entry);
-    default:
-        return 0;
-    }
-}
+static const struct format {
+    size_t bytes;
+    ssize_t (*read)(struct fid_cq *fid, void *buf, size_t count);
+} formats[] = {
+    [FI_CQ_FORMAT_UNSPEC] = { sizeof(struct fi_cq_entry), read_context },
+    [FI_CQ_FORMAT_CONTEXT] = { sizeof(struct fi_cq_entry), read_context },
+    [FI_CQ_FORMAT_MSG] = { sizeof(struct fi_cq_msg_entry), read_msg },
+    [FI_CQ_FORMAT_DATA] = { sizeof(struct fi_cq_data_entry), read_data },
+    [FI_CQ_FORMAT_TAGGED] = { sizeof(struct fi_cq_tagged_entry), read_tagged },
+};
 
 int umfi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **out,
                  void *context)
@@ -509,7 +536,7 @@ int umfi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq 
     struct umfi_cq *cq;
     int ret;
 
-    if (!bytes_of(attr->format) ||
+    if ((size_t)attr->format >= sizeof(formats) / sizeof(formats[0]) ||
         (attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
          attr->wait_obj != FI_WAIT_FD) || attr->wait_cond != FI_CQ_COND_NONE) {
         return -FI_ENOSYS;
@@ -526,12 +553,14 @@ int umfi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq 
         return ret;
     }
     cq->mask = RING_LEAST - 1;
-    cq->entry_bytes = bytes_of(attr->format);
+    cq->entry_bytes = formats[attr->format].bytes;
+    cq->ops = cq_ops;
+    cq->ops.read = formats[attr->format].read;
     cq->domain = domain;
     cq->fid.fid.fclass = FI_CLASS_CQ;
     cq->fid.fid.context = context;
     cq->fid.fid.ops = &cq_fi_ops;
-    cq->fid.ops = &cq_ops;
+    cq->fid.ops = &cq->ops;
     __atomic_add_fetch(&domain->users, 1, __ATOMIC_RELAXED);
     *out = &cq->fid;
     return 0;

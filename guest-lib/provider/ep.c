@@ -109,7 +109,7 @@ void umfi_ep_ended(struct umfi_ep *ep, int status)
 /* Behind all that was sent.  NULL: why not is in *ret; -EAGAIN: no room for it yet. */
 static struct umfi_op *post_fence(struct umfi_ep *ep, int *ret)
 {
-    struct umfi_op *fence = umfi_op_begin(ep->port, ep, NULL, 0, NULL, 0);
+    struct umfi_op *fence = umfi_op_fill(ep->port, ep, NULL, 0, NULL, 0, NULL);
 
     *ret = -EAGAIN;
     if (!fence) {
@@ -118,9 +118,9 @@ static struct umfi_op *post_fence(struct umfi_ep *ep, int *ret)
     fence->done = true;
     *ret = unetmm_fence(ep->port->ep, (int)ep->channel, (uintptr_t)fence, 0);
     if (*ret) {
-        umfi_op_free(ep->port, fence);
         return NULL;
     }
+    umfi_op_begin(ep->port);
     fence->kept = true;
     return fence;
 }

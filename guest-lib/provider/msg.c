@@ -28,34 +28,35 @@ UMFI_INLINE ssize_t post(struct umfi_ep *ep, const struct iovec *iov, size_t n,
     return umfi_error(ret);
 }
 
-/* `flags` has FI_COMPLETION if there is to be an entry for success. */
+/* With the lock, which it drops.  FI_COMPLETION: there is to be an entry for success. */
+UMFI_INLINE ssize_t send_locked(struct umfi_ep *ep, const struct iovec *iov, size_t n,
+                                uint64_t data, void *context, uint64_t flags)
+{
+    ssize_t ret = -FI_ENOTCONN;
+    struct umfi_op *op;
+
+    if (ep->state == UMFI_CONNECTED) {
+        op = umfi_op_fill(ep->port, ep, NULL, length_of(iov, n), context,
+                          FI_MSG | FI_SEND | (flags & FI_COMPLETION),
+                          flags & FI_COMPLETION ? ep->tx_cq : NULL);
+        ret = op ? post(ep, iov, n, data, flags, (uintptr_t)op, umfi_card_flags(flags)) :
+            -FI_EAGAIN;
+        if (!ret) {
+            umfi_op_begin(ep->port);
+        }
+    }
+    umfi_unlock(ep->domain);
+    return ret;
+}
+
 UMFI_INLINE ssize_t send_op(struct umfi_ep *ep, const struct iovec *iov, size_t n,
                             uint64_t data, void *context, uint64_t flags)
 {
-    struct umfi_op *op;
-    ssize_t ret;
-
     if (n > UMFI_IOV) {
         return -FI_EINVAL;
     }
     umfi_lock(ep->domain);
-    if (ep->state != UMFI_CONNECTED) {
-        ret = -FI_ENOTCONN;
-        goto out;
-    }
-    op = umfi_op_begin(ep->port, ep, NULL, length_of(iov, n), context,
-                       FI_MSG | FI_SEND | (flags & FI_COMPLETION));
-    if (!op) {
-        ret = -FI_EAGAIN;
-        goto out;
-    }
-    ret = post(ep, iov, n, data, flags, (uintptr_t)op, umfi_card_flags(flags));
-    if (ret) {
-        umfi_op_free(ep->port, op);
-    }
-out:
-    umfi_unlock(ep->domain);
-    return ret;
+    return send_locked(ep, iov, n, data, context, flags);
 }
 
 /* A copy, of which nobody is told but by the end of the channel. */
@@ -87,17 +88,29 @@ static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **des
     return send_op(ep, iov, n, 0, context, default_flags(ep));
 }
 
+/*
+ * With flags of the endpoint, or another thread has the lock.  A function of its own, so that
+ * msg_send() saves few registers.
+ */
+UMFI_RARE ssize_t send_behind(struct umfi_ep *ep, const void *buf, size_t len,
+                              void *context)
+{
+    const struct iovec iov = { (void *)(uintptr_t)buf, len };
+
+    return send_op(ep, &iov, 1, 0, context, default_flags(ep));
+}
+
 static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
                         fi_addr_t to, void *context)
 {
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
     const struct iovec iov = { (void *)(uintptr_t)buf, len };
 
-    if (__builtin_expect(ep->tx_flags != 0, 0)) {
-        return msg_sendv(fid, &iov, NULL, 1, to, context);
+    if (__builtin_expect(ep->tx_flags || !umfi_lock_try(&ep->domain->lock), 0)) {
+        return send_behind(ep, buf, len, context);
     }
     /* No other flags: the compiler leaves out the tests for them. */
-    return send_op(ep, &iov, 1, 0, context, ep->tx_completion & FI_COMPLETION);
+    return send_locked(ep, &iov, 1, 0, context, ep->tx_completion & FI_COMPLETION);
 }
 
 static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
@@ -158,38 +171,41 @@ int umfi_post_again(struct umfi_port *port, struct umfi_op *op)
 }
 
 /*
- * `ep` NULL: of an SRX, whose EP is the one that the message comes to.  A buffer at NULL
- * is empty, whatever its length: libfabric's callers post it for messages without data.
+ * With the lock, which it drops.  `ep` NULL: of an SRX, whose EP is the one that the message
+ * comes to.  A buffer at NULL is empty, whatever its length: libfabric's callers post it for
+ * messages without data.
  */
-UMFI_INLINE ssize_t recv_op(struct umfi_port *port, struct umfi_ep *ep,
-                            const struct iovec *iov, size_t n, void *context,
-                            uint64_t flags)
+UMFI_INLINE ssize_t recv_locked(struct umfi_port *port, struct umfi_ep *ep, void *buf,
+                                size_t len, void *context, uint64_t flags)
 {
-    void *buf = n ? iov->iov_base : NULL;
-    const struct iovec piece = { buf, buf ? iov->iov_len : 0 };
-    struct umfi_op *op;
-    ssize_t ret = -FI_EAGAIN;
-
-    if (n > 1) {
-        return -FI_EINVAL;
-    }
-    umfi_lock(port->domain);
     /* Nothing would end it but the end of the port. */
-    if (ep && ep->state == UMFI_ENDED) {
-        umfi_unlock(port->domain);
-        return -FI_ENOTCONN;
-    }
-    op = umfi_op_begin(port, ep, &piece, piece.iov_len, context,
-                       FI_MSG | FI_RECV | (flags & FI_COMPLETION));
+    ssize_t ret = ep && ep->state == UMFI_ENDED ? -FI_ENOTCONN : -FI_EAGAIN;
+    size_t room = buf ? len : 0;
+    struct umfi_op *op;
+
+    op = ret == -FI_EAGAIN ? umfi_op_fill(port, ep, buf, room, context,
+                                          FI_MSG | FI_RECV | (flags & FI_COMPLETION),
+                                          flags & FI_COMPLETION ? port : NULL) : NULL;
     if (op) {
-        ret = post_buffer(port, buf, piece.iov_len, op,
-                          flags & FI_MORE ? UNETMM_MORE : 0);
-        if (ret) {
-            umfi_op_free(port, op);
+        ret = post_buffer(port, buf, room, op, flags & FI_MORE ? UNETMM_MORE : 0);
+        if (!ret) {
+            umfi_op_begin(port);
         }
     }
     umfi_unlock(port->domain);
     return ret;
+}
+
+UMFI_INLINE ssize_t recv_op(struct umfi_port *port, struct umfi_ep *ep,
+                            const struct iovec *iov, size_t n, void *context,
+                            uint64_t flags)
+{
+    if (n > 1) {
+        return -FI_EINVAL;
+    }
+    umfi_lock(port->domain);
+    return recv_locked(port, ep, n ? iov->iov_base : NULL, n ? iov->iov_len : 0,
+                       context, flags);
 }
 
 UMFI_INLINE ssize_t ep_recv_op(struct umfi_ep *ep, const struct iovec *iov, size_t n,
@@ -201,13 +217,24 @@ UMFI_INLINE ssize_t ep_recv_op(struct umfi_ep *ep, const struct iovec *iov, size
     return recv_op(ep->port, ep, iov, n, context, flags | ep->rx_completion);
 }
 
+/* As send_behind(). */
+UMFI_RARE ssize_t recv_behind(struct umfi_ep *ep, void *buf, size_t len, void *context)
+{
+    const struct iovec iov = { buf, len };
+
+    return ep_recv_op(ep, &iov, 1, context, ep->rx_flags);
+}
+
 static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc,
                         fi_addr_t from, void *context)
 {
     struct umfi_ep *ep = umfi_of(fid, struct umfi_ep, fid);
-    const struct iovec iov = { buf, len };
 
-    return ep_recv_op(ep, &iov, 1, context, ep->rx_flags);
+    if (__builtin_expect(!ep->port || ep->srx || ep->rx_flags ||
+                         !umfi_lock_try(&ep->domain->lock), 0)) {
+        return recv_behind(ep, buf, len, context);
+    }
+    return recv_locked(ep->port, ep, buf, len, context, ep->rx_completion & FI_COMPLETION);
 }
 
 static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc,
@@ -239,13 +266,22 @@ struct fi_ops_msg umfi_msg_ops = {
 
 /* ---- Shared receive contexts ----------------------------------------------- */
 
+UMFI_RARE ssize_t srx_recv_behind(struct umfi_port *port, void *buf, size_t len,
+                                  void *context)
+{
+    umfi_lock(port->domain);
+    return recv_locked(port, NULL, buf, len, context, FI_COMPLETION);
+}
+
 static ssize_t srx_recv(struct fid_ep *fid, void *buf, size_t len, void *desc,
                         fi_addr_t from, void *context)
 {
-    struct umfi_srx *srx = umfi_of(fid, struct umfi_srx, fid);
-    const struct iovec iov = { buf, len };
+    struct umfi_port *port = umfi_of(fid, struct umfi_srx, fid)->port;
 
-    return recv_op(srx->port, NULL, &iov, 1, context, FI_COMPLETION);
+    if (__builtin_expect(!umfi_lock_try(&port->domain->lock), 0)) {
+        return srx_recv_behind(port, buf, len, context);
+    }
+    return recv_locked(port, NULL, buf, len, context, FI_COMPLETION);
 }
 
 static ssize_t srx_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc,

@@ -126,6 +126,7 @@ int umfi_pep_open(struct fid_fabric *fid, struct fi_info *info, struct fid_pep *
     if (info->src_addr && info->src_addrlen >= sizeof(pep->address)) {
         pep->address.sin_port = ((const struct sockaddr_in *)info->src_addr)->sin_port;
     }
+    pep->max_msg_size = info->ep_attr ? info->ep_attr->max_msg_size : UNETMM_MAX_MESSAGE;
     pep->fid.fid.fclass = FI_CLASS_PEP;
     pep->fid.fid.context = context;
     pep->fid.fid.ops = &pep_fi_ops;

@@ -244,6 +244,7 @@ void umfi_port_cancel(struct umfi_port *port, struct umfi_ep *ep, bool receives)
         if (op->busy && !op->done && op->ep && (!ep || op->ep == ep) &&
             (!receives || op->flags & FI_RECV)) {
             op->done = true;
+            op->usual = NULL;
             complete(op->flags & FI_RECV ? op->ep->rx_cq : op->ep->tx_cq, op, 0,
                      FI_ECANCELED, 0);
         }

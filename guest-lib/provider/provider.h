@@ -241,6 +241,7 @@ struct umfi_entry {
 
 struct umfi_cq {
     struct fid_cq fid;
+    struct fi_ops_cq ops;       /* with the functions for its format */
     struct umfi_domain *domain;
     struct umfi_entry *ring;
     uint32_t mask, prod, cons;
@@ -248,6 +249,7 @@ struct umfi_cq {
     struct umfi_port **ports;
     unsigned *port_users;
     unsigned nports;
+    struct umfi_port *only;     /* the port, if there is one and the ring is empty */
     int epoll;                  /* -1: no wait object */
     int event_fd;
     bool armed;                 /* a waiter is to be told of new entries */
@@ -272,6 +274,11 @@ struct umfi_op {
     size_t len;
     void *buf;
     struct umfi_ep *ep;         /* NULL: of an SRX, or the EP was closed */
+    /*
+     * If it has one part, and its success is to be an entry: the queue of a send, the port
+     * of a receive, whose queue is that of the EP that it comes to.  Else NULL.
+     */
+    const void *usual;
     struct umfi_op *next;       /* free */
     uint32_t parts;             /* descriptors that the card still has */
     uint8_t status;
@@ -308,26 +315,38 @@ void umfi_port_release(struct umfi_port *port, struct umfi_ep *ep);
  */
 void umfi_port_cancel(struct umfi_port *port, struct umfi_ep *ep, bool receives);
 
-/* An operation of one descriptor.  NULL: all are in progress. */
-static inline struct umfi_op *umfi_op_begin(struct umfi_port *port, struct umfi_ep *ep,
-                                            const struct iovec *piece, size_t len,
-                                            void *context, uint64_t flags)
+/*
+ * Fills the next free operation, of one descriptor; it stays free until umfi_op_begin(), for
+ * which the caller then has to remember nothing.  NULL: all are in progress.
+ */
+static inline struct umfi_op *umfi_op_fill(const struct umfi_port *port,
+                                           struct umfi_ep *ep, void *buf, size_t len,
+                                           void *context, uint64_t flags,
+                                           const void *usual)
 {
     struct umfi_op *op = port->free;
 
     if (op) {
-        port->free = op->next;
         op->context = context;
         op->flags = flags;
         op->len = len;
-        op->buf = piece ? piece->iov_base : NULL;
+        op->buf = buf;
         op->ep = ep;
+        op->usual = usual;
         op->parts = 1;
         op->status = 0;
-        op->busy = true;
         op->done = false;
     }
     return op;
+}
+
+/* The operation that was filled is in progress. */
+static inline void umfi_op_begin(struct umfi_port *port)
+{
+    struct umfi_op *op = port->free;
+
+    op->busy = true;
+    port->free = op->next;
 }
 
 static inline void umfi_op_free(struct umfi_port *port, struct umfi_op *op)
@@ -460,6 +479,7 @@ struct umfi_pep {
     struct umfi_eq *eq;
     struct umfi_cm_port *port;  /* NULL: does not listen yet */
     struct sockaddr_in address;
+    size_t max_msg_size;        /* of the caller's fi_getinfo() */
 };
 
 /* Not under any lock: they wait for the peer's driver. */

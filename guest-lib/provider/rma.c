@@ -96,9 +96,9 @@ static ssize_t post_op(struct transfer *t, const struct iovec *iov, size_t n,
         len -= bytes;
     } while (len);
     if (ret && !op->parts) {
-        umfi_op_free(t->ep->port, op);
         return umfi_error(ret);
     }
+    umfi_op_begin(t->ep->port);
     if (ret) {
         UMFI_WARN(FI_LOG_EP_DATA, "a part of %zu bytes: error %d\n", len, ret);
         op->status = UNETMM_ST_BAD_DESC;
@@ -152,12 +152,15 @@ static ssize_t rma_op(struct transfer *t, const struct iovec *iov, size_t n,
         /* The queue would never have that room. */
         ret = -FI_EMSGSIZE;
     } else if (has_room(ep->port, slots) &&
-               (op = umfi_op_begin(ep->port, ep, NULL, len, context, FI_RMA |
-                                   (flags & (FI_READ | FI_WRITE | FI_REMOTE_CQ_DATA |
-                                             FI_COMPLETION))))) {
+               (op = umfi_op_fill(ep->port, ep, NULL, len, context, FI_RMA |
+                                  (flags & (FI_READ | FI_WRITE | FI_REMOTE_CQ_DATA |
+                                            FI_COMPLETION)), NULL))) {
         /* An injected one is completed for the program; errors are logged. */
         op->done = !context && flags & FI_INJECT && !(flags & FI_COMPLETION);
         ret = post_op(t, iov, n, len, op);
+        if (!ret && op->parts == 1 && !op->status && op->flags & FI_COMPLETION) {
+            op->usual = ep->tx_cq;
+        }
     }
     umfi_unlock(ep->domain);
     return ret;

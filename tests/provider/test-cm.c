@@ -42,6 +42,7 @@ static int connect_error;           /* of unetmm_connect_ex() */
 static int64_t connect_ns;          /* that it may have taken, in all */
 static const struct fid *event_fid;
 static fid_t event_handle;          /* of a request */
+static size_t event_limit;
 static int event_error;
 
 static int card_queue(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
@@ -215,6 +216,7 @@ void umfi_eq_push(struct umfi_eq *eq, uint32_t event, fid_t fid, int err,
     event_fid = fid;
     event_error = err;
     if (info) {
+        event_limit = info->ep_attr->max_msg_size;
         event_handle = info->handle;
         fi_freeinfo(info);
     }
@@ -545,10 +547,12 @@ static void name_of_another(void **state)
  */
 static void never_accepted(void **state)
 {
-    struct umfi_pep pep = { 0 };
+    struct umfi_pep pep = { .max_msg_size = UMFI_MAX_RMA };
     struct scene s;
 
     open_request(&s, &pep);
+    /* The limit is that of the listener. */
+    assert_int_equal(event_limit, UMFI_MAX_RMA);
     assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
     abandon(&s, &s.one);
     assert_null(s.one.conn);
