@@ -57,13 +57,13 @@ static bool has_room(struct umfi_port *port, uint64_t slots)
     return (uint64_t)(uint32_t)unetmm_send_pending(port->ep) + slots <= port->slots;
 }
 
-static int post_part(struct transfer *t, const struct iovec *iov, unsigned n,
-                     struct umfi_op *op, bool last)
+UMFI_INLINE int post_part(struct transfer *t, const struct iovec *iov, unsigned n,
+                          struct umfi_op *op, bool last, bool reads)
 {
     struct umfi_ep *ep = t->ep;
     bool data = last && op->flags & FI_REMOTE_CQ_DATA;
 
-    return op->flags & FI_READ ?
+    return reads ?
         unetmm_readv_key(ep->port->ep, ep->channel, t->key, t->address, iov, n,
                          (uintptr_t)op, t->flags) :
         unetmm_writev_key(ep->port->ep, ep->channel, t->key, t->address, iov, n,
@@ -71,12 +71,9 @@ static int post_part(struct transfer *t, const struct iovec *iov, unsigned n,
                           t->flags | (data ? UNETMM_IMM : 0));
 }
 
-/*
- * Under the lock.  If not even the first part was posted the call fails, otherwise
- * the operation.
- */
-static ssize_t post_op(struct transfer *t, const struct iovec *iov, size_t n,
-                       size_t len, struct umfi_op *op)
+/* If not even the first part was posted the call fails, otherwise the operation. */
+UMFI_RARE ssize_t post_parts(struct transfer *t, const struct iovec *iov, size_t n,
+                             size_t len, struct umfi_op *op)
 {
     struct cursor at = { iov, n, 0 };
     struct iovec part[UMFI_IOV];
@@ -87,7 +84,7 @@ static ssize_t post_op(struct transfer *t, const struct iovec *iov, size_t n,
     do {
         unsigned count = next_part(&at, part, &bytes);
 
-        ret = post_part(t, part, count, op, bytes == len);
+        ret = post_part(t, part, count, op, bytes == len, op->flags & FI_READ);
         if (ret) {
             break;
         }
@@ -103,6 +100,23 @@ static ssize_t post_op(struct transfer *t, const struct iovec *iov, size_t n,
         UMFI_WARN(FI_LOG_EP_DATA, "a part of %zu bytes: error %d\n", len, ret);
         op->status = UNETMM_ST_BAD_DESC;
     }
+    return 0;
+}
+
+/* Under the lock.  One piece that is not longer than a part is posted as it is. */
+UMFI_INLINE ssize_t post_op(struct transfer *t, const struct iovec *iov, size_t n,
+                            size_t len, struct umfi_op *op, bool reads)
+{
+    int ret;
+
+    if (n != 1 || len > PART) {
+        return post_parts(t, iov, n, len, op);
+    }
+    ret = post_part(t, iov, 1, op, true, reads);
+    if (ret) {
+        return umfi_error(ret);
+    }
+    umfi_op_begin(t->ep->port);
     return 0;
 }
 
@@ -125,8 +139,8 @@ static ssize_t empty_read(struct umfi_ep *ep, void *context, uint64_t flags)
     return ret;
 }
 
-static ssize_t rma_op(struct transfer *t, const struct iovec *iov, size_t n,
-                      void *context, uint64_t flags)
+UMFI_INLINE ssize_t any_op(struct transfer *t, const struct iovec *iov, size_t n,
+                           void *context, uint64_t flags)
 {
     struct umfi_ep *ep = t->ep;
     struct umfi_op *op;
@@ -157,13 +171,33 @@ static ssize_t rma_op(struct transfer *t, const struct iovec *iov, size_t n,
                                             FI_COMPLETION)), NULL))) {
         /* An injected one is completed for the program; errors are logged. */
         op->done = !context && flags & FI_INJECT && !(flags & FI_COMPLETION);
-        ret = post_op(t, iov, n, len, op);
+        ret = post_op(t, iov, n, len, op, flags & FI_READ);
         if (!ret && op->parts == 1 && !op->status && op->flags & FI_COMPLETION) {
             op->usual = ep->tx_cq;
         }
     }
     umfi_unlock(ep->domain);
     return ret;
+}
+
+/* One for each kind: the compiler leaves out the tests for it. */
+UMFI_RARE ssize_t read_op(struct transfer *t, const struct iovec *iov, size_t n,
+                          void *context, uint64_t flags)
+{
+    return any_op(t, iov, n, context, (flags & ~FI_WRITE) | FI_READ);
+}
+
+UMFI_RARE ssize_t write_op(struct transfer *t, const struct iovec *iov, size_t n,
+                           void *context, uint64_t flags)
+{
+    return any_op(t, iov, n, context, (flags & ~FI_READ) | FI_WRITE);
+}
+
+static ssize_t rma_op(struct transfer *t, const struct iovec *iov, size_t n,
+                      void *context, uint64_t flags)
+{
+    return flags & FI_READ ? read_op(t, iov, n, context, flags) :
+        write_op(t, iov, n, context, flags);
 }
 
 /* Of one remote range; the flags are those of the endpoint. */
