@@ -130,7 +130,8 @@ u8 unetmm_features(const struct unetmm_dev *dev)
 {
 	return (dev->hw.caps & UNETMM_CAP_KEYED ? UNETMM_FEATURE_KEYED : 0) |
 	       (dev->hw.caps & UNETMM_CAP_IMMEDIATE ? UNETMM_FEATURE_IMM : 0) |
-	       (dev->hw.caps & UNETMM_CAP_ACK_ALONG ? UNETMM_FEATURE_ACK : 0);
+	       (dev->hw.caps & UNETMM_CAP_ACK_ALONG ? UNETMM_FEATURE_ACK : 0) |
+	       (dev->hw.caps & UNETMM_CAP_ACK_WRITE ? UNETMM_FEATURE_ACK_WRITE : 0);
 }
 
 static u8 unetmm_chan_flags(const struct unetmm_chan *chan)
@@ -139,7 +140,9 @@ static u8 unetmm_chan_flags(const struct unetmm_chan *chan)
 	       (chan->how.rewind ? UNETMM_CHANNEL_F_REWIND : 0) |
 	       (chan->features & UNETMM_FEATURE_KEYED ? UNETMM_CHANNEL_F_KEYED : 0) |
 	       (chan->features & UNETMM_FEATURE_IMM ? UNETMM_CHANNEL_F_IMM : 0) |
-	       (chan->features & UNETMM_FEATURE_ACK ? UNETMM_CHANNEL_F_ACK : 0);
+	       (chan->features & UNETMM_FEATURE_ACK ? UNETMM_CHANNEL_F_ACK : 0) |
+	       (chan->features & UNETMM_FEATURE_ACK_WRITE ?
+		UNETMM_CHANNEL_F_ACK_WRITE : 0);
 }
 
 /* Tells the card the peer's address; from then on frames pass. */

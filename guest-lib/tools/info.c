@@ -48,6 +48,7 @@ static const struct name caps[] = {
     { UNETMM_CAP_BACKUP, "backup-ring" },
     { UNETMM_CAP_IMMEDIATE, "immediate" },
     { UNETMM_CAP_ACK_ALONG, "ack-along" },
+    { UNETMM_CAP_ACK_WRITE, "ack-write" },
     { 0, NULL }
 };
 

@@ -40,7 +40,8 @@ static void open_reliable(FuzzCard *c)
 {
     const struct unetmm_cmd_channel how = {
         .mtu = FUZZ_REL_MTU, .send_psn = FUZZ_REL_PSN,
-        .recv_psn = FUZZ_REL_PSN, .flags = UNETMM_CHANNEL_F_ACK,
+        .recv_psn = FUZZ_REL_PSN,
+        .flags = UNETMM_CHANNEL_F_ACK | UNETMM_CHANNEL_F_ACK_WRITE,
     };
 
     for (unsigned i = 0; i < FUZZ_EPS; i++) {
@@ -200,6 +201,9 @@ static void shape_one_sided(FuzzIn *in, struct unetmm_frame *h, uint32_t len)
     } else if (how & 128) {
         h->flags |= cpu_to_le32(UNETMM_WIRE_F_LAST | UNETMM_WIRE_F_COUNT);
         h->imm = cpu_to_le32(how & 3);
+    } else if ((how & 3) == 3) {
+        h->flags |= cpu_to_le32(UNETMM_WIRE_F_LAST | UNETMM_WIRE_F_ACK);
+        h->imm = cpu_to_le32(FUZZ_REL_PSN + (fuzz_u8(in) & 15));
     } else {
         h->imm = cpu_to_le32((how & 3) << 12);
     }

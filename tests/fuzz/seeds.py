@@ -276,6 +276,12 @@ def one_sided(endpoint, what, more):
     return bytes([endpoint << 6 | 15, what]) + more
 
 
+def ack_write(endpoint, psn, acked_psn):
+    """A WRITE of 64 bytes with an acknowledgement, both from the first number on."""
+    return one_sided(endpoint, 3, b"\x00" + u16(64) + bytes([psn]) + b"\x03" +
+                     u16(0) + b"\x00" + bytes([acked_psn]))
+
+
 BY_ITS_KEY, IMMEDIATE, KEYED_IMM = 80, 160, 240
 
 
@@ -345,6 +351,10 @@ def frames():
         rel_send(0, 0, 30) + serve + packet(0, 0, b"", 0, 33, flags=128) +
         rel_send(0, 0, 20) + packet(0, 1, b"", 0, 35, flags=128) +
         packet(0, 2, b"", 0, 3, flags=128) + frame_world(time(60000)) + serve)
+    yield "ack-write", "roomy", (
+        rel_send(0, 0, 30) + serve + ack_write(0, 0, 1) + rel_send(0, 0, 20) +
+        ack_write(0, 0, 1) + ack_write(0, 1, 2) + ack_write(0, 2, 15) +
+        frame_world(time(60000)) + serve)
     yield "immediate", "cramped", (
         packet(0, 0, b"", 0, 300, flags=128) + serve +
         packet(0, 1, b"", 0, 20, flags=128) +

@@ -101,7 +101,7 @@ local FLAGS = { [C.WIRE_SEND] = C.WIRE_F_LAST + ASK + C.WIRE_F_IMM +
                 [C.WIRE_ACK] = ASK + C.WIRE_F_CREDIT,
                 [C.WIRE_WRITE] = C.WIRE_F_LAST + ASK + C.WIRE_F_NOTIFY +
                                  C.WIRE_F_COUNT + C.WIRE_F_IMM +
-                                 C.WIRE_F_KEYED,
+                                 C.WIRE_F_KEYED + C.WIRE_F_ACK,
                 [C.WIRE_READ] = ASK + C.WIRE_F_KEYED,
                 [C.WIRE_ATOMIC] = ASK + C.WIRE_F_KEYED,
                 [C.WIRE_ANSWER] = C.WIRE_F_ACK,
@@ -169,7 +169,8 @@ local is_last = ProtoField.bool("unetmm.flags.last", "Message ends here",
 local asks = ProtoField.bool("unetmm.flags.ask", "Acknowledgement wanted",
                              32, nil, C.WIRE_F_ASK)
 local has_ack = ProtoField.bool("unetmm.flags.ack",
-                                "handle is an acknowledgement", 32, nil,
+                                "Acknowledgement in handle, imm of a write",
+                                32, nil,
                                 C.WIRE_F_ACK)
 local payload = ProtoField.bytes("unetmm.payload", "Payload")
 local padding = ProtoField.bytes("unetmm.padding", "Padding")

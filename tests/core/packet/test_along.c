@@ -228,7 +228,7 @@ static void test_more_to_say(void **state)
     alone(&h);
 }
 
-/* The answer to a READ and a fence have it, too; a WRITE has a region there. */
+/* The answer to a READ and a fence have it, too; not a WRITE without its flag. */
 static void test_other_packets(void **state)
 {
     Fix *f = *state;
@@ -260,6 +260,161 @@ static void test_other_packets(void **state)
     peer_silence(f);
     fake_advance(&f->h, WAIT_NS);
     told(f, 6);
+}
+
+/* Our WRITE, as packet n; by key, since open_as() has ended the import. */
+static PeerFrame write_out(Fix *f, uint32_t n, struct unetmm_sqe write)
+{
+    write.flags |= UNETMM_SQE_F_KEYED;
+    peer_post(f, write);
+    return peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY + n);
+}
+
+static void write_over(Fix *f, uint32_t n, uint64_t cookie)
+{
+    peer_silence(f);
+    peer_ack(f, PEER_MY + n, 0);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, cookie);
+}
+
+/* The end of a WRITE has it in imm. */
+static void test_write(void **state)
+{
+    Fix *f = *state;
+    PeerFrame p;
+
+    open_as(f, UNETMM_CHANNEL_F_ACK | UNETMM_CHANNEL_F_ACK_WRITE);
+    round_apart(f, 0);
+    round_apart(f, 1);
+    for (uint32_t n = 2; n < 4; n++) {
+        ask(f, n);
+        peer_silence(f);
+        p = write_out(f, n, peer_sqe(UNETMM_OP_WRITE, 0, 8, 0, n));
+        assert_int_equal(p.h.flags & (ALONG | LAST), ALONG | LAST);
+        assert_int_equal(p.h.imm, PEER_YOURS + n + 1);
+        write_over(f, n + 1, n);
+    }
+    /* Nothing is owed: its imm is nothing. */
+    p = write_out(f, 4, peer_sqe(UNETMM_OP_WRITE, 0, 8, 0, 4));
+    assert_int_equal(p.h.flags & ALONG, 0);
+    assert_int_equal(p.h.imm, 0);
+    write_over(f, 5, 4);
+    /* When it is sent again there is something. */
+    p = write_out(f, 5, peer_sqe(UNETMM_OP_WRITE, 0, 8, 0, 5));
+    assert_int_equal(p.h.flags & ALONG, 0);
+    fake_advance(&f->h, UNETMM_REL_TIMEOUT_US * 1000 - WAIT_NS / 2);
+    ask(f, 4);
+    peer_silence(f);
+    fake_advance(&f->h, WAIT_NS / 2);
+    p = peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY + 5);
+    assert_int_equal(p.h.flags & ALONG, ALONG);
+    assert_int_equal(p.h.imm, PEER_YOURS + 5);
+    write_over(f, 6, 5);
+    assert_int_equal(count(f, UNETMM_C_rel_acks_along), 3);
+}
+
+/* Of a longer one the other packets say how many bytes follow. */
+static void test_long_write(void **state)
+{
+    Fix *f = *state;
+    PeerFrame p;
+
+    open_as(f, UNETMM_CHANNEL_F_ACK | UNETMM_CHANNEL_F_ACK_WRITE);
+    round_apart(f, 0);
+    round_apart(f, 1);
+    ask(f, 2);
+    p = write_out(f, 2, peer_sqe(UNETMM_OP_WRITE, 0, PEER_MTU + 8, 0, 2));
+    assert_int_equal(p.h.flags & ALONG, 0);
+    assert_int_equal(p.h.imm, 8);
+    p = peer_expect(f, UNETMM_WIRE_WRITE, PEER_MY + 3);
+    assert_int_equal(p.h.flags & ALONG, ALONG);
+    assert_int_equal(p.h.imm, PEER_YOURS + 3);
+    write_over(f, 4, 2);
+}
+
+/* One whose imm is the program's has no room; the answer still waits. */
+static void test_no_room(void **state)
+{
+    static const uint32_t uses[] = { UNETMM_SQE_F_NOTIFY, UNETMM_SQE_F_COUNT };
+    Fix *f = *state;
+
+    open_as(f, UNETMM_CHANNEL_F_ACK | UNETMM_CHANNEL_F_ACK_WRITE);
+    for (uint32_t i = 0; i < G_N_ELEMENTS(uses); i++) {
+        struct unetmm_sqe write = peer_sqe(UNETMM_OP_WRITE, 0, 8, 0, 3);
+        PeerFrame p;
+
+        f->h.core.eps[1].rels->rx.along = AFTER_VAIN;
+        ask(f, i);
+        write.flags = uses[i];
+        write.imm = 99;
+        p = write_out(f, i, write);
+        assert_int_equal(p.h.flags & ALONG, 0);
+        assert_int_equal(p.h.imm, 99);
+        write_over(f, i + 1, 3);
+        fake_advance(&f->h, WAIT_NS);
+        told(f, i + 1);
+    }
+    assert_int_equal(count(f, UNETMM_C_rel_acks_along), 0);
+}
+
+/* The flag means nothing without that of the other packets. */
+static void test_writes_only(void **state)
+{
+    Fix *f = *state;
+    PeerFrame p;
+
+    open_as(f, UNETMM_CHANNEL_F_ACK_WRITE);
+    f->h.core.eps[1].rels->rx.along = AFTER_VAIN;
+    ask(f, 0);
+    told(f, 1);
+    p = write_out(f, 0, peer_sqe(UNETMM_OP_WRITE, 0, 8, 0, 3));
+    assert_int_equal(p.h.flags & ALONG, 0);
+    write_over(f, 1, 3);
+}
+
+/* The peer's WRITE n, with an acknowledgement up to, not with, our packet m. */
+static void written(Fix *f, uint32_t n, uint32_t m)
+{
+    peer_give(f, (struct unetmm_frame) {
+        .opcode = UNETMM_WIRE_WRITE, .psn = PEER_YOURS + n,
+        .handle = PEER_REGION, .offset = PEER_KEY,
+        .flags = LAST | ASK | ALONG, .imm = PEER_MY + m }, "pong", 4);
+}
+
+static void test_write_came_along(void **state)
+{
+    Fix *f = *state;
+
+    open_as(f, 0);
+    for (uint32_t n = 0; n < 3; n++) {
+        fake_send_inline(&f->a, PEER_CH, 1, 4, n, 0);
+        fake_ring_bell(&f->a);
+        peer_expect(f, UNETMM_WIRE_SEND, PEER_MY + n);
+    }
+    written(f, 0, 1);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 0);
+    fake_expect_none(&f->a);
+    told(f, 1);
+    /* Before its turn: its acknowledgement is not. */
+    written(f, 2, 3);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 1);
+    fake_expect(&f->a, UNETMM_CQE_SENT, UNETMM_ST_OK, 2);
+    peer_expect_ack(f, PEER_YOURS + 1, 1, UNETMM_ACK_OK, 0);
+    /* Twice, late, or of no window: its number is old, and changes nothing. */
+    written(f, 0, 1);
+    peer_expect_ack(f, PEER_YOURS + 1, 1, UNETMM_ACK_OK, 0);
+    written(f, 1, 2);
+    told(f, 3);
+    written(f, 1000, 1);
+    peer_silence(f);
+    fake_expect_none(&f->a);
+    assert_int_equal(count(f, UNETMM_C_drop_rel_window), 1);
+    assert_int_equal(count(f, UNETMM_C_drop_rel_ack), 0);
+    /* A number that was never sent costs nothing but itself. */
+    written(f, 3, 4);
+    assert_int_equal(count(f, UNETMM_C_drop_rel_ack), 1);
+    told(f, 4);
+    fake_expect_none(&f->a);
 }
 
 /* The peer's: our send is over before its message is there. */
@@ -298,7 +453,17 @@ static void test_malformed(void **state)
     static const struct unetmm_frame bad[] = {
         { .opcode = UNETMM_WIRE_SEND, .flags = LAST, .handle = 1 },
         { .opcode = UNETMM_WIRE_VOID, .handle = 1 },
-        { .opcode = UNETMM_WIRE_WRITE, .flags = LAST | ALONG },
+        { .opcode = UNETMM_WIRE_WRITE, .flags = ALONG },
+        { .opcode = UNETMM_WIRE_WRITE, .flags = ALONG, .imm = PEER_MY },
+        { .opcode = UNETMM_WIRE_WRITE, .flags = LAST, .imm = PEER_MY },
+        { .opcode = UNETMM_WIRE_WRITE,
+          .flags = LAST | ALONG | UNETMM_WIRE_F_NOTIFY },
+        { .opcode = UNETMM_WIRE_WRITE,
+          .flags = LAST | ALONG | UNETMM_WIRE_F_COUNT },
+        { .opcode = UNETMM_WIRE_WRITE,
+          .flags = LAST | ALONG | UNETMM_WIRE_F_IMM },
+        { .opcode = UNETMM_WIRE_ATOMIC, .flags = ALONG,
+          .imm = UNETMM_ATOMIC_ADD },
         { .opcode = UNETMM_WIRE_READ, .flags = ALONG, .imm = 8 },
         { .opcode = UNETMM_WIRE_ACK, .flags = ALONG },
         { .opcode = UNETMM_WIRE_DATAGRAM, .flags = ALONG },
@@ -326,6 +491,11 @@ int main(void)
         fix_test(test_cleared),
         fix_test(test_more_to_say),
         fix_test(test_other_packets),
+        fix_test(test_write),
+        fix_test(test_long_write),
+        fix_test(test_no_room),
+        fix_test(test_writes_only),
+        fix_test(test_write_came_along),
         fix_test(test_came_along),
         fix_test(test_malformed),
     };

@@ -498,6 +498,12 @@ static const Bad bad_wires[] = {
                     .late = 100000, .late_ns = 8000000 } },
 };
 
+/* Acknowledgements that go along with packets: none, but for WRITEs, all */
+static const uint8_t along_flags[] = {
+    0, UNETMM_CHANNEL_F_ACK, UNETMM_CHANNEL_F_ACK | UNETMM_CHANNEL_F_ACK_WRITE,
+    UNETMM_CHANNEL_F_ACK | UNETMM_CHANNEL_F_ACK_WRITE,
+};
+
 static uint64_t redirected, followed;   /* packets, over all wires */
 
 /* All that went to the buffer was copied, and nobody had to be told to stop. */
@@ -531,8 +537,7 @@ static void each_wire_with(PairTune *tune, uint8_t source, uint32_t mtu,
         uint64_t random;
 
         print_message("# %s\n", bad_wires[i].name);
-        /* With and without acknowledgements that go along with packets. */
-        how.flags = i & 1 ? UNETMM_CHANNEL_F_ACK : 0;
+        how.flags = along_flags[i % G_N_ELEMENTS(along_flags)];
         pair_init(p, tune, source, fake_seed() ^ i ^ n, &how);
         random = p->wire.random;
         p->wire = bad_wires[i].wire;
@@ -638,9 +643,60 @@ static void test_redirect_odp(void **state)
     each_wire_with(cramped_cache, UNETMM_SOURCE_ODP, 1500, 32, 40);
 }
 
+#define ROUNDS 40
+
+/* Each side writes when it sees the other's message; the number of frames. */
+static uint64_t write_in_turn(uint8_t flags)
+{
+    const struct unetmm_cmd_channel how = { .mtu = 1500, .flags = flags };
+    g_autofree Pair *p = g_new(Pair, 1);
+    uint64_t frames;
+
+    pair_init(p, NULL, UNETMM_SOURCE_PINNED, fake_seed(), &how);
+    p->wire.delay_ns = 1000;
+    open_memory(&p->side[0], 0);
+    open_memory(&p->side[1], 1);
+    for (uint32_t n = 1; n <= 2 * ROUNDS; n++) {
+        PairSide *from = &p->side[n & 1], *to = &p->side[!(n & 1)];
+        uint32_t there = 0;
+
+        fake_store(from->s, source(n), &n, sizeof(n));
+        fake_send_sqe(&from->ep, sqe(n & 1, UNETMM_OP_WRITE, n, sizeof(n), 8));
+        fake_ring_bell(&from->ep);
+        while (there != n) {
+            assert_true(pair_step(p));
+            fake_load(to->s, AREA + 8, &there, sizeof(there));
+        }
+    }
+    while (pair_step(p)) {
+        continue;
+    }
+    for (uint32_t n = 1; n <= 2 * ROUNDS; n++) {
+        fake_expect(&p->side[n & 1].ep, UNETMM_CQE_SENT, UNETMM_ST_OK, n);
+    }
+    frames = pair_count(p, UNETMM_C_rel_packets) +
+             pair_count(p, UNETMM_C_rel_acks_sent);
+    pair_free(p);
+    return frames;
+}
+
+/* Two that write at each other: a frame a message, and the first and last. */
+static void test_frames(void **state)
+{
+    uint64_t apart = write_in_turn(UNETMM_CHANNEL_F_ACK);
+    uint64_t along = write_in_turn(UNETMM_CHANNEL_F_ACK |
+                                   UNETMM_CHANNEL_F_ACK_WRITE);
+
+    print_message("# %d writes: %" PRIu64 " frames, %" PRIu64 " with "
+                  "acknowledgements in them\n", 2 * ROUNDS, apart, along);
+    assert_int_equal(apart, 4 * ROUNDS);
+    assert_in_range(along, 2 * ROUNDS, 2 * ROUNDS + 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_frames),
         cmocka_unit_test(test_each_wire),
         cmocka_unit_test(test_small_packets),
         cmocka_unit_test(test_pages_take_time),

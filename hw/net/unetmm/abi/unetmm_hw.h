@@ -161,6 +161,7 @@ typedef uint8_t unetmm_u8;
 #define UNETMM_CAP_KEYED        0x00000400u /* operations by key */
 #define UNETMM_CAP_IMMEDIATE    0x00000800u /* SQE_F_IMM, EP_F_NO_INLINE */
 #define UNETMM_CAP_ACK_ALONG    0x00001000u /* CHANNEL_F_ACK */
+#define UNETMM_CAP_ACK_WRITE    0x00002000u /* CHANNEL_F_ACK_WRITE */
 
 #define UNETMM_STATUS_LINK      0x00000001u
 #define UNETMM_STATUS_ENABLED   0x00000002u
@@ -565,14 +566,16 @@ struct unetmm_cmd_channel {
 #define UNETMM_CHANNEL_F_PLAIN_RNR 0x04
 /*
  * SET, reliable: the peer's card takes packets by key, packets with an
- * immediate, packets with an acknowledgement.  Descriptors that would make
- * others are refused (PEER_LACKS); acknowledgements are frames of their own.
+ * immediate, packets with an acknowledgement, and (with F_ACK) WRITEs with one.
+ * Descriptors that would make others are refused (PEER_LACKS); acknowledgements
+ * are frames of their own.
  */
 #define UNETMM_CHANNEL_F_KEYED  0x08
 #define UNETMM_CHANNEL_F_IMM    0x10
 #define UNETMM_CHANNEL_F_ACK    0x20
-#define UNETMM_CHANNEL_F_PEER   0x38
-#define UNETMM_CHANNEL_F_ALL    0x3f
+#define UNETMM_CHANNEL_F_ACK_WRITE 0x40
+#define UNETMM_CHANNEL_F_PEER   0x78
+#define UNETMM_CHANNEL_F_ALL    0x7f
 
 #define UNETMM_REL_RETRIES      12
 #define UNETMM_REL_TIMEOUT_US   4000

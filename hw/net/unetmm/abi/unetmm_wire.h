@@ -80,7 +80,7 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
  * The bytes to follow, a hint for fetching ahead: do not rely on it.  imm
  * of a WRITE without F_LAST is the number of bytes behind the packet's own, 0:
  * it is not said; with F_LAST the immediate of F_NOTIFY or F_IMM, or the
- * counter of F_COUNT, or 0.
+ * counter of F_COUNT, or the number of F_ACK, or 0.
  */
 #define UNETMM_READ_BYTES       0x0001ffffu /* wanted, 1..MTU */
 #define UNETMM_READ_MORE        0xfffe0000u /* requests of the READ behind it */
@@ -96,8 +96,9 @@ static_assert(offsetof(struct unetmm_frame, header_crc) == 60, "crc last");
 #define UNETMM_WIRE_F_CREDIT    0x00000020u /* ACK: handle is a limit */
 #define UNETMM_WIRE_F_KEYED     0x00000040u /* one-sided: by address */
 /*
- * SEND, ANSWER, VOID: an acknowledgement goes along with it.  `handle` is the
- * psn of an ACK_OK without bits; else it is 0.
+ * SEND, ANSWER, VOID, WRITE: an acknowledgement goes along with it.  `handle`
+ * is the psn of an ACK_OK without bits; else it is 0.  A WRITE, which has a
+ * region there, has the psn in imm, with LAST and no other use of imm.
  */
 #define UNETMM_WIRE_F_ACK       0x00000080u
 #define UNETMM_WIRE_F_IMM       0x00000100u /* SEND, WRITE: with LAST; imm */
@@ -199,7 +200,8 @@ static_assert(sizeof(struct unetmm_control_named) == 56, "control message");
 
 #define UNETMM_FEATURE_KEYED    0x01    /* packets with F_KEYED */
 #define UNETMM_FEATURE_IMM      0x02    /* packets with F_IMM */
-#define UNETMM_FEATURE_ACK      0x04    /* packets with F_ACK */
+#define UNETMM_FEATURE_ACK      0x04    /* packets with F_ACK, */
+#define UNETMM_FEATURE_ACK_WRITE 0x08   /* and with that WRITEs, too */
 
 #define UNETMM_CTL_ST_OK        0
 #define UNETMM_CTL_ST_NO_SERVICE 1      /* nobody listens; try again */

@@ -3,8 +3,10 @@
  *
  * An acknowledgement that says no more than "all before this number have been
  * taken" needs no frame of its own if a packet of the other direction goes out:
- * a SEND, ANSWER or VOID has the number then (F_ACK).  The peer's process is
- * woken once, for the message and for the end of its own.
+ * a SEND, ANSWER or VOID has the number then (F_ACK), or the end of a WRITE
+ * whose immediate nobody uses.  The peer's process is woken once, for the
+ * message and for the end of its own.  The number is whole, as in a frame of
+ * its own, so that a packet that comes twice or late says nothing wrong.
  *
  * So the answer to a question may wait, for UNETMM_REL_ALONG_NS at most, if
  * such a packet is likely: the last questions were each followed by one within
@@ -23,6 +25,28 @@ static bool along_taken(const UnetmmCore *core, const UnetmmRel *rel)
     return rel->state == UNETMM_REL_OPEN &&
            core->eps[rel->ep].channels[rel->channel].peer_takes &
            UNETMM_CHANNEL_F_ACK;
+}
+
+/* The member that has room for the number; NULL: there is none. */
+static uint32_t *along_member(const UnetmmCore *core, const UnetmmRel *rel,
+                              struct unetmm_frame *f)
+{
+    const UnetmmEp *ep = &core->eps[rel->ep];
+    uint32_t no_room = UNETMM_WIRE_F_NOTIFY | UNETMM_WIRE_F_COUNT |
+                       UNETMM_WIRE_F_IMM;
+
+    switch (f->opcode) {
+    case UNETMM_WIRE_SEND:
+    case UNETMM_WIRE_ANSWER:
+    case UNETMM_WIRE_VOID:
+        return &f->handle;
+    case UNETMM_WIRE_WRITE:
+        return ep->channels[rel->channel].peer_takes &
+               UNETMM_CHANNEL_F_ACK_WRITE && f->flags & UNETMM_WIRE_F_LAST &&
+               !(f->flags & no_room) ? &f->imm : NULL;
+    default:
+        return NULL;
+    }
 }
 
 /* Would a frame of its own say no more? */
@@ -70,8 +94,9 @@ void unetmm_rel_go_along(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
 {
     UnetmmRelRx *rx = &rel->rx;
     bool waits = rx->question == UNETMM_REL_WAITS;
+    uint32_t *member = along_member(core, rel, f);
 
-    if (!along_taken(core, rel)) {
+    if (!member || !along_taken(core, rel)) {
         return;
     }
     if (rx->question != UNETMM_REL_NO_QUESTION &&
@@ -90,9 +115,9 @@ void unetmm_rel_go_along(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
     }
     unetmm_rel_no_ack(core, rel);
     f->flags |= UNETMM_WIRE_F_ACK;
-    f->handle = rx->nxt;
+    *member = rx->nxt;
     unetmm_count(core, ep, UNETMM_C_rel_acks_along, 1);
-    trace_unetmm_rel_ack_sent(ep->id, rel->channel, f->handle, 0,
+    trace_unetmm_rel_ack_sent(ep->id, rel->channel, *member, 0,
                               UNETMM_ACK_OK);
 }
 

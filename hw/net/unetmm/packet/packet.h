@@ -53,7 +53,7 @@ void unetmm_rel_ack_now(UnetmmCore *core, UnetmmRel *rel);
 /* packet/along.c */
 /* A packet that was taken asks: it is answered now, or with one of ours. */
 void unetmm_rel_asked(UnetmmCore *core, UnetmmRel *rel);
-/* The packet goes out now: with the acknowledgement, if it can have it. */
+/* The packet goes out now: with the acknowledgement, if it has room for it. */
 void unetmm_rel_go_along(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                          struct unetmm_frame *f);
 /* When a wait ends; INT64_MAX: never.  One that has ended is over. */

@@ -318,7 +318,8 @@ static void rel_came_along(UnetmmCore *core, UnetmmEp *ep, UnetmmRel *rel,
                            const struct unetmm_frame *f)
 {
     const struct unetmm_frame ack = {
-        .opcode = UNETMM_WIRE_ACK, .psn = f->handle,
+        .opcode = UNETMM_WIRE_ACK,
+        .psn = f->opcode == UNETMM_WIRE_WRITE ? f->imm : f->handle,
     };
 
     if (f->flags & UNETMM_WIRE_F_ACK && rel->state == UNETMM_REL_OPEN) {

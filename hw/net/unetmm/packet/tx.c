@@ -411,10 +411,7 @@ static void rel_packet_header(UnetmmCore *core, UnetmmEp *ep,
         f->flags |= UNETMM_WIRE_F_ASK;
         rel->tx.asked = t->psn;
     }
-    /* Others have a region there. */
-    if (!m || !kinds[m->op].one_sided) {
-        unetmm_rel_go_along(core, ep, rel, f);
-    }
+    unetmm_rel_go_along(core, ep, rel, f);
 }
 
 /* The packet goes out now: notes its number and time. */

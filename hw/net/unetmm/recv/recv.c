@@ -48,8 +48,8 @@ static const struct {
                            true, true, true },
     [UNETMM_WIRE_ACK] = { CRC | ASK | CREDIT, .psn = true, .offset = true,
                           .remote = true, .handle = true, .imm = true },
-    [UNETMM_WIRE_WRITE] = { CRC | LAST | ASK | NOTIFY | COUNT | IMM | KEYED,
-                            true, true, true, true, true, true },
+    [UNETMM_WIRE_WRITE] = { CRC | LAST | ASK | NOTIFY | COUNT | IMM | KEYED |
+                            ALONG, true, true, true, true, true, true },
     [UNETMM_WIRE_READ] = { CRC | ASK | KEYED, true, true, true, true, true },
     [UNETMM_WIRE_ATOMIC] = { CRC | ASK | KEYED, true, true, true, true, true,
                              true },
@@ -68,11 +68,11 @@ static const struct {
 #undef KEYED
 #undef ALONG
 
-/* The end of a message, and one of the three; or the bytes to follow. */
+/* The end of a message, and one of the four; or the bytes to follow. */
 static bool recv_write_ok(const struct unetmm_frame *f)
 {
     uint32_t use = f->flags & (UNETMM_WIRE_F_NOTIFY | UNETMM_WIRE_F_COUNT |
-                               UNETMM_WIRE_F_IMM);
+                               UNETMM_WIRE_F_IMM | UNETMM_WIRE_F_ACK);
 
     if (!(f->flags & UNETMM_WIRE_F_LAST)) {
         return !use && f->imm <= UNETMM_MAX_MESSAGE;
