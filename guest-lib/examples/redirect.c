@@ -46,10 +46,10 @@ int main(int argc, char **argv)
     check(unetmm_export(ctx, ID, mailbox, sizeof(mailbox), UNETMM_RIGHT_WRITE,
                         UNETMM_EXPORT_NOTIFY | UNETMM_EXPORT_REDIRECT, 0),
           UNETMM_CALL_EXPORT);
-    check(unetmm_listen(ep, SERVICE, 1), UNETMM_CALL_LISTEN);
-    /* Bytes that have landed in the mailbox already are copied; later ones land here. */
+    /* Bytes that had landed in the mailbox already would be copied; later ones land here. */
     check(unetmm_redirect(ctx, ID, 0, letter, sizeof(letter), NULL),
           UNETMM_CALL_REDIRECT);
+    check(unetmm_listen(ep, SERVICE, 1), UNETMM_CALL_LISTEN);
     check(unetmm_wait(ep, &c, 1, -1), UNETMM_CALL_POLL);
     check(unetmm_redirect_end(ctx, ID, 0), UNETMM_CALL_REDIRECT);
     /* From here on the peer's writes land in the mailbox again. */
