@@ -64,6 +64,21 @@ static void unetmm_chan_unreserve(struct unetmm_chan *chan)
 }
 
 /*
+ * A number without a channel.  One that has become free is taken last: the endpoint's
+ * process may have completions of that channel to read, and nothing tells it of the end
+ * of a channel that it has not accepted.
+ */
+static u32 unetmm_chan_number(const struct unetmm_ep *ep)
+{
+	u32 all = ep->dev->hw.channels, number;
+
+	number = find_next_zero_bit(ep->chan_map, all, ep->chan_next);
+	if (number >= all)
+		number = find_first_zero_bit(ep->chan_map, all);
+	return number;
+}
+
+/*
  * A channel number of the endpoint, not open yet.  -ENOSPC: the endpoint has no number
  * left, or the card no slot; -EDQUOT: its user has all channels or slots that it may
  * have.
@@ -77,7 +92,7 @@ struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
 	int ret;
 
 	lockdep_assert_held(&dev->ctl->lock);
-	number = find_first_zero_bit(ep->chan_map, dev->hw.channels);
+	number = unetmm_chan_number(ep);
 	if (number >= dev->hw.channels)
 		return ERR_PTR(-ENOSPC);
 	chan = kzalloc(sizeof(*chan), GFP_KERNEL_ACCOUNT);
@@ -91,6 +106,7 @@ struct unetmm_chan *unetmm_chan_new(struct unetmm_ep *ep, const u8 *mac,
 		return ERR_PTR(ret);
 	}
 	__set_bit(number, ep->chan_map);
+	ep->chan_next = number + 1;
 	kref_init(&chan->ref);
 	INIT_LIST_HEAD(&chan->accept_node);
 	INIT_HLIST_NODE(&chan->hash);

@@ -77,6 +77,7 @@ struct unetmm_ep {
 	struct list_head accepts;	/* channels nobody accepted yet */
 	struct list_head chans;
 	unsigned long *chan_map;
+	u32 chan_next;			/* the next one's number, if it is free */
 	struct list_head hunt_node;	/* ctl.hunts: it has refused somebody ... */
 	bool hunt_all;			/* ... and not for its backlog alone */
 	unsigned long *import_map;	/* numbers in use; NULL: the card has none */

@@ -126,6 +126,7 @@ static void connect_before_listen(void)
 
 static void connect_times_out(void)
 {
+    unsigned out;
     uint64_t start;
     struct two t;
 
@@ -141,8 +142,11 @@ static void connect_times_out(void)
     CHECK_RET(unetmm_connect_ex(t.one.ep, (uint8_t[6]) { 0 }, SERVICE, NS_PER_S, &datagram_attr,
                              NULL), -EINVAL);
     /* An attempt that failed leaves no channel behind. */
+    CHECK_RET(unetmm_disconnect(t.one.ep, 0), -ENOENT);
+    CHECK_RET(unetmm_disconnect(t.one.ep, 1), -ENOENT);
     CHECK_RET(unetmm_listen_ex(t.two.ep, SERVICE, 1, &datagram_attr), 0);
-    CHECK_EQ(connect_to(&t, &t.one, SERVICE), 0);
+    out = connect_to(&t, &t.one, SERVICE);
+    passes(&t.one, out, &t.two, accept_from(&t.two));
     two_close(&t);
 }
 
@@ -256,9 +260,9 @@ static void backlog_full(void)
         passes(&t.one, i, &t.two, i);
     }
     CHECK_RET(unetmm_accept(t.two.ep, NULL, 0), -ETIMEDOUT);
-    CHECK_EQ(connect_to(&t, &t.one, SERVICE), 3);
+    i = connect_to(&t, &t.one, SERVICE);
     /* A message may come before accept does. */
-    CHECK_EQ(unetmm_send(t.one.ep, 3, "x", 1, 0, UNETMM_UNSIGNALED), 0);
+    CHECK_EQ(unetmm_send(t.one.ep, i, "x", 1, 0, UNETMM_UNSIGNALED), 0);
     CHECK_RET(unetmm_accept(t.two.ep, NULL, 0), 3);
     two_close(&t);
 }
@@ -457,6 +461,26 @@ static void closed_with_messages(void)
     two_close(&t);
 }
 
+/* Completions of an ended channel are not taken for those of the next one. */
+static void number_rests(void)
+{
+    unsigned out, in, next_out, next_in;
+    struct two t;
+
+    two_open(&t);
+    CHECK_RET(unetmm_listen_ex(t.two.ep, SERVICE, 1, &datagram_attr), 0);
+    out = connect_to(&t, &t.one, SERVICE);
+    in = accept_from(&t.two);
+    CHECK_RET(unetmm_disconnect(t.one.ep, out), 0);
+    CHECK_RET(unetmm_disconnect(t.two.ep, in), 0);
+    next_out = connect_to(&t, &t.one, SERVICE);
+    next_in = accept_from(&t.two);
+    CHECK(next_out != out);
+    CHECK(next_in != in);
+    passes(&t.one, next_out, &t.two, next_in);
+    two_close(&t);
+}
+
 /* ---- Processes --------------------------------------------------------------------------- */
 
 /* Serves one connection after the other, each with one message and its echo. */
@@ -628,6 +652,7 @@ static const struct test tests[] = {
     { "hung-up-at-once", hung_up_at_once, TEST_TLB, 0 },
     { "endpoint-gone", endpoint_gone, TEST_BOTH, 0 },
     { "closed-with-messages", closed_with_messages, TEST_TLB, 0 },
+    { "number-rests", number_rests, TEST_TLB, 0 },
     { "peer-dies", peer_dies, TEST_BOTH, 0 },
     { "all-endpoints", all_endpoints, TEST_TLB, 0 },
     { "all-channels", all_channels, TEST_TLB, 0 },
