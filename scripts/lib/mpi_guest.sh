@@ -55,12 +55,12 @@ mpi_packages() {
 
 # mpi_fetch DIR SUITE PACKAGE...: downloads and extracts all of them at once.
 mpi_fetch() {
-    local dir=$1 suite=$2 debs="$1.debs" deb
+    local dir=$1 suite=$2 debs="$1/debs" deb
     shift 2
     suite_ready "$suite"
-    mkdir -p "$debs" "$dir"
+    mkdir -p "$debs"
     (cd "$debs" && suite_apt "$suite" download "$@") ||
-        die "cannot download OpenMPI from Debian's archive: run scripts/setup --update for newer versions"
+        die "cannot download $1 and others from Debian's archive: run scripts/setup --update for newer versions"
     for deb in "$debs"/*.deb; do
         dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$dir" --no-same-owner
     done
