@@ -69,8 +69,8 @@ static int lockstep_post_load(void *opaque, int version)
             head.time < 0 || head.time > LOCKSTEP_MAX_TIME) {
             return -EINVAL;
         }
-        if (lockstep_node_arrives(port, head.time, at + sizeof(head),
-                                  head.bytes)) {
+        if (lockstep_node_restores(port, head.time, at + sizeof(head),
+                                   head.bytes)) {
             return -EINVAL;
         }
         at += sizeof(head) + head.bytes;
@@ -193,6 +193,7 @@ static void lockstep_instance_init(Object *obj)
         { "waited-ns", &port->waited_ns },
     };
 
+    QTAILQ_INIT(&port->restored);
     QTAILQ_INIT(&port->arrivals);
     for (int i = 0; i < ARRAY_SIZE(counters); i++) {
         object_property_add_uint64_ptr(obj, counters[i].name,

@@ -60,6 +60,9 @@ typedef struct LockstepArrival {
     uint8_t data[];
 } LockstepArrival;
 
+/* By time */
+typedef QTAILQ_HEAD(LockstepFrames, LockstepArrival) LockstepFrames;
+
 /* A socket's two directions.  link.c */
 typedef struct LockstepLink {
     int listen_fd;
@@ -98,7 +101,9 @@ struct LockstepPort {
     int64_t last;               /* the one before was held at that time */
     int64_t line_free;          /* when the transmitter is ready again */
     uint64_t burst;             /* bytes sent since the mark */
-    QTAILQ_HEAD(, LockstepArrival) arrivals;    /* by time */
+    /* A frame of the connection may overtake those of the saved state. */
+    LockstepFrames restored;
+    LockstepFrames arrivals;
     uint64_t flight;            /* their bytes */
     int64_t first_sent;         /* arrival of the first frame since the mark */
     int64_t promise;            /* ours, of this boundary */
@@ -164,11 +169,13 @@ void lockstep_node_send(LockstepPort *port, const uint8_t *data,
 /* Takes up a wait that was left because the CPUs were to stop. */
 void lockstep_node_again(void);
 /*
- * A frame that is on its way to this machine, received or restored.  NULL, or a
- * reason why it is refused.
+ * A frame that is on its way to this machine, received or of a saved state.
+ * NULL, or a reason why it is refused.
  */
 const char *lockstep_node_arrives(LockstepPort *port, int64_t time,
                                   const uint8_t *data, uint32_t bytes);
+const char *lockstep_node_restores(LockstepPort *port, int64_t time,
+                                   const uint8_t *data, uint32_t bytes);
 /* Those on their way, as LockstepHead and data, one behind the other. */
 GByteArray *lockstep_node_on_the_way(LockstepPort *port);
 

@@ -40,6 +40,21 @@ static bool port_is_live(const LockstepPort *port)
 
 /* ---- Frames that arrive ---- */
 
+/* Which of them has the first frame; NULL: none has one. */
+static LockstepArrival *earlier(LockstepArrival *restored,
+                                LockstepArrival *received)
+{
+    if (!restored || (received && received->time < restored->time)) {
+        return received;
+    }
+    return restored;
+}
+
+static LockstepArrival *port_next_arrival(const LockstepPort *port)
+{
+    return earlier(QTAILQ_FIRST(&port->restored), QTAILQ_FIRST(&port->arrivals));
+}
+
 /* The port whose frame arrives first; NULL: there is none. */
 static LockstepPort *node_next_arrival(void)
 {
@@ -47,7 +62,7 @@ static LockstepPort *node_next_arrival(void)
     int64_t first = INT64_MAX;
 
     QTAILQ_FOREACH(port, &node.ports, next) {
-        LockstepArrival *frame = QTAILQ_FIRST(&port->arrivals);
+        LockstepArrival *frame = port_next_arrival(port);
 
         if (frame && (frame->time < first || (frame->time == first &&
                                               port->index < found->index))) {
@@ -63,16 +78,16 @@ static void node_arm_delivery(void)
     LockstepPort *port = node_next_arrival();
 
     if (port) {
-        timer_mod(node.deliver, QTAILQ_FIRST(&port->arrivals)->time);
+        timer_mod(node.deliver, port_next_arrival(port)->time);
     } else {
         timer_del(node.deliver);
     }
 }
 
-const char *lockstep_node_arrives(LockstepPort *port, int64_t time,
-                                  const uint8_t *data, uint32_t bytes)
+static const char *port_add(LockstepPort *port, LockstepFrames *frames,
+                            int64_t time, const uint8_t *data, uint32_t bytes)
 {
-    LockstepArrival *last = QTAILQ_LAST(&port->arrivals);
+    LockstepArrival *last = QTAILQ_LAST(frames);
     uint64_t line = lockstep_line_bytes(bytes);
     LockstepArrival *frame;
 
@@ -87,16 +102,30 @@ const char *lockstep_node_arrives(LockstepPort *port, int64_t time,
     frame->bytes = bytes;
     memcpy(frame->data, data, bytes);
     port->flight += line;
-    QTAILQ_INSERT_TAIL(&port->arrivals, frame, next);
+    QTAILQ_INSERT_TAIL(frames, frame, next);
     return NULL;
+}
+
+const char *lockstep_node_arrives(LockstepPort *port, int64_t time,
+                                  const uint8_t *data, uint32_t bytes)
+{
+    return port_add(port, &port->arrivals, time, data, bytes);
+}
+
+const char *lockstep_node_restores(LockstepPort *port, int64_t time,
+                                   const uint8_t *data, uint32_t bytes)
+{
+    return port_add(port, &port->restored, time, data, bytes);
 }
 
 GByteArray *lockstep_node_on_the_way(LockstepPort *port)
 {
+    LockstepArrival *restored = QTAILQ_FIRST(&port->restored);
+    LockstepArrival *received = QTAILQ_FIRST(&port->arrivals);
     GByteArray *all = g_byte_array_new();
     LockstepArrival *frame;
 
-    QTAILQ_FOREACH(frame, &port->arrivals, next) {
+    while ((frame = earlier(restored, received))) {
         LockstepHead head = {
             .type = cpu_to_le32(LOCKSTEP_FRAME),
             .bytes = cpu_to_le32(frame->bytes),
@@ -105,8 +134,28 @@ GByteArray *lockstep_node_on_the_way(LockstepPort *port)
 
         g_byte_array_append(all, (uint8_t *)&head, sizeof(head));
         g_byte_array_append(all, frame->data, frame->bytes);
+        if (frame == restored) {
+            restored = QTAILQ_NEXT(frame, next);
+        } else {
+            received = QTAILQ_NEXT(frame, next);
+        }
     }
     return all;
+}
+
+static void port_deliver(LockstepPort *port, LockstepArrival *frame)
+{
+    if (frame == QTAILQ_FIRST(&port->restored)) {
+        QTAILQ_REMOVE(&port->restored, frame, next);
+    } else {
+        QTAILQ_REMOVE(&port->arrivals, frame, next);
+    }
+    port->flight -= lockstep_line_bytes(frame->bytes);
+    port->frames_received++;
+    lockstep_print_frame(port, "rx", frame->time, frame->data, frame->bytes);
+    trace_lockstep_rx(port->path, lockstep_now(), frame->bytes);
+    qemu_send_packet(qemu_get_queue(port->nic), frame->data, frame->bytes);
+    g_free(frame);
 }
 
 static void node_deliver(void *opaque)
@@ -114,20 +163,9 @@ static void node_deliver(void *opaque)
     int64_t now = lockstep_now();
     LockstepPort *port;
 
-    while ((port = node_next_arrival())) {
-        LockstepArrival *frame = QTAILQ_FIRST(&port->arrivals);
-
-        if (frame->time > now) {
-            break;
-        }
-        QTAILQ_REMOVE(&port->arrivals, frame, next);
-        port->flight -= lockstep_line_bytes(frame->bytes);
-        port->frames_received++;
-        lockstep_print_frame(port, "rx", frame->time, frame->data,
-                             frame->bytes);
-        trace_lockstep_rx(port->path, now, frame->bytes);
-        qemu_send_packet(qemu_get_queue(port->nic), frame->data, frame->bytes);
-        g_free(frame);
+    while ((port = node_next_arrival()) &&
+           port_next_arrival(port)->time <= now) {
+        port_deliver(port, port_next_arrival(port));
     }
     node_arm_delivery();
 }
