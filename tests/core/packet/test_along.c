@@ -335,7 +335,8 @@ static void test_long_write(void **state)
 /* One whose imm is the program's has no room; the answer still waits. */
 static void test_no_room(void **state)
 {
-    static const uint32_t uses[] = { UNETMM_SQE_F_NOTIFY, UNETMM_SQE_F_COUNT };
+    static const uint32_t uses[] = { UNETMM_SQE_F_NOTIFY, UNETMM_SQE_F_COUNT,
+                                     UNETMM_SQE_F_IMM };
     Fix *f = *state;
 
     open_as(f, UNETMM_CHANNEL_F_ACK | UNETMM_CHANNEL_F_ACK_WRITE);

@@ -537,7 +537,7 @@ static void each_wire_with(PairTune *tune, uint8_t source, uint32_t mtu,
         uint64_t random;
 
         print_message("# %s\n", bad_wires[i].name);
-        how.flags = along_flags[i % G_N_ELEMENTS(along_flags)];
+        how.flags = along_flags[(i + n) % G_N_ELEMENTS(along_flags)];
         pair_init(p, tune, source, fake_seed() ^ i ^ n, &how);
         random = p->wire.random;
         p->wire = bad_wires[i].wire;
