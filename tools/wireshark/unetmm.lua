@@ -15,6 +15,7 @@ local C = {
     ETHERTYPE = 0x88B5,
     WIRE_VERSION = 1,
     MAX_PAYLOAD = 65536,
+    MAX_MESSAGE = 0x00400000,
     WIRE_DATAGRAM = 1,
     WIRE_CONTROL = 2,
     WIRE_SEND = 3,
@@ -242,6 +243,20 @@ local function add_all(tree, tvb, fields, places, base)
     return items
 end
 
+-- As recv_write_ok(): the end of a WRITE has one use for imm at most, and its other
+-- packets have the bytes that follow there.  Returns the complaint.
+local function write_complaint(flags, imm)
+    local uses = band(flags, C.WIRE_F_NOTIFY + C.WIRE_F_COUNT + C.WIRE_F_IMM
+                             + C.WIRE_F_ACK)
+    if band(flags, C.WIRE_F_LAST) == 0 then
+        return (uses ~= 0 or imm > C.MAX_MESSAGE) and
+               "imm has another use in the middle of a write" or nil
+    elseif band(uses, uses - 1) ~= 0 then
+        return "two uses of imm"
+    end
+    return uses == 0 and imm ~= 0 and "imm must be zero" or nil
+end
+
 -- The same checks as in recv_header() and recv_members_ok(), recv/recv.c.
 -- Returns the complaint.
 local function complaint(tvb, len)
@@ -271,7 +286,8 @@ local function complaint(tvb, len)
        at(tvb, FRAME.handle, ETHERNET):le_uint64() ~= UInt64(0) then
         return "a handle without its flag"
     end
-    return nil
+    return opcode == C.WIRE_WRITE and
+           write_complaint(flags, at(tvb, FRAME.imm, ETHERNET):le_uint()) or nil
 end
 
 local function check_crcs(tvb, items, data)
