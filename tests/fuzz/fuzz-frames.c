@@ -201,9 +201,9 @@ static void shape_one_sided(FuzzIn *in, struct unetmm_frame *h, uint32_t len)
     } else if (how & 128) {
         h->flags |= cpu_to_le32(UNETMM_WIRE_F_LAST | UNETMM_WIRE_F_COUNT);
         h->imm = cpu_to_le32(how & 3);
-    } else if ((how & 3) == 3) {
+    } else if ((how & 3) == 1) {
         h->flags |= cpu_to_le32(UNETMM_WIRE_F_LAST | UNETMM_WIRE_F_ACK);
-        h->imm = cpu_to_le32(FUZZ_REL_PSN + (fuzz_u8(in) & 15));
+        h->imm = cpu_to_le32(FUZZ_REL_PSN + (int8_t)fuzz_u8(in));
     } else {
         h->imm = cpu_to_le32((how & 3) << 12);
     }

@@ -123,8 +123,9 @@ static void connect(FakeEp *ep, uint16_t channel, const FakeEp *to,
         .timeout_us = 20, .not_ready_retries = 20,
         .recv_credits = ep == &victim.ep ? CREDITS : 0,
         .send_credits = to == &victim.ep ? CREDITS : 0,
-        .flags = (ep->id & 1 ? UNETMM_CHANNEL_F_ACK : 0) |
-                 (ep->id & 2 ? UNETMM_CHANNEL_F_ACK_WRITE : 0),
+        /* One pair at one end, the other one at both ends and for WRITEs */
+        .flags = (ep->id != 2 ? UNETMM_CHANNEL_F_ACK : 0) |
+                 (ep->id > 2 ? UNETMM_CHANNEL_F_ACK_WRITE : 0),
     };
 
     /* No room for one more, or not a live endpoint: it has none, then. */
