@@ -24,7 +24,7 @@ static void end(struct umfi_port *port, unsigned channel)
     umfi_unlock(port->domain);
 }
 
-static bool add(struct umfi_port *port, const struct unetmm_peer *peer)
+static bool add(struct umfi_port *port, const struct unetmm_peer *peer, uint64_t mark)
 {
     struct unetmm_channel_info info = { .size = sizeof(info) };
     struct umfi_arrival *arrival = calloc(1, sizeof(*arrival));
@@ -39,6 +39,8 @@ static bool add(struct umfi_port *port, const struct unetmm_peer *peer)
     arrival->peer_channel = info.peer_channel;
     arrival->until_ms = umfi_now_ms() + umfi_config.connect_ms;
     umfi_lock(port->domain);
+    /* It may have ended before it was in the list. */
+    arrival->closed = umfi_port_has_ended(port, arrival->channel, mark);
     umfi_list_add(&port->arrivals, &arrival->node);
     umfi_unlock(port->domain);
     return true;
@@ -47,9 +49,13 @@ static bool add(struct umfi_port *port, const struct unetmm_peer *peer)
 void umfi_arrivals_take(struct umfi_port *port)
 {
     struct unetmm_peer peer;
+    uint64_t mark;
 
+    umfi_lock(port->domain);
+    mark = umfi_port_mark(port);
+    umfi_unlock(port->domain);
     for (unsigned i = 0; i < BATCH && unetmm_accept(port->ep, &peer, 0) >= 0; i++) {
-        if (!add(port, &peer)) {
+        if (!add(port, &peer, mark)) {
             end(port, peer.channel);
         }
     }

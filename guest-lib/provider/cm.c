@@ -88,7 +88,7 @@ struct umfi_conn {
     bool requested;             /* acceptor: REQUEST has come */
     bool answered;              /* acceptor: the peer is to end the channel */
     bool accepted;              /* the answer, to be given or given, is ACCEPT */
-    bool hung_up;               /* by the peer, which has had its answer */
+    bool hung_up;               /* by the peer, which may not have read our answer */
     uint8_t mac[6];
     uint64_t service;
     struct sockaddr_in peer;
@@ -397,7 +397,7 @@ static bool take_accept(struct umfi_conn *conn, const struct message *m)
     umfi_lock(ep->domain);
     /* A stranger's messages go, and an end that has come is known. */
     umfi_port_progress(ep->port);
-    closed = arrival->closed;
+    closed = arrival->closed || ep->port->failed;
     if (!closed) {
         umfi_list_del(&arrival->node);
         ep->channel = arrival->channel;
@@ -920,25 +920,27 @@ bool umfi_cm_take(struct umfi_fabric *fabric, fid_t handle, struct umfi_ep *ep)
 }
 
 /* The data channel is there: tells the connector. */
-static void answer(struct umfi_ep *ep, unsigned channel, const void *data, size_t len)
+static void answer(struct umfi_ep *ep, unsigned channel, uint64_t mark, const void *data,
+                   size_t len)
 {
     struct message m = {
         .endpoint = htole32((uint32_t)unetmm_ep_id(ep->port->ep)),
         .channel = htole32(channel),
     };
     struct umfi_conn *conn;
+    bool lives;
 
     pthread_mutex_lock(&ep->domain->fabric->lock);
     umfi_lock(ep->domain);
-    umfi_ep_expect(ep, channel);
+    lives = umfi_ep_expect(ep, channel, mark);
     conn = ep->conn;
-    if (!conn) {
+    if (!conn && lives) {
         /* The listener has gone. */
         umfi_ep_abort(ep);
     }
     umfi_unlock(ep->domain);
     if (conn) {
-        conn_answer(conn, &m, ACCEPT, data, len);
+        conn_answer(conn, &m, lives ? ACCEPT : REJECT, data, len);
     }
     pthread_mutex_unlock(&ep->domain->fabric->lock);
 }
@@ -967,7 +969,7 @@ static int call_back(struct umfi_ep *ep, const uint8_t mac[6], uint64_t service)
 int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len)
 {
     struct umfi_fabric *fabric = ep->domain->fabric;
-    uint64_t service = 0;
+    uint64_t service = 0, mark;
     uint8_t mac[6];
     bool open = false;
     int channel;
@@ -982,6 +984,9 @@ int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len)
     if (!open || begin_connecting(ep)) {
         return -FI_ECONNABORTED;
     }
+    umfi_lock(ep->domain);
+    mark = umfi_port_mark(ep->port);
+    umfi_unlock(ep->domain);
     channel = call_back(ep, mac, service);
     if (channel < 0) {
         UMFI_WARN(FI_LOG_EP_CTRL, "accepting: %s\n",
@@ -991,7 +996,7 @@ int umfi_cm_accept(struct umfi_ep *ep, const void *data, size_t len)
         umfi_unlock(ep->domain);
         return -FI_ECONNABORTED;
     }
-    answer(ep, (unsigned)channel, data, len);
+    answer(ep, (unsigned)channel, mark, data, len);
     return 0;
 }
 

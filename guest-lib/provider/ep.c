@@ -63,14 +63,19 @@ int umfi_ep_enable(struct umfi_ep *ep)
     return ret;
 }
 
-void umfi_ep_expect(struct umfi_ep *ep, unsigned channel)
+bool umfi_ep_expect(struct umfi_ep *ep, unsigned channel, uint64_t mark)
 {
-    /* Messages of a channel that had the number before */
+    /* Messages of a channel that had the number before, and the end of this one */
     umfi_port_progress(ep->port);
     ep->channel = channel;
     ep->open = true;
     ep->state = UMFI_ACCEPTING;
     umfi_list_add(&ep->port->accepting, &ep->node);
+    if (umfi_port_has_ended(ep->port, channel, mark)) {
+        umfi_ep_abort(ep);
+        return false;
+    }
+    return true;
 }
 
 void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)

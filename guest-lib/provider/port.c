@@ -179,7 +179,8 @@ static void dispatch(struct umfi_port *port, const struct unetmm_completion *c)
         ep = owner_of(port, c->channel);
         if (ep) {
             umfi_ep_ended(ep, c->status);
-        } else {
+        } else if (c->channel < port->channels) {
+            port->ended[c->channel] = ++port->nended;
             umfi_arrival_closed(port, c->channel);
         }
         break;
@@ -210,9 +211,11 @@ static void fail(struct umfi_port *port, int error)
     umfi_port_cancel(port, NULL, false);
 }
 
+/* All that the queue has now: a peer that sends on does not keep the lock from others. */
 void umfi_port_progress(struct umfi_port *port)
 {
     struct unetmm_completion c[BATCH];
+    uint32_t done = 0;
     int n;
 
     if (port->failed) {
@@ -223,10 +226,17 @@ void umfi_port_progress(struct umfi_port *port)
         for (int i = 0; i < n; i++) {
             dispatch(port, &c[i]);
         }
-    } while (n == BATCH);
+        done += BATCH;
+    } while (n == BATCH && done < port->depth);
     if (n < 0) {
         fail(port, n);
     }
+}
+
+uint64_t umfi_port_mark(struct umfi_port *port)
+{
+    umfi_port_progress(port);
+    return port->nended;
 }
 
 /* ---- Channels -------------------------------------------------------------- */
@@ -315,11 +325,13 @@ static int create(struct umfi_port *port, size_t tx_size, size_t rx_size)
     attr.flags = UNETMM_EP_NO_INLINE;
     attr.policy = umfi_config.policy;
     port->slots = attr.send_slots;
+    port->depth = attr.completion_depth;
     port->channels = card->channels;
     port->nops = attr.send_slots + attr.free_depth;
     port->by_channel = calloc(port->channels, sizeof(struct umfi_ep *));
+    port->ended = calloc(port->channels, sizeof(*port->ended));
     port->ops = calloc(port->nops, sizeof(*port->ops));
-    if (!port->by_channel || !port->ops) {
+    if (!port->by_channel || !port->ended || !port->ops) {
         return -FI_ENOMEM;
     }
     fill_pool(port);
@@ -359,6 +371,7 @@ int umfi_port_open(struct umfi_domain *domain, size_t tx_size, size_t rx_size,
     }
     if (ret) {
         free(port->by_channel);
+        free(port->ended);
         free(port->ops);
         free(port);
         return ret;
@@ -384,6 +397,7 @@ void umfi_port_close(struct umfi_port *port)
     }
     umfi_unpin(port->domain->fabric, &port->scratch, 1);
     free(port->by_channel);
+    free(port->ended);
     free(port->ops);
     free(port);
 }

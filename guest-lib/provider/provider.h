@@ -296,7 +296,9 @@ struct umfi_port {
     struct umfi_ep **by_channel;
     struct umfi_op *ops, *free;
     uint64_t service;           /* acceptors connect to it; hard to guess */
-    uint32_t nops, channels, slots;
+    uint64_t *ended;            /* by channel: see umfi_port_mark() */
+    uint64_t nended;
+    uint32_t nops, channels, slots, depth;
     bool failed;                /* the card stopped the endpoint */
     char scratch;               /* the buffer of an empty receive */
 };
@@ -307,6 +309,17 @@ void umfi_port_close(struct umfi_port *port);
 
 /* Under the domain's lock: */
 void umfi_port_progress(struct umfi_port *port);
+/*
+ * Before a channel is opened: the ends, of channels that no EP has, which have come until
+ * then.  A later one is the new channel's, though it comes before an EP has the channel;
+ * an earlier one was that of a channel with the same number.
+ */
+uint64_t umfi_port_mark(struct umfi_port *port);
+static inline bool umfi_port_has_ended(const struct umfi_port *port, unsigned channel,
+                                       uint64_t mark)
+{
+    return port->failed || (channel < port->channels && port->ended[channel] > mark);
+}
 void umfi_port_claim(struct umfi_port *port, struct umfi_ep *ep);
 void umfi_port_release(struct umfi_port *port, struct umfi_ep *ep);
 /*
@@ -446,8 +459,11 @@ int umfi_ep_open(struct fid_domain *domain, struct fi_info *info,
                  struct fid_ep **ep, void *context);
 int umfi_ep_enable(struct umfi_ep *ep);
 /* Under the domain's lock: */
-/* The EP has that channel, from whose peer nothing has come yet. */
-void umfi_ep_expect(struct umfi_ep *ep, unsigned channel);
+/*
+ * The EP has that channel, which was opened after the mark.  From its peer nothing has come
+ * yet but the end, perhaps: false.
+ */
+bool umfi_ep_expect(struct umfi_ep *ep, unsigned channel, uint64_t mark);
 /* Both sides have it; the program gets `data`. */
 void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len);
 /* The channel has ended, by the peer or by failure. */

@@ -42,9 +42,13 @@ static struct card {
     uint8_t *buffers[BUFFERS];          /* of the connection management */
     uint64_t posted[PENDING];           /* user_data of receive buffers */
     unsigned nposted;
+    bool stopped;
 } cards[CARDS];
 static unsigned ncards, sent;
 static bool crossing;                   /* peers close when we do */
+static bool hasty;                      /* peers close at once ... */
+static struct umfi_port *reader;        /* ... and another thread reads of it first */
+static unsigned flood;                  /* messages of a stranger to the data port */
 static int context_fd, card_fd;
 static uint32_t events[PENDING];
 static unsigned nevents;
@@ -80,6 +84,20 @@ static int card_poll(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned
     struct card *card = card_of(ep);
     unsigned taken = card->npending < n ? card->npending : n;
 
+    if (flood) {
+        taken = flood < n ? flood : n;
+        flood -= taken;
+        for (unsigned i = 0; i < taken; i++) {
+            c[i] = (struct unetmm_completion) {
+                .type = UNETMM_CQE_RECEIVED, .channel = CHANNELS - 1,
+                .user_data = card->posted[0],
+            };
+        }
+        return (int)taken;
+    }
+    if (card->stopped) {
+        return -EIO;
+    }
     memcpy(c, card->pending, taken * sizeof(*c));
     card->npending -= taken;
     memmove(card->pending, card->pending + taken, card->npending * sizeof(*c));
@@ -130,18 +148,33 @@ static int open_channel(struct card *card)
     return -ENOSPC;
 }
 
-int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t service,
-                      int64_t timeout_ns, const struct unetmm_channel_attr *attr,
-                      struct unetmm_peer *peer)
-{
-    return open_channel(card_of(ep));
-}
-
 static void close_channel(struct card *card, unsigned channel, uint8_t status)
 {
     card->pending[card->npending++] = (struct unetmm_completion) {
         .type = UNETMM_CQE_CLOSED, .channel = (uint16_t)channel, .status = status,
     };
+}
+
+static void close_hastily(struct card *card, int channel)
+{
+    if (hasty) {
+        close_channel(card, (unsigned)channel, UNETMM_ST_BAD_CHANNEL);
+    }
+    if (reader) {
+        umfi_lock(reader->domain);
+        umfi_port_progress(reader);
+        umfi_unlock(reader->domain);
+    }
+}
+
+int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t service,
+                      int64_t timeout_ns, const struct unetmm_channel_attr *attr,
+                      struct unetmm_peer *peer)
+{
+    int channel = open_channel(card_of(ep));
+
+    close_hastily(card_of(ep), channel);
+    return channel;
 }
 
 int unetmm_disconnect(struct unetmm_ep *ep, int channel)
@@ -177,6 +210,7 @@ int unetmm_channel_info(struct unetmm_ep *ep, int channel,
                         struct unetmm_channel_info *info)
 {
     info->peer_channel = PEER_CHANNEL + card_of(ep)->arrived++;
+    close_hastily(card_of(ep), channel);
     return 0;
 }
 
@@ -296,7 +330,9 @@ static void open_scene(struct scene *s)
 
     memset(s, 0, sizeof(*s));
     ncards = sent = nevents = 0;
-    crossing = false;
+    crossing = hasty = false;
+    reader = NULL;
+    flood = 0;
     umfi_config.connect_ms = 1000000;
     context_fd = eventfd(0, EFD_NONBLOCK);
     card_fd = eventfd(0, 0);
@@ -348,8 +384,8 @@ static void open_connector(struct scene *s)
     assert_int_equal(sent, 1);
 }
 
-/* An acceptor, which has answered a request. */
-static void open_acceptor(struct scene *s)
+/* A listener's endpoint, for a request that has come. */
+static void open_requested(struct scene *s)
 {
     const uint8_t request[] = { 'u', 'm', 'f', 'i', 2, 0, CM_REQUEST, 0 };
 
@@ -367,6 +403,12 @@ static void open_acceptor(struct scene *s)
     progress(s);
     assert_int_equal(nevents, 1);
     open_endpoint(s, handle);
+}
+
+/* An acceptor, which has answered a request. */
+static void open_acceptor(struct scene *s)
+{
+    open_requested(s);
     assert_int_equal(fi_accept(s->ep, NULL, 0), 0);
     assert_int_equal(sent, 1);
 }
@@ -555,6 +597,81 @@ static void ended_acceptor(void **state)
     close_scene(&s);
 }
 
+/* The same, but it ended before the connector had it in its list. */
+static void hasty_acceptor(void **state)
+{
+    struct scene s;
+
+    for (int other = 0; other < 2; other++) {
+        open_connector(&s);
+        hasty = true;
+        reader = other ? umfi_of(s.ep, struct umfi_ep, fid)->port : NULL;
+        call_in(&s, 1);
+        hasty = false;
+        answer(&s, 0);
+        progress(&s);
+        assert_int_equal(state_of(&s), UMFI_IDLE);
+        assert_int_equal(nevents, 1);
+        assert_int_equal(events[0], (uint32_t)-FI_ECONNREFUSED);
+        reader = NULL;
+        require_open(&s, 0);
+        close_scene(&s);
+    }
+}
+
+/* The end of a channel that had the number before, and that nobody here had. */
+static void end_of_the_number_before(void **state)
+{
+    struct scene s;
+
+    open_connector(&s);
+    close_channel(s.data, 0, UNETMM_ST_BAD_CHANNEL);
+    call_in(&s, 1);
+    answer(&s, 0);
+    progress(&s);
+    assert_int_equal(state_of(&s), UMFI_CONNECTED);
+    close_scene(&s);
+    open_requested(&s);
+    close_channel(s.data, 0, UNETMM_ST_BAD_CHANNEL);
+    assert_int_equal(fi_accept(s.ep, NULL, 0), 0);
+    progress(&s);
+    assert_int_equal(state_of(&s), UMFI_ACCEPTING);
+    close_scene(&s);
+}
+
+/* The card has stopped the port: a connection on it would never end. */
+static void answer_to_a_stopped_port(void **state)
+{
+    struct scene s;
+
+    open_connector(&s);
+    call_in(&s, 1);
+    s.data->stopped = true;
+    answer(&s, 0);
+    progress(&s);
+    assert_int_equal(state_of(&s), UMFI_IDLE);
+    assert_int_equal(nevents, 1);
+    assert_int_equal(events[0], (uint32_t)-FI_ECONNREFUSED);
+    close_scene(&s);
+}
+
+/* A stranger's messages do not keep the lock from others. */
+static void flood_of_a_stranger(void **state)
+{
+    struct scene s;
+    struct umfi_port *port;
+
+    open_connector(&s);
+    port = umfi_of(s.ep, struct umfi_ep, fid)->port;
+    flood = 1000000;
+    umfi_lock(&s.domain);
+    umfi_port_progress(port);
+    umfi_unlock(&s.domain);
+    assert_in_range(flood, 900000, 999999);
+    flood = 0;
+    close_scene(&s);
+}
+
 /* ---- The acceptor's side ----------------------------------------------------- */
 
 static void connector_hangs_up(void **state)
@@ -604,6 +721,44 @@ static void connector_is_lost(void **state)
     close_scene(&s);
 }
 
+/* It closes while fi_accept() goes on, and its request first. */
+static void hasty_connector(void **state)
+{
+    struct scene s;
+
+    for (int other = 0; other < 2; other++) {
+        open_requested(&s);
+        hasty = true;
+        reader = other ? umfi_of(s.ep, struct umfi_ep, fid)->port : NULL;
+        assert_int_equal(fi_accept(s.ep, NULL, 0), 0);
+        hasty = false;
+        reader = NULL;
+        close_channel(s.cm, 0, UNETMM_ST_BAD_CHANNEL);
+        progress(&s);
+        assert_int_equal(nevents, 3);
+        assert_int_equal(events[1], FI_CONNECTED);
+        assert_int_equal(events[2], FI_SHUTDOWN);
+        require_open(&s, 0);
+        close_scene(&s);
+    }
+}
+
+/* The card stops the port while fi_accept() goes on. */
+static void stopped_while_accepting(void **state)
+{
+    struct scene s;
+
+    open_requested(&s);
+    s.data->stopped = true;
+    assert_int_equal(fi_accept(s.ep, NULL, 0), 0);
+    close_channel(s.cm, 0, UNETMM_ST_BAD_CHANNEL);
+    progress(&s);
+    assert_int_equal(nevents, 3);
+    assert_int_equal(events[1], FI_CONNECTED);
+    assert_int_equal(events[2], FI_SHUTDOWN);
+    close_scene(&s);
+}
+
 /* As connector_is_lost(), but the listener is closed, and it has waited. */
 static void listener_closes(void **state)
 {
@@ -642,9 +797,15 @@ int main(void)
         cmocka_unit_test(end_of_a_stranger),
         cmocka_unit_test(both_end),
         cmocka_unit_test(ended_acceptor),
+        cmocka_unit_test(hasty_acceptor),
+        cmocka_unit_test(end_of_the_number_before),
+        cmocka_unit_test(answer_to_a_stopped_port),
+        cmocka_unit_test(flood_of_a_stranger),
         cmocka_unit_test(connector_hangs_up),
         cmocka_unit_test(connector_sends_first),
         cmocka_unit_test(connector_is_lost),
+        cmocka_unit_test(hasty_connector),
+        cmocka_unit_test(stopped_while_accepting),
         cmocka_unit_test(listener_closes),
         cmocka_unit_test(listener_waits),
     };

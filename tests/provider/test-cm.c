@@ -229,9 +229,10 @@ struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
     return fi_allocinfo();
 }
 
-void umfi_ep_expect(struct umfi_ep *ep, unsigned channel)
+bool umfi_ep_expect(struct umfi_ep *ep, unsigned channel, uint64_t mark)
 {
     fail();
+    return false;
 }
 
 void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)
@@ -247,6 +248,11 @@ void umfi_ep_abort(struct umfi_ep *ep)
 void umfi_port_progress(struct umfi_port *port)
 {
     fail();
+}
+
+uint64_t umfi_port_mark(struct umfi_port *port)
+{
+    return 0;
 }
 
 /* ---- Tests ------------------------------------------------------------------- */
