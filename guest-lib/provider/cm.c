@@ -42,6 +42,7 @@
 #define COMPLETIONS     1024u
 #define LOOK_MS         10
 #define REFUSED_MS      100     /* of call_back() */
+#define ANSWERED_TIMES  10      /* connect_ms: a connector may look late at its queue */
 #define PORT_FIRST      32768u  /* that a PEP without a port gets */
 #define PORT_COUNT      28232u
 
@@ -91,6 +92,7 @@ struct umfi_conn {
     bool hung_up;               /* by the peer, which may not have read our answer */
     uint8_t mac[6];
     uint64_t service;
+    int64_t until_ms;           /* answered: the peer is to end the channel until then */
     struct sockaddr_in peer;
 };
 
@@ -300,6 +302,7 @@ static void conn_answer(struct umfi_conn *conn, struct message *m, enum type typ
     }
     make_room(conn->port);
     conn->answered = true;
+    conn->until_ms = umfi_now_ms() + (int64_t)ANSWERED_TIMES * umfi_config.connect_ms;
     conn->port->idle++;
     if (conn_send(conn, m, type, data, len)) {
         conn_free(conn);
@@ -536,6 +539,25 @@ static void port_progress(struct umfi_cm_port *port)
     }
 }
 
+/* A connector that neither ends its request nor sends: the acceptor learns of it. */
+static void end_late(struct umfi_cm_port *port)
+{
+    int64_t now = port->idle ? umfi_now_ms() : 0;
+    struct umfi_list *next;
+
+    for (struct umfi_list *i = port->conns.next; port->idle && i != &port->conns;
+         i = next) {
+        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+        next = i->next;
+        if (conn->answered && now >= conn->until_ms) {
+            UMFI_INFO(FI_LOG_EP_CTRL, "a request that has its answer ends: its sender "
+                      "has not taken it\n");
+            conn_free(conn);
+        }
+    }
+}
+
 void umfi_cm_progress(struct umfi_fabric *fabric)
 {
     struct pollfd waiting = { .fd = unetmm_ctx_fd(fabric->ctx), .events = POLLPRI };
@@ -549,6 +571,7 @@ void umfi_cm_progress(struct umfi_fabric *fabric)
             take_callers(port);
         }
         port_progress(port);
+        end_late(port);
     }
     for (i = fabric->ports.next; i != &fabric->ports; i = i->next) {
         struct umfi_port *port = umfi_of(i, struct umfi_port, node);

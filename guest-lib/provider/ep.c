@@ -70,6 +70,7 @@ bool umfi_ep_expect(struct umfi_ep *ep, unsigned channel, uint64_t mark)
     ep->channel = channel;
     ep->open = true;
     ep->state = UMFI_ACCEPTING;
+    __atomic_add_fetch(&ep->eq->channels, 1, __ATOMIC_RELEASE);
     umfi_list_add(&ep->port->accepting, &ep->node);
     if (umfi_port_has_ended(ep->port, channel, mark)) {
         umfi_ep_abort(ep);
@@ -81,8 +82,10 @@ bool umfi_ep_expect(struct umfi_ep *ep, unsigned channel, uint64_t mark)
 void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)
 {
     umfi_list_del(&ep->node);
+    if (ep->state != UMFI_ACCEPTING) {
+        __atomic_add_fetch(&ep->eq->channels, 1, __ATOMIC_RELEASE);
+    }
     ep->state = UMFI_CONNECTED;
-    __atomic_add_fetch(&ep->eq->connected, 1, __ATOMIC_RELEASE);
     umfi_port_claim(ep->port, ep);
     umfi_eq_push(ep->eq, FI_CONNECTED, &ep->fid.fid, 0, NULL, data, len);
 }
@@ -90,8 +93,8 @@ void umfi_ep_connected(struct umfi_ep *ep, const void *data, size_t len)
 /* Nothing more is awaited. */
 static void set_ended(struct umfi_ep *ep)
 {
-    if (ep->state == UMFI_CONNECTED) {
-        __atomic_sub_fetch(&ep->eq->connected, 1, __ATOMIC_RELEASE);
+    if (ep->state == UMFI_ACCEPTING || ep->state == UMFI_CONNECTED) {
+        __atomic_sub_fetch(&ep->eq->channels, 1, __ATOMIC_RELEASE);
     }
     ep->state = UMFI_ENDED;
 }

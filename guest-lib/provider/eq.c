@@ -7,8 +7,8 @@
  * peer that ends a connection is learnt of from the connection's port, whose
  * descriptor is left to the completion queue's waiter: were it watched here too,
  * each message would wake a thread that waits for events.  So the queue's descriptor
- * becomes readable LOOK_MS after fi_trywait() as well, while it has connections, and
- * the reader looks at the ports.
+ * becomes readable LOOK_MS after fi_trywait() as well, while it has connections, or such
+ * that a connector has not taken in time, and the reader looks at the ports.
  */
 #include "provider.h"
 
@@ -203,7 +203,7 @@ static void set_timer(struct umfi_eq *eq)
 {
     struct itimerspec when = { .it_value = { 0 } };
 
-    if (__atomic_load_n(&eq->connected, __ATOMIC_ACQUIRE)) {
+    if (__atomic_load_n(&eq->channels, __ATOMIC_ACQUIRE)) {
         when.it_value.tv_nsec = LOOK_MS * 1000000l;
     }
     timerfd_settime(eq->timer, 0, &when, NULL);

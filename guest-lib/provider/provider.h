@@ -185,7 +185,7 @@ struct umfi_eq {
     int epoll;                  /* the fabric's, and: */
     int event_fd;               /* readable while there are events */
     int timer;                  /* readable when the ports are to be looked at */
-    unsigned connected;         /* EPs */
+    unsigned channels;          /* EPs that are accepting or connected */
     unsigned users;
 };
 

@@ -759,6 +759,29 @@ static void stopped_while_accepting(void **state)
     close_scene(&s);
 }
 
+/* It neither closes its request nor sends. */
+static void connector_is_silent(void **state)
+{
+    struct scene s;
+
+    open_acceptor(&s);
+    assert_int_equal(s.eq.channels, 1);
+    progress(&s);
+    assert_int_equal(nevents, 1);
+    umfi_config.connect_ms = 0;
+    close_scene(&s);
+    open_requested(&s);
+    umfi_config.connect_ms = 0;
+    assert_int_equal(fi_accept(s.ep, NULL, 0), 0);
+    progress(&s);
+    assert_int_equal(nevents, 3);
+    assert_int_equal(events[1], FI_CONNECTED);
+    assert_int_equal(events[2], FI_SHUTDOWN);
+    assert_int_equal(s.eq.channels, 0);
+    require_open(&s, 0);
+    close_scene(&s);
+}
+
 /* As connector_is_lost(), but the listener is closed, and it has waited. */
 static void listener_closes(void **state)
 {
@@ -806,6 +829,7 @@ int main(void)
         cmocka_unit_test(connector_is_lost),
         cmocka_unit_test(hasty_connector),
         cmocka_unit_test(stopped_while_accepting),
+        cmocka_unit_test(connector_is_silent),
         cmocka_unit_test(listener_closes),
         cmocka_unit_test(listener_waits),
     };

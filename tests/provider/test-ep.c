@@ -262,7 +262,7 @@ static void share_port(struct scene *s)
 
 static void close_scene(struct scene *s)
 {
-    assert_int_equal(s->eq.connected, 0);
+    assert_int_equal(s->eq.channels, 0);
     assert_int_equal(fi_close(&s->cq->fid), 0);
     umfi_ep_free_closed(&s->domain);
     pthread_mutex_destroy(&s->fabric.lock);
@@ -416,7 +416,7 @@ static void receive_after_the_end(void **state)
     struct scene s;
 
     open_scene(&s);
-    assert_int_equal(s.eq.connected, 1);
+    assert_int_equal(s.eq.channels, 1);
     assert_int_equal(fi_recv(s.ep, &s, 1, NULL, 0, &error), 0);
     complete(UNETMM_CQE_CLOSED, 0, UNETMM_ST_BAD_CHANNEL);
     progress(&s);
@@ -424,7 +424,7 @@ static void receive_after_the_end(void **state)
     assert_ptr_equal(error.op_context, &error);
     assert_int_equal(error.err, FI_ECANCELED);
     assert_int_equal(fi_recv(s.ep, &s, 1, NULL, 0, NULL), -FI_ENOTCONN);
-    assert_int_equal(s.eq.connected, 0);
+    assert_int_equal(s.eq.channels, 0);
     require_entries(&s, 0);
     shut_scene(&s);
 }

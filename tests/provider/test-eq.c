@@ -23,7 +23,7 @@ static struct umfi_eq *ending;      /* it has the only connection, which has end
 void umfi_cm_progress(struct umfi_fabric *fabric)
 {
     if (ending) {
-        ending->connected--;
+        ending->channels--;
         umfi_eq_push(ending, FI_SHUTDOWN, &ending->fid.fid, 0, NULL, NULL, 0);
         ending = NULL;
     }
@@ -88,7 +88,7 @@ static void end_of_a_connection(void **state)
     assert_int_equal(umfi_eq_trywait(eq), 0);
     assert_int_equal(timerfd_gettime(eq->timer, &timer), 0);
     assert_int_equal(timer.it_value.tv_sec + timer.it_value.tv_nsec, 0);
-    eq->connected = 1;
+    eq->channels = 1;
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(umfi_eq_trywait(eq), 0);
         assert_int_equal(poll(&poll_eq, 1, 0), 0);
