@@ -31,6 +31,7 @@
 
 struct session {
     bool open;                          /* HELLO has come */
+    bool dropped, closed;               /* an entry of it; its CLOSED: see keep() */
     uint32_t generation;
     uint32_t outstanding;               /* requests, replies on their way */
     int import;
@@ -55,8 +56,9 @@ struct server {
     unsigned first, used;               /* of those */
     unsigned open, greeted;             /* sessions: now, ever */
     uint32_t accepted, ended;           /* channels */
-    struct unetmm_completion *later;    /* COMPLETIONS and a batch have room */
+    struct unetmm_completion *later;    /* COMPLETIONS and one for each job have room */
     unsigned later_first, later_end;
+    bool dropped;                       /* an entry of some session */
     int file;
     uint64_t file_bytes, served;
 };
@@ -139,24 +141,43 @@ static bool is_rest_of(const struct unetmm_completion *c, int channel, bool *clo
 }
 
 /*
+ * Beyond so many only those of jobs are kept, whose chunks they give back.  A session that
+ * loses another one is to end: end_dropped().
+ */
+static void keep(struct server *s, unsigned *kept, const struct unetmm_completion *c)
+{
+    bool sent = c->type == UNETMM_CQE_SENT;
+    bool job = sent && !(c->user_data & REPLY_COOKIE);
+    unsigned channel = sent ? (unsigned)c->user_data & 0xffff : c->channel;
+
+    if (*kept < COMPLETIONS || (job && *kept < COMPLETIONS + s->buffer.chunks)) {
+        s->later[(*kept)++] = *c;
+    } else if (!job && channel < s->channels) {
+        s->sessions[channel].dropped = s->dropped = true;
+        s->sessions[channel].closed |= c->type == UNETMM_CQE_CLOSED;
+    }
+}
+
+/*
  * The number may soon be the next caller's: the rest of the channel, its end included, is
- * dropped before that one is accepted.  Completions of others wait in their order.
+ * dropped before that one is accepted: the queue has all of it now.  Completions of others
+ * wait in their order.
  */
 static void end_channel(struct server *s, int channel, bool closed)
 {
     struct unetmm_completion c;
-    unsigned i, kept = 0;
+    unsigned i, kept = 0, polled = 0;
 
     unetmm_disconnect(s->ep, channel);
     for (i = s->later_first; i < s->later_end; i++) {
         c = s->later[i];
         if (!is_rest_of(&c, channel, &closed)) {
-            s->later[kept++] = c;
+            keep(s, &kept, &c);
         }
     }
-    while (kept < COMPLETIONS + BATCH && unetmm_poll(s->ep, &c, 1) > 0) {
+    while (polled++ < COMPLETIONS && unetmm_poll(s->ep, &c, 1) > 0) {
         if (!is_rest_of(&c, channel, &closed)) {
-            s->later[kept++] = c;
+            keep(s, &kept, &c);
         }
     }
     s->later_first = 0;
@@ -172,7 +193,7 @@ static void session_end(struct server *s, int channel, bool closed)
         unetmm_unimport(s->ep, session->import);
         s->open--;
     }
-    session->open = false;
+    session->open = session->dropped = session->closed = false;
     session->generation++;
     session->outstanding = 0;
     forget_waiting(s, channel);
@@ -414,6 +435,24 @@ static bool accepted(struct server *s, int channel)
     return true;
 }
 
+/* Those that have lost an entry.  One that loses an entry meanwhile ends the next time. */
+static void end_dropped(struct server *s)
+{
+    if (!s->dropped) {
+        return;
+    }
+    s->dropped = false;
+    for (unsigned i = 0; i < s->channels; i++) {
+        struct session *session = &s->sessions[i];
+        bool dropped = session->dropped, closed = session->closed;
+
+        session->dropped = session->closed = false;
+        if (dropped && accepted(s, (int)i)) {
+            session_end(s, (int)i, closed);
+        }
+    }
+}
+
 static void on_completion(struct server *s, const struct unetmm_completion *c)
 {
     if (c->channel >= s->channels) {
@@ -459,7 +498,7 @@ static void start(struct server *s)
     s->sessions = calloc(s->channels, sizeof(*s->sessions));
     buffer_make(&s->buffer, s->ctx, s->opt);
     s->jobs = calloc(s->buffer.chunks, sizeof(*s->jobs));
-    s->later = calloc(COMPLETIONS + BATCH, sizeof(*s->later));
+    s->later = calloc(COMPLETIONS + s->buffer.chunks, sizeof(*s->later));
     if (!s->sessions || !s->jobs || !s->later) {
         fail("no memory for %u channels and %u chunks", s->channels,
              s->buffer.chunks);
@@ -517,6 +556,7 @@ static void serve(struct server *s)
         }
         if (n > 0) {
             on_completion(s, &c);
+            end_dropped(s);
             heard_ns = now_ns();
             continue;
         }
@@ -533,6 +573,7 @@ int block_serve(const struct block_options *opt)
 {
     static struct server s;
 
+    memset(&s, 0, sizeof(s));
     s.opt = opt;
     open_file(&s);
     start(&s);

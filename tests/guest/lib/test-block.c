@@ -14,12 +14,14 @@
 #include <cmocka.h>
 
 #define CHANNELS    4
-#define PENDING     4
+#define PENDING     8192
+#define QUEUE       4096            /* the server's */
 #define EXPORT      7
 
 static uint32_t mtu[CHANNELS];      /* 0: the number is free */
 static struct unetmm_completion pending[PENDING];
-static unsigned npending, callers, disconnects, replies, step;
+static unsigned first, npending, callers, disconnects, replies, step;
+static bool flooded;
 
 static int card_queue(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
                       size_t len, int is_inline)
@@ -31,12 +33,25 @@ static int card_queue(struct unetmm_ep *ep, const struct iovec *iov, unsigned n,
 
 static int card_poll(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n)
 {
-    if (!npending) {
+    if (first == npending) {
+        first = npending = 0;
         return 0;
     }
-    *c = pending[0];
-    memmove(pending, pending + 1, --npending * sizeof(*c));
+    *c = pending[first++];
     return 1;
+}
+
+static void arrive(uint8_t type, unsigned channel, const struct block_request *request)
+{
+    struct unetmm_completion *c = &pending[npending++];
+
+    assert_true(npending <= PENDING);
+    *c = (struct unetmm_completion) { .type = type, .channel = (uint16_t)channel };
+    if (request) {
+        c->is_inline = 1;
+        c->len = sizeof(*request);
+        memcpy(c->data, request, sizeof(*request));
+    }
 }
 
 static const struct unetmm_rare_ops_ rare = { .queue = card_queue, .poll = card_poll };
@@ -109,13 +124,22 @@ int __wrap_unetmm_accept(struct unetmm_ep *ep, struct unetmm_peer *peer, int64_t
     return (int)i;
 }
 
-/* The next caller comes at once. */
+/*
+ * The next caller comes at once.  In a flood, the end of the second session that we end
+ * comes behind more than there is room for beside the completions that wait already.
+ */
 int __wrap_unetmm_disconnect(struct unetmm_ep *ep, int channel);
 int __wrap_unetmm_disconnect(struct unetmm_ep *ep, int channel)
 {
     mtu[channel] = 0;
     disconnects++;
-    callers += disconnects == 1;
+    callers += disconnects == 1 || (flooded && disconnects <= 3);
+    if (flooded && disconnects == 2) {
+        for (unsigned i = 0; i < 100; i++) {
+            arrive(UNETMM_CQE_RECEIVED, 1, NULL);
+        }
+        arrive(UNETMM_CQE_CLOSED, 2, NULL);
+    }
     return 0;
 }
 
@@ -135,15 +159,51 @@ int __wrap_unetmm_unimport(struct unetmm_ep *ep, int import)
     return 0;
 }
 
-static void arrive(uint8_t type, const struct block_request *request)
+static void greet(unsigned channel)
 {
-    struct unetmm_completion *c = &pending[npending++];
+    const struct block_request hello = {
+        .op = block_le32(BLOCK_HELLO), .remote = block_le64(EXPORT),
+    };
 
-    *c = (struct unetmm_completion) { .type = type };
-    if (request) {
-        c->is_inline = 1;
-        c->len = sizeof(*request);
-        memcpy(c->data, request, sizeof(*request));
+    arrive(UNETMM_CQE_RECEIVED, channel, &hello);
+}
+
+static void go_on(void)
+{
+    step++;
+    if (step == 1) {
+        callers = 1;
+        arrive(UNETMM_CQE_RECEIVED, 0, NULL);       /* no request at all */
+        arrive(UNETMM_CQE_CLOSED, 0, NULL);
+    } else if (step == 2) {
+        greet(0);
+    } else {
+        assert_int_equal(step, 3);
+        assert_int_equal(replies, 1);
+        arrive(UNETMM_CQE_CLOSED, 0, NULL);
+    }
+}
+
+/* Each session ends, and the next caller with the number of the third one is greeted. */
+static void go_on_flooding(void)
+{
+    step++;
+    if (step == 1) {
+        callers = 3;
+        arrive(UNETMM_CQE_RECEIVED, 0, NULL);
+        arrive(UNETMM_CQE_RECEIVED, 2, NULL);
+        while (npending < QUEUE - 4) {
+            arrive(UNETMM_CQE_RECEIVED, 1, NULL);
+        }
+    } else if (step == 2) {
+        assert_int_equal(disconnects, 3);
+        greet(2);
+    } else {
+        assert_int_equal(step, 3);
+        assert_int_equal(replies, 1);
+        for (unsigned i = 0; i < 3; i++) {
+            arrive(UNETMM_CQE_CLOSED, i, NULL);
+        }
     }
 }
 
@@ -153,22 +213,12 @@ int __wrap_unetmm_wait(struct unetmm_ep *ep, struct unetmm_completion *c, unsign
 int __wrap_unetmm_wait(struct unetmm_ep *ep, struct unetmm_completion *c, unsigned n,
                        int64_t ns)
 {
-    const struct block_request hello = {
-        .op = block_le32(BLOCK_HELLO), .remote = block_le64(EXPORT),
-    };
-
-    if (!npending) {
-        step++;
-        if (step == 1) {
-            callers = 1;
-            arrive(UNETMM_CQE_RECEIVED, NULL);      /* no request at all */
-            arrive(UNETMM_CQE_CLOSED, NULL);
-        } else if (step == 2) {
-            arrive(UNETMM_CQE_RECEIVED, &hello);
+    if (first == npending) {
+        first = npending = 0;
+        if (flooded) {
+            go_on_flooding();
         } else {
-            assert_int_equal(step, 3);
-            assert_int_equal(replies, 1);
-            arrive(UNETMM_CQE_CLOSED, NULL);
+            go_on();
         }
     }
     return card_poll(ep, c, n);
@@ -205,11 +255,7 @@ uint64_t buffer_resident(const struct block_buffer *b)
     return 0;
 }
 
-/*
- * A caller sends nonsense and closes; the next one has the number of its channel.  The end
- * of the first is not that of the second.
- */
-static void end_of_the_caller_before(void **state)
+static void serve(void)
 {
     char name[] = "test-block-XXXXXX";
     struct block_options opt = { .file = name, .json = true, .service = 1 };
@@ -217,16 +263,37 @@ static void end_of_the_caller_before(void **state)
 
     assert_true(fd >= 0);
     close(fd);
+    memset(mtu, 0, sizeof(mtu));
+    first = npending = callers = disconnects = replies = step = 0;
     assert_int_equal(block_serve(&opt), EXIT_SUCCESS);
     unlink(name);
-    assert_int_equal(disconnects, 2);
     assert_int_equal(replies, 1);
+}
+
+/*
+ * A caller sends nonsense and closes; the next one has the number of its channel.  The end
+ * of the first is not that of the second.
+ */
+static void end_of_the_caller_before(void **state)
+{
+    flooded = false;
+    serve();
+    assert_int_equal(disconnects, 2);
+}
+
+/* The same, when more waits than there is room for. */
+static void end_in_a_flood(void **state)
+{
+    flooded = true;
+    serve();
+    assert_int_equal(disconnects, 6);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(end_of_the_caller_before),
+        cmocka_unit_test(end_in_a_flood),
     };
 
     return cmocka_run_group_tests_name("block", tests, NULL, NULL);
