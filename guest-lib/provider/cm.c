@@ -70,10 +70,11 @@ struct umfi_cm_port {
     struct unetmm_ep *ep;
     struct umfi_conn **by_channel;
     uint8_t *buffers;
-    struct unetmm_completion *later;    /* COMPLETIONS of them have room */
+    struct unetmm_completion *later;    /* COMPLETIONS, and one for each buffer */
     unsigned later_first, later_end;
     unsigned idle, idle_most;       /* callers: is_idle() */
     unsigned calling;               /* fi_connect()s that use it without the lock */
+    bool dropped;                   /* a completion of some conn */
     bool failed;                    /* the card stopped the endpoint */
     bool told;                      /* the program knows */
 };
@@ -86,6 +87,7 @@ struct umfi_conn {
     unsigned channel;
     bool open;                  /* its channel */
     bool closed;                /* its CQE_CLOSED has come */
+    bool dropped;               /* a completion of it: see keep() */
     bool requested;             /* acceptor: REQUEST has come */
     bool answered;              /* acceptor: the peer is to end the channel */
     bool accepted;              /* the answer, to be given or given, is ACCEPT */
@@ -149,25 +151,49 @@ static bool drop_if_of(struct umfi_cm_port *port, unsigned channel, bool *closed
     return true;
 }
 
+static void take_end(struct umfi_conn *conn, const struct unetmm_completion *c)
+{
+    conn->closed = conn->closed || c->type == UNETMM_CQE_CLOSED;
+    conn->hung_up = conn->closed && c->status == UNETMM_ST_BAD_CHANNEL &&
+        conn->answered;
+}
+
 /*
- * The number may be the next caller's at once: completions of the ended channel are
- * dropped before anything else is done, and those of others wait.
+ * Beyond so many only those with buffers are kept.  Each other one ends its conn:
+ * lose_dropped() does it without it.
+ */
+static void keep(struct umfi_cm_port *port, unsigned *n, const struct unetmm_completion *c)
+{
+    struct umfi_conn *conn = port->by_channel[c->channel];
+
+    if (*n < COMPLETIONS || (has_buffer(c) && *n < COMPLETIONS + BUFFERS)) {
+        port->later[(*n)++] = *c;
+    } else if (conn) {
+        take_end(conn, c);
+        conn->dropped = port->dropped = true;
+    }
+}
+
+/*
+ * The number may be the next caller's at once: completions of the ended channel, which are
+ * among those that the queue has now, are dropped before anything else is done, and those
+ * of others wait.
  */
 static void end_channel(struct umfi_cm_port *port, unsigned channel, bool closed)
 {
     struct unetmm_completion c;
-    unsigned n = 0;
+    unsigned n = 0, polled = 0;
 
     unetmm_disconnect(port->ep, channel);
     for (unsigned i = port->later_first; i < port->later_end; i++) {
         c = port->later[i];
         if (!drop_if_of(port, channel, &closed, &c)) {
-            port->later[n++] = c;
+            keep(port, &n, &c);
         }
     }
-    while (n < COMPLETIONS && unetmm_poll(port->ep, &c, 1) > 0) {
+    while (polled++ < COMPLETIONS && unetmm_poll(port->ep, &c, 1) > 0) {
         if (!drop_if_of(port, channel, &closed, &c)) {
-            port->later[n++] = c;
+            keep(port, &n, &c);
         }
     }
     port->later_first = 0;
@@ -453,6 +479,26 @@ static void lose_all(struct umfi_cm_port *port)
     }
 }
 
+/* Those of which a completion had no room */
+static void lose_dropped(struct umfi_cm_port *port)
+{
+    struct umfi_list *next;
+
+    if (!port->dropped) {
+        return;
+    }
+    port->dropped = false;
+    for (struct umfi_list *i = port->conns.next; i != &port->conns; i = next) {
+        struct umfi_conn *conn = umfi_of(i, struct umfi_conn, node);
+
+        next = i->next;
+        if (conn->dropped) {
+            conn->dropped = false;
+            lose(conn);
+        }
+    }
+}
+
 static void take_message(struct umfi_conn *conn, const struct message *m, size_t len)
 {
     bool good = is_sound(m, len);
@@ -508,6 +554,7 @@ static void port_progress(struct umfi_cm_port *port)
 {
     struct unetmm_completion c;
 
+    lose_dropped(port);
     while (take_completion(port, &c)) {
         struct umfi_conn *conn = port->by_channel[c.channel];
         struct message m;
@@ -527,11 +574,10 @@ static void port_progress(struct umfi_cm_port *port)
             /* A send that failed, the end, or a message of no type of ours */
             UMFI_INFO(FI_LOG_EP_CTRL, "the channel of a request has ended: %s\n",
                       unetmm_status_str(c.status));
-            conn->closed = c.type == UNETMM_CQE_CLOSED;
-            conn->hung_up = conn->closed && c.status == UNETMM_ST_BAD_CHANNEL &&
-                conn->answered;
+            take_end(conn, &c);
             lose(conn);
         }
+        lose_dropped(port);
     }
     if (port->failed) {
         lose_all(port);
@@ -693,7 +739,7 @@ static int port_open(struct umfi_fabric *fabric, struct umfi_pep *pep,
     umfi_list_init(&port->conns);
     port->idle_most = (fabric->dev.card.channels + 1) / 2;
     port->by_channel = calloc(fabric->dev.card.channels, sizeof(struct umfi_conn *));
-    port->later = calloc(COMPLETIONS, sizeof(*port->later));
+    port->later = calloc(COMPLETIONS + BUFFERS, sizeof(*port->later));
     if (port->by_channel && port->later) {
         ret = port_create(port);
     }

@@ -16,7 +16,8 @@
 
 #define CHANNELS    4
 #define BUFFERS     64
-#define PENDING     8
+#define PENDING     2048
+#define ROOM        1024    /* for completions that wait */
 #define CM_BYTES    160     /* of a message */
 #define CM_DATA     128     /* at its end, with their length before them */
 #define CM_REQUEST  1
@@ -38,6 +39,7 @@ static unsigned endpoints, created; /* of them: now, ever */
 static bool is_impostor;            /* its address is another card's */
 static unsigned callers;            /* that wait for unetmm_accept() */
 static bool stopped;                /* the endpoint, by the card */
+static bool flooded;                /* by channel 2, before the ends of 0 and 1 */
 static int connect_error;           /* of unetmm_connect_ex() */
 static int64_t connect_ns;          /* that it may have taken, in all */
 static const struct fid *event_fid;
@@ -122,6 +124,18 @@ int unetmm_connect_ex(struct unetmm_ep *ep, const uint8_t mac[6], uint64_t servi
 int unetmm_disconnect(struct unetmm_ep *ep, int channel)
 {
     mtu[channel] = 0;
+    for (unsigned i = 0; flooded && channel < 2 && i < (channel ? 100 : ROOM - 4); i++) {
+        pending[npending++] = (struct unetmm_completion) {
+            .type = UNETMM_CQE_RECEIVED, .channel = 2, .is_inline = 1,
+        };
+    }
+    if (flooded && channel == 1) {
+        pending[npending++] = (struct unetmm_completion) {
+            .type = UNETMM_CQE_CLOSED, .channel = 1,
+        };
+        callers = 2;
+        flooded = false;
+    }
     return 0;
 }
 
@@ -270,7 +284,7 @@ static void open_scene(struct scene *s)
     npending = requests = events = callers = endpoints = created = 0;
     connect_error = 0;
     connect_ns = 0;
-    is_impostor = stopped = false;
+    is_impostor = stopped = flooded = false;
     memset(mtu, 0, sizeof(mtu));
     pthread_mutex_init(&s->fabric.lock, NULL);
     umfi_list_init(&s->fabric.cm_ports);
@@ -489,6 +503,26 @@ static void end_of_the_caller_before(void **state)
     close_listener(&s, &pep);
 }
 
+/* The same, when more waits than there is room for. */
+static void end_in_a_flood(void **state)
+{
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    open_request(&s, &pep);
+    call_in(&s, 2);
+    flooded = true;
+    arrive(0, CM_REJECT);
+    arrive(1, CM_REJECT);
+    progress(&s);
+    call_in(&s, callers);
+    require_open(1 << 0 | 1 << 1);
+    arrive(1, CM_REQUEST);
+    progress(&s);
+    assert_int_equal(events, 2);
+    close_listener(&s, &pep);
+}
+
 /* Other callers' completions are not lost, and no wait begins before they are taken. */
 static void others_wait(void **state)
 {
@@ -654,6 +688,7 @@ int main(void)
         cmocka_unit_test(silent_callers),
         cmocka_unit_test(rejected_callers),
         cmocka_unit_test(end_of_the_caller_before),
+        cmocka_unit_test(end_in_a_flood),
         cmocka_unit_test(others_wait),
         cmocka_unit_test(service_of_nobody),
         cmocka_unit_test(name_of_another),
