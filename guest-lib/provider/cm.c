@@ -35,7 +35,6 @@
 
 #define SERVICE_BASE    0x756d666900000000ull   /* with a port: a PEP */
 #define MAGIC           0x69666d75u             /* "umfi" */
-#define VERSION         2u
 #define BACKLOG         64
 #define BUFFERS         64u
 #define BUFFER_BYTES    256u
@@ -301,7 +300,7 @@ static int conn_send(struct umfi_conn *conn, struct message *m, enum type type,
                      const void *data, size_t len)
 {
     m->magic = htole32(MAGIC);
-    m->version = htole16(VERSION);
+    m->version = htole16(UMFI_PROTOCOL_VERSION);
     m->type = htole16(type);
     /* Of an answer; as fi_cm(3) has it, the rest is dropped without a word. */
     len = len < sizeof(m->data) ? len : sizeof(m->data);
@@ -364,8 +363,30 @@ static void refuse_ep(struct umfi_ep *ep, int error, const void *data, size_t le
 
 static bool is_sound(const struct message *m, size_t len)
 {
-    return len == sizeof(*m) && le32toh(m->magic) == MAGIC &&
-        le16toh(m->version) == VERSION && le16toh(m->len) <= UMFI_CM_DATA;
+    if (len != sizeof(*m) || le32toh(m->magic) != MAGIC) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "a wrong message of %zu bytes: the request ends\n",
+                  len);
+        return false;
+    }
+    if (le16toh(m->version) != UMFI_PROTOCOL_VERSION) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "the peer's provider has version %u of the messages, "
+                  "this one %u: the request ends\n", le16toh(m->version),
+                  UMFI_PROTOCOL_VERSION);
+        return false;
+    }
+    if (le16toh(m->len) > UMFI_CM_DATA) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "a message has %u bytes of the program: the request "
+                  "ends\n", le16toh(m->len));
+        return false;
+    }
+    return true;
+}
+
+static bool not_expected(const struct message *m)
+{
+    UMFI_WARN(FI_LOG_EP_CTRL, "a message of type %u is not expected: the request ends\n",
+              le16toh(m->type));
+    return false;
 }
 
 static bool take_request(struct umfi_conn *conn, const struct message *m)
@@ -374,7 +395,7 @@ static bool take_request(struct umfi_conn *conn, const struct message *m)
     struct fi_info *info;
 
     if (!pep || conn->requested) {
-        return false;
+        return not_expected(m);
     }
     /* Programs take it for the peer's name: ofi_rxm ends the connection that has it. */
     if (!umfi_has_address(&pep->fabric->dev, conn->mac,
@@ -415,12 +436,14 @@ static bool take_accept(struct umfi_conn *conn, const struct message *m)
     bool closed;
 
     if (conn->port->pep || !ep) {
-        return false;
+        return not_expected(m);
     }
     umfi_arrivals_take(ep->port);
     arrival = umfi_arrival_find(ep->port, conn->mac, le32toh(m->endpoint),
                                 le32toh(m->channel));
     if (!arrival) {
+        UMFI_WARN(FI_LOG_EP_CTRL, "an answer names a channel that has not come, or has "
+                  "ended: the request ends\n");
         return false;
     }
     umfi_lock(ep->domain);
@@ -435,6 +458,8 @@ static bool take_accept(struct umfi_conn *conn, const struct message *m)
     }
     umfi_unlock(ep->domain);
     if (closed) {
+        UMFI_INFO(FI_LOG_EP_CTRL, "an answer names a channel that has ended: the request "
+                  "ends\n");
         return false;
     }
     free(arrival);
@@ -446,7 +471,7 @@ static bool take_accept(struct umfi_conn *conn, const struct message *m)
 static bool take_reject(struct umfi_conn *conn, const struct message *m)
 {
     if (conn->port->pep || !conn->ep) {
-        return false;
+        return not_expected(m);
     }
     UMFI_INFO(FI_LOG_EP_CTRL, "port %u: rejected\n", ntohs(conn->ep->dst.sin_port));
     refuse_ep(conn->ep, FI_ECONNREFUSED, m->data, le16toh(m->len));
@@ -515,12 +540,10 @@ static void take_message(struct umfi_conn *conn, const struct message *m, size_t
             good = take_reject(conn, m);
             break;
         default:
-            good = false;
+            good = not_expected(m);
         }
     }
     if (!good) {
-        UMFI_WARN(FI_LOG_EP_CTRL, "a wrong message of %zu bytes: the request ends\n",
-                  len);
         lose(conn);
     }
 }

@@ -104,7 +104,7 @@ struct fi_info *umfi_info_alloc(const struct umfi_netdev *dev,
     *info->ep_attr = (struct fi_ep_attr) {
         .type = FI_EP_MSG,
         .protocol = UMFI_PROTOCOL,
-        .protocol_version = 1,
+        .protocol_version = UMFI_PROTOCOL_VERSION,
         .max_msg_size = UNETMM_MAX_MESSAGE,
         .tx_ctx_cnt = 1,
         .rx_ctx_cnt = 1,
@@ -137,7 +137,8 @@ static bool takes_cq_data(const struct fi_info *hints)
 
 /*
  * There is one limit for messages and RMA.  A caller that asks for RMA has that of RMA:
- * ofi_rxm, which always does, has long messages read so, and hands the limit on.
+ * ofi_rxm does, unless its own caller has no hints.  It has long messages read so, and hands
+ * the limit on.
  */
 static size_t longest(const struct fi_info *hints)
 {

@@ -76,6 +76,12 @@ static void longest_message(void **state)
 
     assert_int_equal(ask(NULL, &info), 0);
     assert_int_equal(info->ep_attr->max_msg_size, UNETMM_MAX_MESSAGE);
+    assert_int_equal(info->ep_attr->protocol_version, UMFI_PROTOCOL_VERSION);
+    fi_freeinfo(info);
+    /* As ofi_rxm of a program without hints: no wish, though RMA is in the result */
+    assert_int_equal(ask(&hints, &info), 0);
+    assert_true(info->caps & FI_RMA);
+    assert_int_equal(info->ep_attr->max_msg_size, UNETMM_MAX_MESSAGE);
     fi_freeinfo(info);
     hints.caps = FI_MSG;
     assert_int_equal(ask(&hints, &info), 0);
