@@ -5,15 +5,20 @@
  *
  * A port may be shared, so each connected peer knows its service, and may open channels
  * that nobody has asked for.  One that sends on them takes buffers, for which other peers
- * then wait.  So a card has no more arrivals at a port than requests that it is to answer,
- * and an arrival has the time of a request to be named.
+ * then wait.  So a card has hardly more arrivals at a port than requests that it is to
+ * answer, and an arrival has the time of a request to be named.
+ *
+ * A few more, because the acceptor of a request that was given up may connect, too, and
+ * only the answer says which one of several is the wanted one.
  */
 #include "provider.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH   64u     /* taken before the sweep: a backlog */
+#define BATCH       64u     /* taken before the sweep: a backlog */
+#define SPARE       4u      /* beside the requests of a card */
+#define LEAST_MS    1000    /* of an arrival: the answer is on its way */
 
 /* Not in the list any more.  Its messages are gone before its number is another's. */
 static void end(struct umfi_port *port, unsigned channel)
@@ -37,7 +42,8 @@ static bool add(struct umfi_port *port, const struct unetmm_peer *peer, uint64_t
     memcpy(arrival->mac, peer->mac, 6);
     arrival->endpoint = peer->endpoint;
     arrival->peer_channel = info.peer_channel;
-    arrival->until_ms = umfi_now_ms() + umfi_config.connect_ms;
+    arrival->until_ms = umfi_now_ms() +
+        (umfi_config.connect_ms > LEAST_MS ? umfi_config.connect_ms : LEAST_MS);
     umfi_lock(port->domain);
     /* It may have ended before it was in the list. */
     arrival->closed = umfi_port_has_ended(port, arrival->channel, mark);
@@ -102,6 +108,13 @@ static unsigned count_from(const struct umfi_port *port, const struct umfi_arriv
     return n;
 }
 
+static bool has_place(const struct umfi_port *port, const struct umfi_arrival *arrival)
+{
+    unsigned requests = umfi_cm_requests(port, arrival->mac);
+
+    return requests && count_from(port, arrival) <= requests + SPARE;
+}
+
 void umfi_arrivals_sweep(struct umfi_port *port)
 {
     struct umfi_list *next;
@@ -111,7 +124,7 @@ void umfi_arrivals_sweep(struct umfi_port *port)
 
         next = i->next;
         if (!arrival->closed && umfi_now_ms() < arrival->until_ms &&
-            count_from(port, arrival) <= umfi_cm_requests(port, arrival->mac)) {
+            has_place(port, arrival)) {
             continue;
         }
         UMFI_INFO(FI_LOG_EP_CTRL, "a channel that nobody has asked for ends\n");

@@ -49,7 +49,10 @@ static void define_variables(void)
                     "registering then costs nothing (default: false)");
     fi_param_define(&umfi_provider, "connect_ms", FI_PARAM_INT,
                     "Milliseconds that fi_connect() waits for the peer's driver "
-                    "and address (default: %d)", umfi_config.connect_ms);
+                    "and address, and fi_close() of a listener for connectors that "
+                    "have their answer; ten times that, and an acceptor's connection "
+                    "ends whose connector does not take it (default: %d)",
+                    umfi_config.connect_ms);
     fi_param_define(&umfi_provider, "close_ms", FI_PARAM_INT,
                     "Milliseconds that fi_close() of an endpoint waits until the "
                     "peer's card has all that was sent (default: %d)",

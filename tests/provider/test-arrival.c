@@ -23,6 +23,7 @@
 #define CM_BYTES    160     /* of a message of the connection management */
 #define CM_REQUEST  1
 #define CM_ACCEPT   2
+#define SPARE       4       /* arrivals beside the requests */
 #define CARDS       2       /* endpoints: one for data, one for connections */
 #define PEER_EP     5
 #define PEER_CHANNEL 70     /* and of the next arrival one more */
@@ -468,16 +469,19 @@ static enum umfi_state state_of(const struct scene *s)
 
 /* ---- The connector's side ---------------------------------------------------- */
 
-/* Before any answer: one arrival for each request, the newest of them; a buffer for none. */
+/*
+ * Before any answer: one arrival for each request and a few more, the newest of them; a
+ * buffer for none.
+ */
 static void nobody_asked(void **state)
 {
     struct scene s;
 
     open_connector(&s);
-    call_in(&s, 3);
+    call_in(&s, SPARE + 3);
     arrive(&s, 0);
     progress(&s);
-    require_open(&s, 1 << 2);
+    require_open(&s, ((1 << (SPARE + 1)) - 1) << 2);
     assert_int_equal(s.data->nposted, 2);
     assert_int_equal(s.data->posted[1], s.data->posted[0]);
     require_received(&s, 0);
@@ -491,17 +495,44 @@ static void nobody_asked(void **state)
     close_scene(&s);
 }
 
+/* The time of the oldest arrival has passed. */
+static void expire(struct scene *s)
+{
+    struct umfi_port *port = umfi_of(s->ep, struct umfi_ep, fid)->port;
+
+    umfi_of(port->arrivals.next, struct umfi_arrival, node)->until_ms = 0;
+}
+
 /* The peer sends, and never answers. */
 static void no_answer_in_time(void **state)
 {
     struct scene s;
 
     open_connector(&s);
+    /* However short fi_connect() waits for a driver: an answer takes longer. */
     umfi_config.connect_ms = 0;
     call_in(&s, 1);
     progress(&s);
+    require_open(&s, 1 << 0);
+    expire(&s);
+    progress(&s);
     require_open(&s, 0);
     assert_int_equal(state_of(&s), UMFI_CONNECTING);
+    close_scene(&s);
+}
+
+/* Two were asked for, the first of which has been given up: its channel comes last. */
+static void wanted_comes_first(void **state)
+{
+    struct scene s;
+
+    open_connector(&s);
+    call_in(&s, 2);
+    progress(&s);
+    answer(&s, 0);
+    progress(&s);
+    assert_int_equal(state_of(&s), UMFI_CONNECTED);
+    require_open(&s, 1 << 0);
     close_scene(&s);
 }
 
@@ -569,6 +600,7 @@ static void both_end(void **state)
 
     open_connector(&s);
     call_in(&s, 2);
+    expire(&s);
     crossing = true;
     progress(&s);
     crossing = false;
@@ -815,6 +847,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_asked),
         cmocka_unit_test(no_answer_in_time),
+        cmocka_unit_test(wanted_comes_first),
         cmocka_unit_test(request_was_given_up),
         cmocka_unit_test(message_of_a_stranger),
         cmocka_unit_test(end_of_a_stranger),
