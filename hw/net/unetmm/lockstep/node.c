@@ -52,7 +52,8 @@ static LockstepArrival *earlier(LockstepArrival *restored,
 
 static LockstepArrival *port_next_arrival(const LockstepPort *port)
 {
-    return earlier(QTAILQ_FIRST(&port->restored), QTAILQ_FIRST(&port->arrivals));
+    return earlier(QTAILQ_FIRST(&port->restored),
+                   QTAILQ_FIRST(&port->arrivals));
 }
 
 /* The port whose frame arrives first; NULL: there is none. */
