@@ -17,6 +17,7 @@
 #define QUEUE_MAP       0x1000
 #define DOORBELL_MAP    0x2000
 #define BACKLOG         16
+#define ACCEPTED        64
 #define FAKE_UNANSWERED 1024u
 #define REPEAT_NS       10000000u
 
@@ -31,7 +32,7 @@ struct frame {
     uint32_t src_channel;
     uint32_t dst_channel;
     uint64_t service;           /* one-sided: the export's number */
-    uint64_t offset;            /* there; IMPORT_ACK: its length */
+    uint64_t offset;            /* there; IMPORT_ACK: its length; CONNECT: the attempt */
     uint32_t mtu;               /* READ: bytes */
     uint32_t kind;              /* UNETMM_LISTEN_*, of CONNECT; rights */
     uint32_t imm;
@@ -48,6 +49,7 @@ struct channel {
     uint32_t mtu;
     uint32_t kind;
     bool refused;
+    uint64_t attempt;           /* to connect: its time */
 };
 
 static struct {
@@ -71,6 +73,8 @@ static struct {
     struct channel channels[FAKE_CHANNELS];
     uint32_t backlog[BACKLOG];
     unsigned waiting;
+    uint64_t accepted[ACCEPTED];        /* attempts to connect, the last ones */
+    unsigned naccepted;
     int socket;
     uint64_t random;
     unsigned loss, dup;
@@ -173,6 +177,9 @@ static void transmit_control(uint32_t card, enum frame_type type,
     frame.service = fake.service;
     frame.mtu = fake.mtu;
     frame.kind = fake.channels[src_channel % FAKE_CHANNELS].kind;
+    /* An answer is to the frame that has come. */
+    frame.offset = type == CONNECT ?
+        fake.channels[src_channel % FAKE_CHANNELS].attempt : in.offset;
     transmit(card, &frame);
 }
 
@@ -188,6 +195,15 @@ static int free_channel(void)
     return -1;
 }
 
+static bool was_accepted(uint64_t attempt)
+{
+    unsigned i;
+
+    for (i = 0; i < ACCEPTED && fake.accepted[i] != attempt; i++) {
+    }
+    return i < ACCEPTED;
+}
+
 static void on_connect(void)
 {
     int i;
@@ -197,7 +213,8 @@ static void on_connect(void)
     }
     for (i = 0; i < FAKE_CHANNELS; i++) {
         if (fake.channels[i].open && fake.channels[i].card == in.from &&
-            fake.channels[i].channel == in.src_channel) {
+            fake.channels[i].channel == in.src_channel &&
+            fake.channels[i].attempt == in.offset) {
             /* Our answer was late. */
             transmit_control(in.from, CONNECT_ACK, (uint32_t)i,
                              in.src_channel);
@@ -209,12 +226,14 @@ static void on_connect(void)
         return;
     }
     i = free_channel();
-    if (i < 0 || fake.waiting == BACKLOG) {
+    /* One that comes again, when its channel has ended, opens no other. */
+    if (i < 0 || fake.waiting == BACKLOG || was_accepted(in.offset)) {
         return;
     }
+    fake.accepted[fake.naccepted++ % ACCEPTED] = in.offset;
     fake.channels[i] = (struct channel) {
         true, in.from, in.src_channel, in.mtu < fake.mtu ? in.mtu : fake.mtu,
-        in.kind, false
+        in.kind, false, in.offset
     };
     fake.backlog[fake.waiting++] = (uint32_t)i;
     transmit_control(in.from, CONNECT_ACK, (uint32_t)i, in.src_channel);
@@ -360,15 +379,15 @@ static bool receive(void)
         on_connect();
         break;
     case CONNECT_ACK:
-        channel = &fake.channels[in.dst_channel % FAKE_CHANNELS];
-        channel->channel = in.src_channel;
-        channel->mtu = in.mtu < fake.mtu ? in.mtu : fake.mtu;
-        channel->open = true;
-        pthread_cond_broadcast(&fake.changed);
-        break;
     case REFUSED:
-        fake.channels[in.dst_channel % FAKE_CHANNELS].refused = true;
-        fake.channels[in.dst_channel % FAKE_CHANNELS].open = true;
+        channel = &fake.channels[in.dst_channel % FAKE_CHANNELS];
+        if (channel->attempt == in.offset) {
+            channel->channel = in.src_channel;
+            channel->mtu = in.mtu < fake.mtu ? in.mtu : fake.mtu;
+            channel->refused = in.type == REFUSED;
+            channel->open = true;
+            pthread_cond_broadcast(&fake.changed);
+        }
         break;
     case USER:
         on_user();
@@ -683,7 +702,7 @@ static int do_connect(struct unetmm_connect *request)
         return refuse(error ? error : ENOSPC);
     }
     fake.channels[i] = (struct channel) {
-        .card = request->mac[5],
+        .card = request->mac[5], .attempt = sys_now_ns(),
         .kind = reliable ? UNETMM_LISTEN_RELIABLE : UNETMM_LISTEN_DATAGRAM,
     };
     if (!repeat_until(request->mac[5], CONNECT, i, request->service,
