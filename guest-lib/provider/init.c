@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* An acceptor waits ten times as long for its connector's program. */
+#define CONNECT_LEAST_MS 100
 #define MS_LIMIT    3600000
 
 struct umfi_config umfi_config = {
@@ -136,7 +138,7 @@ FI_EXT_INI
     }
     read_source();
     read_whole();
-    read_time("connect_ms", 0, MS_LIMIT, &umfi_config.connect_ms);
+    read_time("connect_ms", CONNECT_LEAST_MS, MS_LIMIT, &umfi_config.connect_ms);
     read_time("close_ms", 0, MS_LIMIT, &umfi_config.close_ms);
     read_time("timeout_us", 1, UNETMM_REL_MAX_TIMEOUT_US, &umfi_config.timeout_us);
     return &umfi_provider;
