@@ -4,7 +4,7 @@
  *
  * All but opening and closing is under the domain's lock.
  *
- * A number of a channel soon belongs to another peer, and a completion does not say to
+ * A channel's number belongs to another peer later, and a completion does not say to
  * which one.  So neither side of a connection sends before the other one expects it
  * (cm.c): messages of a channel that no EP has are a stranger's, or of one that has
  * ended, and their buffers go back to the card.

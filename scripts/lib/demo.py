@@ -150,7 +150,8 @@ def main():
         sys.exit("error: --keep needs consoles, whose input has the host's time: "
                  "leave out --virtual")
     try:
-        print("  booting and measuring ...", file=sys.stderr)
+        print(f"  booting and measuring ({getattr(tour, 'TAKES', 'some seconds')}) ...",
+              file=sys.stderr)
         report = (do_own_tour if hasattr(tour, "measure") else do_tour)(
             tour, options)
     except KeyboardInterrupt:
