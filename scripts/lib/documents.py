@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Do the tests and functions exist that the documents name?
 
-Prints one line for each error, and nothing if there is none.  In
-docs/security.rst, docs/papers.md, docs/driver.rst and docs/rooms.rst the names of
-tests are
+Prints one line for each error, and nothing if there is none.  The documents are
+those in docs/, README.md, CONTRIBUTING.md and the manual pages.  Names of tests
+are
 
     test_FILE.TEST         TEST() in tests/core/ROOM/test_FILE.c, in its table
     /unetmm/GROUP/TEST     in a program of tests/qtest
@@ -13,13 +13,17 @@ tests are
     fuzz-NAME              tests/fuzz/fuzz-NAME.c
 
 and [ROOM/]FILE.c: FUNCTION(), also behind hw/net/unetmm/ or guest-driver/, is a
-function defined there.  Besides: the card's
+function defined there.  FUNCTION(), UNETMM_MACRO, FI_UNETMM_PARAMETER, a file, and
+the options of a command have to be in the sources.  No document has the number
+of a line, which the next change makes false.  Besides: the card's
 assertions are those that docs/security.rst lists, tests/guest/abi.c knows each
 member of the driver's structures that is to be zero, the card's table of
 policies is that of the specification, and README.md is short enough to be read.
 """
 
 import collections
+import fnmatch
+import functools
 import glob
 import os
 import re
@@ -27,19 +31,33 @@ import sys
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.realpath(__file__))))
-PAGES = ("docs/security.rst", "docs/papers.md", "docs/driver.rst",
-         "docs/rooms.rst")
 PLACES = ("hw/net/unetmm", "guest-driver")
 UAPI = "guest-driver/uapi/linux/unetmm.h"
 ABI = "tests/guest/abi.c"
 TABLES = "hw/net/unetmm/card/tables.c"
 SPEC = "docs/specs/unetmm.rst"
 README_LINES = 150
+# Functions of Linux and libraries that the documents name and our sources do not
+FOREIGN = {"copy_present_page", "dma_iova_link", "dma_iova_unlink",
+           "dma_map_sgtable", "fi_cancel", "get_user_pages",
+           "invalidate_range_end", "invalidate_range_start", "iommu_unmap_fast",
+           "pin_user_pages", "process_mrelease", "remap_pfn_range", "__schedule",
+           "task_work_add", "vma_link"}
+# Files of others, and the results of an example
+ELSEWHERE = {"/etc/hpccinf.txt", "tools/testing/selftests", "out.json", "card.trace", "driver.trace",
+             "solution.patch",
+             "Documentation/userspace-api/ioctl/ioctl-number.rst"}
+SOURCE = re.compile(r"\.(c|h|py|sh|lua|in|cdef|map|fragment|pml|patch)$|/run$|"
+                    r"(^|/)(meson\.build|meson_options\.txt|Kbuild|Kconfig|Makefile|"
+                    r"init|trace-events|rules)$|^scripts/[\w-]+$|^\.ci/")
 WITH = ("FIXED", "BROUGHT", "RAW", "DATAGRAM", "RELIABLE")
 
 LITERAL = re.compile(r"``?([^`]+)``?")
 DEFINITION = re.compile(r"^[A-Za-z][^;{}()=]*?[\s*](\w+)\([^;{}]*\)\n\{",
                         re.MULTILINE)
+ENDINGS = ("c", "h", "rst", "md", "py", "tsv", "lua", "json", "pml", "trace",
+           "patch", "txt", "sh")
+LINE_NUMBER = re.compile(rf"\b[\w/-]+\.(?:{'|'.join(ENDINGS)}):\d+")
 ASSERTION = re.compile(r"\b(?:g_)?assert(?:_\w+)?\(|\babort\(|\bg_error\(|"
                        r"\bg_abort\(|\b__builtin_unreachable\(|"
                        r"\b__builtin_trap\(|&error_fatal\b")
@@ -52,6 +70,51 @@ def read(path):
             return file.read()
     except FileNotFoundError:
         return ""
+
+
+@functools.cache
+def files():
+    """All files of the repository."""
+    found = []
+    for directory, folders, names in os.walk(REPO):
+        folders[:] = [name for name in folders
+                      if name not in (".git", "__pycache__", "build")]
+        found += [os.path.relpath(os.path.join(directory, name), REPO)
+                  for name in names]
+    return sorted(found)
+
+
+@functools.cache
+def pages():
+    """All documents."""
+    return [name for name in files() if re.match(
+        r"docs/.*\.(rst|md)$|(README|CONTRIBUTING)\.md$|guest-lib/man/.*\.\d$", name)]
+
+
+@functools.cache
+def sources(pattern=""):
+    """The text of all source files whose name has a match."""
+    return "\n".join(read(name) for name in files()
+                     if SOURCE.search(name) and re.search(pattern, name))
+
+
+@functools.cache
+def words():
+    """All words of the sources."""
+    return set(re.findall(r"\w+", sources()))
+
+
+@functools.cache
+def called():
+    """All words before a parenthesis: functions, and macros like them."""
+    return set(re.findall(r"\b(\w+)\s*\(", sources()))
+
+
+@functools.cache
+def endings_of_paths():
+    """All files, from any of their folders on."""
+    return {"/".join(path.split("/")[first:]) for path in files()
+            for first in range(path.count("/") + 1)}
 
 
 def has(pattern, text):
@@ -90,9 +153,14 @@ def is_qos_test(name):
 def is_guest_test(name):
     """PROGRAM.TEST"""
     match = re.fullmatch(r"([a-z]+)\.([a-z][\w.-]*)", name)
-    if not match or match[2] in ("c", "h", "rst", "md", "py", "tsv", "lua"):
+    if not match or match[2] in ENDINGS:
         return None
     text = read(f"tests/guest/{match[1]}.c")
+    if not text:
+        return None
+    if match[1] == "kinds":
+        kind = match[2].partition(".")[0]
+        return f"KIND({kind}," in read("tests/guest/kinds.h")
     return f'{{ "{match[2]}",' in text
 
 
@@ -121,19 +189,75 @@ def is_function(name):
                for place in ([match[1]] if match[1] else PLACES))
 
 
+def is_file(name):
+    """PATH/FILE.ENDING, from any folder on, or a pattern of such names."""
+    if not re.fullmatch(rf"[\w./*-]+\.({'|'.join(ENDINGS)})", name) or \
+            name in ELSEWHERE or "NAME" in name or re.match(r"\.|\W*/", name):
+        return None
+    return name in endings_of_paths() or "*" in name and any(
+        fnmatch.fnmatch(path, name) for path in endings_of_paths())
+
+
 KINDS = (is_core_test, is_program_test, is_qos_test, is_guest_test,
-         is_fuzz_target, is_function)
+         is_fuzz_target, is_function, is_file)
 
 
 def check_names(page):
     """Names on a page that look like one of ours and are not there."""
     names = {" ".join(name.split()) for name in LITERAL.findall(read(page))}
-    if not names:
-        yield f"{page}: names nothing"
     for name in sorted(names):
         verdicts = [kind(name) for kind in KINDS]
         if False in verdicts and True not in verdicts:
             yield f"{page}: there is no {name}"
+
+
+def is_word(name):
+    """A word of the sources; NAME_ and NAME_* stand for all that begin so."""
+    if name.endswith(("_", "*")):
+        return any(word.startswith(name.rstrip("*")) for word in words())
+    if name.startswith("FI_UNETMM_"):
+        name = name.removeprefix("FI_UNETMM_").lower()
+        return f'"{name}"' in sources("^guest-lib/provider/")
+    return name in words()
+
+
+def check_words(page):
+    """Macros, functions, files and lines in a page's text."""
+    text = re.sub(r"\\f[BIRP]", "", read(page)).replace("\\-", "-")
+    text = re.sub(r"(?m)^\.TH .*$", "", text)
+    for name in sorted(set(re.findall(r"\b(?:FI_)?UNETMM_[A-Z0-9_]+\b\*?", text))):
+        if not is_word(name):
+            yield f"{page}: there is no {name}"
+    # In the text, or a frame of gdb's
+    for name in sorted(set(re.findall(r"\b(\w+)\(\)", text) + re.findall(
+            r"(?m)^ +#\d+ +(\w+) \(", text)) - called() - FOREIGN):
+        yield f"{page}: there is no {name}()"
+    for name in sorted(set(re.findall(
+            r"(?<![\w./-])(?:docs|hw|guest-driver|guest-lib|scripts|tests|tools|debian)"
+            r"/[\w./*-]*[\w*]", text))):
+        if not glob.glob(os.path.join(REPO, name) + "*") and \
+                "NAME" not in name and name not in ELSEWHERE:
+            yield f"{page}: there is no {name}"
+    for name in sorted(set(LINE_NUMBER.findall(text))):
+        yield f"{page}: {name} is out of date with the next change; name a function"
+
+
+# Where the options of a command are: its own file, and all that may parse them.
+COMMANDS = ((r"scripts/[\w-]+", r"^scripts/"),
+            (r"(?:tests|docs)(?:/\w+)+/run", r"^(tests|docs)/.*/run$"),
+            (r"unetmm-[a-z]+", r"^guest-lib/tools/"))
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
+
+
+def check_options(page):
+    """Options in examples of our commands."""
+    for line in read(page).replace("\\-", "-").split("\n"):
+        for command, place in COMMANDS:
+            # Behind -- they are QEMU's, or another program's.
+            for call in re.findall(rf"(?:^|[\s`(]){command}((?: +[^\s`|;&)]+)*)", line):
+                for name in OPTION.findall(re.split(r" -- |#", call)[0]):
+                    if name.removeprefix("--") not in sources(place):
+                        yield f"{page}: no command there has {name}: {line.strip()}"
 
 
 def check_assertions(page="docs/security.rst"):
@@ -239,7 +363,9 @@ def check_readme():
 
 def main():
     """1 if something is wrong."""
-    wrong = [*(line for page in PAGES for line in check_names(page)),
+    wrong = [*(line for page in pages()
+               for check in (check_names, check_words, check_options)
+               for line in check(page)),
              *check_assertions(), *check_abi(), *check_policies(),
              *check_readme()]
     for line in wrong:

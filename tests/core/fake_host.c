@@ -921,7 +921,7 @@ void fake_wire_clear(FakeHost *host)
 /* As a person would type it, with all that the environment has to say. */
 static void print_repeat(uint64_t seed)
 {
-    const char *const words[] = { "UNETMM_MIGRATE", "UNETMM_LONG" };
+    const char *const words[] = { "UNETMM_MIGRATE", "UNETMM_LONG", "UNETMM_TEST" };
     g_autoptr(GString) text = g_string_new(NULL);
 
     for (unsigned i = 0; i < G_N_ELEMENTS(words); i++) {

@@ -49,6 +49,13 @@ def what_is_printed_repeats_the_run():
     assert run(command) == (status, text)
 
 
+def one_test_runs_alone():
+    status, text = run(PROGRAM, UNETMM_TEST="test_table_and_instruction")
+    assert status == 0 and re.findall(r"^ok .*$", text, flags=re.M) == [
+        "ok 1 - test_table_and_instruction"] and "1..1\n" in text, text
+    assert run(repeat_of(text)) == (status, text)
+
+
 def no_seed_is_taken_for_another():
     for wrong in ("0", "", "many", "7x"):
         status, text = run(PROGRAM, UNETMM_SEED=wrong)
@@ -56,7 +63,7 @@ def no_seed_is_taken_for_another():
 
 
 TESTS = [the_seed_is_the_same_by_default, what_is_printed_repeats_the_run,
-         no_seed_is_taken_for_another]
+         one_test_runs_alone, no_seed_is_taken_for_another]
 
 FAILED = 0
 print(f"1..{len(TESTS)}")

@@ -220,6 +220,50 @@ def scripts_test_tells_skips_apart():
                                         "passed"], tap(text)
 
 
+def a_failed_unit_test_is_repeated_alone():
+    entry = {"name": "core-x", "result": "FAIL", "duration": 1,
+             "command": ["/build/test_x"], "env": {"CMOCKA_MESSAGE_OUTPUT": "TAP"},
+             "stdout": "1..2\nok 1 - test_a\nnot ok 2 - test_b\n"}
+    seed = {"UNETMM_SEED": "7"}
+    alone = "UNETMM_SEED=7 UNETMM_TEST=test_b /build/test_x"
+    whole = "UNETMM_SEED=7 /build/test_x"
+
+    def repeats(**changes):
+        return [r.repeat for r in
+                suite.program_results({**entry, **changes}, seed)
+                if r.outcome == "failed"]
+
+    assert repeats() == [alone], repeats()
+    assert repeats(env={}) == [whole]
+    # Where a card moves depends on the tests before.
+    moved = {**entry["env"], "UNETMM_MIGRATE": "7"}
+    assert repeats(env=moved) == ["UNETMM_SEED=7 UNETMM_MIGRATE=7 /build/test_x"]
+    # The program ended within a test, or before the first.
+    assert repeats(stdout="1..2\nok 1 - test_a\n") == [whole]
+    assert repeats(stdout="") == [whole]
+    assert not repeats(stdout="", result="OK")
+
+
+def a_test_that_is_not_there_is_no_success():
+    """cmocka has run none then, and is content."""
+    entry = {"name": "core-x", "result": "OK", "duration": 1,
+             "command": ["/build/test_x"], "env": {}, "stdout": "1..0\n"}
+    keep = suite.meson_tests, suite.lib_shell
+    suite.lib_shell = lambda *_: ["/build"]
+    suite.meson_tests = lambda build, limit, env, programs: \
+        suite.program_results(entry, env)
+    try:
+        for name, good in (("core-x: test_a", True), ("core-x: test_b", False)):
+            entry["stdout"] = "1..1\nok 1 - test_a\n" if good else "1..0\n"
+            try:
+                list(suite.one_unit_test(argparse.Namespace(test=name), {}))
+                assert good, name
+            except suite.StageError:
+                assert not good, name
+    finally:
+        suite.meson_tests, suite.lib_shell = keep
+
+
 def the_list_of_unsteady_tests_may_be_empty():
     """With nothing but comments each test that is unsteady is unknown."""
     unsteady = suite.Result("one/keep.truncated", "unsteady", 0, "", "")
@@ -332,6 +376,8 @@ TESTS = [a_program_that_others_need_has_no_turn, each_boot_has_a_turn, a_check_t
          an_expected_complaint_is_expected_once,
          the_list_of_skips_can_be_read, scripts_test_checks_the_plan,
          subtests_have_plans_of_their_own, scripts_test_tells_skips_apart,
+         a_failed_unit_test_is_repeated_alone,
+         a_test_that_is_not_there_is_no_success,
          the_list_of_unsteady_tests_may_be_empty,
          a_fuzzer_that_is_not_there_is_skipped]
 
