@@ -4,33 +4,48 @@
 # The fuzz targets (tests/fuzz), built by clang with libFuzzer and the
 # sanitizers, in a build directory in the cache that belongs to this checkout.
 
-FUZZ_TARGETS=(rings frames commands registers streams slots)
+# The longest one first: scripts/test runs them side by side.
+FUZZ_TARGETS=(streams rings misses frames commands registers unplug slots provider)
+
+fuzz_targets() { printf '%s\n' "${FUZZ_TARGETS[@]}"; }
 
 fuzz_build() { echo "$CACHE/fuzz/$(hash_text "$REPO")"; }
+coverage_build() { echo "$(fuzz_build)-coverage"; }
 
+# configure_fuzz DIR OPTION...
 configure_fuzz() {
     local build=$1
+    shift
     rm -rf "$build"
-    CC=clang run_meson setup "$build" "$REPO" -Dfuzzers=true
+    CC=clang run_meson setup "$build" "$REPO" "$@"
     touch "$build/configured"
 }
 
-setup_fuzz() {
-    local build lock programs=("${FUZZ_TARGETS[@]/#/tests/fuzz/fuzz-}")
+# make_fuzz DIR TEXT OPTION...: the fuzz targets in a build directory of their own.
+make_fuzz() {
+    local build=$1 text=$2 lock programs=("${FUZZ_TARGETS[@]/#/tests/fuzz/fuzz-}")
+    shift 2
     need_clang
     setup_python
-    build=$(fuzz_build)
     mkdir -p "$CACHE/fuzz"
     take_lock "fuzz-$(basename "$build")" lock
     [ -e "$build/configured" ] ||
-        step fuzz-configure "configuring the fuzz targets" \
-            configure_fuzz "$build"
+        step fuzz-configure "configuring $text" configure_fuzz "$build" "$@"
     if ! ninja -C "$build" -n "${programs[@]}" 2>/dev/null |
         grep -q 'no work to do'; then
-        step fuzz "building the fuzz targets" \
-            ninja -C "$build" -j "$(nproc)" "${programs[@]}"
+        step fuzz "building $text" ninja -C "$build" -j "$(nproc)" "${programs[@]}"
     fi
     drop_lock "$lock"
+}
+
+setup_fuzz() { make_fuzz "$(fuzz_build)" "the fuzz targets" -Dfuzzers=true; }
+
+# The same programs without libFuzzer: they count the lines that they run.
+setup_coverage() {
+    local flags="-fprofile-instr-generate -fcoverage-mapping"
+    PACKAGES+=(llvm)
+    make_fuzz "$(coverage_build)" "the fuzz targets, for coverage" \
+        -Dc_args="$flags" -Dc_link_args="$flags"
 }
 
 # QEMU's generic fuzzer: accesses to all regions of the card, its configuration

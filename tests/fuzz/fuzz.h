@@ -16,6 +16,9 @@
 #define FUZZ_MAX_OPS    256             /* of one input */
 #define FUZZ_EPS        4               /* endpoints 1.. */
 #define FUZZ_PAGES      12              /* at FIX_VA, of each space */
+#define FUZZ_REST_NS    100000000       /* at the end of an input, at most */
+#define FUZZ_REST_TIMERS 500
+#define FUZZ_CHECK_RESET 4              /* inputs whose length is a multiple */
 
 /* The unread part of an input; beyond its end all is zero. */
 typedef struct FuzzIn {
@@ -54,6 +57,7 @@ typedef struct FuzzTarget {
     bool lenient;
     void (*start)(FuzzCard *c);         /* after the card; may be NULL */
     void (*op)(FuzzCard *c, FuzzIn *in);
+    void (*end)(FuzzCard *c);           /* after the input; may be NULL */
 } FuzzTarget;
 
 extern const FuzzTarget fuzz_target;
@@ -66,6 +70,11 @@ void fuzz_issue(FuzzCard *c, struct unetmm_cmd cmd);
 /* The driver's rings, at its usual place, card enabled. */
 void fuzz_rings(FuzzCard *c, uint32_t log2);
 void fuzz_take_all(FuzzCard *c);
+/* A register: those that there are come more often than others.  A value for it. */
+uint32_t fuzz_reg_offset(FuzzIn *in);
+uint32_t fuzz_reg_value(FuzzCard *c, FuzzIn *in);
+/* Any command, hardly shaped. */
+void fuzz_some_command(FuzzCard *c, FuzzIn *in);
 
 /* From now on the driver is hostile, and memory is everybody's. */
 void fuzz_be_lenient(FuzzCard *c);

@@ -628,8 +628,128 @@ def slots():
 
 SLOT_WORLD = b"\x0e" + SERVE
 
+# ---- fuzz-misses.c ----------------------------------------------------------
+
+# Endpoints: 0 to 3 with source tlb, then odp and shadow.
+ODP, SHADOW = 4, 5
+RESOLVED, DEFERRED, ERROR, RETRY = range(4)
+
+
+def miss_send(endpoint, at, n, wire=True):
+    return bytes([0, endpoint << 4 | 2 | (8 if wire else 0)]) + vaddr(at) + u16(n)
+
+
+def miss_post(endpoint, at, n):
+    return bytes([0, endpoint << 4]) + vaddr(at) + length(n) + b"\x05"
+
+
+def miss_arrives(endpoint, n):
+    return bytes([0, endpoint << 4 | 3]) + u16(n)
+
+
+def miss_ops(endpoint, body):
+    return bytes([0, endpoint << 4 | 5]) + body
+
+
+def miss_driver(what, body=b""):
+    return bytes([4, what]) + body
+
+
+def miss_reply(record, status, pages=(), lies=0, body=b""):
+    """To a record; with these pages of these spaces: [(space, page), ...]."""
+    how = status | (max(len(pages), 1) - 1) << 2
+    return miss_driver(9, bytes([record, lies, how]) + body + b"".join(
+        bytes([0x80 | page << 3 | space - 1]) for space, page in pages))
+
+
+def misses():
+    """Programs for fuzz-misses.c."""
+    read, later = miss_driver(0xf0), bytes([3]) + time(3000)
+    both = [(1, 0), (1, 1)]
+    sends = miss_send(0, 100, 6000) + read
+    holes = miss_post(0, 8192, 3000) + miss_arrives(0, 2500) + read
+    tables = (miss_send(ODP, 100, 6000) + miss_post(SHADOW, 0, 5000) +
+              miss_arrives(SHADOW, 4500) + read)
+    yield "answered", "roomy", sends + miss_reply(0, RESOLVED, both) + holes
+    yield "twice", "two-ways", (
+        sends + miss_reply(0, RESOLVED, both) * 2 + sends +
+        miss_reply(0, DEFERRED) * 2 + miss_reply(0, RESOLVED, both) * 2)
+    yield "each-status", "slow", b"".join(
+        sends + holes + miss_reply(record, status, lies=lies)
+        for status in range(4) for record in range(2) for lies in (0, 2, 4))
+    yield "lies", "roomy", b"".join(
+        sends + miss_reply(0, RESOLVED, both[:n], 1 << lie, b"\x01" * (
+            4 if lie == 0 else 3 if lie == 2 else 2 if lie in (3, 4, 6) else 1))
+        for lie in range(7) for n in (1, 2))
+    yield "others-pages", "cramped", (
+        sends + miss_reply(0, RESOLVED, [(2, 0), (3, 1)]) + holes +
+        miss_reply(1, RESOLVED, [(1, 3), (1, 3), (1, 3)]))
+    yield "retry", "starved", (
+        sends + (miss_reply(0, RETRY) + read) * 5 + miss_reply(0, ERROR))
+    yield "deferred-and-closed", "slow", (
+        sends + holes + miss_reply(0, DEFERRED) + miss_driver(5, b"\x02") +
+        miss_reply(0, RESOLVED, both) + miss_driver(5, b"\x00") + sends)
+    yield "tables", "roomy", (
+        tables + b"".join(miss_reply(n, RESOLVED) for n in range(3)) + tables)
+    yield "entries-change", "slow", (
+        tables + b"".join(miss_driver(3, bytes([n & 1, page, 0, bit])) + later
+                          for n, page, bit in ((0, 0, 0), (1, 0, 3), (1, 1, 4),
+                                               (0, 1, 2))) +
+        b"".join(miss_reply(n, RESOLVED) for n in range(4)))
+    yield "invalidated", "slow-cramped", (
+        sends + miss_reply(0, RESOLVED, both) + miss_driver(0x14, vaddr(0) +
+                                                            length(9000)) +
+        miss_driver(6) + tables + miss_driver(0x44, vaddr(0) + length(60000)) +
+        miss_reply(0, RESOLVED) + miss_driver(6) + sends)
+    yield "moved", "slow", (
+        sends + holes + miss_driver(7) + miss_reply(0, DEFERRED) +
+        miss_driver(7) + tables + miss_driver(7) + miss_reply(1, RESOLVED) +
+        miss_driver(7))
+    yield "unread", "starved", (
+        sends[:-2] + b"".join(miss_send(n, 4096 * n, 5000) for n in range(6)) * 3 +
+        miss_driver(0) * 3 + miss_reply(0, RESOLVED, both))
+    yield "ops", "roomy", (
+        miss_ops(0, ops_post(WRITE, VICTIM, 30, 100, 2500, NOTIFY)) +
+        miss_ops(0, ops_post(READ, VICTIM, 0, 50, 3000)) + read +
+        b"".join(miss_reply(n, RESOLVED, both) for n in range(4)) + read +
+        b"".join(miss_reply(n, ERROR) for n in range(8)))
+    yield "late", "slow", (
+        bytes([3]) + knobs(0xc0, 255) + sends + holes + miss_reply(0, RESOLVED, both) +
+        miss_reply(1, RESOLVED, both) + later + miss_driver(5, b"\x02") + later)
+
+
+# ---- fuzz-unplug.c ----------------------------------------------------------
+
+
+def unplug():
+    """Programs for fuzz-unplug.c."""
+    def inside(after, what, at=0x10, value=b"\x02"):
+        return bytes([0, 5, after, what]) + u16(0xc000 | at) + value
+
+    reset, pause, run, again = b"\x00\x00", b"\x00\x09", b"\x00\x01", b"\x00\x03"
+    load = b"\x00\x04\x05"
+    sends = b"\x05\x04" + vaddr(0) + u16(700) + b"\x01"
+    posts = b"\x05\x01" + vaddr(0) + length(3000) + b"\x05\x01"
+    arrives = b"\x05\x02" + u16(900) + b"\x01"
+    later = b"\x06" + time(3000)
+    work = sends + posts + arrives + later
+    yield "reset", "roomy", work + reset + work + load + work
+    yield "paused", "slow", work + pause + work + run + work + later
+    yield "again", "slow", work + again + work + load + work + reset + again
+    for what in range(8):
+        yield f"inside-{what}", "slow" if what & 1 else "roomy", (
+            b"".join(inside(after, what) + work + load
+                     for after in (0, 1, 3, 8, 20)))
+    yield "off-inside", "cramped", (
+        inside(2, 2, 0x10, b"\x00") + work + load + work +
+        inside(5, 2, 0x214, b"\x01") + work)
+    yield "commands", "starved", (
+        b"".join(b"\x04" + bytes([n, 1, 1, 0]) for n in range(16)) + reset +
+        b"".join(b"\x04" + bytes([n, 1, 1, 0]) for n in range(16)) + load)
+
 TARGETS = {"rings": rings, "frames": frames, "commands": commands,
-           "registers": registers, "slots": slots, "streams": streams}
+           "registers": registers, "slots": slots, "streams": streams,
+           "misses": misses, "unplug": unplug}
 
 
 def files():
