@@ -926,6 +926,18 @@ static void leave_active(struct umfi_cm_port *port)
     pthread_mutex_unlock(&fabric->lock);
 }
 
+/* An EP that was opened for a peer's request makes none itself. */
+static bool is_for_request(struct umfi_ep *ep)
+{
+    struct umfi_fabric *fabric = ep->domain->fabric;
+    bool is;
+
+    pthread_mutex_lock(&fabric->lock);
+    is = ep->conn && ep->conn->port->pep;
+    pthread_mutex_unlock(&fabric->lock);
+    return is;
+}
+
 static int begin_connecting(struct umfi_ep *ep)
 {
     int ret = -FI_EISCONN;
@@ -970,7 +982,7 @@ int umfi_cm_connect(struct umfi_ep *ep, const void *data, size_t len)
     struct umfi_fabric *fabric = ep->domain->fabric;
     struct umfi_cm_port *port;
     uint8_t mac[6];
-    int ret = begin_connecting(ep);
+    int ret = is_for_request(ep) ? -FI_EISCONN : begin_connecting(ep);
 
     if (ret) {
         return ret;

@@ -12,6 +12,7 @@
 #define FUZZ_H
 
 #include "fixture.h"
+#include "input.h"
 
 #define FUZZ_MAX_OPS    256             /* of one input */
 #define FUZZ_EPS        4               /* endpoints 1.. */
@@ -20,19 +21,6 @@
 #define FUZZ_REST_TIMERS 500
 #define FUZZ_CHECK_RESET 4              /* inputs whose length is a multiple */
 
-/* The unread part of an input; beyond its end all is zero. */
-typedef struct FuzzIn {
-    const uint8_t *data;
-    size_t left;
-} FuzzIn;
-
-uint8_t fuzz_u8(FuzzIn *in);
-uint16_t fuzz_u16(FuzzIn *in);
-uint32_t fuzz_u32(FuzzIn *in);
-uint64_t fuzz_u64(FuzzIn *in);
-/* As many as there are, the rest zero. */
-void fuzz_bytes(FuzzIn *in, void *buf, size_t n);
-uint32_t fuzz_below(FuzzIn *in, uint32_t n);
 /* An address of a process: mostly where something is. */
 uint64_t fuzz_vaddr(FuzzIn *in);
 uint32_t fuzz_len(FuzzIn *in);
@@ -78,8 +66,5 @@ void fuzz_some_command(FuzzCard *c, FuzzIn *in);
 
 /* From now on the driver is hostile, and memory is everybody's. */
 void fuzz_be_lenient(FuzzCard *c);
-
-/* Called by libFuzzer and by replay.c. */
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #endif /* FUZZ_H */

@@ -8,7 +8,12 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "fuzz.h"
+#include <glib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "input.h"
 
 static unsigned number;
 

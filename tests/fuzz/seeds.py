@@ -747,17 +747,85 @@ def unplug():
         b"".join(b"\x04" + bytes([n, 1, 1, 0]) for n in range(16)) + reset +
         b"".join(b"\x04" + bytes([n, 1, 1, 0]) for n in range(16)) + load)
 
+# ---- fuzz-provider.c --------------------------------------------------------
+
+# Endpoints of the card: of the SRX, of the PEP, and those that come later
+SHARED, LISTENER, OWN, ACTIVE = range(4)
+REQUEST, ACCEPT, REJECT = range(3)
+
+
+def peer(what, card, *rest):
+    return bytes([0x80 | what, card, *rest])
+
+
+def program(what, endpoint=0, *rest):
+    return bytes([what, endpoint, *rest])
+
+
+def cm_message(card, channel, kind, endpoint=0, number=0, lies=b"\x00"):
+    return peer(2, card, channel, 0) + lies[:1] + bytes(
+        [kind, endpoint, number, 5]) + lies[1:]
+
+
+def provider():
+    """Programs for fuzz-provider.c; bytes behind a call are read in it."""
+    look, done = program(0), program(2)
+    called = peer(0, LISTENER) + look + b"\x00\x00"
+    request = called + cm_message(LISTENER, 0, REQUEST) + look + b"\x01"
+    accepted = request + program(3, 0, 1, 0x20)
+    hangs_up = peer(6, LISTENER, 0, 1) + look
+    data = (program(9, 0, 0) + peer(2, OWN, 0, 1, 0, 0, 0, 0, 0, 9) + done +
+            program(9, 0, 5) + peer(5, OWN, 0) + done)
+    asks = program(4, 0, 5, 1, 0x20)
+    answered = (peer(0, OWN) + cm_message(ACTIVE, 0, ACCEPT, 3, 4) + look +
+                b"\x00\x03\x04")
+    connected = asks + answered
+    yield "accepted", "roomy", (
+        accepted + hangs_up + look + data + program(6) + program(5) + look)
+    yield "rejected", "roomy", request + program(3, 0, 0x20) + hangs_up + look
+    yield "shared", "roomy", (
+        request + program(9, 0, 8) + program(3, 0, 5, 0x20) + hangs_up +
+        peer(2, SHARED, 0, 1, 0, 0, 0, 0, 0, 9) + done + program(5))
+    yield "early-data", "roomy", accepted + data + look + done + program(5)
+    yield "connected", "roomy", (
+        connected + look + data + peer(6, OWN, 0, 1) + done + look)
+    yield "refused", "roomy", asks + cm_message(ACTIVE, 0, REJECT) + look * 2
+    yield "not-there", "roomy", (
+        program(4, 0, 5, 0) + look + program(4, 0, 5, 1, 1) + look)
+    yield "other-channel", "roomy", (
+        asks + peer(0, OWN) + cm_message(ACTIVE, 0, ACCEPT, 5, 6) + look +
+        b"\x00\x03\x04" + program(7, 0, 0xff, 0xff) + look)
+    yield "lies", "roomy", (
+        called + cm_message(LISTENER, 0, ACCEPT) + look + asks +
+        cm_message(ACTIVE, 0, REQUEST) + look + called +
+        cm_message(LISTENER, 0, REQUEST, lies=b"\x80\x04\xff") + look +
+        called + cm_message(LISTENER, 0, REQUEST, lies=b"\x40\xff\x00") + look)
+    yield "twice", "roomy", (
+        request + cm_message(LISTENER, 0, REQUEST) + look + b"\x01" +
+        program(3, 0, 1, 0x20) + look)
+    yield "many-callers", "roomy", (called * 8 + look) * 2 + program(5)
+    yield "late", "roomy", accepted + program(7, 0, 0xff, 0xff) * 2 + look
+    yield "stopped", "roomy", (
+        connected + peer(7, OWN, 0) + done + look + request +
+        peer(7, LISTENER, 0) + look + program(8) + look)
+    yield "closed-early", "roomy", (
+        request + program(0x48) + program(8) + look + asks + program(5) + look)
+    yield "drained", "roomy", (
+        connected + program(9, 0, 5) * 3 + program(9, 0, 3) + program(5) + look)
+
+
 TARGETS = {"rings": rings, "frames": frames, "commands": commands,
            "registers": registers, "slots": slots, "streams": streams,
-           "misses": misses, "unplug": unplug}
+           "misses": misses, "unplug": unplug, "provider": provider}
 
 
 def files():
     """(path, content) of every seed."""
     for target, programs in TARGETS.items():
-        for name, card, program in programs():
-            yield (os.path.join(CORPUS, target, name),
-                   bytes([CARDS[card]]) + program)
+        for name, card, content in programs():
+            # The provider has one kind of card.
+            kind = b"" if target == "provider" else bytes([CARDS[card]])
+            yield os.path.join(CORPUS, target, name), kind + content
 
 
 def check(wanted):

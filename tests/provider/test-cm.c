@@ -665,6 +665,22 @@ static void stopped_listener(void **state)
     close_listener(&s, &pep);
 }
 
+/* Its own request would take the place of the one that it answers, in the EP. */
+static void request_instead_of_an_answer(void **state)
+{
+    struct umfi_pep pep = { 0 };
+    struct scene s;
+
+    open_request(&s, &pep);
+    assert_true(umfi_cm_take(&s.fabric, event_handle, &s.one));
+    assert_int_equal(umfi_cm_connect(&s.one, NULL, 0), -FI_EISCONN);
+    assert_int_equal(requests, 0);
+    assert_int_equal(s.one.state, UMFI_IDLE);
+    abandon(&s, &s.one);
+    assert_null(s.one.conn);
+    close_listener(&s, &pep);
+}
+
 /* The program's data, of which as much goes as a message has room for. */
 static void long_data(void **state)
 {
@@ -695,6 +711,7 @@ int main(void)
         cmocka_unit_test(never_accepted),
         cmocka_unit_test(stopped_endpoint),
         cmocka_unit_test(stopped_listener),
+        cmocka_unit_test(request_instead_of_an_answer),
         cmocka_unit_test(long_data),
     };
 
