@@ -43,8 +43,8 @@ FOREIGN = {"copy_present_page", "dma_iova_link", "dma_iova_unlink",
            "invalidate_range_end", "invalidate_range_start", "iommu_unmap_fast",
            "pin_user_pages", "process_mrelease", "remap_pfn_range", "__schedule",
            "task_work_add", "vma_link"}
-# Files of others, and the results of an example
-ELSEWHERE = {"/etc/hpccinf.txt", "tools/testing/selftests", "out.json", "card.trace", "driver.trace",
+# Files of others, of the cache, and the results of an example
+ELSEWHERE = {"/etc/hpccinf.txt", "fuzz/coverage.json", "fuzz/runs.json", "tools/testing/selftests", "out.json", "card.trace", "driver.trace",
              "solution.patch",
              "Documentation/userspace-api/ioctl/ioctl-number.rst"}
 SOURCE = re.compile(r"\.(c|h|py|sh|lua|in|cdef|map|fragment|pml|patch)$|/run$|"

@@ -43,6 +43,7 @@ setup_fuzz() { make_fuzz "$(fuzz_build)" "the fuzz targets" -Dfuzzers=true; }
 # The same programs without libFuzzer: they count the lines that they run.
 setup_coverage() {
     local flags="-fprofile-instr-generate -fcoverage-mapping"
+    local -x LLVM_PROFILE_FILE=/dev/null
     PACKAGES+=(llvm)
     make_fuzz "$(coverage_build)" "the fuzz targets, for coverage" \
         -Dc_args="$flags" -Dc_link_args="$flags"

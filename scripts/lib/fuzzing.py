@@ -168,7 +168,7 @@ def tool(name):
 
 
 def profile(options, name, program):
-    """Runs all inputs of a target; returns the file that says what has run."""
+    """Runs all inputs of a target; returns the file with the counts."""
     raw = os.path.join(options.build, f"{name}.profraw")
     inputs = [path for path in (
         os.path.join(INPUTS, "corpus", name), os.path.join(INPUTS, "regress", name),
@@ -249,7 +249,7 @@ def split(words):
 def main():
     """Runs or measures."""
     parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("what", choices=("run", "coverage"))
+    parser.add_argument("command", choices=("run", "coverage"))
     parser.add_argument("--build", required=True)
     parser.add_argument("--cache", required=True)
     parser.add_argument("--seconds", type=int, default=60)
@@ -260,7 +260,7 @@ def main():
     options = parser.parse_args()
     os.makedirs(options.cache, exist_ok=True)
     targets = split(options.targets)
-    if options.what == "coverage":
+    if options.command == "coverage":
         return coverage(options, targets)
     return run_all(options, targets)
 

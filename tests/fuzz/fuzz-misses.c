@@ -116,7 +116,7 @@ static void read_records(FuzzCard *c, unsigned n)
     fake_set_reg(&c->h, reg + UNETMM_RING_CONS, r->index);
 }
 
-/* A page of this space's, of any other's, or of nobody's. */
+/* The entry of a page of any space, a changed one, or any value. */
 static uint64_t any_pte(FuzzCard *c, FuzzIn *in)
 {
     uint8_t how = fuzz_u8(in);

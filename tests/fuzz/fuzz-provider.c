@@ -460,7 +460,7 @@ static void make_message(struct message *m)
     }
 }
 
-/* Into the next buffer of the card's: a message, or a part of one. */
+/* Fills the next buffer of the card: with a message, or a part of one. */
 static void peer_sends(struct card *card)
 {
     uint8_t channel = fuzz_u8(input) % CHANNELS, how = fuzz_u8(input);

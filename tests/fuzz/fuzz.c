@@ -351,7 +351,7 @@ void fuzz_world_op(FuzzCard *c, FuzzIn *in)
 
 /*
  * Time goes on until no timer runs, or for long enough.  A peer that never
- * answers keeps timers running: the number of their turns is what an input costs.
+ * answers keeps timers running: an input costs as much as their turns.
  */
 static void rest(FakeHost *h)
 {
@@ -377,7 +377,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (fuzz_target.end) {
         fuzz_target.end(c);
     }
-    /* Whatever it was, the card knows what it has ... */
+    /* The numbers that the card keeps of its objects are right ... */
     rest(&c->h);
     fake_check_counts(&c->h.core);
     /* ... and a reset ends all. */
