@@ -17,7 +17,7 @@ function defined there.  FUNCTION(), UNETMM_MACRO, FI_UNETMM_PARAMETER, a file, 
 the options of a command have to be in the sources.  No document has the number
 of a line, which the next change makes false.  Besides: the card's
 assertions are those that docs/security.rst lists, tests/guest/abi.c knows each
-member of the driver's structures that is to be zero, the card's table of
+member of the driver's structures that is to be zero, tests/guest/ioctls.c makes each call, the card's table of
 policies is that of the specification, and README.md is short enough to be read.
 """
 
@@ -34,6 +34,7 @@ REPO = os.path.dirname(os.path.dirname(os.path.dirname(
 PLACES = ("hw/net/unetmm", "guest-driver")
 UAPI = "guest-driver/uapi/linux/unetmm.h"
 ABI = "tests/guest/abi.c"
+IOCTLS = "tests/guest/ioctls.c"
 TABLES = "hw/net/unetmm/card/tables.c"
 SPEC = "docs/specs/unetmm.rst"
 README_LINES = 150
@@ -301,6 +302,9 @@ def check_abi():
     for name, member in members:
         if not has(rf"FIELD\(\w+, {name}, {member}\)", text):
             yield f"{ABI}: does not try {name}.{member}"
+    for name in re.findall(r"#define UNETMM_IOC_(\w+)\s+_IO\(", read(UAPI)):
+        if f"FORM({name}," not in read(IOCTLS):
+            yield f"{IOCTLS}: does not make the call {name}"
 
 
 def policies_of_card():
