@@ -215,17 +215,20 @@ def checkpatch(options, name, program, files, waivers):
             for file in files}
     changed = [file for file in files
                if options.long or not passed.has(keys[file])]
-    start = time.monotonic()
-    status, output = run([*command, *changed], 300) if changed else (0, "")
-    bad = [line for line in output.splitlines()
-           if re.search(r"(ERROR|WARNING|CHECK):", line) and
-           not any(re.search(w, line) for w in waivers)]
-    # It ends with 1 if it has found anything; otherwise it has not come to its end.
-    if status not in (0, 1):
-        bad.append(f"{output}\nexit status {status}")
-    if not bad:
-        for file in changed:
+    start, bad = time.monotonic(), []
+    # A busy machine gets further with the next run: some files at a time pass.
+    for first in range(0, len(changed), 8):
+        some = changed[first:first + 8]
+        status, output = run([*command, *some], 300)
+        found = [line for line in output.splitlines()
+                 if re.search(r"(ERROR|WARNING|CHECK):", line) and
+                 not any(re.search(w, line) for w in waivers)]
+        # It ends with 1 if it has found anything; otherwise it has not come to its end.
+        if status not in (0, 1):
+            found.append(f"{output}\nexit status {status}")
+        for file in some if not found else ():
             passed.add(keys[file])
+        bad += found
     return Result(name, FAIL if bad or not files else PASS,
                   time.monotonic() - start, "\n".join(bad),
                   shown([*command, *files]))
